@@ -121,7 +121,7 @@ RECORDER_MPI_O := $(RECORDER_MPI_C:src/recorder/%.c=%.o) mpi_wrappers.o
 
 LONG_PARTS := release asan ubsan tsan clang lang lint packages fresh fuzz
 .PHONY: two-builds all check check-long $(LONG_PARTS:%=check-long-%) unit cli-tests serve-tests browser-tests fuzz fuzz-programs fuzz-replay replay-programs unit-programs fresh-check bench bench-lookup accuracy layers docs-check lang-oracle lang-cuda charts \
-        mpi lang-mpi lang-ring lint syntax man api dist deb tutorials package-tests python python-tests bench-predict install uninstall clean help quick circles format format-check site
+        mpi lang-mpi lang-ring lint syntax man api dist deb release tutorials package-tests python python-tests bench-predict install uninstall clean help quick circles format format-check site
 .SECONDARY:
 MAKEFLAGS += --no-builtin-rules
 .DELETE_ON_ERROR:
@@ -469,14 +469,14 @@ PYTHON_SOURCES := $(wildcard python/lockstep/*) python/generate.py python/wheel.
 WHEEL := $(B)/python/wheel
 
 # The package with its library and its functions, which are written from the option tables; and the wheel of it.
-$(WHEEL): $(PYTHON_SOURCES) $(SHARED)
+$(WHEEL): $(PYTHON_SOURCES) $(SHARED) $(B)/portable/$(notdir $(SHARED))
 	@rm -rf $(B)/python
 	@mkdir -p $(B)/python/lockstep
 	$(call say,WHEEL)
 	$(Q)cp python/lockstep/*.py python/lockstep/py.typed $(B)/python/lockstep/
 	$(Q)sed -i 's/@SOVERSION@/$(SOVERSION)/' $(B)/python/lockstep/_library.py
 	$(Q)$(PYTHON) python/generate.py $(SHARED) $(B)/python/lockstep/_verbs.py
-	$(Q)strip --strip-unneeded -o $(B)/python/lockstep/$(SONAME) $(SHARED)
+	$(Q)strip --strip-unneeded -o $(B)/python/lockstep/$(SONAME) $(B)/portable/$(notdir $(SHARED))
 	$(Q)$(PYTHON) python/wheel.py $(B)/python $(VERSION) $(B)/python/dist LICENSE python/README.md > $@
 
 python: $(WHEEL) ## a wheel of the Python package, with the library in it: build/release/python/dist
@@ -546,6 +546,38 @@ deb: all $(if $(HAS_MPI),mpi) ## Debian packages in build/dist, of this build
 	@rm -rf build/deb
 	@$(MAKE) --no-print-directory -s install PREFIX=/usr LIBDIR=/usr/lib/$(MULTIARCH) DESTDIR=$(CURDIR)/build/deb
 	@tools/deb.sh build/deb $(VERSION) $(SOVERSION) $(DIST)
+
+# What a release gives to machines without Debian's libraries: the program and the library with those that they use in them, so
+# that libc alone is needed. sqlite3 and libmicrohttpd are loaded where a question needs them (base/library.h). The archives
+# that are linked are listed, for the bill of materials.
+PORTABLE := $(B)/portable
+# Debian has no archive of ISA-L; without one zlib unpacks gzip there.
+PORTABLE_ISAL := $(if $(filter yes,$(ISAL)),$(filter /%,$(shell $(CC) -print-file-name=libisal.a)))
+PORTABLE_O := $(if $(filter yes,$(ISAL)),$(if $(PORTABLE_ISAL),,$(addprefix $(PORTABLE)/,io/inflate.o view/reply/version.o)))
+PORTABLE_LIBS = -Wl,-Bstatic $(filter-out -lm -lpthread -ldl $(if $(PORTABLE_O),-lisal),$(LDLIBS)) -Wl,-Bdynamic -lm -lpthread -ldl \
+	-Wl,--exclude-libs,ALL
+PORTABLE_LINK = $(CC) -Wl,-z,relro,-z,now $(ALL_LDFLAGS) -Wl,--trace
+$(PORTABLE)/%.o: src/%.c $(B)/flags
+	@mkdir -p $(@D)
+	$(call say,CC)
+	$(Q)$(CC) $(filter-out -DLK_ISAL,$(ALL_CPPFLAGS)) $(if $(HAS_MPI),-DLK_MPI) $(ALL_CFLAGS) -c -o $@ $<
+
+$(PORTABLE)/lockstep: $(PROGRAM) $(PORTABLE_O)
+	@mkdir -p $(@D)
+	$(call say,LINK)
+	$(Q)$(PORTABLE_LINK) -pie -o $@ $(CLI_O) $(B)/commit.o $(PORTABLE_O) $(SERVE) $(STATIC) $(PORTABLE_LIBS) > $@.linked
+
+$(PORTABLE)/$(notdir $(SHARED)): $(SHARED) $(PORTABLE_O)
+	@mkdir -p $(@D)
+	$(call say,LINK)
+	$(Q)$(PORTABLE_LINK) -shared -Wl,-soname,$(SONAME) -Wl,--version-script=$(B)/lockstep.map -o $@ $(filter-out $(PORTABLE_O:$(PORTABLE)/%=$(B)/src/%),$(LIB_O)) $(PORTABLE_O) \
+		$(PORTABLE_LIBS) > $@.linked
+
+release: all man dist deb python $(PORTABLE)/lockstep $(PORTABLE)/$(notdir $(SHARED)) ## build/dist: sources, a tarball that needs libc alone, Debian packages, a wheel, checksums, a bill of materials
+	@rm -rf build/tree
+	@$(MAKE) --no-print-directory -s install PREFIX= DESTDIR=$(CURDIR)/build/tree
+	@tools/release.sh $(VERSION) build/tree $(PORTABLE) $(DIST)
+	@cp $$(cat $(WHEEL)) $(DIST)/ && cd $(DIST) && sha256sum $$(ls | grep -v -e SHA256SUMS -e '^dist.tar') > SHA256SUMS
 
 tutorials: $(PROGRAM) $(RECORDERS) ## every command of docs/guide/tutorials/ and of the README, its output compared
 	tests/tutorials/run.py $(PROGRAM)

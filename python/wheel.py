@@ -6,6 +6,8 @@ Usage: wheel.py DIR VERSION OUT_DIR LICENSE README"""
 import base64
 import hashlib
 import os
+import re
+import subprocess
 import sys
 import sysconfig
 import zipfile
@@ -41,10 +43,30 @@ def read(path):
         return file.read()
 
 
+# What PEP 600 lets a wheel take from its machine; other libraries have to be in the wheel.
+ALLOWED = re.compile(r"lib(c|m|dl|rt|pthread)\.so\.|ld-linux-")
+
+
+def platform_tag(libraries):
+    """manylinux_X_Y of PEP 600: the newest version of glibc whose symbols the libraries need. The machine's own tag where one
+    needs a library that other machines may lack."""
+    machine = sysconfig.get_platform().replace("-", "_").replace(".", "_")
+    newest = (2, 17)
+    for path in libraries:
+        needs = subprocess.run(["readelf", "--wide", "--dynamic", "--version-info", path], check=True, capture_output=True, text=True,
+                               env={**os.environ, "LC_ALL": "C"}).stdout
+        others = [name for name in re.findall(r"\(NEEDED\).*\[(.*)\]", needs) if not ALLOWED.match(name)]
+        if others:
+            print(f"wheel: tagged {machine}: it needs {', '.join(others)} of the machine", file=sys.stderr)
+            return machine
+        newest = max([newest, *((int(a), int(b)) for a, b in re.findall(r"Name: GLIBC_(\d+)\.(\d+)", needs))])
+    return f"manylinux_{newest[0]}_{newest[1]}_{machine.removeprefix('linux_')}"
+
+
 def main(folder, version, out, license_file, readme):
-    tag = "py3-none-" + sysconfig.get_platform().replace("-", "_").replace(".", "_")
     info = f"lockstep-{version}.dist-info"
     files = list(package_files(folder))
+    tag = "py3-none-" + platform_tag(os.path.join(folder, name) for name, _ in files if ".so." in name)
     files.append((f"{info}/METADATA", METADATA.format(version=version, readme=read(readme)).encode()))
     files.append((f"{info}/WHEEL", WHEEL.format(tag=tag).encode()))
     files.append((f"{info}/LICENSE", read(license_file).encode()))

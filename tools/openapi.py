@@ -51,9 +51,11 @@ CONTENT = {"text_or_object": "; or the content of the JSON file as an object",
            "content": "; the content of the file as a text"}
 
 
-def field(option):
+def field(option, lists):
     form = dict(FORMS[option["type"]])
-    if option["integer"]:
+    if lists and option["list"] and option["type"] == "number":
+        form["type"] = ["number", "string"]
+    if option["integer"] and form["type"] == "number":
         form["type"] = "integer"
     if "low" in option and option["type"] == "number":
         form["minimum"], form["maximum"] = option["low"], option["high"]
@@ -64,11 +66,14 @@ def field(option):
     if "enum" in form:
         form["enum"] = [*form["enum"], None]
     form["description"] = option["help"] + CONTENT.get(option["type"], "")
+    if lists and option["list"]:
+        form["description"] += "; or a comma list as a text"
+        form.pop("enum", None)
     return form
 
 
-def request(table, launch):
-    properties = {o["name"]: field(o) for o in table if o["type"] != "refused"}
+def request(table, launch, lists=False):
+    properties = {o["name"]: field(o, lists) for o in table if o["type"] != "refused"}
     if launch:
         properties["launch"] = {"type": ["array", "null"], "items": TEXT,
             "description": "words of a launch line, as they stand behind -- on the command line"}
@@ -77,30 +82,51 @@ def request(table, launch):
 
 REPORT = record({"lockstep": TEXT, "verb": TEXT, "title": TEXT, "panels": listed(record({"kind": TEXT}, more=True)),
     "assumptions": listed(TEXT),
-                 "warnings": listed(TEXT), "result": OBJECT}, more=True,
-                description="The document that the page shows: panels, and in `result` the whole answer.")
+                 "warnings": listed(TEXT), "result": {"type": ["object", "null"]}}, more=True,
+                description="The document that the page shows: panels, and in `result` the whole answer (null of a sweep).")
 PROGRESS = record({"gpus": NUMBER, "done": NUMBER, "all": NUMBER},
-                  description="Of a plan: layouts of the present number of GPUs, decided and in all.")
-JOB = record({"id": TEXT, "verb": {"enum": ["plan", "explain"]},
+                  description="Of a plan: layouts of the present number of GPUs, decided and in all; of a sweep "
+                  "combinations, of rent machines and batches, with 0 GPUs.")
+# name: what is asked with files
+FILES = {"explain": "files, one per rank", "whatif": "traces, one per rank, or a step graph",
+         "diff": "two files: the run before, then the run after",
+         "stalls": "all files of a folder that lockstep record made, or text of darshan-parser"}
+# name: what is asked with fields alone
+JOBS = {"sweep": "Begins to predict every combination of comma lists",
+        "plan": "Begins the search for the fastest layouts",
+        "rent": "Begins the search for machines to rent, by cost and time",
+        "shard": "Begins to place embedding tables on GPUs"}
+BEGIN = {"explain": "Begins to explain traces", "whatif": "Begins to simulate a step with something changed",
+         "diff": "Begins to compare two profiled runs", "stalls": "Begins to estimate stalls from a recording; nothing is run"}
+# Types of other documents have the shorter names.
+ANSWERS = {"Plan": "plan", "Explanation": "explain", **{name.capitalize() + "Answer": name
+           for name in ("rent", "shard", "whatif", "diff", "stalls")}}
+JOB = record({"id": TEXT, "verb": {"enum": [*JOBS, *FILES]},
     "state": {"enum": ["waiting", "running", "done", "failed"]},
               "progress": {"oneOf": [PROGRESS, {"type": "null"}]}},
              {"status": {"type": "integer",
                  "description": "of HTTP: what a question that is waited for would have had"},
-              "answer": {"anyOf": [ref("Plan"), ref("Explanation"), ref("Report")]}, "error": {**ref("ErrorText")}})
+              "answer": {"anyOf": [ref("Report"), *(ref(name) for name in ANSWERS), listed(ref("Prediction"))]},
+              "error": {**ref("ErrorText")}})
 ERROR_TEXT = record({"where": TEXT, "what": TEXT, "remedy": TEXT, "text": TEXT},
                     description="`text` is the line that the command prints: \"where: what; remedy\".")
 OPTION = record({"name": TEXT, "type": {"enum": ["refused", "boolean", "number", "count", "text", "choice",
     "text_or_object", "object", "content"]},
-                 "integer": BOOL, "value": MAYBE_TEXT, "group": MAYBE_TEXT, "help": TEXT},
+                 "integer": BOOL, "list": BOOL, "value": MAYBE_TEXT, "group": MAYBE_TEXT, "help": TEXT},
                 {"low": NUMBER, "high": NUMBER, "choices": listed(TEXT)})
 HEALTH = record({"status": {"enum": ["ok"]}, "version": TEXT, "data_date": TEXT, "running": NUMBER, "waiting": NUMBER,
     "upload_bytes": NUMBER})
 
-FORM = {"name": "form", "in": "query", "required": False, "schema": {"enum": ["result", "report", "picture"]},
-        "description": "result (the default): what -o json prints; report: the document that the page shows; "
-                       "picture: of a "
-                       "prediction, the report without what takes further predictions (changes that would make it fit, "
-                       "other rates)"}
+def form_of(*more):
+    said = "result (the default): what -o json prints; report: the document that the page shows"
+    if more:
+        said += ("; picture: the report without what takes further predictions (changes that would make it fit, other "
+                 "rates); timeline: the events of the step in Chrome's trace format; graph: its step graph, as --graph "
+                 "writes it")
+    return {"name": "form", "in": "query", "required": False, "schema": {"enum": ["result", "report", *more]},
+            "description": said}
+
+
 PAGE = {"name": "page", "in": "query", "required": False, "schema": {"type": "string", "minLength": 1, "maxLength": 32},
         "description": "who asks: a newer question of the same page ends this one, which is then answered with 204"}
 ID = {"name": "id", "in": "path", "required": True, "schema": TEXT}
@@ -109,6 +135,8 @@ STATED = record({"line": OBJECT, "network": BOOL,
     "command": {"anyOf": [record({"options": OBJECT, "launch": TEXT}), {"type": "null"}]}},
                 description="`line`: the options that the line states; `network`: it states the network, in place of "
                 "`model`; `command`: where a `lockstep predict` command was sent, its options and its launch line.")
+EVENTS = record({"traceEvents": listed(OBJECT)}, more=True, description="A timeline in Chrome's trace format.")
+GRAPH = record({"lockstep_graph": {"type": "integer"}}, more=True, description="A step graph.")
 JOB_EXAMPLE = {"model": "llama3.1-8b", "gpu": "h100-sxm", "gpus": 8, "gbs": 64, "seq": 4096}
 
 
@@ -149,41 +177,51 @@ def listing(summary, schema):
 
 
 def document(options, version):
-    upload = record({"traces": {"type": "array", "items": {"type": "string", "format": "binary"},
-        "description": "files, one per rank"}},
-                    {"options": ref("ExplainOptions")}, )
+    def upload(name):
+        return record({"traces": {"type": "array", "items": {"type": "string", "format": "binary"},
+                                  "description": FILES[name]}}, {"options": ref(name.capitalize() + "Options")})
+
+    def job(name):
+        example = {"rent": {"model": "llama3.1-8b", "gbs": "64", "tokens": "1G", "provider": "lambda"},
+                   "sweep": {**JOB_EXAMPLE, "gpus": "8,16"}, "plan": {**JOB_EXAMPLE, "gpus": "8"},
+                   "shard": {"gpu": "h100-sxm", "gpus": 2, "tables": "name,rows,dim,pooling\na,100000,64,2\n"}}[name]
+        return {"post": {
+            "summary": JOBS[name], "parameters": [form_of()],
+            "requestBody": json_body(name.capitalize() + "Request", example),
+            "responses": answers({202: "the job; look at /jobs/{id}"}, 401, 403, 413, 415, 421, 503, schema=ref("Job"))}}
+
+    def job_of_files(name):
+        return {"post": {
+            "summary": BEGIN[name], "parameters": [form_of()],
+            "requestBody": {"required": True, "content": {"multipart/form-data": {
+                "schema": upload(name), "encoding": {"options": {"contentType": "application/json"}}}}},
+            "responses": answers({202: "the job; look at /jobs/{id}"}, 400, 401, 403, 413, 415, 421, 503,
+                                 schema=ref("Job"))}}
+
+    shard = request(options["shard"], False)
+    shard["properties"]["tables"] = {"type": ["string", "null"], "description": "the lines of TABLES.csv"}
     public = {"security": []}
     return {
         "openapi": "3.1.0",
         "info": {"title": "lockstep serve", "version": version, "license": {"name": "see LICENSE"},
                  "description": "Predicts, plans and explains distributed training. Fields have the names of the "
-                                "options of `lockstep predict`, "
-                                "`plan` and `explain`, and errors the text that those commands print."},
+                                "options of the commands of the same names, and errors the text that those print."},
         "servers": [{"url": "/api/v1"}],
         "security": [{"token": []}],
         "paths": {
             "/predict": {"post": {
-                "summary": "Does it fit, how long is a step, where does the time go?", "parameters": [FORM, PAGE],
+                "summary": "Does it fit, how long is a step, where does the time go?", "parameters": [form_of("picture", "timeline", "graph"), PAGE],
                 "requestBody": json_body("PredictRequest", JOB_EXAMPLE),
                 "responses": answers({200: "the prediction; one that does not fit has fits: false",
                     204: "a newer question of the same page came"}, 400, 401, 403, 413, 415, 421, 422, 500, 503,
-                                     schema={"anyOf": [ref("Prediction"), ref("Report")]})}},
+                                     schema={"anyOf": [ref("Prediction"), ref("Report"), ref("Events"), ref("Graph")]})}},
             "/launch": {"post": {
                 "summary": "What a launch line, a script or a DeepSpeed config states, as fields of a prediction",
                 "requestBody": json_body("PredictRequest", {"launch": LINE_EXAMPLE}),
                 "responses": answers({200: "the fields"}, 400, 401, 403, 413, 415, 421, 422, 500, 503,
                                      schema=ref("Stated"))}},
-            "/plan": {"post": {
-                "summary": "Begins the search for the fastest layouts", "parameters": [FORM],
-                "requestBody": json_body("PlanRequest", {**JOB_EXAMPLE, "gpus": "8"}),
-                "responses": answers({202: "the job; look at /jobs/{id}"}, 401, 403, 413, 415, 421, 503,
-                    schema=ref("Job"))}},
-            "/explain": {"post": {
-                "summary": "Begins to explain traces", "parameters": [FORM],
-                "requestBody": {"required": True, "content": {"multipart/form-data": {
-                    "schema": upload, "encoding": {"options": {"contentType": "application/json"}}}}},
-                "responses": answers({202: "the job; look at /jobs/{id}"}, 400, 401, 403, 413, 415, 421, 503,
-                    schema=ref("Job"))}},
+            **{"/" + name: job(name) for name in JOBS},
+            **{"/" + name: job_of_files(name) for name in FILES},
             "/jobs/{id}": {
                 "parameters": [ID],
                 "get": {"summary": "How far a plan or an explanation is, and its answer",
@@ -206,8 +244,10 @@ def document(options, version):
             "schemas": {
                 "PredictRequest": request(options["predict"], True),
                 "PlanRequest": request(options["plan"], True),
-                "ExplainOptions": request(options["explain"], False),
-                **components(Prediction="predict", Plan="plan", Explanation="explain", Table="table"), "Report": REPORT, "Job": JOB,
+                "SweepRequest": request(options["predict"], True, lists=True),
+                "RentRequest": request(options["rent"], False), "ShardRequest": shard,
+                **{name.capitalize() + "Options": request(options[name], False) for name in FILES},
+                **components(Prediction="predict", Table="table", **ANSWERS), "Events": EVENTS, "Graph": GRAPH, "Report": REPORT, "Job": JOB,
                 "Error": record({"error": ref("ErrorText")}), "ErrorText": ERROR_TEXT, "Option": OPTION,
                 "Health": HEALTH, "Stated": STATED,
             },

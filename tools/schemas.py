@@ -31,7 +31,7 @@ TYPES = {
     "Prediction": """{fits:bool peak_bytes:num usable_bytes:num fullest_stage:int step_time_s:num step_time_low_s:num?
         step_time_high_s:num? basis:text? tokens_per_s_per_gpu:num? samples_per_s:num unit:text model_tflops_per_gpu:num mfu:num?
         hfu:num? peak_flops:num? peak:text? days:num? gpu_hours:num? goodput:num? gpu_watts:num? site_watts:num?
-        pue:num? step_kwh:num? training_kwh:num? carbon_kg:num? breakdown:{*:Part}
+        pue:num? step_kwh:num? training_kwh:num? carbon_kg:num? power_usd:num? breakdown:{*:Part}
         seeds:{count:int quantiles:{*:Quantiles}}? generation:Generation?
         phases:[{gpus:text phase:text start_s:num end_s:num}]? memory:[Stage] layout:Layout assumptions:[text]
         understood:[text] ignored:[text] fixes:[Fix] operations:int layer_operations:int ranks_simulated:int ranks:int
@@ -41,7 +41,8 @@ TYPES = {
         schedule:text recompute:text stack:text sequence_parallel:bool tp_overlap:bool overlap_grad_reduce:bool
         overlap_param_gather:bool offload:bool bucket_bytes:num step_time_s:num step_time_low_s:num? step_time_high_s:num?
         exact_s:num? peak_bytes:num usable_bytes:num tokens_per_s_per_gpu:num? mfu:num? days:num? gpu_hours:num?
-        gpu_watts:num? site_watts:num? training_kwh:num? breakdown:{*:num} tight:bool why_not:text? reproduce:text pareto:bool}""",
+        gpu_watts:num? site_watts:num? pue:num? step_kwh:num? training_kwh:num? carbon_kg:num? power_usd:num?
+        breakdown:{*:num} tight:bool why_not:text? reproduce:text pareto:bool}""",
     "Tree": """{keeps:bool misses:text? bits:num step_s:num utilisation:num tokens_per_s:num bytes:num drift:num hours:num?
         total_bytes:num? clients:int left_out:[text] levels:[{nodes:int children:int every:int rounds:int bytes:num}]}""",
     "Function": """{platform:text level:text memory_mib:int calls:num call_s:num instances:num seconds:num gib_s:num cost_usd:num
@@ -67,7 +68,7 @@ TYPES = {
     "Rent": """{provider:text instance:text region:text? gpu:text machines:int gpus:int batch:int layout:text? step_time_s:num?
         samples:num? samples_low:num? samples_high:num? tokens:num? hours:num hours_low:num? hours_high:num? price_usd_h:num
         cost_usd:num cost_low_usd:num? cost_high_usd:num? price_date:text? price_source:text? stall:text? stall_share:num?
-        goodput:num? kwh:num? pareto:bool in_time:bool in_budget:bool chance:num? gpus_searched:int search_end:text? reproduce:text?}""",
+        goodput:num? kwh:num? carbon_kg:num? power_usd:num? pareto:bool in_time:bool in_budget:bool chance:num? gpus_searched:int search_end:text? reproduce:text?}""",
 }
 
 # Every document: what prints it, and its keys; `schema`, `version` and `data_date` come first in all of them.

@@ -16,6 +16,15 @@ function takeToken() {
 
 let token = takeToken();
 
+/* The token of a text that holds one: the address that the server printed, or the token itself. False: there is none. */
+export function takeTokenOf(text) {
+	const found = /(?:^|[#&]token=)([0-9a-f]{32})(?:&|\s*$)/.exec(text.trim());
+	if (!found) return false;
+	token = found[1];
+	try { localStorage.setItem(KEY, token); } catch { /* then it lasts as long as the page */ }
+	return true;
+}
+
 /* A link of a new run may be opened in the same page. */
 export function renewToken() {
 	token = takeToken();

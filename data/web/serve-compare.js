@@ -137,9 +137,10 @@ export class Kept {
 		const known = this.answers.filter((answer) => answer.said);
 		if (!known.length) return;
 		const made = ls.table(COLUMNS, known.map((answer) => rowOf(answer, known[0])));
+		const frame = {tools: ls.el("div", "ls-tools")};
+		ls.tableTools(frame, made, "Side by side");
 		box.append(ls.el("section", "ls-panel ls-wide",
-			ls.el("header", "", ls.el("h3", "", "Side by side"), ls.el("div", "ls-tools", ...made.buttons)),
-			made.table));
+			ls.el("header", "", ls.el("h3", "", "Side by side"), frame.tools), made.table));
 	}
 
 	choice(answer) {

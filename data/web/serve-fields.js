@@ -10,7 +10,7 @@ const LABELS = {model: "Model", gpu: "GPU", gpus: "GPUs", tp: "Tensor", pp: "Pip
 	cp: "Context", ep: "Expert",
 	mbs: "Micro-batch", gbs: "Global batch", seq: "Sequence", dtype: "Number format", recompute: "Recompute",
 		zero: "ZeRO", schedule: "Schedule",
-	script: "Launch script", launch: "Launch line", deepspeed_config: "DeepSpeed config"};
+	script: "Launch script", launch: "Launch line", deepspeed_config: "DeepSpeed config", config: "Configuration file"};
 /* Numbers that are doubled and halved more often than counted. */
 const DOUBLED = new Set(["gpus", "tp", "pp", "cp", "ep", "mbs", "gbs", "seq"]);
 /* Texts of which the usual ones are known; others are taken too where the server takes them. */
@@ -26,7 +26,7 @@ export const KNOWN = {
 export const BEGIN = {model: "llama3.1-70b", gpu: "h100-sxm", gpus: "64", tp: "4", pp: "8", gbs: "128", seq: "8192"};
 const CONFIG_NAME = "config.json";
 /* Where the server reads a launch line from, and what it is called. */
-const SOURCES = {launch: "line", script: "script", deepspeed_config: "DeepSpeed config"};
+const SOURCES = {launch: "line", script: "script", deepspeed_config: "DeepSpeed config", config: "configuration"};
 export const isSource = (name) => name in SOURCES;
 /* How a job is laid out: open where a launch line or a command does not say it. */
 const LAYOUT = ["tp", "pp", "vp", "cp", "ep", "etp", "dp", "mbs", "zero", "shard-group", "recompute", "schedule", "stack",
@@ -123,8 +123,8 @@ function fileButton(label, take) {
 	return ls.el("span", "", button, input);
 }
 
-/* {element, get, set}: the control of an option. */
-function control(option, lists, changed) {
+/* {element, get, set}: the control of an option; `prefix` is of its id. */
+export function control(option, lists, changed, prefix = "f-") {
 	const name = option.name;
 	let box, input;
 	const plain = (type) => {
@@ -132,12 +132,12 @@ function control(option, lists, changed) {
 		input.type = type;
 		input.placeholder = type === "number" || !option.value ? "" : option.value;
 	};
-	if (name === "model" || name === "gpu") {
+	if ((name === "model" || name === "gpu") && option.type !== "list") {
 		input = choice(lists[name].map((m) => [m.name, m.name]),
 			name === "model" ? "(of a launch line)" : "(of a cluster)");
 	} else if (option.type === "boolean") {
 		input = choice([["on", "on"], ["off", "off"]], "default");
-	} else if (option.choices || KNOWN[name]) {
+	} else if (option.type !== "list" && (option.choices || KNOWN[name])) {
 		input = choice((option.choices || KNOWN[name]).map((v) => [v, v]), "default");
 	} else if (option.type === "content" || option.type === "words") {
 		input = ls.el("textarea");
@@ -154,7 +154,7 @@ function control(option, lists, changed) {
 	} else {
 		plain("text");
 	}
-	input.id = "f-" + name;
+	input.id = prefix + name;
 	input.name = name;
 	input.addEventListener("input", () => changed(name));
 	const set = (text) => {
@@ -295,16 +295,24 @@ export class Fields {
 
 /* ---- the address ---- */
 
-export function toHash(state, view, kept = []) {
+/* `own`: the controls of the view itself; `asked`: it shows an answer to them. */
+export function toHash(state, view, kept = [], own = new Map(), asked = false) {
 	const parts = new URLSearchParams(state);
 	if (view !== "predict") parts.set("view", view);
+	for (const [name, text] of own) parts.set(view + "." + name, text);
+	if (asked) parts.set("asked", "1");
 	for (const text of kept) parts.append("keep", text);
 	return "#" + parts.toString();
 }
 
 export function fromHash(hash) {
 	const parts = new URLSearchParams(hash.slice(1)), state = new Map(parts), kept = parts.getAll("keep");
-	const view = state.get("view") || "predict";
-	state.delete("view"), state.delete("keep");
-	return {state: state.size ? state : new Map(Object.entries(BEGIN)), view, kept};
+	const view = state.get("view") || "predict", asked = state.has("asked"), own = new Map();
+	for (const [name, text] of [...state]) {
+		if (!name.includes(".")) continue;
+		if (name.startsWith(view + ".")) own.set(name.slice(view.length + 1), text);
+		state.delete(name);
+	}
+	for (const name of ["view", "keep", "asked"]) state.delete(name);
+	return {state: state.size ? state : new Map(Object.entries(BEGIN)), view, kept, own, asked};
 }

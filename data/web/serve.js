@@ -1,15 +1,19 @@
 /* serve.js: the page of lockstep serve: every change of a control becomes a prediction, its state stands in the
  * address. */
-import {get, post, renewToken} from "./serve-api.js";
+import {get, post, renewToken, takeTokenOf} from "./serve-api.js";
+import {understand} from "./serve-box.js";
 import {BEGIN, Fields, fromHash, isSource, toHash, words} from "./serve-fields.js";
 import {Kept, showGlance, summary} from "./serve-compare.js";
-import {makeExplain, makePlan} from "./serve-jobs.js";
+import {Question, QUESTIONS} from "./serve-questions.js";
+import {Timeline} from "./serve-timeline.js";
 
 const ls = window.lockstep, at = (id) => document.getElementById(id);
-const VIEWS = ["predict", "compare", "plan", "explain"];
-const HASH_LIMIT = 16384, CONFIG_LIMIT = 1 << 20;
+const VIEWS = ["predict", "compare", ...Object.keys(QUESTIONS), "timeline"];
+const TITLES = {predict: "Predict", compare: "Compare", timeline: "Timeline"};
+const HASH_LIMIT = 16384;
 
-let fields, view = "predict", explain, kept, machines = [];
+let fields, view = "predict", kept, machines = [], timeline, lists;
+const questions = new Map();
 
 function say(text, where) {
 	at("message").textContent = text;
@@ -44,6 +48,7 @@ function draw(report, rest) {
 	live.title = report.title;
 	live.state = fields.texts();
 	live.said = glanceOf(report, live.state);
+	noteIgnored(report.result?.ignored || []);
 	showGlance(at("glance"), live.said);
 	at("keep").disabled = false;
 }
@@ -125,15 +130,15 @@ function noteConflict(held) {
 	at("conflict").hidden = !text;
 }
 
-/* The controls were set as a whole: they take precedence over the line among them. */
+/* The controls were set as a whole: they take precedence over the line among them. Whether they can be asked about. */
 async function predictAnew() {
 	line.held = null;
-	keepState();
 	const body = fields.source(), said = body && await readLine(body);
-	if (body && !said) return;
+	if (body && !said) return false;
 	fields.state(said);
 	noteConflict();
 	predict();
+	return true;
 }
 
 async function takeLine() {
@@ -172,19 +177,21 @@ function changed(name) {
 
 /* `step`: the browser can go back from the change. */
 function keepState(step) {
-	const hash = toHash(fields.texts(), view, kept.texts());
+	const question = questions.get(view);
+	const hash = toHash(fields.texts(), view, kept.texts(), question?.texts(), question?.asked);
 	/* A config that is too large for an address is left out of it. */
 	if (hash.length > HASH_LIMIT || hash === location.hash) return;
 	if (step && location.hash) history.pushState(null, "", hash);
 	else history.replaceState(null, "", hash);
 }
 
-function showState() {
-	const from = fromHash(location.hash);
+async function showState() {
+	const from = fromHash(location.hash), known = VIEWS.includes(from.view) ? from.view : "predict";
 	fields.show(from.state);
 	kept.take(from.kept, saidOf);
-	select(VIEWS.includes(from.view) ? from.view : "predict");
-	predictAnew();
+	questions.get(known)?.show(from.own);
+	select(known);
+	if (await predictAnew() && from.asked && view === known) questions.get(known)?.again();
 }
 
 /* What a prediction of a kept state says; null: it is refused. */
@@ -208,52 +215,84 @@ function select(name, focus) {
 		if (v === name && focus) tab.focus();
 	}
 	at("plan-gpus").placeholder = fields.texts().get("gpus") || "64,128,256";
+	if (name === "timeline") timeline.look(fields.request());
 	say("");
 }
 
-function makeTabs() {
-	for (const v of VIEWS) {
-		at("tab-" + v).addEventListener("click", () => { select(v); keepState(); });
-		at("tab-" + v).addEventListener("keydown", (event) => {
-			const step = {ArrowRight: 1, ArrowLeft: -1}[event.key];
-			if (!step) return;
-			select(VIEWS[(VIEWS.indexOf(v) + step + VIEWS.length) % VIEWS.length], true);
-			keepState();
-		});
-	}
+function makeTab(v) {
+	const tab = ls.el("button", "", TITLES[v] || QUESTIONS[v].title);
+	tab.type = "button", tab.id = "tab-" + v;
+	tab.setAttribute("role", "tab");
+	tab.setAttribute("aria-controls", "view-" + v);
+	tab.addEventListener("click", () => { select(v); keepState(true); });
+	tab.addEventListener("keydown", (event) => {
+		const step = {ArrowRight: 1, ArrowLeft: -1}[event.key];
+		if (!step) return;
+		select(VIEWS[(VIEWS.indexOf(v) + step + VIEWS.length) % VIEWS.length], true);
+		keepState(true);
+	});
+	at("tabs").append(tab);
+	if (at("view-" + v)) return;
+	const panel = ls.el("div");
+	panel.id = "view-" + v, panel.hidden = true;
+	panel.setAttribute("role", "tabpanel");
+	panel.setAttribute("aria-labelledby", tab.id);
+	at("views").append(panel);
 }
 
-/* ---- files ---- */
+/* ---- the box: whatever is pasted or dropped ---- */
 
-/* A config of a model: a small JSON object that is no trace. Its text on one line, or null. */
-async function asConfig(file) {
-	if (file.size > CONFIG_LIMIT) return null;
-	try {
-		const content = JSON.parse(await file.text());
-		const trace = Array.isArray(content) || typeof content !== "object" || !content || content.traceEvents
-			|| content.nodes;
-		return trace ? null : JSON.stringify(content);
-	} catch {
-		return null;
-	}
+/* What stands below the box: how the last thing was read, and what of it does not act. */
+const box = {read: ""};
+
+function noteIgnored(ignored) {
+	if (!box.read) return;
+	at("box-said").textContent = box.read + (ignored.length ? ` Not understood, or without effect: ${ignored.join("; ")}.` : "");
 }
 
-async function takeFiles(files) {
-	const config = files.length === 1 ? await asConfig(files[0]) : null;
-	if (config) {
-		const state = fields.texts();
-		state.set("model", config);
+function noteRead(read) {
+	box.read = read;
+	at("box-said").textContent = read;
+}
+
+/* A state of the controls with one more option, and without what a source stated before. */
+function takeOption(name, text) {
+	const state = fields.texts();
+	for (const other of [...state.keys()]) if (isSource(other)) state.delete(other);
+	if (isSource(name)) {
 		fields.show(state);
-		select("predict");
-		changed("model");
-	} else if (files.length) {
-		select("explain");
-		keepState();
-		explain(files);
-	}
+		fields.controls.get(name).set(text);
+	} else fields.show(state.set(name, text));
+	select("predict");
+	changed(name);
 }
 
-function makeDrop() {
+async function take(text, files) {
+	const found = await understand(text, files, lists);
+	noteRead(found.read);
+	if (found.option) takeOption(found.option, found.text);
+	else if (found.view) {
+		select(found.view);
+		keepState(true);
+		if (found.tables) questions.get(found.view).show(new Map([["tables", found.tables]]));
+		questions.get(found.view).ask(found.files);
+	} else say(found.read, "");
+}
+
+function makeBox() {
+	const takeBox = () => { if (at("box").value.trim()) take(at("box").value, []); };
+	at("box-go").addEventListener("click", takeBox);
+	at("box").addEventListener("paste", () => setTimeout(takeBox));
+	at("box").addEventListener("keydown", (event) => {
+		if (event.key !== "Enter" || event.shiftKey) return;
+		event.preventDefault();
+		takeBox();
+	});
+	at("box-choose").addEventListener("click", () => at("box-files").click());
+	at("box-files").addEventListener("change", () => {
+		if (at("box-files").files.length) take("", [...at("box-files").files]);
+		at("box-files").value = "";
+	});
 	document.addEventListener("dragover", (event) => { event.preventDefault(); document.body.classList.add("sv-over");
 		});
 	document.addEventListener("dragleave", (event) => {
@@ -262,7 +301,7 @@ function makeDrop() {
 	document.addEventListener("drop", (event) => {
 		event.preventDefault();
 		document.body.classList.remove("sv-over");
-		takeFiles([...event.dataTransfer.files]);
+		if (event.dataTransfer.files.length) take("", [...event.dataTransfer.files]);
 	});
 }
 
@@ -271,16 +310,28 @@ function makeDrop() {
 async function begin() {
 	const [model, gpu, options, offers] = await Promise.all([get("models"), get("gpus"), get("options"), get("machines")]);
 	machines = offers.rows;
+	lists = {model: model.rows, gpu: gpu.rows};
+	at("token-form").hidden = true;
 	at("main-fields").replaceChildren(), at("more-fields").replaceChildren();
-	fields = new Fields(options.predict, {model: model.rows, gpu: gpu.rows}, at("main-fields"), at("more-fields"), changed);
-	explain = makeExplain(say);
+	fields = new Fields(options.predict, lists, at("main-fields"), at("more-fields"), changed);
 	kept ||= new Kept((state) => {
 		fields.show(state);
 		select("predict");
+		keepState();
 		predictAnew();
 	}, () => keepState());
-	makePlan(fields, options.plan, say, takeLayout);
+	timeline ||= new Timeline(at("view-timeline"), say);
+	const page = {fields, options, lists, say, take: takeLayout, answered: () => keepState(true)};
+	for (const name of Object.keys(QUESTIONS)) questions.set(name, new Question(name, page, options[name] || options.predict));
 	showState();
+}
+
+/* Without the token of this run the page asks for it, and then shows what the address holds. */
+function beginAgain() {
+	begin().catch((error) => {
+		say(error.message);
+		at("token-form").hidden = error.status !== 401;
+	});
 }
 
 at("controls").addEventListener("submit", (event) => event.preventDefault());
@@ -295,13 +346,20 @@ addEventListener("pagehide", () => { if (fields) keepState(); });
 at("reset").addEventListener("click", () => {
 	fields.show(new Map(Object.entries(BEGIN)));
 	select("predict");
+	keepState();
 	predictAnew();
 });
-makeTabs();
-makeDrop();
+at("token-form").addEventListener("submit", (event) => {
+	event.preventDefault();
+	if (takeTokenOf(at("token").value)) say(""), beginAgain();
+	else say("A token has 32 digits, 0 to 9 and a to f.");
+});
+document.addEventListener("lockstep-shown", () => { if (view === "timeline") timeline.look(fields.request()); });
+VIEWS.forEach(makeTab);
+makeBox();
 addEventListener("hashchange", () => {
 	renewToken();
 	if (fields) showState();
-	else begin().catch((error) => say(error.message));
+	else beginAgain();
 });
-begin().catch((error) => say(error.message));
+beginAgain();

@@ -25,6 +25,12 @@
 extern "C" {
 #endif
 
+/* What the best layout is. */
+typedef enum lk_plan_objective {
+	LK_PLAN_TIME,  /* the fastest */
+	LK_PLAN_ENERGY /* the one whose step takes the least energy */
+} lk_plan_objective;
+
 /* The request. Texts are borrowed. */
 typedef struct lk_plan_request {
 	/* What trains where, and all that is not searched: model, gpu or cluster, seq, dtype,
@@ -43,6 +49,7 @@ typedef struct lk_plan_request {
 	bool offload;          /* also with the optimizer on the host */
 	bool fixed_switches;   /* overlap, sequence parallelism and buckets as usual, not searched */
 
+	int objective;         /* an lk_plan_objective */
 	double tokens;         /* of the training: days and GPU-hours */
 	const char *headroom;  /* percent of the memory that should stay free; NULL: as much as measured
 	                        * peaks exceed predicted ones by, twice */
@@ -92,8 +99,8 @@ typedef struct lk_plan_choice {
 	double exact_s; /* simulated operation by operation; NAN not asked */
 	double peak_bytes, usable_bytes;
 	double tokens_per_s_per_gpu, mfu;
-	double days, gpu_hours;                     /* with tokens, else 0 */
-	double gpu_watts, site_watts, training_kwh; /* as of lk_prediction */
+	double days, gpu_hours; /* with tokens, else 0 */
+	lk_energy energy;
 	const lk_time_part *breakdown;
 	int breakdown_count;
 	const char *
@@ -153,7 +160,7 @@ typedef struct lk_plan_tree {
 /* Of one number of GPUs. */
 typedef struct lk_plan_count {
 	int gpus;
-	const lk_plan_choice *choices;          /* fastest first, one for each set of degrees */
+	const lk_plan_choice *choices;          /* best first, one for each set of degrees */
 	int choice_count;                       /* 0: nothing fits */
 	const lk_plan_sensitivity *sensitivity; /* of the first choice */
 	int sensitivity_count;
@@ -185,7 +192,9 @@ typedef struct lk_plan {
 	int gbs, seq;                /* seq: 0 where there are no tokens */
 	const char *unit;            /* what a batch counts: "sequence", "image" */
 	double tokens;
-	int best;                  /* the count with the fastest first choice; -1: nothing fits */
+	int best;                  /* the count with the best first choice; -1: nothing fits */
+	int objective;             /* what best means: an lk_plan_objective */
+	lk_mains mains;            /* of the request */
 	const lk_plan_sync *syncs; /* with aggregate, finest first */
 	int sync_count;
 	const lk_plan_tree *tree; /* with tree; NULL: not asked, or no layout fits */
@@ -193,6 +202,7 @@ typedef struct lk_plan {
 	int threads;
 	const char *const *notes; /* what was assumed for the first choice */
 	int note_count;
+	int taken_count; /* the first of them: what is not usual and could have been stated */
 	const char *const *not_searched; /* what was left out, with the options that add it; on the most
 	                                    GPUs */
 	int not_searched_count;
@@ -235,8 +245,8 @@ lk_status lk_plan_launch(const lk_plan *plan, const lk_plan_choice *choice, cons
  * counts:
  * [{gpus, layouts, bounded, too_large, too_slow, schedules_walked, simulated, cut_short,
  * found_too_large, nothing, choices: [{layout, gpus, tp, ..., step_time_s, exact_s, peak_bytes,
- * days, gpu_hours, gpu_watts, site_watts, training_kwh, tight, why_not, reproduce, pareto}],
- * sensitivity: [{cost, factor, step_time_s, best}]}]. */
+ * days, gpu_hours, gpu_watts, site_watts, pue, step_kwh, training_kwh, carbon_kg, power_usd, tight,
+ * why_not, reproduce, pareto}], sensitivity: [{cost, factor, step_time_s, best}]}]. */
 lk_status lk_plan_print(const lk_plan *plan, int format, bool verbose, bool colour,
                         const char *path, FILE *out, lk_error *err);
 

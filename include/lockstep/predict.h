@@ -22,6 +22,23 @@
 extern "C" {
 #endif
 
+/* The mains that machines run on; 0: not said. */
+typedef struct lk_mains {
+	double pue;       /* their power per power of the machines; 0: 1.2 */
+	double carbon;    /* g of CO2e per kWh */
+	double price_kwh; /* US dollars per kWh */
+} lk_mains;
+
+/* Power and energy, of all GPUs with their hosts and at the mains but for gpu_watts. All 0 where a
+ * board's power is not known (docs/method/energy.md). */
+typedef struct lk_energy {
+	double gpu_watts, site_watts; /* means over a step; gpu_watts of one GPU */
+	double pue;                   /* that site_watts counts with */
+	double step_kwh;
+	double training_kwh;         /* 0: no length of a training was given */
+	double carbon_kg, power_usd; /* of it; 0: lk_mains says neither */
+} lk_energy;
+
 /* The request. Numbers that are 0 and texts that are NULL were not given: they follow from the
  * rest, or a default is taken and listed among the assumptions. Texts are borrowed. */
 typedef struct lk_predict_request {
@@ -136,18 +153,17 @@ typedef struct lk_predict_request {
 	double tokens;                         /* of the whole training */
 	double mtbf_hours, checkpoint_minutes; /* of one node; between checkpoints */
 	double checkpoint_write_gbps; /* 10^9 bytes/s that each node writes of a checkpoint; 0: 1 */
-	double pue;                   /* mains power per power of the machines; 0: 1.2 */
-	double carbon;                /* g of CO2e per kWh of the mains; 0: not asked */
-	bool no_fixes;                /* do not look for changes that fit */
-	bool step;                    /* keep the simulated step: files are made from it */
-	const char *trace_ranks;      /* "0,8": more ranks than one per stage in its timeline */
-	bool detail;                  /* fill lk_prediction.detail, as reports need it */
-	bool no_sensitivity; /* but not with what other rates would make of the step: eight more
-	                        predictions */
-	const char *replace; /* "optimizer=FILE": the end of the step replaced by a program's graph, which
-	                        compile tune --graph or emit --target graph wrote */
-	const char *emit;    /* a target of lk_predict_emit, whose stack is taken where none is stated:
-	                        "axolotl", "sbatch:megatron"; NULL none */
+	lk_mains mains;
+	bool no_fixes;           /* do not look for changes that fit */
+	bool step;               /* keep the simulated step: files are made from it */
+	const char *trace_ranks; /* "0,8": more ranks than one per stage in its timeline */
+	bool detail;             /* fill lk_prediction.detail, as reports need it */
+	bool no_sensitivity;     /* but not with what other rates would make of the step: eight more
+	                            predictions */
+	const char *replace;     /* "optimizer=FILE": the end of the step replaced by a program's graph,
+	                            which compile tune --graph or emit --target graph wrote */
+	const char *emit; /* a target of lk_predict_emit, whose stack is taken where none is stated:
+	                     "axolotl", "sbatch:megatron"; NULL none */
 
 } lk_predict_request;
 
@@ -229,10 +245,7 @@ typedef struct lk_prediction {
 	double model_flops_per_s_per_gpu, mfu, hfu, peak_flops;
 	const char *peak_label;          /* "989.4 TFLOP/s dense bf16, NVIDIA H100 SXM" */
 	double days, gpu_hours, goodput; /* with tokens, else 0 */
-	double gpu_watts, site_watts;    /* means over a step: of a GPU; of all with their hosts, at the
-	                                  * mains. 0 where a board's power is not known */
-	double pue;                      /* that site_watts counts with */
-	double step_kwh, training_kwh, carbon_kg;    /* at the mains; with tokens; and with carbon */
+	lk_energy energy;
 	double checkpoint_bytes, checkpoint_write_s; /* with mtbf_hours, else 0 */
 	/* where the time goes, mean over stages */
 	const lk_time_part *breakdown;

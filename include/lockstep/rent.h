@@ -79,13 +79,14 @@ typedef struct lk_rent_choice {
 	                       "preparation", ... */
 	double stall_share; /* of the step */
 	double goodput;     /* 1 where nothing fails or is taken away */
-	double kwh;  /* at the mains in these hours, PUE 1.2; NaN where a board's power is not known */
-	bool pareto; /* no other choice is both cheaper and faster */
+	lk_energy energy; /* training_kwh and what follows of all these hours; power_usd is the part of
+	                   * cost that is power: 0 of machines that are rented */
+	bool pareto;      /* no other choice is both cheaper and faster */
 	bool in_time, in_budget;
 	double chance;     /* of keeping to deadline and budget, as far as the range of the step and the
 	                      number of failures tell: 0 to 1; NaN without either, or without a range */
 	int gpus_searched; /* the most GPUs of this machine that were tried */
-	const char *search_end; /* why no more: "limit", "budget", "deadline", "slower", "does not fit",
+	const char *search_end; /* why no more: "limit", "budget", "deadline", "does not fit",
 	                           "never fits", "interruptions", "network not stated", "no price",
 	                           "buys less", "beaten": half the hours would not do */
 } lk_rent_choice;
@@ -153,7 +154,8 @@ void lk_rent_free(lk_rent *rent);
  * deadline_h, budget_usd, considered, gpus_searched, search_complete, searched, choices:
  * [{provider, instance, region, gpu, machines, gpus, batch, layout, step_time_s, samples,
  * samples_low, samples_high, tokens, hours, hours_low, hours_high, price_usd_h, cost_usd,
- * cost_low_usd, cost_high_usd, price_date, price_source, stall, stall_share, goodput, kwh, pareto,
+ * cost_low_usd, cost_high_usd, price_date, price_source, stall, stall_share, goodput, kwh,
+ * carbon_kg, power_usd, pareto,
  * in_time, in_budget, chance, gpus_searched, search_end, reproduce}], functions: [{platform, level,
  * memory_mib, calls, call_s, instances, seconds, gib_s, cost_usd, pareto, in_time, in_budget}],
  * cheapest, fastest, most,

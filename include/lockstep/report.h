@@ -59,6 +59,19 @@ lk_status lk_report_rent(const lk_rent *rent, lk_report_form form, const char *p
 lk_status lk_report_stalls(const lk_stalls_answer *answer, lk_report_form form, const char *path,
                            FILE *out, lk_error *err);
 
+/* The option table of `lockstep html`, which makes pages of answers; its request has no fields. */
+typedef struct lk_html_request {
+	char nothing;
+} lk_html_request;
+extern const lk_verb lk_html_verb;
+
+/* The report of an answer that is known as JSON alone: what -o json of any verb writes, or the
+ * document of a report (LK_REPORT_JSON), which is shown as it is. `name` is in messages. Single
+ * values are figures and facts, the parts of a step and memory pictures, arrays of objects tables.
+ * LK_ERR_INPUT: no JSON, or no answer of lockstep; LK_ERR_IO; LK_ERR_MEMORY. */
+lk_status lk_report_answer(const char *json, size_t size, const char *name, lk_report_form form,
+                           const char *path, FILE *out, lk_error *err);
+
 /* The parts of a page, for programs that show reports themselves: the style sheet and the script.
  * With both in a page, `lockstepReport(element, document)` shows a document in an element.
  * LK_ERR_IO; LK_ERR_MEMORY. */

@@ -47,7 +47,7 @@ typedef enum lk_output {
  *                           `peak` names it
  *   days, gpu_hours, goodput
  *                           of the whole training
- *   gpu_watts, site_watts, pue, step_kwh, training_kwh, carbon_kg
+ *   gpu_watts, site_watts, pue, step_kwh, training_kwh, carbon_kg, power_usd
  *                           power of a GPU, and of all with their hosts at the mains; energy
  *   breakdown               {part: {label, exposed_s, hidden_s}}, mean over the stages
  *   seeds                   {count, quantiles: {key: {label, p50, p95, p99}}} of the step and its

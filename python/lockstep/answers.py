@@ -159,6 +159,7 @@ class Prediction(Framed):
     step_kwh: Optional[float]
     training_kwh: Optional[float]
     carbon_kg: Optional[float]
+    power_usd: Optional[float]
     breakdown: Dict[str, TimePart]
     seeds: Optional[Seeds]
     generation: Optional[Generation]
@@ -283,7 +284,11 @@ class PlanChoice:
     gpu_hours: Optional[float]
     gpu_watts: Optional[float]
     site_watts: Optional[float]
+    pue: Optional[float]
+    step_kwh: Optional[float]
     training_kwh: Optional[float]
+    carbon_kg: Optional[float]
+    power_usd: Optional[float]
     breakdown: Dict[str, float]
     tight: bool
     why_not: Optional[str]
@@ -610,6 +615,8 @@ class RentChoice:
     stall_share: Optional[float]
     goodput: Optional[float]
     kwh: Optional[float]
+    carbon_kg: Optional[float]
+    power_usd: Optional[float]
     pareto: bool
     in_time: bool
     in_budget: bool

@@ -248,6 +248,24 @@ const char *lk_nearest(const char *text, const char *const *names, size_t count)
 	return best;
 }
 
+/* Whether at most `most` letters were replaced, left out, added or exchanged with a neighbour. */
+static bool text_within(const char *a, const char *b, int most) {
+	while (*a && *a == *b) a++, b++;
+	if (*a == *b) return true;
+	if (most == 0) return false;
+	bool exchanged = *a && *b && a[0] == b[1] && a[1] == b[0];
+	return (*a && *b && text_within(a + 1, b + 1, most - 1)) ||
+	       (*a && text_within(a + 1, b, most - 1)) || (*b && text_within(a, b + 1, most - 1)) ||
+	       (exchanged && text_within(a + 2, b + 2, most - 1));
+}
+
+bool lk_is_slip(const char *typed, const char *meant) {
+	const char *dot = strrchr(meant, '.'), *part = dot ? dot + 1 : meant;
+	bool below = strncmp(typed, meant, (size_t)(part - meant)) == 0;
+	int most = below && strlen(part) >= 10 ? 2 : 1;
+	return strcmp(typed, meant) != 0 && text_within(typed, meant, most);
+}
+
 /* ---- UTF-8 and escapes ---- */
 
 /* Well-formed sequences: The Unicode Standard, table 3-7 (no overlong forms, no surrogates, at most

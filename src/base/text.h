@@ -55,6 +55,10 @@ lk_status lk_parse_duration(const char *text, double unit_s, double low, double 
 /* Dollars: as lk_parse_count, with or without '$' before it: "$100k". */
 lk_status lk_parse_dollars(const char *text, double low, double high, double *out,
                            const char *where, lk_error *err);
+/* Days from a date of the form 2026-07-20 to today, UTC; negative in the future, NAN: it is no
+ * date.
+ */
+double lk_days_since(const char *date);
 /* The number at the start of `text`, whatever the locale; *end is set after it, or to `text` if
  * there is none. Decimal notation only: no hexadecimal, infinity or NaN; overflow gives infinity.
  */
@@ -78,6 +82,11 @@ char *lk_format_shortest(double number, char *out, size_t size);
 /* Length of the UTF-8 sequence (1 to 4) at the start of `text`, which has `size` bytes; 0 if it is
  * not valid. */
 size_t lk_utf8_length(const char *text, size_t size);
+
+/* Whether someone who typed `typed` may have meant `meant`, another text: a letter is wrong,
+ * missing, too many or exchanged with its neighbour; two of them in the last part of `meant`, after
+ * its dots, where it has ten letters or more. */
+bool lk_is_slip(const char *typed, const char *meant);
 
 bool lk_ends_in(const char *text, const char *ending);
 /* Whether a text has the form of a repository's id, "OWNER/NAME"; a relative path may have it, too.

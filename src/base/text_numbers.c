@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "base/text.h"
 
@@ -154,4 +155,16 @@ lk_status lk_parse_bool(const char *text, bool *out, const char *where, lk_error
 	lk_copy(shown, sizeof shown, text);
 	lk_fail(err, LK_ERR_INPUT, where, "\"%s\" is neither true nor false", shown);
 	return lk_hint(err, "give true or false");
+}
+
+double lk_days_since(const char *date) {
+	int year, month, day, used = 0;
+	if (strlen(date) != 10 || sscanf(date, "%4d-%2d-%2d%n", &year, &month, &day, &used) != 3 ||
+	    used != 10)
+		return NAN;
+	struct tm then = {.tm_year = year - 1900, .tm_mon = month - 1, .tm_mday = day};
+	time_t begin = timegm(&then);
+	/* timegm carries a 31st of February over into March */
+	if (then.tm_mon != month - 1 || then.tm_mday != day) return NAN;
+	return floor(difftime(time(NULL), begin) / 86400);
 }

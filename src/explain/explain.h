@@ -67,6 +67,11 @@ static inline void lk_timed_put(lk_timed_list *list, uint64_t key, uint32_t item
 /* By key, stable, in linear time. False: memory is out. */
 bool lk_timed_sort(lk_timed *at, size_t count);
 
+/* Events in some order: a quarter of the room of a list that keeps what it was sorted by. */
+typedef LK_VEC(uint32_t) lk_events;
+/* The items of a list, which is freed in any case. False: memory is out. */
+bool lk_timed_events(lk_timed_list *list, lk_events *out);
+
 /* What is known of `count` ascending durations. */
 lk_explain_stats lk_stats_of(const lk_timed *ascending, size_t count);
 
@@ -137,16 +142,17 @@ struct lk_rank_work {
 	lk_capture_steps steps;        /* that are looked at */
 	int64_t first_step, last_step; /* of the trace, cut off or not; last below first: --steps */
 	bool annotated;
-	lk_times windows;                              /* they */
-	lk_times busy, compute, communication, memory; /* unions within the windows */
+	lk_times windows;                        /* they */
+	lk_times compute, communication, memory; /* unions within the windows ... */
 	lk_times exposed, exposed_memory, idle;
-	lk_times loading;           /* the data loader's annotations */
-	lk_timed_list device;       /* device events that touch the windows, by start */
-	lk_timed_list waits;        /* calls that wait for the device, by start */
+	lk_times loading;           /* the data loader's annotations ... */
+	lk_timed_list waits;        /* calls that wait for the device, by start; ... all these are
+	                               freed when the rank is explained */
+	lk_events device;           /* device events that touch the windows, by start */
 	LK_VEC(lk_rank_comm) comms; /* by start */
 	bool host_comms;            /* they are operations of hosts */
-	lk_timed_list durations;    /* kernels (or operations) that begin in the windows: name, then
-	                               duration; key: duration */
+	lk_events durations;        /* kernels (or operations) that begin in the windows: by name, then
+	                               duration; freed when the kernels of all ranks are joined */
 	lk_explain_rank result;
 	LK_VEC(lk_explain_step) step_rows;
 	LK_VEC(lk_explain_idle) idle_rows;

@@ -98,7 +98,7 @@ lk_status lk_rank_comms(lk_rank_work *work, lk_error *err) {
 	const lk_capture *capture = work->capture;
 	int64_t claimed = INT64_MIN;
 	for (size_t i = 0; i < work->device.count; i++) {
-		uint32_t event = work->device.at[i].item;
+		uint32_t event = work->device.at[i];
 		if (capture->kind[event] != LK_EVENT_KERNEL) continue;
 		if (!(lk_name_class(work, capture->name[event]) & LK_NAME_COMM) &&
 		    !lk_capture_comm(capture, event))

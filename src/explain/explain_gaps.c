@@ -130,9 +130,9 @@ static bool gaps_device_gaps(lk_rank_work *work, struct blame *late, struct blam
 	for (size_t g = 0; g < work->idle.set.count; g++) {
 		const lk_interval *gap = &work->idle.set.at[g];
 		while (next < work->device.count &&
-		       work->capture->start_ns[work->device.at[next].item] < gap->end)
+		       work->capture->start_ns[work->device.at[next]] < gap->end)
 			next++;
-		uint32_t event = next < work->device.count ? work->device.at[next].item : LK_NONE;
+		uint32_t event = next < work->device.count ? work->device.at[next] : LK_NONE;
 		if (!explain_gap(work, gap, event, waiting_at(work, &at, gap->start), late, sync))
 			return false;
 	}

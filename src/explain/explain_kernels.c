@@ -16,44 +16,40 @@ static bool kernels_add(lk_timed_list *list, uint64_t key, uint32_t item) {
 }
 
 /* Without a device, the operations that no other encloses. */
-static bool operations(lk_rank_work *work) {
+static bool operations(const lk_rank_work *work, lk_timed_list *out) {
 	const lk_capture *capture = work->capture;
 	for (uint32_t i = 0; i < capture->count; i++) {
 		if (capture->kind[i] != LK_EVENT_OP || !lk_in_windows(work, capture->start_ns[i])) continue;
 		uint32_t above = capture->parent[i];
 		while (above != LK_NONE && capture->kind[above] != LK_EVENT_OP)
 			above = capture->parent[above];
-		if (above == LK_NONE && !kernels_add(&work->durations, (uint64_t)capture->dur_ns[i], i))
-			return false;
+		if (above == LK_NONE && !kernels_add(out, (uint64_t)capture->dur_ns[i], i)) return false;
 	}
 	return true;
 }
 
-static bool explain_all_kernels(lk_rank_work *work) {
-	if (!lk_reserve(&work->durations, work->device.count)) return false;
+static bool explain_all_kernels(const lk_rank_work *work, lk_timed_list *out) {
+	if (!lk_reserve(out, work->device.count)) return false;
 	for (size_t i = 0; i < work->device.count; i++) {
-		uint32_t event = work->device.at[i].item;
+		uint32_t event = work->device.at[i];
 		if (!lk_in_windows(work, work->capture->start_ns[event])) continue;
-		lk_timed_put(&work->durations, (uint64_t)work->capture->dur_ns[event], event);
+		lk_timed_put(out, (uint64_t)work->capture->dur_ns[event], event);
 	}
 	return true;
 }
 
 /* Sorts by name and, within a name, by duration. */
-static bool kernels_by_name(lk_rank_work *work) {
-	lk_timed_list *d = &work->durations;
-	if (!lk_timed_sort(d->at, d->count)) return false;
-	for (size_t i = 0; i < d->count; i++) d->at[i].key = work->capture->name[d->at[i].item];
-	if (!lk_timed_sort(d->at, d->count)) return false;
-	for (size_t i = 0; i < d->count; i++)
-		d->at[i].key = (uint64_t)work->capture->dur_ns[d->at[i].item];
-	return true;
+static bool kernels_by_name(const lk_capture *capture, lk_timed_list *list) {
+	if (!lk_timed_sort(list->at, list->count)) return false;
+	for (size_t i = 0; i < list->count; i++) list->at[i].key = capture->name[list->at[i].item];
+	return lk_timed_sort(list->at, list->count);
 }
 
 lk_status lk_rank_durations(lk_rank_work *work, lk_error *err) {
-	bool good = (work->device.count ? explain_all_kernels(work) : operations(work)) &&
-	            kernels_by_name(work);
-	return good ? LK_OK : lk_oom(err);
+	lk_timed_list list = {0};
+	bool good = (work->device.count ? explain_all_kernels(work, &list) : operations(work, &list)) &&
+	            kernels_by_name(work->capture, &list);
+	return lk_timed_events(&list, &work->durations) && good ? LK_OK : lk_oom(err);
 }
 
 /* ---- all ranks ---- */
@@ -85,10 +81,10 @@ static int kernels_type_of(lk_rank_work *work, uint32_t event) {
 static lk_status add_runs(struct joined *joined, const lk_rank_work *work, uint32_t rank,
                           lk_error *err) {
 	LK_ASSERT(rank < work->traces->count);
-	const lk_timed_list *d = &work->durations;
+	const lk_events *d = &work->durations;
 	for (size_t first = 0, end; first < d->count; first = end) {
-		uint32_t name = work->capture->name[d->at[first].item];
-		for (end = first; end < d->count && work->capture->name[d->at[end].item] == name;) end++;
+		uint32_t name = work->capture->name[d->at[first]];
+		for (end = first; end < d->count && work->capture->name[d->at[end]] == name;) end++;
 		uint32_t id = lk_intern_id(joined->names, lk_capture_text(work->capture, name));
 		if (id == UINT32_MAX || !lk_push(&joined->runs)) return lk_oom(err);
 		*lk_last(&joined->runs) = (struct run){rank, first, end - first};
@@ -104,9 +100,11 @@ static lk_status kernels_add_row(struct joined *joined, lk_explain_work *work, s
 	for (size_t i = first; i < end; i++) {
 		const struct run *run = &joined->runs.at[joined->runs_by_name.at[i].item];
 		if (!lk_reserve(&joined->durations, run->count)) return lk_oom(err);
-		memcpy(joined->durations.at + joined->durations.count,
-		       work->rank[run->rank].durations.at + run->first, run->count * sizeof(lk_timed));
-		joined->durations.count += run->count;
+		const lk_rank_work *rank = &work->rank[run->rank];
+		for (size_t k = run->first; k < run->first + run->count; k++) {
+			uint32_t event = rank->durations.at[k];
+			lk_timed_put(&joined->durations, (uint64_t)rank->capture->dur_ns[event], event);
+		}
 	}
 	if (!lk_timed_sort(joined->durations.at, joined->durations.count) || !lk_push(&joined->rows))
 		return lk_oom(err);
@@ -114,8 +112,8 @@ static lk_status kernels_add_row(struct joined *joined, lk_explain_work *work, s
 	lk_explain_kernel *row = lk_last(&joined->rows);
 	row->name = lk_arena_strdup(
 		&work->arena, lk_intern_text(joined->names, (uint32_t)joined->runs_by_name.at[first].key));
-	row->type = kernels_type_of(&work->rank[run->rank],
-	                            work->rank[run->rank].durations.at[run->first].item);
+	row->type =
+		kernels_type_of(&work->rank[run->rank], work->rank[run->rank].durations.at[run->first]);
 	row->time = lk_stats_of(joined->durations.at, joined->durations.count);
 	return row->name ? LK_OK : lk_oom(err);
 }
@@ -163,5 +161,6 @@ lk_status lk_explain_kernels(lk_explain_work *work, lk_error *err) {
 	lk_vec_free(&j.runs);
 	lk_vec_free(&j.durations);
 	lk_vec_free(&j.rows);
+	for (uint32_t r = 0; r < work->count; r++) lk_vec_free(&work->rank[r].durations);
 	return status;
 }

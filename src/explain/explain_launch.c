@@ -123,39 +123,57 @@ static lk_status queues(lk_rank_work *work, lk_error *err) {
 
 /* ---- what launches cost ---- */
 
-static bool costs(lk_rank_work *work, lk_timed_list *cpu, lk_timed_list *gpu,
-                  lk_timed_list *delay) {
+/* What a launch and its work are measured by. */
+typedef enum cost {
+	CALL_TAKES,
+	WORK_TAKES,
+	DELAY, /* from the call's return to the work's start; below 0 where it began before that */
+} cost;
+
+static int64_t cost_of(const lk_capture *capture, uint32_t event, cost which) {
+	uint32_t call = capture->launch[event];
+	if (which == CALL_TAKES) return capture->dur_ns[call];
+	if (which == WORK_TAKES) return capture->dur_ns[event];
+	int64_t delay = capture->start_ns[event] - lk_event_end(capture, call);
+	return delay > 0 ? delay : 0;
+}
+
+/* Of a graph's kernels the launch speaks for the first alone. */
+static bool own_launch(const lk_rank_work *work, uint32_t event) {
 	const lk_capture *capture = work->capture;
-	size_t most = work->device.count;
-	if (!lk_reserve(cpu, most) || !lk_reserve(gpu, most) || !lk_reserve(delay, most)) return false;
-	for (size_t i = 0; i < most; i++) {
-		uint32_t event = work->device.at[i].item, call = capture->launch[event];
-		/* Of a graph's kernels the launch speaks for the first alone. */
-		if (call == LK_NONE || capture->launch[call] != event ||
-		    !lk_in_windows(work, capture->start_ns[event]))
-			continue;
-		work->launch.short_kernels += capture->dur_ns[event] < capture->dur_ns[call];
-		int64_t wait =
-			capture->start_ns[event] -
-			lk_event_end(capture, call); /* below 0 where it began before the call returned */
-		lk_timed_put(cpu, (uint64_t)capture->dur_ns[call], call);
-		lk_timed_put(gpu, (uint64_t)capture->dur_ns[event], event);
-		lk_timed_put(delay, wait > 0 ? (uint64_t)wait : 0, event);
+	uint32_t call = capture->launch[event];
+	return call != LK_NONE && capture->launch[call] == event &&
+	       lk_in_windows(work, capture->start_ns[event]);
+}
+
+static bool launch_costs(const lk_rank_work *work, cost which, lk_timed_list *list,
+                         lk_explain_stats *out) {
+	list->count = 0;
+	for (size_t i = 0; i < work->device.count; i++) {
+		uint32_t event = work->device.at[i];
+		if (own_launch(work, event))
+			lk_timed_put(list, (uint64_t)cost_of(work->capture, event, which), event);
 	}
-	return lk_timed_sort(cpu->at, cpu->count) && lk_timed_sort(gpu->at, gpu->count) &&
-	       lk_timed_sort(delay->at, delay->count);
+	if (!lk_timed_sort(list->at, list->count)) return false;
+	*out = lk_stats_of(list->at, list->count);
+	return true;
 }
 
 lk_status lk_rank_launches(lk_rank_work *work, lk_error *err) {
-	lk_timed_list cpu = {0}, gpu = {0}, delay = {0};
+	const lk_capture *capture = work->capture;
+	lk_explain_launch *launch = &work->launch;
+	lk_timed_list list = {0};
 	LK_TRY(queues(work, err));
-	bool good = costs(work, &cpu, &gpu, &delay);
-	work->launch.rank = work->result.rank;
-	work->launch.cpu_duration = lk_stats_of(cpu.at, cpu.count);
-	work->launch.gpu_duration = lk_stats_of(gpu.at, gpu.count);
-	work->launch.launch_delay = lk_stats_of(delay.at, delay.count);
-	lk_vec_free(&cpu);
-	lk_vec_free(&gpu);
-	lk_vec_free(&delay);
+	launch->rank = work->result.rank;
+	for (size_t i = 0; i < work->device.count; i++) {
+		uint32_t event = work->device.at[i];
+		launch->short_kernels += own_launch(work, event) &&
+		                         capture->dur_ns[event] < capture->dur_ns[capture->launch[event]];
+	}
+	bool good = lk_reserve(&list, work->device.count) &&
+	            launch_costs(work, CALL_TAKES, &list, &launch->cpu_duration) &&
+	            launch_costs(work, WORK_TAKES, &list, &launch->gpu_duration) &&
+	            launch_costs(work, DELAY, &list, &launch->launch_delay);
+	lk_vec_free(&list);
 	return good ? LK_OK : lk_oom(err);
 }

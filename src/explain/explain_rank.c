@@ -7,15 +7,21 @@
 #include "explain/explain.h"
 #include "base/check.h"
 
-void lk_rank_free(lk_rank_work *work) {
-	lk_times *const sets[] = {&work->windows,        &work->busy,   &work->compute,
-	                          &work->communication,  &work->memory, &work->exposed,
-	                          &work->exposed_memory, &work->idle,   &work->loading};
+/* What only the parts of lk_rank_explain ask for. */
+static void free_sets(lk_rank_work *work) {
+	lk_times *const sets[] = {&work->compute, &work->communication,  &work->memory,
+	                          &work->exposed, &work->exposed_memory, &work->idle,
+	                          &work->loading};
 	for (size_t i = 0; i < sizeof sets / sizeof *sets; i++) lk_times_free(sets[i]);
+	lk_vec_free(&work->waits);
+}
+
+void lk_rank_free(lk_rank_work *work) {
+	free_sets(work);
+	lk_times_free(&work->windows);
 	free(work->name_class);
 	lk_vec_free(&work->steps);
 	lk_vec_free(&work->device);
-	lk_vec_free(&work->waits);
 	lk_vec_free(&work->comms);
 	lk_vec_free(&work->durations);
 	lk_vec_free(&work->step_rows);
@@ -36,27 +42,30 @@ static bool rank_communicates(lk_rank_work *work, uint32_t event) {
 
 /* ---- events of the windows ---- */
 
-static bool rank_collect(lk_rank_work *work, const lk_lane *lane) {
+static bool rank_collect(lk_rank_work *work, const lk_lane *lane, lk_timed_list *device) {
 	const lk_capture *capture = work->capture;
 	const lk_interval *first = work->windows.set.at, *last = lk_last(&work->windows.set);
-	if (!lk_reserve(&work->device, lane->end - lane->begin)) return false;
+	if (!lk_reserve(device, lane->end - lane->begin)) return false;
 	for (uint32_t at = lane->begin; at < lane->end; at++) {
 		uint32_t event = capture->order[at];
 		if (capture->start_ns[event] >= last->end) break;
 		if (!lk_event_on_device(capture->kind[event])) continue;
 		if (capture->start_ns[event] < first->start && lk_event_end(capture, event) <= first->start)
 			continue;
-		lk_timed_put(&work->device, (uint64_t)capture->start_ns[event], event);
+		lk_timed_put(device, (uint64_t)capture->start_ns[event], event);
 	}
 	return true;
 }
 
-static lk_status collect_all(lk_rank_work *work, lk_error *err) {
+static lk_status collect_device(lk_rank_work *work, lk_error *err) {
+	lk_timed_list device = {0};
+	bool good = true;
 	if (!work->windows.set.count) return LK_OK;
-	for (size_t l = 0; l < work->capture->lanes.count; l++)
-		if (work->capture->lanes.at[l].stream && !rank_collect(work, &work->capture->lanes.at[l]))
-			return lk_oom(err);
-	return lk_timed_sort(work->device.at, work->device.count) ? LK_OK : lk_oom(err);
+	for (size_t l = 0; good && l < work->capture->lanes.count; l++)
+		if (work->capture->lanes.at[l].stream)
+			good = rank_collect(work, &work->capture->lanes.at[l], &device);
+	good = good && lk_timed_sort(device.at, device.count);
+	return lk_timed_events(&device, &work->device) && good ? LK_OK : lk_oom(err);
 }
 
 /* The host's side: data loading, and calls that wait for the device. Of threads that also launch or
@@ -89,7 +98,7 @@ struct unions {
 static bool rank_gather(lk_rank_work *work, struct unions *unions) {
 	const lk_capture *capture = work->capture;
 	for (size_t i = 0; i < work->device.count; i++) {
-		uint32_t event = work->device.at[i].item;
+		uint32_t event = work->device.at[i];
 		int64_t start = capture->start_ns[event], end = lk_event_end(capture, event);
 		lk_intervals *set;
 		if (capture->kind[event] != LK_EVENT_KERNEL) set = &unions->memory;
@@ -106,21 +115,23 @@ static bool rank_within(lk_times *out, const lk_intervals *a, const lk_times *wi
 	return lk_intervals_and(a, &windows->set, &out->set) && lk_times_index(out);
 }
 
-static bool without(lk_times *out, const lk_intervals *a, const lk_times *times) {
-	return lk_intervals_minus(a, &times->set, &out->set) && lk_times_index(out);
+static bool without(lk_times *out, const lk_intervals *a, const lk_intervals *b) {
+	return lk_intervals_minus(a, b, &out->set) && lk_times_index(out);
 }
 
+/* Each union is freed once the sets that are made of it are there. */
 static bool make_sets(lk_rank_work *work, struct unions *unions) {
 	lk_intervals bare = {0};
-	bool good = rank_gather(work, unions) &&
-	            rank_within(&work->busy, &unions->busy, &work->windows) &&
-	            rank_within(&work->compute, &unions->compute, &work->windows) &&
-	            rank_within(&work->communication, &unions->communication, &work->windows) &&
-	            rank_within(&work->memory, &unions->memory, &work->windows) &&
-	            without(&work->idle, &work->windows.set, &work->busy) &&
-	            without(&work->exposed, &work->communication.set, &work->compute) &&
-	            lk_intervals_minus(&work->memory.set, &work->compute.set, &bare) &&
-	            without(&work->exposed_memory, &bare, &work->communication);
+	if (!rank_gather(work, unions)) return false;
+	bool good = without(&work->idle, &work->windows.set, &unions->busy);
+	lk_vec_free(&unions->busy);
+	good = good && rank_within(&work->compute, &unions->compute, &work->windows);
+	lk_vec_free(&unions->compute);
+	good = good && rank_within(&work->communication, &unions->communication, &work->windows) &&
+	       rank_within(&work->memory, &unions->memory, &work->windows) &&
+	       without(&work->exposed, &work->communication.set, &work->compute.set) &&
+	       lk_intervals_minus(&work->memory.set, &work->compute.set, &bare) &&
+	       without(&work->exposed_memory, &bare, &work->communication.set);
 	lk_vec_free(&bare);
 	return good;
 }
@@ -142,7 +153,7 @@ static void rank_copies(lk_rank_work *work) {
 	const lk_capture *capture = work->capture;
 	int64_t claimed = INT64_MIN;
 	for (size_t i = 0; i < work->device.count; i++) {
-		uint32_t event = work->device.at[i].item;
+		uint32_t event = work->device.at[i];
 		if (capture->kind[event] != LK_EVENT_MEMCPY && capture->kind[event] != LK_EVENT_MEMSET)
 			continue;
 		int64_t start = capture->start_ns[event], end = lk_event_end(capture, event);
@@ -165,9 +176,8 @@ static void figures(lk_rank_work *work) {
 	rank->non_compute_ns = rank->exposed_communication_ns + rank->exposed_memory_ns;
 	rank->idle_ns = lk_times_length(&work->idle);
 	rank->overlap_ns = rank->communication_ns - rank->exposed_communication_ns;
-	/* the time looked at is busy or idle; what is busy computes, or is exposed */
-	LK_ASSERT(lk_times_length(&work->busy) + rank->idle_ns == rank->kernel_time_ns);
-	LK_ASSERT(rank->compute_ns + rank->non_compute_ns == lk_times_length(&work->busy));
+	/* of the time looked at the device is idle, or computes, or something is exposed */
+	LK_ASSERT(rank->compute_ns + rank->non_compute_ns + rank->idle_ns == rank->kernel_time_ns);
 	LK_ASSERT(rank->overlap_ns >= 0);
 	for (size_t i = 0; i < work->windows.set.count; i++)
 		rank->data_loading_ns += lk_times_between(&work->loading, work->windows.set.at[i].start,
@@ -216,7 +226,7 @@ lk_status lk_rank_explain(lk_rank_work *work, const lk_traces *traces, uint32_t 
 	                                 .device = lk_capture_text(capture, capture->device),
 	                                 .events = capture->count};
 	LK_TRY(lk_rank_select(work, request->steps, err));
-	LK_TRY(collect_all(work, err));
+	LK_TRY(collect_device(work, err));
 	LK_TRY(collect_host(work, err));
 	LK_TRY(sets_of(work, err));
 	figures(work);
@@ -225,5 +235,6 @@ lk_status lk_rank_explain(lk_rank_work *work, const lk_traces *traces, uint32_t 
 	LK_TRY(lk_rank_gaps(work, err));
 	LK_TRY(lk_rank_launches(work, err));
 	LK_TRY(lk_rank_comms(work, err));
+	free_sets(work);
 	return lk_rank_durations(work, err);
 }

@@ -40,11 +40,13 @@ struct shaped_sums {
 /* The row of an operation's name, shapes and types. */
 static struct shaped_row *roofline_row_of(struct shaped_sums *sums, const lk_capture *capture,
                                           uint32_t op) {
+	const lk_shape_note *note = lk_capture_shape(capture, op);
+	const char *name = lk_capture_text(capture, capture->name[op]),
+			   *shape = lk_capture_text(capture, note->shape),
+			   *types = lk_capture_text(capture, note->types),
+			   *outputs = lk_capture_text(capture, note->outputs);
 	char *key = NULL;
-	int length = asprintf(&key, "%s\n%s\n%s\n%s", lk_capture_text(capture, capture->name[op]),
-	                      lk_capture_text(capture, capture->shape[op]),
-	                      lk_capture_text(capture, capture->types[op]),
-	                      lk_capture_text(capture, capture->outputs[op]));
+	int length = asprintf(&key, "%s\n%s\n%s\n%s", name, shape, types, outputs);
 	if (length < 0) return NULL;
 	uint32_t id = lk_intern_id(sums->names, key);
 	free(key);
@@ -53,10 +55,7 @@ static struct shaped_row *roofline_row_of(struct shaped_sums *sums, const lk_cap
 	if (!lk_push(&sums->rows)) return NULL;
 	lk_op asked = {0};
 	struct shaped_row *row = lk_last(&sums->rows);
-	lk_op_from_shapes(lk_capture_text(capture, capture->name[op]),
-	                  lk_capture_text(capture, capture->shape[op]),
-	                  lk_capture_text(capture, capture->types[op]),
-	                  lk_capture_text(capture, capture->outputs[op]), &asked);
+	lk_op_from_shapes(name, shape, types, outputs, &asked);
 	*row = (struct shaped_row){
 		.capture = capture, .operation = op, .kernel = LK_NONE, .format = (lk_dtype)asked.dtype};
 	row->sum = (lk_explain_shaped){.kind = lk_op_kind_name((lk_op_kind)asked.kind),
@@ -73,7 +72,7 @@ static lk_status roofline_add_rank(struct shaped_sums *sums, const lk_rank_work 
 	lk_work_kinds kinds;
 	lk_status status = lk_work_kinds_find(capture, &kinds, err);
 	for (size_t i = 0; status == LK_OK && i < work->device.count; i++) {
-		uint32_t event = work->device.at[i].item, op = kinds.operation[event];
+		uint32_t event = work->device.at[i], op = kinds.pair[event];
 		if (!lk_in_windows(work, capture->start_ns[event])) continue;
 		double ns = (double)capture->dur_ns[event];
 		sums->all_ns += ns;
@@ -83,7 +82,7 @@ static lk_status roofline_add_rank(struct shaped_sums *sums, const lk_rank_work 
 		if (!row) break;
 		sums->known_ns += ns;
 		row->sum.total_ns += ns;
-		row->sum.count += kinds.owner[event] != LK_NONE;
+		row->sum.count += lk_work_owner(&kinds, event) != LK_NONE;
 		if (row->kernel == LK_NONE || ns > row->longest_ns) {
 			row->capture = capture;
 			row->operation = op;
@@ -97,14 +96,16 @@ static lk_status roofline_add_rank(struct shaped_sums *sums, const lk_rank_work 
 
 /* ---- the rows ---- */
 
+static const char *roofline_shapes_of(const struct shaped_row *row) {
+	return lk_capture_text(row->capture, lk_capture_shape(row->capture, row->operation)->shape);
+}
+
 static int roofline_by_total(const void *a, const void *b) {
 	const struct shaped_row *x = a, *y = b;
 	if (x->sum.total_ns != y->sum.total_ns) return x->sum.total_ns > y->sum.total_ns ? -1 : 1;
 	int order = strcmp(lk_capture_text(x->capture, x->capture->name[x->operation]),
 	                   lk_capture_text(y->capture, y->capture->name[y->operation]));
-	return order ? order
-	             : strcmp(lk_capture_text(x->capture, x->capture->shape[x->operation]),
-	                      lk_capture_text(y->capture, y->capture->shape[y->operation]));
+	return order ? order : strcmp(roofline_shapes_of(x), roofline_shapes_of(y));
 }
 
 /* Where the device is known: the least time by its peak and its memory, over what it took. */
@@ -140,8 +141,7 @@ static lk_status roofline_take_rows(lk_explain_work *work, struct shaped_sums *s
 		out[i] = row->sum;
 		out[i].operation = lk_arena_strdup(
 			&work->arena, lk_capture_text(row->capture, row->capture->name[row->operation]));
-		out[i].shapes = lk_arena_strdup(
-			&work->arena, lk_capture_text(row->capture, row->capture->shape[row->operation]));
+		out[i].shapes = lk_arena_strdup(&work->arena, roofline_shapes_of(row));
 		out[i].kernel = lk_arena_strdup(
 			&work->arena, lk_capture_text(row->capture, row->capture->name[row->kernel]));
 		if (!out[i].operation || !out[i].shapes || !out[i].kernel) return lk_oom(err);

@@ -94,6 +94,14 @@ bool lk_timed_sort(lk_timed *at, size_t count) {
 	return true;
 }
 
+bool lk_timed_events(lk_timed_list *list, lk_events *out) {
+	bool good = lk_reserve(out, list->count);
+	for (size_t i = 0; good && i < list->count; i++) out->at[i] = list->at[i].item;
+	if (good) out->count = list->count;
+	lk_vec_free(list);
+	return good;
+}
+
 /* ---- statistics ---- */
 
 /* Linear interpolation between order statistics, as lk_quantile has it. */

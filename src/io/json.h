@@ -97,11 +97,16 @@ void lk_json_put_text(lk_json_writer *writer, const char *key,
                       const char *text); /* NULL text: null */
 void lk_json_put_number(lk_json_writer *writer, const char *key,
                         double number); /* not finite: null */
-/* The same, but "inf", "-inf" and "nan" as text: where these are values, not values that lack. */
+/* The same, and null of 0: where 0 stands for what is not known or was not asked. */
+void lk_json_put_known(lk_json_writer *writer, const char *key, double number);
+/* As lk_json_put_number, but "inf", "-inf" and "nan" as text: where these are values, not values
+ * that lack. */
 void lk_json_put_real(lk_json_writer *writer, const char *key, double number);
 void lk_json_put_integer(lk_json_writer *writer, const char *key, long long number);
 void lk_json_put_bool(lk_json_writer *writer, const char *key, bool value);
 void lk_json_put_null(lk_json_writer *writer, const char *key);
+/* A document in memory, with its keys in their order. */
+void lk_json_put_value(lk_json_writer *writer, const char *key, const lk_value *value);
 /* A document that this writer wrote, as a value of this one, without blanks between its tokens. */
 void lk_json_put_document(lk_json_writer *writer, const char *key, const char *document,
                           size_t size);

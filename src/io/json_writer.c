@@ -108,6 +108,10 @@ void lk_json_put_number(lk_json_writer *writer, const char *key, double number) 
 	      writer->file);
 }
 
+void lk_json_put_known(lk_json_writer *writer, const char *key, double number) {
+	lk_json_put_number(writer, key, number != 0 ? number : NAN);
+}
+
 void lk_json_put_real(lk_json_writer *writer, const char *key, double number) {
 	if (isfinite(number)) lk_json_put_number(writer, key, number);
 	else lk_json_put_text(writer, key, isnan(number) ? "nan" : number > 0 ? "inf" : "-inf");
@@ -142,6 +146,27 @@ void lk_json_put_document(lk_json_writer *writer, const char *key, const char *d
 		}
 	}
 	if (from < size) fwrite(document + from, 1, size - from, writer->file);
+}
+
+void lk_json_put_value(lk_json_writer *writer, const char *key, const lk_value *value) {
+	switch (value->kind) {
+	case LK_JSON_OBJECT:
+		lk_json_object(writer, key);
+		for (size_t i = 0; i < value->count; i++)
+			lk_json_put_value(writer, value->keys[i], &value->items[i]);
+		lk_json_object_end(writer);
+		break;
+	case LK_JSON_ARRAY:
+		lk_json_array(writer, key);
+		for (size_t i = 0; i < value->count; i++) lk_json_put_value(writer, NULL, &value->items[i]);
+		lk_json_array_end(writer);
+		break;
+	case LK_JSON_STRING: lk_json_put_text(writer, key, value->text); break;
+	case LK_JSON_NUMBER: lk_json_put_number(writer, key, value->number); break;
+	case LK_JSON_TRUE: lk_json_put_bool(writer, key, true); break;
+	case LK_JSON_FALSE: lk_json_put_bool(writer, key, false); break;
+	default: lk_json_put_null(writer, key); break;
+	}
 }
 
 lk_status lk_json_finish(lk_json_writer *writer, lk_error *err) {

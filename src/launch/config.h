@@ -102,8 +102,12 @@ typedef struct lk_pair {
 	const char *theirs, *ours;
 } lk_pair;
 
+/* Arguments foreach and fused of PyTorch's optimizers, as the fact "update". */
+extern const lk_pair lk_foreach_words[], lk_fused_words[];
+
 typedef enum lk_key_kind {
 	LK_KEY_FACT,
+	LK_KEY_RULE,   /* it acts by a rule of the framework, which reads it by its path */
 	LK_KEY_SKIP,   /* it changes nothing of a step */
 	LK_KEY_NOTE,   /* it could, and is not modelled */
 	LK_KEY_REFUSE, /* what it asks for cannot be predicted */
@@ -121,6 +125,8 @@ typedef struct lk_key {
 	{ path, LK_KEY_FACT, fact, NULL, NULL }
 #define LK_WORDS(path, fact, pairs) \
 	{ path, LK_KEY_FACT, fact, pairs, NULL }
+#define LK_RULE(path) \
+	{ path, LK_KEY_RULE, NULL, NULL, NULL }
 #define LK_SKIP(path, reason) \
 	{ path, LK_KEY_SKIP, NULL, NULL, reason }
 #define LK_NOTE(path, reason) \
@@ -129,6 +135,14 @@ typedef struct lk_key {
 	{ path, LK_KEY_REFUSE, NULL, NULL, reason }
 #define LK_KEYS_END \
 	{ NULL, LK_KEY_SKIP, NULL, NULL, NULL }
+
+/* Values that recur (config_draft.c): a switch that is on, off or open; the opposite of ours;
+ * ZeRO's stage; devices that offload to the host's memory; a loss that makes no logits; dispatchers
+ * of experts' tokens by library, and DeepEP as a switch; Megatron-Core's attention back ends; the
+ * format in which gradients are reduced. */
+extern const lk_pair lk_pairs_switch[], lk_pairs_opposite[], lk_pairs_stage[], lk_pairs_host[],
+	lk_pairs_linear[], lk_pairs_dispatcher[], lk_pairs_deepep[], lk_pairs_kernels[],
+	lk_pairs_reduced[];
 
 /* Reasons that recur. */
 #define LK_WHY_DATA    "data: does not change the step"

@@ -16,6 +16,22 @@
 #include "base/text.h"
 #include "launch/config.h"
 
+/* ---- values that recur ---- */
+
+const lk_pair lk_pairs_switch[] = {{"true", "on"}, {"false", "off"}, {NULL, NULL}};
+const lk_pair lk_pairs_opposite[] = {{"true", "false"}, {"false", "true"}, {NULL, NULL}};
+const lk_pair lk_pairs_stage[] = {{"0", "1"}, {"1", "2"}, {"2", "3"}, {"3", "4"}, {NULL, NULL}};
+const lk_pair lk_pairs_host[] = {{"cpu", "1"}, {"nvme", "1"}, {"none", "0"}, {NULL, NULL}};
+const lk_pair lk_pairs_linear[] = {{"true", "linear"}, {"false", ""}, {NULL, NULL}};
+const lk_pair lk_pairs_dispatcher[] = {{"flex", "node"},      {"deepep", "node"},
+                                       {"hybridep", "node"},  {"uccl_ep", "node"},
+                                       {"torch", "alltoall"}, {NULL, NULL}};
+const lk_pair lk_pairs_deepep[] = {{"true", "node"}, {"false", ""}, {NULL, NULL}};
+const lk_pair lk_pairs_kernels[] = {{"unfused", "eager"}, {NULL, NULL}};
+const lk_pair lk_pairs_reduced[] = {{"float32", "on"},   {"torch.float32", "on"},   {"fp32", "on"},
+                                    {"bfloat16", "off"}, {"torch.bfloat16", "off"}, {"bf16", "off"},
+                                    {NULL, NULL}};
+
 /* ---- the three lists ---- */
 
 lk_status lk_launch_understood(lk_reading *reading, const char *key, const char *value) {
@@ -31,6 +47,9 @@ lk_status lk_launch_understood(lk_reading *reading, const char *key, const char 
 		.name = name_, .kind = LK_FIELD_##kind_, .offset = offsetof(lk_draft, field), \
 		.size = sizeof(((lk_draft *)0)->field)                                        \
 	}
+
+const lk_pair lk_foreach_words[] = {{"true", "foreach"}, {"false", "loop"}, {NULL, NULL}};
+const lk_pair lk_fused_words[] = {{"true", "fused"}, {"false", ""}, {NULL, NULL}};
 
 /* Those that are no field of a job. */
 static const lk_field draft_facts[] = {
@@ -199,11 +218,30 @@ static bool draft_matches(const char *pattern, const char *path) {
 	return strcmp(pattern, path) == 0;
 }
 
+/* The row of a path itself, else the first of those that stand for many; NULL: none. */
 static const lk_key *draft_key(const lk_key *const *tables, const char *path) {
+	const lk_key *many = NULL;
 	for (; *tables; tables++)
-		for (const lk_key *key = *tables; key->path; key++)
-			if (draft_matches(key->path, path)) return key;
-	return NULL;
+		for (const lk_key *key = *tables; key->path; key++) {
+			if (strcmp(key->path, path) == 0) return key;
+			if (!many && draft_matches(key->path, path)) many = key;
+		}
+	return many;
+}
+
+/* The key of which a slip made `path`, or, where `anywhere`, that ends in the same word; NULL:
+ * none. */
+static const char *draft_near(const lk_key *const *tables, const char *path, bool anywhere) {
+	const char *last = strrchr(path, '.'), *found = NULL;
+	for (; *tables; tables++)
+		for (const lk_key *key = *tables; key->path; key++) {
+			if (strchr(key->path, '*')) continue;
+			if (lk_is_slip(path, key->path)) return key->path;
+			const char *other = strrchr(key->path, '.');
+			bool same = anywhere && last && other && strcmp(last, other) == 0;
+			if (same && !found && key->kind != LK_KEY_SKIP) found = key->path;
+		}
+	return found;
 }
 
 static bool draft_off(const lk_value *value) {
@@ -233,11 +271,16 @@ static lk_status draft_read_one(const lk_config *config, const lk_setting *setti
 	const lk_key *key = draft_key(tables, setting->path);
 	lk_reading *reading = config->reading;
 	LK_TRY(lk_launch_seen(reading, setting->path));
-	if (!key) {
-		if (draft_off(setting->value)) return LK_OK;
-		return lk_launch_unknown(reading, setting->path);
-	}
+	bool exact = key && !strchr(key->path, '*');
+	const char *near = exact ? NULL : draft_near(tables, setting->path, key == NULL);
+	if (near || (!key && !draft_off(setting->value)))
+		return lk_launch_unknown(reading, setting->path, near);
+	if (!key) return LK_OK;
 	switch (key->kind) {
+	case LK_KEY_RULE: {
+		const char *text = lk_config_text(setting->value);
+		return text ? lk_launch_understood(reading, setting->path, text) : LK_OK;
+	}
 	case LK_KEY_FACT:
 		if (setting->value->kind == LK_JSON_ARRAY)
 			return draft_read_list(config, setting, key, draft);
@@ -344,6 +387,16 @@ static void draft_narrow_moments(lk_draft *draft) {
 	else job->state_dtype = LK_FP8;
 }
 
+/* adamw_torch, sgd_torch and torch.optim.AdamW are PyTorch's own default; adamw_torch_fused is one
+ * kernel. */
+static void draft_update(lk_draft *draft) {
+	lk_job *job = &draft->job;
+	const char *name = draft->optimizer_name;
+	if (job->update != LK_UPDATE_USUAL) return;
+	if (draft_has(name, "fused")) job->update = LK_UPDATE_FUSED;
+	else if (draft_has(name, "torch")) job->update = LK_UPDATE_FOREACH;
+}
+
 static lk_status draft_optimizer(lk_reading *reading, lk_draft *draft) {
 	static const struct {
 		const char *part;
@@ -370,6 +423,7 @@ static lk_status draft_optimizer(lk_reading *reading, lk_draft *draft) {
 	if (draft->job.optimizer == LK_OPT_ADAM)
 		LK_TRY(draft_note_optimizer(reading, draft->optimizer_name));
 	draft_narrow_moments(draft);
+	draft_update(draft);
 	return LK_OK;
 }
 

@@ -135,6 +135,13 @@ static const char *config_flag_name(lk_arena *arena, const char *name, const lk_
 	return dashed;
 }
 
+/* The setting that a slip made `name` of, by its own name or by that of its flag; NULL: none. */
+static const char *config_near(const char *flag, const char *name) {
+	for (size_t i = 0; i < sizeof renamed / sizeof *renamed; i++)
+		if (lk_is_slip(name, renamed[i].name)) return renamed[i].name;
+	return lk_megatron_near(flag);
+}
+
 static lk_status config_one_flag(const lk_config *config, const char *name, const lk_value *value,
                                  lk_words *words) {
 	static const lk_value truth = {.kind = LK_JSON_TRUE};
@@ -146,8 +153,9 @@ static lk_status config_one_flag(const lk_config *config, const char *name, cons
 	if (!text && value->kind != LK_JSON_ARRAY) return LK_OK;
 	bool off =
 		value->kind == LK_JSON_FALSE || (value->kind == LK_JSON_NUMBER && value->number == 0);
-	/* Of what no flag is, only what is turned on can matter. */
-	if (!row) return off ? LK_OK : lk_launch_unknown(config->reading, name);
+	const char *near = row ? NULL : config_near(flag, name);
+	/* Of what no flag is and none was meant, only what is turned on can matter. */
+	if (!row) return off && !near ? LK_OK : lk_launch_unknown(config->reading, name, near);
 	if (row->kind == LK_FLAG_SET || row->kind == LK_FLAG_CLEAR)
 		return off && !means ? LK_OK : lk_config_flag_words(config, flag, &truth, words);
 	if (off && row->kind >= LK_FLAG_IGNORED) return LK_OK;

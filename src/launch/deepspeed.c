@@ -302,9 +302,17 @@ static int deepspeed_find_key(const char *path) {
 	return found;
 }
 
+/* The path that acts and that a slip made `path` of; NULL: none. */
+static const char *deepspeed_near(const char *path) {
+	for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
+		if (keys[i].read != NULL && lk_is_slip(path, keys[i].path)) return keys[i].path;
+	return NULL;
+}
+
 static lk_status deepspeed_read_member(struct config *config, const char *path,
                                        const lk_value *value, int depth) {
 	int key = deepspeed_find_key(path);
+	const char *near = key < 0 || strcmp(keys[key].path, path) != 0 ? deepspeed_near(path) : NULL;
 	if (value->kind == LK_JSON_OBJECT && depth < 3 &&
 	    (key < 0 || strcmp(keys[key].path, path) != 0 || keys[key].read == NULL)) {
 		if (value->count > 0) return deepspeed_read_object(config, value, path, depth + 1);
@@ -316,7 +324,7 @@ static lk_status deepspeed_read_member(struct config *config, const char *path,
 			                      "auto: the trainer's flags or the defaults say it"));
 		return keys[key].read(config, value, path);
 	}
-	if (key < 0) return lk_launch_unknown(config->r, path);
+	if (key < 0 || near != NULL) return lk_launch_unknown(config->r, path, near);
 	return (keys[key].harmless ? lk_launch_skip : lk_launch_note)(config->r, path,
 	                                                              keys[key].reason);
 }

@@ -49,6 +49,8 @@ static const struct pair reductions[] = {{"float32", "on"}, {NULL, NULL}};
 /* te and native are values of another field, fused_cross_entropy. */
 static const struct pair losses[] = {
 	{"linear", "linear"}, {"te", ""}, {"native", ""}, {NULL, NULL}};
+static const struct pair updates[] = {
+	{"fused", "fused"}, {"foreach", "foreach"}, {"for-loop", "loop"}, {NULL, NULL}};
 static const struct pair formats[] = {{"bfloat16", "bf16"}, {"float32", "fp32"}, {NULL, NULL}};
 
 struct path_row {
@@ -127,6 +129,7 @@ static const struct path_row rows[] = {
 	{TITAN, "training.dtype", "master_weights", masters, NULL, false, true, false},
 	{TITAN, "training.mixed_precision_reduce", "grad_reduce_fp32", reductions, NULL, false, false,
      false},
+	{TITAN, "optimizer.implementation", "update", updates, NULL, false, false, false},
 	{TITAN, "optimizer.early_step_in_backward", NULL, NULL,
      "gradients are counted until the step ends", false, true, false},
 	{TITAN, "training.enable_cpu_offload", "offload_params", bits, NULL, false, false, false},
@@ -222,22 +225,34 @@ static const char *flags_section(int dialect, const char *path) {
 	return NULL;
 }
 
+/* Paths that fill no field of a job but what it is made of. */
+static const char *const parts[] = {"trainer.num_nodes",
+                                    "trainer.devices",
+                                    "training.local_batch_size",
+                                    "training.num_tokens_per_microbatch_per_dp_rank",
+                                    "training.num_tokens_per_train_step",
+                                    "parallelism.num_pp_microbatches",
+                                    "parallelism.data_parallel_shard_degree",
+                                    "parallelism.data_parallel_replicate_degree",
+                                    "model.name",
+                                    "model.flavor",
+                                    NULL};
+
 bool lk_dotted_flag(int dialect, const char *path) {
 	size_t length = strcspn(path, "=");
-	static const char *const parts[] = {"trainer.num_nodes",
-	                                    "trainer.devices",
-	                                    "training.local_batch_size",
-	                                    "training.num_tokens_per_microbatch_per_dp_rank",
-	                                    "training.num_tokens_per_train_step",
-	                                    "parallelism.num_pp_microbatches",
-	                                    "parallelism.data_parallel_shard_degree",
-	                                    "parallelism.data_parallel_replicate_degree",
-	                                    "model.name",
-	                                    "model.flavor",
-	                                    NULL};
 	for (int i = 0; parts[i] != NULL; i++)
 		if (strlen(parts[i]) == length && strncmp(parts[i], path, length) == 0) return true;
 	return flags_find(dialect, path, length) != NULL;
+}
+
+/* The path that acts and that a slip made `path` of; NULL: none. */
+static const char *flags_near(int dialect, const char *path) {
+	for (const struct path_row *row = rows; row->path != NULL; row++)
+		if (row->dialect == dialect && !row->harmless && lk_is_slip(path, row->path))
+			return row->path;
+	for (int i = 0; parts[i] != NULL; i++)
+		if (lk_is_slip(path, parts[i])) return parts[i];
+	return NULL;
 }
 
 /* ---- reading ---- */
@@ -301,9 +316,10 @@ lk_status lk_dotted_read(lk_reading *reading, lk_dotted *dotted, const char *pat
 		return LK_OK;
 	}
 	const struct path_row *row = flags_find(dotted->dialect, path, strlen(path));
+	const char *near = row == NULL ? flags_near(dotted->dialect, path) : NULL;
 	const char *apart = row == NULL ? flags_section(dotted->dialect, path) : NULL;
-	if (apart != NULL) return lk_launch_skip(reading, name, apart);
-	if (row == NULL) return lk_launch_unknown(reading, name);
+	if (apart != NULL && near == NULL) return lk_launch_skip(reading, name, apart);
+	if (row == NULL) return lk_launch_unknown(reading, name, near);
 	if (row->field == NULL && !row->harmless && strcasecmp(value, "false") == 0) return LK_OK;
 	if (row->field == NULL)
 		return (row->harmless ? lk_launch_skip : lk_launch_note)(reading, name, row->reason);

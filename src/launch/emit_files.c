@@ -34,7 +34,9 @@ static const char *files_optimizer(const lk_job *job) {
 		[LK_OPT_ADAM_4BIT] = "adamw_torch_4bit", [LK_OPT_ADEMAMIX] = "ademamix",
 		[LK_OPT_ADEMAMIX_8BIT] = "ademamix_8bit"};
 	bool eight = job->optimizer == LK_OPT_ADAM && job->state_dtype == LK_FP8;
-	return eight ? "adamw_bnb_8bit" : names[job->optimizer];
+	bool lists = job->optimizer == LK_OPT_ADAM && job->update == LK_UPDATE_FOREACH;
+	if (eight) return "adamw_bnb_8bit";
+	return lists ? "adamw_torch" : names[job->optimizer];
 }
 
 static const char *files_attention(const lk_job *job) {

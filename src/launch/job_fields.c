@@ -18,6 +18,7 @@ static const char *const shardings[] = {"none", "zero1", "zero2", "zero3", NULL}
 static const char *const schedules[] = {"gpipe",  "1f1b",     "interleaved", "zb-h1",
                                         "zb-v",   "dualpipe", "zb-h2",       "dualpipev",
                                         "v-half", "v-min",    NULL};
+static const char *const updates[] = {"usual", "loop", "foreach", "fused", NULL};
 static const char *const dtypes[] = {"fp32", "tf32", "fp16", "bf16", "fp8", "mxfp8", "nvfp4", NULL};
 static const char *const recomputes[] = {"none", "selective", "full", NULL};
 static const char *const kernels[] = {"flash", "unfused", NULL};
@@ -218,6 +219,7 @@ const lk_field lk_job_fields[] = {
 	{INT(microbatch_group), LAYOUT},
 	{SAID(dtype, dtypes), JOB},
 	{CHOICE(optimizer, lk_optimizer_names), JOB},
+	{CHOICE(update, updates), JOB},
 	{INT(muon_steps), JOB},
 	{CHOICE(muon_tp, lk_muon_tp_names), JOB},
 	{CHOICE(state_dtype, dtypes), JOB},

@@ -7,10 +7,6 @@
 #include "base/text.h"
 #include "launch/config.h"
 
-static const lk_pair keeps[] = {{"false", "1"}, {"true", "0"}, {NULL, NULL}};
-static const lk_pair stages[] = {{"0", "1"}, {"1", "2"}, {"2", "3"}, {"3", "4"}, {NULL, NULL}};
-static const lk_pair devices[] = {{"cpu", "1"}, {"nvme", "1"}, {"none", "0"}, {NULL, NULL}};
-
 static const lk_pair compilers[] = {{"inductor", "1"}, {"no", "0"}, {NULL, NULL}};
 
 static const lk_key keys[] = {
@@ -19,7 +15,7 @@ static const lk_key keys[] = {
 	LK_FACT("distributed_type", "strategy"),
 	LK_FACT("gradient_accumulation_steps", "accumulation"),
 	LK_FACT("fsdp_config.fsdp_sharding_strategy", "sharding_name"),
-	LK_WORDS("fsdp_config.fsdp_reshard_after_forward", "reshard_off", keeps),
+	LK_WORDS("fsdp_config.fsdp_reshard_after_forward", "reshard_off", lk_pairs_opposite),
 	LK_FACT("fsdp_config.fsdp_offload_params", "host_shards"),
 	LK_FACT("fsdp_config.fsdp_activation_checkpointing", "recompute_text"),
 	LK_SKIP("fsdp_config*", "how layers are wrapped and saved: units of one layer are taken"),
@@ -30,9 +26,9 @@ static const lk_key keys[] = {
 	LK_SKIP("parallelism_config*", "see the degrees"),
 	LK_FACT("deepspeed_config.deepspeed_config_file", "deepspeed"),
 	LK_FACT("deepspeed_config.gradient_accumulation_steps", "accumulation"),
-	LK_WORDS("deepspeed_config.zero_stage", "zero", stages),
-	LK_WORDS("deepspeed_config.offload_optimizer_device", "offload_optimizer", devices),
-	LK_WORDS("deepspeed_config.offload_param_device", "host_params", devices),
+	LK_WORDS("deepspeed_config.zero_stage", "zero", lk_pairs_stage),
+	LK_WORDS("deepspeed_config.offload_optimizer_device", "offload_optimizer", lk_pairs_host),
+	LK_WORDS("deepspeed_config.offload_param_device", "host_params", lk_pairs_host),
 	LK_SKIP("deepspeed_config*", LK_WHY_START),
 	LK_WORDS("dynamo_config.dynamo_backend", "compile", compilers),
 	LK_WORDS("dynamo_backend", "compile", compilers),

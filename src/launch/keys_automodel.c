@@ -12,9 +12,6 @@
 #include "launch/config.h"
 #include "model/network/model.h"
 
-static const lk_pair dispatchers[] = {{"deepep", "node"},    {"hybridep", "node"},
-                                      {"torch", "alltoall"}, {"alltoall", "alltoall"},
-                                      {"uccl_ep", "node"},   {NULL, NULL}};
 static const lk_pair formats[] = {
 	{"torch.bfloat16", "bf16"}, {"bfloat16", "bf16"},      {"torch.float32", "fp32"},
 	{"float32", "fp32"},        {"torch.float16", "fp16"}, {"uint8", "fp8"},
@@ -35,16 +32,11 @@ static const lk_pair recipes[] = {{"tensorwise", "tensorwise"},
                                   {NULL, NULL}};
 static const lk_pair rounding[] = {{"up", "1"}, {"down", "0"}, {NULL, NULL}};
 static const lk_pair balanced[] = {{"true", "1"}, {"false", ""}, {NULL, NULL}};
-static const lk_pair keeps[] = {{"false", "1"}, {"true", "0"}, {NULL, NULL}};
-static const lk_pair reductions[] = {
-	{"float32", "on"},         {"torch.float32", "on"}, {"fp32", "on"}, {"bfloat16", "off"},
-	{"torch.bfloat16", "off"}, {"bf16", "off"},         {NULL, NULL}};
 static const lk_pair policies[] = {{"CPUOffloadPolicy", "1"},
                                    {"torch.distributed.fsdp.CPUOffloadPolicy", "1"},
                                    {"torch.distributed._composable.fsdp.CPUOffloadPolicy", "1"},
                                    {"torch.distributed.fsdp.OffloadPolicy", "0"},
                                    {NULL, NULL}};
-static const lk_pair truths[] = {{"true", "on"}, {"false", "off"}, {NULL, NULL}};
 
 static const lk_key keys[] = {
 	LK_FACT("model.pretrained_model_name_or_path", "network_name"),
@@ -53,11 +45,23 @@ static const lk_key keys[] = {
 	LK_FACT("model.config", "network_name"),
 	LK_FACT("model.torch_dtype", "storage"),
 	LK_FACT("model.dtype", "storage"),
+	LK_RULE("recipe"),
+	LK_RULE("model._target_"),
+	LK_RULE("loss_fn._target_"),
+	LK_RULE("loss_fn.fp32_upcast"),
+	LK_RULE("optimizer.master_weight_bits"),
+	LK_RULE("ci.nodes"),
+	LK_RULE("ci.cluster_tag"),
+	LK_RULE("packed_sequence.pack_size"),
+	LK_RULE("packed_sequence.max_length"),
+	LK_RULE("dataset.max_seq_length"),
+	LK_RULE("dataset.max_length"),
+	LK_RULE("dataloader.collate_fn.max_length"),
 	LK_FACT("distributed.mp_policy.param_dtype", "format"),
-	LK_WORDS("distributed.mp_policy.reduce_dtype", "grad_reduce_fp32", reductions),
+	LK_WORDS("distributed.mp_policy.reduce_dtype", "grad_reduce_fp32", lk_pairs_reduced),
 	LK_FACT("model.attn_implementation", "attention_name"),
 	LK_WORDS("model.backend.attn", "attention_name", attentions),
-	LK_WORDS("model.backend.dispatcher", "dispatcher", dispatchers),
+	LK_WORDS("model.backend.dispatcher", "dispatcher", lk_pairs_dispatcher),
 	LK_WORDS("model.backend.te_fp8.recipe", "fp8_recipe", recipes),
 	LK_SKIP("model.use_liger_kernel", "the loss is that of loss_fn"),
 	LK_WORDS("model.backend.fake_balanced_gate", "moe_imbalance", balanced),
@@ -82,8 +86,8 @@ static const lk_key keys[] = {
 	LK_FACT("distributed.pipeline.layers_per_stage", "stage_layers"),
 	LK_WORDS("distributed.pipeline.round_virtual_stages_to_pp_multiple", "stages_up", rounding),
 	LK_FACT("distributed.enable_compile", "compile"),
-	LK_WORDS("distributed.enable_async_tensor_parallel", "tp_overlap", truths),
-	LK_WORDS("distributed.reshard_after_forward", "reshard_off", keeps),
+	LK_WORDS("distributed.enable_async_tensor_parallel", "tp_overlap", lk_pairs_switch),
+	LK_WORDS("distributed.reshard_after_forward", "reshard_off", lk_pairs_opposite),
 	LK_NOTE("distributed.moe.reshard_after_forward", "experts are sharded as the other weights"),
 	LK_WORDS("distributed.offload_policy._target_", "host_shards", policies),
 	LK_WORDS("distributed.offload_policy", "host_shards", policies),
@@ -118,14 +122,14 @@ static const lk_key keys[] = {
 	LK_FACT("compile.enabled", "compile"),
 	LK_SKIP("compile*", "see compile.enabled"),
 	LK_FACT("optimizer._target_", "optimizer_name"),
+	LK_WORDS("optimizer.foreach", "update", lk_foreach_words),
+	LK_WORDS("optimizer.fused", "update", lk_fused_words),
 	LK_WORDS("optimizer.exp_avg_dtype", "state_dtype", formats),
 	LK_FACT("optimizer.master_weights", "master_weights"),
 	LK_SKIP("optimizer*", LK_WHY_RATE),
 	LK_SKIP("lr_scheduler*", LK_WHY_RATE),
 	LK_SKIP("clip_grad_norm*", LK_WHY_RATE),
 	LK_SKIP("max_grad_norm", LK_WHY_RATE),
-	LK_SKIP("loss_fn._target_", "it says how the loss is made"),
-	LK_SKIP("loss_fn.fp32_upcast", "it says whether all logits are copied to fp32"),
 	LK_SKIP("loss_fn*", LK_WHY_NUMBERS),
 	LK_NOTE("teacher_model*", "the teacher's forward pass is not priced (--teacher)"),
 	LK_SKIP("teacher_distributed*", "see teacher_model"),
@@ -155,7 +159,6 @@ static const lk_key keys[] = {
 	LK_SKIP("seed", LK_WHY_NUMBERS),
 	LK_SKIP("dist_env*", LK_WHY_START),
 	LK_SKIP("slurm*", LK_WHY_START),
-	LK_SKIP("recipe", "see the network"),
 	LK_SKIP("use_hf_fa2", LK_WHY_DATA),
 	LK_KEYS_END};
 

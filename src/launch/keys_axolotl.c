@@ -9,17 +9,17 @@
 #include "launch/config.h"
 
 static const lk_pair adapters[] = {{"lora", "1"}, {"qlora", "1"}, {"", "0"}, {NULL, NULL}};
-static const lk_pair truths[] = {{"true", "on"}, {"false", "off"}, {NULL, NULL}};
-static const lk_pair linear[] = {{"true", "linear"}, {"false", ""}, {NULL, NULL}};
 static const lk_pair cut[] = {{"true", "cut"}, {"false", ""}, {NULL, NULL}};
 static const lk_pair eager[] = {{"true", "eager"}, {"false", ""}, {NULL, NULL}};
 static const lk_pair flash[] = {{"true", "flash"}, {"false", ""}, {NULL, NULL}};
 static const lk_pair offloads[] = {
 	{"legacy", "1"}, {"disk", "1"}, {"hidden_states", "1"}, {NULL, NULL}};
-static const lk_pair keeps[] = {{"false", "1"}, {"true", "0"}, {NULL, NULL}};
 
 static const lk_key keys[] = {
 	LK_FACT("base_model", "network_name"),
+	LK_RULE("rl"),
+	LK_RULE("plugins"),
+	LK_RULE("processor_type"),
 	LK_FACT("sequence_len", "seq"),
 	LK_FACT("micro_batch_size", "mbs"),
 	LK_FACT("batch_size", "multiple"),
@@ -48,7 +48,7 @@ static const lk_key keys[] = {
 	LK_NOTE("flex_attention", "it is priced as PyTorch's fused attention"),
 	LK_NOTE("sage_attention", "products of attention in 8 bits are priced as 16-bit ones"),
 	LK_NOTE("s2_attention", "attention in shifted groups is priced as attention to all tokens"),
-	LK_WORDS("flash_attn_cross_entropy", "fused_cross_entropy", truths),
+	LK_WORDS("flash_attn_cross_entropy", "fused_cross_entropy", lk_pairs_switch),
 	LK_SKIP("flash_attn_*", "fusion of single kernels is not modelled"),
 	LK_SKIP("unsloth_*", "fusion of single kernels is not modelled"),
 	LK_SKIP("use_kernels", "fusion of single kernels is not modelled"),
@@ -98,11 +98,11 @@ static const lk_key keys[] = {
 	LK_SKIP("load_best_model_at_end", LK_WHY_SAVING),
 	LK_SKIP("metric_for_best_model", LK_WHY_EVAL),
 	LK_SKIP("greater_is_better", LK_WHY_EVAL),
-	LK_WORDS("liger_fused_linear_cross_entropy", "loss", linear),
-	LK_WORDS("liger_cross_entropy", "fused_cross_entropy", truths),
+	LK_WORDS("liger_fused_linear_cross_entropy", "loss", lk_pairs_linear),
+	LK_WORDS("liger_cross_entropy", "fused_cross_entropy", lk_pairs_switch),
 	LK_WORDS("cut_cross_entropy", "loss", cut),
-	LK_WORDS("chunked_cross_entropy", "fused_cross_entropy", truths),
-	LK_WORDS("unsloth_cross_entropy_loss", "fused_cross_entropy", truths),
+	LK_WORDS("chunked_cross_entropy", "fused_cross_entropy", lk_pairs_switch),
+	LK_WORDS("unsloth_cross_entropy_loss", "fused_cross_entropy", lk_pairs_switch),
 	LK_FACT("torch_compile", "compile"),
 	LK_FACT("sample_packing", "packing"),
 	LK_FACT("tensor_parallel_size", "tp"),
@@ -117,8 +117,8 @@ static const lk_key keys[] = {
 	LK_FACT("fsdp", "fsdp"),
 	LK_FACT("fsdp_config.sharding_strategy", "sharding_name"),
 	LK_FACT("fsdp_config.fsdp_sharding_strategy", "sharding_name"),
-	LK_WORDS("fsdp_config.reshard_after_forward", "reshard_off", keeps),
-	LK_WORDS("fsdp_config.fsdp_reshard_after_forward", "reshard_off", keeps),
+	LK_WORDS("fsdp_config.reshard_after_forward", "reshard_off", lk_pairs_opposite),
+	LK_WORDS("fsdp_config.fsdp_reshard_after_forward", "reshard_off", lk_pairs_opposite),
 	LK_FACT("fsdp_config.offload_params", "host_shards"),
 	LK_FACT("fsdp_config.fsdp_offload_params", "host_shards"),
 	LK_FACT("fsdp_config.activation_checkpointing", "recompute_text"),
@@ -126,7 +126,6 @@ static const lk_key keys[] = {
 	LK_SKIP("fsdp_config*", "how layers are wrapped and saved: units of one layer are taken"),
 	LK_SKIP("fsdp_version", "both versions shard alike"),
 	LK_SKIP("fsdp_final_state_dict_type", LK_WHY_SAVING),
-	LK_SKIP("processor_type", "it says that samples hold images"),
 	LK_REFUSE("reward_model", "a reward model is trained, whose head is not modelled"),
 	LK_REFUSE("process_reward_model", "a reward model is trained, whose head is not modelled"),
 	LK_REFUSE("num_labels", "a classifier is trained, whose head is not modelled"),
@@ -148,7 +147,6 @@ static const lk_key keys[] = {
 	LK_SKIP("lora_*", "how adapters are computed and scaled changes no shape"),
 	LK_SKIP("peft_*", "how adapters are computed and scaled changes no shape"),
 	LK_SKIP("liger_*", "fusion of single kernels is not modelled"),
-	LK_SKIP("plugins", "what a plugin switches on has a key of its own"),
 	LK_SKIP("ebft*", "see rl"),
 	LK_SKIP("trl*", "see rl"),
 	LK_SKIP("kto_*", "see rl"),

@@ -13,6 +13,7 @@ static const lk_pair flash[] = {{"torch", "eager"}, {"flash", "flash"}, {NULL, N
 static const lk_key keys[] = {LK_FACT("global_train_batch_size", "gbs"),
                               LK_FACT("device_train_microbatch_size", "mbs"),
                               LK_FACT("max_seq_len", "seq"),
+                              LK_RULE("model.attn_config.alibi"),
                               LK_FACT("variables.max_seq_len", "seq"),
                               LK_FACT("variables.global_train_batch_size", "gbs"),
                               LK_FACT("precision", "format"),
@@ -68,6 +69,7 @@ const lk_framework lk_framework_mosaic = {"llm-foundry", mosaic_is, NULL, mosaic
 /* ---- MaxText: JAX, by the names of its mesh's axes */
 
 static const lk_key maxtext_keys[] = {LK_FACT("model_name", "network_name"),
+                                      LK_RULE("hardware"),
                                       LK_FACT("per_device_batch_size", "mbs"),
                                       LK_FACT("max_target_length", "seq"),
                                       LK_FACT("ici_tensor_parallelism", "tp"),

@@ -9,8 +9,6 @@
 #include "model/network/model.h"
 
 static const lk_pair modes[] = {{"REDUCE_SCATTER", "on"}, {"ALL_REDUCE", "off"}, {NULL, NULL}};
-static const lk_pair stages[] = {{"0", "1"}, {"1", "2"}, {"2", "3"}, {"3", "4"}, {NULL, NULL}};
-static const lk_pair truths[] = {{"true", "on"}, {"false", "off"}, {NULL, NULL}};
 
 static const lk_key keys[] = {
 	LK_FACT("parallelism.dp", "dp"),
@@ -20,7 +18,7 @@ static const lk_key keys[] = {
 	LK_FACT("parallelism.expert_parallel_size", "ep"),
 	LK_FACT("parallelism.pp_engine", "schedule_name"),
 	LK_WORDS("parallelism.tp_mode", "sequence_parallel", modes),
-	LK_WORDS("parallelism.tp_linear_async_communication", "tp_overlap", truths),
+	LK_WORDS("parallelism.tp_linear_async_communication", "tp_overlap", lk_pairs_switch),
 	LK_FACT("parallelism.recompute_layer", "recompute_text"),
 	LK_NOTE("parallelism.tp_recompute_allgather", "gathered activations are kept"),
 	LK_SKIP("parallelism*", "see the degrees"),
@@ -31,8 +29,8 @@ static const lk_key keys[] = {
 	LK_FACT("model.dtype", "format"),
 	LK_FACT("model.make_vocab_size_divisible_by", "vocab_multiple"),
 	LK_SKIP("model*", "see the network"),
-	LK_WORDS("optimizer.zero_stage", "zero", stages),
-	LK_WORDS("optimizer.accumulate_grad_in_fp32", "fp32_grads", truths),
+	LK_WORDS("optimizer.zero_stage", "zero", lk_pairs_stage),
+	LK_WORDS("optimizer.accumulate_grad_in_fp32", "fp32_grads", lk_pairs_switch),
 	LK_FACT("optimizer.optimizer_factory.name", "optimizer_name"),
 	LK_SKIP("optimizer*", LK_WHY_RATE),
 	LK_SKIP("checkpoints*", LK_WHY_SAVING),

@@ -10,10 +10,27 @@
 #include "base/noun.h"
 #include "launch/config.h"
 
-static const lk_pair truths[] = {{"true", "on"}, {"false", "off"}, {NULL, NULL}};
-
 static const lk_key common[] = {
 	LK_FACT("policy.model_name", "network_name"),
+	LK_RULE("policy.megatron_cfg.enabled"),
+	LK_RULE("policy.dtensor_cfg.enabled"),
+	LK_RULE("policy.generation.colocated.enabled"),
+	LK_RULE("policy.generation.colocated.resources.num_nodes"),
+	LK_RULE("policy.generation.colocated.resources.gpus_per_node"),
+	LK_RULE("policy.generation.vllm_cfg.is_mx"),
+	LK_RULE("policy.logprob_chunk_size"),
+	LK_RULE("grpo.async_grpo.enabled"),
+	LK_RULE("grpo.async_grpo.max_trajectory_age_steps"),
+	LK_RULE("ppo.async_ppo.enabled"),
+	LK_RULE("ppo.async_ppo.max_trajectory_age_steps"),
+	LK_RULE("grpo.use_dynamic_sampling"),
+	LK_RULE("grpo.batch_multiplier"),
+	LK_RULE("teacher.model_name"),
+	LK_RULE("teacher.megatron_cfg.enabled"),
+	LK_RULE("teacher.megatron_cfg.tensor_model_parallel_size"),
+	LK_RULE("teacher.dtensor_cfg.tensor_parallel_size"),
+	LK_RULE("on_policy_distillation.enabled"),
+	LK_RULE("on_policy_distillation.non_colocated_teachers.enabled"),
 	LK_FACT("policy.train_global_batch_size", "gbs"),
 	LK_FACT("policy.train_micro_batch_size", "mbs"),
 	LK_FACT("policy.max_total_sequence_length", "seq"),
@@ -23,6 +40,8 @@ static const lk_key common[] = {
 	LK_FACT("cluster.num_nodes", "nodes"),
 	LK_FACT("cluster.gpus_per_node", "per_node"),
 	LK_FACT("policy.optimizer.name", "optimizer_name"),
+	LK_WORDS("policy.optimizer.kwargs.foreach", "update", lk_foreach_words),
+	LK_WORDS("policy.optimizer.kwargs.fused", "update", lk_fused_words),
 	LK_SKIP("policy.generation*", "how engines are started and sampled from changes no phase"),
 	LK_SKIP("policy*", "not part of a step"),
 	LK_SKIP("*", "not part of a step"),
@@ -70,6 +89,7 @@ static const lk_key rollout_vllm[] = {
 static const lk_key rollout_sglang[] = {
 	LK_FACT("policy.generation.sglang_cfg.tp_size", "rollout_tp"),
 	LK_FACT("policy.generation.sglang_cfg.pp_size", "rollout_pp"),
+	LK_SKIP("policy.generation.sglang_cfg.dp_size", "ranks of data parallelism are engines"),
 	LK_FACT("policy.generation.sglang_cfg.ep_size", "rollout_ep"),
 	LK_FACT("policy.generation.sglang_cfg.mem_fraction_static", "rollout_memory"),
 	LK_FACT("policy.generation.sglang_cfg.dtype", "rollout_format"),
@@ -98,11 +118,6 @@ static const lk_key *nemo_rl_engine(const lk_config *config) {
 	return rollout_vllm;
 }
 
-static const lk_pair linear[] = {{"true", "linear"}, {"false", ""}, {NULL, NULL}};
-static const lk_pair dispatchers[] = {
-	{"flex", "node"}, {"deepep", "node"}, {"torch", ""}, {NULL, NULL}};
-static const lk_pair deepep[] = {{"true", "node"}, {"false", ""}, {NULL, NULL}};
-static const lk_pair kernels[] = {{"unfused", "eager"}, {NULL, NULL}};
 static const lk_pair graphs[] = {
 	{"none", "off"}, {"local", "on"}, {"transformer_engine", "on"}, {NULL, NULL}};
 
@@ -115,8 +130,10 @@ static const lk_key tensor[] = {
 	LK_FACT("policy.dtensor_cfg.activation_checkpointing", "recompute_text"),
 	LK_FACT("policy.dtensor_cfg.cpu_offload", "host_shards"),
 	LK_FACT("policy.dtensor_cfg.automodel_kwargs.attn_implementation", "attention_name"),
-	LK_WORDS("policy.dtensor_cfg.automodel_kwargs.backend.dispatcher", "dispatcher", dispatchers),
-	LK_WORDS("policy.dtensor_cfg.automodel_kwargs.backend.enable_deepep", "dispatcher", deepep),
+	LK_WORDS("policy.dtensor_cfg.automodel_kwargs.backend.dispatcher", "dispatcher",
+             lk_pairs_dispatcher),
+	LK_WORDS("policy.dtensor_cfg.automodel_kwargs.backend.enable_deepep", "dispatcher",
+             lk_pairs_deepep),
 	LK_FACT("policy.dtensor_cfg.automodel_kwargs.freeze_config.freeze_vision_tower",
             "freeze_tower"),
 	LK_FACT("policy.dtensor_cfg.lora_cfg.enabled", "adapter"),
@@ -137,16 +154,16 @@ static const lk_key megatron[] = {
 	LK_FACT("policy.megatron_cfg.pipeline_dtype", "format"),
 	LK_FACT("policy.megatron_cfg.optimizer.optimizer", "optimizer_name"),
 	LK_FACT("policy.megatron_cfg.optimizer.optimizer_cpu_offload", "offload_optimizer"),
-	LK_WORDS("policy.megatron_cfg.use_fused_linear_logprobs", "loss", linear),
-	LK_WORDS("policy.megatron_cfg.use_linear_ce_fusion_loss", "loss", linear),
+	LK_WORDS("policy.megatron_cfg.use_fused_linear_logprobs", "loss", lk_pairs_linear),
+	LK_WORDS("policy.megatron_cfg.use_linear_ce_fusion_loss", "loss", lk_pairs_linear),
 	LK_FACT("policy.megatron_cfg.peft.enabled", "adapter"),
 	LK_FACT("policy.megatron_cfg.peft.dim", "lora_rank"),
 	LK_FACT("policy.megatron_cfg.fp8_cfg.enabled", "fp8"),
-	LK_WORDS("policy.megatron_cfg.moe_token_dispatcher_type", "dispatcher", dispatchers),
-	LK_WORDS("policy.megatron_cfg.moe_enable_deepep", "dispatcher", deepep),
+	LK_WORDS("policy.megatron_cfg.moe_token_dispatcher_type", "dispatcher", lk_pairs_dispatcher),
+	LK_WORDS("policy.megatron_cfg.moe_enable_deepep", "dispatcher", lk_pairs_deepep),
 	LK_FACT("policy.megatron_cfg.moe_hybridep_num_sms", "dispatch_sms"),
 	LK_FACT("policy.megatron_cfg.moe_grouped_gemm", "grouped_gemm"),
-	LK_WORDS("policy.megatron_cfg.attention_backend", "attention_name", kernels),
+	LK_WORDS("policy.megatron_cfg.attention_backend", "attention_name", lk_pairs_kernels),
 	LK_WORDS("policy.megatron_cfg.cuda_graph_impl", "cuda_graphs", graphs),
 	LK_FACT("policy.megatron_cfg.virtual_pipeline_model_parallel_size", "vp"),
 	LK_FACT("policy.megatron_cfg.account_for_embedding_in_pipeline_split", "account_embedding"),
@@ -158,11 +175,20 @@ static const lk_key megatron[] = {
 	LK_NOTE("policy.megatron_cfg.fine_grained_activation_offloading",
             "what single modules keep stays on the device"),
 	LK_WORDS("policy.megatron_cfg.distributed_data_parallel_config.overlap_grad_reduce",
-             "overlap_grad_reduce", truths),
+             "overlap_grad_reduce", lk_pairs_switch),
 	LK_WORDS("policy.megatron_cfg.distributed_data_parallel_config.overlap_param_gather",
-             "overlap_param_gather", truths),
+             "overlap_param_gather", lk_pairs_switch),
 	LK_WORDS("policy.megatron_cfg.distributed_data_parallel_config.grad_reduce_in_fp32",
-             "grad_reduce_fp32", truths),
+             "grad_reduce_fp32", lk_pairs_switch),
+	LK_RULE("policy.megatron_cfg.recompute_granularity"),
+	LK_RULE("policy.megatron_cfg.fp8_cfg.fp8_recipe"),
+	LK_RULE("policy.megatron_cfg.fp8_cfg.fp8_param"),
+	LK_RULE("policy.megatron_cfg.first_last_layers_bf16"),
+	LK_RULE("policy.megatron_cfg.num_layers_at_start_in_bf16"),
+	LK_RULE("policy.megatron_cfg.num_layers_at_end_in_bf16"),
+	LK_RULE("policy.megatron_cfg.defer_fp32_logits"),
+	LK_RULE("policy.megatron_cfg.optimizer.use_distributed_optimizer"),
+	LK_RULE("policy.megatron_cfg.distributed_data_parallel_config.use_custom_fsdp"),
 	LK_SKIP("policy.megatron_cfg*", "see the degrees"),
 	LK_KEYS_END};
 

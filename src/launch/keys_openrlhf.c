@@ -15,10 +15,17 @@
 #include "base/text.h"
 #include "launch/config.h"
 
-static const lk_pair packed[] = {{"true", "false"}, {"false", "true"}, {NULL, NULL}};
-
 static const lk_key keys[] = {
 	LK_FACT("pretrain", "network_name"),
+	LK_RULE("advantage_estimator"),
+	LK_RULE("async_train"),
+	LK_RULE("colocate_all_models"),
+	LK_RULE("init_kl_coef"),
+	LK_RULE("vllm_num_engines"),
+	LK_RULE("critic_num_nodes"),
+	LK_RULE("critic_num_gpus_per_node"),
+	LK_RULE("deepspeed_enable_sleep"),
+	LK_RULE("ref_reward_offload"),
 	LK_FACT("micro_train_batch_size", "mbs"),
 	LK_FACT("train_batch_size", "gbs"),
 	LK_FACT("max_len", "seq"),
@@ -33,7 +40,7 @@ static const lk_key keys[] = {
 	LK_FACT("lora_rank", "lora_rank"),
 	LK_FACT("load_in_4bit", "narrow_base"),
 	LK_SKIP("use_liger_kernel", "log-probabilities are of all logits, whichever kernels make them"),
-	LK_WORDS("packing_samples", "rollout_padded", packed),
+	LK_WORDS("packing_samples", "rollout_padded", lk_pairs_opposite),
 	LK_FACT("actor_num_nodes", "nodes"),
 	LK_FACT("actor_num_gpus_per_node", "per_node"),
 	LK_FACT("rollout_batch_size", "rollout_prompts"),
@@ -44,8 +51,8 @@ static const lk_key keys[] = {
 	LK_FACT("vllm_tensor_parallel_size", "rollout_tp"),
 	LK_FACT("vllm_gpu_memory_utilization", "rollout_memory"),
 	LK_FACT("enforce_eager", "rollout_eager"),
-	LK_WORDS("vllm_enable_sleep", "rollout_no_sleep", packed),
-	LK_WORDS("enable_prefix_caching", "rollout_no_prefix_caching", packed),
+	LK_WORDS("vllm_enable_sleep", "rollout_no_sleep", lk_pairs_opposite),
+	LK_WORDS("enable_prefix_caching", "rollout_no_prefix_caching", lk_pairs_opposite),
 	LK_FACT("critic_pretrain", "rollout_critic"),
 	LK_FACT("reward_pretrain", "rollout_reward_model"),
 	LK_SKIP("vllm*", "how engines are started changes no phase"),

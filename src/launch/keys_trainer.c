@@ -11,20 +11,22 @@
 #include "base/text.h"
 #include "launch/config.h"
 
-static const lk_pair linear[] = {{"true", "linear"}, {"false", ""}, {NULL, NULL}};
-static const lk_pair dispatchers[] = {{"flex", "node"}, {NULL, NULL}};
-static const lk_pair keeps[] = {{"false", "1"}, {"true", "0"}, {NULL, NULL}};
 static const lk_pair flash[] = {
 	{"fa2", "flash"}, {"fa3", "flash3"}, {"disabled", "eager"}, {NULL, NULL}};
-static const lk_pair off[] = {{"true", "false"}, {"false", "true"}, {NULL, NULL}};
 static const lk_pair muon[] = {{"true", "muon"}, {"false", ""}, {NULL, NULL}};
 static const lk_pair mini[] = {{"true", "adam_mini"}, {"false", ""}, {NULL, NULL}};
 static const lk_pair stages[] = {{"true", "zero1"}, {"false", "none"}, {NULL, NULL}};
 
-static const lk_pair hidden[] = {{"true", "false"}, {"false", "true"}, {NULL, NULL}};
 static const lk_key trainer_keys[] = {
 	LK_FACT("model_name_or_path", "network_name"),
 	LK_FACT("model_name", "network_name"),
+	LK_RULE("use_vllm"),
+	LK_RULE("vllm_mode"),
+	LK_RULE("steps_per_generation"),
+	LK_RULE("beta"),
+	LK_RULE("pref_loss"),
+	LK_RULE("image_max_pixels"),
+	LK_RULE("template"),
 	LK_FACT("per_device_train_batch_size", "mbs"),
 	LK_FACT("per_gpu_train_batch_size", "mbs"),
 	LK_FACT("gradient_accumulation_steps", "accumulation"),
@@ -37,13 +39,13 @@ static const lk_key trainer_keys[] = {
 	LK_FACT("dtype", "format"),
 	LK_FACT("optim", "optimizer_name"),
 	LK_FACT("gradient_checkpointing", "recompute_text"),
-	LK_WORDS("disable_gradient_checkpointing", "recompute_text", off),
+	LK_WORDS("disable_gradient_checkpointing", "recompute_text", lk_pairs_opposite),
 	LK_FACT("attn_implementation", "attention_name"),
 	LK_WORDS("flash_attn", "attention_name", flash),
-	LK_WORDS("use_liger_kernel", "loss", linear),
-	LK_WORDS("use_liger", "loss", linear),
-	LK_WORDS("use_liger_loss", "loss", linear),
-	LK_WORDS("enable_liger_kernel", "loss", linear),
+	LK_WORDS("use_liger_kernel", "loss", lk_pairs_linear),
+	LK_WORDS("use_liger", "loss", lk_pairs_linear),
+	LK_WORDS("use_liger_loss", "loss", lk_pairs_linear),
+	LK_WORDS("enable_liger_kernel", "loss", lk_pairs_linear),
 	LK_FACT("activation_offloading", "host_activations"),
 	LK_FACT("torch_compile", "compile"),
 	LK_FACT("packing", "packing"),
@@ -57,8 +59,8 @@ static const lk_key trainer_keys[] = {
 	LK_FACT("fsdp_config.offload_params", "host_shards"),
 	LK_FACT("fsdp_config.fsdp_offload_params", "host_shards"),
 	LK_FACT("fsdp_config.cpu_offload", "host_shards"),
-	LK_WORDS("fsdp_config.reshard_after_forward", "reshard_off", keeps),
-	LK_WORDS("fsdp_config.fsdp_reshard_after_forward", "reshard_off", keeps),
+	LK_WORDS("fsdp_config.reshard_after_forward", "reshard_off", lk_pairs_opposite),
+	LK_WORDS("fsdp_config.fsdp_reshard_after_forward", "reshard_off", lk_pairs_opposite),
 	LK_SKIP("fsdp*", "how layers are wrapped and saved: units of one layer are taken"),
 	LK_FACT("use_peft", "adapter"),
 	LK_FACT("use_lora", "adapter"),
@@ -102,10 +104,8 @@ static const lk_key trainer_keys[] = {
 	LK_FACT("num_iterations", "rollout_epochs"),
 	LK_FACT("vllm_gpu_memory_utilization", "rollout_memory"),
 	LK_FACT("vllm_tensor_parallel_size", "rollout_tp"),
-	LK_WORDS("vllm_enable_sleep_mode", "rollout_no_sleep", hidden),
+	LK_WORDS("vllm_enable_sleep_mode", "rollout_no_sleep", lk_pairs_opposite),
 	LK_SKIP("vllm_*", "how the engine is reached changes no phase"),
-	LK_SKIP("use_vllm", "see vllm_mode"),
-	LK_SKIP("steps_per_generation", "see generation_batch_size"),
 	LK_SKIP("temperature", LK_WHY_NUMBERS),
 	LK_SKIP("top_*", LK_WHY_NUMBERS),
 	LK_SKIP("reward_*", LK_WHY_NUMBERS),
@@ -137,7 +137,6 @@ static const lk_key trainer_keys[] = {
 	LK_SKIP("asft_*", LK_WHY_RATE),
 	LK_SKIP("kto_*", LK_WHY_RATE),
 	LK_SKIP("dpo_*", LK_WHY_RATE),
-	LK_SKIP("beta", LK_WHY_RATE),
 	LK_SKIP("fp8_*", "see fp8"),
 	LK_SKIP("image_*", "sizes of images: --image-size, --images"),
 	LK_SKIP("video_*", "sizes of images: --image-size, --images"),
@@ -150,7 +149,6 @@ static const lk_key trainer_keys[] = {
 	LK_SKIP("predict_with_generate", LK_WHY_EVAL),
 	LK_SKIP("dataset*", LK_WHY_DATA),
 	LK_SKIP("data*", LK_WHY_DATA),
-	LK_SKIP("template", LK_WHY_DATA),
 	LK_SKIP("max_samples", LK_WHY_DATA),
 	LK_SKIP("overwrite_*", LK_WHY_DATA),
 	LK_SKIP("preprocessing_*", LK_WHY_DATA),
@@ -266,7 +264,7 @@ static const lk_key mca_keys[] = {
 	LK_FACT("overlap_param_gather", "overlap_param_gather"),
 	LK_FACT("overlap_grad_reduce", "overlap_grad_reduce"),
 	LK_FACT("moe_grouped_gemm", "grouped_gemm"),
-	LK_WORDS("moe_token_dispatcher_type", "dispatcher", dispatchers),
+	LK_WORDS("moe_token_dispatcher_type", "dispatcher", lk_pairs_dispatcher),
 	LK_FACT("recompute_granularity", "recompute_text"),
 	LK_SKIP("recompute_*", "every layer is counted as recomputed"),
 	LK_SKIP("bias_activation_fusion", "fusion of single kernels is not modelled"),

@@ -198,7 +198,7 @@ static lk_status launch_finish_flags(lk_line *line) {
 	if (line->dotted.dialect != 0) {
 		LK_TRY(lk_dotted_finish(reading, &line->dotted, &reading->out->gpus));
 		for (size_t i = 0; i < line->settings.count; i++)
-			LK_TRY(lk_launch_unknown(reading, line->settings.keys[i]));
+			LK_TRY(lk_launch_unknown(reading, line->settings.keys[i], NULL));
 		*reading->out->job = line->dotted.job;
 		return LK_OK;
 	}
@@ -353,7 +353,11 @@ lk_status lk_launch_file(lk_arena *arena, const char *path, const lk_launch_give
 	char *text;
 	size_t size;
 	*out = (lk_launch){0};
-	LK_TRY(lk_stream_slurp(path, LK_LAUNCH_BYTES, &text, &size, err));
+	lk_status read = lk_stream_slurp(path, LK_LAUNCH_BYTES, &text, &size, err);
+	lk_model named;
+	if (read == LK_ERR_IO && lk_model_preset(path, &named, NULL) == LK_OK)
+		return lk_hint(err, "it is the name of a network: give --model %s", path);
+	LK_TRY(read);
 	bool config = lk_config_is(path, text, size);
 	lk_status status = config ? launch_read_config(&reading, path, given)
 	                          : lk_launch_text(arena, text, size, path, given, out, err);

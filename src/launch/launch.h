@@ -46,10 +46,11 @@ typedef struct lk_reading {
 /* What is taken because nothing states it: a line of the answer's assumptions. */
 lk_status lk_launch_assume(lk_reading *reading, const char *format, ...) LK_PRINTF(2, 3);
 /* A flag that is passed over: somebody may have counted on it; it changes nothing of a step;
- * nothing is known of it. The reason is borrowed, NULL where memory was out. */
+ * nothing is known of it, and `near` (borrowed, or NULL) may have been meant. The reason is
+ * borrowed, NULL where memory was out. */
 lk_status lk_launch_note(lk_reading *reading, const char *flag, const char *reason);
 lk_status lk_launch_skip(lk_reading *reading, const char *flag, const char *reason);
-lk_status lk_launch_unknown(lk_reading *reading, const char *flag);
+lk_status lk_launch_unknown(lk_reading *reading, const char *flag, const char *near);
 /* The kind of GPU that a description names, where it is one that is known; the text is copied. */
 lk_status lk_launch_device(lk_reading *reading, const char *name, size_t length);
 /* Keeps a line of what was understood, or assumed; the text is copied. */
@@ -179,6 +180,8 @@ typedef struct lk_flag {
 
 extern const lk_flag lk_megatron_flags[];
 const lk_flag *lk_megatron_flag(const char *name); /* without dashes; NULL if unknown */
+/* The flag that says something of a step and that a slip made `name` of; NULL: none. */
+const char *lk_megatron_near(const char *name);
 void lk_megatron_init(lk_megatron *megatron);
 /* Reads one flag whose values are words[0..count); *used of them were its own. */
 lk_status lk_megatron_read(lk_reading *reading, lk_megatron *megatron, const char *name,

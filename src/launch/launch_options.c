@@ -52,8 +52,12 @@ lk_status lk_launch_skip(lk_reading *reading, const char *flag, const char *reas
 	return launch_add_ignored(reading, flag, reason, LK_IGNORED_HARMLESS);
 }
 
-lk_status lk_launch_unknown(lk_reading *reading, const char *flag) {
-	return launch_add_ignored(reading, flag, "unknown to lockstep", LK_IGNORED_UNKNOWN);
+lk_status lk_launch_unknown(lk_reading *reading, const char *flag, const char *near) {
+	const char *reason = "unknown to lockstep";
+	if (near) reason = lk_arena_printf(reading->arena, "%s; did you mean %s?", reason, near);
+	LK_TRY(launch_add_ignored(reading, flag, reason, LK_IGNORED_UNKNOWN));
+	reading->out->ignored[reading->out->ignored_count - 1].near = near;
+	return LK_OK;
 }
 
 lk_status lk_launch_seen(lk_reading *reading, const char *flag) {

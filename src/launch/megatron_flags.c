@@ -697,6 +697,12 @@ const lk_flag *lk_megatron_flag(const char *name) {
 	return NULL;
 }
 
+const char *lk_megatron_near(const char *name) {
+	for (const lk_flag *flag = lk_megatron_flags; flag->name != NULL; flag++)
+		if (flag->kind != LK_FLAG_IGNORED && lk_is_slip(name, flag->name)) return flag->name;
+	return NULL;
+}
+
 static bool is_flag(const lk_word *word) {
 	const char *t = word->text;
 	return t[0] == '-' &&
@@ -792,7 +798,7 @@ lk_status lk_megatron_read(lk_reading *reading, lk_megatron *megatron, const cha
 	size_t values = 0;
 	while (values < count && !is_flag(&words[values])) values++;
 	*used = values;
-	if (flag == NULL) return lk_launch_unknown(reading, name);
+	if (flag == NULL) return lk_launch_unknown(reading, name, lk_megatron_near(name));
 	if (flag->kind == LK_FLAG_IGNORED) return lk_launch_skip(reading, name, flag->reason);
 	if (flag->kind == LK_FLAG_UNMODELLED) return lk_launch_note(reading, name, flag->reason);
 	if (flags_own_spec(name, words, values))

@@ -2,6 +2,8 @@
 #include "lockstep/plan.h"
 #include "options/rows.h"
 
+static const char *const objectives[] = {"time", "energy", NULL}; /* lk_plan_objective */
+
 /* clang-format off */
 #define REQUEST lk_plan_request
 static const lk_option options[] = {
@@ -78,6 +80,11 @@ static const lk_option options[] = {
 	{TEXT("headroom", headroom, "PERCENT",
 	 "memory that should stay free: among layouts that are about as fast, those that leave less "
 	 "come last; default: twice what measured peaks exceed predicted ones by")},
+	{REAL("pue", job.mains.pue, "RATIO", 1, 10, LK_PUE_HELP)},
+	{REAL("carbon", job.mains.carbon, "G/KWH", 0.1, 5000, LK_CARBON_HELP), WITH("tokens")},
+	{REAL("price-kwh", job.mains.price_kwh, "DOLLARS", 1e-4, 100, LK_PRICE_KWH_HELP), WITH("tokens")},
+	{CHOICE("objective", objective, objectives, "WHAT",
+	 "what is best: time (default), the fastest layout; energy, the one whose step takes least, of those at most a tenth slower than the fastest (with --exhaustive of all)")},
 	{REAL("hours", hours, "H", 1e-3, 1e9, "the most hours that the training may take")},
 	{COUNT("gpu-hours", gpu_hours, "N", 1e-3, 1e12, "the most GPU-hours that it may take")},
 

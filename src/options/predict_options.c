@@ -66,7 +66,8 @@ static const lk_option options[] = {
 
 	{GROUP("Numbers and memory")
 	 TEXT("dtype", dtype, "TYPE",
-	 "fp32, tf32, fp16, bf16, fp8, mxfp8 or nvfp4"), SWEPT, LETTER('d')},
+	 "fp32, tf32, fp16, bf16, fp8, mxfp8 or nvfp4; where nothing is stated, as the network's "
+	 "publishers trained it, else bf16"), SWEPT, LETTER('d')},
 	{TEXT("zero", zero, "STAGE",
 	 "what data parallelism shards: 0 nothing, 1 optimizer, 2 + gradients, 3 + weights "
 	 "(FSDP)"), SWEPT},
@@ -220,10 +221,9 @@ static const lk_option options[] = {
 	 "between checkpoints; default: the best interval"), WITH("mtbf")},
 	{REAL("checkpoint-write", checkpoint_write_gbps, "GB/S", 1e-6, 1e6,
 	 "that each node writes of a checkpoint; default 1"), WITH("mtbf")},
-	{REAL("pue", pue, "RATIO", 1, 10,
-	 "mains power per power of the machines, for energy; default 1.2")},
-	{REAL("carbon", carbon, "G/KWH", 0.1, 5000,
-	 "emissions of the mains, g of CO2e per kWh: gives kg of the training"), WITH("tokens")},
+	{REAL("pue", mains.pue, "RATIO", 1, 10, LK_PUE_HELP)},
+	{REAL("carbon", mains.carbon, "G/KWH", 0.1, 5000, LK_CARBON_HELP), WITH("tokens")},
+	{REAL("price-kwh", mains.price_kwh, "DOLLARS", 1e-4, 100, LK_PRICE_KWH_HELP), WITH("tokens")},
 	{OUT_FILE_OF("trace", trace, "FILE", "timeline for Perfetto: .pftrace, .json or .json.gz")},
 	{TEXT("trace-ranks", trace_ranks, "RANKS",
 	 "ranks in the timeline; default the first of each stage"), WITH("trace html")},

@@ -35,6 +35,11 @@
 	"adam, adam-8bit, adam-4bit, adam-flash (FlashOptim), adam-mini, ademamix, " \
 	"ademamix-8bit, sgd, lamb, lion, lion-8bit, adafactor, muon, soap or shampoo"
 
+#define LK_PUE_HELP    "mains power per power of the machines, for energy; default 1.2"
+#define LK_CARBON_HELP "emissions of the mains, g of CO2e per kWh: gives kg of the training"
+#define LK_PRICE_KWH_HELP \
+	"US dollars per kWh of the mains: gives what the energy of the training costs"
+
 /* The heading over this row and those after it. */
 #define GROUP(heading) .group = heading,
 

@@ -102,16 +102,14 @@ static void answer_fill_speed(const lk_plan_request *request, lk_plan_choice *ou
 	out->usable_bytes = timing->usable;
 	out->tokens_per_s_per_gpu =
 		lk_model_in_tokens(&job->model) ? timing->tokens / seconds / job->gpus : 0;
-	lk_energy energy = lk_energy_of(&timing->breakdown, cluster, job->gpus, seconds, 0);
-	out->gpu_watts = energy.gpu_w;
-	out->site_watts = energy.site_w;
 	double peak = lk_device_peak(device, job->dtype);
 	if (peak > 0 && cluster->groups == 1)
 		out->mfu = timing->model_flops / seconds / job->gpus / peak;
-	if (request->tokens <= 0 || per_step <= 0) return;
-	out->days = request->tokens / per_step * seconds / 86400;
+	if (request->tokens > 0 && per_step > 0)
+		out->days = request->tokens / per_step * seconds / 86400;
 	out->gpu_hours = out->days * 24 * job->gpus;
-	out->training_kwh = energy.site_w / 1000 * out->days * 24;
+	out->energy = lk_energy_of(&timing->breakdown, cluster, job->gpus, seconds, out->days * 24,
+	                           &request->job.mains);
 }
 
 /* A switch as an option; not given where completing the job makes it that anyway. */
@@ -128,7 +126,8 @@ bool lk_layout_request(const lk_plan_request *request, const lk_space *space,
 	bool replicas = (int64_t)job->dp * job->cp > 1, sharded = job->sharding != LK_SHARD_NONE;
 	int etp = features->etp > 0 ? features->etp : job->tp;
 	*out = request->job;
-	out->emit = NULL; /* its stack is stated */
+	out->mains.carbon = out->mains.price_kwh = 0; /* of a training: its length is plan's own */
+	out->emit = NULL;                             /* its stack is stated */
 	out->gpus = job->gpus;
 	out->tp = job->tp;
 	out->pp = job->pp;
@@ -258,7 +257,7 @@ static int answer_differences(const lk_plan_choice *choice, const lk_plan_choice
 /* "+1.31 s pipeline bubble, -0.20 s tensor parallelism: 3.1 % slower", the parts that differ most.
  */
 static const char *answer_why_not(lk_arena *arena, const lk_plan_choice *choice,
-                                  const lk_plan_choice *best) {
+                                  const lk_plan_choice *best, bool by_energy) {
 	enum {
 		SHOWN = 3
 	};
@@ -273,14 +272,16 @@ static const char *answer_why_not(lk_arena *arena, const lk_plan_choice *choice,
 			lk_format_seconds(fabs(parts[i].seconds), shown, sizeof shown), parts[i].label);
 	}
 	if (!text) return NULL;
-	double slower = choice->step_time_s / best->step_time_s - 1;
+	double worse = by_energy ? choice->energy.step_kwh / best->energy.step_kwh - 1
+	                         : choice->step_time_s / best->step_time_s - 1;
 	char free[32];
-	if (slower < 0 && choice->tight)
+	if (worse < 0 && choice->tight)
 		return lk_arena_printf(
-			arena, "%.1f %% faster, but only %s stay free, and memory may run out (--headroom)",
-			-100 * slower,
+			arena, "%.1f %% %s, but only %s stay free, and memory may run out (--headroom)",
+			-100 * worse, by_energy ? "less energy" : "faster",
 			lk_format_bytes(choice->usable_bytes - choice->peak_bytes, free, sizeof free));
-	return lk_arena_printf(arena, "%s%s%.1f %% slower", text, *text ? ": " : "", 100 * slower);
+	return lk_arena_printf(arena, "%s%s%.1f %% %s", text, *text ? ": " : "", 100 * worse,
+	                       by_energy ? "more energy" : "slower");
 }
 
 /* ---- exact, sensitivity ---- */
@@ -367,6 +368,9 @@ static lk_status ask_sensitivity(const lk_plan_request *request, const lk_space 
 
 /* What a job computes is the user's to say, so that fewer bits are not compared with it: what the
  * recipe of DeepSeek-V3 (arXiv 2412.19437, 3.3) would give is found by a search of its own. */
+static const char narrow_recipe[] = "--dtype fp8 --fp8-recipe blockwise --fp8-params "
+									"--fp8-activations --fp8-dispatch --state-dtype bf16";
+
 static bool may_narrow(const lk_space *space, const lk_job *job) {
 	const lk_device *device = space->cluster->node[0].device;
 	return !space->base.dtype_said && job->dtype == LK_BF16 && job->state_dtype == LK_FP32 &&
@@ -374,25 +378,23 @@ static bool may_narrow(const lk_space *space, const lk_job *job) {
 	       lk_device_peak(device, LK_FP8) > lk_device_peak(device, LK_BF16);
 }
 
-static const char *narrow_text(lk_arena *arena, const lk_job *job, const lk_trial *trial) {
+static const char *narrow_text(lk_arena *arena, const char *numbers, const lk_job *job,
+                               const lk_trial *trial) {
 	char seconds[32], need[32];
 	const char *layout = lk_layout_text(arena, job);
-	return layout
-	           ? lk_arena_printf(
-					 arena,
-					 "with --dtype fp8 --fp8-recipe blockwise --fp8-params --fp8-activations "
-					 "--fp8-dispatch --state-dtype bf16, which change what is computed: %s in %s, "
-					 "%s",
-					 lk_format_seconds((double)trial->step_ps / LK_PS_PER_S, seconds,
-	                                   sizeof seconds),
-					 lk_format_bytes(trial->peak, need, sizeof need), layout)
-	           : NULL;
+	return layout ? lk_arena_printf(arena, "with%s, which change what is computed: %s in %s, %s",
+	                                numbers,
+	                                lk_format_seconds((double)trial->step_ps / LK_PS_PER_S, seconds,
+	                                                  sizeof seconds),
+	                                lk_format_bytes(trial->peak, need, sizeof need), layout)
+	              : NULL;
 }
 
 static lk_status answer_in_fp8(const lk_plan_request *request, const lk_space *space,
                                const lk_plan_choice *choice, lk_arena *arena, const char **out,
                                lk_error *err) {
 	lk_plan_request one = *request;
+	const char *numbers = narrow_recipe;
 	lk_space narrow = *space;
 	lk_hunt hunt;
 	lk_job job;
@@ -400,16 +402,11 @@ static lk_status answer_in_fp8(const lk_plan_request *request, const lk_space *s
 	one.top = 1;
 	one.exhaustive = false;
 	one.progress = NULL;
-	narrow.base.dtype = LK_FP8;
-	narrow.base.dtype_said = true;
-	narrow.base.fp8_recipe = LK_FP8_BLOCKWISE;
-	narrow.base.narrow_weights = narrow.base.narrow_activations = true;
-	narrow.base.fp8_dispatch = LK_ON;
-	narrow.base.state_dtype = LK_BF16;
+	LK_TRY(lk_request_lay_numbers(arena, &numbers, &request->job, &narrow.base, err));
 	LK_TRY(lk_hunt_run(&one, &narrow, arena, &hunt, err));
 	if (!hunt.best_count) return LK_OK;
 	LK_TRY(lk_layout_job(&narrow, &hunt.best[0].core, &hunt.best[0].layout, &job, err));
-	*out = narrow_text(arena, &job, &hunt.best[0].trial);
+	*out = narrow_text(arena, numbers, &job, &hunt.best[0].trial);
 	return *out ? LK_OK : lk_oom(err);
 }
 
@@ -497,12 +494,12 @@ static lk_status over_budget(const lk_plan_request *request, lk_plan_count *out,
 	return LK_OK;
 }
 
-static lk_status answer_slower(const lk_plan_request *request, const lk_space *space,
-                               lk_arena *arena, lk_plan_count *out, lk_error *err) {
+static lk_status answer_slower(const lk_space *space, lk_arena *arena, lk_plan_count *out,
+                               lk_error *err) {
 	char longest[32];
 	out->nothing = lk_arena_printf(arena, "no layout on %d %s takes less than %s", space->gpus,
 	                               lk_noun(space->gpus, "GPU", "GPUs"),
-	                               lk_format_seconds(request->slowest_s, longest, sizeof longest));
+	                               lk_format_seconds(space->slowest_s, longest, sizeof longest));
 	return out->nothing ? LK_OK : lk_oom(err);
 }
 
@@ -517,18 +514,20 @@ lk_status lk_answer_count(const lk_plan_request *request, const lk_asked *asked,
 		LK_TRY(fill_choice(request, space, &hunt->best[i], arena, &choices[i], err));
 	LK_TRY(fill_times(request, space, hunt->best, choices, hunt->best_count, arena, err));
 	for (int i = 1; i < hunt->best_count; i++)
-		if (!(choices[i].why_not = answer_why_not(arena, &choices[i], &choices[0])))
+		if (!(choices[i].why_not =
+		          answer_why_not(arena, &choices[i], &choices[0], space->by_energy)))
 			return lk_oom(err);
 	out->choices = choices;
 	out->choice_count = hunt->best_count;
-	if ((out->slower = hunt->slower)) return answer_slower(request, space, arena, out, err);
+	if ((out->slower = hunt->slower)) return answer_slower(space, arena, out, err);
 	if (hunt->best_count == 0) return answer_nearest(space, hunt, arena, &out->nothing, err);
 	LK_TRY(over_budget(request, out, arena, err));
 	if (out->choice_count)
 		LK_TRY(answer_in_fp8(request, space, &choices[0], arena, &out->in_fp8, err));
 	if (!request->no_exact)
 		LK_TRY(ask_exact(request, space, hunt->best, choices, out->choice_count, arena, err));
-	return request->no_sensitivity || !out->choice_count
+	/* the rates change which layout is fastest */
+	return request->no_sensitivity || space->by_energy || !out->choice_count
 	           ? LK_OK
 	           : ask_sensitivity(request, space, hunt->best, out, arena, err);
 }

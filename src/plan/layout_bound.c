@@ -84,7 +84,7 @@ struct alike {
 	bool known;
 };
 struct family {
-	struct alike at[3][3][2][2][3]; /* passes, recompute, sp, overlap, sharding */
+	struct alike at[3][3][2][2][3]; /* passes, lk_recompute, sp, overlap, sharding */
 };
 
 static int sharding_class(int sharding) {
@@ -174,12 +174,10 @@ static lk_status bound_find_places(const lk_job *job, lk_arena *arena, struct li
 	out->count = LK_ARRAY(arena, int, out->places);
 	out->place = LK_ARRAY(arena, int, job->pp * job->vp);
 	if (!out->first || !out->count || !out->place) return lk_oom(err);
+	lk_job_split(job, out->first, out->count);
 	for (int s = 0; s < job->pp; s++)
-		for (int c = 0; c < job->vp; c++) {
-			int place = schedule->place(&shape, s, c);
-			out->place[s * job->vp + c] = place;
-			out->count[place] = lk_job_chunk_layers(job, s, c, &out->first[place]);
-		}
+		for (int c = 0; c < job->vp; c++)
+			out->place[s * job->vp + c] = schedule->place(&shape, s, c);
 	return LK_OK;
 }
 
@@ -371,7 +369,7 @@ static lk_status bound_job(lk_bounder *bounder, int stack, const lk_job *job, lk
 	struct body one = {0};
 	double resident[SEEN], excess = -INFINITY;
 	LK_TRY(find_lie(bounder, job, arena, &l, err));
-	LK_TRY(lk_parts_find(bounder, stack, job, false, arena, &parts, err));
+	LK_TRY(lk_parts_find(bounder, stack, job, false, NULL, arena, &parts, err));
 	LK_TRY(lk_tail_find(bounder, stack, job, &tail, err));
 	LK_TRY(find_body(&l, &parts, job, arena, &one, err));
 	find_resident(&l, job, resident);
@@ -436,7 +434,7 @@ static lk_status walk_job(lk_bounder *bounder, int stack, const lk_job *job, lk_
 	struct body one = {0};
 	LK_TRY(paired(job) ? find_lie(bounder, job, arena, &l, err)
 	                   : bound_find_places(job, arena, &l, err));
-	LK_TRY(lk_parts_find(bounder, stack, job, true, arena, &parts, err));
+	LK_TRY(lk_parts_find(bounder, stack, job, true, NULL, arena, &parts, err));
 	LK_TRY(lk_tail_find(bounder, stack, job, &tail, err));
 	LK_TRY(find_body(&l, &parts, job, arena, &one, err));
 	LK_TRY(walk_body(&l, &parts, job, arena, &one, err));
@@ -490,14 +488,12 @@ static const lk_job *bound_job_of(struct core_work *work, const lk_layout *layou
 	return work->asked.legal ? &work->asked.job : NULL;
 }
 
-/* What layouts of the family with the same blocks share. */
+/* What layouts of the family with the same blocks share, if they recompute in that way. */
 static struct alike *alike_of(const struct core_work *work, struct family *family,
-                              const lk_layout *layout) {
+                              const lk_layout *layout, int recompute) {
 	const lk_job *job = &work->lie.job;
-	int modules = job->model.mtp_layers > 0 && layout->recompute == LK_RECOMPUTE_FULL;
 	int passes = paired(job) ? 2 : lk_job_splits_backward(job);
-	int again = layout->recompute == LK_RECOMPUTE_SELECTIVE ? 1 : 2 * modules;
-	return &family->at[passes][again][layout->sp][layout->tp_overlap]
+	return &family->at[passes][recompute][layout->sp][layout->tp_overlap]
 	                  [sharding_class(layout->sharding)];
 }
 
@@ -512,10 +508,11 @@ static lk_status body_of(struct core_work *work, struct family *family, const lk
 		known->known = true;
 		return LK_OK;
 	}
-	struct alike *alike = alike_of(work, family, layout);
+	struct alike *alike = alike_of(work, family, layout, layout->recompute);
+	const struct alike *plain = alike_of(work, family, layout, LK_RECOMPUTE_NONE);
 	if (!alike->known)
-		LK_TRY(
-			lk_parts_find(work->b, work->core->stack, job, false, work->arena, &alike->parts, err));
+		LK_TRY(lk_parts_find(work->b, work->core->stack, job, false,
+		                     plain->known ? &plain->parts : NULL, work->arena, &alike->parts, err));
 	alike->known = true;
 	return find_body(&work->lie, &alike->parts, job, work->arena, known, err);
 }
@@ -577,18 +574,33 @@ static bool keeps_as_much(const lk_layout *a, const lk_layout *b) {
 	       a->offload == b->offload;
 }
 
-/* Whether the compute operations of any layout of the family take longer than is of use, bubbles
- * and messages left out: stages share them, and the slowest has no less than their mean. */
-static bool is_slow_family(const struct core_work *work, struct family *family,
-                           const lk_layout *layout) {
+/* Whether layers alone take longer than is of use, in any layout of the family: stages share them,
+ * and the slowest has no less than their mean. Bubbles and messages are left out. */
+static bool are_slow_layers(const struct core_work *work, const struct alike *alike) {
 	const lk_job *job = &work->lie.job;
-	const struct alike *alike = alike_of(work, family, layout);
-	if (!alike->known) return false;
 	const lk_parts *parts = &alike->parts;
-	const lk_layer_part *layers = &parts->sum[0][parts->layers];
-	double all_s = layers->compute_forward_s + layers->compute_backward_s +
-	               parts->head.compute_forward_s + parts->head.compute_backward_s;
+	if (!alike->known) return false;
+	const lk_layer_part *layers = &parts->sum[0][parts->layers], *head = &parts->head;
+	double all_s = forward_s(job, layers) + backward_s(job, layers) + forward_s(job, head) +
+	               backward_s(job, head);
 	return all_s * job->microbatches / job->pp > work->b->space->slowest_s;
+}
+
+/* Whether what is known says that the layout takes longer than is of use: recomputing only adds to
+ * what layers take. */
+static lk_status is_known_slow(struct core_work *work, struct family *family,
+                               const lk_layout *layout, bool *slow, lk_error *err) {
+	static const lk_tail no_tail;
+	const struct alike *alike = alike_of(work, family, layout, layout->recompute);
+	const struct body *body;
+	*slow = false;
+	if (isinf(work->b->space->slowest_s)) return LK_OK;
+	*slow = are_slow_layers(work, alike) ||
+	        are_slow_layers(work, alike_of(work, family, layout, LK_RECOMPUTE_NONE));
+	if (*slow || !alike->known) return LK_OK;
+	LK_TRY(body_of(work, family, layout, &body, err));
+	*slow = layout_bound_combine(body, &no_tail) > work->b->space->slowest_s;
+	return LK_OK;
 }
 
 /* Layers are priced only for layouts that what a stage holds throughout leaves room for, or that
@@ -612,7 +624,9 @@ static lk_status bound_memory(struct core_work *work, struct family *family,
 static lk_status bound_layout(struct core_work *work, struct family *family, lk_layout *layout,
                               const lk_ranks *ranks, lk_bounded *out, lk_error *err) {
 	const lk_tail *tail;
-	if (is_slow_family(work, family, layout)) {
+	bool known_slow;
+	LK_TRY(is_known_slow(work, family, layout, &known_slow, err));
+	if (known_slow) {
 		out->layouts++;
 		out->too_slow++;
 		return LK_OK;

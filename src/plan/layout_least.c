@@ -27,7 +27,7 @@ static lk_status least_of_core(lk_bounder *bounder, const lk_core *core, lk_aren
 	lk_job job;
 	lk_parts parts;
 	if (lk_space_job(bounder->space, core, &job, NULL) != LK_OK) return LK_OK;
-	LK_TRY(lk_parts_find(bounder, core->stack, &job, false, arena, &parts, err));
+	LK_TRY(lk_parts_find(bounder, core->stack, &job, false, NULL, arena, &parts, err));
 	double all_s = compute_s(&parts.sum[0][parts.layers]) + compute_s(&parts.embedding) +
 	               compute_s(&parts.head) + job.model.mtp_layers * compute_s(&parts.prediction);
 	least->gpu_s = fmin(least->gpu_s, ALLOWANCE * all_s / core->mbs);

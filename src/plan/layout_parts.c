@@ -78,7 +78,7 @@ static struct span span_of(const struct pricer *pricer, uint32_t begin, uint32_t
 		MOST = 512
 	};
 	const lk_ops *ops = &pricer->graph->ops;
-	double at[LK_STREAMS] = {0}, done[MOST] = {0};
+	double at[LK_STREAMS] = {0}, done[MOST];
 	struct span s = {0};
 	for (uint32_t op = begin; op < end; op++) {
 		lk_cost cost = least_cost(pricer, op);
@@ -88,7 +88,8 @@ static struct span span_of(const struct pricer *pricer, uint32_t begin, uint32_t
 		for (uint32_t mask = ops->join[op] & (LK_JOIN(LK_STREAMS) - 1); mask; mask &= mask - 1)
 			start = fmax(start, at[__builtin_ctz(mask)]);
 		for (uint32_t d = ops->dep_begin[op]; d < ops->dep_begin[op + 1]; d++)
-			if (ops->deps[d] < MOST) start = fmax(start, done[ops->deps[d]]);
+			if (ops->deps[d] < MOST && ops->deps[d] < op - begin)
+				start = fmax(start, done[ops->deps[d]]);
 		at[stream] = start + seconds;
 		if (op - begin < MOST) done[op - begin] = at[stream];
 		s.end_s = fmax(s.end_s, at[stream]);
@@ -304,14 +305,18 @@ static bool layout_parts_repeats(const lk_job *job, int layer) {
 	       lk_convnet_unit(model, layer).kind == lk_convnet_unit(model, layer - 1).kind;
 }
 
-static lk_status sum_layers(struct pricer *pricer, lk_parts *out, lk_arena *arena, lk_error *err) {
+static lk_status sum_layers(struct pricer *pricer, const lk_parts *plain, lk_parts *out,
+                            lk_arena *arena, lk_error *err) {
 	const lk_job *job = pricer->builder.job;
 	bool full = job->recompute == LK_RECOMPUTE_FULL;
 	out->layers = lk_job_layers(job);
 	/* running layers takes longer than adding them up: only those that the job has */
-	const bool wanted[2] = {!pricer->contended || !full || job->recompute_layers > 0,
-	                        !pricer->contended || full};
+	const bool wanted[2] = {!pricer->contended || !full || job->recompute_layers > 0, full};
 	for (int again = 0; again < 2; again++) {
+		if (!again && full && plain) {
+			out->sum[0] = plain->sum[0];
+			continue;
+		}
 		lk_layer_part part = {0}, *sum = LK_ARRAY(arena, lk_layer_part, out->layers + 1);
 		if (!sum) return lk_oom(err);
 		for (int i = 0; i < out->layers; i++) {
@@ -396,9 +401,9 @@ static double message_s(struct pricer *pricer, const lk_job *job, lk_error *err,
 	return (double)(down < up ? down : up) / LK_PS_PER_S;
 }
 
-static lk_status layout_parts_find(struct pricer *pricer, const lk_job *job, lk_arena *arena,
-                                   lk_parts *out, lk_error *err) {
-	LK_TRY(sum_layers(pricer, out, arena, err));
+static lk_status layout_parts_find(struct pricer *pricer, const lk_job *job, const lk_parts *plain,
+                                   lk_arena *arena, lk_parts *out, lk_error *err) {
+	LK_TRY(sum_layers(pricer, plain, out, arena, err));
 	if (lk_job_dualpipe(job) || lk_job_pairs(job)) LK_TRY(find_pairs(pricer, out, arena, err));
 	LK_TRY(end_part(pricer, false, &out->embedding));
 	LK_TRY(end_part(pricer, true, &out->head));
@@ -413,11 +418,11 @@ static lk_status layout_parts_find(struct pricer *pricer, const lk_job *job, lk_
 }
 
 lk_status lk_parts_find(lk_bounder *bounder, int stack, const lk_job *job, bool contended,
-                        lk_arena *arena, lk_parts *out, lk_error *err) {
+                        const lk_parts *plain, lk_arena *arena, lk_parts *out, lk_error *err) {
 	struct pricer p = {.contended = contended};
 	memset(out, 0, sizeof *out);
 	lk_status status = layout_parts_begin(bounder, stack, job, &p, err);
-	if (status == LK_OK) status = layout_parts_find(&p, job, arena, out, err);
+	if (status == LK_OK) status = layout_parts_find(&p, job, plain, arena, out, err);
 	lk_graph_free(p.graph);
 	return status;
 }

@@ -1,4 +1,5 @@
 /* layout_plan.c: `lockstep plan`: one search for each number of GPUs. */
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -13,6 +14,7 @@
 #include "model/layout/job.h"
 #include "launch/emit.h"
 #include "plan/plan.h"
+#include "step/energy.h"
 
 enum {
 	MOST_COUNTS = 64
@@ -85,6 +87,10 @@ static lk_status plan_check_request(const lk_plan_request *request, const lk_ask
 		        "a budget needs the length of the training");
 		return lk_hint(err, "add --tokens N");
 	}
+	if (request->objective == LK_PLAN_ENERGY && !(lk_energy_board_w(&asked->cluster) > 0)) {
+		lk_fail(err, LK_ERR_INPUT, "--objective", "the power of a GPU's board is not known");
+		return lk_hint(err, "give it: --power W");
+	}
 	const char *idle = option_of_generation(request);
 	if (idle) {
 		lk_fail(err, LK_ERR_INPUT, idle, "it has no effect: nothing is generated");
@@ -148,6 +154,26 @@ static lk_status explain_none(const lk_space *space, lk_plan_count *count, lk_ar
 
 /* ---- searches ---- */
 
+/* The longest step with which the training keeps to its hours and GPU-hours; infinite: any does. */
+static lk_status longest_step(const lk_plan_request *request, const lk_space *space, double *out,
+                              lk_error *err) {
+	double hours = request->hours > 0 ? request->hours : INFINITY;
+	lk_cores_list cores = {0};
+	lk_job job;
+	*out = INFINITY;
+	if (request->gpu_hours > 0) hours = fmin(hours, request->gpu_hours / space->gpus);
+	if (isinf(hours)) return LK_OK;
+	lk_status status = lk_space_cores(space, &cores, err);
+	for (size_t i = 0; status == LK_OK && i < cores.count && isinf(*out); i++)
+		if (lk_space_job(space, &cores.at[i], &job, NULL) == LK_OK) {
+			int tokens = lk_job_tokens(&job);
+			double per_step = (double)job.gbs * (tokens ? tokens : 1);
+			*out = hours * 3600 * per_step / request->tokens;
+		}
+	lk_vec_free(&cores);
+	return status;
+}
+
 static lk_status plan_search(const lk_plan_request *request, struct work *work, int i,
                              lk_error *err) {
 	lk_space space;
@@ -157,6 +183,11 @@ static lk_status plan_search(const lk_plan_request *request, struct work *work, 
 		LK_TRY(lk_space_unsearched(request, &space, &work->arena, &work->plan.not_searched,
 		                           &work->plan.not_searched_count, err));
 	if (space.gpus > work->most_gpus) work->most_gpus = space.gpus;
+	if (space.by_energy) { /* the fastest keeps to them if any does; the thriftiest need not */
+		double longest_s;
+		LK_TRY(longest_step(request, &space, &longest_s, err));
+		space.slowest_s = fmin(space.slowest_s, longest_s);
+	}
 	LK_TRY(lk_hunt_run(request, &space, &work->arena, &hunt, err));
 	if (hunt.layouts == 0) return explain_none(&space, &work->counts[i], &work->arena, err);
 	return lk_answer_count(request, &work->asked[i], &space, &hunt, &work->arena, &work->counts[i],
@@ -179,8 +210,15 @@ static lk_status plan_describe(const lk_plan_request *request, struct work *work
 	plan->seq = lk_job_tokens(&first->job);
 	plan->unit = lk_model_unit(&first->job.model);
 	plan->tokens = request->tokens;
+	plan->objective = request->objective;
+	plan->mains = request->job.mains;
 	plan->threads = request->threads > 0 ? request->threads : lk_cores();
 	return LK_OK;
+}
+
+static bool is_better(int objective, const lk_plan_choice *one, const lk_plan_choice *other) {
+	if (objective == LK_PLAN_ENERGY) return one->energy.step_kwh < other->energy.step_kwh;
+	return one->step_time_s < other->step_time_s;
 }
 
 static void plan_choose(struct work *work) {
@@ -192,7 +230,7 @@ static void plan_choose(struct work *work) {
 	for (int i = 0; i < work->count; i++) {
 		if (work->counts[i].choice_count == 0) continue;
 		const lk_plan_choice *best = plan->best >= 0 ? work->counts[plan->best].choices : NULL;
-		if (!best || work->counts[i].choices->step_time_s < best->step_time_s) plan->best = i;
+		if (!best || is_better(plan->objective, work->counts[i].choices, best)) plan->best = i;
 		/* Where it was not given, the network's own. */
 		plan->seq = lk_job_tokens(work->counts[i].choices->job);
 	}
@@ -209,6 +247,7 @@ static lk_status plan_note(const lk_plan_request *request, struct work *work, lk
 	lk_predict_request said = request->job;
 	said.mbs = best->mbs; /* the choice itself says these two */
 	said.zero = "";
+	plan->taken_count = lk_note_taken(&asked);
 	return lk_note_assumptions(&work->arena, &said, &asked, NULL, &plan->notes, &plan->note_count,
 	                           err);
 }

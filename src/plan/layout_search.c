@@ -23,6 +23,7 @@
 #include "base/parallel.h"
 #include "base/units.h"
 #include "plan/plan.h"
+#include "step/energy.h"
 
 enum {
 	TOP = 5,
@@ -67,8 +68,9 @@ struct hunt {
 	/* what was found */
 	int64_t *best_ps;   /* [groups] what they are ranked by; INT64_MAX: nothing */
 	struct found *best; /* [groups] */
-	uint32_t *top;      /* [top_count] groups, fastest first */
+	uint32_t *top;      /* [top_count] groups, best first */
 	int top_count, top_most;
+	double fastest_ps; /* of all that were simulated; INFINITY: none was */
 };
 
 static double processor_s(void) {
@@ -211,7 +213,17 @@ static lk_status bound_all(struct hunt *hunt, lk_error *err) {
 /* ---- trials ---- */
 
 static int64_t search_rank_ps(const lk_trial *trial) {
-	return (int64_t)((double)trial->step_ps * lk_tight_factor(trial->tight));
+	return (int64_t)((double)trial->rank_ps * lk_tight_factor(trial->tight));
+}
+
+/* What a step of so many seconds is ranked by at least, and the longest step that may be ranked no
+ * later than `rank_ps`. */
+static double search_least_ps(const lk_space *space, double step_s) {
+	return (space->by_energy ? lk_energy_least_s(step_s) : step_s) * LK_PS_PER_S;
+}
+
+static double search_longest_ps(const lk_space *space, double rank_ps) {
+	return space->by_energy ? lk_energy_longest_s(rank_ps) : rank_ps;
 }
 
 static bool is_tight(const lk_space *space, const lk_step *step) {
@@ -233,6 +245,20 @@ static bool *search_unsettled(lk_bounder *bounder, const lk_job *job) {
 	return &known->unsettled;
 }
 
+/* Simulated once more, with where its time goes: few of those that are tried come so far. */
+static lk_status rank_by_energy(const lk_bounder *bounder, const lk_job *job,
+                                const lk_step_options *bare, lk_trial *out, lk_error *err) {
+	lk_step step;
+	lk_step_options options = *bare;
+	options.bare = false;
+	options.habits = out->habits;
+	lk_status status = lk_step_ask(job, bounder->space->cluster, &options, &step, err);
+	if (status == LK_OK)
+		out->rank_ps = (int64_t)(lk_energy_full_s(&step.breakdown, step.step_s) * LK_PS_PER_S);
+	lk_step_free(&step);
+	return status;
+}
+
 lk_status lk_layout_try(lk_bounder *bounder, const lk_core *core, const lk_layout *layout,
                         int64_t limit_ps, lk_trial *out, lk_error *err) {
 	lk_job job;
@@ -252,7 +278,7 @@ lk_status lk_layout_try(lk_bounder *bounder, const lk_core *core, const lk_layou
 		out->peak = step.memory[step.fullest].total;
 		out->usable = step.usable;
 		out->tight = is_tight(bounder->space, &step);
-		out->step_ps = step.sim.step_ps;
+		out->step_ps = out->rank_ps = step.sim.step_ps;
 		out->habits = step.habits;
 		if (lk_step_fits(&step)) *unsettled = step.habits.unsettled;
 		if (!lk_step_fits(&step)) out->outcome = LK_TOO_LARGE;
@@ -260,6 +286,8 @@ lk_status lk_layout_try(lk_bounder *bounder, const lk_core *core, const lk_layou
 		else out->outcome = LK_SIMULATED;
 	}
 	lk_step_free(&step);
+	if (status == LK_OK && bounder->space->by_energy && out->outcome == LK_SIMULATED)
+		status = rank_by_energy(bounder, &job, &options, out, err);
 	return status == LK_ERR_INPUT ? LK_OK : status; /* more kinds of places than are simulated */
 }
 
@@ -296,6 +324,8 @@ static void rank_group(struct hunt *hunt, uint32_t group) {
 static void note_trial(struct hunt *hunt, uint32_t number, const lk_trial *trial) {
 	size_t group = search_group_of(hunt, &hunt->layouts.at[number]);
 	hunt->out->simulated += trial->outcome == LK_SIMULATED;
+	if (trial->outcome == LK_SIMULATED)
+		hunt->fastest_ps = fmin(hunt->fastest_ps, (double)trial->step_ps);
 	hunt->out->cut_short += trial->outcome == LK_CUT_SHORT;
 	hunt->out->found_too_large += trial->outcome == LK_TOO_LARGE;
 	if (trial->outcome != LK_SIMULATED || search_rank_ps(trial) >= hunt->best_ps[group]) return;
@@ -305,23 +335,31 @@ static void note_trial(struct hunt *hunt, uint32_t number, const lk_trial *trial
 	rank_group(hunt, (uint32_t)group);
 }
 
+/* A step that takes longer is not compared: energy is looked for among layouts that are at most a
+ * tenth slower than the fastest, since its bounds spare few of the others. */
+static double search_slowest_ps(const struct hunt *hunt) {
+	double asked_ps = hunt->space->slowest_s * LK_PS_PER_S;
+	return hunt->space->by_energy ? fmin(asked_ps, 1.1 * hunt->fastest_ps) : asked_ps;
+}
+
 /* The time that a layout of the group has to beat; 0: any. */
 static int64_t limit_of(const struct hunt *hunt, size_t group) {
 	if (hunt->request->exhaustive) return 0;
 	bool full = hunt->top_count == hunt->top_most;
-	double slowest_ps = hunt->space->slowest_s * LK_PS_PER_S;
-	int64_t worst = full ? hunt->best_ps[hunt->top[hunt->top_count - 1]] : INT64_MAX;
-	if (slowest_ps < (double)worst) worst = (int64_t)slowest_ps;
-	int64_t limit = worst < hunt->best_ps[group] ? worst : hunt->best_ps[group];
-	return limit < INT64_MAX ? limit : 0;
+	int64_t rank_ps = full ? hunt->best_ps[hunt->top[hunt->top_count - 1]] : INT64_MAX;
+	if (hunt->best_ps[group] < rank_ps) rank_ps = hunt->best_ps[group];
+	double limit_ps =
+		rank_ps < INT64_MAX ? search_longest_ps(hunt->space, (double)rank_ps) : INFINITY;
+	limit_ps = fmin(limit_ps, search_slowest_ps(hunt));
+	return isfinite(limit_ps) ? (int64_t)limit_ps : 0;
 }
 
 /* Whether a layout can still change the answer; *last: it cannot, nor can any after it. */
 static bool may_matter(const struct hunt *hunt, const lk_layout *layout, bool *last) {
-	double least_ps = layout->least_s * LK_PS_PER_S;
+	double least_ps = search_least_ps(hunt->space, layout->least_s);
 	if (hunt->request->exhaustive) return true;
 	bool full = hunt->top_count == hunt->top_most;
-	*last = layout->least_s > hunt->space->slowest_s ||
+	*last = layout->least_s * LK_PS_PER_S > search_slowest_ps(hunt) ||
 	        (full && least_ps > (double)hunt->best_ps[hunt->top[hunt->top_count - 1]]);
 	return !*last && least_ps < (double)hunt->best_ps[search_group_of(hunt, layout)];
 }
@@ -453,6 +491,7 @@ static lk_status search_try_all(struct hunt *hunt, lk_error *err) {
 static lk_status begin_trials(struct hunt *hunt, lk_arena *arena, lk_error *err) {
 	size_t groups = hunt->cores.count * SHARDINGS * KINDS;
 	hunt->top_most = lk_plan_top(hunt->request);
+	hunt->fastest_ps = INFINITY;
 	hunt->best_ps = malloc((groups + 1) * sizeof *hunt->best_ps);
 	hunt->best = calloc(groups + 1, sizeof *hunt->best);
 	hunt->batch_of = calloc(groups + 1, sizeof *hunt->batch_of);

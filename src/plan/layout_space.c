@@ -294,6 +294,7 @@ lk_status lk_space_read(const lk_plan_request *request, const lk_asked *asked, l
 	}
 	out->fixed_switches = request->fixed_switches;
 	/* of one that is tight a little more is of use: it may be ranked below one that is not */
+	out->by_energy = request->objective == LK_PLAN_ENERGY;
 	out->slowest_s = request->slowest_s > 0 ? request->slowest_s * lk_tight_factor(true) : INFINITY;
 	/* a launch line states what trains; how it is laid out is searched */
 	bool launched = lk_request_launched(&request->job) || request->job.deepspeed;

@@ -66,6 +66,7 @@ typedef struct lk_space {
 	bool offload, fixed_switches, dispatcher_said;
 	bool any_software;       /* nothing names it: lk_space_adds */
 	double slowest_s;        /* what takes longer, by its bound, is of no use */
+	bool by_energy;          /* layouts are ranked by their energy; else by their time */
 	int loss_layers;         /* of multi-token prediction and the loss, as long as so many layers */
 	double headroom;         /* share of the memory that should stay free; negative: as measured */
 	bool recompute_quarters; /* full/N for quarters of a stage too */
@@ -203,9 +204,10 @@ void lk_bounder_begin(lk_bounder *bounder, const lk_space *space, lk_cost_cache 
 const lk_constants *lk_bounder_constants(lk_bounder *bounder, int stack, const lk_job *job);
 
 /* `job` completed. `contended`: forward and backward of layers with what their operations take from
- * one another. */
+ * one another. `plain`: of a job that recomputes nothing and has the same layers, whose sums out
+ * then shares; NULL: not known. Sums of what the job does not have may be left at zero. */
 lk_status lk_parts_find(lk_bounder *bounder, int stack, const lk_job *job, bool contended,
-                        lk_arena *arena, lk_parts *out, lk_error *err);
+                        const lk_parts *plain, lk_arena *arena, lk_parts *out, lk_error *err);
 /* The end of the step on the first and on the last stage, seconds: `before` what is left to reduce,
  * `after` from the gradient norm's all-reduce on, for which all stages wait; with the optimizer on
  * the host all of it is `before`. */
@@ -251,6 +253,7 @@ typedef enum lk_outcome {
 } lk_outcome;
 typedef struct lk_trial {
 	int64_t step_ps;
+	int64_t rank_ps; /* what it is ranked by: step_ps, or of energy lk_energy_full_s */
 	double peak, usable;
 	int32_t outcome;
 	int32_t tight; /* so little memory stays free that it may run out */
@@ -264,7 +267,7 @@ typedef struct lk_ranked {
 } lk_ranked;
 
 typedef struct lk_hunt {
-	lk_ranked *best; /* [best_count] fastest first, one for each core, sharding and kind of
+	lk_ranked *best; /* [best_count] best first, one for each core, sharding and kind of
 	                    recomputation */
 	int best_count;
 	lk_ranked closest; /* with no best: the one nearest to fitting */

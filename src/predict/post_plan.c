@@ -81,6 +81,7 @@ static lk_status refuse_idle_options(const lk_plan_request *request, lk_error *e
 	if (request->tree) idle = "--tree";
 	if (request->tokens > 0) idle = "--tokens";
 	if (request->hours > 0) idle = "--hours";
+	if (request->objective != LK_PLAN_TIME) idle = "--objective";
 	if (request->gpu_hours > 0) idle = "--gpu-hours";
 	if (request->job.emit) idle = "--emit";
 	if (request->job.cluster) idle = "--cluster";

@@ -176,14 +176,8 @@ static int nodes_used(const lk_cluster *cluster, int gpus) {
  * its shares count. */
 static void fill_energy(lk_prediction *prediction, const lk_predict_request *request,
                         const lk_cluster *cluster, const lk_breakdown *breakdown) {
-	lk_energy energy =
-		lk_energy_of(breakdown, cluster, prediction->gpus, prediction->step_time_s, request->pue);
-	prediction->gpu_watts = energy.gpu_w;
-	prediction->site_watts = energy.site_w;
-	prediction->pue = energy.pue;
-	prediction->step_kwh = energy.step_kwh;
-	prediction->training_kwh = energy.site_w / 1000 * prediction->days * 24;
-	prediction->carbon_kg = prediction->training_kwh * request->carbon / 1000;
+	prediction->energy = lk_energy_of(breakdown, cluster, prediction->gpus, prediction->step_time_s,
+	                                  prediction->days * 24, &request->mains);
 }
 
 /* Goodput and the whole training; `per_step` tokens, or samples where there are none. */

@@ -129,8 +129,9 @@ static lk_status check_post(const lk_predict_request *request, lk_error *err) {
 	if (request->seeds) where = "--seeds";
 	if (request->tokens > 0) where = "--tokens";
 	if (request->mtbf_hours > 0) where = "--mtbf";
-	if (request->pue > 0) where = "--pue";
-	if (request->carbon > 0) where = "--carbon";
+	if (request->mains.pue > 0) where = "--pue";
+	if (request->mains.carbon > 0) where = "--carbon";
+	if (request->mains.price_kwh > 0) where = "--price-kwh";
 	if (request->emit) where = "--emit";
 	if (request->replace) where = "--replace";
 	if (!where) return LK_OK;

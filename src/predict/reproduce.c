@@ -22,7 +22,9 @@ static const char *of_options(lk_arena *arena, const lk_predict_request *request
 	static const char *const but[] = {"model", "gpu",       "gpus", "cluster",  "tp",  "pp",
 	                                  "vp",    "cp",        "ep",   "mbs",      "gbs", "seq",
 	                                  "dtype", "recompute", "zero", "schedule", SHOWN, NULL};
-	const char *options = reproduce_given(arena, request, but),
+	lk_predict_request said = *request;
+	if (!request->dtype && job->dtype_said) lk_request_state_numbers(job, &said);
+	const char *options = reproduce_given(arena, &said, but),
 			   *model = lk_shell_quote(arena, request->model);
 	const char *cluster = request->cluster ? lk_shell_quote(arena, request->cluster) : "";
 	if (!options || !model || !cluster) return NULL;

@@ -77,7 +77,8 @@ static lk_status offers_text_of(const lk_csv *csv, const int *at, int column, lk
 static const double HOURS_OF_A_YEAR = 8766;
 
 /* The price of a machine of one's own; others are left as they are. */
-static lk_status offers_take_own(const lk_csv *csv, const int *at, lk_offer *offer, lk_error *err) {
+static lk_status offers_take_own(const lk_csv *csv, const int *at, const lk_mains *mains,
+                                 lk_offer *offer, lk_error *err) {
 	double own[COLUMNS];
 	int stated = -1;
 	for (int i = CAPITAL; i <= PUE; i++) {
@@ -85,6 +86,7 @@ static lk_status offers_take_own(const lk_csv *csv, const int *at, lk_offer *off
 		if (!isnan(own[i])) stated = i;
 	}
 	if (stated < 0) return LK_OK;
+	if (isnan(own[USD_KWH]) && mains->price_kwh > 0) own[USD_KWH] = mains->price_kwh;
 	if (isnan(own[CAPITAL]) || !(own[LIFE] > 0) || isnan(own[USD_KWH])) {
 		lk_fail(err, LK_ERR_INPUT, lk_csv_where(csv),
 		        "column %s is of a machine of one's own, without its capital_usd, life_years and "
@@ -101,17 +103,31 @@ static lk_status offers_take_own(const lk_csv *csv, const int *at, lk_offer *off
 	if (!(own[POWER] > 0))
 		return lk_fail(err, LK_ERR_INPUT, lk_csv_where(csv),
 		               "column power_kw is empty, and the power of %s is not known", offer->gpu);
-	double used = isnan(own[USED]) ? 1 : own[USED], pue = isnan(own[PUE]) ? LK_PUE : own[PUE];
+	double used = isnan(own[USED]) ? 1 : own[USED],
+		   pue = isnan(own[PUE]) ? lk_energy_pue(mains) : own[PUE];
 	if (!(used > 0 && used <= 1) || !(pue >= 1))
 		return lk_fail(err, LK_ERR_INPUT, lk_csv_where(csv),
 		               "used %g, pue %g: used is a share from 0 to 1, pue is 1 or more", used, pue);
-	offer->on_demand =
-		own[CAPITAL] / (own[LIFE] * HOURS_OF_A_YEAR * used) + own[POWER] * pue * own[USD_KWH];
+	offer->power_usd = own[POWER] * pue * own[USD_KWH];
+	offer->on_demand = own[CAPITAL] / (own[LIFE] * HOURS_OF_A_YEAR * used) + offer->power_usd;
 	return LK_OK;
 }
 
-static lk_status offers_read_row(const lk_csv *csv, const int *at, lk_arena *arena, lk_offer *offer,
-                                 lk_error *err) {
+lk_status lk_offer_date_check(const char *date, const char *where, lk_error *err) {
+	if (strcmp(date, "undated") == 0) return LK_OK;
+	double age_days = lk_days_since(date);
+	if (isnan(age_days)) {
+		lk_fail(err, LK_ERR_INPUT, where, "\"%.40s\" is no date", date);
+		return lk_hint(err, "write it as 2026-07-20, or undated");
+	}
+	if (age_days < 0)
+		return lk_fail(err, LK_ERR_INPUT, where, "%s is in the future; prices have been listed",
+		               date);
+	return LK_OK;
+}
+
+static lk_status offers_read_row(const lk_csv *csv, const int *at, const lk_mains *mains,
+                                 lk_arena *arena, lk_offer *offer, lk_error *err) {
 	const char **const texts[] = {&offer->provider, &offer->instance, &offer->region, &offer->gpu,
 	                              &offer->date,     &offer->source,   &offer->links};
 	static const int text_columns[] = {PROVIDER, INSTANCE, REGION, GPU, DATE, SOURCE, LINKS};
@@ -123,23 +139,26 @@ static lk_status offers_read_row(const lk_csv *csv, const int *at, lk_arena *are
 	for (int i = 0; i < 7; i++)
 		LK_TRY(offers_text_of(csv, at, text_columns[i], arena, texts[i], err));
 	for (int i = 0; i < 6; i++) LK_TRY(offers_number(csv, at, number_columns[i], numbers[i], err));
+	snprintf(where, sizeof where, "%.200s: column date", lk_csv_where(csv));
+	LK_TRY(lk_offer_date_check(offer->date, where, err));
 	snprintf(where, sizeof where, "%.200s: column gpus", lk_csv_where(csv));
 	LK_TRY(lk_parse_int(lk_csv_field(csv, at[GPUS]), 1, 1024, &gpus, where, err));
 	offer->gpus = (int)gpus;
 	offer->device = lk_device_find(offer->gpu);
-	return offers_take_own(csv, at, offer, err);
+	return offers_take_own(csv, at, mains, offer, err);
 }
 
 struct reading {
+	const lk_mains *mains;
 	lk_arena *arena;
 	lk_offers *out;
 };
 
 static lk_status offers_add_row(void *context, const lk_csv *csv, const int *at, lk_error *err) {
 	struct reading *reading = context;
-	return lk_push(reading->out)
-	           ? offers_read_row(csv, at, reading->arena, lk_last(reading->out), err)
-	           : lk_oom(err);
+	return lk_push(reading->out) ? offers_read_row(csv, at, reading->mains, reading->arena,
+	                                               lk_last(reading->out), err)
+	                             : lk_oom(err);
 }
 
 static lk_status offers_head(void *context, const lk_csv *csv, const int *at, lk_error *err) {
@@ -147,11 +166,11 @@ static lk_status offers_head(void *context, const lk_csv *csv, const int *at, lk
 	return lk_csv_refuse_others(csv, columns, COLUMNS, "list of machines", err);
 }
 
-lk_status lk_offers_read(lk_stream *in, lk_arena *arena, lk_offers *out, lk_offer_faults *faults,
-                         lk_error *err) {
+lk_status lk_offers_read(lk_stream *in, const lk_mains *mains, lk_arena *arena, lk_offers *out,
+                         lk_offer_faults *faults, lk_error *err) {
 	const lk_csv_table table = {columns, COLUMNS,        NEEDED,     "list of machines",
 	                            ROWS,    offers_add_row, offers_head};
-	LK_TRY(lk_csv_read(in, &table, &(struct reading){arena, out}, err));
+	LK_TRY(lk_csv_read(in, &table, &(struct reading){mains, arena, out}, err));
 	return lk_offers_check(arena, out, faults, err);
 }
 
@@ -159,7 +178,7 @@ lk_status lk_offers_builtin(lk_arena *arena, lk_offers *out, lk_offer_faults *fa
                             lk_error *err) {
 	lk_stream *in;
 	LK_TRY(lk_data_open(NULL, "instances.csv", &in, err));
-	lk_status status = lk_offers_read(in, arena, out, faults, err);
+	lk_status status = lk_offers_read(in, &(lk_mains){0}, arena, out, faults, err);
 	lk_stream_close(in);
 	return status;
 }

@@ -47,6 +47,17 @@ static lk_status rent_check(const lk_rent_request *request, lk_error *err) {
 	return lk_predict_check(&request->job, err);
 }
 
+/* Who rents a machine pays for its power with it. */
+static lk_status check_price_of_power(const lk_rent_request *request, const lk_offers *offers,
+                                      lk_error *err) {
+	for (size_t i = 0; i < offers->count; i++)
+		if (offers->at[i].power_usd > 0) return LK_OK;
+	if (!(request->job.mains.price_kwh > 0)) return LK_OK;
+	lk_fail(err, LK_ERR_INPUT, "--price-kwh",
+	        "it has no effect: every machine is rented, with its power");
+	return lk_hint(err, "leave it out, or give machines of your own with --prices");
+}
+
 /* ---- what the numbers rest on ---- */
 
 typedef LK_VEC(const char *) notes;
@@ -136,11 +147,24 @@ static lk_status note_method(const lk_rent_request *request, const lk_offers *of
 	                err);
 }
 
+/* What the plan of some machine assumed; others may lack what it takes. */
+static lk_status note_assumed(const lk_rent_rates *rates, lk_arena *arena, notes *n,
+                              lk_error *err) {
+	for (size_t i = 0; i < rates->count; i++)
+		if (rates->at[i].fits && rates->at[i].assumed)
+			return rent_add(
+				n,
+				lk_arena_printf(arena, "assumed, as nothing states it: %s", rates->at[i].assumed),
+				err);
+	return LK_OK;
+}
+
 static lk_status take_notes(const lk_rent_request *request, const lk_offers *offers,
-                            const lk_offer_faults *faults, const char *useless, lk_arena *arena,
-                            lk_rent *out, lk_error *err) {
+                            const lk_offer_faults *faults, const lk_rent_rates *rates,
+                            const char *useless, lk_arena *arena, lk_rent *out, lk_error *err) {
 	notes n = {0};
 	lk_status status = useless ? rent_add(&n, useless, err) : LK_OK;
+	if (status == LK_OK) status = note_assumed(rates, arena, &n, err);
 	if (status == LK_OK) status = note_prices(request, faults, arena, &n, err);
 	if (status == LK_OK) status = note_method(request, offers, arena, &n, err);
 	const char **kept = LK_ARRAY(arena, const char *, n.count + 1);
@@ -159,7 +183,8 @@ static lk_status rent_make(const lk_rent_request *request, lk_arena *arena, lk_o
 	const char *useless;
 	if (request->map) return lk_rent_map(request, arena, out, err);
 	LK_TRY(rent_check(request, err));
-	LK_TRY(lk_rent_offers(&request->machines, arena, offers, faults, err));
+	LK_TRY(lk_rent_offers(&request->machines, &request->job.mains, arena, offers, faults, err));
+	LK_TRY(check_price_of_power(request, offers, err));
 	LK_TRY(lk_rent_search(request, offers, arena, rates, err));
 	LK_TRY(lk_rent_choose(request, offers, rates, arena, out, &useless, err));
 	LK_TRY(lk_rent_search_describe(request, offers, arena, out, err));
@@ -172,7 +197,7 @@ static lk_status rent_make(const lk_rent_request *request, lk_arena *arena, lk_o
 		}
 	out->deadline_h = request->deadline_h;
 	out->budget = request->budget;
-	return take_notes(request, offers, faults, useless, arena, out, err);
+	return take_notes(request, offers, faults, rates, useless, arena, out, err);
 }
 
 static const char *rent_reproduce(lk_arena *arena, const lk_rent_request *request) {

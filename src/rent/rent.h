@@ -30,6 +30,7 @@ typedef struct lk_offer {
 	const char *links; /* "nvlink", "xgmi", "pcie"; "" one GPU, or not stated */
 	double vcpus, memory_gib, nvme_gb, network_gbps; /* NAN: not stated */
 	double on_demand, spot;
+	double power_usd; /* of on_demand what is power: of machines of one's own; else 0 */
 	const char *date; /* of the prices: "2026-07-20", "undated" */
 	const char *source;
 	/* filled by rent_search.c */
@@ -45,9 +46,9 @@ typedef struct lk_offer_fault {
 } lk_offer_fault;
 typedef LK_VEC(lk_offer_fault) lk_offer_faults;
 
-/* A list of the project's own form. */
-lk_status lk_offers_read(lk_stream *in, lk_arena *arena, lk_offers *out, lk_offer_faults *faults,
-                         lk_error *err);
+/* A list of the project's own form. `mains`: what rows of machines of one's own leave open. */
+lk_status lk_offers_read(lk_stream *in, const lk_mains *mains, lk_arena *arena, lk_offers *out,
+                         lk_offer_faults *faults, lk_error *err);
 /* data/instances.csv. */
 lk_status lk_offers_builtin(lk_arena *arena, lk_offers *out, lk_offer_faults *faults,
                             lk_error *err);
@@ -58,6 +59,8 @@ lk_status lk_offers_builtin(lk_arena *arena, lk_offers *out, lk_offer_faults *fa
  * has the instance. */
 lk_status lk_offers_skypilot(lk_stream *in, const char *provider, const char *date, lk_arena *arena,
                              lk_offers *out, lk_offer_faults *faults, lk_error *err);
+/* The date of a price: of the form 2026-07-20 and not in the future, or "undated". */
+lk_status lk_offer_date_check(const char *date, const char *where, lk_error *err);
 /* Rules that no price list breaks but by mistake: on demand costs at least what spot does; a price
  * is above nothing and below 60 dollars per GPU and hour; regions differ by less than a factor of
  * three. Offers that break one are taken out. */
@@ -71,8 +74,8 @@ const char *lk_offer_cluster(const lk_offer *offer, int machines, lk_arena *aren
 /* ---- rent_offers.c ---- */
 
 /* The offers that a request means, in the order of their list. Nothing found is LK_ERR_INPUT. */
-lk_status lk_rent_offers(const lk_machines_request *request, lk_arena *arena, lk_offers *out,
-                         lk_offer_faults *faults, lk_error *err);
+lk_status lk_rent_offers(const lk_machines_request *request, const lk_mains *mains, lk_arena *arena,
+                         lk_offers *out, lk_offer_faults *faults, lk_error *err);
 
 /* ---- rent_stalls.c ---- */
 
@@ -99,11 +102,12 @@ typedef struct lk_rent_rate {
 	const char *stall;
 	double stall_s;
 	double checkpoint_bytes;
-	double site_w; /* of all machines at the mains; 0 not known */
+	lk_energy energy; /* of the step */
 	int seq;
 	const char *model, *warning;
-	const char *unit; /* what a sample is */
-	char why[200];    /* where it does not fit */
+	const char *assumed; /* what its plan shows as assumed, with "; " between; NULL: nothing */
+	const char *unit;    /* what a sample is */
+	char why[200];       /* where it does not fit */
 } lk_rent_rate;
 typedef LK_VEC(lk_rent_rate) lk_rent_rates;
 

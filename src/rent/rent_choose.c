@@ -11,6 +11,7 @@
 #include "base/noun.h"
 #include "predict/predict.h"
 #include "rent/rent.h"
+#include "step/energy.h"
 
 static const double STEPS_TO_MEASURE = 100;
 
@@ -178,7 +179,8 @@ bool lk_rent_choice_of(const lk_rent_request *request, const lk_rent_loader *loa
 	                     .goodput = goodput};
 	if (lk_rent_has_length(request)) set_hours(request, rate, choice);
 	else set_samples(request, choice);
-	choice->kwh = rate->site_w > 0 ? rate->site_w / 1000 * choice->hours : NAN;
+	choice->energy = lk_energy_train(rate->energy, choice->hours, &request->job.mains);
+	choice->energy.power_usd = offer->power_usd * choice->machines * choice->hours;
 	set_stall(rate, slowest, choice);
 	return true;
 }

@@ -6,8 +6,9 @@
 #include "base/text.h"
 #include "rent/rent.h"
 
-static lk_status offers_read_list(const lk_machines_request *request, lk_arena *arena,
-                                  lk_offers *out, lk_offer_faults *faults, lk_error *err) {
+static lk_status offers_read_list(const lk_machines_request *request, const lk_mains *mains,
+                                  lk_arena *arena, lk_offers *out, lk_offer_faults *faults,
+                                  lk_error *err) {
 	lk_stream *in;
 	if (request->prices && request->catalog)
 		return lk_fail(err, LK_ERR_INPUT, "--catalog", "a list of prices was given, too");
@@ -16,13 +17,15 @@ static lk_status offers_read_list(const lk_machines_request *request, lk_arena *
 		lk_fail(err, LK_ERR_INPUT, "--catalog", "does not say whose it is");
 		return lk_hint(err, "add --catalog-provider aws, gcp, azure or lambda");
 	}
+	if (request->catalog_date)
+		LK_TRY(lk_offer_date_check(request->catalog_date, "--catalog-date", err));
 	LK_TRY(lk_stream_open(request->catalog ? request->catalog : request->prices, &in, err));
 	lk_status status =
 		request->catalog
 			? lk_offers_skypilot(in, request->catalog_provider,
 	                             request->catalog_date ? request->catalog_date : "undated", arena,
 	                             out, faults, err)
-			: lk_offers_read(in, arena, out, faults, err);
+			: lk_offers_read(in, mains, arena, out, faults, err);
 	lk_stream_close(in);
 	return status;
 }
@@ -80,9 +83,9 @@ static lk_status none_found(const lk_machines_request *request, const lk_offers 
 	            : lk_hint(err, "lockstep machines lists all");
 }
 
-lk_status lk_rent_offers(const lk_machines_request *request, lk_arena *arena, lk_offers *out,
-                         lk_offer_faults *faults, lk_error *err) {
-	LK_TRY(offers_read_list(request, arena, out, faults, err));
+lk_status lk_rent_offers(const lk_machines_request *request, const lk_mains *mains, lk_arena *arena,
+                         lk_offers *out, lk_offer_faults *faults, lk_error *err) {
+	LK_TRY(offers_read_list(request, mains, arena, out, faults, err));
 	size_t kept = 0;
 	for (size_t i = 0; i < out->count; i++) kept += is_meant(request, &out->at[i]);
 	if (!kept) return none_found(request, out, faults, arena, err);

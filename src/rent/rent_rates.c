@@ -114,6 +114,16 @@ struct asking {
 	const size_t *order;
 };
 
+static lk_status keep_assumed(lk_arena *arena, const lk_plan *plan, lk_rent_rate *rate,
+                              lk_error *err) {
+	for (int i = 0; i < plan->taken_count; i++) {
+		const char *before = rate->assumed ? rate->assumed : "", *mark = rate->assumed ? "; " : "";
+		rate->assumed = lk_arena_printf(arena, "%s%s%s", before, mark, plan->notes[i]);
+		if (!rate->assumed) return lk_oom(err);
+	}
+	return LK_OK;
+}
+
 static lk_status rates_keep(lk_arena *arena, const lk_plan *plan, lk_rent_rate *rate,
                             lk_error *err) {
 	const lk_plan_choice *choice = &plan->counts[0].choices[0];
@@ -125,12 +135,13 @@ static lk_status rates_keep(lk_arena *arena, const lk_plan *plan, lk_rent_rate *
 	rate->seq = plan->seq ? plan->seq : 1; /* an image counts as one token */
 	rate->unit = lk_model_unit(&job->model);
 	rate->checkpoint_bytes = lk_checkpoint_bytes(choice->job);
-	rate->site_w = choice->site_watts;
+	rate->energy = choice->energy;
 	rate->layout = lk_arena_strdup(arena, choice->layout);
 	rate->reproduce = lk_arena_strdup(arena, choice->reproduce);
 	rate->model = lk_arena_strdup(arena, plan->model);
 	rate->warning = plan->warning ? lk_arena_strdup(arena, plan->warning) : NULL;
 	if (plan->warning && !rate->warning) return lk_oom(err);
+	LK_TRY(keep_assumed(arena, plan, rate, err));
 	find_stall(choice, rate->machines > 1, rate);
 	return rate->layout && rate->reproduce && rate->model ? LK_OK : lk_oom(err);
 }
@@ -219,6 +230,8 @@ static lk_status rates_gather(struct asking *asking, size_t from, lk_arena *aren
 		rate->reproduce = lk_arena_strdup(arena, rate->reproduce);
 		rate->model = lk_arena_strdup(arena, rate->model);
 		if (rate->warning && !(rate->warning = lk_arena_strdup(arena, rate->warning)))
+			return lk_oom(err);
+		if (rate->assumed && !(rate->assumed = lk_arena_strdup(arena, rate->assumed)))
 			return lk_oom(err);
 		if (!rate->layout || !rate->reproduce || !rate->model) return lk_oom(err);
 	}

@@ -16,8 +16,10 @@
  * Of what is left, those are tried first that no other could beat if each were as good as its
  * bound: their results rule out most of the rest.
  *
- * The fastest within the budget: while the next may cost no more than the budget and the most
- * machines are faster than half as many.
+ * The fastest within the budget: while the next may cost no more than the budget. That twice as
+ * many machines are slower ends nothing: four times as many may have a layout that is faster again.
+ *
+ * Once something keeps to deadline and budget, what does not is of no use.
  *
  * The cheapest before the deadline: while the next may cost less than the cheapest of all that is
  * in time.
@@ -58,6 +60,7 @@ struct search {
 	lk_rent_rates *rates;
 	lk_arena *arena;
 	double cheapest_in_time; /* dollars; infinite: none yet */
+	bool keeps;              /* something is known that keeps to deadline and budget */
 	LK_VEC(struct had) had;
 	LK_VEC(lk_rent_least) least; /* of every device */
 };
@@ -86,6 +89,12 @@ static bool beats(const struct had *one, const struct had *other) {
 	       (one->samples >= other->samples && one->hours <= other->hours);
 }
 
+/* Whether it is late or too dear: of no use where something else is neither. */
+static bool breaks_limits(const lk_rent_request *request, const struct had *had) {
+	return (request->deadline_h > 0 && had->hours > request->deadline_h) ||
+	       (request->budget > 0 && had->cost > request->budget);
+}
+
 static double network_of(const lk_offer *offer) {
 	return offer->network_gbps > 0 ? offer->network_gbps / offer->gpus : 0;
 }
@@ -95,6 +104,11 @@ static bool is_had(const struct search *search, const struct had *wanted, double
 	for (size_t i = 0; i < search->had.count; i++)
 		if (search->had.at[i].network >= network && beats(&search->had.at[i], wanted)) return true;
 	return false;
+}
+
+/* Whether it cannot change the answer, by itself; more of its machines may. */
+static bool is_useless(const struct search *search, const struct had *wanted) {
+	return (search->keeps && breaks_limits(search->request, wanted)) || is_had(search, wanted, 0);
 }
 
 /* Whether the best that a number of machines can be is beaten by something with as fast a network:
@@ -108,6 +122,7 @@ static lk_status search_keep(struct search *search, const lk_offer *offer,
                              const lk_rent_choice *choice, lk_error *err) {
 	struct had new = {choice->samples, choice->hours, choice->cost, network_of(offer)};
 	size_t kept = 0;
+	search->keeps |= choice->in_time && choice->in_budget;
 	if (is_had(search, &new, new.network)) return LK_OK;
 	for (size_t i = 0; i < search->had.count; i++)
 		if (new.network < search->had.at[i].network || !beats(&new, &search->had.at[i]))
@@ -187,12 +202,12 @@ static double longest_of_use(const struct search *search, const lk_offer *offer,
 	do {
 		of_none *= 2;
 		had = had_with(search, offer, gpus, batch, of_none);
-	} while (of_none < 1e9 && !is_had(search, &had, 0));
+	} while (of_none < 1e9 && !is_useless(search, &had));
 	if (of_none >= 1e9) return 0;
 	while (of_none > 1.001 * of_use) {
 		double between = sqrt(of_use * of_none);
 		had = had_with(search, offer, gpus, batch, between);
-		*(is_had(search, &had, 0) ? &of_none : &of_use) = between;
+		*(is_useless(search, &had) ? &of_none : &of_use) = between;
 	}
 	return of_none;
 }
@@ -237,7 +252,7 @@ static void find_next(const struct search *search, const lk_offer *offer, struct
 	known->next = offer->gpus_searched ? 2 * offer->gpus_searched : offer->gpus;
 	known->best = best_of(search, offer, known, known->next);
 	while (known->next <= limit && !is_beaten(search, offer, &known->best) &&
-	       (is_had(search, &known->best, 0) || is_too_small(search, offer, known->next))) {
+	       (is_useless(search, &known->best) || is_too_small(search, offer, known->next))) {
 		known->next *= 2;
 		known->best = best_of(search, offer, known, known->next);
 	}
@@ -322,7 +337,6 @@ static const char *search_end(const struct search *search, const lk_offer *offer
 	if (!none_fits && has_better_twin(search, offer)) return "beaten";
 	if (!lk_rent_has_length(request))
 		return none_fits || known->last_samples > known->fewer_samples ? NULL : "buys less";
-	if (!none_fits && known->last_hours >= known->fewer_hours) return "slower";
 	if (request->budget > 0 && known->best.cost <= request->budget) return NULL;
 	if (request->deadline_h > 0 && known->best.cost < search->cheapest_in_time) return NULL;
 	if (request->budget > 0) return "budget";

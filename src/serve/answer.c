@@ -1,5 +1,5 @@
-/* answer.c: the life of a child: fields become a request, the verb answers, the answer goes through
- * a pipe. */
+/* answer.c: the life of a child: fields become words, a verb answers (questions.c), the answer goes
+ * through a pipe. */
 #include "base/arena.h"
 #include "serve/serve_internal.h"
 
@@ -10,10 +10,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "lockstep/explain.h"
-#include "lockstep/plan.h"
 #include "lockstep/predict.h"
-#include "lockstep/report.h"
 #include "lockstep/view.h"
 #include "base/memory.h"
 
@@ -32,16 +29,6 @@ struct child {
 	char *text;
 	size_t size;
 };
-
-const lk_verb *lk_question_verb(lk_question_kind kind) {
-	switch (kind) {
-	case LK_ASK_PREDICT: return &lk_predict_verb;
-	case LK_ASK_PLAN: return &lk_plan_verb;
-	case LK_ASK_EXPLAIN: return &lk_explain_verb;
-	case LK_ASK_KINDS: break;
-	}
-	return NULL;
-}
 
 /* ---- frames ---- */
 
@@ -75,27 +62,6 @@ static void write_progress_frame(void *context, int gpus, double done, double al
 
 /* ---- files of the question ---- */
 
-static void copy_json_value(lk_json_writer *writer, const char *key, const lk_value *value) {
-	switch (value->kind) {
-	case LK_JSON_OBJECT:
-		lk_json_object(writer, key);
-		for (size_t i = 0; i < value->count; i++)
-			copy_json_value(writer, value->keys[i], &value->items[i]);
-		lk_json_object_end(writer);
-		break;
-	case LK_JSON_ARRAY:
-		lk_json_array(writer, key);
-		for (size_t i = 0; i < value->count; i++) copy_json_value(writer, NULL, &value->items[i]);
-		lk_json_array_end(writer);
-		break;
-	case LK_JSON_STRING: lk_json_put_text(writer, key, value->text); break;
-	case LK_JSON_NUMBER: lk_json_put_number(writer, key, value->number); break;
-	case LK_JSON_TRUE: lk_json_put_bool(writer, key, true); break;
-	case LK_JSON_FALSE: lk_json_put_bool(writer, key, false); break;
-	default: lk_json_put_null(writer, key); break;
-	}
-}
-
 static lk_status write_question_file(const lk_serve_file *file, lk_error *err) {
 	lk_json_writer w;
 	FILE *out = fopen(file->name, "w");
@@ -105,7 +71,7 @@ static lk_status write_question_file(const lk_serve_file *file, lk_error *err) {
 		fputs(file->value->text, out);
 	} else {
 		lk_json_begin(&w, out, false);
-		copy_json_value(&w, NULL, file->value);
+		lk_json_put_value(&w, NULL, file->value);
 		status = lk_json_finish(&w, err);
 	}
 	if (fclose(out) != 0 && status == LK_OK)
@@ -127,36 +93,6 @@ static lk_status check_file_access(const struct child *child, bool confined, lk_
 	        "launch lines and scripts can name files, and this kernel cannot deny access to them");
 	return lk_hint(err, "use lockstep %s, or Linux 5.13 or later with Landlock",
 	               child->args.verb->name);
-}
-
-/* ---- the verbs ---- */
-
-static lk_status check_combinations(const lk_args *args, const char *where, lk_error *err) {
-	size_t count;
-	LK_TRY(lk_args_combinations(args, &count, err));
-	if (count == 1) return LK_OK;
-	lk_fail(err, LK_ERR_INPUT, where, "the lists make %zu combinations", count);
-	return lk_hint(err, "ask for one at a time");
-}
-
-static lk_status answer_predict(struct child *child, lk_error *err) {
-	lk_predict_request r;
-	lk_prediction *prediction = NULL;
-	LK_TRY(check_combinations(&child->args, "body", err));
-	lk_predict_defaults(&r);
-	LK_TRY(lk_args_fill(&child->args, 0, &r, err));
-	r.launch = child->words.launch;
-	r.launch_count = child->words.launch_count;
-	r.detail = child->question->form != LK_FORM_RESULT;
-	if (child->question->form == LK_FORM_PICTURE) r.no_sensitivity = r.no_fixes = true;
-	LK_TRY(lk_predict(&r, &prediction, err));
-	lk_sweep_row row = {prediction, NULL, &r};
-	lk_status status =
-		child->question->form != LK_FORM_RESULT
-			? lk_report_predict(prediction, LK_REPORT_JSON, NULL, child->answer, err)
-			: lk_sweep_print(&row, 1, LK_OUTPUT_JSON, false, false, NULL, child->answer, err);
-	lk_predict_free(prediction);
-	return status;
 }
 
 /* ---- what a launch line states ---- */
@@ -247,43 +183,6 @@ static lk_status answer_stated(struct child *child, lk_error *err) {
 	return lk_json_finish(&w, err);
 }
 
-static lk_status answer_plan(struct child *child, lk_error *err) {
-	lk_plan_request r;
-	lk_plan *found = NULL;
-	lk_plan_defaults(&r);
-	LK_TRY(lk_args_fill(&child->args, 0, &r, err));
-	r.job.launch = child->words.launch;
-	r.job.launch_count = child->words.launch_count;
-	r.threads = child->question->threads;
-	r.progress = write_progress_frame;
-	r.progress_context = child;
-	LK_TRY(lk_plan_find(&r, &found, err));
-	lk_status status =
-		child->question->form != LK_FORM_RESULT
-			? lk_report_plan(found, LK_REPORT_JSON, NULL, child->answer, err)
-			: lk_plan_print(found, LK_OUTPUT_JSON, false, false, NULL, child->answer, err);
-	lk_plan_free(found);
-	return status;
-}
-
-static lk_status answer_explain(struct child *child, lk_error *err) {
-	lk_explain_request r;
-	lk_explanation *found = NULL;
-	lk_explain_defaults(&r);
-	LK_TRY(lk_args_fill(&child->args, 0, &r, err));
-	r.traces = child->question->traces;
-	r.trace_count = child->question->trace_count;
-	r.threads = child->question->threads;
-	r.roofline = child->question->form != LK_FORM_RESULT;
-	LK_TRY(lk_explain(&r, &found, err));
-	lk_status status = child->question->form != LK_FORM_RESULT
-	                       ? lk_report_explain(found, LK_REPORT_JSON, NULL, child->answer, err)
-	                       : lk_explain_print(found, LK_OUTPUT_JSON, LK_EXPLAIN_ALL, false, NULL,
-	                                          child->answer, err);
-	lk_explain_free(found);
-	return status;
-}
-
 /* ---- the child ---- */
 
 /* A command of lockstep in place of a launch line: its options, and as launch line what follows
@@ -297,7 +196,7 @@ static lk_status parse_command(struct child *child, lk_error *err) {
 	}
 	LK_TRY(lk_args_parse(&lk_predict_verb, words->launch_count - 2, words->launch + 2,
 	                     &child->command, err));
-	LK_TRY(check_combinations(&child->command, "launch line", err));
+	LK_TRY(lk_question_single(&child->command, "launch line", err));
 	for (const lk_option *option = lk_predict_verb.options; option->name; option++) {
 		lk_serve_form form = lk_serve_form_of(option);
 		bool file = form == LK_FIELD_REFUSED || form == LK_FIELD_FILE || form == LK_FIELD_CONTENT;
@@ -311,7 +210,7 @@ static lk_status parse_command(struct child *child, lk_error *err) {
 	return LK_OK;
 }
 
-/* The words of the fields and, of an explanation, the traces after them. */
+/* The words of the fields, and after them the files that were sent, where the verb takes any. */
 static lk_status parse_question(struct child *child, lk_error *err) {
 	const lk_question *question = child->question;
 	const lk_verb *verb = lk_question_verb(question->kind);
@@ -320,15 +219,24 @@ static lk_status parse_question(struct child *child, lk_error *err) {
 	const char **words = LK_ARRAY(&child->arena, const char *,
 	                              (size_t)child->words.count + (size_t)question->trace_count + 1);
 	if (!words) return lk_oom(err);
-	int count = 0;
+	int count = 0, files = verb->max_operands ? question->trace_count : 0;
 	for (int i = 0; i < child->words.count; i++) words[count++] = child->words.words[i];
-	for (int i = 0; i < question->trace_count; i++) words[count++] = question->traces[i];
+	for (int i = 0; i < files; i++) words[count++] = question->traces[i];
 	return lk_args_parse(verb, count, words, &child->args, err);
 }
 
+static lk_status answer_verb(struct child *child, lk_error *err) {
+	lk_asked asked = {.question = child->question,
+	                  .args = &child->args,
+	                  .launch = child->words.launch,
+	                  .launch_count = child->words.launch_count,
+	                  .progress = write_progress_frame,
+	                  .context = child,
+	                  .out = child->answer};
+	return lk_question_ask(&asked, err);
+}
+
 static lk_status answer_confined(struct child *child, lk_error *err) {
-	static lk_status (*const verbs[LK_ASK_KINDS])(struct child *, lk_error *) = {
-		answer_predict, answer_plan, answer_explain};
 	bool stated = child->question->form == LK_FORM_STATED;
 	if (chdir(child->question->folder) != 0)
 		return lk_fail(err, LK_ERR_IO, child->question->folder, "cannot enter: %s",
@@ -340,11 +248,10 @@ static lk_status answer_confined(struct child *child, lk_error *err) {
 	LK_TRY(check_file_access(child, confined, err));
 	for (int i = 0; i < child->words.file_count; i++)
 		LK_TRY(write_question_file(&child->words.files[i], err));
-	lk_confine_files(false);
+	lk_confine_files(lk_question_writes(child->question));
 	child->answer = lk_memory_open(&child->text, &child->size);
 	if (!child->answer) return lk_oom(err);
-	lk_status status =
-		stated ? answer_stated(child, err) : verbs[child->question->kind](child, err);
+	lk_status status = stated ? answer_stated(child, err) : answer_verb(child, err);
 	/* A file that the question named: neither its content nor whether it exists is revealed. */
 	if (status == LK_ERR_IO) {
 		char where[sizeof err->where];

@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 enum {
-	WRITTEN = 4 << 20
+	WRITTEN = 64 << 20 /* a timeline; as much as an answer may have */
 };
 
 /* The sanitizers' shadow takes terabytes of addresses. */
@@ -82,8 +82,8 @@ bool lk_confine_files(bool writing) {
 	if (ruleset < 0) return false;
 	uint64_t here = LANDLOCK_ACCESS_FS_READ_FILE | LANDLOCK_ACCESS_FS_READ_DIR;
 	if (writing)
-		here |=
-			LANDLOCK_ACCESS_FS_WRITE_FILE | LANDLOCK_ACCESS_FS_MAKE_REG | (v >= 3 ? TRUNCATE : 0);
+		here |= LANDLOCK_ACCESS_FS_WRITE_FILE | LANDLOCK_ACCESS_FS_MAKE_REG |
+		        LANDLOCK_ACCESS_FS_REMOVE_FILE | (v >= 3 ? TRUNCATE : 0);
 	bool confined = allow_working_folder(ruleset, here) &&
 	                prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 &&
 	                syscall(SYS_landlock_restrict_self, ruleset, 0) == 0;

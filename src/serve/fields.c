@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "io/stream.h"
+#include "lockstep/shard.h"
 #include "base/check.h"
 #include "base/text.h"
 
@@ -18,6 +19,9 @@ static const struct {
 	{"deepspeed_config", "ds_config.json", LK_FIELD_FILE},
 	{"script", "script.sh", LK_FIELD_CONTENT},
 	{"config", "job.yaml", LK_FIELD_CONTENT},
+	{"prices", "prices.csv", LK_FIELD_CONTENT},
+	{"catalog", "vms.csv", LK_FIELD_CONTENT},
+	{"placement", "placement.json", LK_FIELD_FILE},
 };
 enum {
 	CONTENTS = sizeof contents / sizeof *contents
@@ -25,6 +29,9 @@ enum {
 
 /* Options that the server sets itself, in addition to all output options. */
 static const char *const decided[] = {"threads", "emit"};
+
+/* The operand of shard, a field like the options whose content is sent. */
+static const char tables_field[] = "tables", tables_file[] = "tables.csv";
 
 static int find_content_option(const lk_option *option) {
 	for (int i = 0; i < CONTENTS; i++)
@@ -116,14 +123,31 @@ static lk_status check_option_text(struct reader *reader, const lk_option *optio
 	return lk_hint(reader->err, "give the content of the file as an object");
 }
 
+static lk_status keep_file(struct reader *reader, const char *name, const lk_value *value) {
+	if (reader->out->file_count == LK_SERVE_FILES)
+		return lk_fail(reader->err, LK_ERR_INPUT, "body", "too many files");
+	reader->out->files[reader->out->file_count++] = (lk_serve_file){name, value};
+	return LK_OK;
+}
+
 static lk_status add_content_file(struct reader *reader, const lk_option *option,
                                   const lk_value *value) {
 	LK_ASSERT(find_content_option(option) >= 0);
 	const char *name = contents[find_content_option(option)].file;
-	if (reader->out->file_count == LK_SERVE_FILES)
-		return lk_fail(reader->err, LK_ERR_INPUT, "body", "too many files");
-	reader->out->files[reader->out->file_count++] = (lk_serve_file){name, value};
+	LK_TRY(keep_file(reader, name, value));
 	return add_option_word(reader, option->name, name);
+}
+
+static lk_status add_tables(struct reader *reader, const lk_value *value) {
+	if (value->kind == LK_JSON_NULL) return LK_OK;
+	if (value->kind != LK_JSON_STRING) {
+		lk_fail(reader->err, LK_ERR_INPUT, tables_field, "must be %s in JSON",
+		        lk_serve_form_name(LK_FIELD_CONTENT));
+		return lk_hint(reader->err, "give the lines of the CSV file, or leave it out");
+	}
+	LK_TRY(keep_file(reader, tables_file, value));
+	reader->out->words[reader->out->count++] = tables_file;
+	return LK_OK;
 }
 
 static lk_status add_json_field(struct reader *reader, const lk_option *option,
@@ -140,8 +164,9 @@ static lk_status add_json_field(struct reader *reader, const lk_option *option,
 		return add_content_file(reader, option, value);
 	if (form == LK_FIELD_CONTENT && kind == LK_JSON_STRING)
 		return add_content_file(reader, option, value);
+	bool list = option->sweep && kind == LK_JSON_STRING && strchr(value->text, ',');
 	bool text = form == LK_FIELD_COUNT || form == LK_FIELD_TEXT || form == LK_FIELD_CHOICE ||
-	            form == LK_FIELD_TEXT_OR_FILE;
+	            form == LK_FIELD_TEXT_OR_FILE || (form == LK_FIELD_NUMBER && list);
 	if (!text || kind != LK_JSON_STRING) return fail_wrong_form(reader, option, form);
 	LK_TRY(check_option_text(reader, option, form, value->text));
 	return add_option_word(reader, option->name, value->text);
@@ -201,6 +226,8 @@ static lk_status read_body_fields(struct reader *reader, const lk_value *body) {
 		if (option) LK_TRY(add_json_field(reader, option, &body->items[i]));
 		else if (reader->verb->rest && strcmp(body->keys[i], "launch") == 0)
 			LK_TRY(add_launch_words(reader, &body->items[i]));
+		else if (reader->verb == &lk_shard_verb && strcmp(body->keys[i], tables_field) == 0)
+			LK_TRY(add_tables(reader, &body->items[i]));
 		else return fail_unknown_field(reader, body->keys[i]);
 	}
 	return LK_OK;

@@ -5,7 +5,7 @@
  *     http_respond.c    answers and their headers
  *     http_peers.c      connections by age
  *     http_question.c   a request as a question for a child process
- *     http_upload.c     a form with traces
+ *     http_upload.c     a form with files
  *     http_routes.c     the table of requests, and the functions that answer
  *     http_request.c    a request from its headers to its answer
  *     http_loop.c       lk_serve: the socket, the loop, the end
@@ -45,7 +45,7 @@ struct lk_exchange {
 	double received;  /* bytes of the body */
 	char *body;       /* of a JSON request */
 	size_t size, room;
-	lk_upload *upload; /* of an explanation */
+	lk_upload *upload; /* of a question about files */
 	lk_ask *ask;       /* a prediction that is waited for; owned */
 	bool suspended;
 };
@@ -59,7 +59,8 @@ typedef struct lk_route {
 		LK_BODY_JSON,
 		LK_BODY_FORM
 	} body;
-	bool open; /* needs no token */
+	bool open;             /* needs no token */
+	lk_question_kind kind; /* of a question */
 } lk_route;
 
 struct lk_server {
@@ -82,7 +83,7 @@ struct lk_server {
 enum {
 	LK_BODY_LIMIT = 1 << 20, /* bytes of a JSON request */
 	LK_PEERS = 512,          /* connections */
-	LK_UPLOADS = 4           /* explanations whose traces lie on the disk, waiting ones included */
+	LK_UPLOADS = 4           /* questions whose files lie on the disk, waiting ones included */
 };
 
 /* ---- answers (http_respond.c): all of them queue the answer of the exchange ---- */
@@ -115,12 +116,12 @@ void lk_peers_step(lk_server *server);
 
 /* 503, to be tried again. */
 enum MHD_Result lk_respond_busy(lk_exchange *exchange);
-/* A question of this kind, with the body, in `folder` or, NULL, one of its own; NULL: answered with
- * an error. */
-lk_ask *lk_exchange_ask(lk_exchange *exchange, lk_question_kind kind, const char *folder,
-                        const char *const *traces, int count);
+/* The question of the route, with the body, in `folder` or, NULL, one of its own; NULL: answered
+ * with an error. */
+lk_ask *lk_exchange_ask(lk_exchange *exchange, const char *folder, const char *const *traces,
+                        int count);
 
-/* ---- traces that come as multipart/form-data (http_upload.c) ---- */
+/* ---- files that come as multipart/form-data (http_upload.c) ---- */
 
 lk_upload *lk_upload_new(lk_exchange *exchange); /* NULL: memory is out */
 /* What is wrong shows in lk_upload_ask. */

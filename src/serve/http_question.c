@@ -20,8 +20,9 @@ enum MHD_Result lk_respond_busy(lk_exchange *exchange) {
 	                       MHD_HTTP_HEADER_RETRY_AFTER, "2");
 }
 
-lk_ask *lk_exchange_ask(lk_exchange *exchange, lk_question_kind kind, const char *folder,
-                        const char *const *traces, int count) {
+lk_ask *lk_exchange_ask(lk_exchange *exchange, const char *folder, const char *const *traces,
+                        int count) {
+	lk_question_kind kind = exchange->route->kind;
 	const lk_serve_request *request = exchange->server->request;
 	char own[LK_FOLDER_SIZE];
 	lk_error err = {0};

@@ -85,7 +85,7 @@ static enum MHD_Result refuse_type(lk_exchange *exchange, const char *type) {
 static enum MHD_Result refuse_form(lk_exchange *exchange) {
 	lk_error err = {0};
 	lk_fail(&err, LK_ERR_INPUT, "form", "is unknown");
-	lk_hint(&err, "give one of result, report, picture");
+	lk_hint(&err, "give one of result, report, picture; of a prediction timeline, graph too");
 	return lk_respond_error(exchange, MHD_HTTP_BAD_REQUEST, &err);
 }
 
@@ -102,10 +102,13 @@ static const char *find_query_argument(const lk_exchange *exchange, const char *
 
 static bool take_form_argument(lk_exchange *exchange) {
 	static const char *const forms[] = {
-		[LK_FORM_RESULT] = "result", [LK_FORM_REPORT] = "report", [LK_FORM_PICTURE] = "picture"};
+		[LK_FORM_RESULT] = "result",     [LK_FORM_REPORT] = "report", [LK_FORM_PICTURE] = "picture",
+		[LK_FORM_TIMELINE] = "timeline", [LK_FORM_GRAPH] = "graph",
+	};
 	const char *form = find_query_argument(exchange, "form");
 	for (size_t i = 0; i < sizeof forms / sizeof *forms; i++) {
 		if (form && strcmp(form, forms[i]) != 0) continue;
+		if (i > LK_FORM_PICTURE && exchange->route->kind != LK_ASK_PREDICT) return false;
 		exchange->form = (lk_form)i;
 		return true;
 	}

@@ -20,7 +20,8 @@ static const struct {
 	{"X-Content-Type-Options", "nosniff"},
 	{"X-Frame-Options", "DENY"},
 	{"Referrer-Policy", "no-referrer"},
-	{"Cross-Origin-Opener-Policy", "same-origin"},
+	/* The page may open a window of Perfetto and give it a timeline; nobody has the page itself. */
+	{"Cross-Origin-Opener-Policy", "same-origin-allow-popups"},
 	{"Cross-Origin-Resource-Policy", "same-origin"},
 	{"Cache-Control", "no-store"},
 };

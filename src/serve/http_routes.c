@@ -107,7 +107,7 @@ static void resume_exchange(void *exchange) {
 static enum MHD_Result post_predict(lk_exchange *exchange) {
 	if (exchange->page) lk_asks_overtake(&exchange->server->asks, exchange->page);
 	if (exchange->server->asks.waiting >= LK_ASKS_WAITING) return lk_respond_busy(exchange);
-	lk_ask *ask = lk_exchange_ask(exchange, LK_ASK_PREDICT, NULL, NULL, 0);
+	lk_ask *ask = lk_exchange_ask(exchange, NULL, NULL, 0);
 	if (!ask) return MHD_YES;
 	ask->ended = resume_exchange;
 	ask->owner = exchange;
@@ -146,11 +146,11 @@ static enum MHD_Result start_job(lk_exchange *exchange, lk_ask *ask) {
 	return respond_job(exchange, MHD_HTTP_ACCEPTED, job);
 }
 
-static enum MHD_Result post_plan(lk_exchange *exchange) {
-	return start_job(exchange, lk_exchange_ask(exchange, LK_ASK_PLAN, NULL, NULL, 0));
+static enum MHD_Result post_job(lk_exchange *exchange) {
+	return start_job(exchange, lk_exchange_ask(exchange, NULL, NULL, 0));
 }
 
-static enum MHD_Result post_explain(lk_exchange *exchange) {
+static enum MHD_Result post_files(lk_exchange *exchange) {
 	if (!exchange->upload) exchange->upload = lk_upload_new(exchange);
 	return exchange->upload ? start_job(exchange, lk_upload_ask(exchange->upload, exchange))
 	                        : lk_respond_busy(exchange);
@@ -181,21 +181,27 @@ static enum MHD_Result delete_job(lk_exchange *exchange) {
 /* ---- the table ---- */
 
 static const lk_route routes[] = {
-	{"POST", "/api/v1/predict", post_predict, LK_BODY_JSON, false},
-	{"POST", "/api/v1/launch", post_launch, LK_BODY_JSON, false},
-	{"POST", "/api/v1/plan", post_plan, LK_BODY_JSON, false},
-	{"POST", "/api/v1/explain", post_explain, LK_BODY_FORM, false},
-	{"GET", "/api/v1/jobs/", get_job, LK_BODY_NONE, false},
-	{"DELETE", "/api/v1/jobs/", delete_job, LK_BODY_NONE, false},
-	{"GET", "/api/v1/models", get_models, LK_BODY_NONE, false},
-	{"GET", "/api/v1/gpus", get_gpus, LK_BODY_NONE, false},
-	{"GET", "/api/v1/machines", get_machines, LK_BODY_NONE, false},
-	{"GET", "/api/v1/options", get_options, LK_BODY_NONE, false},
-	{"GET", "/api/v1/health", get_health, LK_BODY_NONE, true},
-	{"GET", "/api/v1/openapi.json", get_openapi, LK_BODY_NONE, true},
-	{"GET", "/report.css", get_style, LK_BODY_NONE, true},
-	{"GET", "/report.js", get_script, LK_BODY_NONE, true},
-	{"GET", "/", get_asset, LK_BODY_NONE, true},
+	{"POST", "/api/v1/predict", post_predict, LK_BODY_JSON, false, LK_ASK_PREDICT},
+	{"POST", "/api/v1/launch", post_launch, LK_BODY_JSON, false, LK_ASK_PREDICT},
+	{"POST", "/api/v1/sweep", post_job, LK_BODY_JSON, false, LK_ASK_SWEEP},
+	{"POST", "/api/v1/plan", post_job, LK_BODY_JSON, false, LK_ASK_PLAN},
+	{"POST", "/api/v1/rent", post_job, LK_BODY_JSON, false, LK_ASK_RENT},
+	{"POST", "/api/v1/shard", post_job, LK_BODY_JSON, false, LK_ASK_SHARD},
+	{"POST", "/api/v1/explain", post_files, LK_BODY_FORM, false, LK_ASK_EXPLAIN},
+	{"POST", "/api/v1/whatif", post_files, LK_BODY_FORM, false, LK_ASK_WHATIF},
+	{"POST", "/api/v1/diff", post_files, LK_BODY_FORM, false, LK_ASK_DIFF},
+	{"POST", "/api/v1/stalls", post_files, LK_BODY_FORM, false, LK_ASK_STALLS},
+	{"GET", "/api/v1/jobs/", get_job, LK_BODY_NONE, false, LK_ASK_KINDS},
+	{"DELETE", "/api/v1/jobs/", delete_job, LK_BODY_NONE, false, LK_ASK_KINDS},
+	{"GET", "/api/v1/models", get_models, LK_BODY_NONE, false, LK_ASK_KINDS},
+	{"GET", "/api/v1/gpus", get_gpus, LK_BODY_NONE, false, LK_ASK_KINDS},
+	{"GET", "/api/v1/machines", get_machines, LK_BODY_NONE, false, LK_ASK_KINDS},
+	{"GET", "/api/v1/options", get_options, LK_BODY_NONE, false, LK_ASK_KINDS},
+	{"GET", "/api/v1/health", get_health, LK_BODY_NONE, true, LK_ASK_KINDS},
+	{"GET", "/api/v1/openapi.json", get_openapi, LK_BODY_NONE, true, LK_ASK_KINDS},
+	{"GET", "/report.css", get_style, LK_BODY_NONE, true, LK_ASK_KINDS},
+	{"GET", "/report.js", get_script, LK_BODY_NONE, true, LK_ASK_KINDS},
+	{"GET", "/", get_asset, LK_BODY_NONE, true, LK_ASK_KINDS},
 };
 
 static bool route_matches(const lk_route *route, const char *path, const char **rest) {

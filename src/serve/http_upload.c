@@ -1,5 +1,5 @@
-/* http_upload.c: a form with traces, written to the folder of the question as it comes.
- * libmicrohttpd takes it apart. */
+/* http_upload.c: a form with files (traces, step graphs, recordings), written to the folder of the
+ * question as it comes. libmicrohttpd takes it apart. */
 #include "serve/http.h"
 #include "base/check.h"
 
@@ -70,7 +70,7 @@ static void begin_upload_file(lk_upload *upload, const char *sent) {
 	if (upload->file >= 0) close(upload->file);
 	upload->file = -1;
 	if (upload->count >= FILES)
-		fail_upload(upload, 400, "body", "too many files", "send fewer, or use lockstep explain");
+		fail_upload(upload, 400, "body", "too many files", "send fewer, or use the command");
 	if (upload->status) return;
 	upload->file = create_upload_file(upload, sent, name);
 	if (upload->file < 0 || !remember_upload_name(upload, name))
@@ -81,7 +81,7 @@ static void begin_upload_file(lk_upload *upload, const char *sent) {
 static void write_upload_file(lk_upload *upload, const char *data, size_t size) {
 	upload->bytes += (double)size;
 	if (upload->bytes > upload->x->server->request->upload_mib * 1048576)
-		fail_upload(upload, 413, "body", "the traces are too large",
+		fail_upload(upload, 413, "body", "the files are too large",
 		            "send fewer, or start lockstep serve with a larger --upload");
 	while (size > 0 && !upload->status) {
 		ssize_t n = write(upload->file, data, size);
@@ -130,10 +130,10 @@ static enum MHD_Result take_form_part(void *upload, enum MHD_ValueKind kind, con
 	return MHD_YES;
 }
 
-static int count_explanations(const lk_server *server) {
+static int count_uploads(const lk_server *server) {
 	int count = server->uploads;
 	for (const lk_ask *ask = server->asks.first; ask; ask = ask->next)
-		count += ask->question.kind == LK_ASK_EXPLAIN;
+		count += ask->question.trace_count > 0;
 	return count;
 }
 
@@ -142,8 +142,8 @@ lk_upload *lk_upload_new(lk_exchange *exchange) {
 	lk_upload *upload = calloc(1, sizeof *upload);
 	if (!upload) return NULL;
 	*upload = (lk_upload){.x = exchange, .file = -1};
-	if (count_explanations(server) >= LK_UPLOADS)
-		fail_upload(upload, 503, "server", "other traces are being read", "ask again later");
+	if (count_uploads(server) >= LK_UPLOADS)
+		fail_upload(upload, 503, "server", "other files are being read", "ask again later");
 	server->uploads++;
 	if (!upload->status &&
 	    lk_folder_below(server->folder, ++server->folders, upload->folder, &upload->err) != LK_OK)
@@ -166,20 +166,29 @@ static int compare_upload_names(const void *a, const void *b) {
 	return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
+static const char *wanted_files(lk_question_kind kind) {
+	if (kind == LK_ASK_WHATIF) return "send traces, or the graph that predict --graph writes";
+	if (kind == LK_ASK_STALLS) return "send the files of a folder that lockstep record made";
+	return "send files of torch.profiler";
+}
+
 lk_ask *lk_upload_ask(lk_upload *upload, lk_exchange *exchange) {
 	if (upload->form && lk_mhd.destroy_post_processor(upload->form) != MHD_YES && !upload->status)
 		fail_upload(upload, 400, "body", "the form ends too early", "send it again");
 	upload->form = NULL;
 	if (!upload->status && upload->count == 0)
-		fail_upload(upload, 400, "explain", "no trace was sent", "send files of torch.profiler");
+		fail_upload(upload, 400, lk_question_name(exchange->route->kind), "no file was sent",
+		            wanted_files(exchange->route->kind));
 	if (upload->status) {
 		lk_respond_error(exchange, upload->status, &upload->err);
 		return NULL;
 	}
-	qsort(upload->names, (size_t)upload->count, sizeof *upload->names, compare_upload_names);
+	/* The two of a comparison are told apart by their order. */
+	if (exchange->route->kind != LK_ASK_DIFF)
+		qsort(upload->names, (size_t)upload->count, sizeof *upload->names, compare_upload_names);
 	upload->owns = false;
-	return lk_exchange_ask(exchange, LK_ASK_EXPLAIN, upload->folder,
-	                       (const char *const *)upload->names, upload->count);
+	return lk_exchange_ask(exchange, upload->folder, (const char *const *)upload->names,
+	                       upload->count);
 }
 
 void lk_upload_free(lk_upload *upload) {

@@ -66,8 +66,8 @@ char *lk_job_json(const lk_job *job, size_t *size) {
 	FILE *out = lk_memory_open(&text, size);
 	if (!out) return NULL;
 	fprintf(out, "{\"id\": \"%llu\", \"verb\": \"%s\", \"state\": \"%s\", \"progress\": ", job->id,
-	        lk_question_verb(ask->question.kind)->name, job_state_name(ask));
-	if (ask->progress.gpus)
+	        lk_question_name(ask->question.kind), job_state_name(ask));
+	if (ask->progress.all > 0)
 		fprintf(out, "{\"gpus\": %d, \"done\": %.0f, \"all\": %.0f}", ask->progress.gpus,
 		        ask->progress.done, ask->progress.all);
 	else fputs("null", out);

@@ -30,6 +30,7 @@ static void put_option_json(lk_json_writer *writer, const lk_option *option, con
 	lk_json_put_text(writer, "name", option->name);
 	lk_json_put_text(writer, "type", form_keys[form]);
 	lk_json_put_bool(writer, "integer", option->kind == LK_OPTION_INT);
+	lk_json_put_bool(writer, "list", option->sweep);
 	if (option->low != 0 || option->high != 0) {
 		lk_json_put_number(writer, "low", option->low);
 		lk_json_put_number(writer, "high", option->high);
@@ -51,6 +52,7 @@ static lk_status print_options_json(FILE *out, lk_error *err) {
 	lk_json_object(&w, NULL);
 	for (lk_question_kind kind = 0; kind < LK_ASK_KINDS; kind++) {
 		const lk_verb *verb = lk_question_verb(kind);
+		if (kind == LK_ASK_SWEEP) continue; /* those of predict, as lists */
 		const char *group = NULL;
 		lk_json_array(&w, verb->name);
 		for (const lk_option *option = verb->options; option->name; option++) {

@@ -4,6 +4,7 @@
  *     guard.c      who may ask          folder.c   private folders
  *     confine.c    limits of a child    fields.c   JSON fields as words of a command line
  *     answer.c     one question answered in a child
+ *     questions.c  the verbs: from words to the answer
  *     asks.c       children: started, listened to, ended
  *     jobs.c       questions whose answers are fetched later
  *     lists.c      what is made once    open.c     the user's browser
@@ -16,6 +17,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <sys/types.h>
 
 #include "io/json.h"
@@ -34,9 +36,9 @@ typedef struct lk_limits {
 
 /* For a process with one thread that is about to answer a question, in whose working folder the
  * files of the question lie. lk_confine_limits: the limits hold from now on. lk_confine_files:
- * files can be read below the working folder, written there too where `writing` is true, and used
- * nowhere else; nothing can be run or connected. What was taken stays taken: a second call can only
- * take more. False where the kernel cannot. */
+ * files can be read below the working folder, written and renamed there too where `writing` is
+ * true, and used nowhere else; nothing can be run or connected. What was taken stays taken: a
+ * second call can only take more. False where the kernel cannot. */
 void lk_confine_limits(const lk_limits *limits);
 bool lk_confine_files(bool writing);
 
@@ -44,18 +46,26 @@ bool lk_confine_files(bool writing);
 
 typedef enum lk_question_kind {
 	LK_ASK_PREDICT,
+	LK_ASK_SWEEP, /* predictions of all combinations of comma lists */
 	LK_ASK_PLAN,
+	LK_ASK_RENT,
+	LK_ASK_SHARD,
 	LK_ASK_EXPLAIN,
+	LK_ASK_WHATIF,
+	LK_ASK_DIFF,
+	LK_ASK_STALLS,
 	LK_ASK_KINDS
 } lk_question_kind;
 
-/* The answer as -o json prints it; the report that the page shows; of a prediction, the report
- * without what takes further predictions: changes that would make it fit, other rates; or, in place
- * of one, what its launch line states. */
+/* The answer as -o json prints it; the report that the page shows. Of a prediction: the report
+ * without what takes further predictions (changes that would make it fit, other rates); the events
+ * of its timeline; its step graph; or, in place of one, what its launch line states. */
 typedef enum lk_form {
 	LK_FORM_RESULT,
 	LK_FORM_REPORT,
 	LK_FORM_PICTURE,
+	LK_FORM_TIMELINE,
+	LK_FORM_GRAPH,
 	LK_FORM_STATED
 } lk_form;
 
@@ -68,9 +78,9 @@ typedef struct lk_question {
 	const char *folder; /* private to this question; what was sent lies there */
 	const char *body;   /* fields in JSON */
 	size_t size;
-	const char *const *traces; /* names below the folder */
+	const char *const *traces; /* names below the folder: traces, step graphs, recordings */
 	int trace_count;
-	int threads; /* of a plan or an explanation */
+	int threads; /* of all but a prediction */
 	lk_form form;
 	char page[LK_PAGE_SIZE]; /* who asks; "" unknown. A newer question of the same page ends this
 	                            one */
@@ -78,6 +88,8 @@ typedef struct lk_question {
 } lk_question;
 
 const lk_verb *lk_question_verb(lk_question_kind kind);
+/* The last part of its path: "sweep", or the verb's name. */
+const char *lk_question_name(lk_question_kind kind);
 
 /* What the child writes, one after the other: a head, then `size` bytes. */
 typedef enum lk_frame_kind {
@@ -97,6 +109,27 @@ typedef struct lk_progress {
 
 /* Confines this process, answers and writes frames to `out`. The caller then leaves the process. */
 void lk_answer(const lk_question *question, int out);
+
+/* ---- questions.c: the verbs ---- */
+
+/* What a verb is asked with, and where its answer goes. */
+typedef struct lk_asked {
+	const lk_question *question;
+	lk_args *args;             /* of its fields, and the files that were sent as operands */
+	const char *const *launch; /* words of a launch line */
+	int launch_count;
+	void (*progress)(void *context, int gpus, double done, double all);
+	void *context;
+	FILE *out;
+} lk_asked;
+
+/* Asks the verb of the question and writes the answer in its form, which is none of
+ * LK_FORM_STATED. The errors of the verb. */
+lk_status lk_question_ask(const lk_asked *asked, lk_error *err);
+/* Whether the answer is a file that the verb writes first. */
+bool lk_question_writes(const lk_question *question);
+/* LK_ERR_INPUT where comma lists make more than one combination; `where` is of the error. */
+lk_status lk_question_single(const lk_args *args, const char *where, lk_error *err);
 
 /* ---- asks.c: questions on their way: waiting, in the hands of a child, answered ---- */
 
@@ -166,7 +199,7 @@ void lk_asks_step(lk_asks *asks);
 /* {"error": {"where", "what", "remedy", "text"}}; NULL when memory is out. */
 char *lk_error_json(const lk_error *err, size_t *size);
 
-/* ---- jobs.c: plans and explanations, which are started now and fetched later ---- */
+/* ---- jobs.c: all questions but predictions, which are started now and fetched later ---- */
 
 enum {
 	LK_JOBS = 64
@@ -268,11 +301,12 @@ bool lk_open_browser(const char *folder, const char *url, const sigset_t *mask);
 /* ---- fields: the fields of a JSON request as the words of a command line.
  *
  * A field has the name of an option of the verb, so that one table says what may be asked, and one
- * parser what is wrong with it: errors have the text that the command line gives. Beside options,
- * verbs that take a launch line have the field "launch", an array of its words.
+ * parser what is wrong with it: errors have the text that the command line gives. In addition to
+ * options, verbs that take a launch line have the field "launch", an array of its words, and shard
+ * the field "tables", the content of its operand. Comma lists of numbers are texts.
  *
  * Options that name files take the file's content instead (model, cluster, deepspeed_config,
- * script) or are refused. */
+ * script, config, prices, catalog, placement) or are refused. */
 
 /* A file that is to be written into the folder of the question before it is asked. */
 typedef struct lk_serve_file {

@@ -219,11 +219,16 @@ static lk_status list_assumptions(lk_arena *arena, const lk_predict_request *req
 	bool launched = lk_request_launched(request);
 	SAY(asked->cluster.assumed, "%s", asked->cluster.assumed);
 	for (int i = 0; i < asked->launch.assumed_count; i++) SAY(true, "%s", asked->launch.assumed[i]);
+	SAY(asked->trained.options,
+	    "number formats in which its publishers trained the network (%s):%s; for 16 bits: --dtype "
+	    "bf16",
+	    asked->trained.source, asked->trained.options);
 	SAY(!request->cluster, "nodes are the device's default nodes: %s (change with --cluster)",
 	    asked->cluster.text);
 	SAY(*asked->cluster.nccl && strcmp(job->nccl, asked->cluster.nccl) == 0,
 	    "NCCL as the cluster's log says it: %s (--nccl)", job->nccl);
-	SAY(!request->dtype && !launched, "number format %s (--dtype)", lk_dtype_name(job->dtype));
+	SAY(!request->dtype && !launched && !asked->trained.options, "number format %s (--dtype)",
+	    lk_dtype_name(job->dtype));
 	bool images = job->model.network == LK_NET_CONV;
 	const lk_tower *tower = &job->model.tower;
 	SAY(tower->apart, "the product of all features of the batch, which compares them, is left out");
@@ -367,6 +372,13 @@ static lk_status list_ignored(lk_arena *arena, const lk_asked *asked, lk_predict
 	return LK_OK;
 }
 
+/* One more of them: "gradient_acumulation_steps (gradient_accumulation_steps?)". */
+static const char *name_unknown(lk_arena *arena, const char *names, const lk_ignored *flag) {
+	const char *comma = *names ? ", " : "";
+	return flag->near ? lk_arena_printf(arena, "%s%s%s (%s?)", names, comma, flag->flag, flag->near)
+	                  : lk_arena_printf(arena, "%s%s%s", names, comma, flag->flag);
+}
+
 /* Flags that nobody here knows, by name: up to NAMED, then their number. */
 static const char *unknown_flags(lk_arena *arena, const lk_asked *asked) {
 	enum {
@@ -376,8 +388,7 @@ static const char *unknown_flags(lk_arena *arena, const lk_asked *asked) {
 	int count = 0;
 	for (int i = 0; i < asked->launch.ignored_count && names; i++)
 		if (asked->launch.ignored[i].as == LK_IGNORED_UNKNOWN && count++ < NAMED)
-			names = lk_arena_printf(arena, "%s%s%s", names, *names ? ", " : "",
-			                        asked->launch.ignored[i].flag);
+			names = name_unknown(arena, names, &asked->launch.ignored[i]);
 	if (!names || count <= NAMED) return names;
 	return lk_arena_printf(arena, "%s and %d more", names, count - NAMED);
 }
@@ -412,6 +423,11 @@ lk_status lk_note_assumptions(lk_arena *arena, const lk_predict_request *request
 	return status;
 }
 
+int lk_note_taken(const lk_asked *asked) {
+	return asked->launch.assumed_count + (asked->cluster.assumed != NULL) +
+	       (asked->trained.options != NULL);
+}
+
 lk_status lk_note_job(lk_arena *arena, const lk_predict_request *request, const lk_asked *asked,
                       lk_prediction *out, lk_error *err) {
 	const char *const *lines;
@@ -425,7 +441,7 @@ lk_status lk_note_job(lk_arena *arena, const lk_predict_request *request, const 
 	LK_TRY(lk_note_assumptions(arena, request, asked, out, &lines, &count, err));
 	out->assumptions = lines;
 	out->assumption_count = count;
-	out->taken_count = asked->launch.assumed_count + (asked->cluster.assumed != NULL);
+	out->taken_count = lk_note_taken(asked);
 	out->understood = asked->launch.understood;
 	out->understood_count = asked->launch.understood_count;
 	return list_ignored(arena, asked, out, err);

@@ -33,8 +33,7 @@ static double activity_of(lk_part part) {
 	return 0;
 }
 
-/* Mean over the GPUs of a cluster; 0 if one is unknown. */
-static double board_watts(const lk_cluster *cluster) {
+double lk_energy_board_w(const lk_cluster *cluster) {
 	double watts = 0, gpus = 0;
 	for (int i = 0; i < cluster->groups; i++) {
 		double count = (double)cluster->nodes[i] * cluster->node[i].gpus;
@@ -45,22 +44,51 @@ static double board_watts(const lk_cluster *cluster) {
 	return gpus > 0 ? watts / gpus : 0;
 }
 
-lk_energy lk_energy_of(const lk_breakdown *breakdown, const lk_cluster *cluster, int gpus,
-                       double step_s, double pue) {
-	double board = board_watts(cluster), all = 0, active = 0;
+double lk_energy_pue(const lk_mains *mains) {
+	return mains->pue > 0 ? mains->pue : LK_PUE;
+}
+
+/* Share of the step at full activity. */
+static double energy_activity(const lk_breakdown *breakdown) {
+	double all = 0, active = 0;
 	for (int i = 0; i < LK_PART_COUNT; i++) {
 		all += breakdown->exposed_s[i];
 		active += breakdown->exposed_s[i] * activity_of((lk_part)i);
 	}
-	if (board <= 0 || all <= 0) return (lk_energy){0};
-	if (pue <= 0) pue = LK_PUE;
-	double gpu = board * (LK_IDLE_SHARE + (1 - LK_IDLE_SHARE) * active / all),
+	return all > 0 ? active / all : 0;
+}
+
+lk_energy lk_energy_train(lk_energy step, double hours, const lk_mains *mains) {
+	step.training_kwh = step.site_watts / 1000 * hours;
+	step.carbon_kg = step.training_kwh * mains->carbon / 1000;
+	step.power_usd = step.training_kwh * mains->price_kwh;
+	return step;
+}
+
+lk_energy lk_energy_of(const lk_breakdown *breakdown, const lk_cluster *cluster, int gpus,
+                       double step_s, double hours, const lk_mains *mains) {
+	double board = lk_energy_board_w(cluster);
+	if (board <= 0) return (lk_energy){0};
+	double pue = lk_energy_pue(mains),
+		   gpu = board * (LK_IDLE_SHARE + (1 - LK_IDLE_SHARE) * energy_activity(breakdown)),
 		   site = gpus * (gpu + LK_HOST_SHARE * board) * pue;
-	return (lk_energy){.gpu_w = gpu,
-	                   .board_w = board,
-	                   .site_w = site,
-	                   .pue = pue,
-	                   .step_kwh = site * step_s / 3.6e6};
+	lk_energy step = {
+		.gpu_watts = gpu, .site_watts = site, .pue = pue, .step_kwh = site * step_s / 3.6e6};
+	return lk_energy_train(step, hours, mains);
+}
+
+static const double IDLE = LK_IDLE_SHARE + LK_HOST_SHARE, FULL = 1 + LK_HOST_SHARE;
+
+double lk_energy_full_s(const lk_breakdown *breakdown, double step_s) {
+	return step_s * (IDLE + (1 - LK_IDLE_SHARE) * energy_activity(breakdown)) / FULL;
+}
+
+double lk_energy_least_s(double step_s) {
+	return step_s * IDLE / FULL;
+}
+
+double lk_energy_longest_s(double full_s) {
+	return full_s * FULL / IDLE;
 }
 
 double lk_energy_machine_w(const lk_device *device, int gpus) {

@@ -330,7 +330,7 @@ static lk_status take_task(const lk_predict_request *request, int *task, lk_erro
 	return request_take_name(task, named ? "sft" : request->task, tasks, "--task", err);
 }
 
-static lk_status take_numbers(const lk_predict_request *request, lk_job *job, lk_error *err) {
+lk_status lk_request_take_numbers(const lk_predict_request *request, lk_job *job, lk_error *err) {
 	int optimizer = job->optimizer, task = job->task, recipe = job->fp8_recipe, mode = job->muon_tp,
 		average = job->average;
 	long long zero = job->sharding;
@@ -350,6 +350,7 @@ static lk_status take_numbers(const lk_predict_request *request, lk_job *job, lk
 	job->fp8_recipe = (lk_fp8_recipe)recipe;
 	job->narrow_weights |= request->fp8_params;
 	job->narrow_activations |= request->fp8_activations;
+	take_switch(&job->fp8_dispatch, request->fp8_dispatch);
 	job->delay_weights |= request->delay_wgrad;
 	request_take_int(&job->wide_first, request->bf16_layers);
 	request_take_int(&job->wide_last, request->bf16_layers);
@@ -446,7 +447,6 @@ static void take_switches(const lk_predict_request *request, lk_job *job) {
 	take_switch(&job->cuda_graphs, request->cuda_graphs);
 	take_switch(&job->expert_overlap, request->expert_overlap);
 	take_switch(&job->fused_cross_entropy, request->fused_loss);
-	take_switch(&job->fp8_dispatch, request->fp8_dispatch);
 	request_take_int(&job->dispatch_sms, request->dispatch_sms);
 	if (request->bucket_mib > 0) job->bucket_bytes = request->bucket_mib * LK_MIB;
 	if (request->moe_imbalance > 0) job->moe_imbalance = request->moe_imbalance;
@@ -501,7 +501,7 @@ static lk_status request_take_job(lk_arena *arena, const lk_predict_request *req
 	LK_TRY(lk_calibration_ready(err));
 	LK_TRY(read_launch(arena, request, out, launched, err));
 	LK_TRY(read_model(request, out, err));
-	LK_TRY(take_numbers(request, &out->job, err));
+	LK_TRY(lk_request_take_numbers(request, &out->job, err));
 	LK_TRY(request_take_layout(request, &out->job, err));
 	LK_TRY(read_teacher(arena, request->teacher, &out->job, err));
 	LK_TRY(lk_request_pack(request->pack, &out->job, err));
@@ -518,8 +518,8 @@ static lk_status request_take_job(lk_arena *arena, const lk_predict_request *req
 	return LK_OK;
 }
 
-lk_status lk_request_take(lk_arena *arena, const lk_predict_request *request, lk_asked *out,
-                          lk_error *err) {
+lk_status lk_request_take_stated(lk_arena *arena, const lk_predict_request *request, lk_asked *out,
+                                 lk_error *err) {
 	int launched = 0;
 	LK_TRY(request_take_job(arena, request, out, &launched, err));
 	return request_read_cluster(arena, request, launched, out, err);
@@ -534,13 +534,6 @@ lk_status lk_request_check(const lk_predict_request *request, lk_error *err) {
 	if (status == LK_OK) status = lk_request_check_network(request, &asked->job, err);
 	lk_arena_free(&arena);
 	return status;
-}
-
-lk_status lk_request_read(lk_arena *arena, const lk_predict_request *request, lk_asked *out,
-                          lk_error *err) {
-	LK_TRY(lk_request_take(arena, request, out, err));
-	LK_TRY(lk_job_complete(&out->job, &out->cluster, err));
-	return lk_launch_list_idle(arena, &out->job, &out->launch, err);
 }
 
 /* ---- a launch line as options ---- */
@@ -576,9 +569,17 @@ static void state_layout(const lk_job *job, lk_predict_request *out) {
 	if (job->schedule_said) out->schedule = lk_schedule_get(job->schedule)->name;
 }
 
-static void state_software(const lk_job *job, lk_predict_request *out) {
+void lk_request_state_numbers(const lk_job *job, lk_predict_request *out) {
 	if (job->dtype_said) out->dtype = lk_dtype_name(job->dtype);
 	if (job->state_dtype != LK_FP32) out->state_dtype = lk_dtype_name(job->state_dtype);
+	out->fp8_recipe = stated_name(fp8_recipes, job->fp8_recipe);
+	out->fp8_params = job->narrow_weights;
+	out->fp8_activations = job->narrow_activations;
+	out->fp8_dispatch = job->fp8_dispatch;
+}
+
+static void state_software(const lk_job *job, lk_predict_request *out) {
+	lk_request_state_numbers(job, out);
 	out->optimizer = stated_name(lk_optimizer_names, job->optimizer);
 	out->muon_tp_mode = stated_name(lk_muon_tp_names, job->muon_tp);
 	out->muon_steps = job->muon_steps;
@@ -612,11 +613,7 @@ static void state_software(const lk_job *job, lk_predict_request *out) {
 	out->dispatcher = stated_name(dispatchers, job->dispatcher);
 	out->expert_overlap = job->expert_overlap;
 	out->moe_imbalance = job->moe_imbalance;
-	out->fp8_dispatch = job->fp8_dispatch;
 	out->dispatch_sms = job->dispatch_sms;
-	out->fp8_recipe = stated_name(fp8_recipes, job->fp8_recipe);
-	out->fp8_params = job->narrow_weights;
-	out->fp8_activations = job->narrow_activations;
 	out->delay_wgrad = job->delay_weights;
 	if (job->wide_first == job->wide_last) out->bf16_layers = job->wide_first;
 	out->nccl = stated_text(job->nccl);

@@ -128,7 +128,9 @@ lk_status lk_step_split(const lk_step *step, uint32_t r, bool pipeline, lk_break
 typedef struct lk_asked {
 	lk_job job;
 	lk_cluster cluster;
-	lk_launch launch; /* what a launch line says in addition to the job */
+	lk_launch launch;   /* what a launch line says in addition to the job */
+	lk_trained trained; /* number formats that nobody states and that the job has from its network's
+	                       publishers; NULL: from nowhere */
 	char warning[LK_MODEL_WARNING];
 } lk_asked;
 
@@ -138,6 +140,17 @@ typedef struct lk_asked {
 bool lk_request_launched(const lk_predict_request *request);
 lk_status lk_request_read(lk_arena *arena, const lk_predict_request *request, lk_asked *out,
                           lk_error *err);
+/* Lays number formats, written as options, on a job; those that the request states stay, and
+ * *options then lacks them. */
+lk_status lk_request_lay_numbers(lk_arena *arena, const char **options,
+                                 const lk_predict_request *request, lk_job *job, lk_error *err);
+/* request.c: what a request states, on the cluster that it names; number formats, optimizer and
+ * task alone. */
+lk_status lk_request_take_stated(lk_arena *arena, const lk_predict_request *request, lk_asked *out,
+                                 lk_error *err);
+lk_status lk_request_take_numbers(const lk_predict_request *request, lk_job *job, lk_error *err);
+/* The number formats of a job as the options of a request. */
+void lk_request_state_numbers(const lk_job *job, lk_predict_request *request);
 /* pack.c: --pack: documents in sequences of the job's length, whose shares it gets. LK_ERR_INPUT,
  * LK_ERR_IO: what it names. */
 lk_status lk_request_pack(const char *text, lk_job *job, lk_error *err);
@@ -324,6 +337,9 @@ lk_status lk_sensitivity_all(const lk_job *job, const lk_cluster *cluster, doubl
 /* What may make the answer wrong, in one line: a network read as another kind, flags that are not
  * known; NULL: nothing. */
 lk_status lk_note_warning(lk_arena *arena, const lk_asked *asked, const char **out, lk_error *err);
+/* How many of the assumptions, the first ones, stand for what a user could have stated and is not
+ * usual: people see them without asking. */
+int lk_note_taken(const lk_asked *asked);
 /* `answer`: what was predicted of it already; or NULL. */
 lk_status lk_note_assumptions(lk_arena *arena, const lk_predict_request *request,
                               const lk_asked *asked, const lk_prediction *answer,

@@ -5,6 +5,7 @@ import path from "node:path";
 import {createRequire} from "node:module";
 import {fileURLToPath} from "node:url";
 import {check, close, narrow, open, same, serve, shown, start, test, whole} from "./page.mjs";
+import {ask, TABLES} from "./questions.mjs";
 
 const root = path.resolve(path.dirname(fileURLToPath(import.meta.url)), "../..");
 const axe = readFileSync(createRequire(path.join(root, "build/browser/")).resolve("axe-core/axe.min.js"), "utf8");
@@ -33,15 +34,31 @@ const cut = (page) => page.evaluate(() => {
 	return found;
 });
 
+const views = (page) => page.$$eval("#tabs [role=tab]", (all) => all.map((tab) => tab.id));
+
+/* Some views with answers, all options in sight. */
+async function answers(page) {
+	await ask(page, "shard", {tables: TABLES});
+	await ask(page, "diff", {}, ["tests/data/trace_before.json", "tests/data/trace_after.json"]);
+	await page.click("#tab-timeline");
+	await page.waitForFunction(() => document.getElementById("timeline-canvas").dataset.drawn);
+	await page.evaluate(() => { for (const d of document.querySelectorAll("#more, .sv-task details")) d.open = true; });
+}
+
 test("nothing is cut, from 320 to 2560 pixels, light and dark", (browser) => withServer(async (server) => {
-	for (const width of [320, 400, 768, 1024, 1440, 2560]) for (const colorScheme of ["light", "dark"]) {
-		const page = await open(browser, {viewport: {width, height: 900}, colorScheme}, origin(server));
+	for (const colorScheme of ["light", "dark"]) {
+		const page = await open(browser, {colorScheme}, origin(server));
 		await start(page, server.url);
-		await page.evaluate(() => { document.getElementById("more").open = true; });
-		for (const view of ["predict", "compare", "plan", "explain"]) {
-			await page.click("#tab-" + view);
-			check(await narrow(page), view + ": wider than " + width);
-			same(await cut(page), [], `${view} at ${width}, ${colorScheme}`);
+		await answers(page);
+		for (const width of [320, 400, 768, 1024, 1440, 2560]) {
+			await page.setViewportSize({width, height: 900});
+			for (const view of await views(page)) {
+				await page.evaluate((view) => document.getElementById(view).click(), view);
+				/* Charts are drawn anew in the next frames. */
+				await page.waitForFunction(() => document.documentElement.scrollWidth <= innerWidth, null, {timeout: 20000})
+					.catch(() => { throw new Error(view + ": wider than " + width); });
+				same(await cut(page), [], `${view} at ${width}, ${colorScheme}`);
+			}
 		}
 		same(page.wrong, [], "on the console");
 		await close(page);
@@ -68,11 +85,11 @@ test("axe-core finds nothing serious", (browser) => withServer(async (server) =>
 	for (const colorScheme of ["light", "dark"]) {
 		const page = await open(browser, {viewport: {width: 1280, height: 900}, colorScheme, bypassCSP: true}, origin(server));
 		await start(page, server.url);
-		await page.evaluate(() => { document.getElementById("more").open = true; });
+		await answers(page);
 		await page.click("#keep");
 		await page.evaluate(axe);
-		for (const view of ["predict", "compare", "plan", "explain"]) {
-			await page.click("#tab-" + view);
+		for (const view of await views(page)) {
+			await page.click("#" + view);
 			const found = await page.evaluate(() => window.axe.run(document, {resultTypes: ["violations"]}));
 			same(found.violations.filter((v) => v.impact === "serious" || v.impact === "critical")
 				.map((v) => v.id + ": " + v.nodes.slice(0, 3).map((n) => n.target.join(" ")).join(", ")), [], view + ", " + colorScheme);

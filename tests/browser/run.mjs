@@ -3,6 +3,7 @@ import {launch, tests} from "./page.mjs";
 import "./serve.mjs";
 import "./files.mjs";
 import "./form.mjs";
+import "./questions.mjs";
 
 const words = process.argv.slice(2);
 const chosen = tests.filter((t) => !words.length || words.some((word) => t.name.includes(word)));

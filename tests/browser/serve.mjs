@@ -215,8 +215,8 @@ test("a plan runs, can be cancelled, and a layout can be taken over", (browser) 
 	await shown(page, () => page.fill("#f-gbs", "128"));
 	await page.fill("#plan-gpus", "64");
 	await page.click("#plan-go");
-	await page.waitForSelector("#plan .ls-panel");
-	await whole(page, "#plan");
+	await page.waitForSelector("#plan-answer .ls-panel");
+	await whole(page, "#plan-answer");
 	await picture(page, "plan", {fullPage: true});
 	await shown(page, () => page.click("#plan-choices button >> nth=0"));
 	check(await page.isVisible("#view-predict"), "the prediction");
@@ -333,9 +333,9 @@ test("traces are explained", (browser) => withPage(browser, {}, async (page, ser
 	await page.click("#tab-explain");
 	await page.setInputFiles("#explain-files", "tests/data/trace_small.json");
 	await page.click("#explain-go");
-	await page.waitForSelector("#explanation .ls-panel");
-	await whole(page, "#explanation");
-	check((await page.textContent("#explanation .ls-command")).includes("lockstep explain trace_small.json"), "the command");
+	await page.waitForSelector("#explain-answer .ls-panel");
+	await whole(page, "#explain-answer");
+	check((await page.textContent("#explain-answer .ls-command")).includes("lockstep explain trace_small.json"), "the command");
 	await page.waitForTimeout(100);
 	await picture(page, "explain", {fullPage: true});
 	await page.setInputFiles("#explain-files", "tests/data/hf/gpt2.json");

@@ -190,6 +190,7 @@ PREDICT = {
     "tokens": [acts(DENSE, "--tokens 1T")],
     "pue": [acts(DENSE, "--pue 1.5"), refused(DENSE, "--pue 0.5"), refused(LEARNS, "--pue 1.5")],
     "carbon": [acts(DENSE + " --tokens 1T", "--carbon 380"), refused(DENSE, "--carbon 380"), refused(LEARNS, "--carbon 380")],
+    "price-kwh": [acts(DENSE + " --tokens 1T", "--price-kwh 0.1"), refused(DENSE, "--price-kwh 0.1"), refused(LEARNS, "--price-kwh 0.1")],
     "mtbf": [acts(DENSE + " --tokens 1T", "--mtbf 10"), refused(DENSE, "--mtbf 0.01")],
     "checkpoint-interval": [acts(DENSE + " --mtbf 10", "--checkpoint-interval 5"), refused(DENSE, "--checkpoint-interval 5")],
     "checkpoint-write": [acts(DENSE + " --mtbf 10", "--checkpoint-write 0.5"), refused(DENSE, "--checkpoint-write 1")],
@@ -256,6 +257,7 @@ def make_files(folder):
             subprocess.run(command, cwd=folder, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=True)
     with open(os.path.join(ROOT, "data", "instances.csv"), encoding="utf-8") as prices:
         rows = [line for line in prices if not line.startswith("#")]
+    put("own.csv", "provider,instance,region,gpu,gpus,on_demand,date,source,capital_usd,life_years\nown,p3,,v100-sxm-16,8,,2026-01-01,x,90000,4\n")
     put("dear.csv", rows[0] + "".join(line for line in rows[1:] if "p3." in line and "us-" in line))
     put("fog.csv", "name,parent,gbps,copies\ncloud,,,\nsite,cloud,10,\nclient,site,1,3\n")
     put("numbers.csv", head + re.sub(r"gemm_share=\S+", "gemm_share=0.5", row))
@@ -309,6 +311,10 @@ PLAN = {
     "tokens": [acts(PLANNED, "--tokens 1T")],
     "hours": [acts(PLANNED + " --tokens 1T", "--hours 10"), refused(PLANNED, "--hours 10")],
     "gpu-hours": [acts(PLANNED + " --tokens 1T", "--gpu-hours 10"), refused(PLANNED, "--gpu-hours 10")],
+    "pue": [acts(PLANNED, "--pue 1.5"), refused(PLANNED, "--pue 0.5")],
+    "carbon": [acts(PLANNED + " --tokens 1T", "--carbon 380"), refused(PLANNED, "--carbon 380")],
+    "price-kwh": [acts(PLANNED + " --tokens 1T", "--price-kwh 0.1"), refused(PLANNED, "--price-kwh 0.1")],
+    "objective": [acts(PLANNED, "--objective energy"), refused(PLANNED, "--objective carbon")],
     "tp": [acts(PLANNED, "--tp 8")], "pp": [acts(PLANNED, "--pp 4")], "vp": [acts(PLANNED + " --pp 4", "--vp 4")],
     "cp": [acts(PLANNED, "--cp 2")],
     "ep": [acts(MIXED, "--ep 2"), refused(PLANNED, "--ep 2")],
@@ -483,6 +489,8 @@ RENT = {
     "mtbf": [acts(HIRE, "--mtbf 100")],
     "checkpoint": [acts(SPOT, "--checkpoint 5"), refused(HIRE, "--checkpoint 5")],
     "checkpoint-write": [acts(SPOT, "--checkpoint-write 0.1"), refused(HIRE, "--checkpoint-write 0.1")],
+    "pue": [acts(HIRE, "--pue 1.5")], "carbon": [acts(HIRE, "--carbon 380")],
+    "price-kwh": [refused(HIRE, "--price-kwh 0.1"), changes(HIRE + " --prices own.csv", "--price-kwh 0.1")],
     "setup": [acts(HIRE, "--setup 60")], "prepare-per-core": [acts(HIRE, "--prepare-per-core 1")],
     "stalls": [acts(HIRE, "--stalls stalls.json --stalls-batch 8")],
     "stalls-batch": [acts(HIRE + " --stalls stalls.json --stalls-batch 8", "--stalls-batch 800"), refused(HIRE, "--stalls-batch 8")],

@@ -18,7 +18,7 @@ static void check_event(const lk_capture *capture, uint32_t i) {
 	                          capture->start_ns[parent] > capture->start_ns[i]))
 		abort();
 	if (parent != LK_NONE && lk_event_end(capture, parent) < lk_event_end(capture, i)) abort();
-	if (launch != LK_NONE && capture->correlation[launch] != capture->correlation[i]) abort();
+	if (launch != LK_NONE && capture->joins[launch] != capture->joins[i]) abort();
 }
 
 static void check(const lk_capture *capture) {

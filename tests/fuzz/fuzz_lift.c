@@ -95,7 +95,6 @@ static void add_event(lk_capture *capture, const uint8_t *byte, int64_t *now) {
 		.start_ns = *now,
 		.dur_ns = span((uint8_t)(byte[3] & 31 ? byte[3] : byte[1])),
 		.name = lk_intern_id(capture->names, names[byte[1] & 7]),
-		.value = -1,
 		.lane = lk_capture_lane(capture, device, 0, (byte[0] >> 5) * (byte[1] & 32 ? 5 : 1)),
 		.correlation = kind == LK_EVENT_RUNTIME || device ? byte[3] & 31 : 0};
 	if (kind == LK_EVENT_OP && byte[1] & 16)

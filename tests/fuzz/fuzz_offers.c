@@ -29,7 +29,7 @@ static void read(const uint8_t *data, size_t size, bool sky) {
 	if (lk_stream_memory(data, size, "offers.csv", &in, &err) == LK_OK) {
 		lk_status status =
 			sky ? lk_offers_skypilot(in, "gcp", "today", &arena, &offers, &faults, &err)
-				: lk_offers_read(in, &arena, &offers, &faults, &err);
+				: lk_offers_read(in, &(lk_mains){0}, &arena, &offers, &faults, &err);
 		if (status == LK_OK) check(&arena, &offers);
 		else if (err.what[0] == '\0') abort();
 	}

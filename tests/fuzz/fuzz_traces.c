@@ -24,7 +24,6 @@ static void add_call(lk_capture *capture, const uint8_t *byte, int64_t *now) {
 		capture, &(lk_event){.kind = LK_EVENT_KERNEL,
 	                         .start_ns = *now,
 	                         .dur_ns = byte[2] * 100,
-	                         .value = -1,
 	                         .lane = lk_capture_lane(capture, true, 0, byte[0] >> 6),
 	                         .name = lk_intern_id(capture->names, names[byte[1] & 3])});
 	int group = byte[0] >> 4 & 3;

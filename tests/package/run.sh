@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # What is installed and packed: `make install` into a folder and out of it again, the library's symbols, comments of the public headers, the C
-# examples with the shared library and the archive, the tarball, the Debian packages.
+# examples with the shared library and the archive, the tarball, a release, the Debian packages.
 # With LOCKSTEP_LONG=1 also: the tarball builds and passes its unit tests without git, the packages are installed in a fresh Debian
 # (root and mmdebstrap; skipped without).
 # Usage: tests/package/run.sh
@@ -166,6 +166,47 @@ builds_from_tarball() {
 		$quiet_make -j"$(nproc)" all unit-programs && $quiet_make unit && build/release/lockstep --version)
 }
 
+# ---- make release: the tarball, its bill of materials, its Containerfile; the wheel ----
+
+portable=$build/portable
+releases_twice() {
+	local folder
+	$quiet_make $portable/lockstep "$portable/liblockstep.so.$version" || return
+	$quiet_make install DESTDIR="$work/prefix" PREFIX= || return
+	for folder in release1 release2; do SOURCE_DATE_EPOCH=1700000000 tools/release.sh "$version" "$work/prefix" "$portable" "$work/$folder" || return; done
+	diff -r "$work/release1" "$work/release2"
+}
+
+# With the loader, libc and libm of this machine and nothing else, in a folder that is all there is; the steps of the Containerfile.
+needs_libc_alone() {
+	local root=$work/alone name file
+	name=$(sed -n 's/^COPY \(.*\)\.tar\.gz .*/\1/p' "$work/release1/Containerfile")
+	mkdir -p "$root/usr/local" "$root/tmp"
+	tar -xzf "$work/release1/$name.tar.gz" --strip-components=1 -C "$root/usr/local" || return
+	for file in "$root"/usr/local/bin/* "$root"/usr/local/lib/*.so.*.*; do
+		! readelf -dW "$file" | grep NEEDED | grep -v -e 'libc\.so' -e 'libm\.so' -e ld-linux || { echo "of $file"; return 1; }
+	done
+	[ "$(id -u)" -eq 0 ] || { "$root/usr/local/bin/lockstep" --version; return; }
+	for file in $(ldd "$root/usr/local/bin/lockstep" | grep -o '/[^ ]*'); do mkdir -p "$root${file%/*}" && cp "$file" "$root$file" || return; done
+	chroot "$root" /usr/local/bin/lockstep --version &&
+		chroot "$root" /usr/local/bin/lockstep predict --model gpt2 --gpu a100-sxm-80 --gpus 8 --gbs 64 -o json > "$work/out" &&
+		grep -q step_time_s "$work/out"
+}
+
+# Every archive that the linker took is of one of the packages, and no package is of anything else.
+bill_of_materials() {
+	python3 - "$work/release1/lockstep-$version.spdx.json" $portable/*.linked <<-'PYTHON'
+		import json, os, re, sys
+		bill = json.load(open(sys.argv[1]))
+		assert bill["spdxVersion"] == "SPDX-2.3" and bill["creationInfo"]["created"] == "2023-11-14T22:13:20Z"
+		said = " ".join(p.get("sourceInfo", "") for p in bill["packages"])
+		taken = {os.path.basename(f) for path in sys.argv[2:] for line in open(path) for f in re.findall(r"^\(?(/[^()]*/lib(?:z|zstd|expat|yaml)\.a)", line)}
+		assert len(taken) == 4 and all(f in said for f in taken), (taken, said)
+		ids = [p["SPDXID"] for p in bill["packages"]]
+		assert len(set(ids)) == len(ids) and {r["relatedSpdxElement"] for r in bill["relationships"]} == set(ids)
+	PYTHON
+}
+
 # ---- make deb ----
 
 debs=$work/debs
@@ -244,6 +285,13 @@ if git rev-parse --is-inside-work-tree > /dev/null 2>&1; then
 	check "tarball: every file, its commit" unpacks
 else
 	skip "tarball" "this is no git tree"
+fi
+if command -v dpkg-query readelf > /dev/null; then
+	check "release, twice the same" releases_twice
+	check "release: needs libc alone" needs_libc_alone
+	check "release: bill of materials" bill_of_materials
+else
+	skip "release" "dpkg and binutils are not installed"
 fi
 if command -v dpkg-deb dpkg-shlibdeps > /dev/null; then
 	check "Debian packages" packs_debs

@@ -225,7 +225,7 @@ class Api(unittest.TestCase):
         self.assertIn("h100-sxm", [g["name"] for g in gpus["rows"]])
         machines = self.ask("GET", "/api/v1/machines")[1]
         self.assertTrue(any(m["gpu"] == "h100-sxm" and m["usd_h_per_gpu"] > 0 for m in machines["rows"]))
-        self.assertEqual(set(options), {"predict", "plan", "explain"})
+        self.assertEqual(set(options), {"predict", "plan", "rent", "shard", "explain", "whatif", "diff", "stalls"})
         for verb, table in options.items():
             help_ = subprocess.run([PROGRAM, "help", verb], capture_output=True, text=True).stdout
             for option in table:

@@ -120,25 +120,48 @@ class Description(unittest.TestCase):
                 self.check(path, "get", status, document)
 
     def test_examples(self):
-        for path in ("/predict", "/plan"):
+        for path in ("/predict", "/plan", "/sweep", "/rent", "/shard"):
             example = self.doc["paths"][path]["post"]["requestBody"]["content"]["application/json"]["example"]
             for form in ("result", "report"):
                 status, document = self.server.json("POST", "/api/v1%s?form=%s" % (path, form), example)
                 self.assertIn(status, (200, 202), document)
                 self.check(path, "post", status, document)
-                if path == "/plan":
+                if path != "/predict":
                     job = self.server.job((status, document))
                     self.assertEqual(job["state"], "done")
                     self.check("/jobs/{id}", "get", 200, job)
                     status, document = self.server.json("DELETE", "/api/v1/jobs/" + job["id"])
                     self.check("/jobs/{id}", "delete", status, document)
-        trace = [("t.json", read_file("tests/data/trace_small.json"))]
-        for form in ("result", "report"):
-            status, document = self.server.upload(trace, "{}", path="/api/v1/explain?form=" + form)
-            self.check("/explain", "post", status, document)
-            job = self.server.job((status, document))
-            self.assertEqual(job["state"], "done")
-            self.check("/jobs/{id}", "get", 200, job)
+        job = {"model": "llama3.1-8b", "gpu": "h100-sxm", "gpus": 8, "gbs": 64, "seq": 4096}
+        for form in ("timeline", "graph"):
+            status, document = self.server.json("POST", "/api/v1/predict?form=" + form, job)
+            self.assertEqual(status, 200, document)
+            self.check("/predict", "post", status, document)
+        before, after = (("t.json", read_file("tests/data/trace_%s.json" % name)) for name in ("before", "after"))
+        graph = [("step.json", json.dumps(document).encode())]
+        darshan = [("d.txt", b"# darshan log version: 3.41\nPOSIX\t0\t7\tPOSIX_READS\t20\t/data/a\t/\text4\n"
+                    b"POSIX\t0\t7\tPOSIX_F_READ_TIME\t1.5\t/data/a\t/\text4\n")]
+        for path, files, options in (("/explain", [before], "{}"), ("/diff", [before, after], "{}"), ("/stalls", darshan, "{}"),
+                                     ("/whatif", graph, '{"set": "nic=2x\\nlink=2x", "gpu": "h100-sxm"}')):
+            for form in ("result", "report"):
+                status, document = self.server.upload(files, options, path="/api/v1%s?form=%s" % (path, form))
+                self.check(path, "post", status, document)
+                job = self.server.job((status, document))
+                self.assertEqual(job["state"], "done", job)
+                self.check("/jobs/{id}", "get", 200, job)
+                if path == "/diff" and form == "result":
+                    self.assertGreater(job["answer"]["ratio"], 1, "the first file is the run before")
+
+    def test_what_is_refused(self):
+        for path, files, what in (("/diff", 1, "is missing"), ("/stalls", 0, "no file"), ("/whatif", 0, "no file")):
+            sent = [("t.json", read_file("tests/data/trace_small.json"))] * files
+            status, document = self.server.upload(sent, "{}", path="/api/v1" + path)
+            error = self.server.job((status, document))["error"] if status == 202 else document["error"]
+            self.assertIn(what, error["what"])
+        self.assertEqual(self.server.json("POST", "/api/v1/plan?form=timeline", {})[0], 400)
+        self.assertIn("combinations", self.error_of("/predict", {"model": "llama3.1-8b", "gpu": "h100-sxm", "gpus": "8,16"})["what"])
+        self.assertIn("combinations", self.error_of("/sweep", {"gpus": ",".join(map(str, range(1, 200))),
+                                                               "gbs": ",".join(map(str, range(1, 100)))})["what"])
 
     def test_a_prediction_that_does_not_fit(self):
         status, document = self.server.json("POST", "/api/v1/predict", {"model": "llama3.1-70b", "gpu": "h100-sxm", "gpus": 64, "tp": 4,

@@ -25,11 +25,8 @@
 static uint32_t add(lk_capture *capture, lk_event_kind kind, int64_t lane, const char *name,
                     int64_t start, int64_t end, uint32_t correlation) {
 	bool stream = lk_event_on_device(kind);
-	lk_event e = {.kind = kind,
-	              .start_ns = start,
-	              .dur_ns = end - start,
-	              .correlation = correlation,
-	              .value = -1};
+	lk_event e = {
+		.kind = kind, .start_ns = start, .dur_ns = end - start, .correlation = correlation};
 	e.lane = lk_capture_lane(capture, stream, stream ? 0 : 1, lane);
 	e.name = lk_intern_id(capture->names, name);
 	uint32_t event = lk_capture_add(capture, &e);

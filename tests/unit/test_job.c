@@ -240,9 +240,16 @@ static void splits_cover(void **state) {
 						if (lk_job_complete(&job, NULL, NULL) != LK_OK) continue;
 						seen++;
 						char owner[64] = {0};
+						int firsts[64], counts[64];
+						lk_schedule_shape shape = {job.pp, job.vp, job.microbatches,
+						                           job.microbatch_group, lk_job_pairs(&job)};
+						lk_job_split(&job, firsts, counts);
 						for (int stage = 0; stage < pp; stage++)
 							for (int chunk = 0; chunk < job.vp; chunk++) {
 								int first, count = lk_job_chunk_layers(&job, stage, chunk, &first);
+								int place = lk_schedule_get(kind)->place(&shape, stage, chunk);
+								assert_int_equal(counts[place], count);
+								assert_int_equal(firsts[place], first);
 								assert_true(count >= 0 && first >= 0 && first + count <= layers);
 								for (int i = first; i < first + count; i++) owner[i]++;
 							}
@@ -253,10 +260,13 @@ static void splits_cover(void **state) {
 }
 
 static void assert_split(const lk_job *job, const int *counts, int places) {
-	int at = 0, first;
+	int at = 0, first, firsts[64], split[64];
+	lk_job_split(job, firsts, split);
 	for (int i = 0; i < places; i++) {
 		assert_int_equal(lk_job_chunk_layers(job, i % job->pp, i / job->pp, &first), counts[i]);
 		assert_int_equal(first, at);
+		assert_int_equal(split[i], counts[i]);
+		assert_int_equal(firsts[i], at);
 		at += counts[i];
 	}
 }

@@ -382,13 +382,6 @@ static uint32_t slow_id(const lk_value *args, const char *key) {
 	return id > 0 ? (uint32_t)id : 0;
 }
 
-static uint32_t slow_product(const lk_value *args, const char *key) {
-	const lk_value *value = lk_json_get(args, key);
-	return value ? (uint32_t)(value->items[0].number * value->items[1].number *
-	                          value->items[2].number)
-	             : 0;
-}
-
 static void compare_lane(const lk_capture *capture, uint32_t i, const lk_value *value,
                          const lk_value *args, bool device) {
 	const lk_lane *lane = &capture->lanes.at[capture->lane[i]];
@@ -405,8 +398,9 @@ static void compare_shapes(const lk_capture *capture, uint32_t i, const lk_value
 	char dims[256] = "", types[256] = "";
 	if (lk_json_get(args, "Input Dims")) compact(lk_json_get(args, "Input Dims"), dims);
 	if (lk_json_get(args, "Input type")) compact(lk_json_get(args, "Input type"), types);
-	assert_string_equal(lk_capture_text(capture, capture->shape[i]), dims);
-	assert_string_equal(lk_capture_text(capture, capture->types[i]), types);
+	const lk_shape_note *note = lk_capture_shape(capture, i);
+	assert_string_equal(lk_capture_text(capture, note->shape), dims);
+	assert_string_equal(lk_capture_text(capture, note->types), types);
 }
 
 static void compare_event(const lk_capture *capture, uint32_t i, const lk_value *value, int kind) {
@@ -416,18 +410,13 @@ static void compare_event(const lk_capture *capture, uint32_t i, const lk_value 
 	assert_string_equal(name_of(capture, i), name ? name->text : "");
 	assert_int_equal(capture->start_ns[i] + capture->origin_ns, time_of(lk_json_get(value, "ts")));
 	assert_int_equal(capture->dur_ns[i], time_of(lk_json_get(value, "dur")));
-	assert_int_equal(capture->correlation[i], slow_id(args, "correlation"));
-	assert_int_equal(capture->external[i], slow_id(args, "External id"));
-	assert_int_equal(capture->record[i], slow_id(args, "Record function id"));
-	assert_int_equal(
-		capture->value[i],
-		(int64_t)number_or(lk_json_get(args, device ? "bytes" : "Sequence number"), -1));
+	bool recorded = kind == LK_EVENT_OP || kind == LK_EVENT_NOTE;
+	assert_int_equal(capture->joins[i],
+	                 slow_id(args, recorded ? "Record function id" : "correlation"));
+	double bytes = device ? number_or(lk_json_get(args, "bytes"), 0) : 0;
+	assert_int_equal(lk_capture_copied(capture, i), bytes > 0 ? (int64_t)bytes : 0);
 	compare_lane(capture, i, value, args, device);
-	if (kind == LK_EVENT_OP || kind == LK_EVENT_NOTE) compare_shapes(capture, i, args);
-	if (kind == LK_EVENT_KERNEL) {
-		assert_int_equal(capture->shape[i], slow_product(args, "grid"));
-		assert_int_equal(capture->types[i], slow_product(args, "block"));
-	}
+	if (recorded) compare_shapes(capture, i, args);
 }
 
 static void compare_slowly(const lk_capture *capture, const struct text *text) {
@@ -486,9 +475,9 @@ static void assert_prefix(const lk_capture *part, const lk_capture *whole) {
 		assert_int_equal(part->start_ns[i] + part->origin_ns,
 		                 whole->start_ns[i] + whole->origin_ns);
 		assert_int_equal(part->dur_ns[i], whole->dur_ns[i]);
-		assert_int_equal(part->correlation[i], whole->correlation[i]);
-		assert_string_equal(lk_capture_text(part, part->shape[i]),
-		                    lk_capture_text(whole, whole->shape[i]));
+		assert_int_equal(part->joins[i], whole->joins[i]);
+		assert_string_equal(lk_capture_text(part, lk_capture_shape(part, i)->shape),
+		                    lk_capture_text(whole, lk_capture_shape(whole, i)->shape));
 	}
 }
 
@@ -952,9 +941,8 @@ static void test_launches(void **state) {
 		assert_int_equal(capture->count, 300);
 		for (uint32_t i = 0; i < capture->count; i++) {
 			uint32_t found = LK_NONE;
-			for (uint32_t j = 0; j < capture->count && capture->correlation[i]; j++) {
-				if (capture->correlation[j] != capture->correlation[i] ||
-				    capture->kind[j] == capture->kind[i])
+			for (uint32_t j = 0; j < capture->count && capture->joins[i]; j++) {
+				if (capture->joins[j] != capture->joins[i] || capture->kind[j] == capture->kind[i])
 					continue;
 				/* work: the first call that the file names; a call: the earliest work, if it is
 				 * that first call */

@@ -1654,6 +1654,110 @@ static void megatron_runs(void **state) {
 	                rows); /* t5's layers and two groups of micro-batches are not in the table */
 }
 
+/* A letter is left out of every key that a configuration says something by: it is named as unknown,
+ * with the key that was meant, or the file is refused. */
+static const char *const whole_files[] = {
+	/* verl */
+	"actor_rollout_ref:\n"
+	"  model: {path: Qwen/Qwen2.5-7B-Instruct, enable_gradient_checkpointing: true, lora_rank: 8}\n"
+	"  actor: {strategy: fsdp, ppo_mini_batch_size: 128, ppo_micro_batch_size_per_gpu: 4,\n"
+	"          use_dynamic_bsz: true, ppo_max_token_len_per_gpu: 8192, use_kl_loss: true,\n"
+	"          ulysses_sequence_parallel_size: 2, fsdp_config: {param_offload: true,\n"
+	"          offload_policy: false, fsdp_size: 8, model_dtype: bf16}}\n"
+	"  rollout: {tensor_model_parallel_size: 2, gpu_memory_utilization: 0.6, max_num_seqs: 512}\n"
+	"algorithm: {adv_estimator: grpo, use_kl_in_reward: false}\n"
+	"data: {train_batch_size: 512, max_prompt_length: 1024, max_response_length: 2048}\n"
+	"trainer: {nnodes: 1, n_gpus_per_node: 8}\n",
+	/* NeMo RL */
+	"policy: {model_name: Qwen/Qwen2.5-1.5B, train_global_batch_size: 512,\n"
+	"  train_micro_batch_size: 4, max_total_sequence_length: 512, precision: bfloat16,\n"
+	"  dtensor_cfg: {enabled: true, tensor_parallel_size: 2, activation_checkpointing: true},\n"
+	"  generation: {backend: vllm, max_new_tokens: 512, vllm_cfg: {tensor_parallel_size: 1,\n"
+	"  gpu_memory_utilization: 0.6}}}\n"
+	"grpo: {num_prompts_per_step: 32, num_generations_per_prompt: 16}\n"
+	"cluster: {num_nodes: 1, gpus_per_node: 8}\n",
+	/* axolotl */
+	"base_model: NousResearch/Meta-Llama-3.1-8B\nsequence_len: 4096\nmicro_batch_size: 2\n"
+	"gradient_accumulation_steps: 4\nadapter: lora\nlora_r: 16\noptimizer: adamw_torch\n"
+	"gradient_checkpointing: true\nsample_packing: true\nbf16: true\ndatasets: [{path: a}]\n"
+	"tensor_parallel_size: 2\ncontext_parallel_size: 2\n",
+	/* LLaMA-Factory */
+	"model_name_or_path: meta-llama/Llama-3.1-8B\nstage: sft\nfinetuning_type: lora\n"
+	"lora_rank: 8\ncutoff_len: 2048\nper_device_train_batch_size: 1\n"
+	"gradient_accumulation_steps: 8\nbf16: true\nflash_attn: fa2\n",
+	/* AutoModel */
+	"model: {pretrained_model_name_or_path: meta-llama/Llama-3.2-1B}\n"
+	"step_scheduler: {global_batch_size: 64, local_batch_size: 8}\n"
+	"distributed: {strategy: fsdp2, tp_size: 2, cp_size: 1, sequence_parallel: true,\n"
+	"  activation_checkpointing: true}\n"
+	"packed_sequence: {packed_sequence_size: 4096}\npeft: {dim: 8}\n",
+	/* gpt-neox */
+	"pipe_parallel_size: 1\nmodel_parallel_size: 2\nnum_layers: 12\nhidden_size: 768\n"
+	"num_attention_heads: 12\nseq_length: 2048\nmax_position_embeddings: 2048\n"
+	"train_micro_batch_size_per_gpu: 4\ngradient_accumulation_steps: 2\n"
+	"checkpoint_activations: true\nzero_optimization: {stage: 1}\n",
+	/* DeepSpeed's keys are read in deepspeed.c, Megatron-LM's as flags */
+	"MODEL_ARGS: {--num-layers: 12, --hidden-size: 512, --num-attention-heads: 8,\n"
+	"  --seq-length: 1024, --max-position-embeddings: 1024, --micro-batch-size: 4,\n"
+	"  --global-batch-size: 32, --tensor-model-parallel-size: 2}\nTEST_TYPE: regular\n",
+};
+
+static const char *last_part(const char *key) {
+	const char *dot = strrchr(key, '.');
+	return dot ? dot + 1 : key;
+}
+
+/* The text with a letter left out of the last part of `key`; false: the key does not stand there.
+ */
+static bool misspell(const char *text, const char *key, char *out, size_t size) {
+	const char *part = last_part(key), *found = NULL;
+	size_t length = strlen(part);
+	for (const char *at = text; (at = strstr(at, part)) != NULL && !found; at += length)
+		if (at[length] == ':' && (at == text || strchr(" \n{-", at[-1]))) found = at;
+	if (!found || length < 4) return false;
+	int before = (int)(found - text + (ptrdiff_t)length / 2);
+	snprintf(out, size, "%.*s%s", before, text, text + before + 1);
+	return true;
+}
+
+/* Several keys of a file may end in the same word: any of them is the one that was changed. */
+static bool names_meant(const lk_launch *launch, const char *key) {
+	for (int i = 0; i < launch->ignored_count; i++)
+		if (launch->ignored[i].as == LK_IGNORED_UNKNOWN && launch->ignored[i].near &&
+		    strcmp(last_part(launch->ignored[i].near), last_part(key)) == 0)
+			return true;
+	return false;
+}
+
+static void slips_are_named(void **state) {
+	(void)state;
+	int tried = 0;
+	for (size_t i = 0; i < sizeof whole_files / sizeof *whole_files; i++) {
+		lk_arena arena = LK_ARENA_INIT;
+		lk_launch whole = {0};
+		lk_error err = {0};
+		char message[512], wrong[2048], key[160];
+		const char *text = whole_files[i];
+		if (lk_launch_config_text(&arena, text, strlen(text), "job.yaml", &whole, &err) != LK_OK)
+			fail_msg("%zu: %s", i, lk_error_text(&err, message, sizeof message));
+		bool flags = whole.understood_count == 0; /* then flags are what the file states */
+		int count = flags ? whole.flag_count : whole.understood_count;
+		for (int k = 0; k < count; k++) {
+			lk_launch slipped = {0};
+			lk_copy(key, sizeof key, flags ? whole.flags[k] : whole.understood[k]);
+			key[strcspn(key, " ")] = '\0';
+			if (!misspell(text, key, wrong, sizeof wrong)) continue;
+			tried++;
+			lk_status status =
+				lk_launch_config_text(&arena, wrong, strlen(wrong), "job.yaml", &slipped, &err);
+			if (status == LK_OK && !names_meant(&slipped, key))
+				fail_msg("%s passes in silence:\n%s", key, wrong);
+		}
+		lk_arena_free(&arena);
+	}
+	assert_true(tried > 60);
+}
+
 int main(void) {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(gpt_175b),
@@ -1692,6 +1796,7 @@ int main(void) {
 		cmocka_unit_test(flags_state_all),
 		cmocka_unit_test(fields_have_text),
 		cmocka_unit_test(megatron_runs),
+		cmocka_unit_test(slips_are_named),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

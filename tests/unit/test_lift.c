@@ -207,8 +207,7 @@ static void add(struct made *made, lk_event_kind kind, uint32_t lane, const char
 	              .name = id,
 	              .start_ns = start * 1000,
 	              .dur_ns = dur * 1000,
-	              .correlation = correlation,
-	              .value = -1};
+	              .correlation = correlation};
 	assert_int_not_equal(lk_capture_add(made->c, &e), LK_NONE);
 }
 

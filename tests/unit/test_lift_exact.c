@@ -60,8 +60,7 @@ static uint32_t put(struct machine *machine, lk_event_kind kind, uint32_t lane, 
 	                  .name = lk_intern_id(machine->capture->names, name),
 	                  .start_ns = start + machine->clock_ns,
 	                  .dur_ns = end - start,
-	                  .correlation = correlation,
-	                  .value = -1};
+	                  .correlation = correlation};
 	uint32_t added = lk_capture_add(machine->capture, &event);
 	assert_int_not_equal(added, LK_NONE);
 	return added;

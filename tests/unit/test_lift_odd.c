@@ -43,7 +43,6 @@ static uint32_t add(lk_capture *capture, lk_event_kind kind, bool stream, int64_
 		lk_capture_add(capture, &(lk_event){.kind = kind,
 	                                        .start_ns = start_us * US,
 	                                        .dur_ns = dur_us * US,
-	                                        .value = -1,
 	                                        .lane = lk_capture_lane(capture, stream, 0, lane),
 	                                        .correlation = correlation,
 	                                        .name = lk_intern_id(capture->names, name)});

@@ -468,6 +468,7 @@ static void test_json(void **state) {
 	                                   "step_kwh",
 	                                   "training_kwh",
 	                                   "carbon_kg",
+	                                   "power_usd",
 	                                   "breakdown",
 	                                   "seeds",
 	                                   "generation",
@@ -515,8 +516,8 @@ static void test_json_unknown(void **state) {
 	p.warning = NULL;
 	char *text = print_one(&p, LK_OUTPUT_JSON, false);
 	const lk_value *value = parse(&arena, text);
-	const char *const empty[] = {"days",         "gpu_hours", "goodput", "tokens_per_s_per_gpu",
-	                             "training_kwh", "carbon_kg", "warning"};
+	const char *const empty[] = {"days",         "gpu_hours", "goodput",   "tokens_per_s_per_gpu",
+	                             "training_kwh", "carbon_kg", "power_usd", "warning"};
 	for (size_t i = 0; i < sizeof empty / sizeof *empty; i++)
 		assert_int_equal(lk_json_get(value, empty[i])->kind, LK_JSON_NULL);
 	free(text);

@@ -1,7 +1,5 @@
 /* test_rent_search.c: the search of `rent` against one that leaves nothing out: of random small
- * markets the cheapest and the most are the same, and the fastest is as fast within what
- * predictions are uncertain by: an offer is left where twice as many of its machines were slower,
- * and many more are now and then a little faster. */
+ * markets the cheapest, the fastest and the most are the same. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,8 +14,6 @@ enum {
 	OFFERS = 3,
 	MOST_GPUS = 16
 };
-
-static const double UNCERTAIN = 1.05; /* the median error of a predicted step */
 
 struct market {
 	lk_arena arena;
@@ -137,8 +133,8 @@ static void same_as_all(uint64_t seed) {
 		assert_true(chosen(&found, found.most)->samples == chosen(&wanted, wanted.most)->samples);
 		/* a deadline alone asks for the cheapest: the answer says that more may be faster */
 		if (!time_only)
-			assert_true(chosen(&found, found.fastest)->hours <=
-			            UNCERTAIN * chosen(&wanted, wanted.fastest)->hours);
+			assert_true(chosen(&found, found.fastest)->hours ==
+			            chosen(&wanted, wanted.fastest)->hours);
 	}
 	lk_vec_free(&all);
 	lk_vec_free(&some);

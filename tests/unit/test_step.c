@@ -381,6 +381,7 @@ static void seeds_spread_as_steps_asked_one_by_one(void **state) {
 
 /* ---- energy ---- */
 
+/* Of a step of 3.6 s in a training of ten hours. */
 static lk_energy energy_of_parts(double products, double waiting, double memory, double pue) {
 	lk_arena arena = LK_ARENA_INIT;
 	lk_error err = {0};
@@ -391,7 +392,13 @@ static lk_energy energy_of_parts(double products, double waiting, double memory,
 	parts.exposed_s[LK_PART_WAIT] = waiting;
 	parts.exposed_s[LK_PART_MEMORY] = memory;
 	parts.hidden_s[LK_PART_DP] = 5; /* beside the products: they draw what the board may already */
-	lk_energy energy = lk_energy_of(&parts, &cluster, 16, 3.6, pue);
+	lk_energy energy = lk_energy_of(&parts, &cluster, 16, 3.6, 10,
+	                                &(lk_mains){.pue = pue, .carbon = 400, .price_kwh = 0.1});
+	/* what layouts are compared by: the same order as their energy, and never below its bound */
+	double full_s = lk_energy_full_s(&parts, 3.6);
+	assert_true(fabs(full_s * 16 * 700 * 1.35 * pue / 3.6e6 - energy.step_kwh) < 1e-12);
+	assert_true(full_s >= lk_energy_least_s(3.6));
+	assert_true(fabs(lk_energy_longest_s(lk_energy_least_s(3.6)) - 3.6) < 1e-12);
 	lk_arena_free(&arena);
 	return energy;
 }
@@ -400,14 +407,19 @@ static void energy_follows_what_a_gpu_does(void **state) {
 	(void)state;
 	lk_energy full = energy_of_parts(2, 0, 0, 1), idle = energy_of_parts(1e-9, 1e9, 0, 1),
 			  mixed = energy_of_parts(1, 1, 2, 1), shared = energy_of_parts(1, 1, 2, 1.5);
-	assert_true(full.board_w == 700 && fabs(full.gpu_w - 700) < 1e-9);
-	assert_true(fabs(idle.gpu_w - 700 * (0.13 + 0.87 * 0.2)) < 1e-3);
-	assert_true(fabs(mixed.gpu_w - 700 * (0.13 + 0.87 * (0.25 + 0.25 * 0.2 + 0.5 * 0.4))) < 1e-9);
-	assert_true(fabs(mixed.site_w - 16 * (mixed.gpu_w + 0.35 * 700)) < 1e-6);
-	assert_true(fabs(mixed.step_kwh - mixed.site_w / 1e6) < 1e-12); /* 3.6 s */
-	assert_true(shared.gpu_w == mixed.gpu_w && fabs(shared.site_w / mixed.site_w - 1.5) < 1e-12);
+	assert_true(fabs(full.gpu_watts - 700) < 1e-9);
+	assert_true(fabs(idle.gpu_watts - 700 * (0.13 + 0.87 * 0.2)) < 1e-3);
+	assert_true(fabs(mixed.gpu_watts - 700 * (0.13 + 0.87 * (0.25 + 0.25 * 0.2 + 0.5 * 0.4))) <
+	            1e-9);
+	assert_true(fabs(mixed.site_watts - 16 * (mixed.gpu_watts + 0.35 * 700)) < 1e-6);
+	assert_true(fabs(mixed.step_kwh - mixed.site_watts / 1e6) < 1e-12); /* 3.6 s */
+	assert_true(shared.gpu_watts == mixed.gpu_watts &&
+	            fabs(shared.site_watts / mixed.site_watts - 1.5) < 1e-12);
+	assert_true(fabs(mixed.training_kwh - mixed.site_watts / 1000 * 10) < 1e-9);
+	assert_true(fabs(mixed.carbon_kg - mixed.training_kwh * 0.4) < 1e-9);
+	assert_true(fabs(mixed.power_usd - mixed.training_kwh * 0.1) < 1e-9);
 	/* a DGX H100 in training: 8.4 kW at most, 76 % of its 10.2 kW for heavy jobs */
-	double node = full.site_w / 2;
+	double node = full.site_watts / 2;
 	assert_true(node > 0.76 * 10200 * 0.9 && node < 8400);
 }
 

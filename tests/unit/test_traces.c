@@ -122,8 +122,7 @@ static void add_call(lk_capture *capture, const struct team *of, lk_op_kind kind
 	                                                     .start_ns = start,
 	                                                     .dur_ns = took,
 	                                                     .lane = lane,
-	                                                     .name = name,
-	                                                     .value = -1});
+	                                                     .name = name});
 	assert_int_not_equal(event, LK_NONE);
 	if (!of) return;
 	assert_true(lk_push(&capture->comms));
@@ -297,9 +296,8 @@ static void test_regular(void **state) {
 			                                    .start_ns = START + k * 20000000ll + r * 700000,
 			                                    .dur_ns = 1000000,
 			                                    .lane = lk_capture_lane(capture, true, 0, 20),
-			                                    .name = lk_intern_id(capture->names,
-			                                                         kernel_name(LK_OP_ALLREDUCE)),
-			                                    .value = -1});
+			                                    .name = lk_intern_id(
+													capture->names, kernel_name(LK_OP_ALLREDUCE))});
 		assert_ok(lk_capture_finish(capture, &err));
 	}
 	lk_traces *traces = NULL;
@@ -480,8 +478,7 @@ static lk_traces *make_pipeline(bool peers, int lost) {
 			                                                     .start_ns = end - 50000,
 			                                                     .dur_ns = 50000,
 			                                                     .lane = lane,
-			                                                     .name = name,
-			                                                     .value = -1});
+			                                                     .name = name});
 			assert_true(lk_push(&capture->comms));
 			*lk_last(&capture->comms) =
 				(lk_comm_note){.event = event,
@@ -627,7 +624,6 @@ static void test_hostile(void **state) {
 			                         .lane = lk_capture_lane(capture, true, 0, i % 7),
 			                         .start_ns = random % 5 ? (int64_t)random : INT64_MIN,
 			                         .dur_ns = i % 3 ? INT64_MAX : 0,
-			                         .value = -1,
 			                         .name = lk_intern_id(
 										 capture->names,
 										 kernel_name(i % 2 ? LK_OP_ALLREDUCE : LK_OP_ALLGATHER))});

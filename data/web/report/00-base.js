@@ -216,6 +216,31 @@
 		});
 	};
 
+	/* ---- saving ---- */
+
+	/* A file of this page's making, into the browser's folder of downloads. */
+	ls.save = function (name, type, content) {
+		const url = URL.createObjectURL(content instanceof Blob ? content : new Blob([content], {type: type}));
+		const link = ls.el("a");
+		link.href = url;
+		link.download = name;
+		document.body.append(link);
+		link.click();
+		link.remove();
+		setTimeout(() => URL.revokeObjectURL(url), 60000);
+	};
+	/* "Where one step goes" as "where-one-step-goes.csv". */
+	ls.fileName = (title, ending) => (String(title).toLowerCase().replace(/[^a-z0-9]+/g, "-").replace(/^-+|-+$/g, "")
+		.slice(0, 60) || "table") + "." + ending;
+	/* Adds a form to what the panel of a frame can be saved as; act(title) saves it. */
+	ls.saves = function (frame, label, act) {
+		if (!frame.saves) {
+			frame.saves = ls.el("details", "ls-saves", ls.el("summary", "ls-button", "Save"));
+			frame.tools.append(frame.saves);
+		}
+		frame.saves.append(ls.button(label, "save as " + label, act));
+	};
+
 	/* A legend of [{key, label}]. */
 	ls.legend = function (parts) {
 		const list = ls.el("ul", "ls-legend");

@@ -1,4 +1,4 @@
-/* table.js: tables that sort by a click on a title and copy as Markdown or CSV. A cell is a text, a number, null, or
+/* table.js: tables that sort by a click on a title, filter, copy as Markdown or CSV, and are saved as CSV or JSON. A cell is a text, a number, null, or
  * [number, what people are shown]. */
 (function (ls) {
 	"use strict";
@@ -34,11 +34,17 @@
 			rows.map((row) => columns.map((c, i) => field(row[i])).join(",") + "\n").join("");
 	};
 
+	/* An object for each row, its values by the keys of the columns. */
+	ls.rowsAsJson = (columns, rows) => JSON.stringify(rows.map((row) => Object.fromEntries(columns.map((c, i) =>
+		[c.key || c.title || "column " + (i + 1), raw(row[i]) === undefined ? null : raw(row[i])]))), null, 2) + "\n";
+
 	/* From how many characters a text wraps; makes cards of its rows on narrow screens; takes more room; is shown by its
 	 * begin until it is clicked. */
 	const LONG = 28, WORDY = 40, LONGER = 90, CLAMPED = 260;
 	/* Rows that are made at once, and how many make a table scroll in itself. */
 	const MOST = 300, TALL = 16;
+	/* From how many rows a table has a filter. */
+	const FILTERED = 6;
 
 	function cellOf(column, text) {
 		const td = ls.el("td", column.right ? "ls-right" : text.length > LONGER ? "ls-long ls-longer"
@@ -57,7 +63,8 @@
 	}
 
 	function body(table, state) {
-		const rows = state.rows.slice();
+		const rows = state.rows.filter((row) => state.words.every((word) =>
+			row.some((cell) => shown(cell).toLowerCase().includes(word))));
 		if (state.by >= 0) rows.sort((a, b) => state.down * compare(a[state.by], b[state.by]));
 		state.sorted = rows;
 		state.filled = true;
@@ -81,10 +88,32 @@
 		return line;
 	}
 
+	/* Rows in which each of the words stands in some cell. */
+	function filterOf(table, state) {
+		const input = ls.el("input", "ls-filter"), said = ls.el("span", "ls-filtered");
+		input.type = "search";
+		input.placeholder = "filter rows";
+		input.setAttribute("aria-label", "filter rows");
+		said.setAttribute("role", "status");
+		input.addEventListener("input", function () {
+			state.words = input.value.toLowerCase().split(/\s+/).filter(Boolean);
+			body(table, state);
+			said.textContent = state.words.length ? state.sorted.length + " of " + state.rows.length : "";
+		});
+		return [said, input];
+	}
+
+	/* The buttons of a table, and what it is saved as, among the tools of a frame. */
+	ls.tableTools = function (frame, made, title) {
+		frame.tools.append(...made.buttons);
+		ls.saves(frame, "CSV", () => ls.save(ls.fileName(title, "csv"), "text/csv", made.csv()));
+		ls.saves(frame, "JSON", () => ls.save(ls.fileName(title, "json"), "application/json", made.json()));
+	};
+
 	/* A table of {columns, rows} with its buttons; `empty`: without its rows, which fill() then makes. pick(tr, row), if
 	 * given, is called for each row that is made. */
 	ls.table = function (columns, rows, empty, pick) {
-		const state = {columns: columns, rows: rows, by: -1, down: 1, sorted: rows, filled: false, pick: pick,
+		const state = {columns: columns, rows: rows, by: -1, down: 1, sorted: rows, words: [], filled: false, pick: pick,
 			most: rows.length > MOST ? MOST : Infinity};
 		const fill = function () {
 			if (!state.filled) body(table, state);
@@ -115,8 +144,9 @@
 		const box = ls.el("div", "ls-scroll" + (rows.length > TALL || wordy && rows.length > TALL / 2 ? " ls-tall" : ""),
 			table);
 		box.tabIndex = 0;
-		return {table: state.most < Infinity ? ls.el("div", "", box, moreOf(table, state)) : box, buttons: [md, csv],
-			fill: fill};
+		return {table: state.most < Infinity ? ls.el("div", "", box, moreOf(table, state)) : box,
+			buttons: (rows.length >= FILTERED ? filterOf(table, state) : []).concat(md, csv), fill: fill,
+			csv: () => ls.csv(columns, state.sorted), json: () => ls.rowsAsJson(columns, state.sorted)};
 	};
 
 	/* Of a table whose rows have commands: a click on a row shows its own; the best row stands out. */
@@ -153,7 +183,7 @@
 	ls.panels.table = function (panel, box, frame) {
 		const chosen = ls.el("div", "ls-chosen"), made = ls.table(panel.columns, panel.rows, false,
 			panel.commands && commandsOf(panel, chosen));
-		frame.tools.append(...made.buttons);
+		ls.tableTools(frame, made, panel.title);
 		chosen.setAttribute("aria-live", "polite");
 		box.append(made.table);
 		if (panel.commands) box.append(chosen);

@@ -104,17 +104,19 @@
 		const columns = [{key: "name", title: "row"}].concat(panel.parts.map((p) => ({key: p.key, title: p.label,
 			right: true})));
 		ls.tableBehind(columns, panel.rows.map((r) => [r.name].concat(r.values.map((v) => [v, v ? format(v) : ""]))),
-			box, frame);
+			box, frame, panel);
 	}
 
-	/* The numbers of a drawing as a table, folded away; its rows are made when there is time, or when it is opened. */
-	ls.tableBehind = function (columns, rows, box, frame) {
+	/* The numbers of the drawing in a box as a table, folded away; its rows are made when there is time, or when it is
+	 * opened. draw(width), if given, makes the drawing as SVG. */
+	ls.tableBehind = function (columns, rows, box, frame, panel, draw) {
 		const made = ls.table(columns, rows, true),
 			more = ls.el("details", "ls-numbers", ls.el("summary", "", "numbers"));
 		more.append(made.table);
 		more.addEventListener("toggle", made.fill);
 		ls.later(() => { if (more.isConnected) made.fill(); });
-		frame.tools.append(...made.buttons);
+		ls.tableTools(frame, made, panel.title);
+		ls.pictures(frame, panel, box.querySelector(".ls-drawing"), draw);
 		box.append(more);
 	};
 
@@ -161,7 +163,7 @@
 		box.append(room);
 		const unit = panel.unit || "s";
 		ls.tableBehind([{key: "step", title: "from ideal to real"}, {key: "value_" + unit, title: "time", right: true}],
-			panel.steps.map((s) => [s.label, [s.value, ls.quantity(s.value, unit)]]), box, frame);
+			panel.steps.map((s) => [s.label, [s.value, ls.quantity(s.value, unit)]]), box, frame, panel);
 	};
 
 	/* ---- tornado ---- */
@@ -219,7 +221,7 @@
 			cell = (v) => v === null ? null : [v, ls.quantity(v, unit)];
 		ls.tableBehind([{key: "what", title: "what"}].concat(shown.map((end) => ({key: end + "_" + unit,
 			title: swings(panel)[end === "low" ? 0 : 1] || "step", right: true}))),
-			rows.map((r) => [r.label].concat(shown.map((end) => cell(r[end])))), box, frame);
+			rows.map((r) => [r.label].concat(shown.map((end) => cell(r[end])))), box, frame, panel);
 	};
 
 	/* ---- range ---- */
@@ -264,6 +266,6 @@
 		box.append(room);
 		ls.tableBehind([{key: "class", title: "class"}, {key: "runs", title: "runs", right: true},
 			{key: "low", title: "low", right: true}, {key: "high", title: "high", right: true}],
-			panel.classes.map((r) => [r.name, r.runs, r.low, r.high]), box, frame);
+			panel.classes.map((r) => [r.name, r.runs, r.low, r.high]), box, frame, panel);
 	};
 })(window.lockstep = window.lockstep || {});

@@ -42,6 +42,7 @@
 		box.append(ls.legend(panel.kinds.filter((k, i) => panel.lanes.some((l) => l.kinds.includes(i)))), this.room);
 		this.again = ls.fit(this.room, (width) => self.draw(width));
 		this.buttons(frame);
+		ls.pictures(frame, panel, this.room);
 		const left = panel.lanes.filter((l) => l.middle).length;
 		if (left) box.append(ls.el("p", "ls-note",
 			"Long rows are shortened: on " + left + " of them what lies between the first and the last "

@@ -151,6 +151,7 @@
 		const rows = panel.series.flatMap((s) => s.points.map((p) => [s.name, [p[0], ls.axisText(p[0], panel.x.unit)],
 			[p[1], ls.axisText(p[1], panel.y.unit)], p[2] || ""]));
 		ls.tableBehind([{key: "series", title: "series"}, {key: "x", title: ls.axisLabel(panel.x), right: true},
-			{key: "y", title: ls.axisLabel(panel.y), right: true}, {key: "text", title: "what"}], rows, box, frame);
+			{key: "y", title: ls.axisLabel(panel.y), right: true}, {key: "text", title: "what"}], rows, box, frame,
+			panel, (width) => draw(panel, width, () => {}));
 	};
 })(window.lockstep = window.lockstep || {});

@@ -19,9 +19,18 @@
 		if (note) section.append(ls.el("p", "ls-note", note));
 		section.append(body);
 		const make = ls.panels[panel.kind];
-		if (make) make(panel, body, frame);
+		if (make) drawIn(make, panel, body, frame);
 		else body.append(ls.el("p", "ls-note", "this page does not know panels of the kind " + panel.kind));
 		return section;
+	}
+
+	/* A document that is not ours may lack what its panels need: the others are drawn all the same. */
+	function drawIn(make, panel, body, frame) {
+		try {
+			make(panel, body, frame);
+		} catch (error) {
+			body.replaceChildren(ls.el("p", "ls-note", "this panel cannot be drawn: " + error.message));
+		}
 	}
 
 	/* What stands for a panel that nobody has drawn yet. */
@@ -57,7 +66,7 @@
 		section.append(ls.el("p", "ls-note", whole ? "as they were when this report was written"
 			: "as they were when this report was written; ends: the hash of size, first and last MiB"));
 		const body = ls.el("div", "ls-body");
-		ls.panels.table({columns: [{key: "path", title: "file"}, {key: "bytes", title: "size", right: true},
+		ls.panels.table({title: "files", columns: [{key: "path", title: "file"}, {key: "bytes", title: "size", right: true},
 			{key: "sha256", title: "SHA-256"}, {key: "of", title: whole ? "" : "of"}],
 			rows: report.inputs.map((i) => [i.path, i.bytes === null ? null : [i.bytes, ls.bytes(i.bytes)],
 				i.sha256 || i.sha256_ends || "", i.sha256_ends ? "ends" : null]), left_out: report.inputs_left_out}, body, frame);
@@ -67,8 +76,10 @@
 
 	function foot(report) {
 		const json = ls.button("Copy", "copy all data as JSON", () => ls.copy(JSON.stringify(report, null, 2), json));
+		const save = ls.button("Save", "save all data as JSON", () => ls.save(ls.fileName(report.title, "json"),
+			"application/json", JSON.stringify(report, null, 2) + "\n"));
 		const version = "lockstep " + (report.lockstep || "") + (report.data ? ", data of " + report.data : "");
-		return ls.el("p", "ls-note ls-wide ls-end", version + ". All data of this page as JSON: ", json);
+		return ls.el("p", "ls-note ls-wide ls-end", version + ". All data of this page as JSON: ", json, " ", save);
 	}
 
 	/* ---- what a document asks for ---- */

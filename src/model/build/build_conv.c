@@ -88,12 +88,16 @@ static bool activates(const lk_builder *builder, const lk_conv *conv) {
 }
 
 /* Of the convolution's output: the norm's input, where there is a norm. Its result is the input of
- * what follows, which keeps it. */
+ * what follows, which keeps it; so is that of a layer norm before the convolution. */
 static double conv_kept(const lk_builder *builder, const lk_conv *conv) {
-	return builder->bytes * conv_elements_out(builder, conv) * (builder->model->conv.norm ? 2 : 1);
+	return builder->bytes *
+	       (conv_elements_out(builder, conv) * (builder->model->conv.norm ? 2 : 1) +
+	        (conv->layer_norm ? elements_in(builder, conv) : 0));
 }
 
 static void conv_forward(lk_builder *builder, const lk_conv *conv) {
+	if (conv->layer_norm)
+		conv_stream(builder, LK_OP_NORM, "layer_norm", elements_in(builder, conv), 2);
 	conv_product(builder, conv, "conv", pixels_out(builder, conv), conv->out / conv->groups,
 	             conv->in / conv->groups * window(conv));
 	if (builder->model->conv.norm) {
@@ -117,6 +121,8 @@ static void conv_backward(lk_builder *builder, const lk_conv *conv, bool input) 
 	}
 	if (input) input_grad(builder, conv);
 	build_conv_weight_grad(builder, conv);
+	if (conv->layer_norm)
+		conv_stream(builder, LK_OP_NORM, "layer_norm_grad", elements_in(builder, conv), 3);
 	lk_build_scratch(
 		builder, builder->bytes * (elements_in(builder, conv) + conv_elements_out(builder, conv)),
 		LK_OWN_WORKSPACE);
@@ -157,12 +163,41 @@ static void squeeze_backward(lk_builder *builder, const lk_conv_unit *unit) {
 	lk_build_release(builder, builder->bytes * squeezed(builder, unit), LK_OWN_ACTIVATIONS);
 }
 
+static double wide_elements(const lk_builder *builder, const lk_conv_unit *unit) {
+	return images(builder) * unit->side * unit->side * unit->response;
+}
+
+/* The norm by the strengths of channels: it reads for the strengths, then reads and writes, and its
+ * input is kept. */
+static void response_forward(lk_builder *builder, const lk_conv_unit *unit) {
+	if (unit->response <= 0) return;
+	conv_stream(builder, LK_OP_NORM, "response_norm", wide_elements(builder, unit), 3);
+	lk_build_save(builder, builder->bytes * wide_elements(builder, unit), LK_OWN_ACTIVATIONS);
+}
+
+static void response_backward(lk_builder *builder, const lk_conv_unit *unit) {
+	if (unit->response <= 0) return;
+	conv_stream(builder, LK_OP_NORM, "response_norm_grad", wide_elements(builder, unit), 5);
+	lk_build_release(builder, builder->bytes * wide_elements(builder, unit), LK_OWN_ACTIVATIONS);
+}
+
+/* Channels of what comes out are scaled: the unscaled ones, the last convolution's, are kept. */
+static void scale_block(lk_builder *builder, const lk_conv_unit *unit, bool forward) {
+	if (unit->scale > 0)
+		conv_stream(builder, LK_OP_ELEMENTWISE, forward ? "layer_scale" : "layer_scale_grad",
+		            width_elements(builder, unit), forward ? 2 : 3);
+}
+
 static void unit_forward(lk_builder *builder, const lk_conv_unit *unit) {
 	if (unit->heads > 0) {
 		lk_build_window_forward(builder, unit);
 		return;
 	}
-	for (int i = 0; i < unit->count; i++) conv_forward(builder, &unit->conv[i]);
+	for (int i = 0; i < unit->count; i++) {
+		if (i + 1 == unit->count) response_forward(builder, unit);
+		conv_forward(builder, &unit->conv[i]);
+	}
+	scale_block(builder, unit, true);
 	squeeze_forward(builder, unit);
 	if (unit->residual)
 		conv_stream(builder, LK_OP_ELEMENTWISE, "residual", width_elements(builder, unit), 3);
@@ -186,7 +221,11 @@ static void unit_backward(lk_builder *builder, const lk_conv_unit *unit) {
 		conv_stream(builder, LK_OP_ELEMENTWISE, "join_grad", width_elements(builder, unit),
 		            unit->copies);
 	squeeze_backward(builder, unit);
-	for (int i = unit->count; i-- > 0;) conv_backward(builder, &unit->conv[i], true);
+	scale_block(builder, unit, false);
+	for (int i = unit->count; i-- > 0;) {
+		conv_backward(builder, &unit->conv[i], true);
+		if (i + 1 == unit->count) response_backward(builder, unit);
+	}
 }
 
 /* Checkpointed, a layer's input alone stays. It may be more than all that the layer makes: the

@@ -85,44 +85,44 @@ static double first_saved(const lk_builder *builder) {
 
 /* ---- attention ---- */
 
-/* Columns of `count` projections on this rank: q, k and v, k and v, or q alone; those of them that
- * have norms and positions: q and k, k, q. */
-static double project_columns(const lk_builder *builder, int count) {
+/* Columns of projections on this rank: all of them, and those that have norms and positions, which
+ * values have not. */
+struct dit_columns {
+	double all, turned;
+};
+
+/* Of `count` projections: q, k and v; k and v; q alone. */
+static struct dit_columns columns_of(const lk_builder *builder, int count) {
 	const lk_model *model = builder->model;
-	double keys = (double)model->kv_heads * model->head_dim / builder->tp;
-	return (count == 2 ? 0 : dit_width(builder)) + (count == 1 ? 0 : 2 * keys);
+	double queries = count == 2 ? 0 : dit_width(builder),
+		   keys = count == 1 ? 0 : (double)model->kv_heads * model->head_dim / builder->tp;
+	return (struct dit_columns){queries + 2 * keys, queries + keys};
 }
 
-static double turned_columns(const lk_builder *builder, int count) {
-	const lk_model *model = builder->model;
-	double keys = (double)model->kv_heads * model->head_dim / builder->tp;
-	return (count == 2 ? 0 : dit_width(builder)) + (count == 1 ? 0 : keys);
-}
-
-/* `count` of q, k and v, and what their norms read. */
-static double projected_saved(const lk_builder *builder, int count) {
-	double normed = builder->model->qk_norm ? turned_columns(builder, count) : 0;
-	return builder->bytes * builder->tokens * (project_columns(builder, count) + normed);
+/* What comes out, and what norms read of it. */
+static double projected_saved(const lk_builder *builder, struct dit_columns columns) {
+	double normed = builder->model->qk_norm ? columns.turned : 0;
+	return builder->bytes * builder->tokens * (columns.all + normed);
 }
 
 static void project_in(lk_builder *builder, const char *name, int count) {
-	lk_build_gemm(builder, name, builder->tokens, project_columns(builder, count),
-	              builder->model->hidden);
-	double each = builder->bytes * builder->tokens * turned_columns(builder, count);
+	struct dit_columns columns = columns_of(builder, count);
+	lk_build_gemm(builder, name, builder->tokens, columns.all, builder->model->hidden);
+	double each = builder->bytes * builder->tokens * columns.turned;
 	if (builder->model->qk_norm) lk_build_memory(builder, LK_OP_NORM, "qk_norm", 2 * each);
 	lk_build_memory(builder, LK_OP_ELEMENTWISE, "rotary", 2 * each);
-	lk_build_save(builder, projected_saved(builder, count), LK_OWN_ACTIVATIONS);
+	lk_build_save(builder, projected_saved(builder, columns), LK_OWN_ACTIVATIONS);
 }
 
 static void project_in_backward(lk_builder *builder, const char *name, int count) {
-	double columns = project_columns(builder, count);
-	double each = builder->bytes * builder->tokens * turned_columns(builder, count);
+	struct dit_columns columns = columns_of(builder, count);
+	double each = builder->bytes * builder->tokens * columns.turned;
 	lk_build_memory(builder, LK_OP_ELEMENTWISE, "rotary_grad", 2 * each);
 	if (builder->model->qk_norm) lk_build_memory(builder, LK_OP_NORM, "qk_norm_grad", 3 * each);
-	lk_build_release(builder, projected_saved(builder, count), LK_OWN_ACTIVATIONS);
+	lk_build_release(builder, projected_saved(builder, columns), LK_OWN_ACTIVATIONS);
 	if (!builder->model->dit.plain)
-		lk_build_bias_grad(builder, "qkv_bias_grad", builder->tokens, columns);
-	lk_build_column_backward(builder, name, columns, builder->model->hidden, true, true);
+		lk_build_bias_grad(builder, "qkv_bias_grad", builder->tokens, columns.all);
+	lk_build_column_backward(builder, name, columns.all, builder->model->hidden, true, true);
 }
 
 /* Heads of this rank and the tokens that each sees, whole samples; output and log-sum-exp are kept.
@@ -132,7 +132,7 @@ static void dit_core(lk_builder *builder, double queries, double keys, bool spli
 	double cp = split ? job->cp : 1, wide = dit_width(builder) / cp,
 		   heads = builder->model->heads / builder->tp / cp, mbs = job->mbs,
 		   saved = mbs * queries * (builder->bytes * wide + 4 * heads);
-	if (split) lk_build_cp_heads(builder, "exchange_qkv", project_columns(builder, 3));
+	if (split) lk_build_cp_heads(builder, "exchange_qkv", columns_of(builder, 3).all);
 	lk_op op = {
 		.kind = forward ? LK_OP_ATTENTION : LK_OP_ATTENTION_BWD,
 		.dtype = LK_BF16,

@@ -169,6 +169,14 @@ bool lk_build_copies_average(const lk_job *job) {
 	return job->average == LK_AVERAGE_HOST && !job->offload_optimizer && !job->forward_only;
 }
 
+/* PyTorch's lists of operations hold a number for each parameter at once: of Adam the root of the
+ * second moment, of SGD the gradient with its weight decay (torch/optim/adam.py,
+ * _multi_tensor_adam; sgd.py, _multi_tensor_sgd). A fused kernel and a loop hold none. */
+static double torch_update_scratch(const lk_job *job, double parameters) {
+	double bytes = lk_job_sixteen_bit(job) && job->master_weights == LK_OFF ? 2 : 4;
+	return job->update == LK_UPDATE_FOREACH ? bytes * parameters : 0;
+}
+
 /* 16-bit main gradients are widened for the update. DeepSpeed's ZeRO-1 and 2 join them first
  * (stage_1_and_2.py, step); ZeRO-3 widens those of a sub-group of 1e9 parameters (stage3.py,
  * sub_group_size). What else is cast on the way takes 2 bytes. */
@@ -181,6 +189,7 @@ static double update_scratch(const lk_job *job, double parameters) {
 	    job->optimizer == LK_OPT_ADEMAMIX_8BIT || job->optimizer == LK_OPT_ADAM_4BIT ||
 	    job->optimizer == LK_OPT_ADAM_FLASH)
 		return 0;
+	if (job->update != LK_UPDATE_USUAL) return torch_update_scratch(job, parameters);
 	return (widens && lk_job_like_megatron(job) ? 4 : 2) * parameters;
 }
 

@@ -303,6 +303,16 @@ static bool keeps_wide_gradients(const lk_job *job) {
 	return lk_job_features(job)->wide_grads || lk_job_like_megatron(job);
 }
 
+/* Hugging Face's Trainer, with PyTorch from 2.8 on, and torchtitan fuse Adam; PyTorch's own default
+ * is lists of operations. Other software has optimizers of its own. */
+static void fill_update(lk_job *job) {
+	bool torch = !lk_job_like_megatron(job) && !lk_job_uses_deepspeed(job),
+		 adam = job->optimizer == LK_OPT_ADAM;
+	if (!torch || (!adam && job->optimizer != LK_OPT_SGD)) job->update = LK_UPDATE_USUAL;
+	else if (job->update == LK_UPDATE_USUAL)
+		job->update = adam ? LK_UPDATE_FUSED : LK_UPDATE_FOREACH;
+}
+
 static void fill_switches(lk_job *job, const lk_cluster *cluster) {
 	const lk_stack_features *features = lk_job_features(job);
 	lk_arch arch = cluster ? cluster->node[0].device->arch : LK_ARCH_BLACKWELL;
@@ -351,6 +361,7 @@ lk_status lk_job_complete(lk_job *job, const lk_cluster *cluster, lk_error *err)
 	LK_TRY(fill_vocab(&whole, err));
 	fill_dtype(&whole, cluster);
 	fill_sharding(&whole);
+	fill_update(&whole);
 	fill_switches(&whole, cluster);
 	fill_attention(&whole, cluster);
 	LK_TRY(lk_job_check_layout(&whole, err));

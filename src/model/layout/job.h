@@ -113,6 +113,15 @@ typedef enum lk_loss_kind {
 	                  */
 } lk_loss_kind;
 
+/* How an optimizer of PyTorch goes through the parameters: one after the other, in lists of
+ * operations that each write all of them, or in one kernel. */
+typedef enum lk_update {
+	LK_UPDATE_USUAL, /* not stated; and of all but Adam and SGD of PyTorch */
+	LK_UPDATE_LOOP,
+	LK_UPDATE_FOREACH,
+	LK_UPDATE_FUSED
+} lk_update;
+
 /* Three-valued switches: what a user leaves open, lk_job_complete decides. */
 typedef enum lk_switch {
 	LK_AUTO = 0,
@@ -181,6 +190,7 @@ typedef struct lk_job {
 	lk_dtype dtype;  /* of the matrix multiplications */
 	bool dtype_said; /* else bf16 where the device has it, fp16, fp32 */
 	lk_optimizer optimizer;
+	lk_update update;
 	lk_average average;
 	int muon_steps; /* Newton-Schulz iterations; default 5 */
 	lk_muon_tp muon_tp;
@@ -370,6 +380,9 @@ static inline bool lk_job_dualpipe(const lk_job *job) {
 /* Layers of a stage's chunk, in model order: chunk c of stage s holds layers [*first, *first +
  * count). */
 int lk_job_chunk_layers(const lk_job *job, int stage, int chunk, int *first);
+/* The same of every place [lk_job_places] of a completed job at once, by the place that the
+ * schedule gives a chunk. */
+void lk_job_split(const lk_job *job, int *first, int *count);
 
 /* Pasted launch lines. Words are those after "--": an optional launcher (torchrun, python, srun,
  * deepspeed, mpirun, env settings) with --nproc_per_node, --nnodes, -N ..., a script name, then the
@@ -382,6 +395,8 @@ typedef enum lk_ignored_as {
 typedef struct lk_ignored {
 	const char *flag, *reason;
 	lk_ignored_as as;
+	const char
+		*near; /* of what is unknown: the flag that may have been meant; NULL: none is near */
 } lk_ignored;
 /* What a configuration trains on, for networks that read images. */
 typedef enum lk_launch_samples {

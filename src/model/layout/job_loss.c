@@ -38,6 +38,11 @@ lk_status lk_job_take_loss(lk_job *job, const char *text, lk_error *err) {
 		job->loss_chunks = (int)chunks;
 		return LK_OK;
 	}
+	if (strchr(name, ',')) { /* predict has taken such a list apart */
+		lk_fail(err, LK_ERR_INPUT, "--loss", "'%s' is a list",
+		        lk_escape(name, shown, sizeof shown));
+		return lk_hint(err, "give one name here; lockstep predict takes several");
+	}
 	lk_fail(err, LK_ERR_INPUT, "--loss", "unknown name '%s'", lk_escape(name, shown, sizeof shown));
 	return lk_hint(err, "give one of logits, linear, cut, chunked or chunked/N");
 }

@@ -43,6 +43,7 @@ int lk_job_places(const lk_job *job) {
 struct walk {
 	const char *wrong; /* why the string cannot be read, NULL while it can */
 	int wanted;        /* place whose layers are counted */
+	int *each;         /* layers of every place; NULL: of the wanted one alone */
 	bool stops;        /* once they are */
 	int place, steps;
 	int layers, before, count; /* all; in places before the wanted one; in it */
@@ -56,6 +57,7 @@ static void split_symbol(struct walk *walk, char c) {
 		walk->layers++;
 		walk->before += walk->place < walk->wanted;
 		walk->count += walk->place == walk->wanted;
+		if (walk->each) walk->each[walk->place]++;
 		break;
 	case 'm': walk->mtp++; break;
 	case 'E':
@@ -109,6 +111,7 @@ static void walk_skip(struct walk *walk, const struct walk *before, long times) 
 
 /* How many times what took the walk from `before` to where it is can be skipped. */
 static long walk_can_skip(const struct walk *walk, const struct walk *before, long times) {
+	if (walk->each) return 0;
 	int places = walk->place - before->place;
 	if (walk->wrong || places == 0 || walk->place > walk->wanted) return walk->wrong ? 0 : times;
 	long most = (walk->wanted - walk->place - 1) / places;
@@ -304,6 +307,19 @@ int lk_job_chunk_layers(const lk_job *job, int stage, int chunk, int *first) {
 		for (int place = 0; place < wanted; place++) before += place_layers(job, place);
 	*first = before;
 	return place_layers(job, wanted);
+}
+
+void lk_job_split(const lk_job *job, int *first, int *count) {
+	int places = lk_job_places(job);
+	for (int place = 0; place < places; place++)
+		count[place] = job->pipeline_layout[0] ? 0 : place_layers(job, place);
+	if (job->pipeline_layout[0]) {
+		const char *layout = job->pipeline_layout;
+		struct walk w = {.wanted = places, .each = count};
+		walk_items(&w, layout, layout + strlen(layout), 0);
+	}
+	first[0] = 0;
+	for (int place = 1; place < places; place++) first[place] = first[place - 1] + count[place - 1];
 }
 
 int lk_job_stage_layers(const lk_job *job, int stage) {

@@ -127,6 +127,23 @@ static void convnet_window(const lk_conv_stage *stage, double in, double side, d
 	unit->window = fmin(stage->window, here);
 }
 
+/* Before the first block of a stage but the first 2 x 2 pixels become one. */
+static void convnet_next(const lk_conv_stage *stage, double in, double side, double stride,
+                         lk_conv_unit *unit) {
+	double width = stage->width, here = unit->side;
+	if (stride > 1) {
+		unit->conv[unit->count] = conv(in, width, 2, 1, side, stride, false);
+		unit->conv[unit->count++].layer_norm = true;
+	}
+	unit->conv[unit->count++] = conv(width, width, stage->kernel, width, here, 1, false);
+	unit->conv[unit->count] = conv(width, stage->inner, 1, 1, here, 1, true);
+	unit->conv[unit->count++].layer_norm = true;
+	unit->conv[unit->count++] = conv(stage->inner, width, 1, 1, here, 1, false);
+	unit->residual = true;
+	unit->scale = stage->layer_scale ? width : 0;
+	unit->response = stage->response_norm ? stage->inner : 0;
+}
+
 lk_conv_unit lk_convnet_unit(const lk_model *model, int layer) {
 	int stage = 0, index = layer;
 	while (stage + 1 < model->conv.stages && index >= model->conv.stage[stage].repeat)
@@ -145,6 +162,7 @@ lk_conv_unit lk_convnet_unit(const lk_model *model, int layer) {
 	case LK_CONV_BOTTLENECK: bottleneck(conv_stage, in, side, stride, &u); break;
 	case LK_CONV_SHUFFLE: convnet_shuffle(conv_stage, in, side, stride, &u); break;
 	case LK_CONV_WINDOW: convnet_window(conv_stage, in, side, stride, &u); break;
+	case LK_CONV_NEXT: convnet_next(conv_stage, in, side, stride, &u); break;
 	case LK_CONV_FIRE: convnet_fire(conv_stage, in, side, &u); break;
 	default: inverted(conv_stage, in, side, stride, &u);
 	}
@@ -170,9 +188,11 @@ double lk_convnet_features(const lk_model *model) {
 
 /* ---- parameters ---- */
 
-/* Norms with scale and bias of a network of windows: after the stem and before the classifier. */
+/* Norms with scale and bias of networks with layer norms: after the stem and before the classifier.
+ */
 static double end_norm(const lk_model *model, double width) {
-	return model->conv.stage[0].block == LK_CONV_WINDOW ? 2 * width : 0;
+	int block = model->conv.stage[0].block;
+	return block == LK_CONV_WINDOW || block == LK_CONV_NEXT ? 2 * width : 0;
 }
 
 double lk_convnet_conv_params(const lk_model *model, const lk_conv *conv) {
@@ -198,8 +218,10 @@ double lk_convnet_unit_norms(const lk_model *model, const lk_conv_unit *unit) {
 	double sum = 0;
 	if (unit->heads > 0) /* before both halves, and of the pixels that are joined */
 		return 4 * unit->width + (unit->count > 4 ? 2 * 4 * unit->conv[0].in : 0);
-	for (int i = 0; i < unit->count; i++) sum += lk_convnet_norm_params(model, &unit->conv[i]);
-	return sum;
+	for (int i = 0; i < unit->count; i++)
+		sum += lk_convnet_norm_params(model, &unit->conv[i]) +
+		       (unit->conv[i].layer_norm ? 2 * unit->conv[i].in : 0);
+	return sum + unit->scale + 2 * unit->response;
 }
 
 double lk_convnet_stem_params(const lk_model *model) {
@@ -232,7 +254,10 @@ static double conv_tensors(const lk_model *model) {
 
 double lk_convnet_unit_tensors(const lk_model *model, const lk_conv_unit *unit) {
 	if (unit->heads > 0) return 13 + (unit->count > 4 ? 3 : 0);
-	return unit->count * conv_tensors(model) + (unit->squeeze > 0 ? 4 : 0);
+	double sum = unit->count * conv_tensors(model) + (unit->squeeze > 0 ? 4 : 0) +
+	             (unit->scale > 0 ? 1 : 0) + (unit->response > 0 ? 2 : 0);
+	for (int i = 0; i < unit->count; i++) sum += unit->conv[i].layer_norm ? 2 : 0;
+	return sum;
 }
 
 double lk_convnet_stem_tensors(const lk_model *model) {

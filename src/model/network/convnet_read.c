@@ -1,5 +1,5 @@
-/* convnet_read.c: convolution nets from JSON (model.h has the form), and Hugging Face's resnet and
- * swin. */
+/* convnet_read.c: convolution nets from JSON (model.h has the form), and Hugging Face's resnet,
+ * convnext and swin. */
 #include <string.h>
 
 #include "model/network/hf.h"
@@ -196,6 +196,7 @@ static lk_status resnet_stage(const lk_hf_config *config, const lk_value *depth,
 	                         .groups = 1,
 	                         .expand = 1};
 	if (block == LK_CONV_BOTTLENECK) stage->inner = stage->width / 4;
+	if (block == LK_CONV_NEXT) stage->inner = 4 * stage->width, stage->kernel = 7;
 	return LK_OK;
 }
 
@@ -210,19 +211,15 @@ static lk_status resnet_block(const lk_hf_config *config, int *block, lk_error *
 	return lk_hint(err, "bottleneck or basic");
 }
 
-static lk_status resnet_stages(const lk_hf_config *config, lk_model *model, lk_error *err) {
+static lk_status resnet_stages(const lk_hf_config *config, int block, bool first_halves,
+                               lk_model *model, lk_error *err) {
 	const lk_value *depths = lk_hf_get(config, config->object, "depths");
 	const lk_value *widths = lk_hf_get(config, config->object, "hidden_sizes");
-	bool first_halves = false;
-	int block;
 	if (!depths || !widths || depths->kind != LK_JSON_ARRAY || widths->kind != LK_JSON_ARRAY ||
 	    !depths->count || depths->count != widths->count || depths->count > LK_CONV_STAGES) {
 		lk_hf_fail(config, depths, err, "depths and hidden_sizes do not describe the same stages");
 		return lk_hint(err, "two lists of the same 1 to %d numbers of stages", LK_CONV_STAGES);
 	}
-	LK_TRY(resnet_block(config, &block, err));
-	LK_TRY(convnet_read_take_flag(config, config->object, "downsample_in_first_stage",
-	                              &first_halves, err));
 	for (size_t i = 0; i < depths->count; i++) {
 		lk_conv_stage *stage = &model->conv.stage[model->conv.stages++];
 		LK_TRY(resnet_stage(config, &depths->items[i], &widths->items[i], i > 0 || first_halves,
@@ -244,7 +241,8 @@ static lk_status read_classes(const lk_hf_config *config, int *classes, lk_error
 
 lk_status lk_hf_resnet(const lk_hf_config *config, lk_model *model, lk_error *err) {
 	lk_convnet *net = &model->conv;
-	bool early = false;
+	bool early = false, first_halves = false;
+	int block;
 	*net = (lk_convnet){.stem_kernel = 7,
 	                    .stem_stride = 2,
 	                    .stem_width = 64,
@@ -266,7 +264,47 @@ lk_status lk_hf_resnet(const lk_hf_config *config, lk_model *model, lk_error *er
 	LK_TRY(convnet_read_take(config, config->object, "embedding_size", 1, CHANNELS, false,
 	                         &net->stem_width, err));
 	LK_TRY(read_classes(config, &net->classes, err));
-	return resnet_stages(config, model, err);
+	LK_TRY(resnet_block(config, &block, err));
+	LK_TRY(convnet_read_take_flag(config, config->object, "downsample_in_first_stage",
+	                              &first_halves, err));
+	return resnet_stages(config, block, first_halves, model, err);
+}
+
+/* ---- Hugging Face's convnext and convnextv2 (transformers, models/convnext/modeling_convnext.py,
+ * models/convnextv2/modeling_convnextv2.py) ---- */
+
+static lk_status read_next(const lk_hf_config *config, bool second, lk_model *model,
+                           lk_error *err) {
+	lk_convnet *net = &model->conv;
+	double scale = 1e-6;
+	*net =
+		(lk_convnet){.stem_kernel = 4, .stem_width = 96, .pool_side = 1, .classes = net->classes};
+	model->image = 224;
+	lk_hf_pass(config, "num_stages|out_features|out_indices");
+	LK_TRY(convnet_read_take(config, config->object, "image_size", 1, SIDE, false, &model->image,
+	                         err));
+	LK_TRY(convnet_read_take(config, config->object, "num_channels", 1, 4096, false,
+	                         &model->channels, err));
+	LK_TRY(convnet_read_take(config, config->object, "patch_size", 1, KERNEL, false,
+	                         &net->stem_kernel, err));
+	LK_TRY(lk_hf_real(config, "layer_scale_init_value", &scale, err));
+	net->stem_stride = net->stem_kernel;
+	LK_TRY(read_classes(config, &net->classes, err));
+	LK_TRY(resnet_stages(config, LK_CONV_NEXT, false, model, err));
+	net->stem_width = net->stage[0].width;
+	for (int i = 0; i < net->stages; i++) {
+		net->stage[i].layer_scale = !second && scale > 0;
+		net->stage[i].response_norm = second;
+	}
+	return LK_OK;
+}
+
+lk_status lk_hf_convnext(const lk_hf_config *config, lk_model *model, lk_error *err) {
+	return read_next(config, false, model, err);
+}
+
+lk_status lk_hf_convnextv2(const lk_hf_config *config, lk_model *model, lk_error *err) {
+	return read_next(config, true, model, err);
 }
 
 /* ---- Hugging Face's swin (transformers, models/swin/modeling_swin.py) ---- */

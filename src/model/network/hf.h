@@ -116,7 +116,9 @@ lk_status lk_hf_convnet(const lk_hf_config *config, lk_model *model, lk_error *e
  * config does not state them. */
 lk_status lk_hf_resnet(const lk_hf_config *config, lk_model *model, lk_error *err);
 
-/* The same of swin. */
+/* The same of convnext, of convnextv2, of swin. */
+lk_status lk_hf_convnext(const lk_hf_config *config, lk_model *model, lk_error *err);
+lk_status lk_hf_convnextv2(const lk_hf_config *config, lk_model *model, lk_error *err);
 lk_status lk_hf_swin(const lk_hf_config *config, lk_model *model, lk_error *err);
 
 /* hf_unread.c: whether a member shapes no network: bookkeeping, or switched off. */

@@ -15,11 +15,14 @@
 #define BLOCKS(names, block) \
 	{ names, LK_HF_INT, LK_HF_FIELD(dit.repeat) + (block) * sizeof(int), false, false }
 
+/* Keys that most classes share. */
+#define HEADS   INT("num_attention_heads", heads), INT("attention_head_dim", head_dim)
+#define PATCHES INT("in_channels", channels), INT("patch_size", patch)
+
 static const lk_hf_key flux_keys[] = {
 	BLOCKS("num_layers", LK_DIT_DOUBLE),
 	BLOCKS("num_single_layers", LK_DIT_SINGLE),
-	INT("num_attention_heads", heads),
-	INT("attention_head_dim", head_dim),
+	HEADS,
 	INT("in_channels", dit.patch_inputs),
 	INT("joint_attention_dim", dit.text_width),
 	INT("pooled_projection_dim", dit.pooled_width),
@@ -29,8 +32,7 @@ static const lk_hf_key flux_keys[] = {
 
 static const lk_hf_key sd3_keys[] = {
 	BLOCKS("num_layers", LK_DIT_DOUBLE),
-	INT("num_attention_heads", heads),
-	INT("attention_head_dim", head_dim),
+	HEADS,
 	INT("in_channels", channels),
 	INT("joint_attention_dim", dit.text_width),
 	INT("pooled_projection_dim", dit.pooled_width),
@@ -39,37 +41,32 @@ static const lk_hf_key sd3_keys[] = {
 };
 
 static const lk_hf_key wan_keys[] = {
-	BLOCKS("num_layers", LK_DIT_CROSS),  INT("num_attention_heads", heads),
-	INT("attention_head_dim", head_dim), INT("ffn_dim", ffn),
-	INT("in_channels", channels),        INT("text_dim", dit.text_width),
-	INT("image_dim", dit.image_width),   LK_HF_END,
+	BLOCKS("num_layers", LK_DIT_CROSS),
+	HEADS,
+	INT("ffn_dim", ffn),
+	INT("in_channels", channels),
+	INT("text_dim", dit.text_width),
+	INT("image_dim", dit.image_width),
+	LK_HF_END,
 };
 
 static const lk_hf_key qwen_image_keys[] = {
-	BLOCKS("num_layers", LK_DIT_DOUBLE),        INT("num_attention_heads", heads),
-	INT("attention_head_dim", head_dim),        INT("in_channels", dit.patch_inputs),
+	BLOCKS("num_layers", LK_DIT_DOUBLE),        HEADS,     INT("in_channels", dit.patch_inputs),
 	INT("joint_attention_dim", dit.text_width), LK_HF_END,
 };
 
 /* ltx, pixart: keys and values of the text are as wide as the network; it is projected before. */
 static const lk_hf_key crossed_keys[] = {
-	BLOCKS("num_layers", LK_DIT_CROSS),
-	INT("num_attention_heads", heads),
-	INT("attention_head_dim", head_dim),
-	INT("in_channels", channels),
-	INT("patch_size", patch),
-	INT("caption_channels", dit.text_width),
-	LK_HF_END,
+	BLOCKS("num_layers", LK_DIT_CROSS),      HEADS,     PATCHES,
+	INT("caption_channels", dit.text_width), LK_HF_END,
 };
 
 static const lk_hf_key hunyuan_keys[] = {
 	BLOCKS("num_refiner_layers", LK_DIT_REFINE),
 	BLOCKS("num_layers", LK_DIT_DOUBLE),
 	BLOCKS("num_single_layers", LK_DIT_SINGLE),
-	INT("num_attention_heads", heads),
-	INT("attention_head_dim", head_dim),
-	INT("in_channels", channels),
-	INT("patch_size", patch),
+	HEADS,
+	PATCHES,
 	INT("text_embed_dim", dit.text_width),
 	INT("pooled_projection_dim", dit.pooled_width),
 	FLAG("guidance_embeds", dit.guidance),
@@ -77,18 +74,19 @@ static const lk_hf_key hunyuan_keys[] = {
 };
 
 static const lk_hf_key flux2_keys[] = {
-	BLOCKS("num_layers", LK_DIT_DOUBLE),   BLOCKS("num_single_layers", LK_DIT_SINGLE),
-	INT("num_attention_heads", heads),     INT("attention_head_dim", head_dim),
-	INT("in_channels", dit.patch_inputs),  INT("joint_attention_dim", dit.text_width),
-	FLAG("guidance_embeds", dit.guidance), LK_HF_END,
+	BLOCKS("num_layers", LK_DIT_DOUBLE),
+	BLOCKS("num_single_layers", LK_DIT_SINGLE),
+	HEADS,
+	INT("in_channels", dit.patch_inputs),
+	INT("joint_attention_dim", dit.text_width),
+	FLAG("guidance_embeds", dit.guidance),
+	LK_HF_END,
 };
 
 static const lk_hf_key cogvideox_keys[] = {
 	BLOCKS("num_layers", LK_DIT_JOINT),
-	INT("num_attention_heads", heads),
-	INT("attention_head_dim", head_dim),
-	INT("in_channels", channels),
-	INT("patch_size", patch),
+	HEADS,
+	PATCHES,
 	INT("time_embed_dim", dit.step_width),
 	INT("text_embed_dim", dit.text_width),
 	INT("max_text_seq_length", dit.text_tokens),
@@ -98,19 +96,20 @@ static const lk_hf_key cogvideox_keys[] = {
 static const lk_hf_key auraflow_keys[] = {
 	BLOCKS("num_mmdit_layers", LK_DIT_DOUBLE),
 	BLOCKS("num_single_dit_layers", LK_DIT_JOINT),
-	INT("num_attention_heads", heads),
-	INT("attention_head_dim", head_dim),
-	INT("in_channels", channels),
-	INT("patch_size", patch),
+	HEADS,
+	PATCHES,
 	INT("joint_attention_dim", dit.text_width),
 	LK_HF_END,
 };
 
 static const lk_hf_key lumina2_keys[] = {
-	BLOCKS("num_layers", LK_DIT_JOINT),  INT("hidden_size", hidden),
-	INT("num_attention_heads", heads),   INT("num_kv_heads", kv_heads),
-	INT("in_channels", channels),        INT("patch_size", patch),
-	INT("cap_feat_dim", dit.text_width), LK_HF_END,
+	BLOCKS("num_layers", LK_DIT_JOINT),
+	INT("hidden_size", hidden),
+	INT("num_attention_heads", heads),
+	INT("num_kv_heads", kv_heads),
+	PATCHES,
+	INT("cap_feat_dim", dit.text_width),
+	LK_HF_END,
 };
 
 static const lk_hf_key z_image_keys[] = {

@@ -694,6 +694,8 @@ const lk_hf_family lk_hf_decoders[] = {
 	{"convnet", no_keys, &convnet_start, lk_hf_convnet},
 	{"swin", no_keys, &convnet_start, lk_hf_swin},
 	{"resnet", no_keys, &convnet_start, lk_hf_resnet},
+	{"convnext", no_keys, &convnet_start, lk_hf_convnext},
+	{"convnextv2", no_keys, &convnet_start, lk_hf_convnextv2},
 	{NULL, NULL, NULL, NULL},
 };
 

@@ -38,19 +38,23 @@ typedef enum lk_conv_block {
 	                       1602.07360) */
 	LK_CONV_WINDOW,     /* attention within windows, an MLP of `inner` channels; before the first of
 	                       a stage 2 x 2 pixels become one: Swin (arXiv 2103.14030). Of Hugging
-	                       Face's configs alone */
+	                       Face's configs alone, as is the next */
+	LK_CONV_NEXT, /* depthwise, 1 x 1 wider, 1 x 1 narrower, with layer norms: ConvNeXt and its
+	                 second version (arXiv 2201.03545, 2301.00808) */
 } lk_conv_block;
 
 typedef struct lk_conv_stage {
 	int block;         /* lk_conv_block */
 	int repeat, width; /* blocks; channels that come out */
-	int inner;         /* BOTTLENECK, FIRE, WINDOW: channels within */
+	int inner;         /* BOTTLENECK, FIRE, WINDOW, NEXT: channels within */
 	int heads, window; /* WINDOW: of attention; pixels of a side that see one another */
 	int expand;        /* INVERTED: channels within over those that come in */
 	int kernel, stride, groups;
 	int squeeze; /* squeeze-and-excitation: the block's channels over those of its waist; 0: none
 	                (arXiv 1709.01507) */
-	bool pool;   /* the image is halved by a maximum after the last block */
+	bool layer_scale, response_norm; /* NEXT: what comes out is scaled by channel; the wide channels
+	                                    are normed by their strengths in the image */
+	bool pool;                       /* the image is halved by a maximum after the last block */
 } lk_conv_stage;
 
 typedef struct lk_convnet {
@@ -73,6 +77,7 @@ typedef struct lk_conv {
 	double in, out, kernel, groups; /* channels, window */
 	double side_in, side_out;       /* pixels */
 	bool active;                    /* an activation after it */
+	bool layer_norm;                /* one of the channels that it reads */
 	bool plain;                     /* without a bias */
 } lk_conv;
 
@@ -82,6 +87,8 @@ typedef struct lk_conv_unit {
 	int count;
 	bool shortcut; /* the last of them is the residual's own */
 	bool residual;
+	double scale;               /* channels of what comes out that are scaled; 0: none */
+	double response;            /* wide channels with a norm by their strengths; 0: none */
 	double squeeze_in, squeeze; /* channels of squeeze-and-excitation and of its waist; 0: none */
 	double heads, window; /* attention in windows of so many pixels a side, after the second to last
 	                         four: queries, keys and values; output; MLP. 0: none */
@@ -473,6 +480,13 @@ enum {
 	LK_MODEL_ID = 128
 };
 bool lk_model_hub_id(const char *preset, char out[LK_MODEL_ID]);
+/* The number formats in which its publishers say that they trained a network, as options of
+ * predict, and where they say it; NULL, both, where no preset of the same shape has them. Texts are
+ * the arena's. */
+typedef struct lk_trained {
+	const char *options, *source;
+} lk_trained;
+lk_status lk_model_trained(lk_arena *arena, const lk_model *model, lk_trained *out, lk_error *err);
 
 /* Refuses shapes that cannot be: zero or negative sizes, products that overflow, experts without
  * top-k, ... */

@@ -39,18 +39,24 @@ static const char *next_preset(int *index, char *name, size_t *size) {
 	return NULL;
 }
 
+static lk_status presets_tree(lk_arena *arena, const char *file, const char *bytes, size_t size,
+                              lk_value **out, lk_error *err) {
+	lk_stream *in = NULL;
+	LK_TRY(lk_stream_memory(bytes, size, file, &in, err));
+	lk_status status = lk_json_document(arena, in, out, err);
+	lk_stream_close(in);
+	return status;
+}
+
 static lk_status presets_parse(const char *name, const char *bytes, size_t size, lk_model *out,
                                lk_error *err) {
 	lk_arena arena = LK_ARENA_INIT;
 	lk_value *tree = NULL;
-	lk_stream *in = NULL;
 	char file[NAME + sizeof folder + sizeof suffix];
 	snprintf(file, sizeof file, "%s%s%s", folder, name, suffix);
-	lk_status status = lk_stream_memory(bytes, size, file, &in, err);
-	if (status == LK_OK) status = lk_json_document(&arena, in, &tree, err);
+	lk_status status = presets_tree(&arena, file, bytes, size, &tree, err);
 	if (status == LK_OK) status = lk_model_from_hf(tree, file, NULL, out, NULL, err);
 	if (status == LK_OK) lk_copy(out->name, sizeof out->name, name);
-	lk_stream_close(in);
 	lk_arena_free(&arena);
 	return status;
 }
@@ -206,6 +212,37 @@ bool lk_model_hub_id(const char *preset, char out[LK_MODEL_ID]) {
 		       presets_cut_id(bytes, "\"_ids\": [\"", "\"", out, LK_MODEL_ID);
 	}
 	return false;
+}
+
+/* ---- numbers in which a network was trained: "_trained" of a preset, options and source ---- */
+
+static bool presets_same_shape(const lk_model *a, const lk_model *b) {
+	return a->layers == b->layers && a->hidden == b->hidden && a->vocab == b->vocab &&
+	       a->experts == b->experts && lk_model_params(a) == lk_model_params(b);
+}
+
+lk_status lk_model_trained(lk_arena *arena, const lk_model *model, lk_trained *out, lk_error *err) {
+	static const char key[] = "\"_trained\"";
+	char name[NAME];
+	const char *bytes;
+	size_t size;
+	*out = (lk_trained){NULL, NULL};
+	for (int i = 0; (bytes = next_preset(&i, name, &size)) != NULL;) {
+		lk_value *tree = NULL;
+		lk_model preset;
+		if (!memmem(bytes, size, key, sizeof key - 1)) continue;
+		LK_TRY(presets_tree(arena, name, bytes, size, &tree, err));
+		LK_TRY(lk_model_from_hf(tree, name, NULL, &preset, NULL, err));
+		if (!presets_same_shape(&preset, model)) continue;
+		const lk_value *trained = lk_json_get(tree, "_trained");
+		const lk_value *options = lk_json_get(trained, "options"),
+					   *source = lk_json_get(trained, "source");
+		if (!options || !source) continue;
+		out->options = options->text;
+		out->source = source->text;
+		return LK_OK;
+	}
+	return LK_OK;
 }
 
 /* ---- networks that are known by name alone ----

@@ -116,9 +116,10 @@ static void take_annotation(struct said *said, const lk_capture *capture, uint32
 	LK_ASSERT(event < capture->count);
 	unsigned kind = lk_comm_kind(lk_capture_text(capture, capture->name[event]) + 5);
 	if (said->kind == LK_OP_COUNT) said->kind = kind;
-	if (said->bytes < 0 && kind != LK_OP_ALLGATHER)
-		said->bytes = tensor_bytes(lk_capture_text(capture, capture->shape[event]),
-		                           lk_capture_text(capture, capture->types[event]));
+	if (said->bytes >= 0 || kind == LK_OP_ALLGATHER) return;
+	const lk_shape_note *note = lk_capture_shape(capture, event);
+	said->bytes =
+		tensor_bytes(lk_capture_text(capture, note->shape), lk_capture_text(capture, note->types));
 }
 
 /* From the event itself, then from what encloses it or its launch. */

@@ -40,7 +40,7 @@ static bool seeks(const lk_capture *capture, uint32_t event) {
 
 static int by_record(const void *a, const void *b, void *context) {
 	const lk_capture *capture = context;
-	uint32_t x = capture->record[*(const uint32_t *)a], y = capture->record[*(const uint32_t *)b];
+	uint32_t x = capture->joins[*(const uint32_t *)a], y = capture->joins[*(const uint32_t *)b];
 	return x < y ? -1 : x > y;
 }
 
@@ -49,10 +49,10 @@ static uint32_t find_record(const lk_capture *capture, const uint32_t *sorted, u
 	uint32_t low = 0, high = count;
 	while (low < high) {
 		uint32_t middle = low + (high - low) / 2;
-		if (capture->record[sorted[middle]] < record) low = middle + 1;
+		if (capture->joins[sorted[middle]] < record) low = middle + 1;
 		else high = middle;
 	}
-	return low < count && capture->record[sorted[low]] == record ? sorted[low] : LK_NONE;
+	return low < count && capture->joins[sorted[low]] == record ? sorted[low] : LK_NONE;
 }
 
 static bool same_name(const struct linker *linker, uint32_t work, uint32_t event) {
@@ -70,7 +70,7 @@ static bool join_records(struct linker *linker) {
 	uint32_t *sorted = malloc((capture->count + 1) * sizeof *sorted), count = 0;
 	if (!sorted) return false;
 	for (uint32_t e = 0; e < capture->count; e++)
-		if (seeks(capture, e) && capture->record[e]) sorted[count++] = e;
+		if (seeks(capture, e) && capture->joins[e]) sorted[count++] = e;
 	if (count) qsort_r(sorted, count, sizeof *sorted, by_record, (void *)(uintptr_t)capture);
 	for (uint32_t i = 0; i < linker->w->count; i++) {
 		uint32_t event = linker->w->record[i]
@@ -309,11 +309,6 @@ static uint32_t comm_of_event(const lk_capture *capture, const uint32_t *comm_of
 	           : LK_NONE;
 }
 
-static int link_by_event(const void *a, const void *b) {
-	const lk_comm_note *x = a, *y = b;
-	return x->event < y->event ? -1 : x->event > y->event;
-}
-
 static lk_status link_fill(lk_capture *capture, const lk_works *works, const uint32_t *comm_of,
                            uint32_t *filled, lk_error *err) {
 	size_t before = capture->comms.count; /* sorted; what is added follows */
@@ -327,7 +322,7 @@ static lk_status link_fill(lk_capture *capture, const lk_works *works, const uin
 		                      .in_elements = -1,
 		                      .out_elements = -1},
 					 *to = NULL;
-		if (before) to = bsearch(&fresh, capture->comms.at, before, sizeof fresh, link_by_event);
+		if (before) to = bsearch(&fresh, capture->comms.at, before, sizeof fresh, lk_note_order);
 		uint32_t from = comm_of_event(capture, comm_of, e, hosts, to != NULL);
 		bool learnt = false;
 		if (from == LK_NONE) continue;
@@ -339,7 +334,7 @@ static lk_status link_fill(lk_capture *capture, const lk_works *works, const uin
 		*lk_last(&capture->comms) = fresh;
 	}
 	if (capture->comms.count)
-		qsort(capture->comms.at, capture->comms.count, sizeof *capture->comms.at, link_by_event);
+		qsort(capture->comms.at, capture->comms.count, sizeof *capture->comms.at, lk_note_order);
 	return LK_OK;
 }
 
@@ -367,19 +362,44 @@ static lk_status link_take_text(lk_capture *capture, const lk_works *works, uint
 	return link_take_name(capture, works, from, to, &learnt, err);
 }
 
-lk_status lk_link_shapes(lk_capture *capture, const lk_works *works, const lk_link *link,
-                         uint32_t *filled, lk_error *err) {
-	*filled = 0;
+static lk_status link_learn_shapes(lk_capture *capture, const lk_works *works, uint32_t work,
+                                   lk_shape_note *note, lk_error *err) {
+	/* types describe the inputs in their order: both are the trace's, or both the capture's */
+	if (!note->shape) note->types = 0;
+	LK_TRY(link_take_text(capture, works, note->shape ? 0 : works->types[work], &note->types, err));
+	LK_TRY(link_take_text(capture, works, works->shape[work], &note->shape, err));
+	return link_take_text(capture, works, works->outputs[work], &note->outputs, err);
+}
+
+/* `place` has 1 + the place of each event's note, 0 none; new notes come behind the others. */
+static lk_status link_note_shapes(lk_capture *capture, const lk_works *works, const lk_link *link,
+                                  uint32_t *place, uint32_t *filled, lk_error *err) {
+	for (size_t i = 0; i < capture->shapes.count; i++)
+		place[capture->shapes.at[i].event] = (uint32_t)i + 1;
 	for (uint32_t i = 0; i < works->count; i++) {
 		uint32_t event = link->event[i];
 		if (event == LK_NONE || capture->kind[event] != LK_EVENT_OP) continue;
-		*filled += !capture->shape[event] && works->shape[i];
-		/* types describe the inputs in their order: both are the trace's, or both the capture's */
-		if (!capture->shape[event]) capture->types[event] = 0;
-		LK_TRY(link_take_text(capture, works, capture->shape[event] ? 0 : works->types[i],
-		                      &capture->types[event], err));
-		LK_TRY(link_take_text(capture, works, works->shape[i], &capture->shape[event], err));
-		LK_TRY(link_take_text(capture, works, works->outputs[i], &capture->outputs[event], err));
+		if (!place[event]) {
+			if (!(works->shape[i] | works->types[i] | works->outputs[i])) continue;
+			if (!lk_push(&capture->shapes)) return lk_oom(err);
+			*lk_last(&capture->shapes) = (lk_shape_note){.event = event};
+			place[event] = (uint32_t)capture->shapes.count;
+		}
+		lk_shape_note *note = &capture->shapes.at[place[event] - 1];
+		*filled += !note->shape && works->shape[i];
+		LK_TRY(link_learn_shapes(capture, works, i, note, err));
 	}
 	return LK_OK;
+}
+
+lk_status lk_link_shapes(lk_capture *capture, const lk_works *works, const lk_link *link,
+                         uint32_t *filled, lk_error *err) {
+	uint32_t *place = calloc((size_t)capture->count + 1, sizeof *place);
+	*filled = 0;
+	if (!place) return lk_oom(err);
+	lk_status status = link_note_shapes(capture, works, link, place, filled, err);
+	free(place);
+	if (capture->shapes.count)
+		qsort(capture->shapes.at, capture->shapes.count, sizeof *capture->shapes.at, lk_note_order);
+	return status;
 }

@@ -31,10 +31,8 @@ lk_capture *lk_capture_new(const char *path, const char *format) {
 
 /* Every column, X(type, name). */
 /* clang-format off */
-#define COLUMNS(X)                                                                                       \
-	X(int64_t, start_ns) X(int64_t, dur_ns) X(uint8_t, kind) X(uint16_t, lane) X(uint32_t, name)         \
-	X(uint32_t, correlation) X(uint32_t, external) X(uint32_t, record) X(uint32_t, shape) X(uint32_t, types) \
-	X(uint32_t, outputs) X(int64_t, value)
+#define COLUMNS(X) \
+	X(int64_t, start_ns) X(int64_t, dur_ns) X(uint8_t, kind) X(uint16_t, lane) X(uint32_t, name) X(uint32_t, joins)
 /* clang-format on */
 
 void lk_capture_free(lk_capture *capture) {
@@ -48,6 +46,8 @@ void lk_capture_free(lk_capture *capture) {
 	lk_vec_free(&capture->lanes);
 	lk_vec_free(&capture->comms);
 	lk_vec_free(&capture->syncs);
+	lk_vec_free(&capture->shapes);
+	lk_vec_free(&capture->copies);
 	lk_vec_free(&capture->groups);
 	lk_vec_free(&capture->warnings);
 	lk_vec_free(&capture->damages);
@@ -62,7 +62,10 @@ size_t lk_capture_bytes(const lk_capture *capture) {
 #define ADD(type, name) each += sizeof(type);
 	COLUMNS(ADD)
 #undef ADD
-	return each * capture->capacity;
+	return each * capture->capacity + capture->comms.capacity * sizeof *capture->comms.at +
+	       capture->syncs.capacity * sizeof *capture->syncs.at +
+	       capture->shapes.capacity * sizeof *capture->shapes.at +
+	       capture->copies.capacity * sizeof *capture->copies.at;
 }
 
 /* Files mostly repeat the lane of the event before. */
@@ -106,6 +109,19 @@ static int64_t within_range(int64_t ns) {
 	return ns;
 }
 
+/* What few events have: notes of event `i`, the last one added. */
+static bool capture_add_notes(lk_capture *capture, uint32_t i, const lk_event *event) {
+	if (event->shape | event->types | event->outputs) {
+		if (!lk_push(&capture->shapes)) return false;
+		*lk_last(&capture->shapes) = (lk_shape_note){i, event->shape, event->types, event->outputs};
+	}
+	if (event->bytes > 0) {
+		if (!lk_push(&capture->copies)) return false;
+		*lk_last(&capture->copies) = (lk_copy_note){i, event->bytes};
+	}
+	return true;
+}
+
 uint32_t lk_capture_add(lk_capture *capture, const lk_event *event) {
 	LK_ASSERT((unsigned)event->kind < LK_EVENT_KINDS && event->lane < capture->lanes.count);
 	LK_ASSERT(event->name < lk_intern_count(capture->names));
@@ -117,14 +133,9 @@ uint32_t lk_capture_add(lk_capture *capture, const lk_event *event) {
 	capture->kind[i] = (uint8_t)event->kind;
 	capture->lane[i] = (uint16_t)event->lane;
 	capture->name[i] = event->name;
-	capture->correlation[i] = event->correlation;
-	capture->external[i] = event->external;
-	capture->record[i] = event->record;
-	capture->shape[i] = event->shape;
-	capture->types[i] = event->types;
-	capture->outputs[i] = event->outputs;
-	capture->value[i] = event->value;
-	return i;
+	bool recorded = event->kind == LK_EVENT_OP || event->kind == LK_EVENT_NOTE;
+	capture->joins[i] = recorded ? event->record : event->correlation;
+	return capture_add_notes(capture, i, event) ? i : LK_NONE;
 }
 
 void lk_capture_warn(lk_capture *capture, const char *fmt, ...) {
@@ -272,7 +283,7 @@ struct launch_table {
 };
 
 static bool capture_is_launch(const lk_capture *capture, uint32_t i) {
-	return capture->kind[i] == LK_EVENT_RUNTIME && capture->correlation[i];
+	return capture->kind[i] == LK_EVENT_RUNTIME && capture->joins[i];
 }
 
 static struct launch_slot *launch_at(const struct launch_table *table, uint32_t correlation) {
@@ -288,8 +299,8 @@ static bool collect_launches(const lk_capture *capture, struct launch_table *tab
 	for (uint32_t i = 0; i < capture->count; i++) {
 		if (!capture_is_launch(capture, i)) continue;
 		calls++;
-		if (capture->correlation[i] < least) least = capture->correlation[i];
-		if (capture->correlation[i] > most) most = capture->correlation[i];
+		if (capture->joins[i] < least) least = capture->joins[i];
+		if (capture->joins[i] > most) most = capture->joins[i];
 	}
 	*table = (struct launch_table){.count = 16, .least = least};
 	while (table->count < (size_t)calls * 2) table->count *= 2;
@@ -298,8 +309,8 @@ static bool collect_launches(const lk_capture *capture, struct launch_table *tab
 	if (!table->slots) return false;
 	for (uint32_t i = 0; i < capture->count; i++) {
 		if (!capture_is_launch(capture, i)) continue;
-		struct launch_slot *slot = launch_at(table, capture->correlation[i]);
-		if (!slot->correlation) *slot = (struct launch_slot){capture->correlation[i], i};
+		struct launch_slot *slot = launch_at(table, capture->joins[i]);
+		if (!slot->correlation) *slot = (struct launch_slot){capture->joins[i], i};
 	}
 	return true;
 }
@@ -310,8 +321,8 @@ static bool join_launches(lk_capture *capture) {
 	if (!capture->launch || !collect_launches(capture, &table)) return false;
 	memset(capture->launch, 0xff, (capture->count + 1) * sizeof *capture->launch); /* LK_NONE */
 	for (uint32_t i = 0; i < capture->count; i++) {
-		if (!lk_event_on_device(capture->kind[i]) || !capture->correlation[i]) continue;
-		const struct launch_slot *slot = launch_at(&table, capture->correlation[i]);
+		if (!lk_event_on_device(capture->kind[i]) || !capture->joins[i]) continue;
+		const struct launch_slot *slot = launch_at(&table, capture->joins[i]);
 		if (!slot->correlation) continue;
 		uint32_t call = slot->event;
 		capture->launch[i] = call;
@@ -323,16 +334,8 @@ static bool join_launches(lk_capture *capture) {
 	return true;
 }
 
-static int by_comm_event(const void *a, const void *b) {
-	const lk_comm_note *x = a, *y = b;
-	return x->event < y->event ? -1 : x->event > y->event;
-}
-
-static int by_sync_event(const void *a, const void *b) {
-	const lk_sync_note *x = a, *y = b;
-	return x->event < y->event ? -1 : x->event > y->event;
-}
-
+#define SORT_NOTES(notes) \
+	if ((notes).count) qsort((notes).at, (notes).count, sizeof *(notes).at, lk_note_order)
 /* What finishing promises. An event of a lane is enclosed by an earlier one of that lane, so that
  * walking up ends; device work and the call that launched it know each other. */
 static void assert_finished(const lk_capture *capture) {
@@ -363,30 +366,26 @@ static void assert_finished(const lk_capture *capture) {
 		LK_ASSERT(capture->syncs.at[i].event < capture->count);
 }
 
+/* No event follows: thousands of small captures take no more than they hold. */
+static void give_back_room(lk_capture *capture) {
+	size_t count = capture->count ? capture->count : 1;
+#define FIT(type, name)                                                     \
+	{                                                                       \
+		type *fitted = realloc(capture->name, count * sizeof *fitted);      \
+		if (fitted) capture->name = fitted; /* else the larger one stays */ \
+	}
+	COLUMNS(FIT)
+#undef FIT
+	capture->capacity = (uint32_t)count;
+}
+
 lk_status lk_capture_finish(lk_capture *capture, lk_error *err) {
+	give_back_room(capture);
 	rebase(capture);
 	if (!sort_lanes(capture) || !nest(capture) || !join_launches(capture)) return lk_oom(err);
 	LK_TRY(lk_capture_join_comms(capture, err));
-	if (capture->comms.count)
-		qsort(capture->comms.at, capture->comms.count, sizeof *capture->comms.at, by_comm_event);
-	if (capture->syncs.count)
-		qsort(capture->syncs.at, capture->syncs.count, sizeof *capture->syncs.at, by_sync_event);
+	SORT_NOTES(capture->comms);
+	SORT_NOTES(capture->syncs);
 	assert_finished(capture);
 	return LK_OK;
-}
-
-const lk_comm_note *lk_capture_comm(const lk_capture *capture, uint32_t event) {
-	LK_ASSERT(event < capture->count);
-	lk_comm_note key = {.event = event};
-	return capture->comms.count
-	           ? bsearch(&key, capture->comms.at, capture->comms.count, sizeof key, by_comm_event)
-	           : NULL;
-}
-
-const lk_sync_note *lk_capture_sync(const lk_capture *capture, uint32_t event) {
-	LK_ASSERT(event < capture->count);
-	lk_sync_note key = {.event = event};
-	return capture->syncs.count
-	           ? bsearch(&key, capture->syncs.at, capture->syncs.count, sizeof key, by_sync_event)
-	           : NULL;
 }

@@ -2,8 +2,8 @@
  *
  * A reader (kineto.c, nsys.c) makes a capture, adds events in any order and finishes it; after that
  * it is constant. Finishing sorts events into *lanes* (a CPU thread or a device stream), finds
- * which event encloses which, and joins device work with the call that launched it. About 60 bytes
- * an event; names and shapes are interned.
+ * which event encloses which, and joins device work with the call that launched it. About 43 bytes
+ * an event; names and shapes are interned, and what few events have is kept apart, in notes.
  *
  * Times are nanoseconds from the capture's `origin_ns`, which is a time of the host's clock.
  */
@@ -98,6 +98,19 @@ typedef struct lk_sync_note {
 	uint32_t record; /* correlation of the cudaEventRecord; 0 none */
 } lk_sync_note;
 
+/* Of an operation or annotation the interned texts of its inputs' shapes and types (`Input Dims`,
+ * `Input type`), and the shapes of its results, where an execution trace or a convolution's
+ * arguments give them. Not given: 0. */
+typedef struct lk_shape_note {
+	uint32_t event, shape, types, outputs;
+} lk_shape_note;
+
+/* How much a copy moves, or a fill writes. */
+typedef struct lk_copy_note {
+	uint32_t event;
+	int64_t bytes;
+} lk_copy_note;
+
 /* A process group that the file's head describes. */
 typedef struct lk_capture_group {
 	uint32_t name, text; /* interned */
@@ -128,16 +141,9 @@ typedef struct lk_capture {
 	uint8_t *kind;
 	uint16_t *lane;
 	uint32_t *name;
-	uint32_t *correlation; /* joins device work with its launch; 0 none */
-	uint32_t *external;    /* the file's number of the CPU operation: of an operation its own, of
-	                          others the cause; 0 none */
-	uint32_t *record;      /* OP, NOTE: record function id, which joins execution traces; 0 none */
-	uint32_t *shape, *types; /* OP: interned text of `Input Dims` and `Input type` as in the file; 0
-	                            none. KERNEL: thread blocks and threads of a block */
-	uint32_t *outputs;       /* OP: shapes of its results, likewise, where an execution trace or a
-	                            convolution's arguments give them; 0 not given */
-	int64_t
-		*value; /* OP: sequence number of autograd, -1 none. MEMCPY, MEMSET: bytes, -1 not given */
+	uint32_t
+		*joins; /* by which others find it; 0 none. OP, NOTE: the record function id, which
+	               execution traces have too. Others: the correlation of a launch and its work */
 
 	/* made by lk_capture_finish */
 	uint32_t *order;  /* events by lane, start, longest first */
@@ -146,10 +152,12 @@ typedef struct lk_capture {
 	                     launched; LK_NONE */
 
 	LK_VEC(lk_lane) lanes;
-	lk_lane_map lane_map;       /* finds them */
-	uint32_t last_lane;         /* the one returned last */
-	LK_VEC(lk_comm_note) comms; /* by event, after finishing */
-	LK_VEC(lk_sync_note) syncs; /* likewise */
+	lk_lane_map lane_map;         /* finds them */
+	uint32_t last_lane;           /* the one returned last */
+	LK_VEC(lk_comm_note) comms;   /* by event, after finishing */
+	LK_VEC(lk_sync_note) syncs;   /* likewise */
+	LK_VEC(lk_shape_note) shapes; /* by event */
+	LK_VEC(lk_copy_note) copies;  /* by event */
 	LK_VEC(lk_capture_group) groups;
 	LK_VEC(const char *) warnings; /* what was odd, in sentences */
 	LK_VEC(const char *) damages;  /* likewise, of what could not be read and is missing */
@@ -162,8 +170,10 @@ typedef struct lk_capture {
 typedef struct lk_event {
 	lk_event_kind kind;
 	int64_t start_ns, dur_ns;
-	uint32_t lane, name, correlation, external, record, shape, types, outputs;
-	int64_t value;
+	uint32_t lane, name;
+	uint32_t correlation, record;   /* see lk_capture.joins */
+	uint32_t shape, types, outputs; /* see lk_shape_note */
+	int64_t bytes;                  /* see lk_copy_note; below 0: not given either */
 } lk_event;
 
 lk_capture *lk_capture_new(const char *path, const char *format); /* NULL when memory is out */
@@ -186,10 +196,7 @@ static inline const char *lk_capture_text(const lk_capture *capture, uint32_t id
 static inline int64_t lk_event_end(const lk_capture *capture, uint32_t event) {
 	return capture->start_ns[event] + capture->dur_ns[event];
 }
-/* The communication note of an event, or NULL; the sync note likewise. Binary search. */
-const lk_comm_note *lk_capture_comm(const lk_capture *capture, uint32_t event);
-const lk_sync_note *lk_capture_sync(const lk_capture *capture, uint32_t event);
-/* Bytes that all columns take. */
+/* Bytes that all columns and notes take. */
 size_t lk_capture_bytes(const lk_capture *capture);
 
 /* What reading may cost; 0: the default in brackets. */
@@ -220,6 +227,19 @@ lk_capture_step lk_capture_whole(const lk_capture *capture);
 /* The steps, in order: ProfilerStep#N; else the stretches between starts of data loading
  * (enumerate(DataLoader)); else one, the whole capture. */
 lk_status lk_capture_find_steps(const lk_capture *capture, lk_capture_steps *out, lk_error *err);
+
+/* ---- capture_notes: what few events have. ---- */
+
+/* Every note begins with its event: their order, for qsort and bsearch. */
+int lk_note_order(const void *a, const void *b);
+
+/* The communication note of an event, or NULL; the sync note likewise. Binary search. */
+const lk_comm_note *lk_capture_comm(const lk_capture *capture, uint32_t event);
+const lk_sync_note *lk_capture_sync(const lk_capture *capture, uint32_t event);
+/* What is known of the shapes of an event, of most nothing: never NULL. */
+const lk_shape_note *lk_capture_shape(const lk_capture *capture, uint32_t event);
+/* How much a copy moves or a fill writes; 0 not given. */
+int64_t lk_capture_copied(const lk_capture *capture, uint32_t event);
 
 /* ---- capture_comms: which events are communication, where a trace does not say it in arguments of
  * kernels. */

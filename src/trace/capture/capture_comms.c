@@ -104,13 +104,14 @@ static lk_status sizes_from_shapes(lk_capture *capture, uint32_t event, lk_comm_
 	LK_ASSERT(event < capture->count);
 	char type[64];
 	if (capture->kind[event] != LK_EVENT_OP && capture->kind[event] != LK_EVENT_NOTE) return LK_OK;
-	first_type(lk_capture_text(capture, capture->types[event]), type, sizeof type);
+	const lk_shape_note *shapes = lk_capture_shape(capture, event);
+	first_type(lk_capture_text(capture, shapes->types), type, sizeof type);
 	if (!note->element_bytes) note->element_bytes = (uint8_t)lk_comm_element_bytes(type);
 	if (!note->element_bytes) return LK_OK; /* a TensorList has no shape of its own */
 	if (!note->dtype) note->dtype = lk_intern_id(capture->names, type);
 	if (note->dtype == LK_NONE) return lk_oom(err);
 	if (note->in_elements < 0)
-		note->in_elements = comms_elements_of(lk_capture_text(capture, capture->shape[event]));
+		note->in_elements = comms_elements_of(lk_capture_text(capture, shapes->shape));
 	if (note->out_elements < 0) note->out_elements = comms_elements_out(note);
 	return LK_OK;
 }
@@ -126,17 +127,12 @@ static int32_t comms_peer_of(const char *annotation) {
 
 /* ---- notes ---- */
 
-static int comms_by_event(const void *a, const void *b) {
-	const lk_comm_note *x = a, *y = b;
-	return x->event < y->event ? -1 : x->event > y->event;
-}
-
 /* The note that the reader made of an event, or NULL. */
 static const lk_comm_note *read_note(const struct state *state, uint32_t event) {
 	LK_ASSERT(event < state->capture->count);
 	lk_comm_note key = {.event = event};
 	return state->read
-	           ? bsearch(&key, state->capture->comms.at, state->read, sizeof key, comms_by_event)
+	           ? bsearch(&key, state->capture->comms.at, state->read, sizeof key, lk_note_order)
 	           : NULL;
 }
 
@@ -266,7 +262,7 @@ static lk_status comms_join(struct state *state, lk_error *err) {
 
 lk_status lk_capture_join_comms(lk_capture *capture, lk_error *err) {
 	struct state s = {.capture = capture, .read = capture->comms.count};
-	if (s.read) qsort(capture->comms.at, s.read, sizeof *capture->comms.at, comms_by_event);
+	if (s.read) qsort(capture->comms.at, s.read, sizeof *capture->comms.at, lk_note_order);
 	s.traits = calloc(lk_intern_count(capture->names) + 1, 1);
 	lk_status status = s.traits ? comms_join(&s, err) : lk_oom(err);
 	free(s.traits);

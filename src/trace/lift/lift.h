@@ -226,9 +226,8 @@ int64_t lk_lifted_time(const lk_lifted *lifted, uint32_t rank, uint32_t op);
  * longest piece represents what the operation computes; the others (a reduction of split sums, a
  * fill) are only streams of bytes. */
 typedef struct lk_work_kinds {
-	uint32_t *owner; /* [events] of device work: the operation it represents; LK_NONE */
-	uint32_t
-		*operation; /* [events] likewise, also of the other pieces that the operation launches */
+	uint32_t *pair; /* [events] of a kernel: the operation of known shapes that launches it; of such
+	                   an operation: the longest of its kernels, which represents it; LK_NONE */
 	uint8_t *named; /* [names of the capture] 1 + the kind of kernels of this name */
 	double known_ns, device_ns; /* device time whose shape is known, and all */
 	LK_VEC(struct lk_unknown_work {
@@ -241,6 +240,8 @@ typedef struct lk_work_kinds {
 
 lk_status lk_work_kinds_find(const lk_capture *capture, lk_work_kinds *out, lk_error *err);
 void lk_work_kinds_free(lk_work_kinds *kinds);
+/* The operation that a piece of device work represents; LK_NONE. */
+uint32_t lk_work_owner(const lk_work_kinds *kinds, uint32_t event);
 /* Fills name, kind, shape, bytes, flops and number format of device work: by the shapes of its
  * owner, else its kind from the kernel's name. */
 void lk_work_classify(const lk_capture *capture, const lk_work_kinds *kinds, uint32_t event,

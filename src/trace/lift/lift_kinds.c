@@ -10,11 +10,11 @@
 /* ---- owners ---- */
 
 static bool kinds_shaped(const lk_capture *capture, uint32_t op, lk_op *out) {
-	if (capture->kind[op] != LK_EVENT_OP || !capture->shape[op]) return false;
-	lk_shapes_known known = lk_op_from_shapes(lk_capture_text(capture, capture->name[op]),
-	                                          lk_capture_text(capture, capture->shape[op]),
-	                                          lk_capture_text(capture, capture->types[op]),
-	                                          lk_capture_text(capture, capture->outputs[op]), out);
+	const lk_shape_note *note = lk_capture_shape(capture, op);
+	if (capture->kind[op] != LK_EVENT_OP || !note->shape) return false;
+	lk_shapes_known known = lk_op_from_shapes(
+		lk_capture_text(capture, capture->name[op]), lk_capture_text(capture, note->shape),
+		lk_capture_text(capture, note->types), lk_capture_text(capture, note->outputs), out);
 	return known == LK_SHAPES_WORK || known == LK_SHAPES_SYNC;
 }
 
@@ -28,23 +28,22 @@ struct shape_memo {
 };
 
 static bool remembered(struct shape_memo *memo, const lk_capture *capture, uint32_t op) {
-	size_t at = (capture->name[op] * 2654435761u ^ capture->shape[op] * 40503u ^
-	             capture->types[op] ^ capture->outputs[op] * 69069u) &
+	const lk_shape_note *note = lk_capture_shape(capture, op);
+	size_t at = (capture->name[op] * 2654435761u ^ note->shape * 40503u ^ note->types ^
+	             note->outputs * 69069u) &
 	            (memo->size - 1);
 	for (; memo->slots[at].known; at = (at + 1) & (memo->size - 1))
-		if (memo->slots[at].name == capture->name[op] &&
-		    memo->slots[at].shape == capture->shape[op] &&
-		    memo->slots[at].types == capture->types[op] &&
-		    memo->slots[at].outputs == capture->outputs[op])
+		if (memo->slots[at].name == capture->name[op] && memo->slots[at].shape == note->shape &&
+		    memo->slots[at].types == note->types && memo->slots[at].outputs == note->outputs)
 			return memo->slots[at].known == 1;
 	lk_op unused = {0};
 	bool known = kinds_shaped(capture, op, &unused);
 	if (memo->used * 2 >= memo->size) return known; /* full: found anew each time */
 	memo->used++;
 	memo->slots[at].name = capture->name[op];
-	memo->slots[at].shape = capture->shape[op];
-	memo->slots[at].types = capture->types[op];
-	memo->slots[at].outputs = capture->outputs[op];
+	memo->slots[at].shape = note->shape;
+	memo->slots[at].types = note->types;
+	memo->slots[at].outputs = note->outputs;
 	memo->slots[at].known = known ? 1 : 2;
 	return known;
 }
@@ -65,26 +64,25 @@ static bool kinds_is_comm(const lk_capture *capture, uint32_t event) {
 	       lk_comm_kernel(lk_capture_text(capture, capture->name[event]), &kind);
 }
 
-/* Gives every operation to the longest of its kernels: `best` by operation. */
-static lk_status find_owners(const lk_capture *capture, uint32_t *owner, uint32_t *operation,
-                             lk_error *err) {
+static lk_status pair_kernels(const lk_capture *capture, uint32_t *pair, lk_error *err) {
 	struct shape_memo memo = {.size = 1 << 16};
-	uint32_t *best = malloc((capture->count + 1) * sizeof *best);
 	memo.slots = calloc(memo.size, sizeof *memo.slots);
-	lk_status status = best && memo.slots ? LK_OK : lk_oom(err);
-	for (uint32_t i = 0; status == LK_OK && i < capture->count; i++) best[i] = LK_NONE;
-	for (uint32_t i = 0; status == LK_OK && i < capture->count; i++) {
+	if (!memo.slots) return lk_oom(err);
+	for (uint32_t i = 0; i < capture->count; i++) pair[i] = LK_NONE;
+	for (uint32_t i = 0; i < capture->count; i++) {
 		if (capture->kind[i] != LK_EVENT_KERNEL || kinds_is_comm(capture, i)) continue;
-		uint32_t op = operation[i] = operation_of(&memo, capture, i);
+		uint32_t op = pair[i] = operation_of(&memo, capture, i);
 		if (op != LK_NONE &&
-		    (best[op] == LK_NONE || capture->dur_ns[i] > capture->dur_ns[best[op]]))
-			best[op] = i;
+		    (pair[op] == LK_NONE || capture->dur_ns[i] > capture->dur_ns[pair[op]]))
+			pair[op] = i;
 	}
-	for (uint32_t i = 0; status == LK_OK && i < capture->count; i++)
-		if (best[i] != LK_NONE) owner[best[i]] = i;
-	free(best);
 	free(memo.slots);
-	return status;
+	return LK_OK;
+}
+
+uint32_t lk_work_owner(const lk_work_kinds *kinds, uint32_t event) {
+	uint32_t op = kinds->pair[event];
+	return op != LK_NONE && kinds->pair[op] == event ? op : LK_NONE;
 }
 
 /* ---- what is not known ---- */
@@ -100,8 +98,8 @@ static lk_status list_unknown(const lk_capture *capture, lk_work_kinds *out, lk_
 	lk_status status = place ? LK_OK : lk_oom(err);
 	for (uint32_t i = 0; status == LK_OK && i < capture->count; i++) {
 		if (!lk_event_on_device(capture->kind[i])) continue;
-		bool known = out->owner[i] != LK_NONE || kinds_is_comm(capture, i) ||
-		             (capture->kind[i] != LK_EVENT_KERNEL && capture->value[i] > 0);
+		bool known = lk_work_owner(out, i) != LK_NONE || kinds_is_comm(capture, i) ||
+		             (capture->kind[i] != LK_EVENT_KERNEL && lk_capture_copied(capture, i));
 		out->device_ns += (double)capture->dur_ns[i];
 		if (known) out->known_ns += (double)capture->dur_ns[i];
 		if (known) continue;
@@ -170,14 +168,10 @@ static void name_kinds(const lk_capture *capture, uint8_t *named) {
 }
 
 lk_status lk_work_kinds_find(const lk_capture *capture, lk_work_kinds *out, lk_error *err) {
-	size_t size = (capture->count + (size_t)1) * sizeof *out->owner;
-	*out = (lk_work_kinds){.owner = malloc(size),
-	                       .operation = malloc(size),
+	*out = (lk_work_kinds){.pair = malloc((capture->count + (size_t)1) * sizeof *out->pair),
 	                       .named = calloc(lk_intern_count(capture->names) + (size_t)1, 1)};
-	lk_status status = out->owner && out->operation && out->named ? LK_OK : lk_oom(err);
-	for (uint32_t i = 0; status == LK_OK && i < capture->count; i++)
-		out->owner[i] = out->operation[i] = LK_NONE;
-	if (status == LK_OK) status = find_owners(capture, out->owner, out->operation, err);
+	lk_status status = out->pair && out->named ? LK_OK : lk_oom(err);
+	if (status == LK_OK) status = pair_kernels(capture, out->pair, err);
 	if (status == LK_OK) status = list_unknown(capture, out, err);
 	if (status == LK_OK) name_kinds(capture, out->named);
 	if (status != LK_OK) lk_work_kinds_free(out);
@@ -185,8 +179,7 @@ lk_status lk_work_kinds_find(const lk_capture *capture, lk_work_kinds *out, lk_e
 }
 
 void lk_work_kinds_free(lk_work_kinds *kinds) {
-	free(kinds->owner);
-	free(kinds->operation);
+	free(kinds->pair);
 	free(kinds->named);
 	lk_vec_free(&kinds->unknown);
 	*kinds = (lk_work_kinds){0};
@@ -198,10 +191,10 @@ static void copy_kind(const lk_capture *capture, uint32_t event, lk_op *out) {
 	LK_ASSERT(event < capture->count);
 	bool host = strstr(out->name, "HtoD") || strstr(out->name, "DtoH") || strstr(out->name, "Host");
 	out->kind = host ? LK_OP_COPY : LK_OP_ELEMENTWISE;
-	if (capture->value[event] <= 0) return;
+	int64_t bytes = lk_capture_copied(capture, event);
 	/* within the device it is read and written */
-	out->bytes =
-		(double)capture->value[event] * (host || capture->kind[event] == LK_EVENT_MEMSET ? 1 : 2);
+	if (bytes)
+		out->bytes = (double)bytes * (host || capture->kind[event] == LK_EVENT_MEMSET ? 1 : 2);
 }
 
 static void comm_kind(const lk_capture *capture, uint32_t event, lk_op *out) {
@@ -221,11 +214,12 @@ void lk_work_classify(const lk_capture *capture, const lk_work_kinds *kinds, uin
                       lk_op *out) {
 	LK_ASSERT(event < capture->count);
 	out->name = lk_capture_text(capture, capture->name[event]);
+	uint32_t owner = lk_work_owner(kinds, event);
 	if (capture->kind[event] != LK_EVENT_KERNEL) {
 		copy_kind(capture, event, out);
 	} else if (kinds_is_comm(capture, event)) {
 		comm_kind(capture, event, out);
-	} else if (kinds->owner[event] == LK_NONE || !kinds_shaped(capture, kinds->owner[event], out)) {
+	} else if (owner == LK_NONE || !kinds_shaped(capture, owner, out)) {
 		LK_ASSERT(kinds->named[capture->name[event]] > 0);
 		out->kind = (uint8_t)(kinds->named[capture->name[event]] - 1);
 	}

@@ -42,7 +42,7 @@ static uint64_t peers_alike(const lk_capture *capture, uint32_t event) {
 		capture->launch[event] == LK_NONE ? LK_NONE : capture->parent[capture->launch[event]];
 	for (; at != LK_NONE; at = capture->parent[at])
 		if (capture->kind[at] == LK_EVENT_OP)
-			key = lk_hash64(key ^ capture->name[at]) ^ capture->shape[at];
+			key = lk_hash64(key ^ capture->name[at]) ^ lk_capture_shape(capture, at)->shape;
 	return key | 1;
 }
 

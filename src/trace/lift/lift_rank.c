@@ -110,27 +110,19 @@ static lk_status index_launches(lk_lifting *lifting) {
 	return LK_OK;
 }
 
-struct launch_times {
-	int64_t called, over; /* when the call ended, and all that it launched */
-};
-
-static int launch_by_call(const void *a, const void *b) {
-	const struct launch_times *x = a, *y = b;
-	return (x->called > y->called) - (x->called < y->called);
-}
-
-static int launch_by_end(const void *a, const void *b) {
+static int launch_by_time(const void *a, const void *b) {
 	const int64_t *x = a, *y = b;
 	return (*x > *y) - (*x < *y);
 }
 
-/* The most launches that are outstanding when a call returns. */
-static size_t most_outstanding(struct launch_times *launches, int64_t *over, size_t count) {
+/* The most launches that are outstanding when a call returns: of `count` launches when the calls
+ * ended, and when all that they launched did. */
+static size_t most_outstanding(int64_t *called, int64_t *over, size_t count) {
 	size_t most = 0, done = 0;
-	qsort(launches, count, sizeof *launches, launch_by_call);
-	qsort(over, count, sizeof *over, launch_by_end);
+	qsort(called, count, sizeof *called, launch_by_time);
+	qsort(over, count, sizeof *over, launch_by_time);
 	for (size_t i = 0; i < count; i++) {
-		while (done < count && over[done] <= launches[i].called) done++;
+		while (done < count && over[done] <= called[i]) done++;
 		if (i + 1 > done && i + 1 - done > most) most = i + 1 - done;
 	}
 	return most;
@@ -139,23 +131,22 @@ static size_t most_outstanding(struct launch_times *launches, int64_t *over, siz
 static lk_status find_room(lk_lifting *lifting) {
 	const lk_capture *capture = lifting->capture;
 	size_t most = lifting->by_launch_count + 1, count = 0;
-	struct launch_times *launches = malloc(most * sizeof *launches);
-	int64_t *over = malloc(most * sizeof *over);
-	lk_status status = launches && over ? LK_OK : lk_oom(lifting->err);
+	int64_t *called = malloc(most * sizeof *called), *over = malloc(most * sizeof *over);
+	lk_status status = called && over ? LK_OK : lk_oom(lifting->err);
 	for (uint32_t i = 0; status == LK_OK && i < lifting->by_launch_count; i++) {
 		uint32_t event = lifting->by_launch[i], call = capture->launch[event];
 		int64_t end = lk_event_end(capture, event);
-		if (!i || capture->launch[lifting->by_launch[i - 1]] != call)
-			launches[count++] = (struct launch_times){lk_event_end(capture, call), end};
-		if (end > launches[count - 1].over) launches[count - 1].over = end;
-		over[count - 1] = launches[count - 1].over;
+		if (!i || capture->launch[lifting->by_launch[i - 1]] != call) {
+			called[count] = lk_event_end(capture, call);
+			over[count++] = end;
+		} else if (end > over[count - 1]) over[count - 1] = end;
 	}
 	lifting->room = LAUNCH_QUEUE;
 	if (status == LK_OK) {
-		size_t seen = most_outstanding(launches, over, count);
+		size_t seen = most_outstanding(called, over, count);
 		if (seen > lifting->room) lifting->room = seen;
 	}
-	free(launches);
+	free(called);
 	free(over);
 	return status;
 }

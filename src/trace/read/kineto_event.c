@@ -12,7 +12,6 @@ typedef enum how {
 	TIME,
 	WHOLE,
 	PLACE,
-	THREE,
 	VALUE,
 	ARGUMENTS,
 	NESTED
@@ -34,16 +33,11 @@ static const struct key event_keys[] = {
 };
 
 static const struct key argument_keys[] = {
-	KEY("External id", WHOLE, external),
-	KEY("external id", WHOLE, external),
 	KEY("correlation", WHOLE, correlation),
 	KEY("Record function id", WHOLE, record),
-	KEY("Sequence number", WHOLE, sequence),
 	KEY("stream", WHOLE, stream),
 	KEY("device", WHOLE, device),
 	KEY("bytes", WHOLE, bytes),
-	KEY("grid", THREE, grid),
-	KEY("block", THREE, block),
 	KEY("Input Dims", VALUE, dims),
 	KEY("Input dims", VALUE, dims),
 	KEY("Input type", VALUE, types),
@@ -334,45 +328,6 @@ static bool read_place(struct cursor *cursor, int64_t *out, lk_slice *text) {
 	return event_read_text(cursor, text);
 }
 
-static int64_t product_of(int64_t x, int64_t y, int64_t z) {
-	double product = x > 0 && y > 0 && z > 0 ? (double)x * (double)y * (double)z : 0;
-	return product < 4e9 ? (int64_t)product : 4000000000;
-}
-
-static bool read_three_slowly(struct cursor *cursor, int64_t *out) {
-	lk_slice list;
-	bool is_list = *cursor->p == '[';
-	if (!event_read_value(cursor, &list)) return false;
-	if (!is_list) return true;
-	const char *p = list.at + 1, *end = list.at + list.length;
-	int64_t n[3];
-	for (int i = 0; i < 3; i++) {
-		while (p < end && ((unsigned char)*p <= ' ' || *p == ',')) p++;
-		n[i] = lk_slice_whole((lk_slice){p, (uint32_t)(end - p), true});
-		while (p < end && *p != ',') p++;
-	}
-	*out = product_of(n[0], n[1], n[2]);
-	return true;
-}
-
-/* "[512, 1, 1]" */
-static bool read_three(struct cursor *cursor, int64_t *out) {
-	const char *p = cursor->p;
-	int64_t n[3] = {0};
-	for (int i = 0; i < 3; i++) {
-		if (*p != (i ? ',' : '[')) return read_three_slowly(cursor, out);
-		p++;
-		if (*p == ' ') p++;
-		const char *first = p;
-		p = read_digits(p, &n[i]);
-		if (p == first || p - first > 15) return read_three_slowly(cursor, out);
-	}
-	if (*p != ']' || p >= cursor->end) return read_three_slowly(cursor, out);
-	*out = product_of(n[0], n[1], n[2]);
-	cursor->p = p + 1;
-	return true;
-}
-
 /* ---- members ---- */
 
 static bool read_phase(struct cursor *cursor, char *out) {
@@ -411,7 +366,6 @@ static bool event_read_member(struct cursor *cursor, const struct key *key) {
 		return read_place(cursor, where,
 		                  where == &cursor->f->thread ? &cursor->f->thread_text
 		                                              : &cursor->f->process_text);
-	case THREE: return read_three(cursor, where);
 	case ARGUMENTS:
 		return *cursor->p == '{' ? read_arguments(cursor) : event_read_value(cursor, &slice);
 	case NESTED: break;
@@ -469,7 +423,6 @@ lk_event_state lk_kineto_event(lk_kineto_fields *fields, const lk_keys *keys, co
 	                             .dur_ns = LK_UNSAID,
 	                             .process = -1,
 	                             .thread = -1,
-	                             .sequence = -1,
 	                             .stream = -1,
 	                             .device = -1,
 	                             .bytes = -1,

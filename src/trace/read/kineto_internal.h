@@ -121,8 +121,7 @@ typedef struct lk_kineto_fields {
 	int64_t process, thread;
 	lk_slice name, process_text, thread_text;
 	/* arguments */
-	int64_t external, correlation, record, sequence, stream, device, bytes;
-	int64_t grid, block; /* products of the three dimensions */
+	int64_t correlation, record, stream, device, bytes;
 	int64_t wait_stream, wait_record, in_elements, out_elements, group_size, source, target;
 	lk_slice label; /* "name": of metadata, what a process or thread is called */
 	lk_slice dims, types, values, sync_kind, collective, dtype, group, group_text, ranks;

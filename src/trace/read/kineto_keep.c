@@ -102,20 +102,14 @@ static lk_status keep_build(lk_kineto *kineto, lk_event *event) {
 	*event = (lk_event){.kind = (lk_event_kind)fields->kind,
 	                    .start_ns = fields->start_ns,
 	                    .correlation = id_of(fields->correlation),
-	                    .external = id_of(fields->external),
 	                    .record = id_of(fields->record),
-	                    .value = fields->sequence};
+	                    .bytes = device ? fields->bytes : 0};
 	LK_TRY(keep_intern(kineto, fields->name, &event->name));
 	if (device || fields->kind == LK_EVENT_SYNC) {
-		event->value = fields->bytes;
 		LK_TRY(keep_lane_of(kineto, true, fields->device >= 0 ? fields->device : fields->process,
 		                    fields->stream >= 0 ? fields->stream : keep_stream_of(fields->thread),
 		                    &event->lane));
 	} else LK_TRY(keep_lane_of(kineto, false, fields->process, fields->thread, &event->lane));
-	if (fields->kind == LK_EVENT_KERNEL) {
-		event->shape = (uint32_t)fields->grid;
-		event->types = (uint32_t)fields->block;
-	}
 	/* Sizes of communication are in the arguments of annotations, which are few. */
 	if (fields->kind == LK_EVENT_NOTE ||
 	    (fields->kind == LK_EVENT_OP && (kineto->limits.shapes || fields->collective.at))) {

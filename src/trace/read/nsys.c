@@ -133,9 +133,8 @@ enum {
 	AT_OWN
 };
 
-static const char *const kernel_columns[LK_DATABASE_COLUMNS] = {
-	DEVICE_COLUMNS, "demangledName", "shortName", "gridX", "gridY",
-	"gridZ",        "blockX",        "blockY",    "blockZ"};
+static const char *const kernel_columns[LK_DATABASE_COLUMNS] = {DEVICE_COLUMNS, "demangledName",
+                                                                "shortName"};
 static const char *const memcpy_columns[LK_DATABASE_COLUMNS] = {DEVICE_COLUMNS, "bytes",
                                                                 "copyKind"};
 static const char *const memset_columns[LK_DATABASE_COLUMNS] = {DEVICE_COLUMNS, "bytes"};
@@ -151,22 +150,12 @@ static const char *const start_columns[LK_DATABASE_COLUMNS] = {"utcEpochNs"};
 
 static bool begin_device(struct reader *reader, sqlite3_stmt *row, lk_event_kind kind,
                          lk_event *event) {
-	*event = (lk_event){.kind = kind, .value = -1};
+	*event = (lk_event){.kind = kind};
 	if (other_process(reader, row, AT_PROCESS) || !read_times(reader, row, event)) return false;
 	event->correlation = (uint32_t)lk_database_whole(row, AT_CORRELATION, 0);
 	event->lane = lk_capture_lane(reader->capture, true, lk_database_whole(row, AT_DEVICE, 0),
 	                              lk_database_whole(row, AT_STREAM, 0));
 	return true;
-}
-
-static uint32_t volume(sqlite3_stmt *row, int first) {
-	double product = 1;
-	for (int i = 0; i < 3; i++) product *= (double)lk_database_whole(row, first + i, 1);
-	if (product > 0) {
-		if (product < 4e9) return (uint32_t)product;
-		return 4000000000u;
-	}
-	return 0;
 }
 
 static lk_status read_kernel(void *context, sqlite3_stmt *row) {
@@ -176,8 +165,6 @@ static lk_status read_kernel(void *context, sqlite3_stmt *row) {
 	if (!begin_device(reader, row, LK_EVENT_KERNEL, &event)) return LK_OK;
 	LK_TRY(name_in(reader, row, AT_OWN, &event.name));
 	if (!event.name) LK_TRY(name_in(reader, row, AT_OWN + 1, &event.name));
-	event.shape = volume(row, AT_OWN + 2);
-	event.types = volume(row, AT_OWN + 5);
 	return nsys_add(reader, &event, &place);
 }
 
@@ -192,7 +179,7 @@ static lk_status read_memcpy(void *context, sqlite3_stmt *row) {
 	uint32_t place;
 	int64_t kind = lk_database_whole(row, AT_OWN + 1, 0);
 	if (!begin_device(reader, row, LK_EVENT_MEMCPY, &event)) return LK_OK;
-	event.value = lk_database_whole(row, AT_OWN, -1);
+	event.bytes = lk_database_whole(row, AT_OWN, 0);
 	LK_TRY(nsys_intern(reader,
 	                   kinds[kind > 0 && kind < (int64_t)(sizeof kinds / sizeof *kinds) ? kind : 0],
 	                   &event.name));
@@ -204,7 +191,7 @@ static lk_status read_memset(void *context, sqlite3_stmt *row) {
 	lk_event event;
 	uint32_t place;
 	if (!begin_device(reader, row, LK_EVENT_MEMSET, &event)) return LK_OK;
-	event.value = lk_database_whole(row, AT_OWN, -1);
+	event.bytes = lk_database_whole(row, AT_OWN, 0);
 	LK_TRY(nsys_intern(reader, "Memset (Device)", &event.name));
 	return nsys_add(reader, &event, &place);
 }
@@ -236,7 +223,7 @@ static lk_status read_sync(void *context, sqlite3_stmt *row) {
 
 static lk_status read_runtime(void *context, sqlite3_stmt *row) {
 	struct reader *reader = context;
-	lk_event event = {.kind = LK_EVENT_RUNTIME, .value = -1};
+	lk_event event = {.kind = LK_EVENT_RUNTIME};
 	uint32_t place;
 	int64_t thread = lk_database_whole(row, 2, 0);
 	if (other_process(reader, row, 2) || !read_times(reader, row, &event)) return LK_OK;
@@ -250,7 +237,7 @@ static lk_status read_runtime(void *context, sqlite3_stmt *row) {
  * thread. */
 static lk_status nsys_read_range(void *context, sqlite3_stmt *row) {
 	struct reader *reader = context;
-	lk_event event = {.kind = LK_EVENT_NOTE, .value = -1};
+	lk_event event = {.kind = LK_EVENT_NOTE};
 	uint32_t place;
 	int64_t thread = lk_database_whole(row, 2, 0);
 	if (lk_database_whole(row, 3, PUSH_POP) != PUSH_POP ||

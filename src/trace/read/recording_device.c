@@ -135,7 +135,7 @@ static lk_status device_add_work(lk_shower *shower, const lk_record_entry *call,
 		              .lane = lane,
 		              .name = name,
 		              .correlation = shown_work->correlation,
-		              .value = entry->device.what == LK_DEVICE_KERNEL ? -1 : entry->bytes};
+		              .bytes = entry->device.what == LK_DEVICE_KERNEL ? 0 : entry->bytes};
 		if (lk_capture_add(shower->capture, &e) == LK_NONE) return lk_oom(shower->err);
 	}
 	return LK_OK;

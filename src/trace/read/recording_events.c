@@ -20,8 +20,7 @@ lk_status lk_show_event(lk_shower *shower, lk_event_kind kind, uint32_t lane, ui
 	              .dur_ns = end > start ? end - start : 0,
 	              .lane = lane,
 	              .name = name,
-	              .correlation = correlation,
-	              .value = -1};
+	              .correlation = correlation};
 	*event = lane == LK_NONE ? LK_NONE : lk_capture_add(shower->capture, &e);
 	return *event == LK_NONE ? lk_oom(shower->err) : LK_OK;
 }

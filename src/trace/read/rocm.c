@@ -79,15 +79,6 @@ const char *lk_rocm_copy_name(const char *operation) {
 	return "Memcpy (Unknown)";
 }
 
-uint32_t lk_rocm_volume(const int64_t size[3], const int64_t divisor[3]) {
-	double product = 1;
-	for (int i = 0; i < 3; i++) {
-		int64_t by = divisor && divisor[i] > 0 ? divisor[i] : 1;
-		product *= size[i] > 0 ? (double)((size[i] - 1) / by + 1) : 0;
-	}
-	return product < 4e9 ? (uint32_t)product : 4000000000u;
-}
-
 static int rocm_by_device(const void *a, const void *b) {
 	const struct lk_rocm_work *x = a, *y = b;
 	return x->device < y->device ? -1 : x->device > y->device;

@@ -20,7 +20,7 @@ typedef struct lk_rocm {
 } lk_rocm;
 
 lk_status lk_rocm_intern(lk_rocm *rocm, const char *text, uint32_t *out);
-/* Work of a device; `event` has kind, times, name, correlation, blocks and threads. */
+/* Work of a device; `event` has kind, times, name and correlation. */
 lk_status lk_rocm_add_work(lk_rocm *rocm, int64_t device, int64_t stream, const lk_event *event);
 /* A call (RUNTIME) or a range (NOTE) of a thread. */
 lk_status lk_rocm_add_call(lk_rocm *rocm, int64_t process, int64_t thread, const lk_event *event);
@@ -31,8 +31,6 @@ bool lk_rocm_times(lk_rocm *rocm, lk_event *event, int64_t start_ns, int64_t end
 bool lk_rocm_domain(const char *domain, lk_event_kind *kind);
 /* "MEMORY_COPY_HOST_TO_DEVICE" is "Memcpy HtoD". */
 const char *lk_rocm_copy_name(const char *operation);
-/* Blocks of a kernel, or threads of a block; 0 not given. */
-uint32_t lk_rocm_volume(const int64_t size[3], const int64_t divisor[3]);
 /* The device with most kernels goes into the capture; the others are left out, with a warning.
  * Releases what was kept. */
 lk_status lk_rocm_finish(lk_rocm *rocm);

@@ -158,29 +158,20 @@ static struct rocpd_track rocpd_place(const struct rocpd *reader, sqlite3_stmt *
 static bool rocpd_begin(struct rocpd *reader, sqlite3_stmt *row, lk_event *event) {
 	int64_t start = rocpd_find(&reader->times, lk_database_whole(row, 2, -1), -1);
 	int64_t end = rocpd_find(&reader->times, lk_database_whole(row, 3, -1), -1);
-	event->value = -1;
 	event->correlation =
 		(uint32_t)rocpd_find(&reader->stacks, lk_database_whole(row, AT_EVENT, -1), 0);
 	return lk_rocm_times(&reader->rocm, event, lk_database_whole(row, 0, start),
 	                     lk_database_whole(row, 1, end));
 }
 
-static const char *const kernel_columns[LK_DATABASE_COLUMNS] = {
-	ROCPD_COLUMNS, "agent_id",         "kernel_id",        "grid_size_x",     "grid_size_y",
-	"grid_size_z", "workgroup_size_x", "workgroup_size_y", "workgroup_size_z"};
+static const char *const kernel_columns[LK_DATABASE_COLUMNS] = {ROCPD_COLUMNS, "agent_id",
+                                                                "kernel_id"};
 static lk_status rocpd_read_kernel(void *context, sqlite3_stmt *row) {
 	struct rocpd *reader = context;
 	lk_event event = {.kind = LK_EVENT_KERNEL};
-	int64_t grid[3], block[3];
 	if (!rocpd_begin(reader, row, &event)) return LK_OK;
 	struct rocpd_track place = rocpd_place(reader, row, AT_OWN);
-	for (int i = 0; i < 3; i++) {
-		grid[i] = lk_database_whole(row, AT_OWN + 2 + i, 0);
-		block[i] = lk_database_whole(row, AT_OWN + 5 + i, 0);
-	}
 	event.name = (uint32_t)rocpd_find(&reader->symbols, lk_database_whole(row, AT_OWN + 1, -1), 0);
-	event.shape = lk_rocm_volume(grid, block);
-	event.types = lk_rocm_volume(block, NULL);
 	return lk_rocm_add_work(&reader->rocm, place.device, place.stream, &event);
 }
 
@@ -199,7 +190,7 @@ static lk_status rocpd_read_copy(void *context, sqlite3_stmt *row) {
 	int device = strstr(name, "toH") ? AT_OWN + 1 : AT_OWN;
 	struct rocpd_track place = rocpd_place(reader, row, device);
 	LK_TRY(lk_rocm_intern(&reader->rocm, name, &event.name));
-	event.value = lk_database_whole(row, AT_OWN + 3, -1);
+	event.bytes = lk_database_whole(row, AT_OWN + 3, 0);
 	return lk_rocm_add_work(&reader->rocm, lk_database_whole(row, device, place.device),
 	                        place.stream, &event);
 }
@@ -303,7 +294,7 @@ static const char *const op_columns[LK_DATABASE_COLUMNS] = {
 	"start", "end", "id", "gpuId", "queueId", "description_id", "opType_id"};
 static lk_status rocpd_read_op(void *context, sqlite3_stmt *row) {
 	struct rocpd *reader = context;
-	lk_event event = {.kind = LK_EVENT_KERNEL, .value = -1};
+	lk_event event = {.kind = LK_EVENT_KERNEL};
 	if (!lk_rocm_times(&reader->rocm, &event, lk_database_whole(row, 0, -1),
 	                   lk_database_whole(row, 1, -1)))
 		return LK_OK;
@@ -326,7 +317,7 @@ static const char *const api_columns[LK_DATABASE_COLUMNS] = {"start", "end",    
                                                              "tid",   "apiName_id", "args_id"};
 static lk_status rocpd_read_api(void *context, sqlite3_stmt *row) {
 	struct rocpd *reader = context;
-	lk_event event = {.kind = LK_EVENT_RUNTIME, .value = -1};
+	lk_event event = {.kind = LK_EVENT_RUNTIME};
 	if (!lk_rocm_times(&reader->rocm, &event, lk_database_whole(row, 0, -1),
 	                   lk_database_whole(row, 1, -1)))
 		return LK_OK;

@@ -142,28 +142,16 @@ static const char *rocprof_kind(const struct rocprof_tool *tool, const lk_value 
 
 static bool rocprof_begin(const struct rocprof_tool *tool, const lk_value *record,
                           lk_event *event) {
-	event->value = -1;
 	event->correlation =
 		(uint32_t)rocprof_member(lk_json_get(record, "correlation_id"), "internal", 0);
 	return lk_rocm_times(tool->rocm, event, rocprof_member(record, "start_timestamp", -1),
 	                     rocprof_member(record, "end_timestamp", -1));
 }
 
-static void rocprof_read_size(const lk_value *value, int64_t out[3]) {
-	out[0] = rocprof_member(value, "x", 0);
-	out[1] = rocprof_member(value, "y", 0);
-	out[2] = rocprof_member(value, "z", 0);
-}
-
 static lk_status rocprof_read_kernel(const struct rocprof_tool *tool, const lk_value *record) {
 	lk_event event = {.kind = LK_EVENT_KERNEL};
 	const lk_value *info = lk_json_get(record, "dispatch_info");
-	int64_t grid[3], block[3];
 	if (!rocprof_begin(tool, record, &event)) return LK_OK;
-	rocprof_read_size(lk_json_get(info, "grid_size"), grid);
-	rocprof_read_size(lk_json_get(info, "workgroup_size"), block);
-	event.shape = lk_rocm_volume(grid, block);
-	event.types = lk_rocm_volume(block, NULL);
 	LK_TRY(rocprof_intern(tool->rocm,
 	                      rocprof_find(&tool->symbols, rocprof_member(info, "kernel_id", -1)),
 	                      &event.name));
@@ -179,7 +167,7 @@ static lk_status rocprof_read_copy(const struct rocprof_tool *tool, const lk_val
 	rocprof_kind(tool, record, &operation);
 	const char *name = lk_rocm_copy_name(operation);
 	const char *device = strstr(name, "toH") ? "src_agent_id" : "dst_agent_id";
-	event.value = rocprof_member(record, "bytes", -1);
+	event.bytes = rocprof_member(record, "bytes", 0);
 	LK_TRY(rocprof_intern(tool->rocm, name, &event.name));
 	return lk_rocm_add_work(tool->rocm, rocprof_handle(lk_json_get(record, device), 0),
 	                        rocprof_handle(lk_json_get(record, "stream_id"), 0), &event);
@@ -307,7 +295,7 @@ static lk_status rocprof_read_event(struct rocprof_chrome *chrome, size_t i) {
 	int64_t process = rocprof_member(value, "pid", -1), thread = rocprof_member(value, "tid", 0);
 	const char *where = rocprof_find(&chrome->processes, process);
 	const char *name = rocprof_text(value, "name");
-	lk_event event = {.value = -1, .correlation = chrome->correlation[i]};
+	lk_event event = {.correlation = chrome->correlation[i]};
 	bool gpu = strncmp(where, "GPU", 3) == 0, copy = strcmp(where, "COPY") == 0;
 	if (gpu) event.kind = strncasecmp(name, "Copy", 4) == 0 ? LK_EVENT_MEMCPY : LK_EVENT_KERNEL;
 	else if (copy) event.kind = LK_EVENT_MEMCPY;

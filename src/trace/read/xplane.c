@@ -40,7 +40,6 @@ typedef enum xplane_stat {
 	STAT_CORRELATION,
 	STAT_STEP,
 	STAT_COPY,
-	STAT_KERNEL,
 	STAT_MODULE,
 	STAT_OPERATION,
 	STAT_CORES,
@@ -107,9 +106,9 @@ static xplane_stat xplane_stat_of(const lk_proto *name) {
 		const char *name;
 		xplane_stat stat;
 	} stats[] = {{"correlation_id", STAT_CORRELATION}, {"step_num", STAT_STEP},
-	             {"memcpy_details", STAT_COPY},        {"kernel_details", STAT_KERNEL},
-	             {"hlo_module", STAT_MODULE},          {"hlo_op", STAT_OPERATION},
-	             {"core_count", STAT_CORES},           {"memory_size", STAT_MEMORY}};
+	             {"memcpy_details", STAT_COPY},        {"hlo_module", STAT_MODULE},
+	             {"hlo_op", STAT_OPERATION},           {"core_count", STAT_CORES},
+	             {"memory_size", STAT_MEMORY}};
 	for (size_t i = 0; i < sizeof stats / sizeof *stats; i++)
 		if (xplane_is(name, stats[i].name)) return stats[i].stat;
 	return STAT_OTHER;
@@ -191,25 +190,9 @@ static int64_t xplane_bytes(const lk_proto *details) {
 	return bytes < LAST_NS ? bytes : -1;
 }
 
-/* "regs:32 ... grid:16,2,1 block:256,1,1 ...": the product of the three numbers of one of them; 0
- * where they are not said. */
-static uint32_t xplane_volume(const char *details, const char *which) {
-	const char *at = strstr(details, which);
-	double product = 1;
-	char *end;
-	if (!at) return 0;
-	at += strlen(which);
-	for (int i = 0; i < 3; i++) {
-		product *= (double)strtoul(at, &end, 10);
-		if (end == at || (i < 2 && *end != ',')) return 0;
-		at = end + 1;
-	}
-	return product < 4e9 ? (uint32_t)product : 0;
-}
-
 /* What the statistics of an event say. */
 struct xplane_facts {
-	lk_proto copy, kernel, module, operation;
+	lk_proto copy, module, operation;
 	uint64_t correlation, step;
 	bool stepped;
 };
@@ -221,7 +204,6 @@ static void xplane_note_stat(const struct xplane *reader, lk_proto message,
 	switch (xplane_read_stat(reader, message, &value, &text)) {
 	case STAT_CORRELATION: facts->correlation = value; break;
 	case STAT_COPY: facts->copy = text; break;
-	case STAT_KERNEL: facts->kernel = text; break;
 	case STAT_MODULE: facts->module = text; break;
 	case STAT_OPERATION: facts->operation = text; break;
 	case STAT_STEP:
@@ -246,12 +228,8 @@ static lk_status xplane_add_work(struct xplane *reader, const struct xplane_fact
 	event->kind = LK_EVENT_KERNEL;
 	if (strncasecmp(name, "memcpy", 6) == 0) event->kind = LK_EVENT_MEMCPY;
 	if (strncasecmp(name, "memset", 6) == 0) event->kind = LK_EVENT_MEMSET;
-	if (event->kind == LK_EVENT_MEMCPY) event->value = xplane_bytes(&facts->copy);
+	if (event->kind == LK_EVENT_MEMCPY) event->bytes = xplane_bytes(&facts->copy);
 	if (event->kind != LK_EVENT_KERNEL) return LK_OK;
-	char details[256];
-	xplane_text(&facts->kernel, details, sizeof details);
-	event->shape = xplane_volume(details, "grid:");
-	event->types = xplane_volume(details, "block:");
 	if (!facts->module.at || !facts->operation.at) return LK_OK;
 	if (!lk_push(&reader->pieces)) return lk_oom(reader->err);
 	struct xplane_piece *piece = lk_last(&reader->pieces);
@@ -273,7 +251,7 @@ static lk_status xplane_keep(struct xplane *reader, const lk_event *event) {
 /* An event of a thread or stream, or with lane LK_NONE one of the line "Steps". */
 static lk_status xplane_add(struct xplane *reader, uint32_t lane, int64_t line_ns,
                             lk_proto message) {
-	lk_event event = {.lane = lane, .value = -1, .kind = LK_EVENT_OP};
+	lk_event event = {.lane = lane, .kind = LK_EVENT_OP};
 	struct xplane_facts facts = {0};
 	lk_proto_field field;
 	const struct xplane_name *name = NULL;
@@ -538,7 +516,6 @@ static lk_status xplane_mark_steps(struct xplane *reader) {
 		lk_proto name = lk_proto_open(shown, (size_t)length);
 		lk_event event = {.kind = LK_EVENT_NOTE,
 		                  .lane = lane,
-		                  .value = -1,
 		                  .start_ns = step->start_ns,
 		                  .dur_ns = step->end_ns - step->start_ns};
 		LK_TRY(xplane_intern(reader, &name, &event.name));

@@ -40,6 +40,10 @@ static lk_status write_document(const void *what, bool colour, FILE *out, lk_err
 	bool left_out = false;
 	(void)colour;
 	lk_json_begin(&r, out, true);
+	if (!job->panels) {
+		lk_json_put_value(&r, NULL, job->answer);
+		return lk_json_finish(&r, err);
+	}
 	lk_json_object(&r, NULL);
 	lk_json_put_text(&r, "lockstep", lk_version());
 	lk_json_put_text(&r, "data", lk_data_date());

@@ -22,7 +22,8 @@ typedef struct lk_report_job {
 	const char *verb, *title, *reproduce;
 	const void *answer;
 	const lk_inputs *inputs;
-	/* The panels; errors of memory are to be returned. */
+	/* The panels; errors of memory are to be returned. NULL: `answer` is an lk_value, the whole
+	 * document. */
 	lk_status (*panels)(const void *answer, lk_report *r, lk_error *err);
 	/* Assumptions and warnings. */
 	void (*assumptions)(const void *answer, lk_report *r);

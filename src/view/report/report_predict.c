@@ -69,11 +69,14 @@ static void predict_put_verdict(lk_report *writer, const lk_prediction *predicti
 		figure(writer, prediction, "days of training", prediction->days, 1, predict_plain, "");
 	if (prediction->gpu_hours > 0)
 		figure(writer, prediction, "GPU-hours", prediction->gpu_hours, 1, lk_format_thousands, "");
-	if (prediction->training_kwh > 0)
-		figure(writer, prediction, "energy", prediction->training_kwh, 1, lk_format_energy,
+	if (prediction->energy.training_kwh > 0)
+		figure(writer, prediction, "energy", prediction->energy.training_kwh, 1, lk_format_energy,
 		       "at the mains, hosts and cooling included");
-	if (prediction->carbon_kg > 0)
-		figure(writer, prediction, "CO2e", prediction->carbon_kg, 1, lk_format_mass, "");
+	if (prediction->energy.carbon_kg > 0)
+		figure(writer, prediction, "CO2e", prediction->energy.carbon_kg, 1, lk_format_mass, "");
+	if (prediction->energy.power_usd > 0)
+		figure(writer, prediction, "power", prediction->energy.power_usd, 1, lk_format_dollars,
+		       "of the mains");
 	if (prediction->goodput > 0)
 		figure(writer, prediction, "goodput", prediction->goodput, 0, lk_percent,
 		       "time without failures, restarts, checkpoints");

@@ -17,6 +17,22 @@ static const char *plan_view_seconds(double s, char out[32]) {
 	return isfinite(s) ? lk_format_seconds(s, out, 32) : "";
 }
 
+/* Columns of energy: of the training, or of a step where nothing says how long that is. */
+#define ENERGY_COLUMNS(plan)                                         \
+	{"training_kwh", "energy", true, !((plan)->tokens > 0)},         \
+		{"step_kwh", "energy of a step", true,                       \
+	     (plan)->tokens > 0 || (plan)->objective != LK_PLAN_ENERGY}, \
+		{"carbon_kg", "CO2e", true, !((plan)->mains.carbon > 0)}, {  \
+		"power_usd", "power", true, !((plan)->mains.price_kwh > 0)   \
+	}
+
+static void plan_view_put_energy(lk_table *table, const lk_energy *energy) {
+	lk_put_known(table, energy->training_kwh, lk_format_energy);
+	lk_put_known(table, energy->step_kwh, lk_format_energy);
+	lk_put_known(table, energy->carbon_kg, lk_format_mass);
+	lk_put_known(table, energy->power_usd, lk_format_dollars);
+}
+
 static lk_table *choices_table(const lk_plan *plan, const lk_plan_count *count) {
 	const bool days = plan->tokens > 0;
 	const lk_column columns[] = {
@@ -26,14 +42,14 @@ static lk_table *choices_table(const lk_plan *plan, const lk_plan_count *count) 
 		{"mfu", "MFU", true, false},
 		{"days", "days", true, !days},
 		{"gpu_hours", "GPU-hours", true, !days},
-		{"training_kwh", "energy", true, !days},
+		ENERGY_COLUMNS(plan),
 		{"peak_bytes", "GiB", true, false},
 		{"layout", "layout", false, false},
 	};
 	lk_table *table = lk_table_new("plan", columns, sizeof columns / sizeof *columns);
 	for (int i = 0; table && i < count->choice_count; i++) {
 		const lk_plan_choice *choice = &count->choices[i];
-		char a[32], b[32], m[32], d[32], h[32], e[32], g[32];
+		char a[32], b[32], m[32], d[32], h[32], g[32];
 		lk_table_row(table);
 		lk_table_number(table, i + 1, NULL);
 		lk_table_number(table, choice->step_time_s, plan_view_seconds(choice->step_time_s, a));
@@ -43,8 +59,7 @@ static lk_table *choices_table(const lk_plan *plan, const lk_plan_count *count) 
 		lk_table_number(table, choice->days,
 		                lk_fixed(choice->days, choice->days < 10 ? 2 : 1, d, sizeof d));
 		lk_table_number(table, choice->gpu_hours, lk_format_count(choice->gpu_hours, h, sizeof h));
-		lk_table_number(table, choice->training_kwh,
-		                lk_format_energy(choice->training_kwh, e, sizeof e));
+		plan_view_put_energy(table, &choice->energy);
 		lk_table_number(table, choice->peak_bytes, lk_gib(choice->peak_bytes, g, sizeof g));
 		lk_table_text(table, choice->layout);
 	}
@@ -129,7 +144,7 @@ static lk_status plan_view_put_front(const lk_plan *plan, bool colour, FILE *out
 		{"step_time_s", "step", true, false},
 		{"days", "days", true, !days},
 		{"gpu_hours", days ? "GPU-hours" : "GPU-seconds a step", true, false},
-		{"training_kwh", "energy", true, !days},
+		ENERGY_COLUMNS(plan),
 		{"front", "", false, false},
 	};
 	if (plan->count < 2) return LK_OK;
@@ -138,7 +153,7 @@ static lk_status plan_view_put_front(const lk_plan *plan, bool colour, FILE *out
 	for (int i = 0; table && i < plan->count; i++) {
 		if (!plan->counts[i].choice_count) continue;
 		const lk_plan_choice *choice = plan->counts[i].choices;
-		char a[32], d[32], h[32], e[32];
+		char a[32], d[32], h[32];
 		double hours = days ? choice->gpu_hours : choice->step_time_s * choice->gpus;
 		lk_table_row(table);
 		lk_table_number(table, choice->gpus, NULL);
@@ -146,8 +161,7 @@ static lk_status plan_view_put_front(const lk_plan *plan, bool colour, FILE *out
 		lk_table_number(table, choice->days,
 		                lk_fixed(choice->days, choice->days < 10 ? 2 : 1, d, sizeof d));
 		lk_table_number(table, hours, lk_format_count(hours, h, sizeof h));
-		lk_table_number(table, choice->training_kwh,
-		                lk_format_energy(choice->training_kwh, e, sizeof e));
+		plan_view_put_energy(table, &choice->energy);
 		lk_table_text(table, choice->pareto ? "*" : "");
 	}
 	lk_status status =
@@ -267,6 +281,8 @@ static lk_status plan_view_put_notes(const lk_plan *plan, bool verbose, FILE *ou
 		                          err));
 		LK_TRY(plan_view_put_list("assumptions", plan->notes, plan->note_count, out, err));
 	} else {
+		LK_TRY(plan_view_put_list("assumed, as nothing states it", plan->notes, plan->taken_count,
+		                          out, err));
 		fprintf(out, "\nnot searched  %d   (-v lists them)\n", plan->not_searched_count);
 		if (plan->note_count)
 			fprintf(out, "assumed       %d   (-v lists them)\n", plan->note_count);
@@ -296,11 +312,6 @@ static lk_status plan_view_write_text(const void *what, bool colour, FILE *out, 
 }
 
 /* ---- JSON ---- */
-
-static void json_known(lk_json_writer *writer, const char *key, double number) {
-	if (isfinite(number) && number != 0) lk_json_put_number(writer, key, number);
-	else lk_json_put_null(writer, key);
-}
 
 static void json_degrees(lk_json_writer *writer, const lk_plan_choice *choice) {
 	const struct {
@@ -332,16 +343,14 @@ static void json_choice(lk_json_writer *writer, const lk_plan_choice *choice) {
 	lk_json_put_number(writer, "step_time_s", choice->step_time_s);
 	lk_json_put_number(writer, "step_time_low_s", choice->step_time_low_s);
 	lk_json_put_number(writer, "step_time_high_s", choice->step_time_high_s);
-	json_known(writer, "exact_s", choice->exact_s);
+	lk_json_put_known(writer, "exact_s", choice->exact_s);
 	lk_json_put_number(writer, "peak_bytes", choice->peak_bytes);
 	lk_json_put_number(writer, "usable_bytes", choice->usable_bytes);
-	json_known(writer, "tokens_per_s_per_gpu", choice->tokens_per_s_per_gpu);
-	json_known(writer, "mfu", choice->mfu);
-	json_known(writer, "days", choice->days);
-	json_known(writer, "gpu_hours", choice->gpu_hours);
-	json_known(writer, "gpu_watts", choice->gpu_watts > 0 ? choice->gpu_watts : NAN);
-	json_known(writer, "site_watts", choice->site_watts > 0 ? choice->site_watts : NAN);
-	json_known(writer, "training_kwh", choice->training_kwh > 0 ? choice->training_kwh : NAN);
+	lk_json_put_known(writer, "tokens_per_s_per_gpu", choice->tokens_per_s_per_gpu);
+	lk_json_put_known(writer, "mfu", choice->mfu);
+	lk_json_put_known(writer, "days", choice->days);
+	lk_json_put_known(writer, "gpu_hours", choice->gpu_hours);
+	lk_json_put_energy(writer, &choice->energy);
 	lk_json_object(writer, "breakdown");
 	for (int i = 0; i < choice->breakdown_count; i++)
 		lk_json_put_number(writer, choice->breakdown[i].key, choice->breakdown[i].exposed_s);
@@ -397,8 +406,8 @@ static void json_tree(lk_json_writer *writer, const lk_plan_tree *tree) {
 	lk_json_put_number(writer, "tokens_per_s", tree->tokens_per_s);
 	lk_json_put_number(writer, "bytes", tree->bytes);
 	lk_json_put_number(writer, "drift", tree->drift);
-	json_known(writer, "hours", tree->hours);
-	json_known(writer, "total_bytes", tree->total_bytes);
+	lk_json_put_known(writer, "hours", tree->hours);
+	lk_json_put_known(writer, "total_bytes", tree->total_bytes);
 	lk_json_put_integer(writer, "clients", tree->clients);
 	lk_json_array(writer, "left_out");
 	for (int i = 0; i < tree->left_out_count; i++)
@@ -430,8 +439,8 @@ static lk_status plan_view_write_json(const void *what, bool colour, FILE *out, 
 	lk_json_put_text(&w, "cluster", text->plan->cluster);
 	lk_json_put_integer(&w, "gbs", text->plan->gbs);
 	lk_json_put_text(&w, "unit", text->plan->unit);
-	json_known(&w, "seq", text->plan->seq);
-	json_known(&w, "tokens", text->plan->tokens);
+	lk_json_put_known(&w, "seq", text->plan->seq);
+	lk_json_put_known(&w, "tokens", text->plan->tokens);
 	lk_json_put_text(&w, "reproduce", text->plan->reproduce);
 	lk_json_put_text(&w, "warning", text->plan->warning);
 	lk_json_array(&w, "assumptions");
@@ -475,6 +484,9 @@ static const lk_column row_columns[] = {
 	{"days", "days", true, false},
 	{"gpu_hours", "GPU-hours", true, false},
 	{"training_kwh", "energy", true, false},
+	{"step_kwh", "energy of a step", true, false},
+	{"carbon_kg", "CO2e", true, false},
+	{"power_usd", "power", true, false},
 	{"peak_bytes", "GiB", true, false},
 	{"tp", "tp", true, false},
 	{"pp", "pp", true, false},
@@ -494,7 +506,7 @@ static const lk_column row_columns[] = {
 
 static void plan_view_put_row(lk_table *table, const lk_plan *plan, const lk_plan_choice *choice,
                               int rank) {
-	char a[32], b[32], m[32], d[32], h[32], e[32], g[32];
+	char a[32], b[32], m[32], d[32], h[32], g[32];
 	lk_table_row(table);
 	lk_table_number(table, choice->gpus, NULL);
 	lk_table_number(table, rank, NULL);
@@ -506,8 +518,7 @@ static void plan_view_put_row(lk_table *table, const lk_plan *plan, const lk_pla
 	                lk_fixed(choice->days, 2, d, sizeof d));
 	lk_table_number(table, choice->gpu_hours > 0 ? choice->gpu_hours : NAN,
 	                lk_format_count(choice->gpu_hours, h, sizeof h));
-	lk_table_number(table, choice->training_kwh > 0 ? choice->training_kwh : NAN,
-	                lk_format_energy(choice->training_kwh, e, sizeof e));
+	plan_view_put_energy(table, &choice->energy);
 	lk_table_number(table, choice->peak_bytes, lk_gib(choice->peak_bytes, g, sizeof g));
 	const int numbers[] = {choice->tp, choice->pp, choice->vp,  choice->cp,
 	                       choice->ep, choice->dp, choice->mbs, choice->zero};

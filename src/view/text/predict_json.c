@@ -6,10 +6,14 @@
 #include "lockstep/catalogue.h"
 #include "view/text/views.h"
 
-/* 0 stands for "not asked" in some fields. */
-static void put_known(lk_json_writer *writer, const char *key, double number) {
-	if (number != 0) lk_json_put_number(writer, key, number);
-	else lk_json_put_null(writer, key);
+void lk_json_put_energy(lk_json_writer *writer, const lk_energy *energy) {
+	lk_json_put_known(writer, "gpu_watts", energy->gpu_watts);
+	lk_json_put_known(writer, "site_watts", energy->site_watts);
+	lk_json_put_known(writer, "pue", energy->pue);
+	lk_json_put_known(writer, "step_kwh", energy->step_kwh);
+	lk_json_put_known(writer, "training_kwh", energy->training_kwh);
+	lk_json_put_known(writer, "carbon_kg", energy->carbon_kg);
+	lk_json_put_known(writer, "power_usd", energy->power_usd);
 }
 
 static void json_put_verdict(lk_json_writer *writer, const lk_prediction *prediction) {
@@ -24,24 +28,19 @@ static void json_put_speed(lk_json_writer *writer, const lk_prediction *predicti
 	lk_json_put_number(writer, "step_time_low_s", prediction->step_time_low_s);
 	lk_json_put_number(writer, "step_time_high_s", prediction->step_time_high_s);
 	lk_json_put_text(writer, "basis", prediction->basis);
-	put_known(writer, "tokens_per_s_per_gpu", prediction->tokens_per_s_per_gpu);
+	lk_json_put_known(writer, "tokens_per_s_per_gpu", prediction->tokens_per_s_per_gpu);
 	lk_json_put_number(writer, "samples_per_s", prediction->samples_per_s);
 	lk_json_put_text(writer, "unit", prediction->unit);
 	lk_json_put_number(writer, "model_tflops_per_gpu",
 	                   prediction->model_flops_per_s_per_gpu / 1e12);
-	put_known(writer, "mfu", prediction->mfu);
-	put_known(writer, "hfu", prediction->hfu);
-	put_known(writer, "peak_flops", prediction->peak_flops);
+	lk_json_put_known(writer, "mfu", prediction->mfu);
+	lk_json_put_known(writer, "hfu", prediction->hfu);
+	lk_json_put_known(writer, "peak_flops", prediction->peak_flops);
 	lk_json_put_text(writer, "peak", prediction->peak_label);
-	put_known(writer, "days", prediction->days);
-	put_known(writer, "gpu_hours", prediction->gpu_hours);
-	put_known(writer, "goodput", prediction->goodput);
-	put_known(writer, "gpu_watts", prediction->gpu_watts);
-	put_known(writer, "site_watts", prediction->site_watts);
-	put_known(writer, "pue", prediction->pue);
-	put_known(writer, "step_kwh", prediction->step_kwh);
-	put_known(writer, "training_kwh", prediction->training_kwh);
-	put_known(writer, "carbon_kg", prediction->carbon_kg);
+	lk_json_put_known(writer, "days", prediction->days);
+	lk_json_put_known(writer, "gpu_hours", prediction->gpu_hours);
+	lk_json_put_known(writer, "goodput", prediction->goodput);
+	lk_json_put_energy(writer, &prediction->energy);
 }
 
 static void json_put_breakdown(lk_json_writer *writer, const lk_prediction *prediction) {
@@ -176,8 +175,8 @@ static void json_put_generation(lk_json_writer *writer, const lk_prediction *pre
 	lk_json_put_number(writer, "batch_most", generation->batch_most);
 	lk_json_put_number(writer, "tail_s", generation->tail_s);
 	lk_json_put_number(writer, "preempted", generation->preempted);
-	put_known(writer, "fixed_s", generation->fixed_s);
-	put_known(writer, "exponential_s", generation->exponential_s);
+	lk_json_put_known(writer, "fixed_s", generation->fixed_s);
+	lk_json_put_known(writer, "exponential_s", generation->exponential_s);
 	lk_json_object_end(writer);
 }
 

@@ -141,8 +141,8 @@ static char *predict_view_kw(double watts, char *out, size_t size) {
 
 static const char *energy_basis(const struct report *report, char *out, size_t size) {
 	const lk_prediction *prediction = report->p;
-	snprintf(out, size, "%.0f W a GPU, with hosts and networks, PUE %.3g", prediction->gpu_watts,
-	         prediction->pue);
+	snprintf(out, size, "%.0f W a GPU, with hosts and networks, PUE %.3g",
+	         prediction->energy.gpu_watts, prediction->energy.pue);
 	return out;
 }
 
@@ -159,16 +159,19 @@ static void put_training(lk_table *table, const struct report *report) {
 	if (prediction->gpu_hours > 0)
 		predict_view_put_speed(table, report, "GPU-hours", prediction->gpu_hours, 1,
 		                       lk_format_thousands, "");
-	if (prediction->site_watts > 0 && !(prediction->training_kwh > 0) && report->request &&
-	    report->request->pue > 0)
-		predict_view_put_speed(table, report, "power", prediction->site_watts, 0, predict_view_kw,
-		                       energy_basis(report, text, sizeof text));
-	if (prediction->training_kwh > 0)
-		predict_view_put_speed(table, report, "energy", prediction->training_kwh, 1,
+	if (prediction->energy.site_watts > 0 && !(prediction->energy.training_kwh > 0) &&
+	    report->request && report->request->mains.pue > 0)
+		predict_view_put_speed(table, report, "power", prediction->energy.site_watts, 0,
+		                       predict_view_kw, energy_basis(report, text, sizeof text));
+	if (prediction->energy.training_kwh > 0)
+		predict_view_put_speed(table, report, "energy", prediction->energy.training_kwh, 1,
 		                       lk_format_energy, energy_basis(report, text, sizeof text));
-	if (prediction->carbon_kg > 0)
-		predict_view_put_speed(table, report, "CO2e", prediction->carbon_kg, 1, lk_format_mass,
-		                       "of the mains, as --carbon says");
+	if (prediction->energy.carbon_kg > 0)
+		predict_view_put_speed(table, report, "CO2e", prediction->energy.carbon_kg, 1,
+		                       lk_format_mass, "of the mains, as --carbon says");
+	if (prediction->energy.power_usd > 0)
+		predict_view_put_speed(table, report, "power", prediction->energy.power_usd, 1,
+		                       lk_format_dollars, "of the mains, as --price-kwh says");
 	if (prediction->goodput > 0)
 		predict_view_put_speed(table, report, "goodput", prediction->goodput, 0, lk_percent,
 		                       "share of time without failures, restarts, checkpoints");

@@ -16,15 +16,9 @@
 #include "view/text/views.h"
 
 static void put_dollars(lk_table *table, double dollars) {
-	char text[40], number[32];
-	if (isnan(dollars)) {
-		lk_table_number(table, NAN, NULL);
-		return;
-	}
-	if (dollars >= 1000)
-		snprintf(text, sizeof text, "$%s", lk_format_thousands(dollars, number, sizeof number));
-	else snprintf(text, sizeof text, "$%s", lk_fixed(dollars, 2, number, sizeof number));
-	lk_table_number(table, dollars, text);
+	char text[80];
+	lk_table_number(table, dollars,
+	                isnan(dollars) ? NULL : lk_format_dollars(dollars, text, sizeof text));
 }
 
 static void rent_view_put_whole(lk_table *table, double number) {
@@ -58,16 +52,8 @@ enum {
 	OLD_DAYS = 90
 };
 
-/* Days since a date of the form 2026-07-20; NAN: it is none. */
-static double days_since(const char *date) {
-	int year, month, day, used = 0;
-	if (sscanf(date, "%4d-%2d-%2d%n", &year, &month, &day, &used) != 3 || date[used]) return NAN;
-	struct tm then = {.tm_year = year - 1900, .tm_mon = month - 1, .tm_mday = day};
-	return floor(difftime(time(NULL), timegm(&then)) / 86400);
-}
-
 static void put_age(lk_table *table, const char *date) {
-	double days = days_since(date);
+	double days = lk_days_since(date);
 	char text[32], number[24];
 	snprintf(text, sizeof text, "%s d", lk_fixed(days, 0, number, sizeof number));
 	lk_table_number(table, days, isnan(days) ? NULL : text);
@@ -158,7 +144,8 @@ lk_status lk_machines_print(const lk_machines_request *request, int format, bool
 	lk_offers offers = {0};
 	lk_offer_faults faults = {0};
 	lk_status status = lk_writing_check(&w, err);
-	if (status == LK_OK) status = lk_rent_offers(request, &arena, &offers, &faults, err);
+	if (status == LK_OK)
+		status = lk_rent_offers(request, &(lk_mains){0}, &arena, &offers, &faults, err);
 	struct listing l = {&offers, &faults, verbose, request->age};
 	if (status == LK_OK)
 		status = format == LK_FORMAT_TEXT
@@ -193,6 +180,8 @@ static const lk_column choice_columns[] = {
 	{"stall_share", "", true, false},
 	{"goodput", "goodput", true, true},
 	{"kwh", "energy", true, true},
+	{"carbon_kg", "CO2e", true, true},
+	{"power_usd", "power", true, true},
 	{"price_usd_h", "per machine-hour", true, false},
 	{"price_date", "price of", false, false},
 	{"price_source", "source", false, false},
@@ -281,8 +270,9 @@ static void rent_view_put_choice(lk_table *table, const lk_rent *rent, int i) {
 	lk_table_text(table, choice->stall);
 	lk_table_number(table, choice->stall_share, lk_percent(choice->stall_share, text, sizeof text));
 	lk_table_number(table, choice->goodput, lk_percent(choice->goodput, text, sizeof text));
-	lk_table_number(table, choice->kwh,
-	                isnan(choice->kwh) ? NULL : lk_format_energy(choice->kwh, text, sizeof text));
+	lk_put_known(table, choice->energy.training_kwh, lk_format_energy);
+	lk_put_known(table, choice->energy.carbon_kg, lk_format_mass);
+	lk_put_known(table, choice->energy.power_usd, lk_format_dollars);
 	put_dollars(table, choice->price);
 	lk_table_text(table, choice->date);
 	lk_table_text(table, choice->source);
@@ -304,8 +294,15 @@ static bool is_hidden(const lk_rent *rent, const lk_column *column, bool verbose
 	static const char *const more[] = {"goodput", "kwh", "layout"}, *const spans[] = {"hours_range",
 	                                                                                  "cost_range"};
 	bool open = isnan(rent->samples);
+	double carbon_kg = 0, power_usd = 0; /* of any choice */
+	for (int i = 0; i < rent->count; i++) {
+		carbon_kg = fmax(carbon_kg, rent->choices[i].energy.carbon_kg);
+		power_usd = fmax(power_usd, rent->choices[i].energy.power_usd);
+	}
 	for (int i = 0; i < 3; i++)
 		if (strcmp(column->key, more[i]) == 0) return !verbose;
+	if (strcmp(column->key, "carbon_kg") == 0) return !(carbon_kg > 0);
+	if (strcmp(column->key, "power_usd") == 0) return !(power_usd > 0);
 	for (int i = 0; i < 2; i++)
 		if (strcmp(column->key, spans[i]) == 0) return open;
 	if (strcmp(column->key, "warning") == 0) return !warned;
@@ -510,7 +507,9 @@ static void put_json_choice(lk_json_writer *writer, const lk_rent *rent,
 	lk_json_put_text(writer, "stall", choice->stall);
 	lk_json_put_number(writer, "stall_share", choice->stall_share);
 	lk_json_put_number(writer, "goodput", choice->goodput);
-	lk_json_put_number(writer, "kwh", choice->kwh);
+	lk_json_put_known(writer, "kwh", choice->energy.training_kwh);
+	lk_json_put_known(writer, "carbon_kg", choice->energy.carbon_kg);
+	lk_json_put_known(writer, "power_usd", choice->energy.power_usd);
 	lk_json_put_bool(writer, "pareto", choice->pareto);
 	lk_json_put_bool(writer, "in_time", choice->in_time);
 	lk_json_put_bool(writer, "in_budget", choice->in_budget);

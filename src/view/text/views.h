@@ -4,6 +4,7 @@
 
 #include "io/json.h"
 #include "lockstep/explain.h"
+#include "lockstep/predict.h"
 #include "lockstep/view.h"
 #include "view/table/output.h"
 
@@ -19,9 +20,15 @@ void lk_put_ns(lk_table *table, double ns);
 void lk_put_seconds(lk_table *table, double seconds);
 void lk_put_pctg(lk_table *table, double part, double whole);
 void lk_put_count(lk_table *table, double count);
+/* A number as `shown` writes it; empty of 0, which stands for what is not known or was not asked.
+ */
+void lk_put_known(lk_table *table, double number,
+                  char *shown(double number, char *out, size_t size));
 /* A name in `width` columns, 48 at most; the end of a longer one is dots. */
 void lk_put_cut(lk_table *table, const char *name, size_t width);
 
+/* Members of the present object: watts, kWh, CO2e, dollars; null where not known or not asked. */
+void lk_json_put_energy(lk_json_writer *writer, const lk_energy *energy);
 /* The rows as an array of objects inside a document. */
 void lk_json_put_table(lk_json_writer *writer, const char *key, const lk_table *table);
 /* The report for people. */

@@ -1,0 +1,64 @@
+/* serve-box.js: what a text or files are that somebody pastes or drops: a name, a launch line, a script, a configuration,
+ * a config.json, tables, traces. The server reads them; here is decided as what. */
+
+const TEXT_LIMIT = 1 << 20;
+const HUB = /^(?:https?:\/\/)?(?:www\.)?huggingface\.co\/([\w.-]+\/[\w.-]+)/;
+
+const DEEPSPEED = ["train_batch_size", "train_micro_batch_size_per_gpu", "zero_optimization", "gradient_accumulation_steps"];
+const NETWORK = ["model_type", "architectures", "hidden_size", "num_hidden_layers", "n_layer", "d_model", "_class_name"];
+
+const option = (name, text, read) => ({option: name, text, read});
+
+/* An object in JSON; null: it is none that is known. */
+function ofObject(value, files) {
+	const has = (keys) => keys.some((key) => key in value);
+	if (value.traceEvents || "deviceProperties" in value) return {view: "explain", files, read: "Read as a trace."};
+	if ("lockstep_graph" in value) return {view: "whatif", files, read: "Read as a step graph."};
+	if (has(DEEPSPEED)) return option("deepspeed_config", JSON.stringify(value), "Read as a DeepSpeed configuration.");
+	if (has(NETWORK)) return option("model", JSON.stringify(value), "Read as the config.json of a network.");
+	return null;
+}
+
+function asObject(text) {
+	try {
+		const value = JSON.parse(text);
+		return value && typeof value === "object" && !Array.isArray(value) ? value : null;
+	} catch {
+		return null;
+	}
+}
+
+const lines = (text) => text.replace(/\\\r?\n/g, " ").split("\n").map((l) => l.trim()).filter((l) => l && !l.startsWith("#"));
+
+function ofName(text, lists) {
+	const hub = HUB.exec(text), name = hub ? hub[1] : text;
+	const known = lists.model.some((m) => m.name === name);
+	if (lists.gpu.some((g) => g.name === name)) return option("gpu", name, "Read as a GPU.");
+	return option("model", name, known ? "Read as a model." : "Read as the name of a model on the Hub.");
+}
+
+function ofText(text, lists) {
+	const plain = text.trim(), value = plain.startsWith("{") ? asObject(plain) : null, all = lines(plain);
+	if (value) return ofObject(value, [new File([plain], "pasted.json", {type: "application/json"})]);
+	if (!plain || plain.startsWith("{") || plain.startsWith("[")) return null;
+	if (!/\s/.test(plain)) return ofName(plain, lists);
+	if (/^name,/.test(all[0] || "") && /(^|,)rows(,|$)/.test(all[0]))
+		return {view: "shard", tables: plain, read: "Read as embedding tables."};
+	if (!plain.startsWith("#!") && all.length && all.every((l) => /^(-|[\w."'-]+\s*:(\s|$)|\[)/.test(l)))
+		return option("config", text, "Read as a configuration file.");
+	if (plain.startsWith("#!") || all.length > 1) return option("script", text, "Read as a launch script.");
+	return option("launch", plain, "Read as a launch line.");
+}
+
+/* {read, option, text}: an option of predict that this says; {read, view, files | tables}: a question about it; {read}
+ * alone: it was not understood. `lists`: of models and GPUs that are known. */
+export async function understand(text, files, lists) {
+	if (!files.length) return ofText(text, lists) || {read: "Not understood: neither a name, a launch line, a script, YAML "
+		+ "nor JSON of a network, DeepSpeed, a trace or a step graph."};
+	if (files.every((f) => f.name.endsWith(".lkrec"))) return {view: "stalls", files, read: "Read as a recording."};
+	const small = files.length === 1 && files[0].size <= TEXT_LIMIT && !/\.(gz|zst|zip|tar|pb|pftrace)$/.test(files[0].name);
+	const content = small ? await files[0].text() : "";
+	const found = small && !content.includes("\0") ? asObject(content) ? ofObject(asObject(content), files)
+		: /\.(sh|slurm|sbatch|ya?ml|toml|csv|txt)$/.test(files[0].name) ? ofText(content, lists) : null : null;
+	return found || {view: "explain", files, read: files.length === 1 ? "Read as a trace." : "Read as traces."};
+}

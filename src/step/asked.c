@@ -1,0 +1,80 @@
+/* asked.c: what a request asks for: what it states, then the number formats in which the publishers
+ * of its network trained it, where it states none, then all that follows. The formats hold for
+ * pre-training with Megatron-Core on GPUs that run all of Transformer Engine's recipes; a launch
+ * line and other software keep their own. */
+#include <string.h>
+
+#include "base/arena.h"
+#include "options/command.h"
+#include "step/step.h"
+
+enum {
+	WORDS = 32
+};
+
+/* What a request states of its own stays; another optimizer has moments of its own. */
+static void keep_stated(const lk_predict_request *request, const lk_job *job,
+                        lk_predict_request *numbers) {
+	if (request->state_dtype || job->optimizer != LK_OPT_ADAM) numbers->state_dtype = NULL;
+	if (request->fp8_recipe) numbers->fp8_recipe = NULL;
+	if (request->fp8_dispatch) numbers->fp8_dispatch = 0;
+}
+
+lk_status lk_request_lay_numbers(lk_arena *arena, const char **options,
+                                 const lk_predict_request *request, lk_job *job, lk_error *err) {
+	const char *words[WORDS];
+	int count = 0;
+	char *text = lk_arena_strdup(arena, *options), *rest = text;
+	lk_predict_request numbers, usual;
+	lk_args args;
+	if (!text) return lk_oom(err);
+	for (char *word; (word = strtok_r(rest, " ", &rest)) != NULL;)
+		if (count < WORDS) words[count++] = word;
+	lk_predict_defaults(&usual);
+	numbers = usual;
+	lk_status status = lk_args_parse(&lk_predict_verb, count, words, &args, err);
+	if (status == LK_OK) status = lk_args_fill(&args, 0, &numbers, err);
+	keep_stated(request, job, &numbers);
+	if (status == LK_OK) status = lk_request_take_numbers(&numbers, job, err);
+	*options = lk_command_options(
+		arena, &(lk_question){.verb = &lk_predict_verb, .request = &numbers, .usual = &usual});
+	if (status == LK_OK && !*options) status = lk_oom(err);
+	lk_args_free(&args);
+	return status;
+}
+
+/* Products with a factor for a block of numbers need Hopper or later. */
+static bool runs_recipes(const lk_cluster *cluster) {
+	for (int i = 0; i < cluster->groups; i++) {
+		const lk_device *device = cluster->node[i].device;
+		bool late = device->arch == LK_ARCH_HOPPER || device->arch == LK_ARCH_BLACKWELL;
+		if (!late || lk_device_peak(device, LK_FP8) <= lk_device_peak(device, LK_BF16))
+			return false;
+	}
+	return true;
+}
+
+static lk_status take_trained(lk_arena *arena, const lk_predict_request *request, lk_asked *asked,
+                              lk_error *err) {
+	lk_job *job = &asked->job;
+	bool core =
+		!*job->stack || strcmp(job->stack, "megatron") == 0 || strcmp(job->stack, "nemo") == 0;
+	if (request->dtype || request->deepspeed || lk_request_launched(request) || !core) return LK_OK;
+	if (job->task != LK_TASK_PRETRAIN || job->dpo || !runs_recipes(&asked->cluster)) return LK_OK;
+	LK_TRY(lk_model_trained(arena, &job->model, &asked->trained, err));
+	if (!asked->trained.options) return LK_OK;
+	return lk_request_lay_numbers(arena, &asked->trained.options, request, job, err);
+}
+
+lk_status lk_request_take(lk_arena *arena, const lk_predict_request *request, lk_asked *out,
+                          lk_error *err) {
+	LK_TRY(lk_request_take_stated(arena, request, out, err));
+	return take_trained(arena, request, out, err);
+}
+
+lk_status lk_request_read(lk_arena *arena, const lk_predict_request *request, lk_asked *out,
+                          lk_error *err) {
+	LK_TRY(lk_request_take(arena, request, out, err));
+	LK_TRY(lk_job_complete(&out->job, &out->cluster, err));
+	return lk_launch_list_idle(arena, &out->job, &out->launch, err);
+}
