@@ -23,7 +23,8 @@ typedef struct cli_command {
 
 extern const cli_command cli_predict, cli_plan, cli_explain, cli_replay, cli_whatif, cli_diff,
 	cli_validate, cli_calibrate, cli_collective, cli_compile, cli_record, cli_stalls, cli_compose,
-	cli_shard, cli_rent, cli_machines, cli_jobs, cli_serve, cli_html, cli_devices, cli_models, cli_init;
+	cli_shard, cli_rent, cli_machines, cli_jobs, cli_serve, cli_html, cli_devices, cli_models,
+	cli_init;
 
 /* `plan` by this process, or by one of a team of which one speaks. */
 int cli_plan_with(lk_args *args, const lk_plan_team *team, bool speaks);

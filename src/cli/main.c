@@ -12,7 +12,7 @@ static const cli_command *const commands[] = {
 	&cli_predict,  &cli_plan,      &cli_explain,    &cli_replay,   &cli_whatif, &cli_diff,
 	&cli_validate, &cli_calibrate, &cli_collective, &cli_compile,  &cli_record, &cli_stalls,
 	&cli_compose,  &cli_shard,     &cli_rent,       &cli_machines, &cli_jobs,   &cli_serve,
-	&cli_html,     &cli_devices,  &cli_models,    &cli_init,
+	&cli_html,     &cli_devices,   &cli_models,     &cli_init,
 };
 enum {
 	COMMANDS = sizeof commands / sizeof *commands

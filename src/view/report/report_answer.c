@@ -286,7 +286,7 @@ static void add_cell(lk_table *table, const char *key, const lk_value *value) {
 
 /* What a row is comes before what it has. */
 static void put_texts_first(struct table *table) {
-	lk_column ordered[COLUMNS];
+	lk_column ordered[COLUMNS] = {0};
 	int count = 0;
 	for (int right = 0; right < 2; right++)
 		for (int i = 0; i < table->count; i++)
