@@ -217,9 +217,9 @@ typedef struct lk_program {
 	uint32_t name; /* interned: "stage 3" */
 	uint32_t stage;
 	LK_VEC(lk_call) calls;
-	uint32_t events;                   /* events are numbered 0 .. events-1 */
-	uint32_t channels;                 /* channels are numbered below this */
-	double resident[LK_OWNERS];        /* bytes held during the whole step */
+	uint32_t events;            /* events are numbered 0 .. events-1 */
+	uint32_t channels;          /* channels are numbered below this */
+	double resident[LK_OWNERS]; /* bytes held during the whole step */
 	double updated; /* parameters whose gradients a rank ends the step with, all shards counted; 0
 	                   not stated */
 	bool reduces;   /* of a program of lockstep compile: it takes these gradients as parts and

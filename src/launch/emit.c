@@ -147,9 +147,9 @@ lk_status lk_emit_known(const char *target, lk_error *err) {
 		lk_text_add(&list, "%s%s", wrappers[i].name, i + 1 < WRAPPERS ? ", " : "");
 	lk_fail(err, LK_ERR_INPUT, "--emit", "unknown target \"%s\"",
 	        lk_escape(target, shown, sizeof shown));
-	return lk_hint(err,
-	               "give one of %s, a scheduler around a framework as in sbatch:axolotl, or program",
-	               text);
+	return lk_hint(
+		err, "give one of %s, a scheduler around a framework as in sbatch:axolotl, or program",
+		text);
 }
 
 const char *lk_emit_stack(const char *target) {

@@ -76,7 +76,7 @@ static const char *update_lacks(const lk_job *job) {
 	if (lk_sizes_dp_ranks(job) < 2) return "one rank holds each parameter; give more GPUs";
 	if (sixteen && job->master_weights == LK_OFF)
 		return "weights without a master copy in fp32 have no program; leave out --master-weights "
-		       "off";
+			   "off";
 	if (job->state_dtype != LK_FP32 && job->state_dtype != LK_BF16)
 		return "moments of such a format have no program; give --state-dtype fp32 or bf16";
 	return NULL;

@@ -408,8 +408,15 @@ static lk_status read_replacement(const lk_predict_request *request, lk_graph **
 	static const char key[] = "optimizer=";
 	*update = NULL;
 	if (!request->replace) return LK_OK;
-	if (strncmp(request->replace, key, sizeof key - 1) == 0)
-		return lk_graph_read(request->replace + sizeof key - 1, update, err);
+	if (request->emit) {
+		lk_fail(err, LK_ERR_INPUT, "--replace", "no framework runs the program of that graph");
+		return lk_hint(err, "leave out --emit or --replace");
+	}
+	if (strncmp(request->replace, key, sizeof key - 1) == 0) {
+		lk_status status = lk_graph_read(request->replace + sizeof key - 1, update, err);
+		if (status == LK_OK || status == LK_ERR_MEMORY) return status;
+		return lk_hint(err, "write a graph for --replace by compile tune --graph");
+	}
 	lk_fail(err, LK_ERR_INPUT, "--replace", "only the optimizer of a step is replaced");
 	return lk_hint(err, "write --replace optimizer=FILE");
 }

@@ -201,6 +201,7 @@ PREDICT = {
     "chakra-times": [tested("chakra.test")], "chakra-host": [tested("chakra.test")],
     "emit": [output(DENSE, "--emit megatron"), refused(DENSE, "--emit sbatch:word")],
     "replace": [refused(DENSE, "--replace optimizer=none.json"), refused(DENSE, "--replace layer=none.json"),
+                refused(DENSE, "--replace optimizer=none.json --emit megatron"),
                 tested("replace.test")],
     "html": [writes(DENSE, "--html r.html")], "charts": [writes(DENSE, "--charts c.svg")],
     "no-fixes": [acts("--model llama3.1-70b --gpu h100-sxm --gpus 8 --gbs 8", "--no-fixes")],

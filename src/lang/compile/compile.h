@@ -34,7 +34,8 @@ lk_status lc_pick_program(const lk_compile *answer, const lk_compile_request *re
 lk_status lc_pick_schedule(const lc_program *program, const char *name, const lc_schedule **out,
                            lk_error *err);
 
-/* The error where a dim is not given: sizes would be chosen, small ones, whose times say nothing. */
+/* The error where a dim is not given: sizes would be chosen, small ones, whose times say nothing.
+ */
 lk_status lc_check_dims(const lc_program *program, const char *sizes, lk_error *err);
 /* Whether a text of sizes gives a name's. */
 bool lc_sizes_name(const char *sizes, const char *name);

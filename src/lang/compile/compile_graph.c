@@ -1,5 +1,4 @@
-/* compile_graph.c: a program with a schedule as a step graph, for lockstep simulate, whatif and
- * predict --replace. */
+/* compile_graph.c: a program with a schedule as a step graph, for whatif and predict --replace. */
 #include "lang/compile/compile.h"
 
 #include "lang/rewrite/rewrite.h"

@@ -1,5 +1,5 @@
-/* pick.c: the program and the schedule that a request names, or the only ones there can be. The
- * error for an unknown name lists the nearest one. */
+/* pick.c: the program and the schedule that a request names, or the only ones there can be, with
+ * axes as large as it says. The error for an unknown name lists the nearest one. */
 #include <string.h>
 
 #include "base/text.h"
@@ -44,6 +44,22 @@ lk_status lc_pick_schedule(const lc_program *program, const char *name, const lc
 	const char *near = lk_nearest(name, known, count);
 	return near ? lk_hint(err, "do you mean %s?", near)
 	            : lk_hint(err, "without a schedule it is %s", LC_PLAIN);
+}
+
+static bool fixes_axes(const lc_file *file) {
+	for (size_t i = 0; i < file->programs.count; i++)
+		for (int a = 0; a < file->programs.at[i]->axis_count; a++)
+			if (file->programs.at[i]->axes[a].size) return true;
+	return false;
+}
+
+lk_status lc_resize(lk_compile *answer, const lk_compile_request *request, lk_error *err) {
+	lc_file *old = answer->file;
+	if (!request->sizes || !fixes_axes(old)) return LK_OK;
+	lk_status status =
+		lc_parse_sized(old->path, answer->text, answer->size, request->sizes, &answer->file, err);
+	lc_file_free(old);
+	return status;
 }
 
 bool lc_sizes_name(const char *text, const char *name) {
