@@ -1,7 +1,7 @@
 /* rewrite_recompute.c: recompute {h,a} for {g}: statements h and a are computed once more for g,
  * ahead of the first of its values that reads them, so that what they leave need not be kept until
- * then. Copies read copies; what is not named is read where it lies. A dropout draws by its key,
- * so that the copy is equal. */
+ * then. Copies read copies; what is not named is read where it lies; what nothing but g has read is
+ * computed there alone. A dropout draws by its key, so that the copy is equal. */
 #include <string.h>
 
 #include "base/arena.h"
@@ -10,8 +10,8 @@
 struct recomputer {
 	lc_build b;
 	const lc_directive *directive;
-	uint8_t *again, *readers; /* [values of the program before] */
-	int *copy;                /* [values] the copy in the new program, or -1 */
+	uint8_t *again, *readers, *gone; /* [values of the program before] */
+	int *copy;                       /* [values] the copy in the new program, or -1 */
 	lk_error *err;
 };
 
@@ -59,6 +59,17 @@ static lk_status recompute_mark(struct recomputer *r) {
 	return LK_OK;
 }
 
+/* What only copies are read of now. */
+static void recompute_mark_gone(struct recomputer *r) {
+	const lc_program *program = r->b.from;
+	memcpy(r->gone, r->again, program->nodes.count);
+	for (size_t i = program->nodes.count; i-- > 0;) {
+		const lc_node *node = &program->nodes.at[i];
+		if (r->gone[i] || r->readers[i]) continue;
+		for (int k = 0; k < node->inputs; k++) r->gone[node->in[k]] = 0;
+	}
+}
+
 /* ---- copies ---- */
 
 /* The first update of a state between the version and its reader, or -1. */
@@ -95,6 +106,7 @@ static lk_status recompute_copy(struct recomputer *r, int id, int reader) {
 
 static lk_status recompute_value(struct recomputer *r, int id) {
 	const lc_node *node = &r->b.from->nodes.at[id];
+	if (r->gone[id]) return LK_OK;
 	if (!r->readers[id]) return lc_build_copy(&r->b, id, r->err);
 	for (int k = lc_first_read(node); k < node->inputs; k++)
 		if (r->again[node->in[k]]) LK_TRY(recompute_copy(r, node->in[k], id));
@@ -108,10 +120,12 @@ static lk_status recompute_build(struct recomputer *r) {
 	size_t count = r->b.from->nodes.count;
 	r->again = lc_new_set(r->b.from, &r->b.arena);
 	r->readers = lc_new_set(r->b.from, &r->b.arena);
+	r->gone = lc_new_set(r->b.from, &r->b.arena);
 	r->copy = LK_ARRAY(&r->b.arena, int, count + 1);
-	if (!r->again || !r->readers || !r->copy) return lk_oom(r->err);
+	if (!r->again || !r->readers || !r->gone || !r->copy) return lk_oom(r->err);
 	memset(r->copy, 0xff, (count + 1) * sizeof *r->copy);
 	LK_TRY(recompute_mark(r));
+	recompute_mark_gone(r);
 	for (int i = 0; i < (int)count; i++) LK_TRY(recompute_value(r, i));
 	return LK_OK;
 }
