@@ -241,7 +241,8 @@ static const lk_option options[] = {
 	{TEXT("emit", emit, "TARGET",
 	 "write the job, in place of the answer, as a launch line of megatron, bridge, nemo, deepspeed "
 	 "or torchtitan, a configuration of axolotl, llama-factory, nanotron or accelerate, or a job "
-	 "around either: sbatch:megatron, skypilot:axolotl, kubernetes:nanotron")},
+	 "around either: sbatch:megatron, skypilot:axolotl, kubernetes:nanotron; or program: the step's end, "
+	 "for lockstep compile")},
 	{OUT_HTML},
 	{OUT_CHARTS},
 	{FLAG("no-fixes", no_fixes, "when the job does not fit, do not search for changes that make it "

@@ -5,7 +5,12 @@
  * and, where the program does them itself, the reduction of the gradients and the gathering of the
  * weights, wherever in the step they are. The program's operations follow the last of them, alone:
  * they wait for all that was issued, and what comes after waits for them. A stage whose ranks
- * update fewer parameters than the largest one has the program with bytes in proportion. */
+ * update fewer parameters than the largest one has the program with bytes in proportion.
+ *
+ * Where a program begins with collectives that reduce all gradients and do nothing else, each
+ * gradient can be reduced as soon as it is there: then the step's reductions stay in their buckets
+ * and places, overlapped as they were, of the program's kind and bytes. So do its gathers where the
+ * program ends with such of all weights. What is fused with a pass stays at the end. */
 #include "base/arena.h"
 #include "base/check.h"
 #include "graph/edit/edit.h"
@@ -23,6 +28,11 @@ struct replacement {
 	const lk_program *program;
 	const double *share;    /* [blocks] of the program's bytes; 0: not the end of a step */
 	uint32_t *place, *deps; /* of the program's operations, where they went; room */
+	/* The program's operations before `head` reduce all gradients, those from `tail` on gather all
+	 * weights, and the step's do it in their place. */
+	uint32_t head, tail;
+	/* [blocks] bytes of such over those of the step's */
+	const double *reduced, *gathered;
 	bool reduces, gathers;
 	uint32_t replaced;
 };
@@ -50,13 +60,20 @@ static bool replace_is_sharded(const lk_graph *graph, uint32_t i) {
 	       lk_edit_is_data_parallel(graph, i, NULL);
 }
 
+static bool replace_is_gather(const lk_graph *graph, uint32_t i) {
+	return graph->ops.kind[i] == LK_OP_ALLGATHER && graph->ops.phase[i] != LK_PHASE_FORWARD &&
+	       graph->ops.phase[i] != LK_PHASE_BACKWARD && lk_edit_is_data_parallel(graph, i, NULL);
+}
+
+static bool replace_is_reduction(const lk_graph *graph, uint32_t i) {
+	return lk_edit_reduces_gradients(graph, i, NULL);
+}
+
 static bool replace_takes(const struct replacement *r, const lk_graph *graph, uint32_t i) {
 	if (replace_is_pass(graph, i)) return true;
 	if (graph->ops.group[i] == LK_GROUP_MODEL) return replace_ends_step(graph, i);
-	if (lk_edit_reduces_gradients(graph, i, NULL)) return r->reduces;
-	return r->gathers && graph->ops.kind[i] == LK_OP_ALLGATHER &&
-	       graph->ops.phase[i] != LK_PHASE_FORWARD && graph->ops.phase[i] != LK_PHASE_BACKWARD &&
-	       lk_edit_is_data_parallel(graph, i, NULL);
+	if (replace_is_reduction(graph, i)) return r->reduces;
+	return r->gathers && replace_is_gather(graph, i);
 }
 
 /* ---- what does not fit ---- */
@@ -147,7 +164,8 @@ static lk_status replace_check_parameters(const lk_graph *graph, const lk_progra
 }
 
 static lk_status replace_check_update(const lk_graph *update, lk_error *err) {
-	if (update->programs.count == 1 && update->programs.at[0].updated > 0 && !update->traced)
+	if (update->programs.count == 1 && update->programs.at[0].calls.count == 1 &&
+	    update->programs.at[0].updated > 0 && !update->traced)
 		return LK_OK;
 	return replace_refuse(
 		err,
@@ -157,25 +175,113 @@ static lk_status replace_check_update(const lk_graph *update, lk_error *err) {
 		"compile tune --graph or compile emit --target graph");
 }
 
+/* ---- what stays where it is ---- */
+
+/* A collective that waits for all and is waited for, of the data-parallel group. */
+static bool replace_stands_alone(const lk_graph *update, uint32_t i) {
+	return update->ops.group[i] == LK_GROUP_DP && update->ops.join[i] != 0 &&
+	       lk_graph_op(update, i).dep_count == 0;
+}
+
+static bool replace_is_whole(const struct replacement *r, uint32_t begin, uint32_t end) {
+	const lk_ops *ops = &r->update->ops;
+	double elements = 0;
+	for (uint32_t i = begin; i < end; i++)
+		elements += ops->bytes[i] / lk_dtype_bytes((lk_dtype)ops->dtype[i]);
+	return fabs(elements / r->program->updated - 1) <= TOLERANCE;
+}
+
+/* What the program's ends do that the step's operations can do in their places. */
+static void replace_find_ends(struct replacement *r) {
+	const lk_graph *update = r->update;
+	const lk_block *block = &update->blocks.at[r->program->calls.at[0].block];
+	const uint8_t *kind = update->ops.kind;
+	uint32_t head = block->begin, tail = block->end;
+	while (head < block->end && kind[head] == kind[block->begin] &&
+	       replace_is_reduction(update, head) && replace_stands_alone(update, head))
+		head++;
+	while (tail > head && kind[tail - 1] == LK_OP_ALLGATHER &&
+	       replace_stands_alone(update, tail - 1))
+		tail--;
+	r->head = replace_is_whole(r, block->begin, head) ? head : block->begin;
+	r->tail = replace_is_whole(r, tail, block->end) ? tail : block->end;
+}
+
+static double replace_bytes(const lk_graph *graph, uint32_t begin, uint32_t end,
+                            bool (*is)(const lk_graph *, uint32_t)) {
+	double bytes = 0;
+	for (uint32_t i = begin; i < end; i++)
+		if (is(graph, i)) bytes += graph->ops.bytes[i];
+	return bytes;
+}
+
+/* Bytes of the program's operations over those of the step's, for every block; false where a stage
+ * has none of them. */
+static bool replace_set_ratios(const struct replacement *r, const lk_graph *graph, double bytes,
+                               bool (*is)(const lk_graph *, uint32_t), double *ratio) {
+	for (size_t s = 0; s < graph->programs.count; s++) {
+		const lk_program *stage = &graph->programs.at[s];
+		double has = 0;
+		for (size_t c = 0; c < stage->calls.count; c++) {
+			const lk_block *block = &graph->blocks.at[stage->calls.at[c].block];
+			has += stage->calls.at[c].repeat * replace_bytes(graph, block->begin, block->end, is);
+		}
+		if (has <= 0) return false;
+		for (size_t c = 0; c < stage->calls.count; c++)
+			ratio[stage->calls.at[c].block] = bytes * stage->updated / r->program->updated / has;
+	}
+	return true;
+}
+
+static void replace_keep_ends(struct replacement *r, const lk_graph *graph, double *reduced,
+                              double *gathered) {
+	const lk_block *block = &r->update->blocks.at[r->program->calls.at[0].block];
+	const double *bytes = r->update->ops.bytes;
+	double head = 0, tail = 0;
+	replace_find_ends(r);
+	for (uint32_t i = block->begin; i < r->head; i++) head += bytes[i];
+	for (uint32_t i = r->tail; i < block->end; i++) tail += bytes[i];
+	if (head <= 0 || !replace_set_ratios(r, graph, head, replace_is_reduction, reduced))
+		r->head = block->begin;
+	if (tail <= 0 || !replace_set_ratios(r, graph, tail, replace_is_gather, gathered))
+		r->tail = block->end;
+	r->reduced = r->head > block->begin ? reduced : NULL;
+	r->gathered = r->tail < block->end ? gathered : NULL;
+}
+
 /* ---- writing ---- */
 
-/* Nothing is left of it but its place in its stream. Scratch that it took and gave back goes. */
+/* Nothing is left of it but its place in its stream and what it takes or gives back. */
+static lk_op replace_emptied(lk_op op) {
+	return (lk_op){.kind = LK_OP_WAIT,
+	               .stream = op.stream,
+	               .phase = op.phase,
+	               .join = op.join,
+	               .wait = op.wait,
+	               .signal = op.signal,
+	               .name = op.name,
+	               .deps = op.deps,
+	               .dep_count = op.dep_count,
+	               .alloc = op.alloc,
+	               .release = op.release,
+	               .alloc_owner = op.alloc_owner,
+	               .release_owner = op.release_owner};
+}
+
+/* Scratch that it took and gave back goes. */
 static void replace_empty(lk_rewrite *rewrite, const lk_block *block, uint32_t i) {
-	lk_op op = lk_rewrite_op(rewrite, block, i);
-	op = (lk_op){.kind = LK_OP_WAIT,
-	             .stream = op.stream,
-	             .phase = op.phase,
-	             .join = op.join,
-	             .wait = op.wait,
-	             .signal = op.signal,
-	             .name = op.name,
-	             .deps = op.deps,
-	             .dep_count = op.dep_count,
-	             .alloc = op.alloc == op.release ? 0 : op.alloc,
-	             .release = op.alloc == op.release ? 0 : op.release,
-	             .alloc_owner = op.alloc_owner,
-	             .release_owner = op.release_owner};
+	lk_op op = replace_emptied(lk_rewrite_op(rewrite, block, i));
+	if (op.alloc == op.release) op.alloc = op.release = 0;
 	rewrite->place[i - block->begin] = lk_rewrite_put(rewrite, &op, &(lk_edit_op){.factor = 1});
+}
+
+/* The step's own operation, where the program's of that kind would be. */
+static void replace_keep(lk_rewrite *rewrite, const lk_block *block, uint32_t i, unsigned kind,
+                         double ratio) {
+	lk_op op = lk_rewrite_op(rewrite, block, i);
+	op.kind = (uint8_t)kind;
+	op.bytes *= ratio;
+	rewrite->place[i - block->begin] = lk_rewrite_put(rewrite, &op, &rewrite->known[i]);
 }
 
 static void replace_wait(lk_rewrite *rewrite) {
@@ -194,6 +300,7 @@ static void replace_put_block(lk_rewrite *rewrite, const struct replacement *r,
 		for (uint32_t d = 0; d < op.dep_count; d++) r->deps[d] = r->place[op.deps[d]];
 		op.deps = r->deps;
 		op.phase = LK_PHASE_OPTIMIZER;
+		if (i < r->head || i >= r->tail) op = replace_emptied(op);
 		if (op.kind == LK_OP_ELEMENTWISE) op.kind = LK_OP_OPTIMIZER;
 		if (op.group == LK_GROUP_TP) op.group = LK_GROUP_MODEL;
 		op.bytes *= share;
@@ -213,6 +320,18 @@ static void replace_put_program(lk_rewrite *rewrite, const struct replacement *r
 	replace_wait(rewrite);
 }
 
+/* An operation that the program stands for. */
+static void replace_op(lk_rewrite *rewrite, const lk_block *block, uint32_t i) {
+	struct replacement *r = rewrite->context;
+	size_t at = (size_t)(block - rewrite->from->blocks.at);
+	r->replaced++;
+	if (r->reduced && replace_is_reduction(rewrite->from, i))
+		replace_keep(rewrite, block, i, r->update->ops.kind[r->head - 1], r->reduced[at]);
+	else if (r->gathered && replace_is_gather(rewrite->from, i))
+		replace_keep(rewrite, block, i, LK_OP_ALLGATHER, r->gathered[at]);
+	else replace_empty(rewrite, block, i);
+}
+
 static void replace_block(lk_rewrite *rewrite, const lk_block *block) {
 	struct replacement *r = rewrite->context;
 	double share = r->share[block - rewrite->from->blocks.at];
@@ -220,10 +339,8 @@ static void replace_block(lk_rewrite *rewrite, const lk_block *block) {
 	for (uint32_t i = block->begin; i < block->end; i++)
 		if (replace_is_pass(rewrite->from, i)) last = i;
 	for (uint32_t i = block->begin; i < block->end; i++) {
-		if (replace_takes(r, rewrite->from, i)) {
-			replace_empty(rewrite, block, i);
-			r->replaced++;
-		} else lk_rewrite_copy(rewrite, block, i);
+		if (replace_takes(r, rewrite->from, i)) replace_op(rewrite, block, i);
+		else lk_rewrite_copy(rewrite, block, i);
 		if (i == last && share > 0) replace_put_program(rewrite, r, share);
 	}
 }
@@ -261,12 +378,15 @@ static lk_status replace_make(lk_edit *edit, struct replacement *r, lk_arena *ar
                               lk_error *err) {
 	lk_graph *graph = edit->graph;
 	size_t blocks = graph->blocks.count, ops = r->update->ops.count;
-	double *share = LK_ARRAY(arena, double, blocks + 1);
+	double *share = LK_ARRAY(arena, double, blocks + 1),
+		   *reduced = LK_ARRAY(arena, double, blocks + 1),
+		   *gathered = LK_ARRAY(arena, double, blocks + 1);
 	r->place = LK_ARRAY(arena, uint32_t, ops + 1);
 	r->deps = LK_ARRAY(arena, uint32_t, ops + 1);
-	if (!share || !r->place || !r->deps) return lk_oom(err);
+	if (!share || !reduced || !gathered || !r->place || !r->deps) return lk_oom(err);
 	r->share = share;
 	replace_set_shares(graph, r->program, share);
+	replace_keep_ends(r, graph, reduced, gathered);
 	LK_TRY(lk_edit_rewrite(edit, replace_block, NULL, r, err));
 	replace_set_groups(graph, r->update);
 	for (size_t s = 0; s < graph->programs.count; s++) {
