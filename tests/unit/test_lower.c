@@ -139,7 +139,7 @@ static void test_matmul(void **state) {
 static void test_memory(void **state) {
 	(void)state;
 	static const char text[] = "program p(mesh dp) { dim N in x : f32[N], t : f32[N] state s : "
-	                           "f32[N] h = gelu(x) u = t^2\n"
+							   "f32[N] h = gelu(x) u = t^2\n"
 							   "q = sum(u) y = h*q s <- s + y*2 out y }\n"
 							   "schedule again { recompute {h} for {y} }\n"
 							   "schedule one { fuse A = {u, q} }";
