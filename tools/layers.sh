@@ -29,14 +29,14 @@ lang/syntax:      base lang/types lang/rewrite
 lang/run:         base io lang/types
 lang/steps:       base graph lang/types lang/rewrite lang/run
 lang/emit:        base io lang/rewrite lang/run lang/steps
-lang/compile:     base io lang/types lang/rewrite lang/run lang/emit
+lang/compile:     base io graph lang/types lang/rewrite lang/run lang/steps lang/emit
 cost/topology:    base hw
 cost/collective:  base io hw cost/calibration cost/topology
 cost/kernel:      base hw graph cost/calibration cost/collective
 cost:             base graph cost/calibration cost/collective cost/kernel
 sim:              base graph cost
 rollout:          base io hw model/network cost/calibration cost/collective cost/kernel
-step:             base io options cost/calibration model/network model/layout model/build launch trace/read trace/lift cost sim rollout
+step:             base io options graph/edit cost/calibration model/network model/layout model/build launch trace/read trace/lift cost sim rollout
 replay:           base trace/read trace/align trace/lift step
 whatif:           base options hw graph/edit cost/calibration step replay
 explain:          base options hw trace/capture trace/align trace/lift cost/collective cost/kernel step whatif

@@ -55,7 +55,7 @@ TYPES = {
     "Value": """{id:int op:text name:text? dtype:text? operands:[int] shape:[text] layout:[text]? line:int column:int
         attributes?:text of?:text number?:num}""",
     "Interval": "{median:num low:num high:num}",
-    "Found": "{time_s:num compute_s:num exposed_s:num gain:num measured:bool schedule:text? name?:text simulated_s?:num?}",
+    "Found": "{time_s:num compute_s:num exposed_s:num memory_bytes:num gain:num measured:bool schedule:text? name?:text simulated_s?:num?}",
     "Score": """{rows:int predicted:int skipped:int suspect:int scored:int geomean_error:num? macro_geomean_error:num? mape:num?
         median_error:num? p90_error:num? bias:num? kendall_tau:num? mean_top1_regret:num? coverage:num? rank_groups:int
         within_5:num? weighted_error:num? half_width:num? scaling_error:num? series:int parameters:int by?:text name?:text}""",

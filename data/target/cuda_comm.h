@@ -192,35 +192,43 @@ static void rt_allgather(rt_run *run, rt_part *to, const rt_part *from, int axis
 	rt_release(run, cut);
 }
 
-/* From slices along dim d to slices along dim e: block p of mine along e goes to rank p. */
-static void rt_alltoall(rt_run *run, rt_part *to, const rt_part *from, int axis, int d, int e) {
-	if (!to->here) return;
-	int ranks = run->mesh.ranks[axis], bytes = rt_bytes[to->format];
-	if (ranks == 1) { rt_copy(run, to, from); return; }
-	int64_t mine = from->count /
-		(from->extent[d] && from->extent[e] ? from->extent[d] * from->extent[e] : 1); /* of the other dims */
-	int64_t n = from->extent[e], whole = to->extent[d];
-	char *out = (char *)rt_scratch(run, from->count * bytes), *in = (char *)rt_scratch(run, to->count * bytes);
-	if (mine == 0 || from->count == 0)
-		mine = to->count && to->extent[d] && to->extent[e] ? to->count / (to->extent[d] * to->extent[e]) : 0;
-	rt_cut_slices(run, out, from->data, bytes, rt_extents(from->extent, 0, e), n,
+/* From slices along dim d to slices along dim e: block p of mine along e goes to rank p. The blocks lie behind each other
+ * in `out` and `in`. */
+typedef struct rt_exchange {
+	char *out, *in;
+	int64_t mine; /* elements of the other dims */
+} rt_exchange;
+
+static rt_exchange rt_exchange_open(rt_run *run, const rt_part *to, const rt_part *from, int ranks, int d, int e) {
+	int bytes = rt_bytes[to->format];
+	rt_exchange x = {(char *)rt_scratch(run, from->count * bytes), (char *)rt_scratch(run, to->count * bytes), 0};
+	const rt_part *known = from->count ? from : to;
+	if (known->count) x.mine = known->count / (known->extent[d] * known->extent[e]);
+	rt_cut_slices(run, x.out, from->data, bytes, rt_extents(from->extent, 0, e), from->extent[e],
 		rt_extents(from->extent, e + 1, from->rank), ranks, false);
-	RT_NCCL(ncclGroupStart());
+	return x;
+}
+
+static void rt_exchange_send(rt_run *run, const rt_exchange *x, const rt_part *to, const rt_part *from, int axis, int d, int e) {
+	int ranks = run->mesh.ranks[axis], bytes = rt_bytes[to->format];
+	int64_t n = from->extent[e], whole = to->extent[d];
 	for (int p = 0; p < ranks; p++) {
-		int64_t sent = mine * from->extent[d] * rt_slice_length(n, ranks, p),
-				got = mine * rt_slice_length(whole, ranks, p) * to->extent[e];
+		int64_t sent = x->mine * from->extent[d] * rt_slice_length(n, ranks, p),
+				got = x->mine * rt_slice_length(whole, ranks, p) * to->extent[e];
 		if (sent)
-			RT_NCCL(ncclSend(out + mine * from->extent[d] * rt_slice_begin(n, ranks, p) * bytes,
+			RT_NCCL(ncclSend(x->out + x->mine * from->extent[d] * rt_slice_begin(n, ranks, p) * bytes,
 				(size_t)(sent * bytes), ncclUint8, p, run->mesh.along[axis], run->stream));
 		if (got)
-			RT_NCCL(ncclRecv(in + mine * rt_slice_begin(whole, ranks, p) * to->extent[e] * bytes,
+			RT_NCCL(ncclRecv(x->in + x->mine * rt_slice_begin(whole, ranks, p) * to->extent[e] * bytes,
 				(size_t)(got * bytes), ncclUint8, p, run->mesh.along[axis], run->stream));
 	}
-	RT_NCCL(ncclGroupEnd());
-	rt_cut_slices(run, to->data, in, bytes, rt_extents(to->extent, 0, d), whole,
+}
+
+static void rt_exchange_close(rt_run *run, const rt_exchange *x, rt_part *to, int ranks, int d) {
+	rt_cut_slices(run, to->data, x->in, rt_bytes[to->format], rt_extents(to->extent, 0, d), to->extent[d],
 		rt_extents(to->extent, d + 1, to->rank), ranks, true);
-	rt_release(run, out);
-	rt_release(run, in);
+	rt_release(run, x->out);
+	rt_release(run, x->in);
 }
 
 /* To the rank that is `shift` further on, counted round. */
@@ -289,10 +297,30 @@ RT_PAIRS(reduce, rt_all_direct(x, true, -1), rt_reduce(run, to, from, c->axis, c
 RT_PAIRS(broadcast, true, rt_broadcast(run, to, from, c->axis, c->root))
 RT_PAIRS(reducescatter, rt_all_direct(x, true, c->d), rt_reducescatter(run, to, from, c->axis, c->reduce, c->d))
 RT_PAIRS(allgather, rt_all_direct(x, false, c->d), rt_allgather(run, to, from, c->axis, c->d, 0))
-RT_PAIRS(alltoall, false, rt_alltoall(run, to, from, c->axis, c->d, c->e))
 RT_PAIRS(permute, true, rt_permute(run, to, from, c->axis, c->shift))
 RT_PAIRS(send, true, rt_send(run, to, from, c->axis, c->d, c->e))
 #undef RT_PAIRS
+
+/* All are cut into blocks first, so that their messages are one group. */
+static void rt_alltoall_pairs(rt_run *run, const rt_collective *c, const rt_pairs *x) {
+	int ranks = run->mesh.ranks[c->axis];
+	rt_exchange *each = (rt_exchange *)malloc((size_t)x->count * sizeof *each);
+	if (!each) { rt_fail(run, "an exchange", "memory is out", __LINE__); return; }
+	for (int i = 0; i < x->count; i++) {
+		if (!x->to[i]->here) continue;
+		if (ranks == 1) rt_copy(run, x->to[i], x->from[i]);
+		else each[i] = rt_exchange_open(run, x->to[i], x->from[i], ranks, c->d, c->e);
+	}
+	if (ranks > 1) {
+		RT_NCCL(ncclGroupStart());
+		for (int i = 0; i < x->count; i++)
+			if (x->to[i]->here) rt_exchange_send(run, &each[i], x->to[i], x->from[i], c->axis, c->d, c->e);
+		RT_NCCL(ncclGroupEnd());
+		for (int i = 0; i < x->count; i++)
+			if (x->to[i]->here) rt_exchange_close(run, &each[i], x->to[i], ranks, c->d);
+	}
+	free(each);
+}
 
 /* A collective of several values, each of `items` tensors. NCCL gets up to `bucket` bytes of them as one group, which
  * it makes one launch of; tensors stay where they are. 0: one each. */

@@ -38,11 +38,13 @@ typedef enum lk_compile_format {
 	LK_COMPILE_JSON
 } lk_compile_format;
 
-/* What EMIT writes: C for MPI, CUDA, a Python module for PyTorch. */
+/* What EMIT writes: C for MPI, CUDA, a Python module for PyTorch, or one schedule as a step graph
+ * (docs/reference/files.md) at the sizes that are given. */
 typedef enum lk_compile_target {
 	LK_COMPILE_MPI,
 	LK_COMPILE_CUDA,
-	LK_COMPILE_TORCH
+	LK_COMPILE_TORCH,
+	LK_COMPILE_GRAPH
 } lk_compile_target;
 
 /* What is asked of an action. Texts are borrowed; NULL and 0 mean "not given". */
@@ -71,6 +73,7 @@ typedef struct lk_compile_request {
 	int programs;       /* TUNE: that are looked at; 0: 2000 */
 	bool measure;       /* TUNE: those that are shown are run on this machine, as BENCH does */
 	const char *wisdom; /* TUNE: a file of what was found before; read and written */
+	const char *graph;  /* TUNE: a file for the fastest schedule as a step graph */
 } lk_compile_request;
 
 /* Programs that were read, and what the last action found. */

@@ -3,7 +3,8 @@
  * Targets: launch lines of megatron, bridge, nemo, deepspeed and torchtitan; configurations of
  * axolotl, llama-factory, nanotron and accelerate; jobs of clusters that run any of them,
  * "sbatch:axolotl", "skypilot:megatron", "kubernetes:nanotron" (alone: of the framework that the
- * job's stack is of). lk_predict_emit and lk_plan_launch write them. */
+ * job's stack is of); "program", the end of the step as a program of lockstep compile, which starts
+ * nothing. lk_predict_emit and lk_plan_launch write them. */
 #ifndef LOCKSTEP_EMIT_H
 #define LOCKSTEP_EMIT_H
 

@@ -160,6 +160,8 @@ typedef struct lk_predict_request {
 	bool detail;             /* fill lk_prediction.detail, as reports need it */
 	bool no_sensitivity;     /* but not with what other rates would make of the step: eight more
 	                            predictions */
+	const char *replace;     /* "optimizer=FILE": the end of the step replaced by a program's graph,
+	                            which compile tune --graph or emit --target graph wrote */
 	const char *emit; /* a target of lk_predict_emit, whose stack is taken where none is stated:
 	                     "axolotl", "sbatch:megatron"; NULL none */
 

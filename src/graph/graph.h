@@ -217,9 +217,13 @@ typedef struct lk_program {
 	uint32_t name; /* interned: "stage 3" */
 	uint32_t stage;
 	LK_VEC(lk_call) calls;
-	uint32_t events;                   /* events are numbered 0 .. events-1 */
-	uint32_t channels;                 /* channels are numbered below this */
-	double resident[LK_OWNERS];        /* bytes held during the whole step */
+	uint32_t events;            /* events are numbered 0 .. events-1 */
+	uint32_t channels;          /* channels are numbered below this */
+	double resident[LK_OWNERS]; /* bytes held during the whole step */
+	double updated; /* parameters whose gradients a rank ends the step with, all shards counted; 0
+	                   not stated */
+	bool reduces;   /* of a program of lockstep compile: it takes these gradients as parts and
+	                   reduces them itself */
 	uint32_t stream_names[LK_STREAMS]; /* interned: of lifted traces, "stream 7", "thread 3126441";
 	                                      0: lk_stream_label */
 	uint32_t threads;                  /* of lifted traces: bit per stream that is a CPU thread */
@@ -359,6 +363,7 @@ lk_status lk_graph_check(const lk_graph *graph, lk_error *err);
 /* The file form (docs/reference/files.md, "The graph file"): JSON, readable, versioned; .gz is
  * compressed. Reading what was written gives the same graph. */
 lk_status lk_graph_write(const lk_graph *graph, const char *path, lk_error *err);
+lk_status lk_graph_put(const lk_graph *graph, FILE *out, lk_error *err);
 lk_status lk_graph_read(const char *path, lk_graph **out, lk_error *err);
 lk_status lk_graph_read_stream(lk_stream *in, lk_graph **out, lk_error *err);
 

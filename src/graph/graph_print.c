@@ -141,6 +141,9 @@ static void print_program(const lk_graph *graph, FILE *out, size_t s) {
 			fprintf(out, "  holds %s of %s\n",
 			        lk_format_bytes(program->resident[o], text, sizeof text),
 			        lk_owner_name((lk_owner)o));
+	if (program->updated > 0)
+		fprintf(out, "  updates %.0f parameters%s\n", program->updated,
+		        program->reduces ? ", whose gradients it reduces" : "");
 	for (unsigned i = 0; i < LK_STREAMS; i++)
 		if (program->stream_names[i] || (program->threads >> i & 1))
 			fprintf(out, "  stream %u is %s\"%s\"\n", i,

@@ -388,17 +388,19 @@ static lk_status program_member(struct reader *reader, void *into, unsigned key)
 		return graph_read_object(reader, names, lk_graph_names(LK_LIST_OWNER, names), 0,
 		                         resident_member, program);
 	case 5: return read_array(reader, call_value, program, 0, UINT32_MAX);
-	default: return read_array(reader, stream_value, program, 0, LK_STREAMS);
+	case 6: return read_array(reader, stream_value, program, 0, LK_STREAMS);
+	case 7: return want_real(reader, &program->updated);
+	default: return want_bool(reader, &program->reduces);
 	}
 }
 
 static lk_status program_value(struct reader *reader, void *into, unsigned i) {
 	(void)into;
 	(void)i;
-	static const char *const keys[] = {"name",     "stage", "channels", "events",
-	                                   "resident", "calls", "streams"};
+	static const char *const keys[] = {"name",  "stage",   "channels", "events", "resident",
+	                                   "calls", "streams", "updated",  "reduces"};
 	if (!lk_push(&reader->graph->programs)) return lk_oom(reader->err);
-	return graph_read_object(reader, keys, 7, 1 | 2 | 32, program_member,
+	return graph_read_object(reader, keys, 9, 1 | 2 | 32, program_member,
 	                         lk_last(&reader->graph->programs));
 }
 

@@ -176,6 +176,8 @@ static void graph_write_put_program(lk_json_writer *writer, const lk_graph *grap
 		if (program->resident[o] != 0)
 			lk_json_put_number(writer, lk_owner_name((lk_owner)o), program->resident[o]);
 	lk_json_object_end(writer);
+	if (program->updated > 0) lk_json_put_number(writer, "updated", program->updated);
+	if (program->reduces) lk_json_put_bool(writer, "reduces", true);
 	put_streams(writer, graph, program);
 	lk_json_array(writer, "calls");
 	for (size_t i = 0; i < program->calls.count; i++)
@@ -242,6 +244,11 @@ static lk_status put_graph(const lk_graph *graph, FILE *file, lk_error *err) {
 }
 
 /* What is not checked could not be read again. */
+lk_status lk_graph_put(const lk_graph *graph, FILE *out, lk_error *err) {
+	LK_TRY(lk_graph_check(graph, err));
+	return put_graph(graph, out, err);
+}
+
 lk_status lk_graph_write(const lk_graph *graph, const char *path, lk_error *err) {
 	lk_sink *sink;
 	LK_TRY(lk_graph_check(graph, err));

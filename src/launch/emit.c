@@ -131,19 +131,25 @@ static bool emit_find(const char *target, const emit_framework **framework,
 	return *wrapper != NULL || *framework != NULL;
 }
 
+/* The one target that starts nothing. */
+static bool emit_is_program(const char *target) {
+	return strcmp(target, "program") == 0;
+}
+
 lk_status lk_emit_known(const char *target, lk_error *err) {
 	const emit_framework *framework;
 	const struct emit_wrapper *wrapper;
 	char shown[64], text[256];
-	if (emit_find(target, &framework, &wrapper)) return LK_OK;
+	if (emit_is_program(target) || emit_find(target, &framework, &wrapper)) return LK_OK;
 	lk_text list = lk_text_begin(text, sizeof text);
 	for (int i = 0; i < FRAMEWORKS; i++) lk_text_add(&list, "%s, ", frameworks[i].name);
 	for (int i = 0; i < WRAPPERS; i++)
 		lk_text_add(&list, "%s%s", wrappers[i].name, i + 1 < WRAPPERS ? ", " : "");
 	lk_fail(err, LK_ERR_INPUT, "--emit", "unknown target \"%s\"",
 	        lk_escape(target, shown, sizeof shown));
-	return lk_hint(err, "give one of %s, or a scheduler around a framework as in sbatch:axolotl",
-	               text);
+	return lk_hint(
+		err, "give one of %s, a scheduler around a framework as in sbatch:axolotl, or program",
+		text);
 }
 
 const char *lk_emit_stack(const char *target) {
@@ -482,6 +488,7 @@ lk_status lk_emit(lk_arena *arena, const char *target, const lk_job *job, const 
 	const struct emit_wrapper *wrapper;
 	*out = (lk_emitted){0};
 	LK_TRY(lk_emit_known(target, err));
+	if (emit_is_program(target)) return lk_emit_program(arena, job, cluster, out, err);
 	emit_find(target, &framework, &wrapper);
 	if (framework == NULL) framework = emit_of_stack(job);
 	const char *lacks = framework->lacks(job);

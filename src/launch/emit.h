@@ -6,6 +6,7 @@
  *   emit_page.c      texts and words that grow
  *   launch_write.c   launch lines of Megatron-LM, DeepSpeed; dotted_flags.c: NeMo, torchtitan
  *   emit_files.c     configurations of axolotl, LLaMA-Factory, nanotron, accelerate
+ *   emit_program.c   the end of its step as a program of lockstep compile, which nobody reads back
  *   emit_cluster.c   batch scripts of Slurm, tasks of SkyPilot, PyTorchJobs of Kubernetes */
 #ifndef LK_LAUNCH_EMIT_H
 #define LK_LAUNCH_EMIT_H
@@ -67,6 +68,10 @@ const char *lk_axolotl_lacks(const lk_job *job);
 const char *lk_llama_factory_lacks(const lk_job *job);
 const char *lk_nanotron_lacks(const lk_job *job);
 const char *lk_accelerate_lacks(const lk_job *job);
+
+/* emit_program.c. LK_ERR_INPUT: what is no program, and why. */
+lk_status lk_emit_program(lk_arena *arena, const lk_job *job, const lk_cluster *cluster,
+                          lk_emitted *out, lk_error *err);
 
 /* emit_cluster.c: the whole text. NULL when memory is out. */
 const char *lk_write_sbatch(const lk_emission *emission);

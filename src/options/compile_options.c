@@ -3,7 +3,7 @@
 #include "options/rows.h"
 
 static const char *const formats[] = {"text", "json", NULL};
-static const char *const targets[] = {"mpi", "cuda", "torch", NULL};
+static const char *const targets[] = {"mpi", "cuda", "torch", "graph", NULL};
 
 /* clang-format off */
 #define REQUEST lk_compile_request
@@ -47,10 +47,13 @@ static const lk_option options[] = {
 	 WHERE("tune")},
 	{TEXT("wisdom", wisdom, "FILE",
 	 "with tune: reuse what was found before, and add what is found"), WHERE("tune")},
+	{TEXT("graph", graph, "FILE",
+	 "with tune: write the fastest schedule as a step graph (.json or .json.gz), for predict "
+	 "--replace and whatif"), WHERE("tune")},
 	{INT("repeat", repeat, "N", 6, 100000,
 	 "with bench: rounds of all schedules in turn; default 21"), WHERE("bench")},
 	{GROUP("Output")
-	 CHOICE("target", target, targets, "TARGET", "with emit: C and MPI, CUDA, or a Python module for PyTorch"), WHERE("emit")},
+	 CHOICE("target", target, targets, "TARGET", "with emit: C and MPI, CUDA, a Python module for PyTorch, or a schedule's step graph"), WHERE("emit")},
 	{FLAG("header", header, "with emit: declarations for a program that calls the emitted code"),
 	 WHERE("emit")},
 	{OUT_FILE_OF("out", path, "FILE",

@@ -185,7 +185,8 @@ static const lk_option options[] = {
 	 TEXT("emit", job.emit, "TARGET",
 	 "write the best layout as a launch line of megatron, bridge, nemo, deepspeed or torchtitan, a "
 	 "configuration of axolotl, llama-factory, nanotron or accelerate, or a job around either: "
-	 "sbatch:megatron, skypilot:axolotl, kubernetes:nanotron")},
+	 "sbatch:megatron, skypilot:axolotl, kubernetes:nanotron; or program: the step's end, "
+	 "for lockstep compile")},
 	{OUT_FORMAT(lk_output_formats, "text, md, csv, json, jsonl or sqlite")},
 	{OUT_FILE("where the output goes; sqlite needs one"), LETTER('f')},
 	{OUT_HTML},

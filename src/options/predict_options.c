@@ -193,6 +193,10 @@ static const lk_option options[] = {
 	 "policy, reference, eager, padded, full_rows, by_sequence, offload_params, "
 	 "offload_optimizer, offload_reference, sleep=0|1")},
 
+	{TEXT("replace", replace, "optimizer=FILE",
+	 "the step's end, from gradients to weights, is a program of lockstep compile: a graph of "
+	 "compile tune --graph")},
+
 	{GROUP("Simulation")
 	 TEXT("ranks", ranks, "all", "times of every rank, not of one of each class")},
 	{FLAG("exact", exact, "simulate every layer and micro-batch, without folding repetition")},
@@ -237,7 +241,8 @@ static const lk_option options[] = {
 	{TEXT("emit", emit, "TARGET",
 	 "write the job, in place of the answer, as a launch line of megatron, bridge, nemo, deepspeed "
 	 "or torchtitan, a configuration of axolotl, llama-factory, nanotron or accelerate, or a job "
-	 "around either: sbatch:megatron, skypilot:axolotl, kubernetes:nanotron")},
+	 "around either: sbatch:megatron, skypilot:axolotl, kubernetes:nanotron; or program: the step's end, "
+	 "for lockstep compile")},
 	{OUT_HTML},
 	{OUT_CHARTS},
 	{FLAG("no-fixes", no_fixes, "when the job does not fit, do not search for changes that make it "

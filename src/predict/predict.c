@@ -367,8 +367,8 @@ lk_status lk_answer_dlrm(const lk_predict_request *request, struct lk_answer *an
 	return LK_OK;
 }
 
-lk_status lk_answer_job(const lk_predict_request *request, const char *emit, struct lk_answer *a,
-                        lk_error *err) {
+static lk_status answer_job(const lk_predict_request *request, const char *emit,
+                            const lk_graph *update, struct lk_answer *a, lk_error *err) {
 	lk_prediction *prediction = &a->p;
 	lk_asked asked;
 	lk_step_options options;
@@ -378,6 +378,7 @@ lk_status lk_answer_job(const lk_predict_request *request, const char *emit, str
 	if (emit) LK_TRY(lk_emit(&a->arena, emit, &asked.job, &asked.cluster, &a->emitted, err));
 	LK_TRY(read_simulation(&a->arena, request, (uint32_t)asked.job.gpus, &options, err));
 	options.few = !request->step && !request->detail && !request->seeds;
+	options.update = update;
 	LK_TRY(lk_step_ask(&asked.job, &asked.cluster, &options, step, err));
 	LK_TRY(name_cluster(request, &asked.cluster, step->graph, err));
 	LK_TRY(predict_fill_memory(prediction, step, asked.job.pp, &a->arena, err));
@@ -399,4 +400,32 @@ lk_status lk_answer_job(const lk_predict_request *request, const char *emit, str
 	return !prediction->fits && !request->no_fixes
 	           ? lk_find_fixes(&a->arena, request, &asked, &options, prediction, err)
 	           : LK_OK;
+}
+
+/* "optimizer=FILE": the graph that the options point to, or NULL; *update is to be freed. */
+static lk_status read_replacement(const lk_predict_request *request, lk_graph **update,
+                                  lk_error *err) {
+	static const char key[] = "optimizer=";
+	*update = NULL;
+	if (!request->replace) return LK_OK;
+	if (request->emit) {
+		lk_fail(err, LK_ERR_INPUT, "--replace", "no framework runs the program of that graph");
+		return lk_hint(err, "leave out --emit or --replace");
+	}
+	if (strncmp(request->replace, key, sizeof key - 1) == 0) {
+		lk_status status = lk_graph_read(request->replace + sizeof key - 1, update, err);
+		if (status == LK_OK || status == LK_ERR_MEMORY) return status;
+		return lk_hint(err, "write a graph for --replace by compile tune --graph");
+	}
+	lk_fail(err, LK_ERR_INPUT, "--replace", "only the optimizer of a step is replaced");
+	return lk_hint(err, "write --replace optimizer=FILE");
+}
+
+lk_status lk_answer_job(const lk_predict_request *request, const char *emit, struct lk_answer *a,
+                        lk_error *err) {
+	lk_graph *update;
+	LK_TRY(read_replacement(request, &update, err));
+	lk_status status = answer_job(request, emit, update, a, err);
+	lk_graph_free(update);
+	return status;
 }

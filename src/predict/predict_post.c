@@ -133,6 +133,7 @@ static lk_status check_post(const lk_predict_request *request, lk_error *err) {
 	if (request->mains.carbon > 0) where = "--carbon";
 	if (request->mains.price_kwh > 0) where = "--price-kwh";
 	if (request->emit) where = "--emit";
+	if (request->replace) where = "--replace";
 	if (!where) return LK_OK;
 	lk_fail(err, LK_ERR_INPUT, where, "it has no effect on --task %s", request->task);
 	return lk_hint(err, "leave it out; the options of training and of generation act");

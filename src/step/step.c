@@ -7,6 +7,7 @@
 #include <time.h>
 #include "base/stop.h"
 #include "base/units.h"
+#include "graph/edit/edit.h"
 #include "model/build/build.h"
 #include "base/check.h"
 
@@ -226,6 +227,23 @@ static lk_status ask_times(const lk_job *job, const lk_cluster *cluster,
 	return lk_step_simulate(options, out, err);
 }
 
+/* Puts the program in the place of the step's end. */
+static lk_status replace_update(lk_step *step, const lk_graph *update, lk_error *err) {
+	lk_edit edit;
+	if (!update) return LK_OK;
+	LK_TRY(lk_edit_begin(step->graph, &edit, err));
+	lk_status status = lk_edit_replace_update(&edit, update, err);
+	if (status == LK_OK) {
+		for (uint32_t i = 0; i < edit.graph->ops.count; i++)
+			edit.graph->ops.measured_ps[i] = (int64_t)edit.op.at[i].measured_ps;
+		lk_graph *before = step->graph;
+		step->graph = edit.graph;
+		edit.graph = before;
+	}
+	lk_edit_free(&edit);
+	return status;
+}
+
 /* Asks the step with `few` of its micro-batches in the graph. */
 static lk_status ask_with(const lk_job *job, const lk_cluster *cluster,
                           const lk_step_options *options, int few, lk_step *out, lk_error *err) {
@@ -233,6 +251,7 @@ static lk_status ask_with(const lk_job *job, const lk_cluster *cluster,
 	LK_TRY(lk_stop_check(err));
 	out->left_out = job->microbatches - few;
 	LK_TRY(lk_build_few(job, few, &out->graph, err));
+	LK_TRY(replace_update(out, options->update, err));
 	if (job->max_connections == 1) LK_TRY(lk_graph_one_queue(out->graph, err));
 	LK_TRY(lk_memory_ask(job, cluster, out, err));
 	bool enough = options->memory_only || (options->bare && !lk_step_fits(out));

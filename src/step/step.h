@@ -49,6 +49,8 @@ typedef struct lk_step_options {
 	lk_step_habits habits;         /* what is known of the step */
 	lk_cost_cache *cache;          /* NULL: none */
 	const lk_constants *constants; /* NULL: the defaults */
+	const lk_graph *update; /* of a program that replaces the end of the step, from gradients to
+	                           weights (graph/edit/edit.h); NULL: none */
 } lk_step_options;
 
 /* Memory of a stage as the device sees it, bytes. */

@@ -322,6 +322,17 @@ static lk_status set_straggler(lk_scenario *scenario, const char *what, const ch
 	return LK_OK;
 }
 
+static lk_status set_replace(lk_scenario *scenario, const char *what, const char *value,
+                             lk_error *err) {
+	lk_graph *update;
+	if (!lk_same_name(what, "optimizer"))
+		return keys_wrong("replace", what, "write replace:optimizer=FILE", err);
+	LK_TRY(lk_graph_read(value, &update, err));
+	lk_status status = lk_edit_replace_update(&scenario->edit, update, err);
+	lk_graph_free(update);
+	return status;
+}
+
 /* ---- the table ---- */
 
 const lk_whatif_key lk_whatif_keys[] = {
@@ -355,6 +366,8 @@ const lk_whatif_key lk_whatif_keys[] = {
      "more or fewer GPUs by data parallelism, each with its own work", true},
 	{"ranks", true, false, set_gpus, "ranks=N", "the same", true},
 	{"scale", true, false, set_scale, "scale=4", "this many times the GPUs", true},
+	{"replace", false, true, set_replace, "replace:optimizer=FILE",
+     "the optimizer, from gradients to weights, replaced by a program's graph", false},
 	{"op", true, true, set_op, "op:NAME=0.8x",
      "operations of a name (with * and ?) or kind faster or slower", false},
 	{"remove", false, true, set_remove, "remove:NAME", "operations of a name or kind gone", false},

@@ -213,12 +213,27 @@ static inline const char *random_part_of(const lc_program *program, uint64_t *se
 	return random_part(program, seed);
 }
 
+/* A statement that reads a value of the part, where there is one. */
+static inline const char *random_reader(const lc_program *program, uint64_t *seed,
+                                        const char *part) {
+	size_t begin = draw(seed, program->nodes.count);
+	for (size_t i = 0; i < program->nodes.count; i++) {
+		const lc_node *node = &program->nodes.at[(begin + i) % program->nodes.count];
+		for (int k = 0; node->part_of && k < node->inputs; k++) {
+			const char *of = program->nodes.at[node->in[k]].part_of;
+			if (of && strcmp(of, part) == 0 && strcmp(node->part_of, part) != 0)
+				return node->part_of;
+		}
+	}
+	return random_part(program, seed);
+}
+
 /* Any directive on parts of the program: some are right. */
 static inline lc_directive random_directive(const lc_program *program, uint64_t *seed, int number) {
 	lk_arena *arena = &program->file->arena;
-	static const uint8_t kinds[] = {LC_SPLIT,   LC_SPLIT,       LC_REORDER, LC_REORDER,
-	                                LC_REORDER, LC_SLICE_STATE, LC_FUSE,    LC_OVERLAP,
-	                                LC_BUCKET,  LC_HIERARCHICAL};
+	static const uint8_t kinds[] = {LC_SPLIT,   LC_SPLIT,        LC_REORDER,  LC_REORDER,
+	                                LC_REORDER, LC_SLICE_STATE,  LC_FUSE,     LC_OVERLAP,
+	                                LC_BUCKET,  LC_HIERARCHICAL, LC_RECOMPUTE};
 	lc_directive d = {.kind = (lc_directive_kind)kinds[draw(seed, sizeof kinds)], .chunk = ""};
 	int count = d.kind == LC_SPLIT || d.kind == LC_HIERARCHICAL ? 1 : 1 + (int)draw(seed, 4);
 	if (d.kind == LC_REORDER) count++;
@@ -232,23 +247,16 @@ static inline lc_directive random_directive(const lc_program *program, uint64_t 
 	for (int i = 0; i < count && d.kind == LC_BUCKET; i++)
 		d.names[i].text = random_part_of(program, seed, messages[draw(seed, 3)]);
 	if (d.kind == LC_SLICE_STATE) d.names[0].text = random_part_of(program, seed, LC_STATE);
-	for (int i = 1; i < count && d.kind == LC_REORDER && draw_chance(seed, 70); i++) {
-		/* what reads the gather, or the one before */
-		const lc_node *reader = NULL;
-		for (size_t k = 0; k < program->nodes.count && !reader; k++)
-			for (int o = 0; o < program->nodes.at[k].inputs; o++) {
-				const lc_node *node = &program->nodes.at[program->nodes.at[k].in[o]];
-				if (node->part_of && strcmp(node->part_of, d.names[i - 1].text) == 0 &&
-				    program->nodes.at[k].part_of &&
-				    strcmp(program->nodes.at[k].part_of, d.names[i - 1].text) != 0)
-					reader = &program->nodes.at[k];
-			}
-		if (reader) d.names[i].text = reader->part_of;
-	}
+	for (int i = 1; i < count && d.kind == LC_REORDER && draw_chance(seed, 70); i++)
+		d.names[i].text = random_reader(program, seed, d.names[i - 1].text);
 	d.result_count = d.kind == LC_SPLIT ? 2 : d.kind == LC_HIERARCHICAL ? 3 : 0;
 	d.results = LK_ARRAY(arena, lc_word, 3);
 	for (int i = 0; i < d.result_count; i++)
 		d.results[i].text = lk_arena_printf(arena, "r%d_%d", number, i);
+	if (d.kind == LC_RECOMPUTE) {
+		d.result_count = 1;
+		d.results[0].text = random_reader(program, seed, d.names[0].text);
+	}
 	d.size = d.kind == LC_HIERARCHICAL ? 2 : 1 << 20;
 	if (d.kind != LC_OVERLAP) d.chunk = NULL;
 	else d.chunks = (int64_t)draw(seed, 4), d.order = draw_chance(seed, 30) ? "ring" : NULL;

@@ -17,6 +17,7 @@
 #include "lang/steps/steps.h"
 #include "lang/rewrite/rewrite.h"
 #include "lang/tune/tune.h"
+#include "sim/memory.h"
 #include "sim/sim.h"
 
 #define OK(call)                                                                                 \
@@ -131,6 +132,32 @@ static void test_matmul(void **state) {
 	assert_float_equal(graph->ops.bytes[1], 2 * 16 * 64, 0);
 	lk_graph_free(graph);
 	drop(&m);
+}
+
+/* At its peak a rank holds inputs, states and results, and of the rest what some later step reads.
+ */
+static void test_memory(void **state) {
+	(void)state;
+	static const char text[] = "program p(mesh dp) { dim N in x : f32[N], t : f32[N] state s : "
+							   "f32[N] h = gelu(x) u = t^2\n"
+							   "q = sum(u) y = h*q s <- s + y*2 out y }\n"
+							   "schedule again { recompute {h} for {y} }\n"
+							   "schedule one { fuse A = {u, q} }";
+	static const struct {
+		const char *name;
+		double vectors;
+	} rows[] = {
+		{NULL, 4 + 2},    /* x, t, s, y; h while u is there */
+		{"again", 4 + 1}, /* h after u */
+		{"one", 4 + 1},   /* u never */
+	};
+	for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+		struct made m = make(text, rows[i].name, "dp=2,N=1000000");
+		lk_graph *graph = lowered(&m, 0);
+		assert_float_equal(lk_memory_walk(graph, 0).peak, rows[i].vectors * 4e6, 64);
+		lk_graph_free(graph);
+		drop(&m);
+	}
 }
 
 /* A list's messages: one each, or as many as fill a bucket. */
@@ -361,10 +388,11 @@ static void test_examples(void **state) {
 int main(void) {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_adam_bytes), cmocka_unit_test(test_uneven),
-		cmocka_unit_test(test_matmul),     cmocka_unit_test(test_buckets),
-		cmocka_unit_test(test_send),       cmocka_unit_test(test_permute),
-		cmocka_unit_test(test_serial),     cmocka_unit_test(test_overlap),
-		cmocka_unit_test(test_hosts),      cmocka_unit_test(test_examples),
+		cmocka_unit_test(test_matmul),     cmocka_unit_test(test_memory),
+		cmocka_unit_test(test_buckets),    cmocka_unit_test(test_send),
+		cmocka_unit_test(test_permute),    cmocka_unit_test(test_serial),
+		cmocka_unit_test(test_overlap),    cmocka_unit_test(test_hosts),
+		cmocka_unit_test(test_examples),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -443,6 +443,9 @@ static const struct {
      "several collectives"},
 	{IN_MESH(SPLIT "out b\n} schedule s { bucket {a,b} size 100"),
      "f:6:26: b holds no collective; bucket the collectives of a list, or several collectives"},
+	{IN_MESH("a = permute(s, tp, shift=1) out a\n} schedule s { bucket {a} size 100"),
+     "f:6:24: a goes by permute, whose messages are not joined; buckets join allreduce, "
+     "reducescatter, allgather, alltoall, reduce, broadcast"},
 	{IN_MESH(SPLIT "c = allreduce(y, sum, dp) out b, c\n} schedule s { bucket {a,c} size 100"),
      "f:6:16: a and c are collectives of different kind, axis or format; write a bucket for each"},
 	{IN_MESH("a = allreduce(q, sum, tp) c = allreduce(q*a, sum, tp) out c\n} schedule s { bucket "

@@ -69,6 +69,11 @@ lk_status lk_edit_overlap(lk_edit *edit, bool on, const bool *mask, lk_error *er
 /* All updates of a program's optimizer phase as one kernel: their traffic stays, their launches go.
  */
 lk_status lk_edit_fuse_optimizer(lk_edit *edit, lk_error *err);
+/* The end of a predicted step, from gradients to new weights, replaced by `update`: the graph of a
+ * program of lockstep compile, of one stage, whose axes are dp (or dp_o and dp_i) and, for a norm
+ * over the model, one more. LK_ERR_INPUT with the reason where they do not fit: other numbers of
+ * ranks or parameters, optimizers on matrices or on the host, gradients that are reduced twice. */
+lk_status lk_edit_replace_update(lk_edit *edit, const lk_graph *update, lk_error *err);
 
 /* ---- for the files of edits ---- */
 

@@ -83,22 +83,6 @@ lk_status lk_compile_read(const char *path, lk_compile **out, lk_error *err) {
 	return compile_take(strcmp(path, "-") == 0 ? "standard input" : path, text, size, out, err);
 }
 
-static bool fixes_axes(const lc_file *file) {
-	for (size_t i = 0; i < file->programs.count; i++)
-		for (int a = 0; a < file->programs.at[i]->axis_count; a++)
-			if (file->programs.at[i]->axes[a].size) return true;
-	return false;
-}
-
-lk_status lc_resize(lk_compile *answer, const lk_compile_request *request, lk_error *err) {
-	lc_file *old = answer->file;
-	if (!request->sizes || !fixes_axes(old)) return LK_OK;
-	lk_status status =
-		lc_parse_sized(old->path, answer->text, answer->size, request->sizes, &answer->file, err);
-	lc_file_free(old);
-	return status;
-}
-
 void lk_compile_free(lk_compile *answer) {
 	if (!answer) return;
 	lc_file_free(answer->file);

@@ -3,6 +3,7 @@
 #ifndef LK_LANG_COMPILE_H
 #define LK_LANG_COMPILE_H
 
+#include "graph/graph.h"
 #include "io/json.h"
 #include "lang/run/run.h"
 #include "lang/types/program.h"
@@ -32,6 +33,16 @@ lk_status lc_pick_program(const lk_compile *answer, const lk_compile_request *re
 /* NULL or "plain": *out NULL. */
 lk_status lc_pick_schedule(const lc_program *program, const char *name, const lc_schedule **out,
                            lk_error *err);
+
+/* The error where a dim is not given: sizes would be chosen, small ones, whose times say nothing.
+ */
+lk_status lc_check_dims(const lc_program *program, const char *sizes, lk_error *err);
+/* Whether a text of sizes gives a name's. */
+bool lc_sizes_name(const char *sizes, const char *name);
+/* compile_graph.c: what a schedule (NULL: none) makes of the program, as a step graph of all ranks.
+ */
+lk_status lc_schedule_graph(const lc_program *program, const lc_schedule *schedule,
+                            const lc_sizes *sizes, lk_graph **out, lk_error *err);
 
 /* A program as an object: declarations, schedules and, if wanted, values. */
 void lc_json_program(lk_json_writer *writer, const lc_program *program, bool values);

@@ -94,8 +94,32 @@ static lk_status emit_write_all(const struct emission *emission, const lk_compil
 	return status;
 }
 
+/* One schedule at the sizes that are given. */
+static lk_status emit_graph(lk_compile *answer, const lk_compile_request *request, FILE *out,
+                            lk_error *err) {
+	lc_program *program;
+	const lc_schedule *schedule;
+	lc_sizes sizes = {0};
+	lk_graph *graph = NULL;
+	if (request->header) {
+		lk_fail(err, LK_ERR_INPUT, "--header", "a step graph is not called");
+		return lk_hint(err, "give --target mpi or cuda");
+	}
+	LK_TRY(lc_resize(answer, request, err));
+	LK_TRY(lc_pick_program(answer, request, &program, err));
+	LK_TRY(lc_pick_schedule(program, request->schedule, &schedule, err));
+	LK_TRY(lc_check_dims(program, request->sizes, err));
+	lk_status status = lc_sizes_read(program, request->sizes, 1, &sizes, err);
+	if (status == LK_OK) status = lc_schedule_graph(program, schedule, &sizes, &graph, err);
+	if (status == LK_OK) status = lk_graph_put(graph, out, err);
+	lk_graph_free(graph);
+	lc_sizes_free(&sizes);
+	return status;
+}
+
 lk_status lc_do_emit(lk_compile *answer, const lk_compile_request *request, FILE *out,
                      lk_error *err) {
+	if (request->target == LK_COMPILE_GRAPH) return emit_graph(answer, request, out, err);
 	struct emission e = {0};
 	LK_TRY(lc_pick_program(answer, request, &e.p, err));
 	lk_status status = emit_add_variants(&e, request->schedule, err);

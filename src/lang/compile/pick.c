@@ -1,5 +1,5 @@
-/* pick.c: the program and the schedule that a request names, or the only ones there can be. The
- * error for an unknown name lists the nearest one. */
+/* pick.c: the program and the schedule that a request names, or the only ones there can be, with
+ * axes as large as it says. The error for an unknown name lists the nearest one. */
 #include <string.h>
 
 #include "base/text.h"
@@ -44,4 +44,42 @@ lk_status lc_pick_schedule(const lc_program *program, const char *name, const lc
 	const char *near = lk_nearest(name, known, count);
 	return near ? lk_hint(err, "do you mean %s?", near)
 	            : lk_hint(err, "without a schedule it is %s", LC_PLAIN);
+}
+
+static bool fixes_axes(const lc_file *file) {
+	for (size_t i = 0; i < file->programs.count; i++)
+		for (int a = 0; a < file->programs.at[i]->axis_count; a++)
+			if (file->programs.at[i]->axes[a].size) return true;
+	return false;
+}
+
+lk_status lc_resize(lk_compile *answer, const lk_compile_request *request, lk_error *err) {
+	lc_file *old = answer->file;
+	if (!request->sizes || !fixes_axes(old)) return LK_OK;
+	lk_status status =
+		lc_parse_sized(old->path, answer->text, answer->size, request->sizes, &answer->file, err);
+	lc_file_free(old);
+	return status;
+}
+
+bool lc_sizes_name(const char *text, const char *name) {
+	size_t length = strlen(name);
+	for (const char *at = text; at; at = strchr(at, ',')) {
+		at += *at == ',';
+		while (*at == ' ') at++;
+		const char *dot = at + strcspn(at, ".=,"); /* LIST.NAME */
+		if (*dot == '.') at = dot + 1;
+		if (strncmp(at, name, length) == 0 && (at[length] == '=' || at[length] == ' ')) return true;
+	}
+	return false;
+}
+
+lk_status lc_check_dims(const lc_program *program, const char *sizes, lk_error *err) {
+	for (int d = 0; d < program->named_count; d++) {
+		const char *name = program->named[d].name;
+		if (sizes && lc_sizes_name(sizes, name)) continue;
+		lk_fail(err, LK_ERR_INPUT, "--sizes", "%s is not given, and times depend on it", name);
+		return lk_hint(err, "give --sizes %s=N,...", name);
+	}
+	return LK_OK;
 }

@@ -12,6 +12,7 @@ static lc_rewriter *const rewriters[LC_DIRECTIVES] = {
 	[LC_OVERLAP] = lc_rewrite_overlap,
 	[LC_BUCKET] = lc_rewrite_bucket,
 	[LC_HIERARCHICAL] = lc_rewrite_hierarchical,
+	[LC_RECOMPUTE] = lc_rewrite_recompute,
 };
 
 lk_status lc_rewrite(const lc_program *program, const lc_directive *directive, lc_program **out,

@@ -7,7 +7,7 @@
 
 static bool bucket_joins(const lc_node *node) {
 	return node->op == LC_ALLREDUCE || node->op == LC_REDUCESCATTER || node->op == LC_ALLGATHER ||
-	       node->op == LC_REDUCE || node->op == LC_BROADCAST;
+	       node->op == LC_ALLTOALL || node->op == LC_REDUCE || node->op == LC_BROADCAST;
 }
 
 /* Why there is nothing to join: another kind of collective, or none. */
@@ -15,11 +15,12 @@ static lk_status bucket_refuse(const lc_program *program, const lc_word *word, c
                                lk_error *err) {
 	for (size_t i = 0; i < program->nodes.count; i++) {
 		const lc_node *node = &program->nodes.at[i];
-		bool alone = node->op == LC_ALLTOALL || node->op == LC_PERMUTE || node->op == LC_SEND;
+		bool alone = node->op == LC_PERMUTE || node->op == LC_SEND;
 		if (!one[i] || !alone) continue;
 		lc_word_wrong(program, word, err, "%s goes by %s, whose messages are not joined",
 		              word->text, lc_ops[node->op].name);
-		return lk_hint(err, "buckets join allreduce, reducescatter, allgather, reduce, broadcast");
+		return lk_hint(
+			err, "buckets join allreduce, reducescatter, allgather, alltoall, reduce, broadcast");
 	}
 	lc_word_wrong(program, word, err, "%s holds no collective", word->text);
 	return lk_hint(err, "bucket the collectives of a list, or several collectives");

@@ -2,6 +2,7 @@
 #include "base/arena.h"
 #include "lang/steps/steps.h"
 
+#include <math.h>
 #include <string.h>
 
 #include "lang/steps/steps_internal.h"
@@ -31,12 +32,13 @@ struct lowering {
 	int64_t chunks;
 	int inner; /* the first axis whose ranks are chains */
 	uint32_t stages, chains;
-	uint8_t kind_of[LC_AXES];  /* process groups of the axes that are chains */
-	uint32_t team_of[LC_AXES]; /* the first team of an axis that is stages */
-	struct pair **pairs;       /* [stages] teams in which a stage sends */
-	int64_t place[LC_AXES];    /* of the stage that is built */
-	uint32_t stage;
+	uint8_t kind_of[LC_AXES];    /* process groups of the axes that are chains */
+	uint32_t team_of[LC_AXES];   /* the first team of an axis that is stages */
+	struct pair **pairs;         /* [stages] teams in which a stage sends */
+	int64_t place[LC_AXES];      /* of the stage that is built */
+	uint32_t stage, block_begin; /* its first operation */
 	uint64_t ops;
+	const lc_life *life;  /* [values] */
 	double *bytes, *pass; /* [values] known already: of values without list, of passes by their last
 	                         value; 0 */
 	/* of the step that is lowered */
@@ -585,6 +587,128 @@ static lk_status lower_overlap(struct lowering *lowering, const lc_step *step) {
 
 /* ---- the graph ---- */
 
+/* Whether the ranks of an axis are taken to hold copies that learn from different samples. */
+static bool lower_is_data_parallel(const struct lowering *lowering, int a) {
+	uint8_t kind = lowering->kind_of[a];
+	return kind == LK_GROUP_DP || kind == LK_GROUP_SHARD || kind == LK_GROUP_REPLICA;
+}
+
+/* Elements of a value that a rank has with all its data-parallel slices together. */
+static lk_status lower_elements(const struct lowering *lowering, const lc_node *node, int64_t item,
+                                double *out) {
+	lc_node whole = *node;
+	int64_t extent[LC_RANK];
+	for (int a = 0; a < lowering->p->axis_count; a++)
+		if (lower_is_data_parallel(lowering, a)) whole.layout[a].kind = LC_R;
+	LK_TRY(lower_extents_of(lowering->p, lowering->sizes, &whole, item, extent, lowering->err));
+	*out = 1;
+	for (int d = 0; d < node->rank; d++) *out *= (double)extent[d];
+	return LK_OK;
+}
+
+/* Bytes of a value, of all tensors of its list. */
+static lk_status lower_all_bytes(const struct lowering *lowering, const lc_node *node,
+                                 double *out) {
+	double bytes;
+	*out = 0;
+	for (int64_t i = 0; i < lc_items(lowering->p, lowering->sizes, node); i++) {
+		LK_TRY(lower_bytes_of(lowering->p, lowering->sizes, node, i, &bytes, lowering->err));
+		*out += bytes;
+	}
+	return LK_OK;
+}
+
+/* Gradients: what comes in as tensors of real numbers. */
+static lk_status lower_input(const struct lowering *lowering, const lc_node *node,
+                             lk_program *program) {
+	double elements, bytes;
+	LK_TRY(lower_all_bytes(lowering, node, &bytes));
+	program->resident[LK_OWN_GRADIENTS] += bytes;
+	if (node->rank == 0 || !lc_is_real((lc_dtype)node->dtype)) return LK_OK;
+	for (int64_t i = 0; i < lc_items(lowering->p, lowering->sizes, node); i++) {
+		LK_TRY(lower_elements(lowering, node, i, &elements));
+		program->updated += elements;
+	}
+	for (int a = 0; a < lowering->p->axis_count; a++)
+		program->reduces |= node->layout[a].kind == LC_P && lower_is_data_parallel(lowering, a);
+	return LK_OK;
+}
+
+/* A state that is handed out as it is holds weights; others are the optimizer's own. */
+static lk_status lower_state(const struct lowering *lowering, int v, lk_program *program) {
+	const lc_node *node = lower_node(lowering, v);
+	lk_owner owner = LK_OWN_OPTIMIZER;
+	double bytes;
+	for (size_t i = 0; i < lowering->p->nodes.count; i++)
+		if (lower_node(lowering, (int)i)->op == LC_OUT && lowering->steps->storage[i] == v)
+			owner = LK_OWN_WEIGHTS;
+	LK_TRY(lower_all_bytes(lowering, node, &bytes));
+	program->resident[owner] += bytes;
+	return LK_OK;
+}
+
+/* Results. */
+static lk_status lower_result(const struct lowering *lowering, const lc_node *node,
+                              lk_program *program) {
+	double bytes;
+	LK_TRY(lower_all_bytes(lowering, node, &bytes));
+	program->resident[LK_OWN_WEIGHTS] += bytes;
+	return LK_OK;
+}
+
+/* What a rank of the stage holds from step to step, and what it updates. */
+static lk_status lower_hold(const struct lowering *lowering, lk_program *program) {
+	for (size_t v = 0; v < lowering->p->nodes.count; v++) {
+		const lc_node *node = lower_node(lowering, (int)v);
+		if (!here(lowering, &node->at)) continue;
+		if (node->op == LC_INPUT) LK_TRY(lower_input(lowering, node, program));
+		if (node->op == LC_STATE) LK_TRY(lower_state(lowering, (int)v, program));
+		if (lowering->life[v].first >= 0 && lowering->life[v].last == lowering->steps->count)
+			LK_TRY(lower_result(lowering, node, program));
+	}
+	return LK_OK;
+}
+
+/* Bytes that begin to be needed with step i, or that no later one needs. */
+static lk_status lower_scratch(const struct lowering *lowering, int i, double *begin, double *end) {
+	double bytes;
+	*begin = *end = 0;
+	for (size_t v = 0; v < lowering->p->nodes.count; v++) {
+		const lc_life *life = &lowering->life[v];
+		const lc_node *node = lower_node(lowering, (int)v);
+		bool begins = life->first == i, ends = life->last == i;
+		if ((!begins && !ends) || life->last == lowering->steps->count ||
+		    !here(lowering, &node->at))
+			continue;
+		LK_TRY(lower_all_bytes(lowering, node, &bytes));
+		if (begins) *begin += bytes;
+		if (ends) *end += bytes;
+	}
+	return LK_OK;
+}
+
+/* The memory of step i: taken with the first operation from `first` on and given back with the
+ * last. Where this stage has none, those before and after have it. */
+static lk_status lower_take_memory(struct lowering *lowering, int i, uint32_t first,
+                                   double *pending) {
+	lk_ops *ops = &lowering->graph->ops;
+	double begin, end;
+	LK_TRY(lower_scratch(lowering, i, &begin, &end));
+	*pending += begin;
+	if (lowering->graph->failed || ops->count == lowering->block_begin) return LK_OK;
+	if (ops->count > first && *pending > 0) {
+		ops->alloc[first] += *pending;
+		ops->alloc_owner[first] = LK_OWN_WORKSPACE;
+		*pending = 0;
+	}
+	double given = fmin(end, *pending);
+	*pending -= given;
+	if (end <= given) return LK_OK;
+	ops->release[ops->count - 1] += end - given;
+	ops->release_owner[ops->count - 1] = LK_OWN_WORKSPACE;
+	return LK_OK;
+}
+
 static lk_status lower_stage(struct lowering *lowering, uint32_t stage) {
 	LK_ASSERT(stage < lowering->graph->programs.count);
 	uint32_t block, rest = stage;
@@ -598,13 +722,18 @@ static lk_status lower_stage(struct lowering *lowering, uint32_t stage) {
 		rest /= (uint32_t)lowering->sizes->symbol[a];
 	}
 	lk_graph_begin_block(lowering->graph, lowering->p->name);
+	lowering->block_begin = lowering->graph->ops.count;
+	double pending = 0;
 	for (int i = 0; i < lowering->steps->count; i++) {
 		const lc_step *step = &lowering->steps->at[i];
+		uint32_t first = lowering->graph->ops.count;
 		struct ends unused = {0};
 		if (step->kind == LC_STEP_OVERLAP) LK_TRY(lower_overlap(lowering, step));
 		else LK_TRY(lower_simple(lowering, step, &unused));
+		LK_TRY(lower_take_memory(lowering, i, first, &pending));
 	}
 	LK_TRY(lk_graph_end_block(lowering->graph, &block, lowering->err));
+	LK_TRY(lower_hold(lowering, &lowering->graph->programs.at[stage]));
 	lk_call call = {
 		.block = block, .repeat = 1, .microbatch = -1, .layer = -1, .pass = LK_PHASE_OTHER};
 	return lk_graph_call(lowering->graph, stage, &call, lowering->err);
@@ -613,22 +742,23 @@ static lk_status lower_stage(struct lowering *lowering, uint32_t stage) {
 /* Process groups of an axis that is chains: by its name where that says what it is, so that tables
  * do too. */
 static void choose_groups(struct lowering *lowering) {
+	enum {
+		ANY = 4 /* the first are for axes of other names too */
+	};
 	static const struct {
 		const char *name;
 		uint8_t kind;
 	} usual[] = {
-		{"tp", LK_GROUP_TP},
-		{"dp", LK_GROUP_DP},
-		{"ep", LK_GROUP_EP},
-		{"cp", LK_GROUP_CP},
+		{"tp", LK_GROUP_TP}, {"dp", LK_GROUP_DP},      {"ep", LK_GROUP_EP},
+		{"cp", LK_GROUP_CP}, {"dp_i", LK_GROUP_SHARD}, {"dp_o", LK_GROUP_REPLICA},
 	};
 	bool taken[LK_GROUPS] = {false};
 	for (int a = lowering->inner; a < lowering->p->axis_count; a++)
-		for (int i = 0; i < 4; i++)
+		for (size_t i = 0; i < sizeof usual / sizeof *usual; i++)
 			if (strcmp(lowering->p->axes[a].name, usual[i].name) == 0)
 				taken[lowering->kind_of[a] = usual[i].kind] = true;
 	for (int a = lowering->inner; a < lowering->p->axis_count; a++)
-		for (int i = 0; i < 4 && !lowering->kind_of[a]; i++)
+		for (int i = 0; i < ANY && !lowering->kind_of[a]; i++)
 			if (!taken[usual[i].kind]) taken[lowering->kind_of[a] = usual[i].kind] = true;
 	uint32_t stride = 1;
 	for (int a = lowering->p->axis_count; a-- > lowering->inner;) {
@@ -676,6 +806,9 @@ static lk_status steps_lower(struct lowering *lowering) {
 	lowering->bytes = LK_ARRAY(&lowering->scratch, double, lowering->p->nodes.count);
 	lowering->pass = LK_ARRAY(&lowering->scratch, double, lowering->p->nodes.count);
 	if (!lowering->pairs || !lowering->bytes || !lowering->pass) return lk_oom(lowering->err);
+	lc_life *life;
+	LK_TRY(lc_lifetimes(&lowering->scratch, lowering->steps, &life, lowering->err));
+	lowering->life = life;
 	lk_ranks *ranks = &lowering->graph->ranks;
 	ranks->world = lowering->stages * lowering->chains;
 	ranks->stages = lowering->stages;

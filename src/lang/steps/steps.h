@@ -95,6 +95,15 @@ void lc_steps_free(lc_steps *steps); /* accepts NULL */
 void lc_steps_print(const lc_steps *steps,
                     FILE *out); /* a line per step: kind, name, reads -> writes */
 
+/* The steps between which a value that they compute lies in memory of its own: from the one that
+ * writes it to the last that reads it; results of the program to lc_steps.count. -1: it has no
+ * memory, or is an input's or a state's. */
+typedef struct lc_life {
+	int first, last;
+} lc_life;
+/* *out: [values], of the arena. */
+lk_status lc_lifetimes(lk_arena *arena, const lc_steps *steps, lc_life **out, lk_error *err);
+
 /* ---- lower: the steps of a program as a step graph, which src/sim times on a cluster.
  *
  * Ranks of the mesh are the cluster's, in order, the last axis fastest. Axes along which programs
@@ -111,6 +120,9 @@ void lc_steps_print(const lc_steps *steps,
  *              gathers follow both; what goes from one to the other in registers is no traffic
  *   OVERLAP    every part in chunks on streams of its own: chunk k waits for chunk k of what it
  *              reads
+ *
+ * Memory: a step takes that of what it computes and gives back that of what no later one reads;
+ * inputs, states and results are held throughout (the program's `resident`).
  *
  * All other steps follow one another: each waits for all before it, as in a program that calls them
  * in turn. Steps of a list are an operation for each tensor; messages in buckets are joined. */

@@ -335,8 +335,8 @@ static int bucket_unit(const lc_maker *maker, int v) {
 	for (int u = v + 1; u < maker->count && node->bucket >= 0; u++) {
 		const lc_node *value = lc_value(maker, u);
 		if (value->bucket == node->bucket && value->op == node->op && value->axis == node->axis &&
-		    value->reduce == node->reduce && value->d == node->d && value->dtype == node->dtype &&
-		    value->list == node->list && value->root == node->root &&
+		    value->reduce == node->reduce && value->d == node->d && value->e == node->e &&
+		    value->dtype == node->dtype && value->list == node->list && value->root == node->root &&
 		    maker->units.at[maker->at[u].unit].fuse < 0)
 			return maker->at[u].unit;
 	}

@@ -126,6 +126,11 @@ static lk_status arguments(lc_parser *parser, lc_directive *directive, struct wo
 	case LC_BUCKET:
 		LK_TRY(schedule_list(parser, '{', '}', names, err));
 		return sized(parser, "size", 1, &directive->size, err);
+	case LC_RECOMPUTE:
+		LK_TRY(schedule_list(parser, '{', '}', names, err));
+		if (!lc_take_word(parser, "for"))
+			return lc_unexpected(parser, "for and the statements that read it", err);
+		return schedule_list(parser, '{', '}', results, err);
 	default:
 		LK_TRY(schedule_word(parser, "the value that holds the collective", names, err));
 		LK_TRY(arrow_results(parser, results, err));
@@ -144,7 +149,8 @@ static lk_status directive(lc_parser *parser, lc_directive *d, lk_error *err) {
 		         token->text);
 		return lc_suggest(
 			err, text, lc_directive_names, LC_DIRECTIVES,
-			"directives are split, reorder, slice, fuse, overlap, bucket and hierarchical");
+			"directives are split, reorder, slice, fuse, overlap, bucket, hierarchical and "
+			"recompute");
 	}
 	*d = (lc_directive){
 		.kind = (lc_directive_kind)found, .line = token->line, .column = token->column};

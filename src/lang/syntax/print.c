@@ -349,6 +349,10 @@ void lc_print_directive(const lc_directive *directive, FILE *out) {
 	case LC_SLICE_STATE:
 		print_put_words(directive->names, directive->name_count, "", "", out);
 		break;
+	case LC_RECOMPUTE:
+		print_put_words(directive->names, directive->name_count, "{", "}", out);
+		print_put_words(directive->results, directive->result_count, " for {", "}", out);
+		break;
 	case LC_BUCKET:
 		print_put_words(directive->names, directive->name_count, "{", "}", out);
 		fprintf(out, " size %lld", (long long)directive->size);

@@ -26,36 +26,13 @@ struct tuning {
 
 /* ---- sizes and cluster ---- */
 
-static bool tune_names(const char *text, const char *name) {
-	size_t length = strlen(name);
-	for (const char *at = text; at; at = strchr(at, ',')) {
-		at += *at == ',';
-		while (*at == ' ') at++;
-		const char *dot = at + strcspn(at, ".=,"); /* LIST.NAME */
-		if (*dot == '.') at = dot + 1;
-		if (strncmp(at, name, length) == 0 && (at[length] == '=' || at[length] == ' ')) return true;
-	}
-	return false;
-}
-
-/* The sizes that other actions choose, small ones, would be timed in vain. */
-static lk_status check_dims(const struct tuning *tuning, lk_error *err) {
-	for (int d = 0; d < tuning->p->named_count; d++) {
-		const char *name = tuning->p->named[d].name;
-		if (tuning->request->sizes && tune_names(tuning->request->sizes, name)) continue;
-		lk_fail(err, LK_ERR_INPUT, "--sizes", "%s is not given, and times depend on it", name);
-		return lk_hint(err, "give --sizes %s=N,...", name);
-	}
-	return LK_OK;
-}
-
 /* Ranks that the last axis gets where the text does not say: what the others leave of the GPUs. */
 static lk_status tune_read_sizes(struct tuning *tuning, int gpus, lk_error *err) {
-	LK_TRY(check_dims(tuning, err));
+	LK_TRY(lc_check_dims(tuning->p, tuning->request->sizes, err));
 	LK_TRY(lc_sizes_read(tuning->p, tuning->request->sizes, 1, &tuning->sizes, err));
 	int64_t ranks = lc_ranks(tuning->p, &tuning->sizes);
 	const char *last = tuning->p->axes[tuning->p->axis_count - 1].name;
-	if (tuning->request->sizes && tune_names(tuning->request->sizes, last)) return LK_OK;
+	if (tuning->request->sizes && lc_sizes_name(tuning->request->sizes, last)) return LK_OK;
 	if (tuning->p->axes[tuning->p->axis_count - 1].size || ranks < 1 || gpus / ranks < 2)
 		return LK_OK;
 	lc_sizes_free(&tuning->sizes);
@@ -139,7 +116,7 @@ static lk_status tune_measure(struct tuning *tuning, lk_error *err) {
 	const char *sizes = tuning->request->sizes ? tuning->request->sizes : "",
 			   *axis = tuning->p->axes[last].name;
 	if (!tuning->request->measure) return LK_OK;
-	if (!tune_names(sizes, axis))
+	if (!lc_sizes_name(sizes, axis))
 		sizes = lk_arena_printf(&tuning->arena, "%s%s%s=%lld", sizes, *sizes ? "," : "", axis,
 		                        (long long)tuning->sizes.symbol[last]);
 	if (!sizes) return lk_oom(err);
@@ -212,6 +189,16 @@ static lk_status verify(struct tuning *tuning, lk_error *err) {
 	return status;
 }
 
+static lk_status tune_write_graph(const struct tuning *tuning, lk_error *err) {
+	lk_graph *graph;
+	if (!tuning->request->graph) return LK_OK;
+	LK_TRY(lc_schedule_graph(tuning->p, &tuning->search.found.at[0].schedule, &tuning->sizes,
+	                         &graph, err));
+	lk_status status = lk_graph_write(graph, tuning->request->graph, err);
+	lk_graph_free(graph);
+	return status;
+}
+
 static lk_status tune(struct tuning *tuning, FILE *out, lk_error *err) {
 	if (tuning->request->calibration) LK_TRY(lk_calibration_use(tuning->request->calibration, err));
 	LK_TRY(tune_read_cluster(tuning, err));
@@ -229,6 +216,7 @@ static lk_status tune(struct tuning *tuning, FILE *out, lk_error *err) {
 	tuning->tuned.top = tuning->request->top > 0 ? tuning->request->top : TOP;
 	tuning->tuned.warnings = tuning->wisdom.warnings.at;
 	tuning->tuned.warning_count = tuning->wisdom.warnings.count;
+	LK_TRY(tune_write_graph(tuning, err));
 	if (tuning->request->format == LK_COMPILE_JSON) return lk_tuned_json(&tuning->tuned, out, err);
 	lk_tuned_text(&tuning->tuned, out);
 	return LK_OK;

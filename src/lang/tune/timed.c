@@ -3,6 +3,7 @@
 #include "base/arena.h"
 #include "lang/tune/tune.h"
 
+#include <math.h>
 #include <string.h>
 
 #include "step/step.h"
@@ -10,6 +11,7 @@
 #include "base/units.h"
 #include "base/noun.h"
 #include "lang/steps/steps.h"
+#include "sim/memory.h"
 #include "sim/sim.h"
 
 void lk_timed_constants(lk_constants *out) {
@@ -81,6 +83,8 @@ lk_status lk_time_steps(const lc_steps *steps, const lc_sizes *sizes, const lk_c
 		return lk_hint(err, "give --gpus, or --sizes with fewer ranks");
 	}
 	lk_status status = lc_lower(steps, sizes, chunks, &graph, err);
+	for (uint32_t s = 0; status == LK_OK && s < graph->ranks.stages; s++)
+		out->bytes = fmax(out->bytes, lk_memory_walk(graph, s).peak);
 	if (status == LK_OK) status = lk_costs_build(&arena, graph, cluster, &options, &costs, err);
 	if (status == LK_OK && cluster->node[0].device->arch == LK_ARCH_CPU)
 		lk_timed_on_hosts(graph, cluster, &costs);

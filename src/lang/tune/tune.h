@@ -14,6 +14,7 @@ typedef struct lk_timed {
 	double seconds;   /* until the last rank is done */
 	double compute_s; /* in which some rank computes */
 	double exposed_s; /* the rest: communication, and waiting for it */
+	double bytes;     /* of the rank that holds most, at its peak */
 	uint64_t operations;
 } lk_timed;
 

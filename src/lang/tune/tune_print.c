@@ -22,11 +22,12 @@ static char *tune_print_schedule_text(const lc_schedule *schedule, lk_arena *are
 /* `name`: of a schedule of the file, or NULL. */
 static void tune_print_put_row(const lk_tuned *tuned, const char *rank, const char *name,
                                const lk_found *found, lk_arena *arena, FILE *out) {
-	char time[32], compute[32], exposed[32], simulated[32];
-	fprintf(out, "%5s  %-10s %-10s %-10s %6.2fx  %s%s%s%s", rank,
+	char time[32], compute[32], exposed[32], memory[32], simulated[32];
+	fprintf(out, "%5s  %-10s %-10s %-10s %-10s %6.2fx  %s%s%s%s", rank,
 	        lk_format_seconds(found->time.seconds, time, sizeof time),
 	        lk_format_seconds(found->time.compute_s, compute, sizeof compute),
 	        lk_format_seconds(found->time.exposed_s, exposed, sizeof exposed),
+	        lk_format_bytes(found->time.bytes, memory, sizeof memory),
 	        tuned->search->plain.time.seconds / found->time.seconds, name ? name : "",
 	        name ? ": " : "", tune_print_schedule_text(&found->schedule, arena),
 	        found->measured ? "  (measured" : "");
@@ -98,8 +99,8 @@ void lk_tuned_text(const lk_tuned *tuned, FILE *out) {
 		fprintf(out, "warning: %s\n", lk_escape(tuned->warnings[i], shown_text, sizeof shown_text));
 	}
 	tune_print_put_search(tuned, out);
-	fprintf(out, "\n%5s  %-10s %-10s %-10s %7s  %s\n", "rank", "time", "compute", "exposed", "gain",
-	        "schedule");
+	fprintf(out, "\n%5s  %-10s %-10s %-10s %-10s %7s  %s\n", "rank", "time", "compute", "exposed",
+	        "memory", "gain", "schedule");
 	for (int i = 0; i < shown(tuned); i++) {
 		snprintf(rank, sizeof rank, "%d", i + 1);
 		tune_print_put_row(tuned, rank, NULL, &tuned->search->found.at[i], &arena, out);
@@ -123,6 +124,7 @@ static void json_found(lk_json_writer *writer, const lk_tuned *tuned, const char
 	lk_json_put_number(writer, "time_s", found->time.seconds);
 	lk_json_put_number(writer, "compute_s", found->time.compute_s);
 	lk_json_put_number(writer, "exposed_s", found->time.exposed_s);
+	lk_json_put_number(writer, "memory_bytes", found->time.bytes);
 	lk_json_put_number(writer, "gain", tuned->search->plain.time.seconds / found->time.seconds);
 	lk_json_put_bool(writer, "measured", found->measured);
 	if (found->measured && found->simulated_s > 0)

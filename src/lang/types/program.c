@@ -23,6 +23,7 @@ const char *const lc_directive_names[LC_DIRECTIVES] = {
 	[LC_OVERLAP] = "overlap",
 	[LC_BUCKET] = "bucket",
 	[LC_HIERARCHICAL] = "hierarchical",
+	[LC_RECOMPUTE] = "recompute",
 };
 
 const char *lc_dtype_name(lc_dtype dtype) {

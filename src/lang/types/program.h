@@ -281,6 +281,7 @@ typedef enum lc_directive_kind {
 	LC_OVERLAP,
 	LC_BUCKET,
 	LC_HIERARCHICAL,
+	LC_RECOMPUTE,
 	LC_DIRECTIVES
 } lc_directive_kind;
 
@@ -293,7 +294,8 @@ typedef struct lc_directive {
 	lc_directive_kind kind;
 	lc_word *names; /* what it works on; REORDER: the collective first */
 	int name_count;
-	lc_word *results; /* SPLIT, HIERARCHICAL: the new names; FUSE, OVERLAP: the label, if any */
+	lc_word *results; /* SPLIT, HIERARCHICAL: the new names; FUSE, OVERLAP: the label, if any;
+	                     RECOMPUTE: the statements that it is for */
 	int result_count;
 	const char *chunk; /* OVERLAP: "rows", "cols", "batches" or "" (any); NULL if not an overlap */
 	int64_t chunks;    /* OVERLAP: how many, 0 open */

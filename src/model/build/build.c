@@ -710,6 +710,8 @@ static lk_status build_stage(lk_builder *builder, int stage, uint32_t *wire_bloc
 	lk_program *program = &builder->graph->programs.at[stage];
 	program->events = (uint32_t)builder->graph->channels * 2 + 1;
 	lk_build_resident(builder, stage, program->resident);
+	lk_rank_params p = lk_sizes_stage(job, stage);
+	program->updated = job->forward_only ? 0 : p.trained_dense + p.trained_experts;
 	return LK_OK;
 }
 
