@@ -39,3 +39,8 @@ total() {
 	shift
 	cat /dev/null "$@" | awk -v word="$word" '$1 == word { n += $2 } END { print n + 0 }'
 }
+
+# Seconds of processors, from what `times > FILE` wrote: of a shell and of what it waited for.
+seconds_of() { # FILE
+	awk -F '[ms ]+' '{ n += 60 * ($1 + $3) + $2 + $4 } END { printf "%.1f", n }' "$1"
+}

@@ -61,14 +61,19 @@ END {
 
 # Runs the command of $block; the expectations lie in $block/{out,err,status}. Leaves what happened in $block/got.*.
 run_block() {
-	(cd "$scratch" && HOME=$scratch timeout "${TEST_SECONDS:-600}" bash -c "$(cat "$block/command")" \
+	(cd "$scratch" && HOME=$scratch timeout "${TEST_SECONDS:-600}" bash -c "$(< "$block/command")" \
 		> "$block/got.out.raw" 2> "$block/got.err.raw" < /dev/null)
 	echo $? > "$block/got.status"
 	for stream in out err; do
-		sed -e "s|$ROOT|\$ROOT|g" -e "s|$scratch|.|g" "$block/got.$stream.raw" > "$block/got.$stream"
+		: > "$block/got.$stream"
+		[ ! -s "$block/got.$stream.raw" ] ||
+			sed -e "s|$ROOT|\$ROOT|g" -e "s|$scratch|.|g" "$block/got.$stream.raw" > "$block/got.$stream"
 	done
-	cmp -s "$block/status" "$block/got.status" && awk "$matcher" "$block/out" "$block/got.out" &&
-		awk "$matcher" "$block/err" "$block/got.err"
+	[ "$(< "$block/status")" = "$(< "$block/got.status")" ] && matches out && matches err
+}
+
+matches() { # out or err
+	[ ! -s "$block/$1" ] && [ ! -s "$block/got.$1" ] || awk "$matcher" "$block/$1" "$block/got.$1"
 }
 
 show_failure() {
@@ -76,7 +81,7 @@ show_failure() {
 	cmp -s "$block/status" "$block/got.status" ||
 		echo "    exit status $(cat "$block/got.status"), expected $(cat "$block/status")"
 	for stream in out err; do
-		awk "$matcher" "$block/$stream" "$block/got.$stream" ||
+		matches $stream ||
 			diff -U2 --label "expected $stream" --label "actual $stream" "$block/$stream" "$block/got.$stream" |
 			head -n "${DIFF_LINES:-60}" | sed 's/^/    /'
 	done
@@ -108,13 +113,12 @@ finish_block() {
 }
 
 open_block() {
-	rm -rf "$block"
-	mkdir "$block"
 	printf '%s\n' "$1" > "$block/command"
 	echo 0 > "$block/status"
 	: > "$block/out"
 	: > "$block/err"
-	printf '%s\n' "$text" | tee "$block/head" > "$block/text"
+	printf '%s\n' "$text" > "$block/head"
+	printf '%s\n' "$text" > "$block/text"
 	open=1 in_command=1 line=$number
 }
 
@@ -139,7 +143,7 @@ run_file() {
 	name=$(basename "$file")
 	home=$(mktemp -d -p "$work")
 	block=$home/block scratch=$home/scratch new=$home/new
-	mkdir "$scratch"
+	mkdir "$block" "$scratch"
 	: > "$new"
 	while IFS= read -r text || [ -n "$text" ]; do
 		number=$((number + 1))
@@ -163,7 +167,8 @@ run_file() {
 		sed -e :a -e '/^\n*$/{$d;N;ba' -e '}' "$new" > "$file"
 		echo "wrote $name"
 	fi
-	[ -n "$skip" ] || echo "done $name: $((passed + failed)) commands"
+	times > "$home.times"
+	[ -n "$skip" ] || echo "done $name: $((passed + failed)) commands ($(seconds_of "$home.times") s of processors)"
 	printf 'passed %d\nfailed %d\nskipped %d\n' $passed $failed $skipped > "$home.counts"
 	rm -rf "$home"
 }

@@ -19,6 +19,7 @@ run_program() {
 	log=$(mktemp -p "$work")
 	timeout "${TEST_SECONDS:-1200}" "$program" > "$log" 2>&1
 	status=$?
+	times > "$log.times"
 	p=$(count PASSED "$log") f=$(count FAILED "$log") s=$(count SKIPPED "$log")
 	# A crash, a time-out or a sanitizer's report ends a program without, or in spite of, its closing lines.
 	if [ $status -ne 0 ] && [ "$f" -eq 0 ]; then f=1; fi
@@ -28,7 +29,7 @@ run_program() {
 		echo "FAIL $program: $p passed, $f failed, $s skipped, exit status $status"
 		grep -v '^\[ RUN  \|^\[       OK' "$log" | tail -n 60 | sed 's/^/    /'
 	else
-		echo "ok   $program: $p passed, $s skipped"
+		echo "ok   $program: $p passed, $s skipped ($(seconds_of "$log.times") s of processors)"
 		[ "$s" -eq 0 ] || sed -n 's/^\[  SKIPPED \] \([a-zA-Z_].*\)/     skipped: \1/p' "$log" | sort -u
 	fi
 }

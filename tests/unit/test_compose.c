@@ -408,8 +408,8 @@ static void test_messages(void **state) {
 	static const char *const wrong[] = {"{\"bytes\": 8}",
 	                                    "{\"bytes\": 0, \"alone_us\": 1, \"both_us\": 1}", "7",
 	                                    "{\"bytes\": 8, \"alone_us\": -1, \"both_us\": 1}",
-	                                    "{\"bytes\": 8, \"alone_us\": 1, \"both_us\": 1}, "
-	                                    "{\"bytes\": 8, \"alone_us\": 1, \"both_us\": 1}"};
+	                                    ("{\"bytes\": 8, \"alone_us\": 1, \"both_us\": 1}, "
+	                                     "{\"bytes\": 8, \"alone_us\": 1, \"both_us\": 1}")};
 	for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
 		out = fopen(path, "w");
 		fprintf(out, "{\"measured\": {\"messages\": [%s]}}", wrong[i]);
