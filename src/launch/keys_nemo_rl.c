@@ -285,6 +285,9 @@ static void nemo_rl_rollout(const lk_config *config, bool core, lk_draft *draft)
 	}
 	if (!section || !lk_config_at(config->root, "policy.generation")) return;
 	out->full_rows = draft->packing && draft->job.pp > 1;
+	/* Megatron-LM's buffers of weights are copied into pinned memory, which is kept
+	 * (ParamAndGradBuffer.offload_to_cpu); what else is moved is moved tensor by tensor */
+	out->pinned_params = core;
 	/* without a teacher of its own, the policy before it was quantised */
 	if (strcmp(task, "distill") == 0 && !*out->teacher)
 		lk_copy(out->teacher, sizeof out->teacher, "policy");

@@ -191,7 +191,7 @@ static const lk_option options[] = {
 	 "networks: critic, reward_model, teacher=NAME, critic_gpus, critic_epochs, teacher_gpus, "
 	 "teacher_tp=N; and critic_offload_params, critic_offload_optimizer, "
 	 "policy, reference, eager, padded, full_rows, by_sequence, offload_params, "
-	 "offload_optimizer, offload_reference, sleep=0|1")},
+	 "offload_optimizer, offload_reference, pinned_params, sleep=0|1")},
 
 	{TEXT("replace", replace, "optimizer=FILE",
 	 "the step's end, from gradients to weights, is a program of lockstep compile: a graph of "

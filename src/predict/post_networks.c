@@ -27,6 +27,7 @@ static void network_take_model(const lk_model *model, lk_job *job) {
 	job->schedule_said = false;
 	job->padded_vocab = 0;
 	job->padded_vocab_said = false;
+	if (lk_job_pack_lacks(job)) job->pack_share = 0;
 }
 
 static lk_status network_job(const lk_post_network_request *request, lk_job *job, lk_error *err) {
@@ -95,7 +96,9 @@ static lk_status network_ask(const lk_post_network_request *request, lk_job *job
 	return status;
 }
 
-double lk_post_frozen_bytes(const lk_job *job) {
+/* Bytes of a frozen copy of the job's network in 16 bits, on a GPU of the stage that has most:
+ * sharded where its training shards weights. */
+static double frozen_bytes(const lk_job *job) {
 	double dense, experts, most = 0;
 	lk_sizes_shards(job, &dense, &experts);
 	if (job->sharding != LK_SHARD_ZERO3) dense = experts = 1;
@@ -128,7 +131,7 @@ lk_status lk_post_network_of(lk_arena *arena, const lk_post_network_request *req
 	if (learns) {
 		network_memory(job, out);
 		LK_TRY(network_ask(request, job, request->update_rows, &out->update_s, out, err));
-	} else out->weights = lk_post_frozen_bytes(job);
+	} else out->weights = frozen_bytes(job);
 	job->forward_only = true;
 	return network_ask(request, job, request->rows, &out->pass_s, out, err);
 }

@@ -16,16 +16,24 @@ static size_t row_next(size_t *next, size_t i) {
 	return i;
 }
 
+/* Counts a row whose sequences have so many pairs; `squares` is the sum of their squares. */
+static void row_close(lk_post_rows *out, double pairs, double *squares) {
+	out->rows++;
+	out->pairs += pairs, *squares += pairs * pairs;
+}
+
 /* Rows of `room` tokens that the sequences fill: the longest that is left begins a row, and the
  * longest that fits goes on, as first fit decreasing does. `lengths` is sorted, `next` is scratch
  * of count + 1. */
-static int rows_filled(const double *lengths, size_t *next, size_t count, double room) {
-	int rows = 0;
+static void rows_fill(const double *lengths, size_t *next, size_t count, double room,
+                      lk_post_rows *out, double *squares) {
 	for (size_t i = 0; i <= count; i++) next[i] = i;
-	for (size_t first; (first = row_next(next, 0)) < count; rows++) {
-		double left = room;
+	for (size_t first; (first = row_next(next, 0)) < count;) {
+		double left = room, pairs = 0;
 		for (size_t at = first; at < count;) {
-			left -= lengths[at];
+			double kept = fmin(lengths[at], room);
+			pairs += kept * kept;
+			left -= kept;
 			next[at] = at + 1;
 			size_t low = at + 1, high = count; /* the longest that fits now */
 			while (low < high) {
@@ -35,22 +43,25 @@ static int rows_filled(const double *lengths, size_t *next, size_t count, double
 			}
 			at = row_next(next, low);
 		}
+		row_close(out, pairs, squares);
 	}
-	return rows;
 }
 
 lk_status lk_post_rows_fill(lk_arena *arena, double *lengths, size_t count, double room,
                             bool shared, lk_post_rows *out, lk_error *err) {
 	size_t *next = LK_ARRAY(arena, size_t, count + 1);
+	double squares = 0;
 	if (!next) return lk_oom(err);
 	qsort(lengths, count, sizeof *lengths, post_longer_first);
-	*out = (lk_post_rows){.rows = (int)count};
+	*out = (lk_post_rows){0};
 	for (size_t i = 0; i < count; i++) {
 		double kept = fmin(lengths[i], room); /* what is longer than a row is cut */
 		out->tokens += kept;
-		out->pairs += kept * kept;
+		if (!shared) row_close(out, kept * kept, &squares);
 	}
-	if (shared) out->rows = rows_filled(lengths, next, count, room);
+	if (shared) rows_fill(lengths, next, count, room, out, &squares);
+	double mean = out->pairs / out->rows;
+	out->spread = sqrt(fmax(0, squares / out->rows - mean * mean));
 	return LK_OK;
 }
 

@@ -36,6 +36,7 @@ static const struct post_word {
 	WORD(critic_epochs, 1, 1000, true),
 	WORD(critic_offload_params, 0, 1, true),
 	WORD(critic_offload_optimizer, 0, 1, true),
+	WORD(pinned_params, 0, 1, true),
 	WORD(sleep, 0, 1, true),
 	WORD(critic_gpus, 0, 1 << 20, true),
 	WORD(teacher_gpus, 0, 1 << 20, true),

@@ -367,38 +367,37 @@ lk_status lk_answer_dlrm(const lk_predict_request *request, struct lk_answer *an
 	return LK_OK;
 }
 
-static lk_status answer_job(const lk_predict_request *request, const char *emit,
-                            const lk_graph *update, struct lk_answer *a, lk_error *err) {
+static lk_status answer_asked(const lk_predict_request *request, const lk_asked *asked,
+                              const char *emit, const lk_graph *update, struct lk_answer *a,
+                              lk_error *err) {
 	lk_prediction *prediction = &a->p;
-	lk_asked asked;
 	lk_step_options options;
 	lk_step *step = &a->step;
-	LK_TRY(lk_request_read(&a->arena, request, &asked, err));
-	LK_TRY(lk_request_check_job(request, &asked.job, err));
-	if (emit) LK_TRY(lk_emit(&a->arena, emit, &asked.job, &asked.cluster, &a->emitted, err));
-	LK_TRY(read_simulation(&a->arena, request, (uint32_t)asked.job.gpus, &options, err));
+	LK_TRY(lk_request_check_job(request, &asked->job, err));
+	if (emit) LK_TRY(lk_emit(&a->arena, emit, &asked->job, &asked->cluster, &a->emitted, err));
+	LK_TRY(read_simulation(&a->arena, request, (uint32_t)asked->job.gpus, &options, err));
 	options.few = !request->step && !request->detail && !request->seeds;
 	options.update = update;
-	LK_TRY(lk_step_ask(&asked.job, &asked.cluster, &options, step, err));
-	LK_TRY(name_cluster(request, &asked.cluster, step->graph, err));
-	LK_TRY(predict_fill_memory(prediction, step, asked.job.pp, &a->arena, err));
+	LK_TRY(lk_step_ask(&asked->job, &asked->cluster, &options, step, err));
+	LK_TRY(name_cluster(request, &asked->cluster, step->graph, err));
+	LK_TRY(predict_fill_memory(prediction, step, asked->job.pp, &a->arena, err));
 	LK_TRY(predict_fill_breakdown(prediction, step, &a->arena, err));
 	LK_TRY(predict_fill_spread(prediction, request, &options, step, &a->arena, err));
-	predict_fill_speed(prediction, &asked.job, &asked.cluster, step, &a->arena);
-	LK_TRY(fill_layout(prediction, &asked.job, &a->arena, err));
+	predict_fill_speed(prediction, &asked->job, &asked->cluster, step, &a->arena);
+	LK_TRY(fill_layout(prediction, &asked->job, &a->arena, err));
 	LK_TRY(fill_training(
 		prediction, request,
-		lk_model_in_tokens(&asked.job.model) ? step->graph->tokens : step->graph->samples,
-		lk_sizes_checkpoint(&asked.job), nodes_used(&asked.cluster, asked.job.gpus), err));
-	fill_energy(prediction, request, &asked.cluster, &step->breakdown);
-	fill_simulation(prediction, &asked.job, step);
-	LK_TRY(lk_note_job(&a->arena, request, &asked, prediction, err));
+		lk_model_in_tokens(&asked->job.model) ? step->graph->tokens : step->graph->samples,
+		lk_sizes_checkpoint(&asked->job), nodes_used(&asked->cluster, asked->job.gpus), err));
+	fill_energy(prediction, request, &asked->cluster, &step->breakdown);
+	fill_simulation(prediction, &asked->job, step);
+	LK_TRY(lk_note_job(&a->arena, request, asked, prediction, err));
 	if (request->detail)
-		LK_TRY(lk_detail_of(&a->arena, &asked, step, 1, request->no_sensitivity,
-		                    &prediction->detail, err));
+		LK_TRY(lk_detail_of(&a->arena, asked, step, 1, request->no_sensitivity, &prediction->detail,
+		                    err));
 	if (!request->step) lk_step_free(step); /* a sweep keeps thousands of predictions */
 	return !prediction->fits && !request->no_fixes
-	           ? lk_find_fixes(&a->arena, request, &asked, &options, prediction, err)
+	           ? lk_find_fixes(&a->arena, request, asked, &options, prediction, err)
 	           : LK_OK;
 }
 
@@ -421,11 +420,18 @@ static lk_status read_replacement(const lk_predict_request *request, lk_graph **
 	return lk_hint(err, "write --replace optimizer=FILE");
 }
 
-lk_status lk_answer_job(const lk_predict_request *request, const char *emit, struct lk_answer *a,
-                        lk_error *err) {
+lk_status lk_answer_asked(const lk_predict_request *request, const lk_asked *asked,
+                          const char *emit, struct lk_answer *a, lk_error *err) {
 	lk_graph *update;
 	LK_TRY(read_replacement(request, &update, err));
-	lk_status status = answer_job(request, emit, update, a, err);
+	lk_status status = answer_asked(request, asked, emit, update, a, err);
 	lk_graph_free(update);
 	return status;
+}
+
+lk_status lk_answer_job(const lk_predict_request *request, const char *emit, struct lk_answer *a,
+                        lk_error *err) {
+	lk_asked asked;
+	LK_TRY(lk_request_read(&a->arena, request, &asked, err));
+	return lk_answer_asked(request, &asked, emit, a, err);
 }

@@ -7,6 +7,7 @@
 #include "launch/emit.h"
 #include "lockstep/detail.h"
 #include "lockstep/predict.h"
+#include "rollout/rollout.h"
 #include "step/step.h"
 
 /* Everything that can be said of the step. `asked` NULL: the step has no job (recommendation
@@ -39,6 +40,9 @@ lk_status lk_answer_dlrm(const lk_predict_request *request, struct lk_answer *an
                          lk_error *err);
 lk_status lk_answer_job(const lk_predict_request *request, const char *emit,
                         struct lk_answer *answer, lk_error *err);
+/* The same of a request that was read into *asked. */
+lk_status lk_answer_asked(const lk_predict_request *request, const lk_asked *asked,
+                          const char *emit, struct lk_answer *answer, lk_error *err);
 /* Memory of a stage at its peak, and what runs then. */
 void lk_predict_stage(const lk_step *step, int stage, lk_stage_memory *out);
 
@@ -102,7 +106,8 @@ typedef struct lk_post_words {
 	double offload_params, offload_optimizer, offload_reference;
 	/* of the critic; below 0: as the policy's */
 	double critic_epochs, critic_offload_params, critic_offload_optimizer;
-	double sleep; /* such engines give their memory back while training */
+	double pinned_params; /* the host has a pinned copy of the weights, which is written again */
+	double sleep;         /* such engines give their memory back while training */
 	double critic_gpus, teacher_gpus, teacher_tp; /* own GPUs; 0: those that train */
 	const char *dtype;                            /* of the engines; NULL: that of the training */
 	const char *critic, *reward_model, *teacher;  /* networks; NULL: as the policy; none; none */
@@ -118,6 +123,7 @@ typedef struct lk_post_rows {
 	int rows;
 	double tokens; /* of all sequences, each cut where a row ends */
 	double pairs;  /* sum of their squares: what attention within sequences goes over */
+	double spread; /* deviation of the pairs of a row */
 } lk_post_rows;
 
 /* `shared`: sequences share rows of `room` tokens; else each is a row. Sorts `lengths`. */
@@ -152,16 +158,80 @@ typedef struct lk_post_network_request {
 lk_status lk_post_network_of(lk_arena *arena, const lk_post_network_request *request,
                              lk_post_network *out, lk_error *err);
 
-/* Bytes of a frozen copy of the job's network in 16 bits, on a GPU of the stage that has most:
- * sharded where its training shards weights. */
-double lk_post_frozen_bytes(const lk_job *job);
-
 /* ---- predict_post: a step of reinforcement learning. */
+
+/* What an algorithm keeps besides the policy. */
+typedef struct lk_post_algorithm {
+	const char *name;
+	bool policy, reference, critic, teacher;
+} lk_post_algorithm;
+
+/* A step while it is answered. Times are seconds, sizes bytes. */
+typedef struct lk_post {
+	lk_arena *arena;
+	const lk_predict_request *request; /* what its launch line or file states is filled in */
+	const lk_predict_request *given;   /* as it came */
+	bool launched, mean_open, prompt_open;
+	const lk_post_algorithm *algorithm;
+	lk_post_words said;
+	bool apart;                   /* engines have GPUs of their own */
+	lk_asked asked;               /* the training */
+	const char *cluster;          /* all GPUs */
+	double *lengths;              /* [sequences], prompt and response */
+	int sequences, gpus, updates; /* updates: of one pass over the sequences */
+	double generation, generation_low, generation_high;
+	double scoring; /* forward passes of policy and reference over all sequences */
+	double update, offload;
+	lk_post_rows rows;                                     /* of a step */
+	lk_post_network critic, rewarding, teacher, reference; /* without a model: there is none */
+	double kept;  /* what stays on a GPU that trains while engines run there */
+	double awake; /* what engines there have of it all the time */
+	lk_refit refit;
+	lk_stage_memory *memory; /* [trained->memory_count] */
+	lk_prediction *written, *trained;
+} lk_post;
 
 /* Whether the request's task is one. */
 bool lk_predict_posts(const lk_predict_request *request);
 /* Answers; texts are owned by the arena. */
 lk_status lk_predict_post(lk_arena *arena, const lk_predict_request *request, lk_prediction *out,
                           lk_error *err);
+
+/* ---- post_training: rows, forward passes and updates. */
+
+/* The request of the training alone. */
+lk_predict_request lk_post_training_request(const lk_predict_request *request, bool launched);
+/* Trains on the sequences: fills what the training and the other networks take. */
+lk_status lk_post_train(lk_post *post, lk_predict_request *training, lk_error *err);
+
+/* ---- post_writing: the engines. */
+
+/* The request of the generation alone. */
+lk_predict_request lk_post_writing_request(const lk_post *post);
+lk_status lk_post_write(lk_post *post, lk_predict_request *writing, lk_error *err);
+void lk_post_refit(lk_post *post);
+
+/* ---- post_memory: who has the memory of a GPU when. */
+
+/* What the training keeps on its GPUs, and what is copied to the host and back. */
+void lk_post_offload(lk_post *post);
+/* Adds what other networks keep there to the memory of the training. */
+void lk_post_keep(lk_post *post);
+/* Where nobody says how much memory engines take. */
+void lk_post_leave_room(const lk_post *post, lk_predict_request *writing);
+/* Engines and training on the same GPUs; `share`: of the memory, which the engines take. */
+lk_status lk_post_share(lk_post *post, double share, lk_error *err);
+/* Networks besides the policy have room, or are named in the warning with what they take. */
+lk_status lk_post_check_room(const lk_post *post, lk_prediction *prediction, lk_error *err);
+
+/* ---- post_phases: one timeline, and what follows of it. */
+
+lk_status lk_post_fill_times(const lk_post *post, lk_prediction *prediction, lk_error *err);
+void lk_post_fill_speed(const lk_post *post, lk_prediction *prediction);
+void lk_post_fill_layout(const lk_post *post, lk_prediction *prediction);
+
+/* ---- post_notes: assumptions, layouts in words, the command that reproduces the answer. */
+
+lk_status lk_post_note(const lk_post *post, lk_prediction *prediction, lk_error *err);
 
 #endif

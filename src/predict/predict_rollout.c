@@ -81,6 +81,7 @@ static const char *rollout_words(lk_arena *arena, const lk_launch_rollout *rollo
 	add_word(text, "padded", rollout->padded);
 	add_word(text, "full_rows", rollout->full_rows);
 	add_word(text, "by_sequence", rollout->by_sequence && !rollout->padded);
+	add_word(text, "pinned_params", rollout->pinned_params);
 	add_word(text, "critic_gpus", rollout->critic_gpus);
 	add_word(text, "teacher_gpus", rollout->teacher_gpus);
 	add_word(text, "teacher_tp", rollout->teacher_tp);

@@ -199,24 +199,31 @@ static const char *stack_recipe_text(lk_arena *arena, const lk_job *job) {
 	return text;
 }
 
-static lk_status list_assumptions(lk_arena *arena, const lk_predict_request *request,
-                                  const lk_asked *asked, const lk_prediction *answer,
-                                  lk_lines *lines, lk_error *err) {
-	const lk_job *job = &asked->job;
-	lk_constants constants, *c = &constants;
-	lk_profile_constants(job, c);
-	const lk_device *device = asked->cluster.node[0].device;
-	lk_attention_rate forward = lk_step_attention(c, device, false),
-					  backward = lk_step_attention(c, device, true);
-	char text[768];
-#define SAY(condition, ...)                           \
-	do {                                              \
-		if (condition) {                              \
-			snprintf(text, sizeof text, __VA_ARGS__); \
-			LK_TRY(line(arena, lines, text, err));    \
-		}                                             \
+/* What assumptions are about, and where their lines go. */
+struct saying {
+	lk_arena *arena;
+	const lk_predict_request *request;
+	const lk_asked *asked;
+	const lk_job *job;
+	bool launched;
+	lk_lines *lines;
+};
+
+#define SAY(condition, ...)                                        \
+	do {                                                           \
+		if (condition) {                                           \
+			char text[768];                                        \
+			snprintf(text, sizeof text, __VA_ARGS__);              \
+			LK_TRY(line(saying->arena, saying->lines, text, err)); \
+		}                                                          \
 	} while (0)
-	bool launched = lk_request_launched(request);
+
+/* Cluster and formats. */
+static lk_status say_inputs(const struct saying *saying, lk_error *err) {
+	const lk_predict_request *request = saying->request;
+	const lk_asked *asked = saying->asked;
+	const lk_job *job = saying->job;
+	bool launched = saying->launched;
 	SAY(asked->cluster.assumed, "%s", asked->cluster.assumed);
 	for (int i = 0; i < asked->launch.assumed_count; i++) SAY(true, "%s", asked->launch.assumed[i]);
 	SAY(asked->trained.options,
@@ -229,6 +236,14 @@ static lk_status list_assumptions(lk_arena *arena, const lk_predict_request *req
 	    "NCCL as the cluster's log says it: %s (--nccl)", job->nccl);
 	SAY(!request->dtype && !launched && !asked->trained.options, "number format %s (--dtype)",
 	    lk_dtype_name(job->dtype));
+	return LK_OK;
+}
+
+/* What a sample is, and how many there are at once. */
+static lk_status say_samples(const struct saying *saying, lk_error *err) {
+	const lk_predict_request *request = saying->request;
+	const lk_job *job = saying->job;
+	bool launched = saying->launched;
 	bool images = job->model.network == LK_NET_CONV;
 	const lk_tower *tower = &job->model.tower;
 	SAY(tower->apart, "the product of all features of the batch, which compares them, is left out");
@@ -260,6 +275,14 @@ static lk_status list_assumptions(lk_arena *arena, const lk_predict_request *req
 		SAY(!request->mbs && !launched, "%d %s a GPU at once (--mbs)", job->mbs,
 		    lk_noun(job->mbs, "image", "images"));
 	else SAY(!request->mbs && !launched, "micro-batch %d (--mbs)", job->mbs);
+	return LK_OK;
+}
+
+/* How the network is divided, and what its ranks exchange. */
+static lk_status say_layout(const struct saying *saying, lk_error *err) {
+	const lk_predict_request *request = saying->request;
+	const lk_job *job = saying->job;
+	bool launched = saying->launched;
 	SAY(!request->zero && !launched, "ZeRO stage %d (--zero)", (int)job->sharding);
 	SAY(job->model.vocab > 0 && job->padded_vocab != job->model.vocab,
 	    "vocabulary padded from %d to %d", job->model.vocab, job->padded_vocab);
@@ -278,7 +301,9 @@ static lk_status list_assumptions(lk_arena *arena, const lk_predict_request *req
 	SAY(job->pp > 1, "pipeline messages %s",
 	    job->overlap_p2p == LK_ON ? "overlap with compute"
 	                              : "block, as Megatron-LM's without overlap");
-	SAY(job->pack_share > 0,
+	SAY(job->pack_share > 1, "sequences of these lengths have %.3g times the pairs of equal ones",
+	    lk_job_pack_share(job));
+	SAY(job->pack_share > 0 && job->pack_share <= 1,
 	    "packed documents leave %.3g %% of the pairs of a sequence, %.3g times as many on the "
 	    "busiest "
 	    "data-parallel rank (--pack)",
@@ -286,6 +311,17 @@ static lk_status list_assumptions(lk_arena *arena, const lk_predict_request *req
 	SAY(job->model.experts > 0,
 	    "the busiest expert rank gets %.2f times the mean tokens (--moe-imbalance)",
 	    job->moe_imbalance);
+	return LK_OK;
+}
+
+/* What kernels and the host reach. */
+static lk_status say_rates(const struct saying *saying, lk_error *err) {
+	const lk_job *job = saying->job;
+	const lk_device *device = saying->asked->cluster.node[0].device;
+	lk_constants constants, *c = &constants;
+	lk_profile_constants(job, c);
+	lk_attention_rate forward = lk_step_attention(c, device, false),
+					  backward = lk_step_attention(c, device, true);
 	SAY(job->attn_kernel == LK_KERNEL_FLASH,
 	    "fused attention by %s: up to %.0f TFLOP/s forward, %.0f backward, half of it at %.0f and "
 	    "%.0f keys",
@@ -304,6 +340,13 @@ static lk_status list_assumptions(lk_arena *arena, const lk_predict_request *req
 	SAY(job->cuda_graphs != LK_ON,
 	    "the host needs %.0f us to issue an operation (--cuda-graphs: %.0f us)", 1e6 * c->launch_s,
 	    1e6 * c->graph_launch_s);
+	return LK_OK;
+}
+
+/* What runs again, what waits, what spreads. */
+static lk_status say_order(const struct saying *saying, lk_error *err) {
+	const lk_predict_request *request = saying->request;
+	const lk_job *job = saying->job;
 	SAY(job->max_connections == 1,
 	    "one hardware queue (CUDA_DEVICE_MAX_CONNECTIONS=1): nothing starts before what was "
 	    "issued earlier has started%s",
@@ -328,6 +371,13 @@ static lk_status list_assumptions(lk_arena *arena, const lk_predict_request *req
 	    request->gpu_spread <= 0 ? "jitter acts"
 	    : request->jitter > 0    ? "jitter and the spread of GPUs act"
 	                             : "the spread of GPUs acts");
+	return LK_OK;
+}
+
+/* Whose measured runs stand behind the numbers. */
+static lk_status say_software(const struct saying *saying, lk_error *err) {
+	const lk_job *job = saying->job;
+	lk_arch arch = saying->asked->cluster.node[0].device->arch;
 	const lk_calibration *numbers = lk_calibration_current();
 	const lk_calibration_row *profile = lk_profile_find(numbers, job);
 	SAY(profile,
@@ -335,23 +385,38 @@ static lk_status list_assumptions(lk_arena *arena, const lk_predict_request *req
 	    "--release)",
 	    profile->subject, *profile->variant ? " " : "", profile->variant, profile->points,
 	    100 * profile->error);
-	const char *recipe = stack_recipe_text(arena, job);
+	const char *recipe = stack_recipe_text(saying->arena, job);
 	if (!recipe) return lk_oom(err);
 	SAY(*recipe, "as the recipes of %s have it: %s (--no-NAME turns one off)", job->stack, recipe);
 	SAY(!profile, "no measured run of the stack %s: base numbers of all stacks (--stack)",
 	    job->profile);
-	SAY(device->arch != LK_ARCH_CPU && !lk_profile_measured(numbers, device->arch),
+	SAY(arch != LK_ARCH_CPU && !lk_profile_measured(numbers, arch),
 	    "no run was measured on %s: it is taken to keep its peak as Ampere does",
-	    lk_arch_name(device->arch));
+	    lk_arch_name(arch));
+	return LK_OK;
+}
+
+static lk_status list_assumptions(lk_arena *arena, const lk_predict_request *request,
+                                  const lk_asked *asked, const lk_prediction *answer,
+                                  lk_lines *lines, lk_error *err) {
+	const lk_job *job = &asked->job;
+	const struct saying about = {arena, request, asked, job, lk_request_launched(request), lines},
+						*saying = &about;
+	LK_TRY(say_inputs(saying, err));
+	LK_TRY(say_samples(saying, err));
+	LK_TRY(say_layout(saying, err));
+	LK_TRY(say_rates(saying, err));
+	LK_TRY(say_order(saying, err));
+	LK_TRY(say_software(saying, err));
 	SAY(answer && answer->checkpoint_bytes > 0,
 	    "a checkpoint of %.4g GB (%.3g bytes for each parameter that is trained%s) is written in "
 	    "%.3g s (--checkpoint-write); a restart takes ten minutes",
 	    answer->checkpoint_bytes / 1e9, lk_sizes_weight_bytes(job) + lk_sizes_state_bytes(job),
 	    lk_optimizer_has_products(job) ? " and is in no matrix" : "", answer->checkpoint_write_s);
 	SAY(true, "input data is always there: no stalls of preparation or fetch are modelled");
-#undef SAY
 	return LK_OK;
 }
+#undef SAY
 
 /* Those that somebody may have counted on come first. */
 static lk_status list_ignored(lk_arena *arena, const lk_asked *asked, lk_prediction *out,

@@ -162,10 +162,15 @@ static lk_status post_take_rollout(lk_arena *arena, const lk_csv *csv, const int
 		fmax(1, post_number(csv, at, GEN_TP, 1)), fmax(1, post_number(csv, at, GEN_PP, 1)),
 		fmax(1, post_number(csv, at, GEN_EP, 1)), apart ? lag : 0,
 		post_number(csv, at, PASSES, 2) > 1);
-	/* NeMo RL pads packed rows to one length where a pipeline passes them on */
-	bool full = post_whole(csv, at, PP) > 1 && strncmp(run->software, "nemo-rl", 7) == 0;
-	if (request->rollout && full)
+	/* NeMo RL pads packed rows to one length where a pipeline passes them on, and keeps a pinned
+	 * copy of the weights of Megatron-LM's buffers, as its files are read (launch/keys_nemo_rl.c)
+	 */
+	bool nemo = strncmp(run->software, "nemo-rl", 7) == 0,
+		 core = strcmp(lk_csv_field(csv, at[BACKEND]), "megatron") == 0;
+	if (request->rollout && nemo && post_whole(csv, at, PP) > 1)
 		request->rollout = lk_arena_printf(arena, "%s full_rows=1", request->rollout);
+	if (request->rollout && nemo && core)
+		request->rollout = lk_arena_printf(arena, "%s pinned_params=1", request->rollout);
 	if (request->rollout && apart)
 		request->rollout = lk_arena_printf(arena, "%s gpus=%d", request->rollout, gpus);
 	run->kind = lk_arena_printf(arena, apart ? "lag %d" : "on the same GPUs", lag);

@@ -12,6 +12,7 @@
 #include "base/arena.h"
 #include "cost/calibration/calibration.h"
 #include "lockstep/predict.h"
+#include "predict/predict_internal.h"
 #include "base/stats.h"
 #include "rollout/rollout.h"
 #include "rounds.h"
@@ -271,6 +272,36 @@ static void networks_fit_on_their_own(void **state) {
 	lk_predict_free(trained);
 }
 
+/* A frozen network that passes over the sequences on the GPUs that train has to find room beside
+ * what stays there: by default all of the training waits on the host. */
+static void networks_fit_beside_the_training(void **state) {
+	(void)state;
+	lk_predict_request request = llama();
+	request.task = "distill";
+	request.rollout = "teacher=llama3.1-70b";
+	lk_prediction *alone = answer(&request);
+	request.rollout = "teacher=llama3.1-70b offload_params=0 offload_optimizer=0";
+	lk_prediction *beside = answer(&request);
+	request.rollout = "teacher=llama3.1-70b teacher_tp=1";
+	lk_prediction *undivided = answer(&request);
+	assert_true(alone->fits && !alone->warning);
+	assert_false(beside->fits);
+	assert_non_null(strstr(beside->warning, "the teacher does not fit on the GPUs that train: "));
+	near(beside->memory->weights, 70.55e9, 0.01); /* on two ranks */
+	assert_true(beside->peak_bytes > beside->usable_bytes);
+	assert_false(undivided->fits);
+	near(undivided->memory->weights, 2 * 70.55e9, 0.01);
+	lk_predict_free(alone);
+	lk_predict_free(beside);
+	lk_predict_free(undivided);
+	request.task = "grpo", request.model = "llama3.1-70b", request.tp = 8, request.zero = "1";
+	request.gpus = 16, request.rollout = "tp=8 offload_optimizer=0 offload_params=0";
+	lk_prediction *reference = answer(&request);
+	assert_non_null(
+		strstr(reference->warning, "the reference does not fit on the GPUs that train"));
+	lk_predict_free(reference);
+}
+
 /* What is kept on the GPUs is not copied, and engines have so much less room. */
 static void kept_or_offloaded(void **state) {
 	(void)state;
@@ -287,6 +318,11 @@ static void kept_or_offloaded(void **state) {
 	near(phase(both, "offload"), 2 * (held->weights + held->optimizer) / 4e9, 1e-9);
 	near(phase(one, "offload"), 2 * held->weights / 4e9, 1e-9);
 	assert_true(phase(none, "offload") == 0);
+	request.rollout = "reference=0 pinned_params=1";
+	lk_prediction *pinned = answer(&request);
+	near(phase(pinned, "offload"),
+	     2 * (held->weights / lk_device_find("h100-sxm")->pcie_rate + held->optimizer / 4e9), 1e-9);
+	lk_predict_free(pinned);
 	assert_true(none->generation.cache_bytes < one->generation.cache_bytes);
 	assert_true(one->generation.cache_bytes <= both->generation.cache_bytes);
 	assert_true(awake->generation.cache_bytes < none->generation.cache_bytes);
@@ -384,6 +420,49 @@ static void micro_batches_of_sequences(void **state) {
 		else assert_true(step->peak_bytes < padded->peak_bytes);
 		lk_predict_free(step);
 		lk_predict_free(padded);
+	}
+}
+
+/* First fit decreasing by hand; what attention goes over, and how far rows differ in it. */
+static void rows_by_hand(void **state) {
+	(void)state;
+	lk_arena arena = LK_ARENA_INIT;
+	lk_post_rows rows;
+	lk_error err;
+	double lengths[] = {1, 9, 3, 2, 4}; /* rows of 5: the longest is cut; 4 + 1, 3 + 2 */
+	assert_int_equal(lk_post_rows_fill(&arena, lengths, 5, 5, true, &rows, &err), LK_OK);
+	assert_int_equal(rows.rows, 3);
+	near(rows.tokens, 15, 1e-12);
+	near(rows.pairs, 25 + 17 + 13, 1e-12);
+	near(rows.spread, sqrt((625 + 289 + 169) / 3. - 55 * 55 / 9.), 1e-12);
+	assert_int_equal(lk_post_rows_fill(&arena, lengths, 5, 5, false, &rows, &err), LK_OK);
+	assert_int_equal(rows.rows, 5);
+	near(rows.tokens, 15, 1e-12);
+	near(rows.pairs, 55, 1e-12);
+	near(rows.spread, sqrt((625 + 256 + 81 + 16 + 1) / 5. - 121), 1e-12);
+	lk_arena_free(&arena);
+}
+
+/* Attention goes over the pairs within sequences: the same tokens in sequences that differ more
+ * take longer, whether they share rows or not. */
+static void attention_by_pairs(void **state) {
+	(void)state;
+	static const char *const words[] = {"by_sequence=1", "reference=1"};
+	for (int i = 0; i < 2; i++) {
+		lk_predict_request request = llama();
+		double spent[3], scored[3];
+		request.seq = 32768, request.response_max = 32000, request.response = 6000;
+		request.recompute = "full", request.rollout = words[i];
+		static const char *const kinds[] = {"fixed", "lognormal", "exponential"};
+		for (int k = 0; k < 3; k++) {
+			request.lengths = kinds[k];
+			lk_prediction *step = answer(&request);
+			double rows = (double)step->microbatches * step->dp * step->mbs * step->seq;
+			spent[k] = phase(step, "training") / rows, scored[k] = phase(step, "log_probabilities");
+			lk_predict_free(step);
+		}
+		assert_true(spent[1] > 1.02 * spent[0] && spent[2] > 1.02 * spent[0]);
+		assert_true(scored[1] > scored[0] && scored[2] > scored[0]);
 	}
 }
 
@@ -529,10 +608,13 @@ int main(void) {
 		cmocka_unit_test(forward_passes_alone),
 		cmocka_unit_test(critic_in_memory),
 		cmocka_unit_test(networks_fit_on_their_own),
+		cmocka_unit_test(networks_fit_beside_the_training),
 		cmocka_unit_test(kept_or_offloaded),
 		cmocka_unit_test(critic_of_its_own),
 		cmocka_unit_test(teachers_and_reward_models),
 		cmocka_unit_test(micro_batches_of_sequences),
+		cmocka_unit_test(rows_by_hand),
+		cmocka_unit_test(attention_by_pairs),
 		cmocka_unit_test(half_empty_rows),
 		cmocka_unit_test(random_steps),
 		cmocka_unit_test(refits_in_closed_form),

@@ -764,9 +764,10 @@ void lk_build_begin(lk_builder *builder, const lk_job *job, lk_graph *graph, lk_
 static void set_model_flops(const lk_builder *builder) {
 	const lk_job *job = builder->job;
 	double whole = builder->graph->tokens / job->gbs;
-	/* packed documents as equal ones with as many pairs */
-	double share = lk_job_pack_share(job), sequence = share < 1 ? fmax(1, whole * share) : whole;
-	double sequences = share < 1 ? job->gbs * whole / floor(sequence) : job->gbs;
+	/* sequences that attend within themselves as equal ones with as many pairs */
+	bool packed = job->pack_share > 0;
+	double sequence = packed ? fmax(1, whole * job->pack_share) : whole;
+	double sequences = packed ? job->gbs * whole / floor(sequence) : job->gbs;
 	builder->graph->model_flops = trained_flops(job, (int)sequence) * sequences;
 	if (job->forward_only) builder->graph->model_flops /= 3;
 	if (job->dpo) /* the reference's forward pass */

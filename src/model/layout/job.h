@@ -182,7 +182,8 @@ typedef struct lk_job {
 	int seq;                        /* of a decoder, or of the encoder */
 	int decoder_seq;                /* ENCDEC; 0: as seq */
 	double pack_share, pack_spread; /* documents packed into sequences: mean and deviation of the
-	                                   share of pairs that is left of a sequence; 0: one document */
+	                                   share of pairs that is left of a sequence; 0: one document.
+	                                   Above 1: sequences of many lengths, `seq` in the mean */
 	int microbatch_group; /* interleaved: micro-batches that pass a chunk before the next one; 0: pp
 	                       */
 	int microbatches;     /* per data-parallel rank, derived: gbs / (mbs * dp) */
@@ -324,6 +325,8 @@ static inline bool lk_job_sixteen_bit(const lk_job *job) {
 	return job->dtype != LK_FP32 && job->dtype != LK_TF32;
 }
 
+/* Why a sequence of the job cannot hold several that attend within themselves; NULL: it can. */
+const char *lk_job_pack_lacks(const lk_job *job);
 /* Of the pairs of a sequence those within its documents, on average; and on the data-parallel rank
  * that has most of them in a step, over the average: others wait for it. 1 where nothing is packed.
  */
@@ -428,6 +431,7 @@ typedef struct lk_launch_rollout {
 	char engine[24], format[24], kv_format[24];
 	bool full_rows;                   /* rows that sequences share are padded to one length */
 	bool keep_params, keep_optimizer; /* they stay on the GPUs while engines run there */
+	bool pinned_params;               /* the host's copy of the weights is pinned, and kept */
 	bool keep_reference, no_sleep;    /* so does the reference; engines stay while training runs */
 	char critic[LK_LAUNCH_NETWORK];   /* networks; empty: as the policy; none; none */
 	char reward_model[LK_LAUNCH_NETWORK], teacher[LK_LAUNCH_NETWORK];

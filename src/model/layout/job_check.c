@@ -490,16 +490,7 @@ static lk_status check_wide(const lk_job *job, lk_error *err) {
 
 /* Documents that attend within themselves: kernels of fused attention over texts. */
 static lk_status check_pack(const lk_job *job, lk_error *err) {
-	const lk_model *model = &job->model;
-	const char *why = NULL;
-	if (!(job->pack_share > 0)) return LK_OK;
-	if (model->network != LK_NET_DECODER && model->network != LK_NET_ENCODER)
-		why = "only sequences of one decoder or encoder of texts are packed";
-	else if (model->tower.layers > 0) why = "packing of texts with images is not modelled";
-	else if (model->index_heads > 0)
-		why = "the keys that an indexer chooses of documents are not modelled";
-	else if (job->attn_kernel == LK_KERNEL_UNFUSED)
-		why = "attention that is not fused computes all pairs of a sequence anyway";
+	const char *why = job->pack_share > 0 ? lk_job_pack_lacks(job) : NULL;
 	if (!why) return LK_OK;
 	lk_fail(err, LK_ERR_INPUT, "--pack", "%s", why);
 	return lk_hint(err, "leave it out");

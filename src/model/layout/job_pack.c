@@ -6,11 +6,23 @@
 #include "base/stats.h"
 #include "model/layout/job.h"
 
+const char *lk_job_pack_lacks(const lk_job *job) {
+	const lk_model *model = &job->model;
+	if (model->network != LK_NET_DECODER && model->network != LK_NET_ENCODER)
+		return "only sequences of one decoder or encoder of texts are packed";
+	if (model->tower.layers > 0) return "packing of texts with images is not modelled";
+	if (model->index_heads > 0)
+		return "the keys that an indexer chooses of documents are not modelled";
+	if (job->attn_kernel == LK_KERNEL_UNFUSED)
+		return "attention that is not fused computes all pairs of a sequence anyway";
+	return NULL;
+}
+
 double lk_job_pack_busiest(const lk_job *job) {
 	if (!(job->pack_share > 0)) return 1;
 	double sequences = (double)job->microbatches * job->mbs,
 		   more = lk_normal_largest(job->dp) * job->pack_spread / sqrt(fmax(1, sequences));
-	return fmin(1, job->pack_share + more) / job->pack_share;
+	return fmin(fmax(1, job->pack_share), job->pack_share + more) / job->pack_share;
 }
 
 double lk_job_pack_share(const lk_job *job) {
