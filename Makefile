@@ -320,9 +320,9 @@ $(B)/with-mpi/%.o: src/%.c $(B)/flags
 	$(call say,MPICC)
 	$(Q)$(MPICC) $(ALL_CPPFLAGS) $(ALL_CFLAGS) -MMD -MP -c -o $@ $<
 
-$(MPI_PROGRAM): $(MPI_O) $(CLI_O) $(SERVE) $(STATIC) $(B)/sources
+$(MPI_PROGRAM): $(MPI_O) $(CLI_O) $(B)/commit.o $(SERVE) $(STATIC) $(B)/sources
 	$(call say,LINK)
-	$(Q)$(MPICC) -Wl,-z,relro,-z,now $(ALL_LDFLAGS) -pie -o $@ $(MPI_O) $(filter-out %/cli/main.o,$(CLI_O)) $(SERVE) $(STATIC) $(LDLIBS)
+	$(Q)$(MPICC) -Wl,-z,relro,-z,now $(ALL_LDFLAGS) -pie -o $@ $(MPI_O) $(filter-out %/cli/main.o,$(CLI_O)) $(B)/commit.o $(SERVE) $(STATIC) $(LDLIBS)
 
 mpi: $(MPI_PAIRS) $(MPI_PROGRAM) ## lockstep-mpi, and lockstep-mpi-pairs for calibrate host --mpi; takes mpicc
 
