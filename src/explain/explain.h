@@ -217,6 +217,9 @@ lk_status lk_explain_diagnose(lk_explain_work *work, lk_error *err);
  */
 lk_status lk_explain_hold_against(lk_explain_work *work, const lk_explain_request *request,
                                   lk_error *err);
+/* explain_energy.c; of a cluster that may have no GPUs. */
+lk_status lk_explain_energy(lk_explain_work *work, const lk_cluster *cluster, const lk_mains *mains,
+                            lk_error *err);
 bool lk_explain_wants_shapes(const lk_explain_request *request);
 lk_status lk_explain_curves(lk_explain_work *work, const lk_cluster *cluster, lk_error *err);
 lk_status lk_explain_warn(lk_explain_work *work, lk_error *err, const char *fmt, ...)
