@@ -11,12 +11,6 @@ struct answer {
 	lk_arena arena;
 };
 
-lk_status lk_doctor_add(lk_findings *findings, const lk_finding *finding, lk_error *err) {
-	if (!lk_push(&findings->rows)) return lk_oom(err);
-	*lk_last(&findings->rows) = *finding;
-	return LK_OK;
-}
-
 /* ---- this build ---- */
 
 static const char *feature_mend(const char *feature) {

@@ -13,7 +13,12 @@ typedef struct lk_findings {
 } lk_findings;
 
 /* Adds a finding; its texts stay valid as long as the arena. */
-lk_status lk_doctor_add(lk_findings *findings, const lk_finding *finding, lk_error *err);
+static inline lk_status lk_doctor_add(lk_findings *findings, const lk_finding *finding,
+                                      lk_error *err) {
+	if (!lk_push(&findings->rows)) return lk_oom(err);
+	*lk_last(&findings->rows) = *finding;
+	return LK_OK;
+}
 
 /* doctor_data.c: devices, models, calibrations, prices, defaults. */
 lk_status lk_doctor_data(const lk_doctor_request *request, lk_findings *out, lk_error *err);

@@ -79,10 +79,10 @@ static void put_shares(const lk_explanation *explanation, FILE *out) {
 	};
 	double whole = TOTAL(explanation, kernel_time_ns), comm = TOTAL(explanation, communication_ns);
 	char text[32];
-	fprintf(out, "%-19s", "");
+	fprintf(out, "%-13s", "");
 	for (size_t i = 0; i < sizeof shares / sizeof *shares; i++)
 		fprintf(out, "  %*s", (int)strlen(shares[i].title), shares[i].title);
-	fprintf(out, "\n%-19s", explanation->processors ? "share of time" : "share of GPU time");
+	fprintf(out, "\n%-13s", explanation->processors ? "share of time" : "share of GPU");
 	for (size_t i = 0; i < sizeof shares / sizeof *shares; i++)
 		fprintf(out, "  %*s", (int)strlen(shares[i].title),
 		        lk_percent(shares[i].ns / whole, text, sizeof text));
