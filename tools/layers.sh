@@ -49,6 +49,7 @@ plan:             base io options hw cost/topology cost/calibration model/layout
 shard:            base io options model/network cost/calibration cost/kernel cost sim step
 predict:          base options cost/calibration model/layout launch sim rollout step whatif plan shard
 rent:             base io options hw step predict
+doctor:           base io hw cost/calibration record rent
 jobs:             base io hw
 lang/tune:        base io cost/calibration lang/rewrite lang/run lang/steps lang/emit lang/compile cost/collective cost sim step
 tables:           base io hw model/network model/layout cost/collective cost/kernel cost rollout step

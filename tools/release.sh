@@ -2,15 +2,16 @@
 # The tarball of a release, its bill of materials (SPDX 2.3) and its Containerfile, the same bytes for the same commit and tools:
 # lockstep-VERSION-linux-MACHINE.tar.gz holds an installed tree whose program and library are those of PORTABLE, which need libc alone.
 # lockstep-mpi is not in it: it is of one MPI library.
-# Usage: tools/release.sh VERSION TREE PORTABLE FOLDER
+# STRIP is the strip of the machine, LIBRARIES a folder of tools/cross_libraries.sh whose libraries were linked.
+# Usage: tools/release.sh VERSION MACHINE TREE PORTABLE FOLDER
 set -euo pipefail
-version=$1 tree=$(realpath "$2") portable=$(realpath "$3")
-mkdir -p "$4"
-out=$(realpath "$4")
+version=$1 machine=$2 tree=$(realpath "$3") portable=$(realpath "$4")
+mkdir -p "$5"
+out=$(realpath "$5")
 cd "$(dirname "$0")/.."
 export LC_ALL=C SOURCE_DATE_EPOCH
 SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct 2>/dev/null || stat -c %Y CHANGELOG.md)}
-name=lockstep-$version-linux-$(uname -m)
+name=lockstep-$version-linux-$machine
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
@@ -19,10 +20,10 @@ rm -f "$work/$name"/bin/lockstep-mpi* "$work/$name"/share/man/man1/lockstep-mpi*
 cp "$portable/lockstep" "$work/$name/bin/"
 cp "$portable"/liblockstep.so.*[0-9] "$work/$name/lib/"
 cp LICENSE README.md CHANGELOG.md "$work/$name/"
-find "$work/$name" -type f \( -path '*/bin/*' -o -name '*.so*' \) -exec strip --strip-unneeded {} +
-find "$work/$name" -name '*.a' -exec strip --strip-debug --enable-deterministic-archives {} +
+find "$work/$name" -type f \( -path '*/bin/*' -o -name '*.so*' \) -exec "${STRIP:-strip}" --strip-unneeded {} +
+find "$work/$name" -name '*.a' -exec "${STRIP:-strip}" --strip-debug --enable-deterministic-archives {} +
 chmod -R u=rwX,go=rX "$work/$name"
 tar -C "$work" --sort=name --mtime="@$SOURCE_DATE_EPOCH" --owner=0 --group=0 --numeric-owner -cf - "$name" | gzip -9n > "$out/$name.tar.gz"
-sed "s/@NAME@/$name/" tools/Containerfile.in > "$out/Containerfile"
-python3 tools/sbom.py "$version" "$SOURCE_DATE_EPOCH" "$portable"/*.linked > "$out/lockstep-$version.spdx.json"
+sed "s/@VERSION@/$version/" tools/Containerfile.in > "$out/Containerfile"
+python3 tools/sbom.py "$version" "$SOURCE_DATE_EPOCH" "$portable"/*.linked > "$out/$name.spdx.json"
 echo "release: $out/$name.tar.gz, $(wc -c < "$out/$name.tar.gz") bytes"

@@ -21,19 +21,33 @@ def linked(paths):
     return sorted(os.path.realpath(name) for name in names if name.startswith("/") and re.search(r"\.[ao]$", name))
 
 
+# A folder of tools/cross_libraries.sh, with a package database of its own.
+LIBRARIES = os.environ.get("LIBRARIES") and os.path.realpath(os.environ["LIBRARIES"])
+
+
+def query(cross, *arguments):
+    """dpkg-query in the database of this machine, or of the libraries for another one."""
+    place = [f"--admindir={LIBRARIES}/var/lib/dpkg"] if cross else []
+    return subprocess.run(["dpkg-query", *place, *arguments], capture_output=True, text=True)
+
+
 def package_of(path):
+    """Whether it is of the libraries for another machine, and the package's name."""
+    cross = bool(LIBRARIES) and path.startswith(LIBRARIES + "/")
+    if cross:
+        path = path.removeprefix(LIBRARIES)
     spellings = [path, path.removeprefix("/usr") if path.startswith("/usr/lib") else "/usr" + path]
     for name in spellings:
-        asked = subprocess.run(["dpkg-query", "-S", name], capture_output=True, text=True)
+        asked = query(cross, "-S", name)
         if asked.returncode == 0:
-            return asked.stdout.split(": ")[0]
+            return cross, asked.stdout.split(": ")[0]
     return None
 
 
-def described(package, files):
+def described(owner, files):
+    cross, package = owner
     text = "${Version}\t${source:Package}\t${source:Version}\t${Homepage}"
-    version, source, source_version, home = subprocess.run(["dpkg-query", "-W", "-f", text, package], check=True, capture_output=True,
-                                                           text=True).stdout.split("\t")
+    version, source, source_version, home = query(cross, "-W", "-f", text, package).stdout.split("\t")
     name = package.split(":")[0]
     return {"name": name, "SPDXID": "SPDXRef-" + re.sub(r"[^\w.-]", "-", name), "versionInfo": version, "supplier": "Organization: Debian",
             "downloadLocation": "NOASSERTION", "filesAnalyzed": False, "licenseConcluded": "NOASSERTION", "licenseDeclared": "NOASSERTION",

@@ -78,7 +78,7 @@ DOCUMENTS = {
         assumptions:[text] not_searched:[text] syncs:[Sync] tree:Tree? counts:[Count]}"""),
     "explain": ("`explain -o json`; times of tables in nanoseconds", """{ranks:int world_size:int? step_count:int
         steps_annotated:bool step_s:num? step_deviation_s:num? lost_steps:int kernel_count:num clock_anchors:int
-        clock_residual_max_s:num?
+        clock_residual_max_s:num? gpu_watts:num? site_watts:num? pue:num? step_kwh:num? training_kwh:num? carbon_kg:num? power_usd:num?
         stalls:[Row] breakdown:[Row] steps:[Row] overlap:[Row] communication:[Row] stragglers:[Row] stretches:[Row] idle:[Row]
         kernels:[Row] queue:[Row] launches:[Row] roofline:[Row] critical_path:[{kind:text seconds:num}]
         critical_step:int? critical_step_s:num? diagnosis:text

@@ -33,6 +33,7 @@
 #include <stdio.h>
 #include "lockstep/error.h"
 #include "lockstep/options.h"
+#include "lockstep/predict.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -50,6 +51,7 @@ typedef struct lk_explain_request {
 	/* What the run is held against, as for predict; NULL: the GPU that the traces name, in its
 	 * usual nodes. */
 	const char *gpu, *cluster;
+	lk_mains mains; /* for `energy`; an error where the power of the GPU is not known */
 	bool roofline; /* shapes are read too, for `shaped`; gpu and cluster ask for it as well */
 	bool roofline_needed; /* likewise, and traces without shapes are an error */
 	bool strict;          /* damaged traces are an error */
@@ -242,6 +244,9 @@ typedef struct lk_explanation {
 	bool processors; /* recorded programs without a device: their processors stand for it */
 	double step_s,
 		step_deviation_s; /* over steps, each the mean of its ranks; deviation NAN for one */
+	/* Of all ranks, traced or not, as those shown are on average; emissions and cost are of one
+	 * step, and training_kwh is 0. All 0 where the GPU is not known. */
+	lk_energy energy;
 	const lk_explain_rank *ranks;
 	int rank_count;
 	const lk_explain_step *steps; /* by rank, then time */
@@ -321,8 +326,8 @@ void lk_explain_free(lk_explanation *explanation);
  * csv and jsonl, which hold one table.
  *
  * Keys of the JSON document: ranks, world_size, step_count, steps_annotated, step_s,
- * step_deviation_s, lost_steps, kernel_count, clock_anchors, clock_residual_max_s; each table by
- * its name, an array of objects with the columns of csv; critical_path [{kind, seconds}],
+ * step_deviation_s, lost_steps, kernel_count, clock_anchors, clock_residual_max_s; gpu_watts,
+ * site_watts, pue, step_kwh, and of a step carbon_kg, power_usd; each table by its name, an array of objects with the columns of csv; critical_path [{kind, seconds}],
  * critical_step, critical_step_s, diagnosis, actions [{stall, what, lost_s, gain_s, how}],
  * caveat_count, warnings, reproduce.
  * What is not known is null. */

@@ -137,6 +137,9 @@ lk_status lk_args_parse_defaults(const lk_verb *verb, int argc, const char *cons
 bool lk_defaults_used(const lk_defaults *defaults, int index, const char **name, const char **text,
                       const char **file);
 
+/* The value of a key ("calibration"), NULL where no file states it, and the file that does. */
+const char *lk_defaults_value(const lk_defaults *defaults, const char *key, const char **file);
+
 /* `lockstep init`: values of keys, NULL not given. */
 typedef struct lk_init_request {
 	const char *gpu, *stack, *calibration, *prices;

@@ -3,17 +3,23 @@
 
 #include <dlfcn.h>
 
-static lk_status library_refused(const char *file, const char *package, lk_error *err) {
+const lk_library lk_library_sqlite = {"libsqlite3.so.0", "libsqlite3-0"},
+				 lk_library_http = {"libmicrohttpd.so.12", "libmicrohttpd12"},
+				 lk_library_svg = {"librsvg-2.so.2", "librsvg2-2"},
+				 lk_library_cuda = {"libcuda.so.1", "nvidia-driver"};
+
+static lk_status library_refused(const lk_library *library, lk_error *err) {
 	const char *why = dlerror();
-	lk_fail(err, LK_ERR_IO, file, "cannot be loaded: %.200s", why ? why : "no reason was given");
-	return lk_hint(err, "install it (Debian: apt install %s)", package);
+	lk_fail(err, LK_ERR_IO, library->file, "cannot be loaded: %.200s",
+	        why ? why : "no reason was given");
+	return lk_hint(err, "install it (Debian: apt install %s)", library->package);
 }
 
-lk_status lk_library_load(const char *file, const char *package, const char *const *names,
-                          void **calls, lk_error *err) {
-	void *library = dlopen(file, RTLD_NOW | RTLD_LOCAL);
-	if (!library) return library_refused(file, package, err);
+lk_status lk_library_load(const lk_library *library, const char *const *names, void **calls,
+                          lk_error *err) {
+	void *loaded = dlopen(library->file, RTLD_NOW | RTLD_LOCAL);
+	if (!loaded) return library_refused(library, err);
 	for (int i = 0; names[i]; i++)
-		if (!(calls[i] = dlsym(library, names[i]))) return library_refused(file, package, err);
+		if (!(calls[i] = dlsym(loaded, names[i]))) return library_refused(library, err);
 	return LK_OK;
 }

@@ -6,9 +6,15 @@
 
 #include "lockstep/error.h"
 
-/* Loads `file` ("libsqlite3.so.0"), for good, and writes the addresses of its functions names[],
- * ended by NULL, to calls[]. The error of a library that is missing says what to install. */
-lk_status lk_library_load(const char *file, const char *package, const char *const *names,
-                          void **calls, lk_error *err);
+/* The file by which the loader finds a library, and Debian's package of it. */
+typedef struct lk_library {
+	const char *file, *package;
+} lk_library;
+extern const lk_library lk_library_sqlite, lk_library_http, lk_library_svg, lk_library_cuda;
+
+/* Loads a library, for good, and writes the addresses of its functions names[], ended by NULL, to
+ * calls[]. The error of a library that is missing says what to install. */
+lk_status lk_library_load(const lk_library *library, const char *const *names, void **calls,
+                          lk_error *err);
 
 #endif

@@ -89,13 +89,14 @@ char *lk_format_count(double count, char *out, size_t size) {
 }
 
 char *lk_format_energy(double kwh, char *out, size_t size) {
-	static const struct unit units[] = {{1e-3, "Wh"}, {1, "kWh"},   {1e3, "MWh"},
-	                                    {1e6, "GWh"}, {1e9, "TWh"}, {0, ""}};
+	static const struct unit units[] = {{1e-6, "mWh"}, {1e-3, "Wh"}, {1, "kWh"}, {1e3, "MWh"},
+	                                    {1e6, "GWh"},  {1e9, "TWh"}, {0, ""}};
 	return in_unit(kwh, units, true, out, size);
 }
 
 char *lk_format_mass(double kg, char *out, size_t size) {
-	static const struct unit units[] = {{1e-3, "g"}, {1, "kg"}, {1e3, "t"}, {1e6, "kt"}, {0, ""}};
+	static const struct unit units[] = {{1e-6, "mg"}, {1e-3, "g"}, {1, "kg"},
+	                                    {1e3, "t"},   {1e6, "kt"}, {0, ""}};
 	return in_unit(kg, units, true, out, size);
 }
 

@@ -2,6 +2,7 @@
 #ifndef LK_CLI_CLI_H
 #define LK_CLI_CLI_H
 
+#include <limits.h>
 #include <stdbool.h>
 #include "lockstep/emit.h"
 #include "lockstep/error.h"
@@ -24,7 +25,7 @@ typedef struct cli_command {
 extern const cli_command cli_predict, cli_plan, cli_explain, cli_replay, cli_whatif, cli_diff,
 	cli_validate, cli_calibrate, cli_collective, cli_compile, cli_record, cli_stalls, cli_compose,
 	cli_shard, cli_rent, cli_machines, cli_jobs, cli_serve, cli_html, cli_devices, cli_models,
-	cli_init;
+	cli_init, cli_doctor;
 
 /* `plan` by this process, or by one of a team of which one speaks. */
 int cli_plan_with(lk_args *args, const lk_plan_team *team, bool speaks);
@@ -32,7 +33,14 @@ int cli_plan_with(lk_args *args, const lk_plan_team *team, bool speaks);
 int cli_predict_with(lk_args *args, const lk_plan_team *team, bool speaks);
 int cli_validate_with(lk_args *args, const lk_plan_team *team, bool speaks);
 
-/* lockstep.toml of this folder, then of the home folder; the caller frees them. */
+/* Where lockstep.toml may be: in this folder, then in the home folder, if there is one. Returns how
+ * many places there are. */
+typedef struct cli_defaults_paths {
+	const char *at[2];
+	char home[PATH_MAX];
+} cli_defaults_paths;
+int cli_defaults_find(cli_defaults_paths *out);
+/* The defaults of these; the caller frees them. */
 lk_status cli_defaults_open(lk_defaults **out, lk_error *err);
 /* Names on standard error the defaults that the parsed words used. */
 void cli_defaults_say(const lk_defaults *defaults);

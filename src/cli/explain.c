@@ -18,13 +18,19 @@ static lk_status print(const lk_outputs *outputs, const lk_explanation *answer, 
 }
 
 /* What shows one run has no place for two. */
-static lk_status refuse_of_one(const lk_outputs *outputs, lk_error *err) {
+static lk_status refuse_of_one(const lk_explain_request *request, const lk_outputs *outputs,
+                               lk_error *err) {
 	const struct {
-		const char *path, *option;
-	} of_one[] = {
-		{outputs->trace, "--trace"}, {outputs->html, "--html"}, {outputs->charts, "--charts"}};
+		bool given;
+		const char *option;
+	} of_one[] = {{outputs->trace, "--trace"},
+	              {outputs->html, "--html"},
+	              {outputs->charts, "--charts"},
+	              {request->mains.pue > 0, "--pue"},
+	              {request->mains.carbon > 0, "--carbon"},
+	              {request->mains.price_kwh > 0, "--price-kwh"}};
 	for (size_t i = 0; i < sizeof of_one / sizeof *of_one; i++)
-		if (of_one[i].path) {
+		if (of_one[i].given) {
 			lk_fail(err, LK_ERR_INPUT, of_one[i].option,
 			        "shows one run, but the two traces are of two runs, which are compared");
 			return lk_hint(err, "explain each run by itself for it");
@@ -42,9 +48,10 @@ static lk_status diff_table_of(int table, int *out, lk_error *err) {
 	return lk_hint(err, "give --table kernels, or `lockstep diff A B --table categories`");
 }
 
-static lk_status print_runs(const lk_outputs *outputs, const lk_diff *answer, lk_error *err) {
+static lk_status print_runs(const lk_explain_request *request, const lk_outputs *outputs,
+                            const lk_diff *answer, lk_error *err) {
 	int table;
-	LK_TRY(refuse_of_one(outputs, err));
+	LK_TRY(refuse_of_one(request, outputs, err));
 	LK_TRY(diff_table_of(outputs->table, &table, err));
 	return lk_diff_print(answer, outputs->format, table, cli_colour(), outputs->path, stdout, err);
 }
@@ -63,7 +70,7 @@ static int explain_run(lk_args *args) {
 	request.trace_count = args->operand_count;
 	lk_status status = lk_explain_or_diff(&request, &one, &two, &err);
 	if (one) status = print(&outputs, one, &err);
-	if (two) status = print_runs(&outputs, two, &err);
+	if (two) status = print_runs(&request, &outputs, two, &err);
 	lk_explain_free(one);
 	lk_diff_free(two);
 	return status == LK_OK ? CLI_OK : cli_fail(&err);

@@ -16,10 +16,16 @@ static bool config_of_home(char path[PATH_MAX]) {
 	return snprintf(path, PATH_MAX, "%s/%s", home, config_name) < PATH_MAX;
 }
 
+int cli_defaults_find(cli_defaults_paths *out) {
+	out->at[0] = config_name;
+	out->at[1] = out->home;
+	return config_of_home(out->home) ? 2 : 1;
+}
+
 lk_status cli_defaults_open(lk_defaults **out, lk_error *err) {
-	char home[PATH_MAX];
-	const char *paths[] = {config_name, home};
-	return lk_defaults_open(paths, config_of_home(home) ? 2 : 1, out, err);
+	cli_defaults_paths paths;
+	int count = cli_defaults_find(&paths);
+	return lk_defaults_open(paths.at, count, out, err);
 }
 
 void cli_defaults_say(const lk_defaults *defaults) {

@@ -12,7 +12,7 @@ static const cli_command *const commands[] = {
 	&cli_predict,  &cli_plan,      &cli_explain,    &cli_replay,   &cli_whatif, &cli_diff,
 	&cli_validate, &cli_calibrate, &cli_collective, &cli_compile,  &cli_record, &cli_stalls,
 	&cli_compose,  &cli_shard,     &cli_rent,       &cli_machines, &cli_jobs,   &cli_serve,
-	&cli_html,     &cli_devices,   &cli_models,     &cli_init,
+	&cli_html,     &cli_devices,   &cli_models,     &cli_init,     &cli_doctor,
 };
 enum {
 	COMMANDS = sizeof commands / sizeof *commands
@@ -150,7 +150,8 @@ static int main_run_verb(int argc, const char *const *argv, bool config) {
 	lk_args args;
 	lk_defaults *defaults = NULL;
 	const cli_command *command = main_find(argv[0], &err);
-	config &= command != &cli_init;
+	config &=
+		command != &cli_init && command != &cli_doctor; /* which look at the files themselves */
 	if (!command || (config && cli_defaults_open(&defaults, &err) != LK_OK)) return cli_fail(&err);
 	lk_status status =
 		defaults ? lk_args_parse_defaults(command->verb, argc - 1, argv + 1, defaults, &args, &err)

@@ -97,7 +97,7 @@ static lk_status take_caveats(lk_explain_work *work, lk_error *err) {
 
 static lk_status take_warnings(lk_explain_work *work, lk_error *err) {
 	const lk_traces *traces = work->traces;
-	uint32_t silent = 0, unmarked = 0, shown = 0;
+	uint32_t silent = 0, unmarked = 0, repeated = 0, shown = 0;
 	bool recorded = strcmp(traces->capture[0]->format, "lockstep recording") == 0;
 	for (size_t i = traces->damages; i < traces->warnings.count; i++)
 		LK_TRY(lk_explain_warn(work, err, "%s", without_number(traces->warnings.at[i])));
@@ -108,6 +108,7 @@ static lk_status take_warnings(lk_explain_work *work, lk_error *err) {
 		shown++;
 		silent += work->rank[r].device.count == 0;
 		unmarked += !work->rank[r].annotated;
+		repeated += work->rank[r].repeated;
 	}
 	if (silent)
 		LK_TRY(lk_explain_warn(
@@ -115,6 +116,12 @@ static lk_status take_warnings(lk_explain_work *work, lk_error *err) {
 			"no work of a device in %u of %u %s: times are those of the host; profile with "
 			"ProfilerActivity.CUDA to see more",
 			silent, shown, lk_noun(shown, "trace", "traces")));
+	if (repeated)
+		LK_TRY(lk_explain_warn(
+			work, err,
+			"no steps are marked in %u of %u %s: a step is taken to end with the optimizer's work, "
+			"and what comes before the first end is left out",
+			repeated, shown, lk_noun(shown, "trace", "traces")));
 	if (unmarked)
 		LK_TRY(lk_explain_warn(
 			work, err, "no steps are marked in %u of %u %s: the whole trace counts as one; %s",

@@ -141,7 +141,8 @@ struct lk_rank_work {
 	uint8_t *name_class;
 	lk_capture_steps steps;        /* that are looked at */
 	int64_t first_step, last_step; /* of the trace, cut off or not; last below first: --steps */
-	bool annotated;
+	bool annotated; /* there are steps */
+	bool repeated;  /* no annotation marks them: they follow from the optimizer's work */
 	lk_times windows;                        /* they */
 	lk_times compute, communication, memory; /* unions within the windows ... */
 	lk_times exposed, exposed_memory, idle;
@@ -217,6 +218,9 @@ lk_status lk_explain_diagnose(lk_explain_work *work, lk_error *err);
  */
 lk_status lk_explain_hold_against(lk_explain_work *work, const lk_explain_request *request,
                                   lk_error *err);
+/* explain_energy.c; of a cluster that may have no GPUs. */
+lk_status lk_explain_energy(lk_explain_work *work, const lk_cluster *cluster, const lk_mains *mains,
+                            lk_error *err);
 bool lk_explain_wants_shapes(const lk_explain_request *request);
 lk_status lk_explain_curves(lk_explain_work *work, const lk_cluster *cluster, lk_error *err);
 lk_status lk_explain_warn(lk_explain_work *work, lk_error *err, const char *fmt, ...)

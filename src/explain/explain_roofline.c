@@ -221,6 +221,7 @@ lk_status lk_explain_hold_against(lk_explain_work *work, const lk_explain_reques
 	lk_explanation *explanation = &work->result;
 	LK_TRY(roofline_find_cluster(work, request, &cluster, err));
 	const lk_device *device = cluster.gpus ? cluster.node[0].device : NULL;
+	LK_TRY(lk_explain_energy(work, &cluster, &request->mains, err));
 	if (device) {
 		explanation->held_against = lk_arena_strdup(&work->arena, device->label);
 		explanation->memory_rate = device->memory_rate;

@@ -101,6 +101,7 @@ lk_status lk_rank_select(lk_rank_work *work, const char *steps, lk_error *err) {
 	work->first_step = 0;
 	work->last_step = -1;
 	work->annotated = found > 1 || work->steps.at[0].event != LK_NONE;
+	work->repeated = work->annotated && !lk_capture_step_is_marked(capture, &work->steps.at[0]);
 	lk_capture_step first = work->steps.at[0], last = work->steps.at[found - 1];
 	if (all || !work->annotated) {
 		work->steps.count = 1;

@@ -14,7 +14,7 @@ static lk_status sqlite_load(lk_error *err) {
 #undef LK_CALL
 	void *calls[sizeof names / sizeof *names - 1];
 	_Static_assert(sizeof calls == sizeof lk_sqlite, "a pointer for each name");
-	LK_TRY(lk_library_load("libsqlite3.so.0", "libsqlite3-0", names, calls, err));
+	LK_TRY(lk_library_load(&lk_library_sqlite, names, calls, err));
 	memcpy(&lk_sqlite, calls, sizeof lk_sqlite);
 	return LK_OK;
 }

@@ -190,6 +190,15 @@ bool lk_defaults_used(const lk_defaults *defaults, int index, const char **name,
 	return false;
 }
 
+const char *lk_defaults_value(const lk_defaults *defaults, const char *key, const char **file) {
+	for (int i = 0; i < KEYS; i++)
+		if (strcmp(keys[i].name, key) == 0 && defaults->values[i].text) {
+			*file = defaults->values[i].file;
+			return defaults->values[i].text;
+		}
+	return NULL;
+}
+
 /* ---- init ---- */
 
 static void defaults_put_quoted(const char *text, FILE *out) {

@@ -21,6 +21,13 @@ static const lk_option options[] = {
 	 "GPU; default: the one that the traces name"), LETTER('g')},
 	{TEXT("cluster", cluster, "TEXT|FILE", "instead of --gpu: a text or a file, as for predict")},
 
+	{GROUP("Energy, where the GPU is known")
+	 REAL("pue", mains.pue, "RATIO", 1, 10, LK_PUE_HELP)},
+	{REAL("carbon", mains.carbon, "G/KWH", 0.1, 5000,
+	 "emissions of the mains, g of CO2e per kWh: gives those of a step")},
+	{REAL("price-kwh", mains.price_kwh, "DOLLARS", 1e-4, 100,
+	 "US dollars per kWh of the mains: gives what the energy of a step costs")},
+
 	{GROUP("Reading")
 	 FLAG("strict", strict,
 	 "refuse traces with damaged or missing events instead of leaving them out")},

@@ -38,6 +38,9 @@ enum {
 /* The names of programs that are recorded from their start: those requested, else the command's
  * own, of a script its interpreter's; NULL for launchers and shells. `room` may hold the answer. */
 const char *lk_record_programs(const lk_record_request *request, char room[LK_PROGRAM_NAME]);
+/* A library of lockstep's own ("liblockstep-probe.so"): next to the program, else in the lib folder
+ * of its installation; NULL where it is not. */
+const char *lk_record_library(const char *name, lk_arena *arena);
 /* Where the shell would find a program; NULL nowhere. */
 const char *lk_program_in_path(const char *name, char room[PATH_MAX]);
 /* Whether a text of at most 32 bytes occurs in the first 64 MiB of a file. */

@@ -24,9 +24,8 @@
 
 /* ---- lockstep's libraries ---- */
 
-/* Next to the program, or where `make install` puts them: in a folder of lockstep's own, for
- * nothing is linked with them. NULL: nowhere. */
-static const char *find_installed_library(const char *name, lk_arena *arena) {
+/* Nothing is linked with them, so that `make install` puts them into a folder of lockstep's own. */
+const char *lk_record_library(const char *name, lk_arena *arena) {
 	static const char *const places[] = {"", "../lib/lockstep/", "../lib64/lockstep/",
 	                                     "../lib/x86_64-linux-gnu/lockstep/",
 	                                     "../lib/aarch64-linux-gnu/lockstep/"};
@@ -53,7 +52,7 @@ static lk_status choose_recorder_library(const lk_record_request *request, lk_ar
                                          const char **out, lk_error *err) {
 	const char *name =
 		lk_command_uses_mpich(request) ? "liblockstep-probe-mpich.so" : "liblockstep-probe.so";
-	*out = find_installed_library(name, arena);
+	*out = lk_record_library(name, arena);
 	if (!*out) return fail_missing_library(name, err);
 	if (!strpbrk(*out, " :")) return LK_OK;
 	lk_fail(err, LK_ERR_INPUT, *out,
@@ -110,7 +109,7 @@ static bool command_loads_nccl(const lk_record_request *request) {
 }
 
 static lk_status set_nccl_shim(lk_arena *arena, lk_record_settings *out, lk_error *err) {
-	const char *shim = find_installed_library("lockstep-nccl/libnccl.so.2", arena),
+	const char *shim = lk_record_library("lockstep-nccl/libnccl.so.2", arena),
 			   *before = getenv("LD_LIBRARY_PATH");
 	if (!shim) return fail_missing_library("lockstep-nccl/libnccl.so.2", err);
 	int folder = (int)(strrchr(shim, '/') - shim);
@@ -121,7 +120,7 @@ static lk_status set_nccl_shim(lk_arena *arena, lk_record_settings *out, lk_erro
 }
 
 static lk_status set_nccl_plugin(lk_arena *arena, lk_record_settings *out, lk_error *err) {
-	const char *plugin = find_installed_library("libnccl-profiler-lockstep.so", arena);
+	const char *plugin = lk_record_library("libnccl-profiler-lockstep.so", arena);
 	if (!plugin) return fail_missing_library("libnccl-profiler-lockstep.so", err);
 	LK_TRY(lk_record_set(out, "LOCKSTEP_RECORD_NCCL_BY", "plugin", err));
 	return lk_record_set(out, "NCCL_PROFILER_PLUGIN", plugin, err);

@@ -40,6 +40,10 @@ typedef struct lk_offer {
 } lk_offer;
 typedef LK_VEC(lk_offer) lk_offers;
 
+enum {
+	LK_OFFER_OLD_DAYS = 90 /* a price that is older is marked */
+};
+
 /* A row that cannot be, and is left out. */
 typedef struct lk_offer_fault {
 	const char *where, *why;

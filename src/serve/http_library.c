@@ -14,7 +14,7 @@ static lk_status http_library_load(lk_error *err) {
 #undef LK_CALL
 	void *calls[sizeof names / sizeof *names - 1];
 	_Static_assert(sizeof calls == sizeof lk_mhd, "a pointer for each name");
-	LK_TRY(lk_library_load("libmicrohttpd.so.12", "libmicrohttpd12", names, calls, err));
+	LK_TRY(lk_library_load(&lk_library_http, names, calls, err));
 	memcpy(&lk_mhd, calls, sizeof lk_mhd);
 	return LK_OK;
 }

@@ -28,6 +28,8 @@ enum {
 	URL_SIZE = 256
 };
 
+const bool lk_serve_is_built = true;
+
 /* ---- the socket ---- */
 
 struct place {

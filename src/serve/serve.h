@@ -24,6 +24,8 @@ typedef struct lk_serve_request {
 	bool open;           /* opens the page in a browser */
 } lk_serve_request;
 
+/* False in a build without libmicrohttpd: lk_serve refuses everything. */
+extern const bool lk_serve_is_built;
 extern const lk_verb lk_serve_verb;
 void lk_serve_defaults(lk_serve_request *request);
 

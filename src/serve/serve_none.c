@@ -1,6 +1,8 @@
 /* serve_none.c: `lockstep serve` of a build without libmicrohttpd. */
 #include "serve/serve.h"
 
+const bool lk_serve_is_built = false;
+
 lk_status lk_serve(const lk_serve_request *request, lk_serve_ready *ready, void *context,
                    lk_error *err) {
 	(void)request, (void)ready, (void)context;

@@ -24,8 +24,7 @@ const char *lk_part_label(lk_part part) {
 	return labels[part];
 }
 
-static lk_part part_of_kind(unsigned kind, unsigned phase) {
-	if (phase == LK_PHASE_OPTIMIZER && kind == LK_OP_GEMM) return LK_PART_OPTIMIZER;
+lk_part lk_part_of_kind(unsigned kind) {
 	switch (kind) {
 	case LK_OP_GEMM:
 	case LK_OP_GROUPED_GEMM: return LK_PART_GEMM;
@@ -36,6 +35,11 @@ static lk_part part_of_kind(unsigned kind, unsigned phase) {
 	case LK_OP_OPTIMIZER: return LK_PART_OPTIMIZER;
 	default: return LK_PART_MEMORY;
 	}
+}
+
+static lk_part part_of_kind(unsigned kind, unsigned phase) {
+	if (phase == LK_PHASE_OPTIMIZER && kind == LK_OP_GEMM) return LK_PART_OPTIMIZER;
+	return lk_part_of_kind(kind);
 }
 
 static lk_part part_of_stream(unsigned stream) {

@@ -30,6 +30,8 @@ typedef enum lk_part {
 
 const char *lk_part_key(lk_part part);
 const char *lk_part_label(lk_part part);
+/* Where computing of a kind (an lk_op_kind) counts. */
+lk_part lk_part_of_kind(unsigned kind);
 
 /* Seconds of each part: exposed ones add up to the time span; hidden ones overlapped with
  * compute. */

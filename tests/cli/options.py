@@ -377,6 +377,8 @@ EXPLAIN = {
     "rank": [same(BEFORE, "--rank 0"), refused(BEFORE, "--rank 3")],
     "gpu": [acts(SMALLTRACE, "--gpu h100-sxm")],
     "cluster": [acts(SMALLTRACE, "--cluster '8 a100-sxm-80'")],
+    "pue": [acts(SMALLTRACE + " --gpu h100-sxm", "--pue 1.5"), refused(SMALLTRACE, "--pue 0.5")],
+    "carbon": [acts(SMALLTRACE + " --gpu h100-sxm", "--carbon 400")], "price-kwh": [acts(SMALLTRACE + " --gpu h100-sxm", "--price-kwh 0.1")],
     "strict": [same(BEFORE, "--strict"), tested("explain.test")],
     "threads": [same(BEFORE, "--threads 1")],
     "output": [output(BEFORE, "-o csv")], "table": [output(BEFORE, "--table kernels")], "top": [output(BEFORE, "--top 1")],
@@ -589,7 +591,7 @@ LISTS = {"output": [output("", "-o csv")], "file": [writes("", "-f out.txt")], "
 INIT = {name: [tested("init.test")] for name in ("gpu", "stack", "calibration", "prices", "home")}
 TABLE = {"predict": PREDICT, "plan": PLAN, "explain": EXPLAIN, "replay": REPLAY, "whatif": WHATIF, "diff": DIFF, "validate": VALIDATE,
          "calibrate": CALIBRATE, "collective": COLLECTIVE, "compile": COMPILE, "record": RECORD, "stalls": STALLS, "compose": COMPOSE,
-         "shard": SHARD, "rent": RENT, "machines": MACHINES, "jobs": JOBS, "serve": SERVE, "devices": LISTS, "models": LISTS, "init": INIT}
+         "shard": SHARD, "rent": RENT, "machines": MACHINES, "jobs": JOBS, "serve": SERVE, "devices": LISTS, "models": LISTS, "init": INIT, "doctor": LISTS}
 
 # Flags of launch lines that cannot act on this line, and what they would act with.
 LINE = ("--gpu h100-sxm -- torchrun --nproc_per_node 8 pretrain_gpt.py --num-layers 12 --hidden-size 1024 --num-attention-heads 16 "

@@ -173,14 +173,14 @@ releases_twice() {
 	local folder
 	$quiet_make $portable/lockstep "$portable/liblockstep.so.$version" || return
 	$quiet_make install DESTDIR="$work/prefix" PREFIX= || return
-	for folder in release1 release2; do SOURCE_DATE_EPOCH=1700000000 tools/release.sh "$version" "$work/prefix" "$portable" "$work/$folder" || return; done
+	for folder in release1 release2; do SOURCE_DATE_EPOCH=1700000000 tools/release.sh "$version" "$(uname -m)" "$work/prefix" "$portable" "$work/$folder" || return; done
 	diff -r "$work/release1" "$work/release2"
 }
 
 # With the loader, libc and libm of this machine and nothing else, in a folder that is all there is; the steps of the Containerfile.
 needs_libc_alone() {
 	local root=$work/alone name file
-	name=$(sed -n 's/^COPY \(.*\)\.tar\.gz .*/\1/p' "$work/release1/Containerfile")
+	name=$(sed -n 's/^COPY \(.*\)\*\.tar\.gz .*/\1/p' "$work/release1/Containerfile")$(uname -m)
 	mkdir -p "$root/usr/local" "$root/tmp"
 	tar -xzf "$work/release1/$name.tar.gz" --strip-components=1 -C "$root/usr/local" || return
 	for file in "$root"/usr/local/bin/* "$root"/usr/local/lib/*.so.*.*; do
@@ -195,7 +195,7 @@ needs_libc_alone() {
 
 # Every archive that the linker took is of one of the packages, and no package is of anything else.
 bill_of_materials() {
-	python3 - "$work/release1/lockstep-$version.spdx.json" $portable/*.linked <<-'PYTHON'
+	python3 - "$work/release1/lockstep-$version-linux-$(uname -m).spdx.json" $portable/*.linked <<-'PYTHON'
 		import json, os, re, sys
 		bill = json.load(open(sys.argv[1]))
 		assert bill["spdxVersion"] == "SPDX-2.3" and bill["creationInfo"]["created"] == "2023-11-14T22:13:20Z"

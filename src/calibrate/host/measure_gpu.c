@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/arena.h"
+#include "base/library.h"
 #include "base/stats.h"
 #include "calibrate/host/meter.h"
 
@@ -37,7 +38,7 @@ struct bench {
 /* ---- the driver ---- */
 
 static bool gpu_find_calls(lk_cuda *cuda) {
-	void *library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL), *found;
+	void *library = dlopen(lk_library_cuda.file, RTLD_NOW | RTLD_LOCAL), *found;
 	if (!library) return false;
 #define FIND(member, symbol, arguments) \
 	found = dlsym(library, symbol);     \

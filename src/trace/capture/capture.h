@@ -225,8 +225,11 @@ typedef LK_VEC(lk_capture_step) lk_capture_steps;
  * without a device, of anything. */
 lk_capture_step lk_capture_whole(const lk_capture *capture);
 /* The steps, in order: ProfilerStep#N; else the stretches between starts of data loading
- * (enumerate(DataLoader)); else one, the whole capture. */
+ * (enumerate(DataLoader)); else those between the ends of an optimizer's steps, where there are
+ * three of them; else one, the whole capture. */
 lk_status lk_capture_find_steps(const lk_capture *capture, lk_capture_steps *out, lk_error *err);
+/* Whether an annotation marks it, of ProfilerStep#N or data loading. */
+bool lk_capture_step_is_marked(const lk_capture *capture, const lk_capture_step *step);
 
 /* ---- capture_notes: what few events have. ---- */
 

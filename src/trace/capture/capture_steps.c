@@ -4,7 +4,8 @@
 
 #include "trace/capture/capture.h"
 
-static const char profiler_step[] = "ProfilerStep#", data_loading[] = "enumerate(DataLoader)#";
+static const char profiler_step[] = "ProfilerStep#", data_loading[] = "enumerate(DataLoader)#",
+				  optimizer_step[] = "Optimizer.step#";
 
 static bool steps_begins(const char *text, const char *with) {
 	return strncmp(text, with, strlen(with)) == 0;
@@ -77,12 +78,127 @@ static lk_status between_loads(const lk_capture *capture, int64_t last, lk_captu
 	return LK_OK;
 }
 
+/* ---- repetition: a training step ends with its optimizer's ---- */
+
+enum {
+	REPEATS = 3 /* fewer ends of steps may be anything */
+};
+
+/* Names of an optimizer's work: annotations that PyTorch makes around each of its steps, or kernels
+ * that work on lists of parameters. */
+static bool names_optimizer(const char *name, bool notes) {
+	if (notes) return steps_begins(name, optimizer_step);
+	return strcasestr(name, "multi_tensor_apply") || strcasestr(name, "adam");
+}
+
+/* [names of the capture], to be freed; NULL where memory is out. */
+static bool *find_optimizer_names(const lk_capture *capture, bool notes) {
+	uint32_t count = lk_intern_count(capture->names);
+	bool *of = calloc(count + (size_t)1, sizeof *of);
+	for (uint32_t i = 0; of && i < count; i++)
+		of[i] = names_optimizer(lk_capture_text(capture, i), notes);
+	return of;
+}
+
+/* When the host had given it: annotations of steps are the host's too. */
+static int64_t given_at(const lk_capture *capture, uint32_t event) {
+	uint32_t launch = capture->launch[event];
+	bool launched = lk_event_on_device(capture->kind[event]) && launch != LK_NONE;
+	return lk_event_end(capture, launched ? launch : event);
+}
+
+/* A kernel, or work of an optimizer; of the latter, how many kernels were given before it. */
+struct given {
+	int64_t at;
+	uint32_t event, before;
+	bool ends; /* work of an optimizer */
+};
+typedef LK_VEC(struct given) given_list;
+
+static int given_order(const void *a, const void *b) {
+	const struct given *x = a, *y = b;
+	if (x->at != y->at) return x->at < y->at ? -1 : 1;
+	return x->event < y->event ? -1 : x->event > y->event;
+}
+
+static lk_status list_given(const lk_capture *capture, const bool *of, lk_event_kind kind,
+                            given_list *out, lk_error *err) {
+	size_t endings = 0;
+	for (uint32_t i = 0; i < capture->count; i++)
+		endings += capture->kind[i] == kind && of[capture->name[i]];
+	for (uint32_t i = 0; endings >= REPEATS && i < capture->count; i++) {
+		bool ends = capture->kind[i] == kind && of[capture->name[i]];
+		if (!ends && capture->kind[i] != LK_EVENT_KERNEL) continue;
+		if (!lk_push(out)) return lk_oom(err);
+		*lk_last(out) = (struct given){.at = given_at(capture, i), .event = i, .ends = ends};
+	}
+	if (out->count) qsort(out->at, out->count, sizeof *out->at, given_order);
+	return LK_OK;
+}
+
+/* Leaves those that end something. */
+static void keep_endings(given_list *all) {
+	uint32_t kernels = 0;
+	size_t kept = 0;
+	for (size_t i = 0; i < all->count; i++) {
+		struct given given = all->at[i];
+		given.before = kernels;
+		if (given.ends) all->at[kept++] = given;
+		else kernels++;
+	}
+	all->count = kept;
+}
+
+/* Of several pieces of one optimizer's step the last counts: few other kernels are between them,
+ * and all of a step's from one step to the next. */
+static size_t keep_last_of_each(given_list *all) {
+	uint32_t most = 0;
+	size_t kept = 0;
+	for (size_t i = 1; i < all->count; i++) {
+		uint32_t between = all->at[i].before - all->at[i - 1].before;
+		if (between > most) most = between;
+	}
+	for (size_t i = 0; i < all->count; i++)
+		if (i + 1 == all->count || 4 * (all->at[i + 1].before - all->at[i].before) > most)
+			all->at[kept++] = all->at[i];
+	return most > 0 ? kept : 0;
+}
+
+/* From the end of one optimizer's step to that of the next. What comes before the first is cut off,
+ * and what follows the last is no step. */
+static lk_status between_optimizers(const lk_capture *capture, bool notes, int64_t first,
+                                    lk_capture_steps *out, lk_error *err) {
+	given_list all = {0};
+	bool *of = find_optimizer_names(capture, notes);
+	lk_status status =
+		of ? list_given(capture, of, notes ? LK_EVENT_NOTE : LK_EVENT_KERNEL, &all, err)
+		   : lk_oom(err);
+	free(of);
+	keep_endings(&all);
+	size_t count = status == LK_OK ? keep_last_of_each(&all) : 0;
+	for (size_t i = 0; count >= REPEATS && i < count && status == LK_OK; i++) {
+		int64_t end = all.at[i].at;
+		status = steps_add(out, all.at[i].event, (int64_t)i, first, end, err);
+		if (status == LK_OK) lk_last(out)->whole = i > 0;
+		first = end;
+	}
+	lk_vec_free(&all);
+	return status;
+}
+
+bool lk_capture_step_is_marked(const lk_capture *capture, const lk_capture_step *step) {
+	return step->event != LK_NONE && capture->kind[step->event] == LK_EVENT_NOTE &&
+	       !steps_begins(lk_capture_text(capture, capture->name[step->event]), optimizer_step);
+}
+
 lk_status lk_capture_find_steps(const lk_capture *capture, lk_capture_steps *out, lk_error *err) {
 	int64_t first, last;
 	steps_extent(capture, false, &first, &last);
 	out->count = 0;
 	LK_TRY(annotated(capture, out, err));
 	if (!out->count) LK_TRY(between_loads(capture, last, out, err));
+	if (!out->count) LK_TRY(between_optimizers(capture, true, first, out, err));
+	if (!out->count) LK_TRY(between_optimizers(capture, false, first, out, err));
 	if (!out->count) return steps_add(out, LK_NONE, 0, first, last, err);
 	qsort(out->at, out->count, sizeof *out->at, steps_by_start);
 	return LK_OK;

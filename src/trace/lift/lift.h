@@ -238,6 +238,8 @@ typedef struct lk_work_kinds {
 	unknown; /* by time, the most first */
 } lk_work_kinds;
 
+/* What a kernel that computes does, as far as its name says: else a pass over memory. */
+lk_op_kind lk_kernel_kind(const char *name);
 lk_status lk_work_kinds_find(const lk_capture *capture, lk_work_kinds *out, lk_error *err);
 void lk_work_kinds_free(lk_work_kinds *kinds);
 /* The operation that a piece of device work represents; LK_NONE. */

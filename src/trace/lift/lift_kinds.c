@@ -153,7 +153,7 @@ static const struct {
 	{"sort", LK_OP_PERMUTE},
 };
 
-static lk_op_kind kernel_kind(const char *name) {
+lk_op_kind lk_kernel_kind(const char *name) {
 	for (size_t i = 0; i < sizeof names / sizeof *names; i++)
 		if (strcasestr(name, names[i].part)) return names[i].kind;
 	return LK_OP_ELEMENTWISE;
@@ -164,7 +164,7 @@ static void name_kinds(const lk_capture *capture, uint8_t *named) {
 	for (uint32_t i = 0; i < capture->count; i++)
 		if (capture->kind[i] == LK_EVENT_KERNEL && !named[capture->name[i]])
 			named[capture->name[i]] =
-				(uint8_t)(1 + kernel_kind(lk_capture_text(capture, capture->name[i])));
+				(uint8_t)(1 + lk_kernel_kind(lk_capture_text(capture, capture->name[i])));
 }
 
 lk_status lk_work_kinds_find(const lk_capture *capture, lk_work_kinds *out, lk_error *err) {

@@ -4,6 +4,7 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "base/library.h"
 #include "view/report/report.h"
 
 /* What is used of both, with opaque things as void. */
@@ -31,7 +32,7 @@ enum {
 };
 
 static bool png_load(struct libraries *use) {
-	void *rsvg = dlopen("librsvg-2.so.2", RTLD_NOW | RTLD_LOCAL),
+	void *rsvg = dlopen(lk_library_svg.file, RTLD_NOW | RTLD_LOCAL),
 		 *cairo = dlopen("libcairo.so.2", RTLD_NOW | RTLD_LOCAL);
 	if (!rsvg || !cairo) return false;
 	const struct {
@@ -80,7 +81,8 @@ lk_status lk_picture_png(const char *svg, size_t size, FILE *out, lk_error *err)
 	struct libraries use;
 	if (!png_load(&use)) {
 		lk_fail(err, LK_ERR_INPUT, "PNG", "this machine has no librsvg, which draws it");
-		return lk_hint(err, "install it (Debian: apt install librsvg2-2), or name a file .svg");
+		return lk_hint(err, "install it (Debian: apt install %s), or name a file .svg",
+		               lk_library_svg.package);
 	}
 	void *handle = use.new_from_data((const unsigned char *)svg, size, NULL);
 	bool good = handle && png_draw(&use, handle, out);

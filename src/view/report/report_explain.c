@@ -89,6 +89,13 @@ static void explain_put_verdict(lk_report *writer, const lk_explanation *explana
 		                 lk_format_seconds(explanation->residual_max_s, text, sizeof text), NULL,
 		                 detail);
 	}
+	if (explanation->energy.site_watts > 0) {
+		snprintf(detail, sizeof detail, "%.0f W a GPU, PUE %.3g", explanation->energy.gpu_watts,
+		         explanation->energy.pue);
+		lk_report_figure(writer, "energy of a step",
+		                 lk_format_energy(explanation->energy.step_kwh, text, sizeof text), NULL,
+		                 detail);
+	}
 	lk_json_array_end(writer);
 	lk_report_facts(writer);
 	if (explanation->diagnosis) lk_report_fact(writer, "diagnosis", explanation->diagnosis);

@@ -79,10 +79,10 @@ static void put_shares(const lk_explanation *explanation, FILE *out) {
 	};
 	double whole = TOTAL(explanation, kernel_time_ns), comm = TOTAL(explanation, communication_ns);
 	char text[32];
-	fprintf(out, "%-19s", "");
+	fprintf(out, "%-13s", "");
 	for (size_t i = 0; i < sizeof shares / sizeof *shares; i++)
 		fprintf(out, "  %*s", (int)strlen(shares[i].title), shares[i].title);
-	fprintf(out, "\n%-19s", explanation->processors ? "share of time" : "share of GPU time");
+	fprintf(out, "\n%-13s", explanation->processors ? "share of time" : "share of GPU");
 	for (size_t i = 0; i < sizeof shares / sizeof *shares; i++)
 		fprintf(out, "  %*s", (int)strlen(shares[i].title),
 		        lk_percent(shares[i].ns / whole, text, sizeof text));
@@ -90,6 +90,19 @@ static void put_shares(const lk_explanation *explanation, FILE *out) {
 	if (comm > 0)
 		fprintf(out, "overlap: %s of communication overlapped with computation\n",
 		        lk_percent(TOTAL(explanation, overlap_ns) / comm, text, sizeof text));
+}
+
+static void put_energy(const lk_explanation *explanation, FILE *out) {
+	const lk_energy *energy = &explanation->energy;
+	char text[32];
+	if (!(energy->site_watts > 0)) return;
+	fprintf(out, "power: %.0f W a GPU, %.3g kW with hosts and networks at PUE %.3g; a step %s",
+	        energy->gpu_watts, energy->site_watts / 1000, energy->pue,
+	        lk_format_energy(energy->step_kwh, text, sizeof text));
+	if (energy->carbon_kg > 0)
+		fprintf(out, ", %s CO2e", lk_format_mass(energy->carbon_kg, text, sizeof text));
+	if (energy->power_usd > 0) fprintf(out, ", $%.3g", energy->power_usd);
+	fputc('\n', out);
 }
 
 /* ---- what costs time ---- */
@@ -276,6 +289,7 @@ lk_status lk_explain_report(const lk_explanation *explanation, bool colour, FILE
 	LK_TRY(put_overview(explanation, out, err));
 	explain_text_put_step(explanation, out);
 	if (explanation->kernels) put_shares(explanation, out);
+	put_energy(explanation, out);
 	LK_TRY(put_caveats(explanation, out, err));
 	if (explanation->diagnosis) LK_TRY(explain_text_put_diagnosis(explanation, colour, out, err));
 	LK_TRY(put_stalls(explanation, colour, out, err));

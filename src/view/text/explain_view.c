@@ -29,6 +29,7 @@ static void explain_view_put_head(lk_json_writer *writer, const lk_explanation *
 	lk_json_put_integer(writer, "kernel_count", (long long)explanation->kernels);
 	lk_json_put_integer(writer, "clock_anchors", explanation->anchors);
 	lk_json_put_number(writer, "clock_residual_max_s", explanation->residual_max_s);
+	lk_json_put_energy(writer, &explanation->energy);
 }
 
 static void explain_view_put_critical(lk_json_writer *writer, const lk_critical_path *path) {

@@ -48,8 +48,7 @@ static const lk_column machine_columns[] = {
 	{"source", "source", false, false},
 };
 enum {
-	MACHINE_COLUMNS = sizeof machine_columns / sizeof *machine_columns,
-	OLD_DAYS = 90
+	MACHINE_COLUMNS = sizeof machine_columns / sizeof *machine_columns
 };
 
 static void put_age(lk_table *table, const char *date) {
@@ -57,7 +56,7 @@ static void put_age(lk_table *table, const char *date) {
 	char text[32], number[24];
 	snprintf(text, sizeof text, "%s d", lk_fixed(days, 0, number, sizeof number));
 	lk_table_number(table, days, isnan(days) ? NULL : text);
-	lk_table_text(table, isnan(days) ? "no date" : days > OLD_DAYS ? "old" : NULL);
+	lk_table_text(table, isnan(days) ? "no date" : days > LK_OFFER_OLD_DAYS ? "old" : NULL);
 }
 
 static int by_gpu(const void *a, const void *b) {
