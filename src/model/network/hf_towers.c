@@ -90,7 +90,7 @@ static const lk_hf_encoder encoders[] = {
      USUAL_KNOWN "projection_dim|vocab_size",
      {BASE, .image = 224, .patch = 32, .position_rows = -1, .class_token = 1, .biases = 1,
       .pre_norm = 1, .post_norm = 1}},
-	{"siglip_vision_model|idefics3|idefics3_vision|smolvlm_vision",
+	{"siglip_vision_model|siglip|idefics3|idefics3_vision|smolvlm_vision",
      usual_keys,
      USUAL_KNOWN "projection_dim|projector_hidden_act|vision_use_head|num_image_tokens|"
                  "max_image_size|size|use_base_siglip",
@@ -609,6 +609,70 @@ static lk_status join_omni(const lk_hf_config *config, const lk_hf_config *visio
 	return vocoder_params(&whole, &model->beside, err);
 }
 
+/* minicpmv: slices of image_size pixels, whose tokens learned queries read (Resampler of its
+ * modeling file: heads of 128, norms of queries, keys and output); a product more. Positions are
+ * those of the encoder's own images. */
+static lk_status join_minicpmv(const lk_hf_config *config, const lk_hf_config *vision,
+                               lk_model *model, lk_error *err) {
+	lk_tower *tower = &model->tower;
+	lk_pool *pool = &tower->project.pool;
+	bool drops = false;
+	double rows = tower->patch > 0 ? tower->image / tower->patch : 0;
+	(void)vision;
+	tower->image = 448;
+	pool->queries = 64;
+	LK_TRY(lk_hf_int(config, "image_size", &tower->image, err));
+	LK_TRY(lk_hf_int(config, "query_num", &pool->queries, err));
+	LK_TRY(lk_hf_flag(config, "drop_vision_last_layer", &drops, err));
+	tower->layers -= drops;
+	if (rows > 1 << 12 || pool->queries < 1 || pool->queries > 1 << 12 || model->hidden % 128 != 0)
+		return lk_hf_fail(config, NULL, err, "%d queries of %d numbers", pool->queries,
+		                  model->hidden);
+	tower->position_rows = (int)(rows * rows);
+	pool->width = pool->before = tower->project.width[0] = model->hidden;
+	pool->heads = model->hidden / 128;
+	pool->inputs = tower->hidden;
+	tower->project.norms = 6 * model->hidden;
+	tower->project.loose = pool->queries * model->hidden;
+	return LK_OK;
+}
+
+/* molmo states its language model alone; the rest is fixed (its config.py: VisionBackboneConfig):
+ * CLIP's ViT-L/14 of 336 pixels without its last layer and norm, of which two layers' outputs side
+ * by side are pooled 2 x 2, and a gated MLP as wide as the language model's. Of two learned paddings
+ * of images, and of 128 more tokens, nothing is read in a step of whole crops. */
+lk_status lk_hf_molmo(const lk_hf_config *config, lk_model *model, lk_error *err) {
+	bool qk_norm = false;
+	LK_TRY(lk_hf_flag(config, "attention_layer_norm", &qk_norm, err));
+	model->qk_norm = model->qk_norm_wide = qk_norm;
+	lk_hf_pass(config, "norm_after|use_position_ids|vocab_size");
+	if (lk_hf_find(config, "layer_norm_type") && !lk_hf_says(config, "layer_norm_type", "rms"))
+		return lk_hf_wrong_kind(config, lk_hf_find(config, "layer_norm_type"), "layer_norm_type",
+		                        "rms", err);
+	model->ffn /= 2; /* both inputs of the gated MLP together */
+	model->window = 0;
+	LK_TRY(lk_hf_heads(config, model, err));
+	if (model->hidden > 1 << 20) return LK_OK; /* lk_model_check refuses it */
+	model->loose = 128 * model->hidden;
+	model->tower = (lk_tower){
+		LARGE,
+		.image = 336,
+		.patch = 14,
+		.position_rows = 577,
+		.class_token = 1,
+		.biases = 1,
+		.pre_norm = 1,
+		.images = 1,
+		.project = {.merge = 2,
+	                .width = {model->ffn, model->hidden},
+	                .gated = 1,
+	                .loose = 2 * 2048,
+	                .pool = {.width = 1024, .heads = 16, .inputs = 2 * 1024}},
+	};
+	model->tower.layers = 23;
+	return LK_OK;
+}
+
 /* One token of an image is compared with one of a text. */
 static lk_status join_pair(const char *name, const lk_hf_config *vision, lk_model *model,
                            double loose, lk_error *err) {
@@ -683,6 +747,7 @@ static const lk_hf_joint joints[] = {
 	{"internvl_chat", "llama", "intern_vit_6b", join_internvl,
      "downsample_ratio|dynamic_image_size|force_image_size|max_dynamic_patch|min_dynamic_patch|"
      "ps_version|select_layer|template|use_thumbnail|pad2square|hidden_size|system_message"},
+	{"minicpmv", "minicpmv", "siglip_vision_model", join_minicpmv, ""},
 	{"clip", "clip_text_model", "clip_vision_model", join_clip,
      "projection_dim|logit_scale_init_value|text_config_dict|vision_config_dict"},
 	{"siglip", "siglip_text_model", "siglip_vision_model", join_siglip,
