@@ -713,6 +713,8 @@ const lk_hf_family lk_hf_decoders[] = {
 	{"persimmon", llama_keys, &persimmon_start, finish_windowless},
 	{"phimoe", llama_keys, &phimoe_start, finish_windowed},
 	{"phi", llama_keys, &phi_start, finish_windowless},
+	{"phi4mm", llama_keys, &llama_start, lk_hf_phi4mm},
+	{"phi4_multimodal", llama_keys, &llama_start, lk_hf_phi4mm},
 	{"phi3", llama_keys, &llama_start, finish_windowed},
 	{"gemma", llama_keys, &gemma_start, finish_windowless},
 	{"gemma2", llama_keys, &gemma2_start, finish_windowed},
