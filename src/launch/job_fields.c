@@ -227,6 +227,7 @@ const lk_field lk_job_fields[] = {
 	{CHOICE(optimizer, lk_optimizer_names), JOB},
 	{CHOICE(update, updates), JOB},
 	{INT(muon_steps), JOB},
+	{BOOL(muon_syrk), JOB},
 	{CHOICE(muon_tp, lk_muon_tp_names), JOB},
 	{CHOICE(state_dtype, dtypes), JOB},
 	{SWITCH(master_weights), JOB},
