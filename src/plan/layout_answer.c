@@ -154,6 +154,7 @@ bool lk_layout_request(const lk_plan_request *request, const lk_space *space,
 	                      : job->bucket_bytes / LK_MIB;
 	out->offload_optimizer = job->offload_optimizer;
 	if (job->dispatcher == LK_DISPATCH_NODE) out->dispatcher = "node";
+	if (job->pp > 1) out->schedule = lk_schedule_get(job->schedule)->name;
 	bool split = !job->split_open && job->pipeline_layout[0];
 	if (split) out->pipeline_layout = lk_arena_strdup(arena, job->pipeline_layout);
 	lk_request_keep_acting(job, out);

@@ -304,8 +304,7 @@ lk_status lk_space_read(const lk_plan_request *request, const lk_asked *asked, l
 	out->dispatcher_said = launched || request->job.dispatcher || out->base.dispatcher;
 	out->loss_layers = layers_of_loss(&out->base);
 	const lk_job *base = &out->base;
-	out->any_software = !request->stack && !base->stack[0] && !request->job.emit && !launched &&
-	                    !request->fixed_switches;
+	out->any_software = !request->stack && !base->stack[0] && !request->job.emit && !launched;
 	LK_TRY(read_stacks(request, base, out, err));
 	LK_TRY(read_ints(request->tp, base->tp, 1, 1024, "--tp", &out->tp, err));
 	LK_TRY(read_ints(request->pp, base->pp, 1, 1024, "--pp", &out->pp, err));
@@ -379,7 +378,7 @@ bool lk_space_varies_split(const lk_space *space, int stack) {
 /* DeepEP and HybridEP, which need NVLink inside a node. */
 bool lk_space_sends_by_node(const lk_space *space, int stack) {
 	if (!is_megatron_core(space->stacks[stack]) || space->base.model.experts == 0 ||
-	    space->fixed_switches || space->dispatcher_said)
+	    space->dispatcher_said)
 		return false;
 	for (int i = 0; i < space->cluster->groups; i++) {
 		const lk_node *node = &space->cluster->node[i];
@@ -597,7 +596,7 @@ static void set_core(const lk_space *space, const lk_core *core, lk_job *job) {
 	LK_ASSERT(split);
 	(void)split;
 	lk_copy(job->stack, sizeof job->stack, space->stacks[core->stack]);
-	if (!space->recompute.said && !space->fixed_switches && is_megatron_core(job->stack) &&
+	if (!space->recompute.said && is_megatron_core(job->stack) &&
 	    job->attn_kernel == LK_KERNEL_FLASH)
 		job->recompute_modules = lk_modules_light(job);
 }
@@ -646,6 +645,8 @@ static void set_switches(const lk_space *space, const lk_layout *layout, lk_job 
 	job->recompute = (lk_recompute)layout->recompute;
 	job->recompute_layers = layout->recompute_layers;
 	job->recompute_said = true;
+	if (job->recompute != LK_RECOMPUTE_SELECTIVE)
+		job->recompute_modules = space->base.recompute_modules;
 	job->sharding = (lk_sharding)layout->sharding;
 	job->sharding_said = true;
 	if (!space->base.sequence_parallel) job->sequence_parallel = layout->sp ? LK_ON : LK_OFF;

@@ -838,7 +838,9 @@ static void derived(void **state) {
 	assert_int_equal(job_of(&a, "--bf16 --fp4-format e2m1").dtype, LK_NVFP4);
 	lk_job muon = job_of(&a, "--optimizer muon --muon-num-ns-steps 7 --muon-tp-mode blockwise");
 	assert_int_equal(muon.optimizer, LK_OPT_MUON);
-	assert_true(muon.muon_steps == 7 && muon.muon_tp == LK_MUON_BLOCKWISE);
+	assert_true(muon.muon_steps == 7 && muon.muon_tp == LK_MUON_BLOCKWISE && !muon.muon_syrk);
+	assert_true(job_of(&a, "--optimizer muon --muon-use-syrk").muon_syrk);
+	assert_true(job_of(&a, "--freeze-ViT").freeze_tower);
 	assert_int_equal(muon.sharding, LK_SHARD_NONE);
 	assert_int_equal(job_of(&a, "--optimizer dist_muon").sharding, LK_SHARD_ZERO1);
 	assert_int_equal(job_of(&a, "--optimizer lion").optimizer, LK_OPT_LION);
@@ -1026,6 +1028,7 @@ static void flag_errors(void **state) {
 	assert_refused(NETWORK "--tensor-model-parallel-size 1e9", "tensor-model-parallel-size");
 	assert_refused(NETWORK "--hybrid-override-pattern M-MX", "letter 'X'");
 	assert_refused(NETWORK "--hybrid-layer-pattern M*/X", "letter 'X'");
+	assert_refused(NETWORK "--freeze-LM", "the encoder of images alone");
 	assert_refused(NETWORK "--is-hybrid-model", "--hybrid-layer-pattern");
 	assert_refused(NETWORK "--hybrid-layer-pattern M*+", "two of *, + and D");
 	assert_refused(NETWORK "--hybrid-layer-pattern M+", "--multi-latent-attention");

@@ -102,6 +102,11 @@ static void newton_schulz_matches_a_hand_count(void **state) {
 	near(sum_of(job, LK_OP_GEMM, flops_of), 2 * (heads + steps_of(H, 2 * F) + steps_of(H, F)));
 	strcpy(job.stack, "fsdp");
 	near(sum_of(job, LK_OP_GEMM, flops_of), 2 * (heads + 3 * steps_of(H, F)));
+	job.muon_syrk = true; /* half of each gram matrix: m m n less in each of 5 iterations */
+	near(sum_of(job, LK_OP_GEMM, flops_of),
+	     2 * (heads + 3 * steps_of(H, F)) -
+	         2 * 5 * (2. * H * H * H + 2. * KV * KV * H + 3. * H * H * F));
+	job.muon_syrk = false;
 	job.muon_steps = 10;
 	near(sum_of(job, LK_OP_GEMM, flops_of), 4 * (heads + 3 * steps_of(H, F)));
 	assert_true(sum_of(llama(LK_OPT_ADAM), LK_OP_GEMM, flops_of) == 0);

@@ -47,7 +47,7 @@ static void newton_schulz(lk_builder *builder, const lk_rank_matrix *matrix) {
 		                    "gather_matrix", 2 * m * n, false);
 	}
 	for (int i = 0; i < job->muon_steps; i++) {
-		optimizer_gemm(builder, LK_BF16, "newton_schulz_gram", m, m, n);
+		optimizer_gemm(builder, LK_BF16, "newton_schulz_gram", m, job->muon_syrk ? m / 2 : m, n);
 		if (i == 0) /* X of this iteration and of the next, the gram matrix and its square */
 			lk_build_scratch(builder, 2 * (2 * m * n + 2 * m * m), LK_OWN_WORKSPACE);
 		if (divided && distributed)

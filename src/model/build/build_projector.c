@@ -1,8 +1,76 @@
 /* build_projector.c: from the tokens of an encoder of images to those of the language model: the
- * norm, tokens side by side made one, products one after the other, and the place of the result in
- * the sequence. Tensor parallelism splits products in pairs, the first by columns, the second by
- * rows; the last of an odd number is whole on every rank. */
+ * norm, tokens side by side made one or pooled by attention, products one after the other, and the
+ * place of the result in the sequence. Tensor parallelism splits products in pairs, the first by
+ * columns, the second by rows; the last of an odd number is whole on every rank, as is attention
+ * that pools. */
 #include "model/build/build.h"
+
+/* ---- attention that pools ---- */
+
+/* Tokens that are read, of all images. */
+static double pool_tokens(const lk_builder *builder) {
+	return builder->job->mbs * lk_model_pool_tokens(builder->model);
+}
+
+/* What the first product reads and makes, queries, keys, values, and the output's input. */
+static double pool_saved(const lk_builder *builder) {
+	const lk_pool *pool = &builder->model->project.pool;
+	double read = pool->inputs + pool->before + 2.0 * pool->width, made = 2.0 * pool->width;
+	if (pool->width == 0) return 0;
+	return builder->bytes * (pool_tokens(builder) * read + builder->tokens * made);
+}
+
+/* Scores and weighted values of all heads, as one product of both depths; `times` those of a
+ * forward pass. */
+static void pool_core(lk_builder *builder, const char *name, double times) {
+	const lk_pool *pool = &builder->model->project.pool;
+	double keys = lk_model_pool_keys(builder->model),
+		   queries = pool->queries > 0 ? pool->queries : 1;
+	lk_build_core_gemm(builder, name, queries, keys, times * 2 * pool->width / pool->heads,
+	                   builder->tokens / queries * pool->heads);
+}
+
+static double pool_query_inputs(const lk_builder *builder) {
+	const lk_pool *pool = &builder->model->project.pool;
+	return pool->queries > 0 ? pool->width : lk_model_pool_reads(builder->model);
+}
+
+static void pool_forward(lk_builder *builder) {
+	const lk_pool *pool = &builder->model->project.pool;
+	double tokens = pool_tokens(builder), reads = lk_model_pool_reads(builder->model);
+	if (pool->width == 0) return;
+	if (pool->before > 0)
+		lk_build_gemm(builder, "pool_input", tokens, pool->before, pool->inputs);
+	if (pool->queries == 0)
+		lk_build_memory(builder, LK_OP_ELEMENTWISE, "pool_means",
+		                builder->bytes * (tokens + builder->tokens) * reads);
+	lk_build_gemm(builder, "pool_keys_values", tokens, 2.0 * pool->width, reads);
+	lk_build_gemm(builder, "pool_queries", builder->tokens, pool->width,
+	              pool_query_inputs(builder));
+	pool_core(builder, "pool_attention", 1);
+	lk_build_gemm(builder, "pool_output", builder->tokens, pool->width, pool->width);
+}
+
+/* Gradients of weights and of what they read; of the encoder's tokens only where it is trained. */
+static void pool_backward(lk_builder *builder) {
+	const lk_pool *pool = &builder->model->project.pool;
+	double tokens = builder->tokens, reads = lk_model_pool_reads(builder->model);
+	bool trained = !builder->frozen;
+	if (pool->width == 0) return;
+	lk_build_row_backward(builder, "pool_output_grad", pool->width, pool->width, true, true);
+	pool_core(builder, "pool_attention_grad", 2);
+	lk_build_row_backward(builder, "pool_queries_grad", pool->width, pool_query_inputs(builder),
+	                      trained || pool->queries > 0, true);
+	builder->tokens = pool_tokens(builder);
+	lk_build_row_backward(builder, "pool_keys_values_grad", 2.0 * pool->width, reads,
+	                      trained || pool->before > 0, true);
+	if (pool->before > 0)
+		lk_build_row_backward(builder, "pool_input_grad", pool->before, pool->inputs, trained,
+		                      true);
+	builder->tokens = tokens;
+}
+
+/* ---- products ---- */
 
 struct lk_project {
 	double in, out; /* of this rank */
@@ -23,8 +91,10 @@ static double project_width(const lk_model *model, int i) {
 static struct lk_project project_at(const lk_builder *builder, int i) {
 	const lk_model *model = builder->model;
 	bool rows = i % 2 == 1, columns = !rows && i + 1 < project_count(&model->project);
+	bool gated = i == 0 && model->project.gated;
 	return (struct lk_project){.in = project_width(model, i) / (rows ? builder->tp : 1),
-	                           .out = model->project.width[i] / (columns ? builder->tp : 1),
+	                           .out = (gated ? 2.0 : 1) * model->project.width[i] /
+	                                  (columns ? builder->tp : 1),
 	                           .sums = rows && builder->tp > 1,
 	                           .split = columns && builder->tp > 1};
 }
@@ -39,7 +109,13 @@ static double project_saved(const lk_builder *builder) {
 	}
 	if (builder->model->project.norms > 0 && !builder->frozen)
 		sum += project_width(builder->model, 0);
-	return builder->bytes * builder->tokens * sum * (1 + builder->model->project.taps);
+	return builder->bytes * builder->tokens * sum * (1 + builder->model->project.taps) +
+	       pool_saved(builder);
+}
+
+/* Whether tokens side by side are made one by moving them. */
+static bool merges(const lk_projector *project) {
+	return project->merge > 1 && project->pool.width == 0;
 }
 
 static void project_forward(lk_builder *builder) {
@@ -47,7 +123,8 @@ static void project_forward(lk_builder *builder) {
 	int count = project_count(project);
 	double each = builder->bytes * builder->tokens, in = each * project_width(builder->model, 0);
 	if (project->norms > 0) lk_build_memory(builder, LK_OP_NORM, "project_norm", 2 * in);
-	if (project->merge > 1) lk_build_memory(builder, LK_OP_ELEMENTWISE, "merge_tokens", 2 * in);
+	if (merges(project)) lk_build_memory(builder, LK_OP_ELEMENTWISE, "merge_tokens", 2 * in);
+	pool_forward(builder);
 	for (int i = 0; i < count; i++) {
 		struct lk_project at = project_at(builder, i);
 		lk_build_gemm(builder, "project", builder->tokens, at.out, at.in);
@@ -65,7 +142,7 @@ static void project_backward(lk_builder *builder) {
 	double each = builder->bytes * builder->tokens, in = each * project_width(builder->model, 0);
 	for (int i = count - 1; i >= 0; i--) {
 		struct lk_project at = project_at(builder, i);
-		bool input = i > 0 || !builder->frozen;
+		bool input = i > 0 || !builder->frozen || project->pool.width > 0;
 		if (i + 1 < count)
 			lk_build_memory(builder, LK_OP_ELEMENTWISE, "project_activation_grad",
 			                3 * each * at.out);
@@ -74,8 +151,9 @@ static void project_backward(lk_builder *builder) {
 			lk_build_collective(builder, LK_OP_ALLREDUCE, LK_STREAM_TP, LK_GROUP_TP,
 			                    "reduce_projector_grad", each * at.in, false);
 	}
+	pool_backward(builder);
 	if (builder->frozen) return;
-	if (project->merge > 1)
+	if (merges(project))
 		lk_build_memory(builder, LK_OP_ELEMENTWISE, "merge_tokens_grad", 2 * in);
 	if (project->norms > 0) lk_build_memory(builder, LK_OP_NORM, "project_norm_grad", 3 * in);
 }

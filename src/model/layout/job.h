@@ -194,6 +194,7 @@ typedef struct lk_job {
 	lk_update update;
 	lk_average average;
 	int muon_steps; /* Newton-Schulz iterations; default 5 */
+	bool muon_syrk; /* half of each gram matrix is computed, as it is symmetric */
 	lk_muon_tp muon_tp;
 	lk_dtype state_dtype;     /* of the optimizer's moments; LK_FP32 */
 	lk_switch master_weights; /* fp32 copy of 16-bit weights; default on */

@@ -143,6 +143,11 @@ static const struct range ranges[] = {
 	RANGE(project.taps, 0, LAYERS),
 	RANGE(project.tap_norms, 0, FFN),
 	RANGE(project.loose, 0, FFN),
+	RANGE(project.pool.width, 0, WIDTH),
+	RANGE(project.pool.heads, 0, HEADS),
+	RANGE(project.pool.inputs, 0, WIDTH),
+	RANGE(project.pool.before, 0, WIDTH),
+	RANGE(tower.project.pool.queries, 0, 1 << 20),
 };
 
 static lk_status network_check_ranges(const lk_model *model, const char *where, lk_error *err) {

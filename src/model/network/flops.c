@@ -83,13 +83,7 @@ static double edge_flops(const lk_model *model, double s) {
 double lk_model_projector_flops(const lk_model *model) {
 	lk_model tower;
 	if (!lk_model_tower(model, &tower)) return 0;
-	const lk_projector *project = &tower.project;
-	double sum = 0, in = lk_model_projector_inputs(&tower);
-	for (int i = 0; i < LK_PROJECTOR_WIDTHS && project->width[i] > 0; i++) {
-		sum += in * project->width[i];
-		in = project->width[i];
-	}
-	return 6 * sum * (1 + project->taps) * lk_tower_tokens(&model->tower) * model->tower.images;
+	return 6 * lk_model_projector_macs(&tower) * model->tower.images;
 }
 
 double lk_model_tower_flops(const lk_model *model) {

@@ -47,6 +47,20 @@ static const lk_hf_key llama_keys[] = {
 	END,
 };
 
+static const lk_hf_key molmo_keys[] = {
+	NEED("num_hidden_layers", layers),
+	NEED("hidden_size", hidden),
+	NEED("num_attention_heads", heads),
+	CLEAR("num_key_value_heads", kv_heads),
+	NEED("intermediate_size", ffn),
+	NEED("embedding_size|vocab_size", vocab),
+	INT("max_position_embeddings", context),
+	REAL("rope_theta", rotary_base),
+	FLAG("weight_tying|tie_word_embeddings", tied),
+	FLAG("qkv_bias", qkv_bias),
+	END,
+};
+
 static const lk_hf_key chatglm_keys[] = {
 	NEED("num_layers", layers),          NEED("hidden_size", hidden),
 	NEED("num_attention_heads", heads),  INT("kv_channels", head_dim),
@@ -433,6 +447,19 @@ static lk_status finish_phi3small(const lk_hf_config *config, lk_model *model, l
 	return lk_hf_heads(config, model, err);
 }
 
+/* minicpmv: the language model by the release: Llama 3, Qwen2, Qwen3. */
+static lk_status finish_minicpmv(const lk_hf_config *config, lk_model *model, lk_error *err) {
+	double version = 2.6;
+	LK_TRY(lk_hf_real(config, "version", &version, err));
+	lk_hf_pass(config, "batch_vision_input|slice_config|slice_mode|patch_size|im_start|im_end|"
+	                   "use_image_id|vision_batch_size");
+	model->qkv_bias = version == 2.6;
+	model->qk_norm = version == 4.5;
+	if (version == 2.5 || version == 2.6 || version == 4.5) return finish_qwen(config, model, err);
+	lk_hf_fail(config, lk_hf_find(config, "version"), err, "MiniCPM-V %g is not modelled", version);
+	return lk_hint(err, "2.5, 2.6 and 4.5 are");
+}
+
 /* ---- start values ---- */
 
 #define ROTARY(norms, base)                                                                   \
@@ -645,6 +672,8 @@ const lk_hf_family lk_hf_decoders[] = {
 	{"minicpm", llama_keys, &tied_llama_start, finish_windowless},
 	{"minicpm3", llama_keys, &tied_llama_start, finish_minicpm3},
 	{"qwen", llama_keys, &qwen2_start, finish_qwen1},
+	{"minicpmv", llama_keys, &llama_start, finish_minicpmv},
+	{"molmo", molmo_keys, &llama_start, lk_hf_molmo},
 	{"chatglm", chatglm_keys, &chatglm_start, finish_chatglm},
 	{"glm", llama_keys, &glm_start, finish_qkv_biased},
 	{"glm4", llama_keys, &glm4_start, finish_qkv_biased},
@@ -684,6 +713,8 @@ const lk_hf_family lk_hf_decoders[] = {
 	{"persimmon", llama_keys, &persimmon_start, finish_windowless},
 	{"phimoe", llama_keys, &phimoe_start, finish_windowed},
 	{"phi", llama_keys, &phi_start, finish_windowless},
+	{"phi4mm", llama_keys, &llama_start, lk_hf_phi4mm},
+	{"phi4_multimodal", llama_keys, &llama_start, lk_hf_phi4mm},
 	{"phi3", llama_keys, &llama_start, finish_windowed},
 	{"gemma", llama_keys, &gemma_start, finish_windowless},
 	{"gemma2", llama_keys, &gemma2_start, finish_windowed},

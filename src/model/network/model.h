@@ -243,18 +243,31 @@ enum {
 	LK_IMAGE_PIXELS = 448 /* of a side, where a config takes images of any size */
 };
 
-/* From the tokens of an encoder to those of a language model: merge x merge of them side by side
- * become one, then products one after the other. */
+/* Attention that makes few tokens of an image of many, in `heads` heads: keys and values of all of
+ * them, but for the class; learned queries, or the mean of each merge x merge of them. Queries, keys,
+ * values and the output have biases. */
+typedef struct lk_pool {
+	int width;   /* of queries, keys, values and output; 0: no such attention */
+	int heads;
+	int inputs;  /* numbers of a token that it reads: several layers' outputs, or the last one's */
+	int before;  /* a product without a bias makes so many of them first; 0: none */
+	int queries; /* learned ones for an image; 0: means */
+} lk_pool;
+
+/* From the tokens of an encoder to those of a language model: merge x merge of them side by side,
+ * or what attention makes of them, become one, then products one after the other. */
 typedef struct lk_projector {
 	int merge;                      /* 0 and 1: none */
 	int averages;                   /* 1: to their mean, which is as wide as one */
 	int width[LK_PROJECTOR_WIDTHS]; /* what each product gives; 0: no more of them */
 	bool bias;
+	int gated;           /* 1: the first product is one of two, multiplied */
 	int norms;           /* parameters of the norm before it */
 	int taps, tap_norms; /* more projectors, of layers in between (Qwen3-VL's deepstack), and the
 	                        parameters of the norm in each */
 	int loose;           /* parameters that no product reads: the end of a line of patches */
 	int inputs; /* of the first product, where it reads the outputs of several layers; 0: one */
+	lk_pool pool;
 } lk_projector;
 
 /* ---- towers: an encoder of images before the language model, which reads its tokens in place of
@@ -437,6 +450,15 @@ bool lk_model_tower(const lk_model *model, lk_model *out);
 /* Inputs of the product that makes a token of a patch; of a projector's first product. */
 double lk_model_patch_inputs(const lk_model *model);
 double lk_model_projector_inputs(const lk_model *model);
+/* Parameters of a projector's products, attention included, norms and tables apart; multiply-adds
+ * for an image. */
+double lk_model_projector_products(const lk_model *model);
+double lk_model_projector_macs(const lk_model *model);
+/* Of attention that pools: tokens of an image whose keys it reads, keys of each query, and numbers
+ * that keys and values are made of. */
+double lk_model_pool_tokens(const lk_model *model);
+double lk_model_pool_keys(const lk_model *model);
+double lk_model_pool_reads(const lk_model *model);
 /* Tokens of an image, class token included; 0 of a network that reads none. */
 double lk_model_image_tokens(const lk_model *model);
 /* Tokens that layers across read: those of all images of a sequence. */

@@ -140,13 +140,8 @@ double lk_model_tower_params(const lk_model *model) {
 /* A projector and those of layers in between. */
 static double projector_params(const lk_model *model) {
 	const lk_projector *project = &model->project;
-	double sum = 0, in = lk_model_projector_inputs(model);
-	for (int i = 0; i < LK_PROJECTOR_WIDTHS && project->width[i] > 0; i++) {
-		sum += params_linear(in, project->width[i], project->bias);
-		in = project->width[i];
-	}
-	return sum * (1 + project->taps) + project->norms + (double)project->taps * project->tap_norms +
-	       project->loose;
+	return lk_model_projector_products(model) + project->norms +
+	       (double)project->taps * project->tap_norms + project->loose;
 }
 
 double lk_model_head_params(const lk_model *model) {

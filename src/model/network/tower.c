@@ -60,6 +60,7 @@ double lk_model_image_tokens(const lk_model *model) {
 static double projected_tokens(int image, int patch, const lk_projector *project) {
 	int merge = project->merge > 1 ? project->merge : 1;
 	if (patch <= 0) return 0;
+	if (project->pool.queries > 0) return project->pool.queries;
 	int side = image / patch / merge;
 	return (double)side * side;
 }
@@ -88,6 +89,67 @@ double lk_model_crossed_tokens(const lk_model *model) {
 
 double lk_model_projector_inputs(const lk_model *model) {
 	if (model->project.inputs > 0) return model->project.inputs;
+	if (model->project.pool.width > 0) return model->project.pool.width;
 	double merge = model->project.merge > 1 && !model->project.averages ? model->project.merge : 1;
 	return model->hidden * merge * merge;
+}
+
+double lk_model_pool_tokens(const lk_model *model) {
+	lk_projector unmerged = {0};
+	return projected_tokens(model->image, model->patch, &unmerged);
+}
+
+double lk_model_pool_keys(const lk_model *model) {
+	const lk_projector *project = &model->project;
+	double side = project->merge > 1 ? project->merge : 1;
+	return project->pool.queries > 0 ? lk_model_pool_tokens(model) : side * side;
+}
+
+double lk_model_pool_reads(const lk_model *model) {
+	const lk_pool *pool = &model->project.pool;
+	return pool->before > 0 ? pool->before : pool->inputs;
+}
+
+/* Learned queries are as wide as what is made of them. */
+static double pool_query(const lk_model *model) {
+	const lk_pool *pool = &model->project.pool;
+	return (pool->queries > 0 ? pool->width : lk_model_pool_reads(model)) * (double)pool->width;
+}
+
+static double pool_params(const lk_model *model) {
+	const lk_pool *pool = &model->project.pool;
+	double w = pool->width, reads = lk_model_pool_reads(model);
+	if (pool->width == 0) return 0;
+	return (double)pool->inputs * pool->before + 2 * reads * w + pool_query(model) + w * w + 4 * w;
+}
+
+static double pool_macs(const lk_model *model) {
+	const lk_pool *pool = &model->project.pool;
+	double w = pool->width, reads = lk_model_pool_reads(model);
+	if (pool->width == 0) return 0;
+	return lk_model_pool_tokens(model) * ((double)pool->inputs * pool->before + 2 * reads * w) +
+	       lk_model_projected_tokens(model) *
+	           (pool_query(model) + w * w + 2 * w * lk_model_pool_keys(model));
+}
+
+static double product_weights(const lk_model *model, bool biases) {
+	const lk_projector *project = &model->project;
+	double sum = 0, in = lk_model_projector_inputs(model);
+	for (int i = 0; i < LK_PROJECTOR_WIDTHS && project->width[i] > 0; i++) {
+		double out = project->width[i];
+		sum += (i == 0 && project->gated ? 2 : 1) * (in * out + (biases ? out : 0));
+		in = out;
+	}
+	return sum;
+}
+
+double lk_model_projector_products(const lk_model *model) {
+	const lk_projector *project = &model->project;
+	return product_weights(model, project->bias) * (1 + project->taps) + pool_params(model);
+}
+
+double lk_model_projector_macs(const lk_model *model) {
+	return product_weights(model, false) * (1 + model->project.taps) *
+	           lk_model_projected_tokens(model) +
+	       pool_macs(model);
 }
