@@ -205,6 +205,7 @@ lk_status lk_script_command(lk_shell *shell, lk_raws *words, lk_truth certain) {
 		return lk_script_source(shell, words);
 	if (lk_shell_raw_is(name, "exit")) {
 		shell->stop = certain == LK_SHELL_TRUE && !lk_script_assumed(shell);
+		if (shell->stop) sought->ended = name->line;
 		return LK_OK;
 	}
 	if (lk_shell_raw_is(name, "exec") && words->count == first + 1) return LK_OK;

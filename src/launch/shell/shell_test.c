@@ -36,6 +36,7 @@ static lk_truth compare_numbers(const char *op, const char *a, const char *b) {
 
 /* The text of a word; NULL: only an execution could tell. */
 static const char *test_text(const lk_word *word, bool *assumed) {
+	*assumed |= word->unknown == NULL && word->empty_if_unset;
 	if (word->unknown == NULL) return word->text;
 	if (!word->empty_if_unset || word->argument) return NULL;
 	*assumed = true;
