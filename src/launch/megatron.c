@@ -829,7 +829,8 @@ lk_status lk_megatron_finish(lk_reading *reading, lk_megatron *megatron, int gpu
 	lk_network network = job->model.network;
 	*job = megatron->job;
 	job->model.network = network;
-	if (megatron->vlm && job->decoder_seq > 0) job->seq = job->decoder_seq; /* of the language model */
+	if (megatron->vlm && job->decoder_seq > 0)
+		job->seq = job->decoder_seq; /* of the language model */
 	LK_TRY(finish_model(reading, megatron, job));
 	if (megatron->vlm)
 		LK_TRY(lk_launch_assume(reading, "the language model alone: the encoder of images and its "

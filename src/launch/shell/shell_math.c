@@ -23,9 +23,9 @@ static const struct math_operator {
 	const char *text;
 	int level;
 } math_operators[] = {
-	{"||", 1}, {"&&", 2}, {"==", 6}, {"!=", 6}, {"<=", 7},  {">=", 7},  {"<<", 8},
-	{">>", 8}, {"**", 11}, {"|", 3}, {"^", 4},  {"&", 5},   {"<", 7},   {">", 7},
-	{"+", 9},  {"-", 9},  {"*", 10}, {"/", 10}, {"%", 10},
+	{"||", 1}, {"&&", 2},  {"==", 6}, {"!=", 6}, {"<=", 7}, {">=", 7}, {"<<", 8},
+	{">>", 8}, {"**", 11}, {"|", 3},  {"^", 4},  {"&", 5},  {"<", 7},  {">", 7},
+	{"+", 9},  {"-", 9},   {"*", 10}, {"/", 10}, {"%", 10},
 };
 
 static void math_skip_blanks(struct math *math) {
@@ -106,14 +106,13 @@ static lk_status math_variable(struct math *math, long long *value) {
 		const char *close = lk_shell_close(math->at, math->end, '[', ']');
 		if (close == NULL) return math_other(math);
 		math->at = close;
-		const char *text =
-			lk_arena_printf(math->s->arena, "${%.*s}", (int)(close - name), name);
+		const char *text = lk_arena_printf(math->s->arena, "${%.*s}", (int)(close - name), name);
 		return text ? math_expand(math, text, text + strlen(text), value) : lk_oom(math->s->err);
 	}
 	const lk_shell_var *var = lk_shell_find(math->s, name, n);
 	if (var == NULL || var->values.count == 0)
-		return math_forget(math, lk_shell_unknown(math->s, math->line, name, n,
-		                                          "is not set in the script"));
+		return math_forget(
+			math, lk_shell_unknown(math->s, math->line, name, n, "is not set in the script"));
 	const lk_word *held = &var->values.at[0];
 	return held->unknown == NULL ? math_number_of(math, held->text, value)
 	                             : math_forget(math, held->unknown);
@@ -225,7 +224,8 @@ static lk_status math_joined(struct math *math, int level, long long *value) {
 	const struct math_operator *op;
 	while ((op = math_operator_at(math, level)) != NULL) {
 		bool either = strcmp(op->text, "||") == 0, both = strcmp(op->text, "&&") == 0;
-		bool known = math->unknown == NULL, settled = known && ((either && *value) || (both && !*value));
+		bool known = math->unknown == NULL,
+			 settled = known && ((either && *value) || (both && !*value));
 		long long left = *value, right;
 		math->at += strlen(op->text);
 		math->passed += settled;
