@@ -142,6 +142,8 @@ static const lk_key trainer_keys[] = {
 	LK_SKIP("video_*", "sizes of images: --image-size, --images"),
 	LK_SKIP("audio_*", "sounds are not priced"),
 	LK_SKIP("do_train", "it trains"),
+	LK_SKIP("use_mca", "the degrees of Megatron-Core say it"),
+	LK_NOTE("use_v1_kernels", "fusion of single kernels is not modelled"),
 	LK_SKIP("do_eval", LK_WHY_EVAL),
 	LK_SKIP("eval*", LK_WHY_EVAL),
 	LK_SKIP("val_size", LK_WHY_EVAL),

@@ -587,7 +587,10 @@ static lk_status finish_virtual(lk_reading *reading, const lk_megatron *megatron
 			return lk_fail(reading->err, LK_ERR_INPUT, reading->where,
 			               "--pipeline-model-parallel-layout: longer than %zu characters",
 			               sizeof job->pipeline_layout - 1);
-		lk_copy(job->pipeline_layout, sizeof job->pipeline_layout, megatron->layout);
+		char *at = job->pipeline_layout; /* "Et\\|t": written for a shell, with or without quotes */
+		for (const char *c = megatron->layout; *c; c++)
+			if (*c != '\\') *at++ = *c;
+		*at = '\0';
 		int places;
 		LK_TRY(lk_job_layout_places(job, &places, reading->err));
 		if (places % pp == 0) job->vp = places / pp;

@@ -85,6 +85,7 @@ enum {
 #define INFERENCE   "inference only"
 #define DEFAULT_NOW "the default of Megatron-Core; nothing to change"
 #define MAMBA       "layers of a hybrid are read from --hybrid-layer-pattern"
+#define OFFLOADED   "activations of single modules are priced as kept on the device"
 #define IMAGES      "the encoder of images is left out"
 #define RL          "reinforcement learning only"
 
@@ -367,6 +368,11 @@ const lk_flag lk_megatron_flags[] = {
 	LEAVE("cuda-graph-modules", "a graph of the whole step is modelled"),
 	LEAVE("num-layers-per-stage", "replaced by the split over pipeline stages"),
 	LEAVE("ds-sequence-parallel-size", "DeepSpeed-Ulysses is not modelled"),
+	SKIP("megatron-fsdp-version", "both shard alike"),
+	LEAVE("fine-grained-activation-offloading", OFFLOADED),
+	LEAVE("offload-modules", OFFLOADED),
+	LEAVE("min-offloaded-tensor-size", OFFLOADED),
+	LEAVE("delta-offload-bytes-across-pp-ranks", OFFLOADED),
 	LEAVE("img-w", "images are taken as square"),
 	REFUSE("freeze-LM", "the language model is frozen: what alone is trained is not modelled"),
 	LEAVE("freeze-ViT", IMAGES),
