@@ -237,6 +237,7 @@ static const char *flags_section(int dialect, const char *path) {
 static const char *const parts[] = {"trainer.num_nodes",
                                     "trainer.devices",
                                     "training.local_batch_size",
+                                    "training.batch_size",
                                     "training.num_tokens_per_microbatch_per_dp_rank",
                                     "training.num_tokens_per_train_step",
                                     "parallelism.num_pp_microbatches",
@@ -304,7 +305,7 @@ lk_status lk_dotted_read(lk_reading *reading, lk_dotted *dotted, const char *pat
 		return flags_set_number(reading, path, value, &dotted->nodes);
 	if (strcmp(path, "trainer.devices") == 0)
 		return flags_set_number(reading, path, value, &dotted->devices);
-	if (strcmp(path, "training.local_batch_size") == 0)
+	if (strcmp(path, "training.local_batch_size") == 0 || strcmp(path, "training.batch_size") == 0)
 		return flags_set_number(reading, path, value, &dotted->local);
 	if (strcmp(path, "parallelism.data_parallel_shard_degree") == 0)
 		return strcmp(value, "-1") == 0 ? LK_OK

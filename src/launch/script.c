@@ -194,6 +194,12 @@ static lk_status script_doubt(lk_shell *shell, int line) {
 static lk_status script_keep_file(lk_shell *shell, const char *name, const char *text,
                                   size_t length) {
 	lk_script_sought *sought = shell->caller;
+	if (name == NULL && sought->reads != NULL) {
+		size_t size = sought->reads_all ? length : strcspn(text, "\n");
+		lk_word value = {.text = lk_arena_strndup(shell->arena, text, size)};
+		if (value.text == NULL) return lk_oom(shell->err);
+		return lk_script_set(shell, sought->reads, &value);
+	}
 	if (name == NULL) return sought->fed ? script_run_text(shell, text, length) : LK_OK;
 	lk_inner_file *file = LK_NEW(shell->arena, lk_inner_file);
 	if (file == NULL) return lk_oom(shell->err);

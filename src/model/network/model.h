@@ -463,12 +463,13 @@ lk_status lk_model_read(const char *path, const char *as, lk_model *out, char *w
 /* Presets: "llama3.1-70b", or the id of a repository that a preset states. Case, '-', '_' and
  * blanks do not count (but between digits they do); an owner before '/' and endings such as
  * "-instruct" or "-hf" are dropped; the first words of one single name stand for it ("phi3-mini"),
- * and the end of a name for that of the network it was trained from ("Hermes-3-Llama-3.1-8B").
+ * and the end or the beginning of a name for the network that it was trained from
+ * ("Hermes-3-Llama-3.1-8B", "Llama-3-8b-sft-mixture").
  * Other names give an error with the nearest one. lk_model_preset_at parses all presets once; NULL
  * out of range or when memory is out. */
 lk_status lk_model_preset(const char *name, lk_model *out, lk_error *err);
 /* What is said of an answer for this name: that the preset is the language model of a network that
- * has more, or is known by the name's end alone. False: nothing. */
+ * has more, or is known by a part of the name. False: nothing. */
 enum {
 	LK_MODEL_REASON = 160
 };

@@ -347,17 +347,28 @@ static lk_status presets_unknown(const char *wanted, lk_error *err) {
 	return LK_ERR_INPUT;
 }
 
-/* The end of a name that is the network which others were trained from, as "Llama-3.1-8B" of
- * "Hermes-3-Llama-3.1-8B"; NULL: it has none. */
-static const char *presets_base(const char *name) {
+/* The part of a name that is the network which another was trained from: the end
+ * ("Llama-3.1-8B" of "Hermes-3-Llama-3.1-8B"), or the beginning up to the size ("Llama-3-8b" of
+ * "Llama-3-8b-sft-mixture"). False: it has none. */
+static bool presets_base(const char *name, char base[2 * NAME]) {
 	static const char *const families[] = {"llama", "mistral-", "mixtral", "qwen", "gemma", "phi"};
-	const char *owner = strrchr(name, '/'), *at = owner ? owner + 1 : name;
-	while ((at = strchr(at, '-')) != NULL) {
-		at++;
-		for (size_t i = 0; i < sizeof families / sizeof *families; i++)
-			if (strncasecmp(at, families[i], strlen(families[i])) == 0) return at;
+	const char *owner = strrchr(name, '/'), *start = owner ? owner + 1 : name;
+	for (const char *at = start; at; at = strchr(at, '-')) {
+		at += at > start;
+		for (size_t i = 0; i < sizeof families / sizeof *families; i++) {
+			if (strncasecmp(at, families[i], strlen(families[i])) != 0) continue;
+			lk_copy(base, 2 * NAME, at);
+			if (at > start) return true;
+			for (char *dash; (dash = strrchr(base, '-')) != NULL;) {
+				*dash = '\0';
+				size_t length = (size_t)(dash - base);
+				if (length > 1 && strchr("bB", dash[-1]) && isdigit((unsigned char)dash[-2]))
+					return true;
+			}
+			return false;
+		}
 	}
-	return NULL;
+	return false;
 }
 
 /* Presets of the name itself, else without its endings, else by its first words. */
@@ -386,8 +397,9 @@ lk_status lk_model_preset(const char *name, lk_model *out, lk_error *err) {
 		return lk_hint(err, "give the path of a config.json");
 	}
 	presets_search(named ? row.preset : name, &match);
-	const char *base = match.count == 0 ? presets_base(name) : NULL;
-	if (base && lk_model_preset(base, out, NULL) == LK_OK) return LK_OK;
+	char base[2 * NAME];
+	if (match.count == 0 && presets_base(name, base) && lk_model_preset(base, out, NULL) == LK_OK)
+		return LK_OK;
 	if (match.count == 0) return presets_unknown(name, err);
 	if (match.count == 1) return presets_parse(match.name, match.bytes, match.size, out, err);
 	lk_fail(err, LK_ERR_INPUT, NULL, "\"%.60s\" matches %d models", name, match.count);
@@ -397,8 +409,8 @@ lk_status lk_model_preset(const char *name, lk_model *out, lk_error *err) {
 bool lk_model_taken(const char *name, char out[LK_MODEL_REASON]) {
 	struct name_row row;
 	struct found match;
-	char known[NAME];
-	const char *bytes, *base;
+	char known[NAME], base[2 * NAME];
+	const char *bytes;
 	size_t size;
 	lk_model model;
 	if (presets_by_id(name, known, &bytes, &size)) return false;
@@ -407,9 +419,9 @@ bool lk_model_taken(const char *name, char out[LK_MODEL_REASON]) {
 		return *row.preset && *row.reason;
 	}
 	presets_search(name, &match);
-	base = match.count == 0 ? presets_base(name) : NULL;
-	if (!base || lk_model_preset(base, &model, NULL) != LK_OK) return false;
-	snprintf(out, LK_MODEL_REASON, "by the end of its name it is taken as %s", model.name);
+	if (match.count > 0 || !presets_base(name, base)) return false;
+	if (lk_model_preset(base, &model, NULL) != LK_OK) return false;
+	snprintf(out, LK_MODEL_REASON, "by a part of its name it is taken as %s", model.name);
 	return true;
 }
 
