@@ -115,6 +115,14 @@ static const struct path_row rows[] = {
 	{TITAN, "parallelism.pipeline_parallel_microbatch_size", "mbs", NULL, NULL, true, true, false},
 	{TITAN, "parallelism.pipeline_parallel_layers_per_stage", NULL, NULL,
      "the split over stages follows from their number", true, false, false},
+	{TITAN, "parallelism.pipeline_parallel_first_stage_less_layers", NULL, NULL,
+     "stages hold layers as equally as they can", true, true, false},
+	{TITAN, "parallelism.pipeline_parallel_last_stage_less_layers", NULL, NULL,
+     "stages hold layers as equally as they can", true, true, false},
+	{TITAN, "parallelism.disable_loss_parallel", NULL, NULL,
+     "logits are divided among the ranks of tensor parallelism", false, true, false},
+	{TITAN, "parallelism.context_parallel_rotate_method", NULL, NULL,
+     "context parallelism is modelled as a ring", false, true, false},
 	{TITAN, "parallelism.context_parallel_degree", "cp", NULL, NULL, false, false, false},
 	{TITAN, "parallelism.expert_parallel_degree", "ep", NULL, NULL, false, false, false},
 	{TITAN, "parallelism.expert_tensor_parallel_degree", "etp", NULL, NULL, false, false, false},
@@ -229,6 +237,7 @@ static const char *flags_section(int dialect, const char *path) {
 static const char *const parts[] = {"trainer.num_nodes",
                                     "trainer.devices",
                                     "training.local_batch_size",
+                                    "training.batch_size",
                                     "training.num_tokens_per_microbatch_per_dp_rank",
                                     "training.num_tokens_per_train_step",
                                     "parallelism.num_pp_microbatches",
@@ -296,7 +305,7 @@ lk_status lk_dotted_read(lk_reading *reading, lk_dotted *dotted, const char *pat
 		return flags_set_number(reading, path, value, &dotted->nodes);
 	if (strcmp(path, "trainer.devices") == 0)
 		return flags_set_number(reading, path, value, &dotted->devices);
-	if (strcmp(path, "training.local_batch_size") == 0)
+	if (strcmp(path, "training.local_batch_size") == 0 || strcmp(path, "training.batch_size") == 0)
 		return flags_set_number(reading, path, value, &dotted->local);
 	if (strcmp(path, "parallelism.data_parallel_shard_degree") == 0)
 		return strcmp(value, "-1") == 0 ? LK_OK

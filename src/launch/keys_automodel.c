@@ -158,7 +158,13 @@ static const lk_key keys[] = {
 	LK_SKIP("rng*", LK_WHY_NUMBERS),
 	LK_SKIP("seed", LK_WHY_NUMBERS),
 	LK_SKIP("dist_env*", LK_WHY_START),
+	LK_FACT("slurm.nodes", "nodes"),
+	LK_FACT("slurm.ntasks_per_node", "per_node"),
 	LK_SKIP("slurm*", LK_WHY_START),
+	LK_FACT("nemo_run.nodes", "nodes"),
+	LK_FACT("nemo_run.devices", "per_node"),
+	LK_SKIP("nemo_run*", LK_WHY_START),
+	LK_SKIP("recipe*", "the network and the loss are read from their own sections"),
 	LK_SKIP("use_hf_fa2", LK_WHY_DATA),
 	LK_KEYS_END};
 

@@ -15,6 +15,7 @@ static const lk_key keys[] = {
 	LK_FACT("cutoff_len", "seq"),
 	LK_FACT("cp_size", "cp"),
 	LK_FACT("dist_config.cp_size", "cp"),
+	LK_FACT("dist_config.ep_size", "ep"),
 	LK_FACT("dist_config.mp_replicate_size", "dp_replicate"),
 	LK_FACT("dist_config.mp_shard_size", "dp_shard"),
 	LK_FACT("bf16", "bf16"),
@@ -25,6 +26,8 @@ static const lk_key keys[] = {
 	LK_FACT("optim_config.name", "optimizer_name"),
 	LK_FACT("dist_config.name", "strategy"),
 	LK_FACT("dist_config.config_file", "deepspeed"),
+	LK_SKIP("optim_config*", LK_WHY_RATE),
+	LK_NOTE("mtp_config*", "prediction of several tokens is priced as the network states it"),
 	LK_WORDS("peft_config.name", "adapter", adapters),
 	LK_FACT("peft_config.r", "lora_rank"),
 	LK_WORDS("quant_config.name", "quantized", quants),
@@ -35,7 +38,7 @@ static const lk_key keys[] = {
 	LK_SKIP("init_config*", LK_WHY_START),
 	LK_SKIP("kernel_config*", "fusion of single kernels is not modelled"),
 	LK_SKIP("cp_mode", "context parallelism is modelled as a ring"),
-	LK_SKIP("model_class", "the network's name says it"),
+	LK_SKIP("model_class", "a language model is priced; others are refused"),
 	LK_SKIP("train_dataset", LK_WHY_DATA),
 	LK_SKIP("batching*", LK_WHY_DATA),
 	LK_SKIP("eval*", LK_WHY_EVAL),
@@ -63,6 +66,11 @@ static lk_status factory_v1_translate(const lk_config *config, lk_words *words) 
 	lk_draft draft = {0};
 	(void)words;
 	LK_TRY(lk_draft_read(config, tables, &draft));
+	const char *class = lk_config_text(lk_config_at(config->root, "model_class"));
+	if (class && strcmp(class, "cls") == 0)
+		return lk_config_fail(config, "model_class",
+		                      "a classifier or reward model is trained, whose head is not modelled",
+		                      "language models can be predicted");
 	if (strncmp(draft.strategy, "fsdp", 4) == 0)
 		lk_copy(draft.fsdp, sizeof draft.fsdp, "full_shard");
 	if (!lk_config_at(config->root, "bf16")) draft.bf16 = !draft.fp16;

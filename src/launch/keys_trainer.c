@@ -14,6 +14,7 @@
 static const lk_pair flash[] = {
 	{"fa2", "flash"}, {"fa3", "flash3"}, {"disabled", "eager"}, {NULL, NULL}};
 static const lk_pair muon[] = {{"true", "muon"}, {"false", ""}, {NULL, NULL}};
+static const lk_pair offloads[] = {{"true", "1"}, {"false", "0"}, {NULL, NULL}};
 static const lk_pair mini[] = {{"true", "adam_mini"}, {"false", ""}, {NULL, NULL}};
 static const lk_pair stages[] = {{"true", "zero1"}, {"false", "none"}, {NULL, NULL}};
 
@@ -51,6 +52,8 @@ static const lk_key trainer_keys[] = {
 	LK_FACT("packing", "packing"),
 	LK_FACT("deepspeed", "deepspeed"),
 	LK_SKIP("deepspeed.*", "a configuration of DeepSpeed"),
+	LK_WORDS("zero_stage", "zero", lk_pairs_stage),
+	LK_WORDS("offload", "offload_optimizer", offloads),
 	LK_FACT("fsdp", "fsdp"),
 	LK_FACT("fsdp_config.sharding_strategy", "sharding_name"),
 	LK_FACT("fsdp_config.fsdp_sharding_strategy", "sharding_name"),
@@ -66,6 +69,7 @@ static const lk_key trainer_keys[] = {
 	LK_FACT("use_lora", "adapter"),
 	LK_FACT("lora_rank", "lora_rank"),
 	LK_FACT("lora_r", "lora_rank"),
+	LK_FACT("lora_dim", "lora_rank"),
 	LK_FACT("load_in_4bit", "narrow_base"),
 	LK_FACT("use_dora", "dora"),
 	LK_FACT("load_in_8bit", "quantized"),
@@ -142,6 +146,8 @@ static const lk_key trainer_keys[] = {
 	LK_SKIP("video_*", "sizes of images: --image-size, --images"),
 	LK_SKIP("audio_*", "sounds are not priced"),
 	LK_SKIP("do_train", "it trains"),
+	LK_SKIP("use_mca", "the degrees of Megatron-Core say it"),
+	LK_NOTE("use_v1_kernels", "fusion of single kernels is not modelled"),
 	LK_SKIP("do_eval", LK_WHY_EVAL),
 	LK_SKIP("eval*", LK_WHY_EVAL),
 	LK_SKIP("val_size", LK_WHY_EVAL),

@@ -321,7 +321,6 @@ static const lk_key other_keys[] = {
 	LK_SKIP("trainer.resume_*", LK_WHY_SAVING),
 	LK_SKIP("trainer.default_*", LK_WHY_SAVING),
 	LK_SKIP("trainer.del_local_ckpt_after_load", LK_WHY_SAVING),
-	LK_SKIP("trainer.max_*_ckpt_to_keep", LK_WHY_SAVING),
 	LK_SKIP("trainer.max_actor_ckpt_to_keep", LK_WHY_SAVING),
 	LK_SKIP("trainer.max_critic_ckpt_to_keep", LK_WHY_SAVING),
 	LK_SKIP("trainer.remove_*", LK_WHY_SAVING),

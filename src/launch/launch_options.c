@@ -427,9 +427,19 @@ static lk_status unknown_value(lk_reading *reading, const char *option, const lk
 	return lk_launch_unknown_value(reading, option, value);
 }
 
+/* A command that counts the GPUs of a node: $(nvidia-smi -L | wc -l), device_count() of PyTorch. */
+static bool launch_options_counts_gpus(const char *text) {
+	static const char *const counters[] = {"nvidia-smi", "rocm-smi", "amd-smi", "device_count"};
+	for (size_t i = 0; i < sizeof counters / sizeof *counters; i++)
+		if (strstr(text, counters[i]) != NULL) return true;
+	return false;
+}
+
 /* "8", "gpu:8", "gpu:h100:8", "h100:8", "1:4" (elastic, the most), "auto" (not given). */
 static lk_status launch_options_read_count(lk_reading *reading, const char *option,
                                            const lk_word *value, bool fail, int *out) {
+	if (value->unknown != NULL && launch_options_counts_gpus(value->text))
+		return lk_launch_assume(reading, "all GPUs of a node, which a command counts (--gpus)");
 	if (value->unknown != NULL) return fail ? unknown_value(reading, option, value) : LK_OK;
 	const char *colon = strrchr(value->text, ':'),
 			   *number = colon != NULL ? colon + 1 : value->text;

@@ -107,7 +107,7 @@ static lk_status line_named(lk_line *line, const char *name, const lk_word *word
 	LK_TRY(lk_launch_seen(line->r, name));
 	if (strcmp(name, "deepspeed") == 0 || strcmp(name, "deepspeed_config") == 0)
 		return line_deepspeed_flag(line, name, words, count, used);
-	if (line->dotted.dialect == LK_DIALECT_TORCHTITAN ||
+	if (line->dotted.dialect == LK_DIALECT_TORCHTITAN || strcmp(name, "job.config_file") == 0 ||
 	    lk_dotted_flag(LK_DIALECT_TORCHTITAN, name))
 		return lk_line_titan_flag(line, name, words, count, used);
 	if (line_is_config(line, name, words, count)) {

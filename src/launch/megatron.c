@@ -587,7 +587,10 @@ static lk_status finish_virtual(lk_reading *reading, const lk_megatron *megatron
 			return lk_fail(reading->err, LK_ERR_INPUT, reading->where,
 			               "--pipeline-model-parallel-layout: longer than %zu characters",
 			               sizeof job->pipeline_layout - 1);
-		lk_copy(job->pipeline_layout, sizeof job->pipeline_layout, megatron->layout);
+		char *at = job->pipeline_layout; /* "Et\\|t": written for a shell, with or without quotes */
+		for (const char *c = megatron->layout; *c; c++)
+			if (*c != '\\') *at++ = *c;
+		*at = '\0';
 		int places;
 		LK_TRY(lk_job_layout_places(job, &places, reading->err));
 		if (places % pp == 0) job->vp = places / pp;
@@ -829,10 +832,12 @@ lk_status lk_megatron_finish(lk_reading *reading, lk_megatron *megatron, int gpu
 	lk_network network = job->model.network;
 	*job = megatron->job;
 	job->model.network = network;
+	if (megatron->vlm && job->decoder_seq > 0)
+		job->seq = job->decoder_seq; /* of the language model */
 	LK_TRY(finish_model(reading, megatron, job));
 	if (megatron->vlm)
-		LK_TRY(lk_launch_assume(reading, "the language model alone: the encoder of images of "
-		                                 "pretrain_vlm.py and its projector are left out"));
+		LK_TRY(lk_launch_assume(reading, "the language model alone: the encoder of images and its "
+		                                 "projector are left out"));
 	LK_TRY(finish_virtual(reading, megatron, job));
 	LK_TRY(finish_predictions(reading, job));
 	finish_schedule(megatron, job);

@@ -85,6 +85,8 @@ enum {
 #define INFERENCE   "inference only"
 #define DEFAULT_NOW "the default of Megatron-Core; nothing to change"
 #define MAMBA       "layers of a hybrid are read from --hybrid-layer-pattern"
+#define OFFLOADED   "activations of single modules are priced as kept on the device"
+#define IMAGES      "the encoder of images is left out"
 #define RL          "reinforcement learning only"
 
 const lk_flag lk_megatron_flags[] = {
@@ -374,7 +376,31 @@ const lk_flag lk_megatron_flags[] = {
 	LEAVE("cuda-graph-modules", "a graph of the whole step is modelled"),
 	LEAVE("num-layers-per-stage", "replaced by the split over pipeline stages"),
 	LEAVE("ds-sequence-parallel-size", "DeepSpeed-Ulysses is not modelled"),
+	SKIP("megatron-fsdp-version", "both shard alike"),
+	LEAVE("fine-grained-activation-offloading", OFFLOADED),
+	LEAVE("offload-modules", OFFLOADED),
+	LEAVE("min-offloaded-tensor-size", OFFLOADED),
+	LEAVE("delta-offload-bytes-across-pp-ranks", OFFLOADED),
 	LEAVE("img-w", "images are taken as square"),
+	REFUSE("freeze-LM", "the language model is frozen: what alone is trained is not modelled"),
+	LEAVE("freeze-ViT", IMAGES),
+	LEAVE("language-model-type", "the flags of the shape say it"),
+	LEAVE("vision-model-type", IMAGES),
+	LEAVE("vision-backbone-type", IMAGES),
+	LEAVE("vision-projection-type", IMAGES),
+	LEAVE("disable-vision-class-token", IMAGES),
+	LEAVE("allow-missing-vision-projection-checkpoint", IMAGES),
+	LEAVE("pixel-shuffle", IMAGES),
+	LEAVE("image-tag-type", IMAGES),
+	LEAVE("use-tiling", IMAGES),
+	LEAVE("max-num-tiles", IMAGES),
+	LEAVE("use-thumbnail", IMAGES),
+	LEAVE("use-tile-tags", IMAGES),
+	LEAVE("num-frames", IMAGES),
+	LEAVE("use-area-weighted-aspect-ratio", IMAGES),
+	LEAVE("packing-buffer-size", DATA),
+	LEAVE("packing-seq-length", "sequences of --decoder-seq-length are priced"),
+	LEAVE("use-loss-scaling", LOSS),
 	LEAVE("num-classes", "the classifier's head is not modelled, it is small"),
 	LEAVE("nccl-ub", NETWORK),
 	LEAVE("use-nccl-ub", NETWORK),

@@ -24,6 +24,14 @@ static lk_truth script_test(lk_shell *shell, const lk_raws *words, lk_status *st
 	if (lk_shell_raw_is(name, "true") || lk_shell_raw_is(name, ":")) return LK_SHELL_TRUE;
 	if (lk_shell_raw_is(name, "false")) return LK_SHELL_FALSE;
 	if (lk_shell_raw_is(name, "getopts")) return lk_script_getopts(shell, words, status);
+	if (name->end - name->at > 4 && name->at[0] == '(') { /* ((...)) */
+		long long value;
+		const char *unknown = NULL;
+		*status = lk_shell_math(shell, name->at + 2, name->end - 2, name->line, lk_shell_expand_one,
+		                        &value, &unknown);
+		if (*status != LK_OK || unknown != NULL) return LK_SHELL_UNKNOWN;
+		return value != 0 ? LK_SHELL_TRUE : LK_SHELL_FALSE;
+	}
 	bool single = lk_shell_raw_is(name, "["), twice = lk_shell_raw_is(name, "[[");
 	if (!single && !twice && !lk_shell_raw_is(name, "test")) return LK_SHELL_UNKNOWN;
 	lk_words expanded = {0};
@@ -186,6 +194,12 @@ static lk_status script_doubt(lk_shell *shell, int line) {
 static lk_status script_keep_file(lk_shell *shell, const char *name, const char *text,
                                   size_t length) {
 	lk_script_sought *sought = shell->caller;
+	if (name == NULL && sought->reads != NULL) {
+		size_t size = sought->reads_all ? length : strcspn(text, "\n");
+		lk_word value = {.text = lk_arena_strndup(shell->arena, text, size)};
+		if (value.text == NULL) return lk_oom(shell->err);
+		return lk_script_set(shell, sought->reads, &value);
+	}
 	if (name == NULL) return sought->fed ? script_run_text(shell, text, length) : LK_OK;
 	lk_inner_file *file = LK_NEW(shell->arena, lk_inner_file);
 	if (file == NULL) return lk_oom(shell->err);
@@ -219,6 +233,20 @@ static lk_status script_take_given(lk_shell *shell, const lk_launch_given *given
 	return LK_OK;
 }
 
+static lk_status script_launches_nothing(const lk_script_sought *sought, bool stops) {
+	lk_error *err = sought->reading->err;
+	const char *where = sought->reading->where;
+	if (stops) {
+		lk_fail(err, LK_ERR_INPUT, where, "the script ends in line %d, and has launched nothing",
+		        sought->ended);
+		return lk_hint(err, "give what it asks for: --var NAME=VALUE, arguments behind --");
+	}
+	lk_fail(err, LK_ERR_INPUT, where,
+	        "no command starts torchrun, srun, mpirun, deepspeed, accelerate or python");
+	if (sought->missing == NULL) return lk_hint(err, "give the script that launches the training");
+	return lk_hint(err, "give it beside %.80s, which it runs", sought->missing);
+}
+
 lk_status lk_script_words(lk_reading *reading, const char *text, size_t size,
                           const lk_words *environment, const lk_launch_given *given,
                           lk_words *words, lk_launch_ranks *batch) {
@@ -240,17 +268,11 @@ lk_status lk_script_words(lk_reading *reading, const char *text, size_t size,
 			status = lk_shell_set(&s, environment->at[i].text, strlen(environment->at[i].text));
 	if (status == LK_OK && given != NULL) status = script_take_given(&s, given);
 	if (status == LK_OK) status = script_run_text(&s, text, size);
-	if (status == LK_OK && s.blocks.count > 0)
+	if (status == LK_OK && s.blocks.count > 0 && !s.stop)
 		status = lk_shell_fail(&s, lk_last(&s.blocks)->line,
 		                       "a block that begins here does not end", "close it");
 	if (status == LK_OK && sought.rank == 0) status = lk_script_arguments(&s, &sought);
-	if (status == LK_OK && sought.rank == 0) {
-		lk_fail(reading->err, LK_ERR_INPUT, reading->where,
-		        "no command starts torchrun, srun, mpirun, deepspeed, accelerate or python");
-		status = sought.missing != NULL
-		             ? lk_hint(reading->err, "give it beside %.80s, which it reads", sought.missing)
-		             : lk_hint(reading->err, "give the script that launches the training");
-	}
+	if (status == LK_OK && sought.rank == 0) status = script_launches_nothing(&sought, s.stop);
 	if (status == LK_OK && sought.rank > 0 && !sought.certain)
 		status = lk_launch_assume(
 			reading, "line %d launches: whether it runs only the cluster knows", sought.line);

@@ -10,8 +10,11 @@ typedef struct lk_script_sought {
 	lk_reading *reading;
 	lk_status (*run)(lk_shell *shell, const char *text, size_t size); /* reads all of a text */
 	bool fed;            /* the last command runs what it reads */
+	const char *reads;   /* the variable that the last command reads into; NULL: none */
+	bool reads_all;      /* all of its input, and not a line: read -d '' */
 	size_t option;       /* of the arguments, which getopts reads next */
-	const char *missing; /* a script that this one reads and that is not here; NULL: none */
+	const char *missing; /* a script that this one runs and that is not here; NULL: none */
+	int ended;           /* line of the exit that ends the script; 0: none */
 	lk_words words;
 	int line; /* of the launch */
 	int rank; /* how much it looks like the training: the last of the best is taken */

@@ -62,6 +62,18 @@ static lk_status script_split(lk_shell *shell, const lk_word *value, lk_words *w
 	return LK_OK;
 }
 
+/* The tokenizer, which whoever reads the script names by a variable of it. */
+static lk_status script_put_tokenizer(lk_shell *shell, lk_words *words) {
+	static const char *const names[] = {"TOKENIZER_MODEL", "HF_MODEL_CKPT"};
+	for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+		const lk_shell_var *var = lk_shell_find(shell, names[i], strlen(names[i]));
+		if (var == NULL || var->values.count == 0 || var->values.at[0].unknown != NULL) continue;
+		LK_TRY(script_put(shell, words, "--tokenizer-model"));
+		return script_put(shell, words, var->values.at[0].text);
+	}
+	return LK_OK;
+}
+
 /* The variables that hold flags, as the words of a launch; rank stays 0 where none does. The
  * degrees are those that the usual variables state, where no flag does. */
 lk_status lk_script_arguments(lk_shell *shell, lk_script_sought *sought) {
@@ -96,6 +108,7 @@ lk_status lk_script_arguments(lk_shell *shell, lk_script_sought *sought) {
 		for (size_t i = 0; i < shell->vars.at[id].values.count; i++)
 			LK_TRY(script_split(shell, &shell->vars.at[id].values.at[i], words));
 	}
+	LK_TRY(script_put_tokenizer(shell, words));
 	for (size_t k = 0; k < sizeof degrees / sizeof *degrees; k++) {
 		const char *value = script_number(shell, degrees[k] + 1);
 		bool said = false;

@@ -179,6 +179,21 @@ lk_truth lk_script_getopts(lk_shell *shell, const lk_raws *words, lk_status *sta
 	return *status == LK_OK ? LK_SHELL_TRUE : LK_SHELL_UNKNOWN;
 }
 
+/* read NAME <<END: what it reads follows; of other input nothing is known. */
+static lk_status script_read(lk_shell *shell, const lk_raws *words, lk_truth certain) {
+	lk_script_sought *sought = shell->caller;
+	const lk_raw *name = lk_last(words);
+	if (certain == LK_SHELL_TRUE && lk_shell_raw_is(&words->at[0], "read") &&
+	    lk_shell_name(name->at, name->end) > 0) {
+		sought->reads = lk_arena_strndup(shell->arena, name->at, (size_t)(name->end - name->at));
+		if (sought->reads == NULL) return lk_oom(shell->err);
+		sought->reads_all = false;
+		for (size_t i = 1; i < words->count; i++)
+			sought->reads_all |= lk_shell_raw_is(&words->at[i], "-d");
+	}
+	return lk_shell_set_by_command(shell, words);
+}
+
 lk_status lk_script_command(lk_shell *shell, lk_raws *words, lk_truth certain) {
 	static const char *const declaring[] = {"export",   "declare", "local",
 	                                        "readonly", "typeset", NULL};
@@ -198,13 +213,15 @@ lk_status lk_script_command(lk_shell *shell, lk_raws *words, lk_truth certain) {
 	lk_script_sought *sought = shell->caller;
 	const lk_raw *name = &words->at[first];
 	sought->fed = certain == LK_SHELL_TRUE && lk_script_among(name, fed);
+	sought->reads = NULL;
 	if (lk_script_among(name, declaring)) return lk_shell_declare(shell, words, certain);
 	if (lk_shell_raw_is(name, "unset")) return lk_shell_unset(shell, words, certain);
-	if (lk_script_among(name, setting)) return lk_shell_set_by_command(shell, words);
+	if (lk_script_among(name, setting)) return script_read(shell, words, certain);
 	if (lk_shell_raw_is(name, "source") || lk_shell_raw_is(name, "."))
 		return lk_script_source(shell, words);
 	if (lk_shell_raw_is(name, "exit")) {
 		shell->stop = certain == LK_SHELL_TRUE && !lk_script_assumed(shell);
+		if (shell->stop) sought->ended = name->line;
 		return LK_OK;
 	}
 	if (lk_shell_raw_is(name, "exec") && words->count == first + 1) return LK_OK;

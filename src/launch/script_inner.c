@@ -51,18 +51,28 @@ lk_status lk_script_eval(lk_shell *shell, const lk_raws *words) {
 	return status;
 }
 
-/* A file that the script reads: in its folder, by the end of its name where its own is unknown. */
+/* A file that the script reads: by the longest end of its name that is known, in the script's
+ * folder or those above it: $(dirname $0)/conf/arguments.sh, examples/llama/train.sh. */
 static const char *script_beside(lk_shell *shell, const char *name) {
-	const char *slash = strrchr(shell->where, '/'), *last = strrchr(name, '/');
-	int folder = slash != NULL ? (int)(slash - shell->where) + 1 : 0;
-	const char *names[] = {name, last != NULL ? last + 1 : name};
-	for (size_t i = 0; i < 2; i++) {
-		if (names[i][0] == '\0' || strchr(names[i], '$') != NULL || strchr(names[i], '`') != NULL)
-			continue;
-		const char *path = names[i][0] == '/' ? names[i]
-		                                      : lk_arena_printf(shell->arena, "%.*s%s", folder,
-		                                                        shell->where, names[i]);
-		if (path != NULL && access(path, R_OK) == 0) return path;
+	enum {
+		ABOVE = 4
+	};
+	const char *slash = strrchr(shell->where, '/');
+	const char *folder = slash == NULL ? ""
+	                                   : lk_arena_strndup(shell->arena, shell->where,
+	                                                      (size_t)(slash - shell->where) + 1);
+	const char *unknown = name + strlen(name);
+	while (unknown > name && unknown[-1] != '$' && unknown[-1] != '`' && unknown[-1] != ')')
+		unknown--;
+	if (unknown > name) name = strchr(unknown, '/') != NULL ? strchr(unknown, '/') + 1 : "";
+	for (; folder != NULL && *name != '\0'; name = strchr(name, '/') + 1) {
+		for (int level = 0; level <= (*name == '/' ? 0 : ABOVE); level++) {
+			const char *path = *name == '/' ? name
+			                                : lk_arena_printf(shell->arena, "%s%.*s%s", folder,
+			                                                  3 * level, "../../../../", name);
+			if (path != NULL && access(path, R_OK) == 0) return path;
+		}
+		if (strchr(name, '/') == NULL) return NULL;
 	}
 	return NULL;
 }
@@ -153,6 +163,18 @@ static lk_status script_batch_options(lk_shell *shell, const lk_words *words, si
 	return lk_script_batch_variables(shell, sought->batch);
 }
 
+/* A script that another starts and that is not here: what it launches is not known. */
+static void script_note_missing(lk_shell *shell, const lk_words *words) {
+	lk_script_sought *sought = shell->caller;
+	static const char *const starters[] = {"bash", "sh", "zsh", "sbatch", NULL};
+	bool starts = false;
+	for (size_t i = 0; words->count > 0 && starters[i] != NULL; i++)
+		starts |= strcmp(words->at[0].text, starters[i]) == 0;
+	for (size_t i = 1; starts && i < words->count; i++)
+		if (words->at[i].text[0] != '-' && lk_ends_in(words->at[i].text, ".sh"))
+			sought->missing = words->at[i].text;
+}
+
 /* bash inner.sh 8; sbatch --nodes=4 job.sbatch: a script that is here is read in its place, with
  * its own arguments. */
 lk_status lk_script_start(lk_shell *shell, const lk_raws *words, bool *ran) {
@@ -162,12 +184,14 @@ lk_status lk_script_start(lk_shell *shell, const lk_raws *words, bool *ran) {
 	lk_status status = lk_script_expand(shell, words, 0, &expanded);
 	size_t at = status == LK_OK ? script_started(shell, &expanded, &path, &inner) : 0;
 	*ran = path != NULL || inner != NULL;
+	if (at == 0 && !*ran) script_note_missing(shell, &expanded);
 	if (*ran) status = script_batch_options(shell, &expanded, at);
 	lk_word *args = *ran ? LK_ARRAY(shell->arena, lk_word, expanded.count + 1) : NULL;
 	if (*ran && args == NULL) status = lk_oom(shell->err);
 	if (*ran && status == LK_OK) {
 		const lk_word *outer = shell->args;
 		size_t outer_count = shell->arg_count;
+		size_t blocks = shell->blocks.count;
 		bool known = shell->args_known, stop = shell->stop;
 		shell->arg_count = expanded.count - at - 1;
 		if (shell->arg_count > 0)
@@ -179,7 +203,8 @@ lk_status lk_script_start(lk_shell *shell, const lk_raws *words, bool *ran) {
 		shell->args = outer;
 		shell->arg_count = outer_count;
 		shell->args_known = known;
-		shell->stop = stop; /* its exit is its own */
+		if (shell->stop) shell->blocks.count = blocks; /* left by exit, which is its own */
+		shell->stop = stop;
 	}
 	lk_vec_free(&expanded);
 	return status;

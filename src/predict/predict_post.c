@@ -120,6 +120,12 @@ static lk_status count_gpus(lk_post *post, lk_predict_request *training,
 	lk_asked *whole = LK_NEW(post->arena, lk_asked);
 	if (!whole) return lk_oom(err);
 	LK_TRY(lk_request_take(post->arena, training, whole, err));
+	const char *lacks = lk_engine_lacks(&whole->job.model);
+	if (lacks) {
+		lk_fail(err, LK_ERR_INPUT, "--task", "generation of %s is not modelled: %s",
+		        whole->job.model.name, lacks);
+		return lk_hint(err, "give a language model, or leave --task out");
+	}
 	int engines = (int)post->said.gpus,
 		own = engines + (int)(post->said.critic_gpus + post->said.teacher_gpus);
 	post->gpus = whole->job.gpus;

@@ -90,11 +90,10 @@ static void add_warning(char warning[LK_MODEL_WARNING], const char *text) {
 	snprintf(warning + used, LK_MODEL_WARNING - used, "%s%s", used ? "; " : "", text);
 }
 
-static void warn_left_out(const char *name, char warning[LK_MODEL_WARNING]) {
+static void warn_taken(const char *name, char warning[LK_MODEL_WARNING]) {
 	char reason[LK_MODEL_REASON], shown[64], text[LK_MODEL_REASON + 128];
-	if (!lk_model_left_out(name, reason)) return;
-	snprintf(text, sizeof text, "%s: the language model alone; %s",
-	         lk_escape(name, shown, sizeof shown), reason);
+	if (!lk_model_taken(name, reason)) return;
+	snprintf(text, sizeof text, "%s: %s", lk_escape(name, shown, sizeof shown), reason);
 	add_warning(warning, text);
 }
 
@@ -137,6 +136,11 @@ static void fit_images(lk_asked *asked) {
 	bool texts = asked->launch.samples == LK_SAMPLES_TEXTS;
 	char text[128];
 	if (tower->layers <= 0 || tower->apart || asked->launch.samples == LK_SAMPLES_OPEN) return;
+	if (texts && tower->crossed) {
+		add_warning(asked->warning, "layers of the network read images: samples have some, as its "
+		                            "configuration states them");
+		return;
+	}
 	if (texts || job->cp > 1) {
 		*tower = (lk_tower){0};
 		add_warning(asked->warning,
@@ -163,7 +167,7 @@ static lk_status read_model(const lk_predict_request *request, lk_asked *out, lk
 		if (out->job.model.layers > 0) return LK_OK; /* the launch line states the shape */
 		if (named) {
 			if (lk_model_preset(named, &out->job.model, &unknown) == LK_OK) {
-				warn_left_out(named, out->warning);
+				warn_taken(named, out->warning);
 				fit_images(out);
 				return LK_OK;
 			}
@@ -185,7 +189,7 @@ static lk_status read_model(const lk_predict_request *request, lk_asked *out, lk
 	}
 	if (config) LK_TRY(lk_model_read(request->model, request->as, &model, out->warning, err));
 	else LK_TRY(lk_model_preset(request->model, &model, err));
-	if (!config) warn_left_out(request->model, out->warning);
+	if (!config) warn_taken(request->model, out->warning);
 	warn_other_network(out, request->model, &model, out->warning);
 	if (out->launch.window_said) {
 		model.window = out->job.model.window;

@@ -1077,6 +1077,31 @@ static void shell_words(void **state) {
 	                 4);
 	assert_int_equal(tp_of("N=3\n" RUN "$((N * 4 - (2 + 8) / 5 % 3 ))"), 10);
 	assert_int_equal(tp_of("N=3; M=$((${N}*2)); " RUN "$(( M + -2 ))"), 4);
+	static const struct {
+		const char *text;
+		int value;
+	} sums[] = {{"(N > 2) ? 4 : 8", 4},
+	            {"N == 3 && ! (N < 3)", 1},
+	            {"1 + (0 || N != 3) + (0 && 1 / 0)", 1},
+	            {"N > 0 ? 12 / N : 1 / 0", 4},
+	            {"2 ** 2 ** 1 * N", 12},
+	            {"-1 ** 5 + 2", 1},
+	            {"1 << N | 1 & 3 ^ 2", 11},
+	            {"A[1] + ${A[0]}", 7},
+	            {"N <= 2 ? 1 : N >= 4 ? 2 : 5", 5},
+	            {"~N + 6 >> 1", 1}};
+	for (size_t i = 0; i < sizeof sums / sizeof *sums; i++) {
+		char line[160];
+		snprintf(line, sizeof line, "N=3; A=(2 5)\n" RUN "$(( %s ))", sums[i].text);
+		assert_int_equal(tp_of(line), sums[i].value);
+		snprintf(line, sizeof line, "N=3; A=(2 5); TP=1\n(( (%s) == %d )) && TP=2\n" RUN "$TP",
+		         sums[i].text, sums[i].value);
+		assert_int_equal(tp_of(line), 2);
+	}
+	assert_int_equal(tp_of("A=$(($(nvidia-smi | wc -l)-2)); B=$(( (ls; ls) | wc -l ))\n" RUN "2"),
+	                 2);
+	assert_int_equal(tp_of("N=${N:-}\nif [[ -z $N ]]; then echo give N; exit 1; fi\n" RUN "2"), 2);
+	assert_int_equal(tp_of("N=${N:-}\nTP=${N:-$((2 + 2))}\n" RUN "$TP"), 4);
 	assert_int_equal(tp_of("if [ 1 -lt 2 ]; then TP=2; else TP=4; fi\n" RUN "$TP"), 2);
 	assert_int_equal(tp_of("S=b\nif [[ $S == a ]]; then TP=2\nelif [[ $S == b && 2 -gt 1 ]]\nthen "
 	                       "TP=4\nelse TP=8; fi\n" RUN "$TP"),
@@ -1171,6 +1196,10 @@ static void shell_refusals(void **state) {
 	assert_refused("TP=1\n((TP++))\n" RUN "$TP", "not certain");
 	assert_refused("source config.sh\n" RUN "$TP", "line 2: $TP is not set");
 	assert_refused("TP=1\n((N > 2)) && TP=4\n" RUN "$TP", "not certain");
+	assert_refused(RUN "$((N = 2))", "is not evaluated");
+	assert_refused(RUN "$(((N++) * 2))", "is not evaluated");
+	assert_refused("N=''\nif [ -z $N ]; then\n exit 1\nfi\n" RUN "2", "ends in line 3");
+	assert_refused("bash train/inner.sh 8\n", "no command starts");
 	assert_refused("case $1 in\na) TP=2;;\nesac\n" RUN "$TP", "not certain");
 	assert_refused("f() { f; }\nf\n" RUN "2", "nested too deeply");
 	assert_refused("while true; do X=1; done\n" RUN "2", "run too often");
@@ -1179,6 +1208,7 @@ static void shell_refusals(void **state) {
 	assert_refused("echo 'open\n" RUN "2", "not closed");
 	assert_refused("if true; then\n" RUN "2", "does not end");
 	assert_refused("A=$((1/0))\n" RUN "2", "division by zero");
+	assert_refused("A=$((9 ** 20))\n" RUN "2", "overflows");
 	assert_refused("A=$((99999999999999999999))\n" RUN "2", "too large");
 	assert_refused("torchrun p.py $(cat flags)", "flags may be in it");
 	assert_refused("echo hello", "no command starts");

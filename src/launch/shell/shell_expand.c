@@ -24,6 +24,7 @@ struct builder {
 	bool here;  /* a here-document, in which quotes stand for themselves */
 	const char *unknown;
 	bool empty_if_unset; /* all that is unknown would be empty in a plain shell */
+	bool by_default;     /* ${X:-} of what nobody sets */
 	bool argument;
 	int line, depth;
 };
@@ -54,12 +55,14 @@ static lk_status end_word(struct builder *builder) {
 	*lk_last(builder->out) =
 		(lk_word){.text = text,
 	              .unknown = builder->unknown,
-	              .empty_if_unset = builder->unknown != NULL && builder->empty_if_unset,
+	              .empty_if_unset = builder->unknown != NULL
+	                                    ? builder->empty_if_unset
+	                                    : builder->by_default && builder->text.count == 0,
 	              .argument = builder->unknown != NULL && builder->argument};
 	builder->text.count = 0;
 	builder->open = false;
 	builder->unknown = NULL;
-	builder->empty_if_unset = builder->argument = false;
+	builder->empty_if_unset = builder->by_default = builder->argument = false;
 	return LK_OK;
 }
 
@@ -130,6 +133,7 @@ static lk_status expand_put_value(struct builder *builder, const lk_word *value,
 		                          value->empty_if_unset);
 	}
 	const char *at = value->text;
+	builder->by_default |= value->empty_if_unset;
 	if (quoted || !builder->split) {
 		builder->open |= quoted;
 		return expand_put(builder, at, strlen(at));
@@ -206,6 +210,8 @@ static lk_status put_operator(struct builder *builder, const lk_shell_var *var, 
 	             (op[0] == ':' && var->values.count == 1 && var->values.at[0].text[0] == '\0');
 	bool unsure = var != NULL && var->values.count > 0 && var->values.at[0].unknown != NULL;
 	if (kind == '-' || kind == '=') {
+		bool given = builder->s->args_known && isdigit((unsigned char)*name);
+		builder->by_default |= var == NULL && !given && word == close;
 		if (unsure || !empty) return put_elements(builder, var, '@', quoted);
 		if (kind == '-') return expand_range(builder, word, close, quoted);
 		lk_raw raw = {word, close, builder->line};
@@ -378,22 +384,6 @@ static lk_status put_braces(struct builder *builder, const char *at, const char 
 	return expand_put_value(builder, &value, quoted);
 }
 
-static lk_status put_math(struct builder *builder, const char *at, const char *end,
-                          const char **next) {
-	const char *close = lk_shell_close(at + 1, end, '(', ')');
-	long long value;
-	const char *unknown = NULL;
-	char number[24];
-	if (close == NULL || close - at < 5 || close[-2] != ')')
-		return lk_shell_fail(builder->s, builder->line, "a '$((' is not closed", "close it");
-	*next = close;
-	LK_TRY(lk_shell_math(builder->s, at + 3, close - 2, builder->line, lk_shell_expand_one, &value,
-	                     &unknown));
-	if (unknown != NULL)
-		return expand_put_unknown(builder, at, (size_t)(close - at), unknown, false);
-	return expand_put(builder, number, (size_t)snprintf(number, sizeof number, "%lld", value));
-}
-
 static lk_status put_command(struct builder *builder, const char *at, const char *close,
                              const char **next) {
 	if (close == NULL)
@@ -404,6 +394,23 @@ static lk_status put_command(struct builder *builder, const char *at, const char
 	return expand_put_unknown(
 		builder, at, size, lk_shell_unknown(builder->s, builder->line, at, size, "is not executed"),
 		false);
+}
+
+static lk_status put_math(struct builder *builder, const char *at, const char *end,
+                          const char **next) {
+	const char *close = lk_shell_close(at + 1, end, '(', ')');
+	long long value;
+	const char *unknown = NULL;
+	char number[24];
+	if (close == NULL || close - at < 5)
+		return lk_shell_fail(builder->s, builder->line, "a '$((' is not closed", "close it");
+	if (close[-2] != ')') return put_command(builder, at, close, next); /* $( (cd x; ls) | wc ) */
+	*next = close;
+	LK_TRY(lk_shell_math(builder->s, at + 3, close - 2, builder->line, lk_shell_expand_one, &value,
+	                     &unknown));
+	if (unknown != NULL)
+		return expand_put_unknown(builder, at, (size_t)(close - at), unknown, false);
+	return expand_put(builder, number, (size_t)snprintf(number, sizeof number, "%lld", value));
 }
 
 static lk_status put_dollar(struct builder *builder, const char *at, const char *end,

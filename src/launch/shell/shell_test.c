@@ -34,10 +34,12 @@ static lk_truth compare_numbers(const char *op, const char *a, const char *b) {
 	return LK_SHELL_UNKNOWN;
 }
 
-/* The text of a word; NULL: only an execution could tell. */
-static const char *test_text(const lk_word *word, bool *assumed) {
+/* The text of a word; NULL: only an execution could tell. Arguments that nobody has said are taken
+ * as none where it is asked whether they are empty, and else as not known. */
+static const char *test_text(const lk_word *word, bool emptiness, bool *assumed) {
+	*assumed |= word->unknown == NULL && word->empty_if_unset;
 	if (word->unknown == NULL) return word->text;
-	if (!word->empty_if_unset || word->argument) return NULL;
+	if (!word->empty_if_unset || (word->argument && !emptiness)) return NULL;
 	*assumed = true;
 	return "";
 }
@@ -48,8 +50,9 @@ static lk_truth simple(const lk_word *word, size_t count, bool *assumed) {
 	if (count > 1 && test_is(&word[0], "!")) return negate(simple(word + 1, count - 1, assumed));
 	if (count == 0) return LK_SHELL_FALSE;
 	if (count > 3) return LK_SHELL_UNKNOWN;
+	bool emptiness = count == 2 || (count == 3 && *word[2].text == '\0');
 	for (size_t i = 0; i < count; i++)
-		if ((text[i] = test_text(&word[i], assumed)) == NULL) return LK_SHELL_UNKNOWN;
+		if ((text[i] = test_text(&word[i], emptiness, assumed)) == NULL) return LK_SHELL_UNKNOWN;
 	if (count == 1) return test_truth(text[0][0] != '\0');
 	if (count == 2 && test_is(&word[0], "-z")) return test_truth(text[1][0] == '\0');
 	if (count == 2 && test_is(&word[0], "-n")) return test_truth(text[1][0] != '\0');
@@ -63,7 +66,8 @@ static lk_truth simple(const lk_word *word, size_t count, bool *assumed) {
 }
 
 lk_truth lk_shell_match(const lk_word *subject, const lk_word *pattern, bool *assumed) {
-	const char *text = test_text(subject, assumed), *wanted = test_text(pattern, assumed);
+	const char *text = test_text(subject, false, assumed),
+			   *wanted = test_text(pattern, false, assumed);
 	if (wanted != NULL && strcmp(wanted, "*") == 0) return LK_SHELL_TRUE;
 	if (text == NULL || wanted == NULL) return LK_SHELL_UNKNOWN;
 	return test_truth(fnmatch(wanted, text, 0) == 0);

@@ -484,16 +484,18 @@ lk_status lk_model_read(const char *path, const char *as, lk_model *out, char *w
 
 /* Presets: "llama3.1-70b", or the id of a repository that a preset states. Case, '-', '_' and
  * blanks do not count (but between digits they do); an owner before '/' and endings such as
- * "-instruct" or "-hf" are dropped; the first words of one single name stand for it ("phi3-mini").
+ * "-instruct" or "-hf" are dropped; the first words of one single name stand for it ("phi3-mini"),
+ * and the end or the beginning of a name for the network that it was trained from
+ * ("Hermes-3-Llama-3.1-8B", "Llama-3-8b-sft-mixture").
  * Other names give an error with the nearest one. lk_model_preset_at parses all presets once; NULL
  * out of range or when memory is out. */
 lk_status lk_model_preset(const char *name, lk_model *out, lk_error *err);
-/* Whether the preset of this name is the language model of a network that has more: what of it is
- * left out. */
+/* What is said of an answer for this name: that the preset is the language model of a network that
+ * has more, or is known by a part of the name. False: nothing. */
 enum {
-	LK_MODEL_REASON = 120
+	LK_MODEL_REASON = 160
 };
-bool lk_model_left_out(const char *name, char out[LK_MODEL_REASON]);
+bool lk_model_taken(const char *name, char out[LK_MODEL_REASON]);
 int lk_model_preset_count(void);
 const lk_model *lk_model_preset_at(int index);
 /* The id of the repository that a preset's config.json comes from, "meta-llama/Llama-3.1-8B"; false

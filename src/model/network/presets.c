@@ -253,7 +253,7 @@ struct name_row {
 	const char *wanted; /* canonical, without the owner */
 	size_t length;      /* of the longest beginning so far */
 	char preset[NAME];  /* "": refused */
-	char reason[LK_MODEL_REASON];
+	char reason[120];
 };
 
 static lk_status presets_name_row(void *context, const lk_csv *csv, const int *at, lk_error *err) {
@@ -287,17 +287,6 @@ static bool presets_named(const char *name, struct name_row *row) {
 	lk_stream_close(in);
 	row->wanted = NULL;
 	return read && row->length > 0;
-}
-
-bool lk_model_left_out(const char *name, char out[LK_MODEL_REASON]) {
-	struct name_row row;
-	char known[NAME];
-	const char *bytes;
-	size_t size;
-	if (presets_by_id(name, known, &bytes, &size) || !presets_named(name, &row) || !*row.preset)
-		return false;
-	lk_copy(out, LK_MODEL_REASON, row.reason);
-	return true;
 }
 
 static bool names_recommender(const char *wanted) {
@@ -358,31 +347,82 @@ static lk_status presets_unknown(const char *wanted, lk_error *err) {
 	return LK_ERR_INPUT;
 }
 
-lk_status lk_model_preset(const char *name, lk_model *out, lk_error *err) {
+/* The part of a name that is the network which another was trained from: the end
+ * ("Llama-3.1-8B" of "Hermes-3-Llama-3.1-8B"), or the beginning up to the size ("Llama-3-8b" of
+ * "Llama-3-8b-sft-mixture"). False: it has none. */
+static bool presets_base(const char *name, char base[2 * NAME]) {
+	static const char *const families[] = {"llama", "mistral-", "mixtral", "qwen", "gemma", "phi"};
+	const char *owner = strrchr(name, '/'), *start = owner ? owner + 1 : name;
+	for (const char *at = start; at; at = strchr(at, '-')) {
+		at += at > start;
+		for (size_t i = 0; i < sizeof families / sizeof *families; i++) {
+			if (strncasecmp(at, families[i], strlen(families[i])) != 0) continue;
+			lk_copy(base, 2 * NAME, at);
+			if (at > start) return true;
+			for (char *dash; (dash = strrchr(base, '-')) != NULL;) {
+				*dash = '\0';
+				size_t length = (size_t)(dash - base);
+				if (length > 1 && strchr("bB", dash[-1]) && isdigit((unsigned char)dash[-2]))
+					return true;
+			}
+			return false;
+		}
+	}
+	return false;
+}
+
+/* Presets of the name itself, else without its endings, else by its first words. */
+static void presets_search(const char *name, struct found *match) {
 	const char *owner = strrchr(name, '/');
-	char wanted[2 * NAME], known[NAME];
+	char wanted[2 * NAME];
+	lk_copy(wanted, sizeof wanted, owner ? owner + 1 : name);
+	if (strncasecmp(wanted, "meta-", 5) == 0) memmove(wanted, wanted + 5, strlen(wanted + 5) + 1);
+	*match = (struct found){.count = 0};
+	do presets_find(wanted, false, match);
+	while (match->count == 0 && drop_ending(wanted));
+	if (match->count == 0) presets_find(wanted, true, match);
+}
+
+lk_status lk_model_preset(const char *name, lk_model *out, lk_error *err) {
+	char known[NAME];
 	const char *bytes;
 	size_t size;
 	if (presets_by_id(name, known, &bytes, &size))
 		return presets_parse(known, bytes, size, out, err);
-	lk_copy(wanted, sizeof wanted, owner ? owner + 1 : name);
-	struct found match = {.count = 0};
+	struct found match;
 	struct name_row row;
-	if (presets_named(name, &row)) {
-		if (!*row.preset) {
-			lk_fail(err, LK_ERR_INPUT, NULL, "no preset is \"%.60s\": %s", name, row.reason);
-			return lk_hint(err, "give the path of a config.json");
-		}
-		lk_copy(wanted, sizeof wanted, row.preset);
+	bool named = presets_named(name, &row);
+	if (named && !*row.preset) {
+		lk_fail(err, LK_ERR_INPUT, NULL, "no preset is \"%.60s\": %s", name, row.reason);
+		return lk_hint(err, "give the path of a config.json");
 	}
-	if (strncasecmp(wanted, "meta-", 5) == 0) memmove(wanted, wanted + 5, strlen(wanted + 5) + 1);
-	do presets_find(wanted, false, &match);
-	while (match.count == 0 && drop_ending(wanted));
-	if (match.count == 0) presets_find(wanted, true, &match);
+	presets_search(named ? row.preset : name, &match);
+	char base[2 * NAME];
+	if (match.count == 0 && presets_base(name, base) && lk_model_preset(base, out, NULL) == LK_OK)
+		return LK_OK;
 	if (match.count == 0) return presets_unknown(name, err);
 	if (match.count == 1) return presets_parse(match.name, match.bytes, match.size, out, err);
 	lk_fail(err, LK_ERR_INPUT, NULL, "\"%.60s\" matches %d models", name, match.count);
 	return hint_of_names("choose one", &match, err);
+}
+
+bool lk_model_taken(const char *name, char out[LK_MODEL_REASON]) {
+	struct name_row row;
+	struct found match;
+	char known[NAME], base[2 * NAME];
+	const char *bytes;
+	size_t size;
+	lk_model model;
+	if (presets_by_id(name, known, &bytes, &size)) return false;
+	if (presets_named(name, &row)) {
+		snprintf(out, LK_MODEL_REASON, "the language model alone; %s", row.reason);
+		return *row.preset && *row.reason;
+	}
+	presets_search(name, &match);
+	if (match.count > 0 || !presets_base(name, base)) return false;
+	if (lk_model_preset(base, &model, NULL) != LK_OK) return false;
+	snprintf(out, LK_MODEL_REASON, "by a part of its name it is taken as %s", model.name);
+	return true;
 }
 
 int lk_model_preset_count(void) {
