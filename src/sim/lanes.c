@@ -200,16 +200,17 @@ LK_CLONES void lk_lanes_factors(double *factor, const uint64_t *of_rank, const d
 }
 
 /* lk_sim_scale of less than 2^51 picoseconds, without a conversion that AVX2 lacks: a number below
- * 2^52 that is added to 2^52 is rounded to a whole one, which its low bits then are. */
+ * 2^52 that is added to 2^52 is rounded to a whole one, which its low bits then are; one less
+ * where that is above. */
 static inline int64_t scale_vector(double duration, double factor) {
 	const double big = 0x1p52;
 	union {
 		double number;
 		int64_t bits;
 	} whole = {.number = big}, one = whole;
-	double value = duration * factor + 0.5, round = value + big - big;
-	whole.number = (round > value ? round - 1 : round) + big;
-	return whole.bits - one.bits;
+	double value = duration * factor + 0.5;
+	whole.number = value + big;
+	return whole.bits - one.bits - (whole.number - big > value);
 }
 
 LK_CLONES void lk_lanes_kernel(const lk_lane_kernel *kernel, const int64_t *source, int64_t *host,
