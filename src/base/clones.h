@@ -4,6 +4,8 @@
 #ifndef LK_BASE_CLONES_H
 #define LK_BASE_CLONES_H
 
+#include <limits.h> /* which C library this is */
+
 #if defined(__x86_64__) && defined(__GLIBC__) && defined(__GNUC__) && !defined(__clang__) && \
 	defined(__OPTIMIZE__) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
 #define LK_CLONES __attribute__((target_clones("avx512f", "avx2", "default")))

@@ -36,6 +36,10 @@ int lk_cores(void) {
 	return cores > 0 ? cores : 1;
 }
 
+int lk_threads(void) {
+	return parallel_is_inside ? 1 : lk_cores();
+}
+
 static void note_failure(struct queue *queue, size_t job, lk_status status, const lk_error *error) {
 	pthread_mutex_lock(&queue->lock);
 	if (job < queue->failed) {
@@ -65,7 +69,7 @@ static void *parallel_work(void *argument) {
 lk_status lk_parallel(size_t count, int threads, lk_parallel_job *job, void *context,
                       lk_error *err) {
 	bool inside = parallel_is_inside;
-	if (threads <= 0) threads = inside ? 1 : lk_cores();
+	if (threads <= 0) threads = lk_threads();
 	if (threads > MOST_THREADS) threads = MOST_THREADS;
 	if ((size_t)threads > count) threads = count ? (int)count : 1;
 	struct queue q = {.count = count,

@@ -12,7 +12,10 @@ typedef lk_status lk_parallel_job(void *context, size_t job, lk_error *err);
 /* Processors that this process may use, 1 at least. */
 int lk_cores(void);
 
-/* Runs jobs 0 .. count-1, handed out in this order to up to `threads` threads (0: lk_cores()), of
+/* Threads that lk_parallel starts by default: one inside a job of several that run already. */
+int lk_threads(void);
+
+/* Runs jobs 0 .. count-1, handed out in this order to up to `threads` threads (0: lk_threads()), of
  * which the caller is one. Of failed jobs the first in order is reported; jobs after a failed one
  * may not have run. */
 lk_status lk_parallel(size_t count, int threads, lk_parallel_job *job, void *context,

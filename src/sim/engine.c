@@ -183,7 +183,7 @@ static void rank_issue(lk_engine *engine, lk_rank *rank) {
 /* ---- rates ---- */
 
 /* Held acts keep their SMs, but use neither memory nor links. */
-static void rates_ask(const lk_engine *engine, const lk_rank *rank, int count, double *rate) {
+void lk_rates_ask(const lk_engine *engine, const lk_rank *rank, int count, double *rate) {
 	lk_cost held[LK_STREAMS];
 	const lk_cost *cost[LK_STREAMS] = {NULL};
 	bool communicates[LK_STREAMS] = {false};
@@ -210,7 +210,7 @@ static inline const double *rates_find(lk_engine *engine, const lk_rank *rank, i
 		WORDS = LK_TOGETHER / 2 + 1
 	};
 	if (count > LK_TOGETHER) {
-		rates_ask(engine, rank, count, engine->own);
+		lk_rates_ask(engine, rank, count, engine->own);
 		return engine->own;
 	}
 	lk_rate_set set = {{0}};
@@ -223,7 +223,7 @@ static inline const double *rates_find(lk_engine *engine, const lk_rank *rank, i
 	for (int i = 0; i < WORDS; i++) differ |= known->set.word[i] ^ set.word[i];
 	if (!differ) return known->rate;
 	known->set = set;
-	rates_ask(engine, rank, count, known->rate);
+	lk_rates_ask(engine, rank, count, known->rate);
 	return known->rate;
 }
 

@@ -348,11 +348,13 @@ void lk_rank_resume(lk_engine *engine, lk_rank *rank, int64_t start, int64_t end
 static void rendezvous_end(lk_engine *engine, lk_rendezvous *rendezvous) {
 	int64_t start = rendezvous->start, end = rendezvous->end;
 	const lk_member *member = rendezvous->member;
+	bool gang = lk_gang_find(engine, rendezvous);
 	rendezvous_close(engine, rendezvous);
 	for (uint32_t i = 0, count = rendezvous->venue->members; i < count; i++) {
 		if (member[i].act) act_end_at(engine, member[i].rank, member[i].act, end);
 		else lk_rank_resume(engine, member[i].rank, start, end);
 	}
+	if (gang) lk_gang_run(engine);
 }
 
 static void rendezvous_share_done(lk_engine *engine, lk_rendezvous *rendezvous, int64_t time) {

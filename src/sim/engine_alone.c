@@ -52,9 +52,8 @@ static const lk_insn *rank_next_insn(const lk_engine *engine, const lk_rank *ran
 	return lk_rank_at_end(&after) ? NULL : &engine->insn[after.op];
 }
 
-/* Nothing else runs on the rank while it waits for this operation: it waits for all kernels, and
- * the next one for it. */
-static bool insn_blocks(const lk_engine *engine, const lk_rank *rank, const lk_insn *insn) {
+/* It waits for all kernels, and the next one for it. */
+bool lk_insn_blocks(const lk_engine *engine, const lk_rank *rank, const lk_insn *insn) {
 	if (!(insn->join & LK_JOIN(LK_STREAM_COMPUTE))) return false;
 	const lk_insn *next = rank_next_insn(engine, rank);
 	return next && next->stream == LK_STREAM_COMPUTE && (next->join >> insn->stream & 1);
@@ -75,7 +74,7 @@ bool lk_rank_stays_alone(const lk_engine *engine, const lk_rank *rank) {
 	if (insn->what == LK_INSN_LOCAL)
 		return insn->stream == LK_STREAM_COMPUTE ||
 		       ((insn->flags & LK_INSN_INSTANT) && !insn_awaits_kernel(engine, rank, insn));
-	return insn->what == LK_INSN_HOST || insn_blocks(engine, rank, insn);
+	return insn->what == LK_INSN_HOST || lk_insn_blocks(engine, rank, insn);
 }
 
 /* The latest end among what an operation waits for; all are known. */

@@ -128,6 +128,7 @@ static lk_status engine_set_up(lk_engine *engine, lk_error *err) {
 	LK_TRY(lk_venues_set_up(engine, err));
 	LK_TRY(shared_set_up(engine, err));
 	LK_TRY(lk_strides_set_up(engine, err));
+	LK_TRY(lk_gangs_set_up(engine, err));
 	for (uint32_t i = 0; i < engine->ranks; i++) LK_TRY(rank_set_up(engine, i, err));
 	engine->bounded = sim->options->give_up_ps > 0 && !sim->graph->traced && !lk_sim_jittered(sim);
 	return engine->bounded ? lk_bound_set_up(engine, err) : LK_OK;

@@ -189,3 +189,65 @@ void lk_lanes_scale(int64_t *v, const lk_lane_noise *noise, size_t n) {
 	if (noise->sigma > 0) lanes_scale_jitter(v, noise, n);
 	else if (noise->factor) lanes_scale_by(v, noise->factor, n);
 }
+
+LK_CLONES void lk_lanes_factors(double *factor, const uint64_t *of_rank, const double *straggle,
+                                uint64_t number, double sigma, size_t n) {
+	double *f = VECTOR(factor);
+	const uint64_t *of = VECTOR(of_rank);
+	const double *s = VECTOR(straggle);
+	n = WHOLE(n);
+	LANES for (size_t i = 0; i < n; i++) f[i] = lk_sim_jitter_from(of[i], number, sigma) * s[i];
+}
+
+/* lk_sim_scale of less than 2^51 picoseconds, without a conversion that AVX2 lacks: a number below
+ * 2^52 that is added to 2^52 is rounded to a whole one, which its low bits then are; one less
+ * where that is above. */
+static inline int64_t scale_vector(double duration, double factor) {
+	const double big = 0x1p52;
+	union {
+		double number;
+		int64_t bits;
+	} whole = {.number = big}, one = whole;
+	double value = duration * factor + 0.5;
+	whole.number = value + big;
+	return whole.bits - one.bits - (whole.number - big > value);
+}
+
+LK_CLONES void lk_lanes_kernel(const lk_lane_kernel *kernel, const int64_t *source, int64_t *host,
+                               size_t n) {
+	lk_lane_kernel k = *kernel;
+	int64_t *at = VECTOR(k.at), *end = VECTOR(k.end), *duration = VECTOR(k.duration);
+	int64_t *floor = VECTOR(k.floor), *h = VECTOR(host);
+	const int64_t *from = VECTOR(source);
+	const double *f = VECTOR(k.factor);
+	double alone = (double)k.alone, tail = (double)k.tail;
+	n = WHOLE(n);
+	if (!f) {
+		LANES for (size_t i = 0; i < n; i++) duration[i] = k.alone, floor[i] = k.tail;
+	} else if ((double)most_of(k.alone, k.tail) * k.most * 1024 < 0x1p51) {
+		LANES for (size_t i = 0; i < n; i++) duration[i] = scale_vector(alone, f[i]),
+		                                     floor[i] = scale_vector(tail, f[i]);
+	} else {
+		for (size_t i = 0; i < n; i++)
+			duration[i] = lk_sim_scale(k.alone, f[i]), floor[i] = lk_sim_scale(k.tail, f[i]);
+	}
+	LANES for (size_t i = 0; i < n; i++) {
+		at[i] = most_of(from[i], h[i] + k.lead);
+		h[i] += k.host;
+		floor[i] += h[i];
+		end[i] = most_of(at[i] + duration[i], floor[i]);
+	}
+}
+
+LK_CLONES int64_t lk_lanes_meet(const int64_t *source, int64_t *host, int64_t lead, int64_t host_ps,
+                                int64_t *arrived, size_t n) {
+	int64_t *at = VECTOR(arrived), *h = VECTOR(host), all = 0;
+	const int64_t *from = VECTOR(source);
+	n = WHOLE(n);
+	LANES for (size_t i = 0; i < n; i++) {
+		at[i] = most_of(from[i], h[i] + lead);
+		h[i] += host_ps;
+		all = most_of(all, at[i]);
+	}
+	return all;
+}

@@ -154,8 +154,11 @@ static inline int64_t lk_sim_scale(int64_t duration, double factor) {
 /* Jitter: a factor of mean 1 and relative deviation `sigma`, from one splitmix64 of what names the
  * operation's run. The normal is the sum of four uniforms (Irwin-Hall, variance 4/12), its
  * exponential a Taylor sum of x / 64 squared six times: the same bits on every machine. */
-static inline double lk_sim_jitter(uint64_t seed, uint64_t rank, uint64_t number, double sigma) {
-	uint64_t h = seed + (rank + 1) * 0x9e3779b97f4a7c15u + number * 0xd1342543de82ef95u;
+static inline uint64_t lk_sim_jitter_of_rank(uint64_t seed, uint64_t rank) {
+	return seed + (rank + 1) * 0x9e3779b97f4a7c15u;
+}
+static inline double lk_sim_jitter_from(uint64_t of_rank, uint64_t number, double sigma) {
+	uint64_t h = of_rank + number * 0xd1342543de82ef95u;
 	h = (h ^ (h >> 30)) * 0xbf58476d1ce4e5b9u;
 	h = (h ^ (h >> 27)) * 0x94d049bb133111ebu;
 	h ^= h >> 31;
@@ -167,6 +170,9 @@ static inline double lk_sim_jitter(uint64_t seed, uint64_t rank, uint64_t number
 	double e = 1.0 + x * (1.0 + x * (0.5 + x * (1.0 / 6.0 + x * (1.0 / 24.0 + x * (1.0 / 120.0)))));
 	e *= e, e *= e, e *= e, e *= e, e *= e, e *= e;
 	return e;
+}
+static inline double lk_sim_jitter(uint64_t seed, uint64_t rank, uint64_t number, double sigma) {
+	return lk_sim_jitter_from(lk_sim_jitter_of_rank(seed, rank), number, sigma);
 }
 
 /* What a rank's compute takes more or less throughout the step: the jitter of a number that no
@@ -291,6 +297,23 @@ typedef struct lk_jitter_draws {
 } lk_jitter_draws;
 void lk_lanes_draw(lk_jitter_draws *draws, uint64_t seed, uint64_t rank, uint64_t first,
                    double sigma);
+
+/* Factors of the jitter of operation `number`, one for each lane: `of_rank` is what
+ * lk_sim_jitter_of_rank says of the lane's rank, `straggle` a further factor of its own. */
+void lk_lanes_factors(double *factor, const uint64_t *of_rank, const double *straggle,
+                      uint64_t number, double sigma, size_t n);
+
+/* A kernel of lanes that run alone: vectors that it fills, and numbers of all lanes. */
+typedef struct lk_lane_kernel {
+	int64_t *at, *end, *duration, *floor;
+	int64_t alone, tail, lead, host; /* its cost */
+	const double *factor;            /* that duration and tail are scaled by; NULL: none */
+	double most;                     /* factors are at most a thousand times as great */
+} lk_lane_kernel;
+void lk_lanes_kernel(const lk_lane_kernel *kernel, const int64_t *source, int64_t *host, size_t n);
+/* When each lane arrives, and all have: what they wait for is over, and the host has launched it. */
+int64_t lk_lanes_meet(const int64_t *source, int64_t *host, int64_t lead, int64_t host_ps,
+                      int64_t *arrived, size_t n);
 
 /* ==== the engine without contention ====
  *
@@ -481,11 +504,14 @@ enum {
 	LK_TOP = 8,           /* nodes of its last level, at most */
 	LK_ORDER_LEVELS = 17, /* 4^16 = 2^32 ranks */
 	LK_TOGETHER = 6,      /* acts side by side whose rates are remembered */
+	LK_GANG_MOST = 64,    /* ranks of a gang */
 };
 
 typedef struct lk_act lk_act;
 typedef struct lk_rank lk_rank;
 typedef struct lk_venue lk_venue;
+typedef struct lk_gang lk_gang;
+typedef struct lk_gang_window lk_gang_window;
 
 /* When something ended, and the act that will say so anew. */
 typedef struct lk_register {
@@ -682,6 +708,8 @@ typedef struct lk_engine {
 	lk_rate_entry *rates; /* by hash of the set */
 	unsigned rates_shift;
 	lk_stride **stride;           /* [variants * ops] by kernel; NULL: none are looked for */
+	lk_gang *gang;                /* that runs; NULL: none are looked for */
+	lk_gang_window **window;      /* [variants * ops] by first operation: see engine_gang.c */
 	bool replaying;               /* what a rank that was woken has missed */
 	bool *host_follows;           /* [blocks] whether its host operations wait for others of it */
 	lk_act *together[LK_STREAMS]; /* of the rank whose rates are being set: what runs or is held */
@@ -726,6 +754,8 @@ void lk_rank_open_call(const lk_engine *engine, lk_rank *rank);
 bool lk_rank_run_alone(lk_engine *engine, lk_rank *rank);
 /* Whether the rank's next operation, if it is alone, runs alone too. */
 bool lk_rank_stays_alone(const lk_engine *engine, const lk_rank *rank);
+/* Whether nothing else runs on the rank while it waits for the operation at its program counter. */
+bool lk_insn_blocks(const lk_engine *engine, const lk_rank *rank, const lk_insn *insn);
 /* Work of the host thread, whose sources are all known. */
 void lk_rank_run_host(lk_engine *engine, lk_rank *rank, const lk_insn *insn);
 /* A duration of compute, with what the straggler and jitter make of it. */
@@ -814,6 +844,8 @@ void lk_rank_open(lk_engine *engine, lk_rank *rank);
 /* Only a kernel is left, and it runs alone: its end is known, and the rank goes on alone. */
 void lk_rank_close(lk_engine *engine, lk_rank *rank);
 
+/* Rates of the acts that are `together`, in the order of their streams. */
+void lk_rates_ask(const lk_engine *engine, const lk_rank *rank, int count, double *rate);
 /* Runs all ranks until nothing is left to do. */
 void lk_engine_run(lk_engine *engine);
 
@@ -895,13 +927,19 @@ static inline void lk_register_keep(lk_register *to, const lk_act *act, int64_t 
 	if (to->pending == act) *to = (lk_register){end, NULL};
 }
 
+/* Work that is left at `last` goes on at another rate from `time` on. */
+static inline void lk_work_change_rate(double *left, double *rate, int64_t *last, double to,
+                                       int64_t time) {
+	LK_ASSERT(time >= *last && to >= LK_LEAST_RATE && *left >= 0);
+	double done = (double)(time - *last) * *rate;
+	*left = *left > done ? *left - done : 0;
+	*last = time;
+	*rate = to;
+}
+
 /* What runs goes on at another rate from `time` on. */
 static inline void lk_act_change_rate(lk_act *act, double rate, int64_t time) {
-	LK_ASSERT(time >= act->last && rate >= LK_LEAST_RATE && act->left >= 0);
-	double done = (double)(time - act->last) * act->rate;
-	act->left = act->left > done ? act->left - done : 0;
-	act->last = time;
-	act->rate = rate;
+	lk_work_change_rate(&act->left, &act->rate, &act->last, rate, time);
 	act->due = lk_later(time + (int64_t)(act->left / rate + 0.5), act->floor);
 }
 
@@ -914,6 +952,14 @@ lk_venue *lk_venue_find(lk_engine *engine, lk_rank *rank, const lk_insn *insn, u
 /* The rank arrives; `act` NULL: parked. Starts the operation when it is the last one. */
 void lk_venue_arrive(lk_engine *engine, lk_venue *venue, uint32_t number, lk_rank *rank,
                      lk_act *act, int64_t arrival);
+
+/* ---- engine_gang.c ---- */
+
+lk_status lk_gangs_set_up(lk_engine *engine, lk_error *err);
+/* Whether those at a rendezvous that is over are a gang. */
+bool lk_gang_find(lk_engine *engine, const lk_rendezvous *rendezvous);
+/* Runs the gang that was found as far as it goes; its members go on from there. */
+void lk_gang_run(lk_engine *engine);
 
 /* ---- engine_stride.c ---- */
 

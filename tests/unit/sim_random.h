@@ -37,6 +37,7 @@ typedef struct shape {
 	bool macros, variants;
 	bool queue; /* one hardware queue: lk_graph_one_queue */
 	bool loose; /* operations off the compute stream that nobody waits for soon */
+	bool gangs; /* blocks of kernels and of all-reduces that may overlap with them, alone */
 } shape;
 
 typedef struct world {
@@ -103,11 +104,30 @@ static inline void random_op(dice *d, lk_graph *g, const shape *s, uint32_t plac
 	lk_graph_add(g, &op);
 }
 
+/* A kernel, or an all-reduce on the stream of its own. */
+static inline void random_gang_op(dice *d, lk_graph *g, uint32_t place) {
+	lk_op op = {.kind = LK_OP_GEMM, .stream = LK_STREAM_COMPUTE, .name = "gemm"};
+	uint32_t deps[2];
+	if (chance(d, 40))
+		op = (lk_op){
+			.kind = LK_OP_ALLREDUCE, .stream = LK_STREAM_TP, .group = LK_GROUP_TP, .name = "tp"};
+	else if (chance(d, 8)) op.kind = LK_OP_WAIT;
+	bool comm = op.kind == LK_OP_ALLREDUCE;
+	if (chance(d, comm ? 70 : 40)) op.join = LK_JOIN(comm ? LK_STREAM_COMPUTE : LK_STREAM_TP);
+	for (uint32_t n = place && chance(d, 30) ? 1 + roll(d, 2) : 0; n > 0; n--)
+		deps[op.dep_count++] = roll(d, place);
+	op.deps = deps;
+	lk_graph_add(g, &op);
+}
+
 static inline uint32_t random_block(dice *d, lk_graph *g, const shape *s, const char *name,
                                     uint32_t most) {
 	uint32_t id = 0;
 	lk_graph_begin_block(g, name);
-	for (uint32_t i = 0, n = 1 + roll(d, most); i < n; i++) random_op(d, g, s, i);
+	for (uint32_t i = 0, n = 1 + roll(d, most); i < n; i++) {
+		if (s->gangs) random_gang_op(d, g, i);
+		else random_op(d, g, s, i);
+	}
 	lk_graph_end_block(g, &id, NULL);
 	return id;
 }
@@ -220,6 +240,7 @@ static inline void random_world(uint64_t seed, shape s, world *w) {
 	lk_graph *g = w->graph = lk_graph_new();
 	w->shape = s;
 	uint32_t stages = 1 + roll(d, 4), tp = 1 + roll(d, 4), dp = 1 + roll(d, 4);
+	if (s.gangs) tp += tp == 1;
 	lk_graph_set_programs(g, stages, CHANNELS, NULL);
 	g->ranks.chains = tp * dp;
 	g->ranks.world = stages * tp * dp;
@@ -228,8 +249,8 @@ static inline void random_world(uint64_t seed, shape s, world *w) {
 	g->ranks.group[LK_GROUP_EP].size = 1 + roll(d, 5),
 	g->ranks.group[LK_GROUP_EP].stride = 1 + roll(d, 3);
 	g->ranks.group[LK_GROUP_MODEL].size = tp, g->ranks.group[LK_GROUP_MODEL].stride = 1;
-	parts p = {.forward = random_block(d, g, &s, "forward", 9),
-	           .backward = random_block(d, g, &s, "backward", 12)};
+	parts p = {.forward = random_block(d, g, &s, "forward", s.gangs ? 24 : 9),
+	           .backward = random_block(d, g, &s, "backward", s.gangs ? 24 : 12)};
 	p.receive[0] = random_ends(d, g, &s, false, LK_STREAM_RECV_FORWARD, FROM_BEFORE);
 	p.send[0] = random_ends(d, g, &s, true, LK_STREAM_SEND_FORWARD, TO_NEXT);
 	p.receive[1] = random_ends(d, g, &s, false, LK_STREAM_RECV_BACKWARD, FROM_NEXT);

@@ -323,6 +323,19 @@ static void test_reference(void **state) {
 	assert_true(given_up > trials(300) / 40);
 }
 
+/* Ranks that run as lanes of a gang, over kernels that communication slows: every time is the
+ * reference's. */
+static void test_gangs(void **state) {
+	(void)state;
+	for (int seed = 0; seed < trials(60); seed++) {
+		world w;
+		dice d = {(uint64_t)seed};
+		random_world((uint64_t)seed + 5000, (shape){.gangs = true}, &w);
+		check_reference(&w, &d);
+		free_world(&w);
+	}
+}
+
 /* What a CPU thread does takes as long as it takes alone, whatever the device does beside it. */
 static void test_threads_share_nothing(void **state) {
 	(void)state;
@@ -1046,6 +1059,7 @@ int main(void) {
 		cmocka_unit_test(test_deadlock),
 		cmocka_unit_test(test_threads_share_nothing),
 		cmocka_unit_test(test_reference),
+		cmocka_unit_test(test_gangs),
 		cmocka_unit_test(test_strides),
 		cmocka_unit_test(test_many_acts),
 		cmocka_unit_test(test_traced_unfolded),

@@ -8,11 +8,11 @@
 #include <stdlib.h>
 #include "trace/read/kineto_internal.h"
 #include "base/noun.h"
+#include "base/parallel.h"
 
 enum {
 	NESTED_LISTS = 16,
-	NESTED_HEADS = 8,
-	LOOKAHEAD = 64
+	NESTED_HEADS = 8
 };
 
 static const lk_read_limits defaults = {
@@ -116,17 +116,6 @@ static lk_status skip_value(lk_kineto *kineto) {
 
 /* ---- finding the way after damage ---- */
 
-/* Whether an event begins with the '{' at `p`: a key of events follows. */
-static bool begins_event(const lk_kineto *kineto, const char *p) {
-	const char *end = p + LOOKAHEAD;
-	for (p++; p < end && (unsigned char)*p <= ' '; p++) {
-	}
-	if (*p != '"') return false;
-	const char *key = ++p;
-	while (p < end && *p != '"') p++;
-	return p < end && lk_keys_event(&kineto->keys, key, (size_t)(p - key));
-}
-
 /* Moves to the next place that looks like the beginning of an event. */
 static lk_status find_event(lk_kineto *kineto) {
 	lk_window *window = &kineto->window;
@@ -135,8 +124,8 @@ static lk_status find_event(lk_kineto *kineto) {
 		                    ? memchr(window->at, '{', (size_t)(window->end - window->at))
 		                    : NULL;
 		window->at = p ? p : window->end;
-		if (p && (window->end - p >= LOOKAHEAD || !there)) {
-			if (begins_event(kineto, p)) return LK_OK;
+		if (p && (window->end - p >= LK_LOOKAHEAD || !there)) {
+			if (lk_keys_begin(&kineto->keys, p)) return LK_OK;
 			window->at++;
 			continue;
 		}
@@ -165,10 +154,33 @@ static lk_status skip_long_event(lk_kineto *kineto) {
 	return skip_out(kineto, 1);
 }
 
+/* An event that others have read already; false: none. */
+static bool take_event(lk_kineto *kineto, lk_status *status) {
+	lk_window *window = &kineto->window;
+	if (!window->ahead) return false;
+	uint64_t place = window->read - (uint64_t)(window->end - window->at);
+	const lk_seen_event *seen = lk_ahead_event(window->ahead, place);
+	if (!seen || seen->length > (size_t)(window->end - window->at)) return false;
+	const char *begin = window->at;
+	kineto->f = seen->fields;
+	lk_kineto_move(&kineto->f, seen->at, begin);
+	window->at += seen->length;
+	*status = LK_OK;
+	if (seen->state == LK_EVENT_DONE) {
+		*status = lk_kineto_keep(kineto, begin);
+		return true;
+	}
+	kineto->mtia |= kineto->f.kind == LK_KINETO_MTIA;
+	kineto->capture->dropped++;
+	return true;
+}
+
 /* The event at the window's begin; again with a longer stretch of the file where it does not end in
  * the window. */
 static lk_status read_event(lk_kineto *kineto, int depth) {
 	lk_window *window = &kineto->window;
+	lk_status taken;
+	if (take_event(kineto, &taken)) return taken;
 	for (;;) {
 		const char *at = window->at;
 		int open = 0;
@@ -275,7 +287,7 @@ static lk_status kineto_read_member(lk_kineto *kineto, const char *key, int dept
 static lk_status kineto_read_key(lk_kineto *kineto, char *out, size_t size) {
 	lk_window *window = &kineto->window;
 	bool there = true;
-	while (window->end - window->at < LOOKAHEAD && there) LK_TRY(kineto_more(kineto, &there));
+	while (window->end - window->at < LK_LOOKAHEAD && there) LK_TRY(kineto_more(kineto, &there));
 	const char *first = window->at + 1;
 	size_t length = 0;
 	while (length < size - 1 && first + length < window->end && first[length] != '"') length++;
@@ -288,7 +300,7 @@ static lk_status kineto_read_key(lk_kineto *kineto, char *out, size_t size) {
 static lk_status read_members(lk_kineto *kineto, int depth) {
 	bool comma = false;
 	while (!kineto->cut) {
-		char key[LOOKAHEAD - 8];
+		char key[LK_LOOKAHEAD - 8];
 		int c;
 		LK_TRY(kineto_peek(kineto, &c));
 		if (c == '"') {
@@ -442,9 +454,11 @@ lk_status lk_kineto_read(lk_stream *in, const lk_read_limits *limits, lk_capture
 	kineto->err = err;
 	kineto->free_call = LK_NONE;
 	lk_keys_open(&kineto->keys);
-	lk_status status = lk_window_open(&kineto->window, in, kineto->limits.bytes)
+	lk_ahead *ahead = lk_threads() > 1 ? lk_ahead_open(in, &kineto->keys) : NULL;
+	lk_status status = lk_window_open(&kineto->window, in, ahead, kineto->limits.bytes)
 	                       ? kineto_read_all(kineto)
 	                       : lk_oom(err);
+	lk_ahead_close(ahead);
 	capture->bytes_read = kineto->window.read;
 	lk_window_close(&kineto->window);
 	lk_lane_map_free(&kineto->open_on);

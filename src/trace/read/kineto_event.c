@@ -153,6 +153,16 @@ bool lk_keys_event(const lk_keys *keys, const char *text, size_t length) {
 	return FIND(keys->event, event_keys, ((lk_slice){text, (uint32_t)length, true})) >= 0;
 }
 
+bool lk_keys_begin(const lk_keys *keys, const char *p) {
+	const char *end = p + LK_LOOKAHEAD;
+	for (p++; p < end && (unsigned char)*p <= ' '; p++) {
+	}
+	if (*p != '"') return false;
+	const char *key = ++p;
+	while (p < end && *p != '"') p++;
+	return p < end && lk_keys_event(keys, key, (size_t)(p - key));
+}
+
 static uint8_t event_kind_of(const lk_keys *keys, lk_slice category) {
 	int i = FIND(keys->category, categories, category);
 	if (i < 0) {
@@ -450,4 +460,14 @@ lk_event_state lk_kineto_event(lk_kineto_fields *fields, const lk_keys *keys, co
 	}
 	if (c.state == LK_EVENT_DONE || c.state == LK_EVENT_DAMAGED) *at = c.p;
 	return c.state;
+}
+
+void lk_kineto_move(lk_kineto_fields *fields, const char *from, const char *to) {
+	lk_slice *slices[] = {&fields->name,       &fields->process_text, &fields->thread_text,
+	                      &fields->label,      &fields->dims,         &fields->types,
+	                      &fields->values,     &fields->sync_kind,    &fields->collective,
+	                      &fields->dtype,      &fields->group,        &fields->group_text,
+	                      &fields->ranks};
+	for (size_t i = 0; i < COUNT(slices); i++)
+		if (slices[i]->at) slices[i]->at = to + (slices[i]->at - from);
 }

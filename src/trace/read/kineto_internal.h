@@ -24,11 +24,15 @@
 
 enum {
 	LK_SCAN_PAD = 64,
-	LK_SCAN_DEPTH = 1000
+	LK_SCAN_DEPTH = 1000,
+	LK_LOOKAHEAD = 64 /* bytes that tell an event from other objects */
 };
+
+typedef struct lk_ahead lk_ahead;
 
 typedef struct lk_window {
 	lk_stream *in;
+	lk_ahead *ahead; /* reads it; NULL: nobody does */
 	char *bytes; /* `capacity` and LK_SCAN_PAD more */
 	size_t capacity;
 	const char *at, *end; /* what is not consumed yet */
@@ -47,8 +51,8 @@ typedef enum lk_window_state {
 	LK_WINDOW_MEMORY,
 } lk_window_state;
 
-bool lk_window_open(lk_window *window, lk_stream *in,
-                    uint64_t limit); /* false when memory is out */
+/* False when memory is out. */
+bool lk_window_open(lk_window *window, lk_stream *in, lk_ahead *ahead, uint64_t limit);
 void lk_window_close(lk_window *window);
 /* Slides the window to `at` and reads on after `end`. Pointers into the window are void
  * afterwards. */
@@ -152,11 +156,17 @@ typedef struct lk_keys {
 void lk_keys_open(lk_keys *keys);
 /* Whether a text is a key of events: what the search for the next sound event goes by. */
 bool lk_keys_event(const lk_keys *keys, const char *text, size_t length);
+/* Whether an event begins with the '{' at `p`, after which LK_LOOKAHEAD bytes can be read: a key of
+ * events follows. */
+bool lk_keys_begin(const lk_keys *keys, const char *p);
 
 /* Reads the event that begins with the '{' at *at and moves *at after it (or, see above, into it).
  */
 lk_event_state lk_kineto_event(lk_kineto_fields *fields, const lk_keys *keys, const char **at,
                                const char *end, int *depth);
+
+/* The slices of fields lie in the event's copy at `to`, no longer in that at `from`. */
+void lk_kineto_move(lk_kineto_fields *fields, const char *from, const char *to);
 
 /* A text's characters without escapes, at most size - 1 bytes and '\0'; NUL becomes U+FFFD. Returns
  * its length. */
@@ -168,6 +178,27 @@ size_t lk_slice_compact(lk_slice slice, char *out, size_t size);
 int64_t lk_slice_whole(lk_slice slice);
 /* Microseconds as nanoseconds, rounded at the fourth decimal and kept within +-2^61. */
 int64_t lk_slice_nanoseconds(lk_slice slice);
+
+/* ---- kineto_ahead: one file read by several threads. */
+
+/* What is known of an event. */
+typedef struct lk_seen_event {
+	const char *at; /* a copy of its bytes, in which its slices lie */
+	size_t length;
+	uint32_t begin;       /* in its stretch of the file */
+	lk_event_state state; /* DONE, or USELESS and all of it skipped */
+	lk_kineto_fields fields;
+} lk_seen_event;
+
+/* Threads read ahead from now on, as many as lk_threads says, the caller's one of them. NULL when
+ * memory is out. */
+lk_ahead *lk_ahead_open(lk_stream *in, const lk_keys *keys);
+void lk_ahead_close(lk_ahead *ahead);
+/* As lk_stream_read. */
+lk_status lk_ahead_read(lk_ahead *ahead, char *buffer, size_t size, size_t *got, lk_error *cause);
+/* The event that begins at this byte of the file, which has been read, if it is known: until more
+ * is read. Places only go up. */
+const lk_seen_event *lk_ahead_event(lk_ahead *ahead, uint64_t place);
 
 /* ---- kineto_reader: what the files of the JSON reader share: kineto.c (the document),
  * kineto_keep.c (an event into the capture), kineto_head.c (the fields before and after the

@@ -28,8 +28,8 @@ static bool resize(lk_window *window, size_t capacity) {
 	return true;
 }
 
-bool lk_window_open(lk_window *window, lk_stream *in, uint64_t limit) {
-	*window = (lk_window){.in = in, .limit = limit};
+bool lk_window_open(lk_window *window, lk_stream *in, lk_ahead *ahead, uint64_t limit) {
+	*window = (lk_window){.in = in, .ahead = ahead, .limit = limit};
 	return resize(window, FIRST_WINDOW);
 }
 
@@ -82,8 +82,11 @@ lk_window_state lk_window_more(lk_window *window) {
 		if (window->capacity >= LAST_WINDOW) return LK_WINDOW_FULL;
 		if (!resize(window, window->capacity * 2)) return LK_WINDOW_MEMORY;
 	}
-	window->broken = lk_stream_read(window->in, window->bytes + there, window->capacity - there,
-	                                &got, &window->cause);
+	char *to = window->bytes + there;
+	size_t room = window->capacity - there;
+	window->broken = window->ahead
+	                     ? lk_ahead_read(window->ahead, to, room, &got, &window->cause)
+	                     : lk_stream_read(window->in, to, room, &got, &window->cause);
 	LK_ASSERT(got <= window->capacity - there);
 	window->end = window->bytes + there + got;
 	memset(window->bytes + there + got, 0, LK_SCAN_PAD);
