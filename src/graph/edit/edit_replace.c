@@ -101,6 +101,11 @@ static lk_status replace_check_step(const struct replacement *r, const lk_graph 
 				"the step reduces gradients and gathers weights in its passes (ZeRO 2 or 3), and "
 				"the program does so once more",
 				"give a program that takes and leaves slices, as predict --emit program writes it");
+		if (r->reduces && !r->gathers && replace_is_gather(graph, i))
+			return replace_refuse(
+				err,
+				"the step gathers weights after their update (ZeRO 1), and the program does not",
+				"give a program that gathers them, or predict with --zero 0");
 		if (!replace_ends_step(graph, i)) continue;
 		if (kind == LK_OP_GEMM)
 			return replace_refuse(err, "the step's optimizer works on matrices",
