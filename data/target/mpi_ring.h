@@ -299,6 +299,16 @@ RT_RING_FN void rt_ring_pieces(rt_ring *ring) {
 	if (ring->hop.there) ring->hop_piece = rt_ring_piece_of(ring, ring->sub_size * (int64_t)ring->hop.size, true);
 }
 
+/* Copies of one element, each time as many as there are. */
+RT_RING_FN void rt_ring_fill(char *at, int64_t count, const void *element, size_t size) {
+	int64_t more;
+	if (count > 0) memcpy(at, element, size);
+	for (int64_t done = 1; done < count; done += more) {
+		more = count - done < done ? count - done : done;
+		memcpy(at + (size_t)done * size, at, (size_t)more * size);
+	}
+}
+
 RT_RING_FN void rt_ring_open(rt_ring *ring) {
 	MPI_Comm_rank(ring->comm, &ring->rank);
 	MPI_Comm_size(ring->comm, &ring->ranks);
@@ -316,9 +326,7 @@ RT_RING_FN void rt_ring_open(rt_ring *ring) {
 	ring->over = rt_ring_memory((size_t)ring->requests, sizeof *ring->over);
 	for (int i = 0; i < ring->requests; i++) ring->request[i] = MPI_REQUEST_NULL;
 	rt_ring_buffers(ring);
-	if (ring->part_size && ring->ranks == 1)
-		for (int64_t i = 0; i < ring->sub_size; i++)
-			memcpy(ring->sums + (size_t)i * ring->part_size, ring->neutral, ring->part_size);
+	if (ring->part_size && ring->ranks == 1) rt_ring_fill(ring->sums, ring->sub_size, ring->neutral, ring->part_size);
 }
 
 RT_RING_FN void rt_ring_close(rt_ring *ring) {

@@ -26,6 +26,7 @@ enum {
 struct replacement {
 	const lk_graph *update;
 	const lk_program *program;
+	const lk_block *block;  /* of its one call */
 	const double *share;    /* [blocks] of the program's bytes; 0: not the end of a step */
 	uint32_t *place, *deps; /* of the program's operations, where they went; room */
 	/* The program's operations before `head` reduce all gradients, those from `tail` on gather all
@@ -101,6 +102,11 @@ static lk_status replace_check_step(const struct replacement *r, const lk_graph 
 				"the step reduces gradients and gathers weights in its passes (ZeRO 2 or 3), and "
 				"the program does so once more",
 				"give a program that takes and leaves slices, as predict --emit program writes it");
+		if (r->reduces && !r->gathers && replace_is_gather(graph, i))
+			return replace_refuse(
+				err,
+				"the step gathers weights after their update (ZeRO 1), and the program does not",
+				"give a program that gathers them, or predict with --zero 0");
 		if (!replace_ends_step(graph, i)) continue;
 		if (kind == LK_OP_GEMM)
 			return replace_refuse(err, "the step's optimizer works on matrices",
@@ -164,13 +170,14 @@ static lk_status replace_check_parameters(const lk_graph *graph, const lk_progra
 }
 
 static lk_status replace_check_update(const lk_graph *update, lk_error *err) {
-	if (update->programs.count == 1 && update->programs.at[0].calls.count == 1 &&
-	    update->programs.at[0].updated > 0 && !update->traced)
+	const lk_program *program = update->programs.at;
+	if (update->programs.count == 1 && program->calls.count == 1 &&
+	    program->calls.at[0].repeat == 1 && program->updated > 0 && !update->traced)
 		return LK_OK;
 	return replace_refuse(
 		err,
 		update->programs.count > 1 ? "ranks of the replacement run different programs"
-								   : "the replacement takes no gradients",
+								   : "the replacement is no program that takes gradients",
 		"give the graph of a program that predict --emit program began, written by "
 		"compile tune --graph or compile emit --target graph");
 }
@@ -194,7 +201,7 @@ static bool replace_is_whole(const struct replacement *r, uint32_t begin, uint32
 /* What the program's ends do that the step's operations can do in their places. */
 static void replace_find_ends(struct replacement *r) {
 	const lk_graph *update = r->update;
-	const lk_block *block = &update->blocks.at[r->program->calls.at[0].block];
+	const lk_block *block = r->block;
 	const uint8_t *kind = update->ops.kind;
 	uint32_t head = block->begin, tail = block->end;
 	while (head < block->end && kind[head] == kind[block->begin] &&
@@ -235,7 +242,7 @@ static bool replace_set_ratios(const struct replacement *r, const lk_graph *grap
 
 static void replace_keep_ends(struct replacement *r, const lk_graph *graph, double *reduced,
                               double *gathered) {
-	const lk_block *block = &r->update->blocks.at[r->program->calls.at[0].block];
+	const lk_block *block = r->block;
 	const double *bytes = r->update->ops.bytes;
 	double head = 0, tail = 0;
 	replace_find_ends(r);
@@ -293,8 +300,8 @@ static void replace_wait(lk_rewrite *rewrite) {
 	lk_rewrite_put(rewrite, &op, &(lk_edit_op){.factor = 1});
 }
 
-static void replace_put_block(lk_rewrite *rewrite, const struct replacement *r,
-                              const lk_block *block, double share) {
+static void replace_put_block(lk_rewrite *rewrite, const struct replacement *r, double share) {
+	const lk_block *block = r->block;
 	for (uint32_t i = block->begin; i < block->end; i++) {
 		lk_op op = lk_graph_op(r->update, i);
 		for (uint32_t d = 0; d < op.dep_count; d++) r->deps[d] = r->place[op.deps[d]];
@@ -312,11 +319,7 @@ static void replace_put_block(lk_rewrite *rewrite, const struct replacement *r,
 
 static void replace_put_program(lk_rewrite *rewrite, const struct replacement *r, double share) {
 	replace_wait(rewrite);
-	for (size_t c = 0; c < r->program->calls.count; c++) {
-		const lk_call *call = &r->program->calls.at[c];
-		for (uint32_t n = 0; n < call->repeat; n++)
-			replace_put_block(rewrite, r, &r->update->blocks.at[call->block], share);
-	}
+	replace_put_block(rewrite, r, share);
 	replace_wait(rewrite);
 }
 
@@ -402,6 +405,7 @@ lk_status lk_edit_replace_update(lk_edit *edit, const lk_graph *update, lk_error
 	LK_TRY(replace_check_update(update, err));
 	struct replacement r = {.update = update,
 	                        .program = &update->programs.at[0],
+	                        .block = &update->blocks.at[update->programs.at[0].calls.at[0].block],
 	                        .reduces = update->programs.at[0].reduces,
 	                        .gathers = replace_gathers(update)};
 	LK_TRY(replace_check_step(&r, edit->graph, err));
