@@ -133,7 +133,8 @@ MAKEFLAGS += --no-builtin-rules
 .DELETE_ON_ERROR:
 
 # lockstep-mpi is built where MPI is. Debian's package of mpirun has mpicc too, without the headers.
-MPICC ?= mpicc
+# It compiles with the same compiler, whose sanitizers are then those of the library.
+MPICC ?= $(if $(findstring clang,$(CC)),OMPI_CC=$(CC) MPICH_CC=$(CC) )mpicc
 HAS_MPI := $(if $(shell $(MPICC) -E -include mpi.h -x c /dev/null >/dev/null 2>&1 && echo yes),$(B)/lockstep-mpi)
 
 all: $(PROGRAM) $(STATIC) $(B)/liblockstep-lang.a $(B)/liblockstep.so $(RECORDERS) $(HAS_MPI) ## the program, the static and the shared library, the recorder, lockstep-mpi

@@ -1,5 +1,6 @@
 /* comm.c: communication operations of the graph as collectives and messages of the network model.
  */
+#include <limits.h>
 #include <math.h>
 
 #include "cost/cost.h"
@@ -141,7 +142,7 @@ void lk_cost_comm(const lk_graph *graph, uint32_t op, const lk_cost_site *site, 
 			cost = dispatched(ops, op, site, group);
 		} else cost = lk_collective_cost(collective, group, ops->bytes[op]);
 	}
-	if (by_node && ops->batch[op] > 0) cost.channels = (int)ops->batch[op];
+	if (by_node && ops->batch[op] > 0) cost.channels = (int)fmin(ops->batch[op], INT_MAX);
 	double seconds = cost.seconds / (own_kernels ? 1 : site->constants->network_efficiency);
 	if (ops->flags[op] & LK_OP_OVERLAPPED)
 		seconds /= 4; /* pipelined in four pieces with its GEMM: the first shows */

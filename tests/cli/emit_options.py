@@ -3,6 +3,7 @@
 of several, through every emitter: what is written reads back to the same step time and memory, or is refused by name. An option that is
 neither in that table nor among those of the question below fails. Prints what differs, then how many were which."""
 import concurrent.futures
+import functools
 import json
 import os
 import shlex
@@ -41,7 +42,8 @@ OTHER_STEPS = set("""plan response response-max lengths prompt samples engine gp
     attention-dp kv-dtype rollout speculative""".split())
 
 
-def step(words):
+@functools.lru_cache(maxsize=None)
+def step(*words):
     done = subprocess.run([LOCKSTEP, "predict", *words, "--no-fixes", "-o", "json"], capture_output=True, text=True, check=False)
     if done.returncode == 2:
         return done.stderr.strip()
@@ -68,7 +70,7 @@ def emitted(job, target):
     words = shlex.split(job)
     if "--stack" not in words:
         words += ["--stack", TARGETS[target]]
-    want = step(words)
+    want = step(*words)
     if isinstance(want, str):
         return "refused"
     with tempfile.TemporaryDirectory() as folder:
@@ -77,7 +79,7 @@ def emitted(job, target):
         if done.returncode == 2:
             return "refused" if "cannot run this job" in done.stderr else done.stderr.strip()
         machine = [w for key in ("--gpu", "--gpus") if key in words for w in (key, words[words.index(key) + 1])]
-        got = step([*machine, "--config" if target in FILES else "--script", path])
+        got = step(*machine, "--config" if target in FILES else "--script", path)
     return "same" if got == want else f"{got} and not {want}"
 
 

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 """The same job has the same time and memory whichever verb is asked: predict, plan, rent, jobs, whatif, shard.
-Usage: one_voice.py PROGRAM [JOBS]; JOBS random jobs (200); works in the current folder."""
+Usage: one_voice.py PROGRAM [JOBS]; JOBS random jobs (120); works in the current folder."""
 import concurrent.futures, csv, json, os, random, shlex, subprocess, sys
 
 from drawn import COUNTS, EXPERTS, GPUS, LAYOUT, draw_job
 
-program, most = sys.argv[1], int(sys.argv[2]) if len(sys.argv) > 2 else 200
+program, most = sys.argv[1], int(sys.argv[2]) if len(sys.argv) > 2 else 120
 TABLES = ["dlrm-ddp", "dlrm-criteo", "dlrm-default"]
 PLANNED = ["model", "gpu", "gpus", "cluster", "tp", "pp", "vp", "cp", "ep", "etp", "mbs", "gbs", "seq", "dtype", "recompute", "zero", "schedule",
            "optimizer", "task", "state-dtype", "stack"]

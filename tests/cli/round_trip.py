@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """What plan prints is what predict answers: each row's command is run, and has the row's time and memory.
-Usage: round_trip.py PROGRAM [ROWS]; models, GPUs and numbers of GPUs in turn, until ROWS rows (300) were asked."""
+Usage: round_trip.py PROGRAM [ROWS]; models, GPUs and numbers of GPUs in turn, until ROWS rows (200) were asked."""
 import concurrent.futures, itertools, json, os, shlex, subprocess, sys
 
-program, most = sys.argv[1], int(sys.argv[2]) if len(sys.argv) > 2 else 300
+program, most = sys.argv[1], int(sys.argv[2]) if len(sys.argv) > 2 else 200
 GPUS = ["h100-sxm", "a100-sxm-80", "b200", "h200", "l40s", "mi300x"]
 COUNTS = [16, 8, 64, 24, 256, 1024]
 STACKS = ["megatron", "nemo", "megatron", "megatron,torchtitan,deepspeed", "nemo"]

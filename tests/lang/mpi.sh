@@ -2,7 +2,7 @@
 # Emitted C and MPI against the interpreter: every program and schedule of examples/lang (with two more, drawn of those that
 # the tuner finds legal), with the address and undefined sanitizers on 3 ranks and on 4, sizes that do not divide and slices
 # without an element included; tests/lang/conformance and tests/lang/operations sanitized on 3 and 4; without warnings from
-# gcc and clang. Optimized on 2 ranks: the few examples whose schedules call all of the runtime that any of them calls.
+# gcc and clang. Optimized on 2 ranks: the few examples that covering.sh names.
 # What each rank holds is compared by `lockstep compile run --compare`.
 # With LOCKSTEP_LONG=1 on 1, 2, 3 and 4 ranks both ways, all examples optimized, the others compiled with the warnings of an
 # optimizer, and with all that the tuner finds, up to 200 a program.
@@ -115,30 +115,6 @@ program() { # file program
 	rm -f "$base" "$base.san"
 }
 
-# Of programs, the few whose schedules call, taken together, every function of the runtime that one of them calls: the one that
-# calls most of what no earlier one does, until nothing is left. With LOCKSTEP_LONG=1 all.
-to_optimize() { # FILE.lk...
-	local file
-	for file in "$@"; do
-		"$lockstep" compile emit "$file" --schedule all --target mpi |
-			sed -n '/^\/\* ---- schedule/,$p' | grep -oE '\<(rt|RT|MPI)_[A-Za-z0-9_]*\(' | sort -u | sed "s/^/$(basename "$file" .lk) /"
-	done | if [ -n "${LOCKSTEP_LONG:-}" ]; then cut -d' ' -f1 | uniq; else awk '
-		{ calls[$1, $2] = 1; programs[$1]; left[$2] }
-		END {
-			for (;;) {
-				most = 0
-				for (p in programs) {
-					n = 0
-					for (f in left) n += (p, f) in calls
-					if (n > most || n && n == most && p < best) { most = n; best = p }
-				}
-				if (!most) exit
-				print best
-				for (f in left) if ((best, f) in calls) delete left[f]
-			}
-		}'; fi
-}
-
 if [ "$1" = --program ]; then # one program, for xargs below
 	lockstep=$2 work=$3
 	export OMPI_MCA_orte_tmpdir_base=$work/$5.mpi # of its own: tests/in_order.sh
@@ -157,7 +133,7 @@ fi
 [ $# -gt 0 ] || set -- examples/lang/*.lk tests/lang/conformance/*.lk tests/lang/operations/*.lk
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-to_optimize $(printf '%s\n' "$@" | grep '^examples/') > "$work/optimized"
+tests/lang/covering.sh "$lockstep" mpi $(printf '%s\n' "$@" | grep '^examples/') > "$work/optimized"
 for file in "$@"; do
 	mkdir -p "$work/$(basename "$(dirname "$file")")-$(basename "$file" .lk)"
 	sed -n 's/^program \([A-Za-z0-9_]*\)(.*/\1/p' "$file" |

@@ -74,8 +74,8 @@ static void test_functions(void **state) {
 		"loss = sum((w + 2)^3 + w^2 + (w + 2)^-1.5 + (w + 2)^y + (y + 2)^w)",
 		"loss = sum(minimum(w, y)*3 + maximum(w, y*0.5) + select(y > 0, w^2, w*y) + copy(w))",
 		"loss = sum(dropout(w^2, 0.3, key=4)) + sum(cast(f64, w)*round(w*9))",
-		"loss = mean(w^2*mean(w, 0) + sum(w, 1, keep)*y) + norm(w) + sum(norm(w, 1, keep)*"
-		"norm(w, 0))",
+		("loss = mean(w^2*mean(w, 0) + sum(w, 1, keep)*y) + norm(w) + sum(norm(w, 1, keep)*"
+	     "norm(w, 0))"),
 		"loss = sum(max(w, 1)^2) + sum(min(w, 0, keep)*w) + max(w)",
 		"loss = sum(w*max(y, 0)) + sum(mean(w*y, 1, keep, 0)*2)",
 		"p = exp(w - max(w, 1, keep)) loss = mean(log(p/sum(p, 1, keep))*y)",

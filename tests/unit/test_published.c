@@ -210,8 +210,8 @@ static void rwkv_versions(void **state) {
 	(void)state;
 	static const char *const rest[] = {
 		"\"rwkv5\", \"head_size\": 64", "\"rwkv6\", \"head_size\": 64",
-		"\"rwkv7\", \"head_dim\": 64, \"decay_low_rank_dim\": 32, \"a_low_rank_dim\": 16, "
-		"\"v_low_rank_dim\": 24, \"gate_low_rank_dim\": 48"};
+		("\"rwkv7\", \"head_dim\": 64, \"decay_low_rank_dim\": 32, \"a_low_rank_dim\": 16, "
+	     "\"v_low_rank_dim\": 24, \"gate_low_rank_dim\": 48")};
 	double h = 512, s = 512, f[] = {1792, 1792, 2048},
 		   time[] = {5 * h * h, 5 * h * h + 320 * h + 2 * 64 * h, 4 * h * h + 2 * 120 * h},
 		   channel[] = {h * h, h * h, 0}, core[] = {3, 3, 5};

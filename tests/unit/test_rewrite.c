@@ -572,8 +572,8 @@ static void test_hash(void **state) {
 		"program q(mesh b) { dim M in x : f32[M] z = x + 1 u = x*2 out u, z }",
 		"program p(mesh a) { dim N in x : f32[N] y = x*2 z = x + 1 out z, y }",
 		"program p(mesh a) { dim N in x : f32[N] y = x*3 z = x + 1 out y, z }",
-		"program p(mesh a) { dim N in x : f32[N] y = x*2 z = x + 1 out y, z } schedule s { fuse "
-		"{y,z} }",
+		("program p(mesh a) { dim N in x : f32[N] y = x*2 z = x + 1 out y, z } schedule s { fuse "
+	     "{y,z} }"),
 		"program p(mesh a) { dim N in y : f32[N] x = y*2 z = y + 1 out x, z }",
 		"program p(mesh a=2) { dim N in x : f32[N] y = x*2 z = x + 1 out y, z }",
 	};

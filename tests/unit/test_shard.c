@@ -655,9 +655,10 @@ static void packs_what_fits(void **state) {
 	int fitting = 0, rounds = 2000;
 	for (int n = 0; n < rounds; n++) {
 		uint64_t draw = (uint64_t)n * 100;
-		lk_shard_problem problem = {.ranks = 1 + (int)(4 * lk_uniform(3, draw++)),
-		                            .capacity = 3 + floor(6 * lk_uniform(3, draw++)),
-		                            .host_capacity = floor(4 * lk_uniform(3, draw++))};
+		lk_shard_problem problem = {.ranks = 1 + (int)(4 * lk_uniform(3, draw)),
+		                            .capacity = 3 + floor(6 * lk_uniform(3, draw + 1)),
+		                            .host_capacity = floor(4 * lk_uniform(3, draw + 2))};
+		draw += 3;
 		lk_shard_pieces pieces = {0};
 		for (int i = (int)(8 * lk_uniform(3, draw++)); i >= 0; i--) {
 			assert_true(lk_push(&pieces));
