@@ -13,6 +13,10 @@
 #include <time.h>
 #include <unistd.h>
 
+#ifndef MADV_POPULATE_WRITE
+#define MADV_POPULATE_WRITE 23 /* Linux 5.14; older kernels refuse it, which changes nothing */
+#endif
+
 enum {
 	TRIES = 100,
 	FAILURES = 16
@@ -207,7 +211,7 @@ static bool new_block(lk_recorder *recorder, lk_record_place *place) {
 		__atomic_compare_exchange_n(&recorder->head->growth_errno, &none, why, false,
 		                            __ATOMIC_RELAXED, __ATOMIC_RELAXED);
 	place->block = block_at(recorder, number);
-	/* All pages at once: one fault each as records reach them would take longer than the records. */
+	/* All pages at once: a fault for each, when records reach it, would take longer than they. */
 	if (good) madvise(place->block, LK_BLOCK_BYTES, MADV_POPULATE_WRITE);
 	errno = code;
 	if (!good) {
