@@ -73,9 +73,12 @@ int main(int count, char **words) {
 		const char *name;
 		void (*run)(int);
 		int calls;
-	} kinds[] = {{"pread", read_byte, 1},           {"write", write_byte, 1},
-	             {"open, close", open_and_close, 2}, {"MPI_Sendrecv", exchange, 1},
-	             {"MPI_Allreduce", reduce, 1},       {"Irecv, Isend, Waitall", post_and_wait, 3}};
+	} kinds[] = {{"pread", read_byte, 1},
+	             {"write", write_byte, 1},
+	             {"open, close", open_and_close, 2},
+	             {"MPI_Sendrecv", exchange, 1},
+	             {"MPI_Allreduce", reduce, 1},
+	             {"Irecv, Isend, Waitall", post_and_wait, 3}};
 	MPI_Init(&count, &words);
 	file = open("/etc/passwd", O_RDONLY), nowhere = open("/dev/null", O_WRONLY);
 	double rate = counts_per_ns();
