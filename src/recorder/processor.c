@@ -47,6 +47,7 @@ void lp_record_processor(int64_t now) {
 	struct rusage thread;
 	int64_t since = now - lp_thread.processor_ns;
 	if (LP_HOT(lp_thread.processor_ns && since >= 0 && since < PROCESSOR_NS)) return;
+	lp_thread.processor_ns = now; /* in a full recording, too */
 	if (clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &process) != 0 ||
 	    getrusage(RUSAGE_THREAD, &thread) != 0)
 		return;
@@ -55,7 +56,6 @@ void lp_record_processor(int64_t now) {
 	errno = code;
 	lk_record_entry *record = lp_next();
 	if (!record) return;
-	lp_thread.processor_ns = now;
 	record->start_ns = record->end_ns = now;
 	record->bytes = (int64_t)process.tv_sec * 1000000000 + process.tv_nsec;
 	record->use.computed_ns = timeval_ns(thread.ru_utime) + timeval_ns(thread.ru_stime);
