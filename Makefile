@@ -610,8 +610,8 @@ tarball: all man $(PORTABLE)/lockstep $(PORTABLE)/$(notdir $(SHARED))
 
 # The same for another processor, of Debian's cross compiler and the libraries of Debian's packages for it; the programs that the
 # build runs are run by qemu. Without MPI and ISA-L, whose headers and archives are of this machine.
-# (gcc 12 of Debian has an internal error in the vectoriser for aarch64 at one file.)
-build/aarch64/src/plan/hierarchy.o: ALL_CFLAGS += -fno-tree-vectorize
+# (gcc 12 of Debian has an internal error in the vectoriser for aarch64 at two files.)
+build/aarch64/src/plan/hierarchy.o build/aarch64/src/stalls/stalls_fit.o: ALL_CFLAGS += -fno-tree-vectorize
 CROSS_LIBRARIES := build/aarch64/libraries
 CROSS := B=build/aarch64 CC=aarch64-linux-gnu-gcc AR=aarch64-linux-gnu-ar STRIP=aarch64-linux-gnu-strip MPICC=false ISAL=no MICROHTTPD=yes \
 	CPPFLAGS="-isystem $(CURDIR)/$(CROSS_LIBRARIES)/usr/include $(CPPFLAGS)" LDFLAGS="-L$(CURDIR)/$(CROSS_LIBRARIES)/usr/lib/aarch64-linux-gnu $(LDFLAGS)" \

@@ -591,7 +591,8 @@ LISTS = {"output": [output("", "-o csv")], "file": [writes("", "-f out.txt")], "
 INIT = {name: [tested("init.test")] for name in ("gpu", "stack", "calibration", "prices", "home")}
 TABLE = {"predict": PREDICT, "plan": PLAN, "explain": EXPLAIN, "replay": REPLAY, "whatif": WHATIF, "diff": DIFF, "validate": VALIDATE,
          "calibrate": CALIBRATE, "collective": COLLECTIVE, "compile": COMPILE, "record": RECORD, "stalls": STALLS, "compose": COMPOSE,
-         "shard": SHARD, "rent": RENT, "machines": MACHINES, "jobs": JOBS, "serve": SERVE, "devices": LISTS, "models": LISTS, "init": INIT, "doctor": LISTS}
+         "shard": SHARD, "rent": RENT, "machines": MACHINES, "jobs": JOBS, "serve": SERVE, "devices": LISTS, "models": LISTS, "init": INIT, "doctor": LISTS,
+         "html": {name: [tested("html.test")] for name in ("file", "charts")}}
 
 # Flags of launch lines that cannot act on this line, and what they would act with.
 LINE = ("--gpu h100-sxm -- torchrun --nproc_per_node 8 pretrain_gpt.py --num-layers 12 --hidden-size 1024 --num-attention-heads 16 "

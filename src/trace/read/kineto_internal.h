@@ -9,7 +9,6 @@
 #ifndef LK_TRACE_READ_KINETO_INTERNAL_H
 #define LK_TRACE_READ_KINETO_INTERNAL_H
 
-#include <emmintrin.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -19,7 +18,7 @@
 #include "trace/capture/capture.h"
 
 #ifdef __SSE2__
-
+#include <emmintrin.h>
 #endif
 
 enum {
