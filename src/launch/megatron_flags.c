@@ -131,7 +131,7 @@ const lk_flag lk_megatron_flags[] = {
 	LEAVE("dsa-indexer-use-sparse-loss", LOSS),
 	LEAVE("dsa-kernel-backend", "kernels of sparse attention are priced as fused ones"),
 	LEAVE("disable-mamba-mem-eff-path",
-	      "what Mamba's layers keep is priced as on Megatron-Core's default path"),
+          "what Mamba's layers keep is priced as on Megatron-Core's default path"),
 	LEAVE("gdp-num-householder", "gated delta products, which it shapes, are not modelled"),
 	SET("attention-output-gate", job.model.output_gate),
 	SET("swiglu", swiglu),

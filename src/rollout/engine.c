@@ -98,9 +98,10 @@ double lk_engine_kv_heads(const lk_engine *engine) {
 
 double lk_engine_token_bytes(const lk_engine *engine) {
 	const lk_model *model = engine->model;
-	double width = model->attention == LK_ATTN_MLA
-	                   ? (double)model->kv_lora + model->qk_rope
-	                   : 2 * lk_engine_kv_heads(engine) * model->head_dim;
+	double width =
+		model->attention == LK_ATTN_MLA
+			? (double)model->kv_lora + model->qk_rope
+			: lk_engine_kv_heads(engine) * ((double)model->head_dim + lk_model_value_dim(model));
 	return width * lk_dtype_bytes(engine->kv_dtype);
 }
 

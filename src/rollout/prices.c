@@ -102,10 +102,12 @@ static double own_rows(const lk_engine *engine, double rows) {
 static double price_heads(struct pricing *pricing, double rows, double split) {
 	const lk_model *model = pricing->engine->model;
 	double h = model->hidden, heads = model->heads / split, d = model->head_dim;
-	double kv = 2 * lk_engine_kv_heads(pricing->engine) * d;
-	return price_inside(pricing, rows, heads * d + kv, h) +
+	double v = lk_model_value_dim(model), kv = lk_engine_kv_heads(pricing->engine) * (d + v),
+		   low = model->q_lora;
+	return price_inside(pricing, rows, (low > 0 ? low : heads * d) + kv, h) +
+	       (low > 0 ? price_inside(pricing, rows, heads * d, low) : 0) +
 	       price_pass(pricing, rows * (heads * d + kv) * 4) + /* rotary positions, into the cache */
-	       price_inside(pricing, rows, h, heads * d);
+	       price_inside(pricing, rows, h, heads * v);
 }
 
 /* Queries are brought into the latent space, and what is attended to out of it, by products of each

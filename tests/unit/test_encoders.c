@@ -120,6 +120,59 @@ static void work_is_a_hand_count(void **state) {
 	works(deberta, hand, 6 * 24 * 512 * 2 * d * d + 2 * 6 * s * d * 128100);
 }
 
+/* Attention with learned queries between an encoder of 16 patches and a text of 512 tokens
+ * (minicpmv): a product, keys and values of patches, queries, output and a product of 8 tokens. */
+static void queries_pool_an_image(void **state) {
+	(void)state;
+	static const char text[] =
+		"{\"model_type\": \"minicpmv\", \"version\": 2.6, \"hidden_size\": 256, "
+		"\"num_hidden_layers\": 2, \"num_attention_heads\": 4, \"num_key_value_heads\": 2, "
+		"\"intermediate_size\": 512, \"vocab_size\": 1024, \"max_position_embeddings\": 512, "
+		"\"image_size\": 56, \"query_num\": 8, \"vision_config\": {\"hidden_size\": 64, "
+		"\"image_size\": 112, \"intermediate_size\": 128, \"model_type\": \"siglip\", "
+		"\"num_attention_heads\": 4, \"num_hidden_layers\": 2, \"patch_size\": 14}}";
+	double h = 256, d = 64, s = 512, n = 16, t = 8, first = n * 588 * d,
+		   layer = 2 * h * h + h * h + 3 * h * 512, see = 4 * d * d + 2 * d * 128,
+		   pool = n * (d * h + 2 * h * h) + t * (2 * h * h + 2 * h * n);
+	works(text,
+	      (struct hand){.first = first,
+	                    .products =
+	                        s * (2 * layer + h * 1024) + first + n * 2 * see + pool + t * h * h,
+	                    .fused = 2 * 2 * h * s * s / 2 + 2 * 2 * d * n * n},
+	      0);
+}
+
+/* Keys of 64 and values of 32 numbers, two key/value heads behind a window of 64 tokens and one
+ * elsewhere (mimo_v2_flash); queries of a low rank (step3). */
+static void heads_of_other_shapes(void **state) {
+	(void)state;
+	static const char mimo[] =
+		"{\"model_type\": \"mimo_v2_flash\", \"hidden_size\": 256, \"num_hidden_layers\": 3, "
+		"\"num_attention_heads\": 4, \"num_key_value_heads\": 1, \"head_dim\": 64, "
+		"\"v_head_dim\": 32, \"swa_num_key_value_heads\": 2, \"intermediate_size\": 512, "
+		"\"vocab_size\": 1024, \"max_position_embeddings\": 512, \"sliding_window\": 64, "
+		"\"hybrid_layer_pattern\": [0, 1, 1], \"moe_layer_freq\": [0, 0, 0], "
+		"\"add_swa_attention_sink_bias\": true}";
+	static const char step3[] =
+		"{\"model_type\": \"step3_text\", \"hidden_size\": 256, \"num_hidden_layers\": 2, "
+		"\"num_attention_heads\": 4, \"num_attention_groups\": 1, \"head_dim\": 64, "
+		"\"share_q_dim\": 128, \"intermediate_size\": 512, \"vocab_size\": 1024, "
+		"\"max_position_embedding\": 512, \"moe_layers_enum\": \"\"}";
+	double h = 256, s = 512, w = 64, mlp = 3 * h * 512, head = h * 1024,
+		   full = 4 * h * 64 + h * (64 + 32) + 4 * 32 * h, near = full + h * (64 + 32);
+	works(mimo,
+	      (struct hand){.products = s * (full + 2 * near + 3 * mlp + head),
+	                    .fused = 4 * (64 + 32) * (s * s / 2 + 2 * (s * w - w * w / 2))},
+	      0);
+	lk_model m = model_of(mimo);
+	assert_true(lk_model_params(&m) == full + 2 * near + 3 * mlp + 2 * head + 7 * h + 2 * 4);
+	works(step3,
+	      (struct hand){.products =
+	                        s * (2 * (h * 128 + 128 * 256 + 2 * h * 64 + 256 * h + mlp) + head),
+	                    .fused = 2 * 4 * 128 * s * s / 2},
+	      0);
+}
+
 /* Layers that read an image (mllama): a text of 512 tokens and two tiles of 4 x 4 patches and a
  * class, three layers in the encoder, of which one has gates, one layer in two across. */
 static void layers_read_images(void **state) {
@@ -215,6 +268,8 @@ int main(void) {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(totals_are_as_published),
 		cmocka_unit_test(work_is_a_hand_count),
+		cmocka_unit_test(queries_pool_an_image),
+		cmocka_unit_test(heads_of_other_shapes),
 		cmocka_unit_test(layers_read_images),
 		cmocka_unit_test(nothing_stays),
 		cmocka_unit_test(what_is_not_modelled_is_refused),

@@ -15,9 +15,11 @@ struct lk_widths {
 	double gate; /* columns of the output gate; 0: none */
 };
 
-static struct lk_widths attention_widths(const lk_builder *builder) {
+/* `window`: of the layer; 0: none. */
+static struct lk_widths attention_widths(const lk_builder *builder, int window) {
 	const lk_model *model = builder->model;
-	double heads = model->heads / builder->tp, kv_heads = model->kv_heads / builder->tp;
+	double heads = model->heads / builder->tp,
+		   kv_heads = lk_model_kv_heads(model, window) / builder->tp;
 	if (kv_heads < 1) kv_heads = 1; /* replicated where TP is wider than the groups */
 	if (model->attention == LK_ATTN_MLA) {
 		double score = model->qk_nope + model->qk_rope;
@@ -29,11 +31,12 @@ static struct lk_widths attention_widths(const lk_builder *builder) {
 		                          heads,
 		                          0};
 	}
+	double value = lk_model_value_dim(model);
 	return (struct lk_widths){heads * model->head_dim,
-	                          2 * kv_heads * model->head_dim,
-	                          heads * model->head_dim,
+	                          kv_heads * (model->head_dim + value),
+	                          heads * value,
 	                          model->head_dim,
-	                          model->head_dim,
+	                          value,
 	                          heads,
 	                          model->output_gate ? heads * model->head_dim : 0};
 }
@@ -71,8 +74,8 @@ static bool raises_again(const lk_builder *builder) {
 static double qkv_saved(const lk_builder *builder, struct lk_widths w, bool cross) {
 	if (builder->model->attention == LK_ATTN_MLA)
 		return latent_saved(builder) + raised_saved(builder, w);
-	/* what the norms of queries and keys read */
-	double normed = builder->model->qk_norm ? w.q + w.kv / 2 : 0;
+	/* what the norms of queries and keys read; a low rank of queries and its norm */
+	double normed = (builder->model->qk_norm ? w.q + w.kv / 2 : 0) + 2.0 * builder->model->q_lora;
 	return builder->bytes *
 	       (builder->tokens * (w.q + w.gate + normed) + key_tokens(builder, cross) * w.kv);
 }
@@ -325,7 +328,7 @@ static void positions(lk_builder *builder, const lk_layer_shape *shape, struct l
 	}
 	bool latent = model->attention == LK_ATTN_MLA;
 	double q = latent ? w.heads * model->qk_rope : w.q,
-		   k = latent ? w.heads * model->qk_rope : w.kv / 2;
+		   k = latent ? w.heads * model->qk_rope : w.kv * w.score / (w.score + w.value);
 	lk_build_memory(builder, LK_OP_ELEMENTWISE, backward ? "rotary_q_grad" : "rotary_q",
 	                2 * builder->bytes * builder->tokens * q);
 	lk_build_memory(builder, LK_OP_ELEMENTWISE, backward ? "rotary_k_grad" : "rotary_k",
@@ -363,6 +366,11 @@ static void adapter(lk_builder *builder, double n, double k, bool backward) {
 	lk_build_gemm(builder, "adapter_b_grad", n, r, builder->tokens);
 }
 
+/* Columns of the first product that queries are made of: theirs, or a low rank. */
+static double queries(const lk_builder *builder, struct lk_widths w) {
+	return builder->model->q_lora > 0 ? builder->model->q_lora : w.q;
+}
+
 static void projections_forward(lk_builder *builder, struct lk_widths w, bool cross) {
 	const lk_model *model = builder->model;
 	if (cross && builder->memory_tokens != builder->tokens) {
@@ -371,7 +379,7 @@ static void projections_forward(lk_builder *builder, struct lk_widths w, bool cr
 		return;
 	}
 	if (model->attention != LK_ATTN_MLA) {
-		lk_build_gemm(builder, "qkv_proj", builder->tokens, w.q + w.gate + w.kv,
+		lk_build_gemm(builder, "qkv_proj", builder->tokens, queries(builder, w) + w.gate + w.kv,
 		              lk_model_attention_inputs(model));
 		if (model->qkv_bias && !builder->job->fused_kernels)
 			lk_build_memory(builder, LK_OP_ELEMENTWISE, "qkv_bias",
@@ -384,14 +392,20 @@ static void projections_forward(lk_builder *builder, struct lk_widths w, bool cr
 	              model->hidden);
 }
 
+/* Queries of a low rank. */
+static void raise_queries(lk_builder *builder, struct lk_widths w) {
+	const lk_model *model = builder->model;
+	if (model->q_lora == 0) return;
+	lk_build_memory(builder, LK_OP_NORM, "q_norm",
+	                2 * builder->bytes * builder->tokens * model->q_lora);
+	lk_build_gemm(builder, "q_up", builder->tokens, w.q, model->q_lora);
+}
+
 /* Latent attention's queries, keys and values from what the down-projections gave. */
 static void raise_latent(lk_builder *builder, struct lk_widths w) {
 	const lk_model *model = builder->model;
-	if (model->q_lora)
-		lk_build_memory(builder, LK_OP_NORM, "q_norm",
-		                2 * builder->bytes * builder->tokens * model->q_lora);
-	lk_build_gemm(builder, "q_up", builder->tokens, w.q,
-	              model->q_lora ? model->q_lora : model->hidden);
+	raise_queries(builder, w);
+	if (model->q_lora == 0) lk_build_gemm(builder, "q_up", builder->tokens, w.q, model->hidden);
 	lk_build_memory(builder, LK_OP_NORM, "kv_norm",
 	                2 * builder->bytes * builder->tokens * model->kv_lora);
 	lk_build_gemm(builder, "kv_up", builder->tokens, w.kv, model->kv_lora);
@@ -417,7 +431,13 @@ static void projections_backward(lk_builder *builder, struct lk_widths w, bool c
 		return;
 	}
 	if (model->attention != LK_ATTN_MLA) {
-		lk_build_column_backward(builder, "qkv_proj_grad", w.q + w.gate + w.kv,
+		if (model->q_lora) {
+			lk_build_row_backward(builder, "q_up_grad", w.q, model->q_lora, input, weight);
+			if (input)
+				lk_build_memory(builder, LK_OP_NORM, "q_norm_grad",
+				                3 * builder->bytes * builder->tokens * model->q_lora);
+		}
+		lk_build_column_backward(builder, "qkv_proj_grad", queries(builder, w) + w.gate + w.kv,
 		                         lk_model_attention_inputs(model), input, weight);
 		return;
 	}
@@ -452,9 +472,10 @@ static void gate_output(lk_builder *builder, struct lk_widths w, bool backward) 
 }
 
 void lk_build_attention_forward(lk_builder *builder, const lk_layer_shape *shape) {
-	struct lk_widths w = attention_widths(builder);
+	struct lk_widths w = attention_widths(builder, shape->layer.window);
 	projections_forward(builder, w, shape->across);
 	if (builder->model->attention == LK_ATTN_MLA) raise_latent(builder, w);
+	else raise_queries(builder, w);
 	lk_build_save(builder, qkv_saved(builder, w, shape->across), LK_OWN_ACTIVATIONS);
 	adapter(builder, w.q + w.kv, lk_model_attention_inputs(builder->model), false);
 	place_heads(builder, shape, w);
@@ -490,13 +511,13 @@ static void core_again(lk_builder *builder, const lk_layer_shape *shape, struct 
 
 /* The output of the core and the gradients after both products. */
 double lk_build_attention_between(const lk_builder *builder) {
-	struct lk_widths w = attention_widths(builder);
+	struct lk_widths w = attention_widths(builder, 0);
 	return lk_build_kept_bytes(builder, builder->tokens * (w.v + w.q + w.gate + w.kv));
 }
 
 void lk_build_attention_backward(lk_builder *builder, const lk_layer_shape *shape, bool input,
                                  bool weight) {
-	struct lk_widths w = attention_widths(builder);
+	struct lk_widths w = attention_widths(builder, shape->layer.window);
 	if (weight && builder->model->out_bias)
 		lk_build_bias_grad(builder, "out_bias_grad", builder->rows, builder->model->hidden);
 	lk_build_row_backward(builder, "out_proj_grad", builder->model->hidden, w.v, input, weight);

@@ -39,8 +39,7 @@ static void pool_forward(lk_builder *builder) {
 	const lk_pool *pool = &builder->model->project.pool;
 	double tokens = pool_tokens(builder), reads = lk_model_pool_reads(builder->model);
 	if (pool->width == 0) return;
-	if (pool->before > 0)
-		lk_build_gemm(builder, "pool_input", tokens, pool->before, pool->inputs);
+	if (pool->before > 0) lk_build_gemm(builder, "pool_input", tokens, pool->before, pool->inputs);
 	if (pool->queries == 0)
 		lk_build_memory(builder, LK_OP_ELEMENTWISE, "pool_means",
 		                builder->bytes * (tokens + builder->tokens) * reads);
@@ -153,8 +152,7 @@ static void project_backward(lk_builder *builder) {
 	}
 	pool_backward(builder);
 	if (builder->frozen) return;
-	if (merges(project))
-		lk_build_memory(builder, LK_OP_ELEMENTWISE, "merge_tokens_grad", 2 * in);
+	if (merges(project)) lk_build_memory(builder, LK_OP_ELEMENTWISE, "merge_tokens_grad", 2 * in);
 	if (project->norms > 0) lk_build_memory(builder, LK_OP_NORM, "project_norm_grad", 3 * in);
 }
 

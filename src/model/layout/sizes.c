@@ -101,9 +101,7 @@ static int transformer_tensors(const lk_job *job, int layer, lk_rank_tensors *ou
 			(lk_rank_tensors){.dense = attention * (attention > 0 ? 2 / 3. : 0) + rest, .count = 1};
 		return (int)(next - out);
 	}
-	double output = (double)model->heads *
-	                (model->attention == LK_ATTN_MLA ? model->v_dim : model->head_dim) *
-	                model->hidden / job->tp;
+	double output = (double)model->heads * lk_model_value_dim(model) * model->hidden / job->tp;
 	if (output > attention) output = attention;
 	*next++ = (lk_rank_tensors){.dense = output, .count = 1};
 	double rest = attention - output + p.router + p.norms;

@@ -49,6 +49,7 @@ static const struct range ranges[] = {
 	RANGE(qk_nope, 0, WIDTH),
 	RANGE(qk_rope, 0, WIDTH),
 	RANGE(v_dim, 0, WIDTH),
+	RANGE(window_kv_heads, 0, HEADS),
 	RANGE(attention_sinks, 0, HEADS),
 	RANGE(experts, 0, EXPERTS),
 	RANGE(topk, 0, EXPERTS),
@@ -182,6 +183,17 @@ static lk_status check_attention(const lk_model *model, const char *where, lk_er
 		lk_fail(err, LK_ERR_INPUT, where, "latent attention lacks a size");
 		return lk_hint(err,
 		               "state kv_lora_rank, qk_nope_head_dim, qk_rope_head_dim and v_head_dim");
+	}
+	if (model->output_gate && (model->q_lora > 0 || lk_model_value_dim(model) != model->head_dim)) {
+		lk_fail(err, LK_ERR_INPUT, where,
+		        "an output gate beside a low rank of queries, or values of another size");
+		return lk_hint(err, "leave the gate out");
+	}
+	if (model->window_kv_heads > 0 && model->heads % model->window_kv_heads != 0) {
+		lk_fail(err, LK_ERR_INPUT, where,
+		        "%d heads are not a multiple of %d key/value heads of layers with a window",
+		        model->heads, model->window_kv_heads);
+		return lk_hint(err, "correct one of them");
 	}
 	if (model->kv_heads <= model->heads && model->heads % model->kv_heads == 0) return LK_OK;
 	lk_fail(err, LK_ERR_INPUT, where, "%d heads are not a multiple of %d key/value heads",

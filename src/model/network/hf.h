@@ -163,6 +163,8 @@ lk_status lk_hf_xlstm(const lk_hf_config *config, lk_model *model, lk_error *err
 lk_status lk_hf_lfm2(const lk_hf_config *config, lk_model *model, lk_error *err);
 lk_status lk_hf_lfm2_moe(const lk_hf_config *config, lk_model *model, lk_error *err);
 lk_status lk_hf_longcat(const lk_hf_config *config, lk_model *model, lk_error *err);
+lk_status lk_hf_mimo_v2(const lk_hf_config *config, lk_model *model, lk_error *err);
+lk_status lk_hf_step3(const lk_hf_config *config, lk_model *model, lk_error *err);
 lk_status lk_hf_llama4(const lk_hf_config *config, lk_model *model, lk_error *err);
 lk_status lk_hf_modernbert(const lk_hf_config *config, lk_model *model, lk_error *err);
 

@@ -61,6 +61,46 @@ static const lk_hf_key molmo_keys[] = {
 	END,
 };
 
+static const lk_hf_key mimo_v2_keys[] = {
+	NEED("num_hidden_layers", layers),
+	NEED("hidden_size", hidden),
+	NEED("num_attention_heads", heads),
+	NEED("num_key_value_heads", kv_heads),
+	NEED("head_dim", head_dim),
+	INT("v_head_dim", v_dim),
+	INT("swa_num_key_value_heads", window_kv_heads),
+	NEED("intermediate_size", ffn),
+	NEED("vocab_size", vocab),
+	INT("max_position_embeddings", context),
+	REAL("rope_theta", rotary_base),
+	FLAG("tie_word_embeddings", tied),
+	INT("sliding_window|sliding_window_size", window),
+	INT("n_routed_experts", experts),
+	INT("num_experts_per_tok", topk),
+	INT("moe_intermediate_size", expert_ffn),
+	END,
+};
+
+/* Queries pass a low rank, share_q_dim, and a norm (Step3TextAttention). */
+static const lk_hf_key step3_keys[] = {
+	NEED("num_hidden_layers", layers),
+	NEED("hidden_size", hidden),
+	NEED("num_attention_heads", heads),
+	NEED("num_attention_groups", kv_heads),
+	NEED("head_dim", head_dim),
+	INT("share_q_dim", q_lora),
+	NEED("intermediate_size", ffn),
+	NEED("vocab_size", vocab),
+	INT("max_position_embedding|max_seq_len", context),
+	REAL("rope_theta", rotary_base),
+	FLAG("tie_word_embeddings", tied),
+	INT("moe_num_experts", experts),
+	INT("moe_top_k", topk),
+	INT("moe_intermediate_size", expert_ffn),
+	INT("share_expert_dim", shared_ffn),
+	END,
+};
+
 static const lk_hf_key chatglm_keys[] = {
 	NEED("num_layers", layers),          NEED("hidden_size", hidden),
 	NEED("num_attention_heads", heads),  INT("kv_channels", head_dim),
@@ -626,6 +666,8 @@ const lk_hf_family lk_hf_decoders[] = {
 	{"glm4_moe_lite", llama_keys, &deepseek_v3_start, finish_windowless},
 	{"mistral4", llama_keys, &llama_start, finish_windowless},
 	{"mimo", llama_keys, &qwen2_start, finish_qwen},
+	{"mimo_v2_flash", mimo_v2_keys, &llama_start, lk_hf_mimo_v2},
+	{"step3_text", step3_keys, &llama_start, lk_hf_step3},
 	{"dots1", llama_keys, &mixed_deepseek_start, finish_qwen},
 	{"gpt_oss", llama_keys, &gpt_oss_start, finish_gpt_oss},
 	{"llama4_text", llama_keys, &llama4_start, lk_hf_llama4},

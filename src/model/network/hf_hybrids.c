@@ -618,6 +618,84 @@ lk_status lk_hf_minimax(const lk_hf_config *config, lk_model *model, lk_error *e
 	return hybrid_order(config, model, minimax_mixer, &listed, err);
 }
 
+/* ---- attention of two shapes, experts in listed layers ---- */
+
+struct marked_layers {
+	const lk_value *windows, *experts; /* 1 where a layer has one, or has them */
+	int window;
+};
+
+static bool is_marked(const lk_value *list, int layer) {
+	return list->items[layer].kind == LK_JSON_NUMBER && list->items[layer].number == 1;
+}
+
+static lk_layer marked_layer(const void *context, lk_layer start, int layer) {
+	const struct marked_layers *at = context;
+	start.window = is_marked(at->windows, layer) ? at->window : 0;
+	start.ffn = is_marked(at->experts, layer) ? LK_FFN_EXPERTS : LK_FFN_DENSE;
+	return start;
+}
+
+/* mimo_v2_flash: layers with a window have key/value heads of their own and may alone have sinks;
+ * their queries and their heads' sizes are those of all. */
+lk_status lk_hf_mimo_v2(const lk_hf_config *config, lk_model *model, lk_error *err) {
+	struct marked_layers marked = {lk_hf_find(config, "hybrid_layer_pattern"),
+	                               lk_hf_find(config, "moe_layer_freq"), model->window};
+	int heads = model->heads, keys = model->head_dim, values = model->v_dim;
+	bool window_sinks = false, sinks = false;
+	LK_TRY(lk_hf_flag(config, "add_swa_attention_sink_bias", &window_sinks, err));
+	LK_TRY(lk_hf_flag(config, "add_full_attention_sink_bias", &sinks, err));
+	LK_TRY(lk_hf_int(config, "swa_num_attention_heads", &heads, err));
+	LK_TRY(lk_hf_int(config, "swa_head_dim", &keys, err));
+	LK_TRY(lk_hf_int(config, "swa_v_head_dim", &values, err));
+	lk_hf_pass(config, "sliding_window_size|attention_chunk_size|swa_rope_theta|"
+	                   "attention_value_scale|hybrid_block_size|attention_projection_layout");
+	if (heads != model->heads || keys != model->head_dim || values != model->v_dim ||
+	    (sinks && !window_sinks))
+		return lk_hf_fail(config, NULL, err,
+		                  "layers with a window of %d heads of %d and %d, or sinks in others alone",
+		                  heads, keys, values);
+	if (sinks || window_sinks) model->attention_sinks = model->heads;
+	model->window_sinks = window_sinks && !sinks;
+	if (model->window < 1) return lk_hf_fail(config, NULL, err, "sliding_window is not stated");
+	for (int i = 0; i < 2; i++) {
+		const lk_value *list = i == 0 ? marked.windows : marked.experts;
+		if (!list || list->kind != LK_JSON_ARRAY || list->count != (size_t)model->layers)
+			return lk_hf_wrong_kind(config, list,
+			                        i == 0 ? "hybrid_layer_pattern" : "moe_layer_freq",
+			                        "a list of 0 or 1 for each layer", err);
+	}
+	LK_TRY(lk_hf_shapes(config, model, err));
+	return hybrid_order(config, model, marked_layer, &marked, err);
+}
+
+/* Layers with experts, as a text: "4,5,6", or a list. */
+static lk_layer step3_layer(const void *context, lk_layer start, int layer) {
+	const lk_value *listed = context;
+	bool found = false;
+	if (listed->kind == LK_JSON_STRING)
+		for (const char *at = listed->text; *at && !found; at += *at == ',') {
+			char *end;
+			found = strtol(at, &end, 10) == layer && end > at;
+			at = end + strcspn(end, ",");
+		}
+	else
+		for (size_t i = 0; i < listed->count && !found; i++)
+			found = listed->items[i].kind == LK_JSON_NUMBER && listed->items[i].number == layer;
+	start.ffn = found ? LK_FFN_EXPERTS : LK_FFN_DENSE;
+	return start;
+}
+
+lk_status lk_hf_step3(const lk_hf_config *config, lk_model *model, lk_error *err) {
+	const lk_value *listed = lk_hf_find(config, "moe_layers_enum");
+	lk_hf_pass(config, "max_seq_len|moe_every_n_layer|norm_expert_weight|use_moe|use_mfa");
+	if (!listed || (listed->kind != LK_JSON_STRING && listed->kind != LK_JSON_ARRAY))
+		return lk_hf_wrong_kind(config, listed, "moe_layers_enum",
+		                        "the layers that have experts, as in 4,5,6", err);
+	LK_TRY(lk_hf_shapes(config, model, err));
+	return hybrid_order(config, model, step3_layer, listed, err);
+}
+
 /* ---- chunks, windows ---- */
 
 /* no_rope_layers: 1 where a layer has rotary positions, 0 in every fourth if it is not stated. */

@@ -639,8 +639,8 @@ static lk_status join_minicpmv(const lk_hf_config *config, const lk_hf_config *v
 
 /* molmo states its language model alone; the rest is fixed (its config.py: VisionBackboneConfig):
  * CLIP's ViT-L/14 of 336 pixels without its last layer and norm, of which two layers' outputs side
- * by side are pooled 2 x 2, and a gated MLP as wide as the language model's. Of two learned paddings
- * of images, and of 128 more tokens, nothing is read in a step of whole crops. */
+ * by side are pooled 2 x 2, and a gated MLP as wide as the language model's. Of two learned
+ * paddings of images, and of 128 more tokens, nothing is read in a step of whole crops. */
 lk_status lk_hf_molmo(const lk_hf_config *config, lk_model *model, lk_error *err) {
 	bool qk_norm = false;
 	LK_TRY(lk_hf_flag(config, "attention_layer_norm", &qk_norm, err));
@@ -719,8 +719,8 @@ static lk_status stored_adapters(const lk_hf_config *config, const char *name,
 }
 
 /* phi4mm: SigLIP's encoder for crops of 448 pixels, read before its last layer; the rest of it, a
- * layer, a norm and a pooling head, is stored (Phi4MultimodalVisionModel). Tokens are averaged 2 x 2.
- * Sequences are of text and images: what hears, and adapters for both, are in no step. */
+ * layer, a norm and a pooling head, is stored (Phi4MultimodalVisionModel). Tokens are averaged 2
+ * x 2. Sequences are of text and images: what hears, and adapters for both, are in no step. */
 lk_status lk_hf_phi4mm(const lk_hf_config *config, lk_model *model, lk_error *err) {
 	static const char known[] =
 		"activation|activation_checkpointing|attention_dim|attention_heads|batch_norm|bias_in_glu|"
@@ -743,8 +743,8 @@ lk_status lk_hf_phi4mm(const lk_hf_config *config, lk_model *model, lk_error *er
 	if (sound.object) LK_TRY(phi4mm_sound(&sound, model->hidden, &beside, err));
 	LK_TRY(stored_adapters(config, "vision_lora", model, &beside, err));
 	LK_TRY(stored_adapters(config, "speech_lora", model, &beside, err));
-	LK_TRY(lk_hf_part(config, "vision_config", USUAL_KNOWN "crop_size|feature_layer", &vision,
-	                  err));
+	LK_TRY(
+		lk_hf_part(config, "vision_config", USUAL_KNOWN "crop_size|feature_layer", &vision, err));
 	model->beside = beside;
 	model->tower = (lk_tower){
 		.layers = 26,

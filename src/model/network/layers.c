@@ -197,3 +197,10 @@ bool lk_model_set_order(lk_model *model, const lk_layer *layers, int count) {
 	}
 	return used > 0;
 }
+
+const lk_model *lk_model_seen(const lk_model *model, const lk_layer *layer, lk_model *room) {
+	if (model->window_kv_heads == 0 || layer->window == 0) return model;
+	*room = *model;
+	room->kv_heads = model->window_kv_heads;
+	return room;
+}

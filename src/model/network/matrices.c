@@ -47,10 +47,12 @@ void lk_model_matrices(const lk_model *model, int layer, bool joined, lk_matrice
 		return;
 	}
 	lk_layer made = lk_model_layer(model, layer);
+	lk_model room;
+	const lk_model *seen = lk_model_seen(model, &made, &room);
 	if (model->use_product && (made.mixers & LK_MIXER_ATTENTION)) add_use_matrices(model, out);
 	if (lk_model_reuses(model, layer)) return;
 	for (int i = 0; i < LK_MIXER_KINDS; i++)
-		if (made.mixers & lk_mixer_kinds[i].mixer) lk_mixer_kinds[i].matrices(model, out);
+		if (made.mixers & lk_mixer_kinds[i].mixer) lk_mixer_kinds[i].matrices(seen, out);
 	if (model->network == LK_NET_ENCDEC && layer >= model->layers) /* and cross-attention */
 		for (int i = 0; i < out->count; i++) out->at[i].count *= 2;
 	lk_streams_matrices(model, out);

@@ -1,8 +1,9 @@
 /* mixer_attention.c: attention with hidden size h, a heads of size d, g key/value heads:
  *
- *     grouped heads     h a d + 2 h g d + a d h, with an output gate h a d more
- *     latent (MLA)      h q + q a (n + e) + h (r + e) + r a (n + v) + a v h
- *     its indexer       q Hi Di + h Di + h Hi, a norm of Di
+ *     grouped heads     h a d + 2 h g d + a d h, with an output gate h a d more; with values of
+ *                       size v h a d + h g (d + v) + a v h; with a low rank q of queries h q + q a
+ * d for h a d latent (MLA)      h q + q a (n + e) + h (r + e) + r a (n + v) + a v h its indexer q
+ * Hi Di + h Di + h Hi, a norm of Di
  *
  * Multiply-adds beyond the matrices: a (d_qk + d_v) for each pair of query and key. With an indexer
  * a query meets its best k keys in the latent space, 2r + e wide, after Hi (Di + 1) for each pair
@@ -13,10 +14,15 @@ static lk_weights head_attention(const lk_model *model) {
 	double h = model->hidden, in = lk_model_attention_inputs(model),
 		   q = (double)model->heads * model->head_dim,
 		   kv = (double)model->kv_heads * model->head_dim;
-	lk_weights sum = lk_weights_linear(in, q, model->qkv_bias);
+	double values = lk_model_value_dim(model), low = model->q_lora;
+	lk_weights sum = lk_weights_linear(in, low > 0 ? low : q, model->qkv_bias);
+	if (low > 0) {
+		lk_weights_add(&sum, lk_weights_linear(low, q, model->qkv_bias));
+		sum.others += lk_weights_norm(model, low);
+	}
 	lk_weights_add(&sum, lk_weights_linear(in, kv, model->qkv_bias && !model->key_plain));
-	lk_weights_add(&sum, lk_weights_linear(in, kv, model->qkv_bias));
-	lk_weights_add(&sum, lk_weights_linear(q, h, model->out_bias));
+	lk_weights_add(&sum, lk_weights_linear(in, model->kv_heads * values, model->qkv_bias));
+	lk_weights_add(&sum, lk_weights_linear(model->heads * values, h, model->out_bias));
 	if (model->output_gate) lk_weights_add(&sum, lk_weights_linear(h, q, model->qkv_bias));
 	if (model->qk_norm && model->qk_norm_wide) sum.others += model->norm_plain ? 0 : q + kv;
 	else if (model->qk_norm) sum.others += 2 * lk_weights_norm(model, model->head_dim);
@@ -60,9 +66,13 @@ static void head_matrices(const lk_model *model, lk_matrices *list) {
 	double h = model->hidden, in = lk_model_attention_inputs(model),
 		   q = (double)model->heads * model->head_dim,
 		   kv = (double)model->kv_heads * model->head_dim;
-	lk_matrices_add(list, q, in, model->output_gate ? 2 : 1, LK_CUT_OUT);
-	lk_matrices_add(list, kv, in, 2, LK_CUT_OUT);
-	lk_matrices_add(list, h, q, 1, LK_CUT_IN);
+	double v = (double)model->heads * lk_model_value_dim(model), low = model->q_lora;
+	if (low > 0) lk_matrices_add(list, low, in, 1, LK_CUT_NONE);
+	lk_matrices_add(list, q, low > 0 ? low : in, model->output_gate && v == q ? 2 : 1, LK_CUT_OUT);
+	bool alike = lk_model_value_dim(model) == model->head_dim;
+	lk_matrices_add(list, kv, in, alike ? 2 : 1, LK_CUT_OUT);
+	if (!alike) lk_matrices_add(list, (double)model->kv_heads * model->v_dim, in, 1, LK_CUT_OUT);
+	lk_matrices_add(list, h, v, 1, LK_CUT_IN);
 }
 
 /* Tensor parallelism leaves what comes before the heads, and the indexer, whole on every rank. */
@@ -87,7 +97,7 @@ void lk_attention_matrices(const lk_model *model, lk_matrices *list) {
 static double pair_width(const lk_model *model) {
 	if (model->attention == LK_ATTN_MLA)
 		return (double)model->heads * (model->qk_nope + model->qk_rope + model->v_dim);
-	return 2.0 * model->heads * model->head_dim;
+	return (double)model->heads * (model->head_dim + lk_model_value_dim(model));
 }
 
 static double causal_pairs(double s, double window) {

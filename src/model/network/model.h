@@ -244,10 +244,10 @@ enum {
 };
 
 /* Attention that makes few tokens of an image of many, in `heads` heads: keys and values of all of
- * them, but for the class; learned queries, or the mean of each merge x merge of them. Queries, keys,
- * values and the output have biases. */
+ * them, but for the class; learned queries, or the mean of each merge x merge of them. Queries,
+ * keys, values and the output have biases. */
 typedef struct lk_pool {
-	int width;   /* of queries, keys, values and output; 0: no such attention */
+	int width; /* of queries, keys, values and output; 0: no such attention */
 	int heads;
 	int inputs;  /* numbers of a token that it reads: several layers' outputs, or the last one's */
 	int before;  /* a product without a bias makes so many of them first; 0: none */
@@ -369,8 +369,13 @@ typedef struct lk_model {
 	double dropout;       /* of hidden states; 0 in recent models */
 
 	lk_attention attention;
-	int q_lora, kv_lora, qk_nope, qk_rope, v_dim; /* MLA; q_lora 0: none */
+	int q_lora, kv_lora, qk_nope, qk_rope, v_dim; /* MLA; q_lora 0: none. Of heads too: a low rank
+	                                                 of queries with a norm (Step-3), values of
+	                                                 another size than keys (MiMo-V2); v_dim 0: the
+	                                                 same */
+	int window_kv_heads; /* layers with a window have so many key/value heads; 0: as all */
 	int attention_sinks; /* learned logits per layer: gpt_oss has one per head; 0: none */
+	bool window_sinks;   /* in layers with a window alone */
 	bool no_positions;   /* attention without positions of any kind: hybrids leave order to Mamba */
 	bool output_gate;    /* attention's output times a gate per element, of the layer's input */
 	int index_heads, index_dim, index_topk; /* DSA, beside MLA: the indexer's heads, their size,
@@ -528,6 +533,17 @@ static inline int lk_rwkv_mixes(const lk_model *model) {
 }
 static inline int lk_rwkv_inputs(const lk_model *model) {
 	return model->rwkv == 5 || model->rwkv == 6 ? 4 : 3;
+}
+/* Size of a head's values; key/value heads of a layer, by whether it has a window; what both make
+ * of a token. */
+static inline int lk_model_value_dim(const lk_model *model) {
+	return model->v_dim > 0 ? model->v_dim : model->head_dim;
+}
+static inline double lk_model_kv_heads(const lk_model *model, int window) {
+	return window > 0 && model->window_kv_heads > 0 ? model->window_kv_heads : model->kv_heads;
+}
+static inline double lk_model_kv_width(const lk_model *model, int window) {
+	return lk_model_kv_heads(model, window) * (model->head_dim + lk_model_value_dim(model));
 }
 /* What attention reads of a token. */
 static inline int lk_model_attention_inputs(const lk_model *model) {

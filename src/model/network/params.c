@@ -70,12 +70,15 @@ lk_layer_weights lk_layer_weights_of(const lk_model *model, int layer) {
 	if (model->network == LK_NET_DIFFUSION) return lk_dit_weights(model, layer);
 	lk_layer made = lk_model_layer(model, layer);
 	lk_layer_weights sum = {0};
+	lk_model room;
+	const lk_model *seen = lk_model_seen(model, &made, &room);
 	bool decoder = is_decoder_layer(model, layer), attends = made.mixers & LK_MIXER_ATTENTION;
 	for (int i = 0; i < LK_MIXER_KINDS; i++)
 		if (made.mixers & lk_mixer_kinds[i].mixer)
-			lk_weights_add(&sum.mixers, lk_mixer_kinds[i].weights(model));
+			lk_weights_add(&sum.mixers, lk_mixer_kinds[i].weights(seen));
 	if (decoder) lk_weights_add(&sum.mixers, sum.mixers); /* self- and cross-attention */
-	if (attends) sum.mixers.others += model->attention_sinks;
+	if (attends && (made.window > 0 || !model->window_sinks))
+		sum.mixers.others += model->attention_sinks;
 	lk_weights_add(&sum.mixers, use_weights(model, &made));
 	lk_weights_add(&sum.mixers, lk_streams_layer(model));
 	/* norms of queries and keys, two gates (Llama 3.2: MllamaCrossAttentionDecoderLayer) */

@@ -61,6 +61,9 @@ lk_weights lk_rwkv_channel_weights(const lk_model *model);
 lk_weights lk_weights_linear(double in, double out, bool bias);
 double lk_weights_norm(const lk_model *model, double width);
 void lk_weights_add(lk_weights *sum, lk_weights part);
+/* layers.c: the network as the mixers of a layer see it: where layers with a window have key/value
+ * heads of their own, `room` with these. */
+const lk_model *lk_model_seen(const lk_model *model, const lk_layer *layer, lk_model *room);
 /* Adds to the list; nothing where a side is 0. */
 void lk_matrices_add(lk_matrices *list, double out, double in, double count, lk_cut cut);
 
