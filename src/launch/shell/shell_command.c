@@ -20,13 +20,13 @@ static const char *command_join(lk_shell *shell, const lk_words *words, size_t f
 	return text;
 }
 
-static lk_status command_sum(lk_shell *shell, const char *text, int line, const char **out) {
+static lk_status command_sum(lk_shell *shell, const lk_shell_expanders *expand, const char *text,
+                             int line, const char **out) {
 	long long value;
 	const char *unknown = NULL;
 	if (text == NULL) return lk_oom(shell->err);
 	if (strchr(text, '.') != NULL) return LK_OK; /* no whole number */
-	LK_TRY(lk_shell_math(shell, text, text + strlen(text), line, lk_shell_expand_one, &value,
-	                     &unknown));
+	LK_TRY(lk_shell_math(shell, text, text + strlen(text), line, expand->one, &value, &unknown));
 	if (unknown == NULL) *out = lk_arena_printf(shell->arena, "%lld", value);
 	return unknown != NULL || *out != NULL ? LK_OK : lk_oom(shell->err);
 }
@@ -65,17 +65,18 @@ static const char *command_path(lk_shell *shell, const lk_words *words, bool fol
 	return lk_arena_strndup(shell->arena, name, ends ? length - cut : length);
 }
 
-static lk_status command_words(lk_shell *shell, const lk_words *words, bool bc, int line,
-                               const char **out) {
+static lk_status command_words(lk_shell *shell, const lk_shell_expanders *expand,
+                               const lk_words *words, bool bc, int line, const char **out) {
 	const char *name = words->count > 0 ? words->at[0].text : "";
 	bool echo = strcmp(name, "echo") == 0, plain = echo && words->count > 1;
 	for (size_t i = 0; i < words->count; i++)
 		if (words->at[i].unknown != NULL) return LK_OK;
 	if (plain && words->at[1].text[0] == '-' && !bc) return LK_OK; /* options of echo */
-	if (bc) return plain ? command_sum(shell, command_join(shell, words, 1), line, out) : LK_OK;
+	if (bc)
+		return plain ? command_sum(shell, expand, command_join(shell, words, 1), line, out) : LK_OK;
 	if (echo) *out = command_join(shell, words, 1);
 	else if (strcmp(name, "expr") == 0)
-		return command_sum(shell, command_join(shell, words, 1), line, out);
+		return command_sum(shell, expand, command_join(shell, words, 1), line, out);
 	else if (strcmp(name, "seq") == 0) *out = command_sequence(shell, words);
 	else if (words->count > 1 && strcmp(name, "basename") == 0)
 		*out = command_path(shell, words, false);
@@ -85,8 +86,8 @@ static lk_status command_words(lk_shell *shell, const lk_words *words, bool bc, 
 }
 
 /* cat <<END: its text without the ends of lines at the end. */
-static lk_status command_document(lk_shell *shell, const char *at, const char *end, int line,
-                                  const char **out) {
+static lk_status command_document(lk_shell *shell, const lk_shell_expanders *expand, const char *at,
+                                  const char *end, int line, const char **out) {
 	at += strspn(at, "<- \t");
 	bool literal = at < end && strchr("'\"\\", *at) != NULL;
 	at += literal;
@@ -99,7 +100,7 @@ static lk_status command_document(lk_shell *shell, const char *at, const char *e
 		if ((size_t)(close - begin) == length && memcmp(begin, word, length) == 0) {
 			lk_word text = {.text = lk_arena_strndup(shell->arena, body, (size_t)(next - body))};
 			if (text.text == NULL) return lk_oom(shell->err);
-			if (!literal) LK_TRY(lk_shell_expand_here(shell, body, next, line, &text));
+			if (!literal) LK_TRY(expand->here(shell, body, next, line, &text));
 			size_t size = strlen(text.text);
 			while (size > 0 && text.text[size - 1] == '\n') size--;
 			if (text.unknown == NULL) *out = lk_arena_strndup(shell->arena, text.text, size);
@@ -110,8 +111,8 @@ static lk_status command_document(lk_shell *shell, const char *at, const char *e
 	return LK_OK;
 }
 
-lk_status lk_shell_command(lk_shell *shell, const char *at, const char *end, int line,
-                           const char **out) {
+lk_status lk_shell_command(lk_shell *shell, const lk_shell_expanders *expand, const char *at,
+                           const char *end, int line, const char **out) {
 	static const char *const known[] = {"echo", "expr", "seq", "basename", "dirname", "cat"};
 	bool begins = false, bc = false;
 	lk_words words = {0};
@@ -127,7 +128,7 @@ lk_status lk_shell_command(lk_shell *shell, const char *at, const char *end, int
 	if (strncmp(at, "cat", 3) == 0) {
 		at += 3 + strspn(at + 3, " \t");
 		bool document = end - at > 3 && at[0] == '<' && at[1] == '<' && at[2] != '<';
-		return document ? command_document(shell, at, end, line, out) : LK_OK;
+		return document ? command_document(shell, expand, at, end, line, out) : LK_OK;
 	}
 	while (status == LK_OK && at < end) {
 		if (strchr(" \t\n", *at) != NULL) at++;
@@ -142,11 +143,11 @@ lk_status lk_shell_command(lk_shell *shell, const char *at, const char *end, int
 			lk_raw raw = {.at = at, .line = line};
 			raw.end = lk_shell_word_end(shell, at, end, line);
 			if (raw.end == NULL) status = LK_ERR_INPUT;
-			else status = lk_shell_expand(shell, &raw, &words);
+			else status = expand->words(shell, &raw, &words);
 			at = raw.end > at ? raw.end : at + 1;
 		}
 	}
-	if (status == LK_OK && at >= end) status = command_words(shell, &words, bc, line, out);
+	if (status == LK_OK && at >= end) status = command_words(shell, expand, &words, bc, line, out);
 	lk_vec_free(&words);
 	return status;
 }
