@@ -154,7 +154,14 @@ static lk_status config_one_flag(const lk_config *config, const char *name, cons
 	bool off =
 		value->kind == LK_JSON_FALSE || (value->kind == LK_JSON_NUMBER && value->number == 0);
 	const char *near = row ? NULL : config_near(flag, name);
-	/* Of what no flag is and none was meant, only what is turned on can matter. */
+	/* Of what no flag is and none was meant, only what is turned on can matter, and not where a
+	 * flag turns it off: --no-rope-fusion. */
+	static const char *const off_by[] = {"no-", "disable-"};
+	for (size_t i = 0; !row && i < sizeof off_by / sizeof *off_by; i++) {
+		char turns[128];
+		snprintf(turns, sizeof turns, "%s%s", off_by[i], flag);
+		if (lk_megatron_flag(turns)) return LK_OK;
+	}
 	if (!row) return off && !near ? LK_OK : lk_launch_unknown(config->reading, name, near);
 	if (row->kind == LK_FLAG_SET || row->kind == LK_FLAG_CLEAR)
 		return off && !means ? LK_OK : lk_config_flag_words(config, flag, &truth, words);

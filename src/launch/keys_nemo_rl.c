@@ -25,6 +25,8 @@ static const lk_key common[] = {
 	LK_RULE("ppo.async_ppo.max_trajectory_age_steps"),
 	LK_RULE("grpo.use_dynamic_sampling"),
 	LK_RULE("grpo.batch_multiplier"),
+	LK_RULE("ppo.use_dynamic_sampling"),
+	LK_RULE("ppo.batch_multiplier"),
 	LK_RULE("teacher.model_name"),
 	LK_RULE("teacher.megatron_cfg.enabled"),
 	LK_RULE("teacher.megatron_cfg.tensor_model_parallel_size"),
@@ -296,9 +298,8 @@ static void nemo_rl_rollout(const lk_config *config, bool core, lk_draft *draft)
 	lk_copy(out->task, sizeof out->task, task);
 	if (ahead) out->lag = nemo_rl_whole(config, age) > 1 ? nemo_rl_whole(config, age) : 1;
 	/* more prompts are written than are kept, where those without a signal are thrown away */
-	const lk_value *more = lk_config_at(config->root, "grpo.batch_multiplier");
-	if (lk_config_on(config->root, "grpo.use_dynamic_sampling") && more &&
-	    more->kind == LK_JSON_NUMBER)
+	const lk_value *more = lk_config_at(section, "batch_multiplier");
+	if (lk_config_on(section, "use_dynamic_sampling") && more && more->kind == LK_JSON_NUMBER)
 		out->oversample = more->number;
 	if (lk_config_on(config->root, "policy.generation.vllm_cfg.is_mx") && *out->format)
 		lk_copy(out->format, sizeof out->format, "mxfp8");

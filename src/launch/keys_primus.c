@@ -68,10 +68,12 @@ static lk_status primus_gather(lk_config *config) {
 	lk_value *all = LK_NEW(arena, lk_value), *part = NULL;
 	if (!all) return lk_oom(config->reading->err);
 	all->kind = LK_JSON_OBJECT;
+	lk_value defaults = {.kind = LK_JSON_NULL};
 	const char *const names[][2] = {{"modules", trainer}, {"models", model}};
 	for (size_t i = 0; i < 2 && framework; i++) {
 		if (!names[i][1]) continue;
 		LK_TRY(primus_preset(config, names[i][0], framework, names[i][1], &part));
+		if (i == 0) defaults = *part;
 		all = lk_config_merge(arena, all, part);
 		if (!all) return lk_oom(config->reading->err);
 	}
@@ -79,13 +81,14 @@ static lk_status primus_gather(lk_config *config) {
 		all = lk_config_merge(arena, all, overrides);
 	if (all) all = primus_drop_idle(arena, all);
 	if (!all || !framework) return lk_oom(config->reading->err);
-	/* The back end stays known. */
+	/* The back end stays known, and what its trainer states for all jobs. */
 	lk_members members = {0};
 	lk_value name = {.kind = LK_JSON_STRING, .text = framework};
 	bool ok = true;
 	for (size_t i = 0; ok && i < all->count; i++)
 		ok = lk_members_add(&members, all->keys[i], &all->items[i]);
 	ok = ok && lk_members_add(&members, "primus_framework", &name);
+	ok = ok && lk_members_add(&members, "primus_defaults", &defaults);
 	ok = ok && lk_members_end(&members, arena, all);
 	lk_members_free(&members);
 	if (!ok) return lk_oom(config->reading->err);
@@ -129,6 +132,78 @@ static lk_status primus_device(const lk_config *config) {
 	return lk_launch_device(config->reading, kind + 1, strcspn(kind + 1, "/"));
 }
 
+/* Keys of Primus's own, which are no flags of Megatron-LM. */
+static const struct {
+	const char *key, *reason;
+} primus_keys[] = {
+	{"stderr_sink_level", LK_WHY_LOGGING},
+	{"file_sink_level", LK_WHY_LOGGING},
+	{"sink_level", LK_WHY_LOGGING},
+	{"log_avg_skip_iterations", LK_WHY_LOGGING},
+	{"log_avg_reset_interval", LK_WHY_LOGGING},
+	{"disable_tensorboard", LK_WHY_LOGGING},
+	{"disable_wandb", LK_WHY_LOGGING},
+	{"disable_mlflow", LK_WHY_LOGGING},
+	{"disable_last_saving", LK_WHY_SAVING},
+	{"auto_continue_train", LK_WHY_SAVING},
+	{"hf_path", LK_WHY_START},
+	{"trainable", LK_WHY_START},
+	{"perform_initialization", LK_WHY_START},
+	{"deprecated_use_mcore_models", LK_WHY_START},
+	{"barrier_with_L1_time", LK_WHY_LOGGING},
+	{"conv_L_cache", "the width of short convolutions, which this network has none of"},
+	{"stage", LK_WHY_DATA},
+	{"sft_dataset_name", LK_WHY_DATA},
+	{"sft_conversation_format", LK_WHY_DATA},
+	{"is_instruction_dataset", LK_WHY_DATA},
+	{"enable_packed_sequences", LK_WHY_DATA},
+	{"use_packed_attention", "a packed row is priced as attention to all of it"},
+	{"enable_primus_turbo", "AMD's kernels are priced as those of their kind"},
+	{"use_turbo_attention", "AMD's kernels are priced as those of their kind"},
+	{"use_turbo_grouped_gemm", "AMD's kernels are priced as those of their kind"},
+	{"use_turbo_grouped_mlp", "AMD's kernels are priced as those of their kind"},
+	{"use_turbo_gemm", "AMD's kernels are priced as those of their kind"},
+	{"use_turbo_rms_norm", "AMD's kernels are priced as those of their kind"},
+	{"use_turbo_deepep", "tokens are sent to experts as by DeepEP"},
+	{"turbo_deepep_num_cu", "tokens are sent to experts as by DeepEP"},
+	{"turbo_deepep_use_comm_stream", "tokens are sent to experts as by DeepEP"},
+	{"turbo_sync_free_moe_stage", "waits of the host for sizes of experts are not modelled"},
+	{"no_fp8_weight_transpose_cache", "transposed 8-bit weights are not counted"},
+	{"moe_use_fused_router_with_aux_score", "fusion of single kernels is not modelled"},
+	{"original_max_position_embeddings", LK_WHY_NUMBERS},
+	{"model_type", "networks of attention layers; others are refused"},
+};
+
+/* The settings of a Megatron job without those that are no flags of Megatron-LM and that it leaves
+ * as the trainer's preset, of hundreds of keys, has them. */
+static lk_status primus_own_settings(const lk_config *config, lk_config *own) {
+	const lk_value *defaults = lk_config_at(config->root, "primus_defaults");
+	lk_setting *kept = LK_ARRAY(config->reading->arena, lk_setting, config->count + 1);
+	if (!kept) return lk_oom(config->reading->err);
+	*own = *config;
+	own->settings = kept;
+	own->count = 0;
+	for (size_t i = 0; i < config->count; i++) {
+		const lk_setting *one = &config->settings[i];
+		char flag[128];
+		if (strcmp(one->path, "primus_framework") == 0) continue;
+		lk_copy(flag, sizeof flag, one->path);
+		for (char *c = flag; *c; c++)
+			if (*c == '_') *c = '-';
+		const lk_value *usual = lk_config_at(defaults, one->path);
+		const char *stated = lk_config_text(one->value), *as = lk_config_text(usual);
+		bool same = !stated ? !as : as && strcmp(stated, as) == 0;
+		bool given = usual || lk_json_get(defaults, one->path);
+		const char *reason = NULL;
+		for (size_t k = 0; k < sizeof primus_keys / sizeof *primus_keys && !reason; k++)
+			if (strcmp(primus_keys[k].key, one->path) == 0) reason = primus_keys[k].reason;
+		if (reason && !same) LK_TRY(lk_launch_skip(config->reading, one->path, reason));
+		if (reason) continue;
+		if (!given || !same || lk_megatron_flag(flag)) kept[own->count++] = *one;
+	}
+	return LK_OK;
+}
+
 static lk_status primus_translate(const lk_config *config, lk_words *words) {
 	static const char *const all[] = {"", NULL};
 	const char *framework = lk_config_text(lk_config_at(config->root, "primus_framework"));
@@ -149,7 +224,9 @@ static lk_status primus_translate(const lk_config *config, lk_words *words) {
 				"not modelled",
 				"networks of attention layers, and Megatron-LM's hybrids by "
 				"--hybrid-layer-pattern, can be predicted");
-		LK_TRY(lk_config_megatron_words(config, all, "pretrain_gpt.py", nodes, per_node, words));
+		lk_config own;
+		LK_TRY(primus_own_settings(config, &own));
+		LK_TRY(lk_config_megatron_words(&own, all, "pretrain_gpt.py", nodes, per_node, words));
 		if (lk_config_on(config->root, "use_turbo_deepep")) {
 			LK_TRY(lk_config_word(config, "--moe-token-dispatcher-type", words));
 			LK_TRY(lk_config_word(config, "flex", words));

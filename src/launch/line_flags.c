@@ -19,6 +19,9 @@ static lk_status line_deepspeed_flag(lk_line *line, const char *name, const lk_w
 		line->deepspeed = words[0].text;
 		return LK_OK;
 	}
+	if (file && line->megatron) /* Megatron-DeepSpeed states stage, batch and numbers as flags */
+		return lk_launch_note(line->r, name,
+		                      "its path is not known: the line's own flags are taken");
 	lk_fail(line->r->err, LK_ERR_INPUT, line->r->where, "--%s: %s", name,
 	        file ? words[0].unknown : "the file is missing");
 	return lk_hint(line->r->err, "write the path of the DeepSpeed config");

@@ -81,25 +81,34 @@ static bool network_is_place(const char *name) {
 	return *name == '/' || strpbrk(name, " <>$") != NULL || strstr(name, "path/to") != NULL;
 }
 
-/* The longest run of words of "grpo-deepseek-v3-32n4g" that names a preset; false: none does. */
+/* The longest run of words of "grpo-deepseek-v3-32n4g" that names a preset, without words that say
+ * nothing of it: "sft-" of "sft-qwen3-8b". False: none does. */
 static bool network_in_name(const char *text, size_t length, char *out, size_t size) {
 	size_t begin[WORDS], end[WORDS], count = 0;
+	char name[sizeof((lk_model *)0)->name] = "";
 	for (size_t at = 0; at < length && count < WORDS; at++) {
 		begin[count] = at;
 		while (at < length && strchr("-_.", text[at]) == NULL) at++;
 		end[count++] = at;
 	}
+	size_t low = 0, high = count;
 	for (size_t words = count; words > 0; words--)
-		for (size_t first = 0; first + words <= count; first++) {
+		for (size_t first = low; first + words <= high; first++) {
+			char one[64];
 			lk_model model;
 			size_t used = end[first + words - 1] - begin[first];
-			if (used + 1 > size) continue;
-			memcpy(out, text + begin[first], used);
-			out[used] = '\0';
-			bool sized = strpbrk(out, "0123456789") != NULL;
-			if (sized && lk_model_preset(out, &model, NULL) == LK_OK) return true;
+			if (used + 1 > size || used + 1 > sizeof one) continue;
+			memcpy(one, text + begin[first], used);
+			one[used] = '\0';
+			bool sized = strpbrk(one, "0123456789") != NULL;
+			if (!sized || lk_model_preset(one, &model, NULL) != LK_OK) continue;
+			if (*name && strcmp(name, model.name) != 0) continue;
+			lk_copy(name, sizeof name, model.name);
+			lk_copy(out, size, one);
+			low = first, high = first + words; /* less of it may say the same */
+			break;
 		}
-	return false;
+	return *name != '\0';
 }
 
 lk_status lk_launch_network_of_file(lk_reading *reading, const char *flag, const char *name,

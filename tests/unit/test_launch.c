@@ -1100,6 +1100,25 @@ static void shell_words(void **state) {
 	}
 	assert_int_equal(tp_of("A=$(($(nvidia-smi | wc -l)-2)); B=$(( (ls; ls) | wc -l ))\n" RUN "2"),
 	                 2);
+	static const struct {
+		const char *text;
+		int value;
+	} commands[] = {
+		{"$(expr $N \\* 2 + 1)", 7},           {"`expr $N - 1`", 2},
+		{"$(echo \"$N * (2 + 2)\" | bc)", 12}, {"$(echo $N)", 3},
+		{"$(basename /models/8.sh .sh)", 8},   {"$(basename $(dirname /models/4/run))", 4}};
+	for (size_t i = 0; i < sizeof commands / sizeof *commands; i++) {
+		char line[160];
+		snprintf(line, sizeof line, "N=3\n" RUN "%s", commands[i].text);
+		assert_int_equal(tp_of(line), commands[i].value);
+	}
+	assert_int_equal(tp_of("A=$(cat <<EOF\n--tensor-model-parallel-size $((1 + 1))\n\nEOF\n)\n"
+	                       "torchrun p.py $A"),
+	                 2);
+	assert_int_equal(tp_of("N=0\nfor i in $(seq 2 2 8); do N=$((N + i)); done\n" RUN "$N"), 20);
+	assert_refused(RUN "$(echo 8 | tr 8 4)", "is not executed");
+	assert_refused(RUN "$(expr 7 / 0)", "division by zero");
+	assert_refused(RUN "$(seq 1 100000000)", "is not executed");
 	assert_int_equal(tp_of("N=${N:-}\nif [[ -z $N ]]; then echo give N; exit 1; fi\n" RUN "2"), 2);
 	assert_int_equal(tp_of("N=${N:-}\nTP=${N:-$((2 + 2))}\n" RUN "$TP"), 4);
 	assert_int_equal(tp_of("if [ 1 -lt 2 ]; then TP=2; else TP=4; fi\n" RUN "$TP"), 2);

@@ -384,27 +384,34 @@ static lk_status put_braces(struct builder *builder, const char *at, const char 
 	return expand_put_value(builder, &value, quoted);
 }
 
-static lk_status put_command(struct builder *builder, const char *at, const char *close,
-                             const char **next) {
+/* $(command) and `command`; `inner`: its text, up to one byte before `close`. */
+static lk_status put_command(struct builder *builder, const char *at, const char *inner,
+                             const char *close, const char **next, bool quoted) {
 	if (close == NULL)
 		return lk_shell_fail(builder->s, builder->line, "a command substitution is not closed",
 		                     "close it");
 	*next = close;
 	size_t size = (size_t)(close - at);
+	lk_word value = {0};
+	static const lk_shell_expanders expanders = {lk_shell_expand, lk_shell_expand_one,
+	                                             lk_shell_expand_here};
+	LK_TRY(lk_shell_command(builder->s, &expanders, inner, close - 1, builder->line, &value.text));
+	if (value.text != NULL) return expand_put_value(builder, &value, quoted);
 	return expand_put_unknown(
 		builder, at, size, lk_shell_unknown(builder->s, builder->line, at, size, "is not executed"),
 		false);
 }
 
 static lk_status put_math(struct builder *builder, const char *at, const char *end,
-                          const char **next) {
+                          const char **next, bool quoted) {
 	const char *close = lk_shell_close(at + 1, end, '(', ')');
 	long long value;
 	const char *unknown = NULL;
 	char number[24];
 	if (close == NULL || close - at < 5)
 		return lk_shell_fail(builder->s, builder->line, "a '$((' is not closed", "close it");
-	if (close[-2] != ')') return put_command(builder, at, close, next); /* $( (cd x; ls) | wc ) */
+	if (close[-2] != ')') /* $((cd x; ls) | wc) */
+		return put_command(builder, at, at + 2, close, next, quoted);
 	*next = close;
 	LK_TRY(lk_shell_math(builder->s, at + 3, close - 2, builder->line, lk_shell_expand_one, &value,
 	                     &unknown));
@@ -418,8 +425,11 @@ static lk_status put_dollar(struct builder *builder, const char *at, const char 
 	const char *name = at + 1;
 	*next = name;
 	if (name >= end) return expand_put(builder, "$", 1);
-	if (*name == '(' && name + 1 < end && name[1] == '(') return put_math(builder, at, end, next);
-	if (*name == '(') return put_command(builder, at, lk_shell_close(name, end, '(', ')'), next);
+	if (*name == '(' && name + 1 < end && name[1] == '(')
+		return put_math(builder, at, end, next, quoted);
+	if (*name == '(')
+		return put_command(builder, at, name + 1, lk_shell_close(name, end, '(', ')'), next,
+		                   quoted);
 	if (*name == '{') return put_braces(builder, at, end, next, quoted);
 	size_t n = lk_shell_name(name, end);
 	if (n > 0) {
@@ -488,7 +498,8 @@ static lk_status expand_range(struct builder *builder, const char *at, const cha
 		} else if (*at == '"' && !builder->here) { /* inside quotes only in ${X:-"..."} */
 			LK_TRY(expand_double(builder, at, end, &next));
 		} else if (*at == '`') {
-			LK_TRY(put_command(builder, at, lk_shell_skip_backtick(at, end), &next));
+			LK_TRY(
+				put_command(builder, at, at + 1, lk_shell_skip_backtick(at, end), &next, quoted));
 		} else if (*at == '$') {
 			LK_TRY(put_dollar(builder, at, end, &next, quoted));
 		} else {

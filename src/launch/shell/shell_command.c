@@ -1,0 +1,153 @@
+/* shell_command.c: what $(command) stands for where text alone decides it: echo, expr, seq,
+ * basename, dirname, a calculation by bc, a here-document of cat. Nothing is executed: of any other
+ * command the text is not known. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/arena.h"
+#include "base/text.h"
+#include "launch/shell/shell.h"
+
+enum {
+	SEQUENCE = 1024 /* numbers of seq */
+};
+
+static const char *command_join(lk_shell *shell, const lk_words *words, size_t from) {
+	const char *text = "";
+	for (size_t i = from; i < words->count && text != NULL; i++)
+		text =
+			lk_arena_printf(shell->arena, "%s%s%s", text, i > from ? " " : "", words->at[i].text);
+	return text;
+}
+
+static lk_status command_sum(lk_shell *shell, const lk_shell_expanders *expand, const char *text,
+                             int line, const char **out) {
+	long long value;
+	const char *unknown = NULL;
+	if (text == NULL) return lk_oom(shell->err);
+	if (strchr(text, '.') != NULL) return LK_OK; /* no whole number */
+	LK_TRY(lk_shell_math(shell, text, text + strlen(text), line, expand->one, &value, &unknown));
+	if (unknown == NULL) *out = lk_arena_printf(shell->arena, "%lld", value);
+	return unknown != NULL || *out != NULL ? LK_OK : lk_oom(shell->err);
+}
+
+/* seq LAST, seq FIRST LAST, seq FIRST STEP LAST. */
+static const char *command_sequence(lk_shell *shell, const lk_words *words) {
+	long numbers[3] = {1, 1, 1};
+	size_t count = words->count - 1;
+	const char *text = "";
+	if (count < 1 || count > 3) return NULL;
+	for (size_t i = 0; i < count; i++) {
+		char *end;
+		long number = strtol(words->at[i + 1].text, &end, 10);
+		if (*end != '\0' || end == words->at[i + 1].text) return NULL;
+		numbers[count == 1 ? 2 : count == 2 && i == 1 ? 2 : i] = number;
+	}
+	long step = numbers[1];
+	if (step == 0 || labs(numbers[0]) > 1L << 40 || labs(numbers[2]) > 1L << 40) return NULL;
+	if ((numbers[2] - numbers[0]) / step >= SEQUENCE) return NULL;
+	for (long n = numbers[0]; step > 0 ? n <= numbers[2] : n >= numbers[2]; n += step)
+		if ((text = lk_arena_printf(shell->arena, "%s%s%ld", text, *text ? "\n" : "", n)) == NULL)
+			return NULL;
+	return text;
+}
+
+static const char *command_path(lk_shell *shell, const lk_words *words, bool folder) {
+	const char *path = words->at[1].text, *slash = strrchr(path, '/');
+	if (path[0] == '\0' || (slash != NULL && slash[1] == '\0')) return NULL;
+	if (folder && slash == NULL) return ".";
+	if (folder)
+		return lk_arena_strndup(shell->arena, path, slash > path ? (size_t)(slash - path) : 1);
+	const char *name = slash != NULL ? slash + 1 : path;
+	const char *suffix = words->count > 2 ? words->at[2].text : "";
+	size_t length = strlen(name), cut = strlen(suffix);
+	bool ends = cut > 0 && cut < length && strcmp(name + length - cut, suffix) == 0;
+	return lk_arena_strndup(shell->arena, name, ends ? length - cut : length);
+}
+
+static lk_status command_words(lk_shell *shell, const lk_shell_expanders *expand,
+                               const lk_words *words, bool bc, int line, const char **out) {
+	const char *name = words->count > 0 ? words->at[0].text : "";
+	bool echo = strcmp(name, "echo") == 0, plain = echo && words->count > 1;
+	for (size_t i = 0; i < words->count; i++)
+		if (words->at[i].unknown != NULL) return LK_OK;
+	if (plain && words->at[1].text[0] == '-' && !bc) return LK_OK; /* options of echo */
+	if (bc)
+		return plain ? command_sum(shell, expand, command_join(shell, words, 1), line, out) : LK_OK;
+	if (echo) *out = command_join(shell, words, 1);
+	else if (strcmp(name, "expr") == 0)
+		return command_sum(shell, expand, command_join(shell, words, 1), line, out);
+	else if (strcmp(name, "seq") == 0) *out = command_sequence(shell, words);
+	else if (words->count > 1 && strcmp(name, "basename") == 0)
+		*out = command_path(shell, words, false);
+	else if (words->count > 1 && strcmp(name, "dirname") == 0)
+		*out = command_path(shell, words, true);
+	return LK_OK;
+}
+
+/* cat <<END: its text without the ends of lines at the end. */
+static lk_status command_document(lk_shell *shell, const lk_shell_expanders *expand, const char *at,
+                                  const char *end, int line, const char **out) {
+	at += strspn(at, "<- \t");
+	bool literal = at < end && strchr("'\"\\", *at) != NULL;
+	at += literal;
+	size_t length = strcspn(at, "'\" \t\r\n");
+	const char *word = at, *body = memchr(at, '\n', (size_t)(end - at));
+	if (length == 0 || body == NULL) return LK_OK;
+	for (const char *next = ++body; next < end;) {
+		const char *stop = memchr(next, '\n', (size_t)(end - next));
+		const char *begin = next + strspn(next, "\t"), *close = stop != NULL ? stop : end;
+		if ((size_t)(close - begin) == length && memcmp(begin, word, length) == 0) {
+			lk_word text = {.text = lk_arena_strndup(shell->arena, body, (size_t)(next - body))};
+			if (text.text == NULL) return lk_oom(shell->err);
+			if (!literal) LK_TRY(expand->here(shell, body, next, line, &text));
+			size_t size = strlen(text.text);
+			while (size > 0 && text.text[size - 1] == '\n') size--;
+			if (text.unknown == NULL) *out = lk_arena_strndup(shell->arena, text.text, size);
+			return text.unknown != NULL || *out != NULL ? LK_OK : lk_oom(shell->err);
+		}
+		next = stop != NULL ? stop + 1 : end;
+	}
+	return LK_OK;
+}
+
+lk_status lk_shell_command(lk_shell *shell, const lk_shell_expanders *expand, const char *at,
+                           const char *end, int line, const char **out) {
+	static const char *const known[] = {"echo", "expr", "seq", "basename", "dirname", "cat"};
+	bool begins = false, bc = false;
+	lk_words words = {0};
+	lk_status status = LK_OK;
+	*out = NULL;
+	while (at < end && strchr(" \t\n", *at) != NULL) at++;
+	for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
+		size_t length = strlen(known[i]);
+		begins |= (size_t)(end - at) > length && strncmp(at, known[i], length) == 0 &&
+		          strchr(" \t", at[length]) != NULL;
+	}
+	if (!begins) return LK_OK;
+	if (strncmp(at, "cat", 3) == 0) {
+		at += 3 + strspn(at + 3, " \t");
+		bool document = end - at > 3 && at[0] == '<' && at[1] == '<' && at[2] != '<';
+		return document ? command_document(shell, expand, at, end, line, out) : LK_OK;
+	}
+	while (status == LK_OK && at < end) {
+		if (strchr(" \t\n", *at) != NULL) at++;
+		else if (*at == '|' && !bc) { /* echo "2 * 4" | bc */ at++;
+			while (at < end && *at == ' ') at++;
+			bc =
+				end - at >= 2 && strncmp(at, "bc", 2) == 0 && at + 2 + strspn(at + 2, " \n") >= end;
+			if (!bc) break;
+			at = end;
+		} else if (strchr("|;&<>()", *at) != NULL) break;
+		else {
+			lk_raw raw = {.at = at, .line = line};
+			raw.end = lk_shell_word_end(shell, at, end, line);
+			if (raw.end == NULL) status = LK_ERR_INPUT;
+			else status = expand->words(shell, &raw, &words);
+			at = raw.end > at ? raw.end : at + 1;
+		}
+	}
+	if (status == LK_OK && at >= end) status = command_words(shell, expand, &words, bc, line, out);
+	lk_vec_free(&words);
+	return status;
+}
