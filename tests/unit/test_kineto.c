@@ -1036,8 +1036,7 @@ static char *long_file(uint64_t seed, size_t *size) {
 		const char *odd = what == 0   ? "{\\\"ph\\\":\\\"X\\\",{\\\"name\\\":"
 		                  : what == 1 ? "\\\\"
 		                              : "gemm";
-		if (what < 3)
-			at += sprintf(at, "{\"name\":\"%s\", \"ph\":\"X\",\"cat\":\"cpu_op\",", odd);
+		if (what < 3) at += sprintf(at, "{\"name\":\"%s\", \"ph\":\"X\",\"cat\":\"cpu_op\",", odd);
 		else if (what < 8) at += sprintf(at, "{\"ph\":\"X\",\"cat\":\"python_function\",");
 		else if (what == 8) at += sprintf(at, "{\"ph\":\"X\",\"cat\" \"cpu_op\",");
 		else if (what == 9) at += sprintf(at, "{\"args\":{\"name\":{\"ph\":[{}]}},");

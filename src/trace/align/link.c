@@ -301,8 +301,8 @@ static uint32_t comm_of_event(const lk_capture *capture, const uint32_t *comm_of
                               bool hosts, bool known) {
 	LK_ASSERT(event < capture->count);
 	if (hosts) return comm_of[event];
-	bool comm = capture->kind[event] == LK_EVENT_KERNEL &&
-	            (known || lk_work_communicates(capture, event));
+	bool comm =
+		capture->kind[event] == LK_EVENT_KERNEL && (known || lk_work_communicates(capture, event));
 	return comm && capture->launch[event] != LK_NONE
 	           ? link_cause_of(capture, comm_of, capture->launch[event])
 	           : LK_NONE;

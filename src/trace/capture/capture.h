@@ -249,7 +249,8 @@ int64_t lk_capture_copied(const lk_capture *capture, uint32_t event);
 /* Completes capture->comms once events are nested and joined with their launches; leaves them
  * unsorted. */
 lk_status lk_capture_join_comms(lk_capture *capture, lk_error *err);
-/* Whether the name of work on a device is one of a communication library, as lk_comm_kernel says. */
+/* Whether the name of work on a device is one of a communication library, as lk_comm_kernel says.
+ */
 bool lk_work_communicates(const lk_capture *capture, uint32_t event);
 
 /* ---- comm_names: communication as libraries and frameworks name it. */

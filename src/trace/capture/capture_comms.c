@@ -284,9 +284,8 @@ bool lk_work_communicates(const lk_capture *capture, uint32_t event) {
 	LK_ASSERT(event < capture->count && lk_event_on_device(capture->kind[event]));
 	uint32_t name = capture->name[event];
 	unsigned kind;
-	return name < capture->comm_name_count
-	           ? capture->comm_names[name]
-	           : lk_comm_kernel(lk_capture_text(capture, name), &kind);
+	return name < capture->comm_name_count ? capture->comm_names[name]
+	                                       : lk_comm_kernel(lk_capture_text(capture, name), &kind);
 }
 
 lk_status lk_capture_join_comms(lk_capture *capture, lk_error *err) {
