@@ -182,28 +182,6 @@ static void rank_issue(lk_engine *engine, lk_rank *rank) {
 
 /* ---- rates ---- */
 
-/* Held acts keep their SMs, but use neither memory nor links. */
-void lk_rates_ask(const lk_engine *engine, const lk_rank *rank, int count, double *rate) {
-	lk_cost held[LK_STREAMS];
-	const lk_cost *cost[LK_STREAMS] = {NULL};
-	bool communicates[LK_STREAMS] = {false};
-	for (int i = 0; i < count; i++) {
-		const lk_act *act = engine->together[i];
-		cost[i] = &rank->costs[lk_act_op(act)];
-		communicates[i] = act->communicates;
-		if (act->state != LK_ACT_HELD) continue;
-		held[i] = *cost[i];
-		held[i].memory = held[i].intra = held[i].nic = 0;
-		for (int tier = 0; tier < LK_TIERS; tier++) held[i].tier[tier] = 0;
-		cost[i] = &held[i];
-	}
-	lk_contention_rates(cost, communicates, count, rate);
-	for (int i = 0; i < count; i++) {
-		LK_ASSERT(rate[i] > 0 && rate[i] <= 1 + 1e-9); /* overlap makes nothing faster */
-		if (rate[i] < LK_LEAST_RATE) rate[i] = LK_LEAST_RATE;
-	}
-}
-
 /* The rates of the acts that are `together`, in the order of their streams. */
 static inline const double *rates_find(lk_engine *engine, const lk_rank *rank, int count) {
 	enum {

@@ -27,13 +27,13 @@ enum {
 
 /* An operation of a window. Kernel 0 is the one before it. */
 typedef struct gang_op {
-	uint32_t streams;  /* that ended before the window, and that it waits for */
-	uint8_t kernel;    /* a kernel: its number; communication: the last kernel before it */
-	uint8_t comm;      /* communication: its number; a kernel: those that it waits for */
-	bool is_comm;      /* communication of the gang */
-	bool after_start;  /* of communication: not before that kernel starts */
-	int8_t after_end;  /* of communication: not before this kernel ends; -1 none */
-	uint32_t deps;     /* first of its slots that were set before the window, in gang_window.deps */
+	uint32_t streams; /* that ended before the window, and that it waits for */
+	uint8_t kernel;   /* a kernel: its number; communication: the last kernel before it */
+	uint8_t comm;     /* communication: its number; a kernel: those that it waits for */
+	bool is_comm;     /* communication of the gang */
+	bool after_start; /* of communication: not before that kernel starts */
+	int8_t after_end; /* of communication: not before this kernel ends; -1 none */
+	uint32_t deps;    /* first of its slots that were set before the window, in gang_window.deps */
 	uint32_t deps_end;
 } gang_op;
 
@@ -159,8 +159,8 @@ static void gang_load_lane(lk_gang *gang, const lk_rank *rank, size_t lane) {
 	gang->host[lane] = rank->host;
 	gang->start[lane] = rank->start;
 	gang->straggle[lane] = rank->info->factor ? rank->info->factor[rank->lane] : 1;
-	gang->noise[lane] = lk_sim_jitter_of_rank(sim->options->seed,
-	                                          (uint64_t)rank->stage * sim->chains + rank->lane);
+	gang->noise[lane] =
+		lk_sim_jitter_of_rank(sim->options->seed, (uint64_t)rank->stage * sim->chains + rank->lane);
 }
 
 static void gang_load(lk_gang *gang) {
@@ -229,9 +229,9 @@ static bool gang_is_whole(const lk_gang *gang, const lk_insn *insn) {
 	if (groups == gang->of) return true;
 	uint32_t group = groups->of[gang->lead->lane];
 	size_t size = groups->begin[group + 1] - groups->begin[group];
-	return size == gang->count && memcmp(groups->lane + groups->begin[group],
-	                                     gang->of->lane + gang->of->begin[gang->group],
-	                                     size * sizeof *groups->lane) == 0;
+	return size == gang->count &&
+	       memcmp(groups->lane + groups->begin[group],
+	              gang->of->lane + gang->of->begin[gang->group], size * sizeof *groups->lane) == 0;
 }
 
 /* ---- operations of a gang that is alone ---- */
@@ -568,11 +568,9 @@ static int64_t lane_arrive(const lk_gang *gang, const lk_gang_window *window, ga
 	lane_run_alone(gang, window, lane, op->kernel, ended, comm_end);
 	int64_t time = gang->issued[gang_at(gang, window->comm_op[comm], lane->lane)];
 	if (comm) time = lk_later(time, comm_end);
-	if (op->after_start)
-		time = lk_later(time, gang->began[gang_at(gang, op->kernel, lane->lane)]);
+	if (op->after_start) time = lk_later(time, gang->began[gang_at(gang, op->kernel, lane->lane)]);
 	if (op->after_end >= 0)
-		time =
-			lk_later(time, gang->ended[gang_at(gang, (uint32_t)op->after_end, lane->lane)]);
+		time = lk_later(time, gang->ended[gang_at(gang, (uint32_t)op->after_end, lane->lane)]);
 	gang->arrived[gang_at(gang, comm, lane->lane)] = time;
 	return time;
 }
@@ -673,11 +671,10 @@ static void window_record(const lk_gang *gang, const lk_gang_window *window, con
 			const gang_op *op = &window->op[i];
 			size_t kernel = gang_at(gang, op->kernel, lane);
 			if (op->is_comm)
-				lk_rank_record(rank, gang->arrived[gang_at(gang, op->comm, lane)],
-				               begins[op->comm], ends[op->comm]);
+				lk_rank_record(rank, gang->arrived[gang_at(gang, op->comm, lane)], begins[op->comm],
+				               ends[op->comm]);
 			else
-				lk_rank_record(rank, gang->began[kernel], gang->began[kernel],
-				               gang->ended[kernel]);
+				lk_rank_record(rank, gang->began[kernel], gang->began[kernel], gang->ended[kernel]);
 		}
 		rank->op -= window->ops; /* it may be the lead */
 		rank->ops = ops;
@@ -696,10 +693,8 @@ static void gang_run_window(lk_gang *gang, const lk_gang_window *window) {
 		for (size_t i = 0; i < gang->count; i++)
 			begin = lk_later(begin, lane_arrive(gang, window, &lane[i], c, over));
 		for (size_t i = 0; i < gang->count; i++)
-			end = lk_later(end,
-			               lane_share(gang, window, &lane[i], c, begin, duration, over));
-		for (size_t i = 0; i < gang->count; i++)
-			lane_hold(gang, window, &lane[i], c, end, over);
+			end = lk_later(end, lane_share(gang, window, &lane[i], c, begin, duration, over));
+		for (size_t i = 0; i < gang->count; i++) lane_hold(gang, window, &lane[i], c, end, over);
 		begins[c] = begin;
 		ends[c] = over = end;
 		lead->issued[gang->engine->insn[first + window->comm_op[c]].group]++;

@@ -226,7 +226,7 @@ LK_CLONES void lk_lanes_kernel(const lk_lane_kernel *kernel, const int64_t *sour
 		LANES for (size_t i = 0; i < n; i++) duration[i] = k.alone, floor[i] = k.tail;
 	} else if ((double)most_of(k.alone, k.tail) * k.most * 1024 < 0x1p51) {
 		LANES for (size_t i = 0; i < n; i++) duration[i] = scale_vector(alone, f[i]),
-		                                     floor[i] = scale_vector(tail, f[i]);
+											 floor[i] = scale_vector(tail, f[i]);
 	} else {
 		for (size_t i = 0; i < n; i++)
 			duration[i] = lk_sim_scale(k.alone, f[i]), floor[i] = lk_sim_scale(k.tail, f[i]);

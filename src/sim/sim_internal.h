@@ -311,7 +311,8 @@ typedef struct lk_lane_kernel {
 	double most;                     /* factors are at most a thousand times as great */
 } lk_lane_kernel;
 void lk_lanes_kernel(const lk_lane_kernel *kernel, const int64_t *source, int64_t *host, size_t n);
-/* When each lane arrives, and all have: what they wait for is over, and the host has launched it. */
+/* When each lane arrives, and all have: what they wait for is over, and the host has launched it.
+ */
 int64_t lk_lanes_meet(const int64_t *source, int64_t *host, int64_t lead, int64_t host_ps,
                       int64_t *arrived, size_t n);
 
@@ -745,17 +746,25 @@ static inline void lk_engine_no_memory(lk_engine *engine) {
 	engine->no_memory = engine->halted = true;
 }
 
-/* ---- engine_alone.c ---- */
+/* ---- engine_program.c ---- */
 
 /* Opens the call at the program counter; calls without operations are passed over. */
 void lk_rank_open_call(const lk_engine *engine, lk_rank *rank);
+/* Whether nothing else runs on the rank while it waits for the operation at its program counter. */
+bool lk_insn_blocks(const lk_engine *engine, const lk_rank *rank, const lk_insn *insn);
+
+/* ---- engine_rates.c ---- */
+
+/* Rates of the acts that are `together`, in the order of their streams. */
+void lk_rates_ask(const lk_engine *engine, const lk_rank *rank, int count, double *rate);
+
+/* ---- engine_alone.c ---- */
+
 /* Runs a rank that is alone until it parks, is done (false), or has an operation that overlaps
  * (true). */
 bool lk_rank_run_alone(lk_engine *engine, lk_rank *rank);
 /* Whether the rank's next operation, if it is alone, runs alone too. */
 bool lk_rank_stays_alone(const lk_engine *engine, const lk_rank *rank);
-/* Whether nothing else runs on the rank while it waits for the operation at its program counter. */
-bool lk_insn_blocks(const lk_engine *engine, const lk_rank *rank, const lk_insn *insn);
 /* Work of the host thread, whose sources are all known. */
 void lk_rank_run_host(lk_engine *engine, lk_rank *rank, const lk_insn *insn);
 /* A duration of compute, with what the straggler and jitter make of it. */
@@ -844,8 +853,6 @@ void lk_rank_open(lk_engine *engine, lk_rank *rank);
 /* Only a kernel is left, and it runs alone: its end is known, and the rank goes on alone. */
 void lk_rank_close(lk_engine *engine, lk_rank *rank);
 
-/* Rates of the acts that are `together`, in the order of their streams. */
-void lk_rates_ask(const lk_engine *engine, const lk_rank *rank, int count, double *rate);
 /* Runs all ranks until nothing is left to do. */
 void lk_engine_run(lk_engine *engine);
 

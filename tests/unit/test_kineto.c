@@ -13,6 +13,7 @@
 #include <unistd.h>
 #include <zlib.h>
 #include "base/arena.h"
+#include "base/parallel.h"
 #include "io/json.h"
 #include "base/stats.h"
 #include "trace/read/read.h"
@@ -1016,6 +1017,92 @@ static void test_bomb(void **state) {
 	free(packed);
 }
 
+/* ---- one file, several threads ---- */
+
+enum {
+	LONG_FILE = 3 << 20
+};
+
+/* Events of use and of none, whose texts look like the beginning of one, among what is damaged or
+ * odd: more than several stretches of the file. */
+static char *long_file(uint64_t seed, size_t *size) {
+	char *text = malloc(LONG_FILE + 4096), *at = text;
+	uint64_t dice = seed;
+	assert_non_null(text);
+	at += sprintf(at, "{\"traceEvents\":[\n");
+	for (int i = 0; at - text < LONG_FILE; i++) {
+		dice = lk_hash64(dice + 1);
+		int ts = i * 10, tid = (int)(dice % 7), what = (int)(dice >> 8 & 63);
+		const char *odd = what == 0   ? "{\\\"ph\\\":\\\"X\\\",{\\\"name\\\":"
+		                  : what == 1 ? "\\\\"
+		                              : "gemm";
+		if (what < 3) at += sprintf(at, "{\"name\":\"%s\", \"ph\":\"X\",\"cat\":\"cpu_op\",", odd);
+		else if (what < 8) at += sprintf(at, "{\"ph\":\"X\",\"cat\":\"python_function\",");
+		else if (what == 8) at += sprintf(at, "{\"ph\":\"X\",\"cat\" \"cpu_op\",");
+		else if (what == 9) at += sprintf(at, "{\"args\":{\"name\":{\"ph\":[{}]}},");
+		else at += sprintf(at, "{\"ph\":\"X\",\"cat\":\"cpu_op\",\"name\":\"op%d\",", what);
+		at += sprintf(at, "\"pid\":1,\"tid\":%d,\"ts\":%d.5,\"dur\":%d", tid, ts, what);
+		if (what > 40)
+			at += sprintf(at, ",\"args\":{\"Input Dims\":[[%d,8],[]],\"External id\":%d}", what, i);
+		at += sprintf(at, "}%s\n", what == 11 ? " , " : ",");
+	}
+	at += sprintf(at, "{\"ph\":\"M\",\"name\":\"thread_name\",\"pid\":1,\"tid\":2,"
+	                  "\"args\":{\"name\":\"main\"}}]}\n");
+	*size = (size_t)(at - text);
+	return text;
+}
+
+typedef struct long_read {
+	const char *text;
+	size_t size;
+	lk_capture *capture[2];
+} long_read;
+
+/* Inside of several jobs a file is read by one thread. */
+static lk_status read_inside(void *context, size_t job, lk_error *err) {
+	long_read *reads = context;
+	return read_bytes(reads->text, reads->size, &with_shapes, &reads->capture[job], err);
+}
+
+static void assert_same_capture(const lk_capture *a, const lk_capture *b) {
+	assert_int_equal(a->count, b->count);
+	assert_int_equal(a->dropped, b->dropped);
+	assert_int_equal(a->bytes_read, b->bytes_read);
+	assert_memory_equal(a->start_ns, b->start_ns, a->count * sizeof *a->start_ns);
+	assert_memory_equal(a->dur_ns, b->dur_ns, a->count * sizeof *a->dur_ns);
+	assert_memory_equal(a->kind, b->kind, a->count * sizeof *a->kind);
+	assert_memory_equal(a->lane, b->lane, a->count * sizeof *a->lane);
+	assert_memory_equal(a->name, b->name, a->count * sizeof *a->name);
+	assert_int_equal(lk_intern_count(a->names), lk_intern_count(b->names));
+	for (uint32_t i = 0; i < lk_intern_count(a->names); i++)
+		assert_string_equal(lk_capture_text(a, i), lk_capture_text(b, i));
+	assert_int_equal(a->shapes.count, b->shapes.count);
+	assert_memory_equal(a->shapes.at, b->shapes.at, a->shapes.count * sizeof *a->shapes.at);
+	assert_int_equal(a->damages.count, b->damages.count);
+	for (size_t i = 0; i < a->damages.count; i++)
+		assert_string_equal(a->damages.at[i], b->damages.at[i]);
+}
+
+static void test_several_threads(void **state) {
+	(void)state;
+	for (uint64_t seed = 0; seed < 2; seed++) {
+		long_read reads = {0};
+		lk_capture *alone;
+		lk_error err;
+		char *text = long_file(seed, &reads.size);
+		reads.text = text;
+		assert_int_equal(read_bytes(text, reads.size, &with_shapes, &alone, &err), LK_OK);
+		assert_int_equal(lk_parallel(2, 2, read_inside, &reads, &err), LK_OK);
+		assert_same_capture(alone, reads.capture[0]);
+		assert_same_capture(alone, reads.capture[1]);
+		assert_true(alone->count > 1000 && alone->dropped > 1000 && alone->damages.count > 0);
+		lk_capture_free(alone);
+		lk_capture_free(reads.capture[0]);
+		lk_capture_free(reads.capture[1]);
+		free(text);
+	}
+}
+
 int main(void) {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_python_agrees),
@@ -1036,6 +1123,7 @@ int main(void) {
 		cmocka_unit_test(test_monsters),
 		cmocka_unit_test(test_many_threads),
 		cmocka_unit_test(test_launches),
+		cmocka_unit_test(test_several_threads),
 		cmocka_unit_test(test_packed),
 		cmocka_unit_test(test_bomb),
 	};

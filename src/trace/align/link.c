@@ -300,10 +300,9 @@ static uint32_t link_cause_of(const lk_capture *capture, const uint32_t *comm_of
 static uint32_t comm_of_event(const lk_capture *capture, const uint32_t *comm_of, uint32_t event,
                               bool hosts, bool known) {
 	LK_ASSERT(event < capture->count);
-	unsigned kind;
 	if (hosts) return comm_of[event];
-	bool comm = capture->kind[event] == LK_EVENT_KERNEL &&
-	            (known || lk_comm_kernel(lk_capture_text(capture, capture->name[event]), &kind));
+	bool comm =
+		capture->kind[event] == LK_EVENT_KERNEL && (known || lk_work_communicates(capture, event));
 	return comm && capture->launch[event] != LK_NONE
 	           ? link_cause_of(capture, comm_of, capture->launch[event])
 	           : LK_NONE;

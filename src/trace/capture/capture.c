@@ -52,6 +52,7 @@ void lk_capture_free(lk_capture *capture) {
 	lk_vec_free(&capture->warnings);
 	lk_vec_free(&capture->damages);
 	lk_lane_map_free(&capture->lane_map);
+	free(capture->comm_names);
 	lk_intern_free(capture->names);
 	lk_arena_free(&capture->arena);
 	free(capture);

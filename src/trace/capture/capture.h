@@ -158,6 +158,8 @@ typedef struct lk_capture {
 	LK_VEC(lk_sync_note) syncs;   /* likewise */
 	LK_VEC(lk_shape_note) shapes; /* by event */
 	LK_VEC(lk_copy_note) copies;  /* by event */
+	bool *comm_names; /* [comm_name_count] by name: work on a device of this name communicates */
+	uint32_t comm_name_count;
 	LK_VEC(lk_capture_group) groups;
 	LK_VEC(const char *) warnings; /* what was odd, in sentences */
 	LK_VEC(const char *) damages;  /* likewise, of what could not be read and is missing */
@@ -250,6 +252,9 @@ int64_t lk_capture_copied(const lk_capture *capture, uint32_t event);
 /* Completes capture->comms once events are nested and joined with their launches; leaves them
  * unsorted. */
 lk_status lk_capture_join_comms(lk_capture *capture, lk_error *err);
+/* Whether the name of work on a device is one of a communication library, as lk_comm_kernel says.
+ */
+bool lk_work_communicates(const lk_capture *capture, uint32_t event);
 
 /* ---- comm_names: communication as libraries and frameworks name it. */
 

@@ -260,8 +260,37 @@ static lk_status comms_join(struct state *state, lk_error *err) {
 	return LK_OK;
 }
 
+/* Of names of work on devices, of which there are few, which ones communicate. */
+static lk_status comms_learn_names(lk_capture *capture, lk_error *err) {
+	uint32_t count = lk_intern_count(capture->names);
+	bool *asked = calloc((size_t)count + 1, sizeof *asked);
+	free(capture->comm_names);
+	capture->comm_name_count = 0;
+	capture->comm_names = calloc((size_t)count + 1, sizeof *capture->comm_names);
+	for (uint32_t i = 0; asked && capture->comm_names && i < capture->count; i++) {
+		uint32_t name = capture->name[i];
+		unsigned kind;
+		if (!lk_event_on_device(capture->kind[i]) || asked[name]) continue;
+		asked[name] = true;
+		capture->comm_names[name] = lk_comm_kernel(lk_capture_text(capture, name), &kind);
+	}
+	lk_status status = asked && capture->comm_names ? LK_OK : lk_oom(err);
+	if (status == LK_OK) capture->comm_name_count = count;
+	free(asked);
+	return status;
+}
+
+bool lk_work_communicates(const lk_capture *capture, uint32_t event) {
+	LK_ASSERT(event < capture->count && lk_event_on_device(capture->kind[event]));
+	uint32_t name = capture->name[event];
+	unsigned kind;
+	return name < capture->comm_name_count ? capture->comm_names[name]
+	                                       : lk_comm_kernel(lk_capture_text(capture, name), &kind);
+}
+
 lk_status lk_capture_join_comms(lk_capture *capture, lk_error *err) {
 	struct state s = {.capture = capture, .read = capture->comms.count};
+	LK_TRY(comms_learn_names(capture, err));
 	if (s.read) qsort(capture->comms.at, s.read, sizeof *capture->comms.at, lk_note_order);
 	s.traits = calloc(lk_intern_count(capture->names) + 1, 1);
 	lk_status status = s.traits ? comms_join(&s, err) : lk_oom(err);

@@ -59,9 +59,7 @@ static uint32_t operation_of(struct shape_memo *memo, const lk_capture *capture,
 
 static bool kinds_is_comm(const lk_capture *capture, uint32_t event) {
 	LK_ASSERT(event < capture->count);
-	unsigned kind;
-	return lk_capture_comm(capture, event) ||
-	       lk_comm_kernel(lk_capture_text(capture, capture->name[event]), &kind);
+	return lk_work_communicates(capture, event) || lk_capture_comm(capture, event);
 }
 
 static lk_status pair_kernels(const lk_capture *capture, uint32_t *pair, lk_error *err) {

@@ -67,12 +67,11 @@ static void peers_learn(struct transfer *known, int64_t ns, int64_t elements) {
  * which are in order too, are walked along and not searched for. */
 static lk_status list_comms(const lk_capture *capture, lk_comm_events *out, lk_error *err) {
 	size_t note = 0;
-	unsigned kind;
 	for (uint32_t i = 0; i < capture->count; i++) {
 		if (capture->kind[i] != LK_EVENT_KERNEL) continue;
 		while (note < capture->comms.count && capture->comms.at[note].event < i) note++;
 		bool noted = note < capture->comms.count && capture->comms.at[note].event == i;
-		if (!noted && !lk_comm_kernel(lk_capture_text(capture, capture->name[i]), &kind)) continue;
+		if (!noted && !lk_work_communicates(capture, i)) continue;
 		if (!lk_push(out)) return lk_oom(err);
 		*lk_last(out) = i;
 	}

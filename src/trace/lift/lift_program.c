@@ -29,8 +29,6 @@ lk_status lk_lift_depend(lk_lifting *lifting, uint32_t op, uint32_t on) {
 
 bool lk_lift_communicates(const lk_capture *capture, uint32_t event) {
 	LK_ASSERT(event < capture->count);
-	unsigned kind;
-	if (capture->kind[event] != LK_EVENT_KERNEL) return false;
-	return lk_capture_comm(capture, event) ||
-	       lk_comm_kernel(lk_capture_text(capture, capture->name[event]), &kind);
+	return capture->kind[event] == LK_EVENT_KERNEL &&
+	       (lk_work_communicates(capture, event) || lk_capture_comm(capture, event));
 }

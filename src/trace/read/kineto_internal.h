@@ -32,7 +32,7 @@ typedef struct lk_ahead lk_ahead;
 typedef struct lk_window {
 	lk_stream *in;
 	lk_ahead *ahead; /* reads it; NULL: nobody does */
-	char *bytes; /* `capacity` and LK_SCAN_PAD more */
+	char *bytes;     /* `capacity` and LK_SCAN_PAD more */
 	size_t capacity;
 	const char *at, *end; /* what is not consumed yet */
 	uint64_t read, limit; /* bytes of the file so far; how many it may have */
