@@ -129,7 +129,7 @@ DOCUMENTS = {
     "simulate": ("lockstep.simulate of Python, `lk_simulate_print`", """{step_time_s:num ranks:int ranks_simulated:int
         operations_run:num cluster:text? programs:[{name:text rank:int finish_s:num peak_bytes:num compute_s:num exposed_s:num
         hidden_s:num}]}"""),
-    "table": ("`devices`, `models` and `machines`, and of any verb with `--table`: a table by rows", "{table:text rows:[Row]}"),
+    "table": ("`devices`, `models`, `machines` and `doctor`, and of any verb with `--table`: a table by rows", "{table:text rows:[Row]}"),
     "version": ("`--version -o json`", "{commit:text? features:{*:bool}}"),
     "compile-check": ("`compile check -o json`",
         "{file:text programs:[{name:text mesh:[text] conditions:[text] schedules:[Schedule]}]}"),

@@ -52,7 +52,7 @@ typedef struct lk_explain_request {
 	 * usual nodes. */
 	const char *gpu, *cluster;
 	lk_mains mains; /* for `energy`; an error where the power of the GPU is not known */
-	bool roofline; /* shapes are read too, for `shaped`; gpu and cluster ask for it as well */
+	bool roofline;  /* shapes are read too, for `shaped`; gpu and cluster ask for it as well */
 	bool roofline_needed; /* likewise, and traces without shapes are an error */
 	bool strict;          /* damaged traces are an error */
 } lk_explain_request;
@@ -327,10 +327,10 @@ void lk_explain_free(lk_explanation *explanation);
  *
  * Keys of the JSON document: ranks, world_size, step_count, steps_annotated, step_s,
  * step_deviation_s, lost_steps, kernel_count, clock_anchors, clock_residual_max_s; gpu_watts,
- * site_watts, pue, step_kwh, and of a step carbon_kg, power_usd; each table by its name, an array of objects with the columns of csv; critical_path [{kind, seconds}],
- * critical_step, critical_step_s, diagnosis, actions [{stall, what, lost_s, gain_s, how}],
- * caveat_count, warnings, reproduce.
- * What is not known is null. */
+ * site_watts, pue, step_kwh, and of a step carbon_kg, power_usd; each table by its name, an array
+ * of objects with the columns of csv; critical_path [{kind, seconds}], critical_step,
+ * critical_step_s, diagnosis, actions [{stall, what, lost_s, gain_s, how}], caveat_count, warnings,
+ * reproduce. What is not known is null. */
 lk_status lk_explain_print(const lk_explanation *explanation, int format, int table, bool colour,
                            const char *path, FILE *out, lk_error *err);
 /* The events of the steps as a file for trace viewers (.json, .json.gz, .pftrace): one track per

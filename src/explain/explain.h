@@ -141,9 +141,9 @@ struct lk_rank_work {
 	uint8_t *name_class;
 	lk_capture_steps steps;        /* that are looked at */
 	int64_t first_step, last_step; /* of the trace, cut off or not; last below first: --steps */
-	bool annotated; /* there are steps */
-	bool repeated;  /* no annotation marks them: they follow from the optimizer's work */
-	lk_times windows;                        /* they */
+	bool annotated;                /* there are steps */
+	bool repeated;    /* no annotation marks them: they follow from the optimizer's work */
+	lk_times windows; /* they */
 	lk_times compute, communication, memory; /* unions within the windows ... */
 	lk_times exposed, exposed_memory, idle;
 	lk_times loading;           /* the data loader's annotations ... */
