@@ -364,6 +364,12 @@ static lk_status check_tower(const lk_model *model, const char *where, lk_error 
 		        stated->hidden);
 		return lk_hint(err, "heads must divide the width of vision_config");
 	}
+	const lk_pool *pool = &stated->project.pool;
+	if (pool->width > 0 && (pool->heads < 1 || pool->inputs < 1)) {
+		lk_fail(err, LK_ERR_INPUT, where, "attention that pools %d numbers of an image in %d heads",
+		        pool->inputs, pool->heads);
+		return lk_hint(err, "state its heads and what they read");
+	}
 	LK_TRY(lk_model_check(&tower, where, err));
 	if (stated->images > 0 && lk_tower_tokens(stated) >= 1) return LK_OK;
 	lk_fail(err, LK_ERR_INPUT, where, "%d %s of %d pixels have no token", stated->images,

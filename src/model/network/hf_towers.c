@@ -625,7 +625,8 @@ static lk_status join_minicpmv(const lk_hf_config *config, const lk_hf_config *v
 	LK_TRY(lk_hf_int(config, "query_num", &pool->queries, err));
 	LK_TRY(lk_hf_flag(config, "drop_vision_last_layer", &drops, err));
 	tower->layers -= drops;
-	if (rows > 1 << 12 || pool->queries < 1 || pool->queries > 1 << 12 || model->hidden % 128 != 0)
+	if (rows > 1 << 12 || pool->queries < 1 || pool->queries > 1 << 12 || model->hidden > 1 << 18 ||
+	    model->hidden % 128 != 0)
 		return lk_hf_fail(config, NULL, err, "%d queries of %d numbers", pool->queries,
 		                  model->hidden);
 	tower->position_rows = (int)(rows * rows);
