@@ -186,7 +186,7 @@ static lk_status check_attention(const lk_model *model, const char *where, lk_er
 	}
 	if (model->output_gate && (model->q_lora > 0 || lk_model_value_dim(model) != model->head_dim)) {
 		lk_fail(err, LK_ERR_INPUT, where,
-		        "an output gate beside a low rank of queries, or values of another size");
+		        "an output gate with a low rank of queries, or with values of another size");
 		return lk_hint(err, "leave the gate out");
 	}
 	if (model->window_kv_heads > 0 && model->heads % model->window_kv_heads != 0) {
