@@ -97,6 +97,7 @@ const lk_field lk_job_fields[] = {
 	{M_INT(qk_rope), JOB},
 	{M_INT(v_dim), JOB},
 	{M_INT(window_kv_heads), JOB},
+	{M_BOOL(window_sinks), JOB},
 	{M_INT(attention_sinks), JOB},
 	{M_BOOL(no_positions), JOB},
 	{M_BOOL(output_gate), JOB},

@@ -142,7 +142,7 @@ static void queries_pool_an_image(void **state) {
 	      0);
 }
 
-/* Keys of 64 and values of 32 numbers, two key/value heads behind a window of 64 tokens and one
+/* Keys of 64 and values of 32 numbers, two key/value heads with a window of 64 tokens and one
  * elsewhere (mimo_v2_flash); queries of a low rank (step3). */
 static void heads_of_other_shapes(void **state) {
 	(void)state;

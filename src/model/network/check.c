@@ -186,7 +186,7 @@ static lk_status check_attention(const lk_model *model, const char *where, lk_er
 	}
 	if (model->output_gate && (model->q_lora > 0 || lk_model_value_dim(model) != model->head_dim)) {
 		lk_fail(err, LK_ERR_INPUT, where,
-		        "an output gate beside a low rank of queries, or values of another size");
+		        "an output gate with a low rank of queries, or with values of another size");
 		return lk_hint(err, "leave the gate out");
 	}
 	if (model->window_kv_heads > 0 && model->heads % model->window_kv_heads != 0) {
@@ -363,6 +363,12 @@ static lk_status check_tower(const lk_model *model, const char *where, lk_error 
 		lk_fail(err, LK_ERR_INPUT, where, "%d heads of an encoder that is %d wide", stated->heads,
 		        stated->hidden);
 		return lk_hint(err, "heads must divide the width of vision_config");
+	}
+	const lk_pool *pool = &stated->project.pool;
+	if (pool->width > 0 && (pool->heads < 1 || pool->inputs < 1)) {
+		lk_fail(err, LK_ERR_INPUT, where, "attention that pools %d numbers of an image in %d heads",
+		        pool->inputs, pool->heads);
+		return lk_hint(err, "state its heads and what they read");
 	}
 	LK_TRY(lk_model_check(&tower, where, err));
 	if (stated->images > 0 && lk_tower_tokens(stated) >= 1) return LK_OK;

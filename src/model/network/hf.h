@@ -107,12 +107,12 @@ bool lk_hf_listed(const char *name, const char *names);
 lk_status lk_hf_tower(const lk_hf_config *config, lk_model *model, lk_error *err);
 /* The type of the language model's part where it states none; NULL: not known. */
 const char *lk_hf_joint_text(const lk_hf_config *config);
-/* Molmo, Phi-4-multimodal: language models and encoders of images that their configs do not state.
- */
-lk_status lk_hf_molmo(const lk_hf_config *config, lk_model *model, lk_error *err);
-lk_status lk_hf_phi4mm(const lk_hf_config *config, lk_model *model, lk_error *err);
 bool lk_hf_beside_tower(const lk_hf_config *config, const char *name);
 void lk_hf_text_defaults(const lk_hf_config *config, const char *type, lk_model *model);
+
+/* hf_whole.c: language models with encoders of images that their configs do not state. */
+lk_status lk_hf_molmo(const lk_hf_config *config, lk_model *model, lk_error *err);
+lk_status lk_hf_phi4mm(const lk_hf_config *config, lk_model *model, lk_error *err);
 
 /* convnet_read.c: stem, stages and classifier of a convolution net. */
 lk_status lk_hf_convnet(const lk_hf_config *config, lk_model *model, lk_error *err);
