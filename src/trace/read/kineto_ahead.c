@@ -227,7 +227,8 @@ lk_ahead *lk_ahead_open(lk_stream *in, const lk_keys *keys) {
 	ahead_fill(ahead);
 	ahead->stretch[0].state = READY;
 	/* a file of one stretch has no work for others; without threads the walk does it all */
-	while (!ahead->ended && ahead->started < threads - 1 &&
+	if (ahead->ended) threads = 1;
+	while (ahead->started < threads - 1 &&
 	       pthread_create(&ahead->thread[ahead->started], NULL, ahead_work, ahead) == 0)
 		ahead->started++;
 	return ahead;
