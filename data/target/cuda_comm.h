@@ -305,7 +305,7 @@ RT_PAIRS(send, true, rt_send(run, to, from, c->axis, c->d, c->e))
 static void rt_alltoall_pairs(rt_run *run, const rt_collective *c, const rt_pairs *x) {
 	int ranks = run->mesh.ranks[c->axis];
 	rt_exchange *each = (rt_exchange *)malloc((size_t)x->count * sizeof *each);
-	if (!each) { rt_fail(run, "an exchange", "memory is out", __LINE__); return; }
+	if (!each) { rt_fail(run, "an exchange", "out of memory", __LINE__); return; }
 	for (int i = 0; i < x->count; i++) {
 		if (!x->to[i]->here) continue;
 		if (ranks == 1) rt_copy(run, x->to[i], x->from[i]);
@@ -329,7 +329,7 @@ static void rt_collect(rt_run *run, void (*collective)(rt_run *, const rt_collec
 	rt_part **all = (rt_part **)malloc(2 * (size_t)(values * items) * sizeof *all);
 	rt_pairs x = {all, all + values * items, 0};
 	int64_t bytes = 0;
-	if (!all) { rt_fail(run, "a collective", "memory is out", __LINE__); return; }
+	if (!all) { rt_fail(run, "a collective", "out of memory", __LINE__); return; }
 	for (int v = 0; v < values; v++)
 		for (int64_t i = 0; i < items; i++) {
 			/* What is whole has the same size on all ranks, so that they join alike. */

@@ -127,7 +127,7 @@ static void rt_close(rt_run *run) {
 static rt_run *rt_open(const rt_program *p, const rt_schedule *s, const rt_sizes *sizes, rt_ring *ring,
 	ncclComm_t all, int rank, int size, cudaStream_t stream, bool lent, char error[RT_ERROR]) {
 	rt_run *run = (rt_run *)calloc(1, sizeof *run);
-	if (!run) return rt_wrong(error, "memory is out", NULL), (rt_run *)NULL;
+	if (!run) return rt_wrong(error, "out of memory", NULL), (rt_run *)NULL;
 	run->program = p, run->schedule = s, run->sizes = sizes, run->ring = ring;
 	run->stream = run->main_stream = stream, run->library = lent;
 	if (rt_fill(run, all, rank, size, error) == 0 && !run->error[0]) return run;

@@ -16,7 +16,7 @@ RT_HOST_FUNCTION int rt_named_find(const rt_named *names, const char *text, size
 RT_HOST_FUNCTION int rt_read_number(const char *text, char **end, int64_t low, int64_t *out, char error[RT_ERROR]) {
 	errno = 0;
 	long long number = strtoll(text, end, 10);
-	if (*end == text || errno || number < low) return rt_wrong(error, "this is no size", text);
+	if (*end == text || errno || number < low) return rt_wrong(error, "this is not a size", text);
 	*out = number;
 	return 0;
 }
@@ -27,7 +27,7 @@ RT_HOST_FUNCTION int rt_read_list(const char *text, char **end, char between, in
 	for (*count = 0;; text = *end + 1) {
 		if (*count == room) {
 			int64_t *grown = (int64_t *)realloc(*out, (size_t)(room = 2 * room + 16) * sizeof **out);
-			if (!grown) return rt_wrong(error, "memory is out", NULL);
+			if (!grown) return rt_wrong(error, "out of memory", NULL);
 			*out = grown;
 		}
 		if (rt_read_number(text, end, 1, &(*out)[*count], error)) return 1;
@@ -52,11 +52,11 @@ RT_HOST_FUNCTION int rt_read_file(const char *path, size_t length, int64_t **out
 		if (!*text) continue;
 		if (*count == room) {
 			int64_t *grown = (int64_t *)realloc(*out, (size_t)(room = 2 * room + 16) * sizeof **out);
-			if (!grown) wrong = rt_wrong(error, "memory is out", NULL);
+			if (!grown) wrong = rt_wrong(error, "out of memory", NULL);
 			else *out = grown;
 		}
 		if (!wrong) wrong = rt_read_number(text, &end, 1, &(*out)[*count], error);
-		if (!wrong && end[strspn(end, " \t\r")]) wrong = rt_wrong(error, "this is no size", text);
+		if (!wrong && end[strspn(end, " \t\r")]) wrong = rt_wrong(error, "this is not a size", text);
 		++*count;
 	}
 	fclose(file);
@@ -90,7 +90,7 @@ RT_HOST_FUNCTION int rt_read_sizes(const rt_program *p, const char *text, rt_siz
 		else if (index >= 0) wrong = rt_read_number(number, &end, 0, &z->index[index], error);
 		else return rt_wrong(error, "there is no axis, dim or index of this name", text);
 		if (wrong) return 1;
-		if (*end && *end != ',') return rt_wrong(error, "this is no size", number);
+		if (*end && *end != ',') return rt_wrong(error, "this is not a size", number);
 	}
 	return 0;
 }
@@ -140,7 +140,7 @@ RT_HOST_FUNCTION int rt_scalars(const rt_program *p, const rt_options *o, rt_siz
 	int count = 0;
 	while (p->scalar[count].name) count++;
 	z->scalar = (double *)calloc((size_t)count + 1, sizeof *z->scalar);
-	if (!z->scalar) return rt_wrong(error, "memory is out", NULL);
+	if (!z->scalar) return rt_wrong(error, "out of memory", NULL);
 	for (int i = 0; i < count; i++)
 		z->scalar[i] = rt_draw((rt_format)p->scalar[i].number, false, rt_philox(0, 0, 0, o->seed ^ rt_name_key(p->scalar[i].name)), 8);
 	char *end;
@@ -149,7 +149,7 @@ RT_HOST_FUNCTION int rt_scalars(const rt_program *p, const rt_options *o, rt_siz
 		int which = rt_named_find(p->scalar, text, length);
 		if (which < 0 || text[length] != '=') return rt_wrong(error, "scalars are set by NAME=X,..., and this is none", text);
 		double number = strtod(text + length + 1, &end);
-		if (end == text + length + 1 || (*end && *end != ',')) return rt_wrong(error, "this is no number", text);
+		if (end == text + length + 1 || (*end && *end != ',')) return rt_wrong(error, "this is not a number", text);
 		z->scalar[which] = rt_rounded((rt_format)p->scalar[which].number, number);
 	}
 	return 0;

@@ -82,7 +82,7 @@ RT_FUNCTION void rt_report(rt_run *run, const double *seconds, int repeat) {
  * round is not counted. */
 RT_FUNCTION int rt_measure(rt_run **runs, int count, int repeat, char error[RT_ERROR]) {
 	double *seconds = malloc((size_t)count * (size_t)repeat * sizeof *seconds);
-	if (rt_agree(MPI_COMM_WORLD, !seconds && rt_wrong(error, "memory is out", NULL), error)) {
+	if (rt_agree(MPI_COMM_WORLD, !seconds && rt_wrong(error, "out of memory", NULL), error)) {
 		free(seconds);
 		return 1;
 	}
@@ -139,7 +139,7 @@ RT_FUNCTION int rt_run_all(const rt_program *p, const rt_options *o, rt_sizes *z
 	if (rt_read_sizes(p, o->sizes, z, error) || rt_complete(p, z, ranks, error) || rt_scalars(p, o, z, error)) return 1;
 	rt_run **runs = calloc((size_t)p->schedules, sizeof *runs);
 	char (*why)[RT_ERROR] = calloc((size_t)p->schedules, sizeof *why);
-	int wrong = rt_agree(MPI_COMM_WORLD, (!runs || !why) && rt_wrong(error, "memory is out", NULL), error);
+	int wrong = rt_agree(MPI_COMM_WORLD, (!runs || !why) && rt_wrong(error, "out of memory", NULL), error);
 	if (!wrong) wrong = rt_run_chosen(p, o, z, runs, &open, why, error);
 	if (!wrong && open) wrong = rt_measure(runs, open, o->repeat, error);
 	for (int i = 0; i < open; i++) wrong |= rt_end_schedule(runs[i], o, error);

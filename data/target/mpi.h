@@ -54,7 +54,7 @@ RT_FUNCTION void *rt_scratch(rt_run *run, int which, size_t bytes) {
 		free(run->scratch[which]);
 		run->room[which] = bytes;
 		run->scratch[which] = malloc(bytes);
-		if (!run->scratch[which]) rt_abort(run, "memory is out");
+		if (!run->scratch[which]) rt_abort(run, "out of memory");
 	}
 	return run->scratch[which];
 }
@@ -63,7 +63,7 @@ RT_FUNCTION void *rt_scratch(rt_run *run, int which, size_t bytes) {
 RT_FUNCTION void *rt_room_at(rt_run *run, int which, size_t bytes) {
 	if (which >= run->room_count) {
 		rt_room *more = realloc(run->rooms, ((size_t)which + 1) * sizeof *more);
-		if (!more) rt_abort(run, "memory is out");
+		if (!more) rt_abort(run, "out of memory");
 		run->rooms = more;
 		while (run->room_count <= which) run->rooms[run->room_count++] = (rt_room){NULL, 0};
 	}
@@ -71,7 +71,7 @@ RT_FUNCTION void *rt_room_at(rt_run *run, int which, size_t bytes) {
 	if (bytes > room->size) {
 		free(room->at);
 		room->size = bytes, room->at = malloc(bytes);
-		if (!room->at) rt_abort(run, "memory is out");
+		if (!room->at) rt_abort(run, "out of memory");
 	}
 	return room->at;
 }
@@ -94,7 +94,7 @@ RT_FUNCTION void *rt_sums(rt_run *run, int which, int64_t count) {
 		free(run->sum[which]);
 		run->sums[which] = count;
 		run->sum[which] = calloc((size_t)count, 8);
-		if (!run->sum[which]) rt_abort(run, "memory is out");
+		if (!run->sum[which]) rt_abort(run, "out of memory");
 	}
 	return run->sum[which];
 }

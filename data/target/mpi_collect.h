@@ -261,7 +261,7 @@ RT_FUNCTION void rt_collect(rt_run *run, void (*collective)(rt_run *, const rt_c
 	rt_part **all = malloc(2 * (size_t)(values * items) * sizeof *all);
 	rt_pairs x = {all, all ? all + values * items : NULL, 0};
 	int64_t bytes = 0;
-	if (!all) rt_abort(run, "memory is out");
+	if (!all) rt_abort(run, "out of memory");
 	for (int v = 0; v < values; v++)
 		for (int64_t i = 0; i < items; i++) {
 			/* What is whole has the same size on all ranks, so that they join alike. */

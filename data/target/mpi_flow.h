@@ -205,7 +205,7 @@ RT_FUNCTION MPI_Request *rt_flow_request(const rt_flow *flow, rt_flow_slot *slot
 	if (slot->count == slot->room) {
 		slot->room = 2 * slot->room + 16;
 		slot->request = realloc(slot->request, (size_t)slot->room * sizeof *slot->request);
-		if (!slot->request) rt_abort(flow->run, "memory is out");
+		if (!slot->request) rt_abort(flow->run, "out of memory");
 	}
 	return &slot->request[slot->count++];
 }

@@ -65,7 +65,7 @@ RT_FUNCTION int rt_fill_open(rt_run *run, bool lent, MPI_Comm all, char error[RT
 	if (!wrong) wrong = rt_place_parts(run, lent, NULL, error);
 	if (!wrong) {
 		run->memory = aligned_alloc(4096, (run->bytes + 4096) / 4096 * 4096);
-		if (!run->memory) wrong = rt_wrong(error, "memory is out", NULL);
+		if (!run->memory) wrong = rt_wrong(error, "out of memory", NULL);
 		else memset(run->memory, 0, run->bytes);
 	}
 	if (!wrong) rt_place_parts(run, lent, run->memory, error), rt_share_parts(run);

@@ -182,7 +182,7 @@ RT_RING_FN bool rt_ring_next(const rt_ring *ring, rt_ring_path *walk, rt_ring_pi
 RT_RING_FN void *rt_ring_memory(size_t count, size_t size) {
 	void *at = calloc(count ? count : 1, size ? size : 1);
 	if (!at) {
-		fprintf(stderr, "memory is out: a ring needs %zu bytes\n", count * size);
+		fprintf(stderr, "out of memory: a ring needs %zu bytes\n", count * size);
 		MPI_Abort(MPI_COMM_WORLD, 1);
 	}
 	return at;

@@ -91,7 +91,7 @@ RT_HOST_FUNCTION int rt_cut(const rt_run *run, const rt_value *v, rt_part *p, ch
 	int64_t all = rt_bytes[v->format];
 	p->here = true, p->count = 1, p->format = v->format, p->rank = v->rank;
 	for (int d = 0; d < v->rank; d++) {
-		if (p->whole[d] < 1) return rt_wrong(error, "with these sizes a dim is no number of elements", v->name);
+		if (p->whole[d] < 1) return rt_wrong(error, "with these sizes a dim is not a number of elements", v->name);
 		if (p->whole[d] > INT64_MAX / all) return rt_wrong(error, "with these sizes a tensor is too large", v->name);
 		all *= p->whole[d];
 		p->begin[d] = 0, p->extent[d] = p->whole[d];
@@ -122,11 +122,11 @@ RT_HOST_FUNCTION int rt_cut(const rt_run *run, const rt_value *v, rt_part *p, ch
 RT_HOST_FUNCTION int rt_shape_parts(rt_run *run, char error[RT_ERROR]) {
 	const rt_schedule *s = run->schedule;
 	run->part = (rt_part **)calloc((size_t)s->values + 1, sizeof *run->part);
-	if (!run->part) return rt_wrong(error, "memory is out", NULL);
+	if (!run->part) return rt_wrong(error, "out of memory", NULL);
 	for (int i = 0; i < s->values; i++) {
 		int64_t items = rt_items(run, i);
 		run->part[i] = (rt_part *)calloc((size_t)items, sizeof *run->part[i]);
-		if (!run->part[i]) return rt_wrong(error, "memory is out", NULL);
+		if (!run->part[i]) return rt_wrong(error, "out of memory", NULL);
 		for (int64_t item = 0; item < items; item++) {
 			s->shape(run->sizes, &run->mesh, i, item, run->part[i][item].whole);
 			if (rt_cut(run, &s->value[i], &run->part[i][item], error)) return 1;

@@ -120,7 +120,7 @@ typedef struct lk_rent {
 	int tie_count;
 	const char *settle; /* the cheapest measurement that would settle it; NULL without ties */
 	const char
-		*nothing; /* where no choice keeps to deadline and budget: what is nearest; else NULL */
+		*nothing; /* where no choice meets both deadline and budget: what is nearest; else NULL */
 	int gpus_searched;    /* the most GPUs of a choice that was tried */
 	bool search_complete; /* more GPUs cannot change `cheapest` and `fastest`; else --most-gpus, or
 	                         the default without a budget, ended the search */

@@ -27,8 +27,8 @@ typedef struct lk_reply lk_reply;
 
 /* Asks a verb: predict, plan, validate, explain, shard, rent, whatif, simulate; also devices and
  * models, whose word is a part of a name. `input`: the graph of simulate, where no word names a
- * file; NULL else. The call ends early when `stop` (NULL: none) is asked. NULL when memory is out;
- * every other failure is a reply with a status. */
+ * file; NULL else. The call ends early when `stop` (NULL: none) is asked. NULL when memory runs
+ * out; every other failure is a reply with a status. */
 lk_reply *lk_reply_ask(const char *verb, int count, const char *const *words, const char *input,
                        size_t size, const lk_stop *stop);
 
@@ -70,7 +70,7 @@ int lk_reply_columns(const lk_reply *reply);
  * other is set to NULL. */
 const char *lk_reply_column(const lk_reply *reply, int i, const double **numbers,
                             const char *const **texts);
-/* Row `row` of a sweep as the JSON object of predict; NULL when memory is out or there is no such
+/* Row `row` of a sweep as the JSON object of predict; NULL when memory runs out or there is no such
  * row. It lives until the next call for the reply. */
 const char *lk_reply_row(lk_reply *reply, size_t row, size_t *size);
 

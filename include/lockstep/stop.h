@@ -19,7 +19,7 @@ extern "C" {
 /* A flag that calls look at while they work. */
 typedef struct lk_stop lk_stop;
 
-/* One that nobody has asked yet; NULL when memory is out. */
+/* One that nobody has asked yet; NULL when memory runs out. */
 lk_stop *lk_stop_new(void);
 void lk_stop_free(lk_stop *stop); /* accepts NULL; nobody may watch it any more */
 

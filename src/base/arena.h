@@ -16,13 +16,14 @@ typedef struct lk_arena {
 #define LK_ARENA_INIT \
 	{ 0 }
 
-/* `size` zeroed bytes aligned to 16, or NULL when memory is out. `size` 0 gives a valid pointer. */
+/* `size` zeroed bytes aligned to 16, or NULL when memory runs out. `size` 0 gives a valid pointer.
+ */
 void *lk_arena_alloc(lk_arena *arena, size_t size);
 
-/* count * size, NULL on overflow or when memory is out. */
+/* count * size, NULL on overflow or when memory runs out. */
 void *lk_arena_array(lk_arena *arena, size_t count, size_t size);
 
-/* Copies of text; NULL when memory is out. */
+/* Copies of text; NULL when memory runs out. */
 char *lk_arena_strdup(lk_arena *arena, const char *text);
 char *lk_arena_strndup(lk_arena *arena, const char *text, size_t length);
 char *lk_arena_printf(lk_arena *arena, const char *fmt, ...) LK_PRINTF(2, 3);
@@ -33,7 +34,7 @@ void lk_arena_free(lk_arena *arena);
 #define LK_NEW(arena, type)          ((type *)lk_arena_alloc((arena), sizeof(type)))
 #define LK_ARRAY(arena, type, count) ((type *)lk_arena_array((arena), (count), sizeof(type)))
 
-/* `text` as a word of a shell: itself where it is plain, else in quotes; NULL when memory is out.
+/* `text` as a word of a shell: itself where it is plain, else in quotes; NULL when memory runs out.
  */
 const char *lk_shell_quote(lk_arena *arena, const char *text);
 

@@ -8,9 +8,9 @@
 
 typedef struct lk_intern lk_intern;
 
-lk_intern *lk_intern_new(void); /* NULL when memory is out */
+lk_intern *lk_intern_new(void); /* NULL when memory runs out */
 void lk_intern_free(lk_intern *table);
-/* The id of `text`; UINT32_MAX when memory is out. */
+/* The id of `text`; UINT32_MAX when memory runs out. */
 uint32_t lk_intern_id(lk_intern *table, const char *text);
 /* The same for a text of `length` bytes, none of them '\0'; it is copied. */
 uint32_t lk_intern_bytes(lk_intern *table, const char *text, size_t length);

@@ -11,7 +11,7 @@ typedef struct lk_interval {
 
 typedef LK_VEC(lk_interval) lk_intervals;
 
-/* Appends [start, end); empty ones are dropped. False when memory is out. Order does not matter
+/* Appends [start, end); empty ones are dropped. False when memory runs out. Order does not matter
  * until lk_intervals_sort. */
 bool lk_intervals_add(lk_intervals *set, int64_t start, int64_t end);
 /* Sorts and joins what touches or overlaps: after this, and only then, the others may be called. */

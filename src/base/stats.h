@@ -10,7 +10,8 @@
 int lk_ascending(const void *a, const void *b);
 
 double lk_mean(const double *x, size_t n);
-/* Linear interpolation between order statistics, q in 0..1; NAN for n = 0 or when memory is out. */
+/* Linear interpolation between order statistics, q in 0..1; NAN for n = 0 or when memory runs out.
+ */
 double lk_quantile(const double *x, size_t n, double q);
 double lk_median(const double *x, size_t n);
 /* What a normal variable of mean 0 and deviation 1 stays below with this probability. */

@@ -50,7 +50,7 @@ lk_status lk_trees_fit(lk_arena *arena, const float *x, const float *target, siz
 /* The sum of the trees at x[features]. */
 double lk_trees_at(const lk_trees *trees, const float *x);
 
-/* As one line of text, and back; `where` names the place in errors. NULL when memory is out. */
+/* As one line of text, and back; `where` names the place in errors. NULL when memory runs out. */
 const char *lk_trees_text(lk_arena *arena, const lk_trees *trees);
 lk_status lk_trees_read(lk_arena *arena, const char *text, const char *where, lk_trees *out,
                         lk_error *err);

@@ -120,6 +120,6 @@ lk_status lk_trees_read(lk_arena *arena, const char *text, const char *where, lk
 	}
 	if (good && !*text) return LK_OK;
 	out->count = 0;
-	lk_fail(err, LK_ERR_INPUT, where, "these are no trees as lockstep writes them");
+	lk_fail(err, LK_ERR_INPUT, where, "these are not trees in the form that lockstep writes");
 	return lk_hint(err, "`lockstep calibrate ops` writes them");
 }

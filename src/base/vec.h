@@ -18,12 +18,13 @@
 		size_t count, capacity; \
 	}
 
-/* Makes room for `extra` more elements; false when memory is out (the vector is then unchanged). */
+/* Makes room for `extra` more elements; false when memory runs out (the vector is then unchanged).
+ */
 bool lk_vec_reserve_(void **at, size_t *capacity, size_t count, size_t extra, size_t size);
 
 #define lk_reserve(v, extra) \
 	lk_vec_reserve_((void **)&(v)->at, &(v)->capacity, (v)->count, (extra), sizeof *(v)->at)
-/* Appends one zeroed element; false when memory is out. */
+/* Appends one zeroed element; false when memory runs out. */
 #define lk_push(v)                                         \
 	(((v)->count < (v)->capacity || lk_reserve((v), 1)) && \
 	 memset(&(v)->at[(v)->count++], 0, sizeof *(v)->at))

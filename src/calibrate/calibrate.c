@@ -69,7 +69,7 @@ static lk_status calibrate_find_kind(const char *name, const struct kind **out, 
 	}
 	char shown[64];
 	const char *near = lk_nearest(name, names, KINDS);
-	lk_fail(err, LK_ERR_INPUT, "calibrate", "\"%s\" is no kind of calibration",
+	lk_fail(err, LK_ERR_INPUT, "calibrate", "\"%s\" is not a kind of calibration",
 	        lk_escape(name, shown, sizeof shown));
 	if (near) return lk_hint(err, "did you mean %s?", near);
 	return lk_hint(err, "give one of ops, collectives, memory, slowdown, models, inference, runs, "
@@ -135,7 +135,7 @@ static lk_status calibrate_check_request(const lk_calibrate_request *request,
 	LK_TRY(calibrate_check_text("--source", request->source, 400, err));
 	LK_TRY(calibrate_check_text("--name", request->name, 39, err));
 	if (request->date && !is_date(request->date))
-		return lk_fail(err, LK_ERR_INPUT, "--date", "\"%.20s\" is no date; write 2026-11-21",
+		return lk_fail(err, LK_ERR_INPUT, "--date", "\"%.20s\" is not a date; write 2026-11-21",
 		               request->date);
 	bool wrong = request->seconds != 0 && !(request->seconds >= 0.1 && request->seconds <= 3600);
 	return wrong ? lk_fail(err, LK_ERR_INPUT, "--seconds", "must be a number from 0.1 to 3600")
@@ -177,7 +177,7 @@ static bool has_own_subject(const lk_calibration_row *row) {
 	return false;
 }
 
-/* `text` with the first word `old` replaced by `name`; NULL when memory is out. */
+/* `text` with the first word `old` replaced by `name`; NULL when memory runs out. */
 static const char *rename_words(lk_arena *arena, const char *text, const char *old,
                                 const char *name) {
 	size_t length = strlen(old);
@@ -292,7 +292,7 @@ static lk_status calibrate_measure(const lk_calibrate_request *request, struct w
 	return LK_OK;
 }
 
-/* The command line that gives this result again; NULL when memory is out. */
+/* The command line that gives this result again; NULL when memory runs out. */
 static const char *calibrate_command(lk_arena *arena, const lk_calibrate_request *request) {
 	const char *const operands[] = {request->kind, request->table};
 	return lk_command(arena, &(lk_question){.verb = &lk_calibrate_verb,

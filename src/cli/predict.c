@@ -238,7 +238,7 @@ static int all_refused(const struct sweep *sweep) {
 		shown[count++] = i;
 		cli_fail(&sweep->refusals[i]);
 	}
-	fprintf(stderr, "lockstep: not one of the %zu combinations can run\n", sweep->count);
+	fprintf(stderr, "lockstep: none of the %zu combinations can run\n", sweep->count);
 	return CLI_WRONG;
 }
 

@@ -175,7 +175,7 @@ static lk_status collective_ask_read_size(const char *text, double otherwise, co
 		end++;
 	}
 	if (end == text || *end || !(value >= 1 && value <= 1e15)) {
-		lk_fail(err, LK_ERR_INPUT, where, "\"%.40s\" is no size", text);
+		lk_fail(err, LK_ERR_INPUT, where, "\"%.40s\" is not a size", text);
 		return lk_hint(err, "give bytes, as in 8, 4K or 16G");
 	}
 	*out = floor(value);
@@ -320,7 +320,7 @@ static lk_status collective_ask_find_kind(struct work *work, lk_error *err) {
 static lk_status collective_ask_check_nccl(const struct work *work, lk_error *err) {
 	char idle[160];
 	if (work->request->library != LK_LIBRARY_NCCL) {
-		lk_fail(err, LK_ERR_INPUT, "--nccl", "it has no effect: NCCL is not what runs");
+		lk_fail(err, LK_ERR_INPUT, "--nccl", "it has no effect: the library is not NCCL");
 		return lk_hint(err, "use --library nccl, or leave it out");
 	}
 	lk_nccl_settings_idle(&work->settings, work->kind, &work->group, idle, sizeof idle);
@@ -333,7 +333,7 @@ static lk_status collective_ask_check_nccl(const struct work *work, lk_error *er
 static lk_status check_idle(const struct work *work, lk_error *err) {
 	const lk_collective_request *request = work->request;
 	if (request->step && request->factor > 0) {
-		lk_fail(err, LK_ERR_INPUT, "--step", "--factor says how sizes grow, too");
+		lk_fail(err, LK_ERR_INPUT, "--step", "--factor also says how sizes grow");
 		return lk_hint(err, "give either");
 	}
 	if (request->sharing > 1 && work->group.nodes < 2) {

@@ -168,7 +168,8 @@ lk_cost lk_cost_cached(lk_cost_cache *cache, const lk_graph *graph, uint32_t op,
 		if (memcmp(&known->key, &key, sizeof key) == 0) return known->cost;
 	}
 	lk_cost cost = lk_cost_op(graph, op, site);
-	/* Where memory is out, or the next slot could not be found any more, nothing is remembered. */
+	/* Where memory has run out, or the next slot could not be found any more, nothing is
+	 * remembered. */
 	if (cache->ops.count * 2 > cache->mask && !cache_grow(cache)) return cost;
 	if (!lk_push(&cache->ops)) return cost;
 	*lk_last(&cache->ops) = (struct op_entry){key, cost};

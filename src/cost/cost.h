@@ -26,7 +26,7 @@ typedef struct lk_costs {
  * are told apart by address, so they must stay where they are while the cache lives. Not
  * thread-safe: one cache, one thread. */
 typedef struct lk_cost_cache lk_cost_cache;
-lk_cost_cache *lk_cost_cache_new(void); /* NULL when memory is out */
+lk_cost_cache *lk_cost_cache_new(void); /* NULL when memory runs out */
 void lk_cost_cache_free(lk_cost_cache *cache);
 
 /* Choices of the job that costs depend on. */
@@ -106,7 +106,7 @@ lk_status lk_cost_sites_find(lk_cost_cache *cache, const lk_graph *graph, const 
 /* cache.c, for table.c: what was found for these ranks; NULL nothing yet. */
 const lk_cost_sites *lk_cost_cache_sites(const lk_cost_cache *cache, const lk_graph *graph,
                                          const lk_cluster *cluster, const lk_cost_options *options);
-/* Room for it, to be filled with memory of the arena; NULL when memory is out. */
+/* Room for it, to be filled with memory of the arena; NULL when memory runs out. */
 lk_cost_sites *lk_cost_cache_add_sites(lk_cost_cache *cache, const lk_graph *graph,
                                        const lk_cluster *cluster, const lk_cost_options *options,
                                        lk_arena **arena);

@@ -32,7 +32,7 @@ void lk_host_terms_free(lk_host_terms *terms);
  * numbers the versions of a node; of T1 "". */
 void lk_host_term_name(const char *name, int term, char *out, size_t size);
 /* The terms of an operation; NULL: none. The other adds them; NULL also when there are too many or
- * memory is out. */
+ * out of memory. */
 lk_host_term *lk_host_terms_find(const lk_host_terms *terms, const char *name);
 lk_host_term *lk_host_terms_add(lk_host_terms *terms, const char *name);
 bool lk_host_terms_full(const lk_host_terms *terms);

@@ -45,7 +45,7 @@ typedef struct lk_times {
 } lk_times;
 
 /* Appends [start, end), whose start is not before that of the one before; joins what touches.
- * False: memory is out. */
+ * False: out of memory. */
 bool lk_times_append(lk_intervals *set, int64_t start, int64_t end);
 /* Fills `before`; lk_times_between needs it. */
 bool lk_times_index(lk_times *times);
@@ -64,12 +64,12 @@ typedef LK_VEC(lk_timed) lk_timed_list;
 static inline void lk_timed_put(lk_timed_list *list, uint64_t key, uint32_t item) {
 	list->at[list->count++] = (lk_timed){key, item};
 }
-/* By key, stable, in linear time. False: memory is out. */
+/* By key, stable, in linear time. False: out of memory. */
 bool lk_timed_sort(lk_timed *at, size_t count);
 
 /* Events in some order: a quarter of the room of a list that keeps what it was sorted by. */
 typedef LK_VEC(uint32_t) lk_events;
-/* The items of a list, which is freed in any case. False: memory is out. */
+/* The items of a list, which is freed in any case. False: out of memory. */
 bool lk_timed_events(lk_timed_list *list, lk_events *out);
 
 /* What is known of `count` ascending durations. */
@@ -179,7 +179,7 @@ lk_status lk_rank_durations(lk_rank_work *work, lk_error *err);
 
 /* The outermost annotation and operation around a call, names; 0 none. */
 void lk_rank_place(lk_rank_work *work, uint32_t call, uint32_t *note, uint32_t *op);
-/* A gap of the device of which `lost` has this cause; gaps come in order. False: memory is out. */
+/* A gap of the device of which `lost` has this cause; gaps come in order. False: out of memory. */
 bool lk_stretch_add(lk_rank_work *work, int cause, const lk_interval *gap, int64_t lost,
                     uint32_t call);
 bool lk_stretches_end(lk_rank_work *work);

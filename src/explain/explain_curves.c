@@ -46,7 +46,7 @@ static int curves_ascending(const void *a, const void *b) {
 }
 
 /* Nodes of the group's ranks, and the most on one of them. False: a rank is outside of the cluster,
- * or memory is out. */
+ * or out of memory. */
 static bool curves_place(const lk_explain_comm *comm, const lk_cluster *cluster,
                          lk_group_shape *out) {
 	int *nodes = malloc((size_t)comm->group_size * sizeof *nodes), count = 0, run = 0;

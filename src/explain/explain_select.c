@@ -11,7 +11,7 @@ struct range {
 };
 
 static lk_status bad_steps(const char *text, lk_error *err) {
-	lk_fail(err, LK_ERR_INPUT, "--steps", "\"%.40s\" is no range of steps", text);
+	lk_fail(err, LK_ERR_INPUT, "--steps", "\"%.40s\" is not a range of steps", text);
 	return lk_hint(err, "give 4, 3-5, or all for the whole trace");
 }
 
@@ -63,7 +63,7 @@ static lk_status no_steps(const lk_rank_work *work, const lk_capture_step *first
 	}
 	lk_fail(err, LK_ERR_INPUT, "--steps", "the trace %.150s does not hold the steps %.40s",
 	        work->capture->path, text);
-	if (!work->annotated) return lk_hint(err, "it has no steps marked; leave --steps out");
+	if (!work->annotated) return lk_hint(err, "no steps are marked in it; leave --steps out");
 	return lk_hint(err, "it holds steps %" PRId64 " to %" PRId64, first->number, last->number);
 }
 
@@ -82,7 +82,7 @@ static lk_status select_check_times(const lk_capture *capture, lk_error *err) {
 		    capture->dur_ns[i] < LONGEST_NS)
 			continue;
 		lk_fail(err, LK_ERR_INPUT, capture->path,
-		        "\"%.80s\" begins or ends decades from the other events",
+		        "\"%.80s\" begins or ends decades away from the other events",
 		        lk_capture_text(capture, capture->name[i]));
 		return lk_hint(err, "the file is damaged, or its times are not in microseconds");
 	}

@@ -154,7 +154,7 @@ static lk_status data_loading(lk_explain_work *work, lk_error *err) {
 			ms(all.mean_s, time), worst(work, &idle));
 		return stalls_add(
 			work, err, "data loading", -1, idle.mean_s, "reading", evidence,
-			"read ahead in threads or processes of their own (num_workers), in larger pieces");
+			"read ahead in separate threads or processes (num_workers), in larger pieces");
 	}
 	const char *evidence = lk_arena_printf(
 		&work->arena, "the device idles while the host is in the data loader, %s a step%s",
@@ -188,10 +188,9 @@ static lk_status other_calls(lk_explain_work *work, const struct spread *idle, c
 		&work->arena,
 		"%.0f times a step the main thread is in calls that neither read nor communicate%s%s",
 		(double)rank_work->late.gaps / rank_work->result.steps, at, worst(work, idle));
-	return stalls_add(
-		work, err, "other calls", -1, idle->mean_s, "files and waiting", evidence,
-		"files opened once, not in steps; checkpoints written by a thread of their own; "
-		"fewer locks");
+	return stalls_add(work, err, "other calls", -1, idle->mean_s, "files and waiting", evidence,
+	                  "open files once, not in steps; checkpoints written by a separate thread; "
+	                  "fewer locks");
 }
 
 static lk_status launching(lk_explain_work *work, lk_error *err) {
@@ -243,7 +242,7 @@ static lk_status copying(lk_explain_work *work, lk_error *err) {
 		&work->arena, "copies from the host take %s a step, %.0f %% of it while nothing computes%s",
 		ms(all.mean_s, time), 100 * h2d.mean_s / all.mean_s, worst(work, &h2d));
 	LK_TRY(stalls_add(work, err, "copies", -1, h2d.mean_s, "host to device", evidence,
-	                  "pin_memory and non_blocking=True, on a stream of their own, a batch ahead"));
+	                  "pin_memory and non_blocking=True, on a separate stream, one batch ahead"));
 	any.mean_s -= h2d.mean_s;
 	evidence = lk_arena_printf(
 		&work->arena, "other copies and fills of memory that nothing covers%s", worst(work, &any));
@@ -255,7 +254,7 @@ static lk_status copying(lk_explain_work *work, lk_error *err) {
 
 static const char *comm_remedy(const char *kind, bool processors) {
 	if (strcmp(kind, "all_to_all") == 0)
-		return "overlap it with dense layers (two micro-batches in turns), smaller types, experts "
+		return "overlap it with dense layers (two micro-batches in turn), smaller types, experts "
 			   "or tables nearer";
 	if (strcmp(kind, "all_gather") == 0)
 		return "prefetch the next layer's weights earlier; larger sharding units";
@@ -357,8 +356,8 @@ static lk_status stalls_stragglers(lk_explain_work *work, lk_error *err) {
 		&work->arena, "%.0f %s last in turn; the worst one causes %.0f %% of it", lasts,
 		lk_noun(lasts, "rank is", "ranks are"), left > 0 ? 100 * most / left : 0);
 	return stalls_add(work, err, "arrival skew", -1, left * 1e-9 / stalls_rank_steps(work),
-	                  "ranks come at different times", evidence,
-	                  "even out the work (lengths of sequences, tables), bind processes to cores");
+	                  "ranks arrive at different times", evidence,
+	                  "balance the work (sequence lengths, tables); bind processes to cores");
 }
 
 static int stalls_by_loss(const void *a, const void *b) {

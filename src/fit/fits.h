@@ -313,11 +313,11 @@ double lk_misses_width(const lk_calibration *calibration, const char *kind, cons
 /* ---- slowdown_fit: the overlap model fitted to kernels measured concurrently with communication.
  */
 
-/* Fits the model to the rows with use[i] set (NULL: all). False when memory is out. */
+/* Fits the model to the rows with use[i] set (NULL: all). False when memory runs out. */
 bool lk_slowdown_fit(lk_arena *arena, const lk_slowdown_table *table, const bool *use, bool kinds,
                      lk_overlap *out);
 /* Fills how far predictions of each kind miss: miss[i] is |ln(predicted / measured)| of row i by a
- * fit that had not seen it, NAN for rows that do not count. False when memory is out. */
+ * fit that had not seen it, NAN for rows that do not count. False when memory runs out. */
 bool lk_slowdown_spreads(lk_arena *arena, const lk_slowdown_table *table, const bool *use,
                          const double *miss, lk_overlap *model);
 /* The median over time of slower = (measured / alone - 1) / ratio / strength of the rows with

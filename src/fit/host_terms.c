@@ -32,7 +32,7 @@ static const char *const columns[COLUMNS] = {"type",  "name",       "mean_us",
 
 static lk_status bad_type(const char *where, const char *text, lk_error *err) {
 	char shown[64];
-	lk_fail(err, LK_ERR_INPUT, where, "column type: \"%s\" is no term",
+	lk_fail(err, LK_ERR_INPUT, where, "column type: \"%s\" is not a term",
 	        lk_escape(text, shown, sizeof shown));
 	return lk_hint(err, "give t1, t2, t3, t4 or t5");
 }

@@ -302,7 +302,7 @@ static inline uint32_t lk_rank_chain(const lk_graph *graph, uint32_t rank) {
 	return graph->traced ? rank / graph->ranks.stages : rank % graph->ranks.chains;
 }
 
-lk_graph *lk_graph_new(void); /* NULL when memory is out */
+lk_graph *lk_graph_new(void); /* NULL when memory runs out */
 void lk_graph_free(lk_graph *graph);
 
 /* Blocks: begin, add operations, end. Memory errors are kept and returned by lk_graph_end_block,

@@ -44,7 +44,7 @@ static const char *team_fault(const lk_graph *graph, const lk_team *team) {
 	if (team->begin >= team->end || team->end > graph->team_stages.count) return "has no members";
 	for (uint32_t i = team->begin; i < team->end; i++) {
 		if (graph->team_stages.at[i] >= graph->programs.count)
-			return "has a member that is no program";
+			return "has a member that is not a program";
 		if (i > team->begin && graph->team_stages.at[i] <= graph->team_stages.at[i - 1])
 			return "lists its members out of order, or one twice";
 	}
@@ -91,8 +91,8 @@ static lk_status walk_call(const struct team_checker *checker, uint32_t stage, s
 		uint32_t member = lk_team_member(graph, team, stage);
 		bool pair = !lk_op_is_collective(graph->ops.kind[op]);
 		const char *fault;
-		if (member == UINT32_MAX) fault = "is of a team that its program is no member of";
-		else if (pair && team->ranks != 2) fault = "sends or receives in a team that is no pair";
+		if (member == UINT32_MAX) fault = "is of a team of which its program is not a member";
+		else if (pair && team->ranks != 2) fault = "sends or receives in a team that is not a pair";
 		else fault = NULL;
 		if (fault) {
 			char where[PLACE];

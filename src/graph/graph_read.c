@@ -522,7 +522,8 @@ static lk_status first_member(struct reader *reader) {
 		LK_TRY(graph_read_next(reader));
 		return top_member(reader, NULL, 0);
 	}
-	graph_read_wrong(reader, "this is no step graph: its first member is not \"lockstep_graph\"");
+	graph_read_wrong(reader,
+	                 "this is not a step graph: its first member is not \"lockstep_graph\"");
 	return lk_hint(reader->err, "give a file that --graph has written");
 }
 

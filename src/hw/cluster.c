@@ -67,7 +67,7 @@ lk_status lk_cluster_simple(lk_arena *arena, const lk_device *device, int gpus, 
 	if (domain < 0)
 		return lk_fail(err, LK_ERR_INPUT, "--domain", "%d GPUs cannot be a domain", domain);
 	if (!(nic_bytes_per_gpu >= 0 && nic_bytes_per_gpu <= LK_CLUSTER_RATE))
-		return lk_fail(err, LK_ERR_INPUT, "--nic", "%g bytes/s is no network rate",
+		return lk_fail(err, LK_ERR_INPUT, "--nic", "%g bytes/s is not a network rate",
 		               nic_bytes_per_gpu);
 	lk_cluster_draft draft = LK_CLUSTER_DRAFT_INIT;
 	lk_node node = lk_node_usual(device, domain ? domain : device->node_gpus);

@@ -116,7 +116,7 @@ static lk_status add_key(struct catalogue *cat, const char *name, size_t length,
                          lk_error *err) {
 	char text[KEY];
 	if (!make_key(name, length, text))
-		return lk_fail(err, LK_ERR_INPUT, where, "'%.*s' is no name of a device", (int)length,
+		return lk_fail(err, LK_ERR_INPUT, where, "'%.*s' is not a name of a device", (int)length,
 		               name);
 	const char *copy = lk_arena_strdup(&cat->arena, text);
 	if (!copy || !lk_push(&cat->keys)) return lk_oom(err);
@@ -173,8 +173,8 @@ static lk_status add_refusal(struct catalogue *cat, const lk_csv *csv, lk_error 
 	while (device_next_part(&list, &part, &length)) {
 		char text[KEY];
 		if (!make_key(part, length, text))
-			return lk_fail(err, LK_ERR_INPUT, lk_csv_where(csv), "'%.*s' is no prefix", (int)length,
-			               part);
+			return lk_fail(err, LK_ERR_INPUT, lk_csv_where(csv), "'%.*s' is not a prefix",
+			               (int)length, part);
 		const char *prefix = lk_arena_strdup(&cat->arena, text);
 		if (!prefix || !lk_push(&cat->refusals)) return lk_oom(err);
 		*lk_last(&cat->refusals) = (struct refusal){prefix, name, reason};
@@ -244,8 +244,8 @@ lk_status lk_catalogue_open(const char *dir, lk_error *err) {
 	               "the device catalogue is already in use and cannot change");
 }
 
-/* NULL, with the error filled, only when memory is out or the compiled-in file is damaged; then the
- * next call tries again. */
+/* NULL, with the error filled, only when memory runs out or the compiled-in file is damaged; then
+ * the next call tries again. */
 static const struct catalogue *get_catalogue(lk_error *err) {
 	struct catalogue *cat = atomic_load(&loaded);
 	if (cat) return cat;

@@ -86,7 +86,7 @@ typedef struct lk_device {
  * its vector units. */
 double lk_device_peak(const lk_device *device, lk_dtype dtype);
 /* Loads the catalogue where it is not yet. What asks by lk_device_find, lk_device_count and
- * lk_device_at, which have no error to fill, says this first: where memory is out they know no
+ * lk_device_at, which have no error to fill, says this first: where out of memory they know no
  * device. */
 lk_status lk_devices_ready(lk_error *err);
 /* The catalogue. Names and aliases are compared without regard to case, '-', '_', '.' and blanks,

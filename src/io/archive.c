@@ -128,7 +128,7 @@ static lk_status tar_next(struct tar *tar, bool *more, lk_error *err) {
 		if (!*more) return LK_OK;
 		int64_t size = tar_number(header + 124, 12);
 		if (!tar_sound(header) || size < 0 || size > MEMBER_BYTES)
-			return archive_damaged(lk_stream_name(tar->in), "a header is not sound", err);
+			return archive_damaged(lk_stream_name(tar->in), "a header is malformed", err);
 		char type = (char)header[156];
 		if (type == 'L' || type == 'x') {
 			LK_TRY(tar_names(tar, type, size, err));
@@ -260,7 +260,7 @@ static lk_status zip_next(struct zip *zip, bool *more, lk_error *err) {
 	if (!*more) return LK_OK;
 	zip->count--;
 	if (!zip_read(zip, entry, sizeof entry, zip->at) || memcmp(entry, "PK\1\2", 4) != 0)
-		return archive_damaged(zip->path, "an entry of its directory is not sound", err);
+		return archive_damaged(zip->path, "an entry of its directory is malformed", err);
 	zip->method = (unsigned)zip_number(entry + 10, 2);
 	zip->packed = zip_number(entry + 20, 4);
 	zip->size = zip_number(entry + 24, 4);
@@ -268,7 +268,7 @@ static lk_status zip_next(struct zip *zip, bool *more, lk_error *err) {
 	size_t name = zip_number(entry + 28, 2), rest = zip_number(entry + 30, 2),
 		   comment = zip_number(entry + 32, 2);
 	if (name >= sizeof zip->name || !zip_read(zip, zip->name, name, zip->at + ENTRY_BYTES))
-		return archive_damaged(zip->path, "a name is not sound", err);
+		return archive_damaged(zip->path, "a name is malformed", err);
 	zip->name[name] = '\0';
 	if (rest <= sizeof extra && zip_read(zip, extra, rest, zip->at + ENTRY_BYTES + name))
 		zip_widen(zip, extra, rest);

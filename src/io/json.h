@@ -41,7 +41,7 @@ typedef enum lk_json_token {
 
 typedef struct lk_json lk_json; /* a reader */
 
-/* Reads from `in` (borrowed). NULL when memory is out. */
+/* Reads from `in` (borrowed). NULL when memory runs out. */
 lk_json *lk_json_open(lk_stream *in);
 void lk_json_close(lk_json *json);
 

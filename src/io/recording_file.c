@@ -23,7 +23,7 @@ static bool file_read_at(const lk_recording *recording, void *to, size_t size, u
 static lk_status check_head(const lk_recording *recording, lk_error *err) {
 	const lk_recording_head *head = &recording->head;
 	if (memcmp(head->magic, LK_RECORDING_MAGIC, sizeof head->magic) != 0)
-		return lk_fail(err, LK_ERR_INPUT, recording->path, "is no recording of lockstep");
+		return lk_fail(err, LK_ERR_INPUT, recording->path, "is not a recording of lockstep");
 	if (head->version < LK_RECORDING_OLDEST || head->version > LK_RECORDING_VERSION) {
 		lk_fail(err, LK_ERR_INPUT, recording->path,
 		        "is a recording of version %u; this program reads %d to %d", head->version,
@@ -41,7 +41,7 @@ static lk_status check_head(const lk_recording *recording, lk_error *err) {
 static lk_status file_begin(lk_recording *recording, lk_error *err) {
 	if (recording->size < LK_HEADER_BYTES ||
 	    !file_read_at(recording, &recording->head, sizeof recording->head, 0)) {
-		lk_fail(err, LK_ERR_INPUT, recording->path, "is no recording: it has %llu bytes",
+		lk_fail(err, LK_ERR_INPUT, recording->path, "is not a recording: it has %llu bytes",
 		        (unsigned long long)recording->size);
 		return lk_hint(err, "the process may have ended while its recording began");
 	}

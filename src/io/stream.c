@@ -77,7 +77,7 @@ static lk_status refill(lk_stream *stream, lk_error *err) {
 static lk_status stream_damaged(lk_stream *stream, const char *what, lk_error *err) {
 	lk_fail(err, LK_ERR_INPUT, stream->name, "%s data %s", stream->coding == GZIP ? "gzip" : "zstd",
 	        what);
-	return lk_hint(err, "was it cut off while it was copied? fetch it again");
+	return lk_hint(err, "it may have been cut off while it was copied; fetch it again");
 }
 
 /* Whether another gzip member begins; zero bytes after the last one are padding (tar and tapes
@@ -92,7 +92,7 @@ static lk_status next_member(lk_stream *stream, bool *more, lk_error *err) {
 		stream->at++;
 	}
 	if (stream->padding || *stream->at != 0x1f)
-		return stream_damaged(stream, "is followed by other bytes", err);
+		return stream_damaged(stream, "is followed by unrelated bytes", err);
 	lk_inflate_next(stream->gzip);
 	stream->open_frame = *more = true;
 	return LK_OK;

@@ -41,7 +41,7 @@ typedef struct lk_sink lk_sink;
 lk_status lk_sink_open(const char *path, lk_sink **out, lk_error *err);
 lk_status lk_sink_write(lk_sink *sink, const void *bytes, size_t size, lk_error *err);
 /* The sink as a FILE, for those who write with stdio; it belongs to the sink, which closes it. NULL
- * when memory is out. */
+ * when memory runs out. */
 FILE *lk_sink_file(lk_sink *sink);
 /* Completes the file and renames it into place; frees the sink in every case. */
 lk_status lk_sink_commit(lk_sink *sink, lk_error *err);
@@ -63,7 +63,7 @@ typedef enum lk_inflate_state {
 	LK_INFLATE_MEMORY,
 } lk_inflate_state;
 
-lk_inflate *lk_inflate_new(void); /* at the begin of a member; NULL when memory is out */
+lk_inflate *lk_inflate_new(void); /* at the begin of a member; NULL when memory runs out */
 void lk_inflate_free(lk_inflate *inflate);
 void lk_inflate_next(lk_inflate *inflate); /* to the begin of the next member */
 /* Decodes from *at on into *to on and moves both. */

@@ -117,7 +117,7 @@ static lk_status toml_escape(struct toml_reader *reader, char *out, size_t *used
 		code = code << 4 | strtoul(digit, NULL, 16);
 	}
 	if (code == 0 || code > 0x10ffff || (code >= 0xd800 && code < 0xe000))
-		return toml_wrong(reader, "an escape that is no character");
+		return toml_wrong(reader, "an escape that is not a character");
 	*used += toml_utf8(code, out + *used);
 	return LK_OK;
 }
@@ -276,7 +276,7 @@ static lk_status toml_descend(struct toml_reader *reader, struct toml_node **tab
 	}
 	if (node->scalar.kind == LK_JSON_ARRAY && !node->closed && node->last) node = node->last;
 	if (node->scalar.kind != LK_JSON_OBJECT || node->closed)
-		return toml_wrong(reader, "a key names a value that is no table");
+		return toml_wrong(reader, "a key names a value that is not a table");
 	*table = node;
 	return LK_OK;
 }
@@ -316,7 +316,7 @@ static lk_status toml_header(struct toml_reader *reader, struct toml_node *root,
 		list->scalar.kind = LK_JSON_ARRAY;
 	}
 	if (list->scalar.kind != LK_JSON_ARRAY || list->closed)
-		return toml_wrong(reader, "a key names a value that is no array of tables");
+		return toml_wrong(reader, "a key names a value that is not an array of tables");
 	*table = toml_add(reader, list, "");
 	if (!*table) return lk_oom(reader->err);
 	(*table)->scalar.kind = LK_JSON_OBJECT;

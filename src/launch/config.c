@@ -117,7 +117,7 @@ static lk_status config_translate(lk_config *config, lk_words *words) {
 	LK_TRY(lk_config_cluster(config, words, &cluster));
 	if (cluster) return LK_OK;
 	lk_fail(reading->err, LK_ERR_INPUT, reading->where,
-	        "its keys are of no framework that is read");
+	        "its keys belong to no framework that lockstep reads");
 	return lk_hint(
 		reading->err,
 		"give a file of Megatron-LM, Megatron-Bridge, NeMo, AutoModel, NeMo RL, Primus, "

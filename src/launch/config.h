@@ -50,7 +50,7 @@ const lk_value *lk_config_at(const lk_value *root, const char *path);
 const char *lk_config_text(const lk_value *value);
 /* Whether a member is true, in any case: YAML's true, Python's True. */
 bool lk_config_on(const lk_value *root, const char *path);
-/* The members of `over` replace those of `under`, maps are merged. NULL when memory is out. */
+/* The members of `over` replace those of `under`, maps are merged. NULL when memory runs out. */
 lk_value *lk_config_merge(lk_arena *arena, const lk_value *under, const lk_value *over);
 /* A file that a file names: in its folder, or below a folder above it. NULL: not found. */
 const char *lk_config_beside(lk_arena *arena, const char *file, const char *name);

@@ -94,7 +94,7 @@ enum {
 /* What the templates of pods in a job say: how many pods have GPUs, and what all of them run. */
 struct pods {
 	lk_arena *arena;
-	const char *script;       /* NULL: memory is out */
+	const char *script;       /* NULL: out of memory */
 	int all, nodes, per_node; /* pods, those with GPUs, their GPUs */
 };
 

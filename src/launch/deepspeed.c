@@ -410,7 +410,7 @@ static int deepspeed_digit(char c) {
 }
 
 /* DeepSpeed takes a configuration as base64 in place of a file's name. NULL where the text is none,
- * or memory is out. */
+ * or out of memory. */
 static char *inline_config(lk_arena *arena, const char *text, size_t *size) {
 	size_t length = strcspn(text, "=");
 	char *out = strlen(text) >= 8 ? lk_arena_alloc(arena, length + 1) : NULL;

@@ -599,7 +599,7 @@ lk_status lk_dotted_finish(lk_reading *reading, lk_dotted *dotted, int *gpus) {
 
 /* ---- writing ---- */
 
-/* The value in their words; NULL where they have none for it, or memory is out. */
+/* The value in their words; NULL where they have none for it, or out of memory. */
 static const char *theirs(lk_arena *arena, const struct path_row *row, const lk_field *field,
                           const lk_job *job) {
 	const char *value = lk_field_text(arena, field, job);

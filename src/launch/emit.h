@@ -34,7 +34,7 @@ void lk_page_add(lk_page *page, const char *format, ...) LK_PRINTF(2, 3);
 /* Lines of `text`, each after `indent` blanks. */
 void lk_page_lines(lk_page *page, int indent, const char *text);
 
-/* Settings and launcher on the first line, then a line per flag. NULL when memory is out. */
+/* Settings and launcher on the first line, then a line per flag. NULL when memory runs out. */
 char *lk_join_line(lk_arena *arena, const lk_words *settings, const lk_words *launcher,
                    const lk_words *program);
 bool lk_put_word(lk_words *words, const char *text); /* false for NULL, and without memory */
@@ -73,7 +73,7 @@ const char *lk_accelerate_lacks(const lk_job *job);
 lk_status lk_emit_program(lk_arena *arena, const lk_job *job, const lk_cluster *cluster,
                           lk_emitted *out, lk_error *err);
 
-/* emit_cluster.c: the whole text. NULL when memory is out. */
+/* emit_cluster.c: the whole text. NULL when memory runs out. */
 const char *lk_write_sbatch(const lk_emission *emission);
 const char *lk_write_skypilot(const lk_emission *emission);
 const char *lk_write_kubernetes(const lk_emission *emission);

@@ -91,7 +91,8 @@ static lk_status launch_read_words(lk_line *line, const lk_word *words, size_t c
 		if (length > 3 && strcmp(text + length - 3, ".py") == 0)
 			LK_TRY(lk_line_program(line, &words[i]));
 		else if (text[0] != '\0')
-			LK_TRY(lk_launch_note(line->r, text, "a word that is no launcher and no program"));
+			LK_TRY(
+				lk_launch_note(line->r, text, "a word that is neither a launcher nor a program"));
 		i++;
 	}
 	return lk_line_flags(line, words + i, count - i);
@@ -289,7 +290,7 @@ lk_status lk_launch_text(lk_arena *arena, const char *text, size_t size, const c
 	lk_words words = {0};
 	lk_launch_ranks batch = {0};
 	if (size > LK_LAUNCH_BYTES)
-		return lk_fail(err, LK_ERR_INPUT, name, "a script of more than 4 MiB");
+		return lk_fail(err, LK_ERR_INPUT, name, "a script larger than 4 MiB");
 	char *copy = lk_arena_strndup(arena, text, size);
 	if (copy == NULL) return lk_oom(err);
 	if (strlen(copy) != size) {

@@ -192,7 +192,7 @@ lk_status lk_megatron_from_job(lk_arena *arena, const lk_job *job, lk_megatron *
 
 /* accelerate_flags.c: the key of a configuration that a flag of accelerate launch states, without
  * dashes, and in *value what a flag without one means; NULL: it says nothing of the layout, or
- * memory is out. */
+ * out of memory. */
 const char *lk_accelerate_key(lk_arena *arena, const char *flag, const char **value);
 
 /* keys_trainer.c: flags outside Megatron-LM's are keys of a Trainer's configuration. */
@@ -241,7 +241,7 @@ const lk_recipe_perf *lk_recipe_perf_of(const char *stem, const char *kind, cons
 const lk_recipe *lk_recipe_of_preset(const char *preset); /* NULL: none */
 const lk_recipe *lk_recipe_of_stem(const char *name);
 const lk_recipe *lk_recipe_of_titan(const char *config);
-/* The network of a recipe's name; NULL when memory is out. */
+/* The network of a recipe's name; NULL when memory runs out. */
 const char *lk_recipe_network(lk_arena *arena, const char *name);
 
 /* dotted_flags.c: NeMo's and torchtitan's settings, which are paths with dots. */
@@ -261,7 +261,8 @@ bool lk_dotted_flag(int dialect, const char *path); /* "path" or "path=value" */
 lk_status lk_dotted_read(lk_reading *reading, lk_dotted *dotted, const char *path,
                          const char *value);
 lk_status lk_dotted_finish(lk_reading *reading, lk_dotted *dotted, int *gpus);
-/* The job as the program's words, without what the dialect cannot say; false when memory is out. */
+/* The job as the program's words, without what the dialect cannot say; false when memory runs out.
+ */
 struct lk_emission;
 bool lk_dotted_write(struct lk_emission *emission, int dialect);
 /* Why the line may not run: nobody's recipe trains the network; NULL where one does. */

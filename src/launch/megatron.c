@@ -191,7 +191,7 @@ static lk_status read_window(lk_reading *reading, const lk_megatron *megatron, l
 	long width = strtol(at, &end, 10);
 	if (end == at || strchr(" ,)", *end) == NULL || width < -1 || width > 1 << 30) {
 		lk_fail(reading->err, LK_ERR_INPUT, reading->where,
-		        "--window-size: \"%s\" is no pair of numbers", megatron->window);
+		        "--window-size: \"%s\" is not a pair of numbers", megatron->window);
 		return lk_hint(reading->err, "write for instance 128,0");
 	}
 	reading->out->window_said = true;

@@ -186,7 +186,7 @@ static void script_free_shell(lk_shell *shell) {
 static lk_status script_doubt(lk_shell *shell, int line) {
 	lk_script_sought *sought = shell->caller;
 	return lk_launch_assume(sought->reading,
-	                        "line %d adds nothing: whether it runs only the cluster knows", line);
+	                        "line %d is left out: only the cluster decides whether it runs", line);
 }
 
 /* A file that the script writes before it launches with it; without a name the input of the last
@@ -213,7 +213,7 @@ static lk_status script_take_given(lk_shell *shell, const lk_launch_given *given
 	for (const char *line = given->vars; line != NULL && *line != '\0';) {
 		size_t size = strcspn(line, "\n"), name = lk_shell_name(line, line + size);
 		if (name == 0 || name >= size || line[name] != '=') {
-			lk_fail(shell->err, LK_ERR_INPUT, "--var", "\"%.*s\" is no NAME=VALUE",
+			lk_fail(shell->err, LK_ERR_INPUT, "--var", "\"%.*s\" is not of the form NAME=VALUE",
 			        (int)(size > 40 ? 40 : size), line);
 			return lk_hint(shell->err, "write for instance --var NNODES=4");
 		}
@@ -275,7 +275,8 @@ lk_status lk_script_words(lk_reading *reading, const char *text, size_t size,
 	if (status == LK_OK && sought.rank == 0) status = script_launches_nothing(&sought, s.stop);
 	if (status == LK_OK && sought.rank > 0 && !sought.certain)
 		status = lk_launch_assume(
-			reading, "line %d launches: whether it runs only the cluster knows", sought.line);
+			reading, "line %d launches a program, but only the cluster decides whether it runs",
+			sought.line);
 	if (status == LK_OK) {
 		*words = sought.words;
 		reading->line = sought.line;

@@ -104,7 +104,7 @@ static lk_status script_next_branch(lk_shell *shell, bool condition) {
 lk_status lk_script_body(lk_shell *shell, const char *at, const char *end, int line,
                          lk_truth certain) {
 	if (++shell->runs > RUNS)
-		return lk_shell_fail(shell, line, "loops and functions run too often",
+		return lk_shell_fail(shell, line, "loops and functions run too many times",
 		                     "give the launch line itself");
 	int before = shell->line;
 	size_t base = shell->base;

@@ -234,7 +234,7 @@ lk_status lk_script_command(lk_shell *shell, lk_raws *words, lk_truth certain) {
 		return certain == LK_SHELL_FALSE ? LK_OK : script_move_arguments(shell, words, first);
 	if (lk_shell_raw_is(name, "eval")) {
 		if (certain == LK_SHELL_TRUE) return lk_script_eval(shell, words);
-		return lk_shell_fail(shell, name->line, "eval where it is not certain that the line runs",
+		return lk_shell_fail(shell, name->line, "eval in a line that may not run",
 		                     "write the command itself");
 	}
 	if (lk_shell_raw_is(name, "let")) return script_let(shell, words, first, certain);

@@ -81,7 +81,7 @@ static const char *script_beside(lk_shell *shell, const char *name) {
 static lk_status script_run_file(lk_shell *shell, const char *path) {
 	lk_script_sought *sought = shell->caller;
 	if (++sought->sources > SOURCES)
-		return lk_shell_fail(shell, shell->line, "scripts read one another too often",
+		return lk_shell_fail(shell, shell->line, "scripts read one another too many times",
 		                     "give one that launches");
 	char *text;
 	size_t size;

@@ -50,7 +50,8 @@ static lk_status script_keep_launch(lk_shell *shell, const lk_words *words, int 
 		*lk_last(&sought->words) = words->at[i];
 	}
 	if (shell->produced <= LK_LAUNCH_BYTES) return LK_OK;
-	return lk_shell_fail(shell, line, "the words grow beyond 4 MiB", "shorten the script");
+	return lk_shell_fail(shell, line, "the expanded words are longer than 4 MiB",
+	                     "shorten the script");
 }
 
 /* A launcher among the words, or in the text of bash -c. */

@@ -33,12 +33,12 @@ static void say_farewell(int number) {
 static void prepare_farewell(const char *resume) {
 	if (resume)
 		snprintf(farewell, sizeof farewell,
-		         "lockstep: the job was ended: a process died, or it was stopped; finished parts "
+		         "lockstep: the job ended: a process died, or it was stopped; finished parts "
 		         "are in %.200s: repeat the command with --resume\n",
 		         resume);
 	else
 		snprintf(farewell, sizeof farewell,
-		         "lockstep: the job was ended: a process died, or it was stopped; with --resume "
+		         "lockstep: the job ended: a process died, or it was stopped; with --resume "
 		         "FILE finished parts "
 		         "are kept\n");
 	signal(SIGTERM, say_farewell);
@@ -136,7 +136,7 @@ static void leave_together(int rank, int result) {
 		MPI_Test(&request, &done, MPI_STATUS_IGNORE);
 		if (!done) usleep(10000);
 		if (!done && i > 100 && result == CLI_WRONG) {
-			fprintf(stderr, "lockstep: only process %d has failed; the job is ended\n", rank);
+			fprintf(stderr, "lockstep: process %d alone failed; the job ends\n", rank);
 			MPI_Abort(MPI_COMM_WORLD, CLI_WRONG);
 		}
 	}

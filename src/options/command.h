@@ -17,7 +17,7 @@ typedef struct lk_question {
 } lk_question;
 
 /* " --name value" of all options that are to be said, in the order of the verb's own table, so that
- * none is forgotten; words as a shell reads them. NULL when memory is out, here and below. */
+ * none is forgotten; words as a shell reads them. NULL when memory runs out, here and below. */
 const char *lk_command_options(lk_arena *arena, const lk_question *question);
 /* "lockstep VERB OPERANDS OPTIONS -- REST". */
 const char *lk_command(lk_arena *arena, const lk_question *question);

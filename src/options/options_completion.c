@@ -306,6 +306,6 @@ lk_status lk_verbs_completion(const lk_verb *const *verbs, lk_candidates *known,
 	}
 	char shown[64];
 	lk_copy(shown, sizeof shown, shell);
-	lk_fail(err, LK_ERR_INPUT, "completion", "\"%s\" is no shell that is known", shown);
+	lk_fail(err, LK_ERR_INPUT, "completion", "\"%s\" is not a shell that is known", shown);
 	return lk_hint(err, "give bash, zsh or fish");
 }

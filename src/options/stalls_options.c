@@ -62,7 +62,7 @@ static const lk_option options[] = {
 
 static const char *const examples[] = {
 	"lockstep stalls -- mpirun -n 2 ./train",
-	"shows what it would run again, asks, and tells the stalls",
+	"shows what it would run again, asks, and reports the stalls",
 	"lockstep stalls --yes --repeats 5 -o json -- mpirun -n 8 ./train --epochs 100",
 	"without a terminal",
 	"lockstep stalls --configurations first -- python3 train.py",

@@ -41,7 +41,7 @@ lk_status lk_hierarchy_take(const lk_plan_request *request, lk_arena *arena,
 	if (request->aggregate) {
 		LK_TRY(lk_number_words_read(&tree_words, request->aggregate, asked, &over, err));
 		if (over)
-			return lk_number_words_refuse(&tree_words, "over", "joins sites, not a tree", err);
+			return lk_number_words_refuse(&tree_words, "over", "is for sites, not for a tree", err);
 	}
 	if (asked->busy > 0 && asked->deadline_s > 0)
 		return lk_number_words_refuse(&tree_words, "busy", "is what the deadline decides", err);

@@ -79,7 +79,7 @@ static double processor_s(void) {
 	return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-/* A worker that nobody uses, or a new one; NULL when memory is out. */
+/* A worker that nobody uses, or a new one; NULL when memory runs out. */
 static lk_bounder *take_worker(struct hunt *hunt) {
 	pthread_mutex_lock(&hunt->lock);
 	lk_bounder *bounder = hunt->idle;

@@ -143,7 +143,7 @@ lk_status lk_space_unsearched(const lk_plan_request *request, const lk_space *sp
                               lk_error *err);
 /* layout_space.c: layouts are ranked by their step times this: of tight ones a little more. */
 double lk_tight_factor(bool tight);
-/* layout_space.c: "tp 8, pp 16, ..."; NULL when memory is out. */
+/* layout_space.c: "tp 8, pp 16, ..."; NULL when memory runs out. */
 const char *lk_layout_text(lk_arena *arena, const lk_job *job);
 
 /* layout_parts.c: what a layer of a core takes and keeps. */
@@ -292,7 +292,7 @@ int lk_plan_top(const lk_plan_request *request);
 lk_status lk_answer_count(const lk_plan_request *request, const lk_asked *asked,
                           const lk_space *space, const lk_hunt *hunt, lk_arena *arena,
                           lk_plan_count *out, lk_error *err);
-/* What predict is asked to get this layout; false when memory is out. */
+/* What predict is asked to get this layout; false when memory runs out. */
 bool lk_layout_request(const lk_plan_request *request, const lk_space *space,
                        const lk_layout *layout, const lk_job *job, lk_arena *arena,
                        lk_predict_request *out);

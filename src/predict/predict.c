@@ -74,7 +74,7 @@ static lk_status read_simulation(lk_arena *arena, const lk_predict_request *requ
 	}
 	out->all_ranks = request->ranks != NULL;
 	if (request->seed != floor(request->seed)) {
-		lk_fail(err, LK_ERR_INPUT, "--seed", "%g is no whole number", request->seed);
+		lk_fail(err, LK_ERR_INPUT, "--seed", "%g is not a whole number", request->seed);
 		return lk_hint(err, "give one from 0 on");
 	}
 	LK_TRY(lk_read_stragglers(arena, request->straggler, out, err));

@@ -42,7 +42,7 @@ lk_status lk_read_ranks(lk_arena *arena, const char *text, const char *where, lk
  * whose model_type is dlrm. */
 bool lk_predict_is_dlrm(const lk_predict_request *request);
 
-/* An empty prediction and the arena that it owns; NULL when memory is out. */
+/* An empty prediction and the arena that it owns; NULL when memory runs out. */
 lk_prediction *lk_prediction_new(lk_arena **arena);
 
 /* ---- simulate: the step after a simulation, for what is written of it. */

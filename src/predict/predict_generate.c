@@ -74,7 +74,7 @@ static lk_status generate_dtype(const char *text, const char *where, lk_dtype ot
 	*out = otherwise;
 	if (!text) return LK_OK;
 	if (lk_dtype_parse(text, out) && *out != LK_FP32 && *out != LK_TF32) return LK_OK;
-	lk_fail(err, LK_ERR_INPUT, where, "'%.40s' is no format that engines generate in", text);
+	lk_fail(err, LK_ERR_INPUT, where, "'%.40s' is not a format that engines generate in", text);
 	return lk_hint(err, "give bf16, fp16, fp8, mxfp8 or nvfp4");
 }
 

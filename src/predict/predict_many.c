@@ -37,7 +37,7 @@ static lk_status use_calibration(const lk_predict_request *requests, size_t coun
 		if (file) {
 			lk_fail(err, LK_ERR_INPUT, "--calibration",
 			        "two requests name different files, %.100s and %.100s", file, named);
-			return lk_hint(err, "ask them in processes of their own");
+			return lk_hint(err, "ask them in separate processes");
 		}
 		file = named;
 	}

@@ -29,7 +29,7 @@ bool lk_predict_leaves_layout(const lk_predict_request *request) {
 }
 
 /* One replica on each GPU, a sequence at a time: "takes 3.80 s", "does not fit: 1499.9 of 139.8
- * GiB", or why it is refused; NULL when memory is out. */
+ * GiB", or why it is refused; NULL when memory runs out. */
 static const char *naive_line(lk_arena *arena, const lk_predict_request *request) {
 	lk_asked asked;
 	lk_step step = {0};

@@ -117,7 +117,7 @@ lk_status lk_offer_date_check(const char *date, const char *where, lk_error *err
 	if (strcmp(date, "undated") == 0) return LK_OK;
 	double age_days = lk_days_since(date);
 	if (isnan(age_days)) {
-		lk_fail(err, LK_ERR_INPUT, where, "\"%.40s\" is no date", date);
+		lk_fail(err, LK_ERR_INPUT, where, "\"%.40s\" is not a date", date);
 		return lk_hint(err, "write it as 2026-07-20, or undated");
 	}
 	if (age_days < 0)

@@ -393,7 +393,7 @@ static lk_status explain_nothing(const lk_rent_request *request, const wares *al
 	if (!lk_rent_has_length(request)) {
 		out->nothing = lk_arena_printf(
 			arena,
-			"deadline and budget are over before the first step: setting up takes %g %s (--setup)",
+			"deadline or budget is used up before the first step: setting up takes %g %s (--setup)",
 			request->setup_min, lk_noun(request->setup_min, "minute", "minutes"));
 		return out->nothing ? LK_OK : lk_oom(err);
 	}
@@ -403,7 +403,8 @@ static lk_status explain_nothing(const lk_rent_request *request, const wares *al
 		if (choice->in_time && (!cheap || choice->cost < cheap->cost)) cheap = choice;
 		if (choice->in_budget && (!fast || choice->hours < fast->hours)) fast = choice;
 	}
-	char in_time[160] = "nothing is done in time", in_budget[160] = "nothing keeps to the budget";
+	char in_time[160] = "nothing finishes in time",
+		 in_budget[160] = "nothing stays within the budget";
 	if (cheap)
 		snprintf(in_time, sizeof in_time, "in time, the cheapest is %d x %s for $%.0f",
 		         cheap->machines, cheap->instance, cheap->cost);
@@ -413,11 +414,11 @@ static lk_status explain_nothing(const lk_rent_request *request, const wares *al
 	if (!cheap && !fast)
 		out->nothing = lk_arena_printf(
 			arena,
-			"nothing keeps to deadline or budget; the cheapest is %d x %s for $%.0f in %.1f h",
+			"nothing meets the deadline or the budget; the cheapest is %d x %s for $%.0f in %.1f h",
 			all->at[0].choice.machines, all->at[0].choice.instance, all->at[0].choice.cost,
 			all->at[0].choice.hours);
 	else
-		out->nothing = lk_arena_printf(arena, "no choice keeps to deadline and budget: %s; %s",
+		out->nothing = lk_arena_printf(arena, "no choice meets both deadline and budget: %s; %s",
 		                               in_time, in_budget);
 	return out->nothing ? LK_OK : lk_oom(err);
 }

@@ -202,7 +202,7 @@ lk_status lk_rent_map(const lk_rent_request *request, lk_arena *arena, lk_rent *
 	if (!out->function_count) out->nothing = "no size has the memory and ends a call within 900 s";
 	else if (out->cheapest < 0)
 		out->nothing = lk_arena_printf(
-			arena, "nothing keeps to deadline and budget: the fastest takes %.4g s for $%.4g",
+			arena, "nothing meets both deadline and budget: the fastest takes %.4g s for $%.4g",
 			functions[0].seconds, functions[0].cost);
 	return out->function_count && out->cheapest < 0 && !out->nothing ? lk_oom(err) : LK_OK;
 }

@@ -138,7 +138,7 @@ static void put_fields(lk_json_writer *writer, const char *key, const lk_predict
 	lk_json_object_end(writer);
 }
 
-/* The words after -- as a shell reads them; NULL when memory is out. */
+/* The words after -- as a shell reads them; NULL when memory runs out. */
 static const char *join_words(lk_arena *arena, const char *const *words, int count) {
 	const char *line = "";
 	for (int i = 0; line && i < count; i++) {

@@ -157,10 +157,11 @@ static void fail_ask_broken(lk_asks *asks, lk_ask *ask) {
 		fail_ask_time(asks, ask);
 		return;
 	}
-	lk_fail(&err, LK_ERR_INTERNAL, "answer", "the process that answers ended without one (%s %d)",
+	lk_fail(&err, LK_ERR_INTERNAL, "answer",
+	        "the process that computes the answer ended without one (%s %d)",
 	        WIFSIGNALED(how) ? "signal" : "status",
 	        WIFSIGNALED(how) ? WTERMSIG(how) : WEXITSTATUS(how));
-	lk_hint(&err, "this is an error of lockstep; the server goes on");
+	lk_hint(&err, "this is an error in lockstep; the server continues");
 	fail_ask(asks, ask, 500, &err);
 }
 

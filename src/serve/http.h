@@ -123,7 +123,7 @@ lk_ask *lk_exchange_ask(lk_exchange *exchange, const char *folder, const char *c
 
 /* ---- files that come as multipart/form-data (http_upload.c) ---- */
 
-lk_upload *lk_upload_new(lk_exchange *exchange); /* NULL: memory is out */
+lk_upload *lk_upload_new(lk_exchange *exchange); /* NULL: out of memory */
 /* What is wrong shows in lk_upload_ask. */
 void lk_upload_take(lk_upload *upload, const char *data, size_t size);
 /* The question, or NULL: answered with an error. */

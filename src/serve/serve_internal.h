@@ -173,7 +173,7 @@ typedef struct lk_asks {
 
 double lk_serve_now(void);
 
-/* `question` without what it owns; copies are made. NULL when memory is out. */
+/* `question` without what it owns; copies are made. NULL when memory runs out. */
 lk_ask *lk_ask_new(const lk_question *question, double seconds);
 /* Ends it if it waits or runs, and removes its folder. Accepts NULL. */
 void lk_ask_free(lk_asks *asks, lk_ask *ask);
@@ -196,7 +196,7 @@ double lk_asks_deadline(const lk_asks *asks);
 /* Takes what children wrote, ends those that are late, starts those that wait. */
 void lk_asks_step(lk_asks *asks);
 
-/* {"error": {"where", "what", "remedy", "text"}}; NULL when memory is out. */
+/* {"error": {"where", "what", "remedy", "text"}}; NULL when memory runs out. */
 char *lk_error_json(const lk_error *err, size_t *size);
 
 /* ---- jobs.c: all questions but predictions, which are started now and fetched later ---- */
@@ -224,7 +224,7 @@ void lk_job_list_remove(lk_job_list *jobs, lk_asks *asks, const lk_job *job);
 void lk_job_list_free(lk_job_list *jobs, lk_asks *asks);
 
 /* {"id", "verb", "state": "waiting" | "running" | "done" | "failed", "progress": {"gpus", "done",
- * "all"} or null, "status", "answer", "error"}. NULL when memory is out. */
+ * "all"} or null, "status", "answer", "error"}. NULL when memory runs out. */
 char *lk_job_json(const lk_job *job, size_t *size);
 
 /* ---- folder.c: private folders for what is uploaded ---- */

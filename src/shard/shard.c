@@ -58,7 +58,7 @@ static lk_status shard_read_kinds(const lk_shard_request *request, unsigned *out
 		int kind = 0;
 		while (kind < LK_SHARD_KINDS && !lk_same_name(word, lk_shard_kind_names[kind])) kind++;
 		if (kind == LK_SHARD_KINDS) {
-			lk_fail(err, LK_ERR_INPUT, "--kinds", "\"%.40s\" is no kind of placement", word);
+			lk_fail(err, LK_ERR_INPUT, "--kinds", "\"%.40s\" is not a kind of placement", word);
 			return lk_hint(err, "give some of table,column,row,data");
 		}
 		*out |= 1u << kind;

@@ -169,7 +169,7 @@ lk_status lk_shard_read_plan(const lk_shard_problem *problem, const char *path, 
 	lk_status status = lk_stream_memory(text, size, path, &in, err);
 	if (status == LK_OK) status = lk_json_document(&arena, in, &root, err);
 	if (status == LK_OK && root->kind != LK_JSON_OBJECT) {
-		lk_fail(err, LK_ERR_INPUT, path, "this is no plan of tables");
+		lk_fail(err, LK_ERR_INPUT, path, "this is not a plan of tables");
 		status = lk_hint(err, "give what `lockstep shard --model MODEL --plan FILE` writes");
 	}
 	if (status == LK_OK) status = read_all(&reader, root, err);

@@ -68,7 +68,8 @@ static lk_status tables_whole(const struct reader *reader, int column, double lo
 	char where[192];
 	LK_TRY(tables_number(reader, column, low, high, otherwise, out, err));
 	if (*out == floor(*out)) return LK_OK;
-	lk_fail(err, LK_ERR_INPUT, tables_place(reader, column, where), "%g is no whole number", *out);
+	lk_fail(err, LK_ERR_INPUT, tables_place(reader, column, where), "%g is not a whole number",
+	        *out);
 	return lk_hint(err, "give one from %.0f to %.0f", low, high);
 }
 
@@ -82,7 +83,7 @@ static lk_status tables_read_kinds(const struct reader *reader, unsigned *out, l
 		while (kind < LK_SHARD_KINDS && !lk_same_name(word, lk_shard_kind_names[kind])) kind++;
 		if (kind == LK_SHARD_KINDS) {
 			lk_fail(err, LK_ERR_INPUT, tables_place(reader, KINDS, where),
-			        "\"%.40s\" is no kind of placement", word);
+			        "\"%.40s\" is not a kind of placement", word);
 			return lk_hint(err, "give table, column, row, data, or several with | between them");
 		}
 		*out |= 1u << kind;

@@ -138,7 +138,7 @@ static lk_rendezvous *rendezvous_new(lk_engine *engine, lk_venue *venue, uint32_
 	return rendezvous;
 }
 
-/* The rendezvous of operation `number`, opened if nobody has arrived yet; NULL: memory is out. */
+/* The rendezvous of operation `number`, opened if nobody has arrived yet; NULL: out of memory. */
 static lk_rendezvous *place_open(lk_engine *engine, lk_venue *venue, uint32_t number) {
 	lk_rendezvous *first = &venue->first;
 	if (first->arrived && first->number == number) return first;

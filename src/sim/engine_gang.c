@@ -435,7 +435,7 @@ static bool window_awaits_kernel(const lk_gang *gang, const lk_gang_window *wind
 	return false;
 }
 
-/* The window that begins at the program counter; NULL: none, or memory is out. */
+/* The window that begins at the program counter; NULL: none, or out of memory. */
 static const lk_gang_window *gang_window(lk_gang *gang) {
 	lk_engine *engine = gang->engine;
 	uint32_t first = gang->lead->op;

@@ -247,7 +247,7 @@ void lk_stride_note(const lk_engine *engine, lk_rank *rank, const lk_insn *insn)
 }
 
 /* What was recorded from the kernel that the stride begins with to the one that it ends with, by
- * time from its start; NULL: memory is out. */
+ * time from its start; NULL: out of memory. */
 static lk_sim_event *stride_take_events(lk_engine *engine, const lk_rank *rank) {
 	const lk_solo *from = &rank->tape.from;
 	size_t count = rank->ops - from->ops + 1;

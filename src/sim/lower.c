@@ -300,8 +300,9 @@ static lk_status sim_check_partners(const lk_sim *sim, uint32_t s, uint32_t op, 
 	if (insn->channel < 0 || (uint32_t)insn->channel >= graph->teams.count)
 		return lower_refuse(graph, op, "is of a team that does not exist", err);
 	bool member = lk_team_member(graph, &graph->teams.at[insn->channel], s) != UINT32_MAX;
-	return member ? LK_OK
-	              : lower_refuse(graph, op, "is of a team that its program is no member of", err);
+	return member
+	           ? LK_OK
+	           : lower_refuse(graph, op, "is of a team of which its program is not a member", err);
 }
 
 /* Members are stages, in order. */

@@ -18,7 +18,7 @@ typedef struct lk_memory {
 lk_memory lk_memory_walk(const lk_graph *graph, uint32_t stage);
 
 /* For many stages of one graph: what each block does to the bytes in use, found once. NULL when
- * memory is out. */
+ * out of memory. */
 typedef struct lk_swing lk_swing;
 lk_swing *lk_memory_swings(lk_arena *arena, const lk_graph *graph);
 lk_memory lk_memory_walk_with(const lk_graph *graph, const lk_swing *swings, uint32_t stage);

@@ -207,7 +207,7 @@ typedef struct lk_steady {
  * it has so many that this is worth it. */
 lk_status lk_steady_find(lk_sim *sim, size_t more, lk_steady *steady, bool *found, lk_error *err);
 /* From the short step's result, parts of which it may take, to the whole one's; false: it does not
- * come to a steady state (or memory is out), and there is nothing in `out` to use. Where the graph
+ * come to a steady state (or out of memory), and there is nothing in `out` to use. Where the graph
  * lacks periods, operations of its stages are those of the whole step from then on. */
 bool lk_steady_extend(lk_sim *sim, lk_steady *steady, lk_sim_result *brief, lk_sim_result *out);
 
@@ -440,10 +440,10 @@ void lk_sweep_load(const lk_sim *sim, uint32_t variant, uint32_t op, lk_sweep_in
 lk_status lk_sweep_compile(const lk_sim *sim, uint32_t variant, lk_arena *arena, lk_sweep_code *out,
                            lk_error *err);
 int64_t *lk_sweep_vectors(lk_arena *arena, size_t count,
-                          size_t n); /* aligned and zero; NULL when memory is out */
+                          size_t n); /* aligned and zero; NULL when memory runs out */
 
 /* sweep_node.c: operations whose time depends on others. Functions that return bool: false when
- * memory is out. */
+ * out of memory. */
 lk_sweep_node *lk_sweep_node_new(lk_sweep *sweep, lk_sweep_stage *stage, uint32_t op);
 /* Makes the registers that the node will set pending. */
 void lk_sweep_promise(lk_sweep *sweep, lk_sweep_node *node);
@@ -460,7 +460,8 @@ static inline void lk_sweep_wake(lk_sweep *sweep, lk_sweep_stage *stage) {
 	stage->queued = true;
 	sweep->ready[sweep->ready_count++] = stage;
 }
-/* The vector of an event of the program; made when it is first needed, NULL when memory is out. */
+/* The vector of an event of the program; made when it is first needed, NULL when memory runs out.
+ */
 static inline int64_t *lk_sweep_event(lk_sweep *sweep, lk_sweep_stage *stage, uint32_t event) {
 	if (!stage->event[event]) stage->event[event] = lk_sweep_vectors(&sweep->arena, 1, sweep->n);
 	return stage->event[event];
@@ -858,7 +859,7 @@ void lk_engine_run(lk_engine *engine);
 
 /* ---- engine_acts.c ---- */
 
-/* More free acts; NULL: memory is out. */
+/* More free acts; NULL: out of memory. */
 lk_act *lk_acts_more(lk_engine *engine);
 lk_act_edge *lk_act_edges_more(lk_engine *engine);
 /* All that the act waits for on its own rank is over. */

@@ -336,7 +336,7 @@ static void steady_put_rank(const lk_steady *steady, const steady_rank *rank, ui
 }
 
 /* Which folded runs shared the device: those of periods that were left out as those of the last
- * two steady ones. NULL: memory is out. */
+ * two steady ones. NULL: out of memory. */
 static bool *steady_shared(const lk_sim *sim, const lk_steady *steady, const bool *brief) {
 	size_t calls = 0;
 	for (uint32_t s = 0; s < sim->stages; s++) calls += sim->graph->programs.at[s].calls.count;

@@ -48,7 +48,7 @@ typedef struct lk_timeline {
 	LK_VEC(lk_counter) counters;
 } lk_timeline;
 
-/* An empty timeline, or NULL when memory is out. */
+/* An empty timeline, or NULL when memory runs out. */
 lk_timeline *lk_timeline_new(void);
 void lk_timeline_free(lk_timeline *timeline);
 

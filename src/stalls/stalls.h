@@ -118,7 +118,7 @@ typedef struct lk_stalls_size {
 	double bytes, calls, seconds;
 } lk_stalls_size;
 /* Fits and predicts; `exposed_s`: the part of the transfer that is exposed in the step. False:
- * memory is out.
+ * out of memory.
  */
 bool lk_stalls_fit_buckets(const lk_stalls_size *sizes, int count, double exposed_s, double step_s,
                            lk_arena *arena, lk_stalls_buckets *out);

@@ -172,7 +172,7 @@ static const char *attention_kernel_name(lk_attention_kernel kernel, const lk_de
 	                                            : "FlashAttention-3";
 }
 
-/* What a stack's recipes turned on in a job; "" nothing; NULL: memory is out. */
+/* What a stack's recipes turned on in a job; "" nothing; NULL: out of memory. */
 static const char *stack_recipe_text(lk_arena *arena, const lk_job *job) {
 	const lk_stack_features *features = lk_job_features(job);
 	bool experts = job->model.experts > 0;

@@ -184,7 +184,7 @@ static lk_status read_model(const lk_predict_request *request, lk_asked *out, lk
 	lk_model model;
 	bool config = request_looks_like_path(request->model);
 	if (request->as && !config) {
-		lk_fail(err, LK_ERR_INPUT, "--as", "%s is no config.json", request->model);
+		lk_fail(err, LK_ERR_INPUT, "--as", "%s is not a config.json", request->model);
 		return lk_hint(err, "--as says how a config.json of an unknown network is read");
 	}
 	if (config) LK_TRY(lk_model_read(request->model, request->as, &model, out->warning, err));

@@ -53,7 +53,7 @@ static lk_status spreading_run_one(void *context, size_t task, lk_error *err) {
 	return status;
 }
 
-/* False when memory is out, the only reason for a NAN here. */
+/* False when memory runs out, the only reason for a NAN here. */
 static bool spreading_quantiles(const lk_spreading *spreading, int number, lk_quantiles *out) {
 	const double *of = spreading->number + (size_t)number * spreading->seeds;
 	*out = (lk_quantiles){lk_quantile(of, spreading->seeds, 0.50),

@@ -191,7 +191,7 @@ lk_status lk_request_check_stack(const char *stack, lk_error *err);
  * wider on an architecture that no run was measured on, with a stack that none is known of, and on
  * a network far from those of the runs by its `network_share`, that of the step which waits for
  * communication. `basis` (may be NULL) says which, in words that the arena owns; NULL there when
- * memory is out. */
+ * out of memory. */
 void lk_range_of(lk_arena *arena, const lk_job *job, const lk_cluster *cluster,
                  double network_share, double seconds, double *low, double *high,
                  const char **basis);
@@ -214,7 +214,7 @@ bool lk_range_divided(const lk_job *job);
 double lk_range_wider(double side, double unseen, double usual);
 
 /* The variant of a class's row: "nemo experts", "b200 dense", "unseen stack dense"; of all runs
- * (NULL) "experts" or "dense". NULL when memory is out. */
+ * (NULL) "experts" or "dense". NULL when memory runs out. */
 char *lk_range_class(lk_arena *arena, const char *of, bool experts);
 
 /* ---- profile: how well a software stack uses the hardware, as factors on the constants of the
@@ -347,7 +347,8 @@ lk_status lk_note_assumptions(lk_arena *arena, const lk_predict_request *request
 lk_status lk_note_job(lk_arena *arena, const lk_predict_request *request, const lk_asked *asked,
                       lk_prediction *out, lk_error *err);
 
-/* The command that asks the request again; `job` is its completed job. NULL when memory is out. */
+/* The command that asks the request again; `job` is its completed job. NULL when memory runs out.
+ */
 const char *lk_reproduce(lk_arena *arena, const lk_predict_request *request, const lk_job *job);
 
 /* ---- dlrm_step: one hybrid-parallel step of a recommendation model, asked. */

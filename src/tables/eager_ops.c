@@ -18,7 +18,7 @@ struct lister {
 	lk_eager_ops *out;
 	double tokens, seq, sequences, hidden, inner; /* inner: heads * head size */
 	double layers;                                /* of those being listed */
-	bool failed;                                  /* memory is out */
+	bool failed;                                  /* out of memory */
 };
 
 /* ---- adding ---- */

@@ -72,7 +72,7 @@ static const char *suspicion(const char *test) {
 		return "activations, the scores of attention among them, are offloaded to the host: not "
 			   "modelled";
 	if (strstr(test, "check_grads"))
-		return "the run resumes and checks gradients: it is no plain training step";
+		return "the run resumes and checks gradients: it is not a plain training step";
 	return "";
 }
 

@@ -38,7 +38,7 @@ static bool models_table_find_model(const char *name, lk_model *out) {
 }
 
 static lk_status bad_mode(const char *where, const char *text, lk_error *err) {
-	lk_fail(err, LK_ERR_INPUT, where, "column mode: \"%.40s\" is no way to run", text);
+	lk_fail(err, LK_ERR_INPUT, where, "column mode: \"%.40s\" is not a way to run", text);
 	return lk_hint(err, "give single, fusion, dpN, tpN or ppN_M");
 }
 

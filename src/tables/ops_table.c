@@ -141,7 +141,7 @@ static lk_status ops_table_find_columns(struct reader *reader, lk_error *err) {
 	}
 	if (whole) return LK_OK;
 	lk_fail(err, LK_ERR_INPUT, reader->file,
-	        "this is no table of kernel times: columns are missing");
+	        "this is not a table of kernel times: columns are missing");
 	return lk_hint(err,
 	               "a table has gpu, op, m, n, k and time_ms, or gpu, op, d0 to d3 and latency_ms");
 }

@@ -42,13 +42,13 @@ lk_status lk_runs_read(lk_arena *arena, lk_stream *in, lk_runs *out, lk_error *e
 lk_status lk_runs_read_files(lk_arena *arena, const char *const *paths, int count, lk_runs *out,
                              lk_error *err);
 
-/* "tp4 pp8 vp5 dp2 mbs1 zero1 sp", what a rank comparison varies; NULL when memory is out. */
+/* "tp4 pp8 vp5 dp2 mbs1 zero1 sp", what a rank comparison varies; NULL when memory runs out. */
 const char *lk_run_layout(lk_arena *arena, const lk_run *run);
 
 /* The scaling series of a run: what stays the same while GPUs are added, data-parallel ranks with
  * them. Network, task, sequence, GPU and its network, stack and release, number format, all degrees
  * but data parallelism, micro-batch, sharding, recomputation, attention kernel. The batch may grow
- * or stay: speed is per token. NULL when memory is out. */
+ * or stay: speed is per token. NULL when memory runs out. */
 const char *lk_run_series(lk_arena *arena, const lk_run *run);
 
 /* The step time of a run that is not refused, with these constants; NULL: those of its stack in the
@@ -150,7 +150,7 @@ lk_status lk_memory_predict(const lk_memory_run *run, double *bytes, lk_error *e
 lk_status lk_memory_read(lk_arena *arena, lk_stream *in, lk_memory_runs *out, lk_error *err);
 
 /* memory_flags.c: flags that the table has no column for, by the test's name, as one text; NULL
- * when memory is out. */
+ * when memory runs out. */
 const char *lk_memory_flags(lk_arena *arena, const char *model, const char *test);
 
 /* memory_baseline.c: the closed form of docs/method/README.md, bytes at the peak of the last stage.

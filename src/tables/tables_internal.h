@@ -22,7 +22,7 @@ typedef struct lk_run_row {
 } lk_run_row;
 
 /* runs_job.c: fills job and cluster of a run whose texts are set, or `refused`. Fails only when
- * memory is out. */
+ * out of memory. */
 lk_status lk_run_build(lk_arena *arena, const lk_run_row *row, lk_run *run, lk_error *err);
 
 #endif

@@ -158,7 +158,7 @@ static const lk_mlperf_run *contradiction(const struct scorer *scorer, size_t ro
 	return best;
 }
 
-/* Why an entry is not scored; "" it is. NULL when memory is out. */
+/* Why an entry is not scored; "" it is. NULL when memory runs out. */
 static const char *suspicion(const struct scorer *scorer, size_t row) {
 	const lk_mlperf_run *run = &scorer->runs[row], *against = contradiction(scorer, row);
 	if (isnan(scorer->raw[row])) return "";

@@ -193,7 +193,7 @@ static lk_status check_folds(const lk_validate_request *request, lk_error *err) 
 	                            : lk_hint(err, "leave it out: they have one kind of folds");
 }
 
-/* The command line that gives this result again; NULL when memory is out. */
+/* The command line that gives this result again; NULL when memory runs out. */
 static const char *validate_command(lk_arena *arena, const lk_validate_request *request) {
 	static const char *const but[] = {"plot", NULL};
 	const char **tables = LK_ARRAY(arena, const char *, (size_t)request->more_count + 1);

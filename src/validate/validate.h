@@ -95,9 +95,9 @@ lk_scoring_fn lk_score_runs, lk_score_ops, lk_score_collectives, lk_score_memory
 
 /* Rooms for `count` rows and scores, zeroed, with every number of a row NAN and every text "". */
 lk_status lk_scoring_rows(lk_arena *arena, size_t count, lk_scoring *out, lk_error *err);
-/* A division by a name; its keys are to be filled. NULL when memory is out. */
+/* A division by a name; its keys are to be filled. NULL when memory runs out. */
 lk_score_key *lk_scoring_divide(lk_arena *arena, lk_scoring *out, const char *by);
-/* A baseline; its predictions are NAN until they are filled. NULL when memory is out. */
+/* A baseline; its predictions are NAN until they are filled. NULL when memory runs out. */
 lk_baseline *lk_scoring_baseline(lk_arena *arena, lk_scoring *out, const char *name,
                                  int parameters);
 

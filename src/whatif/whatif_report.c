@@ -81,7 +81,7 @@ static lk_status trust(lk_traces *traces, struct origin *out, lk_error *err) {
 
 static lk_status nothing_there(const lk_traces *traces, lk_error *err) {
 	lk_fail(err, LK_ERR_INPUT, traces->capture[0]->path,
-	        "there is nothing to change: the step has no operations");
+	        "nothing can be changed: the step has no operations");
 	return lk_hint(err, "profile with CPU and CUDA activities");
 }
 

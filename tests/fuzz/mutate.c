@@ -7,8 +7,8 @@
  * - text (JSON, YAML, TOML, CSV, XML, shell, programs of compile): words, numbers, quoted texts,
  *   lines and what a pair of brackets holds are removed, repeated, exchanged or copied over one
  *   another; numbers become extreme ones; lines are indented anew.
- * - protobuf, and streams of records that each begin with their length (Chakra): fields are removed,
- *   repeated, exchanged, renumbered, or changed inside; every length around them follows.
+ * - protobuf, and streams of records that each begin with their length (Chakra): fields are
+ * removed, repeated, exchanged, renumbered, or changed inside; every length around them follows.
  * - SQLite: heads of pages, cell pointers and whole pages.
  *
  * Results depend on the input and the seed alone.
@@ -92,7 +92,8 @@ static bool shuffle(edited *e, span one, span other) {
 	case 1: {
 		size_t times = 1 + (below(8) ? 0 : below(64));
 		bool done = false;
-		while (times-- && replace(e, (span){one.end, one.end}, e->at + one.begin, one.end - one.begin))
+		while (times-- &&
+		       replace(e, (span){one.end, one.end}, e->at + one.begin, one.end - one.begin))
 			done = true;
 		return done;
 	}
@@ -117,7 +118,8 @@ static bool is_text(const uint8_t *data, size_t size) {
 	return n && odd * 16 <= n;
 }
 
-/* Numbers with sign, fraction and exponent, words, quoted texts, single signs; blanks are between. */
+/* Numbers with sign, fraction and exponent, words, quoted texts, single signs; blanks are between.
+ */
 static size_t find_words(const edited *e, span *words) {
 	size_t n = 0, i = 0;
 
@@ -148,7 +150,8 @@ static span grow(const edited *e, const span *words, size_t n, size_t w) {
 		for (size_t i = w; i < n; i++) {
 			uint8_t d = e->at[words[i].begin];
 			depth += d == c;
-			if (d == (uint8_t)close[kind - open] && --depth == 0) return (span){words[w].begin, words[i].end};
+			if (d == (uint8_t)close[kind - open] && --depth == 0)
+				return (span){words[w].begin, words[i].end};
 		}
 	}
 	if (below(4) == 0) { /* whole lines */
@@ -164,12 +167,55 @@ static span grow(const edited *e, const span *words, size_t n, size_t w) {
 }
 
 static bool write_extreme(edited *e, span word) {
-	static const char *const values[] = {
-		"0", "-1", "1", "2", "-0", "0.5", "1e-320", "1e308", "1e309", "-1e309", "127", "128", "255", "256",
-		"65535", "65536", "2147483647", "2147483648", "-2147483648", "4294967295", "4294967296",
-		"9007199254740993", "9223372036854775807", "9223372036854775808", "-9223372036854775808",
-		"18446744073709551615", "18446744073709551616", "NaN", "Infinity", "0x10", "1_000", "1e", ".5", "5.",
-		"null", "true", "false", "\"\"", "[]", "{}", "''", "~", "1Ki", "2h", "$x", "*", "&a", "<<", "<-"};
+	static const char *const values[] = {"0",
+	                                     "-1",
+	                                     "1",
+	                                     "2",
+	                                     "-0",
+	                                     "0.5",
+	                                     "1e-320",
+	                                     "1e308",
+	                                     "1e309",
+	                                     "-1e309",
+	                                     "127",
+	                                     "128",
+	                                     "255",
+	                                     "256",
+	                                     "65535",
+	                                     "65536",
+	                                     "2147483647",
+	                                     "2147483648",
+	                                     "-2147483648",
+	                                     "4294967295",
+	                                     "4294967296",
+	                                     "9007199254740993",
+	                                     "9223372036854775807",
+	                                     "9223372036854775808",
+	                                     "-9223372036854775808",
+	                                     "18446744073709551615",
+	                                     "18446744073709551616",
+	                                     "NaN",
+	                                     "Infinity",
+	                                     "0x10",
+	                                     "1_000",
+	                                     "1e",
+	                                     ".5",
+	                                     "5.",
+	                                     "null",
+	                                     "true",
+	                                     "false",
+	                                     "\"\"",
+	                                     "[]",
+	                                     "{}",
+	                                     "''",
+	                                     "~",
+	                                     "1Ki",
+	                                     "2h",
+	                                     "$x",
+	                                     "*",
+	                                     "&a",
+	                                     "<<",
+	                                     "<-"};
 	const char *value = values[below(sizeof values / sizeof *values)];
 	return replace(e, word, (const uint8_t *)value, strlen(value));
 }
@@ -179,7 +225,8 @@ static bool indent(edited *e, size_t at) {
 	size_t end;
 
 	while (at && e->at[at - 1] != '\n') at--;
-	for (end = at; end < e->size && (e->at[end] == ' ' || e->at[end] == '\t'); end++) {}
+	for (end = at; end < e->size && (e->at[end] == ' ' || e->at[end] == '\t'); end++) {
+	}
 	return replace(e, (span){at, end}, blanks, below(sizeof blanks));
 }
 
@@ -303,14 +350,16 @@ static bool mutate_body(edited *e, const field *f, int depth) {
 }
 
 static bool mutate_number(edited *e, const field *f) {
-	static const uint64_t values[] = {0, 1, 2, 127, 128, 1u << 16, INT32_MAX, UINT32_MAX, INT64_MAX, UINT64_MAX};
+	static const uint64_t values[] = {0,        1,         2,          127,       128,
+	                                  1u << 16, INT32_MAX, UINT32_MAX, INT64_MAX, UINT64_MAX};
 	uint8_t bytes[10];
 	uint64_t value = values[below(sizeof values / sizeof *values)];
 
 	if (below(2)) { /* near the old one */
 		size_t at = f->body.begin;
 		uint64_t old;
-		if ((f->tag & 7) == 0 && read_varint(e->at, f->body.end, &at, &old)) value = old + below(5) - 2;
+		if ((f->tag & 7) == 0 && read_varint(e->at, f->body.end, &at, &old))
+			value = old + below(5) - 2;
 	}
 	if ((f->tag & 7) == 0) return write_field(e, f, f->tag, bytes, write_varint(bytes, value));
 	memcpy(bytes, &value, 8);
@@ -361,7 +410,9 @@ static bool mutate_pages(edited *e) {
 		return k != 0;
 	}
 	case 1: head[0] = (uint8_t[]){2, 5, 10, 13, 0, 255}[below(6)]; return true;
-	case 2: head[1 + below(11)] = (uint8_t)random_bits(); return true; /* free block, cells, right page */
+	case 2:
+		head[1 + below(11)] = (uint8_t)random_bits();
+		return true; /* free block, cells, right page */
 	case 3: cell[0] = (uint8_t)below(page >> 8), cell[1] = (uint8_t)random_bits(); return true;
 	default: { /* in what the cells hold */
 		size_t content = at + page / 4, room = (k + 1) * page - content;

@@ -49,7 +49,7 @@ static void test_damaged_catalogue(void **state) {
 		{"k99,a,,kepler,1,,,,,,,1,,1,,1,,1,1,,,,,1,1,1,s\n", "has no memory_gib"},
 		{"k99,a,,kepler,1,,,,,,,1,1,1,,1,,1,1,4,,,,1,1,1,s\n", "has no link_GBps"},
 		{"k99,a,,kepler,1,,,,,,,1,1,1,,1,,1,1,4,1,yes,yes,1,1,1,s\n", "link_bridge"},
-		{"k99,a,  ,kepler,1,,,,,,,1,1,1,,1,,1,1,,,,,1,1,1,s\n", "is no name"},
+		{"k99,a,  ,kepler,1,,,,,,,1,1,1,,1,,1,1,,,,,1,1,1,s\n", "is not a name"},
 	};
 	new_folder(dir);
 	for (size_t i = 0; i < COUNT(cases) + 1; i++) {

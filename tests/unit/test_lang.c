@@ -596,7 +596,8 @@ static void test_wrong(void **state) {
 		{"program p(mesh t) { dim N in x : f32[9007199254740992*9007199254740992*N] out x }",
 	     "f:1:38: a size overflows; "},
 		{"program p(mesh a) { in x : i32 @ P(sum,a) out x / 2 }",
-	     "f:1:49: x is partial over a, and / of parts is no part of the result; add allreduce(x, "
+	     "f:1:49: x is partial over a, and / of parts is not a part of the result; add "
+	     "allreduce(x, "
 	     "sum, a)"},
 		{"program p(mesh a) { in x : f32 @ P(sum,a) out 2 / x }",
 	     "f:1:49: x is partial over a, and so cannot be divided by; add allreduce(x, sum, a)"},
@@ -637,7 +638,7 @@ static void test_wrong(void **state) {
 		{IN_MESH("for i = 1 to 3 { y = r*i } out y"),
 	     "f:5:18: y is defined already, in line 5, where i is 2; in a loop, index it: y[i]"},
 		{IN_MESH("for i = 1 to size(tp) { }"),
-	     "f:5:14: this is no number when the text is read; use integers, loop variables and "
+	     "f:5:14: this is not a number when the text is read; use integers, loop variables and "
 	     "size(axis) of an axis of fixed size: mesh cp=4"},
 		{IN_MESH("for i = 0 to 9999 { for j = 0 to 9999 { ; } } out r"),
 	     "f:5:45: the loops turn more than 16384 times, where j is 6382"},
@@ -651,7 +652,7 @@ static void test_wrong(void **state) {
 		{IN_MESH("for i = 1 to 2 { out r"),
 	     "f:7:1: the text ends where a statement or '}' is expected"},
 		{IN_MESH("out r[0-1]"), "f:5:5: the index of r is -1"},
-		{IN_MESH("out r[N]"), "f:5:7: this is no number when the text is read; "},
+		{IN_MESH("out r[N]"), "f:5:7: this is not a number when the text is read; "},
 		{"schedule s { }", "f:1:12: a schedule precedes every program; write it after its program"},
 		{"", "f: it holds no program; begin with: program NAME(mesh AXIS) { ... }"},
 	};

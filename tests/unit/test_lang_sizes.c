@@ -78,8 +78,8 @@ static void test_refused(void **state) {
 		const char *text, *what;
 	} rows[] = {
 		{"Q=3", "no axis, dim or index Q"},
-		{"N", "\"N\" is no size"},
-		{"N=3,,", "\"\" is no size"},
+		{"N", "\"N\" is not a size"},
+		{"N=3,,", "\"\" is not a size"},
 		{"N=", "--sizes: N"},
 		{"N=0", "--sizes: N"},
 		{"N=-4", "--sizes: N"},

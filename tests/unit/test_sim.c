@@ -978,7 +978,7 @@ static void new_pair(const meeting order[2][2], uint32_t between, world *w) {
 		w->costs.at[i].duration_ps = w->costs.at[i].tail_ps = 10;
 }
 
-/* Meetings in opposite order on streams of their own: nobody waits, though the sweep has to put all
+/* Meetings in opposite order on separate streams: nobody waits, though the sweep has to put all
  * operations of a rank aside before it comes to the one that the other rank meets first. */
 static void test_far_ahead(void **state) {
 	(void)state;

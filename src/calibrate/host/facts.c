@@ -42,7 +42,7 @@ static lk_status read_processor(lk_meter *meter) {
 	}
 	if (file) fclose(file);
 	name[strcspn(name, "\n")] = '\0';
-	if (!*name) lk_copy(name, sizeof name, "a processor that does not say its name");
+	if (!*name) lk_copy(name, sizeof name, "a processor without a name");
 	meter->host->processor = lk_arena_strdup(&meter->host->arena, name);
 	return meter->host->processor ? LK_OK : lk_oom(meter->err);
 }

@@ -64,8 +64,7 @@ static lk_status disk_read_all(lk_meter *meter, struct disk *disk, double second
 	lk_sample small = lk_repeat(time_small, disk, seconds / 2, 3);
 	LK_TRY(lk_meter_rate(meter, "disk", "reads one after the other, 1 MiB each", "GB/s",
 	                     (double)BATCH * LARGE, 1e9, &large));
-	LK_TRY(
-		lk_meter_time(meter, "disk", "read of 4 KiB at a random place", "us", BATCH, 1e-6, &small));
+	LK_TRY(lk_meter_time(meter, "disk", "random read of 4 KiB", "us", BATCH, 1e-6, &small));
 	if (disk->direct) return LK_OK;
 	return lk_meter_note(
 		meter, "disk: the file system has no direct reads; the page cache may have answered some");
@@ -137,7 +136,7 @@ static lk_status use_file(lk_meter *meter, struct disk *disk, const char *path, 
 		return lk_fail(meter->err, LK_ERR_IO, "--disk", "cannot read: %s", strerror(errno));
 	if (fstat(disk->fd, &found) != 0 || !S_ISREG(found.st_mode) ||
 	    found.st_size < (off_t)BATCH * LARGE) {
-		lk_fail(meter->err, LK_ERR_INPUT, "--disk", "this is no file of 16 MiB or more");
+		lk_fail(meter->err, LK_ERR_INPUT, "--disk", "this is not a file of 16 MiB or more");
 		return lk_hint(meter->err, "give a large file, or a folder for a temporary one");
 	}
 	disk->size = found.st_size;

@@ -223,10 +223,10 @@ static lk_status note_device(lk_meter *meter, const struct bench *bench, double 
 			return lk_meter_note(
 				meter, "GPU: not all are of one kind; the nodes of the file are the processor");
 	if (!found)
-		return lk_meter_note(
-			meter,
-			"GPU: '%.80s' is no device of the catalogue; the nodes of the file are the processor",
-			bench->gpu[0].name);
+		return lk_meter_note(meter,
+		                     "GPU: '%.80s' is not a device of the catalogue; the nodes of the file "
+		                     "are the processor",
+		                     bench->gpu[0].name);
 	lk_device *own = LK_NEW(&host->arena, lk_device);
 	if (!own) return lk_oom(meter->err);
 	*own = *lk_device_variant(found, (double)bench->gpu[0].memory);
@@ -253,7 +253,7 @@ lk_status lk_measure_gpus(lk_meter *meter, double seconds) {
 	struct bench g = {.gpus = 0};
 	int count = 0;
 	if (!gpu_find_calls(&g.cuda) || g.cuda.init(0) != 0 || g.cuda.count(&count) != 0 || count == 0)
-		return lk_meter_note(meter, "GPU: none that NVIDIA's driver shows");
+		return lk_meter_note(meter, "GPU: NVIDIA's driver shows none");
 	lk_meter_say(meter, "GPUs");
 	lk_status status = LK_OK;
 	for (bool works = true; works && g.gpus < count && g.gpus < GPUS; g.gpus += works)

@@ -29,7 +29,7 @@ lk_sample lk_repeat(lk_trial *trial, void *context, double seconds, int least);
 
 typedef struct lk_team lk_team;
 typedef void lk_team_work(void *context, int thread, int threads);
-/* Threads that wait for work; the caller is thread 0. NULL when memory is out; with fewer threads
+/* Threads that wait for work; the caller is thread 0. NULL when memory runs out; with fewer threads
  * than asked where the system gives no more. */
 lk_team *lk_team_new(int threads);
 int lk_team_size(const lk_team *team);

@@ -36,8 +36,8 @@ static lk_status calibration_read_numbers(lk_arena *arena, const char *text,
 	for (char *word = strtok_r(copy, " ", &state); word; word = strtok_r(NULL, " ", &state)) {
 		char *equals = strchr(word, '=');
 		if (!equals || equals == word) {
-			lk_fail(err, LK_ERR_INPUT, row->where, "column numbers: \"%.40s\" is no NAME=VALUE",
-			        word);
+			lk_fail(err, LK_ERR_INPUT, row->where,
+			        "column numbers: \"%.40s\" is not of the form NAME=VALUE", word);
 			return lk_hint(err, "write numbers as in \"efficiency=0.74 fill_us=4.2\"");
 		}
 		if (row->count == LK_CALIBRATION_NUMBERS)

@@ -51,8 +51,8 @@ lk_status lk_calibration_read(lk_stream *in, lk_calibration *into, lk_error *err
  * calibration_limits.c. */
 lk_status lk_calibration_check(const lk_calibration_row *row, int index, lk_error *err);
 void lk_calibration_free(lk_calibration *calibration);
-/* Appends a row whose texts stay valid or are owned by calibration->arena. NULL when memory is out.
- * It is found by the texts given here, whatever they are changed to afterwards. */
+/* Appends a row whose texts stay valid or are owned by calibration->arena. NULL when memory runs
+ * out. It is found by the texts given here, whatever they are changed to afterwards. */
 lk_calibration_row *lk_calibration_add(lk_calibration *into, const char *family,
                                        const char *subject, const char *variant);
 void lk_calibration_put(lk_calibration_row *row, const char *name, double value);

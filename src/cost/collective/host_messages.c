@@ -103,7 +103,7 @@ static lk_status take_list(const lk_value *measured, const char *key, adder *one
 		measured && measured->kind == LK_JSON_OBJECT ? lk_json_get(measured, key) : NULL;
 	if (!list) return LK_OK;
 	if (list->kind != LK_JSON_ARRAY)
-		return lk_fail(err, LK_ERR_INPUT, path, "\"%s\" is no array", key);
+		return lk_fail(err, LK_ERR_INPUT, path, "\"%s\" is not an array", key);
 	for (size_t i = 0; i < list->count; i++) LK_TRY(one(&list->items[i], path, out, err));
 	return LK_OK;
 }

@@ -375,7 +375,7 @@ double lk_overlap_spread(const lk_overlap *model, const lk_overlap_kernel *kerne
  * Factor on the time. */
 double lk_overlap_regress(const double *kind, const double *kernel);
 
-/* Rows of family "overlap", to and from. `out` is of the arena; false when memory is out. */
+/* Rows of family "overlap", to and from. `out` is of the arena; false when memory runs out. */
 bool lk_overlap_load(lk_arena *arena, const lk_calibration *calibration, lk_overlap *out);
 /* The number that lk_overlap.latency uses of the device, or of the devices that were measured. */
 double lk_overlap_latency(const lk_calibration *calibration, const char *device);

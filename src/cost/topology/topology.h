@@ -97,7 +97,7 @@ typedef LK_VEC(lk_link_load) lk_link_loads;
 /* Appends the links on the way, with the part of a flow that takes each. Trees and rails: up to the
  * lowest common switch and down, spread evenly over its like; dragonfly: the links between both
  * groups, evenly; torus: x first, then y, then z, the shorter way round, half each where both are
- * as long. False when memory is out. */
+ * as long. False when memory runs out. */
 bool lk_topology_route(const lk_net_links *topology, lk_port from, lk_port to, lk_link_loads *out);
 
 /* ---- sharing ---- */
@@ -111,7 +111,7 @@ typedef struct lk_stations {
 	LK_VEC(uint32_t) rail;
 } lk_stations;
 
-/* Appends the next member, in the order of ranks. False when memory is out. */
+/* Appends the next member, in the order of ranks. False when memory runs out. */
 bool lk_stations_add(lk_stations *stations, uint32_t node, uint32_t rail);
 void lk_stations_clear(lk_stations *stations);
 void lk_stations_free(lk_stations *stations);

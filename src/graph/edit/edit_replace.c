@@ -177,7 +177,7 @@ static lk_status replace_check_update(const lk_graph *update, lk_error *err) {
 	return replace_refuse(
 		err,
 		update->programs.count > 1 ? "ranks of the replacement run different programs"
-								   : "the replacement is no program that takes gradients",
+								   : "the replacement is not a program that takes gradients",
 		"give the graph of a program that predict --emit program began, written by "
 		"compile tune --graph or compile emit --target graph");
 }

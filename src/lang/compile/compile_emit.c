@@ -73,7 +73,7 @@ static lk_status emit_write_text(const struct emission *emission, const lk_compi
                                  FILE *out, lk_error *err) {
 	int count = (int)emission->variants.count;
 	if ((unsigned)request->target >= TARGETS || !targets[request->target])
-		return lk_fail(err, LK_ERR_INPUT, "--target", "this target is not built in");
+		return lk_fail(err, LK_ERR_INPUT, "--target", "this build has no such target");
 	if (request->header)
 		return lc_emit_header(emission->p, emission->variants.at, count,
 		                      request->target == LK_COMPILE_CUDA, out, err);

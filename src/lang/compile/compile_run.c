@@ -268,7 +268,7 @@ lk_status lc_do_run(lk_compile *answer, const lk_compile_request *request, FILE 
 	LK_TRY(lc_pick_schedule(program, request->schedule, &schedule, err));
 	if (request->compare && request->field)
 		return lk_fail(err, LK_ERR_INPUT, "--compare",
-		               "what was executed is numbers, and --field is none");
+		               "the program ran on ordinary numbers; leave --field out");
 	lk_status status = lc_sizes_read(program, request->sizes, DEFAULT_RANKS, &sizes, err);
 	if (status == LK_OK)
 		status = run_scheduled(answer, program, schedule, &sizes, request, &arena, out, err);

@@ -98,7 +98,7 @@ static void put_open(const lc_mpi *mpi, const lc_variant *variant, bool cuda) {
 	fprintf(mpi->out,
 	        " {\n\tchar reason[RT_ERROR] = \"\";\n\t*plan = (%s *)calloc(1, sizeof **plan);\n"
 	        "\tint wrong = !*plan || take_sizes(sizes, &(*plan)->sizes);\n"
-	        "\tif (wrong) rt_wrong(reason, \"memory is out\", NULL);\n",
+	        "\tif (wrong) rt_wrong(reason, \"out of memory\", NULL);\n",
 	        lc_api_name(mpi->original, "", "", name));
 	if (cuda)
 		fprintf(mpi->out,

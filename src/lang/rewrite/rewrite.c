@@ -20,7 +20,7 @@ lk_status lc_rewrite(const lc_program *program, const lc_directive *directive, l
 	*out = NULL;
 	if ((unsigned)directive->kind >= LC_DIRECTIVES || !rewriters[directive->kind] ||
 	    directive->name_count < 1)
-		return lk_fail(err, LK_ERR_INTERNAL, NULL, "a directive that is none");
+		return lk_fail(err, LK_ERR_INTERNAL, NULL, "an unknown directive");
 	LK_TRY(rewriters[directive->kind](program, directive, out, err));
 	lk_status status = lc_check_sides(*out, directive, err);
 	if (status != LK_OK) {

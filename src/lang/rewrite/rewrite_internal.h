@@ -48,7 +48,7 @@ static inline bool lc_is_leaf(const lc_node *node) {
 #define lc_word_wrong(p, w, err, ...) lc_wrong((p), (w)->line, (w)->column, (err), __VA_ARGS__)
 
 uint8_t *lc_new_set(const lc_program *program,
-                    lk_arena *arena); /* of its values, empty; NULL when memory is out */
+                    lk_arena *arena); /* of its values, empty; NULL when memory runs out */
 /* Adds what a word stands for; an error if nothing. */
 lk_status lc_mark(const lc_program *program, const lc_word *word, uint8_t *set, lk_error *err);
 /* Whether a directive may introduce its names. */
@@ -139,7 +139,7 @@ typedef struct lc_mover {
 
 lk_status lc_mover_open(lc_mover *mover, const lc_program *program, lc_moves *out, lk_error *err);
 void lc_mover_close(lc_mover *mover);
-/* A directive on words, in the file's arena; NULL when memory is out. */
+/* A directive on words, in the file's arena; NULL when memory runs out. */
 lc_directive *lc_move(const lc_mover *mover, lc_directive_kind kind, const int *words, int count);
 /* Gives it new names like these ("rs"), as many as `count`. */
 bool lc_move_names(const lc_mover *mover, lc_directive *directive, const char *const *names,

@@ -235,7 +235,7 @@ static lk_status refine_axes(const lc_program *program, const lc_sizes *sizes, c
 		int count = parts_of_axis(program, a, q, to);
 		if (count == 0)
 			return lk_fail(err, LK_ERR_INTERNAL, q->name,
-			               "a mesh that is no refinement of the other");
+			               "a mesh that is not a refinement of the other");
 		if (count == 1) out->symbol[to] = sizes->symbol[a];
 		else
 			LK_TRY(divide_axis(&program->axes[a], sizes->symbol[a], &q->axes[to], count,

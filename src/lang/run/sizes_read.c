@@ -188,7 +188,7 @@ static lk_status read_pair(struct reader *reader, char *pair) {
 	char where[WORD];
 	char *value = strchr(pair, '=');
 	if (!value) {
-		lk_fail(reader->err, LK_ERR_INPUT, "--sizes", "\"%.64s\" is no size", pair);
+		lk_fail(reader->err, LK_ERR_INPUT, "--sizes", "\"%.64s\" is not a size", pair);
 		return lk_hint(reader->err, "write NAME=N,NAME=N,...");
 	}
 	*value++ = '\0';

@@ -57,7 +57,7 @@ static inline const lc_node *lc_value(const lc_maker *maker, int v) {
 }
 /* The fusing bundle of a value, or -1. */
 int lc_fused(const lc_maker *maker, int v);
-bool lc_ids_add(lk_arena *arena, lc_ids *ids, int id); /* false when memory is out */
+bool lc_ids_add(lk_arena *arena, lc_ids *ids, int id); /* false when memory runs out */
 bool lc_ids_have(const lc_ids *ids, int id);
 /* Appends unless it is there. */
 lk_status lc_ids_put(lk_arena *arena, lc_ids *ids, int id, lk_error *err);

@@ -68,7 +68,7 @@ static lk_status lexer_number(struct lexer *lexer, lc_token *token, lk_error *er
 	text[token->length] = '\0';
 	token->number = lk_read_real(text, &end);
 	if (*end || !isfinite(token->number)) {
-		lexer_wrong(lexer, err, "this is no number");
+		lexer_wrong(lexer, err, "this is not a number");
 		return lk_hint(err, "numbers are written 12, 0.5 or 1e-8; names begin with a letter");
 	}
 	for (int i = 0; i < token->length; i++) token->whole &= lexer_digit(text[i]);
@@ -90,7 +90,7 @@ static lk_status sign(struct lexer *lexer, lc_token *token, lk_error *err) {
 		return LK_OK;
 	}
 	if (*lexer->at == '\0' || !strchr("(){}[],;:=@+-*/^<>", *lexer->at)) {
-		lexer_wrong(lexer, err, "this sign has no meaning here");
+		lexer_wrong(lexer, err, "unexpected character");
 		return lk_hint(err, "comments begin with #");
 	}
 	token->kind = LC_SIGN;

@@ -109,7 +109,7 @@ static lk_status call_argument(lc_parser *parser, unsigned kind, lc_node *node, 
 	case LC_A_SHIFT: return integer32(parser, "shift", -(1 << 20), &node->shift, err);
 	default: break;
 	}
-	return lk_fail(err, LK_ERR_INTERNAL, NULL, "an argument of no kind");
+	return lk_fail(err, LK_ERR_INTERNAL, NULL, "an argument of unknown kind");
 }
 
 /* ---- calls of what is composed of operations ---- */
@@ -205,7 +205,7 @@ static lk_status expression_gradient(lc_parser *parser, const lc_token *token, i
 	LK_TRY(lc_expression(parser, &loss, err));
 	LK_TRY(lc_expect(parser, ',', "the loss", err));
 	LK_TRY(lc_expression(parser, &by, err));
-	LK_TRY(lc_expect(parser, ')', "what it is derived by", err));
+	LK_TRY(lc_expect(parser, ')', "what it is differentiated by", err));
 	return lc_gradient(parser->p, loss, by, &asked, id, err);
 }
 

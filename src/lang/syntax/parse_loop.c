@@ -36,7 +36,7 @@ lk_status lc_known(lc_parser *parser, int64_t *out, lk_error *err) {
 	lc_dim sum;
 	LK_TRY(lc_size(parser, &sum, err));
 	if (lc_dim_known(parser->p, sum, out)) return LK_OK;
-	lc_at(parser, token, err, "this is no number when the text is read");
+	lc_at(parser, token, err, "this is not a number when the text is read");
 	return lk_hint(
 		err, "use integers, loop variables and size(axis) of an axis of fixed size: mesh cp=4");
 }
@@ -173,7 +173,7 @@ static lk_status turns(lc_parser *parser, lc_loop *loop, int64_t last, lc_item *
 	size_t begin = parser->at;
 	for (; loop->value <= last; loop->value++) {
 		if (++parser->turns > TURNS)
-			return lc_at(parser, lc_peek(parser), err, "the loops turn more than %d times", TURNS);
+			return lc_at(parser, lc_peek(parser), err, "the loops run more than %d times", TURNS);
 		parser->at = begin;
 		while (!lc_take(parser, '}')) LK_TRY(item(parser, context, err));
 	}

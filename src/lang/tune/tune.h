@@ -206,7 +206,7 @@ lk_status lk_wisdom_parse(const char *name, const char *text, size_t size, lk_wi
                           lk_error *err);
 lk_status lk_wisdom_write(const lk_wisdom *wisdom, const char *path, lk_error *err);
 void lk_wisdom_free(lk_wisdom *wisdom);
-/* Sizes, mesh and cluster as one word, of the wisdom's arena; NULL when memory is out. */
+/* Sizes, mesh and cluster as one word, of the wisdom's arena; NULL when memory runs out. */
 const char *lk_wisdom_where(lk_wisdom *wisdom, const lc_program *program, const lc_sizes *sizes,
                             const lk_cluster *cluster);
 /* The best entry: a measured one before simulated ones. NULL if there is none. */
@@ -215,7 +215,7 @@ const lk_wise *lk_wisdom_find(const lk_wisdom *wisdom, uint64_t hash, const char
 lk_status lk_wisdom_keep(lk_wisdom *wisdom, const lk_wise *entry, lk_error *err);
 /* A schedule's directives as one line, and back: parsed in a file of its own, which *file then is
  * and must be freed (also on errors). The program in it equals p, so that the schedule fits p. */
-char *lk_wisdom_text(lk_arena *arena, const lc_schedule *schedule); /* NULL when memory is out */
+char *lk_wisdom_text(lk_arena *arena, const lc_schedule *schedule); /* NULL when memory runs out */
 lk_status lk_wisdom_schedule(const lc_program *program, const char *text, lc_file **file,
                              const lc_schedule **out, lk_error *err);
 

@@ -64,7 +64,7 @@ static void tune_print_put_search(const lk_tuned *tuned, FILE *out) {
 	        search->looked, lk_noun(search->looked, "program", "programs"),
 	        lk_format_seconds(search->seconds, time, sizeof time), search->known, search->refused);
 	if (search->capped)
-		fprintf(out, "the search ended after %d %s; --programs N searches more\n", search->looked,
+		fprintf(out, "the search stopped after %d %s; --programs N searches more\n", search->looked,
 		        lk_noun(search->looked, "program", "programs"));
 }
 

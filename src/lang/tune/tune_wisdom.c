@@ -63,7 +63,7 @@ static const char *read_entry(char *line, lk_wise *out) {
 		line = tab;
 	}
 	if (line) return "it has too many fields";
-	if (!read_hash(field[0], &out->hash)) return "its first field is no hash of 16 digits";
+	if (!read_hash(field[0], &out->hash)) return "its first field is not a hash of 16 digits";
 	out->measured = strcmp(field[1], kinds[1]) == 0;
 	if (!out->measured && strcmp(field[1], kinds[0]) != 0)
 		return "it is neither simulated nor measured";
@@ -94,7 +94,7 @@ lk_status lk_wisdom_parse(const char *name, const char *text, size_t size, lk_wi
 	if (size == 0) return LK_OK;
 	if (size > FILE_LIMIT || memchr(text, '\0', size) || size < sizeof head - 1 ||
 	    memcmp(text, head, sizeof head - 1) != 0) {
-		lk_fail(err, LK_ERR_INPUT, name, "this is no wisdom file");
+		lk_fail(err, LK_ERR_INPUT, name, "this is not a wisdom file");
 		return lk_hint(err,
 		               "name a new file, or one that lockstep wrote"); /* it would be overwritten */
 	}

@@ -221,7 +221,7 @@ lk_status lc_dim_value(const lc_program *program, lc_dim d, const int64_t size[L
 	*out = sum.number;
 	if (sum.divisor == 1 && sum.number >= 1) return LK_OK;
 	lc_dim_text(program, d, text, sizeof text);
-	lk_fail(err, LK_ERR_INPUT, program->name, "%s is %lld/%lld, which is no number of elements",
+	lk_fail(err, LK_ERR_INPUT, program->name, "%s is %lld/%lld, which is not a number of elements",
 	        text, (long long)sum.number, (long long)sum.divisor);
 	return lk_hint(err, "choose sizes that divide");
 }

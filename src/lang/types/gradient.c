@@ -167,7 +167,7 @@ static lk_status grad_refuse(const struct gradient *g, const lc_node *node) {
 	lc_wrong(g->ask.p, g->ask.asked->line, g->ask.asked->column, g->ask.err,
 	         "%s has no gradient rule", lc_ops[node->op].name);
 	return lk_hint(g->ask.err,
-	               "%s is between the loss and what it is derived by; write that part of "
+	               "%s is between the loss and what it is differentiated by; write that part of "
 	               "the backward pass yourself",
 	               node->name
 	                   ? node->name

@@ -355,12 +355,12 @@ typedef struct lc_file {
 } lc_file;
 
 /* ---- program.c ---- */
-lc_file *lc_file_new(const char *path); /* NULL when memory is out */
+lc_file *lc_file_new(const char *path); /* NULL when memory runs out */
 void lc_file_free(lc_file *file);       /* accepts NULL */
 lc_program *lc_program_new(lc_file *file, const char *name);
 /* A program with the same axes, dims and lists and no values, for a rewrite to fill. It is not one
  * of the file's programs, takes names from the file's arena, and must be freed before the file.
- * NULL when memory is out. */
+ * NULL when memory runs out. */
 lc_program *lc_program_like(const lc_program *program);
 void lc_program_free(lc_program *program); /* one made by lc_program_like; accepts NULL */
 const char *lc_dtype_name(lc_dtype dtype);
@@ -383,7 +383,7 @@ static inline bool lc_is_integer(lc_dtype t) {
 }
 bool lc_same_layout(const lc_layout *a, const lc_layout *b);
 bool lc_same_group(const lc_group *a, const lc_group *b);
-/* A stream into `out`, to be closed. NULL when memory is out, which the file then remembers:
+/* A stream into `out`, to be closed. NULL when memory runs out, which the file then remembers:
  * whoever hands text on asks file->lost before. */
 FILE *lc_text_open(const lc_program *program, char *out, size_t size);
 /* Ids by name, -1 where there is none. Values: the newest version of a state. */

@@ -226,7 +226,7 @@ static lk_status types_apply(lc_program *program, lc_node *node, lk_error *err) 
 static lk_status check_draft(const lc_program *program, const lc_node *node, lk_error *err) {
 	if (node->op >= LC_OP_COUNT || node->inputs != lc_ops[node->op].operands ||
 	    node->rank > LC_RANK)
-		return lk_fail(err, LK_ERR_INTERNAL, NULL, "a draft that is no operation");
+		return lk_fail(err, LK_ERR_INTERNAL, NULL, "a draft that is not an operation");
 	for (int i = 0; i < node->inputs; i++) {
 		if (node->in[i] < 0 || (size_t)node->in[i] >= program->nodes.count)
 			return lk_fail(err, LK_ERR_INTERNAL, NULL, "an operand that does not exist");

@@ -154,7 +154,7 @@ static lk_status types_map_partial(const lc_program *program, lc_node *node, int
 	default: break;
 	}
 	if (!fine && !*why) {
-		snprintf(text, sizeof text, ", and %s of parts is no part of the result",
+		snprintf(text, sizeof text, ", and %s of parts is not a part of the result",
 		         lc_ops[node->op].name);
 		why = text;
 	}

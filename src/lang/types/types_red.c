@@ -59,7 +59,7 @@ static lk_status red_layout(const lc_program *program, lc_node *node, int axis, 
 		bool alike = node->op != LC_RED_NORM && l.reduce == red_reduction(node->op);
 		return alike ? LK_OK
 		             : lc_refuse_layout(program, node, 0, axis,
-		                                ", and this reduction of parts is no part of the result",
+		                                ", and this reduction of parts is not a part of the result",
 		                                err);
 	}
 	if (l.kind != LC_S) return LK_OK;
@@ -81,7 +81,7 @@ static lk_status red_total(const lc_program *program, lc_node *node, lk_error *e
 	char text[LC_SHOWN];
 	lc_shown(program, node->in[0], text);
 	if (value->list < 0) {
-		lc_refuse(program, node, err, "%s is no list of tensors", text);
+		lc_refuse(program, node, err, "%s is not a list of tensors", text);
 		return lk_hint(err, "over dims, write sum(%s)", text);
 	}
 	for (int d = 0; d < value->rank; d++) {

@@ -56,7 +56,7 @@ static lk_status assign_put_values(lk_shell *shell, lk_shell_var *var, const lk_
 		shell->produced += text != NULL ? strlen(text) : 0;
 		if (text == NULL) return lk_oom(shell->err);
 		if (shell->produced > LK_LAUNCH_BYTES)
-			return lk_shell_fail(shell, shell->line, "the words grow beyond 4 MiB",
+			return lk_shell_fail(shell, shell->line, "the expanded words are longer than 4 MiB",
 			                     "shorten the script");
 		target->text = text;
 		if (target->unknown == NULL) target->unknown = values->at[0].unknown;
@@ -76,8 +76,8 @@ static lk_status assign_put_values(lk_shell *shell, lk_shell_var *var, const lk_
 static lk_status make_unknown(lk_shell *shell, const lk_raw *raw, size_t length, lk_words *values) {
 	values->count = 0;
 	if (!lk_push(values)) return lk_oom(shell->err);
-	const char *why = lk_shell_unknown(shell, raw->line, raw->at, length,
-	                                   "is set where it is not certain that the line runs");
+	const char *why =
+		lk_shell_unknown(shell, raw->line, raw->at, length, "is set in a line that may not run");
 	char *text =
 		lk_arena_printf(shell->arena, "$%.*s", (int)(length > 100 ? 100 : length), raw->at);
 	if (why == NULL || text == NULL) return lk_oom(shell->err);

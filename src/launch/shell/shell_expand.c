@@ -35,7 +35,7 @@ static lk_status expand_put(struct builder *builder, const char *text, size_t le
 	if (length == 0) return LK_OK;
 	builder->s->produced += length;
 	if (builder->s->produced > LK_LAUNCH_BYTES)
-		return lk_shell_fail(builder->s, builder->line, "the words grow beyond 4 MiB",
+		return lk_shell_fail(builder->s, builder->line, "the expanded words are longer than 4 MiB",
 		                     "shorten the script");
 	if (!lk_reserve(&builder->text, length)) return lk_oom(builder->s->err);
 	memcpy(builder->text.at + builder->text.count, text, length);

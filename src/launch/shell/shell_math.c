@@ -68,7 +68,7 @@ static lk_status math_number_of(struct math *math, const char *text, long long *
 	*value = strtoll(text, &end, 10);
 	while (isspace((unsigned char)*end)) end++;
 	if (*end == '\0' && *value < 1LL << 53 && *value > -(1LL << 53)) return LK_OK;
-	return lk_shell_fail(math->s, math->line, "a variable in $((...)) is no whole number",
+	return lk_shell_fail(math->s, math->line, "a variable in $((...)) is not a whole number",
 	                     "write the number");
 }
 

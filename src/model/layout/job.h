@@ -522,7 +522,7 @@ typedef enum lk_dialect {
 	LK_DIALECT_BRIDGE
 } lk_dialect;
 /* A completed job as such a line, one text, whether or not the framework could run it; reading it
- * back gives the same job. NULL when memory is out. lk_launch_write: Megatron-LM's. */
+ * back gives the same job. NULL when memory runs out. lk_launch_write: Megatron-LM's. */
 char *lk_launch_write_for(lk_arena *arena, lk_dialect dialect, const lk_job *job);
 char *lk_launch_write(lk_arena *arena, const lk_job *job);
 
@@ -601,7 +601,7 @@ char *lk_module_names(char out[LK_MODULES_TEXT], int modules, char between);
 /* Selective recomputation of modules. */
 void lk_job_select(lk_job *job, int modules);
 /* What --recompute takes for the job: "none", "selective", "core_attn+mlp", "full/4"; NULL when
- * memory is out. */
+ * out of memory. */
 const char *lk_recompute_text(lk_arena *arena, const lk_job *job);
 lk_status lk_job_check_modules(const lk_job *job, lk_error *err);
 
@@ -612,7 +612,7 @@ extern const char *const lk_loss_names[];
 /* Reads "logits", "linear", "cut", "chunked" or "chunked/N" into the job; NULL changes nothing. An
  * unknown name is an error at --loss. */
 lk_status lk_job_take_loss(lk_job *job, const char *text, lk_error *err);
-/* What --loss takes for the job; NULL where all logits are held, or when memory is out. */
+/* What --loss takes for the job; NULL where all logits are held, or when memory runs out. */
 const char *lk_loss_text(lk_arena *arena, const lk_job *job);
 /* Tokens whose logits exist at a time, of `tokens`; all of them with LOGITS, 0 with CUT. */
 double lk_loss_tokens(const lk_job *job, double tokens);

@@ -56,7 +56,7 @@ lk_status lk_job_check_ranges(const lk_job *job, lk_error *err) {
 		return lk_fail(err, LK_ERR_INPUT, "--moe-imbalance",
 		               "%g: the busiest over the mean is at least 1", job->moe_imbalance);
 	if (lk_schedule_get(job->schedule) == NULL)
-		return lk_fail(err, LK_ERR_INPUT, "--schedule", "%d is no schedule", (int)job->schedule);
+		return lk_fail(err, LK_ERR_INPUT, "--schedule", "%d is not a schedule", (int)job->schedule);
 	return LK_OK;
 }
 

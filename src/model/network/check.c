@@ -273,7 +273,7 @@ static lk_status check_order(const lk_model *model, const char *where, lk_error 
 	bool whole = memchr(model->order, '\0', sizeof model->order) != NULL;
 	if (!whole || model->network == LK_NET_ENCDEC || !lk_model_order_valid(model) ||
 	    !order_stands(model)) {
-		lk_fail(err, LK_ERR_INPUT, where, "\"%s\" is no order of this network's layers",
+		lk_fail(err, LK_ERR_INPUT, where, "\"%s\" is not an order of this network's layers",
 		        whole ? lk_escape(model->order, shown, sizeof shown) : "...");
 		return lk_hint(err, "give items such as \"3GE *E\": a repeat and letters of *wcxMGLRS-E; "
 		                    "windows and experts need their sizes");

@@ -90,7 +90,7 @@ static lk_status check_branches(const lk_hf_config *config, const lk_value *obje
 static lk_status convnet_read_stage(const lk_hf_config *config, const lk_value *object, int in,
                                     lk_conv_stage *stage, lk_error *err) {
 	if (object->kind != LK_JSON_OBJECT) {
-		lk_hf_fail(config, object, err, "a stage is no object");
+		lk_hf_fail(config, object, err, "a stage is not an object");
 		return err->status;
 	}
 	*stage = (lk_conv_stage){.kernel = 3, .stride = 1, .groups = 1, .expand = 1};
@@ -137,7 +137,7 @@ static lk_status read_dense(const lk_hf_config *config, lk_convnet *net, lk_erro
 	const lk_value *list = lk_hf_get(config, config->object, "dense");
 	if (!list || list->kind == LK_JSON_NULL) return LK_OK;
 	if (list->kind != LK_JSON_ARRAY || list->count > LK_CONV_DENSE) {
-		lk_hf_fail(config, list, err, "dense is no list of up to %d widths", LK_CONV_DENSE);
+		lk_hf_fail(config, list, err, "dense is not a list of up to %d widths", LK_CONV_DENSE);
 		return err->status;
 	}
 	for (size_t i = 0; i < list->count; i++) {

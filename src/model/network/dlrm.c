@@ -49,7 +49,7 @@ static lk_status read_widths(const struct reader *reader, const char *name, doub
                              lk_error *err) {
 	const lk_value *list = lk_json_get(reader->root, name);
 	char what[96];
-	snprintf(what, sizeof what, "%s is no list of 1 to %d widths", name, LK_DLRM_LAYERS - 1);
+	snprintf(what, sizeof what, "%s is not a list of 1 to %d widths", name, LK_DLRM_LAYERS - 1);
 	if (!list || list->kind != LK_JSON_ARRAY || list->count < 1 || list->count >= LK_DLRM_LAYERS)
 		return dlrm_fail_at(reader, list, err, what,
 		                    "give the widths of its layers, such as [512, 256, 64]");
@@ -91,7 +91,7 @@ static lk_status read_kind(const struct reader *reader, const lk_value *value, l
 static lk_status dlrm_read_tables(const struct reader *reader, lk_dlrm *out, lk_error *err) {
 	const lk_value *list = lk_json_get(reader->root, "tables");
 	if (!list || list->kind != LK_JSON_ARRAY || list->count < 1 || list->count > KINDS)
-		return dlrm_fail_at(reader, list, err, "tables is no list of 1 to 4096 kinds of tables",
+		return dlrm_fail_at(reader, list, err, "tables is not a list of 1 to 4096 kinds of tables",
 		                    "give [{\"count\": 8, \"rows\": 1000000, \"pooling\": 1}]");
 	lk_dlrm_tables *kinds = LK_ARRAY(reader->arena, lk_dlrm_tables, list->count);
 	if (!kinds) return lk_oom(err);
@@ -143,7 +143,7 @@ lk_status lk_dlrm_from_json(lk_arena *arena, const lk_value *root, const char *f
 	const lk_value *type = lk_json_get(root, "model_type");
 	memset(out, 0, sizeof *out);
 	if (!type || type->kind != LK_JSON_STRING || strcmp(type->text, "dlrm") != 0)
-		return dlrm_fail_at(&r, type, err, "this is no config of a DLRM",
+		return dlrm_fail_at(&r, type, err, "this is not a config of a DLRM",
 		                    "give an object with \"model_type\": \"dlrm\"");
 	LK_TRY(read_widths(&r, "bottom_mlp", out->bottom, &out->bottom_widths, err));
 	out->top_widths = 1; /* room for what the interaction gives */

@@ -147,7 +147,7 @@ typedef struct lk_dlrm_placed {
 } lk_dlrm_placed;
 
 /* One training step of a batch over all ranks, a program for each: operations of the host thread,
- * kernels after their launches, exchanges on streams of their own; a lifted trace's form
+ * kernels after their launches, exchanges on separate streams; a lifted trace's form
  * (lk_graph.traced). `host` NULL: kernels alone, replayed from a CUDA graph. Operations whose time
  * the placement decides state it (measured_ps). On one rank the step begins with an idle device and
  * ends when it is idle again: the training script waits for the device before it reads the clock.

@@ -107,7 +107,7 @@ lk_status lk_hf_kimi_linear(const lk_hf_config *config, lk_model *model, lk_erro
 	LK_TRY(lk_hf_shapes(config, model, err));
 	struct hybrid_list attends = {lk_hf_find(&part, "full_attn_layers"), 1, LK_MIXER_DELTA};
 	if (!attends.list || attends.list->kind != LK_JSON_ARRAY)
-		return lk_hf_fail(config, attends.list, err, "full_attn_layers is no list of layers");
+		return lk_hf_fail(config, attends.list, err, "full_attn_layers is not a list of layers");
 	return hybrid_order(config, model, listed_attention, &attends, err);
 }
 
@@ -611,7 +611,7 @@ lk_status lk_hf_minimax(const lk_hf_config *config, lk_model *model, lk_error *e
 	if (types) return lk_hf_layer_kinds(config, types, LK_MIXER_LIGHTNING, model, err);
 	if (!listed.list) return hybrid_order(config, model, periodic_mixer, &full, err);
 	if (listed.list->kind != LK_JSON_ARRAY || listed.list->count != (size_t)model->layers) {
-		lk_hf_fail(config, listed.list, err, "attn_type_list is no list of %d %s", model->layers,
+		lk_hf_fail(config, listed.list, err, "attn_type_list is not a list of %d %s", model->layers,
 		           lk_noun(model->layers, "layer", "layers"));
 		return lk_hint(err, "give 0 or 1 for each layer");
 	}

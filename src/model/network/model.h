@@ -493,7 +493,7 @@ lk_status lk_model_read(const char *path, const char *as, lk_model *out, char *w
  * and the end or the beginning of a name for the network that it was trained from
  * ("Hermes-3-Llama-3.1-8B", "Llama-3-8b-sft-mixture").
  * Other names give an error with the nearest one. lk_model_preset_at parses all presets once; NULL
- * out of range or when memory is out. */
+ * out of range or when memory runs out. */
 lk_status lk_model_preset(const char *name, lk_model *out, lk_error *err);
 /* What is said of an answer for this name: that the preset is the language model of a network that
  * has more, or is known by a part of the name. False: nothing. */

@@ -74,7 +74,7 @@ void lp_emulate_copy_grid(lp_emulated_comm *to, int dims, const int *dim, const 
 void lp_emulate_list_ranks(const int *ranks, int size, char *out, size_t room);
 /* Where a rank is in a list; -1 nowhere. */
 int lp_emulate_index_of(const int *ranks, int size, int rank);
-/* From malloc; they give up where memory is out. */
+/* From malloc; they give up where out of memory. */
 int *lp_emulate_new_ints(int count);
 int *lp_emulate_copy_ranks(const int *ranks, int size);
 uint64_t lp_emulate_hash(uint64_t a, uint64_t b);

@@ -186,7 +186,7 @@ typedef struct lp_nccl_queue {
 extern __thread int lp_nccl_depth
 	__attribute__((tls_model("initial-exec"))); /* of groups of calls */
 extern __thread lp_nccl_queue *lp_nccl_queued __attribute__((tls_model("initial-exec")));
-lp_nccl_queue *lp_nccl_own_queue(void); /* NULL: memory is out */
+lp_nccl_queue *lp_nccl_own_queue(void); /* NULL: out of memory */
 
 /* A communicator by its handle; NULL: it was made before recording began. */
 lp_nccl_group *lp_nccl_find_group(const void *comm);

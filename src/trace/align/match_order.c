@@ -71,7 +71,7 @@ struct walk {
 	int64_t *places;
 	lk_order_notes *notes; /* NULL: only counted */
 	uint32_t edits, agreed;
-	bool full; /* memory is out */
+	bool full; /* out of memory */
 };
 
 static void order_note(struct walk *walk, int64_t place, lk_difference what,

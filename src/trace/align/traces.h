@@ -163,7 +163,7 @@ static inline int64_t lk_add_saturated(int64_t a, int64_t b) {
 	return __builtin_add_overflow(a, b, &sum) ? b < 0 ? INT64_MIN : INT64_MAX : sum;
 }
 
-/* A sentence; dropped when memory is out or there are too many. */
+/* A sentence; dropped when memory runs out or there are too many. */
 void lk_traces_problem(lk_traces *traces, const char *fmt, ...) LK_PRINTF(2, 3);
 void lk_traces_warn(lk_traces *traces, const char *fmt, ...) LK_PRINTF(2, 3);
 void lk_traces_note(lk_traces *traces, const char *fmt, ...) LK_PRINTF(2, 3);

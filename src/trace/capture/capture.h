@@ -178,12 +178,12 @@ typedef struct lk_event {
 	int64_t bytes;                  /* see lk_copy_note; below 0: not given either */
 } lk_event;
 
-lk_capture *lk_capture_new(const char *path, const char *format); /* NULL when memory is out */
+lk_capture *lk_capture_new(const char *path, const char *format); /* NULL when memory runs out */
 void lk_capture_free(lk_capture *capture);
-/* The lane of a process and thread, or device and stream; LK_NONE when memory is out or there are
+/* The lane of a process and thread, or device and stream; LK_NONE when memory runs out or there are
  * over 65,000. */
 uint32_t lk_capture_lane(lk_capture *capture, bool stream, int64_t process, int64_t thread);
-/* The event's number; LK_NONE when memory is out. */
+/* The event's number; LK_NONE when memory runs out. */
 uint32_t lk_capture_add(lk_capture *capture, const lk_event *event);
 /* A numbered warning, "W2: ..." in the end; memory errors are dropped. */
 void lk_capture_warn(lk_capture *capture, const char *fmt, ...) LK_PRINTF(2, 3);
@@ -296,7 +296,7 @@ typedef struct lk_shape_text {
 static inline const char *lk_shape_text_of(const lk_shape_text *text) {
 	return text->text.count ? text->text.at : "";
 }
-/* Appends; false when memory is out. */
+/* Appends; false when memory runs out. */
 bool lk_shape_put(lk_shape_text *shape_text, const char *text, size_t length);
 /* Appends a type as Kineto writes it: of "Tensor(float)" what is inside, of
  * "GenericList[Tensor(float),...]" "TensorList(float)". */

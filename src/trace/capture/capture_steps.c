@@ -91,7 +91,7 @@ static bool names_optimizer(const char *name, bool notes) {
 	return strcasestr(name, "multi_tensor_apply") || strcasestr(name, "adam");
 }
 
-/* [names of the capture], to be freed; NULL where memory is out. */
+/* [names of the capture], to be freed; NULL where out of memory. */
 static bool *find_optimizer_names(const lk_capture *capture, bool notes) {
 	uint32_t count = lk_intern_count(capture->names);
 	bool *of = calloc(count + (size_t)1, sizeof *of);

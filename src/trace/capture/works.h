@@ -87,10 +87,10 @@ typedef struct lk_work {
 #define LK_WORK_NONE \
 	((lk_work){.parent_id = -1, .sequence = -1, .thread = -1, .start_ns = -1, .duration_ns = -1})
 
-lk_works *lk_works_new(const char *path, const char *format); /* NULL when memory is out */
+lk_works *lk_works_new(const char *path, const char *format); /* NULL when memory runs out */
 void lk_works_free(lk_works *works);
 /* The tensors, control_ids, data_ids and comms pushed since the work before are this one's. LK_NONE
- * when memory is out.
+ * when memory runs out.
  */
 uint32_t lk_works_add(lk_works *works, const lk_work *work);
 void lk_works_warn(lk_works *works, const char *fmt, ...) LK_PRINTF(2, 3);

@@ -66,7 +66,7 @@ static lk_status lift_check_times(const struct lifter *lifter, uint32_t capture)
 		    since > -longest)
 			continue;
 		lk_fail(lifter->err, LK_ERR_INPUT, c->path,
-		        "\"%.80s\" begins or ends months from other events",
+		        "\"%.80s\" begins or ends months away from the other events",
 		        lk_capture_text(c, c->name[i]));
 		return lk_hint(
 			lifter->err,

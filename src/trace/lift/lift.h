@@ -50,7 +50,7 @@ enum {
 
 typedef struct lk_overheads lk_overheads;
 
-lk_overheads *lk_overheads_new(void); /* NULL when memory is out */
+lk_overheads *lk_overheads_new(void); /* NULL when memory runs out */
 void lk_overheads_free(lk_overheads *overheads);
 /* One observation in microseconds. Of T1 the name is "" (or the operation that follows), of T4 the
  * call's. */
@@ -320,7 +320,7 @@ typedef enum lk_known {
 
 typedef struct lk_step_times lk_step_times;
 
-lk_step_times *lk_step_times_new(void); /* NULL when memory is out */
+lk_step_times *lk_step_times_new(void); /* NULL when memory runs out */
 void lk_step_times_free(lk_step_times *times);
 /* Adds everything that a lifted rank measured, as coming from `source`. */
 lk_status lk_step_times_add(lk_step_times *times, const lk_lifted_rank *rank, uint32_t source,

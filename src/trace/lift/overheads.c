@@ -58,7 +58,7 @@ void lk_overheads_free(lk_overheads *overheads) {
 	free(overheads);
 }
 
-/* The entry of a name, made where it is not there; NULL when memory is out. */
+/* The entry of a name, made where it is not there; NULL when memory runs out. */
 static struct entry *entry_of(lk_overheads *overheads, int term, const char *name) {
 	uint32_t id = lk_intern_id(overheads->names, name);
 	if (id >= MOST_NAMES) return NULL;

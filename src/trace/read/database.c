@@ -82,7 +82,8 @@ static lk_status database_has_table(lk_database *database, const char *table, bo
 	return code == SQLITE_ROW || code == SQLITE_DONE ? LK_OK : database_refused(database);
 }
 
-/* SELECT of the columns that the table has; NULL when memory is out or the table cannot be read. */
+/* SELECT of the columns that the table has; NULL when memory runs out or the table cannot be read.
+ */
 static char *database_select(lk_database *database, const char *table, const char *const *columns) {
 	sqlite3_stmt *all = NULL;
 	char *sql = lk_sqlite.mprintf("SELECT * FROM \"%w\" LIMIT 0", table);

@@ -86,7 +86,7 @@ static bool ahead_note(stretch *to, const char *begin, const char *end, lk_event
 	return true;
 }
 
-/* Notes the events that end in the stretch. Where memory is out, fewer are noted. */
+/* Notes the events that end in the stretch. Where memory has run out, fewer are noted. */
 static void ahead_look(const lk_ahead *ahead, stretch *at) {
 	const char *end = at->bytes + at->size, *p = ahead_find(ahead->keys, at->bytes, end);
 	while (p) {

@@ -50,7 +50,7 @@ typedef enum lk_window_state {
 	LK_WINDOW_MEMORY,
 } lk_window_state;
 
-/* False when memory is out. */
+/* False when memory runs out. */
 bool lk_window_open(lk_window *window, lk_stream *in, lk_ahead *ahead, uint64_t limit);
 void lk_window_close(lk_window *window);
 /* Slides the window to `at` and reads on after `end`. Pointers into the window are void
@@ -190,7 +190,7 @@ typedef struct lk_seen_event {
 } lk_seen_event;
 
 /* Threads read ahead from now on, as many as lk_threads says, the caller's one of them. NULL when
- * memory is out. */
+ * out of memory. */
 lk_ahead *lk_ahead_open(lk_stream *in, const lk_keys *keys);
 void lk_ahead_close(lk_ahead *ahead);
 /* As lk_stream_read. */
@@ -273,7 +273,7 @@ typedef struct lk_kineto {
 
 /* Counts something odd; the line of the first is that of `at`, in the window. */
 void lk_kineto_odd(lk_kineto *kineto, lk_odd what, const char *at);
-/* The number of a text; longer ones are cut at LK_SCRATCH. LK_NONE when memory is out. */
+/* The number of a text; longer ones are cut at LK_SCRATCH. LK_NONE when memory runs out. */
 uint32_t lk_kineto_intern(lk_kineto *kineto, lk_slice text);
 /* Adds the event of r->f to the capture, if it is one of use. */
 lk_status lk_kineto_keep(lk_kineto *kineto, const char *at);

@@ -325,7 +325,7 @@ static lk_status nsys_read_all(struct reader *reader) {
 static lk_status check_found(const struct reader *reader) {
 	if (reader->strange)
 		lk_capture_damage(reader->capture, reader->strange,
-		                  "rows whose start or end is no time, left out: %llu",
+		                  "rows whose start or end is not a time, left out: %llu",
 		                  (unsigned long long)reader->strange);
 	if (reader->capture->count) return LK_OK;
 	lk_fail(reader->err, LK_ERR_INPUT, reader->path,

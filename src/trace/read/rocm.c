@@ -119,7 +119,7 @@ lk_status lk_rocm_finish(lk_rocm *rocm) {
 	}
 	if (rocm->strange)
 		lk_capture_damage(rocm->capture, rocm->strange,
-		                  "events whose start or end is no time, left out: %llu",
+		                  "events whose start or end is not a time, left out: %llu",
 		                  (unsigned long long)rocm->strange);
 	if (rocm->capture->count) return LK_OK;
 	lk_fail(rocm->err, LK_ERR_INPUT, rocm->capture->path, "holds no kernels, calls or ranges");

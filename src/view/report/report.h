@@ -89,7 +89,7 @@ void lk_report_series_end(lk_report *writer);
 void lk_report_swing(lk_report *writer, const char *label, double low, double high);
 
 /* A table as a panel; frees it. Only the first `most` rows (0: all), which is said; a table without
- * rows is no panel. NULL (memory is out) is an error. */
+ * rows is no panel. NULL (out of memory) is an error. */
 lk_status lk_report_table(lk_report *writer, const char *title, const char *note, bool wide,
                           lk_table *table, int most, lk_error *err);
 

@@ -441,7 +441,7 @@ static lk_status report_value(struct answer *answer, const char *name, lk_report
 	}
 	answer->verb = verb_of_answer(answer->arena, value);
 	if (!answer->verb) {
-		lk_fail(err, LK_ERR_INPUT, name, "is no answer of lockstep");
+		lk_fail(err, LK_ERR_INPUT, name, "is not an answer of lockstep");
 		return lk_hint(err, "give what lockstep VERB -o json writes");
 	}
 	const char *title = text_of(value, "model");

@@ -69,7 +69,7 @@ static void rent_put_most(lk_report *writer, const lk_rent *rent) {
 }
 
 static void rent_put_verdict(lk_report *writer, const lk_rent *rent) {
-	char headline[LINE] = "Nothing keeps to deadline and budget", detail[LINE], text[TEXT];
+	char headline[LINE] = "Nothing meets both deadline and budget", detail[LINE], text[TEXT];
 	int best = rent->most < 0 ? rent->cheapest : rent->most;
 	if (best >= 0) {
 		const lk_rent_choice *choice = &rent->choices[best];
@@ -87,7 +87,7 @@ static void rent_put_verdict(lk_report *writer, const lk_rent *rent) {
 	lk_json_array_end(writer);
 	lk_report_facts(writer);
 	lk_report_fact(writer, "model", rent->model);
-	if (isnan(rent->samples)) snprintf(detail, sizeof detail, "as long as it may last");
+	if (isnan(rent->samples)) snprintf(detail, sizeof detail, "for as long as it may last");
 	else
 		snprintf(detail, sizeof detail, "%s %ss", lk_format_count(rent->samples, text, sizeof text),
 		         rent->unit ? rent->unit : "sample");

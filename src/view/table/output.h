@@ -21,7 +21,7 @@ lk_status lk_writing_check(const lk_writing *writing, lk_error *err);
 /* Calls `write` with the stream or with the file of w->path. Not for SQLite. */
 lk_status lk_write_through(const lk_writing *writing, lk_writer *write, const void *what,
                            lk_error *err);
-/* A table in any format; frees the table. NULL (memory is out) is an error. */
+/* A table in any format; frees the table. NULL (out of memory) is an error. */
 lk_status lk_write_table(const lk_writing *writing, lk_table *table, lk_error *err);
 
 /* Text with control characters escaped. */

@@ -76,7 +76,7 @@ lk_status lk_table_write(const lk_table *table, lk_format format, bool colour, F
 lk_status lk_table_sqlite(const lk_table *table, const char *path, lk_error *err);
 
 /* ---- tables: the tables of answers that more than one view shows. Each makes a table that the
- * caller frees; NULL when memory is out. Those of explanations are in view/text/views.h. */
+ * caller frees; NULL when memory runs out. Those of explanations are in view/text/views.h. */
 
 lk_table *lk_plan_table(const lk_plan *plan);
 lk_table *lk_rent_table(const lk_rent *rent, bool verbose);

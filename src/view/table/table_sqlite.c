@@ -10,7 +10,7 @@
 #include "view/table/table_internal.h"
 
 /* A copy with invalid UTF-8 replaced by U+FFFD, or `text` itself where it is valid; NULL when
- * memory is out. */
+ * out of memory. */
 static const char *utf8(lk_arena *arena, const char *text) {
 	size_t left = strlen(text), good = 0, length;
 	while (good < left && (length = lk_utf8_length(text + good, left - good))) good += length;

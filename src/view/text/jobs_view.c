@@ -146,7 +146,7 @@ static lk_status jobs_view_put_energy(const lk_jobs_energy *energy, bool colour,
 	        energy->worth
 	            ? "\nBest: least node hours, an hour of a job's added wait counting as %s "
 	              "node hours (--penalty).\n"
-	            : "\nAll nodes on cost least, an hour of a job's added wait counting as "
+	            : "\nAll nodes on cost the least, an hour of a job's added wait counting as "
 	              "%s node hours (--penalty).\n",
 	        lk_fixed(energy->penalty, 2, penalty, sizeof penalty));
 	return LK_OK;

@@ -447,7 +447,7 @@ static lk_status rent_view_write_text(const void *what, bool colour, FILE *out, 
 	put_decisions(rent, out);
 	fputs("\nmodel    ", out);
 	LK_TRY(lk_put_safe(rent->model ? rent->model : "", out, err));
-	if (isnan(rent->samples)) fputs("\ntraining as long as it may last", out);
+	if (isnan(rent->samples)) fputs("\ntraining for as long as it may last", out);
 	else
 		fprintf(out, "\ntraining %s %ss", lk_format_count(rent->samples, count, sizeof count),
 		        rent->unit ? rent->unit : "sample");

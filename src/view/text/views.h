@@ -10,7 +10,7 @@
 
 typedef struct lk_arena lk_arena; /* base/arena.h */
 
-/* One table of an explanation (LK_EXPLAIN_STALLS and on); NULL when memory is out. People get the
+/* One table of an explanation (LK_EXPLAIN_STALLS and on); NULL when memory runs out. People get the
  * top rows and the begin of long names, programs everything. */
 lk_table *lk_explain_table(const lk_explanation *explanation, int which, bool people);
 
@@ -54,9 +54,9 @@ typedef struct lk_sweep {
 /* The report of one prediction. */
 lk_status lk_write_report(const lk_sweep_row *row, bool verbose, bool colour, FILE *out,
                           lk_error *err);
-/* Quantiles over seeds, as a table that the caller frees; NULL when memory is out. */
+/* Quantiles over seeds, as a table that the caller frees; NULL when memory runs out. */
 lk_table *lk_spread_table(const lk_prediction *prediction);
-/* One row each, as a table that the caller frees; NULL when memory is out. */
+/* One row each, as a table that the caller frees; NULL when memory runs out. */
 lk_table *lk_sweep_table(const lk_sweep *sweep);
 /* A column of that table as an array; the other one is NULL. Numbers are NAN, texts NULL where a
  * cell is empty. */
@@ -65,7 +65,7 @@ typedef struct lk_sweep_column {
 	const double *numbers;
 	const char *const *texts; /* of the predictions, or of the arena */
 } lk_sweep_column;
-/* All of them, in the arena; NULL when memory is out. */
+/* All of them, in the arena; NULL when memory runs out. */
 lk_sweep_column *lk_sweep_columns(const lk_sweep *sweep, lk_arena *arena, int *count);
 /* Which options differ between the requests. */
 void lk_sweep_varying(lk_sweep *sweep);
