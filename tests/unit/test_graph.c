@@ -580,7 +580,7 @@ enum {
 	FAULT(team_name, g->teams.at[1].name = 999, "team 1", "name")                                  \
 	FAULT(team_empty, g->teams.at[1].end = g->teams.at[1].begin, "team 1 (pair)", "no members")    \
 	FAULT(team_end, g->teams.at[1].end = 5, "team 1 (pair)", "no members")                         \
-	FAULT(team_stage, g->team_stages.at[3] = 2, "team 1 (pair)", "no program")                     \
+	FAULT(team_stage, g->team_stages.at[3] = 2, "team 1 (pair)", "not a program")                  \
 	FAULT(team_order, g->team_stages.at[2] = 1, "team 1 (pair)", "out of order")                   \
 	FAULT(team_ranks, g->teams.at[0].ranks = 7, "team 0 (world)", "more members than ranks")       \
 	FAULT(team_missing, call_at(g, 1, 7)->block = 0, "team 0 (world)",                             \
@@ -588,9 +588,9 @@ enum {
 	FAULT(team_twice, call_at(g, 0, 7)->repeat = 2, "team 0 (world)",                              \
 	      "1 operation of program 1, but 2 of program 0")                                          \
 	FAULT(team_outside, g->teams.at[0].end = 1,                                                    \
-	      "program 1 (stage 1), call 7 (meet), operation 0 (meeting)", "no member")                \
+	      "program 1 (stage 1), call 7 (meet), operation 0 (meeting)", "not a member")             \
 	FAULT(team_send, g->ops.kind[MEET] = LK_OP_SEND, "call 7 (meet), operation 0 (meeting)",       \
-	      "no pair")                                                                               \
+	      "not a pair")                                                                            \
 	FAULT(stream_name, g->programs.at[1].stream_names[3] = 999, "program 1 (stage 1)",             \
 	      "stream whose name")                                                                     \
 	FAULT(thread, g->programs.at[1].threads = 1u << LK_STREAMS, "program 1 (stage 1)",             \
@@ -732,9 +732,9 @@ static void test_wrong_files(void **state) {
 		const char *text, *place, *cause, *hint;
 	} files[] = {
 		{"", "g.json", "", ""},
-		{"{}", "g.json:1:2", "no step graph", "--graph"},
-		{"[]", "g.json:1:1", "no step graph", "--graph"},
-		{"{\"hidden_size\": 4096}", "g.json:1:2", "no step graph", "--graph"},
+		{"{}", "g.json:1:2", "not a step graph", "--graph"},
+		{"[]", "g.json:1:1", "not a step graph", "--graph"},
+		{"{\"hidden_size\": 4096}", "g.json:1:2", "not a step graph", "--graph"},
 		{"{\"lockstep_graph\":2}", "g.json:1:19", "version 2", "version 1"},
 		{"{\"lockstep_graph\":1}", "g.json:1:20", "\"ranks\" is missing", ""},
 		{HEAD BLOCK("") "\"programs\":[]}", "g.json: step graph", "no program", ""},
@@ -754,7 +754,7 @@ static void test_wrong_files(void **state) {
 		{HEAD "\"teams\":[{\"name\":\"t\",\"members\":[0]}]," BLOCK(OP "}") PROGRAM "}",
 	     "g.json:1:", "\"ranks\" is missing", ""},
 		{HEAD "\"teams\":[{\"name\":\"t\",\"members\":[1],\"ranks\":2}]," BLOCK(OP "}") PROGRAM "}",
-	     "g.json: team 0 (t)", "no program", ""},
+	     "g.json: team 0 (t)", "not a program", ""},
 		{HEAD "\"traced\":1," BLOCK(OP "}") PROGRAM "}", "g.json:1:", "true or false", ""},
 		{HEAD "\"wires\":[[0,0,0]]," BLOCK(OP "}") PROGRAM "}", "g.json:1:", "4 to 4 elements", ""},
 		{HEAD BLOCK("{\"name\":\"a\",\"kind\":\"gem\",\"stream\":\"compute\"}") PROGRAM "}",

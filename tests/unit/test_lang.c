@@ -563,8 +563,9 @@ static void test_wrong(void **state) {
 		{IN_MESH("state z : f32[N] @ S(0,tp) z <- q"),
 	     "f:5:28: q is partial over tp, but the state z is f32[N] @ S(0,tp); add reducescatter(q, "
 	     "sum, tp, dim=0)"},
-		{IN_MESH("y = sqrt(q) out y"), "f:5:5: q is partial over tp, and sqrt of parts is no part "
-	                                   "of the result; add allreduce(q, sum, tp)"},
+		{IN_MESH("y = sqrt(q) out y"),
+	     "f:5:5: q is partial over tp, and sqrt of parts is not a part "
+	     "of the result; add allreduce(q, sum, tp)"},
 		{IN_MESH("out dropout(q, 0.1, key=1)"),
 	     "f:5:5: q is partial over tp, and dropout of parts would drop each part differently; add "
 	     "allreduce(q, sum, tp)"},
@@ -641,7 +642,7 @@ static void test_wrong(void **state) {
 	     "f:5:14: this is not a number when the text is read; use integers, loop variables and "
 	     "size(axis) of an axis of fixed size: mesh cp=4"},
 		{IN_MESH("for i = 0 to 9999 { for j = 0 to 9999 { ; } } out r"),
-	     "f:5:45: the loops turn more than 16384 times, where j is 6382"},
+	     "f:5:45: the loops run more than 16384 times, where j is 6382"},
 		{IN_MESH("for i = 1 to 2 { i = r*2 } out r"),
 	     "f:5:18: i is the variable of a loop, where i is 1"},
 		{IN_MESH("for i = 1 to 2 { for i = 1 to 2 { } } out r"),

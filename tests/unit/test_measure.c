@@ -384,13 +384,13 @@ static void test_refused(void **state) {
 		{.kind = "ops", .table = "/no/such/table.csv"},
 	};
 	static const char *const wanted[][2] = {
-		{"calibrate: ", "no kind"},
+		{"calibrate: ", "not a kind"},
 		{"calibrate: ", "did you mean host?"},
 		{"calibrate: ", "no table"},
 		{"calibrate host: ", "reads no file"},
 		{"--mpi: ", "calibrate host"},
-		{"--date: ", "no date"},
-		{"--date: ", "no date"},
+		{"--date: ", "not a date"},
+		{"--date: ", "not a date"},
 		{"--name: ", "longer"},
 		{"--source: ", "control"},
 		{"--seconds: ", "0.1 to 3600"},

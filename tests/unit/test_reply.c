@@ -316,7 +316,7 @@ static void wrong_graphs_are_errors(void **state) {
 		const char *graph, *gpu, *what;
 	} wrong[] = {
 		{"", NULL, ""},
-		{"{}", NULL, "no step graph"},
+		{"{}", NULL, "not a step graph"},
 		{GRAPH(1, "", MOVE, 1), NULL, "has no duration"},
 		{GRAPH(1, "", WORK, 30000000), NULL, "at most 1e+07"},
 		{GRAPH(1, "",
