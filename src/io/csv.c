@@ -256,8 +256,8 @@ lk_status lk_csv_find(const lk_csv *csv, const char *const *names, int count, in
 		         names[i]);
 	}
 	if (!missing) return LK_OK;
-	lk_fail(err, LK_ERR_INPUT, lk_stream_name(csv->in), "the column %s is missing: this is no %s",
-	        missing, what);
+	lk_fail(err, LK_ERR_INPUT, lk_stream_name(csv->in),
+	        "the column %s is missing: this is not a %s", missing, what);
 	return lk_hint(err, "one has the columns %s", all);
 }
 

@@ -382,8 +382,6 @@ const lk_flag lk_megatron_flags[] = {
 	LEAVE("min-offloaded-tensor-size", OFFLOADED),
 	LEAVE("delta-offload-bytes-across-pp-ranks", OFFLOADED),
 	LEAVE("img-w", "images are taken as square"),
-	REFUSE("freeze-LM", "the language model is frozen: what alone is trained is not modelled"),
-	LEAVE("freeze-ViT", IMAGES),
 	LEAVE("language-model-type", "the flags of the shape say it"),
 	LEAVE("vision-model-type", IMAGES),
 	LEAVE("vision-backbone-type", IMAGES),
