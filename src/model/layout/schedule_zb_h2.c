@@ -31,8 +31,9 @@ static void h2_backward(lk_slots *out, int stage, int i) {
 }
 
 static lk_status h2_order(const lk_schedule_shape *shape, int stage, lk_slots *out, lk_error *err) {
-	int m = shape->microbatches, warmup = 2 * (shape->stages - stage) - 1;
+	int m = shape->microbatches;
 	LK_TRY(lk_schedule_begin(&lk_schedule_zb_h2, shape, stage, 3 * (size_t)m, out, err));
+	int warmup = 2 * (shape->stages - stage) - 1;
 	for (int i = 0; i < warmup; i++) lk_slot_put(out, LK_PASS_F, 0, i);
 	for (int i = warmup; i < m; i++) {
 		h2_backward(out, stage, i - warmup);
