@@ -49,7 +49,7 @@ static void measure_record_cost(void) {
 	static lk_record_block scratch;
 	lk_record_place own = lp_thread.place;
 	lp_thread.place = (lk_record_place){.block = &scratch};
-	int64_t taken[BATCHES]; /* in order */
+	int64_t taken[BATCHES] = {0}; /* in order */
 	for (uint32_t batch = 0, each = SAMPLES / BATCHES; batch < BATCHES; batch++) {
 		int64_t begin = lk_monotonic_ns();
 		for (uint32_t i = 0; i < each; i++) {

@@ -93,7 +93,7 @@ typedef struct gang_lane {
 
 /* ---- gangs ---- */
 
-static int64_t *gang_vectors(lk_engine *engine, size_t count, size_t room) {
+static void *gang_vectors(lk_engine *engine, size_t count, size_t room) {
 	return lk_sweep_vectors(&engine->arena, count, room);
 }
 
@@ -124,9 +124,9 @@ lk_status lk_gangs_set_up(lk_engine *engine, lk_error *err) {
 	gang->room = room;
 	gang->stream = gang_vectors(engine, sim->streams, room);
 	gang->slot = gang_vectors(engine, (size_t)sim->slots + 1, room);
-	gang->noise = (uint64_t *)gang_vectors(engine, 1, room);
-	gang->factor = (double *)gang_vectors(engine, 1, room);
-	gang->straggle = (double *)gang_vectors(engine, 1, room);
+	gang->noise = gang_vectors(engine, 1, room);
+	gang->factor = gang_vectors(engine, 1, room);
+	gang->straggle = gang_vectors(engine, 1, room);
 	int64_t *window = gang_vectors(engine, (size_t)5 * KERNELS + COMMS + OPS, room);
 	gang->member = LK_ARRAY(&engine->arena, lk_rank *, room);
 	gang->recorded = LK_ARRAY(&engine->arena, uint32_t, room);
