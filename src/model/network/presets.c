@@ -354,7 +354,7 @@ static bool presets_base(const char *name, char base[2 * NAME]) {
 	static const char *const families[] = {"llama", "mistral-", "mixtral", "qwen", "gemma", "phi"};
 	const char *owner = strrchr(name, '/'), *start = owner ? owner + 1 : name;
 	for (const char *at = start; at; at = strchr(at, '-')) {
-		at += at > start;
+		at += *at == '-';
 		for (size_t i = 0; i < sizeof families / sizeof *families; i++) {
 			if (strncasecmp(at, families[i], strlen(families[i])) != 0) continue;
 			lk_copy(base, 2 * NAME, at);
