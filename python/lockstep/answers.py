@@ -513,6 +513,13 @@ class Explanation(Framed):
     kernel_count: int
     clock_anchors: int
     clock_residual_max_s: Optional[float]
+    gpu_watts: Optional[float]
+    site_watts: Optional[float]
+    pue: Optional[float]
+    step_kwh: Optional[float]
+    training_kwh: Optional[float]
+    carbon_kg: Optional[float]
+    power_usd: Optional[float]
     stalls: List[Stall]
     breakdown: Table
     steps: Table
