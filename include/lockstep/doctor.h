@@ -21,6 +21,7 @@ typedef struct lk_doctor_request {
 	bool serves; /* the program has `lockstep serve` */
 } lk_doctor_request;
 
+/* How one part of the installation is. */
 typedef enum lk_finding_state {
 	LK_FINDING_OK,
 	LK_FINDING_OLD,     /* it works; newer numbers may be had */
@@ -28,6 +29,7 @@ typedef enum lk_finding_state {
 	LK_FINDING_BROKEN,  /* it should work, and does not */
 } lk_finding_state;
 
+/* One part of the installation. Texts belong to the lk_doctor. */
 typedef struct lk_finding {
 	lk_finding_state state;
 	const char *part; /* "build", "data", "calibration", "settings", "library", "program" */
@@ -37,6 +39,7 @@ typedef struct lk_finding {
 	const char *mend; /* a command for a shell, on Debian where it installs something; NULL: none */
 } lk_finding;
 
+/* All findings, in the order in which they are shown. */
 typedef struct lk_doctor {
 	const lk_finding *findings;
 	int count;
@@ -51,7 +54,8 @@ lk_status lk_doctor_find(const lk_doctor_request *request, lk_doctor **out, lk_e
 void lk_doctor_free(lk_doctor *doctor);
 
 /* `format`, `colour`, `path` and `out` as in view.h; TEXT has one line for the rows of each family
- * of calibrations with `verbose` alone. The table in SQLite is "findings". */
+ * of calibrations with `verbose` alone. The table in SQLite is "findings". LK_ERR_INPUT for a
+ * format without its path; LK_ERR_IO; LK_ERR_MEMORY. */
 lk_status lk_doctor_print(const lk_doctor *doctor, int format, bool verbose, bool colour,
                           const char *path, FILE *out, lk_error *err);
 
