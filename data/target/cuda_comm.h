@@ -192,16 +192,18 @@ static void rt_allgather(rt_run *run, rt_part *to, const rt_part *from, int axis
 	rt_release(run, cut);
 }
 
-/* From slices along dim d to slices along dim e: block p of mine along e goes to rank p. The blocks lie behind each other
- * in `out` and `in`. */
+/* From slices along dim d to slices along dim e: block p of mine along e goes to rank p. The blocks
+ * follow one another in `out` and `in`. */
 typedef struct rt_exchange {
 	char *out, *in;
 	int64_t mine; /* elements of the other dims */
 } rt_exchange;
 
-static rt_exchange rt_exchange_open(rt_run *run, const rt_part *to, const rt_part *from, int ranks, int d, int e) {
+static rt_exchange rt_exchange_open(
+	rt_run *run, const rt_part *to, const rt_part *from, int ranks, int d, int e) {
 	int bytes = rt_bytes[to->format];
-	rt_exchange x = {(char *)rt_scratch(run, from->count * bytes), (char *)rt_scratch(run, to->count * bytes), 0};
+	rt_exchange x = {
+		(char *)rt_scratch(run, from->count * bytes), (char *)rt_scratch(run, to->count * bytes), 0};
 	const rt_part *known = from->count ? from : to;
 	if (known->count) x.mine = known->count / (known->extent[d] * known->extent[e]);
 	rt_cut_slices(run, x.out, from->data, bytes, rt_extents(from->extent, 0, e), from->extent[e],
@@ -209,7 +211,8 @@ static rt_exchange rt_exchange_open(rt_run *run, const rt_part *to, const rt_par
 	return x;
 }
 
-static void rt_exchange_send(rt_run *run, const rt_exchange *x, const rt_part *to, const rt_part *from, int axis, int d, int e) {
+static void rt_exchange_send(rt_run *run, const rt_exchange *x, const rt_part *to,
+	const rt_part *from, int axis, int d, int e) {
 	int ranks = run->mesh.ranks[axis], bytes = rt_bytes[to->format];
 	int64_t n = from->extent[e], whole = to->extent[d];
 	for (int p = 0; p < ranks; p++) {

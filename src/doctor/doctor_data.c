@@ -180,19 +180,24 @@ static lk_status doctor_defaults(const char *path, lk_findings *out, lk_error *e
 	const char *file;
 	if (stat(path, &info) != 0) return LK_OK;
 	if (lk_defaults_open(&path, 1, &defaults, &why) != LK_OK) {
-		finding.mend =
-			lk_arena_printf(out->arena, "mv %1$s %1$s.wrong && lockstep init%2$s",
-		                    lk_shell_quote(out->arena, path), strchr(path, '/') ? " --home" : "");
+		const char *quoted = lk_shell_quote(out->arena, path);
+		if (quoted)
+			finding.mend = lk_arena_printf(out->arena, "mv %1$s %1$s.wrong && lockstep init%2$s",
+			                               quoted, strchr(path, '/') ? " --home" : "");
 		return finding.mend ? add_broken(out, &finding, &why, err) : lk_oom(err);
 	}
 	finding.what = "read";
 	lk_status status = lk_doctor_add(out, &finding, err);
 	const char *calibration = lk_defaults_value(defaults, "calibration", &file),
 			   *prices = lk_defaults_value(defaults, "prices", &file);
-	if (status == LK_OK && calibration)
-		status = doctor_calibration_file(lk_arena_strdup(out->arena, calibration), out, err);
-	if (status == LK_OK && prices)
-		status = doctor_prices(lk_arena_strdup(out->arena, prices), out, err);
+	if (status == LK_OK && calibration) {
+		calibration = lk_arena_strdup(out->arena, calibration);
+		status = calibration ? doctor_calibration_file(calibration, out, err) : lk_oom(err);
+	}
+	if (status == LK_OK && prices) {
+		prices = lk_arena_strdup(out->arena, prices);
+		status = prices ? doctor_prices(prices, out, err) : lk_oom(err);
+	}
 	lk_defaults_free(defaults);
 	return status;
 }

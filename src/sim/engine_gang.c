@@ -68,7 +68,7 @@ struct lk_gang {
 	double most; /* the greatest factor of a straggler */
 	/* registers, each a vector */
 	int64_t *stream, *slot, *host, *start;
-	lk_lane_kernel kernel; /* that ran last; */
+	lk_lane_kernel kernel; /* that ran last */
 	uint32_t kernel_op;    /* UINT32_MAX: none */
 	uint16_t kernel_slot;
 	const lk_call *kernel_call;
@@ -107,6 +107,7 @@ lk_status lk_gangs_set_up(lk_engine *engine, lk_error *err) {
 			if (size > most) most = size;
 		}
 	if (most < 2) return LK_OK;
+	if (most > LK_GANG_MOST) most = LK_GANG_MOST;
 	lk_gang *gang = LK_NEW(&engine->arena, lk_gang);
 	engine->window = LK_ARRAY(&engine->arena, lk_gang_window *,
 	                          (size_t)sim->costs->variants * sim->graph->ops.count + 1);
@@ -736,10 +737,11 @@ static bool gang_gather(lk_gang *gang, const lk_rendezvous *rendezvous) {
 	const lk_lane_groups *of = NULL;
 	const lk_rank *first = rendezvous->member[0].rank;
 	gang->count = rendezvous->venue->members;
-	if (gang->count < 2 || gang->count > LK_GANG_MOST || gang->count > gang->room) return false;
+	if (gang->count < 2 || gang->count > LK_GANG_MOST) return false;
 	const lk_insn *insn = &gang->engine->insn[first->parked_op];
 	if (insn->what != LK_INSN_GROUP) return false;
 	of = &gang->engine->sim->group[insn->group];
+	LK_ASSERT(gang->count <= gang->room);
 	gang->of = of;
 	gang->group = of->of[first->lane];
 	for (size_t i = 0; i < gang->count; i++) {

@@ -1119,6 +1119,11 @@ static void shell_words(void **state) {
 	assert_refused(RUN "$(echo 8 | tr 8 4)", "is not executed");
 	assert_refused(RUN "$(expr 7 / 0)", "division by zero");
 	assert_refused(RUN "$(seq 1 100000000)", "is not executed");
+	assert_refused(RUN "$(seq 1 9223372036854775807 2)", "is not executed");
+	assert_refused(RUN "$(seq -9223372036854775808 1)", "is not executed");
+	assert_refused(RUN "$(echo \"2 ^ 3\" | bc)", "is not executed"); /* a power */
+	assert_refused(RUN "$(expr 4 '&' 2)", "is not executed");        /* 4 */
+	assert_refused(RUN "$((010))", "is not evaluated");              /* 8 */
 	assert_int_equal(tp_of("N=${N:-}\nif [[ -z $N ]]; then echo give N; exit 1; fi\n" RUN "2"), 2);
 	assert_int_equal(tp_of("N=${N:-}\nTP=${N:-$((2 + 2))}\n" RUN "$TP"), 4);
 	assert_int_equal(tp_of("if [ 1 -lt 2 ]; then TP=2; else TP=4; fi\n" RUN "$TP"), 2);

@@ -11,6 +11,7 @@
 enum {
 	SEQUENCE = 1024 /* numbers of seq */
 };
+#define SEQUENCE_BOUND (1L << 40) /* of a number of seq, so that nothing overflows */
 
 static const char *command_join(lk_shell *shell, const lk_words *words, size_t from) {
 	const char *text = "";
@@ -25,28 +26,31 @@ static lk_status command_sum(lk_shell *shell, const lk_shell_expanders *expand, 
 	long long value;
 	const char *unknown = NULL;
 	if (text == NULL) return lk_oom(shell->err);
-	if (strchr(text, '.') != NULL) return LK_OK; /* no whole number */
+	/* fractions, and operators that expr, bc and the shell read differently: 2 ^ 3, 1 | 2 */
+	if (text[strspn(text, "0123456789+-*/%() \t")] != '\0' || strstr(text, "**") != NULL)
+		return LK_OK;
 	LK_TRY(lk_shell_math(shell, text, text + strlen(text), line, expand->one, &value, &unknown));
 	if (unknown == NULL) *out = lk_arena_printf(shell->arena, "%lld", value);
 	return unknown != NULL || *out != NULL ? LK_OK : lk_oom(shell->err);
 }
 
+static bool sequence_number(const lk_word *word, long *number) {
+	char *end;
+	*number = strtol(word->text, &end, 10);
+	return *end == '\0' && end > word->text && *number >= -SEQUENCE_BOUND &&
+	       *number <= SEQUENCE_BOUND;
+}
+
 /* seq LAST, seq FIRST LAST, seq FIRST STEP LAST. */
 static const char *command_sequence(lk_shell *shell, const lk_words *words) {
-	long numbers[3] = {1, 1, 1};
+	long first = 1, step = 1, last;
 	size_t count = words->count - 1;
 	const char *text = "";
-	if (count < 1 || count > 3) return NULL;
-	for (size_t i = 0; i < count; i++) {
-		char *end;
-		long number = strtol(words->at[i + 1].text, &end, 10);
-		if (*end != '\0' || end == words->at[i + 1].text) return NULL;
-		numbers[count == 1 ? 2 : count == 2 && i == 1 ? 2 : i] = number;
-	}
-	long step = numbers[1];
-	if (step == 0 || labs(numbers[0]) > 1L << 40 || labs(numbers[2]) > 1L << 40) return NULL;
-	if ((numbers[2] - numbers[0]) / step >= SEQUENCE) return NULL;
-	for (long n = numbers[0]; step > 0 ? n <= numbers[2] : n >= numbers[2]; n += step)
+	if (count < 1 || count > 3 || !sequence_number(&words->at[count], &last)) return NULL;
+	if (count > 1 && !sequence_number(&words->at[1], &first)) return NULL;
+	if (count > 2 && !sequence_number(&words->at[2], &step)) return NULL;
+	if (step == 0 || (last - first) / step >= SEQUENCE) return NULL;
+	for (long n = first; step > 0 ? n <= last : n >= last; n += step)
 		if ((text = lk_arena_printf(shell->arena, "%s%s%ld", text, *text ? "\n" : "", n)) == NULL)
 			return NULL;
 	return text;
@@ -132,8 +136,9 @@ lk_status lk_shell_command(lk_shell *shell, const lk_shell_expanders *expand, co
 	}
 	while (status == LK_OK && at < end) {
 		if (strchr(" \t\n", *at) != NULL) at++;
-		else if (*at == '|' && !bc) { /* echo "2 * 4" | bc */ at++;
-			while (at < end && *at == ' ') at++;
+		else if (*at == '|' && !bc) {
+			/* echo "2 * 4" | bc */
+			at += 1 + strspn(at + 1, " ");
 			bc =
 				end - at >= 2 && strncmp(at, "bc", 2) == 0 && at + 2 + strspn(at + 2, " \n") >= end;
 			if (!bc) break;

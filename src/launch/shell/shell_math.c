@@ -118,6 +118,11 @@ static lk_status math_variable(struct math *math, long long *value) {
 	                             : math_forget(math, held->unknown);
 }
 
+/* 010 is 8 for the shell. */
+static bool math_is_octal(const struct math *math) {
+	return math->end - math->at > 1 && math->at[0] == '0' && isdigit((unsigned char)math->at[1]);
+}
+
 static lk_status math_atom(struct math *math, long long *value) {
 	*value = 0;
 	if (++math->depth > 64)
@@ -140,6 +145,8 @@ static lk_status math_atom(struct math *math, long long *value) {
 		else if (math->at[-1] != ')' && math->unknown == NULL)
 			return lk_shell_fail(math->s, math->line, "a bracket in $((...)) is not closed",
 			                     "close it");
+	} else if (math_is_octal(math)) {
+		LK_TRY(math_other(math));
 	} else if (math->at < math->end && isdigit((unsigned char)*math->at)) {
 		for (; math->at < math->end && isdigit((unsigned char)*math->at); math->at++) {
 			*value = *value * 10 + (*math->at - '0');
