@@ -741,12 +741,16 @@ static bool gang_gather(lk_gang *gang, const lk_rendezvous *rendezvous) {
 	const lk_insn *insn = &gang->engine->insn[first->parked_op];
 	if (insn->what != LK_INSN_GROUP) return false;
 	of = &gang->engine->sim->group[insn->group];
-	LK_ASSERT(gang->count <= gang->room);
 	gang->of = of;
 	gang->group = of->of[first->lane];
+	/* groups that reach over stages have more members than lanes */
+	if (gang->count != of->begin[gang->group + 1] - of->begin[gang->group]) return false;
+	LK_ASSERT(gang->count <= gang->room);
 	for (size_t i = 0; i < gang->count; i++) {
 		const lk_member *member = &rendezvous->member[i];
-		if (member->act || member->rank->costs != first->costs) return false;
+		if (member->act || member->rank->stage != first->stage ||
+		    member->rank->costs != first->costs)
+			return false;
 	}
 	/* in the order of lanes, whatever the order in which they have come */
 	for (size_t i = 0; i < gang->count; i++)
