@@ -55,10 +55,12 @@ lk_status lk_record_step_time(const lk_recorded_steps *steps, double *out, lk_er
 	return LK_OK;
 }
 
+/* What forked processes repeat, as loaders do, counts only where no other process has steps. */
 struct so_far {
 	int rank; /* that is looked for; -1 all */
 	int steps;
 	double step_s;
+	bool forked;
 };
 
 static lk_status keep_most_steps(void *context, const char *path, lk_error *err) {
@@ -67,10 +69,13 @@ static lk_status keep_most_steps(void *context, const char *path, lk_error *err)
 	lk_recorded_steps steps;
 	lk_intern *texts = lk_intern_new();
 	if (texts && lk_record_load(path, texts, &run, &steps)) {
-		bool wanted = most->rank < 0 || run.head.rank == most->rank;
-		if (wanted && lk_record_count_steps(&steps) > most->steps &&
-		    lk_record_step_time(&steps, &most->step_s, err) == LK_OK)
-			most->steps = lk_record_count_steps(&steps);
+		bool wanted = most->rank < 0 || run.head.rank == most->rank, forked = run.head.root != 0;
+		int count = lk_record_count_steps(&steps);
+		bool more = forked == most->forked ? count > most->steps : count > 0 && most->forked;
+		if (wanted && more && lk_record_step_time(&steps, &most->step_s, err) == LK_OK) {
+			most->steps = count;
+			most->forked = forked;
+		}
 		lk_vec_free(&steps.begin);
 		lk_recorded_free(&run);
 	}
@@ -79,7 +84,7 @@ static lk_status keep_most_steps(void *context, const char *path, lk_error *err)
 }
 
 int lk_record_steps_so_far(const char *folder, int rank, double *step_s) {
-	struct so_far most = {.rank = rank};
+	struct so_far most = {.rank = rank, .forked = true};
 	lk_error ignored;
 	lk_record_visit(folder, keep_most_steps, &most, &ignored);
 	*step_s = most.step_s;

@@ -145,11 +145,14 @@ static void print_overhead(const lk_record_answer *answer, FILE *out) {
 		        record_view_seconds(cost, a), 100 * most);
 }
 
-/* Of the process with most steps: how much of the run they are. */
+/* Of the process with most steps: how much of the run they are. Forked processes, which come last,
+ * count only where no other one has steps: a loader may repeat itself more often than the step. */
 static void print_coverage(const lk_record_answer *answer, FILE *out) {
 	const lk_record_process *most = NULL;
-	for (int i = 0; i < answer->count; i++)
+	for (int i = 0; i < answer->count; i++) {
+		if (most && answer->processes[i].forked != most->forked) break;
 		if (answer->processes[i].steps > (most ? most->steps : 0)) most = &answer->processes[i];
+	}
 	if (!most || !(most->wall_s > 0)) return;
 	fprintf(out, "lockstep: %d %s seen; %.0f %% of the run's time is outside of steps\n",
 	        most->steps, lk_noun(most->steps, "step", "steps"),
