@@ -55,13 +55,25 @@ lk_status lk_record_step_time(const lk_recorded_steps *steps, double *out, lk_er
 	return LK_OK;
 }
 
-/* What forked processes repeat, as loaders do, counts only where no other process has steps. */
+/* What forked processes repeat counts only where no other process has steps, and they talk to
+ * others: a loader, which does not, may have repeated itself before the first step. */
 struct so_far {
 	int rank; /* that is looked for; -1 all */
 	int steps;
 	double step_s;
 	bool forked;
 };
+
+/* By a communication library, or over connections that are no pipes. */
+static bool talks_to_others(const lk_recorded_run *run) {
+	for (size_t i = 0; i < run->calls.count; i++) {
+		const lk_recorded_call *call = &run->calls.at[i];
+		lk_record_kind kind = (lk_record_kind)call->record.kind;
+		bool connection = kind == LK_RECORD_SENT || kind == LK_RECORD_RECEIVED;
+		if (kind == LK_RECORD_COMM || (connection && !lk_recorded_by_pipe(run, call))) return true;
+	}
+	return false;
+}
 
 static lk_status keep_most_steps(void *context, const char *path, lk_error *err) {
 	struct so_far *most = context;
@@ -71,6 +83,7 @@ static lk_status keep_most_steps(void *context, const char *path, lk_error *err)
 	if (texts && lk_record_load(path, texts, &run, &steps)) {
 		bool wanted = most->rank < 0 || run.head.rank == most->rank, forked = run.head.root != 0;
 		int count = lk_record_count_steps(&steps);
+		if (forked && !talks_to_others(&run)) wanted = false;
 		bool more = forked == most->forked ? count > most->steps : count > 0 && most->forked;
 		if (wanted && more && lk_record_step_time(&steps, &most->step_s, err) == LK_OK) {
 			most->steps = count;
