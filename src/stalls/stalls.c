@@ -230,12 +230,12 @@ static lk_status run_one_configuration(lk_stalls_work *work, lk_stalls_configura
 	return LK_OK;
 }
 
-/* The own time of a rank in the round's null run, beyond that of the usual rank; 0 not known. */
-static double own_beyond_usual(const lk_stalls_work *work, int round, int rank) {
+/* How much longer a rank works in the round's null run than the usual one; 0 not known. */
+static double work_beyond_usual(const lk_stalls_work *work, int round, int rank) {
 	const lk_stalls_seen *null = &work->last[LK_STALLS_NULL].seen;
 	if (isnan(work->rounds.at[LK_STALLS_NULL][round].step) || !(null->times.usual > 0)) return 0;
 	for (int i = 0; i < null->ranks; i++)
-		if (null->by_rank[i].rank == rank) return null->by_rank[i].own - null->times.usual;
+		if (null->by_rank[i].rank == rank) return null->working[i] - null->times.usual;
 	return 0;
 }
 
@@ -245,7 +245,7 @@ static void note_uneven_runs(lk_stalls_work *work, int round) {
 					*one = &work->rounds.at[LK_STALLS_ONE][round];
 	if (null->usual > 0) null->uneven = null->own - null->usual;
 	if (!work->request->one && work->runner.program)
-		one->uneven = own_beyond_usual(work, round, work->runner.as_rank);
+		one->uneven = work_beyond_usual(work, round, work->runner.as_rank);
 }
 
 static lk_status run_round(lk_stalls_work *work, int round) {

@@ -72,6 +72,7 @@ lk_estimate lk_estimate_of(const double *x, int count); /* NANs are left out; al
 typedef struct lk_stalls_steps {
 	const double *length;  /* [count] seconds, mean over ranks */
 	const double *slowest; /* own time of the rank that had most */
+	const double *working; /* the same without waits for loaders */
 	int count;
 } lk_stalls_steps;
 
@@ -81,11 +82,11 @@ typedef struct lk_stalls_times {
 	double waiting, interconnect, network; /* in calls of communication */
 	double reading, preparation, writing;  /* of the main thread; preparation that is not hidden */
 	double waited;                         /* some thread of a host was in a read */
-	double usual;  /* own time of the usual rank: the lower median over ranks; 0: one rank, or not
-	                  known */
-	double uneven; /* what `step` has more than a step of the usual rank: in runs that ranks do not
-	                  leave together */
-	double own;    /* mean over ranks */
+	double usual;  /* own time of the usual rank without waits for its loader: the lower median over
+	                  ranks; 0: one rank, or not known */
+	double uneven; /* what `step` has more than `usual`: in runs that ranks do not leave together */
+	double own;    /* mean over ranks, waits for loaders included */
+	bool handed;   /* preparation is waits for loaders; of several ranks it comes from the steps */
 	lk_stalls_steps steps;
 } lk_stalls_times;
 
@@ -239,8 +240,9 @@ typedef struct lk_stalls_own {
 /* Of the steps that begin at begin[0], ...; begin[steps] is the last one's end. */
 void lk_stalls_see_own(const lk_recorded_run *run, const int64_t *begin, int steps,
                        lk_stalls_own *out);
-/* Seconds a step in such calls. */
-double lk_stalls_handed_over(const lk_recorded_run *run, const int64_t *begin, int steps);
+/* Seconds of each step in which the main thread waits for data of others. */
+void lk_stalls_handed_over(const lk_recorded_run *run, const int64_t *begin, int steps,
+                           double *seconds);
 
 /* ---- communication of a recording (stalls_comm.c) ---- */
 
@@ -263,6 +265,7 @@ typedef struct lk_stalls_seen {
 	int ranks, steps; /* recordings with steps; steps looked at, the fewest */
 	lk_stalls_times times;
 	const lk_stalls_rank *by_rank; /* [ranks], by rank; of the arena */
+	const double *working;         /* [ranks] their own times without waits for loaders */
 	double quick_s;                /* a tenth of the steps is quicker than that */
 	lk_stalls_loader loader;       /* mean over ranks */
 	double communications;         /* calls a step */

@@ -8,16 +8,23 @@
  *     hot                 the same + preparation
  *     cold                the same + fetch
  *     recorded in them    writing; imbalance; communication; preparation where nothing can be made
- *                         ready (then it is in one, null and ready too)
+ *                         ready (of a loader in the step it is then in one and null too)
  *
  * All are fitted together (stalls_fit.c). What is missing is left out; without rounds the first run
  * is the step, and all is recorded. Differences of Stash: interconnect RUN1 - RUN0, preparation
  * RUN3 - RUN1, fetch RUN2 - RUN3.
  *
- * The usual rank is the lower median of the ranks' own times: of two ranks the faster one.
- * Imbalance is the mean over steps of the slowest rank's own time, less the usual rank's. The wait
- * for the slowest rank is a part of it, not of waiting. Communication is divided as the recorded
- * times in calls are.
+ * In step s rank r works w_rs and waits l_rs for its loader, if that is other threads or processes.
+ * The step is as long as max_r (w_rs + l_rs) and its communication. Means over steps:
+ *
+ *     usual rank           the lower median over ranks of the mean w_rs: of two the faster one
+ *     imbalance            max_r w_rs - usual
+ *     preparation          max_r (w_rs + l_rs) - max_r w_rs: what no rank would wait if data were
+ *                          there, whichever rank waits in which step
+ *     waiting for a rank   max_r (w_rs + l_rs) - mean_r (w_rs + l_rs): in calls, but caused by the
+ *                          parts above
+ *
+ * Communication is divided as the recorded times in calls are.
  *
  * A step is a burst where it is far longer than those of its run, few are, and runs of the same
  * configuration had none at its place: another program's doing. Bursts are a part of their own. */
@@ -106,27 +113,29 @@ static bool is_burst(const lk_stalls_rounds *rounds, int c, int round,
 
 /* A run without its bursts. */
 struct plain_run {
-	double step, bursts, slowest;
+	double step, bursts, slowest, working;
 };
 
 static struct plain_run take_bursts_out(const lk_stalls_rounds *rounds, int c, int round,
                                         const double limits[LK_STALLS_REPEATS]) {
 	const lk_stalls_times *times = times_of_run(rounds, c, round);
 	const lk_stalls_steps *steps = &times->steps;
-	struct plain_run out = {times->step, 0, NAN};
-	double length = 0, slowest = 0, all = 0;
+	struct plain_run out = {times->step, 0, NAN, NAN};
+	double length = 0, slowest = 0, working = 0, all = 0;
 	int count = 0;
 	for (int i = 0; i < steps->count; i++) {
 		all += steps->length[i] / steps->count;
 		if (c != FIRST_RUN && rounds->count > 1 && is_burst(rounds, c, round, limits, i)) continue;
 		length += steps->length[i];
 		slowest += steps->slowest[i];
+		working += steps->working[i];
 		count++;
 	}
 	if (!count) return out;
 	out.bursts = fmax(0, all - length / count);
 	out.step = times->step - out.bursts;
 	out.slowest = slowest / count;
+	out.working = working / count;
 	return out;
 }
 
@@ -157,6 +166,7 @@ struct design {
 	int base, warm, with; /* configurations: the step; without fetch; without preparation */
 	int without;          /* without communication; -1: none */
 	bool ready;           /* data could be made ready: preparation is measured */
+	bool handed;          /* preparation is waits for loaders, which are known of each run */
 	bool imbalance, comm; /* recorded */
 	uint32_t all;         /* parts that there are */
 	int cycles, count;
@@ -170,7 +180,7 @@ static double comm_of_run(const lk_stalls_times *times) {
 	       lk_stalls_known(times->network);
 }
 
-/* What ranks wait in calls because one of them works longer; as measured, below 0 too: what were
+/* What ranks wait in calls because one of them comes later; as measured, below 0 too: what were
  * cut in each round would be too much in the mean. */
 static double awaited_of_run(const struct design *design, int c, int k) {
 	const lk_stalls_times *times = times_of_run(design->rounds, c, k);
@@ -178,11 +188,20 @@ static double awaited_of_run(const struct design *design, int c, int k) {
 	return design->imbalance && !isnan(slowest) ? slowest - times->own : 0;
 }
 
-/* A step of the usual rank, without what is left of communication in null runs. */
+/* What the loaders delay the run's steps. */
+static double preparation_of_run(const struct design *design, int c, int k) {
+	const lk_stalls_times *times = times_of_run(design->rounds, c, k);
+	const struct plain_run *run = &design->run[c][k];
+	return times->handed && design->imbalance ? run->slowest - run->working : times->preparation;
+}
+
+/* A step of the usual rank, without what is left of communication in null runs; where preparation
+ * is waits for loaders, without those. */
 static double alone_of_run(const struct design *design, int c, int k) {
 	const lk_stalls_times *times = times_of_run(design->rounds, c, k);
-	return design->run[c][k].step - lk_stalls_known(times->uneven) -
-	       (c == LK_STALLS_NULL ? comm_of_run(times) : 0);
+	double step = design->run[c][k].step - lk_stalls_known(times->uneven);
+	if (c == LK_STALLS_NULL) return step - comm_of_run(times);
+	return design->handed && times->handed ? step - times->preparation : step;
 }
 
 static double *add_design_row(struct design *design, uint32_t parts, bool configuration,
@@ -198,6 +217,7 @@ static uint32_t parts_of_configuration(const struct design *design, int c) {
 	uint32_t parts = design->all;
 	if (c != design->base && c != FIRST_RUN) parts &= ~(uint32_t)HAS_FETCH;
 	if (c <= LK_STALLS_READY && design->ready) parts &= ~(uint32_t)HAS_PREPARATION;
+	if (c <= LK_STALLS_NULL && design->handed) parts &= ~(uint32_t)HAS_PREPARATION;
 	if (c <= LK_STALLS_NULL) parts &= ~(uint32_t)(HAS_COMMUNICATION | HAS_IMBALANCE);
 	if (c == LK_STALLS_ONE) parts &= ~(uint32_t)HAS_SHARING;
 	return parts;
@@ -224,8 +244,8 @@ static void add_recorded_rows(struct design *design) {
 		const lk_stalls_times *with = times_of_run(design->rounds, design->with, k);
 		const lk_stalls_times *warm = times_of_run(design->rounds, design->warm, k);
 		writing[k] = lk_stalls_known(warm->writing);
-		if (preparation) preparation[k] = warm->preparation;
-		if (imbalance) imbalance[k] = design->run[design->with][k].slowest - with->usual;
+		if (preparation) preparation[k] = preparation_of_run(design, design->warm, k);
+		if (imbalance) imbalance[k] = design->run[design->with][k].working - with->usual;
 		if (comm) comm[k] = comm_of_run(with) - awaited_of_run(design, design->with, k);
 	}
 	/* a run may not tell it: it has then what the others have */
@@ -238,6 +258,15 @@ static bool any_run_knows_preparation(const struct design *design) {
 	for (int k = 0; k < design->cycles; k++)
 		if (!isnan(times_of_run(design->rounds, design->warm, k)->preparation)) return true;
 	return false;
+}
+
+/* Of runs with several ranks; `uneven` of their null runs holds the waits for loaders. */
+static bool all_runs_are_handed_data(const struct design *design) {
+	for (int k = 0; k < design->cycles; k++) {
+		const lk_stalls_times *times = times_of_run(design->rounds, design->warm, k);
+		if (!isnan(times->step) && !times->handed) return false;
+	}
+	return true;
 }
 
 static bool any_run_has_comm(const struct design *design) {
@@ -287,6 +316,7 @@ static void make_design(struct design *design, const lk_stalls_rounds *rounds) {
 	if (hot && null) design->without = LK_STALLS_NULL;
 	take_all_bursts_out(design);
 	design->imbalance = all_runs_know_slowest(design);
+	design->handed = design->imbalance && all_runs_are_handed_data(design);
 	design->comm = any_run_has_comm(design);
 	design->all = HAS_OWN | HAS_WRITING | HAS_COMMUNICATION;
 	if (design->imbalance) design->all |= HAS_IMBALANCE;

@@ -17,12 +17,23 @@
 #include "base/stats.h"
 #include "base/text.h"
 
+struct rank_times {
+	lk_stalls_rank shown;
+	double working; /* own time without waits for the loader */
+};
+
+/* Of one step: its length, summed over ranks; the most of any rank's own time, and of what of that
+ * is no wait for its loader. */
+struct step_times {
+	double length, slowest, working;
+};
+
 struct viewer {
-	int warmup, steps;
+	int warmup, count; /* steps: left out at the beginning; that are looked at, at most */
 	lk_stalls_seen *out;
 	lk_disk_uses disks;
-	LK_VEC(lk_stalls_rank) by_rank;
-	LK_VEC(double) length, slowest; /* of each step, sum and most over ranks */
+	LK_VEC(struct rank_times) by_rank;
+	LK_VEC(struct step_times) steps;
 	/* files */
 	bool written;
 	lk_arena *arena;
@@ -82,7 +93,7 @@ static int window_of_steps(const struct viewer *viewer, const lk_recorded_steps 
 	int all = steps->begin.count ? (int)steps->begin.count - 1 : 0;
 	*first = viewer->warmup < all ? viewer->warmup : all;
 	int count = all - *first;
-	return viewer->steps > 0 && count > viewer->steps ? viewer->steps : count;
+	return viewer->count > 0 && count > viewer->count ? viewer->count : count;
 }
 
 static bool is_main_thread_call(const lk_recorded_run *run, const lk_recorded_call *call,
@@ -122,11 +133,14 @@ static lk_status quick_step_s(const lk_recorded_steps *steps, int first, int cou
 /* ---- own times of ranks ---- */
 
 /* Calls in which a thread may wait for other ranks: of a communication library; without one, on
- * connections. */
-static bool waits_for_ranks(const lk_record_entry *entry, bool library) {
+ * connections, which pipes are not. */
+static bool waits_for_ranks(const lk_recorded_run *run, const lk_recorded_call *call,
+                            bool library) {
+	const lk_record_entry *entry = &call->record;
 	if (library) return entry->kind == LK_RECORD_COMM;
+	if (entry->kind == LK_RECORD_RECEIVED) return !lk_recorded_by_pipe(run, call);
 	return (entry->kind == LK_RECORD_WAIT && entry->object != LK_WAIT_SLEEP) ||
-	       entry->kind == LK_RECORD_SENT || entry->kind == LK_RECORD_RECEIVED;
+	       entry->kind == LK_RECORD_SENT;
 }
 
 /* Time of the main thread outside of communication, in each step. Calls may overlap. */
@@ -138,7 +152,7 @@ static void find_own_times(const lk_recorded_run *run, const int64_t *begin, int
 	for (size_t i = 0; i < run->calls.count; i++) {
 		const lk_record_entry *entry = &run->calls.at[i].record;
 		if (!is_main_thread_call(run, &run->calls.at[i], 0, begin[count]) ||
-		    !waits_for_ranks(entry, library))
+		    !waits_for_ranks(run, &run->calls.at[i], library))
 			continue;
 		int64_t from = entry->start_ns > free_from ? entry->start_ns : free_from;
 		while (from < entry->end_ns && step < count) {
@@ -154,43 +168,63 @@ static void find_own_times(const lk_recorded_run *run, const int64_t *begin, int
 	}
 }
 
+/* Steps that some rank does not have are none. */
+static bool make_steps(struct viewer *viewer, int count) {
+	bool first = viewer->by_rank.count == 1;
+	while (first && viewer->steps.count < (size_t)count) {
+		if (!lk_push(&viewer->steps)) return false;
+		*lk_last(&viewer->steps) = (struct step_times){0};
+	}
+	if (viewer->steps.count > (size_t)count) viewer->steps.count = (size_t)count;
+	return true;
+}
+
+/* Adds a rank's own time of each step, of which it waited `handed` for its loader. */
+static void add_rank_steps(struct viewer *viewer, const int64_t *begin, const double *own,
+                           const double *handed) {
+	for (size_t i = 0; i < viewer->steps.count; i++) {
+		struct step_times *step = &viewer->steps.at[i];
+		step->length += 1e-9 * (double)(begin[i + 1] - begin[i]);
+		step->slowest = fmax(step->slowest, own[i]);
+		step->working = fmax(step->working, own[i] - fmin(handed[i], own[i]));
+	}
+}
+
 static lk_status add_rank_times(struct viewer *viewer, const lk_recorded_run *run,
-                                const int64_t *begin, int count, double comms, lk_error *err) {
+                                const int64_t *begin, int count, double comms, double *waited,
+                                lk_error *err) {
 	lk_stalls_own split;
-	double *own = malloc(((size_t)count + 1) * sizeof *own), sum = 0;
-	bool good = own && lk_push(&viewer->by_rank);
-	if (good) find_own_times(run, begin, count, comms > 0, own);
-	if (good && viewer->by_rank.count == 1)
-		for (int i = 0; good && i < count; i++) {
-			good = lk_push(&viewer->length) && lk_push(&viewer->slowest);
-			if (good) *lk_last(&viewer->length) = *lk_last(&viewer->slowest) = 0;
-		}
-	/* steps that some rank does not have are none */
-	if (viewer->length.count > (size_t)count)
-		viewer->length.count = viewer->slowest.count = (size_t)count;
+	double *own = malloc(2 * (size_t)count * sizeof *own), *handed = own + count, sum = 0;
+	bool good = own && lk_push(&viewer->by_rank) && make_steps(viewer, count);
+	*waited = 0;
+	if (good) {
+		find_own_times(run, begin, count, comms > 0, own);
+		lk_stalls_handed_over(run, begin, count, handed);
+		add_rank_steps(viewer, begin, own, handed);
+	}
 	for (int i = 0; good && i < count; i++) {
-		sum += own[i];
-		if ((size_t)i >= viewer->length.count) continue;
-		viewer->length.at[i] += 1e-9 * (double)(begin[i + 1] - begin[i]);
-		viewer->slowest.at[i] = fmax(viewer->slowest.at[i], own[i]);
+		sum += own[i] / count;
+		*waited += fmin(handed[i], own[i]) / count;
 	}
 	free(own);
 	if (!good) return lk_oom(err);
 	lk_stalls_see_own(run, begin, count, &split);
 	*lk_last(&viewer->by_rank) =
-		(lk_stalls_rank){.rank = run->head.rank,
-	                     .step = 1e-9 * (double)(begin[count] - begin[0]) / count,
-	                     .own = sum / count,
-	                     .computing = split.computing,
-	                     .sleeping = split.sleeping,
-	                     .storage = split.storage,
-	                     .data = split.data,
-	                     .preempted = split.preempted};
+		(struct rank_times){.shown = {.rank = run->head.rank,
+	                                  .step = 1e-9 * (double)(begin[count] - begin[0]) / count,
+	                                  .own = sum,
+	                                  .computing = split.computing,
+	                                  .sleeping = split.sleeping,
+	                                  .storage = split.storage,
+	                                  .data = split.data,
+	                                  .preempted = split.preempted},
+	                        .working = sum - *waited};
 	return LK_OK;
 }
 
 static int compare_rank_numbers(const void *a, const void *b) {
-	const lk_stalls_rank *x = a, *y = b;
+	const lk_stalls_rank *x = &((const struct rank_times *)a)->shown,
+						 *y = &((const struct rank_times *)b)->shown;
 	if (x->rank != y->rank) return x->rank < y->rank ? -1 : 1;
 	return (x->own > y->own) - (x->own < y->own);
 }
@@ -198,32 +232,39 @@ static int compare_rank_numbers(const void *a, const void *b) {
 /* Half of the ranks, or more, work at least as long. */
 static lk_status find_usual_rank(const struct viewer *viewer, double *usual, lk_error *err) {
 	size_t count = viewer->by_rank.count;
-	double *own = malloc(count * sizeof *own);
-	if (!own) return lk_oom(err);
-	for (size_t i = 0; i < count; i++) own[i] = viewer->by_rank.at[i].own;
-	qsort(own, count, sizeof *own, lk_ascending);
-	*usual = own[(count - 1) / 2];
-	free(own);
+	double *working = malloc(count * sizeof *working);
+	if (!working) return lk_oom(err);
+	for (size_t i = 0; i < count; i++) working[i] = viewer->by_rank.at[i].working;
+	qsort(working, count, sizeof *working, lk_ascending);
+	*usual = working[(count - 1) / 2];
+	free(working);
 	return LK_OK;
 }
 
 static lk_status take_rank_times(struct viewer *viewer, lk_arena *arena, lk_error *err) {
 	lk_stalls_times *times = &viewer->out->times;
-	size_t ranks = viewer->by_rank.count, steps = viewer->length.count;
+	size_t ranks = viewer->by_rank.count, steps = viewer->steps.count;
 	if (!ranks) return LK_OK;
 	lk_stalls_rank *by_rank = LK_ARRAY(arena, lk_stalls_rank, ranks);
+	double *at_work = LK_ARRAY(arena, double, ranks);
 	double *length = LK_ARRAY(arena, double, steps + 1),
-		   *slowest = LK_ARRAY(arena, double, steps + 1);
-	if (!by_rank || !length || !slowest) return lk_oom(err);
+		   *slowest = LK_ARRAY(arena, double, steps + 1),
+		   *working = LK_ARRAY(arena, double, steps + 1);
+	if (!by_rank || !at_work || !length || !slowest || !working) return lk_oom(err);
 	for (size_t i = 0; i < steps; i++) {
-		length[i] = viewer->length.at[i] / (double)ranks;
-		slowest[i] = viewer->slowest.at[i];
+		length[i] = viewer->steps.at[i].length / (double)ranks;
+		slowest[i] = viewer->steps.at[i].slowest;
+		working[i] = viewer->steps.at[i].working;
 	}
-	memcpy(by_rank, viewer->by_rank.at, ranks * sizeof *by_rank);
-	qsort(by_rank, ranks, sizeof *by_rank, compare_rank_numbers);
+	qsort(viewer->by_rank.at, ranks, sizeof *viewer->by_rank.at, compare_rank_numbers);
+	for (size_t i = 0; i < ranks; i++) {
+		by_rank[i] = viewer->by_rank.at[i].shown;
+		at_work[i] = viewer->by_rank.at[i].working;
+		times->own += by_rank[i].own / (double)ranks;
+	}
 	viewer->out->by_rank = by_rank;
-	for (size_t i = 0; i < ranks; i++) times->own += by_rank[i].own / (double)ranks;
-	times->steps = (lk_stalls_steps){length, slowest, (int)steps};
+	viewer->out->working = at_work;
+	times->steps = (lk_stalls_steps){length, slowest, working, (int)steps};
 	return ranks > 1 ? find_usual_rank(viewer, &times->usual, err) : LK_OK;
 }
 
@@ -239,9 +280,8 @@ static lk_status see_rank_recording(struct viewer *viewer, const char *path,
 	int64_t from = steps->begin.at[first], to = steps->begin.at[first + count];
 	add_main_thread_times(run, from, to, &reading, &writing, &comms);
 	LK_TRY(lk_stalls_see_loader(run, steps->begin.at + first, count, &l, err));
-	l.handed = lk_stalls_handed_over(run, steps->begin.at + first, count);
 	LK_TRY(quick_step_s(steps, first, count, &quick, err));
-	LK_TRY(add_rank_times(viewer, run, steps->begin.at + first, count, comms, err));
+	LK_TRY(add_rank_times(viewer, run, steps->begin.at + first, count, comms, &l.handed, err));
 	LK_TRY(lk_disk_see(&viewer->disks, run, steps->begin.at + first, count, err));
 	seen->steps = seen->ranks && seen->steps < count ? seen->steps : count;
 	seen->ranks++;
@@ -277,6 +317,7 @@ static void see_rank_preparation(lk_stalls_seen *seen) {
 		times->preparation = loader->own + times->reading;
 	} else if (handed || seen->mpi) {
 		times->preparation = loader->handed;
+		times->handed = true;
 	} else {
 		bool bound =
 			(loader->busy + loader->own) / fmax(1, loader->threads) > no_rest * times->step;
@@ -286,14 +327,13 @@ static void see_rank_preparation(lk_stalls_seen *seen) {
 
 lk_status lk_stalls_see(const char *folder, int warmup, int steps, lk_arena *arena,
                         lk_stalls_seen *out, lk_disk_steps *each, lk_error *err) {
-	struct viewer v = {.warmup = warmup, .steps = steps, .out = out};
+	struct viewer v = {.warmup = warmup, .count = steps, .out = out};
 	*out = (lk_stalls_seen){.times = {.waiting = NAN, .interconnect = NAN, .network = NAN}};
 	lk_status status = look_at_all_recordings(&v, folder, see_rank_recording, err);
 	lk_status summed = lk_disk_sum_up(&v.disks, &out->times.waited, each, err);
 	if (status == LK_OK) status = take_rank_times(&v, arena, err);
 	lk_vec_free(&v.by_rank);
-	lk_vec_free(&v.length);
-	lk_vec_free(&v.slowest);
+	lk_vec_free(&v.steps);
 	if (status != LK_OK || !out->ranks) return status;
 	LK_TRY(summed);
 	double n = out->ranks;

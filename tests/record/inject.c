@@ -1,11 +1,12 @@
 /* inject.c: a data-parallel step with delays of known length, for tests of record and stalls: each
  * is timed by the program itself, and rank 0 prints means of the steps after the first five; of
- * each rank's own time, all but communication, that of the rank which had least (`usual`, as of two
- * ranks) and what the longest of each step is above it (`imbalance`).
+ * each rank's own time, all but communication and waits for workers, that of the rank which had
+ * least (`usual`, as of two ranks), what the longest of each step is above it (`imbalance`), and by
+ * how much the waits for workers make the longest longer (`late`).
  *
  *     mpirun -n 2 ./inject KEY=MILLISECONDS...
  *
- *     steps=40       how many (no time)
+ *     steps=40       how many count (no time)
  *     prep=          the loader's own work after each of its reads of a step, on the processor
  *     load_sleep=    the same, asleep: a loader that waits for another machine
  *     compute=       the model's work, on the processor
@@ -18,6 +19,11 @@
  *                    `preparation` is then what the step waits for them:
  *     loader=1       processes, which send them over pipes (PyTorch's DataLoader)
  *     loader=2       threads, which hand them over under a lock (tf.data; DALI with mapped=1)
+ *     shards=        where samples are, if not in one file (no time):
+ *     shards=1       in tar archives that are read from their beginning to their end (WebDataset)
+ *     shards=2       in shards with offsets, copied to a folder of the worker when they are first
+ *                    needed (MosaicML Streaming)
+ *     shard_sleep=   what a new shard takes to come, asleep
  *
  * Work on the processor is counted in its own time (CLOCK_THREAD_CPUTIME_ID), so that it is the
  * same work whoever else runs; what it takes is read from the monotonic clock. */
@@ -112,12 +118,89 @@ static long read_piece(int file, char *room, long piece, int mib, int mapped) {
 	return sum;
 }
 
+/* ---- shards ---- */
+
+enum {
+	ONE_FILE,
+	TARS,
+	COPIED,
+	SHARDS = 16,
+	SAMPLE_BYTES = 1 << 16,
+	BLOCK = 512 /* of a tar archive */
+};
+/* A worker's place in its shards: every so many-th is its own. */
+struct place {
+	int kind, shard, every, file;
+	unsigned sample, samples; /* of the shard */
+	double sleep;
+	const char *folder; /* of copies */
+};
+
+static void must(int good) {
+	if (!good) exit(1);
+}
+
+static int copy_shard(const char *from, const char *to, char *room) {
+	int in = open(from, O_RDONLY), out = open(to, O_RDWR | O_CREAT | O_TRUNC, 0600);
+	must(in >= 0 && out >= 0);
+	for (long got; (got = read(in, room, SAMPLE_BYTES)) > 0;)
+		must(write(out, room, (size_t)got) == got);
+	close(in);
+	return out;
+}
+
+static void open_shard(struct place *place, char *room) {
+	char path[64], copy[160];
+	place->shard = (place->shard + place->every) % SHARDS;
+	place->sample = 0;
+	rest(place->sleep);
+	if (place->kind == TARS) {
+		snprintf(path, sizeof path, "shards/%02d.tar", place->shard);
+		must((place->file = open(path, O_RDONLY)) >= 0);
+		return;
+	}
+	snprintf(path, sizeof path, "shards/%02d.bin", place->shard);
+	snprintf(copy, sizeof copy, "%s/%02d.bin", place->folder, place->shard);
+	place->file = copy_shard(path, copy, room);
+	must(pread(place->file, &place->samples, sizeof place->samples, 0) == sizeof place->samples);
+	unlink(copy);
+}
+
+/* A header with the size in octal digits, and the sample in whole blocks; a header without a name
+ * ends the archive. */
+static long read_from_tar(struct place *place, char *room) {
+	if (place->file < 0) open_shard(place, room);
+	must(read(place->file, room, BLOCK) == BLOCK);
+	if (!room[0]) {
+		close(place->file);
+		place->file = -1;
+		return read_from_tar(place, room);
+	}
+	long bytes = strtol(room + 124, NULL, 8), whole = (bytes + BLOCK - 1) / BLOCK * BLOCK;
+	must(whole <= PIECE && read(place->file, room, (size_t)whole) == whole);
+	return room[0];
+}
+
+/* A shard begins with the number of samples and where each of them begins, and the last one ends.
+ */
+static long read_from_copy(struct place *place, char *room) {
+	unsigned at[2];
+	if (place->file >= 0 && place->sample == place->samples) {
+		close(place->file);
+		place->file = -1;
+	}
+	if (place->file < 0) open_shard(place, room);
+	must(pread(place->file, at, sizeof at, 4 + 4L * place->sample++) == sizeof at);
+	must(at[1] - at[0] <= PIECE && pread(place->file, room, at[1] - at[0], at[0]) == at[1] - at[0]);
+	return room[0];
+}
+
 /* ---- the loader ---- */
 
 static struct loader {
 	int file, data; /* descriptors */
-	double prep, sleep;
-	int mib, mapped, rank, ranks;
+	double prep, sleep, shard_sleep;
+	int mib, mapped, rank, ranks, shards;
 	int kind, workers;
 	int from[MOST_WORKERS]; /* pipes */
 	pid_t process[MOST_WORKERS];
@@ -129,10 +212,16 @@ static struct loader {
             .made = PTHREAD_COND_INITIALIZER,
             .taken = PTHREAD_COND_INITIALIZER};
 
-static long prepare(char *room) {
+static long read_sample(struct place *place, char *room, int i) {
+	if (place->kind == TARS) return read_from_tar(place, room);
+	if (place->kind == COPIED) return read_from_copy(place, room);
+	return pread(loader.file, room, LOADER_BYTES, (off_t)i * LOADER_BYTES);
+}
+
+static long prepare(struct place *place, char *room) {
 	long sum = 0;
 	for (int i = 0; i < SAMPLES; i++) {
-		sum += pread(loader.file, room, LOADER_BYTES, (off_t)i * LOADER_BYTES);
+		sum += read_sample(place, room, i);
 		work(loader.prep / SAMPLES);
 		rest(loader.sleep / SAMPLES);
 	}
@@ -145,15 +234,30 @@ static long fetch(char *room, int step) {
 	                  loader.mapped);
 }
 
-static long make_batch(char *room, int step) {
-	return prepare(room) + fetch(room, step);
+static long make_batch(struct place *place, char *room, int step) {
+	return prepare(place, room) + fetch(room, step);
+}
+
+/* Each worker has a folder of its own. */
+static struct place place_of_worker(int worker) {
+	static char folders[MOST_WORKERS][80];
+	int workers = loader.workers ? loader.workers : 1, number = loader.rank * workers + worker;
+	snprintf(folders[worker], sizeof folders[worker], "copies-%d", number);
+	if (loader.shards == COPIED) mkdir(folders[worker], 0700);
+	return (struct place){.kind = loader.shards,
+	                      .shard = number - loader.ranks * workers + SHARDS,
+	                      .every = loader.ranks * workers,
+	                      .file = -1,
+	                      .sleep = loader.shard_sleep,
+	                      .folder = folders[worker]};
 }
 
 static void *run_thread(void *which) {
 	int worker = (int)(long)which;
 	char *room = malloc(PIECE);
+	struct place place = place_of_worker(worker);
 	for (int step = worker; room; step += loader.workers) {
-		make_batch(room, step);
+		make_batch(&place, room, step);
 		pthread_mutex_lock(&loader.lock);
 		loader.ready[worker]++;
 		pthread_cond_broadcast(&loader.made);
@@ -167,8 +271,9 @@ static void *run_thread(void *which) {
 /* Sending blocks where AHEAD batches wait in the pipe. */
 static void run_process(int worker, int to) {
 	char *room = malloc(PIECE);
+	struct place place = place_of_worker(worker);
 	for (int step = worker; room; step += loader.workers) {
-		make_batch(room, step);
+		make_batch(&place, room, step);
 		if (write(to, room, PIPE_BUF) != PIPE_BUF) break;
 	}
 	_exit(0);
@@ -207,16 +312,24 @@ static void take_batch(char *room, int step) {
 	pthread_mutex_unlock(&loader.lock);
 }
 
-/* Own times of the steps that count: what the longest of each has above the rank that has least. */
-static void print_own_times(const double *own, int steps, int rank) {
-	double *longest = calloc((size_t)steps + 1, sizeof *longest), mean = 0, usual = 0, most = 0;
+/* The mean over steps of the longest of all ranks. */
+static double mean_of_longest(const double *seconds, int steps) {
+	double *longest = calloc((size_t)steps + 1, sizeof *longest), mean = 0;
 	if (!longest) MPI_Abort(MPI_COMM_WORLD, 1);
-	for (int i = 0; i < steps; i++) mean += own[i] / steps;
-	MPI_Reduce(own, longest, steps, MPI_DOUBLE, MPI_MAX, 0, MPI_COMM_WORLD);
-	MPI_Reduce(&mean, &usual, 1, MPI_DOUBLE, MPI_MIN, 0, MPI_COMM_WORLD);
-	for (int i = 0; i < steps; i++) most += longest[i] / steps;
-	if (rank == 0) printf("usual %.6f\nimbalance %.6f\n", usual, most - usual);
+	MPI_Reduce(seconds, longest, steps, MPI_DOUBLE, MPI_MAX, 0, MPI_COMM_WORLD);
+	for (int i = 0; i < steps; i++) mean += longest[i] / steps;
 	free(longest);
+	return mean;
+}
+
+/* Of the steps that count: own times, and the same without waits for workers. */
+static void print_own_times(const double *own, const double *working, int steps, int rank) {
+	double mean = 0, usual = 0, longest = mean_of_longest(own, steps),
+		   most = mean_of_longest(working, steps);
+	for (int i = 0; i < steps; i++) mean += working[i] / steps;
+	MPI_Reduce(&mean, &usual, 1, MPI_DOUBLE, MPI_MIN, 0, MPI_COMM_WORLD);
+	if (rank == 0)
+		printf("usual %.6f\nimbalance %.6f\nlate %.6f\n", usual, most - usual, longest - most);
 }
 
 static void end_loader(void) {
@@ -240,7 +353,8 @@ int main(int argc, char **argv) {
 		   skew_sleep = setting(argc, argv, "skew_sleep", 0);
 	float *sent = calloc((size_t)count + 1, sizeof *sent),
 		  *got = calloc((size_t)count + 1, sizeof *got);
-	double *own = calloc((size_t)steps + 1, sizeof *own);
+	double *own = calloc((size_t)steps + 1, sizeof *own),
+		   *working = calloc((size_t)steps + 1, sizeof *working);
 	char *room = malloc(PIECE), path[64];
 	int out = -1;
 	loader.file = open("/proc/self/exe", O_RDONLY);
@@ -249,6 +363,8 @@ int main(int argc, char **argv) {
 	loader.sleep = setting(argc, argv, "load_sleep", 0);
 	loader.mib = (int)setting(argc, argv, "cold", 0);
 	loader.mapped = setting(argc, argv, "mapped", 0) > 0;
+	loader.shards = (int)setting(argc, argv, "shards", ONE_FILE);
+	loader.shard_sleep = setting(argc, argv, "shard_sleep", 0);
 	loader.rank = rank;
 	loader.ranks = ranks;
 	loader.kind = (int)setting(argc, argv, "loader", IN_STEP);
@@ -256,15 +372,17 @@ int main(int argc, char **argv) {
 	long sum = 0;
 	snprintf(path, sizeof path, "written-%d", rank);
 	if (kib) out = open(path, O_WRONLY | O_CREAT | O_TRUNC, 0600);
-	if (!sent || !got || !room || !own || loader.file < 0 || loader.workers > MOST_WORKERS)
+	if (!sent || !got || !room || !own || !working || loader.file < 0 ||
+	    loader.workers > MOST_WORKERS)
 		MPI_Abort(MPI_COMM_WORLD, 1);
+	struct place place = place_of_worker(0);
 	start_loader();
 	for (int step = 0; step < steps + WARMUP; step++) {
 		int counts = step >= WARMUP;
 		double then = seconds_by(CLOCK_MONOTONIC), begin = then;
 		if (loader.kind != IN_STEP) take_batch(room, step);
-		else sum += prepare(room);
-		since(&then, PREPARATION, counts);
+		else sum += prepare(&place, room);
+		double prepared = since(&then, PREPARATION, counts);
 		if (loader.kind == IN_STEP) sum += fetch(room, step);
 		since(&then, FETCH, counts);
 		work(compute), rest(compute_sleep);
@@ -274,7 +392,8 @@ int main(int argc, char **argv) {
 		for (int i = 0; i < kib; i++) sum += write(out, room, 1024);
 		if (kib) fdatasync(out);
 		since(&then, WRITING, counts);
-		if (counts) own[step - WARMUP] = then - begin;
+		if (counts) own[step - WARMUP] = working[step - WARMUP] = then - begin;
+		if (counts && loader.kind != IN_STEP) working[step - WARMUP] -= prepared;
 		MPI_Allreduce(sent, got, count, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
 		since(&then, COMMUNICATION, counts);
 		since(&begin, STEP, counts);
@@ -285,7 +404,7 @@ int main(int argc, char **argv) {
 	if (rank == 0)
 		for (int i = 0; i < PARTS; i++)
 			printf("%s %.6f\n", part_names[i], all[i] / steps / (i == SKEW ? 1 : ranks));
-	print_own_times(own, steps, rank);
+	print_own_times(own, working, steps, rank);
 	if (rank == 0 && sum == 42) printf("\n");
 	MPI_Finalize();
 	return 0;

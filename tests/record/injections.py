@@ -9,7 +9,7 @@ are wide; with --quiet-machine they must be narrower than 20 % of the step. Exit
 
 Delays are asleep where the name ends in "asleep": they do not change with what else the machine does.
 """
-import argparse, glob, json, os, subprocess, sys, tempfile
+import argparse, glob, io, json, os, struct, subprocess, sys, tarfile, tempfile
 
 # name: settings of inject.c
 PROGRAMS = {
@@ -20,6 +20,8 @@ PROGRAMS = {
     "mapped-cold-reads": "compute=0 compute_sleep=40 cold=16 mapped=1",
     "forked-workers": "loader=1 workers=2 load_sleep=120 compute=0 compute_sleep=30",
     "background-thread": "loader=2 workers=1 load_sleep=60 compute=0 compute_sleep=30",
+    "tar-shards": "loader=1 workers=2 shards=1 load_sleep=90 shard_sleep=30 compute=0 compute_sleep=30",
+    "copied-shards": "loader=1 workers=2 shards=2 load_sleep=90 shard_sleep=30 compute=0 compute_sleep=30",
     "pool-of-mapped-files": "loader=2 workers=2 load_sleep=120 compute=0 compute_sleep=30 cold=2 mapped=1",
 }
 PARTS = {"compute": ["compute"], "imbalance": ["imbalance"], "loading": ["preparation", "fetch"],
@@ -44,7 +46,7 @@ def wanted(base, hot):
     """The parts of the step by the program's own timers. Whatever cold runs take longer than hot ones is loading: ranks that wait
     for storage unequally also wait for one another."""
     parts = {"compute": base["compute"], "imbalance": hot["imbalance"],
-             "communication": hot["step"] - hot["usual"] - hot["imbalance"]}
+             "communication": hot["step"] - hot["usual"] - hot["imbalance"] - hot["late"]}
     return {**parts, "loading": base["step"] - base["writing"] - sum(parts.values())}
 
 
@@ -53,6 +55,22 @@ def interval(parts):
     seen = sum(p["seconds"] for p in parts)
     low, high = (sum((p[k] - p["seconds"]) ** 2 for p in parts if p[k] is not None) ** 0.5 for k in ("low_s", "high_s"))
     return seen, seen - low, seen + high
+
+
+def write_shards(folder):
+    """16 shards of 32 samples: tar archives, and the same samples with their places in front."""
+    os.mkdir(folder)
+    for shard in range(16):
+        samples = [os.urandom(1 << 16) for _ in range(32)]
+        with tarfile.open(f"{folder}/{shard:02d}.tar", "w", format=tarfile.USTAR_FORMAT) as archive:
+            for i, sample in enumerate(samples):
+                member = tarfile.TarInfo(f"{shard:02d}{i:04d}.jpg")
+                member.size = len(sample)
+                archive.addfile(member, io.BytesIO(sample))
+        places = [4 + 4 * (len(samples) + 1) + i * (1 << 16) for i in range(len(samples) + 1)]
+        with open(f"{folder}/{shard:02d}.bin", "wb") as out:
+            out.write(struct.pack(f"<{1 + len(places)}I", len(samples), *places))
+            out.writelines(samples)
 
 
 def judge(name, lockstep, rounds, quiet, bound, folder):
@@ -113,6 +131,7 @@ def main():
         with open(os.path.join(folder, "data"), "wb") as data:
             for _ in range(1024):
                 data.write(os.urandom(1 << 20))
+        write_shards(os.path.join(folder, "shards"))
         lockstep = os.path.abspath(given.lockstep)
         wrong = sum(judge(name, lockstep, given.rounds, given.quiet_machine, given.bound, folder) for name in given.only.split(","))
     print(f"{wrong} wrong; load of the machine {os.getloadavg()[0]:.1f} on {os.cpu_count()} processors")

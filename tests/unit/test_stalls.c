@@ -209,15 +209,17 @@ enum {
 	RUNS = LK_STALLS_CONFIGURATIONS * MOST_CYCLES
 };
 
-/* Two ranks, one of which works longer; parts in milliseconds. */
+/* Two ranks, one of which works longer; parts in milliseconds. With `late` no data can be made
+ * ready: in one step the one rank waits so long for its loader, in the next one the other. */
 struct experiment {
 	const char *name;
 	double own, imbalance, sharing, interconnect, preparation, fetch;
 	int cycles;
+	double late;
 };
 
 struct lab {
-	double length[RUNS][STEPS], slowest[RUNS][STEPS];
+	double length[RUNS][STEPS], slowest[RUNS][STEPS], working[RUNS][STEPS];
 	double drift; /* the geometric mean over all runs: what the truth is multiplied by */
 };
 
@@ -233,32 +235,37 @@ static double slowness(int kind, int at, int runs, uint64_t seed) {
  * of communication, over what a step without it would save. */
 static lk_stalls_times simulate_run(const struct experiment *truth, int c, double slow,
                                     double calls, uint64_t seed, double length[STEPS],
-                                    double slowest[STEPS]) {
-	bool ready = c <= LK_STALLS_READY, talks = c >= LK_STALLS_READY;
-	double usual = truth->own;
+                                    double slowest[STEPS], double working[STEPS]) {
+	bool ready = c <= LK_STALLS_READY && !truth->late, talks = c >= LK_STALLS_READY;
+	double usual = truth->own, late = truth->late / 2;
 	if (c >= LK_STALLS_NULL) usual += truth->sharing;
-	if (!ready) usual += truth->preparation;
+	if (!ready && !truth->late) usual += truth->preparation;
 	if (c == LK_STALLS_COLD) usual += truth->fetch;
-	double uneven = c == LK_STALLS_NULL ? truth->imbalance / 2 : 0,
-		   step = usual + uneven + (talks ? truth->imbalance + truth->interconnect : 0);
-	double run = 1e-3 * slow * (1 + 0.005 * lk_normal(seed, 1)), sum = 0;
+	double uneven = c == LK_STALLS_NULL ? truth->imbalance / 2 + late : 0,
+		   step = usual + uneven + (c == LK_STALLS_ONE ? late : 0);
+	if (talks) step += truth->imbalance + truth->interconnect;
+	double run = 1e-3 * slow * (1 + 0.005 * lk_normal(seed, 1)), sum = 0, all = 0;
 	for (int s = 0; s < STEPS; s++) {
 		uint64_t at = 10 * (uint64_t)s;
 		double noise = run * (1 + 0.02 * lk_normal(seed, 100 + at)),
 			   burst =
 				   lk_uniform(seed, 101 + at) < 0.03 ? -60e-3 * log(lk_uniform(seed, 102 + at)) : 0;
-		length[s] = step * noise + burst;
-		slowest[s] = (usual + truth->imbalance) * noise + burst;
+		double most = s % 2 ? truth->late + truth->imbalance : fmax(truth->late, truth->imbalance);
+		working[s] = (usual + truth->imbalance) * noise + burst;
+		slowest[s] = (usual + most) * noise + burst;
+		length[s] = (step + (talks ? most - truth->imbalance : 0)) * noise + burst;
 		sum += length[s] / STEPS;
+		all += most / STEPS;
 	}
 	return (lk_stalls_times){.step = sum,
-	                         .waiting = talks ? run * truth->imbalance / 2 : 0,
+	                         .waiting = talks ? run * (all - truth->imbalance / 2 - late) : 0,
 	                         .interconnect = talks ? run * calls * truth->interconnect : 0,
-	                         .preparation = NAN,
+	                         .preparation = truth->late ? run * late : NAN,
+	                         .handed = truth->late > 0,
 	                         .usual = run * usual,
-	                         .own = run * (usual + truth->imbalance / 2),
+	                         .own = run * (usual + truth->imbalance / 2 + late),
 	                         .uneven = run * uneven,
-	                         .steps = {length, slowest, STEPS}};
+	                         .steps = {length, slowest, working, STEPS}};
 }
 
 static void simulate_experiment(const struct experiment *truth, int kind, uint64_t seed,
@@ -276,8 +283,9 @@ static void simulate_experiment(const struct experiment *truth, int kind, uint64
 			lab->drift += log(slow) / runs;
 			rounds.at[c][k] =
 				simulate_run(truth, c, slow, calls, lk_hash64(seed * 1000 + (uint64_t)at),
-			                 lab->length[at], lab->slowest[at]);
+			                 lab->length[at], lab->slowest[at], lab->working[at]);
 		}
+		if (truth->late) rounds.at[LK_STALLS_READY][k].step = NAN;
 	}
 	lab->drift = exp(lab->drift);
 	rounds.first = rounds.at[LK_STALLS_COLD][0];
@@ -286,14 +294,20 @@ static void simulate_experiment(const struct experiment *truth, int kind, uint64
 }
 
 static const struct experiment experiments[] = {
-	{"prep and skew", 203, 107, 0, 2, 214, 0, 8}, {"skew small", 100, 30, 0, 5, 40, 0, 8},
-	{"cold reads", 150, 0, 0, 5, 0, 80, 8},       {"communication", 60, 5, 10, 90, 20, 0, 8},
-	{"all of it", 100, 20, 15, 40, 30, 60, 12},   {"few rounds", 100, 20, 15, 40, 30, 60, 5},
+	{"prep and skew", 203, 107, 0, 2, 214, 0, 8, 0},
+	{"skew small", 100, 30, 0, 5, 40, 0, 8, 0},
+	{"cold reads", 150, 0, 0, 5, 0, 80, 8, 0},
+	{"communication", 60, 5, 10, 90, 20, 0, 8, 0},
+	{"all of it", 100, 20, 15, 40, 30, 60, 12, 0},
+	{"few rounds", 100, 20, 15, 40, 30, 60, 5, 0},
+	/* (50 + 44) / 2 more than the slower rank's work, though each rank waits 25 */
+	{"loaders in turn", 100, 6, 15, 20, 47, 40, 8, 50},
 };
 
 /* 95 % intervals hold the truth in 90 to 98 of 100 experiments; of a part that is not there their
- * lower end is 0, which is the one-sided half of it. The largest parts are not mistaken, and the
- * parts sum to the step in each. */
+ * lower end is 0, which is the one-sided half of it. Waits for loaders are recorded exactly here,
+ * which the fit does not take for granted: intervals may hold more often then. The largest parts
+ * are not mistaken, and the parts sum to the step in each. */
 static void test_intervals_hold(void **state) {
 	(void)state;
 	static struct lab lab;
@@ -330,7 +344,7 @@ static void test_intervals_hold(void **state) {
 		}
 		for (int p = 0; p < 6; p++) {
 			double share = (double)held[p] / tries;
-			bool good = share >= 0.9 && (share <= 0.98 || parts[p].ms == 0);
+			bool good = share >= 0.9 && (share <= 0.98 || parts[p].ms == 0 || truth->late > 0);
 			print_message("%-14s %-13s %6.1f ms: held %5.1f %%, %4.1f %% of the step wide%s\n",
 			              truth->name, lk_stalls_kinds[parts[p].kind], parts[p].ms, 100 * share,
 			              100 * width[p], good ? "" : "  <--");

@@ -387,6 +387,62 @@ static void test_threads(void **state) {
 	remove_folder(folder);
 }
 
+/* ---- loaders out of step ---- */
+
+/* Rank 1 works 2 ms longer than the 10 of rank 0. Rank 0 waits 6 ms for its loader in even steps,
+ * rank 1 in odd ones: the steps are as long as 16 and 18 ms of own time, and 3 of transfer. */
+static void write_rank_in_turn(const char *folder, int rank, int64_t moment) {
+	struct writer w;
+	begin(&w, folder, rank, 2, "a", moment);
+	w.r.head->seen |= LK_RECORDED_MPI;
+	for (int s = 0; s < 40; s++) {
+		int64_t work = rank ? 12 * MS : 10 * MS, longest = s % 2 ? 18 * MS : 16 * MS,
+				wait = s % 2 == rank ? 6 * MS : 0;
+		if (wait) waited(&w, LK_WAIT_THREAD, wait);
+		w.now += work;
+		allreduce(&w, 1 << 16, longest - work - wait + 3 * MS);
+	}
+	finish(&w);
+}
+
+/* Whichever rank waits: preparation is what the steps would be shorter if data were there, and the
+ * ranks' imbalance is that of their work. */
+static void test_loaders_in_turn(void **state) {
+	(void)state;
+	char folder[64];
+	lk_stalls_request q;
+	lk_stalls_answer *answer;
+	lk_error err = {0};
+	int64_t moment = moment_ahead();
+	double sum = 0;
+	new_folder(folder);
+	for (int rank = 0; rank < 2; rank++) write_rank_in_turn(folder, rank, moment);
+	lk_stalls_seen s = see(folder);
+	assert_true(s.times.handed);
+	assert_near(s.times.preparation, 3e-3, 1e-6);
+	assert_near(s.times.usual, 10e-3, 1e-6);
+	assert_near(s.times.own, 14e-3, 1e-6);
+	for (int i = 0; i < s.times.steps.count; i++) {
+		assert_near(s.times.steps.working[i], 12e-3, 1e-6);
+		assert_near(s.times.steps.slowest[i], i % 2 ? 18e-3 : 16e-3, 1e-6);
+	}
+	assert_near(s.working[1] - s.working[0], 2e-3, 1e-6);
+	lk_stalls_defaults(&q);
+	q.recording = folder;
+	q.steps = 20;
+	if (lk_stalls(&q, &answer, &err) != LK_OK) fail_msg("%s: %s", err.where, err.what);
+	assert_near(answer->step_s, 20e-3, 1e-6);
+	assert_near(answer->parts[LK_STALL_COMPUTE].seconds, 10e-3, 1e-5);
+	assert_near(answer->parts[LK_STALL_IMBALANCE].seconds, 2e-3, 1e-5);
+	assert_near(answer->parts[LK_STALL_PREPARATION].seconds, 5e-3, 1e-5);
+	assert_near(answer->parts[LK_STALL_INTERCONNECT].seconds, 3e-3, 1e-5);
+	assert_near(answer->parts[LK_STALL_WAITING].seconds, 0, 1e-5);
+	for (int k = 0; k < LK_STALL_KINDS; k++) sum += lk_stalls_known(answer->parts[k].seconds);
+	assert_near(sum, answer->step_s, 1e-15);
+	lk_stalls_free(answer);
+	remove_folder(folder);
+}
+
 /* ---- a whole answer from a recording ---- */
 
 static void test_answer(void **state) {
@@ -484,10 +540,10 @@ int main(void) {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_times),    cmocka_unit_test(test_own_time),
 		cmocka_unit_test(test_no_steps), cmocka_unit_test(test_comm),
-		cmocka_unit_test(test_uneven),   cmocka_unit_test(test_bursts),
-		cmocka_unit_test(test_threads),  cmocka_unit_test(test_answer),
-		cmocka_unit_test(test_storage),  cmocka_unit_test(test_refused),
-		cmocka_unit_test(test_cache),
+		cmocka_unit_test(test_uneven),   cmocka_unit_test(test_loaders_in_turn),
+		cmocka_unit_test(test_bursts),   cmocka_unit_test(test_threads),
+		cmocka_unit_test(test_answer),   cmocka_unit_test(test_storage),
+		cmocka_unit_test(test_refused),  cmocka_unit_test(test_cache),
 	};
 	int failed = cmocka_run_group_tests(tests, make_scratch, remove_scratch);
 	lk_arena_free(&arena);
