@@ -143,8 +143,10 @@ static const char *hf_kind_name(lk_json_token kind) {
 
 lk_status lk_hf_wrong_kind(const lk_hf_config *config, const lk_value *value, const char *names,
                            const char *wanted, lk_error *err) {
-	lk_hf_fail(config, value, err, "%.*s is %s", name_length(names), names,
-	           hf_kind_name(value->kind));
+	if (value)
+		lk_hf_fail(config, value, err, "%.*s is %s", name_length(names), names,
+		           hf_kind_name(value->kind));
+	else lk_hf_fail(config, NULL, err, "the config does not state %.*s", name_length(names), names);
 	return lk_hint(err, "give %s", wanted);
 }
 
