@@ -329,6 +329,7 @@ static lk_status finish_deberta(const lk_hf_config *config, lk_model *model, lk_
 	LK_TRY(lk_hf_flag(config, "share_att_key", &shared, err));
 	LK_TRY(lk_hf_flag(config, "position_biased_input", &placed, err));
 	LK_TRY(lk_hf_int(config, "position_buckets", &buckets, err));
+	LK_TRY(lk_hf_int(config, "attention_head_size", &model->head_dim, err));
 	lk_hf_find(config, "pos_att_type");
 	lk_hf_find(config, "max_relative_positions"); /* all that the buckets hold */
 	lk_hf_find(config, "pooler_hidden_size");
