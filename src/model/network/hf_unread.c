@@ -63,7 +63,7 @@ static const char harmless[] =
 	"max_new_tokens min_new_tokens min_p penalty_alpha encoder_no_repeat_ngram_size force_bos_* "
 	"forced_* *_suppress_tokens remove_invalid_values renormalize_logits low_memory "
 	"exponential_decay_* finetuning_task tf_legacy_loss student_*_layers *layerdrop save_step "
-    "bos_token eos_token "
+	"bos_token eos_token "
 	"pad_token unk_token sep_token cls_token mask_token image_token audio_token video_token "
 	"vocab_file trust_remote_code transformers_weights name_or_path library_name license tags "
 	"language pipeline_tag seed precision compression_config max_seq_len max_seq_length "
