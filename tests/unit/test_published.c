@@ -311,6 +311,24 @@ static void tables_of_distances(void **state) {
 	assert_true(sum_of_parts(&every) == lk_model_params(&every));
 }
 
+/* deberta-v2-xlarge: a convolution over three tokens and its norm. */
+static void convolution_of_deberta(void **state) {
+	(void)state;
+	static const char text[] =
+		"{\"model_type\": \"deberta-v2\", \"hidden_size\": 256, \"num_hidden_layers\": 2, "
+		"\"num_attention_heads\": 4, \"attention_head_size\": 64, \"intermediate_size\": 1024, "
+		"\"vocab_size\": 1000, \"relative_attention\": true, \"share_att_key\": true, "
+		"\"norm_rel_ebd\": \"layer_norm\", \"position_biased_input\": false, "
+		"\"position_buckets\": 32, \"conv_kernel_size\": %d, \"conv_act\": \"gelu\"}";
+	char with[512], without[512];
+	snprintf(with, sizeof with, text, 3);
+	snprintf(without, sizeof without, text, 0);
+	lk_model convolved = model_of(with), plain = model_of(without);
+	double h = 256;
+	assert_true(lk_model_params(&convolved) - lk_model_params(&plain) == 3 * h * h + 3 * h);
+	assert_true(sum_of_parts(&convolved) == lk_model_params(&convolved));
+}
+
 /* A network published with a classifier has its weights: a row for each label. */
 static void classifiers_are_counted(void **state) {
 	(void)state;
@@ -356,6 +374,7 @@ int main(void) {
 	                                   cmocka_unit_test(rwkv_versions),
 	                                   cmocka_unit_test(windows_of_images_are_counted),
 	                                   cmocka_unit_test(tables_of_distances),
+	                                   cmocka_unit_test(convolution_of_deberta),
 	                                   cmocka_unit_test(classifiers_are_counted),
 	                                   cmocka_unit_test(adapters_of_hybrids)};
 	return cmocka_run_group_tests(tests, NULL, NULL);
