@@ -267,6 +267,8 @@ static lk_status parse_statement(lc_parser *parser, void *context, lk_error *err
 	char text[LC_NAME];
 	snprintf(text, sizeof text, "%.*s", lc_peek(parser)->length, lc_peek(parser)->text);
 	lc_at(parser, lc_peek(parser), err, "%s begins no statement", text);
+	if (strcmp(text, "and") == 0) return lk_hint(err, "both of two conditions: select(a, b, a)");
+	if (strcmp(text, "or") == 0) return lk_hint(err, "one of two conditions: select(a, a, b)");
 	return lc_suggest(
 		err, text, words, sizeof words / sizeof *words,
 		"statements are NAME = ..., STATE <- ..., in, state, scalar, dim, list, for, out");
