@@ -738,7 +738,7 @@ static bool gang_gather(lk_gang *gang, const lk_rendezvous *rendezvous) {
 	const lk_rank *first = rendezvous->member[0].rank;
 	gang->count = rendezvous->venue->members;
 	if (gang->count < 2 || gang->count > LK_GANG_MOST) return false;
-	const lk_insn *insn = &gang->engine->insn[first->parked_op];
+	const lk_insn *insn = &gang->engine->insn[first->parking[0].op];
 	if (insn->what != LK_INSN_GROUP) return false;
 	of = &gang->engine->sim->group[insn->group];
 	gang->of = of;
