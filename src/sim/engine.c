@@ -151,10 +151,22 @@ static inline bool rank_is_ready(const lk_rank *rank) {
 	return rank->flow ? rank->flow->starved > 0 : !rank->unstarted && !lk_rank_at_end(rank);
 }
 
+/* Messages that block the rank and slow one another: acts whose arrivals are known. */
+static bool rank_issue_messages(lk_engine *engine, lk_rank *rank) {
+	uint32_t ops[LK_PARKED_MOST], count = lk_messages_block(engine, rank, ops);
+	if (!count) return false;
+	rank->alone = false;
+	rank->messages = true;
+	rank->kernel.op = UINT32_MAX; /* they wait for it */
+	for (uint32_t i = 0; i < count; i++) rank_issue_act(engine, rank);
+	return true;
+}
+
 static void rank_issue(lk_engine *engine, lk_rank *rank) {
-	rank->issues = rank->host_waits = false;
+	rank->issues = rank->host_waits = rank->messages = false;
 	if (rank->alone) {
 		if (rank->parked || !lk_rank_run_alone(engine, rank)) return;
+		if (rank_issue_messages(engine, rank)) return;
 		lk_rank_open(engine, rank);
 	} else if (!engine->replaying && lk_rank_stride(engine, rank)) {
 		return;
@@ -164,6 +176,7 @@ static void rank_issue(lk_engine *engine, lk_rank *rank) {
 			rank->tape.open = false;
 			lk_rank_close(engine, rank);
 			if (!lk_rank_run_alone(engine, rank)) return;
+			if (rank_issue_messages(engine, rank)) return;
 			lk_rank_open(engine, rank);
 			continue;
 		}

@@ -290,7 +290,7 @@ void lk_act_complete(lk_engine *engine, lk_rank *rank, lk_act *act) {
 	LK_ASSERT(lk_act_is_kernel(engine, act) || rank->others > 0);
 	if (!lk_act_is_kernel(engine, act)) rank->others--;
 	if (rank->flow) flow_complete(engine, rank, act);
-	else if (rank->host_waits) lk_rank_may_issue(engine, rank);
+	else if (rank->host_waits || (rank->messages && !rank->others)) lk_rank_may_issue(engine, rank);
 	lk_act_edge *edge = act->out;
 	lk_act_free(engine, act); /* not taken anew here: only rank_issue makes acts */
 	engine->depth++;

@@ -146,8 +146,7 @@ static void rank_park(lk_engine *engine, lk_rank *rank, uint32_t count) {
 	for (uint32_t i = 0; i < count; i++) {
 		const lk_insn *insn = &engine->insn[rank->op];
 		const lk_cost *cost = &rank->costs[rank->op];
-		arrival[i] =
-			lk_later(rank_known_sources(engine, rank, insn), rank->host + cost->lead_ps);
+		arrival[i] = lk_later(rank_known_sources(engine, rank, insn), rank->host + cost->lead_ps);
 		rank->host += cost->host_ps;
 		rank->parking[i] =
 			(lk_parking){.call = rank->call,
@@ -162,8 +161,7 @@ static void rank_park(lk_engine *engine, lk_rank *rank, uint32_t count) {
 	for (uint32_t i = 0; i < count; i++) {
 		if (venue[i])
 			lk_venue_arrive(engine, venue[i], number[i], (lk_member){rank, NULL, i}, arrival[i]);
-		else
-			lk_rank_resume(engine, rank, i, arrival[i], arrival[i] + rank->parking[i].duration);
+		else lk_rank_resume(engine, rank, i, arrival[i], arrival[i] + rank->parking[i].duration);
 	}
 }
 

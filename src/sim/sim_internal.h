@@ -668,6 +668,7 @@ struct lk_rank {
 	bool again;             /* in the list of those on which something more is due now */
 	bool changed;           /* in the list of those whose rates are to be set before time goes on */
 	bool host_waits;        /* the host thread waits for something that is not over */
+	bool messages;          /* its acts are messages that block it: nothing else is issued */
 	bool asleep;            /* until `solo`, see engine_stride.c */
 	bool noisy;             /* a factor or jitter: compute durations are its own */
 	uint64_t ops;           /* issued so far */
