@@ -48,6 +48,7 @@ typedef struct lk_rent_request {
 	int most_gpus;             /* of one choice; 0: as many as budget or deadline can need, 64
 	                            * without them */
 	bool spot;                 /* rent at spot prices */
+	bool block;                /* or in blocks of whole days, paid ahead: AWS's capacity blocks */
 	double interruptions;      /* of a spot machine per hour */
 	double mtbf_h;             /* hours between failures of one machine; 0: none fails */
 	double setup_min;          /* paid for before the first step: start, download, compilation */
@@ -88,7 +89,8 @@ typedef struct lk_rent_choice {
 	int gpus_searched; /* the most GPUs of this machine that were tried */
 	const char *search_end; /* why no more: "limit", "budget", "deadline", "does not fit",
 	                           "never fits", "interruptions", "network not stated", "no price",
-	                           "buys less", "beaten": half the hours would not do */
+	                           "buys less", "block": no more are sold together, "beaten": half the
+	                           hours would not do */
 } lk_rent_choice;
 
 /* Functions of one size that a cloud runs on demand, at one level of scaling. */

@@ -188,6 +188,12 @@ lk_status lk_megatron_read(lk_reading *reading, lk_megatron *megatron, const cha
                            const lk_word *words, size_t count, size_t *used);
 /* Flags to job, by Megatron's rules, and back. `gpus` 0: not known. */
 lk_status lk_megatron_finish(lk_reading *reading, lk_megatron *megatron, int gpus);
+/* megatron_layers.c: which layers have experts, attend through a window (and its width), are of the
+ * kinds that a hybrid's letters name, or of --experimental-attention-variant. */
+lk_status lk_megatron_experts(lk_reading *reading, const lk_megatron *megatron, lk_model *model);
+lk_status lk_megatron_window(lk_reading *reading, const lk_megatron *megatron, lk_model *model);
+lk_status lk_megatron_hybrid(lk_reading *reading, lk_megatron *megatron, lk_job *job);
+lk_status lk_megatron_variant(lk_reading *reading, const lk_megatron *megatron, lk_model *model);
 lk_status lk_megatron_from_job(lk_arena *arena, const lk_job *job, lk_megatron *out, lk_error *err);
 
 /* accelerate_flags.c: the key of a configuration that a flag of accelerate launch states, without
@@ -271,6 +277,9 @@ const char *lk_dotted_unknown(int dialect, const lk_job *job);
 /* A list expression of Python as Megatron takes it, "([0]*3+[1]*58)", or a whole number N: *every
  * is N then, else 0 and the elements are in list (at most `limit`). False if the text is neither.
  */
+enum {
+	LK_PYTHON_MOST = 10000 /* the largest number, and the most elements that a reader asks for */
+};
 bool lk_python_list(const char *text, int *every, int *list, int limit, int *count);
 
 /* job_fields.c: every field of a job that a launch line can carry, by name. Launch lines state them

@@ -57,6 +57,9 @@ static const char *const graph_impls[] = {"none", "local", "transformer_engine",
 	{ name, LK_FLAG_SET, AT(field), 0, 0, NULL, NULL, true }
 #define CLEAR(name, field) \
 	{ name, LK_FLAG_CLEAR, AT(field), 0, 0, NULL, NULL, false }
+#define BLOCKS                                                                                 \
+	"layers of different shapes are read from --model FILE, which takes that file; leave the " \
+	"flag out"
 #define SKIP(name, why) \
 	{ name, LK_FLAG_IGNORED, 0, 0, 0, NULL, why, false }
 #define LEAVE(name, why) \
@@ -276,9 +279,8 @@ const lk_flag lk_megatron_flags[] = {
 	REFUSE("spec", "layers of a module specification are not modelled"),
 	LEAVE("fine-grained-activation-offloading", "activations are priced as on the device"),
 	LEAVE("offload-modules", "activations are priced as on the device"),
-	REFUSE("heterogeneous-layers-config-path", "layers of different shapes are not modelled"),
-	REFUSE("heterogeneous-layers-config-encoded-json",
-           "layers of different shapes are not modelled"),
+	REFUSE("heterogeneous-layers-config-path", BLOCKS),
+	REFUSE("heterogeneous-layers-config-encoded-json", BLOCKS),
 	REFUSE("retro-add-retriever", "retrieval layers are not modelled"),
 	REFUSE("perform-rl-step", "reinforcement-learning steps are not modelled"),
 	REFUSE("yaml-cfg", "the flags are in a file that lockstep does not read; paste them as flags"),

@@ -101,6 +101,8 @@ static const lk_option rent_options[] = {
 	 "most GPUs of one choice; default: as many as budget or deadline can need, "
 	 "without them 64")},
 	{FLAG("spot", spot, "rent at spot prices")},
+	{FLAG("block", block, "rent in blocks of days, paid ahead: AWS's capacity blocks, up to 64 "
+	 "machines for 1 to 14 days, or weeks up to 26")},
 	{REAL("interruptions", interruptions, "PER_HOUR", 0, 60,
 	 "how often a spot machine is taken away; default 0.05"), WITH("spot")},
 	{DURATION("mtbf", mtbf_h, HOURS, 1e-3, 1e9,
@@ -144,6 +146,8 @@ static const char *const rent_examples[] = {
 	"lockstep rent --model llama3.1-8b --seq 8192 --gbs 512 --tokens 20G --spot --interruptions "
 	"0.1 --provider aws,gcp",
 	"at spot prices",
+	"lockstep rent --model llama3.1-8b --seq 8192 --gbs 512 --budget '$50k' --block",
+	"the most tokens for so much in capacity blocks",
 	NULL,
 };
 

@@ -43,14 +43,17 @@ enum {
 	POWER,
 	USD_KWH,
 	PUE,
+	BLOCK, /* sold in blocks of days */
+	BLOCK_DATE,
+	BLOCK_SOURCE,
 	COLUMNS
 };
 static const char *const columns[COLUMNS] = {
-	"provider",       "instance",    "region",       "gpu",   "gpus",
-	"on_demand",      "date",        "source",       "links", "vcpus",
-	"memory_gib",     "nvme_gb",     "network_gbps", "spot",  "spot_source",
-	"network_source", "capital_usd", "life_years",   "used",  "power_kw",
-	"usd_kwh",        "pue",
+	"provider",       "instance",    "region",       "gpu",        "gpus",
+	"on_demand",      "date",        "source",       "links",      "vcpus",
+	"memory_gib",     "nvme_gb",     "network_gbps", "spot",       "spot_source",
+	"network_source", "capital_usd", "life_years",   "used",       "power_kw",
+	"usd_kwh",        "pue",         "block",        "block_date", "block_source",
 };
 
 /* ---- reading ---- */
@@ -94,9 +97,10 @@ static lk_status offers_take_own(const lk_csv *csv, const int *at, const lk_main
 		        columns[stated]);
 		return lk_hint(err, "state all three; used, power_kw and pue have defaults");
 	}
-	if (!isnan(offer->on_demand) || !isnan(offer->spot)) {
+	if (!isnan(offer->on_demand) || !isnan(offer->spot) || !isnan(offer->block)) {
 		lk_fail(err, LK_ERR_INPUT, lk_csv_where(csv), "has a price and capital_usd");
-		return lk_hint(err, "leave on_demand and spot empty: the price follows from capital_usd");
+		return lk_hint(err, "leave on_demand, spot and block empty: the price follows from "
+		                    "capital_usd");
 	}
 	if (isnan(own[POWER]))
 		own[POWER] = offer->device ? lk_energy_machine_w(offer->device, offer->gpus) / 1000 : 0;
@@ -128,19 +132,37 @@ lk_status lk_offer_date_check(const char *date, const char *where, lk_error *err
 
 static lk_status offers_read_row(const lk_csv *csv, const int *at, const lk_mains *mains,
                                  lk_arena *arena, lk_offer *offer, lk_error *err) {
-	const char **const texts[] = {&offer->provider, &offer->instance, &offer->region, &offer->gpu,
-	                              &offer->date,     &offer->source,   &offer->links};
-	static const int text_columns[] = {PROVIDER, INSTANCE, REGION, GPU, DATE, SOURCE, LINKS};
-	double *const numbers[] = {&offer->on_demand, &offer->vcpus,        &offer->memory_gib,
-	                           &offer->nvme_gb,   &offer->network_gbps, &offer->spot};
-	static const int number_columns[] = {ON_DEMAND, VCPUS, MEMORY, NVME, NETWORK, SPOT};
+	const struct {
+		int column;
+		const char **text;
+	} texts[] = {{PROVIDER, &offer->provider},
+	             {INSTANCE, &offer->instance},
+	             {REGION, &offer->region},
+	             {GPU, &offer->gpu},
+	             {DATE, &offer->date},
+	             {SOURCE, &offer->source},
+	             {LINKS, &offer->links},
+	             {BLOCK_DATE, &offer->block_date},
+	             {BLOCK_SOURCE, &offer->block_source}};
+	const struct {
+		int column;
+		double *number;
+	} numbers[] = {{ON_DEMAND, &offer->on_demand}, {SPOT, &offer->spot},
+	               {BLOCK, &offer->block},         {VCPUS, &offer->vcpus},
+	               {MEMORY, &offer->memory_gib},   {NVME, &offer->nvme_gb},
+	               {NETWORK, &offer->network_gbps}};
 	long long gpus;
 	char where[256];
-	for (int i = 0; i < 7; i++)
-		LK_TRY(offers_text_of(csv, at, text_columns[i], arena, texts[i], err));
-	for (int i = 0; i < 6; i++) LK_TRY(offers_number(csv, at, number_columns[i], numbers[i], err));
+	for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
+		LK_TRY(offers_text_of(csv, at, texts[i].column, arena, texts[i].text, err));
+	for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
+		LK_TRY(offers_number(csv, at, numbers[i].column, numbers[i].number, err));
 	snprintf(where, sizeof where, "%.200s: column date", lk_csv_where(csv));
 	LK_TRY(lk_offer_date_check(offer->date, where, err));
+	if (!isnan(offer->block) && !*offer->block_date) offer->block_date = offer->date;
+	if (!isnan(offer->block) && !*offer->block_source) offer->block_source = offer->source;
+	snprintf(where, sizeof where, "%.200s: column block_date", lk_csv_where(csv));
+	if (*offer->block_date) LK_TRY(lk_offer_date_check(offer->block_date, where, err));
 	snprintf(where, sizeof where, "%.200s: column gpus", lk_csv_where(csv));
 	LK_TRY(lk_parse_int(lk_csv_field(csv, at[GPUS]), 1, 1024, &gpus, where, err));
 	offer->gpus = (int)gpus;
@@ -192,7 +214,8 @@ static const char *offers_broken(const lk_offer *offer, double cheapest, lk_aren
 		return lk_arena_printf(
 			arena, "spot costs $%.2f, on demand $%.2f: on demand is never the cheaper one",
 			offer->spot, offer->on_demand);
-	if (offer->on_demand <= 0 || offer->spot <= 0) return lk_arena_strdup(arena, "costs nothing");
+	if (offer->on_demand <= 0 || offer->spot <= 0 || offer->block <= 0)
+		return lk_arena_strdup(arena, "costs nothing");
 	if (offer->on_demand > HIGHEST_PER_GPU * offer->gpus)
 		return lk_arena_printf(arena, "$%.2f for %d %s is more than $%.0f each: a placeholder",
 		                       offer->on_demand, offer->gpus, lk_noun(offer->gpus, "GPU", "GPUs"),

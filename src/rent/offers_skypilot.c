@@ -112,6 +112,7 @@ static lk_status skypilot_read_row(const lk_csv *csv, const int *at, const char 
 	LK_TRY(skypilot_number(csv, at, COUNT, &gpus, err));
 	LK_TRY(skypilot_number(csv, at, PRICE, &offer->on_demand, err));
 	LK_TRY(skypilot_number(csv, at, SPOT, &offer->spot, err));
+	offer->block = NAN;
 	LK_TRY(skypilot_number(csv, at, VCPUS, &offer->vcpus, err));
 	LK_TRY(skypilot_number(csv, at, MEMORY, &offer->memory_gib, err));
 	offer->provider = provider;

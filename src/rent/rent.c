@@ -34,6 +34,10 @@ static lk_status rent_check(const lk_rent_request *request, lk_error *err) {
 		        "nothing fails or is taken away, so that no checkpoint is counted");
 		return lk_hint(err, "add --mtbf or --spot");
 	}
+	if (request->spot && request->block) {
+		lk_fail(err, LK_ERR_INPUT, "rent", "spot prices and blocks were both asked for");
+		return lk_hint(err, "give --spot or --block");
+	}
 	if (request->spot && request->interruptions < 0)
 		return lk_fail(err, LK_ERR_INPUT, "--interruptions", "is below zero");
 	if (lk_predict_is_dlrm(&request->job)) {
@@ -91,6 +95,13 @@ static lk_status note_prices(const lk_rent_request *request, const lk_offer_faul
 		                                "and chances; another machine is taken to be ready",
 		                                request->mtbf_h, lk_noun(request->mtbf_h, "hour", "hours")),
 		                err));
+	if (request->block)
+		return rent_add(n,
+		                lk_arena_printf(arena,
+		                                "blocks (--block) are paid ahead for whole days, beyond 14 "
+		                                "days for whole weeks, at most 182 days at a time and 64 "
+		                                "machines; whether they can be had is not known"),
+		                err);
 	if (!request->spot) return LK_OK;
 	return rent_add(
 		n,

@@ -1,7 +1,7 @@
 /* rent.h: what the files of rent share. rent_offers.c gathers machines, rent_stalls.c reads how
- * fast data is made ready, rent_rates.c finds how fast a job is on so many of them, rent_choose.c
- * sets prices against hours, rent_search.c tries more and more machines, rent.c puts it together;
- * rent_options.c has the tables of options. */
+ * fast data is made ready, rent_rates.c finds how fast a job is on so many of them, rent_terms.c
+ * has the terms of renting, rent_choose.c sets prices against hours, rent_search.c tries more and
+ * more machines, rent.c puts it together; rent_options.c has the tables of options. */
 #ifndef LK_RENT_RENT_H
 #define LK_RENT_RENT_H
 
@@ -29,10 +29,11 @@ typedef struct lk_offer {
 	int gpus;
 	const char *links; /* "nvlink", "xgmi", "pcie"; "" one GPU, or not stated */
 	double vcpus, memory_gib, nvme_gb, network_gbps; /* NAN: not stated */
-	double on_demand, spot;
+	double on_demand, spot, block;                   /* block: paid ahead, for whole days */
 	double power_usd; /* of on_demand what is power: of machines of one's own; else 0 */
 	const char *date; /* of the prices: "2026-07-20", "undated" */
 	const char *source;
+	const char *block_date, *block_source; /* of that price; "": not stated */
 	/* filled by rent_search.c */
 	int gpus_searched;      /* the most that were tried */
 	const char *search_end; /* why no more were, as lk_rent_choice has it */
@@ -143,6 +144,17 @@ lk_status lk_rent_least_find(const lk_rent_request *request, int batch, lk_rent_
 const lk_rent_rate *lk_rent_rates_next(const lk_rent_rates *rates, const char *cluster,
                                        size_t *from);
 
+/* ---- rent_terms.c ---- */
+
+/* Of a machine and hour, on the terms of the request; NAN: it is not offered on them. */
+double lk_rent_price(const lk_rent_request *request, const lk_offer *offer);
+/* The most machines that are sold together. */
+int lk_rent_most_machines(const lk_rent_request *request);
+/* The hours that are paid for so many. */
+double lk_rent_hours_paid(const lk_rent_request *request, double hours);
+/* The most hours that can be bought where so many can be paid. */
+double lk_rent_hours_sold(const lk_rent_request *request, double hours);
+
 /* ---- rent_choose.c ---- */
 
 /* The share of time on rented machines that is not lost to interruptions and failures; 0: all of it
@@ -152,6 +164,9 @@ double lk_rent_goodput(const lk_rent_request *request, const lk_rent_rate *rate)
  * price or no goodput. */
 bool lk_rent_choice_of(const lk_rent_request *request, const lk_rent_loader *loader,
                        const lk_offer *offer, const lk_rent_rate *rate, lk_rent_choice *out);
+/* The same by the hour, whatever the terms: no fewer hours are paid, no more can be bought. */
+bool lk_rent_choice_by_hour(const lk_rent_request *request, const lk_rent_loader *loader,
+                            const lk_offer *offer, const lk_rent_rate *rate, lk_rent_choice *out);
 /* Fills choices, cheapest, fastest, ties and what they are told apart by, from the rates that there
  * are. `useless`: which were left out because interruptions leave no time, in words; NULL none. */
 lk_status lk_rent_choose(const lk_rent_request *request, const lk_offers *offers,

@@ -61,7 +61,8 @@ static double choose_samples(const lk_rent_request *request, const lk_rent_rate 
 /* The hours that deadline and budget leave at so many dollars an hour; infinite: neither given. */
 static double choose_room(const lk_rent_request *request, double usd_per_hour) {
 	double hours = request->deadline_h > 0 ? request->deadline_h : INFINITY;
-	return request->budget > 0 ? fmin(hours, request->budget / usd_per_hour) : hours;
+	if (!(request->budget > 0)) return hours;
+	return fmin(hours, lk_rent_hours_sold(request, request->budget / usd_per_hour));
 }
 
 /* Failures and interruptions an hour of that many machines together. */
@@ -124,9 +125,9 @@ static void set_hours(const lk_rent_request *request, const lk_rent_rate *rate,
 	choice->hours_high = choose_hours_of(request, steps, choice->step_high_s, choice->goodput);
 	widen_hours(request, rate, choice);
 	double rate_usd = choice->price * choice->machines;
-	choice->cost = choice->hours * rate_usd;
-	choice->cost_low = choice->hours_low * rate_usd;
-	choice->cost_high = choice->hours_high * rate_usd;
+	choice->cost = lk_rent_hours_paid(request, choice->hours) * rate_usd;
+	choice->cost_low = lk_rent_hours_paid(request, choice->hours_low) * rate_usd;
+	choice->cost_high = lk_rent_hours_paid(request, choice->hours_high) * rate_usd;
 	choice->in_time = request->deadline_h <= 0 || choice->hours <= request->deadline_h;
 	choice->in_budget = request->budget <= 0 || choice->cost <= request->budget;
 	choice->chance = choose_chance(request, choice);
@@ -142,7 +143,7 @@ static void set_samples(const lk_rent_request *request, lk_rent_choice *choice) 
 	double seconds = 3600 * hours - 60 * request->setup_min;
 	bool in_full = hours == request->budget / rate_usd; /* the whole budget, to the cent */
 	choice->cost = choice->cost_low = choice->cost_high =
-		in_full ? request->budget : hours * rate_usd;
+		in_full ? request->budget : lk_rent_hours_paid(request, hours) * rate_usd;
 	choice->hours = choice->hours_low = choice->hours_high = hours;
 	choice->samples = samples_in(seconds, choice, choice->step_s);
 	choice->samples_low = samples_in(seconds, choice, choice->step_high_s);
@@ -154,7 +155,7 @@ static void set_samples(const lk_rent_request *request, lk_rent_choice *choice) 
 bool lk_rent_choice_of(const lk_rent_request *request, const lk_rent_loader *loader,
                        const lk_offer *offer, const lk_rent_rate *rate, lk_rent_choice *choice) {
 	const char *slowest = "preparation";
-	double price = request->spot ? offer->spot : offer->on_demand;
+	double price = lk_rent_price(request, offer);
 	double goodput = lk_rent_goodput(request, rate);
 	if (!rate->fits || isnan(price) || goodput <= 0) return false;
 	*choice =
@@ -172,8 +173,8 @@ bool lk_rent_choice_of(const lk_rent_request *request, const lk_rent_loader *loa
 	                     .step_low_s = with_data(loader, offer, rate, rate->low_s, &slowest),
 	                     .step_high_s = with_data(loader, offer, rate, rate->high_s, &slowest),
 	                     .price = price,
-	                     .date = offer->date,
-	                     .source = offer->source,
+	                     .date = request->block ? offer->block_date : offer->date,
+	                     .source = request->block ? offer->block_source : offer->source,
 	                     .gpus_searched = offer->gpus_searched,
 	                     .search_end = offer->search_end,
 	                     .goodput = goodput};
@@ -183,6 +184,16 @@ bool lk_rent_choice_of(const lk_rent_request *request, const lk_rent_loader *loa
 	choice->energy.power_usd = offer->power_usd * choice->machines * choice->hours;
 	set_stall(rate, slowest, choice);
 	return true;
+}
+
+bool lk_rent_choice_by_hour(const lk_rent_request *request, const lk_rent_loader *loader,
+                            const lk_offer *offer, const lk_rent_rate *rate, lk_rent_choice *out) {
+	if (!request->block) return lk_rent_choice_of(request, loader, offer, rate, out);
+	lk_rent_request by_hour = *request;
+	lk_offer priced = *offer;
+	by_hour.block = false;
+	priced.on_demand = offer->block;
+	return lk_rent_choice_of(&by_hour, loader, &priced, rate, out);
 }
 
 /* ---- all choices ---- */
@@ -209,14 +220,16 @@ static const char *choose_name_useless(const lk_rent_request *request,
 static lk_status add_choices(const lk_rent_request *request, const lk_rent_loader *loader,
                              const lk_offer *offer, const lk_rent_rates *rates, lk_arena *arena,
                              wares *all, struct useless *left_out, lk_error *err) {
-	for (int machines = 1; machines * offer->gpus <= LK_RENT_GPUS; machines *= 2) {
+	int most = lk_rent_most_machines(request);
+	for (int machines = 1; machines <= most && machines * offer->gpus <= LK_RENT_GPUS;
+	     machines *= 2) {
 		const char *cluster = lk_offer_cluster(offer, machines, arena);
 		const lk_rent_rate *rate;
 		if (!cluster) return lk_oom(err);
 		for (size_t from = 0; (rate = lk_rent_rates_next(rates, cluster, &from));) {
 			lk_rent_choice c;
 			if (!lk_rent_choice_of(request, loader, offer, rate, &c)) {
-				bool priced = !isnan(request->spot ? offer->spot : offer->on_demand);
+				bool priced = !isnan(lk_rent_price(request, offer));
 				left_out->count += rate->fits && priced;
 				if (rate->fits && priced && !left_out->first) {
 					left_out->first = offer;
@@ -368,8 +381,8 @@ static lk_status choose_show(wares *all, const struct decision *decision, lk_are
 }
 
 static double measuring_usd(const lk_rent_request *request, const lk_rent_choice *choice) {
-	return (request->setup_min / 60 + STEPS_TO_MEASURE * choice->step_s / 3600) * choice->price *
-	       choice->machines;
+	double hours = request->setup_min / 60 + STEPS_TO_MEASURE * choice->step_s / 3600;
+	return lk_rent_hours_paid(request, hours) * choice->price * choice->machines;
 }
 
 static lk_status name_measurement(const lk_rent_request *request, lk_arena *arena, lk_rent *out,
@@ -425,8 +438,25 @@ static lk_status explain_nothing(const lk_rent_request *request, const wares *al
 
 /* ---- the whole ---- */
 
-static lk_status nothing_fits(const lk_offers *offers, const lk_rent_rates *rates,
-                              const char *useless, lk_error *err) {
+/* Whether some machine whose GPU is known has a price on the terms of the request. */
+static bool any_is_priced(const lk_rent_request *request, const lk_offers *offers) {
+	for (size_t i = 0; i < offers->count; i++)
+		if (offers->at[i].device && !isnan(lk_rent_price(request, &offers->at[i]))) return true;
+	return false;
+}
+
+static lk_status nothing_fits(const lk_rent_request *request, const lk_offers *offers,
+                              const lk_rent_rates *rates, const char *useless, lk_error *err) {
+	if (!any_is_priced(request, offers)) {
+		lk_fail(err, LK_ERR_INPUT, "rent",
+		        request->block  ? "none of the selected machines has a price for blocks"
+		        : request->spot ? "none of the selected machines has a spot price"
+		                        : "none of the selected machines has both a price and a known GPU");
+		return request->block || request->spot
+		           ? lk_hint(err, "leave out %s, or select others (lockstep machines lists them)",
+		                     request->block ? "--block" : "--spot")
+		           : LK_ERR_INPUT;
+	}
 	if (useless) {
 		lk_fail(err, LK_ERR_INPUT, "rent",
 		        "no choice gets any work done between failures and interruptions");
@@ -441,7 +471,7 @@ static lk_status nothing_fits(const lk_offers *offers, const lk_rent_rates *rate
 			return lk_hint(err, "weights and optimizer state alone are larger than the memory of "
 			                    "as many machines as may be joined; raise --most-gpus, or select "
 			                    "larger machines");
-	return lk_hint(err, "none of them has both a price and a known GPU");
+	return LK_ERR_INPUT;
 }
 
 static lk_status choose_offers(const lk_rent_request *request, const lk_offers *offers,
@@ -456,7 +486,7 @@ static lk_status choose_offers(const lk_rent_request *request, const lk_offers *
 				add_choices(request, &loader, &offers->at[i], rates, arena, all, &left_out, err));
 	if (left_out.count && !(*useless = choose_name_useless(request, &left_out, arena)))
 		return lk_oom(err);
-	if (!all->count) return nothing_fits(offers, rates, *useless, err);
+	if (!all->count) return nothing_fits(request, offers, rates, *useless, err);
 	qsort(all->at, all->count, sizeof *all->at, choose_by_worth);
 	mark_front(all);
 	out->considered = (int)all->count;

@@ -79,8 +79,10 @@ static lk_status none_found(const lk_machines_request *request, const lk_offers 
 	        request->filter ? " " : "", request->filter ? request->filter : "",
 	        request->provider ? " --provider " : "", request->provider ? request->provider : "",
 	        request->region ? " --region " : "", request->region ? request->region : "");
-	return near ? lk_hint(err, "did you mean %s?", near)
-	            : lk_hint(err, "lockstep machines lists all");
+	/* one that is there by its name is left out by the other conditions */
+	return near && strcasecmp(near, request->filter) != 0
+	           ? lk_hint(err, "did you mean %s?", near)
+	           : lk_hint(err, "lockstep machines lists all");
 }
 
 lk_status lk_rent_offers(const lk_machines_request *request, const lk_mains *mains, lk_arena *arena,

@@ -78,7 +78,7 @@ struct known {
 };
 
 static double search_price(const struct search *search, const lk_offer *offer) {
-	return search->request->spot ? offer->spot : offer->on_demand;
+	return lk_rent_price(search->request, offer);
 }
 
 /* Whether one is no worse than the other in anything. Of trainings without a length one that trains
@@ -112,8 +112,9 @@ static bool is_useless(const struct search *search, const struct had *wanted) {
 }
 
 /* Whether the best that a number of machines can be is beaten by something with as fast a network:
- * then more of that beat larger numbers too. */
+ * then more of that beat larger numbers too; not where half the hours are paid like all. */
 static bool is_beaten(const struct search *search, const lk_offer *offer, const struct had *best) {
+	if (search->request->block) return false;
 	double network = network_of(offer);
 	return is_had(search, best, network > 0 ? network : 1e-9);
 }
@@ -172,7 +173,7 @@ static struct had had_with(const struct search *search, const lk_offer *offer, i
 	                     .high_s = step_s,
 	                     .stall = "none"};
 	lk_rent_choice choice;
-	if (!lk_rent_choice_of(search->request, &search->loader, offer, &rate, &choice))
+	if (!lk_rent_choice_by_hour(search->request, &search->loader, offer, &rate, &choice))
 		return (struct had){0, INFINITY, INFINITY, 0};
 	return (struct had){choice.samples, choice.hours, choice.cost, 0};
 }
@@ -248,7 +249,8 @@ static bool is_too_small(const struct search *search, const lk_offer *offer, int
 /* The next number of machines, without those that are too small, or that are beaten by something
  * with a slower network alone; else the first beyond the limit. */
 static void find_next(const struct search *search, const lk_offer *offer, struct known *known) {
-	int limit = search_limit(search->request);
+	int limit = search_limit(search->request), most = lk_rent_most_machines(search->request);
+	if (most < limit / offer->gpus) limit = most * offer->gpus;
 	known->next = offer->gpus_searched ? 2 * offer->gpus_searched : offer->gpus;
 	known->best = best_of(search, offer, known, known->next);
 	while (known->next <= limit && !is_beaten(search, offer, &known->best) &&
@@ -329,6 +331,7 @@ static const char *search_end(const struct search *search, const lk_offer *offer
 	}
 	if (known->useless) return "interruptions"; /* of more machines there are more */
 	if (is_beaten(search, offer, &known->best)) return "beaten";
+	if (known->next / offer->gpus > lk_rent_most_machines(request)) return "block";
 	if (none_fits && offer->gpus_searched >= MEMORY_GPUS) return "never fits";
 	if (!none_fits && isinf(known->last_hours)) return "does not fit";
 	if (!lk_rent_has_length(request) && offer->gpus_searched && !(known->best.samples > 0))

@@ -141,7 +141,7 @@ static bool rank_issue_host(lk_engine *engine, lk_rank *rank, const lk_insn *ins
 }
 
 /* Whether the rank, which has no acts but a kernel that runs, had better go on alone. */
-static bool rank_should_close(const lk_engine *engine, const lk_rank *rank) {
+static bool rank_should_close(lk_engine *engine, const lk_rank *rank) {
 	return !rank->others && !rank->flow && lk_rank_stays_alone(engine, rank);
 }
 
@@ -151,10 +151,22 @@ static inline bool rank_is_ready(const lk_rank *rank) {
 	return rank->flow ? rank->flow->starved > 0 : !rank->unstarted && !lk_rank_at_end(rank);
 }
 
+/* Messages that block the rank and slow one another: acts whose arrivals are known. */
+static bool rank_issue_messages(lk_engine *engine, lk_rank *rank) {
+	uint32_t ops[LK_PARKED_MOST], count = lk_messages_block(engine, rank, ops);
+	if (!count) return false;
+	rank->alone = false;
+	rank->messages = true;
+	rank->kernel.op = UINT32_MAX; /* they wait for it */
+	for (uint32_t i = 0; i < count; i++) rank_issue_act(engine, rank);
+	return true;
+}
+
 static void rank_issue(lk_engine *engine, lk_rank *rank) {
-	rank->issues = rank->host_waits = false;
+	rank->issues = rank->host_waits = rank->messages = false;
 	if (rank->alone) {
 		if (rank->parked || !lk_rank_run_alone(engine, rank)) return;
+		if (rank_issue_messages(engine, rank)) return;
 		lk_rank_open(engine, rank);
 	} else if (!engine->replaying && lk_rank_stride(engine, rank)) {
 		return;
@@ -164,6 +176,7 @@ static void rank_issue(lk_engine *engine, lk_rank *rank) {
 			rank->tape.open = false;
 			lk_rank_close(engine, rank);
 			if (!lk_rank_run_alone(engine, rank)) return;
+			if (rank_issue_messages(engine, rank)) return;
 			lk_rank_open(engine, rank);
 			continue;
 		}
@@ -181,29 +194,6 @@ static void rank_issue(lk_engine *engine, lk_rank *rank) {
 }
 
 /* ---- rates ---- */
-
-/* The rates of the acts that are `together`, in the order of their streams. */
-static inline const double *rates_find(lk_engine *engine, const lk_rank *rank, int count) {
-	enum {
-		WORDS = LK_TOGETHER / 2 + 1
-	};
-	if (count > LK_TOGETHER) {
-		lk_rates_ask(engine, rank, count, engine->own);
-		return engine->own;
-	}
-	lk_rate_set set = {{0}};
-	uint64_t hash = 0, differ = 0;
-	for (int i = 0; i < count; i++) set.key[i] = engine->together[i]->key;
-	set.key[LK_TOGETHER] = rank->variant;
-	set.key[LK_TOGETHER + 1] = (uint32_t)count;
-	for (int i = 0; i < WORDS; i++) hash = (hash ^ set.word[i]) * 0x9e3779b97f4a7c15u;
-	lk_rate_entry *known = &engine->rates[hash >> engine->rates_shift];
-	for (int i = 0; i < WORDS; i++) differ |= known->set.word[i] ^ set.word[i];
-	if (!differ) return known->rate;
-	known->set = set;
-	lk_rates_ask(engine, rank, count, known->rate);
-	return known->rate;
-}
 
 /* Marks the folded runs among the acts that are `together`. */
 static void rank_mark_shared(lk_engine *engine, const lk_rank *rank, int count) {
@@ -233,7 +223,7 @@ static inline int64_t rank_settle(lk_engine *engine, lk_rank *rank) {
 		engine->together[count++] = act;
 	}
 	static const double alone = 1;
-	const double *rate = count > 1 ? rates_find(engine, rank, count) : &alone;
+	const double *rate = count > 1 ? lk_rates_find(engine, rank, count) : &alone;
 	if (count > 1 && engine->shared) rank_mark_shared(engine, rank, count);
 	for (int i = 0; i < count; i++) {
 		lk_act *act = engine->together[i];

@@ -261,7 +261,7 @@ void lk_act_arrive(lk_engine *engine, lk_rank *rank, lk_act *act) {
 	}
 	act->state = LK_ACT_POSTED;
 	rank->on[act->stream] = act;
-	lk_venue_arrive(engine, act->venue, act->number, rank, act, act->arrival);
+	lk_venue_arrive(engine, act->venue, act->number, (lk_member){rank, act, 0}, act->arrival);
 }
 
 /* The act is over; its stream may have none left to run. */
@@ -290,7 +290,7 @@ void lk_act_complete(lk_engine *engine, lk_rank *rank, lk_act *act) {
 	LK_ASSERT(lk_act_is_kernel(engine, act) || rank->others > 0);
 	if (!lk_act_is_kernel(engine, act)) rank->others--;
 	if (rank->flow) flow_complete(engine, rank, act);
-	else if (rank->host_waits) lk_rank_may_issue(engine, rank);
+	else if (rank->host_waits || (rank->messages && !rank->others)) lk_rank_may_issue(engine, rank);
 	lk_act_edge *edge = act->out;
 	lk_act_free(engine, act); /* not taken anew here: only rank_issue makes acts */
 	engine->depth++;
@@ -327,20 +327,20 @@ void lk_act_share_done(lk_engine *engine, lk_rank *rank, lk_act *act) {
 
 /* ---- rendezvous ---- */
 
-void lk_rank_resume(lk_engine *engine, lk_rank *rank, int64_t start, int64_t end) {
-	const lk_insn *insn = &engine->insn[rank->parked_op];
-	LK_ASSERT(rank->alone && rank->parked && end >= start);
-	const lk_call *call = rank->parked_call;
-	rank->parked = false;
+void lk_rank_resume(lk_engine *engine, lk_rank *rank, uint32_t place, int64_t start, int64_t end) {
+	const lk_parking *at = &rank->parking[place];
+	const lk_insn *insn = &engine->insn[at->op];
+	LK_ASSERT(rank->alone && (rank->parked >> place & 1) && end >= start);
+	rank->parked &= ~(1u << place);
 	rank->kernel.op = UINT32_MAX; /* what blocks the rank has waited for it */
 	if (insn->stream == LK_STREAM_COMPUTE) rank->start = start;
-	lk_rank_keep_end(rank, insn, insn->signal ? &rank->event[call->arg[insn->signal - 1]] : NULL,
-	                 end);
+	lk_rank_keep_end(rank, insn,
+	                 insn->signal ? &rank->event[at->call->arg[insn->signal - 1]] : NULL, end);
 	if (rank->events) {
-		rank->events[rank->parked_record].start_ps = start;
-		rank->events[rank->parked_record].end_ps = end;
+		rank->events[at->record].start_ps = start;
+		rank->events[at->record].end_ps = end;
 	}
-	lk_rank_may_issue(engine, rank);
+	if (!rank->parked) lk_rank_may_issue(engine, rank);
 }
 
 /* Ends the operation for all. A member that is through may arrive anew at once, but not before it
@@ -352,7 +352,7 @@ static void rendezvous_end(lk_engine *engine, lk_rendezvous *rendezvous) {
 	rendezvous_close(engine, rendezvous);
 	for (uint32_t i = 0, count = rendezvous->venue->members; i < count; i++) {
 		if (member[i].act) act_end_at(engine, member[i].rank, member[i].act, end);
-		else lk_rank_resume(engine, member[i].rank, start, end);
+		else lk_rank_resume(engine, member[i].rank, member[i].place, start, end);
 	}
 	if (gang) lk_gang_run(engine);
 }
@@ -365,7 +365,8 @@ static void rendezvous_share_done(lk_engine *engine, lk_rendezvous *rendezvous, 
 	if (++rendezvous->finished == rendezvous->arrived) rendezvous_end(engine, rendezvous);
 }
 
-/* All have arrived. A parked rank runs nothing else: its share takes as long as it takes alone. */
+/* All have arrived. A parked rank runs nothing that slows it: its share takes as long as it takes
+ * alone. */
 static void rendezvous_start(lk_engine *engine, lk_rendezvous *rendezvous) {
 	int64_t start = rendezvous->start;
 	const lk_member *member = rendezvous->member;
@@ -374,22 +375,23 @@ static void rendezvous_start(lk_engine *engine, lk_rendezvous *rendezvous) {
 			member[i].act->rendezvous = rendezvous;
 			act_schedule(engine, member[i].rank, member[i].act, start);
 		} else {
-			rendezvous->end = lk_later(rendezvous->end, start + member[i].rank->parked_duration);
+			const lk_parking *at = &member[i].rank->parking[member[i].place];
+			rendezvous->end = lk_later(rendezvous->end, start + at->duration);
 			rendezvous->finished++;
 		}
 	}
 	if (rendezvous->finished == rendezvous->arrived) rendezvous_end(engine, rendezvous);
 }
 
-void lk_venue_arrive(lk_engine *engine, lk_venue *venue, uint32_t number, lk_rank *rank,
-                     lk_act *act, int64_t arrival) {
+void lk_venue_arrive(lk_engine *engine, lk_venue *venue, uint32_t number, lk_member member,
+                     int64_t arrival) {
 	lk_rendezvous *rendezvous = place_open(engine, venue, number);
 	if (!rendezvous) {
 		lk_engine_no_memory(engine);
 		return;
 	}
 	LK_ASSERT(rendezvous->arrived < venue->members && !rendezvous->finished && arrival >= 0);
-	rendezvous->member[rendezvous->arrived++] = (lk_member){rank, act};
+	rendezvous->member[rendezvous->arrived++] = member;
 	rendezvous->start = lk_later(rendezvous->start, arrival);
 	if (rendezvous->arrived == venue->members) rendezvous_start(engine, rendezvous);
 }

@@ -5,7 +5,7 @@
  * duration, floor)
  *
  * An operation that blocks the rank, such as a tensor-parallel all-reduce between kernels, parks it
- * at its rendezvous. */
+ * at its rendezvous; so do messages between kernels that do not slow one another. */
 #include "sim/sim_internal.h"
 
 /* Looks for a stop in every so many operations. */
@@ -42,12 +42,36 @@ static bool insn_awaits_kernel(const lk_engine *engine, const lk_rank *rank, con
 	return false;
 }
 
-bool lk_rank_stays_alone(const lk_engine *engine, const lk_rank *rank) {
+/* Whether messages that go on at once slow one another. */
+static bool messages_overlap(lk_engine *engine, const lk_rank *rank, const uint32_t *ops,
+                             uint32_t count) {
+	lk_act act[LK_PARKED_MOST];
+	for (uint32_t i = 0; i < count; i++) {
+		act[i] = (lk_act){.key = ops[i] * 2, .state = LK_ACT_RUNNING, .communicates = true};
+		engine->together[i] = &act[i];
+	}
+	const double *rate = lk_rates_find(engine, rank, (int)count);
+	for (uint32_t i = 0; i < count; i++)
+		if (rate[i] != 1) return true;
+	return false;
+}
+
+/* At how many operations from the program counter on the rank is to be parked; 0: they overlap with
+ * something. */
+static uint32_t rank_parks_at(lk_engine *engine, const lk_rank *rank) {
+	const lk_insn *insn = &engine->insn[rank->op];
+	uint32_t ops[LK_PARKED_MOST];
+	if (insn->what != LK_INSN_P2P) return lk_insn_blocks(engine, rank, insn);
+	uint32_t count = lk_messages_block(engine, rank, ops);
+	return count < 2 || !messages_overlap(engine, rank, ops, count) ? count : 0;
+}
+
+bool lk_rank_stays_alone(lk_engine *engine, const lk_rank *rank) {
 	const lk_insn *insn = &engine->insn[rank->op];
 	if (insn->what == LK_INSN_LOCAL)
 		return insn->stream == LK_STREAM_COMPUTE ||
 		       ((insn->flags & LK_INSN_INSTANT) && !insn_awaits_kernel(engine, rank, insn));
-	return insn->what == LK_INSN_HOST || lk_insn_blocks(engine, rank, insn);
+	return insn->what == LK_INSN_HOST || rank_parks_at(engine, rank);
 }
 
 /* The latest end among what an operation waits for; all are known. */
@@ -113,23 +137,32 @@ void lk_rank_run_host(lk_engine *engine, lk_rank *rank, const lk_insn *insn) {
 	lk_rank_record(rank, start, start, rank->host);
 }
 
-/* Parks the rank at a rendezvous, which may be over at once. */
-static void rank_park(lk_engine *engine, lk_rank *rank, const lk_insn *insn) {
-	const lk_cost *cost = &rank->costs[rank->op];
-	LK_ASSERT(rank->alone && !rank->parked);
-	int64_t arrival = lk_later(rank_known_sources(engine, rank, insn), rank->host + cost->lead_ps);
-	rank->host += cost->host_ps;
-	rank->parked = true;
-	rank->parked_op = rank->op;
-	rank->parked_call = rank->call;
-	rank->parked_duration = cost->duration_ps;
-	rank->parked_record = lk_rank_record(rank, arrival, arrival, arrival);
-	if (insn->flags & LK_INSN_MAIN) lk_rank_pass(engine, rank, cost->duration_ps);
-	uint32_t operation;
-	lk_venue *venue = lk_venue_find(engine, rank, insn, &operation);
-	lk_rank_step(engine, rank);
-	if (venue) lk_venue_arrive(engine, venue, operation, rank, NULL, arrival);
-	else lk_rank_resume(engine, rank, arrival, arrival + cost->duration_ps);
+/* Parks the rank at its next operations, which may be over at once. */
+static void rank_park(lk_engine *engine, lk_rank *rank, uint32_t count) {
+	int64_t arrival[LK_PARKED_MOST];
+	uint32_t number[LK_PARKED_MOST];
+	lk_venue *venue[LK_PARKED_MOST];
+	LK_ASSERT(rank->alone && !rank->parked && count <= LK_PARKED_MOST);
+	for (uint32_t i = 0; i < count; i++) {
+		const lk_insn *insn = &engine->insn[rank->op];
+		const lk_cost *cost = &rank->costs[rank->op];
+		arrival[i] = lk_later(rank_known_sources(engine, rank, insn), rank->host + cost->lead_ps);
+		rank->host += cost->host_ps;
+		rank->parking[i] =
+			(lk_parking){.call = rank->call,
+		                 .op = rank->op,
+		                 .duration = cost->duration_ps,
+		                 .record = lk_rank_record(rank, arrival[i], arrival[i], arrival[i])};
+		if (insn->flags & LK_INSN_MAIN) lk_rank_pass(engine, rank, cost->duration_ps);
+		venue[i] = lk_venue_find(engine, rank, insn, &number[i]);
+		lk_rank_step(engine, rank);
+	}
+	rank->parked = (1u << count) - 1;
+	for (uint32_t i = 0; i < count; i++) {
+		if (venue[i])
+			lk_venue_arrive(engine, venue[i], number[i], (lk_member){rank, NULL, i}, arrival[i]);
+		else lk_rank_resume(engine, rank, i, arrival[i], arrival[i] + rank->parking[i].duration);
+	}
 }
 
 bool lk_rank_run_alone(lk_engine *engine, lk_rank *rank) {
@@ -146,7 +179,7 @@ bool lk_rank_run_alone(lk_engine *engine, lk_rank *rank) {
 		} else if (insn->what == LK_INSN_HOST) {
 			lk_rank_run_host(engine, rank, insn);
 		} else {
-			rank_park(engine, rank, insn);
+			rank_park(engine, rank, rank_parks_at(engine, rank));
 			return false;
 		}
 		lk_rank_step(engine, rank);

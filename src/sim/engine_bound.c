@@ -257,9 +257,10 @@ bool lk_bound_too_late(lk_engine *engine) {
 			continue;
 		}
 		/* What is not issued starts after the end of what is; of a kernel that runs alone that is
-		 * known. What a parked rank waits for may be a part of the next lead-in, and under way. */
+		 * known. What a rank that is blocked waits for may be a part of the next lead-in, and under
+		 * way. */
 		int64_t now = rank->stream[LK_STREAM_COMPUTE].end - 1;
-		if (!rank->parked) now = lk_later(engine->now, now);
+		if (!rank->parked && !rank->messages) now = lk_later(engine->now, now);
 		if (rank->ahead > 0)
 			engine->least_end = lk_later(engine->least_end, now + rank->ahead + rank->tail);
 	}

@@ -87,7 +87,8 @@ typedef struct gang_lane {
 	uint32_t over;   /* communication that is over */
 	bool runs;       /* that kernel */
 	int64_t now;
-	int64_t last, due, floor;
+	int64_t next; /* end of that kernel; if it does not run, begin of the next one */
+	int64_t last, floor;
 	double left, rate;
 } gang_lane;
 
@@ -498,49 +499,47 @@ static void window_prepare(lk_gang *gang, const lk_gang_window *window, uint32_t
 /* Goes on at another rate from `time` on. */
 static inline void lane_change_rate(gang_lane *lane, double rate, int64_t time) {
 	lk_work_change_rate(&lane->left, &lane->rate, &lane->last, rate, time);
-	lane->due = lk_later(time + (int64_t)(lane->left / rate + 0.5), lane->floor);
+	lane->next = lk_later(time + (int64_t)(lane->left / rate + 0.5), lane->floor);
 }
 
-/* When the next kernel begins, as far as is known; LK_NEVER: communication is not over, or the
- * kernel before it. */
-static inline int64_t lane_next_begin(const lk_gang *gang, const lk_gang_window *window,
-                                      const gang_lane *lane, int64_t comm_end) {
+/* No kernel runs: finds out when the next one begins, as far as is known; LK_NEVER: communication
+ * is not over. */
+static inline void lane_look_ahead(const lk_gang *gang, const lk_gang_window *window,
+                                   gang_lane *lane, int64_t comm_end) {
 	uint32_t next = lane->kernel + 1;
-	if (lane->runs || next == window->kernels) return LK_NEVER;
-	const gang_op *op = &window->op[window->kernel_op[next]];
-	if (op->comm > lane->over) return LK_NEVER;
-	int64_t begin = lk_later(gang->ended[gang_at(gang, lane->kernel, lane->lane)],
-	                         gang->issued[gang_at(gang, window->kernel_op[next], lane->lane)]);
-	return op->comm ? lk_later(begin, comm_end) : begin;
+	lane->next = LK_NEVER;
+	if (next == window->kernels) return;
+	uint32_t number = window->kernel_op[next], comm = window->op[number].comm;
+	if (comm > lane->over) return;
+	lane->next = lk_later(gang->ended[gang_at(gang, lane->kernel, lane->lane)],
+	                      gang->issued[gang_at(gang, number, lane->lane)]);
+	if (comm) lane->next = lk_later(lane->next, comm_end);
 }
 
-static inline void lane_begin(const lk_gang *gang, gang_lane *lane, int64_t time) {
+static inline void lane_begin(const lk_gang *gang, gang_lane *lane) {
 	size_t at = gang_at(gang, ++lane->kernel, lane->lane);
-	gang->began[at] = lane->last = time;
+	int64_t duration = gang->duration[at];
+	gang->began[at] = lane->last = lane->next;
 	lane->floor = gang->floor[at];
-	lane->left = (double)gang->duration[at];
+	lane->left = (double)duration;
 	lane->rate = 1;
-	lane->due = lk_later(time + gang->duration[at], lane->floor);
+	lane->next = lk_later(lane->last + duration, lane->floor);
 	lane->runs = true;
 }
 
-static inline void lane_end(const lk_gang *gang, gang_lane *lane) {
-	gang->ended[gang_at(gang, lane->kernel, lane->lane)] = lane->due;
+static inline void lane_end(const lk_gang *gang, const lk_gang_window *window, gang_lane *lane,
+                            int64_t comm_end) {
+	gang->ended[gang_at(gang, lane->kernel, lane->lane)] = lane->next;
 	lane->runs = false;
+	lane_look_ahead(gang, window, lane, comm_end);
 }
 
-/* Kernels end and begin that do so no later than `time`, at the rates that they have; returns when
- * the next one does. */
-static inline int64_t lane_pass(const lk_gang *gang, const lk_gang_window *window, gang_lane *lane,
-                                int64_t time, int64_t comm_end) {
-	for (;;) {
-		if (lane->runs) {
-			if (lane->due > time) return lane->due;
-			lane_end(gang, lane);
-		}
-		int64_t begin = lane_next_begin(gang, window, lane, comm_end);
-		if (begin > time) return begin;
-		lane_begin(gang, lane, begin);
+/* Kernels end and begin that do so no later than `time`, at the rates that they have. */
+static inline void lane_pass(const lk_gang *gang, const lk_gang_window *window, gang_lane *lane,
+                             int64_t time, int64_t comm_end) {
+	while (lane->next <= time) {
+		if (lane->runs) lane_end(gang, window, lane, comm_end);
+		else lane_begin(gang, lane);
 	}
 }
 
@@ -550,15 +549,15 @@ static inline void lane_settle_alone(gang_lane *lane) {
 }
 
 /* Kernels until kernel `to` has begun, or ended, while no communication runs. */
-static void lane_run_alone(const lk_gang *gang, const lk_gang_window *window, gang_lane *lane,
-                           uint32_t to, bool ended, int64_t comm_end) {
+static inline void lane_run_alone(const lk_gang *gang, const lk_gang_window *window,
+                                  gang_lane *lane, uint32_t to, bool ended, int64_t comm_end) {
 	if (lane->kernel > to || (lane->kernel == to && !(ended && lane->runs))) return;
 	lane_settle_alone(lane);
 	while (lane->kernel < to) {
-		if (lane->runs) lane_end(gang, lane);
-		lane_begin(gang, lane, lane_next_begin(gang, window, lane, comm_end));
+		if (lane->runs) lane_end(gang, window, lane, comm_end);
+		lane_begin(gang, lane);
 	}
-	if (ended) lane_end(gang, lane);
+	if (ended) lane_end(gang, window, lane, comm_end);
 }
 
 /* The lane arrives at communication `comm`. */
@@ -584,19 +583,17 @@ static int64_t lane_share(const lk_gang *gang, const lk_gang_window *window, gan
 	double left = (double)duration, rate = 1;
 	int64_t due = begin + duration, last = begin;
 	for (;;) {
-		int64_t next = lane_pass(gang, window, lane, lane->now, comm_end);
+		lane_pass(gang, window, lane, lane->now, comm_end);
 		if (due <= lane->now) return due;
 		const gang_pair_rates *pair = &window->rates[lane->kernel][comm];
 		double own = lane->runs ? pair->comm : 1;
-		if (lane->runs && lane->rate != pair->kernel) {
+		if (lane->runs && lane->rate != pair->kernel)
 			lane_change_rate(lane, pair->kernel, lane->now);
-			next = lane->due;
-		}
 		if (rate != own) {
 			lk_work_change_rate(&left, &rate, &last, own, lane->now);
 			due = lane->now + (int64_t)(left / own + 0.5);
 		}
-		lane->now = next < due ? next : due;
+		lane->now = lane->next < due ? lane->next : due;
 	}
 }
 
@@ -606,24 +603,28 @@ static void lane_hold(const lk_gang *gang, const lk_gang_window *window, gang_la
 	while (lane->now < end) {
 		double held = window->rates[lane->kernel][comm].held;
 		if (lane->runs && lane->rate != held) lane_change_rate(lane, held, lane->now);
-		int64_t next = lane_pass(gang, window, lane, lane->now, comm_end);
-		lane->now = next < end ? next : end;
+		lane->now = lane->next < end ? lane->next : end;
 		lane_pass(gang, window, lane, lane->now, comm_end);
 	}
 	lane->over = comm + 1;
+	if (!lane->runs) lane_look_ahead(gang, window, lane, end);
 	lane_pass(gang, window, lane, end, end);
 }
 
-static void lane_open(const lk_gang *gang, gang_lane *lane, size_t number) {
+static void lane_open(const lk_gang *gang, const lk_gang_window *window, gang_lane *lane,
+                      size_t number) {
 	const lk_lane_kernel *kernel = &gang->kernel;
 	*lane = (gang_lane){.lane = number, .rate = 1};
 	size_t at = gang_at(gang, 0, number);
 	gang->began[at] = gang->start[number];
 	gang->ended[at] = gang_stream(gang, LK_STREAM_COMPUTE)[number];
-	if (gang->kernel_op == UINT32_MAX) return;
+	if (gang->kernel_op == UINT32_MAX) {
+		lane_look_ahead(gang, window, lane, 0);
+		return;
+	}
 	lane->runs = true;
 	lane->now = lane->last = kernel->at[number];
-	lane->due = kernel->end[number];
+	lane->next = kernel->end[number];
 	lane->floor = kernel->floor[number];
 	lane->left = (double)kernel->duration[number];
 }
@@ -688,7 +689,7 @@ static void gang_run_window(lk_gang *gang, const lk_gang_window *window) {
 	int64_t begins[COMMS], ends[COMMS], over = 0;
 	gang_lane lane[LK_GANG_MOST];
 	window_prepare(gang, window, first);
-	for (size_t i = 0; i < gang->count; i++) lane_open(gang, &lane[i], i);
+	for (size_t i = 0; i < gang->count; i++) lane_open(gang, window, &lane[i], i);
 	for (uint32_t c = 0; c < window->comms; c++) {
 		int64_t duration = lead->costs[first + window->comm_op[c]].duration_ps, begin = 0, end = 0;
 		for (size_t i = 0; i < gang->count; i++)
@@ -738,7 +739,7 @@ static bool gang_gather(lk_gang *gang, const lk_rendezvous *rendezvous) {
 	const lk_rank *first = rendezvous->member[0].rank;
 	gang->count = rendezvous->venue->members;
 	if (gang->count < 2 || gang->count > LK_GANG_MOST) return false;
-	const lk_insn *insn = &gang->engine->insn[first->parked_op];
+	const lk_insn *insn = &gang->engine->insn[first->parking[0].op];
 	if (insn->what != LK_INSN_GROUP) return false;
 	of = &gang->engine->sim->group[insn->group];
 	gang->of = of;

@@ -1,29 +1,81 @@
 /* engine_program.c: where a rank is in its program, and what follows there. */
 #include "sim/sim_internal.h"
 
-void lk_rank_open_call(const lk_engine *engine, lk_rank *rank) {
-	for (; rank->call < rank->calls_end; rank->call++) {
-		const lk_block *block = &engine->blocks[rank->call->block];
-		if (!rank->call->repeat || block->begin == block->end) continue;
-		rank->op = block->begin;
-		rank->end_op = block->end;
-		rank->repeats = rank->call->repeat;
-		return;
+typedef struct program_place {
+	const lk_call *call, *end;
+	uint32_t op, end_op, repeats;
+} program_place;
+
+/* Opens the call, or the next one that has operations; false: none has. */
+static bool place_open_call(const lk_engine *engine, program_place *at) {
+	for (; at->call < at->end; at->call++) {
+		const lk_block *block = &engine->blocks[at->call->block];
+		if (!at->call->repeat || block->begin == block->end) continue;
+		at->op = block->begin;
+		at->end_op = block->end;
+		at->repeats = at->call->repeat;
+		return true;
 	}
+	return false;
 }
 
-/* The operation after the present one in the program; NULL: it is the last. */
-static const lk_insn *rank_next_insn(const lk_engine *engine, const lk_rank *rank) {
-	if (rank->op + 1 < rank->end_op) return &engine->insn[rank->op + 1];
-	if (rank->repeats > 1) return &engine->insn[engine->blocks[rank->call->block].begin];
-	lk_rank after = {.call = rank->call + 1, .calls_end = rank->calls_end};
-	lk_rank_open_call(engine, &after);
-	return lk_rank_at_end(&after) ? NULL : &engine->insn[after.op];
+/* To the next operation; false: the present one is the last. */
+static bool place_step(const lk_engine *engine, program_place *at) {
+	if (++at->op < at->end_op) return true;
+	if (--at->repeats > 0) {
+		at->op = engine->blocks[at->call->block].begin;
+		return true;
+	}
+	at->call++;
+	return place_open_call(engine, at);
+}
+
+static program_place place_of(const lk_rank *rank) {
+	return (program_place){rank->call, rank->calls_end, rank->op, rank->end_op, rank->repeats};
+}
+
+void lk_rank_open_call(const lk_engine *engine, lk_rank *rank) {
+	program_place at = place_of(rank);
+	bool opened = place_open_call(engine, &at);
+	rank->call = at.call;
+	if (!opened) return;
+	rank->op = at.op;
+	rank->end_op = at.end_op;
+	rank->repeats = at.repeats;
 }
 
 /* It waits for all kernels, and the next one for it. */
 bool lk_insn_blocks(const lk_engine *engine, const lk_rank *rank, const lk_insn *insn) {
-	if (!(insn->join & LK_JOIN(LK_STREAM_COMPUTE))) return false;
-	const lk_insn *next = rank_next_insn(engine, rank);
-	return next && next->stream == LK_STREAM_COMPUTE && (next->join >> insn->stream & 1);
+	program_place at = place_of(rank);
+	if (!(insn->join & LK_JOIN(LK_STREAM_COMPUTE)) || !place_step(engine, &at)) return false;
+	const lk_insn *next = &engine->insn[at.op];
+	return next->stream == LK_STREAM_COMPUTE && (next->join >> insn->stream & 1);
+}
+
+/* Whether `insn` of the call at `at` waits for the message, by its stream or by its event. */
+static bool insn_awaits_message(const lk_insn *insn, const lk_call *call, const lk_insn *message,
+                                const lk_call *message_call) {
+	if (insn->join >> message->stream & 1) return true;
+	return insn->wait && message->signal &&
+	       call->arg[insn->wait - 1] == message_call->arg[message->signal - 1];
+}
+
+uint32_t lk_messages_block(const lk_engine *engine, const lk_rank *rank, uint32_t *ops) {
+	const lk_call *call[LK_PARKED_MOST];
+	uint32_t count = 0, streams = 0;
+	program_place at = place_of(rank);
+	const lk_insn *insn = &engine->insn[at.op];
+	while (insn->what == LK_INSN_P2P) {
+		if (count == LK_PARKED_MOST || !(insn->join & LK_JOIN(LK_STREAM_COMPUTE))) return 0;
+		if ((insn->join & streams) || (insn->flags & LK_INSN_EXTRA)) return 0;
+		streams |= LK_JOIN(insn->stream);
+		ops[count] = at.op;
+		call[count++] = at.call;
+		if (!place_step(engine, &at)) return 0;
+		insn = &engine->insn[at.op];
+	}
+	if (insn->stream != LK_STREAM_COMPUTE) return 0;
+	for (uint32_t i = 0; i < count; i++)
+		if (!insn_awaits_message(insn, at.call, &engine->insn[ops[i]], call[i])) return 0;
+	return count;
 }

@@ -1,4 +1,5 @@
-/* engine_rates.c: how fast operations go on that run side by side on a rank, asked anew. */
+/* engine_rates.c: how fast operations go on that run side by side on a rank. Few sets of them ever
+ * do, so rates are remembered by what runs. */
 #include "sim/sim_internal.h"
 
 /* Held acts keep their SMs, but use neither memory nor links. */
@@ -21,4 +22,26 @@ void lk_rates_ask(const lk_engine *engine, const lk_rank *rank, int count, doubl
 		LK_ASSERT(rate[i] > 0 && rate[i] <= 1 + 1e-9); /* overlap makes nothing faster */
 		if (rate[i] < LK_LEAST_RATE) rate[i] = LK_LEAST_RATE;
 	}
+}
+
+const double *lk_rates_find(lk_engine *engine, const lk_rank *rank, int count) {
+	enum {
+		WORDS = LK_TOGETHER / 2 + 1
+	};
+	if (count > LK_TOGETHER) {
+		lk_rates_ask(engine, rank, count, engine->own);
+		return engine->own;
+	}
+	lk_rate_set set = {{0}};
+	uint64_t hash = 0, differ = 0;
+	for (int i = 0; i < count; i++) set.key[i] = engine->together[i]->key;
+	set.key[LK_TOGETHER] = rank->variant;
+	set.key[LK_TOGETHER + 1] = (uint32_t)count;
+	for (int i = 0; i < WORDS; i++) hash = (hash ^ set.word[i]) * 0x9e3779b97f4a7c15u;
+	lk_rate_entry *known = &engine->rates[hash >> engine->rates_shift];
+	for (int i = 0; i < WORDS; i++) differ |= known->set.word[i] ^ set.word[i];
+	if (!differ) return known->rate;
+	known->set = set;
+	lk_rates_ask(engine, rank, count, known->rate);
+	return known->rate;
 }

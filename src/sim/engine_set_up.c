@@ -140,8 +140,8 @@ static lk_status engine_set_up(lk_engine *engine, lk_error *err) {
 static bool rank_stuck_at(const lk_engine *engine, const lk_rank *rank, uint32_t *op,
                           const lk_call **call) {
 	if (rank->parked) {
-		*op = rank->parked_op;
-		*call = rank->parked_call;
+		*op = rank->parking[__builtin_ctz(rank->parked)].op;
+		*call = rank->parking[__builtin_ctz(rank->parked)].call;
 		return true;
 	}
 	bool found = false;

@@ -507,6 +507,7 @@ enum {
 	LK_ORDER_LEVELS = 17, /* 4^16 = 2^32 ranks */
 	LK_TOGETHER = 6,      /* acts side by side whose rates are remembered */
 	LK_GANG_MOST = 64,    /* ranks of a gang */
+	LK_PARKED_MOST = 4,   /* operations that a rank is parked at */
 };
 
 typedef struct lk_act lk_act;
@@ -536,7 +537,8 @@ typedef struct lk_act_edge {
 
 typedef struct lk_member {
 	lk_rank *rank;
-	lk_act *act; /* NULL: the rank runs alone and is parked here */
+	lk_act *act;    /* NULL: the rank runs alone and is parked here */
+	uint32_t place; /* among the operations that it is parked at */
 } lk_member;
 
 /* The k-th operation of a group, a channel or a team. */
@@ -591,6 +593,14 @@ typedef struct lk_kernel {
 	uint64_t record;
 	lk_register *slot, *event; /* that still hold its end */
 } lk_kernel;
+
+/* An operation that a rank is parked at. */
+typedef struct lk_parking {
+	const lk_call *call;
+	uint32_t op;
+	int64_t duration;
+	uint64_t record;
+} lk_parking;
 
 /* Of a rank of a lifted trace. An operation starts no earlier than the one before it on its stream
  * ends, so operations are issued, in program order, until every stream has one that is not over or
@@ -652,12 +662,13 @@ struct lk_rank {
 	lk_register *stream; /* [streams] end of the last operation of each */
 	lk_register *slot, *event;
 	uint32_t live;          /* streams whose act is scheduled, runs or is held */
+	uint32_t parked;        /* alone, at these of `parking`, as bits */
 	bool alone;             /* it has no acts */
-	bool parked;            /* alone, at a rendezvous */
 	bool issues;            /* in the list of those that may issue */
 	bool again;             /* in the list of those on which something more is due now */
 	bool changed;           /* in the list of those whose rates are to be set before time goes on */
 	bool host_waits;        /* the host thread waits for something that is not over */
+	bool messages;          /* its acts are messages that block it: nothing else is issued */
 	bool asleep;            /* until `solo`, see engine_stride.c */
 	bool noisy;             /* a factor or jitter: compute durations are its own */
 	uint64_t ops;           /* issued so far */
@@ -667,11 +678,8 @@ struct lk_rank {
 	uint32_t *issued;       /* [LK_GROUPS + channels] communication by kind of group or channel */
 	int64_t ahead, tail;    /* least times of what is not issued and of what follows: the bound */
 	uint32_t number, stage, lane, record, variant;
-	uint32_t parked_op;
-	const lk_call *parked_call;
-	int64_t parked_duration;
-	uint64_t parked_record;
 	lk_kernel kernel;
+	lk_parking parking[LK_PARKED_MOST];
 	lk_solo solo;
 	lk_stride_tape tape;
 	const lk_program *program;
@@ -753,11 +761,16 @@ static inline void lk_engine_no_memory(lk_engine *engine) {
 void lk_rank_open_call(const lk_engine *engine, lk_rank *rank);
 /* Whether nothing else runs on the rank while it waits for the operation at its program counter. */
 bool lk_insn_blocks(const lk_engine *engine, const lk_rank *rank, const lk_insn *insn);
+/* How many messages from the program counter on all wait for all kernels, and the kernel after them
+ * for all of them: 0 to LK_PARKED_MOST. */
+uint32_t lk_messages_block(const lk_engine *engine, const lk_rank *rank, uint32_t *ops);
 
 /* ---- engine_rates.c ---- */
 
-/* Rates of the acts that are `together`, in the order of their streams. */
+/* Rates of the acts that are `together`, in the order of their streams: worked out, or found among
+ * those that are remembered. */
 void lk_rates_ask(const lk_engine *engine, const lk_rank *rank, int count, double *rate);
+const double *lk_rates_find(lk_engine *engine, const lk_rank *rank, int count);
 
 /* ---- engine_alone.c ---- */
 
@@ -765,7 +778,7 @@ void lk_rates_ask(const lk_engine *engine, const lk_rank *rank, int count, doubl
  * (true). */
 bool lk_rank_run_alone(lk_engine *engine, lk_rank *rank);
 /* Whether the rank's next operation, if it is alone, runs alone too. */
-bool lk_rank_stays_alone(const lk_engine *engine, const lk_rank *rank);
+bool lk_rank_stays_alone(lk_engine *engine, const lk_rank *rank);
 /* Work of the host thread, whose sources are all known. */
 void lk_rank_run_host(lk_engine *engine, lk_rank *rank, const lk_insn *insn);
 /* A duration of compute, with what the straggler and jitter make of it. */
@@ -867,8 +880,8 @@ void lk_act_arrive(lk_engine *engine, lk_rank *rank, lk_act *act);
 /* The act begins now. A kernel lets what follows it be issued; one that takes no time is over at
  * once. */
 void lk_act_begin(lk_engine *engine, lk_rank *rank, lk_act *act);
-/* A parked rank's operation is over. */
-void lk_rank_resume(lk_engine *engine, lk_rank *rank, int64_t start, int64_t end);
+/* An operation that the rank is parked at is over; after the last one it goes on. */
+void lk_rank_resume(lk_engine *engine, lk_rank *rank, uint32_t place, int64_t start, int64_t end);
 /* A member has done its share. */
 void lk_act_share_done(lk_engine *engine, lk_rank *rank, lk_act *act);
 /* The act is over now. */
@@ -957,9 +970,9 @@ lk_status lk_venues_set_up(lk_engine *engine, lk_error *err);
 /* Where the operation at the rank's program counter synchronises with others, and its number there;
  * NULL: the rank is the only one. */
 lk_venue *lk_venue_find(lk_engine *engine, lk_rank *rank, const lk_insn *insn, uint32_t *number);
-/* The rank arrives; `act` NULL: parked. Starts the operation when it is the last one. */
-void lk_venue_arrive(lk_engine *engine, lk_venue *venue, uint32_t number, lk_rank *rank,
-                     lk_act *act, int64_t arrival);
+/* A rank arrives. Starts the operation when it is the last one. */
+void lk_venue_arrive(lk_engine *engine, lk_venue *venue, uint32_t number, lk_member member,
+                     int64_t arrival);
 
 /* ---- engine_gang.c ---- */
 

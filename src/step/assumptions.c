@@ -162,14 +162,19 @@ static lk_status line(lk_arena *arena, lk_lines *lines, const char *text, lk_err
 	return LK_OK;
 }
 
-/* What runs fused attention on a device. */
+/* What runs fused attention on a device, whichever kernel was requested. */
 static const char *attention_kernel_name(lk_attention_kernel kernel, const lk_device *device) {
+	static const char *const names[LK_ATTENTIONS] = {
+		[LK_ATTENTION_CUDNN] = "cuDNN",
+		[LK_ATTENTION_CUDNN_EARLY] = "cuDNN before 9.13",
+		[LK_ATTENTION_FA2] = "FlashAttention-2",
+		[LK_ATTENTION_FA3] = "FlashAttention-3",
+	};
 	bool amd = device->arch >= LK_ARCH_CDNA1 && device->arch <= LK_ARCH_RDNA3;
 	if (amd) return "AITER";
-	return kernel == LK_ATTENTION_CUDNN         ? "cuDNN"
-	       : kernel == LK_ATTENTION_CUDNN_EARLY ? "cuDNN before 9.13"
-	       : kernel == LK_ATTENTION_FA2         ? "FlashAttention-2"
-	                                            : "FlashAttention-3";
+	if (kernel == LK_ATTENTION_FA3 && device->arch != LK_ARCH_HOPPER)
+		return "FlashAttention-2 (version 3 runs on Hopper only)";
+	return names[kernel];
 }
 
 /* What a stack's recipes turned on in a job; "" nothing; NULL: out of memory. */

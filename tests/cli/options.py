@@ -267,7 +267,7 @@ def make_files(folder):
 # ---- running it ----
 
 PLANNED = "--model llama3.1-8b --gpu h100-sxm --gpus 16 --gbs 64 --seq 4096 --no-sensitivity"
-SEARCHED = "--model $ROOT/tests/data/hf/qwen2.5-vl-3b.json --gpu h100-sxm --gpus 8 --gbs 64 --seq 4096 --no-sensitivity"
+SEARCHED = "--model $ROOT/tests/data/hf/qwen2.5-vl-3b.json --gpu h100-sxm --gpus 8 --tp 1 --gbs 64 --seq 4096 --no-sensitivity"
 WIDE = "--model llama3.1-70b --gpu h100-sxm --gpus 64 --gbs 64 --seq 8192 --no-sensitivity --no-exact"
 MIXED = "--model mixtral-8x7b --gpu h100-sxm --gpus 16 --gbs 64 --seq 4096 --no-sensitivity --no-exact"
 
@@ -289,7 +289,7 @@ PLAN = {
     "gpu": [acts(PLANNED, "--gpu a100-sxm-80")],
     "gpus": [acts(PLANNED, "--gpus 16,32")],
     "cluster": [acts("--model gpt2-xl --gbs 64 --cluster '8 h100-sxm'", "--cluster '8 a100-sxm-80'")],
-    "script": [acts("--gpu h100-sxm --gpus 64 --script $ROOT/tests/data/launch/llama3_8b_fp8.sh --tp 1,2 --no-sensitivity",
+    "script": [acts("--gpu h100-sxm --gpus 64 --script $ROOT/tests/data/launch/llama3_8b_fp8.sh --tp 2 --no-sensitivity",
                     "--script $ROOT/tests/data/launch/mixtral_8x7b.sh")],
     "aggregate": [acts(PLANNED, "--aggregate 'sites=4 wan=10g'"), acts(PLANNED, "--aggregate 'sites=4 wan=10g over tree 2 leaf 1g 80ms'"), refused(PLANNED, "--aggregate sites=4"),
                   changes(PLANNED + " --tree fog.csv", "--aggregate busy=50%"), refused(PLANNED + " --tree fog.csv", "--aggregate deadline=3h")],
@@ -363,7 +363,7 @@ PLAN = {
     "top": [acts(PLANNED, "--top 2")],
     "no-exact": [acts(PLANNED, "--no-exact")],
     "no-sensitivity": [acts("--model gpt2-xl --gpu a100-sxm-80 --gpus 8 --gbs 64 --top 1", "--no-sensitivity")],
-    "exhaustive": [acts(PLANNED + " --tp 1,2", "--exhaustive")],
+    "exhaustive": [acts(PLANNED + " --tp 2 --pp 1", "--exhaustive")],
     "threads": [same(PLANNED, "--threads 1")],
     "resume": [refused(PLANNED, "--resume r")],
     "emit": [output(PLANNED, "--emit megatron"), refused(PLANNED, "--emit word")],
@@ -488,6 +488,7 @@ RENT = {
     "calibration": [acts(HIRE, "--calibration numbers.csv")],
     "deadline": [acts(HIRE, "--deadline 1"), acts(OPEN, "--deadline 2"), acts(MAP, "--deadline 0.01")], "budget": [acts(MAP, "--budget 0.3"), acts(HIRE, "--budget 3"), acts(OPEN, "--budget 2")], "most-gpus": [acts(HIRE, "--most-gpus 4")],
     "spot": [acts(HIRE, "--spot")],
+    "block": [acts("--model bert-large --seq 128 --gbs 256 --samples 1M --machine p5.48 --most-gpus 8", "--block"), refused(HIRE, "--block"), refused(SPOT, "--block")],
     "interruptions": [acts(SPOT, "--interruptions 0.5"), refused(HIRE, "--interruptions 0.5")],
     "mtbf": [acts(HIRE, "--mtbf 100")],
     "checkpoint": [acts(SPOT, "--checkpoint 5"), refused(HIRE, "--checkpoint 5")],
@@ -507,11 +508,11 @@ RENT = {
 }
 LIST = "jobs.csv --gpus 4 --rates rates.csv"
 DAYS = "days.csv --gpus 16"
-DRAWN = "--draw 16 --gpu a100-sxm-80 --gpus 16"
+DRAWN = "--draw 6 --gpu a100-sxm-80 --gpus 16"
 JOBS = {
     "gpus": [acts(LIST, "--gpus 8")], "gpu": [acts(DRAWN, "--gpu h100-sxm")], "rates": [acts(LIST, "--rates slow.csv")],
     "calibration": [acts(DRAWN, "--calibration numbers.csv")],
-    "draw": [acts(DRAWN, "--draw 12")], "load": [acts(DRAWN, "--load 0.5"), refused(LIST, "--load 0.5")],
+    "draw": [acts(DRAWN, "--draw 5")], "load": [acts(DRAWN, "--load 0.5"), refused(LIST, "--load 0.5")],
     "seed": [acts(DRAWN, "--seed 7"), refused(LIST, "--seed 7")], "users": [acts(DRAWN, "--users 2"), refused(LIST, "--users 2")],
     "nodes": [tested("jobs.test"), refused(LIST, "--nodes nodes.csv")],
     "gpus-per-node": [acts("waits.csv --gpus 8", "--gpus-per-node 4"), refused(LIST + " --policy elastic", "--gpus-per-node 2")],

@@ -7,6 +7,7 @@
  *
  * A line of tests/data/hf/published.jsonl holds one: {"name", "params", "active", "config"}. */
 #include "networks.h"
+#include "rounds.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -25,7 +26,7 @@ static double sum_of_parts(const lk_model *model) {
 	return sum;
 }
 
-static void check_row(const lk_value *row) {
+static void check_row(lk_value *row) {
 	const char *name = lk_json_get(row, "name")->text;
 	char warning[LK_MODEL_WARNING];
 	lk_model model;
@@ -42,8 +43,8 @@ static void check_row(const lk_value *row) {
 	if (*warning) fail_msg("%s: %s", name, warning);
 }
 
-static void published_configs_are_read(void **state) {
-	(void)state;
+/* Calls `look` with each row; returns how many there are. */
+static int each_row(void (*look)(lk_value *row)) {
 	FILE *file = fopen("tests/data/hf/published.jsonl", "r");
 	char *line = NULL;
 	size_t room = 0;
@@ -56,13 +57,69 @@ static void published_configs_are_read(void **state) {
 		lk_error err = {0};
 		assert_int_equal(lk_stream_memory(line, strlen(line), "published.jsonl", &in, &err), LK_OK);
 		if (lk_json_document(&arena, in, &row, &err) != LK_OK) fail_msg("%s", err.what);
-		check_row(row);
+		look(row);
 		lk_stream_close(in);
 		lk_arena_free(&arena);
 	}
 	free(line);
 	fclose(file);
-	assert_true(rows > 150);
+	return rows;
+}
+
+static void published_configs_are_read(void **state) {
+	(void)state;
+	assert_true(each_row(check_row) > 150);
+}
+
+static void expect_answer_or_error(const lk_value *row, const char *member) {
+	lk_model model;
+	char warning[LK_MODEL_WARNING];
+	lk_error err = {0};
+	const char *name = lk_json_get(row, "name")->text;
+	if (lk_model_from_hf(lk_json_get(row, "config"), name, NULL, &model, warning, &err) == LK_OK) {
+		double params = lk_model_params(&model);
+		if (!(params > 0 && params < 1e18)) fail_msg("%s, %s: %g parameters", name, member, params);
+	} else if (!*err.where || !*err.what) fail_msg("%s, %s: no error", name, member);
+}
+
+/* One member at a time is missing or something else: an answer or an error, whatever it is. */
+static void confuse_members(const lk_value *row, lk_value *object) {
+	static const lk_value others[] = {
+		{.kind = LK_JSON_NULL},
+		{.kind = LK_JSON_TRUE},
+		{.kind = LK_JSON_FALSE},
+		{.kind = LK_JSON_ARRAY},
+		{.kind = LK_JSON_OBJECT},
+		{.kind = LK_JSON_STRING, .text = "x"},
+		{.kind = LK_JSON_NUMBER, .number = 0, .text = "0"},
+		{.kind = LK_JSON_NUMBER, .number = -1, .text = "-1"},
+		{.kind = LK_JSON_NUMBER, .number = .5, .text = "0.5"},
+		{.kind = LK_JSON_NUMBER, .number = 2147483647, .text = "2147483647"},
+		{.kind = LK_JSON_NUMBER, .number = 1e300, .text = "1e300"},
+	};
+	enum {
+		OTHERS = sizeof others / sizeof *others
+	};
+	static unsigned turn;
+	for (size_t i = 0; i < object->count; i++) {
+		lk_value kept = object->items[i];
+		for (int k = 0, tries = takes_long() ? OTHERS : 2; k < tries; k++) {
+			object->items[i] = others[turn++ % OTHERS];
+			expect_answer_or_error(row, object->keys ? object->keys[i] : "a list");
+		}
+		object->items[i] = kept;
+		bool nested = kept.kind == LK_JSON_OBJECT || kept.kind == LK_JSON_ARRAY;
+		if (nested && kept.count < 70) confuse_members(row, &object->items[i]);
+	}
+}
+
+static void confuse_row(lk_value *row) {
+	confuse_members(row, (lk_value *)lk_json_get(row, "config"));
+}
+
+static void wrong_members_are_answered(void **state) {
+	(void)state;
+	each_row(confuse_row);
 }
 
 /* nemotron-nas: halves left out, MLPs of two widths: parameters and operations by hand, and a step
@@ -254,6 +311,24 @@ static void tables_of_distances(void **state) {
 	assert_true(sum_of_parts(&every) == lk_model_params(&every));
 }
 
+/* deberta-v2-xlarge: a convolution over three tokens and its norm. */
+static void convolution_of_deberta(void **state) {
+	(void)state;
+	static const char text[] =
+		"{\"model_type\": \"deberta-v2\", \"hidden_size\": 256, \"num_hidden_layers\": 2, "
+		"\"num_attention_heads\": 4, \"attention_head_size\": 64, \"intermediate_size\": 1024, "
+		"\"vocab_size\": 1000, \"relative_attention\": true, \"share_att_key\": true, "
+		"\"norm_rel_ebd\": \"layer_norm\", \"position_biased_input\": false, "
+		"\"position_buckets\": 32, \"conv_kernel_size\": %d, \"conv_act\": \"gelu\"}";
+	char with[512], without[512];
+	snprintf(with, sizeof with, text, 3);
+	snprintf(without, sizeof without, text, 0);
+	lk_model convolved = model_of(with), plain = model_of(without);
+	double h = 256;
+	assert_true(lk_model_params(&convolved) - lk_model_params(&plain) == 3 * h * h + 3 * h);
+	assert_true(sum_of_parts(&convolved) == lk_model_params(&convolved));
+}
+
 /* A network published with a classifier has its weights: a row for each label. */
 static void classifiers_are_counted(void **state) {
 	(void)state;
@@ -292,12 +367,14 @@ static void adapters_of_hybrids(void **state) {
 
 int main(void) {
 	const struct CMUnitTest tests[] = {cmocka_unit_test(published_configs_are_read),
+	                                   cmocka_unit_test(wrong_members_are_answered),
 	                                   cmocka_unit_test(narrowed_layers_are_counted),
 	                                   cmocka_unit_test(sets_of_weights_are_shared),
 	                                   cmocka_unit_test(streams_are_counted),
 	                                   cmocka_unit_test(rwkv_versions),
 	                                   cmocka_unit_test(windows_of_images_are_counted),
 	                                   cmocka_unit_test(tables_of_distances),
+	                                   cmocka_unit_test(convolution_of_deberta),
 	                                   cmocka_unit_test(classifiers_are_counted),
 	                                   cmocka_unit_test(adapters_of_hybrids)};
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -139,6 +139,7 @@ static lk_offer offer(const char *instance, const char *gpu, double price) {
 	                  .nvme_gb = NAN,
 	                  .on_demand = price,
 	                  .spot = price / 2,
+	                  .block = price * 3 / 4,
 	                  .date = "today",
 	                  .source = "test"};
 }
@@ -336,6 +337,48 @@ static void preparation_and_interruptions(void **state) {
 	lk_arena_free(&m.arena);
 }
 
+/* ---- blocks ---- */
+
+static void blocks_are_whole_days(void **state) {
+	(void)state;
+	static const double day = 24, asked[] = {0.1, 24, 24.1, 14 * 24, 14.5 * 24, 182 * 24, 183 * 24};
+	static const double paid[] = {1, 1, 2, 14, 21, 182, 183}, sold[] = {0, 1, 1, 14, 14, 182, 183};
+	lk_rent_request request;
+	lk_rent_defaults(&request);
+	for (int i = 0; i < 7; i++) {
+		request.block = false;
+		assert_true(lk_rent_hours_paid(&request, asked[i]) == asked[i]);
+		request.block = true;
+		assert_true(lk_rent_hours_paid(&request, asked[i]) == paid[i] * day);
+		assert_true(lk_rent_hours_sold(&request, asked[i]) == sold[i] * day);
+	}
+	/* what is sold is paid, nothing is paid that is not sold, more hours are never less */
+	double last = 0;
+	for (double hours = 1; hours < 400 * day; hours += 7) {
+		double whole = lk_rent_hours_paid(&request, hours),
+			   had = lk_rent_hours_sold(&request, hours);
+		assert_true(whole >= hours && had <= hours && whole >= last);
+		assert_true(lk_rent_hours_paid(&request, had) == had);
+		assert_true(lk_rent_hours_sold(&request, whole) == whole);
+		last = whole;
+	}
+}
+
+static void a_block_is_paid_whole(void **state) {
+	(void)state;
+	struct market m;
+	open_market(&m, (const double[]){10, 4, 1}, 0);
+	m.request.block = true;
+	decide(&m); /* of some hours each: a day is paid */
+	for (int i = 0; i < m.rent.count; i++) {
+		const lk_rent_choice *choice = &m.rent.choices[i];
+		assert_true(choice->hours < 24 && choice->cost == 24 * choice->price * choice->machines);
+		assert_true(choice->cost_low == choice->cost && choice->cost_high == choice->cost);
+	}
+	assert_true(m.rent.choices[m.rent.cheapest].price == 0.75);
+	lk_arena_free(&m.arena);
+}
+
 /* ---- functions ---- */
 
 /* Calls one after another, each to the instance that ends it first. */
@@ -440,6 +483,8 @@ int main(void) {
 		cmocka_unit_test(chances_of_keeping),
 		cmocka_unit_test(failures_scatter),
 		cmocka_unit_test(preparation_and_interruptions),
+		cmocka_unit_test(blocks_are_whole_days),
+		cmocka_unit_test(a_block_is_paid_whole),
 		cmocka_unit_test(calls_end_as_one_by_one),
 		cmocka_unit_test(memory_buys_time_and_costs_little),
 	};

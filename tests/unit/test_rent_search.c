@@ -55,6 +55,7 @@ static lk_offer any_offer(uint64_t *seed, int number) {
 		.nvme_gb = NAN,
 		.on_demand = each * usd[kind] * between(seed, 0.5, 2),
 		.spot = NAN,
+		.block = each * usd[kind] * between(seed, 0.5, 2),
 		.date = "today",
 		.source = "test",
 	};
@@ -86,6 +87,7 @@ static void open_market(struct market *market, uint64_t *seed) {
 		request->deadline_h = pow(10, between(seed, 0.5, 2));
 	}
 	for (int i = 0; i < OFFERS; i++) market->at[i] = any_offer(seed, i);
+	request->block = one_of(seed, 4) == 0;
 	market->offers = (lk_offers){market->at, OFFERS, OFFERS};
 }
 

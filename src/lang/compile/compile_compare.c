@@ -328,7 +328,7 @@ static void compare_put_text(const struct comparison *comparison, const struct j
 				"  %lld elements have wide bounds; held to %.3g, 64 times what rounding changes\n",
 				(long long)difference->by_measure, difference->measured);
 		if (difference->incomparable && !(difference->range > 0))
-			fprintf(out, "  not comparable: %lld elements, which are infinite or not numbers\n",
+			fprintf(out, "  not comparable: %lld elements, which are 0, infinite or not numbers\n",
 			        (long long)difference->incomparable);
 		else if (difference->incomparable)
 			fprintf(out, "  not comparable: %lld elements, which rounding alone may move by %.3g\n",

@@ -76,6 +76,19 @@ static lk_status lexer_number(struct lexer *lexer, lc_token *token, lk_error *er
 	return LK_OK;
 }
 
+/* What to write in place of signs that other languages have. */
+static const char *lexer_foreign(char sign) {
+	switch (sign) {
+	case '&': return "both of two conditions: select(a, b, a)";
+	case '|': return "one of two conditions: select(a, a, b)";
+	case '!':
+	case '~': return "the opposite of a condition: compare the other way";
+	case '\'':
+	case '"': return "names and operations are written without quotes";
+	default: return "comments begin with #";
+	}
+}
+
 static lk_status sign(struct lexer *lexer, lc_token *token, lk_error *err) {
 	static const struct {
 		const char *text;
@@ -91,7 +104,7 @@ static lk_status sign(struct lexer *lexer, lc_token *token, lk_error *err) {
 	}
 	if (*lexer->at == '\0' || !strchr("(){}[],;:=@+-*/^<>", *lexer->at)) {
 		lexer_wrong(lexer, err, "unexpected character");
-		return lk_hint(err, "comments begin with #");
+		return lk_hint(err, lexer_foreign(*lexer->at));
 	}
 	token->kind = LC_SIGN;
 	token->sign = *lexer->at++;

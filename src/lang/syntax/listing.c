@@ -39,11 +39,14 @@ static lk_status listing_name_value(lc_program *program, int id, int *next, lk_e
 	return program->nodes.at[id].name ? LK_OK : lk_oom(err);
 }
 
-/* Whether a state changes, or another statement ends, between a value and the statement that would
- * hold it: then its place in the order matters. */
-static bool crosses(const lc_program *program, int from, int to) {
-	for (int i = from + 1; i < to; i++)
-		if (program->nodes.at[i].name || program->nodes.at[i].op == LC_OUT) return true;
+/* Whether something lies between a value and the statement that would hold it, so that its place in
+ * the order matters: another statement, or, where statements are put into a new order, an effect.
+ */
+static bool crosses(const lc_program *program, int from, int to, bool ordered) {
+	for (int i = from + 1; i < to; i++) {
+		const lc_node *node = &program->nodes.at[i];
+		if (lc_ops[node->op].family == LC_EFFECT || (ordered && node->name)) return true;
+	}
 	return false;
 }
 
@@ -55,7 +58,8 @@ static bool listing_differs(const lc_node *a, const lc_node *b) {
 	return parts && a->part_of && b->part_of && strcmp(a->part_of, b->part_of) != 0;
 }
 
-static lk_status listing_settle(lc_program *program, struct use *uses, lk_error *err) {
+static lk_status listing_settle(lc_program *program, struct use *uses, bool ordered,
+                                lk_error *err) {
 	int next = 0, count = (int)program->nodes.count;
 	for (int i = 0; i < count; i++)
 		for (int k = 0; k < program->nodes.at[i].inputs; k++) {
@@ -68,7 +72,7 @@ static lk_status listing_settle(lc_program *program, struct use *uses, lk_error 
 		bool own = uses[i].count == 1;
 		int root = own ? uses[i].by : i;
 		uses[i].depth = own && !program->nodes.at[root].name ? uses[root].depth + 1 : 1;
-		if (!own || uses[i].depth > NESTED || crosses(program, i, root) ||
+		if (!own || uses[i].depth > NESTED || crosses(program, i, root, ordered) ||
 		    listing_differs(node, &program->nodes.at[root]))
 			LK_TRY(listing_name_value(program, i, &next, err));
 		if (node->name) uses[i].depth = 0;
@@ -76,12 +80,16 @@ static lk_status listing_settle(lc_program *program, struct use *uses, lk_error 
 	return LK_OK;
 }
 
-lk_status lc_settle(lc_program *program, lk_error *err) {
+static lk_status settle(lc_program *program, bool ordered, lk_error *err) {
 	struct use *uses = calloc(program->nodes.count + 1, sizeof *uses);
 	if (!uses) return lk_oom(err);
-	lk_status status = listing_settle(program, uses, err);
+	lk_status status = listing_settle(program, uses, ordered, err);
 	free(uses);
 	return status;
+}
+
+lk_status lc_settle(lc_program *program, lk_error *err) {
+	return settle(program, true, err);
 }
 
 /* ---- the order of the text ---- */
@@ -96,7 +104,7 @@ static void order_visit(const lc_program *program, int id, int *place, int *next
 
 lk_status lc_arrange(lc_program *program, lk_error *err) {
 	int count = (int)program->nodes.count, next = 0;
-	LK_TRY(lc_settle(program, err));
+	LK_TRY(settle(program, false, err));
 	int *place = malloc((size_t)count * sizeof *place + 1);
 	lc_node *old = malloc((size_t)count * sizeof *old + 1);
 	if (place && old) {

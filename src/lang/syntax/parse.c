@@ -14,7 +14,9 @@
 static lk_status placement(lc_parser *parser, lc_group *out, lk_error *err) {
 	int axis;
 	out->axis = -1;
-	if (!lc_take_word(parser, "at")) return LK_OK;
+	if (!lc_sees_word(parser, "at") || parser->tokens.at[parser->at + 1].kind == LC_SIGN)
+		return LK_OK; /* "at = ...": the next statement, which says that this is no name */
+	parser->at++;
 	LK_TRY(lc_axis_next(parser, &axis, err));
 	LK_TRY(lc_expect(parser, '=', "the axis", err));
 	return lc_group_next(parser, axis, out, err);
@@ -265,6 +267,8 @@ static lk_status parse_statement(lc_parser *parser, void *context, lk_error *err
 	char text[LC_NAME];
 	snprintf(text, sizeof text, "%.*s", lc_peek(parser)->length, lc_peek(parser)->text);
 	lc_at(parser, lc_peek(parser), err, "%s begins no statement", text);
+	if (strcmp(text, "and") == 0) return lk_hint(err, "both of two conditions: select(a, b, a)");
+	if (strcmp(text, "or") == 0) return lk_hint(err, "one of two conditions: select(a, a, b)");
 	return lc_suggest(
 		err, text, words, sizeof words / sizeof *words,
 		"statements are NAME = ..., STATE <- ..., in, state, scalar, dim, list, for, out");
@@ -326,8 +330,8 @@ static lk_status parse_program(lc_parser *parser, lk_error *err) {
 	LK_TRY(mesh(parser, err));
 	LK_TRY(lc_expect(parser, '{', "the mesh", err));
 	while (!lc_take(parser, '}')) LK_TRY(parse_statement(parser, NULL, err));
+	lc_name_parts(parser->p); /* first, so that a statement's name stands for all that it says */
 	if (parser->p->derived) LK_TRY(lc_arrange(parser->p, err));
-	lc_name_parts(parser->p);
 	if (has_output(parser->p)) return LK_OK;
 	lc_at(parser, token, err, "the program %s has no effect", name);
 	return lk_hint(err, "name what it computes: out VALUE, or update a state");

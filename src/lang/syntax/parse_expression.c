@@ -2,6 +2,7 @@
  * right). */
 #include <string.h>
 
+#include "base/text.h"
 #include "lang/syntax/lexer.h"
 
 /* ---- calls: their arguments are read as the table of operations says ---- */
@@ -126,6 +127,24 @@ static lk_status composed_size(lc_parser *parser, lc_composed_call *call, lk_err
 	return lc_size(parser, &call->size[call->sizes++], err);
 }
 
+/* "narrow(x, dim, size, size)", where an argument is missing. */
+static lk_status next_argument(lc_parser *parser, const char *name, const uint8_t *arguments,
+                               lk_error *err) {
+	static const char *const said[] = {
+		[LC_A_OPERAND] = "x",     [LC_A_DTYPE] = "format",  [LC_A_PROBABILITY] = "probability",
+		[LC_A_KEY] = "key=n",     [LC_A_REDUCTION] = "sum", [LC_A_AXIS] = "axis",
+		[LC_A_DIM] = "dim",       [LC_A_OTHER_DIM] = "dim", [LC_A_ROOT] = "root=n",
+		[LC_A_SHIFT] = "shift=n", [LC_A_COUNT] = "size",    [LC_A_SIZES] = "size, ...",
+	};
+	char form[128] = "";
+	if (!lc_sees(parser, ')')) return lc_expect(parser, ',', "the argument", err);
+	lk_text text = lk_text_begin(form, sizeof form);
+	for (const uint8_t *kind = arguments; *kind && *kind < LC_A_OPTIONAL; kind++)
+		lk_text_add(&text, "%s%s", kind == arguments ? "" : ", ", said[*kind]);
+	lc_at(parser, lc_peek(parser), err, "an argument of %s is missing", name);
+	return lk_hint(err, "write %s(%s)", name, form);
+}
+
 static lk_status composed_next(lc_parser *parser, const lc_composed_row *row, int *id,
                                lk_error *err) {
 	const lc_token *token = lc_peek(parser);
@@ -134,7 +153,7 @@ static lk_status composed_next(lc_parser *parser, const lc_composed_row *row, in
 	int operand = 0;
 	parser->at += 2; /* name and parenthesis */
 	for (const uint8_t *kind = row->arguments; *kind; kind++) {
-		if (kind != row->arguments) LK_TRY(lc_expect(parser, ',', "the argument", err));
+		if (kind != row->arguments) LK_TRY(next_argument(parser, row->name, row->arguments, err));
 		if (*kind != LC_A_COUNT && *kind != LC_A_SIZES)
 			LK_TRY(call_argument(parser, *kind, &call.node, &operand, err));
 		else LK_TRY(composed_size(parser, &call, err));
@@ -176,7 +195,8 @@ static lk_status call_next(lc_parser *parser, int *id, lk_error *err) {
 	parser->at += 2; /* name and parenthesis */
 	if (op == LC_SEND) LK_TRY(call_send(parser, &n, err));
 	for (; *kind && *kind < LC_A_OPTIONAL; kind++) {
-		if (kind != lc_ops[op].arguments) LK_TRY(lc_expect(parser, ',', "the argument", err));
+		if (kind != lc_ops[op].arguments)
+			LK_TRY(next_argument(parser, lc_ops[op].name, lc_ops[op].arguments, err));
 		LK_TRY(call_argument(parser, *kind, &n, &operand, err));
 	}
 	while (*kind && lc_take(parser, ',')) LK_TRY(optional(parser, *kind, &n, err));

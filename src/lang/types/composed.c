@@ -234,9 +234,11 @@ static lk_status compose_narrow(const lc_asker *ask, const lc_composed_call *cal
 	int64_t last, n;
 	char text[LC_SHOWN];
 	LK_TRY(need_dim_of(ask, call, d));
-	if (lc_dim_known(ask->p, call->size[0], &last) && last < 0)
-		return lc_refuse(ask->p, &call->node, ask->err,
-		                 "narrow begins at place %lld, before the first", (long long)last);
+	if (lc_dim_known(ask->p, call->size[0], &last) && last < 0) {
+		lc_refuse(ask->p, &call->node, ask->err, "narrow begins at place %lld, before the first",
+		          (long long)last);
+		return lk_hint(ask->err, "begin at 0; pad(x, d, before, after) adds zeros");
+	}
 	LK_TRY(lc_dim_plus(ask->p, call->size[0], call->size[1], 1, &end, ask->err));
 	if (lc_dim_known(ask->p, end, &last) &&
 	    lc_dim_known(ask->p, composed_node(ask, x)->dim[d], &n) && last > n) {

@@ -53,9 +53,11 @@ static lk_status type_gather(lc_program *program, lc_node *node, lk_error *err) 
 	const lc_node *table = lc_in(program, node, 0), *index = lc_in(program, node, 1);
 	char x[LC_SHOWN];
 	if (table->rank != 2) {
-		lc_refuse(program, node, err, "%s has %d dim(s), and a table of rows 2",
-		          lc_shown(program, node->in[0], x), table->rank);
-		return lk_hint(err, "the first operand is the table, the second the indices");
+		lc_refuse(program, node, err, "%s has %d dim%s, and a table of rows 2",
+		          lc_shown(program, node->in[0], x), table->rank, table->rank == 1 ? "" : "s");
+		return table->rank == 1 ? lk_hint(err, "rows of one element: spread(%s, 1, 1)", x)
+		                        : lk_hint(err, "the first operand is the table, the second the "
+		                                       "indices");
 	}
 	LK_TRY(lc_check_index(program, node, 1, err));
 	if (index->rank == LC_RANK)

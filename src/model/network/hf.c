@@ -155,7 +155,8 @@ static bool is_inner(const lk_hf_config *config, const lk_value *value) {
 }
 
 /* A member beside the language model's part that shapes a network: another part (vision, audio, a
- * projection), else a single member. NULL if there is none. */
+ * projection), else a single member, unless the language model's part says the same. NULL if there
+ * is none. */
 static const lk_value *other_part(const lk_hf_config *config, const char **name) {
 	const lk_value *single = NULL;
 	for (const lk_value *at = config->root; at && at != config->language; at = hf_inner(at))
@@ -165,7 +166,9 @@ static const lk_value *other_part(const lk_hf_config *config, const char **name)
 			if (is_inner(config, item) || lk_hf_neutral(at->keys[i], item) ||
 			    lk_hf_beside_tower(config, at->keys[i]) || (single && !object))
 				continue;
-			if (!object && strcmp(at->keys[i], "vocab_size") == 0) continue;
+			if (!object && (strcmp(at->keys[i], "vocab_size") == 0 ||
+			                lk_hf_same(item, lk_json_get(config->language, at->keys[i]))))
+				continue;
 			*name = at->keys[i];
 			if (object) return item;
 			single = item;

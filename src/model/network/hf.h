@@ -98,6 +98,8 @@ lk_status lk_hf_read_key(const lk_hf_config *config, const lk_hf_key *key, lk_mo
 /* Adds a sentence to the warning. */
 void lk_hf_warn(const lk_hf_config *config, const char *fmt, ...) LK_PRINTF(2, 3);
 
+/* Whether two values, neither of them an object nor null, are the same. */
+bool lk_hf_same(const lk_value *a, const lk_value *b);
 /* Whether a name is one of several, separated by '|'. */
 bool lk_hf_listed(const char *name, const char *names);
 

@@ -4,6 +4,7 @@
 #include "base/noun.h"
 
 #include <limits.h>
+#include <math.h>
 #include <string.h>
 
 #define INT  LK_HF_INTEGER
@@ -320,6 +321,23 @@ static lk_status finish_esm(const lk_hf_config *config, lk_model *model, lk_erro
 	return lk_hf_heads(config, model, err);
 }
 
+/* Of DeBERTa-v2 the output of the first layer also gets a convolution of the embeddings, with a
+ * norm: one product of a layer's dozen, whose operations are left out. */
+static lk_status deberta_convolution(const lk_hf_config *config, lk_model *model, lk_error *err) {
+	int kernel = 0, groups = 1;
+	LK_TRY(lk_hf_int(config, "conv_kernel_size", &kernel, err));
+	LK_TRY(lk_hf_int(config, "conv_groups", &groups, err));
+	lk_hf_pass(config, "conv_act");
+	if (kernel == 0) return LK_OK;
+	double h = model->hidden, weights = kernel * h * h / fmax(groups, 1) + 3 * h;
+	if (groups < 1 || model->hidden % groups != 0 || weights > 1 << 24)
+		return lk_hf_fail(config, NULL, err, "a convolution of %d tokens in %d groups", kernel,
+		                  groups);
+	model->loose = (int)weights;
+	lk_hf_warn(config, "the convolution after the first layer is counted, but not in the step");
+	return LK_OK;
+}
+
 /* deberta-v2: positions between tokens in place of those of tokens. Keys and queries of positions
  * are those of contents (share_att_key). */
 static lk_status finish_deberta(const lk_hf_config *config, lk_model *model, lk_error *err) {
@@ -329,6 +347,7 @@ static lk_status finish_deberta(const lk_hf_config *config, lk_model *model, lk_
 	LK_TRY(lk_hf_flag(config, "share_att_key", &shared, err));
 	LK_TRY(lk_hf_flag(config, "position_biased_input", &placed, err));
 	LK_TRY(lk_hf_int(config, "position_buckets", &buckets, err));
+	LK_TRY(lk_hf_int(config, "attention_head_size", &model->head_dim, err));
 	lk_hf_find(config, "pos_att_type");
 	lk_hf_find(config, "max_relative_positions"); /* all that the buckets hold */
 	lk_hf_find(config, "pooler_hidden_size");
@@ -343,6 +362,7 @@ static lk_status finish_deberta(const lk_hf_config *config, lk_model *model, lk_
 	model->context = model->position_rows;
 	model->position_rows = 0;
 	model->relative_rows = 2 * buckets;
+	LK_TRY(deberta_convolution(config, model, err));
 	return lk_hf_heads(config, model, err);
 }
 

@@ -706,6 +706,7 @@ const lk_hf_family lk_hf_decoders[] = {
 	{"arcee", llama_keys, &arcee_start, finish_windowless},
 	{"apertus", llama_keys, &apertus_start, finish_apertus},
 	{"baichuan", llama_keys, &llama_start, finish_windowless},
+	{"Yi", llama_keys, &llama_start, finish_windowless},
 	{"xverse", llama_keys, &llama_start, finish_windowless},
 	{"orion", llama_keys, &orion_start, finish_windowless},
 	{"internlm", llama_keys, &internlm_start, finish_internlm},

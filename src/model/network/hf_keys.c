@@ -60,10 +60,17 @@ const lk_value *lk_hf_get(const lk_hf_config *config, const lk_value *object, co
 	return value;
 }
 
-static bool same_scalar(const lk_value *a, const lk_value *b) {
-	if (a->kind != b->kind) return false;
-	if (a->kind == LK_JSON_NUMBER) return a->number == b->number;
-	return a->kind == LK_JSON_TRUE || a->kind == LK_JSON_FALSE;
+bool lk_hf_same(const lk_value *a, const lk_value *b) {
+	if (!a || !b || a->kind != b->kind) return false;
+	switch (a->kind) {
+	case LK_JSON_NUMBER: return a->number == b->number;
+	case LK_JSON_STRING: return strcmp(a->text, b->text) == 0;
+	case LK_JSON_ARRAY:
+		for (size_t i = 0; i < a->count; i++)
+			if (i >= b->count || !lk_hf_same(&a->items[i], &b->items[i])) return false;
+		return a->count == b->count;
+	default: return a->kind == LK_JSON_TRUE || a->kind == LK_JSON_FALSE;
+	}
 }
 
 /* The first of the '|'-separated names that is there; null counts as there. Other names that say
@@ -78,7 +85,7 @@ static const lk_value *find_any(const lk_hf_config *config, const char *names) {
 		names += length + (names[length] == '|');
 		if (!value) continue;
 		if (!found || found->kind == LK_JSON_NULL) found = value;
-		if (same_scalar(found, value)) mark_read(config, value);
+		if (lk_hf_same(found, value)) mark_read(config, value);
 	}
 	mark_read(config, found);
 	return found;
@@ -143,8 +150,10 @@ static const char *hf_kind_name(lk_json_token kind) {
 
 lk_status lk_hf_wrong_kind(const lk_hf_config *config, const lk_value *value, const char *names,
                            const char *wanted, lk_error *err) {
-	lk_hf_fail(config, value, err, "%.*s is %s", name_length(names), names,
-	           hf_kind_name(value->kind));
+	if (value)
+		lk_hf_fail(config, value, err, "%.*s is %s", name_length(names), names,
+		           hf_kind_name(value->kind));
+	else lk_hf_fail(config, NULL, err, "the config does not state %.*s", name_length(names), names);
 	return lk_hint(err, "give %s", wanted);
 }
 

@@ -590,7 +590,7 @@ static lk_status talker_params(const lk_hf_config *config, double *sum, lk_error
 	LK_TRY(lk_hf_network(&part, "code_predictor_config", "qwen3", &predicts, err));
 	double h = speaks.hidden, f = speaks.ffn;
 	*sum += lk_model_params(&speaks) + lk_model_params(&predicts) +
-	        2 * ((thought + 1) * f + (f + 1) * h) +
+	        2 * ((thought + 1.0) * f + (f + 1) * h) +
 	        (groups - 2.) * 2 * predicts.vocab * predicts.hidden;
 	return LK_OK;
 }

@@ -58,7 +58,16 @@ static const char harmless[] =
 	"pixel_shuffle_factor moe_shared_expert_overlap attn_temperature_len stage_names "
 	"use_weighted_layer_sum suppress_tokens bad_words_ids scale_qk_attn* rope_interleave "
 	"moe_norm_min score_function norm_head fuse_* "
-	"dual_chunk_attention_config router_dtype drop_path_rate";
+	"dual_chunk_attention_config router_dtype drop_path_rate "
+	/* generation, tokens, files and other software */
+	"max_new_tokens min_new_tokens min_p penalty_alpha encoder_no_repeat_ngram_size force_bos_* "
+	"forced_* *_suppress_tokens remove_invalid_values renormalize_logits low_memory "
+	"exponential_decay_* finetuning_task tf_legacy_loss student_*_layers *layerdrop save_step "
+	"bos_token eos_token "
+	"pad_token unk_token sep_token cls_token mask_token image_token audio_token video_token "
+	"vocab_file trust_remote_code transformers_weights name_or_path library_name license tags "
+	"language pipeline_tag seed precision compression_config max_seq_len max_seq_length "
+	"ignore_index loss_type use_flash_* use_fused_* use_triton* use_sdpa use_xformers";
 
 /* Whether the value is the one that a pattern ends with, "name=value". */
 static bool value_is(const lk_value *value, const char *text) {

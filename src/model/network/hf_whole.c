@@ -66,7 +66,7 @@ static lk_status phi4mm_sound(const lk_hf_config *sound, double out, double *sum
 	if (distances.object) LK_TRY(lk_hf_int(&distances, "t5_bias_max_distance", &far, err));
 	double d = width, f = ffn, c = channels, mlp = 2 * d + d * 2 * f + 2 * f + f * d + d,
 		   attention = 4 * (d * d + d),
-		   convolution = 2 * d + 2 * d * d + 4 * d + (kernel + 1) * d + 2 * (d * d + d),
+		   convolution = 2 * d + 2 * d * d + 4 * d + (kernel + 1.0) * d + 2 * (d * d + d),
 		   frames = 10 * c + 2 * (10 * c + c * c + c) + ceil(bins / 8.) * c * d + d,
 		   project = d * out + out + out * out + out;
 	*sum = layers * (2 * mlp + attention + convolution + 4 * d) + frames + 2.0 * far * heads +

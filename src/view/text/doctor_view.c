@@ -1,6 +1,8 @@
-/* doctor_view.c: findings as a table; in text with the commands below it. */
+/* doctor_view.c: findings as a table; in text as a list on a page of 100 columns, with the commands
+ * below it. */
 #include <string.h>
 
+#include "base/text.h"
 #include "lockstep/doctor.h"
 #include "view/table/output.h"
 #include "view/table/table.h"
@@ -16,12 +18,10 @@ enum {
 	COLUMNS = sizeof columns / sizeof *columns
 };
 
-/* `all`: those of the families of calibrations too. */
-static lk_table *findings_table(const lk_doctor *doctor, bool all) {
+static lk_table *findings_table(const lk_doctor *doctor) {
 	lk_table *table = lk_table_new("findings", columns, COLUMNS);
 	for (int i = 0; table && i < doctor->count; i++) {
 		const lk_finding *finding = &doctor->findings[i];
-		if (!all && strcmp(finding->part, "calibration") == 0) continue;
 		lk_table_row(table);
 		lk_table_text(table, state_names[finding->state]);
 		lk_table_text(table, finding->part);
@@ -33,30 +33,99 @@ static lk_table *findings_table(const lk_doctor *doctor, bool all) {
 	return table;
 }
 
+/* ---- text ---- */
+
+enum {
+	PAGE = 100, /* columns */
+	STATE = 9,  /* the longest state and two blanks */
+	LINE = 4096 /* bytes of a finding that are shown */
+};
+
 struct findings {
 	const lk_doctor *doctor;
 	bool verbose;
 };
 
+/* Families of calibrations are shown with -v alone. */
+static bool is_shown(const struct findings *findings, const lk_finding *finding) {
+	return findings->verbose || strcmp(finding->part, "calibration") != 0;
+}
+
+static int widest_name(const struct findings *findings) {
+	int widest = 0;
+	for (int i = 0; i < findings->doctor->count; i++) {
+		const lk_finding *finding = &findings->doctor->findings[i];
+		int width = (int)strlen(finding->name);
+		if (is_shown(findings, finding) && width > widest) widest = width;
+	}
+	return widest;
+}
+
+/* Words from column `indent` on, where the first line is already. A word that is wider than the
+ * rest of the page is not broken. */
+static void put_wrapped(const char *text, int indent, FILE *out) {
+	char safe[LINE];
+	int column = indent;
+	for (const char *at = lk_escape(text, safe, sizeof safe); *(at += strspn(at, " "));) {
+		int word = (int)strcspn(at, " ");
+		if (column > indent && column + 1 + word > PAGE) {
+			fprintf(out, "\n%*s", indent, "");
+			column = indent;
+		}
+		column += fprintf(out, "%s%.*s", column > indent ? " " : "", word, at);
+		at += word;
+	}
+	fputc('\n', out);
+}
+
+/* State, name and what was found; below them what needs it, unless all is well. */
+static void put_finding(const struct findings *findings, const lk_finding *finding, int names,
+                        FILE *out) {
+	int indent = 2 + STATE + names + 2;
+	bool uses = finding->use && (findings->verbose || finding->state != LK_FINDING_OK);
+	char name[LINE];
+	fprintf(out, "  %-*s%-*s  ", STATE, state_names[finding->state], names,
+	        lk_escape(finding->name, name, sizeof name));
+	put_wrapped(finding->what ? finding->what : "not found", indent, out);
+	if (!uses) return;
+	fprintf(out, "%*s", indent, "");
+	char line[LINE];
+	lk_text text = lk_text_begin(line, sizeof line);
+	lk_text_add(&text, "for: %s", finding->use);
+	put_wrapped(line, indent, out);
+}
+
+/* A heading for each part of the installation. */
+static void put_findings(const struct findings *findings, FILE *out) {
+	const char *part = "";
+	int names = widest_name(findings);
+	for (int i = 0; i < findings->doctor->count; i++) {
+		const lk_finding *finding = &findings->doctor->findings[i];
+		if (!is_shown(findings, finding)) continue;
+		if (strcmp(part, finding->part) != 0)
+			fprintf(out, "%s%s\n", *part ? "\n" : "", finding->part);
+		part = finding->part;
+		put_finding(findings, finding, names, out);
+	}
+}
+
 static lk_status write_findings(const void *what, bool colour, FILE *out, lk_error *err) {
 	const struct findings *findings = what;
 	const lk_doctor *doctor = findings->doctor;
-	lk_table *table = findings_table(doctor, findings->verbose);
-	lk_status status =
-		table ? lk_table_write(table, LK_FORMAT_TEXT, colour, out, err) : lk_oom(err);
-	lk_table_free(table);
 	bool any = false;
-	for (int i = 0; i < doctor->count && status == LK_OK; i++) {
+	(void)colour;
+	put_findings(findings, out);
+	for (int i = 0; i < doctor->count; i++) {
 		if (!doctor->findings[i].mend) continue;
-		if (!any) fputs("\nWhat would mend it, on Debian:\n", out);
+		if (!any) fputs("\nTo fix these, on Debian:\n", out);
 		any = true;
 		fputs("  ", out);
-		status = lk_put_safe(doctor->findings[i].name, out, err);
+		LK_TRY(lk_put_safe(doctor->findings[i].name, out, err));
 		fputs("\n      ", out);
-		if (status == LK_OK) status = lk_put_safe(doctor->findings[i].mend, out, err);
+		LK_TRY(lk_put_safe(doctor->findings[i].mend, out, err));
 		fputc('\n', out);
 	}
-	return status;
+	return LK_OK;
 }
 
 lk_status lk_doctor_print(const lk_doctor *doctor, int format, bool verbose, bool colour,
@@ -65,5 +134,5 @@ lk_status lk_doctor_print(const lk_doctor *doctor, int format, bool verbose, boo
 	LK_TRY(lk_writing_check(&w, err));
 	struct findings findings = {doctor, verbose};
 	return format == LK_FORMAT_TEXT ? lk_write_through(&w, write_findings, &findings, err)
-	                                : lk_write_table(&w, findings_table(doctor, true), err);
+	                                : lk_write_table(&w, findings_table(doctor), err);
 }

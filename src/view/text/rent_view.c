@@ -46,6 +46,8 @@ static const lk_column machine_columns[] = {
 	{"age_days", "age", true, false},
 	{"old", "", false, false},
 	{"source", "source", false, false},
+	{"block_usd_h", "block /h", true, false},
+	{"block_date", "of", false, false},
 };
 enum {
 	MACHINE_COLUMNS = sizeof machine_columns / sizeof *machine_columns
@@ -104,6 +106,8 @@ static lk_table *machine_table(lk_offers *offers, bool age) {
 		lk_table_text(table, offer->date);
 		if (age) put_age(table, offer->date);
 		lk_table_text(table, offer->source);
+		put_dollars(table, offer->block);
+		lk_table_text(table, isnan(offer->block) ? NULL : offer->block_date);
 	}
 	return table;
 }
