@@ -1,5 +1,5 @@
-/* threads.c: loaded before a program, it leaves the file $LOCKSTEP_THREADED when the program starts a
- * thread. So ./check knows which unit tests the thread sanitizer has something to look at in. */
+/* threads.c: loaded before a program, it leaves the file $LOCKSTEP_THREADED when the program starts
+ * a thread. So ./check knows which unit tests the thread sanitizer has something to look at in. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>
