@@ -334,10 +334,24 @@ $(MPI_PROGRAM): $(MPI_O) $(CLI_O) $(B)/commit.o $(SERVE) $(STATIC) $(B)/sources
 mpi: $(MPI_PAIRS) $(MPI_PROGRAM) ## lockstep-mpi, and lockstep-mpi-pairs for calibrate host --mpi; takes mpicc
 
 # --- tests ---------------------------------------------------------------------------------------------------------
-$(B)/unit/%: $(B)/tests/unit/%.o $(SERVE) $(STATIC)
+# What states invariants is compiled once more for a release's unit tests, which then hold them to it in all of their cases.
+ASSERTED_C := $(if $(ASSERTS),,$(shell grep -l LK_ASSERT $(LIB_C)))
+ASSERTED_O := $(ASSERTED_C:%.c=$(B)/asserted/%.o)
+$(B)/asserted/%.o: %.c $(B)/flags
+	@mkdir -p $(@D)
+	$(call say,CC)
+	$(Q)$(CC) $(ALL_CPPFLAGS) -DLK_ASSERTS $(ALL_CFLAGS) -O2 -MMD -MP -c -o $@ $<
+
+$(B)/liblockstep-asserted.a: $(filter-out $(ASSERTED_C:%.c=$(B)/%.o),$(LIB_O)) $(ASSERTED_O) $(B)/sources
+	@rm -f $@
+	$(call say,AR)
+	$(Q)$(AR) rcsT $@ $(filter %.o,$^)
+
+TESTED := $(if $(ASSERTED_C),$(B)/liblockstep-asserted.a,$(STATIC))
+$(B)/unit/%: $(B)/tests/unit/%.o $(SERVE) $(TESTED)
 	@mkdir -p $(@D)
 	$(call say,LINK)
-	$(Q)$(CC) $(ALL_LDFLAGS) -o $@ $< $(SERVE) $(STATIC) -lcmocka -lsqlite3 $(LDLIBS)
+	$(Q)$(CC) $(ALL_LDFLAGS) -o $@ $< $(SERVE) $(TESTED) -lcmocka -lsqlite3 $(LDLIBS)
 
 $(B)/replay/%: $(B)/tests/fuzz/fuzz_%.o $(B)/tests/fuzz/replay.o $(SERVE) $(STATIC)
 	@mkdir -p $(@D)
@@ -645,4 +659,4 @@ corpus: $(B)/corpus ## which share of public configuration files is read, by fra
 	@d=$${LOCKSTEP_DATA:-../shared/data}/configs; if [ -d "$$d" ]; then $(B)/corpus "$$d"; if python3 -c 'import yaml' 2>/dev/null; then python3 tests/corpus/rightly.py $(B)/corpus "$$d"; fi; else echo "corpus: no $$d: skipped"; fi
 
 -include $(wildcard $(foreach d,recorder recorder-mpich,$(B)/$d/*.d $(B)/$d/*/*.d))
--include $(LIB_O:.o=.d) $(CLI_O:.o=.d) $(SERVE_O:.o=.d) $(MPI_O:.o=.d) $(UNIT_C:%.c=$(B)/%.d) $(FUZZ_C:%.c=$(B)/%.d) $(B)/tests/fuzz/replay.d $(B)/tests/fuzz/mutate.d $(B)/tools/pack_calibration.d
+-include $(LIB_O:.o=.d) $(ASSERTED_O:.o=.d) $(CLI_O:.o=.d) $(SERVE_O:.o=.d) $(MPI_O:.o=.d) $(UNIT_C:%.c=$(B)/%.d) $(FUZZ_C:%.c=$(B)/%.d) $(B)/tests/fuzz/replay.d $(B)/tests/fuzz/mutate.d $(B)/tools/pack_calibration.d

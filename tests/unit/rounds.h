@@ -19,7 +19,7 @@ enum {
 };
 #elif defined __SANITIZE_ADDRESS__ || LK_TEST_FEATURE(address_sanitizer)
 enum {
-	FEWER = 8
+	FEWER = 16
 };
 #else
 enum {

@@ -2,6 +2,7 @@
 # Runs unit-test programs (cmocka), as many at a time as there are processors, and prints one line for each, the output of
 # those that fail, and the totals.
 # Usage: tests/unit/run.sh PROGRAM...
+# THREADED=FOLDER leaves there an empty file of the name of each program that starts a thread.
 set -uo pipefail
 . "$(dirname "$0")/../in_order.sh"
 
@@ -14,10 +15,17 @@ count() { # KIND LOG
 	sed -n "s/^\[ *$1 *\] \([0-9][0-9]*\) test(s).*/\1/p" "$2" | awk '{ n += $1 } END { print n + 0 }'
 }
 
+watch=()
+if [ -n "${THREADED:-}" ]; then
+	mkdir -p "$THREADED"
+	cc -shared -fPIC -o "$work/threads.so" "$(dirname "$0")/threads.c" -ldl || exit
+	watch=(env LD_PRELOAD="$work/threads.so")
+fi
+
 run_program() {
 	local program=$1 log status p f s
 	log=$(mktemp -p "$work")
-	timeout "${TEST_SECONDS:-1200}" "$program" > "$log" 2>&1
+	LOCKSTEP_THREADED=${THREADED:-}/$(basename "$program") timeout "${TEST_SECONDS:-1200}" "${watch[@]}" "$program" > "$log" 2>&1
 	status=$?
 	times > "$log.times"
 	p=$(count PASSED "$log") f=$(count FAILED "$log") s=$(count SKIPPED "$log")
