@@ -88,7 +88,7 @@ static lk_status order_set_up(lk_engine *engine, lk_error *err) {
 /* Room for the rates of as many sets as there may be: a few for every operation. */
 static lk_status rates_set_up(lk_engine *engine, lk_error *err) {
 	unsigned log2 = 5;
-	while (log2 < 9 && (UINT32_C(1) << log2) < engine->sim->graph->ops.count) log2++;
+	while (log2 < 11 && (UINT32_C(1) << log2) < 4 * engine->sim->graph->ops.count) log2++;
 	engine->rates_shift = 64 - log2;
 	engine->rates = LK_ARRAY(&engine->arena, lk_rate_entry, (size_t)1 << log2);
 	return engine->rates ? LK_OK : lk_oom(err);
