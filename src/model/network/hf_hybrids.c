@@ -380,6 +380,8 @@ lk_status lk_hf_jamba(const lk_hf_config *config, lk_model *model, lk_error *err
 	if (model->ssm_rank == 0) model->ssm_rank = (model->hidden + 15) / 16;
 	LK_TRY(lk_hf_flag(config, "mamba_conv_bias", &model->ssm_conv_bias, err));
 	LK_TRY(lk_hf_flag(config, "mamba_proj_bias", &model->ssm_bias, err));
+	LK_TRY(lk_hf_flag(config, "mamba_inner_layernorms", &model->ssm_norm, err));
+	lk_hf_pass(config, "calc_logits_for_entire_prompt");
 	LK_TRY(inner_width(config, model, 0, 2, err));
 	model->moe_every = every;
 	model->moe_offset = every > 0 ? (every - offset % every) % every : 0;
