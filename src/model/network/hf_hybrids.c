@@ -331,7 +331,7 @@ lk_status lk_hf_zamba2(const lk_hf_config *config, lk_model *model, lk_error *er
 	int rank = 128, inputs = 0, head = 0;
 	bool rotary = false, attends = false, biases = false;
 	lk_hf_pass(config, "kv_channels|num_query_groups|use_long_context|use_shared_mlp_adapter|"
-	                   "ffn_hidden_size|state_size|num_layers");
+	                   "ffn_hidden_size|state_size|num_layers|time_step_rank");
 	if (model->hidden > INT_MAX / 4 || model->layers > 10000)
 		return lk_hf_fail(config, NULL, err, "hidden size %d of %d %s is too large", model->hidden,
 		                  model->layers, lk_noun(model->layers, "layer", "layers"));
