@@ -358,7 +358,8 @@ static lk_status finish_hunyuan_moe(const lk_hf_config *config, lk_model *model,
 	LK_TRY(lk_hf_flag(config, "use_mixed_mlp_moe", &mixed, err));
 	if (!lk_hf_find(config, "vit_type")) /* no encoder of images: what would shape it does not */
 		lk_hf_pass(config, "anyres_pooling_size|vit_input_resolution|vit_mapping_type|"
-		                   "vit_norm_type|vit_patch|vit_token");
+		                   "vit_norm_type|vit_patch|vit_token|max_image_size|min_image_size|"
+		                   "video_max_frames");
 	LK_TRY(finish_hunyuan(config, model, err));
 	if (mixed && shared > 0 && model->expert_ffn <= INT_MAX / shared)
 		model->shared_ffn = shared * model->expert_ffn;

@@ -331,7 +331,7 @@ lk_status lk_hf_zamba2(const lk_hf_config *config, lk_model *model, lk_error *er
 	int rank = 128, inputs = 0, head = 0;
 	bool rotary = false, attends = false, biases = false;
 	lk_hf_pass(config, "kv_channels|num_query_groups|use_long_context|use_shared_mlp_adapter|"
-	                   "ffn_hidden_size|state_size|num_layers");
+	                   "ffn_hidden_size|state_size|num_layers|time_step_rank");
 	if (model->hidden > INT_MAX / 4 || model->layers > 10000)
 		return lk_hf_fail(config, NULL, err, "hidden size %d of %d %s is too large", model->hidden,
 		                  model->layers, lk_noun(model->layers, "layer", "layers"));
@@ -380,6 +380,8 @@ lk_status lk_hf_jamba(const lk_hf_config *config, lk_model *model, lk_error *err
 	if (model->ssm_rank == 0) model->ssm_rank = (model->hidden + 15) / 16;
 	LK_TRY(lk_hf_flag(config, "mamba_conv_bias", &model->ssm_conv_bias, err));
 	LK_TRY(lk_hf_flag(config, "mamba_proj_bias", &model->ssm_bias, err));
+	LK_TRY(lk_hf_flag(config, "mamba_inner_layernorms", &model->ssm_norm, err));
+	lk_hf_pass(config, "calc_logits_for_entire_prompt");
 	LK_TRY(inner_width(config, model, 0, 2, err));
 	model->moe_every = every;
 	model->moe_offset = every > 0 ? (every - offset % every) % every : 0;

@@ -189,9 +189,9 @@ static lk_status take_real(const lk_hf_config *config, const lk_value *value, co
                            double *out, lk_error *err) {
 	if (value->kind != LK_JSON_NUMBER)
 		return lk_hf_wrong_kind(config, value, names, "a number", err);
-	if (!(value->number >= 0 && value->number <= 1e9)) {
+	if (!(value->number >= 0 && value->number <= 1e12)) { /* bases of rotary positions reach 1e11 */
 		lk_hf_fail(config, value, err, "%.*s is %.40s", name_length(names), names, value->text);
-		return lk_hint(err, "give a number from 0 to 1000000000");
+		return lk_hint(err, "give a number from 0 to 1e12");
 	}
 	*out = value->number;
 	return LK_OK;

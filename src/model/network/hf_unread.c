@@ -42,11 +42,13 @@ static const char harmless[] =
 	"use_embedding_sharing use_rmsnorm=true rmsnorm=true ff_factor=4 full_attn_mod=1 "
 	"interpolate_factor=1 position_embedding_type=absolute position_embedding_type=rope_gptj "
 	"norm_type=layer_norm norm_type=low_precision_layernorm mlp_type=default "
-	"use_gated_activation=true use_parallel_block=true use_parallel_embedding "
+	"use_gated_activation=true gated_linear_unit=true use_parallel_block=true "
+	"use_parallel_embedding "
 	"order_of_interleaved_layers layer_switch rescale_every "
 	/* Mamba's step sizes, caches and numerics */
 	"time_step_floor time_step_limit time_step_max time_step_min time_step_scale "
-	"time_step_init_scheme rescale_prenorm_residual residual_in_fp32 use_mamba_kernels "
+	"time_step_init_scheme time_step_rank=auto rescale_prenorm_residual residual_in_fp32 "
+	"use_mamba_kernels "
 	"mamba_ssm_cache_dtype num_logits_to_keep norm_before_gate pad_vocab_size_multiple "
 	"rms_norm=true mamba_use_mlp=true mlp_expansion_factor attn_rotary_emb ssm_cfg "
 	/* other numerics and bookkeeping */
@@ -66,8 +68,9 @@ static const char harmless[] =
 	"bos_token eos_token "
 	"pad_token unk_token sep_token cls_token mask_token image_token audio_token video_token "
 	"vocab_file trust_remote_code transformers_weights name_or_path library_name license tags "
-	"language pipeline_tag seed precision compression_config max_seq_len max_seq_length "
-	"ignore_index loss_type use_flash_* use_fused_* use_triton* use_sdpa use_xformers";
+	"language pipeline_tag seed precision compression_config max_seq_len max_seq_length n_ctx "
+	"freeze_config ignore_index loss_type use_flash_* use_fused_* use_triton* use_sdpa "
+	"use_xformers";
 
 /* Whether the value is the one that a pattern ends with, "name=value". */
 static bool value_is(const lk_value *value, const char *text) {
