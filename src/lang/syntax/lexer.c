@@ -104,7 +104,7 @@ static lk_status sign(struct lexer *lexer, lc_token *token, lk_error *err) {
 	}
 	if (*lexer->at == '\0' || !strchr("(){}[],;:=@+-*/^<>", *lexer->at)) {
 		lexer_wrong(lexer, err, "unexpected character");
-		return lk_hint(err, lexer_foreign(*lexer->at));
+		return lk_hint(err, "%s", lexer_foreign(*lexer->at));
 	}
 	token->kind = LC_SIGN;
 	token->sign = *lexer->at++;
