@@ -131,7 +131,8 @@ typedef struct lk_megatron {
 		expert_overlap;
 	bool distributed_optimizer, megatron_fsdp, torch_fsdp2, fsdp2_keep;
 	bool grouped_gemm, precision_aware;
-	bool hybrid_said; /* --is-hybrid-model */
+	bool hybrid_said;                  /* --is-hybrid-model */
+	double attention_share, mlp_share; /* of a hybrid's layers that no pattern lists */
 	bool cuda_graph, flash_attention, fused_loss, defer_head, deepep, balanced_experts, sft;
 	bool zero_bubble, zero_bubble_v;
 	int query_groups, extra_vocab, virtual_layers, max_positions, instances, relative_buckets,
@@ -192,6 +193,7 @@ lk_status lk_megatron_finish(lk_reading *reading, lk_megatron *megatron, int gpu
  * kinds that a hybrid's letters name, or of --experimental-attention-variant. */
 lk_status lk_megatron_experts(lk_reading *reading, const lk_megatron *megatron, lk_model *model);
 lk_status lk_megatron_window(lk_reading *reading, const lk_megatron *megatron, lk_model *model);
+lk_status lk_megatron_hybrid_shares(lk_reading *reading, lk_megatron *megatron, int layers);
 lk_status lk_megatron_hybrid(lk_reading *reading, lk_megatron *megatron, lk_job *job);
 lk_status lk_megatron_variant(lk_reading *reading, const lk_megatron *megatron, lk_model *model);
 lk_status lk_megatron_from_job(lk_arena *arena, const lk_job *job, lk_megatron *out, lk_error *err);

@@ -927,6 +927,11 @@ static void hybrid_flags(void **state) {
 	} cases[] = {
 		{"--hybrid-override-pattern M-M*-", "M - M * -", 5, 2 * mamba + attention + 2 * mlp},
 		{"--hybrid-layer-pattern MMMM", "M", 4, 4 * mamba},
+		{"--num-layers 8 --is-hybrid-model", "M", 8, 8 * mamba},
+		/* two of 8 attend, with two M in each of three places; then every other M is an MLP */
+		{"--num-layers 8 --hybrid-attention-ratio 0.25", "2M *", 8, 6 * mamba + 2 * attention},
+		{"--num-layers 8 --hybrid-attention-ratio 0.25 --hybrid-mlp-ratio 0.375", "M - *", 8,
+	     3 * mamba + 2 * attention + 3 * mlp},
 		{"--hybrid-layer-pattern MM*MM* --mamba-num-heads 16 --mamba-num-groups 4 "
 	     "--mamba-state-dim 64",
 	     "2M *", 6, 4 * small + 2 * attention},
@@ -1029,7 +1034,9 @@ static void flag_errors(void **state) {
 	assert_refused(NETWORK "--hybrid-override-pattern M-MX", "letter 'X'");
 	assert_refused(NETWORK "--hybrid-layer-pattern M*/X", "letter 'X'");
 	assert_refused(NETWORK "--freeze-LM", "the encoder of images alone");
-	assert_refused(NETWORK "--is-hybrid-model", "--hybrid-layer-pattern");
+	assert_refused(NETWORK "--hybrid-attention-ratio 0.6 --hybrid-mlp-ratio 0.5", "more than all");
+	assert_refused("torchrun --nproc_per_node 8 pretrain_gpt.py --is-hybrid-model --hidden-size 64",
+	               "neither listed nor counted");
 	assert_refused(NETWORK "--hybrid-layer-pattern M*+", "two of *, + and D");
 	assert_refused(NETWORK "--hybrid-layer-pattern M+", "--multi-latent-attention");
 	assert_refused(NETWORK "--hybrid-layer-pattern '|'", "0 layers");
@@ -1189,6 +1196,11 @@ static void shell_flow(void **state) {
 	                       "A+=(--wandb-project x); fi\ntorchrun pretrain_gpt.py ${A[@]}"),
 	                 2);
 	assert_int_equal(tp_of("if [[ $DEBUG -eq 1 ]]; then TP=1; else TP=4; fi\n" RUN "$TP"), 4);
+	/* $? of a program, which is taken to succeed, and of a test; what does not run leaves it */
+	assert_int_equal(tp_of("which srun\nTP=$((4-$?*2))\n" RUN "$TP"), 4);
+	assert_int_equal(tp_of("[ 1 -gt 2 ]\nTP=$((4-$?*2))\n" RUN "$TP"), 2);
+	assert_int_equal(tp_of("true && [ 1 -gt 2 ] && true\nTP=$((4-$?*2))\n" RUN "$TP"), 2);
+	assert_int_equal(tp_of("false; if [ $? -ne 0 ]; then TP=2; fi\n" RUN "$TP"), 2);
 	/* the training, not what is run before and after it */
 	assert_int_equal(tp_of(RUN "2\npython tools/checkpoint/convert.py --target 4"), 2);
 	assert_int_equal(tp_of("if [ -f x ]; then\n" RUN "2\nfi"), 2);

@@ -449,6 +449,8 @@ static lk_status put_dollar(struct builder *builder, const char *at, const char 
 		return expand_put(builder, number,
 		                  (size_t)snprintf(number, sizeof number, "%zu", builder->s->arg_count));
 	}
+	if (*name == '?' && builder->s->succeeded != LK_SHELL_UNKNOWN)
+		return expand_put(builder, builder->s->succeeded == LK_SHELL_TRUE ? "0" : "1", 1);
 	return put_unset(builder, name, 1, at, 2);
 }
 
