@@ -95,6 +95,9 @@ typedef struct lk_launched {
 /* Reads the launcher that `words` begins with; used is 0 where the first word is none. */
 lk_status lk_launcher_read(lk_reading *reading, const lk_word *words, size_t count,
                            lk_launch_ranks *ranks, lk_launched *out);
+/* The least number of GPUs that the degrees divide, with so many replicas; INT64_MAX: more than a
+ * job has. *block: those of one replica. */
+int64_t lk_launch_least_gpus(const lk_job *job, int64_t replicas, int64_t *block);
 /* Sets the GPUs of a job whose data parallelism is `replicas` at least. `stated` (0: none) holds
  * where it is certain; else where the degrees and the batch divide by it, and the least number that
  * works is assumed where they do not. */
@@ -323,6 +326,8 @@ lk_status lk_launch_set(lk_reading *reading, const char *setting);
 
 /* deepspeed.c: a config applied to r->out->job. */
 lk_status lk_deepspeed_apply(lk_reading *reading, const char *path);
+/* A configuration that is not here: its stage and what it offloads, by its name. */
+lk_status lk_deepspeed_named(lk_reading *reading, const char *path);
 lk_status lk_deepspeed_stream(lk_reading *reading, lk_stream *in);
 lk_status lk_deepspeed_tree(lk_reading *reading, const lk_value *root);
 

@@ -399,6 +399,71 @@ static void accelerate_by_hand(void **state) {
 }
 
 /* The flags of accelerate launch stand for the keys of its file and override them. */
+/* Files that are not here: published names say what they hold; flags of Megatron-LM say it too. */
+static void named_files(void **state) {
+	(void)state;
+	static const struct {
+		const char *line;
+		lk_sharding sharding;
+	} cases[] = {
+		{"accelerate launch --config_file none/deepspeed_zero3.yaml", LK_SHARD_ZERO3},
+		{"accelerate launch --config_file none/fsdp2.yaml", LK_SHARD_ZERO3},
+		{"accelerate launch --config_file none/multi_gpu.yaml", LK_SHARD_NONE},
+		{"deepspeed --num_gpus 8", LK_SHARD_ZERO2},
+	};
+	lk_arena arena = LK_ARENA_INIT;
+	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+		lk_launch out = script(
+			&arena, lk_arena_printf(&arena,
+		                            "%s train.py --model_name_or_path Qwen/Qwen2-0.5B "
+		                            "--per_device_train_batch_size 2%s",
+		                            cases[i].line, i == 3 ? " --deepspeed none/ds_z2.json" : ""));
+		assert_int_equal(out.job->sharding, cases[i].sharding);
+	}
+	lk_launch out = script(&arena, "deepspeed --num_gpus 8 pretrain_gpt.py --num-layers 4 "
+	                               "--hidden-size 512 --num-attention-heads 8 --seq-length 512 "
+	                               "--max-position-embeddings 512 --micro-batch-size 2 "
+	                               "--deepspeed_config none/by_sed.json --zero-stage 1");
+	assert_int_equal(out.job->sharding, LK_SHARD_ZERO1);
+	assert_int_equal(out.job->mbs, 2);
+	lk_arena_free(&arena);
+}
+
+/* A script for one node whose degrees, or groups of experts, need more. */
+static void more_nodes(void **state) {
+	(void)state;
+	lk_arena arena = LK_ARENA_INIT;
+	static const char line[] =
+		"torchrun --nproc_per_node 8 pretrain_gpt.py --num-layers 8 --hidden-size 512 "
+		"--num-attention-heads 8 --seq-length 512 --max-position-embeddings 512 "
+		"--micro-batch-size 1 --num-experts 8 --pipeline-model-parallel-size 4 %s";
+	const char *wide = lk_arena_printf(&arena, line, "--expert-model-parallel-size 8"),
+			   *fits = lk_arena_printf(&arena, line, "--expert-model-parallel-size 2");
+	assert_int_equal(script(&arena, wide).gpus_assumed, 32);
+	assert_int_equal(script(&arena, fits).gpus, 8);
+	lk_arena_free(&arena);
+}
+
+/* AutoModel's distillation: the teacher is a network of its own. */
+static void automodel_teacher(void **state) {
+	(void)state;
+	lk_arena arena = LK_ARENA_INIT;
+	static const char text[] =
+		"recipe: KnowledgeDistillationRecipeForNextTokenPrediction\n"
+		"step_scheduler: {global_batch_size: 32, local_batch_size: 1}\n"
+		"model: {_target_: nemo_automodel.NeMoAutoModelForCausalLM.from_pretrained, "
+		"pretrained_model_name_or_path: meta-llama/Llama-3.2-1B}\n"
+		"teacher_model: {pretrained_model_name_or_path: %s}\n"
+		"distributed: {strategy: fsdp2}\n";
+	lk_launch out =
+		config(&arena, "kd.yaml", lk_arena_printf(&arena, text, "meta-llama/Llama-3.2-3B"));
+	assert_non_null(out.job->teacher);
+	assert_int_equal(out.job->teacher->layers, 28);
+	out = config(&arena, "kd.yaml", lk_arena_printf(&arena, text, "me/unknown"));
+	assert_null(out.job->teacher);
+	lk_arena_free(&arena);
+}
+
 static void accelerate_flags(void **state) {
 	(void)state;
 	lk_arena arena = LK_ARENA_INIT;
@@ -1840,6 +1905,9 @@ int main(void) {
 		cmocka_unit_test(trainers_commands),
 		cmocka_unit_test(accelerate_by_hand),
 		cmocka_unit_test(accelerate_flags),
+		cmocka_unit_test(named_files),
+		cmocka_unit_test(more_nodes),
+		cmocka_unit_test(automodel_teacher),
 		cmocka_unit_test(offloads),
 		cmocka_unit_test(losses),
 		cmocka_unit_test(kept_formats),
