@@ -1178,7 +1178,9 @@ static void shell_words(void **state) {
 	} commands[] = {
 		{"$(expr $N \\* 2 + 1)", 7},           {"`expr $N - 1`", 2},
 		{"$(echo \"$N * (2 + 2)\" | bc)", 12}, {"$(echo $N)", 3},
-		{"$(basename /models/8.sh .sh)", 8},   {"$(basename $(dirname /models/4/run))", 4}};
+		{"$(basename /models/8.sh .sh)", 8},   {"$(basename $(dirname /models/4/run))", 4},
+		{"$(echo TP=4 | cut -f2 -d=)", 4},     {"$(echo 2:4:8 | cut -d ':' -f 3)", 8},
+		{"$(echo $N | cut -f1 -d=)", 3}};
 	for (size_t i = 0; i < sizeof commands / sizeof *commands; i++) {
 		char line[160];
 		snprintf(line, sizeof line, "N=3\n" RUN "%s", commands[i].text);
@@ -1188,7 +1190,17 @@ static void shell_words(void **state) {
 	                       "torchrun p.py $A"),
 	                 2);
 	assert_int_equal(tp_of("N=0\nfor i in $(seq 2 2 8); do N=$((N + i)); done\n" RUN "$N"), 20);
+	/* arguments as NAME=VALUE */
+	static const char named[] = "N=1\nfor A in TP=4 N=2; do K=$(echo $A | cut -f1 -d=)\nL=${#K}\n"
+								"V=\"${A:$L+1}\"\nexport \"$K\"=\"$V\"\ndone\n" RUN "$((TP * N))";
+	assert_int_equal(tp_of(named), 8);
+	assert_int_equal(tp_of("A=1248\n" RUN "${A:1+1:1}"), 4);
+	assert_int_equal(tp_of("A=1248\n" RUN "${A: -1}"), 8);
+	assert_int_equal(tp_of("A=1248\n" RUN "${A:2:-1}"), 4);
+	assert_refused("A=12\n" RUN "${A:2:-4}", "is not evaluated");
 	assert_refused(RUN "$(echo 8 | tr 8 4)", "is not executed");
+	assert_refused(RUN "$(echo 8 | cut -c1)", "is not executed");
+	assert_refused(RUN "$(echo 8 | cut -f1 | bc)", "is not executed");
 	assert_refused(RUN "$(expr 7 / 0)", "division by zero");
 	assert_refused(RUN "$(seq 1 100000000)", "is not executed");
 	assert_refused(RUN "$(seq 1 9223372036854775807 2)", "is not executed");
