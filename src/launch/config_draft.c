@@ -520,10 +520,16 @@ static lk_status draft_gpus(const lk_config *config, lk_draft *draft) {
 	return lk_launch_count_gpus(reading, &draft->job, replicas, (int)stated, exact);
 }
 
-/* Published configurations of DeepSpeed: zero3_bf16_cpuoffload_all and ds_z3_offload move
- * parameters and the optimizer's states, zero3_bf16_cpuoffload_params the former alone, those of
- * lower stages the latter. */
-static lk_status draft_named_offload(lk_reading *reading, lk_job *job, const char *name) {
+/* Published configurations of DeepSpeed, by the name: a stage; zero3_bf16_cpuoffload_all and
+ * ds_z3_offload move parameters and the optimizer's states, zero3_bf16_cpuoffload_params the former
+ * alone, those of lower stages the latter. */
+lk_status lk_deepspeed_named(lk_reading *reading, const char *path) {
+	const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
+	const char *stage = strpbrk(name, "0123");
+	lk_job *job = reading->out->job;
+	lk_copy(job->stack, sizeof job->stack, "deepspeed");
+	job->sharding = stage ? (lk_sharding)(*stage - '0') : LK_SHARD_NONE;
+	job->sharding_said = true;
 	bool moves = draft_has(name, "offload"), alone = draft_has(name, "offload_params");
 	job->offload_optimizer |= moves && !alone;
 	LK_TRY(lk_launch_assume(reading,
@@ -590,15 +596,8 @@ lk_status lk_draft_finish(const lk_config *config, lk_draft *draft) {
 	if (inner && inner->kind == LK_JSON_OBJECT) return lk_deepspeed_tree(reading, inner);
 	if (*draft->deepspeed) {
 		const char *path = lk_config_beside(reading->arena, config->file, draft->deepspeed);
-		const char *name =
-			strrchr(draft->deepspeed, '/') ? strrchr(draft->deepspeed, '/') + 1 : draft->deepspeed;
-		if (path) return lk_deepspeed_apply(reading, path);
-		const char *stage = strpbrk(name, "0123");
-		job = reading->out->job;
-		lk_copy(job->stack, sizeof job->stack, "deepspeed");
-		job->sharding = stage ? (lk_sharding)(*stage - '0') : LK_SHARD_NONE;
-		job->sharding_said = true;
-		return draft_named_offload(reading, job, name);
+		return path ? lk_deepspeed_apply(reading, path)
+		            : lk_deepspeed_named(reading, draft->deepspeed);
 	}
 	return LK_OK;
 }

@@ -71,14 +71,39 @@ static lk_status accelerate_translate(const lk_config *config, lk_words *words) 
 const lk_framework lk_framework_accelerate = {"accelerate", accelerate_is, NULL,
                                               accelerate_translate};
 
+/* Published configurations that are not here, by their names: deepspeed_zero3.yaml, fsdp2.yaml,
+ * multi_gpu.yaml. NULL: the name says nothing. */
+static const char *accelerate_named(lk_arena *arena, const char *name) {
+	const char *slash = strrchr(name, '/'), *base = slash ? slash + 1 : name;
+	const char *zero = strcasestr(base, "zero");
+	if (zero) zero += strspn(zero, "zeroZERO_-");
+	if (zero && *zero >= '1' && *zero <= '3')
+		return lk_arena_printf(
+			arena, "{distributed_type: DEEPSPEED, deepspeed_config: {zero_stage: %c}}", *zero);
+	if (strcasestr(base, "fsdp")) return "{distributed_type: FSDP, fsdp_config: {}}";
+	if (strcasestr(base, "multi_gpu") || strcasestr(base, "ddp"))
+		return "{distributed_type: MULTI_GPU}";
+	return NULL;
+}
+
 /* The file that accelerate is launched with; *root stays NULL where it is not here. */
 static lk_status accelerate_load(lk_config *config, const char *name) {
 	const lk_inner_file *inner;
 	lk_reading *reading = config->reading;
 	const char *path = lk_launch_file_named(reading, name, &inner);
 	config->file = name;
-	if (!path && !inner)
-		return lk_launch_note(reading, name, "the configuration of accelerate is not here");
+	if (!path && !inner) {
+		const char *text = accelerate_named(reading->arena, name);
+		if (!text)
+			return lk_launch_note(reading, name, "the configuration of accelerate is not here");
+		LK_TRY(lk_launch_assume(reading, "%s, by the name of %.80s, which is not here",
+		                        strstr(text, "DEEPSPEED") ? "ZeRO of DeepSpeed"
+		                        : strstr(text, "FSDP")    ? "fully sharded data parallelism"
+		                                                  : "data parallelism",
+		                        name));
+		return lk_config_parse(reading->arena, text, strlen(text), name, &config->root,
+		                       reading->err);
+	}
 	if (path) LK_TRY(lk_config_load(config, path));
 	else
 		LK_TRY(lk_config_parse(reading->arena, inner->text, inner->size, name, &config->root,

@@ -8,6 +8,7 @@
 #include <string.h>
 #include <strings.h>
 
+#include "base/arena.h"
 #include "base/text.h"
 #include "launch/config.h"
 #include "model/network/model.h"
@@ -131,7 +132,8 @@ static const lk_key keys[] = {
 	LK_SKIP("clip_grad_norm*", LK_WHY_RATE),
 	LK_SKIP("max_grad_norm", LK_WHY_RATE),
 	LK_SKIP("loss_fn*", LK_WHY_NUMBERS),
-	LK_NOTE("teacher_model*", "the teacher's forward pass is not priced (--teacher)"),
+	LK_RULE("teacher_model.pretrained_model_name_or_path"),
+	LK_SKIP("teacher_model*", "the teacher is priced as its network"),
 	LK_SKIP("teacher_distributed*", "see teacher_model"),
 	LK_SKIP("separate_meshes", "see teacher_model"),
 	LK_SKIP("kd_*", "see teacher_model"),
@@ -319,6 +321,21 @@ static void automodel_loss(const lk_config *config, lk_draft *draft) {
 	if (narrow) draft->job.fused_cross_entropy = LK_ON;
 }
 
+/* Distillation: the frozen network that reads what the job's network reads. */
+static lk_status automodel_teacher(const lk_config *config, lk_job *job) {
+	static const char key[] = "teacher_model.pretrained_model_name_or_path";
+	const char *name = lk_config_text(lk_config_at(config->root, key));
+	if (!name) return LK_OK;
+	lk_model *teacher = LK_NEW(config->reading->arena, lk_model);
+	if (!teacher) return lk_oom(config->reading->err);
+	if (lk_model_preset(name, teacher, NULL) == LK_OK) job->teacher = teacher;
+	else
+		LK_TRY(lk_launch_note(config->reading, key,
+		                      "no network of this name is known: its forward pass is not priced "
+		                      "(--teacher)"));
+	return LK_OK;
+}
+
 static lk_status automodel_translate(const lk_config *config, lk_words *words) {
 	static const lk_key *const tables[] = {keys, NULL};
 	lk_draft draft = {0};
@@ -328,6 +345,7 @@ static lk_status automodel_translate(const lk_config *config, lk_words *words) {
 	automodel_gpus(config, &draft);
 	LK_TRY(automodel_sequence(config, &draft));
 	LK_TRY(automodel_network(config, &draft.job.model));
+	LK_TRY(automodel_teacher(config, &draft.job));
 	lk_job *job = &draft.job;
 	if (draft.job.pp > 1) { /* the local batch passes the stages in micro-batches */
 		job->mbs = draft.multiple > 0 ? draft.multiple : 1;

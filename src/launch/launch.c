@@ -214,11 +214,9 @@ static lk_status launch_finish_flags(lk_line *line) {
 static lk_status launch_spread(lk_line *line) {
 	lk_reading *reading = line->r;
 	const lk_job *job = reading->out->job;
-	const int degrees[] = {job->tp, job->pp, job->cp};
 	int stated = reading->out->gpus;
-	int64_t block = 1;
-	for (int i = 0; i < 3; i++) block *= degrees[i] > 1 && block <= LK_JOB_GPUS ? degrees[i] : 1;
-	if (!reading->script || stated == 0 || stated >= block || block > LK_JOB_GPUS) return LK_OK;
+	int64_t block, least = lk_launch_least_gpus(job, 1, &block);
+	if (!reading->script || stated == 0 || stated >= least || least > LK_JOB_GPUS) return LK_OK;
 	reading->out->gpus = 0;
 	LK_TRY(
 		lk_launch_assume(reading,
@@ -226,6 +224,22 @@ static lk_status launch_spread(lk_line *line) {
 	                     "divide",
 	                     stated));
 	return lk_launch_count_gpus(reading, job, 1, 0, false);
+}
+
+/* A script's configuration of DeepSpeed that is not here, as scripts write their own with sed:
+ * flags say what it holds, or a published name does. */
+static lk_status launch_deepspeed(lk_line *line) {
+	lk_reading *reading = line->r;
+	const lk_inner_file *written = NULL;
+	const char *path = line->deepspeed, *slash = strrchr(path, '/');
+	bool missing = reading->script && lk_ends_in(path, ".json") &&
+	               lk_launch_file_named(reading, path, &written) == NULL && written == NULL;
+	if (missing && line->megatron && line->flags.zero_stage >= 0)
+		return lk_launch_note(reading, "deepspeed_config",
+		                      "the file is not here: what the flags state holds");
+	if (missing && !line->megatron && strpbrk(slash != NULL ? slash : path, "0123") != NULL)
+		return lk_deepspeed_named(reading, path);
+	return lk_deepspeed_apply(reading, path);
 }
 
 static lk_status launch_finish_line(lk_line *line) {
@@ -246,7 +260,7 @@ static lk_status launch_finish_line(lk_line *line) {
 	reading->out->job->gpus = reading->out->gpus;
 	if (reading->out->gpus == 0 && reading->out->gpus_assumed == 0)
 		LK_TRY(lk_launch_count_gpus(reading, reading->out->job, 1, reading->usual_gpus, false));
-	if (line->deepspeed != NULL) LK_TRY(lk_deepspeed_apply(reading, line->deepspeed));
+	if (line->deepspeed != NULL) LK_TRY(launch_deepspeed(line));
 	return lk_line_apply_settings(line);
 }
 

@@ -95,6 +95,9 @@ typedef struct lk_launched {
 /* Reads the launcher that `words` begins with; used is 0 where the first word is none. */
 lk_status lk_launcher_read(lk_reading *reading, const lk_word *words, size_t count,
                            lk_launch_ranks *ranks, lk_launched *out);
+/* The least number of GPUs that the degrees divide, with so many replicas; INT64_MAX: more than a
+ * job has. *block: those of one replica. */
+int64_t lk_launch_least_gpus(const lk_job *job, int64_t replicas, int64_t *block);
 /* Sets the GPUs of a job whose data parallelism is `replicas` at least. `stated` (0: none) holds
  * where it is certain; else where the degrees and the batch divide by it, and the least number that
  * works is assumed where they do not. */
@@ -131,7 +134,8 @@ typedef struct lk_megatron {
 		expert_overlap;
 	bool distributed_optimizer, megatron_fsdp, torch_fsdp2, fsdp2_keep;
 	bool grouped_gemm, precision_aware;
-	bool hybrid_said; /* --is-hybrid-model */
+	bool hybrid_said;                  /* --is-hybrid-model */
+	double attention_share, mlp_share; /* of a hybrid's layers that no pattern lists */
 	bool cuda_graph, flash_attention, fused_loss, defer_head, deepep, balanced_experts, sft;
 	bool zero_bubble, zero_bubble_v;
 	int query_groups, extra_vocab, virtual_layers, max_positions, instances, relative_buckets,
@@ -192,6 +196,7 @@ lk_status lk_megatron_finish(lk_reading *reading, lk_megatron *megatron, int gpu
  * kinds that a hybrid's letters name, or of --experimental-attention-variant. */
 lk_status lk_megatron_experts(lk_reading *reading, const lk_megatron *megatron, lk_model *model);
 lk_status lk_megatron_window(lk_reading *reading, const lk_megatron *megatron, lk_model *model);
+lk_status lk_megatron_hybrid_shares(lk_reading *reading, lk_megatron *megatron, int layers);
 lk_status lk_megatron_hybrid(lk_reading *reading, lk_megatron *megatron, lk_job *job);
 lk_status lk_megatron_variant(lk_reading *reading, const lk_megatron *megatron, lk_model *model);
 lk_status lk_megatron_from_job(lk_arena *arena, const lk_job *job, lk_megatron *out, lk_error *err);
@@ -321,6 +326,8 @@ lk_status lk_launch_set(lk_reading *reading, const char *setting);
 
 /* deepspeed.c: a config applied to r->out->job. */
 lk_status lk_deepspeed_apply(lk_reading *reading, const char *path);
+/* A configuration that is not here: its stage and what it offloads, by its name. */
+lk_status lk_deepspeed_named(lk_reading *reading, const char *path);
 lk_status lk_deepspeed_stream(lk_reading *reading, lk_stream *in);
 lk_status lk_deepspeed_tree(lk_reading *reading, const lk_value *root);
 

@@ -117,20 +117,24 @@ lk_status lk_launch_device(lk_reading *reading, const char *name, size_t length)
 	return LK_OK;
 }
 
-lk_status lk_launch_count_gpus(lk_reading *reading, const lk_job *job, int64_t replicas, int stated,
-                               bool certain) {
-	if (reading->out->gpus > 0) return LK_OK; /* the launcher states them */
+int64_t lk_launch_least_gpus(const lk_job *job, int64_t replicas, int64_t *block) {
 	const int degrees[] = {job->tp, job->pp, job->cp};
-	int64_t block = 1, experts = job->pp > 1 ? job->pp : 1;
+	int64_t experts = job->pp > 1 ? job->pp : 1;
+	*block = 1;
 	for (int i = 0; i < 3; i++)
-		if (degrees[i] > 1 && block <= LK_JOB_GPUS) block *= degrees[i];
+		if (degrees[i] > 1 && *block <= LK_JOB_GPUS) *block *= degrees[i];
 	if (job->ep > 1) experts *= job->ep;
 	int spread = job->etp > 0 ? job->etp : job->tp;
 	if (job->ep > 1 && spread > 1 && experts <= LK_JOB_GPUS) experts *= spread;
-	int64_t whole = block <= LK_JOB_GPUS && replicas <= LK_JOB_GPUS ? block * replicas : INT64_MAX;
-	int64_t least = whole <= LK_JOB_GPUS && experts <= LK_JOB_GPUS
-	                    ? launch_options_multiple(whole, experts)
-	                    : INT64_MAX;
+	if (*block > LK_JOB_GPUS || replicas > LK_JOB_GPUS || experts > LK_JOB_GPUS) return INT64_MAX;
+	int64_t whole = *block * replicas;
+	return whole <= LK_JOB_GPUS ? launch_options_multiple(whole, experts) : INT64_MAX;
+}
+
+lk_status lk_launch_count_gpus(lk_reading *reading, const lk_job *job, int64_t replicas, int stated,
+                               bool certain) {
+	if (reading->out->gpus > 0) return LK_OK; /* the launcher states them */
+	int64_t block, least = lk_launch_least_gpus(job, replicas, &block);
 	if (stated > 0 && certain && stated % block == 0) {
 		reading->out->gpus = stated;
 		return LK_OK;

@@ -228,12 +228,8 @@ static lk_status finish_network(lk_reading *reading, const lk_megatron *megatron
 
 static lk_status finish_model(lk_reading *reading, lk_megatron *megatron, lk_job *job) {
 	lk_model *model = &job->model;
+	LK_TRY(lk_megatron_hybrid_shares(reading, megatron, model->layers));
 	if (megatron->hybrid != NULL) LK_TRY(lk_megatron_hybrid(reading, megatron, job));
-	else if (megatron->hybrid_said) {
-		lk_fail(reading->err, LK_ERR_INPUT, reading->where,
-		        "--is-hybrid-model: layers of a hybrid are read from --hybrid-layer-pattern");
-		return lk_hint(reading->err, "this launch line cannot be predicted as it is");
-	}
 	int given = (model->layers > 0) + (model->hidden > 0) + (model->heads > 0);
 	lk_model *shape = LK_NEW(reading->arena, lk_model);
 	if (shape == NULL) return lk_oom(reading->err);

@@ -269,10 +269,10 @@ const lk_flag lk_megatron_flags[] = {
 	CHOICE("cuda-graph-impl", graph_impl, graph_impls),
 	SET("sft", sft),
 	SET("is-hybrid-model", hybrid_said),
+	REAL("hybrid-attention-ratio", attention_share),
+	REAL("hybrid-mlp-ratio", mlp_share),
 
 	/* what another network would need */
-	REFUSE("hybrid-attention-ratio", MAMBA),
-	REFUSE("hybrid-mlp-ratio", MAMBA),
 	REFUSE("mamba-*", MAMBA),
 	REFUSE("linear-*", "linear attention of this kind is not modelled"),
 	REFUSE("dsa-*", "indices that layers share are not modelled"),

@@ -6,6 +6,7 @@
 #include "base/text.h"
 #include "launch/launch.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -170,6 +171,48 @@ static lk_status hybrid_predictions(lk_reading *reading, lk_megatron *megatron, 
 	                        "%d modules that predict further tokens are priced as layers like the "
 	                        "last ones of the network",
 	                        modules);
+}
+
+/* Gives some of the layers that are still M to another kind: evenly, as many M before the first of
+ * them as between two, counted in halves so that a remainder is rounded where Megatron-LM does. */
+static void hybrid_spread(char *letters, int layers, char kind, int count, double apart) {
+	double left = apart;
+	for (int i = 0; i < layers && count > 0; i++) {
+		if (letters[i] != 'M') continue;
+		if (left < 0.5) letters[i] = kind;
+		left += left < 0.5 ? apart : -1;
+	}
+}
+
+/* --hybrid-attention-ratio and --hybrid-mlp-ratio, from the time before patterns: shares of the
+ * layers, rounded to whole ones. Attention lies between M on both sides, MLPs end with an MLP. */
+lk_status lk_megatron_hybrid_shares(lk_reading *reading, lk_megatron *megatron, int layers) {
+	double attention = megatron->attention_share, mlp = megatron->mlp_share;
+	bool said = megatron->hybrid_said || attention > 0 || mlp > 0;
+	if (!said || megatron->hybrid != NULL) return LK_OK;
+	if (attention + mlp > 1) {
+		lk_fail(reading->err, LK_ERR_INPUT, reading->where,
+		        "--hybrid-attention-ratio and --hybrid-mlp-ratio: %g and %g are more than all "
+		        "layers",
+		        attention, mlp);
+		return lk_hint(reading->err, "give shares whose sum is at most 1");
+	}
+	if (layers < 1 || layers > LK_PYTHON_MOST) {
+		lk_fail(reading->err, LK_ERR_INPUT, reading->where,
+		        "layers of a hybrid are neither listed nor counted");
+		return lk_hint(reading->err, "give --hybrid-layer-pattern or --num-layers");
+	}
+	char *letters = lk_arena_alloc(reading->arena, (size_t)layers + 1);
+	if (letters == NULL) return lk_oom(reading->err);
+	memset(letters, 'M', (size_t)layers);
+	letters[layers] = '\0';
+	int attend = (int)nearbyint(layers * attention), mlps = (int)nearbyint(layers * mlp);
+	if (attend + mlps > layers) mlps = layers - attend; /* both were rounded up */
+	hybrid_spread(letters, layers, '*', attend, (layers - attend) / (attend + 1.0));
+	hybrid_spread(letters, layers, '-', mlps,
+	              mlps > 0 ? (double)(layers - attend - mlps) / mlps : 0);
+	megatron->hybrid = letters;
+	return LK_OK;
 }
 
 /* Each letter is a layer of one half: --hybrid-layer-pattern takes the place of --num-layers. */

@@ -89,9 +89,12 @@ static lk_status script_one_command(lk_shell *shell, lk_raws *words, char op, lk
 		answer = answer == LK_SHELL_TRUE ? LK_SHELL_FALSE : LK_SHELL_TRUE;
 	if (here == LK_SHELL_FALSE) return LK_OK; /* the chain keeps its answer */
 	*chain = here == LK_SHELL_UNKNOWN ? LK_SHELL_UNKNOWN : answer;
-	if (condition) return LK_OK;
 	if (here == LK_SHELL_UNKNOWN && certain == LK_SHELL_TRUE) certain = LK_SHELL_UNKNOWN;
-	return certain == LK_SHELL_FALSE || tested ? LK_OK : lk_script_command(shell, words, certain);
+	if (!condition && certain != LK_SHELL_FALSE && !tested)
+		status = lk_script_command(shell, words, certain);
+	if (certain != LK_SHELL_FALSE)
+		shell->succeeded = certain == LK_SHELL_TRUE ? *chain : LK_SHELL_UNKNOWN;
+	return status;
 }
 
 static lk_status script_read_commands(lk_shell *shell, lk_raws *words) {
@@ -261,6 +264,7 @@ lk_status lk_script_words(lk_reading *reading, const char *text, size_t size,
 	              .line = reading->line > 0 ? reading->line : 1,
 	              .names = lk_intern_new(),
 	              .functions = lk_intern_new(),
+	              .succeeded = LK_SHELL_TRUE,
 	              .depth = reading->depth};
 	lk_status status = s.names == NULL || s.functions == NULL ? lk_oom(reading->err) : LK_OK;
 	for (size_t i = 0; status == LK_OK && environment != NULL && i < environment->count; i++)

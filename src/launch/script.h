@@ -64,6 +64,11 @@ lk_status lk_script_eval(lk_shell *shell, const lk_raws *words);
 lk_status lk_script_source(lk_shell *shell, const lk_raws *words);
 /* bash inner.sh 8, read in its place; *ran false where it is not here. */
 lk_status lk_script_start(lk_shell *shell, const lk_raws *words, bool *ran);
+/* Whether the text of a command names a launcher. */
+bool lk_script_launches(const char *text);
+/* docker run IMAGE bash inner.sh, srun bash -c "...": what a container or a task runs is read in
+ * its place; *ran false where it launches itself or is not here. */
+lk_status lk_script_inside(lk_shell *shell, const lk_raws *words, bool *ran);
 lk_status lk_script_remote(lk_shell *shell, const lk_raws *words); /* ssh */
 
 /* ---- script_commands.c */

@@ -251,7 +251,12 @@ lk_status lk_script_command(lk_shell *shell, lk_raws *words, lk_truth certain) {
 	if (function != UINT32_MAX) return script_call(shell, words, first, function, certain);
 	bool ran = false, remote = lk_shell_raw_is(name, "ssh");
 	if (remote && certain == LK_SHELL_TRUE) return lk_script_remote(shell, words);
-	if (certain != LK_SHELL_FALSE && first == 0) LK_TRY(lk_script_start(shell, words, &ran));
+	static const char *const containers[] = {"docker",    "podman", "singularity",
+	                                         "apptainer", "srun",   NULL};
+	if (certain != LK_SHELL_FALSE && first == 0 && lk_script_among(name, containers))
+		LK_TRY(lk_script_inside(shell, words, &ran));
+	if (!ran && certain != LK_SHELL_FALSE && first == 0)
+		LK_TRY(lk_script_start(shell, words, &ran));
 	if (ran) return LK_OK;
 	return lk_script_program(shell, words, certain);
 }

@@ -228,3 +228,33 @@ lk_status lk_script_remote(lk_shell *shell, const lk_raws *words) {
 	lk_vec_free(&expanded);
 	return status;
 }
+
+/* A text of bash -c that names no launcher itself is read in place of its command, as is a script.
+ */
+lk_status lk_script_inside(lk_shell *shell, const lk_raws *words, bool *ran) {
+	static const char *const shells[] = {"bash", "sh", "zsh", "/bin/bash", "/bin/sh", NULL};
+	size_t at = 1;
+	*ran = false;
+	while (at < words->count && !lk_script_among(&words->at[at], shells)) at++;
+	if (at + 1 >= words->count) return LK_OK;
+	const lk_raw *option = &words->at[at + 1];
+	bool text_follows = *option->at == '-' && option->end[-1] == 'c' && at + 2 < words->count;
+	if (!text_follows) {
+		lk_raws inner = {.at = words->at + at, .count = words->count - at};
+		return lk_shell_raw_is(&words->at[0], "srun") ? LK_OK : lk_script_start(shell, &inner, ran);
+	}
+	lk_word text;
+	LK_TRY(lk_shell_expand_one(shell, &words->at[at + 2], &text));
+	if (text.unknown != NULL || strstr(text.text, ".sh") == NULL || lk_script_launches(text.text))
+		return LK_OK;
+	lk_words outer = {0};
+	lk_status status = lk_script_expand(shell, words, 0, &outer);
+	size_t options = at < outer.count ? at : outer.count;
+	if (status == LK_OK && options > 0) status = script_batch_options(shell, &outer, options);
+	lk_vec_free(&outer);
+	bool stop = shell->stop;
+	if (status == LK_OK) status = lk_script_text(shell, text.text, strlen(text.text));
+	shell->stop = stop; /* exit is that of the inner shell */
+	*ran = true;
+	return status;
+}

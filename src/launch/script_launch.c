@@ -54,16 +54,21 @@ static lk_status script_keep_launch(lk_shell *shell, const lk_words *words, int 
 	                     "shorten the script");
 }
 
-/* A launcher among the words, or in the text of bash -c. */
-static bool script_is_launch(const lk_words *words) {
+bool lk_script_launches(const char *text) {
 	static const char *const names[] = {"torchrun", "python",    "srun",
 	                                    "mpirun",   "deepspeed", "accelerate"};
+	for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+		if (strstr(text, names[i]) != NULL) return true;
+	return false;
+}
+
+/* A launcher among the words, or in the text of bash -c. */
+static bool script_is_launch(const lk_words *words) {
 	bool text = false;
 	for (size_t i = 0; i < words->count; i++) {
 		const char *word = words->at[i].text;
 		if (lk_launch_starts(word) || lk_launch_own_script(word) != LK_OWN_NONE) return true;
-		for (size_t k = 0; text && k < sizeof names / sizeof *names; k++)
-			if (strstr(word, names[k]) != NULL) return true;
+		if (text && lk_script_launches(word)) return true;
 		text = word[0] == '-' && word[1] != '\0' && word[strlen(word) - 1] == 'c';
 	}
 	return false;

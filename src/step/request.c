@@ -515,6 +515,11 @@ static lk_status request_take_job(lk_arena *arena, const lk_predict_request *req
 		out->job.dpo = false;
 		LK_TRY(lk_launch_ignore(arena, &out->launch, "dpo", lacks, LK_IGNORED_NOTABLE, err));
 	}
+	lacks = out->job.teacher && !request->teacher ? lk_job_lacks_teacher(&out->job) : NULL;
+	if (lacks) {
+		out->job.teacher = NULL;
+		LK_TRY(lk_launch_ignore(arena, &out->launch, "teacher", lacks, LK_IGNORED_NOTABLE, err));
+	}
 	out->job.split_open |= !lk_request_launched(request);
 	take_switches(request, &out->job);
 	LK_TRY(request_check_nccl(request, &out->job, err));

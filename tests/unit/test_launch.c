@@ -399,6 +399,71 @@ static void accelerate_by_hand(void **state) {
 }
 
 /* The flags of accelerate launch stand for the keys of its file and override them. */
+/* Files that are not here: published names say what they hold; flags of Megatron-LM say it too. */
+static void named_files(void **state) {
+	(void)state;
+	static const struct {
+		const char *line;
+		lk_sharding sharding;
+	} cases[] = {
+		{"accelerate launch --config_file none/deepspeed_zero3.yaml", LK_SHARD_ZERO3},
+		{"accelerate launch --config_file none/fsdp2.yaml", LK_SHARD_ZERO3},
+		{"accelerate launch --config_file none/multi_gpu.yaml", LK_SHARD_NONE},
+		{"deepspeed --num_gpus 8", LK_SHARD_ZERO2},
+	};
+	lk_arena arena = LK_ARENA_INIT;
+	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+		lk_launch out = script(
+			&arena, lk_arena_printf(&arena,
+		                            "%s train.py --model_name_or_path Qwen/Qwen2-0.5B "
+		                            "--per_device_train_batch_size 2%s",
+		                            cases[i].line, i == 3 ? " --deepspeed none/ds_z2.json" : ""));
+		assert_int_equal(out.job->sharding, cases[i].sharding);
+	}
+	lk_launch out = script(&arena, "deepspeed --num_gpus 8 pretrain_gpt.py --num-layers 4 "
+	                               "--hidden-size 512 --num-attention-heads 8 --seq-length 512 "
+	                               "--max-position-embeddings 512 --micro-batch-size 2 "
+	                               "--deepspeed_config none/by_sed.json --zero-stage 1");
+	assert_int_equal(out.job->sharding, LK_SHARD_ZERO1);
+	assert_int_equal(out.job->mbs, 2);
+	lk_arena_free(&arena);
+}
+
+/* A script for one node whose degrees, or groups of experts, need more. */
+static void more_nodes(void **state) {
+	(void)state;
+	lk_arena arena = LK_ARENA_INIT;
+	static const char line[] =
+		"torchrun --nproc_per_node 8 pretrain_gpt.py --num-layers 8 --hidden-size 512 "
+		"--num-attention-heads 8 --seq-length 512 --max-position-embeddings 512 "
+		"--micro-batch-size 1 --num-experts 8 --pipeline-model-parallel-size 4 %s";
+	const char *wide = lk_arena_printf(&arena, line, "--expert-model-parallel-size 8"),
+			   *fits = lk_arena_printf(&arena, line, "--expert-model-parallel-size 2");
+	assert_int_equal(script(&arena, wide).gpus_assumed, 32);
+	assert_int_equal(script(&arena, fits).gpus, 8);
+	lk_arena_free(&arena);
+}
+
+/* AutoModel's distillation: the teacher is a network of its own. */
+static void automodel_teacher(void **state) {
+	(void)state;
+	lk_arena arena = LK_ARENA_INIT;
+	static const char text[] =
+		"recipe: KnowledgeDistillationRecipeForNextTokenPrediction\n"
+		"step_scheduler: {global_batch_size: 32, local_batch_size: 1}\n"
+		"model: {_target_: nemo_automodel.NeMoAutoModelForCausalLM.from_pretrained, "
+		"pretrained_model_name_or_path: meta-llama/Llama-3.2-1B}\n"
+		"teacher_model: {pretrained_model_name_or_path: %s}\n"
+		"distributed: {strategy: fsdp2}\n";
+	lk_launch out =
+		config(&arena, "kd.yaml", lk_arena_printf(&arena, text, "meta-llama/Llama-3.2-3B"));
+	assert_non_null(out.job->teacher);
+	assert_int_equal(out.job->teacher->layers, 28);
+	out = config(&arena, "kd.yaml", lk_arena_printf(&arena, text, "me/unknown"));
+	assert_null(out.job->teacher);
+	lk_arena_free(&arena);
+}
+
 static void accelerate_flags(void **state) {
 	(void)state;
 	lk_arena arena = LK_ARENA_INIT;
@@ -927,6 +992,11 @@ static void hybrid_flags(void **state) {
 	} cases[] = {
 		{"--hybrid-override-pattern M-M*-", "M - M * -", 5, 2 * mamba + attention + 2 * mlp},
 		{"--hybrid-layer-pattern MMMM", "M", 4, 4 * mamba},
+		{"--num-layers 8 --is-hybrid-model", "M", 8, 8 * mamba},
+		/* two of 8 attend, with two M in each of three places; then every other M is an MLP */
+		{"--num-layers 8 --hybrid-attention-ratio 0.25", "2M *", 8, 6 * mamba + 2 * attention},
+		{"--num-layers 8 --hybrid-attention-ratio 0.25 --hybrid-mlp-ratio 0.375", "M - *", 8,
+	     3 * mamba + 2 * attention + 3 * mlp},
 		{"--hybrid-layer-pattern MM*MM* --mamba-num-heads 16 --mamba-num-groups 4 "
 	     "--mamba-state-dim 64",
 	     "2M *", 6, 4 * small + 2 * attention},
@@ -1029,7 +1099,9 @@ static void flag_errors(void **state) {
 	assert_refused(NETWORK "--hybrid-override-pattern M-MX", "letter 'X'");
 	assert_refused(NETWORK "--hybrid-layer-pattern M*/X", "letter 'X'");
 	assert_refused(NETWORK "--freeze-LM", "the encoder of images alone");
-	assert_refused(NETWORK "--is-hybrid-model", "--hybrid-layer-pattern");
+	assert_refused(NETWORK "--hybrid-attention-ratio 0.6 --hybrid-mlp-ratio 0.5", "more than all");
+	assert_refused("torchrun --nproc_per_node 8 pretrain_gpt.py --is-hybrid-model --hidden-size 64",
+	               "neither listed nor counted");
 	assert_refused(NETWORK "--hybrid-layer-pattern M*+", "two of *, + and D");
 	assert_refused(NETWORK "--hybrid-layer-pattern M+", "--multi-latent-attention");
 	assert_refused(NETWORK "--hybrid-layer-pattern '|'", "0 layers");
@@ -1106,7 +1178,9 @@ static void shell_words(void **state) {
 	} commands[] = {
 		{"$(expr $N \\* 2 + 1)", 7},           {"`expr $N - 1`", 2},
 		{"$(echo \"$N * (2 + 2)\" | bc)", 12}, {"$(echo $N)", 3},
-		{"$(basename /models/8.sh .sh)", 8},   {"$(basename $(dirname /models/4/run))", 4}};
+		{"$(basename /models/8.sh .sh)", 8},   {"$(basename $(dirname /models/4/run))", 4},
+		{"$(echo TP=4 | cut -f2 -d=)", 4},     {"$(echo 2:4:8 | cut -d ':' -f 3)", 8},
+		{"$(echo $N | cut -f1 -d=)", 3}};
 	for (size_t i = 0; i < sizeof commands / sizeof *commands; i++) {
 		char line[160];
 		snprintf(line, sizeof line, "N=3\n" RUN "%s", commands[i].text);
@@ -1116,7 +1190,17 @@ static void shell_words(void **state) {
 	                       "torchrun p.py $A"),
 	                 2);
 	assert_int_equal(tp_of("N=0\nfor i in $(seq 2 2 8); do N=$((N + i)); done\n" RUN "$N"), 20);
+	/* arguments as NAME=VALUE */
+	static const char named[] = "N=1\nfor A in TP=4 N=2; do K=$(echo $A | cut -f1 -d=)\nL=${#K}\n"
+								"V=\"${A:$L+1}\"\nexport \"$K\"=\"$V\"\ndone\n" RUN "$((TP * N))";
+	assert_int_equal(tp_of(named), 8);
+	assert_int_equal(tp_of("A=1248\n" RUN "${A:1+1:1}"), 4);
+	assert_int_equal(tp_of("A=1248\n" RUN "${A: -1}"), 8);
+	assert_int_equal(tp_of("A=1248\n" RUN "${A:2:-1}"), 4);
+	assert_refused("A=12\n" RUN "${A:2:-4}", "is not evaluated");
 	assert_refused(RUN "$(echo 8 | tr 8 4)", "is not executed");
+	assert_refused(RUN "$(echo 8 | cut -c1)", "is not executed");
+	assert_refused(RUN "$(echo 8 | cut -f1 | bc)", "is not executed");
 	assert_refused(RUN "$(expr 7 / 0)", "division by zero");
 	assert_refused(RUN "$(seq 1 100000000)", "is not executed");
 	assert_refused(RUN "$(seq 1 9223372036854775807 2)", "is not executed");
@@ -1189,6 +1273,11 @@ static void shell_flow(void **state) {
 	                       "A+=(--wandb-project x); fi\ntorchrun pretrain_gpt.py ${A[@]}"),
 	                 2);
 	assert_int_equal(tp_of("if [[ $DEBUG -eq 1 ]]; then TP=1; else TP=4; fi\n" RUN "$TP"), 4);
+	/* $? of a program, which is taken to succeed, and of a test; what does not run leaves it */
+	assert_int_equal(tp_of("which srun\nTP=$((4-$?*2))\n" RUN "$TP"), 4);
+	assert_int_equal(tp_of("[ 1 -gt 2 ]\nTP=$((4-$?*2))\n" RUN "$TP"), 2);
+	assert_int_equal(tp_of("true && [ 1 -gt 2 ] && true\nTP=$((4-$?*2))\n" RUN "$TP"), 2);
+	assert_int_equal(tp_of("false; if [ $? -ne 0 ]; then TP=2; fi\n" RUN "$TP"), 2);
 	/* the training, not what is run before and after it */
 	assert_int_equal(tp_of(RUN "2\npython tools/checkpoint/convert.py --target 4"), 2);
 	assert_int_equal(tp_of("if [ -f x ]; then\n" RUN "2\nfi"), 2);
@@ -1828,6 +1917,9 @@ int main(void) {
 		cmocka_unit_test(trainers_commands),
 		cmocka_unit_test(accelerate_by_hand),
 		cmocka_unit_test(accelerate_flags),
+		cmocka_unit_test(named_files),
+		cmocka_unit_test(more_nodes),
+		cmocka_unit_test(automodel_teacher),
 		cmocka_unit_test(offloads),
 		cmocka_unit_test(losses),
 		cmocka_unit_test(kept_formats),

@@ -87,6 +87,7 @@ typedef struct lk_shell {
 	int runs;     /* of bodies, limited */
 	char leaves;  /* 'b' break, 'c' continue, 'r' return: the rest of the body is passed over */
 	bool assumed; /* the test before was decided by what is not set */
+	lk_truth succeeded; /* $? of the last command */
 	/* $1, $2, ... of the script, or of the function that runs. Not known: nobody has said what the
 	 * script is given. */
 	const lk_word *args;

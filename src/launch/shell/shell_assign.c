@@ -143,6 +143,25 @@ lk_status lk_shell_assign(lk_shell *shell, const lk_raw *raw, lk_truth certain, 
 	return status;
 }
 
+/* export "$NAME"=VALUE: a name that is worked out. */
+static lk_status assign_named(lk_shell *shell, const lk_raw *raw, lk_truth certain, bool exported) {
+	lk_word word;
+	lk_shell_var *var;
+	LK_TRY(lk_shell_expand_one(shell, raw, &word));
+	size_t length = lk_shell_name(word.text, word.text + strlen(word.text));
+	if (word.unknown != NULL || length == 0 || word.text[length] != '=' || certain != LK_SHELL_TRUE)
+		return shell->doubt != NULL ? shell->doubt(shell, raw->line) : LK_OK;
+	LK_TRY(lk_shell_var_at(shell, word.text, length, &var));
+	var->exported |= exported;
+	if (var->held) return LK_OK;
+	var->values.count = 0;
+	if (!lk_push(&var->values)) return lk_oom(shell->err);
+	*lk_last(&var->values) = (lk_word){.text = word.text + length + 1};
+	var->set = true;
+	var->array = var->keyed = false;
+	return LK_OK;
+}
+
 /* export, declare, local, readonly, typeset */
 lk_status lk_shell_declare(lk_shell *shell, const lk_raws *words, lk_truth certain) {
 	bool exported = lk_shell_raw_is(&words->at[0], "export");
@@ -157,6 +176,9 @@ lk_status lk_shell_declare(lk_shell *shell, const lk_raws *words, lk_truth certa
 		} else if (exported && lk_shell_name(raw->at, raw->end) > 0) {
 			lk_shell_var *var = lk_shell_find(shell, raw->at, lk_shell_name(raw->at, raw->end));
 			if (var != NULL) var->exported = true;
+		} else if (memchr(raw->at, '$', (size_t)(raw->end - raw->at)) != NULL &&
+		           memchr(raw->at, '=', (size_t)(raw->end - raw->at)) != NULL) {
+			LK_TRY(assign_named(shell, raw, certain, exported));
 		}
 	}
 	return LK_OK;

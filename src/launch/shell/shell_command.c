@@ -1,6 +1,6 @@
 /* shell_command.c: what $(command) stands for where text alone decides it: echo, expr, seq,
- * basename, dirname, a calculation by bc, a here-document of cat. Nothing is executed: of any other
- * command the text is not known. */
+ * basename, dirname, a calculation by bc, a field by cut, a here-document of cat. Nothing is
+ * executed: of any other command the text is not known. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -69,15 +69,49 @@ static const char *command_path(lk_shell *shell, const lk_words *words, bool fol
 	return lk_arena_strndup(shell->arena, name, ends ? length - cut : length);
 }
 
+/* cut -f N -d C of one line; its options may have their values behind a blank. NULL: other ones. */
+static const char *command_field(lk_shell *shell, const char *line, const lk_words *cut) {
+	long field = 0;
+	char mark = '\t';
+	if (line == NULL || strchr(line, '\n') != NULL) return NULL;
+	for (size_t i = 1; i < cut->count; i++) {
+		const char *option = cut->at[i].text, *value = option + 2;
+		char *end;
+		if (option[0] != '-' || (option[1] != 'f' && option[1] != 'd')) return NULL;
+		if (*value == '\0' && ++i < cut->count) value = cut->at[i].text;
+		if (option[1] == 'd') {
+			if (value[0] == '\0' || value[1] != '\0') return NULL;
+			mark = value[0];
+		} else if ((field = strtol(value, &end, 10)) < 1 || *end != '\0' || end == value) {
+			return NULL;
+		}
+	}
+	if (field == 0) return NULL;
+	if (strchr(line, mark) == NULL) return line;
+	for (; line != NULL && field > 1; field--)
+		line = strchr(line, mark) != NULL ? strchr(line, mark) + 1 : NULL;
+	const char *end = line != NULL ? strchr(line, mark) : NULL;
+	if (line == NULL) return "";
+	return end != NULL ? lk_arena_strndup(shell->arena, line, (size_t)(end - line)) : line;
+}
+
 static lk_status command_words(lk_shell *shell, const lk_shell_expanders *expand,
-                               const lk_words *words, bool bc, int line, const char **out) {
+                               const lk_words *words, const lk_words *cut, bool bc, int line,
+                               const char **out) {
 	const char *name = words->count > 0 ? words->at[0].text : "";
 	bool echo = strcmp(name, "echo") == 0, plain = echo && words->count > 1;
 	for (size_t i = 0; i < words->count; i++)
 		if (words->at[i].unknown != NULL) return LK_OK;
+	for (size_t i = 0; i < cut->count; i++)
+		if (cut->at[i].unknown != NULL) return LK_OK;
 	if (plain && words->at[1].text[0] == '-' && !bc) return LK_OK; /* options of echo */
 	if (bc)
 		return plain ? command_sum(shell, expand, command_join(shell, words, 1), line, out) : LK_OK;
+	if (cut->count > 0) {
+		bool field = plain && strcmp(cut->at[0].text, "cut") == 0;
+		if (field) *out = command_field(shell, command_join(shell, words, 1), cut);
+		return LK_OK;
+	}
 	if (echo) *out = command_join(shell, words, 1);
 	else if (strcmp(name, "expr") == 0)
 		return command_sum(shell, expand, command_join(shell, words, 1), line, out);
@@ -118,8 +152,8 @@ static lk_status command_document(lk_shell *shell, const lk_shell_expanders *exp
 lk_status lk_shell_command(lk_shell *shell, const lk_shell_expanders *expand, const char *at,
                            const char *end, int line, const char **out) {
 	static const char *const known[] = {"echo", "expr", "seq", "basename", "dirname", "cat"};
-	bool begins = false, bc = false;
-	lk_words words = {0};
+	bool begins = false, bc = false, piped = false;
+	lk_words words = {0}, cut = {0};
 	lk_status status = LK_OK;
 	*out = NULL;
 	while (at < end && strchr(" \t\n", *at) != NULL) at++;
@@ -136,23 +170,25 @@ lk_status lk_shell_command(lk_shell *shell, const lk_shell_expanders *expand, co
 	}
 	while (status == LK_OK && at < end) {
 		if (strchr(" \t\n", *at) != NULL) at++;
-		else if (*at == '|' && !bc) {
-			/* echo "2 * 4" | bc */
+		else if (*at == '|' && !piped) {
+			/* echo "2 * 4" | bc, echo NAME=VALUE | cut -f1 -d= */
+			piped = true;
 			at += 1 + strspn(at + 1, " ");
 			bc =
 				end - at >= 2 && strncmp(at, "bc", 2) == 0 && at + 2 + strspn(at + 2, " \n") >= end;
-			if (!bc) break;
-			at = end;
+			if (bc) at = end;
 		} else if (strchr("|;&<>()", *at) != NULL) break;
 		else {
 			lk_raw raw = {.at = at, .line = line};
 			raw.end = lk_shell_word_end(shell, at, end, line);
 			if (raw.end == NULL) status = LK_ERR_INPUT;
-			else status = expand->words(shell, &raw, &words);
+			else status = expand->words(shell, &raw, piped ? &cut : &words);
 			at = raw.end > at ? raw.end : at + 1;
 		}
 	}
-	if (status == LK_OK && at >= end) status = command_words(shell, expand, &words, bc, line, out);
+	if (status == LK_OK && at >= end && (!piped || bc || cut.count > 0))
+		status = command_words(shell, expand, &words, &cut, bc, line, out);
 	lk_vec_free(&words);
+	lk_vec_free(&cut);
 	return status;
 }

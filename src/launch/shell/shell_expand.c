@@ -276,30 +276,47 @@ static const char *expand_edit(lk_shell *shell, const char *text, const char *op
 		}
 		return NULL;
 	}
-	char *end;
-	long from = strtol(word, &end, 10), count = (long)length;
-	if (*end == ':') count = strtol(end + 1, &end, 10);
-	if (*end != '\0' || from < 0 || count < 0) return NULL;
-	if (from > (long)length) from = (long)length;
-	if (count > (long)length - from) count = (long)length - from;
-	copy[from + count] = '\0';
-	return copy + from;
+	return NULL;
+}
+
+/* ${NAME:FROM} and ${NAME:FROM:COUNT}, both sums; negative ones are from the end. */
+static lk_status expand_slice(struct builder *builder, const char *text, const char *at,
+                              const char *close, const char **out) {
+	const char *unknown = NULL, *colon = memchr(at, ':', (size_t)(close - at));
+	const char *end = colon != NULL ? colon : close;
+	long long from = 0, length = (long long)strlen(text), count = length;
+	LK_TRY(lk_shell_math(builder->s, at, end, builder->line, lk_shell_expand_one, &from, &unknown));
+	if (colon != NULL && unknown == NULL)
+		LK_TRY(lk_shell_math(builder->s, colon + 1, close, builder->line, lk_shell_expand_one,
+		                     &count, &unknown));
+	if (unknown != NULL) return LK_OK;
+	if (from < 0) from = from + length < 0 ? length : from + length;
+	if (from > length) from = length;
+	if (count < 0 && count < from - length) return LK_OK; /* an error of the shell */
+	if (count < 0) count += length - from;
+	if (count > length - from) count = length - from;
+	*out = lk_arena_strndup(builder->s->arena, text + from, (size_t)count);
+	return *out != NULL ? LK_OK : lk_oom(builder->s->err);
 }
 
 /* ${NAME<operator>WORD} that edits a known value; *known false: it is none of these. */
 static lk_status put_edit(struct builder *builder, const lk_shell_var *var, const char *op,
                           const char *close, bool quoted, bool *known) {
-	bool slice = *op == ':' && op + 1 < close && (isdigit((unsigned char)op[1]) || op[1] == ' ');
+	bool slice = *op == ':' && op + 1 < close && strchr("-=+?", op[1]) == NULL;
+	const char *text = NULL;
 	*known = false;
 	if (strchr("%#/,^", *op) == NULL && !slice) return LK_OK;
 	if (var == NULL || var->values.count != 1 || var->values.at[0].unknown != NULL) return LK_OK;
-	size_t skip = 1 + (!slice && op + 1 < close && op[1] == op[0]);
-	lk_raw raw = {op + skip, close, builder->line};
-	lk_word word = {.text = ""};
-	if (raw.at < raw.end) LK_TRY(lk_shell_expand_one(builder->s, &raw, &word));
-	if (word.unknown != NULL) return LK_OK;
-	const char *text = expand_edit(builder->s, var->values.at[0].text, op,
-	                               word.text + strspn(word.text, slice ? " " : ""));
+	if (slice) {
+		LK_TRY(expand_slice(builder, var->values.at[0].text, op + 1, close, &text));
+	} else {
+		size_t skip = 1 + (op + 1 < close && op[1] == op[0]);
+		lk_raw raw = {op + skip, close, builder->line};
+		lk_word word = {.text = ""};
+		if (raw.at < raw.end) LK_TRY(lk_shell_expand_one(builder->s, &raw, &word));
+		if (word.unknown != NULL) return LK_OK;
+		text = expand_edit(builder->s, var->values.at[0].text, op, word.text);
+	}
 	lk_word value = {.text = text};
 	if (text == NULL) return LK_OK;
 	*known = true;
@@ -449,6 +466,8 @@ static lk_status put_dollar(struct builder *builder, const char *at, const char 
 		return expand_put(builder, number,
 		                  (size_t)snprintf(number, sizeof number, "%zu", builder->s->arg_count));
 	}
+	if (*name == '?' && builder->s->succeeded != LK_SHELL_UNKNOWN)
+		return expand_put(builder, builder->s->succeeded == LK_SHELL_TRUE ? "0" : "1", 1);
 	return put_unset(builder, name, 1, at, 2);
 }
 

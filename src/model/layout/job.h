@@ -571,6 +571,8 @@ lk_status lk_job_check_layout(const lk_job *job, lk_error *err);
 lk_status lk_job_check_switches(const lk_job *job, lk_error *err);
 /* Distillation: the job of the teacher's forward pass. False: there is none. */
 bool lk_job_teacher(const lk_job *job, lk_job *out);
+/* Why the pass of the job's teacher is not modelled; NULL: it is. */
+const char *lk_job_lacks_teacher(const lk_job *job);
 /* Why the job cannot run a reference network too; NULL: it can. The second refuses --dpo for it. */
 const char *lk_job_lacks_reference(const lk_job *job);
 lk_status lk_job_check_reference(const lk_job *job, lk_error *err);

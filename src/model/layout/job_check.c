@@ -441,19 +441,23 @@ static lk_status check_offload(const lk_job *job, lk_error *err) {
 	return lk_hint(err, "leave it out, or keep fewer: see --recompute");
 }
 
+const char *lk_job_lacks_teacher(const lk_job *job) {
+	const lk_model *of = job->teacher, *model = &job->model;
+	if (of->network != LK_NET_DECODER || model->network != LK_NET_DECODER || !of->lm_head ||
+	    !model->lm_head || of->tower.layers > 0 || model->tower.layers > 0)
+		return "distillation is of decoders of texts, by their logits";
+	if (job->pp > 1) return "the teacher's forward pass is modelled without a pipeline";
+	if (job->dpo) return "--dpo has a reference of its own";
+	if (fabs((double)of->vocab - model->vocab) > 0.01 * model->vocab)
+		return "its vocabulary is another one than the student's";
+	return NULL;
+}
+
 /* A teacher of the same words runs where the network that learns does. */
 static lk_status check_teacher(const lk_job *job, lk_error *err) {
 	lk_job teacher;
-	const char *why = NULL;
 	if (!lk_job_teacher(job, &teacher)) return LK_OK;
-	const lk_model *of = &teacher.model, *model = &job->model;
-	if (of->network != LK_NET_DECODER || model->network != LK_NET_DECODER || !of->lm_head ||
-	    !model->lm_head || of->tower.layers > 0 || model->tower.layers > 0)
-		why = "distillation is of decoders of texts, by their logits";
-	else if (job->pp > 1) why = "the teacher's forward pass is modelled without a pipeline";
-	else if (job->dpo) why = "--dpo has a reference of its own";
-	else if (fabs((double)of->vocab - model->vocab) > 0.01 * model->vocab)
-		why = "its vocabulary is another one than the student's";
+	const char *why = lk_job_lacks_teacher(job);
 	if (!why) return check_tp(&teacher, err);
 	lk_fail(err, LK_ERR_INPUT, "--teacher", "%s", why);
 	return lk_hint(err, job->pp > 1 ? "use --pp 1" : "leave it out");

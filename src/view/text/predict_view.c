@@ -141,8 +141,9 @@ static char *predict_view_kw(double watts, char *out, size_t size) {
 
 static const char *energy_basis(const struct report *report, char *out, size_t size) {
 	const lk_prediction *prediction = report->p;
-	snprintf(out, size, "%.0f W a GPU, with hosts and networks, PUE %.3g",
-	         prediction->energy.gpu_watts, prediction->energy.pue);
+	snprintf(out, size, "%.0f W a GPU; %.0f W with host and network, PUE %.3g",
+	         prediction->energy.gpu_watts, prediction->energy.site_watts / prediction->gpus,
+	         prediction->energy.pue);
 	return out;
 }
 
