@@ -56,6 +56,8 @@ typedef struct lk_rent_request {
 	const char *stalls;      /* instead: what `lockstep stalls -o json` wrote of the job */
 	int stalls_batch;        /* then: samples of a step of the measured job, over all ranks */
 	int top;                 /* choices shown */
+	double search_s; /* after so many seconds no further search begins, and the answer is of what
+	                  * is known by then; 0: as long as it takes */
 	const char *map; /* in place of all but deadline and budget: calls of functions, as "folds=5
 	                  * repeats=100 learners=2 work=12s" (docs/guide/rent.md) */
 
@@ -89,8 +91,8 @@ typedef struct lk_rent_choice {
 	int gpus_searched; /* the most GPUs of this machine that were tried */
 	const char *search_end; /* why no more: "limit", "budget", "deadline", "does not fit",
 	                           "never fits", "interruptions", "network not stated", "no price",
-	                           "buys less", "block": no more are sold together, "beaten": half the
-	                           hours would not do */
+	                           "buys less", "block": no more are sold together, "time": of search_s,
+	                           "beaten": half the hours would not do */
 } lk_rent_choice;
 
 /* Functions of one size that a cloud runs on demand, at one level of scaling. */

@@ -102,6 +102,7 @@ typedef struct lk_rent_rate {
 	/* answer */
 	bool fits;
 	bool slower;                  /* what may fit takes longer than slowest_s */
+	bool late;                    /* not tried: the time was over */
 	double step_s, low_s, high_s; /* without preparation */
 	const char *layout, *reproduce;
 	const char *stall;
@@ -129,9 +130,12 @@ lk_status lk_rent_batches_read(const char *text, lk_rent_batches *out, lk_error 
 lk_status lk_rent_rates_add(const lk_offer *offer, int machines, const lk_rent_batches *batches,
                             const double *slowest_s, lk_arena *arena, lk_rent_rates *out,
                             lk_error *err);
-/* Answers the rates from number `from` on, on all cores. */
-lk_status lk_rent_rates_answer(const lk_rent_request *request, size_t from, lk_arena *arena,
-                               lk_rent_rates *rates, lk_error *err);
+/* Seconds of a clock that does not go back. */
+double lk_rent_clock(void);
+/* Answers the rates from number `from` on, on all cores; those that have not begun at `until` of
+ * that clock are late. */
+lk_status lk_rent_rates_answer(const lk_rent_request *request, size_t from, double until,
+                               lk_arena *arena, lk_rent_rates *rates, lk_error *err);
 /* The least work of a sample on a device, for any layout and number of GPUs. */
 typedef struct lk_rent_least {
 	const lk_device *device;

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "base/arena.h"
 #include "base/parallel.h"
@@ -112,6 +113,7 @@ struct asking {
 	lk_rent_rates *rates;
 	lk_arena *arenas; /* one per question: arenas are no thread's friends */
 	const size_t *order;
+	double until;
 };
 
 static lk_status keep_assumed(lk_arena *arena, const lk_plan *plan, lk_rent_rate *rate,
@@ -167,6 +169,11 @@ static lk_status rent_rates_ask(void *context, size_t job, lk_error *err) {
 	const struct asking *asking = context;
 	size_t at = asking->order[job];
 	lk_rent_rate *rate = &asking->rates->at[at];
+	if (lk_rent_clock() >= asking->until) {
+		rate->late = true;
+		snprintf(rate->why, sizeof rate->why, "not tried in the time of --search-time");
+		return LK_OK;
+	}
 	lk_plan_request request = rates_plan_of(asking->request, rate->cluster, rate->batch);
 	request.slowest_s = rate->slowest_s;
 	lk_plan *plan = NULL;
@@ -188,14 +195,17 @@ static lk_status rent_rates_ask(void *context, size_t job, lk_error *err) {
 /* ---- all of them ---- */
 
 /* Largest first, so that no long search is left for the end. */
-static lk_status rates_order_of(const lk_rent_rates *rates, size_t from, lk_arena *arena,
-                                size_t **out, lk_error *err) {
+static lk_status rates_order_of(const lk_rent_rates *rates, size_t from, bool fewest_first,
+                                lk_arena *arena, size_t **out, lk_error *err) {
 	size_t *order = LK_ARRAY(arena, size_t, rates->count - from + 1);
 	if (!order) return lk_oom(err);
 	for (size_t i = from; i < rates->count; i++) {
 		size_t at = i - from;
-		for (; at > 0 && rates->at[order[at - 1]].gpus < rates->at[i].gpus; at--)
+		for (; at > 0; at--) {
+			int before = rates->at[order[at - 1]].gpus, gpus = rates->at[i].gpus;
+			if (fewest_first ? before <= gpus : before >= gpus) break;
 			order[at] = order[at - 1];
+		}
 		order[at] = i;
 	}
 	*out = order;
@@ -209,7 +219,7 @@ static lk_status rent_rates_ask_all(const lk_rent_request *request, size_t from,
 		PART = 16
 	};
 	size_t *order = NULL, count = asking->rates->count - from;
-	LK_TRY(rates_order_of(asking->rates, from, arena, &order, err));
+	LK_TRY(rates_order_of(asking->rates, from, isfinite(asking->until), arena, &order, err));
 	for (size_t begin = 0; begin < count; begin += PART) {
 		size_t part = count - begin < PART ? count - begin : PART;
 		asking->order = order + begin;
@@ -238,11 +248,17 @@ static lk_status rates_gather(struct asking *asking, size_t from, lk_arena *aren
 	return LK_OK;
 }
 
-lk_status lk_rent_rates_answer(const lk_rent_request *request, size_t from, lk_arena *arena,
-                               lk_rent_rates *rates, lk_error *err) {
+double lk_rent_clock(void) {
+	struct timespec now;
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}
+
+lk_status lk_rent_rates_answer(const lk_rent_request *request, size_t from, double until,
+                               lk_arena *arena, lk_rent_rates *rates, lk_error *err) {
 	lk_arena *arenas = calloc(rates->count + 1, sizeof *arenas);
 	if (!arenas) return lk_oom(err);
-	struct asking a = {request, rates, arenas, NULL};
+	struct asking a = {request, rates, arenas, NULL, until};
 	lk_status status = rent_rates_ask_all(request, from, &a, arena, err);
 	if (status == LK_OK) status = rates_gather(&a, from, arena, err);
 	for (size_t i = 0; i < rates->count; i++) lk_arena_free(&arenas[i]);

@@ -412,8 +412,38 @@ static lk_status search_find_least(struct search *search, lk_error *err) {
 	return lk_rent_least_find(search->request, batch, search->least.at, search->least.count, err);
 }
 
+/* Whether of so many machines of an offer a rate is late. */
+static lk_status is_late(const struct search *search, const lk_offer *offer, int machines,
+                         bool *out, lk_error *err) {
+	const char *cluster = lk_offer_cluster(offer, machines, search->arena);
+	const lk_rent_rate *rate;
+	*out = false;
+	if (!cluster) return lk_oom(err);
+	for (size_t from = 0; (rate = lk_rent_rates_next(search->rates, cluster, &from));)
+		*out |= rate->late;
+	return LK_OK;
+}
+
+/* The time is over: more of every machine that was still being searched may change the answer. */
+static lk_status search_stop(struct search *search, lk_error *err) {
+	for (size_t i = 0; i < search->offers->count; i++) {
+		lk_offer *offer = &search->offers->at[i];
+		if (!offer->device || offer->search_end) continue;
+		offer->search_end = "time";
+		offer->unfinished = true;
+		for (bool late = true; late && offer->gpus_searched > 0;) {
+			LK_TRY(is_late(search, offer, offer->gpus_searched / offer->gpus, &late, err));
+			if (!late) break;
+			bool first = offer->gpus_searched == offer->gpus;
+			offer->gpus_searched = first ? 0 : offer->gpus_searched / 2;
+		}
+	}
+	return LK_OK;
+}
+
 lk_status lk_rent_search(const lk_rent_request *request, lk_offers *offers, lk_arena *arena,
                          lk_rent_rates *rates, lk_error *err) {
+	double until = request->search_s > 0 ? lk_rent_clock() + request->search_s : INFINITY;
 	struct search search = {.request = request, .offers = offers, .rates = rates, .arena = arena};
 	LK_TRY(lk_rent_loader_of(request, &search.loader, err));
 	LK_TRY(lk_rent_batches_read(request->batches, &search.batches, err));
@@ -422,8 +452,12 @@ lk_status lk_rent_search(const lk_rent_request *request, lk_offers *offers, lk_a
 	for (bool more = true; status == LK_OK && more;) {
 		status = add_more(&search, &more, err);
 		if (status == LK_OK && answered < rates->count)
-			status = lk_rent_rates_answer(request, answered, arena, rates, err);
+			status = lk_rent_rates_answer(request, answered, until, arena, rates, err);
 		answered = rates->count;
+		if (status == LK_OK && more && lk_rent_clock() >= until) {
+			status = search_stop(&search, err);
+			break;
+		}
 	}
 	lk_vec_free(&search.had);
 	lk_vec_free(&search.least);
@@ -434,7 +468,7 @@ lk_status lk_rent_search(const lk_rent_request *request, lk_offers *offers, lk_a
 
 lk_status lk_rent_search_describe(const lk_rent_request *request, const lk_offers *offers,
                                   lk_arena *arena, lk_rent *out, lk_error *err) {
-	int unfinished = 0, most = 0, hopeless = 0, in_time = 0;
+	int unfinished = 0, most = 0, hopeless = 0, in_time = 0, late = 0;
 	char never[100] = "";
 	const char *why;
 	for (size_t i = 0; i < offers->count; i++) {
@@ -442,11 +476,13 @@ lk_status lk_rent_search_describe(const lk_rent_request *request, const lk_offer
 		unfinished += offers->at[i].unfinished;
 		hopeless += end && strcmp(end, "never fits") == 0;
 		in_time += end && strcmp(end, "deadline") == 0;
+		late += end && strcmp(end, "time") == 0;
 		if (offers->at[i].gpus_searched > most) most = offers->at[i].gpus_searched;
 	}
 	out->gpus_searched = most;
 	out->search_complete = unfinished == 0 && in_time == 0;
 	if (out->search_complete) why = "more of any machine cannot change the answer";
+	else if (late > 0) why = "the time of --search-time; more may be better";
 	else if (unfinished == 0)
 		why = "more of any machine cannot change the cheapest; more may be faster (--budget)";
 	else if (request->most_gpus > 0)

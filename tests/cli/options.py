@@ -489,6 +489,7 @@ RENT = {
     "calibration": [acts(HIRE, "--calibration numbers.csv")],
     "deadline": [acts(HIRE, "--deadline 1"), acts(OPEN, "--deadline 2"), acts(MAP, "--deadline 0.01")], "budget": [acts(MAP, "--budget 0.3"), acts(HIRE, "--budget 3"), acts(OPEN, "--budget 2")], "most-gpus": [acts(HIRE, "--most-gpus 4")],
     "spot": [acts(HIRE, "--spot")],
+    "search-time": [same(HIRE, "--search-time 3600"), refused(MAP, "--search-time 5")],
     "block": [acts("--model bert-large --seq 128 --gbs 256 --samples 1M --machine p5.48 --most-gpus 8", "--block"), refused(HIRE, "--block"), refused(SPOT, "--block")],
     "interruptions": [acts(SPOT, "--interruptions 0.5"), refused(HIRE, "--interruptions 0.5")],
     "mtbf": [acts(HIRE, "--mtbf 100")],

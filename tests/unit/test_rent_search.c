@@ -100,7 +100,7 @@ static lk_status search_all(struct market *market, lk_rent_rates *rates, lk_erro
 			if (gpus == market->at[i].gpus || !isnan(market->at[i].network_gbps))
 				LK_TRY(lk_rent_rates_add(&market->at[i], gpus / market->at[i].gpus, &batches, NULL,
 				                         &market->arena, rates, err));
-	return lk_rent_rates_answer(&market->request, 0, &market->arena, rates, err);
+	return lk_rent_rates_answer(&market->request, 0, INFINITY, &market->arena, rates, err);
 }
 
 /* What is chosen from the rates; false: nothing fits. */
@@ -149,6 +149,32 @@ static void the_best_is_found(void **state) {
 	for (int i = 0; i < cases; i++) same_as_all(977u * (uint64_t)i + 1);
 }
 
+/* A search whose time is over at once knows nothing, and says of every machine why. */
+static void the_time_ends_a_search(void **state) {
+	(void)state;
+	uint64_t seed = 5;
+	for (int i = 0; i < 10; i++) {
+		struct market market;
+		lk_rent_rates none = {0};
+		lk_rent answer;
+		lk_error err = {0};
+		open_market(&market, &seed);
+		market.request.search_s = 1e-9;
+		assert_int_equal(
+			lk_rent_search(&market.request, &market.offers, &market.arena, &none, &err), LK_OK);
+		int ended = 0;
+		for (int k = 0; k < OFFERS; k++) {
+			assert_non_null(market.at[k].search_end);
+			assert_true(!market.at[k].unfinished || !market.at[k].gpus_searched);
+			ended += strcmp(market.at[k].search_end, "time") == 0;
+		}
+		for (size_t k = 0; k < none.count; k++) assert_true(none.at[k].late && !none.at[k].fits);
+		assert_true(ended > 0 && !choose_from(&market, &none, &answer));
+		lk_vec_free(&none);
+		lk_arena_free(&market.arena);
+	}
+}
+
 /* No layout of any number of GPUs is simulated to take less than the bound. */
 static void nothing_beats_the_least(void **state) {
 	static const char *const gpus[] = {"v100-sxm-16", "a100-sxm-80", "h100-sxm", "b200", "mi300x"};
@@ -192,6 +218,7 @@ static void nothing_beats_the_least(void **state) {
 int main(void) {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(the_best_is_found),
+		cmocka_unit_test(the_time_ends_a_search),
 		cmocka_unit_test(nothing_beats_the_least),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
