@@ -7,6 +7,7 @@
  * unique id in --id FILE. */
 #include <cuda_runtime_api.h>
 #include <getopt.h>
+#include <math.h>
 #include <nccl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -138,7 +139,7 @@ static void make_model(trainer *t) {
 		l->before = i ? t->layers[i - 1].after : t->input;
 		l->middle = room(wide), l->active = room(wide), l->after = room(rows);
 	}
-	fill(t, t->weights, all, 17 + (unsigned)(t->rank % o->tp), 0.1f);
+	fill(t, t->weights, all, 17 + (unsigned)(t->rank % o->tp), 0.8f / sqrtf((float)o->dim));
 	fill(t, t->target, rows, 5, 1);
 }
 

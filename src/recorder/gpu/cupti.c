@@ -18,6 +18,8 @@
 enum {
 	MEMCPY = 1,
 	MEMSET = 2,
+	DRIVER = 4, /* calls: only work that one of them puts on the device is correlated */
+	RUNTIME = 5,
 	KERNEL = 10,
 	EXTERNAL = 39,
 	CUSTOM = 3,
@@ -28,7 +30,7 @@ enum {
 	CORRELATIONS = 1 << 16,
 	NAMES = 1 << 12,
 	FLUSH_NS = 200000000,
-	NAME = 200
+	NAME = 512
 };
 
 /* Records as far as they are looked at; `kind` is first in all. */
@@ -70,6 +72,7 @@ static struct {
 	                 void (*)(void *, uint32_t, uint8_t *, size_t, size_t));
 	int (*enable)(int), (*next)(uint8_t *, size_t, uint32_t **), (*flush)(uint32_t);
 	int (*push)(int, uint64_t), (*pop)(int, uint64_t *), (*timestamp)(uint64_t *);
+	int (*clock)(uint64_t (*)(void)); /* since CUDA 11.6; NULL */
 } cupti;
 
 static enum {
@@ -78,7 +81,7 @@ static enum {
 	OFF
 } state;
 static lp_age age;
-static int64_t offset; /* from CUPTI's clock to the recording's */
+static bool own_clock; /* CUPTI's records are by the recording's clock */
 static int64_t flushed_ns;
 static struct {
 	uint32_t correlation;
@@ -104,7 +107,9 @@ static void *open_cupti(void) {
 static bool find_cupti_functions(void *library) {
 #define FIND(name, symbol) \
 	((cupti.name = (__typeof__(cupti.name))(uintptr_t)dlsym(library, symbol)) != NULL)
-	return library && FIND(subscribe, "cuptiSubscribe") && FIND(unsubscribe, "cuptiUnsubscribe") &&
+	if (!library) return false;
+	if (!FIND(clock, "cuptiActivityRegisterTimestampCallback")) dlerror();
+	return FIND(subscribe, "cuptiSubscribe") && FIND(unsubscribe, "cuptiUnsubscribe") &&
 	       FIND(callbacks, "cuptiActivityRegisterCallbacks") &&
 	       FIND(enable, "cuptiActivityEnable") && FIND(next, "cuptiActivityGetNextRecord") &&
 	       FIND(flush, "cuptiActivityFlushAll") &&
@@ -124,6 +129,31 @@ static bool is_cupti_free(void) {
 	       cupti.unsubscribe(subscriber) == 0;
 }
 
+/* ---- the clock ----
+ *
+ * CUPTI takes its times from a clock that the recording gives it. An older one has its own, whose
+ * origin may change when the device is initialised: it is compared with the recording's whenever
+ * records come. */
+
+static uint64_t recording_clock(void) {
+	return (uint64_t)lp_now();
+}
+
+/* From CUPTI's clock to the recording's: of a few comparisons the one that took the least time. */
+static int64_t clock_offset(void) {
+	int64_t offset = 0, least = INT64_MAX;
+	for (int i = 0; i < 3 && !own_clock; i++) {
+		uint64_t theirs = 0;
+		int64_t before = lp_now();
+		if (cupti.timestamp(&theirs) != 0) break;
+		int64_t took = lp_now() - before;
+		if (took >= least) continue;
+		least = took;
+		offset = before + took / 2 - (int64_t)theirs;
+	}
+	return offset;
+}
+
 /* ---- records ---- */
 
 static void give_activity_buffer(uint8_t **buffer, size_t *size, size_t *records) {
@@ -131,6 +161,20 @@ static void give_activity_buffer(uint8_t **buffer, size_t *size, size_t *records
 	*buffer = room == MAP_FAILED ? NULL : room;
 	*size = *buffer ? BUFFER : 0;
 	*records = 0;
+}
+
+/* As it stands in the source, where the program has C++'s library. */
+static char *demangled(const char *text) {
+	static char *(*demangle)(const char *, char *, size_t *, int *);
+	static bool looked;
+	if (!looked) {
+		void *library = dlopen("libstdc++.so.6", RTLD_LAZY | RTLD_NOLOAD);
+		demangle =
+			library ? (__typeof__(demangle))(uintptr_t)dlsym(library, "__cxa_demangle") : NULL;
+		dlerror();
+		looked = true;
+	}
+	return demangle && strncmp(text, "_Z", 2) == 0 ? demangle(text, NULL, NULL, NULL) : NULL;
 }
 
 static uint32_t number_of_kernel_name(const char *text) {
@@ -143,7 +187,11 @@ static uint32_t number_of_kernel_name(const char *text) {
 	for (uint32_t i = 0; i < 16; i++) {
 		struct name *name = &names[(hash + i) % NAMES];
 		if (!name->text[0]) memcpy(name->text, cut, NAME);
-		if (strcmp(name->text, cut) == 0) return lp_name(&name->number, &name->epoch, name->text);
+		if (strcmp(name->text, cut) != 0) continue;
+		char *shown = name->number ? NULL : demangled(text);
+		uint32_t number = lp_name(&name->number, &name->epoch, shown ? shown : name->text);
+		free(shown);
+		return number;
 	}
 	return 0;
 }
@@ -154,9 +202,8 @@ static uint8_t recorded_direction(uint8_t direction) {
 	return direction == 8 ? 3 : 4;
 }
 
-static void record_activity(lk_device_what what, uint32_t correlation, uint64_t start, uint64_t end,
+static void record_activity(lk_device_what what, uint32_t correlation, int64_t from, int64_t to,
                             uint32_t stream, uint64_t bytes, uint8_t direction, uint32_t name) {
-	int64_t from = (int64_t)start + offset, to = (int64_t)end + offset;
 	lk_record_entry *record = from >= 0 && to >= from && bytes <= INT64_MAX ? lp_next() : NULL;
 	if (!record) return;
 	record->start_ns = from;
@@ -173,7 +220,7 @@ static void record_activity(lk_device_what what, uint32_t correlation, uint64_t 
 	lp_publish(record, LK_RECORD_DEVICE_WORK);
 }
 
-static void take_activity(const uint32_t *record) {
+static void take_activity(const uint32_t *record, int64_t offset) {
 	if (*record == EXTERNAL) {
 		const struct external_record *external_record =
 			(const struct external_record *)(const void *)record;
@@ -185,14 +232,16 @@ static void take_activity(const uint32_t *record) {
 			(const struct kernel_record *)(const void *)record;
 		bool comm = kernel_record->name && strncmp(kernel_record->name, "nccl", 4) == 0;
 		record_activity(comm ? LK_DEVICE_COMM : LK_DEVICE_KERNEL, kernel_record->correlation,
-		                kernel_record->start, kernel_record->end, kernel_record->stream, 0, 0,
+		                (int64_t)kernel_record->start + offset,
+		                (int64_t)kernel_record->end + offset, kernel_record->stream, 0, 0,
 		                number_of_kernel_name(kernel_record->name));
 	} else if (*record == MEMCPY || *record == MEMSET) {
 		const struct memory_record *memory_record =
 			(const struct memory_record *)(const void *)record;
 		bool copy = *record == MEMCPY;
 		record_activity(copy ? LK_DEVICE_COPY : LK_DEVICE_SET, memory_record->correlation,
-		                memory_record->start, memory_record->end, memory_record->stream,
+		                (int64_t)memory_record->start + offset,
+		                (int64_t)memory_record->end + offset, memory_record->stream,
 		                memory_record->bytes, copy ? memory_record->direction : 0, 0);
 	}
 }
@@ -204,7 +253,9 @@ static void take_activity_buffer(void *context, uint32_t stream, uint8_t *buffer
 	bool was = lp_thread.busy;
 	lp_thread.busy = false; /* it may come while the program's call is in the runtime */
 	if (lp_enter()) {
-		while (valid && cupti.next(buffer, valid, &record) == 0 && record) take_activity(record);
+		int64_t offset = clock_offset();
+		while (valid && cupti.next(buffer, valid, &record) == 0 && record)
+			take_activity(record, offset);
 		lp_leave();
 	}
 	lp_thread.busy = was;
@@ -214,11 +265,9 @@ static void take_activity_buffer(void *context, uint32_t stream, uint8_t *buffer
 /* ---- beginning ---- */
 
 static bool begin_cupti(void) {
-	static const int kinds[] = {EXTERNAL, MEMCPY, MEMSET, KERNEL};
-	uint64_t now = 0;
-	if (!find_cupti_functions(open_cupti()) || !is_cupti_free() || cupti.timestamp(&now) != 0)
-		return false;
-	offset = lp_now() - (int64_t)now;
+	static const int kinds[] = {EXTERNAL, DRIVER, RUNTIME, MEMCPY, MEMSET, KERNEL};
+	if (!find_cupti_functions(open_cupti()) || !is_cupti_free()) return false;
+	own_clock = cupti.clock && cupti.clock(recording_clock) == 0;
 	void *room = mmap(NULL, NAMES * sizeof *names, PROT_READ | PROT_WRITE,
 	                  MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	names = room == MAP_FAILED ? NULL : room;

@@ -60,13 +60,36 @@ static void *shard_at(const void *buffer, size_t size, int rank) {
 	return buffer && rank >= 0 ? (char *)(uintptr_t)buffer + size * (size_t)rank : NULL;
 }
 
-/* All ranks' shards, of which one is known. */
+/* This rank's shard as everybody's, in copies that double: programs compare counts and shapes that
+ * they gather, and go on where all ranks have the same. */
+static void repeat_shard(const lp_nccl_call *call, size_t size) {
+	int first = call->group->rank, end = first + 1, ranks = call->group->ranks;
+	while (first > 0 || end < ranks) {
+		int known = end - first, before = known < first ? known : first,
+			after = known < ranks - end ? known : ranks - end;
+		const void *from = shard_at(call->to, size, first);
+		if (after > 0) {
+			copy_on_stream(call, shard_at(call->to, size, end), from, size * (size_t)after);
+			end += after;
+		} else {
+			first -= before;
+			copy_on_stream(call, shard_at(call->to, size, first), from, size * (size_t)before);
+		}
+	}
+}
+
+/* All ranks' shards, of which one is known. What is gathered in place stands there already. */
 static void assemble_shards(const lp_nccl_call *call, const void *own, size_t size) {
 	int rank = call->group->rank;
-	bool in_place = shard_at(call->to, size, rank) == own;
-	for (int r = 0; r < call->group->ranks && !in_place; r++)
-		if (r != rank) fill_on_stream(call, shard_at(call->to, size, r), size);
+	if (shard_at(call->to, size, rank) == own) return;
 	copy_on_stream(call, shard_at(call->to, size, rank), own, size);
+	if (!lp_nccl_is_emulating()) return;
+	if (strcmp(lp_mode.fill, "numbers") == 0) {
+		repeat_shard(call, size);
+		return;
+	}
+	for (int r = 0; r < call->group->ranks; r++)
+		if (r != rank) fill_on_stream(call, shard_at(call->to, size, r), size);
 }
 
 static void apply_own_contribution(const lp_nccl_call *call) {

@@ -14,7 +14,8 @@ enum {
 	LK_SHOWN_FLIGHTS,
 	LK_SHOWN_MOST_FLIGHTS = 4,
 	LK_SHOWN_STREAMS = LK_SHOWN_FLIGHTS + LK_SHOWN_MOST_FLIGHTS,
-	LK_SHOWN_DEVICE = 100
+	LK_SHOWN_DEVICE = 100,
+	LK_SHOWN_STREAMS_OF_OTHERS = 1 << 20 /* of a device, that no call of the program named */
 };
 
 /* Work of a device, by the serial number that its calls have too. */
@@ -24,6 +25,11 @@ typedef struct lk_shown_work {
 	uint32_t correlation;     /* 0 while no call has launched it */
 	double bytes[2], done[2]; /* of the communications in it: receives of messages, all others */
 } lk_shown_work;
+
+/* CUPTI has numbers of its own for streams. */
+typedef struct lk_shown_stream {
+	uint32_t theirs, ours;
+} lk_shown_stream;
 
 /* What connections have carried until a moment. */
 typedef struct lk_shown_traffic {
@@ -43,6 +49,7 @@ typedef struct lk_shower {
 	bool device;                      /* the program has one: the host's time is no computation */
 	LK_VEC(lk_shown_work) works;      /* by serial */
 	LK_VEC(lk_shown_work) recorded;   /* events: `call` recorded it, by serial */
+	LK_VEC(lk_shown_stream) streams;  /* that works with a known call tell */
 	LK_VEC(lk_shown_traffic) traffic; /* by time, sums from the begin on */
 	uint64_t untimed;                 /* communications whose times on the device are not known */
 	lk_error *err;
@@ -74,6 +81,8 @@ lk_status lk_show_prepare_device(lk_shower *shower);
 lk_status lk_show_device_call(lk_shower *shower, uint32_t lane, const lk_recorded_call *call);
 lk_status lk_show_enqueued(lk_shower *shower, uint32_t lane, const lk_recorded_call *call);
 lk_status lk_show_proxy(lk_shower *shower, const lk_recorded_call *call);
+/* Work of a device that no recorded call has put there. */
+lk_status lk_show_unclaimed(lk_shower *shower, const lk_recorded_call *work);
 void lk_show_free_device(lk_shower *shower);
 
 /* ---- recording_socket.c ---- */

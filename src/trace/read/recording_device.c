@@ -39,6 +39,31 @@ static double device_weight(const lk_record_entry *entry) {
 	return (double)entry->bytes + 1;
 }
 
+static const lk_shown_stream *find_stream(const lk_shower *shower, uint32_t theirs) {
+	for (size_t i = 0; i < shower->streams.count; i++)
+		if (shower->streams.at[i].theirs == theirs) return &shower->streams.at[i];
+	return NULL;
+}
+
+/* Which of CUPTI's streams is which of the program's, of calls whose work it has. */
+static lk_status match_streams(lk_shower *shower) {
+	const lk_recorded_run *run = shower->run;
+	for (uint32_t i = 0; i < run->calls.count; i++) {
+		const lk_record_entry *entry = &run->calls.at[i].record;
+		if (run->calls.at[i].process || entry->kind != LK_RECORD_DEVICE_CALL ||
+		    !entry->device.stream)
+			continue;
+		const lk_shown_work *work =
+			device_find(shower->works.at, shower->works.count, entry->device.serial);
+		uint32_t theirs = work ? run->calls.at[work->call].record.device.stream : 0;
+		if (!theirs || find_stream(shower, theirs)) continue;
+		if (!lk_push(&shower->streams)) return lk_oom(shower->err);
+		*lk_last(&shower->streams) =
+			(lk_shown_stream){.theirs = theirs, .ours = entry->device.stream};
+	}
+	return LK_OK;
+}
+
 lk_status lk_show_prepare_device(lk_shower *shower) {
 	const lk_recorded_run *run = shower->run;
 	for (uint32_t i = 0; i < run->calls.count; i++) {
@@ -67,12 +92,13 @@ lk_status lk_show_prepare_device(lk_shower *shower) {
 			device_find(shower->works.at, shower->works.count, entry->comm.request);
 		if (work) work->bytes[device_received(entry)] += device_weight(entry);
 	}
-	return LK_OK;
+	return match_streams(shower);
 }
 
 void lk_show_free_device(lk_shower *shower) {
 	lk_vec_free(&shower->works);
 	lk_vec_free(&shower->recorded);
+	lk_vec_free(&shower->streams);
 }
 
 /* ---- lanes ---- */
@@ -139,6 +165,28 @@ static lk_status device_add_work(lk_shower *shower, const lk_record_entry *call,
 		if (lk_capture_add(shower->capture, &e) == LK_NONE) return lk_oom(shower->err);
 	}
 	return LK_OK;
+}
+
+/* The number that the program's calls have for one of CUPTI's streams, else one of its own. */
+static uint32_t own_stream(const lk_shower *shower, uint32_t stream) {
+	LK_ASSERT(stream > 0);
+	const lk_shown_stream *known = find_stream(shower, stream);
+	if (known) return known->ours;
+	return stream < LK_SHOWN_STREAMS_OF_OTHERS ? LK_SHOWN_STREAMS_OF_OTHERS + stream : stream;
+}
+
+lk_status lk_show_unclaimed(lk_shower *shower, const lk_recorded_call *work) {
+	const lk_record_entry *entry = &work->record;
+	if (entry->device.serial || entry->device.what > LK_DEVICE_COMM || !entry->device.stream)
+		return LK_OK;
+	uint32_t name, event,
+		lane = device_lane_of(shower, own_stream(shower, entry->device.stream), false);
+	LK_TRY(work_name(shower, work, entry->device.direction, &name));
+	return lk_show_event(shower,
+	                     entry->device.what == LK_DEVICE_COPY  ? LK_EVENT_MEMCPY
+	                     : entry->device.what == LK_DEVICE_SET ? LK_EVENT_MEMSET
+	                                                           : LK_EVENT_KERNEL,
+	                     lane, name, entry->start_ns, entry->end_ns, 0, &event);
 }
 
 /* ---- waits ---- */

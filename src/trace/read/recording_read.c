@@ -206,6 +206,8 @@ static lk_status add_calls(lk_shower *shower) {
 				: lk_capture_lane(shower->capture, false, (int64_t)run->head.pid + call->process,
 		                          entry->thread);
 		if (entry->kind == LK_RECORD_PROXY && !call->process) LK_TRY(lk_show_proxy(shower, call));
+		if (entry->kind == LK_RECORD_DEVICE_WORK && !call->process)
+			LK_TRY(lk_show_unclaimed(shower, call));
 		bool sleeps = entry->kind == LK_RECORD_WAIT && entry->object == LK_WAIT_SLEEP;
 		if (entry->kind == LK_RECORD_DEVICE_WORK || entry->kind == LK_RECORD_PROXY || sleeps ||
 		    (own && entry->start_ns < cursor))
