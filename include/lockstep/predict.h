@@ -98,6 +98,7 @@ typedef struct lk_predict_request {
 	int overlap_grad_reduce, overlap_param_gather, overlap_p2p, tp_overlap;
 	double bucket_mib;
 	int cuda_graphs, fused_loss, expert_overlap;
+	int master_weights;  /* -1: weights, and moments where nothing states them, in 16 bits alone */
 	const char *loss;    /* logits that are held: "logits" (all), "linear", "cut", "chunked",
 	                        "chunked/N" */
 	int max_connections; /* CUDA_DEVICE_MAX_CONNECTIONS; 0 as the launch line says, else 8 */

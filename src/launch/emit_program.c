@@ -75,8 +75,8 @@ static const char *update_lacks(const lk_job *job) {
 		return "hybrid sharding divides the ranks that hold gradients; leave out --shard-group";
 	if (lk_sizes_dp_ranks(job) < 2) return "one rank holds each parameter; give more GPUs";
 	if (sixteen && job->master_weights == LK_OFF)
-		return "weights without a master copy in fp32 have no program; leave out --master-weights "
-			   "off";
+		return "weights without a master copy in fp32 have no program; leave out "
+			   "--no-master-weights";
 	if (job->state_dtype != LK_FP32 && job->state_dtype != LK_BF16)
 		return "moments of such a format have no program; give --state-dtype fp32 or bf16";
 	return NULL;

@@ -56,6 +56,9 @@ static const lk_option options[] = {
 	{TEXT("muon-tp-mode", job.muon_tp_mode, "MODE",
 	 "muon, matrices that TP divides: duplicated (gathered, default), distributed or blockwise")},
 	{TEXT("state-dtype", job.state_dtype, "TYPE", "of the optimizer's moments")},
+	{SWITCH("master-weights", job.master_weights,
+	 "16-bit formats: an fp32 copy of the weights (default); without it the moments have 16 bits "
+	 "too, where --state-dtype does not say otherwise")},
 	{TEXT("fp8-recipe", job.fp8_recipe, "NAME",
 	 "factors of fp8 products: delayed, tensorwise or blockwise")},
 	{INT("bf16-layers", job.bf16_layers, "N", 1, 4096,

@@ -84,6 +84,9 @@ static const lk_option options[] = {
 	 "muon, matrices that TP divides: duplicated (gathered, default), distributed or blockwise"),
 	 SWEPT},
 	{TEXT("state-dtype", state_dtype, "TYPE", "of the optimizer's moments"), SWEPT},
+	{SWITCH("master-weights", master_weights,
+	 "16-bit formats: an fp32 copy of the weights (default); without it the moments have 16 bits "
+	 "too, where --state-dtype does not say otherwise")},
 	{TEXT("fp8-recipe", fp8_recipe, "NAME",
 	 "factors of fp8 products: delayed, tensorwise or blockwise"), SWEPT},
 	{INT("bf16-layers", bf16_layers, "N", 1, 4096,

@@ -52,6 +52,9 @@ static bool reduces_at_the_end(const lk_job *job) {
 static bool lacks_moments(const lk_job *job) {
 	return lk_optimizer_of(job)->moments == 0;
 }
+static bool keeps_wide_weights(const lk_job *job) {
+	return job->dtype_said && !lk_job_sixteen_bit(job);
+}
 static bool lacks_newton_schulz(const lk_job *job) {
 	return job->optimizer != LK_OPT_MUON;
 }
@@ -194,6 +197,8 @@ static const struct rule {
 	{"state-dtype", "exp-avg-dtype exp-avg-sq-dtype", lacks_moments, true,
      "the optimizer keeps no moments in a format of one's choice",
      "use --optimizer adam, or leave it out"},
+	{"master-weights", "", keeps_wide_weights, true, "weights in fp32 are their own master copy",
+     "use --dtype bf16, or leave it out"},
 	{"muon-steps muon-tp-mode", "muon-num-ns-steps muon-tp-mode", lacks_newton_schulz, true,
      "the optimizer is not muon", "use --optimizer muon, or leave it out"},
 	{"", "decoder-seq-length decoder-num-layers", lacks_decoder, true,

@@ -340,6 +340,9 @@ lk_status lk_request_take_numbers(const lk_predict_request *request, lk_job *job
 	long long zero = job->sharding;
 	LK_TRY(take_dtype(&job->dtype, request->dtype, "--dtype", err));
 	job->dtype_said |= request->dtype != NULL;
+	take_switch(&job->master_weights, request->master_weights);
+	if (request->master_weights < 0 && !(job->dtype_said && job->dtype <= LK_TF32))
+		job->state_dtype = LK_BF16; /* moments have the weights' format */
 	LK_TRY(take_dtype(&job->state_dtype, request->state_dtype, "--state-dtype", err));
 	LK_TRY(
 		request_take_name(&optimizer, request->optimizer, lk_optimizer_names, "--optimizer", err));
@@ -581,6 +584,7 @@ static void state_layout(const lk_job *job, lk_predict_request *out) {
 void lk_request_state_numbers(const lk_job *job, lk_predict_request *out) {
 	if (job->dtype_said) out->dtype = lk_dtype_name(job->dtype);
 	if (job->state_dtype != LK_FP32) out->state_dtype = lk_dtype_name(job->state_dtype);
+	out->master_weights = job->master_weights;
 	out->fp8_recipe = stated_name(fp8_recipes, job->fp8_recipe);
 	out->fp8_params = job->narrow_weights;
 	out->fp8_activations = job->narrow_activations;

@@ -26,6 +26,7 @@ JOBS = [
     ("--model llama3.2-1b", "--zero 3 --recompute full --offload-activations --fused-loss"),
     ("--model llama3.2-1b", "--task lora --lora-rank 16"), ("--model llama3.2-1b", "--no-overlap-grad-reduce"),
     ("--model llama3.2-1b", "--cuda-graphs"), ("--model llama3.2-1b", "--compile"), ("--model llama3.2-1b", "--state-dtype bf16"),
+    ("--model llama3.2-1b", "--no-master-weights"), ("--model llama3.2-1b", "--zero 3 --no-master-weights"),
     ("--model qwen3-30b-a3b", "--ep 8 --recompute moe_act+layernorm"), ("--model qwen3-30b-a3b", "--ep 4 --pack fixed:300 --moe-imbalance 1.3"),
     ("--model qwen3-30b-a3b", "--ep 8 --dtype fp8 --fp8-dispatch --dispatch-sms 24"), ("--model qwen3-30b-a3b", "--ep 8 --pp 2 --vp 2 --expert-overlap"),
 ]

@@ -218,6 +218,15 @@ static void odd_rows_are_slower(void **state) {
 	double rate = 1792 / seconds_on(device, &whole);
 	assert_true(1800 / seconds_on(device, &sectors) < .85 * rate);
 	assert_true(1796 / seconds_on(device, &pieces) < .6 * rate);
+	/* one element at a time: within the spread of GPT-2's three products with the vocabulary on an
+	 * H200; a single row is no matter of addresses */
+	const lk_device *h200 = device_of("h200");
+	const lk_op head = gemm(8192, 50257, 768, 1), even = gemm(8192, 50258, 768, 1),
+				vector = gemm(8192, 1, 768, 1), narrow = gemm(8192, 2, 768, 1);
+	double flops = 2.0 * 8192 * 50257 * 768 / seconds_on(h200, &head);
+	assert_true(flops > 95e12 && flops < 147e12);
+	assert_true(seconds_on(h200, &head) > 1.5 * seconds_on(h200, &even));
+	assert_true(seconds_on(h200, &vector) <= seconds_on(h200, &narrow));
 }
 
 static void gemm_stays_under_its_roofs(void **state) {

@@ -25,6 +25,19 @@ static double row_factor(lk_dtype dtype, double n, double k) {
 	return fmod(n, 2 * piece) != 0 || fmod(k, 2 * piece) != 0 ? STRADDLING : 1;
 }
 
+/* Rows of an odd number of 16-bit elements (a vocabulary of 50,257) begin at odd addresses: cuBLAS
+ * takes kernels of an older generation that load single elements (align1). Measured on an H200,
+ * GPT-2's head for 8,192 tokens, CUDA 13.0, 28 November 2026: 95, 139 and 147 TFLOP/s forward, for
+ * the input and for the weights; their geometric mean, for each SM and clock. */
+static const double ODD_FLOP_PER_CLOCK = 125e12 / (132 * 1.83e9);
+
+static double odd_rows_flops(const lk_device *device, lk_dtype dtype, double n, double k) {
+	bool nvidia = device->arch >= LK_ARCH_VOLTA && device->arch <= LK_ARCH_BLACKWELL,
+		 narrow = dtype == LK_FP16 || dtype == LK_BF16,
+		 odd = (fmod(n, 2) == 1 && n > 1) || (fmod(k, 2) == 1 && k > 1);
+	return nvidia && narrow && odd ? ODD_FLOP_PER_CLOCK * device->sms * device->clock_hz : INFINITY;
+}
+
 /* Products in fp32 run on the vector units, for which the power limit leaves the whole clock: their
  * numbers are those of kernels measured alone on the device or its nearest relative, less the
  * launch that was timed with them. */
@@ -91,6 +104,9 @@ void lk_cost_gemm(const lk_graph *graph, uint32_t op, const lk_cost_site *site, 
 	lk_dtype dtype = (lk_dtype)ops->dtype[op];
 	lk_gemm_numbers numbers = gemm_numbers_of(site, dtype, 1);
 	numbers.efficiency *= row_factor(dtype, ops->n[op], ops->k[op]);
+	numbers.efficiency =
+		fmin(numbers.efficiency, odd_rows_flops(site->node->device, dtype, ops->n[op], ops->k[op]) /
+	                                 lk_peak_flops(site->node->device, dtype));
 	gemm(graph, op, site, ops->m[op], &numbers, out);
 }
 

@@ -75,27 +75,11 @@ static bool aligned(double elements) {
 	return fmod(elements, 8) == 0;
 }
 
-/* Rows of an odd number of 16-bit elements (a vocabulary of 50,257) begin at odd addresses: the
- * library takes kernels that load single elements (align1), of an older generation. Measured on an
- * H200, gpt2's head for 8,192 tokens, CUDA 13.0, 28 November 2026: 95, 139 and 147 TFLOP/s forward,
- * for the input and for the weights; their geometric mean, for each SM and clock. */
-static const double ODD_FLOP_PER_CLOCK = 125e12 / (132 * 1.83e9);
-
-static double odd_rate(const lk_device *device, const lk_gemm_shape *shape) {
-	bool odd = fmod(shape->n, 2) == 1 || fmod(shape->k, 2) == 1;
-	bool narrow = shape->dtype == LK_FP16 || shape->dtype == LK_BF16;
-	bool has_them = device->arch >= LK_ARCH_VOLTA && device->arch <= LK_ARCH_BLACKWELL &&
-	                device->clock_hz > 0 && device->sms > 0;
-	return odd && narrow && has_them ? ODD_FLOP_PER_CLOCK * device->sms * device->clock_hz
-	                                 : INFINITY;
-}
-
 double lk_gemm_formula(const lk_gemm_numbers *numbers, const lk_device *device,
                        const lk_gemm_shape *shape, double bytes, lk_gemm_detail *detail) {
 	double rate = lk_peak_flops(device, shape->dtype) * numbers->efficiency,
 		   width = lk_dtype_bytes(shape->dtype);
 	if (!aligned(shape->n) || !aligned(shape->k)) rate *= numbers->unaligned;
-	rate = fmin(rate, odd_rate(device, shape));
 	struct choice c = best_tile(numbers, shape, device->sms > 0 ? device->sms : 1, rate);
 	const struct tile *tile = &tiles[c.tile];
 	if (isnan(bytes))
