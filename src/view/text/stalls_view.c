@@ -57,7 +57,7 @@ static lk_table *parts(const lk_stalls_answer *answer) {
 		{"slowdown", "slowdown", true, false},
 		{"verdict", "", false, false},
 		{"basis", "basis", false, false},
-		{"how", "how", false, false},
+		{"how", "how", false, true},
 	};
 	lk_table *table = lk_table_new("parts", columns, (int)(sizeof columns / sizeof *columns));
 	for (int k = 0; table && k < LK_STALL_KINDS; k++) {
@@ -85,7 +85,7 @@ static lk_table *stalls_view_runs(const lk_stalls_answer *answer) {
 		{"high_s", "", true, true},
 		{"interval", "95 %", true, false},
 		{"files_in_memory_pctg", "files in memory", true, false},
-		{"note", "", false, false},
+		{"note", "", false, true},
 	};
 	lk_table *table = lk_table_new("runs", columns, (int)(sizeof columns / sizeof *columns));
 	for (int c = 0; table && c < LK_STALLS_CONFIGURATIONS; c++) {
@@ -254,6 +254,40 @@ static void stalls_view_put_waterfall(const lk_stalls_answer *answer, FILE *out)
 	}
 }
 
+/* "NAME, NAME: text": names of one text share a line. */
+static lk_status stalls_view_put_texts(const char *const *names, const char *const *texts,
+                                       int count, FILE *out, lk_error *err) {
+	for (int i = 0; i < count; i++) {
+		const char *text = texts[i] ? texts[i] : "";
+		bool first = *text;
+		for (int before = 0; before < i && first; before++)
+			first = !texts[before] || strcmp(texts[before], text) != 0;
+		if (!first) continue;
+		fprintf(out, "%s", names[i]);
+		for (int other = i + 1; other < count; other++)
+			if (texts[other] && strcmp(texts[other], text) == 0) fprintf(out, ", %s", names[other]);
+		fputs(": ", out);
+		LK_TRY(lk_put_safe(text, out, err));
+		fputc('\n', out);
+	}
+	return LK_OK;
+}
+
+/* How parts were found. */
+static lk_status stalls_view_put_ways(const lk_stalls_answer *answer, FILE *out, lk_error *err) {
+	const char *texts[LK_STALL_KINDS];
+	for (int k = 0; k < LK_STALL_KINDS; k++) texts[k] = answer->parts[k].how;
+	return stalls_view_put_texts(lk_stalls_kinds, texts, LK_STALL_KINDS, out, err);
+}
+
+static lk_status stalls_view_put_run_notes(const lk_stalls_answer *answer, FILE *out,
+                                           lk_error *err) {
+	const char *texts[LK_STALLS_CONFIGURATIONS];
+	for (int c = 0; c < LK_STALLS_CONFIGURATIONS; c++) texts[c] = answer->rows[c].note;
+	return stalls_view_put_texts(lk_stalls_configurations, texts, LK_STALLS_CONFIGURATIONS, out,
+	                             err);
+}
+
 /* "203 ms (95 %: 195 ms - 210 ms), 41.2 % of the step". */
 static void put_part_size(const lk_stalls_answer *answer, int kind, FILE *out) {
 	const lk_stalls_part *part = &answer->parts[kind];
@@ -291,7 +325,7 @@ static void stalls_view_put_verdict(const lk_stalls_answer *answer, FILE *out) {
 	}
 	fputs("largest stall: ", out);
 	put_part_size(answer, worst, out);
-	fprintf(out, ", x%.2f as slow as without it; %s\n", answer->parts[worst].factor,
+	fprintf(out, ",\n  %.2f times as long as without it; %s\n", answer->parts[worst].factor,
 	        bases[answer->parts[worst].basis]);
 }
 
@@ -435,9 +469,11 @@ static lk_status stalls_view_write_report(const void *what, bool colour, FILE *o
 	stalls_view_put_waterfall(answer, out);
 	stalls_view_put_heading("parts", colour, out);
 	LK_TRY(stalls_view_put_table(parts(answer), LK_FORMAT_TEXT, colour, out, err));
+	LK_TRY(stalls_view_put_ways(answer, out, err));
 	stalls_view_put_heading("runs", colour, out);
 	put_drift(answer, out);
 	LK_TRY(stalls_view_put_table(stalls_view_runs(answer), LK_FORMAT_TEXT, colour, out, err));
+	LK_TRY(stalls_view_put_run_notes(answer, out, err));
 	if (answer->rank_count > 1) {
 		stalls_view_put_heading("ranks", colour, out);
 		LK_TRY(stalls_view_put_table(stalls_view_ranks(answer), LK_FORMAT_TEXT, colour, out, err));
@@ -595,14 +631,12 @@ void lk_stalls_print_plan(const lk_stalls_plan *plan, FILE *out) {
 	char time[32], bytes[32], safe[4096];
 	if (plan->budget > 0)
 		fprintf(out,
-		        "lockstep: the command is to be run again for at most %s, in rounds of about %s: "
-		        "%s\n",
+		        "lockstep: the command will run again for at most %s, in rounds of about %s: %s\n",
 		        lk_format_seconds(plan->budget, bytes, sizeof bytes),
 		        lk_format_seconds(plan->seconds / plan->repeats, time, sizeof time),
 		        plan->configurations);
 	else
-		fprintf(out,
-		        "lockstep: the command is to be run %d times more, about %s: %s, %d times each\n",
+		fprintf(out, "lockstep: the command will run %d more times, about %s: %s, %d times each\n",
 		        plan->runs, lk_format_seconds(plan->seconds, time, sizeof time),
 		        plan->configurations, plan->repeats);
 	if (!plan->written_count) fputs("  the first run wrote no files\n", out);
@@ -613,5 +647,5 @@ void lk_stalls_print_plan(const lk_stalls_plan *plan, FILE *out) {
 	for (int i = 0; i < plan->written_count && i < SHOWN; i++)
 		fprintf(out, "    %s\n", lk_escape(plan->written[i], safe, sizeof safe));
 	if (plan->written_count > SHOWN) fprintf(out, "    and %d more\n", plan->written_count - SHOWN);
-	fputs("  what it does apart from files (network, other programs) it does again\n", out);
+	fputs("  its other effects (network, other programs) happen again\n", out);
 }
