@@ -31,7 +31,7 @@ def judge(name, lockstep, bound, rounds, folder):
     ranks, settings = JOBS[name]
     program = ["./inject", *settings.split(), "steps=24"]
     run([lockstep, "record", "--world", str(ranks), "--ranks", f"0,{ranks - 1}", "--out", name, "--", *program], folder)
-    x = json.loads(run([lockstep, "compose", name, "--cluster", "host.json", "-o", "json"], folder))
+    x = json.loads(run([lockstep, "compose", name, "--cluster", "host.json", "--ranks-per-node", str(ranks), "-o", "json"], folder))
     measured = []
     for _ in range(rounds):
         said = run([*MPIRUN, "-n", str(ranks), *program], folder).splitlines()
