@@ -169,10 +169,7 @@ static lk_status jobs_view_write_text(const void *what, bool colour, FILE *out, 
 	        "done in time: before the last job arrived.\n",
 	        answer->policies[0].name);
 	if (answer->energy) LK_TRY(jobs_view_put_energy(answer->energy, colour, out, err));
-	for (int i = 0; i < answer->note_count; i++) {
-		LK_TRY(lk_put_safe(answer->notes[i], out, err));
-		fputc('\n', out);
-	}
+	for (int i = 0; i < answer->note_count; i++) lk_put_wrapped(answer->notes[i], 0, out);
 	if (!((const struct text *)what)->verbose) return LK_OK;
 	fputc('\n', out);
 	return jobs_view_put_table(courses_of(answer), colour, out, err);

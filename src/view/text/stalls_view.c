@@ -404,9 +404,8 @@ static void put_rates(const lk_stalls_answer *answer, bool colour, FILE *out) {
 static lk_status put_end(const lk_stalls_answer *answer, FILE *out, lk_error *err) {
 	if (answer->note_count) fputc('\n', out);
 	for (int i = 0; i < answer->note_count; i++) {
-		fprintf(out, "N%d: ", i + 1);
-		LK_TRY(lk_put_safe(answer->notes[i], out, err));
-		fputc('\n', out);
+		int indent = fprintf(out, "N%d: ", i + 1);
+		lk_put_wrapped(answer->notes[i], indent, out);
 	}
 	if (*answer->kept) fprintf(out, "recordings: %s\n", answer->kept);
 	fputs("reproduce: ", out);
@@ -460,6 +459,7 @@ static lk_status stalls_view_put_files(const lk_stalls_answer *answer, bool colo
 static lk_status stalls_view_write_report(const void *what, bool colour, FILE *out, lk_error *err) {
 	const lk_stalls_answer *answer = ((const struct asked *)what)->x;
 	if (!answer->steps) { /* a log of files alone */
+		if (!answer->file_count) fputs("no file was read\n", out);
 		LK_TRY(stalls_view_put_files(answer, colour, out, err));
 		return put_end(answer, out, err);
 	}
