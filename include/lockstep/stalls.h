@@ -192,6 +192,7 @@ enum {
 };
 typedef struct lk_stalls_file {
 	const char *path;
+	const char *tier; /* the file system that is mounted above it: "/data (nfs4)"; "" not known */
 	double opens, reads, sequential; /* sequential: that go on where the one before ended; of
 	                                    Darshan that begin after it */
 	double read_bytes, size;         /* size: 0 not known */
@@ -200,6 +201,12 @@ typedef struct lk_stalls_file {
 	double gain_s;                   /* on the fast tier; of read_s */
 	bool staged;                     /* is to lie there */
 } lk_stalls_file;
+
+/* Files below one folder, on one tier: a data set. */
+typedef struct lk_stalls_folder {
+	const char *path, *tier;
+	double files, opens, reads, sequential, read_bytes, size, read_s; /* as of a file */
+} lk_stalls_folder;
 
 /* Which files are to lie on the fast tier. */
 typedef struct lk_stalls_staging {
@@ -233,6 +240,8 @@ typedef struct lk_stalls_answer {
 	int change_count;
 	const lk_stalls_file *files; /* by time, the longest first */
 	int file_count;
+	const lk_stalls_folder *folders; /* by time, the longest first */
+	int folder_count;
 	lk_stalls_staging staging; /* size 0: not asked */
 	const char *const *notes;  /* sentences */
 	int note_count;
@@ -253,6 +262,7 @@ enum {
 	LK_STALLS_BUCKETS,
 	LK_STALLS_WHAT_IF,
 	LK_STALLS_FILES,
+	LK_STALLS_FOLDERS,
 	LK_STALLS_TABLES
 };
 extern const char *const lk_stalls_tables[LK_STALLS_TABLES + 1];

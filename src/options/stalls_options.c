@@ -3,8 +3,8 @@
 #include "options/rows.h"
 
 static const char *const mpis[] = {"auto", "openmpi", "mpich", NULL};
-const char *const lk_stalls_tables[] = {"all",     "parts",   "runs",  "ranks",
-                                        "buckets", "what-if", "files", NULL};
+const char *const lk_stalls_tables[] = {"all",     "parts", "runs",    "ranks", "buckets",
+                                        "what-if", "files", "folders", NULL};
 
 /* clang-format off */
 #define REQUEST lk_stalls_request
@@ -49,7 +49,7 @@ static const lk_option options[] = {
 	 TEXT("out", out, "DIR", "folder, not there yet, that keeps all recordings")},
 	{OUT_FORMAT(lk_output_formats, "text, md, csv, json, jsonl or sqlite")},
 	{OUT_TABLE(lk_stalls_tables, "NAME",
-	 "one table: parts, runs, ranks, buckets, what-if or files")},
+	 "one table: parts, runs, ranks, buckets, what-if, files or folders")},
 	{OUT_FILE("where the output goes; sqlite needs one"), LETTER('f')},
 	{OUT_FILE_OF("timeline", trace, "FILE",
 	 "all ranks of a run for a trace viewer: .json, .json.gz or .pftrace")},

@@ -393,12 +393,16 @@ static lk_status see_files(lk_stalls_work *work, const char *folder, bool darsha
 		lk_status status = lk_stalls_darshan_read(in, &work->arena, &work->profile, work->err);
 		lk_stream_close(in);
 		LK_TRY(status);
-	} else LK_TRY(lk_stalls_profile_of(folder, &work->arena, &work->profile, work->err));
+	} else {
+		LK_TRY(lk_stalls_profile_of(folder, &work->arena, &work->profile, work->err));
+		LK_TRY(lk_stalls_find_tiers(&work->profile, &work->arena, work->err));
+	}
 	LK_TRY(lk_stalls_stage(&work->profile, work->request->staging, &work->arena, &answer->staging,
 	                       work->err));
 	answer->files = work->profile.files.at;
 	answer->file_count = (int)work->profile.files.count;
-	return LK_OK;
+	return lk_stalls_folders_of(&work->profile, &work->arena, &answer->folders,
+	                            &answer->folder_count, work->err);
 }
 
 static lk_status look_at_first_run(lk_stalls_work *work, const char *folder) {

@@ -300,6 +300,11 @@ int lk_stalls_read_class(double bytes);
 lk_status lk_stalls_profile_of(const char *folder, lk_arena *arena, lk_stalls_profile *out,
                                lk_error *err);
 /* Sorts the files by time, and chooses those for the fast tier; NULL: none. LK_ERR_MEMORY. */
+/* Of files that are on this machine, the tiers (stalls_folders.c). */
+lk_status lk_stalls_find_tiers(lk_stalls_profile *profile, lk_arena *arena, lk_error *err);
+/* Sums of files by folder and tier; the texts are the arena's and the files'. */
+lk_status lk_stalls_folders_of(const lk_stalls_profile *profile, lk_arena *arena,
+                               const lk_stalls_folder **out, int *count, lk_error *err);
 lk_status lk_stalls_stage(lk_stalls_profile *profile, const char *said, lk_arena *arena,
                           lk_stalls_staging *out, lk_error *err);
 /* The words of --staging. LK_ERR_INPUT. */

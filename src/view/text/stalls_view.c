@@ -202,8 +202,42 @@ static lk_table *stalls_view_files(const lk_stalls_answer *answer, int most) {
 	return table;
 }
 
+static lk_table *stalls_view_folders(const lk_stalls_answer *answer) {
+	static const lk_column columns[] = {
+		{"folder", "folder", false, false}, {"tier", "tier", false, false},
+		{"files", "files", true, false},    {"opens", "opens", true, true},
+		{"reads", "reads", true, false},    {"read_bytes", "read", true, false},
+		{"size_bytes", "size", true, true}, {"sequential", "sequential", true, false},
+		{"read_s", "time", true, false},    {"bytes_per_s", "rate", true, false},
+	};
+	lk_table *table = lk_table_new("folders", columns, 10);
+	for (int i = 0; table && i < answer->folder_count; i++) {
+		const lk_stalls_folder *folder = &answer->folders[i];
+		double rate = folder->read_s > 0 ? folder->read_bytes / folder->read_s : NAN;
+		double share = folder->reads > 0 ? fmin(1, folder->sequential / folder->reads) : 0;
+		char text[64];
+		lk_table_row(table);
+		lk_table_text(table, folder->path);
+		lk_table_text(table, *folder->tier ? folder->tier : NULL);
+		lk_table_number(table, folder->files, NULL);
+		lk_table_number(table, folder->opens, NULL);
+		lk_table_number(table, folder->reads,
+		                lk_format_thousands(folder->reads, text, sizeof text));
+		lk_table_number(table, folder->read_bytes,
+		                lk_format_bytes(folder->read_bytes, text, sizeof text));
+		lk_table_number(table, folder->size, NULL);
+		snprintf(text, sizeof text, "%.0f %%", 100 * share);
+		lk_table_number(table, share, text);
+		lk_table_number(table, folder->read_s,
+		                lk_format_seconds(folder->read_s, text, sizeof text));
+		lk_table_number(table, rate, isnan(rate) ? NULL : lk_format_rate(rate, text, sizeof text));
+	}
+	return table;
+}
+
 lk_table *lk_stalls_table(const lk_stalls_answer *answer, int which) {
 	switch (which) {
+	case LK_STALLS_FOLDERS: return stalls_view_folders(answer);
 	case LK_STALLS_FILES: return stalls_view_files(answer, answer->file_count);
 	case LK_STALLS_RUNS: return stalls_view_runs(answer);
 	case LK_STALLS_RANKS: return stalls_view_ranks(answer);
@@ -453,6 +487,11 @@ static lk_status stalls_view_put_files(const lk_stalls_answer *answer, bool colo
 		        lk_format_seconds(staging->gain_s, b, sizeof b),
 		        lk_format_seconds(staging->read_s, c, sizeof c),
 		        lk_format_seconds(staging->bound_s, d, sizeof d));
+	if (answer->file_count > 1) {
+		stalls_view_put_heading("the same by folder and tier", colour, out);
+		LK_TRY(
+			stalls_view_put_table(stalls_view_folders(answer), LK_FORMAT_TEXT, colour, out, err));
+	}
 	return LK_OK;
 }
 
@@ -571,8 +610,8 @@ static void put_json_rates(lk_json_writer *writer, const lk_stalls_rates *rates)
 }
 
 static lk_status put_json_tables(lk_json_writer *writer, const struct asked *asked, lk_error *err) {
-	static const char *const keys[LK_STALLS_TABLES] = {"",        "parts",   "runs", "by_rank",
-	                                                   "buckets", "what_if", "files"};
+	static const char *const keys[LK_STALLS_TABLES] = {"",        "parts",   "runs",  "by_rank",
+	                                                   "buckets", "what_if", "files", "folders"};
 	for (int i = LK_STALLS_ALL + 1; i < LK_STALLS_TABLES; i++) {
 		if (asked->table != LK_STALLS_ALL && asked->table != i) continue;
 		lk_table *table = lk_stalls_table(asked->x, i);
