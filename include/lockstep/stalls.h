@@ -73,8 +73,10 @@ typedef struct lk_stalls_request {
 	                      a minute */
 	const char *step_marker, *program; /* as lk_record_request has them */
 	int mpi, max_mb;
-	int batches;          /* of the loader that are repeated where data is to be ready */
-	const char *staging;  /* a fast tier: "size=4GB rate=2GB/s latency=100us"; NULL: none */
+	int batches;         /* of the loader that are repeated where data is to be ready */
+	const char *staging; /* a fast tier: "size=4GB rate=2GB/s latency=100us"; NULL: none */
+	const char *cluster; /* file of `lockstep calibrate host --mpi`: what a call takes at the least,
+	                      * where all have one size; NULL: none */
 	const char *what_ifs; /* lines "disk=2", "disk=2,cores=4"; NULL: the usual ones */
 	const char *out;      /* folder that keeps the recordings; NULL: they are removed */
 	bool yes;             /* the caller's own use: agree to the plan */
@@ -135,7 +137,7 @@ typedef struct lk_stalls_buckets {
 	double per_call_s, per_byte_s,
 		rest_s;   /* time = per_call_s * calls + per_byte_s * bytes + rest_s, none negative */
 	double error; /* median of |fitted - measured| / measured over the sizes; NAN: no fit */
-	int sizes;    /* different ones that were seen */
+	int sizes;    /* different ones that were seen; of one alone per_call_s is the cluster's */
 	const char *group, *note;
 	struct lk_stalls_bucket {
 		double bucket_bytes, calls, transfer_s, step_s;

@@ -43,6 +43,9 @@ static const lk_option options[] = {
 	 LINES("what-if", what_ifs, "KEY=VALUE,...",
 	 "another machine: disk, network, speed (times as fast), cores (number), cache (share in "
 	 "memory); again for another one")},
+	{TEXT("cluster", cluster, "FILE",
+	 "the file of `lockstep calibrate host --mpi` of such machines: what a call of communication "
+	 "takes at the least, where all calls have one size")},
 	{TEXT("staging", staging, "WORDS",
 	 "which files to put on a fast tier: size=4GB rate=2GB/s latency=100us")},
 	{GROUP("Output")

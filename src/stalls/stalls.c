@@ -506,7 +506,9 @@ lk_status lk_stalls(const lk_stalls_request *request, lk_stalls_answer **out, lk
 	for (int c = 0; c < LK_STALLS_CONFIGURATIONS; c++)
 		work->result.rows[c] =
 			(lk_stalls_row){.step_s = NAN, .low = NAN, .high = NAN, .resident = NAN, .note = ""};
-	lk_status status = request->recording ? analyse_recording(work) : analyse_command(work);
+	lk_status status = lk_stalls_read_links(work);
+	if (status == LK_OK)
+		status = request->recording ? analyse_recording(work) : analyse_command(work);
 	if (status == LK_OK)
 		status = lk_traces_inputs(&work->arena, &lk_stalls_verb, request, &request->recording,
 		                          request->recording ? 1 : 0, &work->result.inputs, err);

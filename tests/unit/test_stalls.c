@@ -373,7 +373,7 @@ static void test_buckets(void **state) {
 			sizes[i].seconds = a + b * sizes[i].bytes;
 			shown += sizes[i].calls * sizes[i].seconds;
 		}
-		assert_true(lk_stalls_fit_buckets(sizes, 8, shown + 0.01, 2 * shown + 1, &arena, &x));
+		assert_true(lk_stalls_fit_buckets(sizes, 8, NAN, shown + 0.01, 2 * shown + 1, &arena, &x));
 		assert_near(x.per_call_s, a, 1e-6);
 		assert_near(x.per_byte_s, b, 1e-6);
 		assert_near(x.rest_s, 0.01, 1e-6);
@@ -384,6 +384,29 @@ static void test_buckets(void **state) {
 		}
 		lk_arena_free(&arena);
 	}
+}
+
+/* Of one size, with what a call takes: the rest is the bytes'; no more than all of it is the
+ * call's. */
+static void test_buckets_of_one_size(void **state) {
+	(void)state;
+	lk_arena arena = LK_ARENA_INIT;
+	const lk_stalls_size size = {.bytes = 1e6, .calls = 4, .seconds = 3e-3};
+	const double calls[] = {1e-3, 3e-3, 1};
+	for (int i = 0; i < 3; i++) {
+		lk_stalls_buckets x = {0};
+		double per_call = fmin(calls[i], 3e-3);
+		assert_true(lk_stalls_fit_buckets(&size, 1, calls[i], 0.02, 0.1, &arena, &x));
+		assert_near(x.per_call_s, per_call, 1e-9);
+		assert_near(x.per_byte_s + 1e-20, (3e-3 - per_call) / 1e6 + 1e-20, 1e-9);
+		assert_near(x.rest_s, 0.008, 1e-9);
+		assert_true(x.error == 0 && x.sizes == 1 && x.count > 1);
+		assert_near(x.at[0].step_s, 0.1 - 3 * per_call, 1e-9); /* one bucket for four */
+	}
+	lk_stalls_buckets x = {0};
+	assert_true(lk_stalls_fit_buckets(&size, 1, NAN, 0.02, 0.1, &arena, &x));
+	assert_true(isnan(x.error) && isnan(x.per_call_s) && !x.count && *x.note);
+	lk_arena_free(&arena);
 }
 
 /* Never a negative number, whatever the sizes; too few of them give none. */
@@ -397,7 +420,7 @@ static void test_buckets_odd(void **state) {
 			sizes[i] = (lk_stalls_size){floor(draw(seed, (uint64_t)i, 0, 1e6)), 1,
 			                            draw(seed, 100 + (uint64_t)i, 0, 1e-2)};
 		lk_stalls_buckets x = {0};
-		assert_true(lk_stalls_fit_buckets(sizes, count, 0.01, 0.1, &arena, &x));
+		assert_true(lk_stalls_fit_buckets(sizes, count, NAN, 0.01, 0.1, &arena, &x));
 		if (x.sizes < 2) assert_true(isnan(x.per_call_s) && x.count == 0 && *x.note);
 		else
 			assert_true(x.per_call_s >= 0 && x.per_byte_s >= 0 && x.rest_s >= 0 &&
@@ -661,23 +684,15 @@ static void test_folders(void **state) {
 
 int main(void) {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_staging),
-		cmocka_unit_test(test_read_classes),
-		cmocka_unit_test(test_folders),
-		cmocka_unit_test(test_darshan),
-		cmocka_unit_test(test_interval),
-		cmocka_unit_test(test_interval_holds),
-		cmocka_unit_test(test_parts),
-		cmocka_unit_test(test_stash),
-		cmocka_unit_test(test_noise),
-		cmocka_unit_test(test_missing),
-		cmocka_unit_test(test_left_in_null),
-		cmocka_unit_test(test_buckets),
-		cmocka_unit_test(test_intervals_hold),
-		cmocka_unit_test(test_buckets_odd),
-		cmocka_unit_test(test_closed_and_simulated),
-		cmocka_unit_test(test_thresholds),
-		cmocka_unit_test(test_machines),
+		cmocka_unit_test(test_staging),        cmocka_unit_test(test_read_classes),
+		cmocka_unit_test(test_folders),        cmocka_unit_test(test_buckets_of_one_size),
+		cmocka_unit_test(test_darshan),        cmocka_unit_test(test_interval),
+		cmocka_unit_test(test_interval_holds), cmocka_unit_test(test_parts),
+		cmocka_unit_test(test_stash),          cmocka_unit_test(test_noise),
+		cmocka_unit_test(test_missing),        cmocka_unit_test(test_left_in_null),
+		cmocka_unit_test(test_buckets),        cmocka_unit_test(test_intervals_hold),
+		cmocka_unit_test(test_buckets_odd),    cmocka_unit_test(test_closed_and_simulated),
+		cmocka_unit_test(test_thresholds),     cmocka_unit_test(test_machines),
 		cmocka_unit_test(test_machine_texts),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -394,23 +394,25 @@ static void put_communication(const lk_stalls_answer *answer, bool colour, FILE 
 	        lk_noun(buckets->calls, "call", "calls"),
 	        lk_format_bytes(buckets->bytes, bytes, sizeof bytes));
 	if (isnan(buckets->error)) {
-		fprintf(out, "; no fit: %s\n", buckets->note);
+		fprintf(out, ";\nno fit: %s\n", buckets->note);
 		return;
 	}
-	fprintf(out, "; %s a call", lk_format_seconds(buckets->per_call_s, each, sizeof each));
+	fprintf(out, ";\n%s a call", lk_format_seconds(buckets->per_call_s, each, sizeof each));
 	if (buckets->per_byte_s > 0)
 		fprintf(out, " + bytes at %s",
 		        lk_format_rate(1 / buckets->per_byte_s, bytes, sizeof bytes));
-	fprintf(out, " + %s; fit of %d sizes off by %.0f %% (median)\n",
-	        lk_format_seconds(buckets->rest_s, rest, sizeof rest), buckets->sizes,
-	        100 * buckets->error);
+	fprintf(out, " + %s; ", lk_format_seconds(buckets->rest_s, rest, sizeof rest));
+	if (buckets->sizes > 1)
+		fprintf(out, "fit of %d sizes off by %.0f %% (median)\n", buckets->sizes,
+		        100 * buckets->error);
+	else fputs("all calls have one size, so the time of a call is the cluster's\n", out);
 }
 
 static void put_rates(const lk_stalls_answer *answer, bool colour, FILE *out) {
 	const lk_stalls_rates *rates = &answer->rates;
 	char bytes[32], disk[32], memory[32], number[32];
 	stalls_view_put_heading("what if", colour, out);
-	fprintf(out, "loader %s; steps a second: without loader %s",
+	fprintf(out, "loader %s;\nsteps a second: without loader %s",
 	        rates->pipelined ? "beside the step" : "in the step",
 	        lk_fixed(rates->ingestion, 1, number, sizeof number));
 	if (isfinite(rates->preparation))
@@ -418,12 +420,12 @@ static void put_rates(const lk_stalls_answer *answer, bool colour, FILE *out) {
 	if (isfinite(rates->fetch))
 		fprintf(out, ", fetch %s", lk_fixed(rates->fetch, 1, number, sizeof number));
 	if (rates->bytes > 0)
-		fprintf(out, "; %s a step and rank", lk_format_bytes(rates->bytes, bytes, sizeof bytes));
+		fprintf(out, ";\n%s a step and rank", lk_format_bytes(rates->bytes, bytes, sizeof bytes));
 	if (rates->bytes > 0 && isfinite(rates->disk))
 		fprintf(out, ", storage %s, memory %s", lk_format_rate(rates->disk, disk, sizeof disk),
 		        lk_format_rate(rates->memory, memory, sizeof memory));
 	if (rates->device > 0)
-		fprintf(out, "; storage works %s of a step, %s of it hidden",
+		fprintf(out, ";\nstorage works %s of a step, %s of it hidden",
 		        lk_format_seconds(rates->device, disk, sizeof disk),
 		        lk_format_seconds(rates->hidden, memory, sizeof memory));
 	fputc('\n', out);
