@@ -443,12 +443,10 @@ static lk_capture *gather_unevenly(int rank, int64_t bytes, const char *host) {
 }
 
 static lk_traces *two_ranks(const char *host, const char *other) {
-	lk_capture **captures = malloc(2 * sizeof *captures);
 	lk_traces *traces;
 	lk_error err = {0};
-	assert_non_null(captures);
-	captures[0] = gather_unevenly(0, 2 * 100, host);
-	captures[1] = gather_unevenly(1, 2 * 300, other);
+	lk_capture *captures[] = {gather_unevenly(0, 2 * 100, host),
+	                          gather_unevenly(1, 2 * 300, other)};
 	assert_int_equal(lk_traces_make(captures, 2, &traces, &err), LK_OK);
 	return traces;
 }
