@@ -502,7 +502,21 @@ lk_status lk_stalls(const lk_stalls_request *request, lk_stalls_answer **out, lk
 	                                  .base = "first",
 	                                  .memory_owner = work,
 	                                  .step_s = NAN,
+	                                  .low = NAN,
+	                                  .high = NAN,
+	                                  .drift_low = NAN,
+	                                  .drift_high = NAN,
+	                                  .drift_trend = NAN,
 	                                  .first_s = NAN};
+	for (int k = 0; k < LK_STALL_KINDS; k++)
+		work->result.parts[k] = (lk_stalls_part){.seconds = NAN,
+		                                         .low = NAN,
+		                                         .high = NAN,
+		                                         .share = NAN,
+		                                         .own_share = NAN,
+		                                         .factor = NAN,
+		                                         .basis = LK_STALLS_UNKNOWN,
+		                                         .how = ""};
 	for (int c = 0; c < LK_STALLS_CONFIGURATIONS; c++)
 		work->result.rows[c] =
 			(lk_stalls_row){.step_s = NAN, .low = NAN, .high = NAN, .resident = NAN, .note = ""};
