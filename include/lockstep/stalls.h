@@ -62,6 +62,8 @@ typedef struct lk_stalls_request {
 	int words;
 	const char *recording; /* folder of `lockstep record`, or text of darshan-parser: nothing is
 	                        * run, all is estimated */
+	const char *against;   /* another such folder or text, an earlier run, whose files are
+	                          compared; NULL: none */
 	const char *configurations; /* "null,hot,cold"; NULL: all that can be run; "first": none but the
 	                               first run */
 	const char *one;            /* the command for one process, words separated by blanks */
@@ -210,6 +212,12 @@ typedef struct lk_stalls_folder {
 	double files, opens, reads, sequential, read_bytes, size, read_s; /* as of a file */
 } lk_stalls_folder;
 
+/* A file of two runs; 0 where one of them did not read it. */
+typedef struct lk_stalls_pair {
+	const char *path;
+	double before_reads, after_reads, before_bytes, after_bytes, before_s, after_s;
+} lk_stalls_pair;
+
 /* Which files are to lie on the fast tier. */
 typedef struct lk_stalls_staging {
 	double size, used; /* bytes */
@@ -244,6 +252,8 @@ typedef struct lk_stalls_answer {
 	int file_count;
 	const lk_stalls_folder *folders; /* by time, the longest first */
 	int folder_count;
+	const lk_stalls_pair *pairs; /* with `against`: by change of time, the largest first */
+	int pair_count;
 	lk_stalls_staging staging; /* size 0: not asked */
 	const char *const *notes;  /* sentences */
 	int note_count;
@@ -265,6 +275,7 @@ enum {
 	LK_STALLS_WHAT_IF,
 	LK_STALLS_FILES,
 	LK_STALLS_FOLDERS,
+	LK_STALLS_AGAINST,
 	LK_STALLS_TABLES
 };
 extern const char *const lk_stalls_tables[LK_STALLS_TABLES + 1];

@@ -401,8 +401,11 @@ static lk_status see_files(lk_stalls_work *work, const char *folder, bool darsha
 	                       work->err));
 	answer->files = work->profile.files.at;
 	answer->file_count = (int)work->profile.files.count;
-	return lk_stalls_folders_of(&work->profile, &work->arena, &answer->folders,
-	                            &answer->folder_count, work->err);
+	LK_TRY(lk_stalls_folders_of(&work->profile, &work->arena, &answer->folders,
+	                            &answer->folder_count, work->err));
+	if (!work->request->against) return LK_OK;
+	return lk_stalls_compare_files(&work->profile, work->request->against, &work->arena,
+	                               &answer->pairs, &answer->pair_count, work->err);
 }
 
 static lk_status look_at_first_run(lk_stalls_work *work, const char *folder) {
@@ -482,6 +485,10 @@ static lk_status check_stalls_request(const lk_stalls_request *request, lk_error
 	if (request->recording && request->words)
 		return lk_fail(err, LK_ERR_INPUT, "--recording",
 		               "replaces the command; give one of the two");
+	if (request->against && !request->recording) {
+		lk_fail(err, LK_ERR_INPUT, "--against", "compares recordings, and a command was given");
+		return lk_hint(err, "give --recording too");
+	}
 	if (request->staging) LK_TRY(lk_stalls_staging_check(request->staging, err));
 	if (request->recording || request->words) return LK_OK;
 	lk_fail(err, LK_ERR_INPUT, "stalls", "no command is given");

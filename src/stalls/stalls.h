@@ -306,6 +306,9 @@ lk_status lk_stalls_find_tiers(lk_stalls_profile *profile, lk_arena *arena, lk_e
 /* Sums of files by folder and tier; the texts are the arena's and the files'. */
 lk_status lk_stalls_folders_of(const lk_stalls_profile *profile, lk_arena *arena,
                                const lk_stalls_folder **out, int *count, lk_error *err);
+/* Its files beside those of another recording, or Darshan's text (stalls_against.c). */
+lk_status lk_stalls_compare_files(const lk_stalls_profile *after, const char *path, lk_arena *arena,
+                                  const lk_stalls_pair **out, int *count, lk_error *err);
 lk_status lk_stalls_stage(lk_stalls_profile *profile, const char *said, lk_arena *arena,
                           lk_stalls_staging *out, lk_error *err);
 /* The words of --staging. LK_ERR_INPUT. */

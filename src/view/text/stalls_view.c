@@ -235,8 +235,36 @@ static lk_table *stalls_view_folders(const lk_stalls_answer *answer) {
 	return table;
 }
 
+/* Files of two runs; at most so many. */
+static lk_table *stalls_view_pairs(const lk_stalls_answer *answer, int most) {
+	static const lk_column columns[] = {
+		{"file", "file", false, false},        {"before_reads", "reads before", true, false},
+		{"after_reads", "after", true, false}, {"before_bytes", "read before", true, false},
+		{"after_bytes", "after", true, false}, {"before_s", "time before", true, false},
+		{"after_s", "after", true, false},
+	};
+	lk_table *table = lk_table_new("against", columns, 7);
+	for (int i = 0; table && i < answer->pair_count && i < most; i++) {
+		const lk_stalls_pair *pair = &answer->pairs[i];
+		char text[64];
+		lk_table_row(table);
+		lk_table_text(table, pair->path);
+		lk_table_number(table, pair->before_reads, NULL);
+		lk_table_number(table, pair->after_reads, NULL);
+		lk_table_number(table, pair->before_bytes,
+		                lk_format_bytes(pair->before_bytes, text, sizeof text));
+		lk_table_number(table, pair->after_bytes,
+		                lk_format_bytes(pair->after_bytes, text, sizeof text));
+		lk_table_number(table, pair->before_s,
+		                lk_format_seconds(pair->before_s, text, sizeof text));
+		lk_table_number(table, pair->after_s, lk_format_seconds(pair->after_s, text, sizeof text));
+	}
+	return table;
+}
+
 lk_table *lk_stalls_table(const lk_stalls_answer *answer, int which) {
 	switch (which) {
+	case LK_STALLS_AGAINST: return stalls_view_pairs(answer, answer->pair_count);
 	case LK_STALLS_FOLDERS: return stalls_view_folders(answer);
 	case LK_STALLS_FILES: return stalls_view_files(answer, answer->file_count);
 	case LK_STALLS_RUNS: return stalls_view_runs(answer);
@@ -497,11 +525,38 @@ static lk_status stalls_view_put_files(const lk_stalls_answer *answer, bool colo
 	return LK_OK;
 }
 
+/* Sums of both runs, and the files whose time changed most. */
+static lk_status stalls_view_put_against(const lk_stalls_answer *answer, bool colour, FILE *out,
+                                         lk_error *err) {
+	enum {
+		SHOWN = 12
+	};
+	double before_s = 0, after_s = 0, before_bytes = 0, after_bytes = 0;
+	char a[32], b[32], c[32], d[32];
+	if (!answer->pair_count) return LK_OK;
+	for (int i = 0; i < answer->pair_count; i++) {
+		before_s += answer->pairs[i].before_s;
+		after_s += answer->pairs[i].after_s;
+		before_bytes += answer->pairs[i].before_bytes;
+		after_bytes += answer->pairs[i].after_bytes;
+	}
+	stalls_view_put_heading("files before (--against) and after, by change of time", colour, out);
+	LK_TRY(
+		stalls_view_put_table(stalls_view_pairs(answer, SHOWN), LK_FORMAT_TEXT, colour, out, err));
+	if (answer->pair_count > SHOWN)
+		fprintf(out, "  and %d more (--table against)\n", answer->pair_count - SHOWN);
+	fprintf(out, "  in all %s before and %s after, in calls %s before and %s after\n",
+	        lk_format_bytes(before_bytes, a, sizeof a), lk_format_bytes(after_bytes, b, sizeof b),
+	        lk_format_seconds(before_s, c, sizeof c), lk_format_seconds(after_s, d, sizeof d));
+	return LK_OK;
+}
+
 static lk_status stalls_view_write_report(const void *what, bool colour, FILE *out, lk_error *err) {
 	const lk_stalls_answer *answer = ((const struct asked *)what)->x;
 	if (!answer->steps) { /* a log of files alone */
 		if (!answer->file_count) fputs("no file was read\n", out);
 		LK_TRY(stalls_view_put_files(answer, colour, out, err));
+		LK_TRY(stalls_view_put_against(answer, colour, out, err));
 		return put_end(answer, out, err);
 	}
 	stalls_view_put_step(answer, out);
@@ -524,6 +579,7 @@ static lk_status stalls_view_write_report(const void *what, bool colour, FILE *o
 	put_rates(answer, colour, out);
 	LK_TRY(stalls_view_put_table(what_ifs(answer), LK_FORMAT_TEXT, colour, out, err));
 	LK_TRY(stalls_view_put_files(answer, colour, out, err));
+	LK_TRY(stalls_view_put_against(answer, colour, out, err));
 	return put_end(answer, out, err);
 }
 
@@ -612,8 +668,8 @@ static void put_json_rates(lk_json_writer *writer, const lk_stalls_rates *rates)
 }
 
 static lk_status put_json_tables(lk_json_writer *writer, const struct asked *asked, lk_error *err) {
-	static const char *const keys[LK_STALLS_TABLES] = {"",        "parts",   "runs",  "by_rank",
-	                                                   "buckets", "what_if", "files", "folders"};
+	static const char *const keys[LK_STALLS_TABLES] = {
+		"", "parts", "runs", "by_rank", "buckets", "what_if", "files", "folders", "against"};
 	for (int i = LK_STALLS_ALL + 1; i < LK_STALLS_TABLES; i++) {
 		if (asked->table != LK_STALLS_ALL && asked->table != i) continue;
 		lk_table *table = lk_stalls_table(asked->x, i);
