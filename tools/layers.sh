@@ -44,7 +44,7 @@ diff:             base trace/read options explain
 rendezvous:       base
 record:           base io options trace/read rendezvous
 compose:          base hw graph trace/read cost/collective step
-stalls:           base io options trace/read step explain record
+stalls:           base io options hw trace/read cost/collective step explain record
 plan:             base io options hw cost/topology cost/calibration model/layout model/build launch cost sim step
 shard:            base io options model/network cost/calibration cost/kernel cost sim step
 predict:          base options cost/calibration model/layout launch sim rollout step whatif plan shard

@@ -106,7 +106,7 @@ DOCUMENTS = {
         step_high_s:num? base:text? rounds:int rounds_left_out:int drift:{low:num? high:num? trend:num?}
         staging:{size:num used:num files:int read_s:num gain_s:num bound_s:num}?
         lead:{first:text second:text low_s:num? high_s:num? rounds_needed:num? apart:bool} parts?:[Row] runs?:[Row]
-        by_rank?:[Row] buckets?:[Row] what_if?:[Row] files?:[Row]
+        by_rank?:[Row] buckets?:[Row] what_if?:[Row] files?:[Row] folders?:[Row] against?:[Row]
         communication:Buckets rates:Rates notes:[text] reason:text?
         reproduce:text}"""),
     "compose": ("`compose -o json`", """{program:text? cluster:text world:int nodes:int ranks_per_node:int step_s:num step_low_s:num

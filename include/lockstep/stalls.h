@@ -62,6 +62,8 @@ typedef struct lk_stalls_request {
 	int words;
 	const char *recording; /* folder of `lockstep record`, or text of darshan-parser: nothing is
 	                        * run, all is estimated */
+	const char *against;   /* another such folder or text, an earlier run, whose files are
+	                          compared; NULL: none */
 	const char *configurations; /* "null,hot,cold"; NULL: all that can be run; "first": none but the
 	                               first run */
 	const char *one;            /* the command for one process, words separated by blanks */
@@ -73,8 +75,10 @@ typedef struct lk_stalls_request {
 	                      a minute */
 	const char *step_marker, *program; /* as lk_record_request has them */
 	int mpi, max_mb;
-	int batches;          /* of the loader that are repeated where data is to be ready */
-	const char *staging;  /* a fast tier: "size=4GB rate=2GB/s latency=100us"; NULL: none */
+	int batches;         /* of the loader that are repeated where data is to be ready */
+	const char *staging; /* a fast tier: "size=4GB rate=2GB/s latency=100us"; NULL: none */
+	const char *cluster; /* file of `lockstep calibrate host --mpi`: what a call takes at the least,
+	                      * where all have one size; NULL: none */
 	const char *what_ifs; /* lines "disk=2", "disk=2,cores=4"; NULL: the usual ones */
 	const char *out;      /* folder that keeps the recordings; NULL: they are removed */
 	bool yes;             /* the caller's own use: agree to the plan */
@@ -135,7 +139,7 @@ typedef struct lk_stalls_buckets {
 	double per_call_s, per_byte_s,
 		rest_s;   /* time = per_call_s * calls + per_byte_s * bytes + rest_s, none negative */
 	double error; /* median of |fitted - measured| / measured over the sizes; NAN: no fit */
-	int sizes;    /* different ones that were seen */
+	int sizes;    /* different ones that were seen; of one alone per_call_s is the cluster's */
 	const char *group, *note;
 	struct lk_stalls_bucket {
 		double bucket_bytes, calls, transfer_s, step_s;
@@ -192,6 +196,7 @@ enum {
 };
 typedef struct lk_stalls_file {
 	const char *path;
+	const char *tier; /* the file system that is mounted above it: "/data (nfs4)"; "" not known */
 	double opens, reads, sequential; /* sequential: that go on where the one before ended; of
 	                                    Darshan that begin after it */
 	double read_bytes, size;         /* size: 0 not known */
@@ -200,6 +205,18 @@ typedef struct lk_stalls_file {
 	double gain_s;                   /* on the fast tier; of read_s */
 	bool staged;                     /* is to lie there */
 } lk_stalls_file;
+
+/* Files below one folder, on one tier: a data set. */
+typedef struct lk_stalls_folder {
+	const char *path, *tier;
+	double files, opens, reads, sequential, read_bytes, size, read_s; /* as of a file */
+} lk_stalls_folder;
+
+/* A file of two runs; 0 where one of them did not read it. */
+typedef struct lk_stalls_pair {
+	const char *path;
+	double before_reads, after_reads, before_bytes, after_bytes, before_s, after_s;
+} lk_stalls_pair;
 
 /* Which files are to lie on the fast tier. */
 typedef struct lk_stalls_staging {
@@ -233,6 +250,10 @@ typedef struct lk_stalls_answer {
 	int change_count;
 	const lk_stalls_file *files; /* by time, the longest first */
 	int file_count;
+	const lk_stalls_folder *folders; /* by time, the longest first */
+	int folder_count;
+	const lk_stalls_pair *pairs; /* with `against`: by change of time, the largest first */
+	int pair_count;
 	lk_stalls_staging staging; /* size 0: not asked */
 	const char *const *notes;  /* sentences */
 	int note_count;
@@ -253,6 +274,8 @@ enum {
 	LK_STALLS_BUCKETS,
 	LK_STALLS_WHAT_IF,
 	LK_STALLS_FILES,
+	LK_STALLS_FOLDERS,
+	LK_STALLS_AGAINST,
 	LK_STALLS_TABLES
 };
 extern const char *const lk_stalls_tables[LK_STALLS_TABLES + 1];

@@ -319,7 +319,7 @@ static lk_status note_device_limits(struct compose_work *work) {
 }
 
 static lk_status note_assumptions(struct compose_work *work, const char *contention) {
-	double extra = 0;
+	double extra = 0, preempted = 0;
 	char text[32];
 	for (size_t i = 0; i < work->classes.count; i++)
 		extra = fmax(extra, work->classes.at[i].beside_s);
@@ -334,6 +334,15 @@ static lk_status note_assumptions(struct compose_work *work, const char *content
 					  ? "non-blocking collectives progress only while the program waits for them; "
 						"at the range's lower end they always progress"
 					  : "non-blocking collectives progress concurrently with own work"));
+	for (size_t i = 0; i < work->composer.recorded.count; i++)
+		preempted = fmax(preempted, 1e-9 * work->composer.recorded.at[i]->step.preempted_ns);
+	if (preempted > 0.01 * work->result.step_s)
+		LK_TRY(add_compose_note(
+			work,
+			lk_arena_printf(&work->composer.arena,
+		                    "other programs kept a recorded rank from the processor for up to "
+		                    "%s a step: this is left out",
+		                    lk_format_seconds(preempted, text, sizeof text))));
 	if (extra > 0.01 * work->result.step_s)
 		LK_TRY(add_compose_note(
 			work, lk_arena_printf(&work->composer.arena,

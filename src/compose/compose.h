@@ -111,6 +111,8 @@ typedef struct lk_emulated_step {
 	double step_ns;         /* own work and files of a usual step: sum of the medians */
 	double asleep_ns;       /* of it, in which no thread of it computed */
 	double low_ns, high_ns; /* 10 % and 90 % quantile over whole steps */
+	double preempted_ns;    /* in a mean step, waiting for a processor that others used; in no time
+	                           above */
 	double extra_ns; /* what a mean step has more than the usual one: checkpoints, evaluation */
 	/* Work on streams: sum of the medians; 10 % and 90 % quantile over whole steps. */
 	double device_ns, device_low_ns, device_high_ns;

@@ -18,6 +18,11 @@ enum {
 	MOST_APART = 1 << 10
 };
 
+/* How long the main thread had waited for a processor, at a moment. */
+struct queue_note {
+	int64_t at_ns, queued_ns;
+};
+
 struct reader {
 	const lk_recorded_run *run;
 	lk_emulated_step *out;
@@ -25,6 +30,8 @@ struct reader {
 	LK_VEC(uint32_t) call; /* of the step that is looked at: calls of the run */
 	/* of each: own work before it, what of that no thread computed, files, work on its stream */
 	LK_VEC(double) own, asleep, files, work;
+	LK_VEC(struct queue_note) queue;
+	double queued; /* nanoseconds that were taken off own work, of all steps that were collected */
 	lk_emulated_device device;
 	uint32_t *item_of; /* [calls of the run] its place among `call` */
 	lk_error *err;
@@ -164,6 +171,46 @@ static double asleep_ns(const lk_recorded_run *run, int64_t since, int64_t until
 	return isnan(computed) ? 0 : fmax(0, own - fmax(0, computed));
 }
 
+/* What of the queue was recorded: every few milliseconds, where calls of communication begin and
+ * end. */
+static lk_status read_queue(struct reader *reader) {
+	const lk_recorded_run *run = reader->run;
+	if (run->head.version < LK_RECORDING_THREAD_USE) return LK_OK;
+	for (size_t i = 0; i < run->processor.count; i++) {
+		const lk_recorded_call *call = &run->processor.at[i];
+		if (call->process || call->record.thread != run->main_thread ||
+		    call->record.use.queued_ns < 0)
+			continue;
+		if (!lk_push(&reader->queue)) return lk_oom(reader->err);
+		*lk_last(&reader->queue) =
+			(struct queue_note){call->record.start_ns, call->record.use.queued_ns};
+	}
+	return LK_OK;
+}
+
+/* A straight line between notes; what was before the first and after the last is not known. */
+static double queued_ns_at(const struct reader *reader, int64_t ns) {
+	size_t low = 0, high = reader->queue.count;
+	while (low < high) {
+		size_t middle = (low + high) / 2;
+		if (reader->queue.at[middle].at_ns <= ns) low = middle + 1;
+		else high = middle;
+	}
+	if (low == 0 || low == reader->queue.count) return NAN;
+	const struct queue_note *before = &reader->queue.at[low - 1], *after = &reader->queue.at[low];
+	double share = (double)(ns - before->at_ns) / (double)(after->at_ns - before->at_ns);
+	return (double)before->queued_ns +
+	       share * ((double)after->queued_ns - (double)before->queued_ns);
+}
+
+/* Of own work in which no thread computed, the time in which the main one waited for a processor
+ * that other programs used: the job's machines do not have them. */
+static double preempted_ns(const struct reader *reader, int64_t since, int64_t until,
+                           double asleep) {
+	double queued = queued_ns_at(reader, until) - queued_ns_at(reader, since);
+	return isnan(queued) ? 0 : fmin(asleep, fmax(0, queued));
+}
+
 /* Puts call `i` among those of the step. What it put on a stream begins when it was called: the
  * time in it is own work before what follows. */
 static lk_status add_step_call(struct reader *reader, uint32_t i, double *files, int64_t *since) {
@@ -177,8 +224,11 @@ static lk_status add_step_call(struct reader *reader, uint32_t i, double *files,
 	reader->item_of[i] = (uint32_t)reader->call.count - 1;
 	*lk_last(&reader->call) = i;
 	*lk_last(&reader->own) = fmax(0, (double)(record->start_ns - *since) - *files);
-	*lk_last(&reader->asleep) =
-		asleep_ns(reader->run, *since, record->start_ns, *lk_last(&reader->own));
+	double asleep = asleep_ns(reader->run, *since, record->start_ns, *lk_last(&reader->own));
+	double preempted = preempted_ns(reader, *since, record->start_ns, asleep);
+	*lk_last(&reader->own) -= preempted;
+	*lk_last(&reader->asleep) = asleep - preempted;
+	reader->queued += preempted;
 	*lk_last(&reader->files) = *files;
 	*lk_last(&reader->work) = lk_emulated_device_work_ns(&reader->device, record);
 	*files = 0;
@@ -442,11 +492,13 @@ static lk_status fill_item_times(struct reader *reader, const uint64_t *hash, ui
 /* Own work of all steps, whatever they communicate, beyond so many usual ones. */
 static lk_status find_extra_time(struct reader *reader) {
 	double all = 0;
+	reader->queued = 0;
 	for (size_t s = 0; s < reader->out->steps; s++) {
 		LK_TRY(collect_step_calls(reader, s));
 		for (size_t i = 0; i < reader->call.count; i++)
 			all += reader->own.at[i] + reader->files.at[i];
 	}
+	reader->out->preempted_ns = reader->queued / reader->out->steps;
 	reader->out->extra_ns = fmax(0, all / reader->out->steps - reader->out->step_ns);
 	return LK_OK;
 }
@@ -454,6 +506,7 @@ static lk_status find_extra_time(struct reader *reader) {
 static lk_status read_emulated_step(struct reader *reader) {
 	uint64_t usual = 0;
 	LK_TRY(add_emulated_groups(reader));
+	LK_TRY(read_queue(reader));
 	LK_TRY(lk_emulated_device_read(reader->run, &reader->device, reader->err));
 	LK_TRY(lk_recorded_find_steps(reader->run, &reader->steps, reader->err));
 	if (!reader->steps.begin.count)
@@ -495,6 +548,7 @@ lk_status lk_emulated_step_of(const lk_recorded_run *run, lk_emulated_step *out,
 	lk_vec_free(&r.asleep);
 	lk_vec_free(&r.files);
 	lk_vec_free(&r.work);
+	lk_vec_free(&r.queue);
 	lk_vec_free(&r.device.at);
 	lk_vec_free(&r.steps.begin);
 	if (status != LK_OK) lk_emulated_step_free(out);

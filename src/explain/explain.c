@@ -331,8 +331,8 @@ static lk_status explain_work(lk_explain_work *work, const lk_explain_request *r
 	LK_TRY(lk_parallel(traces->count, request->threads, explain_rank, &job, err));
 	LK_TRY(check_rank(work, request->rank, err));
 	work->result.world = traces->world;
-	work->result.anchors = traces->anchors;
-	work->result.residual_max_s = traces->residual_max_ns * 1e-9;
+	work->result.anchors = traces->one_clock ? 0 : traces->anchors;
+	work->result.residual_max_s = traces->one_clock ? 0 : traces->residual_max_ns * 1e-9;
 	work->result.top = request->top;
 	LK_TRY(explain_reproduce(work, request, err));
 	LK_TRY(lk_traces_inputs(&work->arena, &lk_explain_verb, request, request->traces,

@@ -195,8 +195,17 @@ static lk_status jobs_read_settle_trace(lk_job_list *list, int gpus, lk_error *e
 	return LK_OK;
 }
 
-static lk_status jobs_read_sort(const char *name, lk_job_list *list, lk_error *err) {
-	if (!list->count) return lk_fail(err, LK_ERR_INPUT, name, "holds no job");
+static lk_status jobs_read_none(const char *name, const lk_jobs_left *left, lk_error *err) {
+	if (!left->no_gpu && !left->unfinished) return lk_fail(err, LK_ERR_INPUT, name, "holds no job");
+	lk_fail(err, LK_ERR_INPUT, name,
+	        "holds no job to simulate: %d without GPUs, %d without a known start and end",
+	        left->no_gpu, left->unfinished);
+	return lk_hint(err, "a job counts once it has ended; times are as in 2026-01-31T12:00:00");
+}
+
+static lk_status jobs_read_sort(const char *name, const lk_jobs_left *left, lk_job_list *list,
+                                lk_error *err) {
+	if (!list->count) return jobs_read_none(name, left, err);
 	qsort(list->at, list->count, sizeof *list->at, by_submission);
 	return LK_OK;
 }
@@ -209,7 +218,7 @@ lk_status lk_jobs_read(lk_stream *in, int gpus, lk_arena *arena, lk_job_list *ou
 	LK_TRY(lk_trace_form(in, &reader, err));
 	if (reader) LK_TRY(reader(in, &(lk_job_trace){arena, out, left}, err));
 	else LK_TRY(lk_csv_read(in, &table, &(struct reading){gpus, arena, out}, err));
-	LK_TRY(jobs_read_sort(lk_stream_name(in), out, err));
+	LK_TRY(jobs_read_sort(lk_stream_name(in), left, out, err));
 	return reader ? jobs_read_settle_trace(out, gpus, err) : LK_OK;
 }
 
@@ -218,7 +227,7 @@ lk_status lk_jobs_read_path(const char *path, int gpus, lk_arena *arena, lk_job_
 	struct stat entry;
 	if (stat(path, &entry) == 0 && S_ISDIR(entry.st_mode)) {
 		LK_TRY(lk_trace_read_folder(path, &(lk_job_trace){arena, out, left}, err));
-		LK_TRY(jobs_read_sort(path, out, err));
+		LK_TRY(jobs_read_sort(path, left, out, err));
 		return jobs_read_settle_trace(out, gpus, err);
 	}
 	lk_stream *in;

@@ -6,8 +6,8 @@
  *               cluster, GPUs and CPUs
  *     Alibaba   v2023: openb_pods.csv of alibaba/clusterdata, cluster-trace-gpu-v2023; no users
  *               v2020: a folder with pai_job_table.csv, pai_task_table.csv, pai_group_tag_table.csv
- *     Slurm     sacct -a -X -P -o JobID,JobName,User,Submit,Start,End,ElapsedRaw,State,AllocTRES,
- *               ReqTRES (any order, with the header line)
+ *     Slurm     sacct -a -X -P -o JobID,JobName,User,Submit,Start,End,AllocTRES,ReqTRES (any
+ *               fields, in any order, with the header line; without it, -n, those of a known list)
  *     Philly    cluster_job_log of msr-fiddle/philly-traces, one JSON document; attempts are added
  * up
  *
@@ -109,34 +109,34 @@ enum {
 	HELIOS_CPUS,
 	HELIOS_SUBMIT,
 	HELIOS_DURATION,
+	HELIOS_NEEDED,
+	HELIOS_START = HELIOS_NEEDED,
 	HELIOS_COLUMNS
 };
 static const char *const helios_columns[HELIOS_COLUMNS] = {
-	"job_id", "user", "vc", "gpu_num", "cpu_num", "submit_time", "duration"};
+	"job_id", "user", "vc", "gpu_num", "cpu_num", "submit_time", "duration", "start_time"};
 
 static lk_status helios_row(void *context, const lk_csv *csv, const int *at, lk_error *err) {
 	char group[160];
+	double duration_s = trace_number(lk_csv_field(csv, at[HELIOS_DURATION]));
+	/* cancelled while it waited */
+	if (duration_s == 0 && isnan(lk_trace_time(lk_csv_field(csv, at[HELIOS_START]))))
+		duration_s = NAN;
 	snprintf(group, sizeof group, "%.60s-%.20sgpu-%.20scpu", lk_csv_field(csv, at[HELIOS_VC]),
 	         lk_csv_field(csv, at[HELIOS_GPUS]), lk_csv_field(csv, at[HELIOS_CPUS]));
-	return trace_add(
-		context, lk_csv_where(csv),
-		&(traced_job){.name = lk_csv_field(csv, at[HELIOS_ID]),
-	                  .user = lk_csv_field(csv, at[HELIOS_USER]),
-	                  .group = group,
-	                  .submit_s = lk_trace_time(lk_csv_field(csv, at[HELIOS_SUBMIT])),
-	                  .duration_s = trace_number(lk_csv_field(csv, at[HELIOS_DURATION])),
-	                  .gpus = trace_number(lk_csv_field(csv, at[HELIOS_GPUS]))},
-		err);
+	return trace_add(context, lk_csv_where(csv),
+	                 &(traced_job){.name = lk_csv_field(csv, at[HELIOS_ID]),
+	                               .user = lk_csv_field(csv, at[HELIOS_USER]),
+	                               .group = group,
+	                               .submit_s = lk_trace_time(lk_csv_field(csv, at[HELIOS_SUBMIT])),
+	                               .duration_s = duration_s,
+	                               .gpus = trace_number(lk_csv_field(csv, at[HELIOS_GPUS]))},
+	                 err);
 }
 
 static lk_status trace_read_helios(lk_stream *in, lk_job_trace *trace, lk_error *err) {
-	const lk_csv_table table = {helios_columns,
-	                            HELIOS_COLUMNS,
-	                            HELIOS_COLUMNS,
-	                            "log of Helios",
-	                            LK_JOBS_MOST,
-	                            helios_row,
-	                            NULL};
+	const lk_csv_table table = {helios_columns, HELIOS_COLUMNS, HELIOS_NEEDED, "log of Helios",
+	                            LK_JOBS_MOST,   helios_row,     NULL};
 	return lk_csv_read(in, &table, trace, err);
 }
 
@@ -240,7 +240,8 @@ enum {
 	SACCT_NEEDED,
 	SACCT_ALLOCATED = SACCT_NEEDED,
 	SACCT_REQUESTED,
-	SACCT_COLUMNS
+	SACCT_COLUMNS,
+	FIELDS_OF_SACCT = 12
 };
 static const char *const sacct_columns[SACCT_COLUMNS] = {
 	"JobID", "JobName", "User", "Submit", "Start", "End", "AllocTRES", "ReqTRES"};
@@ -257,6 +258,28 @@ static double sacct_gpus(const char *resources) {
 		if (*at == ':') typed += gpus;
 	}
 	return typed;
+}
+
+/* Lists of fields that are known by their number where sacct -n wrote no header line. */
+static const char *const sacct_lists[][FIELDS_OF_SACCT] = {
+	{"JobID", "JobName", "User", "Submit", "Start", "End", "AllocTRES", "ReqTRES"},
+	{"JobID", "JobName", "User", "Partition", "Submit", "Start", "End", "ElapsedRaw", "State",
+     "AllocTRES", "ReqTRES", "NNodes"},
+};
+
+/* Places of the columns in a line of a job; false where no known list has as many fields, or the
+ * field of the submission holds no time. */
+static bool sacct_places(const struct trace_lines *lines, int *at) {
+	for (size_t i = 0; i < sizeof sacct_lists / sizeof *sacct_lists; i++) {
+		int count = 0;
+		for (int c = 0; c < SACCT_COLUMNS; c++) at[c] = -1;
+		for (; count < FIELDS_OF_SACCT && sacct_lists[i][count]; count++)
+			for (int c = 0; c < SACCT_COLUMNS; c++)
+				if (strcmp(sacct_lists[i][count], sacct_columns[c]) == 0) at[c] = count;
+		if (count == lines->count && !isnan(lk_trace_time(trace_field(lines, at[SACCT_SUBMIT]))))
+			return true;
+	}
+	return false;
 }
 
 static lk_status sacct_head(struct trace_lines *lines, int *at, lk_error *err) {
@@ -296,7 +319,9 @@ static lk_status trace_read_sacct(lk_stream *in, lk_job_trace *trace, lk_error *
 	int at[SACCT_COLUMNS];
 	LK_TRY(trace_lines_open(in, &lines, err));
 	lk_status status = LK_OK;
-	if (trace_lines_next(&lines, '|')) status = sacct_head(&lines, at, err);
+	bool first = trace_lines_next(&lines, '|'), headless = first && sacct_places(&lines, at);
+	if (headless) status = sacct_job(&lines, at, trace, err);
+	else if (first) status = sacct_head(&lines, at, err);
 	while (status == LK_OK && trace_lines_next(&lines, '|'))
 		status = sacct_job(&lines, at, trace, err);
 	free(lines.text);
@@ -458,6 +483,7 @@ static lk_status philly_job(const lk_value *job, const char *where, lk_job_trace
 		traced.gpus = fmax(traced.gpus, philly_gpus(attempt));
 		if (ran_s >= 0) traced.duration_s = fmax(traced.duration_s, 0) + ran_s;
 	}
+	if (isnan(traced.duration_s)) traced.gpus = NAN; /* attempts name them */
 	return trace_add(trace, where, &traced, err);
 }
 
@@ -504,14 +530,20 @@ static bool trace_all_in(const char *head, const char *const *names, int count) 
 	return true;
 }
 
+/* A header line, or a job's of sacct -n: its number, then fields between bars. */
+static bool trace_is_sacct(const char *head) {
+	if (!strchr(head, '|')) return false;
+	return strstr(head, "JobID") || (*head >= '0' && *head <= '9');
+}
+
 lk_status lk_trace_form(lk_stream *in, lk_trace_reader **out, lk_error *err) {
 	char head[1024];
 	LK_TRY(trace_head(in, head, sizeof head, err));
 	const char *first = head + strspn(head, " \t\r");
 	*out = NULL;
 	if (*first == '[' || *first == '{') *out = trace_read_philly;
-	else if (strstr(head, "JobID") && strchr(head, '|')) *out = trace_read_sacct;
-	else if (trace_all_in(head, helios_columns, HELIOS_COLUMNS)) *out = trace_read_helios;
+	else if (trace_is_sacct(head)) *out = trace_read_sacct;
+	else if (trace_all_in(head, helios_columns, HELIOS_NEEDED)) *out = trace_read_helios;
 	else if (trace_all_in(head, pod_columns, POD_COLUMNS)) *out = trace_read_pods;
 	return LK_OK;
 }

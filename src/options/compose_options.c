@@ -49,12 +49,10 @@ const lk_verb lk_compose_verb = {
 	.operands = "FOLDER",
 	.description =
 		"Takes the recordings of `lockstep record --world N --ranks ...`, one process "
-		"each. Ranks that were not recorded are stood "
-		"in for by recorded ones: by those whose messages and communicators fit, "
-		"translated to the rank. Own work, files, kernels and "
-		"copies take as long as recorded, communication as long as the messages of the "
-		"cluster say, NCCL's as its links do; the "
-		"simulator puts them together.\n"
+		"each. A rank that was not recorded uses the recording of a rank whose messages and "
+		"communicators, translated to it, are its own. Own work, files, kernels and copies take as "
+		"long as recorded; communication takes as long as the messages of the cluster say, NCCL's "
+		"as its links do; the simulator puts them together.\n"
 		"\n"
 		"docs/guide/record.md says what recordings can be composed, docs/method/README.md how.",
 	.options = options,

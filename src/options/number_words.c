@@ -2,6 +2,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/check.h"
 #include "base/text.h"
 #include "options/number_words.h"
 
@@ -13,7 +14,7 @@ lk_status lk_number_words_refuse(const lk_word_list *list, const char *word, con
 }
 
 static lk_status number_words_read_one(const lk_word_list *list, const char *said, void *out,
-                                       lk_error *err) {
+                                       uint64_t *given, lk_error *err) {
 	const char *value = strchr(said, '='), *end;
 	for (int i = 0; value && i < list->count; i++) {
 		const lk_number_word *word = &list->words[i];
@@ -24,6 +25,8 @@ static lk_status number_words_read_one(const lk_word_list *list, const char *sai
 			return lk_number_words_refuse(list, said, "is not understood", err);
 		if (number < word->low || number > word->high || (word->whole && number != floor(number)))
 			return lk_number_words_refuse(list, said, "is outside of its limits", err);
+		if (*given >> i & 1) return lk_number_words_refuse(list, said, "is a second value", err);
+		*given |= UINT64_C(1) << i;
 		number *= word->scale;
 		memcpy((char *)out + word->offset, &number, sizeof number);
 		return LK_OK;
@@ -34,6 +37,8 @@ static lk_status number_words_read_one(const lk_word_list *list, const char *sai
 lk_status lk_number_words_read(const lk_word_list *list, const char *text, void *out,
                                const char **over, lk_error *err) {
 	char word[64];
+	uint64_t given = 0; /* by place in the list */
+	LK_ASSERT(list->count <= 64);
 	*over = NULL;
 	while (*(text += strspn(text, " ,"))) {
 		size_t length = strcspn(text, " ,");
@@ -45,7 +50,7 @@ lk_status lk_number_words_read(const lk_word_list *list, const char *text, void 
 			return lk_number_words_refuse(list, text, "is not understood", err);
 		lk_copy(word, length + 1, text);
 		text += length;
-		LK_TRY(number_words_read_one(list, word, out, err));
+		LK_TRY(number_words_read_one(list, word, out, &given, err));
 	}
 	return LK_OK;
 }

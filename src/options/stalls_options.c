@@ -3,8 +3,8 @@
 #include "options/rows.h"
 
 static const char *const mpis[] = {"auto", "openmpi", "mpich", NULL};
-const char *const lk_stalls_tables[] = {"all",     "parts",   "runs",  "ranks",
-                                        "buckets", "what-if", "files", NULL};
+const char *const lk_stalls_tables[] = {"all",     "parts", "runs",    "ranks",   "buckets",
+                                        "what-if", "files", "folders", "against", NULL};
 
 /* clang-format off */
 #define REQUEST lk_stalls_request
@@ -25,6 +25,9 @@ static const lk_option options[] = {
 	{TEXT("recording", recording, "DIR",
 	 "estimate from a recording of lockstep record; nothing is run. Text of darshan-parser: its "
 	 "files alone")},
+	{TEXT("against", against, "DIR|FILE",
+	 "with --recording: another recording, or text of darshan-parser, of an earlier run; the files "
+	 "of both are shown side by side")},
 	{DURATION("time-limit", time_limit, SECONDS, 0.001, 1e9,
 	 "of each run; default: none for the first, ten times its length and a minute for the others")},
 	{FLAG("yes", yes, "do not ask before the command is run again"), LETTER('y')},
@@ -43,13 +46,16 @@ static const lk_option options[] = {
 	 LINES("what-if", what_ifs, "KEY=VALUE,...",
 	 "another machine: disk, network, speed (times as fast), cores (number), cache (share in "
 	 "memory); again for another one")},
+	{TEXT("cluster", cluster, "FILE",
+	 "the file of `lockstep calibrate host --mpi` of such machines: what a call of communication "
+	 "takes at the least, where all calls have one size")},
 	{TEXT("staging", staging, "WORDS",
 	 "which files to put on a fast tier: size=4GB rate=2GB/s latency=100us")},
 	{GROUP("Output")
 	 TEXT("out", out, "DIR", "folder, not there yet, that keeps all recordings")},
 	{OUT_FORMAT(lk_output_formats, "text, md, csv, json, jsonl or sqlite")},
 	{OUT_TABLE(lk_stalls_tables, "NAME",
-	 "one table: parts, runs, ranks, buckets, what-if or files")},
+	 "one table: parts, runs, ranks, buckets, what-if, files, folders or against")},
 	{OUT_FILE("where the output goes; sqlite needs one"), LETTER('f')},
 	{OUT_FILE_OF("timeline", trace, "FILE",
 	 "all ranks of a run for a trace viewer: .json, .json.gz or .pftrace")},

@@ -15,6 +15,7 @@
 #include <stdlib.h>
 
 #include "base/arena.h"
+#include "base/noun.h"
 #include "base/stats.h"
 #include "options/number_words.h"
 #include "options/command.h"
@@ -193,8 +194,9 @@ lk_status lk_rent_map(const lk_rent_request *request, lk_arena *arena, lk_rent *
 	out->considered = out->function_count;
 	out->search_complete = true;
 	out->searched = "every listed size of memory at both levels";
-	out->model = lk_arena_printf(arena, "%g folds x %g repetitions x %g learners", job.folds,
-	                             job.repeats, job.learners);
+	out->model = lk_arena_printf(arena, "%g folds x %g %s x %g %s", job.folds, job.repeats,
+	                             lk_noun(job.repeats, "repetition", "repetitions"), job.learners,
+	                             lk_noun(job.learners, "learner", "learners"));
 	out->notes = notes;
 	out->note_count = sizeof notes / sizeof *notes;
 	if (!out->model) return lk_oom(err);

@@ -393,12 +393,19 @@ static lk_status see_files(lk_stalls_work *work, const char *folder, bool darsha
 		lk_status status = lk_stalls_darshan_read(in, &work->arena, &work->profile, work->err);
 		lk_stream_close(in);
 		LK_TRY(status);
-	} else LK_TRY(lk_stalls_profile_of(folder, &work->arena, &work->profile, work->err));
+	} else {
+		LK_TRY(lk_stalls_profile_of(folder, &work->arena, &work->profile, work->err));
+		LK_TRY(lk_stalls_find_tiers(&work->profile, &work->arena, work->err));
+	}
 	LK_TRY(lk_stalls_stage(&work->profile, work->request->staging, &work->arena, &answer->staging,
 	                       work->err));
 	answer->files = work->profile.files.at;
 	answer->file_count = (int)work->profile.files.count;
-	return LK_OK;
+	LK_TRY(lk_stalls_folders_of(&work->profile, &work->arena, &answer->folders,
+	                            &answer->folder_count, work->err));
+	if (!work->request->against) return LK_OK;
+	return lk_stalls_compare_files(&work->profile, work->request->against, &work->arena,
+	                               &answer->pairs, &answer->pair_count, work->err);
 }
 
 static lk_status look_at_first_run(lk_stalls_work *work, const char *folder) {
@@ -478,6 +485,10 @@ static lk_status check_stalls_request(const lk_stalls_request *request, lk_error
 	if (request->recording && request->words)
 		return lk_fail(err, LK_ERR_INPUT, "--recording",
 		               "replaces the command; give one of the two");
+	if (request->against && !request->recording) {
+		lk_fail(err, LK_ERR_INPUT, "--against", "compares recordings, and a command was given");
+		return lk_hint(err, "give --recording too");
+	}
 	if (request->staging) LK_TRY(lk_stalls_staging_check(request->staging, err));
 	if (request->recording || request->words) return LK_OK;
 	lk_fail(err, LK_ERR_INPUT, "stalls", "no command is given");
@@ -498,11 +509,27 @@ lk_status lk_stalls(const lk_stalls_request *request, lk_stalls_answer **out, lk
 	                                  .base = "first",
 	                                  .memory_owner = work,
 	                                  .step_s = NAN,
+	                                  .low = NAN,
+	                                  .high = NAN,
+	                                  .drift_low = NAN,
+	                                  .drift_high = NAN,
+	                                  .drift_trend = NAN,
 	                                  .first_s = NAN};
+	for (int k = 0; k < LK_STALL_KINDS; k++)
+		work->result.parts[k] = (lk_stalls_part){.seconds = NAN,
+		                                         .low = NAN,
+		                                         .high = NAN,
+		                                         .share = NAN,
+		                                         .own_share = NAN,
+		                                         .factor = NAN,
+		                                         .basis = LK_STALLS_UNKNOWN,
+		                                         .how = ""};
 	for (int c = 0; c < LK_STALLS_CONFIGURATIONS; c++)
 		work->result.rows[c] =
 			(lk_stalls_row){.step_s = NAN, .low = NAN, .high = NAN, .resident = NAN, .note = ""};
-	lk_status status = request->recording ? analyse_recording(work) : analyse_command(work);
+	lk_status status = lk_stalls_read_links(work);
+	if (status == LK_OK)
+		status = request->recording ? analyse_recording(work) : analyse_command(work);
 	if (status == LK_OK)
 		status = lk_traces_inputs(&work->arena, &lk_stalls_verb, request, &request->recording,
 		                          request->recording ? 1 : 0, &work->result.inputs, err);

@@ -121,8 +121,8 @@ typedef struct lk_stalls_size {
 /* Fits and predicts; `exposed_s`: the part of the transfer that is exposed in the step. False:
  * out of memory.
  */
-bool lk_stalls_fit_buckets(const lk_stalls_size *sizes, int count, double exposed_s, double step_s,
-                           lk_arena *arena, lk_stalls_buckets *out);
+bool lk_stalls_fit_buckets(const lk_stalls_size *sizes, int count, double call_s, double exposed_s,
+                           double step_s, lk_arena *arena, lk_stalls_buckets *out);
 
 /* ---- the loader as a model (stalls_whatif.c, stalls_simulate.c) ---- */
 
@@ -254,6 +254,7 @@ typedef struct lk_stalls_comm {
 	lk_stalls_sizes sizes; /* of the group with most bytes, ascending */
 	char group[128];
 	bool bucket_network; /* it spans hosts */
+	int bucket_ranks;    /* in it */
 } lk_stalls_comm;
 /* Of the ranks' recordings in the folder, steps `warmup` and on, at most `steps`. */
 lk_status lk_stalls_see_comm(const char *folder, int warmup, int steps, lk_stalls_comm *out,
@@ -300,6 +301,14 @@ int lk_stalls_read_class(double bytes);
 lk_status lk_stalls_profile_of(const char *folder, lk_arena *arena, lk_stalls_profile *out,
                                lk_error *err);
 /* Sorts the files by time, and chooses those for the fast tier; NULL: none. LK_ERR_MEMORY. */
+/* Of files that are on this machine, the tiers (stalls_folders.c). */
+lk_status lk_stalls_find_tiers(lk_stalls_profile *profile, lk_arena *arena, lk_error *err);
+/* Sums of files by folder and tier; the texts are the arena's and the files'. */
+lk_status lk_stalls_folders_of(const lk_stalls_profile *profile, lk_arena *arena,
+                               const lk_stalls_folder **out, int *count, lk_error *err);
+/* Its files beside those of another recording, or Darshan's text (stalls_against.c). */
+lk_status lk_stalls_compare_files(const lk_stalls_profile *after, const char *path, lk_arena *arena,
+                                  const lk_stalls_pair **out, int *count, lk_error *err);
 lk_status lk_stalls_stage(lk_stalls_profile *profile, const char *said, lk_arena *arena,
                           lk_stalls_staging *out, lk_error *err);
 /* The words of --staging. LK_ERR_INPUT. */
@@ -381,8 +390,9 @@ typedef struct lk_stalls_work {
 	lk_stalls_rounds rounds;
 	lk_stalls_run last[LK_STALLS_CONFIGURATIONS]; /* of the last good round */
 	bool busy_seen;
-	double busy;      /* processors at work in the null run */
-	double disk_rate; /* the largest that was seen before a cold run; NAN: none was */
+	double busy;                   /* processors at work in the null run */
+	double disk_rate;              /* the largest that was seen before a cold run; NAN: none was */
+	struct lk_stalls_links *links; /* of the cluster that was given; NULL: none */
 	LK_VEC(const char *) notes;
 	LK_VEC(lk_stalls_change) changes;
 	lk_error *err;
@@ -396,5 +406,9 @@ static inline double lk_stalls_known(double seconds) {
 lk_status lk_stalls_predict(lk_stalls_work *work);
 /* Fills the buckets of the answer. */
 lk_status lk_stalls_buckets_of(lk_stalls_work *work, const lk_stalls_comm *comm);
+/* Reads the cluster that the request names (stalls_links.c). */
+lk_status lk_stalls_read_links(lk_stalls_work *work);
+/* What a collective of no bytes takes among the ranks of the group; NAN: no cluster was given. */
+double lk_stalls_call_s(const lk_stalls_work *work, const lk_stalls_comm *comm);
 
 #endif

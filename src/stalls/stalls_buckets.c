@@ -5,9 +5,10 @@
  *
  * a and b are fitted to the transfer times by size of the message (least squares of relative
  * errors; a negative one is 0 and the other fitted alone, which is non-negative least squares for
- * two numbers); c is what shows of the step's communication beyond them. Tensors that are sent one
- * by one make `calls` their number; buckets of B bytes make it ceil(bytes / B). What overlap hides
- * stays hidden: the shown time changes by the change of the transfer, not below 0. */
+ * two numbers); of one size alone a is what a call takes on measured machines; c is what shows of
+ * the step's communication beyond them. Tensors that are sent one by one make `calls` their number;
+ * buckets of B bytes make it ceil(bytes / B). What overlap hides stays hidden: the shown time
+ * changes by the change of the transfer, not below 0. */
 #include <math.h>
 #include <stdlib.h>
 
@@ -64,8 +65,14 @@ static void predict_bucket_steps(lk_stalls_buckets *buckets, double exposed_s, d
 	}
 }
 
-bool lk_stalls_fit_buckets(const lk_stalls_size *sizes, int count, double exposed_s, double step_s,
-                           lk_arena *arena, lk_stalls_buckets *out) {
+/* One size: a call takes what it took on machines that were measured, bytes the rest of it. */
+static struct line line_of_one_size(const lk_stalls_size *size, double call_s) {
+	double per_call = fmin(call_s, size->seconds);
+	return (struct line){per_call, (size->seconds - per_call) / size->bytes};
+}
+
+bool lk_stalls_fit_buckets(const lk_stalls_size *sizes, int count, double call_s, double exposed_s,
+                           double step_s, lk_arena *arena, lk_stalls_buckets *out) {
 	LK_ASSERT(count >= 0 && exposed_s >= 0);
 	enum {
 		BUCKETS = 6
@@ -83,10 +90,11 @@ bool lk_stalls_fit_buckets(const lk_stalls_size *sizes, int count, double expose
 	out->sizes = n;
 	out->note = "";
 	if (n == 0) out->note = "no call's transfer was seen";
-	if (n == 1)
-		out->note = "all calls have one size: the cost of a call and of a byte cannot be separated";
-	if (n < 2) return true;
-	struct line l = fit_bucket_line(used, n);
+	if (n == 1 && isnan(call_s))
+		out->note = "all calls have one size: the cost of a call and of a byte cannot be separated "
+					"without --cluster";
+	if (!n || (n == 1 && isnan(call_s))) return true;
+	struct line l = n > 1 ? fit_bucket_line(used, n) : line_of_one_size(used, call_s);
 	out->per_call_s = l.per_call;
 	out->per_byte_s = l.per_byte;
 	out->error = median_fit_error(used, n, l, room);

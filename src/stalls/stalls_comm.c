@@ -238,6 +238,7 @@ static lk_status add_group_sizes(struct sorter *sorter, const lk_capture_steps *
 	const lk_run_group *run_group = &sorter->traces->groups.at[group];
 	snprintf(sorter->out->group, sizeof sorter->out->group, "%s", run_group->name);
 	sorter->out->bucket_network = group_spans_hosts(sorter, run_group);
+	sorter->out->bucket_ranks = run_group->size;
 	for (size_t i = 0; i < sorter->traces->matches.count; i++) {
 		const lk_match *match = &sorter->traces->matches.at[i];
 		const lk_match_member *member = &sorter->traces->members.at[match->begin];

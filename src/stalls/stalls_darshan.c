@@ -49,6 +49,15 @@ static void darshan_add_counter(lk_stalls_file *file, const char *counter, doubl
 		if (strcmp(counter + sizeof size_read - 1, classes[c]) == 0) file->sizes[c] += value;
 }
 
+/* "/data\tnfs4", what follows the path. */
+static lk_status darshan_set_tier(lk_stalls_file *file, const char *text, lk_arena *arena,
+                                  lk_error *err) {
+	int mount = (int)strcspn(text, "\t");
+	const char *type = text[mount] ? text + mount + 1 : "?";
+	file->tier = lk_arena_printf(arena, "%.*s (%.*s)", mount, text, (int)strcspn(type, "\t"), type);
+	return file->tier ? LK_OK : lk_oom(err);
+}
+
 /* One line, without its end; what is no counter is passed over. */
 static lk_status darshan_read_line(char *line, const char *where, lk_arena *arena,
                                    lk_stalls_profile *out, lk_error *err) {
@@ -68,6 +77,7 @@ static lk_status darshan_read_line(char *line, const char *where, lk_arena *aren
 	LK_TRY(lk_parse_real(fields[VALUE], -1e18, 1e18, &value, where, err));
 	if (*fields[PATH] != '/' || value < 0) return LK_OK; /* <STDIN>; not known */
 	LK_TRY(lk_stalls_file_of(out, fields[PATH], arena, &file, err));
+	if (!file->tier && at) LK_TRY(darshan_set_tier(file, at, arena, err));
 	darshan_add_counter(file, fields[COUNTER] + length + 1, value);
 	return LK_OK;
 }

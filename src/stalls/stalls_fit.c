@@ -32,6 +32,7 @@ enum {
 };
 static const double OUTLYING = 8; /* deviations */
 static const double LEAST_WEIGHT = 1e-4, TOTAL_WEIGHT = 10, PIVOT = 1e-10;
+static const double ROUNDING = 1e-12;  /* of the step */
 static const double NORMAL = 1.959964; /* 97.5 % quantile */
 static const uint64_t SEED = 24;
 
@@ -310,7 +311,10 @@ static void make_parts_sum(int parts, lk_fit *out) {
 	}
 }
 
+/* What rounding left of nothing is nothing. */
 static void keep_interval_in_step(lk_estimate *part, double step) {
+	if (part->mean < ROUNDING * step) part->mean = 0;
+	if (part->high < ROUNDING * step) part->high = 0;
 	if (isnan(part->low)) return;
 	part->low = fmin(fmax(0, part->low), part->mean);
 	part->high = fmax(fmin(step, part->high), part->mean);

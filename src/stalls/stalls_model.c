@@ -170,7 +170,8 @@ lk_status lk_stalls_buckets_of(lk_stalls_work *work, const lk_stalls_comm *comm)
 	double exposed = lk_stalls_known(
 		part[comm->bucket_network ? LK_STALL_NETWORK : LK_STALL_INTERCONNECT].seconds);
 	if (!buckets->group) return lk_oom(work->err);
-	bool good = lk_stalls_fit_buckets(comm->sizes.at, (int)comm->sizes.count, exposed,
-	                                  work->result.step_s, &work->arena, buckets);
+	bool good =
+		lk_stalls_fit_buckets(comm->sizes.at, (int)comm->sizes.count, lk_stalls_call_s(work, comm),
+	                          exposed, work->result.step_s, &work->arena, buckets);
 	return good ? LK_OK : lk_oom(work->err);
 }

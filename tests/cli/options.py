@@ -578,7 +578,7 @@ RECORD = {
 }
 STALLS = {
     **{name: [tested("stalls.test")] for name in ("steps", "warmup", "repeats", "configurations", "recording", "time-limit", "yes", "what-if", "out",
-                                                  "table", "timeline", "folded", "staging")},
+                                                  "table", "timeline", "folded", "staging", "cluster", "against")},
     "output": [refused("-- true", "-o some")], "file": [refused("-- true", "-f no/such/folder")], "html": [tested("html.test", "stalls.test")], "charts": [tested("charts.test")],
     "one": [refused("-- true", "--one ''")], "step-marker": [tested("record.test")],
     "budget": [tested("stalls.test"), refused("-- true", "--budget 0")], "program": [tested("record.test")], "mpi": [refused("-- true", "--mpi some")],

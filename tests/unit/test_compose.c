@@ -93,25 +93,28 @@ static void reducing_rank(int rank, int world, int64_t own_ns, int64_t bytes) {
 	finish(&w);
 }
 
-/* Notes of how long the process has computed so far. */
-static void computed(struct writer *writer, int64_t ns) {
+/* Notes of how long the process has computed so far, and waited for a processor. */
+static void computed(struct writer *writer, int64_t ns, int64_t queued_ns) {
 	lk_record_entry *entry = lk_recorder_next(&writer->r, &writer->place);
 	assert_non_null(entry);
 	entry->start_ns = entry->end_ns = writer->now;
 	entry->bytes = ns;
+	entry->use.computed_ns = ns;
+	entry->use.queued_ns = queued_ns;
 	lk_recorder_publish(&writer->r, &writer->place, entry, LK_RECORD_PROCESSOR);
 }
 
-/* A rank that reduces in every step, after it computed and slept. */
-static void sleeping_rank(int rank, int world, int64_t computes_ns, int64_t sleeps_ns) {
+/* A rank that reduces in every step, after it computed and slept, and waited for a processor. */
+static void sleeping_rank(int rank, int world, int64_t computes_ns, int64_t sleeps_ns,
+                          int64_t waits_ns) {
 	struct writer w = begin(rank, world);
 	name(&w, 1, "MPI_Allreduce");
 	whole_world(&w, rank, world);
 	for (int i = 0; i < STEPS; i++) {
-		computed(&w, i * computes_ns);
-		call(&w, 1, LK_WHAT_ALLREDUCE, LK_PART_WHOLE, -1, 8, computes_ns + sleeps_ns);
+		computed(&w, i * computes_ns, i * waits_ns);
+		call(&w, 1, LK_WHAT_ALLREDUCE, LK_PART_WHOLE, -1, 8, computes_ns + sleeps_ns + waits_ns);
 		w.now -= MS;
-		computed(&w, (i + 1) * computes_ns);
+		computed(&w, (i + 1) * computes_ns, (i + 1) * waits_ns);
 		w.now += MS;
 	}
 	finish(&w);
@@ -203,7 +206,8 @@ static void test_reducing(void **state) {
 	lk_compose_free(composed);
 }
 
-/* Ranks that are more than the cores take turns in computing, not in sleeping. */
+/* Ranks that are more than the cores take turns in computing, not in sleeping. What others took of
+ * the processor that recorded is not in the job. */
 static void test_sleeping(void **state) {
 	(void)state;
 	const int64_t sleeps[] = {0, 7 * MS, 10 * MS};
@@ -212,7 +216,7 @@ static void test_sleeping(void **state) {
 		lk_composed *composed[2];
 		lk_error err = {0};
 		empty();
-		sleeping_rank(0, 2, 10 * MS - sleeps[i], sleeps[i]);
+		sleeping_rank(0, 2, 10 * MS - sleeps[i], sleeps[i], (int64_t)i * 30 * MS);
 		for (int twice = 0; twice < 2; twice++) {
 			lk_compose_defaults(&request);
 			request.folder = scratch;

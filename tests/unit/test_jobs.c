@@ -648,7 +648,7 @@ static void assert_job(const lk_listed_job *job, const char *name, const char *u
 static void logs_are_read(void **state) {
 	(void)state;
 	lk_arena arena = LK_ARENA_INIT;
-	lk_job_list helios = {0}, sacct = {0}, philly = {0}, pods = {0};
+	lk_job_list helios = {0}, sacct = {0}, headless = {0}, philly = {0}, pods = {0};
 	lk_jobs_left left = {0};
 	read_log("job_id,user,vc,gpu_num,cpu_num,node_num,state,submit_time,start_time,end_time,"
 	         "duration,queue\n"
@@ -657,10 +657,12 @@ static void logs_are_read(void **state) {
 	         "8,u1,vcA,0,4,1,COMPLETED,2020-04-01 00:00:30,2020-04-01 00:00:30,2020-04-01 "
 	         "00:00:31,1,0\n"
 	         "7,u1,vcB,2,8,1,COMPLETED,2020-04-01 00:00:00,2020-04-01 00:00:10,2020-04-01 "
-	         "01:00:10,3600,10\n",
+	         "01:00:10,3600,10\n"
+	         "6,u1,vcB,2,8,1,CANCELLED,2020-04-01 00:00:00,,2020-04-01 01:00:10,0,10\n",
 	         "helios", &arena, &helios, &left);
 	assert_int_equal(helios.count, 2);
 	assert_int_equal(left.no_gpu, 1);
+	assert_int_equal(left.unfinished, 1);
 	assert_job(&helios.at[0], "7", "u1", "vcB-2gpu-8cpu", 0, 3600, 2);
 	assert_job(&helios.at[1], "9", "u2", "vcA-8gpu-64cpu", 60, 60, 8);
 	read_log("JobID|JobName|User|Partition|Submit|Start|End|State|AllocTRES|ReqTRES\n"
@@ -673,9 +675,17 @@ static void logs_are_read(void **state) {
 	         "CANCELLED by 1000|cpu=1,gres/gpu:v100=1,gres/gpu:a100=2|\n",
 	         "sacct", &arena, &sacct, &left);
 	assert_int_equal(sacct.count, 2);
-	assert_int_equal(left.unfinished, 1);
+	assert_int_equal(left.unfinished, 2);
 	assert_job(&sacct.at[0], "12_3", "ann", "train", 0, 600, 4);
 	assert_job(&sacct.at[1], "14", "bob", "sum", 60, 30, 3);
+	read_log("12+0|train|ann|gpu|2023-01-01T00:00:05|2023-01-01T00:00:10|2023-01-01T00:10:10|600|"
+	         "TIMEOUT|gres/gpu=4|gres/gpu=4|1\n"
+	         "13|wait|bob|gpu|2023-01-01T00:00:00|None|2023-01-01T00:02:35|0|CANCELLED by "
+	         "1000||gres/gpu=1|1\n",
+	         "sacct -n", &arena, &headless, &left);
+	assert_int_equal(headless.count, 1);
+	assert_int_equal(left.unfinished, 3);
+	assert_job(&headless.at[0], "12+0", "ann", "train", 0, 600, 4);
 	read_log(
 		"[{\"status\": \"Pass\", \"vc\": \"6214e9\", \"jobid\": \"application_1\", \"user\": "
 		"\"ee9e8c\", \"submitted_time\": \"2017-10-09 07:02:05\", \"attempts\": [{\"start_time\": "
@@ -686,6 +696,8 @@ static void logs_are_read(void **state) {
 		"\"attempts\": []}]",
 		"philly", &arena, &philly, &left);
 	assert_int_equal(philly.count, 1);
+	assert_int_equal(left.unfinished, 4);
+	assert_int_equal(left.no_gpu, 1);
 	assert_job(&philly.at[0], "application_1", "ee9e8c", "6214e9", 0, 90, 3);
 	read_log("name,cpu_milli,memory_mib,num_gpu,gpu_milli,gpu_spec,qos,pod_phase,creation_time,"
 	         "deletion_time,scheduled_time\n"
@@ -696,6 +708,7 @@ static void logs_are_read(void **state) {
 	assert_job(&pods.at[0], "p1", "", "LS-1-460", 0, 250, 1);
 	lk_vec_free(&helios);
 	lk_vec_free(&sacct);
+	lk_vec_free(&headless);
 	lk_vec_free(&philly);
 	lk_vec_free(&pods);
 	lk_arena_free(&arena);

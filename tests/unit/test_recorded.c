@@ -5,6 +5,7 @@
 #include "io/recording.h"
 #include "base/stats.h"
 #include "scratch.h"
+#include "trace/align/traces.h"
 #include "trace/read/read.h"
 
 enum {
@@ -88,6 +89,7 @@ static lk_capture *finish_at(struct writer *writer, int64_t end) {
 	lk_recorder_close(&writer->r);
 	if (lk_capture_read(path, NULL, &capture, &err) != LK_OK)
 		fail_msg("%s: %s", err.where, err.what);
+	unlink(path); /* names of one process are few */
 	return capture;
 }
 
@@ -417,6 +419,57 @@ static void test_strange(void **state) {
 	lk_capture_free(capture);
 }
 
+/* ---- several ranks ---- */
+
+enum {
+	GATHERS = 40,
+	LAG = 30 * US
+};
+
+/* A rank that gives so much to each MPI_Gatherv, and whose calls end later and later. */
+static lk_capture *gather_unevenly(int rank, int64_t bytes, const char *host) {
+	struct writer w = begin(rank, 2, "");
+	text(&w, LK_RECORD_NAME, 1, 0, "MPI_Gatherv");
+	text(&w, LK_RECORD_GROUP, 1, 2, "[0, 1]");
+	snprintf(w.r.head->host, sizeof w.r.head->host, "%s", host);
+	w.r.head->monotonic_ns = 1000 * US;
+	w.r.head->realtime_ns = 1700000000LL * 1000000000 + rank * US;
+	for (int i = 0; i < GATHERS; i++) {
+		w.now = i * 1000 * US;
+		comm(&w, LK_WHAT_GATHER, LK_PART_WHOLE, 1, bytes, 0, 0, 100 * US,
+		     20 * US + rank * LAG * (int64_t)i / GATHERS);
+	}
+	return finish(&w);
+}
+
+static lk_traces *two_ranks(const char *host, const char *other) {
+	lk_traces *traces;
+	lk_error err = {0};
+	lk_capture *captures[] = {gather_unevenly(0, 2 * 100, host),
+	                          gather_unevenly(1, 2 * 300, other)};
+	assert_int_equal(lk_traces_make(captures, 2, &traces, &err), LK_OK);
+	return traces;
+}
+
+/* Members of MPI_Gatherv give as much as they like: what is gathered is their sum. Processes of a
+ * host read one clock, whenever their calls end; those of two hosts are tied by them. */
+static void test_two_ranks(void **state) {
+	(void)state;
+	lk_traces *traces = two_ranks("here", "here");
+	assert_int_equal(traces->problems.count, 0);
+	assert_int_equal(traces->warnings.count, 0);
+	assert_true(traces->one_clock);
+	assert_true(traces->drift_ppm[1] == 0 && traces->shift_ns[1] == traces->shift_ns[0]);
+	assert_int_equal(traces->matches.count, GATHERS);
+	for (size_t i = 0; i < traces->matches.count; i++)
+		assert_int_equal(traces->matches.at[i].bytes, 400);
+	lk_traces_free(traces);
+	traces = two_ranks("here", "there");
+	assert_false(traces->one_clock);
+	assert_true(traces->drift_ppm[1] != 0);
+	lk_traces_free(traces);
+}
+
 int main(void) {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_period),        cmocka_unit_test(test_no_period),
@@ -424,7 +477,7 @@ int main(void) {
 		cmocka_unit_test(test_pauses),        cmocka_unit_test(test_pipe),
 		cmocka_unit_test(test_sockets_shown), cmocka_unit_test(test_marker),
 		cmocka_unit_test(test_requests),      cmocka_unit_test(test_adds_up),
-		cmocka_unit_test(test_strange),
+		cmocka_unit_test(test_strange),       cmocka_unit_test(test_two_ranks),
 	};
 	return cmocka_run_group_tests(tests, make_scratch, remove_scratch);
 }

@@ -373,7 +373,7 @@ static void test_buckets(void **state) {
 			sizes[i].seconds = a + b * sizes[i].bytes;
 			shown += sizes[i].calls * sizes[i].seconds;
 		}
-		assert_true(lk_stalls_fit_buckets(sizes, 8, shown + 0.01, 2 * shown + 1, &arena, &x));
+		assert_true(lk_stalls_fit_buckets(sizes, 8, NAN, shown + 0.01, 2 * shown + 1, &arena, &x));
 		assert_near(x.per_call_s, a, 1e-6);
 		assert_near(x.per_byte_s, b, 1e-6);
 		assert_near(x.rest_s, 0.01, 1e-6);
@@ -384,6 +384,29 @@ static void test_buckets(void **state) {
 		}
 		lk_arena_free(&arena);
 	}
+}
+
+/* Of one size, with what a call takes: the rest is the bytes'; no more than all of it is the
+ * call's. */
+static void test_buckets_of_one_size(void **state) {
+	(void)state;
+	lk_arena arena = LK_ARENA_INIT;
+	const lk_stalls_size size = {.bytes = 1e6, .calls = 4, .seconds = 3e-3};
+	const double calls[] = {1e-3, 3e-3, 1};
+	for (int i = 0; i < 3; i++) {
+		lk_stalls_buckets x = {0};
+		double per_call = fmin(calls[i], 3e-3);
+		assert_true(lk_stalls_fit_buckets(&size, 1, calls[i], 0.02, 0.1, &arena, &x));
+		assert_near(x.per_call_s, per_call, 1e-9);
+		assert_near(x.per_byte_s + 1e-20, (3e-3 - per_call) / 1e6 + 1e-20, 1e-9);
+		assert_near(x.rest_s, 0.008, 1e-9);
+		assert_true(x.error == 0 && x.sizes == 1 && x.count > 1);
+		assert_near(x.at[0].step_s, 0.1 - 3 * per_call, 1e-9); /* one bucket for four */
+	}
+	lk_stalls_buckets x = {0};
+	assert_true(lk_stalls_fit_buckets(&size, 1, NAN, 0.02, 0.1, &arena, &x));
+	assert_true(isnan(x.error) && isnan(x.per_call_s) && !x.count && *x.note);
+	lk_arena_free(&arena);
 }
 
 /* Never a negative number, whatever the sizes; too few of them give none. */
@@ -397,7 +420,7 @@ static void test_buckets_odd(void **state) {
 			sizes[i] = (lk_stalls_size){floor(draw(seed, (uint64_t)i, 0, 1e6)), 1,
 			                            draw(seed, 100 + (uint64_t)i, 0, 1e-2)};
 		lk_stalls_buckets x = {0};
-		assert_true(lk_stalls_fit_buckets(sizes, count, 0.01, 0.1, &arena, &x));
+		assert_true(lk_stalls_fit_buckets(sizes, count, NAN, 0.01, 0.1, &arena, &x));
 		if (x.sizes < 2) assert_true(isnan(x.per_call_s) && x.count == 0 && *x.note);
 		else
 			assert_true(x.per_call_s >= 0 && x.per_byte_s >= 0 && x.rest_s >= 0 &&
@@ -602,6 +625,7 @@ static void test_darshan(void **state) {
 	assert_string_equal(a->path, "/data/a");
 	assert_true(a->opens == 2 && a->reads == 25 && a->sequential == 15 && a->read_bytes == 2e6);
 	assert_true(a->size == 1e6 && a->sizes[3] == 20 && a->read_s == 1.75);
+	assert_string_equal(a->tier, "/ (ext4)");
 	assert_string_equal(b->path, "/data/b");
 	assert_true(b->reads == 3 && b->read_s == 0 && b->size == 0);
 	assert_int_equal(lk_stream_memory(wrong, strlen(wrong), "wrong.txt", &in, &err), LK_OK);
@@ -613,9 +637,55 @@ static void test_darshan(void **state) {
 	lk_arena_free(&arena);
 }
 
+/* A data set of a folder for each class is one row, whatever else is read; files of one folder on
+ * two tiers are two. Sums are those of the files. */
+static void test_folders(void **state) {
+	(void)state;
+	enum {
+		CLASSES = 1000
+	};
+	lk_arena arena = LK_ARENA_INIT;
+	lk_stalls_profile profile = {0};
+	const lk_stalls_folder *folders;
+	lk_error err;
+	double reads = 0, seconds = 0;
+	int count;
+	for (int i = 0; i < CLASSES + 3; i++) {
+		static const char *const others[] = {"/etc/passwd", "/data/train/labels", "/top"};
+		char path[64];
+		lk_stalls_file *file;
+		snprintf(path, sizeof path, "/data/train/n%04d/sample.jpg", i);
+		assert_int_equal(lk_stalls_file_of(&profile, i < CLASSES ? path : others[i - CLASSES],
+		                                   &arena, &file, &err),
+		                 LK_OK);
+		file->tier = i == CLASSES + 1 ? "/data/train (overlay)" : "/ (ext4)";
+		file->reads = 2;
+		file->opens = 1;
+		file->read_bytes = 1000;
+		file->read_s = 1e-3;
+	}
+	assert_int_equal(lk_stalls_folders_of(&profile, &arena, &folders, &count, &err), LK_OK);
+	assert_int_equal(count, 4);
+	assert_string_equal(folders[0].path, "/data/train");
+	assert_true(folders[0].files == CLASSES && folders[0].read_bytes == 1e3 * CLASSES);
+	assert_string_equal(folders[1].path, "/");
+	assert_string_equal(folders[2].path, "/data/train");
+	assert_string_equal(folders[2].tier, "/data/train (overlay)");
+	assert_string_equal(folders[3].path, "/etc");
+	for (int i = 0; i < count; i++) reads += folders[i].reads, seconds += folders[i].read_s;
+	assert_true(reads == 2 * (CLASSES + 3));
+	assert_near(seconds, 1e-3 * (CLASSES + 3), 1e-9);
+	lk_stalls_profile_free(&profile);
+	assert_int_equal(lk_stalls_folders_of(&(lk_stalls_profile){0}, &arena, &folders, &count, &err),
+	                 LK_OK);
+	assert_int_equal(count, 0);
+	lk_arena_free(&arena);
+}
+
 int main(void) {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_staging),        cmocka_unit_test(test_read_classes),
+		cmocka_unit_test(test_folders),        cmocka_unit_test(test_buckets_of_one_size),
 		cmocka_unit_test(test_darshan),        cmocka_unit_test(test_interval),
 		cmocka_unit_test(test_interval_holds), cmocka_unit_test(test_parts),
 		cmocka_unit_test(test_stash),          cmocka_unit_test(test_noise),

@@ -162,4 +162,3 @@ REFUSED(MPI_Win_allocate, (lp_aint a, int b, lp_handle c, lp_handle d, void *e, 
         (a, b, c, d, e, f))
 REFUSED(MPI_Win_allocate_shared,
         (lp_aint a, int b, lp_handle c, lp_handle d, void *e, lp_handle *f), (a, b, c, d, e, f))
-REFUSED(MPI_Mprobe, (int a, int b, lp_handle c, lp_handle *d, void *e), (a, b, c, d, e))

@@ -283,6 +283,8 @@ static void emulate_call(lp_mpi_call *call, lp_emulated_comm *comm) {
 static bool replace_emulated_call(lp_mpi_call *call) {
 	lp_emulated_comm *comm = lp_emulate_find_comm(call->comm);
 	if (!comm) return false;
+	if (strstr(call->name, "robe")) /* of messages that nobody sent */
+		lp_emulate_give_up("%s cannot be emulated by a single process", call->name);
 	call->result = 0;
 	if (call->what == LK_WHAT_OTHER) return lp_emulate_make_comm(call, comm);
 	emulate_call(call, comm);

@@ -215,6 +215,7 @@ static void record_mpi_call(const lp_mpi_call *call, const lp_handle *request, i
 		struct arrival got = arrival_of(call->status);
 		record->comm.from = got.bytes;
 		if (got.tag >= 0) record->comm.tag = got.tag;
+		if (!call->count && got.bytes > 0) record->bytes = got.bytes; /* of a matched probe */
 	}
 	record->comm.part = call->part;
 	record->comm.what = call->what;

@@ -10,6 +10,7 @@
  *     delay.c        communication that takes a known time longer
  *     results.c      what a mode that replaces a call gives the program
  *     null_mode.c    large collectives are left out
+ *     probes.c       calls that wait for a message and leave it to a receive
  *     mpi.c          records of calls; waiting, testing, starting; communicators as numbers
  */
 #ifndef LK_RECORDER_MPI_MPI_H

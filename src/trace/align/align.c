@@ -101,6 +101,7 @@ lk_status lk_clocks_fit(lk_aligner *aligner, double *largest_slope) {
 	lk_status status = LK_OK;
 	for (int round = 0; round <= DRIFT_ROUNDS && status == LK_OK; round++) {
 		status = make_ties(aligner);
+		if (aligner->traces->one_clock) break;
 		if (status == LK_OK) status = lk_join_ties(aligner, value, USUAL_NS);
 		for (uint32_t c = 0; c < aligner->traces->count; c++) aligner->fit[c].shift += value[c];
 		if (status != LK_OK || round == DRIFT_ROUNDS) break;
@@ -109,7 +110,7 @@ lk_status lk_clocks_fit(lk_aligner *aligner, double *largest_slope) {
 		status = lk_join_ties(aligner, value, USUAL_SLOPE);
 		if (status != LK_OK || !add_slopes(aligner, value, largest_slope)) break;
 	}
-	leave_good_clocks(aligner);
+	if (!aligner->traces->one_clock) leave_good_clocks(aligner);
 	free(value);
 	return status;
 }
@@ -223,7 +224,7 @@ static void take_clocks(const lk_aligner *aligner, lk_traces *traces, double lar
 }
 
 static void warn_of_loose_clocks(const lk_aligner *aligner, lk_traces *traces) {
-	for (uint32_t c = 1; c < traces->count; c++) {
+	for (uint32_t c = 1; c < traces->count && !traces->one_clock; c++) {
 		const lk_capture *first = traces->capture[0], *own = traces->capture[c];
 		if (aligner->fit[c].component == 0) continue;
 		bool told = lk_clock_told(first) && lk_clock_told(own);
@@ -248,6 +249,7 @@ static void warn_of_loose_clocks(const lk_aligner *aligner, lk_traces *traces) {
 lk_status lk_traces_align(lk_traces *traces, lk_error *err) {
 	lk_aligner a;
 	double slope = 0;
+	traces->one_clock = lk_clock_shared(traces);
 	lk_status status = lk_aligner_open(&a, traces, err);
 	if (status == LK_OK) status = lk_clocks_fit(&a, &slope);
 	if (status == LK_OK) status = measure_residuals(&a, traces);

@@ -1,17 +1,34 @@
 /* clocks.c: the clocks of captures: what the files say about them, and times of a capture on the
  * clock of all as far as it has been fitted. */
 #include <math.h>
+#include <string.h>
 
 #include "base/check.h"
 #include "graph/graph.h"
 #include "trace/align/align_internal.h"
 
+/* Two moments of a host's start, each taken at a capture's: farther apart it is not one host. */
+static const int64_t ONE_START_NS = 100000000;
+
+static bool shares_clock(const lk_capture *a, const lk_capture *b) {
+	if (!a->host || !b->host || strcmp(a->host, b->host) != 0) return false;
+	int64_t apart = (a->origin_ns - a->host_ns) - (b->origin_ns - b->host_ns);
+	return apart > -ONE_START_NS && apart < ONE_START_NS;
+}
+
+bool lk_clock_shared(const lk_traces *traces) {
+	for (uint32_t c = 0; c < traces->count; c++)
+		if (!shares_clock(traces->capture[0], traces->capture[c])) return false;
+	return traces->count > 0;
+}
+
 int64_t lk_clock_base(const lk_traces *traces, uint32_t capture) {
 	LK_ASSERT(capture < traces->count);
 	const lk_capture *first = traces->capture[0], *c = traces->capture[capture];
 	int64_t apart;
-	if (lk_clock_told(first) != lk_clock_told(c) ||
-	    __builtin_sub_overflow(c->origin_ns, first->origin_ns, &apart))
+	if (shares_clock(first, c)) apart = c->host_ns - first->host_ns;
+	else if (lk_clock_told(first) != lk_clock_told(c) ||
+	         __builtin_sub_overflow(c->origin_ns, first->origin_ns, &apart))
 		return 0;
 	/* Beyond a hundred days doubles round; no run is compared over that. */
 	return apart > -(1LL << 53) && apart < 1LL << 53 ? apart : 0;

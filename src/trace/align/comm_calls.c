@@ -347,6 +347,7 @@ static lk_status calls_find_calls(struct finder *finder) {
 		                                .group = group,
 		                                .kind = (uint8_t)s.kind,
 		                                .bytes = s.bytes,
+		                                .uneven = s.note.uneven || s.kind == LK_OP_ALLTOALL,
 		                                .tag = calls_message(&s) ? s.note.tag : 0,
 		                                .issued = device && finder->launched
 		                                              ? capture->start_ns[capture->launch[i]]

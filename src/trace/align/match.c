@@ -82,7 +82,7 @@ static uint64_t match_hash_calls(lk_call_list calls) {
 	for (uint32_t i = 0; i < calls.count; i++) {
 		const lk_comm_call *call = &calls.at[i];
 		uint8_t kind = call->kind == LK_OP_RECV ? LK_OP_SEND : call->kind;
-		hash = lk_hash64(hash ^ kind ^ (kind == LK_OP_ALLTOALL ? 0 : (uint64_t)call->bytes << 8));
+		hash = lk_hash64(hash ^ kind ^ (call->uneven ? 0 : (uint64_t)call->bytes << 8));
 	}
 	return hash;
 }
@@ -292,9 +292,12 @@ static struct extent extent_of(const spans *s) {
 	return e;
 }
 
+/* What members of MPI_Gatherv give, times their number: the mean is what is gathered. */
 static void join_match(lk_match *match, const lk_comm_call *call) {
 	if (match->kind == LK_OP_COUNT) match->kind = call->kind;
-	if (call->bytes > match->bytes) match->bytes = call->bytes;
+	if (call->uneven && call->kind != LK_OP_ALLTOALL && match->bytes >= 0 && call->bytes >= 0)
+		match->bytes += (call->bytes - match->bytes) / (int64_t)(match->end - match->begin);
+	else if (call->bytes > match->bytes) match->bytes = call->bytes;
 }
 
 /* Counting sort by place; spans are by capture, so members come out by capture. */

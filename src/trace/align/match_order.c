@@ -34,9 +34,8 @@ static bool order_same_kind(const lk_comm_call *a, const lk_comm_call *b) {
 
 bool lk_calls_agree(const lk_comm_call *a, const lk_comm_call *b) {
 	if (!order_same_kind(a, b)) return false;
-	/* Splits of an all-to-all differ by rank. */
-	return a->bytes < 0 || b->bytes < 0 || a->bytes == b->bytes || a->kind == LK_OP_ALLTOALL ||
-	       b->kind == LK_OP_ALLTOALL;
+	/* Splits of an all-to-all differ by rank, as what is gathered by MPI_Gatherv. */
+	return a->bytes < 0 || b->bytes < 0 || a->bytes == b->bytes || a->uneven || b->uneven;
 }
 
 /* Agreement from here on, for CONFIRM calls or up to the end of one. */

@@ -18,7 +18,8 @@ typedef struct lk_match {
 	uint8_t kind;        /* lk_op_kind */
 	uint32_t group;      /* index in lk_traces.groups */
 	uint32_t sequence;   /* the how-manieth of its group */
-	int64_t bytes;       /* message as nccl-tests count it, the largest over ranks; -1 not given */
+	int64_t bytes;       /* message as nccl-tests count it, the largest over ranks, of MPI_Gatherv
+	                        the mean; -1 not given */
 	uint32_t begin, end; /* its members in lk_traces.members, by capture */
 } lk_match;
 
@@ -43,6 +44,7 @@ typedef struct lk_traces {
 	uint32_t count;
 	int32_t world; /* ranks of the run, captured or not */
 	/* how well the clocks were aligned, on the ends of matched collectives */
+	bool one_clock;                      /* all ranks' is that of their host: nothing is aligned */
 	uint32_t anchors;                    /* collectives used; 0: as the files say */
 	double residual_ns, residual_max_ns; /* median and largest |end - common end| that stays */
 	double skew_ns;           /* largest difference between the clocks as the files have them */
@@ -90,6 +92,7 @@ typedef struct lk_comm_call {
 	uint32_t group; /* index in lk_traces.groups */
 	uint8_t kind;   /* lk_op_kind; LK_OP_COUNT not given */
 	int64_t bytes;  /* as in lk_match */
+	bool uneven;    /* of other members it may be another number */
 	int32_t tag;    /* of messages, which arrive in order where it is the same; else 0 */
 	int64_t issued; /* own time; orders the calls of a rank */
 	int64_t end;    /* clock of its file, from the first capture's origin: base + own time */
@@ -106,6 +109,8 @@ typedef struct lk_run_calls {
  * capture's origin, or 0 where the two count from different moments, so that both begin together.
  */
 int64_t lk_clock_base(const lk_traces *traces, uint32_t capture);
+/* Whether all captures are of one host, whose clock they share. */
+bool lk_clock_shared(const lk_traces *traces);
 /* Whether the file's clock counts from 1970 and so can be compared over hosts. */
 bool lk_clock_told(const lk_capture *capture);
 

@@ -81,6 +81,7 @@ typedef struct lk_comm_note {
 	int32_t group_size;
 	int32_t peer; /* of send and receive; -1 none */
 	int32_t tag;  /* of them: each tag's messages arrive in order; 0 not given */
+	bool uneven;  /* each member gives as much as it likes */
 	int64_t in_elements, out_elements; /* -1 not given */
 } lk_comm_note;
 
@@ -130,6 +131,8 @@ typedef struct lk_capture {
 	                        (trace/read/recorded.c) */
 	int64_t origin_ns;   /* time 0 */
 	bool absolute;       /* origin_ns counts from 1970, so that hosts can be compared */
+	const char *host;    /* whose processes read one clock; NULL not given */
+	int64_t host_ns;     /* time 0 on the clock that counts from the host's start */
 	bool whole; /* holds every communication from the program's first on, as recordings do; a
 	               profiler's file begins anywhere */
 	lk_intern *names;

@@ -36,6 +36,12 @@ static uint32_t call_name(const lk_shower *shower, const lk_recorded_call *call)
 	return name ? name->name : 0;
 }
 
+/* MPI_Gatherv, MPI_Iscatterv, MPI_Scatterv_init: each member gives or gets as much as it likes. */
+static bool is_uneven_call(lk_comm_what what, const char *name) {
+	return (what == LK_WHAT_GATHER || what == LK_WHAT_SCATTER) &&
+	       (strstr(name, "gatherv") || strstr(name, "Gatherv") || strstr(name, "catterv"));
+}
+
 /* One communication from `start` to `end`, whose call is over at `launched`. */
 static lk_status recording_read_add_comm(lk_shower *shower, uint32_t lane, uint32_t stream,
                                          const lk_recorded_call *call, unsigned kind, int32_t peer,
@@ -50,7 +56,10 @@ static lk_status recording_read_add_comm(lk_shower *shower, uint32_t lane, uint3
 	}
 	if (peer < -1) return LK_OK; /* to nobody: MPI_PROC_NULL */
 	LK_TRY(lk_show_work(shower, lane, stream, name, entry->start_ns, launched, end, &event));
-	return lk_show_note(shower, event, entry, kind, peer);
+	LK_TRY(lk_show_note(shower, event, entry, kind, peer));
+	lk_last(&shower->capture->comms)->uneven =
+		is_uneven_call((lk_comm_what)entry->comm.what, lk_capture_text(shower->capture, name));
+	return LK_OK;
 }
 
 static lk_status add_blocking(lk_shower *shower, uint32_t lane, const lk_recorded_call *call) {
@@ -309,6 +318,11 @@ static lk_status recording_read_show(lk_shower *shower) {
 	                         ? run->head.realtime_ns
 	                         : 0;
 	capture->absolute = capture->origin_ns > 0;
+	capture->host_ns = run->head.monotonic_ns;
+	if (*run->head.host && capture->absolute && run->head.monotonic_ns > 0 &&
+	    run->head.monotonic_ns < INT64_MAX / 4 &&
+	    !(capture->host = lk_arena_strdup(&capture->arena, run->head.host)))
+		return lk_oom(shower->err);
 	capture->whole = !run->dropped;
 	if (run->head.seen & LK_RECORDED_MPI) LK_TRY(lk_show_name(shower, "mpi", &capture->backend));
 	if (run->head.seen & LK_RECORDED_NCCL) LK_TRY(lk_show_name(shower, "nccl", &capture->backend));

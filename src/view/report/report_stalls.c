@@ -54,7 +54,7 @@ static void stalls_put_verdict(lk_report *writer, const lk_stalls_answer *answer
 		if (isfinite(answer->parts[worst].factor)) {
 			snprintf(detail, sizeof detail, "x%s",
 			         lk_fixed(answer->parts[worst].factor, 2, text, sizeof text));
-			lk_report_figure(writer, "as slow as without it", detail, NULL, NULL);
+			lk_report_figure(writer, "as long as without it", detail, NULL, NULL);
 		}
 	}
 	lk_json_array_end(writer);

@@ -110,6 +110,25 @@ lk_status lk_put_safe(const char *text, FILE *out, lk_error *err) {
 	return LK_OK;
 }
 
+void lk_put_wrapped(const char *text, int indent, FILE *out) {
+	enum {
+		PAGE = 100, /* columns */
+		LINE = 4096 /* bytes that are shown */
+	};
+	char safe[LINE];
+	int column = indent;
+	for (const char *at = lk_escape(text, safe, sizeof safe); *(at += strspn(at, " "));) {
+		int word = (int)strcspn(at, " ");
+		if (column > indent && column + 1 + word > PAGE) {
+			fprintf(out, "\n%*s", indent, "");
+			column = indent;
+		}
+		column += fprintf(out, "%s%.*s", column > indent ? " " : "", word, at);
+		at += word;
+	}
+	fputc('\n', out);
+}
+
 char *lk_fixed(double number, int places, char *out, size_t size) {
 	if (!isfinite(number) || fabs(number) >= 1e15) return lk_format_count(number, out, size);
 	snprintf(out, size, "%.*f", places, number);

@@ -26,6 +26,9 @@ lk_status lk_write_table(const lk_writing *writing, lk_table *table, lk_error *e
 
 /* Text with control characters escaped. */
 lk_status lk_put_safe(const char *text, FILE *out, lk_error *err);
+/* The same in lines of 100 columns: words from column `indent` on, where the first line is already,
+ * and a line break after them. A word that is wider than the rest of the page is not broken. */
+void lk_put_wrapped(const char *text, int indent, FILE *out);
 /* `number` with so many decimal places, a point before them in every locale; "n/a" where it is not
  * finite. */
 char *lk_fixed(double number, int places, char *out, size_t size);

@@ -36,7 +36,6 @@ static lk_table *findings_table(const lk_doctor *doctor) {
 /* ---- text ---- */
 
 enum {
-	PAGE = 100, /* columns */
 	STATE = 9,  /* the longest state and two blanks */
 	LINE = 4096 /* bytes of a finding that are shown */
 };
@@ -61,23 +60,6 @@ static int widest_name(const struct findings *findings) {
 	return widest;
 }
 
-/* Words from column `indent` on, where the first line is already. A word that is wider than the
- * rest of the page is not broken. */
-static void put_wrapped(const char *text, int indent, FILE *out) {
-	char safe[LINE];
-	int column = indent;
-	for (const char *at = lk_escape(text, safe, sizeof safe); *(at += strspn(at, " "));) {
-		int word = (int)strcspn(at, " ");
-		if (column > indent && column + 1 + word > PAGE) {
-			fprintf(out, "\n%*s", indent, "");
-			column = indent;
-		}
-		column += fprintf(out, "%s%.*s", column > indent ? " " : "", word, at);
-		at += word;
-	}
-	fputc('\n', out);
-}
-
 /* State, name and what was found; below them what needs it, unless all is well. */
 static void put_finding(const struct findings *findings, const lk_finding *finding, int names,
                         FILE *out) {
@@ -86,13 +68,13 @@ static void put_finding(const struct findings *findings, const lk_finding *findi
 	char name[LINE];
 	fprintf(out, "  %-*s%-*s  ", STATE, state_names[finding->state], names,
 	        lk_escape(finding->name, name, sizeof name));
-	put_wrapped(finding->what ? finding->what : "not found", indent, out);
+	lk_put_wrapped(finding->what ? finding->what : "not found", indent, out);
 	if (!uses) return;
 	fprintf(out, "%*s", indent, "");
 	char line[LINE];
 	lk_text text = lk_text_begin(line, sizeof line);
 	lk_text_add(&text, "for: %s", finding->use);
-	put_wrapped(line, indent, out);
+	lk_put_wrapped(line, indent, out);
 }
 
 /* A heading for each part of the installation. */

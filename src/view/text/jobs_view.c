@@ -17,7 +17,7 @@ static const lk_column policy_columns[] = {
 	{"wait_s", "wait", true, false},       {"makespan_s", "makespan", true, false},
 	{"used", "GPUs used", true, false},    {"restarts", "restarts", true, false},
 	{"done", "done in time", true, false}, {"ratio", "sooner", true, false},
-	{"what", "how", false, false},
+	{"what", "how", false, true},
 };
 
 static void jobs_view_put_seconds(lk_table *table, double s) {
@@ -161,16 +161,15 @@ static lk_status jobs_view_write_text(const void *what, bool colour, FILE *out, 
 		fprintf(out, "; load %s", lk_fixed(answer->load, 2, number, sizeof number));
 	fputs("\n\n", out);
 	LK_TRY(jobs_view_put_table(policies_of(answer), colour, out, err));
+	fputc('\n', out);
+	for (int i = 0; i < answer->policy_count; i++)
+		fprintf(out, "%s: %s\n", answer->policies[i].name, answer->policies[i].what);
 	fprintf(out,
-	        "\nTimes are from submission to end; sooner: mean time under %s / under this policy; "
-	        "done in time: before the "
-	        "last job arrived.\n",
+	        "Times are from submission to end; sooner: mean time under %s / under this policy;\n"
+	        "done in time: before the last job arrived.\n",
 	        answer->policies[0].name);
 	if (answer->energy) LK_TRY(jobs_view_put_energy(answer->energy, colour, out, err));
-	for (int i = 0; i < answer->note_count; i++) {
-		LK_TRY(lk_put_safe(answer->notes[i], out, err));
-		fputc('\n', out);
-	}
+	for (int i = 0; i < answer->note_count; i++) lk_put_wrapped(answer->notes[i], 0, out);
 	if (!((const struct text *)what)->verbose) return LK_OK;
 	fputc('\n', out);
 	return jobs_view_put_table(courses_of(answer), colour, out, err);

@@ -354,7 +354,12 @@ static lk_table *rent_view_functions(const lk_rent *rent, bool all) {
 		lk_table_number(table, function->seconds,
 		                lk_format_seconds(function->seconds, text, sizeof text));
 		rent_view_put_whole(table, function->gib_s);
-		put_dollars(table, function->cost);
+		if (function->cost < 0.1) {
+			char number[32], cents[40];
+			snprintf(cents, sizeof cents, "$%s",
+			         lk_fixed(function->cost, 4, number, sizeof number));
+			lk_table_number(table, function->cost, cents);
+		} else put_dollars(table, function->cost);
 		lk_table_text(table, i == rent->cheapest  ? "cheapest"
 		                     : i == rent->fastest ? "fastest"
 		                                          : "");
@@ -378,7 +383,7 @@ static lk_status rent_view_write_map(const struct text *text, bool colour, FILE 
 	lk_status status =
 		table ? lk_table_write(table, LK_FORMAT_TEXT, colour, out, err) : lk_oom(err);
 	lk_table_free(table);
-	for (int i = 0; i < rent->note_count; i++) fprintf(out, "%s\n", rent->notes[i]);
+	for (int i = 0; i < rent->note_count; i++) lk_put_wrapped(rent->notes[i], 0, out);
 	return status;
 }
 

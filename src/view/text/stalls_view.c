@@ -57,7 +57,7 @@ static lk_table *parts(const lk_stalls_answer *answer) {
 		{"slowdown", "slowdown", true, false},
 		{"verdict", "", false, false},
 		{"basis", "basis", false, false},
-		{"how", "how", false, false},
+		{"how", "how", false, true},
 	};
 	lk_table *table = lk_table_new("parts", columns, (int)(sizeof columns / sizeof *columns));
 	for (int k = 0; table && k < LK_STALL_KINDS; k++) {
@@ -85,7 +85,7 @@ static lk_table *stalls_view_runs(const lk_stalls_answer *answer) {
 		{"high_s", "", true, true},
 		{"interval", "95 %", true, false},
 		{"files_in_memory_pctg", "files in memory", true, false},
-		{"note", "", false, false},
+		{"note", "", false, true},
 	};
 	lk_table *table = lk_table_new("runs", columns, (int)(sizeof columns / sizeof *columns));
 	for (int c = 0; table && c < LK_STALLS_CONFIGURATIONS; c++) {
@@ -202,8 +202,70 @@ static lk_table *stalls_view_files(const lk_stalls_answer *answer, int most) {
 	return table;
 }
 
+static lk_table *stalls_view_folders(const lk_stalls_answer *answer) {
+	static const lk_column columns[] = {
+		{"folder", "folder", false, false}, {"tier", "tier", false, false},
+		{"files", "files", true, false},    {"opens", "opens", true, true},
+		{"reads", "reads", true, false},    {"read_bytes", "read", true, false},
+		{"size_bytes", "size", true, true}, {"sequential", "sequential", true, false},
+		{"read_s", "time", true, false},    {"bytes_per_s", "rate", true, false},
+	};
+	lk_table *table = lk_table_new("folders", columns, 10);
+	for (int i = 0; table && i < answer->folder_count; i++) {
+		const lk_stalls_folder *folder = &answer->folders[i];
+		double rate = folder->read_s > 0 ? folder->read_bytes / folder->read_s : NAN;
+		double share = folder->reads > 0 ? fmin(1, folder->sequential / folder->reads) : 0;
+		char text[64];
+		lk_table_row(table);
+		lk_table_text(table, folder->path);
+		lk_table_text(table, *folder->tier ? folder->tier : NULL);
+		lk_table_number(table, folder->files, NULL);
+		lk_table_number(table, folder->opens, NULL);
+		lk_table_number(table, folder->reads,
+		                lk_format_thousands(folder->reads, text, sizeof text));
+		lk_table_number(table, folder->read_bytes,
+		                lk_format_bytes(folder->read_bytes, text, sizeof text));
+		lk_table_number(table, folder->size, NULL);
+		snprintf(text, sizeof text, "%.0f %%", 100 * share);
+		lk_table_number(table, share, text);
+		lk_table_number(table, folder->read_s,
+		                lk_format_seconds(folder->read_s, text, sizeof text));
+		lk_table_number(table, rate, isnan(rate) ? NULL : lk_format_rate(rate, text, sizeof text));
+	}
+	return table;
+}
+
+/* Files of two runs; at most so many. */
+static lk_table *stalls_view_pairs(const lk_stalls_answer *answer, int most) {
+	static const lk_column columns[] = {
+		{"file", "file", false, false},        {"before_reads", "reads before", true, false},
+		{"after_reads", "after", true, false}, {"before_bytes", "read before", true, false},
+		{"after_bytes", "after", true, false}, {"before_s", "time before", true, false},
+		{"after_s", "after", true, false},
+	};
+	lk_table *table = lk_table_new("against", columns, 7);
+	for (int i = 0; table && i < answer->pair_count && i < most; i++) {
+		const lk_stalls_pair *pair = &answer->pairs[i];
+		char text[64];
+		lk_table_row(table);
+		lk_table_text(table, pair->path);
+		lk_table_number(table, pair->before_reads, NULL);
+		lk_table_number(table, pair->after_reads, NULL);
+		lk_table_number(table, pair->before_bytes,
+		                lk_format_bytes(pair->before_bytes, text, sizeof text));
+		lk_table_number(table, pair->after_bytes,
+		                lk_format_bytes(pair->after_bytes, text, sizeof text));
+		lk_table_number(table, pair->before_s,
+		                lk_format_seconds(pair->before_s, text, sizeof text));
+		lk_table_number(table, pair->after_s, lk_format_seconds(pair->after_s, text, sizeof text));
+	}
+	return table;
+}
+
 lk_table *lk_stalls_table(const lk_stalls_answer *answer, int which) {
 	switch (which) {
+	case LK_STALLS_AGAINST: return stalls_view_pairs(answer, answer->pair_count);
+	case LK_STALLS_FOLDERS: return stalls_view_folders(answer);
 	case LK_STALLS_FILES: return stalls_view_files(answer, answer->file_count);
 	case LK_STALLS_RUNS: return stalls_view_runs(answer);
 	case LK_STALLS_RANKS: return stalls_view_ranks(answer);
@@ -254,6 +316,40 @@ static void stalls_view_put_waterfall(const lk_stalls_answer *answer, FILE *out)
 	}
 }
 
+/* "NAME, NAME: text": names of one text share a line. */
+static lk_status stalls_view_put_texts(const char *const *names, const char *const *texts,
+                                       int count, FILE *out, lk_error *err) {
+	for (int i = 0; i < count; i++) {
+		const char *text = texts[i] ? texts[i] : "";
+		bool first = *text;
+		for (int before = 0; before < i && first; before++)
+			first = !texts[before] || strcmp(texts[before], text) != 0;
+		if (!first) continue;
+		fprintf(out, "%s", names[i]);
+		for (int other = i + 1; other < count; other++)
+			if (texts[other] && strcmp(texts[other], text) == 0) fprintf(out, ", %s", names[other]);
+		fputs(": ", out);
+		LK_TRY(lk_put_safe(text, out, err));
+		fputc('\n', out);
+	}
+	return LK_OK;
+}
+
+/* How parts were found. */
+static lk_status stalls_view_put_ways(const lk_stalls_answer *answer, FILE *out, lk_error *err) {
+	const char *texts[LK_STALL_KINDS];
+	for (int k = 0; k < LK_STALL_KINDS; k++) texts[k] = answer->parts[k].how;
+	return stalls_view_put_texts(lk_stalls_kinds, texts, LK_STALL_KINDS, out, err);
+}
+
+static lk_status stalls_view_put_run_notes(const lk_stalls_answer *answer, FILE *out,
+                                           lk_error *err) {
+	const char *texts[LK_STALLS_CONFIGURATIONS];
+	for (int c = 0; c < LK_STALLS_CONFIGURATIONS; c++) texts[c] = answer->rows[c].note;
+	return stalls_view_put_texts(lk_stalls_configurations, texts, LK_STALLS_CONFIGURATIONS, out,
+	                             err);
+}
+
 /* "203 ms (95 %: 195 ms - 210 ms), 41.2 % of the step". */
 static void put_part_size(const lk_stalls_answer *answer, int kind, FILE *out) {
 	const lk_stalls_part *part = &answer->parts[kind];
@@ -291,7 +387,7 @@ static void stalls_view_put_verdict(const lk_stalls_answer *answer, FILE *out) {
 	}
 	fputs("largest stall: ", out);
 	put_part_size(answer, worst, out);
-	fprintf(out, ", x%.2f as slow as without it; %s\n", answer->parts[worst].factor,
+	fprintf(out, ",\n  %.2f times as long as without it; %s\n", answer->parts[worst].factor,
 	        bases[answer->parts[worst].basis]);
 }
 
@@ -326,23 +422,25 @@ static void put_communication(const lk_stalls_answer *answer, bool colour, FILE 
 	        lk_noun(buckets->calls, "call", "calls"),
 	        lk_format_bytes(buckets->bytes, bytes, sizeof bytes));
 	if (isnan(buckets->error)) {
-		fprintf(out, "; no fit: %s\n", buckets->note);
+		fprintf(out, ";\nno fit: %s\n", buckets->note);
 		return;
 	}
-	fprintf(out, "; %s a call", lk_format_seconds(buckets->per_call_s, each, sizeof each));
+	fprintf(out, ";\n%s a call", lk_format_seconds(buckets->per_call_s, each, sizeof each));
 	if (buckets->per_byte_s > 0)
 		fprintf(out, " + bytes at %s",
 		        lk_format_rate(1 / buckets->per_byte_s, bytes, sizeof bytes));
-	fprintf(out, " + %s; fit of %d sizes off by %.0f %% (median)\n",
-	        lk_format_seconds(buckets->rest_s, rest, sizeof rest), buckets->sizes,
-	        100 * buckets->error);
+	fprintf(out, " + %s; ", lk_format_seconds(buckets->rest_s, rest, sizeof rest));
+	if (buckets->sizes > 1)
+		fprintf(out, "fit of %d sizes off by %.0f %% (median)\n", buckets->sizes,
+		        100 * buckets->error);
+	else fputs("all calls have one size, so the time of a call is the cluster's\n", out);
 }
 
 static void put_rates(const lk_stalls_answer *answer, bool colour, FILE *out) {
 	const lk_stalls_rates *rates = &answer->rates;
 	char bytes[32], disk[32], memory[32], number[32];
 	stalls_view_put_heading("what if", colour, out);
-	fprintf(out, "loader %s; steps a second: without loader %s",
+	fprintf(out, "loader %s;\nsteps a second: without loader %s",
 	        rates->pipelined ? "beside the step" : "in the step",
 	        lk_fixed(rates->ingestion, 1, number, sizeof number));
 	if (isfinite(rates->preparation))
@@ -350,12 +448,12 @@ static void put_rates(const lk_stalls_answer *answer, bool colour, FILE *out) {
 	if (isfinite(rates->fetch))
 		fprintf(out, ", fetch %s", lk_fixed(rates->fetch, 1, number, sizeof number));
 	if (rates->bytes > 0)
-		fprintf(out, "; %s a step and rank", lk_format_bytes(rates->bytes, bytes, sizeof bytes));
+		fprintf(out, ";\n%s a step and rank", lk_format_bytes(rates->bytes, bytes, sizeof bytes));
 	if (rates->bytes > 0 && isfinite(rates->disk))
 		fprintf(out, ", storage %s, memory %s", lk_format_rate(rates->disk, disk, sizeof disk),
 		        lk_format_rate(rates->memory, memory, sizeof memory));
 	if (rates->device > 0)
-		fprintf(out, "; storage works %s of a step, %s of it hidden",
+		fprintf(out, ";\nstorage works %s of a step, %s of it hidden",
 		        lk_format_seconds(rates->device, disk, sizeof disk),
 		        lk_format_seconds(rates->hidden, memory, sizeof memory));
 	fputc('\n', out);
@@ -370,9 +468,8 @@ static void put_rates(const lk_stalls_answer *answer, bool colour, FILE *out) {
 static lk_status put_end(const lk_stalls_answer *answer, FILE *out, lk_error *err) {
 	if (answer->note_count) fputc('\n', out);
 	for (int i = 0; i < answer->note_count; i++) {
-		fprintf(out, "N%d: ", i + 1);
-		LK_TRY(lk_put_safe(answer->notes[i], out, err));
-		fputc('\n', out);
+		int indent = fprintf(out, "N%d: ", i + 1);
+		lk_put_wrapped(answer->notes[i], indent, out);
 	}
 	if (*answer->kept) fprintf(out, "recordings: %s\n", answer->kept);
 	fputs("reproduce: ", out);
@@ -420,13 +517,46 @@ static lk_status stalls_view_put_files(const lk_stalls_answer *answer, bool colo
 		        lk_format_seconds(staging->gain_s, b, sizeof b),
 		        lk_format_seconds(staging->read_s, c, sizeof c),
 		        lk_format_seconds(staging->bound_s, d, sizeof d));
+	if (answer->file_count > 1) {
+		stalls_view_put_heading("the same by folder and tier", colour, out);
+		LK_TRY(
+			stalls_view_put_table(stalls_view_folders(answer), LK_FORMAT_TEXT, colour, out, err));
+	}
+	return LK_OK;
+}
+
+/* Sums of both runs, and the files whose time changed most. */
+static lk_status stalls_view_put_against(const lk_stalls_answer *answer, bool colour, FILE *out,
+                                         lk_error *err) {
+	enum {
+		SHOWN = 12
+	};
+	double before_s = 0, after_s = 0, before_bytes = 0, after_bytes = 0;
+	char a[32], b[32], c[32], d[32];
+	if (!answer->pair_count) return LK_OK;
+	for (int i = 0; i < answer->pair_count; i++) {
+		before_s += answer->pairs[i].before_s;
+		after_s += answer->pairs[i].after_s;
+		before_bytes += answer->pairs[i].before_bytes;
+		after_bytes += answer->pairs[i].after_bytes;
+	}
+	stalls_view_put_heading("files before (--against) and after, by change of time", colour, out);
+	LK_TRY(
+		stalls_view_put_table(stalls_view_pairs(answer, SHOWN), LK_FORMAT_TEXT, colour, out, err));
+	if (answer->pair_count > SHOWN)
+		fprintf(out, "  and %d more (--table against)\n", answer->pair_count - SHOWN);
+	fprintf(out, "  in all %s before and %s after, in calls %s before and %s after\n",
+	        lk_format_bytes(before_bytes, a, sizeof a), lk_format_bytes(after_bytes, b, sizeof b),
+	        lk_format_seconds(before_s, c, sizeof c), lk_format_seconds(after_s, d, sizeof d));
 	return LK_OK;
 }
 
 static lk_status stalls_view_write_report(const void *what, bool colour, FILE *out, lk_error *err) {
 	const lk_stalls_answer *answer = ((const struct asked *)what)->x;
 	if (!answer->steps) { /* a log of files alone */
+		if (!answer->file_count) fputs("no file was read\n", out);
 		LK_TRY(stalls_view_put_files(answer, colour, out, err));
+		LK_TRY(stalls_view_put_against(answer, colour, out, err));
 		return put_end(answer, out, err);
 	}
 	stalls_view_put_step(answer, out);
@@ -435,9 +565,11 @@ static lk_status stalls_view_write_report(const void *what, bool colour, FILE *o
 	stalls_view_put_waterfall(answer, out);
 	stalls_view_put_heading("parts", colour, out);
 	LK_TRY(stalls_view_put_table(parts(answer), LK_FORMAT_TEXT, colour, out, err));
+	LK_TRY(stalls_view_put_ways(answer, out, err));
 	stalls_view_put_heading("runs", colour, out);
 	put_drift(answer, out);
 	LK_TRY(stalls_view_put_table(stalls_view_runs(answer), LK_FORMAT_TEXT, colour, out, err));
+	LK_TRY(stalls_view_put_run_notes(answer, out, err));
 	if (answer->rank_count > 1) {
 		stalls_view_put_heading("ranks", colour, out);
 		LK_TRY(stalls_view_put_table(stalls_view_ranks(answer), LK_FORMAT_TEXT, colour, out, err));
@@ -447,6 +579,7 @@ static lk_status stalls_view_write_report(const void *what, bool colour, FILE *o
 	put_rates(answer, colour, out);
 	LK_TRY(stalls_view_put_table(what_ifs(answer), LK_FORMAT_TEXT, colour, out, err));
 	LK_TRY(stalls_view_put_files(answer, colour, out, err));
+	LK_TRY(stalls_view_put_against(answer, colour, out, err));
 	return put_end(answer, out, err);
 }
 
@@ -535,8 +668,8 @@ static void put_json_rates(lk_json_writer *writer, const lk_stalls_rates *rates)
 }
 
 static lk_status put_json_tables(lk_json_writer *writer, const struct asked *asked, lk_error *err) {
-	static const char *const keys[LK_STALLS_TABLES] = {"",        "parts",   "runs", "by_rank",
-	                                                   "buckets", "what_if", "files"};
+	static const char *const keys[LK_STALLS_TABLES] = {
+		"", "parts", "runs", "by_rank", "buckets", "what_if", "files", "folders", "against"};
 	for (int i = LK_STALLS_ALL + 1; i < LK_STALLS_TABLES; i++) {
 		if (asked->table != LK_STALLS_ALL && asked->table != i) continue;
 		lk_table *table = lk_stalls_table(asked->x, i);
@@ -595,14 +728,12 @@ void lk_stalls_print_plan(const lk_stalls_plan *plan, FILE *out) {
 	char time[32], bytes[32], safe[4096];
 	if (plan->budget > 0)
 		fprintf(out,
-		        "lockstep: the command is to be run again for at most %s, in rounds of about %s: "
-		        "%s\n",
+		        "lockstep: the command will run again for at most %s, in rounds of about %s: %s\n",
 		        lk_format_seconds(plan->budget, bytes, sizeof bytes),
 		        lk_format_seconds(plan->seconds / plan->repeats, time, sizeof time),
 		        plan->configurations);
 	else
-		fprintf(out,
-		        "lockstep: the command is to be run %d times more, about %s: %s, %d times each\n",
+		fprintf(out, "lockstep: the command will run %d more times, about %s: %s, %d times each\n",
 		        plan->runs, lk_format_seconds(plan->seconds, time, sizeof time),
 		        plan->configurations, plan->repeats);
 	if (!plan->written_count) fputs("  the first run wrote no files\n", out);
@@ -613,5 +744,5 @@ void lk_stalls_print_plan(const lk_stalls_plan *plan, FILE *out) {
 	for (int i = 0; i < plan->written_count && i < SHOWN; i++)
 		fprintf(out, "    %s\n", lk_escape(plan->written[i], safe, sizeof safe));
 	if (plan->written_count > SHOWN) fprintf(out, "    and %d more\n", plan->written_count - SHOWN);
-	fputs("  what it does apart from files (network, other programs) it does again\n", out);
+	fputs("  its other effects (network, other programs) happen again\n", out);
 }
