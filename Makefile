@@ -444,6 +444,11 @@ lang-oracle: $(PROGRAM) ## the shipped programs of compile, evaluated a second t
 lang-cuda: $(PROGRAM) ## emitted CUDA: compiled by nvcc where it is found, run on the CPU with virtual ranks, sanitized
 	tests/cuda/run.sh $(PROGRAM)
 
+.PHONY: gpu-tests
+gpu-tests: $(PROGRAM) $(RECORDERS) ## on a GPU: programs recorded, emitted CUDA run and watched; takes nvcc and says so where there is no GPU
+	tests/gpu/gpu.sh $(PROGRAM)
+	tests/cuda/gpu.sh $(PROGRAM)
+
 fresh-check: ## ./demo and ./check in a minimal Debian that is made for it and removed; takes root
 	tools/fresh_check.sh
 
