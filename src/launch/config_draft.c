@@ -553,9 +553,24 @@ static lk_status draft_offload(const lk_config *config, lk_draft *draft) {
 	                                     draft->network);
 }
 
+/* Bits of the weights that a checkpoint's name says, as those of GPTQ, AWQ and bitsandbytes have
+ * them; 0: none, -1: others than 4. */
+static int draft_named_bits(const char *name) {
+	static const char *const others[] = {"aqlm", "int8", "8bit", "8-bit", "2bit", "3bit"};
+	static const char *const four[] = {"awq", "gptq", "bnb-4bit", "int4", "bnb-nf4"};
+	for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+		if (strcasestr(name, others[i])) return -1;
+	for (size_t i = 0; i < sizeof four / sizeof *four; i++)
+		if (strcasestr(name, four[i])) return 4;
+	return 0;
+}
+
 lk_status lk_draft_finish(const lk_config *config, lk_draft *draft) {
 	lk_reading *reading = config->reading;
 	lk_job *job = &draft->job;
+	int bits = draft_named_bits(draft->network);
+	if (bits > 0 && draft->quantization_bits == 0) draft->quantization_bits = bits;
+	draft->quantized |= bits < 0;
 	draft_numbers(draft);
 	LK_TRY(draft_optimizer(reading, draft));
 	draft_attention(draft);
