@@ -129,6 +129,7 @@ typedef struct lk_megatron {
 	int old_method, old_layers; /* by this method */
 	bool vlm;                   /* by the program: a language model that sees */
 	bool bert;                  /* by the program: an encoder of texts, whatever else is left out */
+	bool gpt;                   /* by the program: no hybrid, whatever flags of hybrids say */
 	bool fp16, bf16, grads_fp32, reduce_bf16;
 	bool sequence_parallel, overlap_grads, overlap_params, no_overlap_p2p, tp_overlap,
 		expert_overlap;
@@ -196,10 +197,15 @@ lk_status lk_megatron_finish(lk_reading *reading, lk_megatron *megatron, int gpu
  * kinds that a hybrid's letters name, or of --experimental-attention-variant. */
 lk_status lk_megatron_experts(lk_reading *reading, const lk_megatron *megatron, lk_model *model);
 lk_status lk_megatron_window(lk_reading *reading, const lk_megatron *megatron, lk_model *model);
+/* Where flags came without a program, and some are of hybrids, the program is that of hybrids. */
+void lk_megatron_hybrid_program(lk_words *words);
+/* Flags of hybrids that the program does not act on are listed and left out. */
+lk_status lk_megatron_no_hybrid(lk_reading *reading, lk_megatron *megatron, lk_model *model);
 lk_status lk_megatron_hybrid_shares(lk_reading *reading, lk_megatron *megatron, int layers);
 lk_status lk_megatron_hybrid(lk_reading *reading, lk_megatron *megatron, lk_job *job);
 lk_status lk_megatron_variant(lk_reading *reading, const lk_megatron *megatron, lk_model *model);
-lk_status lk_megatron_from_job(lk_arena *arena, const lk_job *job, lk_megatron *out, lk_error *err);
+lk_status lk_megatron_from_job(lk_arena *arena, const lk_job *job, bool hybrids, lk_megatron *out,
+                               lk_error *err);
 
 /* accelerate_flags.c: the key of a configuration that a flag of accelerate launch states, without
  * dashes, and in *value what a flag without one means; NULL: it says nothing of the layout, or

@@ -228,6 +228,7 @@ static lk_status finish_network(lk_reading *reading, const lk_megatron *megatron
 
 static lk_status finish_model(lk_reading *reading, lk_megatron *megatron, lk_job *job) {
 	lk_model *model = &job->model;
+	LK_TRY(lk_megatron_no_hybrid(reading, megatron, model));
 	LK_TRY(lk_megatron_hybrid_shares(reading, megatron, model->layers));
 	if (megatron->hybrid != NULL) LK_TRY(lk_megatron_hybrid(reading, megatron, job));
 	int given = (model->layers > 0) + (model->hidden > 0) + (model->heads > 0);

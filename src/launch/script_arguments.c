@@ -118,9 +118,10 @@ lk_status lk_script_arguments(lk_shell *shell, lk_script_sought *sought) {
 		LK_TRY(script_put(shell, words, degrees[k][0]));
 		LK_TRY(script_put(shell, words, value));
 	}
+	lk_megatron_hybrid_program(words);
 	sought->rank = 1;
 	sought->certain = true;
 	return lk_launch_assume(
 		sought->reading, "the script launches nothing: the flags that it holds are taken as those "
-						 "of pretrain_gpt.py");
+						 "of pretrain_gpt.py, or of pretrain_mamba.py where one is of hybrids");
 }

@@ -870,10 +870,11 @@ static void flags_only(void **state) {
 
 /* ---- flags ---- */
 
-#define NETWORK                                                                       \
-	"torchrun --nproc_per_node 8 pretrain_gpt.py --num-layers 24 --hidden-size 1024 " \
-	"--num-attention-heads 16 "                                                       \
+#define SIZES                                                      \
+	"--num-layers 24 --hidden-size 1024 --num-attention-heads 16 " \
 	"--seq-length 1024 --max-position-embeddings 1024 --micro-batch-size 2 --vocab-size 1000 "
+#define NETWORK "torchrun --nproc_per_node 8 pretrain_gpt.py " SIZES
+#define HYBRID  "torchrun --nproc_per_node 8 pretrain_mamba.py " SIZES
 
 static lk_job job_of(lk_arena *arena, const char *flags) {
 	return *script(arena, lk_arena_printf(arena, NETWORK "%s", flags)).job;
@@ -964,8 +965,12 @@ static void derived(void **state) {
 	lk_arena_free(&a);
 }
 
+static lk_job hybrid_of(lk_arena *arena, const char *flags) {
+	return *script(arena, lk_arena_printf(arena, HYBRID "--disable-bias-linear %s", flags)).job;
+}
+
 static const char *layout_of(lk_arena *arena, const char *flags) {
-	lk_job job = job_of(arena, flags);
+	lk_job job = hybrid_of(arena, flags);
 	return lk_arena_strdup(arena, job.pipeline_layout);
 }
 
@@ -1016,8 +1021,7 @@ static void hybrid_flags(void **state) {
 	};
 	lk_arena a = LK_ARENA_INIT;
 	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-		lk_model m =
-			job_of(&a, lk_arena_printf(&a, "--disable-bias-linear %s", cases[i].flags)).model;
+		lk_model m = hybrid_of(&a, cases[i].flags).model;
 		assert_string_equal(m.order, cases[i].order);
 		assert_int_equal(m.layers, cases[i].layers);
 		assert_string_equal(layout_of(&a, cases[i].flags),
@@ -1028,6 +1032,31 @@ static void hybrid_flags(void **state) {
 			fail_msg("%s: %.0f, not %.0f", cases[i].flags, params, cases[i].params);
 	}
 	lk_arena_free(&a);
+}
+
+/* pretrain_gpt.py builds no hybrid: attention and an MLP in all layers, whose number a pattern may
+ * state; and says so. */
+static void hybrid_flags_of_gpt(void **state) {
+	(void)state;
+	static const struct {
+		const char *flags;
+		int layers;
+	} cases[] = {{"--hybrid-attention-ratio 0.25", 24},
+	             {"--is-hybrid-model", 24},
+	             {"--hybrid-override-pattern M-M*-", 5},
+	             {"--hybrid-layer-pattern 'M*|MM-/M*'", 5}};
+	lk_arena arena = LK_ARENA_INIT;
+	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+		lk_launch launch = script(&arena, lk_arena_printf(&arena, NETWORK "%s", cases[i].flags));
+		bool said = false;
+		assert_string_equal(launch.job->model.order, "");
+		assert_int_equal(launch.job->model.layers, cases[i].layers);
+		assert_int_equal(launch.job->model.ssm, 0);
+		for (int k = 0; k < launch.ignored_count; k++)
+			said |= strstr(launch.ignored[k].reason, "pretrain_mamba.py") != NULL;
+		assert_true(said);
+	}
+	lk_arena_free(&arena);
 }
 
 /* Every fourth layer full, or as listed; experts as without. */
@@ -1096,15 +1125,16 @@ static void flag_errors(void **state) {
 	assert_refused(NETWORK "--recompute-granularity everything", "not among its values");
 	assert_refused(NETWORK "--tensor-model-parallel-size", "value is missing");
 	assert_refused(NETWORK "--tensor-model-parallel-size 1e9", "tensor-model-parallel-size");
-	assert_refused(NETWORK "--hybrid-override-pattern M-MX", "letter 'X'");
-	assert_refused(NETWORK "--hybrid-layer-pattern M*/X", "letter 'X'");
+	assert_refused(HYBRID "--hybrid-override-pattern M-MX", "letter 'X'");
+	assert_refused(HYBRID "--hybrid-layer-pattern M*/X", "letter 'X'");
 	assert_refused(NETWORK "--freeze-LM", "the encoder of images alone");
-	assert_refused(NETWORK "--hybrid-attention-ratio 0.6 --hybrid-mlp-ratio 0.5", "more than all");
-	assert_refused("torchrun --nproc_per_node 8 pretrain_gpt.py --is-hybrid-model --hidden-size 64",
-	               "neither listed nor counted");
-	assert_refused(NETWORK "--hybrid-layer-pattern M*+", "two of *, + and D");
-	assert_refused(NETWORK "--hybrid-layer-pattern M+", "--multi-latent-attention");
-	assert_refused(NETWORK "--hybrid-layer-pattern '|'", "0 layers");
+	assert_refused(HYBRID "--hybrid-attention-ratio 0.6 --hybrid-mlp-ratio 0.5", "more than all");
+	assert_refused(
+		"torchrun --nproc_per_node 8 pretrain_mamba.py --is-hybrid-model --hidden-size 64",
+		"neither listed nor counted");
+	assert_refused(HYBRID "--hybrid-layer-pattern M*+", "two of *, + and D");
+	assert_refused(HYBRID "--hybrid-layer-pattern M+", "--multi-latent-attention");
+	assert_refused(HYBRID "--hybrid-layer-pattern '|'", "0 layers");
 	assert_refused(NETWORK "--experimental-attention-variant gdn", "no layers are stated");
 	assert_refused(NETWORK "--experimental-attention-variant gdn2", "not among its values");
 	assert_refused(NETWORK "--experimental-attention-variant dsa --multi-latent-attention",
@@ -1932,6 +1962,7 @@ int main(void) {
 		cmocka_unit_test(flags_only),
 		cmocka_unit_test(derived),
 		cmocka_unit_test(hybrid_flags),
+		cmocka_unit_test(hybrid_flags_of_gpt),
 		cmocka_unit_test(variant_flags),
 		cmocka_unit_test(vision_is_said),
 		cmocka_unit_test(flag_errors),
