@@ -1112,6 +1112,48 @@ static void vision_is_said(void **state) {
 	lk_arena_free(&arena);
 }
 
+/* $(name ...) of a function of the script is what its body writes, in a shell of its own. */
+static void functions_write(void **state) {
+	(void)state;
+	static const char body[] =
+		"size() {\n"
+		"  case $1 in\n"
+		"    small) echo -n --num-layers 4 --hidden-size 256; printf ' %s' --num-attention-heads "
+	    "4;;\n"
+		"    *) echo unknown >&2; exit 1;;\n"
+		"  esac\n"
+		"}\n"
+		"function twice { local n=$1; X=9; log $n; echo $((n * 2)); }\n"
+		"log() { echo \"[$(date)] $*\" >&2; }\n"
+		"rest() {\n"
+		"  if [ $1 -gt 2 ]; then cat <<END\n--seq-length 128\n--max-position-embeddings 128\nEND\n"
+		"  else echo --seq-length 64; fi\n"
+		"  echo \"--save $DIR/a\" ; mkdir -p x\n"
+		"}\n"
+		"host() { hostname; }\n"
+		"maybe() { if [ \"$(hostname)\" = a ]; then echo 2; else echo 4; fi; }\n"
+		"piped() { echo 1 2 | sort; }\n"
+		"outer() { echo $(twice $1); }\n"
+		"X=1\n";
+	static const char line[] =
+		"torchrun --nproc_per_node $(outer 4) pretrain_gpt.py $(size small) $(rest 3) "
+		"--micro-batch-size $X --global-batch-size `twice 16`\n";
+	static const char *const unknown[] = {"host", "maybe", "piped", "size big"};
+	lk_arena arena = LK_ARENA_INIT;
+	lk_launch launch = script(&arena, lk_arena_printf(&arena, "%s%s", body, line));
+	assert_int_equal(launch.gpus, 8);
+	assert_int_equal(launch.job->model.layers, 4);
+	assert_int_equal(launch.job->model.heads, 4);
+	assert_int_equal(launch.job->seq, 128);
+	assert_int_equal(launch.job->mbs, 1); /* what the function sets is forgotten */
+	assert_int_equal(launch.job->gbs, 32);
+	for (size_t i = 0; i < sizeof unknown / sizeof *unknown; i++)
+		assert_refused(
+			lk_arena_printf(&arena, "%s" NETWORK "--global-batch-size $(%s)", body, unknown[i]),
+			strcmp(unknown[i], "size big") == 0 ? "global-batch-size" : "not executed");
+	lk_arena_free(&arena);
+}
+
 static void flag_errors(void **state) {
 	(void)state;
 	assert_refused(NETWORK "--bf16 --fp16", "both given");
@@ -1965,6 +2007,7 @@ int main(void) {
 		cmocka_unit_test(hybrid_flags_of_gpt),
 		cmocka_unit_test(variant_flags),
 		cmocka_unit_test(vision_is_said),
+		cmocka_unit_test(functions_write),
 		cmocka_unit_test(flag_errors),
 		cmocka_unit_test(shell_words),
 		cmocka_unit_test(shell_flow),

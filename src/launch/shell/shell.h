@@ -104,8 +104,15 @@ typedef struct lk_shell {
 	lk_status (*doubt)(struct lk_shell *shell, int line);
 	/* A here-document is written to a file; NULL: passed over. */
 	lk_status (*wrote)(struct lk_shell *shell, const char *name, const char *text, size_t length);
+	/* What the caller knows of the text of $(at .. end), which no builtin writes; its text stays
+	 * NULL where that is nothing. NULL: it knows of none. */
+	lk_status (*substitute)(struct lk_shell *shell, const char *at, const char *end, int line,
+	                        lk_word *out);
 	void *caller; /* the caller's own, passed along */
 } lk_shell;
+
+/* The output of a command that writes its output where errors go: echo text >&2. */
+extern const char lk_shell_errors[];
 
 /* A word as written: the text between two places. */
 typedef struct lk_raw {
