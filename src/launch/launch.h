@@ -149,6 +149,7 @@ typedef struct lk_megatron {
 		moment_dtype, moment2_dtype, graph_impl, router_score;
 	const char *cp_type, *cp_sizes, *modules, *moe_freq, *window, *window_freq, *tokenizer,
 		*tokenizer_model;
+	const char *language; /* of a network that sees: the language model, "mistral_7b" */
 	const char *layout, *rampup;
 	const char *batch_steps; /* "0:384 200B:768": the last one holds */
 	const char *hybrid;      /* a letter for each layer: see read_hybrid */

@@ -1101,6 +1101,10 @@ static void vision_is_said(void **state) {
 	                       "336",
 	                       "--patch-dim",
 	                       "14",
+	                       "--tokenizer-type",
+	                       "MultimodalTokenizer",
+	                       "--language-model-type",
+	                       "llama3_8b",
 	                       "--bf16"};
 	assert_int_equal(
 		lk_launch_read(&arena, (int)(sizeof words / sizeof *words), words, NULL, &out, &err),
@@ -1109,6 +1113,7 @@ static void vision_is_said(void **state) {
 	for (int i = 0; i < out.assumed_count; i++)
 		said |= strstr(out.assumed[i], "the language model alone") != NULL;
 	assert_true(said);
+	assert_int_equal(out.job->model.vocab, 128256); /* by the language model's name */
 	lk_arena_free(&arena);
 }
 
@@ -1119,7 +1124,7 @@ static void functions_write(void **state) {
 		"size() {\n"
 		"  case $1 in\n"
 		"    small) echo -n --num-layers 4 --hidden-size 256; printf ' %s' --num-attention-heads "
-	    "4;;\n"
+		"4;;\n"
 		"    *) echo unknown >&2; exit 1;;\n"
 		"  esac\n"
 		"}\n"
