@@ -173,6 +173,14 @@ static bool draft_open(const char *text) {
 	return strcasecmp(text, "auto") == 0 || strcmp(text, "-1") == 0 || *text == '\0';
 }
 
+/* Whether nothing else says how many ranks a layout takes for it. */
+static bool draft_degree(const char *fact) {
+	static const char *const degrees[] = {"tp", "pp", "cp", "ep"};
+	for (size_t i = 0; i < sizeof degrees / sizeof *degrees; i++)
+		if (strcmp(fact, degrees[i]) == 0) return true;
+	return false;
+}
+
 lk_status lk_draft_set(const lk_config *config, const char *key, const char *fact,
                        const lk_value *value, const lk_pair *pairs, lk_draft *draft) {
 	const lk_field *field = draft_fact(fact);
@@ -188,7 +196,9 @@ lk_status lk_draft_set(const lk_config *config, const char *key, const char *fac
 	if (!ours && field->kind == LK_FIELD_SWITCH && value->kind == LK_JSON_FALSE) ours = "off";
 	if (!ours && draft_open(text) && field->kind != LK_FIELD_TEXT &&
 	    !(field->kind == LK_FIELD_BOOL && strcasecmp(text, "auto") == 0))
-		return LK_OK;
+		return draft_degree(fact) && strcasecmp(text, "auto") == 0
+		           ? lk_launch_note(config->reading, key, "what it chooses is not known: 1 is taken")
+		           : LK_OK;
 	if (!ours && field->kind == LK_FIELD_BOOL && strcasecmp(text, "auto") == 0) ours = "1";
 	if (!ours && field->kind == LK_FIELD_INT && draft_whole(value, text, whole, sizeof whole))
 		ours = whole;
