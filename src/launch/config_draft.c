@@ -197,7 +197,8 @@ lk_status lk_draft_set(const lk_config *config, const char *key, const char *fac
 	if (!ours && draft_open(text) && field->kind != LK_FIELD_TEXT &&
 	    !(field->kind == LK_FIELD_BOOL && strcasecmp(text, "auto") == 0))
 		return draft_degree(fact) && strcasecmp(text, "auto") == 0
-		           ? lk_launch_note(config->reading, key, "what it chooses is not known: 1 is taken")
+		           ? lk_launch_note(config->reading, key,
+		                            "what it chooses is not known: 1 is taken")
 		           : LK_OK;
 	if (!ours && field->kind == LK_FIELD_BOOL && strcasecmp(text, "auto") == 0) ours = "1";
 	if (!ours && field->kind == LK_FIELD_INT && draft_whole(value, text, whole, sizeof whole))

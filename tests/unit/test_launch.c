@@ -1117,6 +1117,21 @@ static void vision_is_said(void **state) {
 	lk_arena_free(&arena);
 }
 
+/* A condition on what $(basename "$NAME") leaves of a variable that nobody sets. */
+static void unset_names_are_nothing(void **state) {
+	(void)state;
+	lk_arena arena = LK_ARENA_INIT;
+	lk_launch launch = script(
+		&arena, "if [ \"$(basename \"$ENV\")\" = a.yaml ]; then GBS=8; else GBS=${GBS:-64}; fi\n"
+				"if [[ $(echo $KIND) == big ]]; then MBS=4; else MBS=2; fi\n"
+				"torchrun --nproc_per_node 8 pretrain_gpt.py --num-layers 4 --hidden-size 64 "
+				"--num-attention-heads 4 --seq-length 64 --micro-batch-size $MBS "
+				"--global-batch-size $GBS --grpo-group-size 4\n");
+	assert_int_equal(launch.job->gbs, 64);
+	assert_int_equal(launch.job->mbs, 2);
+	lk_arena_free(&arena);
+}
+
 /* $(name ...) of a function of the script is what its body writes, in a shell of its own. */
 static void functions_write(void **state) {
 	(void)state;
@@ -2012,6 +2027,7 @@ int main(void) {
 		cmocka_unit_test(hybrid_flags_of_gpt),
 		cmocka_unit_test(variant_flags),
 		cmocka_unit_test(vision_is_said),
+		cmocka_unit_test(unset_names_are_nothing),
 		cmocka_unit_test(functions_write),
 		cmocka_unit_test(flag_errors),
 		cmocka_unit_test(shell_words),
