@@ -448,20 +448,6 @@ static void draft_attention(lk_draft *draft) {
 	job->attn_library_said = true;
 }
 
-/* Layers that do not divide by the stages: the first stages have one more, as PyTorch's pipelines
- * split them. */
-static void draft_split(lk_draft *draft, const lk_model *model) {
-	lk_job *job = &draft->job;
-	int stages = job->pp * (job->vp > 1 ? job->vp : 1), each = model->layers / stages,
-		more = model->layers % stages;
-	if (more == 0 || each == 0 || stages < 3 || model->mtp_layers > 1) return;
-	char first[40] = "", rest[40] = "";
-	if (more > 1) snprintf(first, sizeof first, "(t*%d|)*%d", each + 1, more - 1);
-	if (stages - more > 1) snprintf(rest, sizeof rest, "(t*%d|)*%d", each, stages - more - 1);
-	snprintf(job->pipeline_layout, sizeof job->pipeline_layout, "Et*%d|%s%st*%d%sL", each + 1,
-	         first, rest, each, model->mtp_layers ? "m" : "");
-}
-
 static void draft_pipeline(lk_draft *draft) {
 	static const struct {
 		const char *part;
@@ -491,7 +477,7 @@ static void draft_pipeline(lk_draft *draft) {
 	if (chunks && job->vp <= 1 && draft->stage_layers > 0 && known) {
 		int stages = (model.layers + draft->stage_layers - 1) / draft->stage_layers;
 		job->vp = (stages + (draft->stages_up ? job->pp - 1 : 0)) / job->pp;
-		draft_split(draft, &model);
+		lk_launch_split(job, &model, 0, 0);
 	}
 	if (chunks && job->vp <= 1) job->schedule_said = false;
 }

@@ -217,6 +217,11 @@ const char *lk_accelerate_key(lk_arena *arena, const char *flag, const char **va
 bool lk_trainer_states(const char *key); /* the key says something of the job */
 lk_status lk_trainer_line(lk_reading *reading, lk_members *settings, const char *program);
 
+/* stages.c: divides the layers of a network among the stages of job->pp and job->vp as frameworks
+ * of PyTorch do, where the first and the last stage have so many less than the others; false where
+ * that is not modelled. */
+bool lk_launch_split(lk_job *job, const lk_model *model, int first_less, int last_less);
+
 /* offload.c: into the host's memory go parameters, their gradients and the optimizer's states;
  * parameters, where the optimizer is there already; what layers keep. Where the layout does not
  * allow it, `key` is listed with the reason. `network` is the network's name, used where the job
@@ -266,7 +271,7 @@ const char *lk_recipe_network(lk_arena *arena, const char *name);
 typedef struct lk_dotted {
 	int dialect; /* lk_dialect; 0: none of them */
 	lk_job job;
-	int nodes, devices, local, micro;
+	int nodes, devices, local;
 	int shard, replicate;        /* torchtitan's data parallelism; 0 open, the rest */
 	const char *name, *flavor;   /* of torchtitan's network: "llama3", "70B"; NULL not given */
 	const char *recipe;          /* of Megatron-Bridge and NeMo, and torchtitan's configuration */
@@ -274,6 +279,9 @@ typedef struct lk_dotted {
 	const char *task;            /* "pretrain", "sft", "peft", "finetune"; NULL not given */
 	int64_t tokens, step_tokens; /* torchtitan: of a micro-batch of a replica, of a step */
 	int passes;                  /* micro-batches of a pass through the pipeline */
+	int stage_layers;            /* of torchtitan's pipeline; 0: open */
+	int first_less, last_less;   /* layers that its first and last stage have less, and one more:
+	                              * 0 means the default, which is 1 */
 } lk_dotted;
 bool lk_dotted_flag(int dialect, const char *path); /* "path" or "path=value" */
 lk_status lk_dotted_read(lk_reading *reading, lk_dotted *dotted, const char *path,

@@ -346,6 +346,59 @@ static void recipes_by_name(void **state) {
 	lk_arena_free(&arena);
 }
 
+/* torchtitan's stages: the embedding and the head count as layers of the first and the last. */
+static void titan_stages(void **state) {
+	(void)state;
+	static const struct {
+		const char *flags, *layout;
+		int pp, vp;
+		bool accounts;
+	} cases[] = {
+		/* 32 + 2 layers on four stages: 9, 9, 8, 8, less one at each end */
+		{"--parallelism.pipeline_parallel_degree 4", "Et*8|(t*9|)*1(t*8|)*1t*7L", 4, 1, false},
+		{"--parallelism.pipeline_parallel_degree 2", "", 2, 1, true},
+		{"--parallelism.pipeline_parallel_degree 4 "
+	     "--parallelism.pipeline_parallel_first_stage_less_layers 0 "
+	     "--parallelism.pipeline_parallel_last_stage_less_layers 0",
+	     "", 4, 1, false},
+		/* two stages a rank where nothing says more; 34 in stages of 3 are 12 */
+		{"--parallelism.pipeline_parallel_degree 2 "
+	     "--parallelism.pipeline_parallel_schedule Interleaved1F1B",
+	     "Et*8|(t*9|)*1(t*8|)*1t*7L", 2, 2, false},
+		{"--parallelism.pipeline_parallel_degree 2 "
+	     "--parallelism.pipeline_parallel_schedule Interleaved1F1B "
+	     "--parallelism.pipeline_parallel_layers_per_stage 3",
+	     "Et*2|(t*3|)*9(t*2|)*1t*1L", 2, 6, false},
+	};
+	lk_arena arena = LK_ARENA_INIT;
+	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+		lk_launch titan = script(
+			&arena,
+			lk_arena_printf(&arena,
+		                    "torchrun --nproc_per_node=8 -m torchtitan.train --model.name llama3 "
+		                    "--model.flavor 8B --training.local_batch_size 8 %s",
+		                    cases[i].flags));
+		lk_cluster cluster;
+		lk_error err = {0};
+		assert_string_equal(titan.job->pipeline_layout, cases[i].layout);
+		assert_int_equal(titan.job->vp, cases[i].vp);
+		assert_true(titan.job->account_embedding == cases[i].accounts);
+		assert_int_equal(titan.job->microbatches, 8);
+		assert_int_equal(lk_model_preset(titan.network, &titan.job->model, &err), LK_OK);
+		assert_int_equal(
+			lk_cluster_simple(&arena, lk_device_find("h100-sxm"), 8, 0, 0, &cluster, &err), LK_OK);
+		titan.job->gpus = 8;
+		if (lk_job_complete(titan.job, &cluster, &err) != LK_OK)
+			fail_msg("%s: %s", cases[i].flags, err.what);
+	}
+	assert_refused("torchrun --nproc_per_node=8 -m torchtitan.train --model.name llama3 "
+	               "--model.flavor 8B --parallelism.pipeline_parallel_degree 4 "
+	               "--parallelism.pipeline_parallel_layers_per_stage 10 "
+	               "--parallelism.pipeline_parallel_schedule Interleaved1F1B",
+	               "4 stages, which 4 ranks");
+	lk_arena_free(&arena);
+}
+
 /* TRL's command, accelerate's file. */
 static void trainers_commands(void **state) {
 	(void)state;
@@ -2006,6 +2059,7 @@ int main(void) {
 		cmocka_unit_test(trainer_flags),
 		cmocka_unit_test(configurations_inside),
 		cmocka_unit_test(recipes_by_name),
+		cmocka_unit_test(titan_stages),
 		cmocka_unit_test(trainers_commands),
 		cmocka_unit_test(accelerate_by_hand),
 		cmocka_unit_test(accelerate_flags),
