@@ -362,6 +362,11 @@ static const char *dotted_published(const char *flavored) {
 /* "llama3" and "70B" are "llama3-70B"; a name alone is a family. */
 static lk_status dotted_name_network(lk_reading *reading, const lk_dotted *dotted) {
 	if (dotted->name == NULL && dotted->flavor == NULL) return LK_OK;
+	if (dotted->dialect == TITAN && dotted->name != NULL && strcmp(dotted->name, "flux") == 0) {
+		lk_fail(reading->err, LK_ERR_INPUT, reading->where,
+		        "model.name: torchtitan's diffusion models are not read");
+		return lk_hint(reading->err, "give --model flux.1-dev with --image-size and --gbs instead");
+	}
 	const char *flag = dotted->flavor == NULL ? "model.name" : "model.flavor",
 			   *name = dotted->name == NULL ? "" : dotted->name,
 			   *between = dotted->name == NULL || dotted->flavor == NULL ? "" : "-",

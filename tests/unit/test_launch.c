@@ -396,6 +396,8 @@ static void titan_stages(void **state) {
 	               "--parallelism.pipeline_parallel_layers_per_stage 10 "
 	               "--parallelism.pipeline_parallel_schedule Interleaved1F1B",
 	               "4 stages, which 4 ranks");
+	assert_refused("torchrun -m torchtitan.train --model.name flux --model.flavor flux-dev",
+	               "diffusion models");
 	lk_arena_free(&arena);
 }
 
