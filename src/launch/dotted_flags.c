@@ -365,7 +365,7 @@ static lk_status dotted_name_network(lk_reading *reading, const lk_dotted *dotte
 	if (dotted->dialect == TITAN && dotted->name != NULL && strcmp(dotted->name, "flux") == 0) {
 		lk_fail(reading->err, LK_ERR_INPUT, reading->where,
 		        "model.name: torchtitan's diffusion models are not read");
-		return lk_hint(reading->err, "give --model flux.1-dev with --image-size and --gbs instead");
+		return lk_hint(reading->err, "give --model flux.1-dev and --gbs in place of the file");
 	}
 	const char *flag = dotted->flavor == NULL ? "model.name" : "model.flavor",
 			   *name = dotted->name == NULL ? "" : dotted->name,
