@@ -14,6 +14,7 @@
 static const lk_pair flash[] = {
 	{"fa2", "flash"}, {"fa3", "flash3"}, {"disabled", "eager"}, {NULL, NULL}};
 static const lk_pair muon[] = {{"true", "muon"}, {"false", ""}, {NULL, NULL}};
+static const lk_pair sharded[] = {{"true", "full_shard"}, {"false", ""}, {NULL, NULL}};
 static const lk_pair offloads[] = {{"true", "1"}, {"false", "0"}, {NULL, NULL}};
 static const lk_pair mini[] = {{"true", "adam_mini"}, {"false", ""}, {NULL, NULL}};
 static const lk_pair stages[] = {{"true", "zero1"}, {"false", "none"}, {NULL, NULL}};
@@ -30,6 +31,10 @@ static const lk_key trainer_keys[] = {
 	LK_RULE("template"),
 	LK_FACT("per_device_train_batch_size", "mbs"),
 	LK_FACT("per_gpu_train_batch_size", "mbs"),
+	LK_FACT("batch_size_training", "mbs"), /* llama-recipes */
+	LK_FACT("context_length", "seq"),
+	LK_WORDS("enable_fsdp", "fsdp", sharded),
+	LK_SKIP("peft_method", "adapters are priced as LoRA"),
 	LK_FACT("gradient_accumulation_steps", "accumulation"),
 	LK_FACT("bf16", "bf16"),
 	LK_FACT("pure_bf16", "bf16"),
