@@ -173,6 +173,14 @@ static bool draft_open(const char *text) {
 	return strcasecmp(text, "auto") == 0 || strcmp(text, "-1") == 0 || *text == '\0';
 }
 
+/* Whether nothing else says how many ranks a layout takes for it. */
+static bool draft_degree(const char *fact) {
+	static const char *const degrees[] = {"tp", "pp", "cp", "ep"};
+	for (size_t i = 0; i < sizeof degrees / sizeof *degrees; i++)
+		if (strcmp(fact, degrees[i]) == 0) return true;
+	return false;
+}
+
 lk_status lk_draft_set(const lk_config *config, const char *key, const char *fact,
                        const lk_value *value, const lk_pair *pairs, lk_draft *draft) {
 	const lk_field *field = draft_fact(fact);
@@ -188,7 +196,10 @@ lk_status lk_draft_set(const lk_config *config, const char *key, const char *fac
 	if (!ours && field->kind == LK_FIELD_SWITCH && value->kind == LK_JSON_FALSE) ours = "off";
 	if (!ours && draft_open(text) && field->kind != LK_FIELD_TEXT &&
 	    !(field->kind == LK_FIELD_BOOL && strcasecmp(text, "auto") == 0))
-		return LK_OK;
+		return draft_degree(fact) && strcasecmp(text, "auto") == 0
+		           ? lk_launch_note(config->reading, key,
+		                            "what it chooses is not known: 1 is taken")
+		           : LK_OK;
 	if (!ours && field->kind == LK_FIELD_BOOL && strcasecmp(text, "auto") == 0) ours = "1";
 	if (!ours && field->kind == LK_FIELD_INT && draft_whole(value, text, whole, sizeof whole))
 		ours = whole;
@@ -437,20 +448,6 @@ static void draft_attention(lk_draft *draft) {
 	job->attn_library_said = true;
 }
 
-/* Layers that do not divide by the stages: the first stages have one more, as PyTorch's pipelines
- * split them. */
-static void draft_split(lk_draft *draft, const lk_model *model) {
-	lk_job *job = &draft->job;
-	int stages = job->pp * (job->vp > 1 ? job->vp : 1), each = model->layers / stages,
-		more = model->layers % stages;
-	if (more == 0 || each == 0 || stages < 3 || model->mtp_layers > 1) return;
-	char first[40] = "", rest[40] = "";
-	if (more > 1) snprintf(first, sizeof first, "(t*%d|)*%d", each + 1, more - 1);
-	if (stages - more > 1) snprintf(rest, sizeof rest, "(t*%d|)*%d", each, stages - more - 1);
-	snprintf(job->pipeline_layout, sizeof job->pipeline_layout, "Et*%d|%s%st*%d%sL", each + 1,
-	         first, rest, each, model->mtp_layers ? "m" : "");
-}
-
 static void draft_pipeline(lk_draft *draft) {
 	static const struct {
 		const char *part;
@@ -480,7 +477,7 @@ static void draft_pipeline(lk_draft *draft) {
 	if (chunks && job->vp <= 1 && draft->stage_layers > 0 && known) {
 		int stages = (model.layers + draft->stage_layers - 1) / draft->stage_layers;
 		job->vp = (stages + (draft->stages_up ? job->pp - 1 : 0)) / job->pp;
-		draft_split(draft, &model);
+		lk_launch_split(job, &model, 0, 0);
 	}
 	if (chunks && job->vp <= 1) job->schedule_said = false;
 }
@@ -553,9 +550,24 @@ static lk_status draft_offload(const lk_config *config, lk_draft *draft) {
 	                                     draft->network);
 }
 
+/* Bits of the weights that a checkpoint's name says, as those of GPTQ, AWQ and bitsandbytes have
+ * them; 0: none, -1: others than 4. */
+static int draft_named_bits(const char *name) {
+	static const char *const others[] = {"aqlm", "int8", "8bit", "8-bit", "2bit", "3bit"};
+	static const char *const four[] = {"awq", "gptq", "bnb-4bit", "int4", "bnb-nf4"};
+	for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+		if (strcasestr(name, others[i])) return -1;
+	for (size_t i = 0; i < sizeof four / sizeof *four; i++)
+		if (strcasestr(name, four[i])) return 4;
+	return 0;
+}
+
 lk_status lk_draft_finish(const lk_config *config, lk_draft *draft) {
 	lk_reading *reading = config->reading;
 	lk_job *job = &draft->job;
+	int bits = draft_named_bits(draft->network);
+	if (bits > 0 && draft->quantization_bits == 0) draft->quantization_bits = bits;
+	draft->quantized |= bits < 0;
 	draft_numbers(draft);
 	LK_TRY(draft_optimizer(reading, draft));
 	draft_attention(draft);

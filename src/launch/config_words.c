@@ -183,5 +183,6 @@ lk_status lk_config_megatron_words(const lk_config *config, const char *const *p
 		if (!name || strchr(name, '.')) continue;
 		LK_TRY(config_one_flag(config, name, config->settings[i].value, words));
 	}
+	lk_megatron_hybrid_program(words);
 	return LK_OK;
 }

@@ -113,12 +113,6 @@ static const struct path_row rows[] = {
 	{TITAN, "parallelism.pipeline_parallel_schedule", "schedule", schedules, NULL, true, false,
      false},
 	{TITAN, "parallelism.pipeline_parallel_microbatch_size", "mbs", NULL, NULL, true, true, false},
-	{TITAN, "parallelism.pipeline_parallel_layers_per_stage", NULL, NULL,
-     "the split over stages follows from their number", true, false, false},
-	{TITAN, "parallelism.pipeline_parallel_first_stage_less_layers", NULL, NULL,
-     "stages hold layers as equally as they can", true, true, false},
-	{TITAN, "parallelism.pipeline_parallel_last_stage_less_layers", NULL, NULL,
-     "stages hold layers as equally as they can", true, true, false},
 	{TITAN, "parallelism.disable_loss_parallel", NULL, NULL,
      "logits are divided among the ranks of tensor parallelism", false, true, false},
 	{TITAN, "parallelism.context_parallel_rotate_method", NULL, NULL,
@@ -243,6 +237,9 @@ static const char *const parts[] = {"trainer.num_nodes",
                                     "parallelism.num_pp_microbatches",
                                     "parallelism.data_parallel_shard_degree",
                                     "parallelism.data_parallel_replicate_degree",
+                                    "parallelism.pipeline_parallel_layers_per_stage",
+                                    "parallelism.pipeline_parallel_first_stage_less_layers",
+                                    "parallelism.pipeline_parallel_last_stage_less_layers",
                                     "model.name",
                                     "model.flavor",
                                     NULL};
@@ -274,6 +271,15 @@ static lk_status flags_set_number(lk_reading *reading, const char *path, const c
 	return LK_OK;
 }
 
+/* One more than the number, so that 0 is the default. */
+static lk_status flags_set_less(lk_reading *reading, const char *path, const char *value,
+                                int *out) {
+	long long number;
+	LK_TRY(lk_parse_int(value, 0, 10000, &number, path, reading->err));
+	*out = (int)number + 1;
+	return LK_OK;
+}
+
 /* Tokens; -1 states nothing. */
 static lk_status flags_set_tokens(lk_reading *reading, const char *path, const char *value,
                                   int64_t *out) {
@@ -290,8 +296,6 @@ static lk_status flags_set_field(lk_reading *reading, lk_dotted *dotted, const s
 		if (strcmp(pair->theirs, value) == 0) value = pair->ours;
 	if (*value == '\0') return LK_OK; /* it states nothing */
 	LK_TRY(lk_field_set(&dotted->job, row->field, strlen(row->field), value, &known, reading->err));
-	if (strcmp(row->path, "parallelism.pipeline_parallel_microbatch_size") == 0)
-		dotted->micro = dotted->job.mbs;
 	if (strcmp(row->field, "master_weights") == 0 && dotted->job.master_weights == LK_OFF)
 		dotted->job.state_dtype = LK_BF16; /* moments have the weights' format */
 	return LK_OK;
@@ -314,6 +318,12 @@ lk_status lk_dotted_read(lk_reading *reading, lk_dotted *dotted, const char *pat
 		return flags_set_number(reading, path, value, &dotted->replicate);
 	if (strcmp(path, "parallelism.num_pp_microbatches") == 0)
 		return flags_set_number(reading, path, value, &dotted->passes);
+	if (strcmp(path, "parallelism.pipeline_parallel_layers_per_stage") == 0)
+		return flags_set_number(reading, path, value, &dotted->stage_layers);
+	if (strcmp(path, "parallelism.pipeline_parallel_first_stage_less_layers") == 0)
+		return flags_set_less(reading, path, value, &dotted->first_less);
+	if (strcmp(path, "parallelism.pipeline_parallel_last_stage_less_layers") == 0)
+		return flags_set_less(reading, path, value, &dotted->last_less);
 	if (strcmp(path, "training.num_tokens_per_microbatch_per_dp_rank") == 0)
 		return flags_set_tokens(reading, path, value, &dotted->tokens);
 	if (strcmp(path, "training.num_tokens_per_train_step") == 0)
@@ -352,6 +362,11 @@ static const char *dotted_published(const char *flavored) {
 /* "llama3" and "70B" are "llama3-70B"; a name alone is a family. */
 static lk_status dotted_name_network(lk_reading *reading, const lk_dotted *dotted) {
 	if (dotted->name == NULL && dotted->flavor == NULL) return LK_OK;
+	if (dotted->dialect == TITAN && dotted->name != NULL && strcmp(dotted->name, "flux") == 0) {
+		lk_fail(reading->err, LK_ERR_INPUT, reading->where,
+		        "model.name: torchtitan's diffusion models are not read");
+		return lk_hint(reading->err, "give --model flux.1-dev and --gbs in place of the file");
+	}
 	const char *flag = dotted->flavor == NULL ? "model.name" : "model.flavor",
 			   *name = dotted->name == NULL ? "" : dotted->name,
 			   *between = dotted->name == NULL || dotted->flavor == NULL ? "" : "-",
@@ -529,8 +544,38 @@ static lk_status dotted_batch_titan(lk_reading *reading, lk_dotted *dotted) {
 	return LK_OK;
 }
 
-/* torchtitan's local batch is that of one forward and backward pass of all of a pipeline's
- * micro-batches. */
+/* Stages by layers per stage, else two a rank where the schedule has several; the embedding and the
+ * head count as layers (stages.c). */
+static lk_status dotted_stages_titan(lk_reading *reading, lk_dotted *dotted) {
+	lk_job *job = &dotted->job;
+	lk_model model;
+	int first = dotted->first_less > 0 ? dotted->first_less - 1 : 1,
+		last = dotted->last_less > 0 ? dotted->last_less - 1 : 1;
+	bool several =
+		job->schedule_said && (job->schedule == LK_SCHED_INTERLEAVED || lk_job_folds(job));
+	if (job->pp <= 1 || reading->out->network == NULL ||
+	    lk_model_preset(reading->out->network, &model, NULL) != LK_OK)
+		return LK_OK;
+	int stages = job->pp * (several ? 2 : 1), layers = model.layers + first + last;
+	if (dotted->stage_layers > 0) stages = (layers - 1) / dotted->stage_layers + 1;
+	if (stages % job->pp != 0 || (stages == job->pp) == several) {
+		lk_fail(
+			reading->err, LK_ERR_INPUT, reading->where,
+			"parallelism.pipeline_parallel_layers_per_stage: %d %s and %d for embedding and head "
+			"in stages of %d are %d stages, which %d ranks with this schedule cannot hold",
+			model.layers, lk_noun(model.layers, "layer", "layers"), first + last,
+			dotted->stage_layers, stages, job->pp);
+		return lk_hint(reading->err, "torchtitan wants %s",
+		               several ? "the same number on each rank, "
+		                         "two at least"
+		                       : "one on each rank");
+	}
+	job->vp = stages / job->pp;
+	if (lk_launch_split(job, &model, first, last)) return LK_OK;
+	return lk_launch_note(reading, "parallelism.pipeline_parallel_degree",
+	                      "stages hold layers as equally as they can");
+}
+
 /* torchtitan looks at the schedule only where pipeline_parallel_degree (default 1) is above 1. */
 static lk_status dotted_schedule_titan(lk_reading *reading, lk_job *job) {
 	if (job->pp > 1 || !job->schedule_said) return LK_OK;
@@ -564,6 +609,26 @@ static lk_status dotted_shards_titan(lk_reading *reading, lk_job *job) {
 	return lk_launch_offload_shards(reading, job, "training.enable_cpu_offload");
 }
 
+/* Until 2026: the sequences of one forward and backward pass, which pass a pipeline in
+ * micro-batches of pipeline_parallel_microbatch_size, default 1. */
+static lk_status dotted_local_batch(lk_reading *reading, lk_dotted *dotted) {
+	lk_job *job = &dotted->job;
+	if (job->pp <= 1) job->mbs = dotted->local;
+	else if (job->mbs == 0) job->mbs = 1;
+	if (job->gbs > 0 || dotted->local % job->mbs != 0) return LK_OK;
+	int stated = dotted->local / job->mbs, group = 1;
+	if (job->pp > 1 && job->schedule == LK_SCHED_INTERLEAVED) group = job->pp;
+	if (job->pp > 1 && job->schedule == LK_SCHED_DUALPIPE_V && stated < 2 * job->pp)
+		group = 2 * job->pp;
+	job->microbatches = (stated + group - 1) / group * group;
+	if (job->microbatches == stated) return LK_OK;
+	return lk_launch_assume(
+		reading,
+		"%d micro-batches, where training.local_batch_size makes %d: the schedule "
+		"is modelled with groups of %d (--gbs)",
+		job->microbatches, stated, group);
+}
+
 lk_status lk_dotted_finish(lk_reading *reading, lk_dotted *dotted, int *gpus) {
 	lk_job *job = &dotted->job;
 	LK_TRY(dotted_name_network(reading, dotted));
@@ -573,13 +638,14 @@ lk_status lk_dotted_finish(lk_reading *reading, lk_dotted *dotted, int *gpus) {
 		LK_TRY(dotted_fill_titan(reading, dotted));
 		LK_TRY(dotted_batch_titan(reading, dotted));
 		LK_TRY(dotted_schedule_titan(reading, job));
+		LK_TRY(dotted_stages_titan(reading, dotted));
 		if (job->tp_overlap == LK_ON && job->tp <= 1) { /* nothing to overlap */
 			job->tp_overlap = LK_OFF;
 			LK_TRY(lk_launch_skip(reading, "parallelism.enable_async_tensor_parallel",
 			                      "without tensor parallelism there is nothing to overlap"));
 		}
 	}
-	if (dotted->local > 0 && job->pp <= 1) job->mbs = dotted->local;
+	if (dotted->local > 0) LK_TRY(dotted_local_batch(reading, dotted));
 	LK_TRY(dotted_replicas(reading, dotted, gpus));
 	if (dotted->nodes > 0 || dotted->devices > 0) {
 		int64_t all = (int64_t)(dotted->nodes > 0 ? dotted->nodes : 1) *
@@ -696,6 +762,35 @@ static bool titan_put_shards(lk_arena *arena, const lk_job *job, lk_words *words
 	                                          group / job->cp));
 }
 
+/* How torchtitan comes to the same stages: as many layers for a stage, and as many less in the
+ * first and the last, as divide so. */
+static bool titan_put_stages(lk_arena *arena, const lk_job *job, lk_words *words) {
+	static const char *const ends[] = {"first", "last"};
+	int stages = job->pp * (job->vp > 1 ? job->vp : 1), layers = lk_job_layers(job);
+	if (job->pp <= 1) return true;
+	for (int both = 1; both >= 0; both--) {
+		lk_job split = *job;
+		bool same = lk_launch_split(&split, &job->model, both, both) &&
+		            strcmp(split.pipeline_layout, job->pipeline_layout) == 0 &&
+		            split.account_embedding == job->account_embedding &&
+		            split.account_loss == job->account_loss;
+		if (!same) continue;
+		int each = (layers + 2 * both - 1) / stages + 1;
+		for (int i = 0; i < 2; i++)
+			if (!lk_put_word(words, lk_arena_printf(arena,
+			                                        "--parallelism.pipeline_parallel_%s_stage_less_"
+			                                        "layers=%d",
+			                                        ends[i], both)))
+				return false;
+		bool divides = (layers + 2 * both - 1) / each + 1 == stages;
+		return job->vp <= 1 || !divides ||
+		       lk_put_word(words,
+		                   lk_arena_printf(
+							   arena, "--parallelism.pipeline_parallel_layers_per_stage=%d", each));
+	}
+	return true;
+}
+
 bool lk_dotted_write(lk_emission *emission, int dialect) {
 	lk_arena *arena = emission->arena;
 	const lk_job *job = emission->job;
@@ -711,12 +806,7 @@ bool lk_dotted_write(lk_emission *emission, int dialect) {
 	if (dialect != TITAN) return true;
 	if (!titan_put_shards(arena, job, words)) return false;
 	int64_t seq = job->seq > 0 ? job->seq : 1;
-	bool several = job->pp > 1 && job->vp > 1 && lk_job_layers(job) % (job->pp * job->vp) == 0;
-	if (several &&
-	    !lk_put_word(words,
-	                 lk_arena_printf(arena, "--parallelism.pipeline_parallel_layers_per_stage=%d",
-	                                 lk_job_layers(job) / (job->pp * job->vp))))
-		return false;
+	if (!titan_put_stages(arena, job, words)) return false;
 	if (job->pp > 1 &&
 	    !lk_put_word(words, lk_arena_printf(arena, "--parallelism.num_pp_microbatches=%d",
 	                                        job->microbatches)))

@@ -11,6 +11,11 @@ static const char *files_truth(bool is) {
 	return is ? "true" : "false";
 }
 
+/* Samples hold images, which an encoder of the network reads. */
+static bool files_images(const lk_job *job) {
+	return job->model.tower.layers > 0 && job->model.tower.images > 0;
+}
+
 /* ---- what they share ---- */
 
 static bool files_fsdp(const lk_job *job) {
@@ -145,7 +150,12 @@ bool lk_write_axolotl(lk_emission *emission) {
 	lk_page_add(&page, "base_model: %s\n", emission->network);
 	lk_page_add(&page, "datasets:\n  - path: DATASET\n    type: %s\n",
 	            job->task == LK_TASK_PRETRAIN ? "completion" : "chat_template");
-	lk_page_add(&page, "output_dir: outputs\n\nsequence_len: %d\nsample_packing: true\n", job->seq);
+	bool images = files_images(job);
+	lk_page_add(&page, "output_dir: outputs\n\nsequence_len: %d\nsample_packing: %s\n", job->seq,
+	            files_truth(!images));
+	if (images) /* what axolotl demands of samples with images */
+		lk_page_add(&page, "processor_type: AutoProcessor\nskip_prepare_dataset: true\n"
+		                   "remove_unused_columns: false\n");
 	lk_page_add(&page, "micro_batch_size: %d\ngradient_accumulation_steps: %d\n", job->mbs,
 	            job->microbatches);
 	lk_page_add(&page, "max_steps: 1000\n\noptimizer: %s\nlr_scheduler: cosine\n",
@@ -238,6 +248,10 @@ bool lk_write_llama_factory(lk_emission *emission) {
 	            emission->network, job->task == LK_TASK_PRETRAIN ? "pt" : "sft",
 	            lora ? "lora" : "full");
 	if (lora) lk_page_add(&page, "lora_rank: %d\nlora_target: all\n", job->lora_rank);
+	if (files_images(job))
+		lk_page_add(&page, "image_max_pixels: %lld\nfreeze_vision_tower: %s\n",
+		            (long long)job->model.tower.image * job->model.tower.image,
+		            files_truth(job->freeze_tower));
 	lk_page_add(&page, "\ndataset: DATASET\ntemplate: TEMPLATE\ncutoff_len: %d\npacking: true\n",
 	            job->seq);
 	lk_page_add(&page, "output_dir: outputs\n\nper_device_train_batch_size: %d\n", job->mbs);

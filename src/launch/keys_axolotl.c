@@ -9,6 +9,7 @@
 #include "launch/config.h"
 
 static const lk_pair adapters[] = {{"lora", "1"}, {"qlora", "1"}, {"", "0"}, {NULL, NULL}};
+static const lk_pair whole[] = {{"full", "true"}, {NULL, NULL}}; /* evaluation too */
 static const lk_pair cut[] = {{"true", "cut"}, {"false", ""}, {NULL, NULL}};
 static const lk_pair eager[] = {{"true", "eager"}, {"false", ""}, {NULL, NULL}};
 static const lk_pair flash[] = {{"true", "flash"}, {"false", ""}, {NULL, NULL}};
@@ -30,9 +31,9 @@ static const lk_key keys[] = {
 	LK_FACT("peft_use_dora", "dora"),
 	LK_FACT("load_in_8bit", "quantized"),
 	LK_FACT("gptq", "quantized"),
-	LK_FACT("bf16", "bf16"),
+	LK_WORDS("bf16", "bf16", whole),
 	LK_FACT("bfloat16", "bf16"),
-	LK_FACT("fp16", "fp16"),
+	LK_WORDS("fp16", "fp16", whole),
 	LK_FACT("float16", "fp16"),
 	LK_FACT("fp8", "fp8"),
 	LK_FACT("tf32", "tf32"),
@@ -130,6 +131,9 @@ static const lk_key keys[] = {
 	LK_REFUSE("process_reward_model", "a reward model is trained, whose head is not modelled"),
 	LK_REFUSE("num_labels", "a classifier is trained, whose head is not modelled"),
 	LK_REFUSE("diffusion*", "diffusion of texts is not modelled"),
+	LK_SKIP("quantization*", "checkpoints are quantized after training"),
+	LK_NOTE("tensor_parallel", "what it chooses is not known: 1 is taken (--tp)"),
+	LK_SKIP("kd_*", "the teacher's scores come with the data"),
 	LK_NOTE("qat*", "quantization-aware training is priced as training in the number format"),
 	LK_NOTE("relora*", "restarts of the adapters are not modelled"),
 	LK_NOTE("unfrozen_parameters", "all weights are priced as trained"),

@@ -77,7 +77,9 @@ static lk_status test_translate(const lk_config *config, lk_words *words) {
 	                        lk_noun(per_node, "GPU", "GPUs")));
 	config->reading->usual_gpus = nodes * per_node;
 	LK_TRY(lk_config_launcher_words(config, test_program(config->file), 0, 0, words));
-	return test_flags(config, lk_config_at(root, "MODEL_ARGS"), words);
+	LK_TRY(test_flags(config, lk_config_at(root, "MODEL_ARGS"), words));
+	lk_megatron_hybrid_program(words);
+	return LK_OK;
 }
 
 const lk_framework lk_framework_megatron_test = {"megatron", test_is, NULL, test_translate};

@@ -60,9 +60,16 @@ static int nanotron_whole(const lk_value *value, const char *key) {
 static lk_status nanotron_network(const lk_config *config, lk_model *model) {
 	const lk_value *shape = lk_config_at(config->root, "model.model_config");
 	const lk_value *experts = lk_config_at(shape, "moe_config");
-	bool qwen = lk_config_at(shape, "is_qwen2_config") != NULL;
-	LK_TRY(lk_model_from_hf(shape, config->reading->where, qwen ? "qwen2" : "llama", model, NULL,
-	                        config->reading->err));
+	static const char *const types[][2] = {{"is_qwen2_config", "qwen2"},
+	                                       {"is_starcoder2_config", "starcoder2"},
+	                                       {"is_mamba_config", "mamba"}};
+	const char *type = "llama";
+	for (size_t i = 0; i < sizeof types / sizeof *types; i++)
+		if (lk_config_on(shape, types[i][0])) type = types[i][1];
+	bool qwen = strcmp(type, "qwen2") == 0;
+	LK_TRY(
+		lk_model_from_hf(shape, config->reading->where, type, model, NULL, config->reading->err));
+	if (lk_config_on(shape, "multi_query")) model->kv_heads = 1;
 	if (qwen) model->qkv_bias = lk_config_on(shape, "attention_bias");
 	if (!experts) return LK_OK;
 	model->experts = nanotron_whole(experts, "num_experts");

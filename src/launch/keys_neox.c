@@ -3,6 +3,8 @@
  *     dp = gpus / (max(pp, 1) tp); batch by DeepSpeed's rule
  *     gated activation: inner width = m ceil(int(2 F / 3) / (2 m)),
  *         F = intermediate_size or 4 h, m = mlp_multiple_of
+ *     mlp_type llama (releases before 3): gated, without biases; inner width = intermediate_size or
+ *         8 h / 3 up to a multiple of 256
  *     vocabulary: of the tokenizer, to a multiple of make_vocab_size_divisible_by * tp */
 #include <math.h>
 #include <string.h>
@@ -19,6 +21,7 @@ static const lk_key keys[] = {
 	LK_RULE("use_bias_in_attn_linear"),
 	LK_RULE("use_bias_in_mlp"),
 	LK_RULE("vocab_file"),
+	LK_RULE("mlp_type"),
 	LK_RULE("precompute_model_name"),
 	LK_FACT("hidden_size", "hidden"),
 	LK_FACT("num_attention_heads", "heads"),
@@ -190,6 +193,20 @@ static lk_status neox_mamba(const lk_config *config, lk_draft *draft) {
 	return lk_model_from_hf(tree, config->file, NULL, model, NULL, reading->err);
 }
 
+/* Attention to some of the pairs, and what takes attention's place. */
+static lk_status neox_attention(const lk_config *config, const lk_value *attention) {
+	static const char *const parts[] = {"local", "sparse_fixed", "sparse_variable", "bigbird",
+	                                    "bslongformer"};
+	if (neox_mentions(attention, "gmlp", 0) || neox_mentions(attention, "amlp", 0))
+		return lk_config_fail(config, "attention_config", "gated MLPs over tokens are not modelled",
+		                      "networks of attention layers, or of Mamba's, can be predicted");
+	for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
+		if (neox_mentions(attention, parts[i], 0))
+			return lk_launch_note(config->reading, "attention_config",
+			                      "local and sparse attention is priced as full attention");
+	return LK_OK;
+}
+
 static lk_status neox_network(const lk_config *config, lk_draft *draft) {
 	lk_model *model = &draft->job.model;
 	const lk_value *attention = lk_config_at(config->root, "attention_config");
@@ -197,18 +214,19 @@ static lk_status neox_network(const lk_config *config, lk_draft *draft) {
 		return lk_config_fail(config, "attention_config", "layers of RWKV-6 are not modelled",
 		                      "networks of attention layers, or of Mamba's, can be predicted");
 	if (neox_mentions(attention, "mamba", 0)) return neox_mamba(config, draft);
-	if (neox_mentions(attention, "local", 0))
-		LK_TRY(lk_launch_note(config->reading, "attention_config",
-		                      "local attention is priced as full attention"));
+	LK_TRY(neox_attention(config, attention));
 	if (neox_mentions(attention, "flash", 0))
 		lk_copy(draft->attention_name, sizeof draft->attention_name, "flash");
 	else draft->job.attn_kernel = LK_KERNEL_UNFUSED;
 	if (model->layers == 0) return LK_OK;
-	bool gated = strcasestr(draft->activation, "glu") != NULL;
+	const char *kind = lk_config_text(lk_config_at(config->root, "mlp_type"));
+	bool llama = kind && strcmp(kind, "llama") == 0;
+	bool gated = llama || strcasestr(draft->activation, "glu") != NULL;
 	int64_t width = model->ffn > 0         ? model->ffn
 	                : draft->expansion > 0 ? (int64_t)(draft->expansion * model->hidden)
 	                                       : 4 * (int64_t)model->hidden;
-	if (gated) {
+	if (llama && model->ffn == 0) width = (8 * (int64_t)model->hidden / 3 + 255) / 256 * 256;
+	else if (gated && !llama) {
 		int64_t multiple = draft->multiple > 0 ? draft->multiple : 1;
 		width = (2 * width / 3 + 2 * multiple - 1) / (2 * multiple) * multiple;
 	}
@@ -220,7 +238,7 @@ static lk_status neox_network(const lk_config *config, lk_draft *draft) {
 	model->final_norm = model->lm_head = true;
 	bool biased = neox_says(config, "use_bias_in_attn_linear", true);
 	model->qkv_bias = model->out_bias = biased;
-	model->mlp_bias = neox_says(config, "use_bias_in_mlp", true);
+	model->mlp_bias = !llama && neox_says(config, "use_bias_in_mlp", true);
 	model->tied = !draft->no_tying;
 	bool learned = !*draft->positions_name || strcmp(draft->positions_name, "learned") == 0;
 	if (model->context == 0) model->context = draft->job.seq;

@@ -14,6 +14,7 @@
 static const lk_pair flash[] = {
 	{"fa2", "flash"}, {"fa3", "flash3"}, {"disabled", "eager"}, {NULL, NULL}};
 static const lk_pair muon[] = {{"true", "muon"}, {"false", ""}, {NULL, NULL}};
+static const lk_pair sharded[] = {{"true", "full_shard"}, {"false", ""}, {NULL, NULL}};
 static const lk_pair offloads[] = {{"true", "1"}, {"false", "0"}, {NULL, NULL}};
 static const lk_pair mini[] = {{"true", "adam_mini"}, {"false", ""}, {NULL, NULL}};
 static const lk_pair stages[] = {{"true", "zero1"}, {"false", "none"}, {NULL, NULL}};
@@ -30,6 +31,10 @@ static const lk_key trainer_keys[] = {
 	LK_RULE("template"),
 	LK_FACT("per_device_train_batch_size", "mbs"),
 	LK_FACT("per_gpu_train_batch_size", "mbs"),
+	LK_FACT("batch_size_training", "mbs"), /* llama-recipes */
+	LK_FACT("context_length", "seq"),
+	LK_WORDS("enable_fsdp", "fsdp", sharded),
+	LK_SKIP("peft_method", "adapters are priced as LoRA"),
 	LK_FACT("gradient_accumulation_steps", "accumulation"),
 	LK_FACT("bf16", "bf16"),
 	LK_FACT("pure_bf16", "bf16"),
@@ -135,7 +140,7 @@ static const lk_key trainer_keys[] = {
 	LK_SKIP("lora_target*", "adapters are priced on all linear layers"),
 	LK_SKIP("lora*", "how adapters are computed and scaled changes no shape"),
 	LK_SKIP("pissa_*", LK_WHY_START),
-	LK_SKIP("oft_*", "adapters are priced as LoRA"),
+	LK_SKIP("oft_*", "see finetuning_type"),
 	LK_SKIP("pref_*", LK_WHY_RATE),
 	LK_SKIP("*_loss", LK_WHY_NUMBERS),
 	LK_SKIP("asft_*", LK_WHY_RATE),
@@ -288,12 +293,6 @@ static bool trainer_is(const lk_value *root) {
 	       lk_config_at(root, "per_device_train_batch_size") != NULL;
 }
 
-/* A checkpoint's name says that its weights have four bits. */
-static bool trainer_named_quantized(const char *name) {
-	return strcasestr(name, "awq") || strcasestr(name, "gptq") || strcasestr(name, "aqlm") ||
-	       strcasestr(name, "bnb-4bit");
-}
-
 static lk_status trainer_common(const lk_config *config, lk_draft *draft) {
 	static const lk_key *const tables[] = {trainer_keys, mca_keys, NULL};
 	bool trainer = lk_config_at(config->root, "model_name_or_path") != NULL;
@@ -303,7 +302,6 @@ static lk_status trainer_common(const lk_config *config, lk_draft *draft) {
 		LK_TRY(lk_launch_assume(config->reading, "micro-batch 8: the Trainer's default (--mbs)"));
 	}
 	if (draft->accumulation == 0 && draft->job.mbs > 0) draft->accumulation = 1;
-	if (trainer_named_quantized(draft->network)) draft->quantized = true;
 	return LK_OK;
 }
 
@@ -341,6 +339,8 @@ static lk_status factory_finish(const lk_config *config, lk_draft *given) {
 	bool alone = loss && (strcmp(loss, "orpo") == 0 || strcmp(loss, "simpo") == 0);
 	draft.job.dpo = draft.pairs && !alone;
 	factory_images(config, &draft);
+	if (strcmp(draft.method, "oft") == 0)
+		LK_TRY(lk_launch_note(config->reading, "finetuning_type", "oft is priced as LoRA"));
 	bool full = strcmp(draft.method, "full") == 0 || strcmp(draft.method, "freeze") == 0;
 	if (full) draft.job.lora_rank = 0;
 	else {

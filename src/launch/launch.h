@@ -129,6 +129,7 @@ typedef struct lk_megatron {
 	int old_method, old_layers; /* by this method */
 	bool vlm;                   /* by the program: a language model that sees */
 	bool bert;                  /* by the program: an encoder of texts, whatever else is left out */
+	bool gpt;                   /* by the program: no hybrid, whatever flags of hybrids say */
 	bool fp16, bf16, grads_fp32, reduce_bf16;
 	bool sequence_parallel, overlap_grads, overlap_params, no_overlap_p2p, tp_overlap,
 		expert_overlap;
@@ -148,6 +149,7 @@ typedef struct lk_megatron {
 		moment_dtype, moment2_dtype, graph_impl, router_score;
 	const char *cp_type, *cp_sizes, *modules, *moe_freq, *window, *window_freq, *tokenizer,
 		*tokenizer_model;
+	const char *language; /* of a network that sees: the language model, "mistral_7b" */
 	const char *layout, *rampup;
 	const char *batch_steps; /* "0:384 200B:768": the last one holds */
 	const char *hybrid;      /* a letter for each layer: see read_hybrid */
@@ -196,10 +198,15 @@ lk_status lk_megatron_finish(lk_reading *reading, lk_megatron *megatron, int gpu
  * kinds that a hybrid's letters name, or of --experimental-attention-variant. */
 lk_status lk_megatron_experts(lk_reading *reading, const lk_megatron *megatron, lk_model *model);
 lk_status lk_megatron_window(lk_reading *reading, const lk_megatron *megatron, lk_model *model);
+/* Where flags came without a program, and some are of hybrids, the program is that of hybrids. */
+void lk_megatron_hybrid_program(lk_words *words);
+/* Flags of hybrids that the program does not act on are listed and left out. */
+lk_status lk_megatron_no_hybrid(lk_reading *reading, lk_megatron *megatron, lk_model *model);
 lk_status lk_megatron_hybrid_shares(lk_reading *reading, lk_megatron *megatron, int layers);
 lk_status lk_megatron_hybrid(lk_reading *reading, lk_megatron *megatron, lk_job *job);
 lk_status lk_megatron_variant(lk_reading *reading, const lk_megatron *megatron, lk_model *model);
-lk_status lk_megatron_from_job(lk_arena *arena, const lk_job *job, lk_megatron *out, lk_error *err);
+lk_status lk_megatron_from_job(lk_arena *arena, const lk_job *job, bool hybrids, lk_megatron *out,
+                               lk_error *err);
 
 /* accelerate_flags.c: the key of a configuration that a flag of accelerate launch states, without
  * dashes, and in *value what a flag without one means; NULL: it says nothing of the layout, or
@@ -209,6 +216,11 @@ const char *lk_accelerate_key(lk_arena *arena, const char *flag, const char **va
 /* keys_trainer.c: flags outside Megatron-LM's are keys of a Trainer's configuration. */
 bool lk_trainer_states(const char *key); /* the key says something of the job */
 lk_status lk_trainer_line(lk_reading *reading, lk_members *settings, const char *program);
+
+/* stages.c: divides the layers of a network among the stages of job->pp and job->vp as frameworks
+ * of PyTorch do, where the first and the last stage have so many less than the others; false where
+ * that is not modelled. */
+bool lk_launch_split(lk_job *job, const lk_model *model, int first_less, int last_less);
 
 /* offload.c: into the host's memory go parameters, their gradients and the optimizer's states;
  * parameters, where the optimizer is there already; what layers keep. Where the layout does not
@@ -259,7 +271,7 @@ const char *lk_recipe_network(lk_arena *arena, const char *name);
 typedef struct lk_dotted {
 	int dialect; /* lk_dialect; 0: none of them */
 	lk_job job;
-	int nodes, devices, local, micro;
+	int nodes, devices, local;
 	int shard, replicate;        /* torchtitan's data parallelism; 0 open, the rest */
 	const char *name, *flavor;   /* of torchtitan's network: "llama3", "70B"; NULL not given */
 	const char *recipe;          /* of Megatron-Bridge and NeMo, and torchtitan's configuration */
@@ -267,6 +279,9 @@ typedef struct lk_dotted {
 	const char *task;            /* "pretrain", "sft", "peft", "finetune"; NULL not given */
 	int64_t tokens, step_tokens; /* torchtitan: of a micro-batch of a replica, of a step */
 	int passes;                  /* micro-batches of a pass through the pipeline */
+	int stage_layers;            /* of torchtitan's pipeline; 0: open */
+	int first_less, last_less;   /* layers that its first and last stage have less, and one more:
+	                              * 0 means the default, which is 1 */
 } lk_dotted;
 bool lk_dotted_flag(int dialect, const char *path); /* "path" or "path=value" */
 lk_status lk_dotted_read(lk_reading *reading, lk_dotted *dotted, const char *path,

@@ -424,7 +424,8 @@ lk_status lk_launch_unknown_value(lk_reading *reading, const char *flag, const l
 	if (length > 0 && isdigit((unsigned char)*at))
 		return lk_hint(reading->err, "give the script's arguments after --");
 	if (length > 0) return lk_hint(reading->err, "give --var %.*s=VALUE", (int)length, at);
-	return lk_hint(reading->err, "write the value into the script");
+	return lk_hint(reading->err, "write the value into the script, or give the variable that holds "
+	                             "it: --var NAME=VALUE");
 }
 
 static lk_status unknown_value(lk_reading *reading, const char *option, const lk_word *value) {

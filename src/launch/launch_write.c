@@ -30,7 +30,60 @@ static void put_experts(lk_arena *arena, const lk_model *model, lk_megatron *meg
 	if (out->expert_ffn == out->ffn) out->expert_ffn = 0;
 }
 
-static void put_shape(lk_arena *arena, const lk_model *model, lk_megatron *megatron) {
+/* The letter of a layer of one half; 0: a pattern has none for it. */
+static char hybrid_letter(const lk_model *model, const lk_layer *layer) {
+	bool mixes = layer->mixers != 0, feeds = layer->ffn != LK_FFN_NONE;
+	if (mixes == feeds || layer->window > 0 || layer->across || layer->width > 0) return 0;
+	if (feeds) return layer->ffn == LK_FFN_EXPERTS ? 'E' : '-';
+	if (layer->mixers == LK_MIXER_SSM && model->ssm == 2) return 'M';
+	if (layer->mixers == LK_MIXER_DELTA && model->delta_rank == 0) return 'G';
+	if (layer->mixers != LK_MIXER_ATTENTION) return 0;
+	if (model->index_heads > 0) return 'D';
+	return model->attention == LK_ATTN_MLA ? '+' : '*';
+}
+
+/* A pattern for a network whose layers are all halves. */
+static void put_hybrid(lk_arena *arena, const lk_model *model, lk_megatron *megatron) {
+	char *pattern = lk_arena_alloc(arena, (size_t)model->layers + 1);
+	for (int i = 0; pattern != NULL && i < model->layers; i++) {
+		lk_layer layer = lk_model_layer(model, i);
+		pattern[i] = hybrid_letter(model, &layer);
+		if (pattern[i] == 0) return;
+	}
+	if (pattern == NULL) return;
+	pattern[model->layers] = '\0';
+	megatron->hybrid = pattern;
+	if (model->ssm == 0 || model->ssm_heads == 0) return;
+	megatron->ssm_state = model->ssm_state;
+	megatron->ssm_groups = model->ssm_groups;
+	megatron->ssm_heads = model->ssm_heads;
+	megatron->ssm_head = model->ssm_inner / model->ssm_heads;
+}
+
+/* Delta nets in place of attention in some of the layers, which are whole ones. */
+static void put_linear_layers(lk_arena *arena, const lk_model *model, lk_megatron *megatron) {
+	char *list = lk_arena_alloc(arena, 2 * (size_t)model->layers + 2), *at = list;
+	int first = -1, every = 0;
+	for (int i = 0; list != NULL && i < model->layers; i++) {
+		int mixers = lk_model_layer(model, i).mixers;
+		if (mixers != LK_MIXER_DELTA && mixers != LK_MIXER_ATTENTION) return;
+		if (mixers == LK_MIXER_ATTENTION && first < 0) first = i;
+		*at++ = i == 0 ? '[' : ',';
+		*at++ = mixers == LK_MIXER_DELTA ? '1' : '0';
+	}
+	if (list == NULL) return;
+	*at = ']';
+	at[1] = '\0';
+	every = first + 1;
+	for (int i = 0; i < model->layers && every > 0; i++)
+		if ((lk_model_layer(model, i).mixers == LK_MIXER_DELTA) != ((i + 1) % every != 0))
+			every = 0;
+	megatron->variant = 1;
+	megatron->linear_freq = every > 0 ? lk_arena_printf(arena, "%d", every) : list;
+}
+
+/* `hybrids`: the software has layers beyond attention of one kind. */
+static void put_shape(lk_arena *arena, const lk_model *model, bool hybrids, lk_megatron *megatron) {
 	lk_megatron start;
 	lk_megatron_init(&start);
 	lk_model *out = &megatron->job.model;
@@ -44,13 +97,21 @@ static void put_shape(lk_arena *arena, const lk_model *model, lk_megatron *megat
 		out->qk_rope = start.job.model.qk_rope;
 		out->v_dim = start.job.model.v_dim;
 	}
-	/* hybrids are settings of their own: without a pattern these flags say nothing */
-	out->delta_conv = start.job.model.delta_conv;
-	out->delta_key_dim = start.job.model.delta_key_dim;
-	out->delta_value_dim = start.job.model.delta_value_dim;
-	out->delta_key_heads = start.job.model.delta_key_heads;
-	out->delta_value_heads = start.job.model.delta_value_heads;
-	out->index_heads = out->index_dim = out->index_topk = 0;
+	bool ordered = hybrids && model->order[0] != '\0';
+	bool delta = ordered && model->delta_rank == 0 && (lk_model_mixers(model) & LK_MIXER_DELTA);
+	if (ordered) put_hybrid(arena, model, megatron);
+	if (delta && megatron->hybrid == NULL) put_linear_layers(arena, model, megatron);
+	if (!delta || (megatron->hybrid == NULL && megatron->variant == 0)) {
+		out->delta_conv = start.job.model.delta_conv;
+		out->delta_key_dim = start.job.model.delta_key_dim;
+		out->delta_value_dim = start.job.model.delta_value_dim;
+		out->delta_key_heads = start.job.model.delta_key_heads;
+		out->delta_value_heads = start.job.model.delta_value_heads;
+	}
+	bool sparse = hybrids && !ordered && model->index_heads > 0 && model->attention == LK_ATTN_MLA;
+	if (sparse) megatron->variant = 3;
+	if (!sparse && (megatron->hybrid == NULL || strchr(megatron->hybrid, 'D') == NULL))
+		out->index_heads = out->index_dim = out->index_topk = 0;
 	megatron->latent = model->attention == LK_ATTN_MLA;
 	megatron->swiglu = model->gated;
 	megatron->bias_linear = model->out_bias;
@@ -171,12 +232,12 @@ static void put_switches(const lk_job *job, lk_megatron *megatron) {
 	if (job->etp == job->tp) megatron->job.etp = 0;
 }
 
-lk_status lk_megatron_from_job(lk_arena *arena, const lk_job *job, lk_megatron *out,
+lk_status lk_megatron_from_job(lk_arena *arena, const lk_job *job, bool hybrids, lk_megatron *out,
                                lk_error *err) {
 	lk_megatron_init(out);
 	lk_model start = out->job.model;
 	out->job = *job;
-	if (job->model.layers > 0) put_shape(arena, &job->model, out);
+	if (job->model.layers > 0) put_shape(arena, &job->model, hybrids, out);
 	else out->job.model = start;
 	launch_write_put_numbers(job, out);
 	put_recompute(arena, job, out);
@@ -240,9 +301,10 @@ static bool launch_write_put_flag(lk_arena *arena, const lk_flag *flag, const lk
 	return lk_put_word(words, value);
 }
 
-static const char *launch_write_script(const lk_model *model) {
+static const char *launch_write_script(const lk_model *model, bool hybrid) {
 	static const char *const scripts[] = {"pretrain_gpt.py", "pretrain_bert.py", "pretrain_t5.py"};
 	bool vision = model->network == LK_NET_ENCODER && model->image > 0;
+	if (hybrid) return "pretrain_mamba.py";
 	return vision ? "pretrain_vision_classify.py" : scripts[model->network];
 }
 
@@ -308,10 +370,16 @@ bool lk_write_line(lk_emission *emission, lk_dialect dialect) {
 		return false;
 	if (dialect != LK_DIALECT_MEGATRON && !deepspeed) return lk_dotted_write(emission, dialect);
 	lk_megatron *megatron = LK_ARRAY(arena, lk_megatron, 2);
-	if (megatron == NULL || lk_megatron_from_job(arena, job, &megatron[0], NULL) != LK_OK)
+	if (megatron == NULL ||
+	    lk_megatron_from_job(arena, job, !deepspeed, &megatron[0], NULL) != LK_OK)
 		return false;
 	lk_megatron_init(&megatron[1]);
-	if (!lk_put_word(words, launch_write_script(&job->model))) return false;
+	bool hybrid = megatron[0].hybrid != NULL;
+	if (!lk_put_word(words, launch_write_script(&job->model, hybrid))) return false;
+	if (hybrid && !(lk_put_word(words, "--spec") &&
+	                lk_put_word(words, "megatron.core.models.mamba.mamba_layer_specs") &&
+	                lk_put_word(words, "mamba_stack_spec")))
+		return false;
 	for (const lk_flag *flag = lk_megatron_flags; flag->name != NULL; flag++)
 		if (!launch_write_put_flag(arena, flag, &megatron[0], &megatron[1], words)) return false;
 	return !deepspeed ||

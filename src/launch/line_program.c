@@ -32,6 +32,7 @@ lk_status lk_line_program(lk_line *line, const lk_word *word) {
 	line->starter = strcmp(name, "deepy.py") == 0;
 	line->megatron = strncmp(name, "pretrain_", 9) == 0;
 	line->flags.bert = strncmp(name, "pretrain_bert", 13) == 0;
+	line->flags.gpt = strcmp(name, "pretrain_gpt.py") == 0;
 	line->flags.vlm =
 		strncmp(name, "pretrain_vlm", 12) == 0 || strstr(word->text, "multimodal/train.py") != NULL;
 	for (size_t i = 0; i < sizeof scripts / sizeof *scripts; i++)

@@ -87,6 +87,7 @@ static const struct {
 	  {"Mistral-Small", 131072},
 	  {"Ministral", 131072},
 	  {"v0.3", 32768},
+	  {"mistral_7b", 32768}, /* examples/multimodal: Mistral-7B-Instruct-v0.3 */
 	  {"Mistral", 32000},
 	  {"Qwen3.5", 248320},
 	  {"Qwen", 151936},
@@ -120,17 +121,23 @@ static const struct {
 	  {"llama", 32000},
 };
 
-/* 0: neither type nor name says it. */
+static int tokenizer_published(const char *name) {
+	for (size_t i = 0; name != NULL && i < sizeof published / sizeof *published; i++)
+		if (strcasestr(name, published[i].name) != NULL) return published[i].vocab;
+	return 0;
+}
+
+/* 0: neither type nor name says it, nor the language model of a network that sees. */
 static int tokenizer_vocab(const lk_megatron *megatron) {
 	const char *type = megatron->tokenizer, *name = megatron->tokenizer_model;
 	lk_model model;
-	for (size_t i = 0; name != NULL && i < sizeof published / sizeof *published; i++)
-		if (strcasestr(name, published[i].name) != NULL) return published[i].vocab;
+	int vocab = tokenizer_published(name);
+	if (vocab > 0) return vocab;
 	if (name != NULL && strlen(name) < 100 && lk_model_preset(name, &model, NULL) == LK_OK)
 		return model.vocab;
 	for (size_t i = 0; type != NULL && i < sizeof tokenizers / sizeof *tokenizers; i++)
 		if (strcmp(type, tokenizers[i].name) == 0) return tokenizers[i].vocab;
-	return 0;
+	return tokenizer_published(megatron->language);
 }
 
 /* A line that names no tokenizer has that of its program's tests: a vocabulary is no reason to
@@ -228,6 +235,7 @@ static lk_status finish_network(lk_reading *reading, const lk_megatron *megatron
 
 static lk_status finish_model(lk_reading *reading, lk_megatron *megatron, lk_job *job) {
 	lk_model *model = &job->model;
+	LK_TRY(lk_megatron_no_hybrid(reading, megatron, model));
 	LK_TRY(lk_megatron_hybrid_shares(reading, megatron, model->layers));
 	if (megatron->hybrid != NULL) LK_TRY(lk_megatron_hybrid(reading, megatron, job));
 	int given = (model->layers > 0) + (model->hidden > 0) + (model->heads > 0);

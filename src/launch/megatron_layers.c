@@ -215,6 +215,35 @@ lk_status lk_megatron_hybrid_shares(lk_reading *reading, lk_megatron *megatron, 
 	return LK_OK;
 }
 
+void lk_megatron_hybrid_program(lk_words *words) {
+	bool hybrid = false;
+	for (size_t i = 0; i < words->count; i++)
+		hybrid |= strncmp(words->at[i].text, "--hybrid-", 9) == 0 ||
+		          strcmp(words->at[i].text, "--is-hybrid-model") == 0;
+	for (size_t i = 0; hybrid && i < words->count; i++)
+		if (strcmp(words->at[i].text, "pretrain_gpt.py") == 0)
+			words->at[i].text = "pretrain_mamba.py";
+}
+
+/* pretrain_gpt.py builds attention and an MLP in every layer; of a pattern it takes the number of
+ * layers alone (megatron/training/arguments.py, gpt_builders.py). */
+lk_status lk_megatron_no_hybrid(lk_reading *reading, lk_megatron *megatron, lk_model *model) {
+	bool said = megatron->hybrid_said || megatron->attention_share > 0 || megatron->mlp_share > 0;
+	if (!megatron->gpt || (!said && megatron->hybrid == NULL)) return LK_OK;
+	if (megatron->hybrid != NULL) {
+		LK_TRY(check_letters(reading, megatron));
+		model->layers = 0;
+		for (const char *letter = megatron->hybrid; *letter && *letter != '/'; letter++)
+			model->layers += *letter != '|';
+	}
+	megatron->hybrid = NULL;
+	megatron->hybrid_said = false;
+	megatron->attention_share = megatron->mlp_share = 0;
+	return lk_launch_note(reading, "flags of hybrids",
+	                      "pretrain_gpt.py builds attention and an MLP in every layer; "
+	                      "pretrain_mamba.py builds hybrids");
+}
+
 /* Each letter is a layer of one half: --hybrid-layer-pattern takes the place of --num-layers. */
 lk_status lk_megatron_hybrid(lk_reading *reading, lk_megatron *megatron, lk_job *job) {
 	lk_model *model = &job->model;

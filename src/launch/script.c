@@ -203,6 +203,7 @@ static lk_status script_keep_file(lk_shell *shell, const char *name, const char 
 		if (value.text == NULL) return lk_oom(shell->err);
 		return lk_script_set(shell, sought->reads, &value);
 	}
+	if (name == NULL && sought->cats) return lk_script_document(shell, text);
 	if (name == NULL) return sought->fed ? script_run_text(shell, text, length) : LK_OK;
 	lk_inner_file *file = LK_NEW(shell->arena, lk_inner_file);
 	if (file == NULL) return lk_oom(shell->err);
@@ -260,6 +261,7 @@ lk_status lk_script_words(lk_reading *reading, const char *text, size_t size,
 	              .comment = script_batch_line,
 	              .doubt = script_doubt,
 	              .wrote = script_keep_file,
+	              .substitute = lk_script_output,
 	              .caller = &sought,
 	              .line = reading->line > 0 ? reading->line : 1,
 	              .names = lk_intern_new(),

@@ -21,6 +21,10 @@ typedef struct lk_script_sought {
 	bool certain;
 	lk_launch_ranks *batch; /* NULL: batch options do not matter */
 	int sources;            /* files that the script reads */
+	/* what the function of a command substitution has written so far (script_output.c); NULL: no
+	 * function is read for it */
+	struct lk_script_written *written;
+	bool cats; /* the last command writes the here-document that follows */
 } lk_script_sought;
 
 /* ---- script_blocks.c */
@@ -49,6 +53,22 @@ lk_status lk_script_function_begins(lk_shell *shell, const lk_raw *name);
 /* The text of a body, as often as it is called. */
 lk_status lk_script_body(lk_shell *shell, const char *at, const char *end, int line,
                          lk_truth certain);
+
+/* The id of a function that is defined; UINT32_MAX: it is none. */
+uint32_t lk_script_function(const lk_shell *shell, const lk_raw *name);
+
+/* ---- script_output.c */
+/* What $(at .. end) stands for where it calls a function of the script; its text stays NULL where
+ * that is not known. */
+lk_status lk_script_output(lk_shell *shell, const char *at, const char *end, int line,
+                           lk_word *out);
+/* A command of a function that is read for what it writes; *done: that is all it does. */
+lk_status lk_script_write(lk_shell *shell, const lk_raws *words, size_t first, lk_truth certain,
+                          bool *done);
+/* The here-document of cat in such a function. */
+lk_status lk_script_document(lk_shell *shell, const char *text);
+/* The text of printf FORMAT WORD...; NULL: the format is none that is read. */
+const char *lk_script_format(lk_arena *arena, const lk_words *words);
 
 /* ---- script_launch.c: a program that is neither a builtin nor harmless. */
 lk_status lk_script_program(lk_shell *shell, const lk_raws *words, lk_truth certain);

@@ -98,7 +98,12 @@ lk_status lk_script_arguments(lk_shell *shell, lk_script_sought *sought) {
 	if (count != NULL)
 		LK_TRY(
 			script_put(shell, words, lk_arena_printf(shell->arena, "--nproc_per_node=%s", count)));
-	if (machines != NULL && count != NULL)
+	else if (machines != NULL) {
+		LK_TRY(script_put(shell, words, "--nproc_per_node=8"));
+		LK_TRY(
+			lk_launch_assume(sought->reading, "8 GPUs a node: the script states its nodes alone"));
+	}
+	if (machines != NULL)
 		LK_TRY(script_put(shell, words, lk_arena_printf(shell->arena, "--nnodes=%s", machines)));
 	LK_TRY(script_put(shell, words, "pretrain_gpt.py"));
 	size_t flags = words->count;
@@ -118,9 +123,10 @@ lk_status lk_script_arguments(lk_shell *shell, lk_script_sought *sought) {
 		LK_TRY(script_put(shell, words, degrees[k][0]));
 		LK_TRY(script_put(shell, words, value));
 	}
+	lk_megatron_hybrid_program(words);
 	sought->rank = 1;
 	sought->certain = true;
 	return lk_launch_assume(
 		sought->reading, "the script launches nothing: the flags that it holds are taken as those "
-						 "of pretrain_gpt.py");
+						 "of pretrain_gpt.py, or of pretrain_mamba.py where one is of hybrids");
 }

@@ -337,3 +337,12 @@ lk_status lk_script_function_begins(lk_shell *shell, const lk_raw *name) {
 	lk_last(&shell->blocks)->function = id;
 	return LK_OK;
 }
+
+uint32_t lk_script_function(const lk_shell *shell, const lk_raw *name) {
+	char text[128];
+	snprintf(text, sizeof text, "%.*s",
+	         (int)(name->end - name->at > 127 ? 127 : name->end - name->at), name->at);
+	uint32_t id = lk_intern_find(shell->functions, text);
+	bool whole = id < shell->bodies.count && shell->bodies.at[id].end != NULL;
+	return whole ? id : UINT32_MAX;
+}

@@ -43,16 +43,6 @@ static lk_status script_move_arguments(lk_shell *shell, const lk_raws *words, si
 	return status;
 }
 
-/* The id of a function that is defined; UINT32_MAX: it is none. */
-static uint32_t script_function(const lk_shell *shell, const lk_raw *name) {
-	char text[128];
-	snprintf(text, sizeof text, "%.*s",
-	         (int)(name->end - name->at > 127 ? 127 : name->end - name->at), name->at);
-	uint32_t id = lk_intern_find(shell->functions, text);
-	bool whole = id < shell->bodies.count && shell->bodies.at[id].end != NULL;
-	return whole ? id : UINT32_MAX;
-}
-
 /* Calls a function: its words are $1, $2, ... meanwhile. */
 static lk_status script_call(lk_shell *shell, const lk_raws *words, size_t first, uint32_t id,
                              lk_truth certain) {
@@ -105,28 +95,6 @@ static lk_status script_let(lk_shell *shell, const lk_raws *words, size_t first,
 	return LK_OK;
 }
 
-/* Expands a format of %s and %d alone, repeated while there are words; NULL: any other format. */
-static const char *script_printf_text(lk_arena *arena, const lk_words *words) {
-	const char *out = "", *format = words->at[0].text;
-	size_t next = 1;
-	do {
-		size_t before = next;
-		for (const char *at = format; *at && out; at++) {
-			if (*at == '\\' || (*at == '%' && at[1] != 's' && at[1] != 'd')) return NULL;
-			if (*at != '%') {
-				out = lk_arena_printf(arena, "%s%c", out, *at);
-				continue;
-			}
-			out = lk_arena_printf(arena, "%s%s", out,
-			                      next < words->count ? words->at[next].text : "");
-			next++;
-			at++;
-		}
-		if (next == before || !out || strlen(out) > LK_LAUNCH_BYTES) break;
-	} while (next < words->count);
-	return out;
-}
-
 /* printf -v NAME FORMAT WORD...; without -v it prints. */
 static lk_status script_printf(lk_shell *shell, const lk_raws *words, size_t first,
                                lk_truth certain) {
@@ -135,8 +103,7 @@ static lk_status script_printf(lk_shell *shell, const lk_raws *words, size_t fir
 	lk_status status = lk_script_expand(shell, words, first + 3, &expanded);
 	bool known = certain == LK_SHELL_TRUE && expanded.count > 0;
 	for (size_t i = 0; i < expanded.count; i++) known &= expanded.at[i].unknown == NULL;
-	const char *text =
-		status == LK_OK && known ? script_printf_text(shell->arena, &expanded) : NULL;
+	const char *text = status == LK_OK && known ? lk_script_format(shell->arena, &expanded) : NULL;
 	const lk_raw *name = &words->at[first + 2];
 	lk_vec_free(&expanded);
 	LK_TRY(status);
@@ -237,6 +204,9 @@ lk_status lk_script_command(lk_shell *shell, lk_raws *words, lk_truth certain) {
 		return lk_shell_fail(shell, name->line, "eval in a line that may not run",
 		                     "write the command itself");
 	}
+	bool done;
+	LK_TRY(lk_script_write(shell, words, first, certain, &done));
+	if (done) return LK_OK;
 	if (lk_shell_raw_is(name, "let")) return script_let(shell, words, first, certain);
 	if (lk_shell_raw_is(name, "printf")) return script_printf(shell, words, first, certain);
 	if (lk_shell_raw_is(name, ":")) { /* it may set variables: ": ${MBS:=2}" */
@@ -247,7 +217,7 @@ lk_status lk_script_command(lk_shell *shell, lk_raws *words, lk_truth certain) {
 	}
 	if (lk_script_among(name, passed)) return LK_OK;
 	if (lk_script_among(name, harmless)) return LK_OK;
-	uint32_t function = script_function(shell, name);
+	uint32_t function = lk_script_function(shell, name);
 	if (function != UINT32_MAX) return script_call(shell, words, first, function, certain);
 	bool ran = false, remote = lk_shell_raw_is(name, "ssh");
 	if (remote && certain == LK_SHELL_TRUE) return lk_script_remote(shell, words);

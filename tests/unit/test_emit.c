@@ -64,6 +64,18 @@ static void assert_reads_back(lk_arena *arena, const char *target, const char *t
 		if (!lk_field_equal(field, job, read))
 			fail_msg("%s: %s is %s, not %s\n%s", target, field->name,
 			         lk_field_value(arena, field, read), lk_field_value(arena, field, job), text);
+	/* samples of texts alone would leave an encoder of images out */
+	const lk_tower *tower = &job->model.tower;
+	if (back.samples == LK_SAMPLES_TEXTS && tower->layers > 0 && !tower->apart && !tower->crossed)
+		fail_msg("%s: no images in\n%s", target, text);
+	/* what no field carries would show here */
+	const lk_model *theirs = &read->model, *ours = &job->model;
+	int seq = job->seq > 0 ? job->seq : 1;
+	if (lk_model_params(theirs) != lk_model_params(ours) ||
+	    lk_model_active_params(theirs) != lk_model_active_params(ours) ||
+	    lk_model_flops(theirs, seq) != lk_model_flops(ours, seq))
+		fail_msg("%s: %s has %.0f parameters, not %.0f\n%s", target, ours->name,
+		         lk_model_params(theirs), lk_model_params(ours), text);
 	assert_int_equal(read->dp, job->dp);
 	assert_int_equal(read->microbatches, job->microbatches);
 }

@@ -346,6 +346,61 @@ static void recipes_by_name(void **state) {
 	lk_arena_free(&arena);
 }
 
+/* torchtitan's stages: the embedding and the head count as layers of the first and the last. */
+static void titan_stages(void **state) {
+	(void)state;
+	static const struct {
+		const char *flags, *layout;
+		int pp, vp;
+		bool accounts;
+	} cases[] = {
+		/* 32 + 2 layers on four stages: 9, 9, 8, 8, less one at each end */
+		{"--parallelism.pipeline_parallel_degree 4", "Et*8|(t*9|)*1(t*8|)*1t*7L", 4, 1, false},
+		{"--parallelism.pipeline_parallel_degree 2", "", 2, 1, true},
+		{"--parallelism.pipeline_parallel_degree 4 "
+	     "--parallelism.pipeline_parallel_first_stage_less_layers 0 "
+	     "--parallelism.pipeline_parallel_last_stage_less_layers 0",
+	     "", 4, 1, false},
+		/* two stages a rank where nothing says more; 34 in stages of 3 are 12 */
+		{"--parallelism.pipeline_parallel_degree 2 "
+	     "--parallelism.pipeline_parallel_schedule Interleaved1F1B",
+	     "Et*8|(t*9|)*1(t*8|)*1t*7L", 2, 2, false},
+		{"--parallelism.pipeline_parallel_degree 2 "
+	     "--parallelism.pipeline_parallel_schedule Interleaved1F1B "
+	     "--parallelism.pipeline_parallel_layers_per_stage 3",
+	     "Et*2|(t*3|)*9(t*2|)*1t*1L", 2, 6, false},
+	};
+	lk_arena arena = LK_ARENA_INIT;
+	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+		lk_launch titan = script(
+			&arena,
+			lk_arena_printf(&arena,
+		                    "torchrun --nproc_per_node=8 -m torchtitan.train --model.name llama3 "
+		                    "--model.flavor 8B --training.local_batch_size 8 %s",
+		                    cases[i].flags));
+		lk_cluster cluster;
+		lk_error err = {0};
+		assert_string_equal(titan.job->pipeline_layout, cases[i].layout);
+		assert_int_equal(titan.job->vp, cases[i].vp);
+		assert_true(titan.job->account_embedding == cases[i].accounts);
+		assert_int_equal(titan.job->microbatches, 8);
+		assert_int_equal(lk_model_preset(titan.network, &titan.job->model, &err), LK_OK);
+		assert_int_equal(
+			lk_cluster_simple(&arena, lk_device_find("h100-sxm"), 8, 0, 0, &cluster, &err), LK_OK);
+		titan.job->gpus = 8;
+		if (lk_job_complete(titan.job, &cluster, &err) != LK_OK)
+			fail_msg("%s: %s", cases[i].flags, err.what);
+	}
+	assert_refused("torchrun --nproc_per_node=8 -m torchtitan.train --model.name llama3 "
+	               "--model.flavor 8B --parallelism.pipeline_parallel_degree 4 "
+	               "--parallelism.pipeline_parallel_layers_per_stage 10 "
+	               "--parallelism.pipeline_parallel_schedule Interleaved1F1B",
+	               "4 stages, which 4 ranks");
+	assert_refused("torchrun -m torchtitan.train --model.name flux --model.flavor flux-dev",
+	               "diffusion models");
+	lk_arena_free(&arena);
+}
+
 /* TRL's command, accelerate's file. */
 static void trainers_commands(void **state) {
 	(void)state;
@@ -870,10 +925,11 @@ static void flags_only(void **state) {
 
 /* ---- flags ---- */
 
-#define NETWORK                                                                       \
-	"torchrun --nproc_per_node 8 pretrain_gpt.py --num-layers 24 --hidden-size 1024 " \
-	"--num-attention-heads 16 "                                                       \
+#define SIZES                                                      \
+	"--num-layers 24 --hidden-size 1024 --num-attention-heads 16 " \
 	"--seq-length 1024 --max-position-embeddings 1024 --micro-batch-size 2 --vocab-size 1000 "
+#define NETWORK "torchrun --nproc_per_node 8 pretrain_gpt.py " SIZES
+#define HYBRID  "torchrun --nproc_per_node 8 pretrain_mamba.py " SIZES
 
 static lk_job job_of(lk_arena *arena, const char *flags) {
 	return *script(arena, lk_arena_printf(arena, NETWORK "%s", flags)).job;
@@ -964,8 +1020,12 @@ static void derived(void **state) {
 	lk_arena_free(&a);
 }
 
+static lk_job hybrid_of(lk_arena *arena, const char *flags) {
+	return *script(arena, lk_arena_printf(arena, HYBRID "--disable-bias-linear %s", flags)).job;
+}
+
 static const char *layout_of(lk_arena *arena, const char *flags) {
-	lk_job job = job_of(arena, flags);
+	lk_job job = hybrid_of(arena, flags);
 	return lk_arena_strdup(arena, job.pipeline_layout);
 }
 
@@ -1016,8 +1076,7 @@ static void hybrid_flags(void **state) {
 	};
 	lk_arena a = LK_ARENA_INIT;
 	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-		lk_model m =
-			job_of(&a, lk_arena_printf(&a, "--disable-bias-linear %s", cases[i].flags)).model;
+		lk_model m = hybrid_of(&a, cases[i].flags).model;
 		assert_string_equal(m.order, cases[i].order);
 		assert_int_equal(m.layers, cases[i].layers);
 		assert_string_equal(layout_of(&a, cases[i].flags),
@@ -1028,6 +1087,31 @@ static void hybrid_flags(void **state) {
 			fail_msg("%s: %.0f, not %.0f", cases[i].flags, params, cases[i].params);
 	}
 	lk_arena_free(&a);
+}
+
+/* pretrain_gpt.py builds no hybrid: attention and an MLP in all layers, whose number a pattern may
+ * state; and says so. */
+static void hybrid_flags_of_gpt(void **state) {
+	(void)state;
+	static const struct {
+		const char *flags;
+		int layers;
+	} cases[] = {{"--hybrid-attention-ratio 0.25", 24},
+	             {"--is-hybrid-model", 24},
+	             {"--hybrid-override-pattern M-M*-", 5},
+	             {"--hybrid-layer-pattern 'M*|MM-/M*'", 5}};
+	lk_arena arena = LK_ARENA_INIT;
+	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+		lk_launch launch = script(&arena, lk_arena_printf(&arena, NETWORK "%s", cases[i].flags));
+		bool said = false;
+		assert_string_equal(launch.job->model.order, "");
+		assert_int_equal(launch.job->model.layers, cases[i].layers);
+		assert_int_equal(launch.job->model.ssm, 0);
+		for (int k = 0; k < launch.ignored_count; k++)
+			said |= strstr(launch.ignored[k].reason, "pretrain_mamba.py") != NULL;
+		assert_true(said);
+	}
+	lk_arena_free(&arena);
 }
 
 /* Every fourth layer full, or as listed; experts as without. */
@@ -1072,6 +1156,10 @@ static void vision_is_said(void **state) {
 	                       "336",
 	                       "--patch-dim",
 	                       "14",
+	                       "--tokenizer-type",
+	                       "MultimodalTokenizer",
+	                       "--language-model-type",
+	                       "llama3_8b",
 	                       "--bf16"};
 	assert_int_equal(
 		lk_launch_read(&arena, (int)(sizeof words / sizeof *words), words, NULL, &out, &err),
@@ -1080,6 +1168,64 @@ static void vision_is_said(void **state) {
 	for (int i = 0; i < out.assumed_count; i++)
 		said |= strstr(out.assumed[i], "the language model alone") != NULL;
 	assert_true(said);
+	assert_int_equal(out.job->model.vocab, 128256); /* by the language model's name */
+	lk_arena_free(&arena);
+}
+
+/* A condition on what $(basename "$NAME") leaves of a variable that nobody sets. */
+static void unset_names_are_nothing(void **state) {
+	(void)state;
+	lk_arena arena = LK_ARENA_INIT;
+	lk_launch launch = script(
+		&arena, "if [ \"$(basename \"$ENV\")\" = a.yaml ]; then GBS=8; else GBS=${GBS:-64}; fi\n"
+				"if [[ $(echo $KIND) == big ]]; then MBS=4; else MBS=2; fi\n"
+				"torchrun --nproc_per_node 8 pretrain_gpt.py --num-layers 4 --hidden-size 64 "
+				"--num-attention-heads 4 --seq-length 64 --micro-batch-size $MBS "
+				"--global-batch-size $GBS --grpo-group-size 4\n");
+	assert_int_equal(launch.job->gbs, 64);
+	assert_int_equal(launch.job->mbs, 2);
+	lk_arena_free(&arena);
+}
+
+/* $(name ...) of a function of the script is what its body writes, in a shell of its own. */
+static void functions_write(void **state) {
+	(void)state;
+	static const char body[] =
+		"size() {\n"
+		"  case $1 in\n"
+		"    small) echo -n --num-layers 4 --hidden-size 256; printf ' %s' --num-attention-heads "
+		"4;;\n"
+		"    *) echo unknown >&2; exit 1;;\n"
+		"  esac\n"
+		"}\n"
+		"function twice { local n=$1; X=9; log $n; echo $((n * 2)); }\n"
+		"log() { echo \"[$(date)] $*\" >&2; }\n"
+		"rest() {\n"
+		"  if [ $1 -gt 2 ]; then cat <<END\n--seq-length 128\n--max-position-embeddings 128\nEND\n"
+		"  else echo --seq-length 64; fi\n"
+		"  echo \"--save $DIR/a\" ; mkdir -p x\n"
+		"}\n"
+		"host() { hostname; }\n"
+		"maybe() { if [ \"$(hostname)\" = a ]; then echo 2; else echo 4; fi; }\n"
+		"piped() { echo 1 2 | sort; }\n"
+		"outer() { echo $(twice $1); }\n"
+		"X=1\n";
+	static const char line[] =
+		"torchrun --nproc_per_node $(outer 4) pretrain_gpt.py $(size small) $(rest 3) "
+		"--micro-batch-size $X --global-batch-size `twice 16`\n";
+	static const char *const unknown[] = {"host", "maybe", "piped", "size big"};
+	lk_arena arena = LK_ARENA_INIT;
+	lk_launch launch = script(&arena, lk_arena_printf(&arena, "%s%s", body, line));
+	assert_int_equal(launch.gpus, 8);
+	assert_int_equal(launch.job->model.layers, 4);
+	assert_int_equal(launch.job->model.heads, 4);
+	assert_int_equal(launch.job->seq, 128);
+	assert_int_equal(launch.job->mbs, 1); /* what the function sets is forgotten */
+	assert_int_equal(launch.job->gbs, 32);
+	for (size_t i = 0; i < sizeof unknown / sizeof *unknown; i++)
+		assert_refused(
+			lk_arena_printf(&arena, "%s" NETWORK "--global-batch-size $(%s)", body, unknown[i]),
+			strcmp(unknown[i], "size big") == 0 ? "global-batch-size" : "not executed");
 	lk_arena_free(&arena);
 }
 
@@ -1096,15 +1242,16 @@ static void flag_errors(void **state) {
 	assert_refused(NETWORK "--recompute-granularity everything", "not among its values");
 	assert_refused(NETWORK "--tensor-model-parallel-size", "value is missing");
 	assert_refused(NETWORK "--tensor-model-parallel-size 1e9", "tensor-model-parallel-size");
-	assert_refused(NETWORK "--hybrid-override-pattern M-MX", "letter 'X'");
-	assert_refused(NETWORK "--hybrid-layer-pattern M*/X", "letter 'X'");
+	assert_refused(HYBRID "--hybrid-override-pattern M-MX", "letter 'X'");
+	assert_refused(HYBRID "--hybrid-layer-pattern M*/X", "letter 'X'");
 	assert_refused(NETWORK "--freeze-LM", "the encoder of images alone");
-	assert_refused(NETWORK "--hybrid-attention-ratio 0.6 --hybrid-mlp-ratio 0.5", "more than all");
-	assert_refused("torchrun --nproc_per_node 8 pretrain_gpt.py --is-hybrid-model --hidden-size 64",
-	               "neither listed nor counted");
-	assert_refused(NETWORK "--hybrid-layer-pattern M*+", "two of *, + and D");
-	assert_refused(NETWORK "--hybrid-layer-pattern M+", "--multi-latent-attention");
-	assert_refused(NETWORK "--hybrid-layer-pattern '|'", "0 layers");
+	assert_refused(HYBRID "--hybrid-attention-ratio 0.6 --hybrid-mlp-ratio 0.5", "more than all");
+	assert_refused(
+		"torchrun --nproc_per_node 8 pretrain_mamba.py --is-hybrid-model --hidden-size 64",
+		"neither listed nor counted");
+	assert_refused(HYBRID "--hybrid-layer-pattern M*+", "two of *, + and D");
+	assert_refused(HYBRID "--hybrid-layer-pattern M+", "--multi-latent-attention");
+	assert_refused(HYBRID "--hybrid-layer-pattern '|'", "0 layers");
 	assert_refused(NETWORK "--experimental-attention-variant gdn", "no layers are stated");
 	assert_refused(NETWORK "--experimental-attention-variant gdn2", "not among its values");
 	assert_refused(NETWORK "--experimental-attention-variant dsa --multi-latent-attention",
@@ -1914,6 +2061,7 @@ int main(void) {
 		cmocka_unit_test(trainer_flags),
 		cmocka_unit_test(configurations_inside),
 		cmocka_unit_test(recipes_by_name),
+		cmocka_unit_test(titan_stages),
 		cmocka_unit_test(trainers_commands),
 		cmocka_unit_test(accelerate_by_hand),
 		cmocka_unit_test(accelerate_flags),
@@ -1932,8 +2080,11 @@ int main(void) {
 		cmocka_unit_test(flags_only),
 		cmocka_unit_test(derived),
 		cmocka_unit_test(hybrid_flags),
+		cmocka_unit_test(hybrid_flags_of_gpt),
 		cmocka_unit_test(variant_flags),
 		cmocka_unit_test(vision_is_said),
+		cmocka_unit_test(unset_names_are_nothing),
+		cmocka_unit_test(functions_write),
 		cmocka_unit_test(flag_errors),
 		cmocka_unit_test(shell_words),
 		cmocka_unit_test(shell_flow),

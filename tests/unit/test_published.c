@@ -365,6 +365,60 @@ static void adapters_of_hybrids(void **state) {
 	assert_non_null(strstr(err.what, "of which this network has none"));
 }
 
+/* Windows begin at a layer, or there is none: null, or -1. */
+static void windows_begin_at_a_layer(void **state) {
+	(void)state;
+	static const char text[] =
+		"{\"model_type\": \"%s\", \"hidden_size\": 256, \"intermediate_size\": 512, "
+		"\"num_attention_heads\": 4, \"num_hidden_layers\": 40, \"vocab_size\": 1000, "
+		"\"sliding_window\": %s%s}";
+	static const struct {
+		const char *type, *window, *more;
+		int from; /* the first layer that attends through the window */
+	} cases[] = {
+		{"mistral", "-1", "", 40},
+		{"mistral", "null", "", 40},
+		{"mistral", "64", "", 0},
+		{"qwen2", "64", "", 40},
+		{"qwen2", "64", ", \"use_sliding_window\": true", 28},
+		{"qwen2", "64", ", \"use_sliding_window\": true, \"max_window_layers\": 7", 7},
+		{"qwen3_moe", "64",
+	     ", \"use_sliding_window\": true, \"max_window_layers\": 3, \"num_experts\": 4, "
+	     "\"num_experts_per_tok\": 2, \"moe_intermediate_size\": 128, \"decoder_sparse_step\": 2",
+	     3},
+	};
+	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+		char config[512];
+		snprintf(config, sizeof config, text, cases[i].type, cases[i].window, cases[i].more);
+		lk_model model = model_of(config);
+		for (int layer = 0; layer < 40; layer++)
+			assert_int_equal(lk_model_window(&model, layer), layer < cases[i].from ? 0 : 64);
+		for (int layer = 0; layer < 40 && model.experts > 0; layer++)
+			assert_int_equal(lk_model_is_moe(&model, layer), layer % 2);
+	}
+}
+
+/* A network that sees is not its language model alone. */
+static void encoders_are_stated(void **state) {
+	(void)state;
+	static const char *const configs[] = {
+		"{\"model_type\": \"qwen2_5_vl\", \"hidden_size\": 256, \"intermediate_size\": 512, "
+		"\"num_attention_heads\": 4, \"num_hidden_layers\": 4, \"vocab_size\": 1000%s}",
+		"{\"model_type\": \"llava\", \"text_config\": {\"model_type\": \"llama\", "
+		"\"hidden_size\": 256, \"num_hidden_layers\": 4}%s}",
+	};
+	static const char *const without[] = {"", ", \"vision_config\": null"};
+	for (size_t i = 0; i < 4; i++) {
+		char config[512];
+		lk_model model;
+		lk_error err = {0};
+		snprintf(config, sizeof config, configs[i / 2], without[i % 2]);
+		assert_int_equal(read_text(config, &model, &err), LK_ERR_INPUT);
+		assert_non_null(strstr(err.what, "vision_config"));
+		assert_non_null(strstr(err.hint, "--as "));
+	}
+}
+
 int main(void) {
 	const struct CMUnitTest tests[] = {cmocka_unit_test(published_configs_are_read),
 	                                   cmocka_unit_test(wrong_members_are_answered),
@@ -376,6 +430,8 @@ int main(void) {
 	                                   cmocka_unit_test(tables_of_distances),
 	                                   cmocka_unit_test(convolution_of_deberta),
 	                                   cmocka_unit_test(classifiers_are_counted),
+	                                   cmocka_unit_test(windows_begin_at_a_layer),
+	                                   cmocka_unit_test(encoders_are_stated),
 	                                   cmocka_unit_test(adapters_of_hybrids)};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

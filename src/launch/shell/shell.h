@@ -104,8 +104,15 @@ typedef struct lk_shell {
 	lk_status (*doubt)(struct lk_shell *shell, int line);
 	/* A here-document is written to a file; NULL: passed over. */
 	lk_status (*wrote)(struct lk_shell *shell, const char *name, const char *text, size_t length);
+	/* What the caller knows of the text of $(at .. end), which no builtin writes; its text stays
+	 * NULL where that is nothing. NULL: it knows of none. */
+	lk_status (*substitute)(struct lk_shell *shell, const char *at, const char *end, int line,
+	                        lk_word *out);
 	void *caller; /* the caller's own, passed along */
 } lk_shell;
+
+/* The output of a command that writes its output where errors go: echo text >&2. */
+extern const char lk_shell_errors[];
 
 /* A word as written: the text between two places. */
 typedef struct lk_raw {
@@ -175,7 +182,8 @@ lk_status lk_shell_math(lk_shell *shell, const char *at, const char *end, int li
                         lk_shell_expander *expand, long long *value, const char **unknown);
 
 /* shell_command.c: the text that the command between two places writes, where it needs no
- * execution (echo, expr, seq, ...); *out NULL: it is not known. Its words are expanded by those of
+ * execution (echo, expr, seq, ...); its text is NULL where it is not known, and empty_if_unset then
+ * says that it is nothing where a variable is not set. Its words are expanded by those of
  * shell_expand.c. */
 typedef struct lk_shell_expanders {
 	lk_status (*words)(lk_shell *shell, const lk_raw *raw, lk_words *out);
@@ -183,7 +191,7 @@ typedef struct lk_shell_expanders {
 	lk_status (*here)(lk_shell *shell, const char *at, const char *end, int line, lk_word *out);
 } lk_shell_expanders;
 lk_status lk_shell_command(lk_shell *shell, const lk_shell_expanders *expand, const char *at,
-                           const char *end, int line, const char **out);
+                           const char *end, int line, lk_word *value);
 
 /* shell_test.c: [ ... ], [[ ... ]] and test, by their expanded words without the brackets. A
  * variable that nobody sets is empty, as a shell takes it; *assumed is then set. */

@@ -97,9 +97,11 @@ static const char *command_field(lk_shell *shell, const char *line, const lk_wor
 
 static lk_status command_words(lk_shell *shell, const lk_shell_expanders *expand,
                                const lk_words *words, const lk_words *cut, bool bc, int line,
-                               const char **out) {
-	const char *name = words->count > 0 ? words->at[0].text : "";
+                               lk_word *value) {
+	const char *name = words->count > 0 ? words->at[0].text : "", **out = &value->text;
 	bool echo = strcmp(name, "echo") == 0, plain = echo && words->count > 1;
+	bool whole = (echo || strcmp(name, "basename") == 0) && words->count == 2 && cut->count == 0;
+	value->empty_if_unset = whole && !bc && words->at[1].empty_if_unset;
 	for (size_t i = 0; i < words->count; i++)
 		if (words->at[i].unknown != NULL) return LK_OK;
 	for (size_t i = 0; i < cut->count; i++)
@@ -150,12 +152,12 @@ static lk_status command_document(lk_shell *shell, const lk_shell_expanders *exp
 }
 
 lk_status lk_shell_command(lk_shell *shell, const lk_shell_expanders *expand, const char *at,
-                           const char *end, int line, const char **out) {
+                           const char *end, int line, lk_word *value) {
 	static const char *const known[] = {"echo", "expr", "seq", "basename", "dirname", "cat"};
 	bool begins = false, bc = false, piped = false;
 	lk_words words = {0}, cut = {0};
 	lk_status status = LK_OK;
-	*out = NULL;
+	*value = (lk_word){0};
 	while (at < end && strchr(" \t\n", *at) != NULL) at++;
 	for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
 		size_t length = strlen(known[i]);
@@ -166,7 +168,7 @@ lk_status lk_shell_command(lk_shell *shell, const lk_shell_expanders *expand, co
 	if (strncmp(at, "cat", 3) == 0) {
 		at += 3 + strspn(at + 3, " \t");
 		bool document = end - at > 3 && at[0] == '<' && at[1] == '<' && at[2] != '<';
-		return document ? command_document(shell, expand, at, end, line, out) : LK_OK;
+		return document ? command_document(shell, expand, at, end, line, &value->text) : LK_OK;
 	}
 	while (status == LK_OK && at < end) {
 		if (strchr(" \t\n", *at) != NULL) at++;
@@ -187,7 +189,7 @@ lk_status lk_shell_command(lk_shell *shell, const lk_shell_expanders *expand, co
 		}
 	}
 	if (status == LK_OK && at >= end && (!piped || bc || cut.count > 0))
-		status = command_words(shell, expand, &words, &cut, bc, line, out);
+		status = command_words(shell, expand, &words, &cut, bc, line, value);
 	lk_vec_free(&words);
 	lk_vec_free(&cut);
 	return status;

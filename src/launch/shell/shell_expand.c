@@ -412,11 +412,15 @@ static lk_status put_command(struct builder *builder, const char *at, const char
 	lk_word value = {0};
 	static const lk_shell_expanders expanders = {lk_shell_expand, lk_shell_expand_one,
 	                                             lk_shell_expand_here};
-	LK_TRY(lk_shell_command(builder->s, &expanders, inner, close - 1, builder->line, &value.text));
+	LK_TRY(lk_shell_command(builder->s, &expanders, inner, close - 1, builder->line, &value));
+	bool nothing = value.text == NULL && value.empty_if_unset;
+	value.empty_if_unset = false;
+	if (value.text == NULL && builder->s->substitute != NULL)
+		LK_TRY(builder->s->substitute(builder->s, inner, close - 1, builder->line, &value));
 	if (value.text != NULL) return expand_put_value(builder, &value, quoted);
 	return expand_put_unknown(
 		builder, at, size, lk_shell_unknown(builder->s, builder->line, at, size, "is not executed"),
-		false);
+		nothing);
 }
 
 static lk_status put_math(struct builder *builder, const char *at, const char *end,

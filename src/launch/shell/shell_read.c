@@ -6,6 +6,8 @@
 #include <ctype.h>
 #include <string.h>
 
+const char lk_shell_errors[] = "&2";
+
 /* The text of a here-document; *line moves after its delimiter. */
 static const char *shell_read_heredoc(lk_shell *shell, const char *delimiter) {
 	size_t length = strlen(delimiter);
@@ -24,7 +26,7 @@ static const char *shell_read_heredoc(lk_shell *shell, const char *delimiter) {
 }
 
 static lk_status shell_read_heredocs(lk_shell *shell) {
-	const char *output = shell->output;
+	const char *output = shell->output != lk_shell_errors ? shell->output : NULL;
 	int count = shell->heredocs;
 	shell->heredocs = 0;
 	shell->output = NULL;
@@ -89,7 +91,7 @@ static lk_status take_word(lk_shell *shell, lk_raw *out) {
 static lk_status redirection(lk_shell *shell, lk_raws *words) {
 	lk_raw target;
 	const char *begin = shell->at;
-	bool file = *begin == '>'; /* of standard output */
+	bool file = *begin == '>', output = file; /* of standard output */
 	if (words->count > 0 && lk_last(words)->end == begin) {
 		const lk_raw *last = lk_last(words);
 		bool digits = true;
@@ -97,6 +99,7 @@ static lk_status redirection(lk_shell *shell, lk_raws *words) {
 			digits = digits && isdigit((unsigned char)*p);
 		if (digits) words->count--;
 		file = file && !digits;
+		output = output && (!digits || lk_shell_raw_is(last, "1"));
 	}
 	while (shell->at < shell->end && strchr("<>&|-", *shell->at) != NULL && *shell->at != '\0')
 		shell->at++;
@@ -111,6 +114,9 @@ static lk_status redirection(lk_shell *shell, lk_raws *words) {
 		           : lk_shell_fail(shell, shell->line, "a bracket is not closed", "close it");
 	}
 	LK_TRY(take_word(shell, &target));
+	bool errors = output && lk_shell_raw_is(&target, "2") &&
+	              memchr(begin, '&', (size_t)(target.at - begin)) != NULL;
+	if (errors) shell->output = lk_shell_errors;
 	if (!here && !file) return LK_OK;
 	const char *from = target.at + strspn(target.at, "\"'\\");
 	size_t length = strcspn(from, "\"' \t\n");

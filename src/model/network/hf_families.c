@@ -5,6 +5,7 @@
 #include "model/network/hf.h"
 
 #include <limits.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define INT   LK_HF_INTEGER
@@ -176,14 +177,20 @@ static const lk_hf_key no_keys[] = {END};
 static lk_status finish_switched_window(const lk_hf_config *config, lk_model *model,
                                         lk_error *err) {
 	bool used = false;
-	int from = 0;
+	int from = strncmp(model->family, "qwen", 4) == 0 ? 28 : 0; /* the library's default */
 	LK_TRY(lk_hf_flag(config, "use_sliding_window", &used, err));
 	LK_TRY(lk_hf_int(config, "max_window_layers", &from, err));
 	if (!used || from >= model->layers) model->window = 0;
-	else if (from > 0)
-		lk_hf_warn(config,
-		           "max_window_layers is not modelled: all layers attend through the window");
-	return LK_OK;
+	if (model->window == 0 || from == 0 || lk_hf_find(config, "layer_types")) return LK_OK;
+	lk_layer *layers = calloc((size_t)model->layers, sizeof *layers);
+	if (!layers) return lk_oom(err);
+	for (int i = 0; i < model->layers; i++) {
+		layers[i] = lk_model_layer(model, i);
+		if (i < from) layers[i].window = 0;
+	}
+	lk_status status = lk_hf_order(config, layers, model->layers, model, err);
+	free(layers);
+	return status;
 }
 
 /* apertus: the activation of each layer has two parameters. */
@@ -386,10 +393,10 @@ static lk_status finish_bailing(const lk_hf_config *config, lk_model *model, lk_
 /* qwen: the window must be switched on. */
 static lk_status finish_qwen(const lk_hf_config *config, lk_model *model, lk_error *err) {
 	if (!lk_hf_find(config, "use_sliding_window")) model->window = 0;
-	LK_TRY(finish_windowed(config, model, err));
+	LK_TRY(lk_hf_shapes(config, model, err));
 	if (model->moe_every > 1)
 		model->moe_offset = 1; /* HF: (layer + 1) % decoder_sparse_step == 0 */
-	return LK_OK;
+	return finish_windows(config, model, err);
 }
 
 /* gemma3n: streams beside the residual one. Keys and values that the last layers take from earlier

@@ -238,6 +238,11 @@ lk_status lk_hf_read_key(const lk_hf_config *config, const lk_hf_key *key, lk_mo
 	}
 	switch (key->kind) {
 	case LK_HF_INT:
+		if (key->offset == LK_HF_FIELD(window) && value->kind == LK_JSON_NUMBER &&
+		    value->number == -1) { /* so some libraries write that there is none */
+			*(int *)(void *)field = 0;
+			return LK_OK;
+		}
 		return hf_take_int(config, value, key->names, key->required, (int *)(void *)field, err);
 	case LK_HF_REAL: return take_real(config, value, key->names, (double *)(void *)field, err);
 	default: return hf_take_flag(config, value, key->names, (bool *)field, err);

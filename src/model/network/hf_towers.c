@@ -774,10 +774,14 @@ lk_status lk_hf_tower(const lk_hf_config *config, lk_model *model, lk_error *err
 	lk_hf_config whole = *config, vision = *config;
 	const lk_value *thinker = lk_json_get(config->root, "thinker_config");
 	whole.object = thinker && thinker->kind == LK_JSON_OBJECT ? thinker : config->root;
-	if (!lk_json_get(whole.object, "vision_config")) return LK_OK;
+	const lk_value *object = lk_json_get(whole.object, "vision_config");
+	if (!object || object->kind == LK_JSON_NULL) {
+		lk_hf_fail(config, object, err, "a network of the type %s sees, but %s", joint->type,
+		           object ? "vision_config is null" : "the config states no vision_config");
+		return lk_hint(err, "add its encoder's sizes; --as %s reads the language model alone",
+		               model->family);
+	}
 	if (!joint->encoder) return joint->join(&whole, NULL, model, err);
-	const lk_value *object = lk_hf_find(&whole, "vision_config");
-	if (!object) return LK_OK;
 	if (object->kind != LK_JSON_OBJECT)
 		return lk_hf_wrong_kind(config, object, "vision_config", "an object", err);
 	const lk_value *type = lk_json_get(object, "model_type");

@@ -1,5 +1,6 @@
 /* presets.c: networks by name. A preset is a small HuggingFace config among the built-in data,
- * data/models/NAME.json, with its source in it; a run reads only the one it asks for. */
+ * data/models/NAME.json, with its source in it; a run reads only the one it asks for. "_beside" is
+ * how many parameters of the published network, an encoder of images, the config leaves out. */
 #include <ctype.h>
 #include <pthread.h>
 #include <stdbool.h>
@@ -56,7 +57,11 @@ static lk_status presets_parse(const char *name, const char *bytes, size_t size,
 	snprintf(file, sizeof file, "%s%s%s", folder, name, suffix);
 	lk_status status = presets_tree(&arena, file, bytes, size, &tree, err);
 	if (status == LK_OK) status = lk_model_from_hf(tree, file, NULL, out, NULL, err);
-	if (status == LK_OK) lk_copy(out->name, sizeof out->name, name);
+	if (status == LK_OK) {
+		const lk_value *beside = lk_json_get(tree, "_beside");
+		if (beside) out->beside = beside->number;
+		lk_copy(out->name, sizeof out->name, name);
+	}
 	lk_arena_free(&arena);
 	return status;
 }
