@@ -4,6 +4,7 @@
 #include <math.h>
 
 #include "io/json.h"
+#include "base/cutoff.h"
 #include "base/text.h"
 #include "base/noun.h"
 #include "view/table/output.h"
@@ -167,6 +168,9 @@ static lk_status jobs_view_write_text(const void *what, bool colour, FILE *out, 
 	        "last job arrived.\n",
 	        answer->policies[0].name);
 	if (answer->energy) LK_TRY(jobs_view_put_energy(answer->energy, colour, out, err));
+	if (answer->cut_off)
+		fprintf(out, "\nCUT OFF by %s: what is not shown was not simulated\n",
+		        lk_cutoff_text(answer->cut_off));
 	for (int i = 0; i < answer->note_count; i++) {
 		LK_TRY(lk_put_safe(answer->notes[i], out, err));
 		fputc('\n', out);
@@ -274,6 +278,7 @@ static lk_status jobs_view_write_json(const void *what, bool colour, FILE *out, 
 	lk_json_put_integer(&w, "gpus", answer->gpus);
 	lk_json_put_text(&w, "gpu", *answer->gpu ? answer->gpu : NULL);
 	lk_json_put_number(&w, "load", answer->load);
+	lk_json_put_text(&w, "cut_off", answer->cut_off);
 	lk_json_put_integer(&w, "predictions", answer->predictions);
 	lk_json_array(&w, "policies");
 	for (int i = 0; i < answer->policy_count; i++) jobs_view_put_policy(&w, &answer->policies[i]);
