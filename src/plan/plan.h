@@ -154,8 +154,8 @@ typedef struct lk_layer_part {
 	double compute_forward_s,
 		compute_backward_s; /* compute operations alone: all that is left alongside another pass */
 	double weight_s;  /* of the backward: weight gradients, where they are a pass of their own */
-	double input_s;   /* of the backward without them; schedules that split only some passes have
-	                     compute operations alone in both */
+	double input_s;   /* of the backward without them; of schedules that split only some passes
+	                     weight_s is of compute operations alone */
 	double host_s;    /* launches of both */
 	double traffic_s; /* of both, on the stream of data parallelism */
 	double saved;     /* bytes that the forward leaves to the backward */

@@ -106,7 +106,7 @@ static bool make_problem(struct dice *dice, bool wide, struct problem *problem) 
 	static const char *const stacks[] = {"megatron", "fsdp", "megatron,fsdp", "deepspeed",
 	                                     "torchtitan"};
 	static const char *const schedules[] = {NULL, "1f1b,interleaved", "gpipe,zb-h1",
-	                                        "zb-v,dualpipe,interleaved"};
+	                                        "zb-v,dualpipe,dualpipev,interleaved"};
 	static const char *const recompute[] = {NULL, "none,full", "selective,full/1",
 	                                        "none,selective,full"};
 	memset(problem, 0, sizeof *problem);
