@@ -49,7 +49,7 @@ TYPES = {
         pareto:bool in_time:bool in_budget:bool}""",
     "Sync": "{bits:int every:int bytes:num sync_s:num stall_s:num utilisation:num tokens_per_s:num?}",
     "Count": """{gpus:int layouts:int bounded:int too_large:int too_slow:int schedules_walked:int simulated:int cut_short:int
-        found_too_large:int nothing:text? in_fp8:text? choices:[Choice]
+        found_too_large:int untried:int nothing:text? in_fp8:text? choices:[Choice]
         sensitivity:[{cost:text factor:num step_time_s:num best:int}]}""",
     "Schedule": "{name:text directives:[text]}",
     "Value": """{id:int op:text name:text? dtype:text? operands:[int] shape:[text] layout:[text]? line:int column:int
@@ -74,7 +74,7 @@ TYPES = {
 # Every document: what prints it, and its keys; `schema`, `version` and `data_date` come first in all of them.
 DOCUMENTS = {
     "predict": ("`predict -o json`; a sweep is an array of them, JSON lines have one a line", "Prediction | Refused"),
-    "plan": ("`plan -o json`", """{model:text cluster:text gbs:int unit:text seq:int? tokens:num? reproduce:text warning:text?
+    "plan": ("`plan -o json`", """{model:text cluster:text gbs:int unit:text seq:int? tokens:num? reproduce:text warning:text? cut_off:text?
         assumptions:[text] not_searched:[text] syncs:[Sync] tree:Tree? counts:[Count]}"""),
     "explain": ("`explain -o json`; times of tables in nanoseconds", """{ranks:int world_size:int? step_count:int
         steps_annotated:bool step_s:num? step_deviation_s:num? lost_steps:int kernel_count:num clock_anchors:int
@@ -113,14 +113,14 @@ DOCUMENTS = {
         step_high_s:num first_step_s:num? parts:Parts operations:int messages_measured:int notes:[text] classes:[{rank:int
         path:text ranks:int stands_for:text? steps:int unlike:int calls:int bytes:num own_s:num own_low_s:num? own_high_s:num?
         asleep_s:num? device_s:num? device_low_s:num? device_high_s:num? beside_s:num? parts:Parts}]}"""),
-    "shard": ("`shard -o json`", """{fits:bool reason:text? sharder:text? step_s:num? placed_s:num? bound_s:num? gap:num?
+    "shard": ("`shard -o json`", """{fits:bool reason:text? sharder:text? cut_off:text? step_s:num? placed_s:num? bound_s:num? gap:num?
         imbalance:num? index_s:num? forward_s:num? exchange_s:num? dense_s:num? backward_s:num? reduce_s:num? batch:int tables:int
         table_bytes:num capacity_bytes:num host_capacity_bytes:num ranks:[Row] pieces:[Row] sharders:[Row] model:text?
         cluster:text basis:text? reproduce:text}"""),
     "rent": ("`rent -o json`", """{model:text warning:text? samples:num? unit:text? deadline_h:num? budget_usd:num? considered:int
-        gpus_searched:int search_complete:bool searched:text? choices:[Rent] functions:[Function] cheapest:int? fastest:int? most:int? ties:[int]
+        gpus_searched:int cut_off:text? search_complete:bool searched:text? choices:[Rent] functions:[Function] cheapest:int? fastest:int? most:int? ties:[int]
         settle:text? nothing:text? reproduce:text notes:[text]}"""),
-    "jobs": ("`jobs -o json`", """{gpus:int gpu:text? load:num? predictions:int policies:[{policy:text mean_s:num? median_s:num?
+    "jobs": ("`jobs -o json`", """{gpus:int gpu:text? load:num? cut_off:text? predictions:int policies:[{policy:text mean_s:num? median_s:num?
         p95_s:num? wait_s:num? makespan_s:num? used:num? restarts:int done:int ratio:num?}] jobs:[{job:text model:text? user:text?
         group:text? submit_s:num samples:num? gpus:int batch:int samples_per_s:num? rates:[{gpus:int batch:int samples_per_s:num}]
         courses:{*:{start_s:num? end_s:num? gpu_s:num? restarts:int most_gpus:int}}}] energy:{policy:text nodes:int boot_s:num
@@ -146,7 +146,7 @@ DOCUMENTS = {
     "compile-verify": ("`compile verify -o json`", """{program:text schedules:[{schedule:text equal:bool where?:text draws:int meshes:int
         tried:text? left_out:int degree:int chance:num? choices:int ulps:num?}]}"""),
     "compile-tune": ("`compile tune -o json`", """{program:text cluster:text warnings:[text] search:{remembered:bool programs:int
-        again:int refused:int complete:bool} plain:Found schedules:[Found] file:[Found] verified?:{equal:bool where?:text draws:int meshes:int degree:int
+        again:int refused:int complete:bool cut_off:text?} plain:Found schedules:[Found] file:[Found] verified?:{equal:bool where?:text draws:int meshes:int degree:int
         chance:num? choices:int}}"""),
     "compile-bench": ("`compile bench -o json`: measured on this machine, so that it differs from run to run", """{program:text
         ranks:int rounds:int spread:num? tau:num? tau_pairs:int schedules:[{name:text seconds:Interval ratio:Interval

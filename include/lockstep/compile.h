@@ -15,6 +15,7 @@
 #include <stdio.h>
 #include "lockstep/error.h"
 #include "lockstep/options.h"
+#include "lockstep/stop.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -69,8 +70,11 @@ typedef struct lk_compile_request {
 	 * lk_predict_request has them */
 	const char *gpu, *cluster, *calibration;
 	int gpus;
-	int top;            /* TUNE: schedules that are shown; 0: 5 */
-	int programs;       /* TUNE: that are looked at; 0: 2000 */
+	int top;                      /* TUNE: schedules that are shown; 0: 5 */
+	int programs;                 /* TUNE: that are looked at; 0: 2000 */
+	double search_s;              /* TUNE: the most seconds; 0: any */
+	lk_search_progress *progress; /* TUNE; NULL: nobody is told */
+	void *progress_context;
 	bool measure;       /* TUNE: those that are shown are run on this machine, as BENCH does */
 	const char *wisdom; /* TUNE: a file of what was found before; read and written */
 	const char *graph;  /* TUNE: a file for the fastest schedule as a step graph */

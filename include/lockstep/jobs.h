@@ -19,6 +19,7 @@
 #include <stdio.h>
 #include "lockstep/error.h"
 #include "lockstep/options.h"
+#include "lockstep/stop.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -59,8 +60,12 @@ typedef struct lk_jobs_request {
 	const char *write;       /* file for the jobs as CSV, drawn ones above all */
 	/* Nodes that are off while a forecast says that they are not needed. */
 	bool save_energy;
-	double boot_s;  /* a node takes from off to on */
-	double penalty; /* node hours that an hour of a job's added waiting counts as */
+	double boot_s;   /* a node takes from off to on */
+	double penalty;  /* node hours that an hour of a job's added waiting counts as */
+	double search_s; /* the most seconds; rates as requested and the first policy take what they
+	                  * take. 0: any */
+	lk_search_progress *progress; /* NULL: nobody is told */
+	void *progress_context;
 } lk_jobs_request;
 
 /* One job under one policy; times in seconds since the first moment of the list. */
@@ -134,6 +139,7 @@ typedef struct lk_jobs_answer {
 	int count;
 	const lk_jobs_policy *policies;
 	int policy_count;
+	const char *cut_off;      /* as of a plan (plan.h): policies or their rates are missing */
 	const char *const *notes; /* what the numbers rest on, in sentences */
 	int note_count;
 	int predictions;              /* made for the rates */
@@ -153,7 +159,8 @@ void lk_jobs_free(lk_jobs_answer *answer);
 
 /* To `path` where it is not NULL, else to `out`; `format` is an lk_output (view.h). LK_ERR_INPUT
  * for a format without its path; LK_ERR_IO; LK_ERR_MEMORY. Tables have a row per policy, with
- * `verbose` one per job and policy, of energy one per buffer. JSON: {gpus, gpu, load, policies:
+ * `verbose` one per job and policy, of energy one per buffer. JSON: {gpus, gpu, load, cut_off,
+ * policies:
  * [{policy, mean_s, median_s, p95_s, wait_s, makespan_s, used, restarts, done, ratio}], jobs:
  * [{job, model, submit_s, samples, gpus, batch, user, group, rates: [{gpus, batch, samples_per_s}],
  * courses: {policy: {start_s, end_s, gpu_s, restarts, most_gpus}}}], energy, notes}. */

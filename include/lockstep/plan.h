@@ -20,6 +20,7 @@
 #include "lockstep/error.h"
 #include "lockstep/options.h"
 #include "lockstep/predict.h"
+#include "lockstep/stop.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -65,15 +66,14 @@ typedef struct lk_plan_request {
 	bool no_sensitivity;
 	double slowest_s; /* steps that take longer are of no use, so that the search may end early
 	                   * (slower); 0: every step is of use */
-	double search_s;  /* of lk_post_plan_find: the most seconds; 0: 60 */
+	double search_s;  /* the most seconds; the best that was found by then is answered. 0: any, of
+	                   * lk_post_plan_find 60 */
 	int threads;      /* 0 one for each core */
 
 	/* Work that several processes share (lockstep-mpi): see lk_plan_team. NULL: this process alone.
 	 */
 	const struct lk_plan_team *team;
-	/* Called now and then, from the thread that asked; NULL: nobody. `done` of `all` is how far the
-	 * present number of GPUs is. */
-	void (*progress)(void *context, int gpus, double done, double all);
+	lk_search_progress *progress; /* NULL: nobody is told */
 	void *progress_context;
 } lk_plan_request;
 
@@ -180,6 +180,7 @@ typedef struct lk_plan_count {
 	uint64_t
 		cut_short; /* simulated only until it was clear that they are slower than what was found */
 	uint64_t found_too_large; /* by the predictor's memory, so that no time was requested */
+	uint64_t untried;         /* bounded, neither ruled out nor tried when the search was cut off */
 	double bound_s, schedule_s, simulate_s; /* seconds, summed over threads */
 } lk_plan_count;
 
@@ -198,6 +199,8 @@ typedef struct lk_plan {
 	const lk_plan_sync *syncs; /* with aggregate, finest first */
 	int sync_count;
 	const lk_plan_tree *tree; /* with tree; NULL: not asked, or no layout fits */
+	const char *cut_off;      /* why the search ended before it was done: "time" (search_s), or
+	                             "interrupt" (lk_stop_search); NULL: it was done */
 	double seconds;
 	int threads;
 	const char *const *notes; /* what was assumed for the first choice */
@@ -242,11 +245,13 @@ lk_status lk_plan_launch(const lk_plan *plan, const lk_plan_choice *choice, cons
  * assumptions, not_searched, syncs: [{bits, every, bytes, sync_s, stall_s, utilisation,
  * tokens_per_s}], tree: null or {keeps, misses, bits, step_s, utilisation, tokens_per_s, bytes,
  * drift, hours, total_bytes, clients, left_out, levels: [{nodes, children, every, rounds, bytes}]},
+ * cut_off,
  * counts:
  * [{gpus, layouts, bounded, too_large, too_slow, schedules_walked, simulated, cut_short,
- * found_too_large, nothing, choices: [{layout, gpus, tp, ..., step_time_s, exact_s, peak_bytes,
- * days, gpu_hours, gpu_watts, site_watts, pue, step_kwh, training_kwh, carbon_kg, power_usd, tight,
- * why_not, reproduce, pareto}], sensitivity: [{cost, factor, step_time_s, best}]}]. */
+ * found_too_large, untried, nothing, choices: [{layout, gpus, tp, ..., step_time_s, exact_s,
+ * peak_bytes, days, gpu_hours, gpu_watts, site_watts, pue, step_kwh, training_kwh, carbon_kg,
+ * power_usd, tight, why_not, reproduce, pareto}], sensitivity: [{cost, factor, step_time_s,
+ * best}]}]. */
 lk_status lk_plan_print(const lk_plan *plan, int format, bool verbose, bool colour,
                         const char *path, FILE *out, lk_error *err);
 

@@ -45,6 +45,7 @@ typedef struct lk_post_plan {
 	int asked;      /* steps that were predicted */
 	int splits;     /* divisions of the GPUs that were searched: fewer where the time ran out, */
 	int splits_all; /* of all that there are */
+	const char *cut_off; /* as of a plan (plan.h) */
 	const char *model, *cluster, *reproduce;
 	double seconds;
 	void *memory_owner;

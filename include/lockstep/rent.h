@@ -17,6 +17,7 @@
 #include "lockstep/error.h"
 #include "lockstep/options.h"
 #include "lockstep/predict.h"
+#include "lockstep/stop.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -56,12 +57,11 @@ typedef struct lk_rent_request {
 	const char *stalls;      /* instead: what `lockstep stalls -o json` wrote of the job */
 	int stalls_batch;        /* then: samples of a step of the measured job, over all ranks */
 	int top;                 /* choices shown */
-	double search_s; /* after so many seconds no further search begins, and the answer is of what
-	                  * is known by then; 0: as long as it takes */
+	double search_s;         /* the most seconds: the answer is of what is known by then; 0: any */
 	const char *map; /* in place of all but deadline and budget: calls of functions, as "folds=5
 	                  * repeats=100 learners=2 work=12s" (docs/guide/rent.md) */
 
-	void (*progress)(void *context, int done, int all);
+	lk_search_progress *progress; /* NULL: nobody is told */
 	void *progress_context;
 } lk_rent_request;
 
@@ -126,6 +126,7 @@ typedef struct lk_rent {
 	const char
 		*nothing; /* where no choice meets both deadline and budget: what is nearest; else NULL */
 	int gpus_searched;    /* the most GPUs of a choice that was tried */
+	const char *cut_off;  /* as of a plan (plan.h) */
 	bool search_complete; /* more GPUs cannot change `cheapest` and `fastest`; else --most-gpus, or
 	                         the default without a budget, ended the search */
 	const char *searched; /* how far the search went, in words */
@@ -155,7 +156,7 @@ void lk_rent_free(lk_rent *rent);
 
 /* To `path` where it is not NULL, else to `out`; `format` is an lk_output (view.h). LK_ERR_INPUT
  * for a format without its path; LK_ERR_IO; LK_ERR_MEMORY. JSON: {model, samples, unit,
- * deadline_h, budget_usd, considered, gpus_searched, search_complete, searched, choices:
+ * deadline_h, budget_usd, considered, gpus_searched, cut_off, search_complete, searched, choices:
  * [{provider, instance, region, gpu, machines, gpus, batch, layout, step_time_s, samples,
  * samples_low, samples_high, tokens, hours, hours_low, hours_high, price_usd_h, cost_usd,
  * cost_low_usd, cost_high_usd, price_date, price_source, stall, stall_share, goodput, kwh,

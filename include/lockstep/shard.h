@@ -18,6 +18,7 @@
 #include <stdio.h>
 #include "lockstep/error.h"
 #include "lockstep/options.h"
+#include "lockstep/stop.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -46,6 +47,9 @@ typedef struct lk_shard_request {
 	double cache;    /* share of a table in host memory that the device caches; default 0.2 */
 	double dense_ms; /* of the dense part of the model, between the two exchanges */
 	double seed;
+	double search_s;              /* the most seconds; 0: any */
+	lk_search_progress *progress; /* NULL: nobody is told */
+	void *progress_context;
 	const char *plan;  /* file: the placement as JSON in TorchRec's terms */
 	const char *graph; /* file: its step graph */
 } lk_shard_request;
@@ -83,6 +87,7 @@ typedef struct lk_shard_answer {
 	bool fits;
 	const char *reason; /* where it does not fit: what is missing, what helps */
 	const char *sharder;
+	const char *cut_off; /* as of a plan (plan.h) */
 	const lk_shard_placed *pieces;
 	int piece_count;
 	const lk_shard_rank *ranks;
@@ -128,10 +133,10 @@ void lk_shard_free(lk_shard_answer *answer);
 
 /* To `path` where it is not NULL, else to `out`; `format` is an lk_output (view.h). LK_ERR_INPUT
  * for a format without its path; LK_ERR_IO; LK_ERR_MEMORY. `table`: LK_SHARD_PLAN is a report in
- * TEXT, everything in JSON, the pieces elsewhere. Keys of the JSON: fits, reason, sharder, step_s,
- * placed_s, bound_s, gap, imbalance, index_s, forward_s, exchange_s, dense_s, backward_s, reduce_s,
- * batch, tables, table_bytes, capacity_bytes, host_capacity_bytes, ranks [..], pieces [..],
- * sharders [..], model, cluster, basis, reproduce. */
+ * TEXT, everything in JSON, the pieces elsewhere. Keys of the JSON: fits, reason, sharder, cut_off,
+ * step_s, placed_s, bound_s, gap, imbalance, index_s, forward_s, exchange_s, dense_s, backward_s,
+ * reduce_s, batch, tables, table_bytes, capacity_bytes, host_capacity_bytes, ranks [..], pieces
+ * [..], sharders [..], model, cluster, basis, reproduce. */
 lk_status lk_shard_print(const lk_shard_answer *answer, int table, int format, bool colour,
                          const char *path, FILE *out, lk_error *err);
 /* Writes the placement as JSON in TorchRec's terms: {table: {sharding_type, compute_kernel, ranks,

@@ -27,6 +27,16 @@ void lk_stop_free(lk_stop *stop); /* accepts NULL; nobody may watch it any more 
 void lk_stop_ask(lk_stop *stop);
 bool lk_stop_asked(const lk_stop *stop); /* NULL: false */
 
+/* Asks searches (lk_plan_find, lk_post_plan_find, lk_rent_find, lk_shard, lk_jobs,
+ * lk_compile_tune) to end with the best that they have found: they return LK_OK, and their answers
+ * say that they were cut off. Other calls go on. As safe as lk_stop_ask. */
+void lk_stop_search(lk_stop *stop);
+
+/* How far a search is, told now and then to the thread that asked: `done` of `all` that are
+ * searched (0: how many is not known), for `gpus` GPUs where a search goes through several numbers
+ * of them, else 0. */
+typedef void lk_search_progress(void *context, int gpus, double done, double all);
+
 /* From now on calls of this thread, and the threads that the library starts for them, end when
  * `stop` is asked; NULL: none does. Borrowed: watch NULL before it is freed. */
 void lk_stop_watch(const lk_stop *stop);

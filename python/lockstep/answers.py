@@ -319,6 +319,7 @@ class PlanCount:
     simulated: int
     cut_short: int
     found_too_large: int
+    untried: int
     nothing: Optional[str]
     in_fp8: Optional[str]
     choices: List[PlanChoice]
@@ -382,6 +383,7 @@ class Plan(Framed):
     tokens: Optional[float]
     reproduce: str
     warning: Optional[str]
+    cut_off: Optional[str]
     assumptions: List[str]
     not_searched: List[str]
     syncs: List[PlanSync]
@@ -559,6 +561,7 @@ class Sharding(Framed):
     fits: bool
     reason: Optional[str]
     sharder: Optional[str]
+    cut_off: Optional[str]
     step_s: Optional[float]
     placed_s: Optional[float]
     bound_s: Optional[float]
@@ -666,6 +669,7 @@ class Rent(Framed):
     budget_usd: Optional[float]
     considered: int
     gpus_searched: int
+    cut_off: Optional[str]
     search_complete: bool
     searched: str
     choices: List[RentChoice]

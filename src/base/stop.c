@@ -9,14 +9,16 @@
 #include <stdlib.h>
 
 struct lk_stop {
-	atomic_bool asked;
+	atomic_bool asked, search_asked;
 };
 
 static _Thread_local const lk_stop *watched;
 
 lk_stop *lk_stop_new(void) {
 	lk_stop *stop = malloc(sizeof *stop);
-	if (stop) atomic_init(&stop->asked, false);
+	if (!stop) return NULL;
+	atomic_init(&stop->asked, false);
+	atomic_init(&stop->search_asked, false);
 	return stop;
 }
 
@@ -30,6 +32,14 @@ void lk_stop_ask(lk_stop *stop) {
 
 bool lk_stop_asked(const lk_stop *stop) {
 	return stop && atomic_load_explicit(&stop->asked, memory_order_relaxed);
+}
+
+void lk_stop_search(lk_stop *stop) {
+	if (stop) atomic_store_explicit(&stop->search_asked, true, memory_order_relaxed);
+}
+
+bool lk_stop_search_asked(const lk_stop *stop) {
+	return stop && atomic_load_explicit(&stop->search_asked, memory_order_relaxed);
 }
 
 void lk_stop_watch(const lk_stop *stop) {

@@ -9,6 +9,8 @@
 const lk_stop *lk_stop_watched(void);
 /* LK_ERR_STOPPED where it is asked. */
 lk_status lk_stop_check(lk_error *err);
+/* Whether lk_stop_search asked; NULL: false. */
+bool lk_stop_search_asked(const lk_stop *stop);
 /* The error itself. */
 lk_status lk_stop_fail(lk_error *err);
 

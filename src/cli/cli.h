@@ -2,12 +2,16 @@
 #ifndef LK_CLI_CLI_H
 #define LK_CLI_CLI_H
 
+#include <signal.h>
+#include <time.h>
+
 #include <limits.h>
 #include <stdbool.h>
 #include "lockstep/emit.h"
 #include "lockstep/error.h"
 #include "lockstep/options.h"
 #include "lockstep/plan.h"
+#include "lockstep/stop.h"
 
 /* Exit statuses: 0 done, or it fits; 1 it does not fit; 2 the input is wrong or the system refused.
  */
@@ -62,6 +66,20 @@ lk_status cli_check_emit(const char *target, const lk_outputs *outputs, lk_error
 lk_status cli_write_emitted(const lk_emitted *emitted, const char *path, lk_error *err);
 /* Whether standard output is a terminal that wants colour (https://no-color.org). */
 bool cli_colour(void);
+
+/* search.c: a search under way. */
+typedef struct cli_search {
+	const char *what; /* what it goes through, in the plural */
+	struct timespec start;
+	bool shown, catches;
+	lk_stop *stop;
+	struct sigaction before;
+} cli_search;
+/* From now on Ctrl-C ends the search of this thread with the best that it has found. */
+void cli_search_begin(cli_search *search, const char *what);
+/* An lk_search_progress whose context is the search: after half a second a line on the terminal. */
+void cli_search_show(void *context, int gpus, double done, double all);
+void cli_search_end(cli_search *search);
 
 /* The commit that the program was built from; NULL: not known. Made by tools/commit.sh. */
 extern const char *const cli_commit;

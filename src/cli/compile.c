@@ -6,10 +6,22 @@
 #include "lockstep/compile.h"
 #include "lockstep/view.h"
 
+static lk_status act_tune(lk_compile *answer, const lk_compile_request *request, FILE *out,
+                          lk_error *err) {
+	cli_search search;
+	lk_compile_request watched = *request;
+	watched.progress = cli_search_show;
+	watched.progress_context = &search;
+	cli_search_begin(&search, "programs");
+	lk_status status = lk_compile_tune(answer, &watched, out, err);
+	cli_search_end(&search);
+	return status;
+}
+
 static lk_status act(lk_compile *answer, const lk_compile_request *request, FILE *out,
                      lk_error *err) {
 	if (request->action == LK_COMPILE_BENCH) return lk_compile_bench(answer, request, out, err);
-	if (request->action == LK_COMPILE_TUNE) return lk_compile_tune(answer, request, out, err);
+	if (request->action == LK_COMPILE_TUNE) return act_tune(answer, request, out, err);
 	return lk_compile_act(answer, request, out, err);
 }
 

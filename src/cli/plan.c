@@ -1,7 +1,5 @@
 /* plan.c: `lockstep plan`: the search for a layout. */
 #include <stdio.h>
-#include <time.h>
-#include <unistd.h>
 #ifdef __GLIBC__
 #include <malloc.h>
 #endif
@@ -11,38 +9,6 @@
 #include "lockstep/post_plan.h"
 #include "lockstep/report.h"
 #include "lockstep/view.h"
-
-enum {
-	BAR = 30
-};
-
-struct bar {
-	struct timespec start;
-	bool shown;
-};
-
-static double plan_seconds_since(const struct timespec *start) {
-	struct timespec now;
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (double)(now.tv_sec - start->tv_sec) + (double)(now.tv_nsec - start->tv_nsec) / 1e9;
-}
-
-/* A search that takes over half a second shows on a terminal how many layouts can still be among
- * the best. */
-static void plan_show(void *context, int gpus, double done, double all) {
-	struct bar *bar = context;
-	if (plan_seconds_since(&bar->start) < 0.5 || !isatty(STDERR_FILENO)) return;
-	int filled = all > 0 ? (int)(BAR * done / all) : 0;
-	bar->shown = true;
-	fprintf(stderr, "\r%d GPUs [", gpus);
-	for (int i = 0; i < BAR; i++) fputc(i < filled ? '#' : ' ', stderr);
-	fprintf(stderr, "] %.0f of %.0f layouts \x1b[K", done, all);
-}
-
-static void plan_clear(struct bar *bar) {
-	if (bar->shown) fputs("\r\x1b[K", stderr);
-	bar->shown = false;
-}
 
 static int plan_none(const lk_plan *plan) {
 	for (int i = 0; i < plan->count; i++)
@@ -108,18 +74,23 @@ static void keep_memory(void) {
 }
 
 /* A step of reinforcement learning: its GPUs are divided. */
-static int plan_post(const lk_plan_request *request, const lk_outputs *outputs, bool speaks) {
+static int plan_post(lk_plan_request *request, const lk_outputs *outputs, bool speaks) {
 	lk_error err = {0};
+	cli_search search;
 	lk_post_plan *plan = NULL;
 	const char *idle = outputs->html ? "--html" : outputs->charts ? "--charts" : NULL;
 	if (idle) {
 		lk_fail(&err, LK_ERR_INPUT, idle, "it has no effect on --task %s", request->job.task);
 		return speaks ? cli_fail(&err) : CLI_WRONG;
 	}
-	if (lk_post_plan_find(request, &plan, &err) != LK_OK)
-		return speaks ? cli_fail(&err) : CLI_WRONG;
-	lk_status status = lk_post_plan_print(plan, outputs->format, outputs->verbose, cli_colour(),
-	                                      outputs->path, stdout, &err);
+	request->progress = cli_search_show;
+	request->progress_context = &search;
+	cli_search_begin(&search, "splits of the GPUs");
+	lk_status status = lk_post_plan_find(request, &plan, &err);
+	cli_search_end(&search);
+	if (status != LK_OK) return speaks ? cli_fail(&err) : CLI_WRONG;
+	status = lk_post_plan_print(plan, outputs->format, outputs->verbose, cli_colour(),
+	                            outputs->path, stdout, &err);
 	bool fits = plan->count > 0 && plan->choices[0].fits;
 	if (outputs->verbose) fprintf(stderr, "lockstep: %.2f s\n", plan->seconds);
 	lk_post_plan_free(plan);
@@ -132,7 +103,7 @@ int cli_plan_with(lk_args *args, const lk_plan_team *team, bool speaks) {
 	lk_plan *plan = NULL;
 	lk_outputs outputs;
 	lk_error err = {0};
-	struct bar b = {0};
+	cli_search search;
 	keep_memory();
 	lk_plan_defaults(&r);
 	if (cli_read(args, &r, &outputs, NULL, team, &err) != LK_OK ||
@@ -155,12 +126,12 @@ int cli_plan_with(lk_args *args, const lk_plan_team *team, bool speaks) {
 	if (post) return plan_post(&r, &outputs, speaks);
 	if (team && r.threads == 0) r.threads = team->threads;
 	if (speaks) {
-		r.progress = plan_show;
-		r.progress_context = &b;
+		r.progress = cli_search_show;
+		r.progress_context = &search;
 	}
-	clock_gettime(CLOCK_MONOTONIC, &b.start);
+	if (!team) cli_search_begin(&search, "layouts"); /* processes of a team end together */
 	lk_status status = lk_plan_find(&r, &plan, &err);
-	plan_clear(&b);
+	if (!team) cli_search_end(&search);
 	int result;
 	if (status != LK_OK) {
 		if (speaks) result = cli_fail(&err);

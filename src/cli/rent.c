@@ -1,38 +1,16 @@
 /* rent.c: `lockstep rent` and `lockstep machines`: what to rent, and what there is. */
 #include <stdio.h>
-#include <time.h>
-#include <unistd.h>
 
 #include "cli/cli.h"
 #include "lockstep/rent.h"
 #include "lockstep/report.h"
-
-/* A search that takes over half a second shows on a terminal how far it is. */
-struct watch {
-	struct timespec start;
-	bool shown;
-};
-
-static void rent_show(void *context, int done, int all) {
-	struct watch *watch = context;
-	struct timespec now;
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	if ((double)(now.tv_sec - watch->start.tv_sec) +
-	        1e-9 * (double)(now.tv_nsec - watch->start.tv_nsec) <
-	    0.5)
-		return;
-	if (!isatty(STDERR_FILENO)) return;
-	watch->shown = true;
-	fprintf(stderr, "\r%d of %d machines and batches \x1b[K", done, all);
-}
 
 static int run_rent(lk_args *args) {
 	lk_rent_request request;
 	lk_rent *rent = NULL;
 	lk_outputs outputs;
 	lk_error err = {0};
-	struct watch w = {0};
-	clock_gettime(CLOCK_MONOTONIC, &w.start);
+	cli_search search;
 	lk_rent_defaults(&request);
 	if (cli_read(args, &request, &outputs, NULL, NULL, &err) != LK_OK) return cli_fail(&err);
 	if (request.map && (outputs.html || outputs.charts)) {
@@ -40,10 +18,11 @@ static int run_rent(lk_args *args) {
 		        "functions have no page; leave it or --map out");
 		return cli_fail(&err);
 	}
-	request.progress = rent_show;
-	request.progress_context = &w;
+	request.progress = cli_search_show;
+	request.progress_context = &search;
+	cli_search_begin(&search, "machines and batches");
 	lk_status status = lk_rent_find(&request, &rent, &err);
-	if (w.shown) fputs("\r\x1b[K", stderr);
+	cli_search_end(&search);
 	if (status != LK_OK) return cli_fail(&err);
 	status = lk_rent_print(rent, outputs.format, outputs.verbose, cli_colour(), outputs.path,
 	                       stdout, &err);

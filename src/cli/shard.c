@@ -23,10 +23,15 @@ static int shard_run(lk_args *args) {
 	lk_shard_answer *answer = NULL;
 	lk_outputs outputs;
 	lk_error err = {0};
+	cli_search search;
 	lk_shard_defaults(&request);
 	if (cli_read(args, &request, &outputs, shard_files, NULL, &err) != LK_OK) return cli_fail(&err);
 	request.tables = args->operand_count ? args->operands[0] : NULL;
+	request.progress = cli_search_show;
+	request.progress_context = &search;
+	cli_search_begin(&search, "placements");
 	lk_status status = lk_shard(&request, &answer, &err);
+	cli_search_end(&search);
 	if (status == LK_OK && answer->fits && request.plan)
 		status = lk_shard_write_plan(answer, request.plan, &err);
 	if (status == LK_OK && outputs.html)

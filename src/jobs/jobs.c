@@ -150,16 +150,36 @@ static lk_status jobs_sum_up(const lk_jobs_request *request, const lk_job_list *
 	return isnan(policy->median_s) || isnan(policy->late_s) ? lk_oom(err) : LK_OK;
 }
 
+static lk_status refuse_cut_off(const char *cut_off, lk_error *err) {
+	lk_fail(err, LK_ERR_STOPPED, "jobs", "cut off by %s before any policy was simulated",
+	        lk_cutoff_text(cut_off));
+	return lk_hint(err, "give it more time, or fifo as the first --policy");
+}
+
+/* Policies that the cutoff leaves out are not among the answer's. */
 static lk_status run_policies(const lk_jobs_request *request, const lk_places *places,
-                              const lk_job_list *list, const lk_policy **policies, lk_arena *arena,
-                              lk_jobs_answer *out, lk_error *err) {
+                              const lk_job_list *list, const lk_policy **policies,
+                              lk_jobs_watch *watch, lk_arena *arena, lk_jobs_answer *out,
+                              lk_error *err) {
 	lk_jobs_policy *results = LK_ARRAY(arena, lk_jobs_policy, (size_t)out->policy_count);
 	double *times = LK_ARRAY(arena, double, list->count);
 	if (!results || !times) return lk_oom(err);
-	for (int i = 0; i < out->policy_count; i++) {
+	int count = out->policy_count;
+	watch->all = (double)list->count * count;
+	for (int i = 0; i < count; i++) {
+		const char *cut_off = i > 0 ? lk_cutoff_reached(&watch->cutoff) : NULL;
+		watch->done = (double)list->count * i;
 		lk_jobs_course *courses = LK_ARRAY(arena, lk_jobs_course, list->count);
 		if (!courses) return lk_oom(err);
-		LK_TRY(lk_jobs_simulate(request, places, list, policies[i], courses, err));
+		if (!cut_off)
+			LK_TRY(lk_jobs_simulate(request, places, list, policies[i], watch, courses, &cut_off,
+			                        err));
+		if (cut_off && i == 0) return refuse_cut_off(cut_off, err);
+		if (cut_off) {
+			out->cut_off = cut_off;
+			out->policy_count = i;
+			break;
+		}
 		results[i] = (lk_jobs_policy){
 			.name = policies[i]->name, .what = policies[i]->what, .courses = courses};
 		LK_TRY(jobs_sum_up(request, list, times, &results[i], err));
@@ -251,6 +271,9 @@ static lk_status jobs_make(const lk_jobs_request *asked, lk_arena *arena, lk_job
 	lk_places places;
 	lk_jobs_left left = {0};
 	bool as_requested;
+	lk_jobs_watch watch = {.cutoff = lk_cutoff_after(asked->search_s),
+	                       .progress = asked->progress,
+	                       .context = asked->progress_context};
 	LK_TRY(jobs_check(asked, err));
 	LK_TRY(jobs_make_places(asked, arena, &places, err));
 	completed.gpus = 0;
@@ -260,11 +283,13 @@ static lk_status jobs_make(const lk_jobs_request *asked, lk_arena *arena, lk_job
 	else LK_TRY(lk_jobs_draw(request, arena, list, err));
 	LK_TRY(
 		choose_policies(request, list, arena, &policies, &out->policy_count, &as_requested, err));
-	LK_TRY(lk_jobs_find_rates(request, as_requested, arena, list, &out->predictions, err));
+	LK_TRY(lk_jobs_find_rates(request, as_requested, &watch.cutoff, arena, list, &out->predictions,
+	                          err));
 	lk_jobs_set_work(list);
 	if (request->write) LK_TRY(lk_jobs_write(list, request->write, err));
-	LK_TRY(run_policies(request, &places, list, policies, arena, out, err));
-	if (request->save_energy)
+	LK_TRY(run_policies(request, &places, list, policies, &watch, arena, out, err));
+	if (request->save_energy && !out->cut_off) out->cut_off = lk_cutoff_reached(&watch.cutoff);
+	if (request->save_energy && !out->cut_off)
 		LK_TRY(jobs_energy_of(request, &places, list, policies[0], arena, out, err));
 	lk_jobs_job *jobs = LK_ARRAY(arena, lk_jobs_job, list->count);
 	if (!jobs) return lk_oom(err);

@@ -7,6 +7,7 @@
 
 #include <stdint.h>
 
+#include "base/cutoff.h"
 #include "base/vec.h"
 #include "io/stream.h"
 #include "lockstep/jobs.h"
@@ -65,8 +66,9 @@ void lk_jobs_set_work(lk_job_list *list);
 /* Sets rates, fixed and asked_per_s of every job; `as_requested`: no other rate is looked for. A
  * job that cannot run in any way, or not as it was requested, is an error that says why. One
  * without a model has one rate: a sample is a second of it. */
-lk_status lk_jobs_find_rates(const lk_jobs_request *request, bool as_requested, lk_arena *arena,
-                             lk_job_list *list, int *predictions, lk_error *err);
+lk_status lk_jobs_find_rates(const lk_jobs_request *request, bool as_requested,
+                             const lk_cutoff *cutoff, lk_arena *arena, lk_job_list *list,
+                             int *predictions, lk_error *err);
 
 /* ---- dividing GPUs (jobs_allocate.c) ---- */
 
@@ -216,12 +218,21 @@ lk_status lk_policies_named(const char *names, bool fixed, lk_arena *arena, cons
 lk_status lk_jobs_queue(const lk_places *places, const lk_job_list *list, const lk_policy *policy,
                         lk_power *power, lk_jobs_course *courses, lk_error *err);
 
+/* What the simulation of all policies is told: when to end, and whom to tell how far it is. */
+typedef struct lk_jobs_watch {
+	lk_cutoff cutoff;
+	lk_search_progress *progress; /* NULL: nobody */
+	void *context;
+	double done, all; /* jobs that arrived, under all policies */
+} lk_jobs_watch;
+
 /* ---- the cluster, any policy (jobs_simulate.c) ---- */
 
-/* The same under any policy; where it divides GPUs anew, nodes do not matter. */
+/* The same under any policy; where it divides GPUs anew, nodes do not matter. `watch`: *cut_off
+ * says why the simulation ended before its jobs did; NULL: neither. */
 lk_status lk_jobs_simulate(const lk_jobs_request *request, const lk_places *places,
-                           const lk_job_list *list, const lk_policy *policy,
-                           lk_jobs_course *courses, lk_error *err);
+                           const lk_job_list *list, const lk_policy *policy, lk_jobs_watch *watch,
+                           lk_jobs_course *courses, const char **cut_off, lk_error *err);
 
 /* ---- energy (jobs_energy.c) ---- */
 

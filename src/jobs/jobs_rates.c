@@ -19,6 +19,7 @@ struct question {
 	const lk_jobs_kind *kind;
 	int gpus, batch;
 	bool wanted, asked;
+	bool needed;  /* as a job requests it: no policy does without */
 	double per_s; /* answer: 0 cannot be */
 	bool pipelined;
 	char why[200]; /* where it cannot be */
@@ -126,13 +127,13 @@ struct rates_asking {
 	size_t count;
 };
 
-/* Asks the questions from number *from on that are wanted and were not asked. */
-static lk_status rates_ask_some(const lk_jobs_request *request, questions *all, size_t *from,
-                                struct rates_asking *asking, lk_error *err) {
+/* Asks the questions from number *from on that are wanted and were not asked; `needed`: those. */
+static lk_status rates_ask_some(const lk_jobs_request *request, questions *all, bool needed,
+                                size_t *from, struct rates_asking *asking, lk_error *err) {
 	asking->count = 0;
 	for (; *from < all->count && asking->count < ASKED_AT_ONCE; ++*from) {
 		struct question *question = &all->at[*from];
-		if (!question->wanted || question->asked) continue;
+		if (!question->wanted || question->asked || (needed && !question->needed)) continue;
 		rates_fill_request(request, question, &asking->requests[asking->count]);
 		asking->asked[asking->count++] = question;
 	}
@@ -146,11 +147,13 @@ static lk_status rates_ask_some(const lk_jobs_request *request, questions *all, 
 	return status;
 }
 
-static lk_status rates_ask(const lk_jobs_request *request, questions *all, lk_error *err) {
+/* What is needed; or what is wanted, until the cutoff. */
+static lk_status rates_ask(const lk_jobs_request *request, questions *all, bool needed,
+                           const lk_cutoff *cutoff, lk_error *err) {
 	struct rates_asking *asking = calloc(1, sizeof *asking);
 	lk_status status = asking ? LK_OK : lk_oom(err);
-	for (size_t from = 0; status == LK_OK && from < all->count;)
-		status = rates_ask_some(request, all, &from, asking, err);
+	for (size_t from = 0; status == LK_OK && from < all->count && !lk_cutoff_reached(cutoff);)
+		status = rates_ask_some(request, all, needed, &from, asking, err);
 	free(asking);
 	return status;
 }
@@ -196,6 +199,7 @@ static lk_status rates_add(questions *all, const lk_jobs_kind *kind, int gpus, i
 static lk_status rates_add_job(questions *all, const lk_listed_job *job, bool as_requested,
                                lk_error *err) {
 	LK_TRY(rates_add(all, &job->kind, job->job.gpus, job->job.batch, true, err));
+	lk_last(all)->needed = true;
 	if (as_requested) return LK_OK;
 	for (int gpus = 1; gpus <= job->job.gpus_max; gpus = next_count(gpus)) {
 		int batches[34];
@@ -233,7 +237,10 @@ static void keep_distinct(questions *all) {
 	if (all->count) qsort(all->at, all->count, sizeof *all->at, by_question);
 	for (size_t i = 0; i < all->count; i++)
 		if (!kept || by_question(&all->at[kept - 1], &all->at[i])) all->at[kept++] = all->at[i];
-		else all->at[kept - 1].wanted |= all->at[i].wanted;
+		else {
+			all->at[kept - 1].wanted |= all->at[i].wanted;
+			all->at[kept - 1].needed |= all->at[i].needed;
+		}
 	all->count = kept;
 }
 
@@ -413,8 +420,8 @@ static lk_status rates_check_kinds(const lk_jobs_request *request, const lk_job_
 /* ---- all of it ---- */
 
 static lk_status rates_ask_all(const lk_jobs_request *request, const measured_rates *measured,
-                               bool as_requested, const lk_job_list *list, questions *all,
-                               int *predictions, lk_error *err) {
+                               bool as_requested, const lk_cutoff *cutoff, const lk_job_list *list,
+                               questions *all, int *predictions, lk_error *err) {
 	if (!all->count) return LK_OK;
 	if (!request->gpu) {
 		lk_fail(err, LK_ERR_INPUT, "--gpu", "is needed to predict how fast %.60s trains",
@@ -422,17 +429,19 @@ static lk_status rates_ask_all(const lk_jobs_request *request, const measured_ra
 		return lk_hint(err, "give a name of `lockstep devices`, or measured rates by --rates");
 	}
 	LK_TRY(rates_check_kinds(request, list, all, err));
-	LK_TRY(rates_ask(request, all, err));
+	LK_TRY(rates_ask(request, all, true, NULL, err));
+	LK_TRY(rates_ask(request, all, false, cutoff, err));
 	for (size_t i = 0; !as_requested && i < list->count; i++)
 		if (rates_predicted(measured, &list->at[i])) rates_want_smaller(all, &list->at[i]);
-	LK_TRY(rates_ask(request, all, err));
+	LK_TRY(rates_ask(request, all, false, cutoff, err));
 	for (size_t i = 0; i < all->count; i++) *predictions += all->at[i].asked;
 	return LK_OK;
 }
 
 static lk_status rates_find_rates(const lk_jobs_request *request, bool as_requested,
-                                  lk_arena *arena, lk_job_list *list, questions *all,
-                                  measured_rates *measured, int *predictions, lk_error *err) {
+                                  const lk_cutoff *cutoff, lk_arena *arena, lk_job_list *list,
+                                  questions *all, measured_rates *measured, int *predictions,
+                                  lk_error *err) {
 	if (request->rates) LK_TRY(read_rates(request->rates, arena, measured, err));
 	if (measured->count) qsort(measured->at, measured->count, sizeof *measured->at, by_gpus);
 	for (size_t i = 0, limit = 4096; i < list->count; i++) {
@@ -443,7 +452,7 @@ static lk_status rates_find_rates(const lk_jobs_request *request, bool as_reques
 		limit = 2 * all->count + 4096;
 	}
 	keep_distinct(all);
-	LK_TRY(rates_ask_all(request, measured, as_requested, list, all, predictions, err));
+	LK_TRY(rates_ask_all(request, measured, as_requested, cutoff, list, all, predictions, err));
 	for (size_t i = 0; i < list->count; i++)
 		LK_TRY(list->at[i].job.model
 		           ? rates_settle(all, measured, as_requested, arena, &list->at[i], err)
@@ -451,12 +460,13 @@ static lk_status rates_find_rates(const lk_jobs_request *request, bool as_reques
 	return LK_OK;
 }
 
-lk_status lk_jobs_find_rates(const lk_jobs_request *request, bool as_requested, lk_arena *arena,
-                             lk_job_list *list, int *predictions, lk_error *err) {
+lk_status lk_jobs_find_rates(const lk_jobs_request *request, bool as_requested,
+                             const lk_cutoff *cutoff, lk_arena *arena, lk_job_list *list,
+                             int *predictions, lk_error *err) {
 	questions all = {0};
 	measured_rates measured = {0};
-	lk_status status =
-		rates_find_rates(request, as_requested, arena, list, &all, &measured, predictions, err);
+	lk_status status = rates_find_rates(request, as_requested, cutoff, arena, list, &all, &measured,
+	                                    predictions, err);
 	lk_vec_free(&all);
 	lk_vec_free(&measured);
 	return status;

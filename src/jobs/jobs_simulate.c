@@ -13,6 +13,7 @@ struct cluster {
 	const lk_job_list *list;
 	const lk_policy *policy;
 	lk_jobs_course *courses;
+	lk_jobs_watch *watch; /* NULL: none */
 	lk_active_job *active;
 	int count;
 	size_t arrived;
@@ -116,8 +117,19 @@ static bool next_event(struct cluster *cluster) {
 	return true;
 }
 
-static lk_status simulate_run(struct cluster *cluster, lk_error *err) {
+/* Tells how far it is; why the simulation ends here, or NULL. */
+static const char *simulate_look(const struct cluster *cluster) {
+	const lk_jobs_watch *watch = cluster->watch;
+	if (!watch) return NULL;
+	if (watch->progress)
+		watch->progress(watch->context, 0, watch->done + (double)cluster->arrived, watch->all);
+	return lk_cutoff_reached(&watch->cutoff);
+}
+
+static lk_status simulate_run(struct cluster *cluster, const char **cut_off, lk_error *err) {
 	while (next_event(cluster)) {
+		const char *reached = simulate_look(cluster);
+		if (reached) return *cut_off = reached, LK_OK;
 		/* Arrivals of one moment are seen together. */
 		while (cluster->arrived < cluster->list->count &&
 		       cluster->list->at[cluster->arrived].job.submit_s <= cluster->now_s)
@@ -133,12 +145,14 @@ static lk_status simulate_run(struct cluster *cluster, lk_error *err) {
 }
 
 static lk_status simulate_elastic(const lk_jobs_request *request, const lk_job_list *list,
-                                  const lk_policy *policy, lk_jobs_course *courses, lk_error *err) {
+                                  const lk_policy *policy, lk_jobs_watch *watch,
+                                  lk_jobs_course *courses, const char **cut_off, lk_error *err) {
 	lk_arena arena = LK_ARENA_INIT;
-	struct cluster c = {.request = request, .list = list, .policy = policy, .courses = courses};
+	struct cluster c = {
+		.request = request, .list = list, .policy = policy, .courses = courses, .watch = watch};
 	c.active = LK_ARRAY(&arena, lk_active_job, list->count + 1);
 	c.wanted = LK_ARRAY(&arena, const lk_jobs_rate *, list->count + 1);
-	lk_status status = c.active && c.wanted ? simulate_run(&c, err) : lk_oom(err);
+	lk_status status = c.active && c.wanted ? simulate_run(&c, cut_off, err) : lk_oom(err);
 	lk_allocator_free(&c.allocator);
 	lk_arena_free(&c.scratch);
 	lk_arena_free(&arena);
@@ -146,8 +160,8 @@ static lk_status simulate_elastic(const lk_jobs_request *request, const lk_job_l
 }
 
 lk_status lk_jobs_simulate(const lk_jobs_request *request, const lk_places *places,
-                           const lk_job_list *list, const lk_policy *policy,
-                           lk_jobs_course *courses, lk_error *err) {
-	return policy->divide ? simulate_elastic(request, list, policy, courses, err)
+                           const lk_job_list *list, const lk_policy *policy, lk_jobs_watch *watch,
+                           lk_jobs_course *courses, const char **cut_off, lk_error *err) {
+	return policy->divide ? simulate_elastic(request, list, policy, watch, courses, cut_off, err)
 	                      : lk_jobs_queue(places, list, policy, NULL, courses, err);
 }

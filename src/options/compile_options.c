@@ -42,6 +42,7 @@ static const lk_option options[] = {
 	 WHERE("tune")},
 	{INT("programs", programs, "N", 1, 1000000,
 	 "with tune: most programs to search; default 2000"), WHERE("tune")},
+	{SEARCH_TIME("; default: none"), WHERE("tune")},
 	{FLAG("measure", measure,
 	 "with tune: build and run the schedules shown on this machine, and keep the fastest"),
 	 WHERE("tune")},

@@ -43,6 +43,7 @@ static const lk_option options[] = {
 	 "elastic policies change at most this often; default: at every arrival and end")},
 	{DURATION("horizon", horizon_h, HOURS, 0.01, 1e5,
 	 "a change must pay for its restart within this time; default 1")},
+	{SEARCH_TIME(": policies that it leaves out are missing; default: none")},
 	{GROUP("Nodes that are switched off")
 	 FLAG("save-energy", save_energy,
 	 "switch nodes off beyond a forecast of demand, under the first policy: node hours saved "

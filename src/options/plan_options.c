@@ -105,8 +105,6 @@ static const lk_option options[] = {
 	{TEXT("rollout", job.rollout, "WORDS",
 	 "sequences=N of a step, reward=SECONDS and the other words of predict; gpus, tp and ep, where "
 	 "they are given, are not searched, and lag is tried besides 0 and 1")},
-	{REAL("search-time", search_s, "SECONDS", 0.1, 1e6,
-	 "no further split begins after this time; default 60")},
 
 	{GROUP("Sites")
 	 TEXT("aggregate", aggregate, "WORDS",
@@ -176,6 +174,7 @@ static const lk_option options[] = {
 
 	{GROUP("Search")
 	 INT("top", top, "N", 1, 1000, "layouts shown for each number of GPUs; default 5")},
+	{SEARCH_TIME("; default: none, of a step that generates 60")},
 	{FLAG("no-exact", no_exact, "do not simulate the best ones again without folding")},
 	{FLAG("no-sensitivity", no_sensitivity,
 	 "do not compute what rates 10 % higher or lower would change")},

@@ -125,9 +125,7 @@ static const lk_option rent_options[] = {
 
 	MACHINES(machines.),
 	{TEXT("machine", machines.filter, "TEXT", "a part of a GPU's or an instance's name")},
-	{REAL("search-time", search_s, "SECONDS", 0.1, 1e6,
-	 "no further search begins after this time, and the answer is the best of what is known by "
-	 "then; default: until nothing can change the answer")},
+	{SEARCH_TIME("; default: until nothing can change the answer")},
 	{GROUP("Output")
 	 INT("top", top, "N", 0, 1000, "machines shown in addition to those on the front; default 8")},
 	{OUT_FORMAT(lk_output_formats, "how it is written")},

@@ -56,6 +56,10 @@
 	LK_ROW(name, REAL, REQUEST, field, help), .value = value_, .low = low_, .high = high_
 #define COUNT(name, field, value_, low_, high_, help) \
 	LK_ROW(name, COUNT, REQUEST, field, help), .value = value_, .low = low_, .high = high_
+/* The limit that every search has. `note` ends its help. */
+#define SEARCH_TIME(note)                              \
+	REAL("search-time", search_s, "SECONDS", 0.1, 1e6, \
+	     "the search ends after this time with the best found so far, as it does at Ctrl-C" note)
 /* A duration; `unit_` is SECONDS, MINUTES or HOURS. */
 #define DURATION(name, field, unit_, low_, high_, help) \
 	COUNT(name, field, #unit_, low_, high_, help), .unit = LK_UNIT_##unit_

@@ -46,6 +46,7 @@ static const lk_option options[] = {
 	{TEXT("placement", placement, "FILE",
 	 "time this plan, as --plan writes it, and compare it with what the sharders find")},
 	{REAL("seed", seed, "N", 0, 4503599627370496.0, "seed of the sharder random")},
+	{SEARCH_TIME("; default: none")},
 
 	{GROUP("Output")
 	 TEXT("plan", plan, "FILE", "write the placement as JSON in TorchRec's terms")},

@@ -5,6 +5,7 @@
 
 #include <stdbool.h>
 #include "base/arena.h"
+#include "base/cutoff.h"
 #include "io/stream.h"
 #include "lockstep/error.h"
 #include "lockstep/plan.h"
@@ -113,9 +114,10 @@ typedef struct lk_hierarchy_wish {
 } lk_hierarchy_wish;
 
 /* The way with the least drift that keeps to the wish; walk->out and walk->way are it, or where
- * *found is false what comes nearest in rate. */
+ * *found is false what comes nearest in rate. `cutoff`: nobody further is left out, and *cut_off
+ * says why; NULL: none. */
 lk_hierarchy_cost lk_hierarchy_choose(lk_hierarchy_walk *walk, const lk_hierarchy_wish *wish,
-                                      bool *found);
+                                      const lk_cutoff *cutoff, bool *found, const char **cut_off);
 /* Whether these costs keep to it. */
 bool lk_hierarchy_keeps(const lk_hierarchy_cost *cost, const lk_hierarchy_wish *wish);
 

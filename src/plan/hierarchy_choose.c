@@ -217,7 +217,7 @@ static void tree_leave_one_out(struct tree_search *search, int left_out, double 
 }
 
 lk_hierarchy_cost lk_hierarchy_choose(lk_hierarchy_walk *walk, const lk_hierarchy_wish *wish,
-                                      bool *found) {
+                                      const lk_cutoff *cutoff, bool *found, const char **cut_off) {
 	const struct tree_pick nothing = {.client = -1, .cost = {.step_s = INFINITY}};
 	struct tree_search search = {.walk = walk, .wish = wish};
 	struct tree_pick best = nothing, pick = nothing;
@@ -229,6 +229,9 @@ lk_hierarchy_cost lk_hierarchy_choose(lk_hierarchy_walk *walk, const lk_hierarch
 		              : pick.possible                ? pick.cost.drift < best.cost.drift
 		                              : tree_rate(&pick.cost) > tree_rate(&best.cost);
 		if (better) best = pick;
+		const char *reached = lk_cutoff_reached(cutoff);
+		if (reached) *cut_off = reached;
+		if (reached) break;
 		walk->way = pick.way;
 		lk_hierarchy_walk_count(walk);
 		lk_hierarchy_walk_all(walk);

@@ -123,8 +123,9 @@ static double tree_plan_settle(lk_hierarchy *tree, const lk_hierarchy_training *
 }
 
 lk_status lk_hierarchy_answer(struct lk_hierarchy_asked *asked,
-                              const lk_hierarchy_training *training, lk_arena *arena,
-                              const lk_plan_tree **out, lk_error *err) {
+                              const lk_hierarchy_training *training, const lk_cutoff *cutoff,
+                              lk_arena *arena, const lk_plan_tree **out, const char **cut_off,
+                              lk_error *err) {
 	lk_hierarchy *tree = &asked->tree;
 	lk_hierarchy_walk walk;
 	lk_plan_tree *answer = LK_NEW(arena, lk_plan_tree);
@@ -139,7 +140,7 @@ lk_status lk_hierarchy_answer(struct lk_hierarchy_asked *asked,
 		.most = (int)asked->most,
 	};
 	LK_TRY(lk_hierarchy_walk_make(tree, arena, &walk, err));
-	lk_hierarchy_cost cost = lk_hierarchy_choose(&walk, &wish, &answer->keeps);
+	lk_hierarchy_cost cost = lk_hierarchy_choose(&walk, &wish, cutoff, &answer->keeps, cut_off);
 	if (!answer->keeps) answer->misses = tree_plan_misses(&cost, wish, asked->deadline_s > 0);
 	answer->bits = asked->bits;
 	answer->step_s = cost.step_s;

@@ -297,6 +297,7 @@ struct retrial {
 	const lk_plan_choice *choices;
 	const lk_ranked *ranked; /* of the choices */
 	const double *limit_s;   /* [changes] 0: none */
+	const lk_cutoff *cutoff;
 };
 
 static lk_status try_exactly(void *context, size_t i, void *result, lk_error *err) {
@@ -305,7 +306,7 @@ static lk_status try_exactly(void *context, size_t i, void *result, lk_error *er
 	lk_step_options options = {
 		.bare = true, .exact = true, .few = true, .habits = retrial->ranked[i].trial.habits};
 	*(double *)result = retrial->choices[i].exact_s;
-	if (!isnan(retrial->choices[i].exact_s)) return LK_OK;
+	if (!isnan(retrial->choices[i].exact_s) || lk_cutoff_reached(retrial->cutoff)) return LK_OK;
 	lk_status status =
 		lk_step_ask(retrial->choices[i].job, retrial->space->cluster, &options, &step, err);
 	*(double *)result = status == LK_OK ? step.step_s : NAN;
@@ -317,6 +318,8 @@ static lk_status try_exactly(void *context, size_t i, void *result, lk_error *er
 static lk_status try_changed(void *context, size_t i, void *result, lk_error *err) {
 	const struct retrial *retrial = context;
 	int cost = (int)(i / WAYS % COSTS), way = (int)(i % WAYS);
+	*(double *)result = NAN;
+	if (lk_cutoff_reached(retrial->cutoff)) return LK_OK;
 	double limit_s = retrial->limit_s ? retrial->limit_s[i % (COSTS * WAYS)] : 0;
 	size_t choice = i / (COSTS * WAYS);
 	lk_step_habits habits = retrial->ranked[choice].trial.habits;
@@ -326,10 +329,10 @@ static lk_status try_changed(void *context, size_t i, void *result, lk_error *er
 }
 
 static lk_status ask_exact(const lk_plan_request *request, const lk_space *space,
-                           const lk_ranked *ranked, lk_plan_choice *choices, int count,
-                           lk_arena *arena, lk_error *err) {
+                           const lk_cutoff *cutoff, const lk_ranked *ranked,
+                           lk_plan_choice *choices, int count, lk_arena *arena, lk_error *err) {
 	double *seconds = LK_ARRAY(arena, double, count);
-	struct retrial r = {space, choices, ranked, NULL};
+	struct retrial r = {space, choices, ranked, NULL, cutoff};
 	if (!seconds) return lk_oom(err);
 	LK_TRY(lk_plan_share(request, (size_t)count, sizeof *seconds, try_exactly, &r, seconds, err));
 	for (int i = 0; i < count; i++) choices[i].exact_s = seconds[i];
@@ -337,19 +340,21 @@ static lk_status ask_exact(const lk_plan_request *request, const lk_space *space
 }
 
 /* The first choice with each change; the others only until it is clear that they are slower with
- * it. */
+ * it. Nothing is said where the cutoff left some of it out. */
 static lk_status ask_sensitivity(const lk_plan_request *request, const lk_space *space,
-                                 const lk_ranked *ranked, lk_plan_count *out, lk_arena *arena,
-                                 lk_error *err) {
+                                 const lk_cutoff *cutoff, const lk_ranked *ranked,
+                                 lk_plan_count *out, lk_arena *arena, lk_error *err) {
 	size_t each = COSTS * WAYS, tasks = (size_t)out->choice_count * each;
 	double *seconds = LK_ARRAY(arena, double, tasks);
 	lk_plan_sensitivity *rows = LK_ARRAY(arena, lk_plan_sensitivity, each);
 	if (!seconds || !rows) return lk_oom(err);
-	struct retrial first = {space, out->choices, ranked, NULL};
-	struct retrial others = {space, out->choices + 1, ranked + 1, seconds};
+	struct retrial first = {space, out->choices, ranked, NULL, cutoff};
+	struct retrial others = {space, out->choices + 1, ranked + 1, seconds, cutoff};
 	LK_TRY(lk_plan_share(request, each, sizeof *seconds, try_changed, &first, seconds, err));
 	LK_TRY(lk_plan_share(request, tasks - each, sizeof *seconds, try_changed, &others,
 	                     seconds + each, err));
+	for (size_t i = 0; i < tasks; i++)
+		if (isnan(seconds[i])) return LK_OK;
 	for (size_t i = 0; i < each; i++) {
 		rows[i] = (lk_plan_sensitivity){.cost = lk_sensitive_costs[i / WAYS],
 		                                .factor = lk_sensitive_factors[i % WAYS],
@@ -392,8 +397,8 @@ static const char *narrow_text(lk_arena *arena, const char *numbers, const lk_jo
 }
 
 static lk_status answer_in_fp8(const lk_plan_request *request, const lk_space *space,
-                               const lk_plan_choice *choice, lk_arena *arena, const char **out,
-                               lk_error *err) {
+                               const lk_cutoff *cutoff, const lk_plan_choice *choice,
+                               lk_arena *arena, const char **out, lk_error *err) {
 	lk_plan_request one = *request;
 	const char *numbers = narrow_recipe;
 	lk_space narrow = *space;
@@ -404,8 +409,8 @@ static lk_status answer_in_fp8(const lk_plan_request *request, const lk_space *s
 	one.exhaustive = false;
 	one.progress = NULL;
 	LK_TRY(lk_request_lay_numbers(arena, &numbers, &request->job, &narrow.base, err));
-	LK_TRY(lk_hunt_run(&one, &narrow, arena, &hunt, err));
-	if (!hunt.best_count) return LK_OK;
+	LK_TRY(lk_hunt_run(&one, &narrow, cutoff, arena, &hunt, err));
+	if (!hunt.best_count || hunt.cut_off) return LK_OK;
 	LK_TRY(lk_layout_job(&narrow, &hunt.best[0].core, &hunt.best[0].layout, &job, err));
 	*out = narrow_text(arena, numbers, &job, &hunt.best[0].trial);
 	return *out ? LK_OK : lk_oom(err);
@@ -470,6 +475,7 @@ static void take_counts(const lk_hunt *hunt, const lk_space *space, lk_plan_coun
 	out->simulated = hunt->simulated;
 	out->cut_short = hunt->cut_short;
 	out->found_too_large = hunt->found_too_large;
+	out->untried = hunt->untried;
 	out->bound_s = hunt->bound_s;
 	out->schedule_s = hunt->schedule_s;
 	out->simulate_s = hunt->simulate_s;
@@ -504,9 +510,18 @@ static lk_status answer_slower(const lk_space *space, lk_arena *arena, lk_plan_c
 	return out->nothing ? LK_OK : lk_oom(err);
 }
 
+static lk_status answer_cut_off(const lk_space *space, lk_arena *arena, lk_plan_count *out,
+                                lk_error *err) {
+	out->nothing =
+		lk_arena_printf(arena, "the search on %d %s was cut off before it found a layout that fits",
+	                    space->gpus, lk_noun(space->gpus, "GPU", "GPUs"));
+	return out->nothing ? LK_OK : lk_oom(err);
+}
+
 lk_status lk_answer_count(const lk_plan_request *request, const lk_asked *asked,
-                          const lk_space *space, const lk_hunt *hunt, lk_arena *arena,
-                          lk_plan_count *out, lk_error *err) {
+                          const lk_space *space, const lk_cutoff *cutoff, const lk_hunt *hunt,
+                          lk_arena *arena, lk_plan_count *out, const char **cut_off,
+                          lk_error *err) {
 	(void)asked;
 	take_counts(hunt, space, out);
 	lk_plan_choice *choices = LK_ARRAY(arena, lk_plan_choice, hunt->best_count);
@@ -521,16 +536,21 @@ lk_status lk_answer_count(const lk_plan_request *request, const lk_asked *asked,
 	out->choices = choices;
 	out->choice_count = hunt->best_count;
 	if ((out->slower = hunt->slower)) return answer_slower(space, arena, out, err);
+	if (hunt->best_count == 0 && hunt->cut_off) return answer_cut_off(space, arena, out, err);
 	if (hunt->best_count == 0) return answer_nearest(space, hunt, arena, &out->nothing, err);
 	LK_TRY(over_budget(request, out, arena, err));
 	if (out->choice_count)
-		LK_TRY(answer_in_fp8(request, space, &choices[0], arena, &out->in_fp8, err));
+		LK_TRY(answer_in_fp8(request, space, cutoff, &choices[0], arena, &out->in_fp8, err));
 	if (!request->no_exact)
-		LK_TRY(ask_exact(request, space, hunt->best, choices, out->choice_count, arena, err));
+		LK_TRY(
+			ask_exact(request, space, cutoff, hunt->best, choices, out->choice_count, arena, err));
 	/* the rates change which layout is fastest */
-	return request->no_sensitivity || space->by_energy || !out->choice_count
-	           ? LK_OK
-	           : ask_sensitivity(request, space, hunt->best, out, arena, err);
+	bool sensitive = !request->no_sensitivity && !space->by_energy && out->choice_count;
+	if (sensitive) LK_TRY(ask_sensitivity(request, space, cutoff, hunt->best, out, arena, err));
+	bool short_of_it = (sensitive && !out->sensitivity_count) ||
+	                   (!request->no_exact && out->choice_count && isnan(choices[0].exact_s));
+	if (short_of_it && !*cut_off) *cut_off = lk_cutoff_reached(cutoff);
+	return LK_OK;
 }
 
 void lk_answer_pareto(lk_plan_count *counts, int count) {

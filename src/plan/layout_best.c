@@ -18,7 +18,7 @@ lk_status lk_plan_best(lk_arena *arena, const lk_predict_request *request, const
 	wanted.top = 1;
 	*found = false;
 	LK_TRY(lk_space_read(&wanted, asked, space, err));
-	LK_TRY(lk_hunt_run(&wanted, space, arena, &hunt, err));
+	LK_TRY(lk_hunt_run(&wanted, space, NULL, arena, &hunt, err));
 	*layouts = hunt.layouts;
 	if (hunt.best_count == 0) return LK_OK;
 	LK_TRY(lk_layout_job(space, &hunt.best[0].core, &hunt.best[0].layout, &job, err));

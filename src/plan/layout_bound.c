@@ -405,8 +405,10 @@ static lk_status walk_body(const struct lie *lie, const lk_parts *parts, const l
 	lk_schedule_shape shape = {job->pp, job->vp, job->microbatches, job->microbatch_group,
 	                           lk_job_pairs(job)};
 	lk_pass_times times = {.message = parts->message_s, .waits = waits_s(lie, job, 1, 1) > 0};
-	double *pass[4], *ends = LK_ARRAY(arena, double, job->pp),
-					 *more = LK_ARRAY(arena, double, lie->places);
+	double *pass[4], *alone[2], *ends = LK_ARRAY(arena, double, job->pp),
+								*more = LK_ARRAY(arena, double, lie->places);
+	for (int i = 0; i < 2; i++)
+		if (!(alone[i] = LK_ARRAY(arena, double, lie->places))) return lk_oom(err);
 	for (int i = 0; i < 4; i++)
 		if (!(times.pass[i] = pass[i] = LK_ARRAY(arena, double, lie->places))) return lk_oom(err);
 	if (!ends || !more) return lk_oom(err);
@@ -416,9 +418,15 @@ static lk_status walk_body(const struct lie *lie, const lk_parts *parts, const l
 		pass[LK_PASS_B][k] = backward_s(job, &at);
 		pass[LK_PASS_BI][k] = at.input_s;
 		pass[LK_PASS_W][k] = at.weight_s;
+		alone[0][k] = at.forward_s;
+		alone[1][k] = at.backward_s;
 		more[k] = paired(job) ? paired_at(lie, parts, k) : 0;
 	}
-	if (paired(job)) times.paired = more;
+	if (paired(job)) { /* passes that are not side by side wait for their own messages */
+		times.paired = more;
+		times.alone[LK_PASS_F] = alone[0];
+		times.alone[LK_PASS_B] = alone[1];
+	}
 	LK_TRY(lk_schedule_walk(lk_schedule_get(job->schedule), &shape, &times, ends, err));
 	for (int s = 0; s < job->pp; s++) out->s = fmax(out->s, ends[s]);
 	out->end_s[0] = fmax(out->end_s[0], ends[0]);

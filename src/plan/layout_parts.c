@@ -237,7 +237,7 @@ static lk_status split_compute(struct pricer *pricer, int layer, bool again, lk_
 	                      again ? LK_BLOCK_INPUT_GRADIENT_CHECKPOINT : LK_BLOCK_INPUT_GRADIENT,
 	                      &input));
 	LK_TRY(lk_build_layer(builder, layer, LK_BLOCK_WEIGHT_GRADIENT, &weight));
-	out->input_s = block_span(pricer, input).compute_s;
+	out->input_s = block_span(pricer, input).chain_s;
 	out->weight_s = block_span(pricer, weight).compute_s;
 	return LK_OK;
 }

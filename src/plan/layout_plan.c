@@ -2,7 +2,6 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "base/arena.h"
 #include "options/command.h"
@@ -31,12 +30,6 @@ struct work {
 	lk_plan_sync syncs[4];
 	struct lk_hierarchy_asked *tree; /* NULL: none */
 };
-
-static double plan_now_s(void) {
-	struct timespec t;
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
 
 /* ---- what is asked ---- */
 
@@ -72,8 +65,7 @@ static const char *option_of_generation(const lk_plan_request *request) {
 	if (job->engine) return "--engine";
 	if (job->rollout) return "--rollout";
 	if (job->samples > 0) return "--samples";
-	if (job->gpu_mem_util > 0) return "--gpu-mem-util";
-	return request->search_s > 0 ? "--search-time" : NULL;
+	return job->gpu_mem_util > 0 ? "--gpu-mem-util" : NULL;
 }
 
 static lk_status plan_check_request(const lk_plan_request *request, const lk_asked *asked,
@@ -174,8 +166,14 @@ static lk_status longest_step(const lk_plan_request *request, const lk_space *sp
 	return status;
 }
 
+/* A search gets an equal share of what is left to it and those after it. */
+static lk_cutoff plan_cutoff(const lk_cutoff *all, int searches) {
+	return lk_cutoff_after(lk_cutoff_left_s(all) / searches);
+}
+
 static lk_status plan_search(const lk_plan_request *request, struct work *work, int i,
-                             lk_error *err) {
+                             const lk_cutoff *all, lk_error *err) {
+	const lk_cutoff cutoff = plan_cutoff(all, work->count - i);
 	lk_space space;
 	lk_hunt hunt;
 	LK_TRY(lk_space_read(request, &work->asked[i], &space, err));
@@ -188,10 +186,11 @@ static lk_status plan_search(const lk_plan_request *request, struct work *work, 
 		LK_TRY(longest_step(request, &space, &longest_s, err));
 		space.slowest_s = fmin(space.slowest_s, longest_s);
 	}
-	LK_TRY(lk_hunt_run(request, &space, &work->arena, &hunt, err));
+	LK_TRY(lk_hunt_run(request, &space, &cutoff, &work->arena, &hunt, err));
+	if (hunt.cut_off) work->plan.cut_off = hunt.cut_off;
 	if (hunt.layouts == 0) return explain_none(&space, &work->counts[i], &work->arena, err);
-	return lk_answer_count(request, &work->asked[i], &space, &hunt, &work->arena, &work->counts[i],
-	                       err);
+	return lk_answer_count(request, &work->asked[i], &space, &cutoff, &hunt, &work->arena,
+	                       &work->counts[i], &work->plan.cut_off, err);
 }
 
 static lk_status plan_describe(const lk_plan_request *request, struct work *work, lk_error *err) {
@@ -269,7 +268,8 @@ static lk_status plan_check_sites(const lk_plan_request *request, struct work *w
 }
 
 /* Sites that each train with the best choice. */
-static lk_status plan_join_sites(const lk_plan_request *request, struct work *work, lk_error *err) {
+static lk_status plan_join_sites(const lk_plan_request *request, struct work *work,
+                                 const lk_cutoff *cutoff, lk_error *err) {
 	static const int precisions[] = {32, 16, 8, 4};
 	lk_plan *plan = &work->plan;
 	if ((!request->aggregate && !request->tree) || plan->best < 0) return LK_OK;
@@ -281,7 +281,8 @@ static lk_status plan_join_sites(const lk_plan_request *request, struct work *wo
 	if (work->tree) {
 		const lk_hierarchy_training training = {parameters, best->step_time_s, plan->gbs,
 		                                        tokens_of_sample, request->tokens};
-		return lk_hierarchy_answer(work->tree, &training, &work->arena, &plan->tree, err);
+		return lk_hierarchy_answer(work->tree, &training, cutoff, &work->arena, &plan->tree,
+		                           &plan->cut_off, err);
 	}
 	for (int i = 0; i < 4; i++) {
 		if (sites->bits > 0 && sites->bits != precisions[i]) continue;
@@ -295,7 +296,8 @@ static lk_status plan_join_sites(const lk_plan_request *request, struct work *wo
 
 static lk_status layout_plan_answer(const lk_plan_request *request, struct work *work,
                                     lk_error *err) {
-	double start = plan_now_s();
+	const double start = lk_clock_s();
+	const lk_cutoff cutoff = lk_cutoff_after(request->search_s);
 	LK_TRY(plan_check_sites(request, work, err));
 	LK_TRY(read_counts(request, work, err));
 	for (int i = 0; i < work->count; i++) {
@@ -306,11 +308,11 @@ static lk_status layout_plan_answer(const lk_plan_request *request, struct work 
 		LK_TRY(plan_check_request(request, &work->asked[i], err));
 	}
 	LK_TRY(plan_describe(request, work, err));
-	for (int i = 0; i < work->count; i++) LK_TRY(plan_search(request, work, i, err));
+	for (int i = 0; i < work->count; i++) LK_TRY(plan_search(request, work, i, &cutoff, err));
 	plan_choose(work);
-	LK_TRY(plan_join_sites(request, work, err));
+	LK_TRY(plan_join_sites(request, work, &cutoff, err));
 	LK_TRY(plan_note(request, work, err));
-	work->plan.seconds = plan_now_s() - start;
+	work->plan.seconds = lk_clock_s() - start;
 	return LK_OK;
 }
 

@@ -14,6 +14,7 @@
  * everywhere. */
 #include <math.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -47,15 +48,17 @@ struct found {
 struct hunt {
 	const lk_plan_request *request;
 	const lk_space *space;
+	const lk_cutoff *cutoff; /* NULL: none */
 	lk_hunt *out;
 	lk_cores_list cores;
 	pthread_mutex_t lock;
 	lk_bounder *idle, *all;
 	size_t made;
 	/* families of cores */
-	LK_VEC(uint32_t) family; /* first cores, and the end */
-	lk_bounded *bounded;     /* [families] */
-	lk_layouts layouts;      /* by bound */
+	LK_VEC(uint32_t) family;         /* first cores, and the end */
+	lk_bounded *bounded;             /* [families] */
+	lk_layouts layouts;              /* by bound */
+	atomic_bool any_kept, unbounded; /* of families; some were passed over */
 	/* the present batch */
 	uint32_t batch[LAST_BATCH];
 	int64_t limit_ps[LAST_BATCH];
@@ -65,6 +68,7 @@ struct hunt {
 	bool *walked;       /* [layouts] */
 	uint32_t *batch_of; /* [groups] the last batch that has a layout of it */
 	uint32_t batches;
+	bool any_fits; /* of those that were tried: until then the search goes on whatever the cutoff */
 	/* what was found */
 	int64_t *best_ps;   /* [groups] what they are ranked by; INT64_MAX: nothing */
 	struct found *best; /* [groups] */
@@ -151,8 +155,18 @@ static lk_status find_families(struct hunt *hunt, lk_error *err) {
 	return LK_OK;
 }
 
+/* Processes of a team bound the same families. Until a layout is known that may fit, families are
+ * bounded whatever the cutoff says. */
+static bool passes_family_over(struct hunt *hunt) {
+	if (hunt->request->team || !lk_cutoff_reached(hunt->cutoff)) return false;
+	if (!atomic_load_explicit(&hunt->any_kept, memory_order_relaxed)) return false;
+	atomic_store_explicit(&hunt->unbounded, true, memory_order_relaxed);
+	return true;
+}
+
 static lk_status bound_family(void *context, size_t i, lk_error *err) {
 	struct hunt *hunt = context;
+	if (passes_family_over(hunt)) return LK_OK;
 	lk_bounder *bounder = take_worker(hunt);
 	if (!bounder) return lk_oom(err);
 	double start = processor_s();
@@ -161,6 +175,8 @@ static lk_status bound_family(void *context, size_t i, lk_error *err) {
 	                                  &hunt->bounded[i], err);
 	bounder->bound_s += processor_s() - start;
 	give_worker(hunt, bounder);
+	if (hunt->bounded[i].kept.count)
+		atomic_store_explicit(&hunt->any_kept, true, memory_order_relaxed);
 	return status;
 }
 
@@ -291,8 +307,13 @@ lk_status lk_layout_try(lk_bounder *bounder, const lk_core *core, const lk_layou
 	return status == LK_ERR_INPUT ? LK_OK : status; /* more kinds of places than are simulated */
 }
 
+/* After the cutoff a layout stays LK_UNKNOWN. */
 static lk_status search_try_one(void *context, size_t i, void *result, lk_error *err) {
 	struct hunt *hunt = context;
+	if (hunt->any_fits && lk_cutoff_reached(hunt->cutoff)) {
+		memset(result, 0, sizeof(lk_trial));
+		return LK_OK;
+	}
 	lk_bounder *bounder = take_worker(hunt);
 	if (!bounder) return lk_oom(err);
 	double start = processor_s();
@@ -323,6 +344,7 @@ static void rank_group(struct hunt *hunt, uint32_t group) {
 
 static void note_trial(struct hunt *hunt, uint32_t number, const lk_trial *trial) {
 	size_t group = search_group_of(hunt, &hunt->layouts.at[number]);
+	hunt->out->untried += trial->outcome == LK_UNKNOWN;
 	hunt->out->simulated += trial->outcome == LK_SIMULATED;
 	if (trial->outcome == LK_SIMULATED)
 		hunt->fastest_ps = fmin(hunt->fastest_ps, (double)trial->step_ps);
@@ -475,16 +497,45 @@ static void search_tell(const struct hunt *hunt, size_t at) {
 		                        (double)hunt->layouts.count);
 }
 
+static lk_status search_look_at_cutoff(void *context, size_t i, void *result, lk_error *err) {
+	const struct hunt *hunt = context;
+	const char *reached = lk_cutoff_reached(hunt->cutoff);
+	(void)i, (void)err;
+	*(char *)result = reached ? *reached : '\0';
+	return LK_OK;
+}
+
+/* Whether the search ends here; all processes of a team end at the same place. */
+static lk_status search_cut_off(struct hunt *hunt, bool *ends, lk_error *err) {
+	char reached = '\0';
+	*ends = false;
+	if (!hunt->cutoff || (isinf(hunt->cutoff->until_s) && !hunt->cutoff->stop)) return LK_OK;
+	if (!hunt->any_fits && hunt->waiting) return LK_OK;
+	LK_TRY(lk_plan_share(hunt->request, 1, sizeof reached, search_look_at_cutoff, hunt, &reached,
+	                     err));
+	*ends = reached || atomic_load_explicit(&hunt->unbounded, memory_order_relaxed);
+	if (*ends) hunt->out->cut_off = reached == 'i' ? "interrupt" : "time";
+	return LK_OK;
+}
+
 static lk_status search_try_all(struct hunt *hunt, lk_error *err) {
 	/* The first are likely the best, and what they take spares most of the others. */
 	int most = hunt->top_most;
 	for (int count;; most += most < LAST_BATCH ? most : 0) {
 		LK_TRY(next_batch(hunt, most < LAST_BATCH ? most : LAST_BATCH, &count, err));
-		if (count == 0) return LK_OK;
+		bool ends;
+		if (count == 0)
+			return atomic_load(&hunt->unbounded) ? search_cut_off(hunt, &ends, err) : LK_OK;
 		LK_TRY(lk_plan_share(hunt->request, (size_t)count, sizeof *hunt->trials, search_try_one,
 		                     hunt, hunt->trials, err));
 		for (int i = 0; i < count; i++) note_trial(hunt, hunt->batch[i], &hunt->trials[i]);
+		hunt->any_fits = hunt->out->simulated + hunt->out->cut_short > 0;
 		search_tell(hunt, hunt->layouts.count - hunt->waiting);
+		LK_TRY(search_cut_off(hunt, &ends, err));
+		if (ends) {
+			hunt->out->untried += hunt->waiting;
+			return LK_OK;
+		}
 	}
 }
 
@@ -520,7 +571,7 @@ static lk_status take_best(struct hunt *hunt, lk_arena *arena, lk_error *err) {
 			(lk_ranked){*layout, hunt->cores.at[layout->core], best->trial};
 	}
 	out->slower = !out->best_count && out->layouts > out->too_large + out->found_too_large &&
-	              !isinf(hunt->space->slowest_s);
+	              !out->cut_off && !isinf(hunt->space->slowest_s);
 	if (out->best_count || !out->any || out->slower) return LK_OK;
 	lk_bounder *bounder = take_worker(hunt);
 	if (!bounder) return lk_oom(err);
@@ -538,13 +589,14 @@ static lk_status hunt_layouts(struct hunt *hunt, lk_arena *arena, lk_error *err)
 	return take_best(hunt, arena, err);
 }
 
-lk_status lk_hunt_run(const lk_plan_request *request, const lk_space *space, lk_arena *arena,
-                      lk_hunt *out, lk_error *err) {
+lk_status lk_hunt_run(const lk_plan_request *request, const lk_space *space,
+                      const lk_cutoff *cutoff, lk_arena *arena, lk_hunt *out, lk_error *err) {
 	struct hunt *hunt = calloc(1, sizeof *hunt);
 	memset(out, 0, sizeof *out);
 	if (!hunt) return lk_oom(err);
 	hunt->request = request;
 	hunt->space = space;
+	hunt->cutoff = cutoff;
 	hunt->out = out;
 	pthread_mutex_init(&hunt->lock, NULL);
 	lk_status status = hunt_layouts(hunt, arena, err);

@@ -14,6 +14,7 @@
 #ifndef LK_PLAN_PLAN_H
 #define LK_PLAN_PLAN_H
 
+#include "base/cutoff.h"
 #include "base/vec.h"
 #include "lockstep/plan.h"
 #include "model/layout/schedule.h"
@@ -153,8 +154,8 @@ typedef struct lk_layer_part {
 	double compute_forward_s,
 		compute_backward_s; /* compute operations alone: all that is left alongside another pass */
 	double weight_s;  /* of the backward: weight gradients, where they are a pass of their own */
-	double input_s;   /* of the backward without them; schedules that split only some passes have
-	                     compute operations alone in both */
+	double input_s;   /* of the backward without them; of schedules that split only some passes
+	                     weight_s is of compute operations alone */
 	double host_s;    /* launches of both */
 	double traffic_s; /* of both, on the stream of data parallelism */
 	double saved;     /* bytes that the forward leaves to the backward */
@@ -270,15 +271,17 @@ typedef struct lk_hunt {
 	lk_ranked *best; /* [best_count] best first, one for each core, sharding and kind of
 	                    recomputation */
 	int best_count;
-	lk_ranked closest; /* with no best: the one nearest to fitting */
-	bool any;          /* there are layouts at all */
+	lk_ranked closest;   /* with no best: the one nearest to fitting */
+	bool any;            /* there are layouts at all */
+	const char *cut_off; /* as lk_plan has it */
 	bool slower; /* with no best: all that may fit takes longer than the request's slowest_s */
 	uint64_t layouts, bounded, too_large, too_slow, schedules_walked, simulated, cut_short,
-		found_too_large;
+		found_too_large, untried;
 	double bound_s, schedule_s, simulate_s;
 } lk_hunt;
-lk_status lk_hunt_run(const lk_plan_request *request, const lk_space *space, lk_arena *arena,
-                      lk_hunt *out, lk_error *err);
+/* `cutoff`: until a layout fits, all are tried whatever it says; NULL: none. */
+lk_status lk_hunt_run(const lk_plan_request *request, const lk_space *space,
+                      const lk_cutoff *cutoff, lk_arena *arena, lk_hunt *out, lk_error *err);
 /* One layout by the predictor, as all of them are asked; one that takes longer than `limit_ps` may
  * be cut short (0: none is). */
 lk_status lk_layout_try(lk_bounder *bounder, const lk_core *core, const lk_layout *layout,
@@ -288,10 +291,11 @@ lk_status lk_plan_share(const lk_plan_request *request, size_t count, size_t siz
                         lk_plan_task *task, void *context, void *results, lk_error *err);
 int lk_plan_top(const lk_plan_request *request);
 
-/* layout_answer.c */
+/* layout_answer.c: with `cutoff` reached, what is left of exact times and sensitivity is left out,
+ * and *cut_off says why. */
 lk_status lk_answer_count(const lk_plan_request *request, const lk_asked *asked,
-                          const lk_space *space, const lk_hunt *hunt, lk_arena *arena,
-                          lk_plan_count *out, lk_error *err);
+                          const lk_space *space, const lk_cutoff *cutoff, const lk_hunt *hunt,
+                          lk_arena *arena, lk_plan_count *out, const char **cut_off, lk_error *err);
 /* What predict is asked to get this layout; false when memory runs out. */
 bool lk_layout_request(const lk_plan_request *request, const lk_space *space,
                        const lk_layout *layout, const lk_job *job, lk_arena *arena,
@@ -340,7 +344,8 @@ lk_status lk_hierarchy_take(const lk_plan_request *request, lk_arena *arena,
                             struct lk_hierarchy_asked **out, lk_error *err);
 /* The way of aggregating. LK_ERR_MEMORY. */
 lk_status lk_hierarchy_answer(struct lk_hierarchy_asked *asked,
-                              const lk_hierarchy_training *training, lk_arena *arena,
-                              const lk_plan_tree **out, lk_error *err);
+                              const lk_hierarchy_training *training, const lk_cutoff *cutoff,
+                              lk_arena *arena, const lk_plan_tree **out, const char **cut_off,
+                              lk_error *err);
 
 #endif

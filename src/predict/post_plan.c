@@ -15,9 +15,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "base/arena.h"
+#include "base/cutoff.h"
 #include "base/text.h"
 #include "base/vec.h"
 #include "options/command.h"
@@ -45,7 +45,7 @@ struct post_search {
 	bool experts, launched;
 	int lags[LAGS], lag_count;
 	int fixed_gpus, fixed_tp, fixed_ep; /* by --rollout; -1: searched */
-	double start, limit;
+	lk_cutoff cutoff;
 	choices found;
 };
 
@@ -53,16 +53,6 @@ struct post_search {
 struct engine_layout {
 	int tp, ep;
 };
-
-static double post_now_s(void) {
-	struct timespec t;
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
-static bool out_of_time(const struct post_search *search) {
-	return post_now_s() - search->start > search->limit;
-}
 
 lk_status lk_post_plan_asked(const lk_plan_request *request, bool *asked, lk_error *err) {
 	lk_arena arena = LK_ARENA_INIT;
@@ -121,7 +111,6 @@ static lk_status read_search(struct post_search *search, lk_error *err) {
 	search->others = (int)(fmax(0, word_value(search->words, "critic_gpus")) +
 	                       fmax(0, word_value(search->words, "teacher_gpus")));
 	search->launched = lk_request_launched(&request->job);
-	search->limit = request->search_s > 0 ? request->search_s : SEARCH_SECONDS;
 	int lag = word_value(search->words, "lag");
 	for (int i = 0; i < 2; i++) search->lags[search->lag_count++] = i;
 	if (lag > 1) search->lags[search->lag_count++] = lag;
@@ -268,7 +257,7 @@ static lk_status plan_training(const struct post_search *search, int gpus, lk_pl
 	training.fixed_switches = training.no_exact = training.no_sensitivity = true;
 	training.top = search->request->exhaustive ? EVERY_LAYOUT : LAYOUTS;
 	training.progress = NULL;
-	training.search_s = 0;
+	training.search_s = lk_cutoff_left_s(&search->cutoff);
 	lk_status status = lk_plan_find(&training, plan, &none);
 	if (status == LK_ERR_INPUT) *plan = NULL;
 	else if (status != LK_OK) *err = none;
@@ -434,13 +423,18 @@ static void keep_some(struct post_search *search) {
 }
 
 static lk_status post_plan_answer(struct post_search *search, lk_error *err) {
+	const double start = lk_clock_s();
 	int splits[SPLITS] = {0};
 	LK_TRY(read_search(search, err));
 	LK_TRY(measure_rows(search, err));
 	list_splits(search, splits);
-	for (int i = 0; i < search->plan.splits_all && !(i > 0 && out_of_time(search)); i++) {
+	for (int i = 0; i < search->plan.splits_all; i++) {
+		if (i > 0 && (search->plan.cut_off = lk_cutoff_reached(&search->cutoff))) break;
 		LK_TRY(search_split(search, splits[i], err));
 		search->plan.splits++;
+		if (search->request->progress)
+			search->request->progress(search->request->progress_context, 0, i + 1,
+			                          search->plan.splits_all);
 	}
 	keep_some(search);
 	search->plan.reproduce =
@@ -448,7 +442,7 @@ static lk_status post_plan_answer(struct post_search *search, lk_error *err) {
 	                                              .request = search->request,
 	                                              .rest = search->request->job.launch,
 	                                              .rest_count = search->request->job.launch_count});
-	search->plan.seconds = post_now_s() - search->start;
+	search->plan.seconds = lk_clock_s() - start;
 	return search->plan.reproduce ? LK_OK : lk_oom(err);
 }
 
@@ -457,7 +451,7 @@ lk_status lk_post_plan_find(const lk_plan_request *request, lk_post_plan **out, 
 	struct post_search *search = calloc(1, sizeof *search);
 	if (!search) return lk_oom(err);
 	search->request = request;
-	search->start = post_now_s();
+	search->cutoff = lk_cutoff_after(request->search_s > 0 ? request->search_s : SEARCH_SECONDS);
 	search->plan.memory_owner = search;
 	lk_status status = post_plan_answer(search, err);
 	if (status == LK_OK) *out = &search->plan;

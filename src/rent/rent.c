@@ -196,7 +196,7 @@ static lk_status rent_make(const lk_rent_request *request, lk_arena *arena, lk_o
 	LK_TRY(rent_check(request, err));
 	LK_TRY(lk_rent_offers(&request->machines, &request->job.mains, arena, offers, faults, err));
 	LK_TRY(check_price_of_power(request, offers, err));
-	LK_TRY(lk_rent_search(request, offers, arena, rates, err));
+	LK_TRY(lk_rent_search(request, offers, arena, rates, &out->cut_off, err));
 	LK_TRY(lk_rent_choose(request, offers, rates, arena, out, &useless, err));
 	LK_TRY(lk_rent_search_describe(request, offers, arena, out, err));
 	for (size_t i = 0; i < rates->count && !out->model; i++)

@@ -5,6 +5,7 @@
 #ifndef LK_RENT_RENT_H
 #define LK_RENT_RENT_H
 
+#include "base/cutoff.h"
 #include "base/vec.h"
 #include "hw/hw.h"
 #include "io/stream.h"
@@ -130,11 +131,9 @@ lk_status lk_rent_batches_read(const char *text, lk_rent_batches *out, lk_error 
 lk_status lk_rent_rates_add(const lk_offer *offer, int machines, const lk_rent_batches *batches,
                             const double *slowest_s, lk_arena *arena, lk_rent_rates *out,
                             lk_error *err);
-/* Seconds of a clock that does not go back. */
-double lk_rent_clock(void);
-/* Answers the rates from number `from` on, on all cores; those that have not begun at `until` of
- * that clock are late. */
-lk_status lk_rent_rates_answer(const lk_rent_request *request, size_t from, double until,
+/* Answers the rates from number `from` on, on all cores; those that the cutoff leaves out are late.
+ */
+lk_status lk_rent_rates_answer(const lk_rent_request *request, size_t from, const lk_cutoff *cutoff,
                                lk_arena *arena, lk_rent_rates *rates, lk_error *err);
 /* The least work of a sample on a device, for any layout and number of GPUs. */
 typedef struct lk_rent_least {
@@ -180,9 +179,9 @@ lk_status lk_rent_choose(const lk_rent_request *request, const lk_offers *offers
 /* ---- rent_search.c ---- */
 
 /* Rates of every offer, from one machine in doubles as far as budget and deadline can need; sets
- * how far that was in the offers. */
+ * how far that was in the offers. *cut_off: as lk_rent has it. */
 lk_status lk_rent_search(const lk_rent_request *request, lk_offers *offers, lk_arena *arena,
-                         lk_rent_rates *rates, lk_error *err);
+                         lk_rent_rates *rates, const char **cut_off, lk_error *err);
 /* The same of the whole answer, in words. */
 lk_status lk_rent_search_describe(const lk_rent_request *request, const lk_offers *offers,
                                   lk_arena *arena, lk_rent *out, lk_error *err);

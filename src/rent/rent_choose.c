@@ -446,7 +446,8 @@ static bool any_is_priced(const lk_rent_request *request, const lk_offers *offer
 }
 
 static lk_status nothing_fits(const lk_rent_request *request, const lk_offers *offers,
-                              const lk_rent_rates *rates, const char *useless, lk_error *err) {
+                              const lk_rent_rates *rates, const char *useless, const char *cut_off,
+                              lk_error *err) {
 	if (!any_is_priced(request, offers)) {
 		lk_fail(err, LK_ERR_INPUT, "rent",
 		        request->block  ? "none of the selected machines has a price for blocks"
@@ -461,6 +462,12 @@ static lk_status nothing_fits(const lk_rent_request *request, const lk_offers *o
 		lk_fail(err, LK_ERR_INPUT, "rent",
 		        "no choice gets any work done between failures and interruptions");
 		return lk_hint(err, "%.250s", useless);
+	}
+	if (cut_off) {
+		lk_fail(err, LK_ERR_STOPPED, "rent",
+		        "cut off by %s before it found a machine that the job runs on",
+		        lk_cutoff_text(cut_off));
+		return lk_hint(err, "give it more time");
 	}
 	lk_fail(err, LK_ERR_INPUT, "rent", "the job runs on none of the selected machines");
 	for (size_t i = rates->count; i-- > 0;)
@@ -486,7 +493,7 @@ static lk_status choose_offers(const lk_rent_request *request, const lk_offers *
 				add_choices(request, &loader, &offers->at[i], rates, arena, all, &left_out, err));
 	if (left_out.count && !(*useless = choose_name_useless(request, &left_out, arena)))
 		return lk_oom(err);
-	if (!all->count) return nothing_fits(request, offers, rates, *useless, err);
+	if (!all->count) return nothing_fits(request, offers, rates, *useless, out->cut_off, err);
 	qsort(all->at, all->count, sizeof *all->at, choose_by_worth);
 	mark_front(all);
 	out->considered = (int)all->count;

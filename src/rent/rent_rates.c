@@ -4,7 +4,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "base/arena.h"
 #include "base/parallel.h"
@@ -113,7 +112,7 @@ struct asking {
 	lk_rent_rates *rates;
 	lk_arena *arenas; /* one per question: arenas are no thread's friends */
 	const size_t *order;
-	double until;
+	const lk_cutoff *cutoff;
 };
 
 static lk_status keep_assumed(lk_arena *arena, const lk_plan *plan, lk_rent_rate *rate,
@@ -165,17 +164,19 @@ static lk_plan_request rates_plan_of(const lk_rent_request *rent, const char *cl
 	return request;
 }
 
+static void rates_leave_out(lk_rent_rate *rate) {
+	rate->late = true;
+	snprintf(rate->why, sizeof rate->why, "not tried before the search was cut off");
+}
+
 static lk_status rent_rates_ask(void *context, size_t job, lk_error *err) {
 	const struct asking *asking = context;
 	size_t at = asking->order[job];
 	lk_rent_rate *rate = &asking->rates->at[at];
-	if (lk_rent_clock() >= asking->until) {
-		rate->late = true;
-		snprintf(rate->why, sizeof rate->why, "not tried in the time of --search-time");
-		return LK_OK;
-	}
+	if (lk_cutoff_reached(asking->cutoff)) return rates_leave_out(rate), LK_OK;
 	lk_plan_request request = rates_plan_of(asking->request, rate->cluster, rate->batch);
 	request.slowest_s = rate->slowest_s;
+	request.search_s = lk_cutoff_left_s(asking->cutoff);
 	lk_plan *plan = NULL;
 	lk_error why = {0};
 	char text[400];
@@ -184,6 +185,7 @@ static lk_status rent_rates_ask(void *context, size_t job, lk_error *err) {
 	else if (status != LK_OK)
 		snprintf(rate->why, sizeof rate->why, "%.199s", lk_error_text(&why, text, sizeof text));
 	else if (plan->counts[0].choice_count) kept = rates_keep(&asking->arenas[at], plan, rate, err);
+	else if (plan->cut_off) rates_leave_out(rate);
 	else if (plan->counts[0].slower) rate->slower = true;
 	else
 		snprintf(rate->why, sizeof rate->why, "%.199s",
@@ -219,14 +221,15 @@ static lk_status rent_rates_ask_all(const lk_rent_request *request, size_t from,
 		PART = 16
 	};
 	size_t *order = NULL, count = asking->rates->count - from;
-	LK_TRY(rates_order_of(asking->rates, from, isfinite(asking->until), arena, &order, err));
+	LK_TRY(
+		rates_order_of(asking->rates, from, isfinite(asking->cutoff->until_s), arena, &order, err));
 	for (size_t begin = 0; begin < count; begin += PART) {
 		size_t part = count - begin < PART ? count - begin : PART;
 		asking->order = order + begin;
 		LK_TRY(lk_parallel(part, 0, rent_rates_ask, asking, err));
 		if (request->progress)
-			request->progress(request->progress_context, (int)(from + begin + part),
-			                  (int)(from + count));
+			request->progress(request->progress_context, 0, (double)(from + begin + part),
+			                  (double)(from + count));
 	}
 	return LK_OK;
 }
@@ -248,17 +251,11 @@ static lk_status rates_gather(struct asking *asking, size_t from, lk_arena *aren
 	return LK_OK;
 }
 
-double lk_rent_clock(void) {
-	struct timespec now;
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
-}
-
-lk_status lk_rent_rates_answer(const lk_rent_request *request, size_t from, double until,
+lk_status lk_rent_rates_answer(const lk_rent_request *request, size_t from, const lk_cutoff *cutoff,
                                lk_arena *arena, lk_rent_rates *rates, lk_error *err) {
 	lk_arena *arenas = calloc(rates->count + 1, sizeof *arenas);
 	if (!arenas) return lk_oom(err);
-	struct asking a = {request, rates, arenas, NULL, until};
+	struct asking a = {request, rates, arenas, NULL, cutoff};
 	lk_status status = rent_rates_ask_all(request, from, &a, arena, err);
 	if (status == LK_OK) status = rates_gather(&a, from, arena, err);
 	for (size_t i = 0; i < rates->count; i++) lk_arena_free(&arenas[i]);

@@ -442,8 +442,8 @@ static lk_status search_stop(struct search *search, lk_error *err) {
 }
 
 lk_status lk_rent_search(const lk_rent_request *request, lk_offers *offers, lk_arena *arena,
-                         lk_rent_rates *rates, lk_error *err) {
-	double until = request->search_s > 0 ? lk_rent_clock() + request->search_s : INFINITY;
+                         lk_rent_rates *rates, const char **cut_off, lk_error *err) {
+	const lk_cutoff cutoff = lk_cutoff_after(request->search_s);
 	struct search search = {.request = request, .offers = offers, .rates = rates, .arena = arena};
 	LK_TRY(lk_rent_loader_of(request, &search.loader, err));
 	LK_TRY(lk_rent_batches_read(request->batches, &search.batches, err));
@@ -452,9 +452,9 @@ lk_status lk_rent_search(const lk_rent_request *request, lk_offers *offers, lk_a
 	for (bool more = true; status == LK_OK && more;) {
 		status = add_more(&search, &more, err);
 		if (status == LK_OK && answered < rates->count)
-			status = lk_rent_rates_answer(request, answered, until, arena, rates, err);
+			status = lk_rent_rates_answer(request, answered, &cutoff, arena, rates, err);
 		answered = rates->count;
-		if (status == LK_OK && more && lk_rent_clock() >= until) {
+		if (status == LK_OK && more && (*cut_off = lk_cutoff_reached(&cutoff))) {
 			status = search_stop(&search, err);
 			break;
 		}
@@ -482,7 +482,10 @@ lk_status lk_rent_search_describe(const lk_rent_request *request, const lk_offer
 	out->gpus_searched = most;
 	out->search_complete = unfinished == 0 && in_time == 0;
 	if (out->search_complete) why = "more of any machine cannot change the answer";
-	else if (late > 0) why = "the time of --search-time; more may be better";
+	else if (late > 0)
+		why = out->cut_off && strcmp(out->cut_off, "time") == 0
+		          ? "the time of --search-time; more may be better"
+		          : "interrupted; more may be better";
 	else if (unfinished == 0)
 		why = "more of any machine cannot change the cheapest; more may be faster (--budget)";
 	else if (request->most_gpus > 0)

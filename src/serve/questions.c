@@ -189,11 +189,6 @@ static lk_status ask_plan(const lk_asked *asked, lk_error *err) {
 	return status;
 }
 
-static void show_rent(void *context, int done, int all) {
-	const lk_asked *asked = context;
-	asked->progress(asked->context, 0, done, all);
-}
-
 static lk_status ask_rent(const lk_asked *asked, lk_error *err) {
 	lk_rent_request r;
 	lk_rent *found = NULL;
@@ -203,8 +198,8 @@ static lk_status ask_rent(const lk_asked *asked, lk_error *err) {
 		lk_fail(err, LK_ERR_INPUT, "--map", "functions have no page");
 		return lk_hint(err, "leave it out, or ask for form=result");
 	}
-	r.progress = show_rent;
-	r.progress_context = (void *)asked;
+	r.progress = asked->progress;
+	r.progress_context = asked->context;
 	LK_TRY(lk_rent_find(&r, &found, err));
 	lk_status status =
 		wants_report(asked)
@@ -220,6 +215,8 @@ static lk_status ask_shard(const lk_asked *asked, lk_error *err) {
 	lk_shard_defaults(&r);
 	LK_TRY(lk_args_fill(asked->args, 0, &r, err));
 	r.tables = asked->args->operand_count ? asked->args->operands[0] : NULL;
+	r.progress = asked->progress;
+	r.progress_context = asked->context;
 	LK_TRY(lk_shard(&r, &found, err));
 	lk_status status =
 		wants_report(asked)

@@ -3,7 +3,6 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "base/arena.h"
 #include "options/command.h"
@@ -20,17 +19,12 @@ struct answer {
 	lk_cluster cluster;
 	lk_dlrm model; /* whose tables they are; without layers where tables alone were given */
 	lk_host_terms host;
+	lk_cutoff cutoff;
 	bool eager; /* the model's step is issued by a host */
 };
 
 static bool has_model(const struct answer *answer) {
 	return answer->model.bottom_widths > 0;
-}
-
-static double shard_now(void) {
-	struct timespec t;
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
 }
 
 /* ---- reading the request ---- */
@@ -175,6 +169,11 @@ static lk_status read_request(struct answer *answer, const lk_shard_request *req
 	lk_shard_problem *problem = &answer->p;
 	LK_TRY(check_source(request, err));
 	problem->arena = &answer->arena;
+	answer->cutoff = lk_cutoff_after(request->search_s);
+	problem->cutoff = &answer->cutoff;
+	problem->cut_off = &answer->a.cut_off;
+	problem->progress = request->progress;
+	problem->progress_context = request->progress_context;
 	LK_TRY(shard_read_cluster(answer, request, err));
 	if (request->model) LK_TRY(read_model(answer, request, err));
 	else LK_TRY(read_tables(answer, request, err));
@@ -336,7 +335,7 @@ static lk_status shard_try_one(struct answer *answer, const lk_sharder *sharder,
 	lk_arena arena = LK_ARENA_INIT;
 	lk_shard_load load;
 	lk_error refused = {0};
-	double begin = shard_now();
+	double begin = lk_clock_s();
 	*out = (lk_shard_tried){.name = sharder->name, .step_s = NAN, .imbalance = NAN};
 	lk_status status = LK_OK;
 	if (sharder->search || whole_allowed(&answer->p))
@@ -344,7 +343,7 @@ static lk_status shard_try_one(struct answer *answer, const lk_sharder *sharder,
 	else
 		lk_fail(&refused, status = LK_ERR_INPUT, NULL,
 		        "it places whole tables, and --kinds leaves them out");
-	out->seconds = shard_now() - begin;
+	out->seconds = lk_clock_s() - begin;
 	if (status == LK_OK)
 		status = lk_shard_load_of(&arena, &answer->p, &plan->pieces, &load, &refused);
 	if (status == LK_OK)

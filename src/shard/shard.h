@@ -3,6 +3,7 @@
 #ifndef LK_SHARD_SHARD_H
 #define LK_SHARD_SHARD_H
 
+#include "base/cutoff.h"
 #include "base/vec.h"
 #include "cost/cost.h"
 #include "cost/host_terms.h"
@@ -100,6 +101,10 @@ typedef struct lk_shard_problem {
 	uint64_t seed;
 	lk_shard_device at;
 	lk_group_shape network;
+	const lk_cutoff *cutoff; /* NULL: none */
+	const char **cut_off;    /* set where the cutoff ended the search; not NULL with it */
+	lk_search_progress *progress;
+	void *progress_context;
 	lk_host_share share; /* what a rank touches in a step if all touch the same */
 } lk_shard_problem;
 
@@ -320,6 +325,9 @@ lk_status lk_shard_pack(const lk_shard_problem *problem, lk_shard_pieces *pieces
 lk_status lk_shard_balance(const lk_shard_problem *problem, lk_shard_pieces *pieces, size_t *budget,
                            lk_error *err);
 
+/* Whether the cutoff ends the search here; notes it. */
+bool lk_shard_ends(const lk_shard_problem *problem);
+
 /* ---- shard_search: what the files of our sharder share. */
 
 typedef struct searcher {
@@ -329,8 +337,9 @@ typedef struct searcher {
 	lk_shard_pieces best;
 	double best_s; /* INFINITY: none yet */
 	double bound_s, grain;
-	bool *tried;   /* [count] splitting the table further did not help */
-	size_t budget; /* exchanges left for refining */
+	bool *tried;    /* [count] splitting the table further did not help */
+	size_t budget;  /* exchanges left for refining */
+	int placements; /* that were looked at */
 } searcher;
 
 /* Gaps below are not worth another round. */

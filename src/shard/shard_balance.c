@@ -350,7 +350,7 @@ static lk_status improve(struct balancer *balancer, size_t limit, lk_error *err)
 	size_t pairs = (size_t)balancer->p->ranks * (size_t)balancer->p->ranks;
 	for (int i = 0; i < LEVELS && balancer->looked[i]; i++)
 		memset(balancer->looked[i], 0, pairs * sizeof *balancer->looked[i]);
-	while (balancer->trials < limit) {
+	while (balancer->trials < limit && !lk_shard_ends(balancer->p)) {
 		int from;
 		struct move best = {.to = NONE};
 		LK_TRY(find_move(balancer, &from, &best, err));
@@ -366,6 +366,12 @@ static void balance_end(struct balancer *balancer) {
 		lk_vec_free(&balancer->rank[r].pieces);
 		for (int i = 0; i < LEVELS; i++) lk_vec_free(&balancer->rank[r].bundles[i]);
 	}
+}
+
+bool lk_shard_ends(const lk_shard_problem *problem) {
+	const char *reached = lk_cutoff_reached(problem->cutoff);
+	if (reached) *problem->cut_off = reached;
+	return reached;
 }
 
 lk_status lk_shard_balance(const lk_shard_problem *problem, lk_shard_pieces *pieces, size_t *budget,

@@ -188,6 +188,7 @@ lk_status lk_shard_from_prices(searcher *s, lk_error *err) {
 	int count = status == LK_OK ? all_variants(s, ways, all) : 0;
 	for (int i = 0; i < count && status == LK_OK && budget > 0; i++) {
 		if (all[i].even_s >= s->best_s) continue;
+		if (isfinite(s->best_s) && lk_shard_ends(s->p)) break;
 		priced_choose(s->p, s->ways, &all[i].x, ways);
 		status = from_ways(s, ways, &budget, err);
 	}

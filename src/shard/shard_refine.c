@@ -163,7 +163,8 @@ lk_status lk_shard_fill_up(searcher *s, size_t wanted, lk_error *err) {
 
 lk_status lk_shard_refine(searcher *s, lk_shard_pieces *pieces, double *step_s, lk_error *err) {
 	memset(s->tried, 0, s->p->count * sizeof *s->tried);
-	for (int round = 0; round < ROUNDS && s->budget && *step_s > s->bound_s * (1 + LK_SHARD_CLOSE);
+	for (int round = 0; round < ROUNDS && s->budget && !lk_shard_ends(s->p) &&
+	                    *step_s > s->bound_s * (1 + LK_SHARD_CLOSE);
 	     round++) {
 		size_t at;
 		bool better;

@@ -79,6 +79,8 @@ static lk_status start_fine(const lk_shard_problem *problem, lk_shard_pieces *pi
  * split by columns. */
 static lk_status every_split(const lk_shard_problem *problem, uint32_t table,
                              lk_shard_pieces *pieces, int *left, bool *placed, lk_error *err) {
+	if (lk_shard_ends(problem)) *left = 0;
+	if (*left <= 0) return LK_OK;
 	if (table == problem->count) {
 		if ((*left)-- > 0 && !lk_shard_hopeless(problem, pieces))
 			LK_TRY(lk_shard_pack(problem, pieces, SPLIT_NODES, placed, err));
@@ -122,8 +124,10 @@ static lk_status from_tables(searcher *s, const bool *copied, double grain, lk_e
 static lk_status from_grains(searcher *s, const bool *copied, lk_error *err) {
 	static const double grains[] = {INFINITY, 1, 0.5, 0.25, 0.125, 0.0625};
 	int count = s->p->ranks > 1 && s->p->count <= LARGE ? sizeof grains / sizeof *grains : 1;
-	for (int i = 0; i < count && s->best_s > s->bound_s * (1 + LK_SHARD_CLOSE); i++)
+	for (int i = 0; i < count && s->best_s > s->bound_s * (1 + LK_SHARD_CLOSE); i++) {
+		if (isfinite(s->best_s) && lk_shard_ends(s->p)) break;
 		LK_TRY(from_tables(s, copied, grains[i], err));
+	}
 	return LK_OK;
 }
 
@@ -163,6 +167,7 @@ static lk_status from_heuristics(searcher *s, lk_error *err) {
 		lk_shard_plan plan = {0};
 		lk_error refused;
 		if (lk_sharders[i].search) continue;
+		if (lk_shard_ends(s->p)) break;
 		lk_status status = lk_sharders[i].run(s->p, &plan, &refused);
 		if (status == LK_OK) status = search_take(s, &plan.pieces, err);
 		else if (status == LK_ERR_INPUT) status = LK_OK;
@@ -174,6 +179,10 @@ static lk_status from_heuristics(searcher *s, lk_error *err) {
 }
 
 static lk_status no_placement(const lk_shard_problem *problem, lk_error *err) {
+	if (problem->cutoff && *problem->cut_off)
+		return lk_fail(err, LK_ERR_INPUT, NULL,
+		               "no placement was found before the search was cut off by %s",
+		               lk_cutoff_text(*problem->cut_off));
 	lk_fail(err, LK_ERR_INPUT, NULL, "no placement of the %u %s on %d %s fits", problem->count,
 	        lk_noun(problem->count, "table", "tables"), problem->ranks,
 	        lk_noun(problem->ranks, "rank", "ranks"));
@@ -203,8 +212,8 @@ lk_status lk_shard_search(const lk_shard_problem *problem, lk_shard_plan *out, l
 		status = from_heuristics(&s, err);
 	if (status == LK_OK && !isfinite(s.best_s)) status = no_placement(problem, err);
 	if (problem->count > LARGE) s.budget = 0;
-	for (size_t per = 1;
-	     per <= 16 && s.budget && status == LK_OK && s.best_s > s.bound_s * (1 + LK_SHARD_CLOSE);
+	for (size_t per = 1; per <= 16 && s.budget && !lk_shard_ends(problem) && status == LK_OK &&
+	                     s.best_s > s.bound_s * (1 + LK_SHARD_CLOSE);
 	     per *= 2)
 		status = lk_shard_fill_up(&s, per * (size_t)problem->ranks, err);
 	if (status == LK_OK) status = lk_shard_refine(&s, &s.best, &s.best_s, err);

@@ -57,6 +57,7 @@ static lk_status search_keep(searcher *s, const lk_shard_pieces *pieces, double 
 
 lk_status lk_shard_take(searcher *s, lk_shard_pieces *pieces, size_t *budget, lk_error *err) {
 	double step_s;
+	if (s->p->progress) s->p->progress(s->p->progress_context, 0, ++s->placements, 0);
 	LK_TRY(lk_shard_step_of(s->p, pieces, &step_s, err));
 	LK_TRY(search_keep(s, pieces, step_s, err));
 	if (lk_shard_even_pieces(s->p, pieces) >= s->best_s) return LK_OK;

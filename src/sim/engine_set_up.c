@@ -85,10 +85,30 @@ static lk_status order_set_up(lk_engine *engine, lk_error *err) {
 	return engine->changed && engine->issuing && engine->again ? LK_OK : lk_oom(err);
 }
 
+enum {
+	RATES_LEAST = 5, /* powers of two */
+	RATES_MOST = 11
+};
+
+/* Operations that the programs run, counted up to `most`; what prices a part of a graph runs few of
+ * its operations. */
+static uint64_t operations_run(const lk_graph *graph, uint64_t most) {
+	uint64_t count = 0;
+	for (size_t s = 0; s < graph->programs.count; s++) {
+		const lk_program *program = &graph->programs.at[s];
+		for (size_t c = 0; c < program->calls.count && count < most; c++) {
+			const lk_block *block = &graph->blocks.at[program->calls.at[c].block];
+			count += block->end - block->begin;
+		}
+	}
+	return count < graph->ops.count ? count : graph->ops.count;
+}
+
 /* Room for the rates of as many sets as there may be: a few for every operation. */
 static lk_status rates_set_up(lk_engine *engine, lk_error *err) {
-	unsigned log2 = 5;
-	while (log2 < 11 && (UINT32_C(1) << log2) < 4 * engine->sim->graph->ops.count) log2++;
+	uint64_t wanted = 4 * operations_run(engine->sim->graph, UINT64_C(1) << RATES_MOST);
+	unsigned log2 = RATES_LEAST;
+	while (log2 < RATES_MOST && (UINT64_C(1) << log2) < wanted) log2++;
 	engine->rates_shift = 64 - log2;
 	engine->rates = LK_ARRAY(&engine->arena, lk_rate_entry, (size_t)1 << log2);
 	return engine->rates ? LK_OK : lk_oom(err);

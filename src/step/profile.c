@@ -34,11 +34,16 @@ static const char *profile_relative(const char *stack) {
 	return stack;
 }
 
+/* Few of all rows are: most differ in the first letter. */
+static bool is_stack_row(const lk_calibration_row *row) {
+	return *row->family == 's' && strcmp(row->family, "stack") == 0;
+}
+
 /* The stack whose rows a job takes: its own where it has some. */
 static const char *profile_stack(const lk_calibration *calibration, const char *stack) {
 	for (size_t i = 0; i < calibration->rows.count; i++) {
 		const lk_calibration_row *row = &calibration->rows.at[i];
-		if (strcmp(row->family, "stack") == 0 && lk_same_name(row->subject, stack)) return stack;
+		if (is_stack_row(row) && lk_same_name(row->subject, stack)) return stack;
 	}
 	return profile_relative(stack);
 }
@@ -72,7 +77,7 @@ const lk_calibration_row *lk_profile_find(const lk_calibration *calibration, con
 	int nearest = 3;
 	for (size_t i = 0; i < calibration->rows.count; i++) {
 		const lk_calibration_row *row = &calibration->rows.at[i];
-		if (strcmp(row->family, "stack") != 0 || !lk_same_name(row->subject, stack)) continue;
+		if (!is_stack_row(row) || !lk_same_name(row->subject, stack)) continue;
 		const char *release = release_of(row->variant);
 		if (*job->release && lk_release_compare(release, job->release) > 0) continue;
 		int steps = profile_distance(row->variant, precision);

@@ -278,13 +278,13 @@ static void chooses_as_exhaustive_search(void **state) {
 		lk_hierarchy_wish wish = draw_wish(&walk, 24, &draw);
 		double best = every_way(&walk, &wish, tree.levels - 1);
 		assert_true(isfinite(best));
-		lk_hierarchy_cost cost = lk_hierarchy_choose(&walk, &wish, &found);
+		lk_hierarchy_cost cost = lk_hierarchy_choose(&walk, &wish, NULL, &found, NULL);
 		assert_true(found);
 		assert_true(lk_hierarchy_keeps(&cost, &wish));
 		near_to(cost.drift, best, 1e-9);
 		/* Nothing is twice as fast as clients that never wait. */
 		wish.rate = 2 * cost.samples / 0.1;
-		lk_hierarchy_choose(&walk, &wish, &found);
+		lk_hierarchy_choose(&walk, &wish, NULL, &found, NULL);
 		assert_false(found);
 		lk_arena_free(&arena);
 	}
@@ -318,7 +318,7 @@ static void leaves_out_as_exhaustive_search(void **state) {
 		}
 		for (int c = 0; c < count; c++) walk.out[clients[c]] = false;
 		lk_hierarchy_walk_count(&walk);
-		lk_hierarchy_cost cost = lk_hierarchy_choose(&walk, &wish, &found);
+		lk_hierarchy_cost cost = lk_hierarchy_choose(&walk, &wish, NULL, &found, NULL);
 		assert_true(found);
 		assert_true(cost.drift >= best * (1 - 1e-9));
 		assert_true(cost.samples >= wish.take * batch * (1 - 1e-12));
@@ -344,7 +344,7 @@ static void periods_follow_the_square_root(void **state) {
 	tree.bytes = 4e10 / 8;
 	assert_int_equal(lk_hierarchy_walk_make(&tree, &arena, &walk, &err), LK_OK);
 	const lk_hierarchy_wish wish = {0.95 * 24 / 0.5, INFINITY, 1, 100000};
-	lk_hierarchy_choose(&walk, &wish, &found);
+	lk_hierarchy_choose(&walk, &wish, NULL, &found, NULL);
 	assert_true(found);
 	near_to((double)walk.way.every[0] / walk.way.every[1], sqrt(10 * walk.apart[1] / walk.apart[0]),
 	        0.15);

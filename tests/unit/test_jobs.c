@@ -153,7 +153,7 @@ static double sum_under(const struct small *small, const char *name, int objecti
 	request.objective = objective;
 	request.restart_s = 0;
 	assert_int_equal(lk_jobs_simulate(&request, &one_node(small->gpus), &small->list, policy(name),
-	                                  courses, &err),
+	                                  NULL, courses, NULL, &err),
 	                 LK_OK);
 	for (int j = 0; j < SMALL_JOBS; j++) sum += courses[j].end_s;
 	return sum;
@@ -238,12 +238,13 @@ static void fixed_policies_as_by_hand(void **state) {
 	lk_error err;
 	lk_jobs_defaults(&request);
 	request.gpus = 3;
-	assert_int_equal(
-		lk_jobs_simulate(&request, &one_node(request.gpus), &list, policy("fifo"), c, &err), LK_OK);
+	assert_int_equal(lk_jobs_simulate(&request, &one_node(request.gpus), &list, policy("fifo"),
+	                                  NULL, c, NULL, &err),
+	                 LK_OK);
 	assert_true(c[0].end_s == 10 && c[1].start_s == 10 && c[2].start_s == 10 && c[1].end_s == 15);
-	assert_int_equal(
-		lk_jobs_simulate(&request, &one_node(request.gpus), &list, policy("backfill"), c, &err),
-		LK_OK);
+	assert_int_equal(lk_jobs_simulate(&request, &one_node(request.gpus), &list, policy("backfill"),
+	                                  NULL, c, NULL, &err),
+	                 LK_OK);
 	assert_true(c[2].start_s == 2 && c[2].end_s == 6 && c[1].start_s == 10);
 	assert_true(c[0].gpu_s == 20 && c[2].gpu_s == 4);
 }
@@ -279,17 +280,17 @@ static void a_change_costs_a_restart(void **state) {
 	lk_jobs_defaults(&request);
 	request.gpus = 2;
 	request.restart_s = 30;
-	assert_int_equal(
-		lk_jobs_simulate(&request, &one_node(request.gpus), &list, policy("elastic"), c, &err),
-		LK_OK);
+	assert_int_equal(lk_jobs_simulate(&request, &one_node(request.gpus), &list, policy("elastic"),
+	                                  NULL, c, NULL, &err),
+	                 LK_OK);
 	assert_int_equal(c[0].restarts, 1);
 	assert_true(fabs(c[1].end_s - 100) < 1e-9);
 	assert_true(fabs(c[0].end_s - (100 + 30 + 450)) < 1e-9);
 	/* A restart that never pays is not made. */
 	request.restart_s = 2000;
-	assert_int_equal(
-		lk_jobs_simulate(&request, &one_node(request.gpus), &list, policy("elastic"), c, &err),
-		LK_OK);
+	assert_int_equal(lk_jobs_simulate(&request, &one_node(request.gpus), &list, policy("elastic"),
+	                                  NULL, c, NULL, &err),
+	                 LK_OK);
 	assert_int_equal(c[0].restarts, 0);
 	assert_true(fabs(c[0].end_s - 1000) < 1e-9);
 }

@@ -106,7 +106,7 @@ static bool make_problem(struct dice *dice, bool wide, struct problem *problem) 
 	static const char *const stacks[] = {"megatron", "fsdp", "megatron,fsdp", "deepspeed",
 	                                     "torchtitan"};
 	static const char *const schedules[] = {NULL, "1f1b,interleaved", "gpipe,zb-h1",
-	                                        "zb-v,dualpipe,interleaved"};
+	                                        "zb-v,dualpipe,dualpipev,interleaved"};
 	static const char *const recompute[] = {NULL, "none,full", "selective,full/1",
 	                                        "none,selective,full"};
 	memset(problem, 0, sizeof *problem);
@@ -466,13 +466,13 @@ static size_t ask_everything(const struct problem *problem, struct found *out, s
 static void limit_to_the_fastest(struct problem *problem, int64_t fastest_ps) {
 	lk_hunt hunt;
 	problem->space.slowest_s = (double)fastest_ps * 1.0001 / LK_PS_PER_S;
-	assert_int_equal(lk_hunt_run(&problem->request, &problem->space, &problem->arena, &hunt, NULL),
-	                 LK_OK);
+	assert_int_equal(
+		lk_hunt_run(&problem->request, &problem->space, NULL, &problem->arena, &hunt, NULL), LK_OK);
 	assert_true(hunt.best_count > 0 && !hunt.slower);
 	assert_true(hunt.best[0].trial.step_ps == fastest_ps);
 	problem->space.slowest_s = (double)fastest_ps * 0.98 / LK_PS_PER_S;
-	assert_int_equal(lk_hunt_run(&problem->request, &problem->space, &problem->arena, &hunt, NULL),
-	                 LK_OK);
+	assert_int_equal(
+		lk_hunt_run(&problem->request, &problem->space, NULL, &problem->arena, &hunt, NULL), LK_OK);
 	assert_true(hunt.best_count == 0 && hunt.slower);
 	problem->space.slowest_s = INFINITY;
 }
@@ -486,8 +486,8 @@ static void compare_with_everything(struct problem *problem, int number, uint64_
 	lk_hunt hunt;
 	uint64_t seen;
 	size_t count = ask_everything(problem, all, ROOM, &seen);
-	assert_int_equal(lk_hunt_run(&problem->request, &problem->space, &problem->arena, &hunt, NULL),
-	                 LK_OK);
+	assert_int_equal(
+		lk_hunt_run(&problem->request, &problem->space, NULL, &problem->arena, &hunt, NULL), LK_OK);
 	size_t top = (size_t)lk_plan_top(&problem->request), expected = count < top ? count : top;
 	if ((size_t)hunt.best_count != expected)
 		fail_msg("problem %d: %d choices, not %zu", number, hunt.best_count, expected);

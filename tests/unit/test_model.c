@@ -123,7 +123,7 @@ static void test_config_files(void **state) {
  * parts. */
 static void test_presets(void **state) {
 	(void)state;
-	int count = lk_model_preset_count(), stated = 0;
+	int count = lk_model_preset_count(), stated = 0, trained = 0;
 	assert_true(count > 100);
 	for (int i = 0; i < count; i++) {
 		const lk_model *model = lk_model_preset_at(i);
@@ -138,6 +138,14 @@ static void test_presets(void **state) {
 				   *total = text ? strstr(text, "\"_params\": ") : NULL;
 		assert_non_null(text);
 		assert_non_null(strstr(text, "\"_source\": "));
+		if (strstr(text, "\"_trained\"")) { /* its numbers are found by its shape */
+			lk_arena arena = LK_ARENA_INIT;
+			lk_trained numbers;
+			assert_int_equal(lk_model_trained(&arena, model, &numbers, NULL), LK_OK);
+			assert_non_null(numbers.options);
+			lk_arena_free(&arena);
+			trained++;
+		}
 		if (!total) continue;
 		stated++;
 		if (atof(total + strlen("\"_params\": ")) != lk_model_params(model))
@@ -147,6 +155,7 @@ static void test_presets(void **state) {
 		assert_true(lk_model_params(&again) == lk_model_params(model));
 	}
 	assert_true(stated > 80);
+	assert_true(trained >= 5);
 	assert_null(lk_model_preset_at(-1));
 	assert_null(lk_model_preset_at(count));
 }

@@ -100,7 +100,8 @@ static lk_status search_all(struct market *market, lk_rent_rates *rates, lk_erro
 			if (gpus == market->at[i].gpus || !isnan(market->at[i].network_gbps))
 				LK_TRY(lk_rent_rates_add(&market->at[i], gpus / market->at[i].gpus, &batches, NULL,
 				                         &market->arena, rates, err));
-	return lk_rent_rates_answer(&market->request, 0, INFINITY, &market->arena, rates, err);
+	const lk_cutoff never = lk_cutoff_after(0);
+	return lk_rent_rates_answer(&market->request, 0, &never, &market->arena, rates, err);
 }
 
 /* What is chosen from the rates; false: nothing fits. */
@@ -121,9 +122,11 @@ static void same_as_all(uint64_t seed) {
 	struct market market;
 	lk_rent_rates all = {0}, some = {0};
 	lk_rent wanted, found;
+	const char *cut_off = NULL;
 	lk_error err = {0};
 	open_market(&market, &seed);
-	if (lk_rent_search(&market.request, &market.offers, &market.arena, &some, &err) != LK_OK)
+	if (lk_rent_search(&market.request, &market.offers, &market.arena, &some, &cut_off, &err) !=
+	    LK_OK)
 		fail_msg("%s: %s", err.where, err.what);
 	assert_int_equal(search_all(&market, &all, &err), LK_OK);
 	bool any = choose_from(&market, &all, &wanted);
@@ -157,11 +160,13 @@ static void the_time_ends_a_search(void **state) {
 		struct market market;
 		lk_rent_rates none = {0};
 		lk_rent answer;
+		const char *cut_off = NULL;
 		lk_error err = {0};
 		open_market(&market, &seed);
 		market.request.search_s = 1e-9;
 		assert_int_equal(
-			lk_rent_search(&market.request, &market.offers, &market.arena, &none, &err), LK_OK);
+			lk_rent_search(&market.request, &market.offers, &market.arena, &none, &cut_off, &err),
+			LK_OK);
 		int ended = 0;
 		for (int k = 0; k < OFFERS; k++) {
 			assert_non_null(market.at[k].search_end);

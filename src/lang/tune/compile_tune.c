@@ -20,6 +20,7 @@ struct tuning {
 	lk_search search;
 	lk_search_options options;
 	lk_wisdom wisdom;
+	lk_cutoff cutoff;
 	lc_file *remembered; /* the file that a remembered schedule was parsed in */
 	lk_tuned tuned;
 };
@@ -115,7 +116,7 @@ static lk_status tune_measure(struct tuning *tuning, lk_error *err) {
 		top = tuning->request->top > 0 ? tuning->request->top : TOP;
 	const char *sizes = tuning->request->sizes ? tuning->request->sizes : "",
 			   *axis = tuning->p->axes[last].name;
-	if (!tuning->request->measure) return LK_OK;
+	if (!tuning->request->measure || lk_cutoff_reached(&tuning->cutoff)) return LK_OK;
 	if (!lc_sizes_name(sizes, axis))
 		sizes = lk_arena_printf(&tuning->arena, "%s%s%s=%lld", sizes, *sizes ? "," : "", axis,
 		                        (long long)tuning->sizes.symbol[last]);
@@ -154,7 +155,7 @@ static lk_status tune_find(struct tuning *tuning, lk_error *err) {
 		LK_TRY(recall(tuning, entry, &tuning->tuned.remembered, err));
 	if (tuning->tuned.remembered) return LK_OK;
 	LK_TRY(tune_look(tuning, err));
-	return tune_remember(tuning, where, err);
+	return tuning->search.cut_off ? LK_OK : tune_remember(tuning, where, err);
 }
 
 /* ---- the file's own schedules ---- */
@@ -205,8 +206,13 @@ static lk_status tune(struct tuning *tuning, FILE *out, lk_error *err) {
 	LK_TRY(tune_check_ranks(tuning, err));
 	tuning->options = (lk_search_options){.cluster = &tuning->cluster,
 	                                      .sizes = &tuning->sizes,
-	                                      .programs = tuning->request->programs};
+	                                      .programs = tuning->request->programs,
+	                                      .cutoff = &tuning->cutoff,
+	                                      .progress = tuning->request->progress,
+	                                      .progress_context = tuning->request->progress_context};
 	LK_TRY(tune_find(tuning, err));
+	if (tuning->request->progress)
+		tuning->request->progress(tuning->request->progress_context, 0, 1, 1);
 	LK_TRY(time_own(tuning, err));
 	LK_TRY(verify(tuning, err));
 	tuning->tuned.p = tuning->p;
@@ -227,7 +233,8 @@ lk_status lk_compile_tune(lk_compile *answer, const lk_compile_request *request,
 	lc_program *program;
 	LK_TRY(lc_resize(answer, request, err));
 	LK_TRY(lc_pick_program(answer, request, &program, err));
-	struct tuning t = {.p = program, .request = request};
+	struct tuning t = {
+		.p = program, .request = request, .cutoff = lk_cutoff_after(request->search_s)};
 	lk_status status = tune(&t, out, err);
 	answer->no |= t.tuned.verified && !t.tuned.verdict.equal;
 	lc_file_free(t.remembered);

@@ -2,6 +2,7 @@
 #ifndef LK_LANG_TUNE_TUNE_H
 #define LK_LANG_TUNE_TUNE_H
 
+#include "base/cutoff.h"
 #include "base/process.h"
 #include "base/vec.h"
 #include "cost/cost.h"
@@ -9,6 +10,7 @@
 #include "lang/rewrite/rewrite.h"
 #include "lang/run/run.h"
 #include "lang/steps/steps.h"
+#include "lockstep/stop.h"
 
 typedef struct lk_timed {
 	double seconds;   /* until the last rank is done */
@@ -158,13 +160,17 @@ typedef struct lk_search {
 	uint64_t operations; /* simulated, of all of them */
 	int refused, known;  /* rewrites that were not legal; that led to a program seen before */
 	bool capped;         /* there were more to look at */
+	const char *cut_off; /* the cutoff ended it: "time", "interrupt"; else NULL */
 	double seconds;      /* of searching */
 } lk_search;
 
 typedef struct lk_search_options {
 	const lk_cluster *cluster;
 	const lc_sizes *sizes;
-	int programs;    /* 0: LK_TUNE_PROGRAMS, or as many as the other bounds allow */
+	int programs;                 /* 0: LK_TUNE_PROGRAMS, or as many as the other bounds allow */
+	const lk_cutoff *cutoff;      /* NULL: none */
+	lk_search_progress *progress; /* NULL: nobody */
+	void *progress_context;
 	bool only_plain; /* looks at the plain program alone */
 } lk_search_options;
 

@@ -63,7 +63,10 @@ static void tune_print_put_search(const lk_tuned *tuned, FILE *out) {
 	fprintf(out, "%d %s looked at in %s; %d rewrites led to one of them again, %d were not legal\n",
 	        search->looked, lk_noun(search->looked, "program", "programs"),
 	        lk_format_seconds(search->seconds, time, sizeof time), search->known, search->refused);
-	if (search->capped)
+	if (search->cut_off)
+		fprintf(out, "the search was cut off by %s: this is the best found so far\n",
+		        lk_cutoff_text(search->cut_off));
+	else if (search->capped)
 		fprintf(out, "the search stopped after %d %s; --programs N searches more\n", search->looked,
 		        lk_noun(search->looked, "program", "programs"));
 }
@@ -163,7 +166,8 @@ lk_status lk_tuned_json(const lk_tuned *tuned, FILE *out, lk_error *err) {
 	lk_json_put_integer(&w, "programs", search->looked);
 	lk_json_put_integer(&w, "again", search->known);
 	lk_json_put_integer(&w, "refused", search->refused);
-	lk_json_put_bool(&w, "complete", !search->capped);
+	lk_json_put_bool(&w, "complete", !search->capped && !search->cut_off);
+	lk_json_put_text(&w, "cut_off", search->cut_off);
 	lk_json_object_end(&w);
 	json_found(&w, tuned, "plain", NULL, &search->plain, &arena);
 	lk_json_array(&w, "schedules");

@@ -4,7 +4,6 @@
  */
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "base/arena.h"
 #include "lang/tune/tune.h"
@@ -38,12 +37,6 @@ struct searcher {
 	int limit;
 	double work; /* as LK_TUNE_WORK counts it */
 };
-
-static double search_now_s(void) {
-	struct timespec t;
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
 
 /* ---- timing ---- */
 
@@ -161,7 +154,14 @@ static bool same_but_chunks(const lc_directive *a, const lc_directive *b) {
 	return true;
 }
 
+static bool tune_ends(const struct searcher *searcher) {
+	const char *reached = lk_cutoff_reached(searcher->o->cutoff);
+	if (reached) searcher->s->cut_off = reached;
+	return reached;
+}
+
 static bool enough(const struct searcher *searcher) {
+	if (tune_ends(searcher)) return true;
 	if (searcher->o->programs > 0) return searcher->s->looked >= searcher->limit;
 	return searcher->s->looked >= searcher->limit ||
 	       searcher->s->operations >= LK_TUNE_OPERATIONS || searcher->work >= LK_TUNE_WORK;
@@ -176,6 +176,9 @@ static lk_status search_expand(struct searcher *searcher, int from, lk_error *er
 		status = try_move(searcher, from, &moves.at[i], err);
 	}
 	searcher->s->capped |= i < moves.count;
+	if (searcher->o->progress)
+		searcher->o->progress(searcher->o->progress_context, 0, searcher->s->looked,
+		                      searcher->limit);
 	lk_vec_free(&moves);
 	searcher->all.at[from].expanded = true;
 	lc_program_free(searcher->all.at[from].p);
@@ -256,7 +259,7 @@ static lk_status search_collect(struct searcher *searcher, lk_error *err) {
 	if (!order || !lk_reserve(&searcher->s->found, count)) return lk_oom(err);
 	for (size_t i = 0; i < count; i++) order[i] = &searcher->all.at[i];
 	qsort(order, count, sizeof *order, search_compare);
-	for (size_t i = 0; i < count && i < REFINED; i++)
+	for (size_t i = 0; i < count && i < REFINED && !tune_ends(searcher); i++)
 		LK_TRY(search_refine(searcher, order[i], (int)(order[i] - searcher->all.at), err));
 	qsort(order, count, sizeof *order, search_compare);
 	for (size_t i = 0; i < count; i++) {
@@ -300,12 +303,12 @@ static void open_search(struct searcher *searcher, const lc_program *program,
 lk_status lk_search_run(const lc_program *program, const lk_search_options *options, lk_search *out,
                         lk_error *err) {
 	struct searcher x;
-	double begin = search_now_s();
+	double begin = lk_clock_s();
 	open_search(&x, program, options, out);
 	lk_status status = search_schedules(&x, err);
 	for (size_t i = 0; i < x.all.count; i++) lc_program_free(x.all.at[i].p);
 	lk_vec_free(&x.all);
-	out->seconds = search_now_s() - begin;
+	out->seconds = lk_clock_s() - begin;
 	return status;
 }
 

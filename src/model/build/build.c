@@ -3,6 +3,7 @@
 #include "model/build/build.h"
 
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "model/layout/job.h"
@@ -60,8 +61,9 @@ struct lk_stage_builder {
 	double sent_dense, sent_experts;     /* of the last bucket that left, and its block */
 	uint32_t sent_block;
 	bool sent_any; /* of the chunk's */
-	struct lk_known_pass known[MOST_CHUNKS][PASSES];
-	struct lk_known_call around[MOST_CHUNKS][PASSES][AROUND];
+	/* of the first MOST_CHUNKS chunks */
+	struct lk_known_pass (*known)[PASSES];
+	struct lk_known_call (*around)[PASSES][AROUND];
 };
 
 static uint32_t channel_of(int chunk, int wire) {
@@ -695,7 +697,12 @@ static lk_status build_stage(lk_builder *builder, int stage, uint32_t *wire_bloc
 		.run_block = -1,
 	};
 	lk_slots slots = {0};
-	lk_status status = s.schedule->order(&s.shape, stage, &slots, builder->err);
+	size_t chunks = job->vp < MOST_CHUNKS ? (size_t)job->vp : MOST_CHUNKS;
+	s.known = calloc(chunks, sizeof *s.known);
+	s.around = calloc(chunks, sizeof *s.around);
+	lk_status status = s.known && s.around
+	                       ? s.schedule->order(&s.shape, stage, &slots, builder->err)
+	                       : lk_oom(builder->err);
 	skip_microbatches(&slots, job->microbatches - builder->microbatches);
 	if (job->forward_only) keep_forward(&slots);
 	if (status == LK_OK &&
@@ -705,6 +712,10 @@ static lk_status build_stage(lk_builder *builder, int stage, uint32_t *wire_bloc
 	if (status == LK_OK) status = gather_parameters(&s);
 	if (status == LK_OK) status = walk_slots(&s, &slots);
 	lk_vec_free(&slots);
+	free(s.known);
+	free(s.around);
+	s.known = NULL;
+	s.around = NULL;
 	LK_TRY(status);
 	if (!job->forward_only) LK_TRY(build_end(&s));
 	lk_program *program = &builder->graph->programs.at[stage];

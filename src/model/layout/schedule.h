@@ -57,11 +57,12 @@ const lk_schedule *lk_schedule_find(const char *name); /* NULL if unknown */
 
 /* How long passes take, in any unit. */
 typedef struct lk_pass_times {
-	const double *pass[4]; /* by lk_pass: [places of the chain]; those that the schedule does not
-	                          have may be NULL */
-	double pair;           /* two passes side by side; 0: their sum and `paired` */
-	const double *paired;  /* [places] what two passes side by side take beyond their sum, of the
-	                          place that adds less; NULL: nothing */
+	const double *pass[4];  /* by lk_pass: [places of the chain]; those that the schedule does not
+	                           have may be NULL */
+	const double *alone[4]; /* likewise of passes that are not side by side; NULL: as `pass` */
+	double pair;            /* two passes side by side; 0: their sum and `paired` */
+	const double *paired;   /* [places] what two passes side by side take beyond their sum, of the
+	                           place that adds less; NULL: nothing */
 	double message; /* from rank to rank; those of a rank leave in turn where places go round the
 	                   ranks */
 	bool waits; /* a message begins when the rank that receives it has nothing else to do, and it

@@ -98,6 +98,12 @@ static void walk_finish(struct walk *walk, int rank, const struct chunk *chunk, 
 	}
 }
 
+/* How long the slot's pass takes, by place, as one of `count` side by side. */
+static const double *times_of(const lk_pass_times *times, const lk_slot *slot, int count) {
+	const double *alone = count == 1 ? times->alone[slot->pass] : NULL;
+	return alone ? alone : times->pass[slot->pass];
+}
+
 /* Runs the next slot of a rank, or the next two where they overlap; false if it has to wait. */
 static bool walk_advance(struct walk *walk, int rank) {
 	struct lane *lane = &walk->lanes[rank];
@@ -111,7 +117,7 @@ static bool walk_advance(struct walk *walk, int rank) {
 		if (isnan(ready)) return false;
 		start = walk_later(start, ready);
 		if (walk->times->waits) start += waited_for(walk, chunk, rank, &slot[i]);
-		spent += walk->times->pass[slot[i].pass][chunk->place];
+		spent += times_of(walk->times, &slot[i], count)[chunk->place];
 	}
 	if (count == 2 && walk->times->paired)
 		spent += fmin(walk->times->paired[of[slot[0].chunk].place],

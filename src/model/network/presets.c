@@ -226,6 +226,14 @@ static bool presets_same_shape(const lk_model *a, const lk_model *b) {
 	       a->experts == b->experts && lk_model_params(a) == lk_model_params(b);
 }
 
+/* Whether a preset's file says of itself that it is of other sizes: reading all of it would be a
+ * quarter of a prediction. */
+static bool presets_other_size(const lk_value *tree, const lk_model *model) {
+	const lk_value *hidden = lk_json_get(tree, "hidden_size"),
+				   *vocab = lk_json_get(tree, "vocab_size");
+	return (hidden && hidden->number != model->hidden) || (vocab && vocab->number != model->vocab);
+}
+
 lk_status lk_model_trained(lk_arena *arena, const lk_model *model, lk_trained *out, lk_error *err) {
 	static const char key[] = "\"_trained\"";
 	char name[NAME];
@@ -237,6 +245,7 @@ lk_status lk_model_trained(lk_arena *arena, const lk_model *model, lk_trained *o
 		lk_model preset;
 		if (!memmem(bytes, size, key, sizeof key - 1)) continue;
 		LK_TRY(presets_tree(arena, name, bytes, size, &tree, err));
+		if (presets_other_size(tree, model)) continue;
 		LK_TRY(lk_model_from_hf(tree, name, NULL, &preset, NULL, err));
 		if (!presets_same_shape(&preset, model)) continue;
 		const lk_value *trained = lk_json_get(tree, "_trained");

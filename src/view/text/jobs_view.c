@@ -4,6 +4,7 @@
 #include <math.h>
 
 #include "io/json.h"
+#include "base/cutoff.h"
 #include "base/text.h"
 #include "base/noun.h"
 #include "view/table/output.h"
@@ -169,6 +170,11 @@ static lk_status jobs_view_write_text(const void *what, bool colour, FILE *out, 
 	        "done in time: before the last job arrived.\n",
 	        answer->policies[0].name);
 	if (answer->energy) LK_TRY(jobs_view_put_energy(answer->energy, colour, out, err));
+	if (answer->cut_off)
+		fprintf(out, "
+CUT OFF by %s: what is not shown was not simulated
+",
+		        lk_cutoff_text(answer->cut_off));
 	for (int i = 0; i < answer->note_count; i++) lk_put_wrapped(answer->notes[i], 0, out);
 	if (!((const struct text *)what)->verbose) return LK_OK;
 	fputc('\n', out);
@@ -273,6 +279,7 @@ static lk_status jobs_view_write_json(const void *what, bool colour, FILE *out, 
 	lk_json_put_integer(&w, "gpus", answer->gpus);
 	lk_json_put_text(&w, "gpu", *answer->gpu ? answer->gpu : NULL);
 	lk_json_put_number(&w, "load", answer->load);
+	lk_json_put_text(&w, "cut_off", answer->cut_off);
 	lk_json_put_integer(&w, "predictions", answer->predictions);
 	lk_json_array(&w, "policies");
 	for (int i = 0; i < answer->policy_count; i++) jobs_view_put_policy(&w, &answer->policies[i]);

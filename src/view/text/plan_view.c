@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "io/json.h"
+#include "base/cutoff.h"
 #include "base/text.h"
 #include "base/noun.h"
 #include "lockstep/catalogue.h"
@@ -98,7 +99,7 @@ static void plan_view_put_search(const lk_plan_count *count, FILE *out) {
 	char n[7][32];
 	fprintf(out,
 	        "\n%s %s: by their bounds %s too large and %s too slow, the schedules of %s evaluated; "
-	        "%s simulated, %s until they were too slow, %s found too large\n",
+	        "%s simulated, %s until they were too slow, %s found too large",
 	        lk_format_thousands((double)count->layouts, n[0], 32),
 	        lk_noun((double)count->layouts, "layout", "layouts"),
 	        lk_format_thousands((double)count->too_large, n[1], 32),
@@ -107,6 +108,14 @@ static void plan_view_put_search(const lk_plan_count *count, FILE *out) {
 	        lk_format_thousands((double)count->simulated, n[4], 32),
 	        lk_format_thousands((double)count->cut_short, n[5], 32),
 	        lk_format_thousands((double)count->found_too_large, n[6], 32));
+	if (count->untried)
+		fprintf(out, ", %s not tried", lk_format_thousands((double)count->untried, n[0], 32));
+	fputc('\n', out);
+}
+
+void lk_put_cut_off(const char *cut_off, FILE *out) {
+	if (cut_off)
+		fprintf(out, "\nCUT OFF by %s: this is the best found so far\n", lk_cutoff_text(cut_off));
 }
 
 static lk_status plan_view_put_count(const lk_plan *plan, const lk_plan_count *count, bool verbose,
@@ -287,6 +296,7 @@ static lk_status plan_view_put_notes(const lk_plan *plan, bool verbose, FILE *ou
 		if (plan->note_count)
 			fprintf(out, "assumed       %d   (-v lists them)\n", plan->note_count);
 	}
+	lk_put_cut_off(plan->cut_off, out);
 	if (!plan->warning) return LK_OK;
 	fprintf(out, "%-8s ", "warning");
 	LK_TRY(lk_put_safe(plan->warning, out, err));
@@ -373,6 +383,7 @@ static void json_count(lk_json_writer *writer, const lk_plan_count *count) {
 	lk_json_put_integer(writer, "simulated", (long long)count->simulated);
 	lk_json_put_integer(writer, "cut_short", (long long)count->cut_short);
 	lk_json_put_integer(writer, "found_too_large", (long long)count->found_too_large);
+	lk_json_put_integer(writer, "untried", (long long)count->untried);
 	lk_json_put_text(writer, "nothing", count->nothing);
 	lk_json_put_text(writer, "in_fp8", count->in_fp8);
 	lk_json_array(writer, "choices");
@@ -443,6 +454,7 @@ static lk_status plan_view_write_json(const void *what, bool colour, FILE *out, 
 	lk_json_put_known(&w, "tokens", text->plan->tokens);
 	lk_json_put_text(&w, "reproduce", text->plan->reproduce);
 	lk_json_put_text(&w, "warning", text->plan->warning);
+	lk_json_put_text(&w, "cut_off", text->plan->cut_off);
 	lk_json_array(&w, "assumptions");
 	for (int i = 0; i < text->plan->note_count; i++)
 		lk_json_put_text(&w, NULL, text->plan->notes[i]);

@@ -2,6 +2,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/cutoff.h"
 #include "base/text.h"
 #include "base/noun.h"
 #include "lockstep/post_plan.h"
@@ -86,10 +87,10 @@ static lk_status write_post_plan(const void *what, bool colour, FILE *out, lk_er
 		table ? lk_table_write(table, LK_FORMAT_TEXT, colour, out, err) : lk_oom(err);
 	lk_table_free(table);
 	LK_TRY(status);
-	fprintf(out, "\n%d of %d %s of the GPUs searched, %d %s predicted%s\n", plan->splits,
+	fprintf(out, "\n%d of %d %s of the GPUs searched, %d %s predicted%s%s\n", plan->splits,
 	        plan->splits_all, lk_noun(plan->splits_all, "split", "splits"), plan->asked,
-	        lk_noun(plan->asked, "step", "steps"),
-	        plan->splits < plan->splits_all ? "; the time ran out (--search-time)" : "");
+	        lk_noun(plan->asked, "step", "steps"), plan->cut_off ? "; cut off by " : "",
+	        lk_cutoff_text(plan->cut_off));
 	if (text->verbose && plan->count > 0)
 		fprintf(out, "\nTo predict number 1\n%s\n", plan->choices[0].reproduce);
 	return LK_OK;

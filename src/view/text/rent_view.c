@@ -565,6 +565,7 @@ static lk_status rent_view_write_json(const void *what, bool colour, FILE *out, 
 	lk_json_put_number(&w, "budget_usd", rent->budget > 0 ? rent->budget : NAN);
 	lk_json_put_integer(&w, "considered", rent->considered);
 	lk_json_put_integer(&w, "gpus_searched", rent->gpus_searched);
+	lk_json_put_text(&w, "cut_off", rent->cut_off);
 	lk_json_put_bool(&w, "search_complete", rent->search_complete);
 	lk_json_put_text(&w, "searched", rent->searched);
 	lk_json_array(&w, "choices");

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "io/json.h"
+
 #include "base/text.h"
 #include "base/noun.h"
 #include "lockstep/shard.h"
@@ -154,6 +155,7 @@ static void shard_view_put_verdict(const lk_shard_answer *answer, bool colour, F
 	        lk_format_seconds(answer->bound_s, bound, sizeof bound),
 	        lk_percent(answer->gap, gap, sizeof gap),
 	        lk_fixed(answer->imbalance, 3, imbalance, sizeof imbalance));
+	lk_put_cut_off(answer->cut_off, out);
 }
 
 static void shard_view_put_parts(const lk_shard_answer *answer, FILE *out) {
@@ -274,6 +276,7 @@ static lk_status shard_view_write_json(const void *what, bool colour, FILE *out,
 	lk_json_put_bool(&w, "fits", answer->fits);
 	lk_json_put_text(&w, "reason", answer->reason);
 	lk_json_put_text(&w, "sharder", answer->sharder);
+	lk_json_put_text(&w, "cut_off", answer->cut_off);
 	shard_view_put_numbers(&w, answer);
 	for (int i = LK_SHARD_RANKS; i < LK_SHARD_TABLES; i++) {
 		lk_table *table = lk_shard_table(answer, i);

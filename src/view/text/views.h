@@ -27,6 +27,8 @@ void lk_put_known(lk_table *table, double number,
 /* A name in `width` columns, 48 at most; the end of a longer one is dots. */
 void lk_put_cut(lk_table *table, const char *name, size_t width);
 
+/* A line where a search was cut off, "time" or "interrupt"; of NULL none. */
+void lk_put_cut_off(const char *cut_off, FILE *out);
 /* Members of the present object: watts, kWh, CO2e, dollars; null where not known or not asked. */
 void lk_json_put_energy(lk_json_writer *writer, const lk_energy *energy);
 /* The rows as an array of objects inside a document. */

@@ -1,0 +1,73 @@
+/* search.c: searches on a terminal: how far they are, and Ctrl-C, which ends them with the best
+ * that they have found. A second Ctrl-C ends the program. */
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cli/cli.h"
+
+enum {
+	BAR = 30
+};
+static const double SHOW_AFTER_S = 0.5;
+
+/* The handler's: a program runs one search at a time. */
+static lk_stop *ending;
+
+static void search_interrupt(int signal) {
+	(void)signal;
+	lk_stop_search(ending);
+}
+
+static double search_seconds_since(const struct timespec *start) {
+	struct timespec now;
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (double)(now.tv_sec - start->tv_sec) + (double)(now.tv_nsec - start->tv_nsec) / 1e9;
+}
+
+void cli_search_begin(cli_search *search, const char *what) {
+	struct sigaction act = {.sa_handler = search_interrupt, .sa_flags = SA_RESTART | SA_RESETHAND};
+	*search = (cli_search){.what = what, .stop = lk_stop_new()};
+	clock_gettime(CLOCK_MONOTONIC, &search->start);
+	if (!search->stop) return; /* Ctrl-C ends the program, then */
+	ending = search->stop;
+	lk_stop_watch(search->stop);
+	sigemptyset(&act.sa_mask);
+	sigaction(SIGINT, NULL, &search->before);
+	search->catches = search->before.sa_handler != SIG_IGN;
+	if (search->catches) sigaction(SIGINT, &act, NULL);
+}
+
+static void search_clear(cli_search *search) {
+	if (search->shown) fputs("\r\x1b[K", stderr);
+	search->shown = false;
+}
+
+void cli_search_show(void *context, int gpus, double done, double all) {
+	cli_search *search = context;
+	if (all > 0 && done >= all) return search_clear(search);
+	if (search_seconds_since(&search->start) < SHOW_AFTER_S || !isatty(STDERR_FILENO)) return;
+	search->shown = true;
+	fputc('\r', stderr);
+	if (gpus > 0) fprintf(stderr, "%d GPUs ", gpus);
+	if (all > 0) {
+		int filled = (int)(BAR * done / all);
+		fputc('[', stderr);
+		for (int i = 0; i < BAR; i++) fputc(i < filled ? '#' : ' ', stderr);
+		fprintf(stderr, "] %.0f of %.0f %s", done, all, search->what);
+	} else {
+		fprintf(stderr, "%.0f %s", done, search->what);
+	}
+	fputs("; Ctrl-C: the best so far \x1b[K", stderr);
+}
+
+void cli_search_end(cli_search *search) {
+	search_clear(search);
+	if (!search->stop) return;
+	if (search->catches) sigaction(SIGINT, &search->before, NULL);
+	lk_stop_watch(NULL);
+	ending = NULL;
+	lk_stop_free(search->stop);
+	search->stop = NULL;
+}
