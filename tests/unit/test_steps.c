@@ -107,7 +107,7 @@ static void check_kind(struct machine *m, const lc_step *step) {
 		pass += !moves && n->op != LC_UPDATE;
 	}
 	if (step->kind == LC_STEP_MAP && (heavy || step->space < 0))
-		wrong(m, step, step->values.at[0], "is no pass");
+		wrong(m, step, step->values.at[0], "is not a pass");
 	if (step->kind == LC_STEP_RING)
 		assert_int_equal(heavy, (step->scatter >= 0) + step->gathers.count);
 	if (step->kind == LC_STEP_RING) assert_true(heavy > 0);

@@ -90,7 +90,7 @@ static lk_status check_op(const struct fuser *fuser, int id, lk_error *err) {
 	case LC_MATMUL:
 	case LC_CONV2D:
 	case LC_GATHER_ROWS:
-		fuse_refuse(fuser, err, "%s holds a %s, which is no pass over elements", name,
+		fuse_refuse(fuser, err, "%s holds a %s, which is not a pass over elements", name,
 		            lc_ops[value->op].name);
 		return lk_hint(err, "leave it out; overlap runs it concurrently with what it feeds");
 	case LC_SLICE:

@@ -452,6 +452,9 @@ static lk_status check_loss(const struct gradient *g) {
 		return LK_OK;
 	lc_wrong(g->ask.p, g->ask.asked->line, g->ask.asked->column, g->ask.err,
 	         "the loss %s is not one real number", x);
+	if (!lc_is_real((lc_dtype)loss->dtype))
+		return lk_hint(g->ask.err, "it is %s; cast what it is made of: cast(f32, ...)",
+		               lc_dtype_name((lc_dtype)loss->dtype));
 	return lk_hint(g->ask.err, "reduce it: sum(%s) or mean(%s)", x, x);
 }
 
