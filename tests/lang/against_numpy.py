@@ -28,8 +28,8 @@ def program(function):
 class Case:
     """Sizes as attributes; inputs and states by name and shape; L: of each rank its own, P: the sum of what ranks draw."""
 
-    def __init__(self, sizes):
-        self.sizes, self.draws = sizes, Draws(SEED)
+    def __init__(self, sizes, schedule):
+        self.sizes, self.schedule, self.draws = sizes, schedule, Draws(SEED)
 
     def __getattr__(self, name):
         return self.sizes[name]
@@ -278,6 +278,13 @@ def sampled(c):
     return [S(k, 0), S(chosen, 0), S(added(k, np.log(chosen), c.V, 1), 0)]
 
 
+@program
+def momentum(c):
+    g = sum(c.x("g", c.N, rank=r + 1) for r in range(c.dp)) / c.dp
+    m = 0.9 * c.state("m", c.N) + g
+    return [R(c.state("w", c.N) - 0.1 * m), S(m, 0) if c.schedule == "sharded" else R(m)]
+
+
 # ---- comparing ----
 
 def read_dump(path):
@@ -292,28 +299,39 @@ def read_dump(path):
 
 
 def compare(folder):
-    """The largest difference, in parts of the largest element; a text says what differs by more."""
+    """The largest difference of any schedule, in parts of the largest element; a text says what differs by more."""
     name, ranks = os.path.basename(os.path.normpath(folder)).split(".")[:2]
     with open(os.path.join(folder, "sizes"), encoding="ascii") as file:
-        text = file.read().strip()
-    sizes = read_sizes(text)
-    axes = list(sizes.values())[:2 if "tp" in sizes and "dp" in sizes else 1]
+        sizes = read_sizes(file.read().strip())
+    schedules = sorted(f[:-2] for f in os.listdir(folder) if f.endswith(".0"))
+    if not schedules:
+        return "nothing was dumped"
     worst = 0
-    wholes = PROGRAMS[name](Case(sizes))
-    for rank in range(int(ranks)):
-        places = np.unravel_index(rank, axes)
-        at = [(int(p), n) for p, n in zip(places, axes)]
-        got = list(read_dump(os.path.join(folder, f"plain.{rank}")))
+    for schedule in schedules:
+        found = compare_schedule(folder, name, int(ranks), sizes, schedule)
+        if isinstance(found, str):
+            return found
+        worst = max(worst, found)
+    return worst
+
+
+def compare_schedule(folder, name, ranks, sizes, schedule):
+    worst = 0
+    axes = list(sizes.values())[:2 if "tp" in sizes and "dp" in sizes else 1]
+    wholes = PROGRAMS[name](Case(sizes, schedule))
+    for rank in range(ranks):
+        at = [(int(p), n) for p, n in zip(np.unravel_index(rank, axes), axes)]
+        got = list(read_dump(os.path.join(folder, f"{schedule}.{rank}")))
         if len(got) != len(wholes):
-            return f"{len(got)} results, where there should be {len(wholes)}"
+            return f"{schedule}: {len(got)} results, where there should be {len(wholes)}"
         for number, (whole, have) in enumerate(zip(wholes, got)):
             want = np.asarray(whole(at))
             exact, want = want.dtype.kind in "biu", np.ravel(want).astype(float)
             if want.shape != have.shape:
-                return f"result {number} on rank {rank}: {have.size} elements, where there should be {want.size}"
+                return f"{schedule}, result {number} on rank {rank}: {have.size} elements, where there should be {want.size}"
             apart = abs(want - have).max(initial=0) / max(abs(want).max(initial=0), 1e-3)
             if not apart <= (0 if exact else 1e-5):
-                return f"result {number} on rank {rank}: {apart:.3g} of the largest element apart"
+                return f"{schedule}, result {number} on rank {rank}: {apart:.3g} of the largest element apart"
             worst = max(worst, apart)
     return worst
 

@@ -98,7 +98,7 @@ sanitized() { # FILE.c without its ending
 numpy_program() { # program
 	local base=$work/$1 compiler=gcc ranks axes dump
 	if command -v clang > /dev/null; then compiler=clang; fi
-	"$lockstep" compile emit tests/lang/against_numpy.lk --program "$1" --out "$base.c" || return 1
+	"$lockstep" compile emit tests/lang/against_numpy.lk --program "$1" --schedule all --out "$base.c" || return 1
 	OMPI_CC=$compiler mpicc "${flags[@]}" -O0 -o "$base" "$base.c" -lm || return 1
 	for ranks in 1 2 4; do
 		dump=$work/$1.$ranks axes=$(mesh "$(sed -n "s/^program $1(mesh \([^)]*\)).*/\1/p" tests/lang/against_numpy.lk)" $ranks)
