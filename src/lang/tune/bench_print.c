@@ -42,9 +42,10 @@ static lk_status make_variant(const lc_program *program, const lc_schedule *sche
 	lc_steps *steps = NULL;
 	*out = (lc_variant){.name = schedule ? schedule->name : LC_PLAIN};
 	LK_TRY(lc_rewrite_all(program, schedule, &rewritten, err));
+	lk_status status = lc_steps_joined(rewritten, &rewritten, &steps, err);
 	out->program = rewritten;
-	LK_TRY(lc_steps_make(rewritten, &steps, err));
 	out->steps = steps;
+	LK_TRY(status);
 	out->schedule = bench_print_schedule_text(program, schedule);
 	return LK_OK;
 }

@@ -25,9 +25,10 @@ static lk_status measure_add_variant(struct measuring *measuring, int found, lk_
 	if (!variant->name) return lk_oom(err);
 	measuring->found[measuring->count++] = found;
 	LK_TRY(lc_rewrite_all(measuring->p, schedule, &program, err));
+	lk_status status = lc_steps_joined(program, &program, &steps, err);
 	variant->program = program;
-	LK_TRY(lc_steps_make(program, &steps, err));
 	variant->steps = steps;
+	LK_TRY(status);
 	variant->schedule = schedule ? lk_wisdom_text(&measuring->arena, schedule) : NULL;
 	return LK_OK;
 }
