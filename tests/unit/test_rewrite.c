@@ -404,7 +404,8 @@ static const struct {
 	{IN_MESH(SPLIT "out b\n} schedule s { overlap {a}"),
      "f:6:16: one stage alone does not overlap; name producer and consumer: overlap {y,F} chunk"},
 	{IN_MESH(SPLIT "c = r*2 out b, c\n} schedule s { overlap {a,c} chunk 4"),
-     "f:6:27: c neither feeds nor is fed by a; what runs side by side has no chunks: leave chunk "
+     "f:6:27: c neither feeds nor is fed by a; stages that run concurrently have no chunks: leave "
+     "chunk "
      "and order out"},
 	{IN_MESH(SPLIT "c = r*2 out b, c\n} schedule s { overlap {a,b,c}"),
      "f:6:29: c neither feeds nor is fed by a; overlap them in directives of their own"},
@@ -428,14 +429,17 @@ static const struct {
        pass, are stages */
 	{IN_MESH("b = r + allreduce(q*2, sum, tp) c = r + allreduce(q*3, sum, tp) d = r*5 out b, c, "
              "d\n} schedule s { bucket {b,c} size 100; overlap {b,c,d}"),
-     "f:6:39: b would be several stages, and only single ones run side by side; give what is in a "
+     "f:6:39: b would be several stages, and only single stages run concurrently; give what is in "
+     "a "
      "bucket or a pass its own statement, and overlap one stage of each side"},
 	{IN_MESH("b = r + allreduce(q, sum, tp) c = r*3 d = r + allreduce(q*3, sum, tp) out b, c, d\n} "
              "schedule s { overlap {b,c}; bucket {b,d} size 100"),
-     "f:6:31: b would be several stages, and only single ones run side by side; give what is in a "
+     "f:6:31: b would be several stages, and only single stages run concurrently; give what is in "
+     "a "
      "bucket or a pass its own statement, and overlap one stage of each side"},
 	{IN_MESH("b = sum(r*2)*3 c = k*3 out b, c\n} schedule s { fuse {b}; overlap {b,c}"),
-     "f:6:26: b would be several stages, and only single ones run side by side; give what is in a "
+     "f:6:26: b would be several stages, and only single stages run concurrently; give what is in "
+     "a "
      "bucket or a pass its own statement, and overlap one stage of each side"},
 	{IN_MESH("b = r*2 c = b*2 d = c*2 out d\n} schedule s { fuse F={b,c}; overlap {c,d} chunk"),
      "f:6:39: c is fused with b, and the pass runs as one; name the label of the pass: F"},

@@ -105,7 +105,7 @@ static lk_status emit_graph(lk_compile *answer, const lk_compile_request *reques
 	lc_sizes sizes = {0};
 	lk_graph *graph = NULL;
 	if (request->header) {
-		lk_fail(err, LK_ERR_INPUT, "--header", "a step graph is not called");
+		lk_fail(err, LK_ERR_INPUT, "--header", "a step graph has no functions to declare");
 		return lk_hint(err, "give --target mpi or cuda");
 	}
 	LK_TRY(lc_resize(answer, request, err));
