@@ -146,7 +146,8 @@ DOCUMENTS = {
     "compile-verify": ("`compile verify -o json`", """{program:text schedules:[{schedule:text equal:bool where?:text draws:int meshes:int
         tried:text? left_out:int degree:int chance:num? choices:int ulps:num?}]}"""),
     "compile-tune": ("`compile tune -o json`", """{program:text cluster:text warnings:[text] search:{remembered:bool programs:int
-        again:int refused:int complete:bool cut_off:text?} plain:Found schedules:[Found] file:[Found] verified?:{equal:bool where?:text draws:int meshes:int degree:int
+        again:int refused:int complete:bool cut_off:text?} plain:Found schedules:[Found] file:[Found]
+        measurement:{schedules:int rounds:int tau:num? tau_pairs:int faster_than_plain:bool gain:Interval simulated_first_gain:Interval}? verified?:{equal:bool where?:text draws:int meshes:int degree:int
         chance:num? choices:int}}"""),
     "compile-bench": ("`compile bench -o json`: measured on this machine, so that it differs from run to run", """{program:text
         ranks:int rounds:int spread:num? tau:num? tau_pairs:int schedules:[{name:text seconds:Interval ratio:Interval

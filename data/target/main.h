@@ -75,7 +75,8 @@ RT_FUNCTION void rt_report(rt_run *run, const double *seconds, int repeat) {
 		most = rt_most(run, run->sent[a]);
 		if (first) printf("%s%" PRId64, a ? "," : "", most);
 	}
-	if (first) printf("],\"touched_bytes\":%" PRId64 "}\n", touched);
+	int64_t memory = rt_most(run, (int64_t)run->bytes);
+	if (first) printf("],\"touched_bytes\":%" PRId64 ",\"memory_bytes\":%" PRId64 "}\n", touched, memory);
 }
 
 /* All of them in each round, each round from another on, so that what else the machine does meets all alike; the first

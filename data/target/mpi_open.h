@@ -1,22 +1,63 @@
 /* ---- opening a run and closing it: communicators, memory ---------------------------------------------------------- */
 
-/* Parts of their own lie one behind the other, large ones on pages of their own, which processes copy from one another
+/* Memory of a value: offsets, and the steps between which it is in use. */
+typedef struct rt_use {
+	size_t begin, end;
+	int first, last;
+} rt_use;
+
+RT_FUNCTION size_t rt_line(const rt_part *p) { return rt_size(p) >= 65536 ? 4096 : 64; }
+
+/* Puts a value's parts one behind the other from `at` on, large ones on pages of their own, which processes copy from one another
  * faster, small ones on cache lines. Without memory they are only counted. */
-RT_FUNCTION int rt_place_parts(rt_run *run, bool lent, char *memory, char error[RT_ERROR]) {
-	size_t used = 0;
-	for (int i = 0; i < run->schedule->values; i++) {
-		rt_kind kind = run->schedule->value[i].kind;
-		for (int64_t item = 0; item < rt_items(run, i) && (kind == RT_OWN || (kind < RT_OWN && !lent)); item++) {
-			rt_part *p = &run->part[i][item];
-			const size_t line = rt_size(p) >= 65536 ? 4096 : 64;
-			used = (used + line - 1) / line * line;
-			if (memory) p->data = memory + used;
-			if (__builtin_add_overflow(used, (rt_size(p) + line) / line * line, &used))
-				return rt_wrong(error, "the tensors are too large together", NULL);
-		}
+RT_FUNCTION int rt_place_value(rt_run *run, int value, char *memory, size_t at, size_t *end, char error[RT_ERROR]) {
+	for (int64_t item = 0; item < rt_items(run, value); item++) {
+		rt_part *p = &run->part[value][item];
+		const size_t line = rt_line(p);
+		at = (at + line - 1) / line * line;
+		if (memory) p->data = memory + at;
+		if (__builtin_add_overflow(at, (rt_size(p) + line) / line * line, &at))
+			return rt_wrong(error, "the tensors are too large together", NULL);
 	}
-	run->bytes = used;
+	*end = at;
 	return 0;
+}
+
+/* The lowest offset, a multiple of a page, where so many bytes touch no block that is in use at the same time. Blocks are in
+ * the order of their begins. */
+RT_FUNCTION size_t rt_find_room(const rt_use *blocks, int count, size_t bytes, int first, int last) {
+	size_t at = 0;
+	for (int i = 0; i < count; i++) {
+		const rt_use *other = &blocks[i];
+		bool apart = first >= 0 && other->first >= 0 && (last < other->first || other->last < first);
+		if (apart || other->end <= at) continue;
+		if (other->begin >= at && other->begin - at >= bytes) break;
+		at = (other->end + 4095) / 4096 * 4096;
+	}
+	return at;
+}
+
+/* Values whose memory is not in use at the same time may have the same. */
+RT_FUNCTION int rt_place_parts(rt_run *run, bool lent, char *memory, char error[RT_ERROR]) {
+	const rt_schedule *s = run->schedule;
+	rt_use *blocks = malloc(((size_t)s->values + 1) * sizeof *blocks);
+	size_t end = 0;
+	int count = 0, wrong = blocks ? 0 : rt_wrong(error, "out of memory", NULL);
+	run->bytes = 0;
+	for (int i = 0; i < s->values && !wrong; i++) {
+		const rt_value *v = &s->value[i];
+		if (v->kind > RT_OWN || (v->kind < RT_OWN && lent)) continue;
+		if ((wrong = rt_place_value(run, i, NULL, 0, &end, error))) break;
+		int first = v->kind == RT_OWN ? v->first : -1, to = count;
+		size_t at = rt_find_room(blocks, count, end, first, v->last);
+		if ((wrong = rt_place_value(run, i, memory, at, &end, error))) break;
+		while (to > 0 && blocks[to - 1].begin > at) blocks[to] = blocks[to - 1], to--;
+		blocks[to] = (rt_use){at, end, first, v->last};
+		count++;
+		if (end > run->bytes) run->bytes = end;
+	}
+	free(blocks);
+	return wrong;
 }
 
 RT_FUNCTION void rt_ops_open(rt_run *run);

@@ -58,10 +58,9 @@ typedef struct rt_ring {
 	int64_t unit;                         /* subs hold whole multiples of so many elements; 0: any. Tensors are not joined */
 	bool by_rows;                         /* subs hold whole rows: `inner` elements, or all of a chunk's where outer > 1 */
 	bool by_runs;                         /* subs hold all of a chunk's rows that lie together */
-	const void *neutral;                  /* an element that adds nothing, for a mesh of one rank */
 	void (*add)(void *sum, const void *mine, int64_t count);
-	/* The pass over a piece of this rank's slice, in ascending order; once also over one without an element. May be NULL:
-	 * gathers alone. */
+	/* The pass over a piece of this rank's slice, in ascending order; once also over one without an element. `arrived`: the sum
+	 * of the other ranks' parts, NULL where there are none. May be NULL: gathers alone. */
 	void (*last)(void *self, const void *arrived, const rt_ring_piece *piece);
 	void (*produce)(struct rt_ring *ring, int64_t sub, int64_t subs, int chunk); /* makes this rank's summands; may be NULL */
 	void (*arrive)(struct rt_ring *ring, int64_t sub, int chunk);  /* uses what the first gather brought; may be NULL */
@@ -252,6 +251,7 @@ RT_RING_FN void rt_ring_buffers(rt_ring *ring) {
 	for (int j = 0; j < ring->gathers; j++)
 		whole += rt_ring_round((size_t)ring->sub_size * ring->whole_size[j]);
 	if (!ring->joined) whole = 0;
+	if (ring->ranks == 1) return; /* no messages */
 	char *at = rt_ring_pooled(ring->pool, slots * part * (ring->joined ? 2 : 1) + slots * whole * 2 + 4096);
 	at += (4096 - (uintptr_t)at % 4096) % 4096;
 	ring->sums = at, ring->packs = at + (ring->joined ? slots * part : 0);
@@ -299,16 +299,6 @@ RT_RING_FN void rt_ring_pieces(rt_ring *ring) {
 	if (ring->hop.there) ring->hop_piece = rt_ring_piece_of(ring, ring->sub_size * (int64_t)ring->hop.size, true);
 }
 
-/* Copies of one element, each time as many as there are. */
-RT_RING_FN void rt_ring_fill(char *at, int64_t count, const void *element, size_t size) {
-	int64_t more;
-	if (count > 0) memcpy(at, element, size);
-	for (int64_t done = 1; done < count; done += more) {
-		more = count - done < done ? count - done : done;
-		memcpy(at + (size_t)done * size, at, (size_t)more * size);
-	}
-}
-
 RT_RING_FN void rt_ring_open(rt_ring *ring) {
 	MPI_Comm_rank(ring->comm, &ring->rank);
 	MPI_Comm_size(ring->comm, &ring->ranks);
@@ -326,7 +316,6 @@ RT_RING_FN void rt_ring_open(rt_ring *ring) {
 	ring->over = rt_ring_memory((size_t)ring->requests, sizeof *ring->over);
 	for (int i = 0; i < ring->requests; i++) ring->request[i] = MPI_REQUEST_NULL;
 	rt_ring_buffers(ring);
-	if (ring->part_size && ring->ranks == 1) rt_ring_fill(ring->sums, ring->sub_size, ring->neutral, ring->part_size);
 }
 
 RT_RING_FN void rt_ring_close(rt_ring *ring) {

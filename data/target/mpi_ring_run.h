@@ -199,7 +199,7 @@ RT_RING_FN bool rt_ring_alone(rt_ring *ring) {
 	int64_t u = ring->finished;
 	if (u >= ring->total || !rt_ring_clear(ring, u)) return false;
 	if (ring->part_size && !rt_ring_made(ring, u, ring->rank)) return false;
-	rt_ring_finish(ring, ring->part_size ? ring->sums : NULL);
+	rt_ring_finish(ring, NULL);
 	return true;
 }
 

@@ -30,6 +30,13 @@ extern double sqrt(double) __attribute__((const));
 #define RT_LOOPS
 #endif
 
+/* Before a function that is called with constants, of which each call gets loops of its own. */
+#if defined(__GNUC__)
+#define RT_UNFOLDED static inline __attribute__((always_inline))
+#else
+#define RT_UNFOLDED static inline
+#endif
+
 typedef enum rt_format {
 	RT_F64, RT_F32, RT_F16, RT_BF16, RT_F8, RT_I64, RT_I32, RT_I16, RT_I8, RT_U64, RT_U32, RT_U16, RT_U8, RT_BOOL,
 	RT_FORMATS

@@ -33,6 +33,7 @@ typedef struct rt_value {
 	int of;                 /* SHARED, VIEW: whose memory */
 	rt_layout layout[RT_AXES];
 	int group, index, offset; /* lives where the coordinate along axis `group` is index + offset; -1: everywhere, no index */
+	int first, last;        /* OWN: the steps that write and last read it; -1: its memory is never another's */
 } rt_value;
 
 /* Ranks along each axis, the last axis fastest; where this one stands; a communicator along each, and of all where

@@ -33,8 +33,9 @@ static const lk_option options[] = {
 	{INT("gpus", gpus, "N", 1, 16777216,
 	 "with tune: number of GPUs; default: the ranks of the mesh"), WHERE("tune")},
 	{TEXT("cluster", cluster, "TEXT|FILE",
-	 "with tune, instead of --gpu: '8 node * 8 h100-sxm nvlink4, nic 8*400g', or a JSON file"),
-	 WHERE("tune")},
+	 "with tune, instead of --gpu: '8 node * 8 h100-sxm nvlink4, nic 8*400g', or a JSON file; with "
+	 "bench: predict the schedules too"),
+	 WHERE("tune bench")},
 	{TEXT("calibration", calibration, "FILE",
 	 "with tune: numbers that `lockstep calibrate` wrote, on top of the built-in ones"),
 	 WHERE("tune")},

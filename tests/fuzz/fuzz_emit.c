@@ -51,7 +51,7 @@ static void make(const lc_program *program, const lc_schedule *schedule) {
 	lc_steps *steps = NULL;
 	lk_error err = {0};
 	if (lc_rewrite_all(program, schedule, &q, &err) == LK_OK &&
-	    lc_steps_make(q, &steps, &err) == LK_OK) {
+	    lc_steps_joined(q, &q, &steps, &err) == LK_OK) {
 		lc_variant v = {.name = schedule ? schedule->name : "plain", .program = q, .steps = steps};
 		write_both(program, &v);
 	}

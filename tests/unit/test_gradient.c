@@ -157,7 +157,7 @@ static void test_refused(void **state) {
 		{"out grad(sum(conv2d(i, k)), k)", "conv2d has no gradient rule"},
 		{"l = sum(x) x2 = x + l out grad(l, x2)", "does not depend on"},
 		{"out grad(sum(x, 0), x)", "is not one real number"},
-		{"out grad(sum(local(s, a)), s)", "is neither whole nor a sum over a"},
+		{"out grad(sum(local(s, a)), s)", "is neither replicated over a nor a sum over its ranks"},
 	};
 	for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
 		char text[512];

@@ -581,8 +581,9 @@ static void test_wrong(void **state) {
 	     "f:5:5: unknown operation allredcue; do you mean allreduce?"},
 		{IN_MESH("out allreduce(q, sum, dp)"), "f:5:23: unknown mesh axis dp; do you mean tp?"},
 		{IN_MESH("r = s out r"), "f:5:1: r is defined already, in line 3; choose another name"},
-		{IN_MESH("r <- s"), "f:5:1: r is no state and keeps its value; declare it with state, or "
-	                        "define a new value: NAME = ..."},
+		{IN_MESH("r <- s"),
+	     "f:5:1: r is not a state, and its value cannot change; declare it with state, or "
+	     "define a new value: NAME = ..."},
 		{IN_MESH("in z : f32[7] @ S(0,tp), a : f32[N"), "f:6:1: "},
 		{IN_MESH("y = r"),
 	     "f:1:9: the program p has no effect; name what it computes: out VALUE, or update a state"},
@@ -590,8 +591,8 @@ static void test_wrong(void **state) {
 		{IN_MESH("out r\n} schedule x { split r -> (a,b)"),
 	     "f:6:22: r holds no unsplit allreduce; name the value that is reduced"},
 		{"program p(mesh t=2) { in x : f32[7] @ S(0,t) out local(x, t) }",
-	     "f:1:50: 7 is not divisible by 2; local tensors have one shape: choose a size that "
-	     "divides, or pad the tensor"},
+	     "f:1:50: 7 is not divisible by 2; choose sizes that divide without a "
+	     "remainder, or pad the tensor"},
 		{"program p(mesh t) { dim N in x : f32[9223372036854775807*N] out x }",
 	     "f:1:38: a size is 9.2"},
 		{"program p(mesh t) { dim N in x : f32[9007199254740992*9007199254740992*N] out x }",
@@ -612,17 +613,18 @@ static void test_wrong(void **state) {
 	                                  "along a dim are compared; add allgather(s, 0, tp)"},
 		{IN_MESH("out softmax(q, 0)"), "f:5:5: q is partial over tp, and all elements along a dim "
 	                                   "are compared; add allreduce(q, sum, tp)"},
-		{IN_MESH("out topk(r, 0, 99)"), "f:5:5: the number of the largest is not from 1 to 64; "},
-		{IN_MESH("out topk(r, 0, N)"), "f:5:5: the number of the largest is not from 1 to 64; "},
+		{IN_MESH("out topk(r, 0, 99)"), "f:5:5: topk selects from 1 to 64 elements; "},
+		{IN_MESH("out topk(r, 0, N)"), "f:5:5: topk selects from 1 to 64 elements; "},
 		{IN_MESH("out argmax(r, 1)"), "f:5:5: r has no dim 1; its dims count from 0 to 0"},
 		{IN_MESH("out gather(r, r, 0)"),
-	     "f:5:5: r is f32, and indices are integers; add cast(i32, r)"},
+	     "f:5:5: r is f32, and an integer format is needed; add cast(i32, r)"},
 		{IN_MESH("out onehot(f32, r, 4)"),
-	     "f:5:5: r is f32, and indices are integers; add cast(i32, r)"},
+	     "f:5:5: r is f32, and an integer format is needed; add cast(i32, r)"},
 		{IN_MESH("out gather(reshape(r, N, 1), iota(i32, N), 0)"),
-	     "f:5:5: spread(r, 1, 1) and iota(i32, N) do not have the same dims, but for the one that "
-	     "is indexed; insert"},
-		{IN_MESH("out reshape(r, N, 2)"), "f:5:5: r does not have as many elements; "},
+	     "f:5:5: spread(r, 1, 1) and iota(i32, N) do not have the same dims except the indexed "
+	     "one; insert"},
+		{IN_MESH("out reshape(r, N, 2)"),
+	     "f:5:5: reshape would change the number of elements of r; "},
 		{IN_MESH("out narrow(iota(f32, 4), 0, 2, 3)"),
 	     "f:5:5: iota(f32, 4) has 4 elements along dim 0, not 5; "},
 		{IN_MESH("out narrow(r, 0, 0-1, 2)"), "f:5:5: narrow begins at place -1, before the first"},

@@ -306,7 +306,8 @@ static const struct {
              "(rs,ag)"),
      "f:6:22: n holds more than one allreduce; give each its own name"},
 	{IN_MESH(SPLIT "out b\n} schedule s { reorder a past {b}"),
-     "f:6:24: a is no gather that could be moved; split the allreduce first: split a -> (rs,ag)"},
+     "f:6:24: a is not a gather, and reorder moves gathers; split the allreduce first: split a -> "
+     "(rs,ag)"},
 	{IN_MESH(SPLIT "out b\n} schedule s { split a -> (rs,ag); reorder ag past {b, x}"),
      "f:6:56: x is neither a value of p nor introduced by a directive before; split introduces two "
      "names, fuse a label"},
@@ -323,7 +324,7 @@ static const struct {
 	{IN_MESH(SPLIT "out b\n} schedule s { split a -> (rs,ag); slice w"),
      "f:6:42: w is read in full by w, in line 5; move a gather past it first: reorder ag past {w}"},
 	{IN_MESH(SPLIT "out b\n} schedule s { slice a"),
-     "f:6:22: a is no state; only states are kept sliced; other values follow by reorder"},
+     "f:6:22: a is not a state; only states are kept sliced; other values follow by reorder"},
 	{IN_MESH(SPLIT "out b\n} schedule s { split a -> (rs,ag); reorder ag past {w}; slice w, w"),
      "f:6:66: w is named twice"},
 	{IN_MESH(SPLIT
@@ -359,7 +360,7 @@ static const struct {
      "f:6:16: c goes over f32[N], and b over f32[M,M]: one pass cannot do both; fuse what goes "
      "over the same elements"},
 	{IN_MESH("b = k*2 c = matmul(b, k) out c\n} schedule s { fuse {b,c}"),
-     "f:6:16: c holds a matmul, which is no pass over elements; leave it out; overlap runs it "
+     "f:6:16: c holds a matmul, which is not a pass over elements; leave it out; overlap runs it "
      "concurrently with what it feeds"},
 	{IN_MESH("b = r*2 c = b*2 out c\n} schedule s { fuse A={b}; fuse B={b,c}; fuse C={c}"),
      "f:6:42: c is fused already, with b; name the label of that pass, or all of it"},
@@ -403,7 +404,8 @@ static const struct {
 	{IN_MESH(SPLIT "out b\n} schedule s { overlap {a}"),
      "f:6:16: one stage alone does not overlap; name producer and consumer: overlap {y,F} chunk"},
 	{IN_MESH(SPLIT "c = r*2 out b, c\n} schedule s { overlap {a,c} chunk 4"),
-     "f:6:27: c neither feeds nor is fed by a; what runs side by side has no chunks: leave chunk "
+     "f:6:27: c neither feeds nor is fed by a; stages that run concurrently have no chunks: leave "
+     "chunk "
      "and order out"},
 	{IN_MESH(SPLIT "c = r*2 out b, c\n} schedule s { overlap {a,b,c}"),
      "f:6:29: c neither feeds nor is fed by a; overlap them in directives of their own"},
@@ -427,14 +429,17 @@ static const struct {
        pass, are stages */
 	{IN_MESH("b = r + allreduce(q*2, sum, tp) c = r + allreduce(q*3, sum, tp) d = r*5 out b, c, "
              "d\n} schedule s { bucket {b,c} size 100; overlap {b,c,d}"),
-     "f:6:39: b would be several stages, and only single ones run side by side; give what is in a "
+     "f:6:39: b would be several stages, and only single stages run concurrently; give what is in "
+     "a "
      "bucket or a pass its own statement, and overlap one stage of each side"},
 	{IN_MESH("b = r + allreduce(q, sum, tp) c = r*3 d = r + allreduce(q*3, sum, tp) out b, c, d\n} "
              "schedule s { overlap {b,c}; bucket {b,d} size 100"),
-     "f:6:31: b would be several stages, and only single ones run side by side; give what is in a "
+     "f:6:31: b would be several stages, and only single stages run concurrently; give what is in "
+     "a "
      "bucket or a pass its own statement, and overlap one stage of each side"},
 	{IN_MESH("b = sum(r*2)*3 c = k*3 out b, c\n} schedule s { fuse {b}; overlap {b,c}"),
-     "f:6:26: b would be several stages, and only single ones run side by side; give what is in a "
+     "f:6:26: b would be several stages, and only single stages run concurrently; give what is in "
+     "a "
      "bucket or a pass its own statement, and overlap one stage of each side"},
 	{IN_MESH("b = r*2 c = b*2 d = c*2 out d\n} schedule s { fuse F={b,c}; overlap {c,d} chunk"),
      "f:6:39: c is fused with b, and the pass runs as one; name the label of the pass: F"},

@@ -107,7 +107,7 @@ static void check_kind(struct machine *m, const lc_step *step) {
 		pass += !moves && n->op != LC_UPDATE;
 	}
 	if (step->kind == LC_STEP_MAP && (heavy || step->space < 0))
-		wrong(m, step, step->values.at[0], "is no pass");
+		wrong(m, step, step->values.at[0], "is not a pass");
 	if (step->kind == LC_STEP_RING)
 		assert_int_equal(heavy, (step->scatter >= 0) + step->gathers.count);
 	if (step->kind == LC_STEP_RING) assert_true(heavy > 0);
@@ -189,8 +189,24 @@ static void check_steps(const lc_program *program, const lc_steps *steps) {
 	free(m);
 }
 
+/* The same with passes joined: nothing is lost, and there are never more steps. *q: of these. */
+static lc_steps *joined_ok(const lc_program *program, lc_program **q, int plain) {
+	lc_steps *steps = NULL;
+	lk_error err = {0};
+	char line[1024];
+	if (lc_rewrite_all(program, NULL, q, &err) != LK_OK ||
+	    lc_steps_joined(*q, q, &steps, &err) != LK_OK) {
+		lc_print_listing(program, stderr);
+		fail_msg("%s, joined: %s", program->name, lk_error_text(&err, line, sizeof line));
+	}
+	check_steps(*q, steps);
+	assert_true(steps->count <= plain);
+	return steps;
+}
+
 static lc_steps *steps_ok(const lc_program *program) {
 	lc_steps *steps = NULL;
+	lc_program *joined;
 	lk_error err = {0};
 	char line[1024];
 	if (lc_steps_make(program, &steps, &err) != LK_OK) {
@@ -198,6 +214,8 @@ static lc_steps *steps_ok(const lc_program *program) {
 		fail_msg("%s: %s", program->name, lk_error_text(&err, line, sizeof line));
 	}
 	check_steps(program, steps);
+	lc_steps_free(joined_ok(program, &joined, steps->count));
+	lc_program_free(joined);
 	return steps;
 }
 
@@ -526,6 +544,54 @@ static void test_update_in_place(void **state) {
 	lc_file_free(file);
 }
 
+/* The steps of a program once passes are joined, as lc_steps_print names them: "map m map w". */
+static void assert_joined(const char *text, const char *wanted) {
+	lc_file *file = read_text("j", text);
+	lc_program *program = file->programs.at[0], *joined;
+	static const char *const kinds[LC_STEP_KINDS] = {"map", "contract", "rows", "comm", "send"};
+	char got[1024] = "";
+	lc_steps *plain = steps_ok(program), *steps = joined_ok(program, &joined, plain->count);
+	for (int i = 0; i < steps->count; i++)
+		snprintf(got + strlen(got), sizeof got - strlen(got), "%s%s %s", i ? ", " : "",
+		         kinds[steps->at[i].kind], steps->at[i].name);
+	assert_string_equal(got, wanted);
+	lc_steps_free(plain);
+	lc_steps_free(steps);
+	lc_program_free(joined);
+	lc_file_free(file);
+}
+
+static void test_joined(void **state) {
+	(void)state;
+	assert_joined(
+		"program a(mesh dp) { dim N scalar f32 b in g : f32[N] @ P(sum,dp) state w : f32[N], m : "
+		"f32[N], v : f32[N]\n"
+		"s = allreduce(g, sum, dp) m <- b*m + s v <- b*v + s^2 w <- w - m/sqrt(v) }",
+		"comm s, map w");
+	/* A product in between, which needs the one and feeds the other. */
+	assert_joined(
+		"program p(mesh dp) { dim N in x : f32[N,N] a = x*2 y = matmul(a, x) b = a + y out b }",
+		"map a, contract y, map b");
+	/* What reads the older value of a state is before its update, which reads what comes after. */
+	assert_joined("program s(mesh dp) { dim N state w : f32[N,N] in x : f32[N,N]\n"
+	              "a = w + x y = matmul(w, a) w <- w + x b = y + x out a, b }",
+	              "map a, contract y, map b");
+	/* Other extents, other slices, nothing in common, what is used by a sum. */
+	assert_joined(
+		"program e(mesh dp) { dim N, M in x : f32[N,M], c : f32[M] a = exp(c) b = x*a out b }",
+		"map a, map b");
+	assert_joined("program l(mesh dp) { dim N in x : f32[N,N] @ S(0,dp), y : f32[N,N] a = y + 1 b "
+	              "= slice(a, 0, "
+	              "dp)*x out a, b }",
+	              "map a, map b");
+	assert_joined(
+		"program n(mesh dp) { dim N in x : f32[N], y : f32[N] a = exp(x) b = exp(y) out a, b }",
+		"map a, map b");
+	assert_joined(
+		"program r(mesh dp) { dim N in x : f32[N] a = x*x s = sum(a) b = a/s c = b + 1 out c }",
+		"map a, map s, map c");
+}
+
 int main(void) {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_examples),     cmocka_unit_test(test_schedules),
@@ -533,6 +599,7 @@ int main(void) {
 		cmocka_unit_test(test_ring),         cmocka_unit_test(test_norms_are_a_pass_of_their_own),
 		cmocka_unit_test(test_overlap),      cmocka_unit_test(test_cycle),
 		cmocka_unit_test(test_old_versions), cmocka_unit_test(test_update_in_place),
+		cmocka_unit_test(test_joined),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

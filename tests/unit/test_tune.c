@@ -368,6 +368,55 @@ static void test_hostile_schedules(void **state) {
 	drop(tuned);
 }
 
+/* Rows of plain and of the first two found, which take so long in the rounds, in turn. */
+static void measured(struct tuned *tuned, const double (*seconds)[2], lk_measurement *out) {
+	enum {
+		ROUNDS = 21
+	};
+	static double rounds[3][ROUNDS];
+	lc_bench_row rows[3] = {{.name = "plain"}, {.name = "first"}, {.name = "second"}};
+	lc_bench_result result = {.rows = rows, .count = 3, .rounds = ROUNDS};
+	int found_of[3] = {-1, 0, 1};
+	for (int i = 0; i < 3; i++) {
+		double ratio[ROUNDS];
+		for (int r = 0; r < ROUNDS; r++) rounds[i][r] = seconds[i][r % 2];
+		for (int r = 0; r < ROUNDS; r++) ratio[r] = rounds[0][r] / rounds[i][r];
+		rows[i].seconds = rounds[i];
+		rows[i].time = lc_median_bounds(rounds[i], ROUNDS);
+		rows[i].ratio = lc_median_bounds(ratio, ROUNDS);
+	}
+	OK(lk_search_trust(&tuned->search, &result, found_of, err));
+	*out = tuned->search.measurement;
+}
+
+/* What is measured decides, against the simulation too; but not what lies within the noise. */
+static void test_measurement_is_trusted(void **state) {
+	(void)state;
+	static const double second_wins[3][2] = {{1, 1.1}, {1.2, 1.3}, {0.5, 0.55}},
+						noise[3][2] = {{1, 1.1}, {1.2, 0.9}, {0.9, 1.2}};
+	lk_measurement m;
+	struct tuned *tuned = tune("examples/lang/adam.lk", ONE_NODE, "dp=8,N=10000000", 200);
+	assert_true(tuned->search.found.count > 2);
+	uint64_t first = tuned->search.found.at[0].hash, second = tuned->search.found.at[1].hash;
+	measured(tuned, second_wins, &m);
+	assert_false(m.plain);
+	assert_int_equal(m.schedules, 3);
+	assert_int_equal(m.pairs, 3);
+	assert_true(m.first.median > 1.9 && m.first.median < 2.1);
+	assert_true(m.simulated.median < 1 && m.tau < 1);
+	assert_true(tuned->search.found.at[0].hash == second && tuned->search.found.at[0].measured);
+	assert_true(tuned->search.found.at[2].hash == first); /* plain is between */
+	drop(tuned);
+	tuned = tune("examples/lang/adam.lk", ONE_NODE, "dp=8,N=10000000", 200);
+	measured(tuned, noise, &m);
+	assert_true(m.plain);
+	assert_int_equal(m.pairs, 0);
+	assert_int_equal(tuned->search.found.at[0].schedule.count, 0);
+	assert_true(tuned->search.found.at[1].hash == first ||
+	            tuned->search.found.at[1].hash == second);
+	drop(tuned);
+}
+
 int main(void) {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_output_projection),
@@ -379,6 +428,7 @@ int main(void) {
 		cmocka_unit_test(test_reads_back),
 		cmocka_unit_test(test_same_again_and_capped),
 		cmocka_unit_test(test_wisdom_is_kept),
+		cmocka_unit_test(test_measurement_is_trusted),
 		cmocka_unit_test(test_hostile_wisdom),
 		cmocka_unit_test(test_hostile_schedules),
 	};

@@ -10,6 +10,7 @@
 
 struct emission {
 	lc_program *p;
+	bool joins; /* statements share passes */
 	LK_VEC(lc_variant) variants;
 };
 
@@ -32,9 +33,11 @@ static lk_status emit_add_variant(struct emission *emission, const lc_schedule *
 	lc_steps *steps = NULL;
 	variant->name = schedule ? schedule->name : LC_PLAIN;
 	LK_TRY(lc_rewrite_all(emission->p, schedule, &rewritten, err));
+	lk_status status = emission->joins ? lc_steps_joined(rewritten, &rewritten, &steps, err)
+	                                   : lc_steps_make(rewritten, &steps, err);
 	variant->program = rewritten;
-	LK_TRY(lc_steps_make(rewritten, &steps, err));
 	variant->steps = steps;
+	LK_TRY(status);
 	return schedule ? emit_schedule_text(emission->p, schedule, &variant->schedule, err) : LK_OK;
 }
 
@@ -102,7 +105,7 @@ static lk_status emit_graph(lk_compile *answer, const lk_compile_request *reques
 	lc_sizes sizes = {0};
 	lk_graph *graph = NULL;
 	if (request->header) {
-		lk_fail(err, LK_ERR_INPUT, "--header", "a step graph is not called");
+		lk_fail(err, LK_ERR_INPUT, "--header", "a step graph has no functions to declare");
 		return lk_hint(err, "give --target mpi or cuda");
 	}
 	LK_TRY(lc_resize(answer, request, err));
@@ -120,7 +123,7 @@ static lk_status emit_graph(lk_compile *answer, const lk_compile_request *reques
 lk_status lc_do_emit(lk_compile *answer, const lk_compile_request *request, FILE *out,
                      lk_error *err) {
 	if (request->target == LK_COMPILE_GRAPH) return emit_graph(answer, request, out, err);
-	struct emission e = {0};
+	struct emission e = {.joins = request->target != LK_COMPILE_CUDA};
 	LK_TRY(lc_pick_program(answer, request, &e.p, err));
 	lk_status status = emit_add_variants(&e, request->schedule, err);
 	if (status == LK_OK) status = emit_write_all(&e, request, out, err);

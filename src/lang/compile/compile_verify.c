@@ -64,7 +64,8 @@ static lk_status check_schedules(struct check *check, lk_error *err) {
 	if (name && strcmp(name, "all") != 0) {
 		LK_TRY(lc_pick_schedule(check->p, name, &one, err));
 		if (one) return check_one(check, one, err);
-		lk_fail(err, LK_ERR_INPUT, "--schedule", "%s is what schedules are held against", LC_PLAIN);
+		lk_fail(err, LK_ERR_INPUT, "--schedule",
+		        "%s is the reference that schedules are compared with", LC_PLAIN);
 		return lk_hint(err, "name a schedule, or all");
 	}
 	for (size_t i = 0; i < check->p->schedules.count; i++)

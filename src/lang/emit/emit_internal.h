@@ -191,6 +191,8 @@ struct lc_mpi {
 	int *memory; /* [values] the value whose part holds it: lc_steps.storage, with what rings need;
 	                -1: none */
 	bool *part;  /* [values] has a part of its own, perhaps without memory */
+	lc_life
+		*life; /* [values] the steps between which memory of its own is in use; first -1: always */
 	LK_VEC(int) touched;          /* values that passes read or write, for the count of bytes */
 	LK_VEC(const char *) indices; /* of groups, as numbered in the source */
 	int choices;                  /* overlaps that are tried in two ways */

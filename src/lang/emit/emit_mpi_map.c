@@ -361,7 +361,8 @@ typedef enum takes {
 	NOTHING,
 	ITEM,
 	TRIPS,   /* item, from, to: along dim `cut`, or of whole tensors */
-	ARRIVED, /* of a ring: item, from, to of the outer loop, arrived, skip */
+	ARRIVED, /* of a ring: item, from, to of the outer loop, arrived, skip, whether nothing arrives
+	          */
 } takes;
 
 static void mpi_map_put_head(FILE *out, const char *name, takes what) {
@@ -371,8 +372,10 @@ static void mpi_map_put_head(FILE *out, const char *name, takes what) {
 		[TRIPS] = ", int64_t item, int64_t from, int64_t to",
 		[ARRIVED] = ", int64_t item, int64_t from, int64_t to, const void *arrived, int64_t skip",
 	};
-	fprintf(out, "RT_LOOPS static void %s(rt_run *run%s) {\n", name, rest[what]);
-	if (what == ARRIVED) fputs("\t(void)item, (void)arrived, (void)skip;\n", out);
+	fprintf(out, "%s void %s(rt_run *run%s%s) {\n",
+	        what == ARRIVED ? "RT_UNFOLDED" : "RT_LOOPS static", name, rest[what],
+	        what == ARRIVED ? ", bool alone" : "");
+	if (what == ARRIVED) fputs("\t(void)item, (void)arrived, (void)skip, (void)alone;\n", out);
 	if (what == TRIPS) fputs("\t(void)item, (void)from, (void)to;\n", out);
 }
 

@@ -71,7 +71,10 @@ static void put_arrived(const lc_pass *pass, const lc_place *at, FILE *out) {
 		fputs(i ? "]" : " - first]", text);
 		fclose(text);
 	}
+	fprintf(out, "(alone ? %s%s) : ", lc_load_call((lc_dtype)lc_pass_node(pass, at->id)->dtype),
+	        index[1]);
 	lc_put_join(lc_pass_node(pass, at->id), index[0], index[1], out);
+	fputc(')', out);
 }
 
 void lc_put_map_load(const lc_pass *pass, int place, lc_dtype t, FILE *out) {

@@ -101,6 +101,15 @@ static void put_copies(const lc_mpi *mpi, const lc_ring *ring) {
 	}
 }
 
+/* The call of a pass; on one rank nothing arrives, and the pass reads this rank's parts alone. */
+static void put_pass_call(const lc_ring *ring, const char *name, const char *from, const char *to,
+                          FILE *out) {
+	static const char *const kinds[] = {"\tif (arrived) ", "\telse "};
+	for (int alone = 0; alone < (ring->scatter >= 0 ? 2 : 1); alone++)
+		fprintf(out, "%s%s_pass(run, item, %s, %s, arrived, piece->at - piece->begin, %s);\n",
+		        ring->scatter >= 0 ? kinds[alone] : "\t", name, from, to, alone ? "true" : "false");
+}
+
 static void ring_put_last(const lc_mpi *mpi, const lc_ring *ring, const char *name) {
 	char part[POINTER];
 	int space = ring->pass->space, rank = mpi_ring_node(mpi, space)->rank;
@@ -115,14 +124,8 @@ static void ring_put_last(const lc_mpi *mpi, const lc_ring *ring, const char *na
 		        rank);
 		fprintf(mpi->out, "\tconst int64_t from = trip ? piece->begin / trip : 0, to = trip ? "
 		                  "(piece->begin + piece->count) / trip : 0;\n");
-		fprintf(mpi->out, "\t%s_pass(run, item, from, to, arrived, piece->at - piece->begin);\n",
-		        name);
-	} else {
-		fprintf(mpi->out,
-		        "\t%s_pass(run, item, piece->begin, piece->begin + piece->count, arrived, "
-		        "piece->at - piece->begin);\n",
-		        name);
-	}
+		put_pass_call(ring, name, "from", "to", mpi->out);
+	} else put_pass_call(ring, name, "piece->begin", "piece->begin + piece->count", mpi->out);
 	put_copies(mpi, ring);
 	fputs("}\n\n", mpi->out);
 }
@@ -145,7 +148,9 @@ static void put_bare_last(const lc_mpi *mpi, const lc_ring *ring, const char *na
 			type, type, lc_mpi_part(mpi, value->in[0], part, sizeof part));
 		fprintf(mpi->out, "\t%s *restrict s = (%s *)(%s)->data + piece->begin;\n", type, type,
 		        lc_mpi_part(mpi, ring->scatter, part, sizeof part));
-		fprintf(mpi->out, "\tfor (int64_t i = 0; i < piece->count; i++) s[i] = %s",
+		fprintf(mpi->out,
+		        "\tif (!a && piece->count) memcpy(s, m, (size_t)piece->count * sizeof *s);\n"
+		        "\tfor (int64_t i = 0; a && i < piece->count; i++) s[i] = %s",
 		        lc_store_call((lc_dtype)value->dtype));
 		lc_put_join(value, "a[i]", "m[i]", mpi->out);
 		fputs(");\n", mpi->out);
@@ -189,7 +194,7 @@ static void put_unit(const lc_mpi *mpi, const lc_ring *ring) {
 
 static void ring_put_sizes(const lc_mpi *mpi, const lc_ring *ring) {
 	if (ring->scatter >= 0)
-		fprintf(mpi->out, "\t\t.part_size = sizeof(%s), .neutral = &neutral,\n",
+		fprintf(mpi->out, "\t\t.part_size = sizeof(%s),\n",
 		        lc_memory_type((lc_dtype)mpi_ring_node(mpi, ring->scatter)->dtype));
 	if (ring->gathers == 0) return;
 	fprintf(mpi->out, "\t\t.gathers = %d, .whole_size = {", ring->gathers);
@@ -197,16 +202,6 @@ static void ring_put_sizes(const lc_mpi *mpi, const lc_ring *ring) {
 		fprintf(mpi->out, "%ssizeof(%s)", i ? ", " : "",
 		        lc_memory_type((lc_dtype)mpi_ring_node(mpi, ring->gather[i])->dtype));
 	fputs("},\n", mpi->out);
-}
-
-static void put_neutral(const lc_mpi *mpi, const lc_ring *ring) {
-	const lc_node *value = mpi_ring_node(mpi, ring->scatter);
-	lc_dtype t = (lc_dtype)value->dtype;
-	const char *text;
-	if (value->reduce == LC_SUM) text = "0";
-	else if (value->reduce == LC_RMAX) text = lc_lowest_text(t);
-	else text = lc_highest_text(t);
-	fprintf(mpi->out, "\tconst %s neutral = %s%s);\n", lc_memory_type(t), lc_store_call(t), text);
 }
 
 /* The coordinate of a group along its axis. */
@@ -244,7 +239,6 @@ static void put_ring(const lc_mpi *mpi, const lc_ring *ring, const char *name) {
 		fprintf(mpi->out, "\tif (!run->part[%s][0].here) return;\n",
 		        lc_mpi_number(mpi, whole, number));
 	put_items(mpi, ring);
-	if (ring->scatter >= 0) put_neutral(mpi, ring);
 	fputs("\trt_ring_pool pool = {run->scratch[3], run->room[3]};\n\trt_ring ring = {\n", mpi->out);
 	fprintf(mpi->out,
 	        "\t\t.comm = run->mesh.along[%d], .item = tensor, .items = (int)items, .pool = &pool, "

@@ -43,6 +43,7 @@ lk_status lc_mpi_plan(lc_mpi *mpi) {
 	mpi->memory = LK_ARRAY(&mpi->arena, int, (size_t)tables_count(mpi));
 	mpi->part = LK_ARRAY(&mpi->arena, bool, (size_t)tables_count(mpi));
 	if (!mpi->memory || !mpi->part) return lk_oom(mpi->err);
+	LK_TRY(lc_lifetimes(&mpi->arena, mpi->steps, &mpi->life, mpi->err));
 	memcpy(mpi->memory, mpi->steps->storage, sizeof *mpi->memory * (size_t)tables_count(mpi));
 	for (int i = 0; i < mpi->steps->count; i++) keep_handed(mpi, &mpi->steps->at[i]);
 	for (int i = 0; i < mpi->steps->count; i++) need_spaces(mpi, &mpi->steps->at[i]);
@@ -98,9 +99,10 @@ static void tables_put_value(lc_mpi *mpi, int id) {
 	fprintf(mpi->out, ", %s, %d, %d, %s, %s, ", lc_format_name((lc_dtype)value->dtype), value->rank,
 	        value->list, kind, of >= 0 ? lc_mpi_number(mpi, of, of_name) : "-1");
 	tables_put_layouts(mpi, value);
-	fprintf(mpi->out, "%d, %d, %lld},\n", value->at.axis,
+	fprintf(mpi->out, "%d, %d, %lld, %d, %d},\n", value->at.axis,
 	        value->at.axis >= 0 ? lc_mpi_index(mpi, value->at.index) : -1,
-	        (long long)(value->at.axis >= 0 ? value->at.offset : 0));
+	        (long long)(value->at.axis >= 0 ? value->at.offset : 0), mpi->life[id].first,
+	        mpi->life[id].last);
 }
 
 static void tables_put_values(lc_mpi *mpi) {
@@ -109,8 +111,9 @@ static void tables_put_values(lc_mpi *mpi) {
 	for (int id = 0; id < tables_count(mpi); id++)
 		if (mpi->part[id]) fprintf(mpi->out, "\t%s,\n", lc_mpi_number(mpi, id, name));
 	fprintf(mpi->out, "\tt%d__count\n};\n\n", mpi->number);
-	fputs("/* Name, format, dims, list, memory and whose, layout over each axis, group. */\n",
-	      mpi->out);
+	fputs(
+		"/* Name, format, dims, list, memory and whose, layout over each axis, group, steps. */\n",
+		mpi->out);
 	fprintf(mpi->out, "static const rt_value values%d[] = {\n", mpi->number);
 	for (int id = 0; id < tables_count(mpi); id++)
 		if (mpi->part[id]) tables_put_value(mpi, id);

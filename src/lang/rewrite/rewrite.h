@@ -48,6 +48,11 @@ lk_status lc_settle_rewritten(lc_program *program, lk_error *err);
 lk_status lc_bundles_schedule(const lc_program *program, const char *name, lc_schedule *out,
                               lk_error *err);
 
+/* Whether exactly these values can be one pass; with `out`, and where they can, the program in
+ * which they are. */
+lk_status lc_rewrite_fuse_set(const lc_program *program, const uint8_t *set, bool *legal,
+                              lc_program **out, lk_error *err);
+
 /* For each value the dim along which an overlap cuts it into chunks; -1: all values outside, those
  * that every chunk needs as a whole, and all where chunks are the tensors of a list or parts run
  * side by side. */

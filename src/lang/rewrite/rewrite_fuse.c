@@ -3,6 +3,7 @@
  * reduction's result comes after the pass and is left out of it; where the pass itself would need
  * it, there are two passes. */
 #include <stdarg.h>
+#include <string.h>
 
 #include "base/arena.h"
 #include "lang/rewrite/rewrite_internal.h"
@@ -90,7 +91,7 @@ static lk_status check_op(const struct fuser *fuser, int id, lk_error *err) {
 	case LC_MATMUL:
 	case LC_CONV2D:
 	case LC_GATHER_ROWS:
-		fuse_refuse(fuser, err, "%s holds a %s, which is no pass over elements", name,
+		fuse_refuse(fuser, err, "%s holds a %s, which is not a pass over elements", name,
 		            lc_ops[value->op].name);
 		return lk_hint(err, "leave it out; overlap runs it concurrently with what it feeds");
 	case LC_SLICE:
@@ -255,11 +256,11 @@ static lk_status check_used(const struct fuser *fuser, uint8_t *live, lk_error *
 	return LK_OK;
 }
 
+/* Whether the set can be a pass; what comes after the pass is left out of it. */
 static lk_status fuse_check(struct fuser *fuser, lk_arena *arena, lk_error *err) {
 	uint8_t *live = lc_new_set(fuser->p, arena);
 	bool any = false, computes = false;
 	if (!live) return lk_oom(err);
-	LK_TRY(fuse_mark(fuser, err));
 	find_after(fuser);
 	for (int i = 0; i < fuse_count(fuser); i++) {
 		any |= fuse_in_pass(fuser, i);
@@ -295,8 +296,34 @@ lk_status lc_rewrite_fuse(const lc_program *program, const lc_directive *directi
 	                  .d = directive,
 	                  .set = lc_new_set(program, &arena),
 	                  .after = lc_new_set(program, &arena)};
-	lk_status status = f.set && f.after ? fuse_check(&f, &arena, err) : lk_oom(err);
+	lk_status status = f.set && f.after ? fuse_mark(&f, err) : lk_oom(err);
+	if (status == LK_OK) status = fuse_check(&f, &arena, err);
 	if (status == LK_OK) status = lc_add_bundle(program, directive, f.set, out, err);
+	lk_arena_free(&arena);
+	return status;
+}
+
+lk_status lc_rewrite_fuse_set(const lc_program *program, const uint8_t *set, bool *legal,
+                              lc_program **out, lk_error *err) {
+	lk_arena arena = LK_ARENA_INIT;
+	lk_error why;
+	lc_word nobody = {.text = "it"};
+	lc_directive unnamed = {.kind = LC_FUSE, .names = &nobody};
+	struct fuser f = {.p = program,
+	                  .d = &unnamed,
+	                  .set = lc_new_set(program, &arena),
+	                  .after = lc_new_set(program, &arena)};
+	int line = program->file->mistake.line, column = program->file->mistake.column;
+	lk_status status = LK_ERR_MEMORY;
+	if (f.set && f.after) {
+		memcpy(f.set, set, program->nodes.count);
+		status = fuse_check(&f, &arena, &why);
+	}
+	program->file->mistake.line = line;
+	program->file->mistake.column = column; /* what was tried is no mistake */
+	*legal = status == LK_OK && memcmp(f.set, set, program->nodes.count) == 0;
+	if (status == LK_ERR_MEMORY) status = lk_oom(err);
+	else status = *legal && out ? lc_add_bundle(program, &unnamed, set, out, err) : LK_OK;
 	lk_arena_free(&arena);
 	return status;
 }

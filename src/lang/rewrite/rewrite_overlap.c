@@ -98,7 +98,8 @@ static lk_status overlap_apart(const struct overlapper *overlapper, const lc_wor
 		              "%s names several values that do not feed each "
 		              "other",
 		              word->text);
-	return asked ? lk_hint(err, "what runs side by side has no chunks: leave chunk and order out")
+	return asked ? lk_hint(err,
+	                       "stages that run concurrently have no chunks: leave chunk and order out")
 	             : lk_hint(err, "overlap them in directives of their own");
 }
 
@@ -206,7 +207,7 @@ static lk_status overlap_check_stages(const struct overlapper *overlapper,
 		const char *name = lc_bundle_word(settled, last, LC_OVERLAP);
 		if (strcmp(lc_bundle_word(settled, &settled->nodes.at[i], LC_OVERLAP), name) == 0) continue;
 		lc_wrong(overlapper->p, overlapper->d->line, overlapper->d->column, err,
-		         "%s would be several stages, and only single ones run side by side", name);
+		         "%s would be several stages, and only single stages run concurrently", name);
 		return lk_hint(err, "give what is in a bucket or a pass its own statement, and overlap one "
 		                    "stage of each side");
 	}

@@ -13,7 +13,7 @@ static lk_status find_gathers(const lc_program *program, const lc_word *word, ui
 		if (set[i]) *name = node->part_of ? node->part_of : word->text;
 	}
 	if (*name) return LK_OK;
-	lc_word_wrong(program, word, err, "%s is no gather that could be moved", word->text);
+	lc_word_wrong(program, word, err, "%s is not a gather, and reorder moves gathers", word->text);
 	return lk_hint(err, "split the allreduce first: split %s -> (rs,ag)", word->text);
 }
 

@@ -35,7 +35,7 @@ static lk_status find_state(struct slicer *slicer, int word, lk_error *err) {
 	uint8_t none[LC_VALUES];
 	if (value < 0) return lc_mark(slicer->p, w, none, err);
 	if (slice_node(slicer, value)->op != LC_STATE && slice_node(slicer, value)->op != LC_UPDATE) {
-		lc_word_wrong(slicer->p, w, err, "%s is no state", w->text);
+		lc_word_wrong(slicer->p, w, err, "%s is not a state", w->text);
 		return lk_hint(err, "only states are kept sliced; other values follow by reorder");
 	}
 	for (int i = 0; i < slice_count(slicer); i++) {

@@ -1,6 +1,7 @@
 /* sizes.c: what follows from sizes: shapes of tensors, the parts that ranks hold, whether the sizes
  * fit a program. */
 #include "base/arena.h"
+#include "base/noun.h"
 #include "lang/run/run.h"
 
 #include <string.h>
@@ -112,9 +113,9 @@ static lk_status sizes_check_group(const lc_program *program, const lc_sizes *si
 	if (group->axis < 0) return LK_OK;
 	int64_t place = lc_group_place(program, sizes, group), ranks = sizes->symbol[group->axis];
 	if (place >= 0 && place < ranks) return LK_OK;
-	lk_fail(err, LK_ERR_INPUT, "--sizes", "there is no group %s: %s has %lld",
+	lk_fail(err, LK_ERR_INPUT, "--sizes", "group %s does not exist: axis %s has %lld %s",
 	        lc_group_text(program, group, text, sizeof text), program->axes[group->axis].name,
-	        (long long)ranks);
+	        (long long)ranks, lk_noun(ranks, "rank", "ranks"));
 	return group->index ? lk_hint(err, "give %s another value, or %s more ranks", group->index,
 	                              program->axes[group->axis].name)
 	                    : lk_hint(err, "give %s more ranks", program->axes[group->axis].name);

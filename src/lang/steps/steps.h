@@ -2,8 +2,9 @@
  * down, the simulator times them; neither looks at bundles of the program again.
  *
  * Without a schedule every statement is one pass over memory: what its expression is made of stays
- * in registers, what has a name, is collective, or is read by another step lies in memory. `fuse`
- * makes one step of several statements, `overlap` one of several steps that run chunk by chunk.
+ * in registers, what has a name, is collective, or is read by another step lies in memory.
+ * lc_steps_joined makes one pass of statements that share memory (C and MPI). `fuse` makes one step
+ * of several statements, `overlap` one of several steps that run chunk by chunk.
  *
  * Memory: lc_steps.storage says for each value whose memory holds it: its own id; its state's for
  * an update (in place); its operand's for out, local, sliced and for a slice whose elements lie
@@ -91,6 +92,10 @@ typedef struct lc_steps {
 /* Refused: what is fused cannot be one pass (a reduction read by it, different extents), with the
  * reason. */
 lk_status lc_steps_make(const lc_program *program, lc_steps **out, lk_error *err);
+/* The same with statements joined: passes over the same elements that share memory are one where
+ * that is legal. Takes the program; *joined is what has become of it, also after an error, and must
+ * outlive the steps. */
+lk_status lc_steps_joined(lc_program *program, lc_program **joined, lc_steps **out, lk_error *err);
 void lc_steps_free(lc_steps *steps); /* accepts NULL */
 void lc_steps_print(const lc_steps *steps,
                     FILE *out); /* a line per step: kind, name, reads -> writes */

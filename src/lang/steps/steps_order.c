@@ -83,8 +83,7 @@ static lk_status order_reads(lc_maker *maker, int i, int by, int v, lk_error *er
 	if (maker->at[v].held == LC_IN_PLACE) return order_reads(maker, i, by, node->in[0], err);
 	if (order_in_pass(maker, i, v)) return LK_OK;
 	if (maker->at[maker->at[v].home].unit == i)
-		return refuse_pass(maker, &maker->units.at[i], by, v,
-		                   "needs, complete, what the pass computes:", err);
+		return refuse_pass(maker, &maker->units.at[i], by, v, "needs the complete result of", err);
 	return lc_ids_put(maker->arena, &step->reads, v, err);
 }
 
@@ -140,7 +139,7 @@ static lk_status find_space(lc_maker *maker, lc_unit *unit, lk_error *err) {
 		if (extents < 0) continue;
 		if (step->space < 0) step->space = extents;
 		else if (!same_extents(maker, step->space, extents))
-			return refuse_pass(maker, unit, v, step->space, "has not the extents of", err);
+			return refuse_pass(maker, unit, v, step->space, "does not have the extents of", err);
 	}
 	step->list = step->space >= 0 ? lc_value(maker, step->space)->list : -1;
 	return LK_OK;

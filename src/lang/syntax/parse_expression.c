@@ -274,9 +274,12 @@ static lk_status expression_unknown(lc_parser *parser, const lc_token *token, co
 	}
 	for (size_t i = parser->p->nodes.count; !call && i-- > 0 && count < 512;)
 		if (parser->p->nodes.at[i].name) names[count++] = parser->p->nodes.at[i].name;
-	lc_at(parser, token, err, call ? "unknown operation %s" : "%s is not defined", name);
-	if (!call && (lc_dim_find(parser->p, name) >= 0 || lc_axis_find(parser->p, name) >= 0))
+	if (!call && (lc_dim_find(parser->p, name) >= 0 || lc_axis_find(parser->p, name) >= 0)) {
+		lc_at(parser, token, err, "%s is %s, not a value", name,
+		      lc_dim_find(parser->p, name) >= 0 ? "a dim" : "an axis");
 		return lk_hint(err, "as a number, write size(%s)", name);
+	}
+	lc_at(parser, token, err, call ? "unknown operation %s" : "%s is not defined", name);
 	return lc_suggest(err, name, names, count,
 	                  call ? "see docs/reference/language.md for the operations"
 	                       : "declare it: in, state or scalar, or define it before");

@@ -77,7 +77,7 @@ static int bench_order_of(const lc_bench_row *a, const lc_bench_row *b, int roun
 	return 0;
 }
 
-static lk_status rank_rows(lc_bench_result *result, lk_error *err) {
+lk_status lc_bench_rank(lc_bench_result *result, lk_error *err) {
 	double *ratio = malloc((size_t)result->rounds * sizeof *ratio), agree = 0;
 	if (!ratio) return lk_oom(err);
 	for (int i = 0; i < result->count; i++)
@@ -264,7 +264,7 @@ lk_status lc_bench(const lc_program *original, const lc_variant *variants, int c
 	if (status == LK_OK && !options->unchecked) status = lc_bench_check(&b, err);
 	if (status == LK_OK) status = bench_measure(&b, err);
 	if (status == LK_OK) status = compare_rows(out, err);
-	if (status == LK_OK) status = rank_rows(out, err);
+	if (status == LK_OK) status = lc_bench_rank(out, err);
 	remove_folder(&b);
 	lc_sizes_free(&b.sizes);
 	return status;

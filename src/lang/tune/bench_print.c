@@ -42,9 +42,10 @@ static lk_status make_variant(const lc_program *program, const lc_schedule *sche
 	lc_steps *steps = NULL;
 	*out = (lc_variant){.name = schedule ? schedule->name : LC_PLAIN};
 	LK_TRY(lc_rewrite_all(program, schedule, &rewritten, err));
+	lk_status status = lc_steps_joined(rewritten, &rewritten, &steps, err);
 	out->program = rewritten;
-	LK_TRY(lc_steps_make(rewritten, &steps, err));
 	out->steps = steps;
+	LK_TRY(status);
 	out->schedule = bench_print_schedule_text(program, schedule);
 	return LK_OK;
 }
@@ -103,11 +104,11 @@ static void bench_print_put_row(const lc_bench_row *row, FILE *out) {
 
 static lk_status bench_print_put_text(const lc_program *program, const lc_bench_result *result,
                                       FILE *out) {
-	fprintf(out,
-	        "program %s on %lld %s, %d %s of all in turn; %s against itself: within %.1f %% of 1\n",
-	        program->name, (long long)result->ranks, lk_noun(result->ranks, "rank", "ranks"),
-	        result->rounds, lk_noun(result->rounds, "round", "rounds"), result->rows[0].name,
-	        100 * result->spread);
+	fprintf(out, "program %s on %lld %s, %d %s of all in turn; %s against itself: ", program->name,
+	        (long long)result->ranks, lk_noun(result->ranks, "rank", "ranks"), result->rounds,
+	        lk_noun(result->rounds, "round", "rounds"), result->rows[0].name);
+	if (isfinite(result->spread)) fprintf(out, "within %.1f %% of 1\n", 100 * result->spread);
+	else fputs("too few rounds to tell\n", out);
 	fprintf(out, "%-20s %10s %7s %22s %11s %11s %11s  %s%s\n", "schedule", "median", "faster",
 	        "95 % of the median", "sent", "to groups", "touched", "results",
 	        isfinite(result->rows[0].predicted) ? "  predicted" : "");
@@ -179,6 +180,7 @@ lk_status lk_compile_bench(lk_compile *answer, const lk_compile_request *request
 	lk_cluster cluster;
 	LK_TRY(lc_resize(answer, request, err));
 	LK_TRY(lc_pick_program(answer, request, &program, err));
+	LK_TRY(lc_check_dims(program, request->sizes, err));
 	lk_status status = make_variants(program, request->schedule, &variants, &count, err);
 	if (status == LK_OK && request->cluster)
 		status = lk_cluster_parse(&arena, request->cluster, &cluster, err);

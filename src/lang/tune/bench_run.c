@@ -15,6 +15,19 @@ enum {
 	SHOWN = 200
 };
 
+/* What the emitted program said itself, "NAME: ...", among what the launcher says around it; NULL.
+ */
+static const char *own_words(const char *name, char *text) {
+	size_t length = strlen(name);
+	for (char *line = text; line; line = strchr(line, '\n')) {
+		line += *line == '\n';
+		if (strncmp(line, name, length) != 0 || line[length] != ':') continue;
+		line[strcspn(line, "\n")] = '\0';
+		return line;
+	}
+	return NULL;
+}
+
 static const char *last_words(char *text) {
 	size_t length = strlen(text);
 	while (length && (text[length - 1] == '\n' || text[length - 1] == ' ')) text[--length] = '\0';
@@ -35,7 +48,8 @@ static lk_status bench_finish(const char *what, const lc_bench_job *job, lk_stat
 		status =
 			lk_fail(err, LK_ERR_INPUT, what, "took longer than %.0f s and was ended", job->seconds);
 	else if (status == LK_OK && end->code != 0) {
-		const char *words = last_words(*end->messages ? end->messages : end->out);
+		const char *words = own_words(job->original->name, end->messages);
+		if (!words) words = last_words(*end->messages ? end->messages : end->out);
 		char cut[SHOWN + 1];
 		lk_copy(cut, sizeof cut, words);
 		status = lk_fail(err, LK_ERR_INPUT, what, "ended with %d: %s", end->code,

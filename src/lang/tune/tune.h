@@ -98,6 +98,9 @@ void lc_bench_free(lc_bench_result *result);
 /* Whether this machine can: a compiler and a launcher are there. */
 bool lc_bench_can(lk_error *err);
 
+/* Fills tau and pairs from what rows have as predicted. */
+lk_status lc_bench_rank(lc_bench_result *result, lk_error *err);
+
 lk_status lc_moved_count(const lc_steps *steps, const lc_sizes *sizes, lc_moved *out,
                          lk_error *err);
 /* Median of n numbers and its 95 % bounds. */
@@ -151,6 +154,17 @@ typedef struct lk_found {
 	double simulated_s; /* then: what the simulation said */
 } lk_found;
 
+/* What a measurement says of what was found by simulation. Gains: of the measured time of plain, by
+ * round. */
+typedef struct lk_measurement {
+	int schedules, rounds; /* 0 schedules: nothing was measured */
+	double tau;            /* Kendall's, of simulated and measured order, over pairs */
+	int pairs;             /* that are further apart than the noise */
+	bool plain;            /* none is faster than plain by more than the noise: plain comes first */
+	lc_interval simulated; /* gain of what the simulation had put first */
+	lc_interval first;     /* gain of what comes first now; of plain 1 */
+} lk_measurement;
+
 typedef struct lk_search {
 	lk_arena arena;
 	LK_VEC(lk_found) found; /* fastest first; of equally fast ones that with fewer directives */
@@ -161,7 +175,8 @@ typedef struct lk_search {
 	int refused, known;  /* rewrites that were not legal; that led to a program seen before */
 	bool capped;         /* there were more to look at */
 	const char *cut_off; /* the cutoff ended it: "time", "interrupt"; else NULL */
-	double seconds;      /* of searching */
+	lk_measurement measurement;
+	double seconds; /* of searching */
 } lk_search;
 
 typedef struct lk_search_options {
@@ -182,9 +197,13 @@ void lk_search_free(lk_search *search);
 lk_status lk_search_time(const lc_program *program, const lc_schedule *schedule,
                          const lk_search_options *options, lk_found *out, lk_error *err);
 
-/* Runs the first `top` of what was found, and the plain program, on this machine as C and MPI;
- * the mesh is that of `sizes`, a text. Those come first then, in the order of their
- * measured times. */
+/* Takes over what was measured: row 0 of plain, others of found[found_of[row]]. The measured ones
+ * come first then, in the order of their times; but plain does where the fastest is not faster by
+ * more than the noise. */
+lk_status lk_search_trust(lk_search *search, lc_bench_result *result, const int *found_of,
+                          lk_error *err);
+/* Runs the first `top` of what was found, and the plain program, on this machine as C and MPI, and
+ * trusts what is measured; the mesh is that of `sizes`, a text. */
 lk_status lk_search_measure(const lc_program *program, lk_search *search, int top,
                             const char *sizes, const char *settings, int seed, lk_error *err);
 

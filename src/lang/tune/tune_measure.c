@@ -25,9 +25,10 @@ static lk_status measure_add_variant(struct measuring *measuring, int found, lk_
 	if (!variant->name) return lk_oom(err);
 	measuring->found[measuring->count++] = found;
 	LK_TRY(lc_rewrite_all(measuring->p, schedule, &program, err));
+	lk_status status = lc_steps_joined(program, &program, &steps, err);
 	variant->program = program;
-	LK_TRY(lc_steps_make(program, &steps, err));
 	variant->steps = steps;
+	LK_TRY(status);
 	variant->schedule = schedule ? lk_wisdom_text(&measuring->arena, schedule) : NULL;
 	return LK_OK;
 }
@@ -55,15 +56,52 @@ static void measure_set(lk_found *found, double seconds) {
 	found->measured = true;
 }
 
-static void measure_take(struct measuring *measuring, const lc_bench_result *result) {
-	lk_search *search = measuring->search;
+/* The row whose simulated time is the least. */
+static int measure_simulated_best(const lc_bench_result *result) {
+	int best = 0;
+	for (int i = 1; i < result->count; i++)
+		if (result->rows[i].predicted < result->rows[best].predicted) best = i;
+	return best;
+}
+
+/* The fastest row that is faster than plain by more than the noise; 0, plain, where none is. */
+static int measure_fastest(const lc_bench_result *result) {
+	int best = 0;
+	for (int i = 1; i < result->count; i++)
+		if (result->rows[i].ratio.low > 1 &&
+		    result->rows[i].time.median < result->rows[best].time.median)
+			best = i;
+	return best;
+}
+
+lk_status lk_search_trust(lk_search *search, lc_bench_result *result, const int *found_of,
+                          lk_error *err) {
+	lk_measurement *m = &search->measurement;
 	for (int i = 0; i < result->count; i++)
-		measure_set(measuring->found[i] >= 0 ? &search->found.at[measuring->found[i]]
-		                                     : &search->plain,
+		result->rows[i].predicted = found_of[i] >= 0 ? search->found.at[found_of[i]].time.seconds
+		                                             : search->plain.time.seconds;
+	LK_TRY(lc_bench_rank(result, err));
+	int first = measure_fastest(result);
+	*m = (lk_measurement){.schedules = result->count,
+	                      .rounds = result->rounds,
+	                      .tau = result->tau,
+	                      .pairs = result->pairs,
+	                      .plain = first == 0,
+	                      .simulated = result->rows[measure_simulated_best(result)].ratio,
+	                      .first = result->rows[first].ratio};
+	for (int i = 0; i < result->count; i++)
+		measure_set(found_of[i] >= 0 ? &search->found.at[found_of[i]] : &search->plain,
 		            result->rows[i].time.median);
 	for (size_t i = 0; i < search->found.count; i++)
 		if (search->found.at[i].schedule.count == 0) search->found.at[i] = search->plain;
 	qsort(search->found.at, search->found.count, sizeof *search->found.at, measure_compare);
+	for (size_t i = 0; i < search->found.count && m->plain; i++) {
+		if (search->found.at[i].schedule.count) continue;
+		memmove(&search->found.at[1], &search->found.at[0], i * sizeof *search->found.at);
+		search->found.at[0] = search->plain;
+		break;
+	}
+	return LK_OK;
 }
 
 lk_status lk_search_measure(const lc_program *program, lk_search *search, int top,
@@ -73,7 +111,7 @@ lk_status lk_search_measure(const lc_program *program, lk_search *search, int to
 	lc_bench_result result = {0};
 	lk_status status = measure_add_variants(&m, top, err);
 	if (status == LK_OK) status = lc_bench(program, m.variants, m.count, &o, &result, err);
-	if (status == LK_OK) measure_take(&m, &result);
+	if (status == LK_OK) status = lk_search_trust(search, &result, m.found, err);
 	lc_bench_free(&result);
 	for (int i = 0; i < m.count; i++) {
 		lc_steps_free((lc_steps *)(uintptr_t)m.variants[i].steps);

@@ -91,6 +91,27 @@ static void tune_print_put_verdict(const lk_tuned *tuned, FILE *out) {
 		fprintf(out, "  not in this bound: %d maxima or minima\n", verdict->choices);
 }
 
+/* Which of simulation and measurement decides, and how far they agree. */
+static void tune_print_put_trust(const lk_tuned *tuned, FILE *out) {
+	const lk_measurement *m = &tuned->search->measurement;
+	if (m->schedules == 0) return;
+	fprintf(out, "measured on this machine: %d %s, %d %s of all in turn", m->schedules,
+	        lk_noun(m->schedules, "schedule", "schedules"), m->rounds,
+	        lk_noun(m->rounds, "round", "rounds"));
+	if (m->pairs)
+		fprintf(out,
+		        "; simulated and measured order: Kendall's tau %.2f over %d %s further apart than "
+		        "the noise",
+		        m->tau, m->pairs, lk_noun(m->pairs, "pair", "pairs"));
+	fputs("\ntrusted: the measurement; ", out);
+	if (!m->plain)
+		fprintf(out, "the first one is %.2fx as fast as plain (95 %%: %.2f..%.2f); ",
+		        m->first.median, m->first.low, m->first.high);
+	else fputs("no schedule is faster than plain by more than the noise; ", out);
+	fprintf(out, "what the simulation puts first, %.2fx (%.2f..%.2f)\n", m->simulated.median,
+	        m->simulated.low, m->simulated.high);
+}
+
 void lk_tuned_text(const lk_tuned *tuned, FILE *out) {
 	lk_arena arena = LK_ARENA_INIT;
 	char rank[16];
@@ -112,6 +133,7 @@ void lk_tuned_text(const lk_tuned *tuned, FILE *out) {
 	for (int i = 0; i < tuned->own_count; i++)
 		tune_print_put_row(tuned, "file", tuned->own[i].schedule.name, &tuned->own[i], &arena, out);
 	fputc('\n', out);
+	tune_print_put_trust(tuned, out);
 	tune_print_put_verdict(tuned, out);
 	if (tuned->search->found.at[0].schedule.count) {
 		fputc('\n', out);
@@ -148,6 +170,30 @@ static void json_verdict(lk_json_writer *writer, const lc_verdict *verdict) {
 	lk_json_object_end(writer);
 }
 
+static void json_gain(lk_json_writer *writer, const char *key, const lc_interval *gain) {
+	lk_json_object(writer, key);
+	lk_json_put_number(writer, "median", gain->median);
+	lk_json_put_number(writer, "low", gain->low);
+	lk_json_put_number(writer, "high", gain->high);
+	lk_json_object_end(writer);
+}
+
+static void json_measurement(lk_json_writer *writer, const lk_measurement *m) {
+	if (m->schedules == 0) {
+		lk_json_put_null(writer, "measurement");
+		return;
+	}
+	lk_json_object(writer, "measurement");
+	lk_json_put_integer(writer, "schedules", m->schedules);
+	lk_json_put_integer(writer, "rounds", m->rounds);
+	lk_json_put_number(writer, "tau", m->tau);
+	lk_json_put_integer(writer, "tau_pairs", m->pairs);
+	lk_json_put_bool(writer, "faster_than_plain", !m->plain);
+	json_gain(writer, "gain", &m->first);
+	json_gain(writer, "simulated_first_gain", &m->simulated);
+	lk_json_object_end(writer);
+}
+
 lk_status lk_tuned_json(const lk_tuned *tuned, FILE *out, lk_error *err) {
 	lk_json_writer w;
 	lk_arena arena = LK_ARENA_INIT;
@@ -178,6 +224,7 @@ lk_status lk_tuned_json(const lk_tuned *tuned, FILE *out, lk_error *err) {
 	for (int i = 0; i < tuned->own_count; i++)
 		json_found(&w, tuned, NULL, tuned->own[i].schedule.name, &tuned->own[i], &arena);
 	lk_json_array_end(&w);
+	json_measurement(&w, &search->measurement);
 	if (tuned->verified) json_verdict(&w, &tuned->verdict);
 	else lk_json_put_null(&w, "verified");
 	lk_json_object_end(&w);

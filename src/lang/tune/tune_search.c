@@ -75,19 +75,32 @@ static lk_status time_chunks(const struct searcher *searcher, const lc_steps *st
 	return LK_OK;
 }
 
+/* What runs on processors is written with passes joined. *joined: must be freed, after the steps.
+ */
+static lk_status search_steps(const struct searcher *searcher, const lc_program *program,
+                              lc_program **joined, lc_steps **steps, lk_error *err) {
+	*joined = NULL;
+	if (searcher->o->cluster->node[0].device->arch != LK_ARCH_CPU)
+		return lc_steps_make(program, steps, err);
+	LK_TRY(lc_rewrite_all(program, NULL, joined, err));
+	return lc_steps_joined(*joined, joined, steps, err);
+}
+
 static lk_status time_program(const struct searcher *searcher, const lc_program *program, bool all,
                               lk_timed *time, int64_t *chunks, lk_error *err) {
 	lc_sizes refined = {0};
 	const lc_sizes *sizes = searcher->o->sizes;
+	lc_program *joined = NULL;
 	lc_steps *steps = NULL;
 	lk_status status = LK_OK;
 	if (program->axis_count != searcher->origin->axis_count) {
 		status = lc_sizes_refine(searcher->origin, sizes, program, &refined, err);
 		sizes = &refined;
 	}
-	if (status == LK_OK) status = lc_steps_make(program, &steps, err);
+	if (status == LK_OK) status = search_steps(searcher, program, &joined, &steps, err);
 	if (status == LK_OK) status = time_chunks(searcher, steps, sizes, all, time, chunks, err);
 	lc_steps_free(steps);
+	lc_program_free(joined);
 	if (sizes == &refined) lc_sizes_free(&refined);
 	return status;
 }

@@ -52,7 +52,7 @@ static lk_status need_alike(const lc_asker *ask, const lc_composed_call *call, b
 		                 lc_shown(ask->p, call->node.in[0], a), x->rank);
 	lc_refuse(ask->p, &call->node, ask->err, "%s and %s do not have the same dims%s",
 	          lc_shown(ask->p, call->node.in[0], a), lc_shown(ask->p, call->node.in[1], b),
-	          but_for_d ? ", but for the one that is indexed" : "");
+	          but_for_d ? " except the indexed one" : "");
 	return lk_hint(ask->err, "insert dims of 1 with spread(x, d, 1), repeat with spread(x, d, n)");
 }
 
@@ -129,14 +129,13 @@ static lk_status compose_topk_index(const lc_asker *ask, const lc_composed_call 
 	LK_TRY(need_whole(ask, call));
 	const lc_dim along = composed_node(ask, x)->dim[d];
 	if (!lc_dim_known(ask->p, call->size[0], &count) || count < 1 || count > TOP) {
-		lc_refuse(ask->p, &call->node, ask->err, "the number of the largest is not from 1 to %d",
-		          TOP);
-		return lk_hint(ask->err, "give a number, as the last argument");
+		lc_refuse(ask->p, &call->node, ask->err, "topk selects from 1 to %d elements", TOP);
+		return lk_hint(ask->err, "give k, the last argument, as a number in this range");
 	}
 	if (lc_dim_known(ask->p, along, &n) && n < count) {
 		lc_refuse(ask->p, &call->node, ask->err, "%s has %lld elements along dim %d, not %lld",
 		          lc_shown(ask->p, x, text), (long long)n, d, (long long)count);
-		return lk_hint(ask->err, "ask for so many at most");
+		return lk_hint(ask->err, "select at most that many");
 	}
 	LK_TRY(places(ask, LC_I32, along, d, composed_node(ask, x)->rank, &at));
 	for (int64_t k = 0; k < count; k++) {
@@ -218,7 +217,13 @@ static lk_status own(const lc_asker *ask, const lc_composed_call *call, int *out
 
 static lk_status compose_pad(const lc_asker *ask, const lc_composed_call *call, int *out) {
 	int d = call->node.d;
+	int64_t count;
 	LK_TRY(need_dim_of(ask, call, d));
+	for (int i = 0; i < 2; i++) {
+		if (!lc_dim_known(ask->p, call->size[i], &count) || count >= 0) continue;
+		lc_refuse(ask->p, &call->node, ask->err, "pad would add %lld elements", (long long)count);
+		return lk_hint(ask->err, "narrow(x, d, begin, n) takes a part of a tensor");
+	}
 	*out = call->node.in[0];
 	lc_dim n = composed_node(ask, *out)->dim[d];
 	LK_TRY(lc_dim_plus(ask->p, n, call->size[1], 1, &n, ask->err));
@@ -281,9 +286,9 @@ static lk_status compose_reshape(const lc_asker *ask, const lc_composed_call *ca
 	x = composed_node(ask, *out);
 	if (x->rank == count && memcmp(x->dim, to, sizeof *to * (size_t)count) == 0)
 		return own(ask, call, out);
-	lc_refuse(ask->p, &call->node, ask->err, "%s does not have as many elements",
+	lc_refuse(ask->p, &call->node, ask->err, "reshape would change the number of elements of %s",
 	          lc_shown(ask->p, call->node.in[0], text));
-	return lk_hint(ask->err, "the products of the sizes before and after must be the same");
+	return lk_hint(ask->err, "the products of the sizes before and after must be equal");
 }
 
 static lk_status compose_softmax(const lc_asker *ask, const lc_composed_call *call, int *out) {

@@ -336,8 +336,7 @@ lk_status lc_divides(lc_program *program, lc_dim value, lc_dim divisor, int line
 		lc_wrong(program, line, column, err, "%s is not divisible by %s",
 		         lc_dim_text(program, value, text, sizeof text),
 		         lc_dim_text(program, divisor, by, sizeof by));
-		return lk_hint(
-			err, "local tensors have one shape: choose a size that divides, or pad the tensor");
+		return lk_hint(err, "choose sizes that divide without a remainder, or pad the tensor");
 	}
 	for (size_t i = 0; i < program->conditions.count; i++)
 		if (program->conditions.at[i].value == value &&

@@ -444,14 +444,19 @@ static lk_status check_loss(const struct gradient *g) {
 		const lc_layout *layout = &loss->layout[axis];
 		if (layout->kind == LC_R || (layout->kind == LC_P && layout->reduce == LC_SUM)) continue;
 		lc_wrong(g->ask.p, g->ask.asked->line, g->ask.asked->column, g->ask.err,
-		         "the loss %s is neither whole nor a sum over %s", x, g->ask.p->axes[axis].name);
-		return lk_hint(g->ask.err, "add up what the ranks have");
+		         "the loss %s is neither replicated over %s nor a sum over its ranks", x,
+		         g->ask.p->axes[axis].name);
+		return lk_hint(g->ask.err, "declare its parts partial, P(sum,%s), or reduce them",
+		               g->ask.p->axes[axis].name);
 	}
 	if (loss->rank == 0 && lc_is_real((lc_dtype)loss->dtype) &&
 	    !lc_is_weak((lc_dtype)loss->dtype) && loss->list < 0)
 		return LK_OK;
 	lc_wrong(g->ask.p, g->ask.asked->line, g->ask.asked->column, g->ask.err,
 	         "the loss %s is not one real number", x);
+	if (!lc_is_real((lc_dtype)loss->dtype))
+		return lk_hint(g->ask.err, "it is %s; cast what it is made of: cast(f32, ...)",
+		               lc_dtype_name((lc_dtype)loss->dtype));
 	return lk_hint(g->ask.err, "reduce it: sum(%s) or mean(%s)", x, x);
 }
 

@@ -89,7 +89,7 @@ static lk_status type_update(lc_program *program, lc_node *node, lk_error *err) 
 	const lc_node *value = lc_in(program, node, 0), *e = lc_in(program, node, 1);
 	char x[LC_SHOWN], have[128], want[128];
 	if (value->op != LC_STATE && value->op != LC_UPDATE) {
-		lc_refuse(program, node, err, "%s is no state and keeps its value",
+		lc_refuse(program, node, err, "%s is not a state, and its value cannot change",
 		          lc_shown(program, node->in[0], x));
 		return lk_hint(err, "declare it with state, or define a new value: NAME = ...");
 	}

@@ -112,10 +112,9 @@ static lk_status comm_collective(lc_program *program, lc_node *node, lk_error *e
 		*to = from;
 		if (from.kind == LC_L) return LK_OK;
 		if (from.kind == LC_R)
-			return comm_need(program, node, LC_S, ", so that handing it round changes nothing",
-			                 err);
+			return comm_need(program, node, LC_S, ", so that permute would change nothing", err);
 		if (__builtin_add_overflow(to->turn, node->shift, &to->turn))
-			return lc_refuse(program, node, err, "the shifts add up to too much");
+			return lc_refuse(program, node, err, "the sum of the shifts exceeds 2^31 - 1");
 		if (program->axes[node->axis].size)
 			to->turn = (int32_t)(to->turn % program->axes[node->axis].size);
 		return comm_need(program, node, LC_S, ", not sliced", err);

@@ -63,7 +63,8 @@ lk_status lc_join_dtypes(const lc_program *program, const lc_node *node, int fir
 			lc_refuse(program, node, err, "%s is %s and %s is %s",
 			          lc_shown(program, node->in[strong], x), to, lc_shown(program, node->in[i], y),
 			          from);
-			return lk_hint(err, "make them equal: cast(%s, %s)", to, y);
+			bool wider = value->dtype < lc_in(program, node, strong)->dtype; /* or real */
+			return lk_hint(err, "make them equal: cast(%s, %s)", wider ? from : to, wider ? x : y);
 		}
 		if (strong < 0) strong = i;
 	}
@@ -83,7 +84,7 @@ lk_status lc_check_index(const lc_program *program, const lc_node *node, int i, 
 	const lc_node *index = lc_in(program, node, i);
 	char x[LC_SHOWN];
 	if (lc_is_integer(index->dtype)) return LK_OK;
-	lc_refuse(program, node, err, "%s is %s, and indices are integers",
+	lc_refuse(program, node, err, "%s is %s, and an integer format is needed",
 	          lc_shown(program, node->in[i], x), lc_dtype_name(index->dtype));
 	return lk_hint(err, "add cast(i32, %s)", x);
 }

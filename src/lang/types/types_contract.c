@@ -157,7 +157,7 @@ static lk_status both_sliced(const lc_program *program, lc_node *node, const str
 	}
 	return lc_refuse_layout(
 		program, node, 1, axis,
-		", and the other operand otherwise: ranks would hold blocks that do not fit", err);
+		", and the other operand along another dim: ranks would hold blocks that do not fit", err);
 }
 
 static lk_status contract_layout(lc_program *program, lc_node *node, const struct roles *roles,
@@ -177,8 +177,8 @@ static lk_status contract_layout(lc_program *program, lc_node *node, const struc
 	}
 	if (l.kind == LC_S) return one_sliced(program, node, roles, axis, i, add, err);
 	if (l.kind == LC_P && l.reduce != LC_SUM)
-		return lc_refuse_layout(program, node, i, axis, ", and products of parts are no parts",
-		                        err);
+		return lc_refuse_layout(program, node, i, axis,
+		                        ", and products of its parts are not parts of the product", err);
 	return LK_OK;
 }
 

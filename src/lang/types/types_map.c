@@ -54,7 +54,8 @@ static lk_status types_map_format(const lc_program *program, lc_node *node, lk_e
 		return LK_OK;
 	}
 	if (node->op == LC_SELECT && lc_in(program, node, 0)->dtype != LC_BOOL) {
-		lc_refuse(program, node, err, "%s is no condition", lc_shown(program, node->in[0], x));
+		lc_refuse(program, node, err, "%s is %s, and select takes a bool condition",
+		          lc_shown(program, node->in[0], x), lc_dtype_name(lc_in(program, node, 0)->dtype));
 		return lk_hint(err, "compare it: %s > 0", x);
 	}
 	for (int i = node->op == LC_SELECT; i < node->inputs; i++) {
@@ -217,8 +218,8 @@ static lk_status rooted(const lc_program *program, lc_node *node, int axis, int 
 	for (int i = 0; i < node->inputs; i++) {
 		const lc_layout *other = &lc_in(program, node, i)->layout[axis];
 		if (other->kind != LC_R && !lc_same_layout(other, &l))
-			return lc_refuse_layout(program, node, i, axis, ", another than the other operand",
-			                        err);
+			return lc_refuse_layout(program, node, i, axis,
+			                        ", and the other operand has another layout", err);
 	}
 	node->layout[axis] = l;
 	return LK_OK;
@@ -250,8 +251,8 @@ lk_status lc_map_layout(lc_program *program, lc_node *node, int axis, lc_adder *
 
 lk_status lc_type_map(lc_program *program, lc_node *node, lc_adder *add, lk_error *err) {
 	if (node->op == LC_DROPOUT && !(node->number >= 0 && node->number < 1)) {
-		lc_refuse(program, node, err, "dropout with probability %g", node->number);
-		return lk_hint(err, "give one from 0 up to, but without, 1");
+		lc_refuse(program, node, err, "dropout has probability %g", node->number);
+		return lk_hint(err, "give a probability of at least 0 and less than 1");
 	}
 	LK_TRY(broadcast(program, node, err));
 	LK_TRY(types_map_format(program, node, err));

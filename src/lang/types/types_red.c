@@ -98,8 +98,8 @@ static lk_status red_total(const lc_program *program, lc_node *node, lk_error *e
 	memcpy(node->layout, value->layout, sizeof node->layout);
 	for (int a = 0; a < program->axis_count; a++)
 		if (node->layout[a].kind == LC_P && node->layout[a].reduce != LC_SUM)
-			return lc_refuse_layout(program, node, 0, a, ", and sums of such parts are no parts",
-			                        err);
+			return lc_refuse_layout(program, node, 0, a,
+			                        ", and sums of its parts are not parts of the total", err);
 	return LK_OK;
 }
 

@@ -25,7 +25,7 @@ static lk_status gather_layout(lc_program *program, lc_node *node, int axis, lk_
 		return LK_OK;
 	}
 	if (index.kind == LC_P)
-		return lc_refuse_layout(program, node, 1, axis, ", and parts of indices are no indices",
+		return lc_refuse_layout(program, node, 1, axis, ", and parts of indices are not indices",
 		                        err);
 	if (table.kind == LC_R) {
 		node->layout[axis] = index;
@@ -81,7 +81,7 @@ static lk_status add_layout(lc_program *program, lc_node *node, int axis, lc_add
 	lc_layout *to = &node->layout[axis];
 	*to = (lc_layout){.kind = LC_R};
 	if (index.kind == LC_P)
-		return lc_refuse_layout(program, node, 1, axis, ", and parts of indices are no indices",
+		return lc_refuse_layout(program, node, 1, axis, ", and parts of indices are not indices",
 		                        err);
 	if (x.kind == LC_R && index.kind == LC_R) return LK_OK;
 	if (index.kind == LC_R && x.kind == LC_P && x.reduce == LC_SUM) return *to = x, LK_OK;
@@ -95,8 +95,8 @@ static lk_status add_layout(lc_program *program, lc_node *node, int axis, lc_add
 		if (other.kind == LC_R && !sliced.turn && sliced.dim < columns)
 			LK_TRY(lc_slice_operand(program, node, 1 - one, sliced.dim, axis, add, err));
 		else if (!lc_same_layout(&x, &index))
-			return lc_refuse_layout(program, node, one, axis, ", and the other operand otherwise",
-			                        err);
+			return lc_refuse_layout(program, node, one, axis,
+			                        ", and the other operand has another layout", err);
 		*to = (lc_layout){.kind = LC_P, .reduce = LC_SUM};
 		return LK_OK;
 	}

@@ -141,7 +141,7 @@ static lk_status type_concat(lc_program *program, lc_node *node, lc_adder *add, 
 	LK_TRY(view_dims(program, node, err));
 	for (int d = 0; d < a->rank; d++) {
 		if (b->rank == a->rank && (d == node->d || b->dim[d] == a->dim[d])) continue;
-		lc_refuse(program, node, err, "%s and %s do not have the same dims but for dim %d",
+		lc_refuse(program, node, err, "%s and %s differ in dims other than dim %d",
 		          lc_shown(program, node->in[0], x), lc_shown(program, node->in[1], y), node->d);
 		return lk_hint(err, "concat(a, b, d) puts one after the other along dim d");
 	}
