@@ -171,9 +171,7 @@ static lk_status jobs_view_write_text(const void *what, bool colour, FILE *out, 
 	        answer->policies[0].name);
 	if (answer->energy) LK_TRY(jobs_view_put_energy(answer->energy, colour, out, err));
 	if (answer->cut_off)
-		fprintf(out, "
-CUT OFF by %s: what is not shown was not simulated
-",
+		fprintf(out, "\nCUT OFF by %s: what is not shown was not simulated\n",
 		        lk_cutoff_text(answer->cut_off));
 	for (int i = 0; i < answer->note_count; i++) lk_put_wrapped(answer->notes[i], 0, out);
 	if (!((const struct text *)what)->verbose) return LK_OK;
