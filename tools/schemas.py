@@ -82,7 +82,7 @@ DOCUMENTS = {
         stalls:[Row] breakdown:[Row] steps:[Row] overlap:[Row] communication:[Row] stragglers:[Row] stretches:[Row] idle:[Row]
         kernels:[Row] queue:[Row] launches:[Row] roofline:[Row] critical_path:[{kind:text seconds:num}]
         critical_step:int? critical_step_s:num? diagnosis:text
-        actions:[{stall:text what:text lost_s:num gain_s:num? how:text}] caveat_count:int
+        actions:[{stall:text what:text lost_s:num gain_s:num? most_s:num change:text how:text}] caveat_count:int
         warnings:[text] reproduce:text}"""),
     "replay": ("`replay -o json`", """{summary:{held_out:text times_from:text geomean_error:num? baseline_error:num? predicted:int
         parts_error:num? worst_part:text? operations:int collectives:int clock_residual_us:num? device_known_shape:num?}

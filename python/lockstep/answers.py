@@ -466,7 +466,8 @@ class Validation(Framed):
 
 @dataclass(frozen=True)
 class Stall:
-    """What costs a step its time, with the figures that show it and the remedy. gain_s: simulated; None unknown."""
+    """What costs a step its time, with the figures that show it and the remedy. gain_s: simulated with the change of
+    whatif; None: that cannot be simulated, and most_s bounds it."""
 
     rank_of_stall: int
     kind: str
@@ -474,6 +475,8 @@ class Stall:
     lost_s: float
     lost_pctg: Optional[float]
     gain_s: Optional[float]
+    most_s: float
+    change: Optional[str]
     evidence: Optional[str]
     remedy: Optional[str]
 
@@ -488,12 +491,15 @@ class CriticalPart:
 
 @dataclass(frozen=True)
 class Action:
-    """Something to do about a stall: what it gains a step in the simulation (None: that cannot be simulated), and how."""
+    """Something to do about a stall: what it gains a step in the simulation with the change of whatif (None: that
+    cannot be simulated, and it gains most_s at most), and how."""
 
     stall: str
     what: str
     lost_s: float
     gain_s: Optional[float]
+    most_s: float
+    change: str
     how: str
 
 
