@@ -34,7 +34,7 @@ static const struct part parts[] = {
 	{"data", "idle: data loading", FIELD(idle_data_ns)},
 	{"wait", "idle: host had waited", FIELD(idle_sync_ns)},
 	{"host", "idle: launched too late", FIELD(idle_host_ns)},
-	{"idle", "idle: other", FIELD(idle_other_ns)},
+	{"idle", "idle: gaps between kernels", FIELD(idle_other_ns)},
 };
 enum {
 	PARTS = sizeof parts / sizeof *parts

@@ -76,7 +76,7 @@ static void put_shares(const lk_explanation *explanation, FILE *out) {
 		{"idle:data", TOTAL(explanation, idle_data_ns)},
 		{"idle:sync", TOTAL(explanation, idle_sync_ns)},
 		{"idle:launch", TOTAL(explanation, idle_host_ns)},
-		{"idle:other", TOTAL(explanation, idle_other_ns)},
+		{"idle:gaps", TOTAL(explanation, idle_other_ns)},
 	};
 	double whole = TOTAL(explanation, kernel_time_ns), comm = TOTAL(explanation, communication_ns);
 	char text[32];
