@@ -90,7 +90,7 @@ DOCUMENTS = {
         left_out:text? host_known:num? device_known:num? parts:[{name:text measured_us:num predicted_us:num?}]}]}]
         uncovered:[text] notes:[text] warnings:[text]}"""),
     "whatif": ("`whatif -o json`", """{source:text traced:bool changes:[{change:text sets:[text] refused:text? gpus:int?
-        step_time_s:num? vs_base:num? scaling_efficiency:num? uncertainty:num? compute_s:num? exposed_s:num? hidden_s:num?
+        batch:num? step_time_s:num? vs_base:num? scaling_efficiency:num? uncertainty:num? compute_s:num? exposed_s:num? hidden_s:num?
         other_s:num? samples_per_s:num? cluster:text? notes:[text]}] notes:[text] reproduce:text}"""),
     "diff": ("`diff -o json`", """{before:Run after:Run ratio:num? ratio_deviation:num? verdict:text sentence:text
         categories:[Row] kernels:[Row] reproduce:text}"""),

@@ -704,6 +704,7 @@ class Change:
     sets: List[str]
     refused: Optional[str]
     gpus: Optional[int]
+    batch: Optional[int]
     step_time_s: Optional[float]
     vs_base: Optional[float]
     scaling_efficiency: Optional[float]
