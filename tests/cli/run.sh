@@ -22,7 +22,7 @@ ln -s "$program" "$work/bin/lockstep"
 cat > "$work/bin/unfold" <<'EOF'
 #!/usr/bin/awk -f
 # A report's lines that go on in the next one, as one.
-NR > 1 && (/^           [^ ]/ || (/^    [^ ]/ && list)) { sub(/^ +/, " "); line = line $0; next }
+NR > 1 && (/^          ?[^ ]/ || /^           [^ ]/ || (/^    [^ ]/ && list)) { sub(/^ +/, " "); line = line $0; next }
 NR > 1 { print line }
 { line = $0; list = /^  - / }
 END { if (NR) print line }
