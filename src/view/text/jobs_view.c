@@ -12,12 +12,12 @@
 /* ---- tables ---- */
 
 static const lk_column policy_columns[] = {
-	{"policy", "policy", false, false},    {"mean_s", "mean", true, false},
-	{"median_s", "median", true, false},   {"p95_s", "95 %", true, false},
-	{"wait_s", "wait", true, false},       {"makespan_s", "makespan", true, false},
-	{"used", "GPUs used", true, false},    {"restarts", "restarts", true, false},
-	{"done", "done in time", true, false}, {"ratio", "sooner", true, false},
-	{"what", "how", false, false},
+	{"policy", "policy", false, false},  {"mean_s", "mean", true, false},
+	{"median_s", "median", true, false}, {"p95_s", "95 %", true, false},
+	{"wait_s", "wait", true, false},     {"makespan_s", "makespan", true, false},
+	{"used", "GPUs used", true, false},  {"restarts", "restarts", true, false},
+	{"done", "in time", true, false},    {"ratio", "sooner", true, false},
+	{"what", "how", false, true},
 };
 
 static void jobs_view_put_seconds(lk_table *table, double s) {
@@ -161,14 +161,17 @@ static lk_status jobs_view_write_text(const void *what, bool colour, FILE *out, 
 		fprintf(out, "; load %s", lk_fixed(answer->load, 2, number, sizeof number));
 	fputs("\n\n", out);
 	LK_TRY(jobs_view_put_table(policies_of(answer), colour, out, err));
+	fputc('\n', out);
+	for (int i = 0; i < answer->policy_count; i++)
+		fprintf(out, "%-12s  %s\n", answer->policies[i].name, answer->policies[i].what);
 	fprintf(out,
-	        "\nTimes are from submission to end; sooner: mean time under %s / under this policy; "
-	        "done in time: before the "
-	        "last job arrived.\n",
+	        "\nTimes are from submission to end. in time: jobs that ended before the last one "
+	        "arrived.\n"
+	        "sooner: mean time under %s / under this policy.\n",
 	        answer->policies[0].name);
 	if (answer->energy) LK_TRY(jobs_view_put_energy(answer->energy, colour, out, err));
 	for (int i = 0; i < answer->note_count; i++) {
-		LK_TRY(lk_put_safe(answer->notes[i], out, err));
+		LK_TRY(lk_put_wrapped(answer->notes[i], 2, 0, out, err));
 		fputc('\n', out);
 	}
 	if (!((const struct text *)what)->verbose) return LK_OK;

@@ -164,7 +164,7 @@ static char *predict_view_kw(double watts, char *out, size_t size) {
 
 static const char *energy_basis(const struct report *report, char *out, size_t size) {
 	const lk_prediction *prediction = report->p;
-	snprintf(out, size, "%.0f W per GPU; %.0f W with host, network, PUE %.3g",
+	snprintf(out, size, "%.0f W per GPU; %.0f W at the mains, PUE %.3g",
 	         prediction->energy.gpu_watts, prediction->energy.site_watts / prediction->gpus,
 	         prediction->energy.pue);
 	return out;
@@ -212,8 +212,10 @@ static lk_status put_speeds(const struct report *report) {
 	char of[LINE], rate[LINE];
 	lk_table *table = lk_table_new("speed", columns, 4);
 	if (!table) return lk_oom(report->err);
-	snprintf(of, sizeof of, "of %s",
-	         prediction->peak_label ? prediction->peak_label : "an unknown peak");
+	const char *peak = prediction->peak_label ? prediction->peak_label : "an unknown peak";
+	/* figures of a whole training are wide: the GPU's name is in the line of the cluster */
+	size_t most = prediction->days > 0 ? strcspn(peak, ",") : strlen(peak);
+	snprintf(of, sizeof of, "of %.*s", (int)most, peak);
 	snprintf(rate, sizeof rate, "%ss/s", prediction->unit);
 	predict_view_put_speed(table, report, "step time", prediction->step_time_s, 1,
 	                       lk_format_seconds, "");
