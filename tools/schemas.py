@@ -82,7 +82,7 @@ DOCUMENTS = {
         stalls:[Row] breakdown:[Row] steps:[Row] overlap:[Row] communication:[Row] stragglers:[Row] stretches:[Row] idle:[Row]
         kernels:[Row] queue:[Row] launches:[Row] roofline:[Row] critical_path:[{kind:text seconds:num}]
         critical_step:int? critical_step_s:num? diagnosis:text
-        actions:[{stall:text what:text lost_s:num gain_s:num? how:text}] caveat_count:int
+        actions:[{stall:text what:text lost_s:num gain_s:num? most_s:num change:text how:text}] caveat_count:int
         warnings:[text] reproduce:text}"""),
     "replay": ("`replay -o json`", """{summary:{held_out:text times_from:text geomean_error:num? baseline_error:num? predicted:int
         parts_error:num? worst_part:text? operations:int collectives:int clock_residual_us:num? device_known_shape:num?}
@@ -90,7 +90,7 @@ DOCUMENTS = {
         left_out:text? host_known:num? device_known:num? parts:[{name:text measured_us:num predicted_us:num?}]}]}]
         uncovered:[text] notes:[text] warnings:[text]}"""),
     "whatif": ("`whatif -o json`", """{source:text traced:bool changes:[{change:text sets:[text] refused:text? gpus:int?
-        step_time_s:num? vs_base:num? scaling_efficiency:num? uncertainty:num? compute_s:num? exposed_s:num? hidden_s:num?
+        batch:num? step_time_s:num? vs_base:num? scaling_efficiency:num? uncertainty:num? compute_s:num? exposed_s:num? hidden_s:num?
         other_s:num? samples_per_s:num? cluster:text? notes:[text]}] notes:[text] reproduce:text}"""),
     "diff": ("`diff -o json`", """{before:Run after:Run ratio:num? ratio_deviation:num? verdict:text sentence:text
         categories:[Row] kernels:[Row] reproduce:text}"""),

@@ -211,8 +211,11 @@ typedef struct lk_explain_stall {
 	double lost_s;                 /* per step, mean over ranks */
 	double share;                  /* of the step */
 	const char *evidence, *remedy; /* remedy: "" if it gains nothing in the simulation */
-	double gain_s; /* per step, what the simulation says the remedy is worth, lost_s at most; NAN
-	                  until set */
+	double gain_s; /* per step, what the simulation says the remedy is worth, on all ranks; it may
+	                * be more than is lost to the stall; NAN where it cannot be simulated */
+	double most_s; /* per step, the most that a remedy can gain where it cannot be simulated:
+	                * lost_s, of work of the device at most what the critical path has of it */
+	const char *change; /* what was simulated, as whatif --set has it; "" nothing was */
 } lk_explain_stall;
 
 /* The chain of work that a step's time hangs on, at most as long as the step; empty until found. */
@@ -329,7 +332,8 @@ void lk_explain_free(lk_explanation *explanation);
  * step_deviation_s, lost_steps, kernel_count, clock_anchors, clock_residual_max_s; gpu_watts,
  * site_watts, pue, step_kwh, and of a step carbon_kg, power_usd; each table by its name, an array
  * of objects with the columns of csv; critical_path [{kind, seconds}], critical_step,
- * critical_step_s, diagnosis, actions [{stall, what, lost_s, gain_s, how}], caveat_count, warnings,
+ * critical_step_s, diagnosis, actions [{stall, what, lost_s, gain_s, most_s,
+ * change, how}], caveat_count, warnings,
  * reproduce. What is not known is null. */
 lk_status lk_explain_print(const lk_explanation *explanation, int format, int table, bool colour,
                            const char *path, FILE *out, lk_error *err);

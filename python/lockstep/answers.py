@@ -468,7 +468,8 @@ class Validation(Framed):
 
 @dataclass(frozen=True)
 class Stall:
-    """What costs a step its time, with the figures that show it and the remedy. gain_s: simulated; None unknown."""
+    """What costs a step its time, with the figures that show it and the remedy. gain_s: simulated with the change of
+    whatif; None: that cannot be simulated, and most_s bounds it."""
 
     rank_of_stall: int
     kind: str
@@ -476,6 +477,8 @@ class Stall:
     lost_s: float
     lost_pctg: Optional[float]
     gain_s: Optional[float]
+    most_s: float
+    change: Optional[str]
     evidence: Optional[str]
     remedy: Optional[str]
 
@@ -490,12 +493,15 @@ class CriticalPart:
 
 @dataclass(frozen=True)
 class Action:
-    """Something to do about a stall: what it gains a step in the simulation (None: that cannot be simulated), and how."""
+    """Something to do about a stall: what it gains a step in the simulation with the change of whatif (None: that
+    cannot be simulated, and it gains most_s at most), and how."""
 
     stall: str
     what: str
     lost_s: float
     gain_s: Optional[float]
+    most_s: float
+    change: str
     how: str
 
 
@@ -702,6 +708,7 @@ class Change:
     sets: List[str]
     refused: Optional[str]
     gpus: Optional[int]
+    batch: Optional[int]
     step_time_s: Optional[float]
     vs_base: Optional[float]
     scaling_efficiency: Optional[float]

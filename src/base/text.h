@@ -68,6 +68,8 @@ lk_status lk_parse_bool(const char *text, bool *out, const char *where, lk_error
 /* Numbers for people: "1.53 s", "812 us", "73.6 GiB", "1.8 TB/s", "405.9 G", "1 012". Each returns
  * `out`. */
 char *lk_format_seconds(double seconds, char *out, size_t size);
+/* In the unit that `like` has, so that the ends of a range have one unit: "0.98 s" like 1.05 s. */
+char *lk_format_seconds_like(double seconds, double like, char *out, size_t size);
 char *lk_format_bytes(double bytes, char *out, size_t size);      /* IEC: GiB */
 char *lk_format_rate(double bytes_per_s, char *out, size_t size); /* SI: GB/s */
 char *lk_format_count(double count, char *out, size_t size);      /* SI: 70.6 G */

@@ -53,19 +53,28 @@ static char *in_unit(double number, const struct unit *units, bool tenths, char 
 	return out;
 }
 
-char *lk_format_seconds(double seconds, char *out, size_t size) {
+/* The units, ascending, of a time of this size. */
+static const struct unit *seconds_units(double seconds) {
 	static const struct unit units[] = {{1e-12, "ps"}, {1e-9, "ns"}, {1e-6, "us"},
 	                                    {1e-3, "ms"},  {1, "s"},     {0, ""}};
 	static const struct unit minutes[] = {{60, "min"}, {0, ""}}, hours[] = {{3600, "h"}, {0, ""}};
 	static const struct unit days[] = {{86400, "days"}, {0, ""}}, none[] = {{1, "s"}, {0, ""}};
 	double magnitude = fabs(seconds);
-	const struct unit *table;
-	if (seconds == 0) table = none;
-	else if (magnitude < 119.5) table = units;
-	else if (magnitude < 7200) table = minutes;
-	else if (magnitude < 172800) table = hours;
-	else table = days;
-	return in_unit(seconds, table, false, out, size);
+	if (seconds == 0) return none;
+	if (magnitude < 119.5) return units;
+	if (magnitude < 7200) return minutes;
+	return magnitude < 172800 ? hours : days;
+}
+
+char *lk_format_seconds(double seconds, char *out, size_t size) {
+	return in_unit(seconds, seconds_units(seconds), false, out, size);
+}
+
+char *lk_format_seconds_like(double seconds, double like, char *out, size_t size) {
+	const struct unit *units = seconds_units(like);
+	while (units[1].size > 0 && fabs(like) >= units[1].size * (1 - 0.0005)) units++;
+	const struct unit one[] = {*units, {0, ""}};
+	return in_unit(seconds, one, false, out, size);
 }
 
 char *lk_format_bytes(double bytes, char *out, size_t size) {

@@ -1,6 +1,7 @@
 /* critical.c: the chain back through lifted ranks, on measured times. An operation begins when the
  * last of these is over: the one before it on its stream, what it depends on, and, of a rendezvous,
- * the last rank's arrival. */
+ * the last rank's arrival. The chain ends with what takes a step longest where steps follow one
+ * another, as lk_traced_step_ps has it: the host, or the device that falls behind it. */
 #include "explain/explain.h"
 
 #include <stdlib.h>
@@ -129,10 +130,31 @@ static void critical_account(struct walker *walker, struct place at, double ns) 
 
 /* ---- the walk ---- */
 
+/* The rank's last work: the end of its step on the host, or the end of the device's work, where
+ * that takes longer than the host's step from when the work that was carried into it was over. */
+static struct place critical_last(const struct walker *walker, uint32_t r) {
+	const lk_lifted_rank *rank = &walker->lifted->rank[r];
+	struct place host = {r, rank->end}, device = {r, LK_NONE};
+	int64_t begin = lk_traces_time(walker->lifted->traces, r, rank->from_ns), since = begin;
+	for (uint32_t i = 0; i < rank->ops.count; i++) {
+		const lk_lifted_op *op = &rank->ops.at[i];
+		struct place at = {r, i};
+		if (op->what != LK_LIFTED_DEVICE && op->what != LK_LIFTED_COMM &&
+		    op->what != LK_LIFTED_CARRIED)
+			continue;
+		critical_later(walker, at, &device);
+		if (op->what == LK_LIFTED_CARRIED && critical_end_of(walker, at) > since)
+			since = critical_end_of(walker, at);
+	}
+	if (device.op == LK_NONE) return host;
+	return critical_end_of(walker, device) - since > critical_end_of(walker, host) - begin ? device
+	                                                                                       : host;
+}
+
 static lk_status critical_walk(struct walker *walker, lk_error *err) {
 	struct place at = {0, LK_NONE};
 	for (uint32_t r = 0; r < walker->lifted->traces->count; r++)
-		critical_later(walker, (struct place){r, walker->lifted->rank[r].end}, &at);
+		critical_later(walker, critical_last(walker, r), &at);
 	LK_ASSERT(at.op != LK_NONE);
 	int64_t until = critical_end_of(walker, at), earliest = until - walker->most_ns;
 	size_t most = 1;

@@ -76,8 +76,8 @@ static lk_status warn_devices(lk_explain_work *work, lk_error *err) {
 		if (!first) first = rank;
 		if (strcmp(first->device, rank->device) == 0) continue;
 		return lk_explain_warn(work, err,
-		                       "rank %d ran on %s and rank %d on %s: if they are of two runs, "
-		                       "explain each alone",
+		                       "rank %d ran on %s and rank %d on %s: "
+		                       "if these are two runs, compare them with lockstep diff",
 		                       first->rank, first->device, rank->rank, rank->device);
 	}
 	return LK_OK;

@@ -27,7 +27,9 @@ lk_status lk_explain_files(lk_trace_files *files, const lk_explain_request *requ
 lk_status lk_explain_simulate(lk_explanation *explanation, lk_error *err);
 /* For those who simulate: what the remedy of a stall is worth, and the path that the step's time
  * hangs on (copied). */
-void lk_explain_set_gain(lk_explanation *explanation, int stall, double gain_s);
+void lk_explain_set_gain(lk_explanation *explanation, int stall, double gain_s, const char *change);
+/* `most_s`, of a stall without a simulated gain: the most that its remedy can gain. */
+void lk_explain_set_most(lk_explanation *explanation, int stall, double most_s);
 lk_status lk_explain_set_path(lk_explanation *explanation, const lk_critical_path *path,
                               lk_error *err);
 lk_status lk_explain_add_warning(lk_explanation *explanation, lk_error *err, const char *fmt, ...)
@@ -235,7 +237,7 @@ lk_status lk_explain_warn(lk_explain_work *work, lk_error *err, const char *fmt,
 	X(COMMUNICATION, "communication: transfer")                      \
 	X(PEERS, "communication: waiting for ranks that are not traced") \
 	X(COPY, "copies and fills")                                      \
-	X(LAG, "device: between what is waited for and the start")       \
+	X(LAG, "device: waiting, the cause is not in the trace")         \
 	X(LAUNCH, "host: launch calls")                                  \
 	X(SYNC, "host: returning from synchronisation")                  \
 	X(LOADING, "host: data loading")                                 \

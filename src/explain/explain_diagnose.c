@@ -13,9 +13,9 @@ enum {
 	ACTIONS = 3
 };
 
-/* The most that is known of what a remedy gains: by the simulation, else what its stall costs. */
+/* The most that is known of what a remedy gains: by the simulation, else by its bound. */
 static double most_gain(const lk_explain_stall *stall) {
-	return isnan(stall->gain_s) ? stall->lost_s : stall->gain_s;
+	return isnan(stall->gain_s) ? stall->most_s : stall->gain_s;
 }
 
 static bool is_better_action(const lk_explain_stall *one, const lk_explain_stall *other) {
@@ -46,22 +46,22 @@ static void put_costliest(const lk_explanation *explanation, lk_text *text) {
 	char whole[32], lost[32];
 	lk_format_seconds(explanation->step_s, whole, sizeof whole);
 	if (!explanation->stall_count) {
-		lk_text_add(text, "No stall takes 0.5 %% of a %s of %s or more", whole_of(explanation),
-		            whole);
+		lk_text_add(text, "No stall takes 0.5 %% or more of the %s %s", whole,
+		            whole_of(explanation));
 		return;
 	}
 	const lk_explain_stall *worst = &explanation->stalls[0];
-	lk_text_add(text, "Of a %s of %s, %s (%.1f %%) is lost to %s: %s", whole_of(explanation), whole,
-	            lk_format_seconds(worst->lost_s, lost, sizeof lost), 100 * worst->share,
-	            worst->kind, worst->what);
+	lk_text_add(text, "The largest stall is %s (%s): %s of the %s %s (%.1f %%)", worst->kind,
+	            worst->what, lk_format_seconds(worst->lost_s, lost, sizeof lost), whole,
+	            whole_of(explanation), 100 * worst->share);
 }
 
 static void put_path(const lk_explanation *explanation, lk_text *text) {
 	const lk_critical_path *path = &explanation->critical;
 	double all = 0;
 	for (int i = 0; i < path->part_count; i++) all += path->parts[i].seconds;
-	lk_text_add(text, " The critical path is %.1f %% %s", 100 * path->parts[0].seconds / all,
-	            path->parts[0].kind);
+	lk_text_add(text, " The largest part of the critical path is %s (%.1f %%)", path->parts[0].kind,
+	            100 * path->parts[0].seconds / all);
 }
 
 /* What the best remedy gains, of all that were simulated. */
@@ -74,14 +74,15 @@ static void put_gain(const lk_explanation *explanation, lk_text *text) {
 	}
 	if (!best) return;
 	if (!(best->gain_s > 0)) {
-		lk_text_add(text, ", and no remedy that can be simulated shortens the step");
+		lk_text_add(text, "; in the simulation, no remedy shortens the step");
 		return;
 	}
-	lk_text_add(text, ", and the simulated step is %s (%.1f %%) shorter without ",
+	lk_text_add(text, "; in the simulation, the remedy for ");
+	if (best == explanation->stalls) lk_text_add(text, "that stall");
+	else lk_text_add(text, "%s (%s)", best->kind, best->what);
+	lk_text_add(text, " makes the %s %s (%.1f %%) shorter", whole_of(explanation),
 	            lk_format_seconds(best->gain_s, gain, sizeof gain),
 	            100 * best->gain_s / explanation->step_s);
-	if (best == explanation->stalls) lk_text_add(text, "that stall");
-	else lk_text_add(text, "%s: %s", best->kind, best->what);
 }
 
 lk_status lk_explain_diagnose(lk_explain_work *work, lk_error *err) {

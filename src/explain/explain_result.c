@@ -24,15 +24,29 @@ const lk_traces *lk_explain_traces(const lk_explanation *explanation) {
 /* A gain below this share of a step is no gain. */
 static const double LEAST_GAIN = 0.0005;
 
-/* A remedy without gain is not named. A remedy may change more than the stall and shorten the step
- * by more than the stall lost: the excess is no gain on this stall. */
-void lk_explain_set_gain(lk_explanation *explanation, int stall, double gain_s) {
+static lk_explain_stall *explain_stall_at(lk_explanation *explanation, int stall) {
 	lk_explain_work *work = explanation->memory_owner;
 	LK_ASSERT(stall >= 0 && (size_t)stall < work->stalls.count);
-	lk_explain_stall *of = &work->stalls.at[stall];
+	return &work->stalls.at[stall];
+}
+
+/* A remedy without gain is not named. */
+void lk_explain_set_gain(lk_explanation *explanation, int stall, double gain_s,
+                         const char *change) {
+	lk_explain_stall *of = explain_stall_at(explanation, stall);
 	bool none = !(gain_s > LEAST_GAIN * explanation->step_s);
 	if (none) of->remedy = "";
-	of->gain_s = none ? 0 : fmin(gain_s, of->lost_s);
+	of->gain_s = none ? 0 : gain_s;
+	of->change = change;
+}
+
+void lk_explain_set_most(lk_explanation *explanation, int stall, double most_s) {
+	lk_explain_stall *of = explain_stall_at(explanation, stall);
+	of->most_s = fmin(most_s, of->lost_s);
+	if (!(of->most_s > LEAST_GAIN * explanation->step_s)) {
+		of->remedy = "";
+		of->most_s = 0;
+	}
 }
 
 lk_status lk_explain_set_path(lk_explanation *explanation, const lk_critical_path *path,

@@ -102,18 +102,10 @@ static lk_status simulate_site_of(const lk_traces *traces, lk_arena *arena, lk_w
 	return lk_cluster_simple(arena, device, ranks, 0, 0, &out->cluster, err);
 }
 
-/* Peers come with the ranks that are traced: they take no time of their own. */
-static int64_t peers_together(const void *context, const lk_lifted *lifted, uint32_t rank,
-                              uint32_t op) {
-	(void)context;
-	return lifted->rank[rank].ops.at[op].what == LK_LIFTED_PEERS ? 0 : -1;
-}
-
 static lk_status add_gains(lk_explanation *explanation, lk_lifted *lifted, lk_error *err) {
 	lk_arena arena = LK_ARENA_INIT;
 	lk_whatif_site site;
 	lk_whatif_base *base = NULL;
-	lk_lift_retime(lifted, peers_together, NULL);
 	lk_status status = simulate_site_of(lifted->traces, &arena, &site, err);
 	if (status == LK_OK) status = lk_whatif_begin(lifted->graph, &site, &base, err);
 	for (int i = 0; i < explanation->stall_count && status == LK_OK; i++) {
@@ -121,12 +113,53 @@ static lk_status add_gains(lk_explanation *explanation, lk_lifted *lifted, lk_er
 		double seconds;
 		if (!change) continue;
 		lk_status asked = lk_whatif_worth(base, change, &seconds, err);
-		if (asked == LK_OK) lk_explain_set_gain(explanation, i, seconds);
+		/* the step is one of several: its share is that of the mean step */
+		double share = seconds / lk_whatif_base_seconds(base);
+		if (asked == LK_OK)
+			lk_explain_set_gain(explanation, i, share * explanation->step_s, change);
 		else if (asked != LK_ERR_INPUT) status = asked; /* the step does not allow the change */
 	}
 	lk_whatif_end(base);
 	lk_arena_free(&arena);
 	return status;
+}
+
+/* ---- bounds ---- */
+
+static double simulate_share_of(const lk_critical_path *path, lk_critical_kind kind) {
+	double all = 0, share = 0;
+	for (int i = 0; i < path->part_count; i++) {
+		all += path->parts[i].seconds;
+		if (strcmp(path->parts[i].kind, lk_critical_name(kind)) == 0)
+			share += path->parts[i].seconds;
+	}
+	return share / all;
+}
+
+/* The most that a remedy gains, as a share of the step, which makes work of the device shorter and
+ * leaves the host as it is: without that work, the rest of the critical path still has to be done.
+ * Of stalls whose remedy moves work or lets ranks come sooner nothing is known: infinity. */
+static double simulate_most_gain(const lk_explain_stall *stall, const lk_critical_path *path) {
+	double transfers = simulate_share_of(path, LK_CRITICAL_COMMUNICATION) +
+	                   simulate_share_of(path, LK_CRITICAL_PEERS),
+		   copies = simulate_share_of(path, LK_CRITICAL_COPY);
+	if (strcmp(stall->kind, "communication") == 0) return transfers;
+	if (strcmp(stall->kind, "copies") == 0) return copies;
+	if (strcmp(stall->kind, "gaps") == 0)
+		return transfers + copies + simulate_share_of(path, LK_CRITICAL_COMPUTE) +
+		       simulate_share_of(path, LK_CRITICAL_LAG);
+	return INFINITY;
+}
+
+static void bound_gains(lk_explanation *explanation) {
+	if (!explanation->critical.part_count) return;
+	for (int i = 0; i < explanation->stall_count; i++) {
+		const lk_explain_stall *stall = &explanation->stalls[i];
+		if (isnan(stall->gain_s))
+			lk_explain_set_most(explanation, i,
+			                    simulate_most_gain(stall, &explanation->critical) *
+			                        explanation->step_s);
+	}
 }
 
 /* What the input does not allow is left out, and said. */
@@ -142,9 +175,10 @@ static lk_status left_out(lk_explanation *explanation, const char *what, lk_stat
 
 static lk_status ask_lifted(lk_explanation *explanation, lk_lifted *lifted, lk_error *err) {
 	lk_error why;
+	lk_status status = LK_OK;
 	LK_TRY(add_path(explanation, lifted, err));
-	if (lifted->graph->ops.count > MOST_OPERATIONS) return LK_OK;
-	lk_status status = add_gains(explanation, lifted, &why);
+	if (lifted->graph->ops.count <= MOST_OPERATIONS) status = add_gains(explanation, lifted, &why);
+	bound_gains(explanation);
 	return left_out(explanation, "what remedies are worth cannot be simulated", status, &why, err);
 }
 
@@ -159,7 +193,7 @@ lk_status lk_explain_simulate(lk_explanation *explanation, lk_error *err) {
 	LK_TRY(status);
 	lk_lifted *lifted;
 	lk_error why;
-	status = lk_lift(traces, step, LK_NONE, &lifted, &why);
+	status = lk_lift_following(traces, step, &lifted, &why);
 	if (status != LK_OK)
 		return left_out(explanation, "no step can be simulated", status, &why, err);
 	status = ask_lifted(explanation, lifted, err);

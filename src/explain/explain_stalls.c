@@ -28,7 +28,7 @@ static lk_status stalls_add(lk_explain_work *work, lk_error *err, const char *ki
 	if (!(share >= LEAST_SHARE)) return LK_OK;
 	if (!what || !evidence || !remedy || !lk_push(&work->stalls)) return lk_oom(err);
 	*lk_last(&work->stalls) =
-		(lk_explain_stall){kind, what, subject, lost_s, share, evidence, remedy, NAN};
+		(lk_explain_stall){kind, what, subject, lost_s, share, evidence, remedy, NAN, lost_s, ""};
 	return LK_OK;
 }
 
@@ -172,7 +172,7 @@ static lk_status synchronisation(lk_explain_work *work, lk_error *err) {
 			   *most = worst(work, &idle);
 	if (!at) return lk_oom(err);
 	const char *evidence = lk_arena_printf(
-		&work->arena, "%.1f calls a step wait for the device, which then runs dry%s%s",
+		&work->arena, "%.1f calls a step wait for the device, which is then left without work%s%s",
 		(double)rank_work->sync_calls / rank_work->result.steps, at, most);
 	return stalls_add(
 		work, err, "sync", -1, idle.mean_s, "host waits for device", evidence,
@@ -225,8 +225,8 @@ static lk_status stalls_device_gaps(lk_explain_work *work, lk_error *err) {
 	if (!idle.most || !idle.most->device.count) return LK_OK;
 	const char *evidence =
 		lk_arena_printf(&work->arena,
-	                    "work was launched and had not begun: it waits for another stream, or "
-	                    "its launch was on the way%s",
+	                    "work was launched but had not begun: it waited for another stream, or "
+	                    "for its launch to arrive%s",
 	                    worst(work, &idle));
 	return stalls_add(work, err, "gaps", -1, idle.mean_s, "between kernels", evidence,
 	                  work->result.processors
@@ -244,8 +244,9 @@ static lk_status copying(lk_explain_work *work, lk_error *err) {
 	LK_TRY(stalls_add(work, err, "copies", -1, h2d.mean_s, "host to device", evidence,
 	                  "pin_memory and non_blocking=True, on a separate stream, one batch ahead"));
 	any.mean_s -= h2d.mean_s;
-	evidence = lk_arena_printf(
-		&work->arena, "other copies and fills of memory that nothing covers%s", worst(work, &any));
+	evidence =
+		lk_arena_printf(&work->arena, "other copies and fills of memory, while nothing computes%s",
+	                    worst(work, &any));
 	return stalls_add(work, err, "copies", -1, any.mean_s, "other", evidence,
 	                  "avoid .cpu(), .contiguous() and zero-filling in the loop");
 }
@@ -287,11 +288,11 @@ static lk_status stalls_communication(lk_explain_work *work, const lk_explain_co
 		comm->matched
 			? lk_arena_printf(&work->arena,
 	                          "%s, %s a step and rank, %.0f %% overlapped with computation; "
-	                          "waiting for late ranks not counted",
+	                          "waiting for late ranks is not counted",
 	                          often, all, overlapped)
 			: lk_arena_printf(&work->arena,
 	                          "%s, %s a step and rank, %.0f %% overlapped with computation; "
-	                          "waiting for other ranks counted too",
+	                          "waiting for other ranks is counted too",
 	                          often, all, overlapped);
 	return stalls_add(work, err, "communication", (int)(comm - work->result.comm), shown, what,
 	                  evidence, comm_remedy(comm->kind, work->result.processors));
@@ -318,8 +319,9 @@ static lk_status straggler(lk_explain_work *work, const lk_explain_straggler *ex
 	const char *what = lk_arena_printf(&work->arena, "rank %d", explain_straggler->rank);
 	const char *evidence = lk_arena_printf(
 		&work->arena,
-		"last at %.0f %% of %.0f %s, then late by %s; computes %.3f times as long as the median "
-		"rank",
+		"arrives last at %.0f %% of %.0f %s, %s late on average; computes %.3f times as long as "
+		"the "
+		"median rank",
 		100.0 * (double)explain_straggler->last / (double)explain_straggler->collectives,
 		(double)explain_straggler->collectives,
 		lk_noun((double)explain_straggler->collectives, "collective", "collectives"),
@@ -353,7 +355,7 @@ static lk_status stalls_stragglers(lk_explain_work *work, lk_error *err) {
 			most = (double)explain_straggler->caused_ns;
 	}
 	const char *evidence = lk_arena_printf(
-		&work->arena, "%.0f %s last in turn; the worst one causes %.0f %% of it", lasts,
+		&work->arena, "%.0f %s last at times; the worst one causes %.0f %% of the waiting", lasts,
 		lk_noun(lasts, "rank is", "ranks are"), left > 0 ? 100 * most / left : 0);
 	return stalls_add(work, err, "arrival skew", -1, left * 1e-9 / stalls_rank_steps(work),
 	                  "ranks arrive at different times", evidence,

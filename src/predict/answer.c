@@ -49,7 +49,14 @@ static lk_status predict_answer_any(const lk_predict_request *request, struct lk
 	bool posts = lk_predict_posts(request);
 	const char *alone = NULL;
 	if (!posts) LK_TRY(lk_rollout_stated(&a->arena, request, &posts, &alone, err));
-	if (posts) return lk_predict_post(&a->arena, request, &a->p, err);
+	if (posts) {
+		LK_TRY(lk_predict_post(&a->arena, request, &a->p, err));
+		if (lk_predict_leaves_layout(request))
+			a->p.searched =
+				"no layout was given: training is data parallelism alone (lockstep plan "
+				"searches how the GPUs are used)";
+		return LK_OK;
+	}
 	if (!lk_predict_leaves_layout(request)) {
 		LK_TRY(lk_answer_job(request, request->emit, a, err));
 		return alone ? warn_alone(a, alone, err) : LK_OK;

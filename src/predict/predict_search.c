@@ -80,7 +80,7 @@ lk_status lk_predict_search(lk_arena *arena, const lk_predict_request *request,
 	if (!found) {
 		*out = *request;
 		*searched = lk_arena_printf(
-			arena, "no layout was given, and none of %s fits; this is data parallelism alone",
+			arena, "no layout was given, and none of %s fits: this is data parallelism alone",
 			count);
 		return *searched ? LK_OK : lk_oom(err);
 	}
@@ -88,7 +88,7 @@ lk_status lk_predict_search(lk_arena *arena, const lk_predict_request *request,
 	if (!naive) return lk_oom(err);
 	*searched = lk_arena_printf(
 		arena,
-		"no layout was given: this is the fastest of %s with the usual switches (lockstep plan "
+		"no layout was given: this is the fastest of %s with default switches (lockstep plan "
 		"compares more); data parallelism alone %s",
 		count, naive);
 	return *searched ? LK_OK : lk_oom(err);

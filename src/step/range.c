@@ -141,12 +141,12 @@ void lk_range_of(lk_arena *arena, const lk_job *job, const lk_cluster *cluster,
 	*low = seconds * exp(-hypot(times * fmin(sides.below, 0), more));
 	*high = seconds * exp(hypot(times * fmax(sides.above, 0), more));
 	if (!basis) return;
-	const char *network = job->model.experts > 0 ? "experts" : "dense";
+	const char *network = job->model.experts > 0 ? "MoE" : "dense";
 	bool own = row && profile && strncmp(row->variant, unseen_stack, sizeof unseen_stack - 1) != 0;
 	*basis = lk_arena_printf(
-		arena, "errors of %d %s runs %s the fit had not seen%s%s%s%s", row ? row->points : 0,
-		own ? row->variant : network, own ? "that" : "of software that",
-		times > 1 ? ", wider: each layer on 8 GPUs or more" : "",
-		unseen ? ", wider: no run on this " : "", unseen ? unseen : "",
-		far > 0 && network_share > 0 ? ", wider: no run on such a network" : "");
+		arena, "errors on %d held-out %s runs%s%s%s%s%s", row ? row->points : 0,
+		own ? row->variant : network, own ? "" : " of other software",
+		times > 1 ? "; wider, as each layer is divided among 8 GPUs or more" : "",
+		unseen ? "; wider, as no run was on this " : "", unseen ? unseen : "",
+		far > 0 && network_share > 0 ? "; wider, as no run was on such a network" : "");
 }

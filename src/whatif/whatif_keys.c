@@ -165,6 +165,12 @@ static lk_status set_overlap(lk_scenario *scenario, const char *what, const char
 	(void)what;
 	LK_TRY(read_switch("overlap", value, &on, err));
 	LK_TRY(lk_edit_overlap(&scenario->edit, on, scenario->mask, err));
+	if (!on && scenario->edit.changed && !scenario->edit.graph->traced)
+		LK_TRY(keys_note(
+			scenario,
+			"overlap=off: no collective overlaps with compute, those of tensor "
+			"parallelism neither; predict --no-overlap-grad-reduce is for gradients alone",
+			err));
 	return say_changed(
 		scenario, "overlap",
 		on ? "gradients hold nothing up already" : "no collective overlaps with compute", err);
@@ -354,7 +360,7 @@ const lk_whatif_key lk_whatif_keys[] = {
 	{"bucket", true, false, set_bucket, "bucket=25MB", "gradients reduced in buckets of this size",
      false},
 	{"overlap", true, false, set_overlap, "overlap=on|off",
-     "collectives concurrent with compute, or not", false},
+     "all collectives concurrent with compute, or none", false},
 	{"fused-optimizer", true, false, set_fused, "fused-optimizer=on",
      "one kernel for the optimizer", false},
 	{"launch", true, false, set_launch, "launch=graphs|0", "launches from CUDA graphs, or free",

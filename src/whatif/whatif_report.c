@@ -93,7 +93,7 @@ static lk_status lift_traces(lk_traces *traces, const lk_whatif_request *request
 	if (request->step) LK_TRY(lk_parse_int(request->step, 0, LLONG_MAX, &number, "--step", err));
 	LK_TRY(lk_devices_ready(err));
 	LK_TRY(lk_traced_usual_step(traces, number, &step, err));
-	LK_TRY(lk_lift(traces, step, LK_NONE, &lifted, err));
+	LK_TRY(lk_lift_following(traces, step, &lifted, err));
 	from->device = lk_traced_device(traces);
 	from->ranks = traces->world > (int32_t)traces->count ? (uint32_t)traces->world : traces->count;
 	*out = lifted->graph;

@@ -19,6 +19,15 @@ trap 'rm -rf "$work"' EXIT
 mkdir "$work/bin"
 ln -s "$program" "$work/bin/lockstep"
 [ -x "$(dirname "$program")/lockstep-mpi" ] && ln -s "$(dirname "$program")/lockstep-mpi" "$work/bin/"
+cat > "$work/bin/unfold" <<'EOF'
+#!/usr/bin/awk -f
+# A report's lines that go on in the next one, as one.
+NR > 1 && (/^          ?[^ ]/ || /^           [^ ]/ || (/^    [^ ]/ && list)) { sub(/^ +/, " "); line = line $0; next }
+NR > 1 { print line }
+{ line = $0; list = /^  - / }
+END { if (NR) print line }
+EOF
+chmod +x "$work/bin/unfold"
 data=$(cd "$ROOT" && realpath -m "${LOCKSTEP_DATA:-../shared/data}")
 export ROOT LOCKSTEP_DATA=$data PATH=$work/bin:$PATH LC_ALL=C TZ=UTC NO_COLOR=1 COLUMNS=100
 unset PYTHONUNBUFFERED PYTHONDONTWRITEBYTECODE PYTHONPATH PYTHONHOME # what one person has set

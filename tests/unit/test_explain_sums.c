@@ -1,6 +1,7 @@
 /* What must hold of every explanation, whatever the trace: parts add up to steps, the critical path
  * is no longer than its step, waiting and transfer are the communication, no remedy gains more than
- * its stall loses, the best action comes first. Asked of the tests' own traces and of all public
+ * the step, or of what cannot be simulated more than its stall and the critical path have, the best
+ * action comes first. Asked of the tests' own traces and of all public
  * ones. */
 #include <dirent.h>
 #include <math.h>
@@ -77,7 +78,17 @@ static void check_path(const lk_explanation *explanation, int64_t communication_
 }
 
 static double most_gain(const lk_explain_stall *stall) {
-	return isnan(stall->gain_s) ? stall->lost_s : stall->gain_s;
+	return isnan(stall->gain_s) ? stall->most_s : stall->gain_s;
+}
+
+static double share_of_path(const lk_explanation *explanation, const char *kind) {
+	const lk_critical_path *path = &explanation->critical;
+	double all = 0, share = 0;
+	for (int i = 0; i < path->part_count; i++) {
+		all += path->parts[i].seconds;
+		if (strncmp(path->parts[i].kind, kind, strlen(kind)) == 0) share += path->parts[i].seconds;
+	}
+	return share / all;
 }
 
 static void check_stalls(const lk_explanation *explanation) {
@@ -86,7 +97,15 @@ static void check_stalls(const lk_explanation *explanation) {
 		const lk_explain_stall *stall = &explanation->stalls[i];
 		lost += stall->lost_s;
 		HOLDS(!i || stall->lost_s <= explanation->stalls[i - 1].lost_s);
-		HOLDS(isnan(stall->gain_s) || (stall->gain_s >= 0 && stall->gain_s <= stall->lost_s));
+		HOLDS(isnan(stall->gain_s) ||
+		      (stall->gain_s >= 0 && stall->gain_s <= explanation->step_s && *stall->change));
+		HOLDS(stall->most_s >= 0 && stall->most_s <= stall->lost_s);
+		HOLDS(!isnan(stall->gain_s) || stall->most_s > 0 || !*stall->remedy);
+		HOLDS(!(stall->gain_s > 0) || *stall->remedy);
+		if (strcmp(stall->kind, "communication") == 0 && isnan(stall->gain_s) &&
+		    explanation->critical.part_count)
+			HOLDS(stall->most_s <=
+			      share_of_path(explanation, "communication") * explanation->step_s * (1 + 1e-9));
 	}
 	HOLDS(!explanation->kernels || lost <= explanation->step_s * (1 + 1e-9));
 	for (int i = 0; i < explanation->action_count; i++) {

@@ -153,7 +153,8 @@ static bool behind_norm(const lk_graph *graph, const lk_block *block, uint32_t i
 	return false;
 }
 
-/* Rows are read in 16 bits and written in the format. Waits for what its product waits for. */
+/* Rows are read in 16 bits and written twice in the format, straight and transposed for the weight
+ * gradient, as lk_build_quantize has it. Waits for what its product waits for. */
 static void put_conversion(lk_rewrite *rewrite, const lk_block *block, uint32_t i, lk_dtype dtype) {
 	lk_op product = lk_rewrite_op(rewrite, block, i);
 	lk_op op = {.kind = LK_OP_ELEMENTWISE,
@@ -165,7 +166,7 @@ static void put_conversion(lk_rewrite *rewrite, const lk_block *block, uint32_t 
 	            .deps = product.deps,
 	            .dep_count = product.dep_count};
 	op.bytes = fmax(product.batch, 1) * product.m * product.k *
-	           (shape_stored(dtype) + lk_dtype_bytes(dtype));
+	           (shape_stored(dtype) + 2 * lk_dtype_bytes(dtype));
 	lk_rewrite_put(rewrite, &op, &(lk_edit_op){.factor = 1});
 }
 

@@ -364,7 +364,7 @@ static lk_status lift_build(struct lifter *lifter) {
 
 /* ---- all of it ---- */
 
-static lk_status lift_set_up(struct lifter *lifter, uint32_t step, uint32_t but) {
+static lk_status lift_set_up(struct lifter *lifter, uint32_t step, uint32_t but, bool follow) {
 	const lk_traces *traces = lifter->traces;
 	lk_arena *arena = &lifter->out->arena;
 	lifter->meets = LK_ARRAY(arena, bool, traces->matches.count);
@@ -383,6 +383,7 @@ static lk_status lift_set_up(struct lifter *lifter, uint32_t step, uint32_t but)
 		lk_lift_stretch skip = {0};
 		if (but != LK_NONE) LK_TRY(set_stretch(lifter, r, but, &skip));
 		LK_TRY(set_stretch(lifter, r, step, &lifter->stretch[r]));
+		lifter->stretch[r].follow = follow;
 		lifter->stretch[r].skip_from_ns = skip.from_ns;
 		lifter->stretch[r].skip_to_ns = skip.to_ns;
 		int64_t start = lk_traces_time(traces, r, lifter->stretch[r].from_ns);
@@ -437,13 +438,13 @@ static lk_status lift_ranks(struct lifter *lifter) {
 	return lk_parallel(lifter->traces->count, 0, lift_one_rank, lifter, lifter->err);
 }
 
-static lk_status lift_whole_run(const lk_traces *traces, uint32_t step, uint32_t but, bool graph,
-                                lk_lifted **out, lk_error *err) {
+static lk_status lift_whole_run(const lk_traces *traces, uint32_t step, uint32_t but, bool follow,
+                                bool graph, lk_lifted **out, lk_error *err) {
 	lk_lifted *lifted = calloc(1, sizeof *lifted);
 	if (!lifted) return lk_oom(err);
 	lifted->traces = traces;
 	struct lifter l = {.traces = traces, .out = lifted, .err = err};
-	lk_status status = lift_set_up(&l, step, but);
+	lk_status status = lift_set_up(&l, step, but, follow);
 	if (status == LK_OK) status = lift_ranks(&l);
 	if (status == LK_OK && graph) status = lift_build(&l);
 	if (status != LK_OK) lk_lifted_free(lifted);
@@ -453,12 +454,17 @@ static lk_status lift_whole_run(const lk_traces *traces, uint32_t step, uint32_t
 
 lk_status lk_lift(const lk_traces *traces, uint32_t step, uint32_t but, lk_lifted **out,
                   lk_error *err) {
-	return lift_whole_run(traces, step, but, true, out, err);
+	return lift_whole_run(traces, step, but, false, true, out, err);
+}
+
+lk_status lk_lift_following(const lk_traces *traces, uint32_t step, lk_lifted **out,
+                            lk_error *err) {
+	return lift_whole_run(traces, step, LK_NONE, true, true, out, err);
 }
 
 lk_status lk_lift_ranks(const lk_traces *traces, uint32_t step, uint32_t but, lk_lifted **out,
                         lk_error *err) {
-	return lift_whole_run(traces, step, but, false, out, err);
+	return lift_whole_run(traces, step, but, false, false, out, err);
 }
 
 void lk_lifted_free(lk_lifted *lifted) {

@@ -175,6 +175,8 @@ typedef struct lk_lift_stretch {
 	bool all;      /* over when everything is, and not when the main thread comes to to_ns */
 	int64_t skip_from_ns,
 		skip_to_ns; /* transfers are not learned from here: a step that is to be predicted */
+	bool follow; /* peers change with this rank: they arrive a measured time after it does, and not
+	              * at a measured time after their arrival before */
 	lk_lift_matched *matched; /* NULL: none is */
 	const void *context;
 } lk_lift_stretch;
@@ -206,7 +208,10 @@ typedef struct lk_lifted {
 #define LK_LIFT_DEVICE (LK_NONE - 1)
 lk_status lk_lift(const lk_traces *traces, uint32_t step, uint32_t but, lk_lifted **out,
                   lk_error *err);
-/* The same without the graph. */
+/* The same for changes of a run, which are made on all ranks: those that were not captured follow
+ * the captured ones. */
+lk_status lk_lift_following(const lk_traces *traces, uint32_t step, lk_lifted **out, lk_error *err);
+/* As lk_lift, without the graph. */
 lk_status lk_lift_ranks(const lk_traces *traces, uint32_t step, uint32_t but, lk_lifted **out,
                         lk_error *err);
 void lk_lifted_free(lk_lifted *lifted);

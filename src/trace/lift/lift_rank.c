@@ -193,8 +193,10 @@ static lk_status launched_by_call(lk_lifting *lifting, uint32_t last) {
 
 /* What the peers do between two arrivals at collectives. They are a thread of their own: whether
  * their host waits for a collective is not known, and where it does, they and this rank go on
- * together. Where this rank came last, they came no later. */
-static lk_status add_peers(lk_lifting *lifting, const lk_lifted_op *comm, uint32_t *place) {
+ * together. Where this rank came last, they came no later. Peers that follow do what this rank
+ * does, and arrive as much later than this rank's `lag` ends as was measured. */
+static lk_status add_peers(lk_lifting *lifting, const lk_lifted_op *comm, uint32_t lag,
+                           uint32_t *place) {
 	lk_lifted_op peers = {.what = LK_LIFTED_PEERS,
 	                      .stream = LK_STREAM_PEERS,
 	                      .event = comm->event,
@@ -205,7 +207,8 @@ static lk_status add_peers(lk_lifting *lifting, const lk_lifted_op *comm, uint32
 	lifting->met_ns = peers.end_ns;
 	lifting->out->streams |= LK_JOIN(LK_STREAM_PEERS);
 	lifting->out->threads |= LK_JOIN(LK_STREAM_PEERS);
-	return lk_lift_add(lifting, &peers, place);
+	LK_TRY(lk_lift_add(lifting, &peers, place));
+	return lifting->stretch->follow ? lk_lift_depend(lifting, *place, lag) : LK_OK;
 }
 
 /* Ahead of device work: it ends when that starts. */
@@ -217,12 +220,12 @@ static lk_status add_lag(lk_lifting *lifting, const lk_lifted_op *work, uint32_t
 	return lk_lift_add(lifting, &lag, place);
 }
 
-/* A communication operation. */
-static lk_status rank_add_comm(lk_lifting *lifting, lk_lifted_op *op) {
+/* A communication operation, after its lag. */
+static lk_status rank_add_comm(lk_lifting *lifting, lk_lifted_op *op, uint32_t lag) {
 	uint32_t place, peers = LK_NONE;
 	bool matched = lifting->stretch->matched &&
 	               lifting->stretch->matched(lifting->stretch->context, op->event);
-	if (!matched) LK_TRY(add_peers(lifting, op, &peers));
+	if (!matched) LK_TRY(add_peers(lifting, op, lag, &peers));
 	op->what = LK_LIFTED_COMM;
 	op->peers = !matched;
 	op->met_ns = matched ? op->start_ns : op->end_ns - lk_lift_transfer(lifting, op->event);
@@ -248,7 +251,7 @@ static lk_status rank_add_device(lk_lifting *lifting, uint32_t event, uint8_t st
 	LK_TRY(add_lag(lifting, &op, &place));
 	LK_TRY(lk_lift_depend(lifting, place, launch));
 	if (other != LK_NONE) LK_TRY(lk_lift_depend(lifting, place, other));
-	if (lk_lift_communicates(capture, event)) return rank_add_comm(lifting, &op);
+	if (lk_lift_communicates(capture, event)) return rank_add_comm(lifting, &op, place);
 	LK_TRY(lk_lift_add(lifting, &op, &place));
 	return launched_on(lifting, stream, place, op.end_ns);
 }

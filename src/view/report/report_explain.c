@@ -34,7 +34,7 @@ static const struct part parts[] = {
 	{"data", "idle: data loading", FIELD(idle_data_ns)},
 	{"wait", "idle: host had waited", FIELD(idle_sync_ns)},
 	{"host", "idle: launched too late", FIELD(idle_host_ns)},
-	{"idle", "idle: other", FIELD(idle_other_ns)},
+	{"idle", "idle: gaps between kernels", FIELD(idle_other_ns)},
 };
 enum {
 	PARTS = sizeof parts / sizeof *parts
@@ -104,7 +104,7 @@ static void explain_put_verdict(lk_report *writer, const lk_explanation *explana
 		const lk_explain_stall *stall = &explanation->stalls[explanation->actions[i]];
 		bool simulated = stall->gain_s > 0;
 		snprintf(headline, sizeof headline, "%s %s (%.40s): %.150s", simulated ? "gains" : "up to",
-		         lk_format_seconds(simulated ? stall->gain_s : stall->lost_s, text, sizeof text),
+		         lk_format_seconds(simulated ? stall->gain_s : stall->most_s, text, sizeof text),
 		         stall->kind, stall->remedy);
 		lk_report_fact(writer, i ? "then" : "do first", headline);
 	}

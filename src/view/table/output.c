@@ -110,23 +110,35 @@ lk_status lk_put_safe(const char *text, FILE *out, lk_error *err) {
 	return LK_OK;
 }
 
-void lk_put_wrapped(const char *text, int indent, FILE *out) {
-	enum {
-		PAGE = 100, /* columns */
-		LINE = 4096 /* bytes that are shown */
-	};
-	char safe[LINE];
-	int column = indent;
-	for (const char *at = lk_escape(text, safe, sizeof safe); *(at += strspn(at, " "));) {
-		int word = (int)strcspn(at, " ");
-		if (column > indent && column + 1 + word > PAGE) {
+/* Bytes of the piece at `text` that is not broken: a word, with a per cent sign after it. */
+static int output_piece(const char *text) {
+	int length = (int)strcspn(text, " ");
+	if (text[length] == ' ' && text[length + 1] == '%')
+		length += 1 + (int)strcspn(text + length + 1, " ");
+	return length;
+}
+
+lk_status lk_put_wrapped(const char *text, int indent, int column, FILE *out, lk_error *err) {
+	size_t room = strlen(text) * 4 + 1;
+	char *safe = malloc(room);
+	if (!safe) return lk_oom(err);
+	bool first = true;
+	for (const char *at = lk_escape(text, safe, room); *at;) {
+		int blanks = (int)strspn(at, " "), piece = output_piece(at + blanks);
+		if (!piece) break;
+		if (!first && column + blanks + piece > LK_PAGE) {
 			fprintf(out, "\n%*s", indent, "");
 			column = indent;
+			blanks = 0;
+			at += strspn(at, " ");
 		}
-		column += fprintf(out, "%s%.*s", column > indent ? " " : "", word, at);
-		at += word;
+		fprintf(out, "%.*s", blanks + piece, at);
+		column += blanks + piece;
+		at += blanks + piece;
+		first = false;
 	}
-	fputc('\n', out);
+	free(safe);
+	return LK_OK;
 }
 
 char *lk_fixed(double number, int places, char *out, size_t size) {

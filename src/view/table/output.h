@@ -26,9 +26,12 @@ lk_status lk_write_table(const lk_writing *writing, lk_table *table, lk_error *e
 
 /* Text with control characters escaped. */
 lk_status lk_put_safe(const char *text, FILE *out, lk_error *err);
-/* The same in lines of 100 columns: words from column `indent` on, where the first line is already,
- * and a line break after them. A word that is wider than the rest of the page is not broken. */
-void lk_put_wrapped(const char *text, int indent, FILE *out);
+/* Columns of a page: no line of a report is longer, but for commands, paths and tables. */
+#define LK_PAGE 100
+/* Text with control characters escaped, from column `column` of a line that is begun; further lines
+ * begin in column `indent`. Lines are no longer than a page; a word that is longer is not broken,
+ * and a number and its per cent stay together. No newline at the end. */
+lk_status lk_put_wrapped(const char *text, int indent, int column, FILE *out, lk_error *err);
 /* `number` with so many decimal places, a point before them in every locale; "n/a" where it is not
  * finite. */
 char *lk_fixed(double number, int places, char *out, size_t size);

@@ -96,7 +96,8 @@ static lk_status compose_view_write_text(const void *what, bool colour, FILE *ou
 	if (composed->note_count) fputs("\nnotes\n", out);
 	for (int i = 0; i < composed->note_count; i++) {
 		fputs("  ", out);
-		lk_put_wrapped(composed->notes[i], 2, out);
+		LK_TRY(lk_put_wrapped(composed->notes[i], 2, 2, out, err));
+		fputc('\n', out);
 	}
 	return ferror(out) ? lk_fail(err, LK_ERR_IO, "output", "cannot write") : LK_OK;
 }

@@ -10,7 +10,7 @@
 #include "view/text/views.h"
 
 enum {
-	KERNEL_WIDTH = 40 /* so that the table fits into 100 columns */
+	KERNEL_WIDTH = 33 /* so that the table fits into 100 columns */
 };
 
 struct asked {
@@ -84,16 +84,23 @@ static lk_table *diff_view_table_of(const lk_diff *diff, int which, bool people)
 
 /* ---- text ---- */
 
-static void diff_view_put_run(const char *name, const lk_explanation *explanation, FILE *out) {
+static lk_status diff_view_put_run(const char *name, const lk_explanation *explanation, FILE *out,
+                                   lk_error *err) {
 	char step[32], deviation[32], count[32];
 	fprintf(out, "%-6s  %9s", name, lk_format_seconds(explanation->step_s, step, sizeof step));
 	if (!isnan(explanation->step_deviation_s))
 		fprintf(out, " +- %s",
 		        lk_format_seconds(explanation->step_deviation_s, deviation, sizeof deviation));
-	fprintf(out, " a step  (n=%d, %d %s, %s %s)\n", explanation->step_count,
-	        explanation->rank_count, lk_noun(explanation->rank_count, "rank", "ranks"),
+	fprintf(out, " a step  (n=%d, %d %s, %s %s", explanation->step_count, explanation->rank_count,
+	        lk_noun(explanation->rank_count, "rank", "ranks"),
 	        lk_format_thousands((double)explanation->kernels, count, sizeof count),
 	        lk_noun((double)explanation->kernels, "kernel", "kernels"));
+	if (explanation->rank_count && *explanation->ranks[0].device) {
+		fputs(", ", out);
+		LK_TRY(lk_put_safe(explanation->ranks[0].device, out, err));
+	}
+	fputs(")\n", out);
+	return LK_OK;
 }
 
 static lk_status diff_view_put_table(lk_table *table, lk_format format, bool colour, FILE *out,
@@ -118,8 +125,8 @@ static void put_states(const lk_diff *diff, FILE *out) {
 static lk_status diff_view_put_warnings(const char *name, const lk_explanation *explanation,
                                         FILE *out, lk_error *err) {
 	for (int i = 0; i < explanation->warning_count; i++) {
-		fprintf(out, "W%d (%s): ", i + 1, name);
-		LK_TRY(lk_put_safe(explanation->warnings[i], out, err));
+		int indent = fprintf(out, "W%d (%s): ", i + 1, name);
+		LK_TRY(lk_put_wrapped(explanation->warnings[i], indent, indent, out, err));
 		fputc('\n', out);
 	}
 	return LK_OK;
@@ -127,8 +134,8 @@ static lk_status diff_view_put_warnings(const char *name, const lk_explanation *
 
 static lk_status diff_view_write_text(const void *what, bool colour, FILE *out, lk_error *err) {
 	const lk_diff *diff = ((const struct asked *)what)->d;
-	diff_view_put_run("before", diff->before, out);
-	diff_view_put_run("after", diff->after, out);
+	LK_TRY(diff_view_put_run("before", diff->before, out, err));
+	LK_TRY(diff_view_put_run("after", diff->after, out, err));
 	fprintf(out, "%s%s%s\n\n", colour ? "\x1b[1m" : "", diff->sentence, colour ? "\x1b[0m" : "");
 	if (diff->before->kernels || diff->after->kernels) {
 		LK_TRY(diff_view_put_table(categories(diff), LK_FORMAT_TEXT, colour, out, err));

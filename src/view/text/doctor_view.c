@@ -61,24 +61,27 @@ static int widest_name(const struct findings *findings) {
 }
 
 /* State, name and what was found; below them what needs it, unless all is well. */
-static void put_finding(const struct findings *findings, const lk_finding *finding, int names,
-                        FILE *out) {
+static lk_status put_finding(const struct findings *findings, const lk_finding *finding, int names,
+                             FILE *out, lk_error *err) {
 	int indent = 2 + STATE + names + 2;
 	bool uses = finding->use && (findings->verbose || finding->state != LK_FINDING_OK);
 	char name[LINE];
 	fprintf(out, "  %-*s%-*s  ", STATE, state_names[finding->state], names,
 	        lk_escape(finding->name, name, sizeof name));
-	lk_put_wrapped(finding->what ? finding->what : "not found", indent, out);
-	if (!uses) return;
+	LK_TRY(lk_put_wrapped(finding->what ? finding->what : "not found", indent, indent, out, err));
+	fputc('\n', out);
+	if (!uses) return LK_OK;
 	fprintf(out, "%*s", indent, "");
 	char line[LINE];
 	lk_text text = lk_text_begin(line, sizeof line);
 	lk_text_add(&text, "for: %s", finding->use);
-	lk_put_wrapped(line, indent, out);
+	LK_TRY(lk_put_wrapped(line, indent, indent, out, err));
+	fputc('\n', out);
+	return LK_OK;
 }
 
 /* A heading for each part of the installation. */
-static void put_findings(const struct findings *findings, FILE *out) {
+static lk_status put_findings(const struct findings *findings, FILE *out, lk_error *err) {
 	const char *part = "";
 	int names = widest_name(findings);
 	for (int i = 0; i < findings->doctor->count; i++) {
@@ -87,8 +90,9 @@ static void put_findings(const struct findings *findings, FILE *out) {
 		if (strcmp(part, finding->part) != 0)
 			fprintf(out, "%s%s\n", *part ? "\n" : "", finding->part);
 		part = finding->part;
-		put_finding(findings, finding, names, out);
+		LK_TRY(put_finding(findings, finding, names, out, err));
 	}
+	return LK_OK;
 }
 
 static lk_status write_findings(const void *what, bool colour, FILE *out, lk_error *err) {
@@ -96,7 +100,7 @@ static lk_status write_findings(const void *what, bool colour, FILE *out, lk_err
 	const lk_doctor *doctor = findings->doctor;
 	bool any = false;
 	(void)colour;
-	put_findings(findings, out);
+	LK_TRY(put_findings(findings, out, err));
 	for (int i = 0; i < doctor->count; i++) {
 		if (!doctor->findings[i].mend) continue;
 		if (!any) fputs("\nTo fix these, on Debian:\n", out);

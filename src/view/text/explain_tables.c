@@ -108,7 +108,8 @@ static lk_table *stalls(const lk_explanation *explanation, int top) {
 	static const lk_column columns[] = {
 		RIGHT("rank_of_stall", "#"),    LEFT("kind", "kind"),     LEFT("what", "what"),
 		RIGHT("lost_s", "lost a step"), RIGHT("lost_pctg", "%"),  RIGHT("gain_s", "remedy gains"),
-		LEFT("evidence", "evidence"),   LEFT("remedy", "remedy"),
+		RIGHT("most_s", "at most"),     LEFT("change", "change"), LEFT("evidence", "evidence"),
+		LEFT("remedy", "remedy"),
 	};
 	lk_table *table = TABLE("stalls", columns);
 	for (int i = 0; table && i < tables_rows_of(explanation->stall_count, top); i++) {
@@ -120,6 +121,8 @@ static lk_table *stalls(const lk_explanation *explanation, int top) {
 		lk_put_seconds(table, stall->lost_s);
 		lk_put_pctg(table, stall->share, 1);
 		lk_put_seconds(table, stall->gain_s);
+		lk_put_seconds(table, stall->most_s);
+		lk_table_text(table, stall->change);
 		lk_table_text(table, stall->evidence);
 		lk_table_text(table, stall->remedy);
 	}

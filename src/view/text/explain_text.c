@@ -16,26 +16,27 @@ static void explain_text_put_heading(const char *text, bool colour, FILE *out) {
 /* ---- what was read ---- */
 
 static lk_status put_overview(const lk_explanation *explanation, FILE *out, lk_error *err) {
-	char number[32], time[32];
-	fprintf(out, "%d %s", explanation->rank_count,
-	        lk_noun(explanation->rank_count, "rank", "ranks"));
-	if (explanation->world > explanation->rank_count) fprintf(out, " of %d", explanation->world);
+	char number[32], time[32], line[600];
+	lk_text text = lk_text_begin(line, sizeof line);
+	lk_text_add(&text, "%d %s", explanation->rank_count,
+	            lk_noun(explanation->rank_count, "rank", "ranks"));
+	if (explanation->world > explanation->rank_count)
+		lk_text_add(&text, " of %d", explanation->world);
 	if (explanation->annotated)
-		fprintf(out, ", %d %s", explanation->step_count,
-		        lk_noun(explanation->step_count, "step", "steps"));
-	if (explanation->lost_steps) fprintf(out, " (%d lost)", explanation->lost_steps);
-	fprintf(out, ", %s %s",
-	        lk_format_thousands((double)explanation->kernels, number, sizeof number),
-	        lk_noun((double)explanation->kernels, "kernel", "kernels"));
+		lk_text_add(&text, ", %d %s", explanation->step_count,
+		            lk_noun(explanation->step_count, "step", "steps"));
+	if (explanation->lost_steps) lk_text_add(&text, " (%d lost)", explanation->lost_steps);
+	lk_text_add(&text, ", %s %s",
+	            lk_format_thousands((double)explanation->kernels, number, sizeof number),
+	            lk_noun((double)explanation->kernels, "kernel", "kernels"));
+	if (explanation->rank_count && *explanation->ranks[0].device)
+		lk_text_add(&text, ", %.200s", explanation->ranks[0].device);
+	LK_TRY(lk_put_wrapped(line, 0, 0, out, err));
 	if (explanation->anchors)
-		fprintf(out, ", clocks aligned on %s %s (max residual %s)",
+		fprintf(out, "\nclocks aligned on %s %s (max residual %s)",
 		        lk_format_thousands(explanation->anchors, number, sizeof number),
 		        lk_noun(explanation->anchors, "collective", "collectives"),
 		        lk_format_seconds(explanation->residual_max_s, time, sizeof time));
-	if (explanation->rank_count && *explanation->ranks[0].device) {
-		fputs(", ", out);
-		LK_TRY(lk_put_safe(explanation->ranks[0].device, out, err));
-	}
 	fputc('\n', out);
 	return LK_OK;
 }
@@ -75,7 +76,7 @@ static void put_shares(const lk_explanation *explanation, FILE *out) {
 		{"idle:data", TOTAL(explanation, idle_data_ns)},
 		{"idle:sync", TOTAL(explanation, idle_sync_ns)},
 		{"idle:launch", TOTAL(explanation, idle_host_ns)},
-		{"idle:other", TOTAL(explanation, idle_other_ns)},
+		{"idle:gaps", TOTAL(explanation, idle_other_ns)},
 	};
 	double whole = TOTAL(explanation, kernel_time_ns), comm = TOTAL(explanation, communication_ns);
 	char text[32];
@@ -92,48 +93,46 @@ static void put_shares(const lk_explanation *explanation, FILE *out) {
 		        lk_percent(TOTAL(explanation, overlap_ns) / comm, text, sizeof text));
 }
 
-static void put_energy(const lk_explanation *explanation, FILE *out) {
+static lk_status put_energy(const lk_explanation *explanation, FILE *out, lk_error *err) {
 	const lk_energy *energy = &explanation->energy;
-	char text[32];
-	if (!(energy->site_watts > 0)) return;
-	fprintf(out, "power: %.0f W a GPU, %.3g kW with hosts and networks at PUE %.3g; a step %s",
-	        energy->gpu_watts, energy->site_watts / 1000, energy->pue,
-	        lk_format_energy(energy->step_kwh, text, sizeof text));
+	char text[32], line[300];
+	lk_text said = lk_text_begin(line, sizeof line);
+	if (!(energy->site_watts > 0)) return LK_OK;
+	int ranks =
+		explanation->world > explanation->rank_count ? explanation->world : explanation->rank_count;
+	lk_text_add(&said, "power: %.0f W per GPU; %d %s with hosts and network at PUE %.3g: %.3g kW, ",
+	            energy->gpu_watts, ranks, lk_noun(ranks, "GPU", "GPUs"), energy->pue,
+	            energy->site_watts / 1000);
+	lk_text_add(&said, "%s per %s", lk_format_energy(energy->step_kwh, text, sizeof text),
+	            explanation->annotated ? "step" : "trace");
 	if (energy->carbon_kg > 0)
-		fprintf(out, ", %s CO2e", lk_format_mass(energy->carbon_kg, text, sizeof text));
-	if (energy->power_usd > 0) fprintf(out, ", $%.3g", energy->power_usd);
+		lk_text_add(&said, ", %s CO2e", lk_format_mass(energy->carbon_kg, text, sizeof text));
+	if (energy->power_usd > 0) lk_text_add(&said, ", $%.3g", energy->power_usd);
+	LK_TRY(lk_put_wrapped(line, 0, 0, out, err));
 	fputc('\n', out);
+	return LK_OK;
 }
 
 /* ---- what costs time ---- */
 
 enum {
-	FIGURES = 25, /* columns of figures */
-	WIDTH = 100
+	FIGURES = 25 /* columns of figures */
 };
 
-/* A sentence in lines, each indented by `indent` columns. */
+/* A sentence in lines of its own, each indented by `indent` columns and as many as `first` has,
+ * which is in front of it. */
 static lk_status put_sentence(const char *sentence, int indent, const char *first, FILE *out,
                               lk_error *err) {
-	size_t width = (size_t)(WIDTH - indent) - strlen(first);
-	const char *lead = first;
-	while (*sentence) {
-		size_t length = strlen(sentence), end = length;
-		if (length > width) {
-			/* a number and its per cent stay together */
-			for (end = width; end > 0 && (sentence[end] != ' ' || sentence[end + 1] == '%');) end--;
-			if (!end) end = strcspn(sentence, " ");
-		}
-		char line[600];
-		snprintf(line, sizeof line, "%.*s", (int)(end < sizeof line ? end : sizeof line - 1),
-		         sentence);
-		fprintf(out, "\n%*s%s", indent, "", lead);
-		LK_TRY(lk_put_safe(line, out, err));
-		sentence += end;
-		while (*sentence == ' ') sentence++;
-		lead = &"   "[3 - strlen(first)];
-	}
-	return LK_OK;
+	int column = indent + (int)strlen(first);
+	fprintf(out, "\n%*s%s", indent, "", first);
+	return lk_put_wrapped(sentence, column, column, out, err);
+}
+
+/* What to do about a stall, or why nothing. */
+static const char *explain_text_remedy(const lk_explain_stall *stall) {
+	if (*stall->remedy) return stall->remedy;
+	return isnan(stall->gain_s) ? "none: nothing of it is on the critical path"
+	                            : "none: the usual remedy gains nothing in the simulation";
 }
 
 static lk_status put_stall(const lk_explain_stall *stall, int number, FILE *out, lk_error *err) {
@@ -142,12 +141,13 @@ static lk_status put_stall(const lk_explain_stall *stall, int number, FILE *out,
 	        lk_percent(stall->share, share_text, sizeof share_text), stall->kind);
 	LK_TRY(lk_put_safe(stall->what, out, err));
 	LK_TRY(put_sentence(stall->evidence, FIGURES, "", out, err));
-	LK_TRY(put_sentence(*stall->remedy ? stall->remedy
-	                                   : "none: the usual remedy gains nothing when simulated",
-	                    FIGURES, "-> ", out, err));
-	if (stall->gain_s > 0)
-		fprintf(out, " (simulated: %s a step less)",
-		        lk_format_seconds(stall->gain_s, gain, sizeof gain));
+	LK_TRY(put_sentence(explain_text_remedy(stall), FIGURES, "-> ", out, err));
+	if (stall->gain_s > 0) {
+		char worth[200];
+		snprintf(worth, sizeof worth, "simulated, whatif --set '%.100s': %s a step less",
+		         stall->change, lk_format_seconds(stall->gain_s, gain, sizeof gain));
+		LK_TRY(put_sentence(worth, FIGURES, "   ", out, err));
+	}
 	fputc('\n', out);
 	return LK_OK;
 }
@@ -168,7 +168,7 @@ static lk_status put_stalls(const lk_explanation *explanation, bool colour, FILE
 	bool gains = false;
 	for (int i = 0; i < count; i++) gains |= !isnan(explanation->stalls[i].gain_s);
 	if (gains && explanation->world > explanation->rank_count)
-		fprintf(out, "    gains are those of a change on all ranks, traced or not\n");
+		fprintf(out, "    gains assume that all ranks change, traced or not\n");
 	return LK_OK;
 }
 
@@ -207,7 +207,7 @@ static lk_status explain_text_put_diagnosis(const lk_explanation *explanation, b
 	for (int i = 0; i < explanation->action_count; i++) {
 		const lk_explain_stall *stall = &explanation->stalls[explanation->actions[i]];
 		bool simulated = stall->gain_s > 0;
-		double worth = simulated ? stall->gain_s : stall->lost_s;
+		double worth = simulated ? stall->gain_s : stall->most_s;
 		fprintf(out, " %d. %s %s (%s): ", i + 1, simulated ? "gains" : "up to",
 		        lk_format_seconds(worth, gain, sizeof gain),
 		        lk_percent(worth / explanation->step_s, share, sizeof share));
@@ -277,8 +277,8 @@ static lk_status explain_text_put_warnings(const lk_explanation *explanation, FI
                                            lk_error *err) {
 	if (explanation->warning_count > explanation->caveat_count) fputc('\n', out);
 	for (int i = explanation->caveat_count; i < explanation->warning_count; i++) {
-		fprintf(out, "W%d: ", i + 1 - explanation->caveat_count);
-		LK_TRY(lk_put_safe(explanation->warnings[i], out, err));
+		int indent = fprintf(out, "W%d: ", i + 1 - explanation->caveat_count);
+		LK_TRY(lk_put_wrapped(explanation->warnings[i], indent, indent, out, err));
 		fputc('\n', out);
 	}
 	return LK_OK;
@@ -289,7 +289,7 @@ lk_status lk_explain_report(const lk_explanation *explanation, bool colour, FILE
 	LK_TRY(put_overview(explanation, out, err));
 	explain_text_put_step(explanation, out);
 	if (explanation->kernels) put_shares(explanation, out);
-	put_energy(explanation, out);
+	LK_TRY(put_energy(explanation, out, err));
 	LK_TRY(put_caveats(explanation, out, err));
 	if (explanation->diagnosis) LK_TRY(explain_text_put_diagnosis(explanation, colour, out, err));
 	LK_TRY(put_stalls(explanation, colour, out, err));

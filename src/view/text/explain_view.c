@@ -67,6 +67,8 @@ static void explain_view_put_diagnosis(lk_json_writer *writer, const lk_explanat
 		lk_json_put_text(writer, "what", stall->what);
 		lk_json_put_number(writer, "lost_s", stall->lost_s);
 		lk_json_put_number(writer, "gain_s", stall->gain_s);
+		lk_json_put_number(writer, "most_s", stall->most_s);
+		lk_json_put_text(writer, "change", stall->change);
 		lk_json_put_text(writer, "how", stall->remedy);
 		lk_json_object_end(writer);
 	}

@@ -13,11 +13,11 @@
 /* ---- tables ---- */
 
 static const lk_column policy_columns[] = {
-	{"policy", "policy", false, false},    {"mean_s", "mean", true, false},
-	{"median_s", "median", true, false},   {"p95_s", "95 %", true, false},
-	{"wait_s", "wait", true, false},       {"makespan_s", "makespan", true, false},
-	{"used", "GPUs used", true, false},    {"restarts", "restarts", true, false},
-	{"done", "done in time", true, false}, {"ratio", "sooner", true, false},
+	{"policy", "policy", false, false},  {"mean_s", "mean", true, false},
+	{"median_s", "median", true, false}, {"p95_s", "95 %", true, false},
+	{"wait_s", "wait", true, false},     {"makespan_s", "makespan", true, false},
+	{"used", "GPUs used", true, false},  {"restarts", "restarts", true, false},
+	{"done", "in time", true, false},    {"ratio", "sooner", true, false},
 	{"what", "how", false, true},
 };
 
@@ -164,16 +164,20 @@ static lk_status jobs_view_write_text(const void *what, bool colour, FILE *out, 
 	LK_TRY(jobs_view_put_table(policies_of(answer), colour, out, err));
 	fputc('\n', out);
 	for (int i = 0; i < answer->policy_count; i++)
-		fprintf(out, "%s: %s\n", answer->policies[i].name, answer->policies[i].what);
+		fprintf(out, "%-12s  %s\n", answer->policies[i].name, answer->policies[i].what);
 	fprintf(out,
-	        "Times are from submission to end; sooner: mean time under %s / under this policy;\n"
-	        "done in time: before the last job arrived.\n",
+	        "\nTimes are from submission to end. in time: jobs that ended before the last one "
+	        "arrived.\n"
+	        "sooner: mean time under %s / under this policy.\n",
 	        answer->policies[0].name);
 	if (answer->energy) LK_TRY(jobs_view_put_energy(answer->energy, colour, out, err));
 	if (answer->cut_off)
 		fprintf(out, "\nCUT OFF by %s: what is not shown was not simulated\n",
 		        lk_cutoff_text(answer->cut_off));
-	for (int i = 0; i < answer->note_count; i++) lk_put_wrapped(answer->notes[i], 0, out);
+	for (int i = 0; i < answer->note_count; i++) {
+		LK_TRY(lk_put_wrapped(answer->notes[i], 2, 0, out, err));
+		fputc('\n', out);
+	}
 	if (!((const struct text *)what)->verbose) return LK_OK;
 	fputc('\n', out);
 	return jobs_view_put_table(courses_of(answer), colour, out, err);

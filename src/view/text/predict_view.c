@@ -36,8 +36,25 @@ static lk_status write_table(const struct report *report, lk_table *table) {
 /* "model     llama ..." */
 static lk_status put_labelled(const struct report *report, const char *label, const char *text) {
 	if (!text || !*text) return LK_OK;
-	fprintf(report->out, "%-10s ", label);
-	LK_TRY(lk_put_safe(text, report->out, report->err));
+	int indent = fprintf(report->out, "%-10s ", label);
+	LK_TRY(lk_put_wrapped(text, indent, indent, report->out, report->err));
+	putc('\n', report->out);
+	return LK_OK;
+}
+
+/* What the ranges above come from. */
+static lk_status put_basis(const struct report *report) {
+	char text[2 * LINE];
+	if (!report->p->basis) return LK_OK;
+	snprintf(text, sizeof text, "from %s", report->p->basis);
+	return put_labelled(report, "80 % range", text);
+}
+
+/* The command that asks again is one line, to be copied. */
+static lk_status put_reproduce(const struct report *report) {
+	if (!report->p->reproduce) return LK_OK;
+	fprintf(report->out, "%-10s ", "reproduce");
+	LK_TRY(lk_put_safe(report->p->reproduce, report->out, report->err));
 	putc('\n', report->out);
 	return LK_OK;
 }
@@ -126,8 +143,14 @@ static void predict_view_put_speed(lk_table *table, const struct report *report,
 	    prediction->step_time_high_s > 0) {
 		double a = prediction->step_time_low_s / prediction->step_time_s,
 			   b = prediction->step_time_high_s / prediction->step_time_s;
-		shown(value * (power > 0 ? a : 1 / b), low, sizeof low);
-		shown(value * (power > 0 ? b : 1 / a), high, sizeof high);
+		double least = value * (power > 0 ? a : 1 / b), most = value * (power > 0 ? b : 1 / a);
+		if (shown == lk_format_seconds) {
+			lk_format_seconds_like(least, value, low, sizeof low);
+			lk_format_seconds_like(most, value, high, sizeof high);
+		} else {
+			shown(least, low, sizeof low);
+			shown(most, high, sizeof high);
+		}
 		snprintf(range, sizeof range, "%s - %s", low, high);
 	}
 	lk_table_text(table, range);
@@ -141,7 +164,7 @@ static char *predict_view_kw(double watts, char *out, size_t size) {
 
 static const char *energy_basis(const struct report *report, char *out, size_t size) {
 	const lk_prediction *prediction = report->p;
-	snprintf(out, size, "%.0f W a GPU; %.0f W with host and network, PUE %.3g",
+	snprintf(out, size, "%.0f W per GPU; %.0f W at the mains, PUE %.3g",
 	         prediction->energy.gpu_watts, prediction->energy.site_watts / prediction->gpus,
 	         prediction->energy.pue);
 	return out;
@@ -175,7 +198,7 @@ static void put_training(lk_table *table, const struct report *report) {
 		                       lk_format_dollars, "of the mains, as --price-kwh says");
 	if (prediction->goodput > 0)
 		predict_view_put_speed(table, report, "goodput", prediction->goodput, 0, lk_percent,
-		                       "share of time without failures, restarts, checkpoints");
+		                       "without failures, restarts, checkpoints");
 }
 
 static lk_status put_speeds(const struct report *report) {
@@ -189,11 +212,13 @@ static lk_status put_speeds(const struct report *report) {
 	char of[LINE], rate[LINE];
 	lk_table *table = lk_table_new("speed", columns, 4);
 	if (!table) return lk_oom(report->err);
-	snprintf(of, sizeof of, "of %s",
-	         prediction->peak_label ? prediction->peak_label : "an unknown peak");
+	const char *peak = prediction->peak_label ? prediction->peak_label : "an unknown peak";
+	/* figures of a whole training are wide: the GPU's name is in the line of the cluster */
+	size_t most = prediction->days > 0 ? strcspn(peak, ",") : strlen(peak);
+	snprintf(of, sizeof of, "of %.*s", (int)most, peak);
 	snprintf(rate, sizeof rate, "%ss/s", prediction->unit);
 	predict_view_put_speed(table, report, "step time", prediction->step_time_s, 1,
-	                       lk_format_seconds, prediction->basis);
+	                       lk_format_seconds, "");
 	if (prediction->tokens_per_s_per_gpu > 0)
 		predict_view_put_speed(table, report, "tokens/s/GPU", prediction->tokens_per_s_per_gpu, -1,
 		                       lk_format_thousands, "");
@@ -209,7 +234,8 @@ static lk_status put_speeds(const struct report *report) {
 		                       "of the same peak, all operations that run");
 	}
 	put_training(table, report);
-	return write_table(report, table);
+	LK_TRY(write_table(report, table));
+	return put_basis(report);
 }
 
 /* ---- generation ---- */
@@ -227,17 +253,17 @@ static lk_status put_generation(const struct report *report) {
 	lk_table *table = lk_table_new("generation", columns, 4);
 	if (!table) return lk_oom(report->err);
 	predict_view_put_speed(table, report, "all sequences", prediction->step_time_s, 1,
-	                       lk_format_seconds, prediction->basis);
+	                       lk_format_seconds, "");
 	predict_view_put_speed(table, report, "tokens/s", generation->tokens_per_s, -1,
 	                       lk_format_thousands, "generated, all engines together");
 	predict_view_put_speed(table, report, "tokens/s/GPU", prediction->tokens_per_s_per_gpu, -1,
 	                       lk_format_thousands, "");
 	predict_view_put_speed(table, report, "time per token", generation->token_time_s, 1,
 	                       lk_format_seconds, "of one sequence, mean");
-	snprintf(basis, sizeof basis, "with less than half of the largest batch; longest response %s",
+	snprintf(basis, sizeof basis, "less than half of the batch; longest response %s",
 	         lk_format_thousands(generation->longest_tokens, text, sizeof text));
 	predict_view_put_speed(table, report, "tail", generation->tail_s, 1, lk_format_seconds, basis);
-	snprintf(basis, sizeof basis, "of an engine; room for %s of usual length",
+	snprintf(basis, sizeof basis, "of an engine; room for %s of mean length",
 	         lk_format_thousands(generation->batch_room, text, sizeof text));
 	predict_view_put_speed(table, report, "largest batch", generation->batch_most, 0,
 	                       lk_format_thousands, basis);
@@ -249,7 +275,8 @@ static lk_status put_generation(const struct report *report) {
 	if (generation->preempted > 0)
 		predict_view_put_speed(table, report, "preempted", generation->preempted, 0,
 		                       lk_format_thousands, "computed again for want of room");
-	return write_table(report, table);
+	LK_TRY(write_table(report, table));
+	return put_basis(report);
 }
 
 /* ---- where one step goes ---- */
@@ -314,13 +341,16 @@ static lk_status put_sides(const struct report *report) {
 		putc('\n', report->out);
 		LK_TRY(write_table(report, table));
 	}
-	if (generation->tail_s > 0)
-		fprintf(report->out,
-		        "tail of the generation: %s with less than half of the largest batch (%s of an "
-		        "engine); longest response %s tokens\n",
-		        lk_format_seconds(generation->tail_s, tail, sizeof tail),
-		        lk_format_thousands(generation->batch_most, most, sizeof most),
-		        lk_format_thousands(generation->longest_tokens, longest, sizeof longest));
+	if (generation->tail_s > 0) {
+		char line[2 * LINE];
+		snprintf(line, sizeof line,
+		         "%s of the generation with less than half of the largest batch (%s of an engine); "
+		         "longest response %s tokens",
+		         lk_format_seconds(generation->tail_s, tail, sizeof tail),
+		         lk_format_thousands(generation->batch_most, most, sizeof most),
+		         lk_format_thousands(generation->longest_tokens, longest, sizeof longest));
+		return put_labelled(report, "tail", line);
+	}
 	return LK_OK;
 }
 
@@ -383,8 +413,7 @@ static void predict_view_put_stage(lk_table *table, const struct report *report,
 	char text[TEXT];
 	int places = report->p->peak_bytes < 10 * 0x1p30 ? 2 : 1;
 	snprintf(text, sizeof text, "stage %d%s", memory->stage,
-	         memory->stage == report->p->fullest_stage && report->p->memory_count > 1 ? " (peak)"
-	                                                                                  : "");
+	         memory->stage == report->p->fullest_stage && report->p->memory_count > 1 ? "*" : "");
 	lk_table_row(table);
 	lk_table_text(table, text);
 	for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
@@ -396,19 +425,19 @@ static void put_memory_range(const struct report *report, const lk_stage_memory 
 	char low[TEXT], high[TEXT];
 	int places = report->p->peak_bytes < 10 * 0x1p30 ? 2 : 1;
 	fprintf(report->out,
-	        "its tensors: %s - %s GiB in 8 of 10 cases, as measured in Megatron-LM's tests\n",
+	        "80 %% range of the sum: %s - %s GiB, from the errors on Megatron-LM's own tests\n",
 	        size_text(memory->low, places, low, sizeof low),
 	        size_text(memory->high, places, high, sizeof high));
 }
 
 static lk_status predict_view_put_memory(const struct report *report) {
 	static const lk_column columns[] = {
-		{"stage", "memory, GiB", false, false},  {"weights", "weights", true, false},
-		{"gradients", "grads", true, false},     {"optimizer", "optim.", true, false},
-		{"activations", "activ.", true, false},  {"logits", "logits", true, false},
-		{"workspace", "worksp.", true, false},   {"buffers", "buffers", true, false},
-		{"allocated", "= tensors", true, false}, {"unused", "+ unused", true, false},
-		{"context", "+ context", true, false},   {"nccl", "+ NCCL", true, false},
+		{"stage", "GiB", false, false},        {"weights", "weights", true, false},
+		{"gradients", "grads", true, false},   {"optimizer", "optim", true, false},
+		{"activations", "activ", true, false}, {"logits", "logits", true, false},
+		{"workspace", "work", true, false},    {"buffers", "bufs", true, false},
+		{"allocated", "= sum", true, false},   {"unused", "+ idle", true, false},
+		{"context", "+ CUDA", true, false},    {"nccl", "+ NCCL", true, false},
 		{"total", "= total", true, false},
 	};
 	const lk_prediction *prediction = report->p;
@@ -426,7 +455,8 @@ static lk_status predict_view_put_memory(const struct report *report) {
 		if (prediction->memory[i].stage != prediction->fullest_stage ||
 		    !prediction->memory[i].moment[0])
 			continue;
-		fprintf(report->out, "peak of stage %d: ", prediction->fullest_stage);
+		fprintf(report->out, "%speak of stage %d: ", prediction->memory_count > 1 ? "* " : "",
+		        prediction->fullest_stage);
 		LK_TRY(lk_put_safe(prediction->memory[i].moment, report->out, report->err));
 		putc('\n', report->out);
 		put_memory_range(report, &prediction->memory[i]);
@@ -442,7 +472,7 @@ static lk_status predict_view_put_list(const struct report *report, const char *
 	fprintf(report->out, "%s\n", title);
 	for (int i = 0; i < count; i++) {
 		fputs("  - ", report->out);
-		LK_TRY(lk_put_safe(texts[i], report->out, report->err));
+		LK_TRY(lk_put_wrapped(texts[i], 4, 4, report->out, report->err));
 		putc('\n', report->out);
 	}
 	return LK_OK;
@@ -527,5 +557,5 @@ lk_status lk_write_report(const lk_sweep_row *row, bool verbose, bool colour, FI
 	put_simulated(&r);
 	LK_TRY(put_assumed(&r));
 	LK_TRY(put_labelled(&r, "warning", r.p->warning));
-	return put_labelled(&r, "reproduce", r.p->reproduce);
+	return put_reproduce(&r);
 }

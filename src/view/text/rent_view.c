@@ -329,6 +329,125 @@ lk_table *lk_rent_table(const lk_rent *rent, bool verbose) {
 	return rent_view_table(rent, verbose, false);
 }
 
+/* ---- choices for people: which machine by its number, and the machines below ---- */
+
+struct rented {
+	int *of;    /* of each choice the number of its machine, from 1 */
+	int *first; /* of each machine its first choice */
+	int count;
+};
+
+static bool rented_is(const lk_rent_choice *a, const lk_rent_choice *b) {
+	return strcmp(a->provider, b->provider) == 0 && strcmp(a->instance, b->instance) == 0 &&
+	       strcmp(a->region, b->region) == 0 && a->price == b->price;
+}
+
+static lk_status rented_find(const lk_rent *rent, struct rented *out, lk_error *err) {
+	size_t room = (size_t)rent->count + 1;
+	*out = (struct rented){malloc(room * sizeof(int)), malloc(room * sizeof(int)), 0};
+	if (!out->of || !out->first) return lk_oom(err);
+	for (int i = 0; i < rent->count; i++) {
+		int m = 0;
+		while (m < out->count && !rented_is(&rent->choices[out->first[m]], &rent->choices[i])) m++;
+		if (m == out->count) out->first[out->count++] = i;
+		out->of[i] = m + 1;
+	}
+	return LK_OK;
+}
+
+static lk_table *rented_choices(const lk_rent *rent, const struct rented *rented) {
+	bool open = isnan(rent->samples);
+	const lk_column columns[] = {
+		{"mark", "", false, false},
+		{"machines", "n", true, false},
+		{"number", "of", true, false},
+		{"provider", "provider", false, false},
+		{"gpu", "GPU", false, false},
+		{"gpus", "GPUs", true, false},
+		{"step_time_s", "step", true, false},
+		{"tokens", rent->seq > 1 ? "tokens" : "samples", true, !open},
+		{"trained_range", "80 % range", true, !open},
+		{"hours", "hours", true, false},
+		{"hours_range", "80 % range", true, open},
+		{"cost_usd", "dollars", true, false},
+		{"cost_range", "80 % range", true, open},
+	};
+	lk_table *table = lk_table_new("choices", columns, sizeof columns / sizeof *columns);
+	for (int i = 0; table && i < rent->count; i++) {
+		const lk_rent_choice *choice = &rent->choices[i];
+		char text[80], low[32], high[32];
+		lk_table_row(table);
+		lk_table_text(table, lk_rent_mark(rent, i));
+		lk_table_number(table, choice->machines, NULL);
+		lk_table_number(table, rented->of[i], NULL);
+		lk_table_text(table, choice->provider);
+		lk_table_text(table, choice->gpu);
+		lk_table_number(table, choice->gpus, NULL);
+		lk_table_number(table, choice->step_s,
+		                lk_format_seconds(choice->step_s, text, sizeof text));
+		lk_table_text(table, lk_rent_trained(rent, choice->samples, false, text, sizeof text));
+		snprintf(text, sizeof text, "%s - %s",
+		         lk_rent_trained(rent, choice->samples_low, false, low, sizeof low),
+		         lk_rent_trained(rent, choice->samples_high, false, high, sizeof high));
+		lk_table_text(table, isnan(choice->samples_low) ? NULL : text);
+		lk_table_number(table, choice->hours, hours_text(choice->hours, text, sizeof text));
+		rent_view_put_range(table, choice->hours_low, choice->hours_high, false);
+		put_dollars(table, choice->cost);
+		rent_view_put_range(table, choice->cost_low, choice->cost_high, true);
+	}
+	return table;
+}
+
+static lk_table *rented_machines(const lk_rent *rent, const struct rented *rented) {
+	static const lk_column columns[] = {
+		{"number", "", true, false},
+		{"provider", "machine of", false, false},
+		{"instance", "instance", false, false},
+		{"gpus", "GPUs", true, false},
+		{"price_usd_h", "an hour", true, false},
+		{"price_date", "price of", false, false},
+		{"price_source", "source", false, false},
+	};
+	lk_table *table = lk_table_new("machines", columns, sizeof columns / sizeof *columns);
+	for (int m = 0; table && m < rented->count; m++) {
+		const lk_rent_choice *choice = &rent->choices[rented->first[m]];
+		lk_table_row(table);
+		lk_table_number(table, m + 1, NULL);
+		lk_table_text(table, choice->provider);
+		lk_table_text(table, choice->instance);
+		lk_table_number(table, (double)choice->gpus / choice->machines, NULL);
+		put_dollars(table, choice->price);
+		lk_table_text(table, choice->date);
+		lk_table_text(table, choice->source);
+	}
+	return table;
+}
+
+static lk_status rent_view_put_table(lk_table *table, bool colour, FILE *out, lk_error *err) {
+	lk_status status =
+		table ? lk_table_write(table, LK_FORMAT_TEXT, colour, out, err) : lk_oom(err);
+	lk_table_free(table);
+	return status;
+}
+
+/* Two tables of a page's width; with -v one that has everything. */
+static lk_status rent_view_put_choices(const lk_rent *rent, bool verbose, bool colour, FILE *out,
+                                       lk_error *err) {
+	if (verbose || !rent->count)
+		return rent_view_put_table(lk_rent_table(rent, verbose), colour, out, err);
+	struct rented rented;
+	lk_status status = rented_find(rent, &rented, err);
+	if (status == LK_OK)
+		status = rent_view_put_table(rented_choices(rent, &rented), colour, out, err);
+	if (status == LK_OK) {
+		fputc('\n', out);
+		status = rent_view_put_table(rented_machines(rent, &rented), colour, out, err);
+	}
+	free(rented.of);
+	free(rented.first);
+	return status;
+}
+
 /* Functions: the front, or all. */
 static lk_table *rent_view_functions(const lk_rent *rent, bool all) {
 	static const lk_column columns[] = {
@@ -383,91 +502,111 @@ static lk_status rent_view_write_map(const struct text *text, bool colour, FILE 
 	lk_status status =
 		table ? lk_table_write(table, LK_FORMAT_TEXT, colour, out, err) : lk_oom(err);
 	lk_table_free(table);
-	for (int i = 0; i < rent->note_count; i++) lk_put_wrapped(rent->notes[i], 0, out);
-	return status;
+	LK_TRY(status);
+	for (int i = 0; i < rent->note_count; i++) {
+		LK_TRY(lk_put_wrapped(rent->notes[i], 0, 0, out, err));
+		fputc('\n', out);
+	}
+	return LK_OK;
 }
 
-/* "; keeps to the budget with 61 % ($94 312 to $127 044)": the range where the limit lies. */
-static void put_keeping(const lk_rent *rent, const lk_rent_choice *choice, FILE *out) {
+/* "; within the budget with 61 % probability ($94312 to $127044)": the range where the limit lies.
+ */
+static void put_keeping(const lk_rent *rent, const lk_rent_choice *choice, lk_text *out) {
 	if (isnan(choice->chance)) return;
 	char low[32], high[32];
 	bool timed = rent->deadline_h > 0, paid = rent->budget > 0;
-	fprintf(out, "; keeps to the %s%s%s with ", timed ? "deadline" : "",
-	        timed && paid ? " and the " : "", paid ? "budget" : "");
-	if (choice->chance > 0.99) fputs("over 99 %", out);
-	else if (choice->chance < 0.01) fputs("under 1 %", out);
-	else fprintf(out, "%.0f %%", 100 * choice->chance);
+	lk_text_add(out, "; within the %s%s%s with ", timed ? "deadline" : "",
+	            timed && paid ? " and the " : "", paid ? "budget" : "");
+	if (choice->chance > 0.99) lk_text_add(out, "over 99 %% probability");
+	else if (choice->chance < 0.01) lk_text_add(out, "under 1 %% probability");
+	else lk_text_add(out, "%.0f %% probability", 100 * choice->chance);
 	if (timed)
-		fprintf(out, " (%s to %s h", hours_text(choice->hours_low, low, sizeof low),
-		        hours_text(choice->hours_high, high, sizeof high));
+		lk_text_add(out, " (%s to %s h", hours_text(choice->hours_low, low, sizeof low),
+		            hours_text(choice->hours_high, high, sizeof high));
 	if (paid) {
 		int decimals = choice->cost_low < 1000 ? 2 : 0;
-		fprintf(out, "%s$%s to $%s", timed ? ", " : " (",
-		        lk_fixed(choice->cost_low, decimals, low, sizeof low),
-		        lk_fixed(choice->cost_high, decimals, high, sizeof high));
+		lk_text_add(out, "%s$%s to $%s", timed ? ", " : " (",
+		            lk_fixed(choice->cost_low, decimals, low, sizeof low),
+		            lk_fixed(choice->cost_high, decimals, high, sizeof high));
 	}
-	fputc(')', out);
+	lk_text_add(out, ")");
 }
 
-static void rent_view_put_decision(const lk_rent *rent, const char *what, int at, FILE *out) {
-	const lk_rent_choice *choice = &rent->choices[at];
-	char hours[32], cost[40];
-	fprintf(out, "%-9s %d x %s (%s): %s h, $%s", what, choice->machines, choice->instance,
-	        choice->provider, hours_text(choice->hours, hours, sizeof hours),
-	        lk_fixed(choice->cost, choice->cost < 1000 ? 2 : 0, cost, sizeof cost));
-	put_keeping(rent, choice, out);
+/* "SEARCHED  ...", wrapped. */
+static lk_status rent_view_put_labelled(const char *label, const char *text, FILE *out,
+                                        lk_error *err) {
+	int indent = fprintf(out, "%-9s ", label);
+	LK_TRY(lk_put_wrapped(text, indent, indent, out, err));
 	fputc('\n', out);
+	return LK_OK;
+}
+
+static lk_status rent_view_put_decision(const lk_rent *rent, const char *what, int at, FILE *out,
+                                        lk_error *err) {
+	const lk_rent_choice *choice = &rent->choices[at];
+	char hours[32], cost[40], line[600];
+	lk_text text = lk_text_begin(line, sizeof line);
+	lk_text_add(&text, "%d x %s (%s): %s h, $%s", choice->machines, choice->instance,
+	            choice->provider, hours_text(choice->hours, hours, sizeof hours),
+	            lk_fixed(choice->cost, choice->cost < 1000 ? 2 : 0, cost, sizeof cost));
+	put_keeping(rent, choice, &text);
+	return rent_view_put_labelled(what, line, out, err);
 }
 
 /* "MOST      2 x p5.48xlarge (aws): 41.2 G tokens (35.1 G to 48.3 G) in 336 h, $66 013" */
-static void put_most(const lk_rent *rent, FILE *out) {
+static lk_status put_most(const lk_rent *rent, FILE *out, lk_error *err) {
 	const lk_rent_choice *choice = &rent->choices[rent->most];
-	char trained[64], low[32], high[32], hours[32], cost[40];
-	fprintf(out, "MOST      %d x %s (%s): %s", choice->machines, choice->instance, choice->provider,
-	        lk_rent_trained(rent, choice->samples, true, trained, sizeof trained));
+	char trained[64], low[32], high[32], hours[32], cost[40], line[600];
+	lk_text text = lk_text_begin(line, sizeof line);
+	lk_text_add(&text, "%d x %s (%s): %s", choice->machines, choice->instance, choice->provider,
+	            lk_rent_trained(rent, choice->samples, true, trained, sizeof trained));
 	if (!isnan(choice->samples_low))
-		fprintf(out, " (%s to %s)",
-		        lk_rent_trained(rent, choice->samples_low, false, low, sizeof low),
-		        lk_rent_trained(rent, choice->samples_high, false, high, sizeof high));
-	fprintf(out, " in %s h, $%s\n", hours_text(choice->hours, hours, sizeof hours),
-	        lk_fixed(choice->cost, choice->cost < 1000 ? 2 : 0, cost, sizeof cost));
+		lk_text_add(&text, " (%s to %s)",
+		            lk_rent_trained(rent, choice->samples_low, false, low, sizeof low),
+		            lk_rent_trained(rent, choice->samples_high, false, high, sizeof high));
+	lk_text_add(&text, " in %s h, $%s", hours_text(choice->hours, hours, sizeof hours),
+	            lk_fixed(choice->cost, choice->cost < 1000 ? 2 : 0, cost, sizeof cost));
+	return rent_view_put_labelled("MOST", line, out, err);
 }
 
-static void put_decisions(const lk_rent *rent, FILE *out) {
-	if (rent->nothing) fprintf(out, "NOTHING  %s\n", rent->nothing);
-	if (rent->cheapest >= 0) rent_view_put_decision(rent, "CHEAPEST", rent->cheapest, out);
-	if (rent->fastest >= 0) rent_view_put_decision(rent, "FASTEST", rent->fastest, out);
-	if (rent->most >= 0) put_most(rent, out);
-	fprintf(out, "SEARCHED  %s\n", rent->searched);
-	if (!rent->tie_count) return;
-	fprintf(out, "TIE      too close to the %s to call:", rent->most >= 0 ? "most" : "cheapest");
+static lk_status put_decisions(const lk_rent *rent, FILE *out, lk_error *err) {
+	char line[1200];
+	lk_text text = lk_text_begin(line, sizeof line);
+	if (rent->nothing) LK_TRY(rent_view_put_labelled("NOTHING", rent->nothing, out, err));
+	if (rent->cheapest >= 0)
+		LK_TRY(rent_view_put_decision(rent, "CHEAPEST", rent->cheapest, out, err));
+	if (rent->fastest >= 0)
+		LK_TRY(rent_view_put_decision(rent, "FASTEST", rent->fastest, out, err));
+	if (rent->most >= 0) LK_TRY(put_most(rent, out, err));
+	LK_TRY(rent_view_put_labelled("SEARCHED", rent->searched, out, err));
+	if (!rent->tie_count) return LK_OK;
+	lk_text_add(&text, "too close to the %s to call:", rent->most >= 0 ? "most" : "cheapest");
 	for (int i = 0; i < rent->tie_count; i++) {
 		const lk_rent_choice *choice = &rent->choices[rent->ties[i]];
-		fprintf(out, "%s %d x %s", i ? "," : "", choice->machines, choice->instance);
+		lk_text_add(&text, "%s %d x %s (%s)", i ? "," : "", choice->machines, choice->instance,
+		            choice->provider);
 	}
-	fprintf(out, "\n         to settle it, measure %s\n", rent->settle);
+	lk_text_add(&text, "; to settle it, measure %s", rent->settle);
+	return rent_view_put_labelled("TIE", line, out, err);
 }
 
 static lk_status rent_view_write_text(const void *what, bool colour, FILE *out, lk_error *err) {
 	const struct text *text = what;
 	const lk_rent *rent = text->rent;
-	char count[32];
+	char count[80];
 	if (rent->functions) return rent_view_write_map(text, colour, out, err);
-	put_decisions(rent, out);
+	LK_TRY(put_decisions(rent, out, err));
 	fputs("\nmodel    ", out);
 	LK_TRY(lk_put_safe(rent->model ? rent->model : "", out, err));
 	if (isnan(rent->samples)) fputs("\ntraining for as long as it may last", out);
 	else
-		fprintf(out, "\ntraining %s %ss", lk_format_count(rent->samples, count, sizeof count),
-		        rent->unit ? rent->unit : "sample");
+		fprintf(out, "\ntraining %s",
+		        lk_rent_trained(rent, rent->samples, true, count, sizeof count));
 	if (rent->deadline_h > 0) fprintf(out, ", in %g h", rent->deadline_h);
 	if (rent->budget > 0) fprintf(out, ", for $%.0f", rent->budget);
 	fprintf(out, "; %d choice%s\n\n", rent->considered, rent->considered == 1 ? " fits" : "s fit");
-	lk_table *table = lk_rent_table(rent, text->verbose);
-	lk_status status =
-		table ? lk_table_write(table, LK_FORMAT_TEXT, colour, out, err) : lk_oom(err);
-	lk_table_free(table);
-	LK_TRY(status);
+	LK_TRY(rent_view_put_choices(rent, text->verbose, colour, out, err));
 	fputc('\n', out);
 	if (rent->warning) {
 		fputs("warning: ", out);
@@ -475,7 +614,7 @@ static lk_status rent_view_write_text(const void *what, bool colour, FILE *out, 
 		fputc('\n', out);
 	}
 	for (int i = 0; i < rent->note_count; i++) {
-		LK_TRY(lk_put_safe(rent->notes[i], out, err));
+		LK_TRY(lk_put_wrapped(rent->notes[i], 10, 0, out, err));
 		fputc('\n', out);
 	}
 	for (int i = 0; text->verbose && i < rent->count; i++) {

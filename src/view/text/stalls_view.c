@@ -469,7 +469,8 @@ static lk_status put_end(const lk_stalls_answer *answer, FILE *out, lk_error *er
 	if (answer->note_count) fputc('\n', out);
 	for (int i = 0; i < answer->note_count; i++) {
 		int indent = fprintf(out, "N%d: ", i + 1);
-		lk_put_wrapped(answer->notes[i], indent, out);
+		LK_TRY(lk_put_wrapped(answer->notes[i], indent, indent, out, err));
+		fputc('\n', out);
 	}
 	if (*answer->kept) fprintf(out, "recordings: %s\n", answer->kept);
 	fputs("reproduce: ", out);

@@ -57,6 +57,15 @@ static char *gpus_text(const lk_whatif_column *column, bool base, char out[CELL]
 	return out;
 }
 
+/* Of all ranks, in a step; "" where the graph does not state it. */
+static char *batch_text(const lk_whatif_column *column, bool base, char out[CELL]) {
+	(void)base;
+	*out = '\0';
+	if (column->samples_per_s > 0)
+		lk_format_thousands(round(column->samples_per_s * column->step_s), out, CELL);
+	return out;
+}
+
 /* A line is a text, or seconds of the column. */
 static const struct {
 	const char *title;
@@ -64,6 +73,7 @@ static const struct {
 	size_t seconds;
 } lines[] = {
 	{"GPUs", gpus_text, 0},
+	{"batch, samples", batch_text, 0},
 	{"step", NULL, offsetof(lk_whatif_column, step_s)},
 	{"vs base", change_text, 0},
 	{"scaling efficiency", efficiency_text, 0},
@@ -92,6 +102,7 @@ static lk_status write_side_by_side(const lk_whatif *whatif, bool colour, FILE *
 	lk_table *table = lk_table_new("whatif", columns, whatif->column_count + 1);
 	if (!table) return lk_oom(err);
 	for (int line = 0; line < LINES; line++) {
+		if (lines[line].text == batch_text && !(whatif->columns[0].samples_per_s > 0)) continue;
 		lk_table_row(table);
 		lk_table_text(table, lines[line].title);
 		for (int i = 0; i < whatif->column_count; i++) {
@@ -113,12 +124,13 @@ static const lk_column row_columns[] = {
 	{"gpus", "GPUs", true, false},
 	{"step_time_s", "step", true, false},
 	{"vs_base", "vs base", true, false},
-	{"scaling_efficiency", "efficiency", true, false},
-	{"uncertainty", "uncertainty", true, false},
+	{"scaling_efficiency", "scaling", true, false},
+	{"uncertainty", "range", true, false},
 	{"compute_s", "compute", true, false},
-	{"exposed_s", "comm. exposed", true, false},
+	{"exposed_s", "comm.", true, false},
 	{"hidden_s", "hidden", true, false},
 	{"other_s", "other", true, false},
+	{"batch", "batch", true, false},
 	{"samples_per_s", "samples/s", true, true},
 	{"cluster", "cluster", false, true},
 	{"refused", "refused", false, false},
@@ -145,6 +157,8 @@ static void whatif_view_put_row(lk_table *table, const lk_whatif_column *column,
 	whatif_view_put_seconds(table, column, column->exposed_s);
 	whatif_view_put_seconds(table, column, column->hidden_s);
 	whatif_view_put_seconds(table, column, column->other_s);
+	double batch = round(column->samples_per_s * column->step_s);
+	lk_table_number(table, batch > 0 ? batch + none : NAN, NULL);
 	lk_table_number(table, column->samples_per_s > 0 ? column->samples_per_s : NAN, NULL);
 	lk_table_text(table, column->cluster);
 	lk_table_text(table, column->refused);
@@ -176,8 +190,9 @@ struct text {
 
 static lk_status whatif_view_put_line(const char *head, const char *line, FILE *out,
                                       lk_error *err) {
+	int indent = (int)strlen(head);
 	fputs(head, out);
-	LK_TRY(lk_put_safe(line, out, err));
+	LK_TRY(lk_put_wrapped(line, indent, indent, out, err));
 	fputc('\n', out);
 	return LK_OK;
 }
@@ -204,7 +219,7 @@ static bool whatif_view_fits(const lk_whatif *whatif) {
 	size_t width = 24;
 	for (int i = 0; i < whatif->column_count; i++)
 		width += strlen(whatif->columns[i].label) > 10 ? strlen(whatif->columns[i].label) + 2 : 12;
-	return whatif->column_count <= SIDE_BY_SIDE && width <= 120;
+	return whatif->column_count <= SIDE_BY_SIDE && width <= LK_PAGE;
 }
 
 static lk_status whatif_view_write_text(const void *what, bool colour, FILE *out, lk_error *err) {
@@ -219,7 +234,10 @@ static lk_status whatif_view_write_text(const void *what, bool colour, FILE *out
 	for (int i = 0; i < whatif->column_count; i++) LK_TRY(put_remarks(whatif, i, out, err));
 	for (int i = 0; text->verbose && i < whatif->note_count; i++)
 		LK_TRY(whatif_view_put_line("basis    ", whatif->notes[i], out, err));
-	return whatif_view_put_line("reproduce: ", whatif->reproduce, out, err);
+	fputs("reproduce: ", out);
+	LK_TRY(lk_put_safe(whatif->reproduce, out, err));
+	fputc('\n', out);
+	return LK_OK;
 }
 
 /* ---- JSON ---- */
@@ -244,6 +262,8 @@ static void whatif_view_put_column(lk_json_writer *writer, const lk_whatif_colum
 	whatif_view_put_texts(writer, "sets", column->sets, column->set_count);
 	lk_json_put_text(writer, "refused", column->refused);
 	whatif_view_put_number(writer, "gpus", column->ranks, known);
+	whatif_view_put_number(writer, "batch", round(column->samples_per_s * column->step_s),
+	                       known && column->samples_per_s > 0);
 	whatif_view_put_number(writer, "step_time_s", column->step_s, known);
 	whatif_view_put_number(writer, "vs_base", column->change, known);
 	whatif_view_put_number(writer, "scaling_efficiency", column->efficiency, known);
