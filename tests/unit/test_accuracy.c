@@ -328,7 +328,7 @@ static void test_range(void **state) {
 	lk_range_of(&arena, &divided, &known, 0, 2, &wide_low, &wide_high, &basis);
 	near(log(wide_low / 2), times * log(low / 2));
 	near(log(wide_high / 2), times * log(high / 2));
-	assert_non_null(strstr(basis, "each layer on 8 GPUs or more"));
+	assert_non_null(strstr(basis, "each layer is divided among 8 GPUs or more"));
 	lk_range_of(&arena, &dense, &old, .1, 2, &wide_low, &wide_high, &basis);
 	assert_true(wide_high / wide_low > high / low);
 	assert_non_null(strstr(basis, "architecture"));
