@@ -74,19 +74,20 @@ static void keep_memory(void) {
 }
 
 /* A step of reinforcement learning: its GPUs are divided. */
-static int plan_post(lk_plan_request *request, const lk_outputs *outputs, bool speaks) {
+static int plan_post(const lk_plan_request *asked, const lk_outputs *outputs, bool speaks) {
 	lk_error err = {0};
 	cli_search search;
 	lk_post_plan *plan = NULL;
+	lk_plan_request request = *asked;
 	const char *idle = outputs->html ? "--html" : outputs->charts ? "--charts" : NULL;
 	if (idle) {
-		lk_fail(&err, LK_ERR_INPUT, idle, "it has no effect on --task %s", request->job.task);
+		lk_fail(&err, LK_ERR_INPUT, idle, "it has no effect on --task %s", request.job.task);
 		return speaks ? cli_fail(&err) : CLI_WRONG;
 	}
-	request->progress = cli_search_show;
-	request->progress_context = &search;
+	request.progress = cli_search_show;
+	request.progress_context = &search;
 	cli_search_begin(&search, "splits of the GPUs");
-	lk_status status = lk_post_plan_find(request, &plan, &err);
+	lk_status status = lk_post_plan_find(&request, &plan, &err);
 	cli_search_end(&search);
 	if (status != LK_OK) return speaks ? cli_fail(&err) : CLI_WRONG;
 	status = lk_post_plan_print(plan, outputs->format, outputs->verbose, cli_colour(),
