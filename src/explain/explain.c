@@ -301,7 +301,8 @@ struct rank_job {
 static lk_status explain_rank(void *context, size_t r, lk_error *err) {
 	const struct rank_job *job = context;
 	lk_rank_work *rank = &job->work->rank[r];
-	LK_TRY(lk_rank_explain(rank, job->work->traces, (uint32_t)r, job->request, err));
+	LK_TRY(lk_rank_explain(rank, job->work->traces, job->work->arrival, (uint32_t)r, job->request,
+	                       err));
 	rank->shown = job->request->rank < 0 || rank->result.rank == job->request->rank;
 	return LK_OK;
 }
@@ -325,7 +326,8 @@ static lk_status explain_work(lk_explain_work *work, const lk_explain_request *r
                               lk_error *err) {
 	lk_traces *traces = work->traces;
 	work->rank = calloc(traces->count + 1, sizeof *work->rank);
-	if (!work->rank) return lk_oom(err);
+	work->arrival = lk_arrivals_find(&work->arena, traces);
+	if (!work->rank || !work->arrival) return lk_oom(err);
 	work->count = traces->count;
 	struct rank_job job = {work, request};
 	LK_TRY(lk_parallel(traces->count, request->threads, explain_rank, &job, err));
