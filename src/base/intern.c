@@ -23,7 +23,7 @@ struct lk_intern {
 };
 
 enum {
-	FIRST_SLOTS = 256
+	FIRST_SLOTS = 64
 };
 
 /* The two halves of a product, folded: every bit of both factors reaches every bit of the result.

@@ -154,6 +154,7 @@ static lk_status join_rows(lk_explain_work *work, lk_error *err) {
 			size_t here = work->rank[r].from.count;                        \
 			if (!work->rank[r].shown || !here) continue;                   \
 			memcpy(rows + at, work->rank[r].from.at, here * sizeof *rows); \
+			lk_vec_free(&work->rank[r].from);                              \
 			at += here;                                                    \
 		}                                                                  \
 		work->result.to = rows;                                            \

@@ -109,13 +109,21 @@ static int64_t peers_together(const void *context, const lk_lifted *lifted, uint
 	return lifted->rank[rank].ops.at[op].what == LK_LIFTED_PEERS ? 0 : -1;
 }
 
+/* Of what was lifted the graph alone is needed, and thousands of ranks make it large. */
+static lk_graph *take_graph(lk_lifted *lifted) {
+	lk_graph *graph = lifted->graph;
+	lifted->graph = NULL;
+	for (uint32_t r = 0; r < lifted->traces->count; r++) lk_lifted_rank_free(&lifted->rank[r]);
+	return graph;
+}
+
 static lk_status add_gains(lk_explanation *explanation, lk_lifted *lifted, lk_error *err) {
 	lk_arena arena = LK_ARENA_INIT;
 	lk_whatif_site site;
 	lk_whatif_base *base = NULL;
 	lk_lift_retime(lifted, peers_together, NULL);
 	lk_status status = simulate_site_of(lifted->traces, &arena, &site, err);
-	if (status == LK_OK) status = lk_whatif_begin(lifted->graph, &site, &base, err);
+	if (status == LK_OK) status = lk_whatif_begin_own(take_graph(lifted), &site, &base, err);
 	for (int i = 0; i < explanation->stall_count && status == LK_OK; i++) {
 		const char *change = change_for(&explanation->stalls[i]);
 		double seconds;

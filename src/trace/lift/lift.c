@@ -262,6 +262,12 @@ static lk_status lift_fill(struct lifter *lifter, uint32_t capture, const lk_lif
 	return LK_OK;
 }
 
+/* How many streams of a rank begin later than the first rank does. */
+static uint32_t count_starts(const struct lifter *lifter, uint32_t capture) {
+	bool later = lifter->out->begin_ps[capture] / PS_PER_NS > 0;
+	return later ? (uint32_t)__builtin_popcountll(lifter->out->rank[capture].streams) : 0;
+}
+
 /* Every stream of a rank begins when its stretch does. */
 static uint32_t add_starts(struct lifter *lifter, uint32_t capture) {
 	const lk_lifted_rank *rank = &lifter->out->rank[capture];
@@ -361,7 +367,7 @@ static lk_status lift_build(struct lifter *lifter) {
 	LK_TRY(lk_graph_set_programs(graph, count, 0, lifter->err));
 	size_t ops = 0, deps = 0;
 	for (uint32_t r = 0; r < count; r++) {
-		ops += lifter->out->rank[r].ops.count + LK_STREAMS;
+		ops += lifter->out->rank[r].ops.count + count_starts(lifter, r);
 		deps += lifter->out->rank[r].deps.count;
 	}
 	lk_graph_reserve(graph, ops, deps);
@@ -411,11 +417,14 @@ static lk_status lift_one_rank(void *context, size_t rank, lk_error *err) {
 	l.err = err;
 	stretch.matched = matched;
 	stretch.context = &matching;
-	LK_TRY(lk_lift_rank(l.traces->capture[r], &stretch, &l.out->rank[r], err));
+	lk_lifted_rank *out = &l.out->rank[r];
+	LK_TRY(lk_lift_rank(l.traces->capture[r], &stretch, out, err));
+	lk_vec_fit(&out->ops);
+	lk_vec_fit(&out->deps);
+	lk_vec_fit(&out->pieces);
 	LK_TRY(set_meetings(&l, r));
 	/* ends of meetings are the median of the ranks' */
-	return lk_lift_settle(&l.out->rank[r], LK_LIFT_SLACK_NS + (int64_t)ceil(l.traces->residual_ns),
-	                      err);
+	return lk_lift_settle(out, LK_LIFT_SLACK_NS + (int64_t)ceil(l.traces->residual_ns), err);
 }
 
 /* A rank's program may lack its part: its thread or stream found no place, its call lies inside
