@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/arena.h"
+#include "base/heap.h"
 #include "explain/explain.h"
 #include "step/traced.h"
 #include "whatif/whatif.h"
@@ -114,6 +115,7 @@ static lk_graph *take_graph(lk_lifted *lifted) {
 	lk_graph *graph = lifted->graph;
 	lifted->graph = NULL;
 	for (uint32_t r = 0; r < lifted->traces->count; r++) lk_lifted_rank_free(&lifted->rank[r]);
+	lk_heap_give_back();
 	return graph;
 }
 
