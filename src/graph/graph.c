@@ -7,16 +7,16 @@
 
 /* Every column of lk_ops that has one element per operation, but for SPARSE_COLUMNS. */
 /* clang-format off */
-#define OP_COLUMNS(X)                                                                                                  \
-	X(kind)                                                                                                            \
-	X(stream) X(phase) X(group) X(dtype) X(flags) X(wait) X(signal) X(alloc_owner) X(release_owner) X(join) X(name)    \
-		X(m) X(n) X(k) X(batch) X(flops) X(bytes) X(channel) X(measured_ps)
+#define OP_COLUMNS(X)                                                                              \
+	X(kind) X(stream) X(phase) X(group) X(dtype) X(flags) X(name) X(m) X(n) X(k) X(batch) X(flops) \
+	X(bytes) X(channel) X(measured_ps)
 /* clang-format on */
 
 /* Columns that few graphs fill, of traces none. A zero is never written there: of new memory of the
  * system, which holds zeros, pages that nothing was written to take no room. */
 /* clang-format off */
-#define SPARSE_COLUMNS(X) X(window) X(alloc) X(release)
+#define SPARSE_COLUMNS(X) \
+	X(wait) X(signal) X(join) X(window) X(alloc) X(release) X(alloc_owner) X(release_owner)
 /* clang-format on */
 
 lk_graph *lk_graph_new(void) {
@@ -62,10 +62,9 @@ static bool graph_grow_sparse(void **column, size_t before, size_t capacity, siz
 	return true;
 }
 
-static bool all_zero(const double *column, size_t count) {
-	for (size_t i = 0; i < count; i++)
-		if (column[i] != 0) return false;
-	return true;
+static bool all_zero(const void *column, size_t bytes) {
+	const unsigned char *at = column;
+	return !bytes || (!*at && memcmp(at, at + 1, bytes - 1) == 0);
 }
 
 static bool graph_grow(void **column, size_t capacity, size_t size) {
@@ -125,8 +124,8 @@ lk_status lk_graph_copy_ops(const lk_graph *from, lk_graph *to, lk_error *err) {
 #define COPY_COLUMN(column) memcpy(to->ops.column, ops->column, ops->count * sizeof *ops->column);
 	OP_COLUMNS(COPY_COLUMN)
 #undef COPY_COLUMN
-#define COPY_SPARSE(column)                 \
-	if (!all_zero(ops->column, ops->count)) \
+#define COPY_SPARSE(column)                                       \
+	if (!all_zero(ops->column, ops->count * sizeof *ops->column)) \
 		memcpy(to->ops.column, ops->column, ops->count * sizeof *ops->column);
 	SPARSE_COLUMNS(COPY_SPARSE)
 #undef COPY_SPARSE
@@ -163,11 +162,11 @@ uint32_t lk_graph_add(lk_graph *graph, const lk_op *op) {
 	ops->group[i] = op->group;
 	ops->dtype[i] = op->dtype;
 	ops->flags[i] = op->flags;
-	ops->wait[i] = op->wait;
-	ops->signal[i] = op->signal;
-	ops->alloc_owner[i] = op->alloc_owner;
-	ops->release_owner[i] = op->release_owner;
-	ops->join[i] = op->join;
+	if (op->wait) ops->wait[i] = op->wait;
+	if (op->signal) ops->signal[i] = op->signal;
+	if (op->alloc_owner) ops->alloc_owner[i] = op->alloc_owner;
+	if (op->release_owner) ops->release_owner[i] = op->release_owner;
+	if (op->join) ops->join[i] = op->join;
 	ops->name[i] = name;
 	ops->m[i] = op->m;
 	ops->n[i] = op->n;
