@@ -5,9 +5,9 @@
  *
  *     make_trace [-s BYTES[k|M|G]] [-r RANKS] [-k RANK] [-l LAYERS] [-x SEED] [-P]   > rank0.json
  *
- * Steps are written until BYTES are reached. Ranks of one SEED have the same operations and the
- * same collectives: each starts when a rank's device reaches it and ends for all at the same time.
- * -P leaves out Python functions. The same options give the same bytes. */
+ * Steps are written until BYTES are reached, one at least. Ranks of one SEED have the same
+ * operations and the same collectives: each starts when a rank's device reaches it and ends for all
+ * at the same time. -P leaves out Python functions. The same options give the same bytes. */
 #include <inttypes.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -17,7 +17,8 @@
 #include <unistd.h>
 
 enum {
-	MOST_RANKS = 256,
+	MOST_RANKS = 16384,
+	LISTED_RANKS = 256, /* of a larger group of all ranks PyTorch's empty list is written */
 	HIDDEN = 4096,
 	FFN = 14336,
 	TOKENS = 8192,
@@ -322,7 +323,8 @@ static void head(struct writer *w) {
 	    "\"pg_desc\": \"default_pg\", \"backend_config\": \"cuda:nccl\", \"pg_size\": %d, "
 	    "\"ranks\": [",
 	    w->o.rank, w->o.ranks, w->o.ranks);
-	for (int r = 0; r < w->o.ranks; r++) PUT("%s%d", r ? ", " : "", r);
+	for (int r = 0; r < w->o.ranks && w->o.ranks <= LISTED_RANKS; r++)
+		PUT("%s%d", r ? ", " : "", r);
 	PUT("]}], \"nccl_version\": \"2.20.5\"},\n  \"record_shapes\": 1,\n  \"displayTimeUnit\": "
 	    "\"ms\",\n  "
 	    "\"baseTimeNanoseconds\": 1711964646000000000,\n"
@@ -368,7 +370,7 @@ int main(int argc, char **argv) {
 		w->rank[r] = (struct clocks){4458676000000000, 4458676000000000, 4458676000000000};
 	setvbuf(stdout, NULL, _IOFBF, 1 << 20);
 	head(w);
-	for (int number = 10; w->written < w->o.bytes; number++) step(w, number);
+	for (int number = 10; number == 10 || w->written < w->o.bytes; number++) step(w, number);
 	PUT("\n  ],\n  \"traceName\": \"rank%d.json\"\n}\n", w->o.rank);
 	return fflush(stdout) == 0 && !ferror(stdout) ? 0 : 1;
 }

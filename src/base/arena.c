@@ -1,5 +1,5 @@
-/* arena.c: memory by phase. Chunks grow from 4 KiB to 1 MiB; a block that is large for its chunk
- * gets one of its own, which is put after the newest so that the room left there is not lost.
+/* arena.c: memory by phase. Chunks grow from 512 bytes to 1 MiB; a block that is large for its
+ * chunk gets one of its own, which is put after the newest so that the room left there is not lost.
  * Chunks come from calloc: large ones are zero pages of the system and cost nothing until they are
  * touched. */
 #include "base/arena.h"
@@ -23,7 +23,7 @@
 
 enum {
 	ALIGN = 16,
-	FIRST_CHUNK = 4096,
+	FIRST_CHUNK = 512,
 	LAST_CHUNK = 1 << 20
 };
 

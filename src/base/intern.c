@@ -20,10 +20,12 @@ struct lk_intern {
 	uint64_t seed;
 	struct slot *slots;
 	size_t slot_count; /* a power of two */
+	lk_intern *pool;   /* whose texts it shares; NULL */
+	size_t sharers;    /* of this one as a pool */
 };
 
 enum {
-	FIRST_SLOTS = 256
+	FIRST_SLOTS = 64
 };
 
 /* The two halves of a product, folded: every bit of both factors reaches every bit of the result.
@@ -59,6 +61,11 @@ lk_intern *lk_intern_new(void) {
 
 void lk_intern_free(lk_intern *table) {
 	if (!table) return;
+	if (table->sharers) {
+		table->sharers--;
+		return;
+	}
+	lk_intern_free(table->pool);
 	lk_arena_free(&table->arena);
 	lk_vec_free(&table->texts);
 	free(table->slots);
@@ -108,6 +115,27 @@ uint32_t lk_intern_bytes(lk_intern *table, const char *text, size_t length) {
 	*lk_last(&table->texts) = copy;
 	*slot = (struct slot){hash, (uint32_t)table->texts.count};
 	return (uint32_t)table->texts.count - 1;
+}
+
+bool lk_intern_share(lk_intern *table, lk_intern *pool) {
+	const char **shared = malloc((table->texts.count + 1) * sizeof *shared);
+	bool good = shared != NULL && !table->pool;
+	for (size_t i = 0; good && i < table->texts.count; i++) {
+		uint32_t id = lk_intern_id(pool, table->texts.at[i]);
+		if (id == UINT32_MAX) good = false;
+		else shared[i] = lk_intern_text(pool, id);
+	}
+	if (!good) {
+		free(shared);
+		return false;
+	}
+	free(table->texts.at);
+	table->texts.at = shared;
+	table->texts.capacity = table->texts.count + 1;
+	lk_arena_free(&table->arena);
+	table->pool = pool;
+	pool->sharers++;
+	return true;
 }
 
 uint32_t lk_intern_id(lk_intern *table, const char *text) {

@@ -3,6 +3,7 @@
 #ifndef LK_BASE_INTERN_H
 #define LK_BASE_INTERN_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -16,6 +17,11 @@ uint32_t lk_intern_id(lk_intern *table, const char *text);
 uint32_t lk_intern_bytes(lk_intern *table, const char *text, size_t length);
 uint32_t lk_intern_find(const lk_intern *table, const char *text); /* UINT32_MAX if absent */
 const char *lk_intern_text(const lk_intern *table, uint32_t id);
+/* The texts of `table` are those of `pool` from then on: of thousands of tables that hold the same
+ * texts, each is kept once. Ids stay, pointers to texts do not. The pool lives until the last table
+ * that shares it is freed, and its creator freed it; one thread shares and frees. False: memory is
+ * out; nothing has changed then but the pool. */
+bool lk_intern_share(lk_intern *table, lk_intern *pool);
 uint32_t lk_intern_count(const lk_intern *table);
 size_t lk_intern_bytes_used(const lk_intern *table); /* by the texts */
 

@@ -23,6 +23,16 @@ bool lk_vec_reserve_(void **at, size_t *capacity, size_t count, size_t extra, si
 	return true;
 }
 
+void lk_vec_fit_(void **at, size_t *capacity, size_t count, size_t size) {
+	if (!count || count == *capacity) return;
+	void *block;
+	memcpy(&block, at, sizeof block);
+	void *fitted = realloc(block, count * size);
+	if (!fitted) return;
+	memcpy(at, &fitted, sizeof fitted);
+	*capacity = count;
+}
+
 void lk_vec_free_(void **at, size_t *count, size_t *capacity) {
 	void *block;
 	memcpy(&block, at, sizeof block);

@@ -28,9 +28,12 @@ bool lk_vec_reserve_(void **at, size_t *capacity, size_t count, size_t extra, si
 #define lk_push(v)                                         \
 	(((v)->count < (v)->capacity || lk_reserve((v), 1)) && \
 	 memset(&(v)->at[(v)->count++], 0, sizeof *(v)->at))
-#define lk_last(v)     (&(v)->at[(v)->count - 1])
+#define lk_last(v) (&(v)->at[(v)->count - 1])
+/* Gives back the room that no element fills; where that fails, it stays. */
+#define lk_vec_fit(v)  lk_vec_fit_((void **)&(v)->at, &(v)->capacity, (v)->count, sizeof *(v)->at)
 #define lk_vec_free(v) lk_vec_free_((void **)&(v)->at, &(v)->count, &(v)->capacity)
 
+void lk_vec_fit_(void **at, size_t *capacity, size_t count, size_t size);
 void lk_vec_free_(void **at, size_t *count, size_t *capacity);
 
 #endif

@@ -10,6 +10,7 @@
 #include "options/command.h"
 #include "step/traced.h"
 #include "base/check.h"
+#include "base/heap.h"
 #include "base/noun.h"
 #include "base/parallel.h"
 
@@ -21,11 +22,16 @@ void lk_explain_defaults(lk_explain_request *request) {
 	*request = (lk_explain_request){.rank = -1, .top = 10};
 }
 
+static void free_ranks(lk_explain_work *work) {
+	for (uint32_t r = 0; work->rank && r < work->count; r++) lk_rank_free(&work->rank[r]);
+	free(work->rank);
+	work->rank = NULL;
+}
+
 void lk_explain_free(lk_explanation *explanation) {
 	if (!explanation) return;
 	lk_explain_work *work = explanation->memory_owner;
-	for (uint32_t r = 0; work->rank && r < work->count; r++) lk_rank_free(&work->rank[r]);
-	free(work->rank);
+	free_ranks(work);
 	lk_traces_free(work->traces);
 	lk_vec_free(&work->warnings);
 	lk_vec_free(&work->stalls);
@@ -154,6 +160,7 @@ static lk_status join_rows(lk_explain_work *work, lk_error *err) {
 			size_t here = work->rank[r].from.count;                        \
 			if (!work->rank[r].shown || !here) continue;                   \
 			memcpy(rows + at, work->rank[r].from.at, here * sizeof *rows); \
+			lk_vec_free(&work->rank[r].from);                              \
 			at += here;                                                    \
 		}                                                                  \
 		work->result.to = rows;                                            \
@@ -301,7 +308,8 @@ struct rank_job {
 static lk_status explain_rank(void *context, size_t r, lk_error *err) {
 	const struct rank_job *job = context;
 	lk_rank_work *rank = &job->work->rank[r];
-	LK_TRY(lk_rank_explain(rank, job->work->traces, (uint32_t)r, job->request, err));
+	LK_TRY(lk_rank_explain(rank, job->work->traces, job->work->arrival, (uint32_t)r, job->request,
+	                       err));
 	rank->shown = job->request->rank < 0 || rank->result.rank == job->request->rank;
 	return LK_OK;
 }
@@ -325,7 +333,8 @@ static lk_status explain_work(lk_explain_work *work, const lk_explain_request *r
                               lk_error *err) {
 	lk_traces *traces = work->traces;
 	work->rank = calloc(traces->count + 1, sizeof *work->rank);
-	if (!work->rank) return lk_oom(err);
+	work->arrival = lk_arrivals_find(&work->arena, traces);
+	if (!work->rank || !work->arrival) return lk_oom(err);
 	work->count = traces->count;
 	struct rank_job job = {work, request};
 	LK_TRY(lk_parallel(traces->count, request->threads, explain_rank, &job, err));
@@ -338,6 +347,7 @@ static lk_status explain_work(lk_explain_work *work, const lk_explain_request *r
 	LK_TRY(lk_traces_inputs(&work->arena, &lk_explain_verb, request, request->traces,
 	                        request->trace_count, &work->result.inputs, err));
 	LK_TRY(join_ranks(work, err));
+	lk_heap_give_back();
 	LK_TRY(measure_steps(work, err));
 	count_lost_steps(work);
 	LK_TRY(lk_explain_kernels(work, err));
@@ -351,6 +361,7 @@ static lk_status explain_work(lk_explain_work *work, const lk_explain_request *r
 	work->result.warning_count = (int)work->warnings.count;
 	work->result.stalls = work->stalls.at;
 	work->result.stall_count = (int)work->stalls.count;
+	free_ranks(work);
 	return LK_OK;
 }
 

@@ -135,8 +135,17 @@ typedef struct lk_stretch {
 	                      longest; 0 none */
 } lk_stretch;
 
+/* The last of the captured ranks that came to a collective, and when, in common time. */
+typedef struct lk_arrival {
+	int64_t last_ns;
+	uint32_t capture;
+} lk_arrival;
+/* Of every match, in the arena; NULL: out of memory. */
+lk_arrival *lk_arrivals_find(lk_arena *arena, const lk_traces *traces);
+
 struct lk_rank_work {
 	const lk_traces *traces;
+	const lk_arrival *arrival; /* [matches] */
 	uint32_t index;
 	const lk_capture *capture;
 	bool shown; /* false: measured for the sake of others, not requested */
@@ -169,8 +178,8 @@ struct lk_rank_work {
 
 /* Everything about one rank; needs nothing of another but its place in the traces, so that ranks
  * can be worked on in parallel. Free in any case. */
-lk_status lk_rank_explain(lk_rank_work *work, const lk_traces *traces, uint32_t index,
-                          const lk_explain_request *request, lk_error *err);
+lk_status lk_rank_explain(lk_rank_work *work, const lk_traces *traces, const lk_arrival *arrival,
+                          uint32_t index, const lk_explain_request *request, lk_error *err);
 void lk_rank_free(lk_rank_work *work);
 /* Its parts, in this order. */
 lk_status lk_rank_select(lk_rank_work *work, const char *steps, lk_error *err);
@@ -205,7 +214,8 @@ typedef struct lk_explain_work {
 	lk_explanation result; /* first: the result is the work */
 	lk_arena arena;
 	lk_traces *traces;
-	lk_rank_work *rank;
+	lk_rank_work *rank;  /* [count]; NULL once the explanation is made */
+	lk_arrival *arrival; /* [matches] */
 	uint32_t count;
 	LK_VEC(const char *) warnings;
 	LK_VEC(lk_explain_stall) stalls;

@@ -21,6 +21,22 @@ static int64_t arrival_of(const lk_traces *traces, const lk_match_member *member
 	                    traces->capture[member->capture]->start_ns[member->event]);
 }
 
+lk_arrival *lk_arrivals_find(lk_arena *arena, const lk_traces *traces) {
+	lk_arrival *arrivals = LK_ARRAY(arena, lk_arrival, traces->matches.count);
+	for (size_t m = 0; arrivals && m < traces->matches.count; m++) {
+		const lk_match *match = &traces->matches.at[m];
+		lk_arrival *arrival = &arrivals[m];
+		arrival->last_ns = INT64_MIN;
+		for (uint32_t i = match->begin; i < match->end; i++) {
+			int64_t at = arrival_of(traces, &traces->members.at[i]);
+			if (at <= arrival->last_ns) continue;
+			arrival->last_ns = at;
+			arrival->capture = traces->members.at[i].capture;
+		}
+	}
+	return arrivals;
+}
+
 /* When the last of the captured ranks arrived, on this rank's clock. Of send and receive, both
  * arrive as well. */
 static void comm_arrival(const lk_rank_work *work, lk_rank_comm *comm) {
@@ -30,12 +46,9 @@ static void comm_arrival(const lk_rank_work *work, lk_rank_comm *comm) {
 	if (!match || match->end - match->begin < 2) return;
 	int64_t own = work->capture->start_ns[comm->event],
 			common = lk_common_ns(traces, work->index, own);
-	for (uint32_t i = match->begin; i < match->end; i++) {
-		int64_t at = arrival_of(traces, &traces->members.at[i]) - common + own;
-		if (at <= comm->last_ns) continue;
-		comm->last_ns = at;
-		comm->last_capture = traces->members.at[i].capture;
-	}
+	const lk_arrival *arrival = &work->arrival[match - traces->matches.at];
+	comm->last_ns = arrival->last_ns - common + own;
+	comm->last_capture = arrival->capture;
 }
 
 /* Where kernels of communication overlap, the one that began first has the time, so that they add

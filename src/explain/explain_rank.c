@@ -212,10 +212,11 @@ static lk_status step_rows(lk_rank_work *work, lk_error *err) {
 	return LK_OK;
 }
 
-lk_status lk_rank_explain(lk_rank_work *work, const lk_traces *traces, uint32_t index,
-                          const lk_explain_request *request, lk_error *err) {
+lk_status lk_rank_explain(lk_rank_work *work, const lk_traces *traces, const lk_arrival *arrival,
+                          uint32_t index, const lk_explain_request *request, lk_error *err) {
 	const lk_capture *capture = traces->capture[index];
 	*work = (lk_rank_work){.traces = traces,
+	                       .arrival = arrival,
 	                       .index = index,
 	                       .capture = capture,
 	                       .name_class = calloc(lk_intern_count(capture->names) + 1, 1)};

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/arena.h"
+#include "base/heap.h"
 #include "explain/explain.h"
 #include "step/traced.h"
 #include "whatif/whatif.h"
@@ -102,12 +103,21 @@ static lk_status simulate_site_of(const lk_traces *traces, lk_arena *arena, lk_w
 	return lk_cluster_simple(arena, device, ranks, 0, 0, &out->cluster, err);
 }
 
+/* Of what was lifted the graph alone is needed, and thousands of ranks make it large. */
+static lk_graph *take_graph(lk_lifted *lifted) {
+	lk_graph *graph = lifted->graph;
+	lifted->graph = NULL;
+	for (uint32_t r = 0; r < lifted->traces->count; r++) lk_lifted_rank_free(&lifted->rank[r]);
+	lk_heap_give_back();
+	return graph;
+}
+
 static lk_status add_gains(lk_explanation *explanation, lk_lifted *lifted, lk_error *err) {
 	lk_arena arena = LK_ARENA_INIT;
 	lk_whatif_site site;
 	lk_whatif_base *base = NULL;
 	lk_status status = simulate_site_of(lifted->traces, &arena, &site, err);
-	if (status == LK_OK) status = lk_whatif_begin(lifted->graph, &site, &base, err);
+	if (status == LK_OK) status = lk_whatif_begin_own(take_graph(lifted), &site, &base, err);
 	for (int i = 0; i < explanation->stall_count && status == LK_OK; i++) {
 		const char *change = change_for(&explanation->stalls[i]);
 		double seconds;

@@ -5,12 +5,18 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Every column of lk_ops that has one element per operation. */
+/* Every column of lk_ops that has one element per operation, but for SPARSE_COLUMNS. */
 /* clang-format off */
-#define OP_COLUMNS(X)                                                                                                  \
-	X(kind)                                                                                                            \
-	X(stream) X(phase) X(group) X(dtype) X(flags) X(wait) X(signal) X(alloc_owner) X(release_owner) X(join) X(name)    \
-		X(m) X(n) X(k) X(batch) X(flops) X(bytes) X(window) X(alloc) X(release) X(channel) X(measured_ps)
+#define OP_COLUMNS(X)                                                                              \
+	X(kind) X(stream) X(phase) X(group) X(dtype) X(flags) X(name) X(m) X(n) X(k) X(batch) X(flops) \
+	X(bytes) X(channel) X(measured_ps)
+/* clang-format on */
+
+/* Columns that few graphs fill, of traces none. A zero is never written there: of new memory of the
+ * system, which holds zeros, pages that nothing was written to take no room. */
+/* clang-format off */
+#define SPARSE_COLUMNS(X) \
+	X(wait) X(signal) X(join) X(window) X(alloc) X(release) X(alloc_owner) X(release_owner)
 /* clang-format on */
 
 lk_graph *lk_graph_new(void) {
@@ -33,6 +39,7 @@ void lk_graph_free(lk_graph *graph) {
 	lk_ops *ops = &graph->ops;
 #define FREE_COLUMN(column) free(ops->column);
 	OP_COLUMNS(FREE_COLUMN)
+	SPARSE_COLUMNS(FREE_COLUMN)
 #undef FREE_COLUMN
 	free(ops->dep_begin);
 	free(ops->deps);
@@ -44,6 +51,20 @@ void lk_graph_free(lk_graph *graph) {
 	lk_vec_free(&graph->team_stages);
 	lk_intern_free(graph->names);
 	free(graph);
+}
+
+static bool graph_grow_sparse(void **column, size_t before, size_t capacity, size_t size) {
+	void *grown = before ? realloc(*column, capacity * size) : calloc(capacity, size);
+	if (!grown) return false;
+	if (before) memset((char *)grown + before * size, 0, (capacity - before) * size);
+	else free(*column);
+	*column = grown;
+	return true;
+}
+
+static bool all_zero(const void *column, size_t bytes) {
+	const unsigned char *at = column;
+	return !bytes || (!*at && memcmp(at, at + 1, bytes - 1) == 0);
 }
 
 static bool graph_grow(void **column, size_t capacity, size_t size) {
@@ -58,6 +79,11 @@ static bool ops_grow(lk_ops *ops, uint32_t capacity) {
 	ok = ok && graph_grow((void **)&ops->column, capacity, sizeof *ops->column);
 	OP_COLUMNS(GROW_COLUMN)
 #undef GROW_COLUMN
+#define GROW_SPARSE(column)                                                                        \
+	ok = ok && graph_grow_sparse((void **)&ops->column, ops->column ? ops->capacity : 0, capacity, \
+	                             sizeof *ops->column);
+	SPARSE_COLUMNS(GROW_SPARSE)
+#undef GROW_SPARSE
 	if (!ok) return false;
 	if (ops->count == 0) ops->dep_begin[0] = 0;
 	ops->capacity = capacity;
@@ -98,6 +124,11 @@ lk_status lk_graph_copy_ops(const lk_graph *from, lk_graph *to, lk_error *err) {
 #define COPY_COLUMN(column) memcpy(to->ops.column, ops->column, ops->count * sizeof *ops->column);
 	OP_COLUMNS(COPY_COLUMN)
 #undef COPY_COLUMN
+#define COPY_SPARSE(column)                                       \
+	if (!all_zero(ops->column, ops->count * sizeof *ops->column)) \
+		memcpy(to->ops.column, ops->column, ops->count * sizeof *ops->column);
+	SPARSE_COLUMNS(COPY_SPARSE)
+#undef COPY_SPARSE
 	memcpy(to->ops.dep_begin, ops->dep_begin, (ops->count + (size_t)1) * sizeof *ops->dep_begin);
 	if (deps) memcpy(to->ops.deps, ops->deps, deps * sizeof *ops->deps);
 	to->ops.count = ops->count;
@@ -131,11 +162,11 @@ uint32_t lk_graph_add(lk_graph *graph, const lk_op *op) {
 	ops->group[i] = op->group;
 	ops->dtype[i] = op->dtype;
 	ops->flags[i] = op->flags;
-	ops->wait[i] = op->wait;
-	ops->signal[i] = op->signal;
-	ops->alloc_owner[i] = op->alloc_owner;
-	ops->release_owner[i] = op->release_owner;
-	ops->join[i] = op->join;
+	if (op->wait) ops->wait[i] = op->wait;
+	if (op->signal) ops->signal[i] = op->signal;
+	if (op->alloc_owner) ops->alloc_owner[i] = op->alloc_owner;
+	if (op->release_owner) ops->release_owner[i] = op->release_owner;
+	if (op->join) ops->join[i] = op->join;
 	ops->name[i] = name;
 	ops->m[i] = op->m;
 	ops->n[i] = op->n;
@@ -143,9 +174,9 @@ uint32_t lk_graph_add(lk_graph *graph, const lk_op *op) {
 	ops->batch[i] = op->batch;
 	ops->flops[i] = op->flops;
 	ops->bytes[i] = op->bytes;
-	ops->window[i] = op->window;
-	ops->alloc[i] = op->alloc;
-	ops->release[i] = op->release;
+	if (op->window != 0) ops->window[i] = op->window;
+	if (op->alloc != 0) ops->alloc[i] = op->alloc;
+	if (op->release != 0) ops->release[i] = op->release;
 	ops->channel[i] = op->channel;
 	ops->measured_ps[i] = op->measured_ps;
 	uint32_t at = ops->dep_begin[i];

@@ -267,23 +267,26 @@ static lk_status whatif_check_length(const lk_graph *graph, lk_error *err) {
 }
 
 static lk_status whatif_learn(lk_whatif_base *base, lk_error *err) {
+	lk_arena arena = LK_ARENA_INIT; /* of what was learnt only `edit` is kept */
 	lk_costs costs = {0};
 	lk_scenario s = {
 		.site = &base->site,
-		.arena = &base->arena,
+		.arena = &arena,
 		.edit = base->edit,
 		.cluster = base->site.cluster,
 		.dtype = (lk_dtype)base->edit.graph->peak_dtype,
 		.cuda_graphs = base->site.cuda_graphs,
 		.launch = 1,
 	};
-	LK_TRY(lk_whatif_stand_in(&s, &base->stand_ins, err));
-	return lk_whatif_price(&s, true, &costs, err);
+	lk_status status = lk_whatif_stand_in(&s, &base->stand_ins, err);
+	if (status == LK_OK) status = lk_whatif_price(&s, true, &costs, err);
+	lk_arena_free(&arena);
+	return status;
 }
 
-static lk_status whatif_begin(const lk_graph *graph, lk_whatif_base *base, lk_error *err) {
+static lk_status whatif_begin(lk_graph *graph, lk_whatif_base *base, lk_error *err) {
 	lk_whatif_outcome outcome;
-	LK_TRY(lk_edit_begin(graph, &base->edit, err));
+	LK_TRY(lk_edit_begin_own(graph, &base->edit, err));
 	LK_TRY(check_room(base, err));
 	LK_TRY(whatif_check_length(graph, err));
 	base->mask = LK_ARRAY(&base->arena, bool, graph->teams.count);
@@ -299,9 +302,20 @@ static lk_status whatif_begin(const lk_graph *graph, lk_whatif_base *base, lk_er
 
 lk_status lk_whatif_begin(const lk_graph *graph, const lk_whatif_site *site, lk_whatif_base **out,
                           lk_error *err) {
+	lk_graph *copy;
+	*out = NULL;
+	LK_TRY(lk_graph_copy(graph, &copy, err));
+	return lk_whatif_begin_own(copy, site, out, err);
+}
+
+lk_status lk_whatif_begin_own(lk_graph *graph, const lk_whatif_site *site, lk_whatif_base **out,
+                              lk_error *err) {
 	lk_whatif_base *base = calloc(1, sizeof *base);
 	*out = NULL;
-	if (!base) return lk_oom(err);
+	if (!base) {
+		lk_graph_free(graph);
+		return lk_oom(err);
+	}
 	base->site = *site;
 	lk_status status = whatif_begin(graph, base, err);
 	if (status == LK_OK) *out = base;

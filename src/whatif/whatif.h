@@ -74,6 +74,9 @@ typedef struct lk_whatif_base lk_whatif_base;
 /* Prices and simulates the graph as it is; it is copied. */
 lk_status lk_whatif_begin(const lk_graph *graph, const lk_whatif_site *site, lk_whatif_base **out,
                           lk_error *err);
+/* The graph itself, which belongs to the base from then on, also on errors. */
+lk_status lk_whatif_begin_own(lk_graph *graph, const lk_whatif_site *site, lk_whatif_base **out,
+                              lk_error *err);
 void lk_whatif_end(lk_whatif_base *base);
 double lk_whatif_base_seconds(const lk_whatif_base *base);
 /* Operations of the trace whose shape was not known. */

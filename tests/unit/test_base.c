@@ -89,6 +89,10 @@ static void vectors_keep_what_is_pushed(void **state) {
 	assert_false(lk_reserve(&v, SIZE_MAX / 4));
 	assert_int_equal(v.count, 10000);
 	assert_int_equal(v.capacity, capacity);
+	lk_vec_fit(&v);
+	assert_int_equal(v.capacity, 10000);
+	assert_int_equal(v.at[9999], 9999 * 9999);
+	assert_true(lk_push(&v));
 	lk_vec_free(&v);
 	assert_null(v.at);
 	assert_int_equal(v.count + v.capacity, 0);
@@ -578,6 +582,30 @@ static void interning(void **state) {
 	lk_intern_free(NULL);
 }
 
+/* Ids stay, what is added later is the table's own, and the pool outlives whoever made it. */
+static void interned_texts_are_shared(void **state) {
+	(void)state;
+	static const char *const texts[2][3] = {{"mm", "add", "copy"}, {"copy", "relu", "mm"}};
+	lk_intern *pool = lk_intern_new(), *table[2];
+	for (int t = 0; t < 2; t++) {
+		table[t] = lk_intern_new();
+		for (uint32_t i = 0; i < 3; i++)
+			assert_int_equal(lk_intern_id(table[t], texts[t][i]), i + 1);
+		assert_true(lk_intern_share(table[t], pool));
+	}
+	lk_intern_free(pool);
+	assert_ptr_equal(lk_intern_text(table[0], 3), lk_intern_text(table[1], 1));
+	assert_int_equal(lk_intern_bytes_used(table[0]), 0);
+	lk_intern_free(table[0]);
+	for (uint32_t i = 0; i < 3; i++) {
+		assert_int_equal(lk_intern_find(table[1], texts[1][i]), i + 1);
+		assert_string_equal(lk_intern_text(table[1], i + 1), texts[1][i]);
+	}
+	assert_int_equal(lk_intern_id(table[1], "later"), 4);
+	assert_string_equal(lk_intern_text(table[1], 4), "later");
+	lk_intern_free(table[1]);
+}
+
 /* ---- statistics ---- */
 
 static void quantiles(void **state) {
@@ -699,6 +727,7 @@ int main(void) {
 		cmocka_unit_test(utf8_lengths),
 		cmocka_unit_test(errors_are_one_line),
 		cmocka_unit_test(interning),
+		cmocka_unit_test(interned_texts_are_shared),
 		cmocka_unit_test(quantiles),
 		cmocka_unit_test(kendall),
 		cmocka_unit_test(random_numbers),

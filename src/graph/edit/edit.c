@@ -58,9 +58,15 @@ lk_status lk_graph_copy(const lk_graph *graph, lk_graph **out, lk_error *err) {
 }
 
 lk_status lk_edit_begin(const lk_graph *graph, lk_edit *out, lk_error *err) {
+	lk_graph *copy;
 	memset(out, 0, sizeof *out);
-	LK_TRY(lk_graph_copy(graph, &out->graph, err));
-	lk_ops *ops = &out->graph->ops;
+	LK_TRY(lk_graph_copy(graph, &copy, err));
+	return lk_edit_begin_own(copy, out, err);
+}
+
+lk_status lk_edit_begin_own(lk_graph *graph, lk_edit *out, lk_error *err) {
+	*out = (lk_edit){.graph = graph};
+	lk_ops *ops = &graph->ops;
 	if (!lk_reserve(&out->op, ops->count)) {
 		lk_edit_free(out);
 		return lk_oom(err);

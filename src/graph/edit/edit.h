@@ -28,6 +28,8 @@ typedef struct lk_edit {
  * models answer for them.
  */
 lk_status lk_edit_begin(const lk_graph *graph, lk_edit *out, lk_error *err);
+/* The graph itself, which belongs to the edit from then on, also on errors. */
+lk_status lk_edit_begin_own(lk_graph *graph, lk_edit *out, lk_error *err);
 void lk_edit_free(lk_edit *edit);
 lk_status lk_graph_copy(const lk_graph *graph, lk_graph **out, lk_error *err);
 

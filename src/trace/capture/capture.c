@@ -378,6 +378,10 @@ static void give_back_room(lk_capture *capture) {
 	COLUMNS(FIT)
 #undef FIT
 	capture->capacity = (uint32_t)count;
+	lk_vec_fit(&capture->lanes);
+	lk_vec_fit(&capture->comms);
+	lk_vec_fit(&capture->syncs);
+	lk_lane_map_free(&capture->lane_map); /* no lane is looked up any more */
 }
 
 lk_status lk_capture_finish(lk_capture *capture, lk_error *err) {

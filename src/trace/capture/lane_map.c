@@ -26,7 +26,7 @@ static struct lk_lane_slot *slot_of(const lk_lane_map *map, lk_lane_key key) {
 }
 
 static bool lane_map_grow(lk_lane_map *map) {
-	lk_lane_map larger = {.count = map->count, .capacity = map->capacity ? map->capacity * 2 : 64};
+	lk_lane_map larger = {.count = map->count, .capacity = map->capacity ? map->capacity * 2 : 16};
 	larger.slots = calloc(larger.capacity, sizeof *larger.slots);
 	if (!larger.slots) return false;
 	for (size_t i = 0; i < map->capacity; i++)

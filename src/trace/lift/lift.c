@@ -15,12 +15,18 @@ enum {
 	PS_PER_NS = 1000
 };
 
+/* In common time: when the last member of a match came, and the median of its ends. */
+struct meeting {
+	int64_t met_ns, end_ns;
+};
+
 struct lifter {
 	const lk_traces *traces;
 	lk_lifted *out;
 	bool *meets;    /* [matches] all captured ranks of the group, at least two, come inside their
 	                   stretches */
 	uint32_t *came; /* [matches] ranks whose program has it */
+	struct meeting *meeting;  /* [matches] of those that meet */
 	lk_lift_stretch *stretch; /* [captures] */
 	lk_work_kinds kinds;      /* of the rank that is being added */
 	int64_t origin_ns;        /* earliest start, in common time */
@@ -108,22 +114,24 @@ static bool matched(const void *context, uint32_t event) {
 
 /* ---- meetings ---- */
 
-/* When the last member of a match came, and the median of its ends, in common time. */
-static lk_status meeting_times(const struct lifter *lifter, const lk_match *match, int64_t *met,
-                               int64_t *end) {
+static lk_status find_meeting(void *context, size_t number, lk_error *err) {
+	const struct lifter *lifter = context;
+	const lk_match *match = &lifter->traces->matches.at[number];
+	struct meeting *out = &lifter->meeting[number];
+	if (!lifter->meets[number]) return LK_OK;
 	uint32_t count = match->end - match->begin;
 	double *ends = malloc((count + 1) * sizeof *ends);
-	*met = *end = INT64_MIN;
-	if (!ends) return lk_oom(lifter->err);
+	out->met_ns = INT64_MIN;
+	if (!ends) return lk_oom(err);
 	for (uint32_t i = 0; i < count; i++) {
 		const lk_match_member *member = &lifter->traces->members.at[match->begin + i];
 		const lk_capture *capture = lifter->traces->capture[member->capture];
 		int64_t start =
 			lk_traces_time(lifter->traces, member->capture, capture->start_ns[member->event]);
-		if (start > *met) *met = start;
+		if (start > out->met_ns) out->met_ns = start;
 		ends[i] = (double)(start + capture->dur_ns[member->event] - lifter->origin_ns);
 	}
-	*end = (int64_t)lk_median(ends, count) + lifter->origin_ns;
+	out->end_ns = (int64_t)lk_median(ends, count) + lifter->origin_ns;
 	free(ends);
 	return LK_OK;
 }
@@ -134,13 +142,12 @@ static lk_status set_meetings(struct lifter *lifter, uint32_t capture) {
 	for (size_t i = 0; i < rank->ops.count; i++) {
 		lk_lifted_op *op = &rank->ops.at[i];
 		if (op->what != LK_LIFTED_COMM || op->peers) continue;
-		LK_CHECK(lk_traces_match(lifter->traces, capture, op->event) != NULL, lifter->err);
-		int64_t met, end,
-			shift = lk_traces_time(lifter->traces, capture, op->start_ns) - op->start_ns;
-		LK_TRY(
-			meeting_times(lifter, lk_traces_match(lifter->traces, capture, op->event), &met, &end));
-		op->met_ns = met - shift;
-		op->end_ns = end > met ? end - shift : op->met_ns;
+		const lk_match *match = lk_traces_match(lifter->traces, capture, op->event);
+		LK_CHECK(match != NULL, lifter->err);
+		const struct meeting *meeting = &lifter->meeting[match - lifter->traces->matches.at];
+		int64_t shift = lk_traces_time(lifter->traces, capture, op->start_ns) - op->start_ns;
+		op->met_ns = meeting->met_ns - shift;
+		op->end_ns = meeting->end_ns > meeting->met_ns ? meeting->end_ns - shift : op->met_ns;
 	}
 	return LK_OK;
 }
@@ -255,6 +262,12 @@ static lk_status lift_fill(struct lifter *lifter, uint32_t capture, const lk_lif
 	return LK_OK;
 }
 
+/* How many streams of a rank begin later than the first rank does. */
+static uint32_t count_starts(const struct lifter *lifter, uint32_t capture) {
+	bool later = lifter->out->begin_ps[capture] / PS_PER_NS > 0;
+	return later ? (uint32_t)__builtin_popcountll(lifter->out->rank[capture].streams) : 0;
+}
+
 /* Every stream of a rank begins when its stretch does. */
 static uint32_t add_starts(struct lifter *lifter, uint32_t capture) {
 	const lk_lifted_rank *rank = &lifter->out->rank[capture];
@@ -354,7 +367,7 @@ static lk_status lift_build(struct lifter *lifter) {
 	LK_TRY(lk_graph_set_programs(graph, count, 0, lifter->err));
 	size_t ops = 0, deps = 0;
 	for (uint32_t r = 0; r < count; r++) {
-		ops += lifter->out->rank[r].ops.count + LK_STREAMS;
+		ops += lifter->out->rank[r].ops.count + count_starts(lifter, r);
 		deps += lifter->out->rank[r].deps.count;
 	}
 	lk_graph_reserve(graph, ops, deps);
@@ -369,12 +382,13 @@ static lk_status lift_set_up(struct lifter *lifter, uint32_t step, uint32_t but,
 	lk_arena *arena = &lifter->out->arena;
 	lifter->meets = LK_ARRAY(arena, bool, traces->matches.count);
 	lifter->came = LK_ARRAY(arena, uint32_t, traces->matches.count);
+	lifter->meeting = LK_ARRAY(arena, struct meeting, traces->matches.count);
 	lifter->stretch = LK_ARRAY(arena, lk_lift_stretch, traces->count);
 	lifter->team = LK_ARRAY(arena, uint32_t, traces->groups.count + 1);
 	lifter->out->rank = LK_ARRAY(arena, lk_lifted_rank, traces->count);
 	lifter->out->first_op = LK_ARRAY(arena, uint32_t, traces->count);
 	lifter->out->begin_ps = LK_ARRAY(arena, int64_t, traces->count);
-	if (!lifter->meets || !lifter->came || !lifter->stretch || !lifter->team ||
+	if (!lifter->meets || !lifter->came || !lifter->meeting || !lifter->stretch || !lifter->team ||
 	    !lifter->out->rank || !lifter->out->first_op || !lifter->out->begin_ps)
 		return lk_oom(lifter->err);
 	for (size_t g = 0; g <= traces->groups.count; g++) lifter->team[g] = LK_NONE;
@@ -404,11 +418,14 @@ static lk_status lift_one_rank(void *context, size_t rank, lk_error *err) {
 	l.err = err;
 	stretch.matched = matched;
 	stretch.context = &matching;
-	LK_TRY(lk_lift_rank(l.traces->capture[r], &stretch, &l.out->rank[r], err));
+	lk_lifted_rank *out = &l.out->rank[r];
+	LK_TRY(lk_lift_rank(l.traces->capture[r], &stretch, out, err));
+	lk_vec_fit(&out->ops);
+	lk_vec_fit(&out->deps);
+	lk_vec_fit(&out->pieces);
 	LK_TRY(set_meetings(&l, r));
 	/* ends of meetings are the median of the ranks' */
-	return lk_lift_settle(&l.out->rank[r], LK_LIFT_SLACK_NS + (int64_t)ceil(l.traces->residual_ns),
-	                      err);
+	return lk_lift_settle(out, LK_LIFT_SLACK_NS + (int64_t)ceil(l.traces->residual_ns), err);
 }
 
 /* A rank's program may lack its part: its thread or stream found no place, its call lies inside
@@ -432,6 +449,7 @@ static bool drop_unmet(struct lifter *lifter) {
 
 static lk_status lift_ranks(struct lifter *lifter) {
 	find_meetings(lifter);
+	LK_TRY(lk_parallel(lifter->traces->matches.count, 0, find_meeting, lifter, lifter->err));
 	LK_TRY(lk_parallel(lifter->traces->count, 0, lift_one_rank, lifter, lifter->err));
 	if (!drop_unmet(lifter)) return LK_OK;
 	for (uint32_t r = 0; r < lifter->traces->count; r++) lk_lifted_rank_free(&lifter->out->rank[r]);

@@ -8,6 +8,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "base/heap.h"
 #include "base/parallel.h"
 #include "io/archive.h"
 #include "io/recording.h"
@@ -198,6 +199,18 @@ static void close_ranks(lk_trace_files *files, size_t count) {
 	}
 }
 
+enum {
+	MANY_RANKS = 256 /* whose names take more room than the time to look them up is worth */
+};
+
+/* Ranks of one run have the same names, mostly. Where memory is out, each keeps its own. */
+static void share_names(lk_trace_files *files) {
+	lk_intern *pool = files->captures >= MANY_RANKS ? lk_intern_new() : NULL;
+	for (uint32_t i = 0; pool && i < files->captures; i++)
+		if (!lk_intern_share(files->capture[i]->names, pool)) break;
+	lk_intern_free(pool);
+}
+
 static lk_status files_read_all(const names *files, const lk_read_limits *limits, int threads,
                                 lk_trace_files *out, lk_error *err) {
 	*out = (lk_trace_files){.capture = calloc(files->count, sizeof *out->capture),
@@ -207,6 +220,8 @@ static lk_status files_read_all(const names *files, const lk_read_limits *limits
 	                       ? lk_parallel(files->count, threads, read_one, &r, err)
 	                       : lk_oom(err);
 	if (out->capture && out->works) close_ranks(out, files->count);
+	if (status == LK_OK) share_names(out);
+	lk_heap_give_back();
 	if (status == LK_OK && out->captures + out->work_count == 0) {
 		lk_fail(err, LK_ERR_INPUT, files->at[0].path, "this file and the %zu with it are no traces",
 		        files->count - 1);
