@@ -369,7 +369,7 @@ static void test_sweep_page(void **state) {
 	const char *titles[] = {" verdict ", " GiB ", " tp ", " zero ", " step ", " note\n"};
 	for (size_t i = 0; i < sizeof titles / sizeof *titles; i++) expect_part(text, titles[i]);
 	expect_part(text, "\n-v also shows: dtype");
-	expect_part(text, "\nnote 1  --tp: 64 heads do not divide by 7; nearest: 4, 8\n");
+	expect_part(text, "\nnote 2  --tp: 64 heads do not divide by 7; nearest: 4, 8\n");
 	for (char *line = strtok(text, "\n"); line; line = strtok(NULL, "\n"))
 		assert_true(strlen(line) <= 100);
 	free(text);
