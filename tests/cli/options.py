@@ -727,6 +727,7 @@ def check_listed(folder, verb, job, words):
     with open(os.path.join(folder, "out.html"), encoding="utf-8") as page:
         shown["html"] = html.unescape(page.read())
     wanted = flag if "unknown to lockstep" in lines[0] else lines[0]  # the warning names it
+    shown["text"] = " ".join(shown["text"].split())  # in lines of 100 columns
     lacking = [form for form in FORMATS if wanted not in shown[form]]
     return f"{verb} {words}: '{lines[0]}' is not said in {lacking}" if lacking else None
 
