@@ -43,7 +43,7 @@ void lk_sweep_varying(lk_sweep *sweep) {
 
 static lk_status write_one(const void *what, bool colour, FILE *out, lk_error *err) {
 	const lk_sweep *sweep = what;
-	return lk_write_report(&sweep->rows[0], sweep->verbose ? NULL : "-v", colour, out, err);
+	return lk_write_report(&sweep->rows[0], sweep->verbose, colour, out, err);
 }
 
 static bool sweep_varies(const lk_sweep *sweep, const char *key) {
