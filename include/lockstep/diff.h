@@ -71,7 +71,8 @@ void lk_diff_defaults(lk_diff_request *request);
 lk_status lk_diff_ask(const lk_diff_request *request, lk_diff **out, lk_error *err);
 /* As lk_explain, except that two traces, or two folders of traces, that have a rank in common are
  * two runs, which are compared: *two is the answer then, else *one; the other is NULL. Two single
- * traces that name no rank and do not communicate are two runs as well. Errors (LK_ERR_...) as
+ * traces that name no rank and do not communicate are two runs as well, and so are traces that ran
+ * on devices of different names or with different numbers of ranks. Errors (LK_ERR_...) as
  * lk_explain. */
 lk_status lk_explain_or_diff(const lk_explain_request *request, lk_explanation **one, lk_diff **two,
                              lk_error *err);

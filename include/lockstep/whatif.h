@@ -29,8 +29,8 @@ typedef struct lk_whatif_request {
 	const char *const *paths; /* a step graph, or traces: files and folders */
 	int path_count;
 	const char *sets; /* "KEY=VALUE", one a line; a comma list tries every value */
-	const char
-		*step; /* of traces: the number of the step, as annotated; NULL: the one of median length */
+	const char *step; /* of traces: the number of the step, as annotated; NULL: the one nearest to
+	                     the mean */
 	const char *gpu, *cluster;   /* where it ran: a device in its usual nodes, or a cluster; NULL:
 	                                what the traces name */
 	const char *stack, *release; /* software whose measured efficiencies hold */

@@ -346,9 +346,26 @@ static bool diff_names_no_rank(const lk_trace_files *files) {
 	       files->capture[0]->world <= 1 && !files->capture[0]->comms.count;
 }
 
-/* Two runs: some rank is in both, or neither names a rank or communicates. */
+/* Whether the devices of both are named and none is in both, or both say of how many ranks the run
+ * was and not the same. Ranks of one run on different devices can be given as one folder. */
+static bool diff_ran_apart(const lk_trace_files *a, const lk_trace_files *b) {
+	bool named = a->captures && b->captures, shared = false, worlds = false;
+	for (uint32_t i = 0; i < a->captures; i++)
+		for (uint32_t k = 0; k < b->captures; k++) {
+			const lk_capture *x = a->capture[i], *y = b->capture[k];
+			named = named && x->device && y->device;
+			shared = shared || (named && strcmp(lk_capture_text(x, x->device),
+			                                    lk_capture_text(y, y->device)) == 0);
+			worlds = worlds || (x->world > 0 && y->world > 0 && x->world != y->world);
+		}
+	return (named && !shared) || worlds;
+}
+
+/* Two runs: some rank is in both, or neither names a rank or communicates, or they cannot be ranks
+ * of one run. */
 static bool diff_are_runs(const lk_trace_files *a, const lk_trace_files *b) {
 	if (diff_names_no_rank(a) && diff_names_no_rank(b)) return true;
+	if (diff_ran_apart(a, b)) return true;
 	for (uint32_t i = 0; i < a->captures; i++)
 		for (uint32_t k = 0; k < b->captures; k++) {
 			int32_t rank = diff_rank_of(a->capture[i]);

@@ -68,21 +68,22 @@ const lk_verb lk_explain_verb = {
 	.name = "explain",
 	.summary = "why is this run slow? From profiler traces of one or many ranks",
 	.operands = "TRACE...",
-	.description = "Measures where the time of the steps goes and ranks what costs it: exposed "
-				   "communication, late ranks, late launches, waits of the host for the device, "
-				   "data loading, copies. Clocks of many ranks are aligned on the common ends of "
-				   "their collectives, and waiting for the last rank is separated from transfer. "
-				   "The step of median length becomes a graph, from which come its critical path "
-				   "and, by simulation, the gain of each remedy. With a GPU, given or named in the "
-				   "traces, operations of known shape are compared with its peak and bandwidth, "
-				   "collectives with the model.\n\n"
-				   "Reads traces of torch.profiler (Kineto JSON, also compressed), JAX and "
-				   "TensorFlow on GPUs (.xplane.pb), Nsight Systems (SQLite) and rocprofv3 (JSON, "
-				   "rocpd); a folder or an archive (.tar, .tar.gz, .zip) means the traces in "
-				   "it.\n\n"
-				   "Measures and their names are those of HolisticTraceAnalysis (compute_time, "
-				   "idle_time, host_wait, comp_comm_overlap_pctg), tables of kernels look like "
-				   "those of nsys stats. With --steps all the numbers can be compared with HTA's.",
+	.description =
+		"Measures where the time of the steps goes and ranks what costs it: exposed "
+		"communication, late ranks, late launches, waits of the host for the device, "
+		"data loading, copies. Clocks of many ranks are aligned on the common ends of "
+		"their collectives, and waiting for the last rank is separated from transfer. "
+		"The step nearest to the mean becomes a graph, from which come its critical path "
+		"and, by simulation, the gain of each remedy. With a GPU, given or named in the "
+		"traces, operations of known shape are compared with its peak and bandwidth, "
+		"collectives with the model.\n\n"
+		"Reads traces of torch.profiler (Kineto JSON, also compressed), JAX and "
+		"TensorFlow on GPUs (.xplane.pb), Nsight Systems (SQLite) and rocprofv3 (JSON, "
+		"rocpd); a folder or an archive (.tar, .tar.gz, .zip) means the traces in "
+		"it.\n\n"
+		"Measures and their names are those of HolisticTraceAnalysis (compute_time, "
+		"idle_time, host_wait, comp_comm_overlap_pctg), tables of kernels look like "
+		"those of nsys stats. With --steps all the numbers can be compared with HTA's.",
 	.options = options,
 	.examples = examples,
 	.request_size = sizeof(lk_explain_request),

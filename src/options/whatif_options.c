@@ -14,7 +14,7 @@ static const lk_option options[] = {
 
 	{GROUP("What ran, and where")
 	 TEXT("step", step, "N",
-	 "of traces: the step with this number (ProfilerStep#N); default: the step of median length")},
+	 "of traces: the step with this number (ProfilerStep#N); default: the one nearest to the mean, as explain")},
 	{TEXT("gpu", gpu, "NAME",
 	 "GPU; default for traces: the one that they name"), LETTER('g')},
 	{TEXT("cluster", cluster, "TEXT|FILE", "instead of --gpu: a text or a file, as for predict")},

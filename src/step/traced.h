@@ -37,9 +37,9 @@ lk_status lk_is_graph_file(const char *path, bool *is, lk_error *err);
  * others' whole time would count as one. */
 lk_status lk_traced_common_steps(const lk_traces *traces, uint32_t *count, lk_error *err);
 
-/* The step that stands for the run: of those that every capture has, the one of median length on
- * the first rank; or the one of `number`, if that is not negative. Its place among the captures'
- * steps. */
+/* The step that stands for the run: of those that every capture has, the one whose length, the mean
+ * over the ranks that have it whole, is nearest to the mean of all; explain looks at the same. Or
+ * the one of `number`, if that is not negative. Its place among the captures' steps. */
 lk_status lk_traced_usual_step(const lk_traces *traces, int64_t number, uint32_t *place,
                                lk_error *err);
 

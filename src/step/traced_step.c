@@ -1,6 +1,7 @@
 /* traced_step.c: which step of a traced run is looked at, and when it is over. */
 #include "step/traced.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -26,17 +27,6 @@ lk_status lk_is_graph_file(const char *path, bool *is, lk_error *err) {
 	head[got] = '\0';
 	*is = status == LK_OK && strstr(head, "\"lockstep_graph\"");
 	return status == LK_ERR_MEMORY ? status : LK_OK; /* what cannot be read is said by the reader */
-}
-
-struct length {
-	int64_t ns;
-	uint32_t place;
-};
-
-static int by_length(const void *a, const void *b) {
-	const struct length *x = a, *y = b;
-	if (x->ns != y->ns) return x->ns < y->ns ? -1 : 1;
-	return x->place < y->place ? -1 : x->place > y->place;
 }
 
 static lk_status unlike(const lk_capture *capture, const lk_capture *first, bool marked,
@@ -72,25 +62,66 @@ static lk_status no_step(const lk_traces *traces, const lk_capture_steps *steps,
 	               (long long)lk_last(steps)->number);
 }
 
+/* A step of all ranks that have it whole. */
+struct common_step {
+	double sum_ns;
+	uint32_t ranks;
+	int64_t number; /* on the first rank */
+};
+
+/* Of a rank without any whole step all count, as in explain. */
+static lk_status add_steps_of(const lk_capture *capture, struct common_step *all, uint32_t count,
+                              bool first, lk_error *err) {
+	lk_capture_steps steps = {0};
+	size_t whole = 0;
+	LK_TRY(lk_capture_find_steps(capture, &steps, err));
+	for (size_t s = 0; s < steps.count; s++) whole += steps.at[s].whole;
+	for (uint32_t s = 0; s < count; s++) {
+		const lk_capture_step *step = &steps.at[s];
+		if (first) all[s].number = step->number;
+		if ((whole && !step->whole) || step->end_ns <= step->start_ns) continue;
+		all[s].sum_ns += (double)(step->end_ns - step->start_ns);
+		all[s].ranks++;
+	}
+	lk_vec_free(&steps);
+	return LK_OK;
+}
+
+/* The place of the step nearest to the mean, the first of several; of none with a time, 0. */
+static uint32_t nearest_to_mean(const struct common_step *all, uint32_t count) {
+	double sum = 0, nearest = INFINITY;
+	uint32_t steps = 0, place = 0;
+	for (uint32_t s = 0; s < count; s++) {
+		if (!all[s].ranks) continue;
+		sum += all[s].sum_ns / all[s].ranks;
+		steps++;
+	}
+	for (uint32_t s = 0; s < count; s++) {
+		double off = all[s].ranks ? fabs(all[s].sum_ns / all[s].ranks - sum / steps) : INFINITY;
+		if (!(off < nearest)) continue;
+		nearest = off;
+		place = s;
+	}
+	return place;
+}
+
 lk_status lk_traced_usual_step(const lk_traces *traces, int64_t number, uint32_t *place,
                                lk_error *err) {
-	lk_capture_steps steps = {0};
 	uint32_t count = 0;
 	LK_TRY(lk_traced_common_steps(traces, &count, err));
-	LK_TRY(lk_capture_find_steps(traces->capture[0], &steps, err));
-	struct length *all = malloc((count + 1) * sizeof *all);
+	struct common_step *all = calloc((size_t)count + 1, sizeof *all);
 	lk_status status = all ? LK_OK : lk_oom(err);
+	for (uint32_t r = 0; r < traces->count && status == LK_OK; r++)
+		status = add_steps_of(traces->capture[r], all, count, r == 0, err);
 	*place = LK_NONE;
-	for (uint32_t s = 0; all && s < count; s++) {
-		all[s] = (struct length){steps.at[s].end_ns - steps.at[s].start_ns, s};
-		if (steps.at[s].number == number) *place = s;
-	}
-	if (status == LK_OK && number < 0) {
-		qsort(all, count, sizeof *all, by_length);
-		*place = all[count / 2].place;
-	}
-	if (status == LK_OK && *place == LK_NONE) status = no_step(traces, &steps, number, err);
+	if (status == LK_OK && number < 0) *place = nearest_to_mean(all, count);
+	for (uint32_t s = 0; status == LK_OK && number >= 0 && s < count; s++)
+		if (all[s].number == number) *place = s;
 	free(all);
+	if (status != LK_OK || *place != LK_NONE) return status;
+	lk_capture_steps steps = {0};
+	LK_TRY(lk_capture_find_steps(traces->capture[0], &steps, err));
+	status = no_step(traces, &steps, number, err);
 	lk_vec_free(&steps);
 	return status;
 }

@@ -342,7 +342,7 @@ static void test_sweep_text(void **state) {
 	(void)state;
 	struct grid g;
 	make_grid(&g);
-	char *text = print_rows(g.rows, 4, LK_OUTPUT_TEXT, false, false);
+	char *text = print_rows(g.rows, 4, LK_OUTPUT_TEXT, true, false);
 	char *line = strtok(text, "\n");
 	const char *titles[] = {" verdict ", " GiB ",  " tp ",           " pp ",        " dp ",
 	                        " mbs ",     " gbs ",  " seq ",          " recompute ", " dtype ",
@@ -358,6 +358,21 @@ static void test_sweep_text(void **state) {
 	expect_part(line, "--tp: 64 heads do not divide by 7; nearest: 4, 8");
 	assert_non_null(strstr(strtok(NULL, "\n"), "*  fits          73.6   4"));
 	assert_string_equal(strtok(NULL, "\n"), "* most tokens/s/GPU of those that fit");
+	free(text);
+}
+
+/* A page holds it: what was swept and the results stay, reasons are notes. */
+static void test_sweep_page(void **state) {
+	(void)state;
+	struct grid g;
+	make_grid(&g);
+	char *text = print_rows(g.rows, 4, LK_OUTPUT_TEXT, false, false);
+	const char *titles[] = {" verdict ", " GiB ", " tp ", " zero ", " step ", " note\n"};
+	for (size_t i = 0; i < sizeof titles / sizeof *titles; i++) expect_part(text, titles[i]);
+	expect_part(text, "\n-v also shows: dtype");
+	expect_part(text, "\nnote 2  --tp: 64 heads do not divide by 7; nearest: 4, 8\n");
+	for (char *line = strtok(text, "\n"); line; line = strtok(NULL, "\n"))
+		assert_true(strlen(line) <= 100);
 	free(text);
 }
 
@@ -612,14 +627,15 @@ static void test_refusals(void **state) {
 
 int main(void) {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_report),       cmocka_unit_test(test_verbose),
-		cmocka_unit_test(test_does_not_fit), cmocka_unit_test(test_no_fix_found),
-		cmocka_unit_test(test_many_stages),  cmocka_unit_test(test_colour),
-		cmocka_unit_test(test_escapes),      cmocka_unit_test(test_empty_and_extreme),
-		cmocka_unit_test(test_sweep_text),   cmocka_unit_test(test_shown_columns),
-		cmocka_unit_test(test_csv),          cmocka_unit_test(test_json),
-		cmocka_unit_test(test_json_unknown), cmocka_unit_test(test_json_sweep),
-		cmocka_unit_test(test_files),        cmocka_unit_test(test_refusals),
+		cmocka_unit_test(test_report),        cmocka_unit_test(test_verbose),
+		cmocka_unit_test(test_does_not_fit),  cmocka_unit_test(test_no_fix_found),
+		cmocka_unit_test(test_many_stages),   cmocka_unit_test(test_colour),
+		cmocka_unit_test(test_escapes),       cmocka_unit_test(test_empty_and_extreme),
+		cmocka_unit_test(test_sweep_text),    cmocka_unit_test(test_sweep_page),
+		cmocka_unit_test(test_shown_columns), cmocka_unit_test(test_csv),
+		cmocka_unit_test(test_json),          cmocka_unit_test(test_json_unknown),
+		cmocka_unit_test(test_json_sweep),    cmocka_unit_test(test_files),
+		cmocka_unit_test(test_refusals),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

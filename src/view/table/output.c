@@ -1,5 +1,6 @@
 /* output.c: one way out for all views, and the numbers that they share. */
 #include "view/table/output.h"
+#include "view/table/table_internal.h"
 
 #include <errno.h>
 #include <math.h>
@@ -8,6 +9,7 @@
 #include "io/stream.h"
 #include "base/text.h"
 #include "lockstep/view.h"
+#include "view/table/table_internal.h"
 
 lk_status lk_writing_check(const lk_writing *writing, lk_error *err) {
 	if (writing->format < 0 || writing->format >= LK_FORMATS)
@@ -110,34 +112,36 @@ lk_status lk_put_safe(const char *text, FILE *out, lk_error *err) {
 	return LK_OK;
 }
 
-/* Bytes of the piece at `text` that is not broken: a word, with a per cent sign after it. */
-static int output_piece(const char *text) {
-	int length = (int)strcspn(text, " ");
-	if (text[length] == ' ' && text[length + 1] == '%')
-		length += 1 + (int)strcspn(text + length + 1, " ");
-	return length;
-}
-
 lk_status lk_put_wrapped(const char *text, int indent, int column, FILE *out, lk_error *err) {
 	size_t room = strlen(text) * 4 + 1;
 	char *safe = malloc(room);
 	if (!safe) return lk_oom(err);
-	bool first = true;
-	for (const char *at = lk_escape(text, safe, room); *at;) {
-		int blanks = (int)strspn(at, " "), piece = output_piece(at + blanks);
-		if (!piece) break;
-		if (!first && column + blanks + piece > LK_PAGE) {
-			fprintf(out, "\n%*s", indent, "");
-			column = indent;
-			blanks = 0;
-			at += strspn(at, " ");
-		}
-		fprintf(out, "%.*s", blanks + piece, at);
-		column += blanks + piece;
-		at += blanks + piece;
-		first = false;
-	}
+	lk_wrap(lk_escape(text, safe, room), false, indent, column, out);
 	free(safe);
+	return LK_OK;
+}
+
+lk_status lk_put_fitted(lk_table *table, const char *const *keys, const char *all, bool colour,
+                        FILE *out, lk_error *err) {
+	lk_table_left_out fitted = {.same = "", .more = ""};
+	char line[600];
+	lk_status status = LK_OK;
+	if (!table) return lk_oom(err);
+	if (all) status = lk_table_fit(table, keys, &fitted, err);
+	if (status == LK_OK) status = lk_table_write(table, LK_FORMAT_TEXT, colour, out, err);
+	lk_table_free(table);
+	if (status != LK_OK) return status;
+	if (*fitted.same || *fitted.more) fputc('\n', out);
+	if (*fitted.same) {
+		snprintf(line, sizeof line, "all rows: %s", fitted.same);
+		LK_TRY(lk_put_wrapped(line, 10, 0, out, err));
+		fputc('\n', out);
+	}
+	if (*fitted.more) {
+		snprintf(line, sizeof line, "%s also shows: %s", all, fitted.more);
+		LK_TRY(lk_put_wrapped(line, (int)strlen(all) + 13, 0, out, err));
+		fputc('\n', out);
+	}
 	return LK_OK;
 }
 

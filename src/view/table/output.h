@@ -26,12 +26,15 @@ lk_status lk_write_table(const lk_writing *writing, lk_table *table, lk_error *e
 
 /* Text with control characters escaped. */
 lk_status lk_put_safe(const char *text, FILE *out, lk_error *err);
-/* Columns of a page: no line of a report is longer, but for commands, paths and tables. */
-#define LK_PAGE 100
 /* Text with control characters escaped, from column `column` of a line that is begun; further lines
  * begin in column `indent`. Lines are no longer than a page; a word that is longer is not broken,
  * and a number and its per cent stay together. No newline at the end. */
 lk_status lk_put_wrapped(const char *text, int indent, int column, FILE *out, lk_error *err);
+/* A table as text, which it frees. It is no wider than a page, unless `all` is NULL: columns of
+ * `keys` are left out as far as needed (lk_table_fit), and what is left out is said below, with the
+ * option `all` that shows it. A NULL table (out of memory) is an error. */
+lk_status lk_put_fitted(lk_table *table, const char *const *keys, const char *all, bool colour,
+                        FILE *out, lk_error *err);
 /* `number` with so many decimal places, a point before them in every locale; "n/a" where it is not
  * finite. */
 char *lk_fixed(double number, int places, char *out, size_t size);

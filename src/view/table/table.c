@@ -154,15 +154,59 @@ static int cells_of(uint32_t c) {
 	return 1;
 }
 
-/* Terminal cells of an escaped, hence valid, text. */
-static int table_width_of(const char *text) {
+/* Terminal cells of the first bytes of an escaped, hence valid, text. */
+static int table_width_of(const char *text, size_t left) {
 	int width = 0;
-	for (size_t left = strlen(text), length; left; text += length, left -= length) {
+	for (size_t length; left; text += length, left -= length) {
 		length = lk_utf8_length(text, left);
 		if (!length) length = 1;
 		width += cells_of(table_code_point((const unsigned char *)text, length));
 	}
 	return width;
+}
+
+/* ---- lines of a page ---- */
+
+/* Bytes of a word, with a per cent sign after it. */
+static size_t wrap_word(const char *text) {
+	size_t length = strcspn(text, " ");
+	if (text[length] == ' ' && text[length + 1] == '%')
+		length += 1 + strcspn(text + length + 1, " ");
+	return length;
+}
+
+/* Bytes up to a comma or semicolon that ends a word. */
+static size_t wrap_clause(const char *text) {
+	size_t length = wrap_word(text);
+	while (text[length] && !strchr(",;", text[length - 1])) {
+		length += strspn(text + length, " ");
+		if (text[length]) length += wrap_word(text + length);
+	}
+	return length;
+}
+
+void lk_wrap(const char *safe, bool clauses, int indent, int column, FILE *out) {
+	bool first = true;
+	for (const char *at = safe; *at;) {
+		int blanks = (int)strspn(at, " ");
+		at += blanks;
+		size_t piece = *at ? wrap_word(at) : 0;
+		if (!piece) break;
+		if (clauses) {
+			size_t clause = wrap_clause(at);
+			if (table_width_of(at, clause) <= LK_PAGE - indent) piece = clause;
+		}
+		int width = table_width_of(at, piece);
+		if (!first && column + blanks + width > LK_PAGE) {
+			fprintf(out, "\n%*s", indent, "");
+			column = indent;
+			blanks = 0;
+		}
+		fprintf(out, "%*s%.*s", blanks, "", (int)piece, at);
+		column += blanks + width;
+		at += piece;
+		first = false;
+	}
 }
 
 /* The escaped form of every title and cell that is shown: one row of `count` texts for the titles,
@@ -172,6 +216,7 @@ struct sheet {
 	const char **texts;
 	int *widths;  /* of the texts */
 	int *columns; /* of the columns */
+	int wrapped;  /* the column that is wrapped; -1 none */
 };
 
 static bool table_put_text(struct sheet *sheet, size_t at, int column, const char *text) {
@@ -179,9 +224,26 @@ static bool table_put_text(struct sheet *sheet, size_t at, int column, const cha
 	char *copy = lk_arena_alloc(&sheet->arena, room);
 	if (!copy) return false;
 	sheet->texts[at] = lk_escape(text, copy, room);
-	sheet->widths[at] = table_width_of(copy);
+	sheet->widths[at] = table_width_of(copy, strlen(copy));
 	if (sheet->widths[at] > sheet->columns[column]) sheet->columns[column] = sheet->widths[at];
 	return true;
+}
+
+enum {
+	WRAPPED = 20 /* cells that a wrapped column has at least */
+};
+
+/* Cells of a line. A last column of texts may be wrapped to make it a page; `wrapped` is that
+ * column then, else -1. */
+static int sheet_width(const struct sheet *sheet, const lk_table *table, int *wrapped) {
+	int width = -2, last = -1;
+	*wrapped = -1;
+	for (int i = 0; i < table->count; i++)
+		if (!table->columns[i].hidden) width += sheet->columns[last = i] + 2;
+	if (width <= LK_PAGE || last < 0 || table->columns[last].right) return width;
+	if (width - sheet->columns[last] > LK_PAGE - WRAPPED) return width;
+	*wrapped = last;
+	return LK_PAGE;
 }
 
 static bool fill_sheet(struct sheet *sheet, const lk_table *table) {
@@ -198,7 +260,49 @@ static bool fill_sheet(struct sheet *sheet, const lk_table *table) {
 		                             : lk_cell_shown(&table->cells.at[i - count], digits);
 		if (!table_put_text(sheet, i, column, text)) return false;
 	}
+	sheet_width(sheet, table, &sheet->wrapped);
 	return true;
+}
+
+/* The text of all cells of a column; NULL: they differ. */
+static const char *sheet_same(const struct sheet *sheet, const lk_table *table, int column) {
+	const char *first = NULL;
+	for (int row = 0; row < table->rows; row++) {
+		const char *text = sheet->texts[((size_t)row + 1) * (size_t)table->count + (size_t)column];
+		if (!first) first = text;
+		else if (strcmp(first, text) != 0) return NULL;
+	}
+	return first;
+}
+
+static int column_of(const lk_table *table, const char *key) {
+	for (int i = 0; i < table->count; i++)
+		if (strcmp(table->columns[i].key, key) == 0) return i;
+	return -1;
+}
+
+lk_status lk_table_fit(lk_table *table, const char *const *keys, lk_table_left_out *out,
+                       lk_error *err) {
+	struct sheet s = {0};
+	lk_text same = lk_text_begin(out->same, sizeof out->same),
+			more = lk_text_begin(out->more, sizeof out->more);
+	if (table->status != LK_OK) return LK_OK; /* lk_table_write says so */
+	if (!fill_sheet(&s, table)) {
+		lk_arena_free(&s.arena);
+		return lk_oom(err);
+	}
+	for (int equal = 1, wrapped; equal >= 0; equal--)
+		for (int i = 0; keys[i] && sheet_width(&s, table, &wrapped) > LK_PAGE; i++) {
+			int column = column_of(table, keys[i]);
+			if (column < 0 || table->columns[column].hidden) continue;
+			const char *text = sheet_same(&s, table, column), *title = s.texts[column];
+			if (equal != (text != NULL)) continue;
+			table->columns[column].hidden = true;
+			if (!text) lk_text_add(&more, "%s%s", *out->more ? ", " : "", title);
+			else if (*text) lk_text_add(&same, "%s%s %s", *out->same ? ", " : "", title, text);
+		}
+	lk_arena_free(&s.arena);
+	return LK_OK;
 }
 
 static void put_repeated(int character, int times, FILE *out) {
@@ -210,14 +314,17 @@ static void table_put_line(const struct sheet *sheet, const lk_table *table, siz
                            FILE *out) {
 	const char *const *texts = sheet->texts + row * (size_t)table->count;
 	const int *widths = sheet->widths + row * (size_t)table->count;
-	int owed = 0;
+	int owed = 0, column = 0;
 	for (int i = 0; i < table->count; i++) {
 		if (table->columns[i].hidden) continue;
 		int pad = sheet->columns[i] - widths[i];
 		if (table->columns[i].right) owed += pad;
 		if (*texts[i]) {
 			put_repeated(' ', owed, out);
-			fputs(texts[i], out);
+			column += owed;
+			if (i == sheet->wrapped) lk_wrap(texts[i], true, column, column, out);
+			else fputs(texts[i], out);
+			column += widths[i];
 			owed = 0;
 		}
 		owed += 2 + (table->columns[i].right ? 0 : pad);
@@ -226,12 +333,13 @@ static void table_put_line(const struct sheet *sheet, const lk_table *table, siz
 }
 
 static void put_rule(const struct sheet *sheet, const lk_table *table, FILE *out) {
-	bool first = true;
+	int column = 0;
 	for (int i = 0; i < table->count; i++) {
 		if (table->columns[i].hidden) continue;
-		if (!first) fputs("  ", out);
-		put_repeated('-', sheet->columns[i], out);
-		first = false;
+		if (column) fputs("  ", out);
+		column += column ? 2 : 0;
+		put_repeated('-', i == sheet->wrapped ? LK_PAGE - column : sheet->columns[i], out);
+		column += sheet->columns[i];
 	}
 	putc('\n', out);
 }

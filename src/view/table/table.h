@@ -65,11 +65,25 @@ lk_status lk_table_status(const lk_table *table);
 /* People are not shown columns that are empty, or a count of zero, in every row. */
 void lk_table_hide_empty(lk_table *table);
 
+/* Columns of a page: no line of a report is longer, but for commands, paths and tables with -v. */
+#define LK_PAGE 100
+
+/* What lk_table_fit hid: columns whose cells are all equal, as "seq 4096, dtype bf16", and the
+ * titles of the others; empty: none. */
+typedef struct lk_table_left_out {
+	char same[512], more[512];
+} lk_table_left_out;
+
+/* Hides columns of `keys` (NULL ends them) until the text form is no wider than a page: first those
+ * whose cells are all equal, then the others, in their order. */
+lk_status lk_table_fit(lk_table *table, const char *const *keys, lk_table_left_out *out,
+                       lk_error *err);
+
 /* Writes in a format. TEXT: aligned columns, control characters escaped, a rule below the titles,
- * colour only if `colour`. MD and CSV: cells that a spreadsheet would run as formulas (= + - @ in
- * text) are prefixed with a quote in CSV, and '|' is escaped in MD. JSON: an object whose `rows`
- * are objects; JSONL: one object a line; empty cells are null. SQLITE needs a path, not a stream:
- * use lk_table_sqlite. */
+ * colour only if `colour`; the last column is wrapped where that makes the table as wide as a page.
+ * MD and CSV: cells that a spreadsheet would run as formulas (= + - @ in text) are prefixed with a
+ * quote in CSV, and '|' is escaped in MD. JSON: an object whose `rows` are objects; JSONL: one
+ * object a line; empty cells are null. SQLITE needs a path, not a stream: use lk_table_sqlite. */
 lk_status lk_table_write(const lk_table *table, lk_format format, bool colour, FILE *out,
                          lk_error *err);
 /* Creates or replaces the table in the database at `path`. */

@@ -42,6 +42,30 @@ static lk_status nothing_found(const char *kind, const char *filter, const char 
 	return lk_hint(err, "lockstep %ss lists all", kind);
 }
 
+/* What people read is as wide as a page. */
+struct catalogue_text {
+	lk_table **table;          /* NULL when it is written */
+	const char *const *extras; /* columns left out first */
+	bool verbose;
+};
+
+static lk_status catalogue_view_write_text(const void *what, bool colour, FILE *out,
+                                           lk_error *err) {
+	const struct catalogue_text *text = what;
+	lk_table *table = *text->table;
+	*text->table = NULL;
+	return lk_put_fitted(table, text->extras, text->verbose ? NULL : "-v", colour, out, err);
+}
+
+static lk_status catalogue_view_put(const lk_writing *w, lk_table *table, const char *const *extras,
+                                    lk_error *err) {
+	const struct catalogue_text text = {&table, extras, w->verbose};
+	if (w->format != LK_FORMAT_TEXT) return lk_write_table(w, table, err);
+	lk_status status = lk_write_through(w, catalogue_view_write_text, &text, err);
+	lk_table_free(table);
+	return status;
+}
+
 /* ---- devices ---- */
 
 enum {
@@ -76,6 +100,9 @@ static const lk_column device_columns[DEVICE_COLUMNS] = {
 	{"aliases", "also", false, true},
 	{"source", "source", false, true},
 };
+
+static const char *const device_extras[] = {"sms",          "tf32_tflops",     "node_gpus",
+                                            "nvfp4_tflops", "nic_bytes_per_s", NULL};
 
 static void catalogue_view_put_rate(lk_table *table, double rate) {
 	char text[TEXT];
@@ -156,7 +183,7 @@ lk_status lk_devices_print(const char *filter, int format, bool verbose, bool co
 		lk_table_free(table);
 		return no_device(filter, err);
 	}
-	return lk_write_table(&w, table, err);
+	return catalogue_view_put(&w, table, device_extras, err);
 }
 
 /* ---- models ---- */
@@ -186,6 +213,8 @@ static const lk_column model_columns[MODEL_COLUMNS] = {
 	{"active_params", "active", true, false},
 	{"context", "context", true, false},
 };
+
+static const char *const model_extras[] = {"vocab", "family", "kv_heads", "context", NULL};
 
 static void put_params(lk_table *table, double params) {
 	char text[TEXT];
@@ -255,5 +284,5 @@ lk_status lk_models_print(const char *filter, int format, bool verbose, bool col
 		lk_table_free(table);
 		return no_model(filter, err);
 	}
-	return lk_write_table(&w, table, err);
+	return catalogue_view_put(&w, table, model_extras, err);
 }

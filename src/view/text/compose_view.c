@@ -11,6 +11,7 @@
 
 struct shown {
 	const lk_composed *composed;
+	bool verbose;
 };
 
 /* ---- table ---- */
@@ -86,13 +87,13 @@ static void put_answer(const lk_composed *composed, FILE *out) {
 }
 
 static lk_status compose_view_write_text(const void *what, bool colour, FILE *out, lk_error *err) {
-	const lk_composed *composed = ((const struct shown *)what)->composed;
+	static const char *const extras[] = {"asleep_s",   "device_s", "steps", "own_low_s",
+	                                     "own_high_s", "calls",    "bytes", NULL};
+	const struct shown *shown = what;
+	const lk_composed *composed = shown->composed;
 	put_answer(composed, out);
-	lk_table *table = compose_view_table_of(composed);
-	if (!table) return lk_oom(err);
-	lk_status status = lk_table_write(table, LK_FORMAT_TEXT, colour, out, err);
-	lk_table_free(table);
-	LK_TRY(status);
+	LK_TRY(lk_put_fitted(compose_view_table_of(composed), extras, shown->verbose ? NULL : "-o csv",
+	                     colour, out, err));
 	if (composed->note_count) fputs("\nnotes\n", out);
 	for (int i = 0; i < composed->note_count; i++) {
 		fputs("  ", out);
@@ -168,7 +169,7 @@ static lk_status compose_view_write_json(const void *what, bool colour, FILE *ou
 lk_status lk_compose_print(const lk_composed *composed, int format, bool verbose, bool colour,
                            const char *path, FILE *out, lk_error *err) {
 	lk_writing w = {format, verbose, colour, path, out};
-	struct shown s = {composed};
+	struct shown s = {composed, verbose};
 	LK_TRY(lk_writing_check(&w, err));
 	if (format == LK_FORMAT_TEXT) return lk_write_through(&w, compose_view_write_text, &s, err);
 	if (format == LK_FORMAT_JSON) return lk_write_through(&w, compose_view_write_json, &s, err);

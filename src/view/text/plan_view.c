@@ -34,12 +34,24 @@ static void plan_view_put_energy(lk_table *table, const lk_energy *energy) {
 	lk_put_known(table, energy->power_usd, lk_format_dollars);
 }
 
+/* Whether simulating operation by operation gives a choice another time than people are shown. */
+static bool plan_view_exact_differs(const lk_plan_count *count) {
+	for (int i = 0; i < count->choice_count; i++) {
+		const lk_plan_choice *choice = &count->choices[i];
+		char a[32], b[32];
+		if (isfinite(choice->exact_s) && strcmp(plan_view_seconds(choice->step_time_s, a),
+		                                        plan_view_seconds(choice->exact_s, b)) != 0)
+			return true;
+	}
+	return false;
+}
+
 static lk_table *choices_table(const lk_plan *plan, const lk_plan_count *count) {
 	const bool days = plan->tokens > 0;
 	const lk_column columns[] = {
 		{"rank", "", true, false},
 		{"step_time_s", "step", true, false},
-		{"exact_s", "exact", true, false},
+		{"exact_s", "exact", true, !plan_view_exact_differs(count)},
 		{"mfu", "MFU", true, false},
 		{"days", "days", true, !days},
 		{"gpu_hours", "GPU-hours", true, !days},
@@ -70,47 +82,55 @@ static lk_table *choices_table(const lk_plan *plan, const lk_plan_count *count) 
 static lk_status put_why_not(const lk_plan_count *count, FILE *out, lk_error *err) {
 	if (count->choice_count > 1) fputs("\nWhy not\n", out);
 	for (int i = 1; i < count->choice_count; i++) {
-		fprintf(out, "  %d  ", i + 1);
-		LK_TRY(lk_put_safe(count->choices[i].why_not, out, err));
+		int indent = fprintf(out, "  %d  ", i + 1);
+		LK_TRY(lk_put_wrapped(count->choices[i].why_not, indent, indent, out, err));
 		fputc('\n', out);
 	}
 	return LK_OK;
 }
 
-static void put_sensitivity(const lk_plan_count *count, FILE *out) {
-	if (!count->sensitivity_count) return;
+static lk_status put_sensitivity(const lk_plan_count *count, FILE *out, lk_error *err) {
+	if (!count->sensitivity_count) return LK_OK;
 	double step = count->choices[0].step_time_s;
 	fputs("\nIf a rate were 10 % off\n", out);
 	for (int i = 0; i + 1 < count->sensitivity_count; i += 2) {
 		const lk_plan_sensitivity *low = &count->sensitivity[i], *high = low + 1;
-		char a[32], b[32];
-		fprintf(out, "  %-20s 10 %% lower %s (%+.1f %%), 10 %% higher %s (%+.1f %%)", low->cost,
-		        plan_view_seconds(low->step_time_s, a), 100 * (low->step_time_s / step - 1),
-		        plan_view_seconds(high->step_time_s, b), 100 * (high->step_time_s / step - 1));
-		if (!low->best && !high->best) fputs("; the same choice\n", out);
+		char a[32], b[32], line[300];
+		lk_text text = lk_text_begin(line, sizeof line);
+		int indent = fprintf(out, "  %-20s ", low->cost);
+		lk_text_add(&text, "10 %% lower %s (%+.1f %%), 10 %% higher %s (%+.1f %%)",
+		            plan_view_seconds(low->step_time_s, a), 100 * (low->step_time_s / step - 1),
+		            plan_view_seconds(high->step_time_s, b), 100 * (high->step_time_s / step - 1));
+		if (!low->best && !high->best) lk_text_add(&text, "; the same choice");
 		else
-			fprintf(out, "; number %d %s would be faster\n",
-			        (low->best ? low->best : high->best) + 1,
-			        low->best ? "then, when lower," : "then, when higher,");
+			lk_text_add(&text, "; number %d then, when %s, would be faster",
+			            (low->best ? low->best : high->best) + 1, low->best ? "lower" : "higher");
+		LK_TRY(lk_put_wrapped(line, indent, indent, out, err));
+		fputc('\n', out);
 	}
+	return LK_OK;
 }
 
-static void plan_view_put_search(const lk_plan_count *count, FILE *out) {
-	char n[7][32];
-	fprintf(out,
-	        "\n%s %s: by their bounds %s too large and %s too slow, the schedules of %s evaluated; "
-	        "%s simulated, %s until they were too slow, %s found too large",
-	        lk_format_thousands((double)count->layouts, n[0], 32),
-	        lk_noun((double)count->layouts, "layout", "layouts"),
-	        lk_format_thousands((double)count->too_large, n[1], 32),
-	        lk_format_thousands((double)count->too_slow, n[2], 32),
-	        lk_format_thousands((double)count->schedules_walked, n[3], 32),
-	        lk_format_thousands((double)count->simulated, n[4], 32),
-	        lk_format_thousands((double)count->cut_short, n[5], 32),
-	        lk_format_thousands((double)count->found_too_large, n[6], 32));
+static lk_status plan_view_put_search(const lk_plan_count *count, FILE *out, lk_error *err) {
+	char n[7][32], line[600];
+	lk_text text = lk_text_begin(line, sizeof line);
+	lk_text_add(&text,
+	            "%s %s: by their bounds %s too large and %s too slow, the schedules of %s "
+	            "evaluated; %s simulated, %s until they were too slow, %s found too large",
+	            lk_format_thousands((double)count->layouts, n[0], 32),
+	            lk_noun((double)count->layouts, "layout", "layouts"),
+	            lk_format_thousands((double)count->too_large, n[1], 32),
+	            lk_format_thousands((double)count->too_slow, n[2], 32),
+	            lk_format_thousands((double)count->schedules_walked, n[3], 32),
+	            lk_format_thousands((double)count->simulated, n[4], 32),
+	            lk_format_thousands((double)count->cut_short, n[5], 32),
+	            lk_format_thousands((double)count->found_too_large, n[6], 32));
 	if (count->untried)
-		fprintf(out, ", %s not tried", lk_format_thousands((double)count->untried, n[0], 32));
+		lk_text_add(&text, ", %s not tried", lk_format_thousands((double)count->untried, n[0], 32));
 	fputc('\n', out);
+	LK_TRY(lk_put_wrapped(line, 2, 0, out, err));
+	fputc('\n', out);
+	return LK_OK;
 }
 
 void lk_put_cut_off(const char *cut_off, FILE *out) {
@@ -122,7 +142,7 @@ static lk_status plan_view_put_count(const lk_plan *plan, const lk_plan_count *c
                                      bool colour, FILE *out, lk_error *err) {
 	fprintf(out, "\n%s%d GPUs%s\n", colour ? "\x1b[1m" : "", count->gpus, colour ? "\x1b[0m" : "");
 	if (count->nothing) {
-		LK_TRY(lk_put_safe(count->nothing, out, err));
+		LK_TRY(lk_put_wrapped(count->nothing, 2, 0, out, err));
 		fputc('\n', out);
 	}
 	if (count->choice_count) {
@@ -134,12 +154,12 @@ static lk_status plan_view_put_count(const lk_plan *plan, const lk_plan_count *c
 		LK_TRY(put_why_not(count, out, err));
 		if (count->in_fp8) {
 			fputs("\nOther numbers\n  ", out);
-			LK_TRY(lk_put_safe(count->in_fp8, out, err));
+			LK_TRY(lk_put_wrapped(count->in_fp8, 2, 2, out, err));
 			fputc('\n', out);
 		}
-		put_sensitivity(count, out);
+		LK_TRY(put_sensitivity(count, out, err));
 	}
-	if (count->layouts) plan_view_put_search(count, out);
+	if (count->layouts) LK_TRY(plan_view_put_search(count, out, err));
 	if (verbose && count->choice_count)
 		fprintf(out, "\nTo predict number 1\n%s\n", count->choices[0].reproduce);
 	return LK_OK;
@@ -257,12 +277,15 @@ static lk_status plan_view_put_tree(const lk_plan *plan, bool colour, FILE *out,
 	if (tree->hours > 0)
 		fprintf(out, "  %.4g hours; %s sent in all\n", tree->hours,
 		        lk_format_bytes(tree->total_bytes, a, sizeof a));
-	fprintf(out, "  %d clients take part", tree->clients);
-	for (int i = 0; i < tree->left_out_count && i < NAMES; i++) {
-		fputs(i == 0 ? "; left out: " : ", ", out);
-		LK_TRY(lk_put_safe(tree->left_out[i], out, err));
-	}
-	if (tree->left_out_count > NAMES) fprintf(out, " and %d more", tree->left_out_count - NAMES);
+	char line[1200];
+	lk_text text = lk_text_begin(line, sizeof line);
+	lk_text_add(&text, "%d clients take part", tree->clients);
+	for (int i = 0; i < tree->left_out_count && i < NAMES; i++)
+		lk_text_add(&text, "%s%s", i == 0 ? "; left out: " : ", ", tree->left_out[i]);
+	if (tree->left_out_count > NAMES)
+		lk_text_add(&text, " and %d more", tree->left_out_count - NAMES);
+	fputs("  ", out);
+	LK_TRY(lk_put_wrapped(line, 4, 2, out, err));
 	fputc('\n', out);
 	return LK_OK;
 }
@@ -278,7 +301,7 @@ static lk_status plan_view_put_list(const char *heading, const char *const *line
 	if (count) fprintf(out, "\n%s\n", heading);
 	for (int i = 0; i < count; i++) {
 		fputs("  - ", out);
-		LK_TRY(lk_put_safe(lines[i], out, err));
+		LK_TRY(lk_put_wrapped(lines[i], 4, 4, out, err));
 		fputc('\n', out);
 	}
 	return LK_OK;
@@ -298,8 +321,8 @@ static lk_status plan_view_put_notes(const lk_plan *plan, bool verbose, FILE *ou
 	}
 	lk_put_cut_off(plan->cut_off, out);
 	if (!plan->warning) return LK_OK;
-	fprintf(out, "%-8s ", "warning");
-	LK_TRY(lk_put_safe(plan->warning, out, err));
+	int indent = fprintf(out, "%-8s ", "warning");
+	LK_TRY(lk_put_wrapped(plan->warning, indent, indent, out, err));
 	fputc('\n', out);
 	return LK_OK;
 }
@@ -307,11 +330,11 @@ static lk_status plan_view_put_notes(const lk_plan *plan, bool verbose, FILE *ou
 static lk_status plan_view_write_text(const void *what, bool colour, FILE *out, lk_error *err) {
 	const struct text *text = what;
 	const lk_plan *plan = text->plan;
-	LK_TRY(lk_put_safe(plan->model, out, err));
-	fprintf(out, "; batch of %d %ss", plan->gbs, plan->unit);
-	if (plan->seq) fprintf(out, " of %d tokens", plan->seq);
-	fputs("; ", out);
-	LK_TRY(lk_put_safe(plan->cluster, out, err));
+	char line[2000], of[40] = "";
+	if (plan->seq) snprintf(of, sizeof of, " of %d tokens", plan->seq);
+	snprintf(line, sizeof line, "%s; batch of %d %ss%s; %s", plan->model, plan->gbs, plan->unit, of,
+	         plan->cluster);
+	LK_TRY(lk_put_wrapped(line, 2, 0, out, err));
 	fputc('\n', out);
 	for (int i = 0; i < plan->count; i++)
 		LK_TRY(plan_view_put_count(plan, &plan->counts[i], text->verbose, colour, out, err));

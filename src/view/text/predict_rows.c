@@ -12,6 +12,7 @@
 
 typedef enum kind {
 	BEST,
+	NOTES,
 	VERDICT,
 	MODEL,
 	REFUSED,
@@ -313,6 +314,41 @@ static void show_cell(const struct spec *spec, struct cell *out) {
 		                   out->shown, sizeof out->shown);
 }
 
+/* ---- notes below the table ---- */
+
+static bool is_note(const struct spec *spec) {
+	return strcmp(spec->key, "refused") == 0 || strcmp(spec->key, "warning") == 0 ||
+	       strcmp(spec->key, "notable") == 0;
+}
+
+/* The number of a text, from 1. */
+static size_t note_number(lk_sweep_notes *notes, const struct spec *spec, const char *text) {
+	const char *whole =
+		spec->kind == REFUSED ? text : lk_arena_printf(&notes->arena, "%s: %s", spec->title, text);
+	size_t i = 0;
+	while (whole && i < notes->texts.count && strcmp(notes->texts.at[i], whole) != 0) i++;
+	if (whole && i < notes->texts.count) return i + 1;
+	const char *copy = whole ? lk_arena_strdup(&notes->arena, whole) : NULL;
+	if (!copy || !lk_push(&notes->texts)) notes->failed = true;
+	else *lk_last(&notes->texts) = copy;
+	return i + 1;
+}
+
+/* "1, 3" */
+static void fill_notes(const lk_sweep *sweep, size_t row, lk_arena *arena, struct cell *out) {
+	lk_text numbers = lk_text_begin(out->shown, sizeof out->shown);
+	out->filled = out->is_text = false;
+	for (size_t i = 0; i < sizeof closing / sizeof *closing; i++) {
+		struct cell note;
+		if (!is_note(&closing[i])) continue;
+		fill_cell(sweep, &closing[i], row, -1, arena, &note);
+		if (!note.filled || !*note.text) continue;
+		lk_text_add(&numbers, "%s%zu", out->filled ? ", " : "",
+		            note_number(sweep->notes, &closing[i], note.text));
+		predict_rows_set_text(out, out->shown);
+	}
+}
+
 /* ---- columns ---- */
 
 static bool same_cell(const struct cell *a, const struct cell *b) {
@@ -324,6 +360,12 @@ static bool same_cell(const struct cell *a, const struct cell *b) {
 static bool is_shown(const lk_sweep *sweep, const struct spec *spec, long best, lk_arena *arena) {
 	struct cell cells[2], *first = NULL;
 	if (spec->show == ALWAYS || spec->show == NEVER) return spec->show == ALWAYS;
+	if (sweep->notes && is_note(spec)) return false;
+	for (size_t i = 0; spec->kind == NOTES && i < sweep->count; i++) {
+		fill_notes(sweep, i, arena, &cells[0]);
+		if (cells[0].filled) return true;
+	}
+	if (spec->kind == NOTES) return false;
 	for (size_t i = 0; i < sweep->count; i++) {
 		struct cell *at = first ? &cells[1] : &cells[0];
 		fill_cell(sweep, spec, i, best, arena, at);
@@ -394,7 +436,10 @@ static bool predict_rows_add_parts(struct specs *all, const lk_sweep *sweep) {
 
 static bool predict_rows_find_columns(struct specs *all, const lk_sweep *sweep) {
 	return ADD(all, fixed) && add_swept(all, sweep) && ADD(all, results) &&
-	       predict_rows_add_parts(all, sweep) && ADD(all, closing);
+	       predict_rows_add_parts(all, sweep) && ADD(all, closing) &&
+	       (!sweep->notes ||
+	        add_spec(all, (struct spec){
+							  .key = "notes", .title = "note", .kind = NOTES, .show = PRESENT}));
 }
 
 /* ---- the table ---- */
@@ -428,7 +473,8 @@ static lk_table *make_table(struct specs *all, const lk_sweep *sweep) {
 		struct cell c;
 		lk_table_row(table);
 		for (size_t i = 0; i < count; i++) {
-			fill_cell(sweep, &all->list.at[i], row, best, &all->arena, &c);
+			if (all->list.at[i].kind == NOTES) fill_notes(sweep, row, &all->arena, &c);
+			else fill_cell(sweep, &all->list.at[i], row, best, &all->arena, &c);
 			show_cell(&all->list.at[i], &c);
 			predict_rows_put_cell(table, &c);
 		}

@@ -39,8 +39,6 @@ void lk_sweep_varying(lk_sweep *sweep) {
 	}
 }
 
-/* ---- the best ---- */
-
 /* ---- formats ---- */
 
 static lk_status write_one(const void *what, bool colour, FILE *out, lk_error *err) {
@@ -48,15 +46,50 @@ static lk_status write_one(const void *what, bool colour, FILE *out, lk_error *e
 	return lk_write_report(&sweep->rows[0], sweep->verbose, colour, out, err);
 }
 
+static bool sweep_varies(const lk_sweep *sweep, const char *key) {
+	for (int i = 0; i < sweep->varying_count; i++)
+		if (strcmp(sweep->varying[i]->name, key) == 0) return true;
+	return false;
+}
+
+/* The table as wide as a page; what was swept has its column. */
+static lk_status sweep_put_rows(const lk_sweep *sweep, bool colour, FILE *out, lk_error *err) {
+	/* what people miss least, first */
+	static const char *const extras[] = {
+		"dtype",     "recompute", "seq",          "mbs",       "gbs",      "dp",           "pp",
+		"tp",        "cp",        "ep",           "vp",        "schedule", "usable_bytes", "model",
+		"carbon_kg", "power_usd", "training_kwh", "gpu_hours", NULL};
+	const char *left[sizeof extras / sizeof *extras];
+	int count = 0;
+	for (int i = 0; extras[i]; i++)
+		if (!sweep_varies(sweep, extras[i])) left[count++] = extras[i];
+	left[count] = NULL;
+	return lk_put_fitted(lk_sweep_table(sweep), left, sweep->verbose ? NULL : "-v", colour, out,
+	                     err);
+}
+
+static lk_status sweep_put_notes(const lk_sweep_notes *notes, FILE *out, lk_error *err) {
+	if (notes->failed) return lk_oom(err);
+	if (notes->texts.count) fputc('\n', out);
+	for (size_t i = 0; i < notes->texts.count; i++) {
+		int indent = fprintf(out, "note %zu  ", i + 1);
+		LK_TRY(lk_put_wrapped(notes->texts.at[i], indent, indent, out, err));
+		fputc('\n', out);
+	}
+	return LK_OK;
+}
+
 static lk_status sweep_write_rows(const void *what, bool colour, FILE *out, lk_error *err) {
-	const lk_sweep *sweep = what;
-	lk_table *table = lk_sweep_table(sweep);
-	if (!table) return lk_oom(err);
-	lk_status status = lk_table_write(table, LK_FORMAT_TEXT, colour, out, err);
-	lk_table_free(table);
-	long best = lk_sweep_best(sweep);
+	lk_sweep_notes notes = {0};
+	lk_sweep sweep = *(const lk_sweep *)what;
+	if (!sweep.verbose) sweep.notes = &notes;
+	lk_status status = sweep_put_rows(&sweep, colour, out, err);
+	long best = lk_sweep_best(&sweep);
+	if (status == LK_OK) status = sweep_put_notes(&notes, out, err);
 	if (status == LK_OK && best >= 0)
-		fprintf(out, "\n* most %ss/s/GPU of those that fit\n", lk_sweep_unit(sweep, best));
+		fprintf(out, "\n* most %ss/s/GPU of those that fit\n", lk_sweep_unit(&sweep, best));
+	lk_vec_free(&notes.texts);
+	lk_arena_free(&notes.arena);
 	return status;
 }
 

@@ -26,6 +26,13 @@ static void rent_view_put_whole(lk_table *table, double number) {
 	lk_table_number(table, number, isnan(number) ? NULL : lk_fixed(number, 0, text, sizeof text));
 }
 
+static lk_status rent_view_put_table(lk_table *table, bool colour, FILE *out, lk_error *err) {
+	lk_status status =
+		table ? lk_table_write(table, LK_FORMAT_TEXT, colour, out, err) : lk_oom(err);
+	lk_table_free(table);
+	return status;
+}
+
 /* ---- machines ---- */
 
 static const lk_column machine_columns[] = {
@@ -112,6 +119,107 @@ static lk_table *machine_table(lk_offers *offers, bool age) {
 	return table;
 }
 
+/* ---- machines for people: prices by number, and where they come from below ---- */
+
+/* Sources and dates of prices. */
+struct price_lists {
+	LK_VEC(const lk_offer *) first; /* of each its first offer */
+};
+
+/* The number of an offer's source and date, from 1; 0: memory ran out. */
+static size_t price_list_of(struct price_lists *lists, const lk_offer *offer) {
+	for (size_t i = 0; i < lists->first.count; i++)
+		if (strcmp(lists->first.at[i]->source, offer->source) == 0 &&
+		    strcmp(lists->first.at[i]->date, offer->date) == 0)
+			return i + 1;
+	if (!lk_push(&lists->first)) return 0;
+	*lk_last(&lists->first) = offer;
+	return lists->first.count;
+}
+
+static lk_table *listing_machines(lk_offers *offers, struct price_lists *lists) {
+	static const lk_column columns[] = {
+		{"gpu", "GPU", false, false},
+		{"gpus", "GPUs", true, false},
+		{"provider", "provider", false, false},
+		{"instance", "instance", false, false},
+		{"region", "region", false, false},
+		{"vcpus", "vCPUs", true, false},
+		{"memory_gib", "GiB", true, false},
+		{"links", "links", false, false},
+		{"network_gbps", "Gbit/s", true, false},
+		{"on_demand_usd_h", "an hour", true, false},
+		{"spot_usd_h", "spot", true, false},
+		{"block_usd_h", "block", true, false},
+		{"usd_h_per_gpu", "a GPU", true, false},
+		{"list", "from", true, false},
+	};
+	lk_table *table = lk_table_new("machines", columns, sizeof columns / sizeof *columns);
+	qsort(offers->at, offers->count, sizeof *offers->at, by_gpu);
+	for (size_t i = 0; table && i < offers->count; i++) {
+		const lk_offer *offer = &offers->at[i];
+		char text[80], block[120];
+		size_t list = price_list_of(lists, offer);
+		lk_table_row(table);
+		lk_table_text(table, offer->gpu);
+		lk_table_number(table, offer->gpus, NULL);
+		lk_table_text(table, offer->provider);
+		lk_table_text(table, offer->instance);
+		lk_table_text(table, *offer->region ? offer->region : NULL);
+		rent_view_put_whole(table, offer->vcpus);
+		rent_view_put_whole(table, offer->memory_gib);
+		lk_table_text(table, *offer->links ? offer->links : NULL);
+		lk_table_number(table, offer->network_gbps,
+		                isnan(offer->network_gbps)
+		                    ? NULL
+		                    : lk_format_shortest(offer->network_gbps, text, sizeof text));
+		put_dollars(table, offer->on_demand);
+		put_dollars(table, offer->spot);
+		snprintf(block, sizeof block, "%s of %s",
+		         lk_format_dollars(offer->block, text, sizeof text), offer->block_date);
+		lk_table_number(table, offer->block, isnan(offer->block) ? NULL : block);
+		put_dollars(table, offer->on_demand / offer->gpus);
+		lk_table_number(table, (double)list, NULL);
+		if (list) continue;
+		lk_table_free(table);
+		return NULL;
+	}
+	if (table) lk_table_hide_empty(table);
+	return table;
+}
+
+static lk_table *listing_prices(const struct price_lists *lists, bool age) {
+	const lk_column columns[] = {
+		{"list", "", true, false},    {"source", "prices from", false, false},
+		{"date", "of", false, false}, {"age_days", "age", true, !age},
+		{"old", "", false, !age},
+	};
+	lk_table *table = lk_table_new("prices", columns, sizeof columns / sizeof *columns);
+	for (size_t i = 0; table && i < lists->first.count; i++) {
+		const lk_offer *offer = lists->first.at[i];
+		lk_table_row(table);
+		lk_table_number(table, (double)(i + 1), NULL);
+		lk_table_text(table, offer->source);
+		lk_table_text(table, offer->date);
+		put_age(table, offer->date);
+	}
+	return table;
+}
+
+static lk_status listing_put(lk_offers *offers, bool age, bool colour, FILE *out, lk_error *err) {
+	static const char *const extras[] = {"links",  "vcpus",       "memory_gib",    "network_gbps",
+	                                     "region", "block_usd_h", "usd_h_per_gpu", NULL};
+	struct price_lists lists = {0};
+	lk_status status =
+		lk_put_fitted(listing_machines(offers, &lists), extras, "-v", colour, out, err);
+	if (status == LK_OK) {
+		fputc('\n', out);
+		status = rent_view_put_table(listing_prices(&lists, age), colour, out, err);
+	}
+	lk_vec_free(&lists.first);
+	return status;
+}
+
 struct listing {
 	lk_offers *offers;
 	const lk_offer_faults *faults;
@@ -120,11 +228,9 @@ struct listing {
 
 static lk_status write_listing(const void *what, bool colour, FILE *out, lk_error *err) {
 	const struct listing *listing = what;
-	lk_table *table = machine_table(listing->offers, listing->age);
-	lk_status status =
-		table ? lk_table_write(table, LK_FORMAT_TEXT, colour, out, err) : lk_oom(err);
-	lk_table_free(table);
-	LK_TRY(status);
+	LK_TRY(listing->verbose
+	           ? rent_view_put_table(machine_table(listing->offers, listing->age), colour, out, err)
+	           : listing_put(listing->offers, listing->age, colour, out, err));
 	fputs("\nList prices in US dollars per machine and hour, with date and source "
 	      "(data/instances.csv says more).\n",
 	      out);
@@ -421,13 +527,6 @@ static lk_table *rented_machines(const lk_rent *rent, const struct rented *rente
 		lk_table_text(table, choice->source);
 	}
 	return table;
-}
-
-static lk_status rent_view_put_table(lk_table *table, bool colour, FILE *out, lk_error *err) {
-	lk_status status =
-		table ? lk_table_write(table, LK_FORMAT_TEXT, colour, out, err) : lk_oom(err);
-	lk_table_free(table);
-	return status;
 }
 
 /* Two tables of a page's width; with -v one that has everything. */

@@ -132,30 +132,43 @@ static lk_status shard_view_put_table(lk_table *table, lk_format format, bool co
 	return status;
 }
 
-static void shard_view_put_verdict(const lk_shard_answer *answer, bool colour, FILE *out) {
+static lk_status shard_view_put_line(const char *line, FILE *out, lk_error *err) {
+	LK_TRY(lk_put_wrapped(line, 2, 0, out, err));
+	fputc('\n', out);
+	return LK_OK;
+}
+
+static lk_status shard_view_put_verdict(const lk_shard_answer *answer, bool colour, FILE *out,
+                                        lk_error *err) {
 	char bytes[32], capacity[32], step[32], placed[32], bound[32], gap[32], imbalance[32];
+	char line[600];
 	const char *bold = colour ? "\x1b[1m" : "", *plain = colour ? "\x1b[0m" : "";
 	if (!answer->fits) {
-		fprintf(out, "%sDOES NOT FIT%s  %s\n", bold, plain, answer->reason);
-		return;
+		fprintf(out, "%sDOES NOT FIT%s  ", bold, plain);
+		LK_TRY(lk_put_wrapped(answer->reason, 2, 14, out, err));
+		fputc('\n', out);
+		return LK_OK;
 	}
 	fprintf(out, "%sFITS%s  %d %s, %s with optimizer states, on %d %s of %s for tables\n", bold,
 	        plain, answer->tables, lk_noun(answer->tables, "table", "tables"),
 	        lk_format_bytes(answer->table_bytes, bytes, sizeof bytes), answer->rank_count,
 	        lk_noun(answer->rank_count, "rank", "ranks"),
 	        lk_format_bytes(answer->capacity_bytes, capacity, sizeof capacity));
-	if (answer->model)
-		fprintf(out, "training step %s: %s\n", lk_format_seconds(answer->step_s, step, sizeof step),
-		        answer->model);
-	fprintf(out,
-	        "%s %s by %s: no placement takes less than %s, %s more here; imbalance of lookups %s "
-	        "(slowest over mean)\n",
-	        answer->model ? "its parts, one after another," : "embedding step",
-	        lk_format_seconds(answer->placed_s, placed, sizeof placed), answer->sharder,
-	        lk_format_seconds(answer->bound_s, bound, sizeof bound),
-	        lk_percent(answer->gap, gap, sizeof gap),
+	if (answer->model) {
+		snprintf(line, sizeof line, "training step %s: %s",
+		         lk_format_seconds(answer->step_s, step, sizeof step), answer->model);
+		LK_TRY(shard_view_put_line(line, out, err));
+	}
+	snprintf(line, sizeof line, "%s %s by %s: no placement takes less than %s, %s more here",
+	         answer->model ? "its parts, one after another," : "embedding step",
+	         lk_format_seconds(answer->placed_s, placed, sizeof placed), answer->sharder,
+	         lk_format_seconds(answer->bound_s, bound, sizeof bound),
+	         lk_percent(answer->gap, gap, sizeof gap));
+	LK_TRY(shard_view_put_line(line, out, err));
+	fprintf(out, "imbalance of lookups %s (slowest over mean)\n",
 	        lk_fixed(answer->imbalance, 3, imbalance, sizeof imbalance));
 	lk_put_cut_off(answer->cut_off, out);
+	return LK_OK;
 }
 
 static void shard_view_put_parts(const lk_shard_answer *answer, FILE *out) {
@@ -169,18 +182,22 @@ static void shard_view_put_parts(const lk_shard_answer *answer, FILE *out) {
 	             {"gradients of sums", answer->exchange_s},
 	             {"lookups backward", answer->backward_s},
 	             {"gradients of copies", answer->reduce_s}};
-	const char *between = "";
+	int column = 0;
 	for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
-		char text[32];
+		char time[32], part[80];
 		if (!(parts[i].seconds > 0)) continue;
-		fprintf(out, "%s%s %s", between, parts[i].name,
-		        lk_format_seconds(parts[i].seconds, text, sizeof text));
-		between = " | ";
+		int length = snprintf(part, sizeof part, "%s %s", parts[i].name,
+		                      lk_format_seconds(parts[i].seconds, time, sizeof time));
+		if (column + 3 + length > LK_PAGE) column = fprintf(out, " |\n  ") - 3;
+		else if (column) column += fprintf(out, " | ");
+		column += fprintf(out, "%s", part);
 	}
 	fputs("\n\n", out);
 }
 
-static void shard_view_put_kinds(const lk_shard_answer *answer, FILE *out) {
+static lk_status shard_view_put_kinds(const lk_shard_answer *answer, FILE *out, lk_error *err) {
+	char line[600];
+	lk_text all = lk_text_begin(line, sizeof line);
 	static const char *const kinds[] = {"table", "column", "row", "data"}, *const words[] = {
 																			   "whole",
 																			   "by columns",
@@ -192,7 +209,7 @@ static void shard_view_put_kinds(const lk_shard_answer *answer, FILE *out) {
 		for (int i = 0; i < answer->piece_count; i++)
 			tables += answer->pieces[i].part == 0 && strcmp(answer->pieces[i].kind, kinds[k]) == 0;
 		if (tables) {
-			fprintf(out, "%s%d %s", between, tables, words[k]);
+			lk_text_add(&all, "%s%d %s", between, tables, words[k]);
 			between = ", ";
 		}
 	}
@@ -202,30 +219,31 @@ static void shard_view_put_kinds(const lk_shard_answer *answer, FILE *out) {
 		    answer->pieces[most].forward_s + answer->pieces[most].backward_s)
 			most = i;
 	}
-	if (host) fprintf(out, "; %d %s in host memory", host, lk_noun(host, "piece", "pieces"));
+	if (host) lk_text_add(&all, "; %d %s in host memory", host, lk_noun(host, "piece", "pieces"));
 	if (answer->piece_count) {
 		const lk_shard_placed *placed = &answer->pieces[most];
-		char name[128], rows[32], work[32];
-		fprintf(out, "; the longest piece: %s, %s, %s rows of %.0f, %s\n",
-		        lk_escape(placed->name, name, sizeof name), placed->kind,
-		        lk_format_count(placed->rows, rows, sizeof rows), placed->dim,
-		        lk_format_seconds(placed->forward_s + placed->backward_s, work, sizeof work));
+		char rows[32], work[32];
+		lk_text_add(&all, "; the longest piece: %s, %s, %s rows of %.0f, %s", placed->name,
+		            placed->kind, lk_format_count(placed->rows, rows, sizeof rows), placed->dim,
+		            lk_format_seconds(placed->forward_s + placed->backward_s, work, sizeof work));
 	}
+	return *line ? shard_view_put_line(line, out, err) : LK_OK;
 }
 
 static lk_status shard_view_write_report(const lk_shard_answer *answer, lk_format format,
                                          bool colour, FILE *out, lk_error *err) {
-	shard_view_put_verdict(answer, colour, out);
+	LK_TRY(shard_view_put_verdict(answer, colour, out, err));
 	if (answer->fits) {
 		shard_view_put_parts(answer, out);
 		LK_TRY(shard_view_put_table(ranks(answer), format, colour, out, err));
 		fputc('\n', out);
-		shard_view_put_kinds(answer, out);
+		LK_TRY(shard_view_put_kinds(answer, out, err));
 	}
 	fputc('\n', out);
 	LK_TRY(shard_view_put_table(sharders(answer), format, colour, out, err));
-	fprintf(out, "\nbasis: %s\n", answer->basis);
-	fputs("reproduce: ", out);
+	fputs("\nbasis: ", out);
+	LK_TRY(lk_put_wrapped(answer->basis, 7, 7, out, err));
+	fputs("\nreproduce: ", out);
 	LK_TRY(lk_put_safe(answer->reproduce, out, err));
 	fputc('\n', out);
 	return ferror(out) ? lk_fail(err, LK_ERR_IO, "output", "cannot write") : LK_OK;

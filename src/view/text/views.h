@@ -6,6 +6,8 @@
 #include "lockstep/explain.h"
 #include "lockstep/predict.h"
 #include "lockstep/view.h"
+#include "base/arena.h"
+#include "base/vec.h"
 #include "view/table/output.h"
 
 typedef struct lk_arena lk_arena; /* base/arena.h */
@@ -45,12 +47,22 @@ enum {
 	LK_SWEEP_OPTIONS = 128
 };
 
+/* What people read below a sweep: why rows are refused, warnings and flags that were ignored, each
+ * text once. */
+typedef struct lk_sweep_notes {
+	lk_arena arena; /* of the texts */
+	LK_VEC(const char *) texts;
+	bool failed; /* memory ran out */
+} lk_sweep_notes;
+
 typedef struct lk_sweep {
 	const lk_sweep_row *rows;
 	size_t count;
 	bool verbose, compact;                      /* compact: JSON lines */
 	const lk_option *varying[LK_SWEEP_OPTIONS]; /* options in which the requests differ */
 	int varying_count;
+	lk_sweep_notes *notes; /* NULL: these texts are columns; else filled by lk_sweep_table, and a
+	                          column has their numbers */
 } lk_sweep;
 
 /* The report of one prediction. */
