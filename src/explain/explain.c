@@ -361,7 +361,6 @@ static lk_status explain_work(lk_explain_work *work, const lk_explain_request *r
 	work->result.warning_count = (int)work->warnings.count;
 	work->result.stalls = work->stalls.at;
 	work->result.stall_count = (int)work->stalls.count;
-	free_ranks(work);
 	return LK_OK;
 }
 
@@ -413,6 +412,7 @@ lk_status lk_explain_files(lk_trace_files *files, const lk_explain_request *requ
 		return status;
 	}
 	LK_TRY(lk_explain_make(traces, request, out, err));
+	free_ranks((*out)->memory_owner); /* thousands of them are most of the memory */
 	status = lk_explain_simulate(*out, err);
 	if (status == LK_OK) status = lk_explain_diagnose((*out)->memory_owner, err);
 	if (status == LK_OK) return LK_OK;
