@@ -35,7 +35,8 @@ static void run(lk_arena *arena, lk_job_list *list) {
 	lk_places places = {(int[]){GPUS}, 1};
 	for (size_t i = 0; i < list->count; i++) give_rates(arena, &list->at[i]);
 	for (int p = 0; p < lk_policy_count; p++) {
-		if (lk_jobs_simulate(&request, &places, list, &lk_policies[p], courses, &err) != LK_OK)
+		if (lk_jobs_simulate(&request, &places, list, &lk_policies[p], NULL, courses, NULL, &err) !=
+		    LK_OK)
 			abort();
 		for (size_t i = 0; i < list->count; i++)
 			if (!(courses[i].end_s >= courses[i].start_s &&
