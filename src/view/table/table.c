@@ -187,14 +187,16 @@ static size_t wrap_clause(const char *text) {
 
 void lk_wrap(const char *safe, bool clauses, int indent, int column, FILE *out) {
 	bool first = true;
+	const char *broken = safe; /* the end of a clause that no line holds: it goes word by word */
 	for (const char *at = safe; *at;) {
 		int blanks = (int)strspn(at, " ");
 		at += blanks;
 		size_t piece = *at ? wrap_word(at) : 0;
 		if (!piece) break;
-		if (clauses) {
+		if (clauses && at >= broken) {
 			size_t clause = wrap_clause(at);
 			if (table_width_of(at, clause) <= LK_PAGE - indent) piece = clause;
+			else broken = at + clause;
 		}
 		int width = table_width_of(at, piece);
 		if (!first && column + blanks + width > LK_PAGE) {
