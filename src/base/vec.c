@@ -31,6 +31,7 @@ void lk_vec_fit_(void **at, size_t *capacity, size_t count, size_t size) {
 	if (!fitted) return;
 	memcpy(at, &fitted, sizeof fitted);
 	*capacity = count;
+	/* cppcheck-suppress memleak ; `at` holds it, copied as bytes */
 }
 
 void lk_vec_free_(void **at, size_t *count, size_t *capacity) {
