@@ -214,7 +214,7 @@ typedef struct lk_explain_work {
 	lk_explanation result; /* first: the result is the work */
 	lk_arena arena;
 	lk_traces *traces;
-	lk_rank_work *rank;  /* [count]; NULL once the explanation is made */
+	lk_rank_work *rank;  /* [count]; NULL once lk_explain_files has made the explanation */
 	lk_arrival *arrival; /* [matches] */
 	uint32_t count;
 	LK_VEC(const char *) warnings;

@@ -45,7 +45,7 @@ static void watch(void *context, int gpus, double done, double all) {
 	if (++watcher->told == watcher->interrupt_at) raise(SIGINT);
 }
 
-static void begin(struct watcher *watcher, int interrupt_at) {
+static void begin_watching(struct watcher *watcher, int interrupt_at) {
 	struct sigaction act = {.sa_handler = on_interrupt};
 	*watcher = (struct watcher){.interrupt_at = interrupt_at};
 	ending = lk_stop_new();
@@ -55,7 +55,7 @@ static void begin(struct watcher *watcher, int interrupt_at) {
 	lk_stop_watch(ending);
 }
 
-static void end(void) {
+static void end_watching(void) {
 	lk_stop_watch(NULL);
 	lk_stop_free(ending);
 	ending = NULL;
@@ -72,7 +72,7 @@ static void cut_off_by_interrupt(const char *cut_off) {
 static void says_why(void **unused) {
 	(void)unused;
 	struct watcher watcher;
-	begin(&watcher, NEVER);
+	begin_watching(&watcher, NEVER);
 	lk_cutoff open = lk_cutoff_after(0), over = lk_cutoff_after(1e-9), far = lk_cutoff_after(1e6);
 	assert_null(lk_cutoff_reached(NULL));
 	assert_null(lk_cutoff_reached(&open));
@@ -85,7 +85,7 @@ static void says_why(void **unused) {
 	cut_off_by_interrupt(lk_cutoff_reached(&open));
 	cut_off_by_interrupt(lk_cutoff_reached(&over));
 	assert_false(lk_stop_asked(ending)); /* what is no search goes on */
-	end();
+	end_watching();
 	assert_string_equal(lk_cutoff_text(NULL), "");
 	assert_string_equal(lk_cutoff_text("time"), "--search-time");
 }
@@ -122,10 +122,10 @@ static lk_plan *plan_until(int interrupt_at, int *told) {
 	struct watcher watcher;
 	lk_error err = {0};
 	lk_plan *plan = NULL;
-	begin(&watcher, interrupt_at);
+	begin_watching(&watcher, interrupt_at);
 	lk_plan_request request = plan_request(&watcher);
 	if (lk_plan_find(&request, &plan, &err) != LK_OK) fail_msg("%s: %s", err.where, err.what);
-	end();
+	end_watching();
 	*told = watcher.told;
 	return plan;
 }
@@ -169,7 +169,7 @@ static void plan_tries_something(void **unused) {
 	struct watcher watcher;
 	lk_error err = {0};
 	lk_plan *plan;
-	begin(&watcher, NEVER);
+	begin_watching(&watcher, NEVER);
 	lk_plan_request request = plan_request(&watcher);
 	raise(SIGINT);
 	assert_int_equal(lk_plan_find(&request, &plan, &err), LK_OK);
@@ -177,7 +177,7 @@ static void plan_tries_something(void **unused) {
 	assert_int_equal(plan->counts[0].choice_count > 0, plan->best == 0);
 	assert_true(plan->counts[0].choice_count > 0);
 	lk_plan_free(plan);
-	end();
+	end_watching();
 	request.search_s = 1e-9;
 	assert_int_equal(lk_plan_find(&request, &plan, &err), LK_OK);
 	assert_string_equal(plan->cut_off, "time");
@@ -191,7 +191,7 @@ static void splits_keep_the_best_so_far(void **unused) {
 	lk_error err = {0};
 	lk_post_plan *plan;
 	for (int at = 1; at < 3; at++) {
-		begin(&watcher, at);
+		begin_watching(&watcher, at);
 		lk_plan_request request = plan_request(&watcher);
 		request.job.model = "llama3.2-1b";
 		request.job.task = "grpo";
@@ -204,7 +204,7 @@ static void splits_keep_the_best_so_far(void **unused) {
 		assert_int_equal(plan->splits, at);
 		assert_true(plan->splits < plan->splits_all && plan->count > 0);
 		lk_post_plan_free(plan);
-		end();
+		end_watching();
 	}
 }
 
@@ -226,20 +226,20 @@ static void rent_keeps_the_best_so_far(void **unused) {
 	request.progress = watch;
 	request.progress_context = &watcher;
 	for (int at = 1; at < 3; at++) {
-		begin(&watcher, at);
+		begin_watching(&watcher, at);
 		if (lk_rent_find(&request, &rent, &err) != LK_OK) fail_msg("%s: %s", err.where, err.what);
 		cut_off_by_interrupt(rent->cut_off);
 		assert_int_equal(watcher.told, at);
 		assert_true(rent->count > 0 && !rent->search_complete);
 		assert_non_null(strstr(rent->searched, "interrupted"));
 		lk_rent_free(rent);
-		end();
+		end_watching();
 	}
-	begin(&watcher, NEVER);
+	begin_watching(&watcher, NEVER);
 	raise(SIGINT);
 	assert_int_equal(lk_rent_find(&request, &rent, &err), LK_ERR_STOPPED);
 	assert_non_null(strstr(err.what, "an interrupt"));
-	end();
+	end_watching();
 }
 
 /* ---- shard ---- */
@@ -267,9 +267,9 @@ static void shard_keeps_the_best_so_far(void **unused) {
 	double before = INFINITY;
 	for (int at = 1; at < 6; at++) {
 		lk_shard_answer *answer;
-		begin(&watcher, at);
+		begin_watching(&watcher, at);
 		if (lk_shard(&request, &answer, &err) != LK_OK) fail_msg("%s: %s", err.where, err.what);
-		end();
+		end_watching();
 		cut_off_by_interrupt(answer->cut_off);
 		assert_int_equal(watcher.told, at);
 		assert_true(answer->fits && answer->placed_s <= before);
@@ -277,9 +277,9 @@ static void shard_keeps_the_best_so_far(void **unused) {
 		lk_shard_free(answer);
 	}
 	lk_shard_answer *whole;
-	begin(&watcher, NEVER);
+	begin_watching(&watcher, NEVER);
 	assert_int_equal(lk_shard(&request, &whole, &err), LK_OK);
-	end();
+	end_watching();
 	assert_null(whole->cut_off);
 	assert_true(whole->placed_s <= before);
 	lk_shard_free(whole);
@@ -300,15 +300,15 @@ static void jobs_keep_policies(void **unused) {
 	request.gpus = 16;
 	request.progress = watch;
 	request.progress_context = &watcher;
-	begin(&watcher, NEVER);
+	begin_watching(&watcher, NEVER);
 	if (lk_jobs(&request, &whole, &err) != LK_OK) fail_msg("%s: %s", err.where, err.what);
-	end();
+	end_watching();
 	assert_null(whole->cut_off);
 	const int moments[] = {1, watcher.told / 2, watcher.told - 1};
 	for (int i = 0; i < 3; i++) {
-		begin(&watcher, moments[i]);
+		begin_watching(&watcher, moments[i]);
 		assert_int_equal(lk_jobs(&request, &answer, &err), LK_OK);
-		end();
+		end_watching();
 		cut_off_by_interrupt(answer->cut_off);
 		assert_true(answer->policy_count >= 1 && answer->policy_count < whole->policy_count);
 		for (int p = 0; p < answer->policy_count; p++) {
@@ -319,9 +319,9 @@ static void jobs_keep_policies(void **unused) {
 	}
 	lk_jobs_free(whole);
 	request.policies = "elastic"; /* nothing is found before the first policy is through */
-	begin(&watcher, 1);
+	begin_watching(&watcher, 1);
 	assert_int_equal(lk_jobs(&request, &answer, &err), LK_ERR_STOPPED);
-	end();
+	end_watching();
 }
 
 /* ---- tune ---- */
@@ -342,10 +342,10 @@ static void tune_keeps_the_best_so_far(void **unused) {
 		                              .progress = watch,
 		                              .progress_context = &watcher};
 		assert_int_equal(lk_compile_read("examples/lang/adam.lk", &program, &err), LK_OK);
-		begin(&watcher, at);
+		begin_watching(&watcher, at);
 		if (lk_compile_tune(program, &request, out, &err) != LK_OK)
 			fail_msg("%s: %s", err.where, err.what);
-		end();
+		end_watching();
 		assert_int_equal(fclose(out), 0);
 		assert_non_null(strstr(text, "\"cut_off\": \"interrupt\""));
 		assert_non_null(strstr(text, "\"complete\": false"));

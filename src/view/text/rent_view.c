@@ -80,6 +80,28 @@ static int by_gpu(const void *a, const void *b) {
 	return order ? order : strcmp(x->region, y->region);
 }
 
+/* The cells that the wide table and the page of machines have in common. */
+static void put_machine(lk_table *table, const lk_offer *offer) {
+	lk_table_text(table, offer->gpu);
+	lk_table_number(table, offer->gpus, NULL);
+	lk_table_text(table, offer->provider);
+	lk_table_text(table, offer->instance);
+	lk_table_text(table, *offer->region ? offer->region : NULL);
+	rent_view_put_whole(table, offer->vcpus);
+	rent_view_put_whole(table, offer->memory_gib);
+}
+
+static void put_network_and_prices(lk_table *table, const lk_offer *offer) {
+	char text[32];
+	lk_table_text(table, *offer->links ? offer->links : NULL);
+	lk_table_number(table, offer->network_gbps,
+	                isnan(offer->network_gbps)
+	                    ? NULL
+	                    : lk_format_shortest(offer->network_gbps, text, sizeof text));
+	put_dollars(table, offer->on_demand);
+	put_dollars(table, offer->spot);
+}
+
 static lk_table *machine_table(lk_offers *offers, bool age) {
 	lk_column columns[MACHINE_COLUMNS];
 	int count = 0;
@@ -92,23 +114,10 @@ static lk_table *machine_table(lk_offers *offers, bool age) {
 	qsort(offers->at, offers->count, sizeof *offers->at, by_gpu);
 	for (size_t i = 0; table && i < offers->count; i++) {
 		const lk_offer *offer = &offers->at[i];
-		char text[32];
 		lk_table_row(table);
-		lk_table_text(table, offer->gpu);
-		lk_table_number(table, offer->gpus, NULL);
-		lk_table_text(table, offer->provider);
-		lk_table_text(table, offer->instance);
-		lk_table_text(table, *offer->region ? offer->region : NULL);
-		rent_view_put_whole(table, offer->vcpus);
-		rent_view_put_whole(table, offer->memory_gib);
+		put_machine(table, offer);
 		rent_view_put_whole(table, offer->nvme_gb);
-		lk_table_text(table, *offer->links ? offer->links : NULL);
-		lk_table_number(table, offer->network_gbps,
-		                isnan(offer->network_gbps)
-		                    ? NULL
-		                    : lk_format_shortest(offer->network_gbps, text, sizeof text));
-		put_dollars(table, offer->on_demand);
-		put_dollars(table, offer->spot);
+		put_network_and_prices(table, offer);
 		put_dollars(table, offer->on_demand / offer->gpus);
 		lk_table_text(table, offer->date);
 		if (age) put_age(table, offer->date);
@@ -161,20 +170,8 @@ static lk_table *listing_machines(lk_offers *offers, struct price_lists *lists) 
 		char text[80], block[120];
 		size_t list = price_list_of(lists, offer);
 		lk_table_row(table);
-		lk_table_text(table, offer->gpu);
-		lk_table_number(table, offer->gpus, NULL);
-		lk_table_text(table, offer->provider);
-		lk_table_text(table, offer->instance);
-		lk_table_text(table, *offer->region ? offer->region : NULL);
-		rent_view_put_whole(table, offer->vcpus);
-		rent_view_put_whole(table, offer->memory_gib);
-		lk_table_text(table, *offer->links ? offer->links : NULL);
-		lk_table_number(table, offer->network_gbps,
-		                isnan(offer->network_gbps)
-		                    ? NULL
-		                    : lk_format_shortest(offer->network_gbps, text, sizeof text));
-		put_dollars(table, offer->on_demand);
-		put_dollars(table, offer->spot);
+		put_machine(table, offer);
+		put_network_and_prices(table, offer);
 		snprintf(block, sizeof block, "%s of %s",
 		         lk_format_dollars(offer->block, text, sizeof text), offer->block_date);
 		lk_table_number(table, offer->block, isnan(offer->block) ? NULL : block);
