@@ -11,6 +11,7 @@
 
 static const char *const networks[] = {"decoder", "encoder", "encdec", NULL};
 static const char *const norms[] = {"rms", "layer", NULL};
+static const char *const activations[] = {"kernel", "relu", "steps", NULL};
 static const char *const attentions[] = {"heads", "mla", NULL};
 static const char *const tasks[] = {"pretrain", "sft", "lora", NULL};
 static const char *const cp_kinds[] = {"ring", "allgather", "ulysses", NULL};
@@ -64,6 +65,8 @@ const lk_field lk_job_fields[] = {
 	{M_INT(vocab), JOB},
 	{M_INT(context), JOB},
 	{M_CHOICE(norm, norms), JOB},
+	{M_CHOICE(activation, activations), JOB},
+	{M_BOOL(qkv_joined), JOB},
 	{M_INT(norms_per_layer), JOB},
 	{M_BOOL(qk_norm), JOB},
 	{M_BOOL(qk_norm_wide), JOB},
@@ -296,6 +299,7 @@ const lk_field lk_job_fields[] = {
 	{INT(dispatch_sms), JOB},
 	{REAL(moe_imbalance), JOB},
 	{BOOL(compile), JOB},
+	{SWITCH(eager), JOB},
 	{INT(max_connections), JOB},
 	{FIELD("nccl", TEXT, nccl), JOB},
 	{FIELD("stack", TEXT, stack), LAYOUT},

@@ -755,7 +755,10 @@ static void begin_passes(lk_builder *builder, const lk_job *job, lk_graph *graph
 		.sp = job->sequence_parallel == LK_ON && job->tp > 1,
 		.bytes = job->dtype == LK_FP32 || job->dtype == LK_TF32 ? 4 : 2,
 		.train_base = job->task != LK_TASK_LORA,
+		.eager = job->eager == LK_ON,
+		.late_gradients = lk_build_late_gradients(job),
 	};
+	builder->wide = lk_job_autocasts(job) ? 4 : builder->bytes;
 	builder->replays = job->recompute == LK_RECOMPUTE_SELECTIVE && !lk_job_like_megatron(job);
 	builder->rows = builder->sp ? builder->tokens / job->tp : builder->tokens;
 }
@@ -814,7 +817,7 @@ static void set_software(lk_graph *graph, const lk_job *job) {
 		.graph_experts = job->graph_experts == LK_ON,
 		.compiled = job->compile,
 		.attention = (uint32_t)job->attn_library,
-		.streaming = job->model.network == LK_NET_CONV || job->fused_kernels,
+		.streaming = lk_job_lists_passes(job),
 	};
 	graph->failed |= graph->software.stack == UINT32_MAX || graph->software.release == UINT32_MAX;
 }

@@ -313,6 +313,15 @@ static void fill_update(lk_job *job) {
 		job->update = adam ? LK_UPDATE_FUSED : LK_UPDATE_FOREACH;
 }
 
+bool lk_job_runs_as_written(const lk_job *job) {
+	static const char *const stacks[] = {"ddp", "fsdp", "deepspeed"};
+	lk_network network = job->model.network;
+	if (job->fused_kernels || network == LK_NET_CONV || network == LK_NET_DIFFUSION) return false;
+	for (size_t i = 0; i < sizeof stacks / sizeof *stacks; i++)
+		if (strcmp(job->stack, stacks[i]) == 0) return true;
+	return false;
+}
+
 static void fill_switches(lk_job *job, const lk_cluster *cluster) {
 	const lk_stack_features *features = lk_job_features(job);
 	lk_arch arch = cluster ? cluster->node[0].device->arch : LK_ARCH_BLACKWELL;
@@ -323,8 +332,10 @@ static void fill_switches(lk_job *job, const lk_cluster *cluster) {
 	fill_switch(&job->cp_balanced, !features->cp_contiguous);
 	if (full) job->master_weights = LK_OFF; /* the weights are the fp32 copy */
 	fill_switch(&job->master_weights, true);
-	fill_switch(&job->fp32_grads, keeps_wide_gradients(job));
-	fill_switch(&job->grad_reduce_fp32, features->wide_grads);
+	fill_switch(&job->eager, !job->compile && lk_job_runs_as_written(job));
+	bool wide = features->wide_grads || lk_job_autocasts(job);
+	fill_switch(&job->fp32_grads, wide || keeps_wide_gradients(job));
+	fill_switch(&job->grad_reduce_fp32, wide);
 	fill_switch(&job->overlap_grad_reduce, lk_job_overlaps_reduce(job));
 	fill_switch(&job->overlap_param_gather, job->overlap_grad_reduce == LK_ON && sharded);
 	bool simple = job->schedule == LK_SCHED_GPIPE || job->schedule == LK_SCHED_1F1B;

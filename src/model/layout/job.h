@@ -6,6 +6,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <string.h>
 
 #include "hw/hw.h"
 #include "model/network/model.h"
@@ -261,6 +262,8 @@ typedef struct lk_job {
 	int dispatch_sms;       /* that the node dispatcher's kernels take; 0: as they are known to */
 	double moe_imbalance;   /* tokens of the busiest expert rank over the mean; default 1.1 */
 	bool compile;           /* torch.compile: element-wise operations are fused */
+	lk_switch eager;        /* element-wise operations run one by one, as Hugging Face's networks are
+	                           written; default: with the stacks ddp, fsdp and deepspeed, but compiled */
 	int max_connections;    /* CUDA_DEVICE_MAX_CONNECTIONS; 0 = default 8 */
 	char nccl[256]; /* release and environment of NCCL (cost/collective), "" nothing stated */
 	char stack[32]; /* software stack whose defaults apply: "megatron", "fsdp", "deepspeed", ... */
@@ -324,6 +327,19 @@ static inline int lk_job_tokens(const lk_job *job) {
 /* Whether products read 16 bits or fewer: weights then have a master copy in fp32. */
 static inline bool lk_job_sixteen_bit(const lk_job *job) {
 	return job->dtype != LK_FP32 && job->dtype != LK_TF32;
+}
+
+/* Whether its network runs as Hugging Face's code is written, with the stacks that run that. */
+bool lk_job_runs_as_written(const lk_job *job);
+/* Whether autocast casts around products: weights, gradients and the residual stream are fp32. */
+static inline bool lk_job_autocasts(const lk_job *job) {
+	return job->eager == LK_ON && lk_job_sixteen_bit(job) && job->master_weights == LK_ON &&
+	       strcmp(job->stack, "ddp") == 0;
+}
+
+/* Whether its graph has every pass over memory that is made. */
+static inline bool lk_job_lists_passes(const lk_job *job) {
+	return job->model.network == LK_NET_CONV || job->fused_kernels || job->eager == LK_ON;
 }
 
 /* Why a sequence of the job cannot hold several that attend within themselves; NULL: it can. */
