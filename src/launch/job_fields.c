@@ -65,8 +65,8 @@ const lk_field lk_job_fields[] = {
 	{M_INT(vocab), JOB},
 	{M_INT(context), JOB},
 	{M_CHOICE(norm, norms), JOB},
-	{M_CHOICE(activation, activations), JOB},
-	{M_BOOL(qkv_joined), JOB},
+	{M_CHOICE(activation, activations), .code = true, JOB},
+	{M_BOOL(qkv_joined), .code = true, JOB},
 	{M_INT(norms_per_layer), JOB},
 	{M_BOOL(qk_norm), JOB},
 	{M_BOOL(qk_norm_wide), JOB},
@@ -322,6 +322,7 @@ static int fields_whole(const lk_field *field, const lk_job *job) {
 }
 
 bool lk_field_equal(const lk_field *field, const lk_job *a, const lk_job *b) {
+	if (field->code && a->eager != LK_ON && b->eager != LK_ON) return true;
 	if (field->kind == LK_FIELD_TEXT)
 		return strcmp(fields_place(field, a), fields_place(field, b)) == 0;
 	if (field->kind == LK_FIELD_REAL)

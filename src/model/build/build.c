@@ -756,7 +756,6 @@ static void begin_passes(lk_builder *builder, const lk_job *job, lk_graph *graph
 		.bytes = job->dtype == LK_FP32 || job->dtype == LK_TF32 ? 4 : 2,
 		.train_base = job->task != LK_TASK_LORA,
 		.eager = job->eager == LK_ON,
-		.late_gradients = lk_build_late_gradients(job),
 	};
 	builder->wide = lk_job_autocasts(job) ? 4 : builder->bytes;
 	builder->replays = job->recompute == LK_RECOMPUTE_SELECTIVE && !lk_job_like_megatron(job);
@@ -767,6 +766,7 @@ void lk_build_begin(lk_builder *builder, const lk_job *job, lk_graph *graph, lk_
 	const lk_model *model = &job->model;
 	double image = lk_model_image_tokens(model), sequence = image > 0 ? image : job->seq;
 	begin_passes(builder, job, graph, err);
+	builder->late_gradients = lk_build_late_gradients(job);
 	graph->samples = job->gbs;
 	graph->tokens = job->gbs * sequence;
 	graph->peak_dtype = job->dtype;

@@ -190,7 +190,8 @@ void lk_build_cast_weights(lk_builder *builder, int layer, bool backward) {
 /* ---- gradients ---- */
 
 bool lk_build_late_gradients(const lk_job *job) {
-	bool single = lk_sizes_dp_ranks(job) == 1 && lk_sizes_edp_ranks(job) == 1 && job->pp == 1;
+	bool single = lk_sizes_dp_ranks(job) == 1 && lk_sizes_edp_ranks(job) == 1 && job->pp == 1 &&
+	              job->model.tower.layers == 0 && job->model.mtp_layers == 0;
 	if (job->eager != LK_ON || !single || job->microbatches != 1 || job->forward_only ||
 	    job->task == LK_TASK_LORA || job->sharding != LK_SHARD_NONE || job->offload_optimizer)
 		return false;
@@ -199,13 +200,14 @@ bool lk_build_late_gradients(const lk_job *job) {
 	lk_rank_params_add(&sum, lk_sizes_embedding(job));
 	for (int layer = 0; layer < job->model.layers + job->model.decoder_layers; layer++)
 		lk_rank_params_add(&sum, lk_sizes_layer(job, layer));
-	return fabs(sum.trained_dense + sum.trained_experts - all.trained_dense -
-	            all.trained_experts) < 0.5;
+	return fabs(sum.trained_dense + sum.trained_experts - all.trained_dense - all.trained_experts) <
+	       0.5;
 }
 
 void lk_build_gradients(lk_builder *builder, lk_rank_params part) {
 	if (!builder->late_gradients) return;
-	double bytes = lk_sizes_gradient_bytes(builder->job) * (part.trained_dense + part.trained_experts),
+	double bytes =
+			   lk_sizes_gradient_bytes(builder->job) * (part.trained_dense + part.trained_experts),
 		   saved = builder->saved;
 	lk_build_save(builder, bytes, LK_OWN_GRADIENTS);
 	builder->saved = saved;

@@ -166,8 +166,7 @@ static void head_forward(lk_builder *builder, bool learns) {
 	if (predicts_words(model) && gathered_head(builder) > 0)
 		lk_build_save(builder, gathered_head(builder), LK_OWN_BUFFERS);
 	lk_build_streams_join(builder, true);
-	if (model->final_norm)
-		lk_build_norm(builder, "final_norm", builder->rows * model->hidden, 1);
+	if (model->final_norm) lk_build_norm(builder, "final_norm", builder->rows * model->hidden, 1);
 	if (model->pooler)
 		lk_build_gemm(builder, "pooler", builder->batch, model->hidden, model->hidden);
 	if (model->project.width[0] > 0) lk_build_projector(builder, true);

@@ -272,7 +272,9 @@ static void layer_fill(lk_builder *builder, const lk_layer_shape *shape, int lay
 	default: /* adapters have theirs in the backward pass */
 		if (weight) layer_backward(builder, shape, false, true);
 	}
-	if (weight && pass >= LK_BLOCK_BACKWARD) {
+	bool input_alone =
+		pass == LK_BLOCK_INPUT_GRADIENT || pass == LK_BLOCK_INPUT_GRADIENT_CHECKPOINT;
+	if (weight && pass >= LK_BLOCK_BACKWARD && !input_alone) {
 		lk_build_cast_weights(builder, layer, true);
 		lk_build_gradients(builder, lk_sizes_layer(builder->job, layer));
 	}

@@ -262,10 +262,10 @@ typedef struct lk_job {
 	int dispatch_sms;       /* that the node dispatcher's kernels take; 0: as they are known to */
 	double moe_imbalance;   /* tokens of the busiest expert rank over the mean; default 1.1 */
 	bool compile;           /* torch.compile: element-wise operations are fused */
-	lk_switch eager;        /* element-wise operations run one by one, as Hugging Face's networks are
-	                           written; default: with the stacks ddp, fsdp and deepspeed, but compiled */
-	int max_connections;    /* CUDA_DEVICE_MAX_CONNECTIONS; 0 = default 8 */
-	char nccl[256]; /* release and environment of NCCL (cost/collective), "" nothing stated */
+	lk_switch eager;     /* element-wise operations run one by one, as Hugging Face's networks are
+	                        written; default: with the stacks ddp, fsdp and deepspeed, but compiled */
+	int max_connections; /* CUDA_DEVICE_MAX_CONNECTIONS; 0 = default 8 */
+	char nccl[256];      /* release and environment of NCCL (cost/collective), "" nothing stated */
 	char stack[32]; /* software stack whose defaults apply: "megatron", "fsdp", "deepspeed", ... */
 	char profile[32];  /* software stack whose measured efficiencies apply; default: `stack` */
 	char release[16];  /* of it: "26.04"; "" the newest */

@@ -358,7 +358,7 @@ typedef struct lk_model {
 	bool norm_bias;                    /* LayerNorm with bias; false for mpt */
 	bool norm_plain;                   /* norms without learned scale or bias: no parameters */
 	bool head_bias;
-	bool gated;             /* three MLP matrices instead of two */
+	bool gated; /* three MLP matrices instead of two */
 	lk_activation activation;
 	bool parallel_residual; /* attention and MLP read the same input */
 	bool tied;              /* head shares the embedding */
