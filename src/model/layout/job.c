@@ -313,15 +313,6 @@ static void fill_update(lk_job *job) {
 		job->update = adam ? LK_UPDATE_FUSED : LK_UPDATE_FOREACH;
 }
 
-bool lk_job_runs_as_written(const lk_job *job) {
-	static const char *const stacks[] = {"ddp", "fsdp", "deepspeed"};
-	lk_network network = job->model.network;
-	if (job->fused_kernels || network == LK_NET_CONV || network == LK_NET_DIFFUSION) return false;
-	for (size_t i = 0; i < sizeof stacks / sizeof *stacks; i++)
-		if (strcmp(job->stack, stacks[i]) == 0) return true;
-	return false;
-}
-
 static void fill_switches(lk_job *job, const lk_cluster *cluster) {
 	const lk_stack_features *features = lk_job_features(job);
 	lk_arch arch = cluster ? cluster->node[0].device->arch : LK_ARCH_BLACKWELL;
