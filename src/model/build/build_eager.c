@@ -27,21 +27,22 @@ static bool is_rms(const lk_builder *builder) {
 }
 
 double lk_build_norm_held(const lk_builder *builder, double elements) {
-	if (!builder->eager) return builder->bytes * elements;
-	if (!is_rms(builder)) return builder->wide * elements;
+	if (!builder->eager || !is_rms(builder)) return builder->wide * elements;
 	/* the input in fp32; normalised, for the gradient of the weight */
 	return elements * (4 + (builder->train_base ? builder->wide : 0));
 }
 
 double lk_build_norm_made(const lk_builder *builder, double elements, int readers) {
-	double copies = builder->eager && builder->wide > builder->bytes ? readers : 1;
+	/* a compiler makes one copy of what several products read */
+	bool each = builder->wide > builder->bytes && !builder->job->compile;
+	double copies = each ? readers : 1;
 	return copies * lk_build_kept_bytes(builder, elements);
 }
 
 void lk_build_norm(lk_builder *builder, const char *name, double elements, int readers) {
 	double wide = builder->wide, out = readers * cast(wide, builder->bytes);
 	if (!builder->eager) {
-		lk_build_memory(builder, LK_OP_NORM, name, 2 * builder->bytes * elements);
+		lk_build_memory(builder, LK_OP_NORM, name, (wide + builder->bytes) * elements);
 		return;
 	}
 	int casts = wide > builder->bytes ? readers : 0;
@@ -57,7 +58,7 @@ void lk_build_norm(lk_builder *builder, const char *name, double elements, int r
 void lk_build_norm_grad(lk_builder *builder, const char *name, double elements, int readers) {
 	double wide = builder->wide, bytes = builder->bytes;
 	if (!builder->eager) {
-		lk_build_memory(builder, LK_OP_NORM, name, 3 * bytes * elements);
+		lk_build_memory(builder, LK_OP_NORM, name, (2 * wide + bytes) * elements);
 		if (builder->train_base) lk_build_norm_weight_grad(builder, 2 * bytes * elements);
 		return;
 	}
@@ -180,7 +181,7 @@ void lk_build_residual(lk_builder *builder, const char *name, bool backward) {
 
 /* Autocast casts every weight for each forward pass, and its gradient back. */
 void lk_build_cast_weights(lk_builder *builder, int layer, bool backward) {
-	if (!builder->eager || builder->wide == builder->bytes) return;
+	if (builder->wide == builder->bytes) return;
 	lk_rank_params p = lk_sizes_layer(builder->job, layer);
 	double weights = p.trained_dense + p.trained_experts;
 	lk_build_memory(builder, LK_OP_ELEMENTWISE, backward ? "cast_gradients" : "cast_weights",

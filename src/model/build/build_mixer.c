@@ -28,7 +28,7 @@ static double mixer_elements(const lk_builder *builder, const lk_layer_shape *sh
 
 /* Products that read the norm's output: queries, keys and values, apart outside of Megatron-LM. */
 static int mixer_readers(const lk_builder *builder, const lk_layer_shape *shape) {
-	bool apart = builder->eager && !builder->model->qkv_joined;
+	bool apart = lk_job_runs_as_written(builder->job) && !builder->model->qkv_joined;
 	return apart && (shape->layer.mixers & LK_MIXER_ATTENTION) ? 3 : 1;
 }
 

@@ -41,7 +41,7 @@ static double mlp_norm_elements(const lk_builder *builder) {
 	return builder->rows * builder->model->hidden;
 }
 static int mlp_readers(const lk_builder *builder) {
-	return builder->eager && builder->model->gated ? 2 : 1;
+	return builder->model->gated && lk_job_runs_as_written(builder->job) ? 2 : 1;
 }
 static double mlp_norm_out(const lk_builder *builder) {
 	return builder->train_base && !builder->replays

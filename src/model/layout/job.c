@@ -323,7 +323,8 @@ static void fill_switches(lk_job *job, const lk_cluster *cluster) {
 	fill_switch(&job->cp_balanced, !features->cp_contiguous);
 	if (full) job->master_weights = LK_OFF; /* the weights are the fp32 copy */
 	fill_switch(&job->master_weights, true);
-	fill_switch(&job->eager, !job->compile && lk_job_runs_as_written(job));
+	if (!lk_job_runs_as_written(job)) job->eager = LK_OFF;
+	fill_switch(&job->eager, !job->compile);
 	bool wide = features->wide_grads || lk_job_autocasts(job);
 	fill_switch(&job->fp32_grads, wide || keeps_wide_gradients(job));
 	fill_switch(&job->grad_reduce_fp32, wide);

@@ -232,6 +232,8 @@ typedef struct lk_job {
 	bool fused_kernels; /* hand-fused code: products add biases and activations and write what the
 	                     * next product reads, attention takes packed heads; what passes over memory
 	                     * remain are all listed */
+	bool own_code;   /* a network of the program's own, whichever stack trains it: none of Hugging
+	                    Face's */
 	bool host_ahead; /* nothing on the device waits for the host at the end of a step: overflow and
 	                    norm stay on the device */
 	bool attention_mask;     /* the data loader makes a mask, a byte per pair of positions:
@@ -331,10 +333,11 @@ static inline bool lk_job_sixteen_bit(const lk_job *job) {
 
 /* Whether its network runs as Hugging Face's code is written, with the stacks that run that. */
 bool lk_job_runs_as_written(const lk_job *job);
-/* Whether autocast casts around products: weights, gradients and the residual stream are fp32. */
+/* Whether autocast casts around products, with DDP: weights, gradients and the residual stream are
+ * fp32. */
 static inline bool lk_job_autocasts(const lk_job *job) {
-	return job->eager == LK_ON && lk_job_sixteen_bit(job) && job->master_weights == LK_ON &&
-	       strcmp(job->stack, "ddp") == 0;
+	return lk_job_runs_as_written(job) && strcmp(job->stack, "ddp") == 0 &&
+	       lk_job_sixteen_bit(job) && job->master_weights == LK_ON;
 }
 
 /* Whether its graph has every pass over memory that is made. */

@@ -501,15 +501,9 @@ static lk_status check_pack(const lk_job *job, lk_error *err) {
 }
 
 static lk_status check_eager(const lk_job *job, lk_error *err) {
-	if (job->eager != LK_ON || (!job->compile && lk_job_runs_as_written(job))) return LK_OK;
-	if (job->compile) {
-		lk_fail(err, LK_ERR_INPUT, "--eager", "torch.compile fuses what would run one by one");
-		return lk_hint(err, "leave out --eager or --compile");
-	}
-	lk_fail(err, LK_ERR_INPUT, "--eager",
-	        "the code of Hugging Face's transformers is modelled for transformers with the stacks "
-	        "ddp, fsdp and deepspeed");
-	return lk_hint(err, "use --stack fsdp, or leave it out");
+	if (job->eager != LK_ON || !job->compile) return LK_OK;
+	lk_fail(err, LK_ERR_INPUT, "--eager", "torch.compile fuses what would run one by one");
+	return lk_hint(err, "leave out --eager or --compile");
 }
 
 lk_status lk_job_check_switches(const lk_job *job, lk_error *err) {
