@@ -98,6 +98,7 @@ typedef struct lk_predict_request {
 	int overlap_grad_reduce, overlap_param_gather, overlap_p2p, tp_overlap;
 	double bucket_mib;
 	int cuda_graphs, fused_loss, expert_overlap;
+	int eager;           /* element-wise operations one by one, as Hugging Face's code is written */
 	int master_weights;  /* -1: weights, and moments where nothing states them, in 16 bits alone */
 	const char *loss;    /* logits that are held: "logits" (all), "linear", "cut", "chunked",
 	                        "chunked/N" */

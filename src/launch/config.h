@@ -49,6 +49,8 @@ const lk_value *lk_config_at(const lk_value *root, const char *path);
 /* The text of a scalar; NULL of what is none, of null and of "none" in any case. */
 const char *lk_config_text(const lk_value *value);
 /* Whether a member is true, in any case: YAML's true, Python's True. */
+/* Whether any of several paths, with blanks between them, is on. */
+bool lk_config_any_on(const lk_value *root, const char *paths);
 bool lk_config_on(const lk_value *root, const char *path);
 /* The members of `over` replace those of `under`, maps are merged. NULL when memory runs out. */
 lk_value *lk_config_merge(lk_arena *arena, const lk_value *under, const lk_value *over);
@@ -141,8 +143,8 @@ typedef struct lk_key {
  * of experts' tokens by library, and DeepEP as a switch; Megatron-Core's attention back ends; the
  * format in which gradients are reduced. */
 extern const lk_pair lk_pairs_switch[], lk_pairs_opposite[], lk_pairs_stage[], lk_pairs_host[],
-	lk_pairs_linear[], lk_pairs_dispatcher[], lk_pairs_deepep[], lk_pairs_kernels[],
-	lk_pairs_reduced[];
+	lk_pairs_linear[], lk_pairs_fuses[], lk_pairs_dispatcher[], lk_pairs_deepep[],
+	lk_pairs_kernels[], lk_pairs_reduced[];
 
 /* Reasons that recur. */
 #define LK_WHY_DATA    "data: does not change the step"

@@ -22,6 +22,8 @@ const lk_pair lk_pairs_switch[] = {{"true", "on"}, {"false", "off"}, {NULL, NULL
 const lk_pair lk_pairs_opposite[] = {{"true", "false"}, {"false", "true"}, {NULL, NULL}};
 const lk_pair lk_pairs_stage[] = {{"0", "1"}, {"1", "2"}, {"2", "3"}, {"3", "4"}, {NULL, NULL}};
 const lk_pair lk_pairs_host[] = {{"cpu", "1"}, {"nvme", "1"}, {"none", "0"}, {NULL, NULL}};
+/* Kernels that fuse element-wise operations: `eager`. */
+const lk_pair lk_pairs_fuses[] = {{"true", "off"}, {"false", ""}, {NULL, NULL}};
 const lk_pair lk_pairs_linear[] = {{"true", "linear"}, {"false", ""}, {NULL, NULL}};
 const lk_pair lk_pairs_dispatcher[] = {{"flex", "node"},      {"deepep", "node"},
                                        {"hybridep", "node"},  {"uccl_ep", "node"},

@@ -11,6 +11,7 @@
 
 static const char *const networks[] = {"decoder", "encoder", "encdec", NULL};
 static const char *const norms[] = {"rms", "layer", NULL};
+static const char *const activations[] = {"kernel", "relu", "steps", NULL};
 static const char *const attentions[] = {"heads", "mla", NULL};
 static const char *const tasks[] = {"pretrain", "sft", "lora", NULL};
 static const char *const cp_kinds[] = {"ring", "allgather", "ulysses", NULL};
@@ -64,6 +65,8 @@ const lk_field lk_job_fields[] = {
 	{M_INT(vocab), JOB},
 	{M_INT(context), JOB},
 	{M_CHOICE(norm, norms), JOB},
+	{M_CHOICE(activation, activations), .code = true, JOB},
+	{M_BOOL(qkv_joined), .code = true, JOB},
 	{M_INT(norms_per_layer), JOB},
 	{M_BOOL(qk_norm), JOB},
 	{M_BOOL(qk_norm_wide), JOB},
@@ -273,6 +276,7 @@ const lk_field lk_job_fields[] = {
 	{REAL(pack_share), JOB},
 	{REAL(pack_spread), JOB},
 	{BOOL(fused_kernels), JOB},
+	{BOOL(own_code), JOB},
 	{BOOL(host_ahead), JOB},
 	{CHOICE(attn_library, libraries), JOB},
 	{BOOL(early_attention), JOB},
@@ -296,6 +300,7 @@ const lk_field lk_job_fields[] = {
 	{INT(dispatch_sms), JOB},
 	{REAL(moe_imbalance), JOB},
 	{BOOL(compile), JOB},
+	{SWITCH(eager), JOB},
 	{INT(max_connections), JOB},
 	{FIELD("nccl", TEXT, nccl), JOB},
 	{FIELD("stack", TEXT, stack), LAYOUT},
@@ -318,6 +323,7 @@ static int fields_whole(const lk_field *field, const lk_job *job) {
 }
 
 bool lk_field_equal(const lk_field *field, const lk_job *a, const lk_job *b) {
+	if (field->code && a->eager != LK_ON && b->eager != LK_ON) return true;
 	if (field->kind == LK_FIELD_TEXT)
 		return strcmp(fields_place(field, a), fields_place(field, b)) == 0;
 	if (field->kind == LK_FIELD_REAL)

@@ -64,7 +64,7 @@ static const lk_key keys[] = {
 	LK_WORDS("model.backend.attn", "attention_name", attentions),
 	LK_WORDS("model.backend.dispatcher", "dispatcher", lk_pairs_dispatcher),
 	LK_WORDS("model.backend.te_fp8.recipe", "fp8_recipe", recipes),
-	LK_SKIP("model.use_liger_kernel", "the loss is that of loss_fn"),
+	LK_RULE("model.use_liger_kernel"),
 	LK_WORDS("model.backend.fake_balanced_gate", "moe_imbalance", balanced),
 	LK_FACT("model.backend.dispatcher_num_sms", "dispatch_sms"),
 	LK_SKIP("model*", "how the network is made and which kernels run changes no shape"),
@@ -342,6 +342,9 @@ static lk_status automodel_translate(const lk_config *config, lk_words *words) {
 	(void)words;
 	LK_TRY(automodel_refuse(config));
 	LK_TRY(lk_draft_read(config, tables, &draft));
+	/* from_pretrained replaces norms, activations and positions by Liger's unless told otherwise */
+	const char *liger = lk_config_text(lk_config_at(config->root, "model.use_liger_kernel"));
+	if (!liger || strcasecmp(liger, "false") != 0) draft.job.eager = LK_OFF;
 	automodel_gpus(config, &draft);
 	LK_TRY(automodel_sequence(config, &draft));
 	LK_TRY(automodel_network(config, &draft.job.model));

@@ -39,7 +39,7 @@ static const lk_key keys[] = {
 	LK_FACT("ds_tensor_parallel_size", "tp"),
 	LK_FACT("lora_rank", "lora_rank"),
 	LK_FACT("load_in_4bit", "narrow_base"),
-	LK_SKIP("use_liger_kernel", "log-probabilities are of all logits, whichever kernels make them"),
+	LK_WORDS("use_liger_kernel", "eager", lk_pairs_fuses),
 	LK_WORDS("packing_samples", "rollout_padded", lk_pairs_opposite),
 	LK_FACT("actor_num_nodes", "nodes"),
 	LK_FACT("actor_num_gpus_per_node", "per_node"),

@@ -97,7 +97,7 @@ static const lk_key trainer_keys[] = {
 	LK_SKIP("parallelism_config*", "see the degrees"),
 	LK_REFUSE("use_kt", "experts that the host computes (KTransformers) are not modelled"),
 	LK_SKIP("kt_*", "see use_kt"),
-	LK_NOTE("use_unsloth", "Unsloth's kernels are priced as PyTorch's"),
+	LK_NOTE("use_unsloth", "Unsloth's kernels are priced as Liger's"),
 	LK_NOTE("shift_attn", "attention in shifted groups is priced as attention to all tokens"),
 	LK_NOTE("additional_target", "whole modules in addition to the adapters are not priced as "
                                  "trained"),
@@ -293,10 +293,17 @@ static bool trainer_is(const lk_value *root) {
 	       lk_config_at(root, "per_device_train_batch_size") != NULL;
 }
 
+/* Norms, activations and rotary positions of Liger and of Unsloth are one kernel each. */
+static bool trainer_fuses(const lk_config *config) {
+	return lk_config_any_on(config->root, "use_liger_kernel use_liger enable_liger_kernel "
+	                                      "use_unsloth");
+}
+
 static lk_status trainer_common(const lk_config *config, lk_draft *draft) {
 	static const lk_key *const tables[] = {trainer_keys, mca_keys, NULL};
 	bool trainer = lk_config_at(config->root, "model_name_or_path") != NULL;
 	LK_TRY(lk_draft_read(config, tables, draft));
+	if (trainer_fuses(config)) draft->job.eager = LK_OFF;
 	if (draft->job.mbs == 0 && trainer) {
 		draft->job.mbs = 8;
 		LK_TRY(lk_launch_assume(config->reading, "micro-batch 8: the Trainer's default (--mbs)"));

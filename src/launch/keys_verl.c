@@ -94,7 +94,7 @@ static const lk_key model_keys[] = {
 	LK_FACT(MODEL "enable_activation_offload", "host_activations"),
 	LK_WORDS(MODEL "use_fused_kernels", "loss", lk_pairs_linear),
 	LK_WORDS(MODEL "use_remove_padding", "rollout_padded", lk_pairs_opposite),
-	LK_SKIP(MODEL "use_liger", "log-probabilities are of all logits, whichever kernels make them"),
+	LK_WORDS(MODEL "use_liger", "eager", lk_pairs_fuses),
 	LK_SKIP(MODEL "fused_kernel_options*", "see use_fused_kernels"),
 	LK_SKIP(MODEL "lora*", "how adapters are computed and scaled changes no shape"),
 	LK_NOTE(MODEL "target_modules", "adapters are priced on all linear layers"),

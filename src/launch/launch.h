@@ -321,6 +321,7 @@ typedef struct lk_field {
 	int first;   /* value of choices[0] */
 	size_t said; /* offset of the bool that it sets; 0: none */
 	bool layout; /* how the job is laid out over ranks: what a search decides */
+	bool code;   /* how the published code is written: of jobs that run it, lk_job.eager */
 } lk_field;
 
 extern const lk_field lk_job_fields[]; /* ends with name NULL */

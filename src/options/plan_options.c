@@ -158,6 +158,9 @@ static const lk_option options[] = {
 	{SWITCH("expert-overlap", job.expert_overlap,
 	 "MoE: expert traffic during another micro-batch's computation")},
 	{FLAG("compile", job.compile, "torch.compile: element-wise work is fused")},
+	{SWITCH("eager", job.eager,
+	 "element-wise operations run one by one, as Hugging Face's transformers writes them (default "
+	 "with --stack ddp, fsdp and deepspeed); --no-eager: Liger's kernels")},
 	{TEXT("cp-kind", job.cp_kind, "KIND", "ring, all-gather, ulysses or ulysses/N")},
 	{TEXT("attention", job.attention, "KERNEL",
 	 "flash (what the software takes), cudnn, fa2, fa3, or unfused")},

@@ -139,6 +139,9 @@ static const lk_option options[] = {
 	 "NCCL's release and environment: \"2.21 NCCL_ALGO=Ring NCCL_MAX_NCHANNELS=8\"; NCCL_ALGO, "
 	 "NCCL_PROTO, NCCL_MIN_ and NCCL_MAX_NCHANNELS and _CTAS, NCCL_NVLS_ENABLE, NCCL_BUFFSIZE")},
 	{FLAG("compile", compile, "torch.compile: element-wise work is fused")},
+	{SWITCH("eager", eager,
+	 "element-wise operations run one by one, as Hugging Face's transformers writes them (default "
+	 "with --stack ddp, fsdp and deepspeed); --no-eager: Liger's kernels")},
 	{TEXT("attention", attention, "KERNEL",
 	 "flash (what the software takes), cudnn, fa2, fa3, or unfused"), SWEPT},
 	{SWITCH("fused-loss", fused_loss, "cross-entropy without an fp32 copy of the logits")},

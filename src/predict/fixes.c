@@ -103,6 +103,14 @@ static bool fuse_loss(lk_trial *trial, int i, char *text, size_t size) {
 	return true;
 }
 
+/* Liger's kernels: less is kept between operations. */
+static bool fuse_layers(lk_trial *trial, int i, char *text, size_t size) {
+	if (i > 0 || trial->job->eager != LK_ON) return false;
+	trial->request.eager = -1;
+	snprintf(text, size, "--no-eager");
+	return true;
+}
+
 /* A cluster that was described has as many GPUs as it has. */
 static bool more_gpus(lk_trial *trial, int i, char *text, size_t size) {
 	if (i > 3 || trial->job->sharding == LK_SHARD_NONE || trial->request.cluster) return false;
@@ -112,8 +120,9 @@ static bool more_gpus(lk_trial *trial, int i, char *text, size_t size) {
 }
 
 static const lk_change changes[] = {
-	fuse_loss,       more_recompute, smaller_microbatch, more_sharding, wider_tp,
-	longer_pipeline, longer_context, more_experts,       offload,       more_gpus,
+	fuse_loss,     fuse_layers, more_recompute,  smaller_microbatch,
+	more_sharding, wider_tp,    longer_pipeline, longer_context,
+	more_experts,  offload,     more_gpus,
 };
 enum {
 	CHANGES = sizeof changes / sizeof *changes

@@ -70,6 +70,9 @@ static bool adds_positions(const lk_job *job) {
 static bool has_pairs(const lk_job *job) {
 	return job->model.tower.apart;
 }
+static bool has_own_code(const lk_job *job) {
+	return !lk_job_runs_as_written(job);
+}
 static bool lacks_vocabulary(const lk_job *job) {
 	return job->model.vocab == 0 || !job->model.lm_head;
 }
@@ -182,6 +185,11 @@ static const struct rule {
      "scores of positions between tokens are added to those of attention, which no fused kernel "
      "does",
      leave_out},
+	{"eager", "", has_own_code, true,
+     "Hugging Face's networks run with the stacks ddp, fsdp and deepspeed alone; others have "
+     "networks "
+     "of their own",
+     "use --stack fsdp, or leave it out"},
 	{"images", "", has_pairs, true, "a pair has one image", leave_out},
 	{"seq", "", lacks_attention, true, "a convolution net has no sequence", leave_out},
 	{"fused-loss loss", "cross-entropy-loss-fusion cross-entropy-fusion-impl", lacks_vocabulary,

@@ -327,6 +327,11 @@ static lk_status say_rates(const struct saying *saying, lk_error *err) {
 	lk_profile_constants(job, c);
 	lk_attention_rate forward = lk_step_attention(c, device, false),
 					  backward = lk_step_attention(c, device, true);
+	SAY(job->eager == LK_ON,
+	    "element-wise operations run one by one, as Hugging Face's transformers writes them "
+	    "(--no-eager: Liger's kernels)");
+	SAY(lk_job_autocasts(job), "autocast: weights, gradients and the residual stream are in fp32 "
+	                           "(--no-master-weights: all in 16 bits)");
 	SAY(job->attn_kernel == LK_KERNEL_FLASH,
 	    "fused attention by %s: up to %.0f TFLOP/s forward, %.0f backward, half of it at %.0f and "
 	    "%.0f keys",

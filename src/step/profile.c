@@ -211,7 +211,7 @@ void lk_profile_constants(const lk_job *job, lk_constants *out) {
 	for (int k = 0; k < LK_KNOBS; k++)
 		knobs[k] = lk_calibration_value(row, lk_knob_name((lk_knob)k), 1);
 	lk_profile_base(calibration, out);
-	if (job->model.network == LK_NET_CONV || job->fused_kernels) lk_profile_streaming(out);
+	if (lk_job_lists_passes(job)) lk_profile_streaming(out);
 	lk_profile_apply(knobs, out);
 	out->attention = lk_profile_attention(job);
 	lk_error unused; /* a request with a wrong text was refused */

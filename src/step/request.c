@@ -462,6 +462,7 @@ static void take_switches(const lk_predict_request *request, lk_job *job) {
 	job->offload_activations |= request->offload_activations;
 	job->offload_params |= request->offload_params;
 	job->compile |= request->compile;
+	take_switch(&job->eager, request->eager);
 	if (request->nccl) lk_copy(job->nccl, sizeof job->nccl, request->nccl);
 	const char *stack = request->stack ? request->stack : emitted_stack(request, job);
 	if (stack) lk_copy(job->stack, sizeof job->stack, stack);
@@ -618,6 +619,7 @@ static void state_software(const lk_job *job, lk_predict_request *out) {
 	out->cuda_graphs = job->cuda_graphs;
 	out->max_connections = job->max_connections;
 	out->compile = job->compile;
+	out->eager = job->eager;
 	out->attention = job->attn_library_said && job->attn_kernel == LK_KERNEL_FLASH
 	                     ? kernels[LK_KERNEL_UNFUSED + job->attn_library]
 	                     : stated_name(kernels, job->attn_kernel);

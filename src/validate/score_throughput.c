@@ -51,6 +51,9 @@ lk_status lk_throughput_step(const lk_throughput_run *run, double *seconds, doub
 	asked.job.logit_share = run->logit_share;
 	asked.job.host_ahead = run->host_ahead;
 	asked.job.fused_kernels = run->fused_kernels;
+	/* NVIDIA's programs: gradients of 16 bits, without autocast */
+	asked.job.own_code = true;
+	asked.job.fp32_grads = asked.job.grad_reduce_fp32 = asked.job.eager = LK_OFF;
 	asked.job.early_attention = run->early_attention;
 	if (run->fused_kernels) asked.job.compile = false;
 	if (status == LK_OK) status = lk_step_ask(&asked.job, &asked.cluster, &options, &step, err);

@@ -755,7 +755,9 @@ static void begin_passes(lk_builder *builder, const lk_job *job, lk_graph *graph
 		.sp = job->sequence_parallel == LK_ON && job->tp > 1,
 		.bytes = job->dtype == LK_FP32 || job->dtype == LK_TF32 ? 4 : 2,
 		.train_base = job->task != LK_TASK_LORA,
+		.eager = job->eager == LK_ON,
 	};
+	builder->wide = lk_job_autocasts(job) ? 4 : builder->bytes;
 	builder->replays = job->recompute == LK_RECOMPUTE_SELECTIVE && !lk_job_like_megatron(job);
 	builder->rows = builder->sp ? builder->tokens / job->tp : builder->tokens;
 }
@@ -764,6 +766,7 @@ void lk_build_begin(lk_builder *builder, const lk_job *job, lk_graph *graph, lk_
 	const lk_model *model = &job->model;
 	double image = lk_model_image_tokens(model), sequence = image > 0 ? image : job->seq;
 	begin_passes(builder, job, graph, err);
+	builder->late_gradients = lk_build_late_gradients(job);
 	graph->samples = job->gbs;
 	graph->tokens = job->gbs * sequence;
 	graph->peak_dtype = job->dtype;
@@ -814,7 +817,7 @@ static void set_software(lk_graph *graph, const lk_job *job) {
 		.graph_experts = job->graph_experts == LK_ON,
 		.compiled = job->compile,
 		.attention = (uint32_t)job->attn_library,
-		.streaming = job->model.network == LK_NET_CONV || job->fused_kernels,
+		.streaming = lk_job_lists_passes(job),
 	};
 	graph->failed |= graph->software.stack == UINT32_MAX || graph->software.release == UINT32_MAX;
 }

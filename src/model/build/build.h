@@ -62,6 +62,9 @@ typedef struct lk_builder {
 	double rows;  /* of them on this rank where sequence parallelism splits them: tokens / tp, else
 	                 tokens */
 	double bytes; /* of one activation: 2, or 4 in fp32 */
+	double wide;  /* of a number of the residual stream: `bytes`, but with autocast 4 */
+	bool eager;   /* element-wise operations one by one: build_eager.c */
+	bool late_gradients; /* each is there from its backward pass on, until the step ends */
 	double tp;
 	bool sp;         /* sequence parallelism */
 	bool train_base; /* false: LoRA, the base weights are frozen */
@@ -99,6 +102,30 @@ typedef struct lk_builder {
 double lk_build_row_bytes(const lk_builder *builder);
 double lk_build_residual_bytes(const lk_builder *builder);
 double lk_build_kept_bytes(const lk_builder *builder, double elements);
+
+/* build_eager.c: element-wise work, as one kernel or, where nothing fuses it, as the network's code
+ * has it. A norm over `elements`, whose output so many products read: what it keeps for its own
+ * gradient, and what of its output is kept for theirs. */
+double lk_build_norm_held(const lk_builder *builder, double elements);
+double lk_build_norm_made(const lk_builder *builder, double elements, int readers);
+void lk_build_norm(lk_builder *builder, const char *name, double elements, int readers);
+void lk_build_norm_grad(lk_builder *builder, const char *name, double elements, int readers);
+/* The norm of heads of queries and keys. */
+double lk_build_heads_norm_held(const lk_builder *builder, double elements);
+void lk_build_heads_norm(lk_builder *builder, double elements, bool backward);
+void lk_build_rotary(lk_builder *builder, const char *name, double elements, bool backward);
+/* Between the products of an MLP: what is kept of `inner` elements beyond input and result. */
+double lk_build_activation_kept(const lk_builder *builder, double inner);
+void lk_build_activation(lk_builder *builder, const char *name, double inner, bool backward);
+/* A branch's dropout and its sum with the residual stream. */
+void lk_build_residual(lk_builder *builder, const char *name, bool backward);
+/* Bytes of the residual stream. */
+double lk_build_stream_bytes(const lk_builder *builder);
+void lk_build_cast_weights(lk_builder *builder, int layer, bool backward);
+/* Whether gradients come one by one: of a single replica, whose optimizer drops them after each
+ * step (zero_grad(set_to_none)), with one micro-batch. `part` are those that a block makes. */
+bool lk_build_late_gradients(const lk_job *job);
+void lk_build_gradients(lk_builder *builder, lk_rank_params part);
 
 /* Adders. Compute operations join what `pending` names; communication joins the compute stream and,
  * unless `async`, makes the next compute operation wait for it. Each returns the operation's place

@@ -75,9 +75,12 @@ static double qkv_saved(const lk_builder *builder, struct lk_widths w, bool cros
 	if (builder->model->attention == LK_ATTN_MLA)
 		return latent_saved(builder) + raised_saved(builder, w);
 	/* what the norms of queries and keys read; a low rank of queries and its norm */
-	double normed = (builder->model->qk_norm ? w.q + w.kv / 2 : 0) + 2.0 * builder->model->q_lora;
-	return builder->bytes *
-	       (builder->tokens * (w.q + w.gate + normed) + key_tokens(builder, cross) * w.kv);
+	double normed = builder->model->qk_norm
+	                    ? lk_build_heads_norm_held(builder, builder->tokens * (w.q + w.kv / 2))
+	                    : 0;
+	return normed +
+	       builder->bytes * (builder->tokens * (w.q + w.gate + 2.0 * builder->model->q_lora) +
+	                         key_tokens(builder, cross) * w.kv);
 }
 /* The flash-attention package works on batch-first tensors: what it returns is kept, and once more
  * as the sequence-first input of the next product. */
@@ -314,9 +317,7 @@ static void core(lk_builder *builder, const lk_layer_shape *shape, struct lk_wid
 static void positions(lk_builder *builder, const lk_layer_shape *shape, struct lk_widths w,
                       bool backward) {
 	const lk_model *model = builder->model;
-	if (model->qk_norm)
-		lk_build_memory(builder, LK_OP_NORM, backward ? "qk_norm_grad" : "qk_norm",
-		                (backward ? 3 : 2) * builder->bytes * builder->tokens * (w.q + w.kv / 2));
+	if (model->qk_norm) lk_build_heads_norm(builder, builder->tokens * (w.q + w.kv / 2), backward);
 	if (model->no_positions || model->relative_rows > 0) return;
 	if (model->position_rows > 0) return;  /* learned: added to the embedding */
 	if (model->network == LK_NET_ENCDEC) { /* a bias per head and distance, read with the scores */
@@ -329,10 +330,10 @@ static void positions(lk_builder *builder, const lk_layer_shape *shape, struct l
 	bool latent = model->attention == LK_ATTN_MLA;
 	double q = latent ? w.heads * model->qk_rope : w.q,
 		   k = latent ? w.heads * model->qk_rope : w.kv * w.score / (w.score + w.value);
-	lk_build_memory(builder, LK_OP_ELEMENTWISE, backward ? "rotary_q_grad" : "rotary_q",
-	                2 * builder->bytes * builder->tokens * q);
-	lk_build_memory(builder, LK_OP_ELEMENTWISE, backward ? "rotary_k_grad" : "rotary_k",
-	                2 * builder->bytes * builder->tokens * k);
+	lk_build_rotary(builder, backward ? "rotary_q_grad" : "rotary_q", builder->tokens * q,
+	                backward);
+	lk_build_rotary(builder, backward ? "rotary_k_grad" : "rotary_k", builder->tokens * k,
+	                backward);
 }
 
 /* DoRA (arXiv 2402.09353): rows of the weight with its adapters are divided by their norms, which

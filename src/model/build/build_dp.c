@@ -255,6 +255,9 @@ static void update_states(lk_builder *builder, int stage, lk_rank_params p) {
 	const lk_job *job = builder->job;
 	LK_ASSERT(stage >= 0 && stage < job->pp);
 	double parameters = owned(job, p);
+	double late = builder->late_gradients
+	                  ? lk_sizes_gradient_bytes(job) * (p.trained_dense + p.trained_experts)
+	                  : 0;
 	/* image classifiers are trained without clipping gradients */
 	bool images = job->model.network == LK_NET_CONV;
 	builder->pending = lk_build_send_streams();
@@ -266,6 +269,7 @@ static void update_states(lk_builder *builder, int stage, lk_rank_params p) {
 		                    "reduce_gradient_norm", 8, false);
 	}
 	optimizer(builder, stage, parameters);
+	if (late > 0) lk_build_release(builder, late, LK_OWN_GRADIENTS);
 }
 
 /* With ZeRO-1 ranks hold pieces of a row of all parameters: what goes into the products is gathered
@@ -292,7 +296,8 @@ static void exchange_updates(lk_builder *builder, int stage, bool back) {
  * ahead of the device. */
 static void end_step(lk_builder *builder, int stage) {
 	const lk_job *job = builder->job;
-	bool ahead = job->model.network == LK_NET_CONV || job->host_ahead;
+	bool ahead = job->model.network == LK_NET_CONV || job->host_ahead ||
+	             (job->eager == LK_ON && !lk_job_uses_deepspeed(job));
 	if (job->sharding == LK_SHARD_ZERO1 && job->overlap_param_gather != LK_ON) {
 		double dense, experts;
 		lk_sizes_gathered(job, stage, builder->bytes, &dense, &experts);

@@ -105,6 +105,7 @@ static void ends_embedding_backward(lk_builder *builder) {
 		lk_build_memory(builder, LK_OP_EMBEDDING, "embedding_grad", 3 * decoder_embedding(builder));
 	lk_build_release(builder, lk_build_mask_bytes(builder), LK_OWN_ACTIVATIONS);
 	scatter_end(builder, lk_sizes_embedding(builder->job));
+	lk_build_gradients(builder, lk_sizes_embedding(builder->job));
 }
 
 /* Begins the block of a pass over `end`, "embedding" or "head". */
@@ -140,9 +141,10 @@ lk_status lk_build_embedding(lk_builder *builder, lk_block_pass pass, uint32_t *
 
 /* Inputs of the final norm and of the product. */
 static double head_saved(const lk_builder *builder) {
-	int rows = (builder->model->final_norm ? 2 : 1) +
-	           (builder->model->head_transform ? 3 : 0); /* dense, activation, norm */
-	return rows * lk_build_row_bytes(builder);
+	double elements = builder->rows * builder->model->hidden,
+		   norm = builder->model->final_norm ? lk_build_norm_held(builder, elements) : 0;
+	return norm + lk_build_row_bytes(builder) *
+	                  (builder->model->head_transform ? 4 : 1); /* dense, activation, norm */
 }
 
 /* Whether the last product is over the vocabulary: not of an encoder of texts that are compared. */
@@ -164,8 +166,7 @@ static void head_forward(lk_builder *builder, bool learns) {
 	if (predicts_words(model) && gathered_head(builder) > 0)
 		lk_build_save(builder, gathered_head(builder), LK_OWN_BUFFERS);
 	lk_build_streams_join(builder, true);
-	if (model->final_norm)
-		lk_build_memory(builder, LK_OP_NORM, "final_norm", 2 * lk_build_row_bytes(builder));
+	if (model->final_norm) lk_build_norm(builder, "final_norm", builder->rows * model->hidden, 1);
 	if (model->pooler)
 		lk_build_gemm(builder, "pooler", builder->batch, model->hidden, model->hidden);
 	if (model->project.width[0] > 0) lk_build_projector(builder, true);
@@ -193,6 +194,7 @@ static void head_backward(lk_builder *builder) {
 	if (predicts_words(model)) lk_build_release(builder, head_saved(builder), LK_OWN_ACTIVATIONS);
 	lk_build_streams_join(builder, false);
 	if (builder->train_base) scatter_end(builder, lk_sizes_head(builder->job));
+	lk_build_gradients(builder, lk_sizes_head(builder->job));
 	if (predicts_words(model) && gathered_head(builder) > 0)
 		lk_build_release(builder, gathered_head(builder), LK_OWN_BUFFERS);
 }

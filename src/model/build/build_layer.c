@@ -121,7 +121,7 @@ static void layer_backward(lk_builder *builder, const lk_layer_shape *shape, boo
 
 /* Keeps only the layer's input of what the forward saved: the rest goes when the block ends. */
 static void drop_saved(lk_builder *builder) {
-	double input = builder->bytes * builder->rows * builder->model->hidden;
+	double input = lk_build_stream_bytes(builder);
 	lk_build_release(builder, builder->saved - input, LK_OWN_ACTIVATIONS);
 }
 
@@ -247,6 +247,7 @@ static void layer_fill(lk_builder *builder, const lk_layer_shape *shape, int lay
 	bool again = pass == LK_BLOCK_BACKWARD_CHECKPOINT || pass == LK_BLOCK_INPUT_GRADIENT_CHECKPOINT;
 	if (pass != LK_BLOCK_WEIGHT_GRADIENT) widen_base(builder, layer);
 	if (again) widen_base(builder, layer);
+	if (again || pass < LK_BLOCK_BACKWARD) lk_build_cast_weights(builder, layer, false);
 	switch (pass) {
 	case LK_BLOCK_FORWARD: layer_forward(builder, shape); break;
 	case LK_BLOCK_FORWARD_CHECKPOINT:
@@ -270,6 +271,12 @@ static void layer_fill(lk_builder *builder, const lk_layer_shape *shape, int lay
 	case LK_BLOCK_INPUT_GRADIENT: layer_backward(builder, shape, true, false); break;
 	default: /* adapters have theirs in the backward pass */
 		if (weight) layer_backward(builder, shape, false, true);
+	}
+	bool input_alone =
+		pass == LK_BLOCK_INPUT_GRADIENT || pass == LK_BLOCK_INPUT_GRADIENT_CHECKPOINT;
+	if (weight && pass >= LK_BLOCK_BACKWARD && !input_alone) {
+		lk_build_cast_weights(builder, layer, true);
+		lk_build_gradients(builder, lk_sizes_layer(builder->job, layer));
 	}
 	layer_settle(builder);
 }

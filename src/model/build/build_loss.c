@@ -43,6 +43,7 @@ static struct lk_logit_bytes logit_bytes(const lk_builder *builder) {
 	if (in_place(builder) && !builder->job->native_loss_fusion)
 		return (struct lk_logit_bytes){narrow, narrow, narrow};
 	if (builder->job->compile) return (struct lk_logit_bytes){narrow, narrow, 2 * narrow};
+	if (builder->eager) return (struct lk_logit_bytes){narrow + 8, 4, 12};
 	if (!lk_job_like_megatron(builder->job))
 		return (struct lk_logit_bytes){narrow + 8, narrow + 4, narrow + 12};
 	return (struct lk_logit_bytes){narrow + (in_place(builder) ? 8 : 4), 4, narrow + 4};

@@ -22,11 +22,20 @@ static double mixer_inputs(const lk_builder *builder, const lk_layer_shape *shap
 	return attends ? lk_model_attention_inputs(builder->model) / (double)builder->model->hidden : 1;
 }
 
+static double mixer_elements(const lk_builder *builder, const lk_layer_shape *shape) {
+	return mixer_inputs(builder, shape) * builder->rows * builder->model->hidden;
+}
+
+/* Products that read the norm's output: queries, keys and values, apart outside of Megatron-LM. */
+static int mixer_readers(const lk_builder *builder, const lk_layer_shape *shape) {
+	bool apart = lk_job_runs_as_written(builder->job) && !builder->model->qkv_joined;
+	return apart && (shape->layer.mixers & LK_MIXER_ATTENTION) ? 3 : 1;
+}
+
 static double mixer_norm_out(const lk_builder *builder, const lk_layer_shape *shape) {
-	return builder->replays
-	           ? 0
-	           : mixer_inputs(builder, shape) *
-	                 lk_build_kept_bytes(builder, builder->rows * builder->model->hidden);
+	return builder->replays ? 0
+	                        : lk_build_norm_made(builder, mixer_elements(builder, shape),
+	                                             mixer_readers(builder, shape));
 }
 
 /* The output of the norm is discarded and made again; that before cross-attention is kept. */
@@ -42,10 +51,12 @@ static const char *norm_name(const lk_layer_shape *shape) {
 void lk_build_mixers_forward(lk_builder *builder, const lk_layer_shape *shape) {
 	double row = lk_build_row_bytes(builder), inputs = mixer_inputs(builder, shape) * row;
 	if (inputs > row) lk_build_memory(builder, LK_OP_ELEMENTWISE, "join_embedding", 2 * inputs);
-	lk_build_memory(builder, LK_OP_NORM, norm_name(shape), 2 * inputs);
+	double elements = mixer_elements(builder, shape), held = lk_build_norm_held(builder, elements);
+	lk_build_norm(builder, norm_name(shape), elements, mixer_readers(builder, shape));
 	bool replay = builder->phase == LK_PHASE_RECOMPUTE && !(shape->across && shape->cross);
 	/* a replay has its input, but not the embedded token beside it */
-	lk_build_save(builder, replay ? inputs - row : inputs, LK_OWN_ACTIVATIONS);
+	lk_build_save(builder, replay ? held - lk_build_stream_bytes(builder) : held,
+	              LK_OWN_ACTIVATIONS);
 	lk_build_save(builder, mixer_norm_out(builder, shape), LK_OWN_ACTIVATIONS);
 	lk_build_quantize_normed(builder);
 	lk_build_tp_enter(builder, "gather_attention_input");
@@ -55,8 +66,7 @@ void lk_build_mixers_forward(lk_builder *builder, const lk_layer_shape *shape) {
 	lk_build_tp_leave(builder, "reduce_attention_output");
 	if (builder->model->norms_per_layer >= 4)
 		lk_build_memory(builder, LK_OP_NORM, "post_attention_norm", 2 * row);
-	lk_build_memory(builder, LK_OP_ELEMENTWISE, "attention_residual",
-	                lk_build_residual_bytes(builder));
+	lk_build_residual(builder, "attention_residual", false);
 	lk_build_save(builder, lk_build_mask_bytes(builder), LK_OWN_ACTIVATIONS);
 	if (makes_norm_again(builder, shape))
 		lk_build_release(builder, mixer_norm_out(builder, shape), LK_OWN_ACTIVATIONS);
@@ -64,8 +74,8 @@ void lk_build_mixers_forward(lk_builder *builder, const lk_layer_shape *shape) {
 
 static void norm_again(lk_builder *builder, const lk_layer_shape *shape) {
 	lk_build_begin_again(builder);
-	lk_build_memory(builder, LK_OP_NORM, "input_norm",
-	                2 * mixer_inputs(builder, shape) * lk_build_row_bytes(builder));
+	lk_build_norm(builder, "input_norm", mixer_elements(builder, shape),
+	              mixer_readers(builder, shape));
 	lk_build_save(builder, mixer_norm_out(builder, shape), LK_OWN_ACTIVATIONS);
 	lk_build_end_again(builder);
 }
@@ -87,8 +97,7 @@ void lk_build_mixers_backward(lk_builder *builder, const lk_layer_shape *shape, 
 	            !builder->train_base; /* this block is the last that needs the inputs of products */
 	if (input && makes_norm_again(builder, shape)) norm_again(builder, shape);
 	if (input) {
-		lk_build_memory(builder, LK_OP_ELEMENTWISE, "attention_residual_grad",
-		                lk_build_residual_bytes(builder));
+		lk_build_residual(builder, "attention_residual_grad", true);
 		lk_build_release(builder, lk_build_mask_bytes(builder), LK_OWN_ACTIVATIONS);
 	}
 	if (input && builder->model->norms_per_layer >= 4)
@@ -103,10 +112,10 @@ void lk_build_mixers_backward(lk_builder *builder, const lk_layer_shape *shape, 
 	if (!input && weight)
 		lk_build_release(builder, kept_for_weights(builder, shape), LK_OWN_ACTIVATIONS);
 	if (!input) return;
-	lk_build_memory(builder, LK_OP_NORM, shape->across ? "cross_norm_grad" : "input_norm_grad",
-	                3 * inputs);
-	lk_build_release(builder, inputs, LK_OWN_ACTIVATIONS);
-	if (builder->train_base) lk_build_norm_weight_grad(builder, 2 * inputs);
+	double elements = mixer_elements(builder, shape);
+	lk_build_norm_grad(builder, shape->across ? "cross_norm_grad" : "input_norm_grad", elements,
+	                   mixer_readers(builder, shape));
+	lk_build_release(builder, lk_build_norm_held(builder, elements), LK_OWN_ACTIVATIONS);
 	if (inputs > row)
 		lk_build_memory(builder, LK_OP_ELEMENTWISE, "join_embedding_grad", 3 * inputs);
 }

@@ -28,21 +28,36 @@ static double activation_input_bytes(const lk_builder *builder, double elements)
 }
 
 static double up_saved(const lk_builder *builder, struct lk_mlp_width w) {
-	return activation_input_bytes(builder, builder->tokens * w.up) * (builder->replays ? 0.5 : 1);
+	return activation_input_bytes(builder, builder->tokens * w.up) * (builder->replays ? 0.5 : 1) +
+	       (builder->replays ? 0 : lk_build_activation_kept(builder, builder->tokens * w.inner));
 }
 static double mlp_saved(const lk_builder *builder, struct lk_mlp_width w) {
 	return up_saved(builder, w) + inner_saved(builder, w);
 }
+
+/* The norm before the MLP, and the products that read its output: gate and up, apart outside of
+ * Megatron-LM. */
+static double mlp_norm_elements(const lk_builder *builder) {
+	return builder->rows * builder->model->hidden;
+}
+static int mlp_readers(const lk_builder *builder) {
+	return builder->model->gated && lk_job_runs_as_written(builder->job) ? 2 : 1;
+}
 static double mlp_norm_out(const lk_builder *builder) {
 	return builder->train_base && !builder->replays
-	           ? lk_build_kept_bytes(builder, builder->rows * builder->model->hidden)
+	           ? lk_build_norm_made(builder, mlp_norm_elements(builder), mlp_readers(builder))
 	           : 0;
+}
+static void mlp_norm(lk_builder *builder) {
+	lk_build_norm(builder, "post_norm", mlp_norm_elements(builder), mlp_readers(builder));
 }
 
 static void mlp_products_forward(lk_builder *builder, struct lk_mlp_width w) {
 	double h = builder->model->hidden;
 	lk_build_gemm(builder, "mlp_up", builder->tokens, w.up, h);
-	if (!builder->job->fused_kernels)
+	if (builder->eager)
+		lk_build_activation(builder, "activation", builder->tokens * w.inner, false);
+	else if (!builder->job->fused_kernels)
 		lk_build_memory(builder, LK_OP_ELEMENTWISE, "activation",
 		                builder->bytes * builder->tokens * (w.up + w.inner));
 	lk_build_save(builder, mlp_saved(builder, w), LK_OWN_ACTIVATIONS);
@@ -68,8 +83,11 @@ static void mlp_products_backward(lk_builder *builder, struct lk_mlp_width w, bo
 		/* fused: the kernel that casts the gradient, or the product's epilogue, reads the
 		 * activation's input alongside it */
 		double passes = builder->job->fused_kernels ? w.up : 2 * w.up + w.inner;
-		lk_build_memory(builder, LK_OP_ELEMENTWISE, "activation_grad",
-		                builder->bytes * builder->tokens * passes);
+		if (builder->eager)
+			lk_build_activation(builder, "activation_grad", builder->tokens * w.inner, true);
+		else
+			lk_build_memory(builder, LK_OP_ELEMENTWISE, "activation_grad",
+			                builder->bytes * builder->tokens * passes);
 		/* the gradients of the output, of what the activation gave and of what it took */
 		lk_build_scratch(builder,
 		                 lk_build_row_bytes(builder) +
@@ -90,21 +108,22 @@ static void mlp_products_backward(lk_builder *builder, struct lk_mlp_width w, bo
 }
 
 static void residual_forward(lk_builder *builder) {
-	lk_build_memory(builder, LK_OP_ELEMENTWISE, "mlp_residual", lk_build_residual_bytes(builder));
+	lk_build_residual(builder, "mlp_residual", false);
 	lk_build_save(builder, lk_build_mask_bytes(builder), LK_OWN_ACTIVATIONS);
 }
 
 static void residual_backward(lk_builder *builder) {
-	lk_build_memory(builder, LK_OP_ELEMENTWISE, "mlp_residual_grad",
-	                lk_build_residual_bytes(builder));
+	lk_build_residual(builder, "mlp_residual_grad", true);
 	lk_build_release(builder, lk_build_mask_bytes(builder), LK_OWN_ACTIVATIONS);
 }
 
 static void norm_forward(lk_builder *builder, const lk_layer_shape *shape) {
 	/* the input of the whole layer is there where it runs again */
 	bool held = builder->phase == LK_PHASE_RECOMPUTE && !shape->layer.mixers;
-	lk_build_memory(builder, LK_OP_NORM, "post_norm", 2 * lk_build_row_bytes(builder));
-	lk_build_save(builder, (held ? 0 : lk_build_row_bytes(builder)) + mlp_norm_out(builder),
+	mlp_norm(builder);
+	lk_build_save(builder,
+	              lk_build_norm_held(builder, mlp_norm_elements(builder)) -
+	                  (held ? lk_build_stream_bytes(builder) : 0) + mlp_norm_out(builder),
 	              LK_OWN_ACTIVATIONS);
 }
 
@@ -123,7 +142,7 @@ static void forget_norm(lk_builder *builder, bool moe) {
 
 static void norm_again(lk_builder *builder, bool moe) {
 	if (!makes_norm_again(builder, moe)) return;
-	lk_build_memory(builder, LK_OP_NORM, "post_norm", 2 * lk_build_row_bytes(builder));
+	mlp_norm(builder);
 	lk_build_save(builder, mlp_norm_out(builder), LK_OWN_ACTIVATIONS);
 }
 
@@ -131,9 +150,9 @@ static void norm_backward(lk_builder *builder, bool input, bool weight) {
 	bool last = weight && builder->train_base;
 	if (last) lk_build_release(builder, mlp_norm_out(builder), LK_OWN_ACTIVATIONS);
 	if (!input) return;
-	lk_build_memory(builder, LK_OP_NORM, "post_norm_grad", 3 * lk_build_row_bytes(builder));
-	lk_build_release(builder, lk_build_row_bytes(builder), LK_OWN_ACTIVATIONS);
-	if (builder->train_base) lk_build_norm_weight_grad(builder, 2 * lk_build_row_bytes(builder));
+	double elements = mlp_norm_elements(builder);
+	lk_build_norm_grad(builder, "post_norm_grad", elements, mlp_readers(builder));
+	lk_build_release(builder, lk_build_norm_held(builder, elements), LK_OWN_ACTIVATIONS);
 }
 
 /* What --recompute-modules mlp checkpoints, but for a norm in the first product. */

@@ -7,7 +7,8 @@ double lk_build_row_bytes(const lk_builder *builder) {
 }
 
 double lk_build_residual_bytes(const lk_builder *builder) {
-	return (builder->job->compile ? 1 : 3) * lk_build_row_bytes(builder);
+	double each = builder->job->compile ? builder->wide : 2 * builder->wide + builder->bytes;
+	return each * builder->rows * builder->model->hidden;
 }
 
 double lk_build_mask_bytes(const lk_builder *builder) {

@@ -40,7 +40,7 @@ void lk_build_resident(const lk_builder *builder, int stage, double *bytes) {
 	LK_ASSERT(stage >= 0 && stage < builder->job->pp);
 	lk_resident held = lk_sizes_resident(builder->job, stage);
 	bytes[LK_OWN_WEIGHTS] = held.weights;
-	bytes[LK_OWN_GRADIENTS] = held.gradients;
+	bytes[LK_OWN_GRADIENTS] = builder->late_gradients ? 0 : held.gradients;
 	bytes[LK_OWN_OPTIMIZER] = held.optimizer;
 	bytes[LK_OWN_LOGITS] = deferred_bytes(builder, stage) + teacher_bytes(builder);
 	bytes[LK_OWN_BUFFERS] =

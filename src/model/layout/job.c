@@ -323,8 +323,11 @@ static void fill_switches(lk_job *job, const lk_cluster *cluster) {
 	fill_switch(&job->cp_balanced, !features->cp_contiguous);
 	if (full) job->master_weights = LK_OFF; /* the weights are the fp32 copy */
 	fill_switch(&job->master_weights, true);
-	fill_switch(&job->fp32_grads, keeps_wide_gradients(job));
-	fill_switch(&job->grad_reduce_fp32, features->wide_grads);
+	if (!lk_job_runs_as_written(job)) job->eager = LK_OFF;
+	fill_switch(&job->eager, !job->compile);
+	bool wide = features->wide_grads || lk_job_autocasts(job);
+	fill_switch(&job->fp32_grads, wide || keeps_wide_gradients(job));
+	fill_switch(&job->grad_reduce_fp32, wide);
 	fill_switch(&job->overlap_grad_reduce, lk_job_overlaps_reduce(job));
 	fill_switch(&job->overlap_param_gather, job->overlap_grad_reduce == LK_ON && sharded);
 	bool simple = job->schedule == LK_SCHED_GPIPE || job->schedule == LK_SCHED_1F1B;

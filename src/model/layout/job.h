@@ -6,6 +6,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <string.h>
 
 #include "hw/hw.h"
 #include "model/network/model.h"
@@ -231,6 +232,8 @@ typedef struct lk_job {
 	bool fused_kernels; /* hand-fused code: products add biases and activations and write what the
 	                     * next product reads, attention takes packed heads; what passes over memory
 	                     * remain are all listed */
+	bool own_code;   /* a network of the program's own, whichever stack trains it: none of Hugging
+	                    Face's */
 	bool host_ahead; /* nothing on the device waits for the host at the end of a step: overflow and
 	                    norm stay on the device */
 	bool attention_mask;     /* the data loader makes a mask, a byte per pair of positions:
@@ -261,8 +264,10 @@ typedef struct lk_job {
 	int dispatch_sms;       /* that the node dispatcher's kernels take; 0: as they are known to */
 	double moe_imbalance;   /* tokens of the busiest expert rank over the mean; default 1.1 */
 	bool compile;           /* torch.compile: element-wise operations are fused */
-	int max_connections;    /* CUDA_DEVICE_MAX_CONNECTIONS; 0 = default 8 */
-	char nccl[256]; /* release and environment of NCCL (cost/collective), "" nothing stated */
+	lk_switch eager;     /* element-wise operations run one by one, as Hugging Face's networks are
+	                        written; default: with the stacks ddp, fsdp and deepspeed, but compiled */
+	int max_connections; /* CUDA_DEVICE_MAX_CONNECTIONS; 0 = default 8 */
+	char nccl[256];      /* release and environment of NCCL (cost/collective), "" nothing stated */
 	char stack[32]; /* software stack whose defaults apply: "megatron", "fsdp", "deepspeed", ... */
 	char profile[32];  /* software stack whose measured efficiencies apply; default: `stack` */
 	char release[16];  /* of it: "26.04"; "" the newest */
@@ -324,6 +329,20 @@ static inline int lk_job_tokens(const lk_job *job) {
 /* Whether products read 16 bits or fewer: weights then have a master copy in fp32. */
 static inline bool lk_job_sixteen_bit(const lk_job *job) {
 	return job->dtype != LK_FP32 && job->dtype != LK_TF32;
+}
+
+/* Whether its network runs as Hugging Face's code is written, with the stacks that run that. */
+bool lk_job_runs_as_written(const lk_job *job);
+/* Whether autocast casts around products, with DDP: weights, gradients and the residual stream are
+ * fp32. */
+static inline bool lk_job_autocasts(const lk_job *job) {
+	return lk_job_runs_as_written(job) && strcmp(job->stack, "ddp") == 0 &&
+	       lk_job_sixteen_bit(job) && job->master_weights == LK_ON;
+}
+
+/* Whether its graph has every pass over memory that is made. */
+static inline bool lk_job_lists_passes(const lk_job *job) {
+	return job->model.network == LK_NET_CONV || job->fused_kernels || job->eager == LK_ON;
 }
 
 /* Why a sequence of the job cannot hold several that attend within themselves; NULL: it can. */

@@ -500,7 +500,14 @@ static lk_status check_pack(const lk_job *job, lk_error *err) {
 	return lk_hint(err, "leave it out");
 }
 
+static lk_status check_eager(const lk_job *job, lk_error *err) {
+	if (job->eager != LK_ON || !job->compile) return LK_OK;
+	lk_fail(err, LK_ERR_INPUT, "--eager", "torch.compile fuses what would run one by one");
+	return lk_hint(err, "leave out --eager or --compile");
+}
+
 lk_status lk_job_check_switches(const lk_job *job, lk_error *err) {
+	LK_TRY(check_eager(job, err));
 	LK_TRY(check_pack(job, err));
 	LK_TRY(lk_job_check_loss(job, err));
 	LK_TRY(check_wide(job, err));

@@ -14,6 +14,16 @@ bool lk_job_uses_deepspeed(const lk_job *job) {
 	return strstr(job->stack, "deepspeed") != NULL;
 }
 
+bool lk_job_runs_as_written(const lk_job *job) {
+	static const char *const stacks[] = {"ddp", "fsdp", "deepspeed"};
+	lk_network network = job->model.network;
+	if (job->fused_kernels || job->own_code) return false;
+	if (network == LK_NET_CONV || network == LK_NET_DIFFUSION) return false;
+	for (size_t i = 0; i < sizeof stacks / sizeof *stacks; i++)
+		if (strcmp(job->stack, stacks[i]) == 0) return true;
+	return false;
+}
+
 int lk_release_compare(const char *a, const char *b) {
 	for (;;) {
 		while (*a && !isdigit((unsigned char)*a)) a++;

@@ -211,8 +211,26 @@ static lk_status read_rotary(const lk_hf_config *config, lk_model *model, lk_err
 	return lk_hf_real(&rotary, "rope_theta", &model->rotary_base, err);
 }
 
+/* How the code writes the activation that a config names, or that its family has by default. */
+static lk_activation activation_of(const lk_hf_config *config, const char *type) {
+	static const char names[] = "hidden_act|activation_function|hidden_activation|"
+								"dense_act_fn|feed_forward_proj|activation|act_fn",
+					  steps[] = "gelu_new|gelu_fast|gelu_python|gelu_accurate|gated-gelu",
+					  by_default[] = "gpt2|gptj|gpt_neo|codegen|phi|megatron_bert|albert";
+	const lk_value *value = lk_hf_find(config, names);
+	if (!value || value->kind != LK_JSON_STRING)
+		return lk_hf_listed(type, by_default) ? LK_ACT_STEPS
+		       : lk_hf_listed(type, "opt|t5") ? LK_ACT_RELU
+		                                      : LK_ACT_KERNEL;
+	if (lk_hf_listed(value->text, steps)) return LK_ACT_STEPS;
+	return strcmp(value->text, "relu") == 0 ? LK_ACT_RELU : LK_ACT_KERNEL;
+}
+
 static lk_status read_family(const lk_hf_config *config, const char *as, lk_model *out,
                              lk_error *err) {
+	/* whose code has one matrix for queries, keys and values */
+	static const char joined[] = "gpt2|gpt_bigcode|gpt_neox|codegen|bloom|falcon|mpt|dbrx|phi3|"
+								 "phimoe|chatglm|qwen|baichuan|internlm2|persimmon";
 	const lk_hf_family *family;
 	LK_TRY(choose_family(config, as, &family, err));
 	lk_model model = *family->start;
@@ -222,6 +240,8 @@ static lk_status read_family(const lk_hf_config *config, const char *as, lk_mode
 	for (const lk_hf_key *key = family->keys; key->names; key++)
 		LK_TRY(lk_hf_read_key(config, key, &model, err));
 	LK_TRY(read_rotary(config, &model, err));
+	model.activation = activation_of(config, family->type);
+	model.qkv_joined = lk_hf_listed(family->type, joined);
 	LK_TRY(family->finish(config, &model, err));
 	LK_TRY(lk_hf_tower(config, &model, err));
 	if (as) warn_beyond(config, family);

@@ -229,6 +229,12 @@ typedef enum lk_norm {
 	LK_NORM_RMS,
 	LK_NORM_LAYER
 } lk_norm;
+/* How the published code writes what an MLP does between its products. */
+typedef enum lk_activation {
+	LK_ACT_KERNEL, /* one operation: GELU, SiLU */
+	LK_ACT_RELU,   /* one, whose gradient needs its result alone */
+	LK_ACT_STEPS,  /* GELU written out with a power and a tanh: "gelu_new" */
+} lk_activation;
 typedef enum lk_network {
 	LK_NET_DECODER,   /* causal language model */
 	LK_NET_ENCODER,   /* bert, vit: bidirectional */
@@ -346,12 +352,14 @@ typedef struct lk_model {
 	bool qk_norm_wide;   /* with a scale for each head, no bias: olmo2, cohere, stablelm */
 	bool embed_norm;     /* a norm after the embedding: bloom, bert, phi? no */
 	bool final_norm;
+	bool qkv_joined; /* one matrix makes queries, keys and values in the published code */
 	bool qkv_bias, out_bias, mlp_bias; /* biases of q/k/v, of the attention output, of the MLP */
 	bool key_plain;                    /* keys have no bias, queries and values may */
 	bool norm_bias;                    /* LayerNorm with bias; false for mpt */
 	bool norm_plain;                   /* norms without learned scale or bias: no parameters */
 	bool head_bias;
-	bool gated;             /* three MLP matrices instead of two */
+	bool gated; /* three MLP matrices instead of two */
+	lk_activation activation;
 	bool parallel_residual; /* attention and MLP read the same input */
 	bool tied;              /* head shares the embedding */
 	int position_rows;      /* learned positions (gpt2 1024, opt 2048 + 2, bert 512), else 0 */

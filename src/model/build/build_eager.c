@@ -1,0 +1,215 @@
+/* build_eager.c: element-wise work where nothing fuses it: the networks of Hugging Face's
+ * transformers as they are written, an operation a kernel. Each reads its operands and writes its
+ * result, and PyTorch's autograd keeps what a gradient reads (tools/autograd/derivatives.yaml).
+ * docs/method/memory.md, "Code that nothing fuses", derives every number.
+ *
+ * Numbers have `bytes` where products make or read them, `wide` in the residual stream, which is
+ * fp32 with autocast, and 4 where code asks for fp32. */
+#include <math.h>
+
+#include "model/build/build.h"
+#include "model/layout/job.h"
+
+/* An operation as so many kernels of equal size. */
+static void kernels(lk_builder *builder, unsigned kind, const char *name, double bytes, int count) {
+	for (int i = 0; i < count; i++) lk_build_memory(builder, kind, name, bytes / count);
+}
+
+/* The cast of one number from a format to another; none where they are the same. */
+static double cast(double from, double to) {
+	return from == to ? 0 : from + to;
+}
+
+/* ---- norms ---- */
+
+static bool is_rms(const lk_builder *builder) {
+	return builder->model->norm == LK_NORM_RMS;
+}
+
+double lk_build_norm_held(const lk_builder *builder, double elements) {
+	if (!builder->eager || !is_rms(builder)) return builder->wide * elements;
+	/* the input in fp32; normalised, for the gradient of the weight */
+	return elements * (4 + (builder->train_base ? builder->wide : 0));
+}
+
+double lk_build_norm_made(const lk_builder *builder, double elements, int readers) {
+	/* a compiler makes one copy of what several products read */
+	bool each = builder->wide > builder->bytes && !builder->job->compile;
+	double copies = each ? readers : 1;
+	return copies * lk_build_kept_bytes(builder, elements);
+}
+
+void lk_build_norm(lk_builder *builder, const char *name, double elements, int readers) {
+	double wide = builder->wide, out = readers * cast(wide, builder->bytes);
+	if (!builder->eager) {
+		lk_build_memory(builder, LK_OP_NORM, name, (wide + builder->bytes) * elements);
+		return;
+	}
+	int casts = wide > builder->bytes ? readers : 0;
+	if (!is_rms(builder)) {
+		kernels(builder, LK_OP_NORM, name, elements * (2 * wide + out), 1 + casts);
+		return;
+	}
+	/* to fp32, its square, the mean of that, times the root's inverse, back, times the weight */
+	double each = 2 * cast(wide, 4) + 8 + 4 + 8 + 2 * wide + out;
+	kernels(builder, LK_OP_NORM, name, elements * each, 4 + (wide < 4 ? 2 : 0) + casts);
+}
+
+void lk_build_norm_grad(lk_builder *builder, const char *name, double elements, int readers) {
+	double wide = builder->wide, bytes = builder->bytes;
+	if (!builder->eager) {
+		lk_build_memory(builder, LK_OP_NORM, name, (2 * wide + bytes) * elements);
+		if (builder->train_base) lk_build_norm_weight_grad(builder, 2 * bytes * elements);
+		return;
+	}
+	/* gradients of the readers, each cast back, are added */
+	bool narrow = wide > bytes;
+	double in = readers * cast(bytes, wide) + (readers - 1) * 3 * wide;
+	int sums = (narrow ? readers : 0) + readers - 1;
+	if (!is_rms(builder)) {
+		kernels(builder, LK_OP_NORM, name, elements * (3 * wide + in), 1 + sums);
+		if (builder->train_base) lk_build_norm_weight_grad(builder, 2 * wide * elements);
+		return;
+	}
+	/* times the weight, cast; by the root and by the input, which is summed; the square's gradient
+	 * in three steps, the sum of both, cast */
+	double each = in + 2 * wide + 2 * cast(wide, 4) + 8 + 12 + 4 + 24 + 12;
+	kernels(builder, LK_OP_NORM, name, elements * each, 8 + (wide < 4 ? 2 : 0) + sums);
+	if (builder->train_base) lk_build_norm_weight_grad(builder, 4 * wide * elements);
+}
+
+/* Heads of queries and keys: what the norm reads was made by a product, so that it is cast to fp32
+ * and back whatever the stream is. */
+double lk_build_heads_norm_held(const lk_builder *builder, double elements) {
+	if (!builder->eager) return builder->bytes * elements;
+	return elements * (4 + (builder->train_base ? builder->bytes : 0));
+}
+
+void lk_build_heads_norm(lk_builder *builder, double elements, bool backward) {
+	double bytes = builder->bytes, back = cast(bytes, 4);
+	if (!builder->eager) {
+		lk_build_memory(builder, LK_OP_NORM, backward ? "qk_norm_grad" : "qk_norm",
+		                (backward ? 3 : 2) * bytes * elements);
+		return;
+	}
+	double each = backward ? 2 * bytes + 2 * back + 60 + (builder->train_base ? 4 * bytes : 0)
+	                       : 2 * back + 20 + 2 * bytes;
+	/* queries and keys apart */
+	kernels(builder, LK_OP_NORM, backward ? "qk_norm_grad" : "qk_norm", elements * each,
+	        2 * (backward ? 10 : 6));
+}
+
+/* ---- rotary positions ---- */
+
+/* q cos + rotate_half(q) sin, whose halves are negated and joined; with autocast cos and sin are
+ * fp32. */
+void lk_build_rotary(lk_builder *builder, const char *name, double elements, bool backward) {
+	double bytes = builder->bytes, made = builder->wide;
+	if (!builder->eager) {
+		lk_build_memory(builder, LK_OP_ELEMENTWISE, name, 2 * bytes * elements);
+		return;
+	}
+	double halves = 3 * bytes;
+	double each = backward
+	                  ? cast(made, bytes) + 4 * made + 2 * cast(made, bytes) + halves + 3 * bytes
+	                  : 2 * (bytes + made) + halves + 3 * made + cast(made, bytes);
+	kernels(builder, LK_OP_ELEMENTWISE, name, elements * each, 5 + (made > bytes));
+}
+
+/* ---- activations ---- */
+
+/* GELU by its steps, 0.5 x (1 + tanh(c (x + d x^3))): autocast takes a power to fp32, and all that
+ * is computed of it. */
+static double steps_forward(double bytes, double wide) {
+	double power = 2 * wide, scale = 2 * wide, sum = bytes + 2 * wide, product = bytes + 2 * wide;
+	return cast(bytes, wide) + power + scale + sum + scale + 2 * wide /* tanh */ +
+	       2 * wide /* 1 + */ + 2 * bytes /* half */ + product + cast(wide, bytes);
+}
+
+static double steps_backward(double bytes, double wide) {
+	double product = 3 * wide + 2 * wide + bytes, scale = 2 * wide, power = 7 * wide;
+	return cast(wide, bytes) * 4 + product + 3 * wide /* tanh */ + 2 * scale + power + 2 * bytes +
+	       2 * 3 * bytes /* sums of three paths */;
+}
+
+/* Bytes kept of an element beyond what a kernel keeps, its input and its result. */
+static double steps_kept(double bytes, double wide) {
+	/* what the power read instead of the input; tanh, 1 + tanh, half of the input */
+	return wide - bytes + 2 * wide + bytes;
+}
+
+double lk_build_activation_kept(const lk_builder *builder, double inner) {
+	const lk_model *model = builder->model;
+	if (!builder->eager) return 0;
+	double bytes = builder->bytes, each = model->gated ? bytes : 0; /* of a gate: its result */
+	if (model->activation == LK_ACT_STEPS) each += steps_kept(bytes, builder->wide);
+	if (model->activation == LK_ACT_RELU) each -= bytes;
+	return each * inner;
+}
+
+void lk_build_activation(lk_builder *builder, const char *name, double inner, bool backward) {
+	const lk_model *model = builder->model;
+	double bytes = builder->bytes, wide = builder->wide, each;
+	bool steps = model->activation == LK_ACT_STEPS;
+	if (backward) each = steps ? steps_backward(bytes, wide) : 3 * bytes;
+	else each = steps ? steps_forward(bytes, wide) : 2 * bytes;
+	int count = !steps ? 1 : backward ? 12 : 8;
+	if (steps && wide > bytes) count += backward ? 4 : 2;
+	if (model->gated) each += (backward ? 6 : 3) * bytes, count += backward ? 2 : 1;
+	kernels(builder, LK_OP_ELEMENTWISE, name, inner * each, count);
+}
+
+/* ---- the residual stream ---- */
+
+double lk_build_stream_bytes(const lk_builder *builder) {
+	return builder->wide * builder->rows * builder->model->hidden;
+}
+
+void lk_build_residual(lk_builder *builder, const char *name, bool backward) {
+	double elements = builder->rows * builder->model->hidden, bytes = builder->bytes,
+		   wide = builder->wide;
+	if (!builder->eager) {
+		lk_build_memory(builder, LK_OP_ELEMENTWISE, name, lk_build_residual_bytes(builder));
+		return;
+	}
+	bool drops = builder->model->dropout > 0;
+	double each = backward ? 3 * wide + cast(wide, bytes) : 2 * wide + bytes;
+	if (drops) each += 2 * bytes + 1;
+	kernels(builder, LK_OP_ELEMENTWISE, name, elements * each,
+	        1 + drops + (backward && wide > bytes));
+}
+
+/* Autocast casts every weight for each forward pass, and its gradient back. */
+void lk_build_cast_weights(lk_builder *builder, int layer, bool backward) {
+	if (builder->wide == builder->bytes) return;
+	lk_rank_params p = lk_sizes_layer(builder->job, layer);
+	double weights = p.trained_dense + p.trained_experts;
+	lk_build_memory(builder, LK_OP_ELEMENTWISE, backward ? "cast_gradients" : "cast_weights",
+	                weights * cast(builder->bytes, 4));
+}
+
+/* ---- gradients ---- */
+
+bool lk_build_late_gradients(const lk_job *job) {
+	bool single = lk_sizes_dp_ranks(job) == 1 && lk_sizes_edp_ranks(job) == 1 && job->pp == 1 &&
+	              job->model.tower.layers == 0 && job->model.mtp_layers == 0;
+	if (job->eager != LK_ON || !single || job->microbatches != 1 || job->forward_only ||
+	    job->task == LK_TASK_LORA || job->sharding != LK_SHARD_NONE || job->offload_optimizer)
+		return false;
+	/* not where layers share weights: their gradients are there after the first of them */
+	lk_rank_params all = lk_sizes_stage(job, 0), sum = lk_sizes_head(job);
+	lk_rank_params_add(&sum, lk_sizes_embedding(job));
+	for (int layer = 0; layer < job->model.layers + job->model.decoder_layers; layer++)
+		lk_rank_params_add(&sum, lk_sizes_layer(job, layer));
+	return fabs(sum.trained_dense + sum.trained_experts - all.trained_dense - all.trained_experts) <
+	       0.5;
+}
+
+void lk_build_gradients(lk_builder *builder, lk_rank_params part) {
+	if (!builder->late_gradients) return;
+	double bytes =
+			   lk_sizes_gradient_bytes(builder->job) * (part.trained_dense + part.trained_experts),
+		   saved = builder->saved;
+	lk_build_save(builder, bytes, LK_OWN_GRADIENTS);
+	builder->saved = saved;
+}
