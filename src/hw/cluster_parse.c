@@ -426,7 +426,8 @@ static lk_status check_cluster_name(const char *text, lk_error *err) {
 	const char *word = text + strspn(text, " \t\r\n");
 	char name[WORD];
 	snprintf(name, sizeof name, "%.*s", (int)strcspn(word, " \t\r\n,+*"), word);
-	if (!*word || parse_is_digit(*word) || strchr(text, '*') || lk_device_find(name)) return LK_OK;
+	bool named = is_letter(*word) || (*word && strchr("./_~", *word));
+	if (!named || strchr(text, '*') || lk_device_find(name)) return LK_OK;
 	FILE *file = fopen(text, "r");
 	if (file) {
 		fclose(file);
