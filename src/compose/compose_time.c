@@ -53,15 +53,41 @@ static lk_coll_kind collective_kind_of(unsigned what) {
 	}
 }
 
+/* Ranks that are more than the cores of their machine take turns. */
+static double turns_on_cores(const lk_device *device, double ranks) {
+	return device->arch == LK_ARCH_CPU && device->sms > 0 ? fmax(1, ranks / device->sms) : 1;
+}
+
+static int ranks_sharing_machine(const lk_composer *composer) {
+	return composer->request->shared ? composer->request->shared : composer->ranks_per_node;
+}
+
+/* What ranks do for a collective inside of a machine (copying, adding, asking whether others are
+ * there) takes processors. All ranks of the machine are in such a call at the same time, so that
+ * their parts are done in turns as well; those in which it was measured are in its time already. */
+static double collective_turns(const lk_composer *composer, lk_coll_kind kind,
+                               const lk_group_shape *shape) {
+	const lk_device *device = composer->cluster.node[0].device;
+	const lk_collective_times *measured = &composer->messages.collective[kind];
+	double each = measured->count && measured->nodes > 0
+	                  ? ceil((double)measured->ranks / measured->nodes)
+	                  : 1;
+	if (shape->nodes > 1) return 1;
+	return fmax(1, turns_on_cores(device, ranks_sharing_machine(composer)) /
+	                   turns_on_cores(device, each));
+}
+
 double lk_compose_collective_s(const lk_composer *composer, const lk_emulated_item *item,
                                const int32_t *ranks, int32_t size, bool after_another) {
 	/* a barrier, and what moves no bytes, is an all-reduce of nothing */
 	double bytes = item->bytes > 0 ? (double)item->bytes : 1;
 	if (size < 2) return 0;
 	lk_group_shape shape = group_shape_of(composer, ranks, size);
-	return lk_host_collective_measured(&composer->messages, collective_kind_of(item->what), &shape,
-	                                   bytes, after_another)
-	    .seconds;
+	lk_coll_kind kind = collective_kind_of(item->what);
+	double alone =
+		lk_host_collective_measured(&composer->messages, kind, &shape, bytes, after_another)
+			.seconds;
+	return alone * collective_turns(composer, kind, &shape);
 }
 
 double lk_compose_message_s(const lk_composer *composer, int32_t from, int32_t to, double bytes) {
@@ -96,13 +122,11 @@ double lk_compose_nccl_message_s(const lk_composer *composer, int32_t from, int3
 
 void lk_compose_contention(lk_composer *composer, double *low, double *high, const char **why) {
 	const lk_device *device = composer->cluster.node[0].device;
-	int shared = composer->request->shared ? composer->request->shared : composer->ranks_per_node,
-		cores = device->sms;
+	int shared = ranks_sharing_machine(composer), cores = device->sms;
 	*low = *high = 1;
 	*why = NULL;
 	if (device->arch != LK_ARCH_CPU || shared < 2) return;
-	/* ranks that are more than the cores take turns */
-	double turns = cores > 0 ? fmax(1, (double)shared / cores) : 1;
+	double turns = turns_on_cores(device, shared);
 	/* of what memory limits, each gets its share of what all cores together stream; one core alone
 	 * streams one_core */
 	double busy = cores > 0 ? fmin(shared, cores) : shared,

@@ -60,13 +60,22 @@ static lk_status warn_lost_steps(lk_explain_work *work, lk_error *err) {
 
 static lk_status warn_missing_ranks(lk_explain_work *work, lk_error *err) {
 	int traced = (int)work->count, world = work->result.world;
+	for (uint32_t i = 0; i < work->count; i++)
+		if (work->traces->capture[i]->emulated)
+			return lk_explain_warn(work, err,
+			                       "recorded as %d emulated %s of %d, each alone: times of "
+			                       "communication mean nothing; lockstep compose predicts the step "
+			                       "of the whole job",
+			                       traced, lk_noun(traced, "rank", "ranks"), world);
 	if (world > traced)
 		return lk_explain_warn(
 			work, err,
 			"traces of %d of %d %s are missing: what they do is not known, and waiting for them "
 			"cannot be distinguished from transfer; record all ranks",
 			world - traced, world, lk_noun(world, "rank", "ranks"));
-	if (!work->result.comm_count || work->count > 1 || work->rank[0].host_comms) return LK_OK;
+	bool alone = work->traces->capture[0]->world == 1; /* the trace itself says so */
+	if (!work->result.comm_count || work->count > 1 || work->rank[0].host_comms || alone)
+		return LK_OK;
 	return lk_explain_warn(
 		work, err,
 		"one rank alone: waiting for other ranks cannot be distinguished from transfer; give their "

@@ -242,17 +242,17 @@ lk_status lk_explain_warn(lk_explain_work *work, lk_error *err, const char *fmt,
  * was over last of all that had to be over. */
 
 /* Where the time of a chain goes, X(symbol, name). */
-#define LK_CRITICAL_KINDS(X)                                         \
-	X(COMPUTE, "computation")                                        \
-	X(COMMUNICATION, "communication: transfer")                      \
-	X(PEERS, "communication: waiting for ranks that are not traced") \
-	X(COPY, "copies and fills")                                      \
-	X(LAG, "device: waiting, the cause is not in the trace")         \
-	X(LAUNCH, "host: launch calls")                                  \
-	X(SYNC, "host: returning from synchronisation")                  \
-	X(LOADING, "host: data loading")                                 \
-	X(OPERATIONS, "host: operations")                                \
-	X(BETWEEN, "host: between operations")                           \
+#define LK_CRITICAL_KINDS(X)                                          \
+	X(COMPUTE, "computation")                                         \
+	X(COMMUNICATION, "communication: transfer")                       \
+	X(PEERS, "communication: waiting, the cause is not in the trace") \
+	X(COPY, "copies and fills")                                       \
+	X(LAG, "device: waiting, the cause is not in the trace")          \
+	X(LAUNCH, "host: launch calls")                                   \
+	X(SYNC, "host: returning from synchronisation")                   \
+	X(LOADING, "host: data loading")                                  \
+	X(OPERATIONS, "host: operations")                                 \
+	X(BETWEEN, "host: between operations")                            \
 	X(OTHER, "before what was traced")
 
 typedef enum lk_critical_kind {

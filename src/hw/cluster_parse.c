@@ -417,11 +417,32 @@ bool lk_cluster_text_is_file(const char *text) {
 	       lk_ends_in(text, ".xml") || parse_log_name(text);
 }
 
+/* A text that begins neither with a count nor with a device is the name of a file, which is not
+ * there or does not say by its ending what it holds. */
+static lk_status check_cluster_name(const char *text, lk_error *err) {
+	static const char *const hint =
+		"give a text such as '8 node * 8 h100-sxm', or a file that ends in .json (lockstep "
+		"calibrate host), .xml (NCCL's topology) or .log (NCCL_DEBUG=INFO)";
+	const char *word = text + strspn(text, " \t\r\n");
+	char name[WORD];
+	snprintf(name, sizeof name, "%.*s", (int)strcspn(word, " \t\r\n,+*"), word);
+	bool named = is_letter(*word) || (*word && strchr("./_~", *word));
+	if (!named || strchr(text, '*') || lk_device_find(name)) return LK_OK;
+	FILE *file = fopen(text, "r");
+	if (file) {
+		fclose(file);
+		lk_fail(err, LK_ERR_INPUT, "cluster",
+		        "\"%.200s\" has none of the endings of a cluster's file", text);
+	} else lk_fail(err, LK_ERR_INPUT, "cluster", "there is no file \"%.200s\"", text);
+	return lk_hint(err, "%s", hint);
+}
+
 lk_status lk_cluster_parse(lk_arena *arena, const char *text, lk_cluster *out, lk_error *err) {
 	if (text[strspn(text, " \t\r\n")] != '{') {
 		if (lk_ends_in(text, ".json")) return parse_read_file(arena, text, out, err);
 		if (lk_ends_in(text, ".xml")) return read_xml(arena, text, out, err);
 		if (parse_log_name(text)) return read_info(arena, text, out, err);
+		LK_TRY(check_cluster_name(text, err));
 		return lk_cluster_parse_text(arena, text, out, err);
 	}
 	lk_stream *in;

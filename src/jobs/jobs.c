@@ -29,6 +29,8 @@ static lk_status jobs_check(const lk_jobs_request *request, lk_error *err) {
 		lk_fail(err, LK_ERR_INPUT, "--gpus", "is needed: how many GPUs the cluster has");
 		return err->status;
 	}
+	const lk_device *device;
+	if (request->gpu) LK_TRY(lk_device_lookup(request->gpu, &device, err));
 	if (request->nodes && (request->gpus || request->gpus_per_node)) {
 		lk_fail(err, LK_ERR_INPUT, "--nodes", "it says how many GPUs there are");
 		return lk_hint(err, "leave out %s", request->gpus ? "--gpus" : "--gpus-per-node");

@@ -253,6 +253,23 @@ static const char *explain_dropped_calls(struct record_work *work, uint64_t drop
 	                       lk_noun(dropped, "call", "calls"), why);
 }
 
+/* The first of the names in --program that no process had; NULL: each had one. */
+static const char *find_unseen_program(struct record_work *work, const lk_record_request *request) {
+	for (const char *at = request->program; at && *at;) {
+		size_t length = strcspn(at, ",");
+		bool seen = !length;
+		for (size_t i = 0; i < work->processes.count && !seen; i++) {
+			const char *name = work->processes.at[i].program;
+			/* names in recordings may be cut */
+			seen = strncmp(name, at, strlen(name)) == 0 &&
+			       (strlen(name) == length || strlen(name) > 60);
+		}
+		if (!seen) return lk_arena_printf(&work->arena, "%.*s", (int)length, at);
+		at += length + (at[length] == ',');
+	}
+	return NULL;
+}
+
 static const char *explain_missing_steps(struct record_work *work,
                                          const lk_record_request *request) {
 	char room[LK_PROGRAM_NAME];
@@ -276,6 +293,10 @@ static const char *explain_missing_steps(struct record_work *work,
 			   "without MPI";
 	work->result.dropped = dropped;
 	if (dropped) return explain_dropped_calls(work, dropped);
+	const char *unseen = find_unseen_program(work, request);
+	if (unseen)
+		return lk_arena_printf(&work->arena, "no program %.200s was started, which --program names",
+		                       unseen);
 	if (!steps && request->step_marker)
 		return "no steps: nothing that --step-marker names was seen";
 	if (!steps && comms)
@@ -341,6 +362,7 @@ lk_status lk_record(const lk_record_request *request, lk_record_answer **out, lk
 	}
 	lk_record_request own = *request;
 	LK_TRY(lk_record_check_emulated(&own, err));
+	LK_TRY(lk_record_check_mpi(&own, err));
 	struct record_work *work = calloc(1, sizeof *work);
 	if (!work) return lk_oom(err);
 	work->result.memory_owner = work;

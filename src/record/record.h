@@ -48,6 +48,8 @@ bool lk_file_contains(const char *path, const char *text);
 /* Whether the command uses MPICH or a relative: by request, by the launcher's name, or by what a
  * program of it is linked with. */
 bool lk_command_uses_mpich(const lk_record_request *request);
+/* An error where --mpi names another library than a program of the command is built with. */
+lk_status lk_record_check_mpi(const lk_record_request *request, lk_error *err);
 
 /* ---- record_settings.c ---- */
 

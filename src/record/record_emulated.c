@@ -1,6 +1,8 @@
 /* record_emulated.c: a command as one emulated rank after another, each a process of its own. */
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "base/arena.h"
 #include "record/record.h"
@@ -67,6 +69,37 @@ static lk_status list_ranks_to_run(const lk_record_request *request, rank_list *
 
 /* ---- the request ---- */
 
+/* A rule of its own, or a file with bytes. */
+static lk_status check_fill_rule(const char *fill, lk_error *err) {
+	static const char *const rules[] = {"numbers", "random", "zeros"};
+	struct stat info;
+	for (size_t i = 0; fill && i < sizeof rules / sizeof *rules; i++)
+		if (strcmp(fill, rules[i]) == 0) return LK_OK;
+	if (!fill || (stat(fill, &info) == 0 && S_ISREG(info.st_mode) && info.st_size > 0 &&
+	              access(fill, R_OK) == 0))
+		return LK_OK;
+	lk_fail(err, LK_ERR_INPUT, "--fill", "\"%.200s\" is no rule, and no file with bytes in it",
+	        fill);
+	return lk_hint(err, "give numbers, random, zeros or the name of a file");
+}
+
+/* "4,/2": blocks of so many ranks, or every so many-th rank; an empty one is inferred. */
+static lk_status check_splits(const lk_record_request *request, lk_error *err) {
+	size_t length = 0;
+	for (const char *at = request->splits; at; at = at[length] ? at + length + 1 : NULL) {
+		length = strcspn(at, ",");
+		const char *digits = at + (*at == '/');
+		char *end;
+		long ranks = length ? strtol(digits, &end, 10) : 1;
+		bool good = !length || (*digits >= '0' && *digits <= '9' && end == at + length);
+		if (good && ranks >= 1 && ranks <= request->world_size) continue;
+		lk_fail(err, LK_ERR_INPUT, "--splits", "\"%.*s\" is neither N nor /N, from 1 to %d",
+		        (int)(length < 40 ? length : 40), at, request->world_size);
+		return lk_hint(err, "give a list such as 8,/8: blocks of 8 ranks, then every 8th rank");
+	}
+	return LK_OK;
+}
+
 static lk_status check_emulated_request(const lk_record_request *request, lk_error *err) {
 	char room[LK_PROGRAM_NAME];
 	if (request->as_rank < 0 && !request->ranks) {
@@ -83,6 +116,8 @@ static lk_status check_emulated_request(const lk_record_request *request, lk_err
 		               "cannot be combined with --ranks; list all ranks in --ranks");
 	if (request->mode == LK_RECORD_MODE_NULL)
 		return lk_fail(err, LK_ERR_INPUT, "--mode null", "cannot be combined with --world");
+	LK_TRY(check_fill_rule(request->fill, err));
+	LK_TRY(check_splits(request, err));
 	if (!request->program && !lk_record_programs(request, room)) {
 		lk_fail(err, LK_ERR_INPUT, request->command[0],
 		        "starts other programs, but an emulated rank is a single process");

@@ -128,6 +128,22 @@ static bool program_uses_mpich(const char *path) {
 	return lk_file_contains(path, "libmpich.so") || lk_file_contains(path, "libmpi.so.12");
 }
 
+lk_status lk_record_check_mpi(const lk_record_request *request, lk_error *err) {
+	char found[PATH_MAX];
+	bool mpich = request->mpi == LK_RECORD_MPICH;
+	if (request->mpi == LK_RECORD_MPI_FOUND) return LK_OK;
+	for (int i = 0; i < request->words && i < 64; i++) {
+		const char *path = lk_program_in_path(request->command[i], found);
+		if (!path || access(path, X_OK) != 0) continue;
+		bool other = mpich ? lk_file_contains(path, "libmpi.so.40") : program_uses_mpich(path);
+		if (!other) continue;
+		lk_fail(err, LK_ERR_INPUT, mpich ? "--mpi mpich" : "--mpi openmpi",
+		        "%.200s is built with %s", request->command[i], mpich ? "Open MPI" : "MPICH");
+		return lk_hint(err, "leave it out: the library is detected");
+	}
+	return LK_OK;
+}
+
 bool lk_command_uses_mpich(const lk_record_request *request) {
 	char found[PATH_MAX];
 	if (request->mpi != LK_RECORD_MPI_FOUND) return request->mpi == LK_RECORD_MPICH;

@@ -169,6 +169,9 @@ static lk_status add_slow_setting(const lk_record_request *request, lk_arena *ar
 	LK_TRY(lk_number_words_read(&list, request->slow, &tier, &folder, err));
 	if (!folder) return lk_number_words_refuse(&list, "over", "is missing", err);
 	folder += strspn(folder, " ");
+	if (tier.latency_s <= 0 && isinf(tier.rate))
+		return lk_number_words_refuse(&list, "latency", "and 'rate' are missing: it has no effect",
+		                              err);
 	if (!realpath(folder, real)) {
 		lk_fail(err, LK_ERR_INPUT, "--slow", "%s: cannot be found", folder);
 		return lk_hint(err, "%s", list.form);

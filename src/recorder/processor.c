@@ -15,10 +15,8 @@
 #include <time.h>
 #include <unistd.h>
 
-/* Asking the kernel takes some 0.6 us, and 8 us for the queue, whose file is opened each time:
- * calls in close sequence share an answer. */
+/* Asking for the queue takes 8 us, whose file is opened each time. */
 enum {
-	PROCESSOR_NS = 50000,
 	QUEUE_NS = 5000000
 };
 
@@ -42,11 +40,9 @@ static int64_t timeval_ns(struct timeval time) {
 	return (int64_t)time.tv_sec * 1000000000 + (int64_t)time.tv_usec * 1000;
 }
 
-void lp_record_processor(int64_t now) {
+void lp_ask_processor(int64_t now) {
 	struct timespec process;
 	struct rusage thread;
-	int64_t since = now - lp_thread.processor_ns;
-	if (LP_HOT(lp_thread.processor_ns && since >= 0 && since < PROCESSOR_NS)) return;
 	lp_thread.processor_ns = now; /* in a full recording, too */
 	if (clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &process) != 0 ||
 	    getrusage(RUSAGE_THREAD, &thread) != 0)

@@ -136,9 +136,15 @@ static inline int64_t lp_now(void) {
 	return lk_monotonic_ns() - lp_state.origin_ns;
 }
 
-/* Records how long the process and this thread have computed, and what kept the thread from it,
- * unless that was recorded a moment ago (processor.c). */
-void lp_record_processor(int64_t now);
+/* Records how long the process and this thread have computed, and what kept the thread from it
+ * (processor.c), unless that was recorded a moment ago: asking the kernel takes some 0.6 us. */
+#define LP_PROCESSOR_NS 50000
+void lp_ask_processor(int64_t now);
+static inline void lp_record_processor(int64_t now) {
+	int64_t since = now - lp_thread.processor_ns;
+	if (LP_HOT(lp_thread.processor_ns && since >= 0 && since < LP_PROCESSOR_NS)) return;
+	lp_ask_processor(now);
+}
 
 /* ---- tables of a recording (recorder.c) ----
  *

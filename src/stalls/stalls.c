@@ -416,12 +416,28 @@ static lk_status look_at_first_run(lk_stalls_work *work, const char *folder) {
 	return make_stalls_command(work);
 }
 
+/* Options of steps, of which a log of Darshan has none. */
+static lk_status refuse_step_options(const lk_stalls_request *request, lk_error *err) {
+	lk_stalls_request usual;
+	lk_stalls_defaults(&usual);
+	const char *name = request->what_ifs                 ? "--what-if"
+	                   : request->cluster                ? "--cluster"
+	                   : request->steps != usual.steps   ? "--steps"
+	                   : request->warmup != usual.warmup ? "--warmup"
+	                                                     : NULL;
+	if (!name) return LK_OK;
+	lk_fail(err, LK_ERR_INPUT, name, "has no effect with a log of Darshan, which has no steps");
+	return lk_hint(err, "leave it out, or give a folder of lockstep record");
+}
+
 static lk_status analyse_recording(lk_stalls_work *work) {
 	const lk_stalls_request *request = work->request;
 	if (lk_stalls_is_darshan(request->recording)) {
+		LK_TRY(refuse_step_options(request, work->err));
 		LK_TRY(see_files(work, request->recording, true));
 		return make_stalls_command(work);
 	}
+	LK_TRY(lk_stalls_check_recording(request->recording, work->err));
 	for (int c = 0; c < LK_STALLS_CONFIGURATIONS; c++)
 		leave_out_configuration(work, c, "nothing is run: a recording was given");
 	LK_TRY(lk_stalls_see(request->recording, request->warmup, request->steps, &work->arena,
@@ -477,6 +493,51 @@ static lk_status analyse_command(lk_stalls_work *work) {
 	return LK_OK;
 }
 
+/* Options of runs, of which there are none where a recording is given. */
+static lk_status refuse_run_options(const lk_stalls_request *request, lk_error *err) {
+	lk_stalls_request usual;
+	lk_stalls_defaults(&usual);
+	const struct {
+		const char *name;
+		bool given;
+	} options[] = {
+		{"--repeats", request->repeats != usual.repeats},
+		{"--budget", request->budget > 0},
+		{"--configurations", request->configurations != NULL},
+		{"--one", request->one != NULL},
+		{"--time-limit", request->time_limit > 0},
+		{"--yes", request->yes},
+		{"--step-marker", request->step_marker != NULL},
+		{"--program", request->program != NULL},
+		{"--mpi", request->mpi != usual.mpi},
+		{"--max-mb", request->max_mb != usual.max_mb},
+		{"--batches", request->batches != usual.batches},
+		{"--out", request->out != NULL},
+	};
+	for (size_t i = 0; i < sizeof options / sizeof *options; i++) {
+		if (!options[i].given) continue;
+		lk_fail(err, LK_ERR_INPUT, options[i].name,
+		        "has no effect with --recording: nothing is run");
+		return lk_hint(err, "leave one of the two out");
+	}
+	return LK_OK;
+}
+
+static lk_status check_what_ifs(const char *lines, lk_error *err) {
+	for (const char *line = lines; line && *line;
+	     line += strcspn(line, "\n"), line += *line == '\n') {
+		lk_stalls_machine machine;
+		char name[160];
+		LK_TRY(lk_stalls_machine_of(line, &machine, name, err));
+	}
+	return LK_OK;
+}
+
+/* A command with one configuration of none: nothing but the first run. */
+static bool runs_once(const lk_stalls_request *request) {
+	return request->configurations && strcmp(request->configurations, "first") == 0;
+}
+
 static lk_status check_stalls_request(const lk_stalls_request *request, lk_error *err) {
 	if (request->repeats < 1 || request->repeats > LK_STALLS_REPEATS)
 		return lk_fail(err, LK_ERR_INPUT, "--repeats", "must be 1 to %d", LK_STALLS_REPEATS);
@@ -490,6 +551,17 @@ static lk_status check_stalls_request(const lk_stalls_request *request, lk_error
 		return lk_hint(err, "give --recording too");
 	}
 	if (request->staging) LK_TRY(lk_stalls_staging_check(request->staging, err));
+	LK_TRY(check_what_ifs(request->what_ifs, err));
+	if (request->recording) LK_TRY(refuse_run_options(request, err));
+	if (request->one && request->configurations && !strstr(request->configurations, "one")) {
+		lk_fail(err, LK_ERR_INPUT, "--one", "has no effect: --configurations leaves one out");
+		return lk_hint(err, "add one to --configurations, or leave --one out");
+	}
+	if (request->budget > 0 && runs_once(request)) {
+		lk_fail(err, LK_ERR_INPUT, "--budget",
+		        "has no effect with --configurations first: nothing is run again");
+		return lk_hint(err, "leave one of the two out");
+	}
 	if (request->recording || request->words) return LK_OK;
 	lk_fail(err, LK_ERR_INPUT, "stalls", "no command is given");
 	return lk_hint(err, "give it after --, as in lockstep stalls -- mpirun -n 2 ./train");

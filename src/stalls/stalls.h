@@ -275,6 +275,8 @@ typedef struct lk_stalls_seen {
 	bool torch; /* torch.distributed of Python, among several ranks */
 	bool loader_seen;
 } lk_stalls_seen;
+/* An error where the path is no folder with a recording that can be read. */
+lk_status lk_stalls_check_recording(const char *path, lk_error *err);
 /* 0 steps in *out: there are none. Communication is left NAN. The steps are added to `each`, unless
  * it is NULL. */
 lk_status lk_stalls_see(const char *folder, int warmup, int steps, lk_arena *arena,

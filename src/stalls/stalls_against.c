@@ -10,7 +10,10 @@
 
 static lk_status profile_of_path(const char *path, lk_arena *arena, lk_stalls_profile *out,
                                  lk_error *err) {
-	if (!lk_stalls_is_darshan(path)) return lk_stalls_profile_of(path, arena, out, err);
+	if (!lk_stalls_is_darshan(path)) {
+		LK_TRY(lk_stalls_check_recording(path, err));
+		return lk_stalls_profile_of(path, arena, out, err);
+	}
 	lk_stream *in;
 	LK_TRY(lk_stream_open(path, &in, err));
 	lk_status status = lk_stalls_darshan_read(in, arena, out, err);

@@ -85,6 +85,44 @@ static lk_status look_at_all_recordings(struct viewer *viewer, const char *folde
 	return status;
 }
 
+lk_status lk_stalls_check_recording(const char *path, lk_error *err) {
+	struct stat info;
+	lk_recording recording;
+	int recordings = 0, readable = 0;
+	bool emulated = false;
+	if (stat(path, &info) != 0)
+		return lk_fail(err, LK_ERR_IO, path, "cannot be opened: %s", strerror(errno));
+	if (!S_ISDIR(info.st_mode)) {
+		lk_fail(err, LK_ERR_INPUT, path,
+		        "is neither a folder of recordings nor text of darshan-parser");
+		return lk_hint(err, "give the folder that lockstep record made, or what darshan-parser "
+		                    "prints of a log");
+	}
+	DIR *dir = opendir(path);
+	if (!dir) return lk_fail(err, LK_ERR_IO, path, "cannot be listed: %s", strerror(errno));
+	for (struct dirent *dirent; !readable && (dirent = readdir(dir));) {
+		char name[PATH_MAX + NAME_MAX + 2];
+		if (!is_root_recording(dirent->d_name)) continue;
+		snprintf(name, sizeof name, "%s/%s", path, dirent->d_name);
+		recordings++;
+		if (lk_recording_open(name, &recording, err) != LK_OK) continue;
+		emulated = recording.head.mode == LK_RECORDED_AS_RANK;
+		lk_recording_close(&recording);
+		readable++;
+	}
+	closedir(dir);
+	if (emulated) {
+		lk_fail(err, LK_ERR_INPUT, path,
+		        "its ranks were emulated, each alone: their communication has no times");
+		return lk_hint(err, "lockstep compose predicts the step of the whole job from it");
+	}
+	if (readable) return LK_OK;
+	lk_fail(err, LK_ERR_INPUT, path, "%s",
+	        recordings ? "none of its recordings can be read"
+	                   : "has no recordings (*" LK_RECORDING_ENDING ")");
+	return lk_hint(err, "give a folder that lockstep record made");
+}
+
 /* ---- times ---- */
 
 /* The steps that count: from step `first`, `count` of them. */

@@ -5,6 +5,9 @@
 Each job (inject.c) runs as recorded alone, and as it is; the machine's calls are measured by `calibrate host --mpi` first. The step that
 compose predicts is compared with the median, over rounds, of the mean step that the job itself prints. Exits with 1 where one is off
 by more than the bound, 10 %.
+
+Ranks are bound to cores, the same number to each: the kernel does not move ranks of real-time priority from a core that has more of
+them to one that has fewer. Where other programs run, give all of it that priority: chrt -f 1 python3 composed.py ...
 """
 import argparse, json, os, statistics, subprocess, sys, tempfile
 
@@ -16,7 +19,7 @@ JOBS = {
     "64-computing": (64, "compute=8"),
     "64-both": (64, "compute=5 compute_sleep=100"),
 }
-MPIRUN = "mpirun --oversubscribe --bind-to none --mca mpi_yield_when_idle 1 --mca btl self,vader".split()
+MPIRUN = "mpirun --oversubscribe --map-by core --bind-to core:overload-allowed --mca mpi_yield_when_idle 1 --mca btl self,vader".split()
 
 
 def run(command, folder):
@@ -29,7 +32,7 @@ def run(command, folder):
 
 def judge(name, lockstep, bound, rounds, folder):
     ranks, settings = JOBS[name]
-    program = ["./inject", *settings.split(), "steps=24"]
+    program = ["./inject", *settings.split(), "steps=12"]
     run([lockstep, "record", "--world", str(ranks), "--ranks", f"0,{ranks - 1}", "--out", name, "--", *program], folder)
     x = json.loads(run([lockstep, "compose", name, "--cluster", "host.json", "--ranks-per-node", str(ranks), "-o", "json"], folder))
     measured = []

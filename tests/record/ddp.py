@@ -1,16 +1,16 @@
 """ddp.py: PyTorch's DistributedDataParallel over gloo, unmodified, as stalls reports it: how much of the step its ranks wait for data.
 
-    ddp.py LOCKSTEP [--workers N,...] [--rounds N] [--points P]
+    ddp.py LOCKSTEP [--workers N,...] [--samples made|shards] [--rounds N] [--points P]
 
 Two ranks train a small network; its forward pass and each of its samples sleep for a known time, so that the answer does not
 depend on what else the machine does. Each run times itself: the mean over steps of the longest wait of a rank for its batch. Right
 is a share of preparation and fetching within the points, or an interval that holds it, as on a machine that others use. Exits with 1
 where something is wrong.
 """
-import argparse, glob, json, os, subprocess, sys, tempfile
+import argparse, glob, io, json, os, subprocess, sys, tarfile, tempfile
 
 PROGRAM = '''
-import os, socket, subprocess, sys, time
+import glob, os, socket, subprocess, sys, tarfile, time
 STEPS, WORKERS, SAMPLE_S, MODEL_S = int(sys.argv[1]), int(sys.argv[2]), 0.05, 0.06
 WARMUP = 5
 if "RANK" not in os.environ:
@@ -29,6 +29,18 @@ class Samples(torch.utils.data.Dataset):
         time.sleep(SAMPLE_S)
         return torch.full((64,), float(i % 7))
 
+class Shards(torch.utils.data.IterableDataset): # tar archives read from their beginning to their end, as by WebDataset
+    def __iter__(self):
+        loader = torch.utils.data.get_worker_info()
+        count, own = (loader.num_workers, loader.id) if loader else (1, 0)
+        while True:
+            for path in sorted(glob.glob("shards/*.tar"))[distributed_rank * count + own :: 2 * count]:
+                with tarfile.open(path, "r|") as archive:
+                    for member in archive:
+                        sample = archive.extractfile(member).read()
+                        time.sleep(SAMPLE_S)
+                        yield torch.frombuffer(bytearray(sample[:64]), dtype=torch.uint8).float()
+
 class Network(nn.Module):
     def __init__(self):
         super().__init__()
@@ -39,10 +51,11 @@ class Network(nn.Module):
 
 torch.set_num_threads(1)
 distributed.init_process_group("gloo")
+distributed_rank = distributed.get_rank()
 torch.manual_seed(1)
 model = nn.parallel.DistributedDataParallel(Network())
 optimizer = torch.optim.SGD(model.parameters(), lr=1e-3)
-batches = iter(torch.utils.data.DataLoader(Samples(), batch_size=4, num_workers=WORKERS))
+batches = iter(torch.utils.data.DataLoader((Shards if sys.argv[3] == "shards" else Samples)(), batch_size=4, num_workers=WORKERS))
 before = time.perf_counter()
 for step in range(STEPS + WARMUP):
     x = next(batches)
@@ -70,10 +83,21 @@ def truth(folder):
     return waited / length if length else None
 
 
-def judge(lockstep, workers, rounds, points, folder):
+def write_shards(folder):
+    """16 archives of 32 samples of 64 KiB."""
+    os.mkdir(folder)
+    for shard in range(16):
+        with tarfile.open(f"{folder}/{shard:02d}.tar", "w", format=tarfile.USTAR_FORMAT) as archive:
+            for i in range(32):
+                member = tarfile.TarInfo(f"{shard:02d}{i:04d}.bin")
+                member.size = 1 << 16
+                archive.addfile(member, io.BytesIO(os.urandom(1 << 16)))
+
+
+def judge(lockstep, workers, samples, rounds, points, folder):
     kept, answer = os.path.join(folder, f"kept-{workers}"), os.path.join(folder, "answer.json")
     command = [lockstep, "stalls", "--yes", "--steps", "24", "--warmup", "5", "--repeats", str(rounds), "--out", kept, "-o", "json",
-               "-f", answer, "--", "/usr/bin/python3", "train.py", "24", str(workers)]
+               "-f", answer, "--", "/usr/bin/python3", "train.py", "24", str(workers), samples]
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True)
     waited = truth(kept)
     if done.returncode or waited is None:
@@ -95,12 +119,14 @@ def main():
     options = argparse.ArgumentParser()
     options.add_argument("lockstep")
     options.add_argument("--workers", default="2,0")
+    options.add_argument("--samples", default="made", choices=("made", "shards"))
     options.add_argument("--rounds", type=int, default=3)
     options.add_argument("--points", type=float, default=5)
     given = options.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         open(os.path.join(folder, "train.py"), "w").write(PROGRAM)
-        wrong = sum(judge(os.path.abspath(given.lockstep), int(w), given.rounds, given.points, folder) for w in given.workers.split(","))
+        write_shards(os.path.join(folder, "shards"))
+        wrong = sum(judge(os.path.abspath(given.lockstep), int(w), given.samples, given.rounds, given.points, folder) for w in given.workers.split(","))
     print(f"{wrong} wrong; load of the machine {os.getloadavg()[0]:.1f} on {os.cpu_count()} processors")
     sys.exit(wrong > 0)
 

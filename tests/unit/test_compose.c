@@ -234,6 +234,34 @@ static void test_sleeping(void **state) {
 	}
 }
 
+/* What ranks of one machine do in a collective is done in turns, too, where they are more than its
+ * cores; what goes over the network is not. */
+static void test_collectives_in_turns(void **state) {
+	(void)state;
+	const char *machines[] = {"1 node * 1 cpu", cluster};
+	empty();
+	sleeping_rank(0, 160, 0, 10 * MS, 0);
+	for (int across = 0; across < 2; across++) {
+		lk_compose_request request;
+		lk_composed *composed[3];
+		lk_error err = {0};
+		for (int i = 0; i < 3; i++) {
+			lk_compose_defaults(&request);
+			request.folder = scratch;
+			request.cluster = machines[across];
+			request.ranks_per_node = across ? 20 : 160;
+			request.shared = i == 0 ? 20 : i == 1 ? 40 : 160; /* of the 40 cores of `cpu` */
+			assert_int_equal(lk_compose(&request, &composed[i], &err), LK_OK);
+		}
+		double alone = composed[0]->parts.transfer;
+		assert_true(alone > 0);
+		near(composed[1]->parts.transfer, alone);
+		near(composed[2]->parts.transfer, across ? alone : 4 * alone);
+		near(composed[2]->step_s, 0.010 + composed[2]->parts.transfer);
+		for (int i = 0; i < 3; i++) lk_compose_free(composed[i]);
+	}
+}
+
 /* Recording one rank, or all of them alike, is the same job. */
 static void test_one_for_all(void **state) {
 	(void)state;
@@ -485,11 +513,16 @@ static void test_collectives(void **state) {
 }
 
 int main(void) {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_reducing),    cmocka_unit_test(test_sleeping),
-		cmocka_unit_test(test_one_for_all), cmocka_unit_test(test_pipeline),
-		cmocka_unit_test(test_divisions),   cmocka_unit_test(test_begun),
-		cmocka_unit_test(test_checkpoint),  cmocka_unit_test(test_refused),
-		cmocka_unit_test(test_messages),    cmocka_unit_test(test_collectives)};
+	const struct CMUnitTest tests[] = {cmocka_unit_test(test_reducing),
+	                                   cmocka_unit_test(test_sleeping),
+	                                   cmocka_unit_test(test_collectives_in_turns),
+	                                   cmocka_unit_test(test_one_for_all),
+	                                   cmocka_unit_test(test_pipeline),
+	                                   cmocka_unit_test(test_divisions),
+	                                   cmocka_unit_test(test_begun),
+	                                   cmocka_unit_test(test_checkpoint),
+	                                   cmocka_unit_test(test_refused),
+	                                   cmocka_unit_test(test_messages),
+	                                   cmocka_unit_test(test_collectives)};
 	return cmocka_run_group_tests(tests, make_scratch, remove_scratch);
 }

@@ -209,6 +209,43 @@ enum {
 	RUNS = LK_STALLS_CONFIGURATIONS * MOST_CYCLES
 };
 
+/* A step that is long in every run is the program's (a checkpoint); long steps of one run alone, or
+ * of each run at another step, are bursts, and no part of the program's has them. */
+static void test_rare_long_steps(void **state) {
+	(void)state;
+	enum {
+		ROUNDS = 4,
+		LONG = 7
+	};
+	const double usual = 0.010, longer = 0.060;
+	for (int where = 0; where < 3; where++) { /* in all runs; in one; elsewhere in each */
+		double length[ROUNDS][STEPS];
+		lk_stalls_rounds rounds = {.count = ROUNDS};
+		lk_stalls_answer x = {.hosts = 1, .ranks = 1};
+		double all = 0;
+		for (int c = 0; c < LK_STALLS_CONFIGURATIONS; c++)
+			for (int k = 0; k < ROUNDS; k++) rounds.at[c][k].step = NAN;
+		for (int k = 0; k < ROUNDS; k++) {
+			bool has = where != 1 || k == 2;
+			double sum = 0;
+			for (int s = 0; s < STEPS; s++) {
+				length[k][s] = has && s == (where == 2 ? LONG + k : LONG) ? longer : usual;
+				sum += length[k][s] / STEPS;
+			}
+			all += sum / ROUNDS;
+			rounds.at[LK_STALLS_HOT][k] = (lk_stalls_times){
+				.step = sum, .preparation = NAN, .steps = {length[k], length[k], length[k], STEPS}};
+		}
+		rounds.first = rounds.at[LK_STALLS_HOT][0];
+		lk_stalls_split(&rounds, &x);
+		double bursts = x.parts[LK_STALL_BURSTS].seconds;
+		assert_near(x.step_s, all, 1e-9);
+		assert_near(bursts, where ? all - usual : 0, 1e-9);
+		assert_near(x.parts[LK_STALL_COMPUTE].seconds, where ? usual : all, 1e-9);
+		assert_false(x.parts[LK_STALL_BURSTS].named);
+	}
+}
+
 /* Two ranks, one of which works longer; parts in milliseconds. With `late` no data can be made
  * ready: in one step the one rank waits so long for its loader, in the next one the other. */
 struct experiment {
@@ -693,7 +730,7 @@ int main(void) {
 		cmocka_unit_test(test_buckets),        cmocka_unit_test(test_intervals_hold),
 		cmocka_unit_test(test_buckets_odd),    cmocka_unit_test(test_closed_and_simulated),
 		cmocka_unit_test(test_thresholds),     cmocka_unit_test(test_machines),
-		cmocka_unit_test(test_machine_texts),
+		cmocka_unit_test(test_machine_texts),  cmocka_unit_test(test_rare_long_steps),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "recorder/overlay/overlay.h"
@@ -87,11 +88,22 @@ static uint32_t number_of_file(int fd, const struct stat *info) {
 	return number;
 }
 
+/* The C library's fstat passes an empty path to newfstatat, which takes the kernel longer; what
+ * SYS_fstat fills is struct stat on machines of 64 bits. */
+static int read_inode(int fd, struct stat *info) {
+#ifdef SYS_fstat
+	return sizeof(long) == 8 ? (int)syscall(SYS_fstat, fd, info) : fstat(fd, info);
+#else
+	return fstat(fd, info);
+#endif
+}
+
 static uint32_t resolve_descriptor(int fd) {
 	struct stat info = {0};
 	int code = errno;
 	uint32_t entry = NO_FILE, peer;
-	if (fstat(fd, &info) == 0 && S_ISREG(info.st_mode)) entry = NO_FILE + number_of_file(fd, &info);
+	if (read_inode(fd, &info) == 0 && S_ISREG(info.st_mode))
+		entry = NO_FILE + number_of_file(fd, &info);
 	else if ((peer = lp_new_peer(fd, &info)) != 0) entry = LP_SOCKET | (NO_FILE + peer);
 	errno = code;
 	return entry;

@@ -155,8 +155,10 @@ void lp_mpi_begin(lp_mpi_call *call) {
 	lp_record_processor(call->start);
 }
 
+/* An exchange with a rank that the program names needs none: only the source is taken from it. */
 void *lp_mpi_status_of(lp_mpi_call *call, void *status, lp_mpi_status *room) {
-	if (call->on && lp_mpi_ignores(status)) status = room;
+	bool known = call->what == LK_WHAT_SENDRECV && call->from != LP_ANY_SOURCE;
+	if (call->on && !known && lp_mpi_ignores(status)) status = room;
 	call->status = call->on ? status : NULL;
 	call->answer = status;
 	return status;

@@ -133,8 +133,10 @@ typedef struct lk_capture {
 	bool absolute;       /* origin_ns counts from 1970, so that hosts can be compared */
 	const char *host;    /* whose processes read one clock; NULL not given */
 	int64_t host_ns;     /* time 0 on the clock that counts from the host's start */
-	bool whole; /* holds every communication from the program's first on, as recordings do; a
-	               profiler's file begins anywhere */
+	bool emulated; /* it ran alone as a rank of a world: it met no other rank, and its times of
+	                  communication mean nothing */
+	bool whole;    /* holds every communication from the program's first on, as recordings do; a
+	                  profiler's file begins anywhere */
 	lk_intern *names;
 	lk_arena arena; /* texts of this struct */
 

@@ -287,9 +287,9 @@ static void recording_read_say(const lk_shower *shower) {
 		lk_capture_damage(shower->capture, run->strange,
 		                  "records that are damaged, or of too many threads, left out: %llu",
 		                  (unsigned long long)run->strange);
-	if (run->head.mode == LK_RECORDED_AS_RANK)
-		lk_capture_warn(shower->capture, "it ran as an emulated rank: its times of "
-		                                 "communication mean nothing (use lockstep compose)");
+	if (run->head.mode == LK_RECORDED_NULL)
+		lk_capture_warn(shower->capture, "recorded with --mode null: large collectives returned at "
+		                                 "once");
 	if (run->head.seen & LK_RECORDED_URING)
 		lk_capture_warn(shower->capture,
 		                "the program uses io_uring; what it reads that way is not seen");
@@ -317,6 +317,7 @@ static lk_status recording_read_show(lk_shower *shower) {
 	capture->origin_ns = run->head.realtime_ns > 0 && run->head.realtime_ns < INT64_MAX / 2
 	                         ? run->head.realtime_ns
 	                         : 0;
+	capture->emulated = run->head.mode == LK_RECORDED_AS_RANK;
 	capture->absolute = capture->origin_ns > 0;
 	capture->host_ns = run->head.monotonic_ns;
 	if (*run->head.host && capture->absolute && run->head.monotonic_ns > 0 &&

@@ -223,10 +223,12 @@ static lk_status files_read_all(const names *files, const lk_read_limits *limits
 	if (status == LK_OK) share_names(out);
 	lk_heap_give_back();
 	if (status == LK_OK && out->captures + out->work_count == 0) {
-		lk_fail(err, LK_ERR_INPUT, files->at[0].path, "this file and the %zu with it are no traces",
-		        files->count - 1);
+		if (files->count == 1) lk_fail(err, LK_ERR_INPUT, files->at[0].path, "is not a trace");
+		else
+			lk_fail(err, LK_ERR_INPUT, files->at[0].path,
+			        "is not a trace, nor is any of the %zu files given with it", files->count - 1);
 		status = lk_hint(err, "give what export_chrome_trace of torch.profiler wrote, plain, gzip "
-		                      "or zstd");
+		                      "or zstd, or a folder of lockstep record");
 	}
 	if (status != LK_OK) lk_trace_files_free(out);
 	return status;

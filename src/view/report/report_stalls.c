@@ -153,6 +153,11 @@ static lk_status stalls_put_result(const void *answer, bool colour, FILE *out, l
 lk_status lk_report_stalls(const lk_stalls_answer *answer, lk_report_form form, const char *path,
                            FILE *out, lk_error *err) {
 	char title[LINE];
+	if (!answer->shown) {
+		lk_fail(err, LK_ERR_INPUT, form == LK_REPORT_CHARTS ? "--charts" : "--html",
+		        "a log of Darshan has no steps to show");
+		return lk_hint(err, "leave it out, or give a folder of lockstep record");
+	}
 	snprintf(title, sizeof title, "What stalls a step of %d %s", answer->ranks,
 	         lk_noun(answer->ranks, "rank", "ranks"));
 	lk_report_job job = {"stalls",

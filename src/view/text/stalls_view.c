@@ -711,6 +711,13 @@ lk_status lk_stalls_print(const lk_stalls_answer *answer, int format, int table,
 	if (table < 0 || table >= LK_STALLS_TABLES)
 		return lk_fail(err, LK_ERR_INPUT, "--table", "unknown table %d", table);
 	if (format == LK_FORMAT_JSON) return lk_write_through(&w, stalls_view_write_json, &a, err);
+	if (!answer->shown && table > LK_STALLS_ALL && table < LK_STALLS_FILES) {
+		lk_fail(err, LK_ERR_INPUT, "--table", "%s: a log of Darshan has no steps",
+		        lk_stalls_tables[table]);
+		return lk_hint(err, "give files, folders or against");
+	}
+	bool one_table = format == LK_FORMAT_CSV || format == LK_FORMAT_JSONL;
+	if (!answer->shown && table == LK_STALLS_ALL && one_table) table = LK_STALLS_FILES;
 	if (table == LK_STALLS_ALL && format == LK_FORMAT_TEXT)
 		return lk_write_through(&w, stalls_view_write_report, &a, err);
 	if (table == LK_STALLS_ALL && format == LK_FORMAT_MD)

@@ -11,9 +11,18 @@
 #include "trace/read/read.h"
 #include "view/table/output.h"
 
+/* Of a log of Darshan there is no recording to show. */
+static lk_status check_steps_shown(const lk_stalls_answer *answer, const char *option,
+                                   lk_error *err) {
+	if (answer->shown) return LK_OK;
+	lk_fail(err, LK_ERR_INPUT, option, "a log of Darshan has no steps to show");
+	return lk_hint(err, "leave it out, or give a folder of lockstep record");
+}
+
 lk_status lk_stalls_timeline(const lk_stalls_answer *answer, const char *path, lk_error *err) {
 	lk_explain_request request;
 	lk_explanation *explanation;
+	LK_TRY(check_steps_shown(answer, "--timeline", err));
 	lk_explain_defaults(&request);
 	request.traces = &answer->shown;
 	request.trace_count = 1;
@@ -134,6 +143,7 @@ static lk_status write_stacks(const void *what, bool colour, FILE *out, lk_error
 }
 
 lk_status lk_stalls_folded(const lk_stalls_answer *answer, const char *path, lk_error *err) {
+	LK_TRY(check_steps_shown(answer, "--folded", err));
 	struct stacks s = {.names = lk_intern_new()};
 	lk_status status = s.names ? add_folder(&s, answer->shown, err) : lk_oom(err);
 	lk_writing w = {.path = path};
