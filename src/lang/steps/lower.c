@@ -593,6 +593,12 @@ static bool lower_is_data_parallel(const struct lowering *lowering, int a) {
 	return kind == LK_GROUP_DP || kind == LK_GROUP_SHARD || kind == LK_GROUP_REPLICA;
 }
 
+static bool lower_has_layout(const struct lowering *lowering, const lc_node *node, unsigned kind) {
+	for (int a = 0; a < lowering->p->axis_count; a++)
+		if (node->layout[a].kind == kind && lower_is_data_parallel(lowering, a)) return true;
+	return false;
+}
+
 /* Elements of a value that a rank has with all its data-parallel slices together. */
 static lk_status lower_elements(const struct lowering *lowering, const lc_node *node, int64_t item,
                                 double *out) {
@@ -629,8 +635,8 @@ static lk_status lower_input(const struct lowering *lowering, const lc_node *nod
 		LK_TRY(lower_elements(lowering, node, i, &elements));
 		program->updated += elements;
 	}
-	for (int a = 0; a < lowering->p->axis_count; a++)
-		program->reduces |= node->layout[a].kind == LC_P && lower_is_data_parallel(lowering, a);
+	program->reduces |= lower_has_layout(lowering, node, LC_P);
+	program->takes_slices |= lower_has_layout(lowering, node, LC_S);
 	return LK_OK;
 }
 
@@ -663,6 +669,9 @@ static lk_status lower_hold(const struct lowering *lowering, lk_program *program
 		if (!here(lowering, &node->at)) continue;
 		if (node->op == LC_INPUT) LK_TRY(lower_input(lowering, node, program));
 		if (node->op == LC_STATE) LK_TRY(lower_state(lowering, (int)v, program));
+		program->leaves_slices |= node->op == LC_OUT && node->rank > 0 &&
+		                          lc_is_real((lc_dtype)node->dtype) &&
+		                          lower_has_layout(lowering, node, LC_S);
 		if (lowering->life[v].first >= 0 && lowering->life[v].last == lowering->steps->count)
 			LK_TRY(lower_result(lowering, node, program));
 	}
