@@ -399,9 +399,9 @@ static lk_status program_member(struct reader *reader, void *into, unsigned key)
 static lk_status program_value(struct reader *reader, void *into, unsigned i) {
 	(void)into;
 	(void)i;
-	static const char *const keys[] = {
-		"name",    "stage",   "channels", "events",       "resident",     "calls",
-		"streams", "updated", "reduces",  "takes_slices", "leaves_slices"};
+	static const char *const keys[] = {"name",     "stage",        "channels",     "events",
+	                                   "resident", "calls",        "streams",      "updated",
+	                                   "reduces",  "takes_slices", "leaves_slices"};
 	if (!lk_push(&reader->graph->programs)) return lk_oom(reader->err);
 	return graph_read_object(reader, keys, 11, 1 | 2 | 32, program_member,
 	                         lk_last(&reader->graph->programs));

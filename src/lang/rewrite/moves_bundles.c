@@ -115,12 +115,14 @@ static lk_status add_fuse(lc_mover *mover, const int *words, int count, bool *ad
 	return *added ? lc_move_add(mover, directive, err) : LK_OK;
 }
 
-/* Passes are fused from the first on: the search need not choose among all subsets of them. */
+/* Passes are fused from the first on: the search need not choose among all subsets of them. With
+ * collectives each is tried: what overlaps elsewhere in a step is better left alone, and what comes
+ * after it is not. */
 static lk_status fuse_first(lc_mover *mover, bool collectives, lk_error *err) {
 	bool capable[LC_WORDS], seen[LC_WORDS] = {false}, added = false;
 	int words[LC_WORDS], count;
 	find_capable(mover, collectives, capable);
-	for (int w = 0; w < mover->count && !added; w++) {
+	for (int w = 0; w < mover->count && (collectives || !added); w++) {
 		bool any = !collectives;
 		if (!capable[w] || seen[w]) continue;
 		LK_TRY(bundles_grow(mover, w, capable, words, &count, err));

@@ -11,6 +11,7 @@
 #include "lang/run/run.h"
 #include "lang/steps/steps.h"
 #include "lockstep/stop.h"
+#include "whatif/whatif.h"
 
 typedef struct lk_timed {
 	double seconds;   /* until the last rank is done */
@@ -133,6 +134,7 @@ lk_status lc_bench_check(const lc_bench_job *job, lk_error *err);
  *   timed.c           how long one program takes
  *   tune_search.c     rewrites from the best program on, until there are no new ones or enough
  *   tune_measure.c    the fastest few, run for real
+ *   tune_step.c       the most promising, in the step whose end the program is
  *   tune_wisdom.c     a text file of what was found before
  *   tune_print.c      the answer, as text or JSON
  *   compile_tune.c    `lockstep compile tune` */
@@ -150,9 +152,22 @@ typedef struct lk_found {
 		schedule; /* `directives` of the search's arena; overlaps have the best number of chunks */
 	uint64_t hash;
 	lk_timed time;
-	bool measured;      /* `time.seconds` is a measurement */
-	double simulated_s; /* then: what the simulation said */
+	bool measured;             /* `time.seconds` is a measurement */
+	double simulated_s;        /* then: what the simulation said */
+	bool in_step, not_in_step; /* the step with it was simulated; it cannot replace its end */
+	double step_s;             /* simulated: how long the step takes */
+	double step_bytes;         /* and needs of a device */
+	bool step_fits;            /* and whether that is there */
 } lk_found;
+
+/* A step whose end is replaced by what was found, as tune_step.c leaves it. */
+typedef struct lk_in_step {
+	const char *path; /* NULL: none was given */
+	double seconds;   /* of the step as it is */
+	double bytes, usable;
+	int simulated, refused; /* programs in the step; those that cannot replace its end */
+	lk_error why;           /* of the first of these */
+} lk_in_step;
 
 /* What a measurement says of what was found by simulation. Gains: of the measured time of plain, by
  * round. */
@@ -176,6 +191,7 @@ typedef struct lk_search {
 	bool capped;         /* there were more to look at */
 	const char *cut_off; /* the cutoff ended it: "time", "interrupt"; else NULL */
 	lk_measurement measurement;
+	lk_in_step step;
 	double seconds; /* of searching */
 } lk_search;
 
@@ -206,6 +222,18 @@ lk_status lk_search_trust(lk_search *search, lc_bench_result *result, const int 
  * trusts what is measured; the mesh is that of `sizes`, a text. */
 lk_status lk_search_measure(const lc_program *program, lk_search *search, int top,
                             const char *sizes, const char *settings, int seed, lk_error *err);
+
+/* The file of a step graph, and the step as the cluster runs it; lk_whatif_end. */
+lk_status lk_tune_step_begin(lk_graph *graph, const lk_cluster *cluster, lk_whatif_base **out,
+                             lk_error *err);
+/* One schedule in the step. What cannot replace the end of that step is counted as refused. */
+lk_status lk_search_step_with(const lc_program *program, const lk_search_options *options,
+                              const lk_whatif_base *base, lk_in_step *step, lk_found *found,
+                              lk_error *err);
+/* Simulates the step with what was found, as far as that is promising, and puts what makes it the
+ * fastest first. LK_ERR_INPUT where nothing of it can replace the end of that step. */
+lk_status lk_search_in_step(const lc_program *program, const lk_search_options *options,
+                            const lk_whatif_base *base, lk_search *search, lk_error *err);
 
 /* ---- wisdom ---- */
 
