@@ -88,7 +88,16 @@ static lk_status cuda_put_all(const lc_program *original, const lc_variant *vari
 	return LK_OK;
 }
 
+static lk_status cuda_put_file(const lc_program *original, const lc_variant *variants, int count,
+                               lc_mpi *contexts, FILE *out, lk_error *err) {
+	lc_kernels kernels = {0};
+	for (int i = 0; i < count; i++) contexts[i].kernels = &kernels;
+	lk_status status = cuda_put_all(original, variants, count, contexts, out, err);
+	lc_kernels_free(&kernels);
+	return status;
+}
+
 lk_status lc_emit_cuda(const lc_program *original, const lc_variant *variants, int count, FILE *out,
                        lk_error *err) {
-	return lc_mpi_write(original, variants, count, cuda_put_all, out, err);
+	return lc_mpi_write(original, variants, count, cuda_put_file, out, err);
 }
