@@ -335,6 +335,22 @@ static int64_t items_end(const struct lowering *lowering, const lc_step *step) {
 	return lowering->item >= 0 ? lowering->item + 1 : lowering->sizes->items[step->list];
 }
 
+/* Multiplications of the generator that draws for dropout: ten rounds of two for each element. */
+static lk_status lower_draws(struct lowering *lowering, const lc_step *step, int64_t item,
+                             double *out) {
+	int64_t extent[LC_RANK];
+	*out = 0;
+	for (int i = 0; i < step->values.count; i++) {
+		const lc_node *node = lower_node(lowering, step->values.at[i]);
+		double elements = 20;
+		if (lc_ops[node->op].family != LC_DROP) continue;
+		LK_TRY(lower_extents_of(lowering->p, lowering->sizes, node, item, extent, lowering->err));
+		for (int d = 0; d < node->rank; d++) elements *= (double)extent[d];
+		*out += elements;
+	}
+	return LK_OK;
+}
+
 static lk_status lower_map(struct lowering *lowering, const lc_step *step, struct ends *out) {
 	for (int64_t i = items_begin(lowering, step); i < items_end(lowering, step); i++) {
 		lk_op op = {.kind = LK_OP_ELEMENTWISE, .dtype = LK_FP32};
@@ -344,7 +360,9 @@ static lk_status lower_map(struct lowering *lowering, const lc_step *step, struc
 			LK_TRY(
 				lc_pass_bytes(lowering->steps, step, lowering->sizes, i, &op.bytes, lowering->err));
 		*known = op.bytes;
+		LK_TRY(lower_draws(lowering, step, i, &op.flops));
 		op.bytes *= lowering->share;
+		op.flops *= lowering->share;
 		LK_TRY(lower_add(lowering, op, step->name, lowering->compute,
 		                 i == items_end(lowering, step) - 1 ? out : NULL));
 	}

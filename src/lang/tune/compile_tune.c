@@ -18,6 +18,7 @@ struct tuning {
 	const char *size_text; /* --sizes, or what a step says of them */
 	lk_arena arena;
 	lk_cluster cluster;
+	lk_host_messages messages; /* of its hosts */
 	lc_sizes sizes;
 	lk_search search;
 	lk_search_options options;
@@ -74,6 +75,7 @@ static lk_status tune_read_cluster(struct tuning *tuning, lk_error *err) {
 	}
 	int gpus;
 	LK_TRY(lk_where_read(&tuning->arena, &where, &tuning->cluster, &gpus, err));
+	if (request->cluster) LK_TRY(lk_host_messages_read(request->cluster, &tuning->messages, err));
 	LK_TRY(tune_read_sizes(tuning, gpus, err));
 	return lk_timed_share_host(&tuning->arena, lc_ranks(tuning->p, &tuning->sizes),
 	                           &tuning->cluster, err);
@@ -268,6 +270,7 @@ static lk_status tune(struct tuning *tuning, FILE *out, lk_error *err) {
 	LK_TRY(tune_read_cluster(tuning, err));
 	LK_TRY(tune_check_ranks(tuning, err));
 	tuning->options = (lk_search_options){.cluster = &tuning->cluster,
+	                                      .messages = &tuning->messages,
 	                                      .sizes = &tuning->sizes,
 	                                      .programs = tuning->request->programs,
 	                                      .cutoff = &tuning->cutoff,

@@ -5,6 +5,7 @@
 #include "base/cutoff.h"
 #include "base/process.h"
 #include "base/vec.h"
+#include "cost/collective/collective.h"
 #include "cost/cost.h"
 #include "lang/emit/emit.h"
 #include "lang/rewrite/rewrite.h"
@@ -24,13 +25,16 @@ typedef struct lk_timed {
 /* The constants of generated code: launches come from compiled code, one call after the other. */
 void lk_timed_constants(lk_constants *out);
 
-/* `chunks`: as in lc_lower. The cluster has the mesh's ranks at least. */
+/* `chunks`: as in lc_lower. The cluster has the mesh's ranks at least; of hosts, `messages` says
+ * how long their messages were measured to take, NULL or empty: they were not. */
 lk_status lk_time_steps(const lc_steps *steps, const lc_sizes *sizes, const lk_cluster *cluster,
-                        const lk_constants *constants, int64_t chunks, lk_timed *out,
-                        lk_error *err);
+                        const lk_host_messages *messages, const lk_constants *constants,
+                        int64_t chunks, lk_timed *out, lk_error *err);
 
-/* timed_host.c: costs of communication on hosts, by MPI, in place of those of GPUs. */
-void lk_timed_on_hosts(const lk_graph *graph, const lk_cluster *cluster, lk_costs *costs);
+/* timed_host.c: costs on hosts in place of those of GPUs: communication by MPI, as measured where
+ * it was, and passes that compute more than they touch memory. */
+void lk_timed_on_hosts(const lk_graph *graph, const lk_cluster *cluster,
+                       const lk_host_messages *messages, lk_costs *costs);
 /* A single measured machine with more processes than it has devices: `c` gets a device for each,
  * with its share of cores and memory. Other clusters are left as they are. */
 lk_status lk_timed_share_host(lk_arena *arena, int64_t ranks, lk_cluster *cluster, lk_error *err);
@@ -52,10 +56,11 @@ lk_status lk_timed_share_host(lk_arena *arena, int64_t ranks, lk_cluster *cluste
 typedef struct lc_bench_options {
 	const char *sizes, *set; /* as lc_sizes_read; scalars */
 	int seed;
-	int repeat;                /* rounds; 0: 21 */
-	double seconds;            /* limit for the compiler, and for all runs; 0: 300 */
-	bool unchecked;            /* results are not compared with the interpreter's */
-	const lk_cluster *cluster; /* to hold predictions against; may be NULL */
+	int repeat;                       /* rounds; 0: 21 */
+	double seconds;                   /* limit for the compiler, and for all runs; 0: 300 */
+	bool unchecked;                   /* results are not compared with the interpreter's */
+	const lk_cluster *cluster;        /* to hold predictions against; may be NULL */
+	const lk_host_messages *messages; /* of its hosts, as lk_time_steps takes them */
 } lc_bench_options;
 
 typedef struct lc_interval {
@@ -197,6 +202,7 @@ typedef struct lk_search {
 
 typedef struct lk_search_options {
 	const lk_cluster *cluster;
+	const lk_host_messages *messages; /* as lk_time_steps takes them */
 	const lc_sizes *sizes;
 	int programs;                 /* 0: LK_TUNE_PROGRAMS, or as many as the other bounds allow */
 	const lk_cutoff *cutoff;      /* NULL: none */
