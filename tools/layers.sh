@@ -51,7 +51,7 @@ predict:          base options cost/calibration model/layout launch sim rollout 
 rent:             base io options hw step predict
 doctor:           base io hw cost/calibration record rent
 jobs:             base io hw
-lang/tune:        base io cost/calibration lang/rewrite lang/run lang/steps lang/emit lang/compile cost/collective cost sim step
+lang/tune:        base io cost/calibration lang/rewrite lang/run lang/steps lang/emit lang/compile cost/collective cost sim step whatif
 tables:           base io hw model/network model/layout cost/collective cost/kernel cost rollout step
 collective:       base hw cost/collective cost tables
 fit:              base io cost/calibration cost/collective cost/kernel cost rollout step tables

@@ -55,7 +55,7 @@ TYPES = {
     "Value": """{id:int op:text name:text? dtype:text? operands:[int] shape:[text] layout:[text]? line:int column:int
         attributes?:text of?:text number?:num}""",
     "Interval": "{median:num low:num high:num}",
-    "Found": "{time_s:num compute_s:num exposed_s:num memory_bytes:num gain:num measured:bool schedule:text? name?:text simulated_s?:num?}",
+    "Found": "{time_s:num compute_s:num exposed_s:num memory_bytes:num gain:num measured:bool schedule:text? name?:text simulated_s?:num? step_s?:num step_memory_bytes?:num step_fits?:bool}",
     "Score": """{rows:int predicted:int skipped:int suspect:int scored:int geomean_error:num? macro_geomean_error:num? mape:num?
         median_error:num? p90_error:num? bias:num? kendall_tau:num? mean_top1_regret:num? coverage:num? rank_groups:int
         within_5:num? weighted_error:num? half_width:num? scaling_error:num? series:int parameters:int by?:text name?:text}""",
@@ -147,6 +147,7 @@ DOCUMENTS = {
         tried:text? left_out:int degree:int chance:num? choices:int ulps:num?}]}"""),
     "compile-tune": ("`compile tune -o json`", """{program:text cluster:text warnings:[text] search:{remembered:bool programs:int
         again:int refused:int complete:bool cut_off:text?} plain:Found schedules:[Found] file:[Found]
+        step:{path:text as_it_is_s:num memory_bytes:num usable_bytes:num simulated:int refused:int refused_because?:text}?
         measurement:{schedules:int rounds:int tau:num? tau_pairs:int faster_than_plain:bool gain:Interval simulated_first_gain:Interval}? verified?:{equal:bool where?:text draws:int meshes:int degree:int
         chance:num? choices:int}}"""),
     "compile-bench": ("`compile bench -o json`: measured on this machine, so that it differs from run to run", """{program:text

@@ -48,10 +48,10 @@ template <class T> static void rt_pack(rt_run *run, const rt_chunk *c, int64_t k
 }
 static void rt_pack_chunk(rt_run *run, const rt_chunk *c, int64_t k, int64_t chunks, bool back) {
 	switch (rt_bytes[c->whole.format]) {
-	case 1: rt_pack<uint8_t>(run, c, k, chunks, back); break;
-	case 2: rt_pack<uint16_t>(run, c, k, chunks, back); break;
+	case 1: rt_pack<rt_bytes1>(run, c, k, chunks, back); break;
+	case 2: rt_pack<rt_bytes2>(run, c, k, chunks, back); break;
 	case 4: rt_pack<uint32_t>(run, c, k, chunks, back); break;
-	default: rt_pack<uint64_t>(run, c, k, chunks, back); break;
+	default: rt_pack<rt_bytes8>(run, c, k, chunks, back); break;
 	}
 }
 

@@ -106,10 +106,10 @@ static void rt_cut_slices(rt_run *run, char *to, const char *from, int bytes, in
 	switch (bytes) {
 	case 1:
 		RT_RUN(
-			rt_cut_slices_kernel<uint8_t>, all, (uint8_t *)to, (const uint8_t *)from, outer, n, inner, ranks, back);
+			rt_cut_slices_kernel<rt_bytes1>, all, (rt_bytes1 *)to, (const rt_bytes1 *)from, outer, n, inner, ranks, back);
 		break;
 	case 2:
-		RT_RUN(rt_cut_slices_kernel<uint16_t>, all, (uint16_t *)to, (const uint16_t *)from, outer, n, inner, ranks,
+		RT_RUN(rt_cut_slices_kernel<rt_bytes2>, all, (rt_bytes2 *)to, (const rt_bytes2 *)from, outer, n, inner, ranks,
 			back);
 		break;
 	case 4:
@@ -117,7 +117,7 @@ static void rt_cut_slices(rt_run *run, char *to, const char *from, int bytes, in
 			back);
 		break;
 	default:
-		RT_RUN(rt_cut_slices_kernel<uint64_t>, all, (uint64_t *)to, (const uint64_t *)from, outer, n, inner, ranks,
+		RT_RUN(rt_cut_slices_kernel<rt_bytes8>, all, (rt_bytes8 *)to, (const rt_bytes8 *)from, outer, n, inner, ranks,
 			back);
 		break;
 	}

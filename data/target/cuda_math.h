@@ -203,12 +203,12 @@ static void rt_conv2d(rt_run *run, const rt_part *px, const rt_part *pw, rt_part
 #define RT_BY_INDEX(format, kernel) \
 	switch (format) { \
 	case RT_I64: case RT_U64: kernel(int64_t); break; \
-	case RT_I32: kernel(int32_t); break; \
-	case RT_I16: kernel(int16_t); break; \
-	case RT_I8: kernel(int8_t); break; \
-	case RT_U32: kernel(uint32_t); break; \
-	case RT_U16: kernel(uint16_t); break; \
-	default: kernel(uint8_t); break; \
+	case RT_I32: kernel(rt_index_i32); break; \
+	case RT_I16: kernel(rt_index_i16); break; \
+	case RT_I8: kernel(rt_index_i8); break; \
+	case RT_U32: kernel(rt_index_u32); break; \
+	case RT_U16: kernel(rt_index_u16); break; \
+	default: kernel(rt_index_u8); break; \
 	}
 
 /* Rows of a table by index. Of a sliced table, rows that others hold are 0: they are summed later. */
@@ -234,10 +234,10 @@ static void rt_gather_rows(rt_run *run, const rt_part *from, const rt_part *at, 
 	rt_matrix table = rt_all_of(from), index = rt_all_of(at);
 	int64_t begin = from->begin[0];
 	switch (rt_bytes[to->format]) {
-	case 1: rt_rows_by<uint8_t>(run, to, table, index, begin); break;
-	case 2: rt_rows_by<uint16_t>(run, to, table, index, begin); break;
+	case 1: rt_rows_by<rt_bytes1>(run, to, table, index, begin); break;
+	case 2: rt_rows_by<rt_bytes2>(run, to, table, index, begin); break;
 	case 4: rt_rows_by<uint32_t>(run, to, table, index, begin); break;
-	default: rt_rows_by<uint64_t>(run, to, table, index, begin); break;
+	default: rt_rows_by<rt_bytes8>(run, to, table, index, begin); break;
 	}
 }
 
@@ -302,10 +302,10 @@ template <class T> static __global__ void rt_go_kernel(T *to, const T *from, rt_
 }
 static void rt_go(rt_run *run, const rt_part *x, rt_part *y, rt_route route) {
 	switch (rt_bytes[y->format]) {
-	case 1: RT_RUN(rt_go_kernel<uint8_t>, y->count, (uint8_t *)y->data, (const uint8_t *)x->data, route, y->count); break;
-	case 2: RT_RUN(rt_go_kernel<uint16_t>, y->count, (uint16_t *)y->data, (const uint16_t *)x->data, route, y->count); break;
+	case 1: RT_RUN(rt_go_kernel<rt_bytes1>, y->count, (rt_bytes1 *)y->data, (const rt_bytes1 *)x->data, route, y->count); break;
+	case 2: RT_RUN(rt_go_kernel<rt_bytes2>, y->count, (rt_bytes2 *)y->data, (const rt_bytes2 *)x->data, route, y->count); break;
 	case 4: RT_RUN(rt_go_kernel<uint32_t>, y->count, (uint32_t *)y->data, (const uint32_t *)x->data, route, y->count); break;
-	default: RT_RUN(rt_go_kernel<uint64_t>, y->count, (uint64_t *)y->data, (const uint64_t *)x->data, route, y->count); break;
+	default: RT_RUN(rt_go_kernel<rt_bytes8>, y->count, (rt_bytes8 *)y->data, (const rt_bytes8 *)x->data, route, y->count); break;
 	}
 }
 

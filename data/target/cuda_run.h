@@ -25,23 +25,43 @@ RT_FORMAT(RT_U16, uint16_t, int64_t, , (uint16_t))
 RT_FORMAT(RT_U8, uint8_t, int64_t, , (uint8_t))
 RT_FORMAT(RT_BOOL, uint8_t, int64_t, , (uint8_t))
 #undef RT_FORMAT
+/* The formats of this program: kernels of others are not compiled. One that is not there is another name for RT_USED_ONE, which is. */
+#ifndef RT_USED
+#define RT_USED ~0u
+#define RT_USED_ONE RT_F32
+#endif
+#define RT_THERE(format) (RT_USED >> (format) & 1 ? (format) : RT_USED_ONE)
+#define RT_ANY(a, b, c, d, e) (RT_USED >> (a) & 1 || RT_USED >> (b) & 1 || RT_USED >> (c) & 1 || RT_USED >> (d) & 1 || RT_USED >> (e) & 1)
+template <bool there, class T, class Other> struct rt_either { typedef T type; };
+template <class T, class Other> struct rt_either<false, T, Other> { typedef Other type; };
+/* What is only copied goes by its bytes. */
+typedef rt_either<RT_ANY(RT_I8, RT_U8, RT_BOOL, RT_F8, RT_F8), uint8_t, uint32_t>::type rt_bytes1;
+typedef rt_either<RT_ANY(RT_F16, RT_BF16, RT_I16, RT_U16, RT_U16), uint16_t, uint32_t>::type rt_bytes2;
+typedef rt_either<RT_ANY(RT_F64, RT_I64, RT_U64, RT_U64, RT_U64), uint64_t, uint32_t>::type rt_bytes8;
+/* Indices. */
+typedef rt_either<RT_ANY(RT_I32, RT_I32, RT_I32, RT_I32, RT_I32), int32_t, int64_t>::type rt_index_i32;
+typedef rt_either<RT_ANY(RT_I16, RT_I16, RT_I16, RT_I16, RT_I16), int16_t, int64_t>::type rt_index_i16;
+typedef rt_either<RT_ANY(RT_I8, RT_I8, RT_I8, RT_I8, RT_I8), int8_t, int64_t>::type rt_index_i8;
+typedef rt_either<RT_ANY(RT_U32, RT_U32, RT_U32, RT_U32, RT_U32), uint32_t, int64_t>::type rt_index_u32;
+typedef rt_either<RT_ANY(RT_U16, RT_U16, RT_U16, RT_U16, RT_U16), uint16_t, int64_t>::type rt_index_u16;
+typedef rt_either<RT_ANY(RT_U8, RT_U8, RT_U8, RT_BOOL, RT_BOOL), uint8_t, int64_t>::type rt_index_u8;
 /* Calls function<F>(...) for a format that is known when it runs. */
 #define RT_SWITCH(format, function, ...) \
 	switch (format) { \
-	case RT_F64: function<RT_F64>(__VA_ARGS__); break; \
-	case RT_F32: function<RT_F32>(__VA_ARGS__); break; \
-	case RT_F16: function<RT_F16>(__VA_ARGS__); break; \
-	case RT_BF16: function<RT_BF16>(__VA_ARGS__); break; \
-	case RT_F8: function<RT_F8>(__VA_ARGS__); break; \
-	case RT_I64: function<RT_I64>(__VA_ARGS__); break; \
-	case RT_I32: function<RT_I32>(__VA_ARGS__); break; \
-	case RT_I16: function<RT_I16>(__VA_ARGS__); break; \
-	case RT_I8: function<RT_I8>(__VA_ARGS__); break; \
-	case RT_U64: function<RT_U64>(__VA_ARGS__); break; \
-	case RT_U32: function<RT_U32>(__VA_ARGS__); break; \
-	case RT_U16: function<RT_U16>(__VA_ARGS__); break; \
-	case RT_U8: function<RT_U8>(__VA_ARGS__); break; \
-	default: function<RT_BOOL>(__VA_ARGS__); break; \
+	case RT_F64: function<RT_THERE(RT_F64)>(__VA_ARGS__); break; \
+	case RT_F32: function<RT_THERE(RT_F32)>(__VA_ARGS__); break; \
+	case RT_F16: function<RT_THERE(RT_F16)>(__VA_ARGS__); break; \
+	case RT_BF16: function<RT_THERE(RT_BF16)>(__VA_ARGS__); break; \
+	case RT_F8: function<RT_THERE(RT_F8)>(__VA_ARGS__); break; \
+	case RT_I64: function<RT_THERE(RT_I64)>(__VA_ARGS__); break; \
+	case RT_I32: function<RT_THERE(RT_I32)>(__VA_ARGS__); break; \
+	case RT_I16: function<RT_THERE(RT_I16)>(__VA_ARGS__); break; \
+	case RT_I8: function<RT_THERE(RT_I8)>(__VA_ARGS__); break; \
+	case RT_U64: function<RT_THERE(RT_U64)>(__VA_ARGS__); break; \
+	case RT_U32: function<RT_THERE(RT_U32)>(__VA_ARGS__); break; \
+	case RT_U16: function<RT_THERE(RT_U16)>(__VA_ARGS__); break; \
+	case RT_U8: function<RT_THERE(RT_U8)>(__VA_ARGS__); break; \
+	default: function<RT_THERE(RT_BOOL)>(__VA_ARGS__); break; \
 	}
 
 /* ---- a run, its errors ---------------------------------------------------------------------------------- */

@@ -78,6 +78,8 @@ typedef struct lk_compile_request {
 	bool measure;       /* TUNE: those that are shown are run on this machine, as BENCH does */
 	const char *wisdom; /* TUNE: a file of what was found before; read and written */
 	const char *graph;  /* TUNE: a file for the fastest schedule as a step graph */
+	const char *step;   /* TUNE: a step graph whose end the program is: fastest in that step. Not
+	                       with measure or wisdom; sizes may be NULL then */
 } lk_compile_request;
 
 /* Programs that were read, and what the last action found. */

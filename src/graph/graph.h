@@ -222,8 +222,9 @@ typedef struct lk_program {
 	double resident[LK_OWNERS]; /* bytes held during the whole step */
 	double updated; /* parameters whose gradients a rank ends the step with, all shards counted; 0
 	                   not stated */
-	bool reduces;   /* of a program of lockstep compile: it takes these gradients as parts and
-	                   reduces them itself */
+	/* Of a program of lockstep compile: it takes these gradients as parts and reduces them itself;
+	 * it takes slices of them; it leaves slices of new weights, which it does not gather. */
+	bool reduces, takes_slices, leaves_slices;
 	uint32_t stream_names[LK_STREAMS]; /* interned: of lifted traces, "stream 7", "thread 3126441";
 	                                      0: lk_stream_label */
 	uint32_t threads;                  /* of lifted traces: bit per stream that is a CPU thread */

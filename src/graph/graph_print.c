@@ -142,8 +142,10 @@ static void print_program(const lk_graph *graph, FILE *out, size_t s) {
 			        lk_format_bytes(program->resident[o], text, sizeof text),
 			        lk_owner_name((lk_owner)o));
 	if (program->updated > 0)
-		fprintf(out, "  updates %.0f parameters%s\n", program->updated,
-		        program->reduces ? ", whose gradients it reduces" : "");
+		fprintf(out, "  updates %.0f parameters%s%s%s\n", program->updated,
+		        program->reduces ? ", whose gradients it reduces" : "",
+		        program->takes_slices ? ", takes slices of their gradients" : "",
+		        program->leaves_slices ? ", leaves slices of them" : "");
 	for (unsigned i = 0; i < LK_STREAMS; i++)
 		if (program->stream_names[i] || (program->threads >> i & 1))
 			fprintf(out, "  stream %u is %s\"%s\"\n", i,

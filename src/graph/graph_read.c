@@ -390,17 +390,20 @@ static lk_status program_member(struct reader *reader, void *into, unsigned key)
 	case 5: return read_array(reader, call_value, program, 0, UINT32_MAX);
 	case 6: return read_array(reader, stream_value, program, 0, LK_STREAMS);
 	case 7: return want_real(reader, &program->updated);
-	default: return want_bool(reader, &program->reduces);
+	case 8: return want_bool(reader, &program->reduces);
+	case 9: return want_bool(reader, &program->takes_slices);
+	default: return want_bool(reader, &program->leaves_slices);
 	}
 }
 
 static lk_status program_value(struct reader *reader, void *into, unsigned i) {
 	(void)into;
 	(void)i;
-	static const char *const keys[] = {"name",  "stage",   "channels", "events", "resident",
-	                                   "calls", "streams", "updated",  "reduces"};
+	static const char *const keys[] = {"name",     "stage",        "channels",     "events",
+	                                   "resident", "calls",        "streams",      "updated",
+	                                   "reduces",  "takes_slices", "leaves_slices"};
 	if (!lk_push(&reader->graph->programs)) return lk_oom(reader->err);
-	return graph_read_object(reader, keys, 9, 1 | 2 | 32, program_member,
+	return graph_read_object(reader, keys, 11, 1 | 2 | 32, program_member,
 	                         lk_last(&reader->graph->programs));
 }
 

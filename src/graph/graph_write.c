@@ -178,6 +178,8 @@ static void graph_write_put_program(lk_json_writer *writer, const lk_graph *grap
 	lk_json_object_end(writer);
 	if (program->updated > 0) lk_json_put_number(writer, "updated", program->updated);
 	if (program->reduces) lk_json_put_bool(writer, "reduces", true);
+	if (program->takes_slices) lk_json_put_bool(writer, "takes_slices", true);
+	if (program->leaves_slices) lk_json_put_bool(writer, "leaves_slices", true);
 	put_streams(writer, graph, program);
 	lk_json_array(writer, "calls");
 	for (size_t i = 0; i < program->calls.count; i++)

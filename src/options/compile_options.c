@@ -52,6 +52,9 @@ static const lk_option options[] = {
 	{TEXT("graph", graph, "FILE",
 	 "with tune: write the fastest schedule as a step graph (.json or .json.gz), for predict "
 	 "--replace and whatif"), WHERE("tune")},
+	{TEXT("step", step, "FILE",
+	 "with tune: a step graph, as predict --graph writes it, whose end the program is (predict "
+	 "--emit program): find the schedule that makes the step fastest"), WHERE("tune")},
 	{INT("repeat", repeat, "N", 6, 100000,
 	 "with bench: rounds of all schedules in turn; default 21"), WHERE("bench")},
 	{GROUP("Output")

@@ -80,6 +80,30 @@ double lk_memory_least(const lk_job *job, const lk_cluster *cluster, const lk_ra
 	return reserved_bytes(&m) + context_bytes(device) + nccl_bytes(ranks);
 }
 
+/* What a stage of the graph needs of each device, by its walk. */
+static void memory_use_stage(const lk_graph *graph, const lk_cluster *cluster,
+                             const lk_memory *walk, uint32_t stage, lk_stage_use *use) {
+	int64_t chains = graph->ranks.chains;
+	const lk_device *device = smallest_device(cluster, stage * chains, (stage + 1) * chains);
+	use->walk = *walk;
+	use->reserved = reserved_bytes(walk);
+	use->context = context_bytes(device);
+	use->nccl = nccl_bytes(&graph->ranks);
+	use->total = use->reserved + use->context + use->nccl;
+	use->usable = device->memory_bytes;
+}
+
+lk_stage_use lk_memory_of_graph(const lk_graph *graph, const lk_cluster *cluster) {
+	lk_stage_use fullest = {0};
+	for (uint32_t s = 0; s < graph->ranks.stages; s++) {
+		lk_stage_use use = {0};
+		lk_memory walk = lk_memory_walk(graph, s);
+		memory_use_stage(graph, cluster, &walk, s, &use);
+		if (s == 0 || use.total - use.usable > fullest.total - fullest.usable) fullest = use;
+	}
+	return fullest;
+}
+
 lk_status lk_memory_ask(const lk_job *job, const lk_cluster *cluster, lk_step *out, lk_error *err) {
 	int64_t chains = out->graph->ranks.chains;
 	out->memory = LK_ARRAY(&out->arena, lk_stage_use, job->pp);
@@ -93,13 +117,9 @@ lk_status lk_memory_ask(const lk_job *job, const lk_cluster *cluster, lk_step *o
 		lk_stage_use *use = &out->memory[s];
 		const lk_device *device = smallest_device(cluster, s * chains, (s + 1) * chains);
 		out->graph->programs.at[s].resident[LK_OWN_WORKSPACE] = workspace_bytes(job, device);
-		use->walk = lk_memory_walk_with(out->graph, swings, (uint32_t)s);
-		lk_memory_band_apply(&band, use->walk.peak, &use->low, &use->high);
-		use->reserved = reserved_bytes(&use->walk);
-		use->context = context_bytes(device);
-		use->nccl = nccl_bytes(&out->graph->ranks);
-		use->total = use->reserved + use->context + use->nccl;
-		use->usable = device->memory_bytes;
+		lk_memory walk = lk_memory_walk_with(out->graph, swings, (uint32_t)s);
+		memory_use_stage(out->graph, cluster, &walk, (uint32_t)s, use);
+		lk_memory_band_apply(&band, walk.peak, &use->low, &use->high);
 		const lk_stage_use *fullest = &out->memory[out->fullest];
 		if (use->total - use->usable > fullest->total - fullest->usable) out->fullest = s;
 	}

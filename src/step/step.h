@@ -276,6 +276,9 @@ void lk_profile_of_graph(const lk_graph *graph, const char *stack, const char *r
 
 /* Fills out->memory, out->fullest and out->usable from out->graph. */
 lk_status lk_memory_ask(const lk_job *job, const lk_cluster *cluster, lk_step *out, lk_error *err);
+/* The same of a step graph that lockstep predict wrote, whose workspace is in it: the stage with
+ * the least room left. */
+lk_stage_use lk_memory_of_graph(const lk_graph *graph, const lk_cluster *cluster);
 
 /* The total of a stage that holds `resident` bytes throughout (workspaces left out) and at some
  * moment `held` more: no more than lk_memory_ask says where those are no more than there are.

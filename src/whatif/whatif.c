@@ -204,8 +204,9 @@ static lk_status keep_notes(const lk_scenario *scenario, lk_whatif_outcome *out,
 	return LK_OK;
 }
 
-lk_status lk_whatif_try(const lk_whatif_base *base, const lk_whatif_set *sets, size_t count,
-                        lk_whatif_outcome *out, lk_error *err) {
+/* `update`: of a program that replaces the end of the step; NULL: none. */
+static lk_status whatif_try(const lk_whatif_base *base, const lk_whatif_set *sets, size_t count,
+                            const lk_graph *update, lk_whatif_outcome *out, lk_error *err) {
 	memset(out, 0, sizeof *out);
 	lk_scenario s = {
 		.site = &base->site,
@@ -220,11 +221,22 @@ lk_status lk_whatif_try(const lk_whatif_base *base, const lk_whatif_set *sets, s
 	};
 	lk_status status = copy_edit(&base->edit, &s.edit, err);
 	if (status == LK_OK) status = whatif_apply(&s, sets, count, err);
+	if (status == LK_OK && update) status = lk_edit_replace_update(&s.edit, update, err);
 	if (status == LK_OK) status = whatif_simulate(&s, &base->edit.graph->ranks, out, err);
 	if (status == LK_OK) status = keep_notes(&s, out, err);
 	out->cluster = s.cluster;
 	free_scenario(&s);
 	return status;
+}
+
+lk_status lk_whatif_try(const lk_whatif_base *base, const lk_whatif_set *sets, size_t count,
+                        lk_whatif_outcome *out, lk_error *err) {
+	return whatif_try(base, sets, count, NULL, out, err);
+}
+
+lk_status lk_whatif_try_update(const lk_whatif_base *base, const lk_graph *update,
+                               lk_whatif_outcome *out, lk_error *err) {
+	return whatif_try(base, NULL, 0, update, out, err);
 }
 
 void lk_whatif_outcome_free(lk_whatif_outcome *outcome) {

@@ -102,6 +102,9 @@ typedef struct lk_whatif_outcome {
 /* All sets together; their order does not matter. None: the base. */
 lk_status lk_whatif_try(const lk_whatif_base *base, const lk_whatif_set *sets, size_t count,
                         lk_whatif_outcome *out, lk_error *err);
+/* The base with the end of its step replaced by the graph of a program (graph/edit/edit.h). */
+lk_status lk_whatif_try_update(const lk_whatif_base *base, const lk_graph *update,
+                               lk_whatif_outcome *out, lk_error *err);
 void lk_whatif_outcome_free(lk_whatif_outcome *outcome);
 /* Seconds that the step gets shorter by "KEY=VALUE". */
 lk_status lk_whatif_worth(const lk_whatif_base *base, const char *text, double *seconds,

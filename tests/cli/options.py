@@ -249,6 +249,7 @@ def make_files(folder):
         text = program.read()
     put("two.lk", text + "\n" + re.sub(r"program \w+", "program second", text))
     for name, words in {"step.json": "predict --model llama3.1-8b --gpu h100-sxm --gpus 16 --tp 2 --gbs 32 --seq 4096 --graph step.json",
+                        "end.lk": "predict --model llama3.1-8b --gpu h100-sxm --gpus 16 --tp 2 --gbs 32 --seq 4096 --emit program -f end.lk",
                         "small.json": "predict --model gpt2 --gpu h100-sxm --gpus 8 --tp 1 --gbs 8 --seq 256 --graph small.json",
                         "overheads.csv": "replay $ROOT/tests/data/trace_before.json --overheads-out overheads.csv"}.items():
         status, _, err = run(folder, words.split()[0], words.split(" ", 1)[1])
@@ -553,6 +554,7 @@ COMPILE = {
     "search-time": [same(f"{TUNE} -o json", "--search-time 3600"), refused(f"run {SGD}", "--search-time 3")],
     "measure": [refused(f"run {SGD}", "--measure"), tested("compile_tune.test")],
     "wisdom": [writes(TUNE, "--wisdom w"), refused(f"run {SGD}", "--wisdom w")],
+    "step": [output("tune end.lk --gpu h100-sxm --sizes dp=8,model=2,N=4015261696 -o json", "--step step.json"), refused(f"run {SGD}", "--step step.json")],
     "repeat": [refused(f"run {SGD}", "--repeat 6"), tested("compile_*.test", "../../docs/*/*.md")],
     "graph": [writes(TUNE, "--graph g.json"), refused(f"run {SGD}", "--graph g.json")],
     "target": [output(f"emit {SGD}", "--target cuda"), refused(f"run {SGD}", "--target cuda")],

@@ -285,6 +285,57 @@ def momentum(c):
     return [R(c.state("w", c.N) - 0.1 * m), S(m, 0) if c.schedule == "sharded" else R(m)]
 
 
+@program
+def lora(c):
+    x, t, w = c.x("x", c.B, c.I), c.x("t", c.B, c.O), c.x("w", c.I, c.O)
+    a, b = c.state("a", c.I, c.K), c.state("b", c.K, c.O)
+    e = x @ w + 0.5 * x @ a @ b - t
+    ga, gb = x.T @ e @ b.T, a.T @ x.T @ e
+    n = np.sqrt((ga * ga).sum() + (gb * gb).sum())
+    step = 0.1 * min(1, 2 / n)
+    return [R((e * e).sum()), R(n), R(a - step * ga), R(b - step * gb)]
+
+
+@program
+def norm_sequence(c):
+    x, dy, g, k = c.x("x", c.B, c.S, c.H), c.x("dy", c.B, c.S, c.H), c.state("g", c.H), c.state("c", c.H)
+    inner = lambda a, b: (a * b).mean(2, keepdims=True)
+    sigma = np.sqrt(x.var(2, keepdims=True) + 0.01)
+    z = (x - x.mean(2, keepdims=True)) / sigma
+    dx = (dy * g - inner(dy, g) - z * inner(dy * g, z)) / sigma
+    dg, dc = np.einsum("bsh,bsh->h", dy, z), np.einsum("bsh->h", dy)
+    return [S(dx, 1), S(dx, 1), R(dg), R(g - 0.1 * dg), R(k - 0.1 * dc)]
+
+
+@program
+def expert_choice(c):
+    x, wr = c.x("x", c.T, c.H), c.x("wr", c.H, c.E)
+    w1, w2 = c.x("w1", c.E, c.H, c.F), c.x("w2", c.E, c.F, c.H)
+    p = softmax(x @ wr, 1).T
+    i, o = largest(p, 3), np.zeros((c.T, c.H))
+    for e in range(c.E):
+        for t in i[e]:
+            o[t] += p[e, t] * np.tanh(x[t] @ w1[e]) @ w2[e]
+    return [S(o, 0), S(i, 0)]
+
+
+@program
+def feedback(c):
+    v = [c.x("g", c.K, c.C, rank=r + 1) + np.array(c.draws.state("e", "f32", c.K * c.C, rank=r + 1)).reshape(c.K, c.C) for r in range(c.dp)]
+    s = [abs(x).max(1, keepdims=True) / 7 for x in v]
+    q = [np.rint(x / y) for x, y in zip(v, s)]
+    w = c.state("w", c.K, c.C) - 0.1 * sum(a * b for a, b in zip(q, s)) / c.dp
+    return [R(np.concatenate(q).astype(int)), L([x - a * b for x, a, b in zip(v, q, s)]), R(w)]
+
+
+@program
+def averaged(c):
+    w = c.state("w", c.N) - 0.1 * sum(c.x("g", c.N, rank=r + 1) for r in range(c.dp)) / c.dp
+    a = 0.9 * c.state("a", c.N) + 0.1 * w
+    kept = (lambda x: S(x, 0)) if c.schedule == "zero" else R
+    return [R(a / (1 - 0.9 ** 3)), kept(w), kept(a)]
+
+
 # ---- comparing ----
 
 def read_dump(path):

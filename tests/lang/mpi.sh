@@ -55,12 +55,20 @@ sizes_of() {
 	return 1
 }
 
+# Whether a run ended by a signal in the thread of Open MPI's PMIx, which may outlive its library in MPI_Finalize (open-mpi/ompi
+# issue 10117): no frame of the trace is the program's. What ranks have written counts all the same. Generated programs have no
+# threads, and call nothing of MPI after MPI_Finalize.
+ended_by_pmix() { # log executable
+	grep -q 'Signal: ' "$1" && grep -Eq '\[ *[0-9]+\] .*(pmix|PMIX)' "$1" && ! grep -Eq "\[ *[0-9]+\] .*$(basename "$2")[(]" "$1" &&
+		echo "note: $(basename "$2"): a thread of PMIx ended a run in MPI_Finalize"
+}
+
 compare() { # file program executable ranks kind
 	local axes sizes dump=$work/$2.$4.$5 schedule
 	axes=$(mesh "$(sed -n "s/^program $2(mesh \([^)]*\)).*/\1/p" "$1")" "$4") || return 0
 	sizes=$(sizes_of "$1" "$2" "$axes" "$5") || { echo "skip $2 on $4 ranks"; return 0; }
 	rm -rf "$dump" && mkdir "$dump"
-	if ! timeout $limit mpirun -n "$4" "$3" --sizes "$sizes" --seed "$4" --dump "$dump" > "$dump.log" 2>&1; then
+	if ! timeout $limit mpirun -n "$4" "$3" --sizes "$sizes" --seed "$4" --dump "$dump" > "$dump.log" 2>&1 && ! ended_by_pmix "$dump.log" "$3"; then
 		echo "FAIL $2 on $4 ranks, $sizes"
 		head -n 20 "$dump.log"
 		return 0
@@ -96,7 +104,7 @@ sanitized() { # FILE.c without its ending
 
 # On 1, 2 and 4 ranks, with the sizes that its first line names; what they hold is for against_numpy.py.
 numpy_program() { # program
-	local base=$work/$1 compiler=gcc ranks axes dump turn
+	local base=$work/$1 compiler=gcc ranks axes dump
 	if command -v clang > /dev/null; then compiler=clang; fi
 	"$lockstep" compile emit tests/lang/against_numpy.lk --program "$1" --schedule all --out "$base.c" || return 1
 	OMPI_CC=$compiler mpicc "${flags[@]}" -O0 -o "$base" "$base.c" -lm || return 1
@@ -104,10 +112,11 @@ numpy_program() { # program
 		dump=$work/$1.$ranks axes=$(mesh "$(sed -n "s/^program $1(mesh \([^)]*\)).*/\1/p" tests/lang/against_numpy.lk)" $ranks)
 		mkdir "$dump"
 		echo "$axes,$(sed -n "s/^program $1(.*# //p" tests/lang/against_numpy.lk)" > "$dump/sizes"
-		for turn in first second; do # a thread of Open MPI's may outlive its library at the end of a run, on a busy machine
-			timeout $limit mpirun -n $ranks "$base" --sizes "$(cat "$dump/sizes")" --seed 11 --dump "$dump" > "$dump.log" 2>&1 && break
-			if [ $turn = second ]; then cat "$dump.log"; return 1; fi
-		done
+		if ! timeout $limit mpirun -n $ranks "$base" --sizes "$(cat "$dump/sizes")" --seed 11 --dump "$dump" > "$dump.log" 2>&1 &&
+			! ended_by_pmix "$dump.log" "$base"; then
+			cat "$dump.log"
+			return 1
+		fi
 	done
 }
 

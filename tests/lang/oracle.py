@@ -77,8 +77,8 @@ class Draws:
         """A partial input: what each rank holds."""
         return [self.input(name, form, count, item, r + 1) for r in range(ranks)]
 
-    def state(self, name, form, count, item=0):
-        return [rounded(form, (self.word(name, i, 0, item) + 0.5) / 2.0**32 * 15 / 16 + 1 / 16) for i in range(count)]
+    def state(self, name, form, count, item=0, rank=0):
+        return [rounded(form, (self.word(name, i, rank, item) + 0.5) / 2.0**32 * 15 / 16 + 1 / 16) for i in range(count)]
 
     def indices(self, name, count, rows):
         return [self.word(name, i, 0, 0) % rows for i in range(count)]

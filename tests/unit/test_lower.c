@@ -216,7 +216,7 @@ static void test_permute(void **state) {
 	lk_constants constants;
 	lk_timed_constants(&constants);
 	OK(lk_cluster_parse(&arena, "4 node * 8 h100-sxm", &cluster, err));
-	OK(lk_time_steps(m.steps, &m.sizes, &cluster, &constants, 0, &t, err));
+	OK(lk_time_steps(m.steps, &m.sizes, &cluster, NULL, &constants, 0, &t, err));
 	assert_true(t.seconds > 0);
 	lk_arena_free(&arena);
 	lk_graph_free(graph);
@@ -248,7 +248,7 @@ static void test_serial(void **state) {
 		sum += lk_costs_get(&costs, 0, i)->duration_ps;
 		if (!lk_op_is_comm(graph->ops.kind[i])) compute += lk_costs_get(&costs, 0, i)->duration_ps;
 	}
-	OK(lk_time_steps(m.steps, &m.sizes, &cluster, &constants, 0, &t, err));
+	OK(lk_time_steps(m.steps, &m.sizes, &cluster, NULL, &constants, 0, &t, err));
 	assert_float_equal(t.seconds * LK_PS_PER_S, (double)sum, 2);
 	assert_float_equal(t.compute_s * LK_PS_PER_S, (double)compute, 2);
 	lk_graph_free(graph);
@@ -280,13 +280,13 @@ static void test_overlap(void **state) {
 	lk_timed serial, chunked;
 	lk_timed_constants(&constants);
 	OK(lk_cluster_parse(&arena, "8 h100-sxm", &cluster, err));
-	OK(lk_time_steps(m.steps, &m.sizes, &cluster, &constants, 0, &serial, err));
+	OK(lk_time_steps(m.steps, &m.sizes, &cluster, NULL, &constants, 0, &serial, err));
 	m.steps->at[0] = whole;
 	m.steps->count = 1;
 	lk_graph *graph = lowered(&m, 4);
 	assert_int_equal(graph->ops.count, 1 + 2 * 4);
 	assert_float_equal(sum_bytes(graph, LK_OP_ALLREDUCE), 2. * 8192 * 24576, 1);
-	OK(lk_time_steps(m.steps, &m.sizes, &cluster, &constants, 4, &chunked, err));
+	OK(lk_time_steps(m.steps, &m.sizes, &cluster, NULL, &constants, 4, &chunked, err));
 	double longer = serial.compute_s > serial.exposed_s ? serial.compute_s : serial.exposed_s;
 	assert_true(chunked.seconds < 0.9 * serial.seconds);
 	assert_true(chunked.seconds > longer);
@@ -330,9 +330,48 @@ static void test_hosts(void **state) {
 	lk_timed_constants(&constants);
 	double reduced = lk_host_collective(LK_HOST_MPI, LK_COLL_ALLREDUCE, &inside, 4e6).seconds;
 	double sent = lk_host_collective(LK_HOST_MPI, LK_COLL_SENDRECV, &between, 2e6).seconds;
-	OK(lk_time_steps(m.steps, &m.sizes, &cluster, &constants, 0, &t, err));
+	OK(lk_time_steps(m.steps, &m.sizes, &cluster, NULL, &constants, 0, &t, err));
 	assert_float_equal(t.exposed_s, reduced + sent, 0.02 * (reduced + sent));
 	assert_true(sent > reduced / 4);
+	/* As measured, where it was: the library's collective, and messages of the program's own. */
+	lk_host_messages messages = {
+		.inside = {.count = 1, .bytes = {1e6}, .alone = {2e-3}, .both = {3e-3}},
+		.collective[LK_COLL_ALLREDUCE] = {.count = 1,
+	                                      .ranks = 4,
+	                                      .nodes = 1,
+	                                      .bytes = {4e6},
+	                                      .alone = {50e-3},
+	                                      .behind = {20e-3}}};
+	OK(lk_time_steps(m.steps, &m.sizes, &cluster, &messages, &constants, 0, &t, err));
+	assert_float_equal(t.exposed_s, 50e-3 + sent, 0.02 * 50e-3);
+	drop(&m);
+}
+
+/* Drawing for dropout takes a core's cycles, 20 multiplications an element; more processes than
+ * cores share them. */
+static void test_host_dropout(void **state) {
+	(void)state;
+	struct made m = make("program p(mesh dp) { dim N in x : f32[N]\nout dropout(x, 0.5, key=1) }",
+	                     NULL, "dp=4,N=1000000");
+	lk_device cpu = {.name = "cpu",
+	                 .arch = LK_ARCH_CPU,
+	                 .vector_flops = 1e12,
+	                 .memory_rate = 1e12,
+	                 .stream_rate = 1e12,
+	                 .clock_hz = 2e9,
+	                 .sms = 2};
+	lk_node node = {.device = &cpu, .gpus = 1, .intra_rate = 1e10};
+	int nodes = 1;
+	lk_cluster cluster = {
+		.groups = 1, .node = &node, .nodes = &nodes, .gpus = 1, .oversubscription = 1};
+	lk_arena arena = LK_ARENA_INIT;
+	lk_constants constants;
+	lk_timed t;
+	lk_timed_constants(&constants);
+	OK(lk_timed_share_host(&arena, 4, &cluster, err));
+	OK(lk_time_steps(m.steps, &m.sizes, &cluster, NULL, &constants, 0, &t, err));
+	assert_float_equal(t.seconds, 20e6 / 2e9 * 4 / 2, 1e-3);
+	lk_arena_free(&arena);
 	drop(&m);
 }
 
@@ -387,12 +426,12 @@ static void test_examples(void **state) {
 
 int main(void) {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_adam_bytes), cmocka_unit_test(test_uneven),
-		cmocka_unit_test(test_matmul),     cmocka_unit_test(test_memory),
-		cmocka_unit_test(test_buckets),    cmocka_unit_test(test_send),
-		cmocka_unit_test(test_permute),    cmocka_unit_test(test_serial),
-		cmocka_unit_test(test_overlap),    cmocka_unit_test(test_hosts),
-		cmocka_unit_test(test_examples),
+		cmocka_unit_test(test_adam_bytes),   cmocka_unit_test(test_uneven),
+		cmocka_unit_test(test_matmul),       cmocka_unit_test(test_memory),
+		cmocka_unit_test(test_buckets),      cmocka_unit_test(test_send),
+		cmocka_unit_test(test_permute),      cmocka_unit_test(test_serial),
+		cmocka_unit_test(test_overlap),      cmocka_unit_test(test_hosts),
+		cmocka_unit_test(test_host_dropout), cmocka_unit_test(test_examples),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

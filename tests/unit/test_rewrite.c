@@ -494,7 +494,7 @@ static void test_refused(void **state) {
 /* ---- moves ---- */
 
 enum {
-	KNOWN = 1000
+	KNOWN = 2000
 };
 
 struct known {

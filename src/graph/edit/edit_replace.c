@@ -10,7 +10,9 @@
  * Where a program begins with collectives that reduce all gradients and do nothing else, each
  * gradient can be reduced as soon as it is there: then the step's reductions stay in their buckets
  * and places, overlapped as they were, of the program's kind and bytes. So do its gathers where the
- * program ends with such of all weights. What is fused with a pass stays at the end. */
+ * program ends with such of all weights. What is fused with a pass stays at the end. A step that
+ * holds slices (ZeRO 2 and 3) reduces and gathers in its passes as before: of the program, whose
+ * ends must be such collectives, the update of slices alone is taken. */
 #include "base/arena.h"
 #include "base/check.h"
 #include "graph/edit/edit.h"
@@ -84,9 +86,65 @@ static lk_status replace_refuse(lk_error *err, const char *what, const char *hin
 	return lk_hint(err, "%s", hint);
 }
 
+/* Weights that the step gathers in its passes (ZeRO 2 and 3), or after their update (ZeRO 1), or
+ * that every copy has whole. */
+enum replace_zero {
+	REPLACE_WHOLE,
+	REPLACE_GATHERED,
+	REPLACE_SHARDED
+};
+
+static enum replace_zero replace_zero_of(const lk_graph *graph) {
+	enum replace_zero zero = REPLACE_WHOLE;
+	for (uint32_t i = 0; i < graph->ops.count; i++) {
+		if (!replace_ends_step(graph, i) && replace_is_sharded(graph, i)) return REPLACE_SHARDED;
+		if (replace_is_gather(graph, i)) zero = REPLACE_GATHERED;
+	}
+	return zero;
+}
+
+/* A step that holds slices does in its passes what the program's ends do, where these reduce and
+ * gather everything and nothing else. */
+static lk_status replace_check_sharded(const struct replacement *r, lk_error *err) {
+	const lk_program *program = r->program;
+	bool scatters = r->head > r->block->begin &&
+	                r->update->ops.kind[r->block->begin] == LK_OP_REDUCESCATTER,
+		 gathers = r->tail < r->block->end;
+	if ((program->takes_slices || scatters) && (program->leaves_slices || gathers)) return LK_OK;
+	if (r->reduces && r->gathers)
+		return replace_refuse(
+			err,
+			"the step reduces gradients and gathers weights in its passes (ZeRO 2 or 3), and the "
+			"program's reduce-scatter or gather is one with its update",
+			"leave them out of fuse and overlap, or predict with --zero 0 or 1");
+	return replace_refuse(
+		err,
+		"the step holds slices of gradients and weights (ZeRO 2 or 3), and the program updates "
+		"them whole",
+		"give a schedule that slices: split, reorder, slice; or predict with --zero 0");
+}
+
+/* Who reduces, and who gathers, and that somebody does. */
+static lk_status replace_check_zero(const struct replacement *r, const lk_graph *graph,
+                                    enum replace_zero zero, lk_error *err) {
+	const lk_program *program = r->program;
+	if (zero == REPLACE_SHARDED) return replace_check_sharded(r, err);
+	if (zero == REPLACE_GATHERED && !r->gathers && !program->leaves_slices)
+		return replace_refuse(
+			err,
+			"the step gathers weights after their update (ZeRO 1), and the program updates them "
+			"whole",
+			"give a schedule that slices: split, reorder, slice; or predict with --zero 0");
+	if (zero == REPLACE_WHOLE && program->leaves_slices && !r->gathers &&
+	    graph->ranks.group[LK_GROUP_DP].size > 1)
+		return replace_refuse(
+			err, "the program leaves slices of the weights, and the step gathers none (ZeRO 0)",
+			"give a program that gathers them, or predict with --zero 1");
+	return LK_OK;
+}
+
 /* The step must have an optimizer that the device runs, one pass over all states. */
-static lk_status replace_check_step(const struct replacement *r, const lk_graph *graph,
-                                    lk_error *err) {
+static lk_status replace_check_step(const lk_graph *graph, lk_error *err) {
 	bool passes = false;
 	if (graph->traced)
 		return replace_refuse(err,
@@ -95,18 +153,6 @@ static lk_status replace_check_step(const struct replacement *r, const lk_graph 
 	for (uint32_t i = 0; i < graph->ops.count; i++) {
 		unsigned kind = graph->ops.kind[i];
 		passes |= replace_is_pass(graph, i);
-		if (!replace_ends_step(graph, i) && replace_is_sharded(graph, i) &&
-		    (r->reduces || r->gathers))
-			return replace_refuse(
-				err,
-				"the step reduces gradients and gathers weights in its passes (ZeRO 2 or 3), and "
-				"the program does so once more",
-				"give a program that takes and leaves slices, as predict --emit program writes it");
-		if (r->reduces && !r->gathers && replace_is_gather(graph, i))
-			return replace_refuse(
-				err,
-				"the step gathers weights after their update (ZeRO 1), and the program does not",
-				"give a program that gathers them, or predict with --zero 0");
 		if (!replace_ends_step(graph, i)) continue;
 		if (kind == LK_OP_GEMM)
 			return replace_refuse(err, "the step's optimizer works on matrices",
@@ -245,7 +291,6 @@ static void replace_keep_ends(struct replacement *r, const lk_graph *graph, doub
 	const lk_block *block = r->block;
 	const double *bytes = r->update->ops.bytes;
 	double head = 0, tail = 0;
-	replace_find_ends(r);
 	for (uint32_t i = block->begin; i < r->head; i++) head += bytes[i];
 	for (uint32_t i = r->tail; i < block->end; i++) tail += bytes[i];
 	if (head <= 0 || !replace_set_ratios(r, graph, head, replace_is_reduction, reduced))
@@ -377,8 +422,8 @@ static bool replace_gathers(const lk_graph *update) {
 	return false;
 }
 
-static lk_status replace_make(lk_edit *edit, struct replacement *r, lk_arena *arena,
-                              lk_error *err) {
+static lk_status replace_make(lk_edit *edit, struct replacement *r, enum replace_zero zero,
+                              lk_arena *arena, lk_error *err) {
 	lk_graph *graph = edit->graph;
 	size_t blocks = graph->blocks.count, ops = r->update->ops.count;
 	double *share = LK_ARRAY(arena, double, blocks + 1),
@@ -389,7 +434,8 @@ static lk_status replace_make(lk_edit *edit, struct replacement *r, lk_arena *ar
 	if (!share || !reduced || !gathered || !r->place || !r->deps) return lk_oom(err);
 	r->share = share;
 	replace_set_shares(graph, r->program, share);
-	replace_keep_ends(r, graph, reduced, gathered);
+	if (zero == REPLACE_SHARDED) r->reduces = r->gathers = false;
+	else replace_keep_ends(r, graph, reduced, gathered);
 	LK_TRY(lk_edit_rewrite(edit, replace_block, NULL, r, err));
 	replace_set_groups(graph, r->update);
 	for (size_t s = 0; s < graph->programs.count; s++) {
@@ -408,11 +454,14 @@ lk_status lk_edit_replace_update(lk_edit *edit, const lk_graph *update, lk_error
 	                        .block = &update->blocks.at[update->programs.at[0].calls.at[0].block],
 	                        .reduces = update->programs.at[0].reduces,
 	                        .gathers = replace_gathers(update)};
-	LK_TRY(replace_check_step(&r, edit->graph, err));
+	LK_TRY(replace_check_step(edit->graph, err));
 	LK_TRY(replace_check_groups(edit->graph, update, err));
 	LK_TRY(replace_check_parameters(edit->graph, r.program, err));
+	enum replace_zero zero = replace_zero_of(edit->graph);
+	replace_find_ends(&r);
+	LK_TRY(replace_check_zero(&r, edit->graph, zero, err));
 	lk_arena arena = LK_ARENA_INIT;
-	lk_status status = replace_make(edit, &r, &arena, err);
+	lk_status status = replace_make(edit, &r, zero, &arena, err);
 	lk_arena_free(&arena);
 	return status;
 }

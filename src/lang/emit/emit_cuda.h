@@ -43,9 +43,10 @@ typedef struct lc_kernel {
 	                             kernel_NAME */
 	FILE *fields, *fills;     /* the struct of arguments; the host's statements that fill it */
 	FILE *out;                /* where expressions go now */
-	bool flat;  /* element i of the pass is element i, or 0, or at a stride, of every place */
-	bool fours; /* four elements at a time where pointers are aligned */
-	int depth;  /* tabs */
+	bool flat;   /* element i of the pass is element i, or 0, or at a stride, of every place */
+	bool fours;  /* four elements at a time where pointers are aligned */
+	int depth;   /* tabs */
+	int *groups; /* of reductions: room for whether each is done, and for those of one */
 	lc_cuda_shared shared[LC_CUDA_SHARED];
 	int shared_count;
 } lc_kernel;
@@ -73,6 +74,26 @@ bool lc_kernel_is_shared(const lc_kernel *kernel, int id);
 bool lc_kernel_keeps(const lc_kernel *kernel, int id);
 /* Loads that are elements of memory, each place once: calls put for each. */
 void lc_kernel_each_load(lc_kernel *kernel, void (*put)(lc_kernel *kernel, int id));
+
+/* ---- emit_cuda_share.c: kernels that are equal but for their names, once ---- */
+
+typedef LK_VEC(const char *) lc_kernel_names; /* in the order of their first use */
+typedef struct lc_kernel_known {
+	uint64_t hash;
+	const char *text; /* of its struct and kernels, with numbers for names */
+	lc_kernel_names names;
+} lc_kernel_known;
+typedef struct lc_kernels {
+	lk_arena arena;
+	LK_VEC(lc_kernel_known) all;
+} lc_kernels;
+typedef void lc_kernel_writer(lc_kernel *kernel);
+
+/* What `device` writes (the struct of arguments, the kernels) unless the file has its like; then
+ * what `host` writes, the function that launches it, which names of both only members "a.NAME", the
+ * struct and the kernels. */
+lk_status lc_kernel_put(lc_kernel *kernel, lc_kernel_writer *device, lc_kernel_writer *host);
+void lc_kernels_free(lc_kernels *known);
 
 /* ---- emit_cuda_map.c ---- */
 /* All of a kernel's body: its numbers, and a loop over elements from `first` on by `step`, both

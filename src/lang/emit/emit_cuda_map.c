@@ -312,7 +312,9 @@ static void put_reducing_kernel(lc_kernel *kernel, const int *ids, int count, in
 
 /* The host's side of one such kernel: room for the parts of sums, launch, the second kernel. */
 static void put_reducing_launch(lc_kernel *kernel, const int *ids, int count, int number,
-                                FILE *host) {
+                                bool last) {
+	FILE *host = kernel->out;
+	(void)last;
 	char name[LC_IDENTIFIER], part[LC_CUDA_PART];
 	lc_mpi_part(kernel->c, kernel->pass.step->space, part, sizeof part);
 	fprintf(host, "\ta.tasks = rt_tasks_of(%s, %d);\n", part, cuda_map_node(kernel, ids[0])->dims);
@@ -397,35 +399,45 @@ void lc_kernel_host_end(lc_kernel *kernel, const char *name) {
 	        name, lc_mpi_number(kernel->c, kernel->pass.step->space, number), name);
 }
 
-static lk_status put_reductions(lc_kernel *kernel) {
+/* Groups of reductions, each with a kernel of its own: calls put for each. The last kernel stores:
+ * what others read is overwritten then. */
+static void cuda_map_each_group(lc_kernel *kernel, void (*put)(lc_kernel *kernel, const int *ids,
+                                                               int count, int number, bool last)) {
 	size_t results = kernel->pass.results.count;
-	int *done = LK_ARRAY(&kernel->c->arena, int, results + 1),
-		*ids = LK_ARRAY(&kernel->c->arena, int, results + 1);
-	FILE *host = tmpfile();
-	if (!done || !ids || !host) return lk_oom(kernel->c->err);
+	int *done = kernel->groups, *ids = done + results + 1;
+	memset(done, 0, results * sizeof *done);
+	for (int number = 0, count; (count = cuda_map_group_of(kernel, done, ids)) > 0; number++) {
+		size_t left = 0;
+		for (size_t i = 0; i < results; i++) {
+			for (int j = 0; j < count; j++) done[i] |= kernel->pass.results.at[i] == ids[j];
+			left += !done[i];
+		}
+		put(kernel, ids, count, number, left == 0);
+	}
+}
+
+static void put_reductions_device(lc_kernel *kernel) {
+	lc_kernel_struct(kernel);
+	cuda_map_each_group(kernel, put_reducing_kernel);
+}
+
+static void put_reductions_host(lc_kernel *kernel) {
+	lc_kernel_host_begin(kernel, kernel->name);
+	cuda_map_each_group(kernel, put_reducing_launch);
+	lc_kernel_host_end(kernel, kernel->name);
+}
+
+static lk_status put_reductions(lc_kernel *kernel) {
 	char name[LC_IDENTIFIER];
+	kernel->groups = LK_ARRAY(&kernel->c->arena, int, 2 * (kernel->pass.results.count + 1));
+	if (!kernel->groups) return lk_oom(kernel->c->err);
 	fputs("\trt_tasks tasks;\n", kernel->fields);
 	for (size_t i = 0; i < kernel->pass.results.count; i++)
 		if (!is_total(kernel, kernel->pass.results.at[i]))
 			fprintf(kernel->fields, "\t%s *%s;\n",
 			        cuda_map_sum_type(lc_kernel_format(kernel, kernel->pass.results.at[i])),
 			        lc_value_identifier(kernel->pass.p, "r", kernel->pass.results.at[i], name));
-	lc_kernel_struct(kernel);
-	/* The last kernel stores: what others read is overwritten then. */
-	for (int number = 0, count; (count = cuda_map_group_of(kernel, done, ids)) > 0; number++) {
-		size_t left = 0;
-		for (size_t i = 0; i < kernel->pass.results.count; i++) {
-			for (int j = 0; j < count; j++) done[i] |= kernel->pass.results.at[i] == ids[j];
-			left += !done[i];
-		}
-		put_reducing_kernel(kernel, ids, count, number, left == 0);
-		put_reducing_launch(kernel, ids, count, number, host);
-	}
-	lc_kernel_host_begin(kernel, kernel->name);
-	cuda_map_copy(host, kernel->c->out);
-	fclose(host);
-	lc_kernel_host_end(kernel, kernel->name);
-	return LK_OK;
+	return lc_kernel_put(kernel, put_reductions_device, put_reductions_host);
 }
 
 static bool cuda_map_reduces(const lc_kernel *kernel) {
@@ -434,10 +446,7 @@ static bool cuda_map_reduces(const lc_kernel *kernel) {
 	return false;
 }
 
-static lk_status put_map(lc_kernel *kernel) {
-	kernel->out = kernel->c->out;
-	if (cuda_map_reduces(kernel)) return put_reductions(kernel);
-	lc_kernel_alignment(kernel);
+static void put_map_device(lc_kernel *kernel) {
 	lc_kernel_struct(kernel);
 	fprintf(kernel->out,
 	        "static __global__ void __launch_bounds__(RT_THREADS) kernel_%s(const args_%s a) {\n",
@@ -456,10 +465,18 @@ static lk_status put_map(lc_kernel *kernel) {
 		fputs("\t}\n", kernel->out);
 	} else lc_kernel_elements(kernel, "rt_first()", "rt_step()");
 	fputs("}\n\n", kernel->out);
+}
+
+static void put_map_host(lc_kernel *kernel) {
 	lc_kernel_host_begin(kernel, kernel->name);
 	fprintf(kernel->out, "\tRT_RUN(kernel_%s, a.count, a);\n", kernel->name);
 	lc_kernel_host_end(kernel, kernel->name);
-	return LK_OK;
+}
+
+static lk_status put_map(lc_kernel *kernel) {
+	if (cuda_map_reduces(kernel)) return put_reductions(kernel);
+	lc_kernel_alignment(kernel);
+	return lc_kernel_put(kernel, put_map_device, put_map_host);
 }
 
 lk_status lc_cuda_map(lc_mpi *mpi, const lc_step *step) {

@@ -25,7 +25,6 @@ bool lc_cuda_in_kernel(const lc_mpi *mpi, const lc_step *step) {
 }
 
 static void put_kernel(lc_kernel *kernel) {
-	lc_kernel_alignment(kernel);
 	lc_kernel_struct(kernel);
 	fprintf(kernel->out,
 	        "template <class Access> static __global__ void __launch_bounds__(RT_THREADS) "
@@ -39,7 +38,8 @@ static void put_kernel(lc_kernel *kernel) {
 	fputs("\taccess.barrier(); /* what the others store here has come */\n}\n\n", kernel->out);
 }
 
-static void put_host(lc_kernel *kernel, int axis) {
+static void put_host(lc_kernel *kernel) {
+	int axis = axis_of(kernel->c, kernel->pass.step);
 	char name[LC_IDENTIFIER + 16], number[LC_IDENTIFIER];
 	bool list = kernel->pass.step->list >= 0;
 	snprintf(name, sizeof name, "%.80s_reaching", kernel->name);
@@ -56,10 +56,9 @@ static void put_host(lc_kernel *kernel, int axis) {
 static lk_status reaching(lc_mpi *mpi, const lc_step *step) {
 	lc_kernel k;
 	lk_status status = lc_kernel_open(mpi, step, true, &k);
-	k.out = mpi->out;
 	if (status == LK_OK) {
-		put_kernel(&k);
-		put_host(&k, axis_of(mpi, step));
+		lc_kernel_alignment(&k);
+		status = lc_kernel_put(&k, put_kernel, put_host);
 	}
 	lc_kernel_close(&k);
 	return status;

@@ -197,6 +197,7 @@ struct lc_mpi {
 	LK_VEC(const char *) indices; /* of groups, as numbered in the source */
 	int choices;                  /* overlaps that are tried in two ways */
 	lc_mpi_step *any;             /* of the target: the parts of a step are steps again */
+	struct lc_kernels *kernels;   /* CUDA: those of the file so far */
 	lk_arena arena;
 	lk_error *err;
 };

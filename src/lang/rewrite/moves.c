@@ -125,9 +125,11 @@ static lk_status all_reduces(lc_mover *mover, int64_t ranks, lk_error *err) {
 
 /* ---- gathers ---- */
 
+/* One number is all-reduced as well where it was reduced from slices. */
 static bool passes(const lc_node *node) {
 	return lc_is_pointwise(node) || lc_ops[node->op].family == LC_RED || node->op == LC_UPDATE ||
-	       node->op == LC_SEND || node->op == LC_SLICE;
+	       node->op == LC_SEND || node->op == LC_SLICE ||
+	       (node->op == LC_ALLREDUCE && node->rank == 0);
 }
 
 /* Whether a statement reduces a state that a statement to be passed updates: it is to work on

@@ -95,19 +95,34 @@ static lk_status bundles_grow(lc_mover *mover, int seed, const bool *capable, in
 	return LK_OK;
 }
 
-static lk_status add_fuse(lc_mover *mover, const int *words, int count, lk_error *err) {
+/* Whether the move makes another program: a pass may have taken over all of a set already, but for
+ * what follows after it. */
+static lk_status changes_passes(const lc_mover *mover, const lc_directive *directive, bool *changes,
+                                lk_error *err) {
+	lc_program *made = NULL;
+	LK_TRY(lc_rewrite(mover->p, directive, &made, err));
+	*changes = lc_program_hash(made) != lc_program_hash(mover->p);
+	lc_program_free(made);
+	return LK_OK;
+}
+
+static lk_status add_fuse(lc_mover *mover, const int *words, int count, bool *added,
+                          lk_error *err) {
 	static const char *const label[] = {"F"};
 	lc_directive *directive = lc_move(mover, LC_FUSE, words, count);
 	if (!directive || !lc_move_names(mover, directive, label, 1)) return lk_oom(err);
-	return lc_move_add(mover, directive, err);
+	LK_TRY(changes_passes(mover, directive, added, err));
+	return *added ? lc_move_add(mover, directive, err) : LK_OK;
 }
 
-/* Passes are fused from the first on: the search need not choose among all subsets of them. */
+/* Passes are fused from the first on: the search need not choose among all subsets of them. With
+ * collectives each is tried: what overlaps elsewhere in a step is better left alone, and what comes
+ * after it is not. */
 static lk_status fuse_first(lc_mover *mover, bool collectives, lk_error *err) {
-	bool capable[LC_WORDS], seen[LC_WORDS] = {false};
+	bool capable[LC_WORDS], seen[LC_WORDS] = {false}, added = false;
 	int words[LC_WORDS], count;
 	find_capable(mover, collectives, capable);
-	for (int w = 0; w < mover->count; w++) {
+	for (int w = 0; w < mover->count && (collectives || !added); w++) {
 		bool any = !collectives;
 		if (!capable[w] || seen[w]) continue;
 		LK_TRY(bundles_grow(mover, w, capable, words, &count, err));
@@ -115,7 +130,7 @@ static lk_status fuse_first(lc_mover *mover, bool collectives, lk_error *err) {
 			seen[words[i]] = true;
 			any |= mover->collective[words[i]];
 		}
-		if (count > 1 && any) return add_fuse(mover, words, count, err);
+		if (count > 1 && any) LK_TRY(add_fuse(mover, words, count, &added, err));
 	}
 	return LK_OK;
 }

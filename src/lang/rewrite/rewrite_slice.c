@@ -70,6 +70,21 @@ static bool is_cut(const struct slicer *slicer, const lc_node *node, lc_op op, i
 	return node->op == op && node->axis == slicer->axis[word] && node->d == slicer->dim[word];
 }
 
+/* Whether a value follows from a gather, which could move past it. Out of memory: no. */
+static bool slice_follows_gather(const lc_program *program, const lc_node *node) {
+	lk_arena arena = LK_ARENA_INIT;
+	uint8_t *after = lc_new_set(program, &arena);
+	int last = (int)(node - program->nodes.at);
+	for (int i = 0; after && i <= last; i++)
+		for (int k = 0; k < program->nodes.at[i].inputs; k++) {
+			int from = program->nodes.at[i].in[k];
+			after[i] |= after[from] || program->nodes.at[from].op == LC_ALLGATHER;
+		}
+	bool follows = after && after[last];
+	lk_arena_free(&arena);
+	return follows;
+}
+
 static lk_status read_in_full(const struct slicer *slicer, int word, const lc_node *by,
                               lk_error *err) {
 	const lc_word *w = &slicer->d->names[word];
@@ -80,7 +95,11 @@ static lk_status read_in_full(const struct slicer *slicer, int word, const lc_no
 	              by->line);
 	if (!by->part_of)
 		return lk_hint(err, "leave it out of \"slice\", or put out a value made from it");
-	return lk_hint(err, "move a gather past it first: reorder ag past {%s}", by->part_of);
+	if (slice_follows_gather(slicer->p, by))
+		return lk_hint(err, "move a gather past it first: reorder ag past {%s}", by->part_of);
+	return lk_hint(err,
+	               "leave it out of \"slice\"; or declare it sliced, S(d,axis), and allgather it "
+	               "where it is read");
 }
 
 static bool in_output(const lc_node *node) {

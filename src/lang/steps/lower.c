@@ -335,6 +335,22 @@ static int64_t items_end(const struct lowering *lowering, const lc_step *step) {
 	return lowering->item >= 0 ? lowering->item + 1 : lowering->sizes->items[step->list];
 }
 
+/* Multiplications of the generator that draws for dropout: ten rounds of two for each element. */
+static lk_status lower_draws(struct lowering *lowering, const lc_step *step, int64_t item,
+                             double *out) {
+	int64_t extent[LC_RANK];
+	*out = 0;
+	for (int i = 0; i < step->values.count; i++) {
+		const lc_node *node = lower_node(lowering, step->values.at[i]);
+		double elements = 20;
+		if (lc_ops[node->op].family != LC_DROP) continue;
+		LK_TRY(lower_extents_of(lowering->p, lowering->sizes, node, item, extent, lowering->err));
+		for (int d = 0; d < node->rank; d++) elements *= (double)extent[d];
+		*out += elements;
+	}
+	return LK_OK;
+}
+
 static lk_status lower_map(struct lowering *lowering, const lc_step *step, struct ends *out) {
 	for (int64_t i = items_begin(lowering, step); i < items_end(lowering, step); i++) {
 		lk_op op = {.kind = LK_OP_ELEMENTWISE, .dtype = LK_FP32};
@@ -344,7 +360,9 @@ static lk_status lower_map(struct lowering *lowering, const lc_step *step, struc
 			LK_TRY(
 				lc_pass_bytes(lowering->steps, step, lowering->sizes, i, &op.bytes, lowering->err));
 		*known = op.bytes;
+		LK_TRY(lower_draws(lowering, step, i, &op.flops));
 		op.bytes *= lowering->share;
+		op.flops *= lowering->share;
 		LK_TRY(lower_add(lowering, op, step->name, lowering->compute,
 		                 i == items_end(lowering, step) - 1 ? out : NULL));
 	}
@@ -593,6 +611,12 @@ static bool lower_is_data_parallel(const struct lowering *lowering, int a) {
 	return kind == LK_GROUP_DP || kind == LK_GROUP_SHARD || kind == LK_GROUP_REPLICA;
 }
 
+static bool lower_has_layout(const struct lowering *lowering, const lc_node *node, unsigned kind) {
+	for (int a = 0; a < lowering->p->axis_count; a++)
+		if (node->layout[a].kind == kind && lower_is_data_parallel(lowering, a)) return true;
+	return false;
+}
+
 /* Elements of a value that a rank has with all its data-parallel slices together. */
 static lk_status lower_elements(const struct lowering *lowering, const lc_node *node, int64_t item,
                                 double *out) {
@@ -629,8 +653,8 @@ static lk_status lower_input(const struct lowering *lowering, const lc_node *nod
 		LK_TRY(lower_elements(lowering, node, i, &elements));
 		program->updated += elements;
 	}
-	for (int a = 0; a < lowering->p->axis_count; a++)
-		program->reduces |= node->layout[a].kind == LC_P && lower_is_data_parallel(lowering, a);
+	program->reduces |= lower_has_layout(lowering, node, LC_P);
+	program->takes_slices |= lower_has_layout(lowering, node, LC_S);
 	return LK_OK;
 }
 
@@ -663,6 +687,9 @@ static lk_status lower_hold(const struct lowering *lowering, lk_program *program
 		if (!here(lowering, &node->at)) continue;
 		if (node->op == LC_INPUT) LK_TRY(lower_input(lowering, node, program));
 		if (node->op == LC_STATE) LK_TRY(lower_state(lowering, (int)v, program));
+		program->leaves_slices |= node->op == LC_OUT && node->rank > 0 &&
+		                          lc_is_real((lc_dtype)node->dtype) &&
+		                          lower_has_layout(lowering, node, LC_S);
 		if (lowering->life[v].first >= 0 && lowering->life[v].last == lowering->steps->count)
 			LK_TRY(lower_result(lowering, node, program));
 	}

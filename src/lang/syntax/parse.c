@@ -258,8 +258,11 @@ static lk_status parse_statement(lc_parser *parser, void *context, lk_error *err
 	if (lc_take_word(parser, "state")) return declare_tensors(parser, LC_STATE, err);
 	if (lc_take_word(parser, "out")) return outputs(parser, err);
 	if (lc_take_word(parser, "for")) return lc_loop_next(parser, parse_statement, context, err);
-	if (lc_peek(parser)->kind != LC_NAME_TOKEN)
-		return lc_unexpected(parser, "a statement or '}'", err);
+	if (lc_peek(parser)->kind != LC_NAME_TOKEN) {
+		bool product = lc_sees(parser, '@');
+		lc_unexpected(parser, "a statement or '}'", err);
+		return product ? lk_hint(err, "the product of matrices is matmul(a, b)") : LK_ERR_INPUT;
+	}
 	const lc_token *next = lc_behind_name(parser);
 	if (next->kind == LC_ARROW_LEFT) return parse_update(parser, err);
 	if (next->kind == LC_SIGN && next->sign == '=') return define(parser, err);
@@ -269,6 +272,9 @@ static lk_status parse_statement(lc_parser *parser, void *context, lk_error *err
 	lc_at(parser, lc_peek(parser), err, "%s begins no statement", text);
 	if (strcmp(text, "and") == 0) return lk_hint(err, "both of two conditions: select(a, b, a)");
 	if (strcmp(text, "or") == 0) return lk_hint(err, "one of two conditions: select(a, a, b)");
+	if (strcmp(text, "if") == 0 || strcmp(text, "else") == 0 || strcmp(text, "while") == 0)
+		return lk_hint(
+			err, "there is no control flow by data; choose elements: select(condition, a, b)");
 	return lc_suggest(
 		err, text, words, sizeof words / sizeof *words,
 		"statements are NAME = ..., STATE <- ..., in, state, scalar, dim, list, for, out");

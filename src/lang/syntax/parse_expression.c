@@ -33,7 +33,10 @@ static lk_status named_integer(lc_parser *parser, const char *name, bool needed,
 static lk_status call_reduction(lc_parser *parser, lc_node *node, lk_error *err) {
 	static const char *const names[] = {"sum", "max", "min"};
 	int found = lc_choice(lc_peek(parser), names, LC_REDUCES);
-	if (found < 0) return lc_unexpected(parser, "sum, max or min", err);
+	if (found < 0) {
+		lc_unexpected(parser, "sum, max or min", err);
+		return lk_hint(err, "the reduction comes before the axis: (x, sum, axis)");
+	}
 	node->reduce = (uint8_t)found;
 	parser->at++;
 	return LK_OK;
@@ -41,6 +44,12 @@ static lk_status call_reduction(lc_parser *parser, lc_node *node, lk_error *err)
 
 static lk_status dim(lc_parser *parser, int8_t *out, lk_error *err) {
 	int64_t number;
+	if (lc_sees_word(parser, "axis") || lc_sees_word(parser, "dims") ||
+	    lc_sees_word(parser, "keepdims")) {
+		lc_unexpected(parser, "a dim", err);
+		return lk_hint(err, "a dim is a number, as in max(x, 1); \"keep\" leaves it with "
+		                    "extent 1");
+	}
 	LK_TRY(named_integer(parser, "dim", false, 0, LC_RANK - 1, &number, err));
 	*out = (int8_t)number;
 	return LK_OK;
@@ -279,6 +288,14 @@ static lk_status expression_unknown(lc_parser *parser, const lc_token *token, co
 		      lc_dim_find(parser->p, name) >= 0 ? "a dim" : "an axis");
 		return lk_hint(err, "as a number, write size(%s)", name);
 	}
+	char first[LC_NAME];
+	snprintf(first, sizeof first, "%.*s", token->length, token->text);
+	if (strcmp(first, name) != 0 && lc_value_find(parser->p, first) >= 0) {
+		lc_at(parser, token, err, "%s[...] is the name %s, which is not defined", first, name);
+		return lk_hint(
+			err, "elements of %s are read by narrow(%s, dim, begin, n), gather or gather_rows",
+			first, first);
+	}
 	lc_at(parser, token, err, call ? "unknown operation %s" : "%s is not defined", name);
 	return lc_suggest(err, name, names, count,
 	                  call ? "see docs/reference/language.md for the operations"
@@ -294,7 +311,11 @@ static lk_status primary(lc_parser *parser, int *id, lk_error *err) {
 		LK_TRY(lc_expression(parser, id, err));
 		return lc_expect(parser, ')', "the expression", err);
 	}
-	if (token->kind != LC_NAME_TOKEN) return lc_unexpected(parser, "a value", err);
+	if (token->kind != LC_NAME_TOKEN) {
+		bool power = token->kind == LC_SIGN && token->sign == '*';
+		lc_unexpected(parser, "a value", err);
+		return power ? lk_hint(err, "a power is written a^b") : LK_ERR_INPUT;
+	}
 	bool called = parser->tokens.at[parser->at + 1].kind == LC_SIGN &&
 	              parser->tokens.at[parser->at + 1].sign == '(';
 	if (called && lc_is_call(token)) return call_next(parser, id, err);

@@ -222,8 +222,8 @@ static lk_status bench_predict(lc_bench_job *job, int i, lk_error *err) {
 	lk_status status =
 		lc_sizes_refine(job->original, &job->sizes, job->variants[i].program, &refined, err);
 	if (status == LK_OK)
-		status =
-			lk_time_steps(job->variants[i].steps, &refined, &cluster, &constants, 0, &timed, err);
+		status = lk_time_steps(job->variants[i].steps, &refined, &cluster, job->o->messages,
+		                       &constants, 0, &timed, err);
 	if (status == LK_OK) job->result->rows[i].predicted = timed.seconds;
 	lc_sizes_free(&refined);
 	return status;

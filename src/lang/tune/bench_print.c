@@ -178,6 +178,7 @@ lk_status lk_compile_bench(lk_compile *answer, const lk_compile_request *request
 	lc_bench_result result = {0};
 	lk_arena arena = LK_ARENA_INIT;
 	lk_cluster cluster;
+	lk_host_messages messages;
 	LK_TRY(lc_resize(answer, request, err));
 	LK_TRY(lc_pick_program(answer, request, &program, err));
 	LK_TRY(lc_check_dims(program, request->sizes, err));
@@ -186,7 +187,9 @@ lk_status lk_compile_bench(lk_compile *answer, const lk_compile_request *request
 		status = lk_cluster_parse(&arena, request->cluster, &cluster, err);
 	if (status == LK_OK && request->cluster)
 		status = lk_cluster_refuse_network(&cluster, "compile", err);
-	if (request->cluster) o.cluster = &cluster;
+	if (status == LK_OK && request->cluster)
+		status = lk_host_messages_read(request->cluster, &messages, err);
+	if (request->cluster) o.cluster = &cluster, o.messages = &messages;
 	if (status == LK_OK) status = lc_bench(program, variants, count, &o, &result, err);
 	if (status == LK_OK)
 		status = request->format == LK_COMPILE_JSON

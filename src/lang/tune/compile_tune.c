@@ -1,5 +1,6 @@
 /* compile_tune.c: `lockstep compile tune`: where a program runs and how large it is; what is
  * remembered or searched; the evidence that the fastest schedule computes the same. */
+#include <math.h>
 #include <string.h>
 
 #include "base/arena.h"
@@ -14,13 +15,17 @@ enum {
 struct tuning {
 	const lc_program *p;
 	const lk_compile_request *request;
+	const char *size_text; /* --sizes, or what a step says of them */
 	lk_arena arena;
 	lk_cluster cluster;
+	lk_host_messages messages; /* of its hosts */
 	lc_sizes sizes;
 	lk_search search;
 	lk_search_options options;
 	lk_wisdom wisdom;
 	lk_cutoff cutoff;
+	lk_graph *graph; /* of --step, until the base has it */
+	lk_whatif_base *step;
 	lc_file *remembered; /* the file that a remembered schedule was parsed in */
 	lk_tuned tuned;
 };
@@ -29,15 +34,15 @@ struct tuning {
 
 /* Ranks that the last axis gets where the text does not say: what the others leave of the GPUs. */
 static lk_status tune_read_sizes(struct tuning *tuning, int gpus, lk_error *err) {
-	LK_TRY(lc_check_dims(tuning->p, tuning->request->sizes, err));
-	LK_TRY(lc_sizes_read(tuning->p, tuning->request->sizes, 1, &tuning->sizes, err));
+	LK_TRY(lc_check_dims(tuning->p, tuning->size_text, err));
+	LK_TRY(lc_sizes_read(tuning->p, tuning->size_text, 1, &tuning->sizes, err));
 	int64_t ranks = lc_ranks(tuning->p, &tuning->sizes);
 	const char *last = tuning->p->axes[tuning->p->axis_count - 1].name;
-	if (tuning->request->sizes && lc_sizes_name(tuning->request->sizes, last)) return LK_OK;
+	if (tuning->size_text && lc_sizes_name(tuning->size_text, last)) return LK_OK;
 	if (tuning->p->axes[tuning->p->axis_count - 1].size || ranks < 1 || gpus / ranks < 2)
 		return LK_OK;
 	lc_sizes_free(&tuning->sizes);
-	return lc_sizes_read(tuning->p, tuning->request->sizes, gpus / ranks, &tuning->sizes, err);
+	return lc_sizes_read(tuning->p, tuning->size_text, gpus / ranks, &tuning->sizes, err);
 }
 
 static lk_status tune_check_ranks(const struct tuning *tuning, lk_error *err) {
@@ -57,7 +62,12 @@ static lk_status tune_read_cluster(struct tuning *tuning, lk_error *err) {
 	const lk_compile_request *request = tuning->request;
 	lk_where where = {
 		.cluster = request->cluster, .gpu = request->gpu, .gpus = request->gpus, .flat = "compile"};
-	if (!request->cluster) {
+	if (tuning->graph) {
+		where.ranks = tuning->graph->ranks.world;
+		if (tuning->graph->cluster)
+			where.origin = lk_intern_text(tuning->graph->names, tuning->graph->cluster);
+	}
+	if (!request->cluster && !where.origin) {
 		LK_TRY(tune_read_sizes(tuning, request->gpus, err));
 		int64_t ranks = lc_ranks(tuning->p, &tuning->sizes);
 		where.ranks = ranks < 1 << 24 ? (uint32_t)ranks : 1 << 24;
@@ -65,6 +75,7 @@ static lk_status tune_read_cluster(struct tuning *tuning, lk_error *err) {
 	}
 	int gpus;
 	LK_TRY(lk_where_read(&tuning->arena, &where, &tuning->cluster, &gpus, err));
+	if (request->cluster) LK_TRY(lk_host_messages_read(request->cluster, &tuning->messages, err));
 	LK_TRY(tune_read_sizes(tuning, gpus, err));
 	return lk_timed_share_host(&tuning->arena, lc_ranks(tuning->p, &tuning->sizes),
 	                           &tuning->cluster, err);
@@ -114,7 +125,7 @@ static lk_status recall(struct tuning *tuning, const lk_wise *entry, bool *hit, 
 static lk_status tune_measure(struct tuning *tuning, lk_error *err) {
 	int last = tuning->p->axis_count - 1,
 		top = tuning->request->top > 0 ? tuning->request->top : TOP;
-	const char *sizes = tuning->request->sizes ? tuning->request->sizes : "",
+	const char *sizes = tuning->size_text ? tuning->size_text : "",
 			   *axis = tuning->p->axes[last].name;
 	if (!tuning->request->measure || lk_cutoff_reached(&tuning->cutoff)) return LK_OK;
 	if (!lc_sizes_name(sizes, axis))
@@ -125,10 +136,59 @@ static lk_status tune_measure(struct tuning *tuning, lk_error *err) {
 	                         tuning->request->seed, err);
 }
 
+/* The sizes of a program that predict --emit program has begun, from the step itself. */
+static lk_status tune_size_of_step(struct tuning *tuning, lk_error *err) {
+	const lk_program *stages = tuning->graph->programs.at;
+	const lk_ranks *ranks = &tuning->graph->ranks;
+	uint32_t copies = ranks->group[LK_GROUP_DP].size;
+	const char *text = "";
+	double parameters = 0;
+	if (tuning->size_text || tuning->p->named_count != 1 || copies == 0) return LK_OK;
+	for (size_t s = 0; s < tuning->graph->programs.count; s++)
+		parameters = fmax(parameters, stages[s].updated);
+	for (int a = 0; a < tuning->p->axis_count && text; a++) {
+		const char *axis = tuning->p->axes[a].name;
+		bool copy = strcmp(axis, "dp") == 0;
+		if (!copy && strcmp(axis, "model") != 0) return LK_OK;
+		text = lk_arena_printf(&tuning->arena, "%s%s=%u,", text, axis,
+		                       copy ? copies : ranks->world / copies);
+	}
+	if (text)
+		text = lk_arena_printf(&tuning->arena, "%s%s=%.0f", text, tuning->p->named[0].name,
+		                       ceil(parameters));
+	tuning->size_text = text;
+	return text ? LK_OK : lk_oom(err);
+}
+
+/* What a step has to do with other options. */
+static lk_status tune_read_step(struct tuning *tuning, lk_error *err) {
+	const lk_compile_request *request = tuning->request;
+	const char *other = request->measure ? "--measure" : request->wisdom ? "--wisdom" : NULL;
+	if (!request->step) return LK_OK;
+	if (other) {
+		lk_fail(err, LK_ERR_INPUT, "--step", "--step and %s are mutually exclusive", other);
+		return lk_hint(err, "leave one of them out");
+	}
+	lk_status status = lk_graph_read(request->step, &tuning->graph, err);
+	if (status == LK_OK) return tune_size_of_step(tuning, err);
+	if (status == LK_ERR_MEMORY) return status;
+	return lk_hint(err, "write the graph of a step by lockstep predict --graph FILE");
+}
+
+static lk_status tune_in_step(struct tuning *tuning, lk_error *err) {
+	lk_graph *graph = tuning->graph;
+	if (!graph) return LK_OK;
+	tuning->graph = NULL;
+	tuning->search.step.path = tuning->request->step;
+	LK_TRY(lk_tune_step_begin(graph, &tuning->cluster, &tuning->step, err));
+	return lk_search_in_step(tuning->p, &tuning->options, tuning->step, &tuning->search, err);
+}
+
 static lk_status tune_look(struct tuning *tuning, lk_error *err) {
 	lk_search_free(&tuning->search);
 	tuning->options.only_plain = false;
 	LK_TRY(lk_search_run(tuning->p, &tuning->options, &tuning->search, err));
+	LK_TRY(tune_in_step(tuning, err));
 	return tune_measure(tuning, err);
 }
 
@@ -164,14 +224,18 @@ static lk_status time_own(struct tuning *tuning, lk_error *err) {
 	const char *name = tuning->request->schedule;
 	const lc_schedule *one = NULL;
 	bool all = name && strcmp(name, "all") == 0;
+	lk_in_step unused = {0};
 	if (!all) LK_TRY(lc_pick_schedule(tuning->p, name, &one, err));
 	tuning->tuned.own = LK_ARRAY(&tuning->arena, lk_found, tuning->p->schedules.count + 1);
 	if (!tuning->tuned.own) return lk_oom(err);
 	for (size_t i = 0; i < tuning->p->schedules.count; i++) {
 		const lc_schedule *schedule = &tuning->p->schedules.at[i];
-		if (all || schedule == one)
-			LK_TRY(lk_search_time(tuning->p, schedule, &tuning->options,
-			                      &tuning->tuned.own[tuning->tuned.own_count++], err));
+		if (!all && schedule != one) continue;
+		lk_found *found = &tuning->tuned.own[tuning->tuned.own_count++];
+		LK_TRY(lk_search_time(tuning->p, schedule, &tuning->options, found, err));
+		if (tuning->step)
+			LK_TRY(lk_search_step_with(tuning->p, &tuning->options, tuning->step, &unused, found,
+			                           err));
 	}
 	return LK_OK;
 }
@@ -202,9 +266,11 @@ static lk_status tune_write_graph(const struct tuning *tuning, lk_error *err) {
 
 static lk_status tune(struct tuning *tuning, FILE *out, lk_error *err) {
 	if (tuning->request->calibration) LK_TRY(lk_calibration_use(tuning->request->calibration, err));
+	LK_TRY(tune_read_step(tuning, err));
 	LK_TRY(tune_read_cluster(tuning, err));
 	LK_TRY(tune_check_ranks(tuning, err));
 	tuning->options = (lk_search_options){.cluster = &tuning->cluster,
+	                                      .messages = &tuning->messages,
 	                                      .sizes = &tuning->sizes,
 	                                      .programs = tuning->request->programs,
 	                                      .cutoff = &tuning->cutoff,
@@ -233,10 +299,14 @@ lk_status lk_compile_tune(lk_compile *answer, const lk_compile_request *request,
 	lc_program *program;
 	LK_TRY(lc_resize(answer, request, err));
 	LK_TRY(lc_pick_program(answer, request, &program, err));
-	struct tuning t = {
-		.p = program, .request = request, .cutoff = lk_cutoff_after(request->search_s)};
+	struct tuning t = {.p = program,
+	                   .request = request,
+	                   .size_text = request->sizes,
+	                   .cutoff = lk_cutoff_after(request->search_s)};
 	lk_status status = tune(&t, out, err);
 	answer->no |= t.tuned.verified && !t.tuned.verdict.equal;
+	lk_whatif_end(t.step);
+	lk_graph_free(t.graph);
 	lc_file_free(t.remembered);
 	lk_wisdom_free(&t.wisdom);
 	lk_search_free(&t.search);

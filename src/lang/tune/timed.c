@@ -66,8 +66,8 @@ static lk_status timed_simulate(lk_arena *arena, const lk_graph *graph, const lk
 }
 
 lk_status lk_time_steps(const lc_steps *steps, const lc_sizes *sizes, const lk_cluster *cluster,
-                        const lk_constants *constants, int64_t chunks, lk_timed *out,
-                        lk_error *err) {
+                        const lk_host_messages *messages, const lk_constants *constants,
+                        int64_t chunks, lk_timed *out, lk_error *err) {
 	lk_arena arena = LK_ARENA_INIT;
 	lk_graph *graph = NULL;
 	lk_costs costs;
@@ -87,7 +87,7 @@ lk_status lk_time_steps(const lc_steps *steps, const lc_sizes *sizes, const lk_c
 		out->bytes = fmax(out->bytes, lk_memory_walk(graph, s).peak);
 	if (status == LK_OK) status = lk_costs_build(&arena, graph, cluster, &options, &costs, err);
 	if (status == LK_OK && cluster->node[0].device->arch == LK_ARCH_CPU)
-		lk_timed_on_hosts(graph, cluster, &costs);
+		lk_timed_on_hosts(graph, cluster, messages, &costs);
 	if (status == LK_OK) both_directions(graph, &costs);
 	if (status == LK_OK) status = timed_simulate(&arena, graph, &costs, out, err);
 	lk_graph_free(graph);

@@ -63,21 +63,51 @@ static lk_coll_kind host_kind_of(unsigned kind) {
 	}
 }
 
-void lk_timed_on_hosts(const lk_graph *graph, const lk_cluster *cluster, lk_costs *costs) {
+static void host_set_seconds(lk_costs *costs, uint32_t op, double seconds, bool between) {
+	for (uint32_t v = 0; v < costs->variants; v++) {
+		lk_cost *cost = &costs->at[(size_t)v * costs->ops + op];
+		cost->duration_ps = cost->tail_ps = llround(fmin(seconds, 1e6) * LK_PS_PER_S);
+		cost->sm = cost->intra = 0;
+		cost->memory = between ? 0 : 1;
+		cost->nic = between ? 1 : 0;
+	}
+}
+
+/* What waits for all that came before is a collective of the MPI library, as it was measured; what
+ * runs alongside something the generated program makes of messages. */
+static double host_seconds(const lk_graph *graph, uint32_t op, const lk_group_shape *shape,
+                           const lk_host_messages *messages, const lk_host_messages *own) {
+	return lk_host_collective_measured(graph->ops.join[op] ? messages : own,
+	                                   host_kind_of(graph->ops.kind[op]), shape,
+	                                   graph->ops.bytes[op], false)
+	    .seconds;
+}
+
+/* A pass with steps of arithmetic that no vector unit does takes a cycle of its core for each. */
+static void host_set_arithmetic(const lk_graph *graph, uint32_t op, const lk_device *device,
+                                lk_costs *costs) {
+	double seconds = device->clock_hz > 0 ? graph->ops.flops[op] / device->clock_hz : 0;
+	for (uint32_t v = 0; v < costs->variants; v++) {
+		lk_cost *cost = &costs->at[(size_t)v * costs->ops + op];
+		int64_t ps = llround(fmin(seconds, 1e6) * LK_PS_PER_S);
+		if (ps <= cost->duration_ps) continue;
+		cost->memory *= (float)((double)cost->duration_ps / (double)ps);
+		cost->duration_ps = cost->tail_ps = ps;
+	}
+}
+
+void lk_timed_on_hosts(const lk_graph *graph, const lk_cluster *cluster,
+                       const lk_host_messages *messages, lk_costs *costs) {
+	lk_host_messages own = {.inside = {.count = 0}};
+	if (messages) own.inside = messages->inside, own.between = messages->between;
 	for (uint32_t op = 0; op < graph->ops.count; op++) {
+		if (graph->ops.kind[op] == LK_OP_ELEMENTWISE)
+			host_set_arithmetic(graph, op, cluster->node[0].device, costs);
 		if (!lk_op_is_comm(graph->ops.kind[op])) continue;
 		struct members m = host_group_of(graph, cluster, op);
 		lk_group_shape shape = host_shape_of(&m);
-		double seconds = lk_host_collective(LK_HOST_MPI, host_kind_of(graph->ops.kind[op]), &shape,
-		                                    graph->ops.bytes[op])
-		                     .seconds;
-		for (uint32_t v = 0; v < costs->variants; v++) {
-			lk_cost *cost = &costs->at[(size_t)v * costs->ops + op];
-			cost->duration_ps = cost->tail_ps = llround(fmin(seconds, 1e6) * LK_PS_PER_S);
-			cost->sm = cost->intra = 0;
-			cost->memory = shape.nodes > 1 ? 0 : 1;
-			cost->nic = shape.nodes > 1 ? 1 : 0;
-		}
+		host_set_seconds(costs, op, host_seconds(graph, op, &shape, messages, &own),
+		                 shape.nodes > 1);
 	}
 }
 
@@ -93,6 +123,7 @@ lk_status lk_timed_share_host(lk_arena *arena, int64_t ranks, lk_cluster *cluste
 	double share = (double)cluster->gpus / (double)ranks;
 	for (int d = 0; d < LK_DTYPES; d++) part->peak_flops[d] *= share;
 	part->vector_flops *= share;
+	part->clock_hz *= fmin(1, fmax(1, part->sms) * share);
 	part->memory_rate *= share;
 	part->gemm_flops *= share;
 	part->stream_rate *= share;

@@ -5,12 +5,14 @@
 #include "base/cutoff.h"
 #include "base/process.h"
 #include "base/vec.h"
+#include "cost/collective/collective.h"
 #include "cost/cost.h"
 #include "lang/emit/emit.h"
 #include "lang/rewrite/rewrite.h"
 #include "lang/run/run.h"
 #include "lang/steps/steps.h"
 #include "lockstep/stop.h"
+#include "whatif/whatif.h"
 
 typedef struct lk_timed {
 	double seconds;   /* until the last rank is done */
@@ -23,13 +25,16 @@ typedef struct lk_timed {
 /* The constants of generated code: launches come from compiled code, one call after the other. */
 void lk_timed_constants(lk_constants *out);
 
-/* `chunks`: as in lc_lower. The cluster has the mesh's ranks at least. */
+/* `chunks`: as in lc_lower. The cluster has the mesh's ranks at least; of hosts, `messages` says
+ * how long their messages were measured to take, NULL or empty: they were not. */
 lk_status lk_time_steps(const lc_steps *steps, const lc_sizes *sizes, const lk_cluster *cluster,
-                        const lk_constants *constants, int64_t chunks, lk_timed *out,
-                        lk_error *err);
+                        const lk_host_messages *messages, const lk_constants *constants,
+                        int64_t chunks, lk_timed *out, lk_error *err);
 
-/* timed_host.c: costs of communication on hosts, by MPI, in place of those of GPUs. */
-void lk_timed_on_hosts(const lk_graph *graph, const lk_cluster *cluster, lk_costs *costs);
+/* timed_host.c: costs on hosts in place of those of GPUs: communication by MPI, as measured where
+ * it was, and passes that compute more than they touch memory. */
+void lk_timed_on_hosts(const lk_graph *graph, const lk_cluster *cluster,
+                       const lk_host_messages *messages, lk_costs *costs);
 /* A single measured machine with more processes than it has devices: `c` gets a device for each,
  * with its share of cores and memory. Other clusters are left as they are. */
 lk_status lk_timed_share_host(lk_arena *arena, int64_t ranks, lk_cluster *cluster, lk_error *err);
@@ -51,10 +56,11 @@ lk_status lk_timed_share_host(lk_arena *arena, int64_t ranks, lk_cluster *cluste
 typedef struct lc_bench_options {
 	const char *sizes, *set; /* as lc_sizes_read; scalars */
 	int seed;
-	int repeat;                /* rounds; 0: 21 */
-	double seconds;            /* limit for the compiler, and for all runs; 0: 300 */
-	bool unchecked;            /* results are not compared with the interpreter's */
-	const lk_cluster *cluster; /* to hold predictions against; may be NULL */
+	int repeat;                       /* rounds; 0: 21 */
+	double seconds;                   /* limit for the compiler, and for all runs; 0: 300 */
+	bool unchecked;                   /* results are not compared with the interpreter's */
+	const lk_cluster *cluster;        /* to hold predictions against; may be NULL */
+	const lk_host_messages *messages; /* of its hosts, as lk_time_steps takes them */
 } lc_bench_options;
 
 typedef struct lc_interval {
@@ -133,6 +139,7 @@ lk_status lc_bench_check(const lc_bench_job *job, lk_error *err);
  *   timed.c           how long one program takes
  *   tune_search.c     rewrites from the best program on, until there are no new ones or enough
  *   tune_measure.c    the fastest few, run for real
+ *   tune_step.c       the most promising, in the step whose end the program is
  *   tune_wisdom.c     a text file of what was found before
  *   tune_print.c      the answer, as text or JSON
  *   compile_tune.c    `lockstep compile tune` */
@@ -150,9 +157,22 @@ typedef struct lk_found {
 		schedule; /* `directives` of the search's arena; overlaps have the best number of chunks */
 	uint64_t hash;
 	lk_timed time;
-	bool measured;      /* `time.seconds` is a measurement */
-	double simulated_s; /* then: what the simulation said */
+	bool measured;             /* `time.seconds` is a measurement */
+	double simulated_s;        /* then: what the simulation said */
+	bool in_step, not_in_step; /* the step with it was simulated; it cannot replace its end */
+	double step_s;             /* simulated: how long the step takes */
+	double step_bytes;         /* and needs of a device */
+	bool step_fits;            /* and whether that is there */
 } lk_found;
+
+/* A step whose end is replaced by what was found, as tune_step.c leaves it. */
+typedef struct lk_in_step {
+	const char *path; /* NULL: none was given */
+	double seconds;   /* of the step as it is */
+	double bytes, usable;
+	int simulated, refused; /* programs in the step; those that cannot replace its end */
+	lk_error why;           /* of the first of these */
+} lk_in_step;
 
 /* What a measurement says of what was found by simulation. Gains: of the measured time of plain, by
  * round. */
@@ -176,11 +196,13 @@ typedef struct lk_search {
 	bool capped;         /* there were more to look at */
 	const char *cut_off; /* the cutoff ended it: "time", "interrupt"; else NULL */
 	lk_measurement measurement;
+	lk_in_step step;
 	double seconds; /* of searching */
 } lk_search;
 
 typedef struct lk_search_options {
 	const lk_cluster *cluster;
+	const lk_host_messages *messages; /* as lk_time_steps takes them */
 	const lc_sizes *sizes;
 	int programs;                 /* 0: LK_TUNE_PROGRAMS, or as many as the other bounds allow */
 	const lk_cutoff *cutoff;      /* NULL: none */
@@ -206,6 +228,18 @@ lk_status lk_search_trust(lk_search *search, lc_bench_result *result, const int 
  * trusts what is measured; the mesh is that of `sizes`, a text. */
 lk_status lk_search_measure(const lc_program *program, lk_search *search, int top,
                             const char *sizes, const char *settings, int seed, lk_error *err);
+
+/* The file of a step graph, and the step as the cluster runs it; lk_whatif_end. */
+lk_status lk_tune_step_begin(lk_graph *graph, const lk_cluster *cluster, lk_whatif_base **out,
+                             lk_error *err);
+/* One schedule in the step. What cannot replace the end of that step is counted as refused. */
+lk_status lk_search_step_with(const lc_program *program, const lk_search_options *options,
+                              const lk_whatif_base *base, lk_in_step *step, lk_found *found,
+                              lk_error *err);
+/* Simulates the step with what was found, as far as that is promising, and puts what makes it the
+ * fastest first. LK_ERR_INPUT where nothing of it can replace the end of that step. */
+lk_status lk_search_in_step(const lc_program *program, const lk_search_options *options,
+                            const lk_whatif_base *base, lk_search *search, lk_error *err);
 
 /* ---- wisdom ---- */
 

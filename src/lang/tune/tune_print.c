@@ -20,21 +20,89 @@ static char *tune_print_schedule_text(const lc_schedule *schedule, lk_arena *are
 }
 
 /* `name`: of a schedule of the file, or NULL. */
+static void tune_print_put_schedule(const lk_found *found, const char *name, lk_arena *arena,
+                                    FILE *out) {
+	fprintf(out, "  %s%s%s", name ? name : "", name ? ": " : "",
+	        tune_print_schedule_text(&found->schedule, arena));
+}
+
 static void tune_print_put_row(const lk_tuned *tuned, const char *rank, const char *name,
                                const lk_found *found, lk_arena *arena, FILE *out) {
 	char time[32], compute[32], exposed[32], memory[32], simulated[32];
-	fprintf(out, "%5s  %-10s %-10s %-10s %-10s %6.2fx  %s%s%s%s", rank,
+	fprintf(out, "%5s  %-10s %-10s %-10s %-10s %6.2fx", rank,
 	        lk_format_seconds(found->time.seconds, time, sizeof time),
 	        lk_format_seconds(found->time.compute_s, compute, sizeof compute),
 	        lk_format_seconds(found->time.exposed_s, exposed, sizeof exposed),
 	        lk_format_bytes(found->time.bytes, memory, sizeof memory),
-	        tuned->search->plain.time.seconds / found->time.seconds, name ? name : "",
-	        name ? ": " : "", tune_print_schedule_text(&found->schedule, arena),
-	        found->measured ? "  (measured" : "");
+	        tuned->search->plain.time.seconds / found->time.seconds);
+	tune_print_put_schedule(found, name, arena, out);
+	if (found->measured) fputs("  (measured", out);
 	if (found->measured && found->simulated_s > 0)
 		fprintf(out, "; simulated %s",
 		        lk_format_seconds(found->simulated_s, simulated, sizeof simulated));
 	fputs(found->measured ? ")\n" : "\n", out);
+}
+
+/* The step with it, how much faster it is than as it was, its memory; the program alone. */
+static void tune_print_put_step_row(const lk_tuned *tuned, const char *rank, const char *name,
+                                    const lk_found *found, lk_arena *arena, FILE *out) {
+	char step[32] = "-", gain[32] = "-", memory[32] = "-", alone[32];
+	if (found->in_step) {
+		lk_format_seconds(found->step_s, step, sizeof step);
+		lk_format_bytes(found->step_bytes, memory, sizeof memory);
+		snprintf(gain, sizeof gain, "%.3fx", tuned->search->step.seconds / found->step_s);
+	}
+	fprintf(out, "%5s  %-10s %7s  %-10s%s  %-10s", rank, step, gain, memory,
+	        found->in_step && !found->step_fits ? "!" : " ",
+	        lk_format_seconds(found->time.seconds, alone, sizeof alone));
+	tune_print_put_schedule(found, name, arena, out);
+	fputc('\n', out);
+}
+
+static void tune_print_put_rows(const lk_tuned *tuned, FILE *out) {
+	bool step = tuned->search->step.path;
+	void (*put)(const lk_tuned *, const char *, const char *, const lk_found *, lk_arena *,
+	            FILE *) = step ? tune_print_put_step_row : tune_print_put_row;
+	lk_arena arena = LK_ARENA_INIT;
+	char rank[16];
+	if (step)
+		fprintf(out, "\n%5s  %-10s %7s  %-10s   %-10s  %s\n", "rank", "step", "gain", "memory",
+		        "alone", "schedule");
+	else
+		fprintf(out, "\n%5s  %-10s %-10s %-10s %-10s %7s  %s\n", "rank", "time", "compute",
+		        "exposed", "memory", "gain", "schedule");
+	for (int i = 0; i < shown(tuned); i++) {
+		snprintf(rank, sizeof rank, "%d", i + 1);
+		put(tuned, rank, NULL, &tuned->search->found.at[i], &arena, out);
+	}
+	put(tuned, "", NULL, &tuned->search->plain, &arena, out);
+	for (int i = 0; i < tuned->own_count; i++)
+		put(tuned, "file", tuned->own[i].schedule.name, &tuned->own[i], &arena, out);
+	fputc('\n', out);
+	lk_arena_free(&arena);
+}
+
+/* The step with and without, as one number. */
+static void tune_print_put_in_step(const lk_tuned *tuned, FILE *out) {
+	const lk_in_step *step = &tuned->search->step;
+	const lk_found *first = &tuned->search->found.at[0];
+	char before[32], after[32], plain[32], most[32];
+	if (!step->path) return;
+	fprintf(out, "the step of %s: %s as it is, %s with the first: %.3fx", step->path,
+	        lk_format_seconds(step->seconds, before, sizeof before),
+	        lk_format_seconds(first->step_s, after, sizeof after), step->seconds / first->step_s);
+	if (tuned->search->plain.in_step)
+		fprintf(out, "; %s with plain",
+		        lk_format_seconds(tuned->search->plain.step_s, plain, sizeof plain));
+	fprintf(out, "\n  %d of %zu programs simulated in it", step->simulated,
+	        tuned->search->found.count);
+	if (step->refused)
+		fprintf(out, "; %d cannot replace its end: %s", step->refused, step->why.what);
+	fputc('\n', out);
+	if (!first->step_fits || step->bytes > step->usable)
+		fprintf(out, "  memory: a GPU has %s; the step %s as it is\n",
+		        lk_format_bytes(step->usable, most, sizeof most),
+		        step->bytes > step->usable ? "does not fit" : "fits");
 }
 
 static void tune_print_put_sizes(const lk_tuned *tuned, FILE *out) {
@@ -113,8 +181,6 @@ static void tune_print_put_trust(const lk_tuned *tuned, FILE *out) {
 }
 
 void lk_tuned_text(const lk_tuned *tuned, FILE *out) {
-	lk_arena arena = LK_ARENA_INIT;
-	char rank[16];
 	fprintf(out, "program %s, ", tuned->p->name);
 	tune_print_put_sizes(tuned, out);
 	fprintf(out, ", on %s\n", tuned->cluster->text);
@@ -123,23 +189,14 @@ void lk_tuned_text(const lk_tuned *tuned, FILE *out) {
 		fprintf(out, "warning: %s\n", lk_escape(tuned->warnings[i], shown_text, sizeof shown_text));
 	}
 	tune_print_put_search(tuned, out);
-	fprintf(out, "\n%5s  %-10s %-10s %-10s %-10s %7s  %s\n", "rank", "time", "compute", "exposed",
-	        "memory", "gain", "schedule");
-	for (int i = 0; i < shown(tuned); i++) {
-		snprintf(rank, sizeof rank, "%d", i + 1);
-		tune_print_put_row(tuned, rank, NULL, &tuned->search->found.at[i], &arena, out);
-	}
-	tune_print_put_row(tuned, "", NULL, &tuned->search->plain, &arena, out);
-	for (int i = 0; i < tuned->own_count; i++)
-		tune_print_put_row(tuned, "file", tuned->own[i].schedule.name, &tuned->own[i], &arena, out);
-	fputc('\n', out);
+	tune_print_put_rows(tuned, out);
+	tune_print_put_in_step(tuned, out);
 	tune_print_put_trust(tuned, out);
 	tune_print_put_verdict(tuned, out);
 	if (tuned->search->found.at[0].schedule.count) {
 		fputc('\n', out);
 		lc_print_schedule(tuned->p, &tuned->search->found.at[0].schedule, out);
 	}
-	lk_arena_free(&arena);
 }
 
 static void json_found(lk_json_writer *writer, const lk_tuned *tuned, const char *key,
@@ -154,7 +211,28 @@ static void json_found(lk_json_writer *writer, const lk_tuned *tuned, const char
 	lk_json_put_bool(writer, "measured", found->measured);
 	if (found->measured && found->simulated_s > 0)
 		lk_json_put_number(writer, "simulated_s", found->simulated_s);
+	if (found->in_step) {
+		lk_json_put_number(writer, "step_s", found->step_s);
+		lk_json_put_number(writer, "step_memory_bytes", found->step_bytes);
+		lk_json_put_bool(writer, "step_fits", found->step_fits);
+	}
 	lk_json_put_text(writer, "schedule", tune_print_schedule_text(&found->schedule, arena));
+	lk_json_object_end(writer);
+}
+
+static void json_step(lk_json_writer *writer, const lk_in_step *step) {
+	if (!step->path) {
+		lk_json_put_null(writer, "step");
+		return;
+	}
+	lk_json_object(writer, "step");
+	lk_json_put_text(writer, "path", step->path);
+	lk_json_put_number(writer, "as_it_is_s", step->seconds);
+	lk_json_put_number(writer, "memory_bytes", step->bytes);
+	lk_json_put_number(writer, "usable_bytes", step->usable);
+	lk_json_put_integer(writer, "simulated", step->simulated);
+	lk_json_put_integer(writer, "refused", step->refused);
+	if (step->refused) lk_json_put_text(writer, "refused_because", step->why.what);
 	lk_json_object_end(writer);
 }
 
@@ -224,6 +302,7 @@ lk_status lk_tuned_json(const lk_tuned *tuned, FILE *out, lk_error *err) {
 	for (int i = 0; i < tuned->own_count; i++)
 		json_found(&w, tuned, NULL, tuned->own[i].schedule.name, &tuned->own[i], &arena);
 	lk_json_array_end(&w);
+	json_step(&w, &search->step);
 	json_measurement(&w, &search->measurement);
 	if (tuned->verified) json_verdict(&w, &tuned->verdict);
 	else lk_json_put_null(&w, "verified");

@@ -58,14 +58,14 @@ static lk_status time_chunks(const struct searcher *searcher, const lc_steps *st
 	static const int64_t tried[] = {2, SEARCHED, 8, 16};
 	bool open = open_chunks(steps);
 	*chunks = open ? SEARCHED : 0;
-	LK_TRY(lk_time_steps(steps, sizes, searcher->o->cluster, &searcher->constants, *chunks, best,
-	                     err));
+	LK_TRY(lk_time_steps(steps, sizes, searcher->o->cluster, searcher->o->messages,
+	                     &searcher->constants, *chunks, best, err));
 	searcher->s->operations += best->operations;
 	for (size_t i = 0; all && open && i < sizeof tried / sizeof *tried; i++) {
 		lk_timed one;
 		if (tried[i] == SEARCHED) continue;
-		LK_TRY(lk_time_steps(steps, sizes, searcher->o->cluster, &searcher->constants, tried[i],
-		                     &one, err));
+		LK_TRY(lk_time_steps(steps, sizes, searcher->o->cluster, searcher->o->messages,
+		                     &searcher->constants, tried[i], &one, err));
 		searcher->s->operations += one.operations;
 		if (one.seconds < best->seconds) {
 			*best = one;

@@ -246,8 +246,12 @@ static lk_status check_versions(const lc_program *program, const lc_node *node, 
 		if ((value->op != LC_STATE && value->op != LC_UPDATE) || !value->name ||
 		    lc_value_find(program, value->name) == node->in[i])
 			continue;
-		lc_refuse(program, node, err, "an older value of the state %s is read", value->name);
-		return lk_hint(err, "keep it before the update: old = copy(%s)", value->name);
+		const lc_node *now = &program->nodes.at[lc_value_find(program, value->name)];
+		lc_refuse(program, node, err,
+		          "this reads the state %s as it was before its update in line %d", value->name,
+		          now->line);
+		return lk_hint(err, "compute it ahead of that line, or keep the state: old = copy(%s)",
+		               value->name);
 	}
 	return LK_OK;
 }
