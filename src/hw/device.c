@@ -46,6 +46,7 @@ struct catalogue {
 	LK_VEC(struct key) keys;
 	LK_VEC(struct refusal) refusals;
 	int column[LK_DEVICE_COLUMNS]; /* of devices.csv, by field */
+	int aliases;                   /* its column of them; negative: none */
 };
 
 static void catalogue_free(struct catalogue *cat) {
@@ -65,10 +66,13 @@ static bool part_of_word(char c) {
 }
 
 static bool says_only_the_maker(const char *word, size_t length) {
-	static const char *const words[] = {"nvidia", "tesla",   "amd",   "instinct",
-	                                    "gpu",    "geforce", "radeon"};
-	for (size_t i = 0; i < sizeof words / sizeof *words; i++)
-		if (strlen(words[i]) == length && memcmp(words[i], word, length) == 0) return true;
+	static const struct {
+		const char *word;
+		size_t length;
+	} makers[] = {{"nvidia", 6}, {"tesla", 5},   {"amd", 3},   {"instinct", 8},
+	              {"gpu", 3},    {"geforce", 7}, {"radeon", 6}};
+	for (size_t i = 0; i < sizeof makers / sizeof *makers; i++)
+		if (makers[i].length == length && memcmp(makers[i].word, word, length) == 0) return true;
 	return false;
 }
 
@@ -147,6 +151,7 @@ static lk_status device_find_columns(struct catalogue *cat, const lk_csv *csv, l
 		return lk_fail(err, LK_ERR_INPUT, lk_csv_where(csv), "the header has no column '%s'",
 		               lk_device_field(i));
 	}
+	cat->aliases = lk_csv_column(csv, "aliases");
 	return LK_OK;
 }
 
@@ -160,7 +165,7 @@ static lk_status device_add_device(struct catalogue *cat, const lk_csv *csv, lk_
 	LK_TRY(lk_device_check(device, where, err));
 	LK_TRY(add_key(cat, device->name, strlen(device->name), where, err));
 	LK_TRY(add_key(cat, device->label, strlen(device->label), where, err));
-	return add_aliases(cat, lk_csv_field(csv, lk_csv_column(csv, "aliases")), where, err);
+	return add_aliases(cat, lk_csv_field(csv, cat->aliases), where, err);
 }
 
 static lk_status add_refusal(struct catalogue *cat, const lk_csv *csv, lk_error *err) {

@@ -104,15 +104,17 @@ static lk_status set_arch(lk_arch *to, const char *text, const char *where, lk_e
 
 static lk_status fields_set_number(char *to, const struct field *field, const char *text,
                                    const char *where, lk_error *err) {
-	if (field->kind == FLAG)
-		return lk_parse_bool(*text ? text : "no", (bool *)(void *)to, where, err);
-	if (field->kind == INTEGER) {
-		long long number;
-		LK_TRY(lk_parse_int(*text ? text : "0", 0, (long long)field->high, &number, where, err));
+	/* An empty text is 0, or no; half of the catalogue's numbers are empty. */
+	if (field->kind == FLAG) {
+		if (*text) return lk_parse_bool(text, (bool *)(void *)to, where, err);
+		*(bool *)(void *)to = false;
+	} else if (field->kind == INTEGER) {
+		long long number = 0;
+		if (*text) LK_TRY(lk_parse_int(text, 0, (long long)field->high, &number, where, err));
 		*(int *)(void *)to = (int)number;
 	} else {
-		double number;
-		LK_TRY(lk_parse_real(*text ? text : "0", 0, field->high, &number, where, err));
+		double number = 0;
+		if (*text) LK_TRY(lk_parse_real(text, 0, field->high, &number, where, err));
 		*(double *)(void *)to = number * field->scale;
 	}
 	return LK_OK;

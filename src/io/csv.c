@@ -62,7 +62,8 @@ static lk_status csv_wrong(lk_csv *csv, lk_error *err, const char *what, const c
 static lk_status csv_put(lk_csv *csv, const char *bytes, size_t count, lk_error *err) {
 	bool fits = count <= RECORD_LIMIT - csv->text.count;
 	if (!fits) return csv_wrong(csv, err, "a row of over 64 MiB", "is a quote not closed?");
-	if (!lk_reserve(&csv->text, count)) return lk_oom(err);
+	bool room = csv->text.capacity - csv->text.count >= count;
+	if (!room && !lk_reserve(&csv->text, count)) return lk_oom(err);
 	if (count) memcpy(csv->text.at + csv->text.count, bytes, count);
 	csv->text.count += count;
 	return LK_OK;
@@ -136,7 +137,7 @@ static lk_status csv_field(lk_csv *csv, bool *last, lk_error *err) {
 	}
 	*last = c != ',';
 	if (c != NOTHING) csv_take(csv);
-	return csv_put(csv, "", 1, err);
+	return lk_push(&csv->text) ? LK_OK : lk_oom(err); /* the end of the field: '\0' */
 }
 
 /* Skips blank lines and comments; *more is false at the end of the file. */

@@ -16,7 +16,8 @@
 #include "sim/sim_internal.h"
 
 enum {
-	NONE = UINT32_MAX
+	NONE = UINT32_MAX,
+	LEVEL_MOST = 8 /* 2^8 strides are taken at once at most */
 };
 
 lk_status lk_strides_set_up(lk_engine *engine, lk_error *err) {
@@ -51,11 +52,10 @@ static uint32_t stride_next_begin(const lk_engine *engine, const lk_solo *at,
 }
 
 /* The stride from a kernel on; NULL: it is not known. */
-static const lk_stride *stride_find(const lk_engine *engine, const lk_rank *rank,
-                                    const lk_solo *at) {
+static lk_stride *stride_find(const lk_engine *engine, const lk_rank *rank, const lk_solo *at) {
 	uint32_t after = 0;
 	bool looked = false;
-	for (const lk_stride *one = *strides_of(engine, rank, at->kernel); one; one = one->other) {
+	for (lk_stride *one = *strides_of(engine, rank, at->kernel); one; one = one->other) {
 		if (one->next != at->op) continue;
 		if (one->after == NONE) return one;
 		if (!looked) after = stride_next_begin(engine, at, rank->calls_end);
@@ -161,17 +161,67 @@ static void solo_set(lk_solo *at, const lk_rank *rank) {
 	at->ahead = rank->ahead;
 }
 
-/* Goes the strides whose ends are known, and no later than `until`; false: none. */
-static bool solo_walk(const lk_engine *engine, const lk_rank *rank, int64_t until, lk_solo *at) {
-	bool any = false;
-	while (at->call < rank->calls_end) {
-		const lk_stride *stride = stride_find(engine, rank, at);
-		if (!stride || at->start + stride->time > until || !stride_applies(rank, stride, at))
-			return any;
-		solo_take(engine, rank, stride, at);
-		any = true;
+/* When each stream's last operation of the two ends, by time from the start of the first. */
+static void strides_join_ends(const lk_stride *first, const lk_stride *second, int64_t *end) {
+	uint32_t streams = first->streams | second->streams, i = 0, j = 0;
+	for (; streams; streams &= streams - 1, end++) {
+		uint32_t one = streams & -streams;
+		if (first->streams & one) *end = first->end[i++];
+		if (second->streams & one) *end = first->time + second->end[j++];
 	}
-	return any;
+}
+
+/* Two strides in a row as one. It asks for as much as both, all of it at its start: where that is
+ * too much, they are still taken one by one. */
+static void strides_join(lk_engine *engine, lk_stride *first, const lk_stride *second) {
+	lk_stride *both = LK_NEW(&engine->arena, lk_stride);
+	if (!both) return; /* nothing but time is lost */
+	int64_t slack = second->slack + first->time - first->host;
+	*both = (lk_stride){
+		.level = first->level + 1,
+		.next = first->next,
+		.after = NONE,
+		.to = second->to,
+		.ops = first->ops + second->ops,
+		.streams = first->streams | second->streams,
+		.joined = first->joined | second->joined,
+		.made = first->made | second->made,
+		.slots = first->slots | second->slots,
+		.time = first->time + second->time,
+		.host = first->host + second->host,
+		.ahead = first->ahead + second->ahead,
+		.slack = slack < first->slack ? slack : first->slack,
+	};
+	both->end = LK_ARRAY(&engine->arena, int64_t, __builtin_popcount(both->streams) + 1);
+	if (!both->end) return;
+	strides_join_ends(first, second, both->end);
+	first->longer = both;
+}
+
+/* Whether two strides in a row are always followed by one another: the second begins inside the
+ * block that the first ends in, and neither leaves it. */
+static bool strides_follow(const lk_engine *engine, const lk_stride *first, const lk_stride *second,
+                           const lk_solo *between) {
+	return first && !first->longer && first->level == second->level && first->level < LEVEL_MOST &&
+	       first->after == NONE && second->after == NONE &&
+	       between->op != engine->blocks[between->call->block].begin;
+}
+
+/* Goes the strides whose ends are known, and no later than `until`; false: none. Strides that were
+ * taken in a row are joined, two by two, so that a block is soon gone through in few. */
+static bool solo_walk(lk_engine *engine, const lk_rank *rank, int64_t until, lk_solo *at) {
+	lk_stride *last = NULL;
+	while (at->call < rank->calls_end) {
+		lk_stride *stride = stride_find(engine, rank, at);
+		if (!stride || at->start + stride->time > until || !stride_applies(rank, stride, at)) break;
+		while (stride->longer && !rank->events && at->start + stride->longer->time <= until &&
+		       stride_applies(rank, stride->longer, at))
+			stride = stride->longer;
+		if (strides_follow(engine, last, stride, at)) strides_join(engine, last, stride);
+		solo_take(engine, rank, stride, at);
+		last = stride;
+	}
+	return last != NULL;
 }
 
 /* ---- strides that are simulated for the first time ---- */

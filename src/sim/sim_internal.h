@@ -626,6 +626,8 @@ typedef struct lk_solo {
 typedef struct lk_stride lk_stride;
 struct lk_stride {
 	lk_stride *other;          /* from the same kernel */
+	lk_stride *longer;         /* this one and as many strides after it, in the same block */
+	uint32_t level;            /* it is 2^level strides */
 	uint32_t next;             /* the operation issued after the kernel */
 	uint32_t after;            /* first operation of the block it goes on in, or UINT32_MAX */
 	uint32_t to, ops;          /* kernel at its end; operations issued */
