@@ -49,8 +49,8 @@ lk_serve_form lk_serve_form_of(const lk_option *option) {
 	switch (option->kind) {
 	case LK_OPTION_FLAG:
 	case LK_OPTION_SWITCH: return LK_FIELD_BOOL;
-	case LK_OPTION_INT:
 	case LK_OPTION_REAL: return LK_FIELD_NUMBER;
+	case LK_OPTION_INT:
 	case LK_OPTION_COUNT: return LK_FIELD_COUNT;
 	case LK_OPTION_CHOICE: return LK_FIELD_CHOICE;
 	case LK_OPTION_TEXT:
