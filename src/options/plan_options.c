@@ -28,7 +28,7 @@ static const lk_option options[] = {
 	 "a variable of the file's environment that only the cluster knows; several times")},
 	{TEXT("script", job.script, "FILE",
 	 "a shell script with a launch line, for the network and its numbers; it is read, never run")},
-	{INT("gbs", job.gbs, "N", 1, 268435456, "global batch size, sequences")},
+	{INT("gbs", job.gbs, "N", 1, 268435456, "global batch size, sequences; default, of a language model: at most 4 Mi tokens")},
 	{INT("seq", job.seq, "N", 1, 16777216, "sequence length, tokens; 8k is 8192"), SEQUENCE, LETTER('s')},
 	{TEXT("pack", job.pack, "KIND:TOKENS|FILE",
 	 "documents packed into each sequence, which attend within themselves: fixed, lognormal or "
