@@ -217,7 +217,7 @@ export class Question {
 		for (const option of this.table) {
 			const value = (fixed && SEARCHED.has(option.name) ? held : left)[option.name];
 			if (value === undefined || option.type === "refused" || !row.shared?.(option.name, own)) continue;
-			body[option.name] = option.type === "text" && typeof value === "number" ? String(value) : value;
+			body[option.name] = value;
 		}
 		if (left.launch && (row.lists || this.name === "plan")) body.launch = left.launch;
 		for (const [name, c] of this.controls) {
