@@ -40,7 +40,7 @@ FORMS = {
     "boolean": BOOL,
     "number": NUMBER,
     "count": {"type": ["number", "string"]},
-    "text": TEXT,
+    "text": {"type": ["string", "number"]},
     "choice": TEXT,
     "text_or_object": {"type": ["string", "object"]},
     "object": OBJECT,
