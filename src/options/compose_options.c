@@ -55,7 +55,7 @@ const lk_verb lk_compose_verb = {
 		"as its links do; the simulator puts them together.\n"
 		"\n"
 		"docs/guide/record.md says what recordings can be composed, docs/method/collectives.md and "
-        "docs/method/simulation.md how.",
+		"docs/method/simulation.md how.",
 	.options = options,
 	.examples = examples,
 	.request_size = sizeof(lk_compose_request),
