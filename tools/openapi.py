@@ -40,7 +40,7 @@ FORMS = {
     "boolean": BOOL,
     "number": NUMBER,
     "count": {"type": ["number", "string"]},
-    "text": TEXT,
+    "text": {"type": ["string", "number"]},
     "choice": TEXT,
     "text_or_object": {"type": ["string", "object"]},
     "object": OBJECT,
@@ -55,9 +55,9 @@ def field(option, lists):
     form = dict(FORMS[option["type"]])
     if lists and option["list"] and option["type"] == "number":
         form["type"] = ["number", "string"]
-    if option["integer"] and form["type"] == "number":
-        form["type"] = "integer"
-    if "low" in option and option["type"] == "number":
+    if option["integer"]: # also as a text with a suffix: "8k"
+        form["type"] = ["integer", "string"]
+    if "low" in option and (option["type"] == "number" or option["integer"]):
         form["minimum"], form["maximum"] = option["low"], option["high"]
     if "choices" in option:
         form["enum"] = option["choices"]

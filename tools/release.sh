@@ -20,6 +20,12 @@ rm -f "$work/$name"/bin/lockstep-mpi* "$work/$name"/share/man/man1/lockstep-mpi*
 cp "$portable/lockstep" "$work/$name/bin/"
 cp "$portable"/liblockstep.so.*[0-9] "$work/$name/lib/"
 cp LICENSE README.md CHANGELOG.md "$work/$name/"
+# The archive is of the same objects as the program. pkg-config finds the tree wherever it is unpacked, and asks for no package
+# of the libraries that the shared library holds.
+replaced=$(find "$portable" -name '*.o')
+[ -z "$replaced" ] || ar -rD "$work/$name/lib/liblockstep.a" $replaced
+sed -i -e 's|^prefix=.*|prefix=${pcfiledir}/../..|' -e '/^Requires.private:/d' -e 's|^Libs.private: |&-lz -lzstd -lexpat -lyaml |' \
+	${replaced:+-e 's| -lisal||'} "$work/$name/lib/pkgconfig/lockstep.pc"
 find "$work/$name" -type f \( -path '*/bin/*' -o -name '*.so*' \) -exec "${STRIP:-strip}" --strip-unneeded {} +
 find "$work/$name" -name '*.a' -exec "${STRIP:-strip}" --strip-debug --enable-deterministic-archives {} +
 chmod -R u=rwX,go=rX "$work/$name"

@@ -6,7 +6,7 @@ const MOST = 12;
 /* ---- an answer in a few figures ---- */
 
 const numberOf = (text) => Number(String(text).replace(/\s/g, ""));
-const dollars = (amount) => "$" + (amount < 10 ? amount.toFixed(2) : Math.round(amount).toLocaleString("en-US"));
+const dollars = (amount) => "$" + (amount < 10 ? amount.toFixed(2) : ls.whole(Math.round(amount)));
 
 /* The lowest list price of a GPU-hour of machines with this GPU; null: none is listed. */
 function priceOf(machines, gpu) {

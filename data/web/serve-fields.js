@@ -61,7 +61,8 @@ export function words(line) {
 export function valueOf(option, text) {
 	switch (option.type) {
 	case "boolean": return text === "on";
-	case "number": return text.trim() !== "" && Number.isFinite(Number(text)) ? Number(text) : text;
+	case "number":
+	case "count": return text.trim() !== "" && Number.isFinite(Number(text)) ? Number(text) : text;
 	case "text_or_object": return text.startsWith("{") ? parsed(text) : text;
 	case "object": return parsed(text);
 	case "words": return words(text);
@@ -72,6 +73,9 @@ export function valueOf(option, text) {
 function parsed(text) {
 	try { return JSON.parse(text); } catch { return text; }
 }
+
+/* The server reads suffixes of whole numbers too: 8k. */
+const isNumber = (option) => option.type === "number" || option.type === "count" && option.integer;
 
 /* And back: a Map of texts. */
 const textsOf = (fields) => new Map(Object.entries(fields).map(([name, value]) =>
@@ -130,7 +134,7 @@ export function control(option, lists, changed, prefix = "f-") {
 	const plain = (type) => {
 		input = ls.el("input");
 		input.type = type;
-		input.placeholder = type === "number" || !option.value ? "" : option.value;
+		input.placeholder = isNumber(option) || !option.value ? "" : option.value;
 	};
 	if ((name === "model" || name === "gpu") && option.type !== "list") {
 		input = choice(lists[name].map((m) => [m.name, m.name]),
@@ -145,10 +149,9 @@ export function control(option, lists, changed, prefix = "f-") {
 		input.spellcheck = false;
 	} else if (option.type === "object") {
 		input = choice([], "none");
-	} else if (option.type === "number") {
-		plain("number");
-		input.step = option.integer ? "1" : "any";
-		if (option.low !== undefined) input.min = option.low, input.max = option.high;
+	} else if (isNumber(option)) {
+		plain("text");
+		input.inputMode = option.integer ? "numeric" : "decimal";
 		if (DOUBLED.has(name))
 			box = steps(input, LABELS[name] || name, option.low, option.high, () => changed(name));
 	} else {
@@ -164,11 +167,12 @@ export function control(option, lists, changed, prefix = "f-") {
 	if (option.type === "text_or_object" || option.type === "object")
 		box = ls.el("span", "sv-with", input, fileButton(name === "model" ? "config.json\u2026" : "file\u2026",
 			(text) => { set(text); changed(name); }));
-	const label = ls.el("label", "", LABELS[name] || name);
+	const label = ls.el("label", "", LABELS[name] || name), why = ls.el("p", "sv-why");
+	why.id = input.id + "-why", why.hidden = true;
 	label.htmlFor = input.id;
 	label.title = "--" + name + ": " + option.help;
-	const element = ls.el("div", "sv-field", label, box || input);
-	return {option, element, input, set, get: () => input.value.trim() ? input.value : ""};
+	const element = ls.el("div", "sv-field", label, box || input, why);
+	return {option, element, input, why, set, get: () => input.value.trim() ? input.value : ""};
 }
 
 /* The controls of a verb in two boxes; `changed` takes the name of the option whose control was. */
@@ -283,11 +287,27 @@ export class Fields {
 		return "--" + name + " " + (text.startsWith("{") ? CONFIG_NAME : text);
 	}
 
-	/* Marks the control that an error names, and no other. */
-	mark(where) {
+	/* What controls that are left open stand for, as the command of the answer says it: "1" in an empty field, and
+	 * "default: bf16" where a short value was chosen. */
+	showDefaults(command) {
+		const said = words(command), number = (name) => said.indexOf("--" + name);
+		for (const [name, c] of this.controls) {
+			const at = number(name), value = at < 0 ? "" : said[at + 1] || "";
+			if (c.input.tagName === "SELECT" && c.input.options[0]?.text.startsWith("default"))
+				c.input.options[0].text = value && value.length < 6 ? "default: " + value : "default";
+			else if (isNumber(c.option)) c.input.placeholder = value;
+		}
+	}
+
+	/* Marks the control that an error names, and no other, and says there what is wrong. */
+	mark(where, text) {
 		for (const [name, c] of this.controls) {
 			const wrong = where === "--" + name;
 			c.input.toggleAttribute("aria-invalid", wrong);
+			c.why.hidden = !wrong;
+			c.why.textContent = wrong ? text.replace(where + ": ", "") : "";
+			if (wrong) c.input.setAttribute("aria-describedby", c.why.id);
+			else c.input.removeAttribute("aria-describedby");
 			if (wrong && c.element.closest("details")) c.element.closest("details").open = true;
 		}
 	}

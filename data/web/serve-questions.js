@@ -94,8 +94,8 @@ class Task {
 	follow(job) {
 		const p = job.progress;
 		if (job.state === "waiting") this.progress(0, 0, "waiting for others");
-		else if (p) this.progress(p.done, p.all, p.done.toLocaleString() + " of " + p.all.toLocaleString()
-			+ (p.gpus ? " layouts for " + p.gpus.toLocaleString() + " GPUs" : ""));
+		else if (p) this.progress(p.done, p.all, ls.whole(p.done) + " of " + ls.whole(p.all)
+			+ (p.gpus ? " layouts for " + ls.whole(p.gpus) + " GPUs" : ""));
 		else this.progress(0, 0, "at work");
 	}
 
@@ -217,7 +217,7 @@ export class Question {
 		for (const option of this.table) {
 			const value = (fixed && SEARCHED.has(option.name) ? held : left)[option.name];
 			if (value === undefined || option.type === "refused" || !row.shared?.(option.name, own)) continue;
-			body[option.name] = option.type === "text" && typeof value === "number" ? String(value) : value;
+			body[option.name] = value;
 		}
 		if (left.launch && (row.lists || this.name === "plan")) body.launch = left.launch;
 		for (const [name, c] of this.controls) {
@@ -271,7 +271,7 @@ export class Question {
 		for (const choice of result.counts.flatMap((count) => count.choices)) {
 			const b = button("", "sv-choice", "");
 			b.removeAttribute("id");
-			b.append(ls.el("b", "", choice.gpus.toLocaleString() + " GPUs"), " ", choice.layout, " ",
+			b.append(ls.el("b", "", ls.whole(choice.gpus) + " GPUs"), " ", choice.layout, " ",
 				ls.el("span", "", choice.step_time_s.toPrecision(3) + " s"));
 			b.title = "show the prediction of this layout";
 			b.addEventListener("click", () => this.page.take(choice));

@@ -84,7 +84,7 @@ export class Timeline {
 		this.said.id = "timeline-said";
 		this.said.setAttribute("role", "status");
 		this.search = ls.el("input");
-		this.search.type = "search", this.search.id = "timeline-search", this.search.placeholder = "name of an operation";
+		this.search.type = "search", this.search.id = "timeline-search", this.search.placeholder = "operation";
 		const label = ls.el("label", "sv-field", ls.el("span", "", "Search"), this.search);
 		label.htmlFor = this.search.id;
 		this.count = ls.el("span", "sv-count");
@@ -138,7 +138,7 @@ export class Timeline {
 		this.find();
 		this.show(0, this.end);
 		const left = rows.length - this.rows.length, count = this.rows.reduce((sum, r) => sum + r.spans.length, 0);
-		this.said.textContent = `${count.toLocaleString("en-US")} operations on ${this.rows.length} rows`
+		this.said.textContent = `${ls.whole(count)} operations on ${this.rows.length} rows`
 			+ (left > 0 ? `; ${left} more rows are in the file alone` : "");
 	}
 
@@ -269,7 +269,7 @@ export class Timeline {
 		if (this.words) this.rows.forEach((row, i) => row.spans.forEach((s, k) => {
 			if (s.name.toLowerCase().includes(this.words)) this.matches.push([i, k]);
 		}));
-		this.count.textContent = this.words ? this.matches.length.toLocaleString("en-US") + " found" : "";
+		this.count.textContent = this.words ? ls.whole(this.matches.length) + " found" : "";
 		this.draw();
 	}
 
@@ -280,7 +280,7 @@ export class Timeline {
 		const [row, span] = this.matches[this.match], s = this.rows[row].spans[span], room = Math.max(s.to - s.from, this.end * 1e-4) * 4;
 		if (this.to - this.from > 10 * room) this.show(s.from - room, s.to + room);
 		this.choose(row, span);
-		this.count.textContent = (this.match + 1).toLocaleString("en-US") + " of " + all.toLocaleString("en-US");
+		this.count.textContent = ls.whole(this.match + 1) + " of " + ls.whole(all);
 	}
 
 	key(event) {

@@ -18,7 +18,7 @@ const questions = new Map();
 function say(text, where) {
 	at("message").textContent = text;
 	at("message").hidden = !text;
-	fields?.mark(where || "");
+	fields?.mark(where || "", text);
 }
 
 /* ---- predictions ---- */
@@ -50,6 +50,8 @@ function draw(report, rest) {
 	live.said = glanceOf(report, live.state);
 	noteIgnored(report.result?.ignored || []);
 	showGlance(at("glance"), live.said);
+	at("glance").classList.remove("sv-stale");
+	fields.showDefaults(report.result?.reproduce || "");
 	at("keep").disabled = false;
 }
 
@@ -57,6 +59,7 @@ const glanceOf = (report, state) => summary(report, machines, state.get("gpu"), 
 
 function refused(error) {
 	at("prediction").classList.add("sv-stale");
+	at("glance").classList.add("sv-stale");
 	at("keep").disabled = true;
 	say(error.message, error.where);
 }

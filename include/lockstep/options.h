@@ -30,13 +30,16 @@ typedef enum lk_option_kind {
 	LK_OPTION_CHOICE, /* int: index into `choices` */
 } lk_option_kind;
 
-/* What a COUNT counts: durations are read as 14d, 336h or 2 weeks and dollars as $100k, too. */
+/* What a COUNT or an INT counts: durations are read as 14d, 336h or 2 weeks, dollars as $100k, too.
+ * Tokens of a sequence have the suffixes k and M as networks' contexts are named: 8k is 8192, 1M
+ * 1048576. */
 typedef enum lk_option_unit {
 	LK_UNIT_NONE,
 	LK_UNIT_SECONDS,
 	LK_UNIT_MINUTES,
 	LK_UNIT_HOURS,
 	LK_UNIT_DOLLARS,
+	LK_UNIT_SEQUENCE,
 } lk_option_unit;
 
 /* An option: a row of a verb's table. */
@@ -48,7 +51,7 @@ typedef struct lk_option {
 	size_t offset;              /* of the field in its struct */
 	bool sweep;                 /* a comma list makes one request per value */
 	double low, high;           /* inclusive limits of numbers; both 0: none */
-	lk_option_unit unit;        /* of COUNT: of the field, and of a number without one */
+	lk_option_unit unit;        /* of COUNT and INT: of the field, and of a number without one */
 	const char *const *choices; /* of CHOICE, ends with NULL */
 	const char *value;          /* what stands for the value in help: "N", "FILE" */
 	const char *group;          /* heading in help; NULL continues the one before */

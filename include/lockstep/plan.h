@@ -35,8 +35,9 @@ typedef enum lk_plan_objective {
 /* The request. Texts are borrowed. */
 typedef struct lk_plan_request {
 	/* What trains where, and all that is not searched: model, gpu or cluster, seq, dtype,
-	 * optimizer, task, stack ...; gbs must be said. Degrees and switches of a layout that are set
-	 * here are taken as they are. */
+	 * optimizer, task, stack ...; gbs may be left out for the pretraining of a language model: the
+	 * batch that is assumed is lk_plan.gbs. Degrees and switches of a layout that are set here are
+	 * taken as they are. */
 	lk_predict_request job;
 	const char *gpus; /* "512,1024"; NULL: job.gpus, or all of the cluster */
 

@@ -71,6 +71,46 @@ static int main_version(int argc, const char *const *argv) {
 
 /* ---- finding a verb ---- */
 
+/* What people type for a verb, and the verb with what does it. */
+static const char *const main_words[][2] = {
+	{"sweep", "predict with lists: lockstep predict --gpus 8,16,32"},
+	{"simulate", "predict"},
+	{"estimate", "predict"},
+	{"memory", "predict"},
+	{"mem", "predict"},
+	{"fit", "predict"},
+	{"run", "predict"},
+	{"train", "predict"},
+	{"cost", "rent"},
+	{"price", "machines"},
+	{"prices", "machines"},
+	{"budget", "rent"},
+	{"search", "plan"},
+	{"optimize", "plan"},
+	{"optimise", "plan"},
+	{"tune", "plan"},
+	{"autotune", "plan"},
+	{"layout", "plan"},
+	{"diagnose", "explain"},
+	{"analyze", "explain"},
+	{"analyse", "explain"},
+	{"why", "explain"},
+	{"slow", "explain"},
+	{"trace", "explain"},
+	{"traces", "explain"},
+	{"profile", "record, then explain"},
+	{"compare", "diff"},
+	{"gpus", "devices"},
+	{"web", "serve"},
+	{"ui", "serve"},
+	{"gui", "serve"},
+	{"server", "serve"},
+	{"check", "doctor"},
+	{"report", "html"},
+	{"plot", "predict --charts FILE"},
+	{"version", "--version"},
+};
+
 /* The command of a name; NULL with an error that names the nearest one. */
 static const cli_command *main_find(const char *name, lk_error *err) {
 	const char *names[COMMANDS + 1] = {"help"};
@@ -79,6 +119,11 @@ static const cli_command *main_find(const char *name, lk_error *err) {
 		names[i + 1] = commands[i]->verb->name;
 	}
 	lk_fail(err, LK_ERR_INPUT, NULL, "unknown verb \"%.64s\"", name);
+	for (size_t i = 0; i < sizeof main_words / sizeof *main_words; i++)
+		if (strcmp(name, main_words[i][0]) == 0) {
+			lk_hint(err, "did you mean %s?", main_words[i][1]);
+			return NULL;
+		}
 	lk_hint_names(err, name, names, COMMANDS + 1);
 	return NULL;
 }

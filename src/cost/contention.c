@@ -14,7 +14,7 @@
  *
  * Few blocks that wait for memory (exposed) find it slower to answer while communication moves
  * data. Memory bandwidth is shared in proportion to demand, links by max-min fairness: nobody gets
- * less than an equal share unless it asks for less. Sources: docs/method/README.md ("Contention").
+ * less than an equal share unless it asks for less. Sources: docs/method/contention.md.
  */
 #include <math.h>
 

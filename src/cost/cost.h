@@ -1,6 +1,6 @@
 /* cost.h: from an operation and the hardware to a duration and to what it occupies. One file per
  * family; the table in cost.c says which file answers for which kind of operation. All models are
- * stated in docs/method/README.md. */
+ * stated in docs/method/. */
 #ifndef LK_COST_COST_H
 #define LK_COST_COST_H
 

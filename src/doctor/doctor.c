@@ -17,7 +17,7 @@ static const char *feature_mend(const char *feature) {
 	static const struct {
 		const char *feature, *mend;
 	} mends[] = {
-		{"isal", "apt install libisal-dev && make"},
+		{"isal", "apt install libisal-dev && make (in the sources)"},
 		{"mpi", "apt install libopenmpi-dev && make"},
 	};
 	for (size_t i = 0; i < sizeof mends / sizeof *mends; i++)

@@ -81,8 +81,8 @@ static lk_status doctor_python(lk_findings *out, lk_error *err) {
 	                      .part = "program",
 	                      .name = "Python package",
 	                      .use = "import lockstep",
-	                      .mend = "make python && python3 -m pip install --no-index "
-	                              "build/release/python/dist/lockstep-*.whl"};
+	                      .mend = "python3 -m pip install lockstep-*.whl (of a release, or of make "
+	                              "python in the sources)"};
 	lk_error unused;
 	lk_status status = LK_OK;
 	if (lk_process_found("python3") && lk_process_run(&process, &end, &unused) == LK_OK &&

@@ -1,6 +1,6 @@
 /* fit_gemm.c: fits of the product model: the formula's numbers by a simplex search, device by
  * device; then boosted trees on what the formula leaves over, over all devices together. What trees
- * gain over the formula: docs/method/README.md. */
+ * gain over the formula: docs/method/kernels.md. */
 #include "base/arena.h"
 #include "fit/fits.h"
 

@@ -172,7 +172,7 @@ static lk_status launch_configured(lk_line *line, bool *found) {
 		inner = &none;
 	}
 	if (path == NULL && inner == NULL) {
-		if (!line->configured) return lk_launch_note(reading, name, "the file is not here");
+		if (!line->configured) return lk_launch_note(reading, name, LK_LAUNCH_NO_FILE);
 		if (name == NULL && line->settings.count > 0) return LK_OK; /* flags in its place */
 		lk_fail(reading->err, LK_ERR_INPUT, where, "%s: %.120s, its configuration, is not here",
 		        line->name, name != NULL ? name : "the file");
@@ -370,6 +370,8 @@ lk_status lk_launch_file(lk_arena *arena, const char *path, const lk_launch_give
 	*out = (lk_launch){0};
 	lk_status read = lk_stream_slurp(path, LK_LAUNCH_BYTES, &text, &size, err);
 	lk_model named;
+	if (read == LK_ERR_IO && strstr(path, " -")) /* the line itself, in quotes */
+		return lk_launch_text(arena, path, strlen(path), "launch line", given, out, err);
 	if (read == LK_ERR_IO && lk_model_preset(path, &named, NULL) == LK_OK)
 		return lk_hint(err, "it is the name of a network: give --model %s", path);
 	LK_TRY(read);

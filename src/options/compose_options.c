@@ -54,7 +54,8 @@ const lk_verb lk_compose_verb = {
 		"long as recorded; communication takes as long as the messages of the cluster say, NCCL's "
 		"as its links do; the simulator puts them together.\n"
 		"\n"
-		"docs/guide/record.md says what recordings can be composed, docs/method/README.md how.",
+		"docs/guide/record.md says what recordings can be composed, docs/method/collectives.md and "
+		"docs/method/simulation.md how.",
 	.options = options,
 	.examples = examples,
 	.request_size = sizeof(lk_compose_request),

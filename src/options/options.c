@@ -69,10 +69,20 @@ static lk_status parse_choice(const lk_option *option, const char *text, int *ou
 	return lk_hint_names(err, text, option->choices, count);
 }
 
+/* "8k" as "8Ki" and "1M" as "1Mi" where tokens of a sequence are counted; else the text itself. */
+static const char *options_sequence(lk_option_unit unit, const char *text, char *out, size_t size) {
+	size_t length = strlen(text);
+	bool suffix = length > 1 && length + 2 <= size && strchr("kKM", text[length - 1]);
+	if (unit != LK_UNIT_SEQUENCE || !suffix) return text;
+	snprintf(out, size, "%si", text);
+	return out;
+}
+
 static lk_status convert_count(lk_option_unit unit, const char *text, double low, double high,
                                double *field, const char *where, lk_error *err) {
 	switch (unit) {
-	case LK_UNIT_NONE: return lk_parse_count(text, low, high, field, where, err);
+	case LK_UNIT_NONE:
+	case LK_UNIT_SEQUENCE: return lk_parse_count(text, low, high, field, where, err);
 	case LK_UNIT_SECONDS: return lk_parse_duration(text, 1, low, high, field, where, err);
 	case LK_UNIT_MINUTES: return lk_parse_duration(text, 60, low, high, field, where, err);
 	case LK_UNIT_HOURS: return lk_parse_duration(text, 3600, low, high, field, where, err);
@@ -88,6 +98,8 @@ static lk_status convert(const lk_option *option, const char *text, void *field,
 	bool limited = option->low != 0 || option->high != 0;
 	double low = limited ? option->low : -INFINITY, high = limited ? option->high : INFINITY;
 	long long number = 0;
+	char length[32];
+	text = options_sequence(option->unit, text, length, sizeof length);
 	switch (option->kind) {
 	case LK_OPTION_FLAG: return lk_parse_bool(text, field, where, err);
 	case LK_OPTION_SWITCH: {
@@ -208,6 +220,16 @@ static lk_status options_set_value(struct parser *parser, const lk_option *optio
 	return text ? LK_OK : lk_oom(parser->err);
 }
 
+/* Whether an operand is the first word of a launch line. */
+static bool options_launches(const char *word) {
+	static const char *const launchers[] = {
+		"torchrun", "deepspeed", "accelerate", "python",  "python3",  "mpirun",          "mpiexec",
+		"srun",     "torchx",    "ray",        "axolotl", "composer", "llamafactory-cli"};
+	for (size_t i = 0; i < sizeof launchers / sizeof *launchers; i++)
+		if (strcmp(word, launchers[i]) == 0) return true;
+	return false;
+}
+
 static lk_status options_unknown(struct parser *parser, const char *word, size_t length) {
 	char shown[WHERE_SIZE], name[WHERE_SIZE];
 	snprintf(shown, sizeof shown, "%.*s", (int)(length < sizeof shown ? length : sizeof shown - 1),
@@ -221,7 +243,11 @@ static lk_status options_unknown(struct parser *parser, const char *word, size_t
 		names[i] = parser->verb->options[i].name;
 	const char *near = lk_option_words(parser->verb, name);
 	if (!near) near = lk_nearest(name, names, parser->memory->option_count);
-	if (near) lk_hint(parser->err, "did you mean --%s?", near);
+	if (parser->verb->rest && parser->args->operand_count > 0 &&
+	    options_launches(parser->args->operands[0]))
+		lk_hint(parser->err, "a launch line follows --: lockstep %s -- %s ...", parser->verb->name,
+		        parser->args->operands[0]);
+	else if (near) lk_hint(parser->err, "did you mean --%s?", near);
 	else lk_hint(parser->err, "see lockstep %s --help", parser->verb->name);
 	return LK_ERR_INPUT;
 }

@@ -28,8 +28,8 @@ static const lk_option options[] = {
 	 "a variable of the file's environment that only the cluster knows; several times")},
 	{TEXT("script", job.script, "FILE",
 	 "a shell script with a launch line, for the network and its numbers; it is read, never run")},
-	{INT("gbs", job.gbs, "N", 1, 268435456, "global batch size, sequences")},
-	{INT("seq", job.seq, "N", 1, 16777216, "sequence length, tokens"), LETTER('s')},
+	{INT("gbs", job.gbs, "N", 1, 268435456, "global batch size, sequences; default, of a language model: at most 4 Mi tokens")},
+	{INT("seq", job.seq, "N", 1, 16777216, "sequence length, tokens; 8k is 8192"), SEQUENCE, LETTER('s')},
 	{TEXT("pack", job.pack, "KIND:TOKENS|FILE",
 	 "documents packed into each sequence, which attend within themselves: fixed, lognormal or "
 	 "exponential with their mean length, or a file with one length a line")},
@@ -92,12 +92,12 @@ static const lk_option options[] = {
 	{COUNT("gpu-hours", gpu_hours, "N", 1e-3, 1e12, "the most GPU-hours that it may take")},
 
 	{GROUP("Generation, with --task grpo, dapo, ppo or distill, or a file of such a step (as of predict)")
-	 COUNT("response", job.response, "TOKENS", 1, 1e7, "mean tokens that a sequence gets")},
-	{COUNT("response-max", job.response_max, "TOKENS", 1, 1e7, "where a sequence is cut")},
+	 COUNT("response", job.response, "TOKENS", 1, 1e7, "mean tokens that a sequence gets"), SEQUENCE},
+	{COUNT("response-max", job.response_max, "TOKENS", 1, 1e7, "where a sequence is cut"), SEQUENCE},
 	{TEXT("lengths", job.lengths, "KIND|FILE",
 	 "how responses spread: fixed, lognormal (default), exponential, or a file with one length a "
 	 "line")},
-	{COUNT("prompt", job.prompt, "TOKENS", 1, 1e7, "tokens of a prompt; default 128")},
+	{COUNT("prompt", job.prompt, "TOKENS", 1, 1e7, "tokens of a prompt; default 128"), SEQUENCE},
 	{INT("samples", job.samples, "N", 1, 65536, "sequences of one prompt; default 1")},
 	{TEXT("engine", job.engine, "NAME", "vllm (default), sglang, tensorrt-llm, tensorrt-llm-1.0 or tensorrt-engine")},
 	{REAL("gpu-mem-util", job.gpu_mem_util, "SHARE", 0.01, 1,

@@ -44,7 +44,7 @@ static const lk_option options[] = {
 	{INT("dp", dp, "N", 1, 16777216, "data parallelism; follows from the rest"), SWEPT},
 	{INT("mbs", mbs, "N", 1, 1048576, "micro-batch size, sequences"), SWEPT},
 	{INT("gbs", gbs, "N", 1, 268435456, "global batch size, sequences"), SWEPT},
-	{INT("seq", seq, "N", 1, 16777216, "sequence length, tokens"), SWEPT, LETTER('s')},
+	{INT("seq", seq, "N", 1, 16777216, "sequence length, tokens; 8k is 8192"), SEQUENCE, SWEPT, LETTER('s')},
 	{TEXT("pack", pack, "KIND:TOKENS|FILE",
 	 "documents packed into each sequence, which attend within themselves: fixed, lognormal or "
 	 "exponential with their mean length, or a file with one length a line"), SWEPT},
@@ -167,12 +167,12 @@ static const lk_option options[] = {
 	 "of that software, as 26.04; default: the newest with measured runs"), SWEPT},
 
 	{GROUP("Generation, with --task generate (--gbs sequences on engines of --tp x --pp GPUs) or a step of reinforcement learning")
-	 COUNT("response", response, "TOKENS", 1, 1e7, "mean tokens that a sequence gets"), SWEPT},
-	{COUNT("response-max", response_max, "TOKENS", 1, 1e7, "where a sequence is cut"), SWEPT},
+	 COUNT("response", response, "TOKENS", 1, 1e7, "mean tokens that a sequence gets"), SEQUENCE, SWEPT},
+	{COUNT("response-max", response_max, "TOKENS", 1, 1e7, "where a sequence is cut"), SEQUENCE, SWEPT},
 	{TEXT("lengths", lengths, "KIND|FILE",
 	 "how responses spread: fixed, lognormal (default), exponential, or a file with one length a "
 	 "line"), SWEPT},
-	{COUNT("prompt", prompt, "TOKENS", 1, 1e7, "tokens of a prompt; default 128"), SWEPT},
+	{COUNT("prompt", prompt, "TOKENS", 1, 1e7, "tokens of a prompt; default 128"), SEQUENCE, SWEPT},
 	{INT("samples", samples, "N", 1, 65536, "sequences of one prompt; default 1"), SWEPT},
 	{TEXT("engine", engine, "NAME", "vllm (default), sglang, tensorrt-llm, tensorrt-llm-1.0, its first release on PyTorch, or tensorrt-engine, its compiled engines before 1.0"), SWEPT},
 	{REAL("gpu-mem-util", gpu_mem_util, "SHARE", 0.01, 1,

@@ -70,8 +70,8 @@ static const lk_option rent_options[] = {
 	 "that holds one"), LETTER('m')},
 	{TEXT("as", job.as, "TYPE",
 	 "read the config.json as this model_type: for networks that are not known")},
-	{TEXT("gbs", batches, "N,...", "acceptable global batch sizes: the best one is used")},
-	{INT("seq", job.seq, "N", 1, 16777216, "sequence length, tokens"), LETTER('s')},
+	{TEXT("gbs", batches, "N,...", "acceptable global batch sizes: the best one is used; default, of a language model: at most 4 Mi tokens")},
+	{INT("seq", job.seq, "N", 1, 16777216, "sequence length, tokens; 8k is 8192"), SEQUENCE, LETTER('s')},
 	{COUNT("tokens", tokens, "N", 1, 1e18,
 	 "length of the training in tokens (100G, 100B); default: as long as deadline and "
 	 "budget allow"), LETTER('t')},

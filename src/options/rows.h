@@ -63,6 +63,8 @@
 /* A duration; `unit_` is SECONDS, MINUTES or HOURS. */
 #define DURATION(name, field, unit_, low_, high_, help) \
 	COUNT(name, field, #unit_, low_, high_, help), .unit = LK_UNIT_##unit_
+/* After a row: it counts tokens of a sequence. */
+#define SEQUENCE .unit = LK_UNIT_SEQUENCE
 #define CHOICE(name, field, choices_, value_, help) \
 	LK_ROW(name, CHOICE, REQUEST, field, help), .choices = choices_, .value = value_
 

@@ -1,5 +1,5 @@
 /* layout_bound.c: times and a size that no simulation of a layout falls below
- * (docs/method/README.md, "Plans").
+ * (docs/method/planning.md, "Plans").
  *
  * Stage s computes everything of its own, one thing after another; it cannot begin before the first
  * micro-batch has come through the stages in front of it, and where its last pass is the backward

@@ -45,7 +45,7 @@ static lk_status read_counts(const lk_plan_request *request, struct work *work, 
 		size_t length = strcspn(at, ",");
 		lk_copy(item, length + 1 < sizeof item ? length + 1 : sizeof item, at);
 		at = at[length] ? at + length + 1 : NULL;
-		LK_TRY(lk_parse_int(item, 1, LK_JOB_GPUS, &value, "--gpus", err));
+		LK_TRY(lk_parse_whole(item, 1, LK_JOB_GPUS, &value, "--gpus", err));
 		if (work->count == MOST_COUNTS)
 			return lk_fail(err, LK_ERR_INPUT, "--gpus", "more than %d numbers", MOST_COUNTS);
 		bool known = false;
@@ -305,6 +305,9 @@ static lk_status layout_plan_answer(const lk_plan_request *request, struct work 
 		if (work->gpus[i] > 0) one.gpus = work->gpus[i];
 		LK_TRY(lk_request_take(&work->arena, &one, &work->asked[i], err));
 		LK_TRY(lk_request_check_network(&one, &work->asked[i].job, err));
+		if (work->asked[i].job.gbs <= 0)
+			LK_TRY(lk_request_assume_batch(&work->arena, &one, &work->asked[i].job.gbs,
+			                               &work->asked[i].batch_assumed, err));
 		LK_TRY(plan_check_request(request, &work->asked[i], err));
 	}
 	LK_TRY(plan_describe(request, work, err));

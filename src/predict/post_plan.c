@@ -102,7 +102,7 @@ static lk_status read_search(struct post_search *search, lk_error *err) {
 	const lk_plan_request *request = search->request;
 	long long gpus = request->job.gpus;
 	LK_TRY(refuse_idle_options(request, err));
-	if (request->gpus) LK_TRY(lk_parse_int(request->gpus, 1, LK_JOB_GPUS, &gpus, "--gpus", err));
+	if (request->gpus) LK_TRY(lk_parse_whole(request->gpus, 1, LK_JOB_GPUS, &gpus, "--gpus", err));
 	search->gpus = (int)gpus;
 	search->words = request->job.rollout ? request->job.rollout : "";
 	search->fixed_gpus = word_value(search->words, "gpus");

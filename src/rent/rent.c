@@ -172,9 +172,11 @@ static lk_status note_assumed(const lk_rent_rates *rates, lk_arena *arena, notes
 
 static lk_status take_notes(const lk_rent_request *request, const lk_offers *offers,
                             const lk_offer_faults *faults, const lk_rent_rates *rates,
-                            const char *useless, lk_arena *arena, lk_rent *out, lk_error *err) {
+                            const char *batch, const char *useless, lk_arena *arena, lk_rent *out,
+                            lk_error *err) {
 	notes n = {0};
 	lk_status status = useless ? rent_add(&n, useless, err) : LK_OK;
+	if (status == LK_OK && batch) status = rent_add(&n, batch, err);
 	if (status == LK_OK) status = note_assumed(rates, arena, &n, err);
 	if (status == LK_OK) status = note_prices(request, faults, arena, &n, err);
 	if (status == LK_OK) status = note_method(request, offers, arena, &n, err);
@@ -188,12 +190,29 @@ static lk_status take_notes(const lk_rent_request *request, const lk_offers *off
 
 /* ---- the whole ---- */
 
-static lk_status rent_make(const lk_rent_request *request, lk_arena *arena, lk_offers *offers,
+/* The batch that `plan` assumes, where none is given: *out says so and *note why. */
+static lk_status rent_take_batch(const lk_rent_request *request, lk_arena *arena,
+                                 lk_rent_request *out, const char **note, lk_error *err) {
+	int batch;
+	*out = *request;
+	*note = NULL;
+	if (request->batches) return LK_OK;
+	LK_TRY(lk_request_assume_batch(arena, &request->job, &batch, note, err));
+	if (batch == 0) return LK_OK;
+	*note = lk_arena_printf(arena, "assumed, as nothing states it: %s", *note);
+	out->batches = lk_arena_printf(arena, "%d", batch);
+	return *note && out->batches ? LK_OK : lk_oom(err);
+}
+
+static lk_status rent_make(const lk_rent_request *asked, lk_arena *arena, lk_offers *offers,
                            lk_offer_faults *faults, lk_rent_rates *rates, lk_rent *out,
                            lk_error *err) {
-	const char *useless;
-	if (request->map) return lk_rent_map(request, arena, out, err);
-	LK_TRY(rent_check(request, err));
+	const char *useless, *batch;
+	lk_rent_request taken;
+	const lk_rent_request *request = &taken;
+	if (asked->map) return lk_rent_map(asked, arena, out, err);
+	LK_TRY(rent_check(asked, err));
+	LK_TRY(rent_take_batch(asked, arena, &taken, &batch, err));
 	LK_TRY(lk_rent_offers(&request->machines, &request->job.mains, arena, offers, faults, err));
 	LK_TRY(check_price_of_power(request, offers, err));
 	LK_TRY(lk_rent_search(request, offers, arena, rates, &out->cut_off, err));
@@ -208,7 +227,7 @@ static lk_status rent_make(const lk_rent_request *request, lk_arena *arena, lk_o
 		}
 	out->deadline_h = request->deadline_h;
 	out->budget = request->budget;
-	return take_notes(request, offers, faults, rates, useless, arena, out, err);
+	return take_notes(request, offers, faults, rates, batch, useless, arena, out, err);
 }
 
 static const char *rent_reproduce(lk_arena *arena, const lk_rent_request *request) {

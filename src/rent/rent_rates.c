@@ -50,7 +50,7 @@ lk_status lk_rent_batches_read(const char *text, lk_rent_batches *out, lk_error 
 		if (out->count == LK_RENT_BATCHES)
 			return lk_fail(err, LK_ERR_INPUT, "--gbs", "more than %d batches", LK_RENT_BATCHES);
 		snprintf(one, sizeof one, "%.*s", (int)(length < 31 ? length : 31), at);
-		LK_TRY(lk_parse_int(one, 1, 1 << 28, &batch, "--gbs", err));
+		LK_TRY(lk_parse_whole(one, 1, 1 << 28, &batch, "--gbs", err));
 		out->at[out->count++] = (int)batch;
 	}
 	return LK_OK;

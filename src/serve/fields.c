@@ -49,8 +49,8 @@ lk_serve_form lk_serve_form_of(const lk_option *option) {
 	switch (option->kind) {
 	case LK_OPTION_FLAG:
 	case LK_OPTION_SWITCH: return LK_FIELD_BOOL;
-	case LK_OPTION_INT:
 	case LK_OPTION_REAL: return LK_FIELD_NUMBER;
+	case LK_OPTION_INT:
 	case LK_OPTION_COUNT: return LK_FIELD_COUNT;
 	case LK_OPTION_CHOICE: return LK_FIELD_CHOICE;
 	case LK_OPTION_TEXT:
@@ -158,7 +158,10 @@ static lk_status add_json_field(struct reader *reader, const lk_option *option,
 	if (kind == LK_JSON_NULL) return LK_OK;
 	if (form == LK_FIELD_BOOL && (kind == LK_JSON_TRUE || kind == LK_JSON_FALSE))
 		return add_option_word(reader, option->name, kind == LK_JSON_TRUE ? "true" : "false");
-	if ((form == LK_FIELD_NUMBER || form == LK_FIELD_COUNT) && kind == LK_JSON_NUMBER)
+	/* a text may be one number of a list, "gpus": 16 of a plan, or a number that is a name, "zero":
+	 * 3 */
+	if ((form == LK_FIELD_NUMBER || form == LK_FIELD_COUNT || form == LK_FIELD_TEXT) &&
+	    kind == LK_JSON_NUMBER)
 		return add_option_word(reader, option->name, value->text);
 	if ((form == LK_FIELD_TEXT_OR_FILE || form == LK_FIELD_FILE) && kind == LK_JSON_OBJECT)
 		return add_content_file(reader, option, value);

@@ -333,7 +333,7 @@ typedef enum lk_serve_form {
 	LK_FIELD_REFUSED, /* not at all: it names a file, or the server decides it */
 	LK_FIELD_BOOL,
 	LK_FIELD_NUMBER,
-	LK_FIELD_COUNT, /* a number, or a text as "15T" */
+	LK_FIELD_COUNT, /* a number, or a text as "15T" or "8k" */
 	LK_FIELD_TEXT,
 	LK_FIELD_CHOICE,       /* a text, one of the option's choices */
 	LK_FIELD_TEXT_OR_FILE, /* a text, or the content of a JSON file as an object */

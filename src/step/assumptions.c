@@ -231,6 +231,7 @@ static lk_status say_inputs(const struct saying *saying, lk_error *err) {
 	bool launched = saying->launched;
 	SAY(asked->cluster.assumed, "%s", asked->cluster.assumed);
 	for (int i = 0; i < asked->launch.assumed_count; i++) SAY(true, "%s", asked->launch.assumed[i]);
+	SAY(asked->batch_assumed, "%s", asked->batch_assumed);
 	SAY(asked->trained.options,
 	    "number formats in which its publishers trained the network (%s):%s; for 16 bits: --dtype "
 	    "bf16",
@@ -500,7 +501,7 @@ lk_status lk_note_assumptions(lk_arena *arena, const lk_predict_request *request
 
 int lk_note_taken(const lk_asked *asked) {
 	return asked->launch.assumed_count + (asked->cluster.assumed != NULL) +
-	       (asked->trained.options != NULL);
+	       (asked->batch_assumed != NULL) + (asked->trained.options != NULL);
 }
 
 lk_status lk_note_job(lk_arena *arena, const lk_predict_request *request, const lk_asked *asked,

@@ -1,5 +1,5 @@
 /* memory_use.c: from the walk over a stage's allocations to what the device shows
- * (docs/method/README.md, "Memory").
+ * (docs/method/memory.md).
  *
  *     total = reserved + CUDA context + NCCL          reserved = peak + 4 % of what moves + 0.1 GiB
  *     workspaces: cuBLAS keeps one for each handle, and PyTorch has a handle for the forward and

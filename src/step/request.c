@@ -7,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/noun.h"
 #include "base/text.h"
 #include "base/units.h"
 #include "launch/emit.h"
@@ -177,6 +178,14 @@ static lk_status read_model(const lk_predict_request *request, lk_asked *out, lk
 			return lk_hint(err, "add --model with a preset (`lockstep models` lists them) or a "
 			                    "config.json");
 		}
+		for (int i = 0; i < out->launch.ignored_count; i++)
+			if (strcmp(out->launch.ignored[i].reason, LK_LAUNCH_NO_FILE) == 0) {
+				lk_fail(err, LK_ERR_INPUT, "launch line",
+				        "%.100s: %s, and nothing else names the "
+				        "model",
+				        out->launch.ignored[i].flag, LK_LAUNCH_NO_FILE);
+				return lk_hint(err, "run it in the folder where the file is, or add --model");
+			}
 		lk_fail(err, LK_ERR_INPUT, "--model", "no model was given");
 		return lk_hint(err, "give --model with a preset (`lockstep models` lists them) or a "
 		                    "config.json, or a launch line after --");
@@ -536,6 +545,24 @@ lk_status lk_request_take_stated(lk_arena *arena, const lk_predict_request *requ
 	int launched = 0;
 	LK_TRY(request_take_job(arena, request, out, &launched, err));
 	return request_read_cluster(arena, request, launched, out, err);
+}
+
+lk_status lk_request_assume_batch(lk_arena *arena, const lk_predict_request *request, int *batch,
+                                  const char **note, lk_error *err) {
+	lk_asked asked = {0};
+	int task = LK_TASK_PRETRAIN;
+	*batch = 0;
+	*note = NULL;
+	if (request->gbs > 0 || lk_request_launched(request) || !request->model) return LK_OK;
+	LK_TRY(read_model(request, &asked, err));
+	LK_TRY(take_task(request, &task, err));
+	asked.job.task = (lk_task)task;
+	asked.job.seq = request->seq;
+	*batch = lk_job_assumed_batch(&asked.job);
+	if (*batch == 0) return LK_OK;
+	*note = lk_arena_printf(arena, "a global batch of %d %s, at most 4 Mi tokens a step (--gbs)",
+	                        *batch, lk_noun(*batch, "sequence", "sequences"));
+	return *note ? LK_OK : lk_oom(err);
 }
 
 lk_status lk_request_check(const lk_predict_request *request, lk_error *err) {

@@ -131,6 +131,7 @@ typedef struct lk_asked {
 	lk_launch launch;   /* what a launch line says in addition to the job */
 	lk_trained trained; /* number formats that nobody states and that the job has from its network's
 	                       publishers; NULL: from nowhere */
+	const char *batch_assumed; /* lk_request_assume_batch; NULL: it is stated or derived */
 	char warning[LK_MODEL_WARNING];
 } lk_asked;
 
@@ -157,6 +158,11 @@ lk_status lk_request_pack(const char *text, lk_job *job, lk_error *err);
 /* The same before the job is completed: what was not given is open. */
 lk_status lk_request_take(lk_arena *arena, const lk_predict_request *request, lk_asked *out,
                           lk_error *err);
+
+/* The global batch that is assumed where the request states none (lk_job_assumed_batch), of the
+ * network of --model; 0: none is. *note says so. */
+lk_status lk_request_assume_batch(lk_arena *arena, const lk_predict_request *request, int *batch,
+                                  const char **note, lk_error *err);
 
 /* What is wrong with a request whatever machine it is for. */
 lk_status lk_request_check(const lk_predict_request *request, lk_error *err);

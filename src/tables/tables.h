@@ -153,7 +153,7 @@ lk_status lk_memory_read(lk_arena *arena, lk_stream *in, lk_memory_runs *out, lk
  * when memory runs out. */
 const char *lk_memory_flags(lk_arena *arena, const char *model, const char *test);
 
-/* memory_baseline.c: the closed form of docs/method/README.md, bytes at the peak of the last stage.
+/* memory_baseline.c: the closed form of docs/method/memory.md, bytes at the peak of the last stage.
  */
 double lk_memory_closed_form(const lk_job *job);
 
@@ -238,8 +238,8 @@ lk_status lk_nccl_log_text(lk_arena *arena, lk_stream *in, char **text, size_t *
                            lk_error *err);
 
 /* ---- ops_table: a table of measured kernel times: one row is one operation of one shape on one
- * device. Two forms of the table are read, told apart by their columns (docs/method/README.md,
- * "Tables of kernels"):
+ * device. Two forms of the table are read, told apart by their columns
+ * (docs/method/kernels.md):
  *
  *     gpu,op,m,n,k,dtype,time_ms,n_meas,model                matrix products have k, memory-bound
  * operations do not op,gpu,...,d0,d1,d2,d3,...,latency_ms                  fp32; products: batch,

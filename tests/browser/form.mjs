@@ -81,6 +81,20 @@ test("the first screen has verdict, step, memory and cost at any width", (browse
 	}
 }));
 
+test("controls that are left open show what the answer takes, and read 8k", (browser) => withServer(async (server) => {
+	const page = await open(browser, {viewport: {width: 2560, height: 1440}}, origin(server));
+	await start(page, server.url);
+	for (const [name, value] of [["vp", "1"], ["cp", "1"], ["mbs", "1"]])
+		same(await page.getAttribute("#f-" + name, "placeholder"), value, name);
+	same(await page.$eval("#f-dtype", (e) => e.options[e.selectedIndex].text), "default: bf16");
+	await shown(page, () => page.fill("#f-seq", "4k"));
+	await page.waitForFunction(() => document.querySelector("#prediction .ls-command").textContent.includes("--seq 4096"));
+	const side = await page.$$eval("#prediction :is(.ls-panel-waterfall, .ls-panel-memory)", (two) => two.map((e) => e.getBoundingClientRect().top));
+	same(side.length, 2), same(side[0], side[1], "wide screens show panels side by side");
+	same(page.wrong, [], "on the console");
+	await close(page);
+}));
+
 test("axe-core finds nothing serious", (browser) => withServer(async (server) => {
 	for (const colorScheme of ["light", "dark"]) {
 		const page = await open(browser, {viewport: {width: 1280, height: 900}, colorScheme, bypassCSP: true}, origin(server));

@@ -140,6 +140,9 @@ test("wrong values are said and marked, and leave the page alive", (browser) => 
 	await shown(page, () => page.fill("#f-gpus", "0"));
 	check((await page.textContent("#message")).startsWith("--gpus: "), "the message");
 	check(await page.$("#f-gpus[aria-invalid]"), "the mark");
+	same(await page.textContent("#f-gpus-why"), (await page.textContent("#message")).slice("--gpus: ".length), "at the control");
+	same(await page.getAttribute("#f-gpus", "aria-describedby"), "f-gpus-why");
+	check(await page.$("#glance.sv-stale"), "the answer at a glance is no longer the job's");
 	await shown(page, () => page.fill("#f-gpus", "64"));
 	await page.waitForFunction(() => document.getElementById("message").hidden && !document.querySelector("[aria-invalid]"));
 	page.wrong.splice(0, page.wrong.length, ...page.wrong.filter((w) => !w.includes("400 (Bad Request)")));

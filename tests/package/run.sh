@@ -193,6 +193,18 @@ needs_libc_alone() {
 		grep -q step_time_s "$work/out"
 }
 
+# The C examples with the unpacked tarball, as pkg-config says: its shared library, and its archive with the libraries of this machine.
+links_unpacked() {
+	local lib=$work/alone/usr/local/lib kind
+	for kind in shared static; do
+		mkdir -p "$work/unpacked-$kind" || return
+		PKG_CONFIG_PATH=$lib/pkgconfig make --no-print-directory -s -C examples/library OUT="$work/unpacked-$kind" CFLAGS="-O1 -Werror" \
+			STATIC=$([ $kind = shared ] || echo 1) || return
+		(cd "$work" && LD_LIBRARY_PATH=$lib "$work/unpacked-$kind/predict" llama3.1-8b h100-sxm 16 2) > "$work/out" || return
+		grep -q 's a step' "$work/out" || return
+	done
+}
+
 # Every archive that the linker took is of one of the packages, and no package is of anything else.
 bill_of_materials() {
 	python3 - "$work/release1/lockstep-$version-linux-$(uname -m).spdx.json" $portable/*.linked <<-'PYTHON'
@@ -289,6 +301,7 @@ fi
 if command -v dpkg-query readelf > /dev/null; then
 	check "release, twice the same" releases_twice
 	check "release: needs libc alone" needs_libc_alone
+	check "release: C programs link with the tarball" links_unpacked
 	check "release: bill of materials" bill_of_materials
 else
 	skip "release" "dpkg and binutils are not installed"

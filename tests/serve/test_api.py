@@ -111,13 +111,19 @@ class Api(unittest.TestCase):
             self.assertEqual(ran.returncode, 2, wrong)
             self.assertEqual("lockstep: " + error["text"] + "\n", ran.stderr, wrong)
 
+    def test_numbers_and_texts(self):
+        """Whole numbers may have a suffix, and texts that are numbers may be numbers."""
+        status, plain = self.ask("POST", "/api/v1/predict", {**JOB, "seq": 4096, "zero": "1"})
+        self.assertEqual(status, 200, plain)
+        self.assertEqual(self.ask("POST", "/api/v1/predict", {**JOB, "seq": "4k", "zero": 1, "gpus": str(JOB["gpus"])}), (200, plain))
+
     def test_missing_fields(self):
         self.assertEqual(self.refused("/api/v1/predict", {})["where"], "--model")
         self.refused("/api/v1/predict", {"model": "llama3.1-8b", "gpu": "h100-sxm"})
 
     def test_wrong_types(self):
-        for field, value in (("gpus", "8"), ("gpus", True), ("gpus", [8]), ("gpus", {}), ("model", 8), ("model", True),
-                             ("model", []), ("compile", "yes"), ("compile", 1), ("recompute", 1), ("tokens", True),
+        for field, value in (("gpus", True), ("gpus", [8]), ("gpus", {}), ("model", 8), ("model", True),
+                             ("model", []), ("compile", "yes"), ("compile", 1), ("recompute", True), ("tokens", True),
                              ("deepspeed_config", "x"), ("script", {}), ("launch", "x"), ("launch", [1]), ("launch", {})):
             error = self.refused("/api/v1/predict", {**JOB, field: value})
             self.assertIn(field, error["where"])
@@ -246,10 +252,10 @@ class Api(unittest.TestCase):
         self.assertEqual((status, answer["fits"]), (200, True))
 
     def test_plan_refused(self):
-        job = self.server.job(self.ask("POST", "/api/v1/plan", {"model": "llama3.1-8b", "gpu": "h100-sxm", "gpus": "8"}))
+        job = self.server.job(self.ask("POST", "/api/v1/plan", {"model": "llama3.1-8b", "gpu": "h100-sxm", "gpus": "8", "task": "sft"}))
         self.assertEqual((job["state"], job["status"]), ("failed", 400))
         self.assertIn("gbs", job["error"]["text"])
-        job = self.server.job(self.ask("POST", "/api/v1/plan", {"gpus": 8}))
+        job = self.server.job(self.ask("POST", "/api/v1/plan", {"gpus": True}))
         self.assertEqual(job["error"]["where"], "--gpus")
 
     def test_plan_is_cancelled(self):
@@ -273,7 +279,7 @@ class Api(unittest.TestCase):
     def test_explain_refused(self):
         for files, options, where in (([("x.json", b"{}")], None, "x.json"), ([("x.json", b"")], None, "x.json"),
                                       ([("x.bin", bytes(range(256)))], None, "x.bin"), ([("a", b"{"), ("a", b"{")], None, "a"),
-                                      ([("x.json", b"{}")], '{"steps": 5}', "--steps"), ([("x.json", b"{}")], "[]", "body"),
+                                      ([("x.json", b"{}")], '{"steps": [5]}', "--steps"), ([("x.json", b"{}")], "[]", "body"),
                                       ([("x.json", b"{}")], '{"trace": "x"}', "--trace")):
             job = self.server.job(self.server.upload(files, options))
             self.assertEqual((job["state"], job["status"]), ("failed", 400), job)

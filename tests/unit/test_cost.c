@@ -490,7 +490,7 @@ static void vector_products_are_as_measured(void **state) {
 	const lk_device *v100 = device_of("v100-sxm-16"), *unknown = device_of("k80");
 	double share = op.flops / v100->peak_flops[LK_FP32] / seconds_on(v100, &op);
 	assert_true(share > 0.95 &&
-	            share <= 1); /* which reaches its peak (docs/method/README.md, GEMM) */
+	            share <= 1); /* which reaches its peak (docs/method/kernels.md, GEMM) */
 	double base = op.flops / unknown->peak_flops[LK_FP32] / seconds_on(unknown, &op);
 	assert_true(base <= lk_default_constants.gemm_share);
 	lk_constants slower = lk_default_constants;

@@ -255,12 +255,11 @@ static void larger_batches_as_predicted(void **state) {
 	agrees("batch=2x", &usual, &to, 1e-9);
 }
 
-/* Conversions are placed by a rule, so this one is close and not equal. */
 static void other_formats_as_predicted(void **state) {
 	(void)state;
 	struct shape to = usual;
 	to.dtype = LK_FP8;
-	agrees("dtype=fp8", &usual, &to, .03);
+	agrees("dtype=fp8", &usual, &to, 1e-12);
 	to.dtype = LK_FP16;
 	agrees("dtype=fp16", &usual, &to, 1e-12);
 }

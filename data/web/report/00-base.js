@@ -72,6 +72,8 @@
 	const prefixes = ["", "k", "M", "G", "T", "P", "E"];
 
 	/* Three digits, or as many as are asked for: 1.53, 15.3, 153 */
+	/* Thousands as the program writes them: 9 143. */
+	ls.whole = (number) => String(number).replace(/\B(?=(\d{3})+$)/g, "\u00a0");
 	ls.digits = function (x, count) {
 		const size = Math.abs(x), most = count || 3;
 		if (size === 0) return "0";

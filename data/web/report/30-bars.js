@@ -42,7 +42,7 @@
 		const part = panel.parts[k], all = row.values.reduce((a, b) => a + b, 0);
 		return [part.label + ": " + format(row.values[k]), row.formulas && row.formulas[k],
 			row.name + ", " + ls.percent(row.values[k] / all) + " of " + format(all),
-			row.moment && "fullest moment: " + row.moment];
+			row.moment && "peak: " + row.moment];
 	}
 
 	function drawRows(panel, rows, width, format) {

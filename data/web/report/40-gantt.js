@@ -126,7 +126,7 @@
 		if (b <= a) return;
 		svg.append(ls.svg("rect", {x: a, y: y, width: b - a, height: height, fill: "url(#" + this.hatch + ")",
 			class: "ls-middle"}));
-		const text = m.spans.toLocaleString("en") + " passes, " + Math.round(m.busy * 100) + " % busy";
+		const text = ls.whole(m.spans) + " passes, " + Math.round(m.busy * 100) + " % busy";
 		if (height >= HIGH && b - a > text.length * 6.5) svg.append(ls.svg("text",
 			{class: "ls-axis ls-middle-text", x: (a + b) / 2, y: y + height / 2 + 4, "text-anchor": "middle"}, text));
 	};
@@ -203,7 +203,7 @@
 			parts.push(ls.seconds(lane.length[i] * s) + " from " + ls.seconds(lane.start[i] * s));
 			return parts;
 		}
-		if (m && tick >= m.start && tick <= m.start + m.length) return [lane.name + ": " + m.spans.toLocaleString("en")
+		if (m && tick >= m.start && tick <= m.start + m.length) return [lane.name + ": " + ls.whole(m.spans)
 			+ " passes", Math.round(m.busy * 100) + " % busy, " + ls.seconds(m.length * s) + " from "
 			+ ls.seconds(m.start * s)];
 		return [lane.name + ": nothing", ls.seconds(tick * s)];

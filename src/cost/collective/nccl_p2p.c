@@ -4,7 +4,7 @@
  * A rank's time is its busiest link class: bytes over that link's rate, after the latency of its
  * rounds. An all-to-all runs in batches of 8 peers; the first batch shows in full, later ones add a
  * hop each. Parts, channels and the limit of the LL protocol: NCCL 2.30, init.cc (ncclP2pSchedule),
- * enqueue.cc; restated in docs/method/README.md. */
+ * enqueue.cc; restated in docs/method/collectives.md. */
 #include "cost/collective/nccl.h"
 
 #include <math.h>

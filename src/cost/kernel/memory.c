@@ -28,7 +28,7 @@ static float memory_exposed(const lk_graph *graph, uint32_t op, const lk_device 
                             double seconds, double memory, double floor) {
 	LK_ASSERT(op < graph->ops.count);
 	const double from_l2 =
-		0.19; /* of such a kernel's reads (overlap table of docs/method/README.md) */
+		0.19; /* of such a kernel's reads (overlap table, docs/method/contention.md) */
 	double blocks = ceil(graph->ops.n[op] / 32);
 	if (graph->ops.kind[op] != LK_OP_NORM || blocks <= 0 || blocks >= device->sms) return 0;
 	double latency = lk_overlap_latency(lk_calibration_current(), device->name);

@@ -175,14 +175,42 @@ struct conversion {
 	const struct rows *rows;
 };
 
+static bool product_waits_for(const lk_graph *graph, const lk_block *block, uint32_t product,
+                              uint32_t i) {
+	const lk_ops *ops = &graph->ops;
+	if (ops->join[product] & LK_JOIN(ops->stream[i])) return true;
+	for (uint32_t d = ops->dep_begin[product]; d < ops->dep_begin[product + 1]; d++)
+		if (block->begin + ops->deps[d] == i) return true;
+	return false;
+}
+
+/* The operation before which the rows of a product are converted: as the builder has it, the
+ * conversion comes before communication that overlaps with the product. */
+static uint32_t conversion_place(const lk_graph *graph, const lk_block *block, uint32_t product) {
+	const lk_ops *ops = &graph->ops;
+	uint32_t at = product;
+	while (at > block->begin && lk_op_is_comm(ops->kind[at - 1]) &&
+	       ops->stream[at - 1] != ops->stream[product] &&
+	       !product_waits_for(graph, block, product, at - 1))
+		at--;
+	return at;
+}
+
+static bool product_converts(const lk_graph *graph, const lk_block *block, uint32_t i,
+                             const struct rows *rows) {
+	return shape_multiplies(graph->ops.kind[i]) && graph->ops.dtype[i] < LK_FP8 &&
+	       !sums_tokens(graph, i, rows) && !behind_norm(graph, block, i);
+}
+
 static void convert_block(lk_rewrite *rewrite, const lk_block *block) {
 	const struct conversion *conversion = rewrite->context;
+	const lk_graph *graph = rewrite->from;
 	for (uint32_t i = block->begin; i < block->end; i++) {
-		bool converts = shape_multiplies(rewrite->from->ops.kind[i]) &&
-		                rewrite->from->ops.dtype[i] < LK_FP8 &&
-		                !sums_tokens(rewrite->from, i, conversion->rows) &&
-		                !behind_norm(rewrite->from, block, i);
-		if (converts) put_conversion(rewrite, block, i, conversion->dtype);
+		uint32_t next = i; /* what follows the communication from here on */
+		while (next < block->end && lk_op_is_comm(graph->ops.kind[next])) next++;
+		if (next < block->end && product_converts(graph, block, next, conversion->rows) &&
+		    conversion_place(graph, block, next) == i)
+			put_conversion(rewrite, block, next, conversion->dtype);
 		lk_rewrite_copy(rewrite, block, i);
 	}
 }

@@ -36,7 +36,8 @@
 
 enum {
 	SEQ_DEFAULT = 2048,
-	SEQ_DEFAULT_MOST = 8192
+	SEQ_DEFAULT_MOST = 8192,
+	BATCH_TOKENS = 4 << 20 /* of a step that is assumed: Llama 3's first ones, Qwen3's, OLMo 2's */
 };
 
 static void fill_int(int *field, int value) {
@@ -161,6 +162,21 @@ static lk_status fill_schedule(lk_job *job, lk_error *err) {
 	return LK_OK;
 }
 
+static int job_default_seq(const lk_model *model) {
+	int context = model->context > 0 ? model->context : SEQ_DEFAULT;
+	return context < SEQ_DEFAULT_MOST ? context : SEQ_DEFAULT_MOST;
+}
+
+int lk_job_assumed_batch(const lk_job *job) {
+	if (job->model.network != LK_NET_DECODER || job->model.vocab <= 0 ||
+	    job->task != LK_TASK_PRETRAIN)
+		return 0;
+	int64_t seq = job->seq > 0 ? job->seq : job_default_seq(&job->model);
+	int batch = 1;
+	while (2 * batch * seq <= BATCH_TOKENS) batch *= 2;
+	return batch;
+}
+
 static lk_status fill_sequence(lk_job *job, lk_error *err) {
 	const lk_model *model = &job->model;
 	if (model->image > 0 && model->patch > 0) {
@@ -179,8 +195,7 @@ static lk_status fill_sequence(lk_job *job, lk_error *err) {
 	if (model->relative_rows > 0) job->attn_kernel = LK_KERNEL_UNFUSED;
 	if (model->network == LK_NET_ENCDEC && model->decoder_context > 0)
 		fill_int(&job->decoder_seq, model->decoder_context);
-	int context = model->context > 0 ? model->context : SEQ_DEFAULT;
-	fill_int(&job->seq, context < SEQ_DEFAULT_MOST ? context : SEQ_DEFAULT_MOST);
+	fill_int(&job->seq, job_default_seq(model));
 	return LK_OK;
 }
 

@@ -321,6 +321,11 @@ bool lk_job_overlaps_reduce(const lk_job *job);
  */
 lk_status lk_job_complete(lk_job *job, const lk_cluster *cluster, lk_error *err);
 
+/* The global batch that is assumed where layouts or machines are compared and nobody states one:
+ * the largest power of two with at most 4 Mi tokens, of the pretraining of a language model; 0 for
+ * other jobs, whose batches have no usual size. */
+int lk_job_assumed_batch(const lk_job *job);
+
 /* Tokens of a sequence; 0 of a network that has none. */
 static inline int lk_job_tokens(const lk_job *job) {
 	return job->model.vocab > 0 ? job->seq : 0;
@@ -421,6 +426,8 @@ typedef struct lk_ignored {
 	const char
 		*near; /* of what is unknown: the flag that may have been meant; NULL: none is near */
 } lk_ignored;
+#define LK_LAUNCH_NO_FILE \
+	"the file is not here" /* why a configuration that a line names is ignored */
 /* What a configuration trains on, for networks that read images. */
 typedef enum lk_launch_samples {
 	LK_SAMPLES_OPEN,

@@ -1,6 +1,6 @@
 /* schedule.h: pipeline schedules: for every stage, the order of its forward, backward and
  * weight-gradient passes. One file per schedule (schedule_*.c), one line each in the table of
- * schedule.c. Sources: reference in docs/method/README.md. */
+ * schedule.c. Sources: docs/method/schedules.md. */
 #ifndef LK_MODEL_LAYOUT_SCHEDULE_H
 #define LK_MODEL_LAYOUT_SCHEDULE_H
 

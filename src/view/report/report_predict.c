@@ -179,7 +179,7 @@ static void put_memory_stage(lk_report *writer, const lk_prediction *prediction,
 	lk_json_object(writer, NULL);
 	lk_json_put_text(writer, "name", name);
 	if (prediction->memory_count > 1 && memory->stage == prediction->fullest_stage)
-		lk_json_put_text(writer, "mark", "fullest");
+		lk_json_put_text(writer, "mark", "peak");
 	lk_json_put_number(writer, "total", memory->total);
 	if (memory->low > 0) {
 		lk_json_put_number(writer, "tensors_low", memory->low);

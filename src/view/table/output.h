@@ -28,7 +28,7 @@ lk_status lk_write_table(const lk_writing *writing, lk_table *table, lk_error *e
 lk_status lk_put_safe(const char *text, FILE *out, lk_error *err);
 /* Text with control characters escaped, from column `column` of a line that is begun; further lines
  * begin in column `indent`. Lines are no longer than a page; a word that is longer is not broken,
- * and a number and its per cent stay together. No newline at the end. */
+ * and a number and its unit stay together. No newline at the end. */
 lk_status lk_put_wrapped(const char *text, int indent, int column, FILE *out, lk_error *err);
 /* A table as text, which it frees. It is no wider than a page, unless `all` is NULL: columns of
  * `keys` are left out as far as needed (lk_table_fit), and what is left out is said below, with the

@@ -167,11 +167,29 @@ static int table_width_of(const char *text, size_t left) {
 
 /* ---- lines of a page ---- */
 
-/* Bytes of a word, with a per cent sign after it. */
+/* Whether a word of `length` bytes after a number goes on with it: its unit, with what punctuation
+ * ends it, or three more digits of it, "1 204". */
+static bool wrap_of_number(const char *word, size_t length) {
+	static const char units[] =
+		" % s ms us ns ps min h d B KiB MiB GiB TiB kB MB GB TB GB/s TB/s MB/s Gbit/s TFLOP/s "
+		"GFLOP/s W kW MW Wh kWh MWh GWh kg t k M G T ";
+	char unit[16];
+	while (length > 0 && strchr(",;:.)", word[length - 1])) length--;
+	if (length == 3 && strspn(word, "0123456789") == 3) return true;
+	if (length == 0 || length + 3 > sizeof unit) return false;
+	snprintf(unit, sizeof unit, " %.*s ", (int)length, word);
+	return strstr(units, unit) != NULL;
+}
+
+/* Bytes of a word; of a number with its unit. */
 static size_t wrap_word(const char *text) {
 	size_t length = strcspn(text, " ");
-	if (text[length] == ' ' && text[length + 1] == '%')
-		length += 1 + strcspn(text + length + 1, " ");
+	while (length > 0 && text[length - 1] >= '0' && text[length - 1] <= '9' &&
+	       text[length] == ' ') {
+		size_t next = strcspn(text + length + 1, " ");
+		if (!wrap_of_number(text + length + 1, next)) break;
+		length += 1 + next;
+	}
 	return length;
 }
 

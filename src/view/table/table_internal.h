@@ -37,7 +37,7 @@ lk_status lk_table_json(const lk_table *table, FILE *out, lk_error *err);
 void lk_table_jsonl(const lk_table *table, FILE *out);
 
 /* Writes an escaped text from column `column` of a line that is begun; further lines begin in
- * column `indent`, and none ends after the page unless a word does. A number and its per cent stay
+ * column `indent`, and none ends after the page unless a word does. A number and its unit stay
  * together; with `clauses` so does what stands between commas or semicolons, if a line holds it. */
 void lk_wrap(const char *safe, bool clauses, int indent, int column, FILE *out);
 

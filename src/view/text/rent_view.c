@@ -394,21 +394,28 @@ static void rent_view_put_choice(lk_table *table, const lk_rent *rent, int i) {
 	lk_table_text(table, choice->reproduce);
 }
 
+static bool rent_view_has_carbon(const lk_rent *rent) {
+	for (int i = 0; i < rent->count; i++)
+		if (rent->choices[i].energy.carbon_kg > 0) return true;
+	return false;
+}
+
+static bool rent_view_has_power(const lk_rent *rent) {
+	for (int i = 0; i < rent->count; i++)
+		if (rent->choices[i].energy.power_usd > 0) return true;
+	return false;
+}
+
 /* Whether what people read shows a column: without a length, what is trained and its range instead
  * of the ranges of hours and dollars. */
 static bool is_hidden(const lk_rent *rent, const lk_column *column, bool verbose, bool warned) {
 	static const char *const more[] = {"goodput", "kwh", "layout"}, *const spans[] = {"hours_range",
 	                                                                                  "cost_range"};
 	bool open = isnan(rent->samples);
-	double carbon_kg = 0, power_usd = 0; /* of any choice */
-	for (int i = 0; i < rent->count; i++) {
-		carbon_kg = fmax(carbon_kg, rent->choices[i].energy.carbon_kg);
-		power_usd = fmax(power_usd, rent->choices[i].energy.power_usd);
-	}
 	for (int i = 0; i < 3; i++)
 		if (strcmp(column->key, more[i]) == 0) return !verbose;
-	if (strcmp(column->key, "carbon_kg") == 0) return !(carbon_kg > 0);
-	if (strcmp(column->key, "power_usd") == 0) return !(power_usd > 0);
+	if (strcmp(column->key, "carbon_kg") == 0) return !rent_view_has_carbon(rent);
+	if (strcmp(column->key, "power_usd") == 0) return !rent_view_has_power(rent);
 	for (int i = 0; i < 2; i++)
 		if (strcmp(column->key, spans[i]) == 0) return open;
 	if (strcmp(column->key, "warning") == 0) return !warned;
@@ -459,7 +466,8 @@ static lk_status rented_find(const lk_rent *rent, struct rented *out, lk_error *
 }
 
 static lk_table *rented_choices(const lk_rent *rent, const struct rented *rented) {
-	bool open = isnan(rent->samples);
+	bool open = isnan(rent->samples), carbon = rent_view_has_carbon(rent),
+		 power = rent_view_has_power(rent);
 	const lk_column columns[] = {
 		{"mark", "", false, false},
 		{"machines", "n", true, false},
@@ -474,6 +482,9 @@ static lk_table *rented_choices(const lk_rent *rent, const struct rented *rented
 		{"hours_range", "80 % range", true, open},
 		{"cost_usd", "dollars", true, false},
 		{"cost_range", "80 % range", true, open},
+		{"kwh", "energy", true, !carbon && !power},
+		{"carbon_kg", "CO2e", true, !carbon},
+		{"power_usd", "power", true, !power},
 	};
 	lk_table *table = lk_table_new("choices", columns, sizeof columns / sizeof *columns);
 	for (int i = 0; table && i < rent->count; i++) {
@@ -497,6 +508,9 @@ static lk_table *rented_choices(const lk_rent *rent, const struct rented *rented
 		rent_view_put_range(table, choice->hours_low, choice->hours_high, false);
 		put_dollars(table, choice->cost);
 		rent_view_put_range(table, choice->cost_low, choice->cost_high, true);
+		lk_put_known(table, choice->energy.training_kwh, lk_format_energy);
+		lk_put_known(table, choice->energy.carbon_kg, lk_format_mass);
+		lk_put_known(table, choice->energy.power_usd, lk_format_dollars);
 	}
 	return table;
 }
@@ -531,10 +545,11 @@ static lk_status rent_view_put_choices(const lk_rent *rent, bool verbose, bool c
                                        lk_error *err) {
 	if (verbose || !rent->count)
 		return rent_view_put_table(lk_rent_table(rent, verbose), colour, out, err);
+	static const char *const extras[] = {"hours_range", "kwh", "number", NULL};
 	struct rented rented;
 	lk_status status = rented_find(rent, &rented, err);
 	if (status == LK_OK)
-		status = rent_view_put_table(rented_choices(rent, &rented), colour, out, err);
+		status = lk_put_fitted(rented_choices(rent, &rented), extras, "-v", colour, out, err);
 	if (status == LK_OK) {
 		fputc('\n', out);
 		status = rent_view_put_table(rented_machines(rent, &rented), colour, out, err);
