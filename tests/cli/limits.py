@@ -62,7 +62,8 @@ def answers(work, files, case):
     lines = [line for line in said.splitlines() if not line.startswith("lockstep: warning: ")]
     if done.returncode == 2:
         named = len(lines) == 1 and lines[0].startswith("lockstep: ")
-        return None if named and not out else f"{place}: refused with {len(lines)} lines: {said[:300]}"
+        # compile goes on with other programs, and says what it has of them
+        return None if named and (not out or verb == "compile") else f"{place}: refused with {len(lines)} lines: {said[:300]}"
     if out.startswith(("{", "[")):
         try:
             no_number = []
