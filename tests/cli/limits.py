@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Every option of every verb with numbers at their limits: each is answered or refused in one line, within a time, and no answer
 holds what is no number.
-Usage: limits.py PROGRAM [VERB...]; LOCKSTEP_TURN=N takes one of 16 parts, LOCKSTEP_LONG=1 all of them.
+Usage: limits.py PROGRAM [VERB...]; takes one of 16 parts, by LOCKSTEP_TURN=N; all of them with LOCKSTEP_LONG=1.
 
 The job of an option is the first that options.py gives it. For its value stand 0, 1, -1, what no 32 or 64 bits hold, what is no
 number, nothing at all, and a number with a unit that belongs to something else."""
@@ -91,8 +91,8 @@ def main():
     options.PROGRAM = os.path.realpath(sys.argv[1])
     verbs = [verb for verb in (sys.argv[2:] or options.TABLE) if verb not in APART and (verb != "compose" or options.HAVE_MPI)]
     cases = [case for verb in verbs for case in cases_of(verb)]
-    if os.environ.get("LOCKSTEP_TURN") and not os.environ.get("LOCKSTEP_LONG"):
-        cases = cases[int(os.environ["LOCKSTEP_TURN"]) % 16::16]
+    if not os.environ.get("LOCKSTEP_LONG"):
+        cases = cases[int(os.environ.get("LOCKSTEP_TURN") or "0") % 16::16]
     with tempfile.TemporaryDirectory() as work:
         files = os.path.join(work, "files")
         os.mkdir(files)
