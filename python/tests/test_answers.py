@@ -4,6 +4,8 @@ import dataclasses
 import json
 import math
 import os
+import random
+import sys
 import tempfile
 import typing
 import unittest
@@ -40,6 +42,25 @@ class Equal(unittest.TestCase):
 
     def test_predict(self):
         self.same(lockstep.predict(**JOB), asked("predict", *JOB_WORDS))
+
+    def test_random_jobs(self):
+        """What the program prints of a random job is what the answer holds; what it refuses is refused."""
+        sys.path.insert(0, os.path.join(os.environ["LOCKSTEP_ROOT"], "tests", "cli"))
+        import drawn
+        answered = 0
+        with tempfile.TemporaryDirectory() as folder:
+            for seed in range(1000 if os.environ.get("LOCKSTEP_LONG") else 40):
+                job = drawn.draw_job(random.Random(seed), seed, folder + "/")
+                words = [word for name, value in job.items() for word in ("--" + name, str(value))]
+                printed = run("predict", *words, "-o", "json").stdout
+                if not printed:
+                    with self.assertRaises(lockstep.LockstepError):
+                        lockstep.predict(**{name.replace("-", "_"): value for name, value in job.items()})
+                    continue
+                answered += 1
+                printed = json.loads(printed)
+                self.same(lockstep.predict(**{name.replace("-", "_"): value for name, value in job.items()}), printed, " ".join(words))
+        self.assertGreater(answered, 20)
 
     def test_predict_that_does_not_fit(self):
         answer = lockstep.predict(model="llama3-70b", gpu="h100-sxm", gpus=8, tp=8, gbs=16, seq=4096, tokens="1T", mtbf=100)

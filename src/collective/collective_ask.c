@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/check.h"
 #include "base/arena.h"
 #include "collective/collective.h"
 #include "tables/tables.h"
@@ -369,6 +370,23 @@ static lk_status collective_ask_answer(struct work *work, lk_error *err) {
 	return collective_ask_fill(work, err);
 }
 
+/* ---- what holds for every answer ----
+ *
+ * Nothing is printed that contradicts itself: whatever made it is a defect of lockstep. */
+
+static lk_status collective_check(const lk_collective *collective, lk_error *err) {
+	for (int i = 0; i < collective->row_count; i++) {
+		const lk_collective_row *row = &collective->rows[i];
+		LK_CHECK(isfinite(row->us) && row->us >= 0, err);
+		LK_CHECK(!(row->low_us > row->us) && !(row->high_us < row->us), err);
+		LK_CHECK(isfinite(row->algbw) && row->algbw >= 0 && row->busbw >= 0, err);
+		LK_CHECK(isnan(row->ratio) ||
+		             fabs(row->ratio * row->us - row->measured_us) <= 1e-9 * row->measured_us,
+		         err);
+	}
+	return LK_OK;
+}
+
 lk_status lk_collective_ask(const lk_collective_request *request, lk_collective **out,
                             lk_error *err) {
 	*out = NULL;
@@ -378,6 +396,7 @@ lk_status lk_collective_ask(const lk_collective_request *request, lk_collective 
 	work->result.memory_owner = work;
 	work->request = request;
 	lk_status status = collective_ask_answer(work, err);
+	if (status == LK_OK) status = collective_check(&work->result, err);
 	if (status == LK_OK) *out = &work->result;
 	else lk_collective_free(&work->result);
 	return status;

@@ -1,5 +1,6 @@
 /* compose.c: recordings of single processes as one job: read, checked, written as a step graph,
  * simulated, summed up. */
+#include "base/check.h"
 #include "base/arena.h"
 #include "compose/compose.h"
 
@@ -429,6 +430,23 @@ static lk_status compose_recordings(struct compose_work *work) {
 	return composed->program && composed->cluster ? LK_OK : lk_oom(composer->err);
 }
 
+/* ---- what holds for every answer ----
+ *
+ * Nothing is printed that contradicts itself: whatever made it is a defect of lockstep. */
+
+static lk_status compose_check(const lk_composed *composed, lk_error *err) {
+	LK_CHECK(isfinite(composed->step_s) && composed->step_s >= 0, err);
+	LK_CHECK(!(composed->low_s > composed->step_s) && !(composed->high_s < composed->step_s), err);
+	int ranks = 0;
+	for (int i = 0; i < composed->class_count; i++) {
+		const lk_compose_class *class = &composed->classes[i];
+		LK_CHECK(!(class->own_low_s > class->own_high_s), err);
+		ranks += class->ranks;
+	}
+	LK_CHECK(ranks == composed->world, err);
+	return LK_OK;
+}
+
 lk_status lk_compose(const lk_compose_request *request, lk_composed **out, lk_error *err) {
 	*out = NULL;
 	LK_TRY(lk_calibration_ready(err));
@@ -438,6 +456,7 @@ lk_status lk_compose(const lk_compose_request *request, lk_composed **out, lk_er
 	work->composer.request = request;
 	work->composer.err = err;
 	lk_status status = compose_recordings(work);
+	if (status == LK_OK) status = compose_check(&work->result, err);
 	if (status != LK_OK) lk_compose_free(&work->result);
 	else *out = &work->result;
 	return status;

@@ -278,6 +278,28 @@ static lk_status diff_compare(struct work *work, lk_error *err) {
 	return status;
 }
 
+/* ---- what holds for every answer ----
+ *
+ * Nothing is printed that contradicts itself: whatever made it is a defect of lockstep. */
+
+static lk_status diff_check(const lk_diff *diff, lk_error *err) {
+	double before = 0, after = 0;
+	for (int i = 0; i < diff->category_count; i++) {
+		const lk_diff_row *row = &diff->categories[i];
+		LK_CHECK(row->delta_s == row->after_s - row->before_s, err);
+		before += row->before_s;
+		after += row->after_s;
+	}
+	LK_CHECK(!diff->category_count ||
+	             (fabs(before - diff->before_s) <= 1e-6 * diff->before_s + 1e-9 &&
+	              fabs(after - diff->after_s) <= 1e-6 * diff->after_s + 1e-9),
+	         err);
+	LK_CHECK(!(diff->after_s > 0) ||
+	             fabs(diff->ratio * diff->after_s - diff->before_s) <= 1e-9 * diff->before_s,
+	         err);
+	return LK_OK;
+}
+
 lk_status lk_diff_make(lk_explanation *before, lk_explanation *after, int top, lk_diff **out,
                        lk_error *err) {
 	struct work *work = calloc(1, sizeof *work);
@@ -290,6 +312,7 @@ lk_status lk_diff_make(lk_explanation *before, lk_explanation *after, int top, l
 	work->after = after;
 	work->result = (lk_diff){.before = before, .after = after, .top = top, .memory_owner = work};
 	lk_status status = diff_compare(work, err);
+	if (status == LK_OK) status = diff_check(&work->result, err);
 	if (status != LK_OK) lk_diff_free(&work->result);
 	else *out = &work->result;
 	return status;

@@ -408,6 +408,51 @@ lk_read_limits lk_explain_limits(const lk_explain_request *request) {
 	return (lk_read_limits){.shapes = lk_explain_wants_shapes(request)};
 }
 
+/* ---- what holds for every answer ----
+ *
+ * Nothing is printed that contradicts itself: whatever made it is a defect of lockstep. */
+
+static lk_status explain_check_rank(const lk_explain_rank *rank, lk_error *err) {
+	LK_CHECK(rank->compute_ns >= 0 && rank->idle_ns >= 0 && rank->non_compute_ns >= 0, err);
+	LK_CHECK(rank->compute_ns + rank->non_compute_ns + rank->idle_ns == rank->kernel_time_ns, err);
+	LK_CHECK(rank->exposed_communication_ns + rank->exposed_memory_ns == rank->non_compute_ns, err);
+	LK_CHECK(rank->idle_data_ns + rank->idle_sync_ns + rank->idle_host_ns + rank->idle_other_ns ==
+	             rank->idle_ns,
+	         err);
+	LK_CHECK(rank->overlap_ns >= 0 && rank->overlap_ns <= rank->communication_ns, err);
+	return LK_OK;
+}
+
+static lk_status explain_check(const lk_explanation *explanation, lk_error *err) {
+	for (int i = 0; i < explanation->rank_count; i++)
+		LK_TRY(explain_check_rank(&explanation->ranks[i], err));
+	for (int i = 0; i < explanation->step_rows; i++) {
+		const lk_explain_step *step = &explanation->steps[i];
+		LK_CHECK(step->compute_ns + step->exposed_communication_ns + step->exposed_memory_ns +
+		                 step->idle_ns ==
+		             step->dur_ns,
+		         err);
+	}
+	for (int i = 0; i < explanation->kernel_count; i++) {
+		const lk_explain_kernel *kernel = &explanation->kernel[i];
+		LK_CHECK(kernel->share >= 0 && kernel->share <= 1 + 1e-9, err);
+		LK_CHECK(kernel->time.min_ns <= kernel->time.median_ns &&
+		             kernel->time.median_ns <= kernel->time.max_ns,
+		         err);
+	}
+	for (int i = 0; i < explanation->comm_count; i++) {
+		const lk_explain_comm *comm = &explanation->comm[i];
+		LK_CHECK(comm->wait_ns >= 0 && comm->transfer_ns >= 0 && comm->exposed_ns >= 0, err);
+		LK_CHECK(comm->matched <= comm->count, err);
+	}
+	for (int i = 0; i < explanation->stall_count; i++) {
+		const lk_explain_stall *stall = &explanation->stalls[i];
+		LK_CHECK(isfinite(stall->lost_s) && stall->lost_s >= 0, err);
+		LK_CHECK(!(stall->gain_s > explanation->step_s * (1 + 1e-9)), err);
+	}
+	return LK_OK;
+}
+
 lk_status lk_explain_files(lk_trace_files *files, const lk_explain_request *request,
                            lk_explanation **out, lk_error *err) {
 	lk_traces *traces;
@@ -424,6 +469,7 @@ lk_status lk_explain_files(lk_trace_files *files, const lk_explain_request *requ
 	free_ranks((*out)->memory_owner); /* thousands of them are most of the memory */
 	status = lk_explain_simulate(*out, err);
 	if (status == LK_OK) status = lk_explain_diagnose((*out)->memory_owner, err);
+	if (status == LK_OK) status = explain_check(*out, err);
 	if (status == LK_OK) return LK_OK;
 	lk_explain_free(*out);
 	*out = NULL;

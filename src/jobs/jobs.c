@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/check.h"
 #include "base/arena.h"
 #include "base/stats.h"
 #include "base/text.h"
@@ -306,6 +307,29 @@ static lk_status jobs_make(const lk_jobs_request *asked, lk_arena *arena, lk_job
 	return jobs_add_notes(request, &left, as_requested, arena, out, err);
 }
 
+/* ---- what holds for every answer ----
+ *
+ * Nothing is printed that contradicts itself: whatever made it is a defect of lockstep. */
+
+static lk_status jobs_check_policy(const lk_jobs_answer *answer, const lk_jobs_policy *policy,
+                                   lk_error *err) {
+	for (int i = 0; policy->courses && i < answer->count; i++) {
+		const lk_jobs_course *course = &policy->courses[i];
+		LK_CHECK(course->start_s >= answer->jobs[i].submit_s && course->end_s >= course->start_s,
+		         err);
+		LK_CHECK(course->most_gpus <= answer->gpus && course->gpu_s >= 0, err);
+	}
+	LK_CHECK(policy->used >= 0 && policy->used <= 1 + 1e-9, err);
+	LK_CHECK(policy->median_s <= policy->late_s && policy->mean_s <= policy->makespan_s, err);
+	return LK_OK;
+}
+
+static lk_status jobs_check_answer(const lk_jobs_answer *answer, lk_error *err) {
+	for (int i = 0; i < answer->policy_count; i++)
+		LK_TRY(jobs_check_policy(answer, &answer->policies[i], err));
+	return LK_OK;
+}
+
 lk_status lk_jobs(const lk_jobs_request *request, lk_jobs_answer **out, lk_error *err) {
 	LK_TRY(lk_devices_ready(err));
 	struct answer *answer = calloc(1, sizeof *answer);
@@ -313,6 +337,7 @@ lk_status lk_jobs(const lk_jobs_request *request, lk_jobs_answer **out, lk_error
 	lk_job_list list = {0};
 	answer->public.memory_owner = answer;
 	lk_status status = jobs_make(request, &answer->arena, &list, &answer->public, err);
+	if (status == LK_OK) status = jobs_check_answer(&answer->public, err);
 	lk_vec_free(&list);
 	*out = status == LK_OK ? &answer->public : NULL;
 	if (status != LK_OK) lk_jobs_free(&answer->public);

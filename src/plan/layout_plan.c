@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/check.h"
 #include "base/arena.h"
 #include "options/command.h"
 #include "step/step.h"
@@ -328,6 +329,41 @@ static const char *plan_reproduce(lk_arena *arena, const lk_plan_request *reques
 	                                        .rest_count = request->job.launch_count});
 }
 
+/* ---- what holds for every answer ----
+ *
+ * Nothing is printed that contradicts itself: whatever made it is a defect of lockstep. */
+
+static lk_status plan_check_choice(const lk_plan_choice *choice, lk_error *err) {
+	double step = choice->step_time_s, sum = 0;
+	LK_CHECK(isfinite(step) && step > 0, err);
+	LK_CHECK(choice->step_time_low_s > 0 && choice->step_time_low_s <= step, err);
+	LK_CHECK(choice->step_time_high_s >= step && isfinite(choice->step_time_high_s), err);
+	LK_CHECK(choice->peak_bytes > 0 && choice->peak_bytes <= choice->usable_bytes, err);
+	LK_CHECK(choice->mfu >= 0 && choice->mfu <= 1, err);
+	for (int i = 0; i < choice->breakdown_count; i++) sum += choice->breakdown[i].exposed_s;
+	LK_CHECK(choice->breakdown_count == 0 || fabs(sum - step) <= 1e-6 * step, err);
+	return LK_OK;
+}
+
+static lk_status plan_check(const lk_plan *plan, lk_error *err) {
+	LK_CHECK(plan->best < plan->count, err);
+	for (int i = 0; i < plan->count; i++) {
+		const lk_plan_count *count = &plan->counts[i];
+		LK_CHECK(count->choice_count > 0 || count->nothing || plan->cut_off, err);
+		const lk_plan_choice *first = count->choices;
+		for (int k = 0; k < count->choice_count; k++) {
+			const lk_plan_choice *choice = &count->choices[k];
+			LK_TRY(plan_check_choice(choice, err));
+			LK_CHECK(choice->gpus == count->gpus, err);
+			/* those that may run out of memory come last */
+			LK_CHECK(plan->objective != LK_PLAN_TIME || (choice->tight && !first->tight) ||
+			             choice->step_time_s >= first->step_time_s,
+			         err);
+		}
+	}
+	return LK_OK;
+}
+
 lk_status lk_plan_find(const lk_plan_request *request, lk_plan **out, lk_error *err) {
 	*out = NULL;
 	if (request->job.calibration) LK_TRY(lk_calibration_use(request->job.calibration, err));
@@ -341,6 +377,7 @@ lk_status lk_plan_find(const lk_plan_request *request, lk_plan **out, lk_error *
 			lk_inputs_find(&work->arena, &lk_plan_verb, request, NULL, 0, &work->plan.inputs, err);
 	if (status == LK_OK && !(work->plan.reproduce = plan_reproduce(&work->arena, request)))
 		status = lk_oom(err);
+	if (status == LK_OK) status = plan_check(&work->plan, err);
 	if (status == LK_OK) *out = &work->plan;
 	else lk_plan_free(&work->plan);
 	return status;

@@ -65,6 +65,7 @@ static lk_status simulate_read_cluster(simulated *a, const lk_simulate_request *
 	                  .ranks = ranks->world,
 	                  .needed = ranks->world};
 	LK_TRY(lk_request_check_stack(request->stack, err));
+	LK_TRY(lk_request_check_release(request->release, err));
 	if (!request->cluster && !request->gpu && !origin) return LK_OK; /* durations of the graph */
 	return lk_where_read(&a->arena, &where, &a->cluster, NULL, err);
 }

@@ -1,6 +1,8 @@
 /* rent.c: `lockstep rent`: machines, how fast the job is on them, what that costs. */
+#include <math.h>
 #include <stdlib.h>
 
+#include "base/check.h"
 #include "base/arena.h"
 #include "base/noun.h"
 #include "options/command.h"
@@ -237,6 +239,49 @@ static const char *rent_reproduce(lk_arena *arena, const lk_rent_request *reques
 	                  &(lk_question){.verb = &lk_rent_verb, .request = request, .usual = &usual});
 }
 
+/* ---- what holds for every answer ----
+ *
+ * Nothing is printed that contradicts itself: whatever made it is a defect of lockstep. */
+
+static bool is_inside(double low, double value, double high) {
+	return isnan(value) || (isfinite(value) && value >= 0 && !(low > value) && !(high < value));
+}
+
+static lk_status rent_check_choice(const lk_rent_choice *choice, lk_error *err) {
+	LK_CHECK(isfinite(choice->step_s) && choice->step_s > 0, err);
+	LK_CHECK(is_inside(choice->step_low_s, choice->step_s, choice->step_high_s), err);
+	LK_CHECK(is_inside(choice->hours_low, choice->hours, choice->hours_high), err);
+	LK_CHECK(is_inside(choice->cost_low, choice->cost, choice->cost_high), err);
+	LK_CHECK(is_inside(choice->samples_low, choice->samples, choice->samples_high), err);
+	LK_CHECK(choice->gpus == choice->machines * choice->gpus_each, err);
+	LK_CHECK(choice->stall_share >= 0 && choice->stall_share <= 1 + 1e-9, err);
+	LK_CHECK(choice->goodput >= 0 && choice->goodput <= 1, err);
+	LK_CHECK(isnan(choice->chance) || (choice->chance >= 0 && choice->chance <= 1), err);
+	return LK_OK;
+}
+
+/* What is called the cheapest is: of all that meet deadline and budget, where it does. */
+static lk_status rent_check_answer(const lk_rent *rent, lk_error *err) {
+	LK_CHECK(rent->most < rent->count || rent->function_count, err);
+	const lk_rent_choice *cheapest =
+		rent->function_count || rent->cheapest < 0 ? NULL : &rent->choices[rent->cheapest];
+	const lk_rent_choice *fastest =
+		rent->function_count || rent->fastest < 0 ? NULL : &rent->choices[rent->fastest];
+	for (int i = 0; i < rent->count; i++) {
+		const lk_rent_choice *choice = &rent->choices[i];
+		LK_TRY(rent_check_choice(choice, err));
+		if (!choice->in_time || !choice->in_budget) continue;
+		LK_CHECK(!cheapest || choice->cost >= cheapest->cost, err);
+		LK_CHECK(!fastest || choice->hours >= fastest->hours, err);
+	}
+	for (int i = 0; i < rent->function_count; i++) {
+		const lk_rent_function *function = &rent->functions[i];
+		LK_CHECK(isfinite(function->seconds) && function->seconds >= 0, err);
+		LK_CHECK(isfinite(function->cost) && function->cost >= 0, err);
+	}
+	return LK_OK;
+}
+
 lk_status lk_rent_find(const lk_rent_request *request, lk_rent **out, lk_error *err) {
 	lk_offers offers = {0};
 	lk_offer_faults faults = {0};
@@ -252,6 +297,7 @@ lk_status lk_rent_find(const lk_rent_request *request, lk_rent **out, lk_error *
 		                        &answer->public.inputs, err);
 	if (status == LK_OK && !(answer->public.reproduce = rent_reproduce(&answer->arena, request)))
 		status = lk_oom(err);
+	if (status == LK_OK) status = rent_check_answer(&answer->public, err);
 	lk_vec_free(&offers);
 	lk_vec_free(&faults);
 	lk_vec_free(&rates);

@@ -211,6 +211,7 @@ static void start_ask(lk_asks *asks, lk_ask *ask) {
 	lk_error err = {0};
 	int ends[2];
 	asks->waiting--;
+	if (ask->round > asks->round) asks->round = ask->round;
 	asks->running[lane_of_ask(ask)]++;
 	ask->state = LK_ASK_RUNNING;
 	ask->deadline = lk_serve_now() + ask->seconds;
@@ -228,10 +229,20 @@ static void start_ask(lk_asks *asks, lk_ask *ask) {
 	fail_ask(asks, ask, 503, &err);
 }
 
+bool lk_asks_have_room(const lk_asks *asks, uint64_t client) {
+	int waiting = 0;
+	for (const lk_ask *ask = asks->first; ask; ask = ask->next)
+		waiting += ask->state == LK_ASK_WAITING && ask->client == client;
+	return asks->waiting < LK_ASKS_WAITING && waiting < LK_ASKS_OF_CLIENT;
+}
+
 void lk_asks_submit(lk_asks *asks, lk_ask *ask) {
 	LK_ASSERT(asks->waiting < LK_ASKS_WAITING && ask->next == NULL);
 	lk_ask **at = &asks->first;
-	while (*at) at = &(*at)->next;
+	ask->round = asks->round;
+	for (; *at; at = &(*at)->next)
+		if ((*at)->client == ask->client && (*at)->round >= ask->round)
+			ask->round = (*at)->round + 1;
 	*at = ask;
 	asks->waiting++;
 	ask->state = LK_ASK_WAITING;
@@ -301,16 +312,22 @@ static void read_child_pipe(lk_asks *asks, lk_ask *ask) {
 	if (lk_serve_now() > ask->deadline) fail_ask_time(asks, ask);
 }
 
+/* Of those that wait and may start the one of the earliest round; NULL: none. */
+static lk_ask *next_in_turn(const lk_asks *asks) {
+	lk_ask *best = NULL;
+	for (lk_ask *ask = asks->first; ask; ask = ask->next)
+		if (ask->state == LK_ASK_WAITING && asks->running[lane_of_ask(ask)] < asks->most &&
+		    (!best || ask->round < best->round))
+			best = ask;
+	return best;
+}
+
 void lk_asks_step(lk_asks *asks) {
 	for (lk_ask *ask = asks->first, *next; ask; ask = next) {
 		next = ask->next;
 		if (ask->state == LK_ASK_RUNNING) read_child_pipe(asks, ask);
 	}
-	for (lk_ask *ask = asks->first, *next; ask; ask = next) {
-		next = ask->next;
-		if (ask->state == LK_ASK_WAITING && asks->running[lane_of_ask(ask)] < asks->most)
-			start_ask(asks, ask);
-	}
+	for (lk_ask *ask; (ask = next_in_turn(asks));) start_ask(asks, ask);
 }
 
 int lk_asks_poll(const lk_asks *asks, struct pollfd *fds, int room) {

@@ -26,7 +26,8 @@ typedef struct lk_peer {
 	struct lk_peer *next, *previous;
 	lk_server *server;
 	int fd;
-	bool leaving; /* was closed to make place */
+	uint64_t client; /* its address, of IPv6 the network's; 0 not known */
+	bool leaving;    /* was closed to make place */
 	bool asking; /* the request is complete, the answer is not: the clock of the client stands still
 	              */
 	double deadline;
@@ -114,6 +115,7 @@ void lk_peers_step(lk_server *server);
 
 /* ---- questions (http_question.c) ---- */
 
+uint64_t lk_exchange_client(const lk_exchange *exchange);
 /* 503, to be tried again. */
 enum MHD_Result lk_respond_busy(lk_exchange *exchange);
 /* The question of the route, with the body, in `folder` or, NULL, one of its own; NULL: answered

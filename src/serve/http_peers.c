@@ -3,9 +3,12 @@
  * is as late as one that is silent. */
 #include "serve/http.h"
 #include "base/check.h"
+#include "base/stats.h"
 
 #include <math.h>
+#include <netinet/in.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/socket.h>
 
 #define FIRST_S 10.0
@@ -25,6 +28,23 @@ static void make_peer_place(const lk_server *server) {
 	shutdown(oldest->fd, SHUT_RDWR);
 }
 
+/* Whoever has an IPv6 address has 2^64 of them. */
+static uint64_t client_of(struct MHD_Connection *connection) {
+	const union MHD_ConnectionInfo *info =
+		lk_mhd.get_connection_info(connection, MHD_CONNECTION_INFO_CLIENT_ADDRESS);
+	const struct sockaddr *from = info ? info->client_addr : NULL;
+	uint64_t network = 0;
+	if (from && from->sa_family == AF_INET)
+		network = ((const struct sockaddr_in *)(const void *)from)->sin_addr.s_addr;
+	else if (from && from->sa_family == AF_INET6) {
+		const struct in6_addr *address =
+			&((const struct sockaddr_in6 *)(const void *)from)->sin6_addr;
+		size_t begin = IN6_IS_ADDR_V4MAPPED(address) ? sizeof *address - sizeof network : 0;
+		memcpy(&network, address->s6_addr + begin, sizeof network);
+	} else return 0;
+	return lk_hash64(network + from->sa_family);
+}
+
 static lk_peer *begin_peer(lk_server *server, struct MHD_Connection *connection) {
 	lk_peer *peer = calloc(1, sizeof *peer);
 	if (!peer) return NULL;
@@ -32,6 +52,7 @@ static lk_peer *begin_peer(lk_server *server, struct MHD_Connection *connection)
 	const union MHD_ConnectionInfo *info =
 		lk_mhd.get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD);
 	*peer = (lk_peer){.server = server, .fd = info ? info->connect_fd : -1, .next = server->peers};
+	peer->client = client_of(connection);
 	lk_peer_within(peer, FIRST_S);
 	if (server->peers) server->peers->previous = peer;
 	server->peers = peer;

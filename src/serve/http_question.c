@@ -10,6 +10,10 @@ enum {
 	NICE_QUICK = 1
 };
 
+uint64_t lk_exchange_client(const lk_exchange *exchange) {
+	return exchange->peer ? exchange->peer->client : 0;
+}
+
 enum MHD_Result lk_respond_busy(lk_exchange *exchange) {
 	lk_error err = {0};
 	bool ending = exchange->server->ending;
@@ -54,7 +58,10 @@ lk_ask *lk_exchange_ask(lk_exchange *exchange, const char *folder, const char *c
 	if (exchange->page && quick)
 		snprintf(question.page, sizeof question.page, "%s", exchange->page);
 	lk_ask *ask = lk_ask_new(&question, seconds);
-	if (ask) return ask;
+	if (ask) {
+		ask->client = lk_exchange_client(exchange);
+		return ask;
+	}
 	lk_folder_remove(question.folder);
 	lk_respond_busy(exchange);
 	return NULL;

@@ -106,7 +106,8 @@ static void resume_exchange(void *exchange) {
 
 static enum MHD_Result post_predict(lk_exchange *exchange) {
 	if (exchange->page) lk_asks_overtake(&exchange->server->asks, exchange->page);
-	if (exchange->server->asks.waiting >= LK_ASKS_WAITING) return lk_respond_busy(exchange);
+	if (!lk_asks_have_room(&exchange->server->asks, lk_exchange_client(exchange)))
+		return lk_respond_busy(exchange);
 	lk_ask *ask = lk_exchange_ask(exchange, NULL, NULL, 0);
 	if (!ask) return MHD_YES;
 	ask->ended = resume_exchange;
@@ -135,7 +136,7 @@ static enum MHD_Result respond_job(lk_exchange *exchange, unsigned status, const
 static enum MHD_Result start_job(lk_exchange *exchange, lk_ask *ask) {
 	lk_server *server = exchange->server;
 	if (!ask) return MHD_YES;
-	const lk_job *job = server->asks.waiting < LK_ASKS_WAITING
+	const lk_job *job = lk_asks_have_room(&server->asks, ask->client)
 	                        ? lk_job_list_add(&server->jobs, &server->asks, ask)
 	                        : NULL;
 	if (!job) {

@@ -20,7 +20,12 @@ static lk_job *find_job_place(lk_job_list *jobs) {
 }
 
 const lk_job *lk_job_list_add(lk_job_list *jobs, lk_asks *asks, lk_ask *ask) {
-	lk_job *job = find_job_place(jobs);
+	int own = 0;
+	for (int i = 0; i < LK_JOBS; i++) {
+		const lk_job *other = &jobs->jobs[i];
+		own += other->id && other->ask->client == ask->client && other->ask->state != LK_ASK_DONE;
+	}
+	lk_job *job = own < LK_JOBS_OF_CLIENT ? find_job_place(jobs) : NULL;
 	if (!job) return NULL;
 	lk_job_list_remove(jobs, asks, job);
 	*job = (lk_job){++jobs->last, ask};

@@ -142,6 +142,7 @@ typedef enum lk_ask_state {
 typedef struct lk_ask {
 	lk_question question;       /* folder, body, names are owned */
 	double seconds;             /* wall time that it may take once it runs */
+	uint64_t client;            /* whose it is; 0 not known */
 	void (*ended)(void *owner); /* called when it is done; NULL: nobody waits */
 	void *owner;
 	/* what came of it */
@@ -152,6 +153,7 @@ typedef struct lk_ask {
 	char *text; /* JSON: the answer, or {"error": ...} */
 	size_t text_size;
 	/* of asks.c */
+	uint64_t round;
 	double deadline;
 	pid_t child;
 	int pipe;
@@ -160,8 +162,10 @@ typedef struct lk_ask {
 	struct lk_ask *next;
 } lk_ask;
 
+/* Of one client no more than LK_ASKS_OF_CLIENT wait, so that others have room. */
 enum {
-	LK_ASKS_WAITING = 256
+	LK_ASKS_WAITING = 256,
+	LK_ASKS_OF_CLIENT = 192
 };
 
 typedef struct lk_asks {
@@ -169,6 +173,7 @@ typedef struct lk_asks {
 	sigset_t signals;        /* that children take */
 	lk_ask *first;           /* those that wait or run, in order */
 	int running[2], waiting; /* predictions, others */
+	uint64_t round;          /* of the latest that started */
 } lk_asks;
 
 double lk_serve_now(void);
@@ -180,7 +185,10 @@ void lk_ask_free(lk_asks *asks, lk_ask *ask);
 /* The same for one that was never submitted. */
 void lk_ask_drop(lk_ask *ask);
 
-/* For fewer than LK_ASKS_WAITING that wait. */
+/* Whether a question of this client may wait. */
+bool lk_asks_have_room(const lk_asks *asks, uint64_t client);
+/* Where they have room. Clients take turns: a question is one round later than the latest of its
+ * client that waits or runs, and those of the earliest round start first. */
 void lk_asks_submit(lk_asks *asks, lk_ask *ask);
 /* It is done then, with status 409. */
 void lk_asks_cancel(lk_asks *asks, lk_ask *ask);
@@ -202,7 +210,8 @@ char *lk_error_json(const lk_error *err, size_t *size);
 /* ---- jobs.c: all questions but predictions, which are started now and fetched later ---- */
 
 enum {
-	LK_JOBS = 64
+	LK_JOBS = 64,
+	LK_JOBS_OF_CLIENT = 48 /* that are not done */
 };
 
 /* The latest questions; a finished one gives way to a new one, the oldest first. */
@@ -216,8 +225,8 @@ typedef struct lk_job_list {
 	unsigned long long last;
 } lk_job_list;
 
-/* Takes the question over. NULL: all places are taken by jobs that are not done; the caller still
- * owns it. */
+/* Takes the question over. NULL: all places, or the client's, are taken by jobs that are not done;
+ * the caller still owns it. */
 const lk_job *lk_job_list_add(lk_job_list *jobs, lk_asks *asks, lk_ask *ask);
 const lk_job *lk_job_list_find(const lk_job_list *jobs, const char *id);
 void lk_job_list_remove(lk_job_list *jobs, lk_asks *asks, const lk_job *job);

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/check.h"
 #include "base/arena.h"
 #include "options/command.h"
 #include "step/step.h"
@@ -510,6 +511,38 @@ static lk_status shard_ask(struct answer *answer, const lk_shard_request *reques
 	return answer->a.fits ? LK_OK : explain_lack(answer, err);
 }
 
+/* ---- what holds for every answer ----
+ *
+ * Nothing is printed that contradicts itself: whatever made it is a defect of lockstep. */
+
+/* Pieces that lie on all ranks count on each. */
+static lk_status shard_check_rank(const lk_shard_answer *answer, const lk_shard_rank *rank,
+                                  lk_error *err) {
+	double device = 0, host = 0;
+	int pieces = 0;
+	for (int i = 0; i < answer->piece_count; i++) {
+		const lk_shard_placed *piece = &answer->pieces[i];
+		if (piece->rank >= 0 && piece->rank != rank->rank) continue;
+		pieces++;
+		*(strcmp(piece->where, "host") == 0 ? &host : &device) += piece->bytes;
+	}
+	LK_CHECK(rank->pieces == pieces, err);
+	LK_CHECK(rank->device_bytes >= device * (1 - 1e-9), err); /* caches of tables on the host */
+	LK_CHECK(rank->device_bytes <= answer->capacity_bytes * (1 + 1e-9), err);
+	LK_CHECK(rank->host_bytes <= answer->host_capacity_bytes * (1 + 1e-9), err);
+	return LK_OK;
+}
+
+static lk_status shard_check(const lk_shard_answer *answer, lk_error *err) {
+	if (!answer->fits) return LK_OK;
+	LK_CHECK(isfinite(answer->step_s) && answer->step_s > 0, err);
+	LK_CHECK(answer->bound_s <= answer->placed_s * (1 + 1e-9), err);
+	LK_CHECK(answer->imbalance >= 1 - 1e-9, err);
+	for (int i = 0; i < answer->rank_count; i++)
+		LK_TRY(shard_check_rank(answer, &answer->ranks[i], err));
+	return LK_OK;
+}
+
 lk_status lk_shard(const lk_shard_request *request, lk_shard_answer **out, lk_error *err) {
 	struct answer *answer = calloc(1, sizeof *answer);
 	*out = NULL;
@@ -519,6 +552,7 @@ lk_status lk_shard(const lk_shard_request *request, lk_shard_answer **out, lk_er
 	if (status == LK_OK)
 		status = lk_inputs_find(&answer->arena, &lk_shard_verb, request, &request->tables,
 		                        request->tables ? 1 : 0, &answer->a.inputs, err);
+	if (status == LK_OK) status = shard_check(&answer->a, err);
 	if (status == LK_OK) *out = &answer->a;
 	else lk_shard_free(&answer->a);
 	return status;

@@ -500,6 +500,18 @@ lk_status lk_request_check_stack(const char *stack, lk_error *err) {
 	return request_take_name(&unused, stack, names, "--stack", err);
 }
 
+/* "26.04", "v5.0". */
+lk_status lk_request_check_release(const char *release, lk_error *err) {
+	if (!release) return LK_OK;
+	const char *digits = release + (*release == 'v');
+	if (*digits >= '0' && *digits <= '9' && strlen(release) < sizeof((lk_job *)NULL)->release &&
+	    strspn(digits, ".0123456789") == strlen(digits))
+		return LK_OK;
+	lk_fail(err, LK_ERR_INPUT, "--release", "\"%.40s\" is no number of a release", release);
+	lk_hint(err, "give it as 26.04, or leave it out for the newest with measured runs");
+	return LK_ERR_INPUT;
+}
+
 static lk_status read_teacher(lk_arena *arena, const char *text, lk_job *job, lk_error *err) {
 	char unused[LK_MODEL_WARNING];
 	if (!text) return LK_OK;
@@ -537,6 +549,7 @@ static lk_status request_take_job(lk_arena *arena, const lk_predict_request *req
 	take_switches(request, &out->job);
 	LK_TRY(request_check_nccl(request, &out->job, err));
 	LK_TRY(lk_request_check_stack(request->stack, err));
+	LK_TRY(lk_request_check_release(request->release, err));
 	return LK_OK;
 }
 

@@ -190,6 +190,8 @@ lk_status lk_launch_list_idle(lk_arena *arena, const lk_job *job, lk_launch *lau
 
 /* NULL, or a software stack that is known; else an error that names the nearest. */
 lk_status lk_request_check_stack(const char *stack, lk_error *err);
+/* NULL, or what may be the number of a release. */
+lk_status lk_request_check_release(const char *release, lk_error *err);
 
 /* ---- range: the 80 % range of a predicted step time. */
 

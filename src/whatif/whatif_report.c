@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/check.h"
 #include "base/arena.h"
 #include "options/command.h"
 #include "replay/replay.h"
@@ -58,6 +59,7 @@ static lk_status read_site(struct answer *answer, const lk_whatif_request *reque
 	                        .data_parallel = request->data_parallel,
 	                        .replay_error = from->replay_error};
 	LK_TRY(lk_request_check_stack(request->stack, err));
+	LK_TRY(lk_request_check_release(request->release, err));
 	lk_where where = {.cluster = request->cluster,
 	                  .gpu = request->gpu,
 	                  .origin = from->cluster,
@@ -355,6 +357,27 @@ static lk_status answer_all(struct answer *answer, const lk_whatif_request *requ
 	return report_reproduce(answer, request, err);
 }
 
+/* ---- what holds for every answer ----
+ *
+ * Nothing is printed that contradicts itself: whatever made it is a defect of lockstep. */
+
+static lk_status whatif_check(const lk_whatif *whatif, lk_error *err) {
+	LK_CHECK(whatif->column_count > 0 && whatif->together < whatif->column_count, err);
+	double base = whatif->columns[0].step_s;
+	for (int i = 0; i < whatif->column_count; i++) {
+		const lk_whatif_column *column = &whatif->columns[i];
+		if (column->refused) continue;
+		double step = column->step_s,
+			   parts = column->compute_s + column->exposed_s + column->other_s;
+		LK_CHECK(isfinite(step) && step >= 0, err);
+		LK_CHECK(!(base > 0) || fabs(column->change - (step / base - 1)) <= 1e-9, err);
+		LK_CHECK(column->compute_s >= 0 && column->exposed_s >= 0 && column->hidden_s >= 0, err);
+		LK_CHECK(fabs(parts - step) <= 1e-6 * step + 1e-12, err);
+		LK_CHECK(isnan(column->uncertainty) || column->uncertainty >= 0, err);
+	}
+	return LK_OK;
+}
+
 lk_status lk_whatif_ask(const lk_whatif_request *request, lk_whatif **out, lk_error *err) {
 	*out = NULL;
 	LK_TRY(lk_calibration_ready(err));
@@ -362,6 +385,7 @@ lk_status lk_whatif_ask(const lk_whatif_request *request, lk_whatif **out, lk_er
 	if (!answer) return lk_oom(err);
 	answer->w.memory_owner = answer;
 	lk_status status = answer_all(answer, request, err);
+	if (status == LK_OK) status = whatif_check(&answer->w, err);
 	if (status == LK_OK) *out = &answer->w;
 	else lk_whatif_free(&answer->w);
 	return status;

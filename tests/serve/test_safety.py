@@ -153,8 +153,20 @@ class Limits(unittest.TestCase):
     def test_questions_that_wait_are_counted(self):
         with Server("--workers", "1") as server:
             jobs = [server.json("POST", "/api/v1/plan", LONG_PLAN) for _ in range(65)]
-            self.assertEqual([status for status, _ in jobs], [202] * 64 + [503])
+            self.assertEqual([status for status, _ in jobs], [202] * 48 + [503] * 17)
             self.assertEqual(jobs[1][1]["state"], "waiting")
+            # Another client has room, until all places are taken; its first job is the next.
+            def other(method, path, body=None):
+                own = http.client.HTTPConnection(server.host, server.port, timeout=LONG, source_address=("127.0.0.2", 0))
+                try:
+                    return server.json(method, path, body, connection=own)
+                finally:
+                    own.close()
+            later = [other("POST", "/api/v1/plan", LONG_PLAN) for _ in range(17)]
+            self.assertEqual([status for status, _ in later], [202] * 16 + [503])
+            self.assertEqual(server.ask("DELETE", "/api/v1/jobs/%s" % jobs[0][1]["id"])[0] // 100, 2)
+            wait_until(lambda: other("GET", "/api/v1/jobs/%s" % later[0][1]["id"])[1]["state"] == "running")
+            self.assertEqual(server.json("GET", "/api/v1/jobs/%s" % jobs[1][1]["id"])[1]["state"], "waiting")
             # Predictions do not wait for plans.
             self.assertEqual(server.json("POST", "/api/v1/predict", JOB)[0], 200)
             self.assertEqual(server.stop(), (0, ""))

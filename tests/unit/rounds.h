@@ -58,9 +58,10 @@ static inline bool only_elsewhere(void) {
 }
 
 /* Whether answers are compared with another program's, or large fits are made, by other builds
- * alone: a sanitizer looks at how an answer is made, and it is the same in all of them. */
+ * alone: a sanitizer looks at how an answer is made, and it is the same in all of them. The quick
+ * check leaves them to the whole one. */
 static inline bool judged_elsewhere(void) {
-	return FEWER > 1 && !takes_long();
+	return (FEWER > 1 || is_asked_for("LOCKSTEP_QUICK")) && !takes_long();
 }
 
 #endif

@@ -1,6 +1,7 @@
-/* test_exact.c: on random jobs, the answer by default is that of every operation simulated, better
- * hardware never makes a step longer, and a change that would make a job fit is answered for what
- * it promised. */
+/* test_exact.c: on random jobs, the answer by default is that of every operation simulated, its
+ * memory too; better hardware never makes a step longer, whichever rate is better; ranks that are
+ * alike may change places; twice the nodes at twice the batch take no less time and no more memory;
+ * and a change that would make a job fit is answered for what it promised. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -12,6 +13,7 @@
 
 #include "base/arena.h"
 #include "base/stats.h"
+#include "hw/hw.h"
 #include "lockstep/options.h"
 #include "lockstep/predict.h"
 #include "rounds.h"
@@ -121,39 +123,55 @@ static void say_job(const lk_drawn *drawn) {
 			request->overlap_param_gather, request->overlap_p2p);
 }
 
+/* Sums of the same numbers in another order. */
+static void assert_near(double a, double b) {
+	if (fabs(a - b) > 1e-9 * fmax(fabs(a), fabs(b)) + 1e-12) fail_msg("%.15g, and %.15g", a, b);
+}
+
+static void assert_same_memory(const lk_step *a, const lk_step *b) {
+	assert_int_equal(a->fullest, b->fullest);
+	for (uint32_t s = 0; s < a->graph->ranks.stages; s++) {
+		assert_near(a->memory[s].total, b->memory[s].total);
+		assert_near(a->memory[s].walk.peak, b->memory[s].walk.peak);
+		assert_true(!(a->memory[s].low > a->memory[s].walk.peak));
+		assert_true(!(a->memory[s].high < a->memory[s].walk.peak));
+	}
+}
+
 static void the_default_is_exact(void **unused) {
 	(void)unused;
 	uint64_t state = 1;
 	lk_drawn drawn;
 	int bare_steps = 0, count = trials(judged_elsewhere() ? 200 : 1000);
 	for (int jobs = 0; jobs < count;) {
+		lk_step folded, exact;
 		draw_job(&state, &drawn);
 		if (next_random(&state) % 2) draw_software(&state, &drawn);
-		double folded = ask_drawn(&drawn, &(lk_step_options){0});
-		if (isnan(folded)) continue;
-		double exact = ask_drawn(&drawn, &(lk_step_options){.exact = true});
-		jobs++;
-		if (folded != exact) {
-			say_job(&drawn);
-			fail_msg("%.15g s by default, %.15g s exactly", folded, exact);
+		if (ask_step(&drawn, &(lk_step_options){0}, &folded)) {
+			assert_true(ask_step(&drawn, &(lk_step_options){.exact = true}, &exact));
+			jobs++;
+			if (folded.step_s != exact.step_s) {
+				say_job(&drawn);
+				fail_msg("%.15g s by default, %.15g s exactly", folded.step_s, exact.step_s);
+			}
+			assert_same_memory(&folded, &exact);
+			/* Without records, ranks take joined strides; a step that does not fit has no time. */
+			if (jobs % 2 == 0) {
+				double bare = ask_drawn(&drawn, &(lk_step_options){.exact = true, .bare = true});
+				bare_steps += bare > 0;
+				if (bare != 0 && bare != exact.step_s) {
+					say_job(&drawn);
+					fail_msg("%.15g s recorded, %.15g s bare", exact.step_s, bare);
+				}
+			}
+			lk_step_free(&exact);
 		}
-		/* Without records, ranks take joined strides; a step that does not fit has no time. */
-		if (jobs % 2) continue;
-		double bare = ask_drawn(&drawn, &(lk_step_options){.exact = true, .bare = true});
-		bare_steps += bare > 0;
-		if (bare == 0 || bare == exact) continue;
-		say_job(&drawn);
-		fail_msg("%.15g s recorded, %.15g s bare", exact, bare);
+		lk_step_free(&folded);
 	}
 	assert_true(bare_steps > count / 10);
 }
 
 /* ---- few micro-batches say what all take ---- */
-
-/* Sums of the same numbers in another order. */
-static void assert_near(double a, double b) {
-	if (fabs(a - b) > 1e-9 * fmax(fabs(a), fabs(b)) + 1e-12) fail_msg("%.15g, and %.15g", a, b);
-}
 
 /* Folded runs are split in the mean, so that splits are those of one another where both steps are
  * folded or neither is. */
@@ -185,7 +203,7 @@ static void few_micro_batches_tell_all(void **unused) {
 	static const lk_straggler slow = {.rank = 5, .factor = 1.3};
 	uint64_t state = 4;
 	int told = 0;
-	for (int jobs = 0, count = trials(120); jobs < count;) {
+	for (int jobs = 0, count = trials(60); jobs < count;) {
 		lk_drawn drawn;
 		lk_step few, all;
 		draw_job(&state, &drawn);
@@ -219,7 +237,7 @@ static void few_micro_batches_tell_all(void **unused) {
 }
 
 /* What runs at the same time shares the device, so that a message which ends earlier may meet a
- * kernel that suffers more: in one of some thousand jobs the step is then a little longer. */
+ * kernel that suffers more: in one of some hundred jobs the step is then a little longer. */
 typedef struct lk_compared {
 	int all, longer;
 } lk_compared;
@@ -234,31 +252,143 @@ static void compare(const lk_drawn *drawn, const char *what, double better, doub
 	fail_msg("%s: %.9g s, and %.9g s without", what, better, plain);
 }
 
+/* What a cluster can be better in. */
+enum {
+	BETTER_NETWORK,
+	BETTER_LINKS,
+	BETTER_MEMORY,
+	BETTER_PRODUCTS,
+	BETTER_VECTORS,
+	BETTER_PCIE,
+	BETTER_GPU,
+	BETTER_RANKS,
+	BETTER_KINDS,
+};
+
+static const char *const better_names[] = {
+	"twice the network",  "twice the links",   "half more memory bandwidth",
+	"half more products", "half more vectors", "twice the bus to the host",
+	"h100-sxm",           "no straggler"};
+
+/* Every device with one rate raised. */
+static void improve_devices(lk_arena *arena, lk_cluster *cluster, int kind) {
+	lk_node *nodes = LK_ARRAY(arena, lk_node, (size_t)cluster->groups);
+	for (int i = 0; i < cluster->groups; i++) {
+		lk_device *device = LK_NEW(arena, lk_device);
+		nodes[i] = cluster->node[i];
+		*device = *nodes[i].device;
+		if (kind == BETTER_MEMORY) device->memory_rate *= 1.5;
+		if (kind == BETTER_VECTORS) device->vector_flops *= 1.5;
+		if (kind == BETTER_PCIE) device->pcie_rate *= 2;
+		for (int f = 0; kind == BETTER_PRODUCTS && f < LK_DTYPES; f++) device->peak_flops[f] *= 1.5;
+		nodes[i].device = device;
+	}
+	cluster->node = nodes;
+}
+
+/* Seconds of the job on a cluster that is better in one way; NAN where it cannot be. */
+static double ask_better(const lk_drawn *drawn, int kind) {
+	lk_arena arena = LK_ARENA_INIT;
+	lk_asked asked;
+	lk_error err;
+	lk_step step = {0};
+	double seconds = NAN;
+	assert_int_equal(lk_request_read(&arena, &drawn->request, &asked, &err), LK_OK);
+	lk_cluster better = asked.cluster;
+	lk_status status = LK_OK;
+	if (kind == BETTER_NETWORK)
+		status = lk_cluster_with_nics(&arena, &asked.cluster, "2x", &better, &err);
+	else if (kind == BETTER_LINKS)
+		status = lk_cluster_with_links(&arena, &asked.cluster, "2x", &better, &err);
+	else if (kind == BETTER_GPU)
+		status = lk_cluster_with_device(&arena, &asked.cluster, lk_device_find("h100-sxm"), &better,
+		                                &err);
+	else improve_devices(&arena, &better, kind);
+	assert_int_equal(status, LK_OK);
+	if (lk_step_ask(&asked.job, &better, &(lk_step_options){0}, &step, &err) == LK_OK)
+		seconds = step.step_s;
+	lk_step_free(&step);
+	lk_arena_free(&arena);
+	return seconds;
+}
+
 static void better_hardware_is_never_slower(void **unused) {
 	(void)unused;
 	uint64_t state = 2;
 	lk_drawn drawn;
 	lk_compared compared = {0};
-	for (int jobs = 0, count = trials(300); jobs < count;) {
+	lk_straggler slow = {.rank = 3, .factor = 1.2};
+	const lk_step_options late = {.stragglers = &slow, .straggler_count = 1};
+	for (int jobs = 0, count = trials(judged_elsewhere() ? 200 : 1000); jobs < count;) {
 		draw_job(&state, &drawn);
+		if (next_random(&state) % 4 == 0) draw_software(&state, &drawn);
 		double plain = ask_drawn(&drawn, &(lk_step_options){0});
 		if (isnan(plain)) continue;
 		jobs++;
-		lk_drawn better = drawn;
-		drawn_set_cluster(&better, drawn.gpu, 2 * drawn.nic_gbps);
-		compare(&drawn, "twice the network", ask_drawn(&better, &(lk_step_options){0}), plain,
-		        &compared);
-		if (strstr(drawn.gpu, "a100")) {
-			drawn_set_cluster(&better, "h100-sxm nvlink4", drawn.nic_gbps);
-			compare(&drawn, "h100-sxm", ask_drawn(&better, &(lk_step_options){0}), plain,
-			        &compared);
-		}
-		lk_straggler slow = {.rank = 3, .factor = 1.2};
-		compare(&drawn, "no straggler", plain,
-		        ask_drawn(&drawn, &(lk_step_options){.stragglers = &slow, .straggler_count = 1}),
-		        &compared);
+		int kind = (int)(next_random(&state) % BETTER_KINDS);
+		if (kind == BETTER_RANKS)
+			compare(&drawn, better_names[kind], plain, ask_drawn(&drawn, &late), &compared);
+		else if (kind != BETTER_GPU || strstr(drawn.gpu, "a100"))
+			compare(&drawn, better_names[kind], ask_better(&drawn, kind), plain, &compared);
 	}
-	assert_true(compared.longer * 1000 <= compared.all);
+	print_message("%d of %d are longer\n", compared.longer, compared.all);
+	assert_true(compared.longer * 100 <= compared.all);
+}
+
+/* ---- places of ranks, more of them ---- */
+
+/* Which node of a stage is slow changes nothing, where the stage is whole nodes. */
+static void ranks_may_change_places(void **unused) {
+	(void)unused;
+	uint64_t state = 5;
+	lk_drawn drawn;
+	for (int jobs = 0, count = trials(judged_elsewhere() ? 60 : 300); jobs < count;) {
+		draw_job(&state, &drawn);
+		int ranks = drawn.nodes * drawn.gpus, chains = ranks / drawn.request.pp;
+		if (chains % drawn.gpus || chains < 2 * drawn.gpus || drawn.request.tp > drawn.gpus)
+			continue;
+		lk_straggler slow = {.rank = (int)(next_random(&state) % (uint64_t)chains), .factor = 1.3};
+		const lk_step_options late = {.stragglers = &slow, .straggler_count = 1};
+		double here = ask_drawn(&drawn, &late);
+		if (isnan(here)) continue;
+		jobs++;
+		slow.rank = (slow.rank + drawn.gpus) % chains;
+		double there = ask_drawn(&drawn, &late);
+		if (here == there) continue;
+		say_job(&drawn);
+		fail_msg("%.15g s, and %.15g s with the slow rank one node on", here, there);
+	}
+}
+
+/* Twice the nodes and twice the batch: each rank has the work that it had, and more to talk to;
+ * of what is sharded it holds less. Buffers of NCCL may become more. */
+static void twice_the_nodes_take_no_less(void **unused) {
+	(void)unused;
+	uint64_t state = 6;
+	for (int jobs = 0, count = trials(judged_elsewhere() ? 60 : 300); jobs < count;) {
+		lk_drawn drawn;
+		lk_step plain, twice;
+		draw_job(&state, &drawn);
+		drawn.request.zero = "0";
+		drawn.request.bucket_mib = 160; /* by default it grows with the ranks */
+		if (ask_step(&drawn, &(lk_step_options){0}, &plain)) {
+			jobs++;
+			drawn.nodes *= 2;
+			drawn.request.gbs *= 2;
+			drawn_set_cluster(&drawn, drawn.gpu, drawn.nic_gbps);
+			assert_true(ask_step(&drawn, &(lk_step_options){0}, &twice));
+			if (twice.step_s < plain.step_s * (1 - 0.005) ||
+			    twice.memory[twice.fullest].walk.peak >
+			        plain.memory[plain.fullest].walk.peak * (1 + 1e-9)) {
+				say_job(&drawn);
+				fail_msg("%.9g s and %.0f bytes; half of it: %.9g s and %.0f bytes", twice.step_s,
+				         twice.memory[twice.fullest].walk.peak, plain.step_s,
+				         plain.memory[plain.fullest].walk.peak);
+			}
+			lk_step_free(&twice);
+		}
+		lk_step_free(&plain);
+	}
 }
 
 /* ---- fixes ---- */
@@ -345,6 +475,8 @@ int main(void) {
 		cmocka_unit_test(the_default_is_exact),
 		cmocka_unit_test(few_micro_batches_tell_all),
 		cmocka_unit_test(better_hardware_is_never_slower),
+		cmocka_unit_test(ranks_may_change_places),
+		cmocka_unit_test(twice_the_nodes_take_no_less),
 		cmocka_unit_test(a_fix_is_what_predict_answers),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

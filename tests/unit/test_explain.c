@@ -166,7 +166,7 @@ static void test_bitmap(void **state) {
 	(void)state;
 	static struct bitmap b;
 	int checked = 0;
-	uint64_t captures = (uint64_t)rounds(300, 3000);
+	uint64_t captures = (uint64_t)rounds(150, 3000);
 	for (uint64_t seed = 0; seed < captures; seed++) {
 		lk_capture *capture = random_capture(seed, &b);
 		/* A single step would be lengthened by what it launched: nothing here has a launch, so it

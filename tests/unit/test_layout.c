@@ -221,7 +221,7 @@ static void lighter_ends_hold_every_layer_once(void **state) {
 static void a_copy_per_node_is_never_slower(void **state) {
 	(void)state;
 	struct dice d = {.state = 99};
-	int done = 0, wanted = rounds(150, 3000);
+	int done = 0, wanted = rounds(75, 3000);
 	for (int tries = 0; done < wanted && tries < 100 * wanted; tries++) {
 		struct problem p;
 		lk_core core;

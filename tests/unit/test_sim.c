@@ -311,7 +311,7 @@ static bool check_reference(world *w, dice *d) {
 static void test_reference(void **state) {
 	(void)state;
 	int stuck = 0;
-	for (int seed = 0; seed < trials(300); seed++) {
+	for (int seed = 0; seed < trials(150); seed++) {
 		world w;
 		dice d = {(uint64_t)seed};
 		if (seed % 3 == 0) random_traced((uint64_t)seed, seed % 12 == 0, &w);
@@ -319,15 +319,15 @@ static void test_reference(void **state) {
 		stuck += check_reference(&w, &d);
 		free_world(&w);
 	}
-	assert_true(stuck < trials(300) / 3);
-	assert_true(given_up > trials(300) / 40);
+	assert_true(stuck < trials(150) / 3);
+	assert_true(given_up > trials(150) / 40);
 }
 
 /* Ranks that run as lanes of a gang, over kernels that communication slows: every time is the
  * reference's. */
 static void test_gangs(void **state) {
 	(void)state;
-	for (int seed = 0; seed < trials(60); seed++) {
+	for (int seed = 0; seed < trials(30); seed++) {
 		world w;
 		dice d = {(uint64_t)seed};
 		random_world((uint64_t)seed + 5000, (shape){.gangs = true}, &w);
@@ -398,7 +398,7 @@ static void test_traced_unfolded(void **state) {
  */
 static void test_strides(void **state) {
 	(void)state;
-	for (int seed = 0; seed < trials(300); seed++) {
+	for (int seed = 0; seed < trials(150); seed++) {
 		world w;
 		dice d = {(uint64_t)seed};
 		flowing_world((uint64_t)seed, &w);
