@@ -87,8 +87,9 @@ uint32_t lk_capture_lane(lk_capture *capture, bool stream, int64_t process, int6
 	return capture->last_lane = *number;
 }
 
-static bool capture_grow(lk_capture *capture) {
+static bool capture_grow(lk_capture *capture, uint64_t count) {
 	uint64_t capacity = capture->capacity ? capture->capacity + capture->capacity / 2 : 1u << 12;
+	if (capacity < count) capacity = count;
 	if (capacity >= LK_NONE) return false;
 #define GROW(type, name)                                                        \
 	{                                                                           \
@@ -126,7 +127,7 @@ static bool capture_add_notes(lk_capture *capture, uint32_t i, const lk_event *e
 uint32_t lk_capture_add(lk_capture *capture, const lk_event *event) {
 	LK_ASSERT((unsigned)event->kind < LK_EVENT_KINDS && event->lane < capture->lanes.count);
 	LK_ASSERT(event->name < lk_intern_count(capture->names));
-	if (capture->count == capture->capacity && !capture_grow(capture)) return LK_NONE;
+	if (capture->count == capture->capacity && !capture_grow(capture, 0)) return LK_NONE;
 	LK_ASSERT(capture->count < capture->capacity);
 	uint32_t i = capture->count++;
 	capture->start_ns[i] = within_range(event->start_ns);
@@ -137,6 +138,66 @@ uint32_t lk_capture_add(lk_capture *capture, const lk_event *event) {
 	bool recorded = event->kind == LK_EVENT_OP || event->kind == LK_EVENT_NOTE;
 	capture->joins[i] = recorded ? event->record : event->correlation;
 	return capture_add_notes(capture, i, event) ? i : LK_NONE;
+}
+
+/* Appends notes of `from`; `each` changes the numbers of `note`. */
+#define APPEND_NOTES(capture, from, field, note, each)                     \
+	if (!lk_reserve(&(capture)->field, (from)->field.count)) return false; \
+	for (size_t k = 0; k < (from)->field.count; k++) {                     \
+		note = (from)->field.at[k];                                        \
+		note.event += first;                                               \
+		each;                                                              \
+		(capture)->field.at[(capture)->field.count++] = note;              \
+	}
+
+static bool append_notes(lk_capture *capture, const lk_capture *from, uint32_t first,
+                         const uint32_t *names, const uint32_t *lanes) {
+	lk_comm_note comm;
+	lk_sync_note sync;
+	lk_shape_note shape;
+	lk_copy_note copy;
+	APPEND_NOTES(capture, from, comms, comm, {
+		comm.dtype = names[comm.dtype];
+		comm.group = names[comm.group];
+		comm.group_text = names[comm.group_text];
+		comm.ranks = names[comm.ranks];
+	})
+	APPEND_NOTES(capture, from, syncs, sync, {
+		if (sync.stream != LK_NONE) sync.stream = lanes[sync.stream];
+		if (sync.on != LK_NONE) sync.on = lanes[sync.on];
+	})
+	APPEND_NOTES(capture, from, shapes, shape, {
+		shape.shape = names[shape.shape];
+		shape.types = names[shape.types];
+		shape.outputs = names[shape.outputs];
+	})
+	APPEND_NOTES(capture, from, copies, copy, {})
+	return true;
+}
+
+bool lk_capture_append(lk_capture *capture, const lk_capture *from, const uint32_t *names,
+                       const uint32_t *lanes) {
+	uint64_t count = (uint64_t)capture->count + from->count;
+	if (count > capture->capacity && !capture_grow(capture, count)) return false;
+	uint32_t first = capture->count;
+	size_t n = from->count;
+	if (n) {
+		memcpy(capture->start_ns + first, from->start_ns, n * sizeof *from->start_ns);
+		memcpy(capture->dur_ns + first, from->dur_ns, n * sizeof *from->dur_ns);
+		memcpy(capture->kind + first, from->kind, n * sizeof *from->kind);
+		memcpy(capture->joins + first, from->joins, n * sizeof *from->joins);
+	}
+	for (size_t i = 0; i < n; i++) capture->lane[first + i] = (uint16_t)lanes[from->lane[i]];
+	for (size_t i = 0; i < n; i++) capture->name[first + i] = names[from->name[i]];
+	capture->count += from->count;
+	return append_notes(capture, from, first, names, lanes);
+}
+
+void lk_capture_empty(lk_capture *capture) {
+	capture->count = 0;
+	capture->comms.count = capture->syncs.count = 0;
+	capture->shapes.count = capture->copies.count = 0;
+	capture->dropped = 0;
 }
 
 void lk_capture_warn(lk_capture *capture, const char *fmt, ...) {

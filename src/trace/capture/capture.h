@@ -188,6 +188,12 @@ void lk_capture_free(lk_capture *capture);
 uint32_t lk_capture_lane(lk_capture *capture, bool stream, int64_t process, int64_t thread);
 /* The event's number; LK_NONE when memory runs out. */
 uint32_t lk_capture_add(lk_capture *capture, const lk_event *event);
+/* Appends the events and notes of `from`, whose names and lanes have the numbers `names` and
+ * `lanes` here. False when memory runs out, or there would be too many. */
+bool lk_capture_append(lk_capture *capture, const lk_capture *from, const uint32_t *names,
+                       const uint32_t *lanes);
+/* Forgets all events and notes; names, lanes and room stay. */
+void lk_capture_empty(lk_capture *capture);
 /* A numbered warning, "W2: ..." in the end; memory errors are dropped. */
 void lk_capture_warn(lk_capture *capture, const char *fmt, ...) LK_PRINTF(2, 3);
 /* The file is damaged in so many places; what was there is left out. */

@@ -461,13 +461,3 @@ lk_event_state lk_kineto_event(lk_kineto_fields *fields, const lk_keys *keys, co
 	if (c.state == LK_EVENT_DONE || c.state == LK_EVENT_DAMAGED) *at = c.p;
 	return c.state;
 }
-
-void lk_kineto_move(lk_kineto_fields *fields, const char *from, const char *to) {
-	lk_slice *slices[] = {&fields->name,   &fields->process_text, &fields->thread_text,
-	                      &fields->label,  &fields->dims,         &fields->types,
-	                      &fields->values, &fields->sync_kind,    &fields->collective,
-	                      &fields->dtype,  &fields->group,        &fields->group_text,
-	                      &fields->ranks};
-	for (size_t i = 0; i < COUNT(slices); i++)
-		if (slices[i]->at) slices[i]->at = to + (slices[i]->at - from);
-}
