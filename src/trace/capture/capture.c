@@ -7,12 +7,14 @@
 #include "base/check.h"
 #include "base/stats.h"
 #include "base/noun.h"
+#include "base/parallel.h"
 
 enum {
 	MOST_WARNINGS = 64,
 	/* Profiles nest some tens deep. What is deeper hangs on the last of these, so that walking up
 	 * to the top stays short. */
 	MOST_NESTED = 256,
+	FEW_EVENTS = 1 << 16, /* not worth another thread */
 };
 
 lk_capture *lk_capture_new(const char *path, const char *format) {
@@ -396,8 +398,6 @@ static bool join_launches(lk_capture *capture) {
 	return true;
 }
 
-#define SORT_NOTES(notes) \
-	if ((notes).count) qsort((notes).at, (notes).count, sizeof *(notes).at, lk_note_order)
 /* What finishing promises. An event of a lane is enclosed by an earlier one of that lane, so that
  * walking up ends; device work and the call that launched it know each other. */
 static void assert_finished(const lk_capture *capture) {
@@ -445,13 +445,20 @@ static void give_back_room(lk_capture *capture) {
 	lk_lane_map_free(&capture->lane_map); /* no lane is looked up any more */
 }
 
+/* Two parts that do not need one another. */
+static lk_status finish_part(void *context, size_t part, lk_error *err) {
+	lk_capture *capture = context;
+	bool good = part ? join_launches(capture) : sort_lanes(capture) && nest(capture);
+	return good ? LK_OK : lk_oom(err);
+}
+
 lk_status lk_capture_finish(lk_capture *capture, lk_error *err) {
 	give_back_room(capture);
 	rebase(capture);
-	if (!sort_lanes(capture) || !nest(capture) || !join_launches(capture)) return lk_oom(err);
+	LK_TRY(lk_parallel(2, capture->count < FEW_EVENTS ? 1 : 0, finish_part, capture, err));
 	LK_TRY(lk_capture_join_comms(capture, err));
-	SORT_NOTES(capture->comms);
-	SORT_NOTES(capture->syncs);
+	lk_notes_sort(capture->comms.at, capture->comms.count, sizeof *capture->comms.at);
+	lk_notes_sort(capture->syncs.at, capture->syncs.count, sizeof *capture->syncs.at);
 	assert_finished(capture);
 	return LK_OK;
 }

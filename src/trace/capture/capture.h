@@ -246,6 +246,8 @@ bool lk_capture_step_is_marked(const lk_capture *capture, const lk_capture_step 
 
 /* Every note begins with its event: their order, for qsort and bsearch. */
 int lk_note_order(const void *a, const void *b);
+/* Sorts notes of `size` bytes, which mostly are in order. */
+void lk_notes_sort(void *notes, size_t count, size_t size);
 
 /* The communication note of an event, or NULL; the sync note likewise. Binary search. */
 const lk_comm_note *lk_capture_comm(const lk_capture *capture, uint32_t event);

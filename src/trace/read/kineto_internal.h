@@ -100,6 +100,22 @@ static inline const char *lk_text_stop(const char *p) {
 #endif
 }
 
+/* The next byte from `p` on that is no white space; `end` or more: none. */
+static inline const char *lk_space_stop(const char *p, const char *end) {
+#ifdef __SSE2__
+	const __m128i space = _mm_set1_epi8(' ');
+	for (; p < end; p += 16) {
+		__m128i x = _mm_loadu_si128((const __m128i *)(const void *)p);
+		unsigned stop =
+			0xffff ^ (unsigned)_mm_movemask_epi8(_mm_cmpeq_epi8(_mm_min_epu8(x, space), x));
+		if (stop) return p + __builtin_ctz(stop);
+	}
+#else
+	while (p < end && (unsigned char)*p <= ' ') p++;
+#endif
+	return p;
+}
+
 /* ---- kineto_event: one event of a JSON trace, read from contiguous bytes into fields. Texts stay
  * where they are; nothing is interned before it is clear that the event is kept. */
 
