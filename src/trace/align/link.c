@@ -332,7 +332,7 @@ static lk_status link_fill(lk_capture *capture, const lk_works *works, const uin
 		if (!lk_push(&capture->comms)) return lk_oom(err);
 		*lk_last(&capture->comms) = fresh;
 	}
-	lk_notes_sort(capture->comms.at, capture->comms.count, sizeof *capture->comms.at);
+	lk_capture_sort_comms(capture);
 	return LK_OK;
 }
 

@@ -55,6 +55,7 @@ void lk_capture_free(lk_capture *capture) {
 	lk_vec_free(&capture->damages);
 	lk_lane_map_free(&capture->lane_map);
 	free(capture->comm_names);
+	free(capture->comm_bits);
 	lk_intern_free(capture->names);
 	lk_arena_free(&capture->arena);
 	free(capture);
@@ -457,7 +458,7 @@ lk_status lk_capture_finish(lk_capture *capture, lk_error *err) {
 	rebase(capture);
 	LK_TRY(lk_parallel(2, capture->count < FEW_EVENTS ? 1 : 0, finish_part, capture, err));
 	LK_TRY(lk_capture_join_comms(capture, err));
-	lk_notes_sort(capture->comms.at, capture->comms.count, sizeof *capture->comms.at);
+	lk_capture_sort_comms(capture);
 	lk_notes_sort(capture->syncs.at, capture->syncs.count, sizeof *capture->syncs.at);
 	assert_finished(capture);
 	return LK_OK;

@@ -158,6 +158,7 @@ typedef struct lk_capture {
 	lk_lane_map lane_map;         /* finds them */
 	uint32_t last_lane;           /* the one returned last */
 	LK_VEC(lk_comm_note) comms;   /* by event, after finishing */
+	uint64_t *comm_bits;          /* bit by event: it has a note in comms; NULL: not known */
 	LK_VEC(lk_sync_note) syncs;   /* likewise */
 	LK_VEC(lk_shape_note) shapes; /* by event */
 	LK_VEC(lk_copy_note) copies;  /* by event */
@@ -249,6 +250,8 @@ int lk_note_order(const void *a, const void *b);
 /* Sorts notes of `size` bytes, which mostly are in order. */
 void lk_notes_sort(void *notes, size_t count, size_t size);
 
+/* Sorts capture->comms; to be called when notes were added to a finished capture. */
+void lk_capture_sort_comms(lk_capture *capture);
 /* The communication note of an event, or NULL; the sync note likewise. Binary search. */
 const lk_comm_note *lk_capture_comm(const lk_capture *capture, uint32_t event);
 const lk_sync_note *lk_capture_sync(const lk_capture *capture, uint32_t event);

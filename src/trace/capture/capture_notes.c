@@ -33,8 +33,20 @@ static inline const void *find_note(const void *notes, size_t count, size_t size
 
 #define FIND_NOTE(notes, event) find_note((notes).at, (notes).count, sizeof *(notes).at, event)
 
+/* Where memory is out, every event is looked for. */
+void lk_capture_sort_comms(lk_capture *capture) {
+	lk_notes_sort(capture->comms.at, capture->comms.count, sizeof *capture->comms.at);
+	free(capture->comm_bits);
+	capture->comm_bits = calloc((size_t)capture->count / 64 + 1, sizeof *capture->comm_bits);
+	for (size_t i = 0; capture->comm_bits && i < capture->comms.count; i++) {
+		uint32_t event = capture->comms.at[i].event;
+		capture->comm_bits[event / 64] |= UINT64_C(1) << event % 64;
+	}
+}
+
 const lk_comm_note *lk_capture_comm(const lk_capture *capture, uint32_t event) {
 	LK_ASSERT(event < capture->count);
+	if (capture->comm_bits && !(capture->comm_bits[event / 64] >> event % 64 & 1)) return NULL;
 	return FIND_NOTE(capture->comms, event);
 }
 

@@ -1,5 +1,5 @@
-/* kineto_ahead.c: one file read by several threads. The file comes in pieces of about half a
- * megabyte that begin where an event seems to begin. Each is read, and its events are put into
+/* kineto_ahead.c: one file read by several threads. The file comes in pieces of 128 KiB, which
+ * begin where an event seems to begin. Each is read, and its events are put into
  * columns (kineto_run.c), by one thread while its bytes are in that core's cache; only the columns
  * go on to the thread that walks the document, which appends them.
  *
@@ -15,8 +15,8 @@
 #include "base/parallel.h"
 
 enum {
-	PIECE = 1 << 19,
-	TAIL = 1 << 16, /* an event of this length, at most, is left to the next piece */
+	PIECE = 1 << 17,
+	TAIL = 1 << 15, /* an event of this length, at most, is left to the next piece */
 	MOST_THREADS = 16,
 	MOST_PIECES = 2 * MOST_THREADS + 2,
 };
