@@ -134,7 +134,7 @@ typedef struct lk_jobs_energy {
 typedef struct lk_jobs_answer {
 	int gpus;
 	const char *gpu; /* "NVIDIA A100 SXM 80GB"; "" where all rates were measured */
-	double load;     /* as requested and as drawn or read */
+	double load;     /* GPU time requested per GPU time from the first arrival to the last */
 	const lk_jobs_job *jobs;
 	int count;
 	const lk_jobs_policy *policies;

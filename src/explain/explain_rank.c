@@ -6,6 +6,11 @@
 
 #include "explain/explain.h"
 #include "base/check.h"
+#include "base/parallel.h"
+
+enum {
+	FEW_EVENTS = 1 << 16 /* not worth another thread */
+};
 
 /* What only the parts of lk_rank_explain ask for. */
 static void free_sets(lk_rank_work *work) {
@@ -212,6 +217,17 @@ static lk_status step_rows(lk_rank_work *work, lk_error *err) {
 	return LK_OK;
 }
 
+/* Two parts that do not need one another; the first alone asks for classes of names. */
+static lk_status rank_part(void *context, size_t part, lk_error *err) {
+	lk_rank_work *work = context;
+	if (part) {
+		LK_TRY(lk_rank_launches(work, err));
+		return lk_rank_durations(work, err);
+	}
+	LK_TRY(lk_rank_gaps(work, err));
+	return lk_rank_comms(work, err);
+}
+
 lk_status lk_rank_explain(lk_rank_work *work, const lk_traces *traces, const lk_arrival *arrival,
                           uint32_t index, const lk_explain_request *request, lk_error *err) {
 	const lk_capture *capture = traces->capture[index];
@@ -233,9 +249,7 @@ lk_status lk_rank_explain(lk_rank_work *work, const lk_traces *traces, const lk_
 	figures(work);
 	rank_copies(work);
 	LK_TRY(step_rows(work, err));
-	LK_TRY(lk_rank_gaps(work, err));
-	LK_TRY(lk_rank_launches(work, err));
-	LK_TRY(lk_rank_comms(work, err));
+	LK_TRY(lk_parallel(2, capture->count < FEW_EVENTS ? 1 : 0, rank_part, work, err));
 	free_sets(work);
-	return lk_rank_durations(work, err);
+	return LK_OK;
 }

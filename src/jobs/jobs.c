@@ -8,6 +8,7 @@
 #include "base/stats.h"
 #include "base/text.h"
 #include "base/noun.h"
+#include "base/parallel.h"
 #include "hw/hw.h"
 #include "jobs/jobs.h"
 
@@ -159,32 +160,55 @@ static lk_status refuse_cut_off(const char *cut_off, lk_error *err) {
 	return lk_hint(err, "give it more time, or fifo as the first --policy");
 }
 
+/* Policies side by side: none knows of another. */
+struct policy_runs {
+	const lk_jobs_request *request;
+	const lk_places *places;
+	const lk_job_list *list;
+	const lk_policy **policies;
+	lk_jobs_watch *watch;
+	lk_jobs_course **courses;
+	const char **cut_off; /* of each, why it is not there; NULL: it is */
+};
+
+static lk_status run_policy(void *context, size_t i, lk_error *err) {
+	struct policy_runs *runs = context;
+	runs->cut_off[i] = i > 0 ? lk_cutoff_reached(&runs->watch->cutoff) : NULL;
+	if (runs->cut_off[i]) return LK_OK;
+	return lk_jobs_simulate(runs->request, runs->places, runs->list, runs->policies[i], runs->watch,
+	                        runs->courses[i], &runs->cut_off[i], err);
+}
+
 /* Policies that the cutoff leaves out are not among the answer's. */
 static lk_status run_policies(const lk_jobs_request *request, const lk_places *places,
                               const lk_job_list *list, const lk_policy **policies,
                               lk_jobs_watch *watch, lk_arena *arena, lk_jobs_answer *out,
                               lk_error *err) {
-	lk_jobs_policy *results = LK_ARRAY(arena, lk_jobs_policy, (size_t)out->policy_count);
+	size_t count = (size_t)out->policy_count;
+	lk_jobs_policy *results = LK_ARRAY(arena, lk_jobs_policy, count);
 	double *times = LK_ARRAY(arena, double, list->count);
-	if (!results || !times) return lk_oom(err);
-	int count = out->policy_count;
-	watch->all = (double)list->count * count;
-	for (int i = 0; i < count; i++) {
-		const char *cut_off = i > 0 ? lk_cutoff_reached(&watch->cutoff) : NULL;
-		watch->done = (double)list->count * i;
-		lk_jobs_course *courses = LK_ARRAY(arena, lk_jobs_course, list->count);
-		if (!courses) return lk_oom(err);
-		if (!cut_off)
-			LK_TRY(lk_jobs_simulate(request, places, list, policies[i], watch, courses, &cut_off,
-			                        err));
-		if (cut_off && i == 0) return refuse_cut_off(cut_off, err);
-		if (cut_off) {
-			out->cut_off = cut_off;
-			out->policy_count = i;
+	struct policy_runs runs = {.request = request,
+	                           .places = places,
+	                           .list = list,
+	                           .policies = policies,
+	                           .watch = watch,
+	                           .courses = LK_ARRAY(arena, lk_jobs_course *, count),
+	                           .cut_off = LK_ARRAY(arena, const char *, count)};
+	if (!results || !times || !runs.courses || !runs.cut_off) return lk_oom(err);
+	for (size_t i = 0; i < count; i++)
+		if (!(runs.courses[i] = LK_ARRAY(arena, lk_jobs_course, list->count))) return lk_oom(err);
+	watch->all = list->count * count;
+	watch->teller = pthread_self();
+	LK_TRY(lk_parallel(count, 0, run_policy, &runs, err));
+	if (runs.cut_off[0]) return refuse_cut_off(runs.cut_off[0], err);
+	for (size_t i = 0; i < count; i++) {
+		if (runs.cut_off[i]) {
+			out->cut_off = runs.cut_off[i];
+			out->policy_count = (int)i;
 			break;
 		}
 		results[i] = (lk_jobs_policy){
-			.name = policies[i]->name, .what = policies[i]->what, .courses = courses};
+			.name = policies[i]->name, .what = policies[i]->what, .courses = runs.courses[i]};
 		LK_TRY(jobs_sum_up(request, list, times, &results[i], err));
 		results[i].ratio = results[0].mean_s / results[i].mean_s;
 	}

@@ -5,6 +5,8 @@
 #ifndef LK_JOBS_JOBS_H
 #define LK_JOBS_JOBS_H
 
+#include <pthread.h>
+#include <stdatomic.h>
 #include <stdint.h>
 
 #include "base/cutoff.h"
@@ -84,11 +86,15 @@ typedef struct lk_allocation_job {
 
 /* Memory of the dynamic program, kept from one call to the next; zeroed at first. */
 typedef struct lk_allocator {
-	double *best; /* of the jobs so far with exactly so many GPUs at most */
-	uint16_t *choice;
+	double *best;   /* a row for each number of jobs: their value with at most so many GPUs */
 	int *most;      /* GPUs that the jobs up to one can use */
 	uint16_t *kept; /* options of one job that another does not make idle */
-	size_t best_size, choice_size, most_size, kept_size;
+	size_t best_size, most_size, kept_size;
+	/* what the rows were made of */
+	lk_allocation_option *seen; /* of all jobs, one after another */
+	size_t *seen_end;           /* where those of each job end */
+	size_t seen_size, seen_end_size;
+	int seen_jobs, seen_gpus;
 } lk_allocator;
 void lk_allocator_free(lk_allocator *allocator);
 
@@ -221,9 +227,11 @@ lk_status lk_jobs_queue(const lk_places *places, const lk_job_list *list, const 
 /* What the simulation of all policies is told: when to end, and whom to tell how far it is. */
 typedef struct lk_jobs_watch {
 	lk_cutoff cutoff;
-	lk_search_progress *progress; /* NULL: nobody */
+	lk_search_progress *progress; /* NULL: nobody; one thread alone calls it */
 	void *context;
-	double done, all; /* jobs that arrived, under all policies */
+	pthread_t teller;   /* that thread */
+	atomic_size_t done; /* jobs that arrived, under all policies */
+	size_t all;
 } lk_jobs_watch;
 
 /* ---- the cluster, any policy (jobs_simulate.c) ---- */

@@ -3,11 +3,17 @@
  * all of them fit together, nothing has to be divided, and of every row its last value is enough.
  *
  * An option that takes no fewer GPUs than one before it and is worth no more is never chosen, as a
- * row never falls with more GPUs: it is left out. */
+ * row never falls with more GPUs: it is left out.
+ *
+ * Rows hold values alone. Which option a row's value at some k comes from is found afterwards, for
+ * the one k of each job that counts: the first whose sum is that value. From one call to the next
+ * mostly the last jobs change, so the rows of those before them are kept. */
 #include <math.h>
 #include <stdint.h>
 #include <stdlib.h>
+#include <string.h>
 
+#include "base/check.h"
 #include "base/clones.h"
 #include "jobs/jobs.h"
 
@@ -17,9 +23,10 @@ enum {
 
 void lk_allocator_free(lk_allocator *allocator) {
 	free(allocator->best);
-	free(allocator->choice);
 	free(allocator->most);
 	free(allocator->kept);
+	free(allocator->seen);
+	free(allocator->seen_end);
 	*allocator = (lk_allocator){0};
 }
 
@@ -48,34 +55,40 @@ static int allocate_keep(const lk_allocation_job *job, uint16_t *kept) {
 }
 
 /* Tries one option: with k GPUs, as many as it takes fewer are left to the jobs before. */
-LK_CLONES static void allocate_try_option(double *restrict after, uint16_t *restrict choice,
-                                          const double *restrict before, double value,
-                                          uint16_t option, int count) {
+LK_CLONES static void allocate_try_option(double *restrict after, const double *restrict before,
+                                          double value, int count) {
 	for (int k = 0; k < count; k++) {
 		double sum = before[k] + value;
-		choice[k] = sum > after[k] ? option : choice[k];
 		after[k] = sum > after[k] ? sum : after[k];
 	}
 }
 
 /* Row j up to `gpus` from row j-1 up to `used`: best[k] with at most k GPUs. */
 static void allocate_add_job(const lk_allocation_job *job, const uint16_t *kept, int kept_count,
-                             double *before, int used, double *after, uint16_t *choice, int gpus) {
+                             double *before, int used, double *after, int gpus) {
 	for (int k = used + 1; k <= gpus; k++) before[k] = before[used];
-	for (int k = 0; k <= gpus; k++) {
-		after[k] = -INFINITY;
-		choice[k] = 0;
-	}
+	for (int k = 0; k <= gpus; k++) after[k] = -INFINITY;
 	for (int tile = 0; tile <= gpus; tile += TILE) {
 		int end = tile + TILE < gpus + 1 ? tile + TILE : gpus + 1;
 		for (int i = 0; i < kept_count; i++) {
 			const lk_allocation_option *option = &job->options[kept[i]];
 			int from = option->gpus > tile ? option->gpus : tile;
 			if (from < end)
-				allocate_try_option(after + from, choice + from, before + from - option->gpus,
-				                    option->value, kept[i], end - from);
+				allocate_try_option(after + from, before + from - option->gpus, option->value,
+				                    end - from);
 		}
 	}
+}
+
+/* The option that a row's value with k GPUs comes from: the first of that sum. */
+static int allocate_chosen(const lk_allocation_job *job, const uint16_t *kept, int kept_count,
+                           const double *before, double value, int k) {
+	for (int i = 0; i < kept_count; i++) {
+		const lk_allocation_option *option = &job->options[kept[i]];
+		if (option->gpus <= k && before[k - option->gpus] + option->value == value) return kept[i];
+	}
+	LK_ASSERT(false); /* the value is one of these sums */
+	return 0;
 }
 
 /* Every job has what it is worth most with: the first such option, by the sums that the rows would
@@ -94,31 +107,68 @@ static bool allocate_all_they_want(const lk_allocation_job *jobs, int count, int
 	return sum > -INFINITY;
 }
 
+static bool allocate_same(const lk_allocation_job *job, const lk_allocation_option *seen,
+                          size_t count) {
+	if ((size_t)job->count != count) return false;
+	for (size_t o = 0; o < count; o++)
+		if (job->options[o].gpus != seen[o].gpus || job->options[o].value != seen[o].value)
+			return false;
+	return true;
+}
+
+/* How many of the first jobs are those that the rows at hand were made of; notes all. */
+static lk_status allocate_note(lk_allocator *allocator, const lk_allocation_job *jobs, int count,
+                               int gpus, int *same, lk_error *err) {
+	size_t options = 0, begin = 0;
+	for (int j = 0; j < count; j++) options += (size_t)jobs[j].count;
+	if (!allocate_grow((void **)&allocator->seen, &allocator->seen_size,
+	                   (options + 1) * sizeof *allocator->seen) ||
+	    !allocate_grow((void **)&allocator->seen_end, &allocator->seen_end_size,
+	                   ((size_t)count + 1) * sizeof *allocator->seen_end))
+		return lk_oom(err);
+	int known = allocator->seen_gpus == gpus ? allocator->seen_jobs : 0;
+	for (*same = 0; *same < count && *same < known; ++*same) {
+		size_t end = allocator->seen_end[*same];
+		if (!allocate_same(&jobs[*same], allocator->seen + begin, end - begin)) break;
+		begin = end;
+	}
+	for (int j = *same; j < count; j++) {
+		memcpy(allocator->seen + begin, jobs[j].options,
+		       (size_t)jobs[j].count * sizeof *allocator->seen);
+		begin += (size_t)jobs[j].count;
+		allocator->seen_end[j] = begin;
+	}
+	allocator->seen_jobs = count;
+	allocator->seen_gpus = gpus;
+	return LK_OK;
+}
+
 /* The rows of all jobs, which can use more GPUs than there are. */
 static lk_status allocate_divide(lk_allocator *allocator, const lk_allocation_job *jobs, int count,
                                  int gpus, int *choice, bool *possible, lk_error *err) {
 	size_t row = (size_t)gpus + 1;
+	int same = 0;
 	if (!allocate_grow((void **)&allocator->best, &allocator->best_size,
-	                   2 * row * sizeof *allocator->best) ||
-	    !allocate_grow((void **)&allocator->choice, &allocator->choice_size,
-	                   ((size_t)count * row + 1) * sizeof *allocator->choice))
+	                   ((size_t)count + 1) * row * sizeof *allocator->best))
 		return lk_oom(err);
-	double *before = allocator->best, *after = allocator->best + row;
+	LK_TRY(allocate_note(allocator, jobs, count, gpus, &same, err));
+	double *best = allocator->best;
 	const int *most = allocator->most;
-	before[0] = 0;
-	for (int j = 0; j < count; j++) {
+	best[0] = 0;
+	for (int j = same; j < count; j++) {
 		int kept_count = allocate_keep(&jobs[j], allocator->kept);
-		allocate_add_job(&jobs[j], allocator->kept, kept_count, before, most[j], after,
-		                 allocator->choice + (size_t)j * row, most[j + 1]);
-		double *done = before;
-		before = after;
-		after = done;
+		double *before = best + (size_t)j * row;
+		allocate_add_job(&jobs[j], allocator->kept, kept_count, before, most[j], before + row,
+		                 most[j + 1]);
 	}
-	*possible = before[gpus] > -INFINITY;
+	*possible = best[(size_t)count * row + (size_t)most[count]] > -INFINITY;
 	/* From back to front, what is left for the jobs before may be more than they can use. */
 	for (int j = count - 1, k = gpus; *possible && j >= 0; j--) {
+		int kept_count = allocate_keep(&jobs[j], allocator->kept);
+		const double *before = best + (size_t)j * row;
 		if (k > most[j + 1]) k = most[j + 1];
-		choice[j] = allocator->choice[(size_t)j * row + (size_t)k];
+		choice[j] = allocate_chosen(&jobs[j], allocator->kept, kept_count, before,
+		                            before[row + (size_t)k], k);
 		k -= jobs[j].options[choice[j]].gpus;
 	}
 	return LK_OK;

@@ -215,7 +215,7 @@ static lk_status rates_add_job(questions *all, const lk_listed_job *job, bool as
 }
 
 static int compare_texts(const char *a, const char *b) {
-	return strcmp(a ? a : "", b ? b : "");
+	return a == b ? 0 : strcmp(a ? a : "", b ? b : "");
 }
 
 static int by_question(const void *a, const void *b) {

@@ -16,7 +16,7 @@ struct cluster {
 	lk_jobs_watch *watch; /* NULL: none */
 	lk_active_job *active;
 	int count;
-	size_t arrived;
+	size_t arrived, told; /* told: of the arrived, how many the watch knows of */
 	double now_s, next_change_s;
 	bool stale; /* something happened that the policy has not seen */
 	lk_allocator allocator;
@@ -118,11 +118,16 @@ static bool next_event(struct cluster *cluster) {
 }
 
 /* Tells how far it is; why the simulation ends here, or NULL. */
-static const char *simulate_look(const struct cluster *cluster) {
-	const lk_jobs_watch *watch = cluster->watch;
+static const char *simulate_look(struct cluster *cluster) {
+	lk_jobs_watch *watch = cluster->watch;
 	if (!watch) return NULL;
-	if (watch->progress)
-		watch->progress(watch->context, 0, watch->done + (double)cluster->arrived, watch->all);
+	if (watch->progress) {
+		size_t more = cluster->arrived - cluster->told,
+			   done = atomic_fetch_add(&watch->done, more) + more;
+		cluster->told = cluster->arrived;
+		if (pthread_equal(watch->teller, pthread_self()))
+			watch->progress(watch->context, 0, (double)done, (double)watch->all);
+	}
 	return lk_cutoff_reached(&watch->cutoff);
 }
 

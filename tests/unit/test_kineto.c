@@ -1023,8 +1023,50 @@ enum {
 	LONG_FILE = 3 << 20
 };
 
+/* A call that begins or ends, a thread with a name, a communication, a wait, a thread's name: whose
+ * meaning hangs on what came before, or that has more than a row. */
+static int put_rare(char *to, uint64_t dice, int i) {
+	int tid = (int)(dice % 5), n = 0;
+	switch (dice >> 8 & 7) {
+	case 0:
+	case 1:
+		return sprintf(
+			to,
+			"{\"ph\":\"%c\",\"cat\":\"cpu_op\",\"name\":\"pair%d\",\"pid\":1,\"tid\":%d,\"ts\":%d}",
+			dice >> 12 & 1 ? 'B' : 'E', i % 91, tid, i * 10);
+	case 2:
+		return sprintf(to,
+		               "{\"ph\":\"X\",\"cat\":\"cpu_op\",\"name\":\"on%d\",\"pid\":\"host\","
+		               "\"tid\":\"lane %c\",\"ts\":%d,"
+		               "\"dur\":1}",
+		               i % 7, "abc1"[dice >> 12 & 3], i * 10);
+	case 3:
+		return sprintf(to,
+		               "{\"ph\":\"X\",\"cat\":\"cuda_sync\",\"name\":\"wait\",\"pid\":0,\"tid\":7,"
+		               "\"ts\":%d,\"dur\":2,"
+		               "\"args\":{\"cuda_sync_kind\":\"Stream Wait "
+		               "Event\",\"stream\":%d,\"wait_on_stream\":%d,"
+		               "\"wait_on_cuda_event_record_corr_id\":%d}}",
+		               i * 10, tid, tid + 20, i);
+	case 4:
+		n = sprintf(to,
+		            "{\"ph\":\"M\",\"name\":\"thread_name\",\"pid\":1,\"tid\":%d,\"args\":{"
+		            "\"name\":\"lane %d\"}}",
+		            tid, i % 97);
+		return n;
+	default:
+		return sprintf(to,
+		               "{\"ph\":\"X\",\"cat\":\"kernel\",\"name\":\"nccl%d\",\"pid\":0,\"tid\":%d,"
+		               "\"ts\":%d,\"dur\":3,\"args\":{"
+		               "\"correlation\":%d,\"Collective name\":\"allreduce\",\"In msg "
+		               "nelems\":%d,\"Group size\":8,\"dtype\":\"Float\","
+		               "\"Process Group Name\":\"%d\",\"Process Group Ranks\":\"[0, %d]\"%s}}",
+		               i % 13, tid + 20, i * 10, i, i, i % 11, i % 17, dice >> 20 & 15 ? "" : ",");
+	}
+}
+
 /* Events of use and of none, whose texts look like the beginning of one, among what is damaged or
- * odd: more than several stretches of the file. */
+ * odd: more than several pieces of the file. A file of an even seed has damage rarely. */
 static char *long_file(uint64_t seed, size_t *size) {
 	char *text = malloc(LONG_FILE + 4096), *at = text;
 	uint64_t dice = seed;
@@ -1033,6 +1075,12 @@ static char *long_file(uint64_t seed, size_t *size) {
 	for (int i = 0; at - text < LONG_FILE; i++) {
 		dice = lk_hash64(dice + 1);
 		int ts = i * 10, tid = (int)(dice % 7), what = (int)(dice >> 8 & 63);
+		if (seed % 2 == 0 && (what < 3 || (what > 7 && what < 12)) && dice >> 40 & 511) what += 20;
+		if (dice >> 20 & 1 && (seed % 2 == 1 || !(dice >> 21 & 127))) {
+			at += put_rare(at, lk_hash64(dice), i);
+			at += sprintf(at, ",\n");
+			continue;
+		}
 		const char *odd = what == 0   ? "{\\\"ph\\\":\\\"X\\\",{\\\"name\\\":"
 		                  : what == 1 ? "\\\\"
 		                              : "gemm";
@@ -1078,6 +1126,28 @@ static void assert_same_capture(const lk_capture *a, const lk_capture *b) {
 		assert_string_equal(lk_capture_text(a, i), lk_capture_text(b, i));
 	assert_int_equal(a->shapes.count, b->shapes.count);
 	assert_memory_equal(a->shapes.at, b->shapes.at, a->shapes.count * sizeof *a->shapes.at);
+	assert_memory_equal(a->joins, b->joins, a->count * sizeof *a->joins);
+	assert_int_equal(a->comms.count, b->comms.count);
+	for (size_t i = 0; i < a->comms.count; i++) {
+		const lk_comm_note *one = &a->comms.at[i], *other = &b->comms.at[i];
+		assert_int_equal(one->event, other->event);
+		assert_int_equal(one->kind, other->kind);
+		assert_int_equal(one->dtype, other->dtype);
+		assert_int_equal(one->group, other->group);
+		assert_int_equal(one->ranks, other->ranks);
+		assert_int_equal(one->in_elements, other->in_elements);
+	}
+	assert_int_equal(a->syncs.count, b->syncs.count);
+	assert_memory_equal(a->syncs.at, b->syncs.at, a->syncs.count * sizeof *a->syncs.at);
+	assert_int_equal(a->lanes.count, b->lanes.count);
+	for (size_t i = 0; i < a->lanes.count; i++) {
+		assert_int_equal(a->lanes.at[i].process, b->lanes.at[i].process);
+		assert_int_equal(a->lanes.at[i].thread, b->lanes.at[i].thread);
+		assert_int_equal(a->lanes.at[i].name, b->lanes.at[i].name);
+	}
+	assert_int_equal(a->warnings.count, b->warnings.count);
+	for (size_t i = 0; i < a->warnings.count; i++)
+		assert_string_equal(a->warnings.at[i], b->warnings.at[i]);
 	assert_int_equal(a->damages.count, b->damages.count);
 	for (size_t i = 0; i < a->damages.count; i++)
 		assert_string_equal(a->damages.at[i], b->damages.at[i]);
@@ -1085,7 +1155,7 @@ static void assert_same_capture(const lk_capture *a, const lk_capture *b) {
 
 static void test_several_threads(void **state) {
 	(void)state;
-	for (uint64_t seed = 0; seed < 2; seed++) {
+	for (uint64_t seed = 0; seed < 4; seed++) {
 		long_read reads = {0};
 		lk_capture *alone;
 		lk_error err;
@@ -1096,6 +1166,7 @@ static void test_several_threads(void **state) {
 		assert_same_capture(alone, reads.capture[0]);
 		assert_same_capture(alone, reads.capture[1]);
 		assert_true(alone->count > 1000 && alone->dropped > 1000 && alone->damages.count > 0);
+		assert_true(alone->comms.count > 1 && alone->syncs.count > 1);
 		lk_capture_free(alone);
 		lk_capture_free(reads.capture[0]);
 		lk_capture_free(reads.capture[1]);

@@ -332,8 +332,7 @@ static lk_status link_fill(lk_capture *capture, const lk_works *works, const uin
 		if (!lk_push(&capture->comms)) return lk_oom(err);
 		*lk_last(&capture->comms) = fresh;
 	}
-	if (capture->comms.count)
-		qsort(capture->comms.at, capture->comms.count, sizeof *capture->comms.at, lk_note_order);
+	lk_capture_sort_comms(capture);
 	return LK_OK;
 }
 
@@ -398,7 +397,6 @@ lk_status lk_link_shapes(lk_capture *capture, const lk_works *works, const lk_li
 	if (!place) return lk_oom(err);
 	lk_status status = link_note_shapes(capture, works, link, place, filled, err);
 	free(place);
-	if (capture->shapes.count)
-		qsort(capture->shapes.at, capture->shapes.count, sizeof *capture->shapes.at, lk_note_order);
+	lk_notes_sort(capture->shapes.at, capture->shapes.count, sizeof *capture->shapes.at);
 	return status;
 }

@@ -7,12 +7,14 @@
 #include "base/check.h"
 #include "base/stats.h"
 #include "base/noun.h"
+#include "base/parallel.h"
 
 enum {
 	MOST_WARNINGS = 64,
 	/* Profiles nest some tens deep. What is deeper hangs on the last of these, so that walking up
 	 * to the top stays short. */
 	MOST_NESTED = 256,
+	FEW_EVENTS = 1 << 16, /* not worth another thread */
 };
 
 lk_capture *lk_capture_new(const char *path, const char *format) {
@@ -53,6 +55,7 @@ void lk_capture_free(lk_capture *capture) {
 	lk_vec_free(&capture->damages);
 	lk_lane_map_free(&capture->lane_map);
 	free(capture->comm_names);
+	free(capture->comm_bits);
 	lk_intern_free(capture->names);
 	lk_arena_free(&capture->arena);
 	free(capture);
@@ -87,8 +90,9 @@ uint32_t lk_capture_lane(lk_capture *capture, bool stream, int64_t process, int6
 	return capture->last_lane = *number;
 }
 
-static bool capture_grow(lk_capture *capture) {
+static bool capture_grow(lk_capture *capture, uint64_t count) {
 	uint64_t capacity = capture->capacity ? capture->capacity + capture->capacity / 2 : 1u << 12;
+	if (capacity < count) capacity = count;
 	if (capacity >= LK_NONE) return false;
 #define GROW(type, name)                                                        \
 	{                                                                           \
@@ -126,7 +130,7 @@ static bool capture_add_notes(lk_capture *capture, uint32_t i, const lk_event *e
 uint32_t lk_capture_add(lk_capture *capture, const lk_event *event) {
 	LK_ASSERT((unsigned)event->kind < LK_EVENT_KINDS && event->lane < capture->lanes.count);
 	LK_ASSERT(event->name < lk_intern_count(capture->names));
-	if (capture->count == capture->capacity && !capture_grow(capture)) return LK_NONE;
+	if (capture->count == capture->capacity && !capture_grow(capture, 0)) return LK_NONE;
 	LK_ASSERT(capture->count < capture->capacity);
 	uint32_t i = capture->count++;
 	capture->start_ns[i] = within_range(event->start_ns);
@@ -137,6 +141,66 @@ uint32_t lk_capture_add(lk_capture *capture, const lk_event *event) {
 	bool recorded = event->kind == LK_EVENT_OP || event->kind == LK_EVENT_NOTE;
 	capture->joins[i] = recorded ? event->record : event->correlation;
 	return capture_add_notes(capture, i, event) ? i : LK_NONE;
+}
+
+/* Appends notes of `from`; `each` changes the numbers of `note`. */
+#define APPEND_NOTES(capture, from, field, note, each)                     \
+	if (!lk_reserve(&(capture)->field, (from)->field.count)) return false; \
+	for (size_t k = 0; k < (from)->field.count; k++) {                     \
+		note = (from)->field.at[k];                                        \
+		note.event += first;                                               \
+		each;                                                              \
+		(capture)->field.at[(capture)->field.count++] = note;              \
+	}
+
+static bool append_notes(lk_capture *capture, const lk_capture *from, uint32_t first,
+                         const uint32_t *names, const uint32_t *lanes) {
+	lk_comm_note comm;
+	lk_sync_note sync;
+	lk_shape_note shape;
+	lk_copy_note copy;
+	APPEND_NOTES(capture, from, comms, comm, {
+		comm.dtype = names[comm.dtype];
+		comm.group = names[comm.group];
+		comm.group_text = names[comm.group_text];
+		comm.ranks = names[comm.ranks];
+	})
+	APPEND_NOTES(capture, from, syncs, sync, {
+		if (sync.stream != LK_NONE) sync.stream = lanes[sync.stream];
+		if (sync.on != LK_NONE) sync.on = lanes[sync.on];
+	})
+	APPEND_NOTES(capture, from, shapes, shape, {
+		shape.shape = names[shape.shape];
+		shape.types = names[shape.types];
+		shape.outputs = names[shape.outputs];
+	})
+	APPEND_NOTES(capture, from, copies, copy, {})
+	return true;
+}
+
+bool lk_capture_append(lk_capture *capture, const lk_capture *from, const uint32_t *names,
+                       const uint32_t *lanes) {
+	uint64_t count = (uint64_t)capture->count + from->count;
+	if (count > capture->capacity && !capture_grow(capture, count)) return false;
+	uint32_t first = capture->count;
+	size_t n = from->count;
+	if (n) {
+		memcpy(capture->start_ns + first, from->start_ns, n * sizeof *from->start_ns);
+		memcpy(capture->dur_ns + first, from->dur_ns, n * sizeof *from->dur_ns);
+		memcpy(capture->kind + first, from->kind, n * sizeof *from->kind);
+		memcpy(capture->joins + first, from->joins, n * sizeof *from->joins);
+	}
+	for (size_t i = 0; i < n; i++) capture->lane[first + i] = (uint16_t)lanes[from->lane[i]];
+	for (size_t i = 0; i < n; i++) capture->name[first + i] = names[from->name[i]];
+	capture->count += from->count;
+	return append_notes(capture, from, first, names, lanes);
+}
+
+void lk_capture_empty(lk_capture *capture) {
+	capture->count = 0;
+	capture->comms.count = capture->syncs.count = 0;
+	capture->shapes.count = capture->copies.count = 0;
+	capture->dropped = 0;
 }
 
 void lk_capture_warn(lk_capture *capture, const char *fmt, ...) {
@@ -335,8 +399,6 @@ static bool join_launches(lk_capture *capture) {
 	return true;
 }
 
-#define SORT_NOTES(notes) \
-	if ((notes).count) qsort((notes).at, (notes).count, sizeof *(notes).at, lk_note_order)
 /* What finishing promises. An event of a lane is enclosed by an earlier one of that lane, so that
  * walking up ends; device work and the call that launched it know each other. */
 static void assert_finished(const lk_capture *capture) {
@@ -384,13 +446,20 @@ static void give_back_room(lk_capture *capture) {
 	lk_lane_map_free(&capture->lane_map); /* no lane is looked up any more */
 }
 
+/* Two parts that do not need one another. */
+static lk_status finish_part(void *context, size_t part, lk_error *err) {
+	lk_capture *capture = context;
+	bool good = part ? join_launches(capture) : sort_lanes(capture) && nest(capture);
+	return good ? LK_OK : lk_oom(err);
+}
+
 lk_status lk_capture_finish(lk_capture *capture, lk_error *err) {
 	give_back_room(capture);
 	rebase(capture);
-	if (!sort_lanes(capture) || !nest(capture) || !join_launches(capture)) return lk_oom(err);
+	LK_TRY(lk_parallel(2, capture->count < FEW_EVENTS ? 1 : 0, finish_part, capture, err));
 	LK_TRY(lk_capture_join_comms(capture, err));
-	SORT_NOTES(capture->comms);
-	SORT_NOTES(capture->syncs);
+	lk_capture_sort_comms(capture);
+	lk_notes_sort(capture->syncs.at, capture->syncs.count, sizeof *capture->syncs.at);
 	assert_finished(capture);
 	return LK_OK;
 }

@@ -160,6 +160,7 @@ typedef struct lk_capture {
 	lk_lane_map lane_map;         /* finds them */
 	uint32_t last_lane;           /* the one returned last */
 	LK_VEC(lk_comm_note) comms;   /* by event, after finishing */
+	uint64_t *comm_bits;          /* bit by event: it has a note in comms; NULL: not known */
 	LK_VEC(lk_sync_note) syncs;   /* likewise */
 	LK_VEC(lk_shape_note) shapes; /* by event */
 	LK_VEC(lk_copy_note) copies;  /* by event */
@@ -190,6 +191,12 @@ void lk_capture_free(lk_capture *capture);
 uint32_t lk_capture_lane(lk_capture *capture, bool stream, int64_t process, int64_t thread);
 /* The event's number; LK_NONE when memory runs out. */
 uint32_t lk_capture_add(lk_capture *capture, const lk_event *event);
+/* Appends the events and notes of `from`, whose names and lanes have the numbers `names` and
+ * `lanes` here. False when memory runs out, or there would be too many. */
+bool lk_capture_append(lk_capture *capture, const lk_capture *from, const uint32_t *names,
+                       const uint32_t *lanes);
+/* Forgets all events and notes; names, lanes and room stay. */
+void lk_capture_empty(lk_capture *capture);
 /* A numbered warning, "W2: ..." in the end; memory errors are dropped. */
 void lk_capture_warn(lk_capture *capture, const char *fmt, ...) LK_PRINTF(2, 3);
 /* The file is damaged in so many places; what was there is left out. */
@@ -242,7 +249,11 @@ bool lk_capture_step_is_marked(const lk_capture *capture, const lk_capture_step 
 
 /* Every note begins with its event: their order, for qsort and bsearch. */
 int lk_note_order(const void *a, const void *b);
+/* Sorts notes of `size` bytes, which mostly are in order. */
+void lk_notes_sort(void *notes, size_t count, size_t size);
 
+/* Sorts capture->comms; to be called when notes were added to a finished capture. */
+void lk_capture_sort_comms(lk_capture *capture);
 /* The communication note of an event, or NULL; the sync note likewise. Binary search. */
 const lk_comm_note *lk_capture_comm(const lk_capture *capture, uint32_t event);
 const lk_sync_note *lk_capture_sync(const lk_capture *capture, uint32_t event);

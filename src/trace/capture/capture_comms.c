@@ -291,7 +291,7 @@ bool lk_work_communicates(const lk_capture *capture, uint32_t event) {
 lk_status lk_capture_join_comms(lk_capture *capture, lk_error *err) {
 	struct state s = {.capture = capture, .read = capture->comms.count};
 	LK_TRY(comms_learn_names(capture, err));
-	if (s.read) qsort(capture->comms.at, s.read, sizeof *capture->comms.at, lk_note_order);
+	lk_notes_sort(capture->comms.at, s.read, sizeof *capture->comms.at);
 	s.traits = calloc(lk_intern_count(capture->names) + 1, 1);
 	lk_status status = s.traits ? comms_join(&s, err) : lk_oom(err);
 	free(s.traits);

@@ -1,4 +1,4 @@
-/* capture_notes.c: what few events have, found by binary search. */
+/* capture_notes.c: what few events have, found by halving. */
 #include "trace/capture/capture.h"
 
 #include <stdlib.h>
@@ -9,13 +9,44 @@ int lk_note_order(const void *a, const void *b) {
 	return x < y ? -1 : x > y;
 }
 
-#define FIND_NOTE(notes, event)                                                            \
-	((notes).count                                                                         \
-	     ? bsearch(&(event), (notes).at, (notes).count, sizeof *(notes).at, lk_note_order) \
-	     : NULL)
+void lk_notes_sort(void *notes, size_t count, size_t size) {
+	const char *at = notes;
+	for (size_t i = 1; i < count; i++)
+		if (lk_note_order(at + (i - 1) * size, at + i * size) > 0) {
+			qsort(notes, count, size, lk_note_order);
+			return;
+		}
+}
+
+/* The note of an event; NULL: it has none. Halves without a branch that nobody could foretell: it
+ * is asked for every kernel, again and again. */
+static inline const void *find_note(const void *notes, size_t count, size_t size, uint32_t event) {
+	const char *at = notes;
+	if (!count) return NULL;
+	for (size_t left = count; left > 1;) {
+		size_t half = left / 2;
+		at = *(const uint32_t *)(const void *)(at + half * size) <= event ? at + half * size : at;
+		left -= half;
+	}
+	return *(const uint32_t *)(const void *)at == event ? at : NULL;
+}
+
+#define FIND_NOTE(notes, event) find_note((notes).at, (notes).count, sizeof *(notes).at, event)
+
+/* Where memory is out, every event is looked for. */
+void lk_capture_sort_comms(lk_capture *capture) {
+	lk_notes_sort(capture->comms.at, capture->comms.count, sizeof *capture->comms.at);
+	free(capture->comm_bits);
+	capture->comm_bits = calloc((size_t)capture->count / 64 + 1, sizeof *capture->comm_bits);
+	for (size_t i = 0; capture->comm_bits && i < capture->comms.count; i++) {
+		uint32_t event = capture->comms.at[i].event;
+		capture->comm_bits[event / 64] |= UINT64_C(1) << event % 64;
+	}
+}
 
 const lk_comm_note *lk_capture_comm(const lk_capture *capture, uint32_t event) {
 	LK_ASSERT(event < capture->count);
+	if (capture->comm_bits && !(capture->comm_bits[event / 64] >> event % 64 & 1)) return NULL;
 	return FIND_NOTE(capture->comms, event);
 }
 

@@ -343,7 +343,8 @@ static lk_status lift_add_rank(struct lifter *lifter, uint32_t capture) {
 	uint32_t block;
 	snprintf(name, sizeof name, "rank %d", (int)lifter->traces->capture[capture]->rank);
 	lk_graph_begin_block(graph, name);
-	LK_TRY(lk_work_kinds_find(lifter->traces->capture[capture], &lifter->kinds, lifter->err));
+	if (!lifter->kinds.pair)
+		LK_TRY(lk_work_kinds_find(lifter->traces->capture[capture], &lifter->kinds, lifter->err));
 	lk_status status = add_ops(lifter, capture);
 	if (status == LK_OK) status = keep_unknown(lifter, capture);
 	lk_work_kinds_free(&lifter->kinds);
@@ -456,6 +457,29 @@ static lk_status lift_ranks(struct lifter *lifter) {
 	return lk_parallel(lifter->traces->count, 0, lift_one_rank, lifter, lifter->err);
 }
 
+/* The one rank of a run, and what kinds of work it has: neither needs the other. */
+struct lift_alone {
+	struct lifter *lifter;
+	lk_work_kinds kinds;
+};
+
+static lk_status lift_part(void *context, size_t part, lk_error *err) {
+	struct lift_alone *alone = context;
+	if (!part) alone->lifter->err = err;
+	return part ? lk_work_kinds_find(alone->lifter->traces->capture[0], &alone->kinds, err)
+	            : lift_ranks(alone->lifter);
+}
+
+/* One rank leaves other cores idle. */
+static lk_status lift_one_alone(struct lifter *lifter) {
+	struct lift_alone alone = {.lifter = lifter};
+	lk_error *err = lifter->err;
+	lk_status status = lk_parallel(2, 0, lift_part, &alone, err);
+	lifter->err = err;
+	lifter->kinds = alone.kinds;
+	return status;
+}
+
 static lk_status lift_whole_run(const lk_traces *traces, uint32_t step, uint32_t but, bool follow,
                                 bool graph, lk_lifted **out, lk_error *err) {
 	lk_lifted *lifted = calloc(1, sizeof *lifted);
@@ -463,8 +487,9 @@ static lk_status lift_whole_run(const lk_traces *traces, uint32_t step, uint32_t
 	lifted->traces = traces;
 	struct lifter l = {.traces = traces, .out = lifted, .err = err};
 	lk_status status = lift_set_up(&l, step, but, follow);
-	if (status == LK_OK) status = lift_ranks(&l);
+	if (status == LK_OK) status = graph && traces->count == 1 ? lift_one_alone(&l) : lift_ranks(&l);
 	if (status == LK_OK && graph) status = lift_build(&l);
+	lk_work_kinds_free(&l.kinds);
 	if (status != LK_OK) lk_lifted_free(lifted);
 	else *out = lifted;
 	return status;

@@ -154,33 +154,29 @@ static lk_status skip_long_event(lk_kineto *kineto) {
 	return skip_out(kineto, 1);
 }
 
-/* An event that others have read already; false: none. */
-static bool take_event(lk_kineto *kineto, lk_status *status) {
+/* Events from here on that another thread has read already. */
+static lk_status take_run(lk_kineto *kineto, bool *taken) {
 	lk_window *window = &kineto->window;
-	if (!window->ahead) return false;
-	uint64_t place = window->read - (uint64_t)(window->end - window->at);
-	const lk_seen_event *seen = lk_ahead_event(window->ahead, place);
-	if (!seen || seen->length > (size_t)(window->end - window->at)) return false;
-	const char *begin = window->at;
-	kineto->f = seen->fields;
-	lk_kineto_move(&kineto->f, seen->at, begin);
-	window->at += seen->length;
-	*status = LK_OK;
-	if (seen->state == LK_EVENT_DONE) {
-		*status = lk_kineto_keep(kineto, begin);
-		return true;
+	uint64_t lines, place = window->read - (uint64_t)(window->end - window->at);
+	lk_run *run = lk_ahead_run(window->ahead, place, &lines);
+	if (run) LK_TRY(lk_run_join(kineto, run, lines, taken));
+	if (!*taken) return LK_OK;
+	if (run->end <= window->read) {
+		window->at += run->end - place;
+		return LK_OK;
 	}
-	kineto->mtia |= kineto->f.kind == LK_KINETO_MTIA;
-	kineto->capture->dropped++;
-	return true;
+	lk_ahead_pass_run(window->ahead, run);
+	lk_window_jump(window, run->end, lines + run->lines);
+	return LK_OK;
 }
 
 /* The event at the window's begin; again with a longer stretch of the file where it does not end in
  * the window. */
 static lk_status read_event(lk_kineto *kineto, int depth) {
 	lk_window *window = &kineto->window;
-	lk_status taken;
-	if (take_event(kineto, &taken)) return taken;
+	bool taken = false;
+	if (window->ahead) LK_TRY(take_run(kineto, &taken));
+	if (taken) return LK_OK;
 	for (;;) {
 		const char *at = window->at;
 		int open = 0;
@@ -454,7 +450,7 @@ lk_status lk_kineto_read(lk_stream *in, const lk_read_limits *limits, lk_capture
 	kineto->err = err;
 	kineto->free_call = LK_NONE;
 	lk_keys_open(&kineto->keys);
-	lk_ahead *ahead = lk_threads() > 1 ? lk_ahead_open(in, &kineto->keys) : NULL;
+	lk_ahead *ahead = lk_threads() > 1 ? lk_ahead_open(in, kineto) : NULL;
 	lk_status status = lk_window_open(&kineto->window, in, ahead, kineto->limits.bytes)
 	                       ? kineto_read_all(kineto)
 	                       : lk_oom(err);

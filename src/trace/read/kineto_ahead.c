@@ -1,10 +1,11 @@
-/* kineto_ahead.c: one file read by several threads. The file comes in stretches. While one thread
- * walks the document and keeps events, others read on and look at the events of stretches to come.
+/* kineto_ahead.c: one file read by several threads. The file comes in pieces of 128 KiB, which
+ * begin where an event seems to begin. Each is read, and its events are put into
+ * columns (kineto_run.c), by one thread while its bytes are in that core's cache; only the columns
+ * go on to the thread that walks the document, which appends them.
  *
- * What an event's fields are follows from its bytes alone, wherever one comes from. So a stretch is
- * read from the first place that looks like the beginning of an event, which may be wrong (the text
- * of a name may look so): whoever walks the document asks for the event at his own place, and takes
- * what is known of just that place, or reads it himself. The answer is the same either way. */
+ * A piece may begin in the wrong place (the text of a name may look like an event): whoever walks
+ * the document asks for the run that begins at his own place, and takes just that one, or reads
+ * events himself. The answer is the same either way. */
 #include "trace/read/kineto_internal.h"
 
 #include <pthread.h>
@@ -14,136 +15,115 @@
 #include "base/parallel.h"
 
 enum {
-	STRETCH = 1 << 19,
-	MOST_THREADS = 4, /* who walks the document is busy with the events of three others */
-	MOST_STRETCHES = MOST_THREADS + 2,
+	PIECE = 1 << 17,
+	TAIL = 1 << 15, /* an event of this length, at most, is left to the next piece */
+	MOST_THREADS = 16,
+	MOST_PIECES = 2 * MOST_THREADS + 2,
 };
 
-typedef enum stretch_state {
+typedef enum piece_state {
 	FREE,
 	TAKEN, /* somebody is at it */
 	READY,
-} stretch_state;
+} piece_state;
 
-typedef struct stretch {
-	char *bytes; /* STRETCH and LK_SCAN_PAD more */
+typedef struct piece {
+	char *bytes; /* PIECE and LK_SCAN_PAD more */
 	size_t size;
 	uint64_t begin; /* of it in the file */
+	uint64_t lines; /* newlines in it */
 	bool last;
 	lk_status broken; /* what came after its bytes */
 	lk_error cause;
-	LK_VEC(lk_seen_event) events;
-	size_t at; /* the first event that is not passed */
-	stretch_state state;
-} stretch;
+	lk_run run;
+	piece_state state;
+} piece;
 
 struct lk_ahead {
 	lk_stream *in;
 	const lk_keys *keys;
 	pthread_mutex_t lock;
 	pthread_cond_t change;
-	stretch stretch[MOST_STRETCHES]; /* number i is i % count */
-	uint64_t count;                  /* of stretches: one for each thread, and two */
-	uint64_t next;                   /* the next to be filled */
-	uint64_t read;                   /* bytes of the file */
-	bool ended;                      /* nothing is left to read */
-	bool done;                       /* nobody asks any more */
+	piece piece[MOST_PIECES]; /* number i is i % count */
+	uint64_t count;           /* of pieces: two for each thread, and two */
+	uint64_t next;            /* the next to be filled */
+	bool filling;             /* somebody reads the file */
+	bool ended;               /* nothing is left to read */
+	bool done;                /* nobody asks any more */
+	/* who fills a piece alone looks at these: */
+	uint64_t place; /* where the next piece begins */
+	char *tail;     /* its first bytes, which have been read */
+	size_t tail_size;
 	pthread_t thread[MOST_THREADS];
 	int started;
 	/* who walks the document alone looks at these: */
-	uint64_t given_of; /* the stretch that is given out; of those before, the last is kept */
+	uint64_t given_of; /* the piece that is given out; of those before, the last is kept */
 	size_t given;      /* its bytes that have been */
+	uint64_t lines;    /* newlines before it */
 };
 
-/* ---- looking at a stretch ---- */
+/* ---- pieces ---- */
 
-/* The next '{' from `p` on that looks like the beginning of an event; NULL: none. */
-static const char *ahead_find(const lk_keys *keys, const char *p, const char *end) {
-	while (p < end && (p = memchr(p, '{', (size_t)(end - p)))) {
-		if (end - p >= LK_LOOKAHEAD && lk_keys_begin(keys, p)) return p;
-		p++;
-	}
-	return NULL;
+/* Where the next piece is to begin, among the last bytes of this one: at an event; at the end, if
+ * none begins there. */
+static size_t piece_cut(const lk_keys *keys, const char *bytes, size_t size) {
+	size_t least = size > TAIL ? size - TAIL : 1,
+		   at = size > LK_LOOKAHEAD ? size - LK_LOOKAHEAD : 0;
+	while (at > least && !(bytes[at] == '{' && lk_keys_begin(keys, bytes + at))) at--;
+	return at > least ? at : size;
 }
 
-/* The '{' after an event and its comma; NULL: something else. */
-static const char *ahead_after(const char *p, const char *end) {
-	while (p < end && (unsigned char)*p <= ' ') p++;
-	if (p == end || *p++ != ',') return NULL;
-	while (p < end && (unsigned char)*p <= ' ') p++;
-	return p < end && *p == '{' ? p : NULL;
-}
-
-static bool ahead_note(stretch *to, const char *begin, const char *end, lk_event_state state,
-                       const lk_kineto_fields *fields) {
-	if (!lk_push(&to->events)) return false;
-	lk_seen_event *seen = lk_last(&to->events);
-	seen->begin = (uint32_t)(begin - to->bytes);
-	seen->at = begin;
-	seen->length = (size_t)(end - begin);
-	seen->state = state;
-	seen->fields = *fields;
-	return true;
-}
-
-/* Notes the events that end in the stretch. Where memory has run out, fewer are noted. */
-static void ahead_look(const lk_ahead *ahead, stretch *at) {
-	const char *end = at->bytes + at->size, *p = ahead_find(ahead->keys, at->bytes, end);
-	while (p) {
-		lk_kineto_fields fields;
-		const char *after = p;
-		int depth = 0;
-		lk_event_state state = lk_kineto_event(&fields, ahead->keys, &after, end, &depth);
-		if (state == LK_EVENT_USELESS) {
-			lk_skip skip = {.depth = depth};
-			if (lk_skip_on(&skip, &after, end) != LK_SKIP_DONE) return;
-		}
-		if (state == LK_EVENT_SHORT) return;
-		bool whole = state == LK_EVENT_DONE || state == LK_EVENT_USELESS;
-		if (whole && !ahead_note(at, p, after, state, &fields)) return;
-		const char *next = whole ? ahead_after(after, end) : NULL;
-		p = next ? next : ahead_find(ahead->keys, whole ? after : p + 1, end);
-	}
-}
-
-/* ---- stretches ---- */
-
-/* Reads the next stretch; the lock is held. */
-static void ahead_fill(lk_ahead *ahead) {
-	stretch *to = &ahead->stretch[ahead->next++ % ahead->count];
-	LK_ASSERT(to->state == FREE);
-	to->state = TAKEN;
-	to->begin = ahead->read;
-	to->size = to->at = 0;
-	to->events.count = 0;
+/* Reads the next piece; only one thread does at a time. */
+static void piece_fill(lk_ahead *ahead, piece *to) {
+	size_t there = ahead->tail_size, got = 0;
+	to->begin = ahead->place;
+	to->size = 0;
 	to->broken = to->bytes ? LK_OK : LK_ERR_MEMORY;
-	if (to->bytes)
-		to->broken = lk_stream_read(ahead->in, to->bytes, STRETCH, &to->size, &to->cause);
-	if (to->bytes) memset(to->bytes + to->size, 0, LK_SCAN_PAD);
-	ahead->read += to->size;
-	to->last = ahead->ended = to->size < STRETCH || to->broken != LK_OK;
+	to->last = true;
+	if (!to->bytes) return;
+	memcpy(to->bytes, ahead->tail, there);
+	to->broken = lk_stream_read(ahead->in, to->bytes + there, PIECE - there, &got, &to->cause);
+	to->last = there + got < PIECE || to->broken != LK_OK;
+	to->size = to->last ? there + got : piece_cut(ahead->keys, to->bytes, PIECE);
+	ahead->tail_size = there + got - to->size;
+	memcpy(ahead->tail, to->bytes + to->size, ahead->tail_size);
+	memset(to->bytes + to->size, 0, LK_SCAN_PAD);
+	ahead->place += to->size;
 }
 
-/* Whether there is a stretch to be read, and room for it. */
+/* Whether there is a piece to be read, and room for it. */
 static bool ahead_may_fill(const lk_ahead *ahead) {
-	return !ahead->ended && !ahead->done &&
-	       ahead->stretch[ahead->next % ahead->count].state == FREE;
+	return !ahead->filling && !ahead->ended && !ahead->done &&
+	       ahead->piece[ahead->next % ahead->count].state == FREE;
 }
 
-/* Reads the next stretch and looks at it; the lock is held before and after. */
+/* Reads the next piece and its events; the lock is held before and after. */
 static void ahead_prepare(lk_ahead *ahead) {
-	stretch *to = &ahead->stretch[ahead->next % ahead->count];
-	ahead_fill(ahead);
+	piece *to = &ahead->piece[ahead->next++ % ahead->count];
+	LK_ASSERT(to->state == FREE && !ahead->filling);
+	to->state = TAKEN;
+	ahead->filling = true;
 	pthread_mutex_unlock(&ahead->lock);
-	if (to->bytes) ahead_look(ahead, to);
+	piece_fill(ahead, to);
+	pthread_mutex_lock(&ahead->lock);
+	ahead->filling = false;
+	ahead->ended = to->last;
+	pthread_cond_broadcast(&ahead->change);
+	pthread_mutex_unlock(&ahead->lock);
+	if (to->bytes) {
+		lk_run_make(&to->run, to->bytes, to->size, to->begin);
+		const char *counted = to->bytes + (to->run.there ? to->run.end - to->begin : 0);
+		to->lines = to->run.there ? to->run.lines : 0;
+		to->lines += lk_window_newlines(counted, to->bytes + to->size);
+	}
 	pthread_mutex_lock(&ahead->lock);
 	to->state = READY;
 	pthread_cond_broadcast(&ahead->change);
 }
 
-/* Stretch `number`, once it is ready; NULL: the file is over before it. */
-static stretch *ahead_wait(lk_ahead *ahead, uint64_t number) {
-	stretch *at = &ahead->stretch[number % ahead->count];
+/* Piece `number`, once it is ready; NULL: the file is over before it. */
+static piece *ahead_wait(lk_ahead *ahead, uint64_t number) {
+	piece *at = &ahead->piece[number % ahead->count];
 	pthread_mutex_lock(&ahead->lock);
 	while (number >= ahead->next ? !ahead->ended : at->state != READY) {
 		if (ahead_may_fill(ahead)) ahead_prepare(ahead);
@@ -154,13 +134,14 @@ static stretch *ahead_wait(lk_ahead *ahead, uint64_t number) {
 	return there ? at : NULL;
 }
 
-/* All of a stretch has been given out, and the events of the one before it are passed. */
+/* All of a piece has been given out, and the events of the one before it are passed. */
 static void ahead_pass(lk_ahead *ahead) {
 	uint64_t passed = ahead->given_of++;
+	ahead->lines += ahead->piece[passed % ahead->count].lines;
 	ahead->given = 0;
 	if (!passed) return;
 	pthread_mutex_lock(&ahead->lock);
-	ahead->stretch[(passed - 1) % ahead->count].state = FREE;
+	ahead->piece[(passed - 1) % ahead->count].state = FREE;
 	pthread_cond_broadcast(&ahead->change);
 	pthread_mutex_unlock(&ahead->lock);
 }
@@ -168,7 +149,7 @@ static void ahead_pass(lk_ahead *ahead) {
 lk_status lk_ahead_read(lk_ahead *ahead, char *buffer, size_t size, size_t *got, lk_error *cause) {
 	*got = 0;
 	while (*got < size) {
-		const stretch *from = ahead_wait(ahead, ahead->given_of);
+		const piece *from = ahead_wait(ahead, ahead->given_of);
 		if (!from) return LK_OK;
 		size_t n = from->size - ahead->given;
 		if (n > size - *got) n = size - *got;
@@ -185,17 +166,21 @@ lk_status lk_ahead_read(lk_ahead *ahead, char *buffer, size_t size, size_t *got,
 	return LK_OK;
 }
 
-static const lk_seen_event *stretch_event(stretch *at, uint64_t place) {
-	while (at->at < at->events.count && at->begin + at->events.at[at->at].begin < place) at->at++;
-	if (at->at == at->events.count) return NULL;
-	const lk_seen_event *seen = &at->events.at[at->at];
-	return at->begin + seen->begin == place ? seen : NULL;
+/* Of pieces that have been given, in part or in whole, the last two are at hand. */
+lk_run *lk_ahead_run(lk_ahead *ahead, uint64_t place, uint64_t *lines) {
+	*lines = ahead->lines;
+	piece *given = &ahead->piece[ahead->given_of % ahead->count];
+	if (ahead->given && given->run.there && given->run.begin == place) return &given->run;
+	if (!ahead->given_of) return NULL;
+	piece *before = &ahead->piece[(ahead->given_of - 1) % ahead->count];
+	*lines -= before->lines;
+	return before->run.there && before->run.begin == place ? &before->run : NULL;
 }
 
-const lk_seen_event *lk_ahead_event(lk_ahead *ahead, uint64_t place) {
-	uint64_t number = place / STRETCH; /* all are of this length but the last */
-	bool there = number == ahead->given_of ? ahead->given > 0 : number + 1 == ahead->given_of;
-	return there ? stretch_event(&ahead->stretch[number % ahead->count], place) : NULL;
+void lk_ahead_pass_run(lk_ahead *ahead, const lk_run *run) {
+	const piece *given = &ahead->piece[ahead->given_of % ahead->count];
+	LK_ASSERT(run == &given->run && run->end <= given->begin + given->size);
+	ahead->given = (size_t)(run->end - given->begin);
 }
 
 /* ---- threads ---- */
@@ -211,22 +196,43 @@ static void *ahead_work(void *argument) {
 	return NULL;
 }
 
-lk_ahead *lk_ahead_open(lk_stream *in, const lk_keys *keys) {
+/* Room for what all threads do at a time; false when memory runs out. */
+static bool ahead_make_room(lk_ahead *ahead, const lk_kineto *kineto) {
+	ahead->tail = malloc(TAIL);
+	if (!ahead->tail) return false;
+	for (uint64_t i = 0; i < ahead->count; i++) {
+		ahead->piece[i].bytes = malloc(PIECE + LK_SCAN_PAD);
+		if (!ahead->piece[i].bytes || !lk_run_open(&ahead->piece[i].run, kineto)) return false;
+	}
+	return true;
+}
+
+static void ahead_free(lk_ahead *ahead) {
+	for (uint64_t i = 0; i < ahead->count; i++) {
+		free(ahead->piece[i].bytes);
+		lk_run_close(&ahead->piece[i].run);
+	}
+	free(ahead->tail);
+	free(ahead);
+}
+
+lk_ahead *lk_ahead_open(lk_stream *in, const lk_kineto *kineto) {
 	int threads = lk_threads();
 	if (threads > MOST_THREADS) threads = MOST_THREADS;
 	lk_ahead *ahead = calloc(1, sizeof *ahead);
 	if (!ahead) return NULL;
-	*ahead = (lk_ahead){.in = in, .keys = keys, .count = (uint64_t)threads + 2};
-	if (pthread_mutex_init(&ahead->lock, NULL) != 0 ||
+	*ahead = (lk_ahead){.in = in, .keys = &kineto->keys, .count = 2 * (uint64_t)threads + 2};
+	if (!ahead_make_room(ahead, kineto) || pthread_mutex_init(&ahead->lock, NULL) != 0 ||
 	    pthread_cond_init(&ahead->change, NULL) != 0) {
-		free(ahead);
+		ahead_free(ahead);
 		return NULL;
 	}
-	for (uint64_t i = 0; i < ahead->count; i++)
-		ahead->stretch[i].bytes = malloc(STRETCH + LK_SCAN_PAD);
-	ahead_fill(ahead);
-	ahead->stretch[0].state = READY;
-	/* a file of one stretch has no work for others; without threads the walk does it all */
+	piece *first = &ahead->piece[ahead->next++];
+	piece_fill(ahead, first);
+	first->lines = lk_window_newlines(first->bytes, first->bytes + first->size);
+	first->state = READY;
+	ahead->ended = first->last;
+	/* a file of one piece has no work for others; without threads the walk does it all */
 	if (ahead->ended) threads = 1;
 	while (ahead->started < threads - 1 &&
 	       pthread_create(&ahead->thread[ahead->started], NULL, ahead_work, ahead) == 0)
@@ -241,11 +247,7 @@ void lk_ahead_close(lk_ahead *ahead) {
 	pthread_cond_broadcast(&ahead->change);
 	pthread_mutex_unlock(&ahead->lock);
 	for (int i = 0; i < ahead->started; i++) pthread_join(ahead->thread[i], NULL);
-	for (uint64_t i = 0; i < ahead->count; i++) {
-		free(ahead->stretch[i].bytes);
-		lk_vec_free(&ahead->stretch[i].events);
-	}
 	pthread_cond_destroy(&ahead->change);
 	pthread_mutex_destroy(&ahead->lock);
-	free(ahead);
+	ahead_free(ahead);
 }

@@ -192,8 +192,12 @@ static bool event_wrong(struct cursor *cursor) {
 	return event_stop(cursor, cursor->p >= cursor->end ? LK_EVENT_SHORT : LK_EVENT_DAMAGED);
 }
 
+/* None or one byte of it is the most frequent, indentation the next. */
 static inline void event_skip_space(struct cursor *cursor) {
-	while ((unsigned char)*cursor->p <= ' ' && cursor->p < cursor->end) cursor->p++;
+	const char *p = cursor->p;
+	if ((unsigned char)*p > ' ') return;
+	if ((unsigned char)*++p <= ' ') p = lk_space_stop(p, cursor->end);
+	cursor->p = p < cursor->end ? p : cursor->end;
 }
 
 /* The text whose opening quote is at the cursor. */
@@ -270,10 +274,44 @@ static bool event_read_number(struct cursor *cursor, lk_slice *out) {
 	return true;
 }
 
+#if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
+/* The digits that the eight bytes at `p` begin with: how many, and as a number. Counted and joined
+ * (to pairs, to fours, to all) in one word, without a branch: how long a number is nobody
+ * foretells. */
+static inline unsigned some_digits(const char *p, uint64_t *value) {
+	uint64_t bytes;
+	memcpy(&bytes, p, sizeof bytes);
+	bytes ^= UINT64_C(0x3030303030303030); /* digits become 0 to 9 */
+	uint64_t others =
+		(((bytes & UINT64_C(0x7f7f7f7f7f7f7f7f)) + UINT64_C(0x7676767676767676)) | bytes) &
+		UINT64_C(0x8080808080808080);
+	unsigned count = others ? (unsigned)__builtin_ctzll(others) / 8 : 8;
+	bytes = count ? bytes << (64 - 8 * count) : 0; /* as if zeros came before */
+	bytes = (bytes * 10 + (bytes >> 8)) & UINT64_C(0x00ff00ff00ff00ff);
+	bytes = (bytes * 100 + (bytes >> 16)) & UINT64_C(0x0000ffff0000ffff);
+	*value = (bytes * 10000 + (bytes >> 32)) & UINT32_MAX;
+	return count;
+}
+#else
+static inline unsigned some_digits(const char *p, uint64_t *value) {
+	unsigned count = 0;
+	*value = 0;
+	for (unsigned digit; count < 8 && (digit = (unsigned)((unsigned char)p[count] - '0')) < 10;
+	     count++)
+		*value = *value * 10 + digit;
+	return count;
+}
+#endif
+
 static inline const char *read_digits(const char *p, int64_t *value) {
-	uint64_t read = (uint64_t)*value; /* may run over; who counts the digits sees it */
-	for (unsigned digit; (digit = (unsigned)((unsigned char)*p - '0')) < 10; p++)
-		read = read * 10 + digit;
+	static const uint32_t tens[] = {1, 10, 100, 1000, 10000, 100000, 1000000, 10000000, 100000000};
+	uint64_t read = (uint64_t)*value, more; /* may run over; who counts the digits sees it */
+	unsigned count;
+	do {
+		count = some_digits(p, &more);
+		read = read * tens[count] + more;
+		p += count;
+	} while (count == 8);
 	*value = (int64_t)read;
 	return p;
 }
@@ -460,14 +498,4 @@ lk_event_state lk_kineto_event(lk_kineto_fields *fields, const lk_keys *keys, co
 	}
 	if (c.state == LK_EVENT_DONE || c.state == LK_EVENT_DAMAGED) *at = c.p;
 	return c.state;
-}
-
-void lk_kineto_move(lk_kineto_fields *fields, const char *from, const char *to) {
-	lk_slice *slices[] = {&fields->name,   &fields->process_text, &fields->thread_text,
-	                      &fields->label,  &fields->dims,         &fields->types,
-	                      &fields->values, &fields->sync_kind,    &fields->collective,
-	                      &fields->dtype,  &fields->group,        &fields->group_text,
-	                      &fields->ranks};
-	for (size_t i = 0; i < COUNT(slices); i++)
-		if (slices[i]->at) slices[i]->at = to + (slices[i]->at - from);
 }

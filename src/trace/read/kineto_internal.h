@@ -34,6 +34,7 @@ typedef struct lk_window {
 	lk_ahead *ahead; /* reads it; NULL: nobody does */
 	char *bytes;     /* `capacity` and LK_SCAN_PAD more */
 	size_t capacity;
+	size_t step;          /* how much is read next, at most */
 	const char *at, *end; /* what is not consumed yet */
 	uint64_t read, limit; /* bytes of the file so far; how many it may have */
 	uint64_t lines;       /* newlines before `bytes` */
@@ -56,6 +57,11 @@ void lk_window_close(lk_window *window);
 /* Slides the window to `at` and reads on after `end`. Pointers into the window are void
  * afterwards. */
 lk_window_state lk_window_more(lk_window *window);
+/* Moves to byte `place` of the file, after `lines` newlines, where the threads that read ahead go
+ * on. */
+void lk_window_jump(lk_window *window, uint64_t place, uint64_t lines);
+/* Newlines in [from, to). */
+uint64_t lk_window_newlines(const char *from, const char *to);
 /* The line of a place in the window, counting from 1. */
 uint64_t lk_window_line(const lk_window *window, const char *at);
 
@@ -92,6 +98,22 @@ static inline const char *lk_text_stop(const char *p) {
 	while ((unsigned char)*p >= 0x20 && *p != '"' && *p != '\\') p++;
 	return p;
 #endif
+}
+
+/* The next byte from `p` on that is no white space; `end` or more: none. */
+static inline const char *lk_space_stop(const char *p, const char *end) {
+#ifdef __SSE2__
+	const __m128i space = _mm_set1_epi8(' ');
+	for (; p < end; p += 16) {
+		__m128i x = _mm_loadu_si128((const __m128i *)(const void *)p);
+		unsigned stop =
+			0xffff ^ (unsigned)_mm_movemask_epi8(_mm_cmpeq_epi8(_mm_min_epu8(x, space), x));
+		if (stop) return p + __builtin_ctz(stop);
+	}
+#else
+	while (p < end && (unsigned char)*p <= ' ') p++;
+#endif
+	return p;
 }
 
 /* ---- kineto_event: one event of a JSON trace, read from contiguous bytes into fields. Texts stay
@@ -164,9 +186,6 @@ bool lk_keys_begin(const lk_keys *keys, const char *p);
 lk_event_state lk_kineto_event(lk_kineto_fields *fields, const lk_keys *keys, const char **at,
                                const char *end, int *depth);
 
-/* The slices of fields lie in the event's copy at `to`, no longer in that at `from`. */
-void lk_kineto_move(lk_kineto_fields *fields, const char *from, const char *to);
-
 /* A text's characters without escapes, at most size - 1 bytes and '\0'; NUL becomes U+FFFD. Returns
  * its length. */
 size_t lk_slice_text(lk_slice slice, char *out, size_t size);
@@ -180,24 +199,43 @@ int64_t lk_slice_nanoseconds(lk_slice slice);
 
 /* ---- kineto_ahead: one file read by several threads. */
 
-/* What is known of an event. */
-typedef struct lk_seen_event {
-	const char *at; /* a copy of its bytes, in which its slices lie */
-	size_t length;
-	uint32_t begin;       /* in its stretch of the file */
-	lk_event_state state; /* DONE, or USELESS and all of it skipped */
-	lk_kineto_fields fields;
-} lk_seen_event;
+struct lk_kineto;
+typedef struct lk_run lk_run;
 
 /* Threads read ahead from now on, as many as lk_threads says, the caller's one of them. NULL when
  * out of memory. */
-lk_ahead *lk_ahead_open(lk_stream *in, const lk_keys *keys);
+lk_ahead *lk_ahead_open(lk_stream *in, const struct lk_kineto *kineto);
 void lk_ahead_close(lk_ahead *ahead);
 /* As lk_stream_read. */
 lk_status lk_ahead_read(lk_ahead *ahead, char *buffer, size_t size, size_t *got, lk_error *cause);
-/* The event that begins at this byte of the file, which has been read, if it is known: until more
- * is read. Places only go up. */
-const lk_seen_event *lk_ahead_event(lk_ahead *ahead, uint64_t place);
+/* The run that begins at this byte of the file, up to which bytes have been read; NULL: none.
+ * *lines: newlines of the file before the piece in which it lies. Holds until more is read. */
+lk_run *lk_ahead_run(lk_ahead *ahead, uint64_t place, uint64_t *lines);
+/* Reading goes on where the run ends. */
+void lk_ahead_pass_run(lk_ahead *ahead, const lk_run *run);
+
+/* ---- kineto_run: consecutive events of a piece of the file, read into columns of their own. */
+
+struct lk_run {
+	struct lk_kineto *reader; /* whose capture holds the events */
+	uint64_t begin, end;      /* in the file: from '{' of the first to after '}' of the last */
+	uint64_t lines;           /* newlines of the piece before `end` */
+	bool there;               /* events that are not joined yet */
+	/* of names and lanes of the reader's capture that have been joined: their numbers there */
+	LK_VEC(uint32_t) names;
+	LK_VEC(uint32_t) lanes;
+};
+
+/* False when memory runs out. */
+bool lk_run_open(lk_run *run, const struct lk_kineto *kineto);
+void lk_run_close(lk_run *run);
+/* Reads what events it can of `size` bytes of the file that begin at `place`, after which
+ * LK_SCAN_PAD zero bytes lie. */
+void lk_run_make(lk_run *run, char *bytes, size_t size, uint64_t place);
+/* Appends the events, as if each had been kept one after the other; `lines` newlines come before
+ * the piece. *taken: false where a limit may be exceeded among them, which only reading them one by
+ * one says exactly; nothing has changed then. */
+lk_status lk_run_join(struct lk_kineto *kineto, lk_run *run, uint64_t lines, bool *taken);
 
 /* ---- kineto_reader: what the files of the JSON reader share: kineto.c (the document),
  * kineto_keep.c (an event into the capture), kineto_head.c (the fields before and after the
@@ -244,7 +282,9 @@ typedef struct lk_head_device {
 
 enum {
 	LK_SCRATCH = 1 << 16,
-	LK_HEAD_DEVICES = 1024
+	LK_HEAD_DEVICES = 1024,
+	LK_MOST_LABELS = 200000,
+	LK_BYTES_OF_A_NAME = 64 /* long texts count as several, so that memory is bounded too */
 };
 
 typedef struct lk_kineto {

@@ -180,17 +180,12 @@ static lk_status keep_too_many(lk_kineto *kineto, const char *what, uint64_t lim
 	return lk_hint(kineto->err, "profile fewer steps, or without Python stacks and memory events");
 }
 
-/* Long texts count as several, so that memory is bounded too. */
-enum {
-	BYTES_OF_A_NAME = 64
-};
-
 static lk_status keep_add(lk_kineto *kineto, const lk_event *e, uint32_t *event) {
 	lk_capture *capture = kineto->capture;
 	if (capture->count + kineto->open_count >= kineto->limits.events)
 		return keep_too_many(kineto, "events", kineto->limits.events);
 	if (lk_intern_count(capture->names) > kineto->limits.names ||
-	    lk_intern_bytes_used(capture->names) / BYTES_OF_A_NAME > kineto->limits.names)
+	    lk_intern_bytes_used(capture->names) / LK_BYTES_OF_A_NAME > kineto->limits.names)
 		return keep_too_many(kineto, "different names", kineto->limits.names);
 	*event = lk_capture_add(capture, e);
 	return *event == LK_NONE ? lk_oom(kineto->err) : LK_OK;
@@ -251,16 +246,12 @@ static lk_status end_call(lk_kineto *kineto, const char *at) {
 
 /* ---- metadata ---- */
 
-enum {
-	MOST_LABELS = 200000
-};
-
 static lk_status keep_label(lk_kineto *kineto) {
 	const lk_kineto_fields *fields = &kineto->f;
 	char text[32];
 	lk_lane_label label = {.process = fields->process, .thread = fields->thread};
 	kineto->capture->dropped++;
-	if (!fields->label.at || kineto->labels.count >= MOST_LABELS ||
+	if (!fields->label.at || kineto->labels.count >= LK_MOST_LABELS ||
 	    strcmp(keep_words(fields->name, text, sizeof text), "thread_name") != 0)
 		return LK_OK;
 	LK_TRY(keep_intern(kineto, fields->label, &label.name));

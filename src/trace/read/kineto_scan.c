@@ -9,7 +9,8 @@
  * field in use. */
 enum {
 	FIRST_WINDOW = 1 << 18,
-	LAST_WINDOW = 1 << 25
+	LAST_WINDOW = 1 << 25,
+	FIRST_STEP = 1 << 12 /* where threads read ahead, most of what follows need not be copied */
 };
 
 static bool resize(lk_window *window, size_t capacity) {
@@ -26,7 +27,8 @@ static bool resize(lk_window *window, size_t capacity) {
 }
 
 bool lk_window_open(lk_window *window, lk_stream *in, lk_ahead *ahead, uint64_t limit) {
-	*window = (lk_window){.in = in, .ahead = ahead, .limit = limit};
+	*window = (lk_window){
+		.in = in, .ahead = ahead, .limit = limit, .step = ahead ? FIRST_STEP : LAST_WINDOW};
 	return resize(window, FIRST_WINDOW);
 }
 
@@ -35,37 +37,11 @@ void lk_window_close(lk_window *window) {
 	window->bytes = NULL;
 }
 
-static uint64_t newlines(const char *from, const char *to) {
-	uint64_t count = 0;
-#ifdef __SSE2__
-	const __m128i newline = _mm_set1_epi8('\n'), zero = _mm_setzero_si128();
-	while (to - from >= 64) {
-		/* Each comparison takes -1 off a byte, of which four stay far from running over. */
-		__m128i sum = zero;
-		for (int i = 0; i < 4; i++)
-			sum = _mm_sub_epi8(
-				sum, _mm_cmpeq_epi8(_mm_loadu_si128((const __m128i *)(const void *)(from + 16 * i)),
-			                        newline));
-		sum = _mm_sad_epu8(sum, zero);
-		count +=
-			(uint64_t)_mm_cvtsi128_si64(sum) + (uint64_t)_mm_cvtsi128_si64(_mm_srli_si128(sum, 8));
-		from += 64;
-	}
-#endif
-	for (; from < to; from++) count += *from == '\n';
-	return count;
-}
-
-uint64_t lk_window_line(const lk_window *window, const char *at) {
-	LK_ASSERT(at >= window->bytes && at <= window->end);
-	return window->lines + newlines(window->bytes, at) + 1;
-}
-
 static void scan_slide(lk_window *window) {
 	LK_ASSERT(window->bytes <= window->at && window->at <= window->end);
 	LK_ASSERT(window->end <= window->bytes + window->capacity);
 	size_t left = (size_t)(window->end - window->at);
-	window->lines += newlines(window->bytes, window->at);
+	window->lines += lk_window_newlines(window->bytes, window->at);
 	memmove(window->bytes, window->at, left);
 	window->at = window->bytes;
 	window->end = window->bytes + left;
@@ -81,14 +57,26 @@ lk_window_state lk_window_more(lk_window *window) {
 	}
 	char *to = window->bytes + there;
 	size_t room = window->capacity - there;
+	if (room > window->step) room = window->step;
+	if (window->step < LAST_WINDOW) window->step *= 2;
 	window->broken = window->ahead ? lk_ahead_read(window->ahead, to, room, &got, &window->cause)
 	                               : lk_stream_read(window->in, to, room, &got, &window->cause);
 	LK_ASSERT(got <= window->capacity - there);
 	window->end = window->bytes + there + got;
 	memset(window->bytes + there + got, 0, LK_SCAN_PAD);
 	window->read += got;
-	window->ended = there + got < window->capacity || window->broken != LK_OK;
+	window->ended = got < room || window->broken != LK_OK;
 	if (window->broken == LK_ERR_MEMORY) return LK_WINDOW_MEMORY;
 	if (window->read > window->limit) return LK_WINDOW_LIMIT;
 	return got ? LK_WINDOW_MORE : LK_WINDOW_END;
+}
+
+void lk_window_jump(lk_window *window, uint64_t place, uint64_t lines) {
+	LK_ASSERT(window->ahead && place >= window->read);
+	window->at = window->end = window->bytes;
+	memset(window->bytes, 0, LK_SCAN_PAD);
+	window->read = place;
+	window->lines = lines;
+	window->ended = false;
+	window->step = FIRST_STEP;
 }

@@ -5,6 +5,7 @@
 #include "trace/read/kineto_internal.h"
 
 #include "base/check.h"
+#include "base/clones.h"
 
 struct masks {
 	uint64_t quote, slash, open, close; /* bit i: byte i of the block */
@@ -78,7 +79,7 @@ static int closing(lk_skip *skip, uint64_t open, uint64_t close) {
 	return 64;
 }
 
-lk_skip_state lk_skip_on(lk_skip *skip, const char **at, const char *end) {
+LK_CLONES lk_skip_state lk_skip_on(lk_skip *skip, const char **at, const char *end) {
 	const char *p = *at;
 	LK_ASSERT(p <= end && skip->depth >= 0); /* 0: the value is still to begin */
 	while (end - p >= 64) {

@@ -155,11 +155,14 @@ static lk_status jobs_view_put_energy(const lk_jobs_energy *energy, bool colour,
 
 static lk_status jobs_view_write_text(const void *what, bool colour, FILE *out, lk_error *err) {
 	const lk_jobs_answer *answer = ((const struct text *)what)->answer;
-	char number[32];
+	char number[32], arrivals[32];
 	fprintf(out, "%d %s on %d GPUs%s%s", answer->count, lk_noun(answer->count, "job", "jobs"),
 	        answer->gpus, *answer->gpu ? ", " : "", answer->gpu);
 	if (isfinite(answer->load))
-		fprintf(out, "; load %s", lk_fixed(answer->load, 2, number, sizeof number));
+		fprintf(
+			out, "; load %s over %s of arrivals", lk_fixed(answer->load, 2, number, sizeof number),
+			lk_format_seconds(answer->jobs[answer->count - 1].submit_s - answer->jobs[0].submit_s,
+		                      arrivals, sizeof arrivals));
 	fputs("\n\n", out);
 	LK_TRY(jobs_view_put_table(policies_of(answer), colour, out, err));
 	fputc('\n', out);
@@ -168,8 +171,11 @@ static lk_status jobs_view_write_text(const void *what, bool colour, FILE *out, 
 	fprintf(out,
 	        "\nTimes are from submission to end. in time: jobs that ended before the last one "
 	        "arrived.\n"
-	        "sooner: mean time under %s / under this policy.\n",
+	        "sooner: mean time under %s / under this policy. GPUs used: over the makespan.\n",
 	        answer->policies[0].name);
+	if (isfinite(answer->load))
+		fputs("load: GPU time that all jobs request / that all GPUs have while jobs arrive.\n",
+		      out);
 	if (answer->energy) LK_TRY(jobs_view_put_energy(answer->energy, colour, out, err));
 	if (answer->cut_off)
 		fprintf(out, "\nCUT OFF by %s: what is not shown was not simulated\n",
