@@ -266,7 +266,7 @@ static void losses_in_pieces(void **state) {
 	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
 		lk_job job = small_llama();
 		job.gbs = job.mbs = 1;
-		strcpy(job.stack, "ddp");
+		strcpy(job.stack, "torchtitan");
 		job.loss = cases[i].loss, job.loss_chunks = cases[i].chunks;
 		double product = 2 * S * 4096 * H;
 		near(sum_of(job, "lm_head", flops_of) + sum_of(job, "lm_head_again", flops_of) +

@@ -36,14 +36,14 @@ struct lk_logit_bytes {
 /* Megatron-LM makes one fp32 copy, whose exponentials, softmax and gradient are written in place
  * (core/tensor_parallel/cross_entropy.py); its native fusion makes a second one. PyTorch's
  * cross_entropy makes a second one for the logarithm, which stays, and in the backward pass the
- * gradients of both, while the caller still holds the 16-bit logits; compiled it goes from 16 bits
- * to 16 bits. Transformer Engine's and Liger's kernels write the gradient over the logits. */
+ * gradients of both, while the caller still holds the 16-bit logits, which Hugging Face's Trainer
+ * does not; compiled it goes from 16 bits to 16 bits. Transformer Engine's and Liger's kernels write the gradient over the logits. */
 static struct lk_logit_bytes logit_bytes(const lk_builder *builder) {
 	double narrow = builder->bytes;
 	if (in_place(builder) && !builder->job->native_loss_fusion)
 		return (struct lk_logit_bytes){narrow, narrow, narrow};
 	if (builder->job->compile) return (struct lk_logit_bytes){narrow, narrow, 2 * narrow};
-	if (builder->eager) return (struct lk_logit_bytes){narrow + 8, 4, 12};
+	if (lk_job_runs_as_written(builder->job)) return (struct lk_logit_bytes){narrow + 8, 4, 12};
 	if (!lk_job_like_megatron(builder->job))
 		return (struct lk_logit_bytes){narrow + 8, narrow + 4, narrow + 12};
 	return (struct lk_logit_bytes){narrow + (in_place(builder) ? 8 : 4), 4, narrow + 4};
