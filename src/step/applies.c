@@ -185,7 +185,7 @@ static const struct rule {
      "scores of positions between tokens are added to those of attention, which no fused kernel "
      "does",
      leave_out},
-	{"eager", "", has_own_code, true,
+	{"eager", "", has_own_code, false,
      "Hugging Face's networks run with the stacks ddp, fsdp and deepspeed alone; others have "
      "networks "
      "of their own",

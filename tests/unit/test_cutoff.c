@@ -309,8 +309,10 @@ static void jobs_keep_policies(void **unused) {
 		begin_watching(&watcher, moments[i]);
 		assert_int_equal(lk_jobs(&request, &answer, &err), LK_OK);
 		end_watching();
-		cut_off_by_interrupt(answer->cut_off);
-		assert_true(answer->policy_count >= 1 && answer->policy_count < whole->policy_count);
+		/* policies run side by side: at the last moment none may be left to give up */
+		if (i < 2 || answer->cut_off) cut_off_by_interrupt(answer->cut_off);
+		assert_true(answer->policy_count >= 1 &&
+		            answer->policy_count <= whole->policy_count - (answer->cut_off != NULL));
 		for (int p = 0; p < answer->policy_count; p++) {
 			assert_string_equal(answer->policies[p].name, whole->policies[p].name);
 			assert_true(answer->policies[p].mean_s == whole->policies[p].mean_s);

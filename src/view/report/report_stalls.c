@@ -127,6 +127,12 @@ static bool stalls_any_run(const lk_stalls_answer *answer) {
 
 static lk_status stalls_put_panels(const void *answer, lk_report *writer, lk_error *err) {
 	const lk_stalls_answer *stalls_answer = answer;
+	if (!stalls_answer->shown) { /* a log of Darshan: no steps */
+		LK_TRY(lk_report_table(writer, "Files", NULL, false,
+		                       lk_stalls_table(stalls_answer, LK_STALLS_FILES), 0, err));
+		return lk_report_table(writer, "Folders", NULL, true,
+		                       lk_stalls_table(stalls_answer, LK_STALLS_FOLDERS), 0, err);
+	}
 	stalls_put_verdict(writer, stalls_answer);
 	stalls_put_waterfall(writer, stalls_answer);
 	LK_TRY(lk_report_table(writer, "Parts of the step", NULL, true,
@@ -153,13 +159,14 @@ static lk_status stalls_put_result(const void *answer, bool colour, FILE *out, l
 lk_status lk_report_stalls(const lk_stalls_answer *answer, lk_report_form form, const char *path,
                            FILE *out, lk_error *err) {
 	char title[LINE];
-	if (!answer->shown) {
-		lk_fail(err, LK_ERR_INPUT, form == LK_REPORT_CHARTS ? "--charts" : "--html",
-		        "a log of Darshan has no steps to show");
+	if (!answer->shown && form == LK_REPORT_CHARTS) {
+		lk_fail(err, LK_ERR_INPUT, "--charts", "a log of Darshan has no steps to show");
 		return lk_hint(err, "leave it out, or give a folder of lockstep record");
 	}
-	snprintf(title, sizeof title, "What stalls a step of %d %s", answer->ranks,
-	         lk_noun(answer->ranks, "rank", "ranks"));
+	if (answer->shown)
+		snprintf(title, sizeof title, "What stalls a step of %d %s", answer->ranks,
+		         lk_noun(answer->ranks, "rank", "ranks"));
+	else snprintf(title, sizeof title, "Files that a program read and wrote");
 	lk_report_job job = {"stalls",
 	                     title,
 	                     answer->reproduce,
