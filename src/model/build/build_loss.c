@@ -37,7 +37,8 @@ struct lk_logit_bytes {
  * (core/tensor_parallel/cross_entropy.py); its native fusion makes a second one. PyTorch's
  * cross_entropy makes a second one for the logarithm, which stays, and in the backward pass the
  * gradients of both, while the caller still holds the 16-bit logits, which Hugging Face's Trainer
- * does not; compiled it goes from 16 bits to 16 bits. Transformer Engine's and Liger's kernels write the gradient over the logits. */
+ * does not; compiled it goes from 16 bits to 16 bits. Transformer Engine's and Liger's kernels
+ * write the gradient over the logits. */
 static struct lk_logit_bytes logit_bytes(const lk_builder *builder) {
 	double narrow = builder->bytes;
 	if (in_place(builder) && !builder->job->native_loss_fusion)
