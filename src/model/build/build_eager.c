@@ -121,14 +121,15 @@ void lk_build_rotary(lk_builder *builder, const char *name, double elements, boo
 /* GELU by its steps, 0.5 x (1 + tanh(c (x + d x^3))): autocast takes a power to fp32, and all that
  * is computed of it. */
 static double steps_forward(double bytes, double wide) {
-	double power = 2 * wide, scale = 2 * wide, sum = bytes + 2 * wide, product = bytes + 2 * wide;
-	return cast(bytes, wide) + power + scale + sum + scale + 2 * wide /* tanh */ +
-	       2 * wide /* 1 + */ + 2 * bytes /* half */ + product + cast(wide, bytes);
+	const double one = 2 * wide, /* power, two factors, tanh, 1 + */
+		both = bytes + 2 * wide; /* the sum with x, the product with half of it */
+	return cast(bytes, wide) + 5 * one + 2 * both + 2 * bytes /* half */ + cast(wide, bytes);
 }
 
 static double steps_backward(double bytes, double wide) {
-	double product = 3 * wide + 2 * wide + bytes, scale = 2 * wide, power = 7 * wide;
-	return cast(wide, bytes) * 4 + product + 3 * wide /* tanh */ + 2 * scale + power + 2 * bytes +
+	double product = 3 * wide + 2 * wide + bytes, tanh_and_factors = 3 * wide + 2 * 2 * wide,
+		   power = 7 * wide;
+	return 4 * cast(wide, bytes) + product + tanh_and_factors + power + 2 * bytes /* half */ +
 	       2 * 3 * bytes /* sums of three paths */;
 }
 
