@@ -169,18 +169,17 @@ static lk_status read_recompute(const char *text, lk_job *base, lk_recomputes *o
 	return LK_OK;
 }
 
-/* Which kernels Hugging Face's networks have is for stacks that run them. */
+/* --eager and --no-eager need a stack that runs Hugging Face's networks. */
 static lk_status check_code(const lk_plan_request *request, const lk_job *base,
                             const lk_space *space, lk_error *err) {
 	lk_job job = *base;
-	for (int i = 0; request->job.eager != 0 && i < space->stack_count; i++) {
+	if (request->job.eager == 0) return LK_OK;
+	for (int i = 0; i < space->stack_count; i++) {
 		lk_copy(job.stack, sizeof job.stack, space->stacks[i]);
 		if (lk_job_runs_as_written(&job)) return LK_OK;
 	}
-	if (request->job.eager == 0) return LK_OK;
 	lk_fail(err, LK_ERR_INPUT, request->job.eager > 0 ? "--eager" : "--no-eager",
-	        "it has no effect: Hugging Face's networks run with the stacks ddp, fsdp and deepspeed "
-	        "alone");
+	        "it has no effect: %s", LK_JOB_OWN_CODE);
 	return lk_hint(err, "use --stack fsdp, or leave it out");
 }
 

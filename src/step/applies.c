@@ -185,11 +185,7 @@ static const struct rule {
      "scores of positions between tokens are added to those of attention, which no fused kernel "
      "does",
      leave_out},
-	{"eager", "", has_own_code, false,
-     "Hugging Face's networks run with the stacks ddp, fsdp and deepspeed alone; others have "
-     "networks "
-     "of their own",
-     "use --stack fsdp, or leave it out"},
+	{"eager", "", has_own_code, false, LK_JOB_OWN_CODE, "use --stack fsdp, or leave it out"},
 	{"images", "", has_pairs, true, "a pair has one image", leave_out},
 	{"seq", "", lacks_attention, true, "a convolution net has no sequence", leave_out},
 	{"fused-loss loss", "cross-entropy-loss-fusion cross-entropy-fusion-impl", lacks_vocabulary,

@@ -96,11 +96,9 @@ typedef struct lk_builder {
 	bool discards; /* nor to its projector: nothing is kept */
 } lk_builder;
 
-/* Bytes of the hidden states where they are split by sequence parallelism; of the residual sum's
- * traffic, which torch.compile folds into the next norm; of an input kept for a weight gradient, in
- * the product's format. */
+/* Bytes of the hidden states where they are split by sequence parallelism; of an input kept for a
+ * weight gradient, in the product's format. */
 double lk_build_row_bytes(const lk_builder *builder);
-double lk_build_residual_bytes(const lk_builder *builder);
 double lk_build_kept_bytes(const lk_builder *builder, double elements);
 
 /* build_eager.c: element-wise work, as one kernel or, where nothing fuses it, as the network's code
@@ -114,7 +112,8 @@ void lk_build_norm_grad(lk_builder *builder, const char *name, double elements, 
 double lk_build_heads_norm_held(const lk_builder *builder, double elements);
 void lk_build_heads_norm(lk_builder *builder, double elements, bool backward);
 void lk_build_rotary(lk_builder *builder, const char *name, double elements, bool backward);
-/* Between the products of an MLP: what is kept of `inner` elements beyond input and result. */
+/* Between the products of an MLP: what is kept of `inner` elements beyond input and result; what
+ * runs there, of code that nothing fuses. */
 double lk_build_activation_kept(const lk_builder *builder, double inner);
 void lk_build_activation(lk_builder *builder, const char *name, double inner, bool backward);
 /* A branch's dropout and its sum with the residual stream. */

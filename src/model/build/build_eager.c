@@ -26,6 +26,25 @@ static bool is_rms(const lk_builder *builder) {
 	return builder->model->norm == LK_NORM_RMS;
 }
 
+/* Bytes of an element that an RMS norm in six kernels moves, of numbers in a format: to fp32, its
+ * square, the mean of that, times the root's inverse, back, times the weight. Backward: times the
+ * weight, cast; by the root and by the input, which is summed; the square's gradient in three
+ * steps, the sum of both, cast. The weight's own gradient is apart. Without casts there are two
+ * kernels fewer. */
+static double rms_forward(double wide) {
+	return 2 * cast(wide, 4) + 8 + 4 + 8 + 2 * wide;
+}
+
+static double rms_backward(double wide) {
+	return 2 * wide + 2 * cast(wide, 4) + 8 + 12 + 4 + 24 + 12;
+}
+
+enum {
+	RMS_FORWARD = 6,
+	RMS_BACKWARD = 10,
+	RMS_CASTS = 2
+};
+
 double lk_build_norm_held(const lk_builder *builder, double elements) {
 	if (!builder->eager || !is_rms(builder)) return builder->wide * elements;
 	/* the input in fp32; normalised, for the gradient of the weight */
@@ -50,9 +69,8 @@ void lk_build_norm(lk_builder *builder, const char *name, double elements, int r
 		kernels(builder, LK_OP_NORM, name, elements * (2 * wide + out), 1 + casts);
 		return;
 	}
-	/* to fp32, its square, the mean of that, times the root's inverse, back, times the weight */
-	double each = 2 * cast(wide, 4) + 8 + 4 + 8 + 2 * wide + out;
-	kernels(builder, LK_OP_NORM, name, elements * each, 4 + (wide < 4 ? 2 : 0) + casts);
+	kernels(builder, LK_OP_NORM, name, elements * (rms_forward(wide) + out),
+	        RMS_FORWARD - (wide < 4 ? 0 : RMS_CASTS) + casts);
 }
 
 void lk_build_norm_grad(lk_builder *builder, const char *name, double elements, int readers) {
@@ -71,10 +89,8 @@ void lk_build_norm_grad(lk_builder *builder, const char *name, double elements, 
 		if (builder->train_base) lk_build_norm_weight_grad(builder, 2 * wide * elements);
 		return;
 	}
-	/* times the weight, cast; by the root and by the input, which is summed; the square's gradient
-	 * in three steps, the sum of both, cast */
-	double each = in + 2 * wide + 2 * cast(wide, 4) + 8 + 12 + 4 + 24 + 12;
-	kernels(builder, LK_OP_NORM, name, elements * each, 8 + (wide < 4 ? 2 : 0) + sums);
+	kernels(builder, LK_OP_NORM, name, elements * (in + rms_backward(wide)),
+	        RMS_BACKWARD - (wide < 4 ? 0 : RMS_CASTS) + sums);
 	if (builder->train_base) lk_build_norm_weight_grad(builder, 4 * wide * elements);
 }
 
@@ -86,17 +102,16 @@ double lk_build_heads_norm_held(const lk_builder *builder, double elements) {
 }
 
 void lk_build_heads_norm(lk_builder *builder, double elements, bool backward) {
-	double bytes = builder->bytes, back = cast(bytes, 4);
+	const char *name = backward ? "qk_norm_grad" : "qk_norm";
+	double bytes = builder->bytes, each = backward ? rms_backward(bytes) : rms_forward(bytes);
 	if (!builder->eager) {
-		lk_build_memory(builder, LK_OP_NORM, backward ? "qk_norm_grad" : "qk_norm",
-		                (backward ? 3 : 2) * bytes * elements);
+		lk_build_memory(builder, LK_OP_NORM, name, (backward ? 3 : 2) * bytes * elements);
 		return;
 	}
-	double each = backward ? 2 * bytes + 2 * back + 60 + (builder->train_base ? 4 * bytes : 0)
-	                       : 2 * back + 20 + 2 * bytes;
+	if (backward && builder->train_base) each += 4 * bytes;
 	/* queries and keys apart */
-	kernels(builder, LK_OP_NORM, backward ? "qk_norm_grad" : "qk_norm", elements * each,
-	        2 * (backward ? 10 : 6));
+	kernels(builder, LK_OP_NORM, name, elements * each,
+	        2 * (backward ? RMS_BACKWARD : RMS_FORWARD));
 }
 
 /* ---- rotary positions ---- */
@@ -150,13 +165,17 @@ double lk_build_activation_kept(const lk_builder *builder, double inner) {
 
 void lk_build_activation(lk_builder *builder, const char *name, double inner, bool backward) {
 	const lk_model *model = builder->model;
-	double bytes = builder->bytes, wide = builder->wide, each;
-	bool steps = model->activation == LK_ACT_STEPS;
-	if (backward) each = steps ? steps_backward(bytes, wide) : 3 * bytes;
-	else each = steps ? steps_forward(bytes, wide) : 2 * bytes;
-	int count = !steps ? 1 : backward ? 12 : 8;
-	if (steps && wide > bytes) count += backward ? 4 : 2;
-	if (model->gated) each += (backward ? 6 : 3) * bytes, count += backward ? 2 : 1;
+	double bytes = builder->bytes, wide = builder->wide, each = (backward ? 3 : 2) * bytes;
+	int count = 1;
+	if (model->activation == LK_ACT_STEPS) {
+		each = backward ? steps_backward(bytes, wide) : steps_forward(bytes, wide);
+		count = backward ? 12 : 8;
+		if (wide > bytes) count += backward ? 4 : 2;
+	}
+	if (model->gated) { /* times the other half; backward a product for each */
+		each += (backward ? 6 : 3) * bytes;
+		count += backward ? 2 : 1;
+	}
 	kernels(builder, LK_OP_ELEMENTWISE, name, inner * each, count);
 }
 
@@ -169,8 +188,9 @@ double lk_build_stream_bytes(const lk_builder *builder) {
 void lk_build_residual(lk_builder *builder, const char *name, bool backward) {
 	double elements = builder->rows * builder->model->hidden, bytes = builder->bytes,
 		   wide = builder->wide;
-	if (!builder->eager) {
-		lk_build_memory(builder, LK_OP_ELEMENTWISE, name, lk_build_residual_bytes(builder));
+	if (!builder->eager) { /* torch.compile folds the sum into the next norm */
+		double each = builder->job->compile ? wide : 2 * wide + bytes;
+		lk_build_memory(builder, LK_OP_ELEMENTWISE, name, each * elements);
 		return;
 	}
 	bool drops = builder->model->dropout > 0;

@@ -6,11 +6,6 @@ double lk_build_row_bytes(const lk_builder *builder) {
 	return builder->bytes * builder->rows * builder->model->hidden;
 }
 
-double lk_build_residual_bytes(const lk_builder *builder) {
-	double each = builder->job->compile ? builder->wide : 2 * builder->wide + builder->bytes;
-	return each * builder->rows * builder->model->hidden;
-}
-
 double lk_build_mask_bytes(const lk_builder *builder) {
 	return builder->model->dropout > 0 && !builder->job->compile
 	           ? builder->rows * builder->model->hidden

@@ -338,6 +338,7 @@ static inline bool lk_job_sixteen_bit(const lk_job *job) {
 
 /* Whether its network runs as Hugging Face's code is written, with the stacks that run that. */
 bool lk_job_runs_as_written(const lk_job *job);
+#define LK_JOB_OWN_CODE "Hugging Face's networks run with the stacks ddp, fsdp and deepspeed alone"
 /* Whether autocast casts around products, with DDP: weights, gradients and the residual stream are
  * fp32. */
 static inline bool lk_job_autocasts(const lk_job *job) {

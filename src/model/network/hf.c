@@ -216,14 +216,13 @@ static lk_activation activation_of(const lk_hf_config *config, const char *type)
 	static const char names[] = "hidden_act|activation_function|hidden_activation|"
 								"dense_act_fn|feed_forward_proj|activation|act_fn",
 					  steps[] = "gelu_new|gelu_fast|gelu_python|gelu_accurate|gated-gelu",
-					  by_default[] = "gpt2|gptj|gpt_neo|codegen|phi|megatron_bert|albert";
+					  by_default[] = "gpt2|gptj|gpt_neo|codegen|phi|albert";
 	const lk_value *value = lk_hf_find(config, names);
-	if (!value || value->kind != LK_JSON_STRING)
-		return lk_hf_listed(type, by_default) ? LK_ACT_STEPS
-		       : lk_hf_listed(type, "opt|t5") ? LK_ACT_RELU
-		                                      : LK_ACT_KERNEL;
-	if (lk_hf_listed(value->text, steps)) return LK_ACT_STEPS;
-	return strcmp(value->text, "relu") == 0 ? LK_ACT_RELU : LK_ACT_KERNEL;
+	bool stated = value && value->kind == LK_JSON_STRING;
+	if (stated ? lk_hf_listed(value->text, steps) : lk_hf_listed(type, by_default))
+		return LK_ACT_STEPS;
+	bool relu = stated ? strcmp(value->text, "relu") == 0 : lk_hf_listed(type, "opt|t5");
+	return relu ? LK_ACT_RELU : LK_ACT_KERNEL;
 }
 
 static lk_status read_family(const lk_hf_config *config, const char *as, lk_model *out,
