@@ -234,7 +234,8 @@ static double moe_saved(const lk_builder *builder, struct lk_moe_size z) {
 	double inputs = builder->train_base ? lk_build_kept_bytes(builder, z.routed * z.hidden) : 0;
 	/* other stacks weigh the outputs */
 	double weighed = lk_job_like_megatron(builder->job) ? 0 : builder->bytes * z.sent * z.hidden;
-	return up + inputs + weighed + activated_saved(builder, z);
+	return up + inputs + weighed + activated_saved(builder, z) +
+	       lk_build_activation_kept(builder, z.routed * z.inner);
 }
 
 /* Rows go to the ranks that hold their experts, forward as they are and backward as gradients of
@@ -338,8 +339,11 @@ static void experts_memory(lk_builder *builder, const char *name, double bytes) 
 
 static void activate_experts(lk_builder *builder, struct lk_moe_size z) {
 	experts_memory(builder, "expert_clip", clip_bytes(builder, z, 4));
-	lk_build_memory(builder, LK_OP_ELEMENTWISE, "expert_activation",
-	                builder->bytes * z.routed * (z.up + z.inner));
+	if (builder->eager)
+		lk_build_activation(builder, "expert_activation", z.routed * z.inner, false);
+	else
+		lk_build_memory(builder, LK_OP_ELEMENTWISE, "expert_activation",
+		                builder->bytes * z.routed * (z.up + z.inner));
 }
 
 /* Rows that travel in 8 bits are cast before they leave, each once, and arrive as the products read
@@ -483,7 +487,9 @@ static void experts_backward(lk_builder *builder, struct lk_moe_size z, bool inp
 	if (input) experts_gemm(builder, "experts_down_grad", rows, z.inner, h, z.local);
 	if (weight) experts_gemm(builder, "weight_grad", h, z.inner, rows, z.local);
 	if (input) {
-		if (!fused)
+		if (builder->eager)
+			lk_build_activation(builder, "expert_activation_grad", z.routed * z.inner, true);
+		else if (!fused)
 			lk_build_memory(builder, LK_OP_ELEMENTWISE, "expert_activation_grad",
 			                builder->bytes * z.routed * (2 * z.up + z.inner));
 		experts_memory(builder, "expert_clip_grad", clip_bytes(builder, z, 5));
