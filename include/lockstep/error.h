@@ -56,8 +56,8 @@ typedef struct lk_error {
 lk_status lk_fail(lk_error *err, lk_status status, const char *where, const char *fmt, ...)
 	LK_PRINTF(4, 5);
 
-/* Adds "what to do" to an error already filled; returns err->status so that it can are in a
- * return. */
+/* Adds "what to do" to an error already filled; returns err->status, so that a function can end
+ * with it. */
 lk_status lk_hint(lk_error *err, const char *fmt, ...) LK_PRINTF(2, 3);
 
 /* The name of `names` (count of them) that is nearest to `text` by edit distance, or NULL if none

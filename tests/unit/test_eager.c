@@ -63,8 +63,8 @@ static void gpt2_in_autocast(void **state) {
 	near(at_peak(job, LK_OWN_ACTIVATIONS), 1024 * (12 * layer + norm + h));
 }
 
-/* Experts in bf16 alone: of each routed row its copy, gate, its SiLU, up and their product, and what
- * the router's weight multiplies. */
+/* Experts in bf16 alone: of each routed row its copy, gate, its SiLU, up and their product, and
+ * what the router's weight multiplies. */
 static void experts_in_bf16(void **state) {
 	(void)state;
 	lk_job job = eager();
@@ -148,10 +148,10 @@ static void steps_are_as_measured(void **state) {
 
 int main(void) {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(llama_in_bf16),       cmocka_unit_test(llama_in_autocast),
-		cmocka_unit_test(gpt2_in_autocast),    cmocka_unit_test(experts_in_bf16),
-		cmocka_unit_test(what_fuses_keeps_less),
-		cmocka_unit_test(gradients_come_late), cmocka_unit_test(steps_are_as_measured),
+		cmocka_unit_test(llama_in_bf16),         cmocka_unit_test(llama_in_autocast),
+		cmocka_unit_test(gpt2_in_autocast),      cmocka_unit_test(experts_in_bf16),
+		cmocka_unit_test(what_fuses_keeps_less), cmocka_unit_test(gradients_come_late),
+		cmocka_unit_test(steps_are_as_measured),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

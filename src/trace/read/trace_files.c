@@ -95,6 +95,49 @@ static bool is_simulator_file(const char *name) {
 	return false;
 }
 
+static bool is_folder(const char *path) {
+	struct stat info;
+	return stat(path, &info) == 0 && S_ISDIR(info.st_mode);
+}
+
+static bool holds_traces(const char *folder) {
+	DIR *dir = opendir(folder);
+	bool found = false;
+	for (struct dirent *dirent; dir && !found && (dirent = readdir(dir));)
+		found = trace_name(dirent->d_name) && !is_simulator_file(dirent->d_name);
+	if (dir) closedir(dir);
+	return found;
+}
+
+/* The first by name of the folders in a folder that hold traces, such as iteration_10; NULL where
+ * none does. The caller frees it. */
+static char *inner_folder(const char *folder) {
+	DIR *dir = opendir(folder);
+	char *first = NULL;
+	for (struct dirent *dirent; dir && (dirent = readdir(dir));) {
+		char *path = dirent->d_name[0] == '.' ? NULL : files_joined(folder, dirent->d_name);
+		if (path && is_folder(path) && holds_traces(path) &&
+		    (!first || strverscmp(path, first) < 0)) {
+			free(first);
+			first = path;
+		} else free(path);
+	}
+	if (dir) closedir(dir);
+	return first;
+}
+
+static lk_status no_trace(const char *folder, lk_error *err) {
+	lk_fail(err, LK_ERR_INPUT, folder, "no trace in this folder");
+	char *inner = inner_folder(folder);
+	if (inner)
+		lk_hint(err, "there are traces in %s; folders inside are read where they are named", inner);
+	else
+		lk_hint(err, "traces end in .json, .json.gz, .json.zst, .sqlite, .xplane.pb, results.db, "
+		             ".rpd, .et or .lkrec");
+	free(inner);
+	return err->status;
+}
+
 static lk_status list_folder(const char *folder, names *out, lk_error *err) {
 	DIR *dir = opendir(folder);
 	if (!dir) return lk_fail(err, LK_ERR_IO, folder, "cannot be listed: %s", strerror(errno));
@@ -103,18 +146,12 @@ static lk_status list_folder(const char *folder, names *out, lk_error *err) {
 	for (struct dirent *dirent; status == LK_OK && (dirent = readdir(dir));) {
 		if (!trace_name(dirent->d_name) || is_simulator_file(dirent->d_name)) continue;
 		char *path = files_joined(folder, dirent->d_name);
-		struct stat info;
-		if (path && stat(path, &info) == 0 && S_ISDIR(info.st_mode)) free(path);
+		if (path && is_folder(path)) free(path);
 		else status = files_add_name(out, path, true, err);
 	}
 	closedir(dir);
 	LK_TRY(status);
-	if (out->count == before) {
-		lk_fail(err, LK_ERR_INPUT, folder, "no trace in this folder");
-		return lk_hint(err, "traces end in .json, .json.gz, .json.zst, .sqlite, .xplane.pb, "
-		                    "results.db, .rpd, .et or .lkrec; "
-		                    "folders inside are not looked into");
-	}
+	if (out->count == before) return no_trace(folder, err);
 	drop_starters(out, before);
 	qsort(out->at + before, out->count - before, sizeof *out->at, files_by_name);
 	return LK_OK;
