@@ -446,8 +446,8 @@ static void test_rules_views(void **state) {
 		const char *rules;
 	} rows[] = {
 		{LC_TRANSPOSE, 0, 1, ";R=R;S0=S1;S1=S0;Psum=Psum;Pmax=Pmax;ROOT0=ROOT0;ROOT1=ROOT1;L=L;"},
-		{LC_PARTS, 0, 0, ";R=R;S0=S0;S1=other;Psum=Psum;Pmax=Pmax;ROOT0=ROOT0;ROOT1=ROOT1;L=L;"},
-		{LC_PARTS, 1, 0, ";R=R;S0=S0;S1=S1;Psum=Psum;Pmax=Pmax;ROOT0=ROOT0;ROOT1=ROOT1;L=L;"},
+		{LC_PARTS, 0, 0, ";R=R;S0=S1;S1=other;Psum=Psum;Pmax=Pmax;ROOT0=ROOT0;ROOT1=ROOT1;L=L;"},
+		{LC_PARTS, 1, 0, ";R=R;S0=S0;S1=other;Psum=Psum;Pmax=Pmax;ROOT0=ROOT0;ROOT1=ROOT1;L=L;"},
 		{LC_JOIN, 0, 0, ";R=R;S0=S0;Psum=Psum;Pmax=Pmax;ROOT0=ROOT0;ROOT1=ROOT1;L=L;"},
 		{LC_SPREAD, 0, 0, ";R=R;S0=S1;S1=other;Psum=Psum;Pmax=Pmax;ROOT0=ROOT0;ROOT1=ROOT1;L=L;"},
 		{LC_SPREAD, 2, 0, ";R=R;S0=S0;S1=S1;Psum=Psum;Pmax=Pmax;ROOT0=ROOT0;ROOT1=ROOT1;L=L;"},
@@ -502,8 +502,10 @@ static void test_rules_collectives(void **state) {
 		{LC_REDUCE, 0, 0, LC_SUM, ";Psum=ROOT0;"},
 		{LC_SLICE, 1, 0, 0, ";R=S1;"},
 		{LC_PERMUTE, 0, 0, 0, ";S0=S0;S1=S1;L=L;"},
-		{LC_LOCAL, 0, 0, 0, ";S0=L;S1=L;"},
+		{LC_LOCAL, 0, 0, 0, ";R=L;S0=L;S1=L;"},
 		{LC_SLICED, 1, 0, 0, ";L=S1;"},
+		{LC_PARTIAL, 0, 0, LC_SUM, ";L=Psum;"},
+		{LC_PARTIAL, 0, 0, LC_RMAX, ";L=Pmax;"},
 	};
 	for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
 		lc_node n = draft_of(rows[i].op);

@@ -162,6 +162,7 @@ enum {
 	X(PERMUTE,      "permute",       COMM,     1, LC_A_OPERAND, LC_A_AXIS, LC_A_SHIFT) \
 	X(LOCAL,        "local",         COMM,     1, LC_A_OPERAND, LC_A_AXIS) \
 	X(SLICED,       "sliced",        COMM,     1, LC_A_OPERAND, LC_A_DIM, LC_A_AXIS) \
+	X(PARTIAL,      "partial",       COMM,     1, LC_A_OPERAND, LC_A_REDUCTION, LC_A_AXIS) \
 	X(SEND,         "send",          MOVE,     1, LC_A_NO_CALL) \
 	X(UPDATE,       "<-",            EFFECT,   2, LC_A_NO_CALL) \
 	X(OUT,          "out",           EFFECT,   1, LC_A_NO_CALL)
@@ -241,6 +242,7 @@ typedef struct lc_node {
 	uint8_t dims, keep; /* RED: set of dims; whether they stay as 1 */
 	uint8_t ta, tb;     /* MATMUL: operand transposed */
 	uint8_t reverse;    /* CUMSUM: from the last element on */
+	uint8_t stops;      /* no gradient passes: of stop(x), or because the rest adds up to 0 */
 	lc_dim count;       /* elements along the new dim, or along d: of views, ADD_ROWS */
 	int32_t root, shift, stride, pad, symbol;
 	int64_t key;
@@ -469,7 +471,7 @@ typedef struct lc_composed_row {
 	uint8_t arguments[LC_ARGUMENTS + 1]; /* lc_argument; LC_A_SIZES stands last */
 } lc_composed_row;
 enum {
-	LC_COMPOSED = 12
+	LC_COMPOSED = 14
 };
 extern const lc_composed_row lc_composed[LC_COMPOSED];
 
