@@ -535,8 +535,9 @@ static void test_wrong(void **state) {
 		/* the conformance list */
 		{IN_MESH("y = s + l out y"), "f:5:7: s is sliced over tp along dim 0, and is combined with "
 	                                 "a local value; add allgather(s, 0, tp)"},
-		{IN_MESH("out allreduce(s, sum, tp)"),
-	     "f:5:5: s is sliced over tp along dim 0, not partial; add allgather(s, 0, tp)"},
+		{IN_MESH("out allreduce(s, sum, tp)"), "f:5:5: s is sliced over tp along dim 0, and slices "
+	                                           "are not added; leave allreduce out, or "
+	                                           "gather them: allgather(s, 0, tp)"},
 		{IN_MESH("out allgather(r, 0, tp)"),
 	     "f:5:5: r is whole on every rank of tp already; leave allgather out"},
 		{IN_MESH("w <- s"), "f:5:1: s is sliced over tp along dim 0, but the state w is f32[N]; "
@@ -623,7 +624,7 @@ static void test_wrong(void **state) {
 		{IN_MESH("out onehot(f32, r, 4)"),
 	     "f:5:5: r is f32, and an integer format is needed; add cast(i32, r)"},
 		{IN_MESH("out gather(reshape(r, N, 1), iota(i32, N), 0)"),
-	     "f:5:5: spread(r, 1, 1) and iota(i32, N) do not have the same dims except the indexed "
+	     "f:5:5: reshape(r, N, 1) and iota(i32, N) do not have the same dims except the indexed "
 	     "one; insert"},
 		{IN_MESH("out reshape(r, N, 2)"),
 	     "f:5:5: reshape would change the number of elements of r; "},

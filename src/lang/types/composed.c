@@ -293,8 +293,8 @@ static lk_status compose_reshape(const lc_asker *ask, const lc_composed_call *ca
 
 /* x less its maximum, whose exponentials are at most 1, and their sum. The result does not depend
  * on what is subtracted, so that no gradient passes through it. */
-static lk_status exponentials(const lc_asker *ask, const lc_composed_call *call, int *less,
-                              int *e, int *sum) {
+static lk_status exponentials(const lc_asker *ask, const lc_composed_call *call, int *less, int *e,
+                              int *sum) {
 	int x = call->node.in[0], top;
 	unsigned along = 1u << call->node.d;
 	LK_TRY(need_whole(ask, call));

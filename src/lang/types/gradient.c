@@ -472,28 +472,59 @@ static lk_status adjoint_of(const struct gradient *g, int id, const bool *betwee
 
 static lk_status check_loss(const struct gradient *g) {
 	const lc_node *loss = grad_node(g, g->loss);
+	const lc_dtype dtype = (lc_dtype)loss->dtype;
 	char x[LC_SHOWN];
 	lc_value_text(g->ask.p, g->loss, x, sizeof x);
+	if (loss->rank != 0 || !lc_is_real(dtype) || lc_is_weak(dtype) || loss->list >= 0) {
+		lc_wrong(g->ask.p, g->ask.asked->line, g->ask.asked->column, g->ask.err,
+		         "the loss %s is not one real number", x);
+		if (!lc_is_real(dtype))
+			return lk_hint(g->ask.err, "it is %s; cast what it is made of: cast(f32, ...)",
+			               lc_dtype_name(dtype));
+		return lk_hint(g->ask.err, "reduce it: sum(%s) or mean(%s)", x, x);
+	}
 	for (int axis = 0; axis < g->ask.p->axis_count; axis++) {
 		const lc_layout *layout = &loss->layout[axis];
+		const char *name = g->ask.p->axes[axis].name;
 		if (layout->kind == LC_R || layout->kind == LC_L ||
 		    (layout->kind == LC_P && layout->reduce == LC_SUM))
 			continue;
 		lc_wrong(g->ask.p, g->ask.asked->line, g->ask.asked->column, g->ask.err,
-		         "the loss %s is neither replicated over %s nor a sum over its ranks", x,
-		         g->ask.p->axes[axis].name);
-		return lk_hint(g->ask.err, "declare its parts partial, P(sum,%s), or reduce them",
-		               g->ask.p->axes[axis].name);
+		         "the loss %s is neither whole on the ranks of %s nor a sum over them", x, name);
+		return layout->kind == LC_P ? lk_hint(g->ask.err, "reduce it: allreduce(%s, %s, %s)", x,
+		                                      lc_reduce_name((lc_reduce)layout->reduce), name)
+		                            : lk_hint(g->ask.err, "add broadcast(%s, %s)", x, name);
 	}
-	if (loss->rank == 0 && lc_is_real((lc_dtype)loss->dtype) &&
-	    !lc_is_weak((lc_dtype)loss->dtype) && loss->list < 0)
-		return LK_OK;
+	return LK_OK;
+}
+
+/* Whether the loss is computed from a value, by whatever operations. */
+static bool computed_from(const struct gradient *g, int by) {
+	bool from[LC_VALUES] = {false};
+	from[by] = true;
+	for (int u = by + 1; u <= g->loss; u++)
+		for (int k = 0; k < grad_node(g, u)->inputs; k++) from[u] |= from[grad_node(g, u)->in[k]];
+	return from[g->loss];
+}
+
+static lk_status not_dependent(const struct gradient *g, int by) {
+	char x[LC_SHOWN], y[LC_SHOWN];
+	const lc_node *value = grad_node(g, by);
+	lc_value_text(g->ask.p, g->loss, x, sizeof x);
+	lc_value_text(g->ask.p, by, y, sizeof y);
 	lc_wrong(g->ask.p, g->ask.asked->line, g->ask.asked->column, g->ask.err,
-	         "the loss %s is not one real number", x);
-	if (!lc_is_real((lc_dtype)loss->dtype))
-		return lk_hint(g->ask.err, "it is %s; cast what it is made of: cast(f32, ...)",
-		               lc_dtype_name((lc_dtype)loss->dtype));
-	return lk_hint(g->ask.err, "reduce it: sum(%s) or mean(%s)", x, x);
+	         "%s does not depend on %s", x, y);
+	if (by < g->loss && computed_from(g, by))
+		return lk_hint(g->ask.err, "comparisons, rounding, indices and stop() have no gradient");
+	for (int old = by; value->op == LC_UPDATE; value = grad_node(g, old)) {
+		old = value->in[0];
+		if (computed_from(g, old))
+			return lk_hint(g->ask.err,
+			               "%s depends on %s as it was before its update in line %d; ask for "
+			               "the gradient ahead of that line",
+			               x, y, grad_node(g, by)->line);
+	}
+	return lk_hint(g->ask.err, "name a value that %s is computed from", x);
 }
 
 lk_status lc_gradient(lc_program *program, int loss, int by, const lc_node *asked, int *out,
@@ -502,16 +533,10 @@ lk_status lc_gradient(lc_program *program, int loss, int by, const lc_node *aske
 	LK_ASSERT(by >= 0 && (size_t)by < program->nodes.count);
 	struct gradient g = {.ask = {.p = program, .asked = asked, .err = err}, .loss = loss};
 	bool between[LC_VALUES] = {false};
-	char x[LC_SHOWN], y[LC_SHOWN];
 	program->derived = true;
 	LK_TRY(check_loss(&g));
 	if (by < loss) find_between(&g, by, between);
-	if (!between[loss] || by >= loss) {
-		lc_wrong(program, asked->line, asked->column, err, "%s does not depend on %s",
-		         lc_value_text(program, loss, x, sizeof x),
-		         lc_value_text(program, by, y, sizeof y));
-		return lk_hint(err, "comparisons, rounding and indices have no gradient");
-	}
+	if (!between[loss] || by >= loss) return not_dependent(&g, by);
 	if (program->gradients.loss != loss || program->gradients.of == NULL) {
 		program->gradients.of = LK_ARRAY(&program->file->arena, int, LC_VALUES);
 		if (program->gradients.of == NULL) return lk_oom(err);

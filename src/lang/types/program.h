@@ -250,8 +250,10 @@ typedef struct lc_node {
 	const char *name;    /* NULL: part of a larger expression. UPDATE: the state's */
 	const char *part_of; /* the name by which schedules know it: of its statement, or given by a
 	                        directive; an output's own values, and leaves: NULL */
-	const char *also;    /* a second such name: of the reduce-scatter that a value which moved along
-	                        follows; or NULL */
+	const char *said; /* the call that it is the result of, in the words of the text, for messages:
+	                     gradients and composed operations are many values; or NULL */
+	const char *also; /* a second such name: of the reduce-scatter that a value which moved along
+	                     follows; or NULL */
 	int16_t fuse, overlap, bucket; /* the bundles that it belongs to, or -1 */
 	int line, column;
 } lc_node;

@@ -38,7 +38,9 @@ lk_status lc_refuse_layout(const lc_program *program, const lc_node *node, int i
 	case LC_L:
 		lc_refuse(program, node, err, "%s is local to each rank of %s%s", x, name, why);
 		return lk_hint(
-			err, "say what its parts are: partial(%s, sum, %s) of a sum, sliced(%s, DIM, %s) slices",
+			err,
+			"add partial(%s, sum, %s) where it is a part of a sum, sliced(%s, DIM, %s) where "
+			"it is a slice",
 			x, name, x, name);
 	default:
 		lc_refuse(program, node, err, "%s is the same on all ranks of %s%s", x, name, why);
