@@ -50,8 +50,9 @@ static int run_files(const lk_args *args, const lk_compile_request *request, FIL
 	return result;
 }
 
-/* In memory first: the file appears only where no program was refused. */
-static int run_into_file(const lk_args *args, const lk_compile_request *request, const char *path) {
+/* In memory first: a file, or a document, appears only where no program was refused. path NULL:
+ * standard output. */
+static int run_as_whole(const lk_args *args, const lk_compile_request *request, const char *path) {
 	lk_error err = {0};
 	char *text = NULL;
 	size_t size;
@@ -80,9 +81,10 @@ static int compile_run(lk_args *args) {
 	if (cli_read(args, &request, &outputs, NULL, NULL, &err) != LK_OK) return cli_fail(&err);
 	if (lk_compile_action_find(args->operands[0], &request.action, &err) != LK_OK)
 		return cli_fail(&err);
-	if (!outputs.path) return run_files(args, &request, stdout);
-	if (compile_check_single(args, &request, &err) != LK_OK) return cli_fail(&err);
-	return run_into_file(args, &request, outputs.path);
+	if (!outputs.path && request.format != LK_COMPILE_JSON)
+		return run_files(args, &request, stdout);
+	if (outputs.path && compile_check_single(args, &request, &err) != LK_OK) return cli_fail(&err);
+	return run_as_whole(args, &request, outputs.path);
 }
 
 const cli_command cli_compile = {&lk_compile_verb, compile_run};

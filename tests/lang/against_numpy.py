@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""What the programs of against_numpy.lk mean, in NumPy: on whole tensors, in double precision, gradients written down by hand.
+"""What the programs of against_numpy.lk and against_numpy_steps.lk mean, in NumPy: on whole tensors, in double precision, gradients
+written down by hand or, where `slope` is called, by central differences.
 
     tests/lang/against_numpy.py DUMP...
 
@@ -14,7 +15,7 @@ import sys
 
 import numpy as np
 
-from oracle import Draws, read_sizes
+from oracle import Draws, keeps, read_sizes, rounded
 
 SEED = 11
 PROGRAMS = {}
@@ -40,6 +41,9 @@ class Case:
     def state(self, name, *shape):
         return np.array(self.draws.state(name, "f32", math.prod(shape))).reshape(shape)
 
+    def scalar(self, name):
+        return self.draws.scalar(name)
+
     def i(self, name, *shape, below=8, rank=0):
         return np.array([self.draws.word(name, i, rank, 0) % below for i in range(math.prod(shape))]).reshape(shape)
 
@@ -61,6 +65,45 @@ def added(i, x, n, d):
     return out
 
 
+def slope(f, x, step=1e-5):
+    """The gradient of the number f(x), by central differences."""
+    g = np.zeros_like(x)
+    for i in np.ndindex(x.shape):
+        y = x.copy()
+        y[i] += step
+        up = f(y)
+        y[i] -= 2 * step
+        g[i] = (up - f(y)) / (2 * step)
+    return g
+
+
+def logsumexp(x, d):
+    m = x.max(d, keepdims=True)
+    return m + np.log(np.exp(x - m).sum(d, keepdims=True))
+
+
+def orthonormal(z):
+    """Gram and Schmidt: QR with a positive diagonal of R."""
+    q, r = np.linalg.qr(z)
+    return q * np.sign(np.diag(r))
+
+
+def heads_of(x, w, n):
+    y = x @ w
+    return y.reshape(*y.shape[:2], n, -1).transpose(0, 2, 1, 3)
+
+
+def merged(o):
+    return o.transpose(0, 2, 1, 3).reshape(o.shape[0], o.shape[2], -1)
+
+
+def sigmoid(x):
+    return 1 / (1 + np.exp(-x))
+
+
+bf16 = np.vectorize(lambda x: rounded("bf16", x))
+
+
 # ---- layouts: what a rank of the mesh `at` = (place, ranks) per axis holds of a whole ----
 
 def R(x):
@@ -80,6 +123,11 @@ def S(x, *dims):
 
 def L(parts):
     return lambda at: parts[at[0][0]]
+
+
+def at_group(place, part):
+    """On one group of ranks along the first axis; the others hold nothing."""
+    return lambda at: part(at) if at[0][0] == place else np.zeros(0)
 
 
 # ---- the programs ----
@@ -336,6 +384,438 @@ def averaged(c):
     return [R(a / (1 - 0.9 ** 3)), kept(w), kept(a)]
 
 
+# ---- steps of training: against_numpy_steps.lk ----
+
+@program
+def window_alibi(c):
+    x, heads = c.x("x", c.B, c.S, c.H), c.K * c.G
+    q = heads_of(x, c.x("wq", c.H, heads * c.D), heads)
+    k, v = (np.repeat(heads_of(x, c.x(n, c.H, c.K * c.D), c.K), c.G, 1) for n in ("wk", "wv"))
+    far = np.arange(c.S)[:, None] - np.arange(c.S)
+    s = q @ k.transpose(0, 1, 3, 2) / np.sqrt(c.D) - 2.0**-(1 + np.arange(heads))[:, None, None] * far
+    s = np.where((far >= 0) & (far < 3), s, -10000)
+    return [R(merged(softmax(s, 3) @ v) @ c.x("wo", heads * c.D, c.H))]
+
+
+@program
+def latent(c):
+    x, wq, uk, uv, wo = c.x("x", c.B, c.S, c.H), c.state("wq", c.H, c.A * c.D), c.state("uk", c.R, c.A * c.D), c.state("uv", c.R, c.A * c.D), c.state("wo", c.A * c.D, c.H)
+
+    def loss(down):
+        z = x @ down
+        z = z / np.sqrt((z * z).mean(2, keepdims=True) + 0.001)
+        q, k, v = heads_of(x, wq, c.A), heads_of(z, uk, c.A), heads_of(z, uv, c.A)
+        s = np.where(np.tril(np.ones((c.S, c.S))) > 0, q @ k.transpose(0, 1, 3, 2) / np.sqrt(c.D), -10000)
+        return ((merged(softmax(s, 3) @ v) @ wo - x)**2).mean()
+    down = c.state("down", c.H, c.R)
+    g = slope(loss, down)
+    return [R(loss(down)), R(g), R(down - c.scalar("lr") * g), S(wq, 1), S(uk, 1), S(uv, 1), S(wo, 0)]
+
+
+@program
+def scan(c):
+    x, dt, b, k, a = c.x("x", c.B, c.S, c.D), c.x("dt", c.B, c.S, c.D), c.x("b", c.B, c.S, c.N), c.x("c", c.B, c.S, c.N), c.state("a", c.D, c.N)
+
+    def y(dt, a):
+        step, h, out = np.log(1 + np.exp(dt)), np.zeros((c.B, c.D, c.N)), []
+        for s in range(c.S):
+            h = h * np.exp(-step[:, s, :, None] * a) + (step[:, s] * x[:, s])[..., None] * b[:, s, None] if s else \
+                (step[:, s] * x[:, s])[..., None] * b[:, s, None]
+            out.append((h * k[:, s, None]).sum(2))
+        return np.stack(out, 1)
+    ga = slope(lambda a: (y(dt, a)**2).sum(), a)
+    return [S(y(dt, a), 0), S(slope(lambda dt: (y(dt, a)**2).sum(), dt), 0), R(ga), R(a - 0.01 * ga)]
+
+
+@program
+def dropless(c):
+    t, e = c.T * c.ep, c.E * c.ep
+    x, router = c.x("x", t, c.H), c.x("router", c.H, e)
+    w1, w2 = c.state("w1", e, c.H, c.F), c.state("w2", e, c.F, c.H)
+    best = largest(softmax(x @ router, 1), 2)
+
+    def o(x, router, w1, w2):
+        p = softmax(x @ router, 1)
+        return np.stack([sum(p[i, k] * np.tanh(x[i] @ w1[k]) @ w2[k] for k in best[i]) for i in range(t)])
+
+    def loss(x, router, w1, w2):
+        return ((o(x, router, w1, w2) - x)**2).sum()
+    return [S(o(x, router, w1, w2), 0), R(slope(lambda r: loss(x, r, w1, w2), router)), S(slope(lambda y: loss(y, router, w1, w2), x), 0),
+            S(w1 - 0.1 * slope(lambda w: loss(x, router, w, w2), w1), 0), S(w2 - 0.1 * slope(lambda w: loss(x, router, w1, w), w2), 0)]
+
+
+@program
+def clip(c):
+    image, text, w = c.x("image", c.B, c.I), c.x("text", c.B, c.J), [c.state("wi", c.I, c.D), c.state("wt", c.J, c.D), c.state("scale", 1)]
+
+    def loss(wi, wt, scale):
+        i, t = image @ wi, text @ wt
+        z = np.exp(scale) * (i / np.linalg.norm(i, axis=1, keepdims=True)) @ (t / np.linalg.norm(t, axis=1, keepdims=True)).T
+        return (logsumexp(z, 1) + logsumexp(z.T, 1)).sum() / (2 * c.B) - np.trace(z) / c.B
+    grads = [slope(lambda y: loss(*w[:k], y, *w[k + 1:]), w[k]) for k in range(3)]
+    return [R(x) for x in [loss(*w), *grads, *w]]
+
+
+@program
+def dpo(c):
+    hidden, w, ref = [c.x(n, c.B, c.S, c.H) for n in ("hw", "hl")], c.state("w", c.H, c.V), c.x("ref", c.H, c.V)
+    labels = [c.i(n, c.B, c.S) % c.V for n in ("yw", "yl")]
+
+    def gains(w):
+        both = []
+        for h, y in zip(hidden, labels):
+            d = h @ w - logsumexp(h @ w, 2) - (h @ ref - logsumexp(h @ ref, 2))
+            both.append(np.take_along_axis(d, y[..., None], 2).sum((1, 2)))
+        return both
+
+    def loss(w):
+        up, down = gains(w)
+        return np.log(1 + np.exp(c.scalar("beta") * (down - up))).sum() / c.B
+    up, down = gains(w)
+    return [R(loss(w)), R((up > down).sum()), R(w - 0.1 * slope(loss, w))]
+
+
+@program
+def smoothing(c):
+    h, y, w = c.x("h", c.T, c.H), c.i("y", c.T), c.state("w", c.V, c.H)
+
+    def loss(h, w):
+        z = h @ w.T
+        q = np.where(np.arange(c.V) == y[:, None], 0.9, 0) + 0.1 / c.V
+        return (q * (logsumexp(z, 1) - z)).sum() / c.T
+    return [R(loss(h, w)), R(slope(lambda x: loss(x, w), h)), S(w - 0.1 * slope(lambda x: loss(h, x), w), 0)]
+
+
+@program
+def row_embedding(c):
+    ids, dy, table, place = c.i("ids", c.B, c.S, below=c.V), c.x("dy", c.B, c.S, c.H), c.state("table", c.V, c.H), c.state("place", c.S, c.H)
+    g = np.zeros_like(table)
+    np.add.at(g, ids, 2 * dy)
+    return [S(2 * table[ids] + place, 0), S(g, None, 0), S(table - 0.1 * g, None, 0), R(place - 0.1 * dy.sum(0))]
+
+
+@program
+def topk_sampling(c):
+    z = c.x("h", c.T, c.H) @ c.x("w", c.V, c.H).T
+    k = largest(z, 4)
+    top = np.take_along_axis(z, k, 1)
+    gumbel = -np.log(-np.log(abs(c.x("u", c.T, 4)) * 0.99 + 0.005))
+    return [R(np.take_along_axis(k, (top + gumbel).argmax(1)[:, None], 1)), R(k), R(softmax(top, 1))]
+
+
+@program
+def beam(c):
+    score, logit, past = c.x("score", c.B, c.K), c.x("logit", c.B, c.K, c.V), c.i("past", c.B, c.K, c.S)
+    flat = (logit - logsumexp(logit, 2) + score[..., None]).reshape(c.B, -1)
+    k = largest(flat, 3)
+    rows = np.take_along_axis(past, (k // c.V)[..., None], 1)
+    return [S(np.concatenate([rows, (k % c.V)[..., None]], 2), 0), S(np.take_along_axis(flat, k, 1), 0), S(k // c.V, 0)]
+
+
+@program
+def kmeans(c):
+    x, k = c.x("x", c.N, c.D), c.state("c", c.K, c.D)
+    d = ((x[:, None] - k)**2).sum(2)
+    near = d.argmin(1)
+    n = np.bincount(near, minlength=c.K)
+    means = [x[near == j].mean(0) if n[j] else k[j] for j in range(c.K)]
+    return [S(near, 0), R(1.0 * n), R(d.min(1).sum()), R(np.stack(means))]
+
+
+@program
+def powersgd(c):
+    d = [c.x("g", c.M, c.N, rank=r + 1) + np.array(c.draws.state("e", "f32", c.M * c.N, rank=r + 1)).reshape(c.M, c.N) for r in range(c.dp)]
+    u = orthonormal(sum(d) @ c.state("q", c.N, 2))
+    q = sum(x.T @ u for x in d) / c.dp
+    low = u @ q.T
+    return [R(low), L([x - low for x in d]), R(q), R(c.state("w", c.M, c.N) - 0.1 * low)]
+
+
+@program
+def majority(c):
+    m = [0.9 * np.array(c.draws.state("m", "f32", c.N, rank=r + 1)) + 0.1 * c.x("g", c.N, rank=r + 1) for r in range(c.dp)]
+    count = sum(np.where(x >= 0, 1, -1) for x in m)
+    return [R(count), L(m), R(c.state("w", c.N) - 0.01 * np.sign(count))]
+
+
+@program
+def diloco(c):
+    x, y, w, v = c.x("x", c.T, c.H), c.x("y", c.T, 1), c.state("w", c.H, 1), c.state("v", c.H, 1)
+    delta = 0
+    for a, b in zip(np.array_split(x, c.dp), np.array_split(y, c.dp)):
+        own = w
+        for _ in range(3):
+            own = own - 0.05 * 2 * a.T @ (a @ own - b) / len(a)
+        delta = delta + (w - own) / c.dp
+    v = c.scalar("mu") * v + delta
+    w = w - c.scalar("lr") * (delta + c.scalar("mu") * v)
+    return [R(w), R(w), R(v)]
+
+
+@program
+def lion(c):
+    a = sum(c.x("g", c.M, c.N, rank=r + 1) for r in range(c.dp)) / c.dp
+    w, m = c.state("w", c.M, c.N), c.state("m", c.M, c.N)
+    w = w - c.scalar("lr") * (np.sign(0.9 * m + 0.1 * a) + c.scalar("wd") * w)
+    return [R(w), R(w), (S(0.99 * m + 0.01 * a, 0) if c.schedule == "zero" else R(0.99 * m + 0.01 * a))]
+
+
+@program
+def soap(c):
+    g = sum(c.x("g", 3, c.N, rank=r + 1) for r in range(c.dp)) / c.dp
+    l = 0.9 * c.state("l", 3, 3) + 0.1 * g @ g.T
+    q = orthonormal(l @ (c.state("q", 3, 3) - 0.5))
+    m = 0.9 * c.state("m", 3, c.N) + 0.1 * g
+    v = 0.9 * c.state("v", 3, c.N) + 0.1 * (q.T @ g)**2
+    w = c.state("w", 3, c.N) - 0.1 * q @ (q.T @ m / (np.sqrt(v) + 0.001))
+    return [R(q), S(w, 0), R(l), R(q), S(m, 1), S(v, 1)]
+
+
+@program
+def accumulation(c):
+    x, y, w, b = c.x("x", 3, c.B, c.I), c.x("y", 3, c.B, c.O), c.state("w", c.I, c.O), c.state("b", c.O)
+
+    def loss(w, b):
+        return ((np.tanh(x @ w + b) - y)**2).sum() / (3 * c.B)
+    return [R(loss(w, b)), R(w - 0.1 * slope(lambda v: loss(v, b), w)), R(b - 0.1 * slope(lambda v: loss(w, v), b))]
+
+
+@program
+def advantages(c):
+    r, v, old, new = c.x("r", c.B, c.S), c.x("v", c.B, c.S + 1), c.x("old", c.B, c.S), c.x("new", c.B, c.S)
+    gamma, lam = c.scalar("gamma"), c.scalar("lam")
+    a, last = np.zeros((c.B, c.S)), 0
+    for s in reversed(range(c.S)):
+        last = a[:, s] = r[:, s] + gamma * v[:, s + 1] - v[:, s] + gamma * lam * last
+    n = (a - a.mean()) / (a.std() + 0.001)
+
+    def loss(new):
+        ratio = np.exp(new - old)
+        return -np.minimum(ratio * n, np.clip(ratio, 0.8, 1.2) * n).mean()
+    return [S(a, 0), R(loss(new)), S(slope(loss, new), 0)]
+
+
+@program
+def product_25d(c):
+    a, b = c.x("a", c.M, c.K), c.x("b", c.K, c.N)
+    return [S(a @ b, 0, 1)]
+
+
+@program
+def handover(c):
+    x, w = c.x("x", 2, c.B, c.H), [c.x(f"w{i}", c.H, c.H) for i in range(4)]
+    for v in w:
+        x = np.tanh(x @ v)
+    return [at_group(1, S(x, None, 1))]
+
+
+@program
+def halo(c):
+    x, k = c.x("x", c.B, c.W, c.C), c.x("k", 3 * c.C, c.O)
+
+    def y(x, k):
+        return np.concatenate([np.roll(x, 1, 1), x, np.roll(x, -1, 1)], 2) @ k
+    return [S(y(x, k), 1), S(slope(lambda x: np.sin(y(x, k)).sum(), x), 1), R(slope(lambda k: np.sin(y(x, k)).sum(), k))]
+
+
+@program
+def fsdp_layers(c):
+    x, y, w = c.x("x", c.B, c.H), c.x("y", c.B, c.H), [c.state(f"w{i}", c.H, c.H) for i in range(3)]
+
+    def loss(*w):
+        h = x
+        for v in w:
+            h = h + np.maximum(h @ v, 0)
+        return ((h - y)**2).sum() / c.B
+    return [R(loss(*w))] + [S(w[k] - 0.1 * slope(lambda v: loss(*w[:k], v, *w[k + 1:]), w[k]), 0) for k in range(3)]
+
+
+@program
+def batch_norm(c):
+    x, t, a, b = c.x("x", c.N, c.C), c.x("t", c.N, c.C), c.x("a", c.C), c.x("b", c.C)
+
+    def y(x, a):
+        return (x - x.mean(0)) / np.sqrt(x.var(0) + 0.01) * a + b
+    return [S(y(x, a), 0), S(slope(lambda x: (y(x, a) * t).sum(), x), 0), R(slope(lambda a: (y(x, a) * t).sum(), a)),
+            R(0.9 * c.state("mean_", c.C) + 0.1 * x.mean(0))]
+
+
+@program
+def linear_attention(c):
+    q, k, v = (c.x(n, c.B, c.S, c.D) for n in "qkv")
+    fq, fk = (np.where(x > 0, x + 1, np.exp(x)) for x in (q, k))
+    return [S(np.where(np.tril(np.ones((c.S, c.S))) > 0, fq @ fk.transpose(0, 2, 1), 0) @ v, 1)]
+
+
+@program
+def topk_compress(c):
+    sent, e = 0, []
+    for r in range(c.dp):
+        v = c.x("g", c.N, rank=r + 1) + np.array(c.draws.state("e", "f32", c.N, rank=r + 1))
+        kept = np.zeros_like(v)
+        k = largest(abs(v), 3)
+        kept[k] = v[k]
+        sent, e = sent + kept, e + [v - kept]
+    return [R(sent / c.dp), L(e), R(c.state("w", c.N) - 0.1 * sent / c.dp)]
+
+
+@program
+def ring_backward(c):
+    q, k, v, dy = (c.x(n, c.B, c.T, c.D) for n in ("q", "k", "v", "dy"))
+    p = softmax(q @ k.transpose(0, 2, 1), 2)
+    dv, dp = p.transpose(0, 2, 1) @ dy, dy @ v.transpose(0, 2, 1)
+    ds = p * (dp - (dp * p).sum(2, keepdims=True))
+    return [S(x, 1) for x in (p @ v, ds @ k, ds.transpose(0, 2, 1) @ q, dv)]
+
+
+@program
+def gru(c):
+    x, y, w = c.x("x", 4, c.B, c.I), c.x("y", c.B, c.H), [c.state(n, c.I + c.H, c.H) for n in ("wz", "wr", "wh")]
+
+    def loss(wz, wr, wh):
+        h = np.zeros((c.B, c.H))
+        for one in x:
+            u = np.concatenate([one, h], 1)
+            z, r = sigmoid(u @ wz), sigmoid(u @ wr)
+            h = (1 - z) * np.tanh(np.concatenate([one, r * h], 1) @ wh) + z * h
+        return ((h - y)**2).sum()
+    return [R(loss(*w))] + [R(w[k] - 0.1 * slope(lambda v: loss(*w[:k], v, *w[k + 1:]), w[k])) for k in range(3)]
+
+
+@program
+def crf(c):
+    emit, tag, trans = c.x("emit", 4, c.B, c.K), c.i("tag", 4, c.B) % c.K, c.x("trans", c.K, c.K)
+
+    def loss(emit, trans):
+        a, own = emit[0], sum(emit[i, np.arange(c.B), tag[i]] for i in range(4))
+        for i in range(1, 4):
+            a = logsumexp(a[:, :, None] + trans, 1)[:, 0] + emit[i]
+            own = own + trans[tag[i - 1], tag[i]]
+        return (logsumexp(a, 1)[:, 0] - own).sum()
+    return [R(loss(emit, trans)), R(slope(lambda t: loss(emit, t), trans)), S(slope(lambda e: loss(e, trans), emit), 1)]
+
+
+@program
+def capacity(c):
+    x, router, w = c.x("x", c.T, c.H), c.x("router", c.H, c.E), c.x("w", c.E, c.H, c.F)
+    p = softmax(x @ router, 1)
+    e = p.argmax(1)
+    kept = [np.count_nonzero(e[:t] == e[t]) < 2 for t in range(c.T)]
+
+    def o(w):
+        return np.stack([np.tanh(x[t] @ w[e[t]]) * p[t, e[t]] * kept[t] for t in range(c.T)])
+    balance = c.E * (np.bincount(e, minlength=c.E) / c.T * p.mean(0)).sum()
+    return [R(o(w)), R(balance), S(slope(lambda w: (o(w)**2).sum(), w), 0)]
+
+
+@program
+def stages_grad(c):
+    x, y, w0, w1 = c.x("x", c.B, c.H), c.x("y", c.B, c.H), c.state("w0", c.H, c.H), c.state("w1", c.H, c.H)
+
+    def loss(w0, w1):
+        return ((np.tanh(x @ w0) @ w1 - y)**2).sum()
+    return [at_group(1, R(loss(w0, w1))), at_group(0, R(w0 - 0.1 * slope(lambda w: loss(w, w1), w0))),
+            at_group(1, R(w1 - 0.1 * slope(lambda w: loss(w0, w), w1)))]
+
+
+@program
+def dropout_mlp(c):
+    x, u, v = c.x("x", c.B, c.H), c.state("u", c.H, c.F), c.state("v", c.F, c.H)
+    phi = np.vectorize(lambda t: (1 + math.erf(t / math.sqrt(2))) / 2)
+    kept = np.array([keeps(3, i, 0.25) for i in range(c.B * c.F)]).reshape(c.B, c.F)
+
+    def loss(u):
+        z = x @ u
+        return ((z * phi(z) * kept / 0.75 @ v)**2).mean()
+    return [R(loss(u)), S(slope(loss, u), 1), S(u, 1), S(v, 0)]
+
+
+@program
+def ulysses_grad(c):
+    q, k, v, dy = (c.x(n, c.B, c.S, c.A, c.D).transpose(0, 2, 1, 3) for n in ("q", "k", "v", "dy"))
+    p = softmax(np.where(np.tril(np.ones((c.S, c.S))) > 0, q @ k.transpose(0, 1, 3, 2), -1000), 3)
+    dv, dp = p.transpose(0, 1, 3, 2) @ dy, dy @ v.transpose(0, 1, 3, 2)
+    ds = p * (dp - (dp * p).sum(3, keepdims=True))
+    return [S(x.transpose(0, 2, 1, 3), 1) for x in (p @ v, ds @ k, ds.transpose(0, 1, 3, 2) @ q, dv)]
+
+
+@program
+def vq(c):
+    x, t, code, w = c.x("x", c.N, c.D), c.x("t", c.N, c.D), c.state("c", c.K, c.D), c.state("w", c.D, c.D)
+    z = x @ w
+    i = ((z[:, None] - code)**2).sum(2).argmin(1)
+    q, gc = code[i], np.zeros_like(code)
+    np.add.at(gc, i, 2 * (q - z))
+    loss = ((q - t)**2).sum() + 1.25 * ((z - q)**2).sum()
+    return [R(loss), R(x.T @ (2 * (q - t) + 0.5 * (z - q))), R(gc), R(code), R(w)]
+
+
+@program
+def grpo(c):
+    logit, token = c.x("logit", c.B, c.G, c.S, c.V), c.i("token", c.B, c.G, c.S) % c.V
+    reward, ref = c.x("reward", c.B, c.G), c.x("ref", c.B, c.G, c.S)
+    a = (reward - reward.mean(1, keepdims=True)) / (reward.std(1, keepdims=True) + 0.0001)
+
+    def policy(logit):
+        return np.take_along_axis(logit - logsumexp(logit, 3), token[..., None], 3)[..., 0]
+    old = policy(logit)
+
+    def loss(logit):
+        lp = policy(logit)
+        return -(np.exp(lp - old) * a[..., None] - 0.04 * (np.exp(ref - lp) - (ref - lp) - 1)).mean()
+    return [R(loss(logit)), S(slope(loss, logit), 0)]
+
+
+@program
+def hsdp_lamb(c):
+    g = sum(c.x("g", c.M, c.N, rank=r + 1) for r in range(c.dp * c.tp)) / (c.dp * c.tp)
+    w, m = c.state("w", c.M, c.N), 0.9 * c.state("m", c.M, c.N) + 0.1 * g
+    u = m / (abs(m) + 0.01)
+    w = w - c.scalar("lr") * np.linalg.norm(w) / np.linalg.norm(u) * u
+    return [R(bf16(w)), S(w, None, 0), S(m, None, 0)]
+
+
+@program
+def int8_ring(c):
+    g, parts = [c.x("g", 4, c.C, rank=r + 1) for r in range(4)], []
+    for r in range(4):
+        parts.append(g[r][(r - 1) % 4])
+    for i in range(3):
+        s = [abs(p).max() / 127 for p in parts]
+        sent = [np.rint(p / t) * t for p, t in zip(parts, s)]
+        parts = [sent[(r - 1) % 4] + g[r][(r - 2 - i) % 4] for r in range(4)]
+    return [L(parts)]
+
+
+@program
+def bert_mask(c):
+    h = np.array(c.draws.input("h", "bf16", c.B * c.S * c.H)).reshape(c.B, c.S, c.H)
+    w = np.array(c.draws.input("w", "bf16", c.H * c.V)).reshape(c.H, c.V)
+    z, label = bf16(h @ w), c.i("label", c.B, c.S)
+    l, mask = logsumexp(z, 2) - z, label < 5
+    loss = (np.take_along_axis(l, np.where(mask, label, 0)[..., None], 2)[..., 0] * mask).sum() / mask.sum()
+    return [R(1.0 * mask.sum()), R(loss)]
+
+
+@program
+def spectral(c):
+    w, v = c.x("w", c.M, c.N), c.x("v", c.N, 1)
+    for _ in range(4):
+        u = w @ v / np.linalg.norm(w @ v)
+        v = w.T @ u / np.linalg.norm(w.T @ u)
+    sigma = (u * (w @ v)).sum()
+    return [R(sigma), S(w / sigma, 0), S(u @ v.T, 0)]
+
+
+@program
+def conv_net(c):
+    x, w, b = c.x("x", c.N, c.C, 6, 6), c.x("w", c.O, c.C, 3, 3), c.x("b", c.O, 1, 1)
+    p = np.pad(x, ((0, 0), (0, 0), (1, 1), (1, 1)))
+    y = sum(np.einsum("nchw,oc->nohw", p[:, :, i:i + 6, j:j + 6], w[:, :, i, j]) for i in range(3) for j in range(3))
+    y = np.maximum(y + b, 0).reshape(c.N, c.O, 3, 2, 3, 2).max((3, 5))
+    return [S(y, 0), R(y.sum(0))]
+
+
 # ---- comparing ----
 
 def read_dump(path):
@@ -353,22 +833,22 @@ def compare(folder):
     """The largest difference of any schedule, in parts of the largest element; a text says what differs by more."""
     name, ranks = os.path.basename(os.path.normpath(folder)).split(".")[:2]
     with open(os.path.join(folder, "sizes"), encoding="ascii") as file:
-        sizes = read_sizes(file.read().strip())
+        axes, dims = file.read().split()
+    sizes, mesh = read_sizes(axes + "," + dims), list(read_sizes(axes).values())
     schedules = sorted(f[:-2] for f in os.listdir(folder) if f.endswith(".0"))
     if not schedules:
         return "nothing was dumped"
     worst = 0
     for schedule in schedules:
-        found = compare_schedule(folder, name, int(ranks), sizes, schedule)
+        found = compare_schedule(folder, name, int(ranks), mesh, sizes, schedule)
         if isinstance(found, str):
             return found
         worst = max(worst, found)
     return worst
 
 
-def compare_schedule(folder, name, ranks, sizes, schedule):
+def compare_schedule(folder, name, ranks, axes, sizes, schedule):
     worst = 0
-    axes = list(sizes.values())[:2 if "tp" in sizes and "dp" in sizes else 1]
     wholes = PROGRAMS[name](Case(sizes, schedule))
     for rank in range(ranks):
         at = [(int(p), n) for p, n in zip(np.unravel_index(rank, axes), axes)]

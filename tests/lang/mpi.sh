@@ -3,8 +3,8 @@
 # the tuner finds legal), with the address and undefined sanitizers on 3 ranks and on 4, sizes that do not divide and slices
 # without an element included; tests/lang/conformance and tests/lang/operations sanitized on 3 and 4; without warnings from
 # gcc and clang. Optimized on 2 ranks: the few examples that covering.sh names.
-# What each rank holds is compared by `lockstep compile run --compare`. The programs of against_numpy.lk run on 1, 2 and 4 ranks, built
-# without sanitizers, and are compared with NumPy by against_numpy.py.
+# What each rank holds is compared by `lockstep compile run --compare`. The programs of against_numpy.lk and against_numpy_steps.lk
+# run on 1, 2 and 4 ranks, built without sanitizers, and are compared with NumPy by against_numpy.py.
 # With LOCKSTEP_LONG=1 on 1, 2, 3 and 4 ranks both ways, all examples optimized, the others compiled with the warnings of an
 # optimizer, and with all that the tuner finds, up to 200 a program.
 # LOCKSTEP_TURN=N, which ./check sets by the commit, takes every other program: the odd or the even ones.
@@ -24,6 +24,10 @@ flags=(-std=c11 -Wall -Wextra -Werror)
 mesh() {
 	local axes=${1// /} ranks=$2 first second
 	IFS=, read -r first second <<< "$axes"
+	if [[ $first == *=* && -n $second ]]; then
+		[ $((ranks % ${first#*=})) -eq 0 ] && echo "$first,$second=$((ranks / ${first#*=}))"
+		return
+	fi
 	if [ -z "$second" ]; then
 		if [[ $first == *=* ]]; then [ "${first#*=}" -eq "$ranks" ] && echo "$first"; else echo "$first=$ranks"; fi
 	elif [ "$ranks" -eq 1 ]; then echo "$first=1,$second=1"
@@ -103,16 +107,17 @@ sanitized() { # FILE.c without its ending
 }
 
 # On 1, 2 and 4 ranks, with the sizes that its first line names; what they hold is for against_numpy.py.
-numpy_program() { # program
-	local base=$work/$1 compiler=gcc ranks axes dump
+numpy_program() { # file program
+	local file=$1 base=$work/$2 compiler=gcc ranks axes dump
 	if command -v clang > /dev/null; then compiler=clang; fi
-	"$lockstep" compile emit tests/lang/against_numpy.lk --program "$1" --schedule all --out "$base.c" || return 1
+	"$lockstep" compile emit "$file" --program "$2" --schedule all --out "$base.c" || return 1
 	OMPI_CC=$compiler mpicc "${flags[@]}" -O0 -o "$base" "$base.c" -lm || return 1
 	for ranks in 1 2 4; do
-		dump=$work/$1.$ranks axes=$(mesh "$(sed -n "s/^program $1(mesh \([^)]*\)).*/\1/p" tests/lang/against_numpy.lk)" $ranks)
+		dump=$work/$2.$ranks axes=$(mesh "$(sed -n "s/^program $2(mesh \([^)]*\)).*/\1/p" "$file")" $ranks)
+		[ -n "$axes" ] || continue # an axis of fixed size
 		mkdir "$dump"
-		echo "$axes,$(sed -n "s/^program $1(.*# //p" tests/lang/against_numpy.lk)" > "$dump/sizes"
-		if ! timeout $limit mpirun -n $ranks "$base" --sizes "$(cat "$dump/sizes")" --seed 11 --dump "$dump" > "$dump.log" 2>&1 &&
+		printf '%s\n' "$axes" "$(sed -n "s/^program $2(.*# //p" "$file")" > "$dump/sizes"
+		if ! timeout $limit mpirun -n $ranks "$base" --sizes "$(paste -sd, "$dump/sizes")" --seed 11 --dump "$dump" > "$dump.log" 2>&1 &&
 			! ended_by_pmix "$dump.log" "$base"; then
 			cat "$dump.log"
 			return 1
@@ -147,7 +152,7 @@ if [ "$1" = --program ]; then # one program, for xargs below
 	lockstep=$2 work=$3
 	export OMPI_MCA_orte_tmpdir_base=$work/$5.mpi # of its own: tests/in_order.sh
 	mkdir "$OMPI_MCA_orte_tmpdir_base"
-	if [ "$4" = tests/lang/against_numpy.lk ]; then numpy_program "$5"; else program "$4" "$5"; fi > "$work/$5.result" 2>&1 || echo "FAIL $5" >> "$work/$5.result"
+	if [[ $4 == tests/lang/against_numpy* ]]; then numpy_program "$4" "$5"; else program "$4" "$5"; fi > "$work/$5.result" 2>&1 || echo "FAIL $5" >> "$work/$5.result"
 	exit 0
 fi
 
@@ -158,7 +163,7 @@ if ! mpicc -E -include mpi.h -x c /dev/null > /dev/null 2>&1 || ! command -v mpi
 	echo "lang-mpi: 0 passed, 0 failed, 1 skipped"
 	exit 0
 fi
-[ $# -gt 0 ] || set -- examples/lang/*.lk tests/lang/conformance/*.lk tests/lang/operations/*.lk tests/lang/against_numpy.lk
+[ $# -gt 0 ] || set -- examples/lang/*.lk tests/lang/conformance/*.lk tests/lang/operations/*.lk tests/lang/against_numpy*.lk
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 tests/lang/covering.sh "$lockstep" mpi $(printf '%s\n' "$@" | grep '^examples/') > "$work/optimized"
@@ -170,11 +175,12 @@ done | awk -v turn="${LOCKSTEP_TURN:-}" -v all="${LOCKSTEP_LONG:-}" 'turn == "" 
 while read -r folder file name; do printf '%s\0%s\0%s\0' "$folder" "$file" "$name"; done < "$work/list" |
 	xargs -0 -n 3 -P "${TEST_JOBS:-$(($(nproc) + 1))}" bash -c 'tests/lang/mpi.sh --program "$0" "$1" "$2" "$3"' "$lockstep"
 python3=$(for each in python3 /usr/bin/python3; do "$each" -c "import numpy" 2> /dev/null && echo "$each" && break; done)
-if ls -d "$work"/lang-against_numpy/*.[124] > /dev/null 2>&1; then
-	if [ -n "$python3" ]; then "$python3" tests/lang/against_numpy.py "$work"/lang-against_numpy/*.[124] || true
-	else echo "skip against_numpy.lk: no python3 here has NumPy"
-	fi > "$work/lang-against_numpy/compared.result" 2>&1
-	if grep -q '^Traceback' "$work/lang-against_numpy/compared.result"; then echo "FAIL against_numpy.py" >> "$work/lang-against_numpy/compared.result"; fi
+if ls -d "$work"/lang-against_numpy*/*.[124] > /dev/null 2>&1; then
+	if [ -n "$python3" ]; then "$python3" tests/lang/against_numpy.py "$work"/lang-against_numpy*/*.[124] || true
+	else echo "skip against_numpy*.lk: no python3 here has NumPy"
+	fi > "$work/compared" 2>&1
+	if grep -q '^Traceback' "$work/compared"; then echo "FAIL against_numpy.py" >> "$work/compared"; fi
+	mkdir -p "$work/numpy" && mv "$work/compared" "$work/numpy/compared.result"
 fi
 cat "$work"/*/*.result > "$work/all"
 grep -v '^pass$' "$work/all" || true

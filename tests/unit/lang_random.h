@@ -118,7 +118,9 @@ static inline lc_node random_collective(const lc_program *program, uint64_t *see
 		     : draw_chance(seed, 50) ? LC_ALLTOALL
 		                             : LC_PERMUTE;
 	if (layout->kind == LC_ROOT) op = LC_BROADCAST;
-	if (layout->kind == LC_L) op = draw_chance(seed, 50) ? LC_SLICED : LC_PERMUTE;
+	if (layout->kind == LC_R && draw_chance(seed, 20)) op = LC_LOCAL;
+	if (layout->kind == LC_L)
+		op = draw_chance(seed, 30) ? LC_PARTIAL : draw_chance(seed, 50) ? LC_SLICED : LC_PERMUTE;
 	lc_node n = lc_draft(op, 0, 0);
 	n.in[0] = id, n.axis = (int8_t)axis, n.reduce = layout->reduce;
 	n.d = (int8_t)(layout->kind == LC_S ? layout->dim : (int)draw(seed, 2)),

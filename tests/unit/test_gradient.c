@@ -65,6 +65,9 @@ static void check_slope(const char *declared, const char *loss, int64_t ranks) {
 #define MOVED \
 	"in x : f64[N,M] @ S(1,b), d : f64[N,M] @ S(1,b), y : f64[N,M], v : f64[M,K] w = x + t*d"
 
+/* `own`: a number of each rank of its own. */
+#define OWN WHOLE " own = local(slice(iota(f64, size(a)), 0, a), a)*3 + 1"
+
 static void test_functions(void **state) {
 	(void)state;
 	static const char *const losses[] = {
@@ -131,6 +134,29 @@ static void test_layouts(void **state) {
 		{SLICED, "loss = allreduce(max(w), max, a)*2 + allreduce(sum(w^2), sum, a)"},
 		{SLICED, "m = allreduce(max(w, 0, keep), max, a) e = exp(w - m) s = allreduce(sum(e, 0, "
 	             "keep), sum, a) loss = sum(e/s*y)"},
+		{WHOLE, "loss = sum(w^2*y) + allreduce(partial(sum(local(w, a)^2*local(y, a)), sum, a), "
+	            "sum, a)"},
+		{OWN, "loss = allreduce(partial(sum(w^2*own), sum, a), sum, a)"},
+		{OWN, "loss = partial(sum(exp(w)*own), sum, a)"},
+		{OWN, "z = partial(matmul(w, v)*own, sum, a) loss = sum(allreduce(z, sum, a)^2)"},
+		{OWN,
+	     "z = partial(matmul(w, v)*own, sum, a) loss = sum(reducescatter(z, sum, a, dim=0)^2)"},
+		{OWN,
+	     "loss = sum(slice(w, 0, a)^2) + partial(sum(w*own), sum, a) + partial(sum(norm(w)*own), "
+	     "sum, a)"},
+		{OWN, "loss = allreduce(partial(max(w*own), max, a), max, a)^2"},
+		{OWN, "loss = sum(sliced(spread(max(w*own, 1), 0, 1), 0, a)^2)"},
+		{OWN,
+	     "r = reduce(partial(w*own, sum, a), sum, a, root=0) loss = sum(broadcast(r^2*w, a)*y)"},
+		{OWN,
+	     "r = reduce(partial(w*own, sum, a), sum, a, root=0) loss = sum(slice(broadcast(exp(r), "
+	     "a), 0, a)^2)"},
+		{OWN, "z = select(own > 5, local(w, a), y) loss = partial(sum(z^2), sum, a)"},
+		{OWN, "z = permute(w*own, a, shift=1) loss = partial(sum(z^2*own), sum, a)"},
+		{SLICED, "loss = sum(join(parts(w, 0, 1)*3, 0)^2) + sum(spread(parts(w^2, 0, 1), 0, 2))"},
+		{SLICED, "loss = sum(log_softmax(w, 1)*y + softmax(w, 1)^2)"},
+		{WHOLE, "loss = sum(log_softmax(w, 0)*y + softmax(w, 0)^2)"},
+		{WHOLE, "loss = sum(select(w > 0.5, log(w), 0)) + sum(sqrt(select(w > 0.25, w, 0)))"},
 		{SLICED, "loss = sum(dropout(w, 0.4, key=2)^2*w)"},
 		{MOVED, "loss = sum(matmul(w, slice(v, 0, b)))"},
 		{MOVED, "z = allreduce(matmul(w, slice(v, 0, b)), sum, b) loss = sum(z^2)"},
@@ -157,7 +183,9 @@ static void test_refused(void **state) {
 		{"out grad(sum(conv2d(i, k)), k)", "conv2d has no gradient rule"},
 		{"l = sum(x) x2 = x + l out grad(l, x2)", "does not depend on"},
 		{"out grad(sum(x, 0), x)", "is not one real number"},
-		{"out grad(sum(local(s, a)), s)", "is neither replicated over a nor a sum over its ranks"},
+		{"out grad(max(s), s)", "is neither whole on the ranks of a nor a sum over them"},
+		{"out grad(sum(stop(x)*y), x)", "does not depend on"},
+		{"out grad(reduce(sum(s), sum, a, root=0), s)", "is neither whole"},
 	};
 	for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
 		char text[512];

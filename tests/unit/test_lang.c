@@ -446,8 +446,8 @@ static void test_rules_views(void **state) {
 		const char *rules;
 	} rows[] = {
 		{LC_TRANSPOSE, 0, 1, ";R=R;S0=S1;S1=S0;Psum=Psum;Pmax=Pmax;ROOT0=ROOT0;ROOT1=ROOT1;L=L;"},
-		{LC_PARTS, 0, 0, ";R=R;S0=S0;S1=other;Psum=Psum;Pmax=Pmax;ROOT0=ROOT0;ROOT1=ROOT1;L=L;"},
-		{LC_PARTS, 1, 0, ";R=R;S0=S0;S1=S1;Psum=Psum;Pmax=Pmax;ROOT0=ROOT0;ROOT1=ROOT1;L=L;"},
+		{LC_PARTS, 0, 0, ";R=R;S0=S1;S1=other;Psum=Psum;Pmax=Pmax;ROOT0=ROOT0;ROOT1=ROOT1;L=L;"},
+		{LC_PARTS, 1, 0, ";R=R;S0=S0;S1=other;Psum=Psum;Pmax=Pmax;ROOT0=ROOT0;ROOT1=ROOT1;L=L;"},
 		{LC_JOIN, 0, 0, ";R=R;S0=S0;Psum=Psum;Pmax=Pmax;ROOT0=ROOT0;ROOT1=ROOT1;L=L;"},
 		{LC_SPREAD, 0, 0, ";R=R;S0=S1;S1=other;Psum=Psum;Pmax=Pmax;ROOT0=ROOT0;ROOT1=ROOT1;L=L;"},
 		{LC_SPREAD, 2, 0, ";R=R;S0=S0;S1=S1;Psum=Psum;Pmax=Pmax;ROOT0=ROOT0;ROOT1=ROOT1;L=L;"},
@@ -502,8 +502,10 @@ static void test_rules_collectives(void **state) {
 		{LC_REDUCE, 0, 0, LC_SUM, ";Psum=ROOT0;"},
 		{LC_SLICE, 1, 0, 0, ";R=S1;"},
 		{LC_PERMUTE, 0, 0, 0, ";S0=S0;S1=S1;L=L;"},
-		{LC_LOCAL, 0, 0, 0, ";S0=L;S1=L;"},
+		{LC_LOCAL, 0, 0, 0, ";R=L;S0=L;S1=L;"},
 		{LC_SLICED, 1, 0, 0, ";L=S1;"},
+		{LC_PARTIAL, 0, 0, LC_SUM, ";L=Psum;"},
+		{LC_PARTIAL, 0, 0, LC_RMAX, ";L=Pmax;"},
 	};
 	for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
 		lc_node n = draft_of(rows[i].op);
@@ -533,8 +535,9 @@ static void test_wrong(void **state) {
 		/* the conformance list */
 		{IN_MESH("y = s + l out y"), "f:5:7: s is sliced over tp along dim 0, and is combined with "
 	                                 "a local value; add allgather(s, 0, tp)"},
-		{IN_MESH("out allreduce(s, sum, tp)"),
-	     "f:5:5: s is sliced over tp along dim 0, not partial; add allgather(s, 0, tp)"},
+		{IN_MESH("out allreduce(s, sum, tp)"), "f:5:5: s is sliced over tp along dim 0, and slices "
+	                                           "are not added; leave allreduce out, or "
+	                                           "gather them: allgather(s, 0, tp)"},
 		{IN_MESH("out allgather(r, 0, tp)"),
 	     "f:5:5: r is whole on every rank of tp already; leave allgather out"},
 		{IN_MESH("w <- s"), "f:5:1: s is sliced over tp along dim 0, but the state w is f32[N]; "
@@ -621,7 +624,7 @@ static void test_wrong(void **state) {
 		{IN_MESH("out onehot(f32, r, 4)"),
 	     "f:5:5: r is f32, and an integer format is needed; add cast(i32, r)"},
 		{IN_MESH("out gather(reshape(r, N, 1), iota(i32, N), 0)"),
-	     "f:5:5: spread(r, 1, 1) and iota(i32, N) do not have the same dims except the indexed "
+	     "f:5:5: reshape(r, N, 1) and iota(i32, N) do not have the same dims except the indexed "
 	     "one; insert"},
 		{IN_MESH("out reshape(r, N, 2)"),
 	     "f:5:5: reshape would change the number of elements of r; "},

@@ -9,7 +9,10 @@ int lc_pass_taken(const lc_program *program, int id) {
 	LK_ASSERT(id >= 0 && (size_t)id < program->nodes.count);
 	const lc_node *node = &program->nodes.at[id];
 	if (node->op == LC_UPDATE) return node->in[1];
-	return node->op == LC_OUT || node->op == LC_LOCAL || node->op == LC_SLICED ? node->in[0] : -1;
+	return node->op == LC_OUT || node->op == LC_LOCAL || node->op == LC_SLICED ||
+	               node->op == LC_PARTIAL
+	           ? node->in[0]
+	           : -1;
 }
 
 static bool is_result(const lc_node *node) {

@@ -243,7 +243,7 @@ static void put_collective(const struct torch *torch, const lc_node *node) {
 	case LC_PERMUTE:
 		fprintf(torch->out, "mesh.permute(v%d, \"%s\", %d)", a, axis, node->shift);
 		return;
-	default: fprintf(torch->out, "v%d", a); /* local, sliced */
+	default: fprintf(torch->out, "v%d", a); /* local, sliced, partial */
 	}
 }
 

@@ -242,6 +242,8 @@ static lk_status gathers_move(struct mover *mover, int id, lk_error *err) {
 	if (value->op == LC_UPDATE) return gathers_update(mover, id, err);
 	if (value->op == LC_SLICE && value->axis == mover->axis && mover->cut[value->in[0]] >= 0)
 		return slice_of_gathered(mover, id, err);
+	if (value->op == LC_LOCAL && value->axis == mover->axis && mover->cut[value->in[0]] >= 0)
+		return gathers_refuse(mover, id, "it needs the whole", err);
 	lc_node draft = lc_build_draft(&mover->b, id);
 	LK_TRY(operands(mover, id, &draft, err));
 	name_part(mover, id, &draft);

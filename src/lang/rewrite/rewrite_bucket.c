@@ -60,6 +60,24 @@ static bool bucket_same_kind(const lc_node *a, const lc_node *b) {
 	       a->root == b->root && lc_same_group(&a->at, &b->at);
 }
 
+static lk_status bucket_waits(const lc_program *program, const lc_directive *directive, int id,
+                              const uint8_t *set, lk_error *err) {
+	const char *name = lc_part_name(&program->nodes.at[id]);
+	int collectives = 0;
+	for (int i = 0; i <= id; i++)
+		collectives += set[i] && strcmp(lc_part_name(&program->nodes.at[i]), name) == 0;
+	if (collectives > 1) {
+		lc_wrong(program, directive->line, directive->column, err,
+		         "%s holds %d collectives, of which %s waits for another", name, collectives,
+		         lc_ops[program->nodes.at[id].op].name);
+		return lk_hint(err, "give each a statement of its own, and name those that do not wait "
+		                    "for one another");
+	}
+	lc_wrong(program, directive->line, directive->column, err,
+	         "%s waits for another collective of the bucket", name);
+	return lk_hint(err, "put it into a separate bucket");
+}
+
 /* One message cannot hold what waits for it. */
 static lk_status bucket_check_alike(const lc_program *program, const lc_directive *directive,
                                     const uint8_t *set, uint8_t *behind, lk_error *err) {
@@ -70,9 +88,7 @@ static lk_status bucket_check_alike(const lc_program *program, const lc_directiv
 		if (!set[i]) continue;
 		if (first < 0) first = (int)i;
 		if (behind[i]) {
-			lc_wrong(program, directive->line, directive->column, err,
-			         "%s waits for another collective of the bucket", lc_part_name(node));
-			return lk_hint(err, "put it into a separate bucket");
+			return bucket_waits(program, directive, (int)i, set, err);
 		}
 		if (bucket_same_kind(node, &program->nodes.at[first])) continue;
 		lc_wrong(program, directive->line, directive->column, err,

@@ -129,7 +129,8 @@ static lk_status over_axis(struct refiner *refiner, int id, lk_error *err) {
 	case LC_ALLREDUCE:
 	case LC_ALLGATHER:
 	case LC_REDUCE:
-	case LC_LOCAL: return twice(refiner, id, refiner->inner, refiner->outer, err);
+	case LC_LOCAL:
+	case LC_PARTIAL: return twice(refiner, id, refiner->inner, refiner->outer, err);
 	case LC_REDUCESCATTER:
 	case LC_SLICE:
 	case LC_BROADCAST:

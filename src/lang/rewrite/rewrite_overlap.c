@@ -207,9 +207,10 @@ static lk_status overlap_check_stages(const struct overlapper *overlapper,
 		const char *name = lc_bundle_word(settled, last, LC_OVERLAP);
 		if (strcmp(lc_bundle_word(settled, &settled->nodes.at[i], LC_OVERLAP), name) == 0) continue;
 		lc_wrong(overlapper->p, overlapper->d->line, overlapper->d->column, err,
-		         "%s would be several stages, and only single stages run concurrently", name);
-		return lk_hint(err, "give what is in a bucket or a pass its own statement, and overlap one "
-		                    "stage of each side");
+		         "%s would be several stages, %s one of them, and only single stages run "
+		         "concurrently",
+		         name, lc_ops[settled->nodes.at[i].op].name);
+		return lk_hint(err, "give the stage that is to run concurrently a statement of its own");
 	}
 	return LK_OK;
 }

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/arena.h"
+#include "base/text.h"
 #include "lang/rewrite/rewrite_internal.h"
 
 struct recomputer {
@@ -31,6 +32,26 @@ static lk_status recompute_mark_again(struct recomputer *r, const lc_word *word)
 	return LK_OK;
 }
 
+/* The statements that read what is named to be computed again. */
+static lk_status recompute_hint(const struct recomputer *r) {
+	const lc_program *program = r->b.from;
+	const char *last = NULL;
+	char names[160] = "";
+	lk_text list = lk_text_begin(names, sizeof names);
+	for (size_t v = 0; v < program->nodes.count; v++) {
+		const lc_node *node = &program->nodes.at[v];
+		const char *name = lc_part_name(node);
+		bool reads = false;
+		for (int k = lc_first_read(node); k < node->inputs; k++) reads |= r->again[node->in[k]];
+		if (!reads || r->again[v] || !name || (last && strcmp(last, name) == 0)) continue;
+		if (list.used + strlen(name) + 8 < sizeof names)
+			lk_text_add(&list, "%s%s", last ? ", " : "", name);
+		last = name;
+	}
+	return lk_hint(r->err, last ? "it is read by %s" : "nothing reads it; leave recompute out",
+	               names);
+}
+
 static lk_status recompute_mark(struct recomputer *r) {
 	const lc_program *program = r->b.from;
 	const lc_directive *d = r->directive;
@@ -54,7 +75,7 @@ static lk_status recompute_mark(struct recomputer *r) {
 		if (reads) continue;
 		lc_word_wrong(program, &d->results[i], r->err, "%s reads nothing of what is recomputed",
 		              d->results[i].text);
-		return lk_hint(r->err, "name the statements that read it");
+		return recompute_hint(r);
 	}
 	return LK_OK;
 }

@@ -50,6 +50,10 @@ static lk_status dim(lc_parser *parser, int8_t *out, lk_error *err) {
 		return lk_hint(err, "a dim is a number, as in max(x, 1); \"keep\" leaves it with "
 		                    "extent 1");
 	}
+	if (lc_sees(parser, '-')) {
+		lc_unexpected(parser, "a dim", err);
+		return lk_hint(err, "dims count from 0, the first, not from the last");
+	}
 	LK_TRY(named_integer(parser, "dim", false, 0, LC_RANK - 1, &number, err));
 	*out = (int8_t)number;
 	return LK_OK;
@@ -136,22 +140,59 @@ static lk_status composed_size(lc_parser *parser, lc_composed_call *call, lk_err
 	return lc_size(parser, &call->size[call->sizes++], err);
 }
 
-/* "narrow(x, dim, size, size)", where an argument is missing. */
+/* What a call of the text has made, known in messages as it was written. */
+static lk_status expression_say(lc_parser *parser, const lc_token *from, int id, lk_error *err) {
+	const lc_token *to = &parser->tokens.at[parser->at - 1];
+	lc_node *node = &parser->p->nodes.at[id];
+	char said[LC_SHOWN];
+	size_t used = 0, length = (size_t)(to->text + to->length - from->text);
+	if (node->name || node->said || memchr(from->text, '#', length)) return LK_OK;
+	for (size_t i = 0; i < length && used < sizeof said - 4; i++) {
+		bool space = from->text[i] <= ' ';
+		if (space && (used == 0 || said[used - 1] == ' ')) continue;
+		said[used++] = space ? ' ' : from->text[i];
+	}
+	if (used == sizeof said - 4) used += (size_t)snprintf(said + used, 4, "...");
+	node->said = lk_arena_strndup(&parser->file->arena, said, used);
+	return node->said ? LK_OK : lk_oom(err);
+}
+
+/* "narrow(a, dim, size, size)", where an argument is missing or there is one too many. */
+static lk_status argument_form(lc_parser *parser, const char *name, const uint8_t *arguments,
+                               bool surplus, lk_error *err) {
+	static const char *const said[] = {
+		[LC_A_DTYPE] = "format",    [LC_A_PROBABILITY] = "probability",
+		[LC_A_KEY] = "key=n",       [LC_A_REDUCTION] = "sum",
+		[LC_A_AXIS] = "axis",       [LC_A_DIM] = "dim",
+		[LC_A_OTHER_DIM] = "dim",   [LC_A_ROOT] = "root=n",
+		[LC_A_SHIFT] = "shift=n",   [LC_A_COUNT] = "size",
+		[LC_A_SIZES] = "size, ...",
+	};
+	char form[128] = "", operand = 'a';
+	lk_text text = lk_text_begin(form, sizeof form);
+	for (const uint8_t *kind = arguments; *kind && *kind < LC_A_OPTIONAL; kind++) {
+		if (kind != arguments) lk_text_add(&text, ", ");
+		if (*kind == LC_A_OPERAND) lk_text_add(&text, "%c", operand++);
+		else lk_text_add(&text, "%s", said[*kind]);
+	}
+	lc_at(parser, lc_peek(parser), err,
+	      surplus ? "%s has no further argument" : "an argument of %s is missing", name);
+	return lk_hint(err, "write %s(%s)", name, form);
+}
+
+/* After the arguments. */
+static lk_status last_argument(lc_parser *parser, const char *name, const uint8_t *arguments,
+                               lk_error *err) {
+	if (lc_sees(parser, ',') && *arguments)
+		return argument_form(parser, name, arguments, true, err);
+	return lc_expect(parser, ')', "the arguments", err);
+}
+
 static lk_status next_argument(lc_parser *parser, const char *name, const uint8_t *arguments,
                                lk_error *err) {
-	static const char *const said[] = {
-		[LC_A_OPERAND] = "x",     [LC_A_DTYPE] = "format",  [LC_A_PROBABILITY] = "probability",
-		[LC_A_KEY] = "key=n",     [LC_A_REDUCTION] = "sum", [LC_A_AXIS] = "axis",
-		[LC_A_DIM] = "dim",       [LC_A_OTHER_DIM] = "dim", [LC_A_ROOT] = "root=n",
-		[LC_A_SHIFT] = "shift=n", [LC_A_COUNT] = "size",    [LC_A_SIZES] = "size, ...",
-	};
-	char form[128] = "";
+	if (lc_take(parser, ',')) return LK_OK;
 	if (!lc_sees(parser, ')')) return lc_expect(parser, ',', "the argument", err);
-	lk_text text = lk_text_begin(form, sizeof form);
-	for (const uint8_t *kind = arguments; *kind && *kind < LC_A_OPTIONAL; kind++)
-		lk_text_add(&text, "%s%s", kind == arguments ? "" : ", ", said[*kind]);
-	lc_at(parser, lc_peek(parser), err, "an argument of %s is missing", name);
-	return lk_hint(err, "write %s(%s)", name, form);
+	return argument_form(parser, name, arguments, false, err);
 }
 
 static lk_status composed_next(lc_parser *parser, const lc_composed_row *row, int *id,
@@ -169,7 +210,7 @@ static lk_status composed_next(lc_parser *parser, const lc_composed_row *row, in
 		while (*kind == LC_A_SIZES && lc_take(parser, ','))
 			LK_TRY(composed_size(parser, &call, err));
 	}
-	LK_TRY(lc_expect(parser, ')', "the arguments", err));
+	LK_TRY(last_argument(parser, row->name, row->arguments, err));
 	call.node.inputs = (uint8_t)operand;
 	for (int i = 0; i < operand; i++) {
 		char x[LC_SHOWN];
@@ -179,7 +220,8 @@ static lk_status composed_next(lc_parser *parser, const lc_composed_row *row, in
 		return lk_hint(err, "give it one: cast(f32, %s)", x);
 	}
 	parser->p->derived = true;
-	return row->make(&ask, &call, id);
+	LK_TRY(row->make(&ask, &call, id));
+	return expression_say(parser, token, *id, err);
 }
 
 /* send(x, AXIS: GROUP -> GROUP) */
@@ -188,7 +230,10 @@ static lk_status call_send(lc_parser *parser, lc_node *node, lk_error *err) {
 	LK_TRY(lc_expression(parser, &node->in[0], err));
 	LK_TRY(lc_expect(parser, ',', "the value", err));
 	LK_TRY(lc_axis_next(parser, &axis, err));
-	LK_TRY(lc_expect(parser, ':', "the axis", err));
+	if (!lc_take(parser, ':')) {
+		lc_unexpected(parser, "':' after the axis", err);
+		return lk_hint(err, "write send(x, %s: k -> k+1)", parser->p->axes[axis].name);
+	}
 	LK_TRY(lc_group_next(parser, axis, &node->from, err));
 	if (lc_peek(parser)->kind != LC_ARROW_RIGHT) return lc_unexpected(parser, "\"->\"", err);
 	parser->at++;
@@ -209,7 +254,7 @@ static lk_status call_next(lc_parser *parser, int *id, lk_error *err) {
 		LK_TRY(call_argument(parser, *kind, &n, &operand, err));
 	}
 	while (*kind && lc_take(parser, ',')) LK_TRY(optional(parser, *kind, &n, err));
-	LK_TRY(lc_expect(parser, ')', "the arguments", err));
+	LK_TRY(last_argument(parser, lc_ops[op].name, lc_ops[op].arguments, err));
 	return lc_add(parser->p, &n, id, err);
 }
 
@@ -235,7 +280,8 @@ static lk_status expression_gradient(lc_parser *parser, const lc_token *token, i
 	LK_TRY(lc_expect(parser, ',', "the loss", err));
 	LK_TRY(lc_expression(parser, &by, err));
 	LK_TRY(lc_expect(parser, ')', "what it is differentiated by", err));
-	return lc_gradient(parser->p, loss, by, &asked, id, err);
+	LK_TRY(lc_gradient(parser->p, loss, by, &asked, id, err));
+	return expression_say(parser, token, *id, err);
 }
 
 static lk_status expression_size_of(lc_parser *parser, const lc_token *token, int *id,

@@ -105,6 +105,7 @@ struct writer {
 	const lc_program *p;
 	FILE *out;
 	int depth;
+	bool brief; /* for a message: calls of the text as they were written */
 };
 
 static void print_put_value(struct writer *writer, int id, int tight);
@@ -185,7 +186,7 @@ static void print_put_call(struct writer *writer, const lc_node *node) {
 }
 
 void lc_print_attributes(const lc_program *program, const lc_node *node, FILE *out) {
-	struct writer w = {program, out, 0};
+	struct writer w = {.p = program, .out = out};
 	char from[LC_NAME + 24], to[LC_NAME + 24];
 	const char *between = "";
 	if (node->op == LC_SEND) {
@@ -227,6 +228,10 @@ static void print_put_value(struct writer *writer, int id, int tight) {
 		fputs(node->name, writer->out);
 		return;
 	}
+	if (node->said && writer->brief) {
+		fputs(node->said, writer->out);
+		return;
+	}
 	if (writer->depth == 0) {
 		fputs("...", writer->out);
 		return;
@@ -244,7 +249,7 @@ char *lc_value_text(const lc_program *program, int id, char *out, size_t size) {
 	char text[512] = "";
 	FILE *file = lc_text_open(program, text, sizeof text);
 	if (file) {
-		struct writer w = {program, file, 6};
+		struct writer w = {.p = program, .out = file, .depth = 6, .brief = true};
 		print_put_value(&w, id, COMPARED);
 		fclose(file);
 	}
@@ -265,7 +270,7 @@ static bool needs_place(const lc_program *program, const lc_node *node) {
 }
 
 static void print_statement(const lc_program *program, const lc_node *node, FILE *out) {
-	struct writer w = {program, out, LC_VALUES};
+	struct writer w = {.p = program, .out = out, .depth = LC_VALUES};
 	char text[128];
 	fputc('\t', out);
 	if (node->op == LC_SCALAR) {

@@ -291,15 +291,31 @@ static lk_status compose_reshape(const lc_asker *ask, const lc_composed_call *ca
 	return lk_hint(ask->err, "the products of the sizes before and after must be equal");
 }
 
-static lk_status compose_softmax(const lc_asker *ask, const lc_composed_call *call, int *out) {
-	int x = call->node.in[0], sum;
+/* x less its maximum, whose exponentials are at most 1, and their sum. The result does not depend
+ * on what is subtracted, so that no gradient passes through it. */
+static lk_status exponentials(const lc_asker *ask, const lc_composed_call *call, int *less, int *e,
+                              int *sum) {
+	int x = call->node.in[0], top;
 	unsigned along = 1u << call->node.d;
 	LK_TRY(need_whole(ask, call));
-	LK_TRY(lc_ask_reduced(ask, LC_RED_MAX, x, along, true, &sum));
-	LK_TRY(lc_ask_binary(ask, LC_SUB, x, sum, out));
-	LK_TRY(lc_ask_unary(ask, LC_EXP, *out, out));
-	LK_TRY(lc_ask_reduced(ask, LC_RED_SUM, *out, along, true, &sum));
-	return lc_ask_binary(ask, LC_DIV, *out, sum, out);
+	LK_TRY(lc_ask_reduced(ask, LC_RED_MAX, x, along, true, &top));
+	ask->p->nodes.at[top].stops = true;
+	LK_TRY(lc_ask_binary(ask, LC_SUB, x, top, less));
+	LK_TRY(lc_ask_unary(ask, LC_EXP, *less, e));
+	return lc_ask_reduced(ask, LC_RED_SUM, *e, along, true, sum);
+}
+
+static lk_status compose_softmax(const lc_asker *ask, const lc_composed_call *call, int *out) {
+	int less, e, sum;
+	LK_TRY(exponentials(ask, call, &less, &e, &sum));
+	return lc_ask_binary(ask, LC_DIV, e, sum, out);
+}
+
+static lk_status compose_log_softmax(const lc_asker *ask, const lc_composed_call *call, int *out) {
+	int less, e, sum;
+	LK_TRY(exponentials(ask, call, &less, &e, &sum));
+	LK_TRY(lc_ask_unary(ask, LC_LOG, sum, &sum));
+	return lc_ask_binary(ask, LC_SUB, less, sum, out);
 }
 
 /* ---- alltoallv ---- */
@@ -357,6 +373,13 @@ static lk_status compose_alltoallv(const lc_asker *ask, const lc_composed_call *
 	return lc_ask_view(ask, LC_PARTS, *out, 0, 0, ranks, out);
 }
 
+static lk_status compose_stop(const lc_asker *ask, const lc_composed_call *call, int *out) {
+	lc_node copy = lc_ask_draft(ask, LC_COPY);
+	copy.in[0] = call->node.in[0];
+	copy.stops = true;
+	return lc_add(ask->p, &copy, out, ask->err);
+}
+
 const lc_composed_row lc_composed[LC_COMPOSED] = {
 	{"argmax", compose_argmax, {LC_A_OPERAND, LC_A_DIM}},
 	{"argmin", compose_argmin, {LC_A_OPERAND, LC_A_DIM}},
@@ -369,5 +392,7 @@ const lc_composed_row lc_composed[LC_COMPOSED] = {
 	{"narrow", compose_narrow, {LC_A_OPERAND, LC_A_DIM, LC_A_COUNT, LC_A_COUNT}},
 	{"reshape", compose_reshape, {LC_A_OPERAND, LC_A_SIZES}},
 	{"softmax", compose_softmax, {LC_A_OPERAND, LC_A_DIM}},
+	{"log_softmax", compose_log_softmax, {LC_A_OPERAND, LC_A_DIM}},
 	{"alltoallv", compose_alltoallv, {LC_A_OPERAND, LC_A_OPERAND, LC_A_AXIS}},
+	{"stop", compose_stop, {LC_A_OPERAND}},
 };

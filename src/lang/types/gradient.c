@@ -9,7 +9,10 @@
  * sliced alike, of a partial one whole (each part is added to the sum as it is), of a whole one
  * whole or partial, where each rank knows what its own slice contributes. So the gradient of an
  * all-gather is a reduce-scatter or a slice, of a reduce-scatter an all-gather, of an all-reduce
- * nothing or an all-reduce. */
+ * nothing or an all-reduce.
+ *
+ * The adjoint of a local value is local: the gradient of the sum of all ranks' losses by what this
+ * rank holds. Where a whole value was used locally, such adjoints are the parts of its gradient. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -96,7 +99,10 @@ static lk_status turn_by(const struct gradient *g, int axis, int shift, int *id)
 
 /* As the adjoint of such a value has to lie over an axis. */
 static lk_status fit_axis(const struct gradient *g, const lc_node *value, int axis, int *id) {
-	const lc_layout want = value->layout[axis], have = grad_node(g, *id)->layout[axis];
+	const lc_layout want = value->layout[axis];
+	if (grad_node(g, *id)->layout[axis].kind == LC_ROOT && want.kind != LC_ROOT)
+		LK_TRY(collect(g, LC_BROADCAST, axis, LC_SUM, 0, 0, id));
+	const lc_layout have = grad_node(g, *id)->layout[axis];
 	switch (want.kind) {
 	case LC_S:
 		if (have.kind == LC_R) LK_TRY(collect(g, LC_SLICE, axis, LC_SUM, want.dim, 0, id));
@@ -108,6 +114,15 @@ static lk_status fit_axis(const struct gradient *g, const lc_node *value, int ax
 		if (have.kind == LC_P) return collect(g, LC_ALLREDUCE, axis, LC_SUM, 0, 0, id);
 		/* fall through */
 	case LC_R:
+		if (have.kind == LC_S) return collect(g, LC_ALLGATHER, axis, LC_SUM, have.dim, 0, id);
+		if (have.kind == LC_L) return collect(g, LC_PARTIAL, axis, LC_SUM, 0, 0, id);
+		return LK_OK;
+	case LC_L:
+		if (have.kind == LC_P) LK_TRY(collect(g, LC_ALLREDUCE, axis, LC_SUM, 0, 0, id));
+		if (have.kind != LC_L) return collect(g, LC_LOCAL, axis, LC_SUM, 0, 0, id);
+		return LK_OK;
+	case LC_ROOT: /* where it is whole, the root has it, too */
+		if (have.kind == LC_P) return collect(g, LC_ALLREDUCE, axis, LC_SUM, 0, 0, id);
 		if (have.kind == LC_S) return collect(g, LC_ALLGATHER, axis, LC_SUM, have.dim, 0, id);
 		return LK_OK;
 	default: return LK_OK;
@@ -267,14 +282,14 @@ static lk_status of_map(const struct gradient *g, int u, int k, int a, int *out)
 		LK_TRY(lc_ask_truth(&g->ask, k == 0 ? first : second, x, y, dtype, &other));
 		return lc_ask_binary(&g->ask, LC_MUL, a, other, out);
 	}
-	case LC_SELECT:
-		LK_TRY(lc_ask_cast(&g->ask, dtype, x, &other));
-		if (k == 2) {
-			int one;
-			LK_TRY(lc_ask_number(&g->ask, 1, &one));
-			LK_TRY(lc_ask_binary(&g->ask, LC_SUB, one, other, &other));
-		}
-		return lc_ask_binary(&g->ask, LC_MUL, a, other, out);
+	case LC_SELECT: { /* 0, not a product with 0, of an adjoint that may be infinite */
+		lc_node draft = lc_ask_draft(&g->ask, LC_SELECT);
+		LK_TRY(lc_ask_number(&g->ask, 0, &other));
+		draft.in[0] = x;
+		draft.in[1] = k == 1 ? a : other;
+		draft.in[2] = k == 1 ? other : a;
+		return lc_add(g->ask.p, &draft, out, g->ask.err);
+	}
 	default:
 		LK_TRY(slope(g, &node, x, u, &other));
 		return lc_ask_binary(&g->ask, LC_MUL, a, other, out);
@@ -350,19 +365,31 @@ static lk_status of_rows(const struct gradient *g, const lc_node *node, int a, i
 	return lc_add(g->ask.p, &draft, out, g->ask.err);
 }
 
+/* Of parts of a maximum: to the ranks that reach it. */
+static lk_status of_parts(const struct gradient *g, int u, int a, int *out) {
+	const lc_node node = *grad_node(g, u);
+	int reach = u;
+	*out = a;
+	if (node.reduce == LC_SUM) return LK_OK;
+	LK_TRY(whole(g, &reach));
+	LK_TRY(lc_ask_truth(&g->ask, LC_EQ, node.in[0], reach, (lc_dtype)node.dtype, &reach));
+	return lc_ask_binary(&g->ask, LC_MUL, a, reach, out);
+}
+
 /* Collectives: what fit() makes of the adjoint is their gradient. */
-static lk_status of_collective(const struct gradient *g, const lc_node *node, int a, int *out) {
+static lk_status of_collective(const struct gradient *g, int u, int a, int *out) {
+	const lc_node copy = *grad_node(g, u), *node = &copy;
 	lc_node draft = lc_ask_draft(&g->ask, LC_PERMUTE);
 	const lc_layout from = lc_in(g->ask.p, node, 0)->layout[node->axis];
 	*out = a;
 	draft.in[0] = a;
 	draft.axis = node->axis;
-	if (from.kind == LC_ROOT || node->layout[node->axis].kind == LC_ROOT)
-		return grad_refuse(g, node);
+	if (node->op == LC_PARTIAL) return of_parts(g, u, a, out);
 	if (node->op == LC_PERMUTE) draft.shift = -node->shift;
 	else if (node->op == LC_LOCAL) {
 		draft.op = LC_SLICED;
 		draft.d = from.dim;
+		if (from.kind == LC_R) return LK_OK;
 	} else if (node->op == LC_SLICED) draft.op = LC_LOCAL;
 	else return LK_OK;
 	return lc_add(g->ask.p, &draft, out, g->ask.err);
@@ -387,7 +414,14 @@ static lk_status contribution(const struct gradient *g, int u, int k, int a, int
 	case LC_ROWS: return of_rows(g, &node, a, out);
 	case LC_RED: return of_reduction(g, u, a, out);
 	case LC_VIEW: return of_view(g, &node, k, a, out);
-	case LC_COMM: return of_collective(g, &node, a, out);
+	case LC_COMM: return of_collective(g, u, a, out);
+	case LC_MOVE: { /* sent back */
+		lc_node draft = lc_ask_draft(&g->ask, LC_SEND);
+		draft.in[0] = a;
+		draft.from = node.at;
+		draft.at = node.from;
+		return lc_add(g->ask.p, &draft, out, g->ask.err);
+	}
 	default: break;
 	}
 	return grad_refuse(g, grad_node(g, u));
@@ -399,7 +433,7 @@ static lk_status contribution(const struct gradient *g, int u, int k, int a, int
 static bool passes(const lc_program *program, int u, int k) {
 	const lc_node *node = &program->nodes.at[u], *x = &program->nodes.at[node->in[k]];
 	if (!lc_is_real((lc_dtype)node->dtype) || !lc_is_real((lc_dtype)x->dtype)) return false;
-	if (node->op == LC_ROUND) return false;
+	if (node->op == LC_ROUND || node->stops) return false;
 	return node->op != LC_SELECT || k > 0;
 }
 
@@ -438,26 +472,59 @@ static lk_status adjoint_of(const struct gradient *g, int id, const bool *betwee
 
 static lk_status check_loss(const struct gradient *g) {
 	const lc_node *loss = grad_node(g, g->loss);
+	const lc_dtype dtype = (lc_dtype)loss->dtype;
 	char x[LC_SHOWN];
 	lc_value_text(g->ask.p, g->loss, x, sizeof x);
+	if (loss->rank != 0 || !lc_is_real(dtype) || lc_is_weak(dtype) || loss->list >= 0) {
+		lc_wrong(g->ask.p, g->ask.asked->line, g->ask.asked->column, g->ask.err,
+		         "the loss %s is not one real number", x);
+		if (!lc_is_real(dtype))
+			return lk_hint(g->ask.err, "it is %s; cast what it is made of: cast(f32, ...)",
+			               lc_dtype_name(dtype));
+		return lk_hint(g->ask.err, "reduce it: sum(%s) or mean(%s)", x, x);
+	}
 	for (int axis = 0; axis < g->ask.p->axis_count; axis++) {
 		const lc_layout *layout = &loss->layout[axis];
-		if (layout->kind == LC_R || (layout->kind == LC_P && layout->reduce == LC_SUM)) continue;
+		const char *name = g->ask.p->axes[axis].name;
+		if (layout->kind == LC_R || layout->kind == LC_L ||
+		    (layout->kind == LC_P && layout->reduce == LC_SUM))
+			continue;
 		lc_wrong(g->ask.p, g->ask.asked->line, g->ask.asked->column, g->ask.err,
-		         "the loss %s is neither replicated over %s nor a sum over its ranks", x,
-		         g->ask.p->axes[axis].name);
-		return lk_hint(g->ask.err, "declare its parts partial, P(sum,%s), or reduce them",
-		               g->ask.p->axes[axis].name);
+		         "the loss %s is neither whole on the ranks of %s nor a sum over them", x, name);
+		return layout->kind == LC_P ? lk_hint(g->ask.err, "reduce it: allreduce(%s, %s, %s)", x,
+		                                      lc_reduce_name((lc_reduce)layout->reduce), name)
+		                            : lk_hint(g->ask.err, "add broadcast(%s, %s)", x, name);
 	}
-	if (loss->rank == 0 && lc_is_real((lc_dtype)loss->dtype) &&
-	    !lc_is_weak((lc_dtype)loss->dtype) && loss->list < 0)
-		return LK_OK;
+	return LK_OK;
+}
+
+/* Whether the loss is computed from a value, by whatever operations. */
+static bool computed_from(const struct gradient *g, int by) {
+	bool from[LC_VALUES] = {false};
+	from[by] = true;
+	for (int u = by + 1; u <= g->loss; u++)
+		for (int k = 0; k < grad_node(g, u)->inputs; k++) from[u] |= from[grad_node(g, u)->in[k]];
+	return from[g->loss];
+}
+
+static lk_status not_dependent(const struct gradient *g, int by) {
+	char x[LC_SHOWN], y[LC_SHOWN];
+	const lc_node *value = grad_node(g, by);
+	lc_value_text(g->ask.p, g->loss, x, sizeof x);
+	lc_value_text(g->ask.p, by, y, sizeof y);
 	lc_wrong(g->ask.p, g->ask.asked->line, g->ask.asked->column, g->ask.err,
-	         "the loss %s is not one real number", x);
-	if (!lc_is_real((lc_dtype)loss->dtype))
-		return lk_hint(g->ask.err, "it is %s; cast what it is made of: cast(f32, ...)",
-		               lc_dtype_name((lc_dtype)loss->dtype));
-	return lk_hint(g->ask.err, "reduce it: sum(%s) or mean(%s)", x, x);
+	         "%s does not depend on %s", x, y);
+	if (by < g->loss && computed_from(g, by))
+		return lk_hint(g->ask.err, "comparisons, rounding, indices and stop() have no gradient");
+	for (int old = by; value->op == LC_UPDATE; value = grad_node(g, old)) {
+		old = value->in[0];
+		if (computed_from(g, old))
+			return lk_hint(g->ask.err,
+			               "%s depends on %s as it was before its update in line %d; ask for "
+			               "the gradient ahead of that line",
+			               x, y, grad_node(g, by)->line);
+	}
+	return lk_hint(g->ask.err, "name a value that %s is computed from", x);
 }
 
 lk_status lc_gradient(lc_program *program, int loss, int by, const lc_node *asked, int *out,
@@ -466,16 +533,10 @@ lk_status lc_gradient(lc_program *program, int loss, int by, const lc_node *aske
 	LK_ASSERT(by >= 0 && (size_t)by < program->nodes.count);
 	struct gradient g = {.ask = {.p = program, .asked = asked, .err = err}, .loss = loss};
 	bool between[LC_VALUES] = {false};
-	char x[LC_SHOWN], y[LC_SHOWN];
 	program->derived = true;
 	LK_TRY(check_loss(&g));
 	if (by < loss) find_between(&g, by, between);
-	if (!between[loss] || by >= loss) {
-		lc_wrong(program, asked->line, asked->column, err, "%s does not depend on %s",
-		         lc_value_text(program, loss, x, sizeof x),
-		         lc_value_text(program, by, y, sizeof y));
-		return lk_hint(err, "comparisons, rounding and indices have no gradient");
-	}
+	if (!between[loss] || by >= loss) return not_dependent(&g, by);
 	if (program->gradients.loss != loss || program->gradients.of == NULL) {
 		program->gradients.of = LK_ARRAY(&program->file->arena, int, LC_VALUES);
 		if (program->gradients.of == NULL) return lk_oom(err);

@@ -202,8 +202,8 @@ bool lc_same_layout(const lc_layout *a, const lc_layout *b) {
 }
 
 bool lc_relabels(const lc_node *node) {
-	return node->op == LC_LOCAL || node->op == LC_SLICED || node->op == LC_PARTS ||
-	       node->op == LC_JOIN;
+	return node->op == LC_LOCAL || node->op == LC_SLICED || node->op == LC_PARTIAL ||
+	       node->op == LC_PARTS || node->op == LC_JOIN;
 }
 
 bool lc_same_group(const lc_group *a, const lc_group *b) {

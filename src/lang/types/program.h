@@ -162,6 +162,7 @@ enum {
 	X(PERMUTE,      "permute",       COMM,     1, LC_A_OPERAND, LC_A_AXIS, LC_A_SHIFT) \
 	X(LOCAL,        "local",         COMM,     1, LC_A_OPERAND, LC_A_AXIS) \
 	X(SLICED,       "sliced",        COMM,     1, LC_A_OPERAND, LC_A_DIM, LC_A_AXIS) \
+	X(PARTIAL,      "partial",       COMM,     1, LC_A_OPERAND, LC_A_REDUCTION, LC_A_AXIS) \
 	X(SEND,         "send",          MOVE,     1, LC_A_NO_CALL) \
 	X(UPDATE,       "<-",            EFFECT,   2, LC_A_NO_CALL) \
 	X(OUT,          "out",           EFFECT,   1, LC_A_NO_CALL)
@@ -241,6 +242,7 @@ typedef struct lc_node {
 	uint8_t dims, keep; /* RED: set of dims; whether they stay as 1 */
 	uint8_t ta, tb;     /* MATMUL: operand transposed */
 	uint8_t reverse;    /* CUMSUM: from the last element on */
+	uint8_t stops;      /* no gradient passes: of stop(x), or because the rest adds up to 0 */
 	lc_dim count;       /* elements along the new dim, or along d: of views, ADD_ROWS */
 	int32_t root, shift, stride, pad, symbol;
 	int64_t key;
@@ -248,8 +250,10 @@ typedef struct lc_node {
 	const char *name;    /* NULL: part of a larger expression. UPDATE: the state's */
 	const char *part_of; /* the name by which schedules know it: of its statement, or given by a
 	                        directive; an output's own values, and leaves: NULL */
-	const char *also;    /* a second such name: of the reduce-scatter that a value which moved along
-	                        follows; or NULL */
+	const char *said; /* the call that it is the result of, in the words of the text, for messages:
+	                     gradients and composed operations are many values; or NULL */
+	const char *also; /* a second such name: of the reduce-scatter that a value which moved along
+	                     follows; or NULL */
 	int16_t fuse, overlap, bucket; /* the bundles that it belongs to, or -1 */
 	int line, column;
 } lc_node;
@@ -469,7 +473,7 @@ typedef struct lc_composed_row {
 	uint8_t arguments[LC_ARGUMENTS + 1]; /* lc_argument; LC_A_SIZES stands last */
 } lc_composed_row;
 enum {
-	LC_COMPOSED = 12
+	LC_COMPOSED = 14
 };
 extern const lc_composed_row lc_composed[LC_COMPOSED];
 

@@ -25,6 +25,11 @@ static lk_status need_partial(const lc_program *program, const lc_node *node, lk
 		return lk_hint(err, "write %s(%s, %s, ...)", lc_ops[node->op].name, x,
 		               lc_reduce_name(layout->reduce));
 	}
+	if (layout->kind == LC_S && !layout->turn && node->op == LC_ALLREDUCE) {
+		lc_refuse_layout(program, node, 0, node->axis, ", and slices are not added", err);
+		return lk_hint(err, "leave allreduce out, or gather them: allgather(%s, %d, %s)", x,
+		               layout->dim, program->axes[node->axis].name);
+	}
 	if (layout->kind != LC_R)
 		return lc_refuse_layout(program, node, 0, node->axis, ", not partial", err);
 	lc_refuse(program, node, err, "%s is the same on all ranks of %s, not partial", x,
@@ -76,6 +81,20 @@ static lk_status comm_need(const lc_program *program, const lc_node *node, lc_la
 	return lc_refuse_layout(program, node, 0, node->axis, why, err);
 }
 
+/* What is the same on all ranks, or sliced, becomes local first. */
+static lk_status need_local(const lc_program *program, const lc_node *node, lk_error *err) {
+	const lc_layout *layout = &lc_in(program, node, 0)->layout[node->axis];
+	const char *axis = program->axes[node->axis].name;
+	char x[LC_SHOWN];
+	if (layout->kind == LC_L) return LK_OK;
+	lc_refuse_layout(program, node, 0, node->axis, ", not local", err);
+	lc_shown(program, node->in[0], x);
+	if (layout->kind == LC_R || (layout->kind == LC_S && !layout->turn))
+		return lk_hint(err, "write partial(local(%s, %s), ...)", x, axis);
+	return layout->kind == LC_P ? lk_hint(err, "leave %s out", lc_ops[node->op].name)
+	                            : LK_ERR_INPUT;
+}
+
 static lk_status give_slices(const lc_program *program, lc_node *node, int d, lk_error *err) {
 	LK_TRY(need_dim(program, node, d, err));
 	LK_TRY(need_innermost(program, node, d, err));
@@ -119,9 +138,10 @@ static lk_status comm_collective(lc_program *program, lc_node *node, lk_error *e
 			to->turn = (int32_t)(to->turn % program->axes[node->axis].size);
 		return comm_need(program, node, LC_S, ", not sliced", err);
 	case LC_LOCAL:
-		LK_TRY(comm_need(program, node, LC_S, ", not sliced", err));
-		LK_TRY(need_innermost(program, node, from.dim, err));
 		to->kind = LC_L;
+		if (from.kind == LC_R) return LK_OK; /* a copy that each rank goes on with by itself */
+		LK_TRY(comm_need(program, node, LC_S, ", neither sliced nor replicated", err));
+		LK_TRY(need_innermost(program, node, from.dim, err));
 		return lc_dim_over(program, node->dim[from.dim], ranks, node->line, node->column,
 		                   &node->dim[from.dim], err);
 	case LC_SLICED:
@@ -129,6 +149,9 @@ static lk_status comm_collective(lc_program *program, lc_node *node, lk_error *e
 		LK_TRY(comm_need(program, node, LC_L, ", not local", err));
 		LK_TRY(lc_dim_times(program, node->dim[node->d], ranks, &node->dim[node->d], err));
 		return give_slices(program, node, node->d, err);
+	case LC_PARTIAL:
+		*to = (lc_layout){.kind = LC_P, .reduce = node->reduce};
+		return need_local(program, node, err);
 	default: return lk_fail(err, LK_ERR_INTERNAL, NULL, "a collective without a rule");
 	}
 }

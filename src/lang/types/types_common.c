@@ -38,8 +38,10 @@ lk_status lc_refuse_layout(const lc_program *program, const lc_node *node, int i
 	case LC_L:
 		lc_refuse(program, node, err, "%s is local to each rank of %s%s", x, name, why);
 		return lk_hint(
-			err, "say what its parts are: sliced(%s, DIM, %s), or declare it partial, P(sum,%s)", x,
-			name, name);
+			err,
+			"add partial(%s, sum, %s) where it is a part of a sum, sliced(%s, DIM, %s) where "
+			"it is a slice",
+			x, name, x, name);
 	default:
 		lc_refuse(program, node, err, "%s is the same on all ranks of %s%s", x, name, why);
 		return lk_hint(err, "take its part of each rank: slice(%s, DIM, %s)", x, name);

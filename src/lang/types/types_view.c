@@ -25,6 +25,8 @@ static lk_status view_dims(const lc_program *program, const lc_node *node, lk_er
 	}
 	if (d <= last) return LK_OK;
 	lc_refuse(program, node, err, "%s has no dim %d", x, d);
+	if (node->op == LC_PARTS && d == value->rank)
+		return lk_hint(err, "a last dim of 1 is made by spread(%s, %d, 1)", x, d);
 	return last < 0 ? lk_hint(err, "it is one number")
 	                : lk_hint(err, "dims count from 0 to %d", last);
 }
@@ -90,8 +92,8 @@ static lk_status view_sliced(lc_program *program, lc_node *node, int axis, lk_er
 		else if (d == node->e) to = node->d;
 		break;
 	case LC_PARTS:
-		if (here) LK_TRY(equal_parts(program, node, node->count, err));
-		if (d > node->d) to = d + 1;
+		if (d > node->d || (here && node->count == 0)) to = d + 1; /* a dim of 1 put before it */
+		else if (here) LK_TRY(equal_parts(program, node, node->count, err));
 		break;
 	case LC_JOIN:
 		if (here) LK_TRY(equal_parts(program, node, value->dim[d], err));
