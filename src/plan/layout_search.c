@@ -602,8 +602,9 @@ static double search_limit_s(const struct hunt *hunt) {
 	bool full = hunt->top_count == hunt->top_most;
 	double limit_ps = search_slowest_ps(hunt);
 	if (full)
-		limit_ps =
-			fmin(limit_ps, search_longest_ps(hunt->space, (double)hunt->best_ps[hunt->top[hunt->top_count - 1]]));
+		limit_ps = fmin(
+			limit_ps,
+			search_longest_ps(hunt->space, (double)hunt->best_ps[hunt->top[hunt->top_count - 1]]));
 	return limit_ps / LK_PS_PER_S * (1 + 1e-9);
 }
 
@@ -614,7 +615,8 @@ static lk_status try_sample(struct hunt *hunt, size_t sampled, lk_error *err) {
 	if (sampled == hunt->turns_all) return LK_OK;
 	for (int i = 0; i < SAMPLE_BATCHES && hunt->top_count < hunt->top_most; i++) {
 		int count;
-		LK_TRY(next_batch(hunt, hunt->top_most < LAST_BATCH ? hunt->top_most : LAST_BATCH, &count, err));
+		LK_TRY(next_batch(hunt, hunt->top_most < LAST_BATCH ? hunt->top_most : LAST_BATCH, &count,
+		                  err));
 		LK_TRY(search_try_batch(hunt, count, err));
 	}
 	hunt->bound_limit_s = search_limit_s(hunt);

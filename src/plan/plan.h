@@ -220,8 +220,8 @@ lk_status lk_tail_find(lk_bounder *bounder, int stack, const lk_job *job, lk_tai
                        lk_error *err);
 
 /* layout_bound.c: the layouts of cores [0, count), which are alike, with their bounds. What cannot
- * fit, or takes longer than `limit_s`, is counted, not kept. `closest`: the layout with the least memory of all, by its bound; its
- * bytes and the device's. */
+ * fit, or takes longer than `limit_s`, is counted, not kept. `closest`: the layout with the least
+ * memory of all, by its bound; its bytes and the device's. */
 typedef struct lk_bounded {
 	lk_layouts kept;
 	uint64_t layouts, too_large, too_slow;
