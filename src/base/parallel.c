@@ -19,7 +19,8 @@ struct queue {
 	size_t next, count;
 	lk_parallel_job *job;
 	void *context;
-	bool shared;         /* several threads take from it, or from one around it */
+	bool shared; /* several threads take from it, or from one around it */
+	int spare;   /* threads that it may have and does not need: for lk_parallel in its jobs */
 	const lk_stop *stop; /* what the caller watches, its threads watch too */
 	size_t failed;       /* first job that failed; count: none */
 	lk_status status;
@@ -27,8 +28,10 @@ struct queue {
 };
 
 /* Set in a thread of lk_parallel that has siblings: the cores are busy with them, so by default it
- * runs the jobs of an inner lk_parallel itself. */
+ * runs the jobs of an inner lk_parallel itself. Once siblings have run out of jobs, an inner one
+ * has their cores. */
 static _Thread_local bool parallel_is_inside;
+static _Thread_local struct queue *parallel_around; /* the queue of the thread's job */
 
 int lk_cores(void) {
 	cpu_set_t set;
@@ -50,15 +53,34 @@ static void note_failure(struct queue *queue, size_t job, lk_status status, cons
 	pthread_mutex_unlock(&queue->lock);
 }
 
+/* Up to `most` threads that the queue does not need. */
+static int queue_take_spare(struct queue *queue, size_t most) {
+	pthread_mutex_lock(&queue->lock);
+	int taken = (size_t)queue->spare < most ? queue->spare : (int)most;
+	queue->spare -= taken;
+	pthread_mutex_unlock(&queue->lock);
+	return taken;
+}
+
+static void queue_add_spare(struct queue *queue, int threads) {
+	pthread_mutex_lock(&queue->lock);
+	queue->spare += threads;
+	pthread_mutex_unlock(&queue->lock);
+}
+
 static void *parallel_work(void *argument) {
 	struct queue *queue = argument;
 	lk_stop_watch(queue->stop);
 	parallel_is_inside = queue->shared;
+	parallel_around = queue;
 	for (;;) {
 		pthread_mutex_lock(&queue->lock);
 		size_t job = queue->failed < queue->count ? queue->count : queue->next++;
 		pthread_mutex_unlock(&queue->lock);
-		if (job >= queue->count) return NULL;
+		if (job >= queue->count) {
+			queue_add_spare(queue, 1);
+			return NULL;
+		}
 		lk_error error = {0};
 		lk_status status = lk_stop_check(&error);
 		if (status == LK_OK) status = queue->job(queue->context, job, &error);
@@ -69,10 +91,17 @@ static void *parallel_work(void *argument) {
 lk_status lk_parallel(size_t count, int threads, lk_parallel_job *job, void *context,
                       lk_error *err) {
 	bool inside = parallel_is_inside;
-	if (threads <= 0) threads = lk_threads();
+	struct queue *around = parallel_around;
+	int taken = 0, spare = 0;
+	if (threads <= 0 && inside && count > 1) taken = queue_take_spare(around, count - 1);
+	if (threads <= 0) threads = lk_threads() + taken;
 	if (threads > MOST_THREADS) threads = MOST_THREADS;
-	if ((size_t)threads > count) threads = count ? (int)count : 1;
+	if ((size_t)threads > count) {
+		spare = threads - (count ? (int)count : 1);
+		threads -= spare;
+	}
 	struct queue q = {.count = count,
+	                  .spare = spare,
 	                  .failed = count,
 	                  .job = job,
 	                  .context = context,
@@ -86,7 +115,9 @@ lk_status lk_parallel(size_t count, int threads, lk_parallel_job *job, void *con
 		started++;
 	parallel_work(&q);
 	parallel_is_inside = inside;
+	parallel_around = around;
 	for (int i = 0; i < started; i++) pthread_join(thread[i], NULL);
+	if (taken) queue_add_spare(around, taken);
 	pthread_mutex_destroy(&q.lock);
 	if (q.failed < count && err) *err = q.error;
 	return q.failed < count ? q.status : LK_OK;

@@ -51,6 +51,7 @@ struct core_work {
 	lk_bounder *b;
 	lk_arena *arena;
 	const lk_core *core;
+	double limit_s; /* a longer step is of no use */
 	struct lie lie;
 	recompute_bodies *bodies; /* [FULL_AXIS] in the order in which layouts recompute */
 	lk_recompute_way recompute[FULL_AXIS];
@@ -505,24 +506,36 @@ static struct alike *alike_of(const struct core_work *work, struct family *famil
 	                  [sharding_class(layout->sharding)];
 }
 
+/* The core's job with what a layout recomputes and how it shards: all of its switches that the body
+ * of a step depends on, without completing it. */
+static lk_job layout_outline(const struct core_work *work, const lk_layout *layout) {
+	lk_job job = work->lie.job;
+	job.recompute = (lk_recompute)layout->recompute;
+	job.recompute_layers = layout->recompute_layers;
+	job.sharding = (lk_sharding)layout->sharding;
+	return job;
+}
+
+/* A layout that completing refuses gets a bound like others where the blocks of its family are
+ * known; it is refused when it is tried. */
 static lk_status body_of(struct core_work *work, struct family *family, const lk_layout *layout,
                          const struct body **out, lk_error *err) {
 	struct body *known = &work->bodies[recompute_index(work, layout)][layout->sp]
 	                                  [layout->tp_overlap][sharding_class(layout->sharding)];
+	struct alike *alike = alike_of(work, family, layout, layout->recompute);
 	*out = known;
 	if (known->known) return LK_OK;
-	const lk_job *job = bound_job_of(work, layout);
-	if (!job) { /* no bound: it is refused when it is tried */
-		known->known = true;
-		return LK_OK;
-	}
-	struct alike *alike = alike_of(work, family, layout, layout->recompute);
-	const struct alike *plain = alike_of(work, family, layout, LK_RECOMPUTE_NONE);
-	if (!alike->known)
+	if (!alike->known) {
+		const struct alike *plain = alike_of(work, family, layout, LK_RECOMPUTE_NONE);
+		const lk_job *job = bound_job_of(work, layout);
+		known->known = true; /* no bound: it is refused when it is tried */
+		if (!job) return LK_OK;
 		LK_TRY(lk_parts_find(work->b, work->core->stack, job, false,
 		                     plain->known ? &plain->parts : NULL, work->arena, &alike->parts, err));
-	alike->known = true;
-	return find_body(&work->lie, &alike->parts, job, work->arena, known, err);
+		alike->known = true;
+	}
+	lk_job outline = layout_outline(work, layout);
+	return find_body(&work->lie, &alike->parts, &outline, work->arena, known, err);
 }
 
 static lk_status bound_tail_of(struct core_work *work, const lk_layout *layout, const lk_tail **out,
@@ -591,7 +604,7 @@ static bool are_slow_layers(const struct core_work *work, const struct alike *al
 	const lk_layer_part *layers = &parts->sum[0][parts->layers], *head = &parts->head;
 	double all_s = forward_s(job, layers) + backward_s(job, layers) + forward_s(job, head) +
 	               backward_s(job, head);
-	return all_s * job->microbatches / job->pp > work->b->space->slowest_s;
+	return all_s * job->microbatches / job->pp > work->limit_s;
 }
 
 /* Whether what is known says that the layout takes longer than is of use: recomputing only adds to
@@ -602,12 +615,12 @@ static lk_status is_known_slow(struct core_work *work, struct family *family,
 	const struct alike *alike = alike_of(work, family, layout, layout->recompute);
 	const struct body *body;
 	*slow = false;
-	if (isinf(work->b->space->slowest_s)) return LK_OK;
+	if (isinf(work->limit_s)) return LK_OK;
 	*slow = are_slow_layers(work, alike) ||
 	        are_slow_layers(work, alike_of(work, family, layout, LK_RECOMPUTE_NONE));
 	if (*slow || !alike->known) return LK_OK;
 	LK_TRY(body_of(work, family, layout, &body, err));
-	*slow = layout_bound_combine(body, &no_tail) > work->b->space->slowest_s;
+	*slow = layout_bound_combine(body, &no_tail) > work->limit_s;
 	return LK_OK;
 }
 
@@ -649,11 +662,11 @@ static lk_status bound_layout(struct core_work *work, struct family *family, lk_
 		return LK_OK;
 	}
 	static const lk_tail no_tail;
-	bool slow = layout_bound_combine(work->last.body, &no_tail) > work->b->space->slowest_s;
+	bool slow = layout_bound_combine(work->last.body, &no_tail) > work->limit_s;
 	if (!slow) {
 		LK_TRY(bound_tail_of(work, layout, &tail, err));
 		layout->least_s = rounded_down(layout_bound_combine(work->last.body, tail));
-		slow = layout->least_s > work->b->space->slowest_s;
+		slow = layout->least_s > work->limit_s;
 	}
 	if (slow) {
 		out->too_slow++;
@@ -678,7 +691,7 @@ static lk_status bound_core(struct core_work *work, struct family *family, uint3
 }
 
 lk_status lk_bound_cores(lk_bounder *bounder, const lk_core *cores, uint32_t first, int count,
-                         lk_bounded *out, lk_error *err) {
+                         double limit_s, lk_bounded *out, lk_error *err) {
 	lk_arena arena = LK_ARENA_INIT;
 	lk_layouts layouts = {0};
 	memset(out, 0, sizeof *out);
@@ -687,7 +700,7 @@ lk_status lk_bound_cores(lk_bounder *bounder, const lk_core *cores, uint32_t fir
 	lk_status status = family && bodies ? LK_OK : lk_oom(err);
 	for (int i = 0; i < count && status == LK_OK; i++) {
 		struct core_work work = {
-			.b = bounder, .arena = &arena, .core = &cores[i], .bodies = bodies};
+			.b = bounder, .arena = &arena, .core = &cores[i], .limit_s = limit_s, .bodies = bodies};
 		status = bound_core(&work, family, first + (uint32_t)i, &layouts, out, err);
 	}
 	lk_vec_free(&layouts);

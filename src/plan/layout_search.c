@@ -2,6 +2,10 @@
  * bound is below what was found. Before a layout is simulated its schedule is walked, which gives
  * it a closer bound and so its final place in that order.
  *
+ * Of many families of layouts a sample is bounded first, and the best of it are simulated: what
+ * they take is a limit for the bounds of all others, most of which are then known to be slower by
+ * what their layers take alone.
+ *
  * One layout of all cores that differ in split alone, of each sharding and kind of
  * recomputation, is shown: the best of its *group*. A
  * layout is passed over when its bound lies above the slowest of the best that are wanted, or above
@@ -30,7 +34,10 @@ enum {
 	TOP = 5,
 	LAST_BATCH = 256,
 	KINDS = 3,
-	SHARDINGS = 4
+	SHARDINGS = 4,
+	SAMPLED = 16,       /* one family of so many is bounded first */
+	SAMPLE_LEAST = 300, /* of so many families or more */
+	SAMPLE_BATCHES = 2  /* of the sample are simulated */
 };
 
 int lk_plan_top(const lk_plan_request *request) {
@@ -57,7 +64,11 @@ struct hunt {
 	/* families of cores */
 	LK_VEC(uint32_t) family;         /* first cores, and the end */
 	lk_bounded *bounded;             /* [families] */
-	lk_layouts layouts;              /* by bound */
+	uint32_t *turn;                  /* [families] those of the sample, then the others */
+	size_t turns_all, turns_done;    /* of them */
+	double bound_limit_s;            /* a layout with a longer bound is of no use */
+	lk_layouts layouts;              /* of the sample by bound, then of the others by bound */
+	double closest_excess;           /* bytes that the closest layout lacks */
 	atomic_bool any_kept, unbounded; /* of families; some were passed over */
 	/* the present batch */
 	uint32_t batch[LAST_BATCH];
@@ -164,15 +175,16 @@ static bool passes_family_over(struct hunt *hunt) {
 	return true;
 }
 
-static lk_status bound_family(void *context, size_t i, lk_error *err) {
+static lk_status bound_family(void *context, size_t at, lk_error *err) {
 	struct hunt *hunt = context;
+	uint32_t i = hunt->turn[hunt->turns_done + at];
 	if (passes_family_over(hunt)) return LK_OK;
 	lk_bounder *bounder = take_worker(hunt);
 	if (!bounder) return lk_oom(err);
 	double start = processor_s();
 	uint32_t first = hunt->family.at[i], end = hunt->family.at[i + 1];
 	lk_status status = lk_bound_cores(bounder, &hunt->cores.at[first], first, (int)(end - first),
-	                                  &hunt->bounded[i], err);
+	                                  hunt->bound_limit_s, &hunt->bounded[i], err);
 	bounder->bound_s += processor_s() - start;
 	give_worker(hunt, bounder);
 	if (hunt->bounded[i].kept.count)
@@ -188,13 +200,23 @@ static int by_bound(const void *a, const void *b) {
 	                  offsetof(lk_layout, core)); /* any order, but always the same */
 }
 
-static lk_status layout_search_collect(struct hunt *hunt, size_t families, lk_error *err) {
-	double excess = INFINITY;
-	size_t kept = 0;
-	for (size_t i = 0; i < families; i++) kept += hunt->bounded[i].kept.count;
+static void search_note_closest(struct hunt *hunt, const lk_bounded *bounded) {
+	lk_hunt *out = hunt->out;
+	double excess = bounded->closest_bytes - bounded->closest_usable;
+	if (!bounded->any || (out->any && excess >= hunt->closest_excess)) return;
+	hunt->closest_excess = excess;
+	out->any = true;
+	out->closest.layout = bounded->closest;
+	out->closest.core = hunt->cores.at[bounded->closest.core];
+}
+
+/* Adds what the families of these turns keep, by bound. */
+static lk_status layout_search_collect(struct hunt *hunt, size_t begin, size_t end, lk_error *err) {
+	size_t before = hunt->layouts.count, kept = 0;
+	for (size_t i = begin; i < end; i++) kept += hunt->bounded[hunt->turn[i]].kept.count;
 	if (kept && !lk_reserve(&hunt->layouts, kept)) return lk_oom(err);
-	for (size_t i = 0; i < families; i++) {
-		const lk_bounded *bounded = &hunt->bounded[i];
+	for (size_t i = begin; i < end; i++) {
+		lk_bounded *bounded = &hunt->bounded[hunt->turn[i]];
 		if (bounded->kept.count)
 			memcpy(hunt->layouts.at + hunt->layouts.count, bounded->kept.at,
 			       bounded->kept.count * sizeof *bounded->kept.at);
@@ -202,28 +224,33 @@ static lk_status layout_search_collect(struct hunt *hunt, size_t families, lk_er
 		hunt->out->layouts += bounded->layouts;
 		hunt->out->too_large += bounded->too_large;
 		hunt->out->too_slow += bounded->too_slow;
-		if (!bounded->any || bounded->closest_bytes - bounded->closest_usable >= excess) continue;
-		excess = bounded->closest_bytes - bounded->closest_usable;
-		hunt->out->any = true;
-		hunt->out->closest.layout = bounded->closest;
-		hunt->out->closest.core = hunt->cores.at[bounded->closest.core];
+		search_note_closest(hunt, bounded);
+		lk_vec_free(&bounded->kept);
 	}
 	hunt->out->bounded = hunt->out->layouts;
-	if (hunt->layouts.count)
-		qsort(hunt->layouts.at, hunt->layouts.count, sizeof *hunt->layouts.at, by_bound);
+	if (kept) qsort(hunt->layouts.at + before, kept, sizeof *hunt->layouts.at, by_bound);
 	return LK_OK;
 }
 
-static lk_status bound_all(struct hunt *hunt, lk_error *err) {
-	LK_TRY(lk_space_cores(hunt->space, &hunt->cores, err));
-	LK_TRY(find_families(hunt, err));
-	size_t families = hunt->family.count > 0 ? hunt->family.count - 1 : 0;
-	hunt->bounded = calloc(families + 1, sizeof *hunt->bounded);
-	if (!hunt->bounded) return lk_oom(err);
-	lk_status status = lk_parallel(families, hunt->request->threads, bound_family, hunt, err);
-	if (status == LK_OK) status = layout_search_collect(hunt, families, err);
-	for (size_t i = 0; i < families; i++) lk_vec_free(&hunt->bounded[i].kept);
-	return status;
+/* The next so many families. */
+static lk_status bound_turns(struct hunt *hunt, size_t count, lk_error *err) {
+	size_t begin = hunt->turns_done;
+	LK_TRY(lk_parallel(count, hunt->request->threads, bound_family, hunt, err));
+	hunt->turns_done += count;
+	return layout_search_collect(hunt, begin, begin + count, err);
+}
+
+/* Every so manieth family, since neighbours are alike, and then the others. Returns how many are
+ * of the sample. */
+static size_t search_take_turns(struct hunt *hunt, size_t families) {
+	bool samples = families >= SAMPLE_LEAST && !hunt->request->exhaustive;
+	size_t step = samples ? SAMPLED : 1, first = step / 2, count = 0, sampled;
+	for (size_t i = first; i < families; i += step) hunt->turn[count++] = (uint32_t)i;
+	sampled = count;
+	for (size_t i = 0; i < families; i++)
+		if (i % step != first) hunt->turn[count++] = (uint32_t)i;
+	LK_ASSERT(count == families);
+	return sampled;
 }
 
 /* ---- trials ---- */
@@ -518,6 +545,14 @@ static lk_status search_cut_off(struct hunt *hunt, bool *ends, lk_error *err) {
 	return LK_OK;
 }
 
+static lk_status search_try_batch(struct hunt *hunt, int count, lk_error *err) {
+	LK_TRY(lk_plan_share(hunt->request, (size_t)count, sizeof *hunt->trials, search_try_one, hunt,
+	                     hunt->trials, err));
+	for (int i = 0; i < count; i++) note_trial(hunt, hunt->batch[i], &hunt->trials[i]);
+	hunt->any_fits = hunt->out->simulated + hunt->out->cut_short > 0;
+	return LK_OK;
+}
+
 static lk_status search_try_all(struct hunt *hunt, lk_error *err) {
 	/* The first are likely the best, and what they take spares most of the others. */
 	int most = hunt->top_most;
@@ -526,10 +561,7 @@ static lk_status search_try_all(struct hunt *hunt, lk_error *err) {
 		bool ends;
 		if (count == 0)
 			return atomic_load(&hunt->unbounded) ? search_cut_off(hunt, &ends, err) : LK_OK;
-		LK_TRY(lk_plan_share(hunt->request, (size_t)count, sizeof *hunt->trials, search_try_one,
-		                     hunt, hunt->trials, err));
-		for (int i = 0; i < count; i++) note_trial(hunt, hunt->batch[i], &hunt->trials[i]);
-		hunt->any_fits = hunt->out->simulated + hunt->out->cut_short > 0;
+		LK_TRY(search_try_batch(hunt, count, err));
 		search_tell(hunt, hunt->layouts.count - hunt->waiting);
 		LK_TRY(search_cut_off(hunt, &ends, err));
 		if (ends) {
@@ -546,16 +578,62 @@ static lk_status begin_trials(struct hunt *hunt, lk_arena *arena, lk_error *err)
 	hunt->best_ps = malloc((groups + 1) * sizeof *hunt->best_ps);
 	hunt->best = calloc(groups + 1, sizeof *hunt->best);
 	hunt->batch_of = calloc(groups + 1, sizeof *hunt->batch_of);
-	hunt->walked = calloc(hunt->layouts.count + 1, sizeof *hunt->walked);
-	hunt->heap = malloc((hunt->layouts.count + 1) * sizeof *hunt->heap);
 	hunt->top = LK_ARRAY(arena, uint32_t, hunt->top_most + 1);
-	if (!hunt->best_ps || !hunt->best || !hunt->batch_of || !hunt->walked || !hunt->heap ||
-	    !hunt->top)
-		return lk_oom(err);
+	if (!hunt->best_ps || !hunt->best || !hunt->batch_of || !hunt->top) return lk_oom(err);
 	for (size_t i = 0; i < groups; i++) hunt->best_ps[i] = INT64_MAX;
-	for (uint32_t i = 0; i < hunt->layouts.count; i++)
-		hunt->heap[hunt->waiting++] = i; /* sorted, so a heap */
 	return LK_OK;
+}
+
+/* Layouts from `from` on wait to be tried as well. */
+static lk_status add_trials(struct hunt *hunt, size_t from, lk_error *err) {
+	size_t count = hunt->layouts.count;
+	uint32_t *heap = realloc(hunt->heap, (count + 1) * sizeof *heap);
+	if (heap) hunt->heap = heap;
+	bool *walked = realloc(hunt->walked, (count + 1) * sizeof *walked);
+	if (walked) hunt->walked = walked;
+	if (!heap || !walked) return lk_oom(err);
+	memset(hunt->walked + from, 0, (count - from) * sizeof *walked);
+	for (size_t i = from; i < count; i++) search_put(hunt, (uint32_t)i);
+	return LK_OK;
+}
+
+/* The longest step that can still be among the best. */
+static double search_limit_s(const struct hunt *hunt) {
+	bool full = hunt->top_count == hunt->top_most;
+	double limit_ps = search_slowest_ps(hunt);
+	if (full)
+		limit_ps = fmin(
+			limit_ps,
+			search_longest_ps(hunt->space, (double)hunt->best_ps[hunt->top[hunt->top_count - 1]]));
+	return limit_ps / LK_PS_PER_S * (1 + 1e-9);
+}
+
+/* Bounds a sample and simulates the best of it, for a limit to the bounds of all others. */
+static lk_status try_sample(struct hunt *hunt, size_t sampled, lk_error *err) {
+	LK_TRY(bound_turns(hunt, sampled, err));
+	LK_TRY(add_trials(hunt, 0, err));
+	if (sampled == hunt->turns_all) return LK_OK;
+	for (int i = 0; i < SAMPLE_BATCHES && hunt->top_count < hunt->top_most; i++) {
+		int count;
+		LK_TRY(next_batch(hunt, hunt->top_most < LAST_BATCH ? hunt->top_most : LAST_BATCH, &count,
+		                  err));
+		LK_TRY(search_try_batch(hunt, count, err));
+	}
+	hunt->bound_limit_s = search_limit_s(hunt);
+	return LK_OK;
+}
+
+static lk_status bound_all(struct hunt *hunt, lk_error *err) {
+	LK_TRY(find_families(hunt, err));
+	hunt->turns_all = hunt->family.count > 0 ? hunt->family.count - 1 : 0;
+	hunt->bounded = calloc(hunt->turns_all + 1, sizeof *hunt->bounded);
+	hunt->turn = malloc((hunt->turns_all + 1) * sizeof *hunt->turn);
+	if (!hunt->bounded || !hunt->turn) return lk_oom(err);
+	hunt->bound_limit_s = hunt->space->slowest_s;
+	LK_TRY(try_sample(hunt, search_take_turns(hunt, hunt->turns_all), err));
+	size_t tried = hunt->layouts.count;
+	LK_TRY(bound_turns(hunt, hunt->turns_all - hunt->turns_done, err));
+	return add_trials(hunt, tried, err);
 }
 
 /* ---- the answer ---- */
@@ -582,9 +660,10 @@ static lk_status take_best(struct hunt *hunt, lk_arena *arena, lk_error *err) {
 }
 
 static lk_status hunt_layouts(struct hunt *hunt, lk_arena *arena, lk_error *err) {
+	LK_TRY(lk_space_cores(hunt->space, &hunt->cores, err));
+	LK_TRY(begin_trials(hunt, arena, err));
 	LK_TRY(bound_all(hunt, err));
 	search_tell(hunt, 0);
-	LK_TRY(begin_trials(hunt, arena, err));
 	LK_TRY(search_try_all(hunt, err));
 	return take_best(hunt, arena, err);
 }
@@ -605,7 +684,10 @@ lk_status lk_hunt_run(const lk_plan_request *request, const lk_space *space,
 	lk_vec_free(&hunt->cores);
 	lk_vec_free(&hunt->family);
 	lk_vec_free(&hunt->layouts);
+	for (size_t i = 0; hunt->bounded && i < hunt->turns_all; i++)
+		lk_vec_free(&hunt->bounded[i].kept);
 	free(hunt->bounded);
+	free(hunt->turn);
 	free(hunt->best_ps);
 	free(hunt->best);
 	free(hunt->batch_of);

@@ -337,6 +337,7 @@ lk_status lk_space_read(const lk_plan_request *request, const lk_asked *asked, l
 	LK_TRY(read_schedules(request->schedule, base, &out->schedule, err));
 	LK_TRY(read_recompute(request->recompute, &out->base, &out->recompute, err));
 	add_usual(out);
+	out->network_checked = lk_model_check(&base->model, "model", NULL) == LK_OK;
 	return LK_OK;
 }
 
@@ -640,6 +641,11 @@ static void shardings_of(const lk_space *space, const lk_core *core, lk_axis *ou
 	}
 }
 
+static lk_status space_complete(const lk_space *space, lk_job *job, lk_error *err) {
+	return space->network_checked ? lk_job_complete_checked(job, space->cluster, err)
+	                              : lk_job_complete(job, space->cluster, err);
+}
+
 lk_status lk_space_job(const lk_space *space, const lk_core *core, lk_job *out, lk_error *err) {
 	lk_axis shardings;
 	set_core(space, core, out);
@@ -652,7 +658,7 @@ lk_status lk_space_job(const lk_space *space, const lk_core *core, lk_job *out, 
 	out->recompute = LK_RECOMPUTE_NONE;
 	out->recompute_layers = 0;
 	out->recompute_said = true;
-	return lk_job_complete(out, space->cluster, err);
+	return space_complete(space, out, err);
 }
 
 static void set_switches(const lk_space *space, const lk_layout *layout, lk_job *job) {
@@ -677,7 +683,7 @@ lk_status lk_layout_job(const lk_space *space, const lk_core *core, const lk_lay
 	set_switches(space, layout, out);
 	int bucket = space->bucket.at[layout->bucket];
 	if (bucket > 0) out->bucket_bytes = bucket * 1048576.0;
-	LK_TRY(lk_job_complete(out, space->cluster, err));
+	LK_TRY(space_complete(space, out, err));
 	if (bucket == LK_BUCKET_LARGE) out->bucket_bytes *= 4;
 	return LK_OK;
 }

@@ -71,6 +71,7 @@ typedef struct lk_space {
 	int loss_layers;         /* of multi-token prediction and the loss, as long as so many layers */
 	double headroom;         /* share of the memory that should stay free; negative: as measured */
 	bool recompute_quarters; /* full/N for quarters of a stage too */
+	bool network_checked;    /* base.model has passed lk_model_check */
 } lk_space;
 
 /* How layers are split over stages: as predict does where nothing is said; with less on the last
@@ -219,8 +220,8 @@ lk_status lk_tail_find(lk_bounder *bounder, int stack, const lk_job *job, lk_tai
                        lk_error *err);
 
 /* layout_bound.c: the layouts of cores [0, count), which are alike, with their bounds. What cannot
- * fit is counted, not kept. `closest`: the layout with the least memory of all, by its bound; its
- * bytes and the device's. */
+ * fit, or takes longer than `limit_s`, is counted, not kept. `closest`: the layout with the least
+ * memory of all, by its bound; its bytes and the device's. */
 typedef struct lk_bounded {
 	lk_layouts kept;
 	uint64_t layouts, too_large, too_slow;
@@ -229,7 +230,7 @@ typedef struct lk_bounded {
 	double closest_bytes, closest_usable;
 } lk_bounded;
 lk_status lk_bound_cores(lk_bounder *bounder, const lk_core *cores, uint32_t first, int count,
-                         lk_bounded *out, lk_error *err);
+                         double limit_s, lk_bounded *out, lk_error *err);
 /* Bounds of one job. */
 lk_status lk_bound_job(lk_bounder *bounder, int stack, const lk_job *job, double *least_s,
                        double *least_bytes, double *usable, lk_error *err);

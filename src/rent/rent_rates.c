@@ -160,7 +160,6 @@ static lk_plan_request rates_plan_of(const lk_rent_request *rent, const char *cl
 	request.job.checkpoint_minutes = request.job.checkpoint_write_gbps = 0;
 	request.fixed_switches = request.no_exact = request.no_sensitivity = true;
 	request.top = 1;
-	request.threads = 1;
 	return request;
 }
 

@@ -82,11 +82,42 @@ static void a_single_job_has_all_cores(void **unused) {
 	assert_int_equal(at.met, 2);
 }
 
+/* ---- jobs inside of one of several ---- */
+
+static lk_status note_thread(void *context, size_t job, lk_error *err) {
+	pthread_t *ran = context;
+	const struct timespec wait = {0, 1000000};
+	(void)err;
+	ran[job] = pthread_self();
+	nanosleep(&wait, NULL);
+	return LK_OK;
+}
+
+/* The first job ends at once; then the jobs of the second run on its thread's core as well. */
+static lk_status share_late(void *context, size_t job, lk_error *err) {
+	int *shared = context;
+	if (job == 0) return LK_OK;
+	for (time_t until = time(NULL) + MEETING_S; !*shared && time(NULL) < until;) {
+		pthread_t ran[4];
+		LK_TRY(lk_parallel(4, 0, note_thread, ran, err));
+		for (int i = 1; i < 4; i++) *shared |= !pthread_equal(ran[0], ran[i]);
+	}
+	return LK_OK;
+}
+
+static void the_last_job_has_the_cores_of_the_others(void **unused) {
+	(void)unused;
+	int shared = 0;
+	assert_int_equal(lk_parallel(2, 2, share_late, &shared, NULL), LK_OK);
+	assert_true(shared);
+}
+
 int main(void) {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(each_job_runs_once),
 		cmocka_unit_test(the_first_failure_is_told),
 		cmocka_unit_test(a_single_job_has_all_cores),
+		cmocka_unit_test(the_last_job_has_the_cores_of_the_others),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

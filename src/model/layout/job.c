@@ -365,10 +365,11 @@ static void fill_switches(lk_job *job, const lk_cluster *cluster) {
 	job_fill_bucket(job);
 }
 
-lk_status lk_job_complete(lk_job *job, const lk_cluster *cluster, lk_error *err) {
+static lk_status job_complete(lk_job *job, const lk_cluster *cluster, bool network_checked,
+                              lk_error *err) {
 	lk_job whole = *job; /* the caller's job stays as it is when it is refused */
 	LK_TRY(lk_job_check_ranges(&whole, err));
-	LK_TRY(lk_model_check(&whole.model, "model", err));
+	if (!network_checked) LK_TRY(lk_model_check(&whole.model, "model", err));
 	fill_stack(&whole);
 	LK_TRY(job_fill_ranks(&whole, cluster, err));
 	LK_TRY(fill_copies(&whole, err));
@@ -387,4 +388,12 @@ lk_status lk_job_complete(lk_job *job, const lk_cluster *cluster, lk_error *err)
 	LK_TRY(lk_job_check_dtype(&whole, cluster, err));
 	*job = whole;
 	return LK_OK;
+}
+
+lk_status lk_job_complete(lk_job *job, const lk_cluster *cluster, lk_error *err) {
+	return job_complete(job, cluster, false, err);
+}
+
+lk_status lk_job_complete_checked(lk_job *job, const lk_cluster *cluster, lk_error *err) {
+	return job_complete(job, cluster, true, err);
 }

@@ -320,6 +320,9 @@ bool lk_job_overlaps_reduce(const lk_job *job);
  * names the rule and the nearest legal values: "--tp: 96 heads do not divide by 7; nearest: 6, 8".
  */
 lk_status lk_job_complete(lk_job *job, const lk_cluster *cluster, lk_error *err);
+/* The same for searches, which ask it of one network again and again: its network has passed
+ * lk_model_check. */
+lk_status lk_job_complete_checked(lk_job *job, const lk_cluster *cluster, lk_error *err);
 
 /* The global batch that is assumed where layouts or machines are compared and nobody states one:
  * the largest power of two with at most 4 Mi tokens, of the pretraining of a language model; 0 for
