@@ -589,31 +589,88 @@ deb: all $(if $(HAS_MPI),mpi) ## Debian packages in build/dist, of this build
 	@$(MAKE) --no-print-directory -s install PREFIX=/usr LIBDIR=/usr/lib/$(MULTIARCH) DESTDIR=$(CURDIR)/build/deb
 	@tools/deb.sh build/deb $(VERSION) $(SOVERSION) $(DIST)
 
-# What a release gives to machines without Debian's libraries: the program and the library with those that they use in them, so
-# that libc alone is needed. sqlite3 and libmicrohttpd are loaded where a question needs them (base/library.h). The archives
-# that are linked are listed, for the bill of materials.
+# What a release gives to machines without Debian's libraries. The program is static: it runs on any Linux, with any libc or none.
+# Next to it lies the same program linked with the machine's glibc, for the few questions that load libraries of the machine
+# (src/cli/hand_over.c). It, the shared library and the recorder take of glibc what its version FLOOR has (tools/portable/floor.py).
+# All hold the other libraries that they use. The archives that are linked are listed, for the bill of materials.
 PORTABLE := $(B)/portable
+FLOOR := 2.17
+LINKED_LIBS := -lsqlite3 $(if $(filter yes,$(MICROHTTPD)),-lmicrohttpd)
 # Debian has no archive of ISA-L; without one zlib unpacks gzip there.
 PORTABLE_ISAL := $(if $(filter yes,$(ISAL)),$(filter /%,$(shell $(CC) -print-file-name=libisal.a)))
-PORTABLE_O := $(if $(filter yes,$(ISAL)),$(if $(PORTABLE_ISAL),,$(addprefix $(PORTABLE)/,io/inflate.o view/reply/version.o)))
-PORTABLE_LIBS = -Wl,-Bstatic $(filter-out -lm -lpthread -ldl $(if $(PORTABLE_O),-lisal),$(LDLIBS)) -Wl,-Bdynamic -lm -lpthread -ldl \
-	-Wl,--exclude-libs,ALL
+PORTABLE_ZLIB := $(if $(filter yes,$(ISAL)),$(if $(PORTABLE_ISAL),,yes))
+PORTABLE_O := $(addprefix $(PORTABLE)/,view/reply/version.o $(if $(PORTABLE_ZLIB),io/inflate.o))
+LINKED_O := $(addprefix $(PORTABLE)/linked/,io/sqlite.o $(if $(filter yes,$(MICROHTTPD)),serve/http_library.o))
+SYSTEM_LIBS := -lm -lpthread -ldl
+HELD_LIBS = $(LINKED_LIBS) $(filter-out $(SYSTEM_LIBS) $(if $(PORTABLE_ZLIB),-lisal),$(LDLIBS))
+, := ,
 PORTABLE_LINK = $(CC) -Wl,-z,relro,-z,now $(ALL_LDFLAGS) -Wl,--trace
 $(PORTABLE)/%.o: src/%.c $(B)/flags
 	@mkdir -p $(@D)
 	$(call say,CC)
-	$(Q)$(CC) $(filter-out -DLK_ISAL,$(ALL_CPPFLAGS)) $(if $(HAS_MPI),-DLK_MPI) $(ALL_CFLAGS) -c -o $@ $<
+	$(Q)$(CC) $(filter-out $(if $(PORTABLE_ZLIB),-DLK_ISAL),$(ALL_CPPFLAGS)) $(ALL_CFLAGS) -MMD -MP -c -o $@ $<
 
-$(PORTABLE)/lockstep: $(PROGRAM) $(PORTABLE_O)
+$(PORTABLE)/linked/%.o: src/%.c $(B)/flags
+	@mkdir -p $(@D)
+	$(call say,CC)
+	$(Q)$(CC) $(ALL_CPPFLAGS) -DLK_LINKED $(ALL_CFLAGS) -MMD -MP -c -o $@ $<
+
+$(PORTABLE)/static/%.o: src/%.c $(B)/flags
+	@mkdir -p $(@D)
+	$(call say,CC)
+	$(Q)$(CC) $(ALL_CPPFLAGS) -DLK_LINKED -DLK_STATIC $(ALL_CFLAGS) -MMD -MP -c -o $@ $<
+
+$(PORTABLE)/floor/%.o: tools/portable/%.c $(B)/flags
+	@mkdir -p $(@D)
+	$(call say,CC)
+	$(Q)$(CC) -std=c11 -D_GNU_SOURCE -O2 -fPIC $(HARDENED) $(WARN) -c -o $@ $<
+
+$(PORTABLE)/static/absent.o: tools/portable/absent.c $(B)/flags
+	@mkdir -p $(@D)
+	$(call say,CC)
+	$(Q)$(CC) -std=c11 -DLK_STATIC -O2 -fPIC $(HARDENED) $(WARN) -c -o $@ $<
+
+# A folder that the linker looks into first; atexit and the like are in no shared library.
+$(PORTABLE)/floor/.floor: tools/portable/floor.py $(B)/flags Makefile
+	@mkdir -p $(@D)
+	$(call say,FLOOR)
+	$(Q)python3 tools/portable/floor.py $(CC) $(FLOOR) $(@D)
+	@touch $@
+FLOOR_O := $(PORTABLE)/floor/compat.o
+FLOOR_NEEDS := $(PORTABLE)/floor/.floor $(FLOOR_O)
+FLOOR_LIBS = $(FLOOR_O) -L$(PORTABLE)/floor -static-libgcc $(SYSTEM_LIBS) -lc -l:libc_nonshared.a $(PORTABLE)/floor/loader.so
+
+$(PORTABLE)/lockstep: $(PROGRAM) $(PORTABLE_O) $(LINKED_O) $(PORTABLE)/static/base/library.o $(PORTABLE)/static/cli/hand_over.o $(PORTABLE)/static/absent.o
+	$(call say,LINK)
+	$(Q)$(PORTABLE_LINK) -static-pie $(addprefix -Wl$(,)--wrap=,dlopen dlsym dlerror dlclose) -o $@ $(filter-out %/hand_over.o,$(CLI_O)) $(B)/commit.o $(filter %.o,$^) $(SERVE) $(STATIC) \
+		$(HELD_LIBS) $(SYSTEM_LIBS) > $@.linked
+
+$(PORTABLE)/lockstep-dynamic: $(PROGRAM) $(PORTABLE_O) $(LINKED_O) $(PORTABLE)/linked/base/library.o $(PORTABLE)/floor/absent.o $(PORTABLE)/floor/start.o $(FLOOR_NEEDS)
+	$(call say,LINK)
+	$(Q)$(PORTABLE_LINK) -pie -Wl,--wrap=__libc_start_main -o $@ $(CLI_O) $(B)/commit.o $(filter-out $(FLOOR_O),$(filter %.o,$^)) $(SERVE) $(STATIC) \
+		-Wl,-Bstatic $(HELD_LIBS) -Wl,-Bdynamic $(FLOOR_LIBS) > $@.linked
+
+$(PORTABLE)/$(notdir $(SHARED)): $(SHARED) $(PORTABLE_O) $(PORTABLE)/linked/io/sqlite.o $(PORTABLE)/linked/base/library.o $(FLOOR_NEEDS)
+	$(call say,LINK)
+	$(Q)$(PORTABLE_LINK) -shared -Wl,-z,defs -Wl,-soname,$(SONAME) -Wl,--version-script=$(B)/lockstep.map -Wl,--exclude-libs,ALL -o $@ \
+		$(filter-out $(PORTABLE_O:$(PORTABLE)/%=$(B)/src/%) $(B)/src/io/sqlite.o $(B)/src/base/library.o,$(LIB_O)) $(filter-out $(FLOOR_O),$(filter %.o,$^)) \
+		-Wl,-Bstatic -lsqlite3 $(filter-out $(LINKED_LIBS),$(HELD_LIBS)) -Wl,-Bdynamic $(FLOOR_LIBS) > $@.linked
+
+# The recorder is libc alone; it is linked again for the floor.
+PORTABLE_RECORDERS := $(RECORDERS:$(B)/%=$(PORTABLE)/%)
+$(PORTABLE)/liblockstep-probe.so $(PORTABLE)/liblockstep-probe-mpich.so $(PORTABLE)/libnccl-profiler-lockstep.so $(PORTABLE)/lockstep-nccl/libnccl.so.2: \
+	$(PORTABLE)/%: $(B)/% $(FLOOR_NEEDS)
 	@mkdir -p $(@D)
 	$(call say,LINK)
-	$(Q)$(PORTABLE_LINK) -pie -o $@ $(CLI_O) $(B)/commit.o $(PORTABLE_O) $(SERVE) $(STATIC) $(PORTABLE_LIBS) > $@.linked
+	$(Q)$(CC) -shared -Wl,-z,relro,-z,now -Wl,-z,defs -o $@ $(RECORDER_OF_$(@F)) $(filter-out $(FLOOR_O),$(FLOOR_LIBS))
+RECORDER_OF_liblockstep-probe.so = $(RECORDER_BASE_O) $(B)/recorder/start/plugin_none.o $(RECORDER_MPI_O:%=$(B)/recorder/%) -Wl,--version-script=src/recorder/recorder.map
+RECORDER_OF_liblockstep-probe-mpich.so = $(RECORDER_BASE_O) $(B)/recorder/start/plugin_none.o $(RECORDER_MPI_O:%=$(B)/recorder-mpich/%) -Wl,--version-script=src/recorder/recorder.map
+RECORDER_OF_libnccl-profiler-lockstep.so = $(RECORDER_BASE_O) $(RECORDER_MPI_O:%=$(B)/recorder/%) $(B)/recorder/start/plugin.o -Wl,--version-script=src/recorder/gpu/plugin.map
+RECORDER_OF_libnccl.so.2 = $(B)/recorder/gpu/nccl_shim.o $(B)/recorder/nccl_shim_jumps.o -Wl,-soname,libnccl.so.2 -Wl,--version-script=src/recorder/gpu/nccl_shim.map $(FLOOR_O)
 
-$(PORTABLE)/$(notdir $(SHARED)): $(SHARED) $(PORTABLE_O)
-	@mkdir -p $(@D)
-	$(call say,LINK)
-	$(Q)$(PORTABLE_LINK) -shared -Wl,-soname,$(SONAME) -Wl,--version-script=$(B)/lockstep.map -o $@ $(filter-out $(PORTABLE_O:$(PORTABLE)/%=$(B)/src/%),$(LIB_O)) $(PORTABLE_O) \
-		$(PORTABLE_LIBS) > $@.linked
+PORTABLE_FILES := $(PORTABLE)/lockstep $(PORTABLE)/lockstep-dynamic $(PORTABLE)/$(notdir $(SHARED)) $(PORTABLE_RECORDERS)
+.PHONY: portable
+portable: $(PORTABLE_FILES)
 
 release: dist deb python tarball ## build/dist: sources, a tarball that needs libc alone, Debian packages, a wheel, checksums, a bill of materials
 	@cp $$(cat $(WHEEL)) $(DIST)/
@@ -622,7 +679,7 @@ release: dist deb python tarball ## build/dist: sources, a tarball that needs li
 checksums = cd $(DIST) && sha256sum $$(ls | grep -v -e SHA256SUMS -e '^dist.tar') > SHA256SUMS
 
 .PHONY: tarball release-aarch64
-tarball: all man $(PORTABLE)/lockstep $(PORTABLE)/$(notdir $(SHARED))
+tarball: all man $(PORTABLE_FILES)
 	@rm -rf $(B)/tree
 	@$(MAKE) --no-print-directory -s install PREFIX= DESTDIR=$(CURDIR)/$(B)/tree
 	@STRIP=$(STRIP) LIBRARIES=$(wildcard $(B)/libraries) tools/release.sh $(VERSION) $(shell $(CC) -dumpmachine | cut -d- -f1) $(B)/tree $(PORTABLE) $(DIST)
@@ -637,7 +694,7 @@ CROSS := B=build/aarch64 CC=aarch64-linux-gnu-gcc AR=aarch64-linux-gnu-ar STRIP=
 	RUN="qemu-aarch64-static -L /usr/aarch64-linux-gnu -E LD_LIBRARY_PATH=/usr/aarch64-linux-gnu/lib:$(CURDIR)/$(CROSS_LIBRARIES)/usr/lib/aarch64-linux-gnu"
 release-aarch64: ## the tarball for aarch64; takes gcc-aarch64-linux-gnu and qemu-user-static
 	@tools/cross_libraries.sh arm64 $(CROSS_LIBRARIES) zlib1g zlib1g-dev libzstd1 libzstd-dev libexpat1 libexpat1-dev libyaml-0-2 libyaml-dev \
-		libmicrohttpd12 libmicrohttpd-dev
+		libmicrohttpd12 libmicrohttpd-dev libsqlite3-0 libsqlite3-dev
 	@$(MAKE) --no-print-directory tarball $(CROSS)
 	@$(checksums)
 

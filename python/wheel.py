@@ -22,7 +22,7 @@ Requires-Dist: numpy; extra == 'numpy'
 Description-Content-Type: text/markdown
 
 {readme}"""
-WHEEL = "Wheel-Version: 1.0\nGenerator: lockstep\nRoot-Is-Purelib: false\nTag: {tag}\n"
+WHEEL = "Wheel-Version: 1.0\nGenerator: lockstep\nRoot-Is-Purelib: false\n{tags}"
 
 
 def digest(data):
@@ -60,15 +60,18 @@ def platform_tag(libraries):
             print(f"wheel: tagged {machine}: it needs {', '.join(others)} of the machine", file=sys.stderr)
             return machine
         newest = max([newest, *((int(a), int(b)) for a, b in re.findall(r"Name: GLIBC_(\d+)\.(\d+)", needs))])
-    return f"manylinux_{newest[0]}_{newest[1]}_{machine.removeprefix('linux_')}"
+    machine = machine.removeprefix("linux_")
+    older = f".manylinux2014_{machine}" if newest == (2, 17) else ""  # its name for pip before 20.3 (PEP 599)
+    return f"manylinux_{newest[0]}_{newest[1]}_{machine}{older}"
 
 
 def main(folder, version, out, license_file, readme):
     info = f"lockstep-{version}.dist-info"
     files = list(package_files(folder))
     tag = "py3-none-" + platform_tag(os.path.join(folder, name) for name, _ in files if ".so." in name)
+    tags = "".join(f"Tag: py3-none-{platform}\n" for platform in tag.removeprefix("py3-none-").split("."))
     files.append((f"{info}/METADATA", METADATA.format(version=version, readme=read(readme)).encode()))
-    files.append((f"{info}/WHEEL", WHEEL.format(tag=tag).encode()))
+    files.append((f"{info}/WHEEL", WHEEL.format(tags=tags).encode()))
     files.append((f"{info}/LICENSE", read(license_file).encode()))
     record = "".join(f"{name},{digest(data)},{len(data)}\n" for name, data in files) + f"{info}/RECORD,,\n"
     files.append((f"{info}/RECORD", record.encode()))

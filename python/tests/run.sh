@@ -10,6 +10,9 @@ export LOCKSTEP_PROGRAM=$program LOCKSTEP_ROOT=${here%/python/tests} LC_ALL=C.UT
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 cp "$wheel" "$work/"
+# Its tag is that of the oldest glibc that the Makefile promises.
+floor=$(sed -n 's/^FLOOR := //p' "$LOCKSTEP_ROOT/Makefile")
+[[ $wheel == *-manylinux_${floor/./_}_$(uname -m)*.whl ]] || { echo "python: the wheel's tag is not of glibc $floor: ${wheel##*/}"; exit 1; }
 environment() { # NAME [OPTION]: an environment with the wheel in it, moved to where it was not made
 	"$python" -m venv --without-pip ${2:-} "$work/made-$1"
 	"$python" -m pip --quiet --disable-pip-version-check --python "$work/made-$1/bin/python" install --no-index --no-deps "$work"/*.whl

@@ -2,11 +2,47 @@
 #include "base/library.h"
 
 #include <dlfcn.h>
+#include <stddef.h>
 
 const lk_library lk_library_sqlite = {"libsqlite3.so.0", "libsqlite3-0"},
 				 lk_library_http = {"libmicrohttpd.so.12", "libmicrohttpd12"},
 				 lk_library_svg = {"librsvg-2.so.2", "librsvg2-2"},
 				 lk_library_cuda = {"libcuda.so.1", "nvidia-driver"};
+
+bool lk_library_linked(const lk_library *library) {
+#ifdef LK_LINKED
+	return library == &lk_library_sqlite || library == &lk_library_http;
+#else
+	(void)library;
+	return false;
+#endif
+}
+
+#ifdef LK_STATIC
+
+const bool lk_library_loads = false;
+
+void *lk_library_open(const char *file) {
+	(void)file;
+	return NULL;
+}
+
+void *lk_library_find(void *library, const char *name) {
+	(void)library, (void)name;
+	return NULL;
+}
+
+#else
+
+const bool lk_library_loads = true;
+
+void *lk_library_open(const char *file) {
+	return dlopen(file, RTLD_NOW | RTLD_LOCAL);
+}
+
+void *lk_library_find(void *library, const char *name) {
+	return dlsym(library, name);
+}
 
 static lk_status library_refused(const lk_library *library, lk_error *err) {
 	const char *why = dlerror();
@@ -17,9 +53,11 @@ static lk_status library_refused(const lk_library *library, lk_error *err) {
 
 lk_status lk_library_load(const lk_library *library, const char *const *names, void **calls,
                           lk_error *err) {
-	void *loaded = dlopen(library->file, RTLD_NOW | RTLD_LOCAL);
+	void *loaded = lk_library_open(library->file);
 	if (!loaded) return library_refused(library, err);
 	for (int i = 0; names[i]; i++)
-		if (!(calls[i] = dlsym(loaded, names[i]))) return library_refused(library, err);
+		if (!(calls[i] = lk_library_find(loaded, names[i]))) return library_refused(library, err);
 	return LK_OK;
 }
+
+#endif

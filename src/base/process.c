@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -175,4 +176,12 @@ bool lk_process_found(const char *name) {
 			return true;
 	}
 	return false;
+}
+
+void lk_process_close_from(int first) {
+#ifdef SYS_close_range
+	if (syscall(SYS_close_range, (unsigned)first, ~0U, 0) == 0) return;
+#endif
+	long end = sysconf(_SC_OPEN_MAX);
+	for (long fd = first; fd < end; fd++) close((int)fd);
 }

@@ -31,5 +31,8 @@ lk_status lk_process_run(const lk_process *process, lk_process_end *end, lk_erro
 void lk_process_end_free(lk_process_end *end);
 /* Whether a program of this name is on the PATH. */
 bool lk_process_found(const char *name);
+/* In a child: closes all descriptors from the first on; also by kernels without close_range(2),
+ * before Linux 5.9. Takes no memory. */
+void lk_process_close_from(int first);
 
 #endif

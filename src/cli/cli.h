@@ -49,6 +49,10 @@ lk_status cli_defaults_open(lk_defaults **out, lk_error *err);
 /* Names on standard error the defaults that the parsed words used. */
 void cli_defaults_say(const lk_defaults *defaults);
 
+/* Runs another build of the program in place of this one, where that one can do more with these
+ * words; returns where it cannot. */
+void cli_hand_over(char **argv);
+
 /* Prints "lockstep: where: what; hint" on standard error; returns CLI_WRONG. */
 int cli_fail(const lk_error *err);
 /* Fills the request of a verb and what becomes of its answer, then checks the latter before any

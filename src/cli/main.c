@@ -239,6 +239,7 @@ int main(int argc, char **argv) {
 	/* A reader that has seen enough (`| head`) ends the program without a word, also where SIGPIPE
 	 * came in ignored. */
 	signal(SIGPIPE, SIG_DFL);
+	cli_hand_over(argv);
 	errno = 0;
 	int result = main_run(argc > 0 ? argc - 1 : 0, (const char *const *)argv + (argc > 0), true);
 	bool lost = ferror(stdout) != 0;

@@ -1,6 +1,5 @@
 /* doctor_system.c: what lockstep uses of the machine where a question needs it: libraries that are
  * loaded then, its own recorder, programs that are started, the Python package. */
-#include <dlfcn.h>
 #include <limits.h>
 #include <string.h>
 #include <unistd.h>
@@ -15,15 +14,17 @@
 
 static lk_status doctor_library(const lk_library *library, const char *use, lk_findings *out,
                                 lk_error *err) {
-	void *loaded = dlopen(library->file, RTLD_LAZY | RTLD_LOCAL);
 	lk_finding finding = {.part = "library", .name = library->file, .use = use};
-	if (loaded) {
-		dlclose(loaded);
-		finding.what = "found";
+	bool linked = lk_library_linked(library);
+	if (linked || lk_library_open(library->file)) {
+		finding.what = linked ? "part of this program" : "found";
 		return lk_doctor_add(out, &finding, err);
 	}
 	finding.state = LK_FINDING_MISSING;
-	finding.mend = lk_arena_printf(out->arena, "apt install %s", library->package);
+	if (!lk_library_loads) finding.what = "this program is static and loads no libraries";
+	finding.mend = lk_library_loads
+	                   ? lk_arena_printf(out->arena, "apt install %s", library->package)
+	                   : lk_arena_strdup(out->arena, "build lockstep from its sources");
 	return finding.mend ? lk_doctor_add(out, &finding, err) : lk_oom(err);
 }
 

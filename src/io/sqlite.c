@@ -1,10 +1,23 @@
-/* sqlite.c: loads libsqlite3.so.0. */
+/* sqlite.c: loads libsqlite3.so.0, or is linked with it. */
 #include "io/sqlite.h"
 
 #include <string.h>
 
 #include "base/library.h"
 #include "base/once.h"
+
+#ifdef LK_LINKED
+
+#define LK_CALL(name) sqlite3_##name,
+lk_sqlite_calls lk_sqlite = {LK_SQLITE_CALLS(LK_CALL)};
+#undef LK_CALL
+
+lk_status lk_sqlite_load(lk_error *err) {
+	(void)err;
+	return LK_OK;
+}
+
+#else
 
 lk_sqlite_calls lk_sqlite;
 
@@ -26,3 +39,5 @@ lk_status lk_sqlite_load(lk_error *err) {
 	static lk_once once = LK_ONCE_INIT;
 	return lk_once_load(&once, sqlite_load, sqlite_forget, err);
 }
+
+#endif

@@ -363,6 +363,7 @@ lk_status lk_record(const lk_record_request *request, lk_record_answer **out, lk
 	lk_record_request own = *request;
 	LK_TRY(lk_record_check_emulated(&own, err));
 	LK_TRY(lk_record_check_mpi(&own, err));
+	LK_TRY(lk_record_check_libc(&own, err));
 	struct record_work *work = calloc(1, sizeof *work);
 	if (!work) return lk_oom(err);
 	work->result.memory_owner = work;

@@ -28,6 +28,8 @@ typedef struct lk_arena lk_arena; /* base/arena.h */
  * library
  * ("libnccl.so.2"). What it needs indirectly is not looked at. */
 bool lk_elf_needs(const char *path, const char *library);
+/* Whether the path of a program's loader contains `part`. */
+bool lk_elf_has_loader(const char *path, const char *part);
 
 /* ---- record_programs.c ---- */
 
@@ -50,6 +52,8 @@ bool lk_file_contains(const char *path, const char *text);
 bool lk_command_uses_mpich(const lk_record_request *request);
 /* An error where --mpi names another library than a program of the command is built with. */
 lk_status lk_record_check_mpi(const lk_record_request *request, lk_error *err);
+/* An error where the command is linked with musl, into which the recorder cannot be loaded. */
+lk_status lk_record_check_libc(const lk_record_request *request, lk_error *err);
 
 /* ---- record_settings.c ---- */
 

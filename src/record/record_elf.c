@@ -1,5 +1,5 @@
-/* record_elf.c: the needed libraries of an ELF file of 64 bits in this machine's byte order. Any
- * bytes are read: offsets that lie outside make it a file that needs nothing. */
+/* record_elf.c: the needed libraries and the loader of an ELF file of 64 bits in this machine's
+ * byte order. Any bytes are read: offsets that lie outside make it a file that needs nothing. */
 #include "record/record.h"
 
 #include <elf.h>
@@ -31,10 +31,14 @@ static uint64_t offset_of_address(FILE *file, const Elf64_Ehdr *head, uint64_t a
 	return 0;
 }
 
-static bool find_dynamic_segment(FILE *file, const Elf64_Ehdr *head, Elf64_Phdr *out) {
+/* Also whether it is such a file at all. */
+static bool find_segment(FILE *file, uint32_t type, Elf64_Ehdr *head, Elf64_Phdr *out) {
+	if (!read_elf_at(file, 0, head, sizeof *head) || memcmp(head->e_ident, ELFMAG, SELFMAG) != 0 ||
+	    head->e_ident[EI_CLASS] != ELFCLASS64)
+		return false;
 	for (unsigned i = 0; i < head->e_phnum && i < MOST_HEADERS; i++)
 		if (read_elf_at(file, head->e_phoff + i * sizeof *out, out, sizeof *out) &&
-		    out->p_type == PT_DYNAMIC)
+		    out->p_type == type)
 			return true;
 	return false;
 }
@@ -44,10 +48,7 @@ static bool elf_needs_library(FILE *file, const char *library) {
 	Elf64_Phdr dynamic;
 	Elf64_Dyn entry = {0};
 	uint64_t names = 0;
-	if (!read_elf_at(file, 0, &head, sizeof head) || memcmp(head.e_ident, ELFMAG, SELFMAG) != 0)
-		return false;
-	if (head.e_ident[EI_CLASS] != ELFCLASS64 || !find_dynamic_segment(file, &head, &dynamic))
-		return false;
+	if (!find_segment(file, PT_DYNAMIC, &head, &dynamic)) return false;
 	uint64_t count = dynamic.p_filesz / sizeof entry;
 	if (count > MOST_ENTRIES) count = MOST_ENTRIES;
 	for (uint64_t i = 0; i < count && !names; i++)
@@ -67,12 +68,26 @@ static bool elf_needs_library(FILE *file, const char *library) {
 	return false;
 }
 
-bool lk_elf_needs(const char *path, const char *library) {
+static FILE *open_regular(const char *path) {
 	struct stat info;
-	FILE *file = stat(path, &info) == 0 && S_ISREG(info.st_mode) && strlen(library) < NAME
-	                 ? fopen(path, "rb")
-	                 : NULL;
+	return stat(path, &info) == 0 && S_ISREG(info.st_mode) ? fopen(path, "rb") : NULL;
+}
+
+bool lk_elf_needs(const char *path, const char *library) {
+	FILE *file = strlen(library) < NAME ? open_regular(path) : NULL;
 	bool found = file && elf_needs_library(file, library);
+	if (file) fclose(file);
+	return found;
+}
+
+bool lk_elf_has_loader(const char *path, const char *part) {
+	Elf64_Ehdr head;
+	Elf64_Phdr loader;
+	char name[NAME] = "";
+	FILE *file = open_regular(path);
+	bool found = file && find_segment(file, PT_INTERP, &head, &loader) &&
+	             loader.p_filesz < sizeof name &&
+	             read_elf_at(file, loader.p_offset, name, loader.p_filesz) && strstr(name, part);
 	if (file) fclose(file);
 	return found;
 }

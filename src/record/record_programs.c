@@ -144,6 +144,18 @@ lk_status lk_record_check_mpi(const lk_record_request *request, lk_error *err) {
 	return LK_OK;
 }
 
+/* ---- which libc ---- */
+
+lk_status lk_record_check_libc(const lk_record_request *request, lk_error *err) {
+	char found[PATH_MAX], loader[PATH_MAX], interpreter[LK_PROGRAM_NAME];
+	const char *path = lk_program_in_path(request->command[0], found);
+	const char *script = path ? find_interpreter(path, interpreter) : NULL;
+	if (script) path = lk_program_in_path(script, loader);
+	if (!path || !lk_elf_has_loader(path, "/ld-musl-")) return LK_OK;
+	lk_fail(err, LK_ERR_INPUT, path, "is linked with musl; the recorder works with glibc alone");
+	return lk_hint(err, "run it in a container or a root folder of a Linux with glibc");
+}
+
 bool lk_command_uses_mpich(const lk_record_request *request) {
 	char found[PATH_MAX];
 	if (request->mpi != LK_RECORD_MPI_FOUND) return request->mpi == LK_RECORD_MPICH;

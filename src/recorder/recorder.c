@@ -38,6 +38,7 @@ void *lp_symbol_if(const char *name) {
 	int code = errno;
 	void *found = dlsym(RTLD_NEXT, name);
 	if (!found) found = find_in_mpi_libraries(name);
+	if (!found) found = lp_old_libc(name);
 	errno = code;
 	return found;
 }

@@ -100,6 +100,8 @@ extern __thread lp_thread_state lp_thread __attribute__((tls_model("initial-exec
 /* The next definition of a symbol after this library's. lp_symbol and lp_variable end the program
  * where there is none. */
 void *lp_symbol(const char *name);
+/* A function that this glibc is too old to have, in terms of the kernel; NULL for all others. */
+void *lp_old_libc(const char *name);
 void *lp_symbol_if(const char *name); /* NULL where there is none */
 void *lp_variable(const char *name);
 /* Declares `real`, found by `find` once. */

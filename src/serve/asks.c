@@ -14,6 +14,7 @@
 #include "io/json.h"
 #include "base/check.h"
 #include "base/memory.h"
+#include "base/process.h"
 
 enum {
 	ANSWER_LIMIT = 64 << 20,
@@ -200,7 +201,7 @@ void lk_ask_drop(lk_ask *ask) {
 static void answer_in_child(const lk_asks *asks, const lk_ask *ask, int out) {
 	if (out != CHILD_PIPE) dup2(out, CHILD_PIPE);
 	/* Connections of others, the listening socket, other pipes: none of its business. */
-	close_range(CHILD_PIPE + 1, ~0U, 0);
+	lk_process_close_from(CHILD_PIPE + 1);
 	sigprocmask(SIG_SETMASK, &asks->signals, NULL);
 	lk_answer(&ask->question, CHILD_PIPE);
 	_exit(0);

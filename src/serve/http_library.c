@@ -1,10 +1,23 @@
-/* http_library.c: loads libmicrohttpd.so.12. */
+/* http_library.c: loads libmicrohttpd.so.12, or is linked with it. */
 #include "serve/http_library.h"
 
 #include <string.h>
 
 #include "base/library.h"
 #include "base/once.h"
+
+#ifdef LK_LINKED
+
+#define LK_CALL(name) MHD_##name,
+lk_mhd_calls lk_mhd = {LK_MHD_CALLS(LK_CALL)};
+#undef LK_CALL
+
+lk_status lk_mhd_load(lk_error *err) {
+	(void)err;
+	return LK_OK;
+}
+
+#else
 
 lk_mhd_calls lk_mhd;
 
@@ -26,3 +39,5 @@ lk_status lk_mhd_load(lk_error *err) {
 	static lk_once once = LK_ONCE_INIT;
 	return lk_once_load(&once, http_library_load, http_library_forget, err);
 }
+
+#endif

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <math.h>
+#include <net/if.h>
 #include <netdb.h>
 #include <signal.h>
 #include <stdio.h>
@@ -43,24 +44,38 @@ static lk_status fail_bad_address(const lk_serve_request *request, const char *w
 	return lk_hint(err, "give an address of this machine, as 127.0.0.1, ::1 or 0.0.0.0");
 }
 
-static lk_status resolve_address(const lk_serve_request *request, struct addrinfo **out,
-                                 lk_error *err) {
-	char port[16];
+/* Names are not resolved: what getaddrinfo loads for that, the static program of a release lacks.
+ */
+static lk_status read_address(const lk_serve_request *request, struct sockaddr_storage *out,
+                              socklen_t *size, lk_error *err) {
+	struct sockaddr_in four = {.sin_family = AF_INET, .sin_port = htons((uint16_t)request->port)};
+	struct sockaddr_in6 six = {.sin6_family = AF_INET6,
+	                           .sin6_port = htons((uint16_t)request->port)};
 	bool local = strcmp(request->listen, "localhost") == 0;
-	struct addrinfo hints = {.ai_family = AF_UNSPEC,
-	                         .ai_socktype = SOCK_STREAM,
-	                         .ai_flags = AI_NUMERICHOST | AI_NUMERICSERV | AI_PASSIVE};
-	snprintf(port, sizeof port, "%d", request->port);
-	int code = getaddrinfo(local ? "127.0.0.1" : request->listen, port, &hints, out);
-	return code == 0 ? LK_OK : fail_bad_address(request, gai_strerror(code), err);
+	char host[64];
+	snprintf(host, sizeof host, "%s", local ? "127.0.0.1" : request->listen);
+	if (inet_pton(AF_INET, host, &four.sin_addr) == 1) {
+		memcpy(out, &four, *size = sizeof four);
+		return LK_OK;
+	}
+	/* fe80::1%eth0 */
+	char *zone = strchr(host, '%');
+	if (zone) *zone++ = '\0';
+	if (inet_pton(AF_INET6, host, &six.sin6_addr) != 1)
+		return fail_bad_address(request, "not an IP address", err);
+	if (zone && (six.sin6_scope_id = if_nametoindex(zone)) == 0)
+		return fail_bad_address(request, strerror(errno), err);
+	memcpy(out, &six, *size = sizeof six);
+	return LK_OK;
 }
 
-static lk_status bind_address(const lk_serve_request *request, const struct addrinfo *addrinfo,
+static lk_status bind_address(const lk_serve_request *request,
+                              const struct sockaddr_storage *address, socklen_t size,
                               struct place *place, lk_error *err) {
 	int on = 1;
 	if (place->socket < 0) return fail_bad_address(request, strerror(errno), err);
 	setsockopt(place->socket, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
-	if (bind(place->socket, addrinfo->ai_addr, addrinfo->ai_addrlen) == 0 &&
+	if (bind(place->socket, (const struct sockaddr *)address, size) == 0 &&
 	    listen(place->socket, BACKLOG) == 0)
 		return LK_OK;
 	if (errno != EADDRINUSE && errno != EACCES)
@@ -89,15 +104,13 @@ static lk_status name_listen_url(struct place *place, lk_error *err) {
 
 static lk_status open_listen_place(const lk_serve_request *request, struct place *place,
                                    lk_error *err) {
-	struct addrinfo *addrinfo = NULL;
+	struct sockaddr_storage address = {0};
+	socklen_t size = 0;
 	*place = (struct place){.socket = -1};
-	LK_TRY(resolve_address(request, &addrinfo, err));
-	place->socket =
-		socket(addrinfo->ai_family, addrinfo->ai_socktype | SOCK_CLOEXEC | SOCK_NONBLOCK,
-	           addrinfo->ai_protocol);
-	lk_status status = bind_address(request, addrinfo, place, err);
-	freeaddrinfo(addrinfo);
-	return status == LK_OK ? name_listen_url(place, err) : status;
+	LK_TRY(read_address(request, &address, &size, err));
+	place->socket = socket(address.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	LK_TRY(bind_address(request, &address, size, place, err));
+	return name_listen_url(place, err);
 }
 
 /* ---- what is known beforehand ---- */

@@ -12,6 +12,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/process.h"
 #include "base/text.h"
 
 enum {
@@ -89,7 +90,7 @@ static void start_detached_browser(const char *name, const sigset_t *mask, int r
 	for (int fd = 0; fd < 3 && nothing >= 0; fd++) dup2(nothing, fd);
 	dup2(result_fd, 3);
 	fcntl(3, F_SETFD, FD_CLOEXEC);
-	close_range(4, ~0U, 0);
+	lk_process_close_from(4);
 	sigprocmask(SIG_SETMASK, mask, NULL);
 	exec_browser(name);
 	(void)!write(3, "", 1);

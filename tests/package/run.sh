@@ -85,11 +85,18 @@ uninstalls() {
 # and bound at the start, no executable stack, no relocated code, guarded and touched stacks, checked buffers, jumps that land
 # on marks. Linkers drop the mark of a whole file where the system's start files have none, so marks are looked for in the code.
 hardened() {
-	local file name dynamic headers symbols code wrong=0
-	for file in "$tree"/opt/lockstep/bin/* "$tree"/opt/lockstep/lib/*.so.*.* "$tree"/opt/lockstep/lib/lockstep/*.so "$tree"/opt/lockstep/lib/lockstep/*/*.so.*; do
+	local prefix=$tree/opt/lockstep
+	hardened_files "$prefix" "$prefix"/bin/* "$prefix"/lib/*.so.*.* "$prefix"/lib/lockstep/*.so "$prefix"/lib/lockstep/*/*.so.*
+}
+
+# hardened_files PREFIX FILE...
+hardened_files() {
+	local prefix=$1 file name dynamic headers symbols code wrong=0
+	shift
+	for file; do
 		[ -L "$file" ] && continue
 		[ "$(head -c 4 "$file" | tail -c 3)" = ELF ] || continue
-		name=${file#"$tree"/opt/lockstep/}
+		name=${file#"$prefix"/}
 		headers=$(readelf -lhW "$file") dynamic=$(readelf -dW "$file") symbols=$(nm -D --undefined-only "$file")
 		lacks() { echo "$name: no $1"; wrong=1; }
 		grep -q 'Type: *DYN' <<< "$headers" || lacks "position-independent code"
@@ -100,8 +107,10 @@ hardened() {
 		case $name in
 		bin/*) grep -q 'FLAGS_1.*PIE' <<< "$dynamic" || lacks "position-independent program" ;;
 		esac
-		grep -q '__stack_chk_fail' <<< "$symbols" || lacks "stack guards"
-		grep -q '_chk@\|_chk$' <<< "$(grep -v __stack_chk <<< "$symbols")" || lacks "checked buffers"
+		if grep -q NEEDED <<< "$dynamic"; then # a static program has no list of them
+			grep -q '__stack_chk_fail' <<< "$symbols" || lacks "stack guards"
+			grep -q '_chk@\|_chk$' <<< "$(grep -v __stack_chk <<< "$symbols")" || lacks "checked buffers"
+		fi
 		[ "$(uname -m)" = x86_64 ] || continue
 		code=$(objdump -d --no-show-raw-insn "$file" | awk '/endbr64/ { marks++ } /or[ql] *\$0x0,/ { probes++ } END { print marks + 0, probes + 0 }')
 		[ "${code% *}" -ge 8 ] || lacks "marks of jumps" # the start files bring up to 5
@@ -171,26 +180,73 @@ builds_from_tarball() {
 portable=$build/portable
 releases_twice() {
 	local folder
-	$quiet_make $portable/lockstep "$portable/liblockstep.so.$version" || return
+	$quiet_make portable || return
 	$quiet_make install DESTDIR="$work/prefix" PREFIX= || return
 	for folder in release1 release2; do SOURCE_DATE_EPOCH=1700000000 tools/release.sh "$version" "$(uname -m)" "$work/prefix" "$portable" "$work/$folder" || return; done
 	diff -r "$work/release1" "$work/release2"
 }
 
-# With the loader, libc and libm of this machine and nothing else, in a folder that is all there is; the steps of the Containerfile.
-needs_libc_alone() {
-	local root=$work/alone name file
-	name=$(sed -n 's/^COPY \(.*\)\*\.tar\.gz .*/\1/p' "$work/release1/Containerfile")$(uname -m)
+# In a folder that is all there is: no libc, no loader, no shell.
+needs_nothing() {
+	local root=$work/alone name
+	name=lockstep-$version-linux-$(uname -m)
 	mkdir -p "$root/usr/local" "$root/tmp"
 	tar -xzf "$work/release1/$name.tar.gz" --strip-components=1 -C "$root/usr/local" || return
-	for file in "$root"/usr/local/bin/* "$root"/usr/local/lib/*.so.*.*; do
-		! readelf -dW "$file" | grep NEEDED | grep -v -e 'libc\.so' -e 'libm\.so' -e ld-linux || { echo "of $file"; return 1; }
+	! readelf -lW "$root/usr/local/bin/lockstep" | grep INTERP || return
+	! readelf -dW "$root/usr/local/bin/lockstep" | grep NEEDED || return
+	local job=(predict --model gpt2 --gpu a100-sxm-80 --gpus 8 --gbs 64 -o json) in_root=(chroot "$root")
+	local program=/usr/local/bin/lockstep place=
+	[ "$(id -u)" -eq 0 ] || in_root=(env) place=$root program=$root$program
+	"${in_root[@]}" "$program" --version && "${in_root[@]}" "$program" "${job[@]}" > "$work/out" || return
+	"$build/lockstep" "${job[@]}" | same - "$work/out" || return
+	# What others load: SQLite, and the refusal by name of what is not in it.
+	rm -f "$root/usr/local/lib/lockstep/lockstep-dynamic"
+	"${in_root[@]}" "$program" predict --model gpt2 --gpu a100-sxm-80 --gpus 8,16 --gbs 64 -o sqlite --file "$place/tmp/answer.db" || return
+	[ "$(head -c 15 "$root/tmp/answer.db")" = "SQLite format 3" ] || return
+	run 2 'PNG: this program is static and cannot load librsvg; ' "${in_root[@]}" "$program" predict --model gpt2 --gpu a100-sxm-80 \
+		--gpus 8 --gbs 64 --charts "$place/tmp/chart.png" || return
+	"${in_root[@]}" "$program" doctor > "$work/out" # without /proc it does not find its recorder: status 1
+	grep -q 'libmicrohttpd.* part of this program' "$work/out" && grep -q 'librsvg.* this program is static' "$work/out"
+}
+
+# The Containerfile builds from the tarball alone, without a base image or a network; its program runs in the container.
+in_container() {
+	local container buildah=(buildah --root "$work/images" --runroot "$work/containers" --storage-driver vfs)
+	"${buildah[@]}" bud --isolation chroot --build-arg "MACHINE=$(uname -m)" -t lockstep "$work/release1" || return
+	container=$("${buildah[@]}" from lockstep) || return
+	"${buildah[@]}" run --isolation chroot "$container" -- lockstep predict --model gpt2 --gpu a100-sxm-80 --gpus 8 --gbs 64 -o json > "$work/out" || return
+	"$build/lockstep" predict --model gpt2 --gpu a100-sxm-80 --gpus 8 --gbs 64 -o json | same - "$work/out" || return
+	"${buildah[@]}" rm "$container" && "${buildah[@]}" rmi lockstep
+}
+
+# The rest needs glibc as it was in 2012, and nothing else: no file takes a newer version of a symbol, nor another library.
+floor=$(sed -n 's/^FLOOR := //p' Makefile)
+floor_is_held() {
+	local file found newest wrong=0 prefix=$work/alone/usr/local
+	mkdir -p "$prefix"
+	tar -xzf "$work/release1/lockstep-$version-linux-$(uname -m).tar.gz" --strip-components=1 -C "$prefix" || return
+	found=$(find "$prefix/lib" -type f \( -name '*.so*' -o -name lockstep-dynamic \))
+	[ "$(wc -l <<< "$found")" -eq 6 ] || { echo "other files than six: $found"; return 1; }
+	for file in $found; do
+		newest=$(readelf -WV "$file" | grep -o 'GLIBC_[A-Z0-9.]*' | sed 's/GLIBC_//' | sort -Vu | tail -1)
+		[ "$(printf '%s\n' "$newest" "$floor" | sort -V | tail -1)" = "$floor" ] || { echo "$file takes GLIBC_$newest"; wrong=1; }
+		! readelf -dW "$file" | grep NEEDED | grep -v -e 'lib\(c\|m\|dl\|pthread\)\.so' -e ld-linux || { echo "of $file"; wrong=1; }
 	done
-	[ "$(id -u)" -eq 0 ] || { "$root/usr/local/bin/lockstep" --version; return; }
-	for file in $(ldd "$root/usr/local/bin/lockstep" | grep -o '/[^ ]*'); do mkdir -p "$root${file%/*}" && cp "$file" "$root$file" || return; done
-	chroot "$root" /usr/local/bin/lockstep --version &&
-		chroot "$root" /usr/local/bin/lockstep predict --model gpt2 --gpu a100-sxm-80 --gpus 8 --gbs 64 -o json > "$work/out" &&
-		grep -q step_time_s "$work/out"
+	return $wrong
+}
+
+# The files of a release are what is given out: hardened as the build is.
+release_is_hardened() {
+	hardened_files "$work/alone/usr/local" "$work"/alone/usr/local/bin/* $(find "$work/alone/usr/local/lib" -type f \( -name '*.so*' -o -name lockstep-dynamic \))
+}
+
+# The static program hands what needs libraries of the machine to the dynamic one, which says what it found of them; it records.
+hands_over() {
+	local prefix=$work/alone/usr/local
+	"$prefix/bin/lockstep" doctor > "$work/out" 2>&1
+	grep -q 'libsqlite3.* part of this program' "$work/out" && ! grep -q 'this program is static' "$work/out" || { cat "$work/out"; return 1; }
+	"$prefix/bin/lockstep" record --out "$work/static-recorded" --program cat -- cat README.md > /dev/null 2> "$work/out" || { cat "$work/out"; return 1; }
+	ls "$work/static-recorded"/*.lkrec
 }
 
 # The C examples with the unpacked tarball, as pkg-config says: its shared library, and its archive with the libraries of this machine.
@@ -212,8 +268,8 @@ bill_of_materials() {
 		bill = json.load(open(sys.argv[1]))
 		assert bill["spdxVersion"] == "SPDX-2.3" and bill["creationInfo"]["created"] == "2023-11-14T22:13:20Z"
 		said = " ".join(p.get("sourceInfo", "") for p in bill["packages"])
-		taken = {os.path.basename(f) for path in sys.argv[2:] for line in open(path) for f in re.findall(r"^\(?(/[^()]*/lib(?:z|zstd|expat|yaml)\.a)", line)}
-		assert len(taken) == 4 and all(f in said for f in taken), (taken, said)
+		taken = {os.path.basename(f) for path in sys.argv[2:] for line in open(path) for f in re.findall(r"^\(?(/[^()]*/lib(?:z|zstd|expat|yaml|sqlite3|microhttpd|c)\.a)", line)}
+		assert len(taken) == 7 and all(f in said for f in taken), (taken, said)
 		ids = [p["SPDXID"] for p in bill["packages"]]
 		assert len(set(ids)) == len(ids) and {r["relatedSpdxElement"] for r in bill["relationships"]} == set(ids)
 	PYTHON
@@ -300,7 +356,15 @@ else
 fi
 if command -v dpkg-query readelf > /dev/null; then
 	check "release, twice the same" releases_twice
-	check "release: needs libc alone" needs_libc_alone
+	check "release: the program needs nothing" needs_nothing
+	if [ "$(id -u)" -eq 0 ] && command -v buildah > /dev/null; then
+		check "release: the container" in_container
+	else
+		skip "release: the container" "takes root and buildah"
+	fi
+	check "release: the libraries need glibc $floor and nothing else" floor_is_held
+	check "release: hardened" release_is_hardened
+	check "release: what needs the machine's libraries is handed over" hands_over
 	check "release: C programs link with the tarball" links_unpacked
 	check "release: bill of materials" bill_of_materials
 else

@@ -305,6 +305,10 @@ static void test_elf(void **state) {
 	path[length] = '\0';
 	assert_true(lk_elf_needs(path, "libc.so.6"));
 	assert_false(lk_elf_needs(path, "libnccl.so.2"));
+	assert_true(lk_elf_has_loader(path, "/ld-"));
+	assert_false(lk_elf_has_loader(path, "/ld-musl-"));
+	assert_false(lk_elf_has_loader("/none/such", "/"));
+	assert_false(lk_elf_has_loader("/dev/zero", "/"));
 	assert_false(lk_elf_needs("/none/such", "libc.so.6"));
 	assert_false(lk_elf_needs("/dev/zero", "libc.so.6"));
 	snprintf(cut, sizeof cut, "%s/cut", scratch);

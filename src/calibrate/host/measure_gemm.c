@@ -7,12 +7,12 @@
  *
  * The rate that goes into the device is that of the best size.
  */
-#include <dlfcn.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 
+#include "base/library.h"
 #include "calibrate/host/meter.h"
 
 enum {
@@ -77,10 +77,11 @@ static const struct library {
 /* The library stays open: its threads may not end with it. */
 static sgemm_fn *open_blas(int threads, const char **name) {
 	for (size_t i = 0; i < sizeof libraries / sizeof *libraries; i++) {
-		void *library = dlopen(libraries[i].file, RTLD_NOW | RTLD_LOCAL);
-		void *found = library ? dlsym(library, "cblas_sgemm") : NULL;
+		void *library = lk_library_open(libraries[i].file);
+		void *found = library ? lk_library_find(library, "cblas_sgemm") : NULL;
 		if (!found) continue;
-		void *set = libraries[i].set_threads ? dlsym(library, libraries[i].set_threads) : NULL;
+		void *set =
+			libraries[i].set_threads ? lk_library_find(library, libraries[i].set_threads) : NULL;
 		void (*set_threads)(int);
 		sgemm_fn *sgemm;
 		memcpy(&sgemm, &found, sizeof sgemm);
@@ -177,8 +178,10 @@ static lk_status measure_products(lk_meter *meter, struct bench *bench, double s
 	gemm_fill(bench->a, largest * largest, 1);
 	gemm_fill(bench->b, largest * largest, 2);
 	const char *name = gemm_choose(bench, seconds * 0.1);
-	LK_TRY(lk_meter_note(meter, "products by %s",
-	                     name ? name : "lockstep's own blocked loops (no faster BLAS was found)"));
+	const char *own = lk_library_loads
+	                      ? "lockstep's own blocked loops (no faster BLAS was found)"
+	                      : "lockstep's own blocked loops (this program is static, loads no BLAS)";
+	LK_TRY(lk_meter_note(meter, "products by %s", name ? name : own));
 	LK_TRY(measure_sizes(meter, bench, seconds * 0.75, largest));
 	lk_device *device = &meter->host->device;
 	device->peak_flops[LK_FP32] = device->vector_flops =

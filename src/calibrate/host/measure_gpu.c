@@ -1,7 +1,6 @@
 /* measure_gpu.c: NVIDIA GPUs of this machine, through the driver (libcuda, found when the program
  * runs) and `nvidia-smi topo -m`: copies from and to the host, on the device and from GPU to GPU,
  * the launch of an empty kernel, the matrix of links. Without GPUs a note says so. */
-#include <dlfcn.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -38,11 +37,11 @@ struct bench {
 /* ---- the driver ---- */
 
 static bool gpu_find_calls(lk_cuda *cuda) {
-	void *library = dlopen(lk_library_cuda.file, RTLD_NOW | RTLD_LOCAL), *found;
+	void *library = lk_library_open(lk_library_cuda.file), *found;
 	if (!library) return false;
-#define FIND(member, symbol, arguments) \
-	found = dlsym(library, symbol);     \
-	if (!found) return false;           \
+#define FIND(member, symbol, arguments)       \
+	found = lk_library_find(library, symbol); \
+	if (!found) return false;                 \
 	memcpy(&cuda->member, &found, sizeof cuda->member);
 	LK_CUDA_CALLS(FIND)
 #undef FIND
@@ -252,6 +251,9 @@ static lk_status measure_all(lk_meter *meter, struct bench *bench, double second
 lk_status lk_measure_gpus(lk_meter *meter, double seconds) {
 	struct bench g = {.gpus = 0};
 	int count = 0;
+	if (!lk_library_loads)
+		return lk_meter_note(meter,
+		                     "GPUs were not measured: this program is static and loads no driver");
 	if (!gpu_find_calls(&g.cuda) || g.cuda.init(0) != 0 || g.cuda.count(&count) != 0 || count == 0)
 		return lk_meter_note(meter, "GPU: NVIDIA's driver shows none");
 	lk_meter_say(meter, "GPUs");

@@ -1,6 +1,5 @@
 /* picture_png.c: an SVG as PNG, through librsvg and cairo, which are loaded when a PNG is wanted
  * and not before (rsvg_handle_render_document, librsvg 2.46; cairo_surface_write_to_png_stream). */
-#include <dlfcn.h>
 #include <stdint.h>
 #include <string.h>
 
@@ -32,8 +31,7 @@ enum {
 };
 
 static bool png_load(struct libraries *use) {
-	void *rsvg = dlopen(lk_library_svg.file, RTLD_NOW | RTLD_LOCAL),
-		 *cairo = dlopen("libcairo.so.2", RTLD_NOW | RTLD_LOCAL);
+	void *rsvg = lk_library_open(lk_library_svg.file), *cairo = lk_library_open("libcairo.so.2");
 	if (!rsvg || !cairo) return false;
 	const struct {
 		void *library;
@@ -52,7 +50,7 @@ static bool png_load(struct libraries *use) {
 		{cairo, "cairo_surface_write_to_png_stream", &use->write},
 	};
 	for (size_t i = 0; i < sizeof functions / sizeof *functions; i++) {
-		void *found = dlsym(functions[i].library, functions[i].name);
+		void *found = lk_library_find(functions[i].library, functions[i].name);
 		if (!found) return false;
 		memcpy(functions[i].to, &found, sizeof found);
 	}
@@ -80,6 +78,10 @@ static bool png_draw(const struct libraries *use, void *svg, FILE *out) {
 lk_status lk_picture_png(const char *svg, size_t size, FILE *out, lk_error *err) {
 	struct libraries use;
 	if (!png_load(&use)) {
+		if (!lk_library_loads) {
+			lk_fail(err, LK_ERR_INPUT, "PNG", "this program is static and cannot load librsvg");
+			return lk_hint(err, "name a file .svg, or build lockstep from its sources");
+		}
 		lk_fail(err, LK_ERR_INPUT, "PNG", "this machine has no librsvg, which draws it");
 		return lk_hint(err, "install it (Debian: apt install %s), or name a file .svg",
 		               lk_library_svg.package);
