@@ -313,6 +313,8 @@ lk_status lk_calibrate(const lk_calibrate_request *request, lk_calibrated **out,
 	work->result.kind = kind->name;
 	lk_status status =
 		kind->fit ? calibrate_fit(request, kind, work, err) : calibrate_measure(request, work, err);
+	if (status == LK_OK)
+		status = lk_calibrated_check(&work->result, lk_calibrated_rows(&work->result), err);
 	if (status == LK_OK) {
 		work->result.reproduce = calibrate_command(&work->arena, request);
 		if (!work->result.reproduce) status = lk_oom(err);

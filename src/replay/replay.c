@@ -342,6 +342,7 @@ lk_status lk_replay_ask(const lk_replay_request *request, lk_replay **out, lk_er
 	lk_overheads *table = NULL;
 	lk_replaying r = {.request = request, .arena = &answer->arena};
 	lk_status status = replay_ask(&r, &table, &answer->replay, err);
+	if (status == LK_OK) status = lk_replay_check(&answer->replay, err);
 	replay_end(&r);
 	lk_traces_free(r.traces);
 	lk_trace_files_free(&r.files);

@@ -12,6 +12,9 @@
  * one step of one rank. */
 lk_status lk_replay_error(lk_traces *traces, double *error, lk_error *err);
 
+/* replay_check.c: an answer that contradicts itself is LK_ERR_INTERNAL. */
+lk_status lk_replay_check(const lk_replay *replay, lk_error *err);
+
 /* ---- replay_parts: what the files of `replay` share. */
 
 /* A step is lifted so often at most: of longer captures the last ones are taken, for the first warm

@@ -13,6 +13,7 @@
  *     stalls_whatif.c    closed forms of the loader's rates
  *     stalls_simulate.c  the same as a simulated timeline
  *     stalls_model.c     what the runs say of the loader, as that model
+ *     stalls_check.c     what holds for every answer
  *     stalls.c           the question: the first run, the plan, the rounds, the answer
  */
 #ifndef LK_STALLS_STALLS_H
@@ -412,5 +413,8 @@ lk_status lk_stalls_buckets_of(lk_stalls_work *work, const lk_stalls_comm *comm)
 lk_status lk_stalls_read_links(lk_stalls_work *work);
 /* What a collective of no bytes takes among the ranks of the group; NAN: no cluster was given. */
 double lk_stalls_call_s(const lk_stalls_work *work, const lk_stalls_comm *comm);
+
+/* ---- stalls_check.c: an answer that contradicts itself is LK_ERR_INTERNAL. ---- */
+lk_status lk_stalls_check(const lk_stalls_answer *answer, lk_error *err);
 
 #endif

@@ -258,6 +258,7 @@ lk_status lk_validate(const lk_validate_request *request, lk_validation **out, l
 	lk_stream *in = NULL;
 	lk_status status = lk_stream_open(request->table, &in, err);
 	if (status == LK_OK) status = validate_answer(request, in, work, err);
+	if (status == LK_OK) status = lk_validation_check(&work->result, err);
 	lk_stream_close(in);
 	if (status == LK_OK) *out = &work->result;
 	else lk_validate_free(&work->result);

@@ -12,6 +12,9 @@
 
 typedef struct lk_arena lk_arena; /* base/arena.h */
 
+/* validate_check.c: an answer that contradicts itself is LK_ERR_INTERNAL. */
+lk_status lk_validation_check(const lk_validation *validation, lk_error *err);
+
 /* ---- summary: statistics of predicted against measured, for every kind of validation. */
 
 /* One row as the statistics see it. */

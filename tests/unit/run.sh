@@ -2,7 +2,8 @@
 # Runs unit-test programs (cmocka), as many at a time as there are processors, and prints one line for each, the output of
 # those that fail, and the totals.
 # Usage: tests/unit/run.sh PROGRAM...
-# THREADED=FOLDER leaves there an empty file of the name of each program that starts a thread.
+# THREADED=FOLDER leaves there a file of the name of each program that starts a thread, with the names of the tests that do.
+# ONLY=FOLDER, such a one: of a program that has a file there only these tests are run.
 set -uo pipefail
 . "$(dirname "$0")/../in_order.sh"
 
@@ -16,16 +17,18 @@ count() { # KIND LOG
 }
 
 watch=()
-if [ -n "${THREADED:-}" ]; then
-	mkdir -p "$THREADED"
+if [ -n "${THREADED:-}${ONLY:-}" ]; then
+	[ -z "${THREADED:-}" ] || mkdir -p "$THREADED"
 	cc -shared -fPIC -o "$work/threads.so" "$(dirname "$0")/threads.c" -ldl || exit
 	watch=(env LD_PRELOAD="$work/threads.so")
+	export THREADED=${THREADED:-} ONLY=${ONLY:-}
 fi
 
 run_program() {
-	local program=$1 log status p f s
+	local program=$1 name log status p f s
+	name=$(basename "$program")
 	log=$(mktemp -p "$work")
-	LOCKSTEP_THREADED=${THREADED:-}/$(basename "$program") timeout "${TEST_SECONDS:-1200}" "${watch[@]}" "$program" > "$log" 2>&1
+	LOCKSTEP_THREADED=${THREADED:+$THREADED/$name} LOCKSTEP_ONLY=${ONLY:+$ONLY/$name} timeout "${TEST_SECONDS:-1200}" "${watch[@]}" "$program" > "$log" 2>&1
 	status=$?
 	times > "$log.times"
 	p=$(count PASSED "$log") f=$(count FAILED "$log") s=$(count SKIPPED "$log")

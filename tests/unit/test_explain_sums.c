@@ -9,6 +9,7 @@
 
 #include "data.h"
 #include "lockstep/explain.h"
+#include "rounds.h"
 
 /* Of sums of rounded times. */
 static const double ROUNDING_S = 2e-9;
@@ -160,6 +161,7 @@ static void own_traces(void **state) {
 
 static void public_traces(void **state) {
 	(void)state;
+	if (only_elsewhere()) skip();
 	if (!has_data(data_path("traces/kineto"))) skip();
 	assert_true(check_traces(data_path("traces/kineto")) >= 13);
 	check_trace(data_path("traces/dlrm8/kineto"), NULL);

@@ -882,6 +882,7 @@ static long read_repeated(const char *head, const char *part, size_t count, cons
 
 static void test_monsters(void **state) {
 	(void)state;
+	if (only_elsewhere()) skip();
 	static const char event[] = OP("a", "1", "2");
 	char tail[300];
 	enum {
@@ -1002,6 +1003,7 @@ static void test_packed(void **state) {
 /* 300 MB of white space in 300 kB: refused at the limit, in little memory. */
 static void test_bomb(void **state) {
 	(void)state;
+	if (only_elsewhere()) skip();
 	enum {
 		SIZE = 30000000
 	};

@@ -786,6 +786,7 @@ static lk_traces *read_dlrm(int threads) {
 
 static void test_dlrm(void **state) {
 	(void)state;
+	if (only_elsewhere()) skip();
 	lk_traces *traces = read_dlrm(0);
 	print_problems(traces);
 	check_whole(traces);
@@ -811,6 +812,7 @@ static void test_dlrm(void **state) {
 /* The table of kernels was taken from the same files by another program. */
 static void test_dlrm_table(void **state) {
 	(void)state;
+	if (only_elsewhere()) skip();
 	lk_traces *traces = read_dlrm(2);
 	FILE *IO_FILE = fopen(need_data("measured/dlrm8_nccl_kernels.csv"), "r");
 	assert_non_null(IO_FILE);
@@ -872,6 +874,7 @@ static void test_threads_agree(void **state) {
 /* Every other public capture, alone. */
 static void test_single_files(void **state) {
 	(void)state;
+	if (only_elsewhere()) skip();
 	static const char *const files[] = {
 		"a100_nccl_args_rank0of2", "a100_rec_rank3of8",  "cpu_only_rank34",
 		"mi250_minitoy",           "simple_add",         "rtx2080ti_resnet",

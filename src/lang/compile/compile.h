@@ -47,6 +47,10 @@ lk_status lc_schedule_graph(const lc_program *program, const lc_schedule *schedu
 /* A program as an object: declarations, schedules and, if wanted, values. */
 void lc_json_program(lk_json_writer *writer, const lc_program *program, bool values);
 
+/* compile_check.c: what is found that contradicts itself is LK_ERR_INTERNAL. */
+lk_status lc_summary_check(const lc_summary *summary, bool field, lk_error *err);
+lk_status lc_verdict_check(const lc_verdict *verdict, lk_error *err);
+
 /* ---- compile_compare.c: what an emitted program has computed, compared with the interpreter. */
 
 /* Reads request->compare/SCHEDULE.RANK of every rank (emit.h has the form) and says how far each

@@ -216,8 +216,10 @@ static lk_status summarize(lc_run *run, struct report *report, lk_arena *arena, 
 	LK_TRY(lc_results(report->p, ids, LC_VALUES, &report->count, err));
 	report->results = LK_ARRAY(arena, lc_summary, (size_t)report->count);
 	if (!report->results) return lk_oom(err);
-	for (int i = 0; i < report->count; i++)
+	for (int i = 0; i < report->count; i++) {
 		LK_TRY(lc_summarize(run, report->p, report->s, ids[i], &report->results[i], err));
+		LK_TRY(lc_summary_check(&report->results[i], report->request->field, err));
+	}
 	return LK_OK;
 }
 

@@ -55,7 +55,7 @@ static lk_status check_one(struct check *check, const lc_schedule *schedule, lk_
 	lk_status status =
 		lc_verify(check->p, program, &check->o, &lk_last(&check->done)->verdict, err);
 	lc_program_free(program);
-	return status;
+	return status == LK_OK ? lc_verdict_check(&lk_last(&check->done)->verdict, err) : status;
 }
 
 static lk_status check_schedules(struct check *check, lk_error *err) {

@@ -191,6 +191,7 @@ lk_status lk_compile_bench(lk_compile *answer, const lk_compile_request *request
 		status = lk_host_messages_read(request->cluster, &messages, err);
 	if (request->cluster) o.cluster = &cluster, o.messages = &messages;
 	if (status == LK_OK) status = lc_bench(program, variants, count, &o, &result, err);
+	if (status == LK_OK) status = lc_bench_result_check(&result, err);
 	if (status == LK_OK)
 		status = request->format == LK_COMPILE_JSON
 		             ? bench_print_put_json(program, &result, out, err)

@@ -281,6 +281,7 @@ static lk_status tune(struct tuning *tuning, FILE *out, lk_error *err) {
 		tuning->request->progress(tuning->request->progress_context, 0, 1, 1);
 	LK_TRY(time_own(tuning, err));
 	LK_TRY(verify(tuning, err));
+	LK_TRY(lk_search_check(&tuning->search, err));
 	tuning->tuned.p = tuning->p;
 	tuning->tuned.sizes = &tuning->sizes;
 	tuning->tuned.cluster = &tuning->cluster;

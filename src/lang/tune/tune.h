@@ -241,6 +241,10 @@ lk_status lk_search_step_with(const lc_program *program, const lk_search_options
 lk_status lk_search_in_step(const lc_program *program, const lk_search_options *options,
                             const lk_whatif_base *base, lk_search *search, lk_error *err);
 
+/* tune_check.c: what is found that contradicts itself is LK_ERR_INTERNAL. */
+lk_status lk_search_check(const lk_search *search, lk_error *err);
+lk_status lc_bench_result_check(const lc_bench_result *result, lk_error *err);
+
 /* ---- wisdom ---- */
 
 typedef struct lk_wise {

@@ -1,0 +1,32 @@
+/* calibrate_check.c: what holds for every answer of `calibrate`.
+ *
+ * Nothing is printed that contradicts itself: whatever made it is a defect of lockstep. */
+#include <math.h>
+
+#include "base/check.h"
+#include "calibrate/calibrate.h"
+
+/* What is fitted is what --calibration reads: numbers that their models can work with. */
+static lk_status calibrate_check_fitted(const lk_calibration_row *row, lk_error *err) {
+	LK_CHECK(*row->family && (row->count > 0 || row->text), err);
+	LK_CHECK(row->points >= 0 && (isnan(row->error) || row->error >= 0), err);
+	for (int i = 0; i < row->count; i++) {
+		lk_error why = {0};
+		bool can_be_read = lk_calibration_check(row, i, &why) == LK_OK;
+		LK_CHECK(isfinite(row->numbers[i].value) && can_be_read, err);
+	}
+	return LK_OK;
+}
+
+lk_status lk_calibrated_check(const lk_calibrated *calibrated, const lk_calibration *rows,
+                              lk_error *err) {
+	LK_CHECK(!rows || rows->rows.count == (size_t)calibrated->row_count, err);
+	for (size_t i = 0; rows && i < rows->rows.count; i++)
+		LK_TRY(calibrate_check_fitted(&rows->rows.at[i], err));
+	for (int i = 0; i < calibrated->measured_count; i++) {
+		const lk_measured *measured = &calibrated->measured[i];
+		LK_CHECK(isfinite(measured->value) && measured->value >= 0 && measured->repeats >= 0, err);
+		LK_CHECK(!(measured->low > measured->value) && !(measured->high < measured->value), err);
+	}
+	return LK_OK;
+}

@@ -1,0 +1,52 @@
+/* replay_check.c: what holds for every answer of `replay`.
+ *
+ * Nothing is printed that contradicts itself: whatever made it is a defect of lockstep. */
+#include <math.h>
+
+#include "base/check.h"
+#include "replay/replay.h"
+
+static bool is_known_time(double seconds) {
+	return isnan(seconds) || (isfinite(seconds) && seconds >= 0);
+}
+
+static bool is_known_share(double share) {
+	return share >= 0 && share <= 1 + 1e-9;
+}
+
+/* Kernels may run on after the step that launched them: a part can be longer than the step. */
+static lk_status replay_check_step(const lk_replay_step *step, lk_error *err) {
+	LK_CHECK(is_known_time(step->measured_s) && is_known_time(step->baseline_s), err);
+	if (step->left_out) return LK_OK;
+	LK_CHECK(isfinite(step->predicted_s) && step->predicted_s >= 0, err);
+	LK_CHECK(is_known_share(step->host_known) && is_known_share(step->device_known), err);
+	for (size_t i = 0; i < step->part_count; i++) {
+		LK_CHECK(is_known_time(step->parts[i].measured_s), err);
+		LK_CHECK(is_known_time(step->parts[i].predicted_s), err);
+	}
+	return LK_OK;
+}
+
+lk_status lk_replay_check(const lk_replay *replay, lk_error *err) {
+	size_t predicted = 0, compared = 0;
+	double distance = 0;
+	for (size_t i = 0; i < replay->rank_count; i++)
+		for (size_t s = 0; s < replay->ranks[i].step_count; s++) {
+			const lk_replay_step *step = &replay->ranks[i].steps[s];
+			LK_TRY(replay_check_step(step, err));
+			if (step->left_out) continue;
+			predicted++;
+			if (!(step->measured_s > 0 && step->predicted_s > 0)) continue;
+			distance += fabs(log(step->predicted_s / step->measured_s));
+			compared++;
+		}
+	LK_CHECK(replay->predicted == predicted, err);
+	LK_CHECK(isnan(replay->geomean_error) || replay->geomean_error >= 0, err);
+	LK_CHECK(compared < predicted || !predicted ||
+	             fabs(log1p(replay->geomean_error) - distance / (double)compared) <= 1e-9,
+	         err);
+	LK_CHECK(isnan(replay->baseline_error) || replay->baseline_error >= 0, err);
+	LK_CHECK(replay->parts_error >= 0 && replay->residual_s >= 0, err);
+	LK_CHECK(isnan(replay->device_known_shape) || is_known_share(replay->device_known_shape), err);
+	return LK_OK;
+}
