@@ -1,6 +1,6 @@
 /* process.c: fork, two pipes, poll with a deadline. The program is a process group of its own,
  * which is asked to end (SIGTERM, so that launchers end what they have started) and two seconds
- * later made to. */
+ * later made to: at the deadline, and when whoever waits for it is asked to stop. */
 #include "base/process.h"
 
 #include <errno.h>
@@ -8,14 +8,16 @@
 #include <limits.h>
 #include <poll.h>
 #include <signal.h>
-#include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
+
+#include "base/stop.h"
 
 extern char **environ;
 
@@ -51,7 +53,8 @@ static bool process_take(struct taken *taken) {
 static void process_listen_to(pid_t pid, struct taken streams[2], double deadline, bool *late) {
 	struct pollfd fds[2] = {{streams[0].from, POLLIN, 0}, {streams[1].from, POLLIN, 0}};
 	while (fds[0].fd >= 0 || fds[1].fd >= 0) {
-		double left = deadline - process_now();
+		bool asked = !*late && lk_stop_check(NULL) != LK_OK;
+		double left = asked ? 0 : deadline - process_now();
 		if (left <= 0) {
 			if (*late) {
 				kill(-pid, SIGKILL);
@@ -101,24 +104,42 @@ static char **environment(const char *const *settings) {
 	return all;
 }
 
+/* In the child: becomes the program, or says why not. It is a group of its own, and is asked to end
+ * where this process is ended without a chance to do so itself. Takes no memory. */
+static void process_become(const lk_process *process, const int pipes[4], int why, pid_t parent,
+                           char **all) {
+	setpgid(0, 0);
+	prctl(PR_SET_PDEATHSIG, SIGTERM);
+	int nothing = open("/dev/null", O_RDONLY);
+	if (getppid() == parent && nothing >= 0 && dup2(nothing, 0) >= 0 && dup2(pipes[1], 1) >= 0 &&
+	    dup2(pipes[3], 2) >= 0)
+		execvpe(process->arguments[0], (char *const *)process->arguments, all);
+	int failed = errno;
+	ssize_t written = write(why, &failed, sizeof failed);
+	_exit(written == sizeof failed ? 127 : 126);
+}
+
 static lk_status process_start(const lk_process *process, const int pipes[4], pid_t *pid,
                                lk_error *err) {
-	posix_spawn_file_actions_t files;
-	posix_spawnattr_t how;
+	int why[2], failed = 0;
 	char **all = environment(process->settings);
 	if (!all) return lk_oom(err);
-	posix_spawn_file_actions_init(&files);
-	posix_spawnattr_init(&how);
-	posix_spawn_file_actions_addopen(&files, 0, "/dev/null", O_RDONLY, 0);
-	posix_spawn_file_actions_adddup2(&files, pipes[1], 1);
-	posix_spawn_file_actions_adddup2(&files, pipes[3], 2);
-	posix_spawnattr_setflags(&how, POSIX_SPAWN_SETPGROUP);
-	posix_spawnattr_setpgroup(&how, 0);
-	int failed = posix_spawnp(pid, process->arguments[0], &files, &how,
-	                          (char *const *)process->arguments, all);
-	posix_spawn_file_actions_destroy(&files);
-	posix_spawnattr_destroy(&how);
+	pid_t parent = getpid();
+	if (pipe2(why, O_CLOEXEC) != 0) {
+		free(all);
+		return lk_fail(err, LK_ERR_IO, "", "no pipe: %s", strerror(errno));
+	}
+	*pid = fork();
+	if (*pid == 0) process_become(process, pipes, why[1], parent, all);
+	if (*pid < 0) failed = errno;
+	close(why[1]);
 	free(all);
+	ssize_t got = 0;
+	do
+		if (*pid > 0) got = read(why[0], &failed, sizeof failed);
+	while (got < 0 && errno == EINTR);
+	close(why[0]);
+	if (got > 0) waitpid(*pid, NULL, 0);
 	if (!failed) return LK_OK;
 	return lk_fail(err, LK_ERR_IO, process->arguments[0], "could not be started: %s",
 	               strerror(failed));
@@ -144,7 +165,7 @@ lk_status lk_process_run(const lk_process *process, lk_process_end *end, lk_erro
 	if (!end->out || !end->messages) return lk_oom(err);
 	*end->out = *end->messages = '\0';
 	int pipes[4] = {-1, -1, -1, -1};
-	pid_t pid;
+	pid_t pid = 0;
 	lk_status status = open_pipes(pipes)
 	                       ? process_start(process, pipes, &pid, err)
 	                       : lk_fail(err, LK_ERR_IO, "", "no pipe: %s", strerror(errno));
@@ -155,6 +176,7 @@ lk_status lk_process_run(const lk_process *process, lk_process_end *end, lk_erro
 		double deadline = process_now() + process->seconds;
 		process_listen_to(pid, streams, deadline, &end->late);
 		end->code = process_wait_for(pid, deadline + GRACE, &end->late);
+		if (end->late) status = lk_stop_check(err);
 	}
 	close_pipes(pipes, 0, 2);
 	return status;

@@ -25,8 +25,9 @@ typedef struct lk_process_end {
 	char *out, *messages; /* standard output and error, '\0' after; to be freed */
 } lk_process_end;
 
-/* Errors: the program is not there, the system refused. What the program says with its exit status
- * is no error. */
+/* Errors: the program is not there, the system refused; LK_ERR_STOPPED: this thread was asked to
+ * stop, and the program has been ended. It is asked to end, too, when this process dies. What the
+ * program says with its exit status is no error. */
 lk_status lk_process_run(const lk_process *process, lk_process_end *end, lk_error *err);
 void lk_process_end_free(lk_process_end *end);
 /* Whether a program of this name is on the PATH. */

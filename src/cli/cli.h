@@ -85,6 +85,15 @@ void cli_search_begin(cli_search *search, const char *what);
 void cli_search_show(void *context, int gpus, double done, double all);
 void cli_search_end(cli_search *search);
 
+/* A call that runs other programs and keeps files: until cli_stop_end signals that would end this
+ * program ask the call to stop, so that it takes both with it; then they end the program. */
+typedef struct cli_stop {
+	lk_stop *stop;
+	struct sigaction before[3];
+} cli_stop;
+void cli_stop_begin(cli_stop *stop);
+void cli_stop_end(cli_stop *stop);
+
 /* The commit that the program was built from; NULL: not known. Made by tools/commit.sh. */
 extern const char *const cli_commit;
 

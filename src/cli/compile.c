@@ -18,9 +18,18 @@ static lk_status act_tune(lk_compile *answer, const lk_compile_request *request,
 	return status;
 }
 
+static lk_status act_bench(lk_compile *answer, const lk_compile_request *request, FILE *out,
+                           lk_error *err) {
+	cli_stop stop;
+	cli_stop_begin(&stop);
+	lk_status status = lk_compile_bench(answer, request, out, err);
+	cli_stop_end(&stop);
+	return status;
+}
+
 static lk_status act(lk_compile *answer, const lk_compile_request *request, FILE *out,
                      lk_error *err) {
-	if (request->action == LK_COMPILE_BENCH) return lk_compile_bench(answer, request, out, err);
+	if (request->action == LK_COMPILE_BENCH) return act_bench(answer, request, out, err);
 	if (request->action == LK_COMPILE_TUNE) return act_tune(answer, request, out, err);
 	return lk_compile_act(answer, request, out, err);
 }

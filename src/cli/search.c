@@ -1,5 +1,6 @@
 /* search.c: searches on a terminal: how far they are, and Ctrl-C, which ends them with the best
- * that they have found. A second Ctrl-C ends the program. */
+ * that they have found. A second Ctrl-C ends the program. Other calls that leave something behind
+ * are asked to stop by every signal that ends a program. */
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -70,4 +71,36 @@ void cli_search_end(cli_search *search) {
 	ending = NULL;
 	lk_stop_free(search->stop);
 	search->stop = NULL;
+}
+
+/* ---- calls that take with them what they have started ---- */
+
+static const int endings[] = {SIGINT, SIGTERM, SIGHUP};
+static volatile sig_atomic_t stop_signal;
+
+static void stop_by_signal(int signal) {
+	stop_signal = signal;
+	lk_stop_ask(ending);
+}
+
+void cli_stop_begin(cli_stop *stop) {
+	struct sigaction act = {.sa_handler = stop_by_signal, .sa_flags = SA_RESTART | SA_RESETHAND};
+	stop_signal = 0;
+	if (!(stop->stop = lk_stop_new())) return;
+	ending = stop->stop;
+	lk_stop_watch(stop->stop);
+	sigemptyset(&act.sa_mask);
+	for (int i = 0; i < 3; i++) {
+		sigaction(endings[i], NULL, &stop->before[i]);
+		if (stop->before[i].sa_handler != SIG_IGN) sigaction(endings[i], &act, NULL);
+	}
+}
+
+void cli_stop_end(cli_stop *stop) {
+	if (!stop->stop) return;
+	for (int i = 0; i < 3; i++) sigaction(endings[i], &stop->before[i], NULL);
+	lk_stop_watch(NULL);
+	ending = NULL;
+	lk_stop_free(stop->stop);
+	if (stop_signal) raise(stop_signal);
 }

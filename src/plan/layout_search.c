@@ -240,7 +240,7 @@ static lk_status bound_turns(struct hunt *hunt, size_t count, lk_error *err) {
 	return layout_search_collect(hunt, begin, begin + count, err);
 }
 
-/* Every so manieth family, since neighbours are alike, and then the others. Returns how many are
+/* Every SAMPLED-th family, since neighbours are alike, and then the others. Returns how many are
  * of the sample. */
 static size_t search_take_turns(struct hunt *hunt, size_t families) {
 	bool samples = families >= SAMPLE_LEAST && !hunt->request->exhaustive;
