@@ -816,6 +816,21 @@ def conv_net(c):
     return [S(y, 0), R(y.sum(0))]
 
 
+@program
+def zero_mlp(c):
+    x, y, u, v = c.x("x", c.B, c.I), c.x("y", c.B, c.I), c.state("u", c.I, c.F), c.state("v", c.F, c.I)
+    phi = np.vectorize(lambda t: (1 + math.erf(t / math.sqrt(2))) / 2)
+
+    def loss(u, v):
+        z = x @ u
+        return ((z * phi(z) @ v - y)**2).sum() / c.B
+    gu, gv = slope(lambda w: loss(w, v), u), slope(lambda w: loss(u, w), v)
+    n = np.sqrt((gu * gu).sum() + (gv * gv).sum())
+    mu, mv = 0.9 * c.state("mu", c.I, c.F) + min(1, 1 / n) * gu, 0.9 * c.state("mv", c.F, c.I) + min(1, 1 / n) * gv
+    kept = (lambda m: S(m, 0)) if c.schedule.startswith("zero") else R
+    return [R(loss(u, v)), R(n), R(u - c.scalar("lr") * mu), R(v - c.scalar("lr") * mv), kept(mu), kept(mv)]
+
+
 # ---- comparing ----
 
 def read_dump(path):

@@ -48,9 +48,9 @@ static void check_slope(const char *declared, const char *loss, int64_t ranks) {
 	const double h = 1e-5;
 	double at[3][2];
 	snprintf(text, sizeof text,
-	         "program p(mesh a, b) { dim N, M, K scalar f64 t %s %s out loss out sum(grad(loss, "
-	         "w)*d) }",
-	         declared, loss);
+	         "program p(mesh a, b) { dim N, M, K scalar f64 t %s %s out loss out %s(sum(grad(loss, "
+	         "w)*d)) }",
+	         declared, loss, strncmp(declared, "list", 4) == 0 ? "total" : "");
 	lc_file *file = read_program(text);
 	for (int i = 0; i < 3; i++) outputs(file->programs.at[0], ranks, (i - 1) * h, at[i]);
 	double want = (at[2][0] - at[0][0]) / (2 * h), got = at[1][1];
@@ -65,6 +65,8 @@ static void check_slope(const char *declared, const char *loss, int64_t ranks) {
 #define MOVED \
 	"in x : f64[N,M] @ S(1,b), d : f64[N,M] @ S(1,b), y : f64[N,M], v : f64[M,K] w = x + t*d"
 
+#define LISTED \
+	"list l dim P of l in x : f64[P] @ S(0,a), d : f64[P] @ S(0,a), y : f64[P] w = x + t*d"
 /* `own`: a number of each rank of its own. */
 #define OWN WHOLE " own = local(slice(iota(f64, size(a)), 0, a), a)*3 + 1"
 
@@ -154,6 +156,9 @@ static void test_layouts(void **state) {
 		{OWN, "z = select(own > 5, local(w, a), y) loss = partial(sum(z^2), sum, a)"},
 		{OWN, "z = permute(w*own, a, shift=1) loss = partial(sum(z^2*own), sum, a)"},
 		{SLICED, "loss = sum(join(parts(w, 0, 1)*3, 0)^2) + sum(spread(parts(w^2, 0, 1), 0, 2))"},
+		{LISTED, "loss = total(sum(w^2*y))"},
+		{LISTED, "s = allreduce(sum(w^2), sum, a) loss = total(sqrt(s))^2 + total(s*total(s))"},
+		{LISTED, "n = sqrt(allreduce(total(sum(w^2)), sum, a)) loss = total(sum(w*y))/(n + 1)"},
 		{SLICED, "loss = sum(log_softmax(w, 1)*y + softmax(w, 1)^2)"},
 		{WHOLE, "loss = sum(log_softmax(w, 0)*y + softmax(w, 0)^2)"},
 		{WHOLE, "loss = sum(select(w > 0.5, log(w), 0)) + sum(sqrt(select(w > 0.25, w, 0)))"},

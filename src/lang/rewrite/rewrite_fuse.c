@@ -208,10 +208,18 @@ static lk_status check_space(struct fuser *fuser, lk_error *err) {
 		if (!fuse_in_pass(fuser, i) || (fuse_fits(fuser->p, a, b) &&
 		                                (!once(fuse_node(fuser, i)) || fuse_fits(fuser->p, b, a))))
 			continue;
-		fuse_refuse(fuser, err, "%s goes over %s, and %s over %s: one pass cannot do both",
-		            lc_part_name(fuse_node(fuser, i)), lc_type_text(fuser->p, a, x, sizeof x),
-		            lc_part_name(fuse_node(fuser, fuser->space)),
-		            lc_type_text(fuser->p, b, y, sizeof y));
+		const char *name = lc_part_name(fuse_node(fuser, i));
+		lc_type_text(fuser->p, a, x, sizeof x);
+		lc_type_text(fuser->p, b, y, sizeof y);
+		if (strcmp(name, lc_part_name(fuse_node(fuser, fuser->space))) == 0) {
+			char part[LC_SHOWN];
+			fuse_refuse(fuser, err,
+			            "%s goes over %s, and %s in it over %s: one pass cannot do both", name, y,
+			            lc_shown(fuser->p, i, part), x);
+			return lk_hint(err, "give %s a statement of its own", part);
+		}
+		fuse_refuse(fuser, err, "%s goes over %s, and %s over %s: one pass cannot do both", name, x,
+		            lc_part_name(fuse_node(fuser, fuser->space)), y);
 		return lk_hint(err, "fuse what goes over the same elements");
 	}
 	return LK_OK;

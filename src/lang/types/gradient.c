@@ -415,7 +415,8 @@ static lk_status contribution(const struct gradient *g, int u, int k, int a, int
 	case LC_RED: return of_reduction(g, u, a, out);
 	case LC_VIEW: return of_view(g, &node, k, a, out);
 	case LC_COMM: return of_collective(g, u, a, out);
-	case LC_MOVE: { /* sent back */
+	case LC_TOTALS: *out = a; return LK_OK; /* each tensor of the list counts once */
+	case LC_MOVE: {                         /* sent back */
 		lc_node draft = lc_ask_draft(&g->ask, LC_SEND);
 		draft.in[0] = a;
 		draft.from = node.at;
@@ -461,6 +462,8 @@ static lk_status adjoint_of(const struct gradient *g, int id, const bool *betwee
 			if (!between[u] || grad_node(g, u)->in[k] != id || !passes(g->ask.p, u, k)) continue;
 			LK_ASSERT(g->adjoint[u] != NO_ADJOINT);
 			LK_TRY(contribution(g, u, k, g->adjoint[u], &one));
+			if (grad_node(g, id)->list < 0 && grad_node(g, one)->list >= 0)
+				LK_TRY(lc_ask_unary(&g->ask, LC_TOTAL, one, &one)); /* read by all tensors of it */
 			LK_TRY(lc_ask_cast(&g->ask, (lc_dtype)grad_node(g, id)->dtype, one, &one));
 			LK_TRY(fit(g, id, &one));
 			if (sum == NO_ADJOINT) sum = one;

@@ -126,6 +126,12 @@ static lk_status comm_collective(lc_program *program, lc_node *node, lk_error *e
 	case LC_ALLTOALL:
 		LK_TRY(need_dim(program, node, node->d, err));
 		LK_TRY(need_sliced(program, node, err));
+		if (node->d == node->e) {
+			char x[LC_SHOWN];
+			lc_refuse(program, node, err, "%s is sliced along dim %d already",
+			          lc_shown(program, node->in[0], x), node->e);
+			return lk_hint(err, "leave alltoall out, or name another dim");
+		}
 		return give_slices(program, node, node->e, err);
 	case LC_PERMUTE:
 		*to = from;
