@@ -672,7 +672,7 @@ RECORDER_OF_libnccl.so.2 = $(B)/recorder/gpu/nccl_shim.o $(B)/recorder/nccl_shim
 
 PORTABLE_FILES := $(PORTABLE)/lockstep $(PORTABLE)/lockstep-dynamic $(PORTABLE)/$(notdir $(SHARED)) $(PORTABLE_RECORDERS)
 .PHONY: portable
-portable: $(PORTABLE_FILES)
+portable: $(PORTABLE_FILES) ## what the tarball of a release runs: a static program, libraries for glibc 2.17
 
 release: dist deb python tarball ## build/dist: sources, a tarball that needs libc alone, Debian packages, a wheel, checksums, a bill of materials
 	@cp $$(cat $(WHEEL)) $(DIST)/
