@@ -519,6 +519,8 @@ $(WHEEL): $(PYTHON_SOURCES) $(SHARED) $(B)/portable/$(notdir $(SHARED))
 	$(Q)sed -i 's/@SOVERSION@/$(SOVERSION)/' $(B)/python/lockstep/_library.py
 	$(Q)$(PYTHON) python/generate.py $(SHARED) $(B)/python/lockstep/_verbs.py
 	$(Q)strip --strip-unneeded -o $(B)/python/lockstep/$(SONAME) $(B)/portable/$(notdir $(SHARED))
+	$(Q)if command -v dpkg-query > /dev/null; then \
+		python3 tools/sbom.py --copyrights $(B)/python/licenses $(VERSION) 0 $(PORTABLE)/$(notdir $(SHARED)).linked > $(B)/python/spdx.json; fi
 	$(Q)$(PYTHON) python/wheel.py $(B)/python $(VERSION) $(B)/python/dist LICENSE python/README.md > $@
 
 python: $(WHEEL) ## a wheel of the Python package, with the library in it: build/release/python/dist
@@ -670,7 +672,7 @@ RECORDER_OF_libnccl.so.2 = $(B)/recorder/gpu/nccl_shim.o $(B)/recorder/nccl_shim
 
 PORTABLE_FILES := $(PORTABLE)/lockstep $(PORTABLE)/lockstep-dynamic $(PORTABLE)/$(notdir $(SHARED)) $(PORTABLE_RECORDERS)
 .PHONY: portable
-portable: $(PORTABLE_FILES)
+portable: $(PORTABLE_FILES) ## what the tarball of a release runs: a static program, libraries for glibc 2.17
 
 release: dist deb python tarball ## build/dist: sources, a tarball that needs libc alone, Debian packages, a wheel, checksums, a bill of materials
 	@cp $$(cat $(WHEEL)) $(DIST)/

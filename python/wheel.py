@@ -1,6 +1,8 @@
 #!/usr/bin/env python3
 """Writes a wheel of the folder DIR/lockstep: a zip with metadata and hashes, the same bytes every time.
 
+DIR/licenses, where it exists, holds the licences of what is linked into the library; they are in the wheel.
+
 Usage: wheel.py DIR VERSION OUT_DIR LICENSE README"""
 
 import base64
@@ -73,6 +75,9 @@ def main(folder, version, out, license_file, readme):
     files.append((f"{info}/METADATA", METADATA.format(version=version, readme=read(readme)).encode()))
     files.append((f"{info}/WHEEL", WHEEL.format(tags=tags).encode()))
     files.append((f"{info}/LICENSE", read(license_file).encode()))
+    licenses = os.path.join(folder, "licenses")
+    for name in sorted(os.listdir(licenses)) if os.path.isdir(licenses) else []:
+        files.append((f"{info}/licenses/{name}", read(os.path.join(licenses, name)).encode()))
     record = "".join(f"{name},{digest(data)},{len(data)}\n" for name, data in files) + f"{info}/RECORD,,\n"
     files.append((f"{info}/RECORD", record.encode()))
     os.makedirs(out, exist_ok=True)

@@ -32,8 +32,8 @@ sed -i -e 's|^prefix=.*|prefix=${pcfiledir}/../..|' -e '/^Requires.private:/d' -
 [ ! -e "$portable/io/inflate.o" ] || sed -i 's| -lisal||' "$work/$name/lib/pkgconfig/lockstep.pc"
 find "$work/$name" -type f \( -path '*/bin/*' -o -name '*.so*' -o -name lockstep-dynamic \) -exec "${STRIP:-strip}" --strip-unneeded {} +
 find "$work/$name" -name '*.a' -exec "${STRIP:-strip}" --strip-debug --enable-deterministic-archives {} +
+python3 tools/sbom.py --copyrights "$work/$name/share/doc/lockstep/copyright" "$version" "$SOURCE_DATE_EPOCH" "$portable"/*.linked > "$out/$name.spdx.json"
 chmod -R u=rwX,go=rX "$work/$name"
 tar -C "$work" --sort=name --mtime="@$SOURCE_DATE_EPOCH" --owner=0 --group=0 --numeric-owner -cf - "$name" | gzip -9n > "$out/$name.tar.gz"
 sed "s/@VERSION@/$version/" tools/Containerfile.in > "$out/Containerfile"
-python3 tools/sbom.py "$version" "$SOURCE_DATE_EPOCH" "$portable"/*.linked > "$out/$name.spdx.json"
 echo "release: $out/$name.tar.gz, $(wc -c < "$out/$name.tar.gz") bytes"

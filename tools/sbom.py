@@ -2,12 +2,15 @@
 """sbom.py: the bill of materials of a release as SPDX 2.3, from what the linker says that it took: each archive and start file belongs
 to a Debian package, of one version and one source. The charts' package is compiled in as data.
 
-Usage: sbom.py VERSION EPOCH LINKED..."""
+With --copyrights, FOLDER gets the copyright file of each of these packages: what is linked in is given out under its licence.
+
+Usage: sbom.py [--copyrights FOLDER] VERSION EPOCH LINKED..."""
 import datetime
 import hashlib
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 
@@ -57,13 +60,24 @@ def described(owner, files):
                               "referenceLocator": f"pkg:deb/debian/{source}@{source_version}?arch=source"}]}
 
 
-def main(version, epoch, *paths):
+def copy_copyrights(owners, folder):
+    os.makedirs(folder, exist_ok=True)
+    for cross, package in owners:
+        name = package.split(":")[0]
+        shutil.copyfile(f"{LIBRARIES if cross else ''}/usr/share/doc/{name}/copyright", os.path.join(folder, name))
+
+
+def main(*arguments):
+    folder = arguments[1] if arguments[0] == "--copyrights" else None
+    version, epoch, *paths = arguments[2:] if folder else arguments
     files = {}
     for path in linked(paths):
         package = package_of(path)
         if not package:
             sys.exit(f"sbom: {path} is of no package")
         files.setdefault(package, []).append(path)
+    if folder:
+        copy_copyrights(files, folder)
     packages = [described(package, names) for package, names in sorted(files.items())]
     charts = "build/charts/web/charts/VERSION"
     if os.path.exists(charts):

@@ -17,12 +17,11 @@ static const lk_option options[] = {
 
 	{GROUP("Limits")
 	 INT("workers", workers, "N", 1, 256,
-	 "predictions answered at the same time, and as many plans and explanations; default: one per "
-	 "core"), LETTER('j')},
+	 "predictions answered at the same time, and as many longer answers; default: one per core"), LETTER('j')},
 	{REAL("memory", memory_mib, "MiB", 64, 1048576, "memory of one question; default 4096")},
 	{REAL("seconds", seconds, "S", 0.01, 86400, "longest time of a prediction; default 20")},
 	{REAL("long-seconds", long_seconds, "S", 0.01, 86400,
-	 "longest time of a plan or an explanation; default 600")},
+	 "longest time of any other answer; default 600")},
 	{REAL("upload", upload_mib, "MiB", 1, 1048576,
 	 "largest size of the traces of one explanation; default 1024")},
 	{0},
@@ -43,19 +42,17 @@ static const char *const examples[] = {
 
 const lk_verb lk_serve_verb = {
 	.name = "serve",
-	.summary = "predict, plan and explain in a browser, and as a JSON interface",
+	.summary = "all questions in a browser, and as JSON over HTTP",
 	.operands = "",
 	.description =
-		"Serves a page whose picture of a training step follows every change of model, GPU, layout "
-		"and precision, plans"
-		" with a button and explains traces that are dropped on it; and the same as JSON over HTTP "
-		"for programs. The "
-		"address that is printed holds a token of this run; without it nothing is answered.\n"
+		"Serves a page that predicts a training step after every change of model, GPU, layout and "
+		"precision, and has views for plans, sweeps, machines, changes, embedding tables, traces "
+		"and recordings. Programs ask the same as JSON over HTTP. The printed address contains a "
+		"token of this run; requests without it are refused.\n"
 		"\n"
-		"It listens on this machine alone unless --listen says otherwise, reads no files but those "
-		"that are sent, and "
-		"answers each question in a process of its own with limits of memory and time. SIGINT and "
-		"SIGTERM end it.",
+		"It listens only on this machine unless --listen names another address. It reads only the "
+		"files that are sent to it, and answers each question in a separate process with limits of "
+		"memory and time. SIGINT and SIGTERM end it.",
 	.options = options,
 	.examples = examples,
 	.request_size = sizeof(lk_serve_request),

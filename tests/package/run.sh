@@ -261,8 +261,10 @@ links_unpacked() {
 	done
 }
 
-# Every archive that the linker took is of one of the packages, and no package is of anything else.
+# Every archive that the linker took is of one of the packages, and no package is of anything else; the tarball has the licence of each.
 bill_of_materials() {
+	local licence=$work/alone/usr/local/share/doc/lockstep/copyright
+	grep -q 'Lesser General Public' "$licence/libmicrohttpd-dev" && grep -q zlib "$licence/zlib1g-dev" || return
 	python3 - "$work/release1/lockstep-$version-linux-$(uname -m).spdx.json" $portable/*.linked <<-'PYTHON'
 		import json, os, re, sys
 		bill = json.load(open(sys.argv[1]))

@@ -8,11 +8,58 @@
 #include <string.h>
 #include <cmocka.h>
 
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
 #include "lockstep/explain.h"
 #include "lockstep/plan.h"
 #include "lockstep/predict.h"
 #include "base/arena.h"
+#include "base/process.h"
 #include "serve/serve_internal.h"
+
+/* ---- what a child keeps open ---- */
+
+/* From here on close_range(2) fails as on kernels before 5.9. */
+static void become_old_kernel(void) {
+	struct sock_filter rules[] = {
+		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_close_range, 0, 1),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | ENOSYS),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)};
+	struct sock_fprog program = {sizeof rules / sizeof *rules, rules};
+	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 ||
+	    prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) != 0)
+		_exit(77); /* no filters here: nothing to see */
+}
+
+/* 0 when descriptors 10 to 12 were open and 11 and 12 no longer are; 77: not to be found out. */
+static int close_in_child(bool old_kernel) {
+	pid_t child = fork();
+	if (child == 0) {
+		for (int fd = 10; fd <= 12; fd++)
+			if (dup2(0, fd) != fd) _exit(1);
+		if (old_kernel) become_old_kernel();
+		lk_process_close_from(11);
+		_exit(fcntl(10, F_GETFD) < 0 || fcntl(11, F_GETFD) >= 0 || fcntl(12, F_GETFD) >= 0);
+	}
+	int status = 0;
+	assert_true(child > 0 && waitpid(child, &status, 0) == child && WIFEXITED(status));
+	return WEXITSTATUS(status);
+}
+
+static void children_keep_nothing_open(void **state) {
+	(void)state;
+	assert_int_equal(close_in_child(false), 0);
+	int old = close_in_child(true);
+	assert_true(old == 0 || old == 77);
+}
 
 /* ---- guard ---- */
 
@@ -244,6 +291,7 @@ static void file_names_are_harmless(void **state) {
 
 int main(void) {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(children_keep_nothing_open),
 		cmocka_unit_test(hosts_of_loopback),
 		cmocka_unit_test(hosts_of_a_network),
 		cmocka_unit_test(origins),
