@@ -887,7 +887,7 @@ static void test_monsters(void **state) {
 	char tail[300];
 	enum {
 		MANY = 1000000,
-		LONG = 40000000
+		LONG = 34000000
 	};
 	assert_int_equal(read_repeated("", "[", MANY, "", "levels deep"), -1);
 	assert_int_equal(read_repeated("{\"x\":", "{\"x\":", MANY, "", NULL), -1);
