@@ -189,7 +189,8 @@ static lk_status find_lie(lk_bounder *bounder, const lk_job *job, lk_arena *aren
 	LK_TRY(bound_find_places(job, arena, out, err));
 	for (int i = 0; i < SEEN; i++) {
 		out->stage[i] = stages[i];
-		LK_TRY(find_held(out, i, bounder, arena, err));
+		if (i > 0 && stages[i] == stages[i - 1]) out->held[i] = out->held[i - 1];
+		else LK_TRY(find_held(out, i, bounder, arena, err));
 	}
 	return LK_OK;
 }
@@ -327,6 +328,11 @@ static lk_status find_body(const struct lie *lie, const lk_parts *parts, const l
 
 /* ---- what layouts of a core share ---- */
 
+/* Whether a stage is the one before: of few stages some are the same. */
+static bool is_seen(const struct lie *lie, int i) {
+	return i > 0 && lie->stage[i] == lie->stage[i - 1];
+}
+
 static void find_resident(const struct lie *lie, const lk_job *job, double *bytes) {
 	lk_builder builder;
 	lk_graph frame; /* takes the facts of the job that nobody asks for here */
@@ -335,6 +341,10 @@ static void find_resident(const struct lie *lie, const lk_job *job, double *byte
 	for (int i = 0; i < SEEN; i++) {
 		double held[LK_OWNERS] = {0};
 		bytes[i] = 0;
+		if (is_seen(lie, i)) {
+			bytes[i] = bytes[i - 1];
+			continue;
+		}
 		lk_build_resident(&builder, lie->stage[i], held);
 		for (int o = 0; o < LK_OWNERS; o++) bytes[i] += held[o];
 	}
@@ -566,6 +576,7 @@ static double memory_of(struct core_work *work, const lk_layout *layout, const d
 	const double *resident = resident_of(work, layout);
 	double most = 0, excess = -INFINITY;
 	for (int i = 0; i < SEEN; i++) {
+		if (is_seen(&work->lie, i)) continue;
 		double room, bytes = lk_memory_least(&work->lie.job, work->b->space->cluster, ranks,
 		                                     work->lie.stage[i], resident[i], held[i], &room);
 		if (bytes - room <= excess) continue;

@@ -35,9 +35,9 @@ enum {
 	LAST_BATCH = 256,
 	KINDS = 3,
 	SHARDINGS = 4,
-	SAMPLED = 16,       /* one family of so many is bounded first */
-	SAMPLE_LEAST = 300, /* of so many families or more */
-	SAMPLE_BATCHES = 2  /* of the sample are simulated */
+	SAMPLED = 16,      /* one family of so many is bounded first */
+	SAMPLE_LEAST = 32, /* of so many families or more */
+	SAMPLE_BATCHES = 2 /* of the sample are simulated */
 };
 
 int lk_plan_top(const lk_plan_request *request) {
