@@ -60,10 +60,10 @@ struct core_work {
 		double bytes[SEEN];
 		bool known;
 	} resident[2][4][2]; /* sp, sharding, offload */
-	struct {
+	struct known_tail {
 		lk_tail tail;
 		bool known;
-	} tails[4][2][2][2]; /* sharding, gradients, parameters, offload */
+	} tails[2][2][4][2][2][2]; /* sp, overlap, sharding, gradients, parameters, offload */
 	/* of the layout before, from which the next one often differs in what is overlapped alone;
 	 * body: NULL where what it holds throughout is too large already */
 	struct {
@@ -189,7 +189,8 @@ static lk_status find_lie(lk_bounder *bounder, const lk_job *job, lk_arena *aren
 	LK_TRY(bound_find_places(job, arena, out, err));
 	for (int i = 0; i < SEEN; i++) {
 		out->stage[i] = stages[i];
-		LK_TRY(find_held(out, i, bounder, arena, err));
+		if (i > 0 && stages[i] == stages[i - 1]) out->held[i] = out->held[i - 1];
+		else LK_TRY(find_held(out, i, bounder, arena, err));
 	}
 	return LK_OK;
 }
@@ -276,10 +277,13 @@ static double waits_s(const struct lie *lie, const lk_job *job, int place, doubl
 }
 
 /* What a pair with a pass of the place takes beyond the two at least. Layers of a place pair with
- * those of another one by one: it is known where all of them are of the kind that most are of. */
-static double paired_at(const struct lie *lie, const lk_parts *parts, int place) {
+ * those of another one by one: it is known where all of them are of the kind that most are of, and
+ * recomputed alike. */
+static double paired_at(const struct lie *lie, const lk_parts *parts, const lk_job *job,
+                        int place) {
 	int first = lie->first[place], count = lie->count[place];
 	double least = count ? INFINITY : 0;
+	if (job->recompute == LK_RECOMPUTE_FULL && job->recompute_layers > 0) return 0;
 	for (int i = first; i < first + count; i++) {
 		least = fmin(least, parts->paired[i]);
 	}
@@ -306,7 +310,7 @@ static lk_status find_body(const struct lie *lie, const lk_parts *parts, const l
 			        waits_s(lie, job, k, parts->message_s);
 			host += at[k].host_s;
 			traffic += at[k].traffic_s;
-			if (lie->pairs) more = fmin(more, paired_at(lie, parts, k));
+			if (lie->pairs) more = fmin(more, paired_at(lie, parts, job, k));
 		}
 		double s_body = times * work + (lie->pairs ? lie->pairs * more : 0);
 		if (!dual) s_body += way_in[lowest];
@@ -327,6 +331,11 @@ static lk_status find_body(const struct lie *lie, const lk_parts *parts, const l
 
 /* ---- what layouts of a core share ---- */
 
+/* Whether a stage is the one before: of few stages some are the same. */
+static bool is_seen(const struct lie *lie, int i) {
+	return i > 0 && lie->stage[i] == lie->stage[i - 1];
+}
+
 static void find_resident(const struct lie *lie, const lk_job *job, double *bytes) {
 	lk_builder builder;
 	lk_graph frame; /* takes the facts of the job that nobody asks for here */
@@ -335,6 +344,10 @@ static void find_resident(const struct lie *lie, const lk_job *job, double *byte
 	for (int i = 0; i < SEEN; i++) {
 		double held[LK_OWNERS] = {0};
 		bytes[i] = 0;
+		if (is_seen(lie, i)) {
+			bytes[i] = bytes[i - 1];
+			continue;
+		}
 		lk_build_resident(&builder, lie->stage[i], held);
 		for (int o = 0; o < LK_OWNERS; o++) bytes[i] += held[o];
 	}
@@ -421,7 +434,7 @@ static lk_status walk_body(const struct lie *lie, const lk_parts *parts, const l
 		pass[LK_PASS_W][k] = at.weight_s;
 		alone[0][k] = at.forward_s;
 		alone[1][k] = at.backward_s;
-		more[k] = paired(job) ? paired_at(lie, parts, k) : 0;
+		more[k] = paired(job) ? paired_at(lie, parts, job, k) : 0;
 	}
 	if (paired(job)) { /* passes that are not side by side wait for their own messages */
 		times.paired = more;
@@ -497,13 +510,34 @@ static const lk_job *bound_job_of(struct core_work *work, const lk_layout *layou
 	return work->asked.legal ? &work->asked.job : NULL;
 }
 
+/* Layouts whose parts are shared: by how their passes run. */
+enum {
+	WHOLE,
+	SPLIT,
+	PAIRED
+};
+
+static struct alike *alike_with(struct family *family, const lk_layout *layout, int passes,
+                                int recompute) {
+	return &family->at[passes][recompute][layout->sp][layout->tp_overlap]
+	                  [sharding_class(layout->sharding)];
+}
+
 /* What layouts of the family with the same blocks share, if they recompute in that way. */
 static struct alike *alike_of(const struct core_work *work, struct family *family,
                               const lk_layout *layout, int recompute) {
 	const lk_job *job = &work->lie.job;
-	int passes = paired(job) ? 2 : lk_job_splits_backward(job);
-	return &family->at[passes][recompute][layout->sp][layout->tp_overlap]
-	                  [sharding_class(layout->sharding)];
+	int passes = paired(job) ? PAIRED : lk_job_splits_backward(job) ? SPLIT : WHOLE;
+	return alike_with(family, layout, passes, recompute);
+}
+
+/* The same of passes that do not run in pairs, where pairs have the same layers; NULL: not known.
+ */
+static const struct alike *alike_apart(const struct core_work *work, struct family *family,
+                                       const lk_layout *layout, int recompute) {
+	const struct alike *apart = alike_with(family, layout, WHOLE, recompute);
+	bool same = paired(&work->lie.job) && !work->lie.job.delay_weights;
+	return same && apart->known ? apart : NULL;
 }
 
 /* The core's job with what a layout recomputes and how it shards: all of its switches that the body
@@ -530,8 +564,14 @@ static lk_status body_of(struct core_work *work, struct family *family, const lk
 		const lk_job *job = bound_job_of(work, layout);
 		known->known = true; /* no bound: it is refused when it is tried */
 		if (!job) return LK_OK;
-		LK_TRY(lk_parts_find(work->b, work->core->stack, job, false,
-		                     plain->known ? &plain->parts : NULL, work->arena, &alike->parts, err));
+		const struct alike *apart = alike_apart(work, family, layout, layout->recompute);
+		int stack = work->core->stack;
+		if (apart)
+			LK_TRY(
+				lk_parts_pair(work->b, stack, job, &apart->parts, work->arena, &alike->parts, err));
+		else
+			LK_TRY(lk_parts_find(work->b, stack, job, false, plain->known ? &plain->parts : NULL,
+			                     work->arena, &alike->parts, err));
 		alike->known = true;
 	}
 	lk_job outline = layout_outline(work, layout);
@@ -540,10 +580,10 @@ static lk_status body_of(struct core_work *work, struct family *family, const lk
 
 static lk_status bound_tail_of(struct core_work *work, const lk_layout *layout, const lk_tail **out,
                                lk_error *err) {
-	bool *known =
-		&work->tails[layout->sharding][layout->grads][layout->params][layout->offload].known;
-	lk_tail *tail =
-		&work->tails[layout->sharding][layout->grads][layout->params][layout->offload].tail;
+	struct known_tail *of = &work->tails[layout->sp][layout->tp_overlap][layout->sharding]
+	                                    [layout->grads][layout->params][layout->offload];
+	bool *known = &of->known;
+	lk_tail *tail = &of->tail;
 	*out = tail;
 	const lk_job *job = *known ? NULL : bound_job_of(work, layout);
 	if (job) LK_TRY(lk_tail_find(work->b, work->core->stack, job, tail, err));
@@ -566,6 +606,7 @@ static double memory_of(struct core_work *work, const lk_layout *layout, const d
 	const double *resident = resident_of(work, layout);
 	double most = 0, excess = -INFINITY;
 	for (int i = 0; i < SEEN; i++) {
+		if (is_seen(&work->lie, i)) continue;
 		double room, bytes = lk_memory_least(&work->lie.job, work->b->space->cluster, ranks,
 		                                     work->lie.stage[i], resident[i], held[i], &room);
 		if (bytes - room <= excess) continue;
@@ -608,7 +649,7 @@ static bool are_slow_layers(const struct core_work *work, const struct alike *al
 }
 
 /* Whether what is known says that the layout takes longer than is of use: recomputing only adds to
- * what layers take. */
+ * what layers take, and so does running them in pairs to what they compute. */
 static lk_status is_known_slow(struct core_work *work, struct family *family,
                                const lk_layout *layout, bool *slow, lk_error *err) {
 	static const lk_tail no_tail;
@@ -616,7 +657,8 @@ static lk_status is_known_slow(struct core_work *work, struct family *family,
 	const struct body *body;
 	*slow = false;
 	if (isinf(work->limit_s)) return LK_OK;
-	*slow = are_slow_layers(work, alike) ||
+	const struct alike *apart = alike_apart(work, family, layout, layout->recompute);
+	*slow = are_slow_layers(work, alike) || (apart && are_slow_layers(work, apart)) ||
 	        are_slow_layers(work, alike_of(work, family, layout, LK_RECOMPUTE_NONE));
 	if (*slow || !alike->known) return LK_OK;
 	LK_TRY(body_of(work, family, layout, &body, err));

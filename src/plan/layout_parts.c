@@ -305,8 +305,9 @@ static bool layout_parts_repeats(const lk_job *job, int layer) {
 	       lk_convnet_unit(model, layer).kind == lk_convnet_unit(model, layer - 1).kind;
 }
 
+/* `last`: of the last layer, recomputed as the job has it. */
 static lk_status sum_layers(struct pricer *pricer, const lk_parts *plain, lk_parts *out,
-                            lk_arena *arena, lk_error *err) {
+                            lk_layer_part *last, lk_arena *arena, lk_error *err) {
 	const lk_job *job = pricer->builder.job;
 	bool full = job->recompute == LK_RECOMPUTE_FULL;
 	out->layers = lk_job_layers(job);
@@ -326,6 +327,7 @@ static lk_status sum_layers(struct pricer *pricer, const lk_parts *plain, lk_par
 			layout_parts_add_part(&sum[i + 1], &part);
 		}
 		out->sum[again] = sum;
+		if (again == full) *last = part;
 	}
 	return LK_OK;
 }
@@ -368,10 +370,11 @@ static lk_status find_pairs(struct pricer *pricer, lk_parts *out, lk_arena *aren
 	double more_s;
 	out->paired = LK_ARRAY(arena, double, out->layers);
 	if (!out->paired) return lk_oom(err);
-	if (job->recompute == LK_RECOMPUTE_FULL && job->recompute_layers > 0) return LK_OK;
+	bool full = job->recompute == LK_RECOMPUTE_FULL;
+	if (pricer->contended && full && job->recompute_layers > 0) return LK_OK; /* nobody reads it */
 	longest_run(job, out->layers, &first, &end);
 	if (first == end) return LK_OK;
-	LK_TRY(beyond_compute(pricer, first, job->recompute == LK_RECOMPUTE_FULL, &more_s, err));
+	LK_TRY(beyond_compute(pricer, first, full, &more_s, err));
 	for (int i = first; i < end; i++) out->paired[i] = more_s;
 	return LK_OK;
 }
@@ -403,13 +406,13 @@ static double message_s(struct pricer *pricer, const lk_job *job, lk_error *err,
 
 static lk_status layout_parts_find(struct pricer *pricer, const lk_job *job, const lk_parts *plain,
                                    lk_arena *arena, lk_parts *out, lk_error *err) {
-	LK_TRY(sum_layers(pricer, plain, out, arena, err));
+	lk_layer_part last = {0};
+	LK_TRY(sum_layers(pricer, plain, out, &last, arena, err));
 	if (lk_job_dualpipe(job) || lk_job_pairs(job)) LK_TRY(find_pairs(pricer, out, arena, err));
 	LK_TRY(end_part(pricer, false, &out->embedding));
 	LK_TRY(end_part(pricer, true, &out->head));
-	if (job->model.mtp_layers > 0) {
-		LK_TRY(layer_part(pricer, job->model.layers - 1, job->recompute == LK_RECOMPUTE_FULL,
-		                  &out->prediction, err));
+	if (job->model.mtp_layers > 0) { /* its layer is like the last one */
+		out->prediction = last;
 		layout_parts_add_part(&out->prediction, &out->head);
 	}
 	lk_status status = LK_OK;
@@ -423,6 +426,16 @@ lk_status lk_parts_find(lk_bounder *bounder, int stack, const lk_job *job, bool 
 	memset(out, 0, sizeof *out);
 	lk_status status = layout_parts_begin(bounder, stack, job, &p, err);
 	if (status == LK_OK) status = layout_parts_find(&p, job, plain, arena, out, err);
+	lk_graph_free(p.graph);
+	return status;
+}
+
+lk_status lk_parts_pair(lk_bounder *bounder, int stack, const lk_job *job, const lk_parts *apart,
+                        lk_arena *arena, lk_parts *out, lk_error *err) {
+	struct pricer p = {0};
+	*out = *apart;
+	lk_status status = layout_parts_begin(bounder, stack, job, &p, err);
+	if (status == LK_OK) status = find_pairs(&p, out, arena, err);
 	lk_graph_free(p.graph);
 	return status;
 }

@@ -35,9 +35,9 @@ enum {
 	LAST_BATCH = 256,
 	KINDS = 3,
 	SHARDINGS = 4,
-	SAMPLED = 16,       /* one family of so many is bounded first */
-	SAMPLE_LEAST = 300, /* of so many families or more */
-	SAMPLE_BATCHES = 2  /* of the sample are simulated */
+	SAMPLED = 16,      /* one family of so many is bounded first */
+	SAMPLE_LEAST = 32, /* of so many families or more */
+	SAMPLE_BATCHES = 2 /* of the sample are simulated */
 };
 
 int lk_plan_top(const lk_plan_request *request) {
@@ -243,8 +243,9 @@ static lk_status bound_turns(struct hunt *hunt, size_t count, lk_error *err) {
 /* Every SAMPLED-th family, since neighbours are alike, and then the others. Returns how many are
  * of the sample. */
 static size_t search_take_turns(struct hunt *hunt, size_t families) {
-	bool samples = families >= SAMPLE_LEAST && !hunt->request->exhaustive;
-	size_t step = samples ? SAMPLED : 1, first = step / 2, count = 0, sampled;
+	size_t step = (size_t)hunt->space->sampled;
+	if (families < 2 * step || hunt->request->exhaustive) step = 1;
+	size_t first = step / 2, count = 0, sampled;
 	for (size_t i = first; i < families; i += step) hunt->turn[count++] = (uint32_t)i;
 	sampled = count;
 	for (size_t i = 0; i < families; i++)
@@ -617,7 +618,7 @@ static lk_status try_sample(struct hunt *hunt, size_t sampled, lk_error *err) {
 		int count;
 		LK_TRY(next_batch(hunt, hunt->top_most < LAST_BATCH ? hunt->top_most : LAST_BATCH, &count,
 		                  err));
-		LK_TRY(search_try_batch(hunt, count, err));
+		if (count > 0) LK_TRY(search_try_batch(hunt, count, err));
 	}
 	hunt->bound_limit_s = search_limit_s(hunt);
 	return LK_OK;

@@ -46,6 +46,7 @@ void lk_plan_defaults(lk_plan_request *request) {
 }
 
 enum {
+	SAMPLED = 16 /* of thousands of families: a few hundred layouts find a limit that is close */,
 	LEAST_TOKENS = 4096,
 	MOST_SEQUENCES = 64,
 	MOST_TOKENS = 131072,
@@ -337,6 +338,7 @@ lk_status lk_space_read(const lk_plan_request *request, const lk_asked *asked, l
 	LK_TRY(read_schedules(request->schedule, base, &out->schedule, err));
 	LK_TRY(read_recompute(request->recompute, &out->base, &out->recompute, err));
 	add_usual(out);
+	out->sampled = SAMPLED;
 	out->network_checked = lk_model_check(&base->model, "model", NULL) == LK_OK;
 	return LK_OK;
 }

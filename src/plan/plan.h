@@ -72,6 +72,7 @@ typedef struct lk_space {
 	double headroom;         /* share of the memory that should stay free; negative: as measured */
 	bool recompute_quarters; /* full/N for quarters of a stage too */
 	bool network_checked;    /* base.model has passed lk_model_check */
+	int sampled;             /* one family of layouts of so many is tried before all are bounded */
 } lk_space;
 
 /* How layers are split over stages: as predict does where nothing is said; with less on the last
@@ -210,6 +211,11 @@ const lk_constants *lk_bounder_constants(lk_bounder *bounder, int stack, const l
  * then shares; NULL: not known. Sums of what the job does not have may be left at zero. */
 lk_status lk_parts_find(lk_bounder *bounder, int stack, const lk_job *job, bool contended,
                         const lk_parts *plain, lk_arena *arena, lk_parts *out, lk_error *err);
+/* Of a job whose passes run in pairs: `apart` is of the same job without them, not contended.
+ * Layers are the same, but what they take of a pass's input and weight gradients apart is left out,
+ * which bounds of schedules alone need. Not for jobs that delay weight gradients. */
+lk_status lk_parts_pair(lk_bounder *bounder, int stack, const lk_job *job, const lk_parts *apart,
+                        lk_arena *arena, lk_parts *out, lk_error *err);
 /* The end of the step on the first and on the last stage, seconds: `before` what is left to reduce,
  * `after` from the gradient norm's all-reduce on, for which all stages wait; with the optimizer on
  * the host all of it is `before`. */

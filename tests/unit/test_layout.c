@@ -410,6 +410,114 @@ static void bounds_are_never_above_the_prediction(void **state) {
 	assert_true(t.tightness / t.jobs > 0.5); /* a bound of nothing would pass too */
 }
 
+/* ---- limits and pairs ---- */
+
+static const lk_layout *layout_among(const lk_layouts *layouts, const lk_layout *wanted) {
+	for (size_t i = 0; i < layouts->count; i++)
+		if (memcmp(&layouts->at[i], wanted, offsetof(lk_layout, least_s)) == 0)
+			return &layouts->at[i];
+	return NULL;
+}
+
+/* Of the cores from `first` on that are alike: with a limit those are kept whose bound is no
+ * longer, with the same bound. Returns how many the limit leaves out. */
+static size_t check_limit(struct dice *dice, const struct problem *problem,
+                          const lk_cores_list *cores, uint32_t first, int count) {
+	lk_bounder bounder;
+	lk_bounded all, some;
+	lk_job job;
+	size_t left_out = 0;
+	lk_cost_cache *cache = lk_cost_cache_new();
+	lk_bounder_begin(&bounder, &problem->space, cache);
+	const lk_core *core = &cores->at[first];
+	assert_int_equal(lk_bound_cores(&bounder, core, first, count, INFINITY, &all, NULL), LK_OK);
+	if (all.kept.count) {
+		double limit_s = all.kept.at[roll(dice, (uint32_t)all.kept.count)].least_s;
+		assert_int_equal(lk_bound_cores(&bounder, core, first, count, limit_s, &some, NULL), LK_OK);
+		for (size_t i = 0; i < some.kept.count; i++)
+			assert_true(some.kept.at[i].least_s <= limit_s);
+		for (size_t i = 0; i < all.kept.count; i++) {
+			const lk_layout *layout = &all.kept.at[i], *found = layout_among(&some.kept, layout);
+			bool legal = lk_layout_job(&problem->space, &cores->at[layout->core], layout, &job,
+			                           NULL) == LK_OK;
+			if (legal && layout->least_s < limit_s * (1 - 1e-6)) assert_non_null(found);
+			if (legal && found) assert_true(found->least_s == layout->least_s);
+			left_out += !found;
+		}
+		assert_true(some.layouts == all.layouts);
+		lk_vec_free(&some.kept);
+	}
+	lk_vec_free(&all.kept);
+	lk_cost_cache_free(cache);
+	return left_out;
+}
+
+static void a_limit_leaves_out_what_is_slower(void **state) {
+	(void)state;
+	struct dice d = {.state = 20262};
+	size_t left_out = 0;
+	for (int i = 0; i < rounds(60, 1000); i++) {
+		struct problem p;
+		lk_cores_list cores = {0};
+		if (make_problem(&d, i % 2, &p) && lk_space_cores(&p.space, &cores, NULL) == LK_OK &&
+		    cores.count) {
+			uint32_t first = roll(&d, (uint32_t)cores.count), end = first;
+			while (end < cores.count && lk_cores_alike(&cores.at[first], &cores.at[end])) end++;
+			left_out += check_limit(&d, &p, &cores, first, (int)(end - first));
+		}
+		lk_vec_free(&cores);
+		lk_arena_free(&p.arena);
+	}
+	assert_true(left_out > 100);
+}
+
+static void assert_same_sums(const lk_parts *a, const lk_parts *b, int again) {
+	const lk_layer_part *x = &a->sum[again][a->layers], *y = &b->sum[again][b->layers];
+	assert_true(x->forward_s == y->forward_s && x->backward_s == y->backward_s);
+	assert_true(x->compute_forward_s == y->compute_forward_s);
+	assert_true(x->compute_backward_s == y->compute_backward_s);
+	assert_true(x->host_s == y->host_s && x->traffic_s == y->traffic_s && x->saved == y->saved);
+}
+
+/* Layers that run in pairs are those of the same job without pairs. */
+static void pairs_have_the_layers_of_single_passes(void **state) {
+	(void)state;
+	struct dice d = {.state = 20263};
+	int compared = 0;
+	for (int i = 0; i < rounds(4000, 40000); i++) {
+		struct problem p;
+		lk_core core;
+		lk_job job, apart;
+		if (make_problem(&d, true, &p) && random_job(&d, &p, &core, &job) && !job.delay_weights &&
+		    (lk_job_pairs(&job) || lk_job_dualpipe(&job))) {
+			lk_bounder b;
+			lk_parts whole, single, paired;
+			lk_cost_cache *cache = lk_cost_cache_new();
+			lk_bounder_begin(&b, &p.space, cache);
+			apart = job;
+			apart.schedule = LK_SCHED_1F1B;
+			assert_int_equal(
+				lk_parts_find(&b, core.stack, &job, false, NULL, &p.arena, &whole, NULL), LK_OK);
+			assert_int_equal(
+				lk_parts_find(&b, core.stack, &apart, false, NULL, &p.arena, &single, NULL), LK_OK);
+			assert_int_equal(lk_parts_pair(&b, core.stack, &job, &single, &p.arena, &paired, NULL),
+			                 LK_OK);
+			for (int again = 0; again <= (job.recompute == LK_RECOMPUTE_FULL); again++)
+				assert_same_sums(&whole, &paired, again);
+			for (int k = 0; k < whole.layers; k++) assert_true(whole.paired[k] == paired.paired[k]);
+			assert_true(whole.message_s == paired.message_s);
+			assert_true(whole.head.forward_s == paired.head.forward_s);
+			assert_true(whole.head.backward_s == paired.head.backward_s);
+			assert_true(whole.embedding.backward_s == paired.embedding.backward_s);
+			assert_true(whole.prediction.backward_s == paired.prediction.backward_s);
+			lk_cost_cache_free(cache);
+			compared++;
+		}
+		lk_arena_free(&p.arena);
+	}
+	assert_true(compared > 10);
+}
+
 /* ---- the search against asking for everything ---- */
 
 struct found {
@@ -514,6 +622,7 @@ static void search_finds_what_asking_everything_finds(void **state) {
 		            lk_space_cores(&p.space, &cores, NULL) == LK_OK && cores.count > 0 &&
 		            cores.count < 60;
 		p.request.top = 1 + (int)roll(&d, 4);
+		p.space.sampled = 1 + done % 4;
 		if (some) compare_with_everything(&p, done++, &simulated, &cut, &layouts);
 		lk_vec_free(&cores);
 		lk_arena_free(&p.arena);
@@ -662,6 +771,8 @@ int main(void) {
 		cmocka_unit_test(a_copy_per_node_is_never_slower),
 		cmocka_unit_test(buckets_that_cut_alike_are_one_layout),
 		cmocka_unit_test(bounds_are_never_above_the_prediction),
+		cmocka_unit_test(a_limit_leaves_out_what_is_slower),
+		cmocka_unit_test(pairs_have_the_layers_of_single_passes),
 		cmocka_unit_test(search_finds_what_asking_everything_finds),
 		cmocka_unit_test(launch_lines_are_read_back),
 		cmocka_unit_test(dialects_say_what_they_can),

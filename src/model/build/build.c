@@ -743,20 +743,19 @@ static double trained_flops(const lk_job *job, int sequence) {
 static void begin_passes(lk_builder *builder, const lk_job *job, lk_graph *graph, lk_error *err) {
 	const lk_model *model = &job->model;
 	double image = lk_model_image_tokens(model), sequence = image > 0 ? image : job->seq;
-	*builder = (lk_builder){
-		.job = job,
-		.microbatches = job->microbatches,
-		.model = model,
-		.graph = graph,
-		.err = err,
-		.batch = job->mbs,
-		.tp = job->tp,
-		.tokens = job->mbs * sequence / job->cp,
-		.sp = job->sequence_parallel == LK_ON && job->tp > 1,
-		.bytes = job->dtype == LK_FP32 || job->dtype == LK_TF32 ? 4 : 2,
-		.train_base = job->task != LK_TASK_LORA,
-		.eager = job->eager == LK_ON,
-	};
+	memset(builder, 0, offsetof(lk_builder, shapes));
+	builder->job = job;
+	builder->microbatches = job->microbatches;
+	builder->model = model;
+	builder->graph = graph;
+	builder->err = err;
+	builder->batch = job->mbs;
+	builder->tp = job->tp;
+	builder->tokens = job->mbs * sequence / job->cp;
+	builder->sp = job->sequence_parallel == LK_ON && job->tp > 1;
+	builder->bytes = job->dtype == LK_FP32 || job->dtype == LK_TF32 ? 4 : 2;
+	builder->train_base = job->task != LK_TASK_LORA;
+	builder->eager = job->eager == LK_ON;
 	builder->wide = lk_job_autocasts(job) ? 4 : builder->bytes;
 	builder->replays = job->recompute == LK_RECOMPUTE_SELECTIVE && !lk_job_like_megatron(job);
 	builder->rows = builder->sp ? builder->tokens / job->tp : builder->tokens;

@@ -77,12 +77,8 @@ typedef struct lk_builder {
 		needs; /* 1 + place of one operation that the next compute operation depends on; 0 none */
 	double saved; /* activations that the forward under construction keeps */
 
-	lk_layer_shape shapes[LK_LAYER_SHAPES];
 	double ffn; /* width of the dense feed-forward of the layer that is being built */
 	int shape_count;
-	uint32_t layer_block[LK_LAYER_SHAPES][LK_BLOCK_PASSES]; /* id + 1, 0: not built yet */
-	double layer_kept[LK_LAYER_SHAPES][LK_BLOCK_PASSES]; /* of forward passes: bytes kept until the
-	                                                        backward pass */
 	uint32_t embed_block[LK_BLOCK_PASSES], head_block[LK_BLOCK_PASSES];
 	struct {
 		uint32_t first, second, block;
@@ -94,6 +90,13 @@ typedef struct lk_builder {
 	struct lk_builder *tower;   /* of the encoder of images; NULL: none */
 	bool frozen;   /* of such an encoder: no gradient goes further back than its projector */
 	bool discards; /* nor to its projector: nothing is kept */
+
+	/* Room for many, which nobody empties before it is used: searches begin thousands of builders.
+	 */
+	lk_layer_shape shapes[LK_LAYER_SHAPES];
+	uint32_t layer_block[LK_LAYER_SHAPES][LK_BLOCK_PASSES]; /* id + 1, 0: not built yet */
+	double layer_kept[LK_LAYER_SHAPES][LK_BLOCK_PASSES]; /* of forward passes: bytes kept until the
+	                                                        backward pass */
 } lk_builder;
 
 /* Bytes of the hidden states where they are split by sequence parallelism; of an input kept for a

@@ -48,8 +48,11 @@ static int shape_index(lk_builder *builder, int layer) {
 	for (int i = 0; i < builder->shape_count; i++)
 		if (layer_same_shape(&builder->shapes[i], &shape)) return i;
 	if (builder->shape_count == LK_LAYER_SHAPES) return LK_LAYER_SHAPES - 1;
-	builder->shapes[builder->shape_count] = shape;
-	return builder->shape_count++;
+	int new = builder->shape_count++;
+	builder->shapes[new] = shape;
+	memset(builder->layer_block[new], 0, sizeof builder->layer_block[new]);
+	memset(builder->layer_kept[new], 0, sizeof builder->layer_kept[new]);
+	return new;
 }
 
 static lk_layer_shape layer_across(const lk_builder *builder, const lk_layer_shape *shape) {

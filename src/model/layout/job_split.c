@@ -18,7 +18,6 @@
  *     7, 8, 8, 8, 8, 8, 7, 7). With more chunks per rank a remainder is refused, as Megatron does.
  */
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "model/layout/job.h"
@@ -127,13 +126,13 @@ static const char *walk_item(struct walk *walk, const char *at, const char *end,
 	}
 	long times = 1;
 	if (next < end && *next == '*') {
-		char *behind;
-		times = next[1] >= '0' && next[1] <= '9' ? strtol(next + 1, &behind, 10) : 0;
+		times = 0;
+		for (next++; *next >= '0' && *next <= '9'; next++)
+			if (times <= LAYOUT_STEPS) times = 10 * times + (*next - '0');
 		if (times < 1 || times > LAYOUT_STEPS) {
 			walk->wrong = "'*' wants a number of repeats from 1 to 65536";
 			return end;
 		}
-		next = behind;
 	}
 	while (times > 0 && walk->wrong == NULL) {
 		struct walk before = *walk;

@@ -182,8 +182,8 @@ const lk_stack_features *lk_stack_features_of(const char *stack, const char *rel
 	const lk_stack_features *best = NULL;
 	for (int i = 0; i < FEATURES; i++) {
 		const lk_stack_features *entry = &features[i];
-		bool begun = *release == '\0' || lk_release_compare(entry->since, release) <= 0;
-		if (strcmp(entry->stack, stack) != 0 || !begun) continue;
+		if (strcmp(entry->stack, stack) != 0) continue;
+		if (*release != '\0' && lk_release_compare(entry->since, release) > 0) continue;
 		if (!best || lk_release_compare(best->since, entry->since) < 0) best = entry;
 	}
 	return best ? best : &features[0];
