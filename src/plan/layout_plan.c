@@ -182,11 +182,9 @@ static lk_status plan_search(const lk_plan_request *request, struct work *work, 
 		LK_TRY(lk_space_unsearched(request, &space, &work->arena, &work->plan.not_searched,
 		                           &work->plan.not_searched_count, err));
 	if (space.gpus > work->most_gpus) work->most_gpus = space.gpus;
-	if (space.by_energy) { /* the fastest keeps to them if any does; the thriftiest need not */
-		double longest_s;
-		LK_TRY(longest_step(request, &space, &longest_s, err));
-		space.slowest_s = fmin(space.slowest_s, longest_s);
-	}
+	double longest_s; /* bounds then spare what cannot keep to the hours */
+	LK_TRY(longest_step(request, &space, &longest_s, err));
+	space.slowest_s = fmin(space.slowest_s, longest_s);
 	LK_TRY(lk_hunt_run(request, &space, &cutoff, &work->arena, &hunt, err));
 	if (hunt.cut_off) work->plan.cut_off = hunt.cut_off;
 	if (hunt.layouts == 0) return explain_none(&space, &work->counts[i], &work->arena, err);
@@ -306,9 +304,7 @@ static lk_status layout_plan_answer(const lk_plan_request *request, struct work 
 		if (work->gpus[i] > 0) one.gpus = work->gpus[i];
 		LK_TRY(lk_request_take(&work->arena, &one, &work->asked[i], err));
 		LK_TRY(lk_request_check_network(&one, &work->asked[i].job, err));
-		if (work->asked[i].job.gbs <= 0)
-			LK_TRY(lk_request_assume_batch(&work->arena, &one, &work->asked[i].job.gbs,
-			                               &work->asked[i].batch_assumed, err));
+		LK_TRY(lk_request_fill_batch(&work->arena, &one, &work->asked[i], err));
 		LK_TRY(plan_check_request(request, &work->asked[i], err));
 	}
 	LK_TRY(plan_describe(request, work, err));
