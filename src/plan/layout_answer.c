@@ -514,9 +514,8 @@ static lk_status answer_slower(const lk_plan_request *request, const lk_space *s
 							 arena,
 							 "no layout on %d %s trains in %s %s, which takes steps of at most %s; "
 							 "without %s the fastest is shown",
-							 space->gpus, gpus, allowed,
-							 request->hours > 0 ? "hours" : "GPU-hours", longest,
-							 request->hours > 0 ? "--hours" : "--gpu-hours")
+							 space->gpus, gpus, allowed, request->hours > 0 ? "hours" : "GPU-hours",
+							 longest, request->hours > 0 ? "--hours" : "--gpu-hours")
 	                   : lk_arena_printf(arena, "no layout on %d %s has a step of at most %s",
 	                                     space->gpus, gpus, longest);
 	return out->nothing ? LK_OK : lk_oom(err);

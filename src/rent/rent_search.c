@@ -482,22 +482,23 @@ lk_status lk_rent_search_describe(const lk_rent_request *request, const lk_offer
 	}
 	out->gpus_searched = most;
 	out->search_complete = unfinished == 0 && in_time == 0;
-	if (out->search_complete) why = "more machines of any kind cannot change the answer";
+	if (out->search_complete) why = "larger numbers cannot change the answer";
 	else if (late > 0)
 		why = out->cut_off && strcmp(out->cut_off, "time") == 0
-		          ? "--search-time ended the search; more machines may be better"
-		          : "the search was interrupted; more machines may be better";
+		          ? "--search-time ended the search; larger numbers may be better"
+		          : "the search was interrupted; larger numbers may be better";
 	else if (unfinished == 0)
-		why = "more machines cannot be cheaper within the deadline, but may be faster (--budget)";
+		why = "larger numbers cannot be cheaper within the deadline, but may be faster (--budget)";
 	else if (request->most_gpus > 0)
-		why = lk_rent_has_length(request) ? "--most-gpus ended the search; more machines may be "
-		                                    "faster, or cheaper within the deadline"
-		                                  : "--most-gpus ended the search; more may train more";
+		why = lk_rent_has_length(request)
+		          ? "--most-gpus ended the search; larger numbers may be "
+		            "faster, or cheaper within the deadline"
+		          : "--most-gpus ended the search; larger numbers may train more";
 	else if (!lk_rent_has_length(request))
-		why = "more machines train more: --most-gpus or --budget says how far to search";
-	else if (most > FIRST_GPUS) why = "the search ends there; more machines may be faster";
+		why = "larger numbers train more: --most-gpus or --budget says how far to search";
+	else if (most > FIRST_GPUS) why = "the search ends there; larger numbers may be faster";
 	else
-		why = "more machines may be faster: --most-gpus, --budget or --deadline says how far to "
+		why = "larger numbers may be faster: --most-gpus, --budget or --deadline says how far to "
 			  "search";
 	if (hopeless)
 		snprintf(never, sizeof never, "; on %d %s the job fits on no number up to %d GPUs",

@@ -331,7 +331,7 @@ static void rent_view_put_range(lk_table *table, double low, double high, bool d
 	}
 	if (dollars)
 		snprintf(text, sizeof text, "%s - %s", lk_format_dollars(low, a, sizeof a),
-		         lk_format_dollars(high, b, sizeof b));
+		         lk_format_dollars(high, b, sizeof b) + 1);
 	else
 		snprintf(text, sizeof text, "%s - %s", hours_text(low, a, sizeof a),
 		         hours_text(high, b, sizeof b));
@@ -475,7 +475,7 @@ static lk_table *rented_choices(const lk_rent *rent, const struct rented *rented
 		 power = rent_view_has_power(rent);
 	const lk_column columns[] = {
 		{"mark", "", false, false},
-		{"machines", "machines", true, false},
+		{"machines", "count", true, false},
 		{"number", "kind", true, false},
 		{"provider", "provider", false, false},
 		{"gpu", "GPU", false, false},
