@@ -168,9 +168,9 @@ lk_status lk_request_take(lk_arena *arena, const lk_predict_request *request, lk
  * network of --model; 0: none is. *note says so. */
 lk_status lk_request_assume_batch(lk_arena *arena, const lk_predict_request *request, int *batch,
                                   const char **note, lk_error *err);
-/* The same of a request that was taken, before its layout is known. */
-lk_status lk_request_fill_batch(lk_arena *arena, const lk_predict_request *request, lk_asked *asked,
-                                lk_error *err);
+/* The same of a request that was taken, before its layout is known, for so many GPUs. */
+lk_status lk_request_fill_batch(lk_arena *arena, const lk_predict_request *request, int gpus,
+                                lk_asked *asked, lk_error *err);
 /* How a batch that was assumed is said: "a global batch of 512 sequences, at most 4 Mi tokens a
  * step
  * (--gbs)". */
