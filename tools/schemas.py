@@ -104,7 +104,7 @@ DOCUMENTS = {
         algo:text? proto:text? channels:int? limit:text? time_low_us:num? time_high_us:num? measured_us?:num measured_busbw_GBps?:num? ratio?:num? flag?:text?}]}"""),
     "stalls": ("`stalls -o json`", """{status:int ranks:int hosts:int steps:int first_step_s:num? step_s:num? step_low_s:num?
         step_high_s:num? base:text? rounds:int rounds_left_out:int drift:{low:num? high:num? trend:num?}
-        staging:{size:num used:num files:int read_s:num gain_s:num bound_s:num}?
+        staging:{size:num used:num files:int unknown:int read_s:num gain_s:num bound_s:num}?
         lead:{first:text second:text low_s:num? high_s:num? rounds_needed:num? apart:bool} parts?:[Row] runs?:[Row]
         by_rank?:[Row] buckets?:[Row] what_if?:[Row] files?:[Row] folders?:[Row] against?:[Row]
         communication:Buckets rates:Rates notes:[text] reason:text?
@@ -117,7 +117,7 @@ DOCUMENTS = {
         imbalance:num? index_s:num? forward_s:num? exchange_s:num? dense_s:num? backward_s:num? reduce_s:num? batch:int tables:int
         table_bytes:num capacity_bytes:num host_capacity_bytes:num ranks:[Row] pieces:[Row] sharders:[Row] model:text?
         cluster:text basis:text? reproduce:text}"""),
-    "rent": ("`rent -o json`", """{model:text warning:text? samples:num? unit:text? deadline_h:num? budget_usd:num? considered:int
+    "rent": ("`rent -o json`", """{model:text warning:text? samples:num? unit:text? deadline_h:num? budget_usd:num? considered:int within_limits:int
         gpus_searched:int cut_off:text? search_complete:bool searched:text? choices:[Rent] functions:[Function] cheapest:int? fastest:int? most:int? ties:[int]
         settle:text? nothing:text? reproduce:text notes:[text]}"""),
     "jobs": ("`jobs -o json`", """{gpus:int gpu:text? load:num? cut_off:text? predictions:int policies:[{policy:text mean_s:num? median_s:num?

@@ -39,6 +39,8 @@ lk_status lk_catalogue_open(const char *dir, lk_error *err);
  * They live as long as the process. lk_model_name is NULL as well when memory ran out. */
 const char *lk_device_name(int index);
 const char *lk_model_name(int index);
+/* Whether a text names a network: a preset, or the repository of one on the Hub. */
+bool lk_model_named(const char *text);
 
 /* Words that are known as values of an option of a verb ("predict", "gpu"), or with `option` NULL
  * as its first operand: number `index` of them, NULL past the last and where none are known. For

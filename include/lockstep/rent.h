@@ -113,11 +113,13 @@ typedef struct lk_rent {
 	const lk_rent_function *functions; /* with map, fastest first: cheapest and fastest are of
 	                                    * these then, and choices none */
 	int function_count;
-	int considered; /* choices that fit in memory */
-	int cheapest;   /* in time (and budget); -1 none */
-	int fastest;    /* in budget (and time); -1 none */
-	int most;       /* without a length: trains most within deadline and budget; -1 none. Then
-	                 * cheapest and fastest are -1 */
+	int considered;    /* choices that fit in memory */
+	int within_limits; /* of these, what keeps to deadline and budget. Where any does, `choices` has
+	                    * no others */
+	int cheapest;      /* in time (and budget); -1 none */
+	int fastest;       /* in budget (and time); -1 none */
+	int most;          /* without a length: trains most within deadline and budget; -1 none. Then
+	                    * cheapest and fastest are -1 */
 	/* Choices that may be cheaper than the cheapest, or train more than the most, as far as the
 	 * ranges tell; of each kind of machine one. */
 	const int *ties;
@@ -156,7 +158,8 @@ void lk_rent_free(lk_rent *rent);
 
 /* To `path` where it is not NULL, else to `out`; `format` is an lk_output (view.h). LK_ERR_INPUT
  * for a format without its path; LK_ERR_IO; LK_ERR_MEMORY. JSON: {model, samples, unit,
- * deadline_h, budget_usd, considered, gpus_searched, cut_off, search_complete, searched, choices:
+ * deadline_h, budget_usd, considered, within_limits, gpus_searched, cut_off, search_complete,
+ * searched, choices:
  * [{provider, instance, region, gpu, machines, gpus, batch, layout, step_time_s, samples,
  * samples_low, samples_high, tokens, hours, hours_low, hours_high, price_usd_h, cost_usd,
  * cost_low_usd, cost_high_usd, price_date, price_source, stall, stall_share, goodput, kwh,

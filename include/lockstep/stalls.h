@@ -222,6 +222,7 @@ typedef struct lk_stalls_pair {
 typedef struct lk_stalls_staging {
 	double size, used; /* bytes */
 	int files;
+	int unknown; /* files that would gain and whose size is not known: none of them is staged */
 	double read_s, gain_s; /* in calls that read, of all files; of it saved */
 	double bound_s;        /* the best choice of all saves at the most so much more */
 } lk_stalls_staging;
@@ -297,8 +298,8 @@ void lk_stalls_print_plan(const lk_stalls_plan *plan, FILE *out);
  *
  * Keys of the JSON document: status, ranks, hosts, steps, first_step_s, step_s, step_low_s,
  * step_high_s, base, rounds, rounds_left_out, drift {low, high, trend}, lead {first, second, low_s,
- * high_s, rounds_needed, apart}, staging {size, used, files, read_s, gain_s, bound_s} or null,
- * parts, runs, by_rank, buckets, what_if, files (arrays of objects with the columns of csv),
+ * high_s, rounds_needed, apart}, staging {size, used, files, unknown, read_s, gain_s, bound_s} or
+ * null, parts, runs, by_rank, buckets, what_if, files (arrays of objects with the columns of csv),
  * communication {group, calls, bytes, per_call_s, per_byte_s, rest_s, error, sizes}, rates
  * {pipelined, ingestion, preparation, fetch, bytes, disk_bytes_per_s, memory_bytes_per_s, device_s,
  * hidden_s, hit, workers, cores, busy, cores_to_hide, cache_to_hide, from}, notes, reason,

@@ -674,6 +674,7 @@ class Rent(Framed):
     deadline_h: Optional[float]
     budget_usd: Optional[float]
     considered: int
+    within_limits: int
     gpus_searched: int
     cut_off: Optional[str]
     search_complete: bool

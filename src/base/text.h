@@ -65,7 +65,7 @@ double lk_days_since(const char *date);
 double lk_read_real(const char *text, const char **end);
 lk_status lk_parse_bool(const char *text, bool *out, const char *where, lk_error *err);
 
-/* Numbers for people: "1.53 s", "812 us", "73.6 GiB", "1.8 TB/s", "405.9 G", "1 012". Each returns
+/* Numbers for people: "1.53 s", "812 us", "73.6 GiB", "1.8 TB/s", "405.9 G", "1,012". Each returns
  * `out`. */
 char *lk_format_seconds(double seconds, char *out, size_t size);
 /* In the unit that `like` has, so that the ends of a range have one unit: "0.98 s" like 1.05 s. */
@@ -73,7 +73,8 @@ char *lk_format_seconds_like(double seconds, double like, char *out, size_t size
 char *lk_format_bytes(double bytes, char *out, size_t size);      /* IEC: GiB */
 char *lk_format_rate(double bytes_per_s, char *out, size_t size); /* SI: GB/s */
 char *lk_format_count(double count, char *out, size_t size);      /* SI: 70.6 G */
-char *lk_format_thousands(double count, char *out, size_t size);  /* 11 234 */
+char *lk_format_thousands(double count, char *out, size_t size);  /* 11,234 */
+char *lk_format_dollars(double dollars, char *out, size_t size);  /* $0.0312, $56.10, $11,234 */
 char *lk_format_energy(double kwh, char *out, size_t size);       /* 56 kWh, 1.2 GWh */
 char *lk_format_mass(double kg, char *out, size_t size);          /* 56 kg, 1.2 t */
 

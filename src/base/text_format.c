@@ -117,11 +117,23 @@ char *lk_format_thousands(double count, char *out, size_t size) {
 	size_t length = strlen(digits), used = 0;
 	if (whole < 0) grouped[used++] = '-';
 	for (size_t i = 0; i < length; i++) {
-		if (i && (length - i) % 3 == 0) grouped[used++] = ' ';
+		if (i && (length - i) % 3 == 0) grouped[used++] = ',';
 		grouped[used++] = digits[i];
 	}
 	grouped[used] = '\0';
 	lk_copy(out, size, grouped);
+	return out;
+}
+
+char *lk_format_dollars(double dollars, char *out, size_t size) {
+	char number[64];
+	double magnitude = fabs(dollars);
+	if (!(magnitude < 999.995)) lk_format_thousands(dollars, number, sizeof number);
+	else {
+		snprintf(number, sizeof number, "%.*f", magnitude > 0 && magnitude < 0.1 ? 4 : 2, dollars);
+		plain_point(number);
+	}
+	snprintf(out, size, "$%s", number);
 	return out;
 }
 

@@ -62,8 +62,9 @@ int cli_fail(const lk_error *err);
 typedef int cli_files(const void *request, const char **paths);
 lk_status cli_read(lk_args *args, void *request, lk_outputs *outputs, cli_files *more,
                    const lk_plan_team *team, lk_error *err);
-/* The operand of `predict` and `plan`, a file as with --config; both are refused. */
-lk_status cli_take_file(const lk_args *args, const char **config, lk_error *err);
+/* The operand of a verb that asks of a job: the name of a network as with --model, unless there is
+ * such a file, or a file as with --config (NULL: the verb reads none); both are refused. */
+lk_status cli_take_job(const lk_args *args, const char **config, const char **model, lk_error *err);
 /* Refuses a table's format for what --emit writes (NULL: nothing). */
 lk_status cli_check_emit(const char *target, const lk_outputs *outputs, lk_error *err);
 /* Puts it into a file or on standard output, and what is to be known of it on standard error. */

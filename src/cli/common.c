@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "cli/cli.h"
+#include "lockstep/catalogue.h"
 #include "lockstep/view.h"
 
 int cli_fail(const lk_error *err) {
@@ -59,8 +60,18 @@ static lk_status check_files(const char *const *paths, int count, lk_error *err)
 	return LK_OK;
 }
 
-lk_status cli_take_file(const lk_args *args, const char **config, lk_error *err) {
+lk_status cli_take_job(const lk_args *args, const char **config, const char **model,
+                       lk_error *err) {
 	if (args->operand_count == 0) return LK_OK;
+	if (!*model && access(args->operands[0], F_OK) != 0 && lk_model_named(args->operands[0])) {
+		*model = args->operands[0];
+		return LK_OK;
+	}
+	if (!config && !*model) return *model = args->operands[0], LK_OK;
+	if (!config) {
+		lk_fail(err, LK_ERR_INPUT, "--model", "%.80s is given too", args->operands[0]);
+		return lk_hint(err, "name one network");
+	}
 	if (*config) {
 		lk_fail(err, LK_ERR_INPUT, "--config", "%.80s is given too", args->operands[0]);
 		return lk_hint(err, "name one file of the job");

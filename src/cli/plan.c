@@ -108,7 +108,7 @@ int cli_plan_with(lk_args *args, const lk_plan_team *team, bool speaks) {
 	keep_memory();
 	lk_plan_defaults(&r);
 	if (cli_read(args, &r, &outputs, NULL, team, &err) != LK_OK ||
-	    cli_take_file(args, &r.job.config, &err) != LK_OK ||
+	    cli_take_job(args, &r.job.config, &r.job.model, &err) != LK_OK ||
 	    cli_check_emit(r.job.emit, &outputs, &err) != LK_OK)
 		return speaks ? cli_fail(&err) : CLI_WRONG;
 	if ((r.aggregate || r.tree) &&

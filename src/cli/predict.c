@@ -77,7 +77,7 @@ static lk_status fill_requests(struct sweep *sweep, lk_args *args, lk_error *err
 	for (size_t i = 0; i < sweep->count; i++) {
 		lk_predict_defaults(&sweep->requests[i]);
 		LK_TRY(lk_args_fill(args, i, &sweep->requests[i], err));
-		LK_TRY(cli_take_file(args, &sweep->requests[i].config, err));
+		LK_TRY(cli_take_job(args, &sweep->requests[i].config, &sweep->requests[i].model, err));
 		sweep->requests[i].launch = args->rest;
 		sweep->requests[i].launch_count = args->rest_count;
 		sweep->requests[i].step = writes_step(&sweep->outputs) != NULL;

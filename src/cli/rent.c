@@ -12,7 +12,9 @@ static int run_rent(lk_args *args) {
 	lk_error err = {0};
 	cli_search search;
 	lk_rent_defaults(&request);
-	if (cli_read(args, &request, &outputs, NULL, NULL, &err) != LK_OK) return cli_fail(&err);
+	if (cli_read(args, &request, &outputs, NULL, NULL, &err) != LK_OK ||
+	    cli_take_job(args, NULL, &request.job.model, &err) != LK_OK)
+		return cli_fail(&err);
 	if (request.map && (outputs.html || outputs.charts)) {
 		lk_fail(&err, LK_ERR_INPUT, outputs.html ? "--html" : "--charts",
 		        "functions have no page; leave it or --map out");

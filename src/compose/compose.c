@@ -53,6 +53,12 @@ static lk_status read_compose_cluster(struct compose_work *work) {
 	LK_TRY(lk_cluster_parse(&composer->arena, request->cluster, &composer->cluster, composer->err));
 	LK_TRY(lk_cluster_refuse_network(&composer->cluster, "compose", composer->err));
 	LK_TRY(lk_host_messages_read(request->cluster, &composer->messages, composer->err));
+	if (request->ranks_per_node > composer->world) {
+		lk_fail(composer->err, LK_ERR_INPUT, "--ranks-per-node",
+		        "%d on a node, but the job has %d %s", request->ranks_per_node, composer->world,
+		        lk_noun(composer->world, "rank", "ranks"));
+		return lk_hint(composer->err, "give at most %d", composer->world);
+	}
 	composer->ranks_per_node =
 		request->ranks_per_node ? request->ranks_per_node : composer->cluster.node[0].gpus;
 	if (composer->ranks_per_node < 1) composer->ranks_per_node = 1;

@@ -213,7 +213,7 @@ bool lk_cluster_text_is_file(const char *text);
 /* What a question says of where it runs, in options and otherwise. */
 typedef struct lk_where {
 	const char *cluster; /* --cluster; NULL not given */
-	const char *gpu;     /* --gpu; NULL not given */
+	const char *gpu;     /* --gpu; NULL not given; "256xh200" is 256 of them, as with `gpus` */
 	int gpus;            /* --gpus; 0 not given */
 	double power_w;      /* --power, of every GPU; 0 as the board's, or as the cluster says */
 	/* where options leave it open */

@@ -3,6 +3,8 @@
  * ranks of a trace, a log or a launch line. */
 #include "hw/hw.h"
 
+#include <string.h>
+
 #include "base/noun.h"
 #include "base/check.h"
 #include "base/text.h"
@@ -54,8 +56,26 @@ lk_status lk_cluster_refuse_network(const lk_cluster *cluster, const char *what,
 	return lk_hint(err, "leave the network out, or state its share as oversub X");
 }
 
-lk_status lk_where_read(lk_arena *arena, const lk_where *where, lk_cluster *out, int *gpus,
-                        lk_error *err) {
+/* "256xh200" is --gpu h200 --gpus 256: the name, and in *count how many; the text as it is where it
+ * has no such form or is a name itself. */
+static const char *where_split_gpu(const char *text, int *count) {
+	int number = 0;
+	const char *at = text;
+	*count = 0;
+	if (lk_device_find(text)) return text;
+	for (; *at >= '0' && *at <= '9' && number < 10000000; at++) number = 10 * number + (*at - '0');
+	at += strspn(at, " ");
+	if (number == 0 || (*at != 'x' && *at != 'X' && *at != '*')) return text;
+	at++;
+	at += strspn(at, " ");
+	bool letter = (*at >= 'a' && *at <= 'z') || (*at >= 'A' && *at <= 'Z');
+	if (!letter) return text;
+	*count = number;
+	return at;
+}
+
+static lk_status where_read(lk_arena *arena, const lk_where *where, lk_cluster *out, int *gpus,
+                            lk_error *err) {
 	const lk_device *device;
 	int taken = 0;
 	if (where->cluster && where->gpu) {
@@ -84,4 +104,21 @@ lk_status lk_where_read(lk_arena *arena, const lk_where *where, lk_cluster *out,
 	LK_ASSERT(taken >= 1 && taken <= out->gpus);
 	if (gpus) *gpus = taken;
 	return LK_OK;
+}
+
+lk_status lk_where_read(lk_arena *arena, const lk_where *where, lk_cluster *out, int *gpus,
+                        lk_error *err) {
+	lk_where said = *where;
+	int count = 0;
+	if (said.gpu) {
+		LK_TRY(lk_devices_ready(err));
+		said.gpu = where_split_gpu(where->gpu, &count);
+	}
+	if (count > 0 && said.gpus > 0 && said.gpus != count) {
+		lk_fail(err, LK_ERR_INPUT, "--gpu", "%s are %d GPUs, but %d are requested elsewhere",
+		        where->gpu, count, said.gpus);
+		return lk_hint(err, "give the number once: --gpu %s --gpus N", said.gpu);
+	}
+	if (count > 0) said.gpus = count;
+	return where_read(arena, &said, out, gpus, err);
 }

@@ -374,6 +374,11 @@ lk_status lk_launch_file(lk_arena *arena, const char *path, const lk_launch_give
 		return lk_launch_text(arena, path, strlen(path), "launch line", given, out, err);
 	if (read == LK_ERR_IO && lk_model_preset(path, &named, NULL) == LK_OK)
 		return lk_hint(err, "it is the name of a network: give --model %s", path);
+	if (read == LK_ERR_IO && !strpbrk(path, "/.")) { /* no path, but perhaps a slip in a name */
+		lk_error near = {0};
+		if (lk_model_preset(path, &named, &near) == LK_ERR_INPUT)
+			return lk_hint(err, "if it is to be a network: %s", near.hint);
+	}
 	LK_TRY(read);
 	bool config = lk_config_is(path, text, size);
 	lk_status status = config ? launch_read_config(&reading, path, given)

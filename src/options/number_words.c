@@ -1,4 +1,5 @@
-/* number_words.c: words NAME=NUMBER with a unit, one after another. */
+/* number_words.c: words NAME=NUMBER with a unit, one after another. A quantity is read in any of
+ * its units. */
 #include <math.h>
 #include <string.h>
 
@@ -13,6 +14,66 @@ lk_status lk_number_words_refuse(const lk_word_list *list, const char *word, con
 	return lk_hint(err, "%s", list->form);
 }
 
+/* ---- units ---- */
+
+enum quantity {
+	COUNT,
+	BYTES, /* with "/s" after it a rate */
+	TIME,
+	LINK, /* Gbit/s */
+	SHARE
+};
+
+static const struct unit {
+	const char *name;
+	enum quantity quantity;
+	double size;
+} units[] = {
+	{"", COUNT, 1},         {"k", COUNT, 1e3},      {"K", COUNT, 1e3},      {"M", COUNT, 1e6},
+	{"G", COUNT, 1e9},      {"B", COUNT, 1e9},      {"T", COUNT, 1e12},     {"Ki", COUNT, 0x1p10},
+	{"Mi", COUNT, 0x1p20},  {"Gi", COUNT, 0x1p30},  {"B", BYTES, 1},        {"k", BYTES, 1e3},
+	{"K", BYTES, 1e3},      {"kB", BYTES, 1e3},     {"KB", BYTES, 1e3},     {"M", BYTES, 1e6},
+	{"MB", BYTES, 1e6},     {"G", BYTES, 1e9},      {"GB", BYTES, 1e9},     {"T", BYTES, 1e12},
+	{"TB", BYTES, 1e12},    {"Ki", BYTES, 0x1p10},  {"KiB", BYTES, 0x1p10}, {"Mi", BYTES, 0x1p20},
+	{"MiB", BYTES, 0x1p20}, {"Gi", BYTES, 0x1p30},  {"GiB", BYTES, 0x1p30}, {"Ti", BYTES, 0x1p40},
+	{"TiB", BYTES, 0x1p40}, {"ns", TIME, 1e-9},     {"us", TIME, 1e-6},     {"ms", TIME, 1e-3},
+	{"s", TIME, 1},         {"min", TIME, 60},      {"h", TIME, 3600},      {"d", TIME, 86400},
+	{"g", LINK, 1},         {"G", LINK, 1},         {"Gbit/s", LINK, 1},    {"m", LINK, 1e-3},
+	{"M", LINK, 1e-3},      {"Mbit/s", LINK, 1e-3}, {"t", LINK, 1e3},       {"T", LINK, 1e3},
+	{"Tbit/s", LINK, 1e3},  {"%", SHARE, 1},
+};
+
+/* What a word's own unit measures; its last characters "/s" are not looked at. */
+static enum quantity quantity_of(const char *unit) {
+	if (!*unit) return COUNT;
+	if (strcmp(unit, "%") == 0) return SHARE;
+	if (strcmp(unit, "g") == 0) return LINK;
+	return strchr(unit, 'B') ? BYTES : TIME;
+}
+
+/* The size of a unit of a quantity, of which the text has `length` characters; 0: it is none. */
+static double unit_size(enum quantity quantity, const char *text, size_t length) {
+	for (size_t i = 0; i < sizeof units / sizeof *units; i++)
+		if (units[i].quantity == quantity && strlen(units[i].name) == length &&
+		    strncmp(units[i].name, text, length) == 0)
+			return units[i].size;
+	return 0;
+}
+
+/* How many of a word's own units one of what is written after its number is; 0: it is none. */
+static double unit_in_own(const char *own, const char *written) {
+	size_t length = strlen(own), said = strlen(written);
+	enum quantity quantity = quantity_of(own);
+	bool rate = quantity == BYTES && length > 2 && strcmp(own + length - 2, "/s") == 0;
+	if (strcmp(own, written) == 0) return 1;
+	if (rate) {
+		if (said < 2 || strcmp(written + said - 2, "/s") != 0) return 0;
+		length -= 2;
+		said -= 2;
+	}
+	return unit_size(quantity, written, said) / unit_size(quantity, own, length);
+}
+
 static lk_status number_words_read_one(const lk_word_list *list, const char *said, void *out,
                                        uint64_t *given, lk_error *err) {
 	const char *value = strchr(said, '='), *end;
@@ -20,9 +81,10 @@ static lk_status number_words_read_one(const lk_word_list *list, const char *sai
 		const lk_number_word *word = &list->words[i];
 		size_t length = (size_t)(value - said);
 		if (strlen(word->name) != length || strncmp(said, word->name, length) != 0) continue;
-		double number = lk_read_real(value + 1, &end);
-		if (end == value + 1 || strcmp(end, word->unit) != 0)
+		double number = lk_read_real(value + 1, &end), each = unit_in_own(word->unit, end);
+		if (end == value + 1 || each == 0)
 			return lk_number_words_refuse(list, said, "is not understood", err);
+		number *= each;
 		if (number < word->low || number > word->high || (word->whole && number != floor(number)))
 			return lk_number_words_refuse(list, said, "is outside of its limits", err);
 		if (*given >> i & 1) return lk_number_words_refuse(list, said, "is a second value", err);

@@ -6,7 +6,10 @@
 #include <stddef.h>
 #include "lockstep/error.h"
 
-/* A word: the double at `offset`, times `scale`. */
+/* A word: the double at `offset`, times `scale`. What is written may have another unit of the same
+ * quantity than `unit`: bytes from B to TB and TiB ("400M", "4Gi"), bytes a second ("50MB/s"),
+ * times from ns to d, links from Mbit/s to Tbit/s ("10g"); without a unit a suffix of
+ * lk_parse_count. */
 typedef struct lk_number_word {
 	const char *name, *unit;
 	size_t offset;

@@ -13,7 +13,7 @@ static const lk_option options[] = {
 	 "that holds one"), LETTER('m')},
 	{TEXT("as", job.as, "TYPE",
 	 "read the config.json as this model_type: for networks that are not known")},
-	{TEXT("gpu", job.gpu, "NAME", "GPU, see `lockstep devices`"), LETTER('g')},
+	{TEXT("gpu", job.gpu, "NAME", "GPU, see `lockstep devices`; 64xh100: so many"), LETTER('g')},
 	{TEXT("gpus", gpus, "N,...", "numbers of GPUs: one search for each"), LETTER('n')},
 	{TEXT("cluster", job.cluster, "TEXT|FILE",
 	 "instead of --gpu: '8 node * 8 h100-sxm nvlink4, nic 8*400g', or a JSON file")},
@@ -223,14 +223,15 @@ static const char *const examples[] = {
 const lk_verb lk_plan_verb = {
 	.name = "plan",
 	.summary = "which layout is fastest, and how many GPUs are worth it?",
-	.operands = "[FILE]",
+	.operands = "[FILE|MODEL]",
 	.description = "Searches the layouts of a training job: tensor, pipeline, context, expert and "
 				   "data parallelism, pipeline schedule, sharding, micro-batch, recomputation, "
 				   "overlap and buckets. Every answer's memory and time are those of `lockstep "
 				   "predict`. Lower bounds on the time spare most layouts the simulation without "
 				   "losing the best one.\n\n"
 				   "Words after -- are a launch line: the network and its training are taken from "
-				   "it, its layout is not.\n\n"
+				   "it, its layout is not. FILE is a script or a configuration, as for predict; "
+				   "MODEL is the same as --model MODEL.\n\n"
 				   "Exit status: 0, 1 nothing fits or meets the budget, 2 the input is wrong.",
 	.options = options,
 	.examples = examples,

@@ -13,7 +13,7 @@ static const lk_option options[] = {
 	 "folder that holds one"), SWEPT, LETTER('m')},
 	{TEXT("as", as, "TYPE",
 	 "read the config.json as this model_type: for networks that are not known"), SWEPT},
-	{TEXT("gpu", gpu, "NAME", "GPU, see `lockstep devices`"), SWEPT, LETTER('g')},
+	{TEXT("gpu", gpu, "NAME", "GPU, see `lockstep devices`; 64xh100: so many"), SWEPT, LETTER('g')},
 	{INT("gpus", gpus, "N", 1, 16777216,
 	 "number of GPUs, in nodes as the device is usually sold"), SWEPT, LETTER('n')},
 	{TEXT("cluster", cluster, "TEXT|FILE",
@@ -282,16 +282,18 @@ static const char *const examples[] = {
 const lk_verb lk_predict_verb = {
 	.name = "predict",
 	.summary = "does it fit, how long is a step, where does the time go, how many days?",
-	.operands = "[FILE]",
+	.operands = "[FILE|MODEL]",
 	.description =
 		"Predicts one training step of a network on a cluster, without a GPU: memory of the "
-		"fullest rank, step time with a range, tokens/s, MFU, where the time goes, and a timeline. "
+		"peak-memory rank, step time with a range, tokens/s, MFU, where the time goes, and a "
+		"timeline. "
 		"The job is simulated operation by operation on every class of ranks.\n\n"
 		"Options with comma lists make a table with one row for each combination. Words after -- "
 		"are a launch line as it is typed; FILE is a launch script or the configuration of "
 		"Megatron-LM, Megatron-Bridge, NeMo, AutoModel, NeMo RL, verl, OpenRLHF, Primus, "
 		"torchtitan, nanotron, gpt-neox, axolotl, LLaMA-Factory, the Trainer, accelerate, "
-		"DeepSpeed, llm-foundry or MaxText. Options given as well take precedence.\n\n"
+		"DeepSpeed, llm-foundry or MaxText. Options given as well take precedence. MODEL is the "
+		"same as --model MODEL.\n\n"
 		"Exit status: 0 it fits (of a sweep: a row fits), 1 it does not fit, 2 the input is wrong.",
 	.options = options,
 	.examples = examples,

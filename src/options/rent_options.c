@@ -155,7 +155,7 @@ static const char *const rent_examples[] = {
 const lk_verb lk_rent_verb = {
 	.name = "rent",
 	.summary = "which machines to rent for a training, by cost and time",
-	.operands = "",
+	.operands = "[MODEL]",
 	.description = "For every machine of the price list, and for 1, 2, 4 ... of them (the answer "
 				   "says how far), the fastest "
 				   "layout is searched as `lockstep plan` does, and hours and dollars of the whole "
@@ -164,11 +164,13 @@ const lk_verb lk_rent_verb = {
 				   "deadline, the fastest within the budget, which choices are too close to call, "
 				   "and the cheapest measurement that would decide between them. Without a length "
 				   "of the training it names the choice that trains most in what deadline and "
-				   "budget leave.\n\n"
+				   "budget leave. MODEL is the same as --model MODEL.\n\n"
 				   "Exit status: 0, 1 nothing meets deadline and budget, 2 the input is wrong.",
 	.options = rent_options,
 	.examples = rent_examples,
 	.request_size = sizeof(lk_rent_request),
+	.min_operands = 0,
+	.max_operands = 1,
 };
 
 void lk_rent_defaults(lk_rent_request *request) {

@@ -501,12 +501,23 @@ static lk_status over_budget(const lk_plan_request *request, lk_plan_count *out,
 	return LK_OK;
 }
 
-static lk_status answer_slower(const lk_space *space, lk_arena *arena, lk_plan_count *out,
-                               lk_error *err) {
-	char longest[32];
-	out->nothing = lk_arena_printf(arena, "no layout on %d %s takes less than %s", space->gpus,
-	                               lk_noun(space->gpus, "GPU", "GPUs"),
-	                               lk_format_seconds(space->slowest_s, longest, sizeof longest));
+static lk_status answer_slower(const lk_plan_request *request, const lk_space *space,
+                               lk_arena *arena, lk_plan_count *out, lk_error *err) {
+	char longest[32], allowed[32];
+	const char *gpus = lk_noun(space->gpus, "GPU", "GPUs");
+	double limit = request->hours > 0 ? request->hours : request->gpu_hours;
+	lk_format_seconds(space->slowest_s, longest, sizeof longest);
+	if (limit < 1000) snprintf(allowed, sizeof allowed, "%.4g", limit);
+	else lk_format_thousands(limit, allowed, sizeof allowed);
+	out->nothing = limit > 0
+	                   ? lk_arena_printf(
+							 arena,
+							 "no layout on %d %s trains in %s %s, which takes steps of at most %s; "
+							 "without %s the fastest is shown",
+							 space->gpus, gpus, allowed, request->hours > 0 ? "hours" : "GPU-hours",
+							 longest, request->hours > 0 ? "--hours" : "--gpu-hours")
+	                   : lk_arena_printf(arena, "no layout on %d %s has a step of at most %s",
+	                                     space->gpus, gpus, longest);
 	return out->nothing ? LK_OK : lk_oom(err);
 }
 
@@ -535,7 +546,7 @@ lk_status lk_answer_count(const lk_plan_request *request, const lk_asked *asked,
 			return lk_oom(err);
 	out->choices = choices;
 	out->choice_count = hunt->best_count;
-	if ((out->slower = hunt->slower)) return answer_slower(space, arena, out, err);
+	if ((out->slower = hunt->slower)) return answer_slower(request, space, arena, out, err);
 	if (hunt->best_count == 0 && hunt->cut_off) return answer_cut_off(space, arena, out, err);
 	if (hunt->best_count == 0) return answer_nearest(space, hunt, arena, &out->nothing, err);
 	LK_TRY(over_budget(request, out, arena, err));

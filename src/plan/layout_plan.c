@@ -182,11 +182,9 @@ static lk_status plan_search(const lk_plan_request *request, struct work *work, 
 		LK_TRY(lk_space_unsearched(request, &space, &work->arena, &work->plan.not_searched,
 		                           &work->plan.not_searched_count, err));
 	if (space.gpus > work->most_gpus) work->most_gpus = space.gpus;
-	if (space.by_energy) { /* the fastest keeps to them if any does; the thriftiest need not */
-		double longest_s;
-		LK_TRY(longest_step(request, &space, &longest_s, err));
-		space.slowest_s = fmin(space.slowest_s, longest_s);
-	}
+	double longest_s; /* bounds then spare what cannot keep to the hours */
+	LK_TRY(longest_step(request, &space, &longest_s, err));
+	space.slowest_s = fmin(space.slowest_s, longest_s);
 	LK_TRY(lk_hunt_run(request, &space, &cutoff, &work->arena, &hunt, err));
 	if (hunt.cut_off) work->plan.cut_off = hunt.cut_off;
 	if (hunt.layouts == 0) return explain_none(&space, &work->counts[i], &work->arena, err);
@@ -295,6 +293,36 @@ static lk_status plan_join_sites(const lk_plan_request *request, struct work *wo
 	return LK_OK;
 }
 
+/* The least common multiple of the odd parts of all numbers of GPUs: one batch for all, so that
+ * their times can be compared; 0: there is none within reason. */
+static int plan_common_gpus(const struct work *work) {
+	int64_t common = 1;
+	for (int i = 0; i < work->count; i++) {
+		int64_t odd = lk_asked_gpus(&work->asked[i]), a = common, b;
+		while (odd > 0 && odd % 2 == 0) odd /= 2;
+		for (b = odd; b > 0;) {
+			int64_t rest = a % b;
+			a = b;
+			b = rest;
+		}
+		common *= odd / a;
+		if (common <= 0 || common > LK_JOB_GPUS) return 0;
+	}
+	return (int)common;
+}
+
+static lk_status plan_take_batches(const lk_plan_request *request, struct work *work,
+                                   lk_error *err) {
+	int common = plan_common_gpus(work);
+	for (int i = 0; i < work->count; i++) {
+		lk_predict_request one = request->job;
+		if (work->gpus[i] > 0) one.gpus = work->gpus[i];
+		LK_TRY(lk_request_fill_batch(&work->arena, &one, common, &work->asked[i], err));
+		LK_TRY(plan_check_request(request, &work->asked[i], err));
+	}
+	return LK_OK;
+}
+
 static lk_status layout_plan_answer(const lk_plan_request *request, struct work *work,
                                     lk_error *err) {
 	const double start = lk_clock_s();
@@ -306,11 +334,8 @@ static lk_status layout_plan_answer(const lk_plan_request *request, struct work 
 		if (work->gpus[i] > 0) one.gpus = work->gpus[i];
 		LK_TRY(lk_request_take(&work->arena, &one, &work->asked[i], err));
 		LK_TRY(lk_request_check_network(&one, &work->asked[i].job, err));
-		if (work->asked[i].job.gbs <= 0)
-			LK_TRY(lk_request_assume_batch(&work->arena, &one, &work->asked[i].job.gbs,
-			                               &work->asked[i].batch_assumed, err));
-		LK_TRY(plan_check_request(request, &work->asked[i], err));
 	}
+	LK_TRY(plan_take_batches(request, work, err));
 	LK_TRY(plan_describe(request, work, err));
 	for (int i = 0; i < work->count; i++) LK_TRY(plan_search(request, work, i, &cutoff, err));
 	plan_choose(work);

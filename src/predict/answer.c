@@ -65,7 +65,9 @@ static lk_status predict_answer_any(const lk_predict_request *request, struct lk
 	lk_asked *taken = LK_NEW(&a->arena, lk_asked);
 	if (!taken) return lk_oom(err);
 	LK_TRY(lk_request_take(&a->arena, request, taken, err));
+	LK_TRY(lk_request_fill_batch(&a->arena, request, lk_asked_gpus(taken), taken, err));
 	LK_TRY(lk_predict_search(&a->arena, request, taken, &found, &a->p.searched, err));
+	a->batch_assumed = taken->batch_assumed;
 	return lk_answer_job(&found, request->emit, a, err);
 }
 

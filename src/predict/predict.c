@@ -433,5 +433,6 @@ lk_status lk_answer_job(const lk_predict_request *request, const char *emit, str
                         lk_error *err) {
 	lk_asked asked;
 	LK_TRY(lk_request_read(&a->arena, request, &asked, err));
+	if (!asked.batch_assumed) asked.batch_assumed = a->batch_assumed;
 	return lk_answer_asked(request, &asked, emit, a, err);
 }

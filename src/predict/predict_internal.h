@@ -33,6 +33,8 @@ struct lk_answer {
 	lk_prediction p;
 	lk_step step; /* kept for the files that may be written of it */
 	lk_emitted emitted;
+	const char
+		*batch_assumed; /* of a layout that was searched: its batch, where that was assumed */
 };
 
 /* Answers into an empty one. `emit`: the target to write the job for; NULL: none. */

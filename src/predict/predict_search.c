@@ -54,12 +54,16 @@ static const char *naive_line(lk_arena *arena, const lk_predict_request *request
 	return text;
 }
 
-/* The batch where none was given: that of one sequence on each GPU. */
+/* The batch where none was given: that which is assumed, or of a job that has no usual one that of
+ * a sequence on each GPU. */
 static lk_status fill_batch(lk_arena *arena, const lk_predict_request *request, lk_asked *taken,
                             lk_predict_request *out, lk_error *err) {
 	lk_asked naive;
 	*out = *request;
-	if (taken->job.gbs > 0) return LK_OK;
+	if (taken->job.gbs > 0) {
+		out->gbs = taken->job.gbs;
+		return LK_OK;
+	}
 	LK_TRY(lk_request_read(arena, request, &naive, err));
 	out->gbs = taken->job.gbs = naive.job.gbs;
 	return LK_OK;

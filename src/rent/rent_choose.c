@@ -9,6 +9,7 @@
 
 #include "base/arena.h"
 #include "base/noun.h"
+#include "base/text.h"
 #include "predict/predict.h"
 #include "rent/rent.h"
 #include "step/energy.h"
@@ -344,16 +345,17 @@ static struct decision choose_decide(const lk_rent_request *request, const wares
 
 /* ---- what is shown ---- */
 
-/* The front, the decisions, and of every machine its best, as many as requested. */
+/* The front, the decisions, and of every machine its best, as many as requested; where some keep to
+ * deadline and budget, only those. */
 static void mark_shown(const lk_rent_request *request, wares *all,
                        const struct decision *decision) {
 	int plain = 0;
 	for (int i = 0; i < (int)all->count; i++) {
 		struct ware *ware = &all->at[i];
+		if (decision->best >= 0 && !keeps(&ware->choice)) continue;
 		ware->shown = ware->choice.pareto || i == decision->best || i == decision->fastest;
 		for (int k = 0; k < decision->tie_count; k++) ware->shown |= i == decision->ties[k];
 		if (ware->shown || plain >= request->top || !is_best_of_machine(all, (size_t)i)) continue;
-		if (decision->best >= 0 && !keeps(&ware->choice)) continue;
 		ware->shown = true;
 		plain++;
 	}
@@ -387,16 +389,18 @@ static double measuring_usd(const lk_rent_request *request, const lk_rent_choice
 
 static lk_status name_measurement(const lk_rent_request *request, lk_arena *arena, lk_rent *out,
                                   lk_error *err) {
+	char cost[48];
 	if (!out->tie_count) return LK_OK;
 	const lk_rent_choice *least = &out->choices[out->most < 0 ? out->cheapest : out->most];
 	for (int i = 0; i < out->tie_count; i++) {
 		const lk_rent_choice *choice = &out->choices[out->ties[i]];
 		if (measuring_usd(request, choice) < measuring_usd(request, least)) least = choice;
 	}
-	out->settle = lk_arena_printf(
-		arena, "%.0f steps on %d x %s: about $%.2f with %.0f %s to set up", STEPS_TO_MEASURE,
-		least->machines, least->instance, measuring_usd(request, least), request->setup_min,
-		lk_noun(request->setup_min, "minute", "minutes"));
+	out->settle =
+		lk_arena_printf(arena, "%.0f steps on %d x %s: about %s with %.0f %s to set up",
+	                    STEPS_TO_MEASURE, least->machines, least->instance,
+	                    lk_format_dollars(measuring_usd(request, least), cost, sizeof cost),
+	                    request->setup_min, lk_noun(request->setup_min, "minute", "minutes"));
 	return out->settle ? LK_OK : lk_oom(err);
 }
 
@@ -416,20 +420,21 @@ static lk_status explain_nothing(const lk_rent_request *request, const wares *al
 		if (choice->in_time && (!cheap || choice->cost < cheap->cost)) cheap = choice;
 		if (choice->in_budget && (!fast || choice->hours < fast->hours)) fast = choice;
 	}
-	char in_time[160] = "nothing finishes in time",
-		 in_budget[160] = "nothing stays within the budget";
+	char cost[48], in_time[160] = "nothing finishes in time",
+				   in_budget[160] = "nothing stays within the budget";
 	if (cheap)
-		snprintf(in_time, sizeof in_time, "in time, the cheapest is %d x %s for $%.0f",
-		         cheap->machines, cheap->instance, cheap->cost);
+		snprintf(in_time, sizeof in_time, "in time, the cheapest is %d x %s for %s",
+		         cheap->machines, cheap->instance,
+		         lk_format_dollars(cheap->cost, cost, sizeof cost));
 	if (fast)
 		snprintf(in_budget, sizeof in_budget, "within the budget, the fastest is %d x %s in %.1f h",
 		         fast->machines, fast->instance, fast->hours);
 	if (!cheap && !fast)
 		out->nothing = lk_arena_printf(
 			arena,
-			"nothing meets the deadline or the budget; the cheapest is %d x %s for $%.0f in %.1f h",
-			all->at[0].choice.machines, all->at[0].choice.instance, all->at[0].choice.cost,
-			all->at[0].choice.hours);
+			"nothing meets the deadline or the budget; the cheapest is %d x %s for %s in %.1f h",
+			all->at[0].choice.machines, all->at[0].choice.instance,
+			lk_format_dollars(all->at[0].choice.cost, cost, sizeof cost), all->at[0].choice.hours);
 	else
 		out->nothing = lk_arena_printf(arena, "no choice meets both deadline and budget: %s; %s",
 		                               in_time, in_budget);
@@ -498,6 +503,7 @@ static lk_status choose_offers(const lk_rent_request *request, const lk_offers *
 	mark_front(all);
 	out->considered = (int)all->count;
 	out->samples = lk_rent_has_length(request) ? all->at[0].choice.samples : NAN;
+	for (size_t i = 0; i < all->count; i++) out->within_limits += keeps(&all->at[i].choice);
 	struct decision d = choose_decide(request, all);
 	mark_shown(request, all, &d);
 	LK_TRY(choose_show(all, &d, arena, out, err));

@@ -17,6 +17,7 @@
 #include "base/arena.h"
 #include "base/noun.h"
 #include "base/stats.h"
+#include "base/text.h"
 #include "options/number_words.h"
 #include "options/command.h"
 #include "rent/rent.h"
@@ -130,7 +131,7 @@ static bool map_try(const struct map_job *job, const struct platform *platform, 
 	double processors = fmin(job->threads, (double)mib / MIB_OF_PROCESSOR);
 	double call_s = job->load_s + fits * job->work_s / processors;
 	double calls = job->folds * job->repeats * job->learners / fits;
-	if (call_s + job->cold_s > MOST_CALL_S || mib < job->memory_mb) return false;
+	if (call_s + job->cold_s > MOST_CALL_S || mib * 0x1p20 < job->memory_mb * 1e6) return false;
 	double seconds = lk_rent_calls_s(calls, call_s, job->cold_s, job->concurrency, &out->instances);
 	double in_turn = calls / out->instances;
 	out->platform = platform->name;
@@ -177,6 +178,7 @@ lk_status lk_rent_map(const lk_rent_request *request, lk_arena *arena, lk_rent *
 		"and its start is billed",
 	};
 	struct map_job job;
+	char time[40], cost[48];
 	LK_TRY(map_read(request, arena, &job, err));
 	lk_rent_function *functions = LK_ARRAY(arena, lk_rent_function, (size_t)2 * PLATFORMS * SIZES);
 	if (!functions) return lk_oom(err);
@@ -204,7 +206,8 @@ lk_status lk_rent_map(const lk_rent_request *request, lk_arena *arena, lk_rent *
 	if (!out->function_count) out->nothing = "no size has the memory and ends a call within 900 s";
 	else if (out->cheapest < 0)
 		out->nothing = lk_arena_printf(
-			arena, "nothing meets both deadline and budget: the fastest takes %.4g s for $%.4g",
-			functions[0].seconds, functions[0].cost);
+			arena, "nothing meets both deadline and budget: the fastest takes %s for %s",
+			lk_format_seconds(functions[0].seconds, time, sizeof time),
+			lk_format_dollars(functions[0].cost, cost, sizeof cost));
 	return out->function_count && out->cheapest < 0 && !out->nothing ? lk_oom(err) : LK_OK;
 }

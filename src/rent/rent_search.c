@@ -35,6 +35,7 @@
 #include "base/arena.h"
 #include "base/check.h"
 #include "base/noun.h"
+#include "base/text.h"
 #include "rent/rent.h"
 
 enum {
@@ -469,7 +470,7 @@ lk_status lk_rent_search(const lk_rent_request *request, lk_offers *offers, lk_a
 lk_status lk_rent_search_describe(const lk_rent_request *request, const lk_offers *offers,
                                   lk_arena *arena, lk_rent *out, lk_error *err) {
 	int unfinished = 0, most = 0, hopeless = 0, in_time = 0, late = 0;
-	char never[100] = "";
+	char never[100] = "", count[32];
 	const char *why;
 	for (size_t i = 0; i < offers->count; i++) {
 		const char *end = offers->at[i].search_end;
@@ -481,27 +482,29 @@ lk_status lk_rent_search_describe(const lk_rent_request *request, const lk_offer
 	}
 	out->gpus_searched = most;
 	out->search_complete = unfinished == 0 && in_time == 0;
-	if (out->search_complete) why = "more of any machine cannot change the answer";
+	if (out->search_complete) why = "larger numbers cannot change the answer";
 	else if (late > 0)
 		why = out->cut_off && strcmp(out->cut_off, "time") == 0
-		          ? "the time of --search-time; more may be better"
-		          : "interrupted; more may be better";
+		          ? "--search-time ended the search; larger numbers may be better"
+		          : "the search was interrupted; larger numbers may be better";
 	else if (unfinished == 0)
-		why = "more of any machine cannot change the cheapest; more may be faster (--budget)";
+		why = "larger numbers cannot be cheaper within the deadline, but may be faster (--budget)";
 	else if (request->most_gpus > 0)
 		why = lk_rent_has_length(request)
-		          ? "the limit of --most-gpus; more may be faster or cheaper in time"
-		          : "the limit of --most-gpus; more may train more";
+		          ? "--most-gpus ended the search; larger numbers may be "
+		            "faster, or cheaper within the deadline"
+		          : "--most-gpus ended the search; larger numbers may train more";
 	else if (!lk_rent_has_length(request))
-		why = "more train more: --most-gpus, or --budget, which says how far to search";
-	else if (most > FIRST_GPUS) why = "the most that is searched; more may be faster";
+		why = "larger numbers train more: --most-gpus or --budget says how far to search";
+	else if (most > FIRST_GPUS) why = "the search ends there; larger numbers may be faster";
 	else
-		why = "more may be faster: --most-gpus, or --budget or --deadline, which say how far to "
+		why = "larger numbers may be faster: --most-gpus, --budget or --deadline says how far to "
 			  "search";
 	if (hopeless)
 		snprintf(never, sizeof never, "; on %d %s the job fits on no number up to %d GPUs",
 		         hopeless, lk_noun(hopeless, "machine", "machines"), MEMORY_GPUS);
-	out->searched = lk_arena_printf(arena, "1, 2, 4, ... of every machine, up to %d %s; %s%s", most,
+	out->searched = lk_arena_printf(arena, "1, 2, 4, ... of every machine, up to %s %s; %s%s",
+	                                lk_format_thousands(most, count, sizeof count),
 	                                lk_noun(most, "GPU", "GPUs"), why, never);
 	return out->searched ? LK_OK : lk_oom(err);
 }

@@ -95,6 +95,7 @@ lk_status lk_stalls_stage(lk_stalls_profile *profile, const char *said, lk_arena
 	if (count) qsort(order, count, sizeof *order, by_worth);
 	for (size_t i = 0; i < count; i++) {
 		lk_stalls_file *file = order[i];
+		out->unknown += file->gain_s > 0 && !(file->size > 0);
 		if (!(file->gain_s > 0) || !(file->size > 0) || out->used + file->size > tier.bytes)
 			continue;
 		file->staged = true;

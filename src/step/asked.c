@@ -72,9 +72,25 @@ lk_status lk_request_take(lk_arena *arena, const lk_predict_request *request, lk
 	return take_trained(arena, request, out, err);
 }
 
+/* Whether the batch is for us to assume; what is stated in parts is not. */
+static bool request_want_batch(const lk_predict_request *request, int gpus, lk_asked *out) {
+	lk_job *job = &out->job;
+	if (job->gbs > 0 || job->microbatches > 0 || lk_request_launched(request)) return false;
+	return (job->gbs_wanted = lk_job_assumed_batch(job, gpus)) > 0;
+}
+
+lk_status lk_request_fill_batch(lk_arena *arena, const lk_predict_request *request, int gpus,
+                                lk_asked *asked, lk_error *err) {
+	if (!request_want_batch(request, gpus, asked)) return LK_OK;
+	asked->job.gbs = asked->job.gbs_wanted;
+	return lk_request_note_batch(arena, &asked->job, &asked->batch_assumed, err);
+}
+
 lk_status lk_request_read(lk_arena *arena, const lk_predict_request *request, lk_asked *out,
                           lk_error *err) {
 	LK_TRY(lk_request_take(arena, request, out, err));
+	bool assumed = request_want_batch(request, lk_asked_gpus(out), out);
 	LK_TRY(lk_job_complete(&out->job, &out->cluster, err));
+	if (assumed) LK_TRY(lk_request_note_batch(arena, &out->job, &out->batch_assumed, err));
 	return lk_launch_list_idle(arena, &out->job, &out->launch, err);
 }

@@ -275,8 +275,8 @@ static lk_status say_samples(const struct saying *saying, lk_error *err) {
 	SAY(job->model.decoder_context > 0, "texts of %d tokens", job->decoder_seq);
 	SAY(!images && !diffusion && job->model.audio.convs == 0 && !request->seq && !launched,
 	    "sequence length %d (--seq)", job->seq);
-	SAY(!request->gbs && !launched, "global batch %d %ss (--gbs)", job->gbs,
-	    lk_model_unit(&job->model));
+	SAY(!request->gbs && !launched && !saying->asked->batch_assumed, "global batch %d %ss (--gbs)",
+	    job->gbs, lk_model_unit(&job->model));
 	if (images)
 		SAY(!request->mbs && !launched, "%d %s a GPU at once (--mbs)", job->mbs,
 		    lk_noun(job->mbs, "image", "images"));

@@ -571,10 +571,18 @@ lk_status lk_request_assume_batch(lk_arena *arena, const lk_predict_request *req
 	LK_TRY(take_task(request, &task, err));
 	asked.job.task = (lk_task)task;
 	asked.job.seq = request->seq;
-	*batch = lk_job_assumed_batch(&asked.job);
+	*batch = lk_job_assumed_batch(&asked.job, request->gpus);
 	if (*batch == 0) return LK_OK;
-	*note = lk_arena_printf(arena, "a global batch of %d %s, at most 4 Mi tokens a step (--gbs)",
-	                        *batch, lk_noun(*batch, "sequence", "sequences"));
+	asked.job.gbs = *batch;
+	return lk_request_note_batch(arena, &asked.job, note, err);
+}
+
+lk_status lk_request_note_batch(lk_arena *arena, const lk_job *job, const char **note,
+                                lk_error *err) {
+	bool most = job->gbs <= lk_job_assumed_batch(job, 1);
+	*note = lk_arena_printf(arena, "a global batch of %d %s, %s (--gbs)", job->gbs,
+	                        lk_noun(job->gbs, "sequence", "sequences"),
+	                        most ? "at most 4 Mi tokens a step" : "the smallest of this layout");
 	return *note ? LK_OK : lk_oom(err);
 }
 

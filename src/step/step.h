@@ -135,6 +135,11 @@ typedef struct lk_asked {
 	char warning[LK_MODEL_WARNING];
 } lk_asked;
 
+/* Its GPUs: those of the job, else all of the cluster. */
+static inline int lk_asked_gpus(const lk_asked *asked) {
+	return asked->job.gpus > 0 ? asked->job.gpus : asked->cluster.gpus;
+}
+
 /* Order of precedence: options, then the launch line or script, then the DeepSpeed file, then the
  * model's config. */
 /* Whether a launch line, a script or another file of the job says what trains. */
@@ -163,6 +168,14 @@ lk_status lk_request_take(lk_arena *arena, const lk_predict_request *request, lk
  * network of --model; 0: none is. *note says so. */
 lk_status lk_request_assume_batch(lk_arena *arena, const lk_predict_request *request, int *batch,
                                   const char **note, lk_error *err);
+/* The same of a request that was taken, before its layout is known, for so many GPUs. */
+lk_status lk_request_fill_batch(lk_arena *arena, const lk_predict_request *request, int gpus,
+                                lk_asked *asked, lk_error *err);
+/* How a batch that was assumed is said: "a global batch of 512 sequences, at most 4 Mi tokens a
+ * step
+ * (--gbs)". */
+lk_status lk_request_note_batch(lk_arena *arena, const lk_job *job, const char **note,
+                                lk_error *err);
 
 /* What is wrong with a request whatever machine it is for. */
 lk_status lk_request_check(const lk_predict_request *request, lk_error *err);

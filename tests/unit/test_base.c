@@ -399,10 +399,10 @@ static void formats(void **state) {
 		{lk_format_count, 405.9e9, "405.9 G"},
 		{lk_format_count, 70.6e9, "70.6 G"},
 		{lk_format_count, 12, "12"},
-		{lk_format_thousands, 1012, "1 012"},
-		{lk_format_thousands, 11234, "11 234"},
-		{lk_format_thousands, -1234567, "-1 234 567"},
-		{lk_format_thousands, 999.6, "1 000"},
+		{lk_format_thousands, 1012, "1,012"},
+		{lk_format_thousands, 11234, "11,234"},
+		{lk_format_thousands, -1234567, "-1,234,567"},
+		{lk_format_thousands, 999.6, "1,000"},
 		{lk_format_thousands, 0.2, "0"},
 	};
 	char text[64];

@@ -10,21 +10,19 @@
  *              experts fit
  *     seq      the model's context, at most 8192; 2048 where the config states none; an image's
  *              tokens for a ViT
- *     gbs      dp * mbs * m with m = 4 * pp where there is a pipeline (a bubble of about a fifth),
- *              else 1
- *     sharding ZeRO-1 where there is data parallelism; ZeRO-3 for the stack "fsdp"; none for "ddp"
- *     stack    "ddp" for convolution nets, else "megatron", whatever is sharded: it is not for a
- *              layout to say which software runs
- *     switches off; with --stack and no launch line as the stack's recipes have them
- *              (lk_job_features)
- *     bucket   40 M parameters or 1 M per data-parallel rank, the larger (Megatron-LM); 500 M
- *              (DeepSpeed's reduce_bucket_size); 25 MiB elsewhere (PyTorch DDP)
- *     split    of layers that do not divide by the chunks: embedding and loss count as a layer
- *              each where that makes it even (Llama 3's 126 + 2 on 64 chunks); else every chunk
- *              holds the ceiling, and the last one, then the first, goes short (DeepSeek-V3 on 8
- *              stages of 4 chunks: 1, 2 ... 2, 0 and the prediction module), as the recipes of
- *              Megatron-Bridge and MLPerf have it. Not of a launch line, which says all of it.
- * Completing a completed job changes nothing. */
+ *     gbs      dp * mbs * m: the largest up to gbs_wanted, with m a multiple of what the schedule
+ *              takes in turn, once at least; without gbs_wanted m = 4 * pp where there is a
+ * pipeline (a bubble of about a fifth), else 1 sharding ZeRO-1 where there is data parallelism;
+ * ZeRO-3 for the stack "fsdp"; none for "ddp" stack    "ddp" for convolution nets, else "megatron",
+ * whatever is sharded: it is not for a layout to say which software runs switches off; with --stack
+ * and no launch line as the stack's recipes have them (lk_job_features) bucket   40 M parameters or
+ * 1 M per data-parallel rank, the larger (Megatron-LM); 500 M (DeepSpeed's reduce_bucket_size); 25
+ * MiB elsewhere (PyTorch DDP) split    of layers that do not divide by the chunks: embedding and
+ * loss count as a layer each where that makes it even (Llama 3's 126 + 2 on 64 chunks); else every
+ * chunk holds the ceiling, and the last one, then the first, goes short (DeepSeek-V3 on 8 stages of
+ * 4 chunks: 1, 2 ... 2, 0 and the prediction module), as the recipes of Megatron-Bridge and MLPerf
+ * have it. Not of a launch line, which says all of it. Completing a completed job changes nothing.
+ */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -167,14 +165,16 @@ static int job_default_seq(const lk_model *model) {
 	return context < SEQ_DEFAULT_MOST ? context : SEQ_DEFAULT_MOST;
 }
 
-int lk_job_assumed_batch(const lk_job *job) {
+int lk_job_assumed_batch(const lk_job *job, int gpus) {
 	if (job->model.network != LK_NET_DECODER || job->model.vocab <= 0 ||
 	    job->task != LK_TASK_PRETRAIN)
 		return 0;
 	int64_t seq = job->seq > 0 ? job->seq : job_default_seq(&job->model);
-	int batch = 1;
+	int odd = gpus > 0 ? gpus : 1;
+	while (odd % 2 == 0) odd /= 2;
+	int64_t batch = odd * seq <= BATCH_TOKENS ? odd : 1;
 	while (2 * batch * seq <= BATCH_TOKENS) batch *= 2;
-	return batch;
+	return (int)batch;
 }
 
 static lk_status fill_sequence(lk_job *job, lk_error *err) {
@@ -199,6 +199,21 @@ static lk_status fill_sequence(lk_job *job, lk_error *err) {
 	return LK_OK;
 }
 
+/* Micro-batches of a rank where nobody states the global batch, of which one each makes a step of
+ * `step` sequences. Schedules without a bubble want two rounds of the stages. */
+static int64_t job_open_microbatches(const lk_job *job, int64_t step) {
+	if (job->microbatches > 0) return job->microbatches;
+	if (job->gbs_wanted <= 0) return job->pp > 1 ? 4 * job->pp : 1;
+	int64_t turn = 1;
+	if (job->pp > 1 && job->schedule == LK_SCHED_INTERLEAVED)
+		turn = job->microbatch_group > 0 ? job->microbatch_group : job->pp;
+	else if (job->pp > 1)
+		turn = job->schedule == LK_SCHED_1F1B || job->schedule == LK_SCHED_GPIPE ? job->pp
+		                                                                         : 2 * job->pp;
+	int64_t turns = job->gbs_wanted / (step * turn);
+	return turn * (turns > 0 ? turns : 1);
+}
+
 /* Micro-batch, global batch and micro-batches: any two give the third. */
 static lk_status fill_batch(lk_job *job, lk_error *err) {
 	char near[LK_JOB_NEAR];
@@ -220,10 +235,7 @@ static lk_status fill_batch(lk_job *job, lk_error *err) {
 	fill_int(&job->mbs, images ? LK_JOB_IMAGES : fewest);
 	int64_t step = (int64_t)job->mbs * job->dp;
 	if (job->gbs == 0) {
-		int64_t count;
-		if (job->microbatches > 0) count = job->microbatches;
-		else if (job->pp > 1) count = 4 * job->pp;
-		else count = 1;
+		int64_t count = job_open_microbatches(job, step);
 		if (step > (1 << 28) || step * count > (1 << 28))
 			return lk_fail(err, LK_ERR_INPUT, "--mbs",
 			               "%d sequences on %d replicas, %lld times a step, are more than %d",

@@ -180,8 +180,10 @@ typedef struct lk_job {
 
 	int mbs;
 	int gbs;
-	int seq;                        /* of a decoder, or of the encoder */
-	int decoder_seq;                /* ENCDEC; 0: as seq */
+	int gbs_wanted;  /* where gbs is open: the largest batch up to this one that the layout divides;
+	                    0: none is wanted */
+	int seq;         /* of a decoder, or of the encoder */
+	int decoder_seq; /* ENCDEC; 0: as seq */
 	double pack_share, pack_spread; /* documents packed into sequences: mean and deviation of the
 	                                   share of pairs that is left of a sequence; 0: one document.
 	                                   Above 1: sequences of many lengths, `seq` in the mean */
@@ -324,10 +326,11 @@ lk_status lk_job_complete(lk_job *job, const lk_cluster *cluster, lk_error *err)
  * lk_model_check. */
 lk_status lk_job_complete_checked(lk_job *job, const lk_cluster *cluster, lk_error *err);
 
-/* The global batch that is assumed where layouts or machines are compared and nobody states one:
- * the largest power of two with at most 4 Mi tokens, of the pretraining of a language model; 0 for
- * other jobs, whose batches have no usual size. */
-int lk_job_assumed_batch(const lk_job *job);
+/* The global batch that is assumed where nobody states one, whatever the question: the largest
+ * power of two with at most 4 Mi tokens, of the pretraining of a language model, times the odd part
+ * of the number of GPUs within that limit, so that they divide it; 0 for other jobs, whose batches
+ * have no usual size. */
+int lk_job_assumed_batch(const lk_job *job, int gpus);
 
 /* Tokens of a sequence; 0 of a network that has none. */
 static inline int lk_job_tokens(const lk_job *job) {

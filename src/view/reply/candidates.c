@@ -14,6 +14,11 @@ const char *lk_device_name(int index) {
 	return index >= 0 && index < lk_device_count() ? lk_device_at(index)->name : NULL;
 }
 
+bool lk_model_named(const char *text) {
+	lk_model model;
+	return lk_model_preset(text, &model, NULL) == LK_OK;
+}
+
 const char *lk_model_name(int index) {
 	const lk_model *model = index >= 0 ? lk_model_preset_at(index) : NULL;
 	return model ? model->name : NULL;

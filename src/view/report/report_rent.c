@@ -14,25 +14,17 @@ enum {
 	LINE = 320
 };
 
-static char *dollars(double cost, char *out, size_t size) {
-	char number[TEXT];
-	snprintf(out, size, "$%s",
-	         cost >= 1000 ? lk_format_thousands(cost, number, sizeof number)
-	                      : lk_fixed(cost, 2, number, sizeof number));
-	return out;
-}
-
 static char *hours(double h, char *out, size_t size) {
 	char number[TEXT];
 	snprintf(out, size, "%s h", lk_fixed(h, h < 10 ? 2 : h < 100 ? 1 : 0, number, sizeof number));
 	return out;
 }
 
-/* "3 x p5.48xlarge (aws): $1 234, 12.3 h" */
+/* "3 x p5.48xlarge (aws): $1,234, 12.3 h" */
 static void choice_text(const lk_rent_choice *choice, char *out, size_t size) {
 	char cost[TEXT], time[TEXT];
 	snprintf(out, size, "%d x %s (%s): %s, %s", choice->machines, choice->instance,
-	         choice->provider, dollars(choice->cost, cost, sizeof cost),
+	         choice->provider, lk_format_dollars(choice->cost, cost, sizeof cost),
 	         hours(choice->hours, time, sizeof time));
 }
 
@@ -42,10 +34,11 @@ static void rent_put_decision(lk_report *writer, const lk_rent *rent, const char
 	const lk_rent_choice *choice = &rent->choices[at];
 	snprintf(note, sizeof note, "%d x %s, %s, %d %s", choice->machines, choice->instance,
 	         choice->provider, choice->gpus, lk_noun(choice->gpus, "GPU", "GPUs"));
-	snprintf(range, sizeof range, "%s \xe2\x80\x93 %s", dollars(choice->cost_low, low, sizeof low),
-	         dollars(choice->cost_high, high, sizeof high));
+	snprintf(range, sizeof range, "%s \xe2\x80\x93 %s",
+	         lk_format_dollars(choice->cost_low, low, sizeof low),
+	         lk_format_dollars(choice->cost_high, high, sizeof high));
 	snprintf(low, sizeof low, "%s, cost", label);
-	lk_report_figure(writer, low, dollars(choice->cost, cost, sizeof cost),
+	lk_report_figure(writer, low, lk_format_dollars(choice->cost, cost, sizeof cost),
 	                 isnan(choice->cost_low) ? NULL : range, note);
 	snprintf(range, sizeof range, "%s \xe2\x80\x93 %s", hours(choice->hours_low, low, sizeof low),
 	         hours(choice->hours_high, high, sizeof high));
@@ -62,7 +55,8 @@ static void rent_put_most(lk_report *writer, const lk_rent *rent) {
 	         lk_rent_trained(rent, choice->samples_low, true, low, sizeof low),
 	         lk_rent_trained(rent, choice->samples_high, true, high, sizeof high));
 	snprintf(note, sizeof note, "%d %s, %s, %s", choice->gpus, lk_noun(choice->gpus, "GPU", "GPUs"),
-	         hours(choice->hours, low, sizeof low), dollars(choice->cost, high, sizeof high));
+	         hours(choice->hours, low, sizeof low),
+	         lk_format_dollars(choice->cost, high, sizeof high));
 	lk_report_figure(writer, "trains",
 	                 lk_rent_trained(rent, choice->samples, true, value, sizeof value),
 	                 isnan(choice->samples_low) ? NULL : range, note);
@@ -96,7 +90,7 @@ static void rent_put_verdict(lk_report *writer, const lk_rent *rent) {
 	if (rent->deadline_h > 0)
 		lk_report_fact(writer, "deadline", hours(rent->deadline_h, text, sizeof text));
 	if (rent->budget > 0)
-		lk_report_fact(writer, "budget", dollars(rent->budget, text, sizeof text));
+		lk_report_fact(writer, "budget", lk_format_dollars(rent->budget, text, sizeof text));
 	lk_report_fact(writer, "to settle", rent->settle);
 	lk_json_array_end(writer);
 	lk_report_panel_end(writer);

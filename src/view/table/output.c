@@ -153,14 +153,6 @@ char *lk_fixed(double number, int places, char *out, size_t size) {
 	return out;
 }
 
-char *lk_format_dollars(double dollars, char *out, size_t size) {
-	char number[64];
-	snprintf(out, size, "$%s",
-	         dollars >= 1000 ? lk_format_thousands(dollars, number, sizeof number)
-	                         : lk_fixed(dollars, 2, number, sizeof number));
-	return out;
-}
-
 char *lk_gib(double bytes, char *out, size_t size) {
 	double gib = bytes / 0x1p30;
 	return lk_fixed(gib, gib != 0 && fabs(gib) < 1 ? 2 : 1, out, size);

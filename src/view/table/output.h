@@ -38,7 +38,6 @@ lk_status lk_put_fitted(lk_table *table, const char *const *keys, const char *al
 /* `number` with so many decimal places, a point before them in every locale; "n/a" where it is not
  * finite. */
 char *lk_fixed(double number, int places, char *out, size_t size);
-char *lk_format_dollars(double dollars, char *out, size_t size); /* $56.10, $1 204 */
 /* GiB of bytes: "73.6", "0.42"; returns `out`. */
 char *lk_gib(double bytes, char *out, size_t size);
 /* "45.0 %" */

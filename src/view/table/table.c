@@ -301,6 +301,17 @@ static int column_of(const lk_table *table, const char *key) {
 	return -1;
 }
 
+/* The title of a column, with that of the column before it where another has the same: "80 % range
+ * of hours". */
+static const char *sheet_title(struct sheet *sheet, const lk_table *table, int column) {
+	const char *title = sheet->texts[column];
+	for (int i = 0; column > 0 && i < table->count; i++)
+		if (i != column && strcmp(table->columns[i].title, table->columns[column].title) == 0)
+			return lk_arena_printf(&sheet->arena, "%s of %s", title,
+			                       table->columns[column - 1].title);
+	return title;
+}
+
 lk_status lk_table_fit(lk_table *table, const char *const *keys, lk_table_left_out *out,
                        lk_error *err) {
 	struct sheet s = {0};
@@ -315,7 +326,12 @@ lk_status lk_table_fit(lk_table *table, const char *const *keys, lk_table_left_o
 		for (int i = 0; keys[i] && sheet_width(&s, table, &wrapped) > LK_PAGE; i++) {
 			int column = column_of(table, keys[i]);
 			if (column < 0 || table->columns[column].hidden) continue;
-			const char *text = sheet_same(&s, table, column), *title = s.texts[column];
+			const char *text = sheet_same(&s, table, column);
+			const char *title = sheet_title(&s, table, column);
+			if (!title) {
+				lk_arena_free(&s.arena);
+				return lk_oom(err);
+			}
 			if (equal != (text != NULL)) continue;
 			table->columns[column].hidden = true;
 			if (!text) lk_text_add(&more, "%s%s", *out->more ? ", " : "", title);

@@ -107,7 +107,8 @@ static lk_status put_energy(const lk_explanation *explanation, FILE *out, lk_err
 	            explanation->annotated ? "step" : "trace");
 	if (energy->carbon_kg > 0)
 		lk_text_add(&said, ", %s CO2e", lk_format_mass(energy->carbon_kg, text, sizeof text));
-	if (energy->power_usd > 0) lk_text_add(&said, ", $%.3g", energy->power_usd);
+	if (energy->power_usd > 0)
+		lk_text_add(&said, ", %s", lk_format_dollars(energy->power_usd, text, sizeof text));
 	LK_TRY(lk_put_wrapped(line, 0, 0, out, err));
 	fputc('\n', out);
 	return LK_OK;

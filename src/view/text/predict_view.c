@@ -420,14 +420,17 @@ static void predict_view_put_stage(lk_table *table, const struct report *report,
 		lk_table_text(table, size_text(sizes[i], places, text, sizeof text));
 }
 
+/* The range is one of what is allocated; the rest of the total is taken as it is. */
 static void put_memory_range(const struct report *report, const lk_stage_memory *memory) {
 	if (!(memory->low > 0)) return;
+	double rest = memory->total - memory->allocated;
 	char low[TEXT], high[TEXT];
 	int places = report->p->peak_bytes < 10 * 0x1p30 ? 2 : 1;
 	fprintf(report->out,
-	        "80 %% range of the sum: %s - %s GiB, from the errors on Megatron-LM's own tests\n",
-	        size_text(memory->low, places, low, sizeof low),
-	        size_text(memory->high, places, high, sizeof high));
+	        "80 %% range of the total: %s - %s GiB, from errors of the sum on Megatron-LM's own "
+	        "tests\n",
+	        size_text(memory->low + rest, places, low, sizeof low),
+	        size_text(memory->high + rest, places, high, sizeof high));
 }
 
 static lk_status predict_view_put_memory(const struct report *report) {

@@ -9,6 +9,7 @@
 
 #include "base/arena.h"
 #include "io/json.h"
+#include "base/noun.h"
 #include "base/text.h"
 #include "rent/rent.h"
 #include "view/table/output.h"
@@ -309,12 +310,16 @@ const char *lk_rent_mark(const lk_rent *rent, int i) {
 	if (i == rent->cheapest) return i == rent->fastest ? "cheapest, fastest" : "cheapest";
 	if (i == rent->fastest) return "fastest";
 	if (i == rent->most) return "most";
+	if (!rent->choices[i].in_time)
+		return rent->choices[i].in_budget ? "too late" : "late, over budget";
+	if (!rent->choices[i].in_budget) return "over budget";
 	for (int k = 0; k < rent->tie_count; k++)
 		if (rent->ties[k] == i) return "tie";
 	return rent->choices[i].pareto ? "front" : NULL;
 }
 
 static char *hours_text(double hours, char *out, size_t size) {
+	if (hours >= 999.5) return lk_format_thousands(hours, out, size);
 	return lk_fixed(hours, hours < 10 ? 2 : hours < 100 ? 1 : 0, out, size);
 }
 
@@ -325,8 +330,8 @@ static void rent_view_put_range(lk_table *table, double low, double high, bool d
 		return;
 	}
 	if (dollars)
-		snprintf(text, sizeof text, "$%s - %s", lk_fixed(low, low < 100 ? 2 : 0, a, sizeof a),
-		         lk_fixed(high, low < 100 ? 2 : 0, b, sizeof b));
+		snprintf(text, sizeof text, "%s - %s", lk_format_dollars(low, a, sizeof a),
+		         lk_format_dollars(high, b, sizeof b) + 1);
 	else
 		snprintf(text, sizeof text, "%s - %s", hours_text(low, a, sizeof a),
 		         hours_text(high, b, sizeof b));
@@ -470,8 +475,8 @@ static lk_table *rented_choices(const lk_rent *rent, const struct rented *rented
 		 power = rent_view_has_power(rent);
 	const lk_column columns[] = {
 		{"mark", "", false, false},
-		{"machines", "n", true, false},
-		{"number", "of", true, false},
+		{"machines", "count", true, false},
+		{"number", "kind", true, false},
 		{"provider", "provider", false, false},
 		{"gpu", "GPU", false, false},
 		{"gpus", "GPUs", true, false},
@@ -517,12 +522,9 @@ static lk_table *rented_choices(const lk_rent *rent, const struct rented *rented
 
 static lk_table *rented_machines(const lk_rent *rent, const struct rented *rented) {
 	static const lk_column columns[] = {
-		{"number", "", true, false},
-		{"provider", "machine of", false, false},
-		{"instance", "instance", false, false},
-		{"gpus", "GPUs", true, false},
-		{"price_usd_h", "an hour", true, false},
-		{"price_date", "price of", false, false},
+		{"number", "kind", true, false},          {"provider", "machine of", false, false},
+		{"instance", "instance", false, false},   {"gpus", "GPUs", true, false},
+		{"price_usd_h", "an hour", true, false},  {"price_date", "price of", false, false},
 		{"price_source", "source", false, false},
 	};
 	lk_table *table = lk_table_new("machines", columns, sizeof columns / sizeof *columns);
@@ -584,12 +586,7 @@ static lk_table *rent_view_functions(const lk_rent *rent, bool all) {
 		lk_table_number(table, function->seconds,
 		                lk_format_seconds(function->seconds, text, sizeof text));
 		rent_view_put_whole(table, function->gib_s);
-		if (function->cost < 0.1) {
-			char number[32], cents[40];
-			snprintf(cents, sizeof cents, "$%s",
-			         lk_fixed(function->cost, 4, number, sizeof number));
-			lk_table_number(table, function->cost, cents);
-		} else put_dollars(table, function->cost);
+		put_dollars(table, function->cost);
 		lk_table_text(table, i == rent->cheapest  ? "cheapest"
 		                     : i == rent->fastest ? "fastest"
 		                                          : "");
@@ -621,7 +618,8 @@ static lk_status rent_view_write_map(const struct text *text, bool colour, FILE 
 	return LK_OK;
 }
 
-/* "; within the budget with 61 % probability ($94312 to $127044)": the range where the limit lies.
+/* "; within the budget with 61 % probability ($94,312 to $127,044)": the range where the limit
+ * lies.
  */
 static void put_keeping(const lk_rent *rent, const lk_rent_choice *choice, lk_text *out) {
 	if (isnan(choice->chance)) return;
@@ -635,12 +633,10 @@ static void put_keeping(const lk_rent *rent, const lk_rent_choice *choice, lk_te
 	if (timed)
 		lk_text_add(out, " (%s to %s h", hours_text(choice->hours_low, low, sizeof low),
 		            hours_text(choice->hours_high, high, sizeof high));
-	if (paid) {
-		int decimals = choice->cost_low < 1000 ? 2 : 0;
-		lk_text_add(out, "%s$%s to $%s", timed ? ", " : " (",
-		            lk_fixed(choice->cost_low, decimals, low, sizeof low),
-		            lk_fixed(choice->cost_high, decimals, high, sizeof high));
-	}
+	if (paid)
+		lk_text_add(out, "%s%s to %s", timed ? ", " : " (",
+		            lk_format_dollars(choice->cost_low, low, sizeof low),
+		            lk_format_dollars(choice->cost_high, high, sizeof high));
 	lk_text_add(out, ")");
 }
 
@@ -658,14 +654,14 @@ static lk_status rent_view_put_decision(const lk_rent *rent, const char *what, i
 	const lk_rent_choice *choice = &rent->choices[at];
 	char hours[32], cost[40], line[600];
 	lk_text text = lk_text_begin(line, sizeof line);
-	lk_text_add(&text, "%d x %s (%s): %s h, $%s", choice->machines, choice->instance,
+	lk_text_add(&text, "%d x %s (%s): %s h, %s", choice->machines, choice->instance,
 	            choice->provider, hours_text(choice->hours, hours, sizeof hours),
-	            lk_fixed(choice->cost, choice->cost < 1000 ? 2 : 0, cost, sizeof cost));
+	            lk_format_dollars(choice->cost, cost, sizeof cost));
 	put_keeping(rent, choice, &text);
 	return rent_view_put_labelled(what, line, out, err);
 }
 
-/* "MOST      2 x p5.48xlarge (aws): 41.2 G tokens (35.1 G to 48.3 G) in 336 h, $66 013" */
+/* "MOST      2 x p5.48xlarge (aws): 41.2 G tokens (35.1 G to 48.3 G) in 336 h, $66,013" */
 static lk_status put_most(const lk_rent *rent, FILE *out, lk_error *err) {
 	const lk_rent_choice *choice = &rent->choices[rent->most];
 	char trained[64], low[32], high[32], hours[32], cost[40], line[600];
@@ -676,8 +672,8 @@ static lk_status put_most(const lk_rent *rent, FILE *out, lk_error *err) {
 		lk_text_add(&text, " (%s to %s)",
 		            lk_rent_trained(rent, choice->samples_low, false, low, sizeof low),
 		            lk_rent_trained(rent, choice->samples_high, false, high, sizeof high));
-	lk_text_add(&text, " in %s h, $%s", hours_text(choice->hours, hours, sizeof hours),
-	            lk_fixed(choice->cost, choice->cost < 1000 ? 2 : 0, cost, sizeof cost));
+	lk_text_add(&text, " in %s h, %s", hours_text(choice->hours, hours, sizeof hours),
+	            lk_format_dollars(choice->cost, cost, sizeof cost));
 	return rent_view_put_labelled("MOST", line, out, err);
 }
 
@@ -702,21 +698,37 @@ static lk_status put_decisions(const lk_rent *rent, FILE *out, lk_error *err) {
 	return rent_view_put_labelled("TIE", line, out, err);
 }
 
+/* "training 20 G tokens, in 240 h, for $100,000; 139 choices fit in memory, 113 of them within the
+ * deadline and the budget" */
+static lk_status rent_view_put_training(const lk_rent *rent, FILE *out, lk_error *err) {
+	char line[400], count[80];
+	lk_text text = lk_text_begin(line, sizeof line);
+	bool timed = rent->deadline_h > 0, paid = rent->budget > 0;
+	lk_text_add(&text, "training %s",
+	            isnan(rent->samples)
+	                ? "for as long as it may last"
+	                : lk_rent_trained(rent, rent->samples, true, count, sizeof count));
+	if (timed) lk_text_add(&text, ", in %s h", hours_text(rent->deadline_h, count, sizeof count));
+	if (paid) lk_text_add(&text, ", for %s", lk_format_dollars(rent->budget, count, sizeof count));
+	lk_text_add(&text, "; %d %s in memory", rent->considered,
+	            lk_noun(rent->considered, "choice fits", "choices fit"));
+	if (timed || paid)
+		lk_text_add(&text, ", %d of them within the %s%s%s", rent->within_limits,
+		            timed ? "deadline" : "", timed && paid ? " and the " : "",
+		            paid ? "budget" : "");
+	return lk_put_wrapped(line, 9, 0, out, err);
+}
+
 static lk_status rent_view_write_text(const void *what, bool colour, FILE *out, lk_error *err) {
 	const struct text *text = what;
 	const lk_rent *rent = text->rent;
-	char count[80];
 	if (rent->functions) return rent_view_write_map(text, colour, out, err);
 	LK_TRY(put_decisions(rent, out, err));
 	fputs("\nmodel    ", out);
 	LK_TRY(lk_put_safe(rent->model ? rent->model : "", out, err));
-	if (isnan(rent->samples)) fputs("\ntraining for as long as it may last", out);
-	else
-		fprintf(out, "\ntraining %s",
-		        lk_rent_trained(rent, rent->samples, true, count, sizeof count));
-	if (rent->deadline_h > 0) fprintf(out, ", in %g h", rent->deadline_h);
-	if (rent->budget > 0) fprintf(out, ", for $%.0f", rent->budget);
-	fprintf(out, "; %d choice%s\n\n", rent->considered, rent->considered == 1 ? " fits" : "s fit");
+	fputc('\n', out);
+	LK_TRY(rent_view_put_training(rent, out, err));
+	fputs("\n\n", out);
 	LK_TRY(rent_view_put_choices(rent, text->verbose, colour, out, err));
 	fputc('\n', out);
 	if (rent->warning) {
@@ -814,6 +826,7 @@ static lk_status rent_view_write_json(const void *what, bool colour, FILE *out, 
 	lk_json_put_number(&w, "deadline_h", rent->deadline_h > 0 ? rent->deadline_h : NAN);
 	lk_json_put_number(&w, "budget_usd", rent->budget > 0 ? rent->budget : NAN);
 	lk_json_put_integer(&w, "considered", rent->considered);
+	lk_json_put_integer(&w, "within_limits", rent->within_limits);
 	lk_json_put_integer(&w, "gpus_searched", rent->gpus_searched);
 	lk_json_put_text(&w, "cut_off", rent->cut_off);
 	lk_json_put_bool(&w, "search_complete", rent->search_complete);

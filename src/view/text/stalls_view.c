@@ -518,6 +518,12 @@ static lk_status stalls_view_put_files(const lk_stalls_answer *answer, bool colo
 		        lk_format_seconds(staging->gain_s, b, sizeof b),
 		        lk_format_seconds(staging->read_s, c, sizeof c),
 		        lk_format_seconds(staging->bound_s, d, sizeof d));
+	if (staging->size > 0 && staging->unknown > 0)
+		fprintf(out,
+		        "  %d more %s would be faster there, but %s not known (the recording does not say, "
+		        "and no such file is here)\n",
+		        staging->unknown, lk_noun(staging->unknown, "file", "files"),
+		        lk_noun(staging->unknown, "its size is", "their sizes are"));
 	if (answer->file_count > 1) {
 		stalls_view_put_heading("the same by folder and tier", colour, out);
 		LK_TRY(
@@ -619,6 +625,7 @@ static void put_json_head(lk_json_writer *writer, const lk_stalls_answer *answer
 		lk_json_put_number(writer, "size", answer->staging.size);
 		lk_json_put_number(writer, "used", answer->staging.used);
 		lk_json_put_integer(writer, "files", answer->staging.files);
+		lk_json_put_integer(writer, "unknown", answer->staging.unknown);
 		lk_json_put_number(writer, "read_s", answer->staging.read_s);
 		lk_json_put_number(writer, "gain_s", answer->staging.gain_s);
 		lk_json_put_number(writer, "bound_s", answer->staging.bound_s);
