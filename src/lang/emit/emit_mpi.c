@@ -18,6 +18,7 @@ static const char *const runtime_files[] = {
 	"target/mpi_open.h",
 	"target/mpi_collect.h",
 	"target/views.h",
+	"target/product.h",
 	"target/linear.h",
 	"target/mpi_ring.h",
 	"target/mpi_ring_run.h",
