@@ -33,6 +33,22 @@ double lc_gelu_cycles(void) {
 	       cycles_narrow(LC_BF16);
 }
 
+/* What is emitted as a multiplication: squares, and quotients by one number. */
+static bool cycles_multiplies(const lc_program *program, const lc_node *node) {
+	if (node->op == LC_DIV) return lc_divides_all(program, node);
+	const lc_node *exponent = node->op == LC_POW ? &program->nodes.at[node->in[1]] : node;
+	return exponent->op == LC_CONST && exponent->number == 2;
+}
+
+double lc_reduction_cycles(lk_dtype dtype) {
+	lc_dtype narrow = LC_F32;
+	if (dtype == LK_FP16) narrow = LC_F16;
+	if (dtype == LK_BF16) narrow = LC_BF16;
+	if (dtype == LK_FP8) narrow = LC_F8;
+	if (narrow == LC_F32) return 0;
+	return 2 * cycles_widen(narrow) + CYCLES_LEAST + cycles_narrow(narrow);
+}
+
 static bool cycles_calls(const lc_node *node) {
 	return node->dtype == LC_F64 && cycles_of_op[node->op] > 1 &&
 	       lc_ops[node->op].family == LC_MAP && node->op != LC_POW;
@@ -45,6 +61,7 @@ double lc_element_cycles(const lc_program *program, const lc_step *step, int v) 
 	LK_ASSERT(node->op <= LC_OUT);
 	double cycles = cycles_of_op[node->op] > CYCLES_LEAST ? cycles_of_op[node->op] : CYCLES_LEAST;
 	if (cycles_calls(node)) cycles *= CYCLES_LIBRARY;
+	if (cycles_multiplies(program, node)) cycles = CYCLES_LEAST;
 	cycles += cycles_narrow((lc_dtype)node->dtype);
 	for (int i = 0; i < node->inputs; i++) {
 		const lc_node *input = &program->nodes.at[node->in[i]];

@@ -90,6 +90,19 @@ static double host_seconds(const lk_graph *graph, uint32_t op, const lk_group_sh
 	    .seconds;
 }
 
+/* Seconds that a rank takes to add up narrow formats in a collective of the library: each element
+ * of the others, once. */
+static double host_reduction(const lk_graph *graph, uint32_t op, const lk_group_shape *shape,
+                             const lk_device *device, double share) {
+	lk_dtype dtype = (lk_dtype)graph->ops.dtype[op];
+	bool reduces =
+		graph->ops.kind[op] == LK_OP_ALLREDUCE || graph->ops.kind[op] == LK_OP_REDUCESCATTER;
+	if (!reduces || !graph->ops.join[op] || device->clock_hz <= 0 || shape->ranks < 2) return 0;
+	double elements =
+		graph->ops.bytes[op] / (dtype == LK_FP8 ? 1 : 2) * (shape->ranks - 1) / shape->ranks;
+	return share * elements * lc_reduction_cycles(dtype) / device->clock_hz;
+}
+
 /* A pass takes the cycles of its arithmetic where they are more than its memory takes. */
 static void host_set_arithmetic(const lk_graph *graph, uint32_t op, const lk_device *device,
                                 double share, lk_costs *costs) {
@@ -115,7 +128,9 @@ void lk_timed_on_hosts(const lk_graph *graph, const lk_cluster *cluster,
 		if (!lk_op_is_comm(graph->ops.kind[op])) continue;
 		struct members m = host_group_of(graph, cluster, op);
 		lk_group_shape shape = host_shape_of(&m);
-		host_set_seconds(costs, op, host_seconds(graph, op, &shape, messages, &own),
+		host_set_seconds(costs, op,
+		                 host_seconds(graph, op, &shape, messages, &own) +
+		                     host_reduction(graph, op, &shape, cluster->node[0].device, share),
 		                 shape.nodes > 1);
 	}
 }
