@@ -150,13 +150,22 @@ static void all_reduce(char *out, char *in, int bytes, int ranks) {
 	MPI_Allreduce(MPI_IN_PLACE, in, bytes / (int)sizeof(float), MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
 }
 
+/* These two with counts, as programs of lockstep compile call them: libraries may run others for
+ * equal blocks. */
+static int *counts, *begins; /* [ranks] */
+
+static void count_evenly(int ranks, int each) {
+	for (int r = 0; r < ranks; r++) counts[r] = each, begins[r] = r * each;
+}
+
 static void all_gather(char *out, char *in, int bytes, int ranks) {
-	MPI_Allgather(out, bytes / ranks, MPI_BYTE, in, bytes / ranks, MPI_BYTE, MPI_COMM_WORLD);
+	count_evenly(ranks, bytes / ranks);
+	MPI_Allgatherv(out, counts[0], MPI_BYTE, in, counts, begins, MPI_BYTE, MPI_COMM_WORLD);
 }
 
 static void reduce_scatter(char *out, char *in, int bytes, int ranks) {
-	MPI_Reduce_scatter_block(out, in, bytes / ranks / (int)sizeof(float), MPI_FLOAT, MPI_SUM,
-	                         MPI_COMM_WORLD);
+	count_evenly(ranks, bytes / ranks / (int)sizeof(float));
+	MPI_Reduce_scatter(out, in, counts, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
 }
 
 static void all_to_all(char *out, char *in, int bytes, int ranks) {
@@ -219,6 +228,9 @@ static void do_collective(int me, int ranks, int nodes, const collective *c, int
 }
 
 static void do_collectives(int me, int ranks, int nodes, double seconds, char *out, char *in) {
+	counts = calloc((size_t)ranks, sizeof *counts);
+	begins = calloc((size_t)ranks, sizeof *begins);
+	if (!counts || !begins) MPI_Abort(MPI_COMM_WORLD, 1);
 	for (size_t k = 0; k < sizeof collectives / sizeof *collectives; k++)
 		for (int i = 0; i < COLLECTIVE_SIZES; i++) {
 			int grain = ranks * (int)sizeof(float),

@@ -347,8 +347,8 @@ static void test_hosts(void **state) {
 	drop(&m);
 }
 
-/* Drawing for dropout takes a core's cycles, 20 multiplications an element; more processes than
- * cores share them. */
+/* Drawing for dropout takes a core's cycles, 17 an element; more processes than cores share them.
+ * Where a pass was measured that took twice what is counted for it, all do. */
 static void test_host_dropout(void **state) {
 	(void)state;
 	struct made m = make("program p(mesh dp) { dim N in x : f32[N]\nout dropout(x, 0.5, key=1) }",
@@ -370,7 +370,10 @@ static void test_host_dropout(void **state) {
 	lk_timed_constants(&constants);
 	OK(lk_timed_share_host(&arena, 4, &cluster, err));
 	OK(lk_time_steps(m.steps, &m.sizes, &cluster, NULL, &constants, 0, &t, err));
-	assert_float_equal(t.seconds, 20e6 / 2e9 * 4 / 2, 1e-3);
+	assert_float_equal(t.seconds, 17e6 / 2e9 * 4 / 2, 1e-4);
+	lk_host_messages measured = {.gelu_cycles = 2 * lc_gelu_cycles()};
+	OK(lk_time_steps(m.steps, &m.sizes, &cluster, &measured, &constants, 0, &t, err));
+	assert_float_equal(t.seconds, 2 * 17e6 / 2e9 * 4 / 2, 1e-4);
 	lk_arena_free(&arena);
 	drop(&m);
 }

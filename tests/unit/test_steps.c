@@ -445,6 +445,42 @@ static void test_ring(void **state) {
 	lc_file_free(file);
 }
 
+/* Cycles of a host for an element: calls cost more than what is multiplied, and narrow formats than
+ * wide ones. */
+static void test_cycles(void **state) {
+	(void)state;
+	lc_file *file = read_text(
+		"cycles",
+		"program cycles(mesh dp) { dim N scalar f32 t in a : f32[N], x : bf16[N], y : bf16[N]\n"
+		"g = gelu(x + y) s = a^2 c = a^3 q = a/t z = a/(a + 1) e = exp(a) d = "
+		"exp(cast(f64, a)) n = norm(a)\n"
+		"out g out s out c out q out z out e out d out n }");
+	lc_program *program = file->programs.at[0];
+	lc_step none = {.list = -1};
+	double of[128];
+	for (const char *v = "gscqzedn"; *v; v++) {
+		char name[2] = {*v, '\0'};
+		of[(int)*v] = lc_element_cycles(program, &none, lc_value_find(program, name));
+	}
+	assert_true(of['s'] > 0 && of['s'] < of['c'] / 20);
+	assert_true(of['q'] > 0 && of['q'] < of['z']);
+	assert_true(of['e'] > of['z'] && of['d'] > 4 * of['e']);
+	assert_true(of['n'] > of['s']);
+	/* the sum of x and y, which widens both and is rounded, and gelu of it, which widens it again
+	 */
+	lc_steps *steps = steps_ok(program);
+	double cycles = 0;
+	for (int i = 0; i < steps->count; i++)
+		for (int k = 0; k < steps->at[i].values.count; k++) {
+			int v = steps->at[i].values.at[k];
+			if (program->nodes.at[v].dtype == LC_BF16)
+				cycles += lc_element_cycles(program, &steps->at[i], v);
+		}
+	assert_true(cycles > 0.9 * lc_gelu_cycles() && cycles < 1.2 * lc_gelu_cycles());
+	lc_steps_free(steps);
+	lc_file_free(file);
+}
+
 static void test_norms_are_a_pass_of_their_own(void **state) {
 	(void)state;
 	lc_file *file = read_text("two", "program two(mesh dp) { dim N scalar f32 lr in g : f32[N] @ "
@@ -599,7 +635,7 @@ int main(void) {
 		cmocka_unit_test(test_ring),         cmocka_unit_test(test_norms_are_a_pass_of_their_own),
 		cmocka_unit_test(test_overlap),      cmocka_unit_test(test_cycle),
 		cmocka_unit_test(test_old_versions), cmocka_unit_test(test_update_in_place),
-		cmocka_unit_test(test_joined),
+		cmocka_unit_test(test_joined),       cmocka_unit_test(test_cycles),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -70,6 +70,7 @@ void *lk_pages(size_t bytes);
 
 lk_status lk_measure_facts(lk_meter *meter); /* facts.c: processor, caches, memory, NICs */
 lk_status lk_measure_gemm(lk_meter *meter, double seconds);
+lk_status lk_measure_passes(lk_meter *meter, double seconds);
 lk_status lk_measure_memory(lk_meter *meter, double seconds);
 lk_status lk_measure_calls(lk_meter *meter, double seconds);
 lk_status lk_measure_disk(lk_meter *meter, double seconds);

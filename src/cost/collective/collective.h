@@ -306,6 +306,7 @@ typedef struct lk_host_messages {
 	lk_message_times inside, between;         /* nodes; count 0: not measured */
 	lk_collective_times collective[LK_COLLS]; /* count 0: not measured */
 	double one_core_rate; /* bytes/s that one core streams through memory; 0 not measured */
+	double gelu_cycles;   /* of a core, an element of a pass of emitted C; 0 not measured */
 } lk_host_messages;
 
 /* Of a cluster file in JSON; nothing where it has no such measurements, or is no such file. */

@@ -108,15 +108,22 @@ static lk_status take_list(const lk_value *measured, const char *key, adder *one
 	return LK_OK;
 }
 
+/* {"GROUP": {"NAME": {"value": ..}}}; NAN. */
+static double messages_quantity(const lk_value *measured, const char *group, const char *name) {
+	const lk_value *at = measured;
+	const char *const keys[] = {group, name};
+	for (int i = 0; i < 2 && at; i++)
+		at = at->kind == LK_JSON_OBJECT ? lk_json_get(at, keys[i]) : NULL;
+	return at && at->kind == LK_JSON_OBJECT ? messages_number(at, "value") : NAN;
+}
+
 static lk_status messages_take(const lk_value *top, const char *path, lk_host_messages *out,
                                lk_error *err) {
 	const lk_value *measured = top->kind == LK_JSON_OBJECT ? lk_json_get(top, "measured") : NULL;
-	const lk_value *memory =
-		measured && measured->kind == LK_JSON_OBJECT ? lk_json_get(measured, "memory") : NULL;
-	const lk_value *one =
-		memory && memory->kind == LK_JSON_OBJECT ? lk_json_get(memory, "triad, one core") : NULL;
-	double rate = one && one->kind == LK_JSON_OBJECT ? messages_number(one, "value") * 1e9 : NAN;
+	double rate = 1e9 * messages_quantity(measured, "memory", "triad, one core"),
+		   cycles = messages_quantity(measured, "pass", "GELU of bf16, one core");
 	if (rate > 0 && rate < 1e15) out->one_core_rate = rate;
+	if (cycles > 0 && cycles < 1e6) out->gelu_cycles = cycles;
 	LK_TRY(take_list(measured, "messages", messages_add, path, out, err));
 	return take_list(measured, "collectives", messages_add_collective, path, out, err);
 }

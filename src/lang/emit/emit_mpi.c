@@ -11,19 +11,13 @@
 #include "base/memory.h"
 
 static const char *const runtime_files[] = {
-	"target/numbers.h",
-	"target/values.h",
-	"target/mpi.h",
-	"target/parts.h",
-	"target/mpi_open.h",
-	"target/mpi_collect.h",
-	"target/views.h",
-	"target/linear.h",
-	"target/mpi_ring.h",
-	"target/mpi_ring_run.h",
-	"target/mpi_overlap.h",
-	"target/mpi_flow.h",
-	NULL,
+	"target/numbers.h",      "target/values.h",
+	"target/mpi.h",          "target/parts.h",
+	"target/mpi_open.h",     "target/mpi_collect.h",
+	"target/views.h",        "target/product.h",
+	"target/linear.h",       "target/mpi_ring.h",
+	"target/mpi_ring_run.h", "target/mpi_overlap.h",
+	"target/mpi_flow.h",     NULL,
 };
 
 /* ---- steps ---- */

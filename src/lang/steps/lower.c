@@ -335,18 +335,20 @@ static int64_t items_end(const struct lowering *lowering, const lc_step *step) {
 	return lowering->item >= 0 ? lowering->item + 1 : lowering->sizes->items[step->list];
 }
 
-/* Multiplications of the generator that draws for dropout: ten rounds of two for each element. */
-static lk_status lower_draws(struct lowering *lowering, const lc_step *step, int64_t item,
-                             double *out) {
+/* Cycles of the arithmetic of a pass on a host; devices with more of it than memory hide it. */
+static lk_status lower_cycles(struct lowering *lowering, const lc_step *step, int64_t item,
+                              double *out) {
 	int64_t extent[LC_RANK];
 	*out = 0;
 	for (int i = 0; i < step->values.count; i++) {
-		const lc_node *node = lower_node(lowering, step->values.at[i]);
-		double elements = 20;
-		if (lc_ops[node->op].family != LC_DROP) continue;
-		LK_TRY(lower_extents_of(lowering->p, lowering->sizes, node, item, extent, lowering->err));
-		for (int d = 0; d < node->rank; d++) elements *= (double)extent[d];
-		*out += elements;
+		const lc_node *node = lower_node(lowering, step->values.at[i]), *over = node;
+		double cycles = lc_element_cycles(lowering->p, step, step->values.at[i]);
+		if (cycles == 0) continue;
+		if (lc_ops[node->op].family == LC_RED || lc_ops[node->op].family == LC_TOTALS)
+			over = lower_node(lowering, node->in[0]);
+		LK_TRY(lower_extents_of(lowering->p, lowering->sizes, over, item, extent, lowering->err));
+		for (int d = 0; d < over->rank; d++) cycles *= (double)extent[d];
+		*out += cycles;
 	}
 	return LK_OK;
 }
@@ -360,7 +362,7 @@ static lk_status lower_map(struct lowering *lowering, const lc_step *step, struc
 			LK_TRY(
 				lc_pass_bytes(lowering->steps, step, lowering->sizes, i, &op.bytes, lowering->err));
 		*known = op.bytes;
-		LK_TRY(lower_draws(lowering, step, i, &op.flops));
+		LK_TRY(lower_cycles(lowering, step, i, &op.flops));
 		op.bytes *= lowering->share;
 		op.flops *= lowering->share;
 		LK_TRY(lower_add(lowering, op, step->name, lowering->compute,

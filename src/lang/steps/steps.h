@@ -141,6 +141,15 @@ enum {
 lk_status lc_lower(const lc_steps *steps, const lc_sizes *sizes, int64_t chunks, lk_graph **out,
                    lk_error *err);
 
+/* cycles.c: cycles of a core of a host that a pass of emitted C takes for an element of value v of
+ * its step, of a reduction for an element that it goes over; 0 of what is no arithmetic. */
+double lc_element_cycles(const lc_program *program, const lc_step *step, int v);
+/* Of a sum of two narrow numbers in a collective, which MPI calls back for; 0 where MPI adds
+ * itself. */
+double lc_reduction_cycles(lk_dtype dtype);
+/* The same of gelu(x + y) of bf16, which calibrate host measures. */
+double lc_gelu_cycles(void);
+
 /* Device memory that a MAP's or RING's pass reads and writes on one rank, of tensor `item` of its
  * list: every value that it reads from memory or stores counts once. */
 lk_status lc_pass_bytes(const lc_steps *steps, const lc_step *step, const lc_sizes *sizes,

@@ -1,10 +1,12 @@
 /* compile_tune.c: `lockstep compile tune`: where a program runs and how large it is; what is
  * remembered or searched; the evidence that the fastest schedule computes the same. */
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/arena.h"
 #include "cost/calibration/calibration.h"
+#include "io/stream.h"
 #include "lang/compile/compile.h"
 #include "lang/tune/tune.h"
 
@@ -24,7 +26,8 @@ struct tuning {
 	lk_search_options options;
 	lk_wisdom wisdom;
 	lk_cutoff cutoff;
-	lk_graph *graph; /* of --step, until the base has it */
+	lk_graph *graph;    /* of --step, until the base has it */
+	uint64_t step_hash; /* of its file */
 	lk_whatif_base *step;
 	lc_file *remembered; /* the file that a remembered schedule was parsed in */
 	lk_tuned tuned;
@@ -113,6 +116,7 @@ static lk_status recall(struct tuning *tuning, const lk_wise *entry, bool *hit, 
 		found.simulated_s = found.time.seconds;
 		found.time.seconds = entry->seconds;
 		found.measured = true;
+		tuning->search.plain.simulated_s = tuning->search.plain.time.seconds;
 		tuning->search.plain.time.seconds = entry->plain;
 		tuning->search.plain.measured = true;
 	}
@@ -160,16 +164,26 @@ static lk_status tune_size_of_step(struct tuning *tuning, lk_error *err) {
 	return text ? LK_OK : lk_oom(err);
 }
 
-/* What a step has to do with other options. */
+/* The file's content: what is remembered of a step is not of another one. */
+static lk_status tune_hash_step(struct tuning *tuning, lk_error *err) {
+	enum {
+		LIMIT = 1 << 30
+	};
+	char *text;
+	size_t size;
+	LK_TRY(lk_stream_slurp(tuning->request->step, LIMIT, &text, &size, err));
+	tuning->step_hash = 0xcbf29ce484222325u;
+	for (size_t i = 0; i < size; i++)
+		tuning->step_hash = (tuning->step_hash ^ (unsigned char)text[i]) * 0x100000001b3u;
+	free(text);
+	return LK_OK;
+}
+
 static lk_status tune_read_step(struct tuning *tuning, lk_error *err) {
 	const lk_compile_request *request = tuning->request;
-	const char *other = request->measure ? "--measure" : request->wisdom ? "--wisdom" : NULL;
 	if (!request->step) return LK_OK;
-	if (other) {
-		lk_fail(err, LK_ERR_INPUT, "--step", "--step and %s are mutually exclusive", other);
-		return lk_hint(err, "leave one of them out");
-	}
 	lk_status status = lk_graph_read(request->step, &tuning->graph, err);
+	if (status == LK_OK && request->wisdom) status = tune_hash_step(tuning, err);
 	if (status == LK_OK) return tune_size_of_step(tuning, err);
 	if (status == LK_ERR_MEMORY) return status;
 	return lk_hint(err, "write the graph of a step by lockstep predict --graph FILE");
@@ -207,13 +221,16 @@ static lk_status tune_find(struct tuning *tuning, lk_error *err) {
 	LK_TRY(lk_wisdom_read(tuning->request->wisdom, &tuning->wisdom, err));
 	const char *where =
 		lk_wisdom_where(&tuning->wisdom, tuning->p, &tuning->sizes, &tuning->cluster);
+	if (where && tuning->graph)
+		where = lk_arena_printf(&tuning->wisdom.arena, "%s in step %016llx", where,
+		                        (unsigned long long)tuning->step_hash);
 	if (!where) return lk_oom(err);
 	tuning->options.only_plain = true;
 	LK_TRY(lk_search_run(tuning->p, &tuning->options, &tuning->search, err));
 	const lk_wise *entry = lk_wisdom_find(&tuning->wisdom, tuning->search.plain_hash, where);
 	if (entry && (entry->measured || !tuning->request->measure))
 		LK_TRY(recall(tuning, entry, &tuning->tuned.remembered, err));
-	if (tuning->tuned.remembered) return LK_OK;
+	if (tuning->tuned.remembered) return tune_in_step(tuning, err);
 	LK_TRY(tune_look(tuning, err));
 	return tuning->search.cut_off ? LK_OK : tune_remember(tuning, where, err);
 }

@@ -73,20 +73,40 @@ static void host_set_seconds(lk_costs *costs, uint32_t op, double seconds, bool 
 	}
 }
 
+/* Whether the operation before it on its rank is a collective too: ranks leave that one together,
+ * as they come to this one. */
+static bool host_follows(const lk_graph *graph, uint32_t op) {
+	return op > 0 && graph->ops.join[op] && lk_op_is_comm(graph->ops.kind[op - 1]) &&
+	       graph->ops.stream[op] == graph->ops.stream[op - 1];
+}
+
 /* What waits for all that came before is a collective of the MPI library, as it was measured; what
  * runs alongside something the generated program makes of messages. */
 static double host_seconds(const lk_graph *graph, uint32_t op, const lk_group_shape *shape,
                            const lk_host_messages *messages, const lk_host_messages *own) {
 	return lk_host_collective_measured(graph->ops.join[op] ? messages : own,
 	                                   host_kind_of(graph->ops.kind[op]), shape,
-	                                   graph->ops.bytes[op], false)
+	                                   graph->ops.bytes[op], host_follows(graph, op))
 	    .seconds;
 }
 
-/* A pass with steps of arithmetic that no vector unit does takes a cycle of its core for each. */
+/* Seconds that a rank takes to add up narrow formats in a collective of the library: each element
+ * of the others, once. */
+static double host_reduction(const lk_graph *graph, uint32_t op, const lk_group_shape *shape,
+                             const lk_device *device, double share) {
+	lk_dtype dtype = (lk_dtype)graph->ops.dtype[op];
+	bool reduces =
+		graph->ops.kind[op] == LK_OP_ALLREDUCE || graph->ops.kind[op] == LK_OP_REDUCESCATTER;
+	if (!reduces || !graph->ops.join[op] || device->clock_hz <= 0 || shape->ranks < 2) return 0;
+	double elements =
+		graph->ops.bytes[op] / (dtype == LK_FP8 ? 1 : 2) * (shape->ranks - 1) / shape->ranks;
+	return share * elements * lc_reduction_cycles(dtype) / device->clock_hz;
+}
+
+/* A pass takes the cycles of its arithmetic where they are more than its memory takes. */
 static void host_set_arithmetic(const lk_graph *graph, uint32_t op, const lk_device *device,
-                                lk_costs *costs) {
-	double seconds = device->clock_hz > 0 ? graph->ops.flops[op] / device->clock_hz : 0;
+                                double share, lk_costs *costs) {
+	double seconds = device->clock_hz > 0 ? share * graph->ops.flops[op] / device->clock_hz : 0;
 	for (uint32_t v = 0; v < costs->variants; v++) {
 		lk_cost *cost = &costs->at[(size_t)v * costs->ops + op];
 		int64_t ps = llround(fmin(seconds, 1e6) * LK_PS_PER_S);
@@ -100,13 +120,17 @@ void lk_timed_on_hosts(const lk_graph *graph, const lk_cluster *cluster,
                        const lk_host_messages *messages, lk_costs *costs) {
 	lk_host_messages own = {.inside = {.count = 0}};
 	if (messages) own.inside = messages->inside, own.between = messages->between;
+	double share =
+		messages && messages->gelu_cycles > 0 ? messages->gelu_cycles / lc_gelu_cycles() : 1;
 	for (uint32_t op = 0; op < graph->ops.count; op++) {
 		if (graph->ops.kind[op] == LK_OP_ELEMENTWISE)
-			host_set_arithmetic(graph, op, cluster->node[0].device, costs);
+			host_set_arithmetic(graph, op, cluster->node[0].device, share, costs);
 		if (!lk_op_is_comm(graph->ops.kind[op])) continue;
 		struct members m = host_group_of(graph, cluster, op);
 		lk_group_shape shape = host_shape_of(&m);
-		host_set_seconds(costs, op, host_seconds(graph, op, &shape, messages, &own),
+		host_set_seconds(costs, op,
+		                 host_seconds(graph, op, &shape, messages, &own) +
+		                     host_reduction(graph, op, &shape, cluster->node[0].device, share),
 		                 shape.nodes > 1);
 	}
 }

@@ -221,7 +221,7 @@ lk_status lk_search_time(const lc_program *program, const lc_schedule *schedule,
 
 /* Takes over what was measured: row 0 of plain, others of found[found_of[row]]. The measured ones
  * come first then, in the order of their times; but plain does where the fastest is not faster by
- * more than the noise. */
+ * more than the noise. In a step: as lk_search_order_in_step has it. */
 lk_status lk_search_trust(lk_search *search, lc_bench_result *result, const int *found_of,
                           lk_error *err);
 /* Runs the first `top` of what was found, and the plain program, on this machine as C and MPI, and
@@ -240,6 +240,10 @@ lk_status lk_search_step_with(const lc_program *program, const lk_search_options
  * fastest first. LK_ERR_INPUT where nothing of it can replace the end of that step. */
 lk_status lk_search_in_step(const lc_program *program, const lk_search_options *options,
                             const lk_whatif_base *base, lk_search *search, lk_error *err);
+
+/* What was found, in the order of the steps with it; of what was measured, how much longer than
+ * simulated it took alone counts too. */
+void lk_search_order_in_step(lk_search *search);
 
 /* tune_check.c: what is found that contradicts itself is LK_ERR_INTERNAL. */
 lk_status lk_search_check(const lk_search *search, lk_error *err);

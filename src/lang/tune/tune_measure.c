@@ -94,6 +94,10 @@ lk_status lk_search_trust(lk_search *search, lc_bench_result *result, const int 
 		            result->rows[i].time.median);
 	for (size_t i = 0; i < search->found.count; i++)
 		if (search->found.at[i].schedule.count == 0) search->found.at[i] = search->plain;
+	if (search->step.path) {
+		lk_search_order_in_step(search);
+		return LK_OK;
+	}
 	qsort(search->found.at, search->found.count, sizeof *search->found.at, measure_compare);
 	for (size_t i = 0; i < search->found.count && m->plain; i++) {
 		if (search->found.at[i].schedule.count) continue;

@@ -26,9 +26,18 @@ static void tune_print_put_schedule(const lk_found *found, const char *name, lk_
 	        tune_print_schedule_text(&found->schedule, arena));
 }
 
+static void tune_print_put_measured(const lk_found *found, FILE *out) {
+	char simulated[32];
+	if (found->measured) fputs("  (measured", out);
+	if (found->measured && found->simulated_s > 0)
+		fprintf(out, "; simulated %s",
+		        lk_format_seconds(found->simulated_s, simulated, sizeof simulated));
+	fputs(found->measured ? ")\n" : "\n", out);
+}
+
 static void tune_print_put_row(const lk_tuned *tuned, const char *rank, const char *name,
                                const lk_found *found, lk_arena *arena, FILE *out) {
-	char time[32], compute[32], exposed[32], memory[32], simulated[32];
+	char time[32], compute[32], exposed[32], memory[32];
 	fprintf(out, "%5s  %-10s %-10s %-10s %-10s %6.2fx", rank,
 	        lk_format_seconds(found->time.seconds, time, sizeof time),
 	        lk_format_seconds(found->time.compute_s, compute, sizeof compute),
@@ -36,11 +45,7 @@ static void tune_print_put_row(const lk_tuned *tuned, const char *rank, const ch
 	        lk_format_bytes(found->time.bytes, memory, sizeof memory),
 	        tuned->search->plain.time.seconds / found->time.seconds);
 	tune_print_put_schedule(found, name, arena, out);
-	if (found->measured) fputs("  (measured", out);
-	if (found->measured && found->simulated_s > 0)
-		fprintf(out, "; simulated %s",
-		        lk_format_seconds(found->simulated_s, simulated, sizeof simulated));
-	fputs(found->measured ? ")\n" : "\n", out);
+	tune_print_put_measured(found, out);
 }
 
 /* The step with it, how much faster it is than as it was, its memory; the program alone. */
@@ -56,7 +61,7 @@ static void tune_print_put_step_row(const lk_tuned *tuned, const char *rank, con
 	        found->in_step && !found->step_fits ? "!" : " ",
 	        lk_format_seconds(found->time.seconds, alone, sizeof alone));
 	tune_print_put_schedule(found, name, arena, out);
-	fputc('\n', out);
+	tune_print_put_measured(found, out);
 }
 
 static void tune_print_put_rows(const lk_tuned *tuned, FILE *out) {
@@ -171,9 +176,15 @@ static void tune_print_put_trust(const lk_tuned *tuned, FILE *out) {
 		        "; simulated and measured order: Kendall's tau %.2f over %d %s further apart than "
 		        "the noise",
 		        m->tau, m->pairs, lk_noun(m->pairs, "pair", "pairs"));
-	fputs("\ntrusted: the measurement; ", out);
+	fputs(tuned->search->step.path ? "\ntrusted: the step as simulated, and how much longer than "
+	                                 "simulated each took alone; alone, "
+	                               : "\ntrusted: the measurement; ",
+	      out);
 	if (!m->plain)
-		fprintf(out, "the first one is %.2fx as fast as plain (95 %%: %.2f..%.2f); ",
+		fprintf(out,
+		        tuned->search->step.path
+		            ? "the fastest is %.2fx as fast as plain (95 %%: %.2f..%.2f); "
+		            : "the first one is %.2fx as fast as plain (95 %%: %.2f..%.2f); ",
 		        m->first.median, m->first.low, m->first.high);
 	else fputs("no schedule is faster than plain by more than the noise; ", out);
 	fprintf(out, "what the simulation puts first, %.2fx (%.2f..%.2f)\n", m->simulated.median,

@@ -56,14 +56,25 @@ static int step_compare_compute(const void *a, const void *b) {
 	return x < y ? -1 : x > y;
 }
 
-/* In a step before those without; with room before those without; faster, then faster alone. */
+/* Seconds of the step with it: simulated, and as much longer as it took alone than simulated. */
+static double step_seconds(const lk_found *found) {
+	return found->step_s + (found->measured ? found->time.seconds - found->simulated_s : 0);
+}
+
+/* In a step before those without; with room before those without; measured, faster, then faster
+ * alone. */
 static int step_compare(const void *a, const void *b) {
 	const lk_found *x = a, *y = b;
 	if (x->in_step != y->in_step) return x->in_step ? -1 : 1;
 	if (x->step_fits != y->step_fits) return x->step_fits ? -1 : 1;
-	if (x->step_s != y->step_s) return x->step_s < y->step_s ? -1 : 1;
+	if (x->measured != y->measured) return x->measured ? -1 : 1;
+	if (step_seconds(x) != step_seconds(y)) return step_seconds(x) < step_seconds(y) ? -1 : 1;
 	if (x->time.seconds != y->time.seconds) return x->time.seconds < y->time.seconds ? -1 : 1;
 	return (x->schedule.count > y->schedule.count) - (x->schedule.count < y->schedule.count);
+}
+
+void lk_search_order_in_step(lk_search *search) {
+	qsort(search->found.at, search->found.count, sizeof *search->found.at, step_compare);
 }
 
 static lk_status step_simulate(const lc_program *program, const lk_search_options *options,
@@ -115,6 +126,6 @@ lk_status lk_search_in_step(const lc_program *program, const lk_search_options *
 		return lk_hint(err, "%s", step->why.hint);
 	}
 	LK_ASSERT(search->found.count > 0);
-	qsort(search->found.at, search->found.count, sizeof *search->found.at, step_compare);
+	lk_search_order_in_step(search);
 	return lk_search_step_with(program, options, base, &unused, &search->plain, err);
 }

@@ -1,0 +1,57 @@
+/* measure_passes.c: a pass over memory as lockstep compile writes it in C, with the same text of
+ * its runtime (data/target/numbers.h), where the data is in the cache: cycles of a core for an
+ * element. Predictions of compiled programs scale the cycles of their passes by it
+ * (lang/tune/timed_host.c). */
+#include <errno.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "calibrate/host/meter.h"
+
+#include <../data/target/numbers.h> /* the text that emitted programs carry, beside src */
+
+enum {
+	PASS_ELEMENTS = 4096,
+	PASS_ROUNDS = 16 /* in a repetition */
+};
+
+struct passes {
+	uint16_t x[PASS_ELEMENTS], y[PASS_ELEMENTS], out[PASS_ELEMENTS];
+};
+
+RT_LOOPS static void passes_gelu(struct passes *passes) {
+	const uint16_t *restrict x = passes->x, *restrict y = passes->y;
+	uint16_t *restrict out = passes->out;
+	RT_INDEPENDENT
+	for (int64_t i = 0; i < PASS_ELEMENTS; i++)
+		out[i] = rt_to_bf16(rt_geluf(rt_from_bf16(x[i]) + rt_from_bf16(y[i])));
+}
+
+static double time_passes(void *context) {
+	struct passes *passes = context;
+	double start = lk_now();
+	for (int i = 0; i < PASS_ROUNDS; i++) {
+		passes_gelu(passes);
+		passes->y[i] = passes->out[i]; /* so that none is left out */
+	}
+	return lk_now() - start;
+}
+
+lk_status lk_measure_passes(lk_meter *meter, double seconds) {
+	const lk_device *device = &meter->host->device;
+	struct passes *passes = LK_NEW(&meter->host->arena, struct passes);
+	if (!passes) return lk_oom(meter->err);
+	if (device->clock_hz <= 0) return LK_OK;
+	for (int i = 0; i < PASS_ELEMENTS; i++) {
+		passes->x[i] = rt_to_bf16((float)(i % 97) * 0.05f - 2.4f);
+		passes->y[i] = rt_to_bf16((float)(i % 31) * 0.1f - 1.5f);
+	}
+	lk_sample taken = lk_repeat(time_passes, passes, seconds, 8);
+	return lk_meter_time(meter, "pass", "GELU of bf16, one core", "cycles",
+	                     PASS_ROUNDS * PASS_ELEMENTS, 1 / device->clock_hz, &taken);
+}
