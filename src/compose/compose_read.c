@@ -86,9 +86,11 @@ static lk_status check_recordings_agree(lk_composer *composer) {
 lk_status lk_compose_read(lk_composer *composer) {
 	const char *folder = composer->request->folder;
 	DIR *dir = opendir(folder);
-	lk_status status =
-		dir ? LK_OK
-			: lk_fail(composer->err, LK_ERR_IO, folder, "cannot be listed: %s", strerror(errno));
+	lk_status status = LK_OK;
+	if (!dir) {
+		lk_fail(composer->err, LK_ERR_IO, folder, "cannot be listed: %s", strerror(errno));
+		status = lk_hint(composer->err, "give a folder that lockstep record wrote");
+	}
 	for (struct dirent *dirent; status == LK_OK && (dirent = readdir(dir));) {
 		char path[PATH_MAX + NAME_MAX + 2];
 		if (!lk_ends_in(dirent->d_name, LK_RECORDING_ENDING) ||

@@ -231,6 +231,10 @@ typedef struct lk_where {
 /* LK_ERR_INPUT, naming `what`, where the cluster describes the network between its nodes. */
 lk_status lk_cluster_refuse_network(const lk_cluster *cluster, const char *what, lk_error *err);
 
+/* --gpu as "256xh200": the name alone in *gpu, the number in *gpus. LK_ERR_INPUT: *gpus was another
+ * number. */
+lk_status lk_where_count(const char **gpu, int *gpus, lk_error *err);
+
 /* The cluster, and how many of its GPUs take part (`gpus`, may be NULL): from 1 to all of them.
  * LK_ERR_INPUT: --cluster and --gpu are both given, or neither and no device is known; a cluster
  * that is too small; no number of GPUs; a network where it is not looked at. */

@@ -106,19 +106,24 @@ static lk_status where_read(lk_arena *arena, const lk_where *where, lk_cluster *
 	return LK_OK;
 }
 
+lk_status lk_where_count(const char **gpu, int *gpus, lk_error *err) {
+	const char *said = *gpu;
+	int count;
+	if (!said) return LK_OK;
+	LK_TRY(lk_devices_ready(err));
+	*gpu = where_split_gpu(said, &count);
+	if (count > 0 && *gpus > 0 && *gpus != count) {
+		lk_fail(err, LK_ERR_INPUT, "--gpu", "%s are %d GPUs, but %d are requested elsewhere", said,
+		        count, *gpus);
+		return lk_hint(err, "give the number once: --gpu %s --gpus N", *gpu);
+	}
+	if (count > 0) *gpus = count;
+	return LK_OK;
+}
+
 lk_status lk_where_read(lk_arena *arena, const lk_where *where, lk_cluster *out, int *gpus,
                         lk_error *err) {
 	lk_where said = *where;
-	int count = 0;
-	if (said.gpu) {
-		LK_TRY(lk_devices_ready(err));
-		said.gpu = where_split_gpu(where->gpu, &count);
-	}
-	if (count > 0 && said.gpus > 0 && said.gpus != count) {
-		lk_fail(err, LK_ERR_INPUT, "--gpu", "%s are %d GPUs, but %d are requested elsewhere",
-		        where->gpu, count, said.gpus);
-		return lk_hint(err, "give the number once: --gpu %s --gpus N", said.gpu);
-	}
-	if (count > 0) said.gpus = count;
+	LK_TRY(lk_where_count(&said.gpu, &said.gpus, err));
 	return where_read(arena, &said, out, gpus, err);
 }

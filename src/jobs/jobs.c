@@ -28,8 +28,8 @@ static lk_status jobs_check(const lk_jobs_request *request, lk_error *err) {
 		return lk_hint(err, "give either");
 	}
 	if (request->gpus < 1 && !request->nodes) {
-		lk_fail(err, LK_ERR_INPUT, "--gpus", "is needed: how many GPUs the cluster has");
-		return err->status;
+		lk_fail(err, LK_ERR_INPUT, "--gpus", "the number of GPUs of the cluster was not given");
+		return lk_hint(err, "give --gpus N, or --nodes FILE");
 	}
 	const lk_device *device;
 	if (request->gpu) LK_TRY(lk_device_lookup(request->gpu, &device, err));
@@ -355,12 +355,14 @@ static lk_status jobs_check_answer(const lk_jobs_answer *answer, lk_error *err) 
 }
 
 lk_status lk_jobs(const lk_jobs_request *request, lk_jobs_answer **out, lk_error *err) {
+	lk_jobs_request counted = *request;
 	LK_TRY(lk_devices_ready(err));
+	LK_TRY(lk_where_count(&counted.gpu, &counted.gpus, err));
 	struct answer *answer = calloc(1, sizeof *answer);
 	if (!answer) return lk_oom(err);
 	lk_job_list list = {0};
 	answer->public.memory_owner = answer;
-	lk_status status = jobs_make(request, &answer->arena, &list, &answer->public, err);
+	lk_status status = jobs_make(&counted, &answer->arena, &list, &answer->public, err);
 	if (status == LK_OK) status = jobs_check_answer(&answer->public, err);
 	lk_vec_free(&list);
 	*out = status == LK_OK ? &answer->public : NULL;

@@ -424,7 +424,8 @@ static lk_status rates_ask_all(const lk_jobs_request *request, const measured_ra
                                questions *all, int *predictions, lk_error *err) {
 	if (!all->count) return LK_OK;
 	if (!request->gpu) {
-		lk_fail(err, LK_ERR_INPUT, "--gpu", "is needed to predict how fast %.60s trains",
+		lk_fail(err, LK_ERR_INPUT, "--gpu",
+		        "no GPU was given, which it takes to predict how fast %.60s trains",
 		        all->at[0].kind->model);
 		return lk_hint(err, "give a name of `lockstep devices`, or measured rates by --rates");
 	}

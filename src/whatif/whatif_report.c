@@ -65,7 +65,7 @@ static lk_status read_site(struct answer *answer, const lk_whatif_request *reque
 	                  .origin = from->cluster,
 	                  .device = from->device,
 	                  .ranks = from->ranks};
-	where.no_gpu = answer->w.traced ? "the traces do not say on which GPU it ran"
+	where.no_gpu = answer->w.traced ? "the traces do not say on which GPU they ran"
 	                                : "a step graph does not say on which GPU it ran";
 	return lk_where_read(&answer->arena, &where, &out->cluster, NULL, err);
 }
