@@ -196,7 +196,7 @@ static void test_stalls_files(void **state) {
 	answer.file_count = 2;
 	answer.folders = &folder;
 	answer.folder_count = 1;
-	answer.staging = (lk_stalls_staging){1024, 512, 1, 1.5, 0.4, 0.1};
+	answer.staging = (lk_stalls_staging){1024, 512, 1, 0, 1.5, 0.4, 0.1};
 	FOUND(lk_stalls_check(&answer, &err), files[0].sequential, 5);
 	FOUND(lk_stalls_check(&answer, &err), files[0].reads, 5);
 	FOUND(lk_stalls_check(&answer, &err), files[0].read_s, -1);
