@@ -293,7 +293,7 @@ typedef struct lk_recording {
 	const char *path;           /* as given; must outlive it */
 	const unsigned char *bytes; /* in memory; NULL: read from `fd` */
 	uint64_t size;
-	int fd;
+	int fd, error;          /* errno of a read that failed; 0 none did */
 	lk_recording_head head; /* a copy, its texts ended */
 	uint32_t blocks;        /* that are there */
 	/* where the reader is */
@@ -317,6 +317,8 @@ void lk_recording_close(lk_recording *recording);
 /* The next record in file order; false at the end. That is time's order within a block only: a
  * thread goes on in what another has left of an earlier one. */
 bool lk_recording_next(lk_recording *recording, lk_recorded *out);
+/* An lk_status: after the last record, whether it was the end or a read that failed (LK_ERR_IO). */
+int lk_recording_status(const lk_recording *recording, struct lk_error *err);
 void lk_recording_rewind(lk_recording *recording);
 
 #endif

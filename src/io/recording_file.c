@@ -14,10 +14,23 @@
 /* More than any --max-mb allows; a larger file is sparse and made to be slow. */
 static const uint64_t MOST_BYTES = UINT64_C(20) << 30;
 
-static bool file_read_at(const lk_recording *recording, void *to, size_t size, uint64_t from) {
+/* False where so many bytes are not there, or cannot be read: then recording->error is set. */
+static bool file_read_at(lk_recording *recording, void *to, size_t size, uint64_t from) {
 	if (from + size > recording->size) return false;
 	if (recording->bytes) return memcpy(to, recording->bytes + from, size), true;
-	return pread(recording->fd, to, size, (off_t)from) == (ssize_t)size;
+	for (size_t read = 0; read < size;) {
+		ssize_t got = pread(recording->fd, (char *)to + read, size - read, (off_t)(from + read));
+		if (got < 0 && errno == EINTR) continue;
+		if (got < 0) recording->error = errno;
+		if (got <= 0) return false;
+		read += (size_t)got;
+	}
+	return true;
+}
+
+int lk_recording_status(const lk_recording *recording, lk_error *err) {
+	if (!recording->error) return LK_OK;
+	return lk_fail(err, LK_ERR_IO, recording->path, "cannot read: %s", strerror(recording->error));
 }
 
 static lk_status check_head(const lk_recording *recording, lk_error *err) {
@@ -41,6 +54,7 @@ static lk_status check_head(const lk_recording *recording, lk_error *err) {
 static lk_status file_begin(lk_recording *recording, lk_error *err) {
 	if (recording->size < LK_HEADER_BYTES ||
 	    !file_read_at(recording, &recording->head, sizeof recording->head, 0)) {
+		LK_TRY(lk_recording_status(recording, err));
 		lk_fail(err, LK_ERR_INPUT, recording->path, "is not a recording: it has %llu bytes",
 		        (unsigned long long)recording->size);
 		return lk_hint(err, "the process may have ended while its recording began");

@@ -58,23 +58,31 @@ static lk_status look_at_recording(struct viewer *viewer, const char *path, look
 	lk_error unreadable = {0};
 	lk_intern *texts = lk_intern_new();
 	if (!texts) return lk_oom(err);
-	lk_status status = LK_OK;
-	/* what was ended while its recording began holds nothing */
-	if (lk_recorded_load(path, NULL, texts, &run, &unreadable) == LK_OK) {
+	lk_status status = lk_recorded_load(path, NULL, texts, &run, &unreadable);
+	if (status == LK_OK) {
 		status = lk_recorded_find_steps(&run, &steps, err);
 		if (status == LK_OK) status = one(viewer, path, &run, &steps, err);
 		lk_vec_free(&steps.begin);
 		lk_recorded_free(&run);
+	} else if (status == LK_ERR_INPUT) {
+		status = LK_OK; /* what was ended while its recording began holds nothing */
+	} else if (err) {
+		*err = unreadable;
 	}
 	lk_intern_free(texts);
 	return status;
+}
+
+static lk_status fail_to_list(const char *folder, lk_error *err) {
+	if (errno == ENOMEM) return lk_oom(err);
+	return lk_fail(err, LK_ERR_IO, folder, "cannot be listed: %s", strerror(errno));
 }
 
 static lk_status look_at_all_recordings(struct viewer *viewer, const char *folder, look *one,
                                         lk_error *err) {
 	DIR *dir = opendir(folder);
 	lk_status status = LK_OK;
-	if (!dir) return lk_fail(err, LK_ERR_IO, folder, "cannot be listed: %s", strerror(errno));
+	if (!dir) return fail_to_list(folder, err);
 	for (struct dirent *dirent; status == LK_OK && (dirent = readdir(dir));) {
 		char path[PATH_MAX + NAME_MAX + 2];
 		if (!is_root_recording(dirent->d_name)) continue;
@@ -99,13 +107,18 @@ lk_status lk_stalls_check_recording(const char *path, lk_error *err) {
 		                    "prints of a log");
 	}
 	DIR *dir = opendir(path);
-	if (!dir) return lk_fail(err, LK_ERR_IO, path, "cannot be listed: %s", strerror(errno));
+	if (!dir) return fail_to_list(path, err);
 	for (struct dirent *dirent; !readable && (dirent = readdir(dir));) {
 		char name[PATH_MAX + NAME_MAX + 2];
 		if (!is_root_recording(dirent->d_name)) continue;
 		snprintf(name, sizeof name, "%s/%s", path, dirent->d_name);
 		recordings++;
-		if (lk_recording_open(name, &recording, err) != LK_OK) continue;
+		lk_status status = lk_recording_open(name, &recording, err);
+		if (status == LK_ERR_MEMORY || status == LK_ERR_IO) {
+			closedir(dir);
+			return status;
+		}
+		if (status != LK_OK) continue;
 		emulated = recording.head.mode == LK_RECORDED_AS_RANK;
 		lk_recording_close(&recording);
 		readable++;

@@ -24,6 +24,7 @@ SMALL = [f"predict {JOB} --dp 8", f"predict {JOB} --gbs 64 -o json", f"predict {
 COMMANDS = SMALL + [
     f"predict {JOB} --dp 8 --html out/r.html", f"predict {JOB} --dp 8 --trace out/t.json.gz", f"predict {JOB} --dp 8 --graph out/g.json --chakra out/c",
     f"explain {TRACE}", f"explain {TRACE} -o json", f"explain {TRACE} -o sqlite -f out/e.db", f"explain {TRACE} --html out/e.html",
+    f"stalls --recording {data}/data/forms/0.1.0/recording -o json", f"explain {data}/data/forms/0.1.0/recording -o json",
     f"replay {TRACE} -o json", f"whatif {TRACE} -o csv", f"diff {data}/data/trace_before.json {data}/data/trace_after.json",
     f"validate {data}/data/runs_small.csv -o csv", "jobs --draw 2 --gpu h100-sxm --gpus 8 -o json",
     "rent --model gpt2 --seq 1024 --gbs 256 --tokens 1B --most-gpus 1 --provider aws", "machines -o json", "devices h100 -o jsonl", "models gpt -o md",

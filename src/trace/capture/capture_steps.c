@@ -191,6 +191,18 @@ bool lk_capture_step_is_marked(const lk_capture *capture, const lk_capture_step 
 	       !steps_begins(lk_capture_text(capture, capture->name[step->event]), optimizer_step);
 }
 
+/* A step that for the most part lies in the one before it is the same, marked again: its time
+ * would count twice. Clocks in whole microseconds let neighbours overlap a little. */
+static void drop_repeated_steps(lk_capture_steps *steps) {
+	size_t kept = 1;
+	for (size_t i = 1; i < steps->count; i++) {
+		const lk_capture_step *before = &steps->at[kept - 1], *step = &steps->at[i];
+		int64_t common = before->end_ns - step->start_ns, own = step->end_ns - step->start_ns;
+		if (common < own - common || own <= 0) steps->at[kept++] = *step;
+	}
+	steps->count = kept;
+}
+
 lk_status lk_capture_find_steps(const lk_capture *capture, lk_capture_steps *out, lk_error *err) {
 	int64_t first, last;
 	steps_extent(capture, false, &first, &last);
@@ -201,5 +213,6 @@ lk_status lk_capture_find_steps(const lk_capture *capture, lk_capture_steps *out
 	if (!out->count) LK_TRY(between_optimizers(capture, false, first, out, err));
 	if (!out->count) return steps_add(out, LK_NONE, 0, first, last, err);
 	qsort(out->at, out->count, sizeof *out->at, steps_by_start);
+	drop_repeated_steps(out);
 	return LK_OK;
 }

@@ -126,6 +126,7 @@ static lk_status add_records(struct loader *loader, lk_recording *recording) {
 	lk_status status = got ? LK_OK : lk_oom(loader->err);
 	while (status == LK_OK && lk_recording_next(recording, got)) status = add_record(loader, got);
 	free(got);
+	if (status == LK_OK) status = lk_recording_status(recording, loader->err);
 	loader->run->dropped += recording->head.dropped;
 	return status;
 }
@@ -279,11 +280,10 @@ static bool is_child(const char *name, uint32_t root) {
 
 static lk_status add_child(struct loader *loader, const char *path) {
 	lk_recording recording;
-	lk_error ignored = {0};
 	const lk_recording_head *own = &loader->run->head;
-	/* one that ended while its recording began */
-	if (lk_recording_open(path, &recording, &ignored) != LK_OK) return LK_OK;
-	lk_status status = LK_OK;
+	lk_status status = lk_recording_open(path, &recording, loader->err);
+	if (status == LK_ERR_INPUT) return LK_OK; /* one that ended while its recording began */
+	LK_TRY(status);
 	if (strcmp(recording.head.host, own->host) == 0 && recording.head.root == own->pid &&
 	    !__builtin_sub_overflow(recording.head.monotonic_ns, own->monotonic_ns,
 	                            &loader->shift_ns) &&
