@@ -268,7 +268,8 @@ static lk_status script_end_body(lk_shell *shell, const lk_raw *raw, const char 
 	if (shell->blocks.count > shell->base) block = *lk_last(&shell->blocks);
 	LK_TRY(script_pop_block(shell, kinds));
 	if (block.kind == 'l') return script_run_loop(shell, &block, raw->at);
-	if (block.kind != 'f' || block.function >= shell->bodies.count) return LK_OK;
+	bool begun = block.body != NULL; /* by a brace */
+	if (block.kind != 'f' || !begun || block.function >= shell->bodies.count) return LK_OK;
 	shell->bodies.at[block.function] =
 		(lk_shell_function){.at = block.body, .end = raw->at, .line = block.line};
 	return LK_OK;

@@ -17,12 +17,12 @@ CODES = {"memory": [errno.ENOMEM], "read": [errno.EIO, errno.EINTR], "write": [e
          "thread": [errno.EAGAIN]}
 JOB = "--model gpt2-xl --gpu a100-sxm-80 --gpus 8"
 TRACE = f"{data}/data/trace_small.json"
-SMALL = [f"predict {JOB} --dp 8", f"predict {JOB} --gbs 64 -o json", f"predict {JOB},16 --dp 8",
+SMALL = [f"predict {JOB} --dp 8 --gbs 8", f"predict {JOB} --gbs 64 -o json", f"predict {JOB},16 --dp 8 --gbs 8",
          f"plan {JOB} --gbs 64 --threads 1", "predict --model dlrm-ddp --gpu v100-sxm-32 --gpus 4 -o md",
          "collective --gpu h100-sxm --gpus 64 -b 1M -e 16M -o json",
          "shard tables.csv --gpu a100-sxm-80 --gpus 4 --graph step.json -o json", "whatif step.json --gpu a100-sxm-80 --set link=2x"]
 COMMANDS = SMALL + [
-    f"predict {JOB} --dp 8 --html out/r.html", f"predict {JOB} --dp 8 --trace out/t.json.gz", f"predict {JOB} --dp 8 --graph out/g.json --chakra out/c",
+    f"predict {JOB} --dp 8 --gbs 8 --html out/r.html", f"predict {JOB} --dp 8 --gbs 8 --trace out/t.json.gz", f"predict {JOB} --dp 8 --gbs 8 --graph out/g.json --chakra out/c",
     f"explain {TRACE}", f"explain {TRACE} -o json", f"explain {TRACE} -o sqlite -f out/e.db", f"explain {TRACE} --html out/e.html",
     f"stalls --recording {data}/data/forms/0.1.0/recording -o json", f"explain {data}/data/forms/0.1.0/recording -o json",
     f"replay {TRACE} -o json", f"whatif {TRACE} -o csv", f"diff {data}/data/trace_before.json {data}/data/trace_after.json",

@@ -3,7 +3,7 @@
 is read by the verb that takes it, and what that verb prints shows that it was; answers.json holds the keys of that release's answers, all
 of which today's have, of the same kind.
 Usage: forms.py PROGRAM FORMS [--answers FOLDER]; the last writes FOLDER/answers.json, as tests/data/forms/make.sh does."""
-import glob, json, os, subprocess, sys
+import glob, json, os, shutil, subprocess, sys, tempfile
 
 program, forms = os.path.realpath(sys.argv[1]), os.path.realpath(sys.argv[2])
 root = os.path.join(os.path.dirname(os.path.realpath(__file__)), "../..")
@@ -58,8 +58,10 @@ if len(sys.argv) > 3:
     sys.exit(None in found.values())
 
 read = wrong = 0
-for folder in sorted(glob.glob(f"{forms}/[0-9]*")):
-    release = os.path.basename(folder)
+copies = tempfile.TemporaryDirectory()  # programs may add to what they read
+for release in sorted(os.path.basename(folder) for folder in glob.glob(f"{forms}/[0-9]*")):
+    folder = os.path.join(copies.name, release)
+    shutil.copytree(os.path.join(forms, release), folder)
     for name, (command, shows) in READERS.items():
         if not os.path.exists(f"{folder}/{name}"):
             continue  # a form that is younger than the release

@@ -162,7 +162,7 @@ static void test_report(void **state) {
 	expect_line(text, "layout DP2 x TP4 x PP8");
 	expect_line(text, "step time 32.4 s 30.8 s - 34 s");
 	expect_line(text, "80 % range from errors of a test");
-	expect_line(text, "tokens/s/GPU 1 012 964 - 1 065");
+	expect_line(text, "tokens/s/GPU 1,012 964 - 1,065");
 	expect_line(text,
 	            "model TFLOP/s/GPU 445.0 423.8 - 468.4 forward and backward, no recomputation");
 	expect_line(text, "MFU 45.0 % 42.9 % - 47.4 % of 989.4 TFLOP/s dense bf16");
@@ -170,7 +170,7 @@ static void test_report(void **state) {
 	expect_line(text, "tensor-parallel comm. 4 s 12.3 % 3 s");
 	expect_line(text, "stage 0* 4.1 8.2 12.3 47.4 - - - 72.0 0.5 0.6 0.5 73.6");
 	expect_line(text, "* peak of stage 0: attention_scores, layer forward, micro-batch 7");
-	expect_line(text, "simulated 12 345 operations on 8 of 64 ranks in 42.1 ms; a layer has 42, "
+	expect_line(text, "simulated 12,345 operations on 8 of 64 ranks in 42.1 ms; a layer has 42, "
 	                  "forward and backward");
 	expect_line(text, "assumed 2 ignored flags 1 (-v lists them)");
 	expect_line(text, "warning the stages are uneven");

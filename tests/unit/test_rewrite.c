@@ -429,18 +429,15 @@ static const struct {
        pass, are stages */
 	{IN_MESH("b = r + allreduce(q*2, sum, tp) c = r + allreduce(q*3, sum, tp) d = r*5 out b, c, "
              "d\n} schedule s { bucket {b,c} size 100; overlap {b,c,d}"),
-     "f:6:39: b would be several stages, and only single stages run concurrently; give what is in "
-     "a "
-     "bucket or a pass its own statement, and overlap one stage of each side"},
+     "f:6:39: b would be several stages, * one of them, and only single stages run concurrently; "
+     "give the stage that is to run concurrently a statement of its own"},
 	{IN_MESH("b = r + allreduce(q, sum, tp) c = r*3 d = r + allreduce(q*3, sum, tp) out b, c, d\n} "
              "schedule s { overlap {b,c}; bucket {b,d} size 100"),
-     "f:6:31: b would be several stages, and only single stages run concurrently; give what is in "
-     "a "
-     "bucket or a pass its own statement, and overlap one stage of each side"},
+     "f:6:31: b would be several stages, allreduce one of them, and only single stages run "
+     "concurrently; give the stage that is to run concurrently a statement of its own"},
 	{IN_MESH("b = sum(r*2)*3 c = k*3 out b, c\n} schedule s { fuse {b}; overlap {b,c}"),
-     "f:6:26: b would be several stages, and only single stages run concurrently; give what is in "
-     "a "
-     "bucket or a pass its own statement, and overlap one stage of each side"},
+     "f:6:26: b would be several stages, * one of them, and only single stages run concurrently; "
+     "give the stage that is to run concurrently a statement of its own"},
 	{IN_MESH("b = r*2 c = b*2 d = c*2 out d\n} schedule s { fuse F={b,c}; overlap {c,d} chunk"),
      "f:6:39: c is fused with b, and the pass runs as one; name the label of the pass: F"},
 	{IN_MESH(SPLIT "out b\n} schedule s { bucket {a} size 100"),
