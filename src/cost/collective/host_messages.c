@@ -121,7 +121,7 @@ static lk_status messages_take(const lk_value *top, const char *path, lk_host_me
                                lk_error *err) {
 	const lk_value *measured = top->kind == LK_JSON_OBJECT ? lk_json_get(top, "measured") : NULL;
 	double rate = 1e9 * messages_quantity(measured, "memory", "triad, one core"),
-		   cycles = messages_quantity(measured, "pass", "GELU of bf16, one core");
+		   cycles = messages_quantity(measured, "pass", "GELU of bf16, all cores");
 	if (rate > 0 && rate < 1e15) out->one_core_rate = rate;
 	if (cycles > 0 && cycles < 1e6) out->gelu_cycles = cycles;
 	LK_TRY(take_list(measured, "messages", messages_add, path, out, err));

@@ -22,6 +22,12 @@ static double cycles_widen(lc_dtype dtype) {
 	return dtype == LC_F16 || dtype == LC_F8 ? 0.4 : 0;
 }
 
+/* What the same pass goes on with, as if it had been written and read. */
+static double cycles_round(lc_dtype dtype) {
+	if (dtype == LC_F8) return cycles_widen(dtype) + 1.6;
+	return dtype == LC_F16 || dtype == LC_BF16 ? 0.7 : 0;
+}
+
 static double cycles_narrow(lc_dtype dtype) {
 	if (dtype == LC_BF16) return 0.6;
 	if (dtype == LC_F8) return 1.6;
@@ -54,6 +60,15 @@ static bool cycles_calls(const lc_node *node) {
 	       lc_ops[node->op].family == LC_MAP && node->op != LC_POW;
 }
 
+static bool cycles_goes_on(const lc_program *program, const lc_step *step, int v) {
+	for (int i = 0; i < step->values.count; i++) {
+		const lc_node *node = &program->nodes.at[step->values.at[i]];
+		for (int k = 0; k < node->inputs; k++)
+			if (node->in[k] == v) return true;
+	}
+	return false;
+}
+
 double lc_element_cycles(const lc_program *program, const lc_step *step, int v) {
 	const lc_node *node = &program->nodes.at[v];
 	lc_family family = lc_ops[node->op].family;
@@ -62,7 +77,9 @@ double lc_element_cycles(const lc_program *program, const lc_step *step, int v) 
 	double cycles = cycles_of_op[node->op] > CYCLES_LEAST ? cycles_of_op[node->op] : CYCLES_LEAST;
 	if (cycles_calls(node)) cycles *= CYCLES_LIBRARY;
 	if (cycles_multiplies(program, node)) cycles = CYCLES_LEAST;
-	cycles += cycles_narrow((lc_dtype)node->dtype);
+	bool goes_on = cycles_goes_on(program, step, v);
+	if (!goes_on || lc_ids_have(&step->writes, v)) cycles += cycles_narrow((lc_dtype)node->dtype);
+	if (goes_on) cycles += cycles_round((lc_dtype)node->dtype);
 	for (int i = 0; i < node->inputs; i++) {
 		const lc_node *input = &program->nodes.at[node->in[i]];
 		if (input->rank > 0 && !lc_ids_have(&step->values, node->in[i]))
