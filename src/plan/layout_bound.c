@@ -333,7 +333,8 @@ static lk_status find_body(const struct lie *lie, const lk_parts *parts, const l
 
 /* Whether a stage is the one before: of few stages some are the same. */
 static bool is_seen(const struct lie *lie, int i) {
-	return i > 0 && lie->stage[i] == lie->stage[i - 1];
+	const int *stage = lie->stage;
+	return i > 0 && stage[i] == stage[i - 1];
 }
 
 static void find_resident(const struct lie *lie, const lk_job *job, double *bytes) {
