@@ -160,7 +160,7 @@ RT_FUNCTION void rt_cumsum(rt_run *run, const rt_part *x, rt_part *y, int d, boo
 	}
 }
 
-/* `count` elements to where they lie one behind the other, from where they lie `step` apart. */
+/* Copies `count` elements that lie `step` apart next to each other. */
 RT_FUNCTION void rt_closed_up(void *to, const void *from, int64_t count, int64_t step, size_t size) {
 	if (step == 1) memcpy(to, from, (size_t)count * size);
 	else if (size == 1)

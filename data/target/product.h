@@ -166,7 +166,7 @@ RT_FUNCTION rt_matrix rt_from(rt_matrix x, int64_t row, int64_t column) {
 }
 
 /* Strips of `wide` lines (rows of a, columns of b) and `deep` terms, zeros beyond the last line: term by term, line by line.
- * `along`: the terms of a line lie one behind the other; else the lines of a term. */
+ * `along`: the terms of a line are contiguous; else the lines of a term. */
 #define RT_PACKER(name, type)                                                                                              \
 	__attribute__((unused)) RT_LOOPS static void name(const rt_matrix *x, bool along, int64_t lines, int64_t deep, int wide, void *to, \
 													  void *room) {                                                        \

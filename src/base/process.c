@@ -105,7 +105,8 @@ static char **environment(const char *const *settings) {
 }
 
 /* In the child: becomes the program, or says why not. It is a group of its own, and is asked to end
- * where this process is ended without a chance to do so itself. Takes no memory. */
+ * where this process is ended without a chance to do so itself; where the thread that started it
+ * ends, too, but that one waits for it. Takes no memory. */
 static void process_become(const lk_process *process, const int pipes[4], int why, pid_t parent,
                            char **all) {
 	setpgid(0, 0);

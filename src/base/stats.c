@@ -74,6 +74,12 @@ uint64_t lk_hash64(uint64_t x) {
 	return x ^ (x >> 31);
 }
 
+uint64_t lk_hash_bytes(uint64_t seed, const void *bytes, size_t size) {
+	const unsigned char *at = bytes;
+	for (size_t i = 0; i < size; i++) seed = (seed ^ at[i]) * UINT64_C(0x100000001b3);
+	return seed;
+}
+
 double lk_uniform(uint64_t seed, uint64_t counter) {
 	/* 52 bits and a half: neither 0 nor 1 can come out, and every value is exact in a double. */
 	uint64_t bits = lk_hash64(lk_hash64(seed) ^ lk_hash64(~counter)) >> 12;

@@ -27,6 +27,9 @@ double lk_kendall_tau(const double *x, const double *y, size_t n);
 /* Random numbers: splitmix64 of (seed, counter), so that any draw can be made alone and in any
  * order. */
 uint64_t lk_hash64(uint64_t x);
+/* Of bytes (FNV-1a); of several pieces with the hash of those before as `seed`. */
+#define LK_HASH_SEED UINT64_C(0xcbf29ce484222325)
+uint64_t lk_hash_bytes(uint64_t seed, const void *bytes, size_t size);
 double lk_uniform(uint64_t seed, uint64_t counter); /* (0, 1) */
 double lk_normal(uint64_t seed, uint64_t counter);  /* mean 0, deviation 1 */
 

@@ -8,6 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/stats.h"
 #include "cli/cli.h"
 #include "lockstep/catalogue.h"
 #include "mpi/team.h"
@@ -46,16 +47,11 @@ static void prepare_farewell(const char *resume) {
 
 /* A hash of the command without the file of finished parts. */
 static uint64_t hash_command_words(int argc, char **argv) {
-	uint64_t h = UINT64_C(0xcbf29ce484222325);
-	const char *version = lk_version();
-	for (const char *c = version; *c; c++) h = (h ^ (unsigned char)*c) * UINT64_C(0x100000001b3);
+	uint64_t h = lk_hash_bytes(LK_HASH_SEED, lk_version(), strlen(lk_version()));
 	for (int i = 1; i < argc; i++) {
 		if (strcmp(argv[i], "--resume") == 0) i++;
 		else if (strncmp(argv[i], "--resume=", 9) != 0)
-			for (const char *c = argv[i];; c++) {
-				h = (h ^ (unsigned char)*c) * UINT64_C(0x100000001b3);
-				if (!*c) break;
-			}
+			h = lk_hash_bytes(h, argv[i], strlen(argv[i]) + 1);
 	}
 	return h;
 }

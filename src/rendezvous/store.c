@@ -2,6 +2,7 @@
  * may be anything: its requests are bounded, and so is what is kept. */
 #include "rendezvous/rendezvous.h"
 #include "base/check.h"
+#include "base/stats.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -67,15 +68,8 @@ struct request {
 
 /* ---- keys and values ---- */
 
-static uint64_t hash_key(const void *bytes, size_t size) {
-	const unsigned char *at = bytes;
-	uint64_t hash = UINT64_C(0xcbf29ce484222325); /* FNV-1a */
-	for (size_t i = 0; i < size; i++) hash = (hash ^ at[i]) * UINT64_C(0x100000001b3);
-	return hash;
-}
-
 static lk_store_entry **find_key_place(lk_store *store, const void *key, size_t size) {
-	lk_store_entry **at = &store->at[hash_key(key, size) % LK_STORE_PLACES];
+	lk_store_entry **at = &store->at[lk_hash_bytes(LK_HASH_SEED, key, size) % LK_STORE_PLACES];
 	while (*at && ((*at)->key_size != size || memcmp((*at)->key, key, size) != 0))
 		at = &(*at)->next;
 	return at;
@@ -158,7 +152,7 @@ static lk_store_entry *value_of_key(lk_store *store, struct span key) {
 	if (!entry) entry = find_own_equivalent(store, key);
 	if (entry) return entry;
 	unsigned char id[MADE_UP_BYTES] = {0};
-	uint64_t hash = hash_key(key.at, key.size);
+	uint64_t hash = lk_hash_bytes(LK_HASH_SEED, key.at, key.size);
 	memcpy(id, &hash, sizeof hash);
 	store->made_up++;
 	return put_store_value(store, key, (struct span){id, sizeof id}, false);

@@ -107,9 +107,7 @@ static void share_put_host(const char *text, const lc_kernel_names *own,
 /* ---- known or new ---- */
 
 static uint64_t share_hash(const char *text) {
-	uint64_t hash = 0xcbf29ce484222325u;
-	for (; *text; text++) hash = (hash ^ (unsigned char)*text) * 0x100000001b3u;
-	return lk_hash64(hash);
+	return lk_hash64(lk_hash_bytes(LK_HASH_SEED, text, strlen(text)));
 }
 
 static const lc_kernel_known *share_known(const lc_kernels *known, const char *text,

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/arena.h"
+#include "base/stats.h"
 #include "cost/calibration/calibration.h"
 #include "io/stream.h"
 #include "lang/compile/compile.h"
@@ -172,9 +173,7 @@ static lk_status tune_hash_step(struct tuning *tuning, lk_error *err) {
 	char *text;
 	size_t size;
 	LK_TRY(lk_stream_slurp(tuning->request->step, LIMIT, &text, &size, err));
-	tuning->step_hash = 0xcbf29ce484222325u;
-	for (size_t i = 0; i < size; i++)
-		tuning->step_hash = (tuning->step_hash ^ (unsigned char)text[i]) * 0x100000001b3u;
+	tuning->step_hash = lk_hash_bytes(LK_HASH_SEED, text, size);
 	free(text);
 	return LK_OK;
 }
