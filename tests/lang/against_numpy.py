@@ -564,7 +564,7 @@ def lion(c):
 def soap(c):
     g = sum(c.x("g", 3, c.N, rank=r + 1) for r in range(c.dp)) / c.dp
     l = 0.9 * c.state("l", 3, 3) + 0.1 * g @ g.T
-    q = orthonormal(l @ (c.state("q", 3, 3) - 0.5))
+    q = orthonormal((l + np.eye(3)) @ (c.state("q", 3, 3) - 0.5)) # damped: l alone is nearly singular
     m = 0.9 * c.state("m", 3, c.N) + 0.1 * g
     v = 0.9 * c.state("v", 3, c.N) + 0.1 * (q.T @ g)**2
     w = c.state("w", 3, c.N) - 0.1 * q @ (q.T @ m / (np.sqrt(v) + 0.001))
