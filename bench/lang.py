@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Measures compiled programs (C and MPI) against the bars of docs/notes/figures.md and prints a row of Markdown for each.
 Usage: bench/lang.py [--write] [PROGRAM [adam|rivals|hosts|flows|handover]...]; needs mpicc and mpirun, for hosts also root, ip and tc.
---write puts the rows into docs/notes/compiled.md too, once all have been measured.
+--write puts them into docs/notes/compiled.md too, in the section of the figure.
 All ways are measured in turn in each round; ratios are of the same round; bounds are 95 % of the median ratio, by order
 statistics; A/A is a way against itself one round later."""
 import datetime, json, math, os, statistics, subprocess, sys, tempfile
@@ -124,29 +124,43 @@ def rivals(program, work):
                 row(f"{what}, {' x '.join(map(str, size))}, MPI {'yields' if yields == '1' else 'spins'}", taken[hand], taken[best], f"{hand}; schedule {best}; least {1e3 * min(taken[hand]):.2f} and {1e3 * min(taken[best]):.2f} ms")
 
 
-def write():
-    with open(os.path.join(here, "..", "docs", "notes", "compiled.md"), "w") as page:
-        page.write(f"""# Speed of compiled programs, measured
+SECTIONS = {"adam": "Adam", "rivals": "Against the same by hand", "hosts": "Products between two hosts", "handover": "Pipeline hand-over", "flows": "Copies of flows"}
+PAGE = os.path.join(here, "..", "docs", "notes", "compiled.md")
+HEAD = f"""# Speed of compiled programs, measured
 
-`bench/lang.py --write` writes this page. [figures](figures.md#compiled-programs) says what is measured.
+`bench/lang.py --write` writes this page, a section for each figure that it measures and leaves the others as they are.
+[figures](figures.md#compiled-programs) says what is measured. All ways are measured in turn in each of {ROUNDS} rounds; medians,
+faster: the median ratio of a round. *Bounds*: 95 % of that ratio. *A/A*: the slow way against itself one round later, the same bounds.
+"""
 
-Measured on {datetime.date.today()}, {os.cpu_count()} cores. {ROUNDS} rounds, all ways in turn in each. *Bounds*: 95 % of the median
-ratio. *A/A*: the slow way against itself one round later, the same bounds.
 
-| what | one after the other | fused, overlapped | faster | bounds | A/A | |
+def write(measured):
+    with open(PAGE) as page:
+        old = {part.split("\n", 1)[0]: part for part in page.read().split("\n## ")[1:]}
+    for name, found in measured.items():
+        old[SECTIONS[name]] = f"""{SECTIONS[name]}
+
+Measured on {datetime.date.today()}, {os.cpu_count()} cores.
+
+| what | one after the other, or by hand | fused, overlapped | faster | bounds | A/A | |
 |---|--:|--:|--:|--:|--:|---|
-""" + "\n".join(rows) + "\n")
+""" + "\n".join(found) + "\n"
+    with open(PAGE, "w") as page:
+        page.write("\n## ".join([HEAD] + [old[title].rstrip("\n") + "\n" for title in SECTIONS.values() if title in old]))
 
 
 def main():
     words = [word for word in sys.argv[1:] if word != "--write"]
     program = words[0] if words else os.path.join(here, "..", "build", "release", "lockstep")
-    figures = {"adam": adam, "rivals": rivals, "hosts": hosts, "flows": flows, "handover": handover}
+    figures, measured = {"adam": adam, "rivals": rivals, "hosts": hosts, "flows": flows, "handover": handover}, {}
     with tempfile.TemporaryDirectory() as work:
         for name in words[1:] or figures:
+            rows.clear()
             figures[name](program, work)
+            measured[name] = list(rows)
     if "--write" in sys.argv[1:]:
-        write()
+        write(measured)
 
 
-main()
+if __name__ == "__main__":
+    main()
