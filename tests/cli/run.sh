@@ -10,7 +10,11 @@ update=
 ROOT=$(cd "$(dirname "$0")/../.." && pwd)
 program=$(realpath "$1")
 shift
-[ $# -gt 0 ] || set -- "$ROOT"/tests/cli/*.test
+if [ $# -eq 0 ]; then # the slow ones first, which say in their second line that the quick check leaves them out
+	mapfile -t slow < <(grep -l LOCKSTEP_QUICK "$ROOT"/tests/cli/*.test)
+	mapfile -t others < <(grep -L LOCKSTEP_QUICK "$ROOT"/tests/cli/*.test)
+	set -- "${slow[@]}" "${others[@]}"
+fi
 for file; do [ -r "$file" ] || { echo "tests/cli/run.sh: $file cannot be read" >&2; exit 2; }; done
 [ -x "$program" ] || { echo "tests/cli/run.sh: $program is not there; run make first" >&2; exit 2; }
 
@@ -68,17 +72,18 @@ END {
 	exit at <= actual
 }'
 
-# Runs the command of $block; the expectations lie in $block/{out,err,status}. Leaves what happened in $block/got.*.
+# Runs $command; the expectations are $status and $block/{out,err}. Leaves what happened in $got_status and $block/got.*.
+# A test has hundreds of commands: what the shell can do itself starts no process here.
 run_block() {
-	(cd "$scratch" && HOME=$scratch timeout "${TEST_SECONDS:-600}" bash -c "$(< "$block/command")" \
+	(cd "$scratch" && HOME=$scratch exec timeout "${TEST_SECONDS:-600}" bash -c "$command" \
 		> "$block/got.out.raw" 2> "$block/got.err.raw" < /dev/null)
-	echo $? > "$block/got.status"
+	got_status=$?
 	for stream in out err; do
 		: > "$block/got.$stream"
 		[ ! -s "$block/got.$stream.raw" ] ||
 			sed -e "s|$ROOT|\$ROOT|g" -e "s|$scratch|.|g" "$block/got.$stream.raw" > "$block/got.$stream"
 	done
-	[ "$(< "$block/status")" = "$(< "$block/got.status")" ] && matches out && matches err
+	[ "$status" = "$got_status" ] && matches out && matches err
 }
 
 matches() { # out or err
@@ -86,9 +91,8 @@ matches() { # out or err
 }
 
 show_failure() {
-	echo "FAIL $name:$line: $(head -n 1 "$block/command")"
-	cmp -s "$block/status" "$block/got.status" ||
-		echo "    exit status $(cat "$block/got.status"), expected $(cat "$block/status")"
+	echo "FAIL $name:$line: ${command%%$'\n'*}"
+	[ "$status" = "$got_status" ] || echo "    exit status $got_status, expected $status"
 	for stream in out err; do
 		matches $stream ||
 			diff -U2 --label "expected $stream" --label "actual $stream" "$block/$stream" "$block/got.$stream" |
@@ -98,7 +102,7 @@ show_failure() {
 
 # The expectation that the last run would have met, in the form of the file.
 write_expectation() {
-	[ "$(cat "$block/got.status")" = 0 ] || echo "! $(cat "$block/got.status")"
+	[ "$got_status" = 0 ] || echo "! $got_status"
 	sed 's/^/2> /' "$block/got.err"
 	sed -E 's/^([#?$>!~\\]|2>|\.\.\.$)/\\\1/' "$block/got.out"
 	echo
@@ -110,10 +114,10 @@ finish_block() {
 	open=
 	if run_block; then
 		passed=$((passed + 1))
-		cat "$block/text" >> "$new"
+		printf '%s' "$block_text" >> "$new"
 	elif [ -n "$update" ]; then
 		passed=$((passed + 1))
-		cat "$block/head" >> "$new"
+		printf '%s' "$block_head" >> "$new"
 		write_expectation >> "$new"
 	else
 		failed=$((failed + 1))
@@ -122,21 +126,19 @@ finish_block() {
 }
 
 open_block() {
-	printf '%s\n' "$1" > "$block/command"
-	echo 0 > "$block/status"
+	command=$1 status=0
 	: > "$block/out"
 	: > "$block/err"
-	printf '%s\n' "$text" > "$block/head"
-	printf '%s\n' "$text" > "$block/text"
+	block_head=$text$'\n' block_text=$text$'\n'
 	open=1 in_command=1 line=$number
 }
 
 # One line behind a "$ ".
 expect() {
-	printf '%s\n' "$text" >> "$block/text"
+	block_text+=$text$'\n'
 	case $text in
-	'> '*) [ -n "$in_command" ] && { printf '%s\n' "${text:2}" >> "$block/command"; printf '%s\n' "$text" >> "$block/head"; return; } ;;
-	'! '*) echo "${text:2}" > "$block/status" ;;
+	'> '*) [ -n "$in_command" ] && { command+=$'\n'${text:2} block_head+=$text$'\n'; return; } ;;
+	'! '*) status=${text:2} ;;
 	'2> '*) printf '%s\n' "${text:3}" >> "$block/err" ;;
 	'2>~ '*) printf '~ %s\n' "${text:4}" >> "$block/err" ;;
 	'2>...') echo '...' >> "$block/err" ;;
@@ -149,6 +151,7 @@ expect() {
 # Runs the blocks of a file, in a folder of its own; run in a process of its own, for files run side by side.
 run_file() {
 	local file=$1 passed=0 failed=0 skipped=0 number=0 skip='' open='' text line in_command
+	local command status got_status block_head block_text
 	name=$(basename "$file")
 	home=$(mktemp -d -p "$work")
 	block=$home/block scratch=$home/scratch new=$home/new

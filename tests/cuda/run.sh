@@ -6,7 +6,8 @@
 #     every access to memory but its alignment only with LOCKSTEP_LONG=1) and run on virtual
 #     ranks (the last sizes of sizes.txt; all with LOCKSTEP_LONG=1), every schedule, fused steps by collectives (T2) and by
 #     kernels that reach the others' memory (T1); what every rank holds then is compared with the interpreter.
-# LOCKSTEP_TURN=N, which ./check sets by the commit, takes every other of the latter.
+# LOCKSTEP_TURN=N, which ./check sets by the commit, takes every third of the latter, one of the programs with the thread sanitizer, and one of those
+# that nvcc compiles.
 # Last line: "lang-cuda: N passed, N failed, N skipped".
 set -uo pipefail
 lockstep=$(realpath "$1")
@@ -107,6 +108,7 @@ program() { # PROGRAM SIZES...
 		refused "$dir/$name" --sizes dp=2,N=9 --backend none
 		refused "$dir/$name" --nothing ;;
 	adam | tp_out | chunks)
+		grep -qx "$name" "$dir/threads" || return 0
 		CXX=$compiler "$root/tests/cuda/build.sh" "$dir/$name.cu" "$dir/$name.tsan" -O0 -g1 -fsanitize=thread 2> "$dir/$name.log" ||
 			{ fail "build $name, thread sanitizer: $(grep -m 1 error "$dir/$name.log")"; return; }
 		for backend in host pointers; do run "$name" "$dir/$name.tsan" "${@: -1}" $backend thread; done ;;
@@ -144,10 +146,15 @@ one() { # "cpu PROGRAM SIZES..." or "nvcc PROGRAM ARCHITECTURE..."
 }
 export -f file_of pass fail skip compare run control library refused program gpu_build one
 
+# Of N lines one, by LOCKSTEP_TURN; all without it.
+by_turns() { # N
+	awk -v turn="${LOCKSTEP_TURN:-}" -v all="${LOCKSTEP_LONG:-}" -v parts="$1" 'turn == "" || all || NR % parts == turn % parts'
+}
+
 jobs() {
 	if ! command -v nvcc > /dev/null; then :
 	elif [ -n "${LOCKSTEP_LONG:-}" ]; then basename -s .lk "$root"/examples/lang/*.lk "$root"/tests/cuda/programs/*.lk | sed 's/.*/nvcc & 80 90/'
-	else printf 'nvcc adam 90\nnvcc chunks 80\n'
+	else printf 'nvcc adam 90\nnvcc chunks 80\n' | by_turns 2
 	fi
 	grep -v '^#' "$root/tests/cuda/sizes.txt" | sed 's/^/cpu /'
 }
@@ -159,7 +166,8 @@ for file in "$root"/examples/lang/*.lk "$root"/tests/cuda/programs/*.lk; do
 done
 sed -n 's/^\([a-z][a-z0-9_]*\) .*/\1/p' "$root/tests/cuda/sizes.txt" | while read -r name; do file_of "$name"; done |
 	xargs "$root/tests/lang/covering.sh" "$lockstep" cuda |
-	awk -v turn="${LOCKSTEP_TURN:-}" -v all="${LOCKSTEP_LONG:-}" 'turn == "" || all || NR % 2 == turn % 2' > "$dir/sanitized"
+	by_turns 3 > "$dir/sanitized"
+printf '%s\n' adam tp_out chunks | by_turns 3 > "$dir/threads"
 echo sgd >> "$dir/sanitized" # with which arguments, a changed dump and another program's calls are tested
 jobs | grep -E "${LANG_CUDA_ONLY:-.}" | tr '\n' '\0' | xargs -0 -P "${LANG_CUDA_JOBS:-2}" -n 1 bash -c 'one "$0"'
 cat "$dir"/results.* > "$dir/all"

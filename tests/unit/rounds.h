@@ -51,6 +51,21 @@ static inline int trials(int usual) {
 	return rounds(usual, 20 * usual);
 }
 
+/* Whether a case of a list is this commit's: ./check takes every third of some lists, by turns from
+ * commit to commit (LOCKSTEP_TURN). All of them without it, with LOCKSTEP_LONG=1, and where whole
+ * programs take turns, with sanitizers. */
+static inline bool has_its_turn(int number) {
+	if (FEWER > 1 || takes_long() || !is_asked_for("LOCKSTEP_TURN")) return true;
+	return (unsigned)number % 3 == strtoul(getenv("LOCKSTEP_TURN"), NULL, 10) % 3;
+}
+
+/* The same of files by their names: folders list them in an order of their own. */
+static inline bool file_has_its_turn(const char *name) {
+	int sum = 0;
+	while (*name) sum += (unsigned char)*name++;
+	return has_its_turn(sum);
+}
+
 /* Whether a test of a large file is left to other runs: the thread sanitizer takes ten times as
  * long, and smaller tests start the same threads. */
 static inline bool only_elsewhere(void) {

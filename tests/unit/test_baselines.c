@@ -285,7 +285,7 @@ static void test_even_ranges(void **state) {
  * least as far as where it was left out. */
 static void test_scarce_device(void **state) {
 	(void)state;
-	if (only_elsewhere()) skip();
+	if (judged_elsewhere()) skip();
 	struct world w;
 	lk_runs_fit *fit;
 	lk_error err = {0};

@@ -86,15 +86,18 @@ static void check_table(const char *kind, const char *file) {
 	check_csv(calibrated, csv);
 	check_json(calibrated, json);
 	assert_non_null(strstr(text, "--calibration ours.csv"));
-	lk_calibrated *again = calibrate(kind, path, NULL);
-	char *same = printed(again, LK_CALIBRATE_CSV);
-	assert_string_equal(csv, same);
+	/* The large table is compared byte for byte with what is committed (test_collective_fit.c). */
+	if (strcmp(kind, "collectives") != 0) {
+		lk_calibrated *again = calibrate(kind, path, NULL);
+		char *same = printed(again, LK_CALIBRATE_CSV);
+		assert_string_equal(csv, same);
+		free(same);
+		lk_calibrate_free(again);
+	}
 	free(csv);
 	free(json);
 	free(text);
-	free(same);
 	lk_calibrate_free(calibrated);
-	lk_calibrate_free(again);
 }
 
 static void test_collectives(void **state) {

@@ -141,7 +141,8 @@ static void everything_reads_back(void **state) {
 	int written[FRAMEWORKS] = {0}, tried = 0;
 	for (int preset = 0; preset < lk_model_preset_count(); preset++) {
 		for (int variant = 0; variant < VARIANTS; variant++) {
-			if ((preset + variant) % apart != 0) continue;
+			if ((preset + variant) % apart != 0 || !has_its_turn((preset + variant) / apart))
+				continue;
 			for (int i = 0; i < FRAMEWORKS; i++) {
 				lk_arena arena = LK_ARENA_INIT;
 				lk_cluster cluster = sixteen(&arena, preset % 2 ? "h100-sxm" : "a100-sxm-80");
@@ -174,9 +175,9 @@ static void everything_reads_back(void **state) {
 	}
 	for (int i = 0; i < FRAMEWORKS; i++) {
 		print_message("%s: %d read back\n", frameworks[i], written[i]);
-		assert_true(written[i] > 700 / apart);
+		assert_true(written[i] > 200 / apart);
 	}
-	assert_true(tried > 7000 / apart);
+	assert_true(tried > 2000 / apart);
 }
 
 int main(void) {

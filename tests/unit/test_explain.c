@@ -621,7 +621,8 @@ static void check_folder(const char *folder, int *checked) {
 		write_answer(trace, NULL, steps);
 		snprintf(command, sizeof command, "python3 tests/unit/explain_oracle.py '%s' %s %s", trace,
 		         all, steps);
-		if (python && system(command) != 0) fail_msg("%s: python differs", trace);
+		if (python && file_has_its_turn(entry->d_name) && system(command) != 0)
+			fail_msg("%s: python differs", trace);
 		++*checked;
 	}
 	closedir(dir);

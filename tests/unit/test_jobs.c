@@ -726,7 +726,7 @@ static void drawn_lists_read_back(void **state) {
 	lk_error err;
 	lk_jobs_defaults(&request);
 	request.draw = rounds(60, 200);
-	request.gpus = 16;
+	request.gpus = judged_elsewhere() ? 4 : 16;
 	request.gpu = "a100-sxm-80";
 	request.write = path;
 	assert_int_equal(lk_jobs(&request, &drawn, &err), LK_OK);

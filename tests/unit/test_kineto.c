@@ -121,7 +121,7 @@ static void compare_file(const char *path) {
 	print_capture(capture, mine, sizeof mine);
 	assert_int_equal(capture->warnings.count, 0);
 	lk_capture_free(capture);
-	if (judged_elsewhere()) return;
+	if (judged_elsewhere() || !file_has_its_turn(path)) return;
 	snprintf(command, sizeof command, "python3 tests/unit/kineto_oracle.py '%s'", path);
 	FILE *file = popen(command, "r");
 	assert_non_null(file);

@@ -119,14 +119,15 @@ static void test_oracle(void **state) {
 	(void)state;
 	int stuck = 0;
 	for (int seed = 0; seed < trials(150); seed++) {
+		if (!has_its_turn(seed / 3)) continue; /* of each kind a third */
 		world w;
 		dice d = {(uint64_t)seed};
 		random_world((uint64_t)seed, random_shape((uint64_t)seed), &w);
 		stuck += check_oracle(&w, &d);
 		free_world(&w);
 	}
-	assert_true((fewer_cases() > 1 || stuck > 0) &&
-	            stuck < trials(150) / 2); /* both outcomes were met */
+	bool all = fewer_cases() == 1 && has_its_turn(0) && has_its_turn(1);
+	assert_true((stuck > 0 || !all) && stuck < trials(150) / 2); /* both outcomes were met */
 }
 
 static void test_traced_oracle(void **state) {
@@ -312,6 +313,7 @@ static void test_reference(void **state) {
 	(void)state;
 	int stuck = 0;
 	for (int seed = 0; seed < trials(150); seed++) {
+		if (!has_its_turn(seed / 3)) continue; /* of each kind a third */
 		world w;
 		dice d = {(uint64_t)seed};
 		if (seed % 3 == 0) random_traced((uint64_t)seed, seed % 12 == 0, &w);
@@ -320,7 +322,7 @@ static void test_reference(void **state) {
 		free_world(&w);
 	}
 	assert_true(stuck < trials(150) / 3);
-	assert_true(given_up > trials(150) / 40);
+	assert_true(given_up > trials(50) / 40);
 }
 
 /* Ranks that run as lanes of a gang, over kernels that communication slows: every time is the
@@ -328,6 +330,7 @@ static void test_reference(void **state) {
 static void test_gangs(void **state) {
 	(void)state;
 	for (int seed = 0; seed < trials(30); seed++) {
+		if (!has_its_turn(seed / 3)) continue; /* of each kind a third */
 		world w;
 		dice d = {(uint64_t)seed};
 		random_world((uint64_t)seed + 5000, (shape){.gangs = true}, &w);
@@ -399,6 +402,7 @@ static void test_traced_unfolded(void **state) {
 static void test_strides(void **state) {
 	(void)state;
 	for (int seed = 0; seed < trials(150); seed++) {
+		if (!has_its_turn(seed / 3)) continue; /* of each kind a third */
 		world w;
 		dice d = {(uint64_t)seed};
 		flowing_world((uint64_t)seed, &w);

@@ -40,7 +40,7 @@ static uint32_t compare_with_python(const char *path) {
 	char *line = NULL, *wanted = NULL;
 	size_t room = 0, size = 0;
 	lk_works *works = read_works(path);
-	FILE *python = judged_elsewhere() ? NULL : works_by_python(path);
+	FILE *python = judged_elsewhere() || !file_has_its_turn(path) ? NULL : works_by_python(path);
 	for (uint32_t i = 0; i < works->count; i++) {
 		FILE *out = open_memstream(&wanted, &size);
 		print_work(works, i, out);
