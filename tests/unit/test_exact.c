@@ -160,7 +160,7 @@ static void the_default_is_exact(void **unused) {
 	(void)unused;
 	uint64_t state = 1;
 	lk_drawn drawn;
-	int bare_steps = 0, count = rounds(judged_elsewhere() ? 200 : 500, 100000);
+	int bare_steps = 0, count = rounds(judged_elsewhere() ? 200 : 1000, 100000);
 	for (int jobs = 0; jobs < count;) {
 		lk_step folded, exact;
 		draw_job(&state, &drawn);
@@ -347,7 +347,7 @@ static void better_hardware_is_never_slower(void **unused) {
 	lk_compared compared = {0};
 	lk_straggler slow = {.rank = 3, .factor = 1.2};
 	const lk_step_options usual = {0}, late = {.stragglers = &slow, .straggler_count = 1};
-	for (int jobs = 0, count = rounds(judged_elsewhere() ? 200 : 500, 100000); jobs < count;) {
+	for (int jobs = 0, count = rounds(judged_elsewhere() ? 200 : 1000, 100000); jobs < count;) {
 		draw_job(&state, &drawn);
 		if (next_random(&state) % 4 == 0) draw_software(&state, &drawn);
 		double plain = ask_drawn(&drawn, &usual);
@@ -372,7 +372,7 @@ static void ranks_may_change_places(void **unused) {
 	(void)unused;
 	uint64_t state = 5;
 	lk_drawn drawn;
-	for (int jobs = 0, count = rounds(judged_elsewhere() ? 60 : 500, 100000); jobs < count;) {
+	for (int jobs = 0, count = rounds(judged_elsewhere() ? 60 : 1000, 100000); jobs < count;) {
 		draw_job(&state, &drawn);
 		int ranks = drawn.nodes * drawn.gpus, chains = ranks / drawn.request.pp;
 		if (chains % drawn.gpus || chains < 2 * drawn.gpus || drawn.request.tp > drawn.gpus)
@@ -395,7 +395,7 @@ static void ranks_may_change_places(void **unused) {
 static void twice_the_nodes_take_no_less(void **unused) {
 	(void)unused;
 	uint64_t state = 6;
-	for (int jobs = 0, count = rounds(judged_elsewhere() ? 60 : 500, 100000); jobs < count;) {
+	for (int jobs = 0, count = rounds(judged_elsewhere() ? 60 : 1000, 100000); jobs < count;) {
 		lk_drawn drawn;
 		lk_step plain, twice;
 		draw_job(&state, &drawn);
