@@ -151,7 +151,7 @@ static void refusals(void **state) {
 	assert_refused((lk_job){.model = mixture(8, 8), .ep = 8, .gpus = 4}, NULL, "--ep",
 	               "nearest: ep 4");
 	assert_refused((lk_job){.model = m, .tp = -1}, NULL, "--tp",
-	               "is out of range; give a whole number from 1 to 1024");
+	               "is out of range; give a whole number from 1 to 65536");
 	assert_refused((lk_job){.model = m, .tp = 65536, .pp = 4096, .cp = 65536, .dp = 1 << 22}, NULL,
 	               "--tp", "more ranks than");
 	assert_refused((lk_job){.model = m, .mbs = 1 << 20, .gpus = 1 << 22}, NULL, "--mbs",
