@@ -236,8 +236,9 @@ const char *lk_nearest(const char *text, const char *const *names, size_t count)
 		if (!text_plain_name(names[i], name, &m) || !m) continue;
 		int d = text_distance(wanted, n, name, m);
 		bool prefix = n >= 2 && m >= n && memcmp(wanted, name, (size_t)n) == 0;
-		/* A distance as long as the name itself would replace all of it. */
-		bool near = d <= (n / 3 > 2 ? n / 3 : 2) && d < (n > m ? n : m);
+		/* Two slips in three letters are another word. */
+		int longer = n > m ? n : m;
+		bool near = d <= (n / 3 > 2 ? n / 3 : 2) && (d == 1 ? longer > 1 : 2 * d <= longer);
 		/* Someone who typed the beginning of a name meant it, unless another name is one slip away.
 		 */
 		int score = prefix ? least(2 * d, 3) : 2 * d;

@@ -70,20 +70,40 @@ static double suffix_factor(const char *text) {
 	static const struct {
 		const char *text;
 		double factor;
-	} suffixes[] = {{"", 1},        {"k", 1e3},     {"K", 1e3},    {"M", 1e6},
-	                {"G", 1e9},     {"B", 1e9},     {"T", 1e12},   {"Ki", 0x1p10},
-	                {"ki", 0x1p10}, {"Mi", 0x1p20}, {"Gi", 0x1p30}};
+	} suffixes[] = {{"", 1},        {"k", 1e3},     {"K", 1e3},     {"M", 1e6},    {"m", 1e6},
+	                {"G", 1e9},     {"B", 1e9},     {"b", 1e9},     {"T", 1e12},   {"t", 1e12},
+	                {"Ki", 0x1p10}, {"ki", 0x1p10}, {"Mi", 0x1p20}, {"Gi", 0x1p30}};
 	for (size_t i = 0; i < sizeof suffixes / sizeof *suffixes; i++) {
 		if (strcmp(text, suffixes[i].text) == 0) return suffixes[i].factor;
 	}
 	return 0;
 }
 
+/* "100,000" as "100000", where every comma has three digits after it; else the text itself. */
+static const char *without_commas(const char *text, char *out, size_t size) {
+	const char *at = text + (*text == '-' || *text == '+');
+	size_t digits = strspn(at, "0123456789"), used = (size_t)(at - text) + digits;
+	if (digits < 1 || digits > 3 || at[digits] != ',' || strlen(text) >= size) return text;
+	memcpy(out, text, used);
+	for (at += digits; *at == ','; at += 4, used += 3) {
+		if (strspn(at + 1, "0123456789") != 3) return text;
+		memcpy(out + used, at + 1, 3);
+	}
+	lk_copy(out + used, size - used, at);
+	return out;
+}
+
+/* The number at the start of `text` and the factor of the suffix after it; 0: neither. */
+static double read_suffixed(const char *text, double *number) {
+	char plain[64];
+	const char *end, *digits = without_commas(text, plain, sizeof plain);
+	*number = lk_read_real(digits, &end);
+	return end == digits ? 0 : suffix_factor(end + strspn(end, " "));
+}
+
 lk_status lk_parse_count(const char *text, double low, double high, double *out, const char *where,
                          lk_error *err) {
-	const char *end;
-	double number = lk_read_real(text, &end);
-	double factor = end == text ? 0 : suffix_factor(end);
+	double number, factor = read_suffixed(text, &number);
 	if (factor == 0)
 		return no_number(text, "give a number such as 4096, 1.5k, 64Ki or 15T", where, err);
 	return text_within(text, number * factor, low, high, out, where, err);
@@ -91,18 +111,23 @@ lk_status lk_parse_count(const char *text, double low, double high, double *out,
 
 lk_status lk_parse_whole(const char *text, long long low, long long high, long long *out,
                          const char *where, lk_error *err) {
-	const char *end;
-	double number = lk_read_real(text, &end), factor = *end ? suffix_factor(end) : 0;
-	double whole = number * factor;
+	double number, factor = read_suffixed(text, &number), whole = number * factor;
 	char digits[32];
-	bool counted = end != text && factor > 0 && whole == floor(whole) && fabs(whole) < 0x1p53;
+	bool counted = factor > 0 && whole == floor(whole) && fabs(whole) < 0x1p53;
 	if (counted) snprintf(digits, sizeof digits, "%.0f", whole);
 	return lk_parse_int(counted ? digits : text, low, high, out, where, err);
 }
 
 lk_status lk_parse_dollars(const char *text, double low, double high, double *out,
                            const char *where, lk_error *err) {
-	return lk_parse_count(text + (*text == '$'), low, high, out, where, err);
+	double number, factor = read_suffixed(text + (*text == '$'), &number);
+	if (factor == 0) {
+		char shown[64];
+		lk_copy(shown, sizeof shown, text);
+		lk_fail(err, LK_ERR_INPUT, where, "\"%s\" is not an amount of US dollars", shown);
+		return lk_hint(err, "give one such as 5000, $20k or $1.5M");
+	}
+	return text_within(text, number * factor, low, high, out, where, err);
 }
 
 /* Seconds of the unit whose name has `length` letters; 0 if there is no such unit. */
@@ -123,6 +148,13 @@ static double duration_unit(const char *name, size_t length) {
 	return 0;
 }
 
+static lk_status no_duration(const char *text, const char *where, lk_error *err) {
+	char shown[64];
+	lk_copy(shown, sizeof shown, text);
+	lk_fail(err, LK_ERR_INPUT, where, "\"%s\" is not a time", shown);
+	return lk_hint(err, "give a number, or one with its unit: 90s, 30 min, 336h, 14d, 2 weeks");
+}
+
 lk_status lk_parse_duration(const char *text, double unit_s, double low, double high, double *out,
                             const char *where, lk_error *err) {
 	double sum = 0;
@@ -134,9 +166,7 @@ lk_status lk_parse_duration(const char *text, double unit_s, double low, double 
 		bool bare = at == text && !*end;
 		double seconds = bare ? unit_s : duration_unit(name, length);
 		if (end == at || seconds == 0 || (at != text && number < 0))
-			return no_number(text,
-			                 "give a number, or one with its unit: 90s, 30 min, 336h, 14d, 2 weeks",
-			                 where, err);
+			return no_duration(text, where, err);
 		sum += number * (seconds / unit_s);
 		at = bare ? end : name + length;
 		at += strspn(at, " ");

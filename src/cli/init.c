@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "cli/cli.h"
+#include "lockstep/predict.h"
 
 static const char *const config_name = "lockstep.toml";
 
@@ -55,11 +56,49 @@ static int init_write(const lk_init_request *request, const char *path) {
 	return CLI_OK;
 }
 
+/* A small step on one GPU: whoever reads the defaults later asks the same way. */
+static lk_status init_try(const char *model, const char *gpu, const char *stack,
+                          const char *calibration, lk_error *err) {
+	lk_prediction *prediction = NULL;
+	lk_predict_request step = {.model = model,
+	                           .gpu = gpu ? gpu : "h100-sxm",
+	                           .stack = stack,
+	                           .calibration = calibration,
+	                           .no_fixes = true};
+	lk_status status = lk_predict(&step, &prediction, err);
+	if (status != LK_OK && strcmp(err->where, "--gpus") == 0) { /* "8xh100" would state them */
+		step.gpus = 1;
+		status = lk_predict(&step, &prediction, err);
+	}
+	lk_predict_free(prediction);
+	return status;
+}
+
+/* Refuses defaults that every later answer would refuse: unknown names, files that are not there.
+ */
+static lk_status init_check(const lk_init_request *request, lk_error *err) {
+	FILE *prices = request->prices ? fopen(request->prices, "r") : NULL;
+	if (request->prices && !prices) {
+		lk_fail(err, LK_ERR_IO, request->prices, "cannot open: %s", strerror(errno));
+		return lk_hint(err, "check the path");
+	}
+	if (prices) fclose(prices);
+	if (!request->gpu && !request->stack && !request->calibration) return LK_OK;
+	if (init_try("gpt2", request->gpu, request->stack, request->calibration, err) == LK_OK)
+		return LK_OK;
+	if (strcmp(err->where, "--stack") != 0) return err->status;
+	lk_error unused; /* stacks of recommendation models train nothing else */
+	return init_try("dlrm-dcnv2", "8xh100-sxm", request->stack, NULL, &unused) == LK_OK
+	           ? LK_OK
+	           : err->status;
+}
+
 static int init_run(lk_args *args) {
 	lk_init_request request = {0};
 	lk_error err = {0};
 	char home[PATH_MAX];
 	if (lk_args_fill(args, 0, &request, &err) != LK_OK) return cli_fail(&err);
+	if (init_check(&request, &err) != LK_OK) return cli_fail(&err);
 	if (!request.home) return init_write(&request, config_name);
 	if (config_of_home(home)) return init_write(&request, home);
 	lk_fail(&err, LK_ERR_INPUT, "--home", "HOME names no folder");

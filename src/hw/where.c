@@ -43,7 +43,12 @@ static lk_status parse_cluster(lk_arena *arena, const lk_where *where, lk_cluste
 
 static lk_status find_device(const lk_where *where, const lk_device **out, lk_error *err) {
 	*out = where->device;
-	if (where->gpu) return lk_device_lookup(where->gpu, out, err);
+	if (where->gpu) {
+		lk_status status = lk_device_lookup(where->gpu, out, err);
+		if (status == LK_ERR_INPUT && strcmp(err->where, "device") == 0)
+			lk_copy(err->where, sizeof err->where, "--gpu");
+		return status;
+	}
 	if (*out) return LK_OK;
 	lk_fail(err, LK_ERR_INPUT, "--gpu", "%s", where->no_gpu ? where->no_gpu : "no GPU was given");
 	return lk_hint(err, "give --gpu NAME (`lockstep devices` lists them) or --cluster");
@@ -113,8 +118,8 @@ lk_status lk_where_count(const char **gpu, int *gpus, lk_error *err) {
 	LK_TRY(lk_devices_ready(err));
 	*gpu = where_split_gpu(said, &count);
 	if (count > 0 && *gpus > 0 && *gpus != count) {
-		lk_fail(err, LK_ERR_INPUT, "--gpu", "%s are %d GPUs, but %d are requested elsewhere", said,
-		        count, *gpus);
+		lk_fail(err, LK_ERR_INPUT, "--gpu", "%s means %d GPUs, but %d are requested elsewhere",
+		        said, count, *gpus);
 		return lk_hint(err, "give the number once: --gpu %s --gpus N", *gpu);
 	}
 	if (count > 0) *gpus = count;

@@ -248,9 +248,13 @@ lk_status lk_config_load(lk_config *config, const char *path) {
 /* The value of NAME in the lines "NAME=value"; NULL: it is not given. */
 static const char *config_variable(const lk_config *config, const char *name, size_t length) {
 	const char *found = NULL;
-	for (const char *line = config->given.vars; line && *line;) {
+	int at = 0;
+	for (const char *line = config->given.vars; line && *line; at++) {
 		size_t size = strcspn(line, "\n");
-		if (size > length && line[length] == '=' && strncmp(line, name, length) == 0)
+		bool same = size > length && line[length] == '=' && strncmp(line, name, length) == 0;
+		if (same && config->given.vars_read && at < 64)
+			*config->given.vars_read |= UINT64_C(1) << at;
+		if (same)
 			found = lk_arena_strndup(config->reading->arena, line + length + 1, size - length - 1);
 		line += size + (line[size] == '\n');
 	}

@@ -98,8 +98,10 @@ static lk_status primus_gather(lk_config *config) {
 
 static int primus_variable(const lk_config *config, const char *name) {
 	size_t length = strlen(name);
-	for (const char *line = config->given.vars; line && *line;) {
+	int at = 0;
+	for (const char *line = config->given.vars; line && *line; at++) {
 		if (strncmp(line, name, length) == 0 && line[length] == '=') {
+			if (config->given.vars_read && at < 64) *config->given.vars_read |= UINT64_C(1) << at;
 			long value = strtol(line + length + 1, NULL, 10);
 			if (value > 0 && value <= 1 << 16) return (int)value;
 		}

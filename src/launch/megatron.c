@@ -161,7 +161,7 @@ static lk_status finish_attention(lk_reading *reading, const lk_megatron *megatr
 	if (model->head_dim == 0 ||
 	    (megatron->job.model.head_dim == 0 && model->hidden % model->heads != 0)) {
 		lk_fail(reading->err, LK_ERR_INPUT, reading->where,
-		        "--hidden-size: %d does not divide by %d heads", model->hidden, model->heads);
+		        "--hidden-size: %d is not divisible by %d heads", model->hidden, model->heads);
 		return lk_hint(reading->err, "state --kv-channels");
 	}
 	model->attention = megatron->latent ? LK_ATTN_MLA : LK_ATTN_HEADS;
@@ -327,9 +327,10 @@ static lk_status finish_sharding(lk_reading *reading, const lk_megatron *megatro
 		job->shard_group = (int)(gpus / block / megatron->instances);
 		return LK_OK;
 	}
-	lk_fail(reading->err, LK_ERR_INPUT, reading->where,
-	        "--num-distributed-optimizer-instances: %d %s / (tp * pp = %lld) do not divide by %d",
-	        gpus, lk_noun(gpus, "GPU", "GPUs"), (long long)block, megatron->instances);
+	lk_fail(
+		reading->err, LK_ERR_INPUT, reading->where,
+		"--num-distributed-optimizer-instances: %d %s / (tp * pp = %lld) are not divisible by %d",
+		gpus, lk_noun(gpus, "GPU", "GPUs"), (long long)block, megatron->instances);
 	return lk_hint(reading->err, "use a divisor of the data-parallel ranks");
 }
 

@@ -237,18 +237,35 @@ static lk_status script_take_given(lk_shell *shell, const lk_launch_given *given
 	return LK_OK;
 }
 
+/* Notes which of the given variables the script reads or exports. A subshell has variables of its
+ * own, so a name in the text counts as well. */
+static void script_note_read(lk_shell *shell, const lk_launch_given *given, const char *text) {
+	int at = 0;
+	for (const char *line = given->vars; line != NULL && *line != '\0' && at < 64; at++) {
+		size_t size = strcspn(line, "\n"), length = strcspn(line, "=\n");
+		char name[128];
+		lk_copy(name, length < sizeof name ? length + 1 : sizeof name, line);
+		uint32_t id = lk_intern_find(shell->names, name);
+		const lk_shell_var *var = id < shell->vars.count ? &shell->vars.at[id] : NULL;
+		if ((var != NULL && (var->seen || var->exported)) || strstr(text, name) != NULL)
+			*given->vars_read |= UINT64_C(1) << at;
+		line += size + (line[size] == '\n');
+	}
+}
+
 static lk_status script_launches_nothing(const lk_script_sought *sought, bool stops) {
 	lk_error *err = sought->reading->err;
 	const char *where = sought->reading->where;
 	if (stops) {
 		lk_fail(err, LK_ERR_INPUT, where, "the script ends in line %d, and has launched nothing",
 		        sought->ended);
-		return lk_hint(err, "give what it asks for: --var NAME=VALUE, arguments behind --");
+		return lk_hint(err, "give what it asks for: --var NAME=VALUE, arguments after --");
 	}
 	lk_fail(err, LK_ERR_INPUT, where,
 	        "no command starts torchrun, srun, mpirun, deepspeed, accelerate or python");
 	if (sought->missing == NULL) return lk_hint(err, "give the script that launches the training");
-	return lk_hint(err, "give it beside %.80s, which it runs", sought->missing);
+	return lk_hint(err, "it runs %.80s, which is not here: put that file next to it",
+	               sought->missing);
 }
 
 lk_status lk_script_words(lk_reading *reading, const char *text, size_t size,
@@ -278,6 +295,8 @@ lk_status lk_script_words(lk_reading *reading, const char *text, size_t size,
 		status = lk_shell_fail(&s, lk_last(&s.blocks)->line,
 		                       "a block that begins here does not end", "close it");
 	if (status == LK_OK && sought.rank == 0) status = lk_script_arguments(&s, &sought);
+	if (status == LK_OK && given != NULL && given->vars_read != NULL)
+		script_note_read(&s, given, text);
 	if (status == LK_OK && sought.rank == 0) status = script_launches_nothing(&sought, s.stop);
 	if (status == LK_OK && sought.rank > 0 && !sought.certain)
 		status = lk_launch_assume(

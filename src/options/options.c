@@ -91,8 +91,37 @@ static lk_status convert_count(lk_option_unit unit, const char *text, double low
 	return lk_fail(err, LK_ERR_INTERNAL, where, "a quantity of unknown unit");
 }
 
+/* The unit that an option's value has, where its help names one; NULL: none. */
+static const char *options_unit(const lk_option *option) {
+	static const char *const units[][2] = {
+		{"HOURS", "hours"},     {"H", "hours"},       {"MINUTES", "minutes"},
+		{"SECONDS", "seconds"}, {"S", "seconds"},     {"MS", "milliseconds"},
+		{"US", "microseconds"}, {"W", "watts"},       {"DOLLARS", "US dollars"},
+		{"PERCENT", "percent"}, {"MiB", "MiB"},       {"GiB", "GiB"},
+		{"GB/S", "GB/s"},       {"BYTES", "bytes"},   {"SAMPLES/S", "samples/s"},
+		{"G/KWH", "g/kWh"},     {"TOKENS", "tokens"}, {"PIXELS", "pixels"},
+	};
+	for (size_t i = 0; option->value && i < sizeof units / sizeof *units; i++)
+		if (strcmp(option->value, units[i][0]) == 0) return units[i][1];
+	return NULL;
+}
+
+/* "give a number from 1 to 60" as "give a number of minutes from 1 to 60". */
+static void options_name_unit(const char *unit, lk_error *err) {
+	static const char *const starts[] = {"give a number", "give a whole number"};
+	char hint[sizeof err->hint];
+	for (size_t i = 0; unit && i < sizeof starts / sizeof *starts; i++) {
+		size_t length = strlen(starts[i]);
+		if (strncmp(err->hint, starts[i], length) != 0) continue;
+		lk_copy(hint, sizeof hint, err->hint + length);
+		lk_hint(err, "%s of %s%s", starts[i], unit, hint);
+		return;
+	}
+}
+
 /* Converts `text` to the type of the option and stores it at `field`. */
-static lk_status convert(const lk_option *option, const char *text, void *field, lk_error *err) {
+static lk_status convert_field(const lk_option *option, const char *text, void *field,
+                               lk_error *err) {
 	char where[WHERE_SIZE];
 	where_of(option, where);
 	bool limited = option->low != 0 || option->high != 0;
@@ -121,6 +150,12 @@ static lk_status convert(const lk_option *option, const char *text, void *field,
 	case LK_OPTION_CHOICE: return parse_choice(option, text, field, err);
 	}
 	return lk_fail(err, LK_ERR_INTERNAL, where, "an option of unknown kind");
+}
+
+static lk_status convert(const lk_option *option, const char *text, void *field, lk_error *err) {
+	lk_status status = convert_field(option, text, field, err);
+	if (status != LK_OK && err) options_name_unit(options_unit(option), err);
+	return status;
 }
 
 static lk_status options_check(const lk_option *option, const char *text, lk_error *err) {

@@ -14,7 +14,7 @@ static const lk_option options[] = {
 	{TEXT("as", as, "TYPE",
 	 "read the config.json as this model_type: for networks that are not known"), SWEPT},
 	{TEXT("gpu", gpu, "NAME", "GPU, see `lockstep devices`; 64xh100: so many"), SWEPT, LETTER('g')},
-	{INT("gpus", gpus, "N", 1, 16777216,
+	{INT("gpus", gpus, "N", 1, 4194304,
 	 "number of GPUs, in nodes as the device is usually sold"), SWEPT, LETTER('n')},
 	{TEXT("cluster", cluster, "TEXT|FILE",
 	 "instead of --gpu and --gpus: '8 node * 8 h100-sxm nvlink4, nic 8*400g', a JSON file, or what "
@@ -41,7 +41,7 @@ static const lk_option options[] = {
 	{INT("cp", cp, "N", 1, 1024, "context parallelism"), SWEPT},
 	{INT("ep", ep, "N", 1, 4096, "expert parallelism"), SWEPT},
 	{INT("etp", etp, "N", 1, 1024, "tensor parallelism of experts"), SWEPT},
-	{INT("dp", dp, "N", 1, 16777216, "data parallelism; follows from the rest"), SWEPT},
+	{INT("dp", dp, "N", 1, 4194304, "data parallelism; follows from the rest"), SWEPT},
 	{INT("mbs", mbs, "N", 1, 1048576, "micro-batch size, sequences"), SWEPT},
 	{INT("gbs", gbs, "N", 1, 268435456, "global batch size, sequences"), SWEPT},
 	{INT("seq", seq, "N", 1, 16777216, "sequence length, tokens; 8k is 8192"), SEQUENCE, SWEPT, LETTER('s')},

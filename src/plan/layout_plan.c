@@ -114,31 +114,39 @@ static lk_status first_fault(const lk_space *space, lk_error *why, lk_error *err
  * with the first of them. */
 static lk_status explain_none(const lk_space *space, lk_plan_count *count, lk_arena *arena,
                               lk_error *err) {
-	int64_t block = 1, most = 1;
+	int64_t most = 0, smallest = INT64_MAX; /* of tp * pp * cp: the largest that divides the GPUs */
 	for (int t = 0; t < space->tp.count; t++)
 		for (int p = 0; p < space->pp.count; p++)
 			for (int c = 0; c < space->cp.count; c++) {
-				block = (int64_t)space->tp.at[t] * space->pp.at[p] * space->cp.at[c];
+				int64_t block = (int64_t)space->tp.at[t] * space->pp.at[p] * space->cp.at[c];
+				if (block < smallest) smallest = block;
 				if (space->gpus % block == 0 && block > most) most = block;
 			}
-	int64_t least = space->gpus / most * (space->mbs.count ? space->mbs.at[0] : 1);
+	int64_t replicas = most ? space->gpus / most : 1,
+			least = replicas * (space->mbs.count ? space->mbs.at[0] : 1);
 	char near[LK_JOB_NEAR];
-	const char *text = NULL;
+	const char *text = NULL, *gpus = lk_noun(space->gpus, "GPU", "GPUs");
 	lk_error why = {0};
 	char said[400];
-	if (space->base.gbs % least != 0) {
-		text = lk_arena_printf(
-			arena,
-			"no layout of %d %s: a global batch of %d does not divide by micro-batch * dp of any; "
-			"with the fewest replicas, %lld, nearest: %s",
-			space->gpus, lk_noun(space->gpus, "GPU", "GPUs"), space->base.gbs,
-			(long long)(space->gpus / most), lk_near_multiples(near, space->base.gbs, least));
+	if (most == 0) {
+		text = lk_arena_printf(arena,
+		                       "no layout of %d %s: no value of tp * pp * cp that is searched "
+		                       "(--tp, --pp, --cp) divides "
+		                       "that number; nearest --gpus: %s",
+		                       space->gpus, gpus, lk_near_multiples(near, space->gpus, smallest));
+	} else if (space->base.gbs % least != 0) {
+		text = lk_arena_printf(arena,
+		                       "no layout of %d %s: none divides a global batch of %d evenly among "
+		                       "its replicas; with the "
+		                       "fewest replicas (dp %lld), nearest --gbs: %s",
+		                       space->gpus, gpus, space->base.gbs, (long long)replicas,
+		                       lk_near_multiples(near, space->base.gbs, least));
 	} else {
 		LK_TRY(first_fault(space, &why, err));
-		text = lk_arena_printf(
-			arena, "no layout of %d %s among the values that are searched is legal%s%s",
-			space->gpus, lk_noun(space->gpus, "GPU", "GPUs"), *why.what ? "; of the first: " : "",
-			*why.what ? lk_error_text(&why, said, sizeof said) : "");
+		text = lk_arena_printf(arena,
+		                       "no layout of %d %s among the values that are searched is legal%s%s",
+		                       space->gpus, gpus, *why.what ? "; of the first: " : "",
+		                       *why.what ? lk_error_text(&why, said, sizeof said) : "");
 	}
 	count->gpus = space->gpus;
 	count->nothing = text;

@@ -87,7 +87,7 @@ static lk_status read_batch(const lk_predict_request *request, int ranks, double
 		return lk_hint(err, "leave --mbs or --gbs out: gradients are not accumulated");
 	}
 	if (*out >= ranks && fmod(*out, ranks) == 0) return LK_OK;
-	lk_fail(err, LK_ERR_INPUT, "--gbs", "%.0f samples do not divide by %d GPUs", *out, ranks);
+	lk_fail(err, LK_ERR_INPUT, "--gbs", "%.0f samples are not divisible by %d GPUs", *out, ranks);
 	return lk_hint(err, "give a multiple, such as %.0f", fmax(ceil(*out / ranks), 1) * ranks);
 }
 
@@ -285,16 +285,14 @@ static const char *dlrm_reproduce(const struct asked *asked) {
 	const lk_predict_request *request = asked->request;
 	lk_arena *arena = asked->arena;
 	const char *model = lk_shell_quote(arena, request->model),
-			   *where = lk_shell_quote(arena, request->cluster ? request->cluster : request->gpu),
+			   *where = lk_reproduce_where(arena, request, asked->job.ranks),
 			   *plan = request->plan ? lk_shell_quote(arena, request->plan) : "";
 	if (!model || !where || !plan) return NULL;
-	return lk_arena_printf(
-		arena, "lockstep predict --model %s --%s %s%s --gbs %.0f --dtype %s%s%s%s%s", model,
-		request->cluster ? "cluster" : "gpu", where,
-		request->cluster ? "" : lk_arena_printf(arena, " --gpus %d", asked->job.ranks),
-		asked->job.batch, lk_dtype_name(asked->job.dtype),
-		is_hugectr(request) ? " --stack hugectr" : "", request->plan ? " --plan " : "", plan,
-		request->cuda_graphs > 0 ? " --cuda-graphs" : "");
+	return lk_arena_printf(arena, "lockstep predict --model %s %s --gbs %.0f --dtype %s%s%s%s%s",
+	                       model, where, asked->job.batch, lk_dtype_name(asked->job.dtype),
+	                       is_hugectr(request) ? " --stack hugectr" : "",
+	                       request->plan ? " --plan " : "", plan,
+	                       request->cuda_graphs > 0 ? " --cuda-graphs" : "");
 }
 
 static void dlrm_assume(const struct asked *asked, const char **assumed, int *count) {

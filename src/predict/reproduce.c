@@ -16,6 +16,17 @@ static const char *reproduce_given(lk_arena *arena, const lk_predict_request *re
 /* What changes no figure. */
 #define SHOWN "trace-ranks", "no-fixes"
 
+const char *lk_reproduce_where(lk_arena *arena, const lk_predict_request *request, int gpus) {
+	const char *gpu = request->gpu ? request->gpu : "";
+	int counted = 0; /* "256xh200": the number is in --gpus */
+	if (request->cluster) {
+		const char *cluster = lk_shell_quote(arena, request->cluster);
+		return cluster ? lk_arena_printf(arena, "--cluster %s", cluster) : NULL;
+	}
+	if (lk_where_count(&gpu, &counted, &(lk_error){0}) != LK_OK) return NULL;
+	return lk_arena_printf(arena, "--gpu %s --gpus %d", gpu, gpus);
+}
+
 static const char *of_options(lk_arena *arena, const lk_predict_request *request,
                               const lk_job *job) {
 	static const char *const recompute[] = {"none", "selective", "full"};
@@ -26,15 +37,10 @@ static const char *of_options(lk_arena *arena, const lk_predict_request *request
 	if (!request->dtype && job->dtype_said) lk_request_state_numbers(job, &said);
 	const char *options = reproduce_given(arena, &said, but),
 			   *model = lk_shell_quote(arena, request->model);
-	const char *cluster = request->cluster ? lk_shell_quote(arena, request->cluster) : "";
-	if (!options || !model || !cluster) return NULL;
-	const char *where = request->cluster
-	                        ? lk_arena_printf(arena, "--cluster %s", cluster)
-	                        : lk_arena_printf(arena, "--gpu %s --gpus %d",
-	                                          request->gpu ? request->gpu : "", job->gpus);
+	const char *where = lk_reproduce_where(arena, request, job->gpus);
 	const char *seq =
 		job->model.network == LK_NET_CONV ? "" : lk_arena_printf(arena, " --seq %d", job->seq);
-	if (!where || !seq) return NULL;
+	if (!options || !model || !where || !seq) return NULL;
 	return lk_arena_printf(arena,
 	                       "lockstep predict --model %s %s --tp %d --pp %d --vp %d --cp %d --ep %d "
 	                       "--mbs %d --gbs %d%s --dtype %s "

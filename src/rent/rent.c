@@ -37,8 +37,8 @@ static lk_status rent_check(const lk_rent_request *request, lk_error *err) {
 		return lk_hint(err, "add --mtbf or --spot");
 	}
 	if (request->spot && request->block) {
-		lk_fail(err, LK_ERR_INPUT, "rent", "spot prices and blocks were both asked for");
-		return lk_hint(err, "give --spot or --block");
+		lk_fail(err, LK_ERR_INPUT, "rent", "--spot and --block are mutually exclusive");
+		return lk_hint(err, "give one of them");
 	}
 	if (request->spot && request->interruptions < 0)
 		return lk_fail(err, LK_ERR_INPUT, "--interruptions", "is below zero");

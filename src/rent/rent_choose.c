@@ -404,6 +404,16 @@ static lk_status name_measurement(const lk_rent_request *request, lk_arena *aren
 	return out->settle ? LK_OK : lk_oom(err);
 }
 
+/* "3.6 s", "0.34 h", "40.1 h", "4,304 h" */
+static const char *hours_of(double hours, char *out, size_t size) {
+	char whole[24];
+	if (hours < 0.1) return lk_format_seconds(hours * 3600, out, size);
+	if (hours >= 99.95)
+		snprintf(out, size, "%s h", lk_format_thousands(hours, whole, sizeof whole));
+	else snprintf(out, size, "%.*f h", hours < 9.995 ? 2 : 1, hours);
+	return out;
+}
+
 /* The nearest miss: cheapest in time, fastest in budget. */
 static lk_status explain_nothing(const lk_rent_request *request, const wares *all, lk_arena *arena,
                                  lk_rent *out, lk_error *err) {
@@ -420,24 +430,39 @@ static lk_status explain_nothing(const lk_rent_request *request, const wares *al
 		if (choice->in_time && (!cheap || choice->cost < cheap->cost)) cheap = choice;
 		if (choice->in_budget && (!fast || choice->hours < fast->hours)) fast = choice;
 	}
-	char cost[48], in_time[160] = "nothing finishes in time",
-				   in_budget[160] = "nothing stays within the budget";
-	if (cheap)
-		snprintf(in_time, sizeof in_time, "in time, the cheapest is %d x %s for %s",
-		         cheap->machines, cheap->instance,
-		         lk_format_dollars(cheap->cost, cost, sizeof cost));
-	if (fast)
-		snprintf(in_budget, sizeof in_budget, "within the budget, the fastest is %d x %s in %.1f h",
-		         fast->machines, fast->instance, fast->hours);
-	if (!cheap && !fast)
+	char cost[48], limit[48], time[32];
+	if (cheap) lk_format_dollars(cheap->cost, cost, sizeof cost);
+	if (fast) hours_of(fast->hours, time, sizeof time);
+	if (!cheap && !fast) {
+		const lk_rent_choice *least = &all->at[0].choice;
 		out->nothing = lk_arena_printf(
 			arena,
-			"nothing meets the deadline or the budget; the cheapest is %d x %s for %s in %.1f h",
-			all->at[0].choice.machines, all->at[0].choice.instance,
-			lk_format_dollars(all->at[0].choice.cost, cost, sizeof cost), all->at[0].choice.hours);
-	else
-		out->nothing = lk_arena_printf(arena, "no choice meets both deadline and budget: %s; %s",
-		                               in_time, in_budget);
+			"no choice meets the deadline or the budget; the cheapest is %d x %s for %s in %s",
+			least->machines, least->instance, lk_format_dollars(least->cost, cost, sizeof cost),
+			hours_of(least->hours, time, sizeof time));
+	} else if (!(request->deadline_h > 0)) {
+		out->nothing = lk_arena_printf(
+			arena, "no choice costs as little as %s; the cheapest is %d x %s for %s",
+			lk_format_dollars(request->budget, limit, sizeof limit), cheap->machines,
+			cheap->instance, cost);
+	} else if (!(request->budget > 0)) {
+		out->nothing =
+			lk_arena_printf(arena, "no choice finishes within %s; the fastest is %d x %s in %s",
+		                    hours_of(request->deadline_h, limit, sizeof limit), fast->machines,
+		                    fast->instance, time);
+	} else {
+		const char *in_time =
+					   cheap ? lk_arena_printf(arena, "in time, the cheapest is %d x %s for %s",
+		                                       cheap->machines, cheap->instance, cost)
+							 : "nothing finishes in time",
+				   *in_budget = fast ? lk_arena_printf(
+										   arena, "within the budget, the fastest is %d x %s in %s",
+										   fast->machines, fast->instance, time)
+		                             : "nothing stays within the budget";
+		if (in_time && in_budget)
+			out->nothing = lk_arena_printf(
+				arena, "no choice meets both deadline and budget: %s; %s", in_time, in_budget);
+	}
 	return out->nothing ? LK_OK : lk_oom(err);
 }
 

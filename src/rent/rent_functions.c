@@ -205,9 +205,12 @@ lk_status lk_rent_map(const lk_rent_request *request, lk_arena *arena, lk_rent *
 	map_judge(functions, out->function_count, out);
 	if (!out->function_count) out->nothing = "no size has the memory and ends a call within 900 s";
 	else if (out->cheapest < 0)
-		out->nothing = lk_arena_printf(
-			arena, "nothing meets both deadline and budget: the fastest takes %s for %s",
-			lk_format_seconds(functions[0].seconds, time, sizeof time),
-			lk_format_dollars(functions[0].cost, cost, sizeof cost));
+		out->nothing =
+			lk_arena_printf(arena, "no size of memory meets %s: the fastest takes %s for %s",
+		                    !(out->budget > 0)       ? "the deadline"
+		                    : !(out->deadline_h > 0) ? "the budget"
+		                                             : "both deadline and budget",
+		                    lk_format_seconds(functions[0].seconds, time, sizeof time),
+		                    lk_format_dollars(functions[0].cost, cost, sizeof cost));
 	return out->function_count && out->cheapest < 0 && !out->nothing ? lk_oom(err) : LK_OK;
 }

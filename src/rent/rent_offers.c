@@ -75,8 +75,8 @@ static lk_status none_found(const lk_machines_request *request, const lk_offers 
 		known[2 * i + 1] = all->at[i].gpu;
 	}
 	const char *near = request->filter ? lk_nearest(request->filter, known, 2 * all->count) : NULL;
-	lk_fail(err, LK_ERR_INPUT, "machines", "none of %zu is selected by%s%s%s%s%s%s", all->count,
-	        request->filter ? " " : "", request->filter ? request->filter : "",
+	lk_fail(err, LK_ERR_INPUT, "machines", "none of the %zu in the list matches%s%s%s%s%s%s",
+	        all->count, request->filter ? " " : "", request->filter ? request->filter : "",
 	        request->provider ? " --provider " : "", request->provider ? request->provider : "",
 	        request->region ? " --region " : "", request->region ? request->region : "");
 	/* one that is there by its name is left out by the other conditions */

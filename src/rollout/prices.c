@@ -381,7 +381,7 @@ static lk_status check_engine(const lk_engine *engine, lk_error *err) {
 		return lk_hint(err, "give a language model whose layers are attention and feed-forward");
 	}
 	if (model->heads % engine->tp != 0 && !engine->attention_dp) {
-		lk_fail(err, LK_ERR_INPUT, "--tp", "%d heads do not divide by %d", model->heads,
+		lk_fail(err, LK_ERR_INPUT, "--tp", "%d heads are not divisible by %d", model->heads,
 		        engine->tp);
 		return lk_hint(err, "give a divisor of the heads");
 	}

@@ -104,7 +104,8 @@ static lk_status check_batch(double batch, int ranks, bool whole, lk_error *err)
 		return lk_hint(err, "give at least one for each rank");
 	}
 	if (!whole || fmod(batch, ranks) == 0) return LK_OK;
-	lk_fail(err, LK_ERR_INPUT, "--batch", "%.0f samples do not divide by %d GPUs", batch, ranks);
+	lk_fail(err, LK_ERR_INPUT, "--batch", "%.0f samples are not divisible by %d GPUs", batch,
+	        ranks);
 	return lk_hint(err, "give a multiple, such as %.0f", ceil(batch / ranks) * ranks);
 }
 
@@ -159,8 +160,8 @@ static lk_status read_tables(struct answer *answer, const lk_shard_request *requ
 static lk_status check_source(const lk_shard_request *request, lk_error *err) {
 	if ((request->tables != NULL) != (request->model != NULL)) return LK_OK;
 	if (request->tables)
-		lk_fail(err, LK_ERR_INPUT, "--model", "it has tables of its own beside those of %.80s",
-		        request->tables);
+		lk_fail(err, LK_ERR_INPUT, "--model",
+		        "it has tables of its own in addition to those of %.80s", request->tables);
 	else lk_fail(err, LK_ERR_INPUT, "shard", "no tables are named");
 	return lk_hint(err, "give a list of tables, or --model with a recommendation model");
 }

@@ -173,7 +173,7 @@ static const struct rule {
      "only an interleaved pipeline with divided experts has two micro-batches at once",
      "use --pp 2 --vp 2 and --ep 2 or more, or leave it out"},
 	{"delay-wgrad", "delay-wgrad-compute", lacks_paired_weights, false,
-     "no backward pass runs beside a forward pass", "use --expert-overlap, or leave it out"},
+     "no backward pass runs during a forward pass", "use --expert-overlap, or leave it out"},
 	{"rollout response response-max lengths prompt samples engine gpu-mem-util max-sequences "
      "max-tokens "
      "prefix-caching attention-dp kv-dtype speculative",

@@ -254,8 +254,9 @@ static lk_status say_samples(const struct saying *saying, lk_error *err) {
 	const lk_tower *tower = &job->model.tower;
 	SAY(tower->apart, "the product of all features of the batch, which compares them, is left out");
 	SAY(tower->layers > 0 && !tower->apart,
-	    tower->crossed ? "%d %s of %d x %d pixels a tile and sequence, %g tokens beside its own%s"
-	                   : "%d %s of %d x %d pixels a sequence, %g of its tokens%s",
+	    tower->crossed
+	        ? "%d %s of %d x %d pixels a tile and sequence, %g tokens in addition to its own%s"
+	        : "%d %s of %d x %d pixels a sequence, %g of its tokens%s",
 	    tower->images, lk_noun(tower->images, "image", "images"), tower->image, tower->image,
 	    tower->images * lk_tower_tokens(tower),
 	    tower->any_size ? " (--images, --image-size)" : " (--images)");
@@ -298,11 +299,12 @@ static lk_status say_layout(const struct saying *saying, lk_error *err) {
 	    job->overlap_grad_reduce != LK_OFF ? "are reduced along" : "are not reduced along",
 	    job->bucket_bytes / LK_MIB, lk_sizes_wire_bytes(job));
 	SAY(job->split_open && job->account_embedding,
-	    "embedding and loss count as a layer each in the pipeline split, as %d %s not divide by %d",
-	    lk_job_layers(job), lk_noun(lk_job_layers(job), "layer does", "layers do"),
+	    "embedding and loss count as a layer each in the pipeline split, as %d %s not a multiple "
+	    "of %d",
+	    lk_job_layers(job), lk_noun(lk_job_layers(job), "layer is", "layers are"),
 	    lk_job_places(job));
 	SAY(job->split_open && job->pipeline_layout[0] && !request->pipeline_layout,
-	    "layers are split as %s (--pipeline-layout), as %d do not divide by %d",
+	    "layers are split as %s (--pipeline-layout), as %d is not a multiple of %d",
 	    job->pipeline_layout, lk_job_layers(job), lk_job_places(job));
 	SAY(job->pp > 1, "pipeline messages %s",
 	    job->overlap_p2p == LK_ON ? "overlap with compute"

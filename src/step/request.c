@@ -28,11 +28,28 @@ bool lk_request_launched(const lk_predict_request *request) {
 	return request->script || request->config || request->launch_count > 0;
 }
 
+/* --var fills what a file reads; a name that nothing reads is a slip. */
+static lk_status check_vars_read(const char *vars, const char *file, uint64_t read, lk_error *err) {
+	int at = 0;
+	for (const char *line = vars; line && *line && at < 64; at++) {
+		size_t length = strcspn(line, "=\n");
+		if (!(read >> at & 1)) {
+			lk_fail(err, LK_ERR_INPUT, "--var", "%.*s has no effect: %.100s reads no such variable",
+			        (int)(length > 60 ? 60 : length), line, file);
+			return lk_hint(err, "check the name, or leave it out");
+		}
+		line += strcspn(line, "\n");
+		line += *line == '\n';
+	}
+	return LK_OK;
+}
+
 static lk_status read_launch(lk_arena *arena, const lk_predict_request *request, lk_asked *out,
                              int *gpus, lk_error *err) {
 	lk_launch launch = {.job = &out->job};
 	const char *file = request->config ? request->config : request->script;
-	lk_launch_given given = {.sets = request->sets, .vars = request->vars};
+	uint64_t vars_read = 0;
+	lk_launch_given given = {.sets = request->sets, .vars = request->vars, .vars_read = &vars_read};
 	if (request->config && request->script)
 		return lk_fail(err, LK_ERR_INPUT, "--script",
 		               "a script and another file of the job are mutually exclusive");
@@ -50,6 +67,7 @@ static lk_status read_launch(lk_arena *arena, const lk_predict_request *request,
 	else if (request->launch_count > 0)
 		LK_TRY(lk_launch_read(arena, request->launch_count, request->launch, "launch line", &launch,
 		                      err));
+	if (file) LK_TRY(check_vars_read(request->vars, file, vars_read, err));
 	if (launch.job) out->job = *launch.job;
 	launch.job = &out->job;
 	if (request->deepspeed) LK_TRY(lk_deepspeed_read(arena, request->deepspeed, &launch, err));
@@ -224,6 +242,9 @@ static int gpus_of_degrees(const lk_predict_request *request, const lk_job *job)
 
 static lk_status request_read_cluster(lk_arena *arena, const lk_predict_request *request,
                                       int launched, lk_asked *out, lk_error *err) {
+	lk_predict_request counted = *request; /* "16xh100" states the number as --gpus does */
+	LK_TRY(lk_where_count(&counted.gpu, &counted.gpus, err));
+	request = &counted;
 	/* What the file leaves open is the least that works, where nobody says it otherwise. */
 	if (launched == 0 && !request->gpus && !request->cluster && !request->dp)
 		launched = out->launch.gpus_assumed;
@@ -338,6 +359,13 @@ static bool takes_pairs(const lk_predict_request *request) {
 	return request->dpo || (request->task && lk_same_name(request->task, "dpo"));
 }
 
+/* AdamW is what frameworks call Adam with its decay apart: the same states, traffic and products.
+ */
+static lk_status take_optimizer(const char *text, int *out, lk_error *err) {
+	bool decayed = text && lk_same_name(text, "adamw");
+	return request_take_name(out, decayed ? "adam" : text, lk_optimizer_names, "--optimizer", err);
+}
+
 static lk_status take_task(const lk_predict_request *request, int *task, lk_error *err) {
 	bool named = request->task && lk_same_name(request->task, "dpo");
 	return request_take_name(task, named ? "sft" : request->task, tasks, "--task", err);
@@ -353,8 +381,7 @@ lk_status lk_request_take_numbers(const lk_predict_request *request, lk_job *job
 	if (request->master_weights < 0 && !(job->dtype_said && job->dtype <= LK_TF32))
 		job->state_dtype = LK_BF16; /* moments have the weights' format */
 	LK_TRY(take_dtype(&job->state_dtype, request->state_dtype, "--state-dtype", err));
-	LK_TRY(
-		request_take_name(&optimizer, request->optimizer, lk_optimizer_names, "--optimizer", err));
+	LK_TRY(take_optimizer(request->optimizer, &optimizer, err));
 	LK_TRY(
 		request_take_name(&mode, request->muon_tp_mode, lk_muon_tp_names, "--muon-tp-mode", err));
 	LK_TRY(request_take_name(&average, request->ema, averages, "--ema", err));

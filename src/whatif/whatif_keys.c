@@ -388,7 +388,13 @@ static lk_status unknown_key(const char *name, lk_error *err) {
 	const char *names[sizeof lk_whatif_keys / sizeof *lk_whatif_keys];
 	char shown[64];
 	for (int k = 0; k < lk_whatif_key_count; k++) names[k] = lk_whatif_keys[k].name;
-	lk_fail(err, LK_ERR_INPUT, "--set", "unknown key '%s'", lk_escape(name, shown, sizeof shown));
+	lk_escape(name, shown, sizeof shown);
+	if (lk_name_among("tp pp vp cp ep etp dp mbs gbs seq zero recompute schedule", name)) {
+		lk_fail(err, LK_ERR_INPUT, "--set",
+		        "'%s' belongs to the layout, which a change of a step keeps", shown);
+		return lk_hint(err, "ask lockstep predict --%s, or lockstep plan", shown);
+	}
+	lk_fail(err, LK_ERR_INPUT, "--set", "unknown key '%s'", shown);
 	const char *near = lk_nearest(name, names, (size_t)lk_whatif_key_count);
 	if (near) return lk_hint(err, "did you mean %s? see lockstep help whatif", near);
 	return lk_hint(err, "see lockstep help whatif for what can be set");

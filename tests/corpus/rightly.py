@@ -35,7 +35,7 @@ PUBLISHED = {
 # The last one: frameworks refuse such a batch too (AutoModel's StepScheduler).
 NO_JOB = re.compile("preset of Primus|no framework|trains nothing|no model was given|expected a value|diffusion|retrieval|"
                     "drafters|flow_matching|more than training|classifier|(is|are) not modelled|no preset has them|the preset is not "
-                    "found|the file .* is not found|wan2|a global batch of .* does not divide by mbs")
+                    "found|the file .* is not found|wan2|a global batch of .* is not a multiple of mbs")
 
 
 def number(value):

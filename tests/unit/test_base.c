@@ -332,6 +332,9 @@ static void durations_and_dollars(void **state) {
 	assert_true(x == 250);
 	assert_int_equal(lk_parse_dollars("$$1", 0, 1e9, &x, "--x", &err), LK_ERR_INPUT);
 	assert_int_equal(lk_parse_dollars("$", 0, 1e9, &x, "--x", &err), LK_ERR_INPUT);
+	assert_string_equal(err.what, "\"$\" is not an amount of US dollars");
+	assert_int_equal(lk_parse_dollars("$1,250,000.50", 0, 1e9, &x, "--x", &err), LK_OK);
+	assert_true(x == 1250000.5);
 
 	assert_int_equal(lk_parse_whole("8k", 1, 1 << 24, &n, "--seq", &err), LK_OK);
 	assert_int_equal(n, 8000);
@@ -339,6 +342,10 @@ static void durations_and_dollars(void **state) {
 	assert_int_equal(n, 1024);
 	assert_int_equal(lk_parse_whole("1.5k", 1, 1 << 24, &n, "--seq", &err), LK_OK);
 	assert_int_equal(n, 1500);
+	assert_int_equal(lk_parse_whole("1e4", 1, 1 << 24, &n, "--seq", &err), LK_OK);
+	assert_int_equal(n, 10000);
+	assert_int_equal(lk_parse_whole("8192.0", 1, 1 << 24, &n, "--seq", &err), LK_OK);
+	assert_int_equal(n, 8192);
 	static const char *const parts[] = {"1.5", "0.0001k", "1kk", "k", "99G", "1e300T"};
 	for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
 		assert_int_equal(lk_parse_whole(parts[i], 1, 1 << 24, &n, "--seq", &err), LK_ERR_INPUT);
@@ -349,17 +356,19 @@ static void counts_and_bools(void **state) {
 	static const struct {
 		const char *text;
 		double number;
-	} good[] = {{"15T", 15e12},      {"1.5k", 1500}, {"64Ki", 65536}, {"2Mi", 2097152},
-	            {"1Gi", 1073741824}, {"3G", 3e9},    {"1B", 1e9},     {"2.5B", 25e8},
-	            {"10M", 1e7},        {"1K", 1e3},    {"7", 7}};
+	} good[] = {{"15T", 15e12},      {"1.5k", 1500},      {"64Ki", 65536},  {"2Mi", 2097152},
+	            {"1Gi", 1073741824}, {"3G", 3e9},         {"1B", 1e9},      {"2.5B", 25e8},
+	            {"10M", 1e7},        {"1K", 1e3},         {"7", 7},         {"15 T", 15e12},
+	            {"300b", 3e11},      {"15m", 15e6},       {"2t", 2e12},     {"1,500,000", 15e5},
+	            {"100,000", 1e5},    {"1,000.5", 1000.5}, {"12,000k", 12e6}};
 	double x;
 	lk_error err;
 	for (size_t i = 0; i < sizeof good / sizeof *good; i++) {
 		assert_int_equal(lk_parse_count(good[i].text, 0, 1e18, &x, "--tokens", &err), LK_OK);
 		assert_true(x == good[i].number);
 	}
-	static const char *const bad[] = {"",     "T", "15 T", "15TB",   "15m",
-	                                  "15BB", "B", "-1",   "1e300T", "15Tii"};
+	static const char *const bad[] = {"",  "T",  "15 T T", "15TB",  "1,5",    "1,50,000", "15BB",
+	                                  "B", "-1", "1e300T", "15Tii", "1,0000", "1000,000", ",100"};
 	for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
 		assert_int_equal(lk_parse_count(bad[i], 0, 1e18, &x, "--tokens", &err), LK_ERR_INPUT);
 	}
@@ -443,6 +452,9 @@ static void names(void **state) {
 	assert_string_equal(lk_nearest("Sequence_Lenght", options, n), "sequence-length");
 	assert_string_equal(lk_nearest("microbatch", options, n), "micro-batch");
 	assert_null(lk_nearest("zzzzzz", options, n));
+	static const char *const short_names[] = {"md", "csv"};
+	assert_null(lk_nearest("xml", short_names, 2));
+	assert_string_equal(lk_nearest("mdd", short_names, 2), "md");
 	assert_null(lk_nearest("", options, n));
 	assert_null(lk_nearest("tp", options, 0));
 	char huge[1000];

@@ -119,7 +119,7 @@ static void refusals(void **state) {
 	(void)state;
 	lk_model m = dense(32, 96 * 64, 96, 96);
 	assert_refused((lk_job){.model = m, .tp = 7, .gpus = 7}, NULL, "--tp",
-	               "96 heads do not divide by 7; nearest: 6, 8");
+	               "96 heads are not divisible by 7; nearest: 6, 8");
 	assert_refused((lk_job){.model = m, .tp = 8, .gpus = 100}, NULL, "--gpus",
 	               "nearest: 96, 104 GPUs");
 	assert_refused((lk_job){.model = m, .gpus = 8, .tp = 2, .dp = 3}, NULL, "--dp", "use --dp 4");
@@ -145,12 +145,13 @@ static void refusals(void **state) {
 	assert_refused(
 		(lk_job){
 			.model = m, .pp = 3, .schedule = LK_SCHED_DUALPIPE, .schedule_said = true, .gbs = 12},
-		NULL, "dualpipe", "2, 4");
+		NULL, "--schedule dualpipe", "2, 4");
 	assert_refused((lk_job){.model = mixture(8, 8), .ep = 3, .gpus = 3}, NULL, "--ep",
 	               "nearest: 2, 4");
 	assert_refused((lk_job){.model = mixture(8, 8), .ep = 8, .gpus = 4}, NULL, "--ep",
 	               "nearest: ep 4");
-	assert_refused((lk_job){.model = m, .tp = -1}, NULL, "--tp", "must lie in");
+	assert_refused((lk_job){.model = m, .tp = -1}, NULL, "--tp",
+	               "is out of range; give a whole number from 1 to 65536");
 	assert_refused((lk_job){.model = m, .tp = 65536, .pp = 4096, .cp = 65536, .dp = 1 << 22}, NULL,
 	               "--tp", "more ranks than");
 	assert_refused((lk_job){.model = m, .mbs = 1 << 20, .gpus = 1 << 22}, NULL, "--mbs",
@@ -215,7 +216,7 @@ static void kv_heads_replicate(void **state) {
 	completed(job, NULL);
 	job.model = dense(8, 2304, 36, 12);
 	job.tp = 9;
-	assert_refused(job, NULL, "--tp", "12 key-value heads do not divide by 9");
+	assert_refused(job, NULL, "--tp", "12 key-value heads are not divisible by 9");
 	job.tp = 36; /* each key-value head on three ranks */
 	completed(job, NULL);
 }

@@ -324,7 +324,7 @@ struct grid {
  * the fastest. */
 static void make_grid(struct grid *grid) {
 	*grid = (struct grid){
-		.refusal = {LK_ERR_INPUT, "--tp", "64 heads do not divide by 7", "nearest: 4, 8"}};
+		.refusal = {LK_ERR_INPUT, "--tp", "64 heads are not divisible by 7", "nearest: 4, 8"}};
 	for (int i = 0; i < 4; i++) {
 		grid->p[i] = whole();
 		lk_predict_defaults(&grid->r[i]);
@@ -355,7 +355,7 @@ static void test_sweep_text(void **state) {
 	assert_non_null(strstr(strtok(NULL, "\n"), "   fits          73.6   4"));
 	line = strtok(NULL, "\n");
 	expect_part(line, "   refused              7");
-	expect_part(line, "--tp: 64 heads do not divide by 7; nearest: 4, 8");
+	expect_part(line, "--tp: 64 heads are not divisible by 7; nearest: 4, 8");
 	assert_non_null(strstr(strtok(NULL, "\n"), "*  fits          73.6   4"));
 	assert_string_equal(strtok(NULL, "\n"), "* most tokens/s/GPU of those that fit");
 	free(text);
@@ -370,7 +370,7 @@ static void test_sweep_page(void **state) {
 	const char *titles[] = {" verdict ", " GiB ", " tp ", " zero ", " step ", " note\n"};
 	for (size_t i = 0; i < sizeof titles / sizeof *titles; i++) expect_part(text, titles[i]);
 	expect_part(text, "\n-v also shows: dtype");
-	expect_part(text, "\nnote 2  --tp: 64 heads do not divide by 7; nearest: 4, 8\n");
+	expect_part(text, "\nnote 2  --tp: 64 heads are not divisible by 7; nearest: 4, 8\n");
 	for (char *line = strtok(text, "\n"); line; line = strtok(NULL, "\n"))
 		assert_true(strlen(line) <= 100);
 	free(text);
@@ -431,7 +431,7 @@ static void test_csv(void **state) {
 	assert_string_equal(csv_cell(text, 2, "step_time_s"), "");
 	/* The quote keeps spreadsheets from taking the text for a formula. */
 	assert_string_equal(csv_cell(text, 2, "refused"),
-	                    "'--tp: 64 heads do not divide by 7; nearest: 4, 8");
+	                    "'--tp: 64 heads are not divisible by 7; nearest: 4, 8");
 	free(text);
 }
 
@@ -552,7 +552,7 @@ static void test_json_sweep(void **state) {
 	assert_int_equal(value->count, 4);
 	assert_int_equal(lk_json_get(&value->items[2], "fits")->kind, LK_JSON_NULL);
 	assert_string_equal(lk_json_get(&value->items[2], "refused")->text,
-	                    "--tp: 64 heads do not divide by 7; nearest: 4, 8");
+	                    "--tp: 64 heads are not divisible by 7; nearest: 4, 8");
 	assert_null(lk_json_get(&value->items[3], "refused"));
 	assert_true(number(lk_json_get(&value->items[2], "asked"), "tp") == 7);
 	assert_string_equal(lk_json_get(lk_json_get(&value->items[3], "asked"), "zero")->text, "3");

@@ -37,6 +37,7 @@ typedef struct lk_shell_var {
 	bool set, array, exported;
 	bool keyed; /* elements are "[KEY]=VALUE" */
 	bool held;  /* given by whoever asks: the script does not change it */
+	bool seen;  /* something asked for its value */
 } lk_shell_var;
 
 /* name() { ... }: the text between its braces. */

@@ -48,7 +48,9 @@ lk_shell_var *lk_shell_find(lk_shell *shell, const char *name, size_t length) {
 	memcpy(text, name, length);
 	text[length] = '\0';
 	uint32_t id = lk_intern_find(shell->names, text);
-	return id < shell->vars.count && shell->vars.at[id].set ? &shell->vars.at[id] : NULL;
+	if (id >= shell->vars.count || !shell->vars.at[id].set) return NULL;
+	shell->vars.at[id].seen = true;
+	return &shell->vars.at[id];
 }
 
 lk_status lk_shell_var_at(lk_shell *shell, const char *name, size_t length, lk_shell_var **out) {

@@ -102,8 +102,8 @@ static lk_status job_fill_ranks(lk_job *job, const lk_cluster *cluster, lk_error
 	}
 	if (job->gpus % block != 0) {
 		lk_fail(err, LK_ERR_INPUT, "--gpus",
-		        "%d GPUs do not divide by tp * pp * cp = %d * %d * %d = %lld", job->gpus, job->tp,
-		        job->pp, job->cp, (long long)block);
+		        "%d GPUs are not a multiple of tp * pp * cp = %d * %d * %d = %lld", job->gpus,
+		        job->tp, job->pp, job->cp, (long long)block);
 		return lk_hint(err, "nearest: %s GPUs", lk_near_multiples(near, job->gpus, block));
 	}
 	int dp = job->gpus / (int)block;
@@ -123,9 +123,10 @@ static lk_status fill_copies(lk_job *job, lk_error *err) {
 	job->shard_copies = 0;
 	if (copies <= 1 || job->shard_group > 0) return LK_OK;
 	if (ranks % copies != 0) {
-		lk_fail(err, LK_ERR_INPUT, "--gpus",
-		        "%lld data-parallel ranks (dp * cp) do not divide by the %d copies of the weights",
-		        (long long)ranks, copies);
+		lk_fail(
+			err, LK_ERR_INPUT, "--gpus",
+			"%lld data-parallel ranks (dp * cp) are not a multiple of the %d copies of the weights",
+			(long long)ranks, copies);
 		return lk_hint(err, "give a multiple of %lld GPUs, or --shard-group",
 		               (long long)job->tp * job->pp * copies);
 	}
@@ -224,7 +225,7 @@ static lk_status fill_batch(lk_job *job, lk_error *err) {
 		int64_t steps = (int64_t)job->dp * job->microbatches;
 		if (job->gbs % steps != 0) {
 			lk_fail(err, LK_ERR_INPUT, "--gbs",
-			        "%d does not divide by dp * micro-batches = %d * %d", job->gbs, job->dp,
+			        "%d is not a multiple of dp * micro-batches = %d * %d", job->gbs, job->dp,
 			        job->microbatches);
 			return lk_hint(err, "nearest: %s", lk_near_multiples(near, job->gbs, steps));
 		}
@@ -247,7 +248,7 @@ static lk_status fill_batch(lk_job *job, lk_error *err) {
 	}
 	if (job->gbs % step != 0) {
 		lk_fail(err, LK_ERR_INPUT, "--gbs",
-		        "a global batch of %d does not divide by mbs * dp = %d * %d", job->gbs, job->mbs,
+		        "a global batch of %d is not a multiple of mbs * dp = %d * %d", job->gbs, job->mbs,
 		        job->dp);
 		return lk_hint(err, "nearest: %s", lk_near_multiples(near, job->gbs, step));
 	}

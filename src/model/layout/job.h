@@ -319,7 +319,8 @@ lk_stack_features lk_stack_features_for(const lk_stack_features *of, lk_arch arc
 bool lk_job_overlaps_reduce(const lk_job *job);
 
 /* Derives what was left open (dp, micro-batches, defaults) and refuses what cannot run. The message
- * names the rule and the nearest legal values: "--tp: 96 heads do not divide by 7; nearest: 6, 8".
+ * names the rule and the nearest legal values: "--tp: 96 heads are not divisible by 7; nearest: 6,
+ * 8".
  */
 lk_status lk_job_complete(lk_job *job, const lk_cluster *cluster, lk_error *err);
 /* The same for searches, which ask it of one network again and again: its network has passed
@@ -505,6 +506,8 @@ typedef struct lk_launch_given {
 	const char *also; /* lines: configurations that are merged over the file; NULL: none */
 	const char *const *args; /* $1, $2, ... of a script */
 	int arg_count;
+	uint64_t *vars_read; /* bit N: the file reads the variable of line N of `vars`, up to 64 lines;
+	                      * NULL: nobody asks */
 } lk_launch_given;
 enum {
 	LK_LAUNCH_CONFLICTS = 192

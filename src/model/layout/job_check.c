@@ -45,12 +45,13 @@ static const struct range ranges[] = {
 lk_status lk_job_check_ranges(const lk_job *job, lk_error *err) {
 	for (size_t i = 0; i < sizeof ranges / sizeof *ranges; i++) {
 		int value = *(const int *)((const char *)job + ranges[i].offset);
-		if (value < 0 || value > ranges[i].high)
-			return lk_fail(err, LK_ERR_INPUT, ranges[i].option, "%d: must lie in 1..%d", value,
-			               ranges[i].high);
+		if (value < 0 || value > ranges[i].high) {
+			lk_fail(err, LK_ERR_INPUT, ranges[i].option, "%d is out of range", value);
+			return lk_hint(err, "give a whole number from 1 to %d", ranges[i].high);
+		}
 	}
 	if (!(job->bucket_bytes >= 0 && job->bucket_bytes <= 1e15))
-		return lk_fail(err, LK_ERR_INPUT, "--bucket", "%g bytes: must lie in 0..1e15",
+		return lk_fail(err, LK_ERR_INPUT, "--bucket", "%g bytes are out of range, 0 to 1e15",
 		               job->bucket_bytes);
 	if (!(job->moe_imbalance == 0 || (job->moe_imbalance >= 1 && job->moe_imbalance <= 1e6)))
 		return lk_fail(err, LK_ERR_INPUT, "--moe-imbalance",
@@ -60,12 +61,12 @@ lk_status lk_job_check_ranges(const lk_job *job, lk_error *err) {
 	return LK_OK;
 }
 
-/* "--tp: 96 heads do not divide by 7; nearest: 6, 8" */
+/* "--tp: 96 heads are not divisible by 7; nearest: 6, 8" */
 static lk_status job_check_divides(const char *option, const char *what, int64_t total, int64_t by,
                                    lk_error *err) {
 	if (total % by == 0) return LK_OK;
 	char near[LK_JOB_NEAR];
-	lk_fail(err, LK_ERR_INPUT, option, "%lld %s do not divide by %lld", (long long)total, what,
+	lk_fail(err, LK_ERR_INPUT, option, "%lld %s are not divisible by %lld", (long long)total, what,
 	        (long long)by);
 	return lk_hint(err, "nearest: %s", lk_near_divisors(near, by, total));
 }
@@ -201,7 +202,7 @@ static lk_status job_check_experts(const lk_job *job, lk_error *err) {
 	int64_t ranks = (int64_t)job->tp * job->cp * job->dp;
 	if (ranks % ((int64_t)job->etp * job->ep) == 0) return LK_OK;
 	lk_fail(err, LK_ERR_INPUT, "--ep",
-	        "the %lld ranks of a stage (tp * cp * dp) do not divide by etp * ep = %d * %d",
+	        "the %lld ranks of a stage (tp * cp * dp) are not a multiple of etp * ep = %d * %d",
 	        (long long)ranks, job->etp, job->ep);
 	if (ranks % job->etp != 0)
 		return lk_hint(err, "nearest: etp %s", lk_near_divisors(near, job->etp, ranks));
@@ -230,8 +231,8 @@ static lk_status check_sequence(const lk_job *job, lk_error *err) {
 		return lk_hint(err, "leave it out, or use --tp 2");
 	}
 	if (job->seq / job->cp % job->tp == 0) return LK_OK;
-	lk_fail(err, LK_ERR_INPUT, "--sequence-parallel", "%d tokens per rank do not divide by tp %d",
-	        job->seq / job->cp, job->tp);
+	lk_fail(err, LK_ERR_INPUT, "--sequence-parallel",
+	        "%d tokens per rank are not a multiple of tp %d", job->seq / job->cp, job->tp);
 	return lk_hint(err, "nearest: seq %s",
 	               lk_near_multiples(near, job->seq, (int64_t)job->cp * job->tp));
 }
@@ -253,14 +254,20 @@ static lk_status check_pipeline(const lk_job *job, lk_error *err) {
 	lk_schedule_shape shape = {job->pp, job->vp, job->microbatches, job->microbatch_group,
 	                           lk_job_pairs(job)};
 	const lk_schedule *schedule = lk_schedule_get(job->schedule);
-	LK_TRY(schedule->check(&shape, err));
 	if (job->schedule == LK_SCHED_INTERLEAVED && (job->pp < 2 || job->vp < 2)) {
 		lk_fail(err, LK_ERR_INPUT, job->pp < 2 ? "--pp" : "--vp",
 		        "interleaved 1F1B needs two or more stages and chunks, not "
 		        "pp %d with vp %d",
 		        job->pp, job->vp);
-		return lk_hint(err, job->pp < 2 ? "leave out --vp, or use --pp 2"
-		                                : "use --vp 2, or --schedule 1f1b");
+		return lk_hint(err, job->pp > 1   ? "use --vp 2, or --schedule 1f1b"
+		                    : job->vp > 1 ? "leave out --vp, or use --pp 2"
+		                                  : "use --pp 2 --vp 2, or --schedule 1f1b");
+	}
+	lk_status status = schedule->check(&shape, err);
+	if (status != LK_OK) {
+		if (err && strcmp(err->where, schedule->name) == 0)
+			snprintf(err->where, sizeof err->where, "--schedule %s", schedule->name);
+		return status;
 	}
 	LK_TRY(lk_job_check_split(job, err));
 	if (job->pp == 1 || job->sharding < LK_SHARD_ZERO2 || !lk_job_uses_deepspeed(job)) return LK_OK;

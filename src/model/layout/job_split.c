@@ -381,7 +381,7 @@ static lk_status check_even(const lk_job *job, lk_error *err) {
 	}
 	lk_near_legal(near_pp, job->pp, total, fits_evenly, &(struct even_fit){total, chunks});
 	lk_near_legal(near_vp, chunks, total, fits_evenly, &(struct even_fit){total, job->pp});
-	lk_fail(err, LK_ERR_INPUT, "--vp", "%d layers do not divide by pp * vp = %d * %d", total,
+	lk_fail(err, LK_ERR_INPUT, "--vp", "%d layers are not a multiple of pp * vp = %d * %d", total,
 	        job->pp, chunks);
 	if (lk_job_folds(job)) return lk_hint(err, "nearest: pp %s", near_pp);
 	return lk_hint(err, "nearest: pp %s with vp %d, vp %s with pp %d", near_pp, chunks, near_vp,

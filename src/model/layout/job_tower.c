@@ -43,13 +43,13 @@ lk_status lk_job_check_tower(const lk_job *job, lk_error *err) {
 	}
 	if (tower->heads % job->tp != 0 || tower->ffn % job->tp != 0) {
 		lk_fail(err, LK_ERR_INPUT, "--tp",
-		        "%d heads and an MLP of %d of the encoder of images do not divide by %d",
+		        "%d heads and an MLP of %d of the encoder of images are not divisible by %d",
 		        tower->heads, tower->ffn, job->tp);
 		return lk_hint(err, "nearest: %s", lk_near_divisors(near, job->tp, tower->heads));
 	}
 	for (int i = 0; i < LK_PROJECTOR_WIDTHS; i++) {
 		if (tower->project.width[i] % job->tp == 0) continue;
-		lk_fail(err, LK_ERR_INPUT, "--tp", "the projector's width of %d does not divide by %d",
+		lk_fail(err, LK_ERR_INPUT, "--tp", "the projector's width of %d is not divisible by %d",
 		        tower->project.width[i], job->tp);
 		return lk_hint(err, "nearest: %s",
 		               lk_near_divisors(near, job->tp, tower->project.width[i]));

@@ -5,8 +5,8 @@
 
 static lk_status out_of_range(const lk_schedule *schedule, const char *what, int value, int limit,
                               lk_error *err) {
-	return lk_fail(err, LK_ERR_INPUT, schedule->name, "%d %s: must lie in 1..%d", value, what,
-	               limit);
+	return lk_fail(err, LK_ERR_INPUT, schedule->name, "%d %s are out of range, 1 to %d", value,
+	               what, limit);
 }
 
 lk_status lk_schedule_check_shape(const lk_schedule *schedule, const lk_schedule_shape *shape,

@@ -55,7 +55,7 @@ lk_status lk_hf_layer_kinds(const lk_hf_config *config, const lk_value *types, i
 		if (layers[i].mixers && (!window || model->window > 0)) continue;
 		status =
 			lk_hf_fail(config, item, err, "layer_types names %.60s, which is not modelled", text);
-		lk_hint(err, "use full_attention, or sliding_attention beside sliding_window");
+		lk_hint(err, "use full_attention, or sliding_attention together with sliding_window");
 	}
 	if (status == LK_OK) status = lk_hf_order(config, layers, model->layers, model, err);
 	free(layers);

@@ -4,7 +4,9 @@
 #include <string.h>
 
 #include "hw/hw.h"
+#include "base/arena.h"
 #include "lockstep/catalogue.h"
+#include "model/network/dlrm.h"
 #include "model/network/model.h"
 #include "model/layout/schedule.h"
 
@@ -16,7 +18,12 @@ const char *lk_device_name(int index) {
 
 bool lk_model_named(const char *text) {
 	lk_model model;
-	return lk_model_preset(text, &model, NULL) == LK_OK;
+	if (lk_model_preset(text, &model, NULL) == LK_OK) return true;
+	lk_arena arena = LK_ARENA_INIT;
+	lk_dlrm tables;
+	bool named = lk_dlrm_preset(&arena, text, &tables, NULL) == LK_OK;
+	lk_arena_free(&arena);
+	return named;
 }
 
 const char *lk_model_name(int index) {

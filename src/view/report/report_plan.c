@@ -54,11 +54,11 @@ static void plan_put_verdict(lk_report *writer, const lk_plan *plan) {
 		lk_report_figure(writer, "memory", lk_format_bytes(best->peak_bytes, text, sizeof text),
 		                 NULL, "peak-memory rank");
 		if (best->days > 0)
-			lk_report_figure(writer, "days of training", lk_fixed(best->days, 1, text, sizeof text),
+			lk_report_figure(writer, "days of training", lk_days(best->days, text, sizeof text),
 			                 NULL, NULL);
 		if (best->gpu_hours > 0)
 			lk_report_figure(writer, "GPU-hours",
-			                 lk_format_count(best->gpu_hours, text, sizeof text), NULL, NULL);
+			                 lk_format_thousands(best->gpu_hours, text, sizeof text), NULL, NULL);
 	}
 	lk_json_array_end(writer);
 	lk_report_facts(writer);

@@ -37,7 +37,7 @@ static char *predict_tera(double flops, char *out, size_t size) {
 	return lk_fixed(flops / 1e12, 1, out, size);
 }
 static char *predict_plain(double number, char *out, size_t size) {
-	return lk_fixed(number, fabs(number) < 100 ? 1 : 0, out, size);
+	return lk_grouped(number, fabs(number) < 100 ? 1 : 0, out, size);
 }
 
 static void predict_put_verdict(lk_report *writer, const lk_prediction *prediction) {
@@ -66,7 +66,7 @@ static void predict_put_verdict(lk_report *writer, const lk_prediction *predicti
 	figure(writer, prediction, "model TFLOP/s/GPU", prediction->model_flops_per_s_per_gpu, -1,
 	       predict_tera, "");
 	if (prediction->days > 0)
-		figure(writer, prediction, "days of training", prediction->days, 1, predict_plain, "");
+		figure(writer, prediction, "days of training", prediction->days, 1, lk_days, "");
 	if (prediction->gpu_hours > 0)
 		figure(writer, prediction, "GPU-hours", prediction->gpu_hours, 1, lk_format_thousands, "");
 	if (prediction->energy.training_kwh > 0)

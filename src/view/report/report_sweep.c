@@ -110,7 +110,7 @@ static const char *command_of(const lk_sweep_row *row) {
 /* ---- the verdict ---- */
 
 static char *sweep_plain(double number, char *out, size_t size) {
-	return lk_fixed(number, fabs(number) < 100 ? 1 : 0, out, size);
+	return lk_grouped(number, fabs(number) < 100 ? 1 : 0, out, size);
 }
 
 static void put_best(lk_report *writer, const lk_prediction *prediction) {
@@ -134,8 +134,8 @@ static void put_best(lk_report *writer, const lk_prediction *prediction) {
 	lk_report_figure(writer, "memory", lk_format_bytes(prediction->peak_bytes, text, sizeof text),
 	                 NULL, "peak-memory rank");
 	if (prediction->days > 0)
-		lk_report_figure(writer, "days of training",
-		                 sweep_plain(prediction->days, text, sizeof text), NULL, NULL);
+		lk_report_figure(writer, "days of training", lk_days(prediction->days, text, sizeof text),
+		                 NULL, NULL);
 	if (prediction->gpu_hours > 0)
 		lk_report_figure(writer, "GPU-hours",
 		                 lk_format_thousands(prediction->gpu_hours, text, sizeof text), NULL, NULL);

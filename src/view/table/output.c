@@ -153,9 +153,29 @@ char *lk_fixed(double number, int places, char *out, size_t size) {
 	return out;
 }
 
+char *lk_grouped(double number, int places, char *out, size_t size) {
+	char plain[64];
+	lk_fixed(number, places, plain, sizeof plain);
+	size_t sign = *plain == '-', digits = strspn(plain + sign, "0123456789"), used = 0;
+	if (!isfinite(number) || fabs(number) >= 1e15 || strlen(plain) + digits / 3 >= size)
+		return lk_fixed(number, places, out, size);
+	for (size_t i = 0; plain[i]; i++) {
+		size_t after = i < sign + digits ? sign + digits - i : 0;
+		if (i > sign && after && after % 3 == 0) out[used++] = ',';
+		out[used++] = plain[i];
+	}
+	out[used] = '\0';
+	return out;
+}
+
+char *lk_days(double days, char *out, size_t size) {
+	double magnitude = fabs(days);
+	return lk_grouped(days, magnitude < 9.995 ? 2 : magnitude < 999.95 ? 1 : 0, out, size);
+}
+
 char *lk_gib(double bytes, char *out, size_t size) {
 	double gib = bytes / 0x1p30;
-	return lk_fixed(gib, gib != 0 && fabs(gib) < 1 ? 2 : 1, out, size);
+	return lk_grouped(gib, gib != 0 && fabs(gib) < 1 ? 2 : 1, out, size);
 }
 
 char *lk_percent(double share, char *out, size_t size) {

@@ -38,7 +38,11 @@ lk_status lk_put_fitted(lk_table *table, const char *const *keys, const char *al
 /* `number` with so many decimal places, a point before them in every locale; "n/a" where it is not
  * finite. */
 char *lk_fixed(double number, int places, char *out, size_t size);
-/* GiB of bytes: "73.6", "0.42"; returns `out`. */
+/* The same with commas between thousands: "2,078.6". */
+char *lk_grouped(double number, int places, char *out, size_t size);
+/* Days of a training: "1.60", "168.4", "3,838". */
+char *lk_days(double days, char *out, size_t size);
+/* GiB of bytes: "73.6", "0.42", "2,078.6"; returns `out`. */
 char *lk_gib(double bytes, char *out, size_t size);
 /* "45.0 %" */
 char *lk_percent(double share, char *out, size_t size);

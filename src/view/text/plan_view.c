@@ -69,9 +69,9 @@ static lk_table *choices_table(const lk_plan *plan, const lk_plan_count *count) 
 		lk_table_number(table, choice->exact_s, plan_view_seconds(choice->exact_s, b));
 		lk_table_number(table, choice->mfu > 0 ? choice->mfu : NAN,
 		                lk_percent(choice->mfu, m, sizeof m));
-		lk_table_number(table, choice->days,
-		                lk_fixed(choice->days, choice->days < 10 ? 2 : 1, d, sizeof d));
-		lk_table_number(table, choice->gpu_hours, lk_format_count(choice->gpu_hours, h, sizeof h));
+		lk_table_number(table, choice->days, lk_days(choice->days, d, sizeof d));
+		lk_table_number(table, choice->gpu_hours,
+		                lk_format_thousands(choice->gpu_hours, h, sizeof h));
 		plan_view_put_energy(table, &choice->energy);
 		lk_table_number(table, choice->peak_bytes, lk_gib(choice->peak_bytes, g, sizeof g));
 		lk_table_text(table, choice->layout);
@@ -187,9 +187,8 @@ static lk_status plan_view_put_front(const lk_plan *plan, bool colour, FILE *out
 		lk_table_row(table);
 		lk_table_number(table, choice->gpus, NULL);
 		lk_table_number(table, choice->step_time_s, plan_view_seconds(choice->step_time_s, a));
-		lk_table_number(table, choice->days,
-		                lk_fixed(choice->days, choice->days < 10 ? 2 : 1, d, sizeof d));
-		lk_table_number(table, hours, lk_format_count(hours, h, sizeof h));
+		lk_table_number(table, choice->days, lk_days(choice->days, d, sizeof d));
+		lk_table_number(table, hours, lk_format_thousands(hours, h, sizeof h));
 		plan_view_put_energy(table, &choice->energy);
 		lk_table_text(table, choice->pareto ? "*" : "");
 	}
@@ -550,9 +549,9 @@ static void plan_view_put_row(lk_table *table, const lk_plan *plan, const lk_pla
 	lk_table_number(table, choice->mfu > 0 ? choice->mfu : NAN,
 	                lk_percent(choice->mfu, m, sizeof m));
 	lk_table_number(table, choice->days > 0 ? choice->days : NAN,
-	                lk_fixed(choice->days, 2, d, sizeof d));
+	                lk_days(choice->days, d, sizeof d));
 	lk_table_number(table, choice->gpu_hours > 0 ? choice->gpu_hours : NAN,
-	                lk_format_count(choice->gpu_hours, h, sizeof h));
+	                lk_format_thousands(choice->gpu_hours, h, sizeof h));
 	plan_view_put_energy(table, &choice->energy);
 	lk_table_number(table, choice->peak_bytes, lk_gib(choice->peak_bytes, g, sizeof g));
 	const int numbers[] = {choice->tp, choice->pp, choice->vp,  choice->cp,

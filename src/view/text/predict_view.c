@@ -127,7 +127,7 @@ static char *predict_view_tera(double flops, char *out, size_t size) {
 	return lk_fixed(flops / 1e12, 1, out, size);
 }
 static char *predict_view_plain(double number, char *out, size_t size) {
-	return lk_fixed(number, fabs(number) < 100 ? 2 : 0, out, size);
+	return lk_grouped(number, fabs(number) < 100 ? 2 : 0, out, size);
 }
 
 /* A line of the table of speeds. Where `power` is not 0 the value has a range: it goes with that
@@ -178,8 +178,8 @@ static void put_training(lk_table *table, const struct report *report) {
 		         lk_format_count(report->request->tokens, text, sizeof text),
 		         prediction->tokens_per_s_per_gpu > 0 ? "token" : prediction->unit);
 	if (prediction->days > 0)
-		predict_view_put_speed(table, report, "days of training", prediction->days, 1,
-		                       predict_view_plain, basis);
+		predict_view_put_speed(table, report, "days of training", prediction->days, 1, lk_days,
+		                       basis);
 	if (prediction->gpu_hours > 0)
 		predict_view_put_speed(table, report, "GPU-hours", prediction->gpu_hours, 1,
 		                       lk_format_thousands, "");
@@ -400,7 +400,7 @@ static bool stage_shown(const struct report *report, int i) {
 
 /* GiB with as many places as the whole table has; nothing at all as "-". */
 static const char *size_text(double bytes, int places, char *out, size_t size) {
-	return bytes == 0 ? "-" : lk_fixed(bytes / 0x1p30, places, out, size);
+	return bytes == 0 ? "-" : lk_grouped(bytes / 0x1p30, places, out, size);
 }
 
 static void predict_view_put_stage(lk_table *table, const struct report *report,

@@ -441,7 +441,7 @@ static void put_rates(const lk_stalls_answer *answer, bool colour, FILE *out) {
 	char bytes[32], disk[32], memory[32], number[32];
 	stalls_view_put_heading("what if", colour, out);
 	fprintf(out, "loader %s;\nsteps a second: without loader %s",
-	        rates->pipelined ? "beside the step" : "in the step",
+	        rates->pipelined ? "during the step" : "in the step",
 	        lk_fixed(rates->ingestion, 1, number, sizeof number));
 	if (isfinite(rates->preparation))
 		fprintf(out, ", preparation %s", lk_fixed(rates->preparation, 1, number, sizeof number));
