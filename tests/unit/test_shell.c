@@ -125,8 +125,8 @@ static void arithmetic(void **state) {
 		"V=$((7 / 2))$((-7 / 2))$((-7 % 3))$((2 ** 10))$((2 ** 3 ** 2))",
 		"V=$((1 << 4))$((255 >> 3))$((6 & 3))$((6 | 3))$((6 ^ 3))$((~5))$((!5))$((!0))",
 		"V=$((3 > 2))$((3 < 2))$((3 >= 3))$((3 <= 2))$((3 == 3))$((3 != 3))",
-		"V=$((1 && 0))$((1 || 0))$((0 && 1 / 0))$((1 || 1 / 0))$((1 ? 2 : 3 / 0))$((0 ? 1 / 0 : "
-	    "4))",
+		"V=$((1 && 0))$((1 || 0))$((0 && 1 / 0))$((1 || 1 / 0))",
+		"V=$((1 ? 2 : 3 / 0))$((0 ? 1 / 0 : 4))",
 		"X=5; Y=; V=$((X + Y + ${Z:-2}))$(( -X ))$(( +X - -1 ))$((- - 3))",
 		"X=' 4 '; V=$((X * 2))",
 		"V=$((5 / -1))$((5 % -1))$(((2 + 3) * (4 - 1)))",
@@ -141,8 +141,11 @@ static void arithmetic(void **state) {
 static void conditions(void **state) {
 	(void)state;
 	static const char *const bodies[] = {
-		"V=; for t in '1 -eq 1' '1 -ne 1' '2 -gt 1' '2 -ge 3' '1 -lt 2' '3 -le 2' 'a = a' 'a != a' "
-		"'a == b'; do if [ $t ]; then V=$V+; else V=$V-; fi; done",
+		"V=; for t in '1 -eq 1' '1 -ne 1' '2 -gt 1'; do if [ $t ]; then V=$V+; else V=$V-; fi; "
+	    "done",
+		"V=; for t in '2 -ge 3' '1 -lt 2' '3 -le 2'; do if [ $t ]; then V=$V+; else V=$V-; fi; "
+	    "done",
+		"V=; for t in 'a = a' 'a != a' 'a == b'; do if [ $t ]; then V=$V+; else V=$V-; fi; done",
 		"X=; if [ -z \"$X\" ] && [ -n a ] && ! [ -n \"$X\" ]; then V=1; else V=2; fi",
 		"if [[ abc == a* && abc != *b ]]; then V=1; else V=2; fi",
 		"if [ a ]; then V=1; fi; if [ '' ]; then V=2; fi",
