@@ -2,6 +2,7 @@
  * one form. */
 #include "base/arena.h"
 #include "calibrate/calibrate.h"
+#include "fit/fits.h"
 #include "validate/validate.h"
 
 #include <stdlib.h>
@@ -245,8 +246,10 @@ static lk_status calibrate_fit(const lk_calibrate_request *request, const struct
 	lk_stream *in;
 	if (!source || !date || (request->name && !name)) return lk_oom(err);
 	LK_TRY(lk_stream_open(request->table, &in, err));
-	lk_status status = request->more_count > 0
-	                       ? lk_calibrate_run_tables(in, request->more, request->more_count, source,
+	const lk_fit_watch watch = {request->progress, request->context};
+	lk_status status = kind->fit == lk_calibrate_runs
+	                       ? lk_calibrate_run_tables(in, request->more, request->more_count,
+	                                                 request->progress ? &watch : NULL, source,
 	                                                 date, &work->calibration, err)
 	                       : kind->fit(in, source, date, &work->calibration, err);
 	lk_stream_close(in);

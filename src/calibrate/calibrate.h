@@ -15,10 +15,11 @@ typedef lk_status lk_calibrate_fn(lk_stream *in, const char *source, const char 
 lk_calibrate_fn lk_calibrate_ops, lk_calibrate_collectives, lk_calibrate_peaks,
 	lk_calibrate_slowdown;
 lk_calibrate_fn lk_calibrate_runs, lk_calibrate_overheads, lk_calibrate_inference;
-/* lk_calibrate_runs of several tables. */
+/* lk_calibrate_runs of one table or several; `watch` may be NULL. */
+struct lk_fit_watch; /* fit/fits.h */
 lk_status lk_calibrate_run_tables(lk_stream *in, const char *const *more, int more_count,
-                                  const char *source, const char *date, lk_calibration *out,
-                                  lk_error *err);
+                                  const struct lk_fit_watch *watch, const char *source,
+                                  const char *date, lk_calibration *out, lk_error *err);
 
 /* Parts of lk_calibrate_ops: memory-bound operations of a table of kernel times, and matrix
  * products. Each passes over the rows of the other. */

@@ -315,10 +315,13 @@ static lk_status runs_make(lk_arena *arena, const lk_runs *runs, lk_runs_fit **o
 	return all ? LK_OK : lk_oom(err);
 }
 
-lk_status lk_runs_fit_all(lk_arena *arena, const lk_runs *runs, lk_runs_fit **out, lk_error *err) {
+lk_status lk_runs_fit_all(lk_arena *arena, const lk_runs *runs, const lk_fit_watch *watch,
+                          lk_runs_fit **out, lk_error *err) {
 	LK_TRY(runs_make(arena, runs, out, err));
 	lk_runs_fit *fit = *out;
 	for (int round = 0; round < ROUNDS; round++) {
+		if (watch)
+			watch->progress(watch->context, "fitting training runs", (double)round / (ROUNDS + 1));
 		LK_TRY(linearise(fit, round % 3 == 0, err));
 		LK_TRY(lk_fit_linear(fit->jacobian, fit->residual, fit->weight, runs->count, fit->count,
 		                     fit->prior, fit->next, err));
@@ -326,6 +329,8 @@ lk_status lk_runs_fit_all(lk_arena *arena, const lk_runs *runs, lk_runs_fit **ou
 			round < 2 ? 1 : .6; /* shorter: where host and device change places, slopes jump */
 		for (int c = 0; c < fit->count; c++) fit->x[c] += step * (fit->next[c] - fit->x[c]);
 	}
+	if (watch)
+		watch->progress(watch->context, "fitting training runs", (double)ROUNDS / (ROUNDS + 1));
 	return linearise(fit, true, err);
 }
 

@@ -98,9 +98,16 @@ lk_status lk_coll_range_fit(const lk_coll_rows *rows, const double *us, lk_coll_
 
 typedef struct lk_runs_fit lk_runs_fit;
 
+/* Who is told how far a fit has come; the share is from 0 to 1. */
+typedef struct lk_fit_watch {
+	void (*progress)(void *context, const char *doing, double share);
+	void *context;
+} lk_fit_watch;
+
 /* Fits all numbers to the runs that are measured, predictable and not suspect; memory from the
- * arena. */
-lk_status lk_runs_fit_all(lk_arena *arena, const lk_runs *runs, lk_runs_fit **out, lk_error *err);
+ * arena. `watch` may be NULL. */
+lk_status lk_runs_fit_all(lk_arena *arena, const lk_runs *runs, const lk_fit_watch *watch,
+                          lk_runs_fit **out, lk_error *err);
 /* The numbers from the same runs without those whose fold[i] is `left_out`, into
  * x[lk_runs_fit_numbers]. */
 lk_status lk_runs_fit_without(const lk_runs_fit *fit, const int *fold, int left_out, double *x,

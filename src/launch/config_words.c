@@ -87,10 +87,6 @@ static const struct {
 	{"precision", "fp16", "16-mixed"},
 	{"precision", "fp16", "fp16"},
 	{"use_torch_fsdp2", "use-torch-fsdp2", "true"},
-	{"use_turbo_attention", "use-flash-attn", "true"},
-	{"use_turbo_deepep", "moe-enable-deepep", "true"},
-	{"use_turbo_grouped_gemm", "moe-grouped-gemm", "true"},
-	{"use_turbo_grouped_mlp", "moe-grouped-gemm", "true"},
 	{"lora_rank", "lora-rank", NULL},
 };
 

@@ -232,6 +232,7 @@ static lk_status primus_translate(const lk_config *config, lk_words *words) {
 		if (lk_config_on(config->root, "use_turbo_deepep")) {
 			LK_TRY(lk_config_word(config, "--moe-token-dispatcher-type", words));
 			LK_TRY(lk_config_word(config, "flex", words));
+			LK_TRY(lk_config_word(config, "--moe-enable-deepep", words));
 		}
 		return LK_OK;
 	}

@@ -55,6 +55,33 @@ static lk_truth script_test(lk_shell *shell, const lk_raws *words, lk_status *st
 	return answer;
 }
 
+/* Whether a command runs that `op` joins to an answer. */
+static lk_truth script_joined(char op, lk_truth chain) {
+	if (op == '&') return chain;
+	if (op != '|') return LK_SHELL_TRUE;
+	if (chain == LK_SHELL_UNKNOWN) return LK_SHELL_UNKNOWN;
+	return chain == LK_SHELL_TRUE ? LK_SHELL_FALSE : LK_SHELL_TRUE;
+}
+
+/* A word of the grammar; braces of a group run as a whole, or not: [ -n "$X" ] && { A=1; B=2; }. */
+static lk_status script_grammar(lk_shell *shell, lk_raws *words, char *op, lk_truth *chain,
+                                bool *again) {
+	size_t blocks = shell->blocks.count;
+	lk_shell_block closed = {0};
+	if (blocks > shell->base && lk_shell_raw_is(&words->at[0], "}"))
+		closed = *lk_last(&shell->blocks);
+	LK_TRY(lk_script_keyword(shell, words, again));
+	if (closed.kind == '{') *chain = closed.chain;
+	if (shell->blocks.count <= blocks || lk_last(&shell->blocks)->kind != '{') return LK_OK;
+	lk_shell_block *group = lk_last(&shell->blocks);
+	group->truth = script_joined(*op, *chain);
+	group->chain = group->truth == LK_SHELL_FALSE ? *chain : group->truth;
+	group->assumed = *op != 0 && shell->assumed;
+	*op = 0;
+	*chain = LK_SHELL_TRUE;
+	return LK_OK;
+}
+
 /* Commands joined by && and ||. `chain` is the answer so far; `op` joins this one to it: 0, '&' or
  * '|'. */
 static lk_status script_one_command(lk_shell *shell, lk_raws *words, char op, lk_truth *chain) {
@@ -67,15 +94,10 @@ static lk_status script_one_command(lk_shell *shell, lk_raws *words, char op, lk
 			lk_script_drop_first(words);
 			continue;
 		}
-		LK_TRY(lk_script_keyword(shell, words, &again));
+		LK_TRY(script_grammar(shell, words, &op, chain, &again));
 	}
 	if (words->count == 0) return LK_OK;
-	lk_truth here;
-	if (op == '&') here = *chain;
-	else if (op != '|') here = LK_SHELL_TRUE;
-	else if (*chain == LK_SHELL_UNKNOWN) here = LK_SHELL_UNKNOWN;
-	else if (*chain == LK_SHELL_TRUE) here = LK_SHELL_FALSE;
-	else here = LK_SHELL_TRUE;
+	lk_truth here = script_joined(op, *chain);
 	lk_truth certain = lk_script_runs(shell);
 	lk_status status = LK_OK;
 	lk_truth answer = script_test(shell, words, &status);
@@ -118,7 +140,8 @@ static lk_status script_read_commands(lk_shell *shell, lk_raws *words) {
 			if (!lk_shell_raw_is(&words->at[0], "function"))
 				LK_TRY(lk_script_function_begins(shell, &words->at[0]));
 			else LK_TRY(script_one_command(shell, words, 0, &chain));
-			words->count = 0;
+			op = 0;
+			continue;
 		}
 		if (words->count > 0) LK_TRY(script_one_command(shell, words, op, &chain));
 		lk_shell_block *block = lk_script_if(shell);
@@ -131,6 +154,16 @@ static lk_status script_read_commands(lk_shell *shell, lk_raws *words) {
 		if (pattern != NULL && *shell->at == ')') {
 			lk_script_case_commands(pattern);
 			shell->at++;
+			continue;
+		}
+		if (*shell->at == '(' && words->count == 0) {
+			LK_TRY(lk_script_bracket_begins(shell, script_joined(op, chain), chain));
+			op = 0;
+			chain = LK_SHELL_TRUE;
+			continue;
+		}
+		if (*shell->at == ')') {
+			LK_TRY(lk_script_bracket_ends(shell, &chain));
 			continue;
 		}
 		bool twice = shell->at + 1 < shell->end && shell->at[1] == shell->at[0];

@@ -54,6 +54,14 @@ lk_status lk_script_function_begins(lk_shell *shell, const lk_raw *name);
 lk_status lk_script_body(lk_shell *shell, const char *at, const char *end, int line,
                          lk_truth certain);
 
+/* The same where what it sets does not leave it, and exit ends it alone. */
+lk_status lk_script_subshell(lk_shell *shell, const char *at, const char *end, int line,
+                             lk_truth certain);
+/* "(" where a command is expected, and the bracket that closes it; *chain is then what && and ||
+ * after it are joined to. `joined`: whether what comes before lets it run. */
+lk_status lk_script_bracket_begins(lk_shell *shell, lk_truth joined, lk_truth chain);
+lk_status lk_script_bracket_ends(lk_shell *shell, lk_truth *chain);
+
 /* The id of a function that is defined; UINT32_MAX: it is none. */
 uint32_t lk_script_function(const lk_shell *shell, const lk_raw *name);
 

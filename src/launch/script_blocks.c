@@ -270,9 +270,65 @@ static lk_status script_end_body(lk_shell *shell, const lk_raw *raw, const char 
 	if (block.kind == 'l') return script_run_loop(shell, &block, raw->at);
 	bool begun = block.body != NULL; /* by a brace */
 	if (block.kind != 'f' || !begun || block.function >= shell->bodies.count) return LK_OK;
-	shell->bodies.at[block.function] =
-		(lk_shell_function){.at = block.body, .end = raw->at, .line = block.line};
+	shell->bodies.at[block.function] = (lk_shell_function){
+		.at = block.body, .end = raw->at, .line = block.line, .subshell = block.subshell};
 	return LK_OK;
+}
+
+/* ---- subshells ---- */
+
+lk_status lk_script_subshell(lk_shell *shell, const char *at, const char *end, int line,
+                             lk_truth certain) {
+	lk_shell_vars saved;
+	size_t blocks = shell->blocks.count, base = shell->base, count = shell->arg_count;
+	const lk_word *args = shell->args;
+	bool stop = shell->stop, known = shell->args_known;
+	LK_TRY(lk_shell_save(shell, &saved));
+	lk_status status = lk_script_body(shell, at, end, line, certain);
+	lk_shell_restore(shell, &saved);
+	if (status != LK_OK) return status;
+	shell->blocks.count = blocks; /* left by exit */
+	shell->base = base;
+	shell->stop = stop;
+	shell->leaves = '\0';
+	shell->args = args;
+	shell->arg_count = count;
+	shell->args_known = known;
+	return LK_OK;
+}
+
+/* Like the body of a loop it is passed over first, so that its end is known. */
+lk_status lk_script_bracket_begins(lk_shell *shell, lk_truth joined, lk_truth chain) {
+	lk_shell_block *top = shell->blocks.count > shell->base ? lk_last(&shell->blocks) : NULL;
+	const char *body = ++shell->at;
+	if (top != NULL && top->condition && top->kind != 'f') return LK_OK; /* if ( [ -n "$X" ] ) */
+	if (top != NULL && top->condition) {
+		top->condition = false;
+		top->subshell = true;
+		top->body = body;
+		return LK_OK;
+	}
+	LK_TRY(script_push_block(shell, '(', LK_SHELL_FALSE, false));
+	top = lk_last(&shell->blocks);
+	top->body = body;
+	top->joined = joined;
+	top->chain = joined == LK_SHELL_FALSE ? chain : joined;
+	return LK_OK;
+}
+
+lk_status lk_script_bracket_ends(lk_shell *shell, lk_truth *chain) {
+	const lk_raw raw = {.at = shell->at, .end = shell->at + 1, .line = shell->line};
+	lk_shell_block block = {0};
+	if (shell->blocks.count > shell->base) block = *lk_last(&shell->blocks);
+	shell->at++;
+	if (block.kind == 'f' && block.subshell) return script_end_body(shell, &raw, "f");
+	if (block.kind != '(') return LK_OK;
+	shell->blocks.count--;
+	*chain = block.chain;
+	lk_truth certain = lk_script_runs(shell);
+	if (block.joined == LK_SHELL_FALSE || certain == LK_SHELL_FALSE) return LK_OK;
+	if (block.joined == LK_SHELL_UNKNOWN) certain = LK_SHELL_UNKNOWN;
+	return lk_script_subshell(shell, block.body, raw.at, block.line, certain);
 }
 
 /* A word of the shell's grammar at the start of a command; *again: what follows it is a command. */

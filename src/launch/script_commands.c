@@ -60,7 +60,9 @@ static lk_status script_call(lk_shell *shell, const lk_raws *words, size_t first
 	shell->args_known = true;
 	lk_vec_free(&expanded);
 	lk_shell_function body = shell->bodies.at[id];
-	if (status == LK_OK) status = lk_script_body(shell, body.at, body.end, body.line, certain);
+	if (status == LK_OK)
+		status = (body.subshell ? lk_script_subshell : lk_script_body)(shell, body.at, body.end,
+		                                                               body.line, certain);
 	shell->leaves = '\0';
 	shell->args = outer;
 	shell->arg_count = outer_count;

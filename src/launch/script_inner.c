@@ -80,7 +80,8 @@ static const char *script_beside(lk_shell *shell, const char *name) {
 /* The text of a script that this one reads or starts, from its first line on. */
 static lk_status script_run_file(lk_shell *shell, const char *path) {
 	lk_script_sought *sought = shell->caller;
-	if (++sought->sources > SOURCES)
+	/* a script that starts itself would else be refused for what it expands */
+	if (++sought->sources > SOURCES || shell->depth + 2 > LK_SHELL_DEPTH)
 		return lk_shell_fail(shell, shell->line, "scripts read one another too many times",
 		                     "give one that launches");
 	char *text;

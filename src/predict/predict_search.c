@@ -29,29 +29,31 @@ bool lk_predict_leaves_layout(const lk_predict_request *request) {
 }
 
 /* One replica on each GPU, a sequence at a time: "takes 3.80 s", "does not fit: 1499.9 of 139.8
- * GiB", or why it is refused; NULL when memory runs out. */
-static const char *naive_line(lk_arena *arena, const lk_predict_request *request) {
+ * GiB", or why the job is refused. What cannot be read says nothing of the job: an error. */
+static lk_status naive_line(lk_arena *arena, const lk_predict_request *request, const char **text,
+                            lk_error *err) {
 	lk_asked asked;
 	lk_step step = {0};
 	lk_error refused = {0};
 	const lk_step_options options = {.bare = true, .few = true};
-	const char *text = NULL;
 	char line[512], shown[32];
-	lk_status status = lk_request_read(arena, request, &asked, &refused);
+	LK_TRY(lk_request_take(arena, request, &asked, err));
+	lk_status status = lk_request_complete(arena, request, &asked, &refused);
 	if (status == LK_OK)
 		status = lk_step_ask(&asked.job, &asked.cluster, &options, &step, &refused);
-	if (status == LK_ERR_MEMORY) text = NULL;
-	else if (status != LK_OK)
-		text =
+	if (status == LK_ERR_INPUT)
+		*text =
 			lk_arena_printf(arena, "is refused (%s)", lk_error_text(&refused, line, sizeof line));
+	else if (status != LK_OK) *err = refused;
 	else if (!lk_step_fits(&step))
-		text = lk_arena_printf(arena, "does not fit: %.1f of %.1f GiB",
-		                       step.memory[step.fullest].total / 0x1p30, step.usable / 0x1p30);
+		*text = lk_arena_printf(arena, "does not fit: %.1f of %.1f GiB",
+		                        step.memory[step.fullest].total / 0x1p30, step.usable / 0x1p30);
 	else
-		text =
+		*text =
 			lk_arena_printf(arena, "takes %s", lk_format_seconds(step.step_s, shown, sizeof shown));
 	lk_step_free(&step);
-	return text;
+	if (status != LK_OK && status != LK_ERR_INPUT) return status;
+	return *text ? LK_OK : lk_oom(err);
 }
 
 /* The batch where none was given: that which is assumed, or of a job that has no usual one that of
@@ -88,8 +90,8 @@ lk_status lk_predict_search(lk_arena *arena, const lk_predict_request *request,
 			count);
 		return *searched ? LK_OK : lk_oom(err);
 	}
-	const char *naive = naive_line(arena, request);
-	if (!naive) return lk_oom(err);
+	const char *naive = NULL;
+	LK_TRY(naive_line(arena, request, &naive, err));
 	*searched = lk_arena_printf(
 		arena,
 		"no layout was given: this is the fastest of %s with default switches (lockstep plan "

@@ -86,11 +86,16 @@ lk_status lk_request_fill_batch(lk_arena *arena, const lk_predict_request *reque
 	return lk_request_note_batch(arena, &asked->job, &asked->batch_assumed, err);
 }
 
+lk_status lk_request_complete(lk_arena *arena, const lk_predict_request *request, lk_asked *asked,
+                              lk_error *err) {
+	bool assumed = request_want_batch(request, lk_asked_gpus(asked), asked);
+	LK_TRY(lk_job_complete(&asked->job, &asked->cluster, err));
+	if (assumed) LK_TRY(lk_request_note_batch(arena, &asked->job, &asked->batch_assumed, err));
+	return lk_launch_list_idle(arena, &asked->job, &asked->launch, err);
+}
+
 lk_status lk_request_read(lk_arena *arena, const lk_predict_request *request, lk_asked *out,
                           lk_error *err) {
 	LK_TRY(lk_request_take(arena, request, out, err));
-	bool assumed = request_want_batch(request, lk_asked_gpus(out), out);
-	LK_TRY(lk_job_complete(&out->job, &out->cluster, err));
-	if (assumed) LK_TRY(lk_request_note_batch(arena, &out->job, &out->batch_assumed, err));
-	return lk_launch_list_idle(arena, &out->job, &out->launch, err);
+	return lk_request_complete(arena, request, out, err);
 }

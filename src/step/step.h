@@ -163,6 +163,9 @@ lk_status lk_request_pack(const char *text, lk_job *job, lk_error *err);
 /* The same before the job is completed: what was not given is open. */
 lk_status lk_request_take(lk_arena *arena, const lk_predict_request *request, lk_asked *out,
                           lk_error *err);
+/* Completes what was taken: an error here is one of the job, not of what was read for it. */
+lk_status lk_request_complete(lk_arena *arena, const lk_predict_request *request, lk_asked *asked,
+                              lk_error *err);
 
 /* The global batch that is assumed where the request states none (lk_job_assumed_batch), of the
  * network of --model; 0: none is. *note says so. */

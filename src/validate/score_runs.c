@@ -155,7 +155,7 @@ static lk_status cross_validate(lk_arena *arena, const lk_runs *runs, lk_runs_al
 	lk_runs_fit *fit;
 	*out = LK_ARRAY(arena, lk_cross_run, runs->count);
 	if (!*out) return lk_oom(err);
-	LK_TRY(lk_runs_fit_all(arena, runs, &fit, err));
+	LK_TRY(lk_runs_fit_all(arena, runs, NULL, &fit, err));
 	*numbers = lk_runs_fit_numbers(fit);
 	return lk_runs_cross(arena, runs, fit, alike, fold, folds, *out, err);
 }

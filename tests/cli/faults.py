@@ -23,6 +23,7 @@ SMALL = [f"predict {JOB} --dp 8 --gbs 8", f"predict {JOB} --gbs 64 -o json", f"p
          "collective --gpu h100-sxm --gpus 64 -b 1M -e 16M -o json",
          "shard tables.csv --gpu a100-sxm-80 --gpus 4 --graph step.json -o json", "whatif step.json --gpu a100-sxm-80 --set link=2x"]
 COMMANDS = SMALL + [
+    f"predict --model gpt2-xl --cluster {data}/data/forms/0.1.0/cluster.json --gbs 64",
     f"predict {JOB} --dp 8 --gbs 8 --html out/r.html", f"predict {JOB} --dp 8 --gbs 8 --trace out/t.json.gz", f"predict {JOB} --dp 8 --gbs 8 --graph out/g.json --chakra out/c",
     f"explain {TRACE}", f"explain {TRACE} -o json", f"explain {TRACE} -o sqlite -f out/e.db", f"explain {TRACE} --html out/e.html",
     f"stalls --recording {data}/data/forms/0.1.0/recording -o json", f"explain {data}/data/forms/0.1.0/recording -o json",

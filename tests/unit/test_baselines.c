@@ -256,6 +256,13 @@ static double held_by_others(const struct world *world, const lk_cross_run *cros
 	return least;
 }
 
+static void watch_fit(void *context, const char *doing, double share) {
+	double *last = context;
+	assert_string_equal(doing, "fitting training runs");
+	assert_true(share >= 0 && share > *last && share < 1);
+	*last = share;
+}
+
 /* Where an architecture or a stack was left out, the range is as wide to both sides. */
 static void test_even_ranges(void **state) {
 	(void)state;
@@ -265,8 +272,11 @@ static void test_even_ranges(void **state) {
 	lk_runs_fit *fit;
 	lk_error err = {0};
 	lk_cross_run cross[ROWS];
+	double last = -1;
+	const lk_fit_watch watch = {watch_fit, &last};
 	invent(&w, true);
-	assert_int_equal(lk_runs_fit_all(&w.arena, &w.runs, &fit, &err), LK_OK);
+	assert_int_equal(lk_runs_fit_all(&w.arena, &w.runs, &watch, &fit, &err), LK_OK);
+	assert_true(last > .8);
 	for (size_t a = 0; a < sizeof leaning / sizeof *leaning; a++) {
 		assert_int_equal(lk_runs_folds(&w.runs, leaning[a], w.fold, &w.folds, &err), LK_OK);
 		assert_int_equal(w.folds, 2);
@@ -296,7 +306,7 @@ static void test_scarce_device(void **state) {
 		if (i / 6 % 2 == 1 && i / 2 != kept / 2) w.runs.at[i].suspect = "left out";
 		w.runs.at[i].measured_s *= i / 6 % 2 == 1 ? 1.3 : 1;
 	}
-	assert_int_equal(lk_runs_fit_all(&w.arena, &w.runs, &fit, &err), LK_OK);
+	assert_int_equal(lk_runs_fit_all(&w.arena, &w.runs, NULL, &fit, &err), LK_OK);
 	assert_int_equal(lk_runs_folds(&w.runs, LK_RUNS_ARCHITECTURE, w.fold, &w.folds, &err), LK_OK);
 	assert_int_equal(
 		lk_runs_cross(&w.arena, &w.runs, fit, LK_RUNS_ARCHITECTURE, w.fold, w.folds, far, &err),

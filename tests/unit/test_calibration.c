@@ -15,6 +15,7 @@
 #include "base/text.h"
 #include "cost/calibration/calibration.h"
 #include "io/embedded.h"
+#include "scratch.h"
 
 /* ---- fitting ---- */
 
@@ -141,14 +142,20 @@ static void test_rows(void **state) {
 	lk_calibration_free(&again);
 }
 
-static void refuse(const char *body, const char *where) {
-	char text[4096];
+static void refuse_with(const char *body, const char *where, const char *words) {
+	char text[4096], message[1024];
 	lk_calibration c = {0};
 	lk_error err = {0};
 	snprintf(text, sizeof text, "%s%s", head, body);
 	assert_int_equal(read_text(text, &c, &err), LK_ERR_INPUT);
-	assert_non_null(strstr(err.where, where));
+	assert_string_equal(err.where, where);
+	lk_error_text(&err, message, sizeof message);
+	if (!strstr(message, words)) fail_msg("\"%s\" should hold \"%s\"", message, words);
 	lk_calibration_free(&c);
+}
+
+static void refuse(const char *body, const char *where) {
+	refuse_with(body, where, "");
 }
 
 static void test_bad_rows(void **state) {
@@ -169,15 +176,68 @@ static void test_bad_rows(void **state) {
 	refuse("stack,nemo,16-bit,host=0,1,0,,\n", "mine.csv:2");
 	refuse("collective,default,,wire=0,1,0,,\n", "mine.csv:2");
 	refuse("range,step,dense,low=0,1,0,,\n", "mine.csv:2");
-	char many[2048] = "nobody,a,b,";
-	for (int i = 0; i <= LK_CALIBRATION_NUMBERS; i++) strcat(many, "n=1 ");
+	char many[4096] = "gemm,a,b,";
+	for (int i = 0; i <= LK_CALIBRATION_NUMBERS; i++) strcat(many, "tiles=1 ");
 	strcat(many, ",1,0,,\n");
-	refuse(many, "mine.csv:2");
+	refuse_with(many, "mine.csv:2", "more than ");
+	refuse_with("gemm,a100,fp16,blend,1,0,,\n", "mine.csv:2",
+	            "column numbers: \"blend\" is not of the form NAME=VALUE; write numbers as in");
+	refuse_with("stack,nemo,,host=0,1,0,,\n", "mine.csv:2",
+	            "host=0 is out of range; give a number from 0.01 to 100");
+	refuse_with("gemm,a,b,eficiency=1,1,0,,\n", "mine.csv:2",
+	            "the family gemm has no number \"eficiency\"; did you mean efficiency?");
+	refuse_with("gemm,a,b,xyz=1,1,0,,\n", "mine.csv:2", "rows with efficiency");
+	/* families that no model asks for */
+	refuse_with("gemm,a,b,tiles=1,1,0,,\ngem,a,b,,1,0,,\n", "mine.csv:3",
+	            "unknown family \"gem\"; did you mean gemm?");
+	refuse_with(
+		"nobody,a,b,n=1,1,0,,\n", "mine.csv:2",
+		"unknown family \"nobody\"; the families are step, architecture, stack, collective, "
+		"laws, curve, gemm, memory, network, rates, generation, overlap, lookup, host, "
+		"recommender, range, trees");
+	refuse_with("tree,gemm,fp16,1 2 3,1,0,,\n", "mine.csv:2", "did you mean trees?");
 	lk_calibration c = {0};
 	lk_error err = {0};
 	assert_int_equal(read_text("a,b\n1,2\n", &c, &err), LK_ERR_INPUT);
 	assert_non_null(strstr(err.what, "family"));
 	lk_calibration_free(&c);
+}
+
+/* A file on top of what was compiled in; of one that is refused no row stays. */
+static void test_use(void **state) {
+	(void)state;
+	static const struct {
+		const char *body, *words;
+	} bad[] = {
+		{"gemm,use-test,fp16,efficiency=0.25,1,0,,\nnobody,a,b,,1,0,,\n", "unknown family"},
+		{"gemm,use-test,fp16,efficiency=0.25,1,0,,\ntrees,gemm,use-test,1 x 2,1,0,,\n", ":3: "},
+		{"gemm,use-test,fp16,efficiency=0.25,1,0,,\ngemm,use-test,fp16,efficiency=9e9,,,,\n",
+	     "out of range"},
+	};
+	const lk_calibration *all = lk_calibration_current();
+	size_t rows = all->rows.count;
+	char text[1024], message[1024], path[64];
+	lk_error err = {0};
+	assert_int_equal(lk_calibration_use("/nowhere/mine.csv", &err), LK_ERR_IO);
+	for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+		snprintf(text, sizeof text, "%s%s", head, bad[i].body);
+		write_text(new_file(path, ".csv"), text);
+		assert_int_equal(lk_calibration_use(path, &err), LK_ERR_INPUT);
+		lk_error_text(&err, message, sizeof message);
+		if (!strstr(message, bad[i].words) || !strstr(message, path)) fail_msg("%s", message);
+		assert_int_equal(all->rows.count, rows);
+		assert_null(lk_calibration_find(all, "gemm", "use-test", "fp16"));
+		remove(path);
+	}
+	snprintf(text, sizeof text, "%sgemm,Use Test,FP16,efficiency=0.25,1,0,,\n", head);
+	write_text(new_file(path, ".csv"), text);
+	for (int i = 0; i < 2; i++) { /* named twice it is read once */
+		assert_int_equal(lk_calibration_use(path, &err), LK_OK);
+		assert_int_equal(all->rows.count, rows + 1);
+	}
+	const lk_calibration_row *row = lk_calibration_find(all, "gemm", "use-test", "fp16");
+	assert_true(row && lk_calibration_value(row, "efficiency", 0) == 0.25);
+	remove(path);
 }
 
 static void rows_are_equal(const lk_calibration_row *a, const lk_calibration_row *b) {
@@ -314,6 +374,7 @@ int main(void) {
 		cmocka_unit_test(test_rows),        cmocka_unit_test(test_bad_rows),
 		cmocka_unit_test(test_compiled_in), cmocka_unit_test(test_profiles),
 		cmocka_unit_test(test_find),        cmocka_unit_test(test_apply),
+		cmocka_unit_test(test_use),
 	};
 	return cmocka_run_group_tests_name("calibration", tests, NULL, NULL);
 }

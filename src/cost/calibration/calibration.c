@@ -63,6 +63,7 @@ static lk_status calibration_read_row(void *context, const lk_csv *csv, const in
 	}
 	if (!*text[FAMILY])
 		return lk_fail(err, LK_ERR_INPUT, lk_csv_where(csv), "the column family is empty");
+	LK_TRY(lk_calibration_check_family(text[FAMILY], lk_csv_where(csv), err));
 	lk_calibration_row *row = lk_calibration_add(into, text[FAMILY], text[SUBJECT], text[VARIANT]);
 	if (!row) return lk_oom(err);
 	row->date = text[DATE];

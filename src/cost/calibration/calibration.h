@@ -50,6 +50,8 @@ lk_status lk_calibration_read(lk_stream *in, lk_calibration *into, lk_error *err
 /* Is the row's number `index` one that its family has, and one that a model can work with?
  * calibration_limits.c. */
 lk_status lk_calibration_check(const lk_calibration_row *row, int index, lk_error *err);
+/* Refuses a family that no model asks for; `where` is the place of its row. */
+lk_status lk_calibration_check_family(const char *family, const char *where, lk_error *err);
 void lk_calibration_free(lk_calibration *calibration);
 /* Appends a row whose texts stay valid or are owned by calibration->arena. NULL when memory runs
  * out. It is found by the texts given here, whatever they are changed to afterwards. */

@@ -234,12 +234,32 @@ static bool limits_is_of(const struct limit *limit, const lk_calibration_row *ro
 	       (!limit->subject || lk_same_name(limit->subject, row->subject));
 }
 
+/* What the numbers are of has them in `limits`; trees are a text. */
+lk_status lk_calibration_check_family(const char *family, const char *where, lk_error *err) {
+	const char *names[LIMITS + 1] = {"trees"};
+	size_t count = 1;
+	char shown[64], all[256];
+	if (strcmp(family, names[0]) == 0) return LK_OK;
+	lk_text list = lk_text_begin(all, sizeof all);
+	for (int i = 0; i < LIMITS; i++) {
+		if (strcmp(limits[i].family, family) == 0) return LK_OK;
+		bool again = i > 0 && strcmp(limits[i].family, limits[i - 1].family) == 0;
+		if (again) continue;
+		names[count++] = limits[i].family;
+		lk_text_add(&list, "%s, ", limits[i].family);
+	}
+	const char *near = lk_nearest(family, names, count);
+	lk_fail(err, LK_ERR_INPUT, where, "unknown family \"%s\"",
+	        lk_escape(family, shown, sizeof shown));
+	if (near) return lk_hint(err, "did you mean %s?", near);
+	return lk_hint(err, "the families are %s%s", all, names[0]);
+}
+
 static lk_status fail_name(const lk_calibration_row *row, const char *name, lk_error *err) {
 	const char *names[LIMITS];
 	size_t count = 0;
 	for (int i = 0; i < LIMITS; i++)
 		if (limits_is_of(&limits[i], row)) names[count++] = limits[i].name;
-	if (count == 0) return LK_OK;
 	char shown[64];
 	const char *near = lk_nearest(name, names, count);
 	lk_fail(err, LK_ERR_INPUT, row->where, "the family %s has no number \"%s\"", row->family,

@@ -40,10 +40,13 @@ typedef struct lk_shell_var {
 	bool seen;  /* something asked for its value */
 } lk_shell_var;
 
-/* name() { ... }: the text between its braces. */
+typedef LK_VEC(lk_shell_var) lk_shell_vars;
+
+/* name() { ... }: the text between its braces; name() ( ... ): between its brackets. */
 typedef struct lk_shell_function {
 	const char *at, *end; /* NULL: not read to its end yet */
 	int line;
+	bool subshell; /* what it sets does not leave it */
 } lk_shell_function;
 
 /* The answer of a condition; UNKNOWN: only an execution could tell. */
@@ -54,7 +57,7 @@ typedef enum lk_truth {
 } lk_truth;
 
 typedef struct lk_shell_block {
-	char kind;            /* 'i' if, 'l' loop, 'f' function, 'c' case, '{' group */
+	char kind;            /* 'i' if, 'l' loop, 'f' function, 'c' case, '{' group, '(' subshell */
 	bool condition;       /* reading the condition; of a case: a pattern */
 	lk_truth truth;       /* of the branch that is being read */
 	bool taken, doubtful; /* an earlier branch was taken, might have been taken */
@@ -69,6 +72,9 @@ typedef struct lk_shell_block {
 	bool until;
 	const lk_word *subject; /* 'c' */
 	lk_truth matched;
+	lk_truth joined; /* '(': whether what && and || join it to lets it run */
+	lk_truth chain;  /* '{', '(': what && and || after it are joined to */
+	bool subshell;   /* 'f': its body is in brackets */
 } lk_shell_block;
 
 typedef struct lk_shell {
@@ -80,7 +86,7 @@ typedef struct lk_shell {
 	size_t produced; /* bytes of expansions, limited */
 	int depth;
 	lk_intern *names;
-	LK_VEC(lk_shell_var) vars; /* by id of the name */
+	lk_shell_vars vars; /* by id of the name */
 	lk_intern *functions;
 	LK_VEC(lk_shell_function) bodies; /* by id of the function's name */
 	LK_VEC(lk_shell_block) blocks;
@@ -142,6 +148,10 @@ lk_shell_var *lk_shell_find(lk_shell *shell, const char *name, size_t length); /
 lk_status lk_shell_var_at(lk_shell *shell, const char *name, size_t length, lk_shell_var **out);
 /* Sets a variable from "NAME=value". */
 lk_status lk_shell_set(lk_shell *shell, const char *text, size_t length);
+/* A copy of all variables, for lk_shell_restore, which takes it and frees what they were since. */
+lk_status lk_shell_save(lk_shell *shell, lk_shell_vars *out);
+void lk_shell_restore(lk_shell *shell, lk_shell_vars *saved);
+void lk_shell_vars_free(lk_shell_vars *vars);
 size_t lk_shell_name(const char *at, const char *end); /* length of a name, 0: none */
 bool lk_shell_raw_is(const lk_raw *raw, const char *text);
 int lk_shell_lines(const char *at, const char *end); /* ends of lines between two places */

@@ -99,6 +99,35 @@ lk_status lk_shell_set(lk_shell *shell, const char *text, size_t length) {
 	return LK_OK;
 }
 
+void lk_shell_vars_free(lk_shell_vars *vars) {
+	for (size_t i = 0; i < vars->count; i++) lk_vec_free(&vars->at[i].values);
+	lk_vec_free(vars);
+}
+
+lk_status lk_shell_save(lk_shell *shell, lk_shell_vars *out) {
+	*out = (lk_shell_vars){0};
+	if (!lk_reserve(out, shell->vars.count)) return lk_oom(shell->err);
+	for (size_t i = 0; i < shell->vars.count; i++) {
+		const lk_shell_var *var = &shell->vars.at[i];
+		lk_shell_var *copy = &out->at[out->count++];
+		*copy = *var;
+		copy->values = (lk_words){0};
+		if (!lk_reserve(&copy->values, var->values.count)) {
+			lk_shell_vars_free(out);
+			return lk_oom(shell->err);
+		}
+		for (size_t k = 0; k < var->values.count; k++)
+			copy->values.at[copy->values.count++] = var->values.at[k];
+	}
+	return LK_OK;
+}
+
+void lk_shell_restore(lk_shell *shell, lk_shell_vars *saved) {
+	lk_shell_vars_free(&shell->vars);
+	shell->vars = *saved;
+	*saved = (lk_shell_vars){0};
+}
+
 /* ---- where things end ---- */
 
 const char *lk_shell_skip_single(const char *at, const char *end) {

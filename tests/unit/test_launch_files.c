@@ -1,0 +1,797 @@
+/* test_launch_files.c: configurations of training frameworks and scripts as they lie in folders:
+ * what of them is read, what is assumed, and what is refused with place and words. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include "base/arena.h"
+#include "base/text.h"
+#include "hw/hw.h"
+#include "launch/emit.h"
+#include "launch/launch.h"
+#include "model/layout/job.h"
+#include "scratch.h"
+
+/* Files of a case, as "PATH\nTEXT"; the last one is read. `vars` and `sets` are those that a user
+ * gives. */
+struct read_case {
+	const char *files[8];
+	const char *holds;   /* "tp=2 mbs=4": what is read, by the fields of a job and by those below */
+	const char *assumes; /* a part of a line of the assumptions, or of an ignored flag's reason */
+	const char *refused; /* a part of the error; NULL: it is read */
+	const char *vars, *sets;
+};
+
+static const char *folder_file(lk_arena *arena, const char *entry) {
+	size_t length = strcspn(entry, "\n");
+	char *path = lk_arena_printf(arena, "%s/%.*s", scratch, (int)length, entry);
+	for (char *at = path + strlen(scratch) + 1; (at = strchr(at, '/')) != NULL; at++) {
+		*at = '\0';
+		assert_true(mkdir(path, 0700) == 0 || errno == EEXIST);
+		*at = '/';
+	}
+	write_text(path, entry + length + 1);
+	return path;
+}
+
+/* Cases that are not as told: each is shown, and the test fails after the last. */
+static int wrong;
+#define WRONG(...) (wrong++, print_error(__VA_ARGS__))
+
+/* What is known of a launch besides the fields of its job. */
+static const char *launch_value(lk_arena *arena, const lk_launch *launch, const char *name) {
+	static const lk_launch_rollout none;
+	const lk_launch_rollout *rollout = launch->rollout != NULL ? launch->rollout : &none;
+	const struct {
+		const char *name, *value;
+	} texts[] = {{"names", launch->network},
+	             {"framework", launch->framework},
+	             {"device", launch->device},
+	             {"rollout.task", rollout->task},
+	             {"rollout.teacher", rollout->teacher},
+	             {"rollout.critic", rollout->critic},
+	             {"rollout.engine", rollout->engine}};
+	const struct {
+		const char *name;
+		int value;
+	} numbers[] = {{"gpus", launch->gpus},
+	               {"assumed", launch->gpus_assumed},
+	               {"microbatches", launch->job->microbatches},
+	               {"dp", launch->job->dp},
+	               {"samples", (int)launch->samples},
+	               {"rollout.sequences", rollout->sequences},
+	               {"rollout.samples", rollout->samples},
+	               {"rollout.engines", rollout->engines},
+	               {"rollout.gpus", rollout->gpus},
+	               {"rollout.tp", rollout->tp},
+	               {"rollout.lag", rollout->lag},
+	               {"rollout.no_reference", rollout->no_reference},
+	               {"rollout.no_sleep", rollout->no_sleep},
+	               {"rollout.critic_gpus", rollout->critic_gpus},
+	               {"rollout.teacher_gpus", rollout->teacher_gpus},
+	               {"rollout.teacher_tp", rollout->teacher_tp},
+	               {"rollout.response", (int)rollout->response_most}};
+	for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
+		if (strcmp(texts[i].name, name) == 0) return texts[i].value ? texts[i].value : "";
+	for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
+		if (strcmp(numbers[i].name, name) == 0)
+			return lk_arena_printf(arena, "%d", numbers[i].value);
+	for (const lk_field *field = lk_job_fields; field->name != NULL; field++)
+		if (strcmp(field->name, name) == 0) return lk_field_value(arena, field, launch->job);
+	fail_msg("%s is no field", name);
+	return NULL;
+}
+
+static void assert_holds(lk_arena *arena, const lk_launch *launch, const char *wanted,
+                         const char *of) {
+	char *words = lk_arena_strdup(arena, wanted), *state = NULL;
+	for (char *word = strtok_r(words, " ", &state); word; word = strtok_r(NULL, " ", &state)) {
+		char *value = strchr(word, '=');
+		*value++ = '\0';
+		const char *is = launch_value(arena, launch, word);
+		if (strcmp(is, value) != 0) WRONG("%s: %s is %s, not %s\n", of, word, is, value);
+	}
+}
+
+static void assert_said(const lk_launch *launch, const char *part, const char *of) {
+	for (int i = 0; i < launch->assumed_count; i++)
+		if (strstr(launch->assumed[i], part) != NULL) return;
+	for (int i = 0; i < launch->ignored_count; i++)
+		if (launch->ignored[i].reason != NULL && strstr(launch->ignored[i].reason, part) != NULL)
+			return;
+	WRONG("%s: nothing says \"%s\"\n", of, part);
+}
+
+static void check_case(const struct read_case *one) {
+	lk_arena arena = LK_ARENA_INIT;
+	const char *path = NULL, *of = NULL;
+	for (size_t i = 0; i < 8 && one->files[i] != NULL; i++) {
+		of = one->files[i];
+		path = folder_file(&arena, of);
+	}
+	lk_launch_given given = {.vars = one->vars, .sets = one->sets};
+	lk_launch launch = {0};
+	lk_error err = {0};
+	char message[1024];
+	lk_status status = lk_launch_file(&arena, path, &given, &launch, &err);
+	lk_error_text(&err, message, sizeof message);
+	if (one->refused != NULL) {
+		if (status != LK_ERR_INPUT || strstr(message, one->refused) == NULL)
+			WRONG("%s: \"%s\" should hold \"%s\"\n", of, status == LK_OK ? "" : message,
+			      one->refused);
+	} else if (status != LK_OK) {
+		WRONG("%s: %s\n", of, message);
+	} else {
+		assert_holds(&arena, &launch, one->holds, of);
+		if (one->assumes != NULL) assert_said(&launch, one->assumes, of);
+	}
+	lk_arena_free(&arena);
+}
+
+static void check_cases(const struct read_case *cases, size_t count) {
+	wrong = 0;
+	for (size_t i = 0; i < count; i++) check_case(&cases[i]);
+	assert_int_equal(wrong, 0);
+}
+#define CHECK(cases) check_cases(cases, sizeof cases / sizeof *cases)
+
+/* ---- Primus ---- */
+
+#define PRIMUS "px/primus/configs/"
+#define PRIMUS_TRAINER                                                              \
+	PRIMUS "modules/megatron/pre.yaml\nextends: [base.yaml]\nmicro_batch_size: 1\n" \
+		   "bf16: true\nenable_zero_bubble: true\nmy_usual: 3\nstderr_sink_level: INFO\n"
+#define PRIMUS_BASE PRIMUS "modules/megatron/base.yaml\nglobal_batch_size: 32\nlr: 1.0e-4\n"
+#define PRIMUS_MODEL                                                                             \
+	PRIMUS "models/megatron/net.yaml\nnum_layers: 4\nhidden_size: 1024\nffn_hidden_size: 2816\n" \
+		   "num_attention_heads: 8\nseq_length: 512\nmax_position_embeddings: 512\n"             \
+		   "normalization: rmsnorm\nadd_bias_linear: false\ngated_linear_unit: true\n"           \
+		   "share_embeddings_and_output_weights: false\n"
+#define PRIMUS_JOB(overrides)                                                  \
+	"px/examples/megatron/configs/MI300X/job.yaml\nmodules:\n  pre_trainer:\n" \
+	"    framework: megatron\n    config: pre.yaml\n    model: net.yaml\n    " \
+	"overrides: " overrides "\n"
+
+static void primus(void **state) {
+	(void)state;
+	static const struct read_case cases[] = {
+		/* config < model < overrides; the patch alone switches zero-bubble schedules on */
+		{{PRIMUS_BASE, PRIMUS_TRAINER, PRIMUS_MODEL,
+	      PRIMUS_JOB("{micro_batch_size: 2, tensor_model_parallel_size: 2, "
+	                 "pipeline_model_parallel_size: 2}")},
+	     .vars = "NNODES=2",
+	     .holds = "framework=primus device=MI300X gpus=16 tp=2 pp=2 mbs=2 gbs=32 layers=4 "
+	              "hidden=1024 ffn=2816 seq=512 dtype=bf16 norm=rms gated=1 tied=0 "
+	              "mlp_bias=0 schedule=1f1b"},
+		{{PRIMUS_JOB("{pipeline_model_parallel_size: 2, patch_zero_bubble: true, "
+	                 "enable_zero_bubble: true}")},
+	     .vars = "NNODES=1\nGPUS_PER_NODE=4",
+	     .holds = "gpus=4 pp=2 mbs=1"},
+		{{PRIMUS_JOB("{stderr_sink_level: DEBUG}")},
+	     .holds = "gpus=0 assumed=8 tp=1 mbs=1",
+	     .assumes = "a node of 8 GPUs, or as many as the degrees need"},
+		{{PRIMUS_JOB("{stderr_sink_level: DEBUG}")}, .holds = "mbs=1", .assumes = "logging"},
+		{{PRIMUS_JOB("{my_own: 4}")}, .holds = "mbs=1", .assumes = "unknown to lockstep"},
+		{{PRIMUS_JOB("{num_experts: 8, moe_ffn_hidden_size: 512, moe_router_topk: 2, "
+	                 "use_turbo_deepep: true, expert_model_parallel_size: 8}")},
+	     .vars = "GPUS_PER_NODE=8",
+	     .holds = "gpus=8 ep=8 experts=8 topk=2 dispatcher=node"},
+		{{PRIMUS_JOB("{model_type: mamba}")},
+	     .refused = "model_type: hybrids whose layers Primus's own module specification orders"},
+		{{"px/job.yaml\nmodules: {pre_trainer: {framework: megatron, config: none.yaml}}\n"},
+	     .refused = "none.yaml: the preset is not found in primus/configs"},
+		{{PRIMUS "modules/jax/pre.yaml\nlr: 1\n",
+	      "px/jax.yaml\nmodules: {sft_trainer: {framework: jax, config: pre.yaml}}\n"},
+	     .refused = "the back end jax is not read; megatron and torchtitan are"},
+		{{PRIMUS "part.yaml\nextends: [base]\nseq_length: 8\n"},
+	     .refused = "extends: it is a preset of Primus, a part of jobs; give the file of a job"},
+		{{PRIMUS "modules/torchtitan/pre.yaml\ntraining: {steps: 10}\n",
+	      PRIMUS "models/torchtitan/l3.yaml\njob: {dump: x}\nmodel: {name: llama3, flavor: 8B, "
+	             "converters: [quantize.linear.float8]}\n",
+	      "px/titan.yaml\nmodules:\n  pre_trainer:\n    framework: torchtitan\n"
+	      "    config: pre.yaml\n    model: l3.yaml\n    overrides:\n"
+	      "      training: {local_batch_size: 4, seq_len: 8192}\n"
+	      "      parallelism: {tensor_parallel_degree: 2, data_parallel_shard_degree: -1}\n"},
+	     .vars = "NNODES=2",
+	     .holds = "framework=primus gpus=16 tp=2 mbs=4 seq=8192 dtype=fp8 stack=torchtitan "
+	              "names=llama3-8B"},
+	};
+	CHECK(cases);
+}
+
+/* ---- Megatron-LM's own forms, NeMo, Megatron-Bridge ---- */
+
+#define SHAPE \
+	"num_layers: 2, hidden_size: 1024, num_attention_heads: 8, max_position_embeddings: 512"
+
+#define SHAPE_LINES                                                  \
+	"num_layers: 2\n  hidden_size: 1024\n  num_attention_heads: 8\n" \
+	"  max_position_embeddings: 512\n"
+
+static void megatron_files(void **state) {
+	(void)state;
+	static const struct read_case cases[] = {
+		{{"mt/gpt/case_dgx_a100_2N4G/model_config.yaml\nENV_VARS: {NCCL_ALGO: Ring}\nMODEL_ARGS:\n"
+	      "  --num-layers: 12\n  --hidden-size: 512\n  --num-attention-heads: 8\n"
+	      "  --micro-batch-size: 4\n  --global-batch-size: 32\n  --seq-length: 1024\n"
+	      "  --max-position-embeddings: 1024\n  --tensor-model-parallel-size: 2\n"
+	      "  --bf16: true\n  --moe-layer-freq: ([1]*12)\n"},
+	     .holds = "framework=megatron assumed=8 layers=12 hidden=512 mbs=4 gbs=32 seq=1024 tp=2 "
+	              "dtype=bf16",
+	     .assumes = "2 nodes of 4 GPUs, as the tests run"},
+		{{"mt/bert/plain/model_config.yaml\nMODEL_ARGS: {--num-layers: 2, --hidden-size: 1024, "
+	      "--num-attention-heads: 16, --seq-length: 512, --max-position-embeddings: 512, "
+	      "--data-path: '[a b]'}\n"},
+	     .holds = "assumed=8 network=encoder heads=16",
+	     .assumes = "1 node of 8 GPUs"},
+		{{"mt/gpt/x_gb200/model_config.yaml\nMODEL_ARGS: {--num-layers: 2, --hidden-size: 1024, "
+	      "--num-attention-heads: 16}\n"},
+	     .holds = "assumed=4",
+	     .assumes = "1 node of 4 GPUs"},
+		{{"mt/gpt/i/model_config.yaml\nMODE: inference\nMODEL_ARGS: {--num-layers: 2}\n"},
+	     .refused = "MODE: the test generates, and trains nothing; give one that trains"},
+		/* --yaml-cfg */
+		{{"cfg.yaml\nworld_size: 8\nmicro_batch_size: 2\nglobal_batch_size: 64\nseq_length: 512\n"
+	      "language_model: {" SHAPE ", activation: swiglu, bias: true}\n"
+	      "model_parallel: {tensor_model_parallel_size: 2, bf16: true, sequence_parallel: true}\n"},
+	     .holds = "framework=megatron gpus=8 tp=2 mbs=2 gbs=64 layers=2 gated=1 dtype=bf16 "
+	              "sequence_parallel=on mlp_bias=1"},
+		/* a switch that is off, a flag that turns it off, a number below its least */
+		{{"cfg.yaml\nlanguage_model: {" SHAPE ", bias: false, rope_fusion: false, "
+	      "untied_thing: false, num_moe_experts: 0}\nmodel_parallel: {fp16: false}\n"},
+	     .holds = "gpus=0 mlp_bias=0 experts=0 dtype=fp32"},
+		{{"cfg.yaml\nlanguage_model: {" SHAPE
+	      ", num_moe_expert: 8}\nmodel_parallel: {fp16: true}\n"},
+	     .holds = "dtype=fp16 experts=0",
+	     .assumes = "unknown to lockstep"},
+		{{"nemo.yaml\ntrainer: {num_nodes: 2, devices: 8, precision: bf16-mixed}\nexp_manager: {}\n"
+	      "model:\n  " SHAPE_LINES "  micro_batch_size: 1\n  global_batch_size: 16\n"
+	      "  encoder_seq_length: 512\n  pipeline_model_parallel_size: 2\n"
+	      "  optim: {name: distributed_fused_adam}\n  tokenizer: {type: "
+	      "meta-llama/Llama-3.1-8B}\n"},
+	     .holds = "framework=nemo gpus=16 pp=2 mbs=1 gbs=16 seq=512 dtype=bf16 sharding=zero1"},
+		{{"nemo16.yaml\ntrainer: {devices: 4, precision: 16}\nmodel:\n  " SHAPE_LINES
+	      "  normalization: layernorm1p\n  encoder_seq_length: 512\n"},
+	     .holds = "gpus=4 dtype=fp16 norm=layer sharding=none"},
+		{{"bridge.yaml\nmodel:\n  " SHAPE_LINES "  seq_length: 512\n  context_parallel_size: 2\n"
+	      "train: {global_batch_size: 64, micro_batch_size: 2}\n"
+	      "mixed_precision: {bf16: true}\nddp: {overlap_grad_reduce: true}\n"
+	      "optimizer: {use_distributed_optimizer: true}\n"},
+	     .holds = "framework=megatron-bridge gpus=0 cp=2 mbs=2 gbs=64 sharding=zero1 dtype=bf16 "
+	              "overlap_grad_reduce=on"},
+		/* a value that only the cluster knows is asked for */
+		{{"bridge2.yaml\nmodel:\n  " SHAPE_LINES "  tensor_model_parallel_size: ${oc.env:TP}\n"
+	      "train: {global_batch_size: 64}\n"},
+	     .refused = "is not known"},
+	};
+	CHECK(cases);
+}
+
+/* ---- llm-foundry, MaxText, LLaMA-Factory, torchtitan ---- */
+
+#define MAXTEXT(rest) "max.yml\nhardware: gpu\nper_device_batch_size: 4\n" rest
+
+static void other_files(void **state) {
+	(void)state;
+	static const struct read_case cases[] = {
+		{{"mpt.yaml\nmax_duration: 1ba\nglobal_train_batch_size: 64\n"
+	      "device_train_microbatch_size: 2\nmax_seq_len: 2048\nprecision: amp_bf16\n"
+	      "model: {n_layers: 12, d_model: 768, n_heads: 12, expansion_ratio: 3, "
+	      "attn_config: {alibi: true, attn_impl: torch, kv_n_heads: 4}}\n"
+	      "optimizer: {name: decoupled_lionw}\n"
+	      "fsdp_config: {sharding_strategy: SHARD_GRAD_OP, activation_checkpointing: true}\n"},
+	     .holds = "framework=llm-foundry layers=12 hidden=768 heads=12 kv_heads=4 ffn=2304 "
+	              "head_dim=64 vocab=50368 tied=1 norm=layer position_rows=0 mbs=2 gbs=64 "
+	              "seq=2048 dtype=bf16 optimizer=lion sharding=zero2 recompute=full "
+	              "attn_kernel=unfused stack=llm-foundry vocab_multiple=1"},
+		{{"mpt.yaml\nmax_duration: 1ba\nvariables: {max_seq_len: 1024, "
+	      "global_train_batch_size: 8}\nmodel: {pretrained_model_name_or_path: gpt2}\n"
+	      "fsdp_config: {}\n"},
+	     .holds = "names=gpt2 seq=1024 gbs=8 sharding=zero3 dtype=bf16 layers=0"},
+		{{MAXTEXT("base_emb_dim: 2048\nbase_num_query_heads: 16\nbase_mlp_dim: 5632\n"
+	              "base_num_decoder_layers: 8\nvocab_size: 32000\nmax_target_length: 1024\n"
+	              "model_name: default\nici_fsdp_parallelism: 8\n")},
+	     .holds = "framework=maxtext hidden=2048 kv_heads=16 head_dim=128 ffn=5632 layers=8 "
+	              "gated=1 norm=rms mbs=4 seq=1024 recompute=full sharding=zero3 dtype=bf16"},
+		{{MAXTEXT("model_name: llama3-8b\nremat_policy: minimal\n")},
+	     .holds = "names=llama3-8b seq=2048 recompute=selective layers=0",
+	     .assumes = "remat_policy minimal is priced as selective recomputation"},
+		{{"max.yml\nper_device_batch_size: 4\nmodel_name: llama3-8b\n"},
+	     .refused = "hardware: TPUs, MaxText's default, are not modelled; give --set hardware=gpu"},
+		{{"max.yml\nper_device_batch_size: 4\nmodel_name: llama3-8b\n"},
+	     .sets = "hardware=gpu",
+	     .holds = "names=llama3-8b mbs=4"},
+		{{"lf1.yaml\nmodel: Qwen/Qwen3-8B\nmodel_class: llm\nglobal_batch_size: 32\n"
+	      "micro_batch_size: 2\npeft_config: {name: lora, r: 16}\ndist_config: {name: fsdp2, "
+	      "cp_size: 2}\n"},
+	     .holds = "framework=llama-factory names=Qwen/Qwen3-8B mbs=2 gbs=32 cp=2 lora_rank=16 "
+	              "task=lora seq=2048 dtype=bf16 recompute=full sharding=zero3",
+	     .assumes = "LLaMA-Factory's defaults where nothing is stated"},
+		{{"lf1.yaml\nmodel: Qwen/Qwen3-8B\nmodel_class: llm\nfp16: true\ncutoff_len: 512\n"
+	      "enable_activation_checkpointing: false\npeft_config: {name: freeze, r: 4}\n"},
+	     .holds = "lora_rank=0 mbs=1 seq=512 dtype=fp16 recompute=none"},
+		{{"lf1.yaml\nmodel: Qwen/Qwen3-8B\nmodel_class: cls\n"},
+	     .refused = "model_class: a classifier or reward model is trained"},
+		{{"titan.toml\n[model]\nname = \"llama3\"\nflavor = \"8B\"\nconverters = [\"mx\"]\n"
+	      "[training]\nlocal_batch_size = 2\nseq_len = 4096\n[parallelism]\n"
+	      "pipeline_parallel_degree = 2\ndata_parallel_shard_degree = -1\n"},
+	     .holds = "framework=torchtitan pp=2 mbs=1 seq=4096 recompute=selective",
+	     .assumes = "selective recomputation, torchtitan's default"},
+		{{"titan.toml\n[model]\nname = \"llama3\"\nflavor = \"8B\"\n"
+	      "converters = [\"quantize.linear.mx\"]\n[training]\nlocal_batch_size = 2\n"
+	      "[activation_checkpoint]\nmode = \"none\"\n"},
+	     .holds = "dtype=mxfp8 recompute=none"},
+		{{"none.yaml\nfavourite_colour: blue\n"},
+	     .refused = "its keys belong to no framework that lockstep reads; give a file of"},
+		{{"list.yaml\n- 1\n- 2\n"}, .refused = "the document is not a map of settings"},
+	};
+	CHECK(cases);
+}
+
+/* ---- NeMo RL, TRL, LLaMA-Factory, OpenRLHF ---- */
+
+#define RL(rest)                                                                  \
+	"rl.yaml\ncluster: {num_nodes: 2, gpus_per_node: 8}\npolicy:\n  model_name: " \
+	"Qwen/Qwen3-8B\n" rest
+#define FACTORY(rest) "factory.yaml\nmodel_name_or_path: Qwen/Qwen3-8B\ntemplate: qwen\n" rest
+#define TRL(rest)     "trl.yaml\nmodel_name_or_path: Qwen/Qwen2.5-7B-Instruct\n" rest
+#define OPEN(program, rest)                                                                      \
+	"open.sh\npython3 -m openrlhf.cli." program " --pretrain Qwen/Qwen3-8B --zero_stage 3 " rest \
+	"\n"
+
+static void post_training(void **state) {
+	(void)state;
+	static const struct read_case cases[] = {
+		{{RL("  train_global_batch_size: 64\n  train_micro_batch_size: 1\n"
+	         "  max_total_sequence_length: 4096\n"
+	         "  megatron_cfg:\n    enabled: true\n    tensor_model_parallel_size: 2\n"
+	         "    pipeline_model_parallel_size: 2\n    activation_checkpointing: true\n"
+	         "    recompute_granularity: selective\n    first_last_layers_bf16: true\n"
+	         "    num_layers_at_start_in_bf16: 1\n    num_layers_at_end_in_bf16: 2\n"
+	         "    fp8_cfg: {enabled: true, fp8_recipe: blockwise, fp8_param: true}\n"
+	         "    optimizer: {use_distributed_optimizer: false}\n"
+	         "  generation: {backend: vllm, vllm_cfg: {tensor_parallel_size: 4}}\n"
+	         "grpo: {num_prompts_per_step: 32, num_generations_per_prompt: 16, "
+	         "async_grpo: {enabled: false}}\n")},
+	     .holds =
+	         "framework=nemo-rl assumed=16 tp=2 pp=2 mbs=1 gbs=64 recompute=selective dtype=fp8 "
+	         "fp8_recipe=blockwise narrow_weights=1 wide_first=1 wide_last=2 sharding=none "
+	         "stack=megatron rollout.task=grpo rollout.sequences=512 rollout.tp=4 "
+	         "rollout.engine=vllm rollout.lag=0"},
+		{{RL("  megatron_cfg: {enabled: true, pipeline_dtype: bfloat16, defer_fp32_logits: true, "
+	         "fp8_cfg: {enabled: true, fp8_recipe: mxfp8}, "
+	         "distributed_data_parallel_config: {use_custom_fsdp: true}}\n"
+	         "  logprob_chunk_size: 1024\n"
+	         "  generation: {backend: megatron, colocated: {enabled: false, "
+	         "resources: {num_nodes: 1, gpus_per_node: 8}}}\n"
+	         "ppo: {num_prompts_per_step: 8, async_ppo: {enabled: true, "
+	         "max_trajectory_age_steps: 2}}\n")},
+	     .holds = "gpus=8 dtype=mxfp8 sharding=zero3 fused_cross_entropy=on rollout.task=ppo "
+	              "rollout.gpus=8 rollout.lag=2",
+	     .assumes = "8 of 16 GPUs train, the others generate"},
+		{{RL("  dtensor_cfg: {tensor_parallel_size: 2}\n  generation: {backend: sglang}\n"
+	         "teacher: {model_name: Qwen/Qwen3-32B, dtensor_cfg: {tensor_parallel_size: 4}}\n"
+	         "distillation: {num_prompts_per_step: 16}\n")},
+	     .holds = "assumed=16 tp=2 sharding=zero3 dtype=bf16 rollout.task=distill "
+	              "rollout.teacher=Qwen/Qwen3-32B rollout.teacher_tp=4 rollout.engine=sglang"},
+		{{RL("  dtensor_cfg: {tensor_parallel_size: 2}\n  generation: {backend: trtllm}\n"
+	         "distillation: {num_prompts_per_step: 16}\n"
+	         "on_policy_distillation:\n  enabled: true\n  teacher_model_by_agent_name: "
+	         "{a: Qwen/Qwen3-32B, b: Qwen/Qwen3-14B, c: Qwen/Qwen3-32B}\n"
+	         "  non_colocated_teachers: {enabled: true, default_teacher_cfg: {num_nodes: 1, "
+	         "gpus_per_node: 4, tensor_model_parallel_size: 2}}\n")},
+	     .holds = "gpus=8 rollout.teacher=Qwen/Qwen3-32B rollout.teacher_gpus=8 "
+	              "rollout.teacher_tp=2",
+	     .assumes = "8 of 16 GPUs train, the others generate or hold teachers"},
+		{{RL("  dtensor_cfg: {tensor_parallel_size: 2}\ndpo: {max_num_steps: 4}\n")},
+	     .holds = "dpo=1 tp=2 rollout.task="},
+		/* LLaMA-Factory */
+		{{FACTORY("stage: rm\n")},
+	     .refused = "stage: reward models and their use are not modelled"},
+		{{FACTORY("stage: kto\nfinetuning_type: lora\n")},
+	     .holds = "task=lora lora_rank=8 recompute=full seq=2048 mbs=8",
+	     .assumes = "kto is priced as sft"},
+		{{FACTORY("stage: dpo\nfinetuning_type: oft\ncutoff_len: 512\n"
+	              "enable_liger_kernel: true\npure_bf16: true\n")},
+	     .holds = "dpo=1 seq=512 loss=logits fused_cross_entropy=on master_weights=off "
+	              "state_dtype=bf16",
+	     .assumes = "oft is priced as LoRA"},
+		{{FACTORY("stage: dpo\npref_loss: orpo\nfinetuning_type: full\n")},
+	     .holds = "dpo=0 lora_rank=0"},
+		{{FACTORY("finetuning_type: full\nimage_max_pixels: 262144\n"
+	              "tensor_model_parallel_size: 2\nbf16: true\n"
+	              "disable_gradient_checkpointing: true\n")},
+	     .holds = "samples=2 freeze_tower=1 tp=2 stack=megatron recompute=none dtype=bf16"},
+		/* TRL's GRPO */
+		{{TRL("use_vllm: true\nvllm_mode: colocate\nper_device_train_batch_size: 4\n"
+	          "gradient_accumulation_steps: 4\nnum_generations: 16\nmax_prompt_length: 512\n"
+	          "max_completion_length: 2048\nbeta: 0.04\nfsdp: full_shard\n")},
+	     .holds = "mbs=4 seq=2560 recompute=full dtype=bf16 sharding=zero3 rollout.task=grpo "
+	              "rollout.samples=16 rollout.response=2048 rollout.no_reference=0 "
+	              "rollout.no_sleep=1 rollout.gpus=0",
+	     .assumes = "TRL's defaults where nothing is stated"},
+		{{TRL("num_generations: 4\nper_device_train_batch_size: 2\nsteps_per_generation: 8\n"
+	          "max_completion_length: 256\nuse_vllm: true\n")},
+	     .holds = "assumed=8 rollout.engines=1 rollout.no_reference=1 rollout.sequences=128 gbs=16 "
+	              "seq=768",
+	     .assumes = "the server that generates has one engine"},
+		{{TRL("num_generations: 4\nper_device_train_batch_size: 2\nuse_peft: true\n")},
+	     .holds = "task=lora lora_rank=16 rollout.engines=0 rollout.response=256",
+	     .assumes = "transformers generate as an engine does"},
+		{{"grpo.sh\naccelerate launch --num_processes 8 trl/scripts/grpo.py --model_name_or_path "
+	      "Qwen/Qwen2.5-0.5B --use_vllm true --max_completion_length 1024 "
+	      "--per_device_train_batch_size 2 --gradient_accumulation_steps 3\n"},
+	     .holds = "gpus=8 mbs=2 rollout.task=grpo rollout.samples=8 rollout.sequences=48 gbs=48"},
+		{{"orpo.sh\naccelerate launch --num_processes 8 trl/scripts/orpo.py --model_name_or_path "
+	      "Qwen/Qwen2.5-0.5B --per_device_train_batch_size 2\n"},
+	     .holds = "gpus=8 dpo=0 mbs=4 recompute=full"},
+		{{"reward.sh\naccelerate launch trl/scripts/reward.py --model_name_or_path gpt2\n"},
+	     .refused = "this method's step is more than training; sft, dpo and grpo can be predicted"},
+		{{"chat.sh\ntrl chat --model_name_or_path gpt2\n"}, .refused = "trl chat does not train"},
+		/* OpenRLHF: a critic of gae on GPUs of its own; engines ahead */
+		{{OPEN("train_ppo_ray", "--actor_num_nodes 2 --actor_num_gpus_per_node 4 "
+	                            "--critic_num_nodes 1 --critic_num_gpus_per_node 4 "
+	                            "--vllm_num_engines 3 --vllm_tensor_parallel_size 2 --async_train "
+	                            "--critic_pretrain Qwen/Qwen3-4B --rollout_batch_size 64 "
+	                            "--n_samples_per_prompt 2 --init_kl_coef 0")},
+	     .holds = "framework=openrlhf gpus=8 mbs=4 gbs=128 seq=2048 sharding=zero3 stack=deepspeed "
+	              "dtype=bf16 rollout.task=ppo rollout.critic=Qwen/Qwen3-4B rollout.critic_gpus=4 "
+	              "rollout.engines=3 rollout.gpus=6 rollout.sequences=128 rollout.lag=1 "
+	              "rollout.no_reference=1 rollout.no_sleep=1"},
+		{{OPEN("train_ppo_ray", "--colocate_all_models --advantage_estimator rloo "
+	                            "--vllm_num_engines 8 --critic_pretrain Qwen/Qwen3-4B")},
+	     .holds = "gpus=8 rollout.task=grpo rollout.critic= rollout.engines=0 rollout.gpus=0 "
+	              "rollout.no_reference=0 rollout.lag=0"},
+		{{OPEN("train_dpo", "--micro_train_batch_size 1 --train_batch_size 64")},
+	     .holds = "dpo=1 seq=512 rollout.task= mbs=2"},
+		{{OPEN("train_sft", "--lora_rank 16 --max_len 1024")},
+	     .holds = "dpo=0 task=lora lora_rank=16 seq=1024"},
+		{{OPEN("train_rm", "--max_len 1024")},
+	     .refused = "openrlhf.cli.train_rm: this method's step is not modelled"},
+	};
+	CHECK(cases);
+}
+
+/* ---- GPT-NeoX ---- */
+
+#define NEOX(rest)                                                                           \
+	"neox.yml\n{\"pipe-parallel-size\": 1, \"model-parallel-size\": 1, \"num-layers\": 4,\n" \
+	" \"hidden-size\": 768, \"num-attention-heads\": 12, \"seq-length\": 512,\n"             \
+	" \"max-position-embeddings\": 512, \"train_micro_batch_size_per_gpu\": 4,\n " rest "}\n"
+
+static void neox(void **state) {
+	(void)state;
+	static const struct read_case cases[] = {
+		{{NEOX("\"attention-config\": [[[\"flash\"], 4]], \"mlp-type\": \"llama\", "
+	           "\"norm\": \"rmsnorm\", \"pos-emb\": \"rotary\", \"no-weight-tying\": true")},
+	     .holds = "framework=gpt-neox ffn=2048 gated=1 norm=rms tied=0 position_rows=0 "
+	              "rotary_base=10000 attn_kernel=flash vocab=50257 vocab_multiple=128 mbs=4 "
+	              "stack=megatron-deepspeed",
+	     .assumes = "a vocabulary of 50257: gpt-neox's default tokenizer"},
+		{{NEOX("\"activation\": \"geglu\", \"tokenizer-type\": \"SPMTokenizer\", "
+	           "\"attention-config\": [[[\"sparse_fixed\", \"global\"], 2]]")},
+	     .holds = "ffn=1024 gated=1 norm=layer position_rows=512 attn_kernel=unfused vocab=32000",
+	     .assumes = "local and sparse attention is priced as full attention"},
+		{{NEOX("\"attention-config\": [[[\"gmlp\"], 4]]")},
+	     .refused = "attention_config: gated MLPs over tokens are not modelled"},
+		{{NEOX("\"attention-config\": [[[\"rwkv\"], 4]]")},
+	     .refused = "attention_config: layers of RWKV-6 are not modelled"},
+		{{NEOX("\"attention-config\": [[[\"mamba\"], 4]], \"tokenizer-type\": "
+	           "\"CharLevelTokenizer\"")},
+	     .holds = "ssm_inner=1536 ssm_state=16 vocab=512 layers=4"},
+		{{"neox.yml\n{\"pipe-parallel-size\": 2, \"num-layers\": 4, \"hidden-size\": 768, "
+	      "\"num-attention-heads\": 12, \"seq-length\": 512, \"train_micro_batch_size_per_gpu\": "
+	      "4, "
+	      "\"attention-config\": [[[\"mamba\"], 4]]}\n"},
+	     .refused = "gpt-neox does not split Mamba's layers over GPUs; set model_parallel_size"},
+		{{NEOX("\"train-impl\": \"kto\"")},
+	     .refused = "train_impl: this method's step is more than training"},
+		{{NEOX("\"train-impl\": \"dpo\"")}, .holds = "dpo=1 mbs=8"},
+	};
+	CHECK(cases);
+}
+
+/* ---- scripts in folders ---- */
+
+#define INNER                                                                                     \
+	"s/inner.sh\nTP=${1:-1}\ntorchrun --nproc_per_node 8 --nnodes ${SLURM_NNODES:-1} "            \
+	"pretrain_gpt.py --num-layers 2 --hidden-size 1024 --num-attention-heads 8 --seq-length 512 " \
+	"--max-position-embeddings 512 --micro-batch-size 1 --tensor-model-parallel-size $TP\nexit "  \
+	"1\n"
+#define FLAGS                                                                     \
+	"--num-layers 2 --hidden-size 1024 --num-attention-heads 8 --seq-length 512 " \
+	"--max-position-embeddings 512 "
+
+static void scripts(void **state) {
+	(void)state;
+	static const struct read_case cases[] = {
+		{{INNER, "s/run.sh\nbash inner.sh 4\n"}, .holds = "gpus=8 tp=4 layers=2 mbs=1"},
+		{{"s/run.sh\nsbatch --nodes=4 inner.sh 2\n"}, .holds = "gpus=32 tp=2"},
+		{{"s/run.sh\ndocker run --gpus all IMAGE bash -c \"cd /work; bash inner.sh 8\"\n"},
+	     .holds = "gpus=8 tp=8"},
+		{{"s/run.sh\nsrun --nodes=2 --container-image IMAGE bash -lc \"bash inner.sh 2 | tee "
+	      "log\"\n"},
+	     .holds = "gpus=16 tp=2"},
+		{{"s/run.sh\npodman run IMAGE bash ./inner.sh\n"}, .holds = "gpus=8 tp=1"},
+		{{"s/below/run.sh\nsource $(dirname $0)/../inner.sh\n"}, .holds = "gpus=8 tp=1"},
+		{{"s/conf/args.sh\nARGS=\"--micro-batch-size 4 --bf16\"\n",
+	      "s/run.sh\nsource activate env\n. ~/.bashrc\nsource conf/args.sh\n"
+	      "torchrun --nproc_per_node 2 pretrain_gpt.py " FLAGS "$ARGS\n"},
+	     .holds = "gpus=2 mbs=4 dtype=bf16"},
+		{{"s/run.sh\nsource secret.sh\ntorchrun --nproc_per_node 2 pretrain_gpt.py " FLAGS "\n"},
+	     .holds = "gpus=2",
+	     .assumes = "line 1: secret.sh, which the script reads, is not here"},
+		{{"s/run.sh\nbash absent.sh 4\n"},
+	     .refused = "no command starts torchrun, srun, mpirun, deepspeed, accelerate or python; "
+	                "give it beside absent.sh, which it runs"},
+		{{"s/loop.sh\nbash loop.sh\n"}, .refused = "scripts read one another too many times"},
+		{{"s/run.sh\nssh -p 22 -i key host1 \"cd x && torchrun --nproc_per_node 4 "
+	      "pretrain_gpt.py " FLAGS "--fp16\"\n"},
+	     .holds = "gpus=4 dtype=fp16"},
+		/* let, printf -v, getopts */
+		{{"s/run.sh\nlet M=2*2 \"N = M + 1\"\nlet N*=2 M-=1\nprintf -v EXTRA '%s %s ' "
+	      "--micro-batch-size $M\ntorchrun --nproc_per_node $N pretrain_gpt.py " FLAGS "$EXTRA\n"},
+	     .holds = "gpus=10 mbs=3"},
+		{{"s/run.sh\nN=1\nlet N++\ntorchrun --nproc_per_node 8 pretrain_gpt.py " FLAGS
+	      "--micro-batch-size $N\n"},
+	     .refused = "--micro-batch-size: line 2: N is set in a line that may not run"},
+		{{"s/run.sh\nprintf -v N %%03d 7\ntorchrun --nproc_per_node 8 pretrain_gpt.py " FLAGS
+	      "--micro-batch-size $N\n"},
+	     .refused = "--micro-batch-size: line 1: N is set in a line that may not run"},
+		{{"s/opts.sh\nwhile getopts \"m:t:hx\" opt; do\n  case $opt in m) MBS=$OPTARG;; "
+	      "t) TP=$OPTARG;; x) FAST=--bf16;; ?) FAST=--fp16;; esac\ndone\n"
+	      "torchrun --nproc_per_node 8 pretrain_gpt.py " FLAGS "--micro-batch-size ${MBS:-1} "
+	      "--tensor-model-parallel-size ${TP:-1} $FAST\n",
+	      "s/run.sh\nbash opts.sh -m4 -t 2 -x rest\n"},
+	     .holds = "tp=2 mbs=4 dtype=bf16"},
+		{{"s/run.sh\nbash opts.sh -z\n"}, .holds = "tp=1 mbs=1 dtype=fp16"},
+		{{"s/run.sh\nbash opts.sh -- -m 4\n"}, .holds = "tp=1 mbs=1 dtype=fp32"},
+		{{"s/run.sh\nif [ -f x ]; then eval torchrun y; fi\n"},
+	     .refused = "s/run.sh:1: eval in a line that may not run; write the command itself"},
+		/* what frameworks start themselves */
+		{{"s/job.yaml\nmodel_name_or_path: Qwen/Qwen3-8B\nfinetuning_type: full\nstage: sft\n"
+	      "per_device_train_batch_size: 2\n",
+	      "s/run.sh\nexport NNODES=2\nllamafactory-cli train job.yaml\n"},
+	     .holds = "gpus=16 mbs=2 names=Qwen/Qwen3-8B",
+	     .assumes = "8 GPUs a node: NPROC_PER_NODE is not set"},
+		{{"s/run.sh\nNNODES=2 NPROC_PER_NODE=4 llamafactory-cli train job.yaml\n"},
+	     .holds = "gpus=8 mbs=2"},
+		{{"s/run.sh\nNNODES=0 llamafactory-cli train job.yaml\n"}, .refused = "NNODES"},
+		{{"s/run.sh\nllamafactory-cli webui\n"},
+	     .refused = "llamafactory-cli webui does not train"},
+		{{"s/run.sh\nNGPU=4 CONFIG=llama3_8b ./run_train.sh --training.seq_len 1024\n"},
+	     .holds = "gpus=4 seq=1024 names=llama3-8b"},
+		{{"s/run.sh\npython pretrain_retro.py --num-layers 2\n"},
+	     .refused = "pretrain_retro.py trains a network that is not modelled"},
+		{{"s/run.sh\ntorchrun --nproc_per_node 8 pretrain_t5.py " FLAGS
+	      "--decoder-seq-length 128\n"},
+	     .holds = "network=encdec decoder_seq=128"},
+	};
+	CHECK(cases);
+}
+
+/* ---- flags against the network that is trained ---- */
+
+static void conflicts(void **state) {
+	(void)state;
+	static const struct {
+		const char *flags, *preset, *said;
+	} cases[] = {
+		{"--num-layers 32 --hidden-size 4096 --num-attention-heads 32 --ffn-hidden-size 14336",
+	     "llama3-8b", ""},
+		{"--num-layers 80 --hidden-size 4096 --num-attention-heads 32 --qk-layernorm "
+	     "--group-query-attention --num-query-groups 4",
+	     "llama3-8b", "--num-layers 80 (32), --qk-layernorm, --num-query-groups 4 (8)"},
+		{"--num-layers 1 --hidden-size 2 --num-attention-heads 3 --ffn-hidden-size 4 "
+	     "--kv-channels 5 --qk-layernorm",
+	     "llama3-8b",
+	     "--num-layers 1 (32), --hidden-size 2 (4096), --num-attention-heads 3 (32), "
+	     "--ffn-hidden-size 4 (14336) and 2 more"},
+		/* compressed attention has no heads of keys, nor a width of a head */
+		{"--num-layers 61 --hidden-size 7168 --num-attention-heads 128 --kv-channels 5 "
+	     "--num-query-groups 4",
+	     "deepseek-v3", ""},
+	};
+	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+		lk_arena arena = LK_ARENA_INIT;
+		lk_launch launch = {0};
+		lk_error err = {0};
+		lk_model model;
+		char line[512], said[LK_LAUNCH_CONFLICTS], message[1024];
+		snprintf(line, sizeof line, "torchrun pretrain_gpt.py %s --seq-length 512", cases[i].flags);
+		if (lk_launch_text(&arena, line, strlen(line), "line", NULL, &launch, &err) != LK_OK)
+			fail_msg("%s: %s", line, lk_error_text(&err, message, sizeof message));
+		assert_int_equal(lk_model_preset(cases[i].preset, &model, &err), LK_OK);
+		lk_launch_conflicts(&launch, &model, said);
+		assert_string_equal(said, cases[i].said);
+		lk_arena_free(&arena);
+	}
+}
+
+/* ---- what is written ---- */
+
+/* A completed job of 16 GPUs. */
+static lk_job written_job(lk_arena *arena, const char *preset, const char *stack, int variant,
+                          lk_cluster *cluster) {
+	lk_error err = {0};
+	char message[1024];
+	lk_job job = {.gpus = 16, .gbs = 64, .seq = 512};
+	assert_int_equal(lk_model_preset(preset, &job.model, &err), LK_OK);
+	assert_int_equal(lk_cluster_simple(arena, lk_device_find("h100-sxm"), 16, 0, 0, cluster, &err),
+	                 LK_OK);
+	lk_copy(job.stack, sizeof job.stack, stack);
+	job.sharding = (lk_sharding)(variant % 4);
+	job.sharding_said = true;
+	if (variant >= 4) job.tp = 2;
+	if (variant == 4) job.optimizer = LK_OPT_LION;
+	if (variant == 5) job.state_dtype = LK_BF16;
+	if (variant == 7) job.optimizer = LK_OPT_SGD;
+	if (lk_job_complete(&job, cluster, &err) != LK_OK)
+		fail_msg("%s", lk_error_text(&err, message, sizeof message));
+	return job;
+}
+
+/* The end of a step as a program: who sums, clips, updates and gathers. */
+static void programs(void **state) {
+	(void)state;
+	static const char *const adam =
+		"\tm <- b1*m + (1 - b1)*d\n\tv <- b2*v + (1 - b2)*d^2\n"
+		"\tw <- w - lr*((m/(1 - b1^t))/(sqrt(v/(1 - b2^t)) + eps) + wd*w)\n";
+	static const struct {
+		int variant;
+		const char *parts[6];
+	} cases[] = {
+		{0,
+	     {"# The end of a step of llama3.2-1b: 16 copies of the model, ZeRO 0, adam.\n"
+	      "# --sizes dp=16,N=",
+	      "program update(mesh dp) {\n\tdim N\n\tscalar f32 lr, b1, b2, eps, wd, t, clip\n",
+	      "@ P(sum,dp)\n\tstate w : f32[N], m : f32[N], v : f32[N]\n",
+	      "\ta = allreduce(g, sum, dp)\n\tq = sum(", adam,
+	      "\th = cast(bf16, w)\n\tout h\n}\n"
+	      "schedule as_predicted { fuse U = {d, m, v, w, h} }\n"}},
+		{1,
+	     {"\tstate w : f32[N] @ S(0,dp), m : f32[N] @ S(0,dp), v : f32[N] @ S(0,dp)\n",
+	      "\ta = reducescatter(g, sum, dp, dim=0)\n\tq = allreduce(sum(", ", sum, dp)\n", adam,
+	      "\twhole = allgather(h, 0, dp)\n\tout whole\n}\n"}},
+		{2, {"\tin g : ", "[N] @ S(0,dp)\n", "\td = s*", adam, "\tout h\n}\n"}},
+		{4,
+	     {"# The end of a step of llama3.2-1b: 2 ranks of the model with copies on 8 each, ZeRO 0, "
+	      "lion.\n# --sizes dp=8,model=2,N=",
+	      "program update(mesh dp, model) {\n", "[size(model),N] @ P(sum,dp) S(0,model)\n",
+	      ", sum, model)\n", "\tu = b1*m + (1 - b1)*d\n\tm <- b2*m + (1 - b2)*d\n",
+	      "\tw <- w - lr*(select(u > 0, 1, select(u < 0, -1, 0)) + wd*w)\n"}},
+		{5,
+	     {"m : bf16[size(model),N] @ S(1,dp) S(0,model)",
+	      "\ta = reducescatter(g, sum, dp, dim=1)\n",
+	      "\tm <- cast(bf16, b1*cast(f32, m) + (1 - b1)*d)\n",
+	      "\tw <- w - lr*((cast(f32, m)/(1 - b1^t))/(sqrt(cast(f32, v)/(1 - b2^t)) + eps) + "
+	      "wd*w)\n",
+	      "\twhole = allgather(h, 1, dp)\n"}},
+		{7,
+	     {"\tscalar f32 lr, b1, wd, clip\n", "\tm <- b1*m + d\n\tw <- w - lr*(m + wd*w)\n",
+	      "fuse U = {d, m, w, h} }\n"}},
+	};
+	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+		lk_arena arena = LK_ARENA_INIT;
+		lk_cluster cluster;
+		lk_job job = written_job(&arena, "llama3.2-1b", "megatron", cases[i].variant, &cluster);
+		lk_emitted out = {0};
+		lk_error err = {0};
+		assert_int_equal(lk_emit_program(&arena, &job, &cluster, &out, &err), LK_OK);
+		const char *at = out.text;
+		for (int p = 0; p < 6 && cases[i].parts[p] != NULL; p++) {
+			const char *found = strstr(at, cases[i].parts[p]);
+			if (found == NULL) fail_msg("no \"%s\" in\n%s", cases[i].parts[p], at);
+			at = found + strlen(cases[i].parts[p]);
+		}
+		lk_arena_free(&arena);
+	}
+}
+
+static void no_programs(void **state) {
+	(void)state;
+	static const struct {
+		const char *what;
+		bool forward;
+		lk_optimizer optimizer;
+		bool offload;
+		int shard_group, gpus_of_model;
+		lk_switch master;
+		lk_dtype moments;
+	} cases[] = {
+		{"the job does not train; leave out what keeps weights", .forward = true},
+		{"of its optimizer more than one pass over states is known; give --optimizer",
+	     .optimizer = LK_OPT_MUON},
+		{"its optimizer runs on the host; leave out --offload-optimizer", .offload = true},
+		{"hybrid sharding divides the ranks that hold gradients; leave out --shard-group",
+	     .shard_group = 8},
+		{"one rank holds each parameter; give more GPUs", .gpus_of_model = 16},
+		{"weights without a master copy in fp32 have no program", .master = LK_OFF},
+		{"moments of such a format have no program; give --state-dtype", .moments = LK_FP8},
+	};
+	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+		lk_arena arena = LK_ARENA_INIT;
+		lk_cluster cluster;
+		lk_job job = written_job(&arena, "llama3.2-1b", "megatron", 0, &cluster);
+		lk_emitted out = {0};
+		lk_error err = {0};
+		char message[1024];
+		job.forward_only = cases[i].forward;
+		job.offload_optimizer = cases[i].offload;
+		job.shard_group = cases[i].shard_group;
+		if (cases[i].optimizer != LK_OPT_ADAM) job.optimizer = cases[i].optimizer;
+		if (cases[i].gpus_of_model > 0) {
+			job.tp = cases[i].gpus_of_model;
+			job.dp = 1;
+		}
+		if (cases[i].master != 0) job.master_weights = cases[i].master;
+		if (cases[i].moments != LK_FP32) job.state_dtype = cases[i].moments;
+		assert_int_equal(lk_emit_program(&arena, &job, &cluster, &out, &err), LK_ERR_INPUT);
+		lk_error_text(&err, message, sizeof message);
+		if (strstr(message, cases[i].what) == NULL ||
+		    strstr(message, "--emit: the end of this job's step is no program: ") == NULL)
+			fail_msg("\"%s\" should hold \"%s\"", message, cases[i].what);
+		lk_arena_free(&arena);
+	}
+}
+
+/* Frameworks that cannot run a layout say which would. */
+static void emit_refusals(void **state) {
+	(void)state;
+	static const struct {
+		const char *target, *preset, *stack;
+		int variant;
+		const char *part; /* of the text; with `refused` of the error */
+		bool refused;
+	} cases[] = {
+		{"llama-factory", "llama3.2-1b", "megatron", 5,
+	     "tensor_model_parallel_size: 2\npipeline_model_parallel_size: 1\n", false},
+		{"llama-factory", "mixtral-8x7b", "megatron", 5, "moe_token_dispatcher_type: alltoall\n",
+	     false},
+		{"llama-factory", "llama3.2-1b", "fsdp", 7,
+	     "are those of Megatron-Core; add --stack megatron", true},
+		{"axolotl", "llama3.2-1b", "megatron", 1, "the layout is one of Megatron-LM; add --stack",
+	     true},
+		{"axolotl", "llama3.2-1b", "fsdp", 1, "FSDP shards gradients with the optimizer's states",
+	     true},
+		{"axolotl", "bert-large", "ddp", 0, "it trains decoders alone; use accelerate", true},
+		{"nanotron", "llama3.2-1b", "fsdp", 3, "the layout is one of FSDP; add --stack megatron",
+	     true},
+		{"nanotron", "llama3.2-1b", "megatron", 2, "it runs ZeRO 0 and 1; add --zero 1", true},
+		{"program", "llama3.2-1b", "megatron", 0, "program update(mesh dp) {", false},
+		{"colossal", "llama3.2-1b", "megatron", 0, "--emit: unknown target \"colossal\"; give one",
+	     true},
+	};
+	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+		lk_arena arena = LK_ARENA_INIT;
+		lk_cluster cluster;
+		lk_job job =
+			written_job(&arena, cases[i].preset, cases[i].stack, cases[i].variant, &cluster);
+		lk_emitted out = {0};
+		lk_error err = {0};
+		char message[1024];
+		lk_status status = lk_emit(&arena, cases[i].target, &job, &cluster, &out, &err);
+		lk_error_text(&err, message, sizeof message);
+		if ((status == LK_ERR_INPUT) != cases[i].refused ||
+		    strstr(cases[i].refused ? message : out.text, cases[i].part) == NULL)
+			fail_msg("%s of %s: no \"%s\" in %s", cases[i].target, cases[i].preset, cases[i].part,
+			         status == LK_OK ? out.text : message);
+		lk_arena_free(&arena);
+	}
+}
+
+int main(void) {
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(primus),      cmocka_unit_test(megatron_files),
+		cmocka_unit_test(other_files), cmocka_unit_test(post_training),
+		cmocka_unit_test(neox),        cmocka_unit_test(scripts),
+		cmocka_unit_test(conflicts),   cmocka_unit_test(programs),
+		cmocka_unit_test(no_programs), cmocka_unit_test(emit_refusals),
+	};
+	return cmocka_run_group_tests_name("launch files", tests, make_scratch, remove_scratch);
+}
