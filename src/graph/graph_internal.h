@@ -5,14 +5,19 @@
  *      "ranks": {"world", "stages", "chains", "groups": {"tp": [size, stride], ...}},   groups of
  *          one rank are left out
  *      "facts": {"model_flops", "tokens", "samples", "peak_dtype": "bf16", and of a job's graph
- *          "stack", "release", "attention", and where they are true "cuda_graphs", "graph_experts",
- * "compiled", "streaming"; and "cluster", the text form of the one it was built for}, "channels":
- * most channels of a program, "blocks": [{"name", "operations": [{"name", "kind", "stream", ...},
- * ...]}, ...], "programs": [{"name", "stage", "channels", "events", "resident": {"weights": bytes,
- * ...}, "streams": [{"stream", "name", "thread": true}, ...],   where they have names, or are CPU
- * threads "calls": [[block, repeat, micro-batch, layer, chunk, "pass", argument 1, argument 2],
- * ...]}, ...], "wires": [[program, channel, program, channel], ...], "teams": [{"name", "members":
- * [program, ...], "ranks", "across": true}, ...], "traced": true}
+ *          "stack", "release", "attention", and where they are true "cuda_graphs",
+ *          "graph_experts", "compiled", "streaming"; and "cluster", the text form of the one it
+ *          was built for},
+ *      "channels": most channels of a program,
+ *      "blocks": [{"name", "operations": [{"name", "kind", "stream", ...}, ...]}, ...],
+ *      "programs": [{"name", "stage", "channels", "events", "resident": {"weights": bytes, ...},
+ *          "streams": [{"stream", "name", "thread": true}, ...],   where they have names, or are
+ *              CPU threads
+ *          "calls": [[block, repeat, micro-batch, layer, chunk, "pass", argument 1, argument 2],
+ *              ...]}, ...],
+ *      "wires": [[program, channel, program, channel], ...],
+ *      "teams": [{"name", "members": [program, ...], "ranks", "across": true}, ...],
+ *      "traced": true}
  *
  * "lockstep_graph", the version, comes first; the other members come in any order. "streams",
  * "teams" and "traced" are left out where there are none, so are "thread", "across" and "traced"
