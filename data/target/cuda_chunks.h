@@ -1,23 +1,25 @@
-/* ---- steps that overlap, chunk by chunk ---------------------------------------------------------------------- */
+/* ---- steps that overlap, chunk by chunk ---- */
 
-/* Part p of a pipeline runs chunk k in wave k + p, behind chunk k of the parts that it needs; later parts are issued first.
- * What communicates is on the side stream, in the same order on all ranks.
+/* Part p of a pipeline runs chunk k in wave k + p, behind chunk k of the parts that it needs; later
+ * parts are issued first. What communicates is on the side stream, in the same order on all ranks.
  *
- * Chunk k of n of a tensor: where the rank holds what others have slices of, the k-th piece of every slice, else the k-th
- * piece. Of slices of which the first are one longer, these pieces are again slices of which the first are one longer: a
- * chunk is a smaller tensor of the same layout, and collectives take it as it is. Pieces that do not lie together are
- * packed into memory of their own, and written back.
+ * Chunk k of n of a tensor: where the rank holds what others have slices of, the k-th piece of
+ * every slice, else the k-th piece. Of slices of which the first are one longer, these pieces are
+ * again slices of which the first are one longer: a chunk is a smaller tensor of the same layout,
+ * and collectives take it as it is. Pieces that do not lie together are packed into memory of their
+ * own, and written back.
  */
-enum { RT_CHUNK_PARTS = 16, RT_CHUNK_VALUES = 16, RT_CHUNKS = 4 }; /* RT_CHUNKS: where a schedule leaves it open */
+/* RT_CHUNKS: where a schedule leaves it open */
+enum { RT_CHUNK_PARTS = 16, RT_CHUNK_VALUES = 16, RT_CHUNKS = 4 };
 
 typedef struct rt_chunked {
-	int value, dim;         /* value -1 ends */
-	bool joint, written;    /* joint: all slices along the axis are here */
+	int value, dim;      /* value -1 ends */
+	bool joint, written; /* joint: all slices along the axis are here */
 } rt_chunked;
 typedef struct rt_chunk_part {
 	void (*run)(rt_run *run);
 	bool communicates;
-	uint32_t needs;         /* bits of parts */
+	uint32_t needs; /* bits of parts */
 	rt_chunked cut[RT_CHUNK_VALUES];
 } rt_chunk_part;
 
@@ -25,14 +27,15 @@ typedef struct rt_chunk_part {
 typedef struct rt_chunk {
 	rt_part *part, whole;
 	const rt_chunked *how;
-	int64_t outer, inner;   /* extents before and behind the dim */
+	int64_t outer, inner; /* extents before and behind the dim */
 	int ranks;
 	bool packed;
 } rt_chunk;
 
 template <class T>
-static __global__ void rt_chunk_kernel(T *packed, T *whole, int64_t outer, int64_t rows, int64_t n, int64_t inner,
-	int ranks, int64_t k, int64_t chunks, bool back) {
+static __global__ void rt_chunk_kernel(T *packed, T *whole, int64_t outer, int64_t rows, int64_t n,
+                                       int64_t inner, int ranks, int64_t k, int64_t chunks,
+                                       bool back) {
 	RT_FOR(i, outer * rows * inner) {
 		int64_t o = i / inner / rows, row = i / inner % rows, p = rt_slice_of(rows, ranks, row);
 		int64_t piece = rt_slice_begin(rt_slice_length(n, ranks, p), chunks, k);
@@ -42,9 +45,11 @@ static __global__ void rt_chunk_kernel(T *packed, T *whole, int64_t outer, int64
 		else packed[i] = *there;
 	}
 }
-template <class T> static void rt_pack(rt_run *run, const rt_chunk *c, int64_t k, int64_t chunks, bool back) {
+template <class T>
+static void rt_pack(rt_run *run, const rt_chunk *c, int64_t k, int64_t chunks, bool back) {
 	RT_RUN(rt_chunk_kernel<T>, c->part->count, (T *)c->part->data, (T *)c->whole.data, c->outer,
-		c->part->extent[c->how->dim], c->whole.extent[c->how->dim], c->inner, c->ranks, k, chunks, back);
+	       c->part->extent[c->how->dim], c->whole.extent[c->how->dim], c->inner, c->ranks, k,
+	       chunks, back);
 }
 static void rt_pack_chunk(rt_run *run, const rt_chunk *c, int64_t k, int64_t chunks, bool back) {
 	switch (rt_bytes[c->whole.format]) {
@@ -55,12 +60,19 @@ static void rt_pack_chunk(rt_run *run, const rt_chunk *c, int64_t k, int64_t chu
 	}
 }
 
-static void rt_chunk_begin(rt_run *run, rt_chunk *c, const rt_chunked *how, int ranks, int64_t k, int64_t chunks) {
+static void rt_chunk_begin(rt_run *run, rt_chunk *c, const rt_chunked *how, int ranks, int64_t k,
+                           int64_t chunks) {
 	rt_part *p = run->part[how->value];
 	int64_t n = p->extent[how->dim], rows = 0;
-	*c = (rt_chunk){p, *p, how, rt_extents(p->extent, 0, how->dim), rt_extents(p->extent, how->dim + 1, p->rank),
-		how->joint ? ranks : 1, false};
-	for (int r = 0; r < c->ranks; r++) rows += rt_slice_length(rt_slice_length(n, c->ranks, r), chunks, k);
+	*c = (rt_chunk){p,
+	                *p,
+	                how,
+	                rt_extents(p->extent, 0, how->dim),
+	                rt_extents(p->extent, how->dim + 1, p->rank),
+	                how->joint ? ranks : 1,
+	                false};
+	for (int r = 0; r < c->ranks; r++)
+		rows += rt_slice_length(rt_slice_length(n, c->ranks, r), chunks, k);
 	p->extent[how->dim] = rows;
 	p->count = c->outer * rows * c->inner;
 	c->packed = c->outer > 1 || c->ranks > 1;
@@ -79,7 +91,8 @@ static void rt_chunk_end(rt_run *run, rt_chunk *c, int64_t k, int64_t chunks) {
 	*c->part = c->whole;
 }
 
-static void rt_chunk_run(rt_run *run, const rt_chunk_part *part, int ranks, int64_t k, int64_t chunks) {
+static void rt_chunk_run(rt_run *run, const rt_chunk_part *part, int ranks, int64_t k,
+                         int64_t chunks) {
 	rt_chunk open[RT_CHUNK_VALUES];
 	int count = 0;
 	for (const rt_chunked *how = part->cut; how->value >= 0; how++)
@@ -89,15 +102,18 @@ static void rt_chunk_run(rt_run *run, const rt_chunk_part *part, int ranks, int6
 }
 
 /* The streams have been forked before and are joined behind it. */
-static void rt_chunks_run(rt_run *run, const rt_chunk_part *part, int parts, int ranks, int64_t chunks) {
+static void rt_chunks_run(rt_run *run, const rt_chunk_part *part, int parts, int ranks,
+                          int64_t chunks) {
 	cudaEvent_t over[RT_CHUNK_PARTS];
-	for (int p = 0; p < parts; p++) RT_CUDA(cudaEventCreateWithFlags(&over[p], cudaEventDisableTiming));
+	for (int p = 0; p < parts; p++)
+		RT_CUDA(cudaEventCreateWithFlags(&over[p], cudaEventDisableTiming));
 	for (int64_t wave = 0; wave < chunks + parts - 1; wave++)
 		for (int p = parts - 1; p >= 0; p--) {
 			if (wave < p || wave - p >= chunks) continue;
 			run->stream = part[p].communicates ? run->side_stream : run->main_stream;
 			for (int need = 0; need < p; need++)
-				if (part[p].needs >> need & 1) RT_CUDA(cudaStreamWaitEvent(run->stream, over[need], 0));
+				if (part[p].needs >> need & 1)
+					RT_CUDA(cudaStreamWaitEvent(run->stream, over[need], 0));
 			rt_chunk_run(run, &part[p], ranks, wave - p, chunks);
 			RT_CUDA(cudaEventRecord(over[p], run->stream));
 		}

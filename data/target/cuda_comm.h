@@ -1,4 +1,4 @@
-/* ---- collectives --------------------------------------------------------------------------------------------- */
+/* ---- collectives ---- */
 
 /* NCCL's type to reduce in; false: it has none on every device, see rt_reduce_copies. */
 static bool rt_reduced(int format, ncclDataType_t *type) {
@@ -12,7 +12,8 @@ static bool rt_reduced(int format, ncclDataType_t *type) {
 	case RT_I8: *type = ncclInt8; return true;
 	case RT_U64: *type = ncclUint64; return true;
 	case RT_U32: *type = ncclUint32; return true;
-	case RT_U8: case RT_BOOL: *type = ncclUint8; return true;
+	case RT_U8:
+	case RT_BOOL: *type = ncclUint8; return true;
 	default: return false;
 	}
 }
@@ -21,8 +22,8 @@ static ncclRedOp_t rt_operation(int reduce) {
 }
 
 template <int F>
-static __global__ void rt_reduce_copies_kernel(
-	char *out, const char *copies, int ranks, int64_t stride, int64_t n, int reduce) {
+static __global__ void rt_reduce_copies_kernel(char *out, const char *copies, int ranks,
+                                               int64_t stride, int64_t n, int reduce) {
 	typedef typename rt_of<F>::in_memory T;
 	RT_FOR(i, n) {
 		auto sum = rt_of<F>::load(((const T *)copies)[i]);
@@ -35,135 +36,160 @@ static __global__ void rt_reduce_copies_kernel(
 	}
 }
 template <int F>
-static void rt_reduce_copies(
-	rt_run *run, char *out, const char *copies, int ranks, int64_t stride, int64_t n, int reduce) {
+static void rt_reduce_copies(rt_run *run, char *out, const char *copies, int ranks, int64_t stride,
+                             int64_t n, int reduce) {
 	RT_RUN(rt_reduce_copies_kernel<F>, n, out, copies, ranks, stride, n, reduce);
 }
 
-/* A block of elements of every rank, one after another, reduced into `out` on each rank whose block it is: block p of
- * all ranks is begin[p] .. begin[p + 1], counted in elements. */
-static void rt_reduce_by_copies(rt_run *run, char *out, const char *from, int format, int axis, int reduce,
-	int64_t total, int64_t begin, int64_t n) {
+/* A block of elements of every rank, one after another, reduced into `out` on each rank whose block
+ * it is: block p of all ranks is begin[p] .. begin[p + 1], counted in elements. */
+static void rt_reduce_by_copies(rt_run *run, char *out, const char *from, int format, int axis,
+                                int reduce, int64_t total, int64_t begin, int64_t n) {
 	int ranks = run->mesh.ranks[axis], size = rt_bytes[format];
 	char *copies = (char *)rt_scratch(run, total * size * ranks);
-	RT_NCCL(ncclAllGather(from, copies, (size_t)(total * size), ncclUint8, run->mesh.along[axis], run->stream));
+	RT_NCCL(ncclAllGather(from, copies, (size_t)(total * size), ncclUint8, run->mesh.along[axis],
+	                      run->stream));
 	RT_SWITCH(format, rt_reduce_copies, run, out, copies + begin * size, ranks, total, n, reduce)
 	rt_release(run, copies);
 }
 
 static void rt_copy(rt_run *run, rt_part *to, const rt_part *from) {
 	if (!to->here || !from->here || to->data == from->data) return;
-	RT_CUDA(cudaMemcpyAsync(
-		to->data, from->data, (size_t)(to->count * rt_bytes[to->format]), cudaMemcpyDeviceToDevice, run->stream));
+	RT_CUDA(cudaMemcpyAsync(to->data, from->data, (size_t)(to->count * rt_bytes[to->format]),
+	                        cudaMemcpyDeviceToDevice, run->stream));
 }
 
 static void rt_allreduce(rt_run *run, rt_part *to, const rt_part *from, int axis, int reduce) {
 	ncclDataType_t type;
 	if (!to->here) return;
-	if (run->mesh.ranks[axis] == 1) { rt_copy(run, to, from); return; }
+	if (run->mesh.ranks[axis] == 1) {
+		rt_copy(run, to, from);
+		return;
+	}
 	if (rt_reduced(from->format, &type))
 		RT_NCCL(ncclAllReduce(from->data, to->data, (size_t)from->count, type, rt_operation(reduce),
-			run->mesh.along[axis], run->stream));
-	else rt_reduce_by_copies(run, to->data, from->data, from->format, axis, reduce, from->count, 0, from->count);
+		                      run->mesh.along[axis], run->stream));
+	else
+		rt_reduce_by_copies(run, to->data, from->data, from->format, axis, reduce, from->count, 0,
+		                    from->count);
 }
 
-static void rt_reduce(rt_run *run, rt_part *to, const rt_part *from, int axis, int reduce, int root) {
+static void rt_reduce(rt_run *run, rt_part *to, const rt_part *from, int axis, int reduce,
+                      int root) {
 	ncclDataType_t type;
 	if (!from->here || from->count == 0) return;
-	if (run->mesh.ranks[axis] == 1) { rt_copy(run, to, from); return; }
+	if (run->mesh.ranks[axis] == 1) {
+		rt_copy(run, to, from);
+		return;
+	}
 	bool mine = run->mesh.at[axis] == root;
 	if (rt_reduced(from->format, &type))
-		RT_NCCL(ncclReduce(from->data, mine ? to->data : NULL, (size_t)from->count, type, rt_operation(reduce), root,
-			run->mesh.along[axis], run->stream));
+		RT_NCCL(ncclReduce(from->data, mine ? to->data : NULL, (size_t)from->count, type,
+		                   rt_operation(reduce), root, run->mesh.along[axis], run->stream));
 	else
-		rt_reduce_by_copies(
-			run, to->data, from->data, from->format, axis, reduce, from->count, 0, mine ? from->count : 0);
+		rt_reduce_by_copies(run, to->data, from->data, from->format, axis, reduce, from->count, 0,
+		                    mine ? from->count : 0);
 }
 
 static void rt_broadcast(rt_run *run, rt_part *to, const rt_part *from, int axis, int root) {
 	if (!to->here) return;
-	if (run->mesh.ranks[axis] == 1) { rt_copy(run, to, from); return; }
+	if (run->mesh.ranks[axis] == 1) {
+		rt_copy(run, to, from);
+		return;
+	}
 	const char *data = run->mesh.at[axis] == root ? from->data : to->data;
-	RT_NCCL(ncclBroadcast(data, to->data, (size_t)(to->count * rt_bytes[to->format]), ncclUint8, root,
-		run->mesh.along[axis], run->stream));
+	RT_NCCL(ncclBroadcast(data, to->data, (size_t)(to->count * rt_bytes[to->format]), ncclUint8,
+	                      root, run->mesh.along[axis], run->stream));
 }
 
-/* A tensor [outer][n][inner] cut along its middle dim into slices, which lie one after another: to there or back. */
+/* A tensor [outer][n][inner] cut along its middle dim into slices, which lie one after another: to
+ * there or back. */
 template <class T>
-static __global__ void rt_cut_slices_kernel(
-	T *to, const T *from, int64_t outer, int64_t n, int64_t inner, int ranks, bool back) {
+static __global__ void rt_cut_slices_kernel(T *to, const T *from, int64_t outer, int64_t n,
+                                            int64_t inner, int ranks, bool back) {
 	RT_FOR(i, outer * n * inner) {
 		int64_t o = i / inner / n, k = i / inner % n, j = i % inner, p = rt_slice_of(n, ranks, k),
 				begin = rt_slice_begin(n, ranks, p);
-		int64_t cut = outer * inner * begin + (o * rt_slice_length(n, ranks, p) + k - begin) * inner + j;
+		int64_t cut =
+			outer * inner * begin + (o * rt_slice_length(n, ranks, p) + k - begin) * inner + j;
 		if (back) to[i] = from[cut];
 		else to[cut] = from[i];
 	}
 }
-static void rt_cut_slices(rt_run *run, char *to, const char *from, int bytes, int64_t outer, int64_t n, int64_t inner,
-	int ranks, bool back) {
+static void rt_cut_slices(rt_run *run, char *to, const char *from, int bytes, int64_t outer,
+                          int64_t n, int64_t inner, int ranks, bool back) {
 	int64_t all = outer * n * inner;
 	switch (bytes) {
 	case 1:
-		RT_RUN(
-			rt_cut_slices_kernel<rt_bytes1>, all, (rt_bytes1 *)to, (const rt_bytes1 *)from, outer, n, inner, ranks, back);
+		RT_RUN(rt_cut_slices_kernel<rt_bytes1>, all, (rt_bytes1 *)to, (const rt_bytes1 *)from,
+		       outer, n, inner, ranks, back);
 		break;
 	case 2:
-		RT_RUN(rt_cut_slices_kernel<rt_bytes2>, all, (rt_bytes2 *)to, (const rt_bytes2 *)from, outer, n, inner, ranks,
-			back);
+		RT_RUN(rt_cut_slices_kernel<rt_bytes2>, all, (rt_bytes2 *)to, (const rt_bytes2 *)from,
+		       outer, n, inner, ranks, back);
 		break;
 	case 4:
-		RT_RUN(rt_cut_slices_kernel<uint32_t>, all, (uint32_t *)to, (const uint32_t *)from, outer, n, inner, ranks,
-			back);
+		RT_RUN(rt_cut_slices_kernel<uint32_t>, all, (uint32_t *)to, (const uint32_t *)from, outer,
+		       n, inner, ranks, back);
 		break;
 	default:
-		RT_RUN(rt_cut_slices_kernel<rt_bytes8>, all, (rt_bytes8 *)to, (const rt_bytes8 *)from, outer, n, inner, ranks,
-			back);
+		RT_RUN(rt_cut_slices_kernel<rt_bytes8>, all, (rt_bytes8 *)to, (const rt_bytes8 *)from,
+		       outer, n, inner, ranks, back);
 		break;
 	}
 }
 
-/* Every rank's block of `from`, reduced, to that rank: in one call where blocks are equal, else one for each. */
-static void rt_scatter_blocks(
-	rt_run *run, char *to, const char *from, int format, int64_t n, int64_t each, int axis, int reduce) {
+/* Every rank's block of `from`, reduced, to that rank: in one call where blocks are equal, else one
+ * for each. */
+static void rt_scatter_blocks(rt_run *run, char *to, const char *from, int format, int64_t n,
+                              int64_t each, int axis, int reduce) {
 	int ranks = run->mesh.ranks[axis], at = run->mesh.at[axis];
 	ncclDataType_t type;
 	ncclComm_t comm = run->mesh.along[axis];
 	if (!rt_reduced(format, &type)) {
-		rt_reduce_by_copies(run, to, from, format, axis, reduce, n * each, rt_slice_begin(n, ranks, at) * each,
-			rt_slice_length(n, ranks, at) * each);
+		rt_reduce_by_copies(run, to, from, format, axis, reduce, n * each,
+		                    rt_slice_begin(n, ranks, at) * each,
+		                    rt_slice_length(n, ranks, at) * each);
 		return;
 	}
 	if (n % ranks == 0) {
-		RT_NCCL(ncclReduceScatter(from, to, (size_t)(n / ranks * each), type, rt_operation(reduce), comm, run->stream));
+		RT_NCCL(ncclReduceScatter(from, to, (size_t)(n / ranks * each), type, rt_operation(reduce),
+		                          comm, run->stream));
 		return;
 	}
 	RT_NCCL(ncclGroupStart());
 	for (int p = 0; p < ranks; p++)
 		if (rt_slice_length(n, ranks, p) > 0)
-			RT_NCCL(ncclReduce(from + rt_slice_begin(n, ranks, p) * each * rt_bytes[format], p == at ? to : NULL,
-				(size_t)(rt_slice_length(n, ranks, p) * each), type, rt_operation(reduce), p, comm, run->stream));
+			RT_NCCL(ncclReduce(from + rt_slice_begin(n, ranks, p) * each * rt_bytes[format],
+			                   p == at ? to : NULL, (size_t)(rt_slice_length(n, ranks, p) * each),
+			                   type, rt_operation(reduce), p, comm, run->stream));
 	RT_NCCL(ncclGroupEnd());
 }
 
-static void rt_reducescatter(rt_run *run, rt_part *to, const rt_part *from, int axis, int reduce, int dim) {
+static void rt_reducescatter(rt_run *run, rt_part *to, const rt_part *from, int axis, int reduce,
+                             int dim) {
 	if (!from->here) return;
-	int64_t outer = rt_extents(from->extent, 0, dim), inner = rt_extents(from->extent, dim + 1, from->rank),
-			n = from->extent[dim];
-	if (run->mesh.ranks[axis] == 1) { rt_copy(run, to, from); return; }
+	int64_t outer = rt_extents(from->extent, 0, dim),
+			inner = rt_extents(from->extent, dim + 1, from->rank), n = from->extent[dim];
+	if (run->mesh.ranks[axis] == 1) {
+		rt_copy(run, to, from);
+		return;
+	}
 	const char *blocks = from->data;
 	char *cut = NULL;
 	if (outer > 1) {
 		blocks = cut = (char *)rt_scratch(run, from->count * rt_bytes[from->format]);
-		rt_cut_slices(run, cut, from->data, rt_bytes[from->format], outer, n, inner, run->mesh.ranks[axis], false);
+		rt_cut_slices(run, cut, from->data, rt_bytes[from->format], outer, n, inner,
+		              run->mesh.ranks[axis], false);
 	}
 	rt_scatter_blocks(run, to->data, blocks, from->format, n, outer * inner, axis, reduce);
 	if (cut) rt_release(run, cut);
 }
 
-/* Slices of all ranks, of which this one holds slice (at - turn), counted round: one after another. */
-static void rt_gather_blocks(
-	rt_run *run, char *to, const char *from, int64_t n, int64_t bytes, int axis, int64_t turn) {
+/* Slices of all ranks, of which this one holds slice (at - turn), counted round: one after another.
+ */
+static void rt_gather_blocks(rt_run *run, char *to, const char *from, int64_t n, int64_t bytes,
+                             int axis, int64_t turn) {
 	int ranks = run->mesh.ranks[axis];
 	ncclComm_t comm = run->mesh.along[axis];
 	turn = (turn % ranks + ranks) % ranks;
@@ -175,16 +201,21 @@ static void rt_gather_blocks(
 	for (int p = 0; p < ranks; p++)
 		if (rt_slice_length(n, ranks, p) > 0)
 			RT_NCCL(ncclBroadcast(from, to + rt_slice_begin(n, ranks, p) * bytes,
-				(size_t)(rt_slice_length(n, ranks, p) * bytes), ncclUint8, (int)((p + turn) % ranks), comm,
-				run->stream));
+			                      (size_t)(rt_slice_length(n, ranks, p) * bytes), ncclUint8,
+			                      (int)((p + turn) % ranks), comm, run->stream));
 	RT_NCCL(ncclGroupEnd());
 }
 
-static void rt_allgather(rt_run *run, rt_part *to, const rt_part *from, int axis, int dim, int64_t turn) {
+static void rt_allgather(rt_run *run, rt_part *to, const rt_part *from, int axis, int dim,
+                         int64_t turn) {
 	if (!to->here) return;
-	int64_t outer = rt_extents(to->extent, 0, dim), inner = rt_extents(to->extent, dim + 1, to->rank), n = to->extent[dim];
+	int64_t outer = rt_extents(to->extent, 0, dim),
+			inner = rt_extents(to->extent, dim + 1, to->rank), n = to->extent[dim];
 	int bytes = rt_bytes[to->format];
-	if (run->mesh.ranks[axis] == 1) { rt_copy(run, to, from); return; }
+	if (run->mesh.ranks[axis] == 1) {
+		rt_copy(run, to, from);
+		return;
+	}
 	char *cut = outer > 1 ? (char *)rt_scratch(run, to->count * bytes) : NULL;
 	rt_gather_blocks(run, cut ? cut : to->data, from->data, n, outer * inner * bytes, axis, turn);
 	if (!cut) return;
@@ -199,37 +230,39 @@ typedef struct rt_exchange {
 	int64_t mine; /* elements of the other dims */
 } rt_exchange;
 
-static rt_exchange rt_exchange_open(
-	rt_run *run, const rt_part *to, const rt_part *from, int ranks, int d, int e) {
+static rt_exchange rt_exchange_open(rt_run *run, const rt_part *to, const rt_part *from, int ranks,
+                                    int d, int e) {
 	int bytes = rt_bytes[to->format];
-	rt_exchange x = {
-		(char *)rt_scratch(run, from->count * bytes), (char *)rt_scratch(run, to->count * bytes), 0};
+	rt_exchange x = {(char *)rt_scratch(run, from->count * bytes),
+	                 (char *)rt_scratch(run, to->count * bytes), 0};
 	const rt_part *known = from->count ? from : to;
 	if (known->count) x.mine = known->count / (known->extent[d] * known->extent[e]);
 	rt_cut_slices(run, x.out, from->data, bytes, rt_extents(from->extent, 0, e), from->extent[e],
-		rt_extents(from->extent, e + 1, from->rank), ranks, false);
+	              rt_extents(from->extent, e + 1, from->rank), ranks, false);
 	return x;
 }
 
 static void rt_exchange_send(rt_run *run, const rt_exchange *x, const rt_part *to,
-	const rt_part *from, int axis, int d, int e) {
+                             const rt_part *from, int axis, int d, int e) {
 	int ranks = run->mesh.ranks[axis], bytes = rt_bytes[to->format];
 	int64_t n = from->extent[e], whole = to->extent[d];
 	for (int p = 0; p < ranks; p++) {
 		int64_t sent = x->mine * from->extent[d] * rt_slice_length(n, ranks, p),
 				got = x->mine * rt_slice_length(whole, ranks, p) * to->extent[e];
 		if (sent)
-			RT_NCCL(ncclSend(x->out + x->mine * from->extent[d] * rt_slice_begin(n, ranks, p) * bytes,
-				(size_t)(sent * bytes), ncclUint8, p, run->mesh.along[axis], run->stream));
+			RT_NCCL(
+				ncclSend(x->out + x->mine * from->extent[d] * rt_slice_begin(n, ranks, p) * bytes,
+			             (size_t)(sent * bytes), ncclUint8, p, run->mesh.along[axis], run->stream));
 		if (got)
-			RT_NCCL(ncclRecv(x->in + x->mine * rt_slice_begin(whole, ranks, p) * to->extent[e] * bytes,
-				(size_t)(got * bytes), ncclUint8, p, run->mesh.along[axis], run->stream));
+			RT_NCCL(
+				ncclRecv(x->in + x->mine * rt_slice_begin(whole, ranks, p) * to->extent[e] * bytes,
+			             (size_t)(got * bytes), ncclUint8, p, run->mesh.along[axis], run->stream));
 	}
 }
 
 static void rt_exchange_close(rt_run *run, const rt_exchange *x, rt_part *to, int ranks, int d) {
-	rt_cut_slices(run, to->data, x->in, rt_bytes[to->format], rt_extents(to->extent, 0, d), to->extent[d],
-		rt_extents(to->extent, d + 1, to->rank), ranks, true);
+	rt_cut_slices(run, to->data, x->in, rt_bytes[to->format], rt_extents(to->extent, 0, d),
+	              to->extent[d], rt_extents(to->extent, d + 1, to->rank), ranks, true);
 	rt_release(run, x->out);
 	rt_release(run, x->in);
 }
@@ -239,30 +272,37 @@ static void rt_permute(rt_run *run, rt_part *to, const rt_part *from, int axis, 
 	if (!to->here) return;
 	int ranks = run->mesh.ranks[axis], at = run->mesh.at[axis];
 	shift = (shift % ranks + ranks) % ranks;
-	if (shift == 0) { rt_copy(run, to, from); return; }
+	if (shift == 0) {
+		rt_copy(run, to, from);
+		return;
+	}
 	int bytes = rt_bytes[to->format];
 	RT_NCCL(ncclGroupStart());
 	if (from->count)
-		RT_NCCL(ncclSend(from->data, (size_t)(from->count * bytes), ncclUint8, (int)((at + shift) % ranks),
-			run->mesh.along[axis], run->stream));
+		RT_NCCL(ncclSend(from->data, (size_t)(from->count * bytes), ncclUint8,
+		                 (int)((at + shift) % ranks), run->mesh.along[axis], run->stream));
 	if (to->count)
-		RT_NCCL(ncclRecv(to->data, (size_t)(to->count * bytes), ncclUint8, (int)((at + ranks - shift) % ranks),
-			run->mesh.along[axis], run->stream));
+		RT_NCCL(ncclRecv(to->data, (size_t)(to->count * bytes), ncclUint8,
+		                 (int)((at + ranks - shift) % ranks), run->mesh.along[axis], run->stream));
 	RT_NCCL(ncclGroupEnd());
 }
 
 /* From one group of ranks along an axis to another. */
-static void rt_send(rt_run *run, rt_part *to, const rt_part *from, int axis, int source, int target) {
-	if (source == target) { rt_copy(run, to, from); return; }
+static void rt_send(rt_run *run, rt_part *to, const rt_part *from, int axis, int source,
+                    int target) {
+	if (source == target) {
+		rt_copy(run, to, from);
+		return;
+	}
 	if (run->mesh.at[axis] == source && from->count)
-		RT_NCCL(ncclSend(from->data, (size_t)(from->count * rt_bytes[from->format]), ncclUint8, target,
-			run->mesh.along[axis], run->stream));
+		RT_NCCL(ncclSend(from->data, (size_t)(from->count * rt_bytes[from->format]), ncclUint8,
+		                 target, run->mesh.along[axis], run->stream));
 	if (run->mesh.at[axis] == target && to->count)
 		RT_NCCL(ncclRecv(to->data, (size_t)(to->count * rt_bytes[to->format]), ncclUint8, source,
-			run->mesh.along[axis], run->stream));
+		                 run->mesh.along[axis], run->stream));
 }
 
-/* ---- collectives of several tensors -------------------------------------------------------------------------- */
+/* ---- collectives of several tensors ---- */
 
 typedef struct rt_pairs {
 	rt_part **from, **to;
@@ -279,26 +319,29 @@ static bool rt_all_direct(const rt_pairs *x, bool reduces, int dim) {
 	ncclDataType_t type;
 	for (int i = 0; i < x->count; i++) {
 		const rt_part *p = x->from[i]->count > x->to[i]->count ? x->from[i] : x->to[i];
-		if ((reduces && !rt_reduced(p->format, &type)) || (dim >= 0 && rt_extents(p->extent, 0, dim) > 1)) return false;
+		if ((reduces && !rt_reduced(p->format, &type)) ||
+		    (dim >= 0 && rt_extents(p->extent, 0, dim) > 1))
+			return false;
 	}
 	return true;
 }
 
-#define RT_PAIRS(name, direct, call) \
+#define RT_PAIRS(name, direct, call)                                                        \
 	static void rt_##name##_pairs(rt_run *run, const rt_collective *c, const rt_pairs *x) { \
-		bool group = x->count > 1 && (direct); \
-		if (group) RT_NCCL(ncclGroupStart()); \
-		for (int i = 0; i < x->count; i++) { \
-			rt_part *to = x->to[i]; \
-			const rt_part *from = x->from[i]; \
-			call; \
-		} \
-		if (group) RT_NCCL(ncclGroupEnd()); \
+		bool group = x->count > 1 && (direct);                                              \
+		if (group) RT_NCCL(ncclGroupStart());                                               \
+		for (int i = 0; i < x->count; i++) {                                                \
+			rt_part *to = x->to[i];                                                         \
+			const rt_part *from = x->from[i];                                               \
+			call;                                                                           \
+		}                                                                                   \
+		if (group) RT_NCCL(ncclGroupEnd());                                                 \
 	}
 RT_PAIRS(allreduce, rt_all_direct(x, true, -1), rt_allreduce(run, to, from, c->axis, c->reduce))
 RT_PAIRS(reduce, rt_all_direct(x, true, -1), rt_reduce(run, to, from, c->axis, c->reduce, c->root))
 RT_PAIRS(broadcast, true, rt_broadcast(run, to, from, c->axis, c->root))
-RT_PAIRS(reducescatter, rt_all_direct(x, true, c->d), rt_reducescatter(run, to, from, c->axis, c->reduce, c->d))
+RT_PAIRS(reducescatter, rt_all_direct(x, true, c->d),
+         rt_reducescatter(run, to, from, c->axis, c->reduce, c->d))
 RT_PAIRS(allgather, rt_all_direct(x, false, c->d), rt_allgather(run, to, from, c->axis, c->d, 0))
 RT_PAIRS(permute, true, rt_permute(run, to, from, c->axis, c->shift))
 RT_PAIRS(send, true, rt_send(run, to, from, c->axis, c->d, c->e))
@@ -308,7 +351,10 @@ RT_PAIRS(send, true, rt_send(run, to, from, c->axis, c->d, c->e))
 static void rt_alltoall_pairs(rt_run *run, const rt_collective *c, const rt_pairs *x) {
 	int ranks = run->mesh.ranks[c->axis];
 	rt_exchange *each = (rt_exchange *)malloc((size_t)x->count * sizeof *each);
-	if (!each) { rt_fail(run, "an exchange", "out of memory", __LINE__); return; }
+	if (!each) {
+		rt_fail(run, "an exchange", "out of memory", __LINE__);
+		return;
+	}
 	for (int i = 0; i < x->count; i++) {
 		if (!x->to[i]->here) continue;
 		if (ranks == 1) rt_copy(run, x->to[i], x->from[i]);
@@ -317,7 +363,8 @@ static void rt_alltoall_pairs(rt_run *run, const rt_collective *c, const rt_pair
 	if (ranks > 1) {
 		RT_NCCL(ncclGroupStart());
 		for (int i = 0; i < x->count; i++)
-			if (x->to[i]->here) rt_exchange_send(run, &each[i], x->to[i], x->from[i], c->axis, c->d, c->e);
+			if (x->to[i]->here)
+				rt_exchange_send(run, &each[i], x->to[i], x->from[i], c->axis, c->d, c->e);
 		RT_NCCL(ncclGroupEnd());
 		for (int i = 0; i < x->count; i++)
 			if (x->to[i]->here) rt_exchange_close(run, &each[i], x->to[i], ranks, c->d);
@@ -325,14 +372,19 @@ static void rt_alltoall_pairs(rt_run *run, const rt_collective *c, const rt_pair
 	free(each);
 }
 
-/* A collective of several values, each of `items` tensors. NCCL gets up to `bucket` bytes of them as one group, which
- * it makes one launch of; tensors stay where they are. 0: one each. */
-static void rt_collect(rt_run *run, void (*collective)(rt_run *, const rt_collective *, const rt_pairs *),
-	rt_collective c, rt_part *const *from, rt_part *const *to, int values, int64_t items, int64_t bucket) {
+/* A collective of several values, each of `items` tensors. NCCL gets up to `bucket` bytes of them
+ * as one group, which it makes one launch of; tensors stay where they are. 0: one each. */
+static void rt_collect(rt_run *run,
+                       void (*collective)(rt_run *, const rt_collective *, const rt_pairs *),
+                       rt_collective c, rt_part *const *from, rt_part *const *to, int values,
+                       int64_t items, int64_t bucket) {
 	rt_part **all = (rt_part **)malloc(2 * (size_t)(values * items) * sizeof *all);
 	rt_pairs x = {all, all + values * items, 0};
 	int64_t bytes = 0;
-	if (!all) { rt_fail(run, "a collective", "out of memory", __LINE__); return; }
+	if (!all) {
+		rt_fail(run, "a collective", "out of memory", __LINE__);
+		return;
+	}
 	for (int v = 0; v < values; v++)
 		for (int64_t i = 0; i < items; i++) {
 			/* What is whole has the same size on all ranks, so that they join alike. */
@@ -345,15 +397,18 @@ static void rt_collect(rt_run *run, void (*collective)(rt_run *, const rt_collec
 	free(all);
 }
 
-/* ---- slices of a tensor, one after another ------------------------------------------------------------------- */
+/* ---- slices of a tensor, one after another ---- */
 
 /* Whether slices along a dim lie together, so that each can be worked on by itself. */
-static bool rt_in_slices(const rt_part *p, int dim) { return p->here && rt_extents(p->extent, 0, dim) == 1; }
+static bool rt_in_slices(const rt_part *p, int dim) {
+	return p->here && rt_extents(p->extent, 0, dim) == 1;
+}
 
 /* The part from now on is its slice s of `ranks` along a dim; returns what it was. */
 static rt_part rt_narrow(rt_part *p, int dim, int ranks, int s) {
 	rt_part was = *p;
-	int64_t n = p->extent[dim], begin = rt_slice_begin(n, ranks, s), inner = rt_extents(p->extent, dim + 1, p->rank);
+	int64_t n = p->extent[dim], begin = rt_slice_begin(n, ranks, s),
+			inner = rt_extents(p->extent, dim + 1, p->rank);
 	p->data += begin * inner * rt_bytes[p->format];
 	p->begin[dim] += begin;
 	p->extent[dim] = rt_slice_length(n, ranks, s);
@@ -361,21 +416,25 @@ static rt_part rt_narrow(rt_part *p, int dim, int ranks, int s) {
 	return was;
 }
 /* Slice s of a partial tensor, reduced, to rank s: a step of a reduce-scatter. */
-static void rt_reduce_slice(rt_run *run, rt_part *to, const rt_part *from, int axis, int reduce, int dim, int s) {
+static void rt_reduce_slice(rt_run *run, rt_part *to, const rt_part *from, int axis, int reduce,
+                            int dim, int s) {
 	ncclDataType_t type;
 	int64_t n = from->extent[dim], inner = rt_extents(from->extent, dim + 1, from->rank),
 			count = rt_slice_length(n, run->mesh.ranks[axis], s) * inner;
 	if (count == 0 || !rt_reduced(from->format, &type)) return;
-	RT_NCCL(ncclReduce(from->data + rt_slice_begin(n, run->mesh.ranks[axis], s) * inner * rt_bytes[from->format],
-		s == run->mesh.at[axis] ? to->data : NULL, (size_t)count, type, rt_operation(reduce), s,
-		run->mesh.along[axis], run->stream));
+	RT_NCCL(ncclReduce(from->data + rt_slice_begin(n, run->mesh.ranks[axis], s) * inner *
+	                                    rt_bytes[from->format],
+	                   s == run->mesh.at[axis] ? to->data : NULL, (size_t)count, type,
+	                   rt_operation(reduce), s, run->mesh.along[axis], run->stream));
 }
 /* Slice s, from rank s to all: a step of an all-gather. */
-static void rt_broadcast_slice(rt_run *run, rt_part *to, const rt_part *from, int axis, int dim, int s) {
-	int64_t n = to->extent[dim], bytes = rt_extents(to->extent, dim + 1, to->rank) * rt_bytes[to->format],
+static void rt_broadcast_slice(rt_run *run, rt_part *to, const rt_part *from, int axis, int dim,
+                               int s) {
+	int64_t n = to->extent[dim],
+			bytes = rt_extents(to->extent, dim + 1, to->rank) * rt_bytes[to->format],
 			count = rt_slice_length(n, run->mesh.ranks[axis], s) * bytes;
 	char *slice = to->data + rt_slice_begin(n, run->mesh.ranks[axis], s) * bytes;
 	if (count)
-		RT_NCCL(ncclBroadcast(s == run->mesh.at[axis] ? from->data : slice, slice, (size_t)count, ncclUint8, s,
-			run->mesh.along[axis], run->stream));
+		RT_NCCL(ncclBroadcast(s == run->mesh.at[axis] ? from->data : slice, slice, (size_t)count,
+		                      ncclUint8, s, run->mesh.along[axis], run->stream));
 }

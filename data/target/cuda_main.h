@@ -1,9 +1,10 @@
-/* ---- opening: communicators, memory -------------------------------------------------------------------------- */
+/* ---- opening: communicators, memory ---- */
 
 static void rt_communicators(rt_run *run, ncclComm_t all) {
 	rt_mesh *m = &run->mesh;
 	for (int a = 0; a < m->axes; a++)
-		if (m->ranks[a] > 1) RT_NCCL(ncclCommSplit(all, rt_first_along(m, a), m->at[a], &m->along[a], NULL));
+		if (m->ranks[a] > 1)
+			RT_NCCL(ncclCommSplit(all, rt_first_along(m, a), m->at[a], &m->along[a], NULL));
 }
 
 static bool rt_is_shared(const rt_run *run, int value) {
@@ -12,7 +13,8 @@ static bool rt_is_shared(const rt_run *run, int value) {
 	return false;
 }
 
-/* Parts of their own one behind the other, aligned as cudaMalloc does; with memory NULL only counted. */
+/* Parts of their own one behind the other, aligned as cudaMalloc does; with memory NULL only
+ * counted. */
 static int rt_own_parts(rt_run *run, char *memory, char error[RT_ERROR]) {
 	size_t used = 0, line = 256;
 	bool windows = run->ring && run->ring->backend == RT_WINDOWS;
@@ -20,10 +22,14 @@ static int rt_own_parts(rt_run *run, char *memory, char error[RT_ERROR]) {
 		const rt_value *v = &run->schedule->value[i];
 		for (int64_t item = 0; item < rt_items(run, i); item++) {
 			rt_part *p = &run->part[i][item];
-			if (v->kind > RT_OWN || (run->library && v->kind != RT_OWN) || (windows && rt_is_shared(run, i))) continue;
-			size_t bytes = ((size_t)p->count * (size_t)rt_bytes[p->format] + line - 1) / line * line;
+			if (v->kind > RT_OWN || (run->library && v->kind != RT_OWN) ||
+			    (windows && rt_is_shared(run, i)))
+				continue;
+			size_t bytes =
+				((size_t)p->count * (size_t)rt_bytes[p->format] + line - 1) / line * line;
 			if (memory) p->data = memory + used;
-			if (bytes > SIZE_MAX / 4 - used) return rt_wrong(error, "the tensors are too large together", NULL);
+			if (bytes > SIZE_MAX / 4 - used)
+				return rt_wrong(error, "the tensors are too large together", NULL);
 			used += bytes;
 		}
 	}
@@ -47,19 +53,23 @@ static void rt_open_windows(rt_run *run) {
 			w->there[axis] = true;
 			if (w->comm[axis].lsaSize != run->mesh.ranks[axis])
 				rt_fail(run, "--backend windows",
-					"ranks along an axis do not reach each other's memory; take --backend host", __LINE__);
+				        "ranks along an axis do not reach each other's memory; take --backend host",
+				        __LINE__);
 		}
 		if (w->window[r->value]) continue;
-		w->window[r->value] = (ncclWindow_t *)calloc((size_t)rt_items(run, r->value), sizeof **w->window);
+		w->window[r->value] =
+			(ncclWindow_t *)calloc((size_t)rt_items(run, r->value), sizeof **w->window);
 		for (int64_t item = 0; item < rt_items(run, r->value); item++) {
 			rt_part *p = &run->part[r->value][item];
-			size_t bytes = ((size_t)p->count * (size_t)rt_bytes[p->format] / NCCL_WIN_REQUIRED_ALIGNMENT + 1) *
+			size_t bytes =
+				((size_t)p->count * (size_t)rt_bytes[p->format] / NCCL_WIN_REQUIRED_ALIGNMENT + 1) *
 				NCCL_WIN_REQUIRED_ALIGNMENT;
 			RT_NCCL(ncclMemAlloc((void **)&p->data, bytes));
-			RT_NCCL(ncclCommWindowRegister(
-				run->mesh.along[axis], p->data, bytes, &w->window[r->value][item], NCCL_WIN_COLL_SYMMETRIC));
+			RT_NCCL(ncclCommWindowRegister(run->mesh.along[axis], p->data, bytes,
+			                               &w->window[r->value][item], NCCL_WIN_COLL_SYMMETRIC));
 			if (!w->window[r->value][item])
-				rt_fail(run, "--backend windows", "memory cannot be registered; take --backend host", __LINE__);
+				rt_fail(run, "--backend windows",
+				        "memory cannot be registered; take --backend host", __LINE__);
 		}
 	}
 }
@@ -72,7 +82,8 @@ static void rt_close_windows(rt_run *run) {
 		}
 		free(w->window[r->value]);
 		w->window[r->value] = NULL;
-		if (w->there[r->axis]) RT_NCCL(ncclDevCommDestroy(run->mesh.along[r->axis], &w->comm[r->axis]));
+		if (w->there[r->axis])
+			RT_NCCL(ncclDevCommDestroy(run->mesh.along[r->axis], &w->comm[r->axis]));
 		w->there[r->axis] = false;
 	}
 	if (w) free(w->window);
@@ -80,7 +91,8 @@ static void rt_close_windows(rt_run *run) {
 }
 #else
 static void rt_open_windows(rt_run *run) {
-	rt_fail(run, "--backend windows", "built without NCCL's device API; take --backend host", __LINE__);
+	rt_fail(run, "--backend windows", "built without NCCL's device API; take --backend host",
+	        __LINE__);
 }
 static void rt_close_windows(rt_run *) {}
 #endif
@@ -123,9 +135,11 @@ static void rt_close(rt_run *run) {
 	free(run);
 }
 
-/* One rank of a run: its device is set, `all` has all ranks. NULL, and why, where sizes do not fit. */
-static rt_run *rt_open(const rt_program *p, const rt_schedule *s, const rt_sizes *sizes, rt_ring *ring,
-	ncclComm_t all, int rank, int size, cudaStream_t stream, bool lent, char error[RT_ERROR]) {
+/* One rank of a run: its device is set, `all` has all ranks. NULL, and why, where sizes do not fit.
+ */
+static rt_run *rt_open(const rt_program *p, const rt_schedule *s, const rt_sizes *sizes,
+                       rt_ring *ring, ncclComm_t all, int rank, int size, cudaStream_t stream,
+                       bool lent, char error[RT_ERROR]) {
 	rt_run *run = (rt_run *)calloc(1, sizeof *run);
 	if (!run) return rt_wrong(error, "out of memory", NULL), (rt_run *)NULL;
 	run->program = p, run->schedule = s, run->sizes = sizes, run->ring = ring;
@@ -136,10 +150,10 @@ static rt_run *rt_open(const rt_program *p, const rt_schedule *s, const rt_sizes
 	return NULL;
 }
 
-/* ---- for other programs: their memory as inputs, states and outputs ------------------------------------------ */
+/* ---- for other programs: their memory as inputs, states and outputs ---- */
 
-static rt_run *rt_open_lent(const rt_program *p, const rt_schedule *s, const rt_sizes *sizes, ncclComm_t all,
-	cudaStream_t stream, char error[RT_ERROR]) {
+static rt_run *rt_open_lent(const rt_program *p, const rt_schedule *s, const rt_sizes *sizes,
+                            ncclComm_t all, cudaStream_t stream, char error[RT_ERROR]) {
 	int rank, size;
 	if (ncclCommUserRank(all, &rank) != ncclSuccess || ncclCommCount(all, &size) != ncclSuccess)
 		return rt_wrong(error, "this is no communicator", NULL), (rt_run *)NULL;
@@ -152,18 +166,19 @@ static int rt_lend(rt_run *run, int value, int64_t item, const void *data) {
 static void rt_return(rt_run *run, int value, int64_t item, void *out) {
 	const rt_part *p = &run->part[value][item];
 	if (out && p->count && out != p->data)
-		RT_CUDA(cudaMemcpyAsync(
-			out, p->data, (size_t)p->count * (size_t)rt_bytes[p->format], cudaMemcpyDeviceToDevice, run->stream));
+		RT_CUDA(cudaMemcpyAsync(out, p->data, (size_t)p->count * (size_t)rt_bytes[p->format],
+		                        cudaMemcpyDeviceToDevice, run->stream));
 }
 
 #ifndef LOCKSTEP_NO_MAIN
 
-/* ---- main: ranks are threads of this process, each with a device of its own ---------------------------------- */
+/* ---- main: ranks are threads of this process, each with a device of its own ---- */
 
 #include <thread>
 #include <vector>
 
-/* -DLOCKSTEP_VIRTUAL: all ranks on one device. NCCL refuses that: link something that has its calls. */
+/* -DLOCKSTEP_VIRTUAL: all ranks on one device. NCCL refuses that: link something that has its
+ * calls. */
 #ifdef LOCKSTEP_VIRTUAL
 enum { RT_VIRTUAL = 1 };
 #else
@@ -195,7 +210,8 @@ static bool rt_any_wrong(rt_world *w) {
 	return any;
 }
 
-/* Tells every rank who its peers along each axis are, and makes the flags that their kernels wait for. */
+/* Tells every rank who its peers along each axis are, and makes the flags that their kernels wait
+ * for. */
 static void rt_open_ring(rt_world *w, rt_run *run) {
 	rt_ring *ring = run->ring;
 	rt_mesh *m = &run->mesh;
@@ -215,7 +231,8 @@ static void rt_open_ring(rt_world *w, rt_run *run) {
 	rt_meet(w->all);
 	for (int a = 0; a < m->axes; a++) {
 		int first = rt_first_along(m, a);
-		for (int p = 0; p < m->ranks[a]; p++) ring->peers[a][p] = w->run[first + p * rt_below(m, a)];
+		for (int p = 0; p < m->ranks[a]; p++)
+			ring->peers[a][p] = w->run[first + p * rt_below(m, a)];
 		if (m->at[a] != 0) ring->team[a] = w->run[first]->ring->team[a];
 	}
 	rt_meet(w->all);
@@ -235,7 +252,8 @@ static void rt_close_ring(rt_world *w, rt_run *run) {
 
 static void rt_draw_all(rt_run *run, uint64_t seed) {
 	for (int i = 0; i < run->schedule->values; i++)
-		for (int64_t item = 0; item < rt_items(run, i) && run->schedule->value[i].kind <= RT_STATE; item++) {
+		for (int64_t item = 0; item < rt_items(run, i) && run->schedule->value[i].kind <= RT_STATE;
+		     item++) {
 			rt_part *p = &run->part[i][item];
 			char *device = p->data;
 			size_t bytes = (size_t)p->count * (size_t)rt_bytes[p->format];
@@ -243,14 +261,17 @@ static void rt_draw_all(rt_run *run, uint64_t seed) {
 			p->data = host.data();
 			rt_draw_part(run, i, item, seed);
 			p->data = device;
-			if (bytes) RT_CUDA(cudaMemcpyAsync(device, host.data(), bytes, cudaMemcpyHostToDevice, run->stream));
+			if (bytes)
+				RT_CUDA(cudaMemcpyAsync(device, host.data(), bytes, cudaMemcpyHostToDevice,
+				                        run->stream));
 			RT_CUDA(cudaStreamSynchronize(run->stream));
 		}
 }
 
 static int rt_dump(rt_run *run, const char *directory, char error[RT_ERROR]) {
 	char name[1024];
-	if (snprintf(name, sizeof name, "%s/%s.%d", directory, run->schedule->name, run->mesh.rank) >= (int)sizeof name)
+	if (snprintf(name, sizeof name, "%s/%s.%d", directory, run->schedule->name, run->mesh.rank) >=
+	    (int)sizeof name)
 		return rt_wrong(error, "the name of the directory is too long", NULL);
 	FILE *file = fopen(name, "wb");
 	if (!file) return rt_wrong(error, "cannot be written", name);
@@ -258,7 +279,9 @@ static int rt_dump(rt_run *run, const char *directory, char error[RT_ERROR]) {
 		for (int64_t item = 0; item < rt_items(run, *value); item++) {
 			rt_part p = run->part[*value][item];
 			std::vector<char> host((size_t)p.count * (size_t)rt_bytes[p.format] + 1);
-			if (p.count) RT_CUDA(cudaMemcpyAsync(host.data(), p.data, host.size() - 1, cudaMemcpyDeviceToHost, run->stream));
+			if (p.count)
+				RT_CUDA(cudaMemcpyAsync(host.data(), p.data, host.size() - 1,
+				                        cudaMemcpyDeviceToHost, run->stream));
 			RT_CUDA(cudaStreamSynchronize(run->stream));
 			p.data = host.data();
 			fwrite(&p.count, sizeof p.count, 1, file);
@@ -279,8 +302,10 @@ static void rt_measure(rt_world *w, rt_run *run, int repeat) {
 	RT_CUDA(cudaEventCreate(&end));
 	static const char *const backends[] = {"host", "pointers", "windows"};
 	if (first)
-		printf("{\"program\":\"%s\",\"schedule\":\"%s\",\"ranks\":%d,\"virtual\":%s,\"backend\":\"%s\",\"seconds\":[",
-			w->program->name, run->schedule->name, w->ranks, RT_VIRTUAL ? "true" : "false", backends[w->backend]);
+		printf("{\"program\":\"%s\",\"schedule\":\"%s\",\"ranks\":%d,\"virtual\":%s,\"backend\":\"%"
+		       "s\",\"seconds\":[",
+		       w->program->name, run->schedule->name, w->ranks, RT_VIRTUAL ? "true" : "false",
+		       backends[w->backend]);
 	for (int i = 0; i < repeat; i++) {
 		rt_meet(w->all);
 		RT_CUDA(cudaEventRecord(begin, run->stream));
@@ -298,13 +323,18 @@ static void rt_measure(rt_world *w, rt_run *run, int repeat) {
 	RT_CUDA(cudaEventDestroy(end));
 }
 
-static void rt_run_schedule(rt_world *w, const rt_schedule *s, int rank, ncclComm_t all, cudaStream_t stream) {
+static void rt_run_schedule(rt_world *w, const rt_schedule *s, int rank, ncclComm_t all,
+                            cudaStream_t stream) {
 	rt_ring *ring = &w->ring[rank];
 	memset((void *)ring, 0, sizeof *ring);
 	ring->backend = w->backend;
-	rt_run *run = rt_open(w->program, s, w->sizes, ring, all, rank, w->ranks, stream, false, w->error[rank]);
+	rt_run *run =
+		rt_open(w->program, s, w->sizes, ring, all, rank, w->ranks, stream, false, w->error[rank]);
 	w->wrong[rank] = !run;
-	if (rt_any_wrong(w)) { rt_close(run); return; }
+	if (rt_any_wrong(w)) {
+		rt_close(run);
+		return;
+	}
 	rt_open_ring(w, run);
 	rt_draw_all(run, w->options->seed);
 	rt_meet(w->all);
@@ -328,8 +358,8 @@ static void rt_rank(rt_world *w, int rank) {
 		if (p == rank) continue;
 		RT_CUDA(cudaDeviceCanAccessPeer(&can, rank, p));
 		if (!can)
-			rt_fail(
-				run, "--backend pointers", "devices do not reach each other's memory; take --backend host", __LINE__);
+			rt_fail(run, "--backend pointers",
+			        "devices do not reach each other's memory; take --backend host", __LINE__);
 		else RT_CUDA(cudaDeviceEnablePeerAccess(p, 0));
 	}
 	RT_CUDA(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
@@ -337,7 +367,8 @@ static void rt_rank(rt_world *w, int rank) {
 	for (int i = 0; i < w->program->schedules && !rt_any_wrong(w); i++) {
 		const char *chosen = w->options->schedule;
 		const rt_schedule *s = &w->program->schedule[i];
-		if (!chosen || strcmp(chosen, "all") == 0 || strcmp(chosen, s->name) == 0) rt_run_schedule(w, s, rank, all, stream);
+		if (!chosen || strcmp(chosen, "all") == 0 || strcmp(chosen, s->name) == 0)
+			rt_run_schedule(w, s, rank, all, stream);
 	}
 	RT_NCCL(ncclCommDestroy(all));
 	RT_CUDA(cudaStreamDestroy(stream));
@@ -350,32 +381,36 @@ static bool rt_schedule_there(const rt_program *p, const char *name) {
 }
 
 /* How many ranks: as --sizes says; an axis that it leaves out gets what devices are left. */
-static int rt_count_ranks(const rt_program *p, const rt_options *o, rt_sizes *z, int *ranks, char error[RT_ERROR]) {
+static int rt_count_ranks(const rt_program *p, const rt_options *o, rt_sizes *z, int *ranks,
+                          char error[RT_ERROR]) {
 	int devices = 0;
-	if (cudaGetDeviceCount(&devices) != cudaSuccess || devices < 1) return rt_wrong(error, "no device is found", NULL);
+	if (cudaGetDeviceCount(&devices) != cudaSuccess || devices < 1)
+		return rt_wrong(error, "no device is found", NULL);
 	int room = RT_VIRTUAL ? RT_RANKS : devices < RT_RANKS ? devices : RT_RANKS;
 	if (rt_read_sizes(p, o->sizes, z, error) || rt_complete(p, z, RT_VIRTUAL ? 4 : room, error) ||
-		rt_scalars(p, o, z, error))
+	    rt_scalars(p, o, z, error))
 		return 1;
 	int64_t product = 1;
 	for (int a = 0; p->axis[a].name; a++)
 		if (z->axis[a] > room || (product *= z->axis[a]) > room)
-			return rt_wrong(error, "the mesh has more ranks than there are devices", p->axis[a].name);
+			return rt_wrong(error, "the mesh has more ranks than there are devices",
+			                p->axis[a].name);
 	*ranks = (int)product;
 	return o->schedule && !rt_schedule_there(p, o->schedule)
-		? rt_wrong(error, "there is no such schedule", o->schedule)
-		: 0;
+	           ? rt_wrong(error, "there is no such schedule", o->schedule)
+	           : 0;
 }
 
-static int rt_run_all(
-	const rt_program *p, const rt_options *o, enum rt_backend backend, rt_sizes *z, char error[RT_ERROR]) {
+static int rt_run_all(const rt_program *p, const rt_options *o, enum rt_backend backend,
+                      rt_sizes *z, char error[RT_ERROR]) {
 	rt_world *w = new rt_world();
 	int wrong = rt_count_ranks(p, o, z, &w->ranks, error);
 	if (!wrong) {
 		std::vector<std::thread> threads;
 		w->program = p, w->options = o, w->sizes = z, w->backend = backend;
 		w->all = new rt_team(w->ranks);
-		if (ncclGetUniqueId(&w->id) != ncclSuccess) wrong = rt_wrong(error, "NCCL does not start", NULL);
+		if (ncclGetUniqueId(&w->id) != ncclSuccess)
+			wrong = rt_wrong(error, "NCCL does not start", NULL);
 		for (int r = 0; r < w->ranks && !wrong; r++) threads.emplace_back(rt_rank, w, r);
 		for (std::thread &t : threads) t.join();
 		for (int r = w->ranks; r-- > 0;)
@@ -387,21 +422,25 @@ static int rt_run_all(
 }
 
 static void rt_usage(const rt_program *p) {
-	printf("usage: %s --sizes NAME=N,... [--seed N] [--set NAME=X,...] [--schedule NAME|all] [--repeat N]\n"
-		   "       [--dump DIRECTORY] [--backend host|pointers|windows] [--list] [--help]\n"
-		   "  --sizes     ranks of axes, dims, indices of groups: dp=4,N=1000; of a list's dim N=3:5:7 or N=@FILE. A "
-		   "rank is a\n"
-		   "              device of this machine\n"
-		   "  --seed      of inputs, states and scalars, which are drawn\n"
-		   "  --set       values of scalars\n"
-		   "  --schedule  which way to run it; all of them by default\n"
-		   "  --repeat    how many times; times as JSON, a line for each schedule\n"
-		   "  --dump      what every rank holds of the results: DIRECTORY/SCHEDULE.RANK\n"
-		   "  --backend   how fused steps communicate: by NCCL's collectives beside their kernel (host), inside it "
-		   "by pointers\n"
-		   "              to the other devices' memory (pointers), inside it by NCCL's windows (windows)\n"
-		   "  --list      the schedules\n",
-		p->name);
+	printf("usage: %s --sizes NAME=N,... [--seed N] [--set NAME=X,...] [--schedule NAME|all] "
+	       "[--repeat N]\n"
+	       "       [--dump DIRECTORY] [--backend host|pointers|windows] [--list] [--help]\n"
+	       "  --sizes     ranks of axes, dims, indices of groups: dp=4,N=1000; of a list's dim "
+	       "N=3:5:7 or N=@FILE. A "
+	       "rank is a\n"
+	       "              device of this machine\n"
+	       "  --seed      of inputs, states and scalars, which are drawn\n"
+	       "  --set       values of scalars\n"
+	       "  --schedule  which way to run it; all of them by default\n"
+	       "  --repeat    how many times; times as JSON, a line for each schedule\n"
+	       "  --dump      what every rank holds of the results: DIRECTORY/SCHEDULE.RANK\n"
+	       "  --backend   how fused steps communicate: by NCCL's collectives beside their kernel "
+	       "(host), inside it "
+	       "by pointers\n"
+	       "              to the other devices' memory (pointers), inside it by NCCL's windows "
+	       "(windows)\n"
+	       "  --list      the schedules\n",
+	       p->name);
 }
 
 /* Takes --backend out of the arguments. */
@@ -412,7 +451,8 @@ static int rt_read_backend(int *argc, char **argv, enum rt_backend *out, char er
 		if (strcmp(argv[i], "--backend") != 0) continue;
 		for (int b = 0; b < 3; b++)
 			if (strcmp(argv[i + 1], names[b]) == 0) found = b;
-		if (found < 0) return rt_wrong(error, "--backend is host, pointers or windows", argv[i + 1]);
+		if (found < 0)
+			return rt_wrong(error, "--backend is host, pointers or windows", argv[i + 1]);
 		*out = (enum rt_backend)found;
 		memmove(&argv[i], &argv[i + 2], sizeof *argv * (size_t)(*argc - i - 2));
 		*argc -= 2;

@@ -1,4 +1,4 @@
-/* ---- products ------------------------------------------------------------------------------------------------ */
+/* ---- products ---- */
 
 /* Elements of a tensor that need not lie together; along its last dim they do. */
 typedef struct rt_matrix {
@@ -23,12 +23,15 @@ static rt_matrix rt_some_of(rt_matrix v, int dim, int64_t from, int64_t to) {
 }
 
 static bool rt_blas_type(int format, cudaDataType_t *type) {
-	*type = format == RT_F64 ? CUDA_R_64F : format == RT_F32 ? CUDA_R_32F : format == RT_F16 ? CUDA_R_16F : CUDA_R_16BF;
+	*type = format == RT_F64   ? CUDA_R_64F
+	        : format == RT_F32 ? CUDA_R_32F
+	        : format == RT_F16 ? CUDA_R_16F
+	                           : CUDA_R_16BF;
 	return format <= RT_BF16;
 }
 
-/* One product or a batch of equal ones: rows x depth times depth x columns. The strides are those of rows and of the
- * batch; `turned`: the operand lies with its dims exchanged. */
+/* One product or a batch of equal ones: rows x depth times depth x columns. The strides are those
+ * of rows and of the batch; `turned`: the operand lies with its dims exchanged. */
 typedef struct rt_product_of {
 	int64_t rows, columns, depth, batch;
 	char *a, *b, *c;
@@ -45,14 +48,18 @@ static uint32_t rt_alignment(const void *p) {
 	return low == 0 || low > 256 ? 256 : (uint32_t)low;
 }
 
-static cublasLtMatrixLayout_t rt_blas_layout(
-	rt_run *run, cudaDataType_t type, int64_t rows, int64_t columns, int64_t leading, int64_t batch, int64_t step) {
+static cublasLtMatrixLayout_t rt_blas_layout(rt_run *run, cudaDataType_t type, int64_t rows,
+                                             int64_t columns, int64_t leading, int64_t batch,
+                                             int64_t step) {
 	cublasLtMatrixLayout_t layout = NULL;
 	int32_t count = (int32_t)batch;
 	/* A leading dim may not be less than the rows, also where there is one column. */
-	RT_BLAS(cublasLtMatrixLayoutCreate(&layout, type, (uint64_t)rows, (uint64_t)columns, leading < rows ? rows : leading));
-	RT_BLAS(cublasLtMatrixLayoutSetAttribute(layout, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, &count, sizeof count));
-	RT_BLAS(cublasLtMatrixLayoutSetAttribute(layout, CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET, &step, sizeof step));
+	RT_BLAS(cublasLtMatrixLayoutCreate(&layout, type, (uint64_t)rows, (uint64_t)columns,
+	                                   leading < rows ? rows : leading));
+	RT_BLAS(cublasLtMatrixLayoutSetAttribute(layout, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, &count,
+	                                         sizeof count));
+	RT_BLAS(cublasLtMatrixLayoutSetAttribute(layout, CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET,
+	                                         &step, sizeof step));
 	return layout;
 }
 
@@ -68,30 +75,38 @@ static void rt_blas_product(rt_run *run, const rt_product_of *m, cudaDataType_t 
 	cublasLtMatmulPreference_t wish;
 	cublasLtMatmulHeuristicResult_t choice;
 	uint32_t aligned[3] = {rt_alignment(m->b), rt_alignment(m->a), rt_alignment(m->c)};
-	RT_BLAS(cublasLtMatmulDescCreate(
-		&desc, wide ? CUBLAS_COMPUTE_64F : CUBLAS_COMPUTE_32F, wide ? CUDA_R_64F : CUDA_R_32F));
-	RT_BLAS(cublasLtMatmulDescSetAttribute(desc, CUBLASLT_MATMUL_DESC_TRANSA, m->turned[1] ? &turn : &keep, sizeof keep));
-	RT_BLAS(cublasLtMatmulDescSetAttribute(desc, CUBLASLT_MATMUL_DESC_TRANSB, m->turned[0] ? &turn : &keep, sizeof keep));
-	cublasLtMatrixLayout_t b = rt_blas_layout(run, type, m->turned[1] ? m->depth : m->columns,
-		m->turned[1] ? m->columns : m->depth, m->row[1], m->batch, m->step[1]);
-	cublasLtMatrixLayout_t a = rt_blas_layout(run, type, m->turned[0] ? m->rows : m->depth,
-		m->turned[0] ? m->depth : m->rows, m->row[0], m->batch, m->step[0]);
-	cublasLtMatrixLayout_t c = rt_blas_layout(run, type, m->columns, m->rows, m->row[2], m->batch, m->step[2]);
+	RT_BLAS(cublasLtMatmulDescCreate(&desc, wide ? CUBLAS_COMPUTE_64F : CUBLAS_COMPUTE_32F,
+	                                 wide ? CUDA_R_64F : CUDA_R_32F));
+	RT_BLAS(cublasLtMatmulDescSetAttribute(desc, CUBLASLT_MATMUL_DESC_TRANSA,
+	                                       m->turned[1] ? &turn : &keep, sizeof keep));
+	RT_BLAS(cublasLtMatmulDescSetAttribute(desc, CUBLASLT_MATMUL_DESC_TRANSB,
+	                                       m->turned[0] ? &turn : &keep, sizeof keep));
+	cublasLtMatrixLayout_t b =
+		rt_blas_layout(run, type, m->turned[1] ? m->depth : m->columns,
+	                   m->turned[1] ? m->columns : m->depth, m->row[1], m->batch, m->step[1]);
+	cublasLtMatrixLayout_t a =
+		rt_blas_layout(run, type, m->turned[0] ? m->rows : m->depth,
+	                   m->turned[0] ? m->depth : m->rows, m->row[0], m->batch, m->step[0]);
+	cublasLtMatrixLayout_t c =
+		rt_blas_layout(run, type, m->columns, m->rows, m->row[2], m->batch, m->step[2]);
 	RT_BLAS(cublasLtMatmulPreferenceCreate(&wish));
-	RT_BLAS(cublasLtMatmulPreferenceSetAttribute(wish, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &room, sizeof room));
-	RT_BLAS(cublasLtMatmulPreferenceSetAttribute(
-		wish, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, &aligned[0], sizeof aligned[0]));
-	RT_BLAS(cublasLtMatmulPreferenceSetAttribute(
-		wish, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, &aligned[1], sizeof aligned[1]));
-	RT_BLAS(cublasLtMatmulPreferenceSetAttribute(
-		wish, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, &aligned[2], sizeof aligned[2]));
-	RT_BLAS(cublasLtMatmulPreferenceSetAttribute(
-		wish, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, &aligned[2], sizeof aligned[2]));
+	RT_BLAS(cublasLtMatmulPreferenceSetAttribute(wish, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES,
+	                                             &room, sizeof room));
+	RT_BLAS(cublasLtMatmulPreferenceSetAttribute(wish, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES,
+	                                             &aligned[0], sizeof aligned[0]));
+	RT_BLAS(cublasLtMatmulPreferenceSetAttribute(wish, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
+	                                             &aligned[1], sizeof aligned[1]));
+	RT_BLAS(cublasLtMatmulPreferenceSetAttribute(wish, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES,
+	                                             &aligned[2], sizeof aligned[2]));
+	RT_BLAS(cublasLtMatmulPreferenceSetAttribute(wish, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES,
+	                                             &aligned[2], sizeof aligned[2]));
 	RT_BLAS(cublasLtMatmulAlgoGetHeuristic(run->blas, desc, b, a, c, c, wish, 1, &choice, &found));
 	if (!found) rt_fail(run, "cuBLASLt", "no algorithm for this product", __LINE__);
-	else RT_BLAS(cublasLtMatmul(run->blas, desc, wide ? (void *)&one_wide : (void *)&one, m->b, b, m->a, a,
-		wide ? (void *)&none_wide : (void *)&none, m->c, c, m->c, c, &choice.algo,
-		run->workspace[run->stream == run->side_stream], room, run->stream));
+	else
+		RT_BLAS(cublasLtMatmul(run->blas, desc, wide ? (void *)&one_wide : (void *)&one, m->b, b,
+		                       m->a, a, wide ? (void *)&none_wide : (void *)&none, m->c, c, m->c, c,
+		                       &choice.algo, run->workspace[run->stream == run->side_stream], room,
+		                       run->stream));
 	cublasLtMatmulPreferenceDestroy(wish);
 	cublasLtMatrixLayoutDestroy(a);
 	cublasLtMatrixLayoutDestroy(b);
@@ -108,7 +123,8 @@ template <int F> static __global__ void rt_plain_product_kernel(rt_product_of m)
 		const T *b = (const T *)m.b + p * m.step[1] + c * (m.turned[1] ? m.row[1] : 1);
 		int64_t across = m.turned[0] ? m.row[0] : 1, down = m.turned[1] ? 1 : m.row[1];
 		typename rt_of<F>::in_register sum = 0;
-		for (int64_t k = 0; k < m.depth; k++) sum += rt_of<F>::load(a[k * across]) * rt_of<F>::load(b[k * down]);
+		for (int64_t k = 0; k < m.depth; k++)
+			sum += rt_of<F>::load(a[k * across]) * rt_of<F>::load(b[k * down]);
 		((T *)m.c)[p * m.step[2] + r * m.row[2] + c] = rt_of<F>::store(sum);
 	}
 }
@@ -123,7 +139,8 @@ static void rt_one_product(rt_run *run, const rt_product_of *m) {
 	else RT_SWITCH(m->format, rt_plain_product, run, *m)
 }
 
-/* Where the batch dim d of `of` lies in an operand with other dims before its last two; its stride, 0 if repeated. */
+/* Where the batch dim d of `of` lies in an operand with other dims before its last two; its stride,
+ * 0 if repeated. */
 static int64_t rt_batch_stride(const rt_matrix *v, int rank, int d) {
 	int at = d - (rank - v->rank);
 	return at >= 0 && v->extent[at] > 1 ? v->stride[at] : 0;
@@ -135,12 +152,21 @@ static bool rt_rows_join(const rt_matrix *v) {
 	return true;
 }
 
-/* to[.., m, n] = a[.., m, k] b[.., k, n]; the last batch dim is a strided batch, those before it are a loop. Where b
- * is one matrix, the batches of a are rows. */
+/* to[.., m, n] = a[.., m, k] b[.., k, n]; the last batch dim is a strided batch, those before it
+ * are a loop. Where b is one matrix, the batches of a are rows. */
 static void rt_multiply_all(rt_run *run, rt_matrix to, rt_matrix a, rt_matrix b, bool ta, bool tb) {
 	int rank = to.rank;
-	rt_product_of m = {to.extent[rank - 2], to.extent[rank - 1], a.extent[a.rank - (ta ? 2 : 1)], 1, NULL, NULL, NULL,
-		{a.stride[a.rank - 2], b.stride[b.rank - 2], to.stride[rank - 2]}, {0, 0, 0}, {ta, tb}, to.format};
+	rt_product_of m = {to.extent[rank - 2],
+	                   to.extent[rank - 1],
+	                   a.extent[a.rank - (ta ? 2 : 1)],
+	                   1,
+	                   NULL,
+	                   NULL,
+	                   NULL,
+	                   {a.stride[a.rank - 2], b.stride[b.rank - 2], to.stride[rank - 2]},
+	                   {0, 0, 0},
+	                   {ta, tb},
+	                   to.format};
 	if (b.rank == 2 && !ta && a.rank == rank && rt_rows_join(&a) && rt_rows_join(&to)) {
 		m.rows = rt_extents(to.extent, 0, rank - 1), m.a = a.data, m.b = b.data, m.c = to.data;
 		rt_one_product(run, &m);
@@ -148,84 +174,110 @@ static void rt_multiply_all(rt_run *run, rt_matrix to, rt_matrix a, rt_matrix b,
 	}
 	int64_t loops = rank > 3 ? rt_extents(to.extent, 0, rank - 3) : 1;
 	if (rank > 2) m.batch = to.extent[rank - 3];
-	for (int i = 0; i < 3 && rank > 2; i++) m.step[i] = rt_batch_stride(i == 0 ? &a : i == 1 ? &b : &to, rank, rank - 3);
+	for (int i = 0; i < 3 && rank > 2; i++)
+		m.step[i] = rt_batch_stride(i == 0 ? &a : i == 1 ? &b : &to, rank, rank - 3);
 	for (int64_t l = 0; l < loops; l++) {
 		int64_t at[3] = {0, 0, 0}, left = l;
 		for (int d = rank - 4; d >= 0; left /= to.extent[d], d--)
 			for (int i = 0; i < 3; i++)
-				at[i] += left % to.extent[d] * rt_batch_stride(i == 0 ? &a : i == 1 ? &b : &to, rank, d);
+				at[i] += left % to.extent[d] *
+				         rt_batch_stride(i == 0   ? &a
+				                         : i == 1 ? &b
+				                                  : &to,
+				                         rank, d);
 		m.a = a.data + at[0] * rt_bytes[a.format], m.b = b.data + at[1] * rt_bytes[b.format],
 		m.c = to.data + at[2] * rt_bytes[to.format];
 		rt_one_product(run, &m);
 	}
 }
 
-static void rt_matmul(rt_run *run, const rt_part *a, bool ta, const rt_part *b, bool tb, rt_part *to) {
+static void rt_matmul(rt_run *run, const rt_part *a, bool ta, const rt_part *b, bool tb,
+                      rt_part *to) {
 	if (to->here) rt_multiply_all(run, rt_all_of(to), rt_all_of(a), rt_all_of(b), ta, tb);
 }
 
-/* ---- convolutions, rows -------------------------------------------------------------------------------------- */
+/* ---- convolutions, rows ---- */
 
 typedef struct rt_window {
 	int64_t n, o, c, h, w, kh, kw, oh, ow, stride, pad;
 	int64_t image[3], filter[3]; /* strides of x [N,C,H,.] and w [O,C,KH,.] */
 } rt_window;
 
-template <int F> static __global__ void rt_conv2d_kernel(char *to, const char *x, const char *w, rt_window s) {
+template <int F>
+static __global__ void rt_conv2d_kernel(char *to, const char *x, const char *w, rt_window s) {
 	typedef typename rt_of<F>::in_memory T;
 	RT_FOR(i, s.n * s.o * s.oh * s.ow) {
-		int64_t column = i % s.ow, row = i / s.ow % s.oh, o = i / s.ow / s.oh % s.o, n = i / s.ow / s.oh / s.o;
+		int64_t column = i % s.ow, row = i / s.ow % s.oh, o = i / s.ow / s.oh % s.o,
+				n = i / s.ow / s.oh / s.o;
 		typename rt_of<F>::in_register sum = 0;
 		for (int64_t c = 0; c < s.c; c++)
 			for (int64_t a = 0; a < s.kh; a++)
 				for (int64_t b = 0; b < s.kw; b++) {
 					int64_t y = row * s.stride + a - s.pad, z = column * s.stride + b - s.pad;
 					if (y < 0 || y >= s.h || z < 0 || z >= s.w) continue;
-					sum += rt_of<F>::load(((const T *)x)[n * s.image[0] + c * s.image[1] + y * s.image[2] + z])
-						* rt_of<F>::load(((const T *)w)[o * s.filter[0] + c * s.filter[1] + a * s.filter[2] + b]);
+					sum +=
+						rt_of<F>::load(
+							((const T *)x)[n * s.image[0] + c * s.image[1] + y * s.image[2] + z]) *
+						rt_of<F>::load((
+							(const T *)w)[o * s.filter[0] + c * s.filter[1] + a * s.filter[2] + b]);
 				}
 		((T *)to)[i] = rt_of<F>::store(sum);
 	}
 }
-template <int F> static void rt_conv2d_in(rt_run *run, char *to, const char *x, const char *w, rt_window s) {
+template <int F>
+static void rt_conv2d_in(rt_run *run, char *to, const char *x, const char *w, rt_window s) {
 	RT_RUN(rt_conv2d_kernel<F>, s.n * s.o * s.oh * s.ow, to, x, w, s);
 }
-static void rt_conv2d(rt_run *run, const rt_part *px, const rt_part *pw, rt_part *to, int64_t stride, int64_t pad) {
+static void rt_conv2d(rt_run *run, const rt_part *px, const rt_part *pw, rt_part *to,
+                      int64_t stride, int64_t pad) {
 	if (!to->here) return;
 	rt_matrix x = rt_all_of(px), w = rt_all_of(pw);
-	rt_window s = {to->extent[0], to->extent[1], x.extent[1], x.extent[2], x.extent[3], w.extent[2], w.extent[3],
-		to->extent[2], to->extent[3], stride, pad, {x.stride[0], x.stride[1], x.stride[2]},
-		{w.stride[0], w.stride[1], w.stride[2]}};
+	rt_window s = {to->extent[0],
+	               to->extent[1],
+	               x.extent[1],
+	               x.extent[2],
+	               x.extent[3],
+	               w.extent[2],
+	               w.extent[3],
+	               to->extent[2],
+	               to->extent[3],
+	               stride,
+	               pad,
+	               {x.stride[0], x.stride[1], x.stride[2]},
+	               {w.stride[0], w.stride[1], w.stride[2]}};
 	RT_SWITCH(to->format, rt_conv2d_in, run, to->data, x.data, w.data, s)
 }
 
 /* Calls kernel(type) for the type in memory of indices. */
-#define RT_BY_INDEX(format, kernel) \
-	switch (format) { \
-	case RT_I64: case RT_U64: kernel(int64_t); break; \
+#define RT_BY_INDEX(format, kernel)           \
+	switch (format) {                         \
+	case RT_I64:                              \
+	case RT_U64: kernel(int64_t); break;      \
 	case RT_I32: kernel(rt_index_i32); break; \
 	case RT_I16: kernel(rt_index_i16); break; \
-	case RT_I8: kernel(rt_index_i8); break; \
+	case RT_I8: kernel(rt_index_i8); break;   \
 	case RT_U32: kernel(rt_index_u32); break; \
 	case RT_U16: kernel(rt_index_u16); break; \
-	default: kernel(rt_index_u8); break; \
+	default: kernel(rt_index_u8); break;      \
 	}
 
-/* Rows of a table by index. Of a sliced table, rows that others hold are 0: they are summed later. */
+/* Rows of a table by index. Of a sliced table, rows that others hold are 0: they are summed later.
+ */
 template <class T, class I>
-static __global__ void rt_rows_kernel(
-	T *to, const T *table, const I *index, int64_t columns, int64_t stride, int64_t begin, int64_t rows, int64_t n) {
+static __global__ void rt_rows_kernel(T *to, const T *table, const I *index, int64_t columns,
+                                      int64_t stride, int64_t begin, int64_t rows, int64_t n) {
 	RT_FOR(i, n) {
 		int64_t row = (int64_t)index[i / columns] - begin;
 		to[i] = row >= 0 && row < rows ? table[row * stride + i % columns] : (T)0;
 	}
 }
-template <class T> static void rt_rows_by(rt_run *run, rt_part *to, rt_matrix table, rt_matrix index, int64_t begin) {
+template <class T>
+static void rt_rows_by(rt_run *run, rt_part *to, rt_matrix table, rt_matrix index, int64_t begin) {
 	int64_t columns = table.extent[1], n = to->count;
 	const char *at = index.data;
-#define RT_ROWS(I) \
-	RT_RUN((rt_rows_kernel<T, I>), n, (T *)to->data, (const T *)table.data, (const I *)at, columns, table.stride[0], \
-		begin, table.extent[0], n)
+#define RT_ROWS(I)                                                                         \
+	RT_RUN((rt_rows_kernel<T, I>), n, (T *)to->data, (const T *)table.data, (const I *)at, \
+	       columns, table.stride[0], begin, table.extent[0], n)
 	RT_BY_INDEX(index.format, RT_ROWS)
 #undef RT_ROWS
 }
@@ -241,26 +293,31 @@ static void rt_gather_rows(rt_run *run, const rt_part *from, const rt_part *at, 
 	}
 }
 
-/* Sums of rows by index, a column to a thread, in the order of the indices: the same at every run. */
+/* Sums of rows by index, a column to a thread, in the order of the indices: the same at every run.
+ */
 template <int F, class I>
-static __global__ void rt_add_rows_kernel(typename rt_of<F>::in_memory *to, const typename rt_of<F>::in_memory *x, const I *index,
-	typename rt_of<F>::in_register *sums, int64_t n, int64_t rows, int64_t columns) {
+static __global__ void rt_add_rows_kernel(typename rt_of<F>::in_memory *to,
+                                          const typename rt_of<F>::in_memory *x, const I *index,
+                                          typename rt_of<F>::in_register *sums, int64_t n,
+                                          int64_t rows, int64_t columns) {
 	RT_FOR(c, columns) {
 		for (int64_t r = 0; r < rows; r++) sums[r * columns + c] = 0;
 		for (int64_t i = 0; i < n; i++) {
 			int64_t at = (int64_t)index[i];
 			if (at >= 0 && at < rows) sums[at * columns + c] += rt_of<F>::load(x[i * columns + c]);
 		}
-		for (int64_t r = 0; r < rows; r++) to[r * columns + c] = rt_of<F>::store(sums[r * columns + c]);
+		for (int64_t r = 0; r < rows; r++)
+			to[r * columns + c] = rt_of<F>::store(sums[r * columns + c]);
 	}
 }
-template <int F> static void rt_add_rows_in(rt_run *run, const rt_part *x, const rt_part *at, rt_part *to) {
+template <int F>
+static void rt_add_rows_in(rt_run *run, const rt_part *x, const rt_part *at, rt_part *to) {
 	typedef typename rt_of<F>::in_memory T;
 	typedef typename rt_of<F>::in_register R;
 	R *sums = (R *)rt_scratch(run, to->count * (int64_t)sizeof(R));
-#define RT_ROWS(I) \
-	RT_RUN((rt_add_rows_kernel<F, I>), to->extent[1], (T *)to->data, (const T *)x->data, (const I *)at->data, sums, \
-		at->count, to->extent[0], to->extent[1])
+#define RT_ROWS(I)                                                                       \
+	RT_RUN((rt_add_rows_kernel<F, I>), to->extent[1], (T *)to->data, (const T *)x->data, \
+	       (const I *)at->data, sums, at->count, to->extent[0], to->extent[1])
 	RT_BY_INDEX(at->format, RT_ROWS)
 #undef RT_ROWS
 	RT_CUDA(cudaFreeAsync(sums, run->stream));
@@ -269,31 +326,38 @@ static void rt_add_rows(rt_run *run, const rt_part *x, const rt_part *at, rt_par
 	if (to->here) RT_SWITCH(to->format, rt_add_rows_in, run, x, at, to)
 }
 
-/* Sums along a dim of all elements up to each, or from each on: a line to a thread, in the same order at every run. */
+/* Sums along a dim of all elements up to each, or from each on: a line to a thread, in the same
+ * order at every run. */
 template <int F>
-static __global__ void rt_cumsum_kernel(typename rt_of<F>::in_memory *to, const typename rt_of<F>::in_memory *x, int64_t lines,
-	int64_t along, int64_t inner, bool reverse) {
+static __global__ void rt_cumsum_kernel(typename rt_of<F>::in_memory *to,
+                                        const typename rt_of<F>::in_memory *x, int64_t lines,
+                                        int64_t along, int64_t inner, bool reverse) {
 	RT_FOR(line, lines) {
 		typename rt_of<F>::in_register sum = 0;
 		for (int64_t k = 0; k < along; k++) {
-			int64_t at = (line / inner * along + (reverse ? along - 1 - k : k)) * inner + line % inner;
+			int64_t at =
+				(line / inner * along + (reverse ? along - 1 - k : k)) * inner + line % inner;
 			sum += rt_of<F>::load(x[at]);
 			to[at] = rt_of<F>::store(sum);
 		}
 	}
 }
-template <int F> static void rt_cumsum_in(rt_run *run, const rt_part *x, rt_part *y, int d, bool reverse) {
+template <int F>
+static void rt_cumsum_in(rt_run *run, const rt_part *x, rt_part *y, int d, bool reverse) {
 	typedef typename rt_of<F>::in_memory T;
-	int64_t inner = rt_product(y, d + 1, y->rank), lines = y->count / (y->extent[d] > 0 ? y->extent[d] : 1);
-	RT_RUN(rt_cumsum_kernel<F>, lines, (T *)y->data, (const T *)x->data, lines, y->extent[d], inner, reverse);
+	int64_t inner = rt_product(y, d + 1, y->rank),
+			lines = y->count / (y->extent[d] > 0 ? y->extent[d] : 1);
+	RT_RUN(rt_cumsum_kernel<F>, lines, (T *)y->data, (const T *)x->data, lines, y->extent[d], inner,
+	       reverse);
 }
 static void rt_cumsum(rt_run *run, const rt_part *x, rt_part *y, int d, bool reverse) {
 	if (y->here) RT_SWITCH(y->format, rt_cumsum_in, run, x, y, d, reverse)
 }
 
-/* ---- views --------------------------------------------------------------------------------------------------- */
+/* ---- views ---- */
 
-template <class T> static __global__ void rt_go_kernel(T *to, const T *from, rt_route route, int64_t n) {
+template <class T>
+static __global__ void rt_go_kernel(T *to, const T *from, rt_route route, int64_t n) {
 	RT_FOR(i, n) {
 		int64_t at = rt_route_at(&route, i);
 		if (at >= 0) to[i] = from[at];
@@ -302,42 +366,63 @@ template <class T> static __global__ void rt_go_kernel(T *to, const T *from, rt_
 }
 static void rt_go(rt_run *run, const rt_part *x, rt_part *y, rt_route route) {
 	switch (rt_bytes[y->format]) {
-	case 1: RT_RUN(rt_go_kernel<rt_bytes1>, y->count, (rt_bytes1 *)y->data, (const rt_bytes1 *)x->data, route, y->count); break;
-	case 2: RT_RUN(rt_go_kernel<rt_bytes2>, y->count, (rt_bytes2 *)y->data, (const rt_bytes2 *)x->data, route, y->count); break;
-	case 4: RT_RUN(rt_go_kernel<uint32_t>, y->count, (uint32_t *)y->data, (const uint32_t *)x->data, route, y->count); break;
-	default: RT_RUN(rt_go_kernel<rt_bytes8>, y->count, (rt_bytes8 *)y->data, (const rt_bytes8 *)x->data, route, y->count); break;
+	case 1:
+		RT_RUN(rt_go_kernel<rt_bytes1>, y->count, (rt_bytes1 *)y->data, (const rt_bytes1 *)x->data,
+		       route, y->count);
+		break;
+	case 2:
+		RT_RUN(rt_go_kernel<rt_bytes2>, y->count, (rt_bytes2 *)y->data, (const rt_bytes2 *)x->data,
+		       route, y->count);
+		break;
+	case 4:
+		RT_RUN(rt_go_kernel<uint32_t>, y->count, (uint32_t *)y->data, (const uint32_t *)x->data,
+		       route, y->count);
+		break;
+	default:
+		RT_RUN(rt_go_kernel<rt_bytes8>, y->count, (rt_bytes8 *)y->data, (const rt_bytes8 *)x->data,
+		       route, y->count);
+		break;
 	}
 }
 
-template <int F> static __global__ void rt_iota_kernel(typename rt_of<F>::in_memory *to, int64_t begin, int64_t n) {
+template <int F>
+static __global__ void rt_iota_kernel(typename rt_of<F>::in_memory *to, int64_t begin, int64_t n) {
 	RT_FOR(i, n) to[i] = rt_of<F>::store((typename rt_of<F>::in_register)(begin + i));
 }
 template <int F> static void rt_iota_in(rt_run *run, rt_part *y) {
-	RT_RUN(rt_iota_kernel<F>, y->count, (typename rt_of<F>::in_memory *)y->data, y->begin[0], y->count);
+	RT_RUN(rt_iota_kernel<F>, y->count, (typename rt_of<F>::in_memory *)y->data, y->begin[0],
+	       y->count);
 }
 static void rt_iota(rt_run *run, rt_part *y) {
 	if (y->here) RT_SWITCH(y->format, rt_iota_in, run, y)
 }
 
-/* ---- passes -------------------------------------------------------------------------------------------------- */
+/* ---- passes ---- */
 
 /* Four elements that lie together. */
 template <class T> struct alignas(4 * sizeof(T)) rt_four { T at[4]; };
 template <class T> static __device__ __forceinline__ rt_four<T> rt_load(const T *from) {
 	return *(const rt_four<T> *)from;
 }
-template <class T> static __device__ __forceinline__ void rt_store(T *to, rt_four<T> x) { *(rt_four<T> *)to = x; }
-template <class T> static bool rt_aligned(const T *p) { return (uintptr_t)p % (4 * sizeof(T)) == 0; }
-static __device__ __forceinline__ int64_t rt_first() { return (int64_t)blockIdx.x * blockDim.x + threadIdx.x; }
+template <class T> static __device__ __forceinline__ void rt_store(T *to, rt_four<T> x) {
+	*(rt_four<T> *)to = x;
+}
+template <class T> static bool rt_aligned(const T *p) {
+	return (uintptr_t)p % (4 * sizeof(T)) == 0;
+}
+static __device__ __forceinline__ int64_t rt_first() {
+	return (int64_t)blockIdx.x * blockDim.x + threadIdx.x;
+}
 static __device__ __forceinline__ int64_t rt_step() { return (int64_t)gridDim.x * blockDim.x; }
 
-/* ---- reductions of a pass ------------------------------------------------------------------------------------ */
+/* ---- reductions of a pass ---- */
 
 /* `outs` results, each over `depth` elements, in `splits` tasks each. */
 typedef struct rt_tasks {
 	int64_t outs, depth, splits, extent[RT_RANK];
 	int rank, dims;
-	bool together;             /* the reduced dims are the last ones: elements of a result lie together */
+	/* the reduced dims are the last ones: elements of a result lie together */
+	bool together;
 } rt_tasks;
 
 static rt_tasks rt_tasks_of(const rt_part *p, int dims) {
@@ -363,23 +448,24 @@ RT_BOTH int64_t rt_element(const rt_tasks &t, int64_t o, int64_t r) {
 	}
 	return at;
 }
-#define RT_EACH_OF_TASK(i, t, task) \
+#define RT_EACH_OF_TASK(i, t, task)                                                                \
 	for (int64_t r_ = rt_slice_begin((t).depth, (t).splits, (task) % (t).splits) + threadIdx.x, i; \
-		 r_ < rt_slice_begin((t).depth, (t).splits, (task) % (t).splits + 1) && \
-		 ((i = rt_element(t, (task) / (t).splits, r_)), true); \
-		 r_ += blockDim.x)
-#define RT_RUN_TASKS(kernel, a) \
-	do { \
-		int64_t tasks_ = (a).tasks.outs * (a).tasks.splits; \
-		if (tasks_ > 0) { \
-			LK_LAUNCH_BLOCK(kernel, (int)(tasks_ < 4096 ? tasks_ : 4096), RT_THREADS, RT_THREADS * sizeof(double), \
-				run->stream, a); \
-		} \
-		RT_CUDA(cudaPeekAtLastError()); \
+	     r_ < rt_slice_begin((t).depth, (t).splits, (task) % (t).splits + 1) &&                    \
+	     ((i = rt_element(t, (task) / (t).splits, r_)), true);                                     \
+	     r_ += blockDim.x)
+#define RT_RUN_TASKS(kernel, a)                                                       \
+	do {                                                                              \
+		int64_t tasks_ = (a).tasks.outs * (a).tasks.splits;                           \
+		if (tasks_ > 0) {                                                             \
+			LK_LAUNCH_BLOCK(kernel, (int)(tasks_ < 4096 ? tasks_ : 4096), RT_THREADS, \
+			                RT_THREADS * sizeof(double), run->stream, a);             \
+		}                                                                             \
+		RT_CUDA(cudaPeekAtLastError());                                               \
 	} while (0)
 
 /* Takes one more element into a sum. */
-template <int kind, class A, class B> static __device__ __forceinline__ void rt_include(A &sum, B y) {
+template <int kind, class A, class B>
+static __device__ __forceinline__ void rt_include(A &sum, B y) {
 	A x = (A)y;
 	if (kind == RT_MAX) sum = x > sum ? x : sum;
 	else if (kind == RT_MIN) sum = x < sum ? x : sum;
@@ -396,25 +482,28 @@ template <class A> static __device__ __forceinline__ A rt_over_block(A mine, int
 	all[threadIdx.x] = mine;
 	for (unsigned half = blockDim.x / 2; half > 0; half /= 2) {
 		__syncthreads();
-		if (threadIdx.x < half) all[threadIdx.x] = rt_both(all[threadIdx.x], all[threadIdx.x + half], kind);
+		if (threadIdx.x < half)
+			all[threadIdx.x] = rt_both(all[threadIdx.x], all[threadIdx.x + half], kind);
 	}
 	__syncthreads();
 	return all[0];
 }
 
 template <int F, class A>
-static __global__ void rt_finish_kernel(
-	char *to, const A *sums, int64_t outs, int64_t splits, int kind, double elements) {
+static __global__ void rt_finish_kernel(char *to, const A *sums, int64_t outs, int64_t splits,
+                                        int kind, double elements) {
 	RT_FOR(o, outs) {
 		A sum = sums[o * splits];
 		for (int64_t s = 1; s < splits; s++) sum = rt_both(sum, sums[o * splits + s], kind);
 		if (kind == RT_NORM) sum = (A)sqrt((double)sum);
 		if (kind == RT_MEAN) sum = (A)((double)sum / elements);
-		((typename rt_of<F>::in_memory *)to)[o] = rt_of<F>::store((typename rt_of<F>::in_register)sum);
+		((typename rt_of<F>::in_memory *)to)[o] =
+			rt_of<F>::store((typename rt_of<F>::in_register)sum);
 	}
 }
 template <int F, class A>
-static void rt_finish(rt_run *run, const rt_part *to, const A *sums, const rt_tasks &t, int kind, double elements) {
+static void rt_finish(rt_run *run, const rt_part *to, const A *sums, const rt_tasks &t, int kind,
+                      double elements) {
 	RT_RUN((rt_finish_kernel<F, A>), t.outs, to->data, sums, t.outs, t.splits, kind, elements);
 }
 /* Elements of the whole tensor that go into one result. */

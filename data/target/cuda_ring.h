@@ -1,18 +1,20 @@
-/* ---- kernels that reach the memory of other ranks ------------------------------------------------------------ */
+/* ---- kernels that reach the memory of other ranks ---- */
 
 #include <condition_variable>
 #include <mutex>
 
-/* How they do: the same kernels by NCCL's collectives beside them (host), by pointers, by NCCL's windows. */
+/* How they do: the same kernels by NCCL's collectives beside them (host), by pointers, by NCCL's
+ * windows. */
 enum rt_backend { RT_HOST, RT_POINTERS, RT_WINDOWS };
 enum { RT_SHARED_PARTS = 16 };
 #ifndef RT_RING_BLOCKS
 #define RT_RING_BLOCKS \
-	16 /* for each rank: eight virtual ranks still fit on one device, as one cooperative launch must */
+/* for each rank: eight virtual ranks still fit on one device, as one cooperative launch must */
+16
 #endif
 
-/* Threads of one process that meet: the ranks along one axis. */
-struct rt_team {
+	/* Threads of one process that meet: the ranks along one axis. */
+	struct rt_team {
 	std::mutex lock;
 	std::condition_variable all;
 	int size, here = 0;
@@ -28,23 +30,24 @@ static void rt_meet(rt_team *t) {
 	} else t->all.wait(hold, [&] { return t->round != mine; });
 }
 
-
 typedef struct rt_ring {
 	enum rt_backend backend;
-	bool virtual_ranks;        /* of one device: one launch for all */
-	rt_team *team[4];          /* [axis] */
-	struct rt_run **peers[4];  /* [axis][rank along it] */
-	unsigned *flags[4];        /* [axis] in device memory, [blocks][ranks]: how far the other ranks' blocks are */
-	unsigned epoch[4];         /* barriers so far */
-	cudaEvent_t ready, over;   /* virtual ranks */
+	bool virtual_ranks;       /* of one device: one launch for all */
+	rt_team *team[4];         /* [axis] */
+	struct rt_run **peers[4]; /* [axis][rank along it] */
+	/* [axis] in device memory, [blocks][ranks]: how far the other ranks' blocks are */
+	unsigned *flags[4];
+	unsigned epoch[4];       /* barriers so far */
+	cudaEvent_t ready, over; /* virtual ranks */
 	const void *arguments[4];
 	struct rt_windows *windows;
 } rt_ring;
 
-/* Pointers: of ranks on devices that see each other's memory, or of virtual ranks, which a launch has all of. */
+/* Pointers: of ranks on devices that see each other's memory, or of virtual ranks, which a launch
+ * has all of. */
 struct rt_pointers {
-	char *const *buffer;       /* [ranks][buffers] */
-	unsigned *const *flag;     /* [ranks] */
+	char *const *buffer;   /* [ranks][buffers] */
+	unsigned *const *flag; /* [ranks] */
 	int ranks, rank, buffers, blocks, block, place;
 	unsigned epoch;
 	bool virtual_ranks;
@@ -55,16 +58,20 @@ struct rt_pointers {
 		if (virtual_ranks) rank = place = blockIdx.x / blocks;
 		else place = 0;
 	}
-	template <class T> __device__ T *peer(int p, int b) const { return (T *)buffer[p * buffers + b]; }
+	template <class T> __device__ T *peer(int p, int b) const {
+		return (T *)buffer[p * buffers + b];
+	}
 	__device__ int64_t first() const { return (int64_t)block * blockDim.x + threadIdx.x; }
 	__device__ int64_t step() const { return (int64_t)blocks * blockDim.x; }
-	/* Block b of every rank tells block b of the others, and waits for them. What was written before is seen behind. */
+	/* Block b of every rank tells block b of the others, and waits for them. What was written
+	 * before is seen behind. */
 	__device__ void barrier() {
 		epoch++;
 		__syncthreads();
 		for (int p = threadIdx.x; p < ranks; p += blockDim.x) {
 			if (p == rank) continue;
-			cuda::atomic_ref<unsigned, cuda::thread_scope_system> there(flag[p][block * ranks + rank]),
+			cuda::atomic_ref<unsigned, cuda::thread_scope_system> there(
+				flag[p][block * ranks + rank]),
 				here(flag[rank][block * ranks + p]);
 			there.store(epoch, cuda::memory_order_release);
 			while ((int)(here.load(cuda::memory_order_acquire) - epoch) < 0) __nanosleep(20);
@@ -82,9 +89,9 @@ struct rt_pointers {
 #endif
 #ifdef RT_DEVICE_API
 typedef struct rt_windows {
-	ncclDevComm comm[4];       /* [axis] */
+	ncclDevComm comm[4]; /* [axis] */
 	bool there[4];
-	ncclWindow_t **window;     /* [tensor][item], of what kernels share; NULL */
+	ncclWindow_t **window; /* [tensor][item], of what kernels share; NULL */
 } rt_windows;
 struct rt_by_windows {
 	ncclDevComm comm;
@@ -92,7 +99,9 @@ struct rt_by_windows {
 	int ranks, rank, place;
 
 	__device__ void start() { place = 0; }
-	template <class T> __device__ T *peer(int p, int b) const { return (T *)ncclGetLsaPointer(window[b], 0, p); }
+	template <class T> __device__ T *peer(int p, int b) const {
+		return (T *)ncclGetLsaPointer(window[b], 0, p);
+	}
 	__device__ int64_t first() const { return (int64_t)blockIdx.x * blockDim.x + threadIdx.x; }
 	__device__ int64_t step() const { return (int64_t)gridDim.x * blockDim.x; }
 	__device__ void barrier() {
@@ -102,11 +111,11 @@ struct rt_by_windows {
 };
 #endif
 
-/* An element of shared tensor b, reduced over the ranks: each begins with itself, so that not all read the same
- * memory. */
+/* An element of shared tensor b, reduced over the ranks: each begins with itself, so that not all
+ * read the same memory. */
 template <int F, class Access>
-static __device__ __forceinline__ typename rt_of<F>::in_memory rt_join(
-	const Access &access, int b, int64_t i, int reduce) {
+static __device__ __forceinline__ typename rt_of<F>::in_memory rt_join(const Access &access, int b,
+                                                                       int64_t i, int reduce) {
 	typedef typename rt_of<F>::in_memory T;
 	auto sum = rt_of<F>::load(access.template peer<const T>(access.rank, b)[i]);
 	for (int k = 1; k < access.ranks; k++) {
@@ -139,7 +148,8 @@ static __device__ __forceinline__ void rt_spread(const Access &access, int b, in
 	}
 }
 template <class T, class Access>
-static __device__ __forceinline__ void rt_spread_four(const Access &access, int b, int64_t i, rt_four<T> x) {
+static __device__ __forceinline__ void rt_spread_four(const Access &access, int b, int64_t i,
+                                                      rt_four<T> x) {
 	for (int k = 0; k < access.ranks; k++) {
 		int p = access.rank + k < access.ranks ? access.rank + k : access.rank + k - access.ranks;
 		rt_store(access.template peer<T>(p, b) + i, x);
@@ -147,7 +157,10 @@ static __device__ __forceinline__ void rt_spread_four(const Access &access, int 
 }
 
 /* A tensor whose memory the other ranks' kernels reach. */
-typedef struct rt_shared_part { int tensor; int64_t item; } rt_shared_part;
+typedef struct rt_shared_part {
+	int tensor;
+	int64_t item;
+} rt_shared_part;
 
 static bool rt_reaches(const rt_run *run, int axis) {
 	return run->ring && run->ring->backend != RT_HOST && run->mesh.ranks[axis] > 1;
@@ -159,25 +172,36 @@ static char **rt_upload(rt_run *run, const void *from, size_t bytes) {
 	return (char **)to;
 }
 
-/* The table of pointers to what all ranks along an axis hold of the shared tensors, then of their flags. */
-static rt_pointers rt_pointers_of(rt_run *run, int axis, const rt_shared_part *shared, int count, char ***table) {
+/* The table of pointers to what all ranks along an axis hold of the shared tensors, then of their
+ * flags. */
+static rt_pointers rt_pointers_of(rt_run *run, int axis, const rt_shared_part *shared, int count,
+                                  char ***table) {
 	int ranks = run->mesh.ranks[axis];
 	char *host[RT_RANKS * (RT_SHARED_PARTS + 1)];
 	for (int p = 0; p < ranks; p++) {
 		const rt_run *peer = run->ring->peers[axis][p];
-		for (int b = 0; b < count; b++) host[p * count + b] = peer->part[shared[b].tensor][shared[b].item].data;
+		for (int b = 0; b < count; b++)
+			host[p * count + b] = peer->part[shared[b].tensor][shared[b].item].data;
 		host[ranks * count + p] = (char *)peer->ring->flags[axis];
 	}
 	*table = rt_upload(run, host, sizeof *host * (size_t)(ranks * (count + 1)));
-	rt_pointers a = {*table, (unsigned *const *)(*table + ranks * count), ranks, run->mesh.at[axis], count, 0, 0, 0,
-		run->ring->epoch[axis], run->ring->virtual_ranks};
+	rt_pointers a = {*table,
+	                 (unsigned *const *)(*table + ranks * count),
+	                 ranks,
+	                 run->mesh.at[axis],
+	                 count,
+	                 0,
+	                 0,
+	                 0,
+	                 run->ring->epoch[axis],
+	                 run->ring->virtual_ranks};
 	return a;
 }
 
 /* Virtual ranks: all hand their arguments to the first, who launches for all when all are ready. */
 template <class A>
-static void rt_launch_virtual(rt_run *run, int axis, void (*kernel)(const A *, rt_pointers), const A *mine,
-	const rt_shared_part *shared, int count) {
+static void rt_launch_virtual(rt_run *run, int axis, void (*kernel)(const A *, rt_pointers),
+                              const A *mine, const rt_shared_part *shared, int count) {
 	rt_ring *ring = run->ring;
 	int ranks = run->mesh.ranks[axis];
 	ring->arguments[axis] = mine;
@@ -192,7 +216,8 @@ static void rt_launch_virtual(rt_run *run, int axis, void (*kernel)(const A *, r
 		}
 		rt_pointers access = rt_pointers_of(run, axis, shared, count, &table);
 		const A *sent = (const A *)rt_upload(run, all, sizeof *all * (size_t)ranks);
-		RT_CUDA(LK_LAUNCH_ALL(kernel, ranks * RT_RING_BLOCKS, RT_THREADS, 0, run->stream, sent, access));
+		RT_CUDA(LK_LAUNCH_ALL(kernel, ranks * RT_RING_BLOCKS, RT_THREADS, 0, run->stream, sent,
+		                      access));
 		rt_release(run, (void *)sent);
 		rt_release(run, table);
 		RT_CUDA(cudaEventRecord(ring->over, run->stream));
@@ -204,8 +229,9 @@ static void rt_launch_virtual(rt_run *run, int axis, void (*kernel)(const A *, r
 
 /* Launches a kernel over the ranks along an axis, `barriers` of which it has. A: its arguments. */
 template <class A>
-static void rt_launch_pointers(rt_run *run, int axis, void (*kernel)(const A *, rt_pointers), const A *mine,
-	const rt_shared_part *shared, int count, unsigned barriers) {
+static void rt_launch_pointers(rt_run *run, int axis, void (*kernel)(const A *, rt_pointers),
+                               const A *mine, const rt_shared_part *shared, int count,
+                               unsigned barriers) {
 	if (run->ring->virtual_ranks) rt_launch_virtual(run, axis, kernel, mine, shared, count);
 	else {
 		char **table;
@@ -221,20 +247,24 @@ static void rt_launch_pointers(rt_run *run, int axis, void (*kernel)(const A *, 
 
 #ifdef RT_DEVICE_API
 template <class A>
-static void rt_launch_windows(rt_run *run, int axis, void (*kernel)(const A *, rt_by_windows), const A *mine,
-	const rt_shared_part *shared, int count) {
+static void rt_launch_windows(rt_run *run, int axis, void (*kernel)(const A *, rt_by_windows),
+                              const A *mine, const rt_shared_part *shared, int count) {
 	rt_by_windows access;
 	access.comm = run->ring->windows->comm[axis];
 	access.ranks = run->mesh.ranks[axis], access.rank = run->mesh.at[axis], access.place = 0;
-	for (int b = 0; b < count; b++) access.window[b] = run->ring->windows->window[shared[b].tensor][shared[b].item];
+	for (int b = 0; b < count; b++)
+		access.window[b] = run->ring->windows->window[shared[b].tensor][shared[b].item];
 	const A *sent = (const A *)rt_upload(run, mine, sizeof *mine);
 	LK_LAUNCH(kernel, RT_RING_BLOCKS, RT_THREADS, 0, run->stream, sent, access);
 	RT_CUDA(cudaPeekAtLastError());
 	rt_release(run, (void *)sent);
 }
-#define RT_LAUNCH_RING(run, axis, kernel, mine, shared, count, barriers) do { \
-	if ((run)->ring->backend == RT_WINDOWS) rt_launch_windows(run, axis, kernel, mine, shared, count); \
-	else rt_launch_pointers(run, axis, kernel, mine, shared, count, barriers); } while (0)
+#define RT_LAUNCH_RING(run, axis, kernel, mine, shared, count, barriers)           \
+	do {                                                                           \
+		if ((run)->ring->backend == RT_WINDOWS)                                    \
+			rt_launch_windows(run, axis, kernel, mine, shared, count);             \
+		else rt_launch_pointers(run, axis, kernel, mine, shared, count, barriers); \
+	} while (0)
 #else
 #define RT_LAUNCH_RING(run, axis, kernel, mine, shared, count, barriers) \
 	rt_launch_pointers(run, axis, kernel, mine, shared, count, barriers)

@@ -1,9 +1,9 @@
-/* ---- runtime: ranks, what they hold of tensors, memory ------------------------------------------------------------- */
+/* ---- runtime: ranks, what they hold of tensors, memory ---- */
 
 enum { RT_READY = 4, RT_SCRATCHES = 4 + RT_READY, RT_SUMS = 64 };
 
-/* Two ways to run an overlap: beside each other, or one after the other. Which is faster depends on the network and on
- * what computes; it is tried in the first runs. */
+/* Two ways to run an overlap: beside each other, or one after the other. Which is faster depends on
+ * the network and on what computes; it is tried in the first runs. */
 #ifndef RT_FIRST_WAY
 #define RT_FIRST_WAY 0
 #endif
@@ -24,21 +24,22 @@ struct rt_run {
 	const rt_schedule *schedule;
 	const rt_sizes *sizes;
 	rt_mesh mesh;
-	rt_part **part;         /* [values][items] */
-	char *memory;           /* of all values of their own */
+	rt_part **part; /* [values][items] */
+	char *memory;   /* of all values of their own */
 	size_t bytes;
 	void *scratch[RT_SCRATCHES];
 	size_t room[RT_SCRATCHES];
-	void *sum[RT_SUMS];     /* of reductions, while a pass runs */
+	void *sum[RT_SUMS]; /* of reductions, while a pass runs */
 	int64_t sums[RT_SUMS];
 	rt_choice choice[RT_CHOICES]; /* of overlaps */
-	rt_room *rooms;         /* of messages under way: rt_room_at */
+	rt_room *rooms;               /* of messages under way: rt_room_at */
 	int room_count;
 	rt_part ready[RT_READY]; /* rt_make_ready */
-	void (*poke)(void *poked); /* looks at the messages that are under way beside a product; NULL: there are none */
+	/* looks at the messages that are under way beside a product; NULL: there are none */
+	void (*poke)(void *poked);
 	void *poked;
 	MPI_Op op[RT_FORMATS][3];
-	int64_t sent[RT_AXES];  /* bytes that left this rank along each axis */
+	int64_t sent[RT_AXES]; /* bytes that left this rank along each axis */
 };
 
 /* What cannot go on, on one rank, ends all. */

@@ -1,19 +1,19 @@
-/* ---- runtime: reductions, messages, collectives between whole parts ------------------------------------------------ */
+/* ---- runtime: reductions, messages, collectives between whole parts ---- */
 
 /* ---- reductions of formats that MPI does not know ---- */
 
-#define RT_REDUCTION(name, type, from, to, join)                                  \
+#define RT_REDUCTION(name, type, from, to, join)                                           \
 	RT_LOOPS static void rt_op_##name(void *in, void *into, int *count, MPI_Datatype *t) { \
-		const type *restrict a = in;                                              \
-		type *restrict b = into;                                                  \
-		(void)t;                                                                  \
-		for (int i = 0; i < *count; i++) {                                        \
-			float x = from(a[i]), y = from(b[i]);                                 \
-			b[i] = to(join);                                                      \
-		}                                                                         \
+		const type *restrict a = in;                                                       \
+		type *restrict b = into;                                                           \
+		(void)t;                                                                           \
+		for (int i = 0; i < *count; i++) {                                                 \
+			float x = from(a[i]), y = from(b[i]);                                          \
+			b[i] = to(join);                                                               \
+		}                                                                                  \
 	}
-#define RT_REDUCTIONS(name, type, from, to)             \
-	RT_REDUCTION(name##_sum, type, from, to, x + y)     \
+#define RT_REDUCTIONS(name, type, from, to)                 \
+	RT_REDUCTION(name##_sum, type, from, to, x + y)         \
 	RT_REDUCTION(name##_max, type, from, to, x > y ? x : y) \
 	RT_REDUCTION(name##_min, type, from, to, x < y ? x : y)
 RT_REDUCTIONS(f16, uint16_t, rt_from_f16, rt_to_f16)
@@ -24,7 +24,8 @@ enum { RT_SUM, RT_MAX, RT_MIN };
 
 RT_FUNCTION void rt_ops_open(rt_run *run) {
 	static MPI_User_function *const own[3][3] = {
-		{rt_op_f16_sum, rt_op_f16_max, rt_op_f16_min}, {rt_op_bf16_sum, rt_op_bf16_max, rt_op_bf16_min},
+		{rt_op_f16_sum, rt_op_f16_max, rt_op_f16_min},
+		{rt_op_bf16_sum, rt_op_bf16_max, rt_op_bf16_min},
 		{rt_op_f8_sum, rt_op_f8_max, rt_op_f8_min},
 	};
 	for (int f = 0; f < RT_FORMATS; f++) {
@@ -44,7 +45,9 @@ RT_FUNCTION MPI_Datatype rt_type(rt_format f) {
 	switch (f) {
 	case RT_F64: return MPI_DOUBLE;
 	case RT_F32: return MPI_FLOAT;
-	case RT_F16: case RT_BF16: case RT_U16: return MPI_UINT16_T;
+	case RT_F16:
+	case RT_BF16:
+	case RT_U16: return MPI_UINT16_T;
 	case RT_I64: return MPI_INT64_T;
 	case RT_I32: return MPI_INT32_T;
 	case RT_I16: return MPI_INT16_T;
@@ -63,18 +66,23 @@ RT_FUNCTION int rt_piece(int64_t left) { return left < RT_PIECE ? (int)left : RT
 
 /* Waits without spinning: another rank may need this processor to get on. */
 RT_FUNCTION void rt_wait_all(int count, MPI_Request *request) {
-	for (int over = 0; MPI_Testall(count, request, &over, MPI_STATUSES_IGNORE), !over;) sched_yield();
+	for (int over = 0; MPI_Testall(count, request, &over, MPI_STATUSES_IGNORE), !over;)
+		sched_yield();
 }
 
 RT_FUNCTION int rt_count(const rt_run *run, int64_t count) {
-	if (count > INT_MAX) rt_abort(run, "a message has more than 2^31 - 1 elements, which MPI's counts do not hold; use more ranks, or smaller sizes");
+	if (count > INT_MAX)
+		rt_abort(run, "a message has more than 2^31 - 1 elements, which MPI's counts do not hold; "
+		              "use more ranks, or smaller sizes");
 	return (int)count;
 }
 
-/* Slices of a dim, packed one behind the other: elements begin .. begin + length - 1 along d to `packed`, or back.
- * Returns the bytes. */
-RT_FUNCTION size_t rt_pack(const rt_part *p, int d, int64_t begin, int64_t length, char *packed, bool back) {
-	size_t inner = (size_t)(rt_product(p, d + 1, p->rank) * rt_bytes[p->format]), row = inner * (size_t)p->extent[d];
+/* Slices of a dim, packed one behind the other: elements begin .. begin + length - 1 along d to
+ * `packed`, or back. Returns the bytes. */
+RT_FUNCTION size_t rt_pack(const rt_part *p, int d, int64_t begin, int64_t length, char *packed,
+                           bool back) {
+	size_t inner = (size_t)(rt_product(p, d + 1, p->rank) * rt_bytes[p->format]),
+		   row = inner * (size_t)p->extent[d];
 	size_t bytes = inner * (size_t)length, rows = (size_t)rt_product(p, 0, d);
 	char *data = (char *)p->data + inner * (size_t)begin;
 	for (size_t i = 0; i < rows && bytes; i++) {
@@ -113,7 +121,8 @@ RT_FUNCTION void rt_pack_all(rt_part *const *parts, int count, char *packed, boo
 /* One part: its own memory; several: scratch, which they are packed into. */
 RT_FUNCTION char *rt_joined(rt_run *run, rt_part *const *parts, int count, int scratch, bool fill) {
 	if (count == 1) return parts[0]->data;
-	char *packed = rt_scratch(run, scratch, (size_t)rt_elements(parts, count) * (size_t)rt_bytes[parts[0]->format] + 1);
+	char *packed = rt_scratch(
+		run, scratch, (size_t)rt_elements(parts, count) * (size_t)rt_bytes[parts[0]->format] + 1);
 	if (fill) rt_pack_all(parts, count, packed, false);
 	return packed;
 }
@@ -121,11 +130,12 @@ RT_FUNCTION char *rt_joined(rt_run *run, rt_part *const *parts, int count, int s
 RT_FUNCTION void rt_allreduce_pairs(rt_run *run, const rt_collective *c, const rt_pairs *x) {
 	rt_format f = x->from[0]->format;
 	int64_t count = rt_elements(x->from, x->count), ranks = run->mesh.ranks[c->axis];
-	char *from = rt_joined(run, x->from, x->count, 0, true), *to = rt_joined(run, x->to, x->count, 0, false);
+	char *from = rt_joined(run, x->from, x->count, 0, true),
+		 *to = rt_joined(run, x->to, x->count, 0, false);
 	for (int64_t done = 0; done < count; done += RT_PIECE) {
 		int64_t at = done * rt_bytes[f];
-		MPI_Allreduce(from == to ? MPI_IN_PLACE : from + at, to + at, rt_piece(count - done), rt_type(f), run->op[f][c->reduce],
-		              run->mesh.along[c->axis]);
+		MPI_Allreduce(from == to ? MPI_IN_PLACE : from + at, to + at, rt_piece(count - done),
+		              rt_type(f), run->op[f][c->reduce], run->mesh.along[c->axis]);
 	}
 	if (x->count > 1) rt_pack_all(x->to, x->count, to, true);
 	run->sent[c->axis] += 2 * (ranks - 1) * count * rt_bytes[f] / ranks;
@@ -135,12 +145,13 @@ RT_FUNCTION void rt_reduce_pairs(rt_run *run, const rt_collective *c, const rt_p
 	rt_format f = x->from[0]->format;
 	int64_t count = rt_elements(x->from, x->count);
 	bool root = run->mesh.at[c->axis] == c->root;
-	char *from = rt_joined(run, x->from, x->count, 0, true), *to = root ? rt_joined(run, x->to, x->count, 1, false) : NULL;
+	char *from = rt_joined(run, x->from, x->count, 0, true),
+		 *to = root ? rt_joined(run, x->to, x->count, 1, false) : NULL;
 	for (int64_t done = 0; done < count; done += RT_PIECE) {
 		int64_t at = done * rt_bytes[f];
 		bool place = root && from == to;
-		MPI_Reduce(place ? MPI_IN_PLACE : from + at, root ? to + at : NULL, rt_piece(count - done), rt_type(f), run->op[f][c->reduce],
-		           c->root, run->mesh.along[c->axis]);
+		MPI_Reduce(place ? MPI_IN_PLACE : from + at, root ? to + at : NULL, rt_piece(count - done),
+		           rt_type(f), run->op[f][c->reduce], c->root, run->mesh.along[c->axis]);
 	}
 	if (root && x->count > 1) rt_pack_all(x->to, x->count, to, true);
 	if (!root) run->sent[c->axis] += count * rt_bytes[f];
@@ -153,24 +164,27 @@ RT_FUNCTION void rt_broadcast_pairs(rt_run *run, const rt_collective *c, const r
 	char *to = rt_joined(run, x->to, x->count, 0, false);
 	size_t at = 0;
 	for (int i = 0; i < x->count && root; at += rt_size(x->to[i++]))
-		if (x->to[i]->count && x->from[i]->data != to + at) memmove(to + at, x->from[i]->data, rt_size(x->to[i]));
+		if (x->to[i]->count && x->from[i]->data != to + at)
+			memmove(to + at, x->from[i]->data, rt_size(x->to[i]));
 	for (int64_t done = 0; done < count; done += RT_PIECE)
-		MPI_Bcast(to + done * rt_bytes[f], rt_piece(count - done), rt_type(f), c->root, run->mesh.along[c->axis]);
+		MPI_Bcast(to + done * rt_bytes[f], rt_piece(count - done), rt_type(f), c->root,
+		          run->mesh.along[c->axis]);
 	if (x->count > 1) rt_pack_all(x->to, x->count, to, true);
 	if (root) run->sent[c->axis] += count * rt_bytes[f] * (ranks > 1);
 }
 
-/* Blocks of every pair for each rank, by slices along dim d (of x->from or x->to), packed rank by rank, or back. Elements
- * per rank are put into counts, where they begin into begins. */
-RT_FUNCTION int64_t rt_blocks(rt_run *run, const rt_collective *c, rt_part *const *parts, int pairs, int d, char *packed, bool back,
-							  int *counts, int *begins) {
+/* Blocks of every pair for each rank, by slices along dim d (of x->from or x->to), packed rank by
+ * rank, or back. Elements per rank are put into counts, where they begin into begins. */
+RT_FUNCTION int64_t rt_blocks(rt_run *run, const rt_collective *c, rt_part *const *parts, int pairs,
+                              int d, char *packed, bool back, int *counts, int *begins) {
 	int ranks = run->mesh.ranks[c->axis];
 	int64_t done = 0;
 	for (int r = 0; r < ranks; r++) {
 		int64_t own = 0;
 		for (int i = 0; i < pairs; i++) {
 			const rt_part *p = parts[i];
-			int64_t begin = rt_slice_begin(p->extent[d], ranks, r), length = rt_slice_length(p->extent[d], ranks, r);
+			int64_t begin = rt_slice_begin(p->extent[d], ranks, r),
+					length = rt_slice_length(p->extent[d], ranks, r);
 			if (packed) packed += rt_pack(p, d, begin, length, packed, back);
 			own += rt_product(p, 0, d) * length * rt_product(p, d + 1, p->rank);
 		}
@@ -187,7 +201,8 @@ RT_FUNCTION bool rt_in_order(const rt_pairs *x, rt_part *const *parts, int d) {
 
 RT_FUNCTION int *rt_counts(rt_run *run) {
 	int most = 1;
-	for (int a = 0; a < run->mesh.axes; a++) most = run->mesh.ranks[a] > most ? run->mesh.ranks[a] : most;
+	for (int a = 0; a < run->mesh.axes; a++)
+		most = run->mesh.ranks[a] > most ? run->mesh.ranks[a] : most;
 	return rt_scratch(run, 2, 4 * (size_t)most * sizeof(int));
 }
 
@@ -197,9 +212,11 @@ RT_FUNCTION void rt_reducescatter_pairs(rt_run *run, const rt_collective *c, con
 	bool ordered = rt_in_order(x, x->from, c->d);
 	size_t bytes = (size_t)(rt_elements(x->from, x->count) * rt_bytes[f]);
 	char *from = ordered ? x->from[0]->data : rt_scratch(run, 0, bytes + 1);
-	int64_t count = rt_blocks(run, c, x->from, x->count, c->d, ordered ? NULL : from, false, counts, counts + ranks);
+	int64_t count = rt_blocks(run, c, x->from, x->count, c->d, ordered ? NULL : from, false, counts,
+	                          counts + ranks);
 	char *to = rt_joined(run, x->to, x->count, 1, false);
-	MPI_Reduce_scatter(from, to, counts, rt_type(f), run->op[f][c->reduce], run->mesh.along[c->axis]);
+	MPI_Reduce_scatter(from, to, counts, rt_type(f), run->op[f][c->reduce],
+	                   run->mesh.along[c->axis]);
 	if (x->count > 1) rt_pack_all(x->to, x->count, to, true);
 	run->sent[c->axis] += (count - counts[at]) * rt_bytes[f];
 }
@@ -209,55 +226,72 @@ RT_FUNCTION void rt_allgather_pairs(rt_run *run, const rt_collective *c, const r
 	int ranks = run->mesh.ranks[c->axis], at = run->mesh.at[c->axis], *counts = rt_counts(run);
 	bool ordered = rt_in_order(x, x->to, c->d);
 	size_t bytes = (size_t)(rt_elements(x->to, x->count) * rt_bytes[f]);
-	char *from = rt_joined(run, x->from, x->count, 1, true), *to = ordered ? x->to[0]->data : rt_scratch(run, 0, bytes + 1);
+	char *from = rt_joined(run, x->from, x->count, 1, true),
+		 *to = ordered ? x->to[0]->data : rt_scratch(run, 0, bytes + 1);
 	rt_blocks(run, c, x->to, x->count, c->d, NULL, false, counts, counts + ranks);
-	MPI_Allgatherv(from, counts[at], rt_type(f), to, counts, counts + ranks, rt_type(f), run->mesh.along[c->axis]);
+	MPI_Allgatherv(from, counts[at], rt_type(f), to, counts, counts + ranks, rt_type(f),
+	               run->mesh.along[c->axis]);
 	if (!ordered) rt_blocks(run, c, x->to, x->count, c->d, to, true, counts, counts + ranks);
 	run->sent[c->axis] += (int64_t)counts[at] * (ranks - 1) * rt_bytes[f];
 }
 
 RT_FUNCTION void rt_alltoall_pairs(rt_run *run, const rt_collective *c, const rt_pairs *x) {
 	rt_format f = x->to[0]->format;
-	int ranks = run->mesh.ranks[c->axis], at = run->mesh.at[c->axis], *counts = rt_counts(run), *other = counts + 2 * ranks;
+	int ranks = run->mesh.ranks[c->axis], at = run->mesh.at[c->axis], *counts = rt_counts(run),
+		*other = counts + 2 * ranks;
 	char *from = rt_scratch(run, 0, (size_t)(rt_elements(x->from, x->count) * rt_bytes[f]) + 1);
 	char *to = rt_scratch(run, 1, (size_t)(rt_elements(x->to, x->count) * rt_bytes[f]) + 1);
 	int64_t count = rt_blocks(run, c, x->from, x->count, c->e, from, false, counts, counts + ranks);
 	rt_blocks(run, c, x->to, x->count, c->d, NULL, false, other, other + ranks);
-	MPI_Alltoallv(from, counts, counts + ranks, rt_type(f), to, other, other + ranks, rt_type(f), run->mesh.along[c->axis]);
+	MPI_Alltoallv(from, counts, counts + ranks, rt_type(f), to, other, other + ranks, rt_type(f),
+	              run->mesh.along[c->axis]);
 	rt_blocks(run, c, x->to, x->count, c->d, to, true, other, other + ranks);
 	run->sent[c->axis] += (count - counts[at]) * rt_bytes[f];
 }
 
 /* To one rank and from another along an axis; either may be -1, nobody. */
-RT_FUNCTION void rt_exchange(rt_run *run, int axis, const rt_part *from, int dest, const rt_part *to, int source) {
+RT_FUNCTION void rt_exchange(rt_run *run, int axis, const rt_part *from, int dest,
+                             const rt_part *to, int source) {
 	MPI_Comm comm = run->mesh.along[axis];
-	int64_t out = dest >= 0 ? (int64_t)rt_size(from) : 0, in = source >= 0 ? (int64_t)rt_size(to) : 0;
+	int64_t out = dest >= 0 ? (int64_t)rt_size(from) : 0,
+			in = source >= 0 ? (int64_t)rt_size(to) : 0;
 	for (int64_t done = 0; done < out || done < in; done += RT_PIECE) {
 		MPI_Request request[2];
 		int open = 0;
-		if (done < in) MPI_Irecv((char *)to->data + done, rt_piece(in - done), MPI_BYTE, source, 1, comm, &request[open++]);
-		if (done < out) MPI_Isend((char *)from->data + done, rt_piece(out - done), MPI_BYTE, dest, 1, comm, &request[open++]);
+		if (done < in)
+			MPI_Irecv((char *)to->data + done, rt_piece(in - done), MPI_BYTE, source, 1, comm,
+			          &request[open++]);
+		if (done < out)
+			MPI_Isend((char *)from->data + done, rt_piece(out - done), MPI_BYTE, dest, 1, comm,
+			          &request[open++]);
 		rt_wait_all(open, request);
 	}
 	if (dest != run->mesh.at[axis]) run->sent[axis] += out;
 }
 
 RT_FUNCTION void rt_permute_pairs(rt_run *run, const rt_collective *c, const rt_pairs *x) {
-	int ranks = run->mesh.ranks[c->axis], at = run->mesh.at[c->axis], by = (c->shift % ranks + ranks) % ranks;
+	int ranks = run->mesh.ranks[c->axis], at = run->mesh.at[c->axis],
+		by = (c->shift % ranks + ranks) % ranks;
 	for (int i = 0; i < x->count; i++)
-		rt_exchange(run, c->axis, x->from[i], (at + by) % ranks, x->to[i], (at + ranks - by) % ranks);
+		rt_exchange(run, c->axis, x->from[i], (at + by) % ranks, x->to[i],
+		            (at + ranks - by) % ranks);
 }
 
-/* From the ranks of one group to the equal ranks of another: d and e are the groups' places along the axis. */
+/* From the ranks of one group to the equal ranks of another: d and e are the groups' places along
+ * the axis. */
 RT_FUNCTION void rt_send_pairs(rt_run *run, const rt_collective *c, const rt_pairs *x) {
 	int at = run->mesh.at[c->axis];
 	for (int i = 0; i < x->count; i++)
-		rt_exchange(run, c->axis, x->from[i], at == c->d ? c->e : -1, x->to[i], at == c->e ? c->d : -1);
+		rt_exchange(run, c->axis, x->from[i], at == c->d ? c->e : -1, x->to[i],
+		            at == c->e ? c->d : -1);
 }
 
-/* A collective of several values, each of `items` tensors. Messages join tensors up to `bucket` bytes; 0: one each. */
-RT_FUNCTION void rt_collect(rt_run *run, void (*collective)(rt_run *, const rt_collective *, const rt_pairs *), rt_collective c,
-							rt_part *const *from, rt_part *const *to, int values, int64_t items, int64_t bucket) {
+/* A collective of several values, each of `items` tensors. Messages join tensors up to `bucket`
+ * bytes; 0: one each. */
+RT_FUNCTION void rt_collect(rt_run *run,
+                            void (*collective)(rt_run *, const rt_collective *, const rt_pairs *),
+                            rt_collective c, rt_part *const *from, rt_part *const *to, int values,
+                            int64_t items, int64_t bucket) {
 	rt_part **all = malloc(2 * (size_t)(values * items) * sizeof *all);
 	rt_pairs x = {all, all ? all + values * items : NULL, 0};
 	int64_t bytes = 0;
@@ -265,7 +299,8 @@ RT_FUNCTION void rt_collect(rt_run *run, void (*collective)(rt_run *, const rt_c
 	for (int v = 0; v < values; v++)
 		for (int64_t i = 0; i < items; i++) {
 			/* What is whole has the same size on all ranks, so that they join alike. */
-			int64_t size = rt_whole_product(&to[v][i], 0, to[v][i].rank) * rt_bytes[to[v][i].format];
+			int64_t size =
+				rt_whole_product(&to[v][i], 0, to[v][i].rank) * rt_bytes[to[v][i].format];
 			bool absent = collective == rt_broadcast_pairs ? !to[v][i].here : !from[v][i].here;
 			if (collective == rt_send_pairs) absent &= !to[v][i].here;
 			if (absent) continue;

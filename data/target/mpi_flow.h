@@ -1,23 +1,33 @@
-/* ---- steps that overlap: chunk by chunk, messages under way beside what is computed ---------------------------------- */
+/* ---- steps that overlap: chunk by chunk, messages under way beside what is computed ---- */
 
-/* Parts that feed each other along a dim that all of them are cut along: in step t of a pipeline part p is at its chunk
- * t - stage(p). A part's stage is that of what it waits for, and RT_FLOW_LAG later behind a collective, whose messages
- * travel meanwhile. The order is the same on all ranks, as MPI wants it of collectives. Parts that do not feed each other
- * are one chunk each.
+/* Parts that feed each other along a dim that all of them are cut along: in step t of a pipeline
+ * part p is at its chunk t - stage(p). A part's stage is that of what it waits for, and RT_FLOW_LAG
+ * later behind a collective, whose messages travel meanwhile. The order is the same on all ranks,
+ * as MPI wants it of collectives. Parts that do not feed each other are one chunk each.
  *
- * Chunk k of n of a tensor: where the tensor holds all slices over an axis, the k-th piece of each of them, else the k-th
- * piece of what the rank holds; of a list, tensors.
+ * Chunk k of n of a tensor: where the tensor holds all slices over an axis, the k-th piece of each
+ * of them, else the k-th piece of what the rank holds; of a list, tensors.
  */
 enum { RT_FLOW_PARTS = 32, RT_FLOW_LAG = 2, RT_FLOW_SLOTS = 4, RT_FLOW_CHUNKS = 8 };
 #ifndef RT_FLOW_ROWS
-#define RT_FLOW_ROWS 256 /* of a product that is made in chunks, where a schedule leaves their number open; see rt_panel_rows */
+/* of a product that is made in chunks, where a schedule leaves their number open; see rt_panel_rows
+ */
+#define RT_FLOW_ROWS 256
 #endif
 #ifndef RT_FLOW_BYTES
 #define RT_FLOW_BYTES (64 << 10) /* of such a chunk at least */
 #endif
 
 typedef enum rt_move {
-	RT_NO_MOVE, RT_ALLREDUCE, RT_REDUCESCATTER, RT_ALLGATHER, RT_ALLTOALL, RT_BROADCAST, RT_REDUCE, RT_PERMUTE, RT_SEND
+	RT_NO_MOVE,
+	RT_ALLREDUCE,
+	RT_REDUCESCATTER,
+	RT_ALLGATHER,
+	RT_ALLTOALL,
+	RT_BROADCAST,
+	RT_REDUCE,
+	RT_PERMUTE,
+	RT_SEND
 } rt_move;
 
 /* What a part's chunks are: all of it at once; pieces along a dim; tensors of a list. */
@@ -25,13 +35,14 @@ typedef enum rt_by { RT_WHOLE, RT_CUT, RT_EACH } rt_by;
 
 typedef struct rt_flow_part {
 	rt_by by;
-	uint32_t needs;         /* bits of the parts that must be over before, for the same chunk */
-	void (*whole)(rt_run *run);                                             /* computes all, */
-	void (*range)(rt_run *run, int64_t item, int64_t from, int64_t to);     /* elements along the dim, or one tensor */
-	rt_move move;           /* or moves `from` to `to` */
+	uint32_t needs;             /* bits of the parts that must be over before, for the same chunk */
+	void (*whole)(rt_run *run); /* computes all, */
+	/* elements along the dim, or one tensor */
+	void (*range)(rt_run *run, int64_t item, int64_t from, int64_t to);
+	rt_move move; /* or moves `from` to `to` */
 	rt_collective how;
-	int from, to;           /* to: also what is computed */
-	int cut;                /* CUT: the dim of `to` */
+	int from, to; /* to: also what is computed */
+	int cut;      /* CUT: the dim of `to` */
 } rt_flow_part;
 
 /* A chunk's messages. */
@@ -42,7 +53,7 @@ typedef struct rt_flow_slot {
 
 typedef struct rt_flow_state {
 	int64_t chunks, stage, done, landed;
-	bool far;               /* some ranks share no memory */
+	bool far; /* some ranks share no memory */
 	rt_flow_slot slot[RT_FLOW_SLOTS];
 } rt_flow_state;
 
@@ -50,13 +61,14 @@ typedef struct rt_flow {
 	rt_run *run;
 	const rt_flow_part *part;
 	int parts;
-	int axis;               /* over which some hold slices of the dim that is cut, and others all; -1 none */
-	int list;               /* whose tensors chunks are; -1 */
-	int64_t chunks;         /* 0: by sizes */
-	rt_choice *choice;      /* whether to go by chunks, or all at once; NULL: by chunks */
-	int64_t bucket;         /* bytes of a list's tensors that are a chunk; 0: one tensor */
+	/* over which some hold slices of the dim that is cut, and others all; -1 none */
+	int axis;
+	int list;          /* whose tensors chunks are; -1 */
+	int64_t chunks;    /* 0: by sizes */
+	rt_choice *choice; /* whether to go by chunks, or all at once; NULL: by chunks */
+	int64_t bucket;    /* bytes of a list's tensors that are a chunk; 0: one tensor */
 	/* its own */
-	int64_t *first;         /* [chunks + 1] tensors of a list */
+	int64_t *first; /* [chunks + 1] tensors of a list */
 	rt_flow_state state[RT_FLOW_PARTS];
 } rt_flow;
 
@@ -88,7 +100,8 @@ RT_FUNCTION int64_t rt_box_count(const rt_part *p, const rt_box *b) {
 	return count;
 }
 
-/* A box's elements one behind the other to `packed`, or back. Returns their bytes; with packed NULL it does no more. */
+/* A box's elements one behind the other to `packed`, or back. Returns their bytes; with packed NULL
+ * it does no more. */
 RT_FUNCTION size_t rt_box_copy(const rt_part *p, const rt_box *b, char *packed, bool back) {
 	int dim;
 	size_t size = (size_t)rt_bytes[p->format];
@@ -115,7 +128,8 @@ RT_FUNCTION char *rt_box_lies(const rt_part *p, const rt_box *b) {
 
 /* ---- chunks ---- */
 
-/* Whether what the rank holds of a value is all slices, one behind the other, of the dim that is cut. */
+/* Whether what the rank holds of a value is all slices, one behind the other, of the dim that is
+ * cut. */
 RT_FUNCTION bool rt_flow_joint(const rt_flow *flow, int value, int cut) {
 	if (flow->axis < 0) return false;
 	const rt_layout *l = &flow->run->schedule->value[value].layout[flow->axis];
@@ -123,8 +137,10 @@ RT_FUNCTION bool rt_flow_joint(const rt_flow *flow, int value, int cut) {
 }
 
 /* The piece of chunk k in the elements [begin, begin + length). */
-RT_FUNCTION void rt_flow_piece(int64_t begin, int64_t length, int64_t chunks, int64_t k, int64_t *from, int64_t *to) {
-	*from = begin + rt_slice_begin(length, chunks, k), *to = begin + rt_slice_begin(length, chunks, k + 1);
+RT_FUNCTION void rt_flow_piece(int64_t begin, int64_t length, int64_t chunks, int64_t k,
+                               int64_t *from, int64_t *to) {
+	*from = begin + rt_slice_begin(length, chunks, k),
+	*to = begin + rt_slice_begin(length, chunks, k + 1);
 }
 
 RT_FUNCTION int rt_flow_pieces(const rt_flow *flow, int value, int cut) {
@@ -132,10 +148,13 @@ RT_FUNCTION int rt_flow_pieces(const rt_flow *flow, int value, int cut) {
 }
 
 /* Piece s of chunk k of a value along its dim `cut`. */
-RT_FUNCTION void rt_flow_range(const rt_flow *flow, int value, int cut, int64_t chunks, int64_t k, int s, int64_t *from, int64_t *to) {
+RT_FUNCTION void rt_flow_range(const rt_flow *flow, int value, int cut, int64_t chunks, int64_t k,
+                               int s, int64_t *from, int64_t *to) {
 	const rt_part *p = &flow->run->part[value][0];
 	int64_t all = p->extent[cut], ranks = flow->axis >= 0 ? flow->run->mesh.ranks[flow->axis] : 1;
-	if (rt_flow_joint(flow, value, cut)) rt_flow_piece(rt_slice_begin(all, ranks, s), rt_slice_length(all, ranks, s), chunks, k, from, to);
+	if (rt_flow_joint(flow, value, cut))
+		rt_flow_piece(rt_slice_begin(all, ranks, s), rt_slice_length(all, ranks, s), chunks, k,
+		              from, to);
 	else rt_flow_piece(0, all, chunks, k, from, to);
 }
 
@@ -150,14 +169,17 @@ typedef struct rt_boxes {
 	int s, pieces;
 } rt_boxes;
 
-RT_FUNCTION bool rt_next_box(const rt_flow *flow, int part, int64_t k, const rt_block *x, rt_boxes *walk, rt_box *box) {
+RT_FUNCTION bool rt_next_box(const rt_flow *flow, int part, int64_t k, const rt_block *x,
+                             rt_boxes *walk, rt_box *box) {
 	const rt_flow_part *p = &flow->part[part];
 	if (walk->s == walk->pieces) walk->s = 0, walk->item++;
 	if (walk->item >= walk->end) return false;
 	const rt_part *at = &flow->run->part[x->value][walk->item];
 	int64_t ranks = flow->run->mesh.ranks[p->how.axis], from, to;
 	*box = rt_box_of(at);
-	if (x->d >= 0 && at->here) box->begin[x->d] = rt_slice_begin(at->extent[x->d], ranks, x->rank), box->length[x->d] = rt_slice_length(at->extent[x->d], ranks, x->rank);
+	if (x->d >= 0 && at->here)
+		box->begin[x->d] = rt_slice_begin(at->extent[x->d], ranks, x->rank),
+		box->length[x->d] = rt_slice_length(at->extent[x->d], ranks, x->rank);
 	if (p->by == RT_CUT && x->d == p->cut) {
 		rt_flow_piece(box->begin[x->d], box->length[x->d], flow->state[part].chunks, k, &from, &to);
 		box->begin[x->d] = from, box->length[x->d] = to - from;
@@ -178,12 +200,14 @@ RT_FUNCTION rt_boxes rt_boxes_of(const rt_flow *flow, int part, int64_t k, const
 }
 
 /* Copies a block to `packed`, or back, and returns its bytes; with packed NULL it only counts. */
-RT_FUNCTION size_t rt_flow_copy(const rt_flow *flow, int part, int64_t k, rt_block x, char *packed, bool back) {
+RT_FUNCTION size_t rt_flow_copy(const rt_flow *flow, int part, int64_t k, rt_block x, char *packed,
+                                bool back) {
 	rt_boxes walk = rt_boxes_of(flow, part, k, &x);
 	rt_box box;
 	size_t bytes = 0;
 	while (rt_next_box(flow, part, k, &x, &walk, &box))
-		bytes += rt_box_copy(&flow->run->part[x.value][walk.item], &box, packed ? packed + bytes : NULL, back);
+		bytes += rt_box_copy(&flow->run->part[x.value][walk.item], &box,
+		                     packed ? packed + bytes : NULL, back);
 	return bytes;
 }
 
@@ -191,14 +215,17 @@ RT_FUNCTION size_t rt_flow_copy(const rt_flow *flow, int part, int64_t k, rt_blo
 RT_FUNCTION char *rt_flow_lies(const rt_flow *flow, int part, int64_t k, rt_block x) {
 	rt_boxes walk = rt_boxes_of(flow, part, k, &x);
 	rt_box box;
-	if (walk.pieces != 1 || walk.end != walk.item + 1 || !rt_next_box(flow, part, k, &x, &walk, &box)) return NULL;
+	if (walk.pieces != 1 || walk.end != walk.item + 1 ||
+	    !rt_next_box(flow, part, k, &x, &walk, &box))
+		return NULL;
 	return rt_box_lies(&flow->run->part[x.value][walk.item], &box);
 }
 
 /* ---- messages ---- */
 
 RT_FUNCTION void *rt_flow_room(const rt_flow *flow, int part, int64_t k, bool in, size_t bytes) {
-	return rt_room_at(flow->run, (int)((part * RT_FLOW_SLOTS + k % RT_FLOW_SLOTS) * 2 + in), bytes + 1);
+	return rt_room_at(flow->run, (int)((part * RT_FLOW_SLOTS + k % RT_FLOW_SLOTS) * 2 + in),
+	                  bytes + 1);
 }
 
 RT_FUNCTION MPI_Request *rt_flow_request(const rt_flow *flow, rt_flow_slot *slot) {
@@ -211,10 +238,12 @@ RT_FUNCTION MPI_Request *rt_flow_request(const rt_flow *flow, rt_flow_slot *slot
 }
 
 /* A message, between hosts in pieces that MPI sends at once (see RT_RING_EAGER). */
-RT_FUNCTION void rt_flow_post(rt_flow *flow, int part, int64_t k, bool send, char *at, size_t bytes, int other) {
+RT_FUNCTION void rt_flow_post(rt_flow *flow, int part, int64_t k, bool send, char *at, size_t bytes,
+                              int other) {
 	rt_flow_state *state = &flow->state[part];
 	MPI_Comm comm = flow->run->mesh.along[flow->part[part].how.axis];
-	int64_t left = (int64_t)bytes, piece = left / RT_RING_PIECES > RT_RING_EAGER ? left / RT_RING_PIECES : RT_RING_EAGER;
+	int64_t left = (int64_t)bytes,
+			piece = left / RT_RING_PIECES > RT_RING_EAGER ? left / RT_RING_PIECES : RT_RING_EAGER;
 	if (!state->far || piece > RT_PIECE) piece = RT_PIECE;
 	for (int count; left > 0; at += count, left -= count) {
 		count = (int)(left < piece ? left : piece);
@@ -254,23 +283,28 @@ RT_FUNCTION bool rt_flow_meets(const rt_flow *flow, int part, int rank, bool sen
 	int ranks = flow->run->mesh.ranks[p->how.axis], at = flow->run->mesh.at[p->how.axis];
 	int by = (p->how.shift % ranks + ranks) % ranks;
 	if (p->move == RT_PERMUTE) return rank == (send ? at + by : at + ranks - by) % ranks;
-	if (p->move == RT_SEND) return send ? at == p->how.d && rank == p->how.e : at == p->how.e && rank == p->how.d;
+	if (p->move == RT_SEND)
+		return send ? at == p->how.d && rank == p->how.e : at == p->how.e && rank == p->how.d;
 	return true;
 }
 
-/* Between every two ranks that have something for each other. What lies in one piece is sent from and received to where
- * it lies; else, and where it is to be added up, it is packed. */
+/* Between every two ranks that have something for each other. What lies in one piece is sent from
+ * and received to where it lies; else, and where it is to be added up, it is packed. */
 RT_FUNCTION void rt_flow_exchange(rt_flow *flow, int part, int64_t k) {
 	const rt_flow_part *p = &flow->part[part];
 	int ranks = flow->run->mesh.ranks[p->how.axis], at = flow->run->mesh.at[p->how.axis];
 	size_t in = 0, out = 0;
 	bool sums = p->move == RT_REDUCESCATTER, same = p->move == RT_ALLGATHER;
 	for (int r = 0; r < ranks; r++) {
-		if (r == at || rt_flow_meets(flow, part, r, false)) in += rt_flow_copy(flow, part, k, rt_flow_in(p, r), NULL, false);
-		if (r == at || rt_flow_meets(flow, part, r, true)) out += rt_flow_copy(flow, part, k, rt_flow_out(p, r), NULL, false);
+		if (r == at || rt_flow_meets(flow, part, r, false))
+			in += rt_flow_copy(flow, part, k, rt_flow_in(p, r), NULL, false);
+		if (r == at || rt_flow_meets(flow, part, r, true))
+			out += rt_flow_copy(flow, part, k, rt_flow_out(p, r), NULL, false);
 	}
-	char *to = rt_flow_room(flow, part, k, true, in), *from = rt_flow_room(flow, part, k, false, out);
-	if (rt_flow_meets(flow, part, at, true) && rt_flow_meets(flow, part, at, false) && !sums) rt_flow_keep(flow, part, k, at);
+	char *to = rt_flow_room(flow, part, k, true, in),
+		 *from = rt_flow_room(flow, part, k, false, out);
+	if (rt_flow_meets(flow, part, at, true) && rt_flow_meets(flow, part, at, false) && !sums)
+		rt_flow_keep(flow, part, k, at);
 	for (int i = 1; i < ranks; i++) {
 		int r = (at + ranks - i) % ranks;
 		if (!rt_flow_meets(flow, part, r, false)) continue;
@@ -297,7 +331,8 @@ RT_FUNCTION void rt_flow_collective(rt_flow *flow, int part, int64_t k) {
 	const rt_mesh *m = &flow->run->mesh;
 	rt_block all = {p->move == RT_BROADCAST ? p->to : p->from, -1, 0}, given = {p->from, -1, 0};
 	rt_format f = flow->run->part[p->from][0].format;
-	int64_t bytes = (int64_t)rt_flow_copy(flow, part, k, all, NULL, false), ranks = m->ranks[p->how.axis];
+	int64_t bytes = (int64_t)rt_flow_copy(flow, part, k, all, NULL, false),
+			ranks = m->ranks[p->how.axis];
 	int count = rt_count(flow->run, bytes / rt_bytes[f]);
 	char *room = rt_flow_room(flow, part, k, true, (size_t)bytes);
 	bool root = m->at[p->how.axis] == p->how.root;
@@ -307,7 +342,9 @@ RT_FUNCTION void rt_flow_collective(rt_flow *flow, int part, int64_t k) {
 	int64_t *sent = &flow->run->sent[p->how.axis];
 	if (p->move != RT_BROADCAST || root) rt_flow_copy(flow, part, k, given, room, false);
 	if (p->move == RT_BROADCAST) MPI_Ibcast(room, count, rt_type(f), p->how.root, comm, request);
-	else if (p->move == RT_REDUCE) MPI_Ireduce(root ? MPI_IN_PLACE : room, root ? room : NULL, count, rt_type(f), op, p->how.root, comm, request);
+	else if (p->move == RT_REDUCE)
+		MPI_Ireduce(root ? MPI_IN_PLACE : room, root ? room : NULL, count, rt_type(f), op,
+		            p->how.root, comm, request);
 	else MPI_Iallreduce(MPI_IN_PLACE, room, count, rt_type(f), op, comm, request);
 	if (p->move == RT_ALLREDUCE) *sent += 2 * (ranks - 1) * bytes / ranks;
 	else if (p->move == RT_REDUCE ? !root : root && ranks > 1) *sent += bytes;
@@ -337,7 +374,8 @@ RT_FUNCTION void rt_flow_add(rt_flow *flow, int part, int64_t k, size_t bytes, i
 	if (!sum) sum = came + bytes * (size_t)(ranks - 1);
 	rt_flow_copy(flow, part, k, own, sum, false);
 	for (int i = 1; i < ranks; i++, came += bytes)
-		MPI_Reduce_local(came, sum, rt_count(flow->run, (int64_t)bytes / rt_bytes[f]), rt_type(f), flow->run->op[f][p->how.reduce]);
+		MPI_Reduce_local(came, sum, rt_count(flow->run, (int64_t)bytes / rt_bytes[f]), rt_type(f),
+		                 flow->run->op[f][p->how.reduce]);
 	if (!rt_flow_lies(flow, part, k, in)) rt_flow_copy(flow, part, k, in, sum, true);
 }
 
@@ -353,11 +391,13 @@ RT_FUNCTION void rt_flow_land(rt_flow *flow, int part) {
 		size_t bytes = rt_flow_copy(flow, part, k, rt_flow_in(p, at), NULL, false);
 		if (bytes) rt_flow_add(flow, part, k, bytes, ranks);
 	} else if (p->move == RT_ALLREDUCE || p->move == RT_BROADCAST || p->move == RT_REDUCE) {
-		if (p->move != RT_REDUCE || at == p->how.root) rt_flow_copy(flow, part, k, (rt_block){p->to, -1, 0}, came, true);
+		if (p->move != RT_REDUCE || at == p->how.root)
+			rt_flow_copy(flow, part, k, (rt_block){p->to, -1, 0}, came, true);
 	} else {
 		for (int i = 1; i < ranks; i++) {
 			rt_block in = rt_flow_in(p, (at + ranks - i) % ranks);
-			if (!rt_flow_meets(flow, part, in.rank, false) || rt_flow_lies(flow, part, k, in)) continue;
+			if (!rt_flow_meets(flow, part, in.rank, false) || rt_flow_lies(flow, part, k, in))
+				continue;
 			came += rt_flow_copy(flow, part, k, in, came, true);
 		}
 	}
@@ -393,7 +433,8 @@ RT_FUNCTION void rt_flow_compute(rt_flow *flow, int part, int64_t k) {
 	const rt_flow_part *p = &flow->part[part];
 	int64_t from, to;
 	if (p->by == RT_WHOLE) p->whole(flow->run);
-	for (int64_t item = p->by == RT_EACH ? flow->first[k] : 0; p->by == RT_EACH && item < flow->first[k + 1]; item++)
+	for (int64_t item = p->by == RT_EACH ? flow->first[k] : 0;
+	     p->by == RT_EACH && item < flow->first[k + 1]; item++)
 		p->range(flow->run, item, 0, 0);
 	for (int s = 0; p->by == RT_CUT && s < rt_flow_pieces(flow, p->to, p->cut); s++) {
 		rt_flow_range(flow, p->to, p->cut, flow->state[part].chunks, k, s, &from, &to);
@@ -412,15 +453,19 @@ RT_FUNCTION bool rt_flow_ready(const rt_flow *flow, int p, int64_t t) {
 	const rt_flow_state *s = &flow->state[p];
 	if (s->done == s->chunks || t - s->stage != s->done) return false;
 	for (int q = 0; q < p; q++)
-		if ((flow->part[p].needs >> q & 1) && flow->state[q].done < rt_flow_needed(flow, p, q, s->done)) return false;
+		if ((flow->part[p].needs >> q & 1) &&
+		    flow->state[q].done < rt_flow_needed(flow, p, q, s->done))
+			return false;
 	return true;
 }
 
-/* The next part of step t: collectives first, so that their messages travel while others compute. */
+/* The next part of step t: collectives first, so that their messages travel while others compute.
+ */
 RT_FUNCTION int rt_flow_next(const rt_flow *flow, int64_t t) {
 	for (int moves = 1; moves >= 0; moves--)
 		for (int p = 0; p < flow->parts; p++)
-			if ((flow->part[p].move != RT_NO_MOVE) == (moves == 1) && rt_flow_ready(flow, p, t)) return p;
+			if ((flow->part[p].move != RT_NO_MOVE) == (moves == 1) && rt_flow_ready(flow, p, t))
+				return p;
 	return -1;
 }
 
@@ -439,16 +484,19 @@ RT_FUNCTION void rt_flow_do(rt_flow *flow, int p) {
 
 /* ---- how many chunks, and when ---- */
 
-/* So many that products have a panel's rows and messages are worth sending, the same on all ranks. */
+/* So many that products have a panel's rows and messages are worth sending, the same on all ranks.
+ */
 RT_FUNCTION int64_t rt_flow_chunks(const rt_flow *flow) {
 	int64_t chunks = RT_FLOW_CHUNKS;
 	for (int i = 0; i < flow->parts; i++) {
 		const rt_flow_part *p = &flow->part[i];
 		if (p->by != RT_CUT || p->move == RT_NO_MOVE) continue;
 		const rt_part *x = &flow->run->part[p->to][0];
-		int64_t bytes = rt_whole_product(x, 0, x->rank) * rt_bytes[x->format] / flow->run->mesh.ranks[p->how.axis];
+		int64_t bytes = rt_whole_product(x, 0, x->rank) * rt_bytes[x->format] /
+		                flow->run->mesh.ranks[p->how.axis];
 		int64_t rows = p->cut < x->rank - 2 ? chunks * RT_FLOW_ROWS : x->whole[p->cut];
-		int64_t most = rows / RT_FLOW_ROWS < bytes / RT_FLOW_BYTES ? rows / RT_FLOW_ROWS : bytes / RT_FLOW_BYTES;
+		int64_t most = rows / RT_FLOW_ROWS < bytes / RT_FLOW_BYTES ? rows / RT_FLOW_ROWS
+		                                                           : bytes / RT_FLOW_BYTES;
 		if (x->whole[p->cut] < most) most = x->whole[p->cut];
 		if (most < chunks) chunks = most;
 	}
@@ -466,15 +514,18 @@ RT_FUNCTION int64_t rt_flow_most(const rt_flow *flow) {
 	return most;
 }
 
-/* Tensors of a list by the bytes of what is moved of them; whole sizes, so that all ranks join alike. */
+/* Tensors of a list by the bytes of what is moved of them; whole sizes, so that all ranks join
+ * alike. */
 RT_FUNCTION int64_t rt_flow_tensors(rt_flow *flow) {
 	int64_t items = flow->list < 0 ? 0 : flow->run->sizes->items[flow->list], chunks = 0, bytes = 0;
 	const rt_part *moved = NULL;
 	for (int i = flow->parts; i-- > 0;)
-		if (flow->part[i].by == RT_EACH && flow->part[i].move != RT_NO_MOVE) moved = flow->run->part[flow->part[i].to];
+		if (flow->part[i].by == RT_EACH && flow->part[i].move != RT_NO_MOVE)
+			moved = flow->run->part[flow->part[i].to];
 	flow->first = rt_ring_memory((size_t)items + 1, sizeof *flow->first);
 	for (int64_t i = 0; i < items; i++) {
-		int64_t more = moved ? rt_whole_product(&moved[i], 0, moved[i].rank) * rt_bytes[moved[i].format] : 0;
+		int64_t more =
+			moved ? rt_whole_product(&moved[i], 0, moved[i].rank) * rt_bytes[moved[i].format] : 0;
 		if (i == 0 || bytes + more > flow->bucket) flow->first[chunks++] = i, bytes = 0;
 		bytes += more;
 	}
@@ -489,11 +540,14 @@ RT_FUNCTION int64_t rt_flow_open(rt_flow *flow) {
 	for (int p = 0; p < flow->parts; p++) {
 		const rt_flow_part *part = &flow->part[p];
 		rt_flow_state *s = &flow->state[p];
-		*s = (rt_flow_state){.chunks = part->by == RT_WHOLE ? 1 : part->by == RT_EACH ? tensors : flow->chunks};
+		*s = (rt_flow_state){.chunks = part->by == RT_WHOLE  ? 1
+		                               : part->by == RT_EACH ? tensors
+		                                                     : flow->chunks};
 		s->far = part->move != RT_NO_MOVE && rt_ring_far(flow->run->mesh.along[part->how.axis]);
 		for (int q = 0; q < p; q++) {
 			if (!(part->needs >> q & 1)) continue;
-			int64_t stage = flow->state[q].stage + (flow->part[q].move != RT_NO_MOVE ? RT_FLOW_LAG : 0);
+			int64_t stage =
+				flow->state[q].stage + (flow->part[q].move != RT_NO_MOVE ? RT_FLOW_LAG : 0);
 			if (part->by == RT_WHOLE) stage += flow->state[q].chunks - 1;
 			if (stage > s->stage) s->stage = stage;
 		}

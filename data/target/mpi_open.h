@@ -1,4 +1,4 @@
-/* ---- opening a run and closing it: communicators, memory ---------------------------------------------------------- */
+/* ---- opening a run and closing it: communicators, memory ---- */
 
 /* Memory of a value: offsets, and the steps between which it is in use. */
 typedef struct rt_use {
@@ -8,9 +8,11 @@ typedef struct rt_use {
 
 RT_FUNCTION size_t rt_line(const rt_part *p) { return rt_size(p) >= 65536 ? 4096 : 64; }
 
-/* Puts a value's parts one behind the other from `at` on, large ones on pages of their own, which processes copy from one another
- * faster, small ones on cache lines. Without memory they are only counted. */
-RT_FUNCTION int rt_place_value(rt_run *run, int value, char *memory, size_t at, size_t *end, char error[RT_ERROR]) {
+/* Puts a value's parts one behind the other from `at` on, large ones on pages of their own, which
+ * processes copy from one another faster, small ones on cache lines. Without memory they are only
+ * counted. */
+RT_FUNCTION int rt_place_value(rt_run *run, int value, char *memory, size_t at, size_t *end,
+                               char error[RT_ERROR]) {
 	for (int64_t item = 0; item < rt_items(run, value); item++) {
 		rt_part *p = &run->part[value][item];
 		const size_t line = rt_line(p);
@@ -23,13 +25,15 @@ RT_FUNCTION int rt_place_value(rt_run *run, int value, char *memory, size_t at, 
 	return 0;
 }
 
-/* The lowest offset, a multiple of a page, where so many bytes touch no block that is in use at the same time. Blocks are in
- * the order of their begins. */
-RT_FUNCTION size_t rt_find_room(const rt_use *blocks, int count, size_t bytes, int first, int last) {
+/* The lowest offset, a multiple of a page, where so many bytes touch no block that is in use at the
+ * same time. Blocks are in the order of their begins. */
+RT_FUNCTION size_t rt_find_room(const rt_use *blocks, int count, size_t bytes, int first,
+                                int last) {
 	size_t at = 0;
 	for (int i = 0; i < count; i++) {
 		const rt_use *other = &blocks[i];
-		bool apart = first >= 0 && other->first >= 0 && (last < other->first || other->last < first);
+		bool apart =
+			first >= 0 && other->first >= 0 && (last < other->first || other->last < first);
 		if (apart || other->end <= at) continue;
 		if (other->begin >= at && other->begin - at >= bytes) break;
 		at = (other->end + 4095) / 4096 * 4096;
@@ -87,7 +91,8 @@ RT_FUNCTION int rt_agree(MPI_Comm all, int wrong, char error[RT_ERROR]) {
 }
 
 RT_FUNCTION void rt_communicators(rt_mesh *m) {
-	for (int a = 0; a < m->axes; a++) MPI_Comm_split(m->all, rt_first_along(m, a), m->at[a], &m->along[a]);
+	for (int a = 0; a < m->axes; a++)
+		MPI_Comm_split(m->all, rt_first_along(m, a), m->at[a], &m->along[a]);
 }
 
 /* With `lent`, inputs and states get no memory: rt_lend sets it. */
@@ -99,7 +104,8 @@ RT_FUNCTION int rt_fill_open(rt_run *run, bool lent, MPI_Comm all, char error[RT
 	int wrong = rt_mesh_open(run, rank, size, error);
 	if (!wrong) rt_communicators(&run->mesh);
 	for (int l = 0; run->program->list[l].name && !wrong; l++)
-		if (run->sizes->items[l] < 1) wrong = rt_wrong(error, "this list has no tensors", run->program->list[l].name);
+		if (run->sizes->items[l] < 1)
+			wrong = rt_wrong(error, "this list has no tensors", run->program->list[l].name);
 	const char *condition = wrong ? NULL : run->schedule->wrong(run->sizes, &run->mesh);
 	if (condition) wrong = rt_wrong(error, "with these sizes it does not hold that", condition);
 	if (!wrong) wrong = rt_shape_parts(run, error);
@@ -113,8 +119,8 @@ RT_FUNCTION int rt_fill_open(rt_run *run, bool lent, MPI_Comm all, char error[RT
 	return rt_agree(all, wrong, error);
 }
 
-RT_FUNCTION rt_run *rt_open(const rt_program *p, const rt_schedule *s, const rt_sizes *sizes, bool lent, MPI_Comm all,
-							char error[RT_ERROR]) {
+RT_FUNCTION rt_run *rt_open(const rt_program *p, const rt_schedule *s, const rt_sizes *sizes,
+                            bool lent, MPI_Comm all, char error[RT_ERROR]) {
 	rt_run *run = calloc(1, sizeof *run);
 	if (rt_agree(all, !run, error)) {
 		free(run);

@@ -1,12 +1,15 @@
-/* Rings: a reduce-scatter, the pass over what it leaves, and the all-gathers of what the pass writes, as one.
+/* Rings: a reduce-scatter, the pass over what it leaves, and the all-gathers of what the pass
+ * writes, as one.
  *
- * Chunk c of a tensor is its slice c along the dim that is cut. Every chunk is cut into as many subs; for each sub, in
- * order, the summands go round once: rank r sends chunk r-1, adds its own part to chunk r-2, ..., and last to chunk r,
- * where the pass follows in the same loop. What the pass wrote goes round next, while later subs are summed. Several
- * tensors can be joined: their slices c make one chunk, without a copy where a sub lies in one piece.
+ * Chunk c of a tensor is its slice c along the dim that is cut. Every chunk is cut into as many
+ * subs; for each sub, in order, the summands go round once: rank r sends chunk r-1, adds its own
+ * part to chunk r-2, ..., and last to chunk r, where the pass follows in the same loop. What the
+ * pass wrote goes round next, while later subs are summed. Several tensors can be joined: their
+ * slices c make one chunk, without a copy where a sub lies in one piece.
  *
- * No rank waits for a later message than its neighbours have reached, for all go by (sub, step), or (step, sub), in order;
- * two buffers would do for the one. All requests are in one array: NULL means over.
+ * No rank waits for a later message than its neighbours have reached, for all go by (sub, step), or
+ * (step, sub), in order; two buffers would do for the one. All requests are in one array: NULL
+ * means over.
  */
 #include <sched.h>
 #include <stdbool.h>
@@ -17,19 +20,23 @@
 
 #define RT_RING_FN static __attribute__((unused)) /* not every program uses all of it */
 #ifndef RT_RING_BYTES
-#define RT_RING_BYTES (256 << 10) /* of a sub: it and the states beside it stay near a core; fewer cost less in waiting */
+/* of a sub: it and the states beside it stay near a core; fewer cost less in waiting */
+#define RT_RING_BYTES (256 << 10)
 #endif
-/* Between hosts a message goes in pieces below what MPI libraries send at once (Open MPI over TCP: 64 KiB). What is longer
- * waits for the receiver's consent, and moves on only while both are inside MPI: not while they compute. */
+/* Between hosts a message goes in pieces below what MPI libraries send at once (Open MPI over TCP:
+ * 64 KiB). What is longer waits for the receiver's consent, and moves on only while both are inside
+ * MPI: not while they compute. */
 #ifndef RT_RING_EAGER
 #define RT_RING_EAGER (48 << 10)
 #endif
 enum { RT_RING_GATHERS = 8, RT_RING_ALIGN = 64, RT_RING_PIECES = 64 };
 
 typedef struct rt_ring_item {
-	int64_t outer, extent, inner;         /* the whole tensor on this rank, seen along the dim that is cut */
-	const void *parts;                    /* this rank's summand; NULL without a reduce-scatter */
-	void *whole[RT_RING_GATHERS];         /* what the gathers fill; the pass writes this rank's slice there */
+	/* the whole tensor on this rank, seen along the dim that is cut */
+	int64_t outer, extent, inner;
+	const void *parts; /* this rank's summand; NULL without a reduce-scatter */
+	/* what the gathers fill; the pass writes this rank's slice there */
+	void *whole[RT_RING_GATHERS];
 } rt_ring_item;
 
 /* Memory that outlives a run, so that the next one finds it warm. */
@@ -41,9 +48,9 @@ typedef struct rt_ring_pool {
 /* Where a piece of a sub lies: in one tensor, without a gap. */
 typedef struct rt_ring_piece {
 	int item;
-	int64_t at;                           /* in the whole tensor */
-	int64_t begin, count;                 /* in the slice */
-	int64_t offset;                       /* in the sub */
+	int64_t at;           /* in the whole tensor */
+	int64_t begin, count; /* in the slice */
+	int64_t offset;       /* in the sub */
 } rt_ring_piece;
 
 typedef struct rt_ring {
@@ -51,48 +58,60 @@ typedef struct rt_ring {
 	MPI_Comm comm;
 	rt_ring_item *item;
 	int items, gathers;
-	size_t part_size, whole_size[RT_RING_GATHERS]; /* bytes of an element; part_size 0: no reduce-scatter */
-	int64_t bucket;                       /* bytes that are joined; 0: every tensor alone */
-	int64_t sub_bytes;                    /* 0: RT_RING_BYTES */
-	int64_t subs;                         /* of a chunk; 0: by sub_bytes */
-	int64_t unit;                         /* subs hold whole multiples of so many elements; 0: any. Tensors are not joined */
-	bool by_rows;                         /* subs hold whole rows: `inner` elements, or all of a chunk's where outer > 1 */
-	bool by_runs;                         /* subs hold all of a chunk's rows that lie together */
+	/* bytes of an element; part_size 0: no reduce-scatter */
+	size_t part_size, whole_size[RT_RING_GATHERS];
+	int64_t bucket;    /* bytes that are joined; 0: every tensor alone */
+	int64_t sub_bytes; /* 0: RT_RING_BYTES */
+	int64_t subs;      /* of a chunk; 0: by sub_bytes */
+	/* subs hold whole multiples of so many elements; 0: any. Tensors are not joined */
+	int64_t unit;
+	/* subs hold whole rows: `inner` elements, or all of a chunk's where outer > 1 */
+	bool by_rows;
+	bool by_runs; /* subs hold all of a chunk's rows that lie together */
 	void (*add)(void *sum, const void *mine, int64_t count);
-	/* The pass over a piece of this rank's slice, in ascending order; once also over one without an element. `arrived`: the sum
-	 * of the other ranks' parts, NULL where there are none. May be NULL: gathers alone. */
+	/* The pass over a piece of this rank's slice, in ascending order; once also over one without an
+	 * element. `arrived`: the sum of the other ranks' parts, NULL where there are none. May be
+	 * NULL: gathers alone. */
 	void (*last)(void *self, const void *arrived, const rt_ring_piece *piece);
-	void (*produce)(struct rt_ring *ring, int64_t sub, int64_t subs, int chunk); /* makes this rank's summands; may be NULL */
-	void (*arrive)(struct rt_ring *ring, int64_t sub, int chunk);  /* uses what the first gather brought; may be NULL */
-	bool after;                           /* summands are there already, what is gathered is used later: messages alone */
-	/* Between groups of ranks: subs that the pass has finished go on to a rank of another group (to >= 0), or what is
-	 * gathered comes from there (from >= 0). `slice` is this rank's slice in memory of its own. One tensor alone. */
+	/* makes this rank's summands; may be NULL */
+	void (*produce)(struct rt_ring *ring, int64_t sub, int64_t subs, int chunk);
+	/* uses what the first gather brought; may be NULL */
+	void (*arrive)(struct rt_ring *ring, int64_t sub, int chunk);
+	/* summands are there already, what is gathered is used later: messages alone */
+	bool after;
+	/* Between groups of ranks: subs that the pass has finished go on to a rank of another group (to
+	 * >= 0), or what is gathered comes from there (from >= 0). `slice` is this rank's slice in
+	 * memory of its own. One tensor alone. */
 	struct {
 		MPI_Comm comm;
-		bool there;                       /* false: no other group */
+		bool there; /* false: no other group */
 		int to, from;
 		void *slice;
-		size_t size;                      /* bytes of an element */
+		size_t size; /* bytes of an element */
 	} hop;
-	void *self;                           /* what the pass gets; produce and arrive find it here */
+	void *self; /* what the pass gets; produce and arrive find it here */
 	rt_ring_pool *pool;
 	/* counted */
-	int64_t sent, hop_sent;               /* bytes along the ring, and to another group */
+	int64_t sent, hop_sent; /* bytes along the ring, and to another group */
 	/* its own */
 	int rank, ranks, groups, slots, requests;
-	bool far;                             /* some ranks of comm share no memory */
-	bool by_steps;                        /* messages of the reduce-scatter go step by step, else sub by sub */
-	int pieces;                           /* requests of a message */
-	int64_t piece, hop_piece;             /* bytes of each */
-	int64_t total, steps;                 /* subs of all groups; messages of a stage: total * (ranks - 1) */
-	int *first, *group_of;                /* [groups + 1] items; [total] */
-	int64_t *sub_of, *length;             /* [groups + 1] first sub; [groups][ranks] elements of a chunk */
-	int64_t sub_size;                     /* elements of the largest sub */
-	bool joined;                          /* some sub lies in several pieces */
-	char *sums, *packs, *own, *landed;    /* [slots] subs; own, landed: [gathers][slots] */
+	bool far; /* some ranks of comm share no memory */
+	/* messages of the reduce-scatter go step by step, else sub by sub */
+	bool by_steps;
+	int pieces;               /* requests of a message */
+	int64_t piece, hop_piece; /* bytes of each */
+	/* subs of all groups; messages of a stage: total * (ranks - 1) */
+	int64_t total, steps;
+	int *first, *group_of; /* [groups + 1] items; [total] */
+	/* [groups + 1] first sub; [groups][ranks] elements of a chunk */
+	int64_t *sub_of, *length;
+	int64_t sub_size;                  /* elements of the largest sub */
+	bool joined;                       /* some sub lies in several pieces */
+	char *sums, *packs, *own, *landed; /* [slots] subs; own, landed: [gathers][slots] */
 	MPI_Request *request;
-	int *over;                            /* [requests] which have ended */
-	int64_t led, posted, head, finished, made, used, hopped; /* how far: first sends, receives, sums, passes, callbacks */
+	int *over; /* [requests] which have ended */
+	/* how far: first sends, receives, sums, passes, callbacks */
+	int64_t led, posted, head, finished, made, used, hopped;
 	int64_t gather_posted[RT_RING_GATHERS], gather_head[RT_RING_GATHERS];
 } rt_ring;
 
@@ -112,14 +131,17 @@ RT_RING_FN int64_t rt_ring_share(const rt_ring *ring, const rt_ring_item *item, 
 RT_RING_FN int64_t rt_ring_unit(const rt_ring *ring, int group, int chunk) {
 	const rt_ring_item *item = &ring->item[ring->first[group]];
 	if (ring->by_runs) return rt_ring_share(ring, item, chunk) / item->outer;
-	if (!ring->by_rows) return ring->unit ? (RT_RING_ALIGN + ring->unit - 1) / ring->unit * ring->unit : RT_RING_ALIGN;
+	if (!ring->by_rows)
+		return ring->unit ? (RT_RING_ALIGN + ring->unit - 1) / ring->unit * ring->unit
+		                  : RT_RING_ALIGN;
 	return item->outer == 1 ? item->inner : rt_ring_share(ring, item, chunk) / item->outer;
 }
 
 /* The elements [*from, *from + count) of the group's chunk; the result is the count. */
 RT_RING_FN int64_t rt_ring_range(const rt_ring *ring, int64_t sub, int chunk, int64_t *from) {
 	int group = ring->group_of[sub];
-	int64_t length = ring->length[(int64_t)group * ring->ranks + chunk], unit = rt_ring_unit(ring, group, chunk);
+	int64_t length = ring->length[(int64_t)group * ring->ranks + chunk],
+			unit = rt_ring_unit(ring, group, chunk);
 	int64_t k = sub - ring->sub_of[group], subs = ring->sub_of[group + 1] - ring->sub_of[group];
 	if (unit < 1) unit = 1;
 	int64_t units = (length + unit - 1) / unit;
@@ -130,10 +152,11 @@ RT_RING_FN int64_t rt_ring_range(const rt_ring *ring, int64_t sub, int chunk, in
 	return to - *from;
 }
 
-/* A walk over the pieces of a sub. With `all` also over slices without an element, each in one sub, in order. */
+/* A walk over the pieces of a sub. With `all` also over slices without an element, each in one sub,
+ * in order. */
 typedef struct rt_ring_path {
 	int item, chunk, end;
-	bool all, final;                      /* final: the last sub of its group */
+	bool all, final; /* final: the last sub of its group */
 	int64_t skip, left, offset;
 } rt_ring_path;
 
@@ -157,7 +180,8 @@ RT_RING_FN bool rt_ring_next(const rt_ring *ring, rt_ring_path *walk, rt_ring_pi
 	while (walk->item < walk->end && (walk->left > 0 || (walk->all && walk->final))) {
 		const rt_ring_item *item = &ring->item[walk->item];
 		int64_t begin = rt_ring_cut(item->extent, ring->ranks, walk->chunk);
-		int64_t run = (rt_ring_cut(item->extent, ring->ranks, walk->chunk + 1) - begin) * item->inner;
+		int64_t run =
+			(rt_ring_cut(item->extent, ring->ranks, walk->chunk + 1) - begin) * item->inner;
 		if (walk->skip >= item->outer * run) {
 			bool empty = walk->all && run == 0 && walk->skip == 0;
 			walk->skip -= item->outer * run, walk->item++;
@@ -168,8 +192,9 @@ RT_RING_FN bool rt_ring_next(const rt_ring *ring, rt_ring_path *walk, rt_ring_pi
 		if (walk->left == 0) return false;
 		int64_t row = walk->skip / run, column = walk->skip % run;
 		int64_t count = run - column < walk->left ? run - column : walk->left;
-		*out = (rt_ring_piece){walk->item, row * item->extent * item->inner + begin * item->inner + column, walk->skip, count,
-			walk->offset};
+		*out = (rt_ring_piece){walk->item,
+		                       row * item->extent * item->inner + begin * item->inner + column,
+		                       walk->skip, count, walk->offset};
 		walk->skip += count, walk->left -= count, walk->offset += count;
 		return true;
 	}
@@ -201,7 +226,8 @@ RT_RING_FN void rt_ring_groups(rt_ring *ring) {
 	for (int i = 0; i < ring->items; i++) {
 		const rt_ring_item *item = &ring->item[i];
 		int64_t more = item->outer * item->extent * item->inner * bytes;
-		if (i == 0 || ring->by_rows || ring->by_runs || ring->unit || filled + more > ring->bucket) ring->first[ring->groups++] = i, filled = 0;
+		if (i == 0 || ring->by_rows || ring->by_runs || ring->unit || filled + more > ring->bucket)
+			ring->first[ring->groups++] = i, filled = 0;
 		else ring->joined = true;
 		if (item->outer > 1) ring->joined = true;
 		filled += more;
@@ -228,7 +254,8 @@ RT_RING_FN void rt_ring_tables(rt_ring *ring) {
 	for (int g = 0; g < ring->groups; g++) {
 		for (int i = ring->first[g]; i < ring->first[g + 1]; i++)
 			for (int c = 0; c < ring->ranks; c++)
-				ring->length[(int64_t)g * ring->ranks + c] += rt_ring_share(ring, &ring->item[i], c);
+				ring->length[(int64_t)g * ring->ranks + c] +=
+					rt_ring_share(ring, &ring->item[i], c);
 		ring->sub_of[g + 1] = ring->sub_of[g] + rt_ring_count_subs(ring, g);
 	}
 	ring->total = ring->sub_of[ring->groups];
@@ -247,25 +274,29 @@ RT_RING_FN void rt_ring_tables(rt_ring *ring) {
 RT_RING_FN size_t rt_ring_round(size_t bytes) { return (bytes + 4095) / 4096 * 4096; }
 
 RT_RING_FN void rt_ring_buffers(rt_ring *ring) {
-	size_t slots = (size_t)ring->slots, part = rt_ring_round((size_t)ring->sub_size * ring->part_size), whole = 0;
+	size_t slots = (size_t)ring->slots,
+		   part = rt_ring_round((size_t)ring->sub_size * ring->part_size), whole = 0;
 	for (int j = 0; j < ring->gathers; j++)
 		whole += rt_ring_round((size_t)ring->sub_size * ring->whole_size[j]);
 	if (!ring->joined) whole = 0;
 	if (ring->ranks == 1) return; /* no messages */
-	char *at = rt_ring_pooled(ring->pool, slots * part * (ring->joined ? 2 : 1) + slots * whole * 2 + 4096);
+	char *at = rt_ring_pooled(ring->pool,
+	                          slots * part * (ring->joined ? 2 : 1) + slots * whole * 2 + 4096);
 	at += (4096 - (uintptr_t)at % 4096) % 4096;
 	ring->sums = at, ring->packs = at + (ring->joined ? slots * part : 0);
 	ring->own = ring->packs + slots * part, ring->landed = ring->own + slots * whole;
 }
 
-/* Whether some ranks of a communicator share no memory: asked once, remembered with the communicator. */
+/* Whether some ranks of a communicator share no memory: asked once, remembered with the
+ * communicator. */
 RT_RING_FN bool rt_ring_far(MPI_Comm comm) {
 	static int key = MPI_KEYVAL_INVALID;
 	static bool answers[2] = {false, true};
 	bool *known;
 	int found, size, near, far;
 	MPI_Comm node;
-	if (key == MPI_KEYVAL_INVALID) MPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, MPI_COMM_NULL_DELETE_FN, &key, NULL);
+	if (key == MPI_KEYVAL_INVALID)
+		MPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, MPI_COMM_NULL_DELETE_FN, &key, NULL);
 	MPI_Comm_get_attr(comm, key, &known, &found);
 	if (found) return *known;
 	MPI_Comm_split_type(comm, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &node);
@@ -283,7 +314,9 @@ RT_RING_FN bool rt_ring_far(MPI_Comm comm) {
 
 /* Bytes of a piece of messages of up to `bytes`, and room for their requests. */
 RT_RING_FN int64_t rt_ring_piece_of(rt_ring *ring, int64_t bytes, bool far) {
-	int64_t piece = !far ? bytes : bytes / RT_RING_PIECES > RT_RING_EAGER ? bytes / RT_RING_PIECES : RT_RING_EAGER;
+	int64_t piece = !far                                     ? bytes
+	                : bytes / RT_RING_PIECES > RT_RING_EAGER ? bytes / RT_RING_PIECES
+	                                                         : RT_RING_EAGER;
 	if (piece < 1) piece = 1;
 	int pieces = (int)((bytes + piece - 1) / piece);
 	if (pieces > ring->pieces) ring->pieces = pieces;
@@ -296,7 +329,8 @@ RT_RING_FN void rt_ring_pieces(rt_ring *ring) {
 		if (ring->whole_size[j] > size) size = ring->whole_size[j];
 	ring->pieces = 1;
 	ring->piece = rt_ring_piece_of(ring, ring->sub_size * (int64_t)size, ring->far);
-	if (ring->hop.there) ring->hop_piece = rt_ring_piece_of(ring, ring->sub_size * (int64_t)ring->hop.size, true);
+	if (ring->hop.there)
+		ring->hop_piece = rt_ring_piece_of(ring, ring->sub_size * (int64_t)ring->hop.size, true);
 }
 
 RT_RING_FN void rt_ring_open(rt_ring *ring) {

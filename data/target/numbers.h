@@ -1,7 +1,7 @@
-/* ---- numbers: formats, conversions, pointwise functions, draws ---------------------------------------------------- */
+/* ---- numbers: formats, conversions, pointwise functions, draws ---- */
 
-/* Comparisons trap nothing, and nobody looks at the errno of a square root: else no loop with either becomes vectors. GCC
- * takes the latter from a declaration, not from a pragma. */
+/* Comparisons trap nothing, and nobody looks at the errno of a square root: else no loop with
+ * either becomes vectors. GCC takes the latter from a declaration, not from a pragma. */
 #if defined(__GNUC__) && !defined(__clang__) && !defined(__CUDACC__)
 #pragma GCC optimize("no-math-errno", "no-trapping-math")
 extern float sqrtf(float) __attribute__((const));
@@ -21,10 +21,11 @@ extern double sqrt(double) __attribute__((const));
 #define RT_INDEPENDENT _Pragma("GCC ivdep")
 #endif
 
-/* Before a function with loops: glibc takes the one of three that this processor runs fastest, where the compiler was not told
- * of a newer processor than all have. */
-#if defined(__GNUC__) && __GNUC__ >= 12 && !defined(__clang__) && !defined(__CUDACC__) && defined(__x86_64__) && \
-	defined(__gnu_linux__) && defined(__OPTIMIZE__) && !defined(__AVX2__) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+/* Before a function with loops: glibc takes the one of three that this processor runs fastest,
+ * where the compiler was not told of a newer processor than all have. */
+#if defined(__GNUC__) && __GNUC__ >= 12 && !defined(__clang__) && !defined(__CUDACC__) && \
+	defined(__x86_64__) && defined(__gnu_linux__) && defined(__OPTIMIZE__) &&             \
+	!defined(__AVX2__) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
 #define RT_LOOPS __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
 #else
 #define RT_LOOPS
@@ -38,7 +39,20 @@ extern double sqrt(double) __attribute__((const));
 #endif
 
 typedef enum rt_format {
-	RT_F64, RT_F32, RT_F16, RT_BF16, RT_F8, RT_I64, RT_I32, RT_I16, RT_I8, RT_U64, RT_U32, RT_U16, RT_U8, RT_BOOL,
+	RT_F64,
+	RT_F32,
+	RT_F16,
+	RT_BF16,
+	RT_F8,
+	RT_I64,
+	RT_I32,
+	RT_I16,
+	RT_I8,
+	RT_U64,
+	RT_U32,
+	RT_U16,
+	RT_U8,
+	RT_BOOL,
 	RT_FORMATS
 } rt_format;
 
@@ -56,7 +70,8 @@ RT_FUNCTION float rt_float(uint32_t u) {
 	return x;
 }
 
-/* One of two by a mask: conditions between ?: may become branches, which keep a loop from becoming vectors. */
+/* One of two by a mask: conditions between ?: may become branches, which keep a loop from becoming
+ * vectors. */
 RT_FUNCTION uint32_t rt_pick(bool first, uint32_t a, uint32_t b) {
 	uint32_t mask = 0u - (uint32_t)first;
 	return (a & mask) | (b & ~mask);
@@ -70,14 +85,16 @@ RT_FUNCTION float rt_from_f16(uint16_t h) {
 	return rt_float(sign | u | rt_pick(rest >= 0x0f800000, 0x7f800000, 0));
 }
 
-/* To the nearest, ties to even. Numbers below the normal ones are rounded by adding 0.5, whose last bit is theirs. */
+/* To the nearest, ties to even. Numbers below the normal ones are rounded by adding 0.5, whose last
+ * bit is theirs. */
 RT_FUNCTION uint16_t rt_to_f16(float x) {
 	uint32_t u = rt_bits(x), sign = u >> 16 & 0x8000;
 	u &= 0x7fffffff;
 	uint32_t normal = (u + 0xc8000fff + (u >> 13 & 1)) >> 13;
 	uint32_t small = rt_bits(rt_float(u) + 0.5f) - 0x3f000000;
 	uint32_t large = 0x7c00 | rt_pick(u > 0x7f800000, 0x200, 0);
-	return (uint16_t)(sign | rt_pick(u >= 0x477ff000, large, rt_pick(u < 0x38800000, small, normal)));
+	return (uint16_t)(sign |
+	                  rt_pick(u >= 0x477ff000, large, rt_pick(u < 0x38800000, small, normal)));
 }
 
 RT_FUNCTION float rt_from_bf16(uint16_t h) { return rt_float((uint32_t)h << 16); }
@@ -87,8 +104,8 @@ RT_FUNCTION uint16_t rt_to_bf16(float x) {
 	return (uint16_t)rt_pick((u & 0x7fffffff) > 0x7f800000, u >> 16 | 0x40, near);
 }
 
-/* f8 is E4M3 without infinities: 1 sign, 4 exponent bits with bias 7, 3 of fraction; 0x7f is no number. What is larger
- * than its largest number, 448, becomes that. */
+/* f8 is E4M3 without infinities: 1 sign, 4 exponent bits with bias 7, 3 of fraction; 0x7f is no
+ * number. What is larger than its largest number, 448, becomes that. */
 RT_FUNCTION float rt_from_f8(uint8_t b) {
 	uint32_t sign = (uint32_t)(b & 0x80) << 24, rest = (uint32_t)(b & 0x7f) << 20;
 	uint32_t u = rt_bits(rt_float(rest) * 0x1p120f);
@@ -105,7 +122,8 @@ RT_FUNCTION uint8_t rt_to_f8(float x) {
 }
 #endif
 
-/* A double as a float that rounds to narrower formats as the double would: what was cut off shows in the last bit. */
+/* A double as a float that rounds to narrower formats as the double would: what was cut off shows
+ * in the last bit. */
 RT_FUNCTION float rt_odd(double x) {
 	float near = (float)x;
 	uint32_t u = rt_bits(near);
@@ -134,17 +152,19 @@ RT_FUNCTION int64_t rt_to_i64(double x) { return rt_whole(x, -0x1p63, 0x1p63); }
 RT_FUNCTION int64_t rt_to_i32(double x) { return rt_whole(x, INT32_MIN, INT32_MAX); }
 RT_FUNCTION int64_t rt_to_i16(double x) { return rt_whole(x, INT16_MIN, INT16_MAX); }
 RT_FUNCTION int64_t rt_to_i8(double x) { return rt_whole(x, INT8_MIN, INT8_MAX); }
-RT_FUNCTION uint64_t rt_to_u64(double x) { return !(x > 0) ? 0 : x >= 0x1p64 ? UINT64_MAX : (uint64_t)x; }
+RT_FUNCTION uint64_t rt_to_u64(double x) {
+	return !(x > 0) ? 0 : x >= 0x1p64 ? UINT64_MAX : (uint64_t)x;
+}
 RT_FUNCTION int64_t rt_to_u32(double x) { return rt_whole(x, 0, UINT32_MAX); }
 RT_FUNCTION int64_t rt_to_u16(double x) { return rt_whole(x, 0, UINT16_MAX); }
 RT_FUNCTION int64_t rt_to_u8(double x) { return rt_whole(x, 0, UINT8_MAX); }
 RT_FUNCTION bool rt_truth(double x) { return x != 0; }
 
-/* Functions of one name for double, float (f), signed (l) and unsigned whole numbers (u). Whole ones wrap; quotients are
- * cut towards zero, and 0 where the divisor is. */
-#define RT_ORDERED(type, end)                                                         \
-	RT_FUNCTION type rt_min##end(type a, type b) { return a < b ? a : b; }            \
-	RT_FUNCTION type rt_max##end(type a, type b) { return a > b ? a : b; }            \
+/* Functions of one name for double, float (f), signed (l) and unsigned whole numbers (u). Whole
+ * ones wrap; quotients are cut towards zero, and 0 where the divisor is. */
+#define RT_ORDERED(type, end)                                              \
+	RT_FUNCTION type rt_min##end(type a, type b) { return a < b ? a : b; } \
+	RT_FUNCTION type rt_max##end(type a, type b) { return a > b ? a : b; } \
 	RT_FUNCTION type rt_relu##end(type x) { return x > 0 ? x : 0; }
 RT_ORDERED(double, )
 RT_ORDERED(float, f)
@@ -157,7 +177,9 @@ RT_FUNCTION int64_t rt_mull(int64_t a, int64_t b) { return (int64_t)((uint64_t)a
 RT_FUNCTION int64_t rt_negl(int64_t a) { return (int64_t)(0 - (uint64_t)a); }
 RT_FUNCTION int64_t rt_absl(int64_t a) { return a < 0 ? rt_negl(a) : a; }
 RT_FUNCTION int64_t rt_squarel(int64_t a) { return rt_mull(a, a); }
-RT_FUNCTION int64_t rt_quotientl(int64_t a, int64_t b) { return b == 0 ? 0 : b == -1 ? rt_negl(a) : a / b; }
+RT_FUNCTION int64_t rt_quotientl(int64_t a, int64_t b) {
+	return b == 0 ? 0 : b == -1 ? rt_negl(a) : a / b;
+}
 RT_FUNCTION uint64_t rt_addu(uint64_t a, uint64_t b) { return a + b; }
 RT_FUNCTION uint64_t rt_subu(uint64_t a, uint64_t b) { return a - b; }
 RT_FUNCTION uint64_t rt_mulu(uint64_t a, uint64_t b) { return a * b; }
@@ -184,13 +206,14 @@ RT_FUNCTION float rt_logf(float x) { return logf(x); }
 RT_FUNCTION float rt_tanhf(float x) { return tanhf(x); }
 RT_FUNCTION float rt_erff(float x) { return erff(x); }
 #else
-/* The C library's are calls, one element at a time. These have no branches, so that loops of them become vectors; their
- * polynomials interpolate at Chebyshev's nodes. Largest errors in units of the last place, of every 37th float: exp 1.02, exp2 1.03,
- * log 0.79, tanh 1.30, erf 1.26. */
+/* The C library's are calls, one element at a time. These have no branches, so that loops of them
+ * become vectors; their polynomials interpolate at Chebyshev's nodes. Largest errors in units of
+ * the last place, of every 37th float: exp 1.02, exp2 1.03, log 0.79, tanh 1.30, erf 1.26. */
 
-/* e^r 2^n for |r| <= log(2)/2 (1.01) and a whole number n given as n + RT_ROUNDER, from -252 to 254: 2^n in two steps, for what is
- * subnormal or infinite. */
-#define RT_ROUNDER 12582912.0f /* 3 2^22: adding it rounds to whole numbers, which are its last bits then */
+/* e^r 2^n for |r| <= log(2)/2 (1.01) and a whole number n given as n + RT_ROUNDER, from -252 to
+ * 254: 2^n in two steps, for what is subnormal or infinite. */
+/* 3 2^22: adding it rounds to whole numbers, which are its last bits then */
+#define RT_ROUNDER 12582912.0f
 RT_FUNCTION float rt_exp_of(float r, float n) {
 	float p = 0x1.6d1606p-10f;
 	uint32_t all = rt_bits(n) - rt_bits(RT_ROUNDER), half = ((all + 0x400) >> 1) - 0x200;
@@ -202,8 +225,12 @@ RT_FUNCTION float rt_exp_of(float r, float n) {
 	return p * rt_float((half + 127) << 23) * rt_float((all - half + 127) << 23);
 }
 RT_FUNCTION float rt_expf(float x) {
-	float y = x < -105 ? -105 : x > 90 ? 90 : x, n = y * 0x1.715476p0f + RT_ROUNDER, whole = n - RT_ROUNDER;
-	return rt_exp_of(y - whole * 0.693359375f - whole * -0x1.bd0106p-13f, n); /* the first product is exact */
+	float y = x < -105 ? -105
+	          : x > 90 ? 90
+	                   : x,
+		  n = y * 0x1.715476p0f + RT_ROUNDER, whole = n - RT_ROUNDER;
+	/* the first product is exact */
+	return rt_exp_of(y - whole * 0.693359375f - whole * -0x1.bd0106p-13f, n);
 }
 RT_FUNCTION float rt_exp2f(float x) {
 	float y = x < -152 ? -152 : x > 129 ? 129 : x, n = y + RT_ROUNDER;
@@ -214,7 +241,8 @@ RT_FUNCTION float rt_logf(float x) {
 	bool small = x < 0x1p-126f;
 	float y = small ? x * 0x1p24f : x;
 	uint32_t u = rt_bits(y) - 0x3f3504f3;
-	float n = (float)((int32_t)u >> 23) - (small ? 24.0f : 0.0f), f = rt_float((u & 0x7fffff) + 0x3f3504f3) - 1, p = 0x1.1d8ea4p-4f;
+	float n = (float)((int32_t)u >> 23) - (small ? 24.0f : 0.0f),
+		  f = rt_float((u & 0x7fffff) + 0x3f3504f3) - 1, p = 0x1.1d8ea4p-4f;
 	p = p * f - 0x1.d635bcp-4f;
 	p = p * f + 0x1.dea282p-4f;
 	p = p * f - 0x1.fcf4c6p-4f;
@@ -223,7 +251,8 @@ RT_FUNCTION float rt_logf(float x) {
 	p = p * f + 0x1.999d5ap-3f;
 	p = p * f - 0x1.fffffcp-3f;
 	p = p * f + 0x1.555554p-2f;
-	float s = f * f, log = n * 0.693359375f + (f - (0.5f * s - (p * (f * s) + n * -0x1.bd0106p-13f)));
+	float s = f * f,
+		  log = n * 0.693359375f + (f - (0.5f * s - (p * (f * s) + n * -0x1.bd0106p-13f)));
 	log = y == INFINITY ? INFINITY : log; /* a number is neither that nor below */
 	log = x == 0 ? -INFINITY : log;
 	return x >= 0 ? log : NAN;
@@ -283,7 +312,8 @@ RT_FUNCTION float rt_geluf(float x) { return x / 2 * (1 + rt_erff(x * 0.70710678
 RT_FUNCTION double rt_sigmoid(double x) { return 1 / (1 + exp(-x)); }
 RT_FUNCTION float rt_sigmoidf(float x) { return 1 / (1 + rt_expf(-x)); }
 
-/* Philox 4x32 with 10 rounds (Salmon et al., SC 2011): a number that follows from where it stands. */
+/* Philox 4x32 with 10 rounds (Salmon et al., SC 2011): a number that follows from where it stands.
+ */
 RT_FUNCTION uint32_t rt_philox(uint64_t index, uint32_t rank, uint32_t item, uint64_t key) {
 	uint32_t c0 = (uint32_t)index, c1 = (uint32_t)(index >> 32), c2 = rank, c3 = item;
 	uint32_t k0 = (uint32_t)key, k1 = (uint32_t)(key >> 32);
@@ -304,20 +334,20 @@ RT_FUNCTION float rt_dropoutf(float x, double p, uint64_t key, uint64_t index, u
 	return (rt_philox(index, 0, item, key) + 0.5) * 0x1p-32 >= p ? x / (float)(1 - p) : 0;
 }
 
-/* Sums, maxima and minima of a block, in lanes of their own, so that they become vectors without reordering what the program
- * text says. */
+/* Sums, maxima and minima of a block, in lanes of their own, so that they become vectors without
+ * reordering what the program text says. */
 enum { RT_BLOCK = 256, RT_LANES = 8 };
 
-#define RT_LANED(name, result, identity, join, all)                             \
-	RT_FUNCTION result name(const float *x, int64_t count) {                    \
-		result lane[RT_LANES];                                                  \
-		int64_t i = 0;                                                          \
-		for (int l = 0; l < RT_LANES; l++) lane[l] = identity;                  \
-		for (; i + RT_LANES <= count; i += RT_LANES)                            \
+#define RT_LANED(name, result, identity, join, all)                               \
+	RT_FUNCTION result name(const float *x, int64_t count) {                      \
+		result lane[RT_LANES];                                                    \
+		int64_t i = 0;                                                            \
+		for (int l = 0; l < RT_LANES; l++) lane[l] = identity;                    \
+		for (; i + RT_LANES <= count; i += RT_LANES)                              \
 			for (int l = 0; l < RT_LANES; l++) lane[l] = join(lane[l], x[i + l]); \
-		for (int l = 0; i < count; i++, l++) lane[l] = join(lane[l], x[i]);     \
-		for (int l = 1; l < RT_LANES; l++) lane[0] = all(lane[0], lane[l]);     \
-		return lane[0];                                                         \
+		for (int l = 0; i < count; i++, l++) lane[l] = join(lane[l], x[i]);       \
+		for (int l = 1; l < RT_LANES; l++) lane[0] = all(lane[0], lane[l]);       \
+		return lane[0];                                                           \
 	}
 RT_FUNCTION double rt_add(double a, double b) { return a + b; }
 RT_LANED(rt_sum, double, 0, rt_add, rt_add)
@@ -333,4 +363,6 @@ RT_FUNCTION int64_t rt_times(int64_t a, int64_t b) {
 	int64_t c;
 	return a == INT64_MIN || b == INT64_MIN || __builtin_mul_overflow(a, b, &c) ? INT64_MIN : c;
 }
-RT_FUNCTION int64_t rt_over(int64_t a, int64_t b) { return b <= 0 || a == INT64_MIN || a % b != 0 ? INT64_MIN : a / b; }
+RT_FUNCTION int64_t rt_over(int64_t a, int64_t b) {
+	return b <= 0 || a == INT64_MIN || a % b != 0 ? INT64_MIN : a / b;
+}

@@ -1,4 +1,5 @@
-/* ---- parts: what a rank holds of tensors, and where it lies; C and C++, the same for all targets ------------------ */
+/* ---- parts: what a rank holds of tensors, and where it lies; C and C++, the same for all targets
+ * ------------------ */
 
 #ifndef RT_HOST_FUNCTION
 #define RT_HOST_FUNCTION RT_FUNCTION
@@ -10,7 +11,9 @@ RT_FUNCTION int64_t rt_slice_begin(int64_t n, int64_t ranks, int64_t r) {
 	return n / ranks * r + (r < more ? r : more);
 }
 
-RT_FUNCTION int64_t rt_slice_length(int64_t n, int64_t ranks, int64_t r) { return n / ranks + (r < n % ranks); }
+RT_FUNCTION int64_t rt_slice_length(int64_t n, int64_t ranks, int64_t r) {
+	return n / ranks + (r < n % ranks);
+}
 
 /* Elements along dims from .. to - 1. */
 RT_HOST_FUNCTION int64_t rt_extents(const int64_t *extent, int from, int to) {
@@ -19,14 +22,19 @@ RT_HOST_FUNCTION int64_t rt_extents(const int64_t *extent, int from, int to) {
 	return product;
 }
 
-RT_HOST_FUNCTION int64_t rt_product(const rt_part *p, int from, int to) { return rt_extents(p->extent, from, to); }
+RT_HOST_FUNCTION int64_t rt_product(const rt_part *p, int from, int to) {
+	return rt_extents(p->extent, from, to);
+}
 
-RT_HOST_FUNCTION int64_t rt_whole_product(const rt_part *p, int from, int to) { return rt_extents(p->whole, from, to); }
+RT_HOST_FUNCTION int64_t rt_whole_product(const rt_part *p, int from, int to) {
+	return rt_extents(p->whole, from, to);
+}
 
 /* Where the first element of a slice lies in what holds it. */
 RT_HOST_FUNCTION int64_t rt_view(const rt_part *slice, const rt_part *holder) {
 	int64_t at = 0;
-	for (int d = 0; d < slice->rank; d++) at = at * holder->extent[d] + slice->begin[d] - holder->begin[d];
+	for (int d = 0; d < slice->rank; d++)
+		at = at * holder->extent[d] + slice->begin[d] - holder->begin[d];
 	return at;
 }
 
@@ -37,7 +45,9 @@ RT_HOST_FUNCTION uint64_t rt_place(const rt_part *p) {
 	return at;
 }
 
-RT_HOST_FUNCTION size_t rt_size(const rt_part *p) { return (size_t)p->count * (size_t)rt_bytes[p->format]; }
+RT_HOST_FUNCTION size_t rt_size(const rt_part *p) {
+	return (size_t)p->count * (size_t)rt_bytes[p->format];
+}
 
 RT_HOST_FUNCTION int64_t rt_items(const rt_run *run, int value) {
 	int list = run->schedule->value[value].list;
@@ -68,10 +78,12 @@ RT_HOST_FUNCTION int rt_mesh_open(rt_run *run, int rank, int size, char error[RT
 	for (int a = 0; a < s->axes; a++) {
 		if (!s->ranks[a]) continue;
 		if (left[s->axis[a]] % s->ranks[a])
-			return rt_wrong(error, "groups of ranks do not divide the axis", p->axis[s->axis[a]].name);
+			return rt_wrong(error, "groups of ranks do not divide the axis",
+			                p->axis[s->axis[a]].name);
 		left[s->axis[a]] /= s->ranks[a];
 	}
-	for (int a = 0; a < s->axes; a++) m->ranks[a] = s->ranks[a] ? s->ranks[a] : (int)left[s->axis[a]];
+	for (int a = 0; a < s->axes; a++)
+		m->ranks[a] = s->ranks[a] ? s->ranks[a] : (int)left[s->axis[a]];
 	for (int a = s->axes, rest = rank; a-- > 0; rest /= m->ranks[a]) m->at[a] = rest % m->ranks[a];
 	return 0;
 }
@@ -83,28 +95,35 @@ RT_HOST_FUNCTION int rt_below(const rt_mesh *m, int axis) {
 	return below;
 }
 
-RT_HOST_FUNCTION int rt_first_along(const rt_mesh *m, int axis) { return m->rank - m->at[axis] * rt_below(m, axis); }
+RT_HOST_FUNCTION int rt_first_along(const rt_mesh *m, int axis) {
+	return m->rank - m->at[axis] * rt_below(m, axis);
+}
 
 /* The part of this rank of a tensor whose whole extents are known. */
-RT_HOST_FUNCTION int rt_cut(const rt_run *run, const rt_value *v, rt_part *p, char error[RT_ERROR]) {
+RT_HOST_FUNCTION int rt_cut(const rt_run *run, const rt_value *v, rt_part *p,
+                            char error[RT_ERROR]) {
 	const rt_mesh *m = &run->mesh;
 	int64_t all = rt_bytes[v->format];
 	p->here = true, p->count = 1, p->format = v->format, p->rank = v->rank;
 	for (int d = 0; d < v->rank; d++) {
-		if (p->whole[d] < 1) return rt_wrong(error, "with these sizes a dim is not a number of elements", v->name);
-		if (p->whole[d] > INT64_MAX / all) return rt_wrong(error, "with these sizes a tensor is too large", v->name);
+		if (p->whole[d] < 1)
+			return rt_wrong(error, "with these sizes a dim is not a number of elements", v->name);
+		if (p->whole[d] > INT64_MAX / all)
+			return rt_wrong(error, "with these sizes a tensor is too large", v->name);
 		all *= p->whole[d];
 		p->begin[d] = 0, p->extent[d] = p->whole[d];
 	}
 	if (v->group >= 0) {
 		int64_t at = (v->index >= 0 ? run->sizes->index[v->index] : 0) + v->offset;
-		if (at < 0 || at >= m->ranks[v->group]) return rt_wrong(error, "there is no such group of ranks", v->name);
+		if (at < 0 || at >= m->ranks[v->group])
+			return rt_wrong(error, "there is no such group of ranks", v->name);
 		p->here = at == m->at[v->group];
 	}
 	for (int a = 0; a < m->axes; a++) {
 		const rt_layout *l = &v->layout[a];
 		int ranks = m->ranks[a], slice = ((m->at[a] - l->turn) % ranks + ranks) % ranks;
-		if (l->way == RT_ROOT && l->turn >= ranks) return rt_wrong(error, "there is no such rank for the root", v->name);
+		if (l->way == RT_ROOT && l->turn >= ranks)
+			return rt_wrong(error, "there is no such rank for the root", v->name);
 		if (l->way == RT_ROOT && l->turn != m->at[a]) p->here = false;
 		if (l->way != RT_S) continue;
 		int64_t left = p->extent[l->dim]; /* by axes before this one */
@@ -138,11 +157,13 @@ RT_HOST_FUNCTION int rt_shape_parts(rt_run *run, char error[RT_ERROR]) {
 RT_HOST_FUNCTION void rt_share_parts(rt_run *run) {
 	for (int i = 0; i < run->schedule->values; i++) {
 		const rt_value *v = &run->schedule->value[i];
-		for (int64_t item = 0; item < rt_items(run, i) && (v->kind == RT_SHARED || v->kind == RT_VIEW); item++) {
+		for (int64_t item = 0;
+		     item < rt_items(run, i) && (v->kind == RT_SHARED || v->kind == RT_VIEW); item++) {
 			rt_part *p = &run->part[i][item];
 			const rt_part *of = &run->part[v->of][item];
 			if (!p->here || !of->here) continue;
-			p->data = (char *)of->data + (v->kind == RT_VIEW ? rt_view(p, of) * rt_bytes[p->format] : 0);
+			p->data =
+				(char *)of->data + (v->kind == RT_VIEW ? rt_view(p, of) * rt_bytes[p->format] : 0);
 		}
 	}
 }
@@ -161,8 +182,8 @@ RT_HOST_FUNCTION int rt_copy_each(const int64_t *from, int64_t count, int64_t **
 	return !*to;
 }
 
-RT_HOST_FUNCTION int64_t rt_describe(
-	const rt_run *run, int value, int64_t item, int64_t begin[RT_RANK], int64_t extent[RT_RANK]) {
+RT_HOST_FUNCTION int64_t rt_describe(const rt_run *run, int value, int64_t item,
+                                     int64_t begin[RT_RANK], int64_t extent[RT_RANK]) {
 	if (item < 0 || item >= rt_items(run, value)) return -1;
 	const rt_part *p = &run->part[value][item];
 	memcpy(begin, p->begin, sizeof p->begin);

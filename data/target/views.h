@@ -1,7 +1,8 @@
-/* ---- views: elements at other places; C and C++, the same for all targets ----------------------------------------- */
+/* ---- views: elements at other places; C and C++, the same for all targets ---- */
 
-/* Where each element of a result lies in its operand: `shift` and a step along each dim of the result. Along dim `cut` elements
- * begin .. end - 1 are there, others are 0, or stay what they are. */
+/* Where each element of a result lies in its operand: `shift` and a step along each dim of the
+ * result. Along dim `cut` elements begin .. end - 1 are there, others are 0, or stay what they are.
+ */
 typedef struct rt_route {
 	int rank, cut;
 	int64_t extent[RT_RANK], step[RT_RANK], shift, begin, end;
@@ -62,7 +63,8 @@ RT_HOST_FUNCTION void rt_first(rt_run *run, const rt_part *x, rt_part *y, int d)
 RT_HOST_FUNCTION void rt_last(rt_run *run, const rt_part *x, rt_part *y, int d) {
 	if (y->here) rt_go(run, x, y, rt_route_cut(x, y, d, y->extent[d] - x->extent[d]));
 }
-RT_HOST_FUNCTION void rt_concat(rt_run *run, const rt_part *a, const rt_part *b, rt_part *y, int d) {
+RT_HOST_FUNCTION void rt_concat(rt_run *run, const rt_part *a, const rt_part *b, rt_part *y,
+                                int d) {
 	rt_route second = rt_route_cut(b, y, d, a->extent[d]);
 	second.stay = true;
 	if (!y->here) return;

@@ -10,10 +10,16 @@
  * Other dependencies are data dependencies, those of graph_export.c. Durations are those that the
  * graph states (measured, or host work), or the modelled ones, in whole microseconds: what rounding
  * leaves over goes to the next node of the stream, so that sums are right. num_ops and tensor_size
- * are what a simulator needs for the rest. */
+ * are what a simulator needs for the rest.
+ *
+ * Of an operation that a rank runs again and again, micro-batch after micro-batch, all is the same
+ * but its number, what it waits for and what its rounded duration is: the rest is put into bytes
+ * once (struct form). Ranks are written on all threads. */
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "base/parallel.h"
 #include "io/protobuf.h"
 #include "graph/graph_internal.h"
 
@@ -51,32 +57,42 @@ static const char version[] = "0.0.4";
 enum {
 	FLUSH = 1 << 16
 };
+/* What all nodes of an operation have in common, in `bytes` of a writer's `forms`. */
+struct form {
+	size_t begin;
+	uint32_t head; /* bytes from there: name and type */
+	uint32_t tail; /* bytes after these: attributes; 0: has yet to be made */
+};
+/* Of one rank. */
 struct writer {
 	const lk_chakra_options *options;
 	lk_sink *sink;
 	lk_proto_out out;
+	lk_proto_out middle; /* of a node: what stands between head and tail */
+	struct form *form;   /* [operations of the graph], or one that is made anew for each node */
+	bool keeps;          /* forms */
+	lk_proto_out forms;
 	double carried[LK_STREAMS]; /* of durations, what rounding left over, us */
 	uint64_t collective;        /* node of the last one; 0 none */
 };
 
 /* ---- attributes ---- */
 
-static void chakra_put_whole(struct writer *writer, unsigned form, const char *name,
-                             uint64_t value) {
-	size_t attribute = lk_proto_begin(&writer->out, NODE_ATTRIBUTE);
-	lk_proto_put_text(&writer->out, ATTRIBUTE_NAME, name);
-	lk_proto_put_integer(&writer->out, form, value);
-	lk_proto_end(&writer->out, attribute);
+static void chakra_put_whole(lk_proto_out *out, unsigned form, const char *name, uint64_t value) {
+	size_t attribute = lk_proto_begin(out, NODE_ATTRIBUTE);
+	lk_proto_put_text(out, ATTRIBUTE_NAME, name);
+	lk_proto_put_integer(out, form, value);
+	lk_proto_end(out, attribute);
 }
 
-static void chakra_put_text(struct writer *writer, const char *name, const char *text) {
-	size_t attribute = lk_proto_begin(&writer->out, NODE_ATTRIBUTE);
-	lk_proto_put_text(&writer->out, ATTRIBUTE_NAME, name);
-	lk_proto_put_text(&writer->out, ATTRIBUTE_TEXT, text);
-	lk_proto_end(&writer->out, attribute);
+static void chakra_put_text(lk_proto_out *out, const char *name, const char *text) {
+	size_t attribute = lk_proto_begin(out, NODE_ATTRIBUTE);
+	lk_proto_put_text(out, ATTRIBUTE_NAME, name);
+	lk_proto_put_text(out, ATTRIBUTE_TEXT, text);
+	lk_proto_end(out, attribute);
 }
 
-static void chakra_put_collective(struct writer *writer, lk_export *export, const lk_op *op) {
+static void chakra_put_collective(lk_proto_out *out, const lk_export *export, const lk_op *op) {
 	static const uint8_t types[] = {
 		/* CollectiveCommType */
 		[LK_OP_ALLREDUCE - LK_OP_ALLREDUCE] = 0,     [LK_OP_ALLGATHER - LK_OP_ALLREDUCE] = 2,
@@ -88,36 +104,56 @@ static void chakra_put_collective(struct writer *writer, lk_export *export, cons
 	/* of an all-gather that of a rank's own share, of the others a rank's whole input */
 	bool share = op->kind == LK_OP_ALLGATHER && ranks > 1;
 	snprintf(number, sizeof number, "%u", lk_export_group(export, op));
-	chakra_put_whole(writer, ATTRIBUTE_INT64, "comm_type", types[op->kind - LK_OP_ALLREDUCE]);
-	chakra_put_whole(writer, ATTRIBUTE_INT64, "comm_size",
+	chakra_put_whole(out, ATTRIBUTE_INT64, "comm_type", types[op->kind - LK_OP_ALLREDUCE]);
+	chakra_put_whole(out, ATTRIBUTE_INT64, "comm_size",
 	                 lk_export_whole(share ? op->bytes / (double)ranks : op->bytes));
-	chakra_put_text(writer, "pg_name", number);
-	chakra_put_whole(writer, ATTRIBUTE_INT64, "pg_size", ranks);
+	chakra_put_text(out, "pg_name", number);
+	chakra_put_whole(out, ATTRIBUTE_INT64, "pg_size", ranks);
 }
 
-static void put_message(struct writer *writer, const lk_export *export, const lk_op *op) {
+static void put_message(lk_proto_out *out, const lk_export *export, const lk_op *op) {
 	lk_export_message to = lk_export_peer(export, op);
 	bool sends = op->kind == LK_OP_SEND;
-	chakra_put_whole(writer, ATTRIBUTE_INT64, "comm_size", lk_export_whole(op->bytes));
-	chakra_put_whole(writer, ATTRIBUTE_INT32, "comm_src", sends ? export->rank : to.peer);
-	chakra_put_whole(writer, ATTRIBUTE_INT32, "comm_dst", sends ? to.peer : export->rank);
-	chakra_put_whole(writer, ATTRIBUTE_INT32, "comm_tag", to.tag);
+	chakra_put_whole(out, ATTRIBUTE_INT64, "comm_size", lk_export_whole(op->bytes));
+	chakra_put_whole(out, ATTRIBUTE_INT32, "comm_src", sends ? export->rank : to.peer);
+	chakra_put_whole(out, ATTRIBUTE_INT32, "comm_dst", sends ? to.peer : export->rank);
+	chakra_put_whole(out, ATTRIBUTE_INT32, "comm_tag", to.tag);
 }
 
-static void chakra_put_deps(struct writer *writer, const lk_export_node *node) {
-	if (!node->dep_count) return;
-	size_t list = lk_proto_begin(&writer->out, NODE_DATA);
-	for (size_t i = 0; i < node->dep_count; i++) lk_proto_put_varint(&writer->out, node->deps[i]);
-	lk_proto_end(&writer->out, list);
-}
-
-static void chakra_put_order(struct writer *writer, uint64_t id) {
-	if (writer->collective) {
-		size_t list = lk_proto_begin(&writer->out, NODE_CONTROL);
-		lk_proto_put_varint(&writer->out, writer->collective);
-		lk_proto_end(&writer->out, list);
+static void chakra_put_attributes(lk_proto_out *out, const lk_export *export,
+                                  const lk_export_node *node) {
+	const lk_op *op = node->op;
+	chakra_put_whole(out, ATTRIBUTE_BOOL, "is_cpu_op", node->host);
+	chakra_put_whole(out, ATTRIBUTE_INT64, node->host ? "tid" : "stream", op->stream);
+	if (lk_op_is_collective(op->kind)) chakra_put_collective(out, export, op);
+	else if (op->kind == LK_OP_SEND || op->kind == LK_OP_RECV) put_message(out, export, op);
+	else {
+		uint64_t flops = lk_export_whole(op->flops);
+		chakra_put_whole(out, ATTRIBUTE_INT64, "num_ops", flops > 0 ? flops : 1);
+		chakra_put_whole(out, ATTRIBUTE_UINT64, "tensor_size", lk_export_whole(op->bytes));
 	}
-	writer->collective = id;
+}
+
+static uint64_t node_type(unsigned kind) {
+	if (lk_op_is_collective(kind)) return TYPE_COLLECTIVE;
+	if (kind == LK_OP_SEND) return TYPE_SEND;
+	if (kind == LK_OP_RECV) return TYPE_RECV;
+	return TYPE_COMP;
+}
+
+static const struct form *node_form(struct writer *writer, const lk_export *export,
+                                    const lk_export_node *node) {
+	struct form *form = &writer->form[writer->keeps ? node->at : 0];
+	lk_proto_out *out = &writer->forms;
+	if (writer->keeps && form->tail) return form;
+	if (!writer->keeps) out->bytes.count = 0;
+	form->begin = out->bytes.count;
+	lk_proto_put_text(out, NODE_NAME, node->op->name);
+	lk_proto_put_integer(out, NODE_TYPE, node_type(node->op->kind));
+	form->head = (uint32_t)(out->bytes.count - form->begin);
+	chakra_put_attributes(out, export, node);
+	form->tail = (uint32_t)(out->bytes.count - form->begin - form->head);
+	return form;
 }
 
 /* ---- nodes ---- */
@@ -150,35 +186,46 @@ static lk_status flush(struct writer *writer, size_t above, lk_error *err) {
 	return LK_OK;
 }
 
-static uint64_t node_type(unsigned kind) {
-	if (lk_op_is_collective(kind)) return TYPE_COLLECTIVE;
-	if (kind == LK_OP_SEND) return TYPE_SEND;
-	if (kind == LK_OP_RECV) return TYPE_RECV;
-	return TYPE_COMP;
+static void chakra_put_deps(lk_proto_out *out, const lk_export_node *node) {
+	if (!node->dep_count) return;
+	size_t list = lk_proto_begin(out, NODE_DATA);
+	for (size_t i = 0; i < node->dep_count; i++) lk_proto_put_varint(out, node->deps[i]);
+	lk_proto_end(out, list);
+}
+
+static void chakra_put_order(struct writer *writer, uint64_t id) {
+	if (writer->collective) {
+		size_t list = lk_proto_begin(&writer->middle, NODE_CONTROL);
+		lk_proto_put_varint(&writer->middle, writer->collective);
+		lk_proto_end(&writer->middle, list);
+	}
+	writer->collective = id;
+}
+
+/* A record: its length, the number, the form's head, the middle, the form's tail. */
+static void put_parts(lk_proto_out *out, uint64_t id, const unsigned char *bytes,
+                      const struct form *form, const lk_proto_out *middle) {
+	unsigned char number[2 * LK_PROTO_VARINT];
+	size_t begin = lk_proto_encode(number, NODE_ID << 3 | LK_WIRE_VARINT);
+	begin += lk_proto_encode(number + begin, id);
+	lk_proto_put_varint(out, begin + form->head + middle->bytes.count + form->tail);
+	lk_proto_put_bytes(out, number, begin);
+	lk_proto_put_bytes(out, bytes, form->head);
+	lk_proto_put_bytes(out, middle->bytes.at, middle->bytes.count);
+	lk_proto_put_bytes(out, bytes + form->head, form->tail);
 }
 
 static lk_status put_node(lk_export *export, const lk_export_node *node) {
 	struct writer *writer = export->context;
-	const lk_op *op = node->op;
-	bool collective = lk_op_is_collective(op->kind);
-	size_t record = lk_proto_begin(&writer->out, 0);
-	lk_proto_put_integer(&writer->out, NODE_ID, node->id);
-	lk_proto_put_text(&writer->out, NODE_NAME, op->name);
-	lk_proto_put_integer(&writer->out, NODE_TYPE, node_type(op->kind));
-	if (collective) chakra_put_order(writer, node->id);
-	chakra_put_deps(writer, node);
+	const struct form *form = node_form(writer, export, node);
+	lk_proto_out *middle = &writer->middle;
+	middle->bytes.count = 0;
+	if (lk_op_is_collective(node->op->kind)) chakra_put_order(writer, node->id);
+	chakra_put_deps(middle, node);
 	uint64_t duration = put_duration(writer, export, node);
-	if (duration) lk_proto_put_integer(&writer->out, NODE_DURATION, duration);
-	chakra_put_whole(writer, ATTRIBUTE_BOOL, "is_cpu_op", node->host);
-	chakra_put_whole(writer, ATTRIBUTE_INT64, node->host ? "tid" : "stream", op->stream);
-	if (collective) chakra_put_collective(writer, export, op);
-	else if (op->kind == LK_OP_SEND || op->kind == LK_OP_RECV) put_message(writer, export, op);
-	else {
-		uint64_t flops = lk_export_whole(op->flops);
-		chakra_put_whole(writer, ATTRIBUTE_INT64, "num_ops", flops > 0 ? flops : 1);
-		chakra_put_whole(writer, ATTRIBUTE_UINT64, "tensor_size", lk_export_whole(op->bytes));
-	}
-	lk_proto_end(&writer->out, record);
+	if (duration) lk_proto_put_integer(middle, NODE_DURATION, duration);
+	if (writer->forms.lost || middle->lost) return lk_oom(export->err);
+	put_parts(&writer->out, node->id, writer->forms.bytes.at + form->begin, form, middle);
 	return flush(writer, FLUSH, export->err);
 }
 
@@ -207,9 +254,6 @@ static lk_status write_rank(lk_export *export, const char *dir) {
 	struct writer *writer = export->context;
 	char path[PATH_ROOM];
 	LK_TRY(name_rank(export, dir, path));
-	writer->collective = 0;
-	writer->out.bytes.count = 0;
-	memset(writer->carried, 0, sizeof writer->carried);
 	LK_TRY(lk_sink_open(path, &writer->sink, export->err));
 	lk_status status = chakra_put_program(export);
 	if (status == LK_OK) return lk_sink_commit(writer->sink, export->err);
@@ -217,46 +261,68 @@ static lk_status write_rank(lk_export *export, const char *dir) {
 	return status;
 }
 
-/* All ranks or none: `count` files that were written go again. */
-static void remove_files(lk_export *export, const char *dir, uint64_t count) {
+struct chakra_files {
+	const lk_export *export;
+	const lk_chakra_options *options;
+	const char *dir;
+	bool *written; /* [ranks] */
+};
+
+/* A job of lk_parallel: the index-th rank. A trace has a program for each rank and runs nearly all
+ * of its operations once. */
+static lk_status write_turn(void *context, size_t index, lk_error *err) {
+	struct chakra_files *files = context;
+	struct writer writer = {.options = files->options, .keeps = !files->export->graph->traced};
+	lk_export export = *files->export;
+	export.context = &writer;
+	export.err = err;
+	lk_export_turn(&export, index);
+	writer.form = calloc(writer.keeps ? export.graph->ops.count + 1 : 1, sizeof *writer.form);
+	lk_status status = writer.form ? lk_export_enter(&export) : lk_oom(err);
+	if (status == LK_OK) status = write_rank(&export, files->dir);
+	files->written[index] = status == LK_OK;
+	lk_export_leave(&export);
+	free(writer.form);
+	lk_vec_free(&writer.out.bytes);
+	lk_vec_free(&writer.middle.bytes);
+	lk_vec_free(&writer.forms.bytes);
+	return status;
+}
+
+/* All ranks or none: what was written goes again. */
+static void remove_files(lk_export *export, const char *dir, const bool *written) {
 	char path[PATH_ROOM];
-	for (uint64_t i = 0; i < count; i++) {
+	for (uint64_t i = 0; i < export->groups.world; i++) {
 		lk_export_turn(export, i);
-		if (name_rank(export, dir, path) == LK_OK) unlink(path);
+		if (written[i] && name_rank(export, dir, path) == LK_OK) unlink(path);
 	}
 }
 
-static lk_status write_ranks(lk_export *export, const char *dir) {
-	struct writer *writer = export->context;
-	uint64_t count = export->groups.world;
-	for (uint64_t i = 0; i < count; i++) {
-		lk_export_turn(export, i);
-		lk_status status = write_rank(export, dir);
-		if (status == LK_OK) continue;
-		remove_files(export, dir, i);
-		return status;
-	}
-	lk_status status = lk_chakra_write_machine(export->graph, &export->groups,
-	                                           !writer->options->time, dir, export->err);
-	if (status != LK_OK) remove_files(export, dir, count);
+static lk_status write_files(lk_export *export, const lk_chakra_options *options, const char *dir) {
+	size_t ranks = export->groups.world;
+	struct chakra_files files = {export, options, dir, calloc(ranks, sizeof *files.written)};
+	if (!files.written) return lk_oom(export->err);
+	lk_status status = lk_parallel(ranks, 0, write_turn, &files, export->err);
+	if (status == LK_OK)
+		status = lk_chakra_write_machine(export->graph, &export->groups, !options->time, dir,
+		                                 export->err);
+	if (status != LK_OK) remove_files(export, dir, files.written);
+	free(files.written);
 	return status;
 }
 
 lk_status lk_graph_chakra_write(const lk_graph *graph, const lk_chakra_options *options,
                                 const char *dir, lk_error *err) {
-	struct writer w = {.options = options};
 	lk_export export = {.graph = graph,
 	                    .what = "Chakra traces",
 	                    .host = options->host,
 	                    .put = put_node,
-	                    .context = &w,
 	                    .err = err};
 	bool made = false;
 	lk_status status = lk_export_begin(&export);
 	if (status == LK_OK) status = lk_export_folder(dir, &made, err);
-	if (status == LK_OK) status = write_ranks(&export, dir);
+	if (status == LK_OK) status = write_files(&export, options, dir);
 	if (status != LK_OK && made) rmdir(dir);
 	lk_export_end(&export);
-	lk_vec_free(&w.out.bytes);
 	return status;
 }

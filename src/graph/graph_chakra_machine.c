@@ -30,14 +30,14 @@ static lk_status machine_write_groups(const lk_export_groups *groups, const char
 	lk_sink *out;
 	LK_TRY(machine_open(dir, "comm_group.json", &out, err));
 	lk_sink_printf(out, "{");
-	for (size_t i = 0; i < groups->all.count; i++) {
-		const lk_export_members *members = &groups->all.at[i].members;
+	for (size_t i = 0; i < groups->members.count; i++) {
+		const lk_export_members *members = &groups->members.at[i];
 		lk_sink_printf(out, "%s\n  \"%zu\": [", i ? "," : "", i + 1);
 		for (size_t k = 0; k < members->count; k++)
 			lk_sink_printf(out, "%s%u", k ? ", " : "", members->at[k]);
 		lk_sink_printf(out, "]");
 	}
-	lk_sink_printf(out, "%s}\n", groups->all.count ? "\n" : "");
+	lk_sink_printf(out, "%s}\n", groups->members.count ? "\n" : "");
 	return lk_sink_commit(out, err);
 }
 

@@ -25,15 +25,19 @@ static bool export_across_stages(unsigned group) {
 	return group == LK_GROUP_PP || group == LK_GROUP_EMBEDDING || group == LK_GROUP_MODEL;
 }
 
+enum {
+	GROUP_NAME = 256
+};
 /* A name that the members of a group share and nobody else has: its kind, its stage unless it leads
  * across them, and which one it is among the chains. */
-static void group_name(const lk_export *export, const lk_op *op, char *out, size_t size) {
+static void group_name(const lk_export *export, const lk_op *op, char out[GROUP_NAME]) {
 	const lk_ranks *ranks = &export->graph->ranks;
 	if (op->group == LK_GROUP_TEAM && op->channel >= 0 &&
 	    (size_t)op->channel < export->graph->teams.count) {
 		const lk_team *team = &export->graph->teams.at[op->channel];
 		const char *name = lk_intern_text(export->graph->names, team->name);
-		snprintf(out, size, team->across ? "%.200s" : "%.200s/%u", name, export->chain);
+		snprintf(out, GROUP_NAME, team->across ? "team %.200s" : "team %.200s/%u", name,
+		         export->chain);
 		return;
 	}
 	/* pipelines and their ends are one for each chain */
@@ -43,9 +47,9 @@ static void group_name(const lk_export *export, const lk_op *op, char *out, size
 			 stride = chain ? 1 : ranks->group[op->group].stride;
 	uint64_t index = export->chain / (members * stride) * stride + export->chain % stride;
 	if (export_across_stages(op->group))
-		snprintf(out, size, "%s.%llu", lk_group_label(op->group), (unsigned long long)index);
+		snprintf(out, GROUP_NAME, "%s.%llu", lk_group_label(op->group), (unsigned long long)index);
 	else
-		snprintf(out, size, "%s.%u.%llu", lk_group_label(op->group), export->stage,
+		snprintf(out, GROUP_NAME, "%s.%u.%llu", lk_group_label(op->group), export->stage,
 		         (unsigned long long)index);
 }
 
@@ -56,30 +60,68 @@ uint64_t lk_export_group_size(const lk_graph *graph, const lk_op *op) {
 	return op->group == LK_GROUP_MODEL ? size * graph->ranks.stages : size;
 }
 
-uint32_t lk_export_group(lk_export *export, const lk_op *op) {
+uint32_t lk_export_group(const lk_export *export, const lk_op *op) {
+	char name[GROUP_NAME];
+	if (lk_export_group_size(export->graph, op) == export->groups.world) return 0;
+	group_name(export, op, name);
+	return lk_intern_find(export->groups.names, name);
+}
+
+/* A collective of one rank moves nothing; the single rank of a trace stands for several. */
+static bool export_alone(const lk_export *export, const lk_op *op) {
+	return lk_op_is_collective(op->kind) && !export->graph->traced &&
+	       lk_export_group_size(export->graph, op) < 2;
+}
+
+/* The rank whose turn it is as a member of the operation's group. */
+static lk_status export_join(lk_export *export, const lk_op *op) {
 	lk_export_groups *groups = &export->groups;
-	char name[256];
-	size_t i = 0;
-	if (lk_export_group_size(export->graph, op) == groups->world) return 0;
-	group_name(export, op, name, sizeof name);
-	while (i < groups->all.count && strcmp(groups->all.at[i].name, name) != 0) i++;
-	if (i == groups->all.count) {
-		char *copy = strdup(name);
-		if (!copy || !lk_push(&groups->all)) {
-			free(copy);
-			groups->lost = true;
-			return 0;
-		}
-		memset(lk_last(&groups->all), 0, sizeof *lk_last(&groups->all));
-		lk_last(&groups->all)->name = copy;
-	}
+	char name[GROUP_NAME];
+	if (export_alone(export, op) || lk_export_group_size(export->graph, op) == groups->world)
+		return LK_OK;
+	group_name(export, op, name);
+	uint32_t id = lk_intern_id(groups->names, name);
+	if (id == UINT32_MAX) return lk_oom(export->err);
+	if (id > groups->members.count && !lk_push(&groups->members)) return lk_oom(export->err);
+	lk_export_members *members = &groups->members.at[id - 1];
 	/* ranks come one after the other: a member is the last one, or new */
-	lk_export_members *members = &groups->all.at[i].members;
-	if (groups->settled || (members->count > 0 && *lk_last(members) == export->rank))
-		return (uint32_t)i + 1;
-	if (!lk_push(members)) groups->lost = true;
-	else *lk_last(members) = export->rank;
-	return (uint32_t)i + 1;
+	if (members->count > 0 && *lk_last(members) == export->rank) return LK_OK;
+	if (!lk_push(members)) return lk_oom(export->err);
+	*lk_last(members) = export->rank;
+	return LK_OK;
+}
+
+/* All blocks of the rank whose turn it is, each once; `joined`: of each block 1 + the rank's index
+ * that called it last. */
+static lk_status export_join_all(lk_export *export, uint64_t index, uint64_t *joined) {
+	const lk_graph *graph = export->graph;
+	const lk_program *program = &graph->programs.at[export->stage];
+	for (size_t c = 0; c < program->calls.count; c++) {
+		uint32_t b = program->calls.at[c].block;
+		if (joined[b] == index + 1 || !program->calls.at[c].repeat) continue;
+		joined[b] = index + 1;
+		for (uint32_t at = graph->blocks.at[b].begin; at < graph->blocks.at[b].end; at++) {
+			if (!lk_op_is_collective(graph->ops.kind[at])) continue;
+			lk_op op = lk_graph_op(graph, at);
+			LK_TRY(export_join(export, &op));
+		}
+	}
+	return LK_OK;
+}
+
+static lk_status export_find_groups(lk_export *export) {
+	lk_export_groups *groups = &export->groups;
+	uint64_t *joined = calloc(export->graph->blocks.count + 1, sizeof *joined);
+	lk_status status = LK_OK;
+	groups->world = (uint64_t) export->graph->ranks.stages * export->graph->ranks.chains;
+	groups->names = lk_intern_new();
+	if (!groups->names || !joined) status = lk_oom(export->err);
+	for (uint64_t i = 0; i < groups->world && status == LK_OK; i++) {
+		lk_export_turn(export, i);
+		status = export_join_all(export, i, joined);
+	}
+	free(joined);
+	return status;
 }
 
 lk_export_message lk_export_peer(const lk_export *export, const lk_op *op) {
@@ -114,23 +156,40 @@ static bool export_depend(lk_export *export, uint64_t node) {
 	return true;
 }
 
+enum {
+	FEW_DEPS = 16
+};
 static int export_ascending(const void *a, const void *b) {
 	uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
 	return x < y ? -1 : x > y;
+}
+
+/* Most operations wait for one or two others. */
+static void export_sort(uint64_t *ids, size_t count) {
+	if (count > FEW_DEPS) {
+		qsort(ids, count, sizeof *ids, export_ascending);
+		return;
+	}
+	for (size_t i = 1; i < count; i++) {
+		uint64_t id = ids[i];
+		size_t to = i;
+		for (; to > 0 && ids[to - 1] > id; to--) ids[to] = ids[to - 1];
+		ids[to] = id;
+	}
 }
 
 /* What the operation waits for: ids in ascending order, each once. */
 static bool export_find_deps(lk_export *export, const lk_op *op, const lk_call *call) {
 	export->deps.count = 0;
 	bool good = export_depend(export, export->last[op->stream]);
-	for (unsigned s = 0; s < LK_STREAMS && good; s++)
-		if (op->join & LK_JOIN(s)) good = export_depend(export, export->last[s]);
+	for (uint32_t join = op->join; join && good; join &= join - 1)
+		good = export_depend(export, export->last[__builtin_ctz(join)]);
 	for (uint32_t i = 0; i < op->dep_count && good; i++)
 		good = export_depend(export, export->placed[op->deps[i]]);
 	if (op->wait && good) good = export_depend(export, export->events[call->arg[op->wait - 1]]);
 	if (!export->graph->traced && good) good = export_depend(export, export->last[LK_STREAM_HOST]);
 	if (!export->deps.count) return good;
-	qsort(export->deps.at, export->deps.count, sizeof *export->deps.at, export_ascending);
+	export_sort(export->deps.at, export->deps.count);
 	size_t kept = 1;
 	for (size_t i = 1; i < export->deps.count; i++)
 		if (export->deps.at[i] != export->deps.at[kept - 1])
@@ -141,16 +200,14 @@ static bool export_find_deps(lk_export *export, const lk_op *op, const lk_call *
 
 /* An operation that is left out: of what it waits for, the last node of each stream. */
 static lk_status leave_out(lk_export *export, uint64_t *id) {
-	uint64_t latest[LK_STREAMS] = {0};
 	lk_export_front front = {.begin = export->handed.count};
-	for (size_t i = 0; i < export->deps.count; i++) {
-		uint8_t stream = export->streams.at[export->deps.at[i] - 1];
-		latest[stream] = export->deps.at[i]; /* they ascend */
-	}
-	for (int s = 0; s < LK_STREAMS; s++) {
-		if (!latest[s]) continue;
+	uint32_t seen = 0;
+	for (size_t i = export->deps.count; i-- > 0;) { /* they ascend */
+		uint32_t stream = LK_JOIN(export->streams.at[export->deps.at[i] - 1]);
+		if (seen & stream) continue;
+		seen |= stream;
 		if (!lk_push(&export->handed)) return lk_oom(export->err);
-		*lk_last(&export->handed) = latest[s];
+		*lk_last(&export->handed) = export->deps.at[i];
 		front.count++;
 	}
 	if (!lk_push(&export->fronts)) return lk_oom(export->err);
@@ -170,17 +227,14 @@ static bool on_host(const lk_export *export, const lk_op *op) {
 
 static lk_status export_op(lk_export *export, const lk_op *op, uint32_t at, const lk_call *call,
                            uint64_t *id) {
-	bool host = on_host(export, op), collective = lk_op_is_collective(op->kind);
+	bool host = on_host(export, op);
 	if (!export_find_deps(export, op, call)) return lk_oom(export->err);
-	bool alone =
-		collective && !export->graph->traced && lk_export_group_size(export->graph, op) < 2;
-	if (alone || (host && !export->host)) return leave_out(export, id);
+	if (export_alone(export, op) || (host && !export->host)) return leave_out(export, id);
 	*id = export->next++;
 	if (!lk_push(&export->streams)) return lk_oom(export->err);
 	*lk_last(&export->streams) = op->stream;
-	LK_TRY(export->put(export,
-	                   &(lk_export_node){op, at, *id, host, export->deps.at, export->deps.count}));
-	return export->groups.lost ? lk_oom(export->err) : LK_OK;
+	return export->put(export,
+	                   &(lk_export_node){op, at, *id, host, export->deps.at, export->deps.count});
 }
 
 static lk_status export_call(lk_export *export, const lk_call *call) {
@@ -215,18 +269,18 @@ lk_status lk_export_rank(lk_export *export) {
 
 /* ---- beginning and end ---- */
 
-static lk_status export_check_size(const lk_export *export, size_t *longest, uint32_t *events) {
+static lk_status export_check_size(lk_export *export) {
 	const lk_graph *graph = export->graph;
 	double nodes = 0;
-	*longest = *events = 0;
 	for (uint32_t s = 0; s < graph->ranks.stages; s++) {
 		const lk_program *program = &graph->programs.at[s];
-		if (program->events > *events) *events = program->events;
+		if (program->events > export->most_events) export->most_events = program->events;
 		for (size_t c = 0; c < program->calls.count; c++) {
 			const lk_block *block = &graph->blocks.at[program->calls.at[c].block];
-			if (block->end - block->begin > *longest) *longest = block->end - block->begin;
-			nodes += (double)program->calls.at[c].repeat * (block->end - block->begin) *
-			         graph->ranks.chains;
+			size_t length = block->end - block->begin;
+			if (length > export->longest) export->longest = length;
+			nodes +=
+				(double)program->calls.at[c].repeat * (double)length * (double)graph->ranks.chains;
 		}
 	}
 	if (nodes <= MOST_NODES) return LK_OK;
@@ -236,24 +290,25 @@ static lk_status export_check_size(const lk_export *export, size_t *longest, uin
 }
 
 lk_status lk_export_begin(lk_export *export) {
-	const lk_graph *graph = export->graph;
-	size_t longest;
-	uint32_t events;
-	LK_TRY(lk_graph_check(graph, export->err));
-	LK_TRY(export_check_size(export, &longest, &events));
-	export->events = calloc((size_t)events + 1, sizeof *export->events);
-	export->placed = calloc(longest + 1, sizeof *export->placed);
-	export->groups.world = (uint64_t)graph->ranks.stages * graph->ranks.chains;
-	return export->events && export->placed ? LK_OK : lk_oom(export->err);
+	LK_TRY(lk_graph_check(export->graph, export->err));
+	LK_TRY(export_check_size(export));
+	return export_find_groups(export);
 }
 
 void lk_export_end(lk_export *export) {
 	lk_export_groups *groups = &export->groups;
-	for (size_t i = 0; i < groups->all.count; i++) {
-		free(groups->all.at[i].name);
-		lk_vec_free(&groups->all.at[i].members);
-	}
-	lk_vec_free(&groups->all);
+	for (size_t i = 0; i < groups->members.count; i++) lk_vec_free(&groups->members.at[i]);
+	lk_vec_free(&groups->members);
+	lk_intern_free(groups->names);
+}
+
+lk_status lk_export_enter(lk_export *export) {
+	export->events = calloc((size_t) export->most_events + 1, sizeof *export->events);
+	export->placed = calloc(export->longest + 1, sizeof *export->placed);
+	return export->events && export->placed ? LK_OK : lk_oom(export->err);
+}
+
+void lk_export_leave(lk_export *export) {
 	free(export->events);
 	free(export->placed);
 	lk_vec_free(&export->deps);

@@ -47,7 +47,7 @@ struct meeting {
 };
 
 static uint32_t goal_member(const lk_export *export, const struct meeting *m, uint32_t place) {
-	return m->group ? export->groups.all.at[m->group - 1].members.at[place] : place;
+	return m->group ? export->groups.members.at[m->group - 1].at[place] : place;
 }
 
 /* The place-th of `size` parts, as even as whole bytes are. LogGOPSim takes no empty message. */
@@ -135,8 +135,8 @@ static void goal_collective(struct goal *goal, lk_export *export, const lk_expor
 	                    .bytes = lk_export_whole(op->bytes),
 	                    .group = lk_export_group(export, op),
 	                    .cpu = goal_cpu(goal, op->stream)};
-	m.size = (uint32_t)(m.group ? export->groups.all.at[m.group - 1].members.count
-	                            : export->groups.world);
+	m.size =
+		(uint32_t)(m.group ? export->groups.members.at[m.group - 1].count : export->groups.world);
 	while (m.place < m.size && goal_member(export, &m, m.place) != export->rank) m.place++;
 	unsigned long long id = node->id;
 	lk_sink_printf(goal->out, "b%llu: calc 0 cpu %d\nl%llu: calc 0 cpu %d\nl%llu requires b%llu\n",
@@ -180,12 +180,11 @@ static lk_status goal_put(lk_export *export, const lk_export_node *node) {
 	return LK_OK;
 }
 
-/* The first way through a rank: who is in which group, and how long the file becomes. */
+/* The first way through a rank: how long the file becomes. */
 static lk_status goal_count(lk_export *export, const lk_export_node *node) {
 	struct goal *goal = export->context;
 	goal->lines += 1 + (double)node->dep_count;
 	if (lk_op_is_collective(node->op->kind)) {
-		lk_export_group(export, node->op);
 		double n = (double)lk_export_group_size(export->graph, node->op);
 		goal->lines += 12 * n;
 	}
@@ -227,7 +226,7 @@ static lk_status goal_write_ranks(lk_export *export) {
 	lk_sink_printf(goal->out, "num_ranks %llu\n", (unsigned long long)export->groups.world);
 	for (uint64_t i = 0; i < export->groups.world; i++) {
 		lk_export_turn(export, i);
-		for (size_t g = 0; g <= export->groups.all.count; g++) goal->previous.at[g] = 0;
+		for (size_t g = 0; g <= export->groups.members.count; g++) goal->previous.at[g] = 0;
 		lk_sink_printf(goal->out, "\nrank %u {\n", export->rank);
 		LK_TRY(lk_export_rank(export));
 		lk_sink_printf(goal->out, "}\n");
@@ -238,13 +237,13 @@ static lk_status goal_write_ranks(lk_export *export) {
 static lk_status goal_write(lk_export *export, const char *path) {
 	struct goal *goal = export->context;
 	LK_TRY(lk_export_begin(export));
+	LK_TRY(lk_export_enter(export));
 	for (uint64_t i = 0; i < export->groups.world; i++) {
 		lk_export_turn(export, i);
 		LK_TRY(lk_export_rank(export));
 	}
-	export->groups.settled = true;
 	export->put = goal_put;
-	for (size_t g = 0; g <= export->groups.all.count; g++)
+	for (size_t g = 0; g <= export->groups.members.count; g++)
 		if (!lk_push(&goal->previous)) return lk_oom(export->err);
 	LK_TRY(lk_sink_open(path, &goal->out, export->err));
 	lk_status status = goal_write_ranks(export);
@@ -259,6 +258,7 @@ lk_status lk_graph_goal_write(const lk_graph *graph, const lk_chakra_options *ti
 	lk_export export = {
 		.graph = graph, .what = "GOAL schedule", .put = goal_count, .context = &goal, .err = err};
 	lk_status status = goal_write(&export, path);
+	lk_export_leave(&export);
 	lk_export_end(&export);
 	lk_vec_free(&goal.previous);
 	return status;

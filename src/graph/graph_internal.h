@@ -5,14 +5,19 @@
  *      "ranks": {"world", "stages", "chains", "groups": {"tp": [size, stride], ...}},   groups of
  *          one rank are left out
  *      "facts": {"model_flops", "tokens", "samples", "peak_dtype": "bf16", and of a job's graph
- *          "stack", "release", "attention", and where they are true "cuda_graphs", "graph_experts",
- * "compiled", "streaming"; and "cluster", the text form of the one it was built for}, "channels":
- * most channels of a program, "blocks": [{"name", "operations": [{"name", "kind", "stream", ...},
- * ...]}, ...], "programs": [{"name", "stage", "channels", "events", "resident": {"weights": bytes,
- * ...}, "streams": [{"stream", "name", "thread": true}, ...],   where they have names, or are CPU
- * threads "calls": [[block, repeat, micro-batch, layer, chunk, "pass", argument 1, argument 2],
- * ...]}, ...], "wires": [[program, channel, program, channel], ...], "teams": [{"name", "members":
- * [program, ...], "ranks", "across": true}, ...], "traced": true}
+ *          "stack", "release", "attention", and where they are true "cuda_graphs",
+ *          "graph_experts", "compiled", "streaming"; and "cluster", the text form of the one it
+ *          was built for},
+ *      "channels": most channels of a program,
+ *      "blocks": [{"name", "operations": [{"name", "kind", "stream", ...}, ...]}, ...],
+ *      "programs": [{"name", "stage", "channels", "events", "resident": {"weights": bytes, ...},
+ *          "streams": [{"stream", "name", "thread": true}, ...],   where they have names, or are
+ *              CPU threads
+ *          "calls": [[block, repeat, micro-batch, layer, chunk, "pass", argument 1, argument 2],
+ *              ...]}, ...],
+ *      "wires": [[program, channel, program, channel], ...],
+ *      "teams": [{"name", "members": [program, ...], "ranks", "across": true}, ...],
+ *      "traced": true}
  *
  * "lockstep_graph", the version, comes first; the other members come in any order. "streams",
  * "teams" and "traced" are left out where there are none, so are "thread", "across" and "traced"
@@ -82,16 +87,12 @@ lk_status lk_graph_check_teams(const lk_graph *graph, lk_error *err);
 /* ---- graph_export.c: a graph rank by rank, as nodes that wait for one another */
 
 typedef LK_VEC(uint32_t) lk_export_members;
-/* Process groups, numbered from 1 in the order in which they are first seen. */
+/* Process groups that the steps' collectives use, numbered from 1 in the order in which rank after
+ * rank first calls one. */
 typedef struct lk_export_groups {
-	LK_VEC(struct {
-		char *name;
-		lk_export_members members;
-	})
-	all;
+	lk_intern *names; /* ids are the numbers */
+	LK_VEC(lk_export_members) members;
 	uint64_t world; /* all ranks */
-	bool settled;   /* all members are known: none is added */
-	bool lost;      /* memory was out */
 } lk_export_groups;
 
 /* What an operation that was left out waits for: nodes in `handed`. */
@@ -115,29 +116,34 @@ typedef struct lk_export {
 	lk_status (*put)(struct lk_export *export, const lk_export_node *node);
 	void *context; /* of `put` */
 	lk_error *err;
-	uint32_t stage, chain, rank; /* whose turn it is */
 	lk_export_groups groups;
+	size_t longest;              /* operations of the largest block */
+	uint32_t most_events;        /* of a program */
+	uint32_t stage, chain, rank; /* whose turn it is */
 	/* of the rank whose turn it is */
 	uint64_t next;             /* id of the next node */
 	uint64_t last[LK_STREAMS]; /* node that is last on the stream; 0 none */
-	uint64_t *events;          /* [program's events] node that set it */
-	uint64_t *placed;          /* [largest block] nodes of the call's operations */
+	uint64_t *events;          /* [most_events] node that set it */
+	uint64_t *placed;          /* [longest] nodes of the call's operations */
 	LK_VEC(uint64_t) deps;
 	LK_VEC(uint8_t) streams; /* of the node of each id, from 1 */
 	LK_VEC(lk_export_front) fronts;
 	LK_VEC(uint64_t) handed;
 } lk_export;
 
-/* Checks the graph and its size; lk_export_end in every case. */
+/* Checks the graph and its size, finds all process groups; lk_export_end in every case. */
 lk_status lk_export_begin(lk_export *export);
 void lk_export_end(lk_export *export);
+/* Room for going through ranks; lk_export_leave in every case. A copy of an export that has begun
+ * goes through its ranks by itself, on another thread too, and is left before the export ends. */
+lk_status lk_export_enter(lk_export *export);
+void lk_export_leave(lk_export *export);
 /* Whose turn it is: the index-th rank, stage by stage. */
 void lk_export_turn(lk_export *export, uint64_t index);
 /* Calls `put` for every node of that rank, in the order of issue. */
 lk_status lk_export_rank(lk_export *export);
-/* The number of a collective's group, with this rank as a member; 0: of all ranks. Ranks come in
- * turn. */
-uint32_t lk_export_group(lk_export *export, const lk_op *op);
+/* The number of a collective's group; 0: of all ranks. */
+uint32_t lk_export_group(const lk_export *export, const lk_op *op);
 uint64_t lk_export_group_size(const lk_graph *graph, const lk_op *op);
 /* The other end of a message, and its tag: both ends of a wire use its smaller number. The k-th
  * send with a tag pairs with the k-th receive. */

@@ -70,7 +70,8 @@ enum {
 };
 
 static unsigned char *protobuf_room(lk_proto_out *out, size_t size) {
-	if (lk_reserve(&out->bytes, size)) return out->bytes.at + out->bytes.count;
+	if (size <= out->bytes.capacity - out->bytes.count || lk_reserve(&out->bytes, size))
+		return out->bytes.at + out->bytes.count;
 	out->lost = true;
 	out->bytes.count = 0;
 	return NULL;
@@ -107,6 +108,13 @@ void lk_proto_put_double(lk_proto_out *out, unsigned field, double value) {
 	uint64_t bits;
 	memcpy(&bits, &value, sizeof bits);
 	lk_proto_put_fixed64(out, field, bits);
+}
+
+void lk_proto_put_bytes(lk_proto_out *out, const void *bytes, size_t size) {
+	unsigned char *at = protobuf_room(out, size);
+	if (!at || !size) return;
+	memcpy(at, bytes, size);
+	out->bytes.count += size;
 }
 
 /* The length takes one byte until the message is ended and turns out to be longer. */

@@ -61,6 +61,8 @@ void lk_proto_put_varint(lk_proto_out *out, uint64_t value); /* an element of a 
 void lk_proto_put_integer(lk_proto_out *out, unsigned field, uint64_t value);
 void lk_proto_put_fixed64(lk_proto_out *out, unsigned field, uint64_t bits);
 void lk_proto_put_double(lk_proto_out *out, unsigned field, double value);
+/* What has been encoded already. */
+void lk_proto_put_bytes(lk_proto_out *out, const void *bytes, size_t size);
 /* Text fields of protobuf are UTF-8; bytes that are not become U+FFFD. */
 void lk_proto_put_text(lk_proto_out *out, unsigned field, const char *text);
 /* A message within the message, or with field 0 a record of a stream, which has its length before

@@ -23,23 +23,16 @@
  *               their experts as the software does, in Megatron-LM by node where the hardware can
  */
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/arena.h"
 #include "base/check.h"
 #include "base/text.h"
-#include "launch/launch.h"
+#include "launch/emit.h"
 #include "model/layout/job.h"
 #include "model/layout/schedule.h"
-#include "launch/emit.h"
 #include "plan/plan.h"
-#include <time.h>
-#include "options/command.h"
 #include "step/step.h"
-#include "base/parallel.h"
-#include "cost/calibration/calibration.h"
 
 void lk_plan_defaults(lk_plan_request *request) {
 	memset(request, 0, sizeof *request);

@@ -817,6 +817,17 @@ def conv_net(c):
 
 
 @program
+def conv_step(c):
+    x, w = c.x("x", c.N, c.C, 7, 5), c.state("w", c.O, c.C, 3, 3)
+
+    def loss(x, w):
+        p = np.pad(x, ((0, 0), (0, 0), (1, 1), (1, 1)))
+        return np.sin(sum(np.einsum("nchw,oc->nohw", p[:, :, i:i + 7:2, j:j + 5:2], w[:, :, i, j])
+                          for i in range(3) for j in range(3))).sum()
+    return [R(loss(x, w)), S(slope(lambda x: loss(x, w), x), 0), R(w - 0.1 * slope(lambda w: loss(x, w), w))]
+
+
+@program
 def zero_mlp(c):
     x, y, u, v = c.x("x", c.B, c.I), c.x("y", c.B, c.I), c.state("u", c.I, c.F), c.state("v", c.F, c.I)
     phi = np.vectorize(lambda t: (1 + math.erf(t / math.sqrt(2))) / 2)

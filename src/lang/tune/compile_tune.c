@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/arena.h"
+#include "base/check.h"
 #include "base/stats.h"
 #include "cost/calibration/calibration.h"
 #include "io/stream.h"
@@ -100,7 +101,13 @@ static lk_status tune_forget(struct tuning *tuning, const lk_error *why, lk_erro
 	return *lk_last(&tuning->wisdom.warnings) ? LK_OK : lk_oom(err);
 }
 
-/* Sets *hit where the entry is good. */
+static void recall_measured(lk_found *found, double seconds) {
+	found->simulated_s = found->time.seconds;
+	found->time.seconds = seconds;
+	found->measured = true;
+}
+
+/* Sets *hit where the entry is good: the schedule first, then plain unless that is it. */
 static lk_status recall(struct tuning *tuning, const lk_wise *entry, bool *hit, lk_error *err) {
 	const lc_schedule *schedule;
 	lk_error why = {0};
@@ -111,17 +118,17 @@ static lk_status recall(struct tuning *tuning, const lk_wise *entry, bool *hit, 
 		status = lk_search_time(tuning->p, schedule, &tuning->options, &found, &why);
 	if (status == LK_ERR_INPUT) return tune_forget(tuning, &why, err);
 	if (status != LK_OK) return *err = why, status;
-	if (!lk_push(&tuning->search.found)) return lk_oom(err);
-	tuning->search.found.at[tuning->search.found.count - 1] = tuning->search.found.at[0];
 	if (entry->measured) {
-		found.simulated_s = found.time.seconds;
-		found.time.seconds = entry->seconds;
-		found.measured = true;
-		tuning->search.plain.simulated_s = tuning->search.plain.time.seconds;
-		tuning->search.plain.time.seconds = entry->plain;
-		tuning->search.plain.measured = true;
+		recall_measured(&found, entry->seconds);
+		recall_measured(&tuning->search.plain, entry->plain);
 	}
-	tuning->search.found.at[0] = found;
+	LK_ASSERT(tuning->search.found.count == 1); /* the plain program */
+	tuning->search.found.at[0] = tuning->search.plain;
+	if (found.schedule.count) {
+		if (!lk_push(&tuning->search.found)) return lk_oom(err);
+		*lk_last(&tuning->search.found) = tuning->search.plain;
+		tuning->search.found.at[0] = found;
+	}
 	*hit = true;
 	return LK_OK;
 }

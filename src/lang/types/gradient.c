@@ -408,7 +408,7 @@ static lk_status contribution(const struct gradient *g, int u, int k, int a, int
 		return lc_add(g->ask.p, &draft, out, g->ask.err);
 	}
 	case LC_CONTRACT:
-		if (node.op != LC_MATMUL) break;
+		if (node.op == LC_CONV2D) return lc_gradient_conv(&g->ask, &node, k, a, out);
 		LK_TRY(of_matmul(g, &node, k, a, out));
 		return unrepeated(g, node.in[k], out);
 	case LC_ROWS: return of_rows(g, &node, a, out);

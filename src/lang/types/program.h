@@ -482,6 +482,9 @@ extern const lc_composed_row lc_composed[LC_COMPOSED];
  * at the place that asks. Refused: what has no rule, what the loss does not depend on. */
 lk_status lc_gradient(lc_program *program, int loss, int by, const lc_node *asked, int *out,
                       lk_error *err);
+/* gradient_conv.c: what conv2d `node`, whose adjoint is `a`, contributes to the adjoint of its
+ * operand k. */
+lk_status lc_gradient_conv(const lc_asker *ask, const lc_node *node, int k, int a, int *out);
 
 /* ---- parse.c ---- */
 /* Reads programs and schedules; *out is set also when there is an error at a place (mistake tells
