@@ -78,7 +78,8 @@ static lk_status report_around(const lk_report_job *job, lk_report_form form, bo
 	FILE *file = lk_memory_open(&text, &size);
 	if (!file) return lk_oom(err);
 	lk_status status = write_document(job, false, file, err);
-	if (!lk_memory_close(file) && status == LK_OK) status = lk_oom(err);
+	/* a stream in memory fails for want of it alone */
+	if (!lk_memory_close(file) || status == LK_ERR_IO) status = lk_oom(err);
 	if (status == LK_OK && form == LK_REPORT_HTML)
 		status = lk_report_page(job->title, text, size, out, err);
 	else if (status == LK_OK) status = lk_picture_write(text, size, png, out, err);
