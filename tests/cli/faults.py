@@ -3,14 +3,14 @@
 numbers.
 Usage: faults.py PROGRAM FAULTS.C [POINTS [VERB...]]; in the current folder.
 
-Of each verb so many calls (50) fail, one in each run (faults.c): an allocation, read, write, open, mmap, fork or start of a thread,
+Of each verb so many calls (30) fail, one in each run (faults.c): an allocation, read, write, open, mmap, fork or start of a thread,
 once, or with all of its kind that follow. They are divided over the verb's commands, one for each format that it has, and spread over
 the whole run of each: half of them are allocations, of kinds with few calls all are taken. LOCKSTEP_TURN=N moves them, so that from commit to commit
 others fail. Commands that need little memory run with limited address space too."""
 import concurrent.futures, errno, hashlib, os, queue, re, resource, shutil, signal, subprocess, sys
 
 program, shim = (os.path.realpath(path) for path in sys.argv[1:3])
-points, chosen = int(sys.argv[3]) if len(sys.argv) > 3 else 50, sys.argv[4:]
+points, chosen = int(sys.argv[3]) if len(sys.argv) > 3 else 30, sys.argv[4:]
 turn = int(os.environ.get("LOCKSTEP_TURN") or "0")
 SECONDS = 120  # no command takes as long, however busy the machine is: it hangs
 data, root = os.path.realpath(os.path.join(os.path.dirname(shim), "../data")), os.path.realpath(os.path.join(os.path.dirname(shim), "../.."))
@@ -166,7 +166,7 @@ def prepare():
     """Files that commands read."""
     subprocess.run([program, "predict", *JOB.split(), "--gbs", "64", "--graph", "step.json", "-o", "json", "-f", "answer.json"], check=True,
                    stdout=subprocess.DEVNULL)
-    if not shutil.which("mpicc") or subprocess.run(["make", "-s", "-C", f"{root}/examples/train", f"OUT={os.getcwd()}"], stderr=subprocess.DEVNULL).returncode:
+    if not os.environ.get("LOCKSTEP_LONG") or not shutil.which("mpicc") or subprocess.run(["make", "-s", "-C", f"{root}/examples/train", f"OUT={os.getcwd()}"], stderr=subprocess.DEVNULL).returncode:
         return VERBS.pop("compose", None)
     shutil.rmtree("two", ignore_errors=True)
     train = ["./train", "--data", "data.bin", "--quiet", "--dp", "2", "--tp", "2", "--pp", "2", "--overlap"]
@@ -200,7 +200,7 @@ with concurrent.futures.ThreadPoolExecutor(workers) as pool:
                     kind, at, code, on = case
                     tell(command, f"{kind} {at}{' and later ones' if on else ''} of {counts[kind]} fails, {code}", got)
             commands += 1
-            if command not in SMALL or points < 50:
+            if command not in SMALL or points < 30:
                 continue
             limits = [kib << 10 for kib in range(8000, 60000, 52000 * 6 // points)]
             for limit, got in zip(limits, pool.map(lambda limit: in_folder(command, limit=limit), limits)):
