@@ -24,18 +24,55 @@ int lk_ascending(const void *a, const void *b) {
 	return (x > y) - (x < y);
 }
 
+/* A number by which doubles are in the order of lk_ascending: their bits, with those of negative
+ * numbers turned round. */
+static uint64_t order_of(double x) {
+	const uint64_t sign = UINT64_C(1) << 63;
+	uint64_t bits;
+	if (isnan(x)) return UINT64_MAX;
+	x += 0.0; /* -0 is 0 */
+	memcpy(&bits, &x, sizeof bits);
+	return bits & sign ? ~bits : bits | sign;
+}
+
+/* The number at `place` of the sorted ones, without memory to sort them in: the least order that
+ * more than `place` of them reach, by bisection. */
+static double find_nth(const double *x, size_t n, size_t place) {
+	uint64_t low = 0, high = UINT64_MAX;
+	while (low < high) {
+		uint64_t middle = low + (high - low) / 2;
+		size_t reached = 0;
+		for (size_t i = 0; i < n; i++) reached += order_of(x[i]) <= middle;
+		if (reached > place) high = middle;
+		else low = middle + 1;
+	}
+	for (size_t i = 0; i < n; i++)
+		if (order_of(x[i]) == low) return x[i];
+	return NAN;
+}
+
+/* Between the number at `rank` and the one after it. The neighbour is weighted only where it has a
+ * weight: 0 times infinity would be NaN. */
+static double between(double value, double next, double part) {
+	return part > 0 && next != value ? value * (1 - part) + next * part : value;
+}
+
+double lk_quantile_unsorted(const double *x, size_t n, double q) {
+	if (!n || !(q >= 0 && q <= 1)) return NAN;
+	double rank = q * (double)(n - 1), part = rank - floor(rank);
+	size_t low = (size_t)rank;
+	return between(find_nth(x, n, low), find_nth(x, n, low + 1 < n ? low + 1 : low), part);
+}
+
 double lk_quantile(const double *x, size_t n, double q) {
 	if (!n || n > SIZE_MAX / sizeof *x || !(q >= 0 && q <= 1)) return NAN;
 	double *sorted = malloc(n * sizeof *sorted);
-	if (!sorted) return NAN;
+	if (!sorted) return lk_quantile_unsorted(x, n, q);
 	memcpy(sorted, x, n * sizeof *sorted);
 	qsort(sorted, n, sizeof *sorted, lk_ascending);
 	double rank = q * (double)(n - 1), part = rank - floor(rank);
 	size_t low = (size_t)rank;
-	double value = sorted[low];
-	/* The neighbour is weighted only where it has a weight: 0 times infinity would be NaN. */
-	if (part > 0 && low + 1 < n && sorted[low + 1] != value)
-		value = value * (1 - part) + sorted[low + 1] * part;
+	double value = between(sorted[low], sorted[low + 1 < n ? low + 1 : low], part);
 	free(sorted);
 	return value;
 }

@@ -10,9 +10,10 @@
 int lk_ascending(const void *a, const void *b);
 
 double lk_mean(const double *x, size_t n);
-/* Linear interpolation between order statistics, q in 0..1; NAN for n = 0 or when memory runs out.
- */
+/* Linear interpolation between order statistics, q in 0..1; NAN for n = 0. */
 double lk_quantile(const double *x, size_t n, double q);
+/* The same number without memory of its own, slowly: where lk_quantile gets none. */
+double lk_quantile_unsorted(const double *x, size_t n, double q);
 double lk_median(const double *x, size_t n);
 /* What a normal variable of mean 0 and deviation 1 stays below with this probability. */
 double lk_normal_quantile(double probability);

@@ -91,6 +91,7 @@ static lk_status collective_ask_find_cluster(struct work *work, lk_error *err) {
 	char unknown[160];
 	lk_where where = {.cluster = request->cluster, .gpu = request->gpu, .gpus = request->gpus};
 	if (run) {
+		LK_TRY(lk_devices_ready(err));
 		where.device = *run->device ? lk_coll_device(run->device) : NULL;
 		where.ranks = (uint32_t)run->gpus;
 		/* usual nodes, not all of whose GPUs are used */

@@ -28,6 +28,7 @@ static lk_status doctor_catalogue(lk_findings *out, lk_error *err) {
 	int models = 0;
 	LK_TRY(lk_devices_ready(err));
 	while (lk_model_name(models)) models++;
+	if (!models) return lk_oom(err); /* they are compiled in */
 	const char *devices =
 				   lk_arena_printf(out->arena, "%d, data of %s", lk_device_count(), lk_data_date()),
 			   *presets = lk_arena_printf(out->arena, "%d presets", models);

@@ -45,7 +45,8 @@ static lk_status doctor_gpu(lk_findings *out, lk_error *err) {
 /* The recorder is a part of lockstep: without it the installation is not whole. */
 static lk_status doctor_recorder(const char *name, const char *use, lk_findings *out,
                                  lk_error *err) {
-	const char *path = lk_record_library(name, out->arena);
+	const char *path;
+	LK_TRY(lk_record_library(name, out->arena, &path, err));
 	return lk_doctor_add(out,
 	                     &(lk_finding){.state = path ? LK_FINDING_OK : LK_FINDING_BROKEN,
 	                                   .part = "library",

@@ -278,14 +278,14 @@ static lk_status sum_comms(lk_explain_work *work, struct comm_sums *sums, lk_err
 
 /* ---- who comes last ---- */
 
-static double median_compute(const lk_explain_work *work) {
+static lk_status find_median_compute(const lk_explain_work *work, double *out, lk_error *err) {
 	lk_timed *all = malloc((work->count + 1) * sizeof *all);
-	if (!all) return NAN;
-	for (uint32_t r = 0; r < work->count; r++)
+	for (uint32_t r = 0; all && r < work->count; r++)
 		all[r] = (lk_timed){(uint64_t)work->rank[r].result.compute_ns, r};
-	double median = lk_timed_sort(all, work->count) ? lk_stats_of(all, work->count).median_ns : NAN;
+	bool sorted = all && lk_timed_sort(all, work->count);
+	if (sorted) *out = lk_stats_of(all, work->count).median_ns;
 	free(all);
-	return median;
+	return sorted ? LK_OK : lk_oom(err);
 }
 
 /* Of a match: the last rank, and how much later it is than the one before it. */
@@ -336,7 +336,8 @@ lk_status lk_explain_comms(lk_explain_work *work, lk_error *err) {
 	LK_TRY(status);
 	lk_explain_straggler *late = LK_ARRAY(&work->arena, lk_explain_straggler, work->count);
 	if (!late) return lk_oom(err);
-	double median = median_compute(work);
+	double median = NAN;
+	LK_TRY(find_median_compute(work, &median, err));
 	uint64_t counted = 0;
 	for (uint32_t r = 0; r < work->count; r++) {
 		late[r].rank = work->rank[r].result.rank;

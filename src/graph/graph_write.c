@@ -257,7 +257,7 @@ lk_status lk_graph_write(const lk_graph *graph, const char *path, lk_error *err)
 	LK_TRY(lk_sink_open(path, &sink, err));
 	FILE *file = lk_sink_file(sink);
 	lk_status status = file ? put_graph(graph, file, err) : lk_oom(err);
-	if (status == LK_OK || status == LK_ERR_IO)
+	if (status == LK_OK || lk_sink_failed(sink))
 		return lk_sink_commit(sink, err); /* it knows why the file failed */
 	lk_sink_abandon(sink);
 	return status;

@@ -233,6 +233,10 @@ static bool sink_close_all(lk_sink *sink) {
 	return !sink->failed;
 }
 
+bool lk_sink_failed(const lk_sink *sink) {
+	return sink->failed;
+}
+
 lk_status lk_sink_commit(lk_sink *sink, lk_error *err) {
 	lk_status status = LK_OK;
 	if (!sink_close_all(sink)) {

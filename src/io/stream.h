@@ -43,6 +43,8 @@ lk_status lk_sink_write(lk_sink *sink, const void *bytes, size_t size, lk_error 
 /* The sink as a FILE, for those who write with stdio; it belongs to the sink, which closes it. NULL
  * when memory runs out. */
 FILE *lk_sink_file(lk_sink *sink);
+/* Whether something could not be written so far: then the commit fails and says why. */
+bool lk_sink_failed(const lk_sink *sink);
 /* Completes the file and renames it into place; frees the sink in every case. */
 lk_status lk_sink_commit(lk_sink *sink, lk_error *err);
 /* Gives up: the temporary file is removed. Accepts NULL. */

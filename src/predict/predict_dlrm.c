@@ -7,6 +7,7 @@
 #include "predict/predict_internal.h"
 
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/arena.h"
@@ -16,6 +17,10 @@
 #include "launch/launch.h"
 #include "shard/shard.h"
 #include "step/step.h"
+
+enum {
+	MODEL_LIMIT = 16 << 20
+};
 
 /* ---- the request ---- */
 
@@ -30,14 +35,19 @@ bool lk_predict_is_dlrm(const lk_predict_request *request) {
 		is = strncmp(request->model, "dlrm", 4) == 0 ||
 		     lk_dlrm_preset(&arena, request->model, &model, &unused) == LK_OK;
 	} else {
+		/* of bounded size: a wrong path may name anything */
+		char *text = NULL;
+		size_t size = 0;
 		lk_stream *in = NULL;
 		lk_value *root = NULL;
-		if (lk_stream_open(request->model, &in, &unused) == LK_OK &&
+		if (lk_stream_slurp(request->model, MODEL_LIMIT, &text, &size, &unused) == LK_OK &&
+		    lk_stream_memory(text, size, request->model, &in, &unused) == LK_OK &&
 		    lk_json_document(&arena, in, &root, &unused) == LK_OK) {
 			const lk_value *type = lk_json_get(root, "model_type");
 			is = type && type->kind == LK_JSON_STRING && strcmp(type->text, "dlrm") == 0;
 		}
 		lk_stream_close(in);
+		free(text);
 	}
 	lk_arena_free(&arena);
 	return is;

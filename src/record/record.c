@@ -50,7 +50,9 @@ static lk_status make_recording_folder(struct record_work *work, const char *out
 	if (!realpath(out, work->folder))
 		return lk_fail(err, LK_ERR_IO, out, "cannot be found: %s", strerror(errno));
 	LK_TRY(lock_recording_folder(work, out, err));
-	if (lk_record_is_empty_folder(work->folder)) return LK_OK;
+	bool empty;
+	LK_TRY(lk_record_is_empty_folder(work->folder, &empty, err));
+	if (empty) return LK_OK;
 	lk_fail(err, LK_ERR_INPUT, out,
 	        "is not an empty folder; recordings are never mixed or overwritten");
 	return lk_hint(err, "remove it, or name another one with --out");
@@ -199,9 +201,10 @@ static lk_status add_recorded_process(void *context, const char *path, lk_error 
 	struct stat info;
 	lk_intern *texts = lk_intern_new();
 	if (!texts) return lk_oom(err);
-	lk_status status = LK_OK;
+	bool loaded;
 	if (stat(path, &info) == 0) work->result.bytes += (double)info.st_size;
-	if (lk_record_load(path, texts, &run, &steps)) {
+	lk_status status = lk_record_load(path, texts, &run, &steps, &loaded, err);
+	if (status == LK_OK && loaded) {
 		status = describe_process(work, path, &run, &steps, err);
 		if (status == LK_OK) status = add_file_traffic(work, &run, err);
 		lk_vec_free(&steps.begin);
@@ -314,8 +317,13 @@ static lk_status run_and_sum_up(struct record_work *work, const lk_record_reques
                                 lk_error *err) {
 	lk_run_end end = {0};
 	const char *out = request->out ? request->out : "recording";
-	LK_TRY(make_recording_folder(work, out, err));
-	lk_status status = lk_record_scratch_open(request, work->folder, &work->scratch, err);
+	bool made = access(out, F_OK) != 0;
+	lk_status status = make_recording_folder(work, out, err);
+	if (status != LK_OK) {
+		if (made) rmdir(out);
+		return status;
+	}
+	status = lk_record_scratch_open(request, work->folder, &work->scratch, err);
 	if (status == LK_OK)
 		status = lk_record_runs(request, work->folder, work->scratch.path, &work->arena, &end, err);
 	if (status == LK_OK) status = lk_record_scratch_sum(&work->scratch, &work->arena, err);

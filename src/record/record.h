@@ -41,8 +41,8 @@ enum {
  * own, of a script its interpreter's; NULL for launchers and shells. `room` may hold the answer. */
 const char *lk_record_programs(const lk_record_request *request, char room[LK_PROGRAM_NAME]);
 /* A library of lockstep's own ("liblockstep-probe.so"): next to the program, else in the lib folder
- * of its installation; NULL where it is not. */
-const char *lk_record_library(const char *name, lk_arena *arena);
+ * of its installation; NULL where it is not. LK_ERR_MEMORY. */
+lk_status lk_record_library(const char *name, lk_arena *arena, const char **out, lk_error *err);
 /* Where the shell would find a program; NULL nowhere. */
 const char *lk_program_in_path(const char *name, char room[PATH_MAX]);
 /* Whether a text of at most 32 bytes occurs in the first 64 MiB of a file. */
@@ -78,9 +78,10 @@ typedef lk_status lk_record_visitor(void *context, const char *path, lk_error *e
 /* Visits the recordings of a folder until one fails. */
 lk_status lk_record_visit(const char *folder, lk_record_visitor *visit_one, void *context,
                           lk_error *err);
-/* One recording without those of forked processes, and its steps. False: it holds nothing yet. */
-bool lk_record_load(const char *path, lk_intern *texts, lk_recorded_run *run,
-                    lk_recorded_steps *steps);
+/* One recording without those of forked processes, and its steps. `*out` false: it holds nothing
+ * yet. LK_ERR_IO, LK_ERR_MEMORY. */
+lk_status lk_record_load(const char *path, lk_intern *texts, lk_recorded_run *run,
+                         lk_recorded_steps *steps, bool *out, lk_error *err);
 int lk_record_count_steps(const lk_recorded_steps *steps);
 /* The median of a step's seconds; NAN: there is no step. */
 lk_status lk_record_step_time(const lk_recorded_steps *steps, double *out, lk_error *err);
@@ -109,7 +110,7 @@ typedef struct lk_record_scratch {
 	LK_VEC(const char *) unguarded;   /* lines for what the overlay did not reach */
 } lk_record_scratch;
 
-bool lk_record_is_empty_folder(const char *path);
+lk_status lk_record_is_empty_folder(const char *path, bool *out, lk_error *err);
 /* Whether the run is overlaid (recorder/overlay): it is not the real one, or that was requested. */
 bool lk_record_is_guarded(const lk_record_request *request);
 lk_status lk_record_scratch_open(const lk_record_request *request, const char *folder,

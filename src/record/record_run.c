@@ -53,10 +53,11 @@ static _Noreturn void exec_command(const struct runner *runner, const lk_record_
 	const char *const *more = runner->request->settings;
 	setpgid(0, 0);
 	sigprocmask(SIG_SETMASK, &runner->before, NULL);
-	for (; more && *more; more++) putenv((char *)(uintptr_t)*more);
+	bool set = true; /* without one of them the command would run unrecorded */
+	for (; more && *more; more++) set = set && putenv((char *)(uintptr_t)*more) == 0;
 	for (size_t i = 0; i < settings->count; i++)
-		setenv(settings->at[i].name, settings->at[i].value, 1);
-	if (!runner->request->output || redirect_standard_streams(runner->request->output))
+		set = set && setenv(settings->at[i].name, settings->at[i].value, 1) == 0;
+	if (set && (!runner->request->output || redirect_standard_streams(runner->request->output)))
 		execvp(words[0], words);
 	int code = errno;
 	if (write(pipe, &code, sizeof code) != sizeof code) _exit(126);

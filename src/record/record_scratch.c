@@ -35,13 +35,15 @@ static lk_status fail_scratch(const char *path, lk_error *err) {
 	return lk_hint(err, "--scratch names another folder for what the command writes");
 }
 
-bool lk_record_is_empty_folder(const char *path) {
+lk_status lk_record_is_empty_folder(const char *path, bool *out, lk_error *err) {
 	DIR *dir = opendir(path);
-	bool empty = dir != NULL;
-	for (struct dirent *dirent; empty && (dirent = readdir(dir));)
-		empty = strcmp(dirent->d_name, ".") == 0 || strcmp(dirent->d_name, "..") == 0;
+	*out = dir || errno == ENOTDIR;
+	if (!*out) return lk_fail(err, LK_ERR_IO, path, "cannot be listed: %s", strerror(errno));
+	*out = dir != NULL;
+	for (struct dirent *dirent; *out && (dirent = readdir(dir));)
+		*out = strcmp(dirent->d_name, ".") == 0 || strcmp(dirent->d_name, "..") == 0;
 	if (dir) closedir(dir);
-	return empty;
+	return LK_OK;
 }
 
 static lk_status choose_scratch_folder(const lk_record_request *request, const char *folder,
@@ -51,7 +53,9 @@ static lk_status choose_scratch_folder(const lk_record_request *request, const c
 		if (mkdir(request->scratch, 0700) != 0 && errno != EEXIST)
 			return fail_scratch(request->scratch, err);
 		if (!realpath(request->scratch, scratch->path)) return fail_scratch(request->scratch, err);
-		if (lk_record_is_empty_folder(scratch->path)) return LK_OK;
+		bool empty;
+		LK_TRY(lk_record_is_empty_folder(scratch->path, &empty, err));
+		if (empty) return LK_OK;
 		lk_fail(err, LK_ERR_INPUT, request->scratch, "is not an empty folder");
 		return lk_hint(err,
 		               "name an empty folder with --scratch; it gets all that the command writes");

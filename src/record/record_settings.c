@@ -9,6 +9,7 @@
  *
  * By default the shim where a program of the command has the library's name in it without being
  * linked with it, else the wrappers. */
+#include <errno.h>
 #include <limits.h>
 #include <math.h>
 #include <stddef.h>
@@ -25,7 +26,7 @@
 /* ---- lockstep's libraries ---- */
 
 /* Nothing is linked with them, so that `make install` puts them into a folder of lockstep's own. */
-const char *lk_record_library(const char *name, lk_arena *arena) {
+lk_status lk_record_library(const char *name, lk_arena *arena, const char **out, lk_error *err) {
 	static const char *const places[] = {"", "../lib/lockstep/", "../lib64/lockstep/",
 	                                     "../lib/x86_64-linux-gnu/lockstep/",
 	                                     "../lib/aarch64-linux-gnu/lockstep/"};
@@ -34,12 +35,19 @@ const char *lk_record_library(const char *name, lk_arena *arena) {
 	self[length > 0 ? length : 0] = '\0';
 	char *slash = strrchr(self, '/');
 	if (slash) slash[1] = '\0';
-	for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
+	*out = NULL;
+	for (size_t i = 0; i < sizeof places / sizeof *places && !*out; i++) {
 		char *path = lk_arena_printf(arena, "%s%s%s", self, places[i], name);
-		if (path && access(path, R_OK) == 0 && realpath(path, real))
-			return lk_arena_strdup(arena, real);
+		if (!path) return lk_oom(err);
+		if (access(path, R_OK) != 0) continue;
+		if (!realpath(path, real)) {
+			if (errno == ENOMEM) return lk_oom(err);
+			continue;
+		}
+		*out = lk_arena_strdup(arena, real);
+		if (!*out) return lk_oom(err);
 	}
-	return NULL;
+	return LK_OK;
 }
 
 static lk_status fail_missing_library(const char *name, lk_error *err) {
@@ -52,7 +60,7 @@ static lk_status choose_recorder_library(const lk_record_request *request, lk_ar
                                          const char **out, lk_error *err) {
 	const char *name =
 		lk_command_uses_mpich(request) ? "liblockstep-probe-mpich.so" : "liblockstep-probe.so";
-	*out = lk_record_library(name, arena);
+	LK_TRY(lk_record_library(name, arena, out, err));
 	if (!*out) return fail_missing_library(name, err);
 	if (!strpbrk(*out, " :")) return LK_OK;
 	lk_fail(err, LK_ERR_INPUT, *out,
@@ -109,8 +117,8 @@ static bool command_loads_nccl(const lk_record_request *request) {
 }
 
 static lk_status set_nccl_shim(lk_arena *arena, lk_record_settings *out, lk_error *err) {
-	const char *shim = lk_record_library("lockstep-nccl/libnccl.so.2", arena),
-			   *before = getenv("LD_LIBRARY_PATH");
+	const char *shim, *before = getenv("LD_LIBRARY_PATH");
+	LK_TRY(lk_record_library("lockstep-nccl/libnccl.so.2", arena, &shim, err));
 	if (!shim) return fail_missing_library("lockstep-nccl/libnccl.so.2", err);
 	int folder = (int)(strrchr(shim, '/') - shim);
 	return lk_record_set(out, "LD_LIBRARY_PATH",
@@ -120,7 +128,8 @@ static lk_status set_nccl_shim(lk_arena *arena, lk_record_settings *out, lk_erro
 }
 
 static lk_status set_nccl_plugin(lk_arena *arena, lk_record_settings *out, lk_error *err) {
-	const char *plugin = lk_record_library("libnccl-profiler-lockstep.so", arena);
+	const char *plugin;
+	LK_TRY(lk_record_library("libnccl-profiler-lockstep.so", arena, &plugin, err));
 	if (!plugin) return fail_missing_library("libnccl-profiler-lockstep.so", err);
 	LK_TRY(lk_record_set(out, "LOCKSTEP_RECORD_NCCL_BY", "plugin", err));
 	return lk_record_set(out, "NCCL_PROFILER_PLUGIN", plugin, err);

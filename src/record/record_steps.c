@@ -26,16 +26,27 @@ lk_status lk_record_visit(const char *folder, lk_record_visitor *visit_one, void
 	return status;
 }
 
-bool lk_record_load(const char *path, lk_intern *texts, lk_recorded_run *run,
-                    lk_recorded_steps *steps) {
+lk_status lk_record_load(const char *path, lk_intern *texts, lk_recorded_run *run,
+                         lk_recorded_steps *steps, bool *out, lk_error *err) {
 	lk_recording recording;
-	lk_error ignored;
 	*steps = (lk_recorded_steps){.calls = 0};
-	if (lk_recording_open(path, &recording, &ignored) != LK_OK) return false;
-	bool good = lk_recorded_take(&recording, NULL, texts, run, &ignored) == LK_OK;
-	if (good && lk_recorded_find_steps(run, steps, &ignored) != LK_OK) steps->begin.count = 0;
+	*out = false;
+	lk_status status = lk_recording_open(path, &recording, err);
+	if (status == LK_ERR_INPUT) return LK_OK;
+	LK_TRY(status);
+	status = lk_recorded_take(&recording, NULL, texts, run, err);
 	lk_recording_close(&recording);
-	return good;
+	if (status == LK_ERR_INPUT) return LK_OK;
+	LK_TRY(status);
+	status = lk_recorded_find_steps(run, steps, err);
+	if (status == LK_ERR_INPUT) steps->begin.count = 0;
+	else if (status != LK_OK) {
+		lk_vec_free(&steps->begin);
+		lk_recorded_free(run);
+		return status;
+	}
+	*out = true;
+	return LK_OK;
 }
 
 int lk_record_count_steps(const lk_recorded_steps *steps) {
@@ -80,7 +91,10 @@ static lk_status keep_most_steps(void *context, const char *path, lk_error *err)
 	lk_recorded_run run;
 	lk_recorded_steps steps;
 	lk_intern *texts = lk_intern_new();
-	if (texts && lk_record_load(path, texts, &run, &steps)) {
+	bool loaded = false;
+	lk_status status =
+		texts ? lk_record_load(path, texts, &run, &steps, &loaded, err) : lk_oom(err);
+	if (status == LK_OK && loaded) {
 		bool wanted = most->rank < 0 || run.head.rank == most->rank, forked = run.head.root != 0;
 		int count = lk_record_count_steps(&steps);
 		if (forked && !talks_to_others(&run)) wanted = false;
@@ -93,7 +107,7 @@ static lk_status keep_most_steps(void *context, const char *path, lk_error *err)
 		lk_recorded_free(&run);
 	}
 	lk_intern_free(texts);
-	return LK_OK;
+	return LK_OK; /* it is asked again */
 }
 
 int lk_record_steps_so_far(const char *folder, int rank, double *step_s) {

@@ -3,11 +3,13 @@
 #include <string.h>
 
 #include "base/arena.h"
+#include "hw/hw.h"
 #include "tables/tables.h"
 
 /* A log's sizes as rows of one fabric, on the usual nodes of its GPU. */
 static lk_status logs_add_run(const lk_nccl_run *run, const char *source, lk_coll_rows *out,
                               lk_error *err) {
+	LK_TRY(lk_devices_ready(err));
 	const lk_device *device = lk_coll_device(run->device);
 	if (!run->kind_known) return lk_nccl_ask_kind(run, NULL, err);
 	if (!device || run->gpus < 2) {

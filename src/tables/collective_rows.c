@@ -257,6 +257,7 @@ static lk_status collective_rows_read_row(void *context, const lk_csv *csv, cons
 	row->fabric = short_name(reader->arena, row->text);
 	if (!row->fabric) return lk_oom(err);
 	row->slow = slow_reason(row->text, row->source);
+	LK_TRY(lk_devices_ready(err));
 	const lk_device *device = lk_coll_device(row->gpu);
 	if (!collective_rows_kind_of(collective_rows_field(reader, "collective"), &row->kind))
 		row->refused = "this collective is not modelled";

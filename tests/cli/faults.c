@@ -1,7 +1,10 @@
-/* faults.c: preloaded, lets the n-th call of one kind fail. FAIL_CALL names the kind, FAIL_AT
- * counts from 1, FAIL_CODE is the errno; with FAIL_COUNT the calls of each kind are told on
- * standard error at the end. Calls inside of libc itself are not seen. */
+/* faults.c: preloaded, lets the n-th call of one kind fail in programs named lockstep, and not in
+ * those that they start. FAIL_CALL names the kind, FAIL_AT counts from 1, FAIL_CODE is the errno;
+ * with FAIL_ON all calls from the n-th on fail. With FAIL_COUNT the calls of each kind are listed
+ * on standard error at the end. Calls inside of libc itself are not seen, nor is what is written to
+ * standard error, where the fault has to be reported. */
 #define _GNU_SOURCE
+#include <dirent.h>
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -28,26 +31,28 @@ enum {
 static const char *const names[KINDS] = {"memory", "read", "write", "open",
                                          "mmap",   "fork", "thread"};
 static atomic_long counts[KINDS];
-static int failing = -2, code;
+static int failing = -2, code, on;
 static long at;
 
 static int fails(int kind) {
 	if (failing == -2) {
 		const char *name = getenv("FAIL_CALL");
+		if (strcmp(program_invocation_short_name, "lockstep") != 0) name = NULL;
 		failing = -1;
 		for (int i = 0; name && i < KINDS; i++)
 			if (strcmp(name, names[i]) == 0) failing = i;
 		at = failing >= 0 ? atol(getenv("FAIL_AT")) : 0;
 		code = failing >= 0 ? atoi(getenv("FAIL_CODE")) : 0;
+		on = getenv("FAIL_ON") != NULL;
 	}
 	long n = ++counts[kind];
-	if (kind != failing || n != at) return 0;
+	if (kind != failing || (on ? n < at : n != at)) return 0;
 	errno = code;
 	return 1;
 }
 
 __attribute__((destructor)) static void tell(void) {
-	if (!getenv("FAIL_COUNT")) return;
+	if (!getenv("FAIL_COUNT") || strcmp(program_invocation_short_name, "lockstep") != 0) return;
 	for (int i = 0; i < KINDS; i++) dprintf(2, "%ld calls of %s\n", counts[i], names[i]);
 }
 
@@ -80,16 +85,16 @@ ssize_t read(int fd, void *to, size_t size) {
 	return fails(READ) ? -1 : real(fd, to, size);
 }
 
-#define WRITES(name, offset)                                         \
-	ssize_t name(int fd, const void *from, size_t size, offset to) { \
-		REAL(ssize_t, name, int, const void *, size_t, offset);      \
-		return fails(WRITE) ? -1 : real(fd, from, size, to);         \
+#define WRITES(name, offset)                                                        \
+	ssize_t name(int fd, const void *from, size_t size, offset to) {                \
+		REAL(ssize_t, name, int, const void *, size_t, offset);                     \
+		return fd != STDERR_FILENO && fails(WRITE) ? -1 : real(fd, from, size, to); \
 	}
 WRITES(pwrite, off_t)
 WRITES(pwrite64, off64_t)
 ssize_t write(int fd, const void *from, size_t size) {
 	REAL(ssize_t, write, int, const void *, size_t);
-	return fails(WRITE) ? -1 : real(fd, from, size);
+	return fd != STDERR_FILENO && fails(WRITE) ? -1 : real(fd, from, size);
 }
 
 #define OPENS(name)                                                             \
@@ -110,6 +115,11 @@ OPENS(open64)
 	}
 FOPENS(fopen)
 FOPENS(fopen64)
+
+DIR *opendir(const char *path) {
+	REAL(DIR *, opendir, const char *);
+	return fails(OPEN) ? NULL : real(path);
+}
 
 #define MAPS(name, offset)                                                        \
 	void *name(void *where, size_t size, int may, int how, int fd, offset from) { \

@@ -1,117 +1,214 @@
 #!/usr/bin/env python3
-"""What fails inside a command gives the same answer or none: exit status 2 and one line of error, never other numbers.
-Usage: faults.py PROGRAM FAULTS.C [POINTS]; in the current folder. Of each command the n-th call of each kind (faults.c) fails, with so
-many n (50) over all kinds; allocations take half of them. Commands that need little memory also run with so much address space, from
-the least that they start with.
-LOCKSTEP_TURN=N, which ./check sets by the commit, takes every third command."""
-import errno, hashlib, os, re, resource, shutil, subprocess, sys
+"""What fails inside a command gives the same answer or none: exit status 2, one line of error and nothing left behind, never other
+numbers.
+Usage: faults.py PROGRAM FAULTS.C [POINTS [VERB...]]; in the current folder.
 
-program, shim, points = os.path.realpath(sys.argv[1]), os.path.realpath(sys.argv[2]), int(sys.argv[3]) if len(sys.argv) > 3 else 50
-data = os.path.join(os.path.dirname(shim), "..")
+Of each verb so many calls (50) fail, one in each run (faults.c): an allocation, read, write, open, mmap, fork or start of a thread,
+once, or with all of its kind that follow. They are divided over the verb's commands, one for each format that it has, and spread over
+the whole run of each: half of them are allocations, of kinds with few calls all are taken. LOCKSTEP_TURN=N moves them, so that from commit to commit
+others fail. Commands that need little memory run with limited address space too."""
+import concurrent.futures, errno, hashlib, os, queue, re, resource, shutil, signal, subprocess, sys
+
+program, shim = (os.path.realpath(path) for path in sys.argv[1:3])
+points, chosen = int(sys.argv[3]) if len(sys.argv) > 3 else 50, sys.argv[4:]
+turn = int(os.environ.get("LOCKSTEP_TURN") or "0")
+SECONDS = 120  # no command takes as long, however busy the machine is: it hangs
+data, root = os.path.realpath(os.path.join(os.path.dirname(shim), "../data")), os.path.realpath(os.path.join(os.path.dirname(shim), "../.."))
 subprocess.run(["cc", "-O2", "-fno-builtin", "-shared", "-fPIC", "-w", "-o", "faults.so", shim], check=True)
+library = os.path.realpath("faults.so")
 with open("tables.csv", "w") as file:
     file.write("name,rows,dim,pooling,count\nuser,1000000,64,2,3\nitem,50000,32,10,4\n")
 
 # Which errors a call may have.
-CODES = {"memory": [errno.ENOMEM], "read": [errno.EIO, errno.EINTR], "write": [errno.ENOSPC, errno.EIO, errno.EINTR],
-         "open": [errno.EMFILE, errno.ENFILE, errno.EACCES], "mmap": [errno.ENOMEM, errno.EAGAIN], "fork": [errno.EAGAIN, errno.ENOMEM],
-         "thread": [errno.EAGAIN]}
+CODES = {"memory": ["ENOMEM"], "read": ["EIO", "EINTR"], "write": ["ENOSPC", "EIO", "EINTR"], "open": ["EMFILE", "ENFILE", "EACCES"],
+         "mmap": ["ENOMEM", "EAGAIN"], "fork": ["EAGAIN", "ENOMEM"], "thread": ["EAGAIN"]}
 JOB = "--model gpt2-xl --gpu a100-sxm-80 --gpus 8"
-TRACE = f"{data}/data/trace_small.json"
-SMALL = [f"predict {JOB} --dp 8 --gbs 8", f"predict {JOB} --gbs 64 -o json", f"predict {JOB},16 --dp 8 --gbs 8",
-         f"plan {JOB} --gbs 64 --threads 1", "predict --model dlrm-ddp --gpu v100-sxm-32 --gpus 4 -o md",
-         "collective --gpu h100-sxm --gpus 64 -b 1M -e 16M -o json",
-         "shard tables.csv --gpu a100-sxm-80 --gpus 4 --graph step.json -o json", "whatif step.json --gpu a100-sxm-80 --set link=2x"]
-COMMANDS = SMALL + [
-    f"predict --model gpt2-xl --cluster {data}/data/forms/0.1.0/cluster.json --gbs 64",
-    f"predict {JOB} --dp 8 --gbs 8 --html out/r.html", f"predict {JOB} --dp 8 --gbs 8 --trace out/t.json.gz", f"predict {JOB} --dp 8 --gbs 8 --graph out/g.json --chakra out/c",
-    f"explain {TRACE}", f"explain {TRACE} -o json", f"explain {TRACE} -o sqlite -f out/e.db", f"explain {TRACE} --html out/e.html",
-    f"stalls --recording {data}/data/forms/0.1.0/recording -o json", f"explain {data}/data/forms/0.1.0/recording -o json",
-    f"replay {TRACE} -o json", f"whatif {TRACE} -o csv", f"diff {data}/data/trace_before.json {data}/data/trace_after.json",
-    f"validate {data}/data/runs_small.csv -o csv", "jobs --draw 2 --gpu h100-sxm --gpus 8 -o json",
-    "rent --model gpt2 --seq 1024 --gbs 256 --tokens 1B --most-gpus 1 --provider aws", "machines -o json", "devices h100 -o jsonl", "models gpt -o md",
-    f"compile verify {data}/../examples/lang/sgd.lk", f"compile check {data}/../examples/lang/sgd.lk -o json",
-    f"compile run {data}/../examples/lang/sgd.lk --sizes dp=2,N=10", f"compile emit {data}/../examples/lang/sgd.lk"]
+TRACE, RECORDING, SGD = f"{data}/trace_small.json", f"{data}/forms/0.1.0/recording", f"{root}/examples/lang/sgd.lk"
+HIRE = "--model gpt2 --seq 1024 --gbs 256 --tokens 1B --most-gpus 1 --provider aws"
+PAGE = "--html out/page.html"
 
 
-def files_in_out():
-    found = {}
-    for folder, _, names in os.walk("out"):
-        for name in names:
-            with open(os.path.join(folder, name), "rb") as file:
-                bytes_ = file.read()
-            # a database holds the time of its writing
-            found[os.path.join(folder, name)] = "" if name.endswith(".db") else hashlib.sha256(plain(bytes_)).hexdigest()
-    return found
+def in_formats(command, *more):
+    return [f"{command} {words}".strip() for words in ("", "-o json", "-o csv", *more)]
+
+
+# Commands of each verb: text, JSON, CSV, and what else it writes. All verbs but serve, whose answers are those of other verbs.
+VERBS = {
+    "predict": in_formats(f"predict {JOB} --gbs 64", f"--dp 8 {PAGE}", "--trace out/t.json.gz", "--graph out/g.json --chakra out/c", "--charts out/c.svg",
+                          "-o sqlite -f out/p.db") + [f"predict {JOB},16 --dp 8 --gbs 8", f"predict --model gpt2-xl --cluster {data}/forms/0.1.0/cluster.json --gbs 64", "predict --model dlrm-ddp --gpu v100-sxm-32 --gpus 4 -o md"],
+    "plan": in_formats(f"plan {JOB} --gbs 64 --threads 1", PAGE) + [f"plan {JOB} --gbs 64"],
+    "explain": in_formats(f"explain {TRACE}", PAGE, "-o sqlite -f out/e.db", "--trace out/t.pftrace") + [f"explain {RECORDING} -o json"],
+    "replay": in_formats(f"replay {TRACE}", "--graph out/g.json.gz", "--overheads-out out/o.csv"),
+    "whatif": in_formats(f"whatif {TRACE}", PAGE) + ["whatif ../step.json --gpu a100-sxm-80 --set link=2x --graph out/g.json"],
+    "diff": in_formats(f"diff {data}/trace_before.json {data}/trace_after.json"),
+    "validate": in_formats(f"validate {data}/runs_small.csv", "--plot out/p.svg"),
+    "calibrate": in_formats(f"calibrate collectives {data}/../fuzz/corpus/nccl_log/text.txt", "-f out/c.csv")[1:],
+    "collective": in_formats("collective --gpu h100-sxm --gpus 64 -b 1M -e 16M", "-o nccl-tests"),
+    "compile": [f"compile verify {SGD}", f"compile check {SGD} -o json", f"compile run {SGD} --sizes dp=2,N=10", f"compile emit {SGD}",
+                f"compile tune {SGD} --gpu h100-sxm --sizes dp=8,N=100000000 -o json --wisdom out/w.csv"],
+    "record": ["record --out out/r -- /bin/true", "record --out out/r -- /bin/cat ../tables.csv"],
+    "stalls": in_formats(f"stalls --recording {RECORDING}", PAGE),
+    "shard": in_formats("shard ../tables.csv --gpu a100-sxm-80 --gpus 4", PAGE, "--plan out/p.json --graph out/s.json"),
+    "rent": in_formats(f"rent {HIRE}", PAGE),
+    "machines": in_formats("machines", "-o sqlite -f out/m.db"),
+    "jobs": in_formats("jobs --draw 2 --gpu h100-sxm --gpus 8", "--write out/j.csv"),
+    "html": ["html ../answer.json -f out/page.html", "html ../answer.json --charts out/c.svg"],
+    "devices": in_formats("devices h100", "-o jsonl"),
+    "models": in_formats("models gpt", "-o md"),
+    "init": ["init --gpu h100-sxm"],
+    # not allocations: libraries of others that it loads to see whether they work end the process
+    "doctor": in_formats("doctor"),
+    "compose": in_formats("compose ../two --cluster '2 node * 4 cpu, nic 1*10g'")}
+SMALL = [VERBS["predict"][0], VERBS["predict"][1], VERBS["collective"][1], VERBS["shard"][1], VERBS["whatif"][-1], VERBS["plan"][0]]
 
 
 def plain(out):
     """Without how long it took, which is the same in no two runs, and without the sizes and hashes of a report's inputs, which are
     left out where those cannot be read a second time."""
-    out = re.sub(rb'"inputs":\[[^]]*\]', b"", out)
-    return re.sub(rb'"(simulation_s|seconds)": ?[0-9.e-]+|in [0-9.]+ [mu]?s\b|[0-9]+ threads?', b"", out)
+    out = re.sub(rb'"inputs":\s*\[[^]]*\]', b"", out)
+    return re.sub(rb'"(simulation_s|seconds|search_s)": ?[0-9.e-]+|in [0-9.]+ [mu]?s\b|[0-9]+ threads?', b"", out)
 
 
-def run(words, limit=None, **settings):
+def files_of(folder):
+    """Path and content of all that is there; of a folder that holds nothing, its path."""
+    found = {}
+    for place, folders, names in os.walk(folder):
+        for name in names:
+            path = os.path.join(place, name)
+            with open(path, "rb") as file:
+                content = plain(file.read())
+            # a database holds the time of its writing, a recording those of its calls, with the process in its name
+            found[re.sub(r"[^/]*-\d+-\d+\.lkrec$", "lkrec", os.path.relpath(path, folder))] = (
+                "" if name.endswith((".db", ".lkrec")) else hashlib.sha256(content).hexdigest())
+        if not names and not folders:
+            found[os.path.relpath(place, folder) + "/"] = ""
+    return found
+
+
+class Answer:
+    def __init__(self, status, out, files, said):
+        self.status, self.out, self.files, self.said = status, plain(out), files, said
+
+    def same(self, other):
+        return (self.status, self.out, self.files) == (other.status, other.out, other.files)
+
+
+def run(folder, command, limit=None, **settings):
+    """The command in an empty folder, in which it may write into out/ alone."""
     def confine():
         resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
-    shutil.rmtree("out", ignore_errors=True)
-    os.mkdir("out")
-    done = subprocess.run([program, *words], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                          env={**os.environ, **settings}, preexec_fn=confine if limit else None)
-    return done.returncode, plain(done.stdout), files_in_out(), done.stderr.decode(errors="replace")
+    shutil.rmtree(folder, ignore_errors=True)
+    for name in ("out", "tmp", "home"):
+        os.makedirs(os.path.join(folder, name))
+    where = {"TMPDIR": os.path.join(folder, "tmp"), "HOME": os.path.join(folder, "home"), "XDG_CACHE_HOME": os.path.join(folder, "home")}
+    words = [word.strip("'") for word in re.findall(r"'[^']*'|\S+", command)]
+    start = {"cwd": folder, "stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE,
+             "env": {**os.environ, **where, **settings}, "preexec_fn": confine if limit else None}
+    with subprocess.Popen([program, *words], start_new_session=True, **start) as process:
+        try:
+            out, said = process.communicate(timeout=SECONDS)
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+            out, said = process.communicate()
+            said += b"\nno end"
+    return Answer(process.returncode, out, files_of(folder), said.decode(errors="replace"))
 
 
 def is_honest(got, wanted, kind):
-    if got[:3] == wanted[:3]:
+    if got.same(wanted):
         return True
-    lines = got[3].strip().split("\n")
-    clear = lines[-1].startswith("lockstep: ") and (kind != "memory" or "out of memory" in got[3])
-    return got[0] == 2 and clear and not [name for name in got[2] if name.endswith(".part")]
+    lines = [line for line in got.said.strip().split("\n") if not re.match("lockstep: (warning|note): ", line)]
+    clear = len(lines) == 1 and lines[0].startswith("lockstep: ") and (kind != "memory" or re.search("out of memory|Cannot allocate memory", got.said))
+    # What was written before is whole, and what was recorded stays; of a stream, what was written before the fault has gone.
+    whole = all(name in ("out/", "tmp/", "home/") or wanted.files.get(name) == content for name, content in got.files.items())
+    return got.status == 2 and clear and whole and wanted.out.startswith(got.out)
 
 
-def points_of(counts):
-    """(kind, n) of a command: half of the points are allocations, the others are shared by what else it calls."""
-    others = [kind for kind in counts if kind != "memory" and counts[kind]]
-    for kind in ["memory"] + others:
-        share = points // 2 if kind == "memory" else max(points // 2 // len(others), 1)
-        step = max(counts[kind] // share, 1)
-        yield from ((kind, at) for at in range(1 + counts[kind] % 7 % step, counts[kind] + 1, step))
+def points_of(counts, most):
+    """(kind, n, error, whether all that follow fail too) of a command."""
+    kinds = sorted((kind for kind in counts if counts[kind]), key=lambda kind: (kind == "memory", counts[kind]))
+    left = most
+    for place, kind in enumerate(kinds):
+        # the last one, which are the allocations, takes what the others left
+        share = left if kind == "memory" else max((left - most // 2) // (len(kinds) - 1 - place if "memory" in kinds else len(kinds) - place), 1)
+        codes, every = CODES[kind], counts[kind] * len(CODES[kind])
+        share = min(share, 2 * every)
+        left -= share
+        for i in range(share):
+            if share < every:
+                at, code = 1 + (i * counts[kind] + turn % counts[kind]) // share % counts[kind], codes[i % len(codes)]
+            else:
+                at, code = 1 + i % counts[kind], codes[i // counts[kind] % len(codes)]
+            # an interrupted call is repeated
+            yield kind, at, code, code != "EINTR" and (i // len(codes) % 2 == 1 if share < every else i >= every)
 
 
-wrong = tried = 0
+folders = queue.SimpleQueue()
+workers = os.cpu_count() or 1
+for n in range(workers):
+    folders.put(os.path.realpath(f"work{n}"))
+
+
+def in_folder(*words, **settings):
+    folder = folders.get()
+    try:
+        return run(folder, *words, **settings)
+    finally:
+        folders.put(folder)
+
+
+def fail_at(command, point):
+    kind, at, code, on = point
+    return in_folder(command, LD_PRELOAD=library, FAIL_CALL=kind, FAIL_AT=str(at), FAIL_CODE=str(getattr(errno, code)), **({"FAIL_ON": "1"} if on else {}))
+
+
+def prepare():
+    """Files that commands read."""
+    subprocess.run([program, "predict", *JOB.split(), "--gbs", "64", "--graph", "step.json", "-o", "json", "-f", "answer.json"], check=True,
+                   stdout=subprocess.DEVNULL)
+    if not os.environ.get("LOCKSTEP_LONG") or not shutil.which("mpicc") or subprocess.run(["make", "-s", "-C", f"{root}/examples/train", f"OUT={os.getcwd()}"], stderr=subprocess.DEVNULL).returncode:
+        return VERBS.pop("compose", None)
+    shutil.rmtree("two", ignore_errors=True)
+    train = ["./train", "--data", "data.bin", "--quiet", "--dp", "2", "--tp", "2", "--pp", "2", "--overlap"]
+    for words in ([*train[:3], "--write-data", "64", "--steps", "0"],
+                  [program, "record", "--out", "two", "--world", "8", "--ranks", "0,4", "--", *train, "--steps", "12"]):
+        subprocess.run(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=True)
+
+
+prepare()
+wrong = tried = commands = 0
 
 
 def tell(command, what, got):
     global wrong
     wrong += 1
-    print(f"{command}\n  {what}: status {got[0]} {got[3].strip()[:200]}")
+    print(f"{command}\n  {what}: status {got.status} {got.said.strip()[:300]} {sorted(got.files)[:6]}")
 
 
-run("shard tables.csv --gpu a100-sxm-80 --gpus 4 --graph step.json".split())  # what whatif reads
-turn = None if len(sys.argv) > 3 else os.environ.get("LOCKSTEP_TURN")
-if turn:
-    COMMANDS = COMMANDS[int(turn) % 3::3]
-for command in COMMANDS:
-    words = command.split()
-    wanted = run(words)
-    again = run(words)
-    assert wanted[0] in (0, 1) and again[:3] == wanted[:3], (command, wanted, again)
-    said = run(words, LD_PRELOAD="./faults.so", FAIL_COUNT="1")[3]
-    counts = {kind: int(n) for n, kind in re.findall(r"(\d+) calls of (\w+)", said)}
-    for number, (kind, at) in enumerate(points_of(counts)):
-        code = CODES[kind][number % len(CODES[kind])]
-        got = run(words, LD_PRELOAD="./faults.so", FAIL_CALL=kind, FAIL_AT=str(at), FAIL_CODE=str(code))
-        tried += 1
-        if not is_honest(got, wanted, kind):
-            tell(command, f"{kind} {at} of {counts[kind]} fails, {errno.errorcode[code]}", got)
-    if command not in SMALL or "--threads" in command:
-        continue  # a search takes long, and allocates more than these limits allow
-    for limit in [kib << 10 for kib in range(8000, 60000, 52000 // points)]:
-        got = run(words, limit=limit)
-        # below some limit the loader itself cannot start the program
-        if not is_honest(got, wanted, "memory") and got[0] != 127 and "error while loading" not in got[3] and got[0] >= 0:
-            tell(command, f"{limit >> 10} KiB of address space", got)
-print(f"{len(COMMANDS)} commands, {wrong} answers that a fault changed")
-print(f"{tried} calls failed", file=sys.stderr)
+with concurrent.futures.ThreadPoolExecutor(workers) as pool:
+    for verb in chosen or VERBS:
+        of_verb = 0
+        for place, command in enumerate(VERBS[verb]):
+            wanted, again, counted = pool.map(lambda settings: in_folder(command, **settings), [{}, {}, {"LD_PRELOAD": library, "FAIL_COUNT": "1"}])
+            assert wanted.status in (0, 1) and again.same(wanted), (command, wanted.__dict__, again.__dict__)
+            counts = {kind: int(n) for n, kind in re.findall(r"(\d+) calls of (\w+)", counted.said) if (verb, kind) != ("doctor", "memory")}
+            most = (points - of_verb) // (len(VERBS[verb]) - place)
+            cases = list(points_of(counts, most))
+            of_verb += len(cases)
+            for case, got in zip(cases, pool.map(lambda case: fail_at(command, case), cases)):
+                if not is_honest(got, wanted, case[0]):
+                    kind, at, code, on = case
+                    tell(command, f"{kind} {at}{' and later ones' if on else ''} of {counts[kind]} fails, {code}", got)
+            commands += 1
+            if command not in SMALL or points < 30:
+                continue
+            limits = [kib << 10 for kib in range(8000, 60000, 52000 * 6 // points)]
+            for limit, got in zip(limits, pool.map(lambda limit: in_folder(command, limit=limit), limits)):
+                # below some limit the loader itself cannot start the program
+                if not is_honest(got, wanted, "memory") and got.status not in (127, -9, -11, -6) and "error while loading" not in got.said:
+                    tell(command, f"{limit >> 10} KiB of address space", got)
+        tried += of_verb
+        print(f"{verb}: {of_verb} calls failed", file=sys.stderr, flush=True)
+print(f"{len(chosen or VERBS)} verbs, {wrong} answers that a fault changed")
+print(f"{commands} commands, {tried} calls failed", file=sys.stderr)
 sys.exit(wrong > 0)

@@ -626,6 +626,10 @@ static void quantiles(void **state) {
 	assert_true(lk_median(x, 4) == 2.5);
 	assert_true(lk_quantile(x, 4, 0) == 1 && lk_quantile(x, 4, 1) == 4);
 	assert_true(fabs(lk_quantile(x, 4, 0.25) - 1.75) < 1e-12);
+	/* without memory to sort them in: the same number, to the last bit */
+	const double mixed[] = {3, -1e300, 0, 5e-324, 3, -2.5, INFINITY, 1e-9, 7, -0.0, 3};
+	for (double q = 0; q <= 1; q += 0.03125)
+		assert_true(lk_quantile(mixed, 10, q) == lk_quantile_unsorted(mixed, 10, q));
 	assert_true(x[0] == 3); /* the array is not sorted in place */
 	assert_true(isnan(lk_median(x, 0)) && isnan(lk_quantile(x, 4, -0.1)) &&
 	            isnan(lk_quantile(x, 4, NAN)));

@@ -3,6 +3,7 @@
 #include "trace/read/recorded_internal.h"
 
 #include <dirent.h>
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -104,7 +105,8 @@ static lk_status recorded_add_call(struct loader *loader, const lk_record_entry 
 	if (to->count >= most)
 		return lk_fail(loader->err, LK_ERR_INPUT, run->path, "holds too many records");
 	if (!lk_push(to)) return lk_oom(loader->err);
-	*lk_last(to) = (lk_recorded_call){*entry, loader->process, LK_NONE};
+	/* `done` is its place until all are in order */
+	*lk_last(to) = (lk_recorded_call){*entry, loader->process, (uint32_t)(to->count - 1)};
 	lk_last(to)->record.start_ns += loader->shift_ns;
 	lk_last(to)->record.end_ns += loader->shift_ns;
 	return LK_OK;
@@ -139,7 +141,15 @@ static int recorded_by_start(const void *a, const void *b) {
 		return x->record.start_ns < y->record.start_ns ? -1 : 1;
 	if (x->process != y->process) return x->process < y->process ? -1 : 1;
 	if (x->record.thread != y->record.thread) return x->record.thread < y->record.thread ? -1 : 1;
-	return x->record.end_ns < y->record.end_ns ? -1 : x->record.end_ns > y->record.end_ns;
+	if (x->record.end_ns != y->record.end_ns) return x->record.end_ns < y->record.end_ns ? -1 : 1;
+	return x->done < y->done ? -1 : x->done > y->done;
+}
+
+/* By start; of equals the one that was recorded first comes first, whichever sort the C library
+ * has. */
+static void sort_calls(lk_recorded_calls *calls) {
+	if (calls->count) qsort(calls->at, calls->count, sizeof *calls->at, recorded_by_start);
+	for (size_t i = 0; i < calls->count; i++) calls->at[i].done = LK_NONE;
 }
 
 bool lk_recorded_by_pipe(const lk_recorded_run *run, const lk_recorded_call *call) {
@@ -253,13 +263,9 @@ static void sort_names(lk_recorded_names *names) {
 }
 
 static lk_status recorded_put_in_order(lk_recorded_run *run, lk_error *err) {
-	if (run->calls.count)
-		qsort(run->calls.at, run->calls.count, sizeof *run->calls.at, recorded_by_start);
-	if (run->storage.count)
-		qsort(run->storage.at, run->storage.count, sizeof *run->storage.at, recorded_by_start);
-	if (run->processor.count)
-		qsort(run->processor.at, run->processor.count, sizeof *run->processor.at,
-		      recorded_by_start);
+	sort_calls(&run->calls);
+	sort_calls(&run->storage);
+	sort_calls(&run->processor);
 	sort_names(&run->names);
 	sort_names(&run->files);
 	sort_names(&run->groups);
@@ -302,6 +308,9 @@ static lk_status add_children(struct loader *loader, const char *path) {
 	snprintf(folder, sizeof folder, "%.*s", length, path);
 	DIR *dir = opendir(*folder ? folder : ".");
 	lk_status status = LK_OK;
+	/* a folder that may be entered and not listed shows no children */
+	if (!dir && errno != EACCES)
+		return lk_fail(loader->err, LK_ERR_IO, folder, "cannot be listed: %s", strerror(errno));
 	for (struct dirent *dirent; dir && status == LK_OK && loader->run->children < MOST_CHILDREN &&
 	                            (dirent = readdir(dir));) {
 		char child[PATH_MAX + NAME_MAX + 2];

@@ -18,7 +18,8 @@
 
 struct file_name {
 	char *path;
-	bool found; /* in a folder or an archive: it may be another kind of file */
+	bool found;   /* in a folder or an archive: it may be another kind of file */
+	bool starter; /* a recording of a process that does not know its rank */
 };
 typedef LK_VEC(struct file_name) names;
 
@@ -51,7 +52,7 @@ static lk_status files_add_name(names *n, char *name, bool found, lk_error *err)
 		free(name);
 		return lk_oom(err);
 	}
-	*lk_last(n) = (struct file_name){name, found};
+	*lk_last(n) = (struct file_name){.path = name, .found = found};
 	return LK_OK;
 }
 
@@ -61,30 +62,33 @@ static char *files_joined(const char *folder, const char *name) {
 	return asprintf(&path, "%s%s%s", folder, slash, name) < 0 ? NULL : path;
 }
 
-/* Of a recording: whether its process knew its rank. */
-static bool knows_rank(const char *path) {
+/* Of a recording: whether its process knew its rank. One that is damaged does not. */
+static lk_status note_rank(struct file_name *file, lk_error *err) {
 	lk_recording recording;
-	lk_error ignored;
-	if (!lk_ends_in(path, LK_RECORDING_ENDING) ||
-	    lk_recording_open(path, &recording, &ignored) != LK_OK)
-		return false;
-	bool knows = recording.head.rank >= 0;
+	if (!lk_ends_in(file->path, LK_RECORDING_ENDING)) return LK_OK;
+	lk_status status = lk_recording_open(file->path, &recording, err);
+	file->starter = true;
+	if (status == LK_ERR_INPUT) return LK_OK;
+	LK_TRY(status);
+	file->starter = recording.head.rank < 0;
 	lk_recording_close(&recording);
-	return knows;
+	return LK_OK;
 }
 
 /* Where some recordings are ranks' the others are of programs that started them. */
-static void drop_starters(names *all, size_t before) {
+static lk_status drop_starters(names *all, size_t before, lk_error *err) {
 	size_t kept = before;
 	bool ranks = false;
-	for (size_t i = before; i < all->count; i++) ranks |= knows_rank(all->at[i].path);
+	for (size_t i = before; i < all->count; i++) {
+		LK_TRY(note_rank(&all->at[i], err));
+		ranks |= lk_ends_in(all->at[i].path, LK_RECORDING_ENDING) && !all->at[i].starter;
+	}
 	for (size_t i = before; ranks && i < all->count; i++) {
-		const char *path = all->at[i].path;
-		bool starter = lk_ends_in(path, LK_RECORDING_ENDING) && !knows_rank(path);
-		if (starter) free(all->at[i].path);
+		if (all->at[i].starter) free(all->at[i].path);
 		else all->at[kept++] = all->at[i];
 	}
 	if (ranks) all->count = kept;
+	return LK_OK;
 }
 
 /* Files that simulators read with Chakra's traces. */
@@ -152,7 +156,7 @@ static lk_status list_folder(const char *folder, names *out, lk_error *err) {
 	closedir(dir);
 	LK_TRY(status);
 	if (out->count == before) return no_trace(folder, err);
-	drop_starters(out, before);
+	LK_TRY(drop_starters(out, before, err));
 	qsort(out->at + before, out->count - before, sizeof *out->at, files_by_name);
 	return LK_OK;
 }

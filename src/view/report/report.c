@@ -26,7 +26,8 @@ static lk_status report_put_result(lk_report *writer, const lk_report_job *job, 
 	FILE *file = lk_memory_open(&text, &size);
 	if (!file) return lk_oom(err);
 	lk_status status = job->result(job->answer, false, file, err);
-	if (!lk_memory_close(file) && status == LK_OK) status = lk_oom(err);
+	/* a stream in memory fails for want of it alone */
+	if (!lk_memory_close(file) || status == LK_ERR_IO) status = lk_oom(err);
 	*left_out = size > MOST_RESULT;
 	if (status == LK_OK && *left_out) lk_json_put_null(writer, "result");
 	else if (status == LK_OK) lk_json_put_document(writer, "result", text, size);
@@ -77,7 +78,8 @@ static lk_status report_around(const lk_report_job *job, lk_report_form form, bo
 	FILE *file = lk_memory_open(&text, &size);
 	if (!file) return lk_oom(err);
 	lk_status status = write_document(job, false, file, err);
-	if (!lk_memory_close(file) && status == LK_OK) status = lk_oom(err);
+	/* a stream in memory fails for want of it alone */
+	if (!lk_memory_close(file) || status == LK_ERR_IO) status = lk_oom(err);
 	if (status == LK_OK && form == LK_REPORT_HTML)
 		status = lk_report_page(job->title, text, size, out, err);
 	else if (status == LK_OK) status = lk_picture_write(text, size, png, out, err);

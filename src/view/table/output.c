@@ -38,10 +38,7 @@ lk_status lk_write_through(const lk_writing *writing, lk_writer *write, const vo
 	FILE *file = lk_sink_file(sink);
 	lk_status status = file ? write(what, false, file, err) : lk_oom(err);
 	/* A disk that is full makes the writer fail first, and the commit tells why. */
-	if (status == LK_OK || status == LK_ERR_IO) {
-		lk_status end = lk_sink_commit(sink, err);
-		return end != LK_OK ? end : status;
-	}
+	if (status == LK_OK || lk_sink_failed(sink)) return lk_sink_commit(sink, err);
 	lk_sink_abandon(sink);
 	return status;
 }
