@@ -100,9 +100,26 @@ lk_status lk_parse_whole(const char *text, long long low, long long high, long l
 	return lk_parse_int(counted ? digits : text, low, high, out, where, err);
 }
 
+/* `text` without the commas of its thousands, 11,234 as 11234, in `out`; as it is where commas
+ * divide something else. */
+static const char *without_thousands(const char *text, char *out, size_t size) {
+	size_t first = strspn(text, "0123456789"), used = first, length = strlen(text);
+	const char *at = text + first;
+	if (first == 0 || first > 3 || *at != ',' || length >= size) return text;
+	memcpy(out, text, first);
+	for (; *at == ','; at += 4, used += 3) {
+		if (strspn(at + 1, "0123456789") != 3) return text;
+		memcpy(out + used, at + 1, 3);
+	}
+	memcpy(out + used, at, strlen(at) + 1);
+	return out;
+}
+
 lk_status lk_parse_dollars(const char *text, double low, double high, double *out,
                            const char *where, lk_error *err) {
-	return lk_parse_count(text + (*text == '$'), low, high, out, where, err);
+	char plain[64];
+	text += *text == '$';
+	return lk_parse_count(without_thousands(text, plain, sizeof plain), low, high, out, where, err);
 }
 
 /* Seconds of the unit whose name has `length` letters; 0 if there is no such unit. */
