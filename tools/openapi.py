@@ -113,7 +113,7 @@ ERROR_TEXT = record({"where": TEXT, "what": TEXT, "remedy": TEXT, "text": TEXT},
 OPTION = record({"name": TEXT, "type": {"enum": ["refused", "boolean", "number", "count", "text", "choice",
     "text_or_object", "object", "content"]},
                  "integer": BOOL, "list": BOOL, "value": MAYBE_TEXT, "group": MAYBE_TEXT, "help": TEXT},
-                {"low": NUMBER, "high": NUMBER, "choices": listed(TEXT)})
+                {"low": NUMBER, "high": NUMBER, "choices": listed(TEXT), "repeats": BOOL})
 HEALTH = record({"status": {"enum": ["ok"]}, "version": TEXT, "data_date": TEXT, "running": NUMBER, "waiting": NUMBER,
     "upload_bytes": NUMBER})
 

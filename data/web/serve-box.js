@@ -32,9 +32,14 @@ const lines = (text) => text.replace(/\\\r?\n/g, " ").split("\n").map((l) => l.t
 
 function ofName(text, lists) {
 	const hub = HUB.exec(text), name = hub ? hub[1] : text;
-	const known = lists.model.some((m) => m.name === name);
-	if (lists.gpu.some((g) => g.name === name)) return option("gpu", name, "Read as a GPU.");
-	return option("model", name, known ? "Read as a model." : "Read as the name of a model on the Hub.");
+	const small = name.toLowerCase(), find = (list) => list.find((one) => one.name.toLowerCase() === small);
+	const gpu = find(lists.gpu), model = find(lists.model);
+	if (gpu) return option("gpu", gpu.name, "Read as a GPU.");
+	if (model) return option("model", model.name, "Read as a model.");
+	if (name.includes("/")) return option("model", name, "Read as the name of a model on the Hub.");
+	/* A short name, as h100: the server knows which one it means. */
+	if (lists.gpu.some((one) => one.name.toLowerCase().startsWith(small))) return option("gpu", small, "Read as a GPU.");
+	return option("model", name, "Read as the name of a model.");
 }
 
 function ofText(text, lists) {

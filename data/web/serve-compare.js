@@ -5,13 +5,21 @@ const MOST = 12;
 
 /* ---- an answer in a few figures ---- */
 
-const numberOf = (text) => Number(String(text).replace(/\s/g, ""));
-const dollars = (amount) => "$" + (amount < 10 ? amount.toFixed(2) : ls.whole(Math.round(amount)));
+const numberOf = (text) => Number(String(text).replace(/[\s,]/g, ""));
+/* As the program writes them: $0.0312, $56.10, $11,234. */
+export const dollars = (amount) => "$" + (amount < 0.1 ? amount.toFixed(4) : amount < 999.995 ? amount.toFixed(2)
+	: ls.whole(Math.round(amount)));
 
 /* The lowest list price of a GPU-hour of machines with this GPU; null: none is listed. */
 function priceOf(machines, gpu) {
 	const offers = machines.filter((m) => m.gpu === gpu && m.usd_h_per_gpu > 0);
 	return offers.reduce((least, m) => !least || m.usd_h_per_gpu < least.usd_h_per_gpu ? m : least, null);
+}
+
+/* Dollars per hour of so many GPUs, at the lowest list price; NaN: none is listed. */
+export function hourly(machines, gpu, gpus) {
+	const offer = priceOf(machines, gpu);
+	return offer && gpus > 0 ? offer.usd_h_per_gpu * gpus : NaN;
 }
 
 /* {fits, verdict, step, range, rate, mfu, memory, cost, costNote, perMillion} of a report of predict. */
@@ -20,7 +28,7 @@ export function summary(report, machines, gpu, gpus) {
 	const figure = (label) => (verdict.figures || []).find((f) => f.label === label) || {};
 	const step = figure("step time"), rate = figure("tokens/s/GPU"), offer = priceOf(machines, gpu);
 	const memory = /^(?:needs )?(\S+ \S+) of (\S+ \S+)/.exec(verdict.detail || "");
-	const hourly = offer && gpus > 0 ? offer.usd_h_per_gpu * gpus : NaN;
+	const cost = hourly(machines, gpu, gpus);
 	const perMillion = offer && rate.value ? offer.usd_h_per_gpu / 3600 / numberOf(rate.value) * 1e6 : NaN;
 	return {
 		fits: verdict.state !== "no",
@@ -30,7 +38,7 @@ export function summary(report, machines, gpu, gpus) {
 		rate: rate.value || "",
 		mfu: figure("MFU").value || "",
 		memory: memory ? memory[1] + " of " + memory[2] : verdict.detail || "",
-		cost: hourly > 0 ? dollars(hourly) + "/h" : "no list price",
+		cost: cost > 0 ? dollars(cost) + "/h" : "no list price",
 		costNote: offer ? `${offer.provider} ${offer.instance}, ${dollars(offer.usd_h_per_gpu)} a GPU and hour, `
 			+ `list price, ${offer.date}` : "lockstep rent --prices FILE reads your own prices",
 		perMillion: perMillion > 0 ? dollars(perMillion) : "",
@@ -48,14 +56,18 @@ export function showGlance(box, said) {
 		item("verdict", said.verdict, "", said.fits ? "sv-yes" : "sv-no"),
 		item("step", said.step, said.range && "80 % range: " + said.range),
 		item("memory", said.memory),
-		item("cost", said.cost, said.costNote));
+		item("cost", said.cost + (said.perMillion ? ", " + said.perMillion + " per million tokens" : ""), said.costNote));
 }
 
 /* ---- side by side ---- */
 
 /* How a state differs from the first, as options; of the first its model and GPUs. */
 function nameOf(state, first) {
-	if (state === first) return ["model", "gpu", "gpus"].map((name) => state.get(name)).filter(Boolean).join(", ");
+	if (state === first) {
+		const gpus = state.get("gpus");
+		return [state.get("model"), state.get("gpu"), gpus && gpus + (gpus === "1" ? " GPU" : " GPUs")].filter(Boolean)
+			.map((text) => text.startsWith("{") ? "config.json" : text).join(", ");
+	}
 	const changes = [];
 	for (const name of new Set([...first.keys(), ...state.keys()])) {
 		if (state.get(name) === first.get(name)) continue;
@@ -70,7 +82,7 @@ const COLUMNS = [
 	{key: "against_first_pctg", title: "against the first", right: true},
 	{key: "tokens_s_gpu", title: "tokens/s/GPU", right: true}, {key: "mfu", title: "MFU", right: true},
 	{key: "memory", title: "memory", right: true}, {key: "cost", title: "cost", right: true},
-	{key: "usd_per_million_tokens", title: "a million tokens", right: true},
+	{key: "usd_per_million_tokens", title: "cost of a million tokens", right: true},
 ];
 
 /* Seconds of "20.9 s", "812 ms", "1.2 min". */

@@ -3,14 +3,25 @@
 
 const ls = window.lockstep;
 
-/* The controls that are always in sight, in this order. */
-export const MAIN = ["model", "gpu", "gpus", "tp", "pp", "vp", "cp", "ep", "mbs", "gbs", "seq", "dtype", "recompute",
-	"zero", "schedule"];
-const LABELS = {model: "Model", gpu: "GPU", gpus: "GPUs", tp: "Tensor", pp: "Pipeline", vp: "Virtual stages",
+/* The controls that are always in sight, in this order, by groups with names. */
+const GROUPS = {"Model and GPUs": ["model", "gpu", "gpus"], "Parallel degrees": ["tp", "pp", "vp", "cp", "ep"],
+	Batch: ["mbs", "gbs", "seq"], "Format, memory, schedule": ["dtype", "recompute", "zero", "schedule"]};
+export const MAIN = Object.values(GROUPS).flat();
+const LABELS = {model: "Model", gpu: "GPU", gpus: "Number of GPUs", tp: "Tensor", pp: "Pipeline", vp: "Virtual stages",
 	cp: "Context", ep: "Expert",
-	mbs: "Micro-batch", gbs: "Global batch", seq: "Sequence", dtype: "Number format", recompute: "Recompute",
+	mbs: "Micro-batch, samples", gbs: "Global batch, samples", seq: "Sequence, tokens", dtype: "Number format", recompute: "Recompute",
 		zero: "ZeRO", schedule: "Schedule",
+	tokens: "Tokens to train on", budget: "Budget", deadline: "Deadline", provider: "Providers", "most-gpus": "Most GPUs",
+	spot: "Spot prices", top: "Rows shown",
 	script: "Launch script", launch: "Launch line", deepspeed_config: "DeepSpeed config", config: "Configuration file"};
+/* The units of option values, as people write them. */
+const UNITS = {W: "W", PIXELS: "pixels", MiB: "MiB", GiB: "GiB", TOKENS: "tokens", HOURS: "hours", H: "hours", MINUTES: "minutes",
+	SECONDS: "s", MS: "ms", "GB/S": "GB/s", "G/KWH": "g/kWh", DOLLARS: "US dollars", PER_HOUR: "per hour",
+	"SAMPLES/S": "samples/s", SHARE: "share"};
+const labelOf = (option) => (LABELS[option.name] || option.name)
+	+ (option.type !== "list" && UNITS[option.value] ? ", " + UNITS[option.value] : "");
+/* How values may be written that are more than a number. */
+const EXAMPLES = {"tokens N": "15T", "budget DOLLARS": "$20k", "deadline HOURS": "240, 14d, 2 weeks", "provider NAME,...": "aws,gcp"};
 /* Numbers that are doubled and halved more often than counted. */
 const DOUBLED = new Set(["gpus", "tp", "pp", "cp", "ep", "mbs", "gbs", "seq"]);
 /* Texts of which the usual ones are known; others are taken too where the server takes them. */
@@ -134,7 +145,7 @@ export function control(option, lists, changed, prefix = "f-") {
 	const plain = (type) => {
 		input = ls.el("input");
 		input.type = type;
-		input.placeholder = isNumber(option) || !option.value ? "" : option.value;
+		input.placeholder = EXAMPLES[option.name + " " + option.value] || (isNumber(option) || !option.value ? "" : option.value);
 	};
 	if ((name === "model" || name === "gpu") && option.type !== "list") {
 		input = choice(lists[name].map((m) => [m.name, m.name]),
@@ -143,9 +154,10 @@ export function control(option, lists, changed, prefix = "f-") {
 		input = choice([["on", "on"], ["off", "off"]], "default");
 	} else if (option.type !== "list" && (option.choices || KNOWN[name])) {
 		input = choice((option.choices || KNOWN[name]).map((v) => [v, v]), "default");
-	} else if (option.type === "content" || option.type === "words") {
+	} else if (option.type === "content" || option.type === "words" || option.repeats) {
 		input = ls.el("textarea");
-		input.rows = 3;
+		input.rows = option.repeats ? 2 : 3;
+		input.placeholder = option.repeats ? option.value + ", one a line" : "";
 		input.spellcheck = false;
 	} else if (option.type === "object") {
 		input = choice([], "none");
@@ -167,12 +179,27 @@ export function control(option, lists, changed, prefix = "f-") {
 	if (option.type === "text_or_object" || option.type === "object")
 		box = ls.el("span", "sv-with", input, fileButton(name === "model" ? "config.json\u2026" : "file\u2026",
 			(text) => { set(text); changed(name); }));
-	const label = ls.el("label", "", LABELS[name] || name), why = ls.el("p", "sv-why");
+	const label = ls.el("label", "", labelOf(option)), why = ls.el("p", "sv-why");
 	why.id = input.id + "-why", why.hidden = true;
 	label.htmlFor = input.id;
 	label.title = "--" + name + ": " + option.help;
 	const element = ls.el("div", "sv-field", label, box || input, why);
 	return {option, element, input, why, set, get: () => input.value.trim() ? input.value : ""};
+}
+
+/* Marks the control that an error names and the one whose change caused it, and no other. What is wrong is said at the
+ * cause; without one, at the control that is named. */
+export function markControls(controls, where, text, cause) {
+	const named = where.replace(/^--/, ""), at = text && controls.has(cause) ? cause : named;
+	for (const [name, c] of controls) {
+		const told = name === at, wrong = told || name === named;
+		c.input.toggleAttribute("aria-invalid", wrong);
+		c.why.hidden = !told;
+		c.why.textContent = told ? text.replace(where + ": ", "") : "";
+		if (wrong && controls.has(at)) c.input.setAttribute("aria-describedby", controls.get(at).why.id);
+		else c.input.removeAttribute("aria-describedby");
+		if (told && c.element.closest("details")) c.element.closest("details").open = true;
+	}
 }
 
 /* The controls of a verb in two boxes; `changed` takes the name of the option whose control was. */
@@ -184,7 +211,11 @@ export class Fields {
 			{name: "launch", type: "words", group: table[0].group,
 			help: "a launch line, as it is typed for Megatron-LM and others, or a lockstep predict command: it fills "
 				+ "the controls"}];
-		for (const name of MAIN) this.add(options.find((o) => o.name === name), lists, main, changed);
+		for (const [title, names] of Object.entries(GROUPS)) {
+			const some = ls.el("fieldset", "sv-fields", ls.el("legend", "", title));
+			main.append(some);
+			for (const name of names) this.add(options.find((o) => o.name === name), lists, some, changed);
+		}
 		let group = null, box = null;
 		for (const o of options) {
 			if (MAIN.includes(o.name)) continue;
@@ -299,17 +330,9 @@ export class Fields {
 		}
 	}
 
-	/* Marks the control that an error names, and no other, and says there what is wrong. */
-	mark(where, text) {
-		for (const [name, c] of this.controls) {
-			const wrong = where === "--" + name;
-			c.input.toggleAttribute("aria-invalid", wrong);
-			c.why.hidden = !wrong;
-			c.why.textContent = wrong ? text.replace(where + ": ", "") : "";
-			if (wrong) c.input.setAttribute("aria-describedby", c.why.id);
-			else c.input.removeAttribute("aria-describedby");
-			if (wrong && c.element.closest("details")) c.element.closest("details").open = true;
-		}
+	/* What is wrong with them. */
+	mark(where, text, cause) {
+		markControls(this.controls, where, text, cause);
 	}
 }
 

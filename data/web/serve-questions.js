@@ -1,7 +1,8 @@
 /* serve-questions.js: what is asked with a button: sweeps, plans, machines, changes, placements, traces, recordings. A
  * question has a row in the table, a view of its own, and a job on the server that is followed, cancelled, shown. */
 import {authorization, get, post, read, Refusal, remove} from "./serve-api.js";
-import {control, valueOf} from "./serve-fields.js";
+import {dollars, hourly} from "./serve-compare.js";
+import {control, markControls, valueOf} from "./serve-fields.js";
 
 const ls = window.lockstep, at = (id) => document.getElementById(id);
 const POLL_MS = 150;
@@ -15,24 +16,24 @@ const TABLES = {name: "tables", type: "content", group: "Tables", help: "the lin
  * a file, the step predicted on the left. */
 export const QUESTIONS = {
 	plan: {title: "Plan", go: "Plan", main: ["gpus", "top"], shared: (name) => !SEARCHED.has(name) || at("plan-fixed").checked,
-		check: ["plan-fixed", "only the degrees on the left"],
+		check: ["plan-fixed", "only the degrees of the main controls"],
 		text: "The fastest layouts of this model on this GPU. Degrees, schedule, sharding, recomputation and overlap are "
-			+ "searched; batch, sequence and number format are those on the left."},
+			+ "searched; batch, sequence and number format are those of the main controls."},
 	sweep: {title: "Sweep", go: "Predict all", lists: true, shared: () => true,
 		main: ["gpus", "tp", "pp", "mbs", "gbs", "seq", "dtype", "recompute", "zero"],
-		text: "Every combination of comma lists, as a table and a plot: \u201c8,16,32\u201d. What is left open is as on the "
-			+ "left."},
+		text: "Every combination of comma lists, as a table and a plot: \u201c8,16,32\u201d. What is left open is as in the "
+			+ "main controls."},
 	rent: {title: "Rent", go: "Find machines", shared: () => true,
 		main: ["tokens", "budget", "deadline", "provider", "most-gpus", "spot"],
-		text: "Which machines to rent for the model, batch and sequence on the left, by cost and time; layouts are "
+		text: "Which machines to rent for the model, batch and sequence of the main controls, by cost and time; layouts are "
 			+ "searched. Without a length of the training: the most that budget and deadline buy."},
 	whatif: {title: "What if", go: "Ask", files: ["Traces or a step graph"], step: true, main: ["set"],
 		text: "A step with something changed, simulated again: \u201cnic=2x\u201d, \u201cgpus=256\u201d, \u201cdtype=fp8\u201d, one a "
-			+ "line. Without files it is the step predicted on the left."},
+			+ "line. Without files it is the step that the main controls describe."},
 	shard: {title: "Shard", go: "Place tables", main: ["tables", "batch", "optimizer", "kinds", "host-memory"],
 		shared: (name, own) => ["gpu", "gpus", "cluster"].includes(name) || (name === "model" && !own.tables),
-		text: "Which embedding table goes on which of the GPUs on the left: lines of a CSV file, or, without them, those of "
-			+ "the recommendation model on the left."},
+		text: "Which embedding table goes on which of the GPUs of the main controls: lines of a CSV file, or, without them, those of "
+			+ "the recommendation model there."},
 	explain: {title: "Explain", go: "Explain", files: ["Traces"], main: ["steps", "top"],
 		text: "Why a run is slow, from traces of torch.profiler, one file per rank. They stay on the machine that serves "
 			+ "this page, and are removed when they have been read."},
@@ -61,7 +62,8 @@ class Task {
 	busy(on) {
 		this.running = on;
 		at(this.name + "-progress").hidden = !on;
-		at(this.name + "-go").disabled = on;
+		/* A button that is disabled would lose the focus. */
+		at(this.name + "-go").setAttribute("aria-disabled", on);
 	}
 
 	/* start() gives the job; show(answer) takes what comes of it. */
@@ -159,7 +161,7 @@ export class Question {
 		this.controls = new Map();
 		this.inputs = [];
 		this.build();
-		this.task = new Task(name, page.say);
+		this.task = new Task(name, (text, where) => this.say(text, where));
 		at(name + "-go").addEventListener("click", () => this.ask());
 	}
 
@@ -173,7 +175,7 @@ export class Question {
 		});
 		for (const option of ownOptions(row, this.table, page.options.predict)) {
 			const c = control(option, page.lists, () => {}, name + "-");
-			if (row.lists) c.input.placeholder = "as on the left";
+			if (row.lists) c.input.placeholder = "unchanged";
 			this.controls.set(option.name, c);
 			(row.main.includes(option.name) ? line : more).append(c.element);
 		}
@@ -198,6 +200,13 @@ export class Question {
 		this.answer = ls.el("div");
 		this.answer.id = name + "-answer";
 		at("view-" + name).replaceChildren(task, this.take, this.answer);
+	}
+
+	/* Says what is wrong at its own control, where it has one of that name. */
+	say(text, where = "") {
+		const own = this.controls.has(where.slice(2));
+		markControls(this.controls, own ? where : "", own ? text : "");
+		this.page.say(text, own ? "" : where);
 	}
 
 	/* The state of its own controls, as texts, and back. */
@@ -265,6 +274,12 @@ export class Question {
 		if (!this.row.files && JSON.stringify(this.request()) !== this.asked) this.ask();
 	}
 
+	/* ", $154/h, $0.69 a step" at list prices, or "". */
+	costOf(choice) {
+		const cost = hourly(this.page.machines, this.page.fields.texts().get("gpu"), choice.gpus);
+		return cost > 0 ? `, ${dollars(cost)}/h, ${dollars(cost * choice.step_time_s / 3600)} a step` : "";
+	}
+
 	/* The layouts of a plan, to be taken over. */
 	offer(result) {
 		const list = [];
@@ -272,7 +287,7 @@ export class Question {
 			const b = button("", "sv-choice", "");
 			b.removeAttribute("id");
 			b.append(ls.el("b", "", ls.whole(choice.gpus) + " GPUs"), " ", choice.layout, " ",
-				ls.el("span", "", choice.step_time_s.toPrecision(3) + " s"));
+				ls.el("span", "", ls.seconds(choice.step_time_s) + this.costOf(choice)));
 			b.title = "show the prediction of this layout";
 			b.addEventListener("click", () => this.page.take(choice));
 			list.push(b);

@@ -92,7 +92,7 @@ export class Timeline {
 		const perfetto = button("Open in Perfetto", "opens ui.perfetto.dev in a new window and hands it this trace",
 			() => openInPerfetto(this.text, this.title, say));
 		perfetto.id = "timeline-perfetto";
-		box.replaceChildren(ls.el("div", "sv-task", ls.el("p", "", "Every operation of the step predicted on the left. Nothing "
+		box.replaceChildren(ls.el("div", "sv-task", ls.el("p", "", "Every operation of the predicted step. Nothing "
 			+ "leaves this machine unless you open it in Perfetto, which gets the events of this step."),
 			ls.el("div", "sv-row", label, this.count, ls.el("div", "ls-tools",
 			button("+", "zoom in", () => this.zoom(0.5)), button("\u2212", "zoom out", () => this.zoom(2)),

@@ -15,10 +15,11 @@ const HASH_LIMIT = 16384;
 let fields, view = "predict", kept, machines = [], timeline, lists;
 const questions = new Map();
 
-function say(text, where) {
+/* `cause`: the control whose change the text answers. */
+function say(text, where, cause) {
 	at("message").textContent = text;
 	at("message").hidden = !text;
-	fields?.mark(where || "", text);
+	fields?.mark(where || "", text, cause);
 }
 
 /* ---- predictions ---- */
@@ -29,6 +30,8 @@ function say(text, where) {
  * wait for one. */
 const STARVED_MS = 150, REST_MS = 120;
 const live = {asked: 0, under: 0, since: 0, shown: 0, timer: 0, title: "", state: null, said: null};
+/* The control that was changed last; what is refused now, and the control whose change led to it. */
+const fault = {last: "", text: "", cause: ""};
 const PAGE = "&page=" + [...crypto.getRandomValues(new Uint8Array(8))].map((b) => b.toString(16).padStart(2,
 	"0")).join("");
 
@@ -53,15 +56,20 @@ function draw(report, rest) {
 	at("glance").classList.remove("sv-stale");
 	fields.showDefaults(report.result?.reproduce || "");
 	at("keep").disabled = false;
+	fault.text = fault.cause = "";
 }
 
 const glanceOf = (report, state) => summary(report, machines, state.get("gpu"), Number(state.get("gpus")));
 
 function refused(error) {
+	if (takenBack(error)) return;
 	at("prediction").classList.add("sv-stale");
 	at("glance").classList.add("sv-stale");
 	at("keep").disabled = true;
-	say(error.message, error.where);
+	if (error.message !== fault.text) fault.cause = fault.last;
+	fault.text = error.message;
+	say(error.message, error.where, fault.cause);
+	noteRefused(error.message);
 }
 
 const tell = (name) => document.dispatchEvent(new CustomEvent(name, {detail: live.shown}));
@@ -167,6 +175,12 @@ async function takeLayout(choice) {
 }
 
 function changed(name) {
+	fault.last = name;
+	forgetRead();
+	predictChange(name);
+}
+
+function predictChange(name) {
 	if (isSource(name)) {
 		takeLine();
 		return;
@@ -178,17 +192,26 @@ function changed(name) {
 
 /* ---- the address ---- */
 
+let address = location.hash; /* what the page shows or wrote last */
+
 /* `step`: the browser can go back from the change. */
 function keepState(step) {
 	const question = questions.get(view);
 	const hash = toHash(fields.texts(), view, kept.texts(), question?.texts(), question?.asked);
+	/* The browser is on its way to another address: what the controls say until it is shown is no new step, which
+	 * would end the way forward. */
+	if (location.hash !== address) return;
 	/* A config that is too large for an address is left out of it. */
 	if (hash.length > HASH_LIMIT || hash === location.hash) return;
 	if (step && location.hash) history.pushState(null, "", hash);
 	else history.replaceState(null, "", hash);
+	address = location.hash;
 }
 
 async function showState() {
+	address = location.hash;
+	forgetRead();
+	fault.last = "";
 	const from = fromHash(location.hash), known = VIEWS.includes(from.view) ? from.view : "predict";
 	fields.show(from.state);
 	kept.take(from.kept, saidOf);
@@ -245,29 +268,59 @@ function makeTab(v) {
 
 /* ---- the box: whatever is pasted or dropped ---- */
 
-/* What stands below the box: how the last thing was read, and what of it does not act. */
-const box = {read: ""};
+/* What stands below the box: how the last thing was read, and what of it does not act or is wrong. */
+const box = {read: "", waiting: false, option: "", before: null, begin: at("box-said").textContent};
 
 function noteIgnored(ignored) {
+	box.waiting = false;
 	if (!box.read) return;
+	at("box-said").classList.remove("sv-wrong");
 	at("box-said").textContent = box.read + (ignored.length ? ` Not understood, or without effect: ${ignored.join("; ")}.` : "");
 }
 
 function noteRead(read) {
 	box.read = read;
 	at("box-said").textContent = read;
+	at("box-said").classList.remove("sv-wrong");
+}
+
+/* The answer to what the box holds. */
+function noteRefused(text) {
+	if (!box.waiting) return;
+	at("box-said").textContent = box.read.replace(/\.$/, ": ") + text;
+	at("box-said").classList.add("sv-wrong");
+}
+
+/* What the box holds is itself wrong, and not a combination with the other controls, which then stay as they were. */
+function takenBack(error) {
+	const where = String(error.where).slice(2);
+	if (!box.waiting || (where !== box.option && fields.controls.has(where))) return false;
+	noteRefused(error.message);
+	box.read = "", box.waiting = false;
+	fields.show(box.before);
+	predictAnew();
+	return true;
+}
+
+/* Something else was changed since. */
+function forgetRead() {
+	noteRead("");
+	box.waiting = false;
+	at("box-said").textContent = box.begin;
 }
 
 /* A state of the controls with one more option, and without what a source stated before. */
 function takeOption(name, text) {
 	const state = fields.texts();
+	box.option = name, box.before = new Map(state);
 	for (const other of [...state.keys()]) if (isSource(other)) state.delete(other);
 	if (isSource(name)) {
 		fields.show(state);
 		fields.controls.get(name).set(text);
 	} else fields.show(state.set(name, text));
 	select("predict");
-	changed(name);
+	fault.last = "", box.waiting = true;
+	predictChange(name);
 }
 
 async function take(text, files) {
@@ -279,7 +332,7 @@ async function take(text, files) {
 		keepState(true);
 		if (found.tables) questions.get(found.view).show(new Map([["tables", found.tables]]));
 		questions.get(found.view).ask(found.files);
-	} else say(found.read, "");
+	} else at("box-said").classList.add("sv-wrong");
 }
 
 function makeBox() {
@@ -324,7 +377,7 @@ async function begin() {
 		predictAnew();
 	}, () => keepState());
 	timeline ||= new Timeline(at("view-timeline"), say);
-	const page = {fields, options, lists, say, take: takeLayout, answered: () => keepState(true)};
+	const page = {fields, options, lists, machines, say, take: takeLayout, answered: () => keepState(true)};
 	for (const name of Object.keys(QUESTIONS)) questions.set(name, new Question(name, page, options[name] || options.predict));
 	showState();
 }
@@ -343,13 +396,21 @@ at("copy-link").addEventListener("click", () => {
 	ls.copy(location.href, at("copy-link"));
 });
 at("keep").addEventListener("click", () => {
-	say(kept.keep(live.state, live.said) ? "" : "This answer is kept already.");
+	const fresh = kept.keep(live.state, live.said);
+	say("");
+	ls.tellFor(at("keep"), fresh ? "Kept" : "Kept already");
+});
+at("to-answer").addEventListener("click", () => {
+	at("tab-" + view).focus({preventScroll: true});
+	document.querySelector(".sv-answers").scrollIntoView();
 });
 addEventListener("pagehide", () => { if (fields) keepState(); });
 at("reset").addEventListener("click", () => {
 	fields.show(new Map(Object.entries(BEGIN)));
+	forgetRead();
+	fault.last = "";
 	select("predict");
-	keepState();
+	keepState(true);
 	predictAnew();
 });
 at("token-form").addEventListener("submit", (event) => {
@@ -358,6 +419,9 @@ at("token-form").addEventListener("submit", (event) => {
 	else say("A token has 32 digits, 0 to 9 and a to f.");
 });
 document.addEventListener("lockstep-shown", () => { if (view === "timeline") timeline.look(fields.request()); });
+new ResizeObserver(() => {
+	document.documentElement.style.setProperty("--sv-top", at("glance").parentNode.offsetHeight + "px");
+}).observe(at("glance").parentNode);
 VIEWS.forEach(makeTab);
 makeBox();
 addEventListener("hashchange", () => {

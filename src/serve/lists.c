@@ -31,6 +31,7 @@ static void put_option_json(lk_json_writer *writer, const lk_option *option, con
 	lk_json_put_text(writer, "type", form_keys[form]);
 	lk_json_put_bool(writer, "integer", option->kind == LK_OPTION_INT);
 	lk_json_put_bool(writer, "list", option->sweep);
+	if (option->kind == LK_OPTION_LINES) lk_json_put_bool(writer, "repeats", true);
 	if (option->low != 0 || option->high != 0) {
 		lk_json_put_number(writer, "low", option->low);
 		lk_json_put_number(writer, "high", option->high);

@@ -4,7 +4,7 @@ import {mkdtempSync, readFileSync, rmSync, writeFileSync} from "node:fs";
 import os from "node:os";
 import path from "node:path";
 import {pathToFileURL} from "node:url";
-import {check, close, narrow, open, pictures, program, same, test, whole} from "./page.mjs";
+import {check, close, narrow, open, picture, program, same, test, whole} from "./page.mjs";
 
 /* Exit status 1 is an answer: it does not fit. */
 function report(folder, name, words) {
@@ -36,8 +36,7 @@ async function look(browser, file, name, options, more) {
 	await whole(page);
 	if (more) await more(page);
 	check(await narrow(page), name + " is wider than the window");
-	await page.waitForTimeout(100);
-	await page.screenshot({path: path.join(pictures, name + ".png"), fullPage: true});
+	await picture(page, name, {fullPage: true});
 	same(page.wrong, [], name + ": on the console");
 	await close(page);
 }

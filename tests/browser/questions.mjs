@@ -80,7 +80,17 @@ test("rent, what-if, shard, diff and stalls answer in views of their own", (brow
 	for (const name of ["tp", "pp"]) await page.fill("#f-" + name, "");
 	await page.fill("#f-gpus", "8");
 	await ask(page, "whatif", {set: "nic=2x\nlink=2x"});
-	check((await page.textContent("#whatif-answer")).includes("nic=2x"), "changes of the step on the left");
+	const command = await page.textContent("#whatif-answer .ls-command");
+	check(command.includes("--set nic=2x --set link=2x"), "changes of the predicted step, one a line: " + command);
+	/* What is wrong with a control of the view is said there, and the button keeps the focus. */
+	await page.fill("#whatif-set", "nonsense=2x");
+	await page.focus("#whatif-go");
+	await page.keyboard.press("Enter");
+	await page.waitForFunction(() => !document.getElementById("whatif-set-why").hidden);
+	check((await page.textContent("#whatif-set-why")).includes("unknown key"), "what is wrong");
+	same(await page.evaluate(() => document.activeElement.id), "whatif-go", "focus");
+	await page.waitForFunction(() => document.getElementById("whatif-go").getAttribute("aria-disabled") === "false");
+	page.wrong.splice(0, page.wrong.length, ...page.wrong.filter((w) => !w.includes("400 (Bad Request)")));
 	await ask(page, "shard", {tables: TABLES});
 	check((await page.textContent("#shard-answer")).includes("Fits"), "the placement");
 	await ask(page, "diff", {}, ["tests/data/trace_before.json", "tests/data/trace_after.json"]);
@@ -136,8 +146,20 @@ test("the box takes names, launch lines, YAML and JSON, and says what it does no
 		await page.waitForFunction((said) => document.getElementById("box-said").textContent.includes(said), said);
 	};
 	await start(page, server.url);
-	await box("llama3.1-8b", "Read as a model.");
+	await box("Llama3.1-8B", "Read as a model.");
 	await page.waitForFunction(() => document.getElementById("f-model").value === "llama3.1-8b");
+	await box("H200", "Read as a GPU.");
+	await page.waitForFunction(() => document.querySelector("#prediction .ls-command").textContent.includes("--gpu h200 "));
+	/* What is wrong is said at the box, and the controls stay as they were. */
+	const before = await page.evaluate(() => [...document.querySelectorAll("#controls :is(input, select, textarea)")].slice(1).map((e) => e.value));
+	for (const [text, said] of [["no-such-model", "Read as the name of a model: no model is named"], ["train it", "Read as a launch line: launch line: no training"]]) {
+		await box(text, said);
+		same(await page.evaluate(() => [...document.querySelectorAll("#controls :is(input, select, textarea)")].slice(1).map((e) => e.value)), before, text);
+	}
+	await page.waitForFunction(() => !document.querySelector("#glance.sv-stale"));
+	check(await page.isHidden("#message"), "said once");
+	await page.fill("#f-seq", "4096");
+	check((await page.textContent("#box-said")).startsWith("Files can be dropped"), "what the box said is about an older change");
 	await box(readFileSync("tests/data/hf/gpt2.json", "utf8"), "config.json of a network");
 	await page.waitForFunction(() => document.getElementById("f-model").value.includes("gpt2"));
 	await box("torchrun --nproc_per_node 8 pretrain_gpt.py --tensor-model-parallel-size 2 --num-layers 4 --hidden-size 512 "

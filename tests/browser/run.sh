@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Tests of pages in Debian's Chromium, driven by playwright-core, which npm installs into build/browser at the version and
 # hash of package-lock.json. Skipped, visibly, where Chromium, Node or the package is not there.
+# With LOCKSTEP_PICTURES=1 the tests leave pictures of the pages in build/browser/pictures.
 # Usage: tests/browser/run.sh PROGRAM [words of test names]
 #        tests/browser/run.sh PROGRAM --run SCRIPT [arguments]    another script with the same installation
 set -uo pipefail

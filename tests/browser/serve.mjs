@@ -1,9 +1,7 @@
 /* serve.mjs: the page of lockstep serve in a real browser. */
 import {readFileSync} from "node:fs";
-import path from "node:path";
-import {check, close, narrow, open, pictures, same, says, serve, shown, start, test, whole, withClipboard} from "./page.mjs";
+import {check, close, narrow, open, picture, same, says, serve, shown, start, test, whole, withClipboard} from "./page.mjs";
 
-const picture = (page, name, more) => page.screenshot({path: path.join(pictures, name + ".png"), ...more});
 const origin = (server) => new URL(server.url).origin;
 
 async function withPage(browser, options, run, ...flags) {
@@ -30,7 +28,6 @@ test("the page loads, light and dark, wide and narrow", async (browser) => {
 			check(await narrow(page), "wider than the window of " + width);
 			check(!page.url().includes("token"), "the token leaves the address");
 			grounds.add(await page.evaluate(() => getComputedStyle(document.body).backgroundColor));
-			await page.waitForTimeout(100);
 			await picture(page, `predict-${width}-${colorScheme}`);
 			await picture(page, `predict-${width}-${colorScheme}-all`, {fullPage: true});
 			same(page.wrong, [], "on the console");
@@ -145,6 +142,20 @@ test("wrong values are said and marked, and leave the page alive", (browser) => 
 	check(await page.$("#glance.sv-stale"), "the answer at a glance is no longer the job's");
 	await shown(page, () => page.fill("#f-gpus", "64"));
 	await page.waitForFunction(() => document.getElementById("message").hidden && !document.querySelector("[aria-invalid]"));
+	/* What does not go together is said at the control that was changed, whatever the message names. */
+	const told = () => page.$$eval(".sv-why:not([hidden])", (all) => all.map((e) => e.id));
+	await shown(page, () => page.fill("#f-tp", "3"));
+	check((await page.textContent("#message")).startsWith("--gpus: 64 GPUs do not divide by tp * pp * cp"), "the message names GPUs");
+	same(await told(), ["f-tp-why"], "said at the cause");
+	check(await page.$("#f-gpus[aria-invalid][aria-describedby='f-tp-why']"), "the control that is named is marked too");
+	await shown(page, () => page.fill("#f-tp", "4"));
+	await shown(page, () => page.selectOption("#f-schedule", "interleaved"));
+	same(await told(), ["f-schedule-why"], "a message that names no control");
+	/* The same message after another change is still about the first. */
+	await shown(page, () => page.fill("#f-seq", "4096"));
+	same(await told(), ["f-schedule-why"], "the cause stays");
+	await shown(page, () => page.selectOption("#f-schedule", ""));
+	same(await told(), [], "nothing is wrong");
 	page.wrong.splice(0, page.wrong.length, ...page.wrong.filter((w) => !w.includes("400 (Bad Request)")));
 }));
 
@@ -339,7 +350,6 @@ test("traces are explained", (browser) => withPage(browser, {}, async (page, ser
 	await page.waitForSelector("#explain-answer .ls-panel");
 	await whole(page, "#explain-answer");
 	check((await page.textContent("#explain-answer .ls-command")).includes("lockstep explain trace_small.json"), "the command");
-	await page.waitForTimeout(100);
 	await picture(page, "explain", {fullPage: true});
 	await page.setInputFiles("#explain-files", "tests/data/hf/gpt2.json");
 	await page.click("#explain-go");

@@ -330,6 +330,14 @@ static void durations_and_dollars(void **state) {
 	assert_true(x == 1e5);
 	assert_int_equal(lk_parse_dollars("250", 0, 1e9, &x, "--x", &err), LK_OK);
 	assert_true(x == 250);
+	assert_int_equal(lk_parse_dollars("$100,000", 0, 1e9, &x, "--x", &err), LK_OK);
+	assert_true(x == 100000);
+	assert_int_equal(lk_parse_dollars("1,234,567.50", 0, 1e9, &x, "--x", &err), LK_OK);
+	assert_true(x == 1234567.5);
+	static const char *const no_thousands[] = {"1,23",   "1234,567", ",100",
+	                                           "1,2345", "1,000,",   "1,000,00"};
+	for (size_t i = 0; i < sizeof no_thousands / sizeof *no_thousands; i++)
+		assert_int_equal(lk_parse_dollars(no_thousands[i], 0, 1e9, &x, "--x", &err), LK_ERR_INPUT);
 	assert_int_equal(lk_parse_dollars("$$1", 0, 1e9, &x, "--x", &err), LK_ERR_INPUT);
 	assert_int_equal(lk_parse_dollars("$", 0, 1e9, &x, "--x", &err), LK_ERR_INPUT);
 	assert_string_equal(err.what, "\"$\" is not an amount of US dollars");

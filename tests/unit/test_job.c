@@ -126,7 +126,8 @@ static void refusals(void **state) {
 	assert_refused((lk_job){.model = m, .gpus = 8, .gbs = 20}, NULL, "--gbs", "nearest: 16, 24");
 	assert_refused((lk_job){.model = m, .gpus = 8, .gbs = 64, .mbs = 2, .microbatches = 3}, NULL,
 	               "--gbs", "2 * 8 * 3 = 48");
-	assert_refused((lk_job){.model = m, .pp = 4, .vp = 3}, NULL, "--vp", "vp 2, 4 with pp 4");
+	assert_refused((lk_job){.model = m, .pp = 4, .vp = 3}, NULL, "--vp",
+	               "no pp divides them with vp 3; nearest with pp 4: vp 2, 4");
 	assert_refused((lk_job){.model = m, .pp = 40}, NULL, "--pp", "at most --pp 32");
 	assert_refused((lk_job){.model = m, .vp = 2}, NULL, "--pp", "needs two or more stages");
 	assert_refused((lk_job){.model = m, .ep = 2}, NULL, "--ep", "has no experts");

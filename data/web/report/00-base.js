@@ -71,9 +71,9 @@
 
 	const prefixes = ["", "k", "M", "G", "T", "P", "E"];
 
+	/* Thousands as the program writes them: 9,143. */
+	ls.whole = (number) => String(number).replace(/\B(?=(\d{3})+$)/g, ",");
 	/* Three digits, or as many as are asked for: 1.53, 15.3, 153 */
-	/* Thousands as the program writes them: 9 143. */
-	ls.whole = (number) => String(number).replace(/\B(?=(\d{3})+$)/g, "\u00a0");
 	ls.digits = function (x, count) {
 		const size = Math.abs(x), most = count || 3;
 		if (size === 0) return "0";
@@ -207,15 +207,18 @@
 		return done ? Promise.resolve() : Promise.reject(new Error("not allowed"));
 	}
 
-	/* Copies, and says so on the button for a moment. */
+	/* Says something on a button for a moment. */
+	ls.tellFor = function (button, said) {
+		if (!button.dataset.label) button.dataset.label = button.textContent;
+		button.textContent = said;
+		clearTimeout(Number(button.dataset.timer));
+		button.dataset.timer = setTimeout(() => { button.textContent = button.dataset.label; }, 1200);
+	};
+	/* Copies, and says so. */
 	ls.copy = function (text, button) {
-		const label = button.textContent;
 		const way = navigator.clipboard && isSecureContext
 			? navigator.clipboard.writeText(text).catch(() => copyOldWay(text)) : copyOldWay(text);
-		return way.then(() => "copied", () => "cannot copy").then(function (said) {
-			button.textContent = said;
-			setTimeout(() => { button.textContent = label; }, 1200);
-		});
+		return way.then(() => "copied", () => "cannot copy").then((said) => ls.tellFor(button, said));
 	};
 
 	/* ---- saving ---- */

@@ -105,7 +105,10 @@
 
 	/* The buttons of a table, and what it is saved as, among the tools of a frame. */
 	ls.tableTools = function (frame, made, title) {
-		frame.tools.append(...made.buttons);
+		frame.tools.append(...made.filter, ...made.buttons);
+		ls.tableSaves(frame, made, title);
+	};
+	ls.tableSaves = function (frame, made, title) {
 		ls.saves(frame, "CSV", () => ls.save(ls.fileName(title, "csv"), "text/csv", made.csv()));
 		ls.saves(frame, "JSON", () => ls.save(ls.fileName(title, "json"), "application/json", made.json()));
 	};
@@ -145,7 +148,7 @@
 			table);
 		box.tabIndex = 0;
 		return {table: state.most < Infinity ? ls.el("div", "", box, moreOf(table, state)) : box,
-			buttons: (rows.length >= FILTERED ? filterOf(table, state) : []).concat(md, csv), fill: fill,
+			filter: rows.length >= FILTERED ? filterOf(table, state) : [], buttons: [md, csv], fill: fill,
 			csv: () => ls.csv(columns, state.sorted), json: () => ls.rowsAsJson(columns, state.sorted)};
 	};
 

@@ -112,10 +112,13 @@
 	ls.tableBehind = function (columns, rows, box, frame, panel, draw) {
 		const made = ls.table(columns, rows, true),
 			more = ls.el("details", "ls-numbers", ls.el("summary", "", "numbers"));
+		/* The filter is of the numbers alone, and stands with them. */
+		if (made.filter.length) more.append(ls.el("div", "ls-tools", ...made.filter));
 		more.append(made.table);
 		more.addEventListener("toggle", made.fill);
 		ls.later(() => { if (more.isConnected) made.fill(); });
-		ls.tableTools(frame, made, panel.title);
+		frame.tools.append(...made.buttons);
+		ls.tableSaves(frame, made, panel.title);
 		ls.pictures(frame, panel, box.querySelector(".ls-drawing"), draw);
 		box.append(more);
 	};

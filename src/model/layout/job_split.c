@@ -381,11 +381,20 @@ static lk_status check_even(const lk_job *job, lk_error *err) {
 	}
 	lk_near_legal(near_pp, job->pp, total, fits_evenly, &(struct even_fit){total, chunks});
 	lk_near_legal(near_vp, chunks, total, fits_evenly, &(struct even_fit){total, job->pp});
+	bool some_pp = strcmp(near_pp, "none") != 0, some_vp = strcmp(near_vp, "none") != 0;
 	lk_fail(err, LK_ERR_INPUT, "--vp", "%d layers are not a multiple of pp * vp = %d * %d", total,
 	        job->pp, chunks);
 	if (lk_job_folds(job)) return lk_hint(err, "nearest: pp %s", near_pp);
-	return lk_hint(err, "nearest: pp %s with vp %d, vp %s with pp %d", near_pp, chunks, near_vp,
-	               job->pp);
+	if (some_pp && some_vp)
+		return lk_hint(err, "nearest: pp %s with vp %d, vp %s with pp %d", near_pp, chunks, near_vp,
+		               job->pp);
+	if (some_vp)
+		return lk_hint(err, "no pp divides them with vp %d; nearest with pp %d: vp %s", chunks,
+		               job->pp, near_vp);
+	if (some_pp)
+		return lk_hint(err, "no vp divides them with pp %d; nearest with vp %d: pp %s", job->pp,
+		               chunks, near_pp);
+	return lk_hint(err, "drop --vp, or use --first-stage-layers and --last-stage-layers");
 }
 
 lk_status lk_job_check_split(const lk_job *job, lk_error *err) {

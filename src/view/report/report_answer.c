@@ -42,6 +42,8 @@ static const struct {
 	{"_s", false, lk_format_seconds},
 	{"_bytes", false, lk_format_bytes},
 	{"_pctg", false, format_percentage},
+	{"mfu", true, lk_percent},
+	{"hfu", true, lk_percent},
 };
 
 static int unit_of_key(const char *key) {
@@ -284,13 +286,16 @@ static void add_cell(lk_table *table, const char *key, const lk_value *value) {
 	else lk_table_bool(table, value->kind == LK_JSON_TRUE);
 }
 
-/* What a row is comes before what it has. */
+/* What a row is comes before what it has, and the long command after both. */
 static void put_texts_first(struct table *table) {
 	lk_column ordered[COLUMNS] = {0};
 	int count = 0;
-	for (int right = 0; right < 2; right++)
-		for (int i = 0; i < table->count; i++)
-			if (table->columns[i].right == (right == 1)) ordered[count++] = table->columns[i];
+	for (int place = 0; place < 3; place++)
+		for (int i = 0; i < table->count; i++) {
+			const lk_column *column = &table->columns[i];
+			int wanted = strcmp(column->key, "reproduce") == 0 ? 2 : column->right;
+			if (wanted == place) ordered[count++] = *column;
+		}
 	memcpy(table->columns, ordered, (size_t)count * sizeof *ordered);
 }
 

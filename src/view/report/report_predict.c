@@ -43,11 +43,12 @@ static char *predict_plain(double number, char *out, size_t size) {
 static void predict_put_verdict(lk_report *writer, const lk_prediction *prediction) {
 	char peak[TEXT], usable[TEXT], left[TEXT], rate[TEXT], detail[LINE], of[LINE];
 	snprintf(
-		detail, sizeof detail, "%s of %s on the peak-memory rank, stage %d: %s %s",
+		detail, sizeof detail, "%s of %s on the peak-memory rank, stage %d: %s%s%s",
 		lk_format_bytes(prediction->peak_bytes, peak, sizeof peak),
 		lk_format_bytes(prediction->usable_bytes, usable, sizeof usable), prediction->fullest_stage,
+		prediction->fits ? "headroom " : "",
 		lk_format_bytes(fabs(prediction->usable_bytes - prediction->peak_bytes), left, sizeof left),
-		prediction->fits ? "to spare" : "too much");
+		prediction->fits ? "" : " too much");
 	snprintf(of, sizeof of, "of %s",
 	         prediction->peak_label ? prediction->peak_label : "an unknown peak");
 	lk_report_verdict(writer, prediction->fits ? "yes" : "no",

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/arena.h"
+#include "base/noun.h"
 #include "base/text.h"
 #include "view/text/views.h"
 #include "view/report/report.h"
@@ -150,8 +151,10 @@ static void sweep_put_verdict(lk_report *writer, const struct shown_sweep *sweep
 	size_t misfits = sweep->all.count - sweep->fit - sweep->refused;
 	lk_text words = lk_text_begin(detail, sizeof detail);
 	if (best) lk_text_add(&words, "most %ss/s/GPU of ", lk_sweep_unit(&sweep->all, sweep->best));
-	lk_text_add(&words, "%zu combinations: %zu fit", sweep->all.count, sweep->fit);
-	if (misfits) lk_text_add(&words, ", %zu do not", misfits);
+	lk_text_add(&words, "%zu %s: %zu %s", sweep->all.count,
+	            lk_noun(sweep->all.count, "combination", "combinations"), sweep->fit,
+	            lk_noun(sweep->fit, "fits", "fit"));
+	if (misfits) lk_text_add(&words, ", %zu %s not", misfits, lk_noun(misfits, "does", "do"));
 	if (sweep->refused) lk_text_add(&words, ", %zu cannot be", sweep->refused);
 	lk_report_verdict(writer, best ? "yes" : "no",
 	                  best ? (*headline ? headline : "All are alike") : "None fits", detail);
@@ -622,7 +625,8 @@ lk_status lk_report_sweep(const lk_sweep_row *rows, size_t count, lk_report_form
 	for (size_t i = 0; alike && i < count; i++)
 		alike = !rows[i].prediction ||
 		        (rows[i].prediction->model && strcmp(rows[i].prediction->model, best->model) == 0);
-	snprintf(title, sizeof title, "%zu predictions%s%.*s", count, alike ? " of " : "",
+	snprintf(title, sizeof title, "%zu %s%s%.*s", count,
+	         lk_noun(count, "prediction", "predictions"), alike ? " of " : "",
 	         alike ? (int)strcspn(best->model, ":,") : 0, alike ? best->model : "");
 	lk_report_job job = {"predict",
 	                     title,
