@@ -145,7 +145,7 @@ test("wrong values are said and marked, and leave the page alive", (browser) => 
 	/* What does not go together is said at the control that was changed, whatever the message names. */
 	const told = () => page.$$eval(".sv-why:not([hidden])", (all) => all.map((e) => e.id));
 	await shown(page, () => page.fill("#f-tp", "3"));
-	check((await page.textContent("#message")).startsWith("--gpus: 64 GPUs do not divide by tp * pp * cp"), "the message names GPUs");
+	check((await page.textContent("#message")).startsWith("--gpus: 64 GPUs are not a multiple of tp * pp * cp"), "the message names GPUs");
 	same(await told(), ["f-tp-why"], "said at the cause");
 	check(await page.$("#f-gpus[aria-invalid][aria-describedby='f-tp-why']"), "the control that is named is marked too");
 	await shown(page, () => page.fill("#f-tp", "4"));

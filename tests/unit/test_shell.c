@@ -142,9 +142,9 @@ static void conditions(void **state) {
 	(void)state;
 	static const char *const bodies[] = {
 		"V=; for t in '1 -eq 1' '1 -ne 1' '2 -gt 1'; do if [ $t ]; then V=$V+; else V=$V-; fi; "
-	    "done",
+		"done",
 		"V=; for t in '2 -ge 3' '1 -lt 2' '3 -le 2'; do if [ $t ]; then V=$V+; else V=$V-; fi; "
-	    "done",
+		"done",
 		"V=; for t in 'a = a' 'a != a' 'a == b'; do if [ $t ]; then V=$V+; else V=$V-; fi; done",
 		"X=; if [ -z \"$X\" ] && [ -n a ] && ! [ -n \"$X\" ]; then V=1; else V=2; fi",
 		"if [[ abc == a* && abc != *b ]]; then V=1; else V=2; fi",

@@ -20,7 +20,7 @@
  *              (lk_job_features)
  *     bucket   40 M parameters or 1 M per data-parallel rank, the larger (Megatron-LM); 500 M
  *              (DeepSpeed's reduce_bucket_size); 25 MiB elsewhere (PyTorch DDP)
- *     split    of layers that do not divide by the chunks: embedding and loss count as a layer
+ *     split    of layers that are no multiple of the chunks: embedding and loss count as a layer
  *              each where that makes it even (Llama 3's 126 + 2 on 64 chunks); else every chunk
  *              holds the ceiling, and the last one, then the first, goes short (DeepSeek-V3 on 8
  *              stages of 4 chunks: 1, 2 ... 2, 0 and the prediction module), as the recipes of
