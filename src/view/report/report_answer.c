@@ -32,18 +32,63 @@ static char *format_percentage(double value, char *out, size_t size) {
 	snprintf(out, size, "%.1f %%", value);
 	return out;
 }
+static char *format_microseconds(double value, char *out, size_t size) {
+	return lk_format_seconds(value * 1e-6, out, size);
+}
+static char *format_gigabytes(double value, char *out, size_t size) {
+	return lk_format_rate(value * 1e9, out, size);
+}
+static char *format_operations(double value, char *out, size_t size) {
+	snprintf(out, size, "%.1f TFLOP/s", value * 1e-12);
+	return out;
+}
+static char *format_watts(double value, char *out, size_t size) {
+	char number[TEXT];
+	snprintf(out, size, "%s W", lk_format_thousands(value, number, sizeof number));
+	return out;
+}
+/* "9,400", "418.2", "0.0191" */
+static char *format_plain(double value, char *out, size_t size) {
+	if (fabs(value) >= 999.5) return lk_format_thousands(value, out, size);
+	snprintf(out, size, "%.4g", value);
+	return out;
+}
 
+static char *format_hours(double value, char *out, size_t size) {
+	char number[TEXT];
+	snprintf(out, size, "%s h", format_plain(value, number, sizeof number));
+	return out;
+}
+static char *format_price(double value, char *out, size_t size) {
+	char number[TEXT];
+	snprintf(out, size, "%s/h", lk_format_dollars(value, number, sizeof number));
+	return out;
+}
+
+/* What the end of a key says of its number, the longest ending first. `label` stands for the ending
+ * in the label; NULL: the ending itself does, as the number does not say it. */
 static const struct {
-	const char *ending;
-	bool kept; /* in the label: the number does not say it */
+	const char *ending, *label;
 	char *(*format)(double value, char *out, size_t size);
 } units[] = {
-	{"_per_s", true, NULL},
-	{"_s", false, lk_format_seconds},
-	{"_bytes", false, lk_format_bytes},
-	{"_pctg", false, format_percentage},
-	{"mfu", true, lk_percent},
-	{"hfu", true, lk_percent},
+	{"_bytes_per_s", "", lk_format_rate},
+	{"_per_s", NULL, format_plain},
+	{"_s", "", lk_format_seconds},
+	{"_us", "", format_microseconds},
+	{"_usd_h", "", format_price},
+	{"_h", "", format_hours},
+	{"_bytes", "", lk_format_bytes},
+	{"_GBps", "", format_gigabytes},
+	{"_pctg", "", format_percentage},
+	{"_flops", "", format_operations},
+	{"_watts", " power", format_watts},
+	{"_usd", "", lk_format_dollars},
+	{"_kwh", " energy", lk_format_energy},
+	{"_kg", "", lk_format_mass},
+	{"_per_gpu", NULL, format_plain},
+	{"gpu_hours", NULL, lk_format_thousands},
+	{"mfu", NULL, lk_percent},
+	{"hfu", NULL, lk_percent},
 };
 
 static int unit_of_key(const char *key) {
@@ -52,21 +97,65 @@ static int unit_of_key(const char *key) {
 	return i < count ? i : -1;
 }
 
-/* "step_time_s" as "step time". */
+/* Keys that people call by another name, and words of keys that they write in another way. */
+static const char *const names[][2] = {
+	{"peak_bytes", "peak memory"},
+	{"usable_bytes", "usable memory"},
+	{"peak", "peak of the GPU"},
+	{"gbs", "global batch"},
+	{"mbs", "micro-batch"},
+	{"seq", "sequence length"},
+	{"microbatches", "micro-batches"},
+	{"cheapest", "cheapest: number, from 0"},
+	{"fastest", "fastest: number, from 0"},
+};
+static const char *const spellings[][2] = {
+	{"gpu", "GPU"}, {"gpus", "GPUs"}, {"mfu", "MFU"},        {"hfu", "HFU"},   {"pue", "PUE"},
+	{"kwh", "kWh"}, {"nccl", "NCCL"}, {"tflops", "TFLOP/s"}, {"mape", "MAPE"}, {"per", "/"},
+};
+
+/* `word` itself, where it has no other spelling. */
+static const char *spelling_of(const char *word) {
+	for (size_t i = 0; i < sizeof spellings / sizeof *spellings; i++)
+		if (strcmp(spellings[i][0], word) == 0) return spellings[i][1];
+	return word;
+}
+
+/* "step_time_s" as "step time", "tokens_per_s_per_gpu" as "tokens/s/GPU". */
 static const char *label_of_key(lk_arena *arena, const char *key) {
+	char label[3 * TEXT] = "", word[TEXT];
 	int unit = unit_of_key(key);
-	size_t cut = unit >= 0 && !units[unit].kept ? strlen(units[unit].ending) : 0;
-	char *label = lk_arena_strndup(arena, key, strlen(key) - cut);
-	for (char *c = label; c && *c; c++)
-		if (*c == '_') *c = ' ';
-	return label;
+	const char *rest = unit >= 0 ? units[unit].label : NULL;
+	size_t cut = rest ? strlen(units[unit].ending) : 0, used = 0;
+	for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+		if (strcmp(names[i][0], key) == 0) return names[i][1];
+	if (strlen(key) >= TEXT) return lk_arena_strdup(arena, key);
+	for (size_t at = 0, length = strlen(key) - cut; at < length;) {
+		size_t size = strcspn(key + at, "_ ");
+		if (size > length - at) size = length - at;
+		lk_copy(word, size + 1, key + at);
+		const char *shown = spelling_of(word);
+		bool apart = used > 0 && *shown != '/' && label[used - 1] != '/';
+		if (apart) label[used++] = ' ';
+		lk_copy(label + used, sizeof label - used, shown);
+		used += strlen(shown);
+		at += size + 1;
+	}
+	lk_copy(label + used, sizeof label - used, rest ? rest : "");
+	return lk_arena_strdup(arena, label);
+}
+
+/* Of a panel: the first letter is a capital. */
+static const char *title_of_key(lk_arena *arena, const char *key) {
+	const char *label = label_of_key(arena, key);
+	char *title = label ? lk_arena_strdup(arena, label) : NULL;
+	if (title && *title >= 'a' && *title <= 'z') *title = (char)(*title - 'a' + 'A');
+	return title;
 }
 
 static const char *show_number(const char *key, double number, char text[TEXT]) {
 	int unit = unit_of_key(key);
-	if (unit >= 0 && units[unit].format) return units[unit].format(number, text, TEXT);
-	snprintf(text, TEXT, "%.6g", number);
-	return text;
+	return unit >= 0 ? units[unit].format(number, text, TEXT) : format_plain(number, text, TEXT);
 }
 
 static bool is_single(const lk_value *value) {
@@ -102,33 +191,71 @@ static bool is_head_key(const char *key) {
 
 /* ---- the verdict ---- */
 
-static void put_answer_figures(lk_report *writer, const struct answer *answer) {
+/* The number under `key` with `add` before its unit and without `drop` there: of "step_time_s" that
+ * of "step_time_low_s" and back again; NULL: there is none. */
+static const lk_value *sibling(lk_arena *arena, const lk_value *object, const char *key,
+                               const char *drop, const char *add) {
+	int unit = unit_of_key(key);
+	const char *ending = unit >= 0 ? units[unit].ending : "";
+	size_t length = strlen(key) - strlen(ending), dropped = strlen(drop);
+	if (*ending != '_' || length < dropped || length >= TEXT || object->count > 1000 ||
+	    strncmp(key + length - dropped, drop, dropped) != 0)
+		return NULL;
+	const char *name =
+		lk_arena_printf(arena, "%.*s%s%s", (int)(length - dropped), key, add, ending);
+	const lk_value *value = name ? lk_json_get(object, name) : NULL;
+	return value && value->kind == LK_JSON_NUMBER ? value : NULL;
+}
+
+/* Whether it is said as the end of the range of another value. */
+static bool ends_range(lk_arena *arena, const lk_value *object, const char *key) {
+	return sibling(arena, object, key, "_low", "") || sibling(arena, object, key, "_high", "");
+}
+
+/* The numbers that come first, in large letters: `out` has their places. */
+static int pick_figures(const struct answer *answer, size_t out[FIGURES]) {
 	const lk_value *value = answer->value;
-	char text[TEXT];
 	int count = 0;
+	for (size_t i = 0; value->kind == LK_JSON_OBJECT && i < value->count && count < FIGURES; i++)
+		if (value->items[i].kind == LK_JSON_NUMBER && !is_head_key(value->keys[i]) &&
+		    !ends_range(answer->arena, value, value->keys[i]))
+			out[count++] = i;
+	return count;
+}
+
+static void put_answer_figures(lk_report *writer, const struct answer *answer,
+                               const size_t *figures, int count) {
+	const lk_value *value = answer->value;
+	char text[TEXT], from[TEXT], to[TEXT];
 	lk_report_figures(writer);
-	for (size_t i = 0; value->kind == LK_JSON_OBJECT && i < value->count && count < FIGURES; i++) {
-		if (value->items[i].kind != LK_JSON_NUMBER || is_head_key(value->keys[i])) continue;
-		lk_report_figure(writer, label_of_key(answer->arena, value->keys[i]),
-		                 show_number(value->keys[i], value->items[i].number, text), NULL, NULL);
-		count++;
+	for (int i = 0; i < count; i++) {
+		const char *key = value->keys[figures[i]], *range = NULL;
+		const lk_value *low = sibling(answer->arena, value, key, "", "_low"),
+					   *high = sibling(answer->arena, value, key, "", "_high");
+		if (low && high)
+			range = lk_arena_printf(answer->arena, "%s \xe2\x80\x93 %s",
+			                        show_number(key, low->number, from),
+			                        show_number(key, high->number, to));
+		lk_report_figure(writer, label_of_key(answer->arena, key),
+		                 show_number(key, value->items[figures[i]].number, text), range, NULL);
 	}
 	lk_json_array_end(writer);
 }
 
 /* Texts and switches, and the numbers that are no figures any more. */
-static void put_answer_facts(lk_report *writer, const struct answer *answer) {
+static void put_answer_facts(lk_report *writer, const struct answer *answer, const size_t *figures,
+                             int count) {
 	const lk_value *value = answer->value;
 	char text[TEXT];
-	int numbers = 0;
+	int next = 0;
 	lk_report_facts(writer);
 	for (size_t i = 0; value->kind == LK_JSON_OBJECT && i < value->count; i++) {
 		const lk_value *item = &value->items[i];
-		bool figure =
-			item->kind == LK_JSON_NUMBER && !is_head_key(value->keys[i]) && numbers++ < FIGURES;
-		if (figure || !is_single(item) || is_head_key(value->keys[i])) continue;
-		lk_report_fact(writer, label_of_key(answer->arena, value->keys[i]),
-		               show_single(value->keys[i], item, text));
+		if (next < count && figures[next] == i) next++;
+		else if (is_single(item) && !is_head_key(value->keys[i]) &&
+		         !ends_range(answer->arena, value, value->keys[i]))
+			lk_report_fact(writer, label_of_key(answer->arena, value->keys[i]),
+			               show_single(value->keys[i], item, text));
 	}
 	lk_json_array_end(writer);
 }
@@ -143,8 +270,10 @@ static void put_answer_verdict(lk_report *writer, const struct answer *answer) {
 	else if (fits && fits->kind == LK_JSON_FALSE)
 		lk_report_verdict(writer, "no", "Does not fit", said);
 	else lk_report_verdict(writer, "plain", said ? said : line, NULL);
-	put_answer_figures(writer, answer);
-	put_answer_facts(writer, answer);
+	size_t figures[FIGURES];
+	int count = pick_figures(answer, figures);
+	put_answer_figures(writer, answer, figures, count);
+	put_answer_facts(writer, answer, figures, count);
 	lk_report_panel_end(writer);
 }
 
@@ -220,8 +349,11 @@ static void put_memory(lk_report *writer, const struct answer *answer, const lk_
 	lk_json_array(writer, "parts");
 	for (size_t i = 0; i < first->count; i++) {
 		if (!is_memory_part(first->keys[i])) continue;
-		const char *label = label_of_key(answer->arena, first->keys[i]);
-		lk_report_part(writer, label, label);
+		/* the key chooses the colour: "nccl" of "nccl_bytes" */
+		lk_report_part(writer,
+		               lk_arena_strndup(answer->arena, first->keys[i],
+		                                strlen(first->keys[i]) - strlen("_bytes")),
+		               label_of_key(answer->arena, first->keys[i]));
 	}
 	lk_report_part(writer, "unused", "reserved, unused");
 	lk_json_array_end(writer);
@@ -235,6 +367,7 @@ static void put_memory(lk_report *writer, const struct answer *answer, const lk_
 
 struct table {
 	lk_column columns[COLUMNS];
+	bool is_switch[COLUMNS]; /* yes or no, as the columns were added */
 	int count;
 	bool left_out; /* more keys than columns */
 };
@@ -259,6 +392,7 @@ static void add_columns(struct table *table, lk_arena *arena, const char *before
 		if (!is_single(item) || !key || column_of_key(table, key) >= 0) continue;
 		table->left_out |= table->count == COLUMNS;
 		if (table->count == COLUMNS) continue;
+		table->is_switch[table->count] = item->kind == LK_JSON_TRUE || item->kind == LK_JSON_FALSE;
 		table->columns[table->count++] =
 			(lk_column){key, label_of_key(arena, key), item->kind == LK_JSON_NUMBER, false};
 	}
@@ -286,16 +420,22 @@ static void add_cell(lk_table *table, const char *key, const lk_value *value) {
 	else lk_table_bool(table, value->kind == LK_JSON_TRUE);
 }
 
-/* What a row is comes before what it has, and the long command after both. */
-static void put_texts_first(struct table *table) {
+/* What a row is comes first, then what was found of it, how it is divided, its switches, and its
+ * long command last. */
+static int place_of_column(const struct table *table, int column) {
+	const char *key = table->columns[column].key;
+	if (strcmp(key, "reproduce") == 0) return 4;
+	if (table->is_switch[column]) return 3;
+	if (!table->columns[column].right) return 0;
+	return unit_of_key(key) >= 0 ? 1 : 2;
+}
+
+static void order_columns(struct table *table) {
 	lk_column ordered[COLUMNS] = {0};
 	int count = 0;
-	for (int place = 0; place < 3; place++)
-		for (int i = 0; i < table->count; i++) {
-			const lk_column *column = &table->columns[i];
-			int wanted = strcmp(column->key, "reproduce") == 0 ? 2 : column->right;
-			if (wanted == place) ordered[count++] = *column;
-		}
+	for (int place = 0; place <= 4; place++)
+		for (int i = 0; i < table->count; i++)
+			if (place_of_column(table, i) == place) ordered[count++] = table->columns[i];
 	memcpy(table->columns, ordered, (size_t)count * sizeof *ordered);
 }
 
@@ -305,7 +445,7 @@ static lk_status put_rows(lk_report *writer, const struct answer *answer, const 
 	for (size_t i = 0; i < rows->count; i++)
 		add_columns(&shape, answer->arena, NULL, &rows->items[i]);
 	if (shape.count == 0) return LK_OK;
-	put_texts_first(&shape);
+	order_columns(&shape);
 	lk_table *table = lk_table_new("rows", shape.columns, shape.count);
 	for (size_t i = 0; table && i < rows->count; i++) {
 		lk_table_row(table);
@@ -330,18 +470,26 @@ static void put_texts(lk_report *writer, const char *title, const lk_value *text
 	lk_report_panel_end(writer);
 }
 
-/* What its members hold that is no single value. */
+static lk_status put_member(lk_report *writer, const struct answer *answer, const char *title,
+                            const lk_value *value, size_t i, lk_error *err) {
+	const char *label = title ? label_of_key(answer->arena, value->keys[i])
+	                          : title_of_key(answer->arena, value->keys[i]);
+	if (label && title) label = lk_arena_printf(answer->arena, "%s: %s", title, label);
+	if (!label) return lk_oom(err);
+	if (!title && is_head_key(value->keys[i])) return LK_OK;
+	if (!is_memory(value->keys[i], &value->items[i]))
+		return put_value(writer, answer, label, &value->items[i], err);
+	put_memory(writer, answer, &value->items[i]);
+	return LK_OK;
+}
+
+/* What its members hold that is no single value; lists of sentences after all else. */
 static lk_status put_members(lk_report *writer, const struct answer *answer, const char *title,
                              const lk_value *value, lk_error *err) {
-	for (size_t i = 0; i < value->count; i++) {
-		const char *label = label_of_key(answer->arena, value->keys[i]);
-		if (label && title) label = lk_arena_printf(answer->arena, "%s: %s", title, label);
-		if (!label) return lk_oom(err);
-		if (!title && is_head_key(value->keys[i])) continue;
-		if (is_memory(value->keys[i], &value->items[i]))
-			put_memory(writer, answer, &value->items[i]);
-		else LK_TRY(put_value(writer, answer, label, &value->items[i], err));
-	}
+	for (int sentences = 0; sentences < 2; sentences++)
+		for (size_t i = 0; i < value->count; i++)
+			if (all_are(&value->items[i], LK_JSON_STRING) == sentences)
+				LK_TRY(put_member(writer, answer, title, value, i, err));
 	return LK_OK;
 }
 
@@ -368,9 +516,11 @@ static lk_status put_value(lk_report *writer, const struct answer *answer, const
 		if (!name) return lk_oom(err);
 		const lk_value *row = &value->items[i];
 		for (size_t k = 0; k < row->count; k++) {
-			const char *label = label_of_key(answer->arena, row->keys[k]);
 			if (row->items[k].kind != LK_JSON_ARRAY) continue;
-			label = label ? lk_arena_printf(answer->arena, "%s: %s", name, label) : NULL;
+			const char *label = title_of_key(answer->arena, row->keys[k]);
+			if (label && value->count > 1)
+				label = lk_arena_printf(answer->arena, "%s: %s", name,
+				                        label_of_key(answer->arena, row->keys[k]));
 			if (!label) return lk_oom(err);
 			LK_TRY(put_value(writer, answer, label, &row->items[k], err));
 		}
