@@ -10,7 +10,7 @@ export const MAIN = Object.values(GROUPS).flat();
 const LABELS = {model: "Model", gpu: "GPU", gpus: "Number of GPUs", tp: "Tensor", pp: "Pipeline", vp: "Virtual stages",
 	cp: "Context", ep: "Expert",
 	mbs: "Micro-batch, samples", gbs: "Global batch, samples", seq: "Sequence, tokens", dtype: "Number format", recompute: "Recompute",
-		zero: "ZeRO", schedule: "Schedule",
+	zero: "ZeRO", schedule: "Schedule",
 	tokens: "Tokens to train on", budget: "Budget", deadline: "Deadline", provider: "Providers", "most-gpus": "Most GPUs",
 	spot: "Spot prices", top: "Rows shown",
 	script: "Launch script", launch: "Launch line", deepspeed_config: "DeepSpeed config", config: "Configuration file"};
@@ -117,7 +117,7 @@ function steps(input, name, low, high, changed) {
 	const button = (label, title, factor) => {
 		const b = ls.el("button", "sv-step", label);
 		b.type = "button";
-		b.title = title + " " + name;
+		b.title = name + ": " + title;
 		b.setAttribute("aria-label", label + " " + b.title);
 		b.addEventListener("click", () => move(factor));
 		return b;

@@ -48,7 +48,7 @@ test("controls change verdict, breakdown, memory, Gantt and address; a link repr
 	await shown(page, () => page.fill("#f-tp", "8"));
 	await shown(page, () => page.selectOption("#f-gpu", "h200"));
 	await shown(page, () => page.selectOption("#f-recompute", "full"));
-	await shown(page, () => page.click("[title='double GPUs']"));
+	await shown(page, () => page.click("[title='Number of GPUs: double']"));
 	same(await page.inputValue("#f-gpus"), "128");
 	await page.waitForFunction(() => document.querySelector("#prediction .ls-command").textContent.includes("--gpus 128"));
 	await whole(page);
