@@ -597,8 +597,8 @@ static void test_refused(void **state) {
 		{"a,llama3.1-8b,,8,8,1,,,", "does not state the GPU"},
 		{"a,llama3.1-8b,h100-sxm,8,,1,,,", "does not state the batch"},
 		{"a,nobody-7b,h100-sxm,8,8,1,,,", "lacks sizes"},
-		{"a,llama3.1-8b,h100-sxm,8,8,1,3,,", "divide"},
-		{"a,llama3.1-8b,h100-sxm,8,9,1,1,2,", "divide"},
+		{"a,llama3.1-8b,h100-sxm,8,8,1,3,,", "multiple"},
+		{"a,llama3.1-8b,h100-sxm,8,9,1,1,2,", "multiple"},
 		{"a,llama3.1-8b,a100-sxm-80,8,8,1,,,fp8", "no fp8"},
 		{"a,llama3.1-8b,h999,8,8,1,,,", "h999"},
 	};

@@ -528,7 +528,7 @@ static void scripts(void **state) {
 	     .assumes = "line 1: secret.sh, which the script reads, is not here"},
 		{{"s/run.sh\nbash absent.sh 4\n"},
 	     .refused = "no command starts torchrun, srun, mpirun, deepspeed, accelerate or python; "
-	                "give it beside absent.sh, which it runs"},
+	                "it runs absent.sh, which is not here: put that file next to it"},
 		{{"s/loop.sh\nbash loop.sh\n"}, .refused = "scripts read one another too many times"},
 		{{"s/run.sh\nssh -p 22 -i key host1 \"cd x && torchrun --nproc_per_node 4 "
 	      "pretrain_gpt.py " FLAGS "--fp16\"\n"},

@@ -205,7 +205,7 @@ static void sweeps_have_columns(void **state) {
 	assert_string_equal(texts[2], "refused");
 	find_column(reply, "refused", &numbers, &texts);
 	assert_null(texts[0]);
-	assert_non_null(strstr(texts[2], "do not divide"));
+	assert_non_null(strstr(texts[2], "not a multiple"));
 	find_column(reply, "step_time_s", &numbers, &texts);
 	assert_true(isnan(numbers[2]) && numbers[3] > 0);
 	assert_non_null(strstr(lk_reply_row(reply, 2, &size), "\"refused\""));
