@@ -1,4 +1,5 @@
-/* stages.c: layers that are no multiple of a pipeline's stages, as frameworks of PyTorch split them.
+/* stages.c: layers that are no multiple of a pipeline's stages, as frameworks of PyTorch split
+ * them.
  *
  * AutoModel: the first stages have one more than the others. torchtitan counts the embedding and
  * the head as layers of the first and the last stage (pipeline_parallel_first_stage_less_layers and
