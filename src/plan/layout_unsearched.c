@@ -49,6 +49,14 @@ static void list_schedules(const lk_space *space, struct unsearched *out) {
 					   : NULL);
 }
 
+static void list_tensor(const lk_space *space, struct unsearched *out) {
+	int most = 1;
+	for (int i = 0; i < space->tp.count; i++)
+		if (space->tp.at[i] > most) most = space->tp.at[i];
+	if (!space->tp.said && most < space->gpus)
+		unsearched_add(out, "tensor parallelism across nodes (--tp)");
+}
+
 static void list_pipelines(const lk_space *space, struct unsearched *out) {
 	bool pipelines = false, uneven = true;
 	for (int i = 0; i < space->stack_count; i++) {
@@ -87,6 +95,8 @@ static void list_memory(const lk_space *space, struct unsearched *out) {
 	bool images = base->model.network == LK_NET_CONV;
 	if (!space->recompute.said && !images)
 		unsearched_add(out, "other sets of recomputed modules (--recompute core_attn+mlp)");
+	if (space->gpus > 1 && !space->zero.count && strcmp(space->stacks[0], "ddp") == 0)
+		unsearched_add(out, "shards of optimizer states, gradients or weights (--zero)");
 	if (space->gpus > 1 && !base->shard_group)
 		unsearched_add(out, "hybrid sharding (--shard-group of predict)");
 	if (!space->offload && !base->offload_optimizer)
@@ -130,7 +140,10 @@ lk_status lk_space_unsearched(const lk_plan_request *request, const lk_space *sp
 	if (!request->stack && !request->job.stack)
 		unsearched_add(
 			&out, lk_arena_printf(arena, "other software than %s (--stack)", space->stacks[0]));
-	if (space->base.model.network != LK_NET_CONV) list_pipelines(space, &out);
+	if (space->base.model.network != LK_NET_CONV) {
+		list_tensor(space, &out);
+		list_pipelines(space, &out);
+	}
 	list_experts(space, &out);
 	list_memory(space, &out);
 	list_switches(space, &out);

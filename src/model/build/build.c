@@ -600,7 +600,7 @@ static lk_status gather_parameters(struct lk_stage_builder *builder) {
 		                              experts, &c.block));
 		return call(builder, &c);
 	}
-	if (job->sharding != LK_SHARD_ZERO1 || job->overlap_param_gather != LK_ON || job->forward_only)
+	if (!lk_build_shards_states(job) || job->overlap_param_gather != LK_ON || job->forward_only)
 		return LK_OK;
 	lk_sizes_gathered(job, builder->stage, builder->b->bytes, &dense, &experts);
 	LK_TRY(lk_build_traffic_block(builder->b, "gather parameters", LK_OP_ALLGATHER, dense, experts,

@@ -311,6 +311,7 @@ void lk_build_resident(const lk_builder *builder, int stage, double *bytes);
  * after the compute issued so far) or parameters gathered (ALLGATHER, `signal` 1 when they are
  * there). Dense and expert parameters use their groups. */
 bool lk_build_shards_layers(const lk_job *job); /* ZeRO-2 and 3 with ranks to share among */
+bool lk_build_shards_states(const lk_job *job); /* ZeRO-1 likewise */
 lk_status lk_build_traffic_block(lk_builder *builder, const char *name, unsigned kind,
                                  double dense_bytes, double expert_bytes, uint32_t *block);
 /* Adds the same operations to the block under construction; `async` as in lk_build_collective,

@@ -66,9 +66,18 @@ static void dp_one(lk_builder *builder, unsigned kind, unsigned group, const cha
 	lk_graph_add(builder->graph, &op);
 }
 
-bool lk_build_shards_layers(const lk_job *job) {
+/* Whether others have a piece of what this rank trains. */
+static bool is_shared(const lk_job *job) {
 	bool experts = job->model.experts > 0 && lk_sizes_edp_ranks(job) > 1;
-	return job->sharding >= LK_SHARD_ZERO2 && (lk_sizes_dp_ranks(job) > 1 || experts);
+	return lk_sizes_dp_ranks(job) > 1 || experts;
+}
+
+bool lk_build_shards_layers(const lk_job *job) {
+	return job->sharding >= LK_SHARD_ZERO2 && is_shared(job);
+}
+
+bool lk_build_shards_states(const lk_job *job) {
+	return job->sharding == LK_SHARD_ZERO1 && is_shared(job);
 }
 
 void lk_build_traffic(lk_builder *builder, const char *name, unsigned kind, double dense_bytes,
@@ -298,7 +307,7 @@ static void end_step(lk_builder *builder, int stage) {
 	const lk_job *job = builder->job;
 	bool ahead = job->model.network == LK_NET_CONV || job->host_ahead ||
 	             (job->eager == LK_ON && !lk_job_uses_deepspeed(job));
-	if (job->sharding == LK_SHARD_ZERO1 && job->overlap_param_gather != LK_ON) {
+	if (lk_build_shards_states(job) && job->overlap_param_gather != LK_ON) {
 		double dense, experts;
 		lk_sizes_gathered(job, stage, builder->bytes, &dense, &experts);
 		lk_build_traffic(builder, "gather_parameters", LK_OP_ALLGATHER, dense, experts, false,
