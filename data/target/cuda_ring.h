@@ -8,13 +8,12 @@
 enum rt_backend { RT_HOST, RT_POINTERS, RT_WINDOWS };
 enum { RT_SHARED_PARTS = 16 };
 #ifndef RT_RING_BLOCKS
-#define RT_RING_BLOCKS \
-/* for each rank: eight virtual ranks still fit on one device, as one cooperative launch must */
-16
+/* For each rank: eight virtual ranks still fit on one device, as one cooperative launch must. */
+#define RT_RING_BLOCKS 16
 #endif
 
-	/* Threads of one process that meet: the ranks along one axis. */
-	struct rt_team {
+/* Threads of one process that meet: the ranks along one axis. */
+struct rt_team {
 	std::mutex lock;
 	std::condition_variable all;
 	int size, here = 0;
