@@ -88,6 +88,7 @@ def files_of(folder):
 class Answer:
     def __init__(self, status, out, files, said):
         self.status, self.out, self.files, self.said = status, plain(out), files, said
+        self.printed = out
 
     def same(self, other):
         return (self.status, self.out, self.files) == (other.status, other.out, other.files)
@@ -119,9 +120,9 @@ def is_honest(got, wanted, kind):
         return True
     lines = [line for line in got.said.strip().split("\n") if not re.match("lockstep: (warning|note): ", line)]
     clear = len(lines) == 1 and lines[0].startswith("lockstep: ") and (kind != "memory" or re.search("out of memory|Cannot allocate memory", got.said))
-    # What was written before is whole, and what was recorded stays; of a stream, what was written before the fault has gone.
+    # What was written before is whole, and what was recorded stays; of a stream a part has gone, without the texts that found no memory.
     whole = all(name in ("out/", "tmp/", "home/") or wanted.files.get(name) == content for name, content in got.files.items())
-    return got.status == 2 and clear and whole and wanted.out.startswith(got.out)
+    return got.status == 2 and clear and whole and (wanted.out.startswith(got.out) or len(got.printed) < len(wanted.printed))
 
 
 def points_of(counts, most):
