@@ -83,32 +83,37 @@ static double plan_time_of(const lk_plan *plan, const lk_plan_choice *choice) {
 	return plan->tokens > 0 ? choice->days : choice->step_time_s;
 }
 
-/* Megatron-LM's launch line, or the command that predicts it. */
-static const char *launch_of(const lk_plan *plan, const lk_plan_choice *choice) {
+/* Megatron-LM's launch line, or where it has none the command that predicts the layout. */
+static lk_status launch_of(const lk_plan *plan, const lk_plan_choice *choice, const char **out,
+                           lk_error *err) {
 	lk_emitted line;
-	lk_error err = {0};
-	return lk_plan_launch(plan, choice, "megatron", &line, &err) == LK_OK ? line.text
-	                                                                      : choice->reproduce;
+	lk_error refused = {0};
+	lk_status status = lk_plan_launch(plan, choice, "megatron", &line, &refused);
+	*out = status == LK_OK ? line.text : choice->reproduce;
+	return status == LK_ERR_MEMORY ? lk_oom(err) : LK_OK;
 }
 
-static void put_front_series(lk_report *writer, const lk_plan *plan, const char *name,
-                             const char *key, bool front) {
+static lk_status put_front_series(lk_report *writer, const lk_plan *plan, const char *name,
+                                  const char *key, bool front, lk_error *err) {
 	char text[LINE], step[TEXT];
 	lk_report_series(writer, name, key, false);
 	for (int i = 0; i < plan->count; i++)
 		for (int k = 0; k < plan->counts[i].choice_count; k++) {
 			const lk_plan_choice *choice = &plan->counts[i].choices[k];
+			const char *launch;
 			if ((choice->pareto && k == 0) != front) continue;
+			LK_TRY(launch_of(plan, choice, &launch, err));
 			snprintf(text, sizeof text, "%d %s: %.150s, step %s", choice->gpus,
 			         lk_noun(choice->gpus, "GPU", "GPUs"), choice->layout,
 			         lk_format_seconds(choice->step_time_s, step, sizeof step));
 			lk_report_point(writer, plan_cost_of(plan, choice), plan_time_of(plan, choice), text,
-			                launch_of(plan, choice));
+			                launch);
 		}
 	lk_report_series_end(writer);
+	return LK_OK;
 }
 
-static void plan_put_front(lk_report *writer, const lk_plan *plan) {
+static lk_status plan_put_front(lk_report *writer, const lk_plan *plan, lk_error *err) {
 	bool days = plan->tokens > 0;
 	lk_report_panel(writer, "scatter",
 	                days ? "Time against GPU-hours" : "Step time against GPU-seconds",
@@ -120,10 +125,11 @@ static void plan_put_front(lk_report *writer, const lk_plan *plan) {
 	lk_report_axis(writer, "y", days ? "time of the training" : "step time", days ? "days" : "s",
 	               false);
 	lk_json_array(writer, "series");
-	put_front_series(writer, plan, "the front", "front", true);
-	put_front_series(writer, plan, "other layouts", "other", false);
+	LK_TRY(put_front_series(writer, plan, "the front", "front", true, err));
+	LK_TRY(put_front_series(writer, plan, "other layouts", "other", false, err));
 	lk_json_array_end(writer);
 	lk_report_panel_end(writer);
+	return LK_OK;
 }
 
 /* ---- where the time goes ---- */
@@ -234,7 +240,7 @@ static lk_status plan_put_panels(const void *answer, lk_report *writer, lk_error
 	const lk_plan *plan = answer;
 	plan_put_verdict(writer, plan);
 	if (plan_best_of(plan)) {
-		plan_put_front(writer, plan);
+		LK_TRY(plan_put_front(writer, plan, err));
 		plan_put_times(writer, &plan->counts[plan->best]);
 	}
 	LK_TRY(plan_put_layouts(writer, plan, err));
