@@ -131,14 +131,13 @@ static lk_status explain_none(const lk_space *space, lk_plan_count *count, lk_ar
 	if (most == 0) {
 		text = lk_arena_printf(arena,
 		                       "no layout of %d %s: no value of tp * pp * cp that is searched "
-		                       "(--tp, --pp, --cp) divides "
-		                       "that number; nearest --gpus: %s",
+		                       "(--tp, --pp, --cp) divides that number; nearest --gpus: %s",
 		                       space->gpus, gpus, lk_near_multiples(near, space->gpus, smallest));
 	} else if (space->base.gbs % least != 0) {
 		text = lk_arena_printf(arena,
 		                       "no layout of %d %s: none divides a global batch of %d evenly among "
-		                       "its replicas; with the "
-		                       "fewest replicas (dp %lld), nearest --gbs: %s",
+		                       "its replicas; with the fewest replicas (dp %lld), nearest "
+		                       "--gbs: %s",
 		                       space->gpus, gpus, space->base.gbs, (long long)replicas,
 		                       lk_near_multiples(near, space->base.gbs, least));
 	} else {

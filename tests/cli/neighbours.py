@@ -23,7 +23,7 @@ def neighbours(words, stack):
     for name in DEGREES:
         now = int(words[at[name]]) if name in at else 1
         for value in {now * 2, now // 2} - {0}:
-            # plan leaves tensor parallelism inside a node, and lists that
+            # across nodes, which have 8 of the GPUs that are drawn, plan searches no tensor parallelism, and lists that
             if name in at and (name != "tp" or value <= 8):
                 yield [*words[:at[name]], str(value), *words[at[name] + 1:]]
     for name, values in ALONE.items():
