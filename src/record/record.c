@@ -13,6 +13,7 @@
 #include "base/check.h"
 #include "base/text.h"
 #include "base/noun.h"
+#include "base/sort.h"
 #include "trace/read/read.h"
 
 enum {
@@ -333,11 +334,9 @@ static lk_status run_and_sum_up(struct record_work *work, const lk_record_reques
 		return status;
 	}
 	LK_TRY(lk_record_visit(work->folder, add_recorded_process, work, err));
-	if (work->processes.count)
-		qsort(work->processes.at, work->processes.count, sizeof *work->processes.at,
-		      compare_process_ranks);
-	if (work->files.count)
-		qsort(work->files.at, work->files.count, sizeof *work->files.at, compare_file_times);
+	lk_sort(work->processes.at, work->processes.count, sizeof *work->processes.at,
+	        compare_process_ranks);
+	lk_sort(work->files.at, work->files.count, sizeof *work->files.at, compare_file_times);
 	lk_record_answer *answer = &work->result;
 	answer->out = lk_arena_strdup(&work->arena, out);
 	answer->status = end.status;

@@ -25,6 +25,7 @@
 #include "stalls/stalls.h"
 #include "base/check.h"
 #include "base/parallel.h"
+#include "base/sort.h"
 
 /* ---- what a run read ---- */
 
@@ -346,7 +347,7 @@ static void fit_step_kinds(lk_stalls_model *model, const lk_disk_work *work, dou
 	if (!work->count || !(work->rate > 0) || busy <= 0) return;
 	struct worked *steps = malloc(work->count * sizeof *steps);
 	if (steps && spread_device_work(work, busy, steps)) {
-		qsort(steps, work->count, sizeof *steps, compare_step_seconds);
+		lk_sort(steps, work->count, sizeof *steps, compare_step_seconds);
 		sort_steps_into_kinds(model, steps, work->count, busy);
 	}
 	free(steps);

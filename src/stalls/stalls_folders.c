@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/check.h"
+#include "base/sort.h"
 #include "stalls/stalls.h"
 
 enum {
@@ -155,7 +156,8 @@ lk_status lk_stalls_folders_of(const lk_stalls_profile *profile, lk_arena *arena
 		if (status == LK_OK && (int)number > *count) *count = (int)number;
 	}
 	lk_intern_free(names);
-	if (status == LK_OK && *count) qsort(folders, (size_t)*count, sizeof *folders, by_folder_time);
+	if (status == LK_OK && *count)
+		lk_sort(folders, (size_t)*count, sizeof *folders, by_folder_time);
 	*out = folders;
 	return status;
 }

@@ -6,6 +6,7 @@
 #include "io/json.h"
 #include "base/text.h"
 #include "base/noun.h"
+#include "base/sort.h"
 #include "lockstep/validate.h"
 #include "view/table/table.h"
 #include "view/text/views.h"
@@ -185,7 +186,7 @@ static lk_table *worst_table(const lk_validation *validation) {
 	}
 	for (int i = 0; i < validation->row_count; i++)
 		if (validation->rows[i].scored) rows[count++] = &validation->rows[i];
-	qsort(rows, (size_t)count, sizeof *rows, by_distance);
+	lk_sort(rows, (size_t)count, sizeof *rows, by_distance);
 	for (int i = 0; i < count && i < WORST; i++) validate_view_put_row(table, rows[i]);
 	free(rows);
 	return table;
