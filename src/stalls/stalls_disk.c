@@ -121,6 +121,7 @@ lk_status lk_disk_see(lk_disk_uses *uses, const lk_recorded_run *run, const int6
  * whose clock is the same. */
 static double divide_waits_by_step(lk_disk_use *use) {
 	size_t step = 0, last = use->begin.count ? use->begin.count - 1 : 0;
+	if (last > use->steps.count) last = use->steps.count; /* memory ran out */
 	lk_intervals_sort(&use->reads);
 	for (size_t i = 0; i < use->reads.count && last; i++) {
 		int64_t from = use->reads.at[i].start, end = use->reads.at[i].end;

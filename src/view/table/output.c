@@ -90,6 +90,17 @@ lk_status lk_write_table(const lk_writing *writing, lk_table *table, lk_error *e
 	return status;
 }
 
+lk_status lk_write_database(const lk_writing *writing, lk_table *const *tables, int count,
+                            lk_error *err) {
+	lk_status status = lk_writing_check(writing, err);
+	for (int i = 0; status == LK_OK && i < count; i++)
+		if (!tables[i]) status = lk_oom(err);
+	if (status == LK_OK)
+		status = lk_tables_sqlite((const lk_table *const *)tables, count, writing->path, err);
+	for (int i = 0; i < count; i++) lk_table_free(tables[i]);
+	return status;
+}
+
 /* ---- validations, whose view knows streams only ---- */
 
 struct saved {

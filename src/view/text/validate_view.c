@@ -344,11 +344,8 @@ lk_status lk_validate_print(const lk_validation *validation, int format, bool co
 
 lk_status lk_validate_sqlite(const lk_validation *validation, const char *path, lk_error *err) {
 	lk_table *summary = summary_table(validation), *rows = row_table(validation, keep_all);
-	lk_status status = summary && rows ? lk_table_sqlite(summary, path, err) : lk_oom(err);
-	if (status == LK_OK) status = lk_table_sqlite(rows, path, err);
-	lk_table_free(summary);
-	lk_table_free(rows);
-	return status;
+	lk_writing writing = {.format = LK_FORMAT_SQLITE, .path = path};
+	return lk_write_database(&writing, (lk_table *[]){summary, rows}, 2, err);
 }
 
 _Static_assert((int)LK_VALIDATE_TEXT == LK_FORMAT_TEXT &&
