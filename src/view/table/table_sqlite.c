@@ -3,6 +3,7 @@
  * SQL identifiers, values are bound. */
 #include <errno.h>
 #include <limits.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -190,7 +191,14 @@ lk_status lk_tables_sqlite(const lk_table *const *tables, int count, const char 
 		return lk_hint(err, "name a file");
 	}
 	LK_TRY(lk_sqlite_load(err));
-	return sqlite_write(tables, count, path, err);
+	/* Nobody is interrupted between the first page and the last: SQLite would leave both the database
+	 * and its journal. */
+	sigset_t all, before;
+	sigfillset(&all);
+	pthread_sigmask(SIG_BLOCK, &all, &before);
+	lk_status status = sqlite_write(tables, count, path, err);
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	return status;
 }
 
 lk_status lk_table_sqlite(const lk_table *table, const char *path, lk_error *err) {
