@@ -1,6 +1,6 @@
 /* table_sqlite.c: tables as tables of an SQLite database. One transaction drops the old ones, makes
- * the new ones and fills them: either all of it is there or nothing has changed. Names are quoted as
- * SQL identifiers, values are bound. */
+ * the new ones and fills them: either all of it is there or nothing has changed. Names are quoted
+ * as SQL identifiers, values are bound. */
 #include <errno.h>
 #include <limits.h>
 #include <signal.h>
@@ -191,8 +191,8 @@ lk_status lk_tables_sqlite(const lk_table *const *tables, int count, const char 
 		return lk_hint(err, "name a file");
 	}
 	LK_TRY(lk_sqlite_load(err));
-	/* Nobody is interrupted between the first page and the last: SQLite would leave both the database
-	 * and its journal. */
+	/* Nobody is interrupted between the first page and the last: SQLite would leave both the
+	 * database and its journal. */
 	sigset_t all, before;
 	sigfillset(&all);
 	pthread_sigmask(SIG_BLOCK, &all, &before);
