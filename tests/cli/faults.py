@@ -27,7 +27,8 @@ CODES = {"memory": ["ENOMEM"], "read": ["EIO", "EINTR"], "write": ["ENOSPC", "EI
          "mmap": ["ENOMEM", "EAGAIN"], "fork": ["EAGAIN", "ENOMEM"], "thread": ["EAGAIN"], "stat": ["EIO", "ENOMEM"], "list": ["EIO"],
          "change": ["EIO", "ENOSPC"], "pipe": ["EMFILE", "ENFILE"], "wait": ["EINTR"], "connection": ["ECONNRESET", "EINTR"],
          "short_read": ["EINTR"], "short_write": ["EINTR"]}
-JOB = "--model gpt2-xl --gpu a100-sxm-80 --gpus 8"
+JOB, EIGHT = "--model gpt2-xl --gpu a100-sxm-80 --gpus 8", "--gpu h100-sxm --gpus 8 --gbs 64"
+seeds = f"{root}/tests/fuzz/corpus"
 TRACE, RECORDING, SGD = f"{data}/trace_small.json", f"{data}/forms/0.1.0/recording", f"{root}/examples/lang/sgd.lk"
 HIRE = "--model gpt2 --seq 1024 --gbs 256 --tokens 1B --most-gpus 1 --provider aws"
 PAGE = "--html out/page.html"
@@ -65,7 +66,17 @@ VERBS = {
     # is one that is missing
     "doctor": in_formats("doctor"),
     "compose": in_formats("compose ../two --cluster '2 node * 4 cpu, nic 1*10g'"),
-    "serve": ["serve --port 0 --workers 1"]}
+    "serve": ["serve --port 0 --workers 1"],
+    # what is read in other forms, by several verbs
+    "readers": [f"{words} -o json" for words in (
+        "explain ../ranks", "explain ../ranks.tar", "explain ../ranks.zip", "replay ../ranks", "diff ../ranks ../ranks",
+        f"explain {seeds}/nsys/small.sqlite", f"explain {seeds}/nsys/run.rpd", f"explain {seeds}/nsys/rocpd3.db", f"explain {seeds}/xplane/host",
+        f"explain {seeds}/rocprof/chrome", f"stalls --recording {seeds}/darshan/log.txt", f"predict --model {data}/hf/llama-3-8b.json {EIGHT} --seq 1024",
+        f"predict --script {data}/launch/llama3_8b_fp8.sh --gpu h100-sxm --gpus 128", f"predict --config {seeds}/config_file/titan.toml --gpu h100-sxm --gpus 8",
+        f"predict --config {seeds}/config_file/axolotl.yaml --gpu h100-sxm --gpus 8", f"predict {JOB} --gbs 64 --deepspeed-config {seeds}/deepspeed/zero3.json",
+        f"predict --model gpt2-xl --cluster '2 node * {seeds}/topology_xml/a100.xml' --gbs 64", f"jobs {seeds}/jobs/philly.json --gpus 64",
+        f"predict {JOB} --gbs 64 --calibration {data}/forms/0.1.0/calibration.csv", f"predict {JOB} --gbs 64 --exact --ranks all --jitter 0.05")]
+        + [f"plan {JOB} --gbs 64 --emit megatron", f"compile run {SGD} --sizes dp=2,N=10 -o json"]}
 SMALL = [VERBS["predict"][0], VERBS["predict"][1], VERBS["collective"][1], VERBS["shard"][1], VERBS["whatif"][-1], VERBS["plan"][0]]
 
 
@@ -282,6 +293,14 @@ def fail_at(command, point):
 
 def prepare():
     """Files that commands read."""
+    os.makedirs("ranks", exist_ok=True)
+    with open(f"{data}/trace_before.json") as file:
+        text = file.read()
+    for rank in range(2):
+        with open(f"ranks/rank{rank}.json", "w") as file:
+            file.write(re.sub(r'"rank": \d+', f'"rank": {rank}', text, count=1))
+    shutil.make_archive("ranks", "tar", ".", "ranks")
+    shutil.make_archive("ranks", "zip", ".", "ranks")
     subprocess.run([program, "predict", *JOB.split(), "--gbs", "64", "--graph", "step.json", "-o", "json", "-f", "answer.json"], check=True,
                    stdout=subprocess.DEVNULL)
     if not os.environ.get("LOCKSTEP_LONG") or not shutil.which("mpicc") or subprocess.run(["make", "-s", "-C", f"{root}/examples/train", f"OUT={os.getcwd()}"], stderr=subprocess.DEVNULL).returncode:
