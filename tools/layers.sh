@@ -2,6 +2,7 @@
 # The may-include table: which folders of src/ the files of a folder may name in #include "FOLDER/file.h". A folder always
 # includes itself, and include/lockstep/ may be included from everywhere. Rows are in order: a folder names only folders
 # above it, so there are no circles. Siblings are named too: explain includes whatif because its row says so.
+# Folders that may include base sort with lk_sort (base/sort.h): the qsort of a C library is not stable everywhere.
 # Tests may include anything and are not looked at. Prints file:line of each violation; exit status 1 if there is one.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -113,6 +114,9 @@ FNR == 1 {
 		complain("\"" path "\" does not name its folder; write \"FOLDER/" path "\"")
 	else if (target != "lockstep" && (public || (target != folder && !((folder, target) in may) && !((folder, path) in may))))
 		complain(folder " may not include " target " (\"" path "\"); see the table in tools/layers.sh")
+}
+/(^|[^A-Za-z0-9_])qsort(_r)?[ \t]*\(/ && (folder == "base" || (folder, "base") in may) {
+	complain("qsort puts equal elements in an order of its own; use lk_sort (base/sort.h)")
 }
 END {
 	printf "layers: %d files, %d violations\n", files, bad

@@ -1,5 +1,6 @@
 /* fit.c: a simplex search inside limits, and robust linear least squares. */
 #include "base/fit.h"
+#include "base/sort.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -103,7 +104,7 @@ static void fit_descend(struct search *search, double size) {
 	}
 	for (int v = 0; v <= search->dims; v++) simplex[v].value = evaluate(search, simplex[v].at);
 	while (search->left > 0) {
-		qsort(simplex, (size_t)search->dims + 1, sizeof *simplex, fit_by_value);
+		lk_sort(simplex, (size_t)search->dims + 1, sizeof *simplex, fit_by_value);
 		double spread = simplex[search->dims].value - simplex[0].value;
 		if (!(spread > 1e-6 * fabs(simplex[0].value))) break;
 		fit_advance(search, simplex);

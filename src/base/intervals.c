@@ -1,5 +1,6 @@
 /* intervals.c: merges over sorted intervals; all linear but for the sort. */
 #include "base/intervals.h"
+#include "base/sort.h"
 
 #include <stdlib.h>
 
@@ -23,7 +24,7 @@ static bool is_sorted(const lk_intervals *set) {
 
 void lk_intervals_sort(lk_intervals *set) {
 	if (set->count == 0) return;
-	if (!is_sorted(set)) qsort(set->at, set->count, sizeof *set->at, intervals_by_start);
+	if (!is_sorted(set)) lk_sort(set->at, set->count, sizeof *set->at, intervals_by_start);
 	size_t kept = 0;
 	for (size_t i = 1; i < set->count; i++) {
 		if (set->at[i].start > set->at[kept].end) set->at[++kept] = set->at[i];

@@ -6,6 +6,7 @@
  * pseudorandom number generators", OOPSLA 2014. Normal numbers: G. E. P. Box, M. E. Muller, Annals
  * of Mathematical Statistics 29, 1958. */
 #include "base/stats.h"
+#include "base/sort.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -69,7 +70,7 @@ double lk_quantile(const double *x, size_t n, double q) {
 	double *sorted = malloc(n * sizeof *sorted);
 	if (!sorted) return lk_quantile_unsorted(x, n, q);
 	memcpy(sorted, x, n * sizeof *sorted);
-	qsort(sorted, n, sizeof *sorted, lk_ascending);
+	lk_sort(sorted, n, sizeof *sorted, lk_ascending);
 	double rank = q * (double)(n - 1), part = rank - floor(rank);
 	size_t low = (size_t)rank;
 	double value = between(sorted[low], sorted[low + 1 < n ? low + 1 : low], part);

@@ -6,7 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Order of doubles for qsort and bsearch; NANs come last. */
+/* Order of doubles for lk_sort and bsearch; NANs come last. */
 int lk_ascending(const void *a, const void *b);
 
 double lk_mean(const double *x, size_t n);

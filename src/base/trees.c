@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/stats.h"
+#include "base/sort.h"
 
 enum {
 	BINS = LK_TREE_EDGES + 1,
@@ -74,7 +75,7 @@ static void find_edges(const float *x, size_t rows, int features, int f, float *
                        lk_trees *out) {
 	size_t distinct = 1, n = rows;
 	for (size_t i = 0; i < n; i++) room[i] = x[i * (size_t)features + (size_t)f];
-	qsort(room, n, sizeof *room, trees_by_value);
+	lk_sort(room, n, sizeof *room, trees_by_value);
 	for (size_t i = 1; i < n; i++) distinct += room[i] != room[i - 1];
 	out->edges[f] = 0;
 	double next = distinct <= BINS ? 0 : (double)n / BINS;

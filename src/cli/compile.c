@@ -50,29 +50,34 @@ static int run_file(const char *path, const lk_compile_request *request, FILE *o
 	return result;
 }
 
-static int run_files(const lk_args *args, const lk_compile_request *request, FILE *out) {
-	int result = CLI_OK;
-	for (int i = 1; i < args->operand_count; i++) {
-		int one = run_file(args->operands[i], request, out);
-		if (one > result) result = one;
-	}
-	return result;
-}
-
-/* In memory first: a file, or a document, appears only where no program was refused. path NULL:
- * standard output. */
-static int run_as_whole(const lk_args *args, const lk_compile_request *request, const char *path) {
+/* In memory first: a file, a document, or what is said of a program, appears only where none of
+ * these was refused. path NULL: standard output. */
+static int run_as_whole(const char *const *files, int count, const lk_compile_request *request,
+                        const char *path) {
 	lk_error err = {0};
 	char *text = NULL;
 	size_t size;
 	FILE *memory = lk_memory_open(&text, &size);
-	int result = memory ? run_files(args, request, memory) : CLI_WRONG;
+	int result = CLI_OK;
+	for (int i = 0; memory && i < count; i++) {
+		int one = run_file(files[i], request, memory);
+		if (one > result) result = one;
+	}
 	lk_status status = LK_OK;
-	if (!memory || !lk_memory_close(memory))
+	if (!memory || (!lk_memory_close(memory) && result != CLI_WRONG))
 		status = lk_fail(&err, LK_ERR_MEMORY, NULL, "out of memory");
-	else if (result != CLI_WRONG) status = lk_text_save(text, path, stdout, &err);
+	else if (result != CLI_WRONG && size) status = lk_text_save(text, path, stdout, &err);
 	free(text);
 	return status == LK_OK ? result : cli_fail(&err);
+}
+
+static int run_one_by_one(const char *const *files, int count, const lk_compile_request *request) {
+	int result = CLI_OK;
+	for (int i = 0; i < count; i++) {
+		int one = run_as_whole(&files[i], 1, request, NULL);
+		if (one > result) result = one;
+	}
+	return result;
 }
 
 static lk_status compile_check_single(const lk_args *args, const lk_compile_request *request,
@@ -90,10 +95,12 @@ static int compile_run(lk_args *args) {
 	if (cli_read(args, &request, &outputs, NULL, NULL, &err) != LK_OK) return cli_fail(&err);
 	if (lk_compile_action_find(args->operands[0], &request.action, &err) != LK_OK)
 		return cli_fail(&err);
+	const char *const *files = args->operands + 1;
+	int count = args->operand_count - 1;
 	if (!outputs.path && request.format != LK_COMPILE_JSON)
-		return run_files(args, &request, stdout);
+		return run_one_by_one(files, count, &request);
 	if (outputs.path && compile_check_single(args, &request, &err) != LK_OK) return cli_fail(&err);
-	return run_as_whole(args, &request, outputs.path);
+	return run_as_whole(files, count, &request, outputs.path);
 }
 
 const cli_command cli_compile = {&lk_compile_verb, compile_run};

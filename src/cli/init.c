@@ -49,6 +49,7 @@ static int init_write(const lk_init_request *request, const char *path) {
 	lk_defaults_write(request, out);
 	bool wrong = ferror(out) != 0;
 	if ((fclose(out) != 0) | wrong) {
+		remove(path);
 		lk_fail(&err, LK_ERR_IO, path, "cannot write");
 		return cli_fail(&err);
 	}

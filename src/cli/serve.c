@@ -4,13 +4,13 @@
 #include "cli/cli.h"
 #include "serve/serve.h"
 
-static void cli_serve_ready(void *context, const char *url, bool opened) {
+static bool cli_serve_ready(void *context, const char *url, bool opened) {
 	const lk_serve_request *request = context;
-	printf("lockstep serve: open %s\n", url);
-	fflush(stdout);
+	if (printf("lockstep serve: open %s\n", url) < 0 || fflush(stdout) != 0) return false;
 	if (request->open && !opened)
 		fprintf(stderr, "lockstep: --open: no browser can be started; open the address, or name a "
 		                "command in BROWSER\n");
+	return true;
 }
 
 static int serve_run(lk_args *args) {

@@ -10,6 +10,7 @@
 #include "tables/tables.h"
 #include "base/text.h"
 #include "base/noun.h"
+#include "base/sort.h"
 #include "cost/collective/collective.h"
 #include "cost/reaches.h"
 #include "hw/hw.h"
@@ -211,7 +212,7 @@ static lk_status collective_ask_rows_of_log(struct work *work, lk_error *err) {
 			LK_TRY(collective_ask_add_row(work, point->bytes, lk_nccl_point_us(point), point->busbw,
 			                              err));
 		}
-	qsort(work->rows.at, work->rows.count, sizeof *work->rows.at, collective_ask_by_bytes);
+	lk_sort(work->rows.at, work->rows.count, sizeof *work->rows.at, collective_ask_by_bytes);
 	return LK_OK;
 }
 

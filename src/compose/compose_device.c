@@ -15,6 +15,7 @@
 #include <string.h>
 
 #include "compose/compose.h"
+#include "base/sort.h"
 
 enum {
 	LANE_SENDS,
@@ -252,7 +253,7 @@ static lk_status list_group_calls(lk_compose_builder *builder, const lk_emulated
 		LK_TRY(resolve_nccl_call(builder, item, &t, &something));
 		if (something) out[(*count)++] = t;
 	}
-	qsort(out, *count, sizeof *out, compare_group_calls);
+	lk_sort(out, *count, sizeof *out, compare_group_calls);
 	return LK_OK;
 }
 

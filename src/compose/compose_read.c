@@ -1,13 +1,14 @@
 /* compose_read.c: the recordings of a folder as the recorded ranks of one job. */
-#include <dirent.h>
-#include <errno.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/listing.h"
 #include "base/arena.h"
 #include "compose/compose.h"
 #include "base/text.h"
 #include "base/noun.h"
+#include "base/sort.h"
 
 enum {
 	MOST_RECORDINGS = 4096
@@ -85,30 +86,27 @@ static lk_status check_recordings_agree(lk_composer *composer) {
 
 lk_status lk_compose_read(lk_composer *composer) {
 	const char *folder = composer->request->folder;
-	DIR *dir = opendir(folder);
-	lk_status status = LK_OK;
-	if (!dir) {
-		lk_fail(composer->err, LK_ERR_IO, folder, "cannot be listed: %s", strerror(errno));
-		status = lk_hint(composer->err, "give a folder that lockstep record wrote");
-	}
-	for (struct dirent *dirent; status == LK_OK && (dirent = readdir(dir));) {
+	lk_listing listing;
+	lk_status status = lk_listing_read(folder, LK_RECORDING_ENDING, &listing, composer->err);
+	if (status == LK_ERR_IO)
+		return lk_hint(composer->err, "give a folder that lockstep record wrote");
+	LK_TRY(status);
+	for (size_t i = 0; i < listing.count && status == LK_OK; i++) {
 		char path[PATH_MAX + NAME_MAX + 2];
-		if (!lk_ends_in(dirent->d_name, LK_RECORDING_ENDING) ||
-		    strstr(dirent->d_name, LK_RECORDING_FORKED))
-			continue;
-		snprintf(path, sizeof path, "%s/%s", folder, dirent->d_name);
+		if (strstr(listing.names[i], LK_RECORDING_FORKED)) continue;
+		snprintf(path, sizeof path, "%s/%s", folder, listing.names[i]);
 		status = composer->recorded.count < MOST_RECORDINGS
 		             ? read_recorded_rank(composer, path)
 		             : lk_fail(composer->err, LK_ERR_INPUT, folder, "holds too many recordings");
 	}
-	if (dir) closedir(dir);
+	lk_listing_free(&listing);
 	LK_TRY(status);
 	if (!composer->recorded.count) {
 		lk_fail(composer->err, LK_ERR_INPUT, folder, "holds no recordings");
 		return lk_hint(composer->err,
 		               "lockstep record --world N --ranks A,B,... -- COMMAND makes them");
 	}
-	qsort(composer->recorded.at, composer->recorded.count, sizeof *composer->recorded.at,
-	      compare_recorded_ranks);
+	lk_sort(composer->recorded.at, composer->recorded.count, sizeof *composer->recorded.at,
+	        compare_recorded_ranks);
 	return check_recordings_agree(composer);
 }

@@ -7,6 +7,7 @@
 #include "compose/compose.h"
 #include "base/stats.h"
 #include "base/check.h"
+#include "base/sort.h"
 
 int64_t lk_compose_ps(double seconds) {
 	static const double LONGEST_PS = 4e18; /* half of what fits */
@@ -103,7 +104,7 @@ lk_status lk_compose_team(lk_compose_builder *builder, uint32_t comm, uint32_t *
 		uint32_t *sorted = malloc((size_t)job_comm->size * sizeof *sorted);
 		if (!sorted) return lk_oom(builder->err);
 		for (int32_t i = 0; i < job_comm->size; i++) sorted[i] = (uint32_t)job_comm->ranks[i];
-		qsort(sorted, (size_t)job_comm->size, sizeof *sorted, compare_rank_numbers);
+		lk_sort(sorted, (size_t)job_comm->size, sizeof *sorted, compare_rank_numbers);
 		bool world = job_comm->size == builder->composer->world && !job_comm->again;
 		snprintf(name, sizeof name, world ? "world" : "%d ranks from %u, #%u", (int)job_comm->size,
 		         sorted[0], job_comm->again + 1);

@@ -2,6 +2,7 @@
  * its serial numbers. Launches that were recorded as several calls, and kernels that were timed one
  * by one, are one piece where they have one number. */
 #include "compose/compose.h"
+#include "base/sort.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -72,7 +73,7 @@ lk_status lk_emulated_device_read(const lk_recorded_run *run, lk_emulated_device
 		if (!lk_push(&out->at)) return lk_oom(err);
 		*lk_last(&out->at) = part;
 	}
-	if (out->at.count) qsort(out->at.at, out->at.count, sizeof *out->at.at, compare_work_serials);
+	lk_sort(out->at.at, out->at.count, sizeof *out->at.at, compare_work_serials);
 	for (size_t i = 0; i < out->at.count; i++) {
 		if (count && out->at.at[count - 1].serial == out->at.at[i].serial)
 			add_emulated_work(&out->at.at[count - 1], &out->at.at[i]);

@@ -10,6 +10,7 @@
 
 #include "base/stats.h"
 #include "base/text.h"
+#include "base/sort.h"
 
 enum {
 	MOST_WORLD = 1 << 16,
@@ -306,7 +307,7 @@ static lk_status find_commonest_sequence(struct reader *reader, uint64_t *hash, 
 		LK_TRY(collect_step_calls(reader, s));
 		sorted[s] = hash[s] = reader->call.count ? hash_step_sequence(reader) : 0;
 	}
-	qsort(sorted, count, sizeof *sorted, compare_hashes);
+	lk_sort(sorted, count, sizeof *sorted, compare_hashes);
 	for (size_t s = 0; s < count; s++) {
 		same = s && sorted[s] == sorted[s - 1] ? same + 1 : 1;
 		if (sorted[s] && same > most) {

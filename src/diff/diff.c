@@ -19,6 +19,7 @@
 #include "base/intern.h"
 #include "base/text.h"
 #include "base/vec.h"
+#include "base/sort.h"
 #include "trace/read/read.h"
 
 struct work {
@@ -139,7 +140,7 @@ static void diff_finish_rows(const struct work *work, lk_diff_row *rows, size_t 
 		rows[i].share = rows[i].delta_s / work->result.before_s;
 	}
 	LK_ASSERT(!count || work->result.before_s > 0);
-	if (count) qsort(rows, count, sizeof *rows, by_change);
+	lk_sort(rows, count, sizeof *rows, by_change);
 }
 
 /* A time of a rank in nanoseconds, summed over the steps looked at. */

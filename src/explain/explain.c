@@ -13,6 +13,7 @@
 #include "base/heap.h"
 #include "base/noun.h"
 #include "base/parallel.h"
+#include "base/sort.h"
 
 enum {
 	MOST_STEPS = 4096 /* that are looked through for lost ones */
@@ -177,8 +178,8 @@ static lk_status join_rows(lk_explain_work *work, lk_error *err) {
 	}
 	ROWS(JOIN)
 #undef JOIN
-	qsort((void *)work->result.stretches, (size_t)work->result.stretch_count,
-	      sizeof *work->result.stretches, lk_stretch_order);
+	lk_sort((void *)work->result.stretches, (size_t)work->result.stretch_count,
+	        sizeof *work->result.stretches, lk_stretch_order);
 	return LK_OK;
 }
 

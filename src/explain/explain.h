@@ -194,7 +194,7 @@ void lk_rank_place(lk_rank_work *work, uint32_t call, uint32_t *note, uint32_t *
 bool lk_stretch_add(lk_rank_work *work, int cause, const lk_interval *gap, int64_t lost,
                     uint32_t call);
 bool lk_stretches_end(lk_rank_work *work);
-int lk_stretch_order(const void *a, const void *b); /* for qsort: the costliest first */
+int lk_stretch_order(const void *a, const void *b); /* for lk_sort: the costliest first */
 
 static inline bool lk_in_windows(const lk_rank_work *work, int64_t time) {
 	const lk_intervals *set = &work->windows.set;

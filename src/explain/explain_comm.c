@@ -13,6 +13,7 @@
 #include "base/text.h"
 #include "trace/capture/capture.h"
 #include "base/check.h"
+#include "base/sort.h"
 
 /* ---- of one rank ---- */
 
@@ -270,7 +271,7 @@ static lk_status sum_comms(lk_explain_work *work, struct comm_sums *sums, lk_err
 	lk_explain_comm *out = LK_ARRAY(&work->arena, lk_explain_comm, count);
 	if (!out) return lk_oom(err);
 	for (size_t i = 0; i < count; i++) out[i] = comm_finish(&sums->rows.at[i]);
-	if (count) qsort(out, count, sizeof *out, by_exposed);
+	lk_sort(out, count, sizeof *out, by_exposed);
 	work->result.comm = out;
 	work->result.comm_count = (int)count;
 	return LK_OK;

@@ -7,6 +7,7 @@
 #include "base/arena.h"
 #include "explain/explain.h"
 #include "base/text.h"
+#include "base/sort.h"
 #include "cost/collective/collective.h"
 
 enum {
@@ -57,7 +58,7 @@ static bool curves_place(const lk_explain_comm *comm, const lk_cluster *cluster,
 		nodes[count] = lk_cluster_place(cluster, (int)rank).node;
 	}
 	bool whole = nodes && count == comm->group_size;
-	if (whole) qsort(nodes, (size_t)count, sizeof *nodes, curves_ascending);
+	if (whole) lk_sort(nodes, (size_t)count, sizeof *nodes, curves_ascending);
 	*out = (lk_group_shape){.node = &cluster->node[0],
 	                        .ranks = comm->group_size,
 	                        .sharing = 1,

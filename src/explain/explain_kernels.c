@@ -6,6 +6,7 @@
 #include "base/arena.h"
 #include "explain/explain.h"
 #include "base/check.h"
+#include "base/sort.h"
 
 const char *const lk_explain_types[] = {"COMPUTATION", "COMMUNICATION", "MEMORY", "HOST", NULL};
 
@@ -128,8 +129,7 @@ static lk_status kernels_take_rows(struct joined *joined, lk_explain_work *work,
 	double sum = 0;
 	lk_explain_kernel *out = LK_ARRAY(&work->arena, lk_explain_kernel, joined->rows.count);
 	if (!out) return lk_oom(err);
-	if (joined->rows.count)
-		qsort(joined->rows.at, joined->rows.count, sizeof *joined->rows.at, kernels_by_total);
+	lk_sort(joined->rows.at, joined->rows.count, sizeof *joined->rows.at, kernels_by_total);
 	for (size_t i = 0; i < joined->rows.count; i++) sum += joined->rows.at[i].time.total_ns;
 	for (size_t i = 0; i < joined->rows.count; i++) {
 		out[i] = joined->rows.at[i];

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "base/arena.h"
+#include "base/sort.h"
 #include "explain/explain.h"
 #include "step/traced.h"
 #include "cost/kernel/kernel.h"
@@ -132,8 +133,7 @@ static lk_status roofline_take_rows(lk_explain_work *work, struct shaped_sums *s
                                     const lk_device *device, lk_error *err) {
 	lk_explain_shaped *out = LK_ARRAY(&work->arena, lk_explain_shaped, sums->rows.count);
 	if (!out) return lk_oom(err);
-	if (sums->rows.count)
-		qsort(sums->rows.at, sums->rows.count, sizeof *sums->rows.at, roofline_by_total);
+	lk_sort(sums->rows.at, sums->rows.count, sizeof *sums->rows.at, roofline_by_total);
 	work->result.shaped_all = (int)sums->rows.count;
 	if (sums->rows.count > MOST_ROWS) sums->rows.count = MOST_ROWS;
 	for (size_t i = 0; i < sums->rows.count; i++) {

@@ -7,6 +7,7 @@
 
 #include "base/arena.h"
 #include "base/heap.h"
+#include "base/sort.h"
 #include "explain/explain.h"
 #include "step/traced.h"
 #include "whatif/whatif.h"
@@ -45,7 +46,7 @@ static lk_status keep_path(lk_explanation *explanation, const lk_lifted *lifted,
 		if (chain->ns[k] > 0)
 			parts[path.part_count++] =
 				(lk_critical_part){lk_critical_name((lk_critical_kind)k), chain->ns[k] * 1e-9};
-	qsort(parts, (size_t)path.part_count, sizeof *parts, simulate_by_seconds);
+	lk_sort(parts, (size_t)path.part_count, sizeof *parts, simulate_by_seconds);
 	lk_critical_event *events = malloc((chain->ops.count + 1) * sizeof *events);
 	if (!events) return lk_oom(err);
 	for (size_t i = 0; i < chain->ops.count; i++) {

@@ -11,6 +11,7 @@
 #include "base/check.h"
 #include "base/text.h"
 #include "base/noun.h"
+#include "base/sort.h"
 
 /* Below this share of a step nothing is called a stall: it would be noise, or no remedy would pay.
  */
@@ -403,7 +404,6 @@ lk_status lk_explain_stalls(lk_explain_work *work, lk_error *err) {
 	} else {
 		LK_TRY(on_hosts(work, err));
 	}
-	if (work->stalls.count)
-		qsort(work->stalls.at, work->stalls.count, sizeof *work->stalls.at, stalls_by_loss);
+	lk_sort(work->stalls.at, work->stalls.count, sizeof *work->stalls.at, stalls_by_loss);
 	return LK_OK;
 }

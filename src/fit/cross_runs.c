@@ -29,6 +29,7 @@
 #include "step/step.h"
 #include "base/parallel.h"
 #include "base/stats.h"
+#include "base/sort.h"
 
 enum {
 	FEWEST = 10,      /* runs from which a range of a class or an architecture is taken */
@@ -176,14 +177,14 @@ static bool folds_lean(lk_runs_alike alike) {
 static void leaning_interval(double *x, size_t n, size_t groups, double *low, double *high) {
 	size_t inside =
 		(size_t)fmin(ceil((share + (1 - share) / (double)groups) * (double)n - 1e-9), (double)n);
-	qsort(x, n, sizeof *x, lk_ascending);
+	lk_sort(x, n, sizeof *x, lk_ascending);
 	lk_shortest(x, n, inside, low, high);
 }
 
 /* Equally far to both sides, so that it holds `share` of the offsets. */
 static void even_interval(double *x, size_t n, double *low, double *high) {
 	for (size_t i = 0; i < n; i++) x[i] = fabs(x[i]);
-	qsort(x, n, sizeof *x, lk_ascending);
+	lk_sort(x, n, sizeof *x, lk_ascending);
 	*high = x[(size_t)ceil(share * (double)n - 1e-9) - 1];
 	*low = -*high;
 }

@@ -12,6 +12,7 @@
 #include "base/fit.h"
 #include "base/stats.h"
 #include "base/stop.h"
+#include "base/sort.h"
 
 /* ---- the table ---- */
 
@@ -38,7 +39,7 @@ static int by_pair(const void *a, const void *b) {
 /* How many different (n, k); orders the points by them. */
 static size_t sort_by_pair(lk_gemm_table *table) {
 	size_t pairs = table->count > 0;
-	qsort(table->points, table->count, sizeof *table->points, by_pair);
+	lk_sort(table->points, table->count, sizeof *table->points, by_pair);
 	for (size_t i = 1; i < table->count; i++)
 		pairs += by_pair(&table->points[i - 1], &table->points[i]) != 0;
 	return pairs;
@@ -57,7 +58,7 @@ static int octave(const lk_gemm_shape *shape) {
  * floating-point operations, every sixth together. */
 static void set_folds(lk_gemm_table *table, int folds) {
 	bool sweep = sort_by_pair(table) * 20 < table->count;
-	qsort(table->points, table->count, sizeof *table->points, by_row);
+	lk_sort(table->points, table->count, sizeof *table->points, by_row);
 	if (folds == LK_FOLDS_GPU) table->folds = table->devices;
 	else if (sweep) table->folds = PAIR_FOLDS;
 	else table->folds = OCTAVE_FOLDS;

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 
 #include "base/stats.h"
+#include "base/sort.h"
 
 enum {
 	FEWEST = 10
@@ -47,7 +48,7 @@ static void range_row(struct ranger *ranger, size_t row) {
 	if (n < FEWEST) return;
 	size_t inside =
 		(size_t)fmin(ceil(share * (1 + 1.0 / (double)folds) * (double)n - 1e-9), (double)n);
-	qsort(ranger->ratios, n, sizeof *ranger->ratios, lk_ascending);
+	lk_sort(ranger->ratios, n, sizeof *ranger->ratios, lk_ascending);
 	lk_shortest(ranger->ratios, n, inside, &low, &high);
 	ranger->rows[row].low = ranger->rows[row].predicted * exp(low);
 	ranger->rows[row].high = ranger->rows[row].predicted * exp(high);

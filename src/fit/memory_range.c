@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "base/stats.h"
+#include "base/sort.h"
 
 static int range_by_text(const void *a, const void *b) {
 	return strcmp(*(const char *const *)a, *(const char *const *)b);
@@ -17,7 +18,7 @@ static int range_by_text(const void *a, const void *b) {
 
 static size_t distinct(const char **folds, size_t count) {
 	size_t number = 0;
-	qsort(folds, count, sizeof *folds, range_by_text);
+	lk_sort(folds, count, sizeof *folds, range_by_text);
 	for (size_t i = 0; i < count; i++) number += i == 0 || strcmp(folds[i], folds[i - 1]) != 0;
 	return number;
 }
@@ -25,7 +26,7 @@ static size_t distinct(const char **folds, size_t count) {
 static void range_shortest(double *z, size_t count, size_t tests, lk_memory_band *out) {
 	size_t inside = (size_t)ceil(0.8 * (1 + 1.0 / (double)tests) * (double)count - 1e-9);
 	if (inside > count) inside = count;
-	qsort(z, count, sizeof *z, lk_ascending);
+	lk_sort(z, count, sizeof *z, lk_ascending);
 	lk_shortest(z, count, inside, &out->low, &out->high);
 	out->rows = (int)count;
 }

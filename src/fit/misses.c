@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/stats.h"
+#include "base/sort.h"
 
 static const double inside = 0.77;
 enum {
@@ -27,7 +28,7 @@ static lk_miss **sorted(lk_arena *arena, lk_miss *misses, size_t count, size_t *
 	*known = 0;
 	for (size_t i = 0; list && i < count; i++)
 		if (misses[i].name && isfinite(misses[i].by)) list[(*known)++] = &misses[i];
-	if (list) qsort(list, *known, sizeof *list, by_class);
+	if (list) lk_sort(list, *known, sizeof *list, by_class);
 	return list;
 }
 

@@ -17,6 +17,7 @@
 #include "base/arena.h"
 #include "fit/fits.h"
 #include "base/stats.h"
+#include "base/sort.h"
 
 #define RADIUS 0.8
 #define BONUS  0.5
@@ -37,7 +38,7 @@ static int slowdown_fit_by_value(const void *a, const void *b) {
 
 static double median(struct lk_weighted *weighted, size_t count) {
 	double total = 0, sum = 0;
-	qsort(weighted, count, sizeof *weighted, slowdown_fit_by_value);
+	lk_sort(weighted, count, sizeof *weighted, slowdown_fit_by_value);
 	for (size_t i = 0; i < count; i++) total += weighted[i].weight;
 	for (size_t i = 0; i < count; i++)
 		if ((sum += weighted[i].weight) >= total / 2) return weighted[i].value;

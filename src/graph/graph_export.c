@@ -12,6 +12,7 @@
 #include <sys/stat.h>
 
 #include "graph/graph_internal.h"
+#include "base/sort.h"
 
 /* A value of `last`, `events` and `placed` with this bit is the place of a list in `fronts`. */
 #define LEFT_OUT (UINT64_C(1) << 63)
@@ -167,7 +168,7 @@ static int export_ascending(const void *a, const void *b) {
 /* Most operations wait for one or two others. */
 static void export_sort(uint64_t *ids, size_t count) {
 	if (count > FEW_DEPS) {
-		qsort(ids, count, sizeof *ids, export_ascending);
+		lk_sort(ids, count, sizeof *ids, export_ascending);
 		return;
 	}
 	for (size_t i = 1; i < count; i++) {

@@ -16,6 +16,7 @@
 #include "io/csv.h"
 #include "base/text.h"
 #include "base/vec.h"
+#include "base/sort.h"
 #include "io/embedded.h"
 #include "hw/hw_internal.h"
 #include "hw/hw.h"
@@ -209,7 +210,7 @@ static lk_status device_read_rows(struct catalogue *cat, const char *dir, const 
 /* Two devices of one name would make the answer depend on the order of the file. */
 static lk_status sort_keys(struct catalogue *cat, lk_error *err) {
 	if (!cat->entries.count) return lk_fail(err, LK_ERR_INPUT, "devices.csv", "no device in it");
-	qsort(cat->keys.at, cat->keys.count, sizeof(struct key), compare_keys);
+	lk_sort(cat->keys.at, cat->keys.count, sizeof(struct key), compare_keys);
 	for (size_t i = 1; i < cat->keys.count; i++) {
 		const struct key *a = &cat->keys.at[i - 1], *b = &cat->keys.at[i];
 		if (a->device == b->device || strcmp(a->text, b->text) != 0) continue;

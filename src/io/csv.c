@@ -9,6 +9,7 @@
 #include <string.h>
 #include "base/text.h"
 #include "base/vec.h"
+#include "base/sort.h"
 
 enum {
 	WINDOW = 1 << 16,
@@ -173,7 +174,7 @@ static lk_status csv_check_names(lk_csv *csv, lk_error *err) {
 	const char **sorted = LK_ARRAY(&csv->arena, const char *, csv->columns);
 	if (!sorted) return lk_oom(err);
 	memcpy(sorted, csv->names, csv->columns * sizeof *sorted);
-	qsort(sorted, csv->columns, sizeof *sorted, csv_by_text);
+	lk_sort(sorted, csv->columns, sizeof *sorted, csv_by_text);
 	for (size_t i = 1; i < csv->columns; i++) {
 		if (!*sorted[i] || strcmp(sorted[i - 1], sorted[i]) != 0) continue;
 		lk_fail(err, LK_ERR_INPUT, where_line(csv, csv->row_line),

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "base/vec.h"
+#include "base/sort.h"
 
 struct member {
 	const char *key; /* NULL in arrays */
@@ -73,7 +74,7 @@ static size_t merge_duplicates(struct builder *builder, struct member *members, 
 	}
 	struct order *sorted = builder->sorted.at;
 	for (size_t i = 0; i < count; i++) sorted[i] = (struct order){members[i].key, i};
-	qsort(sorted, count, sizeof *sorted, document_by_key);
+	lk_sort(sorted, count, sizeof *sorted, document_by_key);
 	bool any = false;
 	for (size_t i = 0, last; i < count; i = last + 1) {
 		for (last = i; last + 1 < count && strcmp(sorted[last + 1].key, sorted[i].key) == 0; last++)

@@ -12,6 +12,7 @@
 #include "io/csv.h"
 #include "base/text.h"
 #include "base/noun.h"
+#include "base/sort.h"
 #include "lockstep/predict.h"
 #include "jobs/jobs.h"
 
@@ -234,7 +235,7 @@ static int by_question(const void *a, const void *b) {
 
 static void keep_distinct(questions *all) {
 	size_t kept = 0;
-	if (all->count) qsort(all->at, all->count, sizeof *all->at, by_question);
+	lk_sort(all->at, all->count, sizeof *all->at, by_question);
 	for (size_t i = 0; i < all->count; i++)
 		if (!kept || by_question(&all->at[kept - 1], &all->at[i])) all->at[kept++] = all->at[i];
 		else {
@@ -444,7 +445,7 @@ static lk_status rates_find_rates(const lk_jobs_request *request, bool as_reques
                                   questions *all, measured_rates *measured, int *predictions,
                                   lk_error *err) {
 	if (request->rates) LK_TRY(read_rates(request->rates, arena, measured, err));
-	if (measured->count) qsort(measured->at, measured->count, sizeof *measured->at, by_gpus);
+	lk_sort(measured->at, measured->count, sizeof *measured->at, by_gpus);
 	for (size_t i = 0, limit = 4096; i < list->count; i++) {
 		if (!rates_predicted(measured, &list->at[i])) continue;
 		LK_TRY(rates_add_job(all, &list->at[i], as_requested, err));

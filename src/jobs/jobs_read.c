@@ -8,6 +8,7 @@
 #include "io/csv.h"
 #include "base/text.h"
 #include "base/noun.h"
+#include "base/sort.h"
 #include "jobs/jobs_trace.h"
 
 enum {
@@ -206,7 +207,7 @@ static lk_status jobs_read_none(const char *name, const lk_jobs_left *left, lk_e
 static lk_status jobs_read_sort(const char *name, const lk_jobs_left *left, lk_job_list *list,
                                 lk_error *err) {
 	if (!list->count) return jobs_read_none(name, left, err);
-	qsort(list->at, list->count, sizeof *list->at, by_submission);
+	lk_sort(list->at, list->count, sizeof *list->at, by_submission);
 	return LK_OK;
 }
 

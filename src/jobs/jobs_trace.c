@@ -22,6 +22,7 @@
 #include "base/arena.h"
 #include "base/text.h"
 #include "base/noun.h"
+#include "base/sort.h"
 #include "io/csv.h"
 #include "io/json.h"
 #include "jobs/jobs_trace.h"
@@ -426,10 +427,10 @@ static lk_status pai_read_all(const char *folder, pai_jobs *jobs, lk_job_trace *
 	if (!path) return lk_oom(err);
 	LK_TRY(pai_read(folder, "pai_job_table.csv", pai_job, jobs, trace->arena, err));
 	if (stat(path, &tags) == 0) {
-		if (jobs->count) qsort(jobs->at, jobs->count, sizeof *jobs->at, pai_by_inst);
+		lk_sort(jobs->at, jobs->count, sizeof *jobs->at, pai_by_inst);
 		LK_TRY(pai_read(folder, "pai_group_tag_table.csv", pai_tag, jobs, trace->arena, err));
 	}
-	if (jobs->count) qsort(jobs->at, jobs->count, sizeof *jobs->at, pai_by_name);
+	lk_sort(jobs->at, jobs->count, sizeof *jobs->at, pai_by_name);
 	LK_TRY(pai_read(folder, "pai_task_table.csv", pai_task, jobs, trace->arena, err));
 	for (size_t i = 0; i < jobs->count; i++) {
 		const struct pai_job *job = &jobs->at[i];

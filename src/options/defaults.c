@@ -1,5 +1,6 @@
 /* defaults.c: lockstep.toml, the defaults of a project or a person: options that are as if they
  * were given, where the command line does not say otherwise. */
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -100,7 +101,11 @@ static lk_status defaults_read(lk_defaults *defaults, const char *path, lk_error
 	lk_stream *in;
 	lk_value *top;
 	size_t size = 0, got = 1;
-	if (stat(path, &info) != 0 || !S_ISREG(info.st_mode)) return LK_OK;
+	if (stat(path, &info) != 0) {
+		if (errno == ENOENT || errno == ENOTDIR || errno == EACCES) return LK_OK;
+		return lk_fail(err, LK_ERR_IO, path, "cannot be looked at: %s", strerror(errno));
+	}
+	if (!S_ISREG(info.st_mode)) return LK_OK;
 	char *text = lk_arena_alloc(&defaults->arena, BYTES);
 	if (!text) return lk_oom(err);
 	LK_TRY(lk_stream_open(path, &in, err));

@@ -20,6 +20,7 @@
 #include <stdlib.h>
 
 #include "base/check.h"
+#include "base/sort.h"
 #include "plan/hierarchy.h"
 
 static const double pi = 3.14159265358979323846;
@@ -86,7 +87,7 @@ static double tree_down_s(lk_hierarchy_walk *walk, int node) {
 		if (tree_takes_part(walk, c))
 			walk->arrivals[count++].rest =
 				tree_lag_s(walk->tree, &walk->tree->nodes[c]) + walk->down[c];
-	qsort(walk->arrivals, (size_t)count, sizeof *walk->arrivals, by_rest);
+	lk_sort(walk->arrivals, (size_t)count, sizeof *walk->arrivals, by_rest);
 	for (int i = 0; i < count; i++)
 		last_s = fmax(last_s, (i + 1) * served_s + walk->arrivals[i].rest);
 	return last_s;
@@ -186,7 +187,7 @@ static void tree_gather(lk_hierarchy_walk *walk, int node) {
 		ready.mean += tree_lag_s(walk->tree, &walk->tree->nodes[c]);
 		walk->arrivals[count++].at = ready;
 	}
-	qsort(walk->arrivals, (size_t)count, sizeof *walk->arrivals, by_arrival);
+	lk_sort(walk->arrivals, (size_t)count, sizeof *walk->arrivals, by_arrival);
 	lk_moments done = walk->arrivals[0].at;
 	done.mean += served_s;
 	for (int i = 1; i < count; i++) {

@@ -10,6 +10,7 @@
 #include "base/text.h"
 #include "base/units.h"
 #include "base/noun.h"
+#include "base/sort.h"
 #include "model/layout/job.h"
 #include "launch/launch.h"
 #include "model/layout/schedule.h"
@@ -251,7 +252,7 @@ static int answer_differences(const lk_plan_choice *choice, const lk_plan_choice
 			out[count++] =
 				(struct difference){best->breakdown[i].label, -best->breakdown[i].exposed_s};
 	}
-	qsort(out, (size_t)count, sizeof *out, answer_by_size);
+	lk_sort(out, (size_t)count, sizeof *out, answer_by_size);
 	return count;
 }
 

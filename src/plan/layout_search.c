@@ -27,6 +27,7 @@
 #include "base/check.h"
 #include "base/parallel.h"
 #include "base/units.h"
+#include "base/sort.h"
 #include "plan/plan.h"
 #include "step/energy.h"
 
@@ -228,7 +229,7 @@ static lk_status layout_search_collect(struct hunt *hunt, size_t begin, size_t e
 		lk_vec_free(&bounded->kept);
 	}
 	hunt->out->bounded = hunt->out->layouts;
-	if (kept) qsort(hunt->layouts.at + before, kept, sizeof *hunt->layouts.at, by_bound);
+	lk_sort(hunt->layouts.at + before, kept, sizeof *hunt->layouts.at, by_bound);
 	return LK_OK;
 }
 

@@ -9,6 +9,7 @@
 
 #include "step/step.h"
 #include "base/units.h"
+#include "base/sort.h"
 
 enum {
 	MOST_KERNELS = 48,
@@ -76,13 +77,13 @@ static struct work *work_collect(lk_arena *arena, const lk_step *step, size_t *c
 			                  ops->flops[op],
 			                  (double)lk_costs_get(&step->costs, 0, op)->duration_ps / LK_PS_PER_S};
 		}
-	qsort(list, used, sizeof *list, by_likeness);
+	lk_sort(list, used, sizeof *list, by_likeness);
 	for (size_t i = 0; i < used; i++) {
 		if (merged && by_likeness(&list[merged - 1], &list[i]) == 0)
 			list[merged - 1].count += list[i].count;
 		else list[merged++] = list[i];
 	}
-	qsort(list, merged, sizeof *list, work_by_time);
+	lk_sort(list, merged, sizeof *list, work_by_time);
 	*count = merged;
 	return list;
 }

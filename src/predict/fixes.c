@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "base/text.h"
+#include "base/sort.h"
 #include "step/step.h"
 
 /* A request that is changed, the job that it is so far, and the options that were added to it. */
@@ -247,7 +248,7 @@ lk_status lk_find_fixes(lk_arena *arena, const lk_predict_request *request, cons
 			fixer_try_all(&fixer, &base, bases[i]);
 		lk_arena_free(&own);
 	}
-	qsort(fixer.fixes, (size_t)out->fix_count, sizeof *fixer.fixes, fixes_by_time);
+	lk_sort(fixer.fixes, (size_t)out->fix_count, sizeof *fixer.fixes, fixes_by_time);
 	out->fixes = fixer.fixes;
 	return LK_OK;
 }

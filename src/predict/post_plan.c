@@ -20,6 +20,7 @@
 #include "base/cutoff.h"
 #include "base/text.h"
 #include "base/vec.h"
+#include "base/sort.h"
 #include "options/command.h"
 #include "predict/predict_internal.h"
 
@@ -409,7 +410,7 @@ static void keep_some(struct post_search *search) {
 	int top = search->request->top > 0 ? search->request->top : 10;
 	size_t kept = 0;
 	choices *found = &search->found;
-	if (found->count > 1) qsort(found->at, found->count, sizeof *found->at, faster_first);
+	lk_sort(found->at, found->count, sizeof *found->at, faster_first);
 	for (size_t i = 0; i < found->count && kept < (size_t)top; i++) {
 		bool known = false;
 		for (size_t k = 0; k < kept && !search->request->exhaustive; k++)

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "base/arena.h"
+#include "base/sort.h"
 #include "predict/predict_internal.h"
 
 static int post_longer_first(const void *a, const void *b) {
@@ -52,7 +53,7 @@ lk_status lk_post_rows_fill(lk_arena *arena, double *lengths, size_t count, doub
 	size_t *next = LK_ARRAY(arena, size_t, count + 1);
 	double squares = 0;
 	if (!next) return lk_oom(err);
-	qsort(lengths, count, sizeof *lengths, post_longer_first);
+	lk_sort(lengths, count, sizeof *lengths, post_longer_first);
 	*out = (lk_post_rows){0};
 	for (size_t i = 0; i < count; i++) {
 		double kept = fmin(lengths[i], room); /* what is longer than a row is cut */

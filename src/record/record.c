@@ -13,6 +13,7 @@
 #include "base/check.h"
 #include "base/text.h"
 #include "base/noun.h"
+#include "base/sort.h"
 #include "trace/read/read.h"
 
 enum {
@@ -238,22 +239,23 @@ static const char *explain_dropped_calls(struct record_work *work, uint64_t drop
 	int code = 0;
 	for (size_t i = 0; i < work->processes.count && !code; i++)
 		if (work->processes.at[i].dropped) code = work->processes.at[i].growth_errno;
-	const char *why = "did not fit the recording; use a larger --max-mb";
-	if (code == ENOSPC)
-		why = "were lost: the disk is full; name a folder on another one with --out";
-	else if (code == EDQUOT)
-		why =
-			"were lost: your quota of the disk is used up; name a folder on another one with --out";
-	else if (code == EFBIG)
-		why = "were lost: the limit of file sizes was reached; raise it with ulimit -f";
-	else if (code)
-		return lk_arena_printf(
-			&work->arena,
-			"%llu %s lost: the recording could not grow: %s; name another folder with --out",
-			(unsigned long long)dropped, lk_noun(dropped, "call was", "calls were"),
-			strerror(code));
-	return lk_arena_printf(&work->arena, "%llu %s %s", (unsigned long long)dropped,
-	                       lk_noun(dropped, "call", "calls"), why);
+	const char *why = "the recording could not grow", *remedy = "name another folder with --out";
+	if (!code)
+		return lk_arena_printf(&work->arena,
+		                       "%llu %s did not fit the recording; use a larger --max-mb",
+		                       (unsigned long long)dropped, lk_noun(dropped, "call", "calls"));
+	if (code == ENOSPC) {
+		why = "the disk is full";
+		remedy = "name a folder on another one with --out";
+	} else if (code == EDQUOT) {
+		why = "your quota of the disk is used up";
+		remedy = "name a folder on another one with --out";
+	} else if (code == EFBIG) {
+		why = "the limit of file sizes was reached";
+		remedy = "raise it with ulimit -f";
+	} else why = lk_arena_printf(&work->arena, "%s: %s", why, strerror(code));
+	return lk_arena_printf(&work->arena, "%llu %s lost: %s; %s", (unsigned long long)dropped,
+	                       lk_noun(dropped, "call was", "calls were"), why ? why : "", remedy);
 }
 
 /* The first of the names in --program that no process had; NULL: each had one. */
@@ -333,11 +335,9 @@ static lk_status run_and_sum_up(struct record_work *work, const lk_record_reques
 		return status;
 	}
 	LK_TRY(lk_record_visit(work->folder, add_recorded_process, work, err));
-	if (work->processes.count)
-		qsort(work->processes.at, work->processes.count, sizeof *work->processes.at,
-		      compare_process_ranks);
-	if (work->files.count)
-		qsort(work->files.at, work->files.count, sizeof *work->files.at, compare_file_times);
+	lk_sort(work->processes.at, work->processes.count, sizeof *work->processes.at,
+	        compare_process_ranks);
+	lk_sort(work->files.at, work->files.count, sizeof *work->files.at, compare_file_times);
 	lk_record_answer *answer = &work->result;
 	answer->out = lk_arena_strdup(&work->arena, out);
 	answer->status = end.status;

@@ -9,10 +9,12 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/listing.h"
 #include "base/arena.h"
 #include "record/record.h"
 #include "base/check.h"
 #include "base/text.h"
+#include "base/sort.h"
 
 /* TMPDIR lies in it, and programs put sockets there, whose paths may have 107 bytes. */
 enum {
@@ -36,13 +38,13 @@ static lk_status fail_scratch(const char *path, lk_error *err) {
 }
 
 lk_status lk_record_is_empty_folder(const char *path, bool *out, lk_error *err) {
-	DIR *dir = opendir(path);
-	*out = dir || errno == ENOTDIR;
-	if (!*out) return lk_fail(err, LK_ERR_IO, path, "cannot be listed: %s", strerror(errno));
-	*out = dir != NULL;
-	for (struct dirent *dirent; *out && (dirent = readdir(dir));)
-		*out = strcmp(dirent->d_name, ".") == 0 || strcmp(dirent->d_name, "..") == 0;
-	if (dir) closedir(dir);
+	struct stat info;
+	lk_listing listing;
+	*out = false;
+	if (stat(path, &info) == 0 && !S_ISDIR(info.st_mode)) return LK_OK;
+	LK_TRY(lk_listing_read(path, NULL, &listing, err));
+	*out = listing.count == 0;
+	lk_listing_free(&listing);
 	return LK_OK;
 }
 
@@ -101,12 +103,14 @@ static lk_status visit_scratch_tree(const char *path, int depth, visitor visit, 
 	if (lstat(path, &info) != 0 || depth > DEEPEST) return LK_OK;
 	DIR *dir = S_ISDIR(info.st_mode) ? opendir(path) : NULL;
 	lk_status status = LK_OK;
-	for (struct dirent *dirent; dir && status == LK_OK && (dirent = readdir(dir));) {
+	for (struct dirent *dirent; dir && status == LK_OK && (errno = 0, dirent = readdir(dir));) {
 		char below[PATH_MAX];
 		if (strcmp(dirent->d_name, ".") == 0 || strcmp(dirent->d_name, "..") == 0) continue;
 		if (snprintf(below, sizeof below, "%s/%s", path, dirent->d_name) < (int)sizeof below)
 			status = visit_scratch_tree(below, depth + 1, visit, context, err);
 	}
+	if (dir && status == LK_OK && errno)
+		status = lk_fail(err, LK_ERR_IO, path, "cannot be listed: %s", strerror(errno));
 	if (dir) closedir(dir);
 	return status == LK_OK ? visit(context, path, &info, err) : status;
 }
@@ -210,8 +214,7 @@ lk_status lk_record_scratch_sum(lk_record_scratch *scratch, lk_arena *arena, lk_
 	LK_TRY(visit_scratch_tree(path, 0, add_written_file, &sums, err));
 	snprintf(path, sizeof path, "%s/gone", scratch->path); /* as long a name */
 	LK_TRY(visit_scratch_tree(path, 0, add_deleted_file, &sums, err));
-	if (scratch->changes.count)
-		qsort(scratch->changes.at, scratch->changes.count, sizeof *scratch->changes.at,
-		      compare_change_paths);
+	lk_sort(scratch->changes.at, scratch->changes.count, sizeof *scratch->changes.at,
+	        compare_change_paths);
 	return read_unguarded_log(scratch, arena, err);
 }

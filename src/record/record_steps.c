@@ -1,28 +1,28 @@
 /* record_steps.c: the recordings of a folder, while they are written and afterwards: which there
  * are, and how many steps they have. */
-#include <dirent.h>
-#include <errno.h>
 #include <math.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "record/record.h"
+#include "base/listing.h"
 #include "base/check.h"
 #include "base/stats.h"
 #include "base/text.h"
 
 lk_status lk_record_visit(const char *folder, lk_record_visitor *visit_one, void *context,
                           lk_error *err) {
-	DIR *dir = opendir(folder);
-	lk_status status =
-		dir ? LK_OK : lk_fail(err, LK_ERR_IO, folder, "cannot be listed: %s", strerror(errno));
-	for (struct dirent *dirent; status == LK_OK && (dirent = readdir(dir));) {
+	lk_listing listing;
+	LK_TRY(lk_listing_read(folder, LK_RECORDING_ENDING, &listing, err));
+	lk_status status = LK_OK;
+	for (size_t i = 0; i < listing.count && status == LK_OK; i++) {
 		char path[PATH_MAX + NAME_MAX + 2];
-		if (dirent->d_name[0] == '.' || !lk_ends_in(dirent->d_name, LK_RECORDING_ENDING)) continue;
-		snprintf(path, sizeof path, "%s/%s", folder, dirent->d_name);
+		if (listing.names[i][0] == '.') continue;
+		snprintf(path, sizeof path, "%s/%s", folder, listing.names[i]);
 		status = visit_one(context, path, err);
 	}
-	if (dir) closedir(dir);
+	lk_listing_free(&listing);
 	return status;
 }
 

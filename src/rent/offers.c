@@ -13,6 +13,7 @@
 #include "io/csv.h"
 #include "base/text.h"
 #include "base/noun.h"
+#include "base/sort.h"
 #include "io/embedded.h"
 #include "step/energy.h"
 
@@ -245,7 +246,7 @@ static lk_status cheapest_of(const lk_offers *offers, double *out, lk_error *err
 	const lk_offer **order = calloc(offers->count + 1, sizeof *order);
 	if (!order) return lk_oom(err);
 	for (size_t i = 0; i < offers->count; i++) order[i] = &offers->at[i];
-	if (offers->count) qsort(order, offers->count, sizeof *order, by_instance);
+	lk_sort(order, offers->count, sizeof *order, by_instance);
 	for (size_t i = 0, end; i < offers->count; i = end) {
 		double cheapest = INFINITY;
 		for (end = i; end < offers->count && offers_same_machine(order[end], order[i]); end++)

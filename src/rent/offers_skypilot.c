@@ -8,6 +8,7 @@
 #include "base/arena.h"
 #include "io/csv.h"
 #include "base/text.h"
+#include "base/sort.h"
 #include "rent/rent.h"
 
 enum {
@@ -157,7 +158,7 @@ static int skypilot_by_place(const void *a, const void *b) {
 /* Zones of a region as one row: the lowest prices. */
 static void join_zones(rows *all) {
 	size_t kept = 0;
-	if (all->count) qsort(all->at, all->count, sizeof *all->at, skypilot_by_place);
+	lk_sort(all->at, all->count, sizeof *all->at, skypilot_by_place);
 	for (size_t i = 0; i < all->count; i++) {
 		struct row *last = kept ? &all->at[kept - 1] : NULL;
 		if (!last || skypilot_by_place(last, &all->at[i]) != 0) {

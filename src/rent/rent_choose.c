@@ -10,6 +10,7 @@
 #include "base/arena.h"
 #include "base/noun.h"
 #include "base/text.h"
+#include "base/sort.h"
 #include "predict/predict.h"
 #include "rent/rent.h"
 #include "step/energy.h"
@@ -524,7 +525,7 @@ static lk_status choose_offers(const lk_rent_request *request, const lk_offers *
 	if (left_out.count && !(*useless = choose_name_useless(request, &left_out, arena)))
 		return lk_oom(err);
 	if (!all->count) return nothing_fits(request, offers, rates, *useless, out->cut_off, err);
-	qsort(all->at, all->count, sizeof *all->at, choose_by_worth);
+	lk_sort(all->at, all->count, sizeof *all->at, choose_by_worth);
 	mark_front(all);
 	out->considered = (int)all->count;
 	out->samples = lk_rent_has_length(request) ? all->at[0].choice.samples : NAN;

@@ -18,6 +18,7 @@
 #include "base/noun.h"
 #include "base/stats.h"
 #include "base/text.h"
+#include "base/sort.h"
 #include "options/number_words.h"
 #include "options/command.h"
 #include "rent/rent.h"
@@ -156,7 +157,7 @@ static int by_time(const void *a, const void *b) {
 /* Fastest first: the front is what is cheaper than all before it. */
 static void map_judge(lk_rent_function *functions, int count, lk_rent *out) {
 	double least = INFINITY;
-	qsort(functions, (size_t)count, sizeof *functions, by_time);
+	lk_sort(functions, (size_t)count, sizeof *functions, by_time);
 	for (int i = 0; i < count; i++) {
 		lk_rent_function *function = &functions[i];
 		function->pareto = function->cost < least;

@@ -12,6 +12,7 @@
 #include "base/units.h"
 #include "base/text.h"
 #include "base/noun.h"
+#include "base/sort.h"
 #include "trace/lift/lift.h"
 
 struct asked {
@@ -49,7 +50,7 @@ static lk_status works_find_ranks(struct asked *asked, lk_error *err) {
 		lk_fail(err, LK_ERR_INPUT, works->path, "the name does not say of which rank it is");
 		return lk_hint(err, "name the files rank0.json, rank1.json or trace.0.et, trace.1.et");
 	}
-	qsort(asked->works, asked->count, sizeof(lk_works *), works_by_rank);
+	lk_sort(asked->works, asked->count, sizeof(lk_works *), works_by_rank);
 	for (uint32_t i = 1; i < asked->count; i++) {
 		if (asked->works[i]->rank != asked->works[i - 1]->rank) continue;
 		lk_fail(err, LK_ERR_INPUT, asked->works[i]->path, "is of rank %d, as %.200s is",

@@ -74,7 +74,8 @@ static lk_status write_question_file(const lk_serve_file *file, lk_error *err) {
 		lk_json_put_value(&w, NULL, file->value);
 		status = lk_json_finish(&w, err);
 	}
-	if (fclose(out) != 0 && status == LK_OK)
+	bool lost = ferror(out) != 0;
+	if ((fclose(out) != 0 || lost) && status == LK_OK)
 		status = lk_fail(err, LK_ERR_IO, file->name, "cannot write: %s", strerror(errno));
 	return status;
 }

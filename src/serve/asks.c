@@ -199,7 +199,7 @@ void lk_ask_drop(lk_ask *ask) {
 /* ---- starting ---- */
 
 static void answer_in_child(const lk_asks *asks, const lk_ask *ask, int out) {
-	if (out != CHILD_PIPE) dup2(out, CHILD_PIPE);
+	if (out != CHILD_PIPE && dup2(out, CHILD_PIPE) < 0) _exit(1);
 	/* Connections of others, the listening socket, other pipes: none of its business. */
 	lk_process_close_from(CHILD_PIPE + 1);
 	sigprocmask(SIG_SETMASK, &asks->signals, NULL);

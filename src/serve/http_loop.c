@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
@@ -163,15 +164,16 @@ static int milliseconds_left(lk_server *server) {
 	return left > 60e3 ? 60000 : (int)left;
 }
 
-static void run_server_loop(lk_server *server, int signals) {
+static lk_status run_server_loop(lk_server *server, int signals, lk_error *err) {
 	struct pollfd fds[POLLED];
 	int library = lk_mhd.get_daemon_info(server->daemon, MHD_DAEMON_INFO_EPOLL_FD)->epoll_fd;
 	for (;;) {
 		fds[0] = (struct pollfd){.fd = signals, .events = POLLIN};
 		fds[1] = (struct pollfd){.fd = library, .events = POLLIN};
 		int count = 2 + lk_asks_poll(&server->asks, fds + 2, POLLED - 2);
-		if (poll(fds, (nfds_t)count, milliseconds_left(server)) < 0 && errno != EINTR) return;
-		if (fds[0].revents & POLLIN) return;
+		if (poll(fds, (nfds_t)count, milliseconds_left(server)) < 0 && errno != EINTR)
+			return lk_fail(err, LK_ERR_IO, "poll", "cannot wait: %s", strerror(errno));
+		if (fds[0].revents & POLLIN) return LK_OK;
 		lk_asks_step(&server->asks);
 		lk_peers_step(server);
 		/* One request may end another, which then goes on in the next round. */
@@ -204,10 +206,11 @@ static lk_status serve_until_signal(lk_server *server, const struct place *place
 	LK_TRY(lk_folder_make(server->folder, err));
 	LK_TRY(start_http_daemon(server, place->socket, err));
 	snprintf(url, sizeof url, "%s#token=%s", place->url, server->guard.token);
-	ready(context, url,
-	      server->request->open && lk_open_browser(server->folder, url, &server->asks.signals));
-	run_server_loop(server, signals);
-	return LK_OK;
+	bool opened =
+		server->request->open && lk_open_browser(server->folder, url, &server->asks.signals);
+	if (!ready(context, url, opened))
+		return lk_fail(err, LK_ERR_IO, "standard output", "the address cannot be written");
+	return run_server_loop(server, signals, err);
 }
 
 lk_status lk_serve(const lk_serve_request *request, lk_serve_ready *ready, void *context,
@@ -241,11 +244,9 @@ lk_status lk_serve(const lk_serve_request *request, lk_serve_ready *ready, void 
 	finish_server(server);
 	/* The library closes the socket that it was given. */
 	if (p.socket >= 0 && !server->daemon) close(p.socket);
-	if (signals >= 0) {
-		struct signalfd_siginfo taken;
-		while (read(signals, &taken, sizeof taken) > 0) continue;
-		close(signals);
-	}
+	/* The signal that ended the server is not to end the process too. */
+	while (sigtimedwait(&held, NULL, &(struct timespec){0}) > 0) continue;
+	if (signals >= 0) close(signals);
 	sigprocmask(SIG_SETMASK, &before, NULL);
 	free(server);
 	return status;

@@ -30,10 +30,14 @@ static enum MHD_Result queue_response(lk_exchange *exchange, unsigned status, co
                                       struct MHD_Response *response, const char *header,
                                       const char *value) {
 	if (!response) return MHD_NO;
-	for (size_t i = 0; i < sizeof headers / sizeof *headers; i++)
-		lk_mhd.add_response_header(response, headers[i].name, headers[i].value);
-	lk_mhd.add_response_header(response, "Content-Type", type);
-	if (header) lk_mhd.add_response_header(response, header, value);
+	bool whole = lk_mhd.add_response_header(response, "Content-Type", type) == MHD_YES;
+	for (size_t i = 0; whole && i < sizeof headers / sizeof *headers; i++)
+		whole = lk_mhd.add_response_header(response, headers[i].name, headers[i].value) == MHD_YES;
+	if (whole && header) whole = lk_mhd.add_response_header(response, header, value) == MHD_YES;
+	if (!whole) { /* memory ran out: no answer rather than one without its headers */
+		lk_mhd.destroy_response(response);
+		return MHD_NO;
+	}
 	if (exchange->peer) {
 		exchange->peer->asking = false;
 		lk_peer_within(exchange->peer, TAKING_S);

@@ -2,6 +2,7 @@
  * question as it comes. libmicrohttpd takes it apart. */
 #include "serve/http.h"
 #include "base/check.h"
+#include "base/sort.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -185,7 +186,7 @@ lk_ask *lk_upload_ask(lk_upload *upload, lk_exchange *exchange) {
 	}
 	/* The two of a comparison are told apart by their order. */
 	if (exchange->route->kind != LK_ASK_DIFF)
-		qsort(upload->names, (size_t)upload->count, sizeof *upload->names, compare_upload_names);
+		lk_sort(upload->names, (size_t)upload->count, sizeof *upload->names, compare_upload_names);
 	upload->owns = false;
 	return lk_exchange_ask(exchange, upload->folder, (const char *const *)upload->names,
 	                       upload->count);

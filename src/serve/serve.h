@@ -31,9 +31,10 @@ void lk_serve_defaults(lk_serve_request *request);
 
 /* Serves until SIGINT or SIGTERM comes, then ends cleanly: LK_OK. `ready` is called once with the
  * address, with the token of this run: "http://127.0.0.1:8420/#token=...", and whether a browser
- * was started where that was requested. The calling process must have no other threads. Errors: an
- * address that cannot be used, a build without an HTTP library. */
-typedef void lk_serve_ready(void *context, const char *url, bool opened);
+ * was started where that was requested; it returns false where it could tell nobody, which ends the
+ * server. The calling process must have no other threads. Errors: an address that cannot be used or
+ * told, a build without an HTTP library. */
+typedef bool lk_serve_ready(void *context, const char *url, bool opened);
 lk_status lk_serve(const lk_serve_request *request, lk_serve_ready *ready, void *context,
                    lk_error *err);
 

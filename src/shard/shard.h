@@ -302,7 +302,7 @@ lk_sharder_run lk_shard_naive, lk_shard_naive_chunk, lk_shard_random, lk_shard_s
 /* Whether a placement that fits is found by memory alone: then lk_shard_search finds one, too. */
 lk_status lk_shard_has_room(const lk_shard_problem *problem, bool *placed, lk_error *err);
 
-/* A piece to be placed: the costliest comes first, of equal ones the first. For qsort. */
+/* A piece to be placed: the costliest comes first, of equal ones the first. For lk_sort. */
 typedef struct lk_shard_weighed {
 	double cost;
 	size_t piece;

@@ -23,6 +23,7 @@
 #include <string.h>
 
 #include "base/arena.h"
+#include "base/sort.h"
 #include "shard/shard.h"
 
 /* Of one rank at most about so many exchanges are looked at: then bundles are left out by turns.
@@ -180,7 +181,7 @@ static lk_status find_bundles(struct balancer *balancer, struct rank_load *load,
 	for (size_t i = 0; i < n && pairs; i++)
 		for (size_t k = i + 1; k < n; k++) *next++ = balance_both(&single[i], &single[k]);
 	load->bundles[level].count = 1 + n + pairs;
-	qsort(out, load->bundles[level].count, sizeof *out, rising);
+	lk_sort(out, load->bundles[level].count, sizeof *out, rising);
 	balancer->trials += 1 + n + pairs;
 	return LK_OK;
 }

@@ -9,6 +9,7 @@
 #include "base/arena.h"
 #include "base/stats.h"
 #include "base/text.h"
+#include "base/sort.h"
 #include "shard/shard.h"
 
 lk_status lk_shard_no_room(const lk_shard_problem *problem, const lk_shard_piece *piece,
@@ -62,7 +63,7 @@ static lk_status place_greedily(const lk_shard_problem *problem,
 	if (status == LK_OK) {
 		for (uint32_t t = 0; t < problem->count; t++)
 			order[t] = (lk_shard_weighed){cost(&problem->tables[t]), t};
-		qsort(order, problem->count, sizeof *order, lk_shard_costliest_first);
+		lk_sort(order, problem->count, sizeof *order, lk_shard_costliest_first);
 		status = place_in_order(problem, order, &out->pieces, sums, bytes, err);
 	}
 	lk_arena_free(&arena);

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "base/arena.h"
+#include "base/sort.h"
 #include "shard/shard.h"
 
 struct packer {
@@ -131,7 +132,7 @@ static void pack_begin(struct packer *packer, lk_shard_pieces *pieces) {
 		packer->device_room += packer->p->capacity - packer->device[r];
 		packer->host_room += packer->p->host_capacity;
 	}
-	qsort(packer->order, packer->count, sizeof *packer->order, pack_largest_first);
+	lk_sort(packer->order, packer->count, sizeof *packer->order, pack_largest_first);
 }
 
 lk_status lk_shard_pack(const lk_shard_problem *problem, lk_shard_pieces *pieces, uint64_t nodes,

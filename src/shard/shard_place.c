@@ -6,6 +6,7 @@
 #include <stdlib.h>
 
 #include "base/arena.h"
+#include "base/sort.h"
 #include "shard/shard.h"
 
 enum {
@@ -110,7 +111,7 @@ lk_status lk_shard_longest_first(const lk_shard_problem *problem, lk_shard_piece
 				order[i].cost = fmax(order[i].cost, own / lk_shard_measure(&mean, m));
 		}
 	for (int r = 0; r < problem->ranks; r++) *placed &= load[r].device_bytes <= problem->capacity;
-	qsort(order, count, sizeof *order, lk_shard_costliest_first);
+	lk_sort(order, count, sizeof *order, lk_shard_costliest_first);
 	for (size_t i = 0; i < count; i++) {
 		lk_shard_piece *piece = &pieces->at[order[i].piece];
 		piece->rank = place_least_loaded(problem, &mean, load, &piece->cost);

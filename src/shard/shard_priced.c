@@ -11,6 +11,7 @@
 #include <stdlib.h>
 
 #include "base/arena.h"
+#include "base/sort.h"
 #include "shard/shard.h"
 
 /* Exchanges looked at, for all starts together. */
@@ -175,7 +176,7 @@ static int all_variants(searcher *s, const lk_shard_way **ways, struct variant *
 			                                    prices->backward_s * lengths[k]},
 			                    lengths[k], ways, all, &count);
 		}
-	qsort(all, (size_t)count, sizeof *all, shortest_first);
+	lk_sort(all, (size_t)count, sizeof *all, shortest_first);
 	return count;
 }
 

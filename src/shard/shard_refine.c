@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/arena.h"
+#include "base/sort.h"
 #include "shard/shard.h"
 
 enum {
@@ -122,7 +123,7 @@ static size_t find_fillers(const lk_shard_problem *problem, const lk_shard_piece
 		out[count++] =
 			(struct filler){most * lk_shard_work(&part) - lk_shard_work(piece), piece->table};
 	}
-	qsort(out, count, sizeof *out, cheapest_first);
+	lk_sort(out, count, sizeof *out, cheapest_first);
 	return count;
 }
 

@@ -6,6 +6,7 @@
 
 #include "base/arena.h"
 #include "base/check.h"
+#include "base/sort.h"
 #include "stalls/stalls.h"
 
 static lk_status profile_of_path(const char *path, lk_arena *arena, lk_stalls_profile *out,
@@ -51,7 +52,7 @@ static int join_files(const lk_stalls_profile *before, const lk_stalls_profile *
 		                                  .after_bytes = file->read_bytes,
 		                                  .after_s = file->read_s};
 	}
-	if (count) qsort(pairs, count, sizeof *pairs, by_pair_path);
+	lk_sort(pairs, count, sizeof *pairs, by_pair_path);
 	for (size_t i = 0; i < count; i++) {
 		lk_stalls_pair *last = kept ? &pairs[kept - 1] : NULL;
 		if (!last || strcmp(last->path, pairs[i].path) != 0) {
@@ -66,7 +67,7 @@ static int join_files(const lk_stalls_profile *before, const lk_stalls_profile *
 		last->after_s += pairs[i].after_s;
 	}
 	LK_ASSERT(kept <= count);
-	if (kept) qsort(pairs, kept, sizeof *pairs, by_change);
+	lk_sort(pairs, kept, sizeof *pairs, by_change);
 	return (int)kept;
 }
 

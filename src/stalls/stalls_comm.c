@@ -20,6 +20,7 @@
 #include "step/traced.h"
 #include "base/check.h"
 #include "base/stats.h"
+#include "base/sort.h"
 
 struct sorter {
 	lk_traces *traces;
@@ -250,8 +251,7 @@ static lk_status add_group_sizes(struct sorter *sorter, const lk_capture_steps *
 		*lk_last(&sorter->calls) =
 			(lk_stalls_size){(double)match->bytes, 1, shortest_member_time(sorter, match)};
 	}
-	if (sorter->calls.count)
-		qsort(sorter->calls.at, sorter->calls.count, sizeof *sorter->calls.at, compare_size_bytes);
+	lk_sort(sorter->calls.at, sorter->calls.count, sizeof *sorter->calls.at, compare_size_bytes);
 	return join_equal_sizes(sorter, err);
 }
 

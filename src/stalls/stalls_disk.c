@@ -25,6 +25,7 @@
 #include "stalls/stalls.h"
 #include "base/check.h"
 #include "base/parallel.h"
+#include "base/sort.h"
 
 /* ---- what a run read ---- */
 
@@ -120,6 +121,7 @@ lk_status lk_disk_see(lk_disk_uses *uses, const lk_recorded_run *run, const int6
  * whose clock is the same. */
 static double divide_waits_by_step(lk_disk_use *use) {
 	size_t step = 0, last = use->begin.count ? use->begin.count - 1 : 0;
+	if (last > use->steps.count) last = use->steps.count; /* memory ran out */
 	lk_intervals_sort(&use->reads);
 	for (size_t i = 0; i < use->reads.count && last; i++) {
 		int64_t from = use->reads.at[i].start, end = use->reads.at[i].end;
@@ -346,7 +348,7 @@ static void fit_step_kinds(lk_stalls_model *model, const lk_disk_work *work, dou
 	if (!work->count || !(work->rate > 0) || busy <= 0) return;
 	struct worked *steps = malloc(work->count * sizeof *steps);
 	if (steps && spread_device_work(work, busy, steps)) {
-		qsort(steps, work->count, sizeof *steps, compare_step_seconds);
+		lk_sort(steps, work->count, sizeof *steps, compare_step_seconds);
 		sort_steps_into_kinds(model, steps, work->count, busy);
 	}
 	free(steps);

@@ -11,6 +11,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "base/sort.h"
 #include "options/number_words.h"
 #include "stalls/stalls.h"
 
@@ -83,7 +84,7 @@ lk_status lk_stalls_stage(lk_stalls_profile *profile, const char *said, lk_arena
 	lk_stalls_file **order = LK_ARRAY(arena, lk_stalls_file *, count);
 	if (!order) return lk_oom(err);
 	if (said) LK_TRY(lk_number_words_read(&tier_words, said, &tier, &over, err));
-	if (count) qsort(profile->files.at, count, sizeof *profile->files.at, by_read_time);
+	lk_sort(profile->files.at, count, sizeof *profile->files.at, by_read_time);
 	*out = (lk_stalls_staging){.size = tier.bytes};
 	for (size_t i = 0; i < count; i++) {
 		lk_stalls_file *file = order[i] = &profile->files.at[i];
@@ -92,7 +93,7 @@ lk_status lk_stalls_stage(lk_stalls_profile *profile, const char *said, lk_arena
 		file->gain_s = said ? fmax(0, file->read_s - fast_s) : 0;
 		out->bound_s = fmax(out->bound_s, file->gain_s);
 	}
-	if (count) qsort(order, count, sizeof *order, by_worth);
+	lk_sort(order, count, sizeof *order, by_worth);
 	for (size_t i = 0; i < count; i++) {
 		lk_stalls_file *file = order[i];
 		out->unknown += file->gain_s > 0 && !(file->size > 0);

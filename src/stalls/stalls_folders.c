@@ -1,12 +1,14 @@
 /* stalls_folders.c: what a run reads, by data set: files below one folder, on one tier. A data set
  * may have a folder for each class, and a file for each sample: folders are taken at the greatest
  * depth at which they are few. The tier of a file is the file system that is mounted above it. */
+#include <errno.h>
 #include <mntent.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/check.h"
+#include "base/sort.h"
 #include "stalls/stalls.h"
 
 enum {
@@ -23,10 +25,13 @@ struct mount {
 };
 typedef LK_VEC(struct mount) mount_list;
 
+/* Without /proc nothing is known of them. */
 static lk_status read_mounts(mount_list *mounts, lk_arena *arena, lk_error *err) {
 	char text[4096];
 	struct mntent entry;
-	FILE *in = setmntent("/proc/self/mounts", "re");
+	static const char path[] = "/proc/self/mounts";
+	FILE *in = setmntent(path, "re");
+	int code = in ? 0 : errno;
 	bool room = true;
 	while (in && room && getmntent_r(in, &entry, text, sizeof text)) {
 		if (!(room = lk_push(mounts))) break;
@@ -36,8 +41,11 @@ static lk_status read_mounts(mount_list *mounts, lk_arena *arena, lk_error *err)
 		                   strlen(entry.mnt_dir)};
 		room = lk_last(mounts)->folder && lk_last(mounts)->tier;
 	}
+	if (in && ferror(in)) code = EIO;
 	if (in) endmntent(in);
-	return room ? LK_OK : lk_oom(err);
+	if (!room || code == ENOMEM) return lk_oom(err);
+	if (!code || code == ENOENT) return LK_OK;
+	return lk_fail(err, LK_ERR_IO, path, "cannot be read: %s", strerror(code));
 }
 
 static bool is_below(const char *path, const struct mount *mount) {
@@ -155,7 +163,8 @@ lk_status lk_stalls_folders_of(const lk_stalls_profile *profile, lk_arena *arena
 		if (status == LK_OK && (int)number > *count) *count = (int)number;
 	}
 	lk_intern_free(names);
-	if (status == LK_OK && *count) qsort(folders, (size_t)*count, sizeof *folders, by_folder_time);
+	if (status == LK_OK && *count)
+		lk_sort(folders, (size_t)*count, sizeof *folders, by_folder_time);
 	*out = folders;
 	return status;
 }

@@ -15,6 +15,7 @@
 #include "stalls/stalls.h"
 #include "base/check.h"
 #include "base/stats.h"
+#include "base/sort.h"
 
 /* Of hostile recordings no more threads and gaps are looked at than any loader has. */
 enum {
@@ -180,7 +181,7 @@ static bool main_thread_preparation(struct reader *reader, double *own) {
 	struct stretch *at = malloc(n * sizeof *at);
 	double *room = malloc(n * sizeof *room);
 	if (at && room) {
-		qsort(reader->gaps.at, n, sizeof *reader->gaps.at, compare_gap_places);
+		lk_sort(reader->gaps.at, n, sizeof *reader->gaps.at, compare_gap_places);
 		*own = sum_without_burst_ends(at, join_gap_places(reader, !alike, at),
 		                              alike ? LONGER : MUCH_LONGER, room);
 	}

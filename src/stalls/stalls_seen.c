@@ -3,7 +3,6 @@
  * The step of a run is the mean over its ranks of the mean over the steps that count: sums of parts
  * hold for means, not for medians. Recordings without steps (a launcher's, a helper's) are left
  * out. */
-#include <dirent.h>
 #include <errno.h>
 #include <limits.h>
 #include <math.h>
@@ -11,11 +10,13 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "base/listing.h"
 #include "base/arena.h"
 #include "stalls/stalls.h"
 #include "base/check.h"
 #include "base/stats.h"
 #include "base/text.h"
+#include "base/sort.h"
 
 struct rank_times {
 	lk_stalls_rank shown;
@@ -73,23 +74,18 @@ static lk_status look_at_recording(struct viewer *viewer, const char *path, look
 	return status;
 }
 
-static lk_status fail_to_list(const char *folder, lk_error *err) {
-	if (errno == ENOMEM) return lk_oom(err);
-	return lk_fail(err, LK_ERR_IO, folder, "cannot be listed: %s", strerror(errno));
-}
-
 static lk_status look_at_all_recordings(struct viewer *viewer, const char *folder, look *one,
                                         lk_error *err) {
-	DIR *dir = opendir(folder);
+	lk_listing listing;
+	LK_TRY(lk_listing_read(folder, LK_RECORDING_ENDING, &listing, err));
 	lk_status status = LK_OK;
-	if (!dir) return fail_to_list(folder, err);
-	for (struct dirent *dirent; status == LK_OK && (dirent = readdir(dir));) {
+	for (size_t i = 0; i < listing.count && status == LK_OK; i++) {
 		char path[PATH_MAX + NAME_MAX + 2];
-		if (!is_root_recording(dirent->d_name)) continue;
-		snprintf(path, sizeof path, "%s/%s", folder, dirent->d_name);
+		if (!is_root_recording(listing.names[i])) continue;
+		snprintf(path, sizeof path, "%s/%s", folder, listing.names[i]);
 		status = look_at_recording(viewer, path, one, err);
 	}
-	closedir(dir);
+	lk_listing_free(&listing);
 	return status;
 }
 
@@ -106,24 +102,23 @@ lk_status lk_stalls_check_recording(const char *path, lk_error *err) {
 		return lk_hint(err, "give the folder that lockstep record made, or what darshan-parser "
 		                    "prints of a log");
 	}
-	DIR *dir = opendir(path);
-	if (!dir) return fail_to_list(path, err);
-	for (struct dirent *dirent; !readable && (dirent = readdir(dir));) {
+	lk_listing listing;
+	LK_TRY(lk_listing_read(path, LK_RECORDING_ENDING, &listing, err));
+	lk_status status = LK_OK;
+	for (size_t i = 0; i < listing.count && !readable; i++) {
 		char name[PATH_MAX + NAME_MAX + 2];
-		if (!is_root_recording(dirent->d_name)) continue;
-		snprintf(name, sizeof name, "%s/%s", path, dirent->d_name);
+		if (!is_root_recording(listing.names[i])) continue;
+		snprintf(name, sizeof name, "%s/%s", path, listing.names[i]);
 		recordings++;
-		lk_status status = lk_recording_open(name, &recording, err);
-		if (status == LK_ERR_MEMORY || status == LK_ERR_IO) {
-			closedir(dir);
-			return status;
-		}
+		status = lk_recording_open(name, &recording, err);
+		if (status == LK_ERR_MEMORY || status == LK_ERR_IO) break;
 		if (status != LK_OK) continue;
 		emulated = recording.head.mode == LK_RECORDED_AS_RANK;
 		lk_recording_close(&recording);
 		readable++;
 	}
-	closedir(dir);
+	lk_listing_free(&listing);
+	if (status == LK_ERR_MEMORY || status == LK_ERR_IO) return status;
 	if (emulated) {
 		lk_fail(err, LK_ERR_INPUT, path,
 		        "its ranks were emulated, each alone: their communication has no times");
@@ -286,7 +281,7 @@ static lk_status find_usual_rank(const struct viewer *viewer, double *usual, lk_
 	double *working = malloc(count * sizeof *working);
 	if (!working) return lk_oom(err);
 	for (size_t i = 0; i < count; i++) working[i] = viewer->by_rank.at[i].working;
-	qsort(working, count, sizeof *working, lk_ascending);
+	lk_sort(working, count, sizeof *working, lk_ascending);
 	*usual = working[(count - 1) / 2];
 	free(working);
 	return LK_OK;
@@ -307,7 +302,7 @@ static lk_status take_rank_times(struct viewer *viewer, lk_arena *arena, lk_erro
 		slowest[i] = viewer->steps.at[i].slowest;
 		working[i] = viewer->steps.at[i].working;
 	}
-	qsort(viewer->by_rank.at, ranks, sizeof *viewer->by_rank.at, compare_rank_numbers);
+	lk_sort(viewer->by_rank.at, ranks, sizeof *viewer->by_rank.at, compare_rank_numbers);
 	for (size_t i = 0; i < ranks; i++) {
 		by_rank[i] = viewer->by_rank.at[i].shown;
 		at_work[i] = viewer->by_rank.at[i].working;

@@ -26,7 +26,7 @@ lk_status lk_is_graph_file(const char *path, bool *is, lk_error *err) {
 	}
 	head[got] = '\0';
 	*is = status == LK_OK && strstr(head, "\"lockstep_graph\"");
-	return status == LK_ERR_MEMORY ? status : LK_OK; /* what cannot be read is said by the reader */
+	return status == LK_ERR_INPUT ? LK_OK : status; /* what is wrong in it is said by the reader */
 }
 
 static lk_status unlike(const lk_capture *capture, const lk_capture *first, bool marked,

@@ -16,6 +16,7 @@
 
 #include "io/json.h"
 #include "base/text.h"
+#include "base/sort.h"
 
 enum {
 	WORDS = 64,
@@ -129,7 +130,7 @@ static double log_joined(double sum, int runs, double next) {
 /* Points of equal size become one. */
 static int log_join(lk_nccl_point *points, size_t count) {
 	size_t kept = 0;
-	qsort(points, count, sizeof *points, log_by_size);
+	lk_sort(points, count, sizeof *points, log_by_size);
 	for (size_t i = 0; i < count; i++) {
 		lk_nccl_point *last = kept ? &points[kept - 1] : NULL;
 		if (!last || last->bytes != points[i].bytes) {

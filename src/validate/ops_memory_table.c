@@ -7,6 +7,7 @@
 #include "base/arena.h"
 #include "validate/validate.h"
 #include "base/stats.h"
+#include "base/sort.h"
 #include "model/network/model.h"
 
 enum {
@@ -109,7 +110,7 @@ static lk_status folds_of_widths(lk_arena *arena, lk_memory_table *table, lk_err
 	if (!widths) return lk_oom(err);
 	for (size_t i = 0; i < table->count; i++)
 		if (table->samples[i].family == LK_FAMILY_MEMORY) widths[rows++] = table->samples[i].n;
-	qsort(widths, rows, sizeof *widths, lk_ascending);
+	lk_sort(widths, rows, sizeof *widths, lk_ascending);
 	for (size_t i = 0; i < rows; i++)
 		if (i == 0 || widths[i] != widths[i - 1]) widths[different++] = widths[i];
 	table->few_widths = different <= FEW_WIDTHS;

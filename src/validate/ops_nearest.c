@@ -1,6 +1,7 @@
 /* ops_nearest.c: nearest neighbours in four logarithms. Points are sorted by their sum, the
  * logarithm of the work: two points whose sums differ by s are at least s/2 apart, so the search
  * goes outward from a point's place and ends early. */
+#include "base/sort.h"
 #include "validate/validate.h"
 
 #include <math.h>
@@ -69,7 +70,7 @@ lk_status lk_gemm_nearest(const lk_gemm_table *table, bool cross, bool other_dev
 	struct place *places = calloc(table->count + 1, sizeof *places);
 	if (!places) return lk_oom(err);
 	for (size_t i = 0; i < table->count; i++) places[i] = nearest_place_of(table, i, other_devices);
-	qsort(places, table->count, sizeof *places, by_sum);
+	lk_sort(places, table->count, sizeof *places, by_sum);
 	for (size_t i = 0; i < table->count; i++) {
 		size_t found = validate_nearest(places, table->count, i, cross);
 		const lk_gemm_point *own = &table->points[places[i].point],

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/arena.h"
+#include "base/sort.h"
 #include "tables/tables.h"
 #include "validate/validate.h"
 #include "plan/plan.h"
@@ -49,7 +50,7 @@ static lk_status plans_collect(lk_arena *arena, const lk_runs *runs, struct layo
 		                    run->job.gbs, run->job.seq, run->stack, lk_dtype_name(run->job.dtype));
 		if (!one->layout || !one->group) return lk_oom(err);
 	}
-	qsort(all, *count, sizeof *all, plans_by_group);
+	lk_sort(all, *count, sizeof *all, plans_by_group);
 	size_t kept = 0;
 	for (size_t i = 0; i < *count; i++) {
 		bool again = kept && strcmp(all[kept - 1].group, all[i].group) == 0 &&

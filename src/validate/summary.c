@@ -16,6 +16,7 @@
 #include <string.h>
 
 #include "base/stats.h"
+#include "base/sort.h"
 
 enum {
 	MACRO_ROWS = 10
@@ -181,7 +182,7 @@ static lk_status summarise_ranks(const lk_score *scores, size_t count, lk_accura
 		                             log(score->measured), 1};
 	}
 	if (status == LK_OK && n > 0) {
-		qsort(points, n, sizeof *points, summary_by_group);
+		lk_sort(points, n, sizeof *points, summary_by_group);
 		rank_groups(points, join_layouts(points, n), x, x + room, out);
 	}
 	free(points);
@@ -252,7 +253,7 @@ static lk_status summarise_scaling(const lk_score *scores, size_t count, lk_accu
 		paces[n++] = (struct pace){score->series, score->gpus, 1, work - log(score->predicted),
 		                           work - log(score->measured)};
 	}
-	qsort(paces, n, sizeof *paces, summary_by_series);
+	lk_sort(paces, n, sizeof *paces, summary_by_series);
 	scale(paces, summary_join_sizes(paces, n), out);
 	free(paces);
 	return LK_OK;
@@ -306,7 +307,7 @@ lk_status lk_summarise_by(const char *by, const lk_score *scores, const lk_score
 		size_t named = 0;
 		for (size_t i = 0; i < count; i++)
 			if (keys[i].name) members[named++] = (struct member){keys[i], i};
-		qsort(members, named, sizeof *members, summary_by_key);
+		lk_sort(members, named, sizeof *members, summary_by_key);
 		status = summarise_members(by, scores, members, named, part, groups, filled, err);
 	}
 	free(members);

@@ -7,6 +7,7 @@
 
 #include "base/arena.h"
 #include "base/text.h"
+#include "base/sort.h"
 #include "options/command.h"
 #include "validate/validate.h"
 
@@ -225,7 +226,7 @@ static lk_status validate_answer(const lk_validate_request *request, lk_stream *
 		return lk_fail(err, LK_ERR_INPUT, request->table, "the table has no rows");
 	LK_TRY(summarise(&scoring, &work->arena, &work->result, err));
 	work->result.all_rows = request->rows || request->plan;
-	if (request->sort == 1) qsort(scoring.rows, scoring.count, sizeof *scoring.rows, by_error);
+	if (request->sort == 1) lk_sort(scoring.rows, scoring.count, sizeof *scoring.rows, by_error);
 	work->result.source = lk_arena_strdup(&work->arena, request->table);
 	for (int i = 0; work->result.source && i < request->more_count; i++)
 		work->result.source =

@@ -12,6 +12,7 @@
 #include <stdlib.h>
 
 #include "base/check.h"
+#include "base/sort.h"
 #include "cost/topology/topology.h"
 
 bool lk_stations_add(lk_stations *stations, uint32_t node, uint32_t rail) {
@@ -171,8 +172,7 @@ static bool user_send_switches(lk_users *users, const lk_stations *stations, dou
 				latency += lk_link_latency(topology, users->way.at[w].link);
 			users->longest = fmax(users->longest, latency / 2);
 		}
-		if (users->way.count > 0)
-			qsort(users->way.at, users->way.count, sizeof *users->way.at, way_order);
+		lk_sort(users->way.at, users->way.count, sizeof *users->way.at, way_order);
 		for (size_t w = 0; w < users->way.count; w++) {
 			bool again = w > 0 && users->way.at[w].link == users->way.at[w - 1].link;
 			if (!again && !user_load(users, users->way.at[w].link, part)) return false;

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/arena.h"
+#include "base/sort.h"
 #include "lang/tune/tune.h"
 
 struct measuring {
@@ -98,7 +99,7 @@ lk_status lk_search_trust(lk_search *search, lc_bench_result *result, const int 
 		lk_search_order_in_step(search);
 		return LK_OK;
 	}
-	qsort(search->found.at, search->found.count, sizeof *search->found.at, measure_compare);
+	lk_sort(search->found.at, search->found.count, sizeof *search->found.at, measure_compare);
 	for (size_t i = 0; i < search->found.count && m->plain; i++) {
 		if (search->found.at[i].schedule.count) continue;
 		memmove(&search->found.at[1], &search->found.at[0], i * sizeof *search->found.at);

@@ -8,6 +8,7 @@
 #include "base/arena.h"
 #include "lang/tune/tune.h"
 #include "base/check.h"
+#include "base/sort.h"
 
 enum {
 	SEARCHED = 4,
@@ -271,10 +272,10 @@ static lk_status search_collect(struct searcher *searcher, lk_error *err) {
 	struct candidate **order = LK_ARRAY(&searcher->s->arena, struct candidate *, count);
 	if (!order || !lk_reserve(&searcher->s->found, count)) return lk_oom(err);
 	for (size_t i = 0; i < count; i++) order[i] = &searcher->all.at[i];
-	qsort(order, count, sizeof *order, search_compare);
+	lk_sort(order, count, sizeof *order, search_compare);
 	for (size_t i = 0; i < count && i < REFINED && !tune_ends(searcher); i++)
 		LK_TRY(search_refine(searcher, order[i], (int)(order[i] - searcher->all.at), err));
-	qsort(order, count, sizeof *order, search_compare);
+	lk_sort(order, count, sizeof *order, search_compare);
 	for (size_t i = 0; i < count; i++) {
 		lk_found *out = &searcher->s->found.at[searcher->s->found.count++];
 		LK_TRY(found_of(searcher, (int)(order[i] - searcher->all.at), order[i]->chunks, out, err));

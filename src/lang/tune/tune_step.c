@@ -7,6 +7,7 @@
 
 #include "base/arena.h"
 #include "base/check.h"
+#include "base/sort.h"
 #include "lang/compile/compile.h"
 #include "lang/tune/tune.h"
 
@@ -74,7 +75,7 @@ static int step_compare(const void *a, const void *b) {
 }
 
 void lk_search_order_in_step(lk_search *search) {
-	qsort(search->found.at, search->found.count, sizeof *search->found.at, step_compare);
+	lk_sort(search->found.at, search->found.count, sizeof *search->found.at, step_compare);
 }
 
 static lk_status step_simulate(const lc_program *program, const lk_search_options *options,
@@ -99,7 +100,7 @@ static lk_status step_simulate_found(const lc_program *program, const lk_search_
 	if (!order) return lk_oom(err);
 	for (size_t i = 0; i < count; i++) order[i] = &search->found.at[i];
 	LK_TRY(step_simulate(program, options, base, order, count, search, err));
-	qsort(order, count, sizeof *order, step_compare_compute);
+	lk_sort(order, count, sizeof *order, step_compare_compute);
 	return step_simulate(program, options, base, order, count, search, err);
 }
 

@@ -10,6 +10,7 @@
 #include "base/arena.h"
 #include "lang/types/program.h"
 #include "base/check.h"
+#include "base/sort.h"
 
 enum {
 	DIMS_LIMIT = 4096,
@@ -62,7 +63,7 @@ static lk_status dims_join(lc_term *x, const lc_term *y, lk_error *err) {
 static lk_status dims_intern(lc_program *program, lc_term *terms, int count, lc_dim *out,
                              lk_error *err) {
 	int kept = 0;
-	qsort(terms, (size_t)count, sizeof *terms, by_power);
+	lk_sort(terms, (size_t)count, sizeof *terms, by_power);
 	for (int i = 0; i < count; i++) {
 		if (kept && by_power(&terms[kept - 1], &terms[i]) == 0)
 			LK_TRY(dims_join(&terms[kept - 1], &terms[i], err));

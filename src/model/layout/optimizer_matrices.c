@@ -6,6 +6,7 @@
 #include <stdlib.h>
 
 #include "base/check.h"
+#include "base/sort.h"
 
 enum {
 	SOAP_SIDE = 10000, /* max_precond_dim of the authors' code */
@@ -99,7 +100,7 @@ static int by_size(const void *left, const void *right) {
 static void matrices_deal(const lk_job *job, lk_rank_matrices *list) {
 	double shards[2], place[2] = {0, 0};
 	lk_sizes_shards(job, &shards[0], &shards[1]);
-	qsort(list->at, (size_t)list->count, sizeof *list->at, by_size);
+	lk_sort(list->at, (size_t)list->count, sizeof *list->at, by_size);
 	for (int i = 0; i < list->count; i++) {
 		lk_rank_matrix *matrix = &list->at[i];
 		double *at = &place[matrix->expert], over = shards[matrix->expert];

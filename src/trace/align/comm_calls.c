@@ -12,6 +12,7 @@
 #include "trace/capture/capture.h"
 #include "trace/align/traces.h"
 #include "base/check.h"
+#include "base/sort.h"
 
 enum {
 	MOST_ENCLOSING = 16,
@@ -303,9 +304,7 @@ static lk_status find_streams(struct finder *finder) {
 		*lk_last(&finder->streams) = capture->lanes.at[capture->lane[i]].thread;
 	}
 	free(seen);
-	if (finder->streams.count)
-		qsort(finder->streams.at, finder->streams.count, sizeof *finder->streams.at,
-		      calls_ascending);
+	lk_sort(finder->streams.at, finder->streams.count, sizeof *finder->streams.at, calls_ascending);
 	return LK_OK;
 }
 
@@ -359,7 +358,7 @@ static lk_status calls_find_calls(struct finder *finder) {
 		               "%s: %u sends and receives are not matched: the trace does not name their "
 		               "partner",
 		               capture->path, loose);
-	if (list->count) qsort(list->at, list->count, sizeof *list->at, calls_by_group);
+	lk_sort(list->at, list->count, sizeof *list->at, calls_by_group);
 	return LK_OK;
 }
 

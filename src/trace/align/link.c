@@ -7,6 +7,7 @@
 #include <string.h>
 #include "trace/capture/capture.h"
 #include "base/check.h"
+#include "base/sort.h"
 
 enum {
 	MOST_LANES = 512
@@ -71,7 +72,7 @@ static bool join_records(struct linker *linker) {
 	if (!sorted) return false;
 	for (uint32_t e = 0; e < capture->count; e++)
 		if (seeks(capture, e) && capture->joins[e]) sorted[count++] = e;
-	if (count) qsort_r(sorted, count, sizeof *sorted, by_record, (void *)(uintptr_t)capture);
+	lk_sort_by(sorted, count, sizeof *sorted, by_record, (void *)(uintptr_t)capture);
 	for (uint32_t i = 0; i < linker->w->count; i++) {
 		uint32_t event = linker->w->record[i]
 		                     ? find_record(capture, sorted, count, linker->w->record[i])
@@ -203,10 +204,8 @@ static void pair_off(struct linker *linker) {
 
 static bool join_orders(struct linker *linker) {
 	if (!list_works(linker) || !list_events(linker)) return false;
-	if (linker->works.count)
-		qsort(linker->works.at, linker->works.count, sizeof *linker->works.at, link_by_name);
-	if (linker->events.count)
-		qsort(linker->events.at, linker->events.count, sizeof *linker->events.at, link_by_name);
+	lk_sort(linker->works.at, linker->works.count, sizeof *linker->works.at, link_by_name);
+	lk_sort(linker->events.at, linker->events.count, sizeof *linker->events.at, link_by_name);
 	linker->lane_of = malloc((linker->threads.count + 1) * sizeof *linker->lane_of);
 	linker->shared = calloc(linker->threads.count * linker->lanes + 1, sizeof *linker->shared);
 	if (!linker->lane_of || !linker->shared) return false;

@@ -9,6 +9,7 @@
 #include "base/check.h"
 #include "base/stats.h"
 #include "base/text.h"
+#include "base/sort.h"
 #include "graph/graph.h"
 #include "trace/align/traces.h"
 
@@ -93,7 +94,7 @@ static lk_status choose_reference(const spans *s, uint32_t *out, lk_error *err) 
 	if (!prints) return lk_oom(err);
 	for (uint32_t i = 0; i < s->count; i++)
 		prints[i] = (struct fingerprint){match_hash_calls(s->at[i].calls), i};
-	qsort(prints, s->count, sizeof *prints, by_hash);
+	lk_sort(prints, s->count, sizeof *prints, by_hash);
 	size_t most = 0;
 	for (size_t begin = 0, end; begin < s->count; begin = end) {
 		for (end = begin; end < s->count && prints[end].hash == prints[begin].hash;) end++;
@@ -178,7 +179,7 @@ static void say_all(struct matcher *matcher, uint32_t group, lk_call_list refere
                     int64_t first) {
 	lk_order_notes *notes = &matcher->notes;
 	if (!notes->count) return;
-	qsort(notes->at, notes->count, sizeof *notes->at, match_by_place);
+	lk_sort(notes->at, notes->count, sizeof *notes->at, match_by_place);
 	for (size_t begin = 0, end; begin < notes->count; begin = end) {
 		for (end = begin; end < notes->count && match_alike(&notes->at[begin], &notes->at[end]);)
 			end++;

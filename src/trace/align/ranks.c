@@ -6,6 +6,7 @@
 
 #include "base/check.h"
 #include "base/noun.h"
+#include "base/sort.h"
 #include "trace/align/align_internal.h"
 
 /* The number after `word` and at most one of "_-. "; -1 if there is none. The last such place
@@ -54,7 +55,7 @@ static lk_status number_rest(lk_traces *traces, lk_error *err) {
 	uint32_t n = 0, at = 0;
 	for (uint32_t i = 0; i < traces->count; i++)
 		if (traces->capture[i]->rank >= 0) taken[n++] = traces->capture[i]->rank;
-	qsort(taken, n, sizeof *taken, traces_by_number);
+	lk_sort(taken, n, sizeof *taken, traces_by_number);
 	int32_t next = 0;
 	for (uint32_t i = 0; i < traces->count; i++) {
 		if (traces->capture[i]->rank >= 0) continue;
@@ -82,7 +83,7 @@ lk_status lk_traces_find_ranks(lk_traces *traces, lk_error *err) {
 		if (traces->capture[i]->rank < 0)
 			traces->capture[i]->rank = lk_trace_rank_in_name(traces->capture[i]->path);
 	LK_TRY(number_rest(traces, err));
-	qsort(traces->capture, traces->count, sizeof *traces->capture, traces_by_rank);
+	lk_sort(traces->capture, traces->count, sizeof *traces->capture, traces_by_rank);
 	LK_ASSERT(traces->count > 0);
 	for (uint32_t i = 1; i < traces->count; i++) {
 		const lk_capture *a = traces->capture[i - 1], *b = traces->capture[i];

@@ -9,6 +9,7 @@
 
 #include "trace/read/read.h"
 #include "base/check.h"
+#include "base/sort.h"
 
 struct lk_match_index {
 	uint32_t *begin; /* [captures + 1] */
@@ -40,9 +41,9 @@ static lk_status make_index(lk_traces *traces, lk_error *err) {
 			match_index->place[match_index->begin[traces->members.at[k].capture + 1]++] =
 				(struct place){traces->members.at[k].event, m};
 	for (uint32_t c = 0; c < traces->count; c++)
-		qsort(match_index->place + match_index->begin[c],
-		      match_index->begin[c + 1] - match_index->begin[c], sizeof *match_index->place,
-		      traces_by_event);
+		lk_sort(match_index->place + match_index->begin[c],
+		        match_index->begin[c + 1] - match_index->begin[c], sizeof *match_index->place,
+		        traces_by_event);
 	return LK_OK;
 }
 

@@ -247,7 +247,7 @@ bool lk_capture_step_is_marked(const lk_capture *capture, const lk_capture_step 
 
 /* ---- capture_notes: what few events have. ---- */
 
-/* Every note begins with its event: their order, for qsort and bsearch. */
+/* Every note begins with its event: their order, for lk_sort and bsearch. */
 int lk_note_order(const void *a, const void *b);
 /* Sorts notes of `size` bytes, which mostly are in order. */
 void lk_notes_sort(void *notes, size_t count, size_t size);

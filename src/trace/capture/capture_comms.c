@@ -10,6 +10,7 @@
  * neither exists, on the operation that enqueued it. */
 #include "trace/capture/capture.h"
 #include "base/check.h"
+#include "base/sort.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -205,8 +206,7 @@ static int by_cause(const void *a, const void *b) {
 /* One annotation that launched several kernels states the size of all together: of each it is not
  * known. */
 static void drop_shared_sizes(struct state *state) {
-	if (state->joined.count)
-		qsort(state->joined.at, state->joined.count, sizeof *state->joined.at, by_cause);
+	lk_sort(state->joined.at, state->joined.count, sizeof *state->joined.at, by_cause);
 	for (size_t i = 0; i < state->joined.count; i++) {
 		const struct joined *joined = &state->joined.at[i];
 		bool shared = (i > 0 && joined[-1].cause == joined->cause) ||

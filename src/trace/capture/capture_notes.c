@@ -3,6 +3,7 @@
 
 #include <stdlib.h>
 #include "base/check.h"
+#include "base/sort.h"
 
 int lk_note_order(const void *a, const void *b) {
 	uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
@@ -13,7 +14,7 @@ void lk_notes_sort(void *notes, size_t count, size_t size) {
 	const char *at = notes;
 	for (size_t i = 1; i < count; i++)
 		if (lk_note_order(at + (i - 1) * size, at + i * size) > 0) {
-			qsort(notes, count, size, lk_note_order);
+			lk_sort(notes, count, size, lk_note_order);
 			return;
 		}
 }

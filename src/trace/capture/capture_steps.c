@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "trace/capture/capture.h"
+#include "base/sort.h"
 
 static const char profiler_step[] = "ProfilerStep#", data_loading[] = "enumerate(DataLoader)#",
 				  optimizer_step[] = "Optimizer.step#";
@@ -69,7 +70,7 @@ static lk_status between_loads(const lk_capture *capture, int64_t last, lk_captu
 		out->count = 0;
 		return LK_OK;
 	}
-	qsort(out->at, out->count, sizeof *out->at, steps_by_start);
+	lk_sort(out->at, out->count, sizeof *out->at, steps_by_start);
 	for (size_t s = 0; s < out->count; s++) {
 		out->at[s].number = (int64_t)s;
 		out->at[s].end_ns = s + 1 < out->count ? out->at[s + 1].start_ns : last;
@@ -132,7 +133,7 @@ static lk_status list_given(const lk_capture *capture, const bool *of, lk_event_
 		if (!lk_push(out)) return lk_oom(err);
 		*lk_last(out) = (struct given){.at = given_at(capture, i), .event = i, .ends = ends};
 	}
-	if (out->count) qsort(out->at, out->count, sizeof *out->at, given_order);
+	lk_sort(out->at, out->count, sizeof *out->at, given_order);
 	return LK_OK;
 }
 
@@ -212,7 +213,7 @@ lk_status lk_capture_find_steps(const lk_capture *capture, lk_capture_steps *out
 	if (!out->count) LK_TRY(between_optimizers(capture, true, first, out, err));
 	if (!out->count) LK_TRY(between_optimizers(capture, false, first, out, err));
 	if (!out->count) return steps_add(out, LK_NONE, 0, first, last, err);
-	qsort(out->at, out->count, sizeof *out->at, steps_by_start);
+	lk_sort(out->at, out->count, sizeof *out->at, steps_by_start);
 	drop_repeated_steps(out);
 	return LK_OK;
 }

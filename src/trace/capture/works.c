@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/check.h"
+#include "base/sort.h"
 
 enum {
 	MOST_WARNINGS = 64
@@ -181,13 +182,12 @@ static bool sort_works(lk_works *works) {
 	bool good = order && place;
 	for (uint32_t i = 0; good && i < works->count; i++) order[i] = i;
 	if (good) {
-		qsort_r(order, works->count, sizeof *order, works_by_id, works);
+		lk_sort_by(order, works->count, sizeof *order, works_by_id, works);
 		good = sort_columns(works, order);
 		for (uint32_t i = 0; i < works->count; i++) place[order[i]] = i;
 		for (size_t i = 0; i < works->comms.count; i++)
 			works->comms.at[i].note.event = place[works->comms.at[i].note.event];
-		if (works->comms.count)
-			qsort(works->comms.at, works->comms.count, sizeof *works->comms.at, by_work);
+		lk_sort(works->comms.at, works->comms.count, sizeof *works->comms.at, by_work);
 	}
 	free(order);
 	free(place);

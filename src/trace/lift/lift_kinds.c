@@ -6,6 +6,7 @@
 #include <string.h>
 #include "trace/capture/capture.h"
 #include "base/check.h"
+#include "base/sort.h"
 
 /* ---- owners ---- */
 
@@ -112,8 +113,7 @@ static lk_status list_unknown(const lk_capture *capture, lk_work_kinds *out, lk_
 		work->ns += (double)capture->dur_ns[i];
 	}
 	free(place);
-	if (out->unknown.count)
-		qsort(out->unknown.at, out->unknown.count, sizeof *out->unknown.at, kinds_by_time);
+	lk_sort(out->unknown.at, out->unknown.count, sizeof *out->unknown.at, kinds_by_time);
 	return status;
 }
 

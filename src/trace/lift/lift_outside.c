@@ -10,6 +10,7 @@
  * In this order work becomes operations; what comes before the stretch is carried. */
 #include <stdlib.h>
 
+#include "base/sort.h"
 #include "trace/capture/capture.h"
 #include "trace/lift/lift_internal.h"
 
@@ -84,7 +85,7 @@ lk_status lk_lift_outside(lk_lifting *lifting) {
 	free(called);
 	size_t count = lifting->runs.count - first;
 	if (status != LK_OK || !count) return status;
-	qsort(&lifting->runs.at[first], count, sizeof *lifting->runs.at, outside_by_start);
+	lk_sort(&lifting->runs.at[first], count, sizeof *lifting->runs.at, outside_by_start);
 	outside_chain(&lifting->runs.at[first], count);
 	return LK_OK;
 }

@@ -5,6 +5,7 @@
 
 #include "base/check.h"
 #include "base/stats.h"
+#include "base/sort.h"
 #include "trace/capture/capture.h"
 #include "trace/lift/lift_internal.h"
 
@@ -67,7 +68,7 @@ static lk_status map_lanes(lk_lifting *lifting) {
 				? lk_event_on_device(capture->kind[e])
 				: capture->kind[e] != LK_EVENT_RUNTIME || lk_host_call(capture, e);
 	lifting->main_lane = main_lane(lifting, use);
-	qsort(use, count, sizeof *use, by_use);
+	lk_sort(use, count, sizeof *use, by_use);
 	unsigned next = LK_STREAM_COMPUTE + 1;
 	for (size_t i = 0; i < count && use[i].events; i++) {
 		bool compute = use[i].stream && !(lifting->out->streams & LK_JOIN(LK_STREAM_COMPUTE));
@@ -105,8 +106,8 @@ static lk_status index_launches(lk_lifting *lifting) {
 	for (uint32_t i = 0; i < capture->count; i++)
 		if (lk_event_on_device(capture->kind[i]) && capture->launch[i] != LK_NONE)
 			lifting->by_launch[lifting->by_launch_count++] = i;
-	qsort_r(lifting->by_launch, lifting->by_launch_count, sizeof *lifting->by_launch, by_launch,
-	        (void *)capture);
+	lk_sort_by(lifting->by_launch, lifting->by_launch_count, sizeof *lifting->by_launch, by_launch,
+	           (void *)capture);
 	return LK_OK;
 }
 
@@ -119,8 +120,8 @@ static int launch_by_time(const void *a, const void *b) {
  * ended, and when all that they launched did. */
 static size_t most_outstanding(int64_t *called, int64_t *over, size_t count) {
 	size_t most = 0, done = 0;
-	qsort(called, count, sizeof *called, launch_by_time);
-	qsort(over, count, sizeof *over, launch_by_time);
+	lk_sort(called, count, sizeof *called, launch_by_time);
+	lk_sort(over, count, sizeof *over, launch_by_time);
 	for (size_t i = 0; i < count; i++) {
 		while (done < count && over[done] <= called[i]) done++;
 		if (i + 1 > done && i + 1 - done > most) most = i + 1 - done;

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "trace/lift/lift_internal.h"
+#include "base/sort.h"
 
 static bool threads_idle(const lk_host_pieces *pieces, size_t from) {
 	for (size_t i = from; i < pieces->count; i++)
@@ -138,7 +139,7 @@ static lk_status sort_runs(lk_lifting *lifting) {
 	lk_status status = order && place && sorted ? LK_OK : lk_oom(lifting->err);
 	if (status == LK_OK) {
 		for (uint32_t i = 0; i < count; i++) order[i] = i;
-		qsort_r(order, count, sizeof *order, by_order, lifting);
+		lk_sort_by(order, count, sizeof *order, by_order, lifting);
 		for (uint32_t i = 0; i < count; i++) {
 			place[order[i]] = i;
 			sorted[i] = lifting->runs.at[order[i]];

@@ -1,6 +1,7 @@
 /* lift_works.c: execution traces as a step graph: programs, process groups as teams, streams; the
  * operations are those of lift_works_shapes.c or lift_works_timed.c. */
 #include "base/arena.h"
+#include "base/sort.h"
 #include "trace/lift/lift.h"
 
 #include <stdlib.h>
@@ -44,7 +45,7 @@ static bool works_list_members(lk_lifter *lifter, members *list) {
 			*lk_last(list) = (struct member){id, rank, note->group_size, (uint32_t)i};
 		}
 	}
-	if (list->count) qsort(list->at, list->count, sizeof *list->at, works_by_name);
+	lk_sort(list->at, list->count, sizeof *list->at, works_by_name);
 	return true;
 }
 
@@ -132,9 +133,8 @@ static lk_status list_unpriced(lk_lifter *lifter) {
 		if (!name) return lk_oom(lifter->err);
 		*lk_last(&lifter->report->names) = (lk_unpriced){name, lifter->unpriced.at[i]};
 	}
-	if (lifter->report->names.count)
-		qsort(lifter->report->names.at, lifter->report->names.count,
-		      sizeof *lifter->report->names.at, by_count);
+	lk_sort(lifter->report->names.at, lifter->report->names.count, sizeof *lifter->report->names.at,
+	        by_count);
 	return LK_OK;
 }
 

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "trace/lift/lift_internal.h"
+#include "base/sort.h"
 
 /* One end of a message. */
 struct message {
@@ -47,7 +48,7 @@ static bool messages_list_messages(lk_lifter *lifter, messages *list) {
 			                                  works->comms.at[i].sequence, receives, (uint32_t)i};
 		}
 	}
-	if (list->count) qsort(list->at, list->count, sizeof *list->at, messages_by_key);
+	lk_sort(list->at, list->count, sizeof *list->at, messages_by_key);
 	return true;
 }
 

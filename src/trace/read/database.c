@@ -6,6 +6,7 @@
  * work of a scan is limited by the file's size. */
 #include "trace/read/database.h"
 
+#include <errno.h>
 #include <string.h>
 #include <sys/stat.h>
 #include "base/text.h"
@@ -33,7 +34,7 @@ static lk_status database_refused(const lk_database *database) {
 	               "give a database of `nsys export --type sqlite`, or of rocprofv3");
 }
 
-static void database_harden(lk_database *database) {
+static lk_status database_harden(lk_database *database) {
 	static const struct {
 		int what, limit;
 	} limits[] = {
@@ -56,9 +57,12 @@ static void database_harden(lk_database *database) {
 	               "PRAGMA mmap_size=0; PRAGMA cell_size_check=ON; PRAGMA temp_store=MEMORY", NULL,
 	               NULL, NULL);
 	/* A row takes ten bytes at least and some fifty instructions; called every thousand of them. */
-	double bytes = stat(database->path, &file) == 0 ? (double)file.st_size : 0;
-	database->most_steps = (uint64_t)(1e4 + bytes * 50 / 1000);
+	if (stat(database->path, &file) != 0)
+		return lk_fail(database->err, LK_ERR_IO, database->path, "cannot be looked at: %s",
+		               strerror(errno));
+	database->most_steps = (uint64_t)(1e4 + (double)file.st_size * 50 / 1000);
 	lk_sqlite.progress_handler(database->db, 1000, database_progress, database);
+	return LK_OK;
 }
 
 int64_t lk_database_whole(sqlite3_stmt *row, int column, int64_t none) {
@@ -78,29 +82,45 @@ static lk_status database_has_table(lk_database *database, const char *table, bo
 	int code = lk_sqlite.step(row);
 	const char *sql = code == SQLITE_ROW ? (const char *)lk_sqlite.column_text(row, 0) : NULL;
 	*found = sql && strncasecmp(sql, "CREATE TABLE", 12) == 0;
+	if (code == SQLITE_ROW && !sql) code = lk_sqlite.errcode(database->db);
+	lk_status status =
+		code == SQLITE_ROW || code == SQLITE_DONE ? LK_OK : database_refused(database);
 	lk_sqlite.finalize(row);
-	return code == SQLITE_ROW || code == SQLITE_DONE ? LK_OK : database_refused(database);
+	return status;
 }
 
-/* SELECT of the columns that the table has; NULL when memory runs out or the table cannot be read.
- */
-static char *database_select(lk_database *database, const char *table, const char *const *columns) {
-	sqlite3_stmt *all = NULL;
-	char *sql = lk_sqlite.mprintf("SELECT * FROM \"%w\" LIMIT 0", table);
-	int code = sql ? lk_sqlite.prepare_v2(database->db, sql, -1, &all, NULL) : SQLITE_NOMEM;
+/* A statement of a text that SQLite made, which it frees. */
+static lk_status database_prepare(const lk_database *database, char *sql, sqlite3_stmt **out) {
+	if (!sql) return lk_oom(database->err);
+	int code = lk_sqlite.prepare_v2(database->db, sql, -1, out, NULL);
 	lk_sqlite.free(sql);
-	if (code != SQLITE_OK) return NULL;
+	return code == SQLITE_OK ? LK_OK : database_refused(database);
+}
+
+/* SELECT of the columns that the table has. */
+static lk_status database_select(const lk_database *database, const char *table,
+                                 const char *const *columns, sqlite3_stmt **out) {
+	sqlite3_stmt *all = NULL;
+	bool named = true;
+	LK_TRY(database_prepare(database, lk_sqlite.mprintf("SELECT * FROM \"%w\" LIMIT 0", table),
+	                        &all));
 	sqlite3_str *text = lk_sqlite.str_new(database->db);
 	for (int i = 0; i < LK_DATABASE_COLUMNS && columns[i]; i++) {
 		bool there = false;
-		for (int c = 0; c < lk_sqlite.column_count(all); c++)
-			there |= lk_sqlite.stricmp(lk_sqlite.column_name(all, c), columns[i]) == 0;
+		for (int c = 0; c < lk_sqlite.column_count(all); c++) {
+			const char *name = lk_sqlite.column_name(all, c); /* NULL: memory ran out */
+			named = named && name;
+			there |= name && lk_sqlite.stricmp(name, columns[i]) == 0;
+		}
 		lk_sqlite.str_appendf(text, there ? "%s\"%w\"" : "%sNULL", i ? ", " : "SELECT ",
 		                      columns[i]);
 	}
 	lk_sqlite.str_appendf(text, " FROM \"%w\"", table);
 	lk_sqlite.finalize(all);
-	return lk_sqlite.str_finish(text);
+	char *sql = lk_sqlite.str_finish(text);
+	if (named) return database_prepare(database, sql, out);
+	lk_sqlite.free(sql);
+	return lk_oom(database->err);
 }
 
 lk_status lk_database_scan(lk_database *database, const char *table, const char *const *columns,
@@ -109,10 +129,9 @@ lk_status lk_database_scan(lk_database *database, const char *table, const char 
 	LK_TRY(database_has_table(database, table, &found));
 	if (!found) return LK_OK;
 	sqlite3_stmt *row = NULL;
-	char *sql = database_select(database, table, columns);
-	int code = sql ? lk_sqlite.prepare_v2(database->db, sql, -1, &row, NULL) : SQLITE_ERROR;
-	lk_sqlite.free(sql);
-	lk_status status = code == SQLITE_OK ? LK_OK : database_refused(database);
+	LK_TRY(database_select(database, table, columns, &row));
+	lk_status status = LK_OK;
+	int code = SQLITE_OK;
 	while (status == LK_OK && (code = lk_sqlite.step(row)) == SQLITE_ROW)
 		status = read(context, row);
 	if (status == LK_OK && code != SQLITE_DONE) status = database_refused(database);
@@ -138,8 +157,9 @@ lk_status lk_database_table(lk_database *database, const char *beginning, int wh
 		lk_copy(out, size, name);
 		*found = true;
 	}
+	lk_status status = *found || code == SQLITE_DONE ? LK_OK : database_refused(database);
 	lk_sqlite.finalize(row);
-	return *found || code == SQLITE_DONE ? LK_OK : database_refused(database);
+	return status;
 }
 
 lk_status lk_database_open(lk_database *database, const char *path, lk_error *err) {
@@ -149,8 +169,7 @@ lk_status lk_database_open(lk_database *database, const char *path, lk_error *er
 		path, &database->db, SQLITE_OPEN_READONLY | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_PRIVATECACHE,
 		NULL);
 	if (code != SQLITE_OK) return database->db ? database_refused(database) : lk_oom(err);
-	database_harden(database);
-	return LK_OK;
+	return database_harden(database);
 }
 
 void lk_database_close(lk_database *database) {

@@ -7,6 +7,7 @@
 #include <string.h>
 #include "base/text.h"
 #include "base/noun.h"
+#include "base/sort.h"
 #include "trace/read/database.h"
 
 enum {
@@ -303,8 +304,7 @@ static lk_status read_start(void *context, sqlite3_stmt *row) {
 
 static lk_status nsys_read_all(struct reader *reader) {
 	LK_TRY(lk_database_scan(&reader->db, "StringIds", text_columns, nsys_read_text, reader));
-	if (reader->texts.count)
-		qsort(reader->texts.at, reader->texts.count, sizeof *reader->texts.at, nsys_by_id);
+	lk_sort(reader->texts.at, reader->texts.count, sizeof *reader->texts.at, nsys_by_id);
 	LK_TRY(lk_database_scan(&reader->db, "TARGET_INFO_GPU", gpu_columns, read_gpu, reader));
 	LK_TRY(lk_database_scan(&reader->db, "TARGET_INFO_SESSION_START_TIME", start_columns,
 	                        read_start, reader));

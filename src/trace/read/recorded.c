@@ -2,13 +2,16 @@
  * for which. */
 #include "trace/read/recorded_internal.h"
 
-#include <dirent.h>
 #include <errno.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
+#include "base/listing.h"
 #include "base/stats.h"
 #include "base/text.h"
+#include "base/sort.h"
 #include "trace/read/read.h"
 
 enum {
@@ -148,7 +151,7 @@ static int recorded_by_start(const void *a, const void *b) {
 /* By start; of equals the one that was recorded first comes first, whichever sort the C library
  * has. */
 static void sort_calls(lk_recorded_calls *calls) {
-	if (calls->count) qsort(calls->at, calls->count, sizeof *calls->at, recorded_by_start);
+	lk_sort(calls->at, calls->count, sizeof *calls->at, recorded_by_start);
 	for (size_t i = 0; i < calls->count; i++) calls->at[i].done = LK_NONE;
 }
 
@@ -259,7 +262,7 @@ static lk_status follow_requests(lk_recorded_run *run, lk_error *err) {
 }
 
 static void sort_names(lk_recorded_names *names) {
-	if (names->count) qsort(names->at, names->count, sizeof *names->at, recorded_by_key);
+	lk_sort(names->at, names->count, sizeof *names->at, recorded_by_key);
 }
 
 static lk_status recorded_put_in_order(lk_recorded_run *run, lk_error *err) {
@@ -306,19 +309,20 @@ static lk_status add_children(struct loader *loader, const char *path) {
 	const char *slash = strrchr(path, '/');
 	int length = slash ? (int)(slash - path) + 1 : 0;
 	snprintf(folder, sizeof folder, "%.*s", length, path);
-	DIR *dir = opendir(*folder ? folder : ".");
-	lk_status status = LK_OK;
+	if (!*folder) lk_copy(folder, sizeof folder, "./");
 	/* a folder that may be entered and not listed shows no children */
-	if (!dir && errno != EACCES)
-		return lk_fail(loader->err, LK_ERR_IO, folder, "cannot be listed: %s", strerror(errno));
-	for (struct dirent *dirent; dir && status == LK_OK && loader->run->children < MOST_CHILDREN &&
-	                            (dirent = readdir(dir));) {
+	if (access(folder, R_OK) != 0 && errno == EACCES) return LK_OK;
+	lk_listing listing;
+	LK_TRY(lk_listing_read(folder, LK_RECORDING_ENDING, &listing, loader->err));
+	lk_status status = LK_OK;
+	for (size_t i = 0; i < listing.count && status == LK_OK; i++) {
 		char child[PATH_MAX + NAME_MAX + 2];
-		if (!is_child(dirent->d_name, loader->run->head.pid)) continue;
-		snprintf(child, sizeof child, "%s%s", folder, dirent->d_name);
+		if (loader->run->children >= MOST_CHILDREN) break;
+		if (!is_child(listing.names[i], loader->run->head.pid)) continue;
+		snprintf(child, sizeof child, "%s%s", folder, listing.names[i]);
 		status = add_child(loader, child);
 	}
-	if (dir) closedir(dir);
+	lk_listing_free(&listing);
 	return status;
 }
 

@@ -20,6 +20,7 @@
 
 #include "base/stats.h"
 #include "base/text.h"
+#include "base/sort.h"
 #include "trace/read/read.h"
 
 /* Periods longer than that are not looked for, nor in more calls than that: the search is their
@@ -346,7 +347,7 @@ static double part(struct batches *batches, int64_t pause) {
 		first = i;
 	}
 	memcpy(batches->sorted, batches->length, batches->count * sizeof *batches->length);
-	qsort(batches->sorted, batches->count, sizeof *batches->sorted, steps_ascending);
+	lk_sort(batches->sorted, batches->count, sizeof *batches->sorted, steps_ascending);
 	for (size_t i = 0; i < batches->count; i++)
 		same += batches->length[i] == batches->sorted[batches->count / 2];
 	return (double)same / (double)batches->count;
@@ -363,7 +364,7 @@ static int64_t best_pause(struct batches *batches, int64_t *pauses) {
 	int64_t found = 0;
 	size_t n = batches->tokens->call.count - 1;
 	for (size_t i = 0; i < n; i++) pauses[i] = pause_before(batches->run, batches->tokens, i + 1);
-	qsort(pauses, n, sizeof *pauses, steps_ascending);
+	lk_sort(pauses, n, sizeof *pauses, steps_ascending);
 	double low = pauses[n / 2] > 1 ? (double)pauses[n / 2] : 1, high = (double)pauses[n - 1];
 	for (int i = TRIED; i > 0 && high > low; i--) {
 		int64_t pause = (int64_t)(low * pow(high / low, (double)i / TRIED));

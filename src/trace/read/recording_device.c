@@ -9,6 +9,7 @@
 
 #include "base/check.h"
 #include "base/text.h"
+#include "base/sort.h"
 #include "trace/read/recorded_internal.h"
 
 /* ---- work by serial ---- */
@@ -78,11 +79,9 @@ lk_status lk_show_prepare_device(lk_shower *shower) {
 			*lk_last(&shower->recorded) = one;
 		}
 	}
-	if (shower->works.count)
-		qsort(shower->works.at, shower->works.count, sizeof *shower->works.at, device_by_serial);
-	if (shower->recorded.count)
-		qsort(shower->recorded.at, shower->recorded.count, sizeof *shower->recorded.at,
-		      device_by_serial);
+	lk_sort(shower->works.at, shower->works.count, sizeof *shower->works.at, device_by_serial);
+	lk_sort(shower->recorded.at, shower->recorded.count, sizeof *shower->recorded.at,
+	        device_by_serial);
 	for (uint32_t i = 0; i < run->calls.count; i++) {
 		const lk_record_entry *entry = &run->calls.at[i].record;
 		if (run->calls.at[i].process || entry->kind != LK_RECORD_COMM ||

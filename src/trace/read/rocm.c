@@ -2,6 +2,7 @@
  * one with most kernels. */
 #include "trace/read/rocm_internal.h"
 #include "base/noun.h"
+#include "base/sort.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -89,8 +90,7 @@ static void rocm_choose(lk_rocm *rocm, size_t *begin, size_t *end) {
 	size_t most = 0;
 	int devices = 0;
 	*begin = *end = 0;
-	if (rocm->work.count > 1)
-		qsort(rocm->work.at, rocm->work.count, sizeof *rocm->work.at, rocm_by_device);
+	lk_sort(rocm->work.at, rocm->work.count, sizeof *rocm->work.at, rocm_by_device);
 	for (size_t i = 0, from = 0; i < rocm->work.count; from = i) {
 		size_t kernels = 0;
 		for (; i < rocm->work.count && rocm->work.at[i].device == rocm->work.at[from].device; i++)

@@ -13,6 +13,7 @@
 
 #include "base/text.h"
 #include "base/noun.h"
+#include "base/sort.h"
 #include "trace/read/database.h"
 #include "trace/read/rocm_internal.h"
 
@@ -51,7 +52,7 @@ static int rocpd_tracks_by_id(const void *a, const void *b) {
 }
 
 static void rocpd_sort(rocpd_pairs *pairs) {
-	if (pairs->count > 1) qsort(pairs->at, pairs->count, sizeof *pairs->at, rocpd_by_id);
+	lk_sort(pairs->at, pairs->count, sizeof *pairs->at, rocpd_by_id);
 }
 
 static int64_t rocpd_find(const rocpd_pairs *pairs, int64_t id, int64_t none) {
@@ -273,9 +274,7 @@ static lk_status rocpd_read_v3(struct rocpd *reader) {
 	rocpd_sort(&reader->stacks);
 	rocpd_sort(&reader->domains);
 	rocpd_sort(&reader->times);
-	if (reader->tracks.count > 1)
-		qsort(reader->tracks.at, reader->tracks.count, sizeof *reader->tracks.at,
-		      rocpd_tracks_by_id);
+	lk_sort(reader->tracks.at, reader->tracks.count, sizeof *reader->tracks.at, rocpd_tracks_by_id);
 	LK_TRY(rocpd_scan(reader, "rocpd_kernel_dispatch", kernel_columns, rocpd_read_kernel));
 	LK_TRY(rocpd_scan(reader, "rocpd_memory_copy", copy_columns, rocpd_read_copy));
 	return rocpd_scan(reader, "rocpd_region", region_columns, rocpd_read_region);

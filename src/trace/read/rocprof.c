@@ -15,6 +15,7 @@
 #include "base/arena.h"
 #include "base/text.h"
 #include "base/noun.h"
+#include "base/sort.h"
 #include "io/json.h"
 #include "trace/read/rocm_internal.h"
 
@@ -62,7 +63,7 @@ static int rocprof_by_id(const void *a, const void *b) {
 }
 
 static void rocprof_sort(rocprof_names *names) {
-	if (names->count > 1) qsort(names->at, names->count, sizeof *names->at, rocprof_by_id);
+	lk_sort(names->at, names->count, sizeof *names->at, rocprof_by_id);
 }
 
 static const char *rocprof_find(const rocprof_names *names, int64_t id) {
@@ -274,8 +275,7 @@ static lk_status rocprof_sort_out(struct rocprof_chrome *chrome) {
 			                   rocprof_text(lk_json_get(event, "args"), "name")));
 	}
 	rocprof_sort(&chrome->processes);
-	if (chrome->places.count > 1)
-		qsort(chrome->places.at, chrome->places.count, sizeof *chrome->places.at, rocprof_by_place);
+	lk_sort(chrome->places.at, chrome->places.count, sizeof *chrome->places.at, rocprof_by_place);
 	return LK_OK;
 }
 

@@ -1,9 +1,9 @@
 /* trace_files.c: files and folders, listed and read in parallel. */
+#include "base/listing.h"
 #include "base/arena.h"
 #include "trace/read/read.h"
 
 #include <dirent.h>
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -13,6 +13,7 @@
 #include "io/archive.h"
 #include "io/recording.h"
 #include "base/text.h"
+#include "base/sort.h"
 
 /* ---- which files ---- */
 
@@ -143,21 +144,21 @@ static lk_status no_trace(const char *folder, lk_error *err) {
 }
 
 static lk_status list_folder(const char *folder, names *out, lk_error *err) {
-	DIR *dir = opendir(folder);
-	if (!dir) return lk_fail(err, LK_ERR_IO, folder, "cannot be listed: %s", strerror(errno));
+	lk_listing listing;
 	size_t before = out->count;
+	LK_TRY(lk_listing_read(folder, NULL, &listing, err));
 	lk_status status = LK_OK;
-	for (struct dirent *dirent; status == LK_OK && (dirent = readdir(dir));) {
-		if (!trace_name(dirent->d_name) || is_simulator_file(dirent->d_name)) continue;
-		char *path = files_joined(folder, dirent->d_name);
+	for (size_t i = 0; i < listing.count && status == LK_OK; i++) {
+		if (!trace_name(listing.names[i]) || is_simulator_file(listing.names[i])) continue;
+		char *path = files_joined(folder, listing.names[i]);
 		if (path && is_folder(path)) free(path);
 		else status = files_add_name(out, path, true, err);
 	}
-	closedir(dir);
+	lk_listing_free(&listing);
 	LK_TRY(status);
 	if (out->count == before) return no_trace(folder, err);
 	LK_TRY(drop_starters(out, before, err));
-	qsort(out->at + before, out->count - before, sizeof *out->at, files_by_name);
+	lk_sort(out->at + before, out->count - before, sizeof *out->at, files_by_name);
 	return LK_OK;
 }
 
@@ -178,7 +179,7 @@ static lk_status files_add_member(void *context, const char *name, lk_error *err
 static lk_status list_archive(const char *path, names *out, lk_error *err) {
 	size_t before = out->count;
 	LK_TRY(lk_archive_list(path, files_add_member, &(struct archive_names){path, out}, err));
-	qsort(out->at + before, out->count - before, sizeof *out->at, files_by_name);
+	lk_sort(out->at + before, out->count - before, sizeof *out->at, files_by_name);
 	if (out->count > before) return LK_OK;
 	lk_fail(err, LK_ERR_INPUT, path, "no trace in this archive");
 	return lk_hint(err, "traces end in .json, .json.gz, .json.zst, .xplane.pb or .et");

@@ -20,6 +20,7 @@
 
 #include "base/text.h"
 #include "base/noun.h"
+#include "base/sort.h"
 #include "io/protobuf.h"
 #include "trace/read/read.h"
 
@@ -346,10 +347,8 @@ static lk_status xplane_read_names(struct xplane *reader, lk_proto plane) {
 		LK_TRY(xplane_read_name(reader, field.bytes, field.number == 5));
 	}
 	if (plane.broken) return xplane_damaged(reader);
-	if (reader->events.count > 1)
-		qsort(reader->events.at, reader->events.count, sizeof *reader->events.at, xplane_by_id);
-	if (reader->stats.count > 1)
-		qsort(reader->stats.at, reader->stats.count, sizeof *reader->stats.at, xplane_by_id);
+	lk_sort(reader->events.at, reader->events.count, sizeof *reader->events.at, xplane_by_id);
+	lk_sort(reader->stats.at, reader->stats.count, sizeof *reader->stats.at, xplane_by_id);
 	return LK_OK;
 }
 
@@ -480,10 +479,10 @@ static void xplane_longest_module(struct xplane *reader, size_t *begin, size_t *
 /* By repetition (head of this file); where the last one ends is not known. */
 static lk_status xplane_repeat(struct xplane *reader) {
 	size_t begin = 0, end = 0, found = 0, times = SIZE_MAX;
-	qsort(reader->pieces.at, reader->pieces.count, sizeof *reader->pieces.at, xplane_by_module);
+	lk_sort(reader->pieces.at, reader->pieces.count, sizeof *reader->pieces.at, xplane_by_module);
 	xplane_longest_module(reader, &begin, &end);
 	struct xplane_piece *at = reader->pieces.at;
-	qsort(at + begin, end - begin, sizeof *at, xplane_by_operation);
+	lk_sort(at + begin, end - begin, sizeof *at, xplane_by_operation);
 	for (size_t i = begin, from = begin; i < end; from = i) {
 		while (i < end && at[i].operation == at[from].operation) i++;
 		bool earlier = i - from == times && at[from].start_ns < at[found].start_ns;

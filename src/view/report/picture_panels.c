@@ -9,6 +9,7 @@
 
 #include "base/text.h"
 #include "base/noun.h"
+#include "base/sort.h"
 #include "view/report/report.h"
 
 enum {
@@ -202,7 +203,7 @@ static void draw_tornado(lk_picture *picture, const lk_value *panel) {
 		}
 		if (span >= 0) swings[shown++] = (struct swing){&rows[i], span};
 	}
-	qsort(swings, (size_t)shown, sizeof *swings, swing_wider_first);
+	lk_sort(swings, (size_t)shown, sizeof *swings, swing_wider_first);
 	double pad = .12 * (most - least);
 	lk_picture_scale x = {least - pad, most + pad, false, NAMES, BARS};
 	int top = picture->y;
@@ -261,7 +262,7 @@ static void draw_range(lk_picture *picture, const lk_value *panel) {
 	const lk_value *all = chart_items(panel, "classes", &count);
 	if (count > MOST_ROWS) count = MOST_ROWS;
 	for (size_t i = 0; i < count; i++) classes[i] = &all[i];
-	qsort(classes, count, sizeof *classes, range_before);
+	lk_sort(classes, count, sizeof *classes, range_before);
 	int shown = count < RANGE_ROWS ? (int)count : RANGE_ROWS;
 	double least = .98, most = 1.02;
 	for (int i = 0; i < shown; i++) {

@@ -7,6 +7,7 @@
 
 #include "base/text.h"
 #include "base/noun.h"
+#include "base/sort.h"
 #include "view/text/views.h"
 #include "view/report/report.h"
 
@@ -157,7 +158,7 @@ static lk_status explain_put_ranks(lk_report *writer, const lk_explanation *expl
 	char name[TEXT];
 	if (!order) return lk_oom(err);
 	for (int i = 0; i < explanation->rank_count; i++) order[i] = &explanation->ranks[i];
-	qsort(order, (size_t)explanation->rank_count, sizeof *order, explain_by_loss);
+	lk_sort(order, (size_t)explanation->rank_count, sizeof *order, explain_by_loss);
 	lk_report_panel(writer, "bars", "Where each rank's time goes",
 	                "a step, those that lose most first; stragglers keep the others waiting", true);
 	lk_json_put_text(writer, "unit", "s");

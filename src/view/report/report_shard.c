@@ -6,6 +6,7 @@
 
 #include "base/text.h"
 #include "base/noun.h"
+#include "base/sort.h"
 #include "view/report/report.h"
 #include "view/table/table.h"
 
@@ -98,7 +99,7 @@ static lk_status shard_put_times(lk_report *writer, const lk_shard_answer *answe
 	char name[TEXT];
 	if (!order) return lk_oom(err);
 	for (int i = 0; i < answer->rank_count; i++) order[i] = &answer->ranks[i];
-	qsort(order, (size_t)answer->rank_count, sizeof *order, shard_by_time);
+	lk_sort(order, (size_t)answer->rank_count, sizeof *order, shard_by_time);
 	lk_report_panel(writer, "bars", "Ranks by time",
 	                "the slowest first; exchanges as if all ranks sent as much", false);
 	lk_json_put_text(writer, "unit", "s");

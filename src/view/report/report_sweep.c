@@ -8,6 +8,7 @@
 #include "base/arena.h"
 #include "base/noun.h"
 #include "base/text.h"
+#include "base/sort.h"
 #include "view/text/views.h"
 #include "view/report/report.h"
 
@@ -56,8 +57,8 @@ static lk_status keep_rows(struct shown_sweep *sweep, lk_error *err) {
 	if (!order || !rows) return lk_oom(err);
 	for (size_t i = 0; i < sweep->all.count; i++) order[i] = &sweep->all.rows[i];
 	if (count < sweep->all.count) {
-		qsort(order, sweep->all.count, sizeof *order, by_merit);
-		qsort(order, count, sizeof *order, sweep_by_place);
+		lk_sort(order, sweep->all.count, sizeof *order, by_merit);
+		lk_sort(order, count, sizeof *order, sweep_by_place);
 	}
 	for (size_t i = 0; i < count; i++) rows[i] = *order[i];
 	sweep->kept = sweep->all;
@@ -277,7 +278,7 @@ static size_t fill_points(const struct shown_sweep *sweep, struct measure m, str
 			points[count++] = (struct point){sweep_cost_of(m, prediction),
 			                                 sweep_time_of(m, prediction), i, false};
 	}
-	if (count) qsort(points, count, sizeof *points, sweep_by_cost);
+	lk_sort(points, count, sizeof *points, sweep_by_cost);
 	for (size_t i = 0; i < count; i++)
 		if (points[i].time < fastest) {
 			fastest = points[i].time;

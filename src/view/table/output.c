@@ -6,6 +6,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include "base/memory.h"
 #include "io/stream.h"
 #include "base/text.h"
 #include "lockstep/view.h"
@@ -19,15 +20,27 @@ lk_status lk_writing_check(const lk_writing *writing, lk_error *err) {
 	return lk_hint(err, "add --file NAME.sqlite");
 }
 
-static lk_status write_stream(const lk_writing *writing, lk_writer *write, const void *what,
-                              lk_error *err) {
+/* What was made goes out in one piece: where a part of it cannot be written, nothing follows. */
+static lk_status write_made(const char *text, size_t size, FILE *out, lk_error *err) {
 	errno = 0;
-	lk_status status = write(what, writing->colour, writing->out, err);
-	bool written = status != LK_ERR_IO && fflush(writing->out) == 0 && !ferror(writing->out);
-	if (written || (status != LK_OK && status != LK_ERR_IO)) return status;
+	if (fwrite(text, 1, size, out) == size && fflush(out) == 0 && !ferror(out)) return LK_OK;
 	int code = errno;
 	return lk_fail(err, LK_ERR_IO, "output", "cannot write%s%s", code ? ": " : "",
 	               code ? strerror(code) : "");
+}
+
+/* Made in memory first: what fails on the way leaves no part of an answer on a stream. */
+static lk_status write_stream(const lk_writing *writing, lk_writer *write, const void *what,
+                              lk_error *err) {
+	char *text = NULL;
+	size_t size = 0;
+	FILE *made = lk_memory_open(&text, &size);
+	if (!made) return lk_oom(err);
+	lk_status status = write(what, writing->colour, made, err);
+	if (!lk_memory_close(made)) status = lk_oom(err);
+	if (status == LK_OK) status = write_made(text, size, writing->out, err);
+	free(text);
+	return status;
 }
 
 lk_status lk_write_through(const lk_writing *writing, lk_writer *write, const void *what,
@@ -74,6 +87,17 @@ lk_status lk_write_table(const lk_writing *writing, lk_table *table, lk_error *e
 		status = lk_table_sqlite(table, writing->path, err);
 	else if (status == LK_OK) status = lk_write_through(writing, write_formatted, &f, err);
 	lk_table_free(table);
+	return status;
+}
+
+lk_status lk_write_database(const lk_writing *writing, lk_table *const *tables, int count,
+                            lk_error *err) {
+	lk_status status = lk_writing_check(writing, err);
+	for (int i = 0; status == LK_OK && i < count; i++)
+		if (!tables[i]) status = lk_oom(err);
+	if (status == LK_OK)
+		status = lk_tables_sqlite((const lk_table *const *)tables, count, writing->path, err);
+	for (int i = 0; i < count; i++) lk_table_free(tables[i]);
 	return status;
 }
 

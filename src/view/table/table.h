@@ -88,6 +88,9 @@ lk_status lk_table_write(const lk_table *table, lk_format format, bool colour, F
                          lk_error *err);
 /* Creates or replaces the table in the database at `path`. */
 lk_status lk_table_sqlite(const lk_table *table, const char *path, lk_error *err);
+/* All of these or none. */
+lk_status lk_tables_sqlite(const lk_table *const *tables, int count, const char *path,
+                           lk_error *err);
 
 /* ---- tables: the tables of answers that more than one view shows. Each makes a table that the
  * caller frees; NULL when memory runs out. Those of explanations are in view/text/views.h. */

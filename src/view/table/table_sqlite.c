@@ -1,6 +1,10 @@
-/* table_sqlite.c: a table as a table of an SQLite database. One transaction drops the old table,
- * makes the new one and fills it: either all of it is there or nothing has changed. Names are
- * quoted as SQL identifiers, values are bound. */
+/* table_sqlite.c: tables as tables of an SQLite database. One transaction drops the old ones, makes
+ * the new ones and fills them: either all of it is there or nothing has changed. Names are quoted
+ * as SQL identifiers, values are bound. */
+#include <errno.h>
+#include <limits.h>
+#include <signal.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -124,43 +128,79 @@ static lk_status insert_rows(sqlite3 *db, const char *path, const lk_table *tabl
 	return status;
 }
 
-static lk_status replace(sqlite3 *db, const char *path, const lk_table *table, lk_arena *arena,
+static lk_status replace(sqlite3 *db, const char *path, const lk_table *const *tables, int count,
                          lk_error *err) {
-	LK_TRY(sqlite_create(db, path, table, arena, err));
-	LK_TRY(insert_rows(db, path, table, arena, err));
+	lk_arena arena = LK_ARENA_INIT;
+	lk_status status = LK_OK;
+	for (int i = 0; status == LK_OK && i < count; i++) {
+		status = sqlite_create(db, path, tables[i], &arena, err);
+		if (status == LK_OK) status = insert_rows(db, path, tables[i], &arena, err);
+	}
+	lk_arena_free(&arena);
+	LK_TRY(status);
 	return sqlite_run(db, path, lk_sqlite.mprintf("COMMIT"), err);
 }
 
 /* What SQLite makes of a new name before the first transaction: nothing else has that size. */
-static void remove_empty(const char *path) {
+static bool sqlite_is_empty(const char *path) {
 	struct stat info;
-	if (stat(path, &info) == 0 && S_ISREG(info.st_mode) && info.st_size == 0) unlink(path);
+	return stat(path, &info) == 0 && S_ISREG(info.st_mode) && info.st_size == 0;
 }
 
-lk_status lk_table_sqlite(const lk_table *table, const char *path, lk_error *err) {
-	if (table->status == LK_ERR_MEMORY) return lk_oom(err);
-	if (table->status != LK_OK)
-		return lk_fail(err, table->status, table->name,
-		               "a row of the table has more than its %d cells", table->count);
-	if (!table->count)
-		return lk_fail(err, LK_ERR_INTERNAL, table->name, "the table has no columns");
-	if (!*path || strcmp(path, "-") == 0 || strcmp(path, ":memory:") == 0) {
-		lk_fail(err, LK_ERR_INPUT, path, "an SQLite database cannot be written to a stream");
-		return lk_hint(err, "name a file");
-	}
-	LK_TRY(lk_sqlite_load(err));
+/* What a disk that is full does not let SQLite take back itself, of a database that was not there
+ * before. Nobody else has written to it: its lock is still ours. */
+static void sqlite_remove(const char *path) {
+	char journal[PATH_MAX];
+	int length = snprintf(journal, sizeof journal, "%s-journal", path);
+	unlink(path);
+	if (length > 0 && length < (int)sizeof journal) unlink(journal);
+}
+
+static lk_status sqlite_write(const lk_table *const *tables, int count, const char *path,
+                              lk_error *err) {
 	sqlite3 *db = NULL;
-	lk_arena arena = LK_ARENA_INIT;
-	bool is_new = access(path, F_OK) != 0;
+	bool is_new = access(path, F_OK) != 0 && errno == ENOENT;
 	/* Without SQLITE_OPEN_URI a path that begins with "file:" is only a path. */
 	int code = lk_sqlite.open_v2(path, &db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE, NULL);
 	lk_status status = code == SQLITE_OK ? LK_OK : sqlite_refused(db, path, err);
 	if (status == LK_OK) lk_sqlite.busy_timeout(db, 2000);
 	if (status == LK_OK) status = sqlite_run(db, path, lk_sqlite.mprintf("BEGIN IMMEDIATE"), err);
-	is_new = is_new && status == LK_OK; /* else somebody else's transaction may have made it */
-	if (status == LK_OK) status = replace(db, path, table, &arena, err);
-	lk_arena_free(&arena);
+	bool locked = status == LK_OK, waited = lk_sqlite.errcode(db) == SQLITE_BUSY;
+	/* of two that make it at a time the second finds the tables of the first */
+	is_new = is_new && !waited && (!locked || sqlite_is_empty(path));
+	if (locked) status = replace(db, path, tables, count, err);
+	if (status != LK_OK && is_new && locked) sqlite_remove(path);
 	lk_sqlite.close(db); /* an open transaction is rolled back */
-	if (status != LK_OK && is_new) remove_empty(path);
+	if (status != LK_OK && is_new && !locked && sqlite_is_empty(path)) unlink(path);
 	return status;
+}
+
+lk_status lk_tables_sqlite(const lk_table *const *tables, int count, const char *path,
+                           lk_error *err) {
+	for (int i = 0; i < count; i++) {
+		const lk_table *table = tables[i];
+		if (table->status == LK_ERR_MEMORY) return lk_oom(err);
+		if (table->status != LK_OK)
+			return lk_fail(err, table->status, table->name,
+			               "a row of the table has more than its %d cells", table->count);
+		if (!table->count)
+			return lk_fail(err, LK_ERR_INTERNAL, table->name, "the table has no columns");
+	}
+	if (!*path || strcmp(path, "-") == 0 || strcmp(path, ":memory:") == 0) {
+		lk_fail(err, LK_ERR_INPUT, path, "an SQLite database cannot be written to a stream");
+		return lk_hint(err, "name a file");
+	}
+	LK_TRY(lk_sqlite_load(err));
+	/* Nobody is interrupted between the first page and the last: SQLite would leave both the
+	 * database and its journal. */
+	sigset_t all, before;
+	sigfillset(&all);
+	pthread_sigmask(SIG_BLOCK, &all, &before);
+	lk_status status = sqlite_write(tables, count, path, err);
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	return status;
+}
+
+lk_status lk_table_sqlite(const lk_table *table, const char *path, lk_error *err) {
+	return lk_tables_sqlite(&table, 1, path, err);
 }

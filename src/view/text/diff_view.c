@@ -219,8 +219,10 @@ lk_status lk_diff_print(const lk_diff *diff, int format, int table, bool colour,
 		return lk_write_through(&w, diff_view_write_text, &a, err);
 	if (table == LK_DIFF_ALL && format == LK_FORMAT_MD)
 		return lk_write_through(&w, diff_view_write_markdown, &a, err);
-	if (table == LK_DIFF_ALL && format == LK_FORMAT_SQLITE)
-		LK_TRY(lk_write_table(&w, categories(diff), err));
+	if (table == LK_DIFF_ALL && format == LK_FORMAT_SQLITE) {
+		lk_table *tables[] = {categories(diff), diff_view_table_of(diff, LK_DIFF_KERNELS, false)};
+		return lk_write_database(&w, tables, 2, err);
+	}
 	bool people = format == LK_FORMAT_TEXT || format == LK_FORMAT_MD;
 	return lk_write_table(
 		&w, diff_view_table_of(diff, table == LK_DIFF_ALL ? LK_DIFF_KERNELS : table, people), err);

@@ -117,10 +117,12 @@ static lk_status explain_view_write_markdown(const void *what, bool colour, FILE
 }
 
 static lk_status write_sqlite(const lk_writing *writing, const struct asked *asked, lk_error *err) {
+	lk_table *tables[LK_EXPLAIN_TABLES];
+	int count = 0;
 	for (int i = LK_EXPLAIN_ALL + 1; i < LK_EXPLAIN_TABLES; i++)
 		if (asked->table == LK_EXPLAIN_ALL || asked->table == i)
-			LK_TRY(lk_write_table(writing, lk_explain_table(asked->x, i, false), err));
-	return LK_OK;
+			tables[count++] = lk_explain_table(asked->x, i, false);
+	return lk_write_database(writing, tables, count, err);
 }
 
 lk_status lk_explain_print(const lk_explanation *explanation, int format, int table, bool colour,

@@ -11,6 +11,7 @@
 #include "io/json.h"
 #include "base/noun.h"
 #include "base/text.h"
+#include "base/sort.h"
 #include "rent/rent.h"
 #include "view/table/output.h"
 #include "view/table/table.h"
@@ -112,7 +113,7 @@ static lk_table *machine_table(lk_offers *offers, bool age) {
 		if (age || !of_age) columns[count++] = machine_columns[i];
 	}
 	lk_table *table = lk_table_new("machines", columns, count);
-	qsort(offers->at, offers->count, sizeof *offers->at, by_gpu);
+	lk_sort(offers->at, offers->count, sizeof *offers->at, by_gpu);
 	for (size_t i = 0; table && i < offers->count; i++) {
 		const lk_offer *offer = &offers->at[i];
 		lk_table_row(table);
@@ -165,7 +166,7 @@ static lk_table *listing_machines(lk_offers *offers, struct price_lists *lists) 
 		{"list", "from", true, false},
 	};
 	lk_table *table = lk_table_new("machines", columns, sizeof columns / sizeof *columns);
-	qsort(offers->at, offers->count, sizeof *offers->at, by_gpu);
+	lk_sort(offers->at, offers->count, sizeof *offers->at, by_gpu);
 	for (size_t i = 0; table && i < offers->count; i++) {
 		const lk_offer *offer = &offers->at[i];
 		char text[80], block[120];

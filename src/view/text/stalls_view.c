@@ -729,10 +729,13 @@ lk_status lk_stalls_print(const lk_stalls_answer *answer, int format, int table,
 		return lk_write_through(&w, stalls_view_write_report, &a, err);
 	if (table == LK_STALLS_ALL && format == LK_FORMAT_MD)
 		return lk_write_through(&w, stalls_view_write_markdown, &a, err);
-	for (int i = LK_STALLS_ALL + 1;
-	     table == LK_STALLS_ALL && format == LK_FORMAT_SQLITE && i < LK_STALLS_TABLES; i++)
-		LK_TRY(lk_write_table(&w, lk_stalls_table(answer, i), err));
-	if (table == LK_STALLS_ALL && format == LK_FORMAT_SQLITE) return LK_OK;
+	if (table == LK_STALLS_ALL && format == LK_FORMAT_SQLITE) {
+		lk_table *tables[LK_STALLS_TABLES];
+		int count = 0;
+		for (int i = LK_STALLS_ALL + 1; i < LK_STALLS_TABLES; i++)
+			tables[count++] = lk_stalls_table(answer, i);
+		return lk_write_database(&w, tables, count, err);
+	}
 	return lk_write_table(&w, lk_stalls_table(answer, table), err);
 }
 

@@ -6,6 +6,7 @@
 #include "io/json.h"
 #include "base/text.h"
 #include "base/noun.h"
+#include "base/sort.h"
 #include "lockstep/validate.h"
 #include "view/table/table.h"
 #include "view/text/views.h"
@@ -185,7 +186,7 @@ static lk_table *worst_table(const lk_validation *validation) {
 	}
 	for (int i = 0; i < validation->row_count; i++)
 		if (validation->rows[i].scored) rows[count++] = &validation->rows[i];
-	qsort(rows, (size_t)count, sizeof *rows, by_distance);
+	lk_sort(rows, (size_t)count, sizeof *rows, by_distance);
 	for (int i = 0; i < count && i < WORST; i++) validate_view_put_row(table, rows[i]);
 	free(rows);
 	return table;
@@ -343,11 +344,8 @@ lk_status lk_validate_print(const lk_validation *validation, int format, bool co
 
 lk_status lk_validate_sqlite(const lk_validation *validation, const char *path, lk_error *err) {
 	lk_table *summary = summary_table(validation), *rows = row_table(validation, keep_all);
-	lk_status status = summary && rows ? lk_table_sqlite(summary, path, err) : lk_oom(err);
-	if (status == LK_OK) status = lk_table_sqlite(rows, path, err);
-	lk_table_free(summary);
-	lk_table_free(rows);
-	return status;
+	lk_writing writing = {.format = LK_FORMAT_SQLITE, .path = path};
+	return lk_write_database(&writing, (lk_table *[]){summary, rows}, 2, err);
 }
 
 _Static_assert((int)LK_VALIDATE_TEXT == LK_FORMAT_TEXT &&

@@ -1,10 +1,9 @@
 /* stalls_files.c: a run of stalls as a timeline and as folded stacks. */
-#include <dirent.h>
-#include <errno.h>
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/listing.h"
 #include "base/text.h"
 #include "lockstep/explain.h"
 #include "lockstep/stalls.h"
@@ -116,18 +115,16 @@ static lk_status files_add_file(struct stacks *stacks, const char *path, lk_erro
 }
 
 static lk_status add_folder(struct stacks *stacks, const char *folder, lk_error *err) {
-	DIR *dir = opendir(folder);
+	lk_listing listing;
+	LK_TRY(lk_listing_read(folder, LK_RECORDING_ENDING, &listing, err));
 	lk_status status = LK_OK;
-	if (!dir) return lk_fail(err, LK_ERR_IO, folder, "cannot be listed: %s", strerror(errno));
-	for (struct dirent *dirent; status == LK_OK && (dirent = readdir(dir));) {
+	for (size_t i = 0; i < listing.count && status == LK_OK; i++) {
 		char path[PATH_MAX + NAME_MAX + 2];
-		if (!lk_ends_in(dirent->d_name, LK_RECORDING_ENDING) ||
-		    strstr(dirent->d_name, LK_RECORDING_FORKED))
-			continue;
-		snprintf(path, sizeof path, "%s/%s", folder, dirent->d_name);
+		if (strstr(listing.names[i], LK_RECORDING_FORKED)) continue;
+		snprintf(path, sizeof path, "%s/%s", folder, listing.names[i]);
 		status = files_add_file(stacks, path, err);
 	}
-	closedir(dir);
+	lk_listing_free(&listing);
 	return status;
 }
 

@@ -3,6 +3,7 @@
  * follow them. What is written depends on what the timeline says, not on the order in which its
  * slices were stored. */
 #include "base/arena.h"
+#include "base/sort.h"
 #include "view/timeline/trace_plan.h"
 
 #include <inttypes.h>
@@ -140,7 +141,7 @@ static bool make_processes(lk_trace_plan *plan) {
 	for (size_t i = 0; i < count; i++)
 		keys[i] =
 			(struct key){timeline->tracks.at[i].rank, timeline->tracks.at[i].process, (uint32_t)i};
-	if (count) qsort(keys, count, sizeof *keys, plan_by_key);
+	lk_sort(keys, count, sizeof *keys, plan_by_key);
 	for (size_t i = 0, first = 0; i < count; i++) {
 		if (keys[i].rank != keys[first].rank || keys[i].name != keys[first].name) first = i;
 		plan->rows[keys[i].index].process = keys[first].index;
@@ -165,7 +166,7 @@ static struct key *plan_by_rank(lk_trace_plan *plan) {
 	struct key *keys = LK_ARRAY(&plan->arena, struct key, count);
 	for (size_t i = 0; keys && i < count; i++)
 		keys[i] = (struct key){plan->processes.at[i].rank, 0, (uint32_t)i};
-	if (keys && count) qsort(keys, count, sizeof *keys, plan_by_key);
+	if (keys && count) lk_sort(keys, count, sizeof *keys, plan_by_key);
 	return keys;
 }
 
@@ -226,7 +227,7 @@ static bool sort_spans(lk_trace_plan *plan) {
 		plan->spans[i] = (lk_trace_span){slice, slice->track, slice->start_ps, slice->end_ps};
 		sorted = sorted && (!i || plan_by_place(&plan->spans[i - 1], &plan->spans[i]) < 0);
 	}
-	if (!sorted) qsort(plan->spans, plan->span_count, sizeof *plan->spans, plan_by_place);
+	if (!sorted) lk_sort(plan->spans, plan->span_count, sizeof *plan->spans, plan_by_place);
 	return true;
 }
 
@@ -349,7 +350,7 @@ static lk_status make_arrows(lk_trace_plan *plan, lk_error *err) {
 			(lk_trace_arrow){place[timeline->flows.at[i].from], place[timeline->flows.at[i].to]};
 		LK_TRY(check_arrow(plan, &plan->arrows[i], err));
 	}
-	qsort(plan->arrows, plan->arrow_count, sizeof *plan->arrows, by_ends);
+	lk_sort(plan->arrows, plan->arrow_count, sizeof *plan->arrows, by_ends);
 	return index_arrows(plan) ? LK_OK : lk_oom(err);
 }
 
@@ -397,7 +398,7 @@ static bool make_points(lk_trace_plan *plan) {
 		plan->points[i].counter = &timeline->counters.at[i];
 		sorted = sorted && (!i || plan_by_series(&plan->points[i - 1], &plan->points[i]) < 0);
 	}
-	if (!sorted) qsort(plan->points, plan->point_count, sizeof *plan->points, plan_by_series);
+	if (!sorted) lk_sort(plan->points, plan->point_count, sizeof *plan->points, plan_by_series);
 	return place_points(plan);
 }
 

@@ -1,0 +1,59 @@
+/* listing.c: readdir gives names in an order of its own, and NULL at the end as where it fails. */
+#include "base/listing.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <string.h>
+
+#include "base/sort.h"
+#include "base/text.h"
+#include "base/vec.h"
+
+static int listing_by_name(const void *a, const void *b) {
+	return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+static lk_status listing_failed(const char *folder, lk_error *err) {
+	if (errno == ENOMEM) return lk_oom(err);
+	return lk_fail(err, LK_ERR_IO, folder, "cannot be listed: %s", strerror(errno));
+}
+
+static lk_status listing_take(DIR *dir, const char *folder, const char *ending, lk_listing *out,
+                              lk_error *err) {
+	LK_VEC(const char *) names = {0};
+	bool memory = true;
+	for (;;) {
+		errno = 0;
+		const struct dirent *entry = readdir(dir);
+		if (!entry) break;
+		const char *name = entry->d_name;
+		if (strcmp(name, ".") == 0 || strcmp(name, "..") == 0) continue;
+		if (ending && !lk_ends_in(name, ending)) continue;
+		memory = lk_push(&names) && (*lk_last(&names) = lk_arena_strdup(&out->arena, name));
+		if (!memory) break;
+	}
+	lk_status status = !memory ? lk_oom(err) : errno ? listing_failed(folder, err) : LK_OK;
+	out->names = LK_ARRAY(&out->arena, const char *, names.count);
+	if (status == LK_OK && !out->names) status = lk_oom(err);
+	if (status == LK_OK && names.count)
+		memcpy(out->names, names.at, names.count * sizeof *names.at);
+	out->count = names.count;
+	lk_vec_free(&names);
+	lk_sort(out->names, status == LK_OK ? out->count : 0, sizeof *out->names, listing_by_name);
+	return status;
+}
+
+lk_status lk_listing_read(const char *folder, const char *ending, lk_listing *out, lk_error *err) {
+	*out = (lk_listing){.arena = LK_ARENA_INIT};
+	DIR *dir = opendir(folder);
+	if (!dir) return listing_failed(folder, err);
+	lk_status status = listing_take(dir, folder, ending, out, err);
+	closedir(dir);
+	if (status != LK_OK) lk_listing_free(out);
+	return status;
+}
+
+void lk_listing_free(lk_listing *listing) {
+	lk_arena_free(&listing->arena);
+	*listing = (lk_listing){.arena = LK_ARENA_INIT};
+}
