@@ -185,7 +185,7 @@ $(B)/data.c: tools/embed.sh $(DATA) $(B)/datafiles $(CHARTS_STAMP)
 # The rows of data/calibration are read and checked once, here, by the reader of the library.
 PACK := $(B)/pack_calibration
 PACK_C := tools/pack_calibration.c $(filter-out %_current.c,$(wildcard src/cost/calibration/*.c)) \
-	src/io/csv.c src/io/stream.c src/io/inflate.c $(wildcard src/base/*.c)
+	src/io/csv.c src/io/form.c src/io/stream.c src/io/inflate.c $(wildcard src/base/*.c)
 $(PACK): $(PACK_C:%.c=$(B)/%.o)
 	$(call say,LINK)
 	$(Q)$(CC) $(ALL_LDFLAGS) -o $@ $^ $(LDLIBS)

@@ -96,7 +96,8 @@ static lk_status look_at_all_recordings(struct viewer *viewer, const char *folde
 lk_status lk_stalls_check_recording(const char *path, lk_error *err) {
 	struct stat info;
 	lk_recording recording;
-	int recordings = 0, readable = 0;
+	char first[PATH_MAX + NAME_MAX + 2] = ""; /* by name, of those that cannot be read */
+	int readable = 0;
 	bool emulated = false;
 	if (stat(path, &info) != 0)
 		return lk_fail(err, LK_ERR_IO, path, "cannot be opened: %s", strerror(errno));
@@ -112,12 +113,13 @@ lk_status lk_stalls_check_recording(const char *path, lk_error *err) {
 		char name[PATH_MAX + NAME_MAX + 2];
 		if (!is_root_recording(dirent->d_name)) continue;
 		snprintf(name, sizeof name, "%s/%s", path, dirent->d_name);
-		recordings++;
 		lk_status status = lk_recording_open(name, &recording, err);
 		if (status == LK_ERR_MEMORY || status == LK_ERR_IO) {
 			closedir(dir);
 			return status;
 		}
+		if (status != LK_OK && (!*first || strcmp(name, first) < 0))
+			lk_copy(first, sizeof first, name);
 		if (status != LK_OK) continue;
 		emulated = recording.head.mode == LK_RECORDED_AS_RANK;
 		lk_recording_close(&recording);
@@ -130,9 +132,11 @@ lk_status lk_stalls_check_recording(const char *path, lk_error *err) {
 		return lk_hint(err, "lockstep compose predicts the step of the whole job from it");
 	}
 	if (readable) return LK_OK;
-	lk_fail(err, LK_ERR_INPUT, path, "%s",
-	        recordings ? "none of its recordings can be read"
-	                   : "has no recordings (*" LK_RECORDING_ENDING ")");
+	if (*first) {
+		LK_TRY(lk_recording_open(first, &recording, err)); /* says why */
+		lk_recording_close(&recording);
+	}
+	lk_fail(err, LK_ERR_INPUT, path, "has no recordings (*" LK_RECORDING_ENDING ")");
 	return lk_hint(err, "give a folder that lockstep record made");
 }
 
