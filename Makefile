@@ -185,7 +185,7 @@ $(B)/data.c: tools/embed.sh $(DATA) $(B)/datafiles $(CHARTS_STAMP)
 # The rows of data/calibration are read and checked once, here, by the reader of the library.
 PACK := $(B)/pack_calibration
 PACK_C := tools/pack_calibration.c $(filter-out %_current.c,$(wildcard src/cost/calibration/*.c)) \
-	src/io/csv.c src/io/stream.c src/io/inflate.c $(wildcard src/base/*.c)
+	src/io/csv.c src/io/form.c src/io/stream.c src/io/inflate.c $(wildcard src/base/*.c)
 $(PACK): $(PACK_C:%.c=$(B)/%.o)
 	$(call say,LINK)
 	$(Q)$(CC) $(ALL_LDFLAGS) -o $@ $^ $(LDLIBS)
@@ -219,7 +219,7 @@ $(SERVE): $(SERVE_O) $(B)/sources
 	$(call say,AR)
 	$(Q)$(AR) rcs $@ $(SERVE_O)
 
-# The shared library shows what the public headers declare and nothing else; tools/abi.txt lists that.
+# The shared library shows what the public headers declare and nothing else; tools/abi.sh holds it to what it was.
 $(B)/lockstep.map: tools/exports.sh $(PUBLIC_H)
 	@mkdir -p $(@D)
 	$(call say,EXPORT)
@@ -459,7 +459,7 @@ circles: $(PROGRAM) $(RECORDERS) $(LANG_STATIC) ## the files of a folder form an
 	@tools/circles.py $(B)
 	@tests/lang/library.sh $(B)
 
-api: $(B)/liblockstep.so ## build/docs/api.md from the public headers, and the list of what the library exports
+api: $(B)/liblockstep.so ## build/docs/api.md from the public headers, and tools/abi.xml.gz, what programs that are linked rely on
 	@mkdir -p build/docs
 	tools/api_docs.py build/docs/api.md
 	tools/abi.sh $(SHARED) --write

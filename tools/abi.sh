@@ -1,51 +1,48 @@
 #!/bin/sh
-# What programs that are linked with the shared library rely on: its name, the symbols that it exports, the sizes of the structs
-# in the public headers. tools/abi.txt holds what it was; docs/reference/versions.md says what may change when.
-# Usage: tools/abi.sh liblockstep.so.X.Y.Z [--write]    compares, or writes the list anew (make api)
+# What programs that are linked with the shared library rely on: its name, the symbols that it exports, and what the public headers say
+# of them: parameters, members of structs with their places and types, values of enums. tools/abi.xml.gz is what it was, as abidw of
+# libabigail describes it; docs/reference/versions.md says what may change when. Takes Debian's abigail-tools.
+# Usage: tools/abi.sh liblockstep.so.X.Y.Z [--write]    compares, or writes the description anew (make api)
 set -eu
 library=$(realpath "$1")
 cd "$(dirname "$0")/.."
-list=tools/abi.txt
+kept=tools/abi.xml.gz
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-
-{
-	echo "soname $(readelf -d "$library" | sed -n 's/.*SONAME.*\[\(.*\)\]/\1/p')"
-	nm -D --defined-only "$library" | awk '$2 != "A" { sub(/@.*/, "", $3); print "symbol " $3 }' | LC_ALL=C sort
-} > "$work/now"
-if readelf -hW "$library" | grep -q 'Class: *ELF64'; then
-	{
-		for header in include/lockstep/*.h; do echo "#include \"lockstep/$(basename "$header")\""; done
-		echo 'int main(void) {'
-		sed -n 's/^} \(lk_[a-z0-9_]*\);.*/\1/p' include/lockstep/*.h | LC_ALL=C sort |
-			awk '{ printf "\tprintf(\"size %s %%zu\\n\", sizeof(%s));\n", $1, $1 }'
-		echo '}'
-	} > "$work/sizes.c"
-	"${CC:-cc}" -std=c11 -Iinclude -o "$work/sizes" "$work/sizes.c"
-	"$work/sizes" >> "$work/now"
-fi
-
-if [ "${2:-}" = --write ]; then
-	[ ! -e $list ] || gone=$(comm -23 "$list" "$work/now" 2>/dev/null || true)
-	cp "$work/now" $list
-	[ -z "${gone:-}" ] || printf 'abi: these changed or went; programs that were linked before break unless SOVERSION is raised:\n%s\n' "$gone"
-	echo "abi: wrote $list, $(grep -c ^symbol $list) symbols, $(grep -c ^size $list) structs"
+command -v abidiff > /dev/null || { echo "abi: abidiff is not installed; run 'apt-get install abigail-tools'" >&2; exit 2; }
+if ! readelf -hW "$library" | grep -q 'Class: *ELF64'; then
+	echo "abi: the description is of 64-bit systems; nothing was compared"
 	exit 0
 fi
 
-bad=0
-while read -r kind name rest; do
-	now=$(grep "^$kind $name\( \|\$\)" "$work/now" || true)
-	[ "$kind $name${rest:+ $rest}" != "$now" ] || continue
-	case $kind in
-	symbol) echo "abi: $name is exported no more" ;;
-	size) echo "abi: $name has another size: $rest bytes in $list, now ${now##* }" ;;
-	*) echo "abi: the library is called ${now:-something else}, $list says $name" ;;
-	esac
-	bad=$((bad + 1))
-done < $list
-[ $bad -eq 0 ] || echo "abi: restore it, or raise SOVERSION in the Makefile if that version was released (docs/reference/versions.md); then make api"
-new=$(cut -d' ' -f1,2 "$work/now" | while read -r kind name; do grep -q "^$kind $name\( \|\$\)" $list || echo "$name"; done)
-[ -z "$new" ] || { echo "abi: not in $list yet:" $new "; run make api"; bad=$((bad + 1)); }
-echo "abi: $(grep -c ^symbol $list) symbols, $(grep -c ^size $list) structs, $bad problems"
-[ $bad -eq 0 ]
+# The library itself knows no types (-g1). What is described is one that is made of its symbols and the headers: a pointer to each symbol,
+# and for each number that headers name an array of so many elements. A symbol that no header declares does not compile.
+nm -D --defined-only "$library" | awk '$2 != "A" { sub(/@.*/, "", $3); print $3 }' | LC_ALL=C sort > "$work/symbols"
+for header in include/lockstep/*.h; do echo "#include \"lockstep/$(basename "$header")\""; done > "$work/interface.c"
+"${CC:-cc}" -E -P -std=gnu11 -Iinclude "$work/interface.c" | tr '\n' ' ' | grep -o '\<enum\>[^{};]*{[^}]*}' | sed 's/.*{//' | tr ',' '\n' |
+	grep -o '\<LK_[A-Z0-9_]*' | LC_ALL=C sort -u > "$work/numbers"
+sed 's/.*/__typeof__(\&&) pointer_to_&;/' "$work/symbols" >> "$work/interface.c"
+sed 's/.*/char value_of_&[& + 2];/' "$work/numbers" >> "$work/interface.c"
+"${CC:-cc}" -std=gnu11 -O0 -g -fPIC -shared -Iinclude -o "$work/interface.so" "$work/interface.c" \
+	-Wl,-soname,"$(readelf -d "$library" | sed -n 's/.*SONAME.*\[\(.*\)\]/\1/p')"
+abidw --headers-dir include/lockstep --drop-private-types --no-corpus-path --no-comp-dir-path --no-show-locs --no-architecture \
+	--out-file "$work/now.xml" "$work/interface.so"
+
+count="$(wc -l < "$work/symbols") symbols, $(wc -l < "$work/numbers") numbers"
+gzip -dc $kept > "$work/kept.xml" 2> /dev/null || : > "$work/kept.xml"
+differs=0
+# A name that changes in its place is harmless to programs that are linked, and not to those that are compiled: --harmless.
+abidiff --harmless --no-architecture "$work/kept.xml" "$work/now.xml" > "$work/report" 2>&1 || differs=$?
+if [ "${2:-}" = --write ]; then
+	cat "$work/report"
+	gzip -9n < "$work/now.xml" > $kept
+	echo "abi: wrote $kept, $count"
+	exit 0
+fi
+if [ $differs -ne 0 ]; then
+	cat "$work/report"
+	echo "abi: that is not what $kept says; restore it, or raise SOVERSION in the Makefile if that version was released"
+	echo "abi: (docs/reference/versions.md); then, or if it is an addition, make api"
+fi
+echo "abi: $count, $([ $differs -eq 0 ] && echo "as described" || echo "not as described")"
+[ $differs -eq 0 ]

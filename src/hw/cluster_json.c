@@ -18,6 +18,7 @@
 #include <string.h>
 
 #include "base/arena.h"
+#include "io/form.h"
 #include "io/json.h"
 #include "base/text.h"
 #include "hw/hw_internal.h"
@@ -308,10 +309,11 @@ static lk_status json_read_network(struct reader *reader, const lk_value *object
 /* ---- the whole ---- */
 
 static lk_status json_read_cluster(struct reader *reader, const lk_value *top) {
-	static const char *const keys[] = {"nodes",    "oversubscription", "rail_optimised",
-	                                   "topology", "devices",          "measured"};
+	static const char *const keys[] = {"nodes",   "oversubscription", "rail_optimised",  "topology",
+	                                   "devices", "measured",         "lockstep_cluster"};
 	if (top->kind != LK_JSON_OBJECT)
 		return json_fail_at(reader, top, "a cluster must be an object", NULL);
+	LK_TRY(lk_form_check_member(LK_FORM_CLUSTER, top, reader->file, reader->err));
 	LK_TRY(check_keys(reader, top, keys, sizeof keys / sizeof *keys));
 	const lk_value *nodes = lk_json_get(top, "nodes"), *rail = lk_json_get(top, "rail_optimised");
 	if (!nodes || nodes->kind != LK_JSON_ARRAY || !nodes->count)

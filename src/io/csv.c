@@ -3,6 +3,7 @@
  * lines, so that editors find them. */
 #include "base/arena.h"
 #include "io/csv.h"
+#include "io/form.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -28,6 +29,7 @@ struct lk_csv {
 	LK_VEC(size_t) starts; /* of the fields in `text` */
 	const char **names;
 	size_t columns;
+	char first[80]; /* of the first line, where that is a comment */
 	char where[256];
 };
 
@@ -141,6 +143,13 @@ static lk_status csv_field(lk_csv *csv, bool *last, lk_error *err) {
 	return lk_push(&csv->text) ? LK_OK : lk_oom(err); /* the end of the field: '\0' */
 }
 
+/* Keeps what the first line says about the form of the file. */
+static void csv_keep_comment(lk_csv *csv, int byte) {
+	size_t used = strlen(csv->first);
+	if (csv->line == 1 && byte != '\r' && byte != '\n' && used + 1 < sizeof csv->first)
+		csv->first[used] = (char)byte;
+}
+
 /* Skips blank lines and comments; *more is false at the end of the file. */
 static lk_status to_row(lk_csv *csv, bool *more, lk_error *err) {
 	bool comment = false, fresh = true; /* fresh: nothing of this line was taken */
@@ -152,6 +161,7 @@ static lk_status to_row(lk_csv *csv, bool *more, lk_error *err) {
 		if (fresh && c == '#') comment = true;
 		if (!comment && c != '\n' && c != '\r') return LK_OK;
 		fresh = c == '\n';
+		if (comment) csv_keep_comment(csv, c);
 		if (c == '\n') comment = false;
 		csv_take(csv);
 	}
@@ -306,6 +316,7 @@ static lk_status csv_read_rows(lk_csv *csv, const lk_csv_table *table, void *con
 	int at[LK_CSV_MOST_COLUMNS], rows = 0;
 	if (table->count > LK_CSV_MOST_COLUMNS)
 		return lk_fail(err, LK_ERR_INTERNAL, table->what, "%d columns", table->count);
+	LK_TRY(lk_form_check_line(csv->first, where_line(csv, 1), err));
 	LK_TRY(lk_csv_find(csv, table->columns, table->count, table->needed, table->what, at, err));
 	if (table->head) LK_TRY(table->head(context, csv, at, err));
 	for (bool more;;) {

@@ -35,8 +35,10 @@ int lk_recording_status(const lk_recording *recording, lk_error *err) {
 
 static lk_status check_head(const lk_recording *recording, lk_error *err) {
 	const lk_recording_head *head = &recording->head;
-	if (memcmp(head->magic, LK_RECORDING_MAGIC, sizeof head->magic) != 0)
-		return lk_fail(err, LK_ERR_INPUT, recording->path, "is not a recording of lockstep");
+	if (memcmp(head->magic, LK_RECORDING_MAGIC, sizeof head->magic) != 0) {
+		lk_fail(err, LK_ERR_INPUT, recording->path, "is not a recording of lockstep");
+		return lk_hint(err, "give one that lockstep record made");
+	}
 	if (head->version < LK_RECORDING_OLDEST || head->version > LK_RECORDING_VERSION) {
 		lk_fail(err, LK_ERR_INPUT, recording->path,
 		        "is a recording of version %u; this program reads %d to %d", head->version,

@@ -6,6 +6,7 @@
 
 #include "base/arena.h"
 #include "io/csv.h"
+#include "io/form.h"
 #include "base/text.h"
 #include "base/noun.h"
 #include "base/sort.h"
@@ -327,7 +328,9 @@ static void jobs_read_put_job(lk_sink *sink, const lk_listed_job *listed_job) {
 
 lk_status lk_jobs_write(const lk_job_list *list, const char *path, lk_error *err) {
 	lk_sink *sink;
+	char form[64];
 	LK_TRY(lk_sink_open(path, &sink, err));
+	lk_sink_printf(sink, "%s\n", lk_form_line(LK_FORM_JOBS, form, sizeof form));
 	for (int i = 0; i < COLUMNS; i++) lk_sink_printf(sink, "%s%s", i ? "," : "", columns[i]);
 	lk_sink_printf(sink, "\n");
 	for (size_t i = 0; i < list->count; i++) jobs_read_put_job(sink, &list->at[i]);

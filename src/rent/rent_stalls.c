@@ -4,6 +4,7 @@
 #include <math.h>
 
 #include "base/arena.h"
+#include "io/form.h"
 #include "io/json.h"
 #include "rent/rent.h"
 
@@ -36,6 +37,7 @@ lk_status lk_rent_loader_of(const lk_rent_request *request, lk_rent_loader *out,
 	lk_arena arena = LK_ARENA_INIT;
 	lk_stream *in;
 	lk_value *root;
+	char verb[32];
 	*out = (lk_rent_loader){.pipelined = true,
 	                        .prepare_per_core =
 	                            request->prepare_per_core > 0 ? request->prepare_per_core : NAN,
@@ -52,6 +54,8 @@ lk_status lk_rent_loader_of(const lk_rent_request *request, lk_rent_loader *out,
 	LK_TRY(lk_stream_open(request->stalls, &in, err));
 	lk_status status = lk_json_document(&arena, in, &root, err);
 	lk_stream_close(in);
+	if (status == LK_OK)
+		status = lk_form_check_answer(root, request->stalls, verb, sizeof verb, err);
 	if (status == LK_OK) status = stalls_take(request, root, out, err);
 	lk_arena_free(&arena);
 	return status;

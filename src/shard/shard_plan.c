@@ -1,6 +1,7 @@
 /* shard_plan.c: reads a placement in TorchRec's terms, as `lockstep shard --plan` writes it:
  *
- *     {"t0": {"sharding_type": "column_wise", "compute_kernel": "fused", "ranks": [3, 1],
+ *     {"lockstep_placement": 1,
+ *      "t0": {"sharding_type": "column_wise", "compute_kernel": "fused", "ranks": [3, 1],
  *             "sharding_spec": {"shards": [{"shard_offsets": [0, 0], "shard_sizes": [1000, 64],
  *                                           "placement": "rank:3/cuda:3"}, ...]}}, ...}
  *
@@ -15,6 +16,7 @@
 #include "base/intern.h"
 #include "base/text.h"
 #include "base/noun.h"
+#include "io/form.h"
 #include "io/json.h"
 #include "shard/shard.h"
 
@@ -137,6 +139,7 @@ static lk_status read_all(const struct reader *reader, const lk_value *root, lk_
 	if (status == LK_OK && !seen) status = lk_oom(err);
 	uint32_t base = status == LK_OK ? lk_intern_find(names, reader->problem->tables[0].name) : 0;
 	for (size_t i = 0; i < root->count && status == LK_OK; i++) {
+		if (&root->items[i] == lk_json_get(root, "lockstep_placement")) continue;
 		uint32_t id = lk_intern_find(names, root->keys[i]);
 		if (id == UINT32_MAX || id < base) {
 			status = plan_fail(reader, &root->items[i], root->keys[i], err,
@@ -172,6 +175,7 @@ lk_status lk_shard_read_plan(const lk_shard_problem *problem, const char *path, 
 		lk_fail(err, LK_ERR_INPUT, path, "this is not a plan of tables");
 		status = lk_hint(err, "give what `lockstep shard --model MODEL --plan FILE` writes");
 	}
+	if (status == LK_OK) status = lk_form_check_member(LK_FORM_PLACEMENT, root, path, err);
 	if (status == LK_OK) status = read_all(&reader, root, err);
 	lk_stream_close(in);
 	free(text);

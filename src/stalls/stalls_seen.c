@@ -92,7 +92,8 @@ static lk_status look_at_all_recordings(struct viewer *viewer, const char *folde
 lk_status lk_stalls_check_recording(const char *path, lk_error *err) {
 	struct stat info;
 	lk_recording recording;
-	int recordings = 0, readable = 0;
+	char first[PATH_MAX + NAME_MAX + 2] = ""; /* of those that cannot be read */
+	int readable = 0;
 	bool emulated = false;
 	if (stat(path, &info) != 0)
 		return lk_fail(err, LK_ERR_IO, path, "cannot be opened: %s", strerror(errno));
@@ -109,9 +110,9 @@ lk_status lk_stalls_check_recording(const char *path, lk_error *err) {
 		char name[PATH_MAX + NAME_MAX + 2];
 		if (!is_root_recording(listing.names[i])) continue;
 		snprintf(name, sizeof name, "%s/%s", path, listing.names[i]);
-		recordings++;
 		status = lk_recording_open(name, &recording, err);
 		if (status == LK_ERR_MEMORY || status == LK_ERR_IO) break;
+		if (status != LK_OK && !*first) lk_copy(first, sizeof first, name);
 		if (status != LK_OK) continue;
 		emulated = recording.head.mode == LK_RECORDED_AS_RANK;
 		lk_recording_close(&recording);
@@ -125,9 +126,11 @@ lk_status lk_stalls_check_recording(const char *path, lk_error *err) {
 		return lk_hint(err, "lockstep compose predicts the step of the whole job from it");
 	}
 	if (readable) return LK_OK;
-	lk_fail(err, LK_ERR_INPUT, path, "%s",
-	        recordings ? "none of its recordings can be read"
-	                   : "has no recordings (*" LK_RECORDING_ENDING ")");
+	if (*first) {
+		LK_TRY(lk_recording_open(first, &recording, err)); /* says why */
+		lk_recording_close(&recording);
+	}
+	lk_fail(err, LK_ERR_INPUT, path, "has no recordings (*" LK_RECORDING_ENDING ")");
 	return lk_hint(err, "give a folder that lockstep record made");
 }
 

@@ -3,6 +3,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "io/form.h"
 #include "io/json.h"
 #include "calibrate/host/measure.h"
 
@@ -148,6 +149,7 @@ lk_status lk_host_write(const lk_host *host, FILE *out, lk_error *err) {
 	lk_json_writer w;
 	lk_json_begin(&w, out, false);
 	lk_json_object(&w, NULL);
+	lk_form_put(&w, LK_FORM_CLUSTER);
 	put_nodes(&w, host);
 	lk_json_array(&w, "devices");
 	json_put_device(&w, &host->device);

@@ -10,6 +10,7 @@
 #include "base/text.h"
 #include "cost/calibration/calibration_packed.h"
 #include "io/csv.h"
+#include "io/form.h"
 
 /* ---- reading ---- */
 
@@ -203,6 +204,8 @@ static void calibration_put_field(const char *text, FILE *out) {
 }
 
 void lk_calibration_write(const lk_calibration *calibration, FILE *out) {
+	char form[64];
+	fprintf(out, "%s\n", lk_form_line(LK_FORM_CALIBRATION, form, sizeof form));
 	for (int c = 0; c < COLUMNS; c++) fprintf(out, "%s%s", c ? "," : "", column_names[c]);
 	fputc('\n', out);
 	for (size_t i = 0; i < calibration->rows.count; i++) {

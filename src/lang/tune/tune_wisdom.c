@@ -14,6 +14,7 @@
 
 #include "base/arena.h"
 #include "base/memory.h"
+#include "io/form.h"
 #include "io/stream.h"
 #include "base/text.h"
 #include "lang/tune/tune.h"
@@ -26,7 +27,7 @@ enum {
 };
 
 static const char *const kinds[] = {"simulated", "measured"};
-static const char head[] = "# lockstep wisdom 1";
+static const char head[] = "# lockstep wisdom ";
 
 /* ---- reading ---- */
 
@@ -99,6 +100,7 @@ lk_status lk_wisdom_parse(const char *name, const char *text, size_t size, lk_wi
 		               "name a new file, or one that lockstep wrote"); /* it would be overwritten */
 	}
 	char *lines = lk_arena_strndup(&out->arena, text, size);
+	if (lines) LK_TRY(lk_form_check_line(lines, name, err));
 	return lines ? read_lines(out, name, lines, err) : lk_oom(err);
 }
 
@@ -144,9 +146,10 @@ lk_status lk_wisdom_keep(lk_wisdom *wisdom, const lk_wise *entry, lk_error *err)
 
 lk_status lk_wisdom_write(const lk_wisdom *wisdom, const char *path, lk_error *err) {
 	lk_sink *sink;
+	char form[64];
 	LK_TRY(lk_sink_open(path, &sink, err));
 	lk_sink_printf(sink, "%s: program, how, seconds, plain seconds, sizes and cluster, schedule\n",
-	               head);
+	               lk_form_line(LK_FORM_WISDOM, form, sizeof form));
 	for (size_t i = 0; i < wisdom->entries.count; i++) {
 		const lk_wise *wise = &wisdom->entries.at[i];
 		lk_sink_printf(sink, "%016llx\t%s\t%.9g\t%.9g\t%s\t%s\n", (unsigned long long)wise->hash,

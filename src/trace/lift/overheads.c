@@ -7,6 +7,7 @@
 #include <string.h>
 #include "base/arena.h"
 #include "io/csv.h"
+#include "io/form.h"
 #include "base/intern.h"
 #include "base/stats.h"
 #include "base/text.h"
@@ -201,10 +202,13 @@ static void overheads_put_name(lk_sink *out, const char *name) {
 
 lk_status lk_overheads_write(const lk_overheads *overheads, const char *path, lk_error *err) {
 	lk_sink *out;
+	char form[64];
 	LK_TRY(lk_sink_open(path, &out, err));
-	lk_sink_printf(out, "# host overheads: T1 between operations, T2 before the first launch, T3 "
-	                    "after the last, T4 a launch, T5 between\n"
-	                    "type,name,mean_us,count,launches\n");
+	lk_sink_printf(out,
+	               "%s: T1 between operations, T2 before the first launch, T3 after the last, T4 a "
+	               "launch, T5 between\n"
+	               "type,name,mean_us,count,launches\n",
+	               lk_form_line(LK_FORM_OVERHEADS, form, sizeof form));
 	for (int t = 1; t <= TERMS; t++) {
 		for (uint32_t id = 0; id < overheads->entries[t - 1].count; id++) {
 			const struct entry *entry = &overheads->entries[t - 1].at[id];

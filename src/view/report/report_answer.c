@@ -10,6 +10,7 @@
 
 #include "base/arena.h"
 #include "base/text.h"
+#include "io/form.h"
 #include "io/stream.h"
 #include "view/table/table.h"
 
@@ -564,17 +565,6 @@ static lk_status write_answer_json(const void *what, bool colour, FILE *out, lk_
 	return lk_json_finish(&w, err);
 }
 
-/* "plan" of "lockstep/plan/1"; NULL: it is no answer of ours. */
-static const char *verb_of_answer(lk_arena *arena, const lk_value *value) {
-	static const char head[] = "lockstep/";
-	if (all_are(value, LK_JSON_OBJECT)) value = &value->items[0];
-	const char *schema = text_of(value, "schema");
-	if (!schema || strncmp(schema, head, sizeof head - 1) != 0) return NULL;
-	schema += sizeof head - 1;
-	size_t length = strcspn(schema, "/");
-	return length > 0 ? lk_arena_strndup(arena, schema, length) : NULL;
-}
-
 /* A document that a report wrote already. */
 static bool is_document(const lk_value *value) {
 	if (!text_of(value, "verb") || !text_of(value, "title")) return false;
@@ -590,12 +580,15 @@ static lk_status report_value(struct answer *answer, const char *name, lk_report
                               const char *path, FILE *out, lk_error *err) {
 	const lk_value *value = answer->value;
 	const lk_inputs none = {NULL, 0};
+	char verb[64];
 	if (is_document(value)) {
 		const lk_report_job whole = {.title = text_of(value, "title"), .answer = value};
 		return lk_report_save(&whole, form, path, out, err);
 	}
-	answer->verb = verb_of_answer(answer->arena, value);
-	if (!answer->verb) {
+	LK_TRY(lk_form_check_answer(all_are(value, LK_JSON_OBJECT) ? &value->items[0] : value, name,
+	                            verb, sizeof verb, err));
+	answer->verb = verb;
+	if (!*verb) {
 		lk_fail(err, LK_ERR_INPUT, name, "is not an answer of lockstep");
 		return lk_hint(err, "give what lockstep VERB -o json writes");
 	}

@@ -2,6 +2,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "io/form.h"
 #include "io/json.h"
 
 #include "base/text.h"
@@ -397,6 +398,7 @@ static lk_status shard_view_write_plan(const void *what, bool colour, FILE *out,
 	(void)colour;
 	lk_json_begin(&w, out, false);
 	lk_json_object(&w, NULL);
+	lk_form_put(&w, LK_FORM_PLACEMENT);
 	for (int i = 0; i < answer->piece_count; i += answer->pieces[i].parts)
 		shard_view_put_entry(&w, answer, i);
 	lk_json_object_end(&w);
