@@ -300,7 +300,8 @@ static lk_status zip_copy(const struct zip *zip, int to, lk_error *err) {
 	uint64_t at = zip->local + LOCAL_BYTES, left = zip->packed, written = 0;
 	if (sound) at += zip_number(local + 26, 2) + zip_number(local + 28, 2);
 	int state = Z_OK;
-	while (sound && left > 0 && state == Z_OK) {
+	lk_status bounded = LK_OK;
+	while (sound && bounded == LK_OK && left > 0 && state == Z_OK) {
 		size_t wish = left < PIECE ? (size_t)left : PIECE;
 		sound = zip_read(zip, in, wish, at);
 		at += wish;
@@ -316,13 +317,15 @@ static lk_status zip_copy(const struct zip *zip, int to, lk_error *err) {
 			written += made;
 			sound = (state == Z_OK || state == Z_STREAM_END || state == Z_BUF_ERROR) &&
 			        written <= (uint64_t)MEMBER_BYTES && archive_write(to, out, made);
-			if (state == Z_BUF_ERROR) break;
+			bounded = lk_stream_expands(zip->packed - left, written, zip->path, err);
+			if (state == Z_BUF_ERROR || bounded != LK_OK) break;
 		}
 		if (state == Z_BUF_ERROR) state = Z_OK;
 	}
 	if (begun) inflateEnd(&inflater);
 	free(in);
 	free(out);
+	LK_TRY(bounded);
 	return sound ? LK_OK
 	             : archive_damaged(zip->path,
 	                               "a member cannot be unpacked (stored and deflated ones "

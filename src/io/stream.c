@@ -1,11 +1,13 @@
 /* stream.c: bytes in. A source (file or memory) fills an input buffer; a decoder (none, gzip,
  * zstd), chosen by the first bytes, turns it into what is read. gzip: RFC 1952 (members may follow
- * one another); zstd: RFC 8878 (frames likewise). */
+ * one another); zstd: RFC 8878 (frames likewise). What other programs pack is refused by name, and
+ * so is what expands without end. */
 #include "io/stream.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <stdbool.h>
+#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -15,7 +17,24 @@
 #include "base/text.h"
 
 enum {
-	BUFFER = 1 << 17
+	BUFFER = 1 << 17,
+	EXPANDS_FREELY = 1 << 26, /* bytes that any packed file may expand to */
+	EXPANDS_TIMES = 256       /* and beyond, for each packed byte */
+};
+
+/* The programs whose files are not read, by bytes at the beginning. */
+static const struct packer {
+	const char *name, *unpack;
+	size_t offset, length;
+	const char *magic;
+} packers[] = {
+	{"xz", "xz -d", 1, 5, "7zXZ"}, /* with the NUL */
+	{"bzip2", "bzip2 -d", 4, 6, "1AY&SY"},
+	{"lz4", "lz4 -d", 0, 4, "\x04\x22\x4d\x18"},
+	{"lzip", "lzip -d", 0, 5, "LZIP\1"},
+	{"compress", "uncompress", 0, 2, "\x1f\x9d"},
+	{"7-Zip", "7z x", 0, 6, "7z\xbc\xaf\x27\x1c"},
+	{"RAR", "unrar x", 0, 6, "Rar!\x1a\7"},
 };
 
 typedef enum coding {
@@ -29,6 +48,7 @@ struct lk_stream {
 	int fd; /* -1: memory */
 	unsigned char *buffer;
 	const unsigned char *at, *end; /* bytes of the source that are not decoded yet */
+	uint64_t taken, made;          /* bytes of the source up to `end`; decoded bytes */
 	bool source_ended;
 	coding coding;
 	bool open_frame; /* a gzip member or zstd frame has begun and not ended */
@@ -71,6 +91,7 @@ static lk_status refill(lk_stream *stream, lk_error *err) {
 	LK_TRY(stream_read_file(stream, stream->buffer, BUFFER, &got, err));
 	stream->at = stream->buffer;
 	stream->end = stream->buffer + got;
+	stream->taken += got;
 	return LK_OK;
 }
 
@@ -150,12 +171,23 @@ static lk_status read_plain(lk_stream *stream, unsigned char *to, size_t size, s
 	return status;
 }
 
+lk_status lk_stream_expands(uint64_t packed, uint64_t made, const char *name, lk_error *err) {
+	if (made <= EXPANDS_FREELY || made / EXPANDS_TIMES <= packed) return LK_OK;
+	lk_fail(err, LK_ERR_INPUT, name, "expands to over %d times its size, as no trace or table does",
+	        EXPANDS_TIMES);
+	return lk_hint(err, "if it is right, unpack it, and give what comes out");
+}
+
 static lk_status stream_decode(lk_stream *stream, void *buffer, size_t size, size_t *got,
                                lk_error *err) {
 	*got = 0;
-	if (stream->coding == GZIP) return read_gzip(stream, buffer, size, got, err);
-	if (stream->coding == ZSTD) return read_zstd(stream, buffer, size, got, err);
-	return read_plain(stream, buffer, size, got, err);
+	if (stream->coding == PLAIN) return read_plain(stream, buffer, size, got, err);
+	lk_status status =
+		(stream->coding == GZIP ? read_gzip : read_zstd)(stream, buffer, size, got, err);
+	stream->made += *got;
+	LK_TRY(status);
+	uint64_t packed = stream->taken - (uint64_t)(stream->end - stream->at);
+	return lk_stream_expands(packed, stream->made, stream->name, err);
 }
 
 static lk_status stream_go_on(lk_stream *stream, void *buffer, size_t size, size_t *got,
@@ -203,9 +235,31 @@ bool lk_stream_plain(const lk_stream *stream) {
 	return stream->coding == PLAIN;
 }
 
+/* Refuses what another program packed. Brotli has no first bytes of its own. */
+static lk_status refuse_packers(const lk_stream *stream, lk_error *err) {
+	size_t n = (size_t)(stream->end - stream->at);
+	const char *name = NULL, *unpack = NULL;
+	for (size_t i = 0; i < sizeof packers / sizeof *packers && !name; i++) {
+		const struct packer *one = &packers[i];
+		if (n < one->offset + one->length ||
+		    memcmp(stream->at + one->offset, one->magic, one->length) != 0)
+			continue;
+		name = one->name;
+		unpack = one->unpack;
+	}
+	if (!name && lk_ends_in(stream->name, ".br")) {
+		name = "brotli";
+		unpack = "brotli -d";
+	}
+	if (!name) return LK_OK;
+	lk_fail(err, LK_ERR_INPUT, stream->name, "is packed by %s, which is not read", name);
+	return lk_hint(err, "unpack it with `%s`; packed files may be of gzip or zstd", unpack);
+}
+
 /* Chooses the decoder by the first bytes of the source. */
 static lk_status detect(lk_stream *stream, lk_error *err) {
 	LK_TRY(refill(stream, err));
+	LK_TRY(refuse_packers(stream, err));
 	size_t n = (size_t)(stream->end - stream->at);
 	/* 1f 8b 08: gzip with deflate. 28 b5 2f fd: a zstd frame; 5x 2a 4d 18: a frame that zstd skips.
 	 */
@@ -299,6 +353,7 @@ lk_status lk_stream_memory(const void *bytes, size_t size, const char *name, lk_
 	LK_TRY(new_stream(name, &stream, err));
 	stream->at = size ? bytes : (const void *)"";
 	stream->end = stream->at + size;
+	stream->taken = size;
 	stream->source_ended = true;
 	return started(stream, out, err);
 }

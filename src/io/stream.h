@@ -1,11 +1,13 @@
 /* stream.h: bytes in and out. Input is plain, gzip or zstd (told by its first bytes, not by its
- * name); "-" is standard input. Output goes to a temporary file alongside the target and is renamed
+ * name); what other programs pack is refused by name, and what expands without end where it is
+ * read. "-" is standard input. Output goes to a temporary file alongside the target and is renamed
  * when it is complete: nothing half-written. */
 #ifndef LK_IO_STREAM_H
 #define LK_IO_STREAM_H
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 #include <stdio.h>
 
 #include "lockstep/error.h"
@@ -27,6 +29,9 @@ lk_status lk_stream_peek(lk_stream *stream, size_t most, const char **bytes, siz
                          lk_error *err);
 /* Whether the bytes of the source are what is read: neither gzip nor zstd. */
 bool lk_stream_plain(const lk_stream *stream);
+/* LK_ERR_INPUT where `packed` bytes expanded to `made` can only be made to hurt: over 64 MiB, and
+ * 256 times as many. Traces shrink 5 to 60 times. */
+lk_status lk_stream_expands(uint64_t packed, uint64_t made, const char *name, lk_error *err);
 const char *lk_stream_name(const lk_stream *stream);
 void lk_stream_close(lk_stream *stream);
 /* The whole input, '\0' after it (not counted), to be freed by the caller with free(). Over

@@ -28,9 +28,11 @@ static lk_status script_move_arguments(lk_shell *shell, const lk_raws *words, si
 	if (status == LK_OK && shifts) {
 		long by = expanded.count > 0 ? strtol(expanded.at[0].text, NULL, 10) : 1;
 		size_t count = by < 0 ? 0 : (size_t)by;
-		if (count > shell->arg_count) count = shell->arg_count;
-		shell->args += count;
-		shell->arg_count -= count;
+		/* of more than there are a shell takes none */
+		if (count > 0 && count <= shell->arg_count) {
+			shell->args += count;
+			shell->arg_count -= count;
+		}
 	} else if (status == LK_OK && expanded.count > 0 && strcmp(expanded.at[0].text, "--") == 0) {
 		lk_word *args = LK_ARRAY(shell->arena, lk_word, expanded.count);
 		if (args == NULL) status = lk_oom(shell->err);

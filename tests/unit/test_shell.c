@@ -176,6 +176,8 @@ static void subshells(void **state) {
 		"V=1; [ a = b ] && (V=2; V=3) || V=${V}c",
 		"V=1; [ a = a ] && ( cd /; V=2 ); V=${V}d",
 		"set -- a b; (shift; V=$1); V=$1",
+		"set -- a b; set --; V=$#${1-none}",
+		"set -- a b; shift 3; V=$1; shift 0; V=$V$1; shift 2; V=$V$#",
 		"V=1; (case x in y) V=2;; x) V=3;; esac; f() { V=4; }; f); V=$V.",
 		"V=1; if ( [ a = a ] ); then V=2; fi",
 		"V=1; for i in 1 2; do (V=9); V=$V$i; done",

@@ -384,8 +384,67 @@ static void looking_takes_nothing(void **state) {
 	}
 }
 
+/* Blanks without end: refused after 64 MiB, whatever packs them; as many bytes as a trace may expand
+ * to are read. */
+static void what_expands_without_end_is_refused(void **state) {
+	(void)state;
+	const size_t member = 16u << 20, room = 1u << 20;
+	unsigned char *blanks = malloc(member), *bomb = malloc(8 * room), *piece = malloc(1u << 16);
+	memset(blanks, ' ', member);
+	for (form how = GZIP; how <= ZSTD; how++) {
+		size_t one = pack(how, blanks, member, bomb, room), got = 1, all = 0;
+		lk_stream *in;
+		lk_error err = {0};
+		lk_status status = LK_OK;
+		for (int i = 1; i < 8; i++) memcpy(bomb + (size_t)i * one, bomb, one);
+		assert_int_equal(lk_stream_memory(bomb, 8 * one, "bomb", &in, &err), LK_OK);
+		while (status == LK_OK && got > 0) {
+			status = lk_stream_read(in, piece, 1u << 16, &got, &err);
+			all += got;
+		}
+		assert_int_equal(status, LK_ERR_INPUT);
+		assert_non_null(strstr(err.what, "expands to over 256 times its size"));
+		assert_true(all >= 64u << 20 && all < 66u << 20);
+		lk_stream_close(in);
+	}
+	assert_int_equal(lk_stream_expands(1, 64u << 20, "x", NULL), LK_OK);
+	assert_int_equal(lk_stream_expands(1u << 20, 256u << 20, "x", NULL), LK_OK);
+	assert_int_equal(lk_stream_expands(1u << 20, (257u << 20), "x", NULL), LK_ERR_INPUT);
+	free(blanks);
+	free(bomb);
+	free(piece);
+}
+
+static void other_packers_are_named(void **state) {
+	(void)state;
+	static const struct {
+		const char *name, *bytes, *by;
+		size_t size;
+	} files[] = {{"t.json", "\xfd" "7zXZ\0\0\4", "xz", 8},
+	             {"t.json", "BZh91AY&SY\x1b", "bzip2", 11},
+	             {"t.json", "\x04\x22\x4d\x18\x64", "lz4", 5},
+	             {"t.json.br", "\x0b\x02\x80{", "brotli", 4},
+	             {"t.json", "7z\xbc\xaf\x27\x1c\0\4", "7-Zip", 8}};
+	char said[64];
+	for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
+		lk_stream *in;
+		lk_error err = {0};
+		assert_int_equal(
+			lk_stream_memory(files[i].bytes, files[i].size, files[i].name, &in, &err), LK_ERR_INPUT);
+		snprintf(said, sizeof said, "is packed by %s,", files[i].by);
+		assert_non_null(strstr(err.what, said));
+		assert_null(in);
+	}
+	lk_stream *in;
+	lk_error err = {0};
+	assert_int_equal(lk_stream_memory("BZh is text", 11, "t.csv", &in, &err), LK_OK);
+	lk_stream_close(in);
+}
+
 int main(void) {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(what_expands_without_end_is_refused),
+		cmocka_unit_test(other_packers_are_named),
 		cmocka_unit_test(all_forms_read_back),
 		cmocka_unit_test(looking_takes_nothing),
 		cmocka_unit_test(cut_input_is_an_error),
