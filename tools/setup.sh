@@ -22,7 +22,7 @@ for word in "$@"; do
 	case $word in
 	build) ;;
 	check) packages+=(libcmocka-dev clang libclang-rt-dev python3 clang-format cppcheck libopenmpi-dev openmpi-bin gfortran libopenblas-dev python3-torch
-		python3-venv python3-pip python3-numpy dpkg-dev abigail-tools mandoc groff-base zsh fish locales chromium)
+		python3-venv python3-pip python3-numpy python3-yaml protobuf-compiler dpkg-dev abigail-tools mandoc groff-base zsh fish locales chromium)
 		command -v node >/dev/null || packages+=(nodejs)
 		command -v npm >/dev/null || packages+=(npm) ;;
 	site) packages+=(mkdocs) ;;

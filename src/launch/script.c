@@ -17,6 +17,8 @@
 
 #include <string.h>
 
+static lk_status script_keep_file(lk_shell *shell, const char *name, const lk_word *word);
+
 /* ---- commands ---- */
 
 static lk_truth script_test(lk_shell *shell, const lk_raws *words, lk_status *status) {
@@ -33,24 +35,20 @@ static lk_truth script_test(lk_shell *shell, const lk_raws *words, lk_status *st
 		return value != 0 ? LK_SHELL_TRUE : LK_SHELL_FALSE;
 	}
 	bool single = lk_shell_raw_is(name, "["), twice = lk_shell_raw_is(name, "[[");
-	if (!single && !twice && !lk_shell_raw_is(name, "test")) return LK_SHELL_UNKNOWN;
-	lk_words expanded = {0};
-	for (size_t i = 1; *status == LK_OK && i < words->count; i++) {
-		lk_word one;
-		const lk_raw *raw = &words->at[i];
-		if (!twice) { /* an unquoted empty variable is no word at all, which the test would not
-			             notice */
-			*status = lk_shell_expand(shell, raw, &expanded);
-			continue;
-		}
-		*status = lk_shell_expand_one(shell, raw, &one);
-		if (*status == LK_OK && !lk_push(&expanded)) *status = lk_oom(shell->err);
-		if (*status == LK_OK) *lk_last(&expanded) = one;
+	lk_truth answer = LK_SHELL_UNKNOWN;
+	if (twice) {
+		size_t count = words->count - 1;
+		while (count > 0 && !lk_shell_raw_is(&words->at[count], "]]")) count--; /* redirections */
+		if (count > 0)
+			*status = lk_shell_test_raw(shell, words->at + 1, count - 1, &shell->assumed, &answer);
+		return answer;
 	}
+	if (!single && !lk_shell_raw_is(name, "test")) return LK_SHELL_UNKNOWN;
+	lk_words expanded = {0};
+	*status = lk_script_expand(shell, words, 1, &expanded);
 	size_t count = expanded.count;
-	if ((single || twice) && count > 0) count--; /* the closing bracket */
-	lk_truth answer =
-		*status == LK_OK ? lk_shell_test(expanded.at, count, &shell->assumed) : LK_SHELL_UNKNOWN;
+	if (single && count > 0) count--; /* the closing bracket */
+	if (*status == LK_OK) answer = lk_shell_test(shell, expanded.at, count, &shell->assumed);
 	lk_vec_free(&expanded);
 	return answer;
 }
@@ -70,8 +68,11 @@ static lk_status script_grammar(lk_shell *shell, lk_raws *words, char *op, lk_tr
 	lk_shell_block closed = {0};
 	if (blocks > shell->base && lk_shell_raw_is(&words->at[0], "}"))
 		closed = *lk_last(&shell->blocks);
+	static const char *const ends[] = {"fi", "done", "esac", "}", NULL};
+	bool ended = lk_script_among(&words->at[0], ends);
 	LK_TRY(lk_script_keyword(shell, words, again));
-	if (closed.kind == '{') *chain = closed.chain;
+	if (closed.kind == '{' && closed.truth != LK_SHELL_TRUE) *chain = closed.chain;
+	else if (ended && lk_script_runs(shell) == LK_SHELL_TRUE) *chain = shell->succeeded;
 	if (shell->blocks.count <= blocks || lk_last(&shell->blocks)->kind != '{') return LK_OK;
 	lk_shell_block *group = lk_last(&shell->blocks);
 	group->truth = script_joined(*op, *chain);
@@ -82,9 +83,53 @@ static lk_status script_grammar(lk_shell *shell, lk_raws *words, char *op, lk_tr
 	return LK_OK;
 }
 
-/* Commands joined by && and ||. `chain` is the answer so far; `op` joins this one to it: 0, '&' or
+/* Whether a command may set variables: in a pipe and in the background it does so for itself alone.
+ */
+static bool script_sets(const lk_shell *shell, const lk_raw *name) {
+	static const char *const sets[] = {"export", "declare", "typeset", "readonly",  "local",
+	                                   "unset",  "read",    "mapfile", "readarray", "let",
+	                                   "eval",   "printf",  ":",       "[[",        NULL};
+	bool append;
+	const char *value;
+	return lk_script_among(name, sets) || name->at[0] == '(' ||
+	       lk_shell_assignment(name, &append, &value) > 0 ||
+	       lk_script_function(shell, name) != UINT32_MAX;
+}
+
+/* Runs a simple command. Programs are taken to succeed, but where a condition asks for it. */
+static lk_status script_run_command(lk_shell *shell, lk_raws *words, lk_truth certain,
+                                    lk_truth *answer) {
+	static const char *const tests[] = {"[", "[[", "test", NULL};
+	static const char *const own[] = {"return", "exit", "let", "eval", NULL};
+	lk_status status = LK_OK;
+	bool append,
+		condition = shell->blocks.count > shell->base && lk_last(&shell->blocks)->condition;
+	const char *value;
+	const lk_raw *name = &words->at[0];
+	*answer = script_test(shell, words, &status);
+	if (status != LK_OK || lk_script_among(name, tests) || name->at[0] == '(') return status;
+	bool knows = lk_script_among(name, own) || lk_script_function(shell, name) != UINT32_MAX;
+	bool assigns = lk_shell_assignment(&lk_last(words)[0], &append, &value) > 0;
+	for (size_t i = 0; i < words->count; i++)
+		assigns = assigns && memchr(words->at[i].at, '(',
+		                            (size_t)(words->at[i].end - words->at[i].at)) == NULL;
+	if (*answer == LK_SHELL_UNKNOWN && (!condition || assigns)) *answer = LK_SHELL_TRUE;
+	bool strung = shell->strung;
+	const lk_raw string = shell->string;
+	LK_TRY(lk_script_command(shell, words, certain));
+	if (knows) *answer = certain == LK_SHELL_TRUE ? shell->succeeded : LK_SHELL_UNKNOWN;
+	if (!strung || certain != LK_SHELL_TRUE) return LK_OK;
+	lk_word input;
+	LK_TRY(lk_shell_expand_one(shell, &string, &input));
+	input.text = lk_arena_printf(shell->arena, "%s\n", input.text);
+	return input.text != NULL ? script_keep_file(shell, NULL, &input) : lk_oom(shell->err);
+}
+
+/* Commands joined by && and ||. `apart`: in a pipe. `chain` is the answer so far; `op` joins this
+ * one to it: 0, '&' or
  * '|'. */
-static lk_status script_one_command(lk_shell *shell, lk_raws *words, char op, lk_truth *chain) {
+static lk_status script_one_command(lk_shell *shell, lk_raws *words, char op, lk_truth *chain,
+                                    bool apart) {
 	bool again = true, negated = false;
 	while (again && words->count > 0) {
 		negated ^= lk_shell_raw_is(&words->at[0], "!");
@@ -97,30 +142,35 @@ static lk_status script_one_command(lk_shell *shell, lk_raws *words, char op, lk
 		LK_TRY(script_grammar(shell, words, &op, chain, &again));
 	}
 	if (words->count == 0) return LK_OK;
-	lk_truth here = script_joined(op, *chain);
-	lk_truth certain = lk_script_runs(shell);
-	lk_status status = LK_OK;
-	lk_truth answer = script_test(shell, words, &status);
+	lk_truth here = script_joined(op, *chain), certain = lk_script_runs(shell);
+	if (here == LK_SHELL_UNKNOWN && certain == LK_SHELL_TRUE) certain = LK_SHELL_UNKNOWN;
+	shell->certain = here == LK_SHELL_FALSE ? LK_SHELL_FALSE : certain;
+	if (here == LK_SHELL_FALSE) return LK_OK; /* the chain keeps its answer */
+	*chain = here;
+	if (certain == LK_SHELL_FALSE) return LK_OK;
+	lk_shell_vars saved;
+	apart = apart && script_sets(shell, &words->at[0]);
+	if (apart) LK_TRY(lk_shell_save(shell, &saved));
+	lk_truth answer;
+	lk_status status = script_run_command(shell, words, certain, &answer);
+	if (apart) lk_shell_restore(shell, &saved);
 	LK_TRY(status);
-	static const char *const tests[] = {"[", "[[", "test", NULL};
-	bool tested = lk_script_among(&words->at[0], tests) || words->at[0].at[0] == '(',
-		 condition = shell->blocks.count > shell->base && lk_last(&shell->blocks)->condition;
-	if (!tested && answer == LK_SHELL_UNKNOWN && !condition)
-		answer = LK_SHELL_TRUE; /* programs are taken to succeed */
 	if (negated && answer != LK_SHELL_UNKNOWN)
 		answer = answer == LK_SHELL_TRUE ? LK_SHELL_FALSE : LK_SHELL_TRUE;
-	if (here == LK_SHELL_FALSE) return LK_OK; /* the chain keeps its answer */
 	*chain = here == LK_SHELL_UNKNOWN ? LK_SHELL_UNKNOWN : answer;
-	if (here == LK_SHELL_UNKNOWN && certain == LK_SHELL_TRUE) certain = LK_SHELL_UNKNOWN;
-	if (!condition && certain != LK_SHELL_FALSE && !tested)
-		status = lk_script_command(shell, words, certain);
-	if (certain != LK_SHELL_FALSE)
-		shell->succeeded = certain == LK_SHELL_TRUE ? *chain : LK_SHELL_UNKNOWN;
-	return status;
+	shell->succeeded = certain == LK_SHELL_TRUE ? *chain : LK_SHELL_UNKNOWN;
+	return LK_OK;
+}
+
+/* Whether | or & begins here, which are not || and &&. */
+static bool script_is_single(const lk_shell *shell, const char *at) {
+	bool mark = at < shell->end && (*at == '|' || *at == '&');
+	return mark && (at + 1 >= shell->end || at[1] != *at);
 }
 
 static lk_status script_read_commands(lk_shell *shell, lk_raws *words) {
 	char op = 0;
+	bool piped = false; /* what the command before writes is read */
 	lk_truth chain = LK_SHELL_TRUE;
 	while (shell->at < shell->end && !shell->stop && !shell->leaves) {
 		LK_TRY(lk_shell_take_words(shell, words));
@@ -131,19 +181,29 @@ static lk_status script_read_commands(lk_shell *shell, lk_raws *words) {
 			if (block != NULL && shell->at < shell->end && *shell->at == ')')
 				lk_script_case_commands(block);
 			if (shell->at >= shell->end) return LK_OK;
-			if (*shell->at == '\n') LK_TRY(lk_shell_newline(shell));
-			else shell->at++;
-			continue;
+			if (block == NULL) {
+				chain = lk_script_runs(shell) == LK_SHELL_TRUE ? shell->succeeded : LK_SHELL_TRUE;
+				words->count = 0; /* after esac */
+			} else {
+				if (*shell->at == '\n') LK_TRY(lk_shell_newline(shell));
+				else shell->at++;
+				continue;
+			}
 		}
 		if (brackets && words->count > 0) {
 			shell->at += 2;
+			for (bool again = true; again && words->count > 1 &&
+			                        !lk_shell_raw_is(&words->at[0], "function");) /* then name() */
+				LK_TRY(script_grammar(shell, words, &op, &chain, &again));
 			if (!lk_shell_raw_is(&words->at[0], "function"))
 				LK_TRY(lk_script_function_begins(shell, &words->at[0]));
-			else LK_TRY(script_one_command(shell, words, 0, &chain));
+			else LK_TRY(script_one_command(shell, words, 0, &chain, false));
 			op = 0;
 			continue;
 		}
-		if (words->count > 0) LK_TRY(script_one_command(shell, words, op, &chain));
+		bool single = script_is_single(shell, shell->at);
+		if (words->count > 0) LK_TRY(script_one_command(shell, words, op, &chain, piped || single));
+		piped = single && *shell->at == '|' && lk_script_pattern(shell) == NULL;
 		lk_shell_block *block = lk_script_if(shell);
 		if (block != NULL && block->condition) {
 			block->truth = chain;
@@ -170,11 +230,12 @@ static lk_status script_read_commands(lk_shell *shell, lk_raws *words) {
 		op = twice && (*shell->at == '&' || *shell->at == '|') ? *shell->at : 0;
 		if (op == 0) chain = LK_SHELL_TRUE;
 		if (op == 0) shell->assumed = false;
-		bool branch = twice && *shell->at == ';' && shell->blocks.count > shell->base &&
-		              lk_last(&shell->blocks)->kind == 'c';
-		if (branch) lk_script_case_next(lk_last(&shell->blocks));
-		if (*shell->at == '\n') LK_TRY(lk_shell_newline(shell));
-		else shell->at += op != 0 || branch ? 2 : 1;
+		bool within = shell->blocks.count > shell->base && lk_last(&shell->blocks)->kind == 'c';
+		size_t branch = within ? lk_script_branch_ends(shell) : 0;
+		if (branch > 0) lk_script_case_next(lk_last(&shell->blocks), shell->at, branch);
+		if (branch > 0) shell->at += branch;
+		else if (*shell->at == '\n') LK_TRY(lk_shell_newline(shell));
+		else shell->at += op != 0 ? 2 : 1;
 	}
 	return LK_OK;
 }
@@ -214,6 +275,8 @@ static void script_free_shell(lk_shell *shell) {
 	lk_vec_free(&shell->vars);
 	lk_vec_free(&shell->blocks);
 	lk_vec_free(&shell->bodies);
+	lk_shell_forget_hidden(shell, 0);
+	lk_vec_free(&shell->hidden);
 	lk_intern_free(shell->names);
 	lk_intern_free(shell->functions);
 }
@@ -227,15 +290,11 @@ static lk_status script_doubt(lk_shell *shell, int line) {
 
 /* A file that the script writes before it launches with it; without a name the input of the last
  * command, which bash, sbatch and ssh run: sbatch <<END. */
-static lk_status script_keep_file(lk_shell *shell, const char *name, const char *text,
-                                  size_t length) {
+static lk_status script_keep_file(lk_shell *shell, const char *name, const lk_word *word) {
 	lk_script_sought *sought = shell->caller;
-	if (name == NULL && sought->reads != NULL) {
-		size_t size = sought->reads_all ? length : strcspn(text, "\n");
-		lk_word value = {.text = lk_arena_strndup(shell->arena, text, size)};
-		if (value.text == NULL) return lk_oom(shell->err);
-		return lk_script_set(shell, sought->reads, &value);
-	}
+	const char *text = word->text;
+	size_t length = strlen(text);
+	if (name == NULL && sought->reads.count > 0) return lk_script_reads(shell, word);
 	if (name == NULL && sought->cats) return lk_script_document(shell, text);
 	if (name == NULL) return sought->fed ? script_run_text(shell, text, length) : LK_OK;
 	lk_inner_file *file = LK_NEW(shell->arena, lk_inner_file);
@@ -317,6 +376,7 @@ lk_status lk_script_words(lk_reading *reading, const char *text, size_t size,
 	              .names = lk_intern_new(),
 	              .functions = lk_intern_new(),
 	              .succeeded = LK_SHELL_TRUE,
+	              .certain = LK_SHELL_TRUE,
 	              .depth = reading->depth};
 	lk_status status = s.names == NULL || s.functions == NULL ? lk_oom(reading->err) : LK_OK;
 	for (size_t i = 0; status == LK_OK && environment != NULL && i < environment->count; i++)
@@ -341,6 +401,7 @@ lk_status lk_script_words(lk_reading *reading, const char *text, size_t size,
 		sought.words = (lk_words){0};
 	}
 	lk_vec_free(&sought.words);
+	lk_vec_free(&sought.reads);
 	script_free_shell(&s);
 	return status;
 }

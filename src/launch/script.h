@@ -9,12 +9,15 @@
 typedef struct lk_script_sought {
 	lk_reading *reading;
 	lk_status (*run)(lk_shell *shell, const char *text, size_t size); /* reads all of a text */
-	bool fed;            /* the last command runs what it reads */
-	const char *reads;   /* the variable that the last command reads into; NULL: none */
-	bool reads_all;      /* all of its input, and not a line: read -d '' */
-	size_t option;       /* of the arguments, which getopts reads next */
-	const char *missing; /* a script that this one runs and that is not here; NULL: none */
-	int ended;           /* line of the exit that ends the script; 0: none */
+	bool fed;             /* the last command runs what it reads */
+	lk_words reads;       /* the variables that the last command reads into */
+	bool reads_all;       /* all of its input, and not a line: read -d '' */
+	bool reads_raw;       /* a backslash stands for itself: read -r */
+	bool reads_list;      /* the words become a list: read -a */
+	const char *reads_by; /* what IFS is for it; NULL: what it is anyway */
+	size_t option;        /* of the arguments, which getopts reads next */
+	const char *missing;  /* a script that this one runs and that is not here; NULL: none */
+	int ended;            /* line of the exit that ends the script; 0: none */
 	lk_words words;
 	int line; /* of the launch */
 	int rank; /* how much it looks like the training: the last of the best is taken */
@@ -45,7 +48,9 @@ lk_shell_block *lk_script_pattern(lk_shell *shell);
 /* Words where a case expects a pattern, or its end; the bracket after one; ";;". */
 lk_status lk_script_case_pattern(lk_shell *shell, const lk_raws *words);
 void lk_script_case_commands(lk_shell_block *block);
-void lk_script_case_next(lk_shell_block *block);
+/* Length of ";;", ";&" or ";;&" here, which end a branch; 0: there is none. */
+size_t lk_script_branch_ends(const lk_shell *shell);
+void lk_script_case_next(lk_shell_block *block, const char *mark, size_t length);
 /* A word of the shell's grammar at the start of a command; *again: what follows it is a command. */
 lk_status lk_script_keyword(lk_shell *shell, lk_raws *words, bool *again);
 /* name() or function name: its body runs when it is called. */
@@ -102,6 +107,8 @@ lk_status lk_script_remote(lk_shell *shell, const lk_raws *words); /* ssh */
 /* ---- script_commands.c */
 lk_status lk_script_command(lk_shell *shell, lk_raws *words, lk_truth certain);
 /* getopts OPTIONS NAME: the next option of the script's arguments. */
+/* What `read` reads, from a here-document or a string. */
+lk_status lk_script_reads(lk_shell *shell, const lk_word *input);
 lk_truth lk_script_getopts(lk_shell *shell, const lk_raws *words, lk_status *status);
 
 #endif

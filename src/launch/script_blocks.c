@@ -47,7 +47,8 @@ lk_truth lk_script_runs(const lk_shell *shell) {
 	lk_truth all = LK_SHELL_TRUE;
 	for (size_t i = 0; i < shell->blocks.count; i++) {
 		const lk_shell_block *block = &shell->blocks.at[i];
-		lk_truth one = block->taken ? LK_SHELL_FALSE : block->truth;
+		bool asks = block->kind == 'i' && block->condition; /* its answer so far is no branch's */
+		lk_truth one = block->taken ? LK_SHELL_FALSE : asks ? LK_SHELL_TRUE : block->truth;
 		if (one == LK_SHELL_TRUE && block->doubtful) one = LK_SHELL_UNKNOWN;
 		if (one == LK_SHELL_FALSE) return LK_SHELL_FALSE;
 		if (one == LK_SHELL_UNKNOWN) all = LK_SHELL_UNKNOWN;
@@ -122,6 +123,39 @@ lk_status lk_script_body(lk_shell *shell, const char *at, const char *end, int l
 
 /* ---- loops ---- */
 
+/* for ((first; test; step)): the first sum is evaluated once. */
+static lk_status script_begin_sums(lk_shell *shell, lk_shell_block *block, const lk_raw *raw) {
+	const char *parts[4] = {raw->at + 2}, *end = raw->end - 2, *unknown;
+	int count = 1;
+	long long value;
+	for (const char *at = raw->at + 2; at < end && count < 4; at++)
+		if (*at == ';') parts[count++] = at + 1;
+	if (count != 3) return LK_OK;
+	block->over = NULL;
+	block->sums = true;
+	block->test = parts[1];
+	block->test_end = parts[2] - 1;
+	block->step = parts[2];
+	block->step_end = end;
+	return lk_shell_math(shell, parts[0], parts[1] - 1, raw->line, lk_shell_expand_one, &value,
+	                     &unknown);
+}
+
+/* Whether the test of such a loop holds; nothing always does. */
+static lk_status script_ask_sums(lk_shell *shell, const lk_shell_block *loop, lk_truth certain,
+                                 lk_truth *out) {
+	const char *unknown, *at = loop->test;
+	long long value;
+	while (at < loop->test_end && strchr(" \t\n", *at) != NULL) at++;
+	*out = LK_SHELL_TRUE;
+	if (at == loop->test_end) return LK_OK;
+	shell->certain = certain;
+	LK_TRY(lk_shell_math(shell, at, loop->test_end, loop->line, lk_shell_expand_one, &value,
+	                     &unknown));
+	*out = unknown != NULL ? LK_SHELL_UNKNOWN : value != 0 ? LK_SHELL_TRUE : LK_SHELL_FALSE;
+	return LK_OK;
+}
+
 /* for NAME in WORDS: the words are expanded once, before the body. */
 static lk_status script_begin_for(lk_shell *shell, const lk_raws *words) {
 	lk_words list = {0};
@@ -131,21 +165,29 @@ static lk_status script_begin_for(lk_shell *shell, const lk_raws *words) {
 	static const lk_word none;
 	shell->blocks.at[at].over = &none; /* a for loop, over what nobody knows */
 	if (words->count < 2 || certain == LK_SHELL_FALSE) return LK_OK;
+	shell->certain = certain;
+	if (words->at[1].end - words->at[1].at > 4 && strncmp(words->at[1].at, "((", 2) == 0)
+		return script_begin_sums(shell, &shell->blocks.at[at], &words->at[1]);
 	size_t length = lk_shell_name(words->at[1].at, words->at[1].end);
 	const char *name = lk_arena_strndup(shell->arena, words->at[1].at, length);
 	lk_status status = name != NULL ? LK_OK : lk_oom(shell->err);
 	bool listed = words->count > 2 && lk_shell_raw_is(&words->at[2], "in");
 	if (status == LK_OK && listed) status = lk_script_expand(shell, words, 3, &list);
-	bool known = listed && list.count > 0;
+	for (size_t i = 0; !listed && shell->args_known && i < shell->arg_count; i++) {
+		if (!lk_push(&list)) return lk_oom(shell->err);
+		*lk_last(&list) = shell->args[i];
+	}
+	bool known = listed || shell->args_known;
 	for (size_t i = 0; i < list.count; i++) known = known && list.at[i].unknown == NULL;
-	lk_word *values = known ? LK_ARRAY(shell->arena, lk_word, list.count) : NULL;
+	lk_word *values = known ? LK_ARRAY(shell->arena, lk_word, list.count + 1) : NULL;
 	if (known && values == NULL) status = lk_oom(shell->err);
 	if (status == LK_OK) {
 		lk_shell_block *block = &shell->blocks.at[at];
 		block->variable = length > 0 ? name : NULL;
 		if (values != NULL) {
-			memcpy(values, list.at, list.count * sizeof *values);
+			if (list.count > 0) memcpy(values, list.at, list.count * sizeof *values);
 			block->over = values;
+			block->listed = true;
 			block->over_count = list.count;
 		}
 	}
@@ -177,27 +219,39 @@ static lk_status script_ask(lk_shell *shell, const lk_shell_block *loop, const c
 static lk_status script_run_loop(lk_shell *shell, const lk_shell_block *loop, const char *end) {
 	lk_truth certain = lk_script_runs(shell);
 	const char *body = loop->body;
+	lk_truth last = LK_SHELL_TRUE;
 	if (body == NULL || certain == LK_SHELL_FALSE) return LK_OK;
-	if (loop->over != NULL && loop->over_count == 0 && loop->variable != NULL) {
+	if (loop->over != NULL && !loop->listed && loop->variable != NULL) {
 		/* over what nobody knows: it runs once */
 		lk_raw name = {loop->variable, loop->variable + strlen(loop->variable), loop->line};
 		lk_raw both[2] = {name, name};
 		lk_raws names = {.at = both, .count = 2};
 		LK_TRY(lk_shell_set_by_command(shell, &names));
 	}
-	size_t left = loop->over_count > 0 ? loop->over_count : 1;
+	size_t left = loop->over_count > 0 || loop->listed ? loop->over_count : 1;
+	bool ran = false;
 	for (size_t i = 0; !shell->leaves && !shell->stop; i++) {
 		lk_truth holds = LK_SHELL_TRUE;
 		if (loop->over != NULL && i == left) break;
 		if (loop->over != NULL && loop->over_count > 0 && loop->variable != NULL)
 			LK_TRY(lk_script_set(shell, loop->variable, &loop->over[i]));
-		if (loop->over == NULL) LK_TRY(script_ask(shell, loop, body - 2, &holds));
+		if (loop->sums) LK_TRY(script_ask_sums(shell, loop, certain, &holds));
+		else if (loop->over == NULL) LK_TRY(script_ask(shell, loop, body - 2, &holds));
 		if (holds == LK_SHELL_FALSE) break;
 		bool sure = holds == LK_SHELL_TRUE && certain == LK_SHELL_TRUE;
 		LK_TRY(lk_script_body(shell, body, end, loop->line, sure ? certain : LK_SHELL_UNKNOWN));
+		ran = true;
+		last = shell->succeeded;
 		if (shell->leaves == 'c') shell->leaves = '\0';
 		if (loop->over == NULL && !sure) break;
+		if (!loop->sums || shell->leaves || shell->stop) continue;
+		long long value;
+		const char *unknown;
+		shell->certain = certain;
+		LK_TRY(lk_shell_math(shell, loop->step, loop->step_end, loop->line, lk_shell_expand_one,
+		                     &value, &unknown));
 	}
+	shell->succeeded = ran ? last : certain; /* of no body it is that of nothing */
 	if (shell->leaves == 'b') shell->leaves = '\0';
 	return LK_OK;
 }
@@ -210,7 +264,8 @@ static lk_status script_begin_case(lk_shell *shell, lk_raws *words) {
 	if (subject == NULL) return lk_oom(shell->err);
 	if (words->count < 2)
 		return lk_shell_fail(shell, shell->line, "case without a word", "correct the script");
-	if (lk_script_runs(shell) != LK_SHELL_FALSE)
+	shell->certain = lk_script_runs(shell);
+	if (shell->certain != LK_SHELL_FALSE)
 		LK_TRY(lk_shell_expand_one(shell, &words->at[1], subject));
 	else subject->text = "";
 	LK_TRY(script_push_block(shell, 'c', LK_SHELL_FALSE, true));
@@ -234,10 +289,15 @@ lk_status lk_script_case_pattern(lk_shell *shell, const lk_raws *words) {
 		lk_word pattern;
 		if (block == NULL || lk_shell_raw_is(&words->at[i], "in")) continue;
 		if (lk_shell_raw_is(&words->at[i], "esac")) {
+			if (!block->taken && !block->doubtful && block->truth == LK_SHELL_FALSE &&
+			    lk_script_runs(shell) == LK_SHELL_TRUE)
+				shell->succeeded = LK_SHELL_TRUE;
 			shell->blocks.count--;
 			return LK_OK;
 		}
-		LK_TRY(lk_shell_expand_one(shell, &words->at[i], &pattern));
+		if (block->matched == LK_SHELL_TRUE || block->taken) continue;
+		shell->certain = LK_SHELL_FALSE; /* a pattern sets nothing */
+		LK_TRY(lk_shell_expand_pattern(shell, &words->at[i], &pattern));
 		block = lk_script_pattern(shell);
 		lk_truth here = lk_shell_match(block->subject, &pattern, &block->assumed);
 		if (here == LK_SHELL_TRUE || block->matched == LK_SHELL_FALSE) block->matched = here;
@@ -249,13 +309,29 @@ lk_status lk_script_case_pattern(lk_shell *shell, const lk_raws *words) {
 void lk_script_case_commands(lk_shell_block *block) {
 	block->condition = false;
 	block->truth = block->matched;
-	block->matched = LK_SHELL_FALSE;
+	if (block->falls == LK_SHELL_TRUE || block->truth == LK_SHELL_FALSE)
+		block->truth = block->falls;
+	if (block->falls == LK_SHELL_FALSE) block->truth = block->matched;
+	block->matched = block->falls = LK_SHELL_FALSE;
 }
 
-/* ";;": the next pattern. */
-void lk_script_case_next(lk_shell_block *block) {
-	if (block->truth == LK_SHELL_TRUE && !block->doubtful) block->taken = true;
-	else if (block->truth != LK_SHELL_FALSE) block->doubtful = true;
+size_t lk_script_branch_ends(const lk_shell *shell) {
+	static const char *const marks[] = {";;&", ";;", ";&"};
+	size_t left = (size_t)(shell->end - shell->at);
+	for (size_t i = 0; i < sizeof marks / sizeof *marks; i++) {
+		size_t length = strlen(marks[i]);
+		if (left >= length && strncmp(shell->at, marks[i], length) == 0) return length;
+	}
+	return 0;
+}
+
+/* ";;": the next pattern, after which no other is looked at where this one matched; ";;&": they
+ * are; ";&": its commands run whether it matches or not. */
+void lk_script_case_next(lk_shell_block *block, const char *mark, size_t length) {
+	bool falls = length == 2 && mark[1] == '&';
+	if (falls) block->falls = block->taken ? LK_SHELL_FALSE : block->truth;
+	else if (length == 2 && block->truth == LK_SHELL_TRUE && !block->doubtful) block->taken = true;
+	else if (length == 2 && block->truth != LK_SHELL_FALSE) block->doubtful = true;
 	block->condition = true;
 	block->truth = LK_SHELL_FALSE;
 }
@@ -284,8 +360,12 @@ lk_status lk_script_subshell(lk_shell *shell, const char *at, const char *end, i
 	const lk_word *args = shell->args;
 	bool stop = shell->stop, known = shell->args_known;
 	LK_TRY(lk_shell_save(shell, &saved));
+	size_t hidden = shell->hidden.count;
+	int calls = shell->calls;
 	lk_status status = lk_script_body(shell, at, end, line, certain);
+	lk_shell_forget_hidden(shell, hidden);
 	lk_shell_restore(shell, &saved);
+	shell->calls = calls;
 	if (status != LK_OK) return status;
 	shell->blocks.count = blocks; /* left by exit */
 	shell->base = base;

@@ -162,7 +162,10 @@ lk_status lk_script_output(lk_shell *shell, const char *at, const char *end, int
 	shell->leaves = '\0';
 	sought->written = &written;
 	sought->cats = false;
+	size_t hidden = shell->hidden.count;
 	if (status == LK_OK) status = lk_script_body(shell, at, end, line, LK_SHELL_TRUE);
+	lk_shell_forget_hidden(shell, hidden);
+	kept.hidden = shell->hidden; /* it may have moved */
 	output_free_variables(shell);
 	lk_vec_free(&shell->blocks);
 	size_t produced = shell->produced;
@@ -172,6 +175,7 @@ lk_status lk_script_output(lk_shell *shell, const char *at, const char *end, int
 	shell->produced = produced;
 	shell->runs = runs;
 	outer.sources = sought->sources;
+	outer.reads = sought->reads;
 	*sought = outer;
 	if (status != LK_OK || written.unsure) return status;
 	size_t size = strlen(written.text);

@@ -133,7 +133,7 @@ for (_, stream), work in streams.items():
         if start > end:
             call = launches.get(int(e['args'].get('correlation', 0)))
             late = call is not None and ns(call['ts']) > end
-            theirs['host_wait_ns' if late else 'kernel_wait_ns' if start - end < 30 else 'other_ns'] += start - end
+            theirs['host_wait_ns' if late else 'kernel_wait_ns' if start - end < 30000 else 'other_ns'] += start - end
         end = max(end, span(e)[1])
     rows = [r for r in ours['idle'] if r['stream'] == stream]
     for key, value in theirs.items():

@@ -185,17 +185,17 @@ static void test_stream_gaps(void **state) {
 	(void)state;
 	lk_capture *c = capture(0);
 	launched(c, 7, "a", 0, 10, 100);
-	launched(c, 7, "b", 50, 120, 200);  /* launched in time, 20 ns later: kernel_wait */
-	launched(c, 7, "c", 60, 260, 300);  /* launched in time, 60 ns later: other */
-	launched(c, 7, "d", 340, 400, 500); /* launched after the gap began: host_wait */
-	launched(c, 7, "e", 350, 500, 600); /* no gap */
-	launched(c, 9, "f", 0, 10, 600);
+	launched(c, 7, "b", 50, 30099, 40000);     /* launched in time, 29,999 ns later: kernel_wait */
+	launched(c, 7, "c", 60, 70000, 80000);     /* launched in time, 30 us later: other */
+	launched(c, 7, "d", 80040, 80100, 90000);  /* launched after the gap began: host_wait */
+	launched(c, 7, "e", 80050, 90000, 100000); /* no gap */
+	launched(c, 9, "f", 0, 10, 100000);
 	lk_explanation *explanation = explain(c);
 	assert_int_equal(explanation->idle_count, 2);
 	const lk_explain_idle *idle = &explanation->idle[0];
 	assert_int_equal(idle->stream, 7);
-	assert_int_equal(idle->kernel_wait_ns, 20);
-	assert_int_equal(idle->other_ns, 60);
+	assert_int_equal(idle->kernel_wait_ns, 29999);
+	assert_int_equal(idle->other_ns, 30000);
 	assert_int_equal(idle->host_wait_ns, 100);
 	assert_int_equal(idle->gaps, 3);
 	assert_int_equal(explanation->idle[1].idle_ns, 0);
@@ -614,7 +614,7 @@ static void check_folder(const char *folder, int *checked) {
 	if (!python && !judged_elsewhere())
 		print_message("python3 is not there: answers are not compared\n");
 	for (struct dirent *entry; (entry = readdir(dir));) {
-		char trace[900], command[1200];
+		char trace[900], command[2200];
 		if (!strstr(entry->d_name, ".json")) continue;
 		snprintf(trace, sizeof trace, "%s/%s", folder, entry->d_name);
 		write_answer(trace, "all", all);
@@ -623,6 +623,12 @@ static void check_folder(const char *folder, int *checked) {
 		         all, steps);
 		if (python && file_has_its_turn(entry->d_name) && system(command) != 0)
 			fail_msg("%s: python differs", trace);
+		snprintf(command, sizeof command,
+		         "python3 tests/unit/hta_oracle.py compare '%s' %s && python3 "
+		         "tests/unit/hta_oracle.py document docs/accuracy/hta.md '%s'",
+		         trace, all, trace);
+		if (python && takes_long() && system(command) != 0)
+			fail_msg("%s: HTA's definitions differ", trace);
 		++*checked;
 	}
 	closedir(dir);
@@ -640,6 +646,31 @@ static void test_public(void **state) {
 	assert_true(checked >= 21);
 }
 
+/* Random traces by HTA's definitions, of which Python has its own program. */
+static void test_hta(void **state) {
+	(void)state;
+	if (judged_elsewhere() || system("python3 -c 'import json' 2>/dev/null") != 0) skip();
+	char folder[64], command[200];
+	int count = rounds(30, 1000);
+	uint64_t seed = 20;
+	snprintf(command, sizeof command, "python3 tests/unit/hta_oracle.py random %s %d %d",
+	         new_folder(folder), count, (int)seed);
+	assert_int_equal(system(command), 0);
+	FILE *list = fopen(write_in(folder, "list", ""), "w");
+	for (int i = 0; i < count; i++) {
+		char trace[128], answer[128];
+		snprintf(trace, sizeof trace, "%s/%d.json", folder, i);
+		snprintf(answer, sizeof answer, "%s/%d.answer", folder, i);
+		write_answer(trace, "all", answer);
+		fprintf(list, "%s\n%s\n", trace, answer);
+	}
+	fclose(list);
+	snprintf(command, sizeof command, "xargs python3 tests/unit/hta_oracle.py compare <%s/list",
+	         folder);
+	assert_int_equal(system(command), 0);
+	remove_folder(folder);
+}
+
 int main(void) {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_bitmap),      cmocka_unit_test(test_stream_gaps),
@@ -649,6 +680,7 @@ int main(void) {
 		cmocka_unit_test(test_steps),       cmocka_unit_test(test_nothing),
 		cmocka_unit_test(test_diff),        cmocka_unit_test(test_diff_kernels),
 		cmocka_unit_test(test_student),     cmocka_unit_test(test_public),
+		cmocka_unit_test(test_hta),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

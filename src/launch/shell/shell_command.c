@@ -29,6 +29,10 @@ static lk_status command_sum(lk_shell *shell, const lk_shell_expanders *expand, 
 	/* fractions, and operators that expr, bc and the shell read differently: 2 ^ 3, 1 | 2 */
 	if (text[strspn(text, "0123456789+-*/%() \t")] != '\0' || strstr(text, "**") != NULL)
 		return LK_OK;
+	for (const char *at = text; *at != '\0'; at++) /* 010 is 10 for them */
+		if (*at == '0' && at[1] >= '0' && at[1] <= '9' &&
+		    (at == text || strchr("0123456789", at[-1]) == NULL))
+			return LK_OK;
 	LK_TRY(lk_shell_math(shell, text, text + strlen(text), line, expand->one, &value, &unknown));
 	if (unknown == NULL) *out = lk_arena_printf(shell->arena, "%lld", value);
 	return unknown != NULL || *out != NULL ? LK_OK : lk_oom(shell->err);
@@ -106,7 +110,10 @@ static lk_status command_words(lk_shell *shell, const lk_shell_expanders *expand
 		if (words->at[i].unknown != NULL) return LK_OK;
 	for (size_t i = 0; i < cut->count; i++)
 		if (cut->at[i].unknown != NULL) return LK_OK;
-	if (plain && words->at[1].text[0] == '-' && !bc) return LK_OK; /* options of echo */
+	const char *option = plain ? words->at[1].text : NULL;
+	bool options = plain && option[0] == '-' && option[1] != '\0' &&
+	               strspn(option + 1, "neE") == strlen(option + 1);
+	if (options && !bc) return LK_OK;
 	if (bc)
 		return plain ? command_sum(shell, expand, command_join(shell, words, 1), line, out) : LK_OK;
 	if (cut->count > 0) {

@@ -2,7 +2,6 @@
  * Command Language 2.2, 2.6), with bash's arrays. Unquoted expansions are split at blanks;
  * "${A[@]}" gives one word per element. */
 #include <ctype.h>
-#include <fnmatch.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,18 +9,18 @@
 #include "base/arena.h"
 #include "launch/shell/shell.h"
 
-enum {
-	EDITED = 4096 /* bytes of a text that ${A%...} and the like edit */
-};
-
 /* A word under construction. */
 struct builder {
 	lk_shell *s;
 	lk_words *out;
 	LK_VEC(char) text;
-	bool open;  /* something belongs to the present word, be it "" */
-	bool split; /* expansions are split at blanks */
-	bool here;  /* a here-document, in which quotes stand for themselves */
+	bool open;    /* something belongs to the present word, be it "" */
+	bool split;   /* expansions are split at blanks */
+	bool here;    /* a here-document, in which quotes stand for themselves */
+	bool pattern; /* what is quoted is escaped, so that it stands for itself in the pattern */
+	bool quoted;  /* what is put is quoted */
+	bool nothing; /* "$@" or "${A[@]}" of no elements, which is no word */
+	int inner;    /* inside ${name:-...}: blanks that are written there split too */
 	const char *unknown;
 	bool empty_if_unset; /* all that is unknown would be empty in a plain shell */
 	bool by_default;     /* ${X:-} of what nobody sets */
@@ -31,7 +30,7 @@ struct builder {
 
 /* ---- building words ---- */
 
-static lk_status expand_put(struct builder *builder, const char *text, size_t length) {
+static lk_status expand_put_raw(struct builder *builder, const char *text, size_t length) {
 	if (length == 0) return LK_OK;
 	builder->s->produced += length;
 	if (builder->s->produced > LK_LAUNCH_BYTES)
@@ -41,6 +40,16 @@ static lk_status expand_put(struct builder *builder, const char *text, size_t le
 	memcpy(builder->text.at + builder->text.count, text, length);
 	builder->text.count += length;
 	builder->open = true;
+	return LK_OK;
+}
+
+static lk_status expand_put(struct builder *builder, const char *text, size_t length) {
+	if (!builder->pattern || !builder->quoted) return expand_put_raw(builder, text, length);
+	for (size_t i = 0; i < length; i++) {
+		if (strchr("*?[]\\", text[i]) != NULL && text[i] != '\0')
+			LK_TRY(expand_put_raw(builder, "\\", 1));
+		LK_TRY(expand_put_raw(builder, text + i, 1));
+	}
 	return LK_OK;
 }
 
@@ -123,6 +132,32 @@ static lk_status expand_put_partly(struct builder *builder, const lk_word *value
 	return LK_OK;
 }
 
+/* The characters that split words. */
+static const char *expand_separators(const struct builder *builder) {
+	static const char blanks[] = " \t\n";
+	const lk_shell_var *ifs = lk_shell_find(builder->s, "IFS", 3);
+	bool known = ifs != NULL && ifs->values.count > 0 && ifs->values.at[0].unknown == NULL;
+	return known ? ifs->values.at[0].text : blanks;
+}
+
+/* Puts a text, split at separators: at any number of blanks among them, at each of the others. */
+static lk_status expand_split(struct builder *builder, const char *at, const char *end) {
+	const char *separators = expand_separators(builder);
+	while (at < end) {
+		const char *from = at;
+		while (at < end && (*at == '\0' || strchr(separators, *at) == NULL)) at++;
+		LK_TRY(expand_put(builder, from, (size_t)(at - from)));
+		if (at == end) break;
+		while (at < end && expand_blank(*at) && strchr(separators, *at) != NULL) at++;
+		if (at < end && *at != '\0' && !expand_blank(*at) && strchr(separators, *at) != NULL) {
+			builder->open = true; /* an empty word is one */
+			for (at++; at < end && expand_blank(*at) && strchr(separators, *at) != NULL;) at++;
+		}
+		LK_TRY(end_word(builder));
+	}
+	return LK_OK;
+}
+
 /* The text of a variable: split where it is not quoted. */
 static lk_status expand_put_value(struct builder *builder, const lk_word *value, bool quoted) {
 	if (value->unknown != NULL && !quoted && builder->split && strpbrk(value->text, " \t\n"))
@@ -138,25 +173,20 @@ static lk_status expand_put_value(struct builder *builder, const lk_word *value,
 		builder->open |= quoted;
 		return expand_put(builder, at, strlen(at));
 	}
-	while (*at != '\0') {
-		size_t n = strcspn(at, " \t\n");
-		LK_TRY(expand_put(builder, at, n));
-		at += n;
-		if (*at != '\0') LK_TRY(end_word(builder));
-		while (expand_blank(*at)) at++;
-	}
-	return LK_OK;
+	return expand_split(builder, at, at + strlen(at));
 }
 
-/* ${A[@]} and ${A[*]}: the elements, each a word of its own with [@]. */
-static lk_status put_elements(struct builder *builder, const lk_shell_var *var, char which,
-                              bool quoted) {
-	for (size_t i = 0; i < var->values.count; i++) {
-		lk_word value = var->values.at[i]; /* a copy: the array may move */
-		if (var->keyed) value.text += lk_shell_key(value.text);
+/* Several values: those of ${A[@]} and "$@" are words of their own, "${A[*]}" and "$*" join them by
+ * the first character of IFS. */
+static lk_status put_values(struct builder *builder, const lk_word *values, size_t count,
+                            char which, bool quoted) {
+	const char *joint = which == '*' ? expand_separators(builder) : " ";
+	builder->nothing |= which == '@' && quoted && count == 0;
+	for (size_t i = 0; i < count; i++) {
+		lk_word value = values[i]; /* a copy: the array may move */
 		bool apart = i > 0 && builder->split && (which == '@' || !quoted);
 		if (apart) LK_TRY(end_word(builder));
-		else if (i > 0) LK_TRY(expand_put(builder, " ", 1));
+		else if (i > 0) LK_TRY(expand_put(builder, joint, *joint != '\0'));
 		LK_TRY(expand_put_value(builder, &value, quoted));
 	}
 	return LK_OK;
@@ -178,18 +208,6 @@ static const lk_word *expand_argument(const lk_shell *shell, const char *name, s
 	return number <= shell->arg_count ? &shell->args[number - 1] : &none;
 }
 
-/* $@ and $*: "$@" gives one word per argument. */
-static lk_status put_arguments(struct builder *builder, char which, bool quoted) {
-	const lk_shell *shell = builder->s;
-	for (size_t i = 0; i < shell->arg_count; i++) {
-		bool apart = i > 0 && builder->split && (which == '@' || !quoted);
-		if (apart) LK_TRY(end_word(builder));
-		else if (i > 0) LK_TRY(expand_put(builder, " ", 1));
-		LK_TRY(expand_put_value(builder, &shell->args[i], quoted));
-	}
-	return LK_OK;
-}
-
 static lk_status put_unset(struct builder *builder, const char *name, size_t length,
                            const char *text, size_t size) {
 	bool positional = length > 0 && isdigit((unsigned char)*name);
@@ -200,127 +218,285 @@ static lk_status put_unset(struct builder *builder, const char *name, size_t len
 	return expand_put_unknown(builder, text, size, why, true);
 }
 
-/* ${name<operator>word}: the part after the name. */
-static lk_status put_operator(struct builder *builder, const lk_shell_var *var, const char *name,
-                              size_t length, const char *op, const char *close, const char *start,
-                              bool quoted) {
-	const char *word = op + 1 + (op[0] == ':');
-	char kind = op[0] == ':' && op + 1 < close ? op[1] : op[0];
-	bool empty = var == NULL ||
-	             (op[0] == ':' && var->values.count == 1 && var->values.at[0].text[0] == '\0');
-	bool unsure = var != NULL && var->values.count > 0 && var->values.at[0].unknown != NULL;
-	if (kind == '-' || kind == '=') {
-		bool given = builder->s->args_known && isdigit((unsigned char)*name);
-		builder->by_default |= var == NULL && !given && word == close;
-		if (unsure || !empty) return put_elements(builder, var, '@', quoted);
-		if (kind == '-') return expand_range(builder, word, close, quoted);
-		lk_raw raw = {word, close, builder->line};
-		lk_word value;
-		lk_shell_var *target;
-		LK_TRY(lk_shell_expand_one(builder->s, &raw, &value));
-		LK_TRY(lk_shell_var_at(builder->s, name, length, &target));
-		target->values.count = 0;
-		target->set = true;
-		if (!lk_push(&target->values)) return lk_oom(builder->s->err);
-		*lk_last(&target->values) = value;
-		return expand_put_value(builder, &value, quoted);
-	}
-	if (kind == '+' && !unsure) /* what is never set is empty */
-		return empty ? LK_OK : expand_range(builder, word, close, quoted);
-	if (kind == '?' && var != NULL) return put_elements(builder, var, '@', quoted);
-	size_t size = (size_t)(close + 1 - start);
-	if (var == NULL) return put_unset(builder, name, length, start, size);
+/* What ${...} names: the values of a variable, of one of its elements, of all of them, of the
+ * arguments. */
+struct expand_named {
+	const char *name;
+	size_t length;
+	const lk_word *values;
+	size_t count;
+	lk_word held;
+	char which; /* '@' or '*': all of them; '\0' */
+	bool set;   /* something sets it, be it to nothing */
+	bool positional, keyed;
+};
+
+static lk_status put_not_evaluated(struct builder *builder, const char *at, size_t size) {
 	return expand_put_unknown(
-		builder, start, size,
-		lk_shell_unknown(builder->s, builder->line, start, size, "is not evaluated"), false);
+		builder, at, size,
+		lk_shell_unknown(builder->s, builder->line, at, size, "is not evaluated"), false);
 }
 
-/* What ${A%*.sh}, ${A##*-}, ${A/from/to}, ${A,,} and ${A:2:3} make of a text; NULL: not known. */
-static const char *expand_edit(lk_shell *shell, const char *text, const char *op,
-                               const char *word) {
-	size_t length = strlen(text);
-	bool twice = op[1] == op[0];
-	char *copy = length <= EDITED ? lk_arena_strdup(shell->arena, text) : NULL;
-	if (copy == NULL) return NULL;
-	for (size_t k = 0; (*op == '%' || *op == '#') && k <= length; k++) {
-		bool front = *op == '#';
-		size_t cut = front == twice ? length - k : k; /* the shortest piece first, or the longest */
-		char kept = copy[cut];
-		if (front) copy[cut] = '\0';
-		bool matches = fnmatch(word, front ? copy : copy + cut, 0) == 0;
-		copy[cut] = kept;
-		if (!matches) continue;
-		if (front) return copy + cut;
-		copy[cut] = '\0';
-		return copy;
+/* ${name<operator>word}: the part after the name. */
+static lk_status put_operator(struct builder *builder, const struct expand_named *named,
+                              const char *op, const char *close, const char *start, bool quoted) {
+	const char *word = op + 1 + (op[0] == ':');
+	char kind = op[0] == ':' && op + 1 < close ? op[1] : op[0];
+	size_t size = (size_t)(close + 1 - start);
+	bool none = named->count == 0,
+		 blank = op[0] == ':' && named->count == 1 && named->values[0].text[0] == '\0';
+	bool empty = none || blank, unsure = !none && named->values[0].unknown != NULL;
+	if (kind == '+' && !unsure) { /* what is never set is empty */
+		builder->inner++;
+		if (!empty) LK_TRY(expand_range(builder, word, close, quoted));
+		builder->inner--;
+		return LK_OK;
 	}
-	if (*op == '%' || *op == '#') return copy;
-	if (*op == ',' || *op == '^') {
-		for (char *c = copy; *c && (twice || c == copy); c++)
-			*c = (char)(*op == ',' ? tolower((unsigned char)*c) : toupper((unsigned char)*c));
-		return copy;
+	if (kind == '+') return put_not_evaluated(builder, start, size);
+	if (unsure || !empty)
+		return put_values(builder, named->values, named->count, named->which, quoted);
+	if (kind == '?' && !named->set)
+		return put_unset(builder, named->name, named->length, start, size);
+	if (kind == '?') return put_not_evaluated(builder, start, size);
+	builder->by_default |= !named->set && word == close;
+	if (kind == '-') {
+		builder->inner++;
+		LK_TRY(expand_range(builder, word, close, quoted));
+		builder->inner--;
+		return LK_OK;
 	}
-	if (*op == '/') {
-		const char *slash = strchr(word, '/');
-		size_t size = slash != NULL ? (size_t)(slash - word) : strlen(word);
-		const char *to = slash != NULL ? slash + 1 : "", *out = "";
-		if (size == 0 || strpbrk(word, "*?[") != NULL) return NULL;
-		for (const char *at = text; out != NULL;) {
-			const char *hit = at;
-			while (*hit && strncmp(hit, word, size) != 0) hit++;
-			bool found = *hit != '\0' && (twice || at == text);
-			if (!found) return lk_arena_printf(shell->arena, "%s%s", out, at);
-			out = lk_arena_printf(shell->arena, "%s%.*s%s", out, (int)(hit - at), at, to);
-			at = hit + size;
-			if (!twice) return out ? lk_arena_printf(shell->arena, "%s%s", out, at) : NULL;
-		}
-		return NULL;
-	}
-	return NULL;
+	if (named->which || named->positional) return put_not_evaluated(builder, start, size);
+	lk_raw raw = {word, close, builder->line};
+	lk_word value;
+	LK_TRY(lk_shell_expand_one(builder->s, &raw, &value));
+	LK_TRY(lk_shell_put(builder->s, named->name, named->length, &value, builder->line));
+	return expand_put_value(builder, &value, quoted);
 }
 
 /* ${NAME:FROM} and ${NAME:FROM:COUNT}, both sums; negative ones are from the end. */
-static lk_status expand_slice(struct builder *builder, const char *text, const char *at,
-                              const char *close, const char **out) {
-	const char *unknown = NULL, *colon = memchr(at, ':', (size_t)(close - at));
+static lk_status expand_slice(struct builder *builder, const char *at, const char *close,
+                              lk_shell_edit *edit, const char **unknown) {
+	const char *colon = memchr(at, ':', (size_t)(close - at));
 	const char *end = colon != NULL ? colon : close;
-	long long from = 0, length = (long long)strlen(text), count = length;
-	LK_TRY(lk_shell_math(builder->s, at, end, builder->line, lk_shell_expand_one, &from, &unknown));
-	if (colon != NULL && unknown == NULL)
-		LK_TRY(lk_shell_math(builder->s, colon + 1, close, builder->line, lk_shell_expand_one,
-		                     &count, &unknown));
-	if (unknown != NULL) return LK_OK;
-	if (from < 0) from = from + length < 0 ? length : from + length;
-	if (from > length) from = length;
-	if (count < 0 && count < from - length) return LK_OK; /* an error of the shell */
-	if (count < 0) count += length - from;
-	if (count > length - from) count = length - from;
-	*out = lk_arena_strndup(builder->s->arena, text + from, (size_t)count);
-	return *out != NULL ? LK_OK : lk_oom(builder->s->err);
+	edit->counted = colon != NULL;
+	if (end > at)
+		LK_TRY(lk_shell_math(builder->s, at, end, builder->line, lk_shell_expand_one, &edit->from,
+		                     unknown));
+	if (colon == NULL || *unknown != NULL || colon + 1 == close) return LK_OK;
+	return lk_shell_math(builder->s, colon + 1, close, builder->line, lk_shell_expand_one,
+	                     &edit->count, unknown);
 }
 
-/* ${NAME<operator>WORD} that edits a known value; *known false: it is none of these. */
-static lk_status put_edit(struct builder *builder, const lk_shell_var *var, const char *op,
-                          const char *close, bool quoted, bool *known) {
-	bool slice = *op == ':' && op + 1 < close && strchr("-=+?", op[1]) == NULL;
-	const char *text = NULL;
-	*known = false;
-	if (strchr("%#/,^", *op) == NULL && !slice) return LK_OK;
-	if (var == NULL || var->values.count != 1 || var->values.at[0].unknown != NULL) return LK_OK;
-	if (slice) {
-		LK_TRY(expand_slice(builder, var->values.at[0].text, op + 1, close, &text));
-	} else {
-		size_t skip = 1 + (op + 1 < close && op[1] == op[0]);
-		lk_raw raw = {op + skip, close, builder->line};
-		lk_word word = {.text = ""};
-		if (raw.at < raw.end) LK_TRY(lk_shell_expand_one(builder->s, &raw, &word));
-		if (word.unknown != NULL) return LK_OK;
-		text = expand_edit(builder->s, var->values.at[0].text, op, word.text);
+/* The slash between pattern and text of ${A/pattern/text}; `close`: there is none. */
+static const char *expand_slash(const char *at, const char *close) {
+	while (at < close && *at != '/') {
+		const char *next = at + 1;
+		if (*at == '\'') next = lk_shell_skip_single(at, close);
+		else if (*at == '"') next = lk_shell_skip_double(at, close);
+		else if (*at == '\\' && at + 1 < close) next = at + 2;
+		else if (*at == '$' && at + 1 < close && at[1] == '{')
+			next = lk_shell_close(at + 1, close, '{', '}');
+		else if (*at == '$' && at + 1 < close && at[1] == '(')
+			next = lk_shell_close(at + 1, close, '(', ')');
+		at = next != NULL ? next : at + 1;
 	}
-	lk_word value = {.text = text};
-	if (text == NULL) return LK_OK;
+	return at;
+}
+
+/* Reads the operation between a name and the bracket; *known false: it is none, or not known. */
+static lk_status expand_read_edit(struct builder *builder, const char *op, const char *close,
+                                  lk_shell_edit *edit, bool *known) {
+	const char *unknown = NULL;
+	*edit = (lk_shell_edit){.op = *op, .pattern = "", .to = ""};
+	*known = false;
+	if (strchr("%#/,^:", *op) == NULL) return LK_OK;
+	if (*op == ':') {
+		LK_TRY(expand_slice(builder, op + 1, close, edit, &unknown));
+		*known = unknown == NULL;
+		return LK_OK;
+	}
+	const char *at = op + 1, *end = close;
+	bool marked = at < close && (*at == *op || (*op == '/' && (*at == '#' || *at == '%')));
+	if (marked) edit->how = *at++;
+	if (*op == '/') end = expand_slash(at, close);
+	lk_raw raw = {at, end, builder->line};
+	lk_word pattern, to = {.text = ""};
+	LK_TRY(lk_shell_expand_pattern(builder->s, &raw, &pattern));
+	raw = (lk_raw){end < close ? end + 1 : close, close, builder->line};
+	if (raw.at < raw.end) LK_TRY(lk_shell_expand_one(builder->s, &raw, &to));
+	edit->pattern = pattern.text;
+	edit->to = to.text;
+	*known = pattern.unknown == NULL && to.unknown == NULL;
+	return LK_OK;
+}
+
+/* ${NAME<operation>}, of each of several values; a slice of several is some of them. */
+static lk_status put_edit(struct builder *builder, const struct expand_named *named, const char *op,
+                          const char *close, const char *start, bool quoted) {
+	lk_shell_edit edit;
+	static const lk_word blank = {.text = ""};
+	bool single = named->which == '\0', known = named->set;
+	const lk_word *values = single && named->count == 0 ? &blank : named->values;
+	size_t count = single ? 1 : named->count;
+	if (known) LK_TRY(expand_read_edit(builder, op, close, &edit, &known));
+	for (size_t i = 0; i < count; i++) known = known && values[i].unknown == NULL;
+	known = known && (single || edit.op != ':' || !named->keyed); /* its numbers have holes */
+	lk_word *edited = known ? LK_ARRAY(builder->s->arena, lk_word, count + 1) : NULL;
+	if (known && edited == NULL) return lk_oom(builder->s->err);
+	if (known && edit.op == ':' && !single) {
+		long long from, number, first = named->positional ? 1 : 0;
+		if (edit.from > 0) edit.from -= first;
+		else if (first == 1 && edit.from == 0) known = false; /* $0 is among them */
+		if (edit.counted && edit.count < 0) known = false;    /* an error of the shell */
+		if (known && edit.from < 0 && -edit.from > (long long)count)
+			return put_values(builder, values, 0, named->which, quoted);
+		known = known && lk_shell_edit_bounds(&edit, (long long)count, &from, &number);
+		if (known) return put_values(builder, values + from, (size_t)number, named->which, quoted);
+	}
+	for (size_t i = 0; known && i < count; i++) {
+		edited[i].text = lk_shell_edit_text(builder->s, values[i].text, &edit);
+		known = edited[i].text != NULL;
+	}
+	if (!known) return put_not_evaluated(builder, start, (size_t)(close + 1 - start));
+	return put_values(builder, edited, count, named->which, quoted);
+}
+
+/* Values without their keys. */
+static lk_status expand_elements(struct builder *builder, const lk_shell_var *var,
+                                 struct expand_named *named) {
+	named->values = var->values.at;
+	named->count = var->values.count;
+	named->keyed = var->keyed;
+	if (!var->keyed) return LK_OK;
+	lk_word *plain = LK_ARRAY(builder->s->arena, lk_word, named->count + 1);
+	if (plain == NULL) return lk_oom(builder->s->err);
+	for (size_t i = 0; i < named->count; i++) {
+		plain[i] = named->values[i];
+		plain[i].text += lk_shell_key(plain[i].text);
+	}
+	named->values = plain;
+	return LK_OK;
+}
+
+/* What the name at the start of ${...} and the brackets after it stand for; *op moves after them.
+ * *known false: an element that is not known. */
+static lk_status expand_name(struct builder *builder, const char *name, const char *close,
+                             const char **op, struct expand_named *named, bool *known) {
+	size_t n = lk_shell_name(name, close);
+	const lk_shell *shell = builder->s;
 	*known = true;
-	return expand_put_value(builder, &value, quoted);
+	if (n == 0 && name < close && (*name == '@' || *name == '*')) {
+		*named = (struct expand_named){.name = name,
+		                               .length = 1,
+		                               .values = shell->args,
+		                               .count = shell->arg_count,
+		                               .which = *name,
+		                               .set = true,
+		                               .positional = true};
+		*op = name + 1;
+		return LK_OK;
+	}
+	if (n == 0)
+		while (name + n < close && isdigit((unsigned char)name[n])) n++;
+	*named = (struct expand_named){.name = name, .length = n};
+	*op = name + n;
+	if (n > 0 && isdigit((unsigned char)*name)) {
+		const lk_word *argument = expand_argument(shell, name, n);
+		size_t number = strtoul(name, NULL, 10);
+		named->positional = true;
+		named->set = argument != NULL;
+		named->values = argument;
+		named->count = argument != NULL && number <= shell->arg_count;
+		return LK_OK;
+	}
+	const lk_shell_var *var = lk_shell_find(builder->s, name, n);
+	named->set = var != NULL;
+	const char *bracket =
+		n > 0 && *op < close && **op == '[' ? lk_shell_close(*op, close, '[', ']') : NULL;
+	const char *key = *op + 1;
+	if (bracket != NULL && bracket - key == 2 && (*key == '@' || *key == '*')) {
+		named->which = *key;
+		*op = bracket;
+		/* in which order the elements of declare -A come only bash knows */
+		*known = var == NULL || !var->named || var->values.count < 2;
+		return var != NULL ? expand_elements(builder, var, named) : LK_OK;
+	}
+	if (var == NULL && bracket == NULL) return LK_OK;
+	const char *text = "0";
+	if (bracket != NULL) {
+		lk_raw index = {key, bracket - 1, builder->line};
+		lk_word word;
+		*op = bracket;
+		LK_TRY(lk_shell_expand_one(builder->s, &index, &word));
+		*known = var != NULL && word.unknown == NULL;
+		text = word.text;
+		if (*known && !var->named) {
+			const char *unknown = NULL;
+			long long number;
+			LK_TRY(lk_shell_math(builder->s, text, text + strlen(text), builder->line,
+			                     lk_shell_expand_one, &number, &unknown));
+			*known = unknown == NULL;
+			text = lk_arena_printf(shell->arena, "%lld", number);
+			if (text == NULL) return lk_oom(shell->err);
+		}
+		if (!*known) return LK_OK;
+	}
+	const lk_word *element = lk_shell_element(var, text);
+	if (element == NULL) {
+		*known = bracket == NULL || *text != '-'; /* an error of the shell */
+		return LK_OK;
+	}
+	named->held = *element;
+	named->held.text += var->keyed ? lk_shell_key(element->text) : 0;
+	named->values = &named->held;
+	named->count = 1;
+	return LK_OK;
+}
+
+/* ${!NAME}: the value of the variable that another one names; ${!A[@]}: the keys of an array. */
+static lk_status put_indirect(struct builder *builder, const char *at, const char *close,
+                              bool quoted) {
+	struct expand_named named, meant;
+	const char *op, *rest;
+	bool known, good;
+	size_t size = (size_t)(close + 1 - at);
+	LK_TRY(expand_name(builder, at + 3, close, &op, &named, &known));
+	if (known && named.which && !named.positional && op == close) {
+		lk_word *keys = LK_ARRAY(builder->s->arena, lk_word, named.count + 1);
+		const lk_shell_var *var = lk_shell_find(builder->s, named.name, named.length);
+		for (size_t i = 0; keys != NULL && i < named.count; i++) {
+			const char *text = var->values.at[i].text;
+			keys[i].text =
+				var->keyed ? lk_arena_strndup(builder->s->arena, text + 1, lk_shell_key(text) - 3)
+						   : lk_arena_printf(builder->s->arena, "%zu", i);
+			if (keys[i].text == NULL) return lk_oom(builder->s->err);
+		}
+		if (keys == NULL) return lk_oom(builder->s->err);
+		return put_values(builder, keys, named.count, named.which, quoted);
+	}
+	known = known && !named.which && named.count == 1 && named.values[0].unknown == NULL;
+	if (!known) return put_not_evaluated(builder, at, size);
+	const char *text = named.values[0].text, *end = text + strlen(text);
+	LK_TRY(expand_name(builder, text, end, &rest, &meant, &good));
+	if (!good || rest != end || text == end || !meant.set)
+		return put_not_evaluated(builder, at, size);
+	if (op == close) return put_values(builder, meant.values, meant.count, meant.which, quoted);
+	if (strchr("-=+?", *op) != NULL || (*op == ':' && op + 1 < close && strchr("-=+?", op[1])))
+		return put_operator(builder, &meant, op, close, at, quoted);
+	return put_edit(builder, &meant, op, close, at, quoted);
+}
+
+/* ${#NAME}: characters of a value; ${#A[@]}: how many elements there are. */
+static lk_status put_length(struct builder *builder, const struct expand_named *named,
+                            const char *start, size_t size) {
+	char number[24];
+	const char *text = named->count > 0 ? named->values[0].text : "";
+	bool known = named->set && (named->which || named->count == 0 ||
+	                            (named->values[0].unknown == NULL && lk_shell_is_ascii(text)));
+	if (!known) return put_not_evaluated(builder, start, size);
+	return expand_put(
+		builder, number,
+		(size_t)snprintf(number, sizeof number, "%zu", named->which ? named->count : strlen(text)));
 }
 
 /* ${...}; `at` is the '$'. */
@@ -331,74 +507,24 @@ static lk_status put_braces(struct builder *builder, const char *at, const char 
 		return lk_shell_fail(builder->s, builder->line, "a '${' is not closed", "close it");
 	*next = close--;
 	size_t size = (size_t)(close + 1 - at);
-	const char *name = at + 2;
-	bool counted = name < close && *name == '#' && name + 1 < close;
-	if (counted) name++;
-	size_t n = lk_shell_name(name, close);
-	if (n == 0 && name < close && (*name == '@' || *name == '*')) n = 1;
-	if (n == 0)
-		while (name + n < close && isdigit((unsigned char)name[n])) n++;
-	lk_shell_var *var = lk_shell_find(builder->s, name, n);
-	const lk_word *argument = expand_argument(builder->s, name, n);
-	lk_shell_var positional = {.set = true};
-	lk_word held;
-	if (argument != NULL && argument->text[0] != '\0') {
-		held = *argument;
-		positional.values.at = &held;
-		positional.values.count = 1;
-		var = &positional;
+	const char *name = at + 2, *op;
+	struct expand_named named;
+	bool counted = name < close && *name == '#' && name + 1 < close, known;
+	if (name + 1 < close && *name == '!') return put_indirect(builder, at, close, quoted);
+	if (close - name == 1 && *name == '#' && builder->s->args_known) {
+		named = (struct expand_named){.count = builder->s->arg_count, .which = '@', .set = true};
+		return put_length(builder, &named, at, size);
 	}
-	const char *op = name + n;
-	char which = '0';
-	if (op + 2 < close && *op == '[' && memchr(op, ']', (size_t)(close - op)) != NULL) {
-		const char *bracket = memchr(op, ']', (size_t)(close - op));
-		which = bracket == op + 2 ? op[1] : 'k';
-		if (which != '@' && which != '*') { /* one element */
-			lk_raw index = {op + 1, bracket, builder->line};
-			lk_word key;
-			LK_TRY(lk_shell_expand_one(builder->s, &index, &key));
-			const lk_word *element =
-				var != NULL && key.unknown == NULL ? lk_shell_element(var, key.text) : NULL;
-			if (element == NULL)
-				return expand_put_unknown(
-					builder, at, size,
-					lk_shell_unknown(builder->s, builder->line, at, size, "is not evaluated"),
-					false);
-			held = *element;
-			held.text += var->keyed ? lk_shell_key(held.text) : 0;
-			positional.values.at = &held;
-			positional.values.count = 1;
-			var = &positional;
-			which = '0';
-		}
-		op = bracket + 1;
-	}
-	bool edited = false;
-	if (!counted && op < close && n > 0) LK_TRY(put_edit(builder, var, op, close, quoted, &edited));
-	if (edited) return LK_OK;
-	if (counted && op == close && var != NULL && which == '0' && var->values.count == 1 &&
-	    var->values.at[0].unknown == NULL) {
-		char number[24];
-		return expand_put(
-			builder, number,
-			(size_t)snprintf(number, sizeof number, "%zu", strlen(var->values.at[0].text)));
-	}
-	if (counted && op == close && var != NULL && which != '0') {
-		char number[24];
-		return expand_put(builder, number,
-		                  (size_t)snprintf(number, sizeof number, "%zu", var->values.count));
-	}
-	if (counted || n == 0 || (op < close && strchr(":-=+?", *op) == NULL))
-		return expand_put_unknown(
-			builder, at, size,
-			lk_shell_unknown(builder->s, builder->line, at, size, "is not evaluated"), false);
-	if (op < close) return put_operator(builder, var, name, n, op, close, at, quoted);
-	if (n == 1 && (*name == '@' || *name == '*')) return put_arguments(builder, *name, quoted);
-	if (argument != NULL && var == NULL) return LK_OK;
-	if (var == NULL) return put_unset(builder, name, n, at, size);
-	if (which != '0') return put_elements(builder, var, which, quoted);
-	lk_word value = var->values.count > 0 ? var->values.at[0] : (lk_word){.text = ""};
-	return expand_put_value(builder, &value, quoted);
+	LK_TRY(expand_name(builder, name + counted, close, &op, &named, &known));
+	if (named.length == 0 || !known) return put_not_evaluated(builder, at, size);
+	if (counted && op == close) return put_length(builder, &named, at, size);
+	if (counted) return put_not_evaluated(builder, at, size);
+	bool operator= op<close &&(strchr("-=+?", *op) != NULL ||
+	                           (*op == ':' && op + 1 < close && strchr("-=+?", op[1]) != NULL));
+	if (operator) return put_operator(builder, &named, op, close, at, quoted);
+	if (op < close) return put_edit(builder, &named, op, close, at, quoted);
+	if (!named.set) return put_unset(builder, name, named.length, at, size);
+	return put_values(builder, named.values, named.count, named.which, quoted);
 }
 
 /* $(command) and `command`; `inner`: its text, up to one byte before `close`. */
@@ -412,7 +538,17 @@ static lk_status put_command(struct builder *builder, const char *at, const char
 	lk_word value = {0};
 	static const lk_shell_expanders expanders = {lk_shell_expand, lk_shell_expand_one,
 	                                             lk_shell_expand_here};
-	LK_TRY(lk_shell_command(builder->s, &expanders, inner, close - 1, builder->line, &value));
+	lk_shell_vars saved;
+	bool sets = lk_shell_may_set(inner, close - 1); /* for itself alone */
+	if (sets) LK_TRY(lk_shell_save(builder->s, &saved));
+	lk_status status =
+		lk_shell_command(builder->s, &expanders, inner, close - 1, builder->line, &value);
+	if (sets) lk_shell_restore(builder->s, &saved);
+	LK_TRY(status);
+	size_t size_of_text = value.text != NULL ? strlen(value.text) : 0, kept = size_of_text;
+	while (kept > 0 && value.text[kept - 1] == '\n') kept--;
+	if (kept < size_of_text) value.text = lk_arena_strndup(builder->s->arena, value.text, kept);
+	if (kept < size_of_text && value.text == NULL) return lk_oom(builder->s->err);
 	bool nothing = value.text == NULL && value.empty_if_unset;
 	value.empty_if_unset = false;
 	if (value.text == NULL && builder->s->substitute != NULL)
@@ -441,6 +577,65 @@ static lk_status put_math(struct builder *builder, const char *at, const char *e
 	return expand_put(builder, number, (size_t)snprintf(number, sizeof number, "%lld", value));
 }
 
+/* Text that a quote makes stand for itself. */
+static lk_status put_literal(struct builder *builder, const char *text, size_t length) {
+	bool was = builder->quoted;
+	builder->quoted = builder->open = true;
+	lk_status status = expand_put(builder, text, length);
+	builder->quoted = was;
+	return status;
+}
+
+/* The character of a code of $'\u20ac' as UTF-8; its length. */
+static size_t expand_encode(unsigned long code, char out[4]) {
+	size_t length = code < 0x80 ? 1 : code < 0x800 ? 2 : code < 0x10000 ? 3 : 4;
+	static const unsigned char marks[] = {0, 0, 0xc0, 0xe0, 0xf0};
+	for (size_t i = length; i-- > 1; code >>= 6) out[i] = (char)(0x80 | (code & 0x3f));
+	out[0] = (char)(marks[length] | code);
+	return length;
+}
+
+/* $'...': escapes as in C; `at` is the '$'. */
+static lk_status put_ansi(struct builder *builder, const char *at, const char *end,
+                          const char **next) {
+	static const char letters[] = "abeEfnrtv", stand[] = "\a\b\033\033\f\n\r\t\v";
+	const char *close = lk_shell_skip_ansi(at, end);
+	if (close == NULL)
+		return lk_shell_fail(builder->s, builder->line, "a quote is not closed", "close it");
+	*next = close--;
+	LK_TRY(put_literal(builder, "", 0));
+	for (at += 2; at < close;) {
+		const char *from = at;
+		while (at < close && *at != '\\') at++;
+		LK_TRY(put_literal(builder, from, (size_t)(at - from)));
+		if (at + 1 >= close) break;
+		const char *letter = strchr(letters, at[1]);
+		bool octal = at[1] >= '0' && at[1] <= '7', hex = strchr("xuU", at[1]) != NULL;
+		int most = octal ? 3 : at[1] == 'x' ? 2 : at[1] == 'u' ? 4 : 8, base = octal ? 8 : 16;
+		char text[16] = "", *stop;
+		const char *digits = at + 1 + hex;
+		for (int i = 0; i < most && digits + i < close; i++) text[i] = digits[i];
+		if (letter != NULL) {
+			LK_TRY(put_literal(builder, &stand[letter - letters], 1));
+			at += 2;
+		} else if ((octal || hex) && isxdigit((unsigned char)text[0])) {
+			unsigned long code = strtoul(text, &stop, base);
+			char out[4] = {(char)code};
+			bool wide = at[1] == 'u' || at[1] == 'U';
+			if (code == 0) return LK_OK; /* the end of the text */
+			LK_TRY(put_literal(builder, out, wide ? expand_encode(code & 0x1fffff, out) : 1));
+			at = digits + (stop - text);
+		} else if (strchr("\\'\"?", at[1]) != NULL) {
+			LK_TRY(put_literal(builder, at + 1, 1));
+			at += 2;
+		} else {
+			LK_TRY(put_literal(builder, at, 2));
+			at += 2;
+		}
+	}
+	return LK_OK;
+}
+
 static lk_status put_dollar(struct builder *builder, const char *at, const char *end,
                             const char **next, bool quoted) {
 	const char *name = at + 1;
@@ -460,9 +655,13 @@ static lk_status put_dollar(struct builder *builder, const char *at, const char 
 		lk_word value = var->values.count > 0 ? var->values.at[0] : (lk_word){.text = ""};
 		return expand_put_value(builder, &value, quoted);
 	}
+	if (*name == '\'' && !quoted && !builder->here) return put_ansi(builder, at, end, next);
+	if (*name == '"' && !quoted && !builder->here)
+		return LK_OK; /* $"...": a text that is translated */
 	if (strchr("0123456789@*#?$!-", *name) == NULL) return expand_put(builder, "$", 1);
 	*next = name + 1;
-	if (*name == '@' || *name == '*') return put_arguments(builder, *name, quoted);
+	if (*name == '@' || *name == '*')
+		return put_values(builder, builder->s->args, builder->s->arg_count, *name, quoted);
 	const lk_word *argument = expand_argument(builder->s, name, 1);
 	if (argument != NULL) return expand_put_value(builder, argument, quoted);
 	if (*name == '#' && builder->s->args_known) {
@@ -481,15 +680,15 @@ static lk_status expand_double(struct builder *builder, const char *at, const ch
 	if (close == NULL)
 		return lk_shell_fail(builder->s, builder->line, "a '\"' is not closed", "close it");
 	*next = close;
-	size_t words = builder->out->count;
-	bool was_open = builder->open;
+	size_t words = builder->out->count, size = builder->text.count;
+	bool was_open = builder->open, was_quoted = builder->quoted;
+	builder->quoted = true;
+	builder->nothing = false;
 	LK_TRY(expand_range(builder, at + 1, close - 1, true));
+	builder->quoted = was_quoted;
 	/* "" is a word; "${A[@]}" of an empty array is none. */
-	bool elements =
-		close - at > 6 && strncmp(at + 1, "${", 2) == 0 && strncmp(close - 5, "[@]}", 4) == 0;
-	bool arguments = close - at == 4 && at[1] == '$' && at[2] == '@';
-	if (words == builder->out->count && !was_open && !builder->open)
-		builder->open = !elements && !arguments;
+	if (words == builder->out->count && size == builder->text.count)
+		builder->open = was_open || !builder->nothing;
 	return LK_OK;
 }
 
@@ -497,8 +696,9 @@ static lk_status expand_escape(struct builder *builder, const char *at, const ch
                                bool quoted) {
 	if (at + 1 >= end) return expand_put(builder, "\\", 1);
 	if (at[1] == '\n') return LK_OK;
-	if (quoted && strchr("$`\"\\", at[1]) == NULL) return expand_put(builder, at, 2);
-	return expand_put(builder, at + 1, 1);
+	if (quoted && (strchr("$`\"\\", at[1]) == NULL || (builder->here && at[1] == '"')))
+		return expand_put(builder, at, 2);
+	return put_literal(builder, at + 1, 1);
 }
 
 static lk_status expand_range(struct builder *builder, const char *at, const char *end,
@@ -516,8 +716,7 @@ static lk_status expand_range(struct builder *builder, const char *at, const cha
 			if (next == NULL)
 				return lk_shell_fail(builder->s, builder->line, "a quote is not closed",
 				                     "close it");
-			builder->open = true;
-			LK_TRY(expand_put(builder, at + 1, (size_t)(next - at - 2)));
+			LK_TRY(put_literal(builder, at + 1, (size_t)(next - at - 2)));
 		} else if (*at == '"' && !builder->here) { /* inside quotes only in ${X:-"..."} */
 			LK_TRY(expand_double(builder, at, end, &next));
 		} else if (*at == '`') {
@@ -526,7 +725,10 @@ static lk_status expand_range(struct builder *builder, const char *at, const cha
 		} else if (*at == '$') {
 			LK_TRY(put_dollar(builder, at, end, &next, quoted));
 		} else {
-			LK_TRY(expand_put(builder, at, 1));
+			while (next < end && strchr("\\'\"`$", *next) == NULL) next++;
+			if (builder->inner > 0 && builder->split && !quoted)
+				LK_TRY(expand_split(builder, at, next));
+			else LK_TRY(expand_put(builder, at, (size_t)(next - at)));
 		}
 		at = next;
 	}
@@ -534,9 +736,14 @@ static lk_status expand_range(struct builder *builder, const char *at, const cha
 	return LK_OK;
 }
 
-static lk_status expand_raw(lk_shell *shell, const lk_raw *raw, lk_words *out, bool split) {
-	struct builder b = {
-		.s = shell, .out = out, .split = split, .line = raw->line, .depth = shell->depth};
+static lk_status expand_raw(lk_shell *shell, const lk_raw *raw, lk_words *out, bool split,
+                            bool pattern) {
+	struct builder b = {.s = shell,
+	                    .out = out,
+	                    .split = split,
+	                    .pattern = pattern,
+	                    .line = raw->line,
+	                    .depth = shell->depth};
 	int depth = shell->depth;
 	shell->depth++;
 	lk_status status = shell->depth > LK_SHELL_DEPTH
@@ -551,15 +758,30 @@ static lk_status expand_raw(lk_shell *shell, const lk_raw *raw, lk_words *out, b
 }
 
 lk_status lk_shell_expand(lk_shell *shell, const lk_raw *raw, lk_words *out) {
-	return expand_raw(shell, raw, out, true);
+	if (memchr(raw->at, '{', (size_t)(raw->end - raw->at)) == NULL)
+		return expand_raw(shell, raw, out, true, false);
+	lk_raws members = {0};
+	lk_status status = lk_shell_sets(shell, raw, &members);
+	for (size_t i = 0; status == LK_OK && i < members.count; i++)
+		status = expand_raw(shell, &members.at[i], out, true, false);
+	lk_vec_free(&members);
+	return status;
 }
 
-lk_status lk_shell_expand_one(lk_shell *shell, const lk_raw *raw, lk_word *out) {
+static lk_status expand_single(lk_shell *shell, const lk_raw *raw, bool pattern, lk_word *out) {
 	lk_words words = {0};
-	lk_status status = expand_raw(shell, raw, &words, false);
+	lk_status status = expand_raw(shell, raw, &words, false, pattern);
 	if (status == LK_OK) *out = words.at[0];
 	lk_vec_free(&words);
 	return status;
+}
+
+lk_status lk_shell_expand_one(lk_shell *shell, const lk_raw *raw, lk_word *out) {
+	return expand_single(shell, raw, false, out);
+}
+
+lk_status lk_shell_expand_pattern(lk_shell *shell, const lk_raw *raw, lk_word *out) {
+	return expand_single(shell, raw, true, out);
 }
 
 lk_status lk_shell_expand_here(lk_shell *shell, const char *at, const char *end, int line,

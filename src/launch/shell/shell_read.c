@@ -8,21 +8,32 @@
 
 const char lk_shell_errors[] = "&2";
 
-/* The text of a here-document; *line moves after its delimiter. */
-static const char *shell_read_heredoc(lk_shell *shell, const char *delimiter) {
+/* The text of a here-document up to its delimiter; `dashed`: <<-, where tabs may be before it.
+ * NULL: memory is out. */
+static const char *shell_read_heredoc(lk_shell *shell, const char *delimiter, bool dashed) {
 	size_t length = strlen(delimiter);
-	const char *body_end = shell->at;
-	while (shell->at < shell->end) {
+	const char *body = shell->at, *body_end = shell->at;
+	bool ended = false;
+	while (shell->at < shell->end && !ended) {
 		const char *stop = memchr(shell->at, '\n', (size_t)(shell->end - shell->at));
-		const char *line = shell->at + strspn(shell->at, "\t");
-		const char *line_end = stop != NULL ? stop : shell->end;
+		const char *line = shell->at, *line_end = stop != NULL ? stop : shell->end;
 		body_end = shell->at;
+		while (dashed && line < line_end && *line == '\t') line++;
 		shell->at = stop != NULL ? stop + 1 : shell->end;
 		shell->line++;
-		if ((size_t)(line_end - line) == length && memcmp(line, delimiter, length) == 0)
-			return body_end;
+		if (line_end > line && line_end[-1] == '\r') line_end--;
+		ended = (size_t)(line_end - line) == length && memcmp(line, delimiter, length) == 0;
 	}
-	return shell->end;
+	if (!ended) body_end = shell->end;
+	char *text = lk_arena_strndup(shell->arena, body, (size_t)(body_end - body)), *to = text;
+	bool begins = true; /* a line */
+	for (const char *from = text; dashed && text != NULL && *from != '\0'; from++) {
+		if (begins && *from == '\t') continue;
+		begins = *from == '\n';
+		*to++ = *from;
+	}
+	if (dashed && text != NULL) *to = '\0';
+	return text;
 }
 
 static lk_status shell_read_heredocs(lk_shell *shell) {
@@ -32,11 +43,12 @@ static lk_status shell_read_heredocs(lk_shell *shell) {
 	shell->output = NULL;
 	for (int i = 0; i < count; i++) {
 		int line = shell->line;
-		const char *body = shell->at, *end = shell_read_heredoc(shell, shell->heredoc[i]);
-		lk_word text = {.text = lk_arena_strndup(shell->arena, body, (size_t)(end - body))};
-		if (text.text == NULL) return lk_oom(shell->err);
-		if (!shell->literal[i]) LK_TRY(lk_shell_expand_here(shell, body, end, line, &text));
-		if (shell->wrote != NULL) LK_TRY(shell->wrote(shell, output, text.text, strlen(text.text)));
+		const char *body = shell_read_heredoc(shell, shell->heredoc[i], shell->dashed[i]);
+		lk_word text = {.text = body};
+		if (body == NULL) return lk_oom(shell->err);
+		if (!shell->literal[i])
+			LK_TRY(lk_shell_expand_here(shell, body, body + strlen(body), line, &text));
+		if (shell->wrote != NULL) LK_TRY(shell->wrote(shell, output, &text));
 	}
 	return LK_OK;
 }
@@ -104,7 +116,9 @@ static lk_status redirection(lk_shell *shell, lk_raws *words) {
 	while (shell->at < shell->end && strchr("<>&|-", *shell->at) != NULL && *shell->at != '\0')
 		shell->at++;
 	bool here = shell->at - begin >= 2 && begin[0] == '<' && begin[1] == '<' &&
-	            (shell->at - begin == 2 || begin[2] == '-');
+	            (shell->at - begin == 2 || begin[2] == '-'),
+		 string = shell->at - begin == 3 && strncmp(begin, "<<<", 3) == 0,
+		 dashed = here && shell->at - begin > 2;
 	file = file && memchr(begin, '&', (size_t)(shell->at - begin)) == NULL;
 	LK_TRY(shell_read_skip_space(shell));
 	if (shell->at < shell->end && *shell->at == '(') { /* <(command) */
@@ -117,19 +131,25 @@ static lk_status redirection(lk_shell *shell, lk_raws *words) {
 	bool errors = output && lk_shell_raw_is(&target, "2") &&
 	              memchr(begin, '&', (size_t)(target.at - begin)) != NULL;
 	if (errors) shell->output = lk_shell_errors;
+	shell->strung |= string;
+	shell->string = string ? target : shell->string;
 	if (!here && !file) return LK_OK;
 	const char *from = target.at + strspn(target.at, "\"'\\");
 	size_t length = strcspn(from, "\"' \t\n");
 	if (from + length > target.end) length = from < target.end ? (size_t)(target.end - from) : 0;
 	if (file) {
 		lk_word name;
-		LK_TRY(lk_shell_expand_one(shell, &target, &name));
-		shell->output = name.text;
-		return LK_OK;
+		lk_truth certain = shell->certain;
+		shell->certain = LK_SHELL_FALSE; /* the command is not reached yet */
+		lk_status status = lk_shell_expand_one(shell, &target, &name);
+		shell->certain = certain;
+		if (status == LK_OK) shell->output = name.text;
+		return status;
 	}
 	if (shell->heredocs == 8)
 		return lk_shell_fail(shell, shell->line, "more than 8 here-documents in a line",
 		                     "write fewer");
+	shell->dashed[shell->heredocs] = dashed;
 	shell->literal[shell->heredocs] = from != target.at;
 	shell->heredoc[shell->heredocs] = lk_arena_strndup(shell->arena, from, length);
 	return shell->heredoc[shell->heredocs++] == NULL ? lk_oom(shell->err) : LK_OK;
@@ -150,36 +170,12 @@ static lk_status test_operator(lk_shell *shell, lk_raws *words) {
 	return push_raw(shell, words, &raw);
 }
 
-/* The variables that ((...)) sets are not known afterwards. */
-static lk_status forget_names(lk_shell *shell, const lk_raw *raw) {
-	for (const char *p = raw->at + 2; p < raw->end;) {
-		size_t length = lk_shell_name(p, raw->end);
-		const char *after = p + length;
-		while (after < raw->end && *after == ' ') after++;
-		bool steps =
-			(after[0] == '+' || after[0] == '-') && (after[1] == after[0] || after[1] == '=');
-		bool sets = after[0] == '=' && after[1] != '=';
-		bool before = (p[-1] == '+' || p[-1] == '-') && p[-2] == p[-1];
-		lk_raw both[2] = {*raw, {.at = p, .end = p + length, .line = raw->line}};
-		lk_raws names = {.at = both, .count = 2};
-		if (length > 0 && (steps || sets || before)) LK_TRY(lk_shell_set_by_command(shell, &names));
-		p += length > 0 ? length : 1;
-	}
-	return LK_OK;
-}
-
-/* ((...)): one word, whose answer is not evaluated. */
+/* ((...)): one word. */
 static lk_status take_math(lk_shell *shell, lk_raws *words) {
 	lk_raw raw = {.at = shell->at, .line = shell->line};
 	raw.end = lk_shell_close(shell->at, shell->end, '(', ')');
 	if (raw.end == NULL)
 		return lk_shell_fail(shell, shell->line, "a '((' is not closed", "close it");
-	for (const char *p = raw.at + 1; p < raw.end; p++) {
-		bool step = (*p == '+' || *p == '-') && p[-1] == *p;
-		bool sets = *p == '=' && strchr("=<>!", p[-1]) == NULL && p[1] != '=';
-		if (step || sets) LK_TRY(forget_names(shell, &raw));
-		if (step || sets) break;
-	}
 	shell->line += lk_shell_lines(raw.at, raw.end);
 	shell->at = raw.end;
 	return push_raw(shell, words, &raw);
@@ -188,12 +184,17 @@ static lk_status take_math(lk_shell *shell, lk_raws *words) {
 /* The words up to the end of a simple command, which is left unread. */
 lk_status lk_shell_take_words(lk_shell *shell, lk_raws *words) {
 	words->count = 0;
+	shell->strung = false;
 	bool test = false;
 	for (;;) {
 		lk_raw raw;
 		LK_TRY(shell_read_skip_space(shell));
 		if (shell->at >= shell->end) return LK_OK;
 		char c = *shell->at;
+		if (test && c == '\n') {
+			LK_TRY(lk_shell_newline(shell));
+			continue;
+		}
 		if (test && strchr("&|()<>", c) != NULL && c != '\0') {
 			LK_TRY(test_operator(shell, words));
 			continue;

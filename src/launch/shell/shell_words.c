@@ -99,6 +99,59 @@ lk_status lk_shell_set(lk_shell *shell, const char *text, size_t length) {
 	return LK_OK;
 }
 
+lk_status lk_shell_put(lk_shell *shell, const char *name, size_t length, const lk_word *value,
+                       int line) {
+	lk_shell_var *var;
+	lk_word unsure = *value;
+	if (shell->certain == LK_SHELL_FALSE) return LK_OK;
+	LK_TRY(lk_shell_var_at(shell, name, length, &var));
+	if (var->held) return LK_OK;
+	if (var->values.count == 0 && !lk_push(&var->values)) return lk_oom(shell->err);
+	if (shell->certain == LK_SHELL_UNKNOWN) {
+		unsure.unknown =
+			lk_shell_unknown(shell, line, name, length, "is set in a line that may not run");
+		unsure.text = lk_arena_printf(shell->arena, "$%.*s", (int)length, name);
+		if (unsure.unknown == NULL || unsure.text == NULL) return lk_oom(shell->err);
+	}
+	var->values.at[0] = unsure;
+	var->set = true;
+	return LK_OK;
+}
+
+lk_status lk_shell_hide(lk_shell *shell, const char *name, size_t length) {
+	lk_shell_var *var;
+	if (shell->calls == 0) return LK_OK;
+	LK_TRY(lk_shell_var_at(shell, name, length, &var));
+	uint32_t id = (uint32_t)(var - shell->vars.at);
+	bool hidden = var->held;
+	for (size_t i = shell->hidden.count; i > 0 && shell->hidden.at[i - 1].call == shell->calls; i--)
+		hidden |= shell->hidden.at[i - 1].id == id;
+	if (hidden) return LK_OK;
+	if (!lk_push(&shell->hidden)) return lk_oom(shell->err);
+	*lk_last(&shell->hidden) = (lk_shell_hidden){.id = id, .call = shell->calls, .var = *var};
+	*var = (lk_shell_var){.exported = var->exported, .seen = var->seen};
+	return LK_OK;
+}
+
+void lk_shell_show(lk_shell *shell) {
+	while (shell->hidden.count > 0 && lk_last(&shell->hidden)->call == shell->calls) {
+		const lk_shell_hidden *one = lk_last(&shell->hidden);
+		lk_shell_var *var = &shell->vars.at[one->id];
+		bool seen = var->seen;
+		lk_vec_free(&var->values);
+		*var = one->var;
+		var->seen |= seen;
+		shell->hidden.count--;
+	}
+}
+
+void lk_shell_forget_hidden(lk_shell *shell, size_t count) {
+	while (shell->hidden.count > count) {
+		lk_vec_free(&lk_last(&shell->hidden)->var.values);
+		shell->hidden.count--;
+	}
+}
+
 void lk_shell_vars_free(lk_shell_vars *vars) {
 	for (size_t i = 0; i < vars->count; i++) lk_vec_free(&vars->at[i].values);
 	lk_vec_free(vars);
@@ -135,16 +188,41 @@ const char *lk_shell_skip_single(const char *at, const char *end) {
 	return close == NULL ? NULL : close + 1;
 }
 
-static const char *skip_dollar(const char *at, const char *end);
+const char *lk_shell_skip_ansi(const char *at, const char *end) {
+	for (at += 2; at < end; at++) {
+		if (*at == '\'') return at + 1;
+		if (*at == '\\' && at + 1 < end) at++;
+	}
+	return NULL;
+}
 
-const char *lk_shell_skip_double(const char *at, const char *end) {
+/* Quotes and brackets nest at most so deep: what is deeper counts as not closed. */
+enum {
+	NESTED = 64
+};
+
+static const char *close_nested(const char *at, const char *end, char open, char close, int depth);
+
+static const char *skip_dollar(const char *at, const char *end, int depth) {
+	if (at + 1 >= end) return at + 1;
+	if (at[1] == '(') return close_nested(at + 1, end, '(', ')', depth);
+	if (at[1] == '{') return close_nested(at + 1, end, '{', '}', depth);
+	return at + 1;
+}
+
+static const char *skip_double(const char *at, const char *end, int depth) {
+	if (depth > NESTED) return NULL;
 	for (at++; at != NULL && at < end;) {
 		if (*at == '"') return at + 1;
 		if (*at == '\\') at += at + 1 < end ? 2 : 1;
-		else if (*at == '$') at = skip_dollar(at, end);
+		else if (*at == '$') at = skip_dollar(at, end, depth + 1);
 		else at++;
 	}
 	return NULL;
+}
+
+const char *lk_shell_skip_double(const char *at, const char *end) {
+	return skip_double(at, end, 0);
 }
 
 const char *lk_shell_skip_backtick(const char *at, const char *end) {
@@ -155,32 +233,40 @@ const char *lk_shell_skip_backtick(const char *at, const char *end) {
 	return NULL;
 }
 
-const char *lk_shell_close(const char *at, const char *end, char open, char close) {
-	int depth = 0;
+bool lk_shell_may_set(const char *at, const char *end) {
+	bool dollar = false, sign = false;
+	for (; at < end; at++) {
+		dollar |= *at == '$' && at + 1 < end && (at[1] == '{' || at[1] == '(');
+		sign |= *at == '=' || ((*at == '+' || *at == '-') && at + 1 < end && at[1] == *at);
+	}
+	return dollar && sign;
+}
+
+static const char *close_nested(const char *at, const char *end, char open, char close, int depth) {
+	int inner = 0;
+	if (depth > NESTED) return NULL;
 	while (at != NULL && at < end) {
+		bool dollar = *at == '$' && at + 1 < end;
 		if (*at == '\'') at = lk_shell_skip_single(at, end);
-		else if (*at == '"') {
-			/* A quote inside quotes does not nest here: it is enough to find its partner. */
-			const char *p = at + 1;
-			while (p < end && *p != '"') p += *p == '\\' && p + 1 < end ? 2 : 1;
-			at = p < end ? p + 1 : NULL;
-		} else if (*at == '\\') at += at + 1 < end ? 2 : 1;
+		else if (dollar && at[1] == '\'') at = lk_shell_skip_ansi(at, end);
+		else if (*at == '"') at = skip_double(at, end, depth + 1);
+		else if (*at == '\\') at += at + 1 < end ? 2 : 1;
+		else if (dollar && inner > 0 && (open == '{' || at[1] == '{'))
+			at = skip_dollar(at, end, depth + 1);
+		else if (open == '{' && inner > 0 && *at == '{') at++; /* ${A:-{}: the first } ends it */
 		else if (open == '(' && *at == '#' && (at[-1] == ' ' || at[-1] == '\t' || at[-1] == '\n')) {
 			at = memchr(at, '\n', (size_t)(end - at)); /* a comment inside an array */
 		} else {
-			depth += (*at == open) - (*at == close);
+			inner += (*at == open) - (*at == close);
 			at++;
-			if (depth == 0) return at;
+			if (inner == 0) return at;
 		}
 	}
 	return NULL;
 }
 
-static const char *skip_dollar(const char *at, const char *end) {
-	if (at + 1 >= end) return at + 1;
-	if (at[1] == '(') return lk_shell_close(at + 1, end, '(', ')');
-	if (at[1] == '{') return lk_shell_close(at + 1, end, '{', '}');
-	return at + 1;
+const char *lk_shell_close(const char *at, const char *end, char open, char close) {
+	return close_nested(at, end, open, close, 0);
 }
 
 /* NAME=( or NAME+=(: an array, which is one word up to its bracket. */
@@ -213,7 +299,8 @@ const char *lk_shell_word_end(lk_shell *shell, const char *at, const char *end, 
 		else if (c == '\'') at = lk_shell_skip_single(at, end);
 		else if (c == '"') at = lk_shell_skip_double(at, end);
 		else if (c == '`') at = lk_shell_skip_backtick(at, end);
-		else if (c == '$') at = skip_dollar(at, end);
+		else if (c == '$' && at + 1 < end && at[1] == '\'') at = lk_shell_skip_ansi(at, end);
+		else if (c == '$') at = skip_dollar(at, end, 0);
 		else if (c == '\\') at += at + 1 < end ? 2 : 1;
 		else at++;
 	}
