@@ -84,10 +84,11 @@ static void network_peak(const lk_step *step, bool learns, lk_post_network *out)
 /* A step of the job with so many rows: its seconds, and its memory into `out`. */
 static lk_status network_ask(const lk_post_network_request *request, lk_job *job, int rows,
                              double *seconds, lk_post_network *out, lk_error *err) {
-	lk_step_options options = {0}; /* a bare step has no time where it does not fit */
+	lk_step_options options = {.few = true}; /* a bare step has no time where it does not fit */
 	lk_step step = {0};
 	job->gbs = lk_post_rows_dealt(rows, job);
 	job->microbatches = job->gbs / (job->mbs * job->dp);
+	LK_TRY(lk_job_check_passes(job, err));
 	lk_status status = lk_step_ask(job, &request->policy->cluster, &options, &step, err);
 	*seconds = step.step_s;
 	/* a network that learns has its most in an update, which is asked first */

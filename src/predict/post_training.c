@@ -61,6 +61,7 @@ static lk_status run_scoring(lk_post *post, double rows, double *seconds, lk_err
 	job.forward_only = true;
 	job.gbs = lk_post_rows_dealt(rows, &job);
 	job.microbatches = job.gbs / (job.mbs * job.dp);
+	LK_TRY(lk_job_check_passes(&job, err));
 	lk_step_options options = {.few = true}; /* a bare step has no time where it does not fit */
 	lk_status status = lk_step_ask(&job, &post->asked.cluster, &options, &step, err);
 	*seconds = step.step_s;

@@ -3,6 +3,7 @@
 #include "base/arena.h"
 #include "serve/serve_internal.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -80,18 +81,33 @@ static lk_status write_question_file(const lk_serve_file *file, lk_error *err) {
 	return status;
 }
 
-/* Launch lines and scripts name further files: they are taken only where the kernel keeps this
- * process from them. */
+/* Whether a text holds a path that leads out of the working folder: a '/' that begins one, or
+ * follows "..". "full/8" or the id of a network lead nowhere, as the folder has no folders. */
+static bool leads_outside(const char *text) {
+	for (const char *slash = strchr(text, '/'); slash; slash = strchr(slash + 1, '/'))
+		if (slash == text || !(isalnum((unsigned char)slash[-1]) || strchr("_-", slash[-1])))
+			return true;
+	return false;
+}
+
+/* Launch lines and scripts name further files, and texts may be paths: they are taken only where
+ * the kernel keeps this process from them. */
 static lk_status check_file_access(const struct child *child, bool confined, lk_error *err) {
 	if (confined) return LK_OK;
-	bool names = child->words.launch_count > 0;
-	for (int i = 0; i < child->words.file_count; i++)
-		names |= strcmp(child->words.files[i].name, "script.sh") == 0 ||
-		         strcmp(child->words.files[i].name, "job.yaml") == 0 ||
-		         strcmp(child->words.files[i].name, "ds_config.json") == 0;
-	if (!names) return LK_OK;
-	lk_fail(err, LK_ERR_INPUT, "launch",
-	        "launch lines and scripts can name files, and this kernel cannot deny access to them");
+	const char *where = child->words.launch_count > 0 ? "launch" : NULL;
+	for (int i = 0; i < child->words.file_count && !where; i++)
+		if (strcmp(child->words.files[i].name, "script.sh") == 0 ||
+		    strcmp(child->words.files[i].name, "job.yaml") == 0 ||
+		    strcmp(child->words.files[i].name, "ds_config.json") == 0)
+			where = "launch";
+	for (int i = 0; i < child->words.count && !where; i++)
+		if (leads_outside(child->words.words[i])) where = child->words.words[i];
+	if (!where) return LK_OK;
+	char name[64];
+	snprintf(name, sizeof name, "%.*s", (int)strcspn(where, "="), where);
+	lk_fail(err, LK_ERR_INPUT, name,
+	        "%s can name files, and this kernel cannot deny access to them",
+	        strcmp(name, "launch") == 0 ? "launch lines and scripts" : "a text with a path");
 	return lk_hint(err, "use lockstep %s, or Linux 5.13 or later with Landlock",
 	               child->args.verb->name);
 }

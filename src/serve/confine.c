@@ -7,6 +7,7 @@
 
 #include <fcntl.h>
 #include <linux/landlock.h>
+#include <stddef.h>
 #include <stdint.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
@@ -29,11 +30,12 @@ enum {
 #endif
 
 /* Rights on files by version of Landlock: 13 in the first, then refer, truncate, and, with the
- * fifth, device controls. Rights on the network (bind, connect) came with the fourth. */
+ * fifth, device controls. Rights on the network (bind, connect) came with the fourth, and with the
+ * sixth that signals and abstract sockets end at the process. */
 #define TRUNCATE (UINT64_C(1) << 14)
 
 struct rules {
-	uint64_t files, network;
+	uint64_t files, network, scoped;
 };
 
 static long landlock_version(void) {
@@ -76,9 +78,12 @@ bool lk_confine_files(bool writing) {
 	if (v < 1) return false;
 	/* so many bits by version: see above */
 	int rights = 13 + (v >= 2) + (v >= 3) + (v >= 5);
-	struct rules r = {.files = (UINT64_C(1) << rights) - 1, .network = v >= 4 ? 3 : 0};
-	int ruleset =
-		(int)syscall(SYS_landlock_create_ruleset, &r, v >= 4 ? sizeof r : sizeof r.files, 0);
+	struct rules r = {
+		.files = (UINT64_C(1) << rights) - 1, .network = v >= 4 ? 3 : 0, .scoped = v >= 6 ? 3 : 0};
+	size_t known = v >= 6   ? sizeof r
+	               : v >= 4 ? offsetof(struct rules, scoped)
+	                        : offsetof(struct rules, network);
+	int ruleset = (int)syscall(SYS_landlock_create_ruleset, &r, known, 0);
 	if (ruleset < 0) return false;
 	uint64_t here = LANDLOCK_ACCESS_FS_READ_FILE | LANDLOCK_ACCESS_FS_READ_DIR;
 	if (writing)

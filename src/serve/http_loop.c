@@ -1,6 +1,7 @@
 /* http_loop.c: the life of the server: the socket, what is known beforehand, the loop, the end. */
 #include "serve/serve.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <math.h>
 #include <net/if.h>
@@ -142,6 +143,22 @@ static void ignore_library_message(void *context, const char *format, va_list va
 	(void)context, (void)format, (void)values;
 }
 
+/* Undoes %XX in a path or argument in place, and leaves %00 as it is: a text would end there. */
+static size_t decode_percent(void *context, struct MHD_Connection *connection, char *text) {
+	char *to = text;
+	unsigned byte;
+	(void)context, (void)connection;
+	for (const char *from = text; *from; to++) {
+		bool coded = *from == '%' && isxdigit((unsigned char)from[1]) &&
+		             isxdigit((unsigned char)from[2]) && sscanf(from + 1, "%2x", &byte) == 1 &&
+		             byte;
+		*to = coded ? (char)byte : *from;
+		from += coded ? 3 : 1;
+	}
+	*to = '\0';
+	return (size_t)(to - text);
+}
+
 static lk_status start_http_daemon(lk_server *server, int socket, lk_error *err) {
 	unsigned flags = MHD_USE_EPOLL | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ERROR_LOG;
 	server->daemon = lk_mhd.start_daemon(
@@ -149,8 +166,9 @@ static lk_status start_http_daemon(lk_server *server, int socket, lk_error *err)
 		ignore_library_message, NULL, MHD_OPTION_LISTEN_SOCKET, socket, MHD_OPTION_CONNECTION_LIMIT,
 		(unsigned)LK_PEERS, MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)SILENT_S,
 		MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)CONNECTION_MEMORY, MHD_OPTION_STRICT_FOR_CLIENT,
-		1, MHD_OPTION_SIGPIPE_HANDLED_BY_APP, 1, MHD_OPTION_NOTIFY_COMPLETED, lk_exchange_end,
-		server, MHD_OPTION_NOTIFY_CONNECTION, lk_peer_notify, server, MHD_OPTION_END);
+		1, MHD_OPTION_UNESCAPE_CALLBACK, decode_percent, NULL, MHD_OPTION_SIGPIPE_HANDLED_BY_APP, 1,
+		MHD_OPTION_NOTIFY_COMPLETED, lk_exchange_end, server, MHD_OPTION_NOTIFY_CONNECTION,
+		lk_peer_notify, server, MHD_OPTION_END);
 	return server->daemon ? LK_OK
 	                      : lk_fail(err, LK_ERR_IO, "server", "libmicrohttpd cannot be started");
 }

@@ -37,6 +37,13 @@ static enum MHD_Result refuse_twice(lk_exchange *exchange, const char *name) {
 	return lk_respond_error(exchange, MHD_HTTP_BAD_REQUEST, &err);
 }
 
+static enum MHD_Result refuse_framing(lk_exchange *exchange, const char *name, const char *what) {
+	lk_error err = {0};
+	lk_fail(&err, LK_ERR_INPUT, name, "%s", what);
+	lk_hint(&err, "send Content-Length, or Transfer-Encoding: chunked");
+	return lk_respond_error(exchange, MHD_HTTP_BAD_REQUEST, &err);
+}
+
 static enum MHD_Result refuse_origin(lk_exchange *exchange) {
 	lk_error err = {0};
 	lk_fail(&err, LK_ERR_INPUT, "Origin", "pages of other sites may not send requests");
@@ -129,9 +136,13 @@ static bool has_content_type(const lk_exchange *exchange, const char *type) {
 	       (given[length] == '\0' || strchr("; \t", given[length]));
 }
 
-static const char *const given_once[] = {
-	MHD_HTTP_HEADER_HOST, MHD_HTTP_HEADER_ORIGIN,       MHD_HTTP_HEADER_AUTHORIZATION,
-	"Sec-Fetch-Site",     MHD_HTTP_HEADER_CONTENT_TYPE, MHD_HTTP_HEADER_CONTENT_LENGTH};
+static const char *const given_once[] = {MHD_HTTP_HEADER_HOST,
+                                         MHD_HTTP_HEADER_ORIGIN,
+                                         MHD_HTTP_HEADER_AUTHORIZATION,
+                                         "Sec-Fetch-Site",
+                                         MHD_HTTP_HEADER_CONTENT_TYPE,
+                                         MHD_HTTP_HEADER_CONTENT_LENGTH,
+                                         MHD_HTTP_HEADER_TRANSFER_ENCODING};
 
 struct head_count {
 	unsigned seen;     /* a bit for each of given_once */
@@ -150,10 +161,21 @@ static enum MHD_Result count_header(void *count, enum MHD_ValueKind kind, const 
 	return MHD_YES;
 }
 
-static const char *find_header_twice(const lk_exchange *exchange) {
+/* Headers of which a proxy before this server may have had another opinion: where the body ends,
+ * who asks. MHD_YES: there are none. */
+static enum MHD_Result check_framing(lk_exchange *exchange, bool *refused) {
 	struct head_count heads = {0};
 	lk_mhd.get_connection_values(exchange->connection, MHD_HEADER_KIND, count_header, &heads);
-	return heads.twice;
+	const char *coding = find_header(exchange, MHD_HTTP_HEADER_TRANSFER_ENCODING);
+	*refused = true;
+	if (heads.twice) return refuse_twice(exchange, heads.twice);
+	if (coding && strcasecmp(coding, "chunked") != 0)
+		return refuse_framing(exchange, MHD_HTTP_HEADER_TRANSFER_ENCODING, "is not chunked");
+	if (coding && find_header(exchange, MHD_HTTP_HEADER_CONTENT_LENGTH))
+		return refuse_framing(exchange, MHD_HTTP_HEADER_CONTENT_LENGTH,
+		                      "and Transfer-Encoding both say where the body ends");
+	*refused = false;
+	return MHD_YES;
 }
 
 /* Answers what can be answered without the body: everything that is wrong with the headers. */
@@ -162,8 +184,9 @@ static enum MHD_Result check_request_head(lk_exchange *exchange, const char *met
 	const char *host = find_header(exchange, MHD_HTTP_HEADER_HOST), *allowed = NULL;
 	static const char *const types[] = {
 		[LK_BODY_JSON] = "application/json", [LK_BODY_FORM] = "multipart/form-data"};
-	const char *twice = find_header_twice(exchange);
-	if (twice) return refuse_twice(exchange, twice);
+	bool refused;
+	enum MHD_Result framing = check_framing(exchange, &refused);
+	if (refused) return framing;
 	if (!lk_guard_host(&exchange->server->guard, host)) return refuse_host(exchange);
 	if (!lk_guard_origin(find_header(exchange, MHD_HTTP_HEADER_ORIGIN), NULL, host))
 		return refuse_origin(exchange);

@@ -25,7 +25,7 @@ static int step_period(const lk_job *job) {
 
 int lk_step_few(const lk_job *job, const lk_step_options *options, int more) {
 	bool may = options->few && !options->habits.unsettled && options->jitter == 0 &&
-	           lk_schedule_get(job->schedule)->periodic && !job->forward_only;
+	           lk_schedule_get(job->schedule)->periodic;
 	int period = step_period(job);
 	int64_t few = (int64_t)more * ((int64_t)FILL_A_STAGE * job->pp + (int64_t)SETTLE * period);
 	if (!may || few * WORTH > job->microbatches) return 0;

@@ -4,6 +4,7 @@ import gzip
 import http.client
 import json
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -57,6 +58,24 @@ class Guards(unittest.TestCase):
         for more in ("Host: localhost", "host: evil.example", "Authorization: Bearer 0", "Content-Type: a\r\nContent-Type: b",
                      "Origin: null\r\nOrigin: null", "Sec-Fetch-Site: none\r\nSec-Fetch-Site: none"):
             self.assertEqual(status(more + "\r\n"), b"400", more)
+
+    def test_where_a_body_ends(self):
+        """Two opinions of it are refused: a proxy may have gone by the other one."""
+        body = json.dumps(JOB)
+        chunks = "%x\r\n%s\r\n0\r\n\r\n" % (len(body), body)
+        length, chunked = "Content-Length: %d\r\n" % len(body), "Transfer-Encoding: chunked\r\n"
+        def status(heads, content):
+            return self.server.raw(("POST /api/v1/predict HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer %s\r\nConnection: close\r\n"
+                                    "Content-Type: application/json\r\n%s\r\n%s" % (self.server.token, heads, content)).encode()).split(b" ")[1]
+        self.assertEqual((status(length, body), status(chunked, chunks)), (b"200", b"200"))
+        for heads in (length + chunked, chunked + length, length + length, chunked + chunked, "Transfer-Encoding: gzip, chunked\r\n",
+                      "Transfer-Encoding: identity\r\n", chunked + "Transfer-Encoding: identity\r\n"):
+            self.assertEqual(status(heads, chunks), b"400", heads)
+
+    def test_paths(self):
+        for path in ("/serve.js%00.html", "/api/v1/models%00", "/../page.html", "/%2e%2e/page.html", "/report/../page.html", "/serve.js/"):
+            self.assertEqual(self.status(path), 404, path)
+        self.assertEqual(self.status("/%73erve.js"), 200)
 
     def test_origin(self):
         own = "http://127.0.0.1:%d" % self.server.port
@@ -170,6 +189,43 @@ class Limits(unittest.TestCase):
             # Predictions do not wait for plans.
             self.assertEqual(server.json("POST", "/api/v1/predict", JOB)[0], 200)
             self.assertEqual(server.stop(), (0, ""))
+
+
+WITHOUT_LANDLOCK = """#include <errno.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <sys/syscall.h>
+long syscall(long number, ...) {
+	(void)number;
+	errno = ENOSYS;
+	return -1;
+}
+"""
+
+
+class Kernels(unittest.TestCase):
+    def test_without_landlock(self):
+        """What can name a file is refused, whether the file is there or not; other questions are answered."""
+        if not shutil.which("cc"):
+            self.skipTest("no C compiler")
+        with tempfile.TemporaryDirectory() as folder:
+            library = os.path.join(folder, "old.so")
+            with open(library[:-3] + ".c", "w", encoding="utf-8") as f:
+                f.write(WITHOUT_LANDLOCK)
+            subprocess.run(["cc", "-shared", "-fPIC", "-o", library, library[:-3] + ".c"], check=True)
+            with Server(env={"LD_PRELOAD": library}) as server:
+                for fields in ({}, {"recompute": "full/2"}, {"cluster": "8 h100-sxm", "gpu": None, "gpus": None}):
+                    status, answer = server.json("POST", "/api/v1/predict", {**JOB, **fields})
+                    self.assertEqual(status, 200, answer)
+                graph = server.ask("POST", "/api/v1/predict?form=graph", JOB)[2]
+                self.assertEqual(server.job(server.upload([("g.json", graph)], '{"set": "nic=2x"}', path="/api/v1/whatif"))["state"], "done")
+                for change in ("cluster=/etc/hostname.json", "cluster=8 node */etc/x.xml", "replace:optimizer=/etc/hostname",
+                               "replace:optimizer=../x", "replace:optimizer=./../x"):
+                    job = server.job(server.upload([("g.json", graph)], json.dumps({"set": "nic=2x\n" + change}), path="/api/v1/whatif"))
+                    self.assertEqual((job["status"], job["error"]["where"]), (400, "--set"), change)
+                for fields in ({"script": "echo"}, {"launch": ["x"]}, {"deepspeed_config": {}}, {"rollout": "reward_model=/etc/hostname"}):
+                    status, answer = server.json("POST", "/api/v1/predict", {**JOB, **fields})
+                    self.assertEqual((status, "cannot deny access" in answer["error"]["what"]), (400, True), answer)
 
 
 class Clients(unittest.TestCase):

@@ -326,6 +326,9 @@ lk_status lk_job_complete(lk_job *job, const lk_cluster *cluster, lk_error *err)
 /* The same for searches, which ask it of one network again and again: its network has passed
  * lk_model_check. */
 lk_status lk_job_complete_checked(lk_job *job, const lk_cluster *cluster, lk_error *err);
+/* A step has a few calls per micro-batch, stage and chunk; beyond this many it would fill the
+ * memory of a laptop. For those who change the micro-batches of a completed job, too. */
+lk_status lk_job_check_passes(const lk_job *job, lk_error *err);
 
 /* The global batch that is assumed where nobody states one, whatever the question: the largest
  * power of two with at most 4 Mi tokens, of the pretraining of a language model, times the odd part

@@ -237,9 +237,7 @@ static lk_status check_sequence(const lk_job *job, lk_error *err) {
 	               lk_near_multiples(near, job->seq, (int64_t)job->cp * job->tp));
 }
 
-/* A step has a few calls per micro-batch, stage and chunk; beyond this many it would fill the
- * memory of a laptop. */
-static lk_status job_check_size(const lk_job *job, lk_error *err) {
+lk_status lk_job_check_passes(const lk_job *job, lk_error *err) {
 	int64_t places = (int64_t)job->pp * job->vp, most = LK_JOB_PASSES / places;
 	if (job->microbatches <= most) return LK_OK;
 	lk_fail(err, LK_ERR_INPUT, "--gbs",
@@ -250,7 +248,7 @@ static lk_status job_check_size(const lk_job *job, lk_error *err) {
 }
 
 static lk_status check_pipeline(const lk_job *job, lk_error *err) {
-	LK_TRY(job_check_size(job, err));
+	LK_TRY(lk_job_check_passes(job, err));
 	lk_schedule_shape shape = {job->pp, job->vp, job->microbatches, job->microbatch_group,
 	                           lk_job_pairs(job)};
 	const lk_schedule *schedule = lk_schedule_get(job->schedule);
