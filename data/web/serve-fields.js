@@ -187,10 +187,13 @@ export function control(option, lists, changed, prefix = "f-") {
 	return {option, element, input, why, set, get: () => input.value.trim() ? input.value : ""};
 }
 
+/* The option that the place of an error names: "cluster" of "--cluster, column 3"; "" where it names none. */
+export const optionOf = (where) => (/^--([\w-]+)/.exec(where) || ["", ""])[1];
+
 /* Marks the control that an error names and the one whose change caused it, and no other. What is wrong is said at the
  * cause; without one, at the control that is named. */
 export function markControls(controls, where, text, cause) {
-	const named = where.replace(/^--/, ""), at = text && controls.has(cause) ? cause : named;
+	const named = optionOf(where), at = text && controls.has(cause) ? cause : named;
 	for (const [name, c] of controls) {
 		const told = name === at, wrong = told || name === named;
 		c.input.toggleAttribute("aria-invalid", wrong);

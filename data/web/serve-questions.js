@@ -2,7 +2,7 @@
  * question has a row in the table, a view of its own, and a job on the server that is followed, cancelled, shown. */
 import {authorization, get, post, read, Refusal, remove} from "./serve-api.js";
 import {dollars, hourly} from "./serve-compare.js";
-import {control, markControls, valueOf} from "./serve-fields.js";
+import {control, markControls, optionOf, valueOf} from "./serve-fields.js";
 
 const ls = window.lockstep, at = (id) => document.getElementById(id);
 const POLL_MS = 150;
@@ -160,6 +160,7 @@ export class Question {
 		this.name = name, this.row = QUESTIONS[name], this.page = page, this.table = table, this.asked = "";
 		this.controls = new Map();
 		this.inputs = [];
+		this.before = ""; /* the command that writes what the answer's command reads */
 		this.build();
 		this.task = new Task(name, (text, where) => this.say(text, where));
 		at(name + "-go").addEventListener("click", () => this.ask());
@@ -204,7 +205,7 @@ export class Question {
 
 	/* Says what is wrong at its own control, where it has one of that name. */
 	say(text, where = "") {
-		const own = this.controls.has(where.slice(2));
+		const own = this.controls.has(optionOf(where));
 		markControls(this.controls, own ? where : "", own ? text : "");
 		this.page.say(text, own ? "" : where);
 	}
@@ -242,9 +243,12 @@ export class Question {
 		return this.inputs.flatMap((input) => [...input.files]);
 	}
 
-	/* The step of the left as a file; what it ran on goes with it. */
+	/* The step of the left as a file; what it ran on goes with it. Its command stands before that of the answer, which
+	 * names the file. */
 	async stepOfPage(body) {
 		const asked = this.page.fields.request(), graph = await post("predict?form=graph", asked);
+		const said = await post("predict?form=picture", asked);
+		this.before = said.reproduce.replace(/^lockstep predict/, "$& --graph step.json") + "\n";
 		for (const name of ["gpu", "cluster"]) if (asked[name] && !body.gpu && !body.cluster) body[name] = asked[name];
 		return [new File([JSON.stringify(graph)], "step.json", {type: "application/json"})];
 	}
@@ -255,6 +259,7 @@ export class Question {
 		if (!row.files) return this.run(() => post(this.name + "?form=report", body), JSON.stringify(body));
 		this.dropped = files || (this.files().length ? null : this.dropped);
 		const chosen = this.files().length && !files ? this.files() : this.dropped || [];
+		this.before = "";
 		if (!chosen.length && !row.step)
 			return this.page.say("choose the files first, or drop them on the page");
 		return this.run(async () => upload(task, chosen.length ? chosen : await this.stepOfPage(body), body), "");
@@ -263,6 +268,7 @@ export class Question {
 	run(start, asked) {
 		return this.task.run(start, (answer) => {
 			this.asked = asked;
+			if (this.before) answer.reproduce = this.before + answer.reproduce;
 			if (this.name === "plan") this.offer(answer.result);
 			window.lockstepReport(this.answer, answer);
 			this.page.answered(this);

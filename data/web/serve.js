@@ -2,7 +2,7 @@
  * address. */
 import {get, post, renewToken, takeTokenOf} from "./serve-api.js";
 import {understand} from "./serve-box.js";
-import {BEGIN, Fields, fromHash, isSource, toHash, words} from "./serve-fields.js";
+import {BEGIN, Fields, fromHash, isSource, optionOf, toHash, words} from "./serve-fields.js";
 import {Kept, showGlance, summary} from "./serve-compare.js";
 import {Question, QUESTIONS} from "./serve-questions.js";
 import {Timeline} from "./serve-timeline.js";
@@ -293,7 +293,7 @@ function noteRefused(text) {
 
 /* What the box holds is itself wrong, and not a combination with the other controls, which then stay as they were. */
 function takenBack(error) {
-	const where = String(error.where).slice(2);
+	const where = optionOf(String(error.where));
 	if (!box.waiting || (where !== box.option && fields.controls.has(where))) return false;
 	noteRefused(error.message);
 	box.read = "", box.waiting = false;

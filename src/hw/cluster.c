@@ -49,14 +49,14 @@ lk_status lk_cluster_add(lk_cluster_draft *draft, const lk_node *node, int nodes
 
 lk_status lk_cluster_fill(lk_cluster_draft *draft, const lk_node *node, int gpus, lk_error *err) {
 	int full = gpus / node->gpus, rest = gpus % node->gpus;
-	if (full) LK_TRY(lk_cluster_add(draft, node, full, "cluster", err));
+	if (full) LK_TRY(lk_cluster_add(draft, node, full, "--cluster", err));
 	if (!rest) return LK_OK;
 	lk_node last = *node;
 	last.gpus = rest;
 	/* NICs belong to GPUs where there is one for each; else the last node has as many as the
 	 * others. */
 	if (last.nics == node->gpus) last.nics = rest;
-	return lk_cluster_add(draft, &last, 1, "cluster", err);
+	return lk_cluster_add(draft, &last, 1, "--cluster", err);
 }
 
 lk_status lk_cluster_simple(lk_arena *arena, const lk_device *device, int gpus, int domain,
@@ -104,7 +104,7 @@ lk_place lk_cluster_place(const lk_cluster *cluster, int rank) {
 lk_status lk_cluster_seal(lk_arena *arena, const lk_cluster_draft *draft, lk_cluster *out,
                           lk_error *err) {
 	size_t groups = draft->runs.count;
-	if (!groups) return lk_fail(err, LK_ERR_INPUT, "cluster", "it has no nodes");
+	if (!groups) return lk_fail(err, LK_ERR_INPUT, "--cluster", "it has no nodes");
 	lk_cluster cluster = {
 		.groups = (int)groups,
 		.node = LK_ARRAY(arena, lk_node, groups),

@@ -62,9 +62,9 @@ lk_status lk_cluster_grown(lk_arena *arena, const lk_cluster *from, int gpus, lk
 		return seal(arena, &draft, lk_cluster_fill(&draft, &node, gpus, err), out, err);
 	const lk_node *last = &from->node[from->groups - 1];
 	for (int g = 0; g < from->groups && status == LK_OK; g++)
-		status = lk_cluster_add(&draft, &from->node[g], from->nodes[g], "cluster", err);
+		status = lk_cluster_add(&draft, &from->node[g], from->nodes[g], "--cluster", err);
 	int more = (gpus - from->gpus + last->gpus - 1) / last->gpus;
-	if (status == LK_OK) status = lk_cluster_add(&draft, last, more, "cluster", err);
+	if (status == LK_OK) status = lk_cluster_add(&draft, last, more, "--cluster", err);
 	return seal(arena, &draft, status, out, err);
 }
 
@@ -97,7 +97,7 @@ lk_status lk_cluster_with_device(lk_arena *arena, const lk_cluster *from, const 
 		node.device = device;
 		node.intra = fresh.intra;
 		node.intra_rate = fresh.intra_rate;
-		status = lk_cluster_add(&draft, &node, from->nodes[g], "cluster", err);
+		status = lk_cluster_add(&draft, &node, from->nodes[g], "--cluster", err);
 	}
 	return seal(arena, &draft, status, out, err);
 }
@@ -115,7 +115,7 @@ lk_status lk_cluster_with_power(lk_arena *arena, const lk_cluster *from, double 
 		if (node.device != last)
 			status = lk_device_with_power(arena, last = node.device, watts, &held, err);
 		node.device = held;
-		if (status == LK_OK) status = lk_cluster_add(&draft, &node, from->nodes[g], "cluster", err);
+		if (status == LK_OK) status = lk_cluster_add(&draft, &node, from->nodes[g], "--cluster", err);
 	}
 	return seal(arena, &draft, status, out, err);
 }

@@ -106,7 +106,7 @@ static lk_status named_device(const struct reader *reader, const lk_value *value
 	lk_error why = {0};
 	*out = find_own(reader, value->text);
 	if (*out) return LK_OK;
-	lk_status status = lk_device_lookup(value->text, out, &why);
+	lk_status status = lk_device_lookup(value->text, NULL, out, &why);
 	if (status == LK_ERR_INPUT)
 		return json_fail_at(reader, value, why.what, *why.hint ? why.hint : NULL);
 	if (status != LK_OK && reader->err) *reader->err = why;

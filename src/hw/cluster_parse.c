@@ -43,7 +43,7 @@ struct parser {
 static lk_status parse_fail_at(struct parser *parser, const char *at, const char *what,
                                const char *shown, const char *hint) {
 	char where[48];
-	snprintf(where, sizeof where, "cluster, column %zu", (size_t)(at - parser->text) + 1);
+	snprintf(where, sizeof where, "--cluster, column %zu", (size_t)(at - parser->text) + 1);
 	if (shown) lk_fail(parser->err, LK_ERR_INPUT, where, "%s '%.60s'", what, shown);
 	else lk_fail(parser->err, LK_ERR_INPUT, where, "%s", what);
 	return hint ? lk_hint(parser->err, "%s", hint) : LK_ERR_INPUT;
@@ -149,7 +149,7 @@ static lk_status parse_read_device(struct parser *parser, const lk_device **out)
 	name[length] = '\0';
 	parser->at = from + length + 2 * (size_t)quoted;
 	lk_error why = {0};
-	lk_status status = lk_device_lookup(name, out, &why);
+	lk_status status = lk_device_lookup(name, NULL, out, &why);
 	if (status == LK_OK) return LK_OK;
 	if (status != LK_ERR_INPUT) {
 		if (parser->err) *parser->err = why;
@@ -385,7 +385,7 @@ static lk_status read_xml(lk_arena *arena, const char *text, lk_cluster *out, lk
 	LK_TRY(lk_stream_open(p.at, &in, err));
 	lk_status status = lk_topology_xml_read(in, &node, err);
 	lk_stream_close(in);
-	if (status == LK_OK) status = lk_cluster_add(&p.draft, &node, nodes, "cluster", err);
+	if (status == LK_OK) status = lk_cluster_add(&p.draft, &node, nodes, "--cluster", err);
 	if (status == LK_OK) status = lk_cluster_seal(arena, &p.draft, out, err);
 	lk_vec_free(&p.draft.runs);
 	return status;
@@ -431,9 +431,9 @@ static lk_status check_cluster_name(const char *text, lk_error *err) {
 	FILE *file = fopen(text, "r");
 	if (file) {
 		fclose(file);
-		lk_fail(err, LK_ERR_INPUT, "cluster",
+		lk_fail(err, LK_ERR_INPUT, "--cluster",
 		        "\"%.200s\" has none of the endings of a cluster's file", text);
-	} else lk_fail(err, LK_ERR_INPUT, "cluster", "there is no file \"%.200s\"", text);
+	} else lk_fail(err, LK_ERR_INPUT, "--cluster", "there is no file \"%.200s\"", text);
 	return lk_hint(err, "%s", hint);
 }
 
@@ -446,7 +446,7 @@ lk_status lk_cluster_parse(lk_arena *arena, const char *text, lk_cluster *out, l
 		return lk_cluster_parse_text(arena, text, out, err);
 	}
 	lk_stream *in;
-	LK_TRY(lk_stream_memory(text, strlen(text), "cluster", &in, err));
+	LK_TRY(lk_stream_memory(text, strlen(text), "--cluster", &in, err));
 	lk_status status = lk_cluster_json(arena, in, out, err);
 	lk_stream_close(in);
 	return status;

@@ -287,16 +287,16 @@ const lk_device *lk_device_find(const char *name) {
 
 /* Fills the error of a name that was not found; `text` is its key. */
 static lk_status not_found(const struct catalogue *cat, const char *name, const char *text,
-                           lk_error *err) {
+                           const char *where, lk_error *err) {
 	for (size_t i = 0; i < cat->refusals.count; i++) {
 		const struct refusal *refusal = &cat->refusals.at[i];
 		if (strncmp(text, refusal->prefix, strlen(refusal->prefix)) != 0) continue;
-		lk_fail(err, LK_ERR_INPUT, "device", "'%.80s' (%s) is not modelled: %s", name,
+		lk_fail(err, LK_ERR_INPUT, where, "'%.80s' (%s) is not modelled: %s", name,
 		        refusal->name, refusal->reason);
 		return lk_hint(
 			err, "describe it in a cluster file with its own rates, or name a modelled device");
 	}
-	lk_fail(err, LK_ERR_INPUT, "device", "unknown device '%.80s'", name);
+	lk_fail(err, LK_ERR_INPUT, where, "unknown device '%.80s'", name);
 	const char **names = malloc(cat->keys.count * sizeof *names);
 	if (!names) return lk_oom(err);
 	for (size_t i = 0; i < cat->keys.count; i++) names[i] = cat->keys.at[i].text;
@@ -309,7 +309,8 @@ static lk_status not_found(const struct catalogue *cat, const char *name, const 
 		"name a device such as h100-sxm, a100-sxm-80 or mi300x, or describe it in a cluster file");
 }
 
-lk_status lk_device_lookup(const char *name, const lk_device **out, lk_error *err) {
+lk_status lk_device_lookup(const char *name, const char *where, const lk_device **out,
+                           lk_error *err) {
 	const struct catalogue *cat = get_catalogue(err);
 	if (!cat) return err ? err->status : LK_ERR_INTERNAL;
 	const lk_device *found = find_in(cat, name);
@@ -318,9 +319,9 @@ lk_status lk_device_lookup(const char *name, const lk_device **out, lk_error *er
 		return LK_OK;
 	}
 	char text[KEY] = "";
-	if (!name || !*name) return lk_fail(err, LK_ERR_INPUT, "device", "no device was named");
+	if (!name || !*name) return lk_fail(err, LK_ERR_INPUT, where, "no device was named");
 	if (!make_key(name, strlen(name), text)) *text = '\0';
-	return not_found(cat, name, text, err);
+	return not_found(cat, name, text, where, err);
 }
 
 lk_status lk_devices_ready(lk_error *err) {

@@ -93,8 +93,9 @@ lk_status lk_devices_ready(lk_error *err);
  * with or without the words "NVIDIA", "Tesla", "AMD", "Instinct", "GPU". */
 const lk_device *lk_device_find(const char *name);
 /* lk_device_find, or an error that names the nearest ones, or says why a known accelerator (TPU,
- * Gaudi, IPU) is not modelled. */
-lk_status lk_device_lookup(const char *name, const lk_device **out, lk_error *err);
+ * Gaudi, IPU) is not modelled. `where`: the option or the place in a file that names the device. */
+lk_status lk_device_lookup(const char *name, const char *where, const lk_device **out,
+                           lk_error *err);
 int lk_device_count(void);
 const lk_device *lk_device_at(int index);
 /* The device that differs from this one by its memory alone and comes nearest to the size; the

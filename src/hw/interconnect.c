@@ -277,7 +277,7 @@ static lk_status dragonfly_fits(const lk_interconnect *net, long long nodes, con
 static lk_status rails_fit(const lk_cluster *cluster, lk_error *err) {
 	for (int g = 1; g < cluster->groups; g++)
 		if (cluster->node[g].nics != cluster->node[0].nics) {
-			lk_fail(err, LK_ERR_INPUT, "cluster",
+			lk_fail(err, LK_ERR_INPUT, "--cluster",
 			        "rails need the same number of NICs in all nodes, "
 			        "but there are %d and %d",
 			        cluster->node[0].nics, cluster->node[g].nics);
@@ -291,13 +291,13 @@ lk_status lk_interconnect_fits(const lk_cluster *cluster, lk_error *err) {
 	long long nodes = 0;
 	for (int g = 0; g < cluster->groups; g++) nodes += cluster->nodes[g];
 	if (net->kind != LK_NET_FLAT && cluster->oversubscription != 1) {
-		lk_fail(err, LK_ERR_INPUT, "cluster",
+		lk_fail(err, LK_ERR_INPUT, "--cluster",
 		        "oversub and a network's switches are mutually exclusive");
 		return lk_hint(err, "say it of a tier, as in tree 16 leaf %g:1", cluster->oversubscription);
 	}
 	switch (net->kind) {
-	case LK_NET_TORUS: return torus_fits(net, nodes, "cluster", err);
-	case LK_NET_DRAGONFLY: return dragonfly_fits(net, nodes, "cluster", err);
+	case LK_NET_TORUS: return torus_fits(net, nodes, "--cluster", err);
+	case LK_NET_DRAGONFLY: return dragonfly_fits(net, nodes, "--cluster", err);
 	case LK_NET_RAILS: return rails_fit(cluster, err);
 	default: return LK_OK;
 	}

@@ -313,8 +313,8 @@ static int info_ranks_of_host(const struct info *info) {
 
 static lk_status info_device(const struct info *info, const char *name, const lk_device **device,
                              const char *where, lk_error *err) {
-	if (*name) return lk_device_lookup(name, device, err);
-	if (*info->gpu) return lk_device_lookup(info->gpu, device, err);
+	if (*name) return lk_device_lookup(name, "--cluster", device, err);
+	if (*info->gpu) return lk_device_lookup(info->gpu, where, device, err);
 	lk_fail(err, LK_ERR_INPUT, where, "NCCL does not say which GPUs these are");
 	return lk_hint(err, "add it, as in --cluster \"%.60s h100-sxm\"", where);
 }

@@ -43,12 +43,7 @@ static lk_status parse_cluster(lk_arena *arena, const lk_where *where, lk_cluste
 
 static lk_status find_device(const lk_where *where, const lk_device **out, lk_error *err) {
 	*out = where->device;
-	if (where->gpu) {
-		lk_status status = lk_device_lookup(where->gpu, out, err);
-		if (status == LK_ERR_INPUT && strcmp(err->where, "device") == 0)
-			lk_copy(err->where, sizeof err->where, "--gpu");
-		return status;
-	}
+	if (where->gpu) return lk_device_lookup(where->gpu, "--gpu", out, err);
 	if (*out) return LK_OK;
 	lk_fail(err, LK_ERR_INPUT, "--gpu", "%s", where->no_gpu ? where->no_gpu : "no GPU was given");
 	return lk_hint(err, "give --gpu NAME (`lockstep devices` lists them) or --cluster");

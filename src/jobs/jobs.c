@@ -32,7 +32,7 @@ static lk_status jobs_check(const lk_jobs_request *request, lk_error *err) {
 		return lk_hint(err, "give --gpus N, or --nodes FILE");
 	}
 	const lk_device *device;
-	if (request->gpu) LK_TRY(lk_device_lookup(request->gpu, &device, err));
+	if (request->gpu) LK_TRY(lk_device_lookup(request->gpu, "--gpu", &device, err));
 	if (request->nodes && (request->gpus || request->gpus_per_node)) {
 		lk_fail(err, LK_ERR_INPUT, "--nodes", "it says how many GPUs there are");
 		return lk_hint(err, "leave out %s", request->gpus ? "--gpus" : "--gpus-per-node");

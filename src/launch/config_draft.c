@@ -8,6 +8,7 @@
 #include <ctype.h>
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 
@@ -183,6 +184,15 @@ static bool draft_degree(const char *fact) {
 	return false;
 }
 
+/* Lengths and batches: of none there is no job, and as a job's field 0 would mean that nothing is
+ * stated. */
+static bool draft_is_size(const char *fact) {
+	static const char *const sizes[] = {"seq", "mbs", "gbs"};
+	for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
+		if (strcmp(fact, sizes[i]) == 0) return true;
+	return false;
+}
+
 lk_status lk_draft_set(const lk_config *config, const char *key, const char *fact,
                        const lk_value *value, const lk_pair *pairs, lk_draft *draft) {
 	const lk_field *field = draft_fact(fact);
@@ -205,6 +215,8 @@ lk_status lk_draft_set(const lk_config *config, const char *key, const char *fac
 	if (!ours && field->kind == LK_FIELD_BOOL && strcasecmp(text, "auto") == 0) ours = "1";
 	if (!ours && field->kind == LK_FIELD_INT && draft_whole(value, text, whole, sizeof whole))
 		ours = whole;
+	if (ours == whole && strtod(whole, NULL) == 0 && draft_is_size(fact))
+		return lk_config_fail(config, key, "it is 0", "give a whole number from 1, or take the key out");
 	if (!ours && field->kind == LK_FIELD_BOOL && value->kind == LK_JSON_NUMBER)
 		ours = value->number != 0 ? "1" : "0";
 	if (!ours) ours = text;

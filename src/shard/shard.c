@@ -127,7 +127,11 @@ static lk_status read_model(struct answer *answer, const lk_shard_request *reque
 	unsigned kinds;
 	LK_TRY(check_model_options(request, err));
 	LK_TRY(shard_read_kinds(request, &kinds, err));
-	LK_TRY(lk_dlrm_named(&answer->arena, request->model, &answer->model, err));
+	lk_status status = lk_dlrm_named(&answer->arena, request->model, &answer->model, err);
+	if (status == LK_ERR_INPUT && !lk_dlrm_is_file(request->model))
+		return lk_hint(err, "give a list of tables (TABLES.csv), or one of dlrm-default, dlrm-mlperf, "
+		                    "dlrm-ddp, dlrm-criteo and dlrm-dcnv2");
+	LK_TRY(status);
 	answer->eager = !request->cuda_graphs;
 	double batch = request->batch > 0 ? request->batch : LK_DLRM_SAMPLES * problem->ranks;
 	LK_TRY(check_batch(batch, problem->ranks, true, err));

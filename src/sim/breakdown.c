@@ -4,6 +4,7 @@
  * waiting for other ranks at a rendezvous, the pipeline's bubble. */
 #include "sim/breakdown.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -195,11 +196,17 @@ static lk_status inside_add(lk_inside *inside, const lk_fold *fold, const lk_gra
 		LK_TRY(status);
 		inside->known = true;
 	}
-	double scale = inside->span_s > 0
-	                   ? (double)(event->end_ps - event->start_ps) / LK_PS_PER_S / inside->span_s
-	                   : 0;
+	double span_s = (double)(event->end_ps - event->start_ps) / LK_PS_PER_S,
+		   scale = inside->span_s > 0 ? span_s / inside->span_s : 0,
+		   host_s = scale * inside->split.exposed_s[LK_PART_HOST],
+		   works_s = inside->span_s - inside->split.exposed_s[LK_PART_HOST];
+	/* times are whole picoseconds */
+	if (fold->alone && works_s > 0 && works_s <= span_s * (1 + 1e-6)) {
+		scale = fmin(1, span_s / works_s);
+		host_s = fmax(0, span_s - works_s);
+	}
 	for (int p = 0; p < LK_PART_COUNT; p++) {
-		out->exposed_s[p] += scale * inside->split.exposed_s[p];
+		out->exposed_s[p] += p == LK_PART_HOST ? host_s : scale * inside->split.exposed_s[p];
 		out->hidden_s[p] += scale * inside->split.hidden_s[p];
 	}
 	return LK_OK;

@@ -2,7 +2,8 @@
  *
  * A call may be in a run if nothing in its block involves another stage, uses an event of the
  * program, lets the host wait for the device, or is traffic of data parallelism or a copy to or
- * from the host that goes on while later calls run. A run is a stretch of such calls of one
+ * from the host that goes on while later calls run. Nor does a run fold whose last collective goes
+ * on while what follows it runs. A run is a stretch of such calls of one
  * micro-batch and pass; equal runs (the same blocks, equally often) are found by hash.
  *
  * How much a folded operation is slowed by messages and such traffic depends on each kernel inside:
@@ -131,7 +132,8 @@ typedef struct lk_block_facts {
 	uint32_t ops;
 	uint32_t run; /* 1 + the run that last began with it */
 	bool foldable;
-	bool follows; /* a run may go on with it: it begins without waiting for something foreign */
+	bool follows;  /* a run may go on with it: it begins without waiting for something foreign */
+	uint32_t open; /* streams whose collectives no kernel of the block waits for */
 } lk_block_facts;
 
 static lk_block_facts *facts_new(const lk_graph *graph) {
@@ -144,6 +146,10 @@ static lk_block_facts *facts_new(const lk_graph *graph) {
 		facts[b].follows = facts[b].foldable && !(graph->ops.join[block->begin] & foreign);
 		for (uint32_t op = block->begin; op < block->end && facts[b].foldable; op++)
 			facts[b].foldable = op_is_foldable(graph, block, op, foreign);
+		for (uint32_t op = block->begin; op < block->end && facts[b].foldable; op++)
+			if (lk_op_is_collective(graph->ops.kind[op]) &&
+			    graph->ops.stream[op] != LK_STREAM_COMPUTE && !block_joins(graph, block, op))
+				facts[b].open |= LK_JOIN(graph->ops.stream[op]);
 	}
 	return facts;
 }
@@ -154,6 +160,21 @@ static bool run_continues(const lk_block_facts *facts, const lk_call *first, con
 	    next->chunk != first->chunk)
 		return false;
 	return facts[next->block].follows;
+}
+
+/* Whether a collective of the last call before `next` goes on while the next kernel runs. */
+static bool run_leaks(const lk_graph *graph, const lk_block_facts *facts, const lk_call *next,
+                      const lk_call *end) {
+	uint32_t open = facts[next[-1].block].open;
+	for (; open && next < end; next++) {
+		const lk_block *block = &graph->blocks.at[next->block];
+		for (uint32_t op = block->begin; op < block->end; op++) {
+			if (graph->ops.stream[op] != LK_STREAM_COMPUTE) continue;
+			open &= ~(uint32_t)graph->ops.join[op];
+			if (graph->ops.kind[op] != LK_OP_WAIT) return open;
+		}
+	}
+	return false;
 }
 
 typedef struct lk_finder {
@@ -243,7 +264,9 @@ static bool finder_find_stage(lk_finder *finder, uint32_t stage, lk_fold_pieces 
 			if (end > begin && !run_continues(facts, &calls[begin], &calls[end])) break;
 			ops += (uint64_t)calls[end].repeat * facts[calls[end].block].ops;
 		}
-		if (ops >= LEAST_OPS) {
+		bool leaks = end > begin && end < count &&
+		             run_leaks(finder->graph, facts, calls + end, calls + count);
+		if (ops >= LEAST_OPS && !leaks) {
 			uint32_t run = finder_find_run(finder, stage, begin, end, ops);
 			if (run == UINT32_MAX) return false;
 			*piece++ = (lk_fold_piece){stage, begin, end, run};

@@ -267,7 +267,7 @@ static lk_status request_read_cluster(lk_arena *arena, const lk_predict_request 
 	if (*out->job.nccl || !*out->cluster.nccl || out->cluster.gpus == 1) return LK_OK;
 	lk_nccl_settings settings;
 	lk_copy(out->job.nccl, sizeof out->job.nccl, out->cluster.nccl);
-	return lk_nccl_settings_read(out->job.nccl, request->cluster ? request->cluster : "cluster",
+	return lk_nccl_settings_read(out->job.nccl, request->cluster ? request->cluster : "--cluster",
 	                             &settings, err);
 }
 

@@ -172,7 +172,11 @@ static lk_status run_folded(const lk_step_options *options, lk_step *out, lk_err
 		LK_TRY(
 			lk_sim_fold(out->graph, &out->costs, !options->no_contention, keep, &out->fold, err));
 		LK_TRY(run_graph(options, LK_STEP_SIMULATED / fmax(all.graph, 1), out, err));
-		if (!out->sim.shared) return LK_OK;
+		if (!out->sim.shared) {
+			out->fold->alone =
+				!(options->jitter > 0 || options->gpu_spread > 0 || options->straggler_count > 0);
+			return LK_OK;
+		}
 		keep_shared(out, keep);
 		lk_operation_count folds = step_count_operations(out, keep);
 		double lanes = out->sim.lanes;

@@ -142,7 +142,7 @@ static lk_status memory_table_job_of(struct reader *reader, lk_memory_run *run, 
 	const lk_device *device;
 	LK_TRY(line_of(reader, run, gpus, &w, err));
 	LK_TRY(lk_launch_read(reader->arena, w.count, w.at, run->where, &launch, err));
-	LK_TRY(lk_device_lookup(run->gpu, &device, err));
+	LK_TRY(lk_device_lookup(run->gpu, run->where, &device, err));
 	LK_TRY(lk_cluster_simple(reader->arena, device, gpus, 0, 0, &run->cluster, err));
 	run->job = *launch.job;
 	return lk_job_complete(&run->job, &run->cluster, err);

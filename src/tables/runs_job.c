@@ -157,7 +157,7 @@ static int domain_of(const lk_run_row *row) {
 
 static lk_status take_cluster(lk_arena *arena, const lk_run_row *row, lk_run *run, lk_error *err) {
 	const lk_device *device;
-	LK_TRY(lk_device_lookup(run->gpu, &device, err));
+	LK_TRY(lk_device_lookup(run->gpu, "gpu", &device, err));
 	double nic = row->net_gbps_per_gpu == LK_EMPTY ? 0 : row->net_gbps_per_gpu * 1e9 / 8;
 	return lk_cluster_simple(arena, device, row->n_gpu, domain_of(row), nic, &run->cluster, err);
 }

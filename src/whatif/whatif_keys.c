@@ -88,7 +88,7 @@ static lk_status set_gpu(lk_scenario *scenario, const char *what, const char *va
                          lk_error *err) {
 	const lk_device *device;
 	(void)what;
-	LK_TRY(lk_device_lookup(value, &device, err));
+	LK_TRY(lk_device_lookup(value, "gpu", &device, err));
 	return lk_cluster_with_device(scenario->arena, &scenario->cluster, device, &scenario->cluster,
 	                              err);
 }

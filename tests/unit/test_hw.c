@@ -343,7 +343,7 @@ static void test_unknown_devices(void **state) {
 		lk_error err = {0};
 		char text[1024];
 		const lk_device *device = NULL;
-		assert_int_equal(lk_device_lookup(cases[i][0], &device, &err), LK_ERR_INPUT);
+		assert_int_equal(lk_device_lookup(cases[i][0], "here", &device, &err), LK_ERR_INPUT);
 		assert_null(lk_device_find(cases[i][0]));
 		lk_error_text(&err, text, sizeof text);
 		if (!strstr(text, cases[i][1])) fail_msg("'%s': %s", cases[i][0], text);
@@ -353,8 +353,8 @@ static void test_unknown_devices(void **state) {
 	big[sizeof big - 1] = '\0';
 	lk_error err = {0};
 	const lk_device *device;
-	assert_int_equal(lk_device_lookup(big, &device, &err), LK_ERR_INPUT);
-	assert_int_equal(lk_device_lookup(NULL, &device, NULL), LK_ERR_INPUT);
+	assert_int_equal(lk_device_lookup(big, NULL, &device, &err), LK_ERR_INPUT);
+	assert_int_equal(lk_device_lookup(NULL, NULL, &device, NULL), LK_ERR_INPUT);
 	assert_null(lk_device_find(NULL));
 }
 
@@ -399,7 +399,7 @@ static int check_table(const char *path) {
 			strcat(seen, one + 1);
 			different++;
 			const lk_device *device = NULL;
-			if (lk_device_lookup(lk_csv_field(csv, column), &device, &err) == LK_OK) continue;
+			if (lk_device_lookup(lk_csv_field(csv, column), NULL, &device, &err) == LK_OK) continue;
 			if (!strstr(err.what, "is not modelled: "))
 				fail_msg("%s: %s", lk_csv_where(csv), err.what);
 		}
@@ -601,7 +601,7 @@ static void test_bad_texts(void **state) {
 		char text[1024], where[64];
 		if (lk_cluster_parse(&arena, cases[i].text, &c, &err) != LK_ERR_INPUT)
 			fail_msg("'%s' is read", cases[i].text);
-		snprintf(where, sizeof where, "cluster, column %d:", cases[i].column);
+		snprintf(where, sizeof where, "--cluster, column %d:", cases[i].column);
 		lk_error_text(&err, text, sizeof text);
 		if (strncmp(text, where, strlen(where)) != 0 || !strstr(text, cases[i].want))
 			fail_msg("'%s': %s (wanted %s %s)", cases[i].text, text, where, cases[i].want);
@@ -734,57 +734,57 @@ static void test_defined_devices(void **state) {
 static void test_bad_json(void **state) {
 	(void)state;
 	static const char *const cases[][3] = {
-		{"{\"nodes\":[{\"device\":\"h101\"}]}", "cluster:1:21", "did you mean h100-sxm"},
-		{"{\"nodes\":[{\"device\":\"h100\",\n\"gpu\":8}]}", "cluster:2:", "did you mean 'gpus'"},
-		{"{\"nodes\":[{\"gpus\":8}]}", "cluster:1:11", "no device"},
-		{"{\"nodes\":[]}", "cluster:1:10", "at least one"},
-		{"{}", "cluster:1:1", "needs \"nodes\""},
-		{"{\"nodes\":[{\"device\":\"h100\",\"count\":0}]}", "cluster:1:36", "count must be"},
-		{"{\"nodes\":[{\"device\":\"h100\",\"count\":1.5}]}", "cluster:1:36", "whole number"},
-		{"{\"nodes\":[{\"device\":\"h100\",\"count\":1e30}]}", "cluster:1:36", "count must be"},
-		{"{\"nodes\":[{\"device\":\"h100\",\"count\":16777216}]}", "cluster:1:11",
+		{"{\"nodes\":[{\"device\":\"h101\"}]}", "--cluster:1:21", "did you mean h100-sxm"},
+		{"{\"nodes\":[{\"device\":\"h100\",\n\"gpu\":8}]}", "--cluster:2:", "did you mean 'gpus'"},
+		{"{\"nodes\":[{\"gpus\":8}]}", "--cluster:1:11", "no device"},
+		{"{\"nodes\":[]}", "--cluster:1:10", "at least one"},
+		{"{}", "--cluster:1:1", "needs \"nodes\""},
+		{"{\"nodes\":[{\"device\":\"h100\",\"count\":0}]}", "--cluster:1:36", "count must be"},
+		{"{\"nodes\":[{\"device\":\"h100\",\"count\":1.5}]}", "--cluster:1:36", "whole number"},
+		{"{\"nodes\":[{\"device\":\"h100\",\"count\":1e30}]}", "--cluster:1:36", "count must be"},
+		{"{\"nodes\":[{\"device\":\"h100\",\"count\":16777216}]}", "--cluster:1:11",
 	     "more than 16777216"},
-		{"{\"nodes\":[{\"device\":\"h100\",\"nic_gbps\":NaN}]}", "cluster:1:39",
+		{"{\"nodes\":[{\"device\":\"h100\",\"nic_gbps\":NaN}]}", "--cluster:1:39",
 	     "nic_gbps must be"},
-		{"{\"nodes\":[{\"device\":\"h100\",\"nic_gbps\":\"400\"}]}", "cluster:1:39",
+		{"{\"nodes\":[{\"device\":\"h100\",\"nic_gbps\":\"400\"}]}", "--cluster:1:39",
 	     "nic_gbps must be"},
-		{"{\"nodes\":[{\"device\":\"h100\",\"intra\":\"torus\"}]}", "cluster:1:36", "switch"},
-		{"{\"nodes\":[{\"device\":\"t4\",\"intra\":\"mesh\"}]}", "cluster:1:34", "no links"},
+		{"{\"nodes\":[{\"device\":\"h100\",\"intra\":\"torus\"}]}", "--cluster:1:36", "switch"},
+		{"{\"nodes\":[{\"device\":\"t4\",\"intra\":\"mesh\"}]}", "--cluster:1:34", "no links"},
 		{"{\"nodes\":[{\"device\":\"h100\",\"intra_gbps\":1,\"intra_GBps\":1}]}",
-	     "cluster:1:", "give one"},
-		{"{\"nodes\":[{\"device\":\"h100\"}],\"rail_optimised\":1}", "cluster:1:", "true or false"},
+	     "--cluster:1:", "give one"},
+		{"{\"nodes\":[{\"device\":\"h100\"}],\"rail_optimised\":1}", "--cluster:1:", "true or false"},
 		{"{\"nodes\":[{\"device\":\"h100\"}],\"oversubscription\":0}",
-	     "cluster:1:", "oversubscription must be"},
-		{"{\"nodes\":[{\"device\":{\"name\":\"x\"}}]}", "cluster:1:21", "has no fp32_tflops"},
-		{"{\"nodes\":[{\"device\":{\"base\":\"h100\",\"sms\":-1}}]}", "cluster:1:", "sms"},
+	     "--cluster:1:", "oversubscription must be"},
+		{"{\"nodes\":[{\"device\":{\"name\":\"x\"}}]}", "--cluster:1:21", "has no fp32_tflops"},
+		{"{\"nodes\":[{\"device\":{\"base\":\"h100\",\"sms\":-1}}]}", "--cluster:1:", "sms"},
 		{"{\"nodes\":[{\"device\":{\"base\":\"h100\",\"sms\":[]}}]}",
-	     "cluster:1:", "a text, a number"},
+	     "--cluster:1:", "a text, a number"},
 		{"{\"nodes\":[{\"device\":{\"base\":\"h100\",\"memory\":1}}]}",
-	     "cluster:1:", "no field 'memory'"},
+	     "--cluster:1:", "no field 'memory'"},
 		{"{\"nodes\":[{\"device\":{\"base\":\"h100\",\"arch\":\"hoper\"}}]}",
-	     "cluster:1:", "did you mean 'hopper'"},
-		{"{\"nodes\":[{\"device\":{\"base\":7}}]}", "cluster:1:", "base must be"},
-		{"{\"nodes\":[7]}", "cluster:1:11", "must be an object"},
-		{"{\"nodes\":[{\"device\":\"x\"}],\"devices\":{}}", "cluster:1:", "an array of objects"},
+	     "--cluster:1:", "did you mean 'hopper'"},
+		{"{\"nodes\":[{\"device\":{\"base\":7}}]}", "--cluster:1:", "base must be"},
+		{"{\"nodes\":[7]}", "--cluster:1:11", "must be an object"},
+		{"{\"nodes\":[{\"device\":\"x\"}],\"devices\":{}}", "--cluster:1:", "an array of objects"},
 		{"{\"nodes\":[{\"device\":\"x\"}],\"devices\":[\"h100\"]}",
-	     "cluster:1:", "must be an object"},
+	     "--cluster:1:", "must be an object"},
 		{"{\"nodes\":[{\"device\":\"x\"}],\n\"devices\":[{\"name\":\"x\"}]}",
-	     "cluster:2:", "has no fp32_tflops"},
+	     "--cluster:2:", "has no fp32_tflops"},
 		{"{\"nodes\":[{\"device\":\"x\"}],\"devices\":[{\"base\":\"h100\",\"gemm_tflops\":-1}]}",
-	     "cluster:1:", "gemm_tflops"},
+	     "--cluster:1:", "gemm_tflops"},
 		{"{\"nodes\":[{\"device\":\"x\"}],\"devices\":[{\"base\":\"h100\",\"gemm_tflops\":NaN}]}",
-	     "cluster:1:", "gemm_tflops"},
+	     "--cluster:1:", "gemm_tflops"},
 		{"{\"nodes\":[{\"device\":\"x\"}],\"devices\":[{\"base\":\"h100\",\"memory_GBps\":1e99}]}",
-	     "cluster:1:", "memory_GBps"},
+	     "--cluster:1:", "memory_GBps"},
 		{"{\"nodes\":[{\"device\":\"x\"}],\"devices\":[{\"base\":\"h100\"},{\"base\":\"h100\"}]}",
-	     "cluster:1:", "second device"},
+	     "--cluster:1:", "second device"},
 		{"{\"nodes\":[{\"device\":\"x\"}],\"devices\":[{\"base\":\"y\",\"name\":\"x\"},{\"base\":"
 	     "\"h100\",\"name\":\"y\"}]}",
-	     "cluster:1:", "unknown device 'y'"},
+	     "--cluster:1:", "unknown device 'y'"},
 		{"{\"nodes\":[{\"device\":\"z\"}],\"devices\":[{\"base\":\"h100\",\"name\":\"y\"}]}",
-	     "cluster:1:21", "unknown device 'z'"},
-		{"{\"nodes\":[", "cluster:1:", ""},
-		{"{\"nodes\":[{\"device\":\"h100\"}]} x", "cluster:1:", ""},
+	     "--cluster:1:21", "unknown device 'z'"},
+		{"{\"nodes\":[", "--cluster:1:", ""},
+		{"{\"nodes\":[{\"device\":\"h100\"}]} x", "--cluster:1:", ""},
 	};
 	for (size_t i = 0; i < COUNT(cases); i++) {
 		lk_arena arena = LK_ARENA_INIT;

@@ -729,12 +729,20 @@ static lk_status build_stage(lk_builder *builder, int stage, uint32_t *wire_bloc
 /* ---- the whole ---- */
 
 /* Operations of a sequence as MFU counts them. Frozen weights need no gradient of their own, two
- * products a weight instead of three; what is before them all needs none at all. */
+ * products a weight instead of three; what is before them all needs none at all. Nor does what a
+ * network reads, pixels or sound. */
 static double trained_flops(const lk_job *job, int sequence) {
 	const lk_model *model = &job->model;
+	lk_model encoder;
 	double tower = lk_model_tower_flops(model), projector = lk_model_projector_flops(model),
-		   rest = lk_model_flops(model, sequence) - tower - projector;
-	if (job->task == LK_TASK_LORA) rest *= 2.0 / 3;
+		   rest = lk_model_flops(model, sequence) - tower - projector, first,
+		   entry = lk_model_entry_macs(model, sequence, &first);
+	if (job->task == LK_TASK_LORA) rest = (rest - 6 * entry) * 2 / 3 + 2 * entry;
+	else rest -= 2 * first;
+	if (lk_job_trains_tower(job) && lk_model_tower(model, &encoder)) {
+		lk_model_entry_macs(&encoder, lk_model_image_tokens(&encoder), &first);
+		tower -= 2 * first * model->tower.images;
+	}
 	if (!lk_job_trains_projector(job)) projector /= 3;
 	else if (!lk_job_trains_tower(job)) projector *= 2.0 / 3;
 	return rest + projector + (lk_job_trains_tower(job) ? tower : tower / 3);
@@ -781,8 +789,10 @@ static void set_model_flops(const lk_builder *builder) {
 	bool packed = job->pack_share > 0;
 	double sequence = packed ? fmax(1, whole * job->pack_share) : whole;
 	double sequences = packed ? job->gbs * whole / floor(sequence) : job->gbs;
-	builder->graph->model_flops = trained_flops(job, (int)sequence) * sequences;
-	if (job->forward_only) builder->graph->model_flops /= 3;
+	builder->graph->model_flops =
+		(job->forward_only ? lk_model_flops(&job->model, (int)sequence) / 3
+	                       : trained_flops(job, (int)sequence)) *
+		sequences;
 	if (job->dpo) /* the reference's forward pass */
 		builder->graph->model_flops += lk_model_flops(&job->model, (int)sequence) / 3 * sequences;
 	if (job->teacher)

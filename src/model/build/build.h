@@ -298,6 +298,9 @@ void lk_build_conv_head(lk_builder *builder, bool forward);
 
 /* The streams on which a stage sends. */
 uint32_t lk_build_send_streams(void);
+/* Streams that an operation still to come was to wait for would be lost at the end of the block: an
+ * operation without work waits for them. */
+void lk_build_settle(lk_builder *builder);
 /* A compute operation without work that waits for streams and, with `event`, for the call's first
  * argument. */
 lk_status lk_build_wait_block(lk_builder *builder, uint32_t join, bool event, uint32_t *block);

@@ -51,13 +51,14 @@ static bool filters_minimally(const lk_conv *conv) {
  * stream. */
 static void conv_product(lk_builder *builder, const lk_conv *conv, const char *name, double m,
                          double n, double k) {
+	lk_ops *ops = &builder->graph->ops;
 	if (is_depthwise(conv)) {
 		conv_stream(builder, LK_OP_ELEMENTWISE, name,
 		            elements_in(builder, conv) + conv_elements_out(builder, conv), 1);
+		if (ops->count) ops->flops[ops->count - 1] = 2 * m * n * k * conv->groups;
 		return;
 	}
 	lk_build_gemm_batch(builder, name, m, n, k, conv->groups);
-	lk_ops *ops = &builder->graph->ops;
 	if (!ops->count) return;
 	ops->kind[ops->count - 1] = LK_OP_CONV;
 	if (filters_minimally(conv)) ops->window[ops->count - 1] = conv->side_out;

@@ -111,6 +111,17 @@ uint32_t lk_build_send_streams(void) {
 	       LK_JOIN(LK_STREAM_SEND_FORWARD_UP) | LK_JOIN(LK_STREAM_SEND_BACKWARD_UP);
 }
 
+void lk_build_settle(lk_builder *builder) {
+	if (!builder->pending) return;
+	lk_op op = {.kind = LK_OP_WAIT,
+	            .stream = LK_STREAM_COMPUTE,
+	            .phase = builder->phase,
+	            .join = builder->pending,
+	            .name = "wait"};
+	builder->pending = 0;
+	lk_graph_add(builder->graph, &op);
+}
+
 lk_status lk_build_wait_block(lk_builder *builder, uint32_t join, bool event, uint32_t *block) {
 	uint32_t *known = &builder->wait_block[join != 0][event];
 	if (!*known) {

@@ -126,6 +126,7 @@ lk_status lk_build_embedding(lk_builder *builder, lk_block_pass pass, uint32_t *
 		begin_end(builder, "embedding", pass);
 		if (forward) embedding_forward(builder);
 		else ends_embedding_backward(builder);
+		lk_build_settle(builder);
 		if (alone)
 			lk_build_release(builder,
 			                 lk_build_mask_bytes(builder) + lk_build_streams_kept(builder, false),
@@ -222,6 +223,7 @@ lk_status lk_build_head(lk_builder *builder, lk_block_pass pass, uint32_t *block
 		if (alone) head_alone(builder);
 		else if (forward) head_forward(builder, true);
 		else head_backward(builder);
+		lk_build_settle(builder);
 		LK_TRY(lk_graph_end_block(builder->graph, block, builder->err));
 		builder->head_block[pass] = *block + 1;
 	}

@@ -128,19 +128,6 @@ static void drop_saved(lk_builder *builder) {
 	lk_build_release(builder, builder->saved - input, LK_OWN_ACTIVATIONS);
 }
 
-/* Streams joined by an operation that never came would be lost between blocks; a WAIT keeps the
- * order. */
-static void layer_settle(lk_builder *builder) {
-	if (!builder->pending) return;
-	lk_op op = {.kind = LK_OP_WAIT,
-	            .stream = LK_STREAM_COMPUTE,
-	            .phase = builder->phase,
-	            .join = builder->pending,
-	            .name = "wait"};
-	builder->pending = 0;
-	lk_graph_add(builder->graph, &op);
-}
-
 static const char *const pass_names[LK_BLOCK_PASSES] = {
 	"forward",
 	"forward, checkpointed",
@@ -281,7 +268,7 @@ static void layer_fill(lk_builder *builder, const lk_layer_shape *shape, int lay
 		lk_build_cast_weights(builder, layer, true);
 		lk_build_gradients(builder, lk_sizes_layer(builder->job, layer));
 	}
-	layer_settle(builder);
+	lk_build_settle(builder);
 }
 
 /* The forward pass whose activations a backward pass needs; of other passes none. */

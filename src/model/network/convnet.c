@@ -275,6 +275,11 @@ static double conv_macs(const lk_conv *conv) {
 	       conv->side_out;
 }
 
+double lk_convnet_stem_macs(const lk_model *model) {
+	lk_conv stem = lk_convnet_stem(model);
+	return conv_macs(&stem);
+}
+
 double lk_convnet_macs(const lk_model *model) {
 	lk_conv stem = lk_convnet_stem(model), top = lk_convnet_top(model);
 	double pixels = model->conv.class_maps ? top.side_out * top.side_out : 1;

@@ -68,16 +68,31 @@ static double mtp_flops(const lk_model *model, double s) {
 	return model->mtp_layers * 6 * (s * matrices + layer_core(model, last, s));
 }
 
+static double patch_macs(const lk_model *model, double s) {
+	double classes = model->tiles > 1 ? model->tiles : 1;
+	if (model->no_class) classes = 0;
+	return (s - classes) * lk_model_patch_inputs(model) * model->hidden;
+}
+
 /* Work outside the layers that not every token has: patches (all but the class token), the pooler
  * (one token). */
 static double edge_flops(const lk_model *model, double s) {
 	double h = model->hidden, sum = 0;
-	double classes = model->tiles > 1 ? model->tiles : 1;
-	if (model->no_class) classes = 0;
-	if (model->image > 0) sum += (s - classes) * lk_model_patch_inputs(model) * h;
+	if (model->image > 0) sum += patch_macs(model, s);
 	if (model->pooler) sum += h * h;
 	if (model->embed_dim > 0) sum += s * model->embed_dim * h;
 	return 6 * (sum + lk_audio_macs(model, s) + s * lk_streams_edges(model));
+}
+
+double lk_model_entry_macs(const lk_model *model, double seq, double *first) {
+	double sum = *first = 0;
+	if (model->network == LK_NET_CONV) return *first = lk_convnet_stem_macs(model);
+	if (model->network == LK_NET_DIFFUSION) return 0;
+	if (model->image > 0) sum = *first = patch_macs(model, seq);
+	if (model->audio.convs == 0) return sum;
+	*first = lk_audio_frames(&model->audio, 0, seq) * lk_audio_inputs(&model->audio, 0) *
+	         model->audio.width[0];
+	return sum + lk_audio_macs(model, seq);
 }
 
 double lk_model_projector_flops(const lk_model *model) {

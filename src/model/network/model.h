@@ -117,6 +117,8 @@ double lk_convnet_stem_params(const struct lk_model *model);
 double lk_convnet_head_params(const struct lk_model *model);
 /* Multiply-adds of an image, forward. */
 double lk_convnet_macs(const struct lk_model *model);
+/* Those of the convolution that reads the image. */
+double lk_convnet_stem_macs(const struct lk_model *model);
 
 /* ---- diffusion transformers (arXiv 2212.09748): they take noise out of latents, of which a token
  * is a patch. Text conditions them; what the sample is told once (its time step, the pooled text)
@@ -648,6 +650,9 @@ double lk_model_flops(const lk_model *model, int seq);
 /* Of the tower's encoder and of its projector, as parts of them. */
 double lk_model_tower_flops(const lk_model *model);
 double lk_model_projector_flops(const lk_model *model);
+/* Multiply-adds, once forward, of what turns a sequence's pixels or sound into vectors; in *first
+ * those of the product that reads the input itself, whose gradient nobody needs. */
+double lk_model_entry_macs(const lk_model *model, double seq, double *first);
 /* The part of them that is the product over the vocabulary. */
 double lk_model_head_flops(const lk_model *model, double seq);
 
