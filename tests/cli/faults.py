@@ -76,7 +76,8 @@ VERBS = {
         f"predict --config {seeds}/config_file/axolotl.yaml --gpu h100-sxm --gpus 8", f"predict {JOB} --gbs 64 --deepspeed-config {seeds}/deepspeed/zero3.json",
         f"predict --model gpt2-xl --cluster '2 node * {seeds}/topology_xml/a100.xml' --gbs 64", f"jobs {seeds}/jobs/philly.json --gpus 64",
         f"predict {JOB} --gbs 64 --calibration {data}/forms/0.1.0/calibration.csv", f"predict {JOB} --gbs 64 --exact --ranks all --jitter 0.05")]
-        + [f"plan {JOB} --gbs 64 --emit megatron", f"compile run {SGD} --sizes dp=2,N=10 -o json"]}
+        + ["predict --model gpt2-xl --gpus 8 --gbs 64 -o json",  # with the defaults of home/lockstep.toml
+           f"plan {JOB} --gbs 64 --emit megatron", f"compile run {SGD} --sizes dp=2,N=10 -o json"]}
 SMALL = [VERBS["predict"][0], VERBS["predict"][1], VERBS["collective"][1], VERBS["shard"][1], VERBS["whatif"][-1], VERBS["plan"][0]]
 
 
@@ -126,18 +127,21 @@ class Answer:
         return (self.status, self.out, self.files, self.replies) == (other.status, other.out, other.files, other.replies)
 
 
-def empty(folder):
+def empty(folder, command):
     """An empty folder in which a command may write into out/ alone, and its environment."""
     shutil.rmtree(folder, ignore_errors=True)
     for name in ("out", "tmp", "home"):
         os.makedirs(os.path.join(folder, name))
+    if not command.startswith("doctor"):  # which says the path
+        with open(os.path.join(folder, "home/lockstep.toml"), "w") as file:
+            file.write('gpu = "h100-sxm"\n')
     return {"TMPDIR": os.path.join(folder, "tmp"), "HOME": os.path.join(folder, "home"), "XDG_CACHE_HOME": os.path.join(folder, "home")}
 
 
 def run(folder, command, limit=None, **settings):
     def confine():
         resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
-    where = empty(folder)
+    where = empty(folder, command)
     words = [word.strip("'") for word in re.findall(r"'[^']*'|\S+", command)]
     start = {"cwd": folder, "stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE,
              "env": {**os.environ, **where, **settings}, "preexec_fn": confine if limit else None}
