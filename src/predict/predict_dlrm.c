@@ -45,8 +45,7 @@ lk_status lk_predict_is_dlrm(const lk_predict_request *request, bool *is, lk_err
 		lk_stream *in = NULL;
 		lk_value *root = NULL;
 		status = lk_stream_slurp(request->model, MODEL_LIMIT, &text, &size, &unlike);
-		if (status == LK_OK)
-			status = lk_stream_memory(text, size, request->model, &in, &unlike);
+		if (status == LK_OK) status = lk_stream_memory(text, size, request->model, &in, &unlike);
 		if (status == LK_OK) status = lk_json_document(&arena, in, &root, &unlike);
 		if (status == LK_OK) {
 			const lk_value *type = lk_json_get(root, "model_type");

@@ -77,7 +77,7 @@ VERBS = {
         f"predict --model gpt2-xl --cluster '2 node * {seeds}/topology_xml/a100.xml' --gbs 64", f"jobs {seeds}/jobs/philly.json --gpus 64",
         f"predict {JOB} --gbs 64 --calibration {data}/forms/0.1.0/calibration.csv", f"predict {JOB} --gbs 64 --exact --ranks all --jitter 0.05")]
         + ["predict --model gpt2-xl --gpus 8 --gbs 64 -o json",  # with the defaults of home/lockstep.toml
-           f"plan {JOB} --gbs 64 --emit megatron", f"compile run {SGD} --sizes dp=2,N=10 -o json"]}
+           f"plan {JOB} --gbs 64 --emit megatron", f"compile emit --target cuda {SGD}", f"compile emit --target torch {root}/examples/lang/adamw.lk", f"compile run {SGD} --sizes dp=2,N=10 -o json"]}
 SMALL = [VERBS["predict"][0], VERBS["predict"][1], VERBS["collective"][1], VERBS["shard"][1], VERBS["whatif"][-1], VERBS["plan"][0]]
 
 
