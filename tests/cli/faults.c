@@ -286,10 +286,6 @@ CALL(PIPE, int, eventfd, (unsigned value, int flags), (unsigned, int), (value, f
 CALL(PIPE, int, signalfd, (int fd, const sigset_t *set, int flags), (int, const sigset_t *, int),
      (fd, set, flags))
 CALL(PIPE, int, epoll_create1, (int flags), (int), (flags))
-int epoll_ctl(int fd, int what, int of, struct epoll_event *event) {
-	REAL(int, epoll_ctl, int, int, int, struct epoll_event *);
-	return what == EPOLL_CTL_ADD && fails(PIPE) ? -1 : real(fd, what, of, event);
-}
 CALL(PIPE, int, memfd_create, (const char *name, unsigned flags), (const char *, unsigned),
      (name, flags))
 CALL(PIPE, int, dup, (int fd), (int), (fd))

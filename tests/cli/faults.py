@@ -184,6 +184,8 @@ def ask(place, token, method, path, body):
         if reply.status != 202:
             return reply.status, sorted(header for header in reply.getheaders() if header[0] not in ("Date", "Content-Length")), plain(text)
         job, end = json.loads(text), time.monotonic() + SECONDS
+    except TimeoutError:
+        raise
     except (OSError, http.client.HTTPException):
         return None
     finally:
@@ -200,15 +202,23 @@ def ask_all(server):
     ready = select.select([server.stdout], [], [], SECONDS)[0]
     line = server.stdout.readline().decode() if ready else ""
     found = re.match(r"lockstep serve: open http://(.*):(\d+)/#token=([0-9a-f]{32})\n", line)
-    replies = [found and ask((found[1], int(found[2])), found[3], *question) for question in QUESTIONS * 2]
+    replies = [None] * len(QUESTIONS) * 2
+    try:
+        for place, question in enumerate(QUESTIONS * 2 if found else []):
+            replies[place] = ask((found[1], int(found[2])), found[3], *question)
+    except TimeoutError:
+        replies[place] = SILENCE
     if found:
         server.terminate()
     return replies
 
 
+SILENCE = (0, [], b"")  # within a time in which everything is answered
+
+
 def is_refusal(reply):
-    if reply is None:
-        return True
+    if reply is None or reply is SILENCE:
+        return reply is None
     answer = json.loads(reply[2])
     return (reply[0] >= 400 or answer.get("state") == "failed") and bool(answer["error"]["text"])
 
