@@ -35,11 +35,13 @@ static lk_status predict_answer_any(const lk_predict_request *request, struct lk
                                     lk_error *err) {
 	LK_TRY(predict_check_task(request, err));
 	if (request->emit) LK_TRY(lk_emit_known(request->emit, err));
-	if (request->emit && lk_predict_is_dlrm(request)) {
+	bool recommends;
+	LK_TRY(lk_predict_is_dlrm(request, &recommends, err));
+	if (request->emit && recommends) {
 		lk_fail(err, LK_ERR_INPUT, "--emit", "a recommendation model has no launch line");
 		return lk_hint(err, "lockstep shard writes where its tables go (--plan)");
 	}
-	if (lk_predict_is_dlrm(request)) return lk_answer_dlrm(request, a, err);
+	if (recommends) return lk_answer_dlrm(request, a, err);
 	if (request->emit && lk_predict_generates(request)) {
 		lk_fail(err, LK_ERR_INPUT, "--emit", "nothing is written for --task generate");
 		return lk_hint(err, "leave it out");
@@ -145,7 +147,9 @@ lk_status lk_predict_emit(const lk_prediction *prediction, lk_emitted *out, lk_e
 
 lk_status lk_predict_check(const lk_predict_request *request, lk_error *err) {
 	if (request->calibration) LK_TRY(lk_calibration_use(request->calibration, err));
-	return lk_predict_is_dlrm(request) ? LK_OK : lk_request_check(request, err);
+	bool recommends;
+	LK_TRY(lk_predict_is_dlrm(request, &recommends, err));
+	return recommends ? LK_OK : lk_request_check(request, err);
 }
 
 lk_prediction *lk_prediction_new(lk_arena **arena) {

@@ -140,34 +140,47 @@ static bool trial_change(const lk_trial *from, lk_change change, int i, lk_trial
 	return true;
 }
 
+/* A change that cannot run is none; what a lack of memory or a file kept from being tried is an
+ * error. */
+static lk_status trial_refused(lk_status status) {
+	return status == LK_ERR_MEMORY || status == LK_ERR_IO ? status : LK_OK;
+}
+
 /* Reads the changed request; of the batch of the job that was asked for, which is stated where it
  * would be another one. */
-static bool trial_read(lk_arena *arena, const lk_job *wanted, lk_trial *trial, lk_asked *asked) {
-	if (lk_request_read(arena, &trial->request, asked, NULL) != LK_OK) return false;
-	if (asked->job.gbs == wanted->gbs) return true;
-	trial->request.gbs = wanted->gbs;
-	size_t length = strlen(trial->made);
-	snprintf(trial->made + length, sizeof trial->made - length, " --gbs %d", wanted->gbs);
-	return lk_request_read(arena, &trial->request, asked, NULL) == LK_OK;
+static lk_status trial_read(lk_arena *arena, const lk_job *wanted, lk_trial *trial, lk_asked *asked,
+                            bool *reads, lk_error *err) {
+	lk_status status = lk_request_read(arena, &trial->request, asked, err);
+	if (status == LK_OK && asked->job.gbs != wanted->gbs) {
+		trial->request.gbs = wanted->gbs;
+		size_t length = strlen(trial->made);
+		snprintf(trial->made + length, sizeof trial->made - length, " --gbs %d", wanted->gbs);
+		status = lk_request_read(arena, &trial->request, asked, err);
+	}
+	*reads = status == LK_OK;
+	return trial_refused(status);
 }
 
 /* Whether the changed job fits; then how long it takes. */
-static bool trial_ask(lk_arena *arena, const lk_job *wanted, const lk_step_options *options,
-                      lk_trial *trial, lk_fix *fix) {
+static lk_status trial_ask(lk_arena *arena, const lk_job *wanted, const lk_step_options *options,
+                           lk_trial *trial, lk_fix *fix, bool *fits, lk_error *err) {
 	lk_asked asked;
 	lk_step step = {0};
 	lk_step_options memory = {.memory_only = true, .few = true};
-	if (!trial_read(arena, wanted, trial, &asked)) return false;
-	bool fits = lk_step_ask(&asked.job, &asked.cluster, &memory, &step, NULL) == LK_OK &&
-	            lk_step_fits(&step);
+	LK_TRY(trial_read(arena, wanted, trial, &asked, fits, err));
+	if (!*fits) return LK_OK;
+	lk_status status = lk_step_ask(&asked.job, &asked.cluster, &memory, &step, err);
+	*fits = status == LK_OK && lk_step_fits(&step);
 	lk_step_free(&step);
-	if (!fits || lk_step_ask(&asked.job, &asked.cluster, options, &step, NULL) != LK_OK)
-		return false;
+	if (!*fits) return trial_refused(status);
+	status = lk_step_ask(&asked.job, &asked.cluster, options, &step, err);
+	*fits = status == LK_OK;
+	if (!*fits) return trial_refused(status);
 	lk_copy(fix->change, sizeof fix->change, trial->made);
 	fix->peak_bytes = step.memory[step.fullest].total;
 	fix->step_time_s = step.step_s;
 	lk_step_free(&step);
-	return true;
+	return LK_OK;
 }
 
 typedef struct lk_fixer {
@@ -178,18 +191,22 @@ typedef struct lk_fixer {
 } lk_fixer;
 
 /* The first step of a kind of change that fits, on top of what the trial has made. */
-static bool fixer_try_change(lk_fixer *fixer, const lk_trial *from, lk_change change) {
+static lk_status fixer_try_change(lk_fixer *fixer, const lk_trial *from, lk_change change,
+                                  lk_error *err) {
 	lk_fix *fix = &fixer->fixes[fixer->out->fix_count];
 	lk_trial trial;
 	bool found = false;
 	for (int i = 0; i < 8 && !found && trial_change(from, change, i, &trial); i++) {
 		lk_arena arena = LK_ARENA_INIT;
-		found = trial_ask(&arena, fixer->wanted, fixer->options, &trial, fix);
+		lk_status status =
+			trial_ask(&arena, fixer->wanted, fixer->options, &trial, fix, &found, err);
 		lk_arena_free(&arena);
+		LK_TRY(status);
 	}
 	double step_s = fixer->out->step_time_s;
 	if (found) fix->time_ratio = step_s > 0 ? fix->step_time_s / step_s : 0;
-	return found;
+	fixer->out->fix_count += found;
+	return LK_OK;
 }
 
 static int fixes_by_time(const void *a, const void *b) {
@@ -203,27 +220,31 @@ enum {
 };
 
 /* Tries every kind of change but `made_by` on top of what that made. */
-static void fixer_try_all(lk_fixer *fixer, const lk_trial *from, lk_change made_by) {
+static lk_status fixer_try_all(lk_fixer *fixer, const lk_trial *from, lk_change made_by,
+                               lk_error *err) {
 	for (int i = 0; i < CHANGES; i++)
-		if (changes[i] != made_by && fixer_try_change(fixer, from, changes[i]))
-			fixer->out->fix_count++;
+		if (changes[i] != made_by) LK_TRY(fixer_try_change(fixer, from, changes[i], err));
+	return LK_OK;
 }
 
 /* The step of a kind that changes most and can run, and the job that it makes. */
-static bool apply_fully(lk_arena *arena, const lk_job *wanted, const lk_trial *from,
-                        lk_change change, lk_trial *out, lk_asked *asked) {
+static lk_status apply_fully(lk_arena *arena, const lk_job *wanted, const lk_trial *from,
+                             lk_change change, lk_trial *out, lk_asked *asked, bool *found,
+                             lk_error *err) {
 	lk_trial trial;
-	bool found = false;
+	*found = false;
 	for (int i = 0; i < PIPELINES && trial_change(from, change, i, &trial); i++) {
 		lk_asked read;
-		if (!trial_read(arena, wanted, &trial, &read)) continue;
+		bool reads;
+		LK_TRY(trial_read(arena, wanted, &trial, &read, &reads, err));
+		if (!reads) continue;
 		*asked = read;
 		*out = trial;
 		out->job = &asked->job;
 		if (trial.request.recompute == trial.recompute) out->request.recompute = out->recompute;
-		found = true;
+		*found = true;
 	}
-	return found;
+	return LK_OK;
 }
 
 lk_status lk_find_fixes(lk_arena *arena, const lk_predict_request *request, const lk_asked *asked,
@@ -239,14 +260,17 @@ lk_status lk_find_fixes(lk_arena *arena, const lk_predict_request *request, cons
 	                  .fixes = LK_ARRAY(arena, lk_fix, MOST)};
 	if (!fixer.fixes) return lk_oom(err);
 	lk_trial plain = {.request = *request, .job = &asked->job};
-	fixer_try_all(&fixer, &plain, NULL);
+	LK_TRY(fixer_try_all(&fixer, &plain, NULL, err));
 	for (int i = 0; i < BASES && out->fix_count < ENOUGH; i++) {
 		lk_arena own = LK_ARENA_INIT;
 		lk_trial base;
 		lk_asked changed;
-		if (apply_fully(&own, &asked->job, &plain, bases[i], &base, &changed))
-			fixer_try_all(&fixer, &base, bases[i]);
+		bool found;
+		lk_status status =
+			apply_fully(&own, &asked->job, &plain, bases[i], &base, &changed, &found, err);
+		if (status == LK_OK && found) status = fixer_try_all(&fixer, &base, bases[i], err);
 		lk_arena_free(&own);
+		LK_TRY(status);
 	}
 	lk_sort(fixer.fixes, (size_t)out->fix_count, sizeof *fixer.fixes, fixes_by_time);
 	out->fixes = fixer.fixes;

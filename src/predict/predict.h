@@ -39,8 +39,8 @@ lk_status lk_read_ranks(lk_arena *arena, const char *text, const char *where, lk
                         lk_error *err);
 
 /* Whether the request's model is a recommendation model: a preset of data/recommenders, or a config
- * whose model_type is dlrm. */
-bool lk_predict_is_dlrm(const lk_predict_request *request);
+ * whose model_type is dlrm. LK_ERR_MEMORY. */
+lk_status lk_predict_is_dlrm(const lk_predict_request *request, bool *is, lk_error *err);
 
 /* An empty prediction and the arena that it owns; NULL when memory runs out. */
 lk_prediction *lk_prediction_new(lk_arena **arena);

@@ -24,33 +24,38 @@ enum {
 
 /* ---- the request ---- */
 
-bool lk_predict_is_dlrm(const lk_predict_request *request) {
+lk_status lk_predict_is_dlrm(const lk_predict_request *request, bool *is, lk_error *err) {
 	lk_arena arena = LK_ARENA_INIT;
 	lk_dlrm model;
-	lk_error unused;
+	lk_error unlike;
+	lk_status status = LK_OK;
+	*is = false;
 	if (!request->model || request->launch_count || request->script || request->config)
-		return false;
-	bool is = false;
+		return LK_OK;
 	if (!lk_dlrm_is_file(request->model)) {
-		is = strncmp(request->model, "dlrm", 4) == 0 ||
-		     lk_dlrm_preset(&arena, request->model, &model, &unused) == LK_OK;
+		*is = strncmp(request->model, "dlrm", 4) == 0;
+		if (!*is) {
+			status = lk_dlrm_preset(&arena, request->model, &model, &unlike);
+			*is = status == LK_OK;
+		}
 	} else {
 		/* of bounded size: a wrong path may name anything */
 		char *text = NULL;
 		size_t size = 0;
 		lk_stream *in = NULL;
 		lk_value *root = NULL;
-		if (lk_stream_slurp(request->model, MODEL_LIMIT, &text, &size, &unused) == LK_OK &&
-		    lk_stream_memory(text, size, request->model, &in, &unused) == LK_OK &&
-		    lk_json_document(&arena, in, &root, &unused) == LK_OK) {
+		status = lk_stream_slurp(request->model, MODEL_LIMIT, &text, &size, &unlike);
+		if (status == LK_OK) status = lk_stream_memory(text, size, request->model, &in, &unlike);
+		if (status == LK_OK) status = lk_json_document(&arena, in, &root, &unlike);
+		if (status == LK_OK) {
 			const lk_value *type = lk_json_get(root, "model_type");
-			is = type && type->kind == LK_JSON_STRING && strcmp(type->text, "dlrm") == 0;
+			*is = type && type->kind == LK_JSON_STRING && strcmp(type->text, "dlrm") == 0;
 		}
 		lk_stream_close(in);
 		free(text);
 	}
 	lk_arena_free(&arena);
-	return is;
+	return status == LK_ERR_MEMORY ? lk_oom(err) : LK_OK; /* the rest is said by its reader */
 }
 
 static bool is_hugectr(const lk_predict_request *request) {

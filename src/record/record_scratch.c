@@ -186,6 +186,7 @@ static lk_status read_unguarded_log(lk_record_scratch *scratch, lk_arena *arena,
 	char path[PATH_MAX + 16], line[LONGEST_LINE], shown[LONGEST_LINE];
 	snprintf(path, sizeof path, "%s/unguarded", scratch->path);
 	FILE *file = fopen(path, "re");
+	int code = file ? 0 : errno;
 	lk_status status = LK_OK;
 	while (file && status == LK_OK && scratch->unguarded.count < MOST_LISTED &&
 	       fgets(line, sizeof line, file)) {
@@ -196,7 +197,10 @@ static lk_status read_unguarded_log(lk_record_scratch *scratch, lk_arena *arena,
 		else if (!(*lk_last(&scratch->unguarded) = lk_arena_strdup(arena, shown)))
 			status = lk_oom(err);
 	}
+	if (file && ferror(file)) code = EIO;
 	if (file) fclose(file);
+	if (status == LK_OK && code && code != ENOENT)
+		status = lk_fail(err, LK_ERR_IO, path, "cannot be read: %s", strerror(code));
 	return status;
 }
 

@@ -42,7 +42,9 @@ static lk_status rent_check(const lk_rent_request *request, lk_error *err) {
 	}
 	if (request->spot && request->interruptions < 0)
 		return lk_fail(err, LK_ERR_INPUT, "--interruptions", "is below zero");
-	if (lk_predict_is_dlrm(&request->job)) {
+	bool recommends;
+	LK_TRY(lk_predict_is_dlrm(&request->job, &recommends, err));
+	if (recommends) {
 		lk_fail(err, LK_ERR_INPUT, "--model",
 		        "%.100s is a recommendation model: its tables have "
 		        "no layout that rent searches",

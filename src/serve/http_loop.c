@@ -28,6 +28,7 @@ enum {
 	POLLED = 512 + 2,
 	CONNECTION_MEMORY = 32 << 10,
 	SILENT_S = 30,
+	ACCEPT_AGAIN_MS = 50,
 	URL_SIZE = 256
 };
 
@@ -192,6 +193,7 @@ static lk_status run_server_loop(lk_server *server, int signals, lk_error *err) 
 		if (poll(fds, (nfds_t)count, milliseconds_left(server)) < 0 && errno != EINTR)
 			return lk_fail(err, LK_ERR_IO, "poll", "cannot wait: %s", strerror(errno));
 		if (fds[0].revents & POLLIN) return LK_OK;
+		bool alone = !server->peers;
 		lk_asks_step(&server->asks);
 		lk_peers_step(server);
 		/* One request may end another, which then goes on in the next round. */
@@ -199,6 +201,9 @@ static lk_status run_server_loop(lk_server *server, int signals, lk_error *err) 
 			server->resumed = false;
 			lk_mhd.run(server->daemon);
 		} while (server->resumed);
+		/* Somebody wants a connection and has none: it could not be accepted, for want of
+		 * descriptors, and is tried again soon, but not without pause. */
+		if (alone && !server->peers && (fds[1].revents & POLLIN)) poll(fds, 1, ACCEPT_AGAIN_MS);
 	}
 }
 

@@ -156,14 +156,15 @@ static void take_comm_times(lk_stalls_times *times, const lk_stalls_comm *comm) 
  * NAN. */
 static lk_status see_rank_comm(lk_stalls_work *work, const char *folder, lk_stalls_times *times,
                                lk_stalls_comm *out) {
-	lk_error ignored = {0};
+	lk_error said = {0};
 	const lk_stalls_request *request = work->request;
 	*out = (lk_stalls_comm){0};
 	if (!folder) return lk_oom(work->err);
-	lk_status status = lk_stalls_see_comm(folder, request->warmup, request->steps, out, &ignored);
-	if (status == LK_ERR_MEMORY) return lk_oom(work->err);
+	lk_status status = lk_stalls_see_comm(folder, request->warmup, request->steps, out, &said);
 	if (status == LK_OK) take_comm_times(times, out);
-	return LK_OK;
+	if (status == LK_OK || status == LK_ERR_INPUT) return LK_OK;
+	*work->err = said;
+	return status;
 }
 
 static bool is_interrupt_status(int status) {
@@ -432,7 +433,9 @@ static lk_status refuse_step_options(const lk_stalls_request *request, lk_error 
 
 static lk_status analyse_recording(lk_stalls_work *work) {
 	const lk_stalls_request *request = work->request;
-	if (lk_stalls_is_darshan(request->recording)) {
+	bool darshan;
+	LK_TRY(lk_stalls_is_darshan(request->recording, &darshan, work->err));
+	if (darshan) {
 		LK_TRY(refuse_step_options(request, work->err));
 		LK_TRY(see_files(work, request->recording, true));
 		return make_stalls_command(work);

@@ -320,7 +320,7 @@ void lk_stalls_profile_free(lk_stalls_profile *profile);
 
 /* stalls_darshan.c: whether a file is what darshan-parser writes; its files that were read.
  * LK_ERR_INPUT, LK_ERR_IO, LK_ERR_MEMORY. */
-bool lk_stalls_is_darshan(const char *path);
+lk_status lk_stalls_is_darshan(const char *path, bool *is, lk_error *err);
 lk_status lk_stalls_darshan_read(lk_stream *in, lk_arena *arena, lk_stalls_profile *out,
                                  lk_error *err);
 

@@ -11,7 +11,9 @@
 
 static lk_status profile_of_path(const char *path, lk_arena *arena, lk_stalls_profile *out,
                                  lk_error *err) {
-	if (!lk_stalls_is_darshan(path)) {
+	bool darshan;
+	LK_TRY(lk_stalls_is_darshan(path, &darshan, err));
+	if (!darshan) {
 		LK_TRY(lk_stalls_check_recording(path, err));
 		return lk_stalls_profile_of(path, arena, out, err);
 	}

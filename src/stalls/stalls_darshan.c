@@ -3,6 +3,7 @@
  * of the modules POSIX and STDIO are read (darshan-runtime's counters). */
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "base/text.h"
 #include "io/stream.h"
@@ -21,15 +22,20 @@ enum {
 
 static const char head[] = "# darshan log version";
 
-bool lk_stalls_is_darshan(const char *path) {
+lk_status lk_stalls_is_darshan(const char *path, bool *is, lk_error *err) {
 	char first[sizeof head] = "";
+	struct stat info;
 	lk_stream *in;
-	lk_error err;
 	size_t got = 0;
-	if (lk_stream_open(path, &in, &err) != LK_OK) return false;
-	if (lk_stream_read(in, first, sizeof head - 1, &got, &err) != LK_OK) got = 0;
-	lk_stream_close(in);
-	return got == sizeof head - 1 && memcmp(first, head, got) == 0;
+	*is = false;
+	if (stat(path, &info) != 0 || S_ISDIR(info.st_mode)) return LK_OK;
+	lk_status status = lk_stream_open(path, &in, err);
+	if (status == LK_OK) {
+		status = lk_stream_read(in, first, sizeof head - 1, &got, err);
+		lk_stream_close(in);
+	}
+	*is = status == LK_OK && got == sizeof head - 1 && memcmp(first, head, got) == 0;
+	return status == LK_ERR_INPUT ? LK_OK : status; /* what is wrong in it is said by its reader */
 }
 
 static void darshan_add_counter(lk_stalls_file *file, const char *counter, double value) {

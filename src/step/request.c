@@ -109,21 +109,23 @@ static void add_warning(char warning[LK_MODEL_WARNING], const char *text) {
 	snprintf(warning + used, LK_MODEL_WARNING - used, "%s%s", used ? "; " : "", text);
 }
 
-static void warn_taken(const char *name, char warning[LK_MODEL_WARNING]) {
+static lk_status warn_taken(const char *name, char warning[LK_MODEL_WARNING], lk_error *err) {
 	char reason[LK_MODEL_REASON], shown[64], text[LK_MODEL_REASON + 128];
-	if (!lk_model_taken(name, reason)) return;
+	LK_TRY(lk_model_taken(name, reason, err));
+	if (!*reason) return LK_OK;
 	snprintf(text, sizeof text, "%s: %s", lk_escape(name, shown, sizeof shown), reason);
 	add_warning(warning, text);
+	return LK_OK;
 }
 
 /* A launch line that names, or whose flags state, another network than --model: one of them is
  * meant. */
-static void warn_other_network(const lk_asked *asked, const char *name, const lk_model *model,
-                               char warning[LK_MODEL_WARNING]) {
+static lk_status warn_other_network(const lk_asked *asked, const char *name, const lk_model *model,
+                                    char warning[LK_MODEL_WARNING], lk_error *err) {
 	const lk_model *line = &asked->job.model;
 	char conflicts[LK_LAUNCH_CONFLICTS], text[LK_LAUNCH_CONFLICTS + 128], shown[48], other[48];
-	lk_error unknown = {0};
 	lk_model named;
+	bool known;
 	const char *network = asked->launch.network;
 	int number, is, said;
 	lk_escape(name, shown, sizeof shown);
@@ -137,14 +139,15 @@ static void warn_other_network(const lk_asked *asked, const char *name, const lk
 		         shape_numbers[number].name, is, said);
 		add_warning(warning, text);
 	}
-	if (!network) return;
-	if (lk_model_preset(network, &named, &unknown) == LK_OK &&
-	    shape_difference(&named, model, &is, &said) < 0 && named.kv_heads == model->kv_heads &&
-	    named.vocab == model->vocab)
-		return;
+	if (!network) return LK_OK;
+	LK_TRY(lk_model_find(network, &named, &known, err));
+	if (known && shape_difference(&named, model, &is, &said) < 0 &&
+	    named.kv_heads == model->kv_heads && named.vocab == model->vocab)
+		return LK_OK;
 	snprintf(text, sizeof text, "the launch line names %s (--%s); --model %s is used",
 	         lk_escape(network, other, sizeof other), asked->launch.network_flag, shown);
 	add_warning(warning, text);
+	return LK_OK;
 }
 
 /* Of a configuration's network with an encoder of images: texts alone leave the encoder out, and so
@@ -185,8 +188,10 @@ static lk_status read_model(const lk_predict_request *request, lk_asked *out, lk
 		if (request->as) return lk_fail(err, LK_ERR_INPUT, "--as", "goes with --model config.json");
 		if (out->job.model.layers > 0) return LK_OK; /* the launch line states the shape */
 		if (named) {
-			if (lk_model_preset(named, &out->job.model, &unknown) == LK_OK) {
-				warn_taken(named, out->warning);
+			lk_status status = lk_model_preset(named, &out->job.model, &unknown);
+			if (status == LK_ERR_MEMORY) return lk_oom(err);
+			if (status == LK_OK) {
+				LK_TRY(warn_taken(named, out->warning, err));
 				fit_images(out);
 				return LK_OK;
 			}
@@ -216,8 +221,8 @@ static lk_status read_model(const lk_predict_request *request, lk_asked *out, lk
 	}
 	if (config) LK_TRY(lk_model_read(request->model, request->as, &model, out->warning, err));
 	else LK_TRY(lk_model_preset(request->model, &model, err));
-	if (!config) warn_taken(request->model, out->warning);
-	warn_other_network(out, request->model, &model, out->warning);
+	if (!config) LK_TRY(warn_taken(request->model, out->warning, err));
+	LK_TRY(warn_other_network(out, request->model, &model, out->warning, err));
 	if (out->launch.window_said) {
 		model.window = out->job.model.window;
 		model.full_every = out->job.model.full_every;

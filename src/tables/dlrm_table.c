@@ -20,10 +20,11 @@ static const char digitised_time[] = "measured_iter_ms_digitised"; /* the same, 
 
 /* A name that is no preset is no error: the row is skipped. A file that is named must be read. */
 static lk_status dlrm_table_find_model(lk_arena *arena, lk_dlrm_run *run, lk_error *err) {
-	lk_error unused;
+	lk_error unknown;
 	if (!lk_ends_in(run->name, ".json")) {
-		run->known = lk_dlrm_preset(arena, run->name, &run->model, &unused) == LK_OK;
-		return LK_OK;
+		lk_status status = lk_dlrm_preset(arena, run->name, &run->model, &unknown);
+		run->known = status == LK_OK;
+		return status == LK_ERR_MEMORY ? lk_oom(err) : LK_OK;
 	}
 	LK_TRY(lk_dlrm_file(arena, run->name, &run->model, err));
 	run->known = true;

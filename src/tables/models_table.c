@@ -29,12 +29,15 @@ static const struct {
 	const char *name, *preset;
 } names[] = {{"opt_13", "opt-1.3b"}, {"gpt3_27", "gpt3-2.7b"}, {"gpt3_xl", "gpt3-24x3072"}};
 
-static bool models_table_find_model(const char *name, lk_model *out) {
-	lk_error unused;
-	if (lk_eager_switch(name, out)) return true;
+static lk_status models_table_find_model(const char *name, lk_model *out, bool *known,
+                                         lk_error *err) {
+	*known = lk_eager_switch(name, out);
+	if (*known) return LK_OK;
 	for (size_t i = 0; i < sizeof names / sizeof *names; i++)
 		if (strcmp(name, names[i].name) == 0) name = names[i].preset;
-	return lk_model_preset(name, out, &unused) == LK_OK && lk_eager_known(out);
+	LK_TRY(lk_model_find(name, out, known, err));
+	*known = *known && lk_eager_known(out);
+	return LK_OK;
 }
 
 static lk_status bad_mode(const char *where, const char *text, lk_error *err) {
@@ -86,7 +89,7 @@ static lk_status models_table_read_row(lk_arena *arena, const lk_csv *csv, const
 		return LK_ERR_INPUT;
 	}
 	run->device = lk_device_find(run->gpu);
-	run->known = models_table_find_model(run->name, &run->model);
+	LK_TRY(models_table_find_model(run->name, &run->model, &run->known, err));
 	return read_mode(run, err);
 }
 

@@ -109,7 +109,7 @@ static void take_groups(const lk_csv *csv, const int *at, lk_refit_run *run) {
 static lk_status take_network(lk_arena *arena, lk_refit_run *run, lk_error *err) {
 	lk_model *model = LK_NEW(arena, lk_model);
 	lk_cluster *cluster = LK_NEW(arena, lk_cluster);
-	lk_error unknown;
+	bool known = false;
 	char name[64];
 	if (!model || !cluster) return lk_oom(err);
 	lk_copy(name, sizeof name, run->gpu);
@@ -117,10 +117,10 @@ static lk_status take_network(lk_arena *arena, lk_refit_run *run, lk_error *err)
 	const lk_device *device = lk_device_find(name);
 	run->job.model = model, run->job.cluster = cluster;
 	run->job.width = strncmp(run->precision, "fp8", 3) == 0 ? 1 : 2;
+	if (device) LK_TRY(lk_model_find(run->model, model, &known, err));
 	if (!device)
 		run->why_not = *name ? "the device is not in the catalogue" : "the GPU is not stated";
-	else if (lk_model_preset(run->model, model, &unknown) != LK_OK)
-		run->why_not = "the network is not known";
+	else if (!known) run->why_not = "the network is not known";
 	if (run->why_not) return LK_OK;
 	return lk_cluster_simple(arena, device, run->gpus, 0, 0, cluster, err);
 }

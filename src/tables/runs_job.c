@@ -85,11 +85,12 @@ static void take_experts(const lk_run_row *row, lk_model *model) {
 		model->shared_ffn = row->shared_experts * model->expert_ffn;
 }
 
-/* False where the row and the catalogue together do not say what trains. */
-static bool take_network(const lk_run_row *row, const char *name, lk_model *model) {
-	lk_error unused;
-	if (!*name || lk_model_preset(name, model, &unused) != LK_OK || !agrees(model, row))
-		*model = plain_network(row);
+/* *whole: whether the row and the catalogue together say what trains. */
+static lk_status take_network(const lk_run_row *row, const char *name, lk_model *model, bool *whole,
+                              lk_error *err) {
+	bool found = false;
+	if (*name) LK_TRY(lk_model_find(name, model, &found, err));
+	if (!found || !agrees(model, row)) *model = plain_network(row);
 	if (!*model->name) lk_copy(model->name, sizeof model->name, name);
 	job_take(&model->layers, row->layers);
 	job_take(&model->hidden, row->hidden);
@@ -102,8 +103,9 @@ static bool take_network(const lk_run_row *row, const char *name, lk_model *mode
 	 * positions. */
 	if (model->position_rows > 0 && row->seq > model->position_rows)
 		model->position_rows = row->seq;
-	return model->layers > 0 && model->hidden > 0 && model->heads > 0 &&
-	       (model->ffn > 0 || model->expert_ffn > 0) && model->vocab > 0;
+	*whole = model->layers > 0 && model->hidden > 0 && model->heads > 0 &&
+	         (model->ffn > 0 || model->expert_ffn > 0) && model->vocab > 0;
+	return LK_OK;
 }
 
 static void job_take_layout(const lk_run_row *row, lk_job *job) {
@@ -181,7 +183,9 @@ lk_status lk_run_build(lk_arena *arena, const lk_run_row *row, lk_run *run, lk_e
 		run->refused = "the row does not state the batch";
 		return LK_OK;
 	}
-	if (!take_network(row, run->model, &job->model)) {
+	bool whole;
+	LK_TRY(take_network(row, run->model, &job->model, &whole, err));
+	if (!whole) {
 		run->refused = "the row lacks sizes of the network, and no known network has its name";
 		return LK_OK;
 	}

@@ -19,16 +19,17 @@ enum {
 
 /* Networks differ in what one name stands for: with a parallel residual an addition has three
  * terms, and norms are of two kinds. */
-static const lk_memory_kernel *kernel_named(const lk_op_sample *sample) {
+static lk_status kernel_named(const lk_op_sample *sample, const lk_memory_kernel **out,
+                              lk_error *err) {
 	lk_model model;
-	lk_error unused;
-	bool known = *sample->model && lk_model_preset(sample->model, &model, &unused) == LK_OK;
-	if (strcmp(sample->op, "add") == 0 && known && model.parallel_residual)
-		return lk_memory_kernel_find("add_parallel");
-	if (strcmp(sample->op, "rmsnorm_or_layernorm") == 0)
-		return lk_memory_kernel_find(known && model.norm == LK_NORM_LAYER ? "layernorm"
-		                                                                  : "rmsnorm");
-	return lk_memory_kernel_find(sample->op);
+	bool known = false;
+	const char *name = sample->op;
+	if (*sample->model) LK_TRY(lk_model_find(sample->model, &model, &known, err));
+	if (strcmp(name, "add") == 0 && known && model.parallel_residual) name = "add_parallel";
+	if (strcmp(name, "rmsnorm_or_layernorm") == 0)
+		name = known && model.norm == LK_NORM_LAYER ? "layernorm" : "rmsnorm";
+	*out = lk_memory_kernel_find(name);
+	return LK_OK;
 }
 
 /* Answers for names seen before: texts of a table are one pointer each. */
@@ -44,8 +45,8 @@ static lk_status kernel_of(known_kernels *known, const lk_op_sample *sample,
 		*out = known->at[i].kernel;
 		if (known->at[i].op == sample->op && known->at[i].model == sample->model) return LK_OK;
 	}
+	LK_TRY(kernel_named(sample, out, err));
 	if (!lk_push(known)) return lk_oom(err);
-	*out = kernel_named(sample);
 	*lk_last(known) = (struct known_kernel){sample->op, sample->model, *out};
 	return LK_OK;
 }

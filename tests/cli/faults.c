@@ -263,10 +263,20 @@ CALL(PIPE, int, socket, (int domain, int type, int protocol), (int, int, int),
      (domain, type, protocol))
 CALL(PIPE, int, socketpair, (int domain, int type, int protocol, int fds[2]),
      (int, int, int, int *), (domain, type, protocol, fds))
-CALL(PIPE, int, accept, (int fd, __SOCKADDR_ARG from, socklen_t *size),
-     (int, __SOCKADDR_ARG, socklen_t *), (fd, from, size))
-CALL(PIPE, int, accept4, (int fd, __SOCKADDR_ARG from, socklen_t *size, int flags),
-     (int, __SOCKADDR_ARG, socklen_t *, int), (fd, from, size, flags))
+/* After some time there are descriptors again: until then who wants a connection waits. */
+static int accept_fails(void) {
+	int fails = its_turn(PIPE, 20);
+	if (fails) errno = code;
+	return fails;
+}
+int accept(int fd, __SOCKADDR_ARG from, socklen_t *size) {
+	REAL(int, accept, int, __SOCKADDR_ARG, socklen_t *);
+	return accept_fails() ? -1 : real(fd, from, size);
+}
+int accept4(int fd, __SOCKADDR_ARG from, socklen_t *size, int flags) {
+	REAL(int, accept4, int, __SOCKADDR_ARG, socklen_t *, int);
+	return accept_fails() ? -1 : real(fd, from, size, flags);
+}
 CALL(PIPE, int, bind, (int fd, __CONST_SOCKADDR_ARG to, socklen_t size),
      (int, __CONST_SOCKADDR_ARG, socklen_t), (fd, to, size))
 CALL(PIPE, int, connect, (int fd, __CONST_SOCKADDR_ARG to, socklen_t size),
@@ -276,10 +286,6 @@ CALL(PIPE, int, eventfd, (unsigned value, int flags), (unsigned, int), (value, f
 CALL(PIPE, int, signalfd, (int fd, const sigset_t *set, int flags), (int, const sigset_t *, int),
      (fd, set, flags))
 CALL(PIPE, int, epoll_create1, (int flags), (int), (flags))
-int epoll_ctl(int fd, int what, int of, struct epoll_event *event) {
-	REAL(int, epoll_ctl, int, int, int, struct epoll_event *);
-	return what == EPOLL_CTL_ADD && fails(PIPE) ? -1 : real(fd, what, of, event);
-}
 CALL(PIPE, int, memfd_create, (const char *name, unsigned flags), (const char *, unsigned),
      (name, flags))
 CALL(PIPE, int, dup, (int fd), (int), (fd))

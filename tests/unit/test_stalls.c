@@ -653,7 +653,9 @@ static void test_darshan(void **state) {
 	lk_stream *in;
 	char path[64];
 	write_text(new_file(path, ".txt"), darshan);
-	assert_true(lk_stalls_is_darshan(path));
+	bool is;
+	assert_int_equal(lk_stalls_is_darshan(path, &is, &err), LK_OK);
+	assert_true(is);
 	assert_int_equal(lk_stream_open(path, &in, &err), LK_OK);
 	assert_int_equal(lk_stalls_darshan_read(in, &arena, &profile, &err), LK_OK);
 	lk_stream_close(in);

@@ -42,7 +42,9 @@ typedef struct lc_kernel {
 	char name[LC_IDENTIFIER]; /* of the step's function; the struct is args_NAME, the kernel
 	                             kernel_NAME */
 	FILE *fields, *fills;     /* the struct of arguments; the host's statements that fill it */
-	FILE *out;                /* where expressions go now */
+	char *fields_text, *fills_text; /* in memory */
+	size_t fields_size, fills_size;
+	FILE *out;   /* where expressions go now */
 	bool flat;   /* element i of the pass is element i, or 0, or at a stride, of every place */
 	bool fours;  /* four elements at a time where pointers are aligned */
 	int depth;   /* tabs */

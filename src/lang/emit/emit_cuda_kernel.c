@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/memory.h"
+
 static const lc_node *kernel_node(const lc_kernel *kernel, int id) {
 	return &kernel->pass.p->nodes.at[id];
 }
@@ -310,10 +312,9 @@ lk_status lc_kernel_open(lc_mpi *mpi, const lc_step *step, bool ring, lc_kernel 
 		lc_loops_of(mpi->p, step->space, out->pass.places.at, (int)out->pass.places.count);
 	out->flat = out->pass.loops.count <= 1;
 	out->fours = in_fours(out);
-	out->fields = tmpfile();
-	out->fills = tmpfile();
-	if (!out->fields || !out->fills)
-		return lk_fail(mpi->err, LK_ERR_IO, "temporary file", "cannot be made");
+	out->fields = lk_memory_open(&out->fields_text, &out->fields_size);
+	out->fills = lk_memory_open(&out->fills_text, &out->fills_size);
+	if (!out->fields || !out->fills) return lk_oom(mpi->err);
 	declare_all(out);
 	for (size_t i = 0; i < out->pass.places.count; i++) {
 		const lc_place *at = &out->pass.places.at[i];
@@ -327,6 +328,8 @@ void lc_kernel_close(lc_kernel *kernel) {
 	lc_pass_close(&kernel->pass);
 	if (kernel->fields) fclose(kernel->fields);
 	if (kernel->fills) fclose(kernel->fills);
+	free(kernel->fields_text);
+	free(kernel->fills_text);
 }
 
 /* ---- one element ---- */

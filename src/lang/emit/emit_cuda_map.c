@@ -363,16 +363,16 @@ static void put_totals(lc_kernel *kernel) {
 
 /* ---- functions ---- */
 
-static void cuda_map_copy(FILE *from, FILE *to) {
-	char text[4096];
-	size_t n;
-	rewind(from);
-	while ((n = fread(text, 1, sizeof text, from)) > 0) fwrite(text, 1, n, to);
+/* What was collected in memory, the text of `from`. */
+static void cuda_map_copy(const lc_kernel *kernel, FILE *from, char *const *text,
+                          const size_t *size) {
+	if (fflush(from) != 0 || ferror(from)) kernel->c->p->file->lost = true;
+	else fwrite(*text, 1, *size, kernel->c->out);
 }
 
 void lc_kernel_struct(lc_kernel *kernel) {
 	fprintf(kernel->c->out, "typedef struct args_%s {\n", kernel->name);
-	cuda_map_copy(kernel->fields, kernel->c->out);
+	cuda_map_copy(kernel, kernel->fields, &kernel->fields_text, &kernel->fields_size);
 	fprintf(kernel->c->out, "} args_%s;\n\n", kernel->name);
 }
 
@@ -385,7 +385,7 @@ void lc_kernel_host_begin(lc_kernel *kernel, const char *name) {
 		fprintf(kernel->c->out, "\tif (!(%s)->here) return;\n",
 		        lc_mpi_part(kernel->c, kernel->pass.step->space, part, sizeof part));
 	fprintf(kernel->c->out, "\targs_%s a;\n", kernel->name);
-	cuda_map_copy(kernel->fills, kernel->c->out);
+	cuda_map_copy(kernel, kernel->fills, &kernel->fills_text, &kernel->fills_size);
 }
 
 void lc_kernel_host_end(lc_kernel *kernel, const char *name) {

@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/memory.h"
 #include "base/stats.h"
 #include "base/arena.h"
 
@@ -60,7 +61,7 @@ static char *share_numbered(lc_kernels *known, const char *text, const char *nam
                             lc_kernel_names *names) {
 	char *out = NULL;
 	size_t size;
-	FILE *to = open_memstream(&out, &size);
+	FILE *to = lk_memory_open(&out, &size);
 	bool fine = to;
 	while (fine && *text) {
 		size_t length = share_length(text);
@@ -78,7 +79,7 @@ static char *share_numbered(lc_kernels *known, const char *text, const char *nam
 		} else fwrite(text, 1, length, to);
 		text += length;
 	}
-	if (to && fclose(to) != 0) fine = false;
+	if (to && !lk_memory_close(to)) fine = false;
 	if (fine) return out;
 	free(out);
 	return NULL;
@@ -158,12 +159,10 @@ static lk_status share_put(const lc_kernel *kernel, const char *device, const ch
 static char *share_written(lc_kernel *kernel, lc_kernel_writer *write) {
 	char *text = NULL;
 	size_t size;
-	kernel->c->out = kernel->out = open_memstream(&text, &size);
+	kernel->c->out = kernel->out = lk_memory_open(&text, &size);
 	if (!kernel->out) return NULL;
 	write(kernel);
-	if (fclose(kernel->out) == 0) return text;
-	free(text);
-	return NULL;
+	return lk_memory_text(kernel->out, &text);
 }
 
 lk_status lc_kernel_put(lc_kernel *kernel, lc_kernel_writer *device, lc_kernel_writer *host) {

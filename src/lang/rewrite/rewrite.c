@@ -31,45 +31,49 @@ lk_status lc_rewrite(const lc_program *program, const lc_directive *directive, l
 }
 
 /* Whether a split, and then a reorder, apply. */
-static bool applies(const lc_program *program, const lc_directive *split,
-                    const lc_directive *reorder) {
+static lk_status applies(const lc_program *program, const lc_directive *split,
+                         const lc_directive *reorder, bool *apply, lk_error *err) {
 	lc_program *parts = NULL, *moved = NULL;
 	lk_error ignored;
 	lk_status status = lc_rewrite(program, split, &parts, &ignored);
 	if (status == LK_OK) status = lc_rewrite(parts, reorder, &moved, &ignored);
 	lc_program_free(parts);
 	lc_program_free(moved);
-	return status == LK_OK;
+	*apply = status == LK_OK;
+	return status == LK_ERR_MEMORY ? lk_oom(err) : LK_OK;
 }
 
 /* A split that names no dim takes the first along which its gather can then be moved as the
  * schedule wants; it stays open where there is none. */
-static void choose_dim(const lc_program *program, const lc_directive *split,
-                       const lc_directive *end, lc_directive *out) {
+static lk_status choose_dim(const lc_program *program, const lc_directive *split,
+                            const lc_directive *end, lc_directive *out, lk_error *err) {
 	const lc_directive *reorder = split + 1;
 	int line = program->file->mistake.line, column = program->file->mistake.column;
 	*out = *split;
 	if (split->kind != LC_SPLIT || split->dim_given || split->order || split->result_count != 2)
-		return;
+		return LK_OK;
 	while (reorder < end && (reorder->kind != LC_REORDER ||
 	                         strcmp(reorder->names[0].text, split->results[1].text) != 0))
 		reorder++;
-	if (reorder == end) return;
+	if (reorder == end) return LK_OK;
 	lc_directive tried = *split;
-	bool found = applies(program, &tried, reorder);
+	bool found;
+	lk_status status = applies(program, &tried, reorder, &found, err);
 	tried.dim_given = true;
-	for (tried.dim = 0; !found && tried.dim < LC_RANK; tried.dim++) {
-		found = applies(program, &tried, reorder);
-		if (found) *out = tried;
+	for (tried.dim = 0; status == LK_OK && !found && tried.dim < LC_RANK; tried.dim++) {
+		status = applies(program, &tried, reorder, &found, err);
+		if (status == LK_OK && found) *out = tried;
 	}
 	program->file->mistake.line = line;
 	program->file->mistake.column = column; /* what was tried is no mistake */
+	return status;
 }
 
 lk_status lc_rewrite_next(const lc_program *program, const lc_schedule *schedule, int which,
                           lc_program **out, lk_error *err) {
 	lc_directive d;
-	choose_dim(program, &schedule->directives[which], schedule->directives + schedule->count, &d);
+	LK_TRY(choose_dim(program, &schedule->directives[which], schedule->directives + schedule->count,
+	                  &d, err));
 	return lc_rewrite(program, &d, out, err);
 }
 

@@ -505,12 +505,14 @@ lk_status lk_model_read(const char *path, const char *as, lk_model *out, char *w
  * Other names give an error with the nearest one. lk_model_preset_at parses all presets once; NULL
  * out of range or when memory runs out. */
 lk_status lk_model_preset(const char *name, lk_model *out, lk_error *err);
+/* The same where the name of no preset is no error: whether there is one. LK_ERR_MEMORY. */
+lk_status lk_model_find(const char *name, lk_model *out, bool *found, lk_error *err);
 /* What is said of an answer for this name: that the preset is the language model of a network that
- * has more, or is known by a part of the name. False: nothing. */
+ * has more, or is known by a part of the name. "": nothing. LK_ERR_MEMORY. */
 enum {
 	LK_MODEL_REASON = 160
 };
-bool lk_model_taken(const char *name, char out[LK_MODEL_REASON]);
+lk_status lk_model_taken(const char *name, char out[LK_MODEL_REASON], lk_error *err);
 int lk_model_preset_count(void);
 const lk_model *lk_model_preset_at(int index);
 /* The id of the repository that a preset's config.json comes from, "meta-llama/Llama-3.1-8B"; false

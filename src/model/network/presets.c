@@ -283,7 +283,8 @@ static lk_status presets_name_row(void *context, const lk_csv *csv, const int *a
 	return LK_OK;
 }
 
-static bool presets_named(const char *name, struct name_row *row) {
+/* The row of the longest beginning that the name has; of length 0 where there is none. */
+static lk_status presets_named(const char *name, struct name_row *row, lk_error *err) {
 	static const char *const columns[] = {"prefix", "preset", "reason"};
 	static const lk_csv_table table = {.columns = columns,
 	                                   .count = 3,
@@ -296,11 +297,11 @@ static bool presets_named(const char *name, struct name_row *row) {
 	lk_stream *in = NULL;
 	canonical(owner ? owner + 1 : name, wanted, sizeof wanted);
 	*row = (struct name_row){.wanted = wanted};
-	if (lk_data_open(NULL, "model_names.csv", &in, NULL) != LK_OK) return false;
-	bool read = lk_csv_read(in, &table, row, NULL) == LK_OK;
+	LK_TRY(lk_data_open(NULL, "model_names.csv", &in, err));
+	lk_status status = lk_csv_read(in, &table, row, err);
 	lk_stream_close(in);
 	row->wanted = NULL;
-	return read && row->length > 0;
+	return status;
 }
 
 static bool names_recommender(const char *wanted) {
@@ -405,38 +406,52 @@ lk_status lk_model_preset(const char *name, lk_model *out, lk_error *err) {
 		return presets_parse(known, bytes, size, out, err);
 	struct found match;
 	struct name_row row;
-	bool named = presets_named(name, &row);
+	LK_TRY(presets_named(name, &row, err));
+	bool named = row.length > 0;
 	if (named && !*row.preset) {
 		lk_fail(err, LK_ERR_INPUT, NULL, "no preset is \"%.60s\": %s", name, row.reason);
 		return lk_hint(err, "give the path of a config.json");
 	}
 	presets_search(named ? row.preset : name, &match);
 	char base[2 * NAME];
-	if (match.count == 0 && presets_base(name, base) && lk_model_preset(base, out, NULL) == LK_OK)
-		return LK_OK;
+	bool found = false;
+	if (match.count == 0 && presets_base(name, base)) LK_TRY(lk_model_find(base, out, &found, err));
+	if (found) return LK_OK;
 	if (match.count == 0) return presets_unknown(name, err);
 	if (match.count == 1) return presets_parse(match.name, match.bytes, match.size, out, err);
 	lk_fail(err, LK_ERR_INPUT, NULL, "\"%.60s\" matches %d models", name, match.count);
 	return hint_of_names("choose one", &match, err);
 }
 
-bool lk_model_taken(const char *name, char out[LK_MODEL_REASON]) {
+lk_status lk_model_find(const char *name, lk_model *out, bool *found, lk_error *err) {
+	lk_error unknown = {0};
+	lk_status status = lk_model_preset(name, out, &unknown);
+	*found = status == LK_OK;
+	return status == LK_ERR_MEMORY ? lk_oom(err) : LK_OK;
+}
+
+lk_status lk_model_taken(const char *name, char out[LK_MODEL_REASON], lk_error *err) {
 	struct name_row row;
 	struct found match;
 	char known[NAME], base[2 * NAME];
 	const char *bytes;
 	size_t size;
 	lk_model model;
-	if (presets_by_id(name, known, &bytes, &size)) return false;
-	if (presets_named(name, &row)) {
-		snprintf(out, LK_MODEL_REASON, "the language model alone; %s", row.reason);
-		return *row.preset && *row.reason;
+	*out = '\0';
+	if (presets_by_id(name, known, &bytes, &size)) return LK_OK;
+	LK_TRY(presets_named(name, &row, err));
+	if (row.length > 0) {
+		if (*row.preset && *row.reason)
+			snprintf(out, LK_MODEL_REASON, "the language model alone; %s", row.reason);
+		return LK_OK;
 	}
 	presets_search(name, &match);
-	if (match.count > 0 || !presets_base(name, base)) return false;
-	if (lk_model_preset(base, &model, NULL) != LK_OK) return false;
-	snprintf(out, LK_MODEL_REASON, "by a part of its name it is taken as %s", model.name);
-	return true;
+	if (match.count > 0 || !presets_base(name, base)) return LK_OK;
+	bool found;
+	LK_TRY(lk_model_find(base, &model, &found, err));
+	if (found)
+		snprintf(out, LK_MODEL_REASON, "by a part of its name it is taken as %s", model.name);
+	return LK_OK;
 }
 
 int lk_model_preset_count(void) {

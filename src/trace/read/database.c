@@ -102,8 +102,8 @@ static lk_status database_select(const lk_database *database, const char *table,
                                  const char *const *columns, sqlite3_stmt **out) {
 	sqlite3_stmt *all = NULL;
 	bool named = true;
-	LK_TRY(database_prepare(database, lk_sqlite.mprintf("SELECT * FROM \"%w\" LIMIT 0", table),
-	                        &all));
+	LK_TRY(
+		database_prepare(database, lk_sqlite.mprintf("SELECT * FROM \"%w\" LIMIT 0", table), &all));
 	sqlite3_str *text = lk_sqlite.str_new(database->db);
 	for (int i = 0; i < LK_DATABASE_COLUMNS && columns[i]; i++) {
 		bool there = false;

@@ -1,6 +1,7 @@
 /* recorded_groups.c: the members of groups that a recording names only: NAME.lkgroup in its folder
  * holds an int32 for each rank of the group, its rank of the world + 1, written by the member
  * itself; 0 where a member was not recorded. */
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -46,10 +47,15 @@ static lk_status groups_find_members(lk_recorded_run *run, const char *folder,
 	int32_t *rank = calloc(count + 1, sizeof *rank);
 	if (!rank) return lk_oom(err);
 	FILE *file = count ? fopen(path, "rb") : NULL;
+	int code = count && !file ? errno : 0;
 	bool whole = file && fread(rank, sizeof *rank, count, file) == count &&
 	             groups_list_members(rank, count, text, sizeof text);
+	if (file && ferror(file)) code = EIO;
 	if (file) fclose(file);
 	free(rank);
+	if (code == ENOMEM) return lk_oom(err);
+	if (code && code != ENOENT)
+		return lk_fail(err, LK_ERR_IO, path, "cannot be read: %s", strerror(code));
 	if (!whole) return LK_OK;
 	group->name = lk_intern_id(run->texts, text);
 	return group->name == UINT32_MAX ? lk_oom(err) : LK_OK;
