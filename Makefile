@@ -426,7 +426,7 @@ check-long-lang:
 check-long-lint:
 	@$(MAKE) --no-print-directory fuzz-replay layers lint
 check-long-packages:
-	@$(LONG) tutorials package-tests
+	@$(LONG) tutorials package-tests python-tests
 check-long-fresh:
 	@if [ "$$(id -u)" -eq 0 ]; then tools/fresh_check.sh; else echo "skip fresh-check: it takes root"; fi
 check-long-fuzz:
