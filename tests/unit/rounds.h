@@ -1,6 +1,6 @@
 /* rounds.h: how many random cases a test looks at: more with LOCKSTEP_LONG=1; fewer with
- * LOCKSTEP_QUICK=1, and, of both, where a sanitizer makes each of them several times as slow, and the kinds
- * of cases matter more than their number, which runs without one see. */
+ * LOCKSTEP_QUICK=1, and, of both, where a sanitizer makes each of them several times as slow, and
+ * the kinds of cases matter more than their number, which runs without one see. */
 #ifndef LK_TEST_ROUNDS_H
 #define LK_TEST_ROUNDS_H
 
