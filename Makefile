@@ -126,7 +126,7 @@ RECORDER_BASE_O := $(RECORDER_BASE_C:src/%.c=$(B)/%.o) $(addprefix $(B)/recorder
 RECORDER_MPI_O := $(RECORDER_MPI_C:src/recorder/%.c=%.o) mpi_wrappers.o
 
 LONG_PARTS := release asan ubsan tsan clang lang lint packages fresh fuzz
-.PHONY: two-builds all check check-long $(LONG_PARTS:%=check-long-%) unit cli-tests serve-tests browser-tests fuzz fuzz-campaign coverage fuzz-programs fuzz-replay replay-programs unit-programs fresh-check bench bench-lookup accuracy layers docs-check lang-oracle lang-cuda charts \
+.PHONY: same-bytes all check check-long $(LONG_PARTS:%=check-long-%) unit cli-tests serve-tests browser-tests fuzz fuzz-campaign coverage fuzz-programs fuzz-replay replay-programs unit-programs fresh-check bench bench-lookup accuracy layers docs-check lang-oracle lang-cuda charts \
         mpi lang-mpi lang-ring lint syntax man api dist deb release tutorials package-tests python python-tests bench-predict install uninstall clean help quick circles format format-check site
 .SECONDARY:
 MAKEFLAGS += --no-builtin-rules
@@ -413,30 +413,31 @@ lang-ring: $(PROGRAM) ## rings and overlaps of emitted C and MPI, sanitized; tak
 	tests/lang/ring.sh $(PROGRAM) $(if $(LOCKSTEP_LONG),1 2 3 4,3)
 
 # Each part by itself too: make check-long-tsan. Tests with big grids may take their time.
-LONG := LOCKSTEP_LONG=1 TEST_SECONDS=3600 $(MAKE) --no-print-directory
+LONG := LOCKSTEP_LONG=1 TEST_SECONDS=21600 $(MAKE) --no-print-directory
 check-long: $(LONG_PARTS:%=check-long-%) ## all of it for hours: sanitizers, compilers, big grids, fuzzing; by parts: check-long-tsan
 
 check-long-release check-long-asan check-long-ubsan check-long-tsan: check-long-%:
 	@$(LONG) MODE=$* unit cli-tests serve-tests
 check-long-clang:
 	@$(LONG) MODE=debug CC=$(CLANG) all unit cli-tests
-	@$(MAKE) --no-print-directory two-builds
+	@$(LONG) same-bytes
 check-long-lang:
 	@$(LONG) lang-oracle lang-cuda lang-mpi lang-ring
 check-long-lint:
 	@$(MAKE) --no-print-directory fuzz-replay layers lint
 check-long-packages:
-	@$(LONG) tutorials package-tests
+	@$(LONG) tutorials package-tests python-tests
 check-long-fresh:
 	@if [ "$$(id -u)" -eq 0 ]; then tools/fresh_check.sh; else echo "skip fresh-check: it takes root"; fi
 check-long-fuzz:
 	@$(MAKE) --no-print-directory fuzz FUZZ_SECONDS=600
 
-two-builds: $(PROGRAM) ## the same bytes from clang's build without optimization as from this one, on 200 questions
-	@$(MAKE) --no-print-directory MODE=debug CC=$(CLANG) build/debug/lockstep
-	@work=$$(mktemp -d); program=$$(realpath $(PROGRAM)) root=$$PWD; cd "$$work" && \
-		python3 "$$root/tests/cli/two_builds.py" "$$program" "$$root/build/debug/lockstep" $(if $(LOCKSTEP_LONG),2000); \
-		status=$$?; rm -rf "$$work"; exit $$status
+# What the compilers do differently where they optimize. Warnings are those of the build for users.
+OTHER_BUILDS := gcc-O1 $(CLANG)-O1 $(CLANG)-O3
+same-bytes: $(PROGRAM) ## the same bytes from builds of gcc and clang with and without much optimization, on 200 questions (2,000: LOCKSTEP_LONG=1)
+	@for build in $(OTHER_BUILDS); do \
+		$(MAKE) --no-print-directory MODE=release CC=$${build%-*} CFLAGS="-$${build##*-} -Wno-error" B=build/$$build build/$$build/lockstep || exit; done
+	@tests/cli/same_bytes.sh $(if $(LOCKSTEP_LONG),2000,200) 0 $(PROGRAM) $(OTHER_BUILDS:%=build/%/lockstep)
 
 lang-oracle: $(PROGRAM) ## the shipped programs of compile, evaluated a second time in Python
 	python3 tests/lang/oracle.py $(PROGRAM)

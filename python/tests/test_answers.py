@@ -49,7 +49,7 @@ class Equal(unittest.TestCase):
         import drawn
         answered = 0
         with tempfile.TemporaryDirectory() as folder:
-            for seed in range(1000 if os.environ.get("LOCKSTEP_LONG") else 40):
+            for seed in range(10000 if os.environ.get("LOCKSTEP_LONG") else 40):
                 job = drawn.draw_job(random.Random(seed), seed, folder + "/")
                 words = [word for name, value in job.items() for word in ("--" + name, str(value))]
                 printed = run("predict", *words, "-o", "json").stdout

@@ -382,6 +382,10 @@ static lk_status collective_check(const lk_collective *collective, lk_error *err
 		LK_CHECK(isfinite(row->us) && row->us >= 0, err);
 		LK_CHECK(!(row->low_us > row->us) && !(row->high_us < row->us), err);
 		LK_CHECK(isfinite(row->algbw) && row->algbw >= 0 && row->busbw >= 0, err);
+		LK_CHECK(!(row->us > 0) ||
+		             fabs(row->algbw * row->us * 1e3 - row->bytes) <= 1e-9 * row->bytes,
+		         err);
+		LK_CHECK(collective->log || i == 0 || row->bytes > row[-1].bytes, err);
 		LK_CHECK(isnan(row->ratio) ||
 		             fabs(row->ratio * row->us - row->measured_us) <= 1e-9 * row->measured_us,
 		         err);

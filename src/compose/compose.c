@@ -440,6 +440,12 @@ static lk_status compose_recordings(struct compose_work *work) {
  *
  * Nothing is printed that contradicts itself: whatever made it is a defect of lockstep. */
 
+static bool is_whole_step(const lk_compose_parts *parts, double step_s) {
+	double sum = parts->device + parts->own + parts->files + parts->transfer + parts->wait;
+	return parts->device >= 0 && parts->own >= 0 && parts->files >= 0 && parts->transfer >= 0 &&
+	       parts->wait >= 0 && fabs(sum - step_s) <= 1e-6 * step_s + 1e-12;
+}
+
 static lk_status compose_check(const lk_composed *composed, lk_error *err) {
 	LK_CHECK(isfinite(composed->step_s) && composed->step_s >= 0, err);
 	LK_CHECK(!(composed->low_s > composed->step_s) && !(composed->high_s < composed->step_s), err);
@@ -447,9 +453,13 @@ static lk_status compose_check(const lk_composed *composed, lk_error *err) {
 	for (int i = 0; i < composed->class_count; i++) {
 		const lk_compose_class *class = &composed->classes[i];
 		LK_CHECK(!(class->own_low_s > class->own_high_s), err);
+		LK_CHECK(!(class->device_low_s > class->device_high_s), err);
+		LK_CHECK(class->unlike <= class->steps, err);
+		LK_CHECK(is_whole_step(&class->parts, composed->step_s), err);
 		ranks += class->ranks;
 	}
 	LK_CHECK(ranks == composed->world, err);
+	LK_CHECK(is_whole_step(&composed->parts, composed->step_s), err);
 	return LK_OK;
 }
 

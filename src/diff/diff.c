@@ -295,6 +295,12 @@ static lk_status diff_check(const lk_diff *diff, lk_error *err) {
 	LK_CHECK(!diff->category_count || (fabs(before - diff->before_s) <= 1e-2 * diff->before_s &&
 	                                   fabs(after - diff->after_s) <= 1e-2 * diff->after_s),
 	         err);
+	LK_CHECK(diff->verdict == 0 || (diff->verdict > 0) == (diff->ratio > 1), err);
+	for (int i = 0; i < diff->kernel_count; i++) {
+		const lk_diff_row *row = &diff->kernels[i];
+		LK_CHECK(row->delta_s == row->after_s - row->before_s, err);
+		LK_CHECK(i == 0 || fabs(row->delta_s) <= fabs(row[-1].delta_s), err);
+	}
 	LK_CHECK(!(diff->after_s > 0) ||
 	             fabs(diff->ratio * diff->after_s - diff->before_s) <= 1e-9 * diff->before_s,
 	         err);

@@ -421,6 +421,44 @@ static lk_status explain_check_rank(const lk_explain_rank *rank, lk_error *err) 
 	             rank->idle_ns,
 	         err);
 	LK_CHECK(rank->overlap_ns >= 0 && rank->overlap_ns <= rank->communication_ns, err);
+	LK_CHECK(rank->exposed_communication_ns <= rank->communication_ns, err);
+	LK_CHECK(rank->exposed_memory_ns <= rank->memory_ns, err);
+	LK_CHECK(rank->h2d_exposed_ns >= 0 && rank->h2d_exposed_ns <= rank->h2d_ns, err);
+	LK_CHECK(rank->device_events <= rank->events, err);
+	return LK_OK;
+}
+
+static lk_status explain_check_tables(const lk_explanation *explanation, lk_error *err) {
+	for (int i = 0; i < explanation->idle_count; i++) {
+		const lk_explain_idle *idle = &explanation->idle[i];
+		LK_CHECK(idle->host_wait_ns + idle->kernel_wait_ns + idle->other_ns == idle->idle_ns, err);
+	}
+	for (int i = 0; i < explanation->stretch_count; i++) {
+		const lk_explain_stretch *stretch = &explanation->stretches[i];
+		LK_CHECK(stretch->lost_ns >= 0 && stretch->lost_ns <= stretch->dur_ns, err);
+		LK_CHECK(i == 0 || stretch->lost_ns <= stretch[-1].lost_ns, err);
+	}
+	for (int i = 0; i < explanation->queue_count; i++) {
+		const lk_explain_queue *queue = &explanation->queues[i];
+		LK_CHECK(queue->full_ns <= queue->span_ns && queue->median <= (double)queue->max, err);
+		LK_CHECK((double)queue->min <= queue->median && queue->median <= queue->p95, err);
+	}
+	for (int i = 0; i < explanation->launch_count; i++) {
+		const lk_explain_launch *launch = &explanation->launches[i];
+		LK_CHECK(launch->short_kernels <= launch->gpu_duration.count, err);
+	}
+	for (int i = 0; i < explanation->straggler_count; i++)
+		LK_CHECK(explanation->stragglers[i].last <= explanation->stragglers[i].collectives, err);
+	for (int i = 0; i < explanation->shaped_count; i++)
+		LK_CHECK(explanation->shaped[i].share >= 0 && explanation->shaped[i].share <= 1 + 1e-9,
+		         err);
+	for (int i = 0; i < explanation->action_count; i++)
+		LK_CHECK(explanation->actions[i] >= 0 && explanation->actions[i] < explanation->stall_count,
+		         err);
+	double path = 0;
+	for (int i = 0; i < explanation->critical.part_count; i++)
+		path += explanation->critical.parts[i].seconds;
+	LK_CHECK(path <= explanation->critical.step_s * (1 + 1e-6) + 1e-9, err);
 	return LK_OK;
 }
 
@@ -434,9 +472,11 @@ static lk_status explain_check(const lk_explanation *explanation, lk_error *err)
 		             step->dur_ns,
 		         err);
 	}
+	LK_TRY(explain_check_tables(explanation, err));
 	for (int i = 0; i < explanation->kernel_count; i++) {
 		const lk_explain_kernel *kernel = &explanation->kernel[i];
 		LK_CHECK(kernel->share >= 0 && kernel->share <= 1 + 1e-9, err);
+		LK_CHECK(i == 0 || kernel->time.total_ns <= kernel[-1].time.total_ns, err);
 		LK_CHECK(kernel->time.min_ns <= kernel->time.median_ns &&
 		             kernel->time.median_ns <= kernel->time.max_ns,
 		         err);
@@ -450,6 +490,7 @@ static lk_status explain_check(const lk_explanation *explanation, lk_error *err)
 		const lk_explain_stall *stall = &explanation->stalls[i];
 		LK_CHECK(isfinite(stall->lost_s) && stall->lost_s >= 0, err);
 		LK_CHECK(!(stall->gain_s > explanation->step_s * (1 + 1e-9)), err);
+		LK_CHECK(i == 0 || stall->lost_s <= stall[-1].lost_s, err);
 	}
 	return LK_OK;
 }

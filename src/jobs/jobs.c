@@ -342,13 +342,27 @@ static lk_status jobs_check_policy(const lk_jobs_answer *answer, const lk_jobs_p
 		LK_CHECK(course->start_s >= answer->jobs[i].submit_s && course->end_s >= course->start_s,
 		         err);
 		LK_CHECK(course->most_gpus <= answer->gpus && course->gpu_s >= 0, err);
+		LK_CHECK(course->gpu_s <=
+		             course->most_gpus * (course->end_s - course->start_s) * (1 + 1e-9),
+		         err);
 	}
+	LK_CHECK(policy->wait_s >= 0 && policy->wait_s <= policy->mean_s * (1 + 1e-9), err);
+	LK_CHECK(policy->done >= 0 && policy->done <= answer->count, err);
 	LK_CHECK(policy->used >= 0 && policy->used <= 1 + 1e-9, err);
 	LK_CHECK(policy->median_s <= policy->late_s && policy->mean_s <= policy->makespan_s, err);
 	return LK_OK;
 }
 
 static lk_status jobs_check_answer(const lk_jobs_answer *answer, lk_error *err) {
+	for (int i = 0; i < answer->count; i++)
+		for (int k = 0; k < answer->jobs[i].rate_count; k++) {
+			const lk_jobs_rate *rate = &answer->jobs[i].rates[k];
+			LK_CHECK(isfinite(rate->per_s) && rate->per_s > 0, err);
+			LK_CHECK(k == 0 || rate->gpus > rate[-1].gpus, err);
+		}
+	const lk_jobs_energy *energy = answer->energy;
+	for (int i = 0; energy && i < energy->point_count; i++)
+		LK_CHECK(energy->points[i].saved <= 1 && energy->points[i].used <= 1 + 1e-9, err);
 	for (int i = 0; i < answer->policy_count; i++)
 		LK_TRY(jobs_check_policy(answer, &answer->policies[i], err));
 	return LK_OK;

@@ -372,6 +372,9 @@ static lk_status plan_check_choice(const lk_plan_choice *choice, lk_error *err) 
 	LK_CHECK(choice->step_time_high_s >= step && isfinite(choice->step_time_high_s), err);
 	LK_CHECK(choice->peak_bytes > 0 && choice->peak_bytes <= choice->usable_bytes, err);
 	LK_CHECK(choice->mfu >= 0 && choice->mfu <= 1, err);
+	LK_CHECK(isnan(choice->exact_s) || (isfinite(choice->exact_s) && choice->exact_s > 0), err);
+	LK_CHECK(choice->tp * choice->pp * choice->cp * choice->dp == choice->gpus, err);
+	LK_CHECK(isfinite(choice->days) && choice->days >= 0 && choice->gpu_hours >= 0, err);
 	for (int i = 0; i < choice->breakdown_count; i++) sum += choice->breakdown[i].exposed_s;
 	LK_CHECK(choice->breakdown_count == 0 || fabs(sum - step) <= 1e-6 * step, err);
 	return LK_OK;
@@ -382,6 +385,13 @@ static lk_status plan_check(const lk_plan *plan, lk_error *err) {
 	for (int i = 0; i < plan->count; i++) {
 		const lk_plan_count *count = &plan->counts[i];
 		LK_CHECK(count->choice_count > 0 || count->nothing || plan->cut_off, err);
+		LK_CHECK(count->bounded <= count->layouts && count->too_large <= count->bounded, err);
+		LK_CHECK(count->too_slow <= count->bounded, err);
+		for (int k = 0; k < count->sensitivity_count; k++) {
+			const lk_plan_sensitivity *other = &count->sensitivity[k];
+			LK_CHECK(isfinite(other->step_time_s) && other->step_time_s > 0, err);
+			LK_CHECK(other->best >= 0 && other->best < count->choice_count, err);
+		}
 		const lk_plan_choice *first = count->choices;
 		for (int k = 0; k < count->choice_count; k++) {
 			const lk_plan_choice *choice = &count->choices[k];
@@ -392,6 +402,11 @@ static lk_status plan_check(const lk_plan *plan, lk_error *err) {
 			             choice->step_time_s >= first->step_time_s,
 			         err);
 		}
+	}
+	for (int i = 0; i < plan->sync_count; i++) {
+		const lk_plan_sync *sync = &plan->syncs[i];
+		LK_CHECK(isfinite(sync->sync_s) && sync->sync_s >= 0 && sync->stall_s >= 0, err);
+		LK_CHECK(sync->utilisation >= 0 && sync->utilisation <= 1 + 1e-9, err);
 	}
 	return LK_OK;
 }

@@ -84,8 +84,48 @@ static lk_status prediction_check_memory(const lk_prediction *prediction, lk_err
 	LK_CHECK(prediction->fits == (prediction->peak_bytes <= prediction->usable_bytes), err);
 	for (int i = 0; i < prediction->memory_count; i++) {
 		const lk_stage_memory *stage = &prediction->memory[i];
+		double parts = stage->reserved + stage->context + stage->nccl;
 		LK_CHECK(is_size(stage->total) && stage->total <= prediction->peak_bytes * (1 + 1e-9), err);
+		LK_CHECK(fabs(parts - stage->total) <= 1e-6 * stage->total, err);
+		LK_CHECK(is_size(stage->allocated) && stage->allocated <= stage->reserved * (1 + 1e-9),
+		         err);
 		LK_CHECK(!(stage->low > stage->allocated) && !(stage->high < stage->allocated), err);
+	}
+	return LK_OK;
+}
+
+/* Sizes of the job: every GPU is one rank; the classes that are simulated are no more. */
+static lk_status prediction_check_speed(const lk_prediction *prediction, lk_error *err) {
+	const lk_energy *energy = &prediction->energy;
+	LK_CHECK(is_size(prediction->samples_per_s) && is_size(prediction->tokens_per_s_per_gpu), err);
+	LK_CHECK(is_size(prediction->model_flops_per_s_per_gpu) && is_size(prediction->hfu), err);
+	LK_CHECK(is_size(prediction->days) && is_size(prediction->gpu_hours), err);
+	LK_CHECK(prediction->goodput >= 0 && prediction->goodput <= 1, err);
+	LK_CHECK(prediction->ranks_simulated <= prediction->ranks, err);
+	LK_CHECK(is_size(energy->gpu_watts) && is_size(energy->step_kwh), err);
+	LK_CHECK(energy->site_watts >= energy->gpu_watts && is_size(energy->site_watts), err);
+	LK_CHECK(is_size(energy->training_kwh) && is_size(energy->carbon_kg), err);
+	return LK_OK;
+}
+
+/* Of the pictures: each stage's parts are the step, kernels come by time. */
+static lk_status prediction_check_detail(const lk_prediction_detail *detail, double step,
+                                         lk_error *err) {
+	for (int s = 0; s < detail->stage_count; s++) {
+		double sum = 0;
+		for (int i = 0; i < detail->part_count; i++) sum += detail->stages[s].exposed_s[i];
+		LK_CHECK(fabs(sum - step) <= 1e-6 * step, err);
+	}
+	for (size_t i = 0; i < detail->span_count; i++) {
+		const lk_detail_span *span = &detail->spans[i];
+		LK_CHECK(span->start_s >= 0 && span->start_s <= span->end_s, err);
+		LK_CHECK(span->end_s <= step * (1 + 1e-6), err);
+	}
+	for (int i = 1; i < detail->kernel_count; i++)
+		LK_CHECK(detail->kernels[i].seconds <= detail->kernels[i - 1].seconds, err);
+	for (int i = 0; i < detail->sensitivity_count; i++) {
+		double other = detail->sensitivity[i].step_time_s; /* NAN: of a job that does not fit */
+		LK_CHECK(isnan(other) || (isfinite(other) && other > 0), err);
 	}
 	return LK_OK;
 }
@@ -111,6 +151,10 @@ static lk_status prediction_check(const lk_prediction *prediction, lk_error *err
 		LK_CHECK(prediction->fixes[i].step_time_s > 0 &&
 		             prediction->fixes[i].peak_bytes <= prediction->usable_bytes * (1 + 1e-9),
 		         err);
+	for (int i = 0; i < prediction->phase_span_count; i++)
+		LK_CHECK(prediction->spans[i].start_s <= prediction->spans[i].end_s, err);
+	LK_TRY(prediction_check_speed(prediction, err));
+	if (prediction->detail) LK_TRY(prediction_check_detail(prediction->detail, step, err));
 	return prediction_check_memory(prediction, err);
 }
 

@@ -9,6 +9,7 @@
  *     these layouts: engines that are slower with it are slower with any other
  *   - lag: 0 and 1, and what --rollout says
  * With --exhaustive all splits in whole nodes, all layouts and all engines are combined. */
+#include "base/check.h"
 #include "lockstep/post_plan.h"
 
 #include <math.h>
@@ -447,6 +448,31 @@ static lk_status post_plan_answer(struct post_search *search, lk_error *err) {
 	return search->plan.reproduce ? LK_OK : lk_oom(err);
 }
 
+/* ---- what holds for every answer ----
+ *
+ * Nothing is printed that contradicts itself: whatever made it is a defect of lockstep. Those that
+ * fit come first, the fastest of them first. */
+
+static lk_status post_plan_check(const lk_post_plan *plan, lk_error *err) {
+	LK_CHECK(plan->splits <= plan->splits_all && plan->count <= plan->asked, err);
+	for (int i = 0; i < plan->count; i++) {
+		const lk_post_choice *choice = &plan->choices[i];
+		double step = choice->step_time_s;
+		LK_CHECK(isfinite(step) && step > 0, err);
+		LK_CHECK(choice->step_time_low_s > 0 && choice->step_time_low_s <= step, err);
+		LK_CHECK(choice->step_time_high_s >= step && isfinite(choice->step_time_high_s), err);
+		LK_CHECK(choice->generation_s >= 0 && choice->learning_s >= 0, err);
+		LK_CHECK(choice->moving_s >= 0 && choice->train_idle_s >= 0, err);
+		LK_CHECK(choice->engine_idle_s >= 0, err);
+		LK_CHECK(choice->fits == (choice->peak_bytes <= choice->usable_bytes), err);
+		LK_CHECK(choice->train_gpus + choice->engine_gpus <= choice->gpus, err);
+		if (i == 0) continue;
+		LK_CHECK(choice[-1].fits || !choice->fits, err);
+		LK_CHECK(!choice->fits || step >= choice[-1].step_time_s, err);
+	}
+	return LK_OK;
+}
+
 lk_status lk_post_plan_find(const lk_plan_request *request, lk_post_plan **out, lk_error *err) {
 	*out = NULL;
 	struct post_search *search = calloc(1, sizeof *search);
@@ -455,6 +481,7 @@ lk_status lk_post_plan_find(const lk_plan_request *request, lk_post_plan **out, 
 	search->cutoff = lk_cutoff_after(request->search_s > 0 ? request->search_s : SEARCH_SECONDS);
 	search->plan.memory_owner = search;
 	lk_status status = post_plan_answer(search, err);
+	if (status == LK_OK) status = post_plan_check(&search->plan, err);
 	if (status == LK_OK) *out = &search->plan;
 	else lk_post_plan_free(&search->plan);
 	return status;

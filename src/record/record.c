@@ -363,6 +363,23 @@ static lk_status run_and_sum_up(struct record_work *work, const lk_record_reques
 	return answer->out && answer->reason && answer->store_wrong ? LK_OK : lk_oom(err);
 }
 
+/* Nothing is printed that contradicts itself: whatever made it is a defect of lockstep. */
+static lk_status record_check(const lk_record_answer *answer, lk_error *err) {
+	for (int i = 0; i < answer->count; i++) {
+		const lk_record_process *process = &answer->processes[i];
+		LK_CHECK(process->rank < process->world || process->world == 0, err);
+		LK_CHECK(process->comm_s >= 0 && process->read_s >= 0 && process->wall_s >= 0, err);
+		LK_CHECK(!(process->step_s < 0) && !(process->outside_s < 0), err);
+		LK_CHECK(i == 0 || process->rank >= process[-1].rank, err);
+	}
+	for (int i = 0; i < answer->file_count; i++) {
+		const lk_record_file *file = &answer->files[i];
+		LK_CHECK(file->sequential <= file->reads && file->most <= file->read_bytes, err);
+	}
+	LK_CHECK(isfinite(answer->wall_s) && answer->wall_s >= 0, err);
+	return LK_OK;
+}
+
 lk_status lk_record(const lk_record_request *request, lk_record_answer **out, lk_error *err) {
 	if (request->words < 1 || !request->command[0][0]) {
 		lk_fail(err, LK_ERR_INPUT, "record", "no command is given");
@@ -379,6 +396,7 @@ lk_status lk_record(const lk_record_request *request, lk_record_answer **out, lk
 	work->paths = lk_intern_new();
 	lk_status status = work->paths ? run_and_sum_up(work, &own, err) : lk_oom(err);
 	if (work->locked >= 0) close(work->locked);
+	if (status == LK_OK) status = record_check(&work->result, err);
 	if (status != LK_OK) lk_record_free(&work->result);
 	else *out = &work->result;
 	return status;

@@ -265,6 +265,9 @@ static lk_status rent_check_choice(const lk_rent_choice *choice, lk_error *err) 
 /* What is called the cheapest is: of all that meet deadline and budget, where it does. */
 static lk_status rent_check_answer(const lk_rent *rent, lk_error *err) {
 	LK_CHECK(rent->most < rent->count || rent->function_count, err);
+	LK_CHECK(rent->within_limits <= rent->considered, err);
+	for (int i = 0; i < rent->tie_count; i++)
+		LK_CHECK(rent->ties[i] >= 0 && rent->ties[i] < rent->count, err);
 	const lk_rent_choice *cheapest =
 		rent->function_count || rent->cheapest < 0 ? NULL : &rent->choices[rent->cheapest];
 	const lk_rent_choice *fastest =
@@ -272,6 +275,8 @@ static lk_status rent_check_answer(const lk_rent *rent, lk_error *err) {
 	for (int i = 0; i < rent->count; i++) {
 		const lk_rent_choice *choice = &rent->choices[i];
 		LK_TRY(rent_check_choice(choice, err));
+		/* by cost, where a length was given */
+		LK_CHECK(i == 0 || isnan(rent->samples) || !(choice->cost < choice[-1].cost), err);
 		if (!choice->in_time || !choice->in_budget) continue;
 		LK_CHECK(!cheapest || choice->cost >= cheapest->cost, err);
 		LK_CHECK(!fastest || choice->hours >= fastest->hours, err);

@@ -543,6 +543,21 @@ static lk_status shard_check(const lk_shard_answer *answer, lk_error *err) {
 	LK_CHECK(isfinite(answer->step_s) && answer->step_s > 0, err);
 	LK_CHECK(answer->bound_s <= answer->placed_s * (1 + 1e-9), err);
 	LK_CHECK(answer->imbalance >= 1 - 1e-9, err);
+	double parts = answer->index_s + answer->forward_s + 2 * answer->exchange_s + answer->dense_s +
+	               answer->backward_s + answer->reduce_s;
+	LK_CHECK(fabs(parts - answer->placed_s) <= 1e-6 * answer->placed_s, err);
+	double bytes = 0;
+	int tables = 0;
+	for (int i = 0; i < answer->piece_count; i++) {
+		const lk_shard_placed *piece = &answer->pieces[i];
+		LK_CHECK(piece->rank < answer->rank_count && piece->part < piece->parts, err);
+		LK_CHECK(isfinite(piece->forward_s) && piece->forward_s >= 0, err);
+		LK_CHECK(piece->part == 0 || piece->part == piece[-1].part + 1, err);
+		tables += piece->part == 0;
+		bytes += piece->bytes;
+	}
+	/* every table is somewhere, once; columns have states of its rows each */
+	LK_CHECK(tables == answer->tables && bytes >= answer->table_bytes * (1 - 1e-9), err);
 	for (int i = 0; i < answer->rank_count; i++)
 		LK_TRY(shard_check_rank(answer, &answer->ranks[i], err));
 	return LK_OK;

@@ -374,6 +374,8 @@ static lk_status whatif_check(const lk_whatif *whatif, lk_error *err) {
 		LK_CHECK(column->compute_s >= 0 && column->exposed_s >= 0 && column->hidden_s >= 0, err);
 		LK_CHECK(fabs(parts - step) <= 1e-6 * step + 1e-12, err);
 		LK_CHECK(isnan(column->uncertainty) || column->uncertainty >= 0, err);
+		LK_CHECK(column->ranks > 0 && isfinite(column->samples_per_s), err);
+		LK_CHECK(isnan(column->efficiency) || column->efficiency >= 0, err);
 	}
 	return LK_OK;
 }

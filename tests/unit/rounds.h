@@ -1,6 +1,6 @@
 /* rounds.h: how many random cases a test looks at: more with LOCKSTEP_LONG=1; fewer with
- * LOCKSTEP_QUICK=1, and where a sanitizer makes each of them several times as slow, and the kinds
- * of cases matter more than their number, which runs without one see. */
+ * LOCKSTEP_QUICK=1, and, of both, where a sanitizer makes each of them several times as slow, and
+ * the kinds of cases matter more than their number, which runs without one see. */
 #ifndef LK_TEST_ROUNDS_H
 #define LK_TEST_ROUNDS_H
 
@@ -42,9 +42,8 @@ static inline int fewer_cases(void) {
 }
 
 static inline int rounds(int usual, int longer) {
-	int fewer = fewer_cases();
-	if (takes_long()) return longer;
-	return usual > fewer ? usual / fewer : 1;
+	int fewer = fewer_cases(), all = takes_long() ? longer : usual;
+	return all > fewer ? all / fewer : 1;
 }
 
 static inline int trials(int usual) {
