@@ -395,7 +395,10 @@ lk_status lk_explain_make(lk_traces *traces, const lk_explain_request *request,
 static lk_status refuse_damage(const lk_traces *traces, lk_error *err) {
 	for (uint32_t c = 0; c < traces->count; c++) {
 		const lk_capture *capture = traces->capture[c];
-		if (!capture->damages.count) continue;
+		if (!capture->damages.count) {
+			LK_TRY(lk_capture_check(capture, err));
+			continue;
+		}
 		lk_fail(err, LK_ERR_INPUT, capture->path, "cannot be read in full, in %llu %s: %s",
 		        (unsigned long long)capture->damaged,
 		        lk_noun((double)capture->damaged, "place", "places"), capture->damages.at[0]);

@@ -21,6 +21,40 @@ bool lk_members_add(lk_members *members, const char *key, const lk_value *item) 
 	return true;
 }
 
+struct keyed {
+	const char *key;
+	size_t at;
+};
+
+static int members_by_key(const void *a, const void *b) {
+	const struct keyed *one = a, *other = b;
+	int order = strcmp(one->key, other->key);
+	return order != 0 ? order : (one->at > other->at) - (one->at < other->at);
+}
+
+bool lk_members_settle(lk_members *members) {
+	size_t count = members->count, kept = 0;
+	struct keyed *sorted = count > 1 ? malloc(count * sizeof *sorted) : NULL;
+	if (count <= 1) return true;
+	if (sorted == NULL) return false;
+	for (size_t i = 0; i < count; i++) sorted[i] = (struct keyed){members->keys[i], i};
+	qsort(sorted, count, sizeof *sorted, members_by_key);
+	for (size_t i = 0, last; i < count; i = last + 1) {
+		for (last = i; last + 1 < count && strcmp(sorted[last + 1].key, sorted[i].key) == 0;)
+			last++;
+		members->items[sorted[i].at] = members->items[sorted[last].at];
+		for (size_t k = i + 1; k <= last; k++) members->keys[sorted[k].at] = NULL;
+	}
+	free(sorted);
+	for (size_t i = 0; i < count; i++) {
+		if (members->keys[i] == NULL) continue;
+		members->keys[kept] = members->keys[i];
+		members->items[kept++] = members->items[i];
+	}
+	members->count = kept;
+	return true;
+}
+
 void lk_members_free(lk_members *members) {
 	free(members->keys);
 	free(members->items);

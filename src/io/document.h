@@ -1,11 +1,11 @@
 /* document.h: YAML and TOML as the values of io/json.h, so that whoever reads a configuration need
  * not know in which of the three it was written.
  *
- * YAML is read by libyaml: anchors, aliases and merge keys (<<) are resolved, tags are passed over,
- * of several documents the first is taken. Plain scalars are null, bool or number by the rules of
- * YAML 1.1, as Python's loaders read them, but that 2e-5 is a number; `text` holds every scalar as
- * it is written. TOML is read by a reader of our own: it is small, and the packaged ones keep no
- * positions, which messages need.
+ * YAML is read by libyaml: anchors, aliases and merge keys (<<) are resolved, of tags !!str, !!int,
+ * !!float, !!bool and !!null count, of several documents the first is taken. Plain scalars are
+ * null, bool or number by the rules of YAML 1.1, as Python's loaders read them, but that 2e-5 is a
+ * number; `text` holds every scalar as it is written. TOML is read by a reader of our own: it is
+ * small, and the packaged ones keep no positions, which messages need.
  *
  * Nothing is executed or fetched. Aliases share what they name: a value may be reached by
  * many paths, and whoever follows them all must bound their number. */
@@ -39,6 +39,9 @@ typedef struct lk_members {
 bool lk_members_add(lk_members *members, const char *key, const lk_value *item);
 /* Fills `out` and frees what was grown; false when memory runs out. */
 bool lk_members_end(lk_members *members, lk_arena *arena, lk_value *out);
+/* Of an object: of members with one key the first keeps its place and gets the value of the last.
+ * False when memory runs out. */
+bool lk_members_settle(lk_members *members);
 void lk_members_free(lk_members *members);
 
 #endif

@@ -44,6 +44,8 @@ typedef struct lk_json lk_json; /* a reader */
 /* Reads from `in` (borrowed). NULL when memory runs out. */
 lk_json *lk_json_open(lk_stream *in);
 void lk_json_close(lk_json *json);
+/* From here on NaN and Infinity are errors too: nothing passes but RFC 8259. */
+void lk_json_be_strict(lk_json *json);
 
 /* The next token. After KEY, STRING and NUMBER, lk_json_text gives its unescaped text (valid until
  * the next call). */

@@ -39,6 +39,7 @@ struct lk_json {
 	size_t capacity;            /* without the pad */
 	char *at, *end;             /* what is not read yet */
 	bool ended;                 /* the input has no more */
+	bool strict;                /* RFC 8259 alone: no NaN, no Infinity */
 	long long base;             /* offset in the input of buffer[0] */
 	long long line, line_start; /* line_start: offset of its first byte */
 	long long token_line, token_column;
@@ -52,6 +53,10 @@ struct lk_json {
 	char kinds[LK_JSON_DEPTH]; /* '{' or '[' */
 	char where[256];
 };
+
+void lk_json_be_strict(lk_json *json) {
+	json->strict = true;
+}
 
 lk_json *lk_json_open(lk_stream *in) {
 	lk_json *json = calloc(1, sizeof *json);
@@ -366,6 +371,7 @@ static lk_status read_word(lk_json *json, lk_json_token *token, lk_error *err) {
 	LK_TRY(reader_need(json, &p, &p, 9, err));
 	json->at = p;
 	for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
+		if (json->strict && words[i].token == LK_JSON_NUMBER) continue;
 		if (strncmp(p, words[i].word, (size_t)words[i].length) != 0) continue;
 		*token = words[i].token;
 		json->text = p;

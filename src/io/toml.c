@@ -1,6 +1,7 @@
 /* toml.c: TOML as a tree of values: tables, arrays of tables, dotted keys, basic and literal
  * strings on one or several lines, numbers, bools, arrays and inline tables. Dates are texts. */
 #include <ctype.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -18,7 +19,9 @@ struct toml_node {
 	lk_value scalar; /* kind OBJECT and ARRAY: see first */
 	struct toml_node *first, *last, *next;
 	int count;
-	bool closed; /* an inline table or array: nothing may be added later */
+	bool closed;  /* an inline table or array: nothing may be added later */
+	bool defined; /* by a header of its own, which no other one repeats */
+	int dotted;   /* the section whose dotted keys made it, from 1 on; 0: none did */
 };
 
 struct toml_reader {
@@ -26,6 +29,7 @@ struct toml_reader {
 	lk_error *err;
 	const char *name, *at, *end, *line_start;
 	int line, depth;
+	int section; /* headers so far, and one */
 	size_t values;
 };
 
@@ -49,13 +53,21 @@ static void toml_newline(struct toml_reader *reader) {
 	reader->line_start = reader->at;
 }
 
+/* A control character, of which tabs and ends of lines alone may be written. */
+static bool toml_control(const struct toml_reader *reader, const char *at) {
+	bool ends = *at == '\r' && at + 1 < reader->end && at[1] == '\n';
+	return ((unsigned char)*at < 0x20 && *at != '\t' && !ends) || *at == 0x7f;
+}
+
 /* Blanks and comments; with `lines`, ends of lines too. */
 static void toml_skip(struct toml_reader *reader, bool lines) {
 	while (reader->at < reader->end) {
 		char c = *reader->at;
-		if (c == ' ' || c == '\t' || c == '\r') reader->at++;
+		if (c == ' ' || c == '\t' || toml_sees(reader, "\r\n")) reader->at++;
 		else if (c == '#')
-			while (reader->at < reader->end && *reader->at != '\n') reader->at++;
+			while (reader->at < reader->end && *reader->at != '\n' &&
+			       !toml_control(reader, reader->at))
+				reader->at++;
 		else if (c == '\n' && lines) toml_newline(reader);
 		else return;
 	}
@@ -134,7 +146,12 @@ static lk_status toml_string(struct toml_reader *reader, const char **out) {
 		if (!lines && *stop == '\n') break;
 		bool ends = *stop == quote && !skip &&
 		            (!lines || ((size_t)(reader->end - stop) >= 3 && memcmp(stop, triple, 3) == 0));
-		if (ends) break;
+		if (ends) {
+			/* quotes before the last three are a part of it */
+			for (int i = 0; lines && i < 2 && stop + 3 < reader->end && stop[3] == quote; i++)
+				stop++;
+			break;
+		}
 		skip = quote == '"' && *stop == '\\' && !skip;
 	}
 	if (stop >= reader->end || *stop == '\n') return toml_wrong(reader, "a text does not end");
@@ -143,7 +160,12 @@ static lk_status toml_string(struct toml_reader *reader, const char **out) {
 	if (!text) return lk_oom(reader->err);
 	while (reader->at < stop) {
 		char c = *reader->at;
-		if (c == '\0') return toml_wrong(reader, "a NUL in a text");
+		if (toml_control(reader, reader->at) && !(lines && c == '\n'))
+			return toml_wrong(reader, "a control character in a text");
+		if (toml_sees(reader, "\r\n")) { /* one end of a line, as anywhere */
+			reader->at++;
+			continue;
+		}
 		if (quote == '"' && c == '\\') {
 			reader->at++;
 			const char *next = reader->at + strspn(reader->at, " \t\r");
@@ -204,20 +226,87 @@ static lk_status toml_inline_table(struct toml_reader *reader, struct toml_node 
 	return LK_OK;
 }
 
+/* Digits of a base with single '_' between them; what follows them, NULL: there are none. */
+static const char *toml_digits(const char *at, int base) {
+	const char *from = at;
+	for (;; at++) {
+		if (*at == '_' && at > from && at[-1] != '_' && isxdigit((unsigned char)at[1])) continue;
+		int digit = isdigit((unsigned char)*at)    ? *at - '0'
+		            : isxdigit((unsigned char)*at) ? tolower((unsigned char)*at) - 'a' + 10
+		                                           : base;
+		if (digit >= base) break;
+	}
+	return at > from ? at : NULL;
+}
+
+/* A number by TOML's rules: no leading zeros, digits on both sides of a point. */
+static bool toml_number(const char *text, double *number) {
+	const char *at = text + (*text == '+' || *text == '-'), *end;
+	double sign = *text == '-' ? -1 : 1;
+	if (strcmp(at, "inf") == 0) return *number = sign * INFINITY, true;
+	if (strcmp(at, "nan") == 0) return *number = NAN, true;
+	if (*at == '0' && at == text && at[1] != '\0' && strchr("xob", at[1]) != NULL) {
+		int base = at[1] == 'x' ? 16 : at[1] == 'o' ? 8 : 2;
+		*number = 0;
+		if ((end = toml_digits(at + 2, base)) == NULL || *end != '\0') return false;
+		for (at += 2; *at != '\0'; at++)
+			if (*at != '_')
+				*number = *number * base +
+				          (isdigit((unsigned char)*at) ? *at - '0' : tolower(*at) - 'a' + 10);
+		return true;
+	}
+	if ((end = toml_digits(at, 10)) == NULL || (*at == '0' && end > at + 1)) return false;
+	if (*end == '.' && (end = toml_digits(end + 1, 10)) == NULL) return false;
+	if (*end == 'e' || *end == 'E') {
+		end += 1 + (end[1] == '+' || end[1] == '-');
+		if ((end = toml_digits(end, 10)) == NULL) return false;
+	}
+	if (*end != '\0') return false;
+	char plain[400];
+	size_t used = 0;
+	for (at = text + (*text == '+'); *at != '\0' && used + 1 < sizeof plain; at++)
+		if (*at != '_') plain[used++] = *at;
+	plain[used] = '\0';
+	const char *stop;
+	*number = lk_read_real(plain, &stop);
+	return *at == '\0' && *stop == '\0';
+}
+
+/* 1979-05-27, 07:32:00, 1979-05-27T07:32:00.5-07:00: a text. */
+static bool toml_date(const char *text) {
+	const char *time = text;
+	size_t length = strlen(text);
+	if (length >= 10 && text[4] == '-' && text[7] == '-') {
+		if (strspn(text, "0123456789-") < 10) return false;
+		if (length == 10) return true;
+		if (strchr("Tt ", text[10]) == NULL) return false;
+		time += 11;
+	}
+	return strlen(time) >= 8 && time[2] == ':' && time[5] == ':' &&
+	       strspn(time, "0123456789:") >= 8 &&
+	       time[8 + strspn(time + 8, ".0123456789:+-Zz")] == '\0';
+}
+
 static lk_status toml_word(struct toml_reader *reader, struct toml_node *into) {
 	const char *from = reader->at;
-	while (reader->at < reader->end && !isspace((unsigned char)*reader->at) &&
-	       !strchr(",]}#", *reader->at))
+	bool date = false; /* a blank may separate a time from it */
+	while (reader->at < reader->end && strchr(",]}#\r\n\t", *reader->at) == NULL) {
+		if (*reader->at == ' ') {
+			date = reader->at - from == 10 && from[4] == '-' && reader->at + 1 < reader->end &&
+			       isdigit((unsigned char)reader->at[1]);
+			if (!date) break;
+		}
 		reader->at++;
+	}
 	const char *text = lk_arena_strndup(reader->arena, from, (size_t)(reader->at - from));
 	if (!text) return lk_oom(reader->err);
 	into->scalar.text = text;
 	if (strcmp(text, "true") == 0) return into->scalar.kind = LK_JSON_TRUE, LK_OK;
 	if (strcmp(text, "false") == 0) return into->scalar.kind = LK_JSON_FALSE, LK_OK;
-	into->scalar.kind = lk_yaml_scalar(text, &into->scalar.number);
-	if (into->scalar.kind == LK_JSON_NUMBER) return LK_OK;
+	into->scalar.kind = LK_JSON_NUMBER;
+	if (toml_number(text, &into->scalar.number)) return LK_OK;
 	into->scalar.kind = LK_JSON_STRING;
-	if (isdigit((unsigned char)*text)) return LK_OK; /* a date */
+	if (isdigit((unsigned char)*text) && toml_date(text)) return LK_OK;
 	reader->at = from;
 	return toml_wrong(reader, "a value is missing, or a text without quotes");
 }
@@ -241,10 +330,16 @@ static lk_status toml_value(struct toml_reader *reader, struct toml_node *into) 
 
 /* ---- keys and tables ---- */
 
+static void toml_blanks(struct toml_reader *reader) {
+	while (reader->at < reader->end && (*reader->at == ' ' || *reader->at == '\t')) reader->at++;
+}
+
 static lk_status toml_key(struct toml_reader *reader, const char **parts, int *count) {
 	for (*count = 0;;) {
-		toml_skip(reader, false);
+		toml_blanks(reader);
 		if (*count == TOML_PARTS) return toml_wrong(reader, "a key of too many parts");
+		if (toml_sees(reader, "\"\"\"") || toml_sees(reader, "'''"))
+			return toml_wrong(reader, "a key of several lines");
 		if (toml_sees(reader, "\"") || toml_sees(reader, "'")) {
 			LK_TRY(toml_string(reader, &parts[*count]));
 		} else {
@@ -257,7 +352,7 @@ static lk_status toml_key(struct toml_reader *reader, const char **parts, int *c
 			if (!parts[*count]) return lk_oom(reader->err);
 		}
 		(*count)++;
-		toml_skip(reader, false);
+		toml_blanks(reader);
 		if (!toml_sees(reader, ".")) return LK_OK;
 		reader->at++;
 	}
@@ -288,8 +383,13 @@ static lk_status toml_pair(struct toml_reader *reader, struct toml_node *table) 
 	if (table->count > LK_DOCUMENT_KEYS) return toml_wrong(reader, "a table of too many keys");
 	if (!toml_sees(reader, "=")) return toml_wrong(reader, "'=' is missing after a key");
 	reader->at++;
-	toml_skip(reader, false);
-	for (int i = 0; i + 1 < count; i++) LK_TRY(toml_descend(reader, &table, parts[i]));
+	toml_blanks(reader);
+	for (int i = 0; i + 1 < count; i++) {
+		LK_TRY(toml_descend(reader, &table, parts[i]));
+		if (table->defined || (table->dotted && table->dotted != reader->section))
+			return toml_wrong(reader, "a table is given twice");
+		table->dotted = reader->section;
+	}
 	if (toml_find(table, parts[count - 1])) return toml_wrong(reader, "a key is given twice");
 	struct toml_node *node = toml_add(reader, table, parts[count - 1]);
 	if (!node) return lk_oom(reader->err);
@@ -307,8 +407,16 @@ static lk_status toml_header(struct toml_reader *reader, struct toml_node *root,
 	if (!toml_sees(reader, array ? "]]" : "]")) return toml_wrong(reader, "']' is missing");
 	reader->at += array ? 2 : 1;
 	*table = root;
-	for (int i = 0; i < count - array; i++) LK_TRY(toml_descend(reader, table, parts[i]));
-	if (!array) return LK_OK;
+	reader->section++;
+	for (int i = 0; i < count - array; i++) {
+		const struct toml_node *list = toml_find(*table, parts[i]);
+		if (!array && i + 1 == count && list && list->scalar.kind == LK_JSON_ARRAY)
+			return toml_wrong(reader, "a key names a value that is not a table");
+		LK_TRY(toml_descend(reader, table, parts[i]));
+	}
+	if (!array && ((*table)->defined || (*table)->dotted))
+		return toml_wrong(reader, "a table is given twice");
+	if (!array) return (*table)->defined = true, LK_OK;
 	struct toml_node *list = toml_find(*table, parts[count - 1]);
 	if (!list) {
 		list = toml_add(reader, *table, parts[count - 1]);
@@ -352,7 +460,7 @@ static bool toml_tree(lk_arena *arena, const struct toml_node *node, lk_value *o
 
 lk_status lk_toml_document(lk_arena *arena, const char *text, size_t size, const char *name,
                            lk_value **out, lk_error *err) {
-	struct toml_reader reader = {.arena = arena, .err = err, .name = name, .line = 1};
+	struct toml_reader reader = {.arena = arena, .err = err, .name = name, .line = 1, .section = 1};
 	struct toml_node root = {.scalar = {.kind = LK_JSON_OBJECT, .line = 1, .column = 1}};
 	if (size > LK_DOCUMENT_BYTES)
 		return lk_fail(err, LK_ERR_INPUT, name, "a document of more than 4 MiB");

@@ -13,24 +13,47 @@
 
 /* ---- scalars ---- */
 
+/* yes, Yes and YES, but not yEs. */
 static bool yaml_among(const char *text, const char *const *names) {
+	bool upper = isupper((unsigned char)text[0]);
+	for (const char *c = text; *c && c[1]; c++)
+		if (!isupper((unsigned char)c[1]) != !isupper((unsigned char)text[1])) return false;
+	if (!upper && text[0] && isupper((unsigned char)text[1])) return false;
 	for (; *names; names++)
 		if (strcasecmp(text, *names) == 0) return true;
 	return false;
 }
 
-/* [+-] digits with '_' between them, '.', exponent; 0x, 0o; .inf, .nan. */
+/* 010, 0b101, 0x1f of YAML 1.1 and 0o10 of 1.2; false: it is none of them. */
+static bool yaml_base(const char *digits, double *number) {
+	int base = digits[1] == 'x' ? 16 : digits[1] == 'b' ? 2 : 8;
+	const char *at = digits + 1 + !isdigit((unsigned char)digits[1]);
+	bool any = false;
+	for (*number = 0; *at != '\0'; at++) {
+		if (*at == '_') continue;
+		int digit = isdigit((unsigned char)*at)    ? *at - '0'
+		            : isxdigit((unsigned char)*at) ? tolower((unsigned char)*at) - 'a' + 10
+		                                           : 99;
+		if (digit >= base) return false;
+		*number = *number * base + digit;
+		any = true;
+	}
+	return any;
+}
+
+/* [+-] digits with '_' between them, '.', exponent; 0x, 0o, 0b, 010; .inf, .nan. */
 static bool yaml_number(const char *text, double *number) {
-	char plain[64], *end;
+	char plain[64];
 	size_t used = 0, length = strlen(text);
 	const char *digits = text + (*text == '-' || *text == '+');
 	if (strcasecmp(digits, ".inf") == 0) return *number = *text == '-' ? -INFINITY : INFINITY, true;
 	if (strcasecmp(text, ".nan") == 0) return *number = NAN, true;
 	if (length == 0 || length >= sizeof plain) return false;
-	if (digits[0] == '0' && (digits[1] == 'x' || digits[1] == 'o') && isxdigit(digits[2] & 0x7f)) {
-		*number = (double)strtoull(digits + 2, &end, digits[1] == 'x' ? 16 : 8);
+	bool based = digits[0] == '0' && digits[1] != '\0' && strchr("xob0123456789_", digits[1]);
+	if (based && strpbrk(digits, digits[1] == 'x' ? "." : ".eE") == NULL) {
+		if (!yaml_base(digits, number)) return false;
 		if (*text == '-') *number = -*number;
-		return *end == '\0';
+		return true;
 	}
 	if (!isdigit((unsigned char)*digits) && *digits != '.') return false;
 	if (*digits == '.' && !isdigit((unsigned char)digits[1])) return false;
@@ -112,6 +135,16 @@ static lk_status yaml_alias(struct yaml_reader *reader, lk_value *out) {
 	return yaml_wrong(reader, reader->event.start_mark, "an alias of an unknown anchor");
 }
 
+/* "int" of !!int and the like, which say what a scalar is, quoted or not; NULL: another tag. */
+static const char *yaml_tag(const char *tag) {
+	static const char *const kinds[] = {"str", "int", "float", "bool", "null"};
+	static const char standard[] = "tag:yaml.org,2002:";
+	if (tag == NULL || strncmp(tag, standard, sizeof standard - 1) != 0) return NULL;
+	for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
+		if (strcmp(tag + sizeof standard - 1, kinds[i]) == 0) return kinds[i];
+	return NULL;
+}
+
 static lk_status yaml_read_scalar(struct yaml_reader *reader, lk_value *out) {
 	const char *text = (const char *)reader->event.data.scalar.value;
 	size_t length = reader->event.data.scalar.length;
@@ -120,7 +153,17 @@ static lk_status yaml_read_scalar(struct yaml_reader *reader, lk_value *out) {
 	out->text = lk_arena_strndup(reader->arena, text, length);
 	if (!out->text) return lk_oom(reader->err);
 	bool plain = reader->event.data.scalar.style == YAML_PLAIN_SCALAR_STYLE;
-	out->kind = plain ? lk_yaml_scalar(out->text, &out->number) : LK_JSON_STRING;
+	const char *kind = yaml_tag((const char *)reader->event.data.scalar.tag);
+	out->kind = LK_JSON_STRING;
+	if (kind == NULL ? plain : strcmp(kind, "str") != 0)
+		out->kind = lk_yaml_scalar(out->text, &out->number);
+	if (kind == NULL || strcmp(kind, "str") == 0) return LK_OK;
+	bool number = strcmp(kind, "int") == 0 || strcmp(kind, "float") == 0;
+	if (strcmp(kind, "null") == 0) out->kind = LK_JSON_NULL;
+	else if (number && out->kind != LK_JSON_NUMBER)
+		return yaml_wrong(reader, reader->event.start_mark, "a number is tagged that is none");
+	else if (!number && out->kind != LK_JSON_TRUE && out->kind != LK_JSON_FALSE)
+		return yaml_wrong(reader, reader->event.start_mark, "a bool is tagged that is none");
 	return LK_OK;
 }
 
@@ -179,6 +222,7 @@ static lk_status yaml_read_list(struct yaml_reader *reader, bool object, lk_valu
 	if (anchor && !name) return lk_oom(reader->err);
 	out->kind = object ? LK_JSON_OBJECT : LK_JSON_ARRAY;
 	lk_status status = yaml_read_members(reader, object, &members, &merged);
+	if (status == LK_OK && object && !lk_members_settle(&members)) status = lk_oom(reader->err);
 	for (size_t i = 0; status == LK_OK && i < merged.count; i++)
 		status = yaml_merge(reader, &merged.items[i], &members);
 	if (status == LK_OK && !lk_members_end(&members, reader->arena, out))
@@ -219,7 +263,8 @@ static lk_status yaml_read_document(struct yaml_reader *reader, lk_value *out) {
 		out->kind = LK_JSON_NULL;
 		return LK_OK;
 	}
-	return yaml_read_node(reader, out);
+	LK_TRY(yaml_read_node(reader, out));
+	return yaml_next(reader); /* what follows the value is its end */
 }
 
 lk_status lk_yaml_document(lk_arena *arena, const char *text, size_t size, const char *name,

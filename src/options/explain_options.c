@@ -30,7 +30,8 @@ static const lk_option options[] = {
 
 	{GROUP("Reading")
 	 FLAG("strict", strict,
-	 "refuse traces with damaged or missing events instead of leaving them out")},
+	 "refuse traces with damaged or missing events instead of leaving them out, and files that "
+	 "are no JSON in any place")},
 	{INT("threads", threads, "N", 1, 1024,
 	 "files read at a time; default: one per core"), LETTER('j')},
 

@@ -249,7 +249,7 @@ static void put_word(struct script *s, bool quoted) {
 	static const char *const singles[] = {"''",  "'a b'",   "'$A'", "'\"'",
 	                                      "'*'", "'a\\nb'", "'  '", "'#'"};
 	static const char *const ansi[] = {"$'a\\tb'", "$'\\x41'", "$'it\\'s'", "$'\\n'",
-	                                   "$'\\101\\u00e9'"};
+	                                   "$'\\101\\u0042'"};
 	static const char *const sets[] = {"{a,b}",      "{1..3}",    "x{a,b}y",   "{3..1}",
 	                                   "{a,}",       "{a}",       "{}",        "{01..03}",
 	                                   "{a,b}{c,d}", "{a,{b,c}}", "{1..5..2}", "{c..a}"};
@@ -322,7 +322,7 @@ static void put_condition(struct script *s, int depth) {
 	if (kind == 0) {
 		put(s, draw(s, 2) ? "true" : "false");
 	} else if (kind == 1) {
-		put(s, "((");
+		put(s, "(( "); /* ((( may begin subshells */
 		put_sum(s, 0);
 		put(s, "))");
 	} else if (kind == 2) {
@@ -510,7 +510,7 @@ static void put_command(struct script *s) {
 		}
 		put_word(s, false);
 	} else if (kind == 6) {
-		put(s, draw(s, 2) ? "((" : "let \"");
+		put(s, draw(s, 2) ? "(( " : "let \"");
 		bool let = s->text[s->size - 1] == '"';
 		put_sum(s, 0);
 		put(s, let ? "\"" : "))");

@@ -663,6 +663,8 @@ static lk_status put_dollar(struct builder *builder, const char *at, const char 
 	if (*name == '@' || *name == '*')
 		return put_values(builder, builder->s->args, builder->s->arg_count, *name, quoted);
 	const lk_word *argument = expand_argument(builder->s, name, 1);
+	bool beyond = argument != NULL && (size_t)(*name - '0') > builder->s->arg_count;
+	if (beyond) return LK_OK; /* not set: in quotes, not even an empty text */
 	if (argument != NULL) return expand_put_value(builder, argument, quoted);
 	if (*name == '#' && builder->s->args_known) {
 		char number[24];
@@ -680,15 +682,15 @@ static lk_status expand_double(struct builder *builder, const char *at, const ch
 	if (close == NULL)
 		return lk_shell_fail(builder->s, builder->line, "a '\"' is not closed", "close it");
 	*next = close;
-	size_t words = builder->out->count, size = builder->text.count;
+	size_t words = builder->out->count;
 	bool was_open = builder->open, was_quoted = builder->quoted;
 	builder->quoted = true;
 	builder->nothing = false;
 	LK_TRY(expand_range(builder, at + 1, close - 1, true));
 	builder->quoted = was_quoted;
 	/* "" is a word; "${A[@]}" of an empty array is none. */
-	if (words == builder->out->count && size == builder->text.count)
-		builder->open = was_open || !builder->nothing;
+	if (words == builder->out->count && !was_open && !builder->open)
+		builder->open = !builder->nothing;
 	return LK_OK;
 }
 

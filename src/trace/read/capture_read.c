@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "io/archive.h"
+#include "io/json.h"
 #include "trace/read/read.h"
 
 /* SQLite reads files, not streams; a recording has other files in its folder. */
@@ -103,4 +104,28 @@ lk_status lk_trace_read_found(const char *path, const lk_read_limits *limits, lk
 lk_status lk_capture_read(const char *path, const lk_read_limits *limits, lk_capture **out,
                           lk_error *err) {
 	return lk_trace_read(path, limits, out, NULL, err);
+}
+
+static lk_status check_tokens(lk_stream *in, lk_error *err) {
+	lk_json_token token = LK_JSON_NULL;
+	lk_json *json = lk_json_open(in);
+	if (json == NULL) return lk_oom(err);
+	lk_json_be_strict(json);
+	lk_status status = LK_OK;
+	while (status == LK_OK && token != LK_JSON_END) status = lk_json_next(json, &token, err);
+	lk_json_close(json);
+	return status;
+}
+
+lk_status lk_capture_check(const lk_capture *capture, lk_error *err) {
+	lk_stream *in;
+	if (strstr(capture->format, "JSON") == NULL) return LK_OK;
+	if (strcmp(capture->path, "-") == 0) {
+		lk_fail(err, LK_ERR_INPUT, "--strict", "standard input can be read only once");
+		return lk_hint(err, "give the name of the file");
+	}
+	LK_TRY(lk_archive_open(capture->path, &in, err));
+	lk_status status = check_tokens(in, err);
+	lk_stream_close(in);
+	return status == LK_ERR_INPUT ? lk_hint(err, "record it again, or leave --strict out") : status;
 }
