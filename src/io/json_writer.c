@@ -21,8 +21,9 @@ static void write_escape(FILE *file, unsigned char c) {
 /* A character of 2 or 3 bytes by its number: what a terminal would obey. */
 static void write_code_point(FILE *file, const char *text, size_t length) {
 	const unsigned char *byte = (const unsigned char *)text;
-	unsigned point = length == 2 ? (byte[0] & 0x1fu) << 6 | (byte[1] & 0x3fu)
-	                             : (byte[0] & 0x0fu) << 12 | (byte[1] & 0x3fu) << 6 | (byte[2] & 0x3fu);
+	unsigned point = length == 2
+	                     ? (byte[0] & 0x1fu) << 6 | (byte[1] & 0x3fu)
+	                     : (byte[0] & 0x0fu) << 12 | (byte[1] & 0x3fu) << 6 | (byte[2] & 0x3fu);
 	fprintf(file, "\\u%04x", point);
 }
 

@@ -173,9 +173,23 @@ static void test_markup(void **state) {
 /* A lone empty field, a comment sign and a formula, which readers would take for something else. */
 static void test_csv_traps(void **state) {
 	(void)state;
-	static const char *const texts[] = {
-		"",   "#1", "\xef\xbb\xbf#", "=1+1",    "@x",         "-3",  "a\nb",         "\r",
-		" a", "a ", "\"",           "\x1b[31m", "\xc2\x9b" "1m", "\x9b", "\xe2\x80\xae" "a\xc3\xa9"};
+	static const char *const texts[] = {"",
+	                                    "#1",
+	                                    "\xef\xbb\xbf#",
+	                                    "=1+1",
+	                                    "@x",
+	                                    "-3",
+	                                    "a\nb",
+	                                    "\r",
+	                                    " a",
+	                                    "a ",
+	                                    "\"",
+	                                    "\x1b[31m",
+	                                    "\xc2\x9b"
+	                                    "1m",
+	                                    "\x9b",
+	                                    "\xe2\x80\xae"
+	                                    "a\xc3\xa9"};
 	lk_table *table = lk_table_new("c", (lk_column[]){{"k", NULL, false, false}}, 1);
 	for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
 		lk_table_row(table);
