@@ -295,20 +295,32 @@ size_t lk_utf8_length(const char *text, size_t size) {
 	return length;
 }
 
+size_t lk_unsafe_length(const char *text, size_t left) {
+	size_t length = lk_utf8_length(text, left);
+	const unsigned char *byte = (const unsigned char *)text;
+	if (length == 0) return 1;
+	if (length == 1) return byte[0] < 0x20 || byte[0] == 0x7f;
+	if (length == 2) return byte[0] == 0xc2 && byte[1] < 0xa0 ? length : 0;
+	if (length != 3 || byte[0] != 0xe2) return 0;
+	return (byte[1] == 0x80 && byte[2] >= 0xa8 && byte[2] <= 0xae) ||
+	               (byte[1] == 0x81 && byte[2] >= 0xa6 && byte[2] <= 0xa9)
+	           ? length
+	           : 0;
+}
+
 char *lk_escape(const char *text, char *out, size_t size) {
 	if (!size) return out;
 	size_t used = 0, left = strlen(text);
 	while (left) {
-		size_t length = lk_utf8_length(text, left);
-		unsigned char c = (unsigned char)*text;
-		/* U+0080 to U+009F are control characters too: some terminals obey them. */
-		bool control = length == 1 ? c < 0x20 || c == 0x7f
-		                           : length == 2 && c == 0xc2 && (unsigned char)text[1] < 0xa0;
-		size_t taken = control || !length ? 1 : length, written = control || !length ? 4 : length;
-		if (used + written >= size) break;
-		if (written == 4 && taken == 1) snprintf(out + used, size - used, "\\x%02x", c);
-		else memcpy(out + used, text, taken);
-		used += written;
+		size_t unsafe = lk_unsafe_length(text, left);
+		size_t taken = unsafe ? unsafe : lk_utf8_length(text, left);
+		if (used + (unsafe ? 4 * taken : taken) >= size) break;
+		for (size_t i = 0; i < unsafe; i++, used += 4)
+			snprintf(out + used, size - used, "\\x%02x", (unsigned char)text[i]);
+		if (!unsafe) {
+			memcpy(out + used, text, taken);
+			used += taken;
+		}
 		text += taken;
 		left -= taken;
 	}

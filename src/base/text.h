@@ -96,7 +96,13 @@ bool lk_ends_in(const char *text, const char *ending);
  */
 bool lk_id_form(const char *text);
 
-/* `text` with control characters, DEL and invalid UTF-8 as \xNN, for terminals. Returns `out`. */
+/* Bytes of the character at `text` where it may not be shown as it is; 0 where it may. Control
+ * characters (U+0000 to U+001F, U+007F to U+009F: terminals obey them), what turns the order of
+ * text around (U+202A to U+202E, U+2066 to U+2069: a line then reads as something else), separators
+ * of lines (U+2028, U+2029), and bytes that are no UTF-8. */
+size_t lk_unsafe_length(const char *text, size_t left);
+/* `text` with all of these as \xNN for each byte, for terminals. Returns `out`, for which 4 bytes
+ * for each of `text` are enough. */
 char *lk_escape(const char *text, char *out, size_t size);
 
 #endif

@@ -18,6 +18,15 @@ static void write_escape(FILE *file, unsigned char c) {
 	else fprintf(file, "\\u%04x", c);
 }
 
+/* A character of 2 or 3 bytes by its number: what a terminal would obey. */
+static void write_code_point(FILE *file, const char *text, size_t length) {
+	const unsigned char *byte = (const unsigned char *)text;
+	unsigned point = length == 2
+	                     ? (byte[0] & 0x1fu) << 6 | (byte[1] & 0x3fu)
+	                     : (byte[0] & 0x0fu) << 12 | (byte[1] & 0x3fu) << 6 | (byte[2] & 0x3fu);
+	fprintf(file, "\\u%04x", point);
+}
+
 static bool writer_plain(unsigned char c) {
 	return c >= 0x20 && c < 0x7f && c != '"' && c != '\\';
 }
@@ -33,7 +42,8 @@ static void writer_write_text(FILE *file, const char *text) {
 		left -= run;
 		if (!left) break;
 		size_t length = lk_utf8_length(text, left);
-		if (length > 1) fwrite(text, 1, length, file);
+		if (length > 1 && lk_unsafe_length(text, left)) write_code_point(file, text, length);
+		else if (length > 1) fwrite(text, 1, length, file);
 		else if (length) write_escape(file, (unsigned char)*text);
 		else fputs("\xef\xbf\xbd", file);
 		text += length ? length : 1;

@@ -6,20 +6,26 @@
 
 #include "base/check.h"
 
+/* Where the sequences of each prompt begin, and their end. Returns how many prompts there are. */
+static size_t find_prompts(const lk_sequence *sequences, size_t count, size_t *begin) {
+	size_t prompts = 0;
+	for (size_t i = 0; i < count; i++)
+		if (i == 0 || sequences[i].group != sequences[i - 1].group) begin[prompts++] = i;
+	begin[prompts] = count;
+	return prompts;
+}
+
 /* The sequences of one engine: prompts k, k + engines, k + 2 engines ..., their groups counted
  * anew. With twice the engines each works off a part of what one did before. */
-static size_t deal(const lk_sequence *sequences, size_t count, int engines, int which,
-                   lk_sequence *out, size_t *groups) {
-	size_t dealt = 0, prompt = 0;
+static size_t deal(const lk_sequence *sequences, const size_t *begin, size_t prompts, int engines,
+                   int which, lk_sequence *out, size_t *groups) {
+	size_t dealt = 0;
 	*groups = 0;
-	for (size_t i = 0; i < count; i++) {
-		bool begins = i == 0 || sequences[i].group != sequences[i - 1].group;
-		prompt += i > 0 && begins;
-		if (prompt % (size_t)engines != (size_t)which) continue;
-		*groups += begins;
-		out[dealt] = sequences[i];
-		out[dealt++].group = (uint32_t)(*groups - 1);
-	}
+	for (size_t p = (size_t)which; p < prompts; p += (size_t)engines, ++*groups)
+		for (size_t i = begin[p]; i < begin[p + 1]; i++) {
+			out[dealt] = sequences[i];
+			out[dealt++].group = (uint32_t)*groups;
+		}
 	return dealt;
 }
 
@@ -30,12 +36,13 @@ lk_status lk_rollout_run(const lk_engine *engine, int engines, double cache_toke
 	*out = (lk_rollout){.engines = engines};
 	LK_TRY(lk_engine_prices(engine, &prices, err));
 	lk_sequence *dealt = malloc(count * sizeof *dealt);
-	if (!dealt) return lk_oom(err);
-	lk_status status = LK_OK;
+	size_t *begin = malloc((count + 1) * sizeof *begin), prompts = 0;
+	lk_status status = dealt && begin ? LK_OK : lk_oom(err);
+	if (status == LK_OK) prompts = find_prompts(sequences, count, begin);
 	double sum = 0;
 	for (int i = 0; status == LK_OK && i < engines; i++) {
 		lk_batching own;
-		size_t groups, held = deal(sequences, count, engines, i, dealt, &groups);
+		size_t groups, held = deal(sequences, begin, prompts, engines, i, dealt, &groups);
 		if (held == 0) break;
 		status =
 			lk_batching_run(engine, &prices, cache_tokens, dealt, held, groups, NULL, &own, err);
@@ -45,6 +52,7 @@ lk_status lk_rollout_run(const lk_engine *engine, int engines, double cache_toke
 		if (own.seconds > out->longest.seconds) out->longest = own;
 	}
 	free(dealt);
+	free(begin);
 	for (size_t i = 0; i < count; i++) out->tokens += sequences[i].response;
 	out->mean_end_s = sum / engines;
 	return status;

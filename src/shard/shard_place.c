@@ -12,6 +12,8 @@
 enum {
 	PACK_NODES = 200000
 };
+/* Pieces that are looked at before it counts as unknown whether there is room. */
+#define ROOM_WORK 3e6
 
 static lk_shard_kind first_kind(const lk_shard_table *table) {
 	for (int kind = 0; kind < LK_SHARD_KINDS; kind++)
@@ -124,11 +126,13 @@ lk_status lk_shard_longest_first(const lk_shard_problem *problem, lk_shard_piece
 
 /* ---- what fits nowhere ---- */
 
+static double piece_bytes(const lk_shard_problem *problem, const lk_shard_piece *piece) {
+	return piece->cost.device_bytes * (piece->kind == LK_SHARD_DATA ? problem->ranks : 1);
+}
+
 static double all_bytes(const lk_shard_problem *problem, const lk_shard_pieces *pieces) {
 	double sum = 0;
-	for (size_t i = 0; i < pieces->count; i++)
-		sum += pieces->at[i].cost.device_bytes *
-		       (pieces->at[i].kind == LK_SHARD_DATA ? problem->ranks : 1);
+	for (size_t i = 0; i < pieces->count; i++) sum += piece_bytes(problem, &pieces->at[i]);
 	return sum;
 }
 
@@ -153,42 +157,102 @@ static lk_status split_largest(const lk_shard_problem *problem, lk_shard_pieces 
 	             : LK_OK;
 }
 
-/* A table goes to host memory, or a copy becomes a table again: where a byte of the device costs
- * least time. */
-static lk_status move_to_host(const lk_shard_problem *problem, lk_shard_pieces *pieces, bool *done,
-                              lk_error *err) {
-	size_t cheapest = SIZE_MAX;
-	double least = INFINITY;
-	for (size_t i = 0; i < pieces->count && problem->host_capacity > 0; i++) {
-		const lk_shard_piece *piece = &pieces->at[i];
-		if (piece->host || piece->kind == LK_SHARD_DATA) continue;
-		lk_shard_piece there = lk_shard_piece_of(problem, piece->table, (lk_shard_kind)piece->kind,
-		                                         piece->part, piece->parts, true);
-		double saved = piece->cost.device_bytes - there.cost.device_bytes;
-		double price =
-			saved > 0 ? (lk_shard_work(&there) - lk_shard_work(piece)) / saved : INFINITY;
-		if (price < least) {
-			least = price;
-			cheapest = i;
-		}
-	}
-	*done = cheapest != SIZE_MAX;
-	if (!*done) return LK_OK;
-	const lk_shard_piece *piece = &pieces->at[cheapest];
-	return lk_shard_resplit(problem, pieces, cheapest, (lk_shard_kind)piece->kind, piece->parts,
-	                        true, err);
+/* A table in another form, in place of its pieces. */
+struct place_change {
+	double price; /* of a byte that the device saves */
+	size_t piece;
+	uint32_t table;
+	lk_shard_kind kind;
+	int parts;
+	bool host;
+};
+
+static int place_cheapest_first(const void *a, const void *b) {
+	const struct place_change *x = a, *y = b;
+	if (x->price != y->price) return x->price < y->price ? -1 : 1;
+	return (x->piece > y->piece) - (x->piece < y->piece);
 }
 
+/* Makes changes one after the other until the devices together have room, one at least. What is
+ * changed comes last, in this order. */
+static lk_status place_change_until_room(const lk_shard_problem *problem,
+                                         const struct place_change *changes, size_t count,
+                                         lk_shard_pieces *pieces, lk_error *err) {
+	lk_arena arena = LK_ARENA_INIT;
+	lk_shard_pieces changed = {0};
+	double *bytes = LK_ARRAY(&arena, double, problem->count + 1),
+		   left = all_bytes(problem, pieces) - problem->capacity * problem->ranks;
+	bool *gone = LK_ARRAY(&arena, bool, problem->count + 1);
+	lk_status status = bytes && gone ? LK_OK : lk_oom(err);
+	for (size_t i = 0; status == LK_OK && i < pieces->count; i++)
+		bytes[pieces->at[i].table] += piece_bytes(problem, &pieces->at[i]);
+	for (size_t i = 0; status == LK_OK && i < count && (i == 0 || left > 0); i++) {
+		const struct place_change *change = &changes[i];
+		if (gone[change->table]) continue;
+		size_t begin = changed.count;
+		gone[change->table] = true;
+		left -= bytes[change->table];
+		status = lk_shard_add_parts(problem, &changed, change->table, change->kind, change->parts,
+		                            change->host, err);
+		for (size_t k = begin; k < changed.count; k++) left += piece_bytes(problem, &changed.at[k]);
+	}
+	if (status == LK_OK && !lk_reserve(pieces, changed.count)) status = lk_oom(err);
+	if (status == LK_OK) {
+		size_t kept = 0;
+		for (size_t i = 0; i < pieces->count; i++)
+			if (!gone[pieces->at[i].table]) pieces->at[kept++] = pieces->at[i];
+		for (size_t i = 0; i < changed.count; i++) pieces->at[kept++] = changed.at[i];
+		pieces->count = kept;
+	}
+	lk_vec_free(&changed);
+	lk_arena_free(&arena);
+	return status;
+}
+
+/* Tables go to host memory, where a byte of the device costs least time first. */
+static lk_status move_to_host(const lk_shard_problem *problem, lk_shard_pieces *pieces, bool *done,
+                              lk_error *err) {
+	lk_arena arena = LK_ARENA_INIT;
+	struct place_change *changes = LK_ARRAY(&arena, struct place_change, pieces->count + 1);
+	size_t count = 0;
+	if (!changes) return lk_oom(err);
+	for (size_t i = 0; i < pieces->count && problem->host_capacity > 0; i++) {
+		const lk_shard_piece *piece = &pieces->at[i];
+		lk_shard_kind kind = (lk_shard_kind)piece->kind;
+		if (piece->host || piece->kind == LK_SHARD_DATA) continue;
+		lk_shard_piece there =
+			lk_shard_piece_of(problem, piece->table, kind, piece->part, piece->parts, true);
+		double saved = piece->cost.device_bytes - there.cost.device_bytes;
+		if (!(saved > 0)) continue;
+		double price = (lk_shard_work(&there) - lk_shard_work(piece)) / saved;
+		changes[count++] = (struct place_change){price, i, piece->table, kind, piece->parts, true};
+	}
+	*done = count > 0;
+	if (count) qsort(changes, count, sizeof *changes, place_cheapest_first);
+	lk_status status =
+		count ? place_change_until_room(problem, changes, count, pieces, err) : LK_OK;
+	lk_arena_free(&arena);
+	return status;
+}
+
+/* Copies become tables again. */
 static lk_status copies_to_tables(const lk_shard_problem *problem, lk_shard_pieces *pieces,
                                   bool *done, lk_error *err) {
-	*done = false;
+	lk_arena arena = LK_ARENA_INIT;
+	struct place_change *changes = LK_ARRAY(&arena, struct place_change, pieces->count + 1);
+	size_t count = 0;
+	if (!changes) return lk_oom(err);
 	for (size_t i = 0; i < pieces->count; i++) {
-		const lk_shard_table *table = &problem->tables[pieces->at[i].table];
-		if (pieces->at[i].kind != LK_SHARD_DATA || table->allowed == 1u << LK_SHARD_DATA) continue;
-		*done = true;
-		return lk_shard_resplit(problem, pieces, i, first_kind(table), 1, false, err);
+		uint32_t t = pieces->at[i].table;
+		const lk_shard_table *table = &problem->tables[t];
+		if (pieces->at[i].kind == LK_SHARD_DATA && table->allowed != 1u << LK_SHARD_DATA)
+			changes[count++] = (struct place_change){0, i, t, first_kind(table), 1, false};
 	}
-	return LK_OK;
+	*done = count > 0;
+	lk_status status =
+		count ? place_change_until_room(problem, changes, count, pieces, err) : LK_OK;
+	lk_arena_free(&arena);
+	return status;
 }
 
 static lk_status relax(const lk_shard_problem *problem, lk_shard_pieces *pieces, bool *done,
@@ -217,14 +281,16 @@ bool lk_shard_hopeless(const lk_shard_problem *problem, const lk_shard_pieces *p
 	return all_bytes(problem, pieces) > problem->capacity * problem->ranks;
 }
 
-lk_status lk_shard_place(const lk_shard_problem *problem, lk_shard_pieces *pieces, bool *placed,
-                         lk_error *err) {
-	for (bool more = true; more;) {
+/* `work`: pieces that may be looked at. */
+static lk_status place_within(const lk_shard_problem *problem, lk_shard_pieces *pieces, double work,
+                              bool *placed, lk_error *err) {
+	for (bool more = true; more && work > 0; work -= (double)pieces->count) {
 		*placed = false;
 		if (!lk_shard_hopeless(problem, pieces)) {
 			unplace(pieces);
 			LK_TRY(lk_shard_longest_first(problem, pieces, placed, err));
 			if (!*placed) LK_TRY(lk_shard_pack(problem, pieces, PACK_NODES, placed, err));
+			work -= (double)pieces->count * problem->ranks;
 		}
 		if (*placed) return LK_OK;
 		/* splits repeat indices or sums: they never make less of too much */
@@ -236,12 +302,17 @@ lk_status lk_shard_place(const lk_shard_problem *problem, lk_shard_pieces *piece
 	return LK_OK;
 }
 
+lk_status lk_shard_place(const lk_shard_problem *problem, lk_shard_pieces *pieces, bool *placed,
+                         lk_error *err) {
+	return place_within(problem, pieces, INFINITY, placed, err);
+}
+
 lk_status lk_shard_has_room(const lk_shard_problem *problem, bool *placed, lk_error *err) {
 	lk_shard_pieces pieces = {0};
 	*placed = false;
 	if (lk_shard_overfull(problem)) return LK_OK;
 	lk_status status = lk_shard_start_pieces(problem, NULL, &pieces, err);
-	if (status == LK_OK) status = lk_shard_place(problem, &pieces, placed, err);
+	if (status == LK_OK) status = place_within(problem, &pieces, ROOM_WORK, placed, err);
 	lk_vec_free(&pieces);
 	return status;
 }

@@ -39,13 +39,18 @@ def expect(what, seen, wanted):
         raise SystemExit("%s: read %r, wrote %r" % (what, seen, wanted))
 
 
+# Controls, what turns the order of text around, line separators, and bytes that are no UTF-8.
+UNSAFE = "[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\udc80-\udcff]"
+
+
 def in_csv(value):
     if value is None:
         return b""
     if isinstance(value, bool):
         return b"true" if value else b"false"
     if isinstance(value, bytes):
-        seen = re.sub(rb"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]", lambda found: b"\\x%02x" % found[0][0], value)
+        seen = re.sub(UNSAFE, lambda found: "".join("\\x%02x" % byte for byte in found[0].encode("utf-8", "surrogateescape")),
+                      value.decode("utf-8", "surrogateescape")).encode()
         return (b"'" if value[:1] in tuple(bytes([c]) for c in b"=+-@\t\r") else b"") + seen
     return value
 

@@ -508,6 +508,14 @@ static void escapes(void **state) {
 	                              "1m",
 	                              out, sizeof out),
 	                    "\\xc2\\x9b1m");
+	/* what turns the order around, and line separators; not their neighbours */
+	assert_string_equal(lk_escape("\xe2\x80\xae"
+	                              "b\xe2\x81\xa6\xe2\x80\xa8",
+	                              out, sizeof out),
+	                    "\\xe2\\x80\\xaeb\\xe2\\x81\\xa6\\xe2\\x80\\xa8");
+	assert_string_equal(
+		lk_escape("\xe2\x80\xaf\xe2\x80\xa7\xe2\x81\xa5\xe2\x81\xaa\xc2\xa0", out, sizeof out),
+		"\xe2\x80\xaf\xe2\x80\xa7\xe2\x81\xa5\xe2\x81\xaa\xc2\xa0");
 	assert_string_equal(lk_escape("ab\n", out, 6), "ab"); /* no half escape */
 	assert_string_equal(lk_escape("\xe2\x82\xac", out, 3), "");
 	/* whatever the bytes: what comes out is UTF-8 without control characters and fits */

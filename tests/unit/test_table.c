@@ -173,8 +173,23 @@ static void test_markup(void **state) {
 /* A lone empty field, a comment sign and a formula, which readers would take for something else. */
 static void test_csv_traps(void **state) {
 	(void)state;
-	static const char *const texts[] = {
-		"", "#1", "\xef\xbb\xbf#", "=1+1", "@x", "-3", "a\nb", "\r", " a", "a ", "\"", "\x1b[31m"};
+	static const char *const texts[] = {"",
+	                                    "#1",
+	                                    "\xef\xbb\xbf#",
+	                                    "=1+1",
+	                                    "@x",
+	                                    "-3",
+	                                    "a\nb",
+	                                    "\r",
+	                                    " a",
+	                                    "a ",
+	                                    "\"",
+	                                    "\x1b[31m",
+	                                    "\xc2\x9b"
+	                                    "1m",
+	                                    "\x9b",
+	                                    "\xe2\x80\xae"
+	                                    "a\xc3\xa9"};
 	lk_table *table = lk_table_new("c", (lk_column[]){{"k", NULL, false, false}}, 1);
 	for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
 		lk_table_row(table);
@@ -183,8 +198,9 @@ static void test_csv_traps(void **state) {
 	lk_table_row(table);
 	lk_table_number(table, -3, NULL);
 	expect_written(table, LK_FORMAT_CSV, false,
-	               "k\n\"\"\n\"#1\"\n\"\xef\xbb\xbf#\"\n'=1+1\n'@x\n'-3\n\"a\nb\"\n\"'\r\"\n\" "
-	               "a\"\n\"a \"\n\"\"\"\"\n\\x1b[31m\n-3\n");
+	               "k\n\"\"\n\"#1\"\n\"\xef\xbb\xbf#\"\n'=1+1\n'@x\n'-3\n\"a\nb\"\n\"'\\x0d\"\n\" "
+	               "a\"\n\"a \"\n\"\"\"\"\n\\x1b[31m\n\\xc2\\x9b1m\n\\x9b\n"
+	               "\\xe2\\x80\\xaea\xc3\xa9\n-3\n");
 	lk_table_free(table);
 }
 

@@ -53,7 +53,7 @@ lk_status lk_table_markdown(const lk_table *table, FILE *out, lk_error *err) {
 }
 
 /* Text that a spreadsheet would run as a formula gets a quote before it (OWASP, "CSV Injection").
- * Control characters, which a terminal would obey, are written as \xNN.
+ * What a terminal would obey, and bytes that are no UTF-8, are written as \xNN.
  * In quotes stand also:
  * '#' at the start of a line, a comment to some readers; a byte-order mark there, which readers
  * would take off; an empty field that is alone, which looks like a blank line. */
@@ -64,11 +64,20 @@ static void formats_put_field(const char *text, bool guard, bool first, bool alo
 		(first && (*text == '#' || strncmp(text, "\xef\xbb\xbf", 3) == 0)) || (alone && !*text);
 	if (quoted) putc('"', out);
 	if (formula) putc('\'', out);
-	for (; *text; text++) {
-		unsigned char byte = (unsigned char)*text;
-		if (byte == '"') putc('"', out);
-		if ((byte < ' ' && !strchr("\t\r\n", byte)) || byte == 0x7f) fprintf(out, "\\x%02x", byte);
-		else putc(byte, out);
+	for (size_t left = strlen(text); left;) {
+		size_t run = 0;
+		while (run < left && text[run] >= ' ' && text[run] < 0x7f && text[run] != '"') run++;
+		fwrite(text, 1, run, out);
+		text += run;
+		left -= run;
+		if (!left) break;
+		size_t unsafe = strchr("\t\n", *text) ? 0 : lk_unsafe_length(text, left);
+		size_t taken = unsafe ? unsafe : lk_utf8_length(text, left);
+		if (*text == '"') putc('"', out);
+		for (size_t i = 0; i < unsafe; i++) fprintf(out, "\\x%02x", (unsigned char)text[i]);
+		if (!unsafe) fwrite(text, 1, taken, out);
+		text += taken;
+		left -= taken;
 	}
 	if (quoted) putc('"', out);
 }
