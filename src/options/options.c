@@ -264,7 +264,8 @@ static lk_status options_set(struct parser *parser, const lk_option *option, con
 	lk_copy(one, sizeof one, before);
 	lk_copy(other, sizeof other, text);
 	lk_fail(parser->err, LK_ERR_INPUT, where, "it is given twice, as \"%s\" and as \"%s\"", one, other);
-	if (option->sweep) return lk_hint(parser->err, "give one value, or a list: %s %s,%s", where, one, other);
+	if (option->sweep && *one && *other)
+		return lk_hint(parser->err, "give one value, or a list: %s %s,%s", where, one, other);
 	return lk_hint(parser->err, "give it once");
 }
 

@@ -135,8 +135,9 @@ int lk_whatif_ranks(const lk_graph *graph, uint32_t before, const lk_whatif_site
 	return (int)(graph->ranks.world * each + 0.5);
 }
 
-/* Functions of keys name the key as the place: what the user gave is --set. */
-static lk_status whatif_name_set(lk_status status, lk_error *err) {
+/* Functions of keys name a key or --cluster as the place: what the user gave is --set, of `key` where
+ * that is known. */
+static lk_status whatif_name_set(lk_status status, const lk_whatif_key *key, lk_error *err) {
 	if (status != LK_ERR_INPUT || !err) return status;
 	char place[sizeof err->where];
 	lk_copy(place, sizeof place, err->where + (strncmp(err->where, "--", 2) == 0 ? 2 : 0));
@@ -145,7 +146,7 @@ static lk_status whatif_name_set(lk_status status, lk_error *err) {
 		const char *name = lk_whatif_keys[k].name;
 		if (strlen(name) != length || strncmp(name, place, length) != 0) continue;
 		lk_text where = lk_text_begin(err->where, sizeof err->where);
-		lk_text_add(&where, "--set %s", place);
+		lk_text_add(&where, "--set %s%s", key ? key->name : name, place + length);
 		break;
 	}
 	return status;
@@ -160,8 +161,9 @@ static lk_status whatif_apply(lk_scenario *scenario, const lk_whatif_set *sets, 
 		for (size_t i = 0; i < count; i++)
 			if (sets[i].key == &lk_whatif_keys[k])
 				LK_TRY(whatif_name_set(
-					sets[i].key->apply(scenario, sets[i].what, sets[i].value, err), err));
-	LK_TRY(whatif_name_set(check_format(scenario, before, err), err));
+					sets[i].key->apply(scenario, sets[i].what, sets[i].value, err), sets[i].key,
+					err));
+	LK_TRY(whatif_name_set(check_format(scenario, before, err), NULL, err));
 	if (count)
 		LK_TRY(lk_graph_check(scenario->edit.graph,
 		                      err)); /* half of a message, one rank's part of a collective */
