@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/arena.h"
+#include "base/sort.h"
 
 bool lk_members_add(lk_members *members, const char *key, const lk_value *item) {
 	if (members->count == members->capacity) {
@@ -28,8 +29,7 @@ struct keyed {
 
 static int members_by_key(const void *a, const void *b) {
 	const struct keyed *one = a, *other = b;
-	int order = strcmp(one->key, other->key);
-	return order != 0 ? order : (one->at > other->at) - (one->at < other->at);
+	return strcmp(one->key, other->key);
 }
 
 bool lk_members_settle(lk_members *members) {
@@ -38,7 +38,7 @@ bool lk_members_settle(lk_members *members) {
 	if (count <= 1) return true;
 	if (sorted == NULL) return false;
 	for (size_t i = 0; i < count; i++) sorted[i] = (struct keyed){members->keys[i], i};
-	qsort(sorted, count, sizeof *sorted, members_by_key);
+	lk_sort(sorted, count, sizeof *sorted, members_by_key);
 	for (size_t i = 0, last; i < count; i = last + 1) {
 		for (last = i; last + 1 < count && strcmp(sorted[last + 1].key, sorted[i].key) == 0;)
 			last++;

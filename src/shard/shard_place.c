@@ -3,7 +3,6 @@
  * least time first.
  */
 #include <math.h>
-#include <stdlib.h>
 
 #include "base/arena.h"
 #include "base/sort.h"
@@ -228,7 +227,7 @@ static lk_status move_to_host(const lk_shard_problem *problem, lk_shard_pieces *
 		changes[count++] = (struct place_change){price, i, piece->table, kind, piece->parts, true};
 	}
 	*done = count > 0;
-	if (count) qsort(changes, count, sizeof *changes, place_cheapest_first);
+	lk_sort(changes, count, sizeof *changes, place_cheapest_first);
 	lk_status status =
 		count ? place_change_until_room(problem, changes, count, pieces, err) : LK_OK;
 	lk_arena_free(&arena);
