@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Every option of every verb with numbers at their limits: each is answered or refused in one line, within a time, and no answer
-holds what is no number.
+"""Every option of every verb with numbers at their limits, and whole jobs that took minutes or gigabytes once: each is
+answered or refused in one line, within a time, and no answer holds what is no number.
 Usage: limits.py PROGRAM [VERB...]; takes one of 16 parts, by LOCKSTEP_TURN=N; all of them with LOCKSTEP_LONG=1.
 
 The job of an option is the first that options.py gives it. For its value stand 0, 1, -1, what no 32 or 64 bits hold, what is no
@@ -30,12 +30,22 @@ def cases_of(verb):
                 break
 
 
+# What took minutes or gigabytes once.
+HEAVY = [
+    ("predict", "--task grpo --gpu b200 --model mixtral-8x7b --tp 8 --gpus 1583712 --gbs 791856 --seq 4096 --response 5 "
+     "--rollout 'epochs=1000 by_sequence=1'"),
+    ("predict", "--task grpo --gpu gb200 --model deepseek-v3 --gpus 8 --gbs 1491690 --response 52 --response-max 104 --samples 64 --prompt 4"),
+    ("plan", "--task grpo --gpu gb200 --model deepseek-v3 --gpus 8 --gbs 1491690 --response 52 --response-max 104 --samples 64 --prompt 4 --search-time 3"),
+    ("shard", "many.csv --gpu h100-sxm --gpus 8 --batch 58047025"),
+]
+
+
 def answers(work, files, case):
     verb, name, job, option, value = case
     folder = tempfile.mkdtemp(dir=work)
     for path in glob.glob(os.path.join(files, "*")):
         (shutil.copytree if os.path.isdir(path) else shutil.copy)(path, os.path.join(folder, os.path.basename(path)))
-    words = options.replaced(job, f"{option}={shlex.quote(value)}" if option.startswith("--") else f"{option} {shlex.quote(value)}")
+    words = job if name is None else options.replaced(job, f"{option}={shlex.quote(value)}" if option.startswith("--") else f"{option} {shlex.quote(value)}")
     asked = shlex.split(words.replace("$ROOT", options.ROOT))
     if "--" not in asked and not {"-o", "--output"} & set(asked) and name != "output":
         asked += ["-o", "json"]
@@ -91,12 +101,15 @@ def main():
     options.PROGRAM = os.path.realpath(sys.argv[1])
     verbs = [verb for verb in (sys.argv[2:] or options.TABLE) if verb not in APART and (verb != "compose" or options.HAVE_MPI)]
     cases = [case for verb in verbs for case in cases_of(verb)]
+    cases += [(verb, None, words, "", "") for verb, words in HEAVY if verb in verbs]
     if not os.environ.get("LOCKSTEP_LONG"):
         cases = cases[int(os.environ.get("LOCKSTEP_TURN") or "0") % 16::16]
     with tempfile.TemporaryDirectory() as work:
         files = os.path.join(work, "files")
         os.mkdir(files)
         options.make_files(files)
+        with open(os.path.join(files, "many.csv"), "w", encoding="utf-8") as tables:
+            tables.write("name,rows,dim,pooling,count,skew\nt,40617346,512,109,100000,2\n")
         with concurrent.futures.ThreadPoolExecutor(os.cpu_count() or 1) as pool:
             wrong = [text for text in pool.map(lambda case: answers(work, files, case), cases) if text]
     for text in wrong:
