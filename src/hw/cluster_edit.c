@@ -115,7 +115,8 @@ lk_status lk_cluster_with_power(lk_arena *arena, const lk_cluster *from, double 
 		if (node.device != last)
 			status = lk_device_with_power(arena, last = node.device, watts, &held, err);
 		node.device = held;
-		if (status == LK_OK) status = lk_cluster_add(&draft, &node, from->nodes[g], "--cluster", err);
+		if (status == LK_OK)
+			status = lk_cluster_add(&draft, &node, from->nodes[g], "--cluster", err);
 	}
 	return seal(arena, &draft, status, out, err);
 }

@@ -291,8 +291,8 @@ static lk_status not_found(const struct catalogue *cat, const char *name, const 
 	for (size_t i = 0; i < cat->refusals.count; i++) {
 		const struct refusal *refusal = &cat->refusals.at[i];
 		if (strncmp(text, refusal->prefix, strlen(refusal->prefix)) != 0) continue;
-		lk_fail(err, LK_ERR_INPUT, where, "'%.80s' (%s) is not modelled: %s", name,
-		        refusal->name, refusal->reason);
+		lk_fail(err, LK_ERR_INPUT, where, "'%.80s' (%s) is not modelled: %s", name, refusal->name,
+		        refusal->reason);
 		return lk_hint(
 			err, "describe it in a cluster file with its own rates, or name a modelled device");
 	}

@@ -216,7 +216,8 @@ lk_status lk_draft_set(const lk_config *config, const char *key, const char *fac
 	if (!ours && field->kind == LK_FIELD_INT && draft_whole(value, text, whole, sizeof whole))
 		ours = whole;
 	if (ours == whole && strtod(whole, NULL) == 0 && draft_is_size(fact))
-		return lk_config_fail(config, key, "it is 0", "give a whole number from 1, or take the key out");
+		return lk_config_fail(config, key, "it is 0",
+		                      "give a whole number from 1, or take the key out");
 	if (!ours && field->kind == LK_FIELD_BOOL && value->kind == LK_JSON_NUMBER)
 		ours = value->number != 0 ? "1" : "0";
 	if (!ours) ours = text;

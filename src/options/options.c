@@ -241,8 +241,8 @@ static const lk_option *find_letter(const struct parser *parser, char letter) {
 	return NULL;
 }
 
-/* An option is given once, as one of two values would be dropped in silence: of LINES all count, and
- * what is said again as it was changes nothing. */
+/* An option is given once, as one of two values would be dropped in silence: of LINES all count,
+ * and what is said again as it was changes nothing. */
 static lk_status options_set(struct parser *parser, const lk_option *option, const char *text) {
 	const char **place = &parser->args->texts[option - parser->verb->options], *before = *place;
 	if (!before || option->kind == LK_OPTION_LINES) {
@@ -263,7 +263,8 @@ static lk_status options_set(struct parser *parser, const lk_option *option, con
 	}
 	lk_copy(one, sizeof one, before);
 	lk_copy(other, sizeof other, text);
-	lk_fail(parser->err, LK_ERR_INPUT, where, "it is given twice, as \"%s\" and as \"%s\"", one, other);
+	lk_fail(parser->err, LK_ERR_INPUT, where, "it is given twice, as \"%s\" and as \"%s\"", one,
+	        other);
 	if (option->sweep && *one && *other)
 		return lk_hint(parser->err, "give one value, or a list: %s %s,%s", where, one, other);
 	return lk_hint(parser->err, "give it once");

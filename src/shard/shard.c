@@ -129,8 +129,9 @@ static lk_status read_model(struct answer *answer, const lk_shard_request *reque
 	LK_TRY(shard_read_kinds(request, &kinds, err));
 	lk_status status = lk_dlrm_named(&answer->arena, request->model, &answer->model, err);
 	if (status == LK_ERR_INPUT && !lk_dlrm_is_file(request->model))
-		return lk_hint(err, "give a list of tables (TABLES.csv), or one of dlrm-default, dlrm-mlperf, "
-		                    "dlrm-ddp, dlrm-criteo and dlrm-dcnv2");
+		return lk_hint(err,
+		               "give a list of tables (TABLES.csv), or one of dlrm-default, dlrm-mlperf, "
+		               "dlrm-ddp, dlrm-criteo and dlrm-dcnv2");
 	LK_TRY(status);
 	answer->eager = !request->cuda_graphs;
 	double batch = request->batch > 0 ? request->batch : LK_DLRM_SAMPLES * problem->ranks;

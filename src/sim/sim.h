@@ -121,8 +121,8 @@ typedef struct lk_fold {
 	/* [stage][call of the folded program] -> first call of the source program that it represents */
 	uint32_t **source_call;
 	lk_sim_events samples; /* from the macro's start on; op and call are of the source graph */
-	/* In the run no macro operation shared its device, and all kernels took as long as they do: what
-	 * a macro lasted longer or shorter than in its isolated run is the host's. */
+	/* In the run no macro operation shared its device, and all kernels took as long as they do:
+	 * what a macro lasted longer or shorter than in its isolated run is the host's. */
 	bool alone;
 } lk_fold;
 

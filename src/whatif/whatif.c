@@ -135,8 +135,8 @@ int lk_whatif_ranks(const lk_graph *graph, uint32_t before, const lk_whatif_site
 	return (int)(graph->ranks.world * each + 0.5);
 }
 
-/* Functions of keys name a key or --cluster as the place: what the user gave is --set, of `key` where
- * that is known. */
+/* Functions of keys name a key or --cluster as the place: what the user gave is --set, of `key`
+ * where that is known. */
 static lk_status whatif_name_set(lk_status status, const lk_whatif_key *key, lk_error *err) {
 	if (status != LK_ERR_INPUT || !err) return status;
 	char place[sizeof err->where];
@@ -160,9 +160,9 @@ static lk_status whatif_apply(lk_scenario *scenario, const lk_whatif_set *sets, 
 	for (int k = 0; k < lk_whatif_key_count; k++)
 		for (size_t i = 0; i < count; i++)
 			if (sets[i].key == &lk_whatif_keys[k])
-				LK_TRY(whatif_name_set(
-					sets[i].key->apply(scenario, sets[i].what, sets[i].value, err), sets[i].key,
-					err));
+				LK_TRY(
+					whatif_name_set(sets[i].key->apply(scenario, sets[i].what, sets[i].value, err),
+				                    sets[i].key, err));
 	LK_TRY(whatif_name_set(check_format(scenario, before, err), NULL, err));
 	if (count)
 		LK_TRY(lk_graph_check(scenario->edit.graph,

@@ -423,8 +423,8 @@ static void test_flops(void **state) {
 		job.recompute_said = true;
 		if (lk_job_complete(&job, &cluster, &err) != LK_OK) continue;
 		lk_graph *graph = graph_of(&job, seed);
-		double executed = sum_all(graph, graph->ops.flops, NULL) * graph->ranks.chains,
-			   first = 0, model = lk_model_flops(&job.model, job.seq) * job.gbs;
+		double executed = sum_all(graph, graph->ops.flops, NULL) * graph->ranks.chains, first = 0,
+			   model = lk_model_flops(&job.model, job.seq) * job.gbs;
 		lk_model encoder;
 		if (lk_model_tower(&job.model, &encoder)) /* pixels need no gradient */
 			lk_model_entry_macs(&encoder, lk_model_image_tokens(&encoder), &first);

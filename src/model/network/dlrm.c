@@ -180,7 +180,8 @@ lk_status lk_dlrm_file(lk_arena *arena, const char *path, lk_dlrm *out, lk_error
 
 static lk_status unknown_preset(const char *name, lk_error *err) {
 	lk_fail(err, LK_ERR_INPUT, "--model", "\"%.60s\" is not a recommendation model", name);
-	return lk_hint(err, "give dlrm-default, dlrm-mlperf, dlrm-ddp, dlrm-criteo, dlrm-dcnv2 or a file");
+	return lk_hint(err,
+	               "give dlrm-default, dlrm-mlperf, dlrm-ddp, dlrm-criteo, dlrm-dcnv2 or a file");
 }
 
 lk_status lk_dlrm_preset(lk_arena *arena, const char *name, lk_dlrm *out, lk_error *err) {
