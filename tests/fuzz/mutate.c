@@ -499,7 +499,8 @@ static bool read_big_varint(const edited *e, size_t *at, uint64_t *value) {
 	return false;
 }
 
-/* A value of a row of a leaf: an extreme number, other bytes, or another type as long as its own. */
+/* A value of a row of a leaf: an extreme number, other bytes, or another type as long as its own.
+ */
 static bool mutate_row(edited *e, size_t begin, size_t head, size_t page) {
 	static const uint8_t lengths[] = {0, 1, 2, 3, 4, 6, 8, 8, 0, 0};
 	size_t rows = (size_t)e->at[head + 3] << 8 | e->at[head + 4];
@@ -522,10 +523,11 @@ static bool mutate_row(edited *e, size_t begin, size_t head, size_t page) {
 		if (body > e->size || length > e->size - body) return false;
 		if (i < which && at < end) continue;
 		if (!length || !below(4)) { /* NULL, 0, 1; a number or a real; text or bytes */
-			if (type < 128) e->at[place] = (uint8_t)(type < 10 && !length ? (uint8_t[]){0, 8, 9}[below(3)]
-			                                         : type >= 6 && type <= 7 ? 13 - type
-			                                         : type >= 12             ? type ^ 1
-			                                                                  : type);
+			if (type < 128)
+				e->at[place] = (uint8_t)(type < 10 && !length     ? (uint8_t[]){0, 8, 9}[below(3)]
+				                         : type >= 6 && type <= 7 ? 13 - type
+				                         : type >= 12             ? type ^ 1
+				                                                  : type);
 		} else {
 			memset(e->at + body, below(2) ? 0 : 0xff, length);
 			if (below(2)) e->at[body] = (uint8_t[]){0x7f, 0x80, 0, 0xff, 1}[below(5)];
@@ -598,8 +600,7 @@ static bool cross_messages(edited *e, const edited *other, bool records, int dep
 		if (inside) memcpy(inner.at, e->at + f->body.begin, size);
 		if (inside && cross_messages(&inner, &donor, false, depth + 1))
 			done = write_field(e, f, f->tag, inner.at, inner.size);
-		else
-			done = replace(e, f->whole, other->at + g->whole.begin, g->whole.end - g->whole.begin);
+		else done = replace(e, f->whole, other->at + g->whole.begin, g->whole.end - g->whole.begin);
 		free(inner.at);
 	}
 	free(fields);
@@ -635,8 +636,7 @@ size_t LLVMFuzzerCustomCrossOver(const uint8_t *data1, size_t size1, const uint8
 	if (size2) memcpy(copy, data2, size2);
 	if (is_database(e.at, e.size) && is_database(copy, size2)) done = cross_databases(&e, &other);
 	else if (is_text(e.at, e.size) && is_text(copy, size2)) done = cross_texts(&e, &other);
-	else
-		done = cross_messages(&e, &other, false, 0) || cross_messages(&e, &other, true, 0);
+	else done = cross_messages(&e, &other, false, 0) || cross_messages(&e, &other, true, 0);
 	if (!done) { /* the first bytes of one, the last of the other */
 		size_t cut = below(e.size + 1), from = below(size2 + 1);
 		replace(&e, (span){cut, e.size}, copy + from, size2 - from);
