@@ -34,7 +34,7 @@ enum {
 	DAY_S = 86400
 };
 
-/* A job of a log; NAN where a time is not known. */
+/* A job of a log; NAN where a time or the number of GPUs is not known. */
 typedef struct traced_job {
 	const char *name, *user, *group;
 	double submit_s, duration_s, gpus;
@@ -44,8 +44,9 @@ typedef struct traced_job {
 static lk_status trace_add(lk_job_trace *trace, const char *where, const traced_job *traced,
                            lk_error *err) {
 	if (traced->gpus <= 0) return trace->left->no_gpu++, LK_OK;
-	if (!(traced->duration_s >= 0) || isnan(traced->submit_s))
+	if (!(traced->duration_s >= 0) || !isfinite(traced->duration_s) || !isfinite(traced->submit_s))
 		return trace->left->unfinished++, LK_OK;
+	if (isnan(traced->gpus)) return trace->left->no_gpu++, LK_OK;
 	if (traced->gpus > LK_JOBS_GPUS_MOST) {
 		lk_fail(err, LK_ERR_INPUT, where, "job %.60s has %.0f %s", traced->name, traced->gpus,
 		        lk_noun(traced->gpus, "GPU", "GPUs"));

@@ -5,8 +5,9 @@ Usage: hostile.py PROGRAM [NAME...]; in the current folder.
 
 Bombs are 272 MiB (LOCKSTEP_LONG=1: 1 GiB) of blanks or letters behind a MB or so of gzip, zstd or zip; nests are brackets or blocks without end; numbers are more than
 any field holds; files that are no files are folders, devices, links to themselves and pipes that end in the middle; a database has views
-that never end in place of its tables."""
-import gzip, os, re, resource, shutil, sqlite3, subprocess, sys, threading, zipfile
+that never end in place of its tables, pages of other sizes, or a journal of another one; some files are empty, packed by other programs, not
+to be read by others, cut or replaced while they are read, or have names that a terminal would obey."""
+import bz2, gzip, lzma, os, re, resource, shutil, sqlite3, subprocess, sys, threading, time, zipfile
 
 program, chosen = os.path.realpath(sys.argv[1]), sys.argv[2:]
 MIB, SECONDS = 1 << 20, 20
@@ -80,15 +81,72 @@ def make_no_files():
     database.close()
 
 
+KERNELS = "CUPTI_ACTIVITY_KIND_KERNEL"
+COLUMNS = "(start, end, deviceId, streamId, correlationId, shortName, demangledName, globalPid)"
+PAGES = {"page_0": (16, b"\0\0"), "page_1": (16, b"\0\1"), "page_768": (16, b"\3\0"), "page_512": (16, b"\2\0"), "future": (18, b"\7\7"),
+         "encoding": (56, b"\0\0\0\7"), "reserved": (20, b"\xff")}
+EMPTY = ("empty.json", "empty.csv", "empty.sqlite", "empty.sh", "empty.yaml", "empty.lk", "empty.lkrec", "empty.et")
+PACKED = {"trace.json.xz": "xz", "trace.json.bz2": "bzip2", "trace.json.lz4": "lz4", "trace.json.br": "brotli", "trace.7z": "7-Zip"}
+NAMES = (b"new\nline.json", b"red\x1b[31m.json", b"\xff\xfe.json", b"tab\t.json", b"bell\a.json")
+
+
+def make_databases():
+    for name, script in {"whole": "", "triggers": "CREATE TRIGGER t AFTER INSERT ON StringIds BEGIN INSERT INTO StringIds VALUES(NEW.id + 1, 'x'); END;"}.items():
+        database = sqlite3.connect(f"{name}.sqlite")
+        database.executescript(f"CREATE TABLE StringIds(id INTEGER, value TEXT); CREATE TABLE {KERNELS}{COLUMNS}; {script} INSERT INTO StringIds "
+            f"VALUES(1, 'k'); INSERT INTO {KERNELS} VALUES(1000, 2000, 0, 7, 1, 1, 1, 1)")
+        database.close()
+    database = sqlite3.connect("virtual.sqlite")
+    try:
+        database.executescript(f"CREATE VIRTUAL TABLE {KERNELS} USING fts5{COLUMNS.replace(' end', ' [end]')}; INSERT INTO {KERNELS} VALUES(1, 2, 0, 7, 1, 1, 1, 1)")
+    except sqlite3.OperationalError:
+        pass  # an SQLite without it: a database without tables
+    database.close()
+    with open("whole.sqlite", "rb") as file:
+        whole = file.read()
+    for name, (place, value) in PAGES.items():
+        put(f"{name}.sqlite", whole[:place] + value + whole[place + len(value):])
+    for name, size in (("half", len(whole) // 2), ("head", 100), ("magic", 16)):
+        put(f"{name}.sqlite", whole[:size])
+    put("other_wal.sqlite", whole)
+    put("other_wal.sqlite-wal", bytes(range(256)) * 20)
+    put("journal.sqlite", whole)
+    put("journal.sqlite-journal", bytes.fromhex("d9d505f920a163d7") + bytes(range(256)) * 20)
+    database = sqlite3.connect("wal.sqlite")
+    database.executescript(f"PRAGMA journal_mode=WAL; CREATE TABLE {KERNELS}{COLUMNS}; INSERT INTO {KERNELS} VALUES(1, 2, 0, 7, 1, 1, 1, 1)")
+    shutil.copy("wal.sqlite", "no_wal.sqlite")
+    shutil.copy("wal.sqlite-wal", "alone.sqlite-wal")
+    database.close()
+
+
+def make_odd_files():
+    for name in EMPTY:
+        put(name, "")
+    trace = b'{"traceEvents": [{"ph": "X", "name": "k", "cat": "kernel", "ts": 1, "dur": 2, "pid": 0, "tid": 7}]}'
+    put("trace.json.xz", lzma.compress(trace))
+    put("trace.json.bz2", bz2.compress(trace))
+    put("trace.json.lz4", b"\x04\x22\x4d\x18\x64\x40\xa7" + trace)
+    put("trace.json.br", b"\x0b\x31\x80" + trace + b"\x03")
+    put("trace.7z", b"7z\xbc\xaf\x27\x1c\0\4" + trace)
+    for name in NAMES:
+        put(name, "{")
+    put("secret.json", "{")
+    os.chmod("secret.json", 0)
+    os.makedirs("secrets", exist_ok=True)
+    os.chmod("secrets", 0)
+    if not os.path.islink("nowhere.json"):
+        os.symlink("missing", "nowhere.json")
+
+
 def cases():
     """Name, words, what the line says."""
     for name in ("blanks.json.gz", "blanks.json.zst", "blanks.zip"):
-        yield from ((f"bomb {verb} {name}", f"{verb} {name}", "no event|nothing can be") for verb in ("explain", "replay", "whatif") if os.path.exists(name))
+        yield from ((f"bomb {verb} {name}", f"{verb} {name}", "expands to over 256 times its size") for verb in ("explain", "replay", "whatif") if os.path.exists(name))
     for words in (f"predict --model blanks.json --gpu h100-sxm --gpus 8", "predict --config letters.yaml --gpu h100-sxm --gpus 8",
                   "predict --model gpt2 --cluster blanks.json", "predict --script letters.sh --gpu h100-sxm", "compile check letters.lk",
                   "collective letters.csv"):
-        yield f"bomb {words}", words, "is longer than|more than [0-9]+ MiB"
-    yield "bomb html", "html blanks.json", "ends where a value should follow|more than"
+        yield f"bomb {words}", words, "is longer than|more than [0-9]+ MiB|expands to over"
+    yield "bomb html", "html blanks.json", "ends where a value should follow|more than|expands to over"
     for words in ("shard letters.csv --gpu h100-sxm --gpus 4", "validate letters.csv", "jobs letters.csv --gpu h100-sxm --gpus 8",
                   f"predict {JOB} --calibration letters.csv", "rent --model gpt2 --samples 1M --prices letters.csv"):
         yield f"bomb {words}", words, "is missing"
@@ -107,18 +165,38 @@ def cases():
                       f"predict --model gpt2 --cluster {name}", f"predict {JOB} --calibration {name}", f"compile check {name}", f"html {name}",
                       f"predict --config {name} --gpu h100-sxm --gpus 8", f"jobs {name} --gpus 4", f"validate {name}"):
             yield f"file {words}", words, "."
-    for name in ("views.sqlite", "blobs.sqlite"):
-        yield f"database {name}", f"explain {name}", "."
+    for name in ("views", "blobs", "virtual", "half", "head", "magic", "journal", "no_wal", *PAGES):
+        yield f"database {name}", f"explain {name}.sqlite", "."
+    yield "database alone", "explain alone.sqlite-wal", "no trace"
+    for name in EMPTY:
+        for words in (f"explain {name}", f"whatif {name}", f"predict --config {name} --gpu h100-sxm --gpus 8", f"shard {name} --gpu h100-sxm --gpus 4",
+                      f"jobs {name} --gpus 4", f"compile check {name}", f"html {name}", f"validate {name}", f"simulate {name}"):
+            yield f"empty {words}", words, "."
+    for name, packer in PACKED.items():
+        for words in (f"explain {name}", f"predict --config {name} --gpu h100-sxm --gpus 8", f"shard {name} --gpu h100-sxm --gpus 4", f"diff {name} {name}",
+                      f"predict {JOB} --calibration {name}", f"html {name}", f"validate {name}"):
+            yield f"packed {words}", words, f"is packed by {packer}, "
+    for name in (*(os.fsdecode(name) for name in NAMES), "nowhere.json", "/dev/full"):
+        for verb in ("explain", "whatif", "compile check", "html"):
+            yield f"name {verb} {name!a}", [*verb.split(), name], "."
+    for words in ("explain secret.json", "explain secrets", "whatif secret.json", "predict --config secret.json --gpu h100-sxm --gpus 8",
+                  "compile check secret.json", "shard secret.json --gpu h100-sxm --gpus 4"):
+        yield f"secret {words}", words, "Permission denied"
     for verb in ("explain", "whatif", "html"):
         yield f"pipe {verb}", f"{verb} pipe", "."
 
 
-def run(words):
+def run(words, stranger):
+    """A stranger is a user who owns nothing."""
     def confine():
         resource.setrlimit(resource.RLIMIT_AS, (2 << 30, 2 << 30))
         resource.setrlimit(resource.RLIMIT_CPU, (SECONDS, SECONDS))
-    process = subprocess.Popen([program, *words.split()], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, preexec_fn=confine)
-    if words.endswith(" pipe"):
+        if stranger and os.geteuid() == 0:
+            os.setgroups([])
+            os.setuid(65534)
+    words = words.split() if isinstance(words, str) else words
+    process = subprocess.Popen([program, *words], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, preexec_fn=confine)
+    if words[-1] == "pipe":
         def feed():
             with open("pipe", "wb") as pipe:
                 pipe.write(b'{"traceEvents": [{"ph": "X", "na')
@@ -131,23 +209,79 @@ def run(words):
     return process.returncode, out, said.decode(errors="replace")
 
 
+def reachable():
+    """Whether a stranger gets at the program and the files here: root alone can try, as others are refused as they are."""
+    if os.geteuid() != 0:
+        return True
+    folders = {os.path.dirname(program), os.getcwd()}
+    return all(os.stat(parent).st_mode & 1 for folder in folders for parent in (folder, *map(lambda n: folder.rsplit("/", n)[0] or "/", range(1, folder.count("/") + 1))))
+
+
+def disturb(change):
+    """explain of a trace that is changed while it is read ends, as with a trace that is whole, or cut."""
+    event = '{"ph": "X", "name": "k", "cat": "kernel", "ts": %d, "dur": 2, "pid": 0, "tid": 7, "args": {"correlation": %d, "stream": 7}},\n'
+    with open("changing.json", "w") as file:
+        file.write('{"traceEvents": [\n' + "".join(event % (10 * i, i) for i in range(100000)) + event[:-2] % (10**7, 7) + "]}\n")
+    process = subprocess.Popen([program, "explain", "changing.json"], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    time.sleep(0.01)
+    change("changing.json")
+    try:
+        out, said = process.communicate(timeout=30 * SECONDS)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.communicate()
+        return "did not end"
+    lines = said.decode(errors="replace").splitlines()
+    right = (process.returncode == 0 and out) or (process.returncode == 2 and not out and sum(line.startswith("lockstep: ") for line in lines) >= 1)
+    return None if right else f"exit status {process.returncode}: {said[:200]}"
+
+
+def grow(path):
+    with open(path, "a") as file:
+        file.write(" " * MIB)
+
+
+def swap(path):
+    put("other.json", "{")
+    os.replace("other.json", path)
+
+
 make_bombs()
 make_nests()
 make_numbers()
 make_no_files()
+make_databases()
+make_odd_files()
 if not os.path.exists("pipe"):
     os.mkfifo("pipe")
 tried = wrong = 0
 for name, words, pattern in cases():
     if chosen and not any(name.startswith(one) for one in chosen):
         continue
+    stranger = name.startswith("secret ")
+    if stranger and not reachable():
+        continue
     tried += 1
-    status, out, said = run(words)
+    status, out, said = run(words, stranger)
     lines = [line for line in said.splitlines() if not line.startswith(("lockstep: warning: ", "lockstep: note: ")) and not line.startswith("   ")]
     # compile shows the place on standard output
-    if status == 2 and (not out or words.startswith("compile")) and len(lines) == 1 and lines[0].startswith("lockstep: ") and len(lines[0]) < 1000 and re.search(pattern, lines[0]):
+    if status == 2 and (not out or "compile" in words) and len(lines) == 1 and lines[0].startswith("lockstep: ") and len(lines[0]) < 1000 and lines[0].isprintable() and re.search(pattern, lines[0]):
         continue
     wrong += 1
     print(f"{name}: exit status {status}, {len(out)} bytes of output: {said[:300]}")
+for name in ("triggers", "other_wal", "whole"):
+    if not chosen or "database" in chosen:
+        tried += 1
+        status, out, said = run(f"explain {name}.sqlite", False)
+        if status != 0 or said:
+            wrong += 1
+            print(f"database {name}: exit status {status}: {said[:300]}")
+for name, change in {"cut": lambda path: os.truncate(path, 5000), "grown": grow, "replaced": swap, "removed": os.remove}.items():
+    if not chosen or "changing" in chosen:
+        tried += 1
+        found = disturb(change)
+        if found:
+            wrong += 1
+            print(f"changing {name}: {found}")
 print(f"{tried} files that are made to hurt, {wrong} not refused as they should be")
 sys.exit(wrong > 0 or not tried)

@@ -23,7 +23,7 @@ static lk_status keep_first(void *context, const char *name, lk_error *err) {
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
-	char path[] = "/tmp/fuzz_archive.XXXXXX", member[600];
+	char path[] = "/dev/shm/fuzz_archive.XXXXXX", member[600];
 	struct members members = {.count = 0};
 	lk_error err = {0};
 	lk_stream *in;

@@ -1,8 +1,9 @@
 /* fuzz_calibration.c: any bytes are rows of fitted numbers or an error that says where; what was
- * read can be written and read again. */
+ * read is written as a text that reads back as the same rows. */
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include "cost/calibration/calibration.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -27,9 +28,16 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
 		if (!out) abort();
 		lk_calibration_write(&first, out);
 		fclose(out);
-		if (take(text, length, &again, &err) == LK_OK && again.rows.count != first.rows.count)
+		if (take(text, length, &again, &err) != LK_OK || again.rows.count != first.rows.count)
 			abort();
+		char *twice = NULL;
+		size_t more = 0;
+		if (!(out = open_memstream(&twice, &more))) abort();
+		lk_calibration_write(&again, out);
+		fclose(out);
+		if (length != more || memcmp(text, twice, length) != 0) abort();
 		free(text);
+		free(twice);
 	}
 	lk_calibration_free(&first);
 	lk_calibration_free(&again);

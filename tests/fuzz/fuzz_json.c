@@ -1,5 +1,6 @@
 /* fuzz_json.c: any bytes are a document or an error with a position. The pull reader, skipping and
- * the tree agree on what is accepted; what is read, written and read again is the same. */
+ * the tree agree on what is accepted; what is read, written and read again is the same. Mending
+ * leaves JSON as it is, and what it made as well. */
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -64,6 +65,28 @@ static char *written(const lk_value *value, bool compact, size_t *size) {
 	return text;
 }
 
+static char *mended(const void *data, size_t size, size_t *length) {
+	char *text = malloc(size + 1);
+	lk_json_mended found;
+	lk_error err;
+	if (!text) abort();
+	if (size) memcpy(text, data, size);
+	text[size] = '\0';
+	*length = size;
+	if (lk_json_mend(&text, length, &found, &err) != LK_OK) abort();
+	return text;
+}
+
+static void mend(const uint8_t *data, size_t size, bool good) {
+	size_t first, second;
+	char *once = mended(data, size, &first), *twice = mended(once, first, &second);
+	if (good && (first != size || (size && memcmp(once, data, size) != 0))) abort();
+	if (pull((uint8_t *)once, first, true) && (second != first || memcmp(once, twice, first) != 0))
+		abort();
+	free(once);
+	free(twice);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
 	lk_arena arena = LK_ARENA_INIT;
 	bool good = pull(data, size, false);
@@ -81,5 +104,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
 		free(twice);
 	}
 	lk_arena_free(&arena);
+	mend(data, size, good);
 	return 0;
 }

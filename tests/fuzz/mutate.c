@@ -5,13 +5,17 @@
  * The bytes themselves say which form they have, so every target shares this file:
  *
  * - text (JSON, YAML, TOML, CSV, XML, shell, programs of compile): words, numbers, quoted texts,
- *   lines and what a pair of brackets holds are removed, repeated, exchanged or copied over one
- *   another; numbers become extreme ones; lines are indented anew.
+ *   lines and what a pair of brackets holds are removed, repeated, exchanged, nested or copied over
+ *   one another; numbers become extreme ones; words become words of the dictionary (-dict=FILE),
+ *   which is the reader's own vocabulary; lines are indented anew.
  * - protobuf, and streams of records that each begin with their length (Chakra): fields are
  * removed, repeated, exchanged, renumbered, or changed inside; every length around them follows.
- * - SQLite: heads of pages, cell pointers and whole pages.
+ * - SQLite: heads of pages, cell pointers, values of rows and whole pages.
  *
- * Results depend on the input and the seed alone.
+ * Two inputs are crossed by a part of one in place of a part of the other: a word, bracket or line,
+ * a field, a page.
+ *
+ * Results depend on the inputs, the dictionary and the seed alone.
  */
 #include <stdbool.h>
 #include <stdint.h>
@@ -20,11 +24,16 @@
 #include <string.h>
 
 size_t LLVMFuzzerMutate(uint8_t *data, size_t size, size_t max_size);
+int LLVMFuzzerInitialize(int *argc, char ***argv);
 size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t max_size, unsigned int seed);
+size_t LLVMFuzzerCustomCrossOver(const uint8_t *data1, size_t size1, const uint8_t *data2,
+                                 size_t size2, uint8_t *out, size_t max_out, unsigned int seed);
 
 enum {
 	MOST_SPANS = 4096, /* words of a text, fields of a message */
-	MOST_DEPTH = 16    /* messages in messages */
+	MOST_DEPTH = 16,   /* messages in messages */
+	MOST_WORDS = 4096, /* of the dictionary */
+	MOST_WORD = 64     /* bytes of one */
 };
 
 /* ---- random numbers ------------------------------------------------------------------------- */
@@ -100,6 +109,42 @@ static bool shuffle(edited *e, span one, span other) {
 	case 2: return exchange(e, one, other);
 	default: return replace(e, one, e->at + other.begin, other.end - other.begin);
 	}
+}
+
+/* ---- the dictionary ------------------------------------------------------------------------- */
+
+static struct {
+	uint8_t bytes[MOST_WORD];
+	size_t size;
+} dictionary[MOST_WORDS];
+static size_t dictionary_words;
+
+/* A line of libFuzzer's form: "text" with \\, \" and \xAB; anything else is none. */
+static void add_word(const char *line) {
+	const char *at = strchr(line, '"');
+	size_t n = 0;
+
+	if (line[0] == '#' || !at || dictionary_words == MOST_WORDS) return;
+	uint8_t *to = dictionary[dictionary_words].bytes;
+	for (at++; *at && *at != '"' && *at != '\n' && n < MOST_WORD; n++) {
+		unsigned byte = (unsigned char)*at++;
+		if (byte == '\\' && *at == 'x' && sscanf(at + 1, "%2x", &byte) == 1) at += 3;
+		else if (byte == '\\') byte = (unsigned char)*at++;
+		to[n] = (uint8_t)byte;
+	}
+	dictionary[dictionary_words].size = n;
+	dictionary_words += n > 0;
+}
+
+int LLVMFuzzerInitialize(int *argc, char ***argv) {
+	char line[1024];
+
+	for (int i = 1; i < *argc; i++) {
+		FILE *file = strncmp((*argv)[i], "-dict=", 6) == 0 ? fopen((*argv)[i] + 6, "r") : NULL;
+		while (file && fgets(line, sizeof line, file)) add_word(line);
+		if (file) fclose(file);
+	}
+	return 0;
 }
 
 /* ---- text ----------------------------------------------------------------------------------- */
@@ -230,19 +275,65 @@ static bool indent(edited *e, size_t at) {
 	return replace(e, (span){at, end}, blanks, below(sizeof blanks));
 }
 
+/* A word of the dictionary in place of a word, within its quotes where it has some, or as a line or
+ * word of its own before it. */
+static bool write_known(edited *e, span word) {
+	if (!dictionary_words) return false;
+	size_t d = below(dictionary_words), size = dictionary[d].size;
+	uint8_t quote = e->at[word.begin], text[MOST_WORD + 1];
+	bool quoted = (quote == '"' || quote == '\'') && word.end - word.begin > 1;
+
+	if (quoted) return replace(e, (span){word.begin + 1, word.end - 1}, dictionary[d].bytes, size);
+	if (below(4)) return replace(e, word, dictionary[d].bytes, size);
+	memcpy(text, dictionary[d].bytes, size);
+	text[size++] = " \n,="[below(4)];
+	return replace(e, (span){word.begin, word.begin}, text, size);
+}
+
+/* A span between brackets, quotes, or the words that begin and end a block. */
+static bool nest(edited *e, span inner) {
+	static const char *const pairs[][2] = {{"[", "]"},
+	                                       {"{", "}"},
+	                                       {"(", ")"},
+	                                       {"{\"a\": ", "}"},
+	                                       {"\"", "\""},
+	                                       {"'", "'"},
+	                                       {"$(", ")"},
+	                                       {"$((", "))"},
+	                                       {"${", "}"},
+	                                       {"`", "`"},
+	                                       {"[[ ", " ]]"},
+	                                       {"( ", " )\n"},
+	                                       {"{ ", "; }\n"},
+	                                       {"f() {\n", "\n}\nf\n"},
+	                                       {"if [ \"$a\" = b ]; then\n", "\nfi\n"},
+	                                       {"for i in 1 2; do\n", "\ndone\n"},
+	                                       {"case $a in a) ", ";; esac\n"},
+	                                       {"cat <<END\n", "\nEND\n"}};
+	const char *const *pair = pairs[below(sizeof pairs / sizeof *pairs)];
+
+	if (e->size + strlen(pair[0]) + strlen(pair[1]) > e->room) return false;
+	return replace(e, (span){inner.end, inner.end}, (const uint8_t *)pair[1], strlen(pair[1])) &&
+	       replace(e, (span){inner.begin, inner.begin}, (const uint8_t *)pair[0], strlen(pair[0]));
+}
+
 static bool mutate_text(edited *e) {
 	static span words[MOST_SPANS];
 	size_t n = find_words(e, words);
 
 	if (!n) return false;
 	size_t w = below(n);
-	switch (below(6)) {
+	switch (below(10)) {
 	case 0: return write_extreme(e, words[w]);
 	case 1: return indent(e, words[w].begin);
 	case 2: { /* one word over another, which keeps brackets in pairs more often */
 		size_t v = below(n);
 		return replace(e, words[w], e->at + words[v].begin, words[v].end - words[v].begin);
 	}
+	case 3:
+	case 4:
+	case 5: return write_known(e, words[w]);
+	case 6: return nest(e, grow(e, words, n, w));
 	default: return shuffle(e, grow(e, words, n, w), grow(e, words, n, below(n)));
 	}
 }
@@ -396,6 +487,57 @@ static bool mutate_message(edited *e, bool records, int depth) {
 
 /* ---- SQLite --------------------------------------------------------------------------------- */
 
+/* SQLite's numbers: seven bits a byte, the highest first; nine bytes at most. */
+static bool read_big_varint(const edited *e, size_t *at, uint64_t *value) {
+	*value = 0;
+	for (int i = 0; i < 9 && *at < e->size; i++) {
+		uint8_t byte = e->at[(*at)++];
+		if (i == 8) return *value = *value << 8 | byte, true;
+		*value = *value << 7 | (byte & 0x7f);
+		if (!(byte & 0x80)) return true;
+	}
+	return false;
+}
+
+/* A value of a row of a leaf: an extreme number, other bytes, or another type as long as its own.
+ */
+static bool mutate_row(edited *e, size_t begin, size_t head, size_t page) {
+	static const uint8_t lengths[] = {0, 1, 2, 3, 4, 6, 8, 8, 0, 0};
+	size_t rows = (size_t)e->at[head + 3] << 8 | e->at[head + 4];
+
+	if (e->at[head] != 13 || !rows || 8 + 2 * rows > page) return false;
+	size_t pointer = head + 8 + 2 * below(rows);
+	if (pointer + 2 > e->size) return false;
+	size_t at = begin + ((size_t)e->at[pointer] << 8 | e->at[pointer + 1]);
+	uint64_t payload, row, header, type = 0;
+	if (!read_big_varint(e, &at, &payload) || !read_big_varint(e, &at, &row)) return false;
+	size_t types = at;
+	if (!read_big_varint(e, &at, &header) || header > page) return false;
+	size_t end = types + (size_t)header, body = end, which = below(16), place = at;
+	for (size_t i = 0; at < end && i <= which; i++) {
+		size_t length;
+		place = at;
+		if (i) body += type < 10 ? lengths[type] : type < 12 ? 0 : (size_t)(type - 12) / 2;
+		if (!read_big_varint(e, &at, &type)) return false;
+		length = type < 10 ? lengths[type] : type < 12 ? 0 : (size_t)(type - 12) / 2;
+		if (body > e->size || length > e->size - body) return false;
+		if (i < which && at < end) continue;
+		if (!length || !below(4)) { /* NULL, 0, 1; a number or a real; text or bytes */
+			if (type < 128)
+				e->at[place] = (uint8_t)(type < 10 && !length     ? (uint8_t[]){0, 8, 9}[below(3)]
+				                         : type >= 6 && type <= 7 ? 13 - type
+				                         : type >= 12             ? type ^ 1
+				                                                  : type);
+		} else {
+			memset(e->at + body, below(2) ? 0 : 0xff, length);
+			if (below(2)) e->at[body] = (uint8_t[]){0x7f, 0x80, 0, 0xff, 1}[below(5)];
+			if (below(2)) e->at[body + length - 1] = (uint8_t)random_bits();
+		}
+		return true;
+	}
+	return false;
+}
+
 static bool mutate_pages(edited *e) {
 	size_t page = (size_t)e->at[16] << 8 | e->at[17];
 
@@ -403,6 +545,7 @@ static bool mutate_pages(edited *e) {
 	if (page < 512 || e->size < 2 * page) return false;
 	size_t pages = e->size / page, k = below(pages), at = k * page + (k ? 0 : 100);
 	uint8_t *head = e->at + at, *cell = head + 8 + 2 * below(64);
+	if (below(2) && mutate_row(e, k * page, at, page)) return true;
 	switch (below(5)) {
 	case 0: { /* another page in its place */
 		size_t from = 1 + below(pages - 1);
@@ -425,6 +568,83 @@ static bool mutate_pages(edited *e) {
 	}
 }
 
+/* ---- two inputs ----------------------------------------------------------------------------- */
+
+/* A part of another text in place of one of this. */
+static bool cross_texts(edited *e, const edited *other) {
+	static span words[2][MOST_SPANS];
+	size_t n = find_words(e, words[0]), m = find_words(other, words[1]);
+
+	if (!n || !m) return false;
+	span from = grow(other, words[1], m, below(m));
+	return replace(e, grow(e, words[0], n, below(n)), other->at + from.begin,
+	               from.end - from.begin);
+}
+
+/* A field or record of another message in place of one of this, at any depth. */
+static bool cross_messages(edited *e, const edited *other, bool records, int depth) {
+	field *fields = malloc(2 * MOST_SPANS * sizeof *fields), *others = fields + MOST_SPANS;
+	bool done = false;
+
+	if (!fields) return false;
+	span all = {0, e->size}, its = {0, other->size};
+	size_t n = records ? find_records(e->at, all, fields) : find_fields(e->at, all, fields);
+	size_t m = records ? find_records(other->at, its, others) : find_fields(other->at, its, others);
+	if (n && m) {
+		const field *f = &fields[below(n)], *g = &others[below(m)];
+		size_t size = f->body.end - f->body.begin, from = g->body.end - g->body.begin;
+		edited inner = {malloc(size + from + 64), size, size + from + 64};
+		const edited donor = {other->at + g->body.begin, from, from};
+		bool inside = inner.at && depth < MOST_DEPTH && below(3) &&
+		              (records || ((f->tag & 7) == 2 && (g->tag & 7) == 2));
+		if (inside) memcpy(inner.at, e->at + f->body.begin, size);
+		if (inside && cross_messages(&inner, &donor, false, depth + 1))
+			done = write_field(e, f, f->tag, inner.at, inner.size);
+		else done = replace(e, f->whole, other->at + g->whole.begin, g->whole.end - g->whole.begin);
+		free(inner.at);
+	}
+	free(fields);
+	return done;
+}
+
+static bool is_database(const uint8_t *data, size_t size) {
+	return size >= 1024 && memcmp(data, "SQLite format 3", 16) == 0;
+}
+
+/* A page of another database of the same page size. */
+static bool cross_databases(edited *e, const edited *other) {
+	size_t page = (size_t)e->at[16] << 8 | e->at[17];
+
+	if (page < 512 || memcmp(e->at + 16, other->at + 16, 2) != 0) return false;
+	size_t pages = e->size / page, others = other->size / page;
+	if (pages < 2 || others < 2) return false;
+	memcpy(e->at + (1 + below(pages - 1)) * page, other->at + (1 + below(others - 1)) * page, page);
+	return true;
+}
+
+size_t LLVMFuzzerCustomCrossOver(const uint8_t *data1, size_t size1, const uint8_t *data2,
+                                 size_t size2, uint8_t *out, size_t max_out, unsigned int seed) {
+	edited e = {out, size1 < max_out ? size1 : max_out, max_out};
+	uint8_t *copy = malloc(size2 ? size2 : 1);
+	const edited other = {copy, size2, size2};
+	bool done = false;
+
+	if (!copy) return 0;
+	state = UINT64_C(0x9e3779b97f4a7c15) * (seed + UINT64_C(1));
+	random_bits();
+	if (e.size) memcpy(e.at, data1, e.size);
+	if (size2) memcpy(copy, data2, size2);
+	if (is_database(e.at, e.size) && is_database(copy, size2)) done = cross_databases(&e, &other);
+	else if (is_text(e.at, e.size) && is_text(copy, size2)) done = cross_texts(&e, &other);
+	else done = cross_messages(&e, &other, false, 0) || cross_messages(&e, &other, true, 0);
+	if (!done) { /* the first bytes of one, the last of the other */
+		size_t cut = below(e.size + 1), from = below(size2 + 1);
+		replace(&e, (span){cut, e.size}, copy + from, size2 - from);
+	}
+	free(copy);
+	return e.size;
+}
+
 /* ---- the entry ------------------------------------------------------------------------------ */
 
 size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t max_size, unsigned int seed) {
@@ -434,7 +654,7 @@ size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t max_size, unsi
 	random_bits();
 	if (size && below(2)) {
 		bool done;
-		if (size >= 1024 && memcmp(data, "SQLite format 3", 16) == 0) done = mutate_pages(&e);
+		if (is_database(data, size)) done = mutate_pages(&e);
 		else if (is_text(data, size)) done = mutate_text(&e);
 		else done = mutate_message(&e, false, 0) || mutate_message(&e, true, 0);
 		if (done && e.size) return e.size;

@@ -169,6 +169,7 @@ static void yaml_as_configurations_have_it(void **state) {
 		const char *yaml, *json;
 	} cases[] = {
 		{"lr: 2e-5\nempty:\non: ~\n", NULL},
+		{"a: 1\nb: {c: 2, c: 3}\na: 4\na: 5\n", "{\"a\": 5, \"b\": {\"c\": 3}}"},
 		{"a: &x {b: 1, c: 2}\nd:\n  <<: *x\n  c: 3\n",
 	     "{\"a\": {\"b\": 1, \"c\": 2}, \"d\": {\"b\": 1, \"c\": 3}}"},
 		{"{a: 1, # why\n b: [1, 2,],\n}\n", "{\"a\": 1, \"b\": [1, 2]}"},

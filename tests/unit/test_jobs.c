@@ -659,11 +659,15 @@ static void logs_are_read(void **state) {
 	         "00:00:31,1,0\n"
 	         "7,u1,vcB,2,8,1,COMPLETED,2020-04-01 00:00:00,2020-04-01 00:00:10,2020-04-01 "
 	         "01:00:10,3600,10\n"
-	         "6,u1,vcB,2,8,1,CANCELLED,2020-04-01 00:00:00,,2020-04-01 01:00:10,0,10\n",
+	         "6,u1,vcB,2,8,1,CANCELLED,2020-04-01 00:00:00,,2020-04-01 01:00:10,0,10\n"
+	         "5,u1,vcB,,8,1,COMPLETED,2020-04-01 00:00:00,2020-04-01 00:00:10,2020-04-01 "
+	         "01:00:10,3600,10\n"
+	         "4,u1,vcB,2,8,1,COMPLETED,2020-04-01 00:00:00,2020-04-01 00:00:10,2020-04-01 "
+	         "01:00:10,1e999,10\n",
 	         "helios", &arena, &helios, &left);
 	assert_int_equal(helios.count, 2);
-	assert_int_equal(left.no_gpu, 1);
-	assert_int_equal(left.unfinished, 1);
+	assert_int_equal(left.no_gpu, 2);
+	assert_int_equal(left.unfinished, 2);
 	assert_job(&helios.at[0], "7", "u1", "vcB-2gpu-8cpu", 0, 3600, 2);
 	assert_job(&helios.at[1], "9", "u2", "vcA-8gpu-64cpu", 60, 60, 8);
 	read_log("JobID|JobName|User|Partition|Submit|Start|End|State|AllocTRES|ReqTRES\n"
@@ -676,7 +680,7 @@ static void logs_are_read(void **state) {
 	         "CANCELLED by 1000|cpu=1,gres/gpu:v100=1,gres/gpu:a100=2|\n",
 	         "sacct", &arena, &sacct, &left);
 	assert_int_equal(sacct.count, 2);
-	assert_int_equal(left.unfinished, 2);
+	assert_int_equal(left.unfinished, 3);
 	assert_job(&sacct.at[0], "12_3", "ann", "train", 0, 600, 4);
 	assert_job(&sacct.at[1], "14", "bob", "sum", 60, 30, 3);
 	read_log("12+0|train|ann|gpu|2023-01-01T00:00:05|2023-01-01T00:00:10|2023-01-01T00:10:10|600|"
@@ -685,7 +689,7 @@ static void logs_are_read(void **state) {
 	         "1000||gres/gpu=1|1\n",
 	         "sacct -n", &arena, &headless, &left);
 	assert_int_equal(headless.count, 1);
-	assert_int_equal(left.unfinished, 3);
+	assert_int_equal(left.unfinished, 4);
 	assert_job(&headless.at[0], "12+0", "ann", "train", 0, 600, 4);
 	read_log(
 		"[{\"status\": \"Pass\", \"vc\": \"6214e9\", \"jobid\": \"application_1\", \"user\": "
@@ -697,8 +701,8 @@ static void logs_are_read(void **state) {
 		"\"attempts\": []}]",
 		"philly", &arena, &philly, &left);
 	assert_int_equal(philly.count, 1);
-	assert_int_equal(left.unfinished, 4);
-	assert_int_equal(left.no_gpu, 1);
+	assert_int_equal(left.unfinished, 5);
+	assert_int_equal(left.no_gpu, 2);
 	assert_job(&philly.at[0], "application_1", "ee9e8c", "6214e9", 0, 90, 3);
 	read_log("name,cpu_milli,memory_mib,num_gpu,gpu_milli,gpu_spec,qos,pod_phase,creation_time,"
 	         "deletion_time,scheduled_time\n"

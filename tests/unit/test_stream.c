@@ -384,8 +384,8 @@ static void looking_takes_nothing(void **state) {
 	}
 }
 
-/* Blanks without end: refused after 64 MiB, whatever packs them; as many bytes as a trace may expand
- * to are read. */
+/* Blanks without end: refused after 64 MiB, whatever packs them; as many bytes as a trace may
+ * expand to are read. */
 static void what_expands_without_end_is_refused(void **state) {
 	(void)state;
 	const size_t member = 16u << 20, room = 1u << 20;
@@ -420,7 +420,10 @@ static void other_packers_are_named(void **state) {
 	static const struct {
 		const char *name, *bytes, *by;
 		size_t size;
-	} files[] = {{"t.json", "\xfd" "7zXZ\0\0\4", "xz", 8},
+	} files[] = {{"t.json",
+	              "\xfd"
+	              "7zXZ\0\0\4",
+	              "xz", 8},
 	             {"t.json", "BZh91AY&SY\x1b", "bzip2", 11},
 	             {"t.json", "\x04\x22\x4d\x18\x64", "lz4", 5},
 	             {"t.json.br", "\x0b\x02\x80{", "brotli", 4},
@@ -429,8 +432,8 @@ static void other_packers_are_named(void **state) {
 	for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
 		lk_stream *in;
 		lk_error err = {0};
-		assert_int_equal(
-			lk_stream_memory(files[i].bytes, files[i].size, files[i].name, &in, &err), LK_ERR_INPUT);
+		assert_int_equal(lk_stream_memory(files[i].bytes, files[i].size, files[i].name, &in, &err),
+		                 LK_ERR_INPUT);
 		snprintf(said, sizeof said, "is packed by %s,", files[i].by);
 		assert_non_null(strstr(err.what, said));
 		assert_null(in);

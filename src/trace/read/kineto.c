@@ -441,6 +441,14 @@ static lk_status kineto_read_all(lk_kineto *kineto) {
 	return LK_OK;
 }
 
+/* Several threads have work to do: there are more of them, and more than one piece of the file. */
+static bool kineto_has_pieces(lk_stream *in) {
+	const char *bytes;
+	size_t got = 0;
+	return lk_threads() > 1 && lk_stream_peek(in, LK_AHEAD_PIECE, &bytes, &got, NULL) == LK_OK &&
+	       got == LK_AHEAD_PIECE;
+}
+
 lk_status lk_kineto_read(lk_stream *in, const lk_read_limits *limits, lk_capture *capture,
                          lk_error *err) {
 	lk_kineto *kineto = calloc(1, sizeof *kineto);
@@ -450,7 +458,7 @@ lk_status lk_kineto_read(lk_stream *in, const lk_read_limits *limits, lk_capture
 	kineto->err = err;
 	kineto->free_call = LK_NONE;
 	lk_keys_open(&kineto->keys);
-	lk_ahead *ahead = lk_threads() > 1 ? lk_ahead_open(in, kineto) : NULL;
+	lk_ahead *ahead = kineto_has_pieces(in) ? lk_ahead_open(in, kineto) : NULL;
 	lk_status status = lk_window_open(&kineto->window, in, ahead, kineto->limits.bytes)
 	                       ? kineto_read_all(kineto)
 	                       : lk_oom(err);

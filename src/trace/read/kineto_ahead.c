@@ -15,7 +15,7 @@
 #include "base/parallel.h"
 
 enum {
-	PIECE = 1 << 17,
+	PIECE = LK_AHEAD_PIECE,
 	TAIL = 1 << 15, /* an event of this length, at most, is left to the next piece */
 	MOST_THREADS = 16,
 	MOST_PIECES = 2 * MOST_THREADS + 2,

@@ -202,6 +202,10 @@ int64_t lk_slice_nanoseconds(lk_slice slice);
 struct lk_kineto;
 typedef struct lk_run lk_run;
 
+enum {
+	LK_AHEAD_PIECE = 1 << 17 /* bytes that one thread reads */
+};
+
 /* Threads read ahead from now on, as many as lk_threads says, the caller's one of them. NULL when
  * out of memory. */
 lk_ahead *lk_ahead_open(lk_stream *in, const struct lk_kineto *kineto);
