@@ -61,46 +61,8 @@ void lk_members_free(lk_members *members) {
 	*members = (lk_members){0};
 }
 
-struct document_key {
-	const char *key;
-	size_t index;
-};
-
-static int document_by_text(const void *a, const void *b) {
-	const struct document_key *one = a, *other = b;
-	int order = strcmp(one->key, other->key);
-	return order ? order : one->index < other->index ? -1 : 1;
-}
-
-/* Of members with the same key the first keeps its place and gets the value of the last, as in
- * JSON; false when memory runs out. */
-static bool members_join(lk_members *members) {
-	size_t count = members->count, left = 0;
-	struct document_key *sorted = malloc((count + 1) * sizeof *sorted);
-	if (!sorted) return false;
-	for (size_t i = 0; i < count; i++) sorted[i] = (struct document_key){members->keys[i], i};
-	qsort(sorted, count, sizeof *sorted, document_by_text);
-	for (size_t i = 0, last; i < count; i = last + 1) {
-		for (last = i; last + 1 < count && strcmp(sorted[last + 1].key, sorted[i].key) == 0; last++)
-			members->keys[sorted[last + 1].index] = NULL;
-		members->items[sorted[i].index] = members->items[sorted[last].index];
-	}
-	free(sorted);
-	for (size_t i = 0; i < count; i++) {
-		if (!members->keys[i]) continue;
-		members->keys[left] = members->keys[i];
-		members->items[left++] = members->items[i];
-	}
-	members->count = left;
-	return true;
-}
-
 bool lk_members_end(lk_members *members, lk_arena *arena, lk_value *out) {
 	bool object = out->kind == LK_JSON_OBJECT;
-	if (object && members->count > 1 && !members_join(members)) {
-		lk_members_free(members);
-		return false;
-	}
 	size_t count = members->count;
 	out->count = count;
 	out->items = LK_ARRAY(arena, lk_value, count + 1);

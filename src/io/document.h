@@ -37,8 +37,7 @@ typedef struct lk_members {
 } lk_members;
 /* Appends a member; of an array the key is NULL. False when memory runs out. */
 bool lk_members_add(lk_members *members, const char *key, const lk_value *item);
-/* Fills `out` and frees what was grown; of members with the same key the last one counts, as in
- * JSON. False when memory runs out. */
+/* Fills `out` and frees what was grown. False when memory runs out. */
 bool lk_members_end(lk_members *members, lk_arena *arena, lk_value *out);
 /* Of an object: of members with one key the first keeps its place and gets the value of the last.
  * False when memory runs out. */
