@@ -12,7 +12,11 @@
  * tensor cores double with each architecture: c = 29 on Ampere (176 of 203 TFLOP/s at 64,
  * FlashAttention-2's repository), 118 on Blackwell, and 59 where Blackwell Ultra doubles the
  * exponentials. Beyond 128 Blackwell gains nothing from what c promises (1,734 and 1,777 TFLOP/s at
- * 256 and 128, NVIDIA/cudnn-frontend): 32 serves there and for other makers. */
+ * 256 and 128, NVIDIA/cudnn-frontend): 32 serves there and for other makers.
+ *
+ * In fp32 and tf32 the published kernels do not run. Those that do (PyTorch's memory-efficient one)
+ * are taken to reach the same share of the peak of their format; in 8 and 4 bits attention stays in
+ * 16. */
 #include <math.h>
 
 #include "cost/kernel/kernel.h"
@@ -49,6 +53,12 @@ lk_attention_rate lk_step_attention(const lk_constants *constants, const lk_devi
 	return rate;
 }
 
+/* The format that the kernel computes in. */
+static lk_dtype attention_format(const lk_graph *graph, uint32_t op) {
+	lk_dtype format = (lk_dtype)graph->ops.dtype[op];
+	return format == LK_FP32 || format == LK_TF32 ? format : LK_BF16;
+}
+
 void lk_cost_attention(const lk_graph *graph, uint32_t op, const lk_cost_site *site, lk_cost *out) {
 	LK_ASSERT(op < graph->ops.count);
 	const lk_ops *ops = &graph->ops;
@@ -60,8 +70,9 @@ void lk_cost_attention(const lk_graph *graph, uint32_t op, const lk_cost_site *s
 	double keys = ops->n[op];
 	double efficiency = head_efficiency(device, constants->attention, head) * keys /
 	                    (keys + ramp(rate.start, (ops->flags[op] & LK_OP_CAUSAL) != 0));
-	double compute =
-		ops->flops[op] / fmin(rate.flops * efficiency, 0.95 * lk_peak_flops(device, LK_BF16));
+	double peak = lk_peak_flops(device, attention_format(graph, op));
+	double share = rate.flops / lk_peak_flops(device, LK_BF16) * efficiency;
+	double compute = ops->flops[op] / (peak * fmin(share, 0.95));
 	double memory = ops->bytes[op] / (device->memory_rate * constants->memory_efficiency);
 	double seconds = fmax(compute, memory) + constants->kernel_floor_s;
 	lk_cost_set(out, seconds);

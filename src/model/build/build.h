@@ -273,7 +273,9 @@ void lk_build_channel_mix(lk_builder *builder);
 void lk_build_channel_gate(lk_builder *builder, bool forward);
 void lk_build_channel_mix_backward(lk_builder *builder, bool input, bool weight);
 
-/* A product inside a mixer's core, in 16 bits where the layer's products have fewer. */
+/* Of a mixer's core, such as attention: 16 bits where the layer's products have fewer. */
+lk_dtype lk_build_core_format(const lk_builder *builder);
+/* A product inside a mixer's core. */
 void lk_build_core_gemm(lk_builder *builder, const char *name, double m, double n, double k,
                         double batch);
 /* Context parallelism: columns of all tokens of this rank become all tokens of some heads, or back.

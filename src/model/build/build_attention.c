@@ -142,7 +142,7 @@ static double attention_pairs(const lk_builder *builder, const lk_layer_shape *s
 static void attention_add(lk_builder *builder, bool backward, lk_op op) {
 	op.kind = backward ? LK_OP_ATTENTION_BWD : LK_OP_ATTENTION;
 	op.name = backward ? "attention_grad" : "attention";
-	op.dtype = LK_BF16;
+	op.dtype = lk_build_core_format(builder);
 	op.stream = LK_STREAM_COMPUTE;
 	op.phase = builder->phase;
 	op.join = builder->pending;

@@ -135,7 +135,7 @@ static void dit_core(lk_builder *builder, double queries, double keys, bool spli
 	if (split) lk_build_cp_heads(builder, "exchange_qkv", columns_of(builder, 3).all);
 	lk_op op = {
 		.kind = forward ? LK_OP_ATTENTION : LK_OP_ATTENTION_BWD,
-		.dtype = LK_BF16,
+		.dtype = lk_build_core_format(builder),
 		.stream = LK_STREAM_COMPUTE,
 		.phase = builder->phase,
 		.join = builder->pending,

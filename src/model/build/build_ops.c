@@ -54,12 +54,16 @@ uint32_t lk_build_gemm(lk_builder *builder, const char *name, double m, double n
 	return lk_build_gemm_batch(builder, name, m, n, k, 1);
 }
 
+lk_dtype lk_build_core_format(const lk_builder *builder) {
+	return builder->bytes > 2 ? builder->job->dtype : LK_BF16;
+}
+
 void lk_build_core_gemm(lk_builder *builder, const char *name, double m, double n, double k,
                         double batch) {
 	lk_build_gemm_batch(builder, name, m, n, k, batch);
 	lk_ops *ops = &builder->graph->ops;
 	if (!ops->count || builder->graph->failed || builder->bytes > 2) return;
-	ops->dtype[ops->count - 1] = LK_BF16;
+	ops->dtype[ops->count - 1] = lk_build_core_format(builder);
 	ops->bytes[ops->count - 1] = batch * (m * k + k * n + m * n) * builder->bytes;
 }
 
