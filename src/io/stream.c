@@ -235,15 +235,18 @@ bool lk_stream_plain(const lk_stream *stream) {
 	return stream->coding == PLAIN;
 }
 
-/* Refuses what another program packed. Brotli has no first bytes of its own. */
+/* Refuses a file that another program packed; texts in memory may be any part of one. Brotli has no
+ * first bytes of its own. */
 static lk_status refuse_packers(const lk_stream *stream, lk_error *err) {
 	size_t n = (size_t)(stream->end - stream->at);
 	const char *name = NULL, *unpack = NULL;
+	if (stream->fd < 0) return LK_OK;
 	for (size_t i = 0; i < sizeof packers / sizeof *packers && !name; i++) {
 		const struct packer *one = &packers[i];
 		if (n < one->offset + one->length ||
 		    memcmp(stream->at + one->offset, one->magic, one->length) != 0)
 			continue;
+		if (one->offset == 4 && memcmp(stream->at, "BZh", 3) != 0) continue; /* a digit between */
 		name = one->name;
 		unpack = one->unpack;
 	}

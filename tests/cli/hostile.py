@@ -174,8 +174,9 @@ def cases():
             yield f"empty {words}", words, "."
     for name, packer in PACKED.items():
         for words in (f"explain {name}", f"predict --config {name} --gpu h100-sxm --gpus 8", f"shard {name} --gpu h100-sxm --gpus 4", f"diff {name} {name}",
-                      f"predict {JOB} --calibration {name}", f"html {name}", f"validate {name}"):
+                      f"predict {JOB} --calibration {name}", f"validate {name}"):
             yield f"packed {words}", words, f"is packed by {packer}, "
+        yield f"packed html {name}", f"html {name}", "expected"
     for name in (*(os.fsdecode(name) for name in NAMES), "nowhere.json", "/dev/full"):
         for verb in ("explain", "whatif", "compile check", "html"):
             yield f"name {verb} {name!a}", [*verb.split(), name], "."

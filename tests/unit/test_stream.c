@@ -420,27 +420,31 @@ static void other_packers_are_named(void **state) {
 	static const struct {
 		const char *name, *bytes, *by;
 		size_t size;
-	} files[] = {{"t.json",
+	} files[] = {{".json",
 	              "\xfd"
 	              "7zXZ\0\0\4",
 	              "xz", 8},
-	             {"t.json", "BZh91AY&SY\x1b", "bzip2", 11},
-	             {"t.json", "\x04\x22\x4d\x18\x64", "lz4", 5},
-	             {"t.json.br", "\x0b\x02\x80{", "brotli", 4},
-	             {"t.json", "7z\xbc\xaf\x27\x1c\0\4", "7-Zip", 8}};
-	char said[64];
+	             {".json", "BZh91AY&SY\x1b", "bzip2", 11},
+	             {".json", "\x04\x22\x4d\x18\x64", "lz4", 5},
+	             {".json.br", "\x0b\x02\x80{", "brotli", 4},
+	             {".json", "7z\xbc\xaf\x27\x1c\0\4", "7-Zip", 8}};
+	char said[64], path[64];
 	for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
 		lk_stream *in;
 		lk_error err = {0};
-		assert_int_equal(lk_stream_memory(files[i].bytes, files[i].size, files[i].name, &in, &err),
-		                 LK_ERR_INPUT);
+		FILE *file = fopen(new_file(path, files[i].name), "w");
+		assert_non_null(file);
+		fwrite(files[i].bytes, 1, files[i].size, file);
+		fclose(file);
+		assert_int_equal(lk_stream_open(path, &in, &err), LK_ERR_INPUT);
+		remove(path);
 		snprintf(said, sizeof said, "is packed by %s,", files[i].by);
 		assert_non_null(strstr(err.what, said));
 		assert_null(in);
 	}
 	lk_stream *in;
 	lk_error err = {0};
-	assert_int_equal(lk_stream_memory("BZh is text", 11, "t.csv", &in, &err), LK_OK);
+	assert_int_equal(lk_stream_memory("7z\xbc\xaf\x27\x1c", 6, "part", &in, &err), LK_OK);
 	lk_stream_close(in);
 }
 
