@@ -233,6 +233,42 @@ static int by_question(const void *a, const void *b) {
 	return order;
 }
 
+/* ---- jobs that ask the same ---- */
+
+static int by_what_is_asked(const void *a, const void *b) {
+	const lk_listed_job *x = *(lk_listed_job *const *)a, *y = *(lk_listed_job *const *)b;
+	const int numbers[][2] = {{x->job.gpus_min, y->job.gpus_min},
+	                          {x->job.gpus_max, y->job.gpus_max},
+	                          {x->job.batch_min, y->job.batch_min},
+	                          {x->job.batch_max, y->job.batch_max}};
+	int order = by_question(
+		&(struct question){.kind = &x->kind, .gpus = x->job.gpus, .batch = x->job.batch},
+		&(struct question){.kind = &y->kind, .gpus = y->job.gpus, .batch = y->job.batch});
+	for (size_t i = 0; !order && i < sizeof numbers / sizeof *numbers; i++)
+		order = (numbers[i][0] > numbers[i][1]) - (numbers[i][0] < numbers[i][1]);
+	return order;
+}
+
+/* Of each job the first of the list that asks the same, which answers for all of them: a cluster's
+ * million jobs are of a few thousand kinds and sizes. NULL when memory runs out. */
+static lk_listed_job **rates_first_alike(lk_job_list *list) {
+	lk_listed_job **sorted = malloc((list->count + 1) * sizeof *sorted),
+				  **first = malloc((list->count + 1) * sizeof *first);
+	for (size_t i = 0; sorted && i < list->count; i++) sorted[i] = &list->at[i];
+	if (sorted && first) {
+		lk_sort(sorted, list->count, sizeof *sorted, by_what_is_asked);
+		for (size_t i = 0, begin = 0; i < list->count; i++) {
+			if (by_what_is_asked(&sorted[begin], &sorted[i])) begin = i;
+			first[sorted[i] - list->at] = sorted[begin];
+		}
+		free(sorted);
+		return first;
+	}
+	free(sorted);
+	free(first);
+	return NULL;
+}
+
 static void keep_distinct(questions *all) {
 	size_t kept = 0;
 	lk_sort(all->at, all->count, sizeof *all->at, by_question);
@@ -386,6 +422,14 @@ static lk_status rates_settle(const questions *all, const measured_rates *measur
 	return job->job.asked_per_s > 0 ? LK_OK : cannot_run(job, why, err);
 }
 
+static void rates_copy(const lk_listed_job *from, lk_listed_job *to) {
+	to->job.rates = from->job.rates;
+	to->job.rate_count = from->job.rate_count;
+	to->job.asked_per_s = from->job.asked_per_s;
+	to->fixed = from->fixed;
+	to->fixed_count = from->fixed_count;
+}
+
 /* ---- what is wrong with a kind of job on any number of GPUs ---- */
 
 static bool rates_same_kind(const struct question *a, const struct question *b) {
@@ -422,7 +466,8 @@ static lk_status rates_check_kinds(const lk_jobs_request *request, const lk_job_
 
 static lk_status rates_ask_all(const lk_jobs_request *request, const measured_rates *measured,
                                bool as_requested, const lk_cutoff *cutoff, const lk_job_list *list,
-                               questions *all, int *predictions, lk_error *err) {
+                               lk_listed_job *const *first, questions *all, int *predictions,
+                               lk_error *err) {
 	if (!all->count) return LK_OK;
 	if (!request->gpu) {
 		lk_fail(err, LK_ERR_INPUT, "--gpu",
@@ -434,31 +479,36 @@ static lk_status rates_ask_all(const lk_jobs_request *request, const measured_ra
 	LK_TRY(rates_ask(request, all, true, NULL, err));
 	LK_TRY(rates_ask(request, all, false, cutoff, err));
 	for (size_t i = 0; !as_requested && i < list->count; i++)
-		if (rates_predicted(measured, &list->at[i])) rates_want_smaller(all, &list->at[i]);
+		if (first[i] == &list->at[i] && rates_predicted(measured, first[i]))
+			rates_want_smaller(all, first[i]);
 	LK_TRY(rates_ask(request, all, false, cutoff, err));
 	for (size_t i = 0; i < all->count; i++) *predictions += all->at[i].asked;
 	return LK_OK;
 }
 
+/* `first`: of each job the one that answers for it. */
 static lk_status rates_find_rates(const lk_jobs_request *request, bool as_requested,
                                   const lk_cutoff *cutoff, lk_arena *arena, lk_job_list *list,
-                                  questions *all, measured_rates *measured, int *predictions,
-                                  lk_error *err) {
+                                  lk_listed_job *const *first, questions *all,
+                                  measured_rates *measured, int *predictions, lk_error *err) {
 	if (request->rates) LK_TRY(read_rates(request->rates, arena, measured, err));
 	lk_sort(measured->at, measured->count, sizeof *measured->at, by_gpus);
 	for (size_t i = 0, limit = 4096; i < list->count; i++) {
-		if (!rates_predicted(measured, &list->at[i])) continue;
-		LK_TRY(rates_add_job(all, &list->at[i], as_requested, err));
+		if (first[i] != &list->at[i] || !rates_predicted(measured, first[i])) continue;
+		LK_TRY(rates_add_job(all, first[i], as_requested, err));
 		if (all->count < limit) continue;
 		keep_distinct(all);
 		limit = 2 * all->count + 4096;
 	}
 	keep_distinct(all);
-	LK_TRY(rates_ask_all(request, measured, as_requested, cutoff, list, all, predictions, err));
-	for (size_t i = 0; i < list->count; i++)
-		LK_TRY(list->at[i].job.model
-		           ? rates_settle(all, measured, as_requested, arena, &list->at[i], err)
-		           : rates_settle_duration(arena, &list->at[i], err));
+	LK_TRY(
+		rates_ask_all(request, measured, as_requested, cutoff, list, first, all, predictions, err));
+	for (size_t i = 0; i < list->count; i++) {
+		lk_listed_job *job = &list->at[i];
+		if (first[i] != job) rates_copy(first[i], job);
+		else if (!job->job.model) LK_TRY(rates_settle_duration(arena, job, err));
+		else LK_TRY(rates_settle(all, measured, as_requested, arena, job, err));
+	}
 	return LK_OK;
 }
 
@@ -467,8 +517,11 @@ lk_status lk_jobs_find_rates(const lk_jobs_request *request, bool as_requested,
                              int *predictions, lk_error *err) {
 	questions all = {0};
 	measured_rates measured = {0};
-	lk_status status = rates_find_rates(request, as_requested, cutoff, arena, list, &all, &measured,
-	                                    predictions, err);
+	lk_listed_job **first = rates_first_alike(list);
+	lk_status status = first ? rates_find_rates(request, as_requested, cutoff, arena, list, first,
+	                                            &all, &measured, predictions, err)
+	                         : lk_oom(err);
+	free(first);
 	lk_vec_free(&all);
 	lk_vec_free(&measured);
 	return status;
