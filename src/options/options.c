@@ -241,33 +241,18 @@ static const lk_option *find_letter(const struct parser *parser, char letter) {
 	return NULL;
 }
 
-/* An option is given once, as one of two values would be dropped in silence: of LINES all count,
- * and what is said again as it was changes nothing. */
-static lk_status options_set(struct parser *parser, const lk_option *option, const char *text) {
-	const char **place = &parser->args->texts[option - parser->verb->options], *before = *place;
-	if (!before || option->kind == LK_OPTION_LINES) {
-		if (before) text = lk_arena_printf(&parser->memory->arena, "%s\n%s", before, text);
-		*place = text;
-		return text ? LK_OK : lk_oom(parser->err);
-	}
-	if (strcmp(before, text) == 0) return LK_OK;
-	char where[WHERE_SIZE], one[48], other[48];
-	where_of(option, where);
-	if (lk_option_is_switch(option)) {
-		bool was, is;
-		LK_TRY(lk_parse_bool(before, &was, where, parser->err));
-		LK_TRY(lk_parse_bool(text, &is, where, parser->err));
-		if (was == is) return LK_OK;
-		lk_fail(parser->err, LK_ERR_INPUT, where, "it is turned on and off");
-		return lk_hint(parser->err, "give --%s or --no-%s", option->name, option->name);
-	}
-	lk_copy(one, sizeof one, before);
-	lk_copy(other, sizeof other, text);
-	lk_fail(parser->err, LK_ERR_INPUT, where, "it is given twice, as \"%s\" and as \"%s\"", one,
-	        other);
-	if (option->sweep && *one && *other)
-		return lk_hint(parser->err, "give one value, or a list: %s %s,%s", where, one, other);
-	return lk_hint(parser->err, "give it once");
+static void options_set(struct parser *parser, const lk_option *option, const char *text) {
+	parser->args->texts[option - parser->verb->options] = text;
+}
+
+/* An option given again: the last one counts, but of LINES all do. */
+static lk_status options_set_value(struct parser *parser, const lk_option *option,
+                                   const char *text) {
+	const char *before = parser->args->texts[option - parser->verb->options];
+	if (option->kind == LK_OPTION_LINES && before)
+		text = lk_arena_printf(&parser->memory->arena, "%s\n%s", before, text);
+	options_set(parser, option, text);
+	return text ? LK_OK : lk_oom(parser->err);
 }
 
 /* Whether an operand is the first word of a launch line. */
@@ -304,7 +289,7 @@ static lk_status options_unknown(struct parser *parser, const char *word, size_t
 
 /* The value of an option: what stands after '=' or the letter, or the next word. */
 static lk_status take_value(struct parser *parser, const lk_option *option, const char *attached) {
-	if (attached) return options_set(parser, option, attached);
+	if (attached) return options_set_value(parser, option, attached);
 	char where[WHERE_SIZE];
 	where_of(option, where);
 	const char *next = parser->at < parser->argc ? parser->argv[parser->at] : NULL;
@@ -315,7 +300,7 @@ static lk_status take_value(struct parser *parser, const lk_option *option, cons
 		return lk_hint(parser->err, "write %s %s", where, option->value ? option->value : "VALUE");
 	}
 	parser->at++;
-	return options_set(parser, option, next);
+	return options_set_value(parser, option, next);
 }
 
 static lk_status long_option(struct parser *parser, const char *word) {
@@ -328,11 +313,15 @@ static lk_status long_option(struct parser *parser, const char *word) {
 	}
 	const lk_option *option = find_name(parser, name, length);
 	if (option && !lk_option_is_switch(option)) return take_value(parser, option, value);
-	if (option) return options_set(parser, option, value ? value : "1");
+	if (option) {
+		options_set(parser, option, value ? value : "1");
+		return LK_OK;
+	}
 	bool no = length > 3 && lk_option_is_name(name, 3, "no-");
 	option = no && !value ? find_name(parser, name + 3, length - 3) : NULL;
 	if (!option || !lk_option_is_switch(option)) return options_unknown(parser, word, length + 2);
-	return options_set(parser, option, "0");
+	options_set(parser, option, "0");
+	return LK_OK;
 }
 
 /* -o value, -ovalue, -v, and several flags in one word: -vq. */
@@ -350,7 +339,7 @@ static lk_status letters(struct parser *parser, const char *word) {
 		}
 		if (!lk_option_is_switch(option))
 			return take_value(parser, option, c[1] ? c + 1 + (c[1] == '=') : NULL);
-		LK_TRY(options_set(parser, option, "1"));
+		options_set(parser, option, "1");
 	}
 	return LK_OK;
 }

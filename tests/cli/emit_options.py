@@ -64,7 +64,7 @@ def of_options():
             yield name, None
         else:
             job, words = acts[0]
-            yield name, options.replaced(job, words).replace("$ROOT", options.ROOT)
+            yield name, (job + " " + words).replace("$ROOT", options.ROOT)
 
 
 def emitted(job, target):

@@ -16,7 +16,7 @@ TRACES = "$ROOT/tests/data/trace_"
 LANG = "$ROOT/examples/lang"
 COMMANDS = f"""
 predict {DENSE}
-predict {DENSE.replace("--tp 2", "--tp 1,2,3")} -v
+predict {DENSE} -v --tp 1,2,3
 predict {DENSE} --jitter 0.1 --seeds 3
 predict --model llama3-70b --gpu h100-sxm --gpus 8 --tp 8 --gbs 16 --seq 4096 --tokens 1T --mtbf 100
 predict --model llama3.1-8b --gpu h100-sxm --gpus 8 --task generate --gbs 64 --prompt 100 --response 1000
