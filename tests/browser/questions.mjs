@@ -103,6 +103,35 @@ test("rent, what-if, shard, diff and stalls answer in views of their own", (brow
 	same(await page.$$eval("img", (all) => all.length), 0, "images");
 }));
 
+/* Names that would run in a page which did not show them as text. */
+const HOSTILE = "</script><script>document.title='broken'</script><img src=x onerror=\"document.title='broken'\">${x}{{x}}";
+
+/* A trace in which all texts but those of its form end with such a name: operations, threads, devices, hosts. */
+function hostileTrace(path) {
+	const form = new Set(["ph", "cat", "schemaVersion", "displayTimeUnit", "External id", "correlation"]);
+	const spoil = (value, key) => Array.isArray(value) ? value.map((item) => spoil(item))
+		: value && typeof value === "object" ? Object.fromEntries(Object.entries(value).map(([name, item]) => [name, spoil(item, name)]))
+		: typeof value === "string" && !form.has(key) && !value.startsWith("ProfilerStep") && !value.endsWith("_name") ? value + HOSTILE : value;
+	const trace = JSON.stringify(spoil(JSON.parse(readFileSync(path, "utf8"))));
+	return {name: HOSTILE.replaceAll("/", "") + ".json", mimeType: "application/json", buffer: Buffer.from(trace)};
+}
+
+test("names in files are shown as text, and never run", (browser) => withPage(browser, async (page, server) => {
+	await start(page, server.url);
+	const title = await page.title();
+	const text = async (name) => {
+		check((await page.textContent(`#${name}-answer`)).includes("<img src=x"), name + " shows the names");
+		same(await page.$$eval("img", (all) => all.length), 0, name + ": images");
+		same(await page.title(), title, name + ": the title");
+	};
+	await ask(page, "explain", {}, [hostileTrace("tests/data/trace_small.json")]);
+	await text("explain");
+	await ask(page, "diff", {}, [hostileTrace("tests/data/trace_before.json"), hostileTrace("tests/data/trace_after.json")]);
+	await text("diff");
+	await ask(page, "shard", {tables: `name,rows,dim,pooling\n"${HOSTILE.replaceAll('"', '""')}",100000,64,2\n`});
+	await text("shard");
+}));
+
 test("the timeline zooms, pans, searches by keyboard, and goes to Perfetto when that is asked",
 	(browser) => withPage(browser, async (page, server) => {
 	await page.context().route("https://ui.perfetto.dev/**", (route) => route.fulfill({contentType: "text/html", body: `<script>
