@@ -17,6 +17,7 @@
 #include "lockstep/emit.h"
 #include "lockstep/error.h"
 #include "lockstep/options.h"
+#include "lockstep/stop.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -150,6 +151,8 @@ typedef struct lk_predict_request {
 	double gpu_spread;     /* relative deviation between GPUs, constant through the step */
 	double seed;           /* of both */
 	int seeds;             /* so many steps, with seeds from `seed` on: their quantiles; 0 none */
+	lk_search_progress *progress; /* how many seeds are done; NULL: nobody is told */
+	void *progress_context;
 
 	/* what is wanted */
 	double tokens;                         /* of the whole training */

@@ -30,14 +30,23 @@ static double predict_seconds_since(const struct timespec *start) {
 	return (double)(now.tv_sec - start->tv_sec) + (double)(now.tv_nsec - start->tv_nsec) / 1e9;
 }
 
-/* A sweep that takes over a second says on a terminal how far it is. */
+/* What takes over a second says on a terminal how far it is. */
+static void predict_how_far(struct sweep *sweep, double done, double all, const char *of) {
+	double elapsed = predict_seconds_since(&sweep->start);
+	if (elapsed < 1 || !isatty(STDERR_FILENO)) return;
+	sweep->progress = true;
+	fprintf(stderr, "\r%.0f of %.0f%s, %.0f s left \x1b[K", done, all, of,
+	        elapsed / done * (all - done));
+}
+
 static void show_progress(void *context, size_t done) {
 	struct sweep *sweep = context;
-	double elapsed = predict_seconds_since(&sweep->start);
-	if (sweep->count < 2 || elapsed < 1 || !isatty(STDERR_FILENO)) return;
-	sweep->progress = true;
-	fprintf(stderr, "\r%zu of %zu, %.0f s left \x1b[K", done, sweep->count,
-	        elapsed / (double)done * (double)(sweep->count - done));
+	if (sweep->count > 1) predict_how_far(sweep, (double)done, (double)sweep->count, "");
+}
+
+static void show_seeds(void *context, int gpus, double done, double all) {
+	(void)gpus;
+	predict_how_far(context, done, all, " seeds");
 }
 
 static void clear_progress(struct sweep *sweep) {
@@ -83,6 +92,9 @@ static lk_status fill_requests(struct sweep *sweep, lk_args *args, lk_error *err
 		sweep->requests[i].step = writes_step(&sweep->outputs) != NULL;
 		sweep->requests[i].detail =
 			(sweep->outputs.html || sweep->outputs.charts) && sweep->count == 1;
+		if (sweep->count > 1) continue;
+		sweep->requests[i].progress = show_seeds;
+		sweep->requests[i].progress_context = sweep;
 	}
 	return LK_OK;
 }

@@ -236,7 +236,8 @@ static lk_status predict_fill_spread(lk_prediction *prediction, const lk_predict
 	if (!request->seeds) return LK_OK;
 	lk_seed_spread *rows = LK_ARRAY(arena, lk_seed_spread, LK_PART_COUNT + 2);
 	if (!rows) return lk_oom(err);
-	LK_TRY(lk_step_spread_over(options, step, request->seeds, &spread, err));
+	LK_TRY(lk_step_spread_over(options, step, request->seeds, request->progress,
+	                           request->progress_context, &spread, err));
 	predict_add_spread(prediction, rows, "step", "step time", spread.step_s);
 	for (int i = 0; i < LK_PART_COUNT; i++)
 		if (spread.part_s[i].p99 > 0)

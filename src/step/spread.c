@@ -6,6 +6,8 @@
 #include "step/step.h"
 
 #include <math.h>
+#include <pthread.h>
+#include <stdatomic.h>
 
 #include "base/parallel.h"
 #include "base/stats.h"
@@ -21,8 +23,12 @@ typedef struct lk_spreading {
 	const lk_step_options *options;
 	const lk_step *step;
 	size_t seeds;
-	double *number; /* [SPREAD_NUMBERS * seeds] */
-	double even_s;  /* the step of ranks that are equally fast */
+	double *number;               /* [SPREAD_NUMBERS * seeds] */
+	double even_s;                /* the step of ranks that are equally fast */
+	lk_search_progress *progress; /* NULL: nobody is told; `asker` is */
+	void *progress_context;
+	pthread_t asker;
+	atomic_size_t done;
 } lk_spreading;
 
 static void spreading_note(const lk_spreading *spreading, size_t seed, const lk_step *step) {
@@ -50,6 +56,9 @@ static lk_status spreading_run_one(void *context, size_t task, lk_error *err) {
 	else if (status == LK_OK) spreading_note(spreading, task, &one);
 	one.graph = NULL;
 	lk_step_free(&one);
+	size_t done = atomic_fetch_add(&spreading->done, 1) + 1;
+	if (spreading->progress && pthread_equal(spreading->asker, pthread_self()))
+		spreading->progress(spreading->progress_context, 0, (double)done, (double)spreading->seeds);
 	return status;
 }
 
@@ -79,9 +88,15 @@ static void spreading_share(const lk_spreading *spreading) {
 }
 
 lk_status lk_step_spread_over(const lk_step_options *options, const lk_step *step, int seeds,
-                              lk_step_spread *out, lk_error *err) {
+                              lk_search_progress *progress, void *context, lk_step_spread *out,
+                              lk_error *err) {
 	lk_arena arena = LK_ARENA_INIT;
-	lk_spreading spreading = {.options = options, .step = step, .seeds = (size_t)seeds};
+	lk_spreading spreading = {.options = options,
+	                          .step = step,
+	                          .seeds = (size_t)seeds,
+	                          .progress = progress,
+	                          .progress_context = context,
+	                          .asker = pthread_self()};
 	spreading.number = LK_ARRAY(&arena, double, SPREAD_NUMBERS *spreading.seeds);
 	lk_status status = spreading.number ? LK_OK : lk_oom(err);
 	if (status == LK_OK) {

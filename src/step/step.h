@@ -108,9 +108,11 @@ typedef struct lk_step_spread {
 } lk_step_spread;
 
 /* How far a simulated step, which had `options->seed`, and its parts spread over `seeds` seeds from
- * that one on. Seeds run on all cores; what comes out does not depend on how many there are. */
+ * that one on. Seeds run on all cores; what comes out does not depend on how many there are.
+ * `progress`, unless NULL, is told how many of them are done. */
 lk_status lk_step_spread_over(const lk_step_options *options, const lk_step *step, int seeds,
-                              lk_step_spread *out, lk_error *err);
+                              lk_search_progress *progress, void *context, lk_step_spread *out,
+                              lk_error *err);
 /* The graph that the events of step->sim refer to. */
 static inline const lk_graph *lk_step_simulated(const lk_step *step) {
 	return step->fold ? step->fold->graph : step->graph;

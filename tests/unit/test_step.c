@@ -338,6 +338,13 @@ static void breakdown_adds_up_to_the_step(void **state) {
 	lk_arena_free(&f.arena);
 }
 
+static void seeds_are_told(void *context, int gpus, double done, double all) {
+	double *before = context;
+	assert_int_equal(gpus, 0);
+	assert_true(done > *before && done <= all && all == 5);
+	*before = done;
+}
+
 /* The quantiles of --seeds against every seed asked for itself, and slow ranks against a step
  * without any. */
 static void seeds_spread_as_steps_asked_one_by_one(void **state) {
@@ -348,7 +355,7 @@ static void seeds_spread_as_steps_asked_one_by_one(void **state) {
 	struct lk_fixture f;
 	lk_step first, each, even;
 	lk_step_spread spread;
-	double step_s[SEEDS], wait_s[SEEDS], share[SEEDS];
+	double step_s[SEEDS], wait_s[SEEDS], share[SEEDS], told = 0;
 	const lk_straggler slow = {.rank = 3, .factor = 1.2};
 	begin(&f, 8);
 	f.job.tp = 2;
@@ -360,7 +367,9 @@ static void seeds_spread_as_steps_asked_one_by_one(void **state) {
 	lk_step_options plain = {0};
 	assert_int_equal(lk_step_ask(&f.job, &f.cluster, &plain, &even, &f.err), LK_OK);
 	assert_int_equal(lk_step_ask(&f.job, &f.cluster, &options, &first, &f.err), LK_OK);
-	assert_int_equal(lk_step_spread_over(&options, &first, SEEDS, &spread, &f.err), LK_OK);
+	assert_int_equal(
+		lk_step_spread_over(&options, &first, SEEDS, seeds_are_told, &told, &spread, &f.err),
+		LK_OK);
 	for (int i = 0; i < SEEDS; i++) {
 		options.seed = 41 + (uint64_t)i;
 		assert_int_equal(lk_step_ask(&f.job, &f.cluster, &options, &each, &f.err), LK_OK);
