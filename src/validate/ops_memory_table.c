@@ -21,7 +21,7 @@ enum {
  * terms, and norms are of two kinds. */
 static lk_status kernel_named(const lk_op_sample *sample, const lk_memory_kernel **out,
                               lk_error *err) {
-	lk_model model;
+	lk_model model = {0};
 	bool known = false;
 	const char *name = sample->op;
 	if (*sample->model) LK_TRY(lk_model_find(sample->model, &model, &known, err));
