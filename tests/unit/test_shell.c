@@ -224,6 +224,8 @@ static void refusals(void **state) {
 	} cases[] = {
 		{"V=1; if [ -f x ]; then unset V; fi", "V is set in a line that may not run"},
 		{"[ -f x ] && { echo; V=2; }", "V is set in a line that may not run"},
+		{"V=1; if [ ! ! ! ! ! ! ! ! ! ! ! ! ! ! ! ! ! ! a = b ]; then V=2; fi",
+	     "V is set in a line that may not run"},
 		{"[ -f x ] || ( V=2 ); V=$(date)", "$(date) is not executed"},
 		{"A=(a b); V=${A[-7]}", "${A[-7]} is not evaluated"},
 		{"P=abc; V=${P/[ab]/&x}", "${P/[ab]/&x} is not evaluated"},

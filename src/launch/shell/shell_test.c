@@ -74,6 +74,8 @@ struct test {
 	size_t count, at;
 	bool *assumed;
 	bool wrong; /* an error of the shell, which is no success */
+	bool deep;  /* nested too deeply to be evaluated */
+	int depth;
 };
 
 /* What is no whole number is an error; of a variable that nobody sets it is 0, as scripts mean it.
@@ -148,13 +150,24 @@ static lk_truth test_one(struct test *test) {
 		test->at += 3;
 		return test_binary(test, word);
 	}
-	if (left >= 2 && test_is(word, "!")) {
-		test->at++;
-		return test_not(test_one(test));
+	bool not = left >= 2 && test_is(word, "!"), open = left >= 3 && test_is(word, "(");
+	if ((not || open) && test->depth == LK_SHELL_DEPTH) {
+		test->deep = true;
+		test->at = test->count;
+		return LK_SHELL_UNKNOWN;
 	}
-	if (left >= 3 && test_is(word, "(")) {
+	if (not ) {
 		test->at++;
+		test->depth++;
+		lk_truth inner = test_one(test);
+		test->depth--;
+		return test_not(inner);
+	}
+	if (open) {
+		test->at++;
+		test->depth++;
 		lk_truth inner = test_any(test);
+		test->depth--;
 		test->wrong |= test->at >= test->count || !test_is(&test->words[test->at], ")");
 		test->at++;
 		return inner;
@@ -208,6 +221,7 @@ static lk_truth test_counted(struct test *test, const lk_word *word, size_t coun
 lk_truth lk_shell_test(const lk_shell *shell, const lk_word *words, size_t count, bool *assumed) {
 	struct test test = {.shell = shell, .words = words, .count = count, .assumed = assumed};
 	lk_truth answer = test_counted(&test, words, count);
+	if (test.deep) return LK_SHELL_UNKNOWN;
 	bool unknown = false;
 	for (size_t i = 0; i < count; i++) unknown |= words[i].unknown != NULL;
 	if (test.wrong) return unknown ? LK_SHELL_UNKNOWN : LK_SHELL_FALSE;
