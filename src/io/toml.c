@@ -1,6 +1,7 @@
 /* toml.c: TOML as a tree of values: tables, arrays of tables, dotted keys, basic and literal
  * strings on one or several lines, numbers, bools, arrays and inline tables. Dates are texts. */
 #include <ctype.h>
+#include <limits.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -272,19 +273,49 @@ static bool toml_number(const char *text, double *number) {
 	return *at == '\0' && *stop == '\0';
 }
 
+/* The end of what has the form, where n stands for a digit and all digits are a number of at most
+ * `most`; NULL: it has not. */
+static const char *toml_form(const char *at, const char *form, int most) {
+	int number = 0;
+	for (; *form != '\0'; form++, at++) {
+		if (*form != 'n' ? *at != *form : !isdigit((unsigned char)*at)) return NULL;
+		if (*form == 'n') number = 10 * number + *at - '0';
+	}
+	return number <= most ? at : NULL;
+}
+
+/* 07:32:00, 07:32:00.5 */
+static const char *toml_time(const char *at) {
+	if ((at = toml_form(at, "nn", 23)) == NULL || (at = toml_form(at, ":nn", 59)) == NULL ||
+	    (at = toml_form(at, ":nn", 59)) == NULL)
+		return NULL;
+	if (*at == '.' && isdigit((unsigned char)at[1])) at += 1 + strspn(at + 1, "0123456789");
+	return at;
+}
+
+/* 1979-05-27 */
+static const char *toml_day(const char *at) {
+	static const int days[] = {31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31};
+	if (toml_form(at, "nnnn-nn-nn", INT_MAX) == NULL) return NULL;
+	int year = atoi(at), month = atoi(at + 5), day = atoi(at + 8);
+	bool leap = year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
+	bool right = year > 0 && month >= 1 && month <= 12 && day >= 1 &&
+	             day <= days[month - 1] + (month == 2 && leap);
+	return right ? at + 10 : NULL;
+}
+
 /* 1979-05-27, 07:32:00, 1979-05-27T07:32:00.5-07:00: a text. */
 static bool toml_date(const char *text) {
-	const char *time = text;
-	size_t length = strlen(text);
-	if (length >= 10 && text[4] == '-' && text[7] == '-') {
-		if (strspn(text, "0123456789-") < 10) return false;
-		if (length == 10) return true;
-		if (strchr("Tt ", text[10]) == NULL) return false;
-		time += 11;
+	const char *at = toml_day(text);
+	if (at == NULL) return (at = toml_time(text)) != NULL && *at == '\0';
+	if (*at == '\0') return true;
+	if (strchr("Tt ", *at) == NULL || (at = toml_time(at + 1)) == NULL) return false;
+	if (*at == 'Z' || *at == 'z') return at[1] == '\0';
+	if (*at == '+' || *at == '-') {
+		at = toml_form(at + 1, "nn", 23);
+		at = at ? toml_form(at, ":nn", 59) : NULL;
 	}
-	return strlen(time) >= 8 && time[2] == ':' && time[5] == ':' &&
-	       strspn(time, "0123456789:") >= 8 &&
-	       time[8 + strspn(time + 8, ".0123456789:+-Zz")] == '\0';
+	return at != NULL && *at == '\0';
 }
 
 static lk_status toml_word(struct toml_reader *reader, struct toml_node *into) {

@@ -63,7 +63,8 @@ static bool yaml_number(const char *text, double *number) {
 	if (strspn(plain, "+-0123456789.eE") != used) return false;
 	const char *stop, *from = plain + (*plain == '+');
 	*number = lk_read_real(from, &stop);
-	return stop != from && (*stop == '\0' || (*stop == '.' && stop[1] == '\0'));
+	bool open = *stop == '.' && stop[1] == '\0' && strchr(plain, '.') == stop; /* "1." */
+	return stop != from && (*stop == '\0' || open);
 }
 
 lk_json_token lk_yaml_scalar(const char *text, double *number) {
@@ -145,6 +146,14 @@ static const char *yaml_tag(const char *tag) {
 	return NULL;
 }
 
+/* Without the blanks and ends of lines that a block has around a number. */
+static const char *yaml_trimmed(lk_arena *arena, const char *text) {
+	text += strspn(text, " \n");
+	size_t length = strlen(text);
+	while (length > 0 && strchr(" \n", text[length - 1]) != NULL) length--;
+	return lk_arena_strndup(arena, text, length);
+}
+
 static lk_status yaml_read_scalar(struct yaml_reader *reader, lk_value *out) {
 	const char *text = (const char *)reader->event.data.scalar.value;
 	size_t length = reader->event.data.scalar.length;
@@ -154,11 +163,13 @@ static lk_status yaml_read_scalar(struct yaml_reader *reader, lk_value *out) {
 	if (!out->text) return lk_oom(reader->err);
 	bool plain = reader->event.data.scalar.style == YAML_PLAIN_SCALAR_STYLE;
 	const char *kind = yaml_tag((const char *)reader->event.data.scalar.tag);
+	bool number = kind && (strcmp(kind, "int") == 0 || strcmp(kind, "float") == 0);
+	if (number) out->text = yaml_trimmed(reader->arena, out->text);
+	if (!out->text) return lk_oom(reader->err);
 	out->kind = LK_JSON_STRING;
 	if (kind == NULL ? plain : strcmp(kind, "str") != 0)
 		out->kind = lk_yaml_scalar(out->text, &out->number);
 	if (kind == NULL || strcmp(kind, "str") == 0) return LK_OK;
-	bool number = strcmp(kind, "int") == 0 || strcmp(kind, "float") == 0;
 	if (strcmp(kind, "null") == 0) out->kind = LK_JSON_NULL;
 	else if (number && out->kind != LK_JSON_NUMBER)
 		return yaml_wrong(reader, reader->event.start_mark, "a number is tagged that is none");
