@@ -56,6 +56,9 @@ typedef struct lk_error {
 lk_status lk_fail(lk_error *err, lk_status status, const char *where, const char *fmt, ...)
 	LK_PRINTF(4, 5);
 
+/* Fills `err` (may be NULL) with what another call found; returns its status. */
+lk_status lk_fail_as(lk_error *err, const lk_error *found);
+
 /* Adds "what to do" to an error already filled; returns err->status, so that a function can end
  * with it. */
 lk_status lk_hint(lk_error *err, const char *fmt, ...) LK_PRINTF(2, 3);

@@ -26,6 +26,11 @@ lk_status lk_fail(lk_error *err, lk_status status, const char *where, const char
 	return status;
 }
 
+lk_status lk_fail_as(lk_error *err, const lk_error *found) {
+	if (err) *err = *found;
+	return found->status;
+}
+
 lk_status lk_hint(lk_error *err, const char *fmt, ...) {
 	if (!err) return LK_ERR_INPUT; /* what nearly all hints belong to; nobody requested the text */
 	char hint[sizeof err->hint];

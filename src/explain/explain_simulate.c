@@ -180,7 +180,7 @@ static lk_status left_out(lk_explanation *explanation, const char *what, lk_stat
 	if (status == LK_ERR_INPUT)
 		return lk_explain_add_warning(explanation, err, "%s: %s", what,
 		                              lk_error_text(why, text, sizeof text));
-	if (status != LK_OK && err) *err = *why;
+	if (status != LK_OK) lk_fail_as(err, why);
 	return status;
 }
 

@@ -262,7 +262,7 @@ static lk_status plan_training(const struct post_search *search, int gpus, lk_pl
 	training.search_s = lk_cutoff_left_s(&search->cutoff);
 	lk_status status = lk_plan_find(&training, plan, &none);
 	if (status == LK_ERR_INPUT) *plan = NULL;
-	else if (status != LK_OK) *err = none;
+	else if (status != LK_OK) lk_fail_as(err, &none);
 	return status == LK_ERR_INPUT ? LK_OK : status;
 }
 

@@ -21,7 +21,7 @@ struct many {
 static lk_status ask_one(void *context, size_t i, lk_error *err) {
 	struct many *many = context;
 	lk_status status = lk_predict(&many->requests[i], &many->predictions[i], &many->refusals[i]);
-	if (status != LK_OK && status != LK_ERR_INPUT) return *err = many->refusals[i], status;
+	if (status != LK_OK && status != LK_ERR_INPUT) return lk_fail_as(err, &many->refusals[i]);
 	size_t done = atomic_fetch_add(&many->done, 1) + 1;
 	if (many->progress && pthread_equal(many->asker, pthread_self()))
 		many->progress(many->context, done);

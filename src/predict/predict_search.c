@@ -44,7 +44,7 @@ static lk_status naive_line(lk_arena *arena, const lk_predict_request *request, 
 	if (status == LK_ERR_INPUT)
 		*text =
 			lk_arena_printf(arena, "is refused (%s)", lk_error_text(&refused, line, sizeof line));
-	else if (status != LK_OK) *err = refused;
+	else if (status != LK_OK) lk_fail_as(err, &refused);
 	else if (!lk_step_fits(&step))
 		*text = lk_arena_printf(arena, "does not fit: %.1f of %.1f GiB",
 		                        step.memory[step.fullest].total / 0x1p30, step.usable / 0x1p30);

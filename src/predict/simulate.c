@@ -233,7 +233,7 @@ static lk_status predict_simulate_run(simulated *a, const lk_step_options *optio
 	lk_error why = {0};
 	lk_status status = lk_step_simulate(options, &a->step, &why);
 	if (status == LK_ERR_INTERNAL) status = why.status = LK_ERR_INPUT;
-	if (status != LK_OK && err) *err = why;
+	if (status != LK_OK) lk_fail_as(err, &why);
 	if (status != LK_OK || !a->step.graph->traced) return status;
 	a->step.sim.step_ps =
 		lk_traced_step_ps(a->step.graph, &a->step.sim.events, a->step.sim.step_ps);

@@ -180,7 +180,7 @@ static lk_status rent_rates_ask(void *context, size_t job, lk_error *err) {
 	lk_error why = {0};
 	char text[400];
 	lk_status status = lk_plan_find(&request, &plan, &why), kept = LK_OK;
-	if (status != LK_OK && status != LK_ERR_INPUT) *err = why, kept = status;
+	if (status != LK_OK && status != LK_ERR_INPUT) kept = lk_fail_as(err, &why);
 	else if (status != LK_OK)
 		snprintf(rate->why, sizeof rate->why, "%.199s", lk_error_text(&why, text, sizeof text));
 	else if (plan->counts[0].choice_count) kept = rates_keep(&asking->arenas[at], plan, rate, err);

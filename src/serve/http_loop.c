@@ -122,13 +122,14 @@ static lk_status open_listen_place(const lk_serve_request *request, struct place
 static void warm_up_catalogues(void) {
 	lk_predict_request r;
 	lk_prediction *prediction = NULL;
+	lk_error not_here; /* who asks is told then */
 	lk_predict_defaults(&r);
 	r.model = "llama3.1-8b";
 	r.gpu = "h100-sxm";
 	r.gpus = 8;
 	r.gbs = 8;
 	r.seq = 4096;
-	if (lk_predict(&r, &prediction, NULL) == LK_OK) lk_predict_free(prediction);
+	if (lk_predict(&r, &prediction, &not_here) == LK_OK) lk_predict_free(prediction);
 }
 
 static void raise_descriptor_limit(void) {

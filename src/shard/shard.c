@@ -360,7 +360,7 @@ static lk_status shard_try_one(struct answer *answer, const lk_sharder *sharder,
 		out->imbalance = imbalance_of(&answer->p, &load);
 	}
 	lk_arena_free(&arena);
-	if (status != LK_OK && status != LK_ERR_INPUT) return *err = refused, status;
+	if (status != LK_OK && status != LK_ERR_INPUT) return lk_fail_as(err, &refused);
 	if (status == LK_OK) return LK_OK;
 	char line[1024];
 	out->reason = lk_arena_strdup(&answer->arena, lk_error_text(&refused, line, sizeof line));

@@ -154,8 +154,7 @@ static lk_status search_placement(const lk_shard_problem *problem, lk_shard_plan
 	lk_error refused = {0};
 	lk_status status = lk_shard_search(problem, out, &refused);
 	if (status != LK_ERR_INPUT) {
-		if (status != LK_OK) *err = refused;
-		return status;
+		return status == LK_OK ? LK_OK : lk_fail_as(err, &refused);
 	}
 	lk_shard_problem roomy = *problem;
 	roomy.capacity = INFINITY;

@@ -171,7 +171,7 @@ static lk_status from_heuristics(searcher *s, lk_error *err) {
 		lk_status status = lk_sharders[i].run(s->p, &plan, &refused);
 		if (status == LK_OK) status = search_take(s, &plan.pieces, err);
 		else if (status == LK_ERR_INPUT) status = LK_OK;
-		else *err = refused;
+		else lk_fail_as(err, &refused);
 		lk_vec_free(&plan.pieces);
 		LK_TRY(status);
 	}

@@ -67,8 +67,8 @@ static lk_status look_at_recording(struct viewer *viewer, const char *path, look
 		lk_recorded_free(&run);
 	} else if (status == LK_ERR_INPUT) {
 		status = LK_OK; /* what was ended while its recording began holds nothing */
-	} else if (err) {
-		*err = unreadable;
+	} else {
+		lk_fail_as(err, &unreadable);
 	}
 	lk_intern_free(texts);
 	return status;

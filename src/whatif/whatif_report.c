@@ -268,8 +268,8 @@ static lk_status report_ask(struct answer *answer, const lk_whatif_set *sets, si
 		if (status == LK_OK) status = efficiency(answer, sets, count, column, err);
 	} else if (status == LK_ERR_INPUT && count) {
 		status = report_refuse(answer, &why, column, err);
-	} else if (err) {
-		*err = why;
+	} else {
+		lk_fail_as(err, &why);
 	}
 	if (!keep || status != LK_OK) {
 		lk_whatif_outcome_free(&outcome);

@@ -117,7 +117,7 @@ static lk_status recall(struct tuning *tuning, const lk_wise *entry, bool *hit, 
 	if (status == LK_OK)
 		status = lk_search_time(tuning->p, schedule, &tuning->options, &found, &why);
 	if (status == LK_ERR_INPUT) return tune_forget(tuning, &why, err);
-	if (status != LK_OK) return *err = why, status;
+	if (status != LK_OK) return lk_fail_as(err, &why);
 	if (entry->measured) {
 		recall_measured(&found, entry->seconds);
 		recall_measured(&tuning->search.plain, entry->plain);

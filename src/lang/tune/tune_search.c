@@ -151,7 +151,7 @@ static lk_status try_move(struct searcher *searcher, int from, lc_directive *dir
 	searcher->work += values * values;
 	lk_status status = lc_rewrite(searcher->all.at[from].p, directive, &program, &why);
 	if (status == LK_OK) return search_consider(searcher, program, from, directive, open, err);
-	if (status != LK_ERR_INPUT) return *err = why, status;
+	if (status != LK_ERR_INPUT) return lk_fail_as(err, &why);
 	searcher->s->refused++;
 	return LK_OK;
 }

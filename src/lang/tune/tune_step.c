@@ -42,7 +42,7 @@ lk_status lk_search_step_with(const lc_program *program, const lk_search_options
 		if (step->refused++ == 0) step->why = why;
 		found->not_in_step = true;
 		status = LK_OK;
-	} else *err = why;
+	} else lk_fail_as(err, &why);
 	lk_whatif_outcome_free(&outcome);
 	lk_graph_free(graph);
 	return status;
