@@ -227,7 +227,7 @@ def make_files(folder):
             out.write(text)
 
     with open(os.path.join(ROOT, "data", "calibration", "runs.csv"), encoding="utf-8") as runs:
-        head, row = runs.readline(), next(line for line in runs if line.startswith("step,"))
+        _, head, row = runs.readline(), runs.readline(), next(line for line in runs if line.startswith("step,"))
     put("links.csv", "family,subject,variant,numbers\ncollective,default,,launch_us=500 channel_us=1 wire=0.9 nic=0.5 buffer_mb=1\n")
     put("placed.json", json.dumps({f"t{t}": {"sharding_type": "table_wise", "compute_kernel": "fused", "ranks": [0]} for t in range(8)}))
     put("tables.csv", "name,rows,dim,pooling,count,skew\nuser,20000000,64,1,1,0\nitem,1000000,128,20,4,0.9\ntag,500,16,3,1,\n")
@@ -288,7 +288,7 @@ PLAN = {
     "engine": [acts(DIVIDED, "--engine tensorrt-llm"), refused(PLANNED + " --task sft", "--engine vllm")],
     "gpu-mem-util": [acts(DIVIDED + " --gbs 4096", "--gpu-mem-util 0.1"), refused(PLANNED + " --task sft", "--gpu-mem-util 0.2")],
     "rollout": [acts(DIVIDED, "--rollout reward=3"), refused(PLANNED + " --task sft", "--rollout lag=1")],
-    "search-time": [acts(DIVIDED, "--search-time 0.1"), same(PLANNED, "--search-time 3600")],
+    "search-time": [same(DIVIDED, "--search-time 3600"), same(PLANNED, "--search-time 3600")],
     "model": [acts(PLANNED, "--model qwen3-8b")],
     "as": [acts("--model $ROOT/tests/data/hf/qwen3-8b.json --gpu h100-sxm --gpus 16 --gbs 64 --no-sensitivity", "--as llama"), refused(PLANNED, "--as llama")],
     "headroom": [acts(PLANNED, "--headroom 50"), refused(PLANNED, "--headroom x")],
