@@ -259,6 +259,8 @@ typedef struct lk_stalls_answer {
 	const char *const *notes;  /* sentences */
 	int note_count;
 	const char *reason; /* why there is no answer: then only `status` counts; "" */
+	lk_error failure;   /* what failed after the first run had ended: then only `status` counts; its
+	                       status is LK_OK where nothing failed */
 	const char *kept;   /* folder with the recordings; "" */
 	const char *shown;  /* the recording of which timeline and stacks are; as long as the answer */
 	const char *reproduce;

@@ -18,7 +18,10 @@
 enum {
 	CLI_OK = 0,
 	CLI_NO = 1,
-	CLI_WRONG = 2
+	CLI_WRONG = 2,
+	/* Added to the exit status of a program that was run: nothing that fails afterwards replaces
+	 * it. */
+	CLI_OF_PROGRAM = 256
 };
 
 typedef struct cli_command {

@@ -609,9 +609,16 @@ lk_status lk_stalls(const lk_stalls_request *request, lk_stalls_answer **out, lk
 	if (status == LK_OK)
 		status = lk_traces_inputs(&work->arena, &lk_stalls_verb, request, &request->recording,
 		                          request->recording ? 1 : 0, &work->result.inputs, err);
-	if (status != LK_OK) lk_stalls_free(&work->result);
-	else *out = &work->result;
-	return status;
+	if (status != LK_OK && !work->first.ended) {
+		lk_stalls_free(&work->result);
+		return status;
+	}
+	if (status != LK_OK) {
+		work->result.status = work->first.status;
+		lk_fail_as(&work->result.failure, err);
+	}
+	*out = &work->result;
+	return LK_OK;
 }
 
 void lk_stalls_free(lk_stalls_answer *answer) {

@@ -341,6 +341,7 @@ void lk_cache_look(const char *const *paths, size_t count, lk_cache_state *out);
 /* ---- the runs (stalls_runs.c) ---- */
 
 typedef struct lk_stalls_run {
+	bool ended; /* the command: what follows is known, whatever failed afterwards */
 	int status;
 	bool late;
 	double wall_s, cpu_s;
