@@ -336,9 +336,12 @@ static lk_status add_stalls_notes(lk_stalls_work *work) {
 		                    "the steps read %.2g times the bytes of their files: repeated reads "
 		                    "come from memory, so that the first pass stalls more than fetch shows",
 		                    read / cold->bytes));
-	bool unknown = false;
+	if (work->request->recording && isnan(work->first.seen.cores))
+		LK_TRY(add_stalls_note(work, "the recording is of an older form: the cores of its machine "
+		                             "and the file systems of its files are not known"));
+	bool unknown = false, fetch_known = !isnan(answer->parts[LK_STALL_FETCH].seconds);
 	for (int i = 0; i < answer->change_count; i++) unknown |= isnan(answer->changes[i].step_s);
-	if (unknown)
+	if (unknown && !fetch_known)
 		LK_TRY(add_stalls_note(work, "without a cold run it is not known how long storage takes in "
 		                             "a step, nor what another disk or more caching would save"));
 	for (size_t i = 0; i < work->runner.unguarded.count; i++)
@@ -394,10 +397,7 @@ static lk_status see_files(lk_stalls_work *work, const char *folder, bool darsha
 		lk_status status = lk_stalls_darshan_read(in, &work->arena, &work->profile, work->err);
 		lk_stream_close(in);
 		LK_TRY(status);
-	} else {
-		LK_TRY(lk_stalls_profile_of(folder, &work->arena, &work->profile, work->err));
-		LK_TRY(lk_stalls_find_tiers(&work->profile, &work->arena, work->err));
-	}
+	} else LK_TRY(lk_stalls_profile_of(folder, &work->arena, &work->profile, work->err));
 	LK_TRY(lk_stalls_stage(&work->profile, work->request->staging, &work->arena, &answer->staging,
 	                       work->err));
 	answer->files = work->profile.files.at;

@@ -148,7 +148,7 @@ typedef struct lk_stalls_model {
 		double device, hidden, rest;
 	} of[LK_STALLS_UNLIKE];
 	int kinds;
-	double cores, busy; /* of the host; busy ones where nothing is waited for */
+	double cores, busy; /* of the host, NAN: not known; busy ones where nothing is waited for */
 } lk_stalls_model;
 
 /* Another machine, as factors on the present one's rates; 1 everywhere: the same. */
@@ -272,6 +272,7 @@ typedef struct lk_stalls_seen {
 	lk_stalls_loader loader;       /* mean over ranks */
 	double communications;         /* calls a step */
 	uint64_t left_out;             /* calls that null mode left out */
+	double cores; /* of the machine that was recorded, the one with fewest; NAN: not known */
 	bool mpi;
 	bool torch; /* torch.distributed of Python, among several ranks */
 	bool loader_seen;
@@ -304,8 +305,6 @@ int lk_stalls_read_class(double bytes);
 lk_status lk_stalls_profile_of(const char *folder, lk_arena *arena, lk_stalls_profile *out,
                                lk_error *err);
 /* Sorts the files by time, and chooses those for the fast tier; NULL: none. LK_ERR_MEMORY. */
-/* Of files that are on this machine, the tiers (stalls_folders.c). */
-lk_status lk_stalls_find_tiers(lk_stalls_profile *profile, lk_arena *arena, lk_error *err);
 /* Sums of files by folder and tier; the texts are the arena's and the files'. */
 lk_status lk_stalls_folders_of(const lk_stalls_profile *profile, lk_arena *arena,
                                const lk_stalls_folder **out, int *count, lk_error *err);
