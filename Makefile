@@ -192,7 +192,7 @@ $(PACK): $(PACK_C:%.c=$(B)/%.o)
 
 $(B)/calibration.c: $(PACK) $(filter data/calibration/%.csv,$(DATA)) $(B)/datafiles
 	$(call say,PACK)
-	$(Q)cd data && $(RUN) $(abspath $(PACK)) $(patsubst data/%,%,$(filter data/calibration/%.csv,$(DATA))) > $(abspath $@).new
+	$(Q)cd data && $(RUN) "$(abspath $(PACK))" $(patsubst data/%,%,$(filter data/calibration/%.csv,$(DATA))) > "$(abspath $@).new"
 	$(Q)mv -f $@.new $@
 
 $(B)/data.o $(B)/calibration.o: %.o: %.c $(B)/flags
@@ -450,7 +450,7 @@ gpu-tests: $(PROGRAM) $(RECORDERS) ## on a GPU: programs recorded, emitted CUDA 
 	tests/gpu/gpu.sh $(PROGRAM)
 	tests/cuda/gpu.sh $(PROGRAM)
 
-fresh-check: ## ./demo and ./check in a minimal Debian that is made for it and removed; takes root
+fresh-check: ## ./demo and ./check in a minimal Debian, without terminals and a network, that is made for it and removed; takes root
 	tools/fresh_check.sh
 
 layers: ## folders include only what is above them in the table of tools/layers.sh
@@ -589,7 +589,7 @@ dist: ## the sources as build/dist/lockstep-VERSION.tar.gz, the same bytes for t
 MULTIARCH = $(shell $(CC) -print-multiarch)
 deb: all $(if $(HAS_MPI),mpi) ## Debian packages in build/dist, of this build
 	@rm -rf build/deb
-	@$(MAKE) --no-print-directory -s install PREFIX=/usr LIBDIR=/usr/lib/$(MULTIARCH) DESTDIR=$(CURDIR)/build/deb
+	@$(MAKE) --no-print-directory -s install PREFIX=/usr LIBDIR=/usr/lib/$(MULTIARCH) DESTDIR=build/deb
 	@tools/deb.sh build/deb $(VERSION) $(SOVERSION) $(DIST)
 
 # What a release gives to machines without Debian's libraries. The program is static: it runs on any Linux, with any libc or none.
@@ -684,7 +684,7 @@ checksums = cd $(DIST) && sha256sum $$(ls | grep -v -e SHA256SUMS -e '^dist.tar'
 .PHONY: tarball release-aarch64
 tarball: all man $(PORTABLE_FILES)
 	@rm -rf $(B)/tree
-	@$(MAKE) --no-print-directory -s install PREFIX= DESTDIR=$(CURDIR)/$(B)/tree
+	@$(MAKE) --no-print-directory -s install PREFIX= DESTDIR=$(B)/tree
 	@STRIP=$(STRIP) LIBRARIES=$(wildcard $(B)/libraries) tools/release.sh $(VERSION) $(shell $(CC) -dumpmachine | cut -d- -f1) $(B)/tree $(PORTABLE) $(DIST)
 
 # The same for another processor, of Debian's cross compiler and the libraries of Debian's packages for it; the programs that the
@@ -693,8 +693,8 @@ tarball: all man $(PORTABLE_FILES)
 build/aarch64/src/plan/hierarchy.o build/aarch64/src/stalls/stalls_fit.o: ALL_CFLAGS += -fno-tree-vectorize
 CROSS_LIBRARIES := build/aarch64/libraries
 CROSS := B=build/aarch64 CC=aarch64-linux-gnu-gcc AR=aarch64-linux-gnu-ar STRIP=aarch64-linux-gnu-strip MPICC=false ISAL=no MICROHTTPD=yes \
-	CPPFLAGS="-isystem $(CURDIR)/$(CROSS_LIBRARIES)/usr/include $(CPPFLAGS)" LDFLAGS="-L$(CURDIR)/$(CROSS_LIBRARIES)/usr/lib/aarch64-linux-gnu $(LDFLAGS)" \
-	RUN="qemu-aarch64-static -L /usr/aarch64-linux-gnu -E LD_LIBRARY_PATH=/usr/aarch64-linux-gnu/lib:$(CURDIR)/$(CROSS_LIBRARIES)/usr/lib/aarch64-linux-gnu"
+	CPPFLAGS="-isystem $(CROSS_LIBRARIES)/usr/include $(CPPFLAGS)" LDFLAGS="-L$(CROSS_LIBRARIES)/usr/lib/aarch64-linux-gnu $(LDFLAGS)" \
+	RUN="qemu-aarch64-static -L /usr/aarch64-linux-gnu -E 'LD_LIBRARY_PATH=/usr/aarch64-linux-gnu/lib:$(CURDIR)/$(CROSS_LIBRARIES)/usr/lib/aarch64-linux-gnu'"
 release-aarch64: ## the tarball for aarch64; takes gcc-aarch64-linux-gnu and qemu-user-static
 	@tools/cross_libraries.sh arm64 $(CROSS_LIBRARIES) zlib1g zlib1g-dev libzstd1 libzstd-dev libexpat1 libexpat1-dev libyaml-0-2 libyaml-dev \
 		libmicrohttpd12 libmicrohttpd-dev libsqlite3-0 libsqlite3-dev

@@ -7,12 +7,12 @@ set -uo pipefail
 update=
 [ "${1:-}" = --update ] && { update=1; shift; }
 [ $# -ge 1 ] || { echo "usage: tests/cli/run.sh [--update] PROGRAM [FILE.test...]" >&2; exit 2; }
-ROOT=$(cd "$(dirname "$0")/../.." && pwd)
+root=$(cd "$(dirname "$0")/../.." && pwd)
 program=$(realpath "$1")
 shift
 if [ $# -eq 0 ]; then # the slow ones first, which say in their second line that the quick check leaves them out
-	mapfile -t slow < <(grep -l LOCKSTEP_QUICK "$ROOT"/tests/cli/*.test)
-	mapfile -t others < <(grep -L LOCKSTEP_QUICK "$ROOT"/tests/cli/*.test)
+	mapfile -t slow < <(grep -l LOCKSTEP_QUICK "$root"/tests/cli/*.test)
+	mapfile -t others < <(grep -L LOCKSTEP_QUICK "$root"/tests/cli/*.test)
 	set -- "${slow[@]}" "${others[@]}"
 fi
 for file; do [ -r "$file" ] || { echo "tests/cli/run.sh: $file cannot be read" >&2; exit 2; }; done
@@ -20,6 +20,9 @@ for file; do [ -r "$file" ] || { echo "tests/cli/run.sh: $file cannot be read" >
 
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
+# A link: whatever the path of the checkout is, how long and with which signs, tests and what programs print of it are the same.
+ROOT=$work/root
+ln -s "$root" "$ROOT"
 mkdir "$work/bin"
 ln -s "$program" "$work/bin/lockstep"
 [ -x "$(dirname "$program")/lockstep-mpi" ] && ln -s "$(dirname "$program")/lockstep-mpi" "$work/bin/"
@@ -32,8 +35,9 @@ NR > 1 { print line }
 END { if (NR) print line }
 EOF
 chmod +x "$work/bin/unfold"
-data=$(cd "$ROOT" && realpath -m "${LOCKSTEP_DATA:-../shared/data}")
-export ROOT LOCKSTEP_DATA=$data PATH=$work/bin:$PATH LC_ALL=C TZ=UTC NO_COLOR=1 COLUMNS=100
+data=$(cd "$root" && realpath -m "${LOCKSTEP_DATA:-../shared/data}")
+ln -s "$data" "$work/data"
+export ROOT LOCKSTEP_DATA=$work/data PATH=$work/bin:$PATH LC_ALL=C TZ=UTC NO_COLOR=1 COLUMNS=100
 unset PYTHONUNBUFFERED PYTHONDONTWRITEBYTECODE PYTHONPATH PYTHONHOME # what one person has set
 export UBSAN_OPTIONS=${UBSAN_OPTIONS:-print_stacktrace=1}
 
@@ -81,7 +85,7 @@ run_block() {
 	for stream in out err; do
 		: > "$block/got.$stream"
 		[ ! -s "$block/got.$stream.raw" ] ||
-			sed -e "s|$ROOT|\$ROOT|g" -e "s|$scratch|.|g" "$block/got.$stream.raw" > "$block/got.$stream"
+			sed -e "s|$ROOT|\$ROOT|g" -e "s|$root|\$ROOT|g" -e "s|$scratch|.|g" "$block/got.$stream.raw" > "$block/got.$stream"
 	done
 	[ "$status" = "$got_status" ] && matches out && matches err
 }
