@@ -101,7 +101,8 @@ if [ "${1:-}" = --inside ]; then
 	rm "$root/tmp/lockstep.bundle"
 	echo "fresh-check: a Debian $(cat "$root/etc/debian_version") of $(inside dpkg-query -W | wc -l) packages, $((SECONDS - begin)) s; commit $(in_clone git rev-parse --short=12 HEAD)"
 	for name in "$@"; do
-		begin=$SECONDS status=0 log=$logs/${name##*/}.log
+		begin=$SECONDS status=0 log=${name//[\/ ]/-}
+		log=$logs/${log:0:60}.log
 		if [ "$name" = demo ]; then
 			in_clone ./demo > "$log" 2>&1 || status=$?
 		elif [ -n "${FRESH_NETWORK:-}" ]; then

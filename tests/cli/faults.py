@@ -12,11 +12,11 @@ or an error that says something, or there is none; it lives on, or ends with exi
 import concurrent.futures, contextlib, errno, hashlib, http.client, json, os, queue, re, resource, select, shutil, signal, sqlite3
 import subprocess, sys, time
 
-program, shim = (os.path.realpath(path) for path in sys.argv[1:3])
+program, shim = (os.path.abspath(path) for path in sys.argv[1:3])
 points, chosen = int(sys.argv[3]) if len(sys.argv) > 3 else 50, sys.argv[4:]
 turn = int(os.environ.get("LOCKSTEP_TURN") or "0")
 SECONDS = 120  # no command takes as long, however busy the machine is: it hangs
-data, root = os.path.realpath(os.path.join(os.path.dirname(shim), "../data")), os.path.realpath(os.path.join(os.path.dirname(shim), "../.."))
+data, root = os.path.abspath(os.path.join(os.path.dirname(shim), "../data")), os.path.abspath(os.path.join(os.path.dirname(shim), "../.."))
 subprocess.run(["cc", "-O2", "-fno-builtin", "-shared", "-fPIC", "-w", "-o", "faults.so", shim], check=True)
 library = os.path.realpath("faults.so")
 with open("tables.csv", "w") as file:

@@ -620,7 +620,7 @@ FORMATS = ("text", "md", "csv", "json", "jsonl", "sqlite", "html")
 
 
 def run(folder, verb, words, fmt=None):
-    words = shlex.split(words.replace("$ROOT", ROOT))
+    words = [word.replace("$ROOT", ROOT) for word in shlex.split(words)]
     rest = words[words.index("--"):] if "--" in words else []
     words = words[:len(words) - len(rest)] + (["-o", fmt] if fmt else []) + rest
     done = subprocess.run([PROGRAM, *verb.split(), *words], cwd=folder, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,

@@ -24,8 +24,14 @@ trap 'rm -rf "$work"' EXIT
 ROOT=$work/root
 ln -s "$root" "$ROOT"
 mkdir "$work/bin"
+built=$(dirname "$program")
+if [[ $built == *[\ :]* ]]; then # from there the dynamic linker loads no recorder, which the program says: it is installed elsewhere
+	mkdir "$work/built"
+	cp -r "$program" "$built"/*.so "$built"/lockstep-nccl "$built"/lockstep-mpi* "$work/built" 2>/dev/null
+	built=$work/built program=$built/$(basename "$program")
+fi
 ln -s "$program" "$work/bin/lockstep"
-[ -x "$(dirname "$program")/lockstep-mpi" ] && ln -s "$(dirname "$program")/lockstep-mpi" "$work/bin/"
+[ -x "$built/lockstep-mpi" ] && ln -s "$built/lockstep-mpi" "$work/bin/"
 cat > "$work/bin/unfold" <<'EOF'
 #!/usr/bin/awk -f
 # A report's lines that go on in the next one, as one.

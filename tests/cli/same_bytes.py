@@ -17,7 +17,7 @@ options.add_argument("--only-terminal", action="store_true")
 options.add_argument("programs", nargs="+")
 asked = options.parse_args()
 programs, here = [os.path.realpath(path) for path in asked.programs], os.getcwd()
-data = os.path.join(os.path.dirname(os.path.realpath(__file__)), "../data")
+data = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../data")
 os.makedirs("elsewhere", exist_ok=True)
 with open("tables.csv", "w") as file:
     file.write("name,rows,dim,pooling,count\nuser,1000000,64,2,3\nitem,50000,32,10,4\n")
