@@ -115,8 +115,8 @@ double lk_engine_token_bytes(const lk_engine *engine) {
 	return width * lk_dtype_bytes(engine->kv_dtype);
 }
 
-/* Tensors of a chunk that is computed, of which each stage has its part: residual stream, the widest
- * product, rows of experts (of all GPUs, where these attend apart), logits of a batch. */
+/* Tensors of a chunk that is computed, of which each stage has its part: residual stream, the
+ * widest product, rows of experts (of all GPUs, where these attend apart), logits of a batch. */
 static double engine_workspace(const lk_engine *engine) {
 	const lk_model *model = engine->model;
 	double split = lk_engine_split(engine), tokens = (double)engine->tokens / engine->pp,

@@ -102,8 +102,8 @@ typedef struct lk_engine {
 	bool eager;          /* kernels are issued one by one, not replayed from CUDA graphs */
 	double memory_share; /* of the device's memory that the engine may use */
 	/* with attention_dp of each of its GPUs, else of the engine: */
-	int sequences;       /* most sequences of a batch, in all stages together */
-	int tokens;          /* most tokens of an iteration of all stages: prompts are cut into chunks */
+	int sequences; /* most sequences of a batch, in all stages together */
+	int tokens;    /* most tokens of an iteration of all stages: prompts are cut into chunks */
 	bool prefix_caching; /* a prompt that is in the cache is not computed again */
 	int draft;           /* tokens guessed in an iteration; 0 none */
 	double accept; /* probability that a guessed token is taken, given that those before are */

@@ -91,8 +91,8 @@ static double round_up(double number, double low, double high, const double step
 /* What TensorRT-LLM's benchmark chooses for the lengths of its requests: sequences of a batch that
  * the cache has room for, and tokens of an iteration so that prompts keep pace with what is
  * generated (tensorrt_llm/bench/build/tuning.py; with the room that is found here). Both are of a
- * stage, so that an engine has as many of them as stages. The tables give 0.95 of the free memory to
- * the cache. */
+ * stage, so that an engine has as many of them as stages. The tables give 0.95 of the free memory
+ * to the cache. */
 static void inference_take_tuning(lk_inference_run *run) {
 	static const double sequence_steps[3] = {32, 128, 256}, token_steps[3] = {256, 512, 1024};
 	lk_engine *engine = &run->engine;

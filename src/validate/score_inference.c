@@ -1,6 +1,6 @@
 /* score_inference.c: what inference engines generate: the time until all sequences are finished, as
- * `predict --task generate` answers it. With folds, the engines' numbers are fitted to rows of other
- * networks alone, and the range is that of the answer. */
+ * `predict --task generate` answers it. With folds, the engines' numbers are fitted to rows of
+ * other networks alone, and the range is that of the answer. */
 #include <math.h>
 #include <string.h>
 
