@@ -229,16 +229,14 @@ static double dlrm_scale_of(const struct asked *asked) {
  * measured; else as wide as HugeCTR's. */
 static void fill_range(const struct asked *asked, lk_prediction *prediction) {
 	double low, high;
-	lk_range_recommender(&low, &high);
-	bool eager = !is_hugectr(asked->request) && asked->request->cuda_graphs <= 0;
-	prediction->basis = "MLPerf steps of other models and GPUs (validate --mlperf)";
-	if (eager && asked->measured && asked->job.ranks == 1 && asked->job.dtype == LK_FP32) {
-		low = exp(-lk_shard_step_width);
-		high = exp(lk_shard_step_width);
-		prediction->basis = "measured steps of other recommendation models (validate --dlrm)";
-	}
-	prediction->step_time_low_s = prediction->step_time_s * fmin(low, 1);
-	prediction->step_time_high_s = prediction->step_time_s * fmax(high, 1);
+	bool eager = !is_hugectr(asked->request) && asked->request->cuda_graphs <= 0,
+		 measured =
+			 eager && asked->measured && asked->job.ranks == 1 && asked->job.dtype == LK_FP32;
+	lk_shard_step_range(measured, &low, &high);
+	prediction->basis = measured ? "measured steps of other recommendation models (validate --dlrm)"
+	                             : "MLPerf steps of other models and GPUs (validate --mlperf)";
+	prediction->step_time_low_s = prediction->step_time_s * low;
+	prediction->step_time_high_s = prediction->step_time_s * high;
 }
 
 static lk_status dlrm_fill_breakdown(const struct asked *asked, const lk_step *step,

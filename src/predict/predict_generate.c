@@ -1,6 +1,7 @@
 /* predict_generate.c: `predict --task generate`: sequences that inference engines write, without
  * training: tokens/s, time between tokens, room for keys and values, largest batch
  * (rollout/rollout.h). Options that shape a training step do not apply and are refused. */
+#include "predict/predict.h"
 #include "predict/predict_internal.h"
 
 #include <math.h>
@@ -147,6 +148,7 @@ static lk_status read_engine(struct generation *generation, lk_error *err) {
 	bool narrow = engine->dtype >= LK_FP8;
 	LK_TRY(generate_dtype(request->kv_dtype, "--kv-dtype", narrow ? LK_FP8 : LK_BF16,
 	                      &engine->kv_dtype, err));
+	lk_engine_take_mxfp4(engine, !request->kv_dtype);
 	LK_TRY(read_speculative(request->speculative, engine, err));
 	return read_layout(generation, err);
 }

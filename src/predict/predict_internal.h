@@ -75,10 +75,6 @@ lk_status lk_predict_dlrm(lk_arena *arena, const lk_predict_request *request,
 
 /* Whether the request's task is generation. */
 bool lk_predict_generates(const lk_predict_request *request);
-/* Answers; texts are owned by the arena. `model`: the network where the request names none, as a
- * file of a job states it; else NULL. */
-lk_status lk_predict_generate(lk_arena *arena, const lk_predict_request *request,
-                              const lk_model *model, lk_prediction *out, lk_error *err);
 
 /* ---- predict_rollout: phases that the file of a job states. */
 

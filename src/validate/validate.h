@@ -104,6 +104,11 @@ lk_score_key *lk_scoring_divide(lk_arena *arena, lk_scoring *out, const char *by
 lk_baseline *lk_scoring_baseline(lk_arena *arena, lk_scoring *out, const char *name,
                                  int parameters);
 
+/* Fills a row with what `predict` answers to a request: time, range, layout; or the reason why it
+ * is refused. `mfu` may be NULL. */
+lk_status lk_scoring_ask(lk_arena *arena, const lk_predict_request *request, lk_validated *row,
+                         double *mfu, lk_error *err);
+
 /* ---- baselines: simple ways to predict the same rows, so that a figure can be judged. They are
  * fitted on the same folds as what they are compared with. */
 
