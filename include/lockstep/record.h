@@ -161,6 +161,7 @@ typedef struct lk_record_answer {
 	const char *store_wrong;                /* why a connection to it was closed; "" none was */
 	const char *reason;                     /* why nothing or not all was recorded, in a line; "" */
 	uint64_t dropped;                       /* calls that happened and are not in the recordings */
+	const char *failed_check; /* of its own consistency, which failed; NULL: none did */
 	void *memory_owner;
 } lk_record_answer;
 

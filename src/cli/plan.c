@@ -94,6 +94,7 @@ static int plan_post(const lk_plan_request *asked, const lk_outputs *outputs, bo
 	                            outputs->path, stdout, &err);
 	bool fits = plan->count > 0 && plan->choices[0].fits;
 	if (outputs->verbose) fprintf(stderr, "lockstep: %.2f s\n", plan->seconds);
+	cli_warn_failed(plan->failed_check);
 	lk_post_plan_free(plan);
 	if (status != LK_OK) return cli_fail(&err);
 	return fits ? CLI_OK : CLI_NO;
@@ -137,8 +138,10 @@ int cli_plan_with(lk_args *args, const lk_plan_team *team, bool speaks) {
 	if (status != LK_OK) {
 		if (speaks) result = cli_fail(&err);
 		else result = CLI_WRONG;
-	} else if (speaks) result = plan_answer(plan, &r, &outputs);
-	else result = CLI_OK;
+	} else if (speaks) {
+		result = plan_answer(plan, &r, &outputs);
+		cli_warn_failed(plan->failed_check);
+	} else result = CLI_OK;
 	lk_plan_free(plan);
 	return result;
 }

@@ -16,6 +16,7 @@ static int record_run(lk_args *args) {
 	if (lk_record(&request, &answer, &err) != LK_OK) return cli_fail(&err);
 	lk_record_print(answer, stderr);
 	int status = lk_record_exit_status(answer);
+	cli_warn_failed(answer->failed_check);
 	lk_record_free(answer);
 	return status;
 }

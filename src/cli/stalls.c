@@ -55,6 +55,7 @@ static int stalls_run(lk_args *args) {
 	int status = answer->status;
 	if (*answer->reason) fprintf(stderr, "lockstep: %s\n", answer->reason);
 	else if (write_answer(&outputs, answer, &err) != LK_OK) status = cli_fail(&err);
+	cli_warn_failed(answer->failed_check);
 	lk_stalls_free(answer);
 	return status;
 }

@@ -376,21 +376,19 @@ static lk_status collective_ask_answer(struct work *work, lk_error *err) {
  *
  * Nothing is printed that contradicts itself: whatever made it is a defect of lockstep. */
 
-static lk_status collective_check(const lk_collective *collective, lk_error *err) {
+static const char *collective_check(const lk_collective *collective) {
 	for (int i = 0; i < collective->row_count; i++) {
 		const lk_collective_row *row = &collective->rows[i];
-		LK_CHECK(isfinite(row->us) && row->us >= 0, err);
-		LK_CHECK(!(row->low_us > row->us) && !(row->high_us < row->us), err);
-		LK_CHECK(isfinite(row->algbw) && row->algbw >= 0 && row->busbw >= 0, err);
-		LK_CHECK(!(row->us > 0) ||
-		             fabs(row->algbw * row->us * 1e3 - row->bytes) <= 1e-9 * row->bytes,
-		         err);
-		LK_CHECK(collective->log || i == 0 || row->bytes > row[-1].bytes, err);
-		LK_CHECK(isnan(row->ratio) ||
-		             fabs(row->ratio * row->us - row->measured_us) <= 1e-9 * row->measured_us,
-		         err);
+		LK_HOLDS(isfinite(row->us) && row->us >= 0);
+		LK_HOLDS(!(row->low_us > row->us) && !(row->high_us < row->us));
+		LK_HOLDS(isfinite(row->algbw) && row->algbw >= 0 && row->busbw >= 0);
+		LK_HOLDS(!(row->us > 0) ||
+		         fabs(row->algbw * row->us * 1e3 - row->bytes) <= 1e-9 * row->bytes);
+		LK_HOLDS(collective->log || i == 0 || row->bytes > row[-1].bytes);
+		LK_HOLDS(isnan(row->ratio) ||
+		         fabs(row->ratio * row->us - row->measured_us) <= 1e-9 * row->measured_us);
 	}
-	return LK_OK;
+	return NULL;
 }
 
 lk_status lk_collective_ask(const lk_collective_request *request, lk_collective **out,
@@ -402,7 +400,8 @@ lk_status lk_collective_ask(const lk_collective_request *request, lk_collective 
 	work->result.memory_owner = work;
 	work->request = request;
 	lk_status status = collective_ask_answer(work, err);
-	if (status == LK_OK) status = collective_check(&work->result, err);
+	if (status == LK_OK)
+		work->result.failed_check = lk_failed_check(collective_check(&work->result));
 	if (status == LK_OK) *out = &work->result;
 	else lk_collective_free(&work->result);
 	return status;

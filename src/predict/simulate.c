@@ -278,23 +278,29 @@ static lk_status predict_simulate(const lk_simulate_request *request, simulated 
 	return simulate_fill(a, err);
 }
 
+/* Views read by them. */
+static lk_status simulation_check_places(const lk_simulation *simulation, lk_error *err) {
+	for (size_t i = 0; i < simulation->span_count; i++)
+		LK_CHECK(simulation->spans[i].operation < simulation->operation_count, err);
+	return LK_OK;
+}
+
 /* Nothing is printed that contradicts itself: whatever made it is a defect of lockstep. */
-static lk_status simulation_check(const lk_simulation *simulation, lk_error *err) {
+static const char *simulation_check(const lk_simulation *simulation) {
 	double step = simulation->step_s * (1 + 1e-9);
-	LK_CHECK(isfinite(step) && step >= 0, err);
-	LK_CHECK(simulation->ranks_simulated <= simulation->ranks, err);
+	LK_HOLDS(isfinite(step) && step >= 0);
+	LK_HOLDS(simulation->ranks_simulated <= simulation->ranks);
 	for (int i = 0; i < simulation->program_count; i++) {
 		const lk_simulated_program *program = &simulation->programs[i];
-		LK_CHECK(program->finish_s >= 0 && program->finish_s <= step, err);
-		LK_CHECK(program->compute_s + program->exposed_s <= step + 1e-12, err);
-		LK_CHECK(program->peak_bytes >= 0 && program->hidden_s >= 0, err);
+		LK_HOLDS(program->finish_s >= 0 && program->finish_s <= step);
+		LK_HOLDS(program->compute_s + program->exposed_s <= step + 1e-12);
+		LK_HOLDS(program->peak_bytes >= 0 && program->hidden_s >= 0);
 	}
 	for (size_t i = 0; i < simulation->span_count; i++) {
 		const lk_simulated_span *span = &simulation->spans[i];
-		LK_CHECK(span->start_s <= span->end_s && span->end_s <= step, err);
-		LK_CHECK(span->operation < simulation->operation_count, err);
+		LK_HOLDS(span->start_s <= span->end_s && span->end_s <= step);
 	}
-	return LK_OK;
+	return NULL;
 }
 
 lk_status lk_simulate(const lk_simulate_request *request, lk_simulation **out, lk_error *err) {
@@ -304,7 +310,8 @@ lk_status lk_simulate(const lk_simulate_request *request, lk_simulation **out, l
 	if (!a) return lk_oom(err);
 	a->s.memory_owner = a;
 	lk_status status = predict_simulate(request, a, err);
-	if (status == LK_OK) status = simulation_check(&a->s, err);
+	if (status == LK_OK) status = simulation_check_places(&a->s, err);
+	if (status == LK_OK) a->s.failed_check = lk_failed_check(simulation_check(&a->s));
 	if (status == LK_OK) *out = &a->s;
 	else lk_simulate_free(&a->s);
 	return status;

@@ -342,7 +342,8 @@ lk_status lk_replay_ask(const lk_replay_request *request, lk_replay **out, lk_er
 	lk_overheads *table = NULL;
 	lk_replaying r = {.request = request, .arena = &answer->arena};
 	lk_status status = replay_ask(&r, &table, &answer->replay, err);
-	if (status == LK_OK) status = lk_replay_check(&answer->replay, err);
+	if (status == LK_OK)
+		answer->replay.failed_check = lk_failed_check(lk_replay_check(&answer->replay));
 	replay_end(&r);
 	lk_traces_free(r.traces);
 	lk_trace_files_free(&r.files);

@@ -522,8 +522,7 @@ static lk_status shard_ask(struct answer *answer, const lk_shard_request *reques
  * Nothing is printed that contradicts itself: whatever made it is a defect of lockstep. */
 
 /* Pieces that lie on all ranks count on each. */
-static lk_status shard_check_rank(const lk_shard_answer *answer, const lk_shard_rank *rank,
-                                  lk_error *err) {
+static const char *shard_check_rank(const lk_shard_answer *answer, const lk_shard_rank *rank) {
 	double device = 0, host = 0;
 	int pieces = 0;
 	for (int i = 0; i < answer->piece_count; i++) {
@@ -532,36 +531,36 @@ static lk_status shard_check_rank(const lk_shard_answer *answer, const lk_shard_
 		pieces++;
 		*(strcmp(piece->where, "host") == 0 ? &host : &device) += piece->bytes;
 	}
-	LK_CHECK(rank->pieces == pieces, err);
-	LK_CHECK(rank->device_bytes >= device * (1 - 1e-9), err); /* caches of tables on the host */
-	LK_CHECK(rank->device_bytes <= answer->capacity_bytes * (1 + 1e-9), err);
-	LK_CHECK(rank->host_bytes <= answer->host_capacity_bytes * (1 + 1e-9), err);
-	return LK_OK;
+	LK_HOLDS(rank->pieces == pieces);
+	LK_HOLDS(rank->device_bytes >= device * (1 - 1e-9)); /* caches of tables on the host */
+	LK_HOLDS(rank->device_bytes <= answer->capacity_bytes * (1 + 1e-9));
+	LK_HOLDS(rank->host_bytes <= answer->host_capacity_bytes * (1 + 1e-9));
+	return NULL;
 }
 
-static lk_status shard_check(const lk_shard_answer *answer, lk_error *err) {
-	if (!answer->fits) return LK_OK;
-	LK_CHECK(isfinite(answer->step_s) && answer->step_s > 0, err);
-	LK_CHECK(answer->bound_s <= answer->placed_s * (1 + 1e-9), err);
-	LK_CHECK(answer->imbalance >= 1 - 1e-9, err);
+static const char *shard_check(const lk_shard_answer *answer) {
+	if (!answer->fits) return NULL;
+	LK_HOLDS(isfinite(answer->step_s) && answer->step_s > 0);
+	LK_HOLDS(answer->bound_s <= answer->placed_s * (1 + 1e-9));
+	LK_HOLDS(answer->imbalance >= 1 - 1e-9);
 	double parts = answer->index_s + answer->forward_s + 2 * answer->exchange_s + answer->dense_s +
 	               answer->backward_s + answer->reduce_s;
-	LK_CHECK(fabs(parts - answer->placed_s) <= 1e-6 * answer->placed_s, err);
+	LK_HOLDS(fabs(parts - answer->placed_s) <= 1e-6 * answer->placed_s);
 	double bytes = 0;
 	int tables = 0;
 	for (int i = 0; i < answer->piece_count; i++) {
 		const lk_shard_placed *piece = &answer->pieces[i];
-		LK_CHECK(piece->rank < answer->rank_count && piece->part < piece->parts, err);
-		LK_CHECK(isfinite(piece->forward_s) && piece->forward_s >= 0, err);
-		LK_CHECK(piece->part == 0 || piece->part == piece[-1].part + 1, err);
+		LK_HOLDS(piece->rank < answer->rank_count && piece->part < piece->parts);
+		LK_HOLDS(isfinite(piece->forward_s) && piece->forward_s >= 0);
+		LK_HOLDS(piece->part == 0 || piece->part == piece[-1].part + 1);
 		tables += piece->part == 0;
 		bytes += piece->bytes;
 	}
 	/* every table is somewhere, once; columns have states of its rows each */
-	LK_CHECK(tables == answer->tables && bytes >= answer->table_bytes * (1 - 1e-9), err);
+	LK_HOLDS(tables == answer->tables && bytes >= answer->table_bytes * (1 - 1e-9));
 	for (int i = 0; i < answer->rank_count; i++)
-		LK_TRY(shard_check_rank(answer, &answer->ranks[i], err));
-	return LK_OK;
+		LK_HOLDS_ALL(shard_check_rank(answer, &answer->ranks[i]));
+	return NULL;
 }
 
 lk_status lk_shard(const lk_shard_request *request, lk_shard_answer **out, lk_error *err) {
@@ -573,7 +572,7 @@ lk_status lk_shard(const lk_shard_request *request, lk_shard_answer **out, lk_er
 	if (status == LK_OK)
 		status = lk_inputs_find(&answer->arena, &lk_shard_verb, request, &request->tables,
 		                        request->tables ? 1 : 0, &answer->a.inputs, err);
-	if (status == LK_OK) status = shard_check(&answer->a, err);
+	if (status == LK_OK) answer->a.failed_check = lk_failed_check(shard_check(&answer->a));
 	if (status == LK_OK) *out = &answer->a;
 	else lk_shard_free(&answer->a);
 	return status;

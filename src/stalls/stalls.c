@@ -605,7 +605,8 @@ lk_status lk_stalls(const lk_stalls_request *request, lk_stalls_answer **out, lk
 	lk_status status = lk_stalls_read_links(work);
 	if (status == LK_OK)
 		status = request->recording ? analyse_recording(work) : analyse_command(work);
-	if (status == LK_OK) status = lk_stalls_check(&work->result, err);
+	if (status == LK_OK)
+		work->result.failed_check = lk_failed_check(lk_stalls_check(&work->result));
 	if (status == LK_OK)
 		status = lk_traces_inputs(&work->arena, &lk_stalls_verb, request, &request->recording,
 		                          request->recording ? 1 : 0, &work->result.inputs, err);

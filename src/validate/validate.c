@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/arena.h"
+#include "base/check.h"
 #include "base/text.h"
 #include "base/sort.h"
 #include "options/command.h"
@@ -259,7 +260,8 @@ lk_status lk_validate(const lk_validate_request *request, lk_validation **out, l
 	lk_stream *in = NULL;
 	lk_status status = lk_stream_open(request->table, &in, err);
 	if (status == LK_OK) status = validate_answer(request, in, work, err);
-	if (status == LK_OK) status = lk_validation_check(&work->result, err);
+	if (status == LK_OK)
+		work->result.failed_check = lk_failed_check(lk_validation_check(&work->result));
 	lk_stream_close(in);
 	if (status == LK_OK) *out = &work->result;
 	else lk_validate_free(&work->result);

@@ -33,6 +33,7 @@ END { if (NR) print line }
 EOF
 chmod +x "$work/bin/unfold"
 data=$(cd "$ROOT" && realpath -m "${LOCKSTEP_DATA:-../shared/data}")
+export LOCKSTEP_CHECKS=abort # an answer whose own check fails ends the program (base/check.h)
 export ROOT LOCKSTEP_DATA=$data PATH=$work/bin:$PATH LC_ALL=C TZ=UTC NO_COLOR=1 COLUMNS=100
 unset PYTHONUNBUFFERED PYTHONDONTWRITEBYTECODE PYTHONPATH PYTHONHOME # what one person has set
 export UBSAN_OPTIONS=${UBSAN_OPTIONS:-print_stacktrace=1}

@@ -164,7 +164,7 @@ def run(document, program, folder):
     for path in [program, program.parent / "lockstep-mpi"]:
         if path.exists():
             (home / "bin" / path.name).symlink_to(path)
-    environment = dict(os.environ, PATH=f"{home / 'bin'}:{os.environ['PATH']}", LOCKSTEP=str(ROOT), HOME=str(home), NO_COLOR="1",
+    environment = dict(os.environ, PATH=f"{home / 'bin'}:{os.environ['PATH']}", LOCKSTEP=str(ROOT), LOCKSTEP_CHECKS="abort", HOME=str(home), NO_COLOR="1",
                        LC_ALL="C", TZ="UTC", COLUMNS="100", OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1",
                        OMPI_MCA_rmaps_base_oversubscribe="1", OMPI_MCA_orte_tmpdir_base=str(home))
     parts, expected, skipped = script(document)

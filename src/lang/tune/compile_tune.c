@@ -304,7 +304,8 @@ static lk_status tune(struct tuning *tuning, FILE *out, lk_error *err) {
 		tuning->request->progress(tuning->request->progress_context, 0, 1, 1);
 	LK_TRY(time_own(tuning, err));
 	LK_TRY(verify(tuning, err));
-	LK_TRY(lk_search_check(&tuning->search, err));
+	LK_CHECK(tuning->search.found.count > 0, err); /* views read the first */
+	tuning->tuned.failed_check = lk_failed_check(lk_search_check(&tuning->search));
 	tuning->tuned.p = tuning->p;
 	tuning->tuned.sizes = &tuning->sizes;
 	tuning->tuned.cluster = &tuning->cluster;
@@ -328,6 +329,7 @@ lk_status lk_compile_tune(lk_compile *answer, const lk_compile_request *request,
 	                   .size_text = request->sizes,
 	                   .cutoff = lk_cutoff_after(request->search_s)};
 	lk_status status = tune(&t, out, err);
+	answer->failed_check = t.tuned.failed_check;
 	answer->no |= t.tuned.verified && !t.tuned.verdict.equal;
 	lk_whatif_end(t.step);
 	lk_graph_free(t.graph);

@@ -102,5 +102,6 @@ lk_status lk_post_plan_print(const lk_post_plan *plan, int format, bool verbose,
 	struct post_text text = {plan, verbose};
 	LK_TRY(lk_writing_check(&writing, err));
 	if (format == LK_FORMAT_TEXT) return lk_write_through(&writing, write_post_plan, &text, err);
-	return lk_write_table(&writing, post_plan_table(plan, false), err);
+	return lk_write_table(&writing, lk_table_mark(post_plan_table(plan, false), plan->failed_check),
+	                      err);
 }

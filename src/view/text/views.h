@@ -31,6 +31,8 @@ void lk_put_cut(lk_table *table, const char *name, size_t width);
 
 /* A line where a search was cut off, "time" or "interrupt"; of NULL none. */
 void lk_put_cut_off(const char *cut_off, FILE *out);
+/* A line where an MFU or HFU is above 1: how that can be. */
+lk_status lk_put_above_peak(double share, FILE *out, lk_error *err);
 /* Members of the present object: watts, kWh, CO2e, dollars; null where not known or not asked. */
 void lk_json_put_energy(lk_json_writer *writer, const lk_energy *energy);
 /* The rows as an array of objects inside a document. */
