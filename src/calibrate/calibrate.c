@@ -307,7 +307,7 @@ static const char *calibrate_command(lk_arena *arena, const lk_calibrate_request
 
 lk_status lk_calibrate(const lk_calibrate_request *request, lk_calibrated **out, lk_error *err) {
 	*out = NULL;
-	LK_TRY(lk_calibration_ready(err));
+	LK_TRY(lk_cost_ready(err));
 	const struct kind *kind;
 	LK_TRY(calibrate_find_kind(request->kind ? request->kind : "", &kind, err));
 	LK_TRY(calibrate_check_request(request, kind, err));

@@ -35,6 +35,7 @@ struct work {
 	lk_nccl_settings settings;
 	lk_group_shape group;
 	lk_coll_kind kind;
+	lk_calibration_hold calibration;
 	LK_VEC(lk_collective_row) rows;
 	const char *notes[NOTES];
 	int note_count;
@@ -49,6 +50,7 @@ void lk_collective_free(lk_collective *collective) {
 	struct work *work = collective->memory_owner;
 	lk_vec_free(&work->rows);
 	lk_vec_free(&work->runs);
+	lk_calibration_release(&work->calibration);
 	lk_arena_free(&work->arena);
 	free(work);
 }
@@ -139,7 +141,6 @@ static lk_status collective_ask_find_group(struct work *work, lk_error *err) {
 static lk_status find_fabric(struct work *work, lk_error *err) {
 	const char *name = work->request->fabric;
 	const lk_calibration_row *row = NULL;
-	if (work->request->calibration) LK_TRY(lk_calibration_use(work->request->calibration, err));
 	const lk_calibration *calibration = lk_calibration_current();
 	if (name) row = lk_calibration_find(calibration, "collective", name, "");
 	if (name && !row) {
@@ -394,12 +395,16 @@ static const char *collective_check(const lk_collective *collective) {
 lk_status lk_collective_ask(const lk_collective_request *request, lk_collective **out,
                             lk_error *err) {
 	*out = NULL;
-	LK_TRY(lk_calibration_ready(err));
 	struct work *work = calloc(1, sizeof *work);
 	if (!work) return lk_oom(err);
 	work->result.memory_owner = work;
 	work->request = request;
-	lk_status status = collective_ask_answer(work, err);
+	lk_status status = lk_calibration_begin(&work->calibration, request->calibration, err);
+	if (status == LK_OK) {
+		status = lk_coll_ready(err);
+		if (status == LK_OK) status = collective_ask_answer(work, err);
+		lk_calibration_leave(&work->calibration);
+	}
 	if (status == LK_OK)
 		work->result.failed_check = lk_failed_check(collective_check(&work->result));
 	if (status == LK_OK) *out = &work->result;

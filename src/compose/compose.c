@@ -465,7 +465,7 @@ static const char *compose_check(const lk_composed *composed) {
 
 lk_status lk_compose(const lk_compose_request *request, lk_composed **out, lk_error *err) {
 	*out = NULL;
-	LK_TRY(lk_calibration_ready(err));
+	LK_TRY(lk_cost_ready(err));
 	struct compose_work *work = calloc(1, sizeof *work);
 	if (!work) return lk_oom(err);
 	work->result.memory_owner = work;

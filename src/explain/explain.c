@@ -505,7 +505,7 @@ lk_status lk_explain_files(lk_trace_files *files, const lk_explain_request *requ
 	*out = NULL;
 	LK_TRY(lk_traces_of_files(files, &traces, err));
 	lk_status status = lk_devices_ready(err);
-	if (status == LK_OK) status = lk_calibration_ready(err);
+	if (status == LK_OK) status = lk_cost_ready(err);
 	if (status == LK_OK && request->strict) status = refuse_damage(traces, err);
 	if (status != LK_OK) {
 		lk_traces_free(traces);

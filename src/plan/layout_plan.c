@@ -30,6 +30,7 @@ struct work {
 	lk_sites sites;
 	lk_plan_sync syncs[4];
 	struct lk_hierarchy_asked *tree; /* NULL: none */
+	lk_calibration_hold calibration;
 };
 
 /* ---- what is asked ---- */
@@ -421,12 +422,15 @@ static const char *plan_check(const lk_plan *plan) {
 
 lk_status lk_plan_find(const lk_plan_request *request, lk_plan **out, lk_error *err) {
 	*out = NULL;
-	if (request->job.calibration) LK_TRY(lk_calibration_use(request->job.calibration, err));
 	if (request->job.emit) LK_TRY(lk_emit_known(request->job.emit, err));
 	struct work *work = calloc(1, sizeof *work);
 	if (!work) return lk_oom(err);
 	work->plan.memory_owner = work;
-	lk_status status = layout_plan_answer(request, work, err);
+	lk_status status = lk_calibration_begin(&work->calibration, request->job.calibration, err);
+	if (status == LK_OK) {
+		status = layout_plan_answer(request, work, err);
+		lk_calibration_leave(&work->calibration);
+	}
 	if (status == LK_OK)
 		status =
 			lk_inputs_find(&work->arena, &lk_plan_verb, request, NULL, 0, &work->plan.inputs, err);
@@ -442,6 +446,7 @@ lk_status lk_plan_find(const lk_plan_request *request, lk_plan **out, lk_error *
 void lk_plan_free(lk_plan *plan) {
 	if (!plan) return;
 	struct work *work = plan->memory_owner;
+	lk_calibration_release(&work->calibration);
 	lk_arena_free(&work->arena);
 	free(work);
 }

@@ -157,16 +157,20 @@ static const char *prediction_check(const lk_prediction *prediction) {
 
 static void answer_free(struct lk_answer *answer) {
 	lk_step_free(&answer->step);
+	lk_calibration_release(&answer->calibration);
 	lk_arena_free(&answer->arena);
 	free(answer);
 }
 
 lk_status lk_predict(const lk_predict_request *request, lk_prediction **out, lk_error *err) {
 	*out = NULL;
-	if (request->calibration) LK_TRY(lk_calibration_use(request->calibration, err));
 	struct lk_answer *a = calloc(1, sizeof *a);
 	if (!a) return lk_oom(err);
-	lk_status status = predict_answer_any(request, a, err);
+	lk_status status = lk_calibration_begin(&a->calibration, request->calibration, err);
+	if (status == LK_OK) {
+		status = predict_answer_any(request, a, err);
+		lk_calibration_leave(&a->calibration);
+	}
 	if (status == LK_OK) a->p.failed_check = lk_failed_check(prediction_check(&a->p));
 	if (status == LK_OK)
 		status = lk_inputs_find(&a->arena, &lk_predict_verb, request, NULL, 0, &a->p.inputs, err);
@@ -187,10 +191,14 @@ lk_status lk_predict_emit(const lk_prediction *prediction, lk_emitted *out, lk_e
 }
 
 lk_status lk_predict_check(const lk_predict_request *request, lk_error *err) {
-	if (request->calibration) LK_TRY(lk_calibration_use(request->calibration, err));
+	lk_calibration_hold calibration;
 	bool recommends;
 	LK_TRY(lk_predict_is_dlrm(request, &recommends, err));
-	return recommends ? LK_OK : lk_request_check(request, err);
+	if (recommends) return LK_OK;
+	LK_TRY(lk_calibration_begin(&calibration, request->calibration, err));
+	lk_status status = lk_request_check(request, err);
+	lk_calibration_end(&calibration);
+	return status;
 }
 
 lk_prediction *lk_prediction_new(lk_arena **arena) {

@@ -9,6 +9,7 @@
  *     these layouts: engines that are slower with it are slower with any other
  *   - lag: 0 and 1, and what --rollout says
  * With --exhaustive all splits in whole nodes, all layouts and all engines are combined. */
+#include "cost/calibration/calibration.h"
 #include "base/check.h"
 #include "lockstep/post_plan.h"
 
@@ -49,6 +50,7 @@ struct post_search {
 	int fixed_gpus, fixed_tp, fixed_ep; /* by --rollout; -1: searched */
 	lk_cutoff cutoff;
 	choices found;
+	lk_calibration_hold calibration;
 };
 
 /* An engine: GPUs of a layer, and over how many of them experts are split. */
@@ -482,7 +484,11 @@ lk_status lk_post_plan_find(const lk_plan_request *request, lk_post_plan **out, 
 	search->request = request;
 	search->cutoff = lk_cutoff_after(request->search_s > 0 ? request->search_s : SEARCH_SECONDS);
 	search->plan.memory_owner = search;
-	lk_status status = post_plan_answer(search, err);
+	lk_status status = lk_calibration_begin(&search->calibration, request->job.calibration, err);
+	if (status == LK_OK) {
+		status = post_plan_answer(search, err);
+		lk_calibration_leave(&search->calibration);
+	}
 	if (status == LK_OK)
 		search->plan.failed_check = lk_failed_check(post_plan_check(&search->plan));
 	if (status == LK_OK) *out = &search->plan;
@@ -494,6 +500,7 @@ void lk_post_plan_free(lk_post_plan *plan) {
 	if (!plan) return;
 	struct post_search *search = plan->memory_owner;
 	lk_vec_free(&search->found);
+	lk_calibration_release(&search->calibration);
 	lk_arena_free(&search->arena);
 	free(search);
 }

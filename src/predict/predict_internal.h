@@ -3,6 +3,7 @@
 #ifndef LK_PREDICT_PREDICT_INTERNAL_H
 #define LK_PREDICT_PREDICT_INTERNAL_H
 
+#include "cost/calibration/calibration.h"
 #include "base/arena.h"
 #include "launch/emit.h"
 #include "lockstep/detail.h"
@@ -30,6 +31,7 @@ lk_status lk_detail_formulas(lk_arena *arena, const lk_job *job, const lk_step *
 /* A prediction with what it owns; lk_predict frees it. */
 struct lk_answer {
 	lk_arena arena;
+	lk_calibration_hold calibration;
 	lk_prediction p;
 	lk_step step; /* kept for the files that may be written of it */
 	lk_emitted emitted;

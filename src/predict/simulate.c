@@ -19,6 +19,7 @@ typedef struct lk_simulated {
 	lk_arena arena;
 	lk_step step;
 	lk_cluster cluster; /* gpus 0: none */
+	lk_calibration_hold calibration;
 } simulated;
 
 const lk_step *lk_simulation_step(const lk_simulation *simulation) {
@@ -267,7 +268,6 @@ static lk_status simulate_read_options(simulated *a, const lk_simulate_request *
 
 static lk_status predict_simulate(const lk_simulate_request *request, simulated *a, lk_error *err) {
 	lk_step_options options;
-	if (request->calibration) LK_TRY(lk_calibration_use(request->calibration, err));
 	LK_TRY(simulate_read_graph(request, &a->step.graph, err));
 	LK_TRY(simulate_check_length(a->step.graph, err));
 	LK_TRY(simulate_read_cluster(a, request, err));
@@ -305,11 +305,15 @@ static const char *simulation_check(const lk_simulation *simulation) {
 
 lk_status lk_simulate(const lk_simulate_request *request, lk_simulation **out, lk_error *err) {
 	*out = NULL;
-	LK_TRY(lk_calibration_ready(err));
 	simulated *a = calloc(1, sizeof *a);
 	if (!a) return lk_oom(err);
 	a->s.memory_owner = a;
-	lk_status status = predict_simulate(request, a, err);
+	lk_status status = lk_calibration_begin(&a->calibration, request->calibration, err);
+	if (status == LK_OK) {
+		status = lk_cost_ready(err);
+		if (status == LK_OK) status = predict_simulate(request, a, err);
+		lk_calibration_leave(&a->calibration);
+	}
 	if (status == LK_OK) status = simulation_check_places(&a->s, err);
 	if (status == LK_OK) a->s.failed_check = lk_failed_check(simulation_check(&a->s));
 	if (status == LK_OK) *out = &a->s;
@@ -321,6 +325,7 @@ void lk_simulate_free(lk_simulation *simulation) {
 	if (!simulation) return;
 	simulated *a = simulation->memory_owner;
 	lk_step_free(&a->step);
+	lk_calibration_release(&a->calibration);
 	lk_arena_free(&a->arena);
 	free(a);
 }

@@ -2,6 +2,7 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "cost/calibration/calibration.h"
 #include "base/check.h"
 #include "base/arena.h"
 #include "base/noun.h"
@@ -305,8 +306,12 @@ lk_status lk_rent_find(const lk_rent_request *request, lk_rent **out, lk_error *
 	*out = NULL;
 	if (!answer) return lk_oom(err);
 	answer->public.memory_owner = answer;
-	lk_status status =
-		rent_make(request, &answer->arena, &offers, &faults, &rates, &answer->public, err);
+	lk_calibration_hold calibration;
+	lk_status status = lk_calibration_begin(&calibration, request->job.calibration, err);
+	if (status == LK_OK) {
+		status = rent_make(request, &answer->arena, &offers, &faults, &rates, &answer->public, err);
+		lk_calibration_end(&calibration);
+	}
 	if (status == LK_OK)
 		status = lk_inputs_find(&answer->arena, &lk_rent_verb, request, NULL, 0,
 		                        &answer->public.inputs, err);

@@ -335,7 +335,7 @@ static void replay_end(lk_replaying *replaying) {
 
 lk_status lk_replay_ask(const lk_replay_request *request, lk_replay **out, lk_error *err) {
 	*out = NULL;
-	LK_TRY(lk_calibration_ready(err));
+	LK_TRY(lk_cost_ready(err));
 	struct answer *answer = calloc(1, sizeof *answer);
 	if (!answer) return lk_oom(err);
 	answer->replay.memory_owner = answer;

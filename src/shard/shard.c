@@ -22,6 +22,7 @@ struct answer {
 	lk_host_terms host;
 	lk_cutoff cutoff;
 	bool eager; /* the model's step is issued by a host */
+	lk_calibration_hold calibration;
 };
 
 static bool has_model(const struct answer *answer) {
@@ -37,9 +38,7 @@ static lk_status shard_read_cluster(struct answer *answer, const lk_shard_reques
 	return lk_where_read(&answer->arena, &where, &answer->cluster, &answer->p.ranks, err);
 }
 
-static lk_status shard_read_device(struct answer *answer, const lk_shard_request *request,
-                                   lk_error *err) {
-	if (request->calibration) LK_TRY(lk_calibration_use(request->calibration, err));
+static lk_status shard_read_device(struct answer *answer, lk_error *err) {
 	answer->p.network = lk_shard_network(&answer->cluster, answer->p.ranks);
 	return lk_shard_device_of(&answer->arena, answer->cluster.node[0].device, &answer->p.at, err);
 }
@@ -136,7 +135,6 @@ static lk_status read_model(struct answer *answer, const lk_shard_request *reque
 	answer->eager = !request->cuda_graphs;
 	double batch = request->batch > 0 ? request->batch : LK_DLRM_SAMPLES * problem->ranks;
 	LK_TRY(check_batch(batch, problem->ranks, true, err));
-	if (request->calibration) LK_TRY(lk_calibration_use(request->calibration, err));
 	LK_TRY(lk_host_terms_known(&answer->host, err));
 	LK_TRY(lk_shard_of_model(&answer->arena, &answer->model, &answer->cluster, problem->ranks,
 	                         batch, LK_FP32, problem, err));
@@ -155,7 +153,7 @@ static lk_status read_tables(struct answer *answer, const lk_shard_request *requ
 	answer->p.batch = request->batch > 0 ? request->batch : 65536;
 	LK_TRY(lk_shard_check_devices(&answer->cluster, answer->p.ranks, err));
 	LK_TRY(check_batch(answer->p.batch, answer->p.ranks, false, err));
-	LK_TRY(shard_read_device(answer, request, err));
+	LK_TRY(shard_read_device(answer, err));
 	LK_TRY(shard_read_tables(answer, request, err));
 	shard_read_numbers(&answer->p, request);
 	lk_shard_share(&answer->p);
@@ -568,7 +566,11 @@ lk_status lk_shard(const lk_shard_request *request, lk_shard_answer **out, lk_er
 	*out = NULL;
 	if (!answer) return lk_oom(err);
 	answer->a.memory_owner = answer;
-	lk_status status = shard_ask(answer, request, err);
+	lk_status status = lk_calibration_begin(&answer->calibration, request->calibration, err);
+	if (status == LK_OK) {
+		status = shard_ask(answer, request, err);
+		lk_calibration_leave(&answer->calibration);
+	}
 	if (status == LK_OK)
 		status = lk_inputs_find(&answer->arena, &lk_shard_verb, request, &request->tables,
 		                        request->tables ? 1 : 0, &answer->a.inputs, err);
@@ -582,6 +584,7 @@ void lk_shard_free(lk_shard_answer *answer) {
 	if (!answer) return;
 	struct answer *x = answer->memory_owner;
 	lk_host_terms_free(&x->host);
+	lk_calibration_release(&x->calibration);
 	lk_arena_free(&x->arena);
 	free(x);
 }

@@ -572,7 +572,7 @@ static lk_status check_stalls_request(const lk_stalls_request *request, lk_error
 
 lk_status lk_stalls(const lk_stalls_request *request, lk_stalls_answer **out, lk_error *err) {
 	*out = NULL;
-	LK_TRY(lk_calibration_ready(err));
+	LK_TRY(lk_cost_ready(err));
 	LK_TRY(check_stalls_request(request, err));
 	lk_stalls_work *work = calloc(1, sizeof *work);
 	if (!work) return lk_oom(err);

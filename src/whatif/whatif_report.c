@@ -32,6 +32,7 @@ struct answer {
 	double base_s;
 	uint32_t base_ranks, graph_ranks; /* of the run, and those that the graph holds */
 	lk_whatif_site site;
+	lk_calibration_hold calibration;
 };
 
 const lk_step *lk_whatif_step(const lk_whatif *whatif) {
@@ -137,7 +138,6 @@ static lk_status report_read_graph(const lk_whatif_request *request, lk_graph **
 static lk_status read_base(struct answer *answer, const lk_whatif_request *request, lk_error *err) {
 	lk_graph *graph = NULL;
 	struct origin from = {0};
-	if (request->calibration) LK_TRY(lk_calibration_use(request->calibration, err));
 	LK_TRY(report_read_graph(request, &graph, &from, err));
 	answer->base_ranks = from.ranks;
 	answer->graph_ranks = graph->ranks.world;
@@ -387,11 +387,15 @@ static const char *whatif_check(const lk_whatif *whatif) {
 
 lk_status lk_whatif_ask(const lk_whatif_request *request, lk_whatif **out, lk_error *err) {
 	*out = NULL;
-	LK_TRY(lk_calibration_ready(err));
 	struct answer *answer = calloc(1, sizeof *answer);
 	if (!answer) return lk_oom(err);
 	answer->w.memory_owner = answer;
-	lk_status status = answer_all(answer, request, err);
+	lk_status status = lk_calibration_begin(&answer->calibration, request->calibration, err);
+	if (status == LK_OK) {
+		status = lk_cost_ready(err);
+		if (status == LK_OK) status = answer_all(answer, request, err);
+		lk_calibration_leave(&answer->calibration);
+	}
 	if (status == LK_OK) status = whatif_check_places(&answer->w, err);
 	if (status == LK_OK) answer->w.failed_check = lk_failed_check(whatif_check(&answer->w));
 	if (status == LK_OK) *out = &answer->w;
@@ -404,6 +408,7 @@ void lk_whatif_free(lk_whatif *whatif) {
 	struct answer *answer = whatif->memory_owner;
 	lk_whatif_end(answer->base);
 	lk_whatif_outcome_free(&answer->together);
+	lk_calibration_release(&answer->calibration);
 	for (size_t g = 0; g < MOST_GROUPS; g++) lk_vec_free(&answer->groups[g]);
 	lk_arena_free(&answer->arena);
 	free(answer);
