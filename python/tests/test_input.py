@@ -43,7 +43,7 @@ class Text(unittest.TestCase):
     def test_unknown_names(self):
         self.same(lambda: lockstep.predict(**JOB, modle="x"), "predict", *JOB_WORDS, "--modle")
         self.same(lambda: lockstep.predict(**{**JOB, "model": "lama3.1-8b"}), "predict", *JOB_WORDS, "--model", "lama3.1-8b")
-        self.same(lambda: lockstep.plan(model="vit-b16", gpu="h100-sxm", gpus=8), "plan", "-m", "vit-b16", "-g", "h100-sxm", "-n", "8")
+        self.same(lambda: lockstep.plan(model="vit-b16-224", gpu="h100-sxm", gpus=8), "plan", "-m", "vit-b16-224", "-g", "h100-sxm", "-n", "8")
         self.same(lambda: lockstep.plan(gpuz=8), "plan", "--gpuz")
         self.same(lambda: lockstep.validate(data("runs_small.csv"), sort="erorr"), "validate", data("runs_small.csv"), "--sort", "erorr")
         self.same(lambda: lockstep.rent(model="llama3.1-8b", provdier="x"), "rent", "-m", "llama3.1-8b", "--provdier")
