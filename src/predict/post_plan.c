@@ -82,10 +82,11 @@ static lk_status refuse_idle_options(const lk_plan_request *request, lk_error *e
 	if (request->team) idle = "lockstep-mpi";
 	if (!idle && !(request->gpus && strchr(request->gpus, ','))) return LK_OK;
 	if (!idle) {
-		lk_fail(err, LK_ERR_INPUT, "--gpus", "several numbers with --task %s", request->job.task);
+		lk_fail(err, LK_ERR_INPUT, "--gpus",
+		        "several numbers for a step of reinforcement learning");
 		return lk_hint(err, "give one number of GPUs; the search divides it");
 	}
-	lk_fail(err, LK_ERR_INPUT, idle, "it has no effect on --task %s", request->job.task);
+	lk_post_no_effect(idle, request->job.task, err);
 	return lk_hint(err, "leave it out");
 }
 

@@ -238,4 +238,8 @@ void lk_post_fill_layout(const lk_post *post, lk_prediction *prediction);
 
 lk_status lk_post_note(const lk_post *post, lk_prediction *prediction, lk_error *err);
 
+/* LK_ERR_INPUT: an option does not act on a step of several phases, which a task names or (NULL) a
+ * launch line states. */
+lk_status lk_post_no_effect(const char *where, const char *task, lk_error *err);
+
 #endif

@@ -84,7 +84,12 @@ run_block() {
 		[ ! -s "$block/got.$stream.raw" ] ||
 			sed -e "s|$ROOT|\$ROOT|g" -e "s|$scratch|.|g" "$block/got.$stream.raw" > "$block/got.$stream"
 	done
-	[ "$status" = "$got_status" ] && matches out && matches err
+	[ "$status" = "$got_status" ] && says_no_null && matches out && matches err
+}
+
+# "%s" of nothing, which no line of a report or an error may show.
+says_no_null() {
+	[[ "$(< "$block/got.err")" != *'(null)'* ]] && ! grep -qF '(null)' "$block/got.out"
 }
 
 matches() { # out or err
@@ -94,6 +99,7 @@ matches() { # out or err
 show_failure() {
 	echo "FAIL $name:$line: ${command%%$'\n'*}"
 	[ "$status" = "$got_status" ] || echo "    exit status $got_status, expected $status"
+	says_no_null || echo "    the output has (null)"
 	for stream in out err; do
 		matches $stream ||
 			diff -U2 --label "expected $stream" --label "actual $stream" "$block/$stream" "$block/got.$stream" |
