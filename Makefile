@@ -456,8 +456,9 @@ fresh-check: ## ./demo and ./check in a minimal Debian, without terminals and a 
 layers: ## folders include only what is above them in the table of tools/layers.sh
 	tools/layers.sh
 
-circles: $(PROGRAM) $(RECORDERS) $(LANG_STATIC) ## the files of a folder form an order: none uses a file that uses it
+circles: $(PROGRAM) $(RECORDERS) $(LANG_STATIC) ## the files of a folder form an order: none uses a file that uses it; no static of the library is written but those listed
 	@tools/circles.py $(B)
+	@tools/statics.sh $(B)
 	@tests/lang/library.sh $(B)
 
 api: $(B)/liblockstep.so ## build/docs/api.md from the public headers, and tools/abi.xml.gz, what programs that are linked rely on

@@ -163,6 +163,7 @@ typedef struct lk_record_answer {
 	uint64_t dropped;                       /* calls that happened and are not in the recordings */
 	lk_error failure; /* what failed after the command had ended: `status`, `end` and `wall_s` are
 	                     known, the rest may not be; its status is LK_OK where nothing failed */
+	const char *failed_check; /* of its own consistency, which failed; NULL: none did */
 	void *memory_owner;
 } lk_record_answer;
 

@@ -266,7 +266,8 @@ typedef struct lk_stalls_answer {
 	const char *kept;   /* folder with the recordings; "" */
 	const char *shown;  /* the recording of which timeline and stacks are; as long as the answer */
 	const char *reproduce;
-	lk_inputs inputs; /* the files that were read; reports name them by their content */
+	lk_inputs inputs;         /* the files that were read; reports name them by their content */
+	const char *failed_check; /* of its own consistency, which failed; NULL: none did */
 	void *memory_owner;
 } lk_stalls_answer;
 

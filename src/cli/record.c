@@ -18,6 +18,7 @@ static int record_run(lk_args *args) {
 	signal(SIGPIPE, SIG_IGN); /* a closed pipe must not replace the command's exit status */
 	if (answer->failure.status) cli_fail(&answer->failure);
 	else lk_record_print(answer, stderr);
+	cli_warn_failed(answer->failed_check);
 	int status = lk_record_exit_status(answer) | (answer->status ? CLI_OF_PROGRAM : 0);
 	lk_record_free(answer);
 	return status;

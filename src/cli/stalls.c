@@ -58,6 +58,7 @@ static int stalls_run(lk_args *args) {
 	if (answer->failure.status) status = cli_fail(&answer->failure);
 	else if (*answer->reason) fprintf(stderr, "lockstep: %s\n", answer->reason);
 	else if (write_answer(&outputs, answer, &err) != LK_OK) status = cli_fail(&err);
+	cli_warn_failed(answer->failed_check);
 	if (answer->status) status = answer->status | CLI_OF_PROGRAM;
 	lk_stalls_free(answer);
 	return status;

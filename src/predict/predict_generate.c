@@ -426,7 +426,7 @@ static lk_status take_job(struct generation *generation, const lk_model *model, 
 	                  .gpu = request->gpu,
 	                  .gpus = request->gpus,
 	                  .power_w = request->power};
-	LK_TRY(lk_calibration_ready(err));
+	LK_TRY(lk_cost_ready(err));
 	generation->asked.job.model = *model;
 	return lk_where_read(generation->arena, &where, &generation->asked.cluster,
 	                     &generation->asked.job.gpus, err);

@@ -384,20 +384,20 @@ static lk_status sum_up_recordings(struct record_work *work, const lk_record_req
 }
 
 /* Nothing is printed that contradicts itself: whatever made it is a defect of lockstep. */
-static lk_status record_check(const lk_record_answer *answer, lk_error *err) {
+static const char *record_check(const lk_record_answer *answer) {
 	for (int i = 0; i < answer->count; i++) {
 		const lk_record_process *process = &answer->processes[i];
-		LK_CHECK(process->rank < process->world || process->world == 0, err);
-		LK_CHECK(process->comm_s >= 0 && process->read_s >= 0 && process->wall_s >= 0, err);
-		LK_CHECK(!(process->step_s < 0) && !(process->outside_s < 0), err);
-		LK_CHECK(i == 0 || compare_processes(&process[-1], process) <= 0, err);
+		LK_HOLDS(process->rank < process->world || process->world == 0);
+		LK_HOLDS(process->comm_s >= 0 && process->read_s >= 0 && process->wall_s >= 0);
+		LK_HOLDS(!(process->step_s < 0) && !(process->outside_s < 0));
+		LK_HOLDS(i == 0 || compare_processes(&process[-1], process) <= 0);
 	}
 	for (int i = 0; i < answer->file_count; i++) {
 		const lk_record_file *file = &answer->files[i];
-		LK_CHECK(file->sequential <= file->reads && file->most <= file->read_bytes, err);
+		LK_HOLDS(file->sequential <= file->reads && file->most <= file->read_bytes);
 	}
-	LK_CHECK(isfinite(answer->wall_s) && answer->wall_s >= 0, err);
-	return LK_OK;
+	LK_HOLDS(isfinite(answer->wall_s) && answer->wall_s >= 0);
+	return NULL;
 }
 
 lk_status lk_record(const lk_record_request *request, lk_record_answer **out, lk_error *err) {
@@ -431,7 +431,7 @@ lk_status lk_record(const lk_record_request *request, lk_record_answer **out, lk
 	/* From here on nothing takes away how the command ended. */
 	set_command_end(answer, &end);
 	if (sum_up_recordings(work, &own, &end, &answer->failure) == LK_OK)
-		record_check(answer, &answer->failure);
+		answer->failed_check = lk_failed_check(record_check(answer));
 	close_recording_folder(work);
 	*out = answer;
 	return LK_OK;

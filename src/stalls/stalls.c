@@ -572,7 +572,7 @@ static lk_status check_stalls_request(const lk_stalls_request *request, lk_error
 
 lk_status lk_stalls(const lk_stalls_request *request, lk_stalls_answer **out, lk_error *err) {
 	*out = NULL;
-	LK_TRY(lk_calibration_ready(err));
+	LK_TRY(lk_cost_ready(err));
 	LK_TRY(check_stalls_request(request, err));
 	lk_stalls_work *work = calloc(1, sizeof *work);
 	if (!work) return lk_oom(err);
@@ -605,7 +605,8 @@ lk_status lk_stalls(const lk_stalls_request *request, lk_stalls_answer **out, lk
 	lk_status status = lk_stalls_read_links(work);
 	if (status == LK_OK)
 		status = request->recording ? analyse_recording(work) : analyse_command(work);
-	if (status == LK_OK) status = lk_stalls_check(&work->result, err);
+	if (status == LK_OK)
+		work->result.failed_check = lk_failed_check(lk_stalls_check(&work->result));
 	if (status == LK_OK)
 		status = lk_traces_inputs(&work->arena, &lk_stalls_verb, request, &request->recording,
 		                          request->recording ? 1 : 0, &work->result.inputs, err);

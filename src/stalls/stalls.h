@@ -414,7 +414,7 @@ lk_status lk_stalls_read_links(lk_stalls_work *work);
 /* What a collective of no bytes takes among the ranks of the group; NAN: no cluster was given. */
 double lk_stalls_call_s(const lk_stalls_work *work, const lk_stalls_comm *comm);
 
-/* ---- stalls_check.c: an answer that contradicts itself is LK_ERR_INTERNAL. ---- */
-lk_status lk_stalls_check(const lk_stalls_answer *answer, lk_error *err);
+/* ---- stalls_check.c: a validator (base/check.h). ---- */
+const char *lk_stalls_check(const lk_stalls_answer *answer);
 
 #endif

@@ -12,8 +12,8 @@
 
 typedef struct lk_arena lk_arena; /* base/arena.h */
 
-/* validate_check.c: an answer that contradicts itself is LK_ERR_INTERNAL. */
-lk_status lk_validation_check(const lk_validation *validation, lk_error *err);
+/* validate_check.c: a validator (base/check.h). */
+const char *lk_validation_check(const lk_validation *validation);
 
 /* ---- summary: statistics of predicted against measured, for every kind of validation. */
 

@@ -43,6 +43,7 @@ EOF
 chmod +x "$work/bin/unfold"
 data=$(cd "$root" && realpath -m "${LOCKSTEP_DATA:-../shared/data}")
 ln -s "$data" "$work/data"
+export LOCKSTEP_CHECKS=abort # an answer whose own check fails ends the program (base/check.h)
 export ROOT LOCKSTEP_DATA=$work/data PATH=$work/bin:$PATH LC_ALL=C TZ=UTC NO_COLOR=1 COLUMNS=100
 unset PYTHONUNBUFFERED PYTHONDONTWRITEBYTECODE PYTHONPATH PYTHONHOME # what one person has set
 export UBSAN_OPTIONS=${UBSAN_OPTIONS:-print_stacktrace=1}
@@ -93,7 +94,12 @@ run_block() {
 		[ ! -s "$block/got.$stream.raw" ] ||
 			sed -e "s|$ROOT|\$ROOT|g" -e "s|$root|\$ROOT|g" -e "s|$scratch|.|g" "$block/got.$stream.raw" > "$block/got.$stream"
 	done
-	[ "$status" = "$got_status" ] && matches out && matches err
+	[ "$status" = "$got_status" ] && says_no_null && matches out && matches err
+}
+
+# "%s" of nothing, which no line of a report or an error may show.
+says_no_null() {
+	[[ "$(< "$block/got.err")" != *'(null)'* ]] && ! grep -qF '(null)' "$block/got.out"
 }
 
 matches() { # out or err
@@ -103,6 +109,7 @@ matches() { # out or err
 show_failure() {
 	echo "FAIL $name:$line: ${command%%$'\n'*}"
 	[ "$status" = "$got_status" ] || echo "    exit status $got_status, expected $status"
+	says_no_null || echo "    the output has (null)"
 	for stream in out err; do
 		matches $stream ||
 			diff -U2 --label "expected $stream" --label "actual $stream" "$block/$stream" "$block/got.$stream" |

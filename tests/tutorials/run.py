@@ -165,7 +165,7 @@ def run(document, program, folder):
         if path.exists():
             (home / "bin" / path.name).symlink_to(path)
     (home / "checkout").symlink_to(ROOT)  # whose own path may have blanks
-    environment = dict(os.environ, PATH=f"{home / 'bin'}:{os.environ['PATH']}", LOCKSTEP=str(home / "checkout"), HOME=str(home), NO_COLOR="1",
+    environment = dict(os.environ, PATH=f"{home / 'bin'}:{os.environ['PATH']}", LOCKSTEP=str(home / "checkout"), HOME=str(home), NO_COLOR="1", LOCKSTEP_CHECKS="abort",
                        LC_ALL="C", TZ="UTC", COLUMNS="100", OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1",
                        OMPI_MCA_rmaps_base_oversubscribe="1", OMPI_MCA_orte_tmpdir_base=str(home))
     parts, expected, skipped = script(document)
