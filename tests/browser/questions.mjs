@@ -195,7 +195,7 @@ test("the box takes names, launch lines, YAML and JSON, and says what it does no
 		+ "--num-attention-heads 8 --seq-length 512 --max-position-embeddings 512 --vocab-size 32000 --micro-batch-size 1 "
 		+ "--global-batch-size 8 --bf16 --exit-interval 5", "Not understood, or without effect: exit-interval");
 	same(await page.inputValue("#f-tp"), "2");
-	await box("model_name_or_path: x\nmystery: 3\n", "Read as a configuration file.");
+	await box("model_name_or_path: gpt2\nmystery: 3\n", "Read as a configuration file.");
 	await box("[1, 2]", "Not understood");
 	await box("name,rows,dim,pooling\na,1000,64,2\n", "Read as embedding tables.");
 	await page.waitForSelector("#shard-answer .ls-panel");
