@@ -55,7 +55,7 @@ def packed(data):
 
 class Node:
     def __init__(self, data):
-        self.id, self.name, self.type, self.deps, self.us, self.attributes = 0, "", 0, set(), 0, {}
+        self.id, self.name, self.type, self.deps, self.data, self.us, self.attributes = 0, "", 0, set(), set(), 0, {}
         for number, value in fields(data):
             if number == 1:
                 self.id = value
@@ -64,7 +64,9 @@ class Node:
             elif number == 3:
                 self.type = value
             elif number in (4, 5):
-                self.deps |= set(packed(value)) if isinstance(value, bytes) else {value}
+                deps = set(packed(value)) if isinstance(value, bytes) else {value}
+                self.deps |= deps
+                self.data |= deps if number == 5 else set()
             elif number == 7:
                 self.us = value
             elif number == 10:
