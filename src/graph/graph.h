@@ -384,7 +384,7 @@ lk_status lk_graph_chakra_write(const lk_graph *graph, const lk_chakra_options *
                                 const char *dir, lk_error *err);
 
 /* A GOAL schedule of all ranks, for LogGOPSim: kernels with the durations of `times` (its `host` is
- * not read), collectives as the messages that they consist of; picoseconds. */
+ * not read), collectives as the messages that they consist of; tenths of a picosecond. */
 lk_status lk_graph_goal_write(const lk_graph *graph, const lk_chakra_options *times,
                               const char *path, lk_error *err);
 

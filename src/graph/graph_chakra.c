@@ -2,10 +2,13 @@
  * rank, for ASTRA-sim and other simulators: records of protobuf with their length before them, a
  * GlobalMetadata and then a Node for each operation.
  *
- * Process groups are whole numbers, as ASTRA-sim takes them: "0" is all ranks, and comm_group.json
- * lists the members of the others. A simulator starts what is ready in the order of ids; so that no
- * two ranks start collectives in different order, each waits for the one before it on its rank
- * (control dependencies). Every node of work has num_ops of one or more: a roofline divides by it.
+ * Process groups are whole numbers from 1, as ASTRA-sim takes them, and comm_group.json lists the
+ * members of each, the group of all ranks included: of "0" some versions know no members. A
+ * simulator starts what is ready in the order of ids; so that no two ranks start collectives in
+ * different order, each waits for the one before it on its rank (control dependencies). Every node
+ * of work has num_ops and tensor_size of one or more: a roofline divides by the first, and leaves
+ * out a node without the second. Communication has a byte or more for each of the pieces that
+ * system.json cuts a collective into: no simulator ends one of empty pieces.
  *
  * Other dependencies are data dependencies, those of graph_export.c. Durations are those that the
  * graph states (measured, or host work), or the modelled ones, in whole microseconds: what rounding
@@ -92,6 +95,13 @@ static void chakra_put_text(lk_proto_out *out, const char *name, const char *tex
 	lk_proto_end(out, attribute);
 }
 
+/* Bytes of a message, or of a collective as a rank gives them. */
+static void chakra_put_size(lk_proto_out *out, double real) {
+	uint64_t bytes = lk_export_whole(real);
+	chakra_put_whole(out, ATTRIBUTE_INT64, "comm_size",
+	                 bytes < LK_EXPORT_PIECES ? LK_EXPORT_PIECES : bytes);
+}
+
 static void chakra_put_collective(lk_proto_out *out, const lk_export *export, const lk_op *op) {
 	static const uint8_t types[] = {
 		/* CollectiveCommType */
@@ -105,8 +115,7 @@ static void chakra_put_collective(lk_proto_out *out, const lk_export *export, co
 	bool share = op->kind == LK_OP_ALLGATHER && ranks > 1;
 	snprintf(number, sizeof number, "%u", lk_export_group(export, op));
 	chakra_put_whole(out, ATTRIBUTE_INT64, "comm_type", types[op->kind - LK_OP_ALLREDUCE]);
-	chakra_put_whole(out, ATTRIBUTE_INT64, "comm_size",
-	                 lk_export_whole(share ? op->bytes / (double)ranks : op->bytes));
+	chakra_put_size(out, share ? op->bytes / (double)ranks : op->bytes);
 	chakra_put_text(out, "pg_name", number);
 	chakra_put_whole(out, ATTRIBUTE_INT64, "pg_size", ranks);
 }
@@ -114,10 +123,19 @@ static void chakra_put_collective(lk_proto_out *out, const lk_export *export, co
 static void put_message(lk_proto_out *out, const lk_export *export, const lk_op *op) {
 	lk_export_message to = lk_export_peer(export, op);
 	bool sends = op->kind == LK_OP_SEND;
-	chakra_put_whole(out, ATTRIBUTE_INT64, "comm_size", lk_export_whole(op->bytes));
+	chakra_put_size(out, op->bytes);
 	chakra_put_whole(out, ATTRIBUTE_INT32, "comm_src", sends ? export->rank : to.peer);
 	chakra_put_whole(out, ATTRIBUTE_INT32, "comm_dst", sends ? to.peer : export->rank);
 	chakra_put_whole(out, ATTRIBUTE_INT32, "comm_tag", to.tag);
+}
+
+/* Bytes of device memory. Pooled lookups state a shape in place of bytes: m samples look up k rows
+ * of n numbers in each of `batch` tables and write their sum; backward updates the rows. */
+static double chakra_traffic(const lk_op *op) {
+	static const double single = 4;
+	if (op->kind != LK_OP_EMBEDDING || !(op->k > 0)) return op->bytes;
+	double rows = op->phase == LK_PHASE_BACKWARD ? 2 * op->k : op->k;
+	return single * op->m * op->batch * op->n * (rows + 1);
 }
 
 static void chakra_put_attributes(lk_proto_out *out, const lk_export *export,
@@ -128,9 +146,9 @@ static void chakra_put_attributes(lk_proto_out *out, const lk_export *export,
 	if (lk_op_is_collective(op->kind)) chakra_put_collective(out, export, op);
 	else if (op->kind == LK_OP_SEND || op->kind == LK_OP_RECV) put_message(out, export, op);
 	else {
-		uint64_t flops = lk_export_whole(op->flops);
+		uint64_t flops = lk_export_whole(op->flops), bytes = lk_export_whole(chakra_traffic(op));
 		chakra_put_whole(out, ATTRIBUTE_INT64, "num_ops", flops > 0 ? flops : 1);
-		chakra_put_whole(out, ATTRIBUTE_UINT64, "tensor_size", lk_export_whole(op->bytes));
+		chakra_put_whole(out, ATTRIBUTE_UINT64, "tensor_size", bytes > 0 ? bytes : 1);
 	}
 }
 

@@ -91,11 +91,13 @@ static lk_status machine_write_system(const lk_cluster *cluster, int dimensions,
 	if (peak <= 0) peak = device->vector_flops;
 	lk_sink *out;
 	LK_TRY(machine_open(dir, "system.json", &out, err));
-	lk_sink_printf(out, "{\n"
-	                    "  \"scheduling-policy\": \"FIFO\",\n"
-	                    "  \"endpoint-delay\": 10,\n"
-	                    "  \"active-chunks-per-dimension\": 1,\n"
-	                    "  \"preferred-dataset-splits\": 4,\n");
+	lk_sink_printf(out,
+	               "{\n"
+	               "  \"scheduling-policy\": \"FIFO\",\n"
+	               "  \"endpoint-delay\": 10,\n"
+	               "  \"active-chunks-per-dimension\": 1,\n"
+	               "  \"preferred-dataset-splits\": %d,\n",
+	               LK_EXPORT_PIECES);
 	for (int i = 0; i < 4; i++)
 		lk_sink_printf(out, "  \"%s-implementation\": [\"ring\"%s],\n", collectives[i],
 		               dimensions > 1 ? ", \"ring\"" : "");

@@ -63,7 +63,6 @@ uint64_t lk_export_group_size(const lk_graph *graph, const lk_op *op) {
 
 uint32_t lk_export_group(const lk_export *export, const lk_op *op) {
 	char name[GROUP_NAME];
-	if (lk_export_group_size(export->graph, op) == export->groups.world) return 0;
 	group_name(export, op, name);
 	return lk_intern_find(export->groups.names, name);
 }
@@ -78,8 +77,7 @@ static bool export_alone(const lk_export *export, const lk_op *op) {
 static lk_status export_join(lk_export *export, const lk_op *op) {
 	lk_export_groups *groups = &export->groups;
 	char name[GROUP_NAME];
-	if (export_alone(export, op) || lk_export_group_size(export->graph, op) == groups->world)
-		return LK_OK;
+	if (export_alone(export, op)) return LK_OK;
 	group_name(export, op, name);
 	uint32_t id = lk_intern_id(groups->names, name);
 	if (id == UINT32_MAX) return lk_oom(export->err);

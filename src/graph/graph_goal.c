@@ -9,15 +9,26 @@
  *     l2 requires l1
  *     }
  *
- * Times are picoseconds. A stream is a CPU of its own, so that kernels of several streams overlap
- * and those of one do not; work of the host is left out. Dependencies are those of graph_export.c.
+ * Times are tenths of a picosecond: LogGOPSim's gap of a byte is a whole number. A stream is a CPU
+ * of its own, so that kernels of several streams overlap and those of one do not; work of the host
+ * is left out. Dependencies are those of graph_export.c.
+ *
+ * LogGOPSim has no time of a dependency. What an operation leads to is released when it begins, and
+ * begins when its own CPU is free: on one CPU that is the operation's end, from CPU to CPU it is
+ * too early (src/LogGOPSim/LogGOPSim.cpp, nexto and nextgs). A send waits for its CPU and its NIC,
+ * so time goes from CPU to CPU by two sends of a byte from a rank to itself on a NIC without other
+ * traffic: `xN` on the CPU of node N, when it has ended, then `yM` on the CPU of node M, before it
+ * begins; `xrN` and `yrM` receive them. A message occupies the CPU of its number on the rank where
+ * it arrives: both ends of one name the same CPU.
  *
  * Collectives are written out as messages: all-reduce, all-gather and reduce-scatter as the ring in
  * the order of ranks, 2(n-1) or n-1 steps of one n-th of the bytes (Patarasuk, Yuan, "Bandwidth
- * optimal all-reduce algorithms", 2009); all-to-all as n-1 messages to each other rank; broadcast
- * from the group's first rank down a binomial tree. `bN` begins node N, `lN` ends it. Messages of a
- * pair of ranks with one tag are matched in order: a group has a tag of its own, and its
- * collectives wait for one another on every rank. */
+ * optimal all-reduce algorithms", 2009); all-to-all as n-1 steps with one message each to another
+ * rank (a CPU that sends and receives at once would do one after the other); broadcast from the
+ * group's first rank down a binomial tree. `bN` begins node N, `lN` ends it. Messages of a pair of
+ * ranks with one tag are matched in order: a group has a tag of its own, and its collectives wait
+ * for one another on every rank. */
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -25,17 +36,36 @@
 #include "graph/graph_internal.h"
 
 enum {
-	GROUP_TAGS = LK_GRAPH_WIRES /* tags of groups lie above those of wires */
+	GROUP_TAGS = LK_GRAPH_WIRES, /* tags of groups lie above those of wires */
+	GOAL_TICKS = 10,             /* of a picosecond */
+	GOAL_CLOCK = 1,              /* NIC without other traffic */
+	GOAL_DIRECTIONS = 4
 };
 /* The most lines of the file: no simulator holds a larger schedule. */
 #define MOST_LINES 5e8
+
+/* A node of the rank whose turn it is. */
+struct goal_place {
+	uint8_t cpu;
+	bool left; /* its end was passed on to other CPUs */
+};
+
+/* Sums over all communication, by which L and G are fitted: of each operation its steps one after
+ * the other and the bytes of these steps, weighted by 1 / its predicted time in ticks. */
+struct goal_fit {
+	double steps2, steps_bytes, bytes2; /* of products, weighted */
+	double steps, bytes;
+};
 
 struct goal {
 	const lk_chakra_options *times;
 	lk_sink *out;
 	double lines;
+	struct goal_fit fit;
 	int cpus;
-	int cpu[LK_STREAMS];       /* of the stream, from 1; 0 not seen yet */
+	int cpu[LK_STREAMS];              /* of the stream, from 1; 0 not seen yet */
+	int messages[GOAL_DIRECTIONS];    /* the same for messages between stages */
+	LK_VEC(struct goal_place) places; /* of each node, from id 1 */
 	LK_VEC(uint64_t) previous; /* [groups + 1] the last collective of each on this rank; 0 none */
 };
 
@@ -47,7 +77,7 @@ struct meeting {
 };
 
 static uint32_t goal_member(const lk_export *export, const struct meeting *m, uint32_t place) {
-	return m->group ? export->groups.members.at[m->group - 1].at[place] : place;
+	return export->groups.members.at[m->group - 1].at[place];
 }
 
 /* The place-th of `size` parts, as even as whole bytes are. LogGOPSim takes no empty message. */
@@ -60,6 +90,63 @@ static int goal_cpu(struct goal *goal, unsigned stream) {
 	if (stream == LK_STREAM_COMPUTE) return 0;
 	if (!goal->cpu[stream]) goal->cpu[stream] = ++goal->cpus;
 	return goal->cpu[stream];
+}
+
+/* Of a message: by its direction, and by whether its sender's stage is even, so that a stage sends
+ * on while it receives. */
+static int goal_message_cpu(struct goal *goal, const lk_export *export, const lk_op *op,
+                            uint32_t peer) {
+	uint32_t here = export->stage, there = lk_rank_stage(export->graph, peer);
+	uint32_t from = op->kind == LK_OP_SEND ? here : there, to = here + there - from;
+	int *cpu = &goal->messages[2 * (from < to) + from % 2];
+	if (!*cpu) *cpu = ++goal->cpus;
+	return *cpu;
+}
+
+/* ---- dependencies ---- */
+
+/* A send of a rank to itself, which moves time alone. */
+static void goal_tick(struct goal *goal, const lk_export *export, char name, uint64_t node,
+                      int cpu) {
+	unsigned long long id = node;
+	lk_sink_printf(goal->out,
+	               "%c%llu: send 1b to %u tag 0 cpu %d nic %d\n"
+	               "%cr%llu: recv 1b from %u tag 0 cpu %d nic %d\n"
+	               "%cr%llu irequires %c%llu\n",
+	               name, id, export->rank, cpu, GOAL_CLOCK, name, id, export->rank, cpu, GOAL_CLOCK,
+	               name, id, name, id);
+}
+
+/* The end of a node for other CPUs, once. */
+static void goal_leave(struct goal *goal, const lk_export *export, uint64_t node) {
+	struct goal_place *place = &goal->places.at[node - 1];
+	if (place->left) return;
+	place->left = true;
+	goal_tick(goal, export, 'x', node, place->cpu);
+	lk_sink_printf(goal->out, "x%llu requires l%llu\n", (unsigned long long)node,
+	               (unsigned long long)node);
+}
+
+/* What the operation `first` of the node, 'l' or 'b', waits for: what the node waits for, and
+ * `previous` where it is not 0. */
+static void goal_put_deps(struct goal *goal, const lk_export *export, const lk_export_node *node,
+                          char first, uint64_t previous) {
+	unsigned long long id = node->id;
+	int cpu = goal->places.at[id - 1].cpu;
+	bool enters = false;
+	for (size_t i = 0; i <= node->dep_count; i++) {
+		unsigned long long dep = i < node->dep_count ? node->deps[i] : previous;
+		if (!dep || (i < node->dep_count && dep == previous)) continue;
+		if (goal->places.at[dep - 1].cpu == cpu) {
+			lk_sink_printf(goal->out, "%c%llu requires l%llu\n", first, id, dep);
+			continue;
+		}
+		goal_leave(goal, export, dep);
+		if (!enters) goal_tick(goal, export, 'y', id, cpu);
+		enters = true;
+		lk_sink_printf(goal->out, "y%llu requires x%llu\n", id, dep);
+	}
+	if (enters) lk_sink_printf(goal->out, "%c%llu requires y%llu\n", first, id, id);
 }
 
 /* ---- collectives ---- */
@@ -91,19 +178,28 @@ static void goal_ring(struct goal *goal, const lk_export *export, const struct m
 	lk_sink_printf(goal->out, "l%llu requires r%llu_%u\n", id, id, steps - 1);
 }
 
+/* Step k sends to the rank k places on and receives from the one k places back. */
 static void goal_exchange(struct goal *goal, const lk_export *export, const struct meeting *m) {
 	unsigned long long id = m->id;
 	for (uint32_t k = 1; k < m->size; k++) {
 		uint32_t to = (m->place + k) % m->size, from = (m->place + m->size - k) % m->size;
 		lk_sink_printf(goal->out,
 		               "s%llu_%u: send %llub to %u tag %u cpu %d\n"
-		               "r%llu_%u: recv %llub from %u tag %u cpu %d\n"
-		               "s%llu_%u requires b%llu\nr%llu_%u requires b%llu\n"
-		               "l%llu requires s%llu_%u\nl%llu requires r%llu_%u\n",
+		               "r%llu_%u: recv %llub from %u tag %u cpu %d\n",
 		               id, k, (unsigned long long)goal_part(m, to), goal_member(export, m, to),
 		               GROUP_TAGS + m->group, m->cpu, id, k,
 		               (unsigned long long)goal_part(m, m->place), goal_member(export, m, from),
-		               GROUP_TAGS + m->group, m->cpu, id, k, id, id, k, id, id, id, k, id, id, k);
+		               GROUP_TAGS + m->group, m->cpu);
+		if (k > 1)
+			lk_sink_printf(goal->out,
+			               "s%llu_%u requires r%llu_%u\ns%llu_%u irequires s%llu_%u\n"
+			               "r%llu_%u requires r%llu_%u\n",
+			               id, k, id, k - 1, id, k, id, k - 1, id, k, id, k - 1);
+		else
+			lk_sink_printf(goal->out, "s%llu_1 requires b%llu\nr%llu_1 requires b%llu\n", id, id,
+			               id, id);
+		lk_sink_printf(goal->out, "l%llu requires s%llu_%u\nl%llu requires r%llu_%u\n", id, id, k,
+		               id, id, k);
 	}
 }
 
@@ -129,23 +225,20 @@ static void goal_broadcast(struct goal *goal, const lk_export *export, const str
 		               (unsigned long long)k);
 }
 
-static void goal_collective(struct goal *goal, lk_export *export, const lk_export_node *node) {
+static void goal_collective(struct goal *goal, lk_export *export, const lk_export_node *node,
+                            int cpu) {
 	const lk_op *op = node->op;
 	struct meeting m = {.id = node->id,
 	                    .bytes = lk_export_whole(op->bytes),
 	                    .group = lk_export_group(export, op),
-	                    .cpu = goal_cpu(goal, op->stream)};
-	m.size =
-		(uint32_t)(m.group ? export->groups.members.at[m.group - 1].count : export->groups.world);
+	                    .cpu = cpu};
+	m.size = (uint32_t) export->groups.members.at[m.group - 1].count;
 	while (m.place < m.size && goal_member(export, &m, m.place) != export->rank) m.place++;
 	unsigned long long id = node->id;
 	lk_sink_printf(goal->out, "b%llu: calc 0 cpu %d\nl%llu: calc 0 cpu %d\nl%llu requires b%llu\n",
 	               id, m.cpu, id, m.cpu, id, id);
-	for (size_t i = 0; i < node->dep_count; i++)
-		lk_sink_printf(goal->out, "b%llu requires l%llu\n", id, (unsigned long long)node->deps[i]);
 	uint64_t *previous = &goal->previous.at[m.group];
-	if (*previous)
-		lk_sink_printf(goal->out, "b%llu requires l%llu\n", id, (unsigned long long)*previous);
+	goal_put_deps(goal, export, node, 'b', *previous);
 	*previous = node->id;
 	if (op->kind == LK_OP_ALLREDUCE) goal_ring(goal, export, &m, 2 * (m.size - 1));
 	else if (op->kind == LK_OP_ALLTOALL) goal_exchange(goal, export, &m);
@@ -155,39 +248,78 @@ static void goal_collective(struct goal *goal, lk_export *export, const lk_expor
 
 /* ---- nodes ---- */
 
+static void goal_message(struct goal *goal, const lk_export *export, const lk_export_node *node,
+                         int cpu) {
+	bool sends = node->op->kind == LK_OP_SEND;
+	lk_export_message to = lk_export_peer(export, node->op);
+	uint64_t bytes = lk_export_whole(node->op->bytes);
+	lk_sink_printf(goal->out, "l%llu: %s %llub %s %u tag %u cpu %d\n", (unsigned long long)node->id,
+	               sends ? "send" : "recv", (unsigned long long)(bytes ? bytes : 1),
+	               sends ? "to" : "from", to.peer, to.tag, cpu);
+}
+
+/* Picoseconds. */
+static double goal_time(const struct goal *goal, const lk_export *export,
+                        const lk_export_node *node) {
+	const lk_chakra_options *times = goal->times;
+	if (node->op->measured_ps > 0) return (double)node->op->measured_ps;
+	return times->time(times->context, export->stage, export->chain, node->at);
+}
+
+static void goal_calc(struct goal *goal, const lk_export *export, const lk_export_node *node,
+                      int cpu) {
+	lk_sink_printf(goal->out, "l%llu: calc %llu cpu %d\n", (unsigned long long)node->id,
+	               (unsigned long long)lk_export_whole(goal_time(goal, export, node) * GOAL_TICKS),
+	               cpu);
+}
+
 static lk_status goal_put(lk_export *export, const lk_export_node *node) {
 	struct goal *goal = export->context;
 	const lk_op *op = node->op;
-	unsigned long long id = node->id;
-	if (lk_op_is_collective(op->kind)) return goal_collective(goal, export, node), LK_OK;
-	if (op->kind == LK_OP_SEND || op->kind == LK_OP_RECV) {
-		lk_export_message to = lk_export_peer(export, op);
-		uint64_t bytes = lk_export_whole(op->bytes);
-		lk_sink_printf(
-			goal->out, "l%llu: %s %llub %s %u tag %u cpu %d\n", id,
-			op->kind == LK_OP_SEND ? "send" : "recv", (unsigned long long)(bytes ? bytes : 1),
-			op->kind == LK_OP_SEND ? "to" : "from", to.peer, to.tag, goal_cpu(goal, op->stream));
-	} else {
-		const lk_chakra_options *times = goal->times;
-		double ps = op->measured_ps > 0
-		                ? (double)op->measured_ps
-		                : times->time(times->context, export->stage, export->chain, node->at);
-		lk_sink_printf(goal->out, "l%llu: calc %llu cpu %d\n", id,
-		               (unsigned long long)lk_export_whole(ps), goal_cpu(goal, op->stream));
-	}
-	for (size_t i = 0; i < node->dep_count; i++)
-		lk_sink_printf(goal->out, "l%llu requires l%llu\n", id, (unsigned long long)node->deps[i]);
+	bool message = op->kind == LK_OP_SEND || op->kind == LK_OP_RECV;
+	int cpu = message ? goal_message_cpu(goal, export, op, lk_export_peer(export, op).peer)
+	                  : goal_cpu(goal, op->stream);
+	if (!lk_push(&goal->places)) return lk_oom(export->err);
+	*lk_last(&goal->places) = (struct goal_place){.cpu = (uint8_t)cpu};
+	if (lk_op_is_collective(op->kind)) return goal_collective(goal, export, node, cpu), LK_OK;
+	if (message) goal_message(goal, export, node, cpu);
+	else goal_calc(goal, export, node, cpu);
+	goal_put_deps(goal, export, node, 'l', 0);
 	return LK_OK;
 }
 
-/* The first way through a rank: how long the file becomes. */
+/* Of a broadcast down a tree, the steps to the last rank. */
+static double goal_steps(const lk_op *op, double ranks) {
+	if (op->kind == LK_OP_SEND) return 1;
+	if (op->kind == LK_OP_BROADCAST) return ceil(log2(ranks));
+	return (op->kind == LK_OP_ALLREDUCE ? 2 : 1) * (ranks - 1);
+}
+
+static void goal_fit_add(struct goal *goal, const lk_export *export, const lk_export_node *node) {
+	const lk_op *op = node->op;
+	struct goal_fit *fit = &goal->fit;
+	bool whole = op->kind == LK_OP_SEND || op->kind == LK_OP_BROADCAST;
+	double ranks = whole && op->kind == LK_OP_SEND
+	                   ? 2
+	                   : (double)lk_export_group_size(export->graph, op),
+		   steps = goal_steps(op, ranks), bytes = steps * op->bytes / (whole ? 1 : ranks),
+		   time = goal_time(goal, export, node) * GOAL_TICKS;
+	if (time <= 0) return;
+	fit->steps2 += steps * steps / time;
+	fit->steps_bytes += steps * bytes / time;
+	fit->bytes2 += bytes * bytes / time;
+	fit->steps += steps;
+	fit->bytes += bytes;
+}
+
+/* The first way through a rank: how long the file becomes, and what communication takes. */
 static lk_status goal_count(lk_export *export, const lk_export_node *node) {
 	struct goal *goal = export->context;
-	goal->lines += 1 + (double)node->dep_count;
-	if (lk_op_is_collective(node->op->kind)) {
-		double n = (double)lk_export_group_size(export->graph, node->op);
-		goal->lines += 12 * n;
-	}
+	const lk_op *op = node->op;
+	goal->lines += 6 + 6 * (double)node->dep_count;
+	if (lk_op_is_collective(op->kind))
+		goal->lines += 16 * (double)lk_export_group_size(export->graph, op);
+	if (lk_op_is_comm(op->kind) && op->kind != LK_OP_RECV) goal_fit_add(goal, export, node);
 	if (goal->lines <= MOST_LINES) return LK_OK;
 	lk_fail(export->err, LK_ERR_INPUT, export->what,
 	        "the step has more than %.3g messages and operations on all ranks together, too many "
@@ -198,10 +330,15 @@ static lk_status goal_count(lk_export *export, const lk_export_node *node) {
 
 /* ---- file ---- */
 
-/* LogGOPSim's parameters are whole numbers, and the same between all ranks: those of the slowest
- * level of the cluster that the ranks reach. */
+/* LogGOPSim has one latency L and one gap of a byte G between all ranks, whole numbers: those with
+ * which the messages of the step's communication come nearest to its predicted times, steps * L +
+ * bytes * G (least squares; the weights make the sum of all times right). Where the step does not
+ * tell them apart, the links of the slowest level that the ranks reach do: they count as
+ * observations of little weight. */
 static void goal_put_machine(struct goal *goal, const lk_export *export) {
+	static const double little = 1e-6;
 	const lk_graph *graph = export->graph;
+	struct goal_fit fit = goal->fit;
 	lk_arena arena = LK_ARENA_INIT;
 	lk_cluster cluster;
 	lk_export_level levels[2];
@@ -210,22 +347,34 @@ static void goal_put_machine(struct goal *goal, const lk_export *export) {
 	                          NULL) == LK_OK) {
 		int count = lk_export_levels(&cluster, export->groups.world, levels);
 		const lk_export_level *slowest = &levels[count - 1];
-		double gap = 1e12 / slowest->rate;
+		double latency = GOAL_TICKS * slowest->latency_ns * 1e3,
+			   gap = GOAL_TICKS * 1e12 / slowest->rate,
+			   steps2 = little * (fit.steps2 > 0 ? fit.steps2 : 1),
+			   bytes2 = little * (fit.bytes2 > 0 ? fit.bytes2 : 1);
+		fit.steps2 += steps2;
+		fit.bytes2 += bytes2;
+		fit.steps += steps2 * latency;
+		fit.bytes += bytes2 * gap;
+		double det = fit.steps2 * fit.bytes2 - fit.steps_bytes * fit.steps_bytes;
+		latency = (fit.steps * fit.bytes2 - fit.bytes * fit.steps_bytes) / det;
+		if (latency < 0) latency = 0;
+		gap = (fit.bytes - latency * fit.steps_bytes) / fit.bytes2;
 		lk_sink_printf(goal->out,
 		               "// txt2bin -i FILE -o step.bin; LogGOPSim -f step.bin -L %.0f -o 0 -g 0 "
 		               "-G %.0f -O 0\n",
-		               slowest->latency_ns * 1e3, gap < 1 ? 1 : gap);
+		               fmin(latency, INT32_MAX), fmin(fmax(gap, 1), INT32_MAX));
 	}
 	lk_arena_free(&arena);
 }
 
 static lk_status goal_write_ranks(lk_export *export) {
 	struct goal *goal = export->context;
-	lk_sink_printf(goal->out, "// lockstep: one training step; times in ps\n");
+	lk_sink_printf(goal->out, "// lockstep: one training step; times in 0.1 ps\n");
 	goal_put_machine(goal, export);
 	lk_sink_printf(goal->out, "num_ranks %llu\n", (unsigned long long)export->groups.world);
 	for (uint64_t i = 0; i < export->groups.world; i++) {
 		lk_export_turn(export, i);
+		goal->places.count = 0;
 		for (size_t g = 0; g <= export->groups.members.count; g++) goal->previous.at[g] = 0;
 		lk_sink_printf(goal->out, "\nrank %u {\n", export->rank);
 		LK_TRY(lk_export_rank(export));
@@ -260,6 +409,7 @@ lk_status lk_graph_goal_write(const lk_graph *graph, const lk_chakra_options *ti
 	lk_status status = goal_write(&export, path);
 	lk_export_leave(&export);
 	lk_export_end(&export);
+	lk_vec_free(&goal.places);
 	lk_vec_free(&goal.previous);
 	return status;
 }

@@ -142,7 +142,7 @@ void lk_export_leave(lk_export *export);
 void lk_export_turn(lk_export *export, uint64_t index);
 /* Calls `put` for every node of that rank, in the order of issue. */
 lk_status lk_export_rank(lk_export *export);
-/* The number of a collective's group; 0: of all ranks. */
+/* The number of a collective's group. */
 uint32_t lk_export_group(const lk_export *export, const lk_op *op);
 uint64_t lk_export_group_size(const lk_graph *graph, const lk_op *op);
 /* The other end of a message, and its tag: both ends of a wire use its smaller number. The k-th
@@ -158,6 +158,11 @@ lk_status lk_export_folder(const char *dir, bool *made, lk_error *err);
 
 /* ---- graph_chakra_machine.c: the machine, and the files that ASTRA-sim reads with Chakra's traces
  */
+
+/* Into how many pieces ASTRA-sim cuts a collective. */
+enum {
+	LK_EXPORT_PIECES = 4
+};
 
 /* A level of the network as ranks see it. */
 typedef struct lk_export_level {

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""feeder.py FOLDER: reads Chakra traces as ASTRA-sim's feeder and its workload layer do, and issues them: every dependency is
-there, attributes have the types that are asked for, groups are the same on all ranks, and everything starts.
+"""feeder.py FOLDER: reads Chakra traces as ASTRA-sim's feeder and its workload layer do, and issues them. Its rules: every dependency is
+an earlier node of the file; attributes have the types that are read; every group that a node names is in comm_group.json, and its members
+call the same collectives in the same order; the k-th send with a tag has the size of the k-th receive; everything ends.
 
 A rank has one computation and one communication under way (receives apart), the lowest id that is ready first; a collective starts
 when all its members have reached it, a receive ends with the send of its tag. Prints a line of what was read, or what is wrong.
@@ -15,6 +16,8 @@ import sys
 
 COMP, SEND, RECV, COLLECTIVE = 4, 5, 6, 7
 INTEGERS = {5: "int32", 7: "int32", 9: "int64", 11: "uint32", 13: "uint64", 27: "bool"}
+TAGS = 500_000_000  # those of messages lie below, those of the parts of collectives above (astra-sim/system/Sys.hh)
+PIECES = 4  # preferred-dataset-splits of system.json: a collective of empty pieces never ends
 KNOWN = {0: "all_reduce", 2: "all_gather", 5: "broadcast", 6: "all_to_all", 7: "reduce_scatter"}
 NEEDED = {COLLECTIVE: ("comm_type", "comm_size"), SEND: ("comm_src", "comm_dst", "comm_size", "comm_tag"),
           RECV: ("comm_src", "comm_size", "comm_tag"), COMP: ("num_ops", "tensor_size")}
@@ -52,7 +55,7 @@ def packed(data):
 
 class Node:
     def __init__(self, data):
-        self.id, self.name, self.type, self.deps, self.us, self.attributes = 0, "", 0, set(), 0, {}
+        self.id, self.name, self.type, self.deps, self.data, self.us, self.attributes = 0, "", 0, set(), set(), 0, {}
         for number, value in fields(data):
             if number == 1:
                 self.id = value
@@ -61,7 +64,9 @@ class Node:
             elif number == 3:
                 self.type = value
             elif number in (4, 5):
-                self.deps |= set(packed(value)) if isinstance(value, bytes) else {value}
+                deps = set(packed(value)) if isinstance(value, bytes) else {value}
+                self.deps |= deps
+                self.data |= deps if number == 5 else set()
             elif number == 7:
                 self.us = value
             elif number == 10:
@@ -92,20 +97,24 @@ def read(path):
 
 def check_rank(rank, nodes, groups, world, roofline):
     ids = {node.id for node in nodes}
+    if not nodes:
+        raise ValueError(f"rank {rank}: no node to begin with")
     if len(ids) != len(nodes):
         raise ValueError(f"rank {rank}: an id twice")
     for node in nodes:
         for name in NEEDED.get(node.type, ()):
             if name not in node.attributes:
                 raise ValueError(f"rank {rank}, node {node.id}: no {name}")
+        if node.deps and max(node.deps) >= node.id:
+            raise ValueError(f"rank {rank}, node {node.id}: waits for itself or a later node")
         if node.deps - ids:
             raise ValueError(f"rank {rank}, node {node.id}: waits for {sorted(node.deps - ids)}, which are not there")
         if node.type == COMP and node.attributes["num_ops"] < 1:
             raise ValueError(f"rank {rank}, node {node.id}: num_ops 0")
         if node.type == COMP and roofline and node.attributes["tensor_size"] < 1:
             raise ValueError(f"rank {rank}, node {node.id}: tensor_size 0, which a roofline leaves out")
-        if node.type != COMP and node.attributes["comm_size"] < 1:
-            raise ValueError(f"rank {rank}, node {node.id}: communication of 0 bytes")
+        if node.type != COMP and node.attributes["comm_size"] < PIECES:
+            raise ValueError(f"rank {rank}, node {node.id}: communication of {node.attributes['comm_size']} bytes in {PIECES} pieces")
         if node.type != COMP and node.attributes["is_cpu_op"]:
             raise ValueError(f"rank {rank}, node {node.id}: communication of the host")
         if node.type == SEND and node.attributes["comm_src"] != rank:
@@ -116,10 +125,46 @@ def check_rank(rank, nodes, groups, world, roofline):
                 raise ValueError(f"rank {rank}, node {node.id}: the name of group {group} is not a number")
             if node.attributes["comm_type"] not in KNOWN:
                 raise ValueError(f"rank {rank}, node {node.id}: collective {node.attributes['comm_type']}")
-            if group != "0" and (group not in groups or rank not in groups[group]):
+            if group not in groups:
+                raise ValueError(f"rank {rank}, node {node.id}: group {group} is not in comm_group.json")
+            if rank not in groups[group]:
                 raise ValueError(f"rank {rank}, node {node.id}: not in group {group}")
-            if node.attributes["pg_size"] != (world if group == "0" else len(groups[group])):
+            if node.attributes["pg_size"] != len(groups[group]):
                 raise ValueError(f"rank {rank}, node {node.id}: group {group} has another size")
+        elif node.type in (SEND, RECV):
+            peer = node.attributes["comm_dst" if node.type == SEND else "comm_src"]
+            if not 0 <= peer < world or peer == rank or not 0 <= node.attributes["comm_tag"] < TAGS:
+                raise ValueError(f"rank {rank}, node {node.id}: rank {peer}, tag {node.attributes['comm_tag']}")
+
+
+def check_collectives(traces, groups):
+    """All members of a group call the same collectives of it in the same order, and a group that is listed is used."""
+    for group, members in groups.items():
+        calls = {rank: [(KNOWN[node.attributes["comm_type"]], node.attributes["comm_size"]) for node in traces[rank]
+                        if node.type == COLLECTIVE and node.attributes["pg_name"] == group] for rank in members}
+        first = min(members)
+        if not calls[first]:
+            raise ValueError(f"group {group}: rank {first} calls nothing of it")
+        for rank, own in calls.items():
+            if len(own) != len(calls[first]):
+                raise ValueError(f"group {group}: {len(own)} collectives on rank {rank}, {len(calls[first])} on rank {first}")
+            for at, (one, other) in enumerate(zip(own, calls[first])):
+                if one != other:
+                    raise ValueError(f"group {group}, collective {at}: {one} on rank {rank}, {other} on rank {first}")
+
+
+def check_messages(traces):
+    """The k-th send from one rank to another with a tag has the size of the k-th receive."""
+    sent, received = collections.defaultdict(list), collections.defaultdict(list)
+    for rank, nodes in enumerate(traces):
+        for node in nodes:
+            if node.type == SEND:
+                sent[rank, node.attributes["comm_dst"], node.attributes["comm_tag"]].append(node.attributes["comm_size"])
+            elif node.type == RECV:
+                received[node.attributes["comm_src"], rank, node.attributes["comm_tag"]].append(node.attributes["comm_size"])
+    for key in sorted(set(sent) | set(received)):
+        if sent[key] != received[key]:
+            raise ValueError(f"rank {key[0]} to rank {key[1]}, tag {key[2]}: {len(sent[key])} sends, {len(received[key])} receives, or other sizes")
 
 
 class Rank:
@@ -163,7 +208,6 @@ class Rank:
 def issue(ranks, groups):
     """Runs everything; a list of what could not start."""
     meeting, sends, receives, done = collections.defaultdict(dict), collections.Counter(), {}, 0
-    everyone = range(len(ranks))
     moved = True
     while moved:
         moved = False
@@ -182,8 +226,7 @@ def issue(ranks, groups):
                 else:
                     group = node.attributes["pg_name"]
                     meeting[group][number] = node
-                    members = everyone if group == "0" else groups[group]
-                    if len(meeting[group]) < len(members):
+                    if len(meeting[group]) < len(groups[group]):
                         continue
                     kinds = {(n.attributes["comm_type"], n.attributes["comm_size"]) for n in meeting[group].values()}
                     if len(kinds) > 1:
@@ -239,6 +282,8 @@ def check_machine(folder, dimensions):
     for key in ("endpoint-delay", "active-chunks-per-dimension", "preferred-dataset-splits"):
         if not isinstance(system[key], int) or system[key] < 1:
             raise ValueError(f"system.json: {key} {system[key]}")
+    if system["preferred-dataset-splits"] != PIECES:
+        raise ValueError(f"system.json: {system['preferred-dataset-splits']} pieces of a collective")
     if system["local-mem-bw"] <= 0 or system["peak-perf"] <= 0:
         raise ValueError("system.json: a device without a peak")
     if json.load(open(os.path.join(folder, "memory.json"), encoding="utf-8")) != {"memory-type": "NO_MEMORY_EXPANSION"}:
@@ -252,12 +297,16 @@ def main(folder):
     groups = {key: set(value) for key, value in json.load(open(os.path.join(folder, "comm_group.json"), encoding="utf-8")).items()}
     if any(int(key) < 1 or len(value) < 2 for key, value in groups.items()):
         raise ValueError("comm_group.json: a group without a number, or of one rank")
-    dimensions, ranks = network(folder)
-    if ranks != len(traces):
-        raise ValueError("network.yml: another number of ranks")
-    roofline = check_machine(folder, dimensions)
+    roofline = False
+    if os.path.exists(os.path.join(folder, "network.yml")):  # the graph names its cluster
+        dimensions, ranks = network(folder)
+        if ranks != len(traces):
+            raise ValueError("network.yml: another number of ranks")
+        roofline = check_machine(folder, dimensions)
     for rank, nodes in enumerate(traces):
         check_rank(rank, nodes, groups, len(traces), roofline)
+    check_collectives(traces, groups)
+    check_messages(traces)
     nodes = sum(map(len, traces))
     done, unread = issue([Rank(trace) for trace in traces], groups)
     host = sum(node.attributes["is_cpu_op"] for trace in traces for node in trace)

@@ -1,13 +1,13 @@
 """Exports as the compiler of protocol buffers sees them: `protoc --decode` with the statements of Perfetto's and Chakra's messages
 below. A field that is not stated, or is of another wire type, is printed by its number: that is an error here, as is a file that
-does not end with a message.
+does not end with a message. What a Perfetto trace names exists: tracks and their parents, interned texts, both ends of an arrow.
 
 peers.py FILE.pftrace FOLDER_OF_ET ...: prints of each its packets or nodes.
 
 The numbers, names and types of fields are those of google/perfetto, protos/perfetto/trace (trace.proto, trace_packet.proto,
 track_event/*.proto, interned_data/interned_data.proto), and of mlcommons/chakra, schema/protobuf/et_def.proto (0.0.4).
 """
-import os, re, subprocess, sys, tempfile
+import collections, os, re, subprocess, sys, tempfile
 
 PERFETTO = '''syntax = "proto2";
 package perfetto.protos;
@@ -138,6 +138,57 @@ def records(data):
     return out
 
 
+def messages(text):
+    """Messages of the text form as dictionaries of lists."""
+    stack = [{}]
+    for line in text.splitlines():
+        line = line.strip()
+        if line == '}':
+            stack.pop()
+        elif line.endswith('{'):
+            stack[-1].setdefault(line[:-2], []).append({})
+            stack.append(stack[-1][line[:-2]][-1])
+        else:
+            key, value = line.split(': ', 1)
+            stack[-1].setdefault(key, []).append(value)
+    return stack[0]
+
+
+def check_references(path, text):
+    packets = messages(text)['packet']
+    tracks, parents, texts, used, processes, threads = set(), set(), set(), set(), set(), set()
+    begun, arrived = collections.Counter(), collections.Counter()
+    for packet in packets:
+        sequence = packet.get('trusted_packet_sequence_id', ['0'])[0]
+        for data in packet.get('interned_data', []):
+            texts |= {(sequence, kind, one['iid'][0]) for kind, list_ in data.items() for one in list_}
+        for track in packet.get('track_descriptor', []):
+            if track['uuid'][0] in tracks:
+                sys.exit(f'{path}: track {track["uuid"][0]} is there twice')
+            tracks.add(track['uuid'][0])
+            parents |= set(track.get('parent_uuid', []))
+            processes |= {pid for one in track.get('process', []) for pid in one['pid']}
+            threads |= {pid for one in track.get('thread', []) for pid in one['pid']}
+        for event in packet.get('track_event', []):
+            if missing := set(event.get('track_uuid', [])) - tracks:
+                sys.exit(f'{path}: an event on a track that is not described before it: {missing}')
+            used |= set(event['track_uuid'])
+            names = {(sequence, 'event_names', iid) for iid in event.get('name_iid', [])}
+            names |= {(sequence, 'event_categories', iid) for iid in event.get('category_iids', [])}
+            names |= {(sequence, 'debug_annotation_names', iid) for one in event.get('debug_annotations', []) for iid in one.get('name_iid', [])}
+            if missing := names - texts:
+                sys.exit(f'{path}: a text that was not interned before: {missing}')
+            begun.update(event.get('flow_ids', []))
+            arrived.update(event.get('terminating_flow_ids', []))
+    if parents - tracks:
+        sys.exit(f'{path}: no track {parents - tracks}, which others name as their parent')
+    if threads - processes:
+        sys.exit(f'{path}: no process {threads - processes}, which threads name as theirs')
+    if begun != arrived or any(count > 1 for count in begun.values()):
+        sys.exit(f'{path}: arrows without both ends')
+    return f'{len(used)} tracks, {sum(begun.values())} arrows'
+
+
 def main():
     for path in sys.argv[1:]:
         if os.path.isdir(path):
@@ -153,7 +204,7 @@ def main():
             print(f'{path}: {len(files)} files, {nodes} nodes')
         else:
             text = decode(PERFETTO, 'perfetto.protos.Trace', open(path, 'rb').read())
-            print(f'{path}: {text.count("packet {")} packets')
+            print(f'{path}: {text.count("packet {")} packets, {check_references(path, text)}')
 
 
 main()
