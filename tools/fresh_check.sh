@@ -71,8 +71,10 @@ leave_network() {
 	namespace=(unshare --net)
 }
 
+# What Python ignores (SIGPIPE, SIGXFSZ) its children would, too.
 # lo is up as soon as a socket says so (SIOCSIFFLAGS: up, loopback, running); a minimal Debian has no other program for that.
-with_lo='import fcntl, os, socket, struct, sys
+with_lo='import fcntl, os, signal, socket, struct, sys
+for number in signal.SIGPIPE, signal.SIGXFSZ: signal.signal(number, signal.SIG_DFL)
 fcntl.ioctl(socket.socket(), 0x8914, struct.pack("16sh14x", b"lo", 0x49))
 os.execvp("sh", ["sh", "-c", sys.argv[1]])'
 

@@ -96,8 +96,11 @@ lk_status lc_bench_build(const lc_bench_job *job, lk_error *err) {
 	                      "-lopenblas",
 	                      "-lm",
 	                      NULL};
+	char temporary[sizeof job->folder + 8]; /* what a compiler that is killed leaves goes with it */
+	snprintf(temporary, sizeof temporary, "TMPDIR=%s", job->folder);
+	const char *settings[] = {temporary, NULL};
 	lk_process_end end;
-	lk_process process = {blas, NULL, job->seconds, 1 << 20};
+	lk_process process = {blas, settings, job->seconds, 1 << 20};
 	bool have_blas = bench_multiplies(job->original) &&
 	                 lk_process_run(&process, &end, NULL) == LK_OK && end.code == 0 && !end.late;
 	if (bench_multiplies(job->original)) lk_process_end_free(&end);
