@@ -108,7 +108,7 @@ static void decode_mount_folder(char *text) {
 
 /* "ID PARENT DEVICE ROOT FOLDER OPTIONS [TAG...] - TYPE ...": writes "FOLDER (TYPE)". */
 static bool describe_mount(uint64_t id, char *out, size_t room) {
-	char folder[LONGEST], word[LONGEST_TYPE] = "";
+	char folder[LONGEST] = "", word[LONGEST_TYPE] = "";
 	proc_file file = proc_open("/proc/self/mountinfo");
 	bool found = false;
 	int last;
