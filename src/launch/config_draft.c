@@ -21,6 +21,7 @@
 
 const lk_pair lk_pairs_switch[] = {{"true", "on"}, {"false", "off"}, {NULL, NULL}};
 const lk_pair lk_pairs_opposite[] = {{"true", "false"}, {"false", "true"}, {NULL, NULL}};
+const lk_pair lk_pairs_zero_off[] = {{"0", ""}, {NULL, NULL}};
 const lk_pair lk_pairs_stage[] = {{"0", "1"}, {"1", "2"}, {"2", "3"}, {"3", "4"}, {NULL, NULL}};
 const lk_pair lk_pairs_host[] = {{"cpu", "1"}, {"nvme", "1"}, {"none", "0"}, {NULL, NULL}};
 /* Kernels that fuse element-wise operations: `eager`. */
@@ -154,7 +155,7 @@ static bool draft_whole(const lk_value *value, const char *text, char *out, size
 	if (value->kind == LK_JSON_STRING && lk_yaml_scalar(text, &number) != LK_JSON_NUMBER)
 		return false;
 	if (!(fabs(number) < 1e15) || number != floor(number)) return false;
-	snprintf(out, size, "%.0f", number);
+	snprintf(out, size, "%.0f", number + 0.0);
 	return true;
 }
 
@@ -184,8 +185,8 @@ static bool draft_degree(const char *fact) {
 	return false;
 }
 
-/* Lengths and batches: of none there is no job, and as a job's field 0 would mean that nothing is
- * stated. */
+/* Lengths and batches: no job has 0 of them. A row whose framework reads 0 as "off" says so by its
+ * values (lk_pairs_zero_off). */
 static bool draft_is_size(const char *fact) {
 	static const char *const sizes[] = {"seq", "mbs", "gbs"};
 	for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
@@ -200,8 +201,10 @@ lk_status lk_draft_set(const lk_config *config, const char *key, const char *fac
 	char whole[32], named[96];
 	LK_ASSERT(field != NULL);
 	if (!text) return LK_OK;
+	bool number = field->kind == LK_FIELD_INT && draft_whole(value, text, whole, sizeof whole);
+	const char *named_by = number ? whole : text; /* 0.0 and -0 are 0 */
 	for (const lk_pair *pair = pairs; pair && pair->theirs && !ours; pair++)
-		if (strcasecmp(pair->theirs, text) == 0) ours = pair->ours;
+		if (strcasecmp(pair->theirs, named_by) == 0) ours = pair->ours;
 	if (!ours && strstr(text, "${")) return draft_unknown(config, key, text);
 	if (ours && !*ours) return LK_OK; /* it states nothing */
 	if (!ours && field->kind == LK_FIELD_SWITCH && value->kind == LK_JSON_TRUE) ours = "on";
@@ -213,8 +216,7 @@ lk_status lk_draft_set(const lk_config *config, const char *key, const char *fac
 		                            "what it chooses is not known: 1 is taken")
 		           : LK_OK;
 	if (!ours && field->kind == LK_FIELD_BOOL && strcasecmp(text, "auto") == 0) ours = "1";
-	if (!ours && field->kind == LK_FIELD_INT && draft_whole(value, text, whole, sizeof whole))
-		ours = whole;
+	if (!ours && number) ours = whole;
 	if (ours == whole && strtod(whole, NULL) == 0 && draft_is_size(fact))
 		return lk_config_fail(config, key, "it is 0",
 		                      "give a whole number from 1, or take the key out");

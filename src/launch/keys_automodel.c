@@ -106,7 +106,7 @@ static const lk_key keys[] = {
 	LK_SKIP("benchmark*", LK_WHY_LOGGING),
 	LK_FACT("ci.nproc_per_node", "per_node"),
 	LK_SKIP("ci*", "how the recipe is tested"),
-	LK_FACT("packed_sequence.packed_sequence_size", "seq"),
+	LK_WORDS("packed_sequence.packed_sequence_size", "seq", lk_pairs_zero_off),
 	LK_FACT("dataset.seq_len", "context"),
 	LK_FACT("dataset.seq_length", "context"),
 	LK_SKIP("packed_sequence*", LK_WHY_DATA),
