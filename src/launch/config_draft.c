@@ -185,15 +185,6 @@ static bool draft_degree(const char *fact) {
 	return false;
 }
 
-/* Lengths and batches: no job has 0 of them. A row whose framework reads 0 as "off" says so by its
- * values (lk_pairs_zero_off). */
-static bool draft_is_size(const char *fact) {
-	static const char *const sizes[] = {"seq", "mbs", "gbs"};
-	for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
-		if (strcmp(fact, sizes[i]) == 0) return true;
-	return false;
-}
-
 lk_status lk_draft_set(const lk_config *config, const char *key, const char *fact,
                        const lk_value *value, const lk_pair *pairs, lk_draft *draft) {
 	const lk_field *field = draft_fact(fact);
@@ -217,7 +208,7 @@ lk_status lk_draft_set(const lk_config *config, const char *key, const char *fac
 		           : LK_OK;
 	if (!ours && field->kind == LK_FIELD_BOOL && strcasecmp(text, "auto") == 0) ours = "1";
 	if (!ours && number) ours = whole;
-	if (ours == whole && strtod(whole, NULL) == 0 && draft_is_size(fact))
+	if (ours == whole && strcmp(whole, "0") == 0 && field->some)
 		return lk_config_fail(config, key, "it is 0",
 		                      "give a whole number from 1, or take the key out");
 	if (!ours && field->kind == LK_FIELD_BOOL && value->kind == LK_JSON_NUMBER)

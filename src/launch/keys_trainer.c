@@ -30,7 +30,7 @@ static const lk_key trainer_keys[] = {
 	LK_RULE("image_max_pixels"),
 	LK_RULE("template"),
 	LK_FACT("per_device_train_batch_size", "mbs"),
-	LK_FACT("per_gpu_train_batch_size", "mbs"),
+	LK_WORDS("per_gpu_train_batch_size", "mbs", lk_pairs_zero_off),
 	LK_FACT("batch_size_training", "mbs"), /* llama-recipes */
 	LK_FACT("context_length", "seq"),
 	LK_WORDS("enable_fsdp", "fsdp", sharded),
@@ -84,7 +84,7 @@ static const lk_key trainer_keys[] = {
 	LK_FACT("model_max_length", "seq"),
 	LK_FACT("max_seq_len", "seq"),
 	LK_FACT("max_seq_length", "seq"),
-	LK_FACT("block_size", "seq"),
+	LK_WORDS("block_size", "seq", lk_pairs_zero_off),
 	LK_FACT("cutoff_len", "seq"),
 	LK_FACT("finetuning_type", "method"),
 	LK_FACT("stage", "stage"),
