@@ -116,7 +116,10 @@ typedef enum lk_key_kind {
 } lk_key_kind;
 
 typedef struct lk_key {
-	const char *path; /* ends with '*': all that begin so; begins with '*': all that end so */
+	/* or several, with blanks between them; ends with '*': all that begin so; begins with '*': all
+	 * that end so. A path that a table does not have is unknown: rows for many are of sections of
+	 * which no key matters, never of all keys. */
+	const char *path;
 	lk_key_kind kind;
 	const char *fact;      /* of FACT */
 	const lk_pair *values; /* NULL: as it stands; theirs that are not among them stay */

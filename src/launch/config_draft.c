@@ -227,40 +227,63 @@ lk_status lk_draft_set(const lk_config *config, const char *key, const char *fac
 
 /* ---- keys ---- */
 
-static bool draft_matches(const char *pattern, const char *path) {
-	size_t length = strlen(pattern);
-	if (*pattern == '*') {
-		size_t size = strlen(path);
-		return size >= length - 1 && strcmp(path + size - (length - 1), pattern + 1) == 0;
+static bool draft_matches(const char *pattern, size_t length, const char *path) {
+	size_t size = strlen(path);
+	if (*pattern == '*')
+		return size >= length - 1 &&
+		       memcmp(path + size - (length - 1), pattern + 1, length - 1) == 0;
+	if (pattern[length - 1] == '*') {
+		/* whole words: "lr*" is lr, lr.end and lr_end, not lrx */
+		char last = pattern[length - 2], next = path[length - 1];
+		if (strncmp(pattern, path, length - 1) != 0) return false;
+		return last == '.' || last == '_' || next == '\0' || next == '.' || next == '_';
 	}
-	if (length > 0 && pattern[length - 1] == '*') return strncmp(pattern, path, length - 1) == 0;
-	return strcmp(pattern, path) == 0;
+	return size == length && memcmp(pattern, path, length) == 0;
 }
 
-/* The row of a path itself, else the first of those that stand for many; NULL: none. */
-static const lk_key *draft_key(const lk_key *const *tables, const char *path) {
+/* The next of a row's paths, from *at on, and how long it is; 0: none. */
+static size_t draft_next(const char **at) {
+	*at += strspn(*at, " ");
+	return strcspn(*at, " ");
+}
+
+/* The row that names a path itself, else the first of those that stand for many; NULL: none. */
+static const lk_key *draft_key(const lk_key *const *tables, const char *path, bool *exact) {
 	const lk_key *many = NULL;
+	*exact = true;
 	for (; *tables; tables++)
 		for (const lk_key *key = *tables; key->path; key++) {
-			if (strcmp(key->path, path) == 0) return key;
-			if (!many && draft_matches(key->path, path)) many = key;
+			const char *name = key->path;
+			for (size_t length; (length = draft_next(&name)) > 0; name += length) {
+				if (!draft_matches(name, length, path)) continue;
+				if (!memchr(name, '*', length)) return key;
+				if (!many) many = key;
+			}
 		}
+	*exact = false;
 	return many;
 }
 
-/* The key of which a slip made `path`, or, where `anywhere`, that ends in the same word; NULL:
+/* The key of which a slip made `path`, or, where `anywhere`, that ends in the same word; empty:
  * none. */
-static const char *draft_near(const lk_key *const *tables, const char *path, bool anywhere) {
-	const char *last = strrchr(path, '.'), *found = NULL;
-	for (; *tables; tables++)
+static void draft_near(const lk_key *const *tables, const char *path, bool anywhere,
+                       char found[LK_CONFIG_NAME]) {
+	const char *last = strrchr(path, '.');
+	for (*found = '\0'; *tables; tables++)
 		for (const lk_key *key = *tables; key->path; key++) {
-			if (strchr(key->path, '*')) continue;
-			if (lk_is_slip(path, key->path)) return key->path;
-			const char *other = strrchr(key->path, '.');
-			bool same = anywhere && last && other && strcmp(last, other) == 0;
-			if (same && !found && key->kind != LK_KEY_SKIP) found = key->path;
+			const char *name = key->path;
+			for (size_t length; (length = draft_next(&name)) > 0; name += length) {
+				char one[LK_CONFIG_NAME];
+				if (memchr(name, '*', length)) continue;
+				snprintf(one, sizeof one, "%.*s", (int)length, name);
+				const char *other = strrchr(one, '.');
+				bool slip = lk_is_slip(path, one);
+				bool same = anywhere && last && other && strcmp(last, other) == 0;
+				if (slip || (same && !*found && key->kind != LK_KEY_SKIP))
+					memcpy(found, one, sizeof one);
+				if (slip) return;
+			}
 		}
-	return found;
 }
 
 static bool draft_off(const lk_value *value) {
@@ -285,15 +308,22 @@ static lk_status draft_read_list(const lk_config *config, const lk_setting *sett
 	return lk_draft_set(config, setting->path, key->fact, &value, key->values, draft);
 }
 
+static lk_status draft_unknown_key(lk_reading *reading, const char *path, const char *near) {
+	char *copy = *near ? lk_arena_strdup(reading->arena, near) : NULL;
+	if (*near && !copy) return lk_oom(reading->err);
+	return lk_launch_unknown(reading, path, copy);
+}
+
 static lk_status draft_read_one(const lk_config *config, const lk_setting *setting,
                                 const lk_key *const *tables, lk_draft *draft) {
-	const lk_key *key = draft_key(tables, setting->path);
+	char near[LK_CONFIG_NAME] = "";
+	bool exact;
+	const lk_key *key = draft_key(tables, setting->path, &exact);
 	lk_reading *reading = config->reading;
 	LK_TRY(lk_launch_seen(reading, setting->path));
-	bool exact = key && !strchr(key->path, '*');
-	const char *near = exact ? NULL : draft_near(tables, setting->path, key == NULL);
-	if (near || (!key && !draft_off(setting->value)))
-		return lk_launch_unknown(reading, setting->path, near);
+	if (!exact) draft_near(tables, setting->path, key == NULL, near);
+	if (*near || (!key && !draft_off(setting->value)))
+		return draft_unknown_key(reading, setting->path, near);
 	if (!key) return LK_OK;
 	switch (key->kind) {
 	case LK_KEY_RULE: {
