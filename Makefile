@@ -715,14 +715,15 @@ help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  \1\t\2/p' Makefile | expand -t 16
 
 # --- public configurations -------------------------------------------------------------------------------------------
-# What of ../shared/data/configs is read, and why the rest is refused; LOCKSTEP_DATA says where the data is.
+# What of ../shared/data/configs is read, and why the rest is refused (build/release/corpus FOLDER lists the reasons); LOCKSTEP_DATA
+# says where the data is.
 $(B)/corpus: $(B)/tests/corpus/corpus.o $(STATIC)
 	$(call say,LD)
 	$(Q)$(CC) $(ALL_LDFLAGS) -o $@ $^ $(LDLIBS)
 
 .PHONY: corpus
-corpus: $(B)/corpus ## which share of public configuration files is read, by framework, with the reasons of refusals
-	@d=$${LOCKSTEP_DATA:-../shared/data}/configs; if [ -d "$$d" ]; then $(B)/corpus "$$d"; if python3 -c 'import yaml' 2>/dev/null; then python3 tests/corpus/rightly.py $(B)/corpus "$$d"; fi; else echo "corpus: no $$d: skipped"; fi
+corpus: $(B)/corpus ## which share of public configuration files is read, by framework, against tests/corpus/expected.csv
+	@python3 tests/corpus/check.py $(B)/corpus
 
 -include $(wildcard $(foreach d,recorder recorder-mpich,$(B)/$d/*.d $(B)/$d/*/*.d))
 -include $(LIB_O:.o=.d) $(ASSERTED_O:.o=.d) $(CLI_O:.o=.d) $(SERVE_O:.o=.d) $(MPI_O:.o=.d) $(UNIT_C:%.c=$(B)/%.d) $(FUZZ_C:%.c=$(B)/%.d) $(B)/tests/fuzz/replay.d $(B)/tests/fuzz/mutate.d $(B)/tools/pack_calibration.d

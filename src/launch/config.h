@@ -116,7 +116,10 @@ typedef enum lk_key_kind {
 } lk_key_kind;
 
 typedef struct lk_key {
-	const char *path; /* ends with '*': all that begin so; begins with '*': all that end so */
+	/* or several, with blanks between them; ends with '*': all that begin so; begins with '*': all
+	 * that end so. A path that a table does not have is unknown: rows for many are of sections of
+	 * which no key matters, never of all keys. */
+	const char *path;
 	lk_key_kind kind;
 	const char *fact;      /* of FACT */
 	const lk_pair *values; /* NULL: as it stands; theirs that are not among them stay */
@@ -138,12 +141,12 @@ typedef struct lk_key {
 #define LK_KEYS_END \
 	{ NULL, LK_KEY_SKIP, NULL, NULL, NULL }
 
-/* Values that recur (config_draft.c): a switch that is on, off or open; the opposite of ours;
- * ZeRO's stage; devices that offload to the host's memory; a loss that makes no logits; dispatchers
- * of experts' tokens by library, and DeepEP as a switch; Megatron-Core's attention back ends; the
- * format in which gradients are reduced. */
-extern const lk_pair lk_pairs_switch[], lk_pairs_opposite[], lk_pairs_stage[], lk_pairs_host[],
-	lk_pairs_linear[], lk_pairs_fuses[], lk_pairs_dispatcher[], lk_pairs_deepep[],
+/* Values that recur (config_draft.c): a switch that is on, off or open; the opposite of ours; a
+ * size of which 0 is "off" and so states nothing; ZeRO's stage; devices that offload to the host's
+ * memory; a loss that makes no logits; dispatchers of experts' tokens by library, and DeepEP as a
+ * switch; Megatron-Core's attention back ends; the format in which gradients are reduced. */
+extern const lk_pair lk_pairs_switch[], lk_pairs_opposite[], lk_pairs_zero_off[], lk_pairs_stage[],
+	lk_pairs_host[], lk_pairs_linear[], lk_pairs_fuses[], lk_pairs_dispatcher[], lk_pairs_deepep[],
 	lk_pairs_kernels[], lk_pairs_reduced[];
 
 /* Reasons that recur. */

@@ -21,6 +21,7 @@
 
 const lk_pair lk_pairs_switch[] = {{"true", "on"}, {"false", "off"}, {NULL, NULL}};
 const lk_pair lk_pairs_opposite[] = {{"true", "false"}, {"false", "true"}, {NULL, NULL}};
+const lk_pair lk_pairs_zero_off[] = {{"0", ""}, {NULL, NULL}};
 const lk_pair lk_pairs_stage[] = {{"0", "1"}, {"1", "2"}, {"2", "3"}, {"3", "4"}, {NULL, NULL}};
 const lk_pair lk_pairs_host[] = {{"cpu", "1"}, {"nvme", "1"}, {"none", "0"}, {NULL, NULL}};
 /* Kernels that fuse element-wise operations: `eager`. */
@@ -154,7 +155,7 @@ static bool draft_whole(const lk_value *value, const char *text, char *out, size
 	if (value->kind == LK_JSON_STRING && lk_yaml_scalar(text, &number) != LK_JSON_NUMBER)
 		return false;
 	if (!(fabs(number) < 1e15) || number != floor(number)) return false;
-	snprintf(out, size, "%.0f", number);
+	snprintf(out, size, "%.0f", number + 0.0);
 	return true;
 }
 
@@ -184,15 +185,6 @@ static bool draft_degree(const char *fact) {
 	return false;
 }
 
-/* Lengths and batches: of none there is no job, and as a job's field 0 would mean that nothing is
- * stated. */
-static bool draft_is_size(const char *fact) {
-	static const char *const sizes[] = {"seq", "mbs", "gbs"};
-	for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
-		if (strcmp(fact, sizes[i]) == 0) return true;
-	return false;
-}
-
 lk_status lk_draft_set(const lk_config *config, const char *key, const char *fact,
                        const lk_value *value, const lk_pair *pairs, lk_draft *draft) {
 	const lk_field *field = draft_fact(fact);
@@ -200,8 +192,10 @@ lk_status lk_draft_set(const lk_config *config, const char *key, const char *fac
 	char whole[32], named[96];
 	LK_ASSERT(field != NULL);
 	if (!text) return LK_OK;
+	bool number = field->kind == LK_FIELD_INT && draft_whole(value, text, whole, sizeof whole);
+	const char *named_by = number ? whole : text; /* 0.0 and -0 are 0 */
 	for (const lk_pair *pair = pairs; pair && pair->theirs && !ours; pair++)
-		if (strcasecmp(pair->theirs, text) == 0) ours = pair->ours;
+		if (strcasecmp(pair->theirs, named_by) == 0) ours = pair->ours;
 	if (!ours && strstr(text, "${")) return draft_unknown(config, key, text);
 	if (ours && !*ours) return LK_OK; /* it states nothing */
 	if (!ours && field->kind == LK_FIELD_SWITCH && value->kind == LK_JSON_TRUE) ours = "on";
@@ -213,9 +207,8 @@ lk_status lk_draft_set(const lk_config *config, const char *key, const char *fac
 		                            "what it chooses is not known: 1 is taken")
 		           : LK_OK;
 	if (!ours && field->kind == LK_FIELD_BOOL && strcasecmp(text, "auto") == 0) ours = "1";
-	if (!ours && field->kind == LK_FIELD_INT && draft_whole(value, text, whole, sizeof whole))
-		ours = whole;
-	if (ours == whole && strtod(whole, NULL) == 0 && draft_is_size(fact))
+	if (!ours && number) ours = whole;
+	if (ours == whole && strcmp(whole, "0") == 0 && field->some)
 		return lk_config_fail(config, key, "it is 0",
 		                      "give a whole number from 1, or take the key out");
 	if (!ours && field->kind == LK_FIELD_BOOL && value->kind == LK_JSON_NUMBER)
@@ -234,40 +227,63 @@ lk_status lk_draft_set(const lk_config *config, const char *key, const char *fac
 
 /* ---- keys ---- */
 
-static bool draft_matches(const char *pattern, const char *path) {
-	size_t length = strlen(pattern);
-	if (*pattern == '*') {
-		size_t size = strlen(path);
-		return size >= length - 1 && strcmp(path + size - (length - 1), pattern + 1) == 0;
+static bool draft_matches(const char *pattern, size_t length, const char *path) {
+	size_t size = strlen(path);
+	if (*pattern == '*')
+		return size >= length - 1 &&
+		       memcmp(path + size - (length - 1), pattern + 1, length - 1) == 0;
+	if (pattern[length - 1] == '*') {
+		/* whole words: "lr*" is lr, lr.end and lr_end, not lrx */
+		char last = pattern[length - 2], next = path[length - 1];
+		if (strncmp(pattern, path, length - 1) != 0) return false;
+		return last == '.' || last == '_' || next == '\0' || next == '.' || next == '_';
 	}
-	if (length > 0 && pattern[length - 1] == '*') return strncmp(pattern, path, length - 1) == 0;
-	return strcmp(pattern, path) == 0;
+	return size == length && memcmp(pattern, path, length) == 0;
 }
 
-/* The row of a path itself, else the first of those that stand for many; NULL: none. */
-static const lk_key *draft_key(const lk_key *const *tables, const char *path) {
+/* The next of a row's paths, from *at on, and how long it is; 0: none. */
+static size_t draft_next(const char **at) {
+	*at += strspn(*at, " ");
+	return strcspn(*at, " ");
+}
+
+/* The row that names a path itself, else the first of those that stand for many; NULL: none. */
+static const lk_key *draft_key(const lk_key *const *tables, const char *path, bool *exact) {
 	const lk_key *many = NULL;
+	*exact = true;
 	for (; *tables; tables++)
 		for (const lk_key *key = *tables; key->path; key++) {
-			if (strcmp(key->path, path) == 0) return key;
-			if (!many && draft_matches(key->path, path)) many = key;
+			const char *name = key->path;
+			for (size_t length; (length = draft_next(&name)) > 0; name += length) {
+				if (!draft_matches(name, length, path)) continue;
+				if (!memchr(name, '*', length)) return key;
+				if (!many) many = key;
+			}
 		}
+	*exact = false;
 	return many;
 }
 
-/* The key of which a slip made `path`, or, where `anywhere`, that ends in the same word; NULL:
+/* The key of which a slip made `path`, or, where `anywhere`, that ends in the same word; empty:
  * none. */
-static const char *draft_near(const lk_key *const *tables, const char *path, bool anywhere) {
-	const char *last = strrchr(path, '.'), *found = NULL;
-	for (; *tables; tables++)
+static void draft_near(const lk_key *const *tables, const char *path, bool anywhere,
+                       char found[LK_CONFIG_NAME]) {
+	const char *last = strrchr(path, '.');
+	for (*found = '\0'; *tables; tables++)
 		for (const lk_key *key = *tables; key->path; key++) {
-			if (strchr(key->path, '*')) continue;
-			if (lk_is_slip(path, key->path)) return key->path;
-			const char *other = strrchr(key->path, '.');
-			bool same = anywhere && last && other && strcmp(last, other) == 0;
-			if (same && !found && key->kind != LK_KEY_SKIP) found = key->path;
+			const char *name = key->path;
+			for (size_t length; (length = draft_next(&name)) > 0; name += length) {
+				char one[LK_CONFIG_NAME];
+				if (memchr(name, '*', length)) continue;
+				snprintf(one, sizeof one, "%.*s", (int)length, name);
+				const char *other = strrchr(one, '.');
+				bool slip = lk_is_slip(path, one);
+				bool same = anywhere && last && other && strcmp(last, other) == 0;
+				if (slip || (same && !*found && key->kind != LK_KEY_SKIP))
+					memcpy(found, one, sizeof one);
+				if (slip) return;
+			}
 		}
-	return found;
 }
 
 static bool draft_off(const lk_value *value) {
@@ -292,15 +308,22 @@ static lk_status draft_read_list(const lk_config *config, const lk_setting *sett
 	return lk_draft_set(config, setting->path, key->fact, &value, key->values, draft);
 }
 
+static lk_status draft_unknown_key(lk_reading *reading, const char *path, const char *near) {
+	char *copy = *near ? lk_arena_strdup(reading->arena, near) : NULL;
+	if (*near && !copy) return lk_oom(reading->err);
+	return lk_launch_unknown(reading, path, copy);
+}
+
 static lk_status draft_read_one(const lk_config *config, const lk_setting *setting,
                                 const lk_key *const *tables, lk_draft *draft) {
-	const lk_key *key = draft_key(tables, setting->path);
+	char near[LK_CONFIG_NAME] = "";
+	bool exact;
+	const lk_key *key = draft_key(tables, setting->path, &exact);
 	lk_reading *reading = config->reading;
 	LK_TRY(lk_launch_seen(reading, setting->path));
-	bool exact = key && !strchr(key->path, '*');
-	const char *near = exact ? NULL : draft_near(tables, setting->path, key == NULL);
-	if (near || (!key && !draft_off(setting->value)))
-		return lk_launch_unknown(reading, setting->path, near);
+	if (!exact) draft_near(tables, setting->path, key == NULL, near);
+	if (*near || (!key && !draft_off(setting->value)))
+		return draft_unknown_key(reading, setting->path, near);
 	if (!key) return LK_OK;
 	switch (key->kind) {
 	case LK_KEY_RULE: {

@@ -30,6 +30,9 @@ static const struct pair truths[] = {
 static const struct pair bits[] = {
 	{"true", "1"}, {"false", "0"}, {"True", "1"}, {"False", "0"}, {NULL, NULL}};
 static const struct pair nones[] = {{"null", "1"}, {"None", "1"}, {NULL, NULL}};
+/* Sizes that the program derives: None in Python; -1 for torchtitan's global batch. */
+static const struct pair derived[] = {{"null", ""}, {"None", ""}, {NULL, NULL}};
+static const struct pair of_replicas[] = {{"-1", ""}, {NULL, NULL}};
 static const struct pair granularities[] = {
 	{"null", "none"}, {"full", "full"}, {"selective", "selective"}, {"None", "none"}, {NULL, NULL}};
 static const struct pair modes[] = {
@@ -89,9 +92,9 @@ static const struct path_row rows[] = {
      false},
 	{NEMO, STRATEGY "ddp.grad_reduce_in_fp32", "grad_reduce_fp32", truths, NULL, false, false,
      false},
-	{NEMO, "data.micro_batch_size", "mbs", NULL, NULL, false, false, false},
-	{NEMO, "data.global_batch_size", "gbs", NULL, NULL, false, false, false},
-	{NEMO, "data.seq_length", "seq", NULL, NULL, false, false, false},
+	{NEMO, "data.micro_batch_size", "mbs", derived, NULL, false, false, false},
+	{NEMO, "data.global_batch_size", "gbs", derived, NULL, false, false, false},
+	{NEMO, "data.seq_length", "seq", derived, NULL, false, false, false},
 	{NEMO, "model.config.recompute_granularity", "recompute", granularities, NULL, false, false,
      false},
 	{NEMO, "model.config.recompute_num_layers", "recompute_layers", NULL, NULL, false, false,
@@ -124,7 +127,7 @@ static const struct path_row rows[] = {
      false},
 	{TITAN, "parallelism.fsdp_reshard_after_forward", "sharding", reshards, NULL, false, false,
      false},
-	{TITAN, "training.global_batch_size", "gbs", NULL, NULL, false, true, false},
+	{TITAN, "training.global_batch_size", "gbs", of_replicas, NULL, false, true, false},
 	{TITAN, "training.seq_len", "seq", NULL, NULL, false, true, false},
 	{TITAN, "training.max_context_length", "seq", NULL, NULL, false, false, false},
 	{TITAN, "training.mixed_precision_param", "dtype", formats, NULL, false, false, false},
@@ -161,11 +164,11 @@ static const struct path_row rows[] = {
      false},
 	{BRIDGE, "model.cross_entropy_fusion_impl", "loss", losses, NULL, false, false, false},
 	{BRIDGE, "model.moe_grouped_gemm", "grouped_gemm", truths, NULL, false, false, false},
-	{BRIDGE, "model.seq_length", "seq", NULL, NULL, false, false, false},
-	{BRIDGE, "dataset.seq_length", "seq", NULL, NULL, false, false, false},
-	{BRIDGE, "dataset.sequence_length", "seq", NULL, NULL, false, true, false},
-	{BRIDGE, "train.micro_batch_size", "mbs", NULL, NULL, false, false, false},
-	{BRIDGE, "train.global_batch_size", "gbs", NULL, NULL, false, false, false},
+	{BRIDGE, "model.seq_length", "seq", derived, NULL, false, false, false},
+	{BRIDGE, "dataset.seq_length", "seq", derived, NULL, false, false, false},
+	{BRIDGE, "dataset.sequence_length", "seq", derived, NULL, false, true, false},
+	{BRIDGE, "train.micro_batch_size", "mbs", derived, NULL, false, false, false},
+	{BRIDGE, "train.global_batch_size", "gbs", derived, NULL, false, false, false},
 	{BRIDGE, "ddp.use_distributed_optimizer", "sharding", optimizers, NULL, false, false, false},
 	{BRIDGE, "ddp.overlap_grad_reduce", "overlap_grad_reduce", truths, NULL, false, false, false},
 	{BRIDGE, "ddp.overlap_param_gather", "overlap_param_gather", truths, NULL, false, false, false},
@@ -295,6 +298,10 @@ static lk_status flags_set_field(lk_reading *reading, lk_dotted *dotted, const s
 	for (const struct pair *pair = row->values; pair != NULL && pair->theirs != NULL; pair++)
 		if (strcmp(pair->theirs, value) == 0) value = pair->ours;
 	if (*value == '\0') return LK_OK; /* it states nothing */
+	if (field_named(row->field)->some) {
+		long long number;
+		LK_TRY(lk_parse_int(value, 1, 1 << 30, &number, row->path, reading->err));
+	}
 	LK_TRY(lk_field_set(&dotted->job, row->field, strlen(row->field), value, &known, reading->err));
 	if (strcmp(row->field, "master_weights") == 0 && dotted->job.master_weights == LK_OFF)
 		dotted->job.state_dtype = LK_BF16; /* moments have the weights' format */
@@ -672,7 +679,7 @@ static const char *theirs(lk_arena *arena, const struct path_row *row, const lk_
 	if (value == NULL || row->values == NULL) return value;
 	for (const struct pair *pair = row->values; pair->theirs != NULL; pair++)
 		if (strcmp(pair->ours, value) == 0) return pair->theirs;
-	return row->values == nones ? value : NULL;
+	return field->kind == LK_FIELD_INT ? value : NULL;
 }
 
 static const char *flags_spell(lk_arena *arena, int dialect, const char *path, const char *value) {

@@ -67,7 +67,30 @@ static const lk_key keys[] = {
 	LK_RULE("model.use_liger_kernel"),
 	LK_WORDS("model.backend.fake_balanced_gate", "moe_imbalance", balanced),
 	LK_FACT("model.backend.dispatcher_num_sms", "dispatch_sms"),
-	LK_SKIP("model*", "how the network is made and which kernels run changes no shape"),
+	LK_SKIP("model.attention_backend model.backend model.backend.* model.block_size "
+            "model.boundary_ratio model.cache_dir model.canvas_length model.checkpoint "
+            "model.checkpoint_high_noise model.checkpoint_low_noise model.compute_dtype "
+            "model.dlm_paradigm model.do_distributed_inbatch_negative model.drafter_loss_weight "
+            "model.drafter_num_steps model.drafter_path model.force_hf model.freeze_router "
+            "model.fuse_qkv_projections model.l2_normalize model.load_base_model model.lora_scale "
+            "model.lora_weights model.mode model.model_type model.mtp_loss_scaling_factor "
+            "model.mtp_use_repeated_layer model.output_hidden_states "
+            "model.optimize_hunyuan_flash_varlen_mask model.pipeline_spec.* model.pooling "
+            "model.router_aux_loss_coef model.self_conditioning model.stage model.temperature "
+            "model.trust_remote_code model.use_cache model.use_sdpa_patching "
+            "model.use_fp32_params model.num_labels model.transformer_engine_* "
+            "model.base_activation_checkpointing model.quantization_config.* "
+            "model.config.trust_remote_code model.config._target_ model.config.architectures "
+            "model.config.hidden_act model.config.initializer_range model.config.bos_token_id "
+            "model.config.eos_token_id model.config.pad_token_id "
+            "model.config.kda_* model.config.norm_topk_prob model.config.rms_norm_eps "
+            "model.config.rope_theta model.config.router_aux_loss_coef model.config.use_cache "
+            "model.config._attn_implementation model.config.attn_implementation_new "
+            "model.text_config.use_cache model.text_config.output_hidden_states "
+            "model.text_config.cp_full_attn_backend model.text_config.mtp_expert_hf_layout",
+            "how the network is made and which kernels run changes no shape"),
+	LK_NOTE("model.config.* model.text_config.* model.num_nextn_predict_layers",
+            "the network is that of its name"),
 	LK_FACT("step_scheduler.global_batch_size", "gbs"),
 	LK_FACT("step_scheduler.local_batch_size", "mbs"),
 	LK_SKIP("step_scheduler*", LK_WHY_LENGTH),
@@ -95,18 +118,35 @@ static const lk_key keys[] = {
 	LK_SKIP("distributed.offload_policy*", "see its class"),
 	LK_FACT("distributed.cpu_offload", "host_shards"),
 	LK_NOTE("distributed.defer_fsdp_grad_sync", "gradients are reduced with the last micro-batch"),
-	LK_SKIP("distributed*", "see the degrees"),
-	LK_SKIP("parallelizer*", "see the degrees"),
+	LK_SKIP("distributed.autocast_dtype distributed.enable_fsdp2_prefetch "
+            "distributed.moe.ignore_router_for_ac distributed.moe.wrap_outer_model "
+            "distributed.moe._target_ distributed.mp_policy distributed.mp_policy._target_ "
+            "distributed.mp_policy.output_dtype distributed.mp_policy.cast_forward_inputs "
+            "distributed.multimodal.* distributed.patch_is_packed_sequence "
+            "distributed.pipeline._target_ distributed.pipeline.dtype "
+            "distributed.pipeline.patch_causal_lm_model distributed.pipeline.patch_inner_model "
+            "distributed.pipeline.scale_grads_in_schedule distributed.pipeline.pp_seq_len "
+            "distributed.pipeline.pp_batch_size distributed.tp_plan distributed.use_hf_tp_plan "
+            "distributed.backend distributed.timeout_minutes",
+            "see the degrees"),
+	LK_SKIP("distributed_config distributed_config._target_", "see the degrees"),
+	LK_SKIP("parallelizer._target_ parallelizer.reshard_after_forward "
+            "parallelizer.ignore_router_for_ac parallelizer.wrap_outer_model "
+            "parallelizer.lm_head_precision",
+            "see the degrees"),
 	LK_FACT("autopipeline.pp_schedule", "schedule_name"),
 	LK_FACT("autopipeline.pp_microbatch_size", "multiple"),
 	LK_FACT("autopipeline.layers_per_stage", "stage_layers"),
 	LK_WORDS("autopipeline.round_virtual_stages_to_pp_multiple", "stages_up", rounding),
-	LK_SKIP("autopipeline*", "see the degrees"),
+	LK_SKIP("autopipeline._target_ autopipeline.dtype autopipeline.patch_causal_lm_model "
+            "autopipeline.patch_inner_model autopipeline.pp_seq_len autopipeline.pp_batch_size "
+            "autopipeline.scale_grads_in_schedule",
+            "see the degrees"),
 	LK_FACT("benchmark.num_nodes", "nodes"),
 	LK_SKIP("benchmark*", LK_WHY_LOGGING),
 	LK_FACT("ci.nproc_per_node", "per_node"),
 	LK_SKIP("ci*", "how the recipe is tested"),
-	LK_FACT("packed_sequence.packed_sequence_size", "seq"),
+	LK_WORDS("packed_sequence.packed_sequence_size", "seq", lk_pairs_zero_off),
 	LK_FACT("dataset.seq_len", "context"),
 	LK_FACT("dataset.seq_length", "context"),
 	LK_SKIP("packed_sequence*", LK_WHY_DATA),
@@ -155,7 +195,7 @@ static const lk_key keys[] = {
 	LK_SKIP("mlflow*", LK_WHY_LOGGING),
 	LK_SKIP("logger*", LK_WHY_LOGGING),
 	LK_SKIP("comet*", LK_WHY_LOGGING),
-	LK_SKIP("profil*", LK_WHY_LOGGING),
+	LK_SKIP("profiler* profiling* profile*", LK_WHY_LOGGING),
 	LK_SKIP("nsys*", LK_WHY_LOGGING),
 	LK_SKIP("rng*", LK_WHY_NUMBERS),
 	LK_SKIP("seed", LK_WHY_NUMBERS),

@@ -44,15 +44,114 @@ static const lk_key common[] = {
 	LK_FACT("policy.optimizer.name", "optimizer_name"),
 	LK_WORDS("policy.optimizer.kwargs.foreach", "update", lk_foreach_words),
 	LK_WORDS("policy.optimizer.kwargs.fused", "update", lk_fused_words),
-	LK_SKIP("policy.generation*", "how engines are started and sampled from changes no phase"),
-	LK_SKIP("policy*", "not part of a step"),
-	LK_SKIP("*", "not part of a step"),
+	LK_SKIP("policy.generation.bad_words policy.generation.refit_transport "
+            "policy.generation.refit_cfg.* policy.generation.stop_strings "
+            "policy.generation.stop_token_ids policy.generation.temperature "
+            "policy.generation.top_k policy.generation.top_p policy.generation.val_temperature "
+            "policy.generation.val_top_k policy.generation.val_top_p "
+            "policy.generation.port_range_high policy.generation.port_range_low "
+            "policy.generation.real_quant_export_cpu_offload policy.generation.model_name "
+            "policy.generation.num_prompts_per_step",
+            "how engines are started and sampled from changes no phase"),
+	LK_NOTE("policy.generation.quant_cfg policy.generation.real_quant",
+            "engines generate in the stated precision"),
+	LK_SKIP("policy.logprob_batch_size policy.generation_batch_size policy.logprob_mb_tokens "
+            "policy.offload_optimizer_for_logprob policy.refit_buffer_size_gb policy.is_vlm "
+            "policy.activation_checkpointing_enabled policy.dequantize_base_checkpoint "
+            "policy.make_sequence_length_divisible_by policy.router_replay.enabled "
+            "policy.reward_model_cfg.enabled policy.reward_model_cfg.reward_model_type",
+            "it changes no work of the step"),
+	LK_SKIP("policy.tokenizer.*", LK_WHY_DATA),
+	LK_SKIP("policy.max_grad_norm policy.optimizer policy.scheduler policy.scheduler.* "
+            "policy.optimizer.kwargs.betas policy.optimizer.kwargs.eps policy.optimizer.kwargs.lr "
+            "policy.optimizer.kwargs.weight_decay policy.optimizer.kwargs.momentum",
+            LK_WHY_RATE),
+	LK_NOTE("policy.optimizer.kwargs.exp_avg_dtype policy.optimizer.kwargs.exp_avg_sq_dtype "
+            "policy.optimizer.kwargs.master_weights "
+            "policy.optimizer.kwargs.store_param_remainders",
+            "the optimizer's state is priced in fp32"),
+	LK_SKIP("policy.dynamic_batching.train_mb_tokens policy.dynamic_batching.logprob_mb_tokens "
+            "policy.dynamic_batching.sequence_length_round policy.sequence_packing.algorithm "
+            "policy.sequence_packing.fuse_loss policy.sequence_packing.logprob_mb_tokens "
+            "policy.sequence_packing.microbatch_order "
+            "policy.sequence_packing.sequence_length_round "
+            "policy.sequence_packing.train_mb_tokens",
+            "micro-batches are full"),
+	LK_SKIP("policy.hf_config_overrides policy.hf_config_overrides.rope_scaling.* "
+            "policy.hf_config_overrides.rope_parameters.* "
+            "policy.hf_config_overrides.max_position_embeddings "
+            "policy.hf_config_overrides.router_aux_loss_coef "
+            "policy.hf_config_overrides.text_config.router_aux_loss_coef",
+            LK_WHY_NUMBERS),
+	LK_NOTE("policy.hf_config_overrides.*", "the network is that of its name"),
+	LK_NOTE("policy.draft.enabled", "the drafter is not priced as trained"),
+	LK_SKIP("policy.draft.*", "see draft.enabled"),
+	LK_NOTE("policy.quant_cfg", "products are priced in the stated precision"),
+	LK_SKIP("policy.quant_calib_size policy.quant_calib_data policy.quant_batch_size "
+            "policy.quant_sequence_length",
+            "see quant_cfg"),
+	LK_SKIP("data.* env.* tokenizer.* data_plane data_plane.* sif_dir teachers _teachers.* "
+            "defaults",
+            LK_WHY_DATA),
+	LK_SKIP("logger.*", LK_WHY_LOGGING),
+	LK_SKIP("checkpointing.*", LK_WHY_SAVING),
+	LK_SKIP("eval.* generation.*", LK_WHY_EVAL),
+	LK_SKIP("cluster.master_port_range_high cluster.master_port_range_low cluster.segment_size "
+            "cluster.port_range_high cluster.port_range_low",
+            LK_WHY_START),
+	LK_SKIP("loss_fn loss_fn.* value_loss_fn.* reward_penalties.*",
+            "values of the loss: they change no work"),
+	LK_SKIP("grpo.max_num_epochs grpo.max_num_steps grpo.seed ppo.max_num_epochs "
+            "ppo.max_num_steps ppo.seed sft.max_num_epochs sft.max_num_steps sft.seed "
+            "dpo.max_num_epochs dpo.max_num_steps dpo.seed distillation.max_num_epochs "
+            "distillation.max_num_steps distillation.seed rm.max_num_epochs rm.max_num_steps "
+            "rm.seed",
+            LK_WHY_LENGTH),
+	LK_SKIP("grpo.val_* ppo.val_* sft.val_* dpo.val_* distillation.val_* rm.val_* "
+            "grpo.max_val_samples ppo.max_val_samples distillation.max_val_samples grpo.stop_at_*",
+            LK_WHY_EVAL),
+	LK_SKIP("grpo.adv_estimator.* grpo.adv_estimator grpo.reward_scaling.* grpo.reward_scaling "
+            "grpo.reward_shaping.* grpo.reward_shaping grpo.overlong_filtering "
+            "grpo.seq_logprob_error_threshold grpo.normalize_rewards "
+            "grpo.use_leave_one_out_baseline ppo.adv_estimator.* ppo.adv_estimator "
+            "ppo.reward_scaling.* ppo.reward_scaling ppo.reward_shaping.* ppo.reward_shaping "
+            "ppo.overlong_filtering ppo.seq_logprob_error_threshold ppo.normalize_rewards "
+            "ppo.use_leave_one_out_baseline",
+            "how rewards become advantages changes no work"),
+	LK_SKIP("grpo.advantage_clip_high grpo.advantage_clip_low grpo.best_at_k_k grpo.best_at_k_m "
+            "grpo.combined_training_best_at_k_weight grpo.combined_training_pass_at_1_weight "
+            "grpo.combined_training_weight_mode grpo.invalid_tool_call_advantage "
+            "grpo.invalid_tool_call_strategy grpo.malformed_thinking_advantage "
+            "grpo.penalize_invalid_tool_call grpo.penalize_malformed_thinking grpo.use_best_at_k "
+            "grpo.use_combined_training grpo.zero_variance_prompt_filtering "
+            "grpo.calculate_advantages_on_gpu grpo.debug_payload_metrics "
+            "grpo.deduplicate_multimodal_data",
+            "how rewards become advantages changes no work"),
+	LK_SKIP("grpo.dynamic_sampling_* ppo.dynamic_sampling_*", "see batch_multiplier"),
+	LK_SKIP("grpo.async_grpo.in_flight_weight_updates grpo.async_grpo.max_generation_failures "
+            "grpo.async_grpo.recompute_kv_cache_after_weight_updates "
+            "grpo.async_grpo.drop_incomplete_targets_on_restore "
+            "grpo.async_grpo.warmup_generation_lead_steps ppo.async_ppo.in_flight_weight_updates "
+            "ppo.async_ppo.max_generation_failures "
+            "ppo.async_ppo.recompute_kv_cache_after_weight_updates "
+            "ppo.async_ppo.drop_incomplete_targets_on_restore "
+            "ppo.async_ppo.warmup_generation_lead_steps grpo.async_grpo ppo.async_ppo "
+            "ppo.policy_training_start_step async_rl.*",
+            "see the lag of asynchronous steps"),
+	LK_SKIP("dpo.preference_average_log_probs dpo.preference_loss_weight "
+            "dpo.reference_policy_kl_penalty dpo.sft_average_log_probs dpo.sft_loss_weight "
+            "sft.only_unmask_final distillation.topk_logits_k",
+            "values of the loss: they change no work"),
+	LK_SKIP("teacher teacher.* value value.* on_policy_distillation on_policy_distillation.*",
+            "the teacher and the critic are laid out as the policy"),
 	LK_KEYS_END};
 
 /* ---- the rollout ---- */
 
 static const char unfilled[] = "tokens that are guessed are accepted at an unknown rate "
 							   "(--speculative)";
+
+static const char other_engine[] = "options of an engine that does not generate here";
 
 static const lk_key rollout[] = {
 	LK_FACT("grpo.num_prompts_per_step", "rollout_prompts"),
@@ -65,7 +164,8 @@ static const lk_key rollout[] = {
 	LK_FACT("loss_fn.force_on_policy_ratio", "rollout_no_policy"),
 	LK_FACT("policy.generation.backend", "rollout_engine"),
 	LK_FACT("policy.generation.max_new_tokens", "rollout_response"),
-	LK_NOTE("grpo.max_rollout_turns", "turns of a conversation are one sequence"),
+	LK_NOTE("grpo.max_rollout_turns ppo.max_rollout_turns",
+            "turns of a conversation are one sequence"),
 	LK_FACT("distillation.num_prompts_per_step", "rollout_prompts"),
 	LK_FACT("distillation.num_generations_per_prompt", "rollout_samples"),
 	LK_NOTE("distillation.max_rollout_turns", "turns of a conversation are one sequence"),
@@ -86,7 +186,54 @@ static const lk_key rollout_vllm[] = {
 	LK_FACT("policy.generation.vllm_cfg.max_num_seqs", "rollout_batch"),
 	LK_FACT("policy.generation.vllm_kwargs.max_num_seqs", "rollout_batch"),
 	LK_FACT("policy.generation.vllm_kwargs.max_num_batched_tokens", "rollout_tokens"),
-	LK_NOTE("policy.generation.vllm_kwargs.speculative_config*", unfilled),
+	LK_NOTE("policy.generation.vllm_kwargs.speculative_config.*", unfilled),
+	LK_SKIP("policy.generation.vllm_cfg.async_engine "
+            "policy.generation.vllm_cfg.cap_max_tokens_to_context "
+            "policy.generation.vllm_cfg.distributed_executor_backend "
+            "policy.generation.vllm_cfg.enable_expert_parallel "
+            "policy.generation.vllm_cfg.enable_thinking "
+            "policy.generation.vllm_cfg.enable_vllm_metrics_logger "
+            "policy.generation.vllm_cfg.enforce_monotonicity policy.generation.vllm_cfg.env_vars "
+            "policy.generation.vllm_cfg.env_vars.* policy.generation.vllm_cfg.expose_http_server "
+            "policy.generation.vllm_cfg.http_refit_api_key_env_var "
+            "policy.generation.vllm_cfg.http_refit_server_port "
+            "policy.generation.vllm_cfg.http_server_* policy.generation.vllm_cfg.load_format "
+            "policy.generation.vllm_cfg.logprobs_mode policy.generation.vllm_cfg.max_model_len "
+            "policy.generation.vllm_cfg.reasoning_parser_plugin "
+            "policy.generation.vllm_cfg.reset_encoder_cache_after_weight_update "
+            "policy.generation.vllm_cfg.skip_tokenizer_init policy.generation.vllm_cfg.use_tqdm "
+            "policy.generation.vllm_cfg.video.* policy.generation.vllm_cfg.limit_mm_per_prompt.* "
+            "policy.generation.vllm_cfg.vllm_metrics_logger_interval "
+            "policy.generation.vllm_cfg.zmq_refit_server_port "
+            "policy.generation.vllm_cfg.use_deep_gemm "
+            "policy.generation.vllm_cfg.num_first_layers_in_bf16 "
+            "policy.generation.vllm_cfg.num_last_layers_in_bf16 "
+            "policy.generation.vllm_cfg.quantization_ignored_layer_kws "
+            "policy.generation.vllm_cfg.enable_prefix_caching "
+            "policy.generation.vllm_cfg.http_server_serving_chat_kwargs",
+            "how engines are started and sampled from changes no phase"),
+	LK_SKIP("policy.generation.vllm_kwargs.allowed_local_media_path "
+            "policy.generation.vllm_kwargs.attention_backend "
+            "policy.generation.vllm_kwargs.attention_config.* "
+            "policy.generation.vllm_kwargs.compilation_config.* "
+            "policy.generation.vllm_kwargs.disable_custom_all_reduce "
+            "policy.generation.vllm_kwargs.enable_chunked_prefill "
+            "policy.generation.vllm_kwargs.kernel_config.* "
+            "policy.generation.vllm_kwargs.kv_cache_memory_bytes "
+            "policy.generation.vllm_kwargs.language_model_only "
+            "policy.generation.vllm_kwargs.limit_mm_per_prompt.* "
+            "policy.generation.vllm_kwargs.mamba_cache_mode "
+            "policy.generation.vllm_kwargs.mamba_ssm_cache_dtype "
+            "policy.generation.vllm_kwargs.mm_processor_cache_gb "
+            "policy.generation.vllm_kwargs.moe_backend "
+            "policy.generation.vllm_kwargs.skip_mm_profiling "
+            "policy.generation.vllm_kwargs.hf_overrides.*",
+            "how engines are started and sampled from changes no phase"),
+	LK_SKIP("policy.generation.sglang_cfg.* policy.generation.trtllm_cfg.* "
+            "policy.generation.trtllm_kwargs.* policy.generation.mcore_generation_config.*",
+            other_engine),
+	LK_SKIP("policy.generation.dynamo_cfg.* policy.generation.vllm_kwargs",
+            "how engines are started and sampled from changes no phase"),
 	LK_KEYS_END};
 static const lk_key rollout_sglang[] = {
 	LK_FACT("policy.generation.sglang_cfg.tp_size", "rollout_tp"),
@@ -97,6 +244,20 @@ static const lk_key rollout_sglang[] = {
 	LK_FACT("policy.generation.sglang_cfg.dtype", "rollout_format"),
 	LK_FACT("policy.generation.sglang_cfg.max_running_requests", "rollout_batch"),
 	LK_FACT("policy.generation.sglang_cfg.disable_cuda_graph", "rollout_eager"),
+	LK_SKIP("policy.generation.sglang_cfg.allow_auto_truncate "
+            "policy.generation.sglang_cfg.context_length "
+            "policy.generation.sglang_cfg.disable_piecewise_cuda_graph "
+            "policy.generation.sglang_cfg.model_path policy.generation.sglang_cfg.random_seed "
+            "policy.generation.sglang_cfg.sglang_router_config.* "
+            "policy.generation.sglang_cfg.sglang_server_config.* "
+            "policy.generation.sglang_cfg.skip_server_warmup "
+            "policy.generation.sglang_cfg.skip_tokenizer_init",
+            "how engines are started and sampled from changes no phase"),
+	LK_SKIP("policy.generation.vllm_cfg.* policy.generation.vllm_kwargs "
+            "policy.generation.vllm_kwargs.* policy.generation.trtllm_cfg.* "
+            "policy.generation.trtllm_kwargs.* policy.generation.mcore_generation_config.* "
+            "policy.generation.dynamo_cfg.*",
+            other_engine),
 	LK_KEYS_END};
 static const lk_key rollout_tensorrt[] = {
 	LK_FACT("policy.generation.trtllm_cfg.tensor_parallel_size", "rollout_tp"),
@@ -105,12 +266,61 @@ static const lk_key rollout_tensorrt[] = {
 	LK_FACT("policy.generation.trtllm_cfg.precision", "rollout_format"),
 	LK_FACT("policy.generation.trtllm_cfg.max_batch_size", "rollout_batch"),
 	LK_FACT("policy.generation.trtllm_cfg.max_num_tokens", "rollout_tokens"),
+	LK_SKIP("policy.generation.trtllm_cfg.async_engine "
+            "policy.generation.trtllm_cfg.in_flight_weight_updates "
+            "policy.generation.trtllm_cfg.max_model_len "
+            "policy.generation.trtllm_cfg.moe_tensor_parallel_size "
+            "policy.generation.trtllm_cfg.recompute_kv_cache_after_weight_updates "
+            "policy.generation.trtllm_kwargs.batch_wait_max_tokens_ratio "
+            "policy.generation.trtllm_kwargs.batch_wait_timeout_iters",
+            "how engines are started and sampled from changes no phase"),
+	LK_SKIP("policy.generation.vllm_cfg.* policy.generation.vllm_kwargs "
+            "policy.generation.vllm_kwargs.* policy.generation.sglang_cfg.* "
+            "policy.generation.mcore_generation_config.* policy.generation.dynamo_cfg.*",
+            other_engine),
 	LK_KEYS_END};
 static const lk_key rollout_megatron[] = {
 	LK_FACT("policy.generation.mcore_generation_config.tensor_model_parallel_size", "rollout_tp"),
 	LK_FACT("policy.generation.mcore_generation_config.pipeline_model_parallel_size", "rollout_pp"),
 	LK_FACT("policy.generation.mcore_generation_config.expert_model_parallel_size", "rollout_ep"),
-	LK_FACT("policy.generation.mcore_generation_config.max_tokens", "rollout_tokens"), LK_KEYS_END};
+	LK_FACT("policy.generation.mcore_generation_config.max_tokens", "rollout_tokens"),
+	LK_SKIP("policy.generation.mcore_generation_config.activation_checkpointing "
+            "policy.generation.mcore_generation_config.block_size_tokens "
+            "policy.generation.mcore_generation_config.buffer_guaranteed_fraction "
+            "policy.generation.mcore_generation_config.buffer_size_gb "
+            "policy.generation.mcore_generation_config.context_parallel_size "
+            "policy.generation.mcore_generation_config.cuda_graph_impl "
+            "policy.generation.mcore_generation_config.enable_chunked_prefill "
+            "policy.generation.mcore_generation_config.enable_prefix_caching "
+            "policy.generation.mcore_generation_config.expert_tensor_parallel_size "
+            "policy.generation.mcore_generation_config.expose_http_server "
+            "policy.generation.mcore_generation_config.inference_cuda_graph_scope "
+            "policy.generation.mcore_generation_config.inference_grouped_gemm_backend "
+            "policy.generation.mcore_generation_config.kv_cache_management_mode "
+            "policy.generation.mcore_generation_config.mamba_inference_ssm_states_dtype "
+            "policy.generation.mcore_generation_config.materialize_only_last_token_logits "
+            "policy.generation.mcore_generation_config.max_model_len "
+            "policy.generation.mcore_generation_config.moe_router_group_topk "
+            "policy.generation.mcore_generation_config.moe_router_num_groups "
+            "policy.generation.mcore_generation_config.num_cuda_graphs "
+            "policy.generation.mcore_generation_config.parsers "
+            "policy.generation.mcore_generation_config.refit_backend "
+            "policy.generation.mcore_generation_config.sequence_parallel "
+            "policy.generation.mcore_generation_config.transformer_impl "
+            "policy.generation.mcore_generation_config.unified_memory_level "
+            "policy.generation.mcore_generation_config.use_cuda_graphs_for_non_decode_steps",
+            "how engines are started and sampled from changes no phase"),
+	LK_NOTE("policy.generation.mcore_generation_config.num_speculative_tokens", unfilled),
+	LK_SKIP("policy.generation.vllm_cfg.* policy.generation.vllm_kwargs "
+            "policy.generation.vllm_kwargs.* policy.generation.sglang_cfg.* "
+            "policy.generation.trtllm_cfg.* policy.generation.trtllm_kwargs.* "
+            "policy.generation.dynamo_cfg.*",
+            other_engine),
+	LK_KEYS_END};
+
+/* Of files that train alone. */
+static const lk_key no_rollout[] = {
+	LK_SKIP("policy.generation policy.generation.*", "nothing is generated"), LK_KEYS_END};
 
 static const lk_key *nemo_rl_engine(const lk_config *config) {
 	const char *name = lk_config_text(lk_config_at(config->root, "policy.generation.backend"));
@@ -140,7 +350,35 @@ static const lk_key tensor[] = {
             "freeze_tower"),
 	LK_FACT("policy.dtensor_cfg.lora_cfg.enabled", "adapter"),
 	LK_FACT("policy.dtensor_cfg.lora_cfg.dim", "lora_rank"),
-	LK_SKIP("policy.dtensor_cfg*", "see the degrees"),
+	LK_SKIP("policy.dtensor_cfg._v2 policy.dtensor_cfg.automodel_kwargs "
+            "policy.dtensor_cfg.automodel_kwargs.backend._target_ "
+            "policy.dtensor_cfg.automodel_kwargs.backend.enable_fsdp_optimizations "
+            "policy.dtensor_cfg.automodel_kwargs.backend.enable_hf_state_dict_adapter "
+            "policy.dtensor_cfg.automodel_kwargs.force_hf "
+            "policy.dtensor_cfg.automodel_kwargs.use_sdpa_patching "
+            "policy.dtensor_cfg.clear_cache_every_n_steps policy.dtensor_cfg.custom_parallel_plan "
+            "policy.dtensor_cfg.env_vars policy.dtensor_cfg.env_vars.* "
+            "policy.dtensor_cfg.moe_parallelizer.ignore_router_for_ac",
+            "it changes no work of the step"),
+	LK_SKIP("policy.dtensor_cfg.automodel_kwargs.backend.attn "
+            "policy.dtensor_cfg.automodel_kwargs.backend.experts "
+            "policy.dtensor_cfg.automodel_kwargs.backend.linear "
+            "policy.dtensor_cfg.automodel_kwargs.backend.rms_norm "
+            "policy.dtensor_cfg.automodel_kwargs.backend.rope_fusion "
+            "policy.dtensor_cfg.automodel_kwargs.backend.fake_balanced_gate "
+            "policy.dtensor_cfg.automodel_kwargs.backend.gate_precision "
+            "policy.dtensor_cfg.automodel_kwargs.use_liger_kernel",
+            "kernels are those of the software that lockstep knows"),
+	LK_SKIP("policy.dtensor_cfg.lora_cfg.alpha policy.dtensor_cfg.lora_cfg.dropout "
+            "policy.dtensor_cfg.lora_cfg.dropout_position "
+            "policy.dtensor_cfg.lora_cfg.exclude_modules policy.dtensor_cfg.lora_cfg.lora_A_init "
+            "policy.dtensor_cfg.lora_cfg.match_all_linear "
+            "policy.dtensor_cfg.lora_cfg.target_modules policy.dtensor_cfg.lora_cfg.use_triton",
+            "adapters are priced as LoRA of all linear layers"),
+	LK_NOTE("policy.dtensor_cfg.automodel_kwargs.freeze_config.freeze_language_model "
+            "policy.dtensor_cfg.automodel_kwargs.freeze_config.freeze_audio_tower",
+            "it is priced as trained"),
+	LK_SKIP("policy.megatron_cfg.*", "dtensor_cfg trains"),
 	LK_KEYS_END};
 
 static const lk_key megatron[] = {
@@ -191,7 +429,72 @@ static const lk_key megatron[] = {
 	LK_RULE("policy.megatron_cfg.defer_fp32_logits"),
 	LK_RULE("policy.megatron_cfg.optimizer.use_distributed_optimizer"),
 	LK_RULE("policy.megatron_cfg.distributed_data_parallel_config.use_custom_fsdp"),
-	LK_SKIP("policy.megatron_cfg*", "see the degrees"),
+	LK_SKIP("policy.megatron_cfg._override_ policy.megatron_cfg.apply_rope_fusion "
+            "policy.megatron_cfg.bias_activation_fusion "
+            "policy.megatron_cfg.use_fused_weighted_squared_relu "
+            "policy.megatron_cfg.gradient_accumulation_fusion "
+            "policy.megatron_cfg.moe_permute_fusion policy.megatron_cfg.moe_shared_expert_overlap "
+            "policy.megatron_cfg.moe_flex_dispatcher_backend "
+            "policy.megatron_cfg.fused_linear_logprobs_chunk_size "
+            "policy.megatron_cfg.cuda_graph_modules policy.megatron_cfg.cuda_graph_scope "
+            "policy.megatron_cfg.cuda_graph_warmup_steps",
+            "kernels are those of the software that lockstep knows"),
+	LK_SKIP("policy.megatron_cfg.calculate_per_token_loss policy.megatron_cfg.do_not_average_loss "
+            "policy.megatron_cfg.scale_loss_by_dp_cp_size policy.megatron_cfg.cp_normalize "
+            "policy.megatron_cfg.moe_aux_loss_coeff "
+            "policy.megatron_cfg.moe_router_bias_update_rate policy.megatron_cfg.moe_router_dtype "
+            "policy.megatron_cfg.moe_router_enable_expert_bias "
+            "policy.megatron_cfg.moe_router_load_balancing_type "
+            "policy.megatron_cfg.freeze_moe_router policy.megatron_cfg.mtp_detach_heads "
+            "policy.megatron_cfg.mtp_loss_scaling_factor "
+            "policy.megatron_cfg.mtp_use_repeated_layer "
+            "policy.megatron_cfg.radio_force_cpe_eval_mode policy.megatron_cfg.fp8_cfg.fp8",
+            LK_WHY_NUMBERS),
+	LK_SKIP("policy.megatron_cfg.checkpoint.* policy.megatron_cfg.converter_type "
+            "policy.megatron_cfg.force_reconvert_from_hf",
+            LK_WHY_SAVING),
+	LK_SKIP("policy.megatron_cfg.clear_memory_caches_before_refit "
+            "policy.megatron_cfg.empty_unused_memory_level policy.megatron_cfg.env_vars "
+            "policy.megatron_cfg.env_vars.* policy.megatron_cfg.use_gloo_process_groups "
+            "policy.megatron_cfg.gtp_remat",
+            LK_WHY_START),
+	LK_SKIP("policy.megatron_cfg.moe_per_layer_logging policy.megatron_cfg.track_moe_metrics",
+            LK_WHY_LOGGING),
+	LK_SKIP("policy.megatron_cfg.train_iters", LK_WHY_LENGTH),
+	LK_SKIP("policy.megatron_cfg.scheduler.* policy.megatron_cfg.optimizer.adam_beta1 "
+            "policy.megatron_cfg.optimizer.adam_beta2 policy.megatron_cfg.optimizer.adam_eps "
+            "policy.megatron_cfg.optimizer.clip_grad policy.megatron_cfg.optimizer.lr "
+            "policy.megatron_cfg.optimizer.min_lr policy.megatron_cfg.optimizer.sgd_momentum "
+            "policy.megatron_cfg.optimizer.weight_decay "
+            "policy.megatron_cfg.optimizer.muon_momentum "
+            "policy.megatron_cfg.optimizer.muon_scale_mode",
+            LK_WHY_RATE),
+	LK_SKIP("policy.megatron_cfg.optimizer.bf16 policy.megatron_cfg.optimizer.fp16 "
+            "policy.megatron_cfg.optimizer.params_dtype "
+            "policy.megatron_cfg.optimizer.use_precision_aware_optimizer "
+            "policy.megatron_cfg.optimizer.optimizer_offload_fraction "
+            "policy.megatron_cfg.optimizer.overlap_cpu_optimizer_d2h_h2d",
+            "see the precision and optimizer_cpu_offload"),
+	LK_SKIP("policy.megatron_cfg.distributed_data_parallel_config.average_in_collective "
+            "policy.megatron_cfg.distributed_data_parallel_config.data_parallel_sharding_strategy",
+            "see use_distributed_optimizer"),
+	LK_SKIP("policy.megatron_cfg.offload_modules", "see fine_grained_activation_offloading"),
+	LK_SKIP("policy.megatron_cfg.recompute_modules",
+            "selective recomputation is that of attention"),
+	LK_SKIP("policy.megatron_cfg.peft.a2a_experimental policy.megatron_cfg.peft.alpha "
+            "policy.megatron_cfg.peft.dropout policy.megatron_cfg.peft.dropout_position "
+            "policy.megatron_cfg.peft.exclude_modules policy.megatron_cfg.peft.lora_A_init_method "
+            "policy.megatron_cfg.peft.lora_B_init_method policy.megatron_cfg.peft.lora_dtype "
+            "policy.megatron_cfg.peft.target_modules",
+            "adapters are priced as LoRA of all linear layers"),
+	LK_NOTE("policy.megatron_cfg.freeze_vision_projection "
+            "policy.megatron_cfg.freeze_config.freeze_vision_projection "
+            "policy.megatron_cfg.freeze_sound_encoder policy.megatron_cfg.freeze_sound_projection "
+            "policy.megatron_cfg.freeze_config.freeze_language_model",
+            "it is priced as trained"),
+	LK_NOTE("policy.megatron_cfg.model_overrides policy.megatron_cfg.model_overrides.*",
+            "the network is that of its name"),
+	LK_SKIP("policy.dtensor_cfg.*", "megatron_cfg trains"),
 	LK_KEYS_END};
 
 static bool nemo_rl_is(const lk_value *root) {
@@ -345,7 +648,7 @@ static lk_status nemo_rl_translate(const lk_config *config, lk_words *words) {
 	bool rolls = !lk_config_at(config->root, "dpo");
 	const lk_key *const phases[] = {core ? megatron : tensor, rollout, nemo_rl_engine(config),
 	                                common, NULL};
-	const lk_key *const alone[] = {core ? megatron : tensor, common, NULL};
+	const lk_key *const alone[] = {core ? megatron : tensor, no_rollout, common, NULL};
 	lk_draft draft = {0};
 	(void)words;
 	LK_TRY(lk_draft_read(config, rolls ? phases : alone, &draft));

@@ -61,66 +61,103 @@ static const lk_key keys[] = {
 	LK_WORDS("zero_optimization.offload_optimizer.device", "offload_optimizer", lk_pairs_host),
 	LK_FACT("zero_optimization.cpu_offload", "offload_optimizer"),
 	LK_WORDS("zero_optimization.offload_param.device", "host_params", lk_pairs_host),
-	LK_SKIP("zero_optimization*", "how buckets are cut and copied is not modelled"),
+	LK_SKIP("zero_optimization.allgather_partitions zero_optimization.allgather_bucket_size "
+            "zero_optimization.reduce_scatter zero_optimization.reduce_bucket_size "
+            "zero_optimization.contiguous_gradients zero_optimization.load_from_fp32_weights "
+            "zero_optimization.elastic_checkpoint zero_optimization.sub_group_size "
+            "zero_optimization.round_robin_gradients zero_optimization.ignore_unused_parameters "
+            "zero_optimization.stage3_* zero_optimization.prefetch_bucket_size "
+            "zero_optimization.max_live_parameters zero_optimization.offload_optimizer.* "
+            "zero_optimization.offload_param.*",
+            "how buckets are cut and copied is not modelled"),
+	LK_SKIP("zero_optimization.cpu_offload_params zero_optimization.cpu_offload_use_pin_memory",
+            "see offload_param"),
 	LK_FACT("precision", "format"),
 	LK_FACT("fp16.enabled", "fp16"),
 	LK_FACT("bf16.enabled", "bf16"),
-	LK_SKIP("fp16*", "loss scaling: does not change the step's work"),
-	LK_SKIP("bf16*", "does not change the step's work"),
+	LK_SKIP("fp16.type fp16.fp16 fp16.bf16 fp16.auto_cast fp16.loss_scale fp16.loss_scale_window "
+            "fp16.initial_scale_power fp16.hysteresis fp16.min_loss_scale "
+            "fp16.consecutive_hysteresis bf16.type bf16.fp16 bf16.bf16 bf16.auto_cast "
+            "bf16.loss_scale bf16.loss_scale_window bf16.initial_scale_power bf16.hysteresis "
+            "bf16.min_loss_scale bf16.consecutive_hysteresis",
+            "loss scaling: does not change the step's work"),
 	LK_WORDS("fp32_allreduce", "grad_reduce_fp32", lk_pairs_switch),
 	LK_FACT("sliding_window_width", "window"),
 	LK_FACT("train_impl", "method"),
 	LK_NOTE("num_unique_layers", "every layer is priced with weights of its own"),
+	LK_WORDS("data_types.grad_accum_dtype", "fp32_grads", lk_pairs_reduced),
 	LK_FACT("optimizer.type", "optimizer_name"),
-	LK_SKIP("optimizer*", LK_WHY_RATE),
+	LK_FACT("optimizer_type", "optimizer_name"),
+	LK_RULE("use_bnb_optimizer"),
+	LK_SKIP("optimizer.params.*", LK_WHY_RATE),
 	LK_FACT("checkpoint_activations", "recompute_text"),
 	LK_SKIP("checkpoint_num_layers", "every layer is counted as recomputed"),
 	LK_NOTE("partition_activations", "activations are not split over the tensor-parallel ranks"),
-	LK_SKIP("sparsity_config*", "see attention_config"),
-	LK_SKIP("use_bias*", "see the network"),
-	LK_SKIP("use_flashattn_swiglu", "fusion of single kernels is not modelled"),
-	LK_SKIP("train_*", LK_WHY_LENGTH),
-	LK_SKIP("valid_*", LK_WHY_EVAL),
-	LK_SKIP("test_*", LK_WHY_EVAL),
-	LK_SKIP("eval_*", LK_WHY_EVAL),
-	LK_SKIP("do_*", LK_WHY_EVAL),
-	LK_SKIP("rotary_*", LK_WHY_NUMBERS),
-	LK_SKIP("*_fusion", "fusion of single kernels is not modelled"),
-	LK_SKIP("*epsilon", LK_WHY_NUMBERS),
-	LK_SKIP("*dropout", LK_WHY_NUMBERS),
-	LK_SKIP("*init_method", LK_WHY_START),
-	LK_SKIP("init_method*", LK_WHY_START),
-	LK_SKIP("output_layer_*", "the head is split over its rows, as Megatron-LM splits it"),
-	LK_SKIP("lr_*", LK_WHY_RATE),
-	LK_SKIP("lr", LK_WHY_RATE),
-	LK_SKIP("min_lr", LK_WHY_RATE),
-	LK_SKIP("warmup", LK_WHY_RATE),
-	LK_SKIP("weight_decay", LK_WHY_RATE),
-	LK_SKIP("gradient_clipping", LK_WHY_RATE),
-	LK_SKIP("data_*", LK_WHY_DATA),
-	LK_SKIP("split", LK_WHY_DATA),
-	LK_SKIP("num_workers", LK_WHY_DATA),
-	LK_SKIP("merge_file", LK_WHY_DATA),
-	LK_SKIP("save*", LK_WHY_SAVING),
-	LK_SKIP("load*", LK_WHY_SAVING),
-	LK_SKIP("checkpoint*", LK_WHY_SAVING),
-	LK_SKIP("keep_last_n_checkpoints", LK_WHY_SAVING),
-	LK_SKIP("finetune", LK_WHY_SAVING),
-	LK_SKIP("log_*", LK_WHY_LOGGING),
-	LK_SKIP("wandb*", LK_WHY_LOGGING),
-	LK_SKIP("use_wandb", LK_WHY_LOGGING),
-	LK_SKIP("tensorboard*", LK_WHY_LOGGING),
-	LK_SKIP("steps_per_print", LK_WHY_LOGGING),
-	LK_SKIP("wall_clock_breakdown", LK_WHY_LOGGING),
-	LK_SKIP("deepspeed_extra_args*", LK_WHY_LOGGING),
-	LK_SKIP("distributed_backend", LK_WHY_START),
-	LK_SKIP("launcher", LK_WHY_START),
-	LK_SKIP("hostfile", LK_WHY_START),
-	LK_SKIP("synchronize_each_layer", "how checkpointing is done changes no work"),
-	LK_SKIP("contiguous_checkpointing", "how checkpointing is done changes no work"),
-	LK_SKIP("cpu_checkpointing", "how checkpointing is done changes no work"),
-	LK_SKIP("attention_softmax_in_fp32", LK_WHY_NUMBERS),
-	LK_SKIP("*", LK_WHY_START),
+	LK_SKIP("sparsity_config.*", "see attention_config"),
+	LK_SKIP("lr lr_* min_lr warmup weight_decay gradient_clipping clip_grad override_lr_scheduler "
+            "use_checkpoint_lr_scheduler scheduler.*",
+            LK_WHY_RATE),
+	LK_SKIP("train_iters train_epochs exit_interval", LK_WHY_LENGTH),
+	LK_SKIP("eval_* do_train do_valid do_test char_level_ppl", LK_WHY_EVAL),
+	LK_SKIP("train_data_* valid_data_* test_data_* train_label_* valid_label_* test_label_* "
+            "train_reward_* valid_reward_* test_reward_* pos_train_* pos_valid_* pos_test_* "
+            "neg_train_* neg_valid_* neg_test_* data_path data_impl data_efficiency.* "
+            "label_data_paths pack_impl allow_chopped mmap_warmup split num_workers merge_file "
+            "weight_by_num_documents weighted_sampler_alpha short_seq_prob eod_mask_loss "
+            "curriculum_learning.* curriculum_seqlen reset_position_ids reset_attention_mask "
+            "online_dataserver_*",
+            LK_WHY_DATA),
+	LK_SKIP("save save_* load load_* no_save_* no_load_* checkpoint.* checkpoint_factor "
+            "checkpoint_scale checkpoint_validation_with_forward_pass extra_save_iters "
+            "keep_last_n_checkpoints s3_* finetune iteration",
+            LK_WHY_SAVING),
+	LK_SKIP("log_* wandb wandb_* use_wandb comet_* use_comet tensorboard tensorboard_* "
+            "csv_monitor.* comms_logger.* flops_profiler.* steps_per_print wall_clock_breakdown "
+            "dump_state memory_profiling memory_profiling_path memory_breakdown profile profile_* "
+            "gradient_noise_scale_* git_hash deepspeed_extra_args.*",
+            LK_WHY_LOGGING),
+	LK_SKIP("distributed_backend launcher hostfile include exclude master_addr master_port "
+            "force_multi detect_nvlink_pairs no_ssh_check deepspeed deepspeed_mpi deepspeed_slurm "
+            "autotuning autotuning_run autotuning.* comment account local_rank rank world_size "
+            "global_num_gpus is_pipe_parallel lazy_mpu_init use_shared_fs use_cpu_initialization "
+            "init_method init_method_std output_layer_init_method user_script config_files "
+            "adlr_autoresume adlr_autoresume_interval onnx_safe deepscale deepscale_config "
+            "serve_model_weights weight_server_port elasticity.*",
+            LK_WHY_START),
+	LK_SKIP("text_gen_type temperature top_p top_k return_logits maximum_tokens prompt_end "
+            "sample_input_file sample_output_file num_samples recompute",
+            "generation: not part of the step"),
+	LK_SKIP("seed rotary_pct rotary_save_freqs_buffer rpe_num_buckets rpe_max_distance "
+            "opt_pos_emb_offset layernorm_epsilon rms_norm_epsilon scalenorm_epsilon "
+            "attention_dropout attention_softmax_in_fp32 apply_query_key_layer_scaling "
+            "fp16_lm_cross_entropy use_mup coord_check save_base_shapes base_shapes_file mup_* "
+            "loss_scale loss_scale_window dynamic_loss_scale min_scale hysteresis "
+            "prescale_gradients gradient_predivide_factor z_loss dpo_* kto_* moe_lbl_in_fp32 "
+            "moe_jitter_eps moe_loss_coeff moe_aux_loss_coeff",
+            LK_WHY_NUMBERS),
+	LK_SKIP("scaled_upper_triang_masked_softmax_fusion scaled_masked_softmax_fusion "
+            "bias_gelu_fusion bias_dropout_fusion rope_fusion layernorm_fusion rmsnorm_fusion "
+            "use_flashattn_swiglu mamba_selective_scan_fusion mamba_causal_conv_fusion "
+            "mamba_inner_func_fusion mamba_selective_fp32_params",
+            "fusion of single kernels is not modelled"),
+	LK_SKIP("synchronize_each_layer contiguous_checkpointing cpu_checkpointing checkpoint_in_cpu "
+            "profile_backward deepspeed_activation_checkpointing activation_checkpointing.*",
+            "how checkpointing is done changes no work"),
+	LK_SKIP("output_layer_parallelism",
+            "the head is split over its rows, as Megatron-LM splits it"),
+	LK_SKIP("pipe_partition_method", "stages have equal numbers of layers"),
+	LK_SKIP("communication_data_type sparse_gradients", "see fp32_allreduce"),
+	LK_SKIP("param_sharing_style gmlp_attn_dim gpt_j_tied dim_att head_size ffn_dim",
+            "see the network"),
+	LK_NOTE("te_columnparallel te_rowparallel te_layernorm_mlp te_mha te_fp8_format te_fp8_wgrad "
+            "te_fp8_amax_history_len te_fp8_amax_compute_algo te_fp8_margin te_fp8_mha",
+            "Transformer Engine's layers are priced as PyTorch's, in the stated precision"),
+	LK_NOTE("moe_use_residual moe_type moe_token_dropping "
+            "moe_train_capacity_factor moe_eval_capacity_factor moe_min_capacity moe_glu "
+            "moe_router_type enable_expert_tensor_parallelism",
+            "experts are routed without a limit of their tokens"),
+	LK_NOTE("soft_prompt_tuning soft_prompt_tuning.*", "all parameters are priced as trained"),
+	LK_NOTE("sparse_attention.* compression_training.* amp.*", "it is not modelled"),
 	LK_KEYS_END};
 
 static bool neox_is(const lk_value *root) {
@@ -272,6 +309,9 @@ static lk_status neox_translate(const lk_config *config, lk_words *words) {
 	(void)words;
 	LK_TRY(lk_draft_read(config, tables, &draft));
 	LK_TRY(neox_method(config, &draft));
+	/* bitsandbytes.optim.Adam8bit, whatever the type (training.py, get_optimizer) */
+	if (lk_config_on(config->root, "use_bnb_optimizer"))
+		lk_copy(draft.optimizer_name, sizeof draft.optimizer_name, "adam_8bit");
 	LK_TRY(neox_network(config, &draft));
 	if (draft.job.vocab_multiple == 0) draft.job.vocab_multiple = 128;
 	lk_copy(draft.job.stack, sizeof draft.job.stack, "megatron-deepspeed");

@@ -322,6 +322,7 @@ typedef struct lk_field {
 	size_t said; /* offset of the bool that it sets; 0: none */
 	bool layout; /* how the job is laid out over ranks: what a search decides */
 	bool code;   /* how the published code is written: of jobs that run it, lk_job.eager */
+	bool some;   /* a length or a batch: no job has 0 of it, and 0 does not leave it open */
 } lk_field;
 
 extern const lk_field lk_job_fields[]; /* ends with name NULL */

@@ -120,6 +120,9 @@ static bool read_one(const char *path) {
 	request.model = network;
 	lk_status status = lk_request_read(&arena, &request, asked, &err);
 	if (status == LK_OK && verbose) show_job(path, &asked->job);
+	for (int i = 0; status == LK_OK && verbose && i < asked->launch.ignored_count; i++)
+		if (asked->launch.ignored[i].as == LK_IGNORED_UNKNOWN)
+			printf("%s\tUNKNOWN\t%s\n", path, asked->launch.ignored[i].flag);
 	request.no_fixes = true;
 	if (status == LK_OK && asked->launch.rollout) ask_rollout(&request);
 	if (status != LK_OK) {
