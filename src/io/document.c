@@ -1,11 +1,59 @@
-/* document.c: objects and arrays that grow while a document is read. */
+/* document.c: what form a text has; objects and arrays that grow while a document is read. */
 #include "io/document.h"
 
+#include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/arena.h"
 #include "base/sort.h"
+
+/* ---- the form of a text ---- */
+
+/* The first sign of the first line that is no comment. */
+static const char *document_begin(const char *text, const char *end) {
+	while (text < end && (isspace((unsigned char)*text) || *text == '#')) {
+		if (*text == '#')
+			while (text < end && *text != '\n') text++;
+		else text++;
+	}
+	return text;
+}
+
+static const char *document_name_end(const char *at, const char *end, const char *more) {
+	while (at < end && *at && (isalnum((unsigned char)*at) || strchr(more, *at))) at++;
+	return at;
+}
+
+/* "[table]" or "[[tables]]", and nothing but a comment behind it. */
+static bool document_table(const char *at, const char *end) {
+	bool two = end - at > 1 && at[1] == '[';
+	const char *name = at + (two ? 2 : 1);
+	at = document_name_end(name, end, "_-.\"'");
+	if (at == name) return false;
+	for (int i = 0; i < (two ? 2 : 1); i++)
+		if (at == end || *at++ != ']') return false;
+	while (at < end && (*at == ' ' || *at == '\t' || *at == '\r')) at++;
+	return at == end || *at == '\n' || *at == '#';
+}
+
+lk_document_form lk_document_form_of(const char *text, size_t size) {
+	const char *end = text + size;
+	if (size > 1 && text[0] == '#' && text[1] == '!') return LK_DOCUMENT_NONE;
+	const char *begin = document_begin(text, end), *at = begin;
+	if (at < end && *at == '{') return LK_DOCUMENT_JSON;
+	if (at < end && *at == '[') return document_table(at, end) ? LK_DOCUMENT_TOML : LK_DOCUMENT_NONE;
+	at = document_name_end(begin, end, "_-.");
+	if (at < end && *at == ':' && (at + 1 == end || isspace((unsigned char)at[1])))
+		return LK_DOCUMENT_YAML;
+	const char *name = at;
+	while (at < end && (*at == ' ' || *at == '\t')) at++;
+	bool assigned = name > begin && at > name && end - at > 1 && at[0] == '=' &&
+	                (at[1] == ' ' || at[1] == '\t');
+	return assigned ? LK_DOCUMENT_TOML : LK_DOCUMENT_NONE;
+}
+
+/* ---- objects and arrays that grow ---- */
 
 bool lk_members_add(lk_members *members, const char *key, const lk_value *item) {
 	if (members->count == members->capacity) {

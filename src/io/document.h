@@ -20,6 +20,18 @@ enum {
 	LK_DOCUMENT_KEYS = 1 << 12    /* of one map, where maps are searched: merged ones, tables */
 };
 
+typedef enum lk_document_form {
+	LK_DOCUMENT_NONE, /* a script, or anything else */
+	LK_DOCUMENT_JSON,
+	LK_DOCUMENT_YAML,
+	LK_DOCUMENT_TOML
+} lk_document_form;
+
+/* What a text is by its first line that is no comment: a brace begins JSON; "key:" alone or before
+ * a blank, YAML; "[table]" alone or "key = ", TOML: no shell takes blanks there. A text that begins
+ * with "#!" is none. */
+lk_document_form lk_document_form_of(const char *text, size_t size);
+
 /* `name` is in messages. LK_ERR_INPUT with line and column. */
 lk_status lk_yaml_document(lk_arena *arena, const char *text, size_t size, const char *name,
                            lk_value **out, lk_error *err);

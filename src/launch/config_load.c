@@ -149,8 +149,11 @@ static bool config_put(lk_arena *arena, lk_value *root, const char *path, const 
 
 lk_status lk_config_parse(lk_arena *arena, const char *text, size_t size, const char *name,
                           lk_value **out, lk_error *err) {
-	if (lk_ends_in(name, ".toml")) return lk_toml_document(arena, text, size, name, out, err);
-	if (!lk_ends_in(name, ".json")) return lk_yaml_document(arena, text, size, name, out, err);
+	bool json = lk_ends_in(name, ".json"), yaml = lk_ends_in(name, ".yaml") || lk_ends_in(name, ".yml");
+	bool open = !json && !yaml && lk_document_form_of(text, size) == LK_DOCUMENT_TOML;
+	if (open || lk_ends_in(name, ".toml"))
+		return lk_toml_document(arena, text, size, name, out, err);
+	if (!json) return lk_yaml_document(arena, text, size, name, out, err);
 	lk_stream *in;
 	LK_TRY(lk_stream_memory(text, size, name, &in, err));
 	lk_status status = lk_json_document(arena, in, out, err);
