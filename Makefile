@@ -192,7 +192,7 @@ $(PACK): $(PACK_C:%.c=$(B)/%.o)
 
 $(B)/calibration.c: $(PACK) $(filter data/calibration/%.csv,$(DATA)) $(B)/datafiles
 	$(call say,PACK)
-	$(Q)cd data && $(RUN) $(abspath $(PACK)) $(patsubst data/%,%,$(filter data/calibration/%.csv,$(DATA))) > $(abspath $@).new
+	$(Q)cd data && $(RUN) "$(abspath $(PACK))" $(patsubst data/%,%,$(filter data/calibration/%.csv,$(DATA))) > "$(abspath $@).new"
 	$(Q)mv -f $@.new $@
 
 $(B)/data.o $(B)/calibration.o: %.o: %.c $(B)/flags
@@ -450,14 +450,15 @@ gpu-tests: $(PROGRAM) $(RECORDERS) ## on a GPU: programs recorded, emitted CUDA 
 	tests/gpu/gpu.sh $(PROGRAM)
 	tests/cuda/gpu.sh $(PROGRAM)
 
-fresh-check: ## ./demo and ./check in a minimal Debian that is made for it and removed; takes root
+fresh-check: ## ./demo and ./check in a minimal Debian, without terminals and a network, that is made for it and removed; takes root
 	tools/fresh_check.sh
 
 layers: ## folders include only what is above them in the table of tools/layers.sh
 	tools/layers.sh
 
-circles: $(PROGRAM) $(RECORDERS) $(LANG_STATIC) ## the files of a folder form an order: none uses a file that uses it
+circles: $(PROGRAM) $(RECORDERS) $(LANG_STATIC) ## the files of a folder form an order: none uses a file that uses it; no static of the library is written but those listed
 	@tools/circles.py $(B)
+	@tools/statics.sh $(B)
 	@tests/lang/library.sh $(B)
 
 api: $(B)/liblockstep.so ## build/docs/api.md from the public headers, and tools/abi.xml.gz, what programs that are linked rely on
@@ -589,7 +590,7 @@ dist: ## the sources as build/dist/lockstep-VERSION.tar.gz, the same bytes for t
 MULTIARCH = $(shell $(CC) -print-multiarch)
 deb: all $(if $(HAS_MPI),mpi) ## Debian packages in build/dist, of this build
 	@rm -rf build/deb
-	@$(MAKE) --no-print-directory -s install PREFIX=/usr LIBDIR=/usr/lib/$(MULTIARCH) DESTDIR=$(CURDIR)/build/deb
+	@$(MAKE) --no-print-directory -s install PREFIX=/usr LIBDIR=/usr/lib/$(MULTIARCH) DESTDIR=build/deb
 	@tools/deb.sh build/deb $(VERSION) $(SOVERSION) $(DIST)
 
 # What a release gives to machines without Debian's libraries. The program is static: it runs on any Linux, with any libc or none.
@@ -684,7 +685,7 @@ checksums = cd $(DIST) && sha256sum $$(ls | grep -v -e SHA256SUMS -e '^dist.tar'
 .PHONY: tarball release-aarch64
 tarball: all man $(PORTABLE_FILES)
 	@rm -rf $(B)/tree
-	@$(MAKE) --no-print-directory -s install PREFIX= DESTDIR=$(CURDIR)/$(B)/tree
+	@$(MAKE) --no-print-directory -s install PREFIX= DESTDIR=$(B)/tree
 	@STRIP=$(STRIP) LIBRARIES=$(wildcard $(B)/libraries) tools/release.sh $(VERSION) $(shell $(CC) -dumpmachine | cut -d- -f1) $(B)/tree $(PORTABLE) $(DIST)
 
 # The same for another processor, of Debian's cross compiler and the libraries of Debian's packages for it; the programs that the
@@ -693,8 +694,8 @@ tarball: all man $(PORTABLE_FILES)
 build/aarch64/src/plan/hierarchy.o build/aarch64/src/stalls/stalls_fit.o: ALL_CFLAGS += -fno-tree-vectorize
 CROSS_LIBRARIES := build/aarch64/libraries
 CROSS := B=build/aarch64 CC=aarch64-linux-gnu-gcc AR=aarch64-linux-gnu-ar STRIP=aarch64-linux-gnu-strip MPICC=false ISAL=no MICROHTTPD=yes \
-	CPPFLAGS="-isystem $(CURDIR)/$(CROSS_LIBRARIES)/usr/include $(CPPFLAGS)" LDFLAGS="-L$(CURDIR)/$(CROSS_LIBRARIES)/usr/lib/aarch64-linux-gnu $(LDFLAGS)" \
-	RUN="qemu-aarch64-static -L /usr/aarch64-linux-gnu -E LD_LIBRARY_PATH=/usr/aarch64-linux-gnu/lib:$(CURDIR)/$(CROSS_LIBRARIES)/usr/lib/aarch64-linux-gnu"
+	CPPFLAGS="-isystem $(CROSS_LIBRARIES)/usr/include $(CPPFLAGS)" LDFLAGS="-L$(CROSS_LIBRARIES)/usr/lib/aarch64-linux-gnu $(LDFLAGS)" \
+	RUN="qemu-aarch64-static -L /usr/aarch64-linux-gnu -E 'LD_LIBRARY_PATH=/usr/aarch64-linux-gnu/lib:$(CURDIR)/$(CROSS_LIBRARIES)/usr/lib/aarch64-linux-gnu'"
 release-aarch64: ## the tarball for aarch64; takes gcc-aarch64-linux-gnu and qemu-user-static
 	@tools/cross_libraries.sh arm64 $(CROSS_LIBRARIES) zlib1g zlib1g-dev libzstd1 libzstd-dev libexpat1 libexpat1-dev libyaml-0-2 libyaml-dev \
 		libmicrohttpd12 libmicrohttpd-dev libsqlite3-0 libsqlite3-dev

@@ -96,9 +96,9 @@ def ask(program, folder, words, plot=None):
 
 
 def words_of(table, cross):
-    """Kind, file, and what is asked of it. --folds belongs to --cross-validate; --plan and --rl have no folds."""
+    """Kind, file, and what is asked of it. --folds belongs to --cross-validate; --plan, --rl and --scaling have no folds."""
     options = table["options"].split()
-    cross = cross and not {"--plan", "--rl"} & set(options)
+    cross = cross and not {"--plan", "--rl", "--scaling"} & set(options)
     if not cross and "--folds" in options:
         del options[options.index("--folds"):options.index("--folds") + 2]
     return options + table["file"].split() + (["--cross-validate"] if cross else [])

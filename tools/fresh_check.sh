@@ -1,7 +1,13 @@
 #!/usr/bin/env bash
 # Does a clone work on a machine that has nothing? Makes a minimal Debian (debootstrap: minbase and git), clones the commit that is
 # checked out into it, with nothing beside it, and runs ./demo and ./check there. Says how long each took and its last line.
-# Usage: tools/fresh_check.sh [demo|check]...    both, if nothing is said; takes root, a network, some 8 GiB below TMPDIR
+# ./check has neither pseudo-terminals (devpts) nor, once tools/setup.sh and what npm fetches are there, a network: what needs one of
+# them is skipped, visibly, or fails here. So one run holds both.
+# Usage: tools/fresh_check.sh [demo|check|COMMAND]...    demo and check, if nothing is said; COMMAND is run as ./check is, such as
+#                                                    "tests/cli/run.sh build/release/lockstep tests/cli/output.test"
+#        takes root, a network, some 8 GiB below TMPDIR
+#   FRESH_PTS=yes      with devpts
+#   FRESH_NETWORK=yes  ./check with the network, too; tools/setup.sh is then run by it
 #   FRESH_SUITE   the Debian (bookworm)
 #   FRESH_MIRROR  where it comes from; if not said, the apt sources of this machine, with their proxy
 # Of this machine it sees: names (resolv.conf, hosts), apt's sources and how it fetches, certificates, proxies, npm's settings.
@@ -54,9 +60,21 @@ make_debian() {
 	rm -rf "$root/dev/pts" "$root/dev/shm"
 	mkdir -p "$root"/{proc,sys,dev/pts,dev/shm}
 	mount -t proc proc "$root/proc" && mount -t sysfs -o ro sysfs "$root/sys" &&
-		mount -t devpts -o newinstance,ptmxmode=0666,mode=0620,gid=5 devpts "$root/dev/pts" &&
+		{ [ -z "${FRESH_PTS:-}" ] || mount -t devpts -o newinstance,ptmxmode=0666,mode=0620,gid=5 devpts "$root/dev/pts"; } &&
 		mount -t tmpfs -o mode=1777 tmpfs "$root/dev/shm" || fail "could not mount what a Debian needs"
 }
+
+namespace=()
+# From here on programs have a network of their own, with nothing in it but lo. What they would fetch is there.
+leave_network() {
+	in_clone tools/setup.sh check --yes && in_clone make -s charts && in_clone tests/browser/run.sh --fetch || return
+	namespace=(unshare --net)
+}
+
+# lo is up as soon as a socket says so (SIOCSIFFLAGS: up, loopback, running); a minimal Debian has no other program for that.
+with_lo='import fcntl, os, socket, struct, sys
+fcntl.ioctl(socket.socket(), 0x8914, struct.pack("16sh14x", b"lo", 0x49))
+os.execvp("sh", ["sh", "-c", sys.argv[1]])'
 
 # A program in the new Debian: of the environment it has what leads to a network, and the settings of ./check.
 inside() {
@@ -67,7 +85,7 @@ inside() {
 	for name in NODE_EXTRA_CA_CERTS SSL_CERT_FILE; do
 		[ "${!name:-}" != /etc/ssl/certs/ca-certificates.crt ] || words+=("$name=${!name}")
 	done
-	chroot "$root" /usr/bin/env -i HOME=/root USER=root SHELL=/bin/bash TERM=dumb \
+	"${namespace[@]}" chroot "$root" /usr/bin/env -i HOME=/root USER=root SHELL=/bin/bash TERM=dumb \
 		PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin "${words[@]}" "$@" < /dev/null
 }
 
@@ -83,15 +101,23 @@ if [ "${1:-}" = --inside ]; then
 	rm "$root/tmp/lockstep.bundle"
 	echo "fresh-check: a Debian $(cat "$root/etc/debian_version") of $(inside dpkg-query -W | wc -l) packages, $((SECONDS - begin)) s; commit $(in_clone git rev-parse --short=12 HEAD)"
 	for name in "$@"; do
-		begin=$SECONDS status=0
-		in_clone "./$name" > "$logs/$name.log" 2>&1 || status=$?
+		begin=$SECONDS status=0 log=${name//[\/ ]/-}
+		log=$logs/${log:0:60}.log
+		if [ "$name" = demo ]; then
+			in_clone ./demo > "$log" 2>&1 || status=$?
+		elif [ -n "${FRESH_NETWORK:-}" ]; then
+			in_clone sh -c "./$name" > "$log" 2>&1 || status=$?
+		else
+			[ ${#namespace[@]} -gt 0 ] || leave_network > "$logs/setup.log" 2>&1 || fail "setup failed; see $logs/setup.log"
+			in_clone python3 -c "$with_lo" "./$name" > "$log" 2>&1 || status=$?
+		fi
 		[ $status -eq 0 ] || bad=1
 		[ ! -d "$root/root/project/lockstep/build/check" ] || cp -r "$root/root/project/lockstep/build/check" "$logs/"
 		if [ "$name" = check ]; then
-			sed -nE 's/^ *(skip|skipped:) /skip /p' "$logs/check.log" | sort | uniq -c
-			grep -E '^(FAIL|failed:) ' "$logs/check.log"
+			sed -nE 's/^ *(skip|skipped:) /skip /p' "$log" | sort | uniq -c
+			grep -E '^(FAIL|failed:) ' "$log"
 		fi
-		echo "fresh-check: ./$name: $((SECONDS - begin)) s, exit status $status: $(tail -n 1 "$logs/$name.log")"
+		echo "fresh-check: ./$name: $((SECONDS - begin)) s, exit status $status: $(tail -n 1 "$log")"
 	done
 	echo "fresh-check: $(du -shx "$root" | cut -f 1) of files at the end"
 	exit $bad
@@ -100,7 +126,9 @@ fi
 # ---- outside ----
 
 [ $# -gt 0 ] || set -- demo check
-for word in "$@"; do [[ $word = demo || $word = check ]] || fail "unknown word '$word'; usage: tools/fresh_check.sh [demo|check]..."; done
+for word in "$@"; do
+	[ -x "${word%% *}" ] || fail "there is no program '${word%% *}' here; usage: tools/fresh_check.sh [demo|check|COMMAND]..."
+done
 [ "$(id -u)" -eq 0 ] || fail "takes root: debootstrap makes devices, and a Debian is mounted and entered"
 for tool in apt-get unshare git; do command -v $tool > /dev/null || fail "$tool is missing"; done
 command -v debootstrap > /dev/null || apt-get install -y -q --no-install-recommends debootstrap > /dev/null 2>&1 ||

@@ -49,7 +49,7 @@ stalls:           base io options hw trace/read cost/collective step explain rec
 plan:             base io options hw cost/topology cost/calibration model/layout model/build launch cost sim step
 shard:            base io options model/network cost/calibration cost/kernel cost sim step
 predict:          base options cost/calibration model/layout launch sim rollout step whatif plan shard
-rent:             base io options hw step predict
+rent:             base io options hw cost/calibration step predict
 doctor:           base io hw cost/calibration record rent
 jobs:             base io hw
 lang/tune:        base io cost/calibration lang/rewrite lang/run lang/steps lang/emit lang/compile cost/collective cost sim step whatif

@@ -236,12 +236,16 @@ def definitions(names):
     return dict(sorted(defs.items()))
 
 
+# Of an answer whose check of its own consistency failed, alone.
+FAILED = {"checked": {"const": False}, "failed_check": {"type": "string"}}
+
+
 def head(name, version):
     return {"schema": {"const": f"lockstep/{name}/{version}"}, "version": {"type": "string"}, "data_date": {"type": "string"}}
 
 
 def with_head(schema, name, version):
-    return {**schema, "properties": {**head(name, version), **schema["properties"]},
+    return {**schema, "properties": {**head(name, version), **FAILED, **schema["properties"]},
             "required": [*head(name, version), *schema["required"]]}
 
 

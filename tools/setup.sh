@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Installs the Debian or Ubuntu packages that are missing, and nothing where all are there. At a terminal it names them and
-# asks first.
+# Installs the Debian or Ubuntu packages of tools/packages.txt that are missing, and nothing where all are there. At a terminal it names
+# them and asks first.
 # Usage: tools/setup.sh [build|check|site] [--check-only] [--yes]
 #   build  what it takes to build lockstep (the default)
 #   check  that, and what the tests, the fuzzers and the lint take
@@ -14,29 +14,36 @@ fail() {
 	exit 1
 }
 
-packages=(gcc make pkg-config zlib1g-dev libzstd-dev libsqlite3-dev libexpat1-dev libyaml-dev libmicrohttpd-dev)
-# Where Debian has it; without it zlib unpacks gzip.
-case $(uname -m) in x86_64 | aarch64) packages+=(libisal-dev) ;; esac
-check_only='' yes=''
+uses=' build ' check_only='' yes=''
 for word in "$@"; do
 	case $word in
-	build) ;;
-	check) packages+=(libcmocka-dev clang libclang-rt-dev python3 clang-format cppcheck libopenmpi-dev openmpi-bin gfortran libopenblas-dev python3-torch
-		python3-venv python3-pip python3-numpy python3-yaml protobuf-compiler dpkg-dev abigail-tools mandoc groff-base zsh fish locales chromium)
-		command -v node >/dev/null || packages+=(nodejs)
-		command -v npm >/dev/null || packages+=(npm) ;;
-	site) packages+=(mkdocs) ;;
+	build | check | site) uses+="$word " ;;
 	--check-only) check_only=1 ;;
 	--yes) yes=1 ;;
 	*) fail "unknown word '$word'; usage: tools/setup.sh [build|check|site] [--check-only] [--yes]" ;;
 	esac
 done
 
+# A package whose programs are all here counts as installed, wherever they come from.
+are_here() {
+	local program
+	[ $# -gt 0 ] || return
+	for program in "$@"; do command -v "$program" >/dev/null || return; done
+}
+packages=() here=()
+while read -r use package programs; do
+	[[ $use != *:* || ,${use#*:}, == *",$(uname -m),"* ]] || continue
+	[[ $uses == *" ${use%%:*} "* ]] || continue
+	packages+=("$package")
+	# shellcheck disable=SC2086
+	! are_here $programs || here+=("$package")
+done < "$(dirname "$0")/packages.txt"
+
 command -v dpkg-query >/dev/null ||
 	fail "this is no Debian or Ubuntu; install what stands for these packages and run make: ${packages[*]}"
 
 # An absent package makes dpkg-query fail, but it lists the others all the same.
-present=" $( (dpkg-query -W -f '${db:Status-Abbrev} ${Package}\n' "${packages[@]}" 2>/dev/null || true) |
+present=" ${here[*]} $( (dpkg-query -W -f '${db:Status-Abbrev} ${Package}\n' "${packages[@]}" 2>/dev/null || true) |
 	sed -n 's/^[ih]i *//p' | tr '\n' ' ')"
 missing=()
 for package in "${packages[@]}"; do

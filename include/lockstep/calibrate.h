@@ -76,7 +76,8 @@ typedef struct lk_calibrated {
 	int measured_count;
 	const char *const *notes; /* of "host": what was not measured and why */
 	int note_count;
-	const char *reproduce; /* the command */
+	const char *reproduce;    /* the command */
+	const char *failed_check; /* of its own consistency, which failed; NULL: none did */
 	void *memory_owner;
 } lk_calibrated;
 

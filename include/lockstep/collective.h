@@ -70,8 +70,9 @@ typedef struct lk_collective {
 	const char *const *
 		notes; /* what is remarkable, in sentences; first what the numbers and the ranges rest on */
 	int note_count;
-	double mean_busbw; /* GB/s, predicted */
-	double error;      /* exp(mean |ln ratio|) - 1; NAN without a log */
+	double mean_busbw;        /* GB/s, predicted */
+	double error;             /* exp(mean |ln ratio|) - 1; NAN without a log */
+	const char *failed_check; /* of its own consistency, which failed; NULL: none did */
 	void *memory_owner;
 } lk_collective;
 

@@ -118,6 +118,8 @@ lk_status lk_compile_tune(lk_compile *answer, const lk_compile_request *request,
 
 /* Whether the last action's answer was no: programs that differ (exit status 1). */
 bool lk_compile_no(const lk_compile *answer);
+/* The check of its own consistency that an answer failed; NULL: none. */
+const char *lk_compile_failed_check(const lk_compile *answer);
 
 /* Reads the name of an action ("verify") into an lk_compile_action; LK_ERR_INPUT with the nearest
  * name. */

@@ -82,6 +82,7 @@ typedef struct lk_composed {
 	size_t messages;          /* sizes of messages that were measured; 0: modelled */
 	const char *const *notes; /* what the numbers rest on, in sentences */
 	int note_count;
+	const char *failed_check; /* of its own consistency, which failed; NULL: none did */
 	void *memory_owner;
 } lk_composed;
 

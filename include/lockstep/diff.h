@@ -51,6 +51,7 @@ typedef struct lk_diff {
 	int top;
 	const char
 		*reproduce; /* the command that asks again; NULL where the runs were not read from files */
+	const char *failed_check; /* of its own consistency, which failed; NULL: none did */
 	void *memory_owner;
 } lk_diff;
 

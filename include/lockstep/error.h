@@ -12,11 +12,13 @@
  *   mean "not given".
  * - Answers are constant, own all that they point to, and live until they are freed; *out is set
  *   only with LK_OK.
+ * - Every answer is checked for consistency. What fails is a defect of lockstep: the answer is
+ * given all the same, and its failed_check names the condition ("src/FILE.c:LINE: CONDITION").
  * - Units are seconds, bytes, FLOP/s and bytes/s as doubles, unless a name or a comment says
  * another one; NAN is "not known".
  * - Threads may answer different requests at the same time, and many may read one answer.
- * - The process keeps the catalogue of devices and a calibration; both are set once (catalogue.h,
- *   predict.h).
+ * - The process keeps the catalogue of devices, which is set once (catalogue.h). All else that a
+ *   request brings ends with it.
  */
 #ifndef LOCKSTEP_ERROR_H
 #define LOCKSTEP_ERROR_H
@@ -76,6 +78,10 @@ lk_status lk_oom(lk_error *err);
 /* The whole error as one line, "where: what; hint", control characters escaped; cut at `size`
  * bytes, 1024 are enough. Returns `out`. */
 char *lk_error_text(const lk_error *err, char *out, unsigned long size);
+
+/* What to say of an answer whose failed_check is not NULL, as one line; 512 bytes are enough.
+ * Returns `out`. */
+char *lk_failed_check_text(const char *failed_check, char *out, unsigned long size);
 
 /* Leaves the calling function with the status of `expr` unless it is LK_OK. */
 #define LK_TRY(expr)                                      \

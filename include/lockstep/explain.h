@@ -289,8 +289,9 @@ typedef struct lk_explanation {
 	int caveat_count; /* ... so many change what the rest means: damage, lost steps, missing ranks
 	                   */
 	int top;          /* of the request */
-	const char *reproduce; /* the command that asks again */
-	lk_inputs inputs;      /* the files that were read; reports name them by their content */
+	const char *reproduce;    /* the command that asks again */
+	lk_inputs inputs;         /* the files that were read; reports name them by their content */
+	const char *failed_check; /* of its own consistency, which failed; NULL: none did */
 	void *memory_owner;
 } lk_explanation;
 

@@ -144,6 +144,7 @@ typedef struct lk_jobs_answer {
 	int note_count;
 	int predictions;              /* made for the rates */
 	const lk_jobs_energy *energy; /* NULL: not requested */
+	const char *failed_check;     /* of its own consistency, which failed; NULL: none did */
 	void *memory_owner;
 } lk_jobs_answer;
 

@@ -210,8 +210,9 @@ typedef struct lk_plan {
 	const char *const *not_searched; /* what was left out, with the options that add it; on the most
 	                                    GPUs */
 	int not_searched_count;
-	const char *warning; /* what may make all of it wrong; NULL: nothing */
-	lk_inputs inputs;    /* the files that were read; reports name them by their content */
+	const char *warning;      /* what may make all of it wrong; NULL: nothing */
+	lk_inputs inputs;         /* the files that were read; reports name them by their content */
+	const char *failed_check; /* of its own consistency, which failed; NULL: none did */
 	void *memory_owner;
 } lk_plan;
 

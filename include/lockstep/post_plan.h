@@ -48,6 +48,7 @@ typedef struct lk_post_plan {
 	const char *cut_off; /* as of a plan (plan.h) */
 	const char *model, *cluster, *reproduce;
 	double seconds;
+	const char *failed_check; /* of its own consistency, which failed; NULL: none did */
 	void *memory_owner;
 } lk_post_plan;
 

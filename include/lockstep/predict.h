@@ -289,7 +289,8 @@ typedef struct lk_prediction {
 	int gpus, tp, pp, vp, cp, ep, dp, mbs, gbs, seq, microbatches;
 	const char *recompute, *dtype, *schedule;
 	const lk_prediction_detail *detail; /* NULL: not requested */
-	lk_inputs inputs; /* the files that were read; reports name them by their content */
+	lk_inputs inputs;         /* the files that were read; reports name them by their content */
+	const char *failed_check; /* of its own consistency, which failed; NULL: none did */
 	void *memory_owner;
 } lk_prediction;
 
@@ -299,7 +300,7 @@ void lk_predict_defaults(lk_predict_request *request);
 
 /* Answers one request. A job that does not fit is an answer, not an error: fits is false.
  * LK_ERR_INPUT: something that is not known, layouts that cannot run, files that are wrong;
- * LK_ERR_IO; LK_ERR_MEMORY. From several threads at once, if `calibration` is the same in all. */
+ * LK_ERR_IO; LK_ERR_MEMORY. From several threads at once. */
 lk_status lk_predict(const lk_predict_request *request, lk_prediction **out, lk_error *err);
 /* The job of a prediction as what a framework or a scheduler is started with (lockstep/emit.h):
  * what its request named as `emit`. Texts live as long as the prediction. LK_ERR_INPUT: the
@@ -330,8 +331,7 @@ lk_status lk_predict_check(const lk_predict_request *request, lk_error *err);
 /* Answers `count` requests on several threads (0: one for each core). predictions[i] is the answer,
  * or NULL where request i was refused (LK_ERR_INPUT): then refusals[i] says why. Any other error
  * ends all of it; what was answered by then is in `predictions` too, whose elements are to be freed
- * in every case. Requests name one calibration file, or none. `progress`, unless NULL, is called
- * now and then from the thread that asked. */
+ * in every case. `progress`, unless NULL, is called now and then from the thread that asked. */
 lk_status lk_predict_many(const lk_predict_request *requests, size_t count, int threads,
                           lk_prediction **predictions, lk_error *refusals,
                           void (*progress)(void *context, size_t done), void *context,

@@ -161,6 +161,9 @@ typedef struct lk_record_answer {
 	const char *store_wrong;                /* why a connection to it was closed; "" none was */
 	const char *reason;                     /* why nothing or not all was recorded, in a line; "" */
 	uint64_t dropped;                       /* calls that happened and are not in the recordings */
+	lk_error failure; /* what failed after the command had ended: `status`, `end` and `wall_s` are
+	                     known, the rest may not be; its status is LK_OK where nothing failed */
+	const char *failed_check; /* of its own consistency, which failed; NULL: none did */
 	void *memory_owner;
 } lk_record_answer;
 
@@ -168,14 +171,16 @@ typedef struct lk_record_answer {
  * become more. */
 void lk_record_defaults(lk_record_request *request);
 /* Runs the command to its end. Signals that ask the caller to end are passed on to the command. A
- * command that fails is an answer: `status`. LK_ERR_INPUT: no command, one that cannot be found, a
+ * command that fails is an answer: `status`; so is one whose recording cannot be summed up:
+ * `failure`. LK_ERR_INPUT: no command, one that cannot be found, a
  * folder that holds something; LK_ERR_IO; LK_ERR_MEMORY. */
 lk_status lk_record(const lk_record_request *request, lk_record_answer **out, lk_error *err);
 /* Frees an answer with all that it points to; accepts NULL. */
 void lk_record_free(lk_record_answer *answer);
-/* The exit status of `lockstep record`: the command's; where that is 0 and calls were dropped,
- * LK_RECORD_LOST. */
+/* The exit status of `lockstep record`: the command's; where that is 0 LK_RECORD_FAILED if there is
+ * a `failure`, LK_RECORD_LOST if calls were dropped. */
 enum {
+	LK_RECORD_FAILED = 2,
 	LK_RECORD_LOST = 3
 };
 int lk_record_exit_status(const lk_record_answer *answer);

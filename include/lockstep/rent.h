@@ -141,7 +141,8 @@ typedef struct lk_rent {
 	const char *reproduce; /* the command that asks all of it again */
 	const char *const *notes;
 	int note_count;
-	lk_inputs inputs; /* the files that were read; reports name them by their content */
+	lk_inputs inputs;         /* the files that were read; reports name them by their content */
+	const char *failed_check; /* of its own consistency, which failed; NULL: none did */
 	void *memory_owner;
 } lk_rent;
 

@@ -112,6 +112,7 @@ typedef struct lk_replay {
 	size_t warning_count;
 	const char *const *notes; /* what execution traces told */
 	size_t note_count;
+	const char *failed_check; /* of its own consistency, which failed; NULL: none did */
 	void *memory_owner;
 } lk_replay;
 

@@ -15,6 +15,7 @@
 #include "lockstep/error.h"
 #include "lockstep/explain.h"
 #include "lockstep/plan.h"
+#include "lockstep/post_plan.h"
 #include "lockstep/predict.h"
 #include "lockstep/rent.h"
 #include "lockstep/shard.h"
@@ -52,6 +53,10 @@ lk_status lk_report_whatif(const lk_whatif *whatif, lk_report_form form, const c
                            FILE *out, lk_error *err);
 lk_status lk_report_plan(const lk_plan *plan, lk_report_form form, const char *path, FILE *out,
                          lk_error *err);
+/* The same of a step of reinforcement learning: the best way to run it, where the time of each way
+ * goes, all ways. LK_ERR_IO: it cannot be written; LK_ERR_MEMORY. */
+lk_status lk_report_post_plan(const lk_post_plan *plan, lk_report_form form, const char *path,
+                              FILE *out, lk_error *err);
 lk_status lk_report_shard(const lk_shard_answer *answer, lk_report_form form, const char *path,
                           FILE *out, lk_error *err);
 lk_status lk_report_rent(const lk_rent *rent, lk_report_form form, const char *path, FILE *out,

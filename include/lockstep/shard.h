@@ -106,7 +106,8 @@ typedef struct lk_shard_answer {
 	int tables;
 	const char *model; /* of a model what it is and how it runs; else NULL */
 	const char *cluster, *basis, *reproduce;
-	lk_inputs inputs; /* the files that were read; reports name them by their content */
+	lk_inputs inputs;         /* the files that were read; reports name them by their content */
+	const char *failed_check; /* of its own consistency, which failed; NULL: none did */
 	void *memory_owner;
 } lk_shard_answer;
 

@@ -83,7 +83,8 @@ typedef struct lk_simulation {
 	size_t span_count;
 	uint64_t ran; /* operations run, over all simulated ranks */
 	int ranks, ranks_simulated;
-	const char *cluster; /* one line; NULL: durations of the graph */
+	const char *cluster;      /* one line; NULL: durations of the graph */
+	const char *failed_check; /* of its own consistency, which failed; NULL: none did */
 	void *memory_owner;
 } lk_simulation;
 

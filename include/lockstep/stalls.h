@@ -149,10 +149,10 @@ typedef struct lk_stalls_buckets {
 
 /* What another machine would make of the step. */
 typedef struct lk_stalls_change {
-	const char *what;      /* "disk x2" */
-	double step_s, factor; /* predicted; the present step over it; NAN: fetch is not known, on which
-	                          it hangs */
-	double closed_s;       /* by the closed forms; NAN where a simulated step alone can tell */
+	const char *what;       /* "disk x2" */
+	double step_s, factor;  /* predicted; the present step over it; NAN: fetch or the cores are not
+	                           known, on which it depends */
+	double closed_s;        /* by the closed forms; NAN where a simulated step alone can tell */
 	const char *bottleneck; /* "compute", "preparation", "fetch", "not known" */
 } lk_stalls_change;
 
@@ -165,7 +165,8 @@ typedef struct lk_stalls_rates {
 	double device, hidden; /* seconds a step that storage works; of them those that the step does
 	                          not wait for */
 	double hit;            /* share that was in memory in the run that the predictions start from */
-	double workers, cores, busy; /* loader's threads; cores of the host; of them busy in own code */
+	double workers, cores, busy; /* loader's threads; cores of the host, NAN: not known; of them
+	                                busy in own code */
 	double cores_to_hide, cache_to_hide; /* preparation, fetch; NAN: not by that */
 	const char *from; /* "cold", "hot", "first": the run that the predictions start from */
 } lk_stalls_rates;
@@ -196,10 +197,11 @@ enum {
 };
 typedef struct lk_stalls_file {
 	const char *path;
-	const char *tier; /* the file system that is mounted above it: "/data (nfs4)"; "" not known */
+	const char *tier; /* the file system that it lies on where it was recorded: "/data (nfs4)"; ""
+	                     not known */
 	double opens, reads, sequential; /* sequential: that go on where the one before ended; of
 	                                    Darshan that begin after it */
-	double read_bytes, size;         /* size: 0 not known */
+	double read_bytes, size;         /* size: when first seen; 0 not known */
 	double read_s;                   /* in calls that open and read it */
 	double sizes[LK_STALLS_CLASSES]; /* reads of each class */
 	double gain_s;                   /* on the fast tier; of read_s */
@@ -259,10 +261,13 @@ typedef struct lk_stalls_answer {
 	const char *const *notes;  /* sentences */
 	int note_count;
 	const char *reason; /* why there is no answer: then only `status` counts; "" */
+	lk_error failure;   /* what failed after the first run had ended: then only `status` counts; its
+	                       status is LK_OK where nothing failed */
 	const char *kept;   /* folder with the recordings; "" */
 	const char *shown;  /* the recording of which timeline and stacks are; as long as the answer */
 	const char *reproduce;
-	lk_inputs inputs; /* the files that were read; reports name them by their content */
+	lk_inputs inputs;         /* the files that were read; reports name them by their content */
+	const char *failed_check; /* of its own consistency, which failed; NULL: none did */
 	void *memory_owner;
 } lk_stalls_answer;
 

@@ -139,9 +139,10 @@ typedef struct lk_validation {
 	const char *unit_of_rows; /* "run", "kernel" */
 	const lk_validated *rows;
 	int row_count;
-	bool all_rows;         /* of the request: text lists them all */
-	const char *source;    /* what was read */
-	const char *reproduce; /* the command */
+	bool all_rows;            /* of the request: text lists them all */
+	const char *source;       /* what was read */
+	const char *reproduce;    /* the command */
+	const char *failed_check; /* of its own consistency, which failed; NULL: none did */
 	void *memory_owner;
 } lk_validation;
 

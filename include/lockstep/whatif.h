@@ -72,7 +72,8 @@ typedef struct lk_whatif {
 	const char *reproduce;
 	const char *const *notes; /* what the numbers rest on */
 	int note_count;
-	lk_inputs inputs; /* the files that were read; reports name them by their content */
+	lk_inputs inputs;         /* the files that were read; reports name them by their content */
+	const char *failed_check; /* of its own consistency, which failed; NULL: none did */
 	void *memory_owner;
 } lk_whatif;
 

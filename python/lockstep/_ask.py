@@ -7,6 +7,7 @@ import dataclasses
 import json
 import os
 import re
+import warnings
 from typing import Any, Dict, Iterable, List, Mapping, Optional, Sequence
 
 from . import _library, _words, answers
@@ -20,13 +21,12 @@ Options = Mapping[str, Mapping[str, Any]]
 _OUTSIDE = ("launch", "threads")
 
 
-def _calibration(values: Mapping[str, Any]) -> Optional[str]:
-    value = values.get("calibration")
-    return os.fspath(value) if isinstance(value, (str, os.PathLike)) and value else None
-
-
 def _answer(kind: type, reply: _library.Reply, **more: Any) -> Any:
-    return build(kind, json.loads(reply.json() or "{}"), **more)
+    data = json.loads(reply.json() or "{}")
+    if data.get("checked") is False:
+        warnings.warn(f"internal check of lockstep failed: {data['failed_check']}; use this answer with caution, and report this message",
+                      stacklevel=4)
+    return build(kind, data, **more)
 
 
 def _with_request(request: Any, values: Dict[str, Any]) -> Dict[str, Any]:
@@ -46,7 +46,7 @@ def _predict_words(table: Options, values: Mapping[str, Any]) -> List[str]:
 
 def predict(table: Options, request: Any, values: Dict[str, Any]) -> answers.Prediction:
     values = _with_request(request, values)
-    return _answer(answers.Prediction, _library.ask("predict", _predict_words(table, values), calibration=_calibration(values)))
+    return _answer(answers.Prediction, _library.ask("predict", _predict_words(table, values)))
 
 
 def _thread_count(threads: Any) -> int:
@@ -66,19 +66,18 @@ def sweep(table: Options, requests: Any, values: Dict[str, Any], threads: Any) -
                          "give a list of PredictRequest, or lists as keywords")
     all_values = [_with_request(request, values) for request in requests]
     lines = [_predict_words(table, one) for one in all_values]
-    calibration = next((c for c in map(_calibration, all_values) if c), None)
-    return answers.Sweep(_library.sweep(lines, count, calibration))
+    return answers.Sweep(_library.sweep(lines, count))
 
 
 def plan(table: Options, values: Dict[str, Any]) -> answers.Plan:
-    reply = _library.ask("plan", _predict_words(table, values), calibration=_calibration(values))
+    reply = _library.ask("plan", _predict_words(table, values))
     return _answer(answers.Plan, reply, launch=reply.text())
 
 
 def about(kind: type, verb: str, table: Options, operands: Sequence[str], values: Dict[str, Any]) -> Any:
     """Verbs whose words are options and operands."""
     words = _words.line(table, values) + list(operands)
-    return _answer(kind, _library.ask(verb, words, calibration=_calibration(values)))
+    return _answer(kind, _library.ask(verb, words))
 
 
 def operands(where: str, values: Any) -> List[str]:
@@ -91,11 +90,11 @@ def operands(where: str, values: Any) -> List[str]:
 def simulate(table: Options, graph: Any, values: Dict[str, Any]) -> answers.Simulation:
     if not isinstance(graph, Graph):
         words = _words.line(table, values) + operands("graph", graph)
-        reply = _library.ask("simulate", words, calibration=_calibration(values))
+        reply = _library.ask("simulate", words)
     else:
         text, places = graph._text()
         try:
-            reply = _library.ask("simulate", _words.line(table, values), text.encode(), _calibration(values))
+            reply = _library.ask("simulate", _words.line(table, values), text.encode())
         except InputError as error:
             raise _placed(error, places) from None
     return _answer(answers.Simulation, reply, spans=answers.spans_of(reply))

@@ -147,44 +147,6 @@ class Reply:
             yield key, kind.from_address(ctypes.addressof(at.contents)) if rows else kind()
 
 
-# ---- the calibration ----
-
-
-class _Gate:
-    """A calibration file changes the process' own numbers: the first call that names one runs alone."""
-
-    def __init__(self) -> None:
-        self._changed = threading.Condition()
-        self._running, self._alone = 0, False
-        self._file: str | None = None
-
-    def enter(self, file: str | None) -> bool:
-        """True: the caller is alone."""
-        with self._changed:
-            if file is not None and self._file not in (None, file):
-                raise InputError("--calibration", f"this process uses {self._file} already", "start another process for another file")
-            while self._alone:
-                self._changed.wait()
-            alone = file is not None and self._file is None
-            if alone:
-                self._alone = True
-                while self._running:
-                    self._changed.wait()
-            self._running += 1
-            return alone
-
-    def leave(self, alone: bool, file: str | None, done: bool) -> None:
-        with self._changed:
-            self._running -= 1
-            if alone:
-                self._alone = False
-                if done:
-                    self._file = file
-            self._changed.notify_all()
-
-
-_gate = _Gate()
-
 # ---- calls ----
 
 
@@ -197,8 +159,8 @@ class _Call:
 
     _stop: int | None = None  # also of one that a signal ended before it was made
 
-    def __init__(self, work: Callable[[int], int | None], calibration: str | None) -> None:
-        self._work, self._calibration = work, calibration
+    def __init__(self, work: Callable[[int], int | None]) -> None:
+        self._work = work
         self._stop = _c.lk_stop_new()
         self._reply: Reply | None = None
         if not self._stop:
@@ -209,12 +171,8 @@ class _Call:
             free(self._stop)
 
     def run(self) -> None:
-        alone = _gate.enter(self._calibration)
-        try:
-            handle = self._work(self._stop)
-            self._reply = Reply(handle) if handle else None
-        finally:
-            _gate.leave(alone, self._calibration, self._reply is not None and _c.lk_reply_status(self._reply._handle) == 0)
+        handle = self._work(self._stop)
+        self._reply = Reply(handle) if handle else None
 
     def result(self) -> Reply:
         if self._reply is None:
@@ -251,8 +209,8 @@ class _Call:
             raise failure[0]
 
 
-def _run(work: Callable[[int], int | None], calibration: str | None) -> Reply:
-    call = _Call(work, calibration)
+def _run(work: Callable[[int], int | None]) -> Reply:
+    call = _Call(work)
     if threading.current_thread() is threading.main_thread():
         call.run_beside()
     else:
@@ -260,16 +218,16 @@ def _run(work: Callable[[int], int | None], calibration: str | None) -> Reply:
     return call.result()
 
 
-def ask(verb: str, words: Sequence[str], graph: bytes | None = None, calibration: str | None = None) -> Reply:
+def ask(verb: str, words: Sequence[str], graph: bytes | None = None) -> Reply:
     array = _array(words)
     size = 0 if graph is None else len(graph)
-    return _run(lambda stop: _c.lk_reply_ask(verb.encode(), len(words), array, graph, size, stop), calibration)
+    return _run(lambda stop: _c.lk_reply_ask(verb.encode(), len(words), array, graph, size, stop))
 
 
-def sweep(lines: Sequence[Sequence[str]], threads: int, calibration: str | None = None) -> Reply:
+def sweep(lines: Sequence[Sequence[str]], threads: int) -> Reply:
     counts = (ctypes.c_int * len(lines))(*map(len, lines))
     array = _array([word for line in lines for word in line])
-    return _run(lambda stop: _c.lk_reply_sweep(len(lines), counts, array, threads, stop), calibration)
+    return _run(lambda stop: _c.lk_reply_sweep(len(lines), counts, array, threads, stop))
 
 
 def verbs() -> Reply:

@@ -181,6 +181,7 @@ class Prediction(Framed):
     cluster: str
     version: str
     data_date: str
+    failed_check: Optional[str] = None  # of its own consistency; None: all hold
 
     def _repr_html_(self) -> str:
         verdict = "fits" if self.fits else "does not fit"
@@ -391,6 +392,7 @@ class Plan(Framed):
     counts: List[PlanCount]
     version: str
     launch: Optional[str] = field(default=None, metadata={"json": False})
+    failed_check: Optional[str] = None  # of its own consistency; None: all hold
 
     @property
     def _choices(self) -> List[PlanChoice]:
@@ -455,6 +457,7 @@ class Validation(Framed):
     folds: str
     rows: Table
     command: str
+    failed_check: Optional[str] = None  # of its own consistency; None: all hold
 
     def _repr_html_(self) -> str:
         def line(a: Accuracy) -> List[Any]:
@@ -548,6 +551,7 @@ class Explanation(Framed):
     caveat_count: int
     warnings: List[str]
     reproduce: str
+    failed_check: Optional[str] = None  # of its own consistency; None: all hold
 
     def _repr_html_(self) -> str:
         stalls = [[s.rank_of_stall, s.what, seconds(s.lost_s), seconds(s.gain_s), s.evidence or "", s.remedy or ""] for s in self.stalls]
@@ -591,6 +595,7 @@ class Sharding(Framed):
     cluster: str
     basis: Optional[str]
     reproduce: str
+    failed_check: Optional[str] = None  # of its own consistency; None: all hold
 
     def _repr_html_(self) -> str:
         strip = (f"{self.sharder}: step {seconds(self.step_s)}, at most {percent(self.gap)} from the best" if self.fits
@@ -689,6 +694,7 @@ class Rent(Framed):
     nothing: Optional[str]
     reproduce: str
     notes: List[str]
+    failed_check: Optional[str] = None  # of its own consistency; None: all hold
 
     def _repr_html_(self) -> str:
         rows = [[c.provider, c.instance, c.machines, c.gpus, c.layout or "", f"{c.hours:,.1f} h", f"${c.cost_usd:,.0f}", c.stall or "",
@@ -734,6 +740,7 @@ class WhatIf(Framed):
     changes: List[Change]
     notes: List[str]
     reproduce: str
+    failed_check: Optional[str] = None  # of its own consistency; None: all hold
 
     def _repr_html_(self) -> str:
         rows = [[c.change, seconds(c.step_time_s), percent(c.vs_base), c.refused or ""] for c in self.changes]
@@ -770,6 +777,7 @@ class Simulation(Framed):
     cluster: Optional[str]
     programs: List[ProgramTimes]
     spans: Table = field(metadata={"json": False})
+    failed_check: Optional[str] = None  # of its own consistency; None: all hold
 
     def _repr_html_(self) -> str:
         rows = [[p.name, p.rank, seconds(p.finish_s), seconds(p.compute_s), seconds(p.exposed_s), seconds(p.hidden_s), gib(p.peak_bytes)]

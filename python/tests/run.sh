@@ -5,7 +5,7 @@
 set -euo pipefail
 python=$1 wheel=$(realpath "$2") program=$(realpath "$3") here=$(cd "$(dirname "$0")" && pwd)
 unset PYTHONPATH PYTHONHOME LOCKSTEP_LIBRARY
-export LOCKSTEP_PROGRAM=$program LOCKSTEP_ROOT=${here%/python/tests} LC_ALL=C.UTF-8 PYTHONDONTWRITEBYTECODE=1
+export LOCKSTEP_CHECKS=abort LOCKSTEP_PROGRAM=$program LOCKSTEP_ROOT=${here%/python/tests} LC_ALL=C.UTF-8 PYTHONDONTWRITEBYTECODE=1
 
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT

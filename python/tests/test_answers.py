@@ -43,6 +43,20 @@ class Equal(unittest.TestCase):
     def test_predict(self):
         self.same(lockstep.predict(**JOB), asked("predict", *JOB_WORDS))
 
+    def test_failed_check(self):
+        """An answer that fails a check of its own is given, with a warning; it fails here because the test wishes it."""
+        before = lockstep.predict(**JOB)
+        self.assertIsNone(before.failed_check)
+        mode = os.environ.get("LOCKSTEP_CHECKS")
+        os.environ["LOCKSTEP_CHECKS"] = "fail"
+        try:
+            with self.assertWarnsRegex(UserWarning, "LOCKSTEP_CHECKS=fail"):
+                after = lockstep.predict(**JOB)
+        finally:
+            os.environ["LOCKSTEP_CHECKS"] = mode or ""
+        self.assertEqual(after.failed_check, "LOCKSTEP_CHECKS=fail")
+        self.assertEqual(after.step_time_s, before.step_time_s)
+
     def test_random_jobs(self):
         """What the program prints of a random job is what the answer holds; what it refuses is refused."""
         sys.path.insert(0, os.path.join(os.environ["LOCKSTEP_ROOT"], "tests", "cli"))

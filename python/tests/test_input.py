@@ -43,7 +43,7 @@ class Text(unittest.TestCase):
     def test_unknown_names(self):
         self.same(lambda: lockstep.predict(**JOB, modle="x"), "predict", *JOB_WORDS, "--modle")
         self.same(lambda: lockstep.predict(**{**JOB, "model": "lama3.1-8b"}), "predict", *JOB_WORDS, "--model", "lama3.1-8b")
-        self.same(lambda: lockstep.plan(model="vit-b16", gpu="h100-sxm", gpus=8), "plan", "-m", "vit-b16", "-g", "h100-sxm", "-n", "8")
+        self.same(lambda: lockstep.plan(model="vit-b16-224", gpu="h100-sxm", gpus=8), "plan", "-m", "vit-b16-224", "-g", "h100-sxm", "-n", "8")
         self.same(lambda: lockstep.plan(gpuz=8), "plan", "--gpuz")
         self.same(lambda: lockstep.validate(data("runs_small.csv"), sort="erorr"), "validate", data("runs_small.csv"), "--sort", "erorr")
         self.same(lambda: lockstep.rent(model="llama3.1-8b", provdier="x"), "rent", "-m", "llama3.1-8b", "--provdier")
@@ -114,20 +114,25 @@ class Values(unittest.TestCase):
         with self.assertRaisesRegex(lockstep.InputError, "one is answered here; use sweep"):
             lockstep.predict(**{**JOB, "tp": [1, 2]})
 
-    def test_calibration_is_one_file(self):
-        """Two different ones cannot be in use: what the second asks for is refused, not mixed in."""
+    def test_calibration_ends_with_its_call(self):
+        """Files in any order, and none again: each call has the numbers of its own."""
         with tempfile.TemporaryDirectory() as folder:
             wrong = os.path.join(folder, "wrong.csv")
             pathlib.Path(wrong).write_text("no,calibration\n1,2\n")
             with self.assertRaises(lockstep.InputError):
                 lockstep.predict(**JOB, calibration=wrong)
             lockstep.predict(**JOB)  # a file that was refused is not in use
-            right = os.path.join(folder, "right.csv")
-            pathlib.Path(right).write_text("family,subject,variant,numbers,points,error,date,source\n")
-            lockstep.predict(**JOB, calibration=right)
-            lockstep.predict(**JOB, calibration=pathlib.Path(right))
-            with self.assertRaisesRegex(lockstep.InputError, "uses .*right.csv already"):
-                lockstep.predict(**JOB, calibration=wrong)
+            slow, slower = pathlib.Path(folder, "slow.csv"), os.path.join(folder, "slower.csv")
+            head = "family,subject,variant,numbers,points,error,date,source\n"
+            slow.write_text(head + "stack,megatron,,gemm=0.4,1,0,2026-01-01,test\n")
+            pathlib.Path(slower).write_text(head + "stack,megatron,,gemm=0.2,1,0,2026-01-01,test\n")
+            files = [None, slow, slower, None, slower, slow]
+            steps = [lockstep.predict(**JOB, calibration=file).step_time_s for file in files]
+            self.assertLess(steps[0], steps[1])
+            self.assertLess(steps[1], steps[2])
+            self.assertEqual(steps[3:], [steps[0], steps[2], steps[1]])
+            requests = [lockstep.PredictRequest(**JOB, calibration=file) for file in files]
+            self.assertEqual(list(lockstep.sweep(requests)["step_time_s"]), steps)
 
 
 if __name__ == "__main__":

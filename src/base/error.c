@@ -71,6 +71,29 @@ lk_status lk_check_failed(lk_error *err, const char *file, int line, const char 
 	return LK_ERR_INTERNAL;
 }
 
+char *lk_failed_check_text(const char *failed_check, char *out, unsigned long size) {
+	snprintf(
+		out, size,
+		"internal check failed: %s; use this answer with caution, and report this message with "
+		"the command",
+		failed_check);
+	return out;
+}
+
+const char *lk_failed_check(const char *found) {
+	const char *mode = getenv("LOCKSTEP_CHECKS");
+	if (mode && strcmp(mode, "fail") == 0) return found ? found : "LOCKSTEP_CHECKS=fail";
+	if (!found) return NULL;
+#ifdef LK_ASSERTS
+	bool aborts = true;
+#else
+	bool aborts = mode && strcmp(mode, "abort") == 0;
+#endif
+	if (!aborts) return found;
+	fprintf(stderr, "lockstep: failed check: %s\n", found);
+	abort();
+}
+
 #ifdef LK_ASSERTS
 _Noreturn void lk_assert_failed(const char *file, int line, const char *condition) {
 	fprintf(stderr, "lockstep: %s:%d: internal error: %s does not hold\n", file, line, condition);

@@ -8,6 +8,7 @@
 #include <stdbool.h>
 #include <stdlib.h>
 
+#include "base/carried.h"
 #include "base/stop.h"
 
 enum {
@@ -21,8 +22,8 @@ struct queue {
 	void *context;
 	bool shared; /* several threads take from it, or from one around it */
 	int spare;   /* threads that it may have and does not need: for lk_parallel in its jobs */
-	const lk_stop *stop; /* what the caller watches, its threads watch too */
-	size_t failed;       /* first job that failed; count: none */
+	lk_carried carried; /* of the caller, and so of its threads */
+	size_t failed;      /* first job that failed; count: none */
 	lk_status status;
 	lk_error error;
 };
@@ -70,7 +71,7 @@ static void queue_add_spare(struct queue *queue, int threads) {
 
 static void *parallel_work(void *argument) {
 	struct queue *queue = argument;
-	lk_stop_watch(queue->stop);
+	*lk_carried_here() = queue->carried;
 	parallel_is_inside = queue->shared;
 	parallel_around = queue;
 	for (;;) {
@@ -106,7 +107,7 @@ lk_status lk_parallel(size_t count, int threads, lk_parallel_job *job, void *con
 	                  .job = job,
 	                  .context = context,
 	                  .shared = inside || threads > 1,
-	                  .stop = lk_stop_watched()};
+	                  .carried = *lk_carried_here()};
 	if (pthread_mutex_init(&q.lock, NULL) != 0) return lk_oom(err);
 	pthread_t thread[MOST_THREADS];
 	int started = 0;

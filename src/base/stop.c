@@ -1,9 +1,9 @@
 /* stop.c: a flag that is set once, and which flag a thread looks at.
  *
- * The flag belongs to the thread that asks, not to what is computed, and every function that works
- * long would have to hand it on: so it is the one thing that a thread keeps. It never changes a
- * result, only whether there is one. */
+ * Every function that works long would have to hand it on: so the request carries it. It never
+ * changes a result, only whether there is one. */
 #include "base/stop.h"
+#include "base/carried.h"
 
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -11,8 +11,6 @@
 struct lk_stop {
 	atomic_bool asked, search_asked;
 };
-
-static _Thread_local const lk_stop *watched;
 
 lk_stop *lk_stop_new(void) {
 	lk_stop *stop = malloc(sizeof *stop);
@@ -43,11 +41,11 @@ bool lk_stop_search_asked(const lk_stop *stop) {
 }
 
 void lk_stop_watch(const lk_stop *stop) {
-	watched = stop;
+	lk_carried_here()->stop = stop;
 }
 
 const lk_stop *lk_stop_watched(void) {
-	return watched;
+	return lk_carried_here()->stop;
 }
 
 lk_status lk_stop_fail(lk_error *err) {
@@ -55,5 +53,5 @@ lk_status lk_stop_fail(lk_error *err) {
 }
 
 lk_status lk_stop_check(lk_error *err) {
-	return lk_stop_asked(watched) ? lk_stop_fail(err) : LK_OK;
+	return lk_stop_asked(lk_stop_watched()) ? lk_stop_fail(err) : LK_OK;
 }

@@ -1,6 +1,7 @@
 /* calibrate.c: hands a table to the function of its kind, or measures the machine; the result in
  * one form. */
 #include "base/arena.h"
+#include "base/check.h"
 #include "calibrate/calibrate.h"
 #include "fit/fits.h"
 #include "validate/validate.h"
@@ -306,7 +307,7 @@ static const char *calibrate_command(lk_arena *arena, const lk_calibrate_request
 
 lk_status lk_calibrate(const lk_calibrate_request *request, lk_calibrated **out, lk_error *err) {
 	*out = NULL;
-	LK_TRY(lk_calibration_ready(err));
+	LK_TRY(lk_cost_ready(err));
 	const struct kind *kind;
 	LK_TRY(calibrate_find_kind(request->kind ? request->kind : "", &kind, err));
 	LK_TRY(calibrate_check_request(request, kind, err));
@@ -317,7 +318,8 @@ lk_status lk_calibrate(const lk_calibrate_request *request, lk_calibrated **out,
 	lk_status status =
 		kind->fit ? calibrate_fit(request, kind, work, err) : calibrate_measure(request, work, err);
 	if (status == LK_OK)
-		status = lk_calibrated_check(&work->result, lk_calibrated_rows(&work->result), err);
+		work->result.failed_check =
+			lk_failed_check(lk_calibrated_check(&work->result, lk_calibrated_rows(&work->result)));
 	if (status == LK_OK) {
 		work->result.reproduce = calibrate_command(&work->arena, request);
 		if (!work->result.reproduce) status = lk_oom(err);

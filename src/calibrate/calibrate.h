@@ -30,9 +30,8 @@ lk_status lk_calibrate_memory(const lk_op_samples *samples, const char *source, 
  * other. */
 const lk_calibration *lk_calibrated_rows(const lk_calibrated *calibrated);
 const lk_host *lk_calibrated_host(const lk_calibrated *calibrated);
-/* calibrate_check.c: an answer that contradicts itself is LK_ERR_INTERNAL. `rows`:
+/* calibrate_check.c: a validator (base/check.h). `rows`:
  * lk_calibrated_rows. */
-lk_status lk_calibrated_check(const lk_calibrated *calibrated, const lk_calibration *rows,
-                              lk_error *err);
+const char *lk_calibrated_check(const lk_calibrated *calibrated, const lk_calibration *rows);
 
 #endif

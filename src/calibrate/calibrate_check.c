@@ -7,26 +7,25 @@
 #include "calibrate/calibrate.h"
 
 /* What is fitted is what --calibration reads: numbers that their models can work with. */
-static lk_status calibrate_check_fitted(const lk_calibration_row *row, lk_error *err) {
-	LK_CHECK(*row->family && (row->count > 0 || row->text), err);
-	LK_CHECK(row->points >= 0 && (isnan(row->error) || row->error >= 0), err);
+static const char *calibrate_check_fitted(const lk_calibration_row *row) {
+	LK_HOLDS(*row->family && (row->count > 0 || row->text));
+	LK_HOLDS(row->points >= 0 && (isnan(row->error) || row->error >= 0));
 	for (int i = 0; i < row->count; i++) {
 		lk_error why = {0};
 		bool can_be_read = lk_calibration_check(row, i, &why) == LK_OK;
-		LK_CHECK(isfinite(row->numbers[i].value) && can_be_read, err);
+		LK_HOLDS(isfinite(row->numbers[i].value) && can_be_read);
 	}
-	return LK_OK;
+	return NULL;
 }
 
-lk_status lk_calibrated_check(const lk_calibrated *calibrated, const lk_calibration *rows,
-                              lk_error *err) {
-	LK_CHECK(!rows || rows->rows.count == (size_t)calibrated->row_count, err);
+const char *lk_calibrated_check(const lk_calibrated *calibrated, const lk_calibration *rows) {
+	LK_HOLDS(!rows || rows->rows.count == (size_t)calibrated->row_count);
 	for (size_t i = 0; rows && i < rows->rows.count; i++)
-		LK_TRY(calibrate_check_fitted(&rows->rows.at[i], err));
+		LK_HOLDS_ALL(calibrate_check_fitted(&rows->rows.at[i]));
 	for (int i = 0; i < calibrated->measured_count; i++) {
 		const lk_measured *measured = &calibrated->measured[i];
-		LK_CHECK(isfinite(measured->value) && measured->value >= 0 && measured->repeats >= 0, err);
-		LK_CHECK(!(measured->low > measured->value) && !(measured->high < measured->value), err);
+		LK_HOLDS(isfinite(measured->value) && measured->value >= 0 && measured->repeats >= 0);
+		LK_HOLDS(!(measured->low > measured->value) && !(measured->high < measured->value));
 	}
-	return LK_OK;
+	return NULL;
 }

@@ -34,6 +34,7 @@ static int calibrate_run(lk_args *args) {
 	if (status == LK_OK)
 		status =
 			lk_calibrate_save(calibrated, outputs.format, cli_colour(), outputs.path, stdout, &err);
+	if (calibrated) cli_warn_failed(calibrated->failed_check);
 	lk_calibrate_free(calibrated);
 	return status == LK_OK ? CLI_OK : cli_fail(&err);
 }

@@ -18,7 +18,10 @@
 enum {
 	CLI_OK = 0,
 	CLI_NO = 1,
-	CLI_WRONG = 2
+	CLI_WRONG = 2,
+	/* Added to the exit status of a program that was run: nothing that fails afterwards replaces
+	 * it. */
+	CLI_OF_PROGRAM = 256
 };
 
 typedef struct cli_command {
@@ -62,6 +65,8 @@ int cli_fail(const lk_error *err);
 typedef int cli_files(const void *request, const char **paths);
 lk_status cli_read(lk_args *args, void *request, lk_outputs *outputs, cli_files *more,
                    const lk_plan_team *team, lk_error *err);
+/* Warns of an answer whose check of its own consistency failed (failed_check; NULL: none did). */
+void cli_warn_failed(const char *failed_check);
 /* The operand of a verb that asks of a job: the name of a network as with --model, unless there is
  * such a file, or a file as with --config (NULL: the verb reads none); both are refused. */
 lk_status cli_take_job(const lk_args *args, const char **config, const char **model, lk_error *err);

@@ -15,6 +15,7 @@ static int collective_run(lk_args *args) {
 	if (lk_collective_ask(&request, &answer, &err) != LK_OK) return cli_fail(&err);
 	lk_status status =
 		lk_collective_print(answer, outputs.format, cli_colour(), outputs.path, stdout, &err);
+	cli_warn_failed(answer->failed_check);
 	lk_collective_free(answer);
 	return status == LK_OK ? CLI_OK : cli_fail(&err);
 }

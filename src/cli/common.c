@@ -17,6 +17,13 @@ int cli_fail(const lk_error *err) {
 	return CLI_WRONG;
 }
 
+void cli_warn_failed(const char *failed_check) {
+	char line[1024];
+	if (failed_check)
+		fprintf(stderr, "lockstep: warning: %s\n",
+		        lk_failed_check_text(failed_check, line, sizeof line));
+}
+
 bool cli_colour(void) {
 	const char *no = getenv("NO_COLOR"), *terminal = getenv("TERM");
 	if (no && *no) return false;

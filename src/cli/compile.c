@@ -46,6 +46,7 @@ static int run_file(const char *path, const lk_compile_request *request, FILE *o
 		result = cli_fail(&err);
 	}
 	if (result == CLI_OK && lk_compile_no(answer)) result = CLI_NO;
+	cli_warn_failed(lk_compile_failed_check(answer));
 	lk_compile_free(answer);
 	return result;
 }

@@ -21,6 +21,7 @@ static int compose_run(lk_args *args) {
 	if (lk_compose(&request, &composed, &err) != LK_OK) return cli_fail(&err);
 	lk_status status = lk_compose_print(composed, outputs.format, outputs.verbose, cli_colour(),
 	                                    outputs.path, stdout, &err);
+	cli_warn_failed(composed->failed_check);
 	lk_compose_free(composed);
 	return status == LK_OK ? CLI_OK : cli_fail(&err);
 }

@@ -16,6 +16,7 @@ static int diff_run(lk_args *args) {
 	if (lk_diff_ask(&request, &answer, &err) != LK_OK) return cli_fail(&err);
 	lk_status status = lk_diff_print(answer, outputs.format, outputs.table, cli_colour(),
 	                                 outputs.path, stdout, &err);
+	cli_warn_failed(answer->failed_check);
 	lk_diff_free(answer);
 	return status == LK_OK ? CLI_OK : cli_fail(&err);
 }

@@ -71,6 +71,8 @@ static int explain_run(lk_args *args) {
 	lk_status status = lk_explain_or_diff(&request, &one, &two, &err);
 	if (one) status = print(&outputs, one, &err);
 	if (two) status = print_runs(&request, &outputs, two, &err);
+	if (one) cli_warn_failed(one->failed_check);
+	if (two) cli_warn_failed(two->failed_check);
 	lk_explain_free(one);
 	lk_diff_free(two);
 	return status == LK_OK ? CLI_OK : cli_fail(&err);

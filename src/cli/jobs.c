@@ -26,6 +26,7 @@ static int jobs_run(lk_args *args) {
 	if (status != LK_OK) return cli_fail(&err);
 	status = lk_jobs_print(answer, outputs.format, outputs.verbose, cli_colour(), outputs.path,
 	                       stdout, &err);
+	cli_warn_failed(answer->failed_check);
 	lk_jobs_free(answer);
 	return status == LK_OK ? CLI_OK : cli_fail(&err);
 }

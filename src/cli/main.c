@@ -242,9 +242,9 @@ int main(int argc, char **argv) {
 	cli_hand_over(argv);
 	errno = 0;
 	int result = main_run(argc > 0 ? argc - 1 : 0, (const char *const *)argv + (argc > 0), true);
-	bool lost = ferror(stdout) != 0;
+	bool of_program = (result & CLI_OF_PROGRAM) != 0, lost = ferror(stdout) != 0;
 	int code = lost ? errno : 0; /* of the write that failed on the way, if nothing failed since */
-	if (fclose(stdout) != 0) {
+	if (fflush(stdout) != 0 || (fclose(stdout) != 0 && errno != EBADF)) { /* EBADF: never opened */
 		lost = true;
 		code = errno;
 	}
@@ -252,7 +252,7 @@ int main(int argc, char **argv) {
 		if (result != CLI_WRONG)
 			fprintf(stderr, "lockstep: standard output: cannot write%s%s\n", code ? ": " : "",
 			        code ? strerror(code) : "");
-		return CLI_WRONG;
+		if (!of_program) result = CLI_WRONG;
 	}
-	return result;
+	return result & ~CLI_OF_PROGRAM;
 }

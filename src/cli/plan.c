@@ -79,11 +79,6 @@ static int plan_post(const lk_plan_request *asked, const lk_outputs *outputs, bo
 	cli_search search;
 	lk_post_plan *plan = NULL;
 	lk_plan_request request = *asked;
-	const char *idle = outputs->html ? "--html" : outputs->charts ? "--charts" : NULL;
-	if (idle) {
-		lk_fail(&err, LK_ERR_INPUT, idle, "it has no effect on --task %s", request.job.task);
-		return speaks ? cli_fail(&err) : CLI_WRONG;
-	}
 	request.progress = cli_search_show;
 	request.progress_context = &search;
 	cli_search_begin(&search, "splits of the GPUs");
@@ -92,8 +87,13 @@ static int plan_post(const lk_plan_request *asked, const lk_outputs *outputs, bo
 	if (status != LK_OK) return speaks ? cli_fail(&err) : CLI_WRONG;
 	status = lk_post_plan_print(plan, outputs->format, outputs->verbose, cli_colour(),
 	                            outputs->path, stdout, &err);
+	if (status == LK_OK && outputs->html)
+		status = lk_report_post_plan(plan, LK_REPORT_HTML, outputs->html, NULL, &err);
+	if (status == LK_OK && outputs->charts)
+		status = lk_report_post_plan(plan, LK_REPORT_CHARTS, outputs->charts, NULL, &err);
 	bool fits = plan->count > 0 && plan->choices[0].fits;
 	if (outputs->verbose) fprintf(stderr, "lockstep: %.2f s\n", plan->seconds);
+	cli_warn_failed(plan->failed_check);
 	lk_post_plan_free(plan);
 	if (status != LK_OK) return cli_fail(&err);
 	return fits ? CLI_OK : CLI_NO;
@@ -137,8 +137,10 @@ int cli_plan_with(lk_args *args, const lk_plan_team *team, bool speaks) {
 	if (status != LK_OK) {
 		if (speaks) result = cli_fail(&err);
 		else result = CLI_WRONG;
-	} else if (speaks) result = plan_answer(plan, &r, &outputs);
-	else result = CLI_OK;
+	} else if (speaks) {
+		result = plan_answer(plan, &r, &outputs);
+		cli_warn_failed(plan->failed_check);
+	} else result = CLI_OK;
 	lk_plan_free(plan);
 	return result;
 }

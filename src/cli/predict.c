@@ -262,6 +262,10 @@ static int predict_answer(const struct sweep *sweep, lk_error *err) {
 		fit += sweep->rows[i].prediction && sweep->rows[i].prediction->fits;
 	}
 	if (refused == sweep->count) return all_refused(sweep);
+	const char *failed = NULL; /* one warning for all combinations */
+	for (size_t i = 0; i < sweep->count && !failed; i++)
+		if (sweep->predictions[i]) failed = sweep->predictions[i]->failed_check;
+	cli_warn_failed(failed);
 	if (sweep->count == 1 && lk_predict_write_files(sweep->predictions[0], outputs, err) != LK_OK)
 		return cli_fail(err);
 	if (outputs->html && sweep->count > 1 &&

@@ -1,5 +1,6 @@
 /* record.c: `lockstep record`: runs a command and records it. Its own lines go to standard error:
  * standard output is the command's. */
+#include <signal.h>
 #include <stdio.h>
 
 #include "cli/cli.h"
@@ -14,8 +15,11 @@ static int record_run(lk_args *args) {
 	request.command = args->rest;
 	request.words = args->rest_count;
 	if (lk_record(&request, &answer, &err) != LK_OK) return cli_fail(&err);
-	lk_record_print(answer, stderr);
-	int status = lk_record_exit_status(answer);
+	signal(SIGPIPE, SIG_IGN); /* a closed pipe must not replace the command's exit status */
+	if (answer->failure.status) cli_fail(&answer->failure);
+	else lk_record_print(answer, stderr);
+	cli_warn_failed(answer->failed_check);
+	int status = lk_record_exit_status(answer) | (answer->status ? CLI_OF_PROGRAM : 0);
 	lk_record_free(answer);
 	return status;
 }

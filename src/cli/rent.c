@@ -33,6 +33,7 @@ static int run_rent(lk_args *args) {
 	if (status == LK_OK && outputs.charts)
 		status = lk_report_rent(rent, LK_REPORT_CHARTS, outputs.charts, NULL, &err);
 	int code = rent->nothing ? CLI_NO : CLI_OK;
+	cli_warn_failed(rent->failed_check);
 	lk_rent_free(rent);
 	return status == LK_OK ? code : cli_fail(&err);
 }

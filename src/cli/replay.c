@@ -24,6 +24,7 @@ static int replay_run(lk_args *args) {
 	if (lk_replay_ask(&request, &replay, &err) != LK_OK) return cli_fail(&err);
 	lk_status status = lk_replay_print(replay, outputs.format, outputs.verbose, cli_colour(),
 	                                   outputs.path, stdout, &err);
+	cli_warn_failed(replay->failed_check);
 	lk_replay_free(replay);
 	return status == LK_OK ? CLI_OK : cli_fail(&err);
 }

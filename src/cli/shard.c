@@ -46,6 +46,7 @@ static int shard_run(lk_args *args) {
 	if (status != LK_OK) result = cli_fail(&err);
 	else if (answer->fits) result = CLI_OK;
 	else result = CLI_NO;
+	if (answer) cli_warn_failed(answer->failed_check);
 	lk_shard_free(answer);
 	return result;
 }

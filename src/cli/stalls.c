@@ -1,5 +1,6 @@
 /* stalls.c: `lockstep stalls`: what stalls a training command. The report goes to standard output
  * after what the first run printed; what lockstep says meanwhile goes to standard error. */
+#include <signal.h>
 #include <stdio.h>
 #include <unistd.h>
 
@@ -52,9 +53,13 @@ static int stalls_run(lk_args *args) {
 	request.say = request.recording ? NULL : stalls_say;
 	request.context = &request;
 	if (lk_stalls(&request, &answer, &err) != LK_OK) return cli_fail(&err);
-	int status = answer->status;
-	if (*answer->reason) fprintf(stderr, "lockstep: %s\n", answer->reason);
+	int status = CLI_OK;
+	if (answer->status) signal(SIGPIPE, SIG_IGN); /* a closed pipe must not replace the status */
+	if (answer->failure.status) status = cli_fail(&answer->failure);
+	else if (*answer->reason) fprintf(stderr, "lockstep: %s\n", answer->reason);
 	else if (write_answer(&outputs, answer, &err) != LK_OK) status = cli_fail(&err);
+	cli_warn_failed(answer->failed_check);
+	if (answer->status) status = answer->status | CLI_OF_PROGRAM;
 	lk_stalls_free(answer);
 	return status;
 }

@@ -29,6 +29,7 @@ int cli_validate_with(lk_args *args, const lk_plan_team *team, bool speaks) {
 	if (status == LK_OK)
 		status =
 			lk_validate_save(validation, outputs.format, cli_colour(), outputs.path, stdout, &err);
+	cli_warn_failed(validation->failed_check);
 	lk_validate_free(validation);
 	return status == LK_OK ? CLI_OK : cli_fail(&err);
 }

@@ -34,6 +34,7 @@ static int whatif_run(lk_args *args) {
 		status = lk_report_whatif(answer, LK_REPORT_HTML, outputs.html, NULL, &err);
 	if (status == LK_OK && result == CLI_OK && outputs.charts)
 		status = lk_report_whatif(answer, LK_REPORT_CHARTS, outputs.charts, NULL, &err);
+	cli_warn_failed(answer->failed_check);
 	lk_whatif_free(answer);
 	return status == LK_OK ? result : cli_fail(&err);
 }

@@ -35,6 +35,7 @@ struct work {
 	lk_nccl_settings settings;
 	lk_group_shape group;
 	lk_coll_kind kind;
+	lk_calibration_hold calibration;
 	LK_VEC(lk_collective_row) rows;
 	const char *notes[NOTES];
 	int note_count;
@@ -49,6 +50,7 @@ void lk_collective_free(lk_collective *collective) {
 	struct work *work = collective->memory_owner;
 	lk_vec_free(&work->rows);
 	lk_vec_free(&work->runs);
+	lk_calibration_release(&work->calibration);
 	lk_arena_free(&work->arena);
 	free(work);
 }
@@ -139,7 +141,6 @@ static lk_status collective_ask_find_group(struct work *work, lk_error *err) {
 static lk_status find_fabric(struct work *work, lk_error *err) {
 	const char *name = work->request->fabric;
 	const lk_calibration_row *row = NULL;
-	if (work->request->calibration) LK_TRY(lk_calibration_use(work->request->calibration, err));
 	const lk_calibration *calibration = lk_calibration_current();
 	if (name) row = lk_calibration_find(calibration, "collective", name, "");
 	if (name && !row) {
@@ -376,33 +377,36 @@ static lk_status collective_ask_answer(struct work *work, lk_error *err) {
  *
  * Nothing is printed that contradicts itself: whatever made it is a defect of lockstep. */
 
-static lk_status collective_check(const lk_collective *collective, lk_error *err) {
+static const char *collective_check(const lk_collective *collective) {
 	for (int i = 0; i < collective->row_count; i++) {
 		const lk_collective_row *row = &collective->rows[i];
-		LK_CHECK(isfinite(row->us) && row->us >= 0, err);
-		LK_CHECK(!(row->low_us > row->us) && !(row->high_us < row->us), err);
-		LK_CHECK(isfinite(row->algbw) && row->algbw >= 0 && row->busbw >= 0, err);
-		LK_CHECK(!(row->us > 0) ||
-		             fabs(row->algbw * row->us * 1e3 - row->bytes) <= 1e-9 * row->bytes,
-		         err);
-		LK_CHECK(collective->log || i == 0 || row->bytes > row[-1].bytes, err);
-		LK_CHECK(isnan(row->ratio) ||
-		             fabs(row->ratio * row->us - row->measured_us) <= 1e-9 * row->measured_us,
-		         err);
+		LK_HOLDS(isfinite(row->us) && row->us >= 0);
+		LK_HOLDS(!(row->low_us > row->us) && !(row->high_us < row->us));
+		LK_HOLDS(isfinite(row->algbw) && row->algbw >= 0 && row->busbw >= 0);
+		LK_HOLDS(!(row->us > 0) ||
+		         fabs(row->algbw * row->us * 1e3 - row->bytes) <= 1e-9 * row->bytes);
+		LK_HOLDS(collective->log || i == 0 || row->bytes > row[-1].bytes);
+		LK_HOLDS(isnan(row->ratio) ||
+		         fabs(row->ratio * row->us - row->measured_us) <= 1e-9 * row->measured_us);
 	}
-	return LK_OK;
+	return NULL;
 }
 
 lk_status lk_collective_ask(const lk_collective_request *request, lk_collective **out,
                             lk_error *err) {
 	*out = NULL;
-	LK_TRY(lk_calibration_ready(err));
 	struct work *work = calloc(1, sizeof *work);
 	if (!work) return lk_oom(err);
 	work->result.memory_owner = work;
 	work->request = request;
-	lk_status status = collective_ask_answer(work, err);
-	if (status == LK_OK) status = collective_check(&work->result, err);
+	lk_status status = lk_calibration_begin(&work->calibration, request->calibration, err);
+	if (status == LK_OK) {
+		status = lk_coll_ready(err);
+		if (status == LK_OK) status = collective_ask_answer(work, err);
+		lk_calibration_leave(&work->calibration);
+	}
+	if (status == LK_OK)
+		work->result.failed_check = lk_failed_check(collective_check(&work->result));
 	if (status == LK_OK) *out = &work->result;
 	else lk_collective_free(&work->result);
 	return status;

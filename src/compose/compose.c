@@ -446,33 +446,33 @@ static bool is_whole_step(const lk_compose_parts *parts, double step_s) {
 	       parts->wait >= 0 && fabs(sum - step_s) <= 1e-6 * step_s + 1e-12;
 }
 
-static lk_status compose_check(const lk_composed *composed, lk_error *err) {
-	LK_CHECK(isfinite(composed->step_s) && composed->step_s >= 0, err);
-	LK_CHECK(!(composed->low_s > composed->step_s) && !(composed->high_s < composed->step_s), err);
+static const char *compose_check(const lk_composed *composed) {
+	LK_HOLDS(isfinite(composed->step_s) && composed->step_s >= 0);
+	LK_HOLDS(!(composed->low_s > composed->step_s) && !(composed->high_s < composed->step_s));
 	int ranks = 0;
 	for (int i = 0; i < composed->class_count; i++) {
 		const lk_compose_class *class = &composed->classes[i];
-		LK_CHECK(!(class->own_low_s > class->own_high_s), err);
-		LK_CHECK(!(class->device_low_s > class->device_high_s), err);
-		LK_CHECK(class->unlike <= class->steps, err);
-		LK_CHECK(is_whole_step(&class->parts, composed->step_s), err);
+		LK_HOLDS(!(class->own_low_s > class->own_high_s));
+		LK_HOLDS(!(class->device_low_s > class->device_high_s));
+		LK_HOLDS(class->unlike <= class->steps);
+		LK_HOLDS(is_whole_step(&class->parts, composed->step_s));
 		ranks += class->ranks;
 	}
-	LK_CHECK(ranks == composed->world, err);
-	LK_CHECK(is_whole_step(&composed->parts, composed->step_s), err);
-	return LK_OK;
+	LK_HOLDS(ranks == composed->world);
+	LK_HOLDS(is_whole_step(&composed->parts, composed->step_s));
+	return NULL;
 }
 
 lk_status lk_compose(const lk_compose_request *request, lk_composed **out, lk_error *err) {
 	*out = NULL;
-	LK_TRY(lk_calibration_ready(err));
+	LK_TRY(lk_cost_ready(err));
 	struct compose_work *work = calloc(1, sizeof *work);
 	if (!work) return lk_oom(err);
 	work->result.memory_owner = work;
 	work->composer.request = request;
 	work->composer.err = err;
 	lk_status status = compose_recordings(work);
-	if (status == LK_OK) status = compose_check(&work->result, err);
+	if (status == LK_OK) work->result.failed_check = lk_failed_check(compose_check(&work->result));
 	if (status != LK_OK) lk_compose_free(&work->result);
 	else *out = &work->result;
 	return status;

@@ -59,6 +59,11 @@ static double launch_seconds(const lk_graph *graph, uint32_t op, const lk_cost_s
 	return site->compiled && fusible ? constants->launch_s / 2 : constants->launch_s;
 }
 
+lk_status lk_cost_ready(lk_error *err) {
+	LK_TRY(lk_gemm_ready(err));
+	return lk_coll_ready(err);
+}
+
 lk_cost lk_cost_op(const lk_graph *graph, uint32_t op, const lk_cost_site *site) {
 	LK_ASSERT(op < graph->ops.count);
 	lk_cost cost = {.spread = 1};

@@ -12,6 +12,10 @@
  * a model. */
 lk_cost lk_cost_op(const lk_graph *graph, uint32_t op, const lk_cost_site *site);
 
+/* Makes what models keep of the current calibration: every question whose operations are priced
+ * says so first. LK_ERR_MEMORY. */
+lk_status lk_cost_ready(lk_error *err);
+
 /* Costs of all operations for every variant of site that occurs among the ranks. Most jobs have one
  * variant. */
 typedef struct lk_costs {

@@ -416,86 +416,87 @@ lk_read_limits lk_explain_limits(const lk_explain_request *request) {
  *
  * Nothing is printed that contradicts itself: whatever made it is a defect of lockstep. */
 
-static lk_status explain_check_rank(const lk_explain_rank *rank, lk_error *err) {
-	LK_CHECK(rank->compute_ns >= 0 && rank->idle_ns >= 0 && rank->non_compute_ns >= 0, err);
-	LK_CHECK(rank->compute_ns + rank->non_compute_ns + rank->idle_ns == rank->kernel_time_ns, err);
-	LK_CHECK(rank->exposed_communication_ns + rank->exposed_memory_ns == rank->non_compute_ns, err);
-	LK_CHECK(rank->idle_data_ns + rank->idle_sync_ns + rank->idle_host_ns + rank->idle_other_ns ==
-	             rank->idle_ns,
-	         err);
-	LK_CHECK(rank->overlap_ns >= 0 && rank->overlap_ns <= rank->communication_ns, err);
-	LK_CHECK(rank->exposed_communication_ns <= rank->communication_ns, err);
-	LK_CHECK(rank->exposed_memory_ns <= rank->memory_ns, err);
-	LK_CHECK(rank->h2d_exposed_ns >= 0 && rank->h2d_exposed_ns <= rank->h2d_ns, err);
-	LK_CHECK(rank->device_events <= rank->events, err);
-	return LK_OK;
+static const char *explain_check_rank(const lk_explain_rank *rank) {
+	LK_HOLDS(rank->compute_ns >= 0 && rank->idle_ns >= 0 && rank->non_compute_ns >= 0);
+	LK_HOLDS(rank->compute_ns + rank->non_compute_ns + rank->idle_ns == rank->kernel_time_ns);
+	LK_HOLDS(rank->exposed_communication_ns + rank->exposed_memory_ns == rank->non_compute_ns);
+	LK_HOLDS(rank->idle_data_ns + rank->idle_sync_ns + rank->idle_host_ns + rank->idle_other_ns ==
+	         rank->idle_ns);
+	LK_HOLDS(rank->overlap_ns >= 0 && rank->overlap_ns <= rank->communication_ns);
+	LK_HOLDS(rank->exposed_communication_ns <= rank->communication_ns);
+	LK_HOLDS(rank->exposed_memory_ns <= rank->memory_ns);
+	LK_HOLDS(rank->h2d_exposed_ns >= 0 && rank->h2d_exposed_ns <= rank->h2d_ns);
+	LK_HOLDS(rank->device_events <= rank->events);
+	return NULL;
 }
 
-static lk_status explain_check_tables(const lk_explanation *explanation, lk_error *err) {
+static const char *explain_check_tables(const lk_explanation *explanation) {
 	for (int i = 0; i < explanation->idle_count; i++) {
 		const lk_explain_idle *idle = &explanation->idle[i];
-		LK_CHECK(idle->host_wait_ns + idle->kernel_wait_ns + idle->other_ns == idle->idle_ns, err);
+		LK_HOLDS(idle->host_wait_ns + idle->kernel_wait_ns + idle->other_ns == idle->idle_ns);
 	}
 	for (int i = 0; i < explanation->stretch_count; i++) {
 		const lk_explain_stretch *stretch = &explanation->stretches[i];
-		LK_CHECK(stretch->lost_ns >= 0 && stretch->lost_ns <= stretch->dur_ns, err);
-		LK_CHECK(i == 0 || stretch->lost_ns <= stretch[-1].lost_ns, err);
+		LK_HOLDS(stretch->lost_ns >= 0 && stretch->lost_ns <= stretch->dur_ns);
+		LK_HOLDS(i == 0 || stretch->lost_ns <= stretch[-1].lost_ns);
 	}
 	for (int i = 0; i < explanation->queue_count; i++) {
 		const lk_explain_queue *queue = &explanation->queues[i];
-		LK_CHECK(queue->full_ns <= queue->span_ns && queue->median <= (double)queue->max, err);
-		LK_CHECK((double)queue->min <= queue->median && queue->median <= queue->p95, err);
+		LK_HOLDS(queue->full_ns <= queue->span_ns && queue->median <= (double)queue->max);
+		LK_HOLDS((double)queue->min <= queue->median && queue->median <= queue->p95);
 	}
 	for (int i = 0; i < explanation->launch_count; i++) {
 		const lk_explain_launch *launch = &explanation->launches[i];
-		LK_CHECK(launch->short_kernels <= launch->gpu_duration.count, err);
+		LK_HOLDS(launch->short_kernels <= launch->gpu_duration.count);
 	}
 	for (int i = 0; i < explanation->straggler_count; i++)
-		LK_CHECK(explanation->stragglers[i].last <= explanation->stragglers[i].collectives, err);
+		LK_HOLDS(explanation->stragglers[i].last <= explanation->stragglers[i].collectives);
 	for (int i = 0; i < explanation->shaped_count; i++)
-		LK_CHECK(explanation->shaped[i].share >= 0 && explanation->shaped[i].share <= 1 + 1e-9,
-		         err);
-	for (int i = 0; i < explanation->action_count; i++)
-		LK_CHECK(explanation->actions[i] >= 0 && explanation->actions[i] < explanation->stall_count,
-		         err);
+		LK_HOLDS(explanation->shaped[i].share >= 0 && explanation->shaped[i].share <= 1 + 1e-9);
 	double path = 0;
 	for (int i = 0; i < explanation->critical.part_count; i++)
 		path += explanation->critical.parts[i].seconds;
-	LK_CHECK(path <= explanation->critical.step_s * (1 + 1e-6) + 1e-9, err);
+	LK_HOLDS(path <= explanation->critical.step_s * (1 + 1e-6) + 1e-9);
+	return NULL;
+}
+
+/* Views read by them. */
+static lk_status explain_check_places(const lk_explanation *explanation, lk_error *err) {
+	for (int i = 0; i < explanation->action_count; i++)
+		LK_CHECK(explanation->actions[i] >= 0 && explanation->actions[i] < explanation->stall_count,
+		         err);
 	return LK_OK;
 }
 
-static lk_status explain_check(const lk_explanation *explanation, lk_error *err) {
+static const char *explain_check(const lk_explanation *explanation) {
 	for (int i = 0; i < explanation->rank_count; i++)
-		LK_TRY(explain_check_rank(&explanation->ranks[i], err));
+		LK_HOLDS_ALL(explain_check_rank(&explanation->ranks[i]));
 	for (int i = 0; i < explanation->step_rows; i++) {
 		const lk_explain_step *step = &explanation->steps[i];
-		LK_CHECK(step->compute_ns + step->exposed_communication_ns + step->exposed_memory_ns +
-		                 step->idle_ns ==
-		             step->dur_ns,
-		         err);
+		LK_HOLDS(step->compute_ns + step->exposed_communication_ns + step->exposed_memory_ns +
+		             step->idle_ns ==
+		         step->dur_ns);
 	}
-	LK_TRY(explain_check_tables(explanation, err));
+	LK_HOLDS_ALL(explain_check_tables(explanation));
 	for (int i = 0; i < explanation->kernel_count; i++) {
 		const lk_explain_kernel *kernel = &explanation->kernel[i];
-		LK_CHECK(kernel->share >= 0 && kernel->share <= 1 + 1e-9, err);
-		LK_CHECK(i == 0 || kernel->time.total_ns <= kernel[-1].time.total_ns, err);
-		LK_CHECK(kernel->time.min_ns <= kernel->time.median_ns &&
-		             kernel->time.median_ns <= kernel->time.max_ns,
-		         err);
+		LK_HOLDS(kernel->share >= 0 && kernel->share <= 1 + 1e-9);
+		LK_HOLDS(i == 0 || kernel->time.total_ns <= kernel[-1].time.total_ns);
+		LK_HOLDS(kernel->time.min_ns <= kernel->time.median_ns &&
+		         kernel->time.median_ns <= kernel->time.max_ns);
 	}
 	for (int i = 0; i < explanation->comm_count; i++) {
 		const lk_explain_comm *comm = &explanation->comm[i];
-		LK_CHECK(comm->wait_ns >= 0 && comm->transfer_ns >= 0 && comm->exposed_ns >= 0, err);
-		LK_CHECK(comm->matched <= comm->count, err);
+		LK_HOLDS(comm->wait_ns >= 0 && comm->transfer_ns >= 0 && comm->exposed_ns >= 0);
+		LK_HOLDS(comm->matched <= comm->count);
 	}
 	for (int i = 0; i < explanation->stall_count; i++) {
 		const lk_explain_stall *stall = &explanation->stalls[i];
-		LK_CHECK(isfinite(stall->lost_s) && stall->lost_s >= 0, err);
-		LK_CHECK(!(stall->gain_s > explanation->step_s * (1 + 1e-9)), err);
-		LK_CHECK(i == 0 || stall->lost_s <= stall[-1].lost_s, err);
+		LK_HOLDS(isfinite(stall->lost_s) && stall->lost_s >= 0);
+		LK_HOLDS(!(stall->gain_s > explanation->step_s * (1 + 1e-9)));
+		LK_HOLDS(i == 0 || stall->lost_s <= stall[-1].lost_s);
 	}
-	return LK_OK;
+	return NULL;
 }
 
 lk_status lk_explain_files(lk_trace_files *files, const lk_explain_request *request,
@@ -504,7 +505,7 @@ lk_status lk_explain_files(lk_trace_files *files, const lk_explain_request *requ
 	*out = NULL;
 	LK_TRY(lk_traces_of_files(files, &traces, err));
 	lk_status status = lk_devices_ready(err);
-	if (status == LK_OK) status = lk_calibration_ready(err);
+	if (status == LK_OK) status = lk_cost_ready(err);
 	if (status == LK_OK && request->strict) status = refuse_damage(traces, err);
 	if (status != LK_OK) {
 		lk_traces_free(traces);
@@ -514,8 +515,11 @@ lk_status lk_explain_files(lk_trace_files *files, const lk_explain_request *requ
 	free_ranks((*out)->memory_owner); /* thousands of them are most of the memory */
 	status = lk_explain_simulate(*out, err);
 	if (status == LK_OK) status = lk_explain_diagnose((*out)->memory_owner, err);
-	if (status == LK_OK) status = explain_check(*out, err);
-	if (status == LK_OK) return LK_OK;
+	if (status == LK_OK) status = explain_check_places(*out, err);
+	if (status == LK_OK) {
+		(*out)->failed_check = lk_failed_check(explain_check(*out));
+		return LK_OK;
+	}
 	lk_explain_free(*out);
 	*out = NULL;
 	return status;

@@ -107,7 +107,7 @@ static lk_status predict_fold_run(void *context, size_t i, lk_error *err) {
 	if (*run->refused) return LK_OK;
 	size_t numbers = (size_t)lk_runs_fit_numbers(job->fit);
 	lk_runs_fit_constants(job->fit, &job->x[(size_t)job->fold[i] * numbers], i, &constants);
-	lk_status status = lk_run_predict(run, &constants, &job->out[i].predicted, err);
+	lk_status status = lk_run_predict(run, &constants, &job->out[i].predicted, NULL, err);
 	return status == LK_ERR_MEMORY ? status : LK_OK;
 }
 

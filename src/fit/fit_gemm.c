@@ -11,6 +11,7 @@
 
 #include "base/fit.h"
 #include "base/stats.h"
+#include "base/carried.h"
 #include "base/stop.h"
 #include "base/sort.h"
 
@@ -267,7 +268,7 @@ struct crossing {
 	double *predicted;
 	int fitted, next;
 	pthread_mutex_t lock;
-	const lk_stop *stop;
+	lk_carried carried; /* of the caller, and so of the other thread */
 	lk_status status;
 	lk_error err;
 };
@@ -283,7 +284,7 @@ static int take_fold(struct crossing *crossing) {
 
 static void *cross_some(void *context) {
 	struct crossing *crossing = context;
-	lk_stop_watch(crossing->stop);
+	*lk_carried_here() = crossing->carried;
 	for (int fold; (fold = take_fold(crossing)) >= 0;) {
 		lk_error err = {0};
 		int fitted = 0;
@@ -308,7 +309,7 @@ lk_status lk_gemm_cross(const lk_gemm_table *table, bool general, double *predic
 	                     .general = general,
 	                     .predicted = predicted,
 	                     .lock = PTHREAD_MUTEX_INITIALIZER,
-	                     .stop = lk_stop_watched()};
+	                     .carried = *lk_carried_here()};
 	pthread_t other;
 	bool two = pthread_create(&other, NULL, cross_some, &c) == 0;
 	cross_some(&c);

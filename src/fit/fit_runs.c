@@ -231,7 +231,7 @@ static void runs_constants_of(const lk_constants *base, const lk_run *run, const
 /* ln of the step time; NAN where the job cannot be built: such a run teaches nothing. */
 static lk_status runs_predict(const lk_run *run, const lk_constants *constants, double *log_seconds,
                               lk_error *err) {
-	lk_status status = lk_run_predict(run, constants, log_seconds, err);
+	lk_status status = lk_run_predict(run, constants, log_seconds, NULL, err);
 	*log_seconds = log(*log_seconds);
 	return status == LK_ERR_MEMORY ? status : LK_OK;
 }
@@ -524,11 +524,12 @@ lk_status lk_runs_fit_rows(const lk_runs_fit *fit, const char *source, const cha
  * cluster. */
 
 lk_status lk_run_predict(const lk_run *run, const lk_constants *constants, double *seconds,
-                         lk_error *err) {
+                         double *network_share, lk_error *err) {
 	lk_step step;
 	lk_step_options options = {.few = true, .constants = constants};
 	lk_status status = lk_step_ask(&run->job, &run->cluster, &options, &step, err);
 	*seconds = status == LK_OK ? step.step_s : NAN;
+	if (network_share) *network_share = status == LK_OK ? lk_step_network_share(&step) : 0;
 	lk_step_free(&step);
 	return status;
 }

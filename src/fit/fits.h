@@ -239,18 +239,6 @@ lk_status lk_memory_fit_row(lk_calibration *into, const lk_memory_group *group,
 /* How many numbers of a model are fitted. */
 int lk_memory_fit_numbers(const lk_memory_kernel *kernel);
 
-/* ---- fold_range: ranges of rows from the errors of other rows that were predicted without seeing
- * their own fold. */
-
-/* Whether two rows are alike: of one class, of one fold. */
-typedef bool lk_rows_alike(const void *context, size_t a, size_t b);
-
-/* Gives predicted rows without a range that of measured / predicted of the rows of their class
- * (NULL: all) and other folds; none where fewer than ten are left. Call it for a class, then for a
- * wider one. */
-lk_status lk_fold_ranges(lk_arena *arena, lk_validated *rows, size_t count, lk_rows_alike *class,
-                         lk_rows_alike *fold, const void *context, lk_error *err);
-
 /* ---- host_terms: tables of measured host overheads (cost/host_terms.h), merged: "shared
  * overheads".
  *

@@ -24,6 +24,21 @@ lk_node lk_node_usual(const lk_device *device, int gpus) {
 	};
 }
 
+/* From all-reduces of few bytes, less what links and NCCL take: 161 us on two nodes of p4de, whose
+ * cards send and receive; 70 us of p5, whose cards write to the receiver's memory (RDMA), as do all
+ * with Hopper and later. Of the cards of 200 Gb/s and more four nodes of B200 with 400 Gb/s speak,
+ * timed from the host. */
+double lk_efa_latency(const lk_node *node) {
+	lk_arch arch = node->device->arch;
+	if (node->nic_rate >= 24e9) return 35e-6;
+	return arch == LK_ARCH_HOPPER || arch == LK_ARCH_BLACKWELL ? 20e-6 : 75e-6;
+}
+
+/* aws-ofi-nccl, its platform data: 35 us of cards of 200 Gb/s and more, before them 75 us. */
+double lk_efa_hint(double nic_rate) {
+	return nic_rate >= 24e9 ? 35e-6 : 75e-6;
+}
+
 /* ---- drafts ---- */
 
 static long long draft_gpus(const lk_cluster_draft *draft) {

@@ -123,9 +123,14 @@ typedef struct lk_node {
 	double intra_rate; /* bytes/s per direction and GPU */
 	int nics;
 	double nic_rate;      /* bytes/s per direction and NIC */
-	double nic_latency_s; /* added to a message's latency: InfiniBand 0, EFA 35 or 75 us */
+	double nic_latency_s; /* added to a message's latency: InfiniBand 0, EFA 20 to 75 us */
 	bool sockets;         /* no RDMA: messages pass through host memory and TCP */
 } lk_node;
+
+/* What EFA adds to a message's latency, s, by the generation of its cards. */
+double lk_efa_latency(const lk_node *node);
+/* What its plugin tells NCCL of cards of this rate, s: for the choice of algorithms alone. */
+double lk_efa_hint(double nic_rate);
 
 /* The switches and links between nodes. */
 typedef enum lk_net_kind {

@@ -319,13 +319,15 @@ static lk_status info_device(const struct info *info, const char *name, const lk
 	return lk_hint(err, "add it, as in --cluster \"%.60s h100-sxm\"", where);
 }
 
-/* EFA's plugin tells NCCL 35 us of cards of 200 Gb/s and more, before them 75 us. NCCL takes
- * sockets whose rate it does not find for 10 Gb/s. */
+/* NCCL takes sockets whose rate it does not find for 10 Gb/s. Cards of EFA that are more than the
+ * GPUs share what is usual for these. */
 static void info_net(const struct info *info, lk_node *node) {
 	if (info->nics) node->nics = info->nics < LK_CLUSTER_NICS ? info->nics : LK_CLUSTER_NICS;
 	if (info->nic_gbytes > 0) node->nic_rate = info->nic_gbytes * 1e9;
 	else if (info->sockets) node->nic_rate = 10e9 / 8;
-	if (info->efa) node->nic_latency_s = node->nic_rate >= 24e9 ? 35e-6 : 75e-6;
+	else if (info->efa && node->nics > node->gpus)
+		node->nic_rate *= (double)node->gpus / node->nics;
+	if (info->efa) node->nic_latency_s = lk_efa_latency(node);
 	node->sockets = info->sockets;
 }
 

@@ -187,6 +187,12 @@ static const lk_device *xml_device_of(const struct topology *topology) {
 	return device;
 }
 
+/* Latencies of a plugin are hints for NCCL's choice: of EFA's the cards' own counts. */
+static double xml_latency(double stated, const lk_node *node) {
+	bool hint = fabs(stated - lk_efa_hint(node->nic_rate)) < 1e-9;
+	return hint ? lk_efa_latency(node) : stated;
+}
+
 static void xml_wire(const struct topology *topology, lk_node *node) {
 	const lk_device *device = node->device;
 	if (topology->links > 0 && device->links > 0) {
@@ -196,7 +202,7 @@ static void xml_wire(const struct topology *topology, lk_node *node) {
 	if (topology->nets > 0) {
 		node->nics = topology->nets;
 		node->nic_rate = topology->mbits * 1e6 / 8;
-		node->nic_latency_s = topology->latency_us * 1e-6;
+		node->nic_latency_s = xml_latency(topology->latency_us * 1e-6, node);
 	} else if (topology->plain_nics > 0) {
 		node->nics = topology->plain_nics;
 	}

@@ -115,7 +115,9 @@ lk_status lk_where_count(const char **gpu, int *gpus, lk_error *err) {
 	if (count > 0 && *gpus > 0 && *gpus != count) {
 		lk_fail(err, LK_ERR_INPUT, "--gpu", "%s means %d GPUs, but %d are requested elsewhere",
 		        said, count, *gpus);
-		return lk_hint(err, "give the number once: --gpu %s --gpus N", *gpu);
+		const lk_device *device = lk_device_find(*gpu);
+		return lk_hint(err, "give the number once: --gpu %s --gpus N",
+		               device ? device->name : "NAME");
 	}
 	if (count > 0) *gpus = count;
 	return LK_OK;

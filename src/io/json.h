@@ -113,9 +113,10 @@ void lk_json_put_value(lk_json_writer *writer, const char *key, const lk_value *
 void lk_json_put_document(lk_json_writer *writer, const char *key, const char *document,
                           size_t size);
 /* The first members of every answer's object: `schema` ("lockstep/VERB/N"; N goes up when a key
- * changes its meaning or goes), the version of lockstep and the day of its data. The schemas are in
- * docs/reference/schemas/. */
-void lk_json_put_head(lk_json_writer *writer, const char *schema);
+ * changes its meaning or goes), the version of lockstep and the day of its data; of an answer with
+ * a failed check (base/check.h; NULL: none) `checked`, false, and `failed_check`. The schemas are
+ * in docs/reference/schemas/. */
+void lk_json_put_head(lk_json_writer *writer, const char *schema, const char *failed_check);
 /* Ends the document with a newline and flushes the file. An error of the file, or objects left
  * open, show here. */
 lk_status lk_json_finish(lk_json_writer *writer, lk_error *err);

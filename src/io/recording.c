@@ -83,6 +83,8 @@ static void fill_head(lk_recording_head *head, uint64_t limit, const char *host)
 	head->realtime_ns = (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
 	head->limit_bytes = limit;
 	head->rank = -1;
+	long cores = sysconf(_SC_NPROCESSORS_ONLN);
+	head->cores = cores > 0 ? (uint32_t)cores : 0;
 	snprintf(head->host, sizeof head->host, "%s", host);
 	snprintf(head->program, sizeof head->program, "%s", program_invocation_short_name);
 	memcpy(head->magic, LK_RECORDING_MAGIC, sizeof head->magic);

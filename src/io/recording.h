@@ -28,8 +28,8 @@
 #define LK_RECORDING_FORKED ".of-" /* in names of recordings of forked processes */
 enum {
 	/* 2: records of devices; 3: of what came from storage; 4: of processor time; 5: of the thread's
-	 * own, its faults and switches */
-	LK_RECORDING_VERSION = 5,
+	 * own, its faults and switches; 6: of mounts, and the machine's cores */
+	LK_RECORDING_VERSION = 6,
 	LK_RECORDING_THREAD_USE = 5, /* the first with lk_record_entry.use */
 	LK_RECORDING_OLDEST = 1,     /* that is read */
 	LK_HEADER_BYTES = 4096,
@@ -47,7 +47,8 @@ typedef enum lk_record_kind {
 	LK_RECORD_NONE,
 	LK_RECORD_TEXT,   /* a piece of the text of the record before it */
 	LK_RECORD_THREAD, /* object: its number here; bytes: its id in the system */
-	LK_RECORD_FILE,   /* object: its number; bytes: its size when first seen; text: its path */
+	LK_RECORD_FILE,   /* object: its number; bytes: its size when first seen; file.mount; text: its
+	                     path */
 	/* object: number of a communicator; comm.peer: ranks in it; comm.tag: own rank in it; text:
 	 * ranks, or "#" and a name, of NCCL: NAME.lkgroup beside the recording holds an int32 for each
 	 * rank, its rank of the world + 1, or 0, as every member writes its own. Of an emulated world
@@ -76,6 +77,8 @@ typedef enum lk_record_kind {
 	                        as the kernel counts it */
 	LK_RECORD_PROCESSOR, /* bytes: nanoseconds that the process's threads have computed so far; use:
 	                        of the thread */
+	LK_RECORD_MOUNT, /* object: its number; text: folder and type of a file system, "/data (nfs4)"
+	                  */
 	LK_RECORD_KINDS,
 } lk_record_kind;
 
@@ -187,6 +190,10 @@ typedef struct lk_record_entry {
 			uint32_t major_faults;          /* pages that were read from storage */
 			uint32_t gave_up, preempted;    /* switches: it had to wait; another took its place */
 		} use;
+		/* FILE */
+		struct {
+			uint32_t mount; /* number of the mount that it lies on; 0 not known */
+		} file;
 	};
 } lk_record_entry;
 _Static_assert(sizeof(lk_record_entry) == LK_RECORD_BYTES, "a record is 64 bytes");
@@ -244,6 +251,7 @@ typedef struct lk_recording_head {
 	/* Why there is no more room: errno of the first growth that failed (ENOSPC, EDQUOT, ...);
 	 * EFBIG: the limit of file sizes is below limit_bytes; 0: none but that */
 	uint32_t growth_errno;
+	uint32_t cores; /* of the machine, that are online; 0 not known */
 } lk_recording_head;
 _Static_assert(sizeof(lk_recording_head) <= LK_HEADER_BYTES, "the header is one page");
 

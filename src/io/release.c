@@ -18,8 +18,11 @@ const char *lk_data_date(void) {
 	return date ? date : "undated";
 }
 
-void lk_json_put_head(lk_json_writer *writer, const char *schema) {
+void lk_json_put_head(lk_json_writer *writer, const char *schema, const char *failed_check) {
 	lk_json_put_text(writer, "schema", schema);
 	lk_json_put_text(writer, "version", lk_version());
 	lk_json_put_text(writer, "data_date", lk_data_date());
+	if (!failed_check) return;
+	lk_json_put_bool(writer, "checked", false);
+	lk_json_put_text(writer, "failed_check", failed_check);
 }

@@ -335,37 +335,34 @@ static lk_status jobs_make(const lk_jobs_request *asked, lk_arena *arena, lk_job
  *
  * Nothing is printed that contradicts itself: whatever made it is a defect of lockstep. */
 
-static lk_status jobs_check_policy(const lk_jobs_answer *answer, const lk_jobs_policy *policy,
-                                   lk_error *err) {
+static const char *jobs_check_policy(const lk_jobs_answer *answer, const lk_jobs_policy *policy) {
 	for (int i = 0; policy->courses && i < answer->count; i++) {
 		const lk_jobs_course *course = &policy->courses[i];
-		LK_CHECK(course->start_s >= answer->jobs[i].submit_s && course->end_s >= course->start_s,
-		         err);
-		LK_CHECK(course->most_gpus <= answer->gpus && course->gpu_s >= 0, err);
-		LK_CHECK(course->gpu_s <=
-		             course->most_gpus * (course->end_s - course->start_s) * (1 + 1e-9),
-		         err);
+		LK_HOLDS(course->start_s >= answer->jobs[i].submit_s && course->end_s >= course->start_s);
+		LK_HOLDS(course->most_gpus <= answer->gpus && course->gpu_s >= 0);
+		LK_HOLDS(course->gpu_s <=
+		         course->most_gpus * (course->end_s - course->start_s) * (1 + 1e-9));
 	}
-	LK_CHECK(policy->wait_s >= 0 && policy->wait_s <= policy->mean_s * (1 + 1e-9), err);
-	LK_CHECK(policy->done >= 0 && policy->done <= answer->count, err);
-	LK_CHECK(policy->used >= 0 && policy->used <= 1 + 1e-9, err);
-	LK_CHECK(policy->median_s <= policy->late_s && policy->mean_s <= policy->makespan_s, err);
-	return LK_OK;
+	LK_HOLDS(policy->wait_s >= 0 && policy->wait_s <= policy->mean_s * (1 + 1e-9));
+	LK_HOLDS(policy->done >= 0 && policy->done <= answer->count);
+	LK_HOLDS(policy->used >= 0 && policy->used <= 1 + 1e-9);
+	LK_HOLDS(policy->median_s <= policy->late_s && policy->mean_s <= policy->makespan_s);
+	return NULL;
 }
 
-static lk_status jobs_check_answer(const lk_jobs_answer *answer, lk_error *err) {
+static const char *jobs_check_answer(const lk_jobs_answer *answer) {
 	for (int i = 0; i < answer->count; i++)
 		for (int k = 0; k < answer->jobs[i].rate_count; k++) {
 			const lk_jobs_rate *rate = &answer->jobs[i].rates[k];
-			LK_CHECK(isfinite(rate->per_s) && rate->per_s > 0, err);
-			LK_CHECK(k == 0 || rate->gpus > rate[-1].gpus, err);
+			LK_HOLDS(isfinite(rate->per_s) && rate->per_s > 0);
+			LK_HOLDS(k == 0 || rate->gpus > rate[-1].gpus);
 		}
 	const lk_jobs_energy *energy = answer->energy;
 	for (int i = 0; energy && i < energy->point_count; i++)
-		LK_CHECK(energy->points[i].saved <= 1 && energy->points[i].used <= 1 + 1e-9, err);
+		LK_HOLDS(energy->points[i].saved <= 1 && energy->points[i].used <= 1 + 1e-9);
 	for (int i = 0; i < answer->policy_count; i++)
-		LK_TRY(jobs_check_policy(answer, &answer->policies[i], err));
-	return LK_OK;
+		LK_HOLDS_ALL(jobs_check_policy(answer, &answer->policies[i]));
+	return NULL;
 }
 
 lk_status lk_jobs(const lk_jobs_request *request, lk_jobs_answer **out, lk_error *err) {
@@ -377,7 +374,8 @@ lk_status lk_jobs(const lk_jobs_request *request, lk_jobs_answer **out, lk_error
 	lk_job_list list = {0};
 	answer->public.memory_owner = answer;
 	lk_status status = jobs_make(&counted, &answer->arena, &list, &answer->public, err);
-	if (status == LK_OK) status = jobs_check_answer(&answer->public, err);
+	if (status == LK_OK)
+		answer->public.failed_check = lk_failed_check(jobs_check_answer(&answer->public));
 	lk_vec_free(&list);
 	*out = status == LK_OK ? &answer->public : NULL;
 	if (status != LK_OK) lk_jobs_free(&answer->public);

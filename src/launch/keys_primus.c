@@ -50,8 +50,8 @@ static lk_status primus_preset(lk_config *config, const char *kind, const char *
 
 /* The trainer's preset asks for zero-bubble schedules, which the patch alone switches on. */
 static lk_value *primus_drop_idle(lk_arena *arena, lk_value *all) {
-	static const char *idle[] = {"enable_zero_bubble", "zero_bubble_v_schedule"};
-	static lk_value nothing[] = {{.kind = LK_JSON_NULL}, {.kind = LK_JSON_NULL}};
+	const char *idle[] = {"enable_zero_bubble", "zero_bubble_v_schedule"};
+	lk_value nothing[] = {{.kind = LK_JSON_NULL}, {.kind = LK_JSON_NULL}};
 	const lk_value off = {.kind = LK_JSON_OBJECT, .count = 2, .keys = idle, .items = nothing};
 	const char *patch = lk_config_text(lk_config_at(all, "patch_zero_bubble"));
 	return patch && strcmp(patch, "true") == 0 ? all : lk_config_merge(arena, all, &off);

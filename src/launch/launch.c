@@ -373,7 +373,7 @@ lk_status lk_launch_file(lk_arena *arena, const char *path, const lk_launch_give
 	if (read == LK_ERR_IO && strstr(path, " -")) /* the line itself, in quotes */
 		return lk_launch_text(arena, path, strlen(path), "launch line", given, out, err);
 	if (read == LK_ERR_IO && lk_model_preset(path, &named, NULL) == LK_OK)
-		return lk_hint(err, "it is the name of a network: give --model %s", path);
+		return lk_hint(err, "it is the name of a network: give --model %s", named.name);
 	if (read == LK_ERR_IO && !strpbrk(path, "/.")) { /* no path, but perhaps a slip in a name */
 		lk_error near = {0};
 		if (lk_model_preset(path, &named, &near) == LK_ERR_INPUT)

@@ -12,41 +12,58 @@ static bool in(const char *name, const char *const *names) {
 	return false;
 }
 
-/* A word, as a shell reads it, after the text so far and a name that may be empty; NULL stays
- * NULL. */
-static const char *with_word(lk_arena *arena, const char *so_far, const char *before,
-                             const char *name, const char *word) {
-	const char *quoted = so_far && word ? lk_shell_quote(arena, word) : NULL;
-	return quoted ? lk_arena_printf(arena, "%s%s%s %s", so_far, before, name, quoted) : NULL;
+/* ---- the writer ---- */
+
+lk_command_line lk_command_begin(lk_arena *arena, const char *verb) {
+	return (lk_command_line){arena, lk_arena_printf(arena, "lockstep %s", verb)};
 }
+
+void lk_command_part(lk_command_line *line, const char *part) {
+	if (line->text)
+		line->text = part ? lk_arena_printf(line->arena, "%s%s", line->text, part) : NULL;
+}
+
+void lk_command_word(lk_command_line *line, const char *word) {
+	lk_command_part(line, " ");
+	lk_command_part(line, word ? lk_shell_quote(line->arena, word) : NULL);
+}
+
+void lk_command_text(lk_command_line *line, const char *name, const char *value) {
+	if (!value) return;
+	lk_command_part(line, " --");
+	lk_command_part(line, name);
+	lk_command_word(line, value);
+}
+
+void lk_command_number(lk_command_line *line, const char *name, double value) {
+	char text[32];
+	lk_command_text(line, name, lk_format_shortest(value, text, sizeof text));
+}
+
+/* ---- options of a question ---- */
 
 /* An option that is given any number of times: its values stand one a line. */
-static const char *lines(lk_arena *arena, const char *name, const char *values) {
-	const char *text = "";
-	for (const char *end; text && *values; values = *end ? end + 1 : end) {
+static void command_put_lines(lk_command_line *line, const char *name, const char *values) {
+	for (const char *end; line->text && *values; values = *end ? end + 1 : end) {
 		end = values + strcspn(values, "\n");
-		text = with_word(arena, text, " --", name,
-		                 lk_arena_strndup(arena, values, (size_t)(end - values)));
+		const char *value = lk_arena_strndup(line->arena, values, (size_t)(end - values));
+		if (value) lk_command_text(line, name, value);
+		else line->text = NULL;
 	}
-	return text;
 }
 
-static const char *switched(lk_arena *arena, const char *name, bool on) {
-	return lk_arena_printf(arena, " --%s%s", on ? "" : "no-", name);
-}
-
-static const char *command_number(lk_arena *arena, const char *name, double value) {
-	char text[32];
-	return lk_arena_printf(arena, " --%s %s", name, lk_format_shortest(value, text, sizeof text));
+static void command_put_switch(lk_command_line *line, const char *name, bool on) {
+	lk_command_part(line, on ? " --" : " --no-");
+	lk_command_part(line, name);
 }
 
 static bool command_same_text(const char *a, const char *b) {
 	return a == b || (a && b && strcmp(a, b) == 0);
 }
 
-/* " --name value"; "" where the field is as usual. */
-static const char *command_spell(lk_arena *arena, const lk_option *option, const void *field,
-                                 const void *usual) {
+/* Nothing where the field is as usual. */
+static void command_put_option(lk_command_line *line, const lk_option *option, const void *field,
+                               const void *usual) {
 	const char *name = option->name;
 	union {
 		bool flag;
@@ -58,51 +75,47 @@ static const char *command_spell(lk_arena *arena, const lk_option *option, const
 	case LK_OPTION_FLAG:
 		is.flag = *(const bool *)field;
 		was.flag = usual && *(const bool *)usual;
-		return is.flag == was.flag ? "" : switched(arena, name, is.flag);
+		if (is.flag != was.flag) command_put_switch(line, name, is.flag);
+		break;
 	case LK_OPTION_SWITCH:
 	case LK_OPTION_INT:
 	case LK_OPTION_CHOICE:
 		is.whole = *(const int *)field, was.whole = usual ? *(const int *)usual : 0;
-		if (is.whole == was.whole) return "";
-		if (option->kind == LK_OPTION_SWITCH) return switched(arena, name, is.whole > 0);
-		if (option->kind == LK_OPTION_CHOICE)
-			return with_word(arena, "", " --", name, option->choices[is.whole]);
-		return lk_arena_printf(arena, " --%s %d", name, is.whole);
+		if (is.whole == was.whole) break;
+		if (option->kind == LK_OPTION_SWITCH) command_put_switch(line, name, is.whole > 0);
+		else if (option->kind == LK_OPTION_CHOICE)
+			lk_command_text(line, name, option->choices[is.whole]);
+		else lk_command_number(line, name, is.whole);
+		break;
 	case LK_OPTION_REAL:
 	case LK_OPTION_COUNT:
 		is.real = *(const double *)field, was.real = usual ? *(const double *)usual : 0;
-		return is.real == was.real ? "" : command_number(arena, name, is.real);
+		if (is.real != was.real) lk_command_number(line, name, is.real);
+		break;
 	default:
 		is.text = *(const char *const *)field,
 		was.text = usual ? *(const char *const *)usual : NULL;
-		if (!is.text || command_same_text(is.text, was.text)) return "";
-		return option->kind == LK_OPTION_LINES ? lines(arena, name, is.text)
-		                                       : with_word(arena, "", " --", name, is.text);
+		if (!is.text || command_same_text(is.text, was.text)) break;
+		if (option->kind == LK_OPTION_LINES) command_put_lines(line, name, is.text);
+		else lk_command_text(line, name, is.text);
 	}
 }
 
 const char *lk_command_options(lk_arena *arena, const lk_question *question) {
-	const char *all = "";
-	for (const lk_option *option = question->verb->options; option->name && all; option++) {
+	lk_command_line line = {arena, ""};
+	for (const lk_option *option = question->verb->options; option->name; option++) {
 		if (option->output || in(option->name, question->but)) continue;
 		const char *usual = question->usual ? (const char *)question->usual + option->offset : NULL;
-		const char *one =
-			command_spell(arena, option, (const char *)question->request + option->offset, usual);
-		all = one ? lk_arena_printf(arena, "%s%s", all, one) : NULL;
+		command_put_option(&line, option, (const char *)question->request + option->offset, usual);
 	}
-	return all;
+	return line.text;
 }
 
 const char *lk_command(lk_arena *arena, const lk_question *question) {
-	const char *options = lk_command_options(arena, question),
-			   *text = lk_arena_printf(arena, "lockstep %s", question->verb->name);
-	for (int i = 0; i < question->operand_count; i++)
-		text = with_word(arena, text, "", "", question->operands[i]);
-	if (text)
-		text = options ? lk_arena_printf(arena, "%s%s%s", text, options,
-		                                 question->rest_count > 0 ? " --" : "")
-		               : NULL;
-	for (int i = 0; i < question->rest_count; i++)
-		text = with_word(arena, text, "", "", question->rest[i]);
-	return text;
+	lk_command_line line = lk_command_begin(arena, question->verb->name);
+	for (int i = 0; i < question->operand_count; i++) lk_command_word(&line, question->operands[i]);
+	lk_command_part(&line, lk_command_options(arena, question));
+	if (question->rest_count > 0) lk_command_part(&line, " --");
+	for (int i = 0; i < question->rest_count; i++) lk_command_word(&line, question->rest[i]);
+	return line.text;
 }

@@ -6,6 +6,22 @@
 
 typedef struct lk_arena lk_arena; /* base/arena.h */
 
+/* A command line in the making: the one writer of them. Each word is quoted where a shell needs it.
+ */
+typedef struct lk_command_line {
+	lk_arena *arena;
+	const char *text; /* NULL: memory ran out */
+} lk_command_line;
+
+/* "lockstep VERB". */
+lk_command_line lk_command_begin(lk_arena *arena, const char *verb);
+void lk_command_word(lk_command_line *line, const char *word);
+/* " --name value"; nothing of NULL. */
+void lk_command_text(lk_command_line *line, const char *name, const char *value);
+void lk_command_number(lk_command_line *line, const char *name, double value);
+/* What is a part of a command line already: " --name value --other". */
+void lk_command_part(lk_command_line *line, const char *part);
+
 typedef struct lk_question {
 	const lk_verb *verb;
 	const void *request; /* of verb->request_size */

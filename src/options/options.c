@@ -265,6 +265,12 @@ static bool options_launches(const char *word) {
 	return false;
 }
 
+/* A word of an example as a shell reads it. */
+static const char *options_quoted(const struct parser *parser, const char *word) {
+	const char *quoted = lk_shell_quote(&parser->memory->arena, word);
+	return quoted ? quoted : "COMMAND";
+}
+
 static lk_status options_unknown(struct parser *parser, const char *word, size_t length) {
 	char shown[WHERE_SIZE], name[WHERE_SIZE];
 	snprintf(shown, sizeof shown, "%.*s", (int)(length < sizeof shown ? length : sizeof shown - 1),
@@ -383,7 +389,8 @@ static lk_status check_operands(struct parser *parser) {
 	lk_copy(shown, sizeof shown, parser->args->operands[verb->max_operands]);
 	lk_fail(parser->err, LK_ERR_INPUT, verb->name, "\"%s\" is one word too many", shown);
 	if (verb->rest && verb->max_operands == 0)
-		lk_hint(parser->err, "the command goes after --: lockstep %s -- %s ...", verb->name, shown);
+		lk_hint(parser->err, "the command goes after --: lockstep %s -- %s ...", verb->name,
+		        options_quoted(parser, shown));
 	else if (verb->max_operands == 0) lk_hint(parser->err, "%s takes options only", verb->name);
 	else lk_hint(parser->err, "give at most %d; quote names that hold blanks", verb->max_operands);
 	return LK_ERR_INPUT;

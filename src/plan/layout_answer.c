@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/arena.h"
+#include "options/command.h"
 #include "step/energy.h"
 #include "step/step.h"
 #include "base/text.h"
@@ -175,13 +176,13 @@ static const char *answer_reproduce(const lk_plan_request *request, const lk_spa
 		return lk_layout_request(request, space, layout, job, arena, &wanted)
 		           ? lk_reproduce(arena, &wanted, job)
 		           : NULL;
-	const char *line = lk_launch_write(arena, job), *cluster = NULL;
-	if (request->job.cluster) cluster = lk_shell_quote(arena, request->job.cluster);
-	if (!line || (request->job.cluster && !cluster)) return NULL;
-	return cluster
-	           ? lk_arena_printf(arena, "lockstep predict --cluster %s --gpus %d -- %s", cluster,
-	                             job->gpus, line)
-	           : lk_arena_printf(arena, "lockstep predict --gpu %s -- %s", request->job.gpu, line);
+	lk_command_line line = lk_command_begin(arena, lk_predict_verb.name);
+	lk_command_text(&line, "cluster", request->job.cluster);
+	if (request->job.cluster) lk_command_number(&line, "gpus", job->gpus);
+	else lk_command_text(&line, "gpu", request->job.gpu);
+	lk_command_part(&line, " -- ");
+	lk_command_part(&line, lk_launch_write(arena, job));
+	return line.text;
 }
 
 static lk_status fill_choice(const lk_plan_request *request, const lk_space *space,

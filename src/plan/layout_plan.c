@@ -30,6 +30,7 @@ struct work {
 	lk_sites sites;
 	lk_plan_sync syncs[4];
 	struct lk_hierarchy_asked *tree; /* NULL: none */
+	lk_calibration_hold calibration;
 };
 
 /* ---- what is asked ---- */
@@ -365,66 +366,78 @@ static const char *plan_reproduce(lk_arena *arena, const lk_plan_request *reques
  *
  * Nothing is printed that contradicts itself: whatever made it is a defect of lockstep. */
 
-static lk_status plan_check_choice(const lk_plan_choice *choice, lk_error *err) {
+static const char *plan_check_choice(const lk_plan_choice *choice) {
 	double step = choice->step_time_s, sum = 0;
-	LK_CHECK(isfinite(step) && step > 0, err);
-	LK_CHECK(choice->step_time_low_s > 0 && choice->step_time_low_s <= step, err);
-	LK_CHECK(choice->step_time_high_s >= step && isfinite(choice->step_time_high_s), err);
-	LK_CHECK(choice->peak_bytes > 0 && choice->peak_bytes <= choice->usable_bytes, err);
-	LK_CHECK(choice->mfu >= 0 && choice->mfu <= 1, err);
-	LK_CHECK(isnan(choice->exact_s) || (isfinite(choice->exact_s) && choice->exact_s > 0), err);
-	LK_CHECK(choice->tp * choice->pp * choice->cp * choice->dp == choice->gpus, err);
-	LK_CHECK(isfinite(choice->days) && choice->days >= 0 && choice->gpu_hours >= 0, err);
+	LK_HOLDS(isfinite(step) && step > 0);
+	LK_HOLDS(choice->step_time_low_s > 0 && choice->step_time_low_s <= step);
+	LK_HOLDS(choice->step_time_high_s >= step && isfinite(choice->step_time_high_s));
+	LK_HOLDS(choice->peak_bytes > 0 && choice->peak_bytes <= choice->usable_bytes);
+	LK_HOLDS(isfinite(choice->mfu) && choice->mfu >= 0);
+	LK_HOLDS(isnan(choice->exact_s) || (isfinite(choice->exact_s) && choice->exact_s > 0));
+	LK_HOLDS(choice->tp * choice->pp * choice->cp * choice->dp == choice->gpus);
+	LK_HOLDS(isfinite(choice->days) && choice->days >= 0 && choice->gpu_hours >= 0);
 	for (int i = 0; i < choice->breakdown_count; i++) sum += choice->breakdown[i].exposed_s;
-	LK_CHECK(choice->breakdown_count == 0 || fabs(sum - step) <= 1e-6 * step, err);
+	LK_HOLDS(choice->breakdown_count == 0 || fabs(sum - step) <= 1e-6 * step);
+	return NULL;
+}
+
+/* Views read by them. */
+static lk_status plan_check_places(const lk_plan *plan, lk_error *err) {
+	LK_CHECK(plan->best < plan->count, err);
+	for (int i = 0; i < plan->count; i++)
+		for (int k = 0; k < plan->counts[i].sensitivity_count; k++) {
+			int best = plan->counts[i].sensitivity[k].best;
+			LK_CHECK(best >= 0 && best < plan->counts[i].choice_count, err);
+		}
 	return LK_OK;
 }
 
-static lk_status plan_check(const lk_plan *plan, lk_error *err) {
-	LK_CHECK(plan->best < plan->count, err);
+static const char *plan_check(const lk_plan *plan) {
 	for (int i = 0; i < plan->count; i++) {
 		const lk_plan_count *count = &plan->counts[i];
-		LK_CHECK(count->choice_count > 0 || count->nothing || plan->cut_off, err);
-		LK_CHECK(count->bounded <= count->layouts && count->too_large <= count->bounded, err);
-		LK_CHECK(count->too_slow <= count->bounded, err);
+		LK_HOLDS(count->choice_count > 0 || count->nothing || plan->cut_off);
+		LK_HOLDS(count->bounded <= count->layouts && count->too_large <= count->bounded);
+		LK_HOLDS(count->too_slow <= count->bounded);
 		for (int k = 0; k < count->sensitivity_count; k++) {
 			const lk_plan_sensitivity *other = &count->sensitivity[k];
-			LK_CHECK(isfinite(other->step_time_s) && other->step_time_s > 0, err);
-			LK_CHECK(other->best >= 0 && other->best < count->choice_count, err);
+			LK_HOLDS(isfinite(other->step_time_s) && other->step_time_s > 0);
 		}
 		const lk_plan_choice *first = count->choices;
 		for (int k = 0; k < count->choice_count; k++) {
 			const lk_plan_choice *choice = &count->choices[k];
-			LK_TRY(plan_check_choice(choice, err));
-			LK_CHECK(choice->gpus == count->gpus, err);
+			LK_HOLDS_ALL(plan_check_choice(choice));
+			LK_HOLDS(choice->gpus == count->gpus);
 			/* those that may run out of memory come last */
-			LK_CHECK(plan->objective != LK_PLAN_TIME || (choice->tight && !first->tight) ||
-			             choice->step_time_s >= first->step_time_s,
-			         err);
+			LK_HOLDS(plan->objective != LK_PLAN_TIME || (choice->tight && !first->tight) ||
+			         choice->step_time_s >= first->step_time_s);
 		}
 	}
 	for (int i = 0; i < plan->sync_count; i++) {
 		const lk_plan_sync *sync = &plan->syncs[i];
-		LK_CHECK(isfinite(sync->sync_s) && sync->sync_s >= 0 && sync->stall_s >= 0, err);
-		LK_CHECK(sync->utilisation >= 0 && sync->utilisation <= 1 + 1e-9, err);
+		LK_HOLDS(isfinite(sync->sync_s) && sync->sync_s >= 0 && sync->stall_s >= 0);
+		LK_HOLDS(sync->utilisation >= 0 && sync->utilisation <= 1 + 1e-9);
 	}
-	return LK_OK;
+	return NULL;
 }
 
 lk_status lk_plan_find(const lk_plan_request *request, lk_plan **out, lk_error *err) {
 	*out = NULL;
-	if (request->job.calibration) LK_TRY(lk_calibration_use(request->job.calibration, err));
 	if (request->job.emit) LK_TRY(lk_emit_known(request->job.emit, err));
 	struct work *work = calloc(1, sizeof *work);
 	if (!work) return lk_oom(err);
 	work->plan.memory_owner = work;
-	lk_status status = layout_plan_answer(request, work, err);
+	lk_status status = lk_calibration_begin(&work->calibration, request->job.calibration, err);
+	if (status == LK_OK) {
+		status = layout_plan_answer(request, work, err);
+		lk_calibration_leave(&work->calibration);
+	}
 	if (status == LK_OK)
 		status =
 			lk_inputs_find(&work->arena, &lk_plan_verb, request, NULL, 0, &work->plan.inputs, err);
 	if (status == LK_OK && !(work->plan.reproduce = plan_reproduce(&work->arena, request)))
 		status = lk_oom(err);
-	if (status == LK_OK) status = plan_check(&work->plan, err);
+	if (status == LK_OK) status = plan_check_places(&work->plan, err);
+	if (status == LK_OK) work->plan.failed_check = lk_failed_check(plan_check(&work->plan));
 	if (status == LK_OK) *out = &work->plan;
 	else lk_plan_free(&work->plan);
 	return status;
@@ -433,6 +446,7 @@ lk_status lk_plan_find(const lk_plan_request *request, lk_plan **out, lk_error *
 void lk_plan_free(lk_plan *plan) {
 	if (!plan) return;
 	struct work *work = plan->memory_owner;
+	lk_calibration_release(&work->calibration);
 	lk_arena_free(&work->arena);
 	free(work);
 }

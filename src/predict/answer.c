@@ -79,98 +79,99 @@ static bool is_size(double bytes) {
 	return isfinite(bytes) && bytes >= 0;
 }
 
-static lk_status prediction_check_memory(const lk_prediction *prediction, lk_error *err) {
-	LK_CHECK(is_size(prediction->peak_bytes) && is_size(prediction->usable_bytes), err);
-	LK_CHECK(prediction->fits == (prediction->peak_bytes <= prediction->usable_bytes), err);
+static const char *prediction_check_memory(const lk_prediction *prediction) {
+	LK_HOLDS(is_size(prediction->peak_bytes) && is_size(prediction->usable_bytes));
+	LK_HOLDS(prediction->fits == (prediction->peak_bytes <= prediction->usable_bytes));
 	for (int i = 0; i < prediction->memory_count; i++) {
 		const lk_stage_memory *stage = &prediction->memory[i];
 		double parts = stage->reserved + stage->context + stage->nccl;
-		LK_CHECK(is_size(stage->total) && stage->total <= prediction->peak_bytes * (1 + 1e-9), err);
-		LK_CHECK(fabs(parts - stage->total) <= 1e-6 * stage->total, err);
-		LK_CHECK(is_size(stage->allocated) && stage->allocated <= stage->reserved * (1 + 1e-9),
-		         err);
-		LK_CHECK(!(stage->low > stage->allocated) && !(stage->high < stage->allocated), err);
+		LK_HOLDS(is_size(stage->total) && stage->total <= prediction->peak_bytes * (1 + 1e-9));
+		LK_HOLDS(fabs(parts - stage->total) <= 1e-6 * stage->total);
+		LK_HOLDS(is_size(stage->allocated) && stage->allocated <= stage->reserved * (1 + 1e-9));
+		LK_HOLDS(!(stage->low > stage->allocated) && !(stage->high < stage->allocated));
 	}
-	return LK_OK;
+	return NULL;
 }
 
 /* Sizes of the job: every GPU is one rank; the classes that are simulated are no more. */
-static lk_status prediction_check_speed(const lk_prediction *prediction, lk_error *err) {
+static const char *prediction_check_speed(const lk_prediction *prediction) {
 	const lk_energy *energy = &prediction->energy;
-	LK_CHECK(is_size(prediction->samples_per_s) && is_size(prediction->tokens_per_s_per_gpu), err);
-	LK_CHECK(is_size(prediction->model_flops_per_s_per_gpu) && is_size(prediction->hfu), err);
-	LK_CHECK(is_size(prediction->days) && is_size(prediction->gpu_hours), err);
-	LK_CHECK(prediction->goodput >= 0 && prediction->goodput <= 1, err);
-	LK_CHECK(prediction->ranks_simulated <= prediction->ranks, err);
-	LK_CHECK(is_size(energy->gpu_watts) && is_size(energy->step_kwh), err);
-	LK_CHECK(energy->site_watts >= energy->gpu_watts && is_size(energy->site_watts), err);
-	LK_CHECK(is_size(energy->training_kwh) && is_size(energy->carbon_kg), err);
-	return LK_OK;
+	LK_HOLDS(is_size(prediction->samples_per_s) && is_size(prediction->tokens_per_s_per_gpu));
+	LK_HOLDS(is_size(prediction->model_flops_per_s_per_gpu) && is_size(prediction->hfu));
+	LK_HOLDS(is_size(prediction->days) && is_size(prediction->gpu_hours));
+	LK_HOLDS(prediction->goodput >= 0 && prediction->goodput <= 1);
+	LK_HOLDS(prediction->ranks_simulated <= prediction->ranks);
+	LK_HOLDS(is_size(energy->gpu_watts) && is_size(energy->step_kwh));
+	LK_HOLDS(energy->site_watts >= energy->gpu_watts && is_size(energy->site_watts));
+	LK_HOLDS(is_size(energy->training_kwh) && is_size(energy->carbon_kg));
+	return NULL;
 }
 
 /* Of the pictures: each stage's parts are the step, kernels come by time. */
-static lk_status prediction_check_detail(const lk_prediction_detail *detail, double step,
-                                         lk_error *err) {
+static const char *prediction_check_detail(const lk_prediction_detail *detail, double step) {
 	for (int s = 0; s < detail->stage_count; s++) {
 		double sum = 0;
 		for (int i = 0; i < detail->part_count; i++) sum += detail->stages[s].exposed_s[i];
-		LK_CHECK(fabs(sum - step) <= 1e-6 * step, err);
+		LK_HOLDS(fabs(sum - step) <= 1e-6 * step);
 	}
 	for (size_t i = 0; i < detail->span_count; i++) {
 		const lk_detail_span *span = &detail->spans[i];
-		LK_CHECK(span->start_s >= 0 && span->start_s <= span->end_s, err);
-		LK_CHECK(span->end_s <= step * (1 + 1e-6), err);
+		LK_HOLDS(span->start_s >= 0 && span->start_s <= span->end_s);
+		LK_HOLDS(span->end_s <= step * (1 + 1e-6));
 	}
 	for (int i = 1; i < detail->kernel_count; i++)
-		LK_CHECK(detail->kernels[i].seconds <= detail->kernels[i - 1].seconds, err);
+		LK_HOLDS(detail->kernels[i].seconds <= detail->kernels[i - 1].seconds);
 	for (int i = 0; i < detail->sensitivity_count; i++) {
 		double other = detail->sensitivity[i].step_time_s; /* NAN: of a job that does not fit */
-		LK_CHECK(isnan(other) || (isfinite(other) && other > 0), err);
+		LK_HOLDS(isnan(other) || (isfinite(other) && other > 0));
 	}
-	return LK_OK;
+	return NULL;
 }
 
 /* Nothing is printed that contradicts itself: whatever made it is a defect of lockstep. */
-static lk_status prediction_check(const lk_prediction *prediction, lk_error *err) {
+static const char *prediction_check(const lk_prediction *prediction) {
 	double step = prediction->step_time_s, sum = 0;
-	LK_CHECK(isfinite(step) && step > 0, err);
-	LK_CHECK(prediction->step_time_low_s > 0 && prediction->step_time_low_s <= step, err);
-	LK_CHECK(prediction->step_time_high_s >= step && isfinite(prediction->step_time_high_s), err);
-	LK_CHECK(prediction->mfu >= 0 && prediction->mfu <= 1, err);
+	LK_HOLDS(isfinite(step) && step > 0);
+	LK_HOLDS(prediction->step_time_low_s > 0 && prediction->step_time_low_s <= step);
+	LK_HOLDS(prediction->step_time_high_s >= step && isfinite(prediction->step_time_high_s));
+	LK_HOLDS(is_size(prediction->mfu)); /* more than 1 with Winograd: docs/method/step.md */
 	for (int i = 0; i < prediction->breakdown_count; i++) {
 		const lk_time_part *part = &prediction->breakdown[i];
-		LK_CHECK(part->exposed_s >= 0 && isfinite(part->hidden_s) && part->hidden_s >= 0, err);
+		LK_HOLDS(part->exposed_s >= 0 && isfinite(part->hidden_s) && part->hidden_s >= 0);
 		sum += part->exposed_s;
 	}
-	LK_CHECK(fabs(sum - step) <= 1e-6 * step, err);
+	LK_HOLDS(fabs(sum - step) <= 1e-6 * step);
 	for (int i = 0; i < prediction->spread_count; i++) {
 		const lk_seed_spread *row = &prediction->spread[i];
-		LK_CHECK(0 <= row->p50 && row->p50 <= row->p95 && row->p95 <= row->p99, err);
+		LK_HOLDS(0 <= row->p50 && row->p50 <= row->p95 && row->p95 <= row->p99);
 	}
 	for (int i = 0; i < prediction->fix_count; i++)
-		LK_CHECK(prediction->fixes[i].step_time_s > 0 &&
-		             prediction->fixes[i].peak_bytes <= prediction->usable_bytes * (1 + 1e-9),
-		         err);
+		LK_HOLDS(prediction->fixes[i].step_time_s > 0 &&
+		         prediction->fixes[i].peak_bytes <= prediction->usable_bytes * (1 + 1e-9));
 	for (int i = 0; i < prediction->phase_span_count; i++)
-		LK_CHECK(prediction->spans[i].start_s <= prediction->spans[i].end_s, err);
-	LK_TRY(prediction_check_speed(prediction, err));
-	if (prediction->detail) LK_TRY(prediction_check_detail(prediction->detail, step, err));
-	return prediction_check_memory(prediction, err);
+		LK_HOLDS(prediction->spans[i].start_s <= prediction->spans[i].end_s);
+	LK_HOLDS_ALL(prediction_check_speed(prediction));
+	if (prediction->detail) LK_HOLDS_ALL(prediction_check_detail(prediction->detail, step));
+	return prediction_check_memory(prediction);
 }
 
 static void answer_free(struct lk_answer *answer) {
 	lk_step_free(&answer->step);
+	lk_calibration_release(&answer->calibration);
 	lk_arena_free(&answer->arena);
 	free(answer);
 }
 
 lk_status lk_predict(const lk_predict_request *request, lk_prediction **out, lk_error *err) {
 	*out = NULL;
-	if (request->calibration) LK_TRY(lk_calibration_use(request->calibration, err));
 	struct lk_answer *a = calloc(1, sizeof *a);
 	if (!a) return lk_oom(err);
-	lk_status status = predict_answer_any(request, a, err);
-	if (status == LK_OK) status = prediction_check(&a->p, err);
+	lk_status status = lk_calibration_begin(&a->calibration, request->calibration, err);
+	if (status == LK_OK) {
+		status = predict_answer_any(request, a, err);
+		lk_calibration_leave(&a->calibration);
+	}
+	if (status == LK_OK) a->p.failed_check = lk_failed_check(prediction_check(&a->p));
 	if (status == LK_OK)
 		status = lk_inputs_find(&a->arena, &lk_predict_verb, request, NULL, 0, &a->p.inputs, err);
 	if (status != LK_OK) {
@@ -190,10 +191,14 @@ lk_status lk_predict_emit(const lk_prediction *prediction, lk_emitted *out, lk_e
 }
 
 lk_status lk_predict_check(const lk_predict_request *request, lk_error *err) {
-	if (request->calibration) LK_TRY(lk_calibration_use(request->calibration, err));
+	lk_calibration_hold calibration;
 	bool recommends;
 	LK_TRY(lk_predict_is_dlrm(request, &recommends, err));
-	return recommends ? LK_OK : lk_request_check(request, err);
+	if (recommends) return LK_OK;
+	LK_TRY(lk_calibration_begin(&calibration, request->calibration, err));
+	lk_status status = lk_request_check(request, err);
+	lk_calibration_end(&calibration);
+	return status;
 }
 
 lk_prediction *lk_prediction_new(lk_arena **arena) {

@@ -9,6 +9,7 @@
  *     these layouts: engines that are slower with it are slower with any other
  *   - lag: 0 and 1, and what --rollout says
  * With --exhaustive all splits in whole nodes, all layouts and all engines are combined. */
+#include "cost/calibration/calibration.h"
 #include "base/check.h"
 #include "lockstep/post_plan.h"
 
@@ -49,6 +50,7 @@ struct post_search {
 	int fixed_gpus, fixed_tp, fixed_ep; /* by --rollout; -1: searched */
 	lk_cutoff cutoff;
 	choices found;
+	lk_calibration_hold calibration;
 };
 
 /* An engine: GPUs of a layer, and over how many of them experts are split. */
@@ -80,10 +82,11 @@ static lk_status refuse_idle_options(const lk_plan_request *request, lk_error *e
 	if (request->team) idle = "lockstep-mpi";
 	if (!idle && !(request->gpus && strchr(request->gpus, ','))) return LK_OK;
 	if (!idle) {
-		lk_fail(err, LK_ERR_INPUT, "--gpus", "several numbers with --task %s", request->job.task);
+		lk_fail(err, LK_ERR_INPUT, "--gpus",
+		        "several numbers for a step of reinforcement learning");
 		return lk_hint(err, "give one number of GPUs; the search divides it");
 	}
-	lk_fail(err, LK_ERR_INPUT, idle, "it has no effect on --task %s", request->job.task);
+	lk_post_no_effect(idle, request->job.task, err);
 	return lk_hint(err, "leave it out");
 }
 
@@ -164,6 +167,7 @@ static lk_status measure_rows(struct post_search *search, lk_error *err) {
 	search->rows = step->microbatches * step->mbs * step->dp, search->seq = step->seq;
 	search->plan.model = lk_arena_strdup(&search->arena, step->model);
 	search->plan.cluster = lk_arena_strdup(&search->arena, step->cluster);
+	search->plan.failed_check = step->failed_check;
 	lk_predict_free(step);
 	if (!search->plan.model || !search->plan.cluster) return lk_oom(err);
 	request.task = search->launched ? NULL : "sft", request.rollout = NULL;
@@ -453,24 +457,25 @@ static lk_status post_plan_answer(struct post_search *search, lk_error *err) {
  * Nothing is printed that contradicts itself: whatever made it is a defect of lockstep. Those that
  * fit come first, the fastest of them first. */
 
-static lk_status post_plan_check(const lk_post_plan *plan, lk_error *err) {
-	LK_CHECK(plan->splits <= plan->splits_all && plan->count <= plan->asked, err);
+static const char *post_plan_check(const lk_post_plan *plan) {
+	LK_HOLDS_ALL(plan->failed_check); /* of a prediction that it is made of */
+	LK_HOLDS(plan->splits <= plan->splits_all && plan->count <= plan->asked);
 	for (int i = 0; i < plan->count; i++) {
 		const lk_post_choice *choice = &plan->choices[i];
 		double step = choice->step_time_s;
-		LK_CHECK(isfinite(step) && step > 0, err);
-		LK_CHECK(choice->step_time_low_s > 0 && choice->step_time_low_s <= step, err);
-		LK_CHECK(choice->step_time_high_s >= step && isfinite(choice->step_time_high_s), err);
-		LK_CHECK(choice->generation_s >= 0 && choice->learning_s >= 0, err);
-		LK_CHECK(choice->moving_s >= 0 && choice->train_idle_s >= 0, err);
-		LK_CHECK(choice->engine_idle_s >= 0, err);
-		LK_CHECK(choice->fits == (choice->peak_bytes <= choice->usable_bytes), err);
-		LK_CHECK(choice->train_gpus + choice->engine_gpus <= choice->gpus, err);
+		LK_HOLDS(isfinite(step) && step > 0);
+		LK_HOLDS(choice->step_time_low_s > 0 && choice->step_time_low_s <= step);
+		LK_HOLDS(choice->step_time_high_s >= step && isfinite(choice->step_time_high_s));
+		LK_HOLDS(choice->generation_s >= 0 && choice->learning_s >= 0);
+		LK_HOLDS(choice->moving_s >= 0 && choice->train_idle_s >= 0);
+		LK_HOLDS(choice->engine_idle_s >= 0);
+		LK_HOLDS(choice->fits == (choice->peak_bytes <= choice->usable_bytes));
+		LK_HOLDS(choice->train_gpus + choice->engine_gpus <= choice->gpus);
 		if (i == 0) continue;
-		LK_CHECK(choice[-1].fits || !choice->fits, err);
-		LK_CHECK(!choice->fits || step >= choice[-1].step_time_s, err);
+		LK_HOLDS(choice[-1].fits || !choice->fits);
+		LK_HOLDS(!choice->fits || step >= choice[-1].step_time_s);
 	}
-	return LK_OK;
+	return NULL;
 }
 
 lk_status lk_post_plan_find(const lk_plan_request *request, lk_post_plan **out, lk_error *err) {
@@ -480,8 +485,13 @@ lk_status lk_post_plan_find(const lk_plan_request *request, lk_post_plan **out, 
 	search->request = request;
 	search->cutoff = lk_cutoff_after(request->search_s > 0 ? request->search_s : SEARCH_SECONDS);
 	search->plan.memory_owner = search;
-	lk_status status = post_plan_answer(search, err);
-	if (status == LK_OK) status = post_plan_check(&search->plan, err);
+	lk_status status = lk_calibration_begin(&search->calibration, request->job.calibration, err);
+	if (status == LK_OK) {
+		status = post_plan_answer(search, err);
+		lk_calibration_leave(&search->calibration);
+	}
+	if (status == LK_OK)
+		search->plan.failed_check = lk_failed_check(post_plan_check(&search->plan));
 	if (status == LK_OK) *out = &search->plan;
 	else lk_post_plan_free(&search->plan);
 	return status;
@@ -491,6 +501,7 @@ void lk_post_plan_free(lk_post_plan *plan) {
 	if (!plan) return;
 	struct post_search *search = plan->memory_owner;
 	lk_vec_free(&search->found);
+	lk_calibration_release(&search->calibration);
 	lk_arena_free(&search->arena);
 	free(search);
 }

@@ -4,6 +4,7 @@
 #include <math.h>
 
 #include "base/arena.h"
+#include "predict/predict.h"
 #include "predict/predict_internal.h"
 #include "rollout/rollout.h"
 

@@ -42,6 +42,11 @@ lk_status lk_read_ranks(lk_arena *arena, const char *text, const char *where, lk
  * whose model_type is dlrm. LK_ERR_MEMORY. */
 lk_status lk_predict_is_dlrm(const lk_predict_request *request, bool *is, lk_error *err);
 
+/* `predict --task generate`; texts are owned by the arena. `model`: the network where the request
+ * names none; else NULL. */
+lk_status lk_predict_generate(lk_arena *arena, const lk_predict_request *request,
+                              const lk_model *model, lk_prediction *out, lk_error *err);
+
 /* An empty prediction and the arena that it owns; NULL when memory runs out. */
 lk_prediction *lk_prediction_new(lk_arena **arena);
 

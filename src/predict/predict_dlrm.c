@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "base/arena.h"
+#include "options/command.h"
 #include "base/text.h"
 #include "base/noun.h"
 #include "cost/calibration/calibration.h"
@@ -229,16 +230,14 @@ static double dlrm_scale_of(const struct asked *asked) {
  * measured; else as wide as HugeCTR's. */
 static void fill_range(const struct asked *asked, lk_prediction *prediction) {
 	double low, high;
-	lk_range_recommender(&low, &high);
-	bool eager = !is_hugectr(asked->request) && asked->request->cuda_graphs <= 0;
-	prediction->basis = "MLPerf steps of other models and GPUs (validate --mlperf)";
-	if (eager && asked->measured && asked->job.ranks == 1 && asked->job.dtype == LK_FP32) {
-		low = exp(-lk_shard_step_width);
-		high = exp(lk_shard_step_width);
-		prediction->basis = "measured steps of other recommendation models (validate --dlrm)";
-	}
-	prediction->step_time_low_s = prediction->step_time_s * fmin(low, 1);
-	prediction->step_time_high_s = prediction->step_time_s * fmax(high, 1);
+	bool eager = !is_hugectr(asked->request) && asked->request->cuda_graphs <= 0,
+		 measured =
+			 eager && asked->measured && asked->job.ranks == 1 && asked->job.dtype == LK_FP32;
+	lk_shard_step_range(measured, &low, &high);
+	prediction->basis = measured ? "measured steps of other recommendation models (validate --dlrm)"
+	                             : "MLPerf steps of other models and GPUs (validate --mlperf)";
+	prediction->step_time_low_s = prediction->step_time_s * low;
+	prediction->step_time_high_s = prediction->step_time_s * high;
 }
 
 static lk_status dlrm_fill_breakdown(const struct asked *asked, const lk_step *step,
@@ -298,16 +297,15 @@ static const char *placement_line(const struct asked *asked) {
 /* The command that asks again: of options what was given, of the job what it came to. */
 static const char *dlrm_reproduce(const struct asked *asked) {
 	const lk_predict_request *request = asked->request;
-	lk_arena *arena = asked->arena;
-	const char *model = lk_shell_quote(arena, request->model),
-			   *where = lk_reproduce_where(arena, request, asked->job.ranks),
-			   *plan = request->plan ? lk_shell_quote(arena, request->plan) : "";
-	if (!model || !where || !plan) return NULL;
-	return lk_arena_printf(arena, "lockstep predict --model %s %s --gbs %.0f --dtype %s%s%s%s%s",
-	                       model, where, asked->job.batch, lk_dtype_name(asked->job.dtype),
-	                       is_hugectr(request) ? " --stack hugectr" : "",
-	                       request->plan ? " --plan " : "", plan,
-	                       request->cuda_graphs > 0 ? " --cuda-graphs" : "");
+	lk_command_line line = lk_command_begin(asked->arena, lk_predict_verb.name);
+	lk_command_text(&line, "model", request->model);
+	lk_reproduce_where(&line, request, asked->job.ranks);
+	lk_command_number(&line, "gbs", asked->job.batch);
+	lk_command_text(&line, "dtype", lk_dtype_name(asked->job.dtype));
+	if (is_hugectr(request)) lk_command_text(&line, "stack", "hugectr");
+	lk_command_text(&line, "plan", request->plan);
+	if (request->cuda_graphs > 0) lk_command_part(&line, " --cuda-graphs");
+	return line.text;
 }
 
 static void dlrm_assume(const struct asked *asked, const char **assumed, int *count) {

@@ -1,6 +1,7 @@
 /* predict_generate.c: `predict --task generate`: sequences that inference engines write, without
  * training: tokens/s, time between tokens, room for keys and values, largest batch
  * (rollout/rollout.h). Options that shape a training step do not apply and are refused. */
+#include "predict/predict.h"
 #include "predict/predict_internal.h"
 
 #include <math.h>
@@ -147,6 +148,7 @@ static lk_status read_engine(struct generation *generation, lk_error *err) {
 	bool narrow = engine->dtype >= LK_FP8;
 	LK_TRY(generate_dtype(request->kv_dtype, "--kv-dtype", narrow ? LK_FP8 : LK_BF16,
 	                      &engine->kv_dtype, err));
+	lk_engine_take_mxfp4(engine, !request->kv_dtype);
 	LK_TRY(read_speculative(request->speculative, engine, err));
 	return read_layout(generation, err);
 }
@@ -424,7 +426,7 @@ static lk_status take_job(struct generation *generation, const lk_model *model, 
 	                  .gpu = request->gpu,
 	                  .gpus = request->gpus,
 	                  .power_w = request->power};
-	LK_TRY(lk_calibration_ready(err));
+	LK_TRY(lk_cost_ready(err));
 	generation->asked.job.model = *model;
 	return lk_where_read(generation->arena, &where, &generation->asked.cluster,
 	                     &generation->asked.job.gpus, err);

@@ -3,6 +3,7 @@
 #ifndef LK_PREDICT_PREDICT_INTERNAL_H
 #define LK_PREDICT_PREDICT_INTERNAL_H
 
+#include "cost/calibration/calibration.h"
 #include "base/arena.h"
 #include "launch/emit.h"
 #include "lockstep/detail.h"
@@ -30,6 +31,7 @@ lk_status lk_detail_formulas(lk_arena *arena, const lk_job *job, const lk_step *
 /* A prediction with what it owns; lk_predict frees it. */
 struct lk_answer {
 	lk_arena arena;
+	lk_calibration_hold calibration;
 	lk_prediction p;
 	lk_step step; /* kept for the files that may be written of it */
 	lk_emitted emitted;
@@ -75,10 +77,6 @@ lk_status lk_predict_dlrm(lk_arena *arena, const lk_predict_request *request,
 
 /* Whether the request's task is generation. */
 bool lk_predict_generates(const lk_predict_request *request);
-/* Answers; texts are owned by the arena. `model`: the network where the request names none, as a
- * file of a job states it; else NULL. */
-lk_status lk_predict_generate(lk_arena *arena, const lk_predict_request *request,
-                              const lk_model *model, lk_prediction *out, lk_error *err);
 
 /* ---- predict_rollout: phases that the file of a job states. */
 
@@ -235,5 +233,9 @@ void lk_post_fill_layout(const lk_post *post, lk_prediction *prediction);
 /* ---- post_notes: assumptions, layouts in words, the command that reproduces the answer. */
 
 lk_status lk_post_note(const lk_post *post, lk_prediction *prediction, lk_error *err);
+
+/* LK_ERR_INPUT: an option does not act on a step of several phases, which a task names or (NULL) a
+ * launch line states. */
+lk_status lk_post_no_effect(const char *where, const char *task, lk_error *err);
 
 #endif

@@ -28,20 +28,12 @@ static lk_status ask_one(void *context, size_t i, lk_error *err) {
 	return LK_OK;
 }
 
-/* The calibration is the process' own: it is laid on before threads look at it. */
-static lk_status use_calibration(const lk_predict_request *requests, size_t count, lk_error *err) {
-	const char *file = NULL;
-	for (size_t i = 0; i < count; i++) {
-		const char *named = requests[i].calibration;
-		if (!named || (file && strcmp(named, file) == 0)) continue;
-		if (file) {
-			lk_fail(err, LK_ERR_INPUT, "--calibration",
-			        "two requests name different files, %.100s and %.100s", file, named);
-			return lk_hint(err, "ask them in separate processes");
-		}
-		file = named;
-	}
-	return file ? lk_calibration_use(file, err) : LK_OK;
+/* The file that all requests name, which is read once for all of them; NULL: there is none. */
+static const char *shared_calibration(const lk_predict_request *requests, size_t count) {
+	const char *file = count ? requests[0].calibration : NULL;
+	for (size_t i = 1; i < count && file; i++)
+		if (!requests[i].calibration || strcmp(requests[i].calibration, file) != 0) file = NULL;
+	return file;
 }
 
 lk_status lk_predict_many(const lk_predict_request *requests, size_t count, int threads,
@@ -56,6 +48,9 @@ lk_status lk_predict_many(const lk_predict_request *requests, size_t count, int 
 	                 .asker = pthread_self()};
 	memset(predictions, 0, count * sizeof *predictions);
 	memset(refusals, 0, count * sizeof *refusals);
-	LK_TRY(use_calibration(requests, count, err));
-	return lk_parallel(count, threads, ask_one, &m, err);
+	lk_calibration_hold calibration;
+	LK_TRY(lk_calibration_begin(&calibration, shared_calibration(requests, count), err));
+	lk_status status = lk_parallel(count, threads, ask_one, &m, err);
+	lk_calibration_end(&calibration);
+	return status;
 }

@@ -85,6 +85,12 @@ static lk_status read_rollout(lk_post *post, lk_error *err) {
 	               post->request->teacher ? post->request->teacher : "qwen3-32b");
 }
 
+lk_status lk_post_no_effect(const char *where, const char *task, lk_error *err) {
+	if (task) return lk_fail(err, LK_ERR_INPUT, where, "it has no effect on --task %s", task);
+	return lk_fail(err, LK_ERR_INPUT, where,
+	               "it has no effect on a step of reinforcement learning");
+}
+
 /* What a step of several phases does not answer. */
 static lk_status check_post(const lk_predict_request *request, lk_error *err) {
 	const char *where = NULL;
@@ -99,7 +105,7 @@ static lk_status check_post(const lk_predict_request *request, lk_error *err) {
 	if (request->emit) where = "--emit";
 	if (request->replace) where = "--replace";
 	if (!where) return LK_OK;
-	lk_fail(err, LK_ERR_INPUT, where, "it has no effect on --task %s", request->task);
+	lk_post_no_effect(where, request->task, err);
 	return lk_hint(err, "leave it out; the options of training and of generation act");
 }
 

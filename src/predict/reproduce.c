@@ -7,24 +7,20 @@
 #include "launch/launch.h"
 #include "model/layout/schedule.h"
 
-static const char *reproduce_given(lk_arena *arena, const lk_predict_request *request,
-                                   const char *const *but) {
-	return lk_command_options(
-		arena, &(lk_question){.verb = &lk_predict_verb, .request = request, .but = but});
-}
-
 /* What changes no figure. */
 #define SHOWN "trace-ranks", "no-fixes"
 
-const char *lk_reproduce_where(lk_arena *arena, const lk_predict_request *request, int gpus) {
+void lk_reproduce_where(lk_command_line *line, const lk_predict_request *request, int gpus) {
 	const char *gpu = request->gpu ? request->gpu : "";
 	int counted = 0; /* "256xh200": the number is in --gpus */
 	if (request->cluster) {
-		const char *cluster = lk_shell_quote(arena, request->cluster);
-		return cluster ? lk_arena_printf(arena, "--cluster %s", cluster) : NULL;
+		lk_command_text(line, "cluster", request->cluster);
+		return;
 	}
-	if (lk_where_count(&gpu, &counted, &(lk_error){0}) != LK_OK) return NULL;
-	return lk_arena_printf(arena, "--gpu %s --gpus %d", gpu, gpus);
+	lk_error unused;
+	if (lk_where_count(&gpu, &counted, &unused) != LK_OK) line->text = NULL;
+	lk_command_text(line, "gpu", gpu);
+	lk_command_number(line, "gpus", gpus);
 }
 
 static const char *of_options(lk_arena *arena, const lk_predict_request *request,
@@ -33,22 +29,31 @@ static const char *of_options(lk_arena *arena, const lk_predict_request *request
 	static const char *const but[] = {"model", "gpu",       "gpus", "cluster",  "tp",  "pp",
 	                                  "vp",    "cp",        "ep",   "mbs",      "gbs", "seq",
 	                                  "dtype", "recompute", "zero", "schedule", SHOWN, NULL};
+	const struct {
+		const char *name;
+		int value;
+	} numbers[] = {{"tp", job->tp}, {"pp", job->pp},   {"vp", job->vp},   {"cp", job->cp},
+	               {"ep", job->ep}, {"mbs", job->mbs}, {"gbs", job->gbs}, {"seq", job->seq}};
+	enum {
+		NUMBERS = sizeof numbers / sizeof *numbers
+	};
 	lk_predict_request said = *request;
 	if (!request->dtype && job->dtype_said) lk_request_state_numbers(job, &said);
-	const char *options = reproduce_given(arena, &said, but),
-			   *model = lk_shell_quote(arena, request->model);
-	const char *where = lk_reproduce_where(arena, request, job->gpus);
-	const char *seq =
-		job->model.network == LK_NET_CONV ? "" : lk_arena_printf(arena, " --seq %d", job->seq);
-	if (!options || !model || !where || !seq) return NULL;
-	return lk_arena_printf(arena,
-	                       "lockstep predict --model %s %s --tp %d --pp %d --vp %d --cp %d --ep %d "
-	                       "--mbs %d --gbs %d%s --dtype %s "
-	                       "--recompute %s --zero %d --schedule %s%s",
-	                       model, where, job->tp, job->pp, job->vp, job->cp, job->ep, job->mbs,
-	                       job->gbs, seq, lk_dtype_name(job->dtype),
-	                       request->recompute ? request->recompute : recompute[job->recompute],
-	                       (int)job->sharding, lk_schedule_get(job->schedule)->name, options);
+	lk_command_line line = lk_command_begin(arena, lk_predict_verb.name);
+	lk_command_text(&line, "model", request->model);
+	lk_reproduce_where(&line, request, job->gpus);
+	bool sequences = job->model.network != LK_NET_CONV;
+	for (int i = 0; i < (sequences ? NUMBERS : NUMBERS - 1); i++)
+		lk_command_number(&line, numbers[i].name, numbers[i].value);
+	lk_command_text(&line, "dtype", lk_dtype_name(job->dtype));
+	lk_command_text(&line, "recompute",
+	                request->recompute ? request->recompute : recompute[job->recompute]);
+	lk_command_number(&line, "zero", job->sharding);
+	lk_command_text(&line, "schedule", lk_schedule_get(job->schedule)->name);
+	lk_command_part(
+		&line, lk_command_options(
+				   arena, &(lk_question){.verb = &lk_predict_verb, .request = &said, .but = but}));
+	return line.text;
 }
 
 const char *lk_reproduce(lk_arena *arena, const lk_predict_request *request, const lk_job *job) {

@@ -19,6 +19,7 @@ typedef struct lk_simulated {
 	lk_arena arena;
 	lk_step step;
 	lk_cluster cluster; /* gpus 0: none */
+	lk_calibration_hold calibration;
 } simulated;
 
 const lk_step *lk_simulation_step(const lk_simulation *simulation) {
@@ -267,7 +268,6 @@ static lk_status simulate_read_options(simulated *a, const lk_simulate_request *
 
 static lk_status predict_simulate(const lk_simulate_request *request, simulated *a, lk_error *err) {
 	lk_step_options options;
-	if (request->calibration) LK_TRY(lk_calibration_use(request->calibration, err));
 	LK_TRY(simulate_read_graph(request, &a->step.graph, err));
 	LK_TRY(simulate_check_length(a->step.graph, err));
 	LK_TRY(simulate_read_cluster(a, request, err));
@@ -278,33 +278,44 @@ static lk_status predict_simulate(const lk_simulate_request *request, simulated 
 	return simulate_fill(a, err);
 }
 
+/* Views read by them. */
+static lk_status simulation_check_places(const lk_simulation *simulation, lk_error *err) {
+	for (size_t i = 0; i < simulation->span_count; i++)
+		LK_CHECK(simulation->spans[i].operation < simulation->operation_count, err);
+	return LK_OK;
+}
+
 /* Nothing is printed that contradicts itself: whatever made it is a defect of lockstep. */
-static lk_status simulation_check(const lk_simulation *simulation, lk_error *err) {
+static const char *simulation_check(const lk_simulation *simulation) {
 	double step = simulation->step_s * (1 + 1e-9);
-	LK_CHECK(isfinite(step) && step >= 0, err);
-	LK_CHECK(simulation->ranks_simulated <= simulation->ranks, err);
+	LK_HOLDS(isfinite(step) && step >= 0);
+	LK_HOLDS(simulation->ranks_simulated <= simulation->ranks);
 	for (int i = 0; i < simulation->program_count; i++) {
 		const lk_simulated_program *program = &simulation->programs[i];
-		LK_CHECK(program->finish_s >= 0 && program->finish_s <= step, err);
-		LK_CHECK(program->compute_s + program->exposed_s <= step + 1e-12, err);
-		LK_CHECK(program->peak_bytes >= 0 && program->hidden_s >= 0, err);
+		LK_HOLDS(program->finish_s >= 0 && program->finish_s <= step);
+		LK_HOLDS(program->compute_s + program->exposed_s <= step + 1e-12);
+		LK_HOLDS(program->peak_bytes >= 0 && program->hidden_s >= 0);
 	}
 	for (size_t i = 0; i < simulation->span_count; i++) {
 		const lk_simulated_span *span = &simulation->spans[i];
-		LK_CHECK(span->start_s <= span->end_s && span->end_s <= step, err);
-		LK_CHECK(span->operation < simulation->operation_count, err);
+		LK_HOLDS(span->start_s <= span->end_s && span->end_s <= step);
 	}
-	return LK_OK;
+	return NULL;
 }
 
 lk_status lk_simulate(const lk_simulate_request *request, lk_simulation **out, lk_error *err) {
 	*out = NULL;
-	LK_TRY(lk_calibration_ready(err));
 	simulated *a = calloc(1, sizeof *a);
 	if (!a) return lk_oom(err);
 	a->s.memory_owner = a;
-	lk_status status = predict_simulate(request, a, err);
-	if (status == LK_OK) status = simulation_check(&a->s, err);
+	lk_status status = lk_calibration_begin(&a->calibration, request->calibration, err);
+	if (status == LK_OK) {
+		status = lk_cost_ready(err);
+		if (status == LK_OK) status = predict_simulate(request, a, err);
+		lk_calibration_leave(&a->calibration);
+	}
+	if (status == LK_OK) status = simulation_check_places(&a->s, err);
+	if (status == LK_OK) a->s.failed_check = lk_failed_check(simulation_check(&a->s));
 	if (status == LK_OK) *out = &a->s;
 	else lk_simulate_free(&a->s);
 	return status;
@@ -314,6 +325,7 @@ void lk_simulate_free(lk_simulation *simulation) {
 	if (!simulation) return;
 	simulated *a = simulation->memory_owner;
 	lk_step_free(&a->step);
+	lk_calibration_release(&a->calibration);
 	lk_arena_free(&a->arena);
 	free(a);
 }

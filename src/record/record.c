@@ -27,6 +27,7 @@ struct record_work {
 	lk_intern *paths; /* of the files; a path's place among them is its number - 1 */
 	lk_record_scratch scratch;
 	lk_arena arena;
+	int unbegun;           /* processes that could not begin their recording */
 	char folder[PATH_MAX]; /* absolute */
 	int locked;            /* the folder, open and locked as long as it is recorded into; -1 */
 };
@@ -41,6 +42,11 @@ static lk_status lock_recording_folder(struct record_work *work, const char *out
 		return LK_OK;
 	lk_fail(err, LK_ERR_INPUT, out, "another lockstep records into it");
 	return lk_hint(err, "wait for it, or name another folder with --out");
+}
+
+static void close_recording_folder(struct record_work *work) {
+	if (work->locked >= 0) close(work->locked);
+	work->locked = -1;
 }
 
 static lk_status make_recording_folder(struct record_work *work, const char *out, lk_error *err) {
@@ -215,7 +221,8 @@ static lk_status add_recorded_process(void *context, const char *path, lk_error 
 	return status;
 }
 
-static int compare_process_ranks(const void *a, const void *b) {
+/* By rank, then by path; forked ones, which have ranks of their own, after all others. */
+static int compare_processes(const void *a, const void *b) {
 	const lk_record_process *x = a, *y = b;
 	if (x->forked != y->forked) return x->forked ? 1 : -1;
 	if (x->rank != y->rank) return x->rank < y->rank ? -1 : 1;
@@ -290,13 +297,18 @@ static const char *explain_missing_steps(struct record_work *work,
 		comms += process->comms;
 		steps += process->steps;
 	}
+	work->result.dropped = dropped + (uint64_t)work->unbegun; /* one call of each at the least */
+	if (work->unbegun)
+		return lk_arena_printf(&work->arena,
+		                       "%d %s could not begin a recording: its disk is full, or your quota "
+		                       "of it is used up; name another folder with --out",
+		                       work->unbegun, lk_noun(work->unbegun, "process", "processes"));
 	if (!work->processes.count && lk_record_programs(request, room))
 		return "nothing was recorded: no program with the recorded name started, and none called "
 			   "MPI_Init (a static program cannot be recorded; --program names others)";
 	if (!work->processes.count)
 		return "nothing was recorded: no program called MPI_Init; --program NAME records one "
 			   "without MPI";
-	work->result.dropped = dropped;
 	if (dropped) return explain_dropped_calls(work, dropped);
 	const char *unseen = find_unseen_program(work, request);
 	if (unseen)
@@ -315,10 +327,9 @@ static const char *explain_missing_steps(struct record_work *work,
 
 /* ---- the question ---- */
 
-static lk_status run_and_sum_up(struct record_work *work, const lk_record_request *request,
-                                lk_error *err) {
-	lk_run_end end = {0};
-	const char *out = request->out ? request->out : "recording";
+/* Runs the command. An error: it did not run, or not to its end. */
+static lk_status run_recorded_command(struct record_work *work, const lk_record_request *request,
+                                      const char *out, lk_run_end *end, lk_error *err) {
 	bool made = access(out, F_OK) != 0;
 	lk_status status = make_recording_folder(work, out, err);
 	if (status != LK_OK) {
@@ -327,24 +338,35 @@ static lk_status run_and_sum_up(struct record_work *work, const lk_record_reques
 	}
 	status = lk_record_scratch_open(request, work->folder, &work->scratch, err);
 	if (status == LK_OK)
-		status = lk_record_runs(request, work->folder, work->scratch.path, &work->arena, &end, err);
-	if (status == LK_OK) status = lk_record_scratch_sum(&work->scratch, &work->arena, err);
-	lk_record_scratch_remove(&work->scratch);
+		status = lk_record_runs(request, work->folder, work->scratch.path, &work->arena, end, err);
 	if (status != LK_OK) {
+		lk_record_scratch_remove(&work->scratch);
 		rmdir(work->folder);
-		return status;
 	}
-	LK_TRY(lk_record_visit(work->folder, add_recorded_process, work, err));
-	lk_sort(work->processes.at, work->processes.count, sizeof *work->processes.at,
-	        compare_process_ranks);
-	lk_sort(work->files.at, work->files.count, sizeof *work->files.at, compare_file_times);
+	return status;
+}
+
+static void set_command_end(lk_record_answer *answer, const lk_run_end *end) {
+	answer->status = end->status;
+	if (end->end == LK_RECORD_STEPS_DONE) answer->status = 0;
+	if (end->end == LK_RECORD_TIME_OVER) answer->status = STATUS_TIME_OVER;
+	answer->end = end->end;
+	answer->wall_s = end->wall_s;
+	answer->store_requests = end->served.requests;
+	answer->store_made_up = end->served.made_up;
+}
+
+static lk_status sum_up_recordings(struct record_work *work, const lk_record_request *request,
+                                   const lk_run_end *end, lk_error *err) {
 	lk_record_answer *answer = &work->result;
-	answer->out = lk_arena_strdup(&work->arena, out);
-	answer->status = end.status;
-	if (end.end == LK_RECORD_STEPS_DONE) answer->status = 0;
-	if (end.end == LK_RECORD_TIME_OVER) answer->status = STATUS_TIME_OVER;
-	answer->end = end.end;
-	answer->wall_s = end.wall_s;
+	lk_status status = lk_record_scratch_sum(&work->scratch, &work->arena, err);
+	lk_record_scratch_remove(&work->scratch);
+	LK_TRY(status);
+	LK_TRY(lk_record_visit(work->folder, add_recorded_process, work, err));
+	LK_TRY(lk_record_count_unbegun(work->folder, &work->unbegun, err));
+	lk_sort(work->processes.at, work->processes.count, sizeof *work->processes.at,
+	        compare_processes);
+	lk_sort(work->files.at, work->files.count, sizeof *work->files.at, compare_file_times);
 	answer->processes = work->processes.at;
 	answer->count = (int)work->processes.count;
 	answer->files = work->files.at;
@@ -356,28 +378,26 @@ static lk_status run_and_sum_up(struct record_work *work, const lk_record_reques
 	answer->unguarded = work->scratch.unguarded.at;
 	answer->unguarded_count = (int)work->scratch.unguarded.count;
 	answer->posed = request->mode == LK_RECORD_MODE_AS_RANK;
-	answer->store_requests = end.served.requests;
-	answer->store_made_up = end.served.made_up;
-	answer->store_wrong = lk_arena_strdup(&work->arena, end.served.wrong);
+	answer->store_wrong = lk_arena_strdup(&work->arena, end->served.wrong);
 	answer->reason = explain_missing_steps(work, request);
-	return answer->out && answer->reason && answer->store_wrong ? LK_OK : lk_oom(err);
+	return answer->reason && answer->store_wrong ? LK_OK : lk_oom(err);
 }
 
 /* Nothing is printed that contradicts itself: whatever made it is a defect of lockstep. */
-static lk_status record_check(const lk_record_answer *answer, lk_error *err) {
+static const char *record_check(const lk_record_answer *answer) {
 	for (int i = 0; i < answer->count; i++) {
 		const lk_record_process *process = &answer->processes[i];
-		LK_CHECK(process->rank < process->world || process->world == 0, err);
-		LK_CHECK(process->comm_s >= 0 && process->read_s >= 0 && process->wall_s >= 0, err);
-		LK_CHECK(!(process->step_s < 0) && !(process->outside_s < 0), err);
-		LK_CHECK(i == 0 || process->rank >= process[-1].rank, err);
+		LK_HOLDS(process->rank < process->world || process->world == 0);
+		LK_HOLDS(process->comm_s >= 0 && process->read_s >= 0 && process->wall_s >= 0);
+		LK_HOLDS(!(process->step_s < 0) && !(process->outside_s < 0));
+		LK_HOLDS(i == 0 || compare_processes(&process[-1], process) <= 0);
 	}
 	for (int i = 0; i < answer->file_count; i++) {
 		const lk_record_file *file = &answer->files[i];
-		LK_CHECK(file->sequential <= file->reads && file->most <= file->read_bytes, err);
+		LK_HOLDS(file->sequential <= file->reads && file->most <= file->read_bytes);
 	}
-	LK_CHECK(isfinite(answer->wall_s) && answer->wall_s >= 0, err);
-	return LK_OK;
+	LK_HOLDS(isfinite(answer->wall_s) && answer->wall_s >= 0);
+	return NULL;
 }
 
 lk_status lk_record(const lk_record_request *request, lk_record_answer **out, lk_error *err) {
@@ -391,19 +411,35 @@ lk_status lk_record(const lk_record_request *request, lk_record_answer **out, lk
 	LK_TRY(lk_record_check_libc(&own, err));
 	struct record_work *work = calloc(1, sizeof *work);
 	if (!work) return lk_oom(err);
-	work->result.memory_owner = work;
+	lk_run_end end = {0};
+	lk_record_answer *answer = &work->result;
+	*answer = (lk_record_answer){.out = request->out ? request->out : "recording",
+	                             .reason = "",
+	                             .store_wrong = "",
+	                             .memory_owner = work};
 	work->locked = -1;
 	work->paths = lk_intern_new();
-	lk_status status = work->paths ? run_and_sum_up(work, &own, err) : lk_oom(err);
-	if (work->locked >= 0) close(work->locked);
-	if (status == LK_OK) status = record_check(&work->result, err);
-	if (status != LK_OK) lk_record_free(&work->result);
-	else *out = &work->result;
-	return status;
+	answer->out = lk_arena_strdup(&work->arena, answer->out);
+	lk_status status = work->paths && answer->out
+	                       ? run_recorded_command(work, &own, answer->out, &end, err)
+	                       : lk_oom(err);
+	if (status != LK_OK) {
+		close_recording_folder(work);
+		lk_record_free(answer);
+		return status;
+	}
+	/* From here on nothing takes away how the command ended. */
+	set_command_end(answer, &end);
+	if (sum_up_recordings(work, &own, &end, &answer->failure) == LK_OK)
+		answer->failed_check = lk_failed_check(record_check(answer));
+	close_recording_folder(work);
+	*out = answer;
+	return LK_OK;
 }
 
 int lk_record_exit_status(const lk_record_answer *answer) {
-	return answer->status == 0 && answer->dropped ? LK_RECORD_LOST : answer->status;
+	if (answer->status) return answer->status;
+	return answer->failure.status ? LK_RECORD_FAILED : answer->dropped ? LK_RECORD_LOST : 0;
 }
 
 void lk_record_free(lk_record_answer *answer) {

@@ -78,6 +78,8 @@ typedef lk_status lk_record_visitor(void *context, const char *path, lk_error *e
 /* Visits the recordings of a folder until one fails. */
 lk_status lk_record_visit(const char *folder, lk_record_visitor *visit_one, void *context,
                           lk_error *err);
+/* How many processes could not begin their recording: it kept its hidden name. */
+lk_status lk_record_count_unbegun(const char *folder, int *out, lk_error *err);
 /* One recording without those of forked processes, and its steps. `*out` false: it holds nothing
  * yet. LK_ERR_IO, LK_ERR_MEMORY. */
 lk_status lk_record_load(const char *path, lk_intern *texts, lk_recorded_run *run,

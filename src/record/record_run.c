@@ -24,9 +24,10 @@ struct runner {
 	const lk_record_request *request;
 	const char *folder;
 	pid_t child;
-	sigset_t watched, before; /* signals */
-	double begin, asked;      /* when it got SIGTERM; 0 not yet */
-	double next_look;         /* for steps */
+	sigset_t watched, before;     /* signals */
+	struct sigaction child_ended; /* what the caller does at SIGCHLD */
+	double begin, asked;          /* when it got SIGTERM; 0 not yet */
+	double next_look;             /* for steps */
 	lk_run_end *out;
 };
 
@@ -52,6 +53,7 @@ static _Noreturn void exec_command(const struct runner *runner, const lk_record_
 	LK_ASSERT(words[0] != NULL && pipe >= 0);
 	const char *const *more = runner->request->settings;
 	setpgid(0, 0);
+	sigaction(SIGCHLD, &runner->child_ended, NULL);
 	sigprocmask(SIG_SETMASK, &runner->before, NULL);
 	bool set = true; /* without one of them the command would run unrecorded */
 	for (; more && *more; more++) set = set && putenv((char *)(uintptr_t)*more) == 0;
@@ -212,6 +214,8 @@ static lk_status run_with_signals_blocked(struct runner *runner, const lk_record
 	for (size_t i = 0; i < sizeof signals / sizeof *signals; i++)
 		sigaddset(&runner->watched, signals[i]);
 	sigprocmask(SIG_BLOCK, &runner->watched, &runner->before);
+	/* A caller that ignores it would never hear how the command ended. */
+	sigaction(SIGCHLD, &(struct sigaction){.sa_handler = SIG_DFL}, &runner->child_ended);
 	sigdelset(&runner->watched, SIGTTOU);
 	runner->begin = monotonic_seconds();
 	runner->next_look = runner->begin + LOOK_S;
@@ -221,6 +225,7 @@ static lk_status run_with_signals_blocked(struct runner *runner, const lk_record
 		take_back_terminal(runner);
 	}
 	runner->out->wall_s = monotonic_seconds() - runner->begin;
+	sigaction(SIGCHLD, &runner->child_ended, NULL);
 	sigprocmask(SIG_SETMASK, &runner->before, NULL);
 	return status;
 }

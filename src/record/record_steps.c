@@ -26,6 +26,15 @@ lk_status lk_record_visit(const char *folder, lk_record_visitor *visit_one, void
 	return status;
 }
 
+lk_status lk_record_count_unbegun(const char *folder, int *out, lk_error *err) {
+	lk_listing listing;
+	*out = 0;
+	LK_TRY(lk_listing_read(folder, LK_RECORDING_ENDING, &listing, err));
+	for (size_t i = 0; i < listing.count; i++) *out += listing.names[i][0] == '.';
+	lk_listing_free(&listing);
+	return LK_OK;
+}
+
 lk_status lk_record_load(const char *path, lk_intern *texts, lk_recorded_run *run,
                          lk_recorded_steps *steps, bool *out, lk_error *err) {
 	lk_recording recording;

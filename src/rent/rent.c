@@ -2,6 +2,7 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "cost/calibration/calibration.h"
 #include "base/check.h"
 #include "base/arena.h"
 #include "base/noun.h"
@@ -222,6 +223,8 @@ static lk_status rent_make(const lk_rent_request *asked, lk_arena *arena, lk_off
 	LK_TRY(lk_rent_search(request, offers, arena, rates, &out->cut_off, err));
 	LK_TRY(lk_rent_choose(request, offers, rates, arena, out, &useless, err));
 	LK_TRY(lk_rent_search_describe(request, offers, arena, out, err));
+	for (size_t i = 0; i < rates->count && !out->failed_check; i++)
+		out->failed_check = rates->at[i].failed_check;
 	for (size_t i = 0; i < rates->count && !out->model; i++)
 		if (rates->at[i].fits) {
 			out->model = rates->at[i].model;
@@ -249,44 +252,50 @@ static bool is_inside(double low, double value, double high) {
 	return isnan(value) || (isfinite(value) && value >= 0 && !(low > value) && !(high < value));
 }
 
-static lk_status rent_check_choice(const lk_rent_choice *choice, lk_error *err) {
-	LK_CHECK(isfinite(choice->step_s) && choice->step_s > 0, err);
-	LK_CHECK(is_inside(choice->step_low_s, choice->step_s, choice->step_high_s), err);
-	LK_CHECK(is_inside(choice->hours_low, choice->hours, choice->hours_high), err);
-	LK_CHECK(is_inside(choice->cost_low, choice->cost, choice->cost_high), err);
-	LK_CHECK(is_inside(choice->samples_low, choice->samples, choice->samples_high), err);
-	LK_CHECK(choice->gpus == choice->machines * choice->gpus_each, err);
-	LK_CHECK(choice->stall_share >= 0 && choice->stall_share <= 1 + 1e-9, err);
-	LK_CHECK(choice->goodput >= 0 && choice->goodput <= 1, err);
-	LK_CHECK(isnan(choice->chance) || (choice->chance >= 0 && choice->chance <= 1), err);
+static const char *rent_check_choice(const lk_rent_choice *choice) {
+	LK_HOLDS(isfinite(choice->step_s) && choice->step_s > 0);
+	LK_HOLDS(is_inside(choice->step_low_s, choice->step_s, choice->step_high_s));
+	LK_HOLDS(is_inside(choice->hours_low, choice->hours, choice->hours_high));
+	LK_HOLDS(is_inside(choice->cost_low, choice->cost, choice->cost_high));
+	LK_HOLDS(is_inside(choice->samples_low, choice->samples, choice->samples_high));
+	LK_HOLDS(choice->gpus == choice->machines * choice->gpus_each);
+	LK_HOLDS(choice->stall_share >= 0 && choice->stall_share <= 1 + 1e-9);
+	LK_HOLDS(choice->goodput >= 0 && choice->goodput <= 1);
+	LK_HOLDS(isnan(choice->chance) || (choice->chance >= 0 && choice->chance <= 1));
+	return NULL;
+}
+
+/* Views read by them. */
+static lk_status rent_check_places(const lk_rent *rent, lk_error *err) {
+	LK_CHECK(rent->most < rent->count || rent->function_count, err);
+	for (int i = 0; i < rent->tie_count; i++)
+		LK_CHECK(rent->ties[i] >= 0 && rent->ties[i] < rent->count, err);
 	return LK_OK;
 }
 
 /* What is called the cheapest is: of all that meet deadline and budget, where it does. */
-static lk_status rent_check_answer(const lk_rent *rent, lk_error *err) {
-	LK_CHECK(rent->most < rent->count || rent->function_count, err);
-	LK_CHECK(rent->within_limits <= rent->considered, err);
-	for (int i = 0; i < rent->tie_count; i++)
-		LK_CHECK(rent->ties[i] >= 0 && rent->ties[i] < rent->count, err);
+static const char *rent_check_answer(const lk_rent *rent) {
+	LK_HOLDS_ALL(rent->failed_check); /* of a plan that it is made of */
+	LK_HOLDS(rent->within_limits <= rent->considered);
 	const lk_rent_choice *cheapest =
 		rent->function_count || rent->cheapest < 0 ? NULL : &rent->choices[rent->cheapest];
 	const lk_rent_choice *fastest =
 		rent->function_count || rent->fastest < 0 ? NULL : &rent->choices[rent->fastest];
 	for (int i = 0; i < rent->count; i++) {
 		const lk_rent_choice *choice = &rent->choices[i];
-		LK_TRY(rent_check_choice(choice, err));
+		LK_HOLDS_ALL(rent_check_choice(choice));
 		/* by cost, where a length was given */
-		LK_CHECK(i == 0 || isnan(rent->samples) || !(choice->cost < choice[-1].cost), err);
+		LK_HOLDS(i == 0 || isnan(rent->samples) || !(choice->cost < choice[-1].cost));
 		if (!choice->in_time || !choice->in_budget) continue;
-		LK_CHECK(!cheapest || choice->cost >= cheapest->cost, err);
-		LK_CHECK(!fastest || choice->hours >= fastest->hours, err);
+		LK_HOLDS(!cheapest || choice->cost >= cheapest->cost);
+		LK_HOLDS(!fastest || choice->hours >= fastest->hours);
 	}
 	for (int i = 0; i < rent->function_count; i++) {
 		const lk_rent_function *function = &rent->functions[i];
-		LK_CHECK(isfinite(function->seconds) && function->seconds >= 0, err);
-		LK_CHECK(isfinite(function->cost) && function->cost >= 0, err);
+		LK_HOLDS(isfinite(function->seconds) && function->seconds >= 0);
+		LK_HOLDS(isfinite(function->cost) && function->cost >= 0);
 	}
-	return LK_OK;
+	return NULL;
 }
 
 lk_status lk_rent_find(const lk_rent_request *request, lk_rent **out, lk_error *err) {
@@ -297,14 +306,20 @@ lk_status lk_rent_find(const lk_rent_request *request, lk_rent **out, lk_error *
 	*out = NULL;
 	if (!answer) return lk_oom(err);
 	answer->public.memory_owner = answer;
-	lk_status status =
-		rent_make(request, &answer->arena, &offers, &faults, &rates, &answer->public, err);
+	lk_calibration_hold calibration;
+	lk_status status = lk_calibration_begin(&calibration, request->job.calibration, err);
+	if (status == LK_OK) {
+		status = rent_make(request, &answer->arena, &offers, &faults, &rates, &answer->public, err);
+		lk_calibration_end(&calibration);
+	}
 	if (status == LK_OK)
 		status = lk_inputs_find(&answer->arena, &lk_rent_verb, request, NULL, 0,
 		                        &answer->public.inputs, err);
 	if (status == LK_OK && !(answer->public.reproduce = rent_reproduce(&answer->arena, request)))
 		status = lk_oom(err);
-	if (status == LK_OK) status = rent_check_answer(&answer->public, err);
+	if (status == LK_OK) status = rent_check_places(&answer->public, err);
+	if (status == LK_OK)
+		answer->public.failed_check = lk_failed_check(rent_check_answer(&answer->public));
 	lk_vec_free(&offers);
 	lk_vec_free(&faults);
 	lk_vec_free(&rates);

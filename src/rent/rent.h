@@ -112,9 +112,10 @@ typedef struct lk_rent_rate {
 	lk_energy energy; /* of the step */
 	int seq;
 	const char *model, *warning;
-	const char *assumed; /* what its plan shows as assumed, with "; " between; NULL: nothing */
-	const char *unit;    /* what a sample is */
-	char why[200];       /* where it does not fit */
+	const char *assumed;      /* what its plan shows as assumed, with "; " between; NULL: nothing */
+	const char *unit;         /* what a sample is */
+	const char *failed_check; /* of its plan */
+	char why[200];            /* where it does not fit */
 } lk_rent_rate;
 typedef LK_VEC(lk_rent_rate) lk_rent_rates;
 

@@ -140,6 +140,7 @@ static lk_status rates_keep(lk_arena *arena, const lk_plan *plan, lk_rent_rate *
 	rate->layout = lk_arena_strdup(arena, choice->layout);
 	rate->reproduce = lk_arena_strdup(arena, choice->reproduce);
 	rate->model = lk_arena_strdup(arena, plan->model);
+	rate->failed_check = plan->failed_check;
 	rate->warning = plan->warning ? lk_arena_strdup(arena, plan->warning) : NULL;
 	if (plan->warning && !rate->warning) return lk_oom(err);
 	LK_TRY(keep_assumed(arena, plan, rate, err));

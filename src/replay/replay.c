@@ -335,14 +335,15 @@ static void replay_end(lk_replaying *replaying) {
 
 lk_status lk_replay_ask(const lk_replay_request *request, lk_replay **out, lk_error *err) {
 	*out = NULL;
-	LK_TRY(lk_calibration_ready(err));
+	LK_TRY(lk_cost_ready(err));
 	struct answer *answer = calloc(1, sizeof *answer);
 	if (!answer) return lk_oom(err);
 	answer->replay.memory_owner = answer;
 	lk_overheads *table = NULL;
 	lk_replaying r = {.request = request, .arena = &answer->arena};
 	lk_status status = replay_ask(&r, &table, &answer->replay, err);
-	if (status == LK_OK) status = lk_replay_check(&answer->replay, err);
+	if (status == LK_OK)
+		answer->replay.failed_check = lk_failed_check(lk_replay_check(&answer->replay));
 	replay_end(&r);
 	lk_traces_free(r.traces);
 	lk_trace_files_free(&r.files);

@@ -12,8 +12,8 @@
  * one step of one rank. */
 lk_status lk_replay_error(lk_traces *traces, double *error, lk_error *err);
 
-/* replay_check.c: an answer that contradicts itself is LK_ERR_INTERNAL. */
-lk_status lk_replay_check(const lk_replay *replay, lk_error *err);
+/* replay_check.c: a validator (base/check.h). */
+const char *lk_replay_check(const lk_replay *replay);
 
 /* ---- replay_parts: what the files of `replay` share. */
 

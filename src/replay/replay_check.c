@@ -15,40 +15,39 @@ static bool is_share(double share) {
 }
 
 /* Kernels may run on after the step that launched them: a part can be longer than the step. */
-static lk_status replay_check_step(const lk_replay_step *step, lk_error *err) {
-	LK_CHECK(is_known_time(step->measured_s) && is_known_time(step->baseline_s), err);
-	if (step->left_out) return LK_OK;
-	LK_CHECK(isfinite(step->predicted_s) && step->predicted_s >= 0, err);
+static const char *replay_check_step(const lk_replay_step *step) {
+	LK_HOLDS(is_known_time(step->measured_s) && is_known_time(step->baseline_s));
+	if (step->left_out) return NULL;
+	LK_HOLDS(isfinite(step->predicted_s) && step->predicted_s >= 0);
 	/* works hold no calls of a host, and not always kernels */
-	LK_CHECK(isnan(step->host_known) || is_share(step->host_known), err);
-	LK_CHECK(isnan(step->device_known) || is_share(step->device_known), err);
+	LK_HOLDS(isnan(step->host_known) || is_share(step->host_known));
+	LK_HOLDS(isnan(step->device_known) || is_share(step->device_known));
 	for (size_t i = 0; i < step->part_count; i++) {
-		LK_CHECK(is_known_time(step->parts[i].measured_s), err);
-		LK_CHECK(is_known_time(step->parts[i].predicted_s), err);
+		LK_HOLDS(is_known_time(step->parts[i].measured_s));
+		LK_HOLDS(is_known_time(step->parts[i].predicted_s));
 	}
-	return LK_OK;
+	return NULL;
 }
 
-lk_status lk_replay_check(const lk_replay *replay, lk_error *err) {
+const char *lk_replay_check(const lk_replay *replay) {
 	size_t predicted = 0, compared = 0;
 	double distance = 0;
 	for (size_t i = 0; i < replay->rank_count; i++)
 		for (size_t s = 0; s < replay->ranks[i].step_count; s++) {
 			const lk_replay_step *step = &replay->ranks[i].steps[s];
-			LK_TRY(replay_check_step(step, err));
+			LK_HOLDS_ALL(replay_check_step(step));
 			if (step->left_out) continue;
 			predicted++;
 			if (!(step->measured_s > 0 && step->predicted_s > 0)) continue;
 			distance += fabs(log(step->predicted_s / step->measured_s));
 			compared++;
 		}
-	LK_CHECK(replay->predicted == predicted, err);
-	LK_CHECK(isnan(replay->geomean_error) || replay->geomean_error >= 0, err);
-	LK_CHECK(compared < predicted || !predicted ||
-	             fabs(log1p(replay->geomean_error) - distance / (double)compared) <= 1e-9,
-	         err);
-	LK_CHECK(isnan(replay->baseline_error) || replay->baseline_error >= 0, err);
-	LK_CHECK(replay->parts_error >= 0 && replay->residual_s >= 0, err);
-	LK_CHECK(isnan(replay->device_known_shape) || is_share(replay->device_known_shape), err);
-	return LK_OK;
+	LK_HOLDS(replay->predicted == predicted);
+	LK_HOLDS(isnan(replay->geomean_error) || replay->geomean_error >= 0);
+	LK_HOLDS(compared < predicted || !predicted ||
+	         fabs(log1p(replay->geomean_error) - distance / (double)compared) <= 1e-9);
+	LK_HOLDS(isnan(replay->baseline_error) || replay->baseline_error >= 0);
+	LK_HOLDS(replay->parts_error >= 0 && replay->residual_s >= 0);
+	LK_HOLDS(isnan(replay->device_known_shape) || is_share(replay->device_known_shape));
+	return NULL;
 }

@@ -76,6 +76,16 @@ lk_engine_numbers lk_engine_numbers_of(const lk_engine_software *of) {
 	return numbers;
 }
 
+/* openai/gpt-oss, README; the cache is in 8 bits on devices that multiply 4 bits, else in 16
+ * (TensorRT-LLM, docs/source/developer-guide/perf-overview.md, options of GPT-OSS). */
+void lk_engine_take_mxfp4(lk_engine *engine, bool kv_open) {
+	bool multiplies = engine->cluster->node[0].device->peak_flops[LK_NVFP4] > 0;
+	if (strcmp(engine->model->family, "gpt_oss") != 0) return;
+	engine->mxfp4_experts = true;
+	engine->dtype = LK_BF16;
+	if (kv_open) engine->kv_dtype = multiplies ? LK_FP8 : LK_BF16;
+}
+
 /* ---- memory ---- */
 
 /* CUDA context and libraries 0.8 GiB as in memory_use.c; CUDA graphs 0.5 GiB, assumed. */
@@ -105,18 +115,18 @@ double lk_engine_token_bytes(const lk_engine *engine) {
 	return width * lk_dtype_bytes(engine->kv_dtype);
 }
 
-/* Tensors of a chunk that is computed: residual stream, the widest product, rows of experts (of all
- * GPUs, where these attend apart), logits of a batch. */
+/* Tensors of a chunk that is computed, of which each stage has its part: residual stream, the
+ * widest product, rows of experts (of all GPUs, where these attend apart), logits of a batch. */
 static double engine_workspace(const lk_engine *engine) {
 	const lk_model *model = engine->model;
-	double split = lk_engine_split(engine), tokens = engine->tokens,
+	double split = lk_engine_split(engine), tokens = (double)engine->tokens / engine->pp,
 		   all = engine->attention_dp ? tokens * engine->tp : tokens;
 	double wide = fmax(model->ffn * (model->gated ? 2.0 : 1.0), 4.0 * model->hidden) / split;
 	double slices = (double)engine->tp / engine->ep;
 	double experts = model->experts > 0 ? model->topk / (double)engine->ep *
 	                                          (model->hidden + 3.0 * model->expert_ffn / slices)
 	                                    : 0;
-	double logits = fmin(engine->sequences, tokens) * (double)model->vocab * 4;
+	double logits = fmin((double)engine->sequences / engine->pp, tokens) * (double)model->vocab * 4;
 	return tokens * 2 * (3.0 * model->hidden + wide) + all * 2 * experts + logits;
 }
 

@@ -102,12 +102,16 @@ typedef struct lk_engine {
 	bool eager;          /* kernels are issued one by one, not replayed from CUDA graphs */
 	double memory_share; /* of the device's memory that the engine may use */
 	/* with attention_dp of each of its GPUs, else of the engine: */
-	int sequences;       /* most sequences of a batch */
-	int tokens;          /* most tokens of an iteration: prompts are cut into such chunks */
+	int sequences; /* most sequences of a batch, in all stages together */
+	int tokens;    /* most tokens of an iteration of all stages: prompts are cut into chunks */
 	bool prefix_caching; /* a prompt that is in the cache is not computed again */
 	int draft;           /* tokens guessed in an iteration; 0 none */
 	double accept; /* probability that a guessed token is taken, given that those before are */
 } lk_engine;
+
+/* Networks whose experts are published in MXFP4 keep all else in 16 bits, whatever format is
+ * requested; `kv_open`: and cache in what their publishers use. */
+void lk_engine_take_mxfp4(lk_engine *engine, bool kv_open);
 
 /* What a GPU of the engine holds, bytes. */
 typedef struct lk_engine_memory {

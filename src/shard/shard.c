@@ -22,6 +22,7 @@ struct answer {
 	lk_host_terms host;
 	lk_cutoff cutoff;
 	bool eager; /* the model's step is issued by a host */
+	lk_calibration_hold calibration;
 };
 
 static bool has_model(const struct answer *answer) {
@@ -37,9 +38,7 @@ static lk_status shard_read_cluster(struct answer *answer, const lk_shard_reques
 	return lk_where_read(&answer->arena, &where, &answer->cluster, &answer->p.ranks, err);
 }
 
-static lk_status shard_read_device(struct answer *answer, const lk_shard_request *request,
-                                   lk_error *err) {
-	if (request->calibration) LK_TRY(lk_calibration_use(request->calibration, err));
+static lk_status shard_read_device(struct answer *answer, lk_error *err) {
 	answer->p.network = lk_shard_network(&answer->cluster, answer->p.ranks);
 	return lk_shard_device_of(&answer->arena, answer->cluster.node[0].device, &answer->p.at, err);
 }
@@ -136,7 +135,6 @@ static lk_status read_model(struct answer *answer, const lk_shard_request *reque
 	answer->eager = !request->cuda_graphs;
 	double batch = request->batch > 0 ? request->batch : LK_DLRM_SAMPLES * problem->ranks;
 	LK_TRY(check_batch(batch, problem->ranks, true, err));
-	if (request->calibration) LK_TRY(lk_calibration_use(request->calibration, err));
 	LK_TRY(lk_host_terms_known(&answer->host, err));
 	LK_TRY(lk_shard_of_model(&answer->arena, &answer->model, &answer->cluster, problem->ranks,
 	                         batch, LK_FP32, problem, err));
@@ -155,7 +153,7 @@ static lk_status read_tables(struct answer *answer, const lk_shard_request *requ
 	answer->p.batch = request->batch > 0 ? request->batch : 65536;
 	LK_TRY(lk_shard_check_devices(&answer->cluster, answer->p.ranks, err));
 	LK_TRY(check_batch(answer->p.batch, answer->p.ranks, false, err));
-	LK_TRY(shard_read_device(answer, request, err));
+	LK_TRY(shard_read_device(answer, err));
 	LK_TRY(shard_read_tables(answer, request, err));
 	shard_read_numbers(&answer->p, request);
 	lk_shard_share(&answer->p);
@@ -522,8 +520,7 @@ static lk_status shard_ask(struct answer *answer, const lk_shard_request *reques
  * Nothing is printed that contradicts itself: whatever made it is a defect of lockstep. */
 
 /* Pieces that lie on all ranks count on each. */
-static lk_status shard_check_rank(const lk_shard_answer *answer, const lk_shard_rank *rank,
-                                  lk_error *err) {
+static const char *shard_check_rank(const lk_shard_answer *answer, const lk_shard_rank *rank) {
 	double device = 0, host = 0;
 	int pieces = 0;
 	for (int i = 0; i < answer->piece_count; i++) {
@@ -532,36 +529,36 @@ static lk_status shard_check_rank(const lk_shard_answer *answer, const lk_shard_
 		pieces++;
 		*(strcmp(piece->where, "host") == 0 ? &host : &device) += piece->bytes;
 	}
-	LK_CHECK(rank->pieces == pieces, err);
-	LK_CHECK(rank->device_bytes >= device * (1 - 1e-9), err); /* caches of tables on the host */
-	LK_CHECK(rank->device_bytes <= answer->capacity_bytes * (1 + 1e-9), err);
-	LK_CHECK(rank->host_bytes <= answer->host_capacity_bytes * (1 + 1e-9), err);
-	return LK_OK;
+	LK_HOLDS(rank->pieces == pieces);
+	LK_HOLDS(rank->device_bytes >= device * (1 - 1e-9)); /* caches of tables on the host */
+	LK_HOLDS(rank->device_bytes <= answer->capacity_bytes * (1 + 1e-9));
+	LK_HOLDS(rank->host_bytes <= answer->host_capacity_bytes * (1 + 1e-9));
+	return NULL;
 }
 
-static lk_status shard_check(const lk_shard_answer *answer, lk_error *err) {
-	if (!answer->fits) return LK_OK;
-	LK_CHECK(isfinite(answer->step_s) && answer->step_s > 0, err);
-	LK_CHECK(answer->bound_s <= answer->placed_s * (1 + 1e-9), err);
-	LK_CHECK(answer->imbalance >= 1 - 1e-9, err);
+static const char *shard_check(const lk_shard_answer *answer) {
+	if (!answer->fits) return NULL;
+	LK_HOLDS(isfinite(answer->step_s) && answer->step_s > 0);
+	LK_HOLDS(answer->bound_s <= answer->placed_s * (1 + 1e-9));
+	LK_HOLDS(answer->imbalance >= 1 - 1e-9);
 	double parts = answer->index_s + answer->forward_s + 2 * answer->exchange_s + answer->dense_s +
 	               answer->backward_s + answer->reduce_s;
-	LK_CHECK(fabs(parts - answer->placed_s) <= 1e-6 * answer->placed_s, err);
+	LK_HOLDS(fabs(parts - answer->placed_s) <= 1e-6 * answer->placed_s);
 	double bytes = 0;
 	int tables = 0;
 	for (int i = 0; i < answer->piece_count; i++) {
 		const lk_shard_placed *piece = &answer->pieces[i];
-		LK_CHECK(piece->rank < answer->rank_count && piece->part < piece->parts, err);
-		LK_CHECK(isfinite(piece->forward_s) && piece->forward_s >= 0, err);
-		LK_CHECK(piece->part == 0 || piece->part == piece[-1].part + 1, err);
+		LK_HOLDS(piece->rank < answer->rank_count && piece->part < piece->parts);
+		LK_HOLDS(isfinite(piece->forward_s) && piece->forward_s >= 0);
+		LK_HOLDS(piece->part == 0 || piece->part == piece[-1].part + 1);
 		tables += piece->part == 0;
 		bytes += piece->bytes;
 	}
 	/* every table is somewhere, once; columns have states of its rows each */
-	LK_CHECK(tables == answer->tables && bytes >= answer->table_bytes * (1 - 1e-9), err);
+	LK_HOLDS(tables == answer->tables && bytes >= answer->table_bytes * (1 - 1e-9));
 	for (int i = 0; i < answer->rank_count; i++)
-		LK_TRY(shard_check_rank(answer, &answer->ranks[i], err));
-	return LK_OK;
+		LK_HOLDS_ALL(shard_check_rank(answer, &answer->ranks[i]));
+	return NULL;
 }
 
 lk_status lk_shard(const lk_shard_request *request, lk_shard_answer **out, lk_error *err) {
@@ -569,11 +566,15 @@ lk_status lk_shard(const lk_shard_request *request, lk_shard_answer **out, lk_er
 	*out = NULL;
 	if (!answer) return lk_oom(err);
 	answer->a.memory_owner = answer;
-	lk_status status = shard_ask(answer, request, err);
+	lk_status status = lk_calibration_begin(&answer->calibration, request->calibration, err);
+	if (status == LK_OK) {
+		status = shard_ask(answer, request, err);
+		lk_calibration_leave(&answer->calibration);
+	}
 	if (status == LK_OK)
 		status = lk_inputs_find(&answer->arena, &lk_shard_verb, request, &request->tables,
 		                        request->tables ? 1 : 0, &answer->a.inputs, err);
-	if (status == LK_OK) status = shard_check(&answer->a, err);
+	if (status == LK_OK) answer->a.failed_check = lk_failed_check(shard_check(&answer->a));
 	if (status == LK_OK) *out = &answer->a;
 	else lk_shard_free(&answer->a);
 	return status;
@@ -583,6 +584,7 @@ void lk_shard_free(lk_shard_answer *answer) {
 	if (!answer) return;
 	struct answer *x = answer->memory_owner;
 	lk_host_terms_free(&x->host);
+	lk_calibration_release(&x->calibration);
 	lk_arena_free(&x->arena);
 	free(x);
 }

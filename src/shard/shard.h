@@ -255,8 +255,9 @@ lk_status lk_shard_step(const lk_shard_problem *problem, const lk_shard_pieces *
  * "host-bound step", "device-bound step". */
 void lk_shard_step_work(const lk_step *step, double *host_s, double *kernels_s);
 const char *lk_shard_step_class(const lk_step *step);
-/* Of steps issued by a host 80 % lie within exp(+-width) of the prediction. */
-extern const double lk_shard_step_width;
+/* The 80 % range of an eager step over its predicted time: of one rank in fp32 on a device whose
+ * rates were `measured`, what the public table was missed by; else as wide as HugeCTR's. */
+void lk_shard_step_range(bool measured, double *low, double *high);
 
 /* ---- shard_plan.c ---- */
 

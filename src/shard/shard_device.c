@@ -59,7 +59,7 @@ static lk_status processor_of(lk_arena *arena, const lk_device *device, lk_shard
 lk_status lk_shard_device_of(lk_arena *arena, const lk_device *device, lk_shard_device *out,
                              lk_error *err) {
 	lk_eager_device eager;
-	LK_TRY(lk_gemm_ready(err));
+	LK_TRY(lk_cost_ready(err));
 	lk_eager_device_of(device, LK_FP32, &eager);
 	*out = (lk_shard_device){.device = device,
 	                         .memory_rate = eager.memory,

@@ -142,8 +142,13 @@ const char *lk_shard_step_class(const lk_step *step) {
 	return host_s > kernels_s ? "host-bound step" : "device-bound step";
 }
 
-/* What cross-validation over the three models of the public table gives. */
-const double lk_shard_step_width = 0.16;
+void lk_shard_step_range(bool measured, double *low, double *high) {
+	/* what cross-validation over the three models of the public table gives */
+	static const double width = 0.16;
+	lk_range_recommender(low, high);
+	*low = measured ? exp(-width) : fmin(*low, 1);
+	*high = measured ? exp(width) : fmax(*high, 1);
+}
 
 /* ---- a placement ---- */
 

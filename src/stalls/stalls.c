@@ -336,9 +336,12 @@ static lk_status add_stalls_notes(lk_stalls_work *work) {
 		                    "the steps read %.2g times the bytes of their files: repeated reads "
 		                    "come from memory, so that the first pass stalls more than fetch shows",
 		                    read / cold->bytes));
-	bool unknown = false;
+	if (work->request->recording && isnan(work->first.seen.cores))
+		LK_TRY(add_stalls_note(work, "the recording is of an older form: the cores of its machine "
+		                             "and the file systems of its files are not known"));
+	bool unknown = false, fetch_known = !isnan(answer->parts[LK_STALL_FETCH].seconds);
 	for (int i = 0; i < answer->change_count; i++) unknown |= isnan(answer->changes[i].step_s);
-	if (unknown)
+	if (unknown && !fetch_known)
 		LK_TRY(add_stalls_note(work, "without a cold run it is not known how long storage takes in "
 		                             "a step, nor what another disk or more caching would save"));
 	for (size_t i = 0; i < work->runner.unguarded.count; i++)
@@ -394,10 +397,7 @@ static lk_status see_files(lk_stalls_work *work, const char *folder, bool darsha
 		lk_status status = lk_stalls_darshan_read(in, &work->arena, &work->profile, work->err);
 		lk_stream_close(in);
 		LK_TRY(status);
-	} else {
-		LK_TRY(lk_stalls_profile_of(folder, &work->arena, &work->profile, work->err));
-		LK_TRY(lk_stalls_find_tiers(&work->profile, &work->arena, work->err));
-	}
+	} else LK_TRY(lk_stalls_profile_of(folder, &work->arena, &work->profile, work->err));
 	LK_TRY(lk_stalls_stage(&work->profile, work->request->staging, &work->arena, &answer->staging,
 	                       work->err));
 	answer->files = work->profile.files.at;
@@ -572,7 +572,7 @@ static lk_status check_stalls_request(const lk_stalls_request *request, lk_error
 
 lk_status lk_stalls(const lk_stalls_request *request, lk_stalls_answer **out, lk_error *err) {
 	*out = NULL;
-	LK_TRY(lk_calibration_ready(err));
+	LK_TRY(lk_cost_ready(err));
 	LK_TRY(check_stalls_request(request, err));
 	lk_stalls_work *work = calloc(1, sizeof *work);
 	if (!work) return lk_oom(err);
@@ -605,13 +605,21 @@ lk_status lk_stalls(const lk_stalls_request *request, lk_stalls_answer **out, lk
 	lk_status status = lk_stalls_read_links(work);
 	if (status == LK_OK)
 		status = request->recording ? analyse_recording(work) : analyse_command(work);
-	if (status == LK_OK) status = lk_stalls_check(&work->result, err);
+	if (status == LK_OK)
+		work->result.failed_check = lk_failed_check(lk_stalls_check(&work->result));
 	if (status == LK_OK)
 		status = lk_traces_inputs(&work->arena, &lk_stalls_verb, request, &request->recording,
 		                          request->recording ? 1 : 0, &work->result.inputs, err);
-	if (status != LK_OK) lk_stalls_free(&work->result);
-	else *out = &work->result;
-	return status;
+	if (status != LK_OK && !work->first.ended) {
+		lk_stalls_free(&work->result);
+		return status;
+	}
+	if (status != LK_OK) {
+		work->result.status = work->first.status;
+		lk_fail_as(&work->result.failure, err);
+	}
+	*out = &work->result;
+	return LK_OK;
 }
 
 void lk_stalls_free(lk_stalls_answer *answer) {

@@ -148,7 +148,7 @@ typedef struct lk_stalls_model {
 		double device, hidden, rest;
 	} of[LK_STALLS_UNLIKE];
 	int kinds;
-	double cores, busy; /* of the host; busy ones where nothing is waited for */
+	double cores, busy; /* of the host, NAN: not known; busy ones where nothing is waited for */
 } lk_stalls_model;
 
 /* Another machine, as factors on the present one's rates; 1 everywhere: the same. */
@@ -272,6 +272,7 @@ typedef struct lk_stalls_seen {
 	lk_stalls_loader loader;       /* mean over ranks */
 	double communications;         /* calls a step */
 	uint64_t left_out;             /* calls that null mode left out */
+	double cores; /* of the machine that was recorded, the one with fewest; NAN: not known */
 	bool mpi;
 	bool torch; /* torch.distributed of Python, among several ranks */
 	bool loader_seen;
@@ -304,8 +305,6 @@ int lk_stalls_read_class(double bytes);
 lk_status lk_stalls_profile_of(const char *folder, lk_arena *arena, lk_stalls_profile *out,
                                lk_error *err);
 /* Sorts the files by time, and chooses those for the fast tier; NULL: none. LK_ERR_MEMORY. */
-/* Of files that are on this machine, the tiers (stalls_folders.c). */
-lk_status lk_stalls_find_tiers(lk_stalls_profile *profile, lk_arena *arena, lk_error *err);
 /* Sums of files by folder and tier; the texts are the arena's and the files'. */
 lk_status lk_stalls_folders_of(const lk_stalls_profile *profile, lk_arena *arena,
                                const lk_stalls_folder **out, int *count, lk_error *err);
@@ -341,6 +340,7 @@ void lk_cache_look(const char *const *paths, size_t count, lk_cache_state *out);
 /* ---- the runs (stalls_runs.c) ---- */
 
 typedef struct lk_stalls_run {
+	bool ended; /* the command: what follows is known, whatever failed afterwards */
 	int status;
 	bool late;
 	double wall_s, cpu_s;
@@ -414,7 +414,7 @@ lk_status lk_stalls_read_links(lk_stalls_work *work);
 /* What a collective of no bytes takes among the ranks of the group; NAN: no cluster was given. */
 double lk_stalls_call_s(const lk_stalls_work *work, const lk_stalls_comm *comm);
 
-/* ---- stalls_check.c: an answer that contradicts itself is LK_ERR_INTERNAL. ---- */
-lk_status lk_stalls_check(const lk_stalls_answer *answer, lk_error *err);
+/* ---- stalls_check.c: a validator (base/check.h). ---- */
+const char *lk_stalls_check(const lk_stalls_answer *answer);
 
 #endif

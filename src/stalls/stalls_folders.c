@@ -1,8 +1,6 @@
 /* stalls_folders.c: what a run reads, by data set: files below one folder, on one tier. A data set
  * may have a folder for each class, and a file for each sample: folders are taken at the greatest
- * depth at which they are few. The tier of a file is the file system that is mounted above it. */
-#include <errno.h>
-#include <mntent.h>
+ * depth at which they are few. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,63 +14,6 @@ enum {
 	DEEPEST = 64,
 	KEY = 8192 /* bytes of a folder and its tier */
 };
-
-/* ---- tiers ---- */
-
-struct mount {
-	const char *folder, *tier;
-	size_t length;
-};
-typedef LK_VEC(struct mount) mount_list;
-
-/* Without /proc nothing is known of them. */
-static lk_status read_mounts(mount_list *mounts, lk_arena *arena, lk_error *err) {
-	char text[4096];
-	struct mntent entry;
-	static const char path[] = "/proc/self/mounts";
-	FILE *in = setmntent(path, "re");
-	int code = in ? 0 : errno;
-	bool room = true;
-	while (in && room && getmntent_r(in, &entry, text, sizeof text)) {
-		if (!(room = lk_push(mounts))) break;
-		*lk_last(mounts) =
-			(struct mount){lk_arena_strdup(arena, entry.mnt_dir),
-		                   lk_arena_printf(arena, "%s (%s)", entry.mnt_dir, entry.mnt_type),
-		                   strlen(entry.mnt_dir)};
-		room = lk_last(mounts)->folder && lk_last(mounts)->tier;
-	}
-	if (in && ferror(in)) code = EIO;
-	if (in) endmntent(in);
-	if (!room || code == ENOMEM) return lk_oom(err);
-	if (!code || code == ENOENT) return LK_OK;
-	return lk_fail(err, LK_ERR_IO, path, "cannot be read: %s", strerror(code));
-}
-
-static bool is_below(const char *path, const struct mount *mount) {
-	size_t length = mount->length;
-	if (length == 1) return true; /* "/" */
-	return strncmp(path, mount->folder, length) == 0 && path[length] == '/';
-}
-
-/* Of mounts one above the other the last counts. */
-static const char *tier_of_path(const mount_list *mounts, const char *path) {
-	const struct mount *best = NULL;
-	for (size_t i = 0; i < mounts->count; i++)
-		if (is_below(path, &mounts->at[i]) && (!best || mounts->at[i].length >= best->length))
-			best = &mounts->at[i];
-	return best ? best->tier : "";
-}
-
-lk_status lk_stalls_find_tiers(lk_stalls_profile *profile, lk_arena *arena, lk_error *err) {
-	mount_list mounts = {0};
-	lk_status status = read_mounts(&mounts, arena, err);
-	for (size_t i = 0; status == LK_OK && i < profile->files.count; i++)
-		profile->files.at[i].tier = tier_of_path(&mounts, profile->files.at[i].path);
-	lk_vec_free(&mounts);
-	return status;
-}
-
-/* ---- folders ---- */
 
 /* Bytes of the path's first `depth` folders: "/a/b/c.bin" of depth 1: "/a". The file's name is no
  * folder. */

@@ -52,6 +52,11 @@ static void model_pipelined_loader(const lk_stalls_work *work, const lk_stalls_s
 	                    : UNLIMITED;
 }
 
+/* Of the host: of a command, what lockstep itself may use. */
+static double count_host_cores(const lk_stalls_work *work) {
+	return work->request->recording ? work->first.seen.cores : lk_cores();
+}
+
 static lk_stalls_model make_stalls_model(const lk_stalls_work *work) {
 	const lk_stalls_answer *answer = &work->result;
 	const lk_stalls_part *part = answer->parts;
@@ -66,7 +71,7 @@ static lk_stalls_model make_stalls_model(const lk_stalls_work *work) {
 	                         .interconnect = lk_stalls_known(part[LK_STALL_INTERCONNECT].seconds),
 	                         .network = lk_stalls_known(part[LK_STALL_NETWORK].seconds),
 	                         .bytes = hot->loader.bytes,
-	                         .cores = lk_cores(),
+	                         .cores = count_host_cores(work),
 	                         .busy = count_busy_cores(work),
 	                         .pipelined = hot->loader.apart && hot->loader_seen};
 	model.hit = strcmp(answer->base, "hot") == 0;
@@ -115,19 +120,20 @@ static lk_status add_whatif_change(lk_stalls_work *work, const lk_stalls_model *
 	lk_stalls_machine machine;
 	char name[LONGEST_CHANGE];
 	LK_TRY(lk_stalls_machine_of(line, &machine, name, work->err));
-	lk_stalls_model then = lk_stalls_on(now, &machine);
-	double then_s;
-	LK_TRY(lk_stalls_simulate(&then, &then_s, work->err));
 	if (!lk_push(&work->changes)) return lk_oom(work->err);
 	lk_stalls_change *change = lk_last(&work->changes);
 	change->what = lk_arena_strdup(&work->arena, name);
 	if (!change->what) return lk_oom(work->err);
-	if (isnan(work->result.parts[LK_STALL_FETCH].seconds) &&
-	    (machine.disk != 1 || !isnan(machine.hit))) {
+	bool fetch_known = !isnan(work->result.parts[LK_STALL_FETCH].seconds);
+	if ((!fetch_known && (machine.disk != 1 || !isnan(machine.hit))) ||
+	    (isnan(now->cores) && !isnan(machine.cores))) {
 		change->step_s = change->factor = change->closed_s = NAN;
 		change->bottleneck = "not known";
 		return LK_OK;
 	}
+	lk_stalls_model then = lk_stalls_on(now, &machine);
+	double then_s;
+	LK_TRY(lk_stalls_simulate(&then, &then_s, work->err));
 	change->factor = now_s / then_s;
 	change->step_s = work->result.step_s / change->factor;
 	change->closed_s = work->result.step_s * lk_stalls_closed(&then, &change->bottleneck) /
@@ -144,7 +150,7 @@ static lk_status add_default_changes(lk_stalls_work *work, const lk_stalls_model
 	if (fetch) LK_TRY(add_whatif_change(work, model, now_s, "disk=2"));
 	if (fetch) LK_TRY(add_whatif_change(work, model, now_s, "cache=1"));
 	if (model->cores > 1) LK_TRY(add_whatif_change(work, model, now_s, half));
-	LK_TRY(add_whatif_change(work, model, now_s, twice));
+	if (!isnan(model->cores)) LK_TRY(add_whatif_change(work, model, now_s, twice));
 	LK_TRY(add_whatif_change(work, model, now_s, "speed=2"));
 	return work->result.hosts > 1 ? add_whatif_change(work, model, now_s, "network=10") : LK_OK;
 }

@@ -262,11 +262,13 @@ static lk_status run_recorded(lk_stalls_runner *runner, const lk_record_request 
 	lk_record_answer *answer;
 	double before = children_cpu_seconds();
 	LK_TRY(lk_record(record, &answer, err));
+	out->ended = true;
 	out->status = answer->status;
 	out->late = answer->end == LK_RECORD_TIME_OVER;
 	out->wall_s = answer->wall_s;
 	out->cpu_s = children_cpu_seconds() - before;
-	lk_status status = keep_unguarded_lines(runner, answer, err);
+	lk_status status = answer->failure.status ? lk_fail_as(err, &answer->failure) : LK_OK;
+	if (status == LK_OK) status = keep_unguarded_lines(runner, answer, err);
 	if (status == LK_OK && !runner->program) status = keep_rank_program(runner, answer, err);
 	lk_record_free(answer);
 	LK_TRY(status);

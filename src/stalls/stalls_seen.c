@@ -42,6 +42,7 @@ struct viewer {
 	lk_intern *paths;
 	LK_VEC(double) bytes; /* by path */
 	lk_stalls_profile *profile;
+	const char *tier; /* of the last file */
 };
 
 typedef lk_status look(struct viewer *v, const char *path, const lk_recorded_run *run,
@@ -341,6 +342,7 @@ static lk_status see_rank_recording(struct viewer *viewer, const char *path,
 	seen->communications += comms / count;
 	seen->left_out += run->head.left_out;
 	seen->mpi |= (run->head.seen & LK_RECORDED_MPI) != 0;
+	if (run->head.cores) seen->cores = fmin(seen->cores, run->head.cores);
 	seen->torch |= (run->head.seen & LK_RECORDED_TORCH) != 0;
 	seen->loader.bytes += l.bytes;
 	seen->loader.reads += l.reads;
@@ -377,7 +379,8 @@ static void see_rank_preparation(lk_stalls_seen *seen) {
 lk_status lk_stalls_see(const char *folder, int warmup, int steps, lk_arena *arena,
                         lk_stalls_seen *out, lk_disk_steps *each, lk_error *err) {
 	struct viewer v = {.warmup = warmup, .count = steps, .out = out};
-	*out = (lk_stalls_seen){.times = {.waiting = NAN, .interconnect = NAN, .network = NAN}};
+	*out = (lk_stalls_seen){.times = {.waiting = NAN, .interconnect = NAN, .network = NAN},
+	                        .cores = NAN};
 	lk_status status = look_at_all_recordings(&v, folder, see_rank_recording, err);
 	lk_status summed = lk_disk_sum_up(&v.disks, &out->times.waited, each, err);
 	if (status == LK_OK) status = take_rank_times(&v, arena, err);
@@ -473,6 +476,19 @@ lk_status lk_stalls_files_of(const char *folder, bool written, lk_arena *arena,
 	return status;
 }
 
+/* What is true of it where it was recorded: its size, and the file system that it lies on. */
+static lk_status see_file_place(struct viewer *viewer, const lk_recorded_run *run, uint32_t process,
+                                const lk_recorded_name *name, lk_stalls_file *file, lk_error *err) {
+	const lk_recorded_name *mount = lk_recorded_find(&run->mounts, process, name->mount);
+	const char *tier = mount ? lk_intern_text(run->texts, mount->name) : "";
+	file->size = fmax(file->size, (double)name->bytes);
+	if (file->tier && *file->tier) return LK_OK;
+	if (!viewer->tier || strcmp(viewer->tier, tier) != 0)
+		viewer->tier = lk_arena_strdup(viewer->arena, tier);
+	file->tier = viewer->tier;
+	return file->tier ? LK_OK : lk_oom(err);
+}
+
 static lk_status add_seen_read(struct viewer *viewer, const lk_recorded_run *run,
                                const lk_recorded_call *call, lk_error *err) {
 	const lk_record_entry *entry = &call->record;
@@ -482,6 +498,7 @@ static lk_status add_seen_read(struct viewer *viewer, const lk_recorded_run *run
 	if (*path != '/' || strncmp(path, "/dev/", 5) == 0 || lk_recorded_is_program(path))
 		return LK_OK;
 	LK_TRY(lk_stalls_file_of(viewer->profile, path, viewer->arena, &file, err));
+	LK_TRY(see_file_place(viewer, run, call->process, name, file, err));
 	if (entry->kind == LK_RECORD_OPEN) {
 		file->opens++;
 		file->read_s += 1e-9 * (double)(entry->end_ns - entry->start_ns);
@@ -515,14 +532,10 @@ static lk_status see_recording_reads(struct viewer *viewer, const char *path,
 lk_status lk_stalls_profile_of(const char *folder, lk_arena *arena, lk_stalls_profile *out,
                                lk_error *err) {
 	struct viewer viewer = {.arena = arena, .profile = out};
-	struct stat entry;
 	size_t read = 0; /* files that were, and not only opened */
 	LK_TRY(look_at_all_recordings(&viewer, folder, see_recording_reads, err));
 	for (size_t i = 0; i < out->files.count; i++) {
-		lk_stalls_file *file = &out->files.at[i];
-		if (!(file->reads > 0)) continue;
-		file->size = stat(file->path, &entry) == 0 ? (double)entry.st_size : 0;
-		out->files.at[read++] = *file;
+		if (out->files.at[i].reads > 0) out->files.at[read++] = out->files.at[i];
 	}
 	out->files.count = read;
 	return LK_OK;

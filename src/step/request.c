@@ -559,7 +559,7 @@ static lk_status read_teacher(lk_arena *arena, const char *text, lk_job *job, lk
 static lk_status request_take_job(lk_arena *arena, const lk_predict_request *request, lk_asked *out,
                                   int *launched, lk_error *err) {
 	memset(out, 0, sizeof *out);
-	LK_TRY(lk_calibration_ready(err));
+	LK_TRY(lk_cost_ready(err));
 	LK_TRY(read_launch(arena, request, out, launched, err));
 	LK_TRY(read_model(request, out, err));
 	LK_TRY(lk_request_take_numbers(request, &out->job, err));

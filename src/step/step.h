@@ -8,6 +8,7 @@
 #include "lockstep/predict.h"
 #include "model/layout/job.h"
 #include "model/network/dlrm.h"
+#include "options/command.h"
 #include "sim/breakdown.h"
 #include "sim/memory.h"
 #include "sim/sim.h"
@@ -379,8 +380,8 @@ lk_status lk_note_job(lk_arena *arena, const lk_predict_request *request, const 
 /* The command that asks the request again; `job` is its completed job. NULL when memory runs out.
  */
 const char *lk_reproduce(lk_arena *arena, const lk_predict_request *request, const lk_job *job);
-/* "--gpu h200 --gpus 256" or "--cluster TEXT" of that command; NULL: out of memory. */
-const char *lk_reproduce_where(lk_arena *arena, const lk_predict_request *request, int gpus);
+/* "--gpu h200 --gpus 256" or "--cluster TEXT" of that command. */
+void lk_reproduce_where(lk_command_line *line, const lk_predict_request *request, int gpus);
 
 /* ---- dlrm_step: one hybrid-parallel step of a recommendation model, asked. */
 

@@ -77,12 +77,6 @@ static void collective_rows_racks(lk_coll_row *row, bool nics_stated) {
 	row->nodes = domains;
 }
 
-/* What EFA adds to a message, as its plugin tells NCCL: 35 us on cards of 200 Gb/s and more, before
- * them 75. */
-static double collective_rows_efa_latency(const lk_node *node) {
-	return node->nic_rate >= 24e9 ? 35e-6 : 75e-6;
-}
-
 static bool collective_rows_names_network(const char *text) {
 	static const char *const words[] = {"EFA", "IB", "RDMA", "RoCE", "InfiniBand", "Infiniband"};
 	for (size_t i = 0; i < sizeof words / sizeof *words; i++)
@@ -115,7 +109,7 @@ void lk_coll_row_wire(lk_coll_row *row, const lk_device *device) {
 		node->nic_rate = networks[i].gbits * 1e9 / 8;
 		node->sockets = true;
 	}
-	if (strstr(text, "EFA")) node->nic_latency_s = collective_rows_efa_latency(node);
+	if (strstr(text, "EFA")) node->nic_latency_s = lk_efa_latency(node);
 	if (row->gpus > row->nodes * node->gpus) row->refused = "more GPUs than its nodes have";
 }
 

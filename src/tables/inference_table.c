@@ -90,8 +90,9 @@ static double round_up(double number, double low, double high, const double step
 
 /* What TensorRT-LLM's benchmark chooses for the lengths of its requests: sequences of a batch that
  * the cache has room for, and tokens of an iteration so that prompts keep pace with what is
- * generated (tensorrt_llm/bench/build/tuning.py; with the room that is found here). The tables give
- * 0.95 of the free memory to the cache. */
+ * generated (tensorrt_llm/bench/build/tuning.py; with the room that is found here). Both are of a
+ * stage, so that an engine has as many of them as stages. The tables give 0.95 of the free memory
+ * to the cache. */
 static void inference_take_tuning(lk_inference_run *run) {
 	static const double sequence_steps[3] = {32, 128, 256}, token_steps[3] = {256, 512, 1024};
 	lk_engine *engine = &run->engine;
@@ -100,8 +101,10 @@ static void inference_take_tuning(lk_inference_run *run) {
 	double room = lk_engine_memory_of(engine, length).tokens / length;
 	double sequences = fmin(4096, room) / engine->pp,
 		   tokens = fmin(32768, sequences * (1 + run->prompt / run->response));
-	engine->sequences = (int)fmax(64, round_up(sequences, 256, 1024, sequence_steps));
-	engine->tokens = (int)fmax(fmax(2048, run->prompt), round_up(tokens, 4096, 8192, token_steps));
+	sequences = fmax(64, round_up(sequences, 256, 1024, sequence_steps));
+	tokens = fmax(fmax(2048, run->prompt), round_up(tokens, 4096, 8192, token_steps));
+	engine->sequences = (int)sequences * engine->pp;
+	engine->tokens = (int)tokens * engine->pp;
 }
 
 /* Networks without a preset: dense decoders, from their shape. */
@@ -176,18 +179,6 @@ static void inference_take_time(const lk_csv *csv, const int *at, lk_inference_r
 		run->why_not = "neither a rate nor a first token is stated";
 }
 
-/* Networks whose experts are published in MXFP4 keep all else in 16 bits, whatever a table says of
- * them (openai/gpt-oss, README); the cache is in 8 bits on devices that multiply 4 bits, else in 16
- * (TensorRT-LLM, docs/source/developer-guide/perf-overview.md, options of GPT-OSS). */
-static void inference_take_mxfp4(lk_inference_run *run) {
-	lk_engine *engine = &run->engine;
-	bool multiplies = engine->cluster->node[0].device->peak_flops[LK_NVFP4] > 0;
-	if (strcmp(engine->model->family, "gpt_oss") != 0) return;
-	engine->mxfp4_experts = true;
-	engine->dtype = LK_BF16;
-	engine->kv_dtype = multiplies ? LK_FP8 : LK_BF16;
-}
-
 static lk_status inference_read_row(void *context, const lk_csv *csv, const int *at,
                                     lk_error *err) {
 	struct inference_reading *reading = context;
@@ -220,7 +211,7 @@ static lk_status inference_read_row(void *context, const lk_csv *csv, const int 
 	run->engine.kv_dtype = run->engine.dtype >= LK_FP8 ? LK_FP8 : LK_BF16;
 	inference_dtype(lk_csv_field(csv, at[KV_PRECISION]), &run->engine.kv_dtype);
 	if (run->why_not) return LK_OK;
-	inference_take_mxfp4(run);
+	lk_engine_take_mxfp4(&run->engine, true);
 	if (!(number_or(csv, at[BATCH], 0) > 0) &&
 	    strncmp(run->engine.software->name, "tensorrt-llm", 12) == 0)
 		inference_take_tuning(run);

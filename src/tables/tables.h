@@ -52,9 +52,10 @@ const char *lk_run_layout(lk_arena *arena, const lk_run *run);
 const char *lk_run_series(lk_arena *arena, const lk_run *run);
 
 /* The step time of a run that is not refused, with these constants; NULL: those of its stack in the
- * calibration in use. A job that cannot be built is an error, and *seconds NAN. */
+ * calibration in use; and the share of it that waits for communication (NULL: not wanted). A job
+ * that cannot be built is an error, and *seconds NAN. */
 lk_status lk_run_predict(const lk_run *run, const lk_constants *constants, double *seconds,
-                         lk_error *err);
+                         double *network_share, lk_error *err);
 /* The architecture of its first node. */
 lk_arch lk_run_arch(const lk_run *run);
 
@@ -302,30 +303,21 @@ typedef struct lk_throughput_run {
 	const lk_device *device; /* NULL: not known */
 	lk_dtype dtype;
 	const char *precision; /* "fp32", "tf32", "fp16" */
-	int gpus, nodes;       /* nodes 0: not stated */
+	int gpus;
 	int mbs, steps;        /* samples of a GPU at once; times that before an update */
 	int seq;               /* 0: images */
-	double logit_share;    /* of the logits, that are computed; 0: all */
-	bool host_ahead;       /* the device never waits for the host */
 	bool reduces_late;     /* gradients are reduced after the backward pass */
 	bool unfused;          /* attention as separate kernels */
-	bool early_attention;  /* as of a job */
 	bool compiled;         /* element-wise work is fused */
 	const char *optimizer; /* NULL: lamb of BERT, sgd of images */
-	bool fused_kernels;    /* as of a job */
-	bool fused;     /* compiled: element-wise work is fused, steps are replayed from CUDA graphs */
-	double seconds; /* of a step of all GPUs */
-	const char *why_not; /* cannot be predicted, because; NULL */
+	double seconds;        /* of a step of all GPUs */
+	const char *why_not;   /* cannot be predicted, because; NULL */
 } lk_throughput_run;
 typedef LK_VEC(lk_throughput_run) lk_throughput_runs;
 
 /* Tables of throughput by GPUs (cnn_bert_scaling.csv): framework, model_path, gpu, n_gpu,
  * batch_cols, precision, throughput, extra, section. Texts belong to the arena. */
 lk_status lk_throughput_read(lk_arena *arena, lk_stream *in, lk_throughput_runs *out,
-                             lk_error *err);
-
-/* The predicted step of a row without why_not, and what it would take at the device's peak. */
-lk_status lk_throughput_step(const lk_throughput_run *run, double *seconds, double *ideal,
                              lk_error *err);
 
 /* ---- inference: tables of what inference engines generate (inference_throughput.csv): sequences

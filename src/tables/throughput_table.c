@@ -37,8 +37,7 @@ static const char *const columns[COLUMNS] = {
 /* Sequence length of fine-tuning on SQuAD, where the tables state none (NVIDIA's
  * DeepLearningExamples). */
 enum {
-	SQUAD_SEQ = 384,
-	VOCABULARY = 30522
+	SQUAD_SEQ = 384
 };
 
 /* Networks whose shapes are known, by the end of their path. */
@@ -149,24 +148,20 @@ static void throughput_table_take_batch(const char *batch, const char *extra,
 }
 
 /* BERT as NVIDIA/DeepLearningExamples runs it (scripts/run_pretraining_lamb_phase2.sh,
- * run_squad.sh): compiled by XLA, whose attention is several kernels; every step is a blocking call
- * of the session; gradients are reduced when all are there, for they are accumulated
- * (--allreduce_post_accumulation) or clipped by their common norm first. Of 512 positions at most
- * 80 are predicted, of 128 at most 20, gathered before the head; SQuAD has two columns for each
- * position instead. */
+ * run_squad.sh): compiled by XLA, whose attention is several kernels; gradients are reduced when
+ * all are there, for they are accumulated (--allreduce_post_accumulation) or clipped by their
+ * common norm first. */
 static void throughput_table_take_bert(const char *extra, const char *section,
                                        lk_throughput_run *run) {
 	char label[80];
 	double seq[2];
 	if (strcmp(run->model, "bert-large") != 0) return;
 	run->compiled = run->unfused = run->reduces_late = true;
-	run->logit_share = 80.0 / 512;
 	if (throughput_table_numbers_of(
 			throughput_table_field(extra, "Sequence length", label, sizeof label), seq))
 		run->seq = (int)seq[0];
 	else if (strstr(section, "SQuAD") || strstr(section, "Fine-tuning")) {
 		run->seq = SQUAD_SEQ;
-		run->logit_share = 2.0 / VOCABULARY;
 		run->optimizer = "adam";
 	} else run->why_not = "the sequence length is not stated";
 }

@@ -10,9 +10,6 @@
 #include "fit/fits.h"
 #include "shard/shard.h"
 
-/* Of misses, for a range that holds about 80 % of another model's. */
-static const double inside = 0.8;
-
 struct scorer {
 	lk_arena *arena;
 	const lk_validate_request *request;
@@ -20,7 +17,6 @@ struct scorer {
 	size_t count;
 	lk_host_terms host;
 	lk_dlrm_time *times; /* [count] */
-	lk_miss *misses;     /* [count] */
 	lk_scoring *out;
 };
 
@@ -76,6 +72,10 @@ static lk_status dlrm_fill_row(struct scorer *scorer, size_t i, lk_error *err) {
 	LK_TRY(lk_dlrm_predict(&run->model, run->batch, run->device, &scorer->host, &scorer->times[i],
 	                       err));
 	row->predicted = scorer->times[i].step_s;
+	lk_eager_device device;
+	lk_eager_device_of(run->device, LK_FP32, &device);
+	lk_shard_step_range(device.measured, &row->low, &row->high);
+	row->low *= row->predicted, row->high *= row->predicted;
 	return LK_OK;
 }
 
@@ -92,35 +92,6 @@ static lk_status dlrm_divide(struct scorer *scorer, lk_error *err) {
 		batch[i] = (lk_score_key){lk_arena_printf(scorer->arena, "%.0f", scorer->runs[i].batch),
 		                          (int)scorer->runs[i].batch};
 		if (!batch[i].name) return lk_oom(err);
-	}
-	return LK_OK;
-}
-
-/* ---- ranges: from how far predictions of the other models miss ---- */
-
-static int dlrm_fold_of(const struct scorer *scorer, size_t i) {
-	size_t first = 0;
-	while (strcmp(scorer->runs[first].name, scorer->runs[i].name) != 0) first++;
-	return (int)first;
-}
-
-static lk_status dlrm_put_ranges(struct scorer *scorer, lk_error *err) {
-	for (size_t i = 0; i < scorer->count; i++) {
-		const lk_validated *row = &scorer->out->rows[i];
-		double miss = fabs(log(row->predicted / row->measured));
-		if (!row->reason)
-			scorer->misses[i] =
-				(lk_miss){scorer->times[i].class, dlrm_fold_of(scorer, i), miss, NAN};
-	}
-	if (scorer->request->cross)
-		LK_TRY(lk_misses_widths_of(scorer->arena, scorer->misses, scorer->count, inside, err));
-	for (size_t i = 0; i < scorer->count; i++) {
-		lk_validated *row = &scorer->out->rows[i];
-		double width = scorer->misses[i].width;
-		if (row->reason) continue;
-		if (!scorer->request->cross) width = lk_shard_step_width;
-		row->low = row->predicted * exp(-width);
-		row->high = row->predicted * exp(width);
 	}
 	return LK_OK;
 }
@@ -167,12 +138,10 @@ static lk_status dlrm_add_baselines(struct scorer *scorer, lk_error *err) {
 static lk_status dlrm_score(struct scorer *scorer, lk_error *err) {
 	LK_TRY(lk_scoring_rows(scorer->arena, scorer->count, scorer->out, err));
 	scorer->times = LK_ARRAY(scorer->arena, lk_dlrm_time, scorer->count);
-	scorer->misses = LK_ARRAY(scorer->arena, lk_miss, scorer->count);
-	if (!scorer->times || !scorer->misses) return lk_oom(err);
+	if (!scorer->times) return lk_oom(err);
 	LK_TRY(read_host(scorer, err));
 	for (size_t i = 0; i < scorer->count; i++) LK_TRY(dlrm_fill_row(scorer, i, err));
 	LK_TRY(dlrm_divide(scorer, err));
-	LK_TRY(dlrm_put_ranges(scorer, err));
 	LK_TRY(dlrm_add_baselines(scorer, err));
 	scorer->out->unit_of_rows = "training step";
 	return LK_OK;

@@ -1,10 +1,13 @@
-/* score_inference.c: what inference engines generate: the predicted time until all sequences are
- * finished. With folds, the engines' numbers are fitted to rows of other networks alone. */
+/* score_inference.c: what inference engines generate: the time until all sequences are finished, as
+ * `predict --task generate` answers it. With folds, the engines' numbers are fitted to rows of
+ * other networks alone, and the range is that of the answer. */
 #include <math.h>
 #include <string.h>
 
 #include "base/arena.h"
 #include "fit/fits.h"
+#include "lockstep/predict.h"
+#include "predict/predict.h"
 #include "rollout/rollout.h"
 #include "tables/tables.h"
 #include "validate/validate.h"
@@ -19,6 +22,39 @@ struct inference {
 	bool *use;              /* [count] scratch */
 	lk_scoring *out;
 };
+
+/* The question that a row is the answer of. */
+static lk_predict_request inference_request(const lk_inference_run *run) {
+	const lk_engine *engine = &run->engine;
+	lk_predict_request request;
+	lk_predict_defaults(&request);
+	request.task = "generate";
+	request.gpu = engine->cluster->node[0].device->name;
+	request.gpus = engine->tp * engine->pp;
+	request.tp = engine->tp, request.pp = engine->pp, request.ep = engine->ep;
+	request.attention_dp = engine->attention_dp;
+	request.dtype = lk_dtype_name(engine->dtype);
+	request.kv_dtype = lk_dtype_name(engine->kv_dtype);
+	request.engine = engine->software->name;
+	request.gpu_mem_util = engine->memory_share;
+	request.max_sequences = engine->sequences;
+	request.max_tokens = engine->tokens;
+	request.prompt = run->prompt, request.response = run->response;
+	request.lengths = "fixed";
+	request.gbs = (int)run->sequences;
+	return request;
+}
+
+/* Of a row that cannot be predicted, the reason. */
+static lk_status inference_ask(lk_arena *arena, const lk_inference_run *run, lk_validated *row,
+                               lk_error *why) {
+	const lk_predict_request request = inference_request(run);
+	lk_prediction prediction = {0};
+	LK_TRY(lk_predict_generate(arena, &request, run->engine.model, &prediction, why));
+	row->predicted = prediction.step_time_s;
+	row->low = prediction.step_time_low_s, row->high = prediction.step_time_high_s;
+	return LK_OK;
+}
 
 static lk_status inference_fill_row(struct inference *inference, size_t i, lk_error *err) {
 	const lk_inference_run *run = &inference->runs[i];
@@ -35,9 +71,10 @@ static lk_status inference_fill_row(struct inference *inference, size_t i, lk_er
 	row->reason = run->why_not;
 	inference->out->scores[i].suspect = run->suspect;
 	if (row->reason) return LK_OK;
-	lk_status status =
-		lk_engine_terms_of(inference->arena, &run->engine, run->prompt, run->response,
-	                       run->sequences, &inference->terms[i], &why);
+	lk_status status = inference_ask(inference->arena, run, row, &why);
+	if (status == LK_OK && inference->request->cross)
+		status = lk_engine_terms_of(inference->arena, &run->engine, run->prompt, run->response,
+		                            run->sequences, &inference->terms[i], &why);
 	if (status == LK_OK) return LK_OK;
 	if (status == LK_ERR_MEMORY) return lk_oom(err);
 	row->reason = lk_arena_printf(inference->arena, "%s: %s", why.where, why.what);
@@ -68,7 +105,8 @@ static int inference_softwares(const struct inference *inference) {
 	return count;
 }
 
-static void inference_predict(struct inference *inference) {
+/* From fits without a row's network; the range is as wide as that of its answer. */
+static void inference_predict_unseen(struct inference *inference) {
 	lk_engine_numbers numbers = {0};
 	for (size_t i = 0; i < inference->count; i++) {
 		lk_validated *row = &inference->out->rows[i];
@@ -76,22 +114,15 @@ static void inference_predict(struct inference *inference) {
 		bool fitted = i > 0 && inference_same_software(inference, i, i - 1) &&
 		              strcmp(inference->runs[i].model, inference->runs[i - 1].model) == 0 &&
 		              numbers.products > 0;
-		if (!inference->request->cross)
-			numbers = lk_engine_numbers_of(inference->runs[i].engine.software);
-		else if (!fitted) {
+		if (!fitted) {
 			inference_leave_out(inference, i);
 			lk_engine_fit(inference->terms, inference->measured, inference->use, inference->count,
 			              &numbers);
 		}
+		double answered = row->predicted;
 		row->predicted = lk_engine_seconds(&numbers, &inference->terms[i]);
+		row->low *= row->predicted / answered, row->high *= row->predicted / answered;
 	}
-	inference->out->parameters = LK_ENGINE_NUMBERS * inference_softwares(inference);
-	inference->out->folds = inference->request->cross ? "network" : "";
-}
-
-static bool inference_one_network(const void *context, size_t a, size_t b) {
-	const struct inference *inference = context;
-	return strcmp(inference->runs[a].model, inference->runs[b].model) == 0;
 }
 
 static lk_status inference_divide(struct inference *inference, lk_error *err) {
@@ -118,9 +149,9 @@ static lk_status inference_score(struct inference *inference, lk_error *err) {
 	inference->use = LK_ARRAY(arena, bool, inference->count);
 	if (!inference->terms || !inference->measured || !inference->use) return lk_oom(err);
 	for (size_t i = 0; i < inference->count; i++) LK_TRY(inference_fill_row(inference, i, err));
-	inference_predict(inference);
-	LK_TRY(lk_fold_ranges(arena, inference->out->rows, inference->count, NULL,
-	                      inference_one_network, inference, err));
+	if (inference->request->cross) inference_predict_unseen(inference);
+	inference->out->parameters = LK_ENGINE_NUMBERS * inference_softwares(inference);
+	inference->out->folds = inference->request->cross ? "network" : "";
 	inference->out->unit_of_rows = "run";
 	return inference_divide(inference, err);
 }

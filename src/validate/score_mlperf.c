@@ -1,8 +1,8 @@
-/* score_mlperf.c: MLPerf steps of recommendation models, BERT and ResNet-50: the predicted step,
- * times one number for each stack. Nearly all submissions of a benchmark run one code: HugeCTR's or
- * built like it (fp16 or TF32 with tables in fp32), NVIDIA's BERT and ResNet (compiled or fused,
- * replayed from CUDA graphs); tinygrad's are their own. With folds, the number is that of the rows
- * of other models or other GPUs alone.
+/* score_mlperf.c: MLPerf steps of recommendation models, BERT and ResNet-50, as `predict` says
+ * them. Nearly all submissions of a benchmark run one code: HugeCTR's or built like it (fp16 or
+ * TF32 with tables in fp32), NVIDIA's BERT and ResNet (compiled or fused, replayed from CUDA
+ * graphs); tinygrad's are their own. One number is fitted to HugeCTR; with folds, it is that of the
+ * rows of other models or other GPUs.
  *
  * Entries that the table itself contradicts are listed, not scored: those whose system's name tells
  * other nodes than the column, and those that other entries of the same benchmark, code and GPU
@@ -24,7 +24,7 @@ struct scorer {
 	const lk_validate_request *request;
 	const lk_mlperf_run *runs;
 	size_t count;
-	double *raw;    /* [count] before the number; NAN */
+	double *raw;    /* [count] before the number of the stack; NAN */
 	double *ratios; /* [count] scratch */
 	lk_scoring *out;
 };
@@ -47,63 +47,88 @@ static const char *stack_of(const lk_mlperf_run *run) {
 	return strcmp(run->benchmark, "bert") == 0 ? "mlperf bert" : "mlperf resnet";
 }
 
-/* NVIDIA's code, which nearly all submissions run (mlcommons/training_results_v3.1,
- * NVIDIA/benchmarks/bert, and xFusion's on Ada): sequences of up to 512 tokens are packed, two of
- * them in 512 on average ("Average sequences/sample 1.99895" in its packed_data/README.md;
- * PACKING_FACTOR=2), masked positions alone reach the head (masked_lm_prob 0.15,
- * --dense_seq_output), layers are fused by hand and replayed from CUDA graphs, on Hopper and
- * Blackwell in 8 bits (--use_transformer_engine2). tinygrad pads to 512, gathers masked positions
- * as well and has no fused attention; its loss stays on the device, too. cuDNN is that of the
- * round, as in NVIDIA's other submissions. */
-static void mlperf_take_bert(const lk_mlperf_run *mlperf_run, lk_throughput_run *run) {
-	bool packed = strcmp(stack_of(mlperf_run), "mlperf bert") == 0;
-	lk_arch arch = run->device->arch;
-	run->seq = packed ? 256 : 512, run->host_ahead = true, run->logit_share = 0.15;
-	run->unfused = !packed;
-	run->fused_kernels = packed;
+/* What the programs of BERT do that no option of `predict` states. NVIDIA's code, which nearly all
+ * submissions run (mlcommons/training_results_v3.1, NVIDIA/benchmarks/bert, and xFusion's on Ada):
+ * sequences of up to 512 tokens are packed, two of them in 512 on average ("Average
+ * sequences/sample 1.99895" in its packed_data/README.md; PACKING_FACTOR=2), masked positions alone
+ * reach the head (masked_lm_prob 0.15, --dense_seq_output), layers are fused by hand and replayed
+ * from CUDA graphs, on Hopper and Blackwell in 8 bits (--use_transformer_engine2). tinygrad pads to
+ * 512, gathers masked positions as well and has no fused attention; its loss stays on the device,
+ * too. cuDNN is that of the round, as in NVIDIA's other submissions. */
+static void mlperf_take_bert(const lk_mlperf_run *run, bool packed, lk_job *job) {
+	job->logit_share = 0.15;
+	job->host_ahead = job->own_code = true;
+	job->fused_kernels = packed;
+	job->fp32_grads = job->grad_reduce_fp32 = job->eager = LK_OFF;
 	if (!packed) return;
-	run->early_attention = lk_stack_features_of("mlperf", mlperf_run->round)->early_attention;
-	if (arch == LK_ARCH_HOPPER || arch == LK_ARCH_BLACKWELL) {
-		run->dtype = LK_FP8;
-		run->precision = "fp8";
-	}
+	job->compile = false;
+	job->early_attention = lk_stack_features_of("mlperf", run->round)->early_attention;
 }
 
-static lk_status predict_network(const lk_mlperf_run *mlperf_run, const lk_device *device,
-                                 double *out, lk_error *err) {
-	lk_throughput_run run = {.model = network_of(mlperf_run->benchmark),
-	                         .device = device,
-	                         .dtype = LK_FP16,
-	                         .precision = "fp16",
-	                         .gpus = mlperf_run->gpus,
-	                         .nodes = mlperf_run->nodes,
-	                         .mbs = (int)(mlperf_run->batch / mlperf_run->gpus),
-	                         .steps = 1,
-	                         .fused = true};
-	if (strcmp(mlperf_run->benchmark, "bert") == 0) mlperf_take_bert(mlperf_run, &run);
-	double ideal;
-	return lk_throughput_step(&run, out, &ideal, err);
+static lk_predict_request mlperf_network_request(const lk_mlperf_run *run,
+                                                 const lk_device *device) {
+	bool bert = strcmp(run->benchmark, "bert") == 0,
+		 packed = strcmp(stack_of(run), "mlperf bert") == 0,
+		 narrow = device->arch == LK_ARCH_HOPPER || device->arch == LK_ARCH_BLACKWELL;
+	lk_predict_request request;
+	lk_predict_defaults(&request);
+	request.model = network_of(run->benchmark);
+	request.gpu = device->name;
+	request.gpus = request.dp = run->gpus;
+	request.mbs = (int)(run->batch / run->gpus);
+	request.gbs = request.mbs * run->gpus;
+	request.dtype = packed && narrow ? "fp8" : "fp16";
+	request.stack = "ddp", request.compile = true, request.cuda_graphs = 1;
+	request.optimizer = bert ? "lamb" : "sgd";
+	if (bert) request.seq = packed ? 256 : 512;
+	if (bert && !packed) request.attention = "unfused";
+	request.no_fixes = true;
+	return request;
 }
 
-/* Ranks that do not divide the batch get what is left in fractions: a hundred thousand samples. */
-static lk_status mlperf_predict(const lk_mlperf_run *run, const lk_device *device, double *out,
-                                lk_error *err) {
-	lk_arena arena = LK_ARENA_INIT;
-	lk_dlrm model;
-	lk_cluster cluster;
+/* A step as `predict` answers it, of a job with more than its options can state. */
+static lk_status mlperf_ask_bert(struct scorer *scorer, const lk_mlperf_run *run,
+                                 const lk_predict_request *request, lk_validated *row,
+                                 lk_error *err) {
+	lk_asked asked;
 	lk_step step = {0};
-	const lk_step_options options = {0};
-	int in_node = (run->gpus + run->nodes - 1) / run->nodes;
-	const lk_dlrm_job job = {run->batch, run->gpus, LK_FP16, in_node};
-	lk_status status = lk_dlrm_preset(&arena, mlperf_preset_of(run->benchmark), &model, err);
-	if (status == LK_OK)
-		status = lk_cluster_simple(&arena, device, run->gpus,
-		                           in_node < device->node_gpus ? in_node : 0, 0, &cluster, err);
-	if (status == LK_OK) status = lk_dlrm_ask(&model, &job, &cluster, &options, &step, err);
-	if (status == LK_OK) *out = step.step_s;
+	const lk_step_options options = {.few = true};
+	lk_status status = lk_request_read(scorer->arena, request, &asked, err);
+	mlperf_take_bert(run, !request->attention, &asked.job);
+	if (status == LK_OK) status = lk_step_ask(&asked.job, &asked.cluster, &options, &step, err);
+	if (status == LK_OK) {
+		row->predicted = step.step_s;
+		lk_range_of(scorer->arena, &asked.job, &asked.cluster, lk_step_network_share(&step),
+		            step.step_s, &row->low, &row->high, NULL);
+	}
 	lk_step_free(&step);
-	lk_arena_free(&arena);
 	return status;
+}
+
+/* Nodes that are smaller than the device is usually sold in are written out. */
+static lk_status mlperf_ask_recommender(struct scorer *scorer, const lk_mlperf_run *run,
+                                        const lk_device *device, lk_validated *row, lk_error *err) {
+	int in_node = (run->gpus + run->nodes - 1) / run->nodes;
+	lk_predict_request request;
+	lk_predict_defaults(&request);
+	request.model = mlperf_preset_of(run->benchmark);
+	if (in_node < device->node_gpus && run->gpus == in_node * run->nodes) {
+		request.cluster =
+			lk_arena_printf(scorer->arena, "%d node * %d %s", run->nodes, in_node, device->name);
+		if (!request.cluster) return lk_oom(err);
+	} else request.gpu = device->name, request.gpus = run->gpus;
+	request.gbs = (int)run->batch;
+	request.dtype = "fp16";
+	request.stack = "hugectr";
+	request.no_fixes = true;
+	return lk_scoring_ask(scorer->arena, &request, row, NULL, err);
+}
+
+/* The number of a stack in the calibration in use. */
+static double mlperf_known_scale(const char *stack) {
+	const lk_calibration *calibration = lk_calibration_current();
+	return lk_calibration_value(lk_calibration_find(calibration, "recommender", stack, "fp16"),
+	                            "scale", 1);
 }
 
 static lk_status mlperf_fill_row(struct scorer *scorer, size_t i, lk_error *err) {
@@ -128,8 +153,17 @@ static lk_status mlperf_fill_row(struct scorer *scorer, size_t i, lk_error *err)
 	else if (network && (run->batch > 1 << 28 || fmod(run->batch, run->gpus) != 0))
 		row->reason = "the batch does not divide over the GPUs";
 	if (row->reason) return LK_OK;
-	return network ? predict_network(run, device, &scorer->raw[i], err)
-	               : mlperf_predict(run, device, &scorer->raw[i], err);
+	if (!network) {
+		LK_TRY(mlperf_ask_recommender(scorer, run, device, row, err));
+	} else {
+		const lk_predict_request request = mlperf_network_request(run, device);
+		if (strcmp(run->benchmark, "bert") == 0)
+			LK_TRY(mlperf_ask_bert(scorer, run, &request, row, err));
+		else LK_TRY(lk_scoring_ask(scorer->arena, &request, row, NULL, err));
+	}
+	row->layout = "";
+	scorer->raw[i] = row->predicted / mlperf_known_scale(row->stack);
+	return LK_OK;
 }
 
 /* ---- contradicted entries ---- */
@@ -179,8 +213,8 @@ static bool mlperf_same_fold(const lk_mlperf_run *a, const lk_mlperf_run *b) {
 	return strcmp(a->benchmark, b->benchmark) == 0 && strcmp(a->gpu, b->gpu) == 0;
 }
 
-/* Median of measured over predicted of a row's stack, which makes the mean of |ln| least; with
- * folds, rows of its model and GPU are left out. NAN: no other rows. */
+/* Median of measured over predicted of a row's stack, which makes the mean of |ln| least, without
+ * rows of its model and GPU. NAN: no other rows. */
 static double mlperf_scale_of(const struct scorer *scorer, size_t without) {
 	size_t rows = 0;
 	for (size_t i = 0; i < scorer->count; i++) {
@@ -188,41 +222,10 @@ static double mlperf_scale_of(const struct scorer *scorer, size_t without) {
 		    scorer->out->scores[i].suspect ||
 		    strcmp(scorer->out->rows[i].stack, scorer->out->rows[without].stack) != 0)
 			continue;
-		if (scorer->request->cross && mlperf_same_fold(&scorer->runs[i], &scorer->runs[without]))
-			continue;
+		if (mlperf_same_fold(&scorer->runs[i], &scorer->runs[without])) continue;
 		scorer->ratios[rows++] = log(scorer->runs[i].seconds / scorer->raw[i]);
 	}
 	return exp(lk_median(scorer->ratios, rows));
-}
-
-static int mlperf_stacks_of(const struct scorer *scorer) {
-	int count = 0;
-	for (size_t i = 0; i < scorer->count; i++) {
-		bool seen = isnan(scorer->raw[i]);
-		for (size_t k = 0; k < i && !seen; k++)
-			seen = !isnan(scorer->raw[k]) &&
-			       strcmp(scorer->out->rows[i].stack, scorer->out->rows[k].stack) == 0;
-		count += !seen;
-	}
-	return count;
-}
-
-static bool mlperf_one_stack(const void *context, size_t a, size_t b) {
-	const struct scorer *scorer = context;
-	return strcmp(scorer->out->rows[a].stack, scorer->out->rows[b].stack) == 0;
-}
-
-static bool mlperf_one_fold(const void *context, size_t a, size_t b) {
-	const struct scorer *scorer = context;
-	return mlperf_same_fold(&scorer->runs[a], &scorer->runs[b]);
-}
-
-/* A stack's own, where enough others have run it. */
-static lk_status range_rows(struct scorer *scorer, lk_error *err) {
-	LK_TRY(lk_fold_ranges(scorer->arena, scorer->out->rows, scorer->count, mlperf_one_stack,
-	                      mlperf_one_fold, scorer, err));
-	return lk_fold_ranges(scorer->arena, scorer->out->rows, scorer->count, NULL, mlperf_one_fold,
-	                      scorer, err);
 }
 
 static lk_status mlperf_predict_rows(struct scorer *scorer, lk_error *err) {
@@ -234,25 +237,21 @@ static lk_status mlperf_predict_rows(struct scorer *scorer, lk_error *err) {
 	for (size_t i = 0; i < scorer->count; i++) {
 		lk_validated *row = &scorer->out->rows[i];
 		if (row->reason) continue;
-		double scale = mlperf_scale_of(scorer, i);
-		if (isnan(scale)) {
-			row->reason = "no other GPU of this stack";
-			continue;
-		}
-		const lk_calibration_row *known =
-			lk_calibration_find(lk_calibration_current(), "recommender", row->stack, "fp16");
-		bool use = !scorer->request->cross && known;
-		if (use) scale = lk_calibration_value(known, "scale", scale);
-		row->predicted = scorer->raw[i] * scale;
-		if (use) {
-			row->low = row->predicted * lk_calibration_value(known, "low", NAN);
-			row->high = row->predicted * lk_calibration_value(known, "high", NAN);
+		if (scorer->request->cross && !network_of(scorer->runs[i].benchmark)) {
+			double scale = mlperf_scale_of(scorer, i), answered = row->predicted;
+			if (isnan(scale)) {
+				row->reason = "no other GPU of this stack";
+				row->predicted = NAN;
+				continue;
+			}
+			row->predicted = scorer->raw[i] * scale;
+			row->low *= row->predicted / answered, row->high *= row->predicted / answered;
 		}
 		if (scorer->out->scores[i].suspect && !(row->reason = suspicion(scorer, i)))
 			return lk_oom(err);
 	}
-	scorer->out->parameters = mlperf_stacks_of(scorer),
-	scorer->out->folds = scorer->request->cross ? "model and GPU" : "",
+	scorer->out->parameters = 1;
+	scorer->out->folds = scorer->request->cross ? "model and GPU" : "";
 	scorer->out->unit_of_rows = "run";
 	return LK_OK;
 }
@@ -308,7 +307,6 @@ static lk_status mlperf_score(struct scorer *scorer, lk_error *err) {
 	if (!scorer->raw || !scorer->ratios) return lk_oom(err);
 	for (size_t i = 0; i < scorer->count; i++) LK_TRY(mlperf_fill_row(scorer, i, err));
 	LK_TRY(mlperf_predict_rows(scorer, err));
-	LK_TRY(range_rows(scorer, err));
 	LK_TRY(mlperf_divide(scorer, err));
 	return mlperf_add_baseline(scorer, err);
 }

@@ -89,7 +89,7 @@ static lk_status plans_score_group(lk_arena *arena, struct layout_run *group, si
 	struct layout_run *best = group, *chosen = group;
 	int rank = 1;
 	for (size_t i = 0; i < layouts; i++) {
-		LK_TRY(lk_run_predict(group[i].run, NULL, &group[i].predicted, err));
+		LK_TRY(lk_run_predict(group[i].run, NULL, &group[i].predicted, NULL, err));
 		if (group[i].run->measured_s < best->run->measured_s) best = &group[i];
 		if (group[i].predicted < chosen->predicted) chosen = &group[i];
 	}

@@ -6,7 +6,6 @@
 #include "base/arena.h"
 #include "base/noun.h"
 #include "fit/fits.h"
-#include "predict/predict.h"
 #include "tables/tables.h"
 #include "validate/validate.h"
 
@@ -24,8 +23,6 @@ static const char *recipe_of(lk_arena *arena, const lk_post_run *run) {
 
 static lk_status post_fill_row(lk_arena *arena, const lk_post_run *run, lk_validated *row,
                                lk_score *score, lk_error *err) {
-	lk_prediction *prediction = NULL;
-	lk_error why = {0};
 	row->id = run->id;
 	row->where = run->where;
 	row->model = run->model;
@@ -37,20 +34,12 @@ static lk_status post_fill_row(lk_arena *arena, const lk_post_run *run, lk_valid
 	row->reason = run->why_not;
 	score->suspect = run->suspect;
 	if (row->reason) return LK_OK;
-	lk_status status = lk_predict(&run->request, &prediction, &why);
-	if (status == LK_ERR_MEMORY) return lk_oom(err);
-	if (status != LK_OK) {
-		row->reason = lk_arena_printf(arena, "%s: %s", why.where, why.what);
-		return row->reason ? LK_OK : lk_oom(err);
-	}
-	row->predicted = prediction->step_time_s;
-	row->low = prediction->step_time_low_s, row->high = prediction->step_time_high_s;
-	row->layout = lk_arena_strdup(arena, prediction->layout);
-	lk_predict_free(prediction);
+	LK_TRY(lk_scoring_ask(arena, &run->request, row, NULL, err));
+	if (row->reason) return LK_OK;
 	/* Recipes of one network on one kind of GPU are ranked, by the time of a sequence. */
 	score->group = lk_arena_printf(arena, "%s %s %s", run->software, run->model, run->gpu);
 	score->layout = recipe_of(arena, run);
-	return row->layout && score->group && score->layout ? LK_OK : lk_oom(err);
+	return score->group && score->layout ? LK_OK : lk_oom(err);
 }
 
 static lk_status post_divide(lk_arena *arena, const lk_post_runs *runs, lk_scoring *out,

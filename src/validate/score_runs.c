@@ -37,7 +37,7 @@ static const char *choice_of(lk_arena *arena, const lk_run *run, const char *lay
 
 /* A prediction that a team of processes shares, or the reason why there is none. */
 struct shared_run {
-	double seconds;
+	double seconds, network_share;
 	lk_status status;
 	lk_error err;
 };
@@ -47,7 +47,8 @@ static lk_status predict_one(void *context, size_t i, void *result, lk_error *er
 	struct shared_run *out = result;
 	memset(out, 0, sizeof *out);
 	out->seconds = NAN;
-	if (!*run->refused) out->status = lk_run_predict(run, NULL, &out->seconds, &out->err);
+	if (!*run->refused)
+		out->status = lk_run_predict(run, NULL, &out->seconds, &out->network_share, &out->err);
 	if (out->status == LK_ERR_MEMORY) *err = out->err;
 	return out->status == LK_ERR_MEMORY ? out->status : LK_OK;
 }
@@ -67,9 +68,10 @@ static lk_status predict_together(const struct lk_plan_team *team, const lk_runs
 }
 
 static lk_status predict_run(const lk_run *run, const struct shared_run *shared, double *seconds,
-                             lk_error *err) {
-	if (!shared) return lk_run_predict(run, NULL, seconds, err);
+                             double *network_share, lk_error *err) {
+	if (!shared) return lk_run_predict(run, NULL, seconds, network_share, err);
 	*seconds = shared->seconds;
+	*network_share = shared->network_share;
 	if (shared->status != LK_OK) *err = shared->err;
 	return shared->status;
 }
@@ -91,10 +93,11 @@ static lk_status runs_fill_row(lk_arena *arena, const lk_run *run, const lk_cros
 	row->unit = "s";
 	row->measured = run->measured_s;
 	lk_status status = LK_OK;
+	double network_share = 0;
 	double in_use = NAN; /* with the calibration in use, which has seen the run: in cross-validation
 	                        for its error alone */
 	if (!*refused && !(cross && isfinite(cross->predicted)))
-		status = predict_run(run, shared, &in_use, err);
+		status = predict_run(run, shared, &in_use, &network_share, err);
 	row->predicted = cross ? cross->predicted : in_use;
 	if (status == LK_ERR_MEMORY) return status;
 	if (status != LK_OK) refused = lk_arena_strdup(arena, lk_error_text(err, text, sizeof text));
@@ -112,8 +115,8 @@ static lk_status runs_fill_row(lk_arena *arena, const lk_run *run, const lk_cros
 		if (!row->layout || !score->layout || !score->group || !score->series) return lk_oom(err);
 	}
 	if (row->predicted > 0 && !cross)
-		lk_range_of(arena, &run->job, &run->cluster, 0, row->predicted, &row->low, &row->high,
-		            NULL);
+		lk_range_of(arena, &run->job, &run->cluster, network_share, row->predicted, &row->low,
+		            &row->high, NULL);
 	if (cross) {
 		row->low = cross->low;
 		row->high = cross->high;

@@ -1,6 +1,6 @@
-/* score_throughput.c: throughput of BERT and convolution nets: the predicted step times one number
- * for the stack and its precision. With folds, the number is that of rows of other networks or
- * other GPUs alone. */
+/* score_throughput.c: throughput of BERT and convolution nets, as `predict` says it. Nothing is
+ * fitted to such rows, so every row is unseen. The baseline, a share of the peak for each stack and
+ * precision, is that of rows of other networks or other GPUs. */
 #include <math.h>
 #include <string.h>
 
@@ -8,16 +8,12 @@
 #include "fit/fits.h"
 #include "validate/validate.h"
 #include "tables/tables.h"
-#include "step/step.h"
 #include "base/stats.h"
-#include "cost/calibration/calibration.h"
 
 struct scorer {
 	lk_arena *arena;
-	const lk_validate_request *request;
 	lk_throughput_run *runs;
 	size_t count;
-	double *raw;    /* [count] before the number; NAN */
 	double *ideal;  /* [count] at the peak */
 	double *ratios; /* [count] scratch */
 	lk_scoring *out;
@@ -25,52 +21,32 @@ struct scorer {
 
 /* ---- prediction ---- */
 
-lk_status lk_throughput_step(const lk_throughput_run *run, double *seconds, double *ideal,
-                             lk_error *err) {
-	lk_arena arena = LK_ARENA_INIT;
+/* The question that a row is the answer of. */
+static lk_predict_request throughput_request(const lk_throughput_run *run) {
 	lk_predict_request request;
-	lk_asked asked;
-	lk_step step = {0};
-	const lk_step_options options = {.few = true};
 	lk_predict_defaults(&request);
 	request.model = run->model;
 	request.gpu = run->device->name;
-	request.gpus = run->gpus;
+	request.gpus = request.dp = run->gpus;
 	request.seq = run->seq;
 	request.mbs = run->mbs;
 	request.gbs = run->mbs * run->gpus * run->steps;
 	request.dtype = run->precision;
-	request.stack = "ddp", request.compile = run->fused || run->compiled,
-	request.cuda_graphs = run->fused ? 1 : 0;
+	request.stack = "ddp", request.compile = run->compiled;
 	if (run->optimizer) request.optimizer = run->optimizer;
 	else if (run->seq) request.optimizer = "lamb";
 	else request.optimizer = "sgd";
-	if (run->reduces_late) request.overlap_grad_reduce = -1;
+	if (run->reduces_late && run->gpus > 1) request.overlap_grad_reduce = -1;
 	if (run->unfused) request.attention = "unfused";
-	lk_status status = lk_request_read(&arena, &request, &asked, err);
-	asked.job.logit_share = run->logit_share;
-	asked.job.host_ahead = run->host_ahead;
-	asked.job.fused_kernels = run->fused_kernels;
-	/* NVIDIA's programs: gradients of 16 bits, without autocast */
-	asked.job.own_code = true;
-	asked.job.fp32_grads = asked.job.grad_reduce_fp32 = asked.job.eager = LK_OFF;
-	asked.job.early_attention = run->early_attention;
-	if (run->fused_kernels) asked.job.compile = false;
-	if (status == LK_OK) status = lk_step_ask(&asked.job, &asked.cluster, &options, &step, err);
-	if (status == LK_OK) {
-		*seconds = step.step_s;
-		*ideal = step.graph->model_flops / run->gpus / run->device->peak_flops[run->dtype];
-	}
-	lk_step_free(&step);
-	lk_arena_free(&arena);
-	return status;
+	request.no_fixes = true;
+	return request;
 }
 
 static lk_status throughput_fill_row(struct scorer *scorer, size_t i, lk_error *err) {
 	lk_throughput_run *run = &scorer->runs[i];
 	lk_validated *row = &scorer->out->rows[i];
-	lk_error why = {0};
-	scorer->raw[i] = scorer->ideal[i] = NAN;
+	double mfu;
+	scorer->ideal[i] = NAN;
 	row->id = run->id;
 	row->where = run->where;
 	row->model = run->model;
@@ -81,14 +57,13 @@ static lk_status throughput_fill_row(struct scorer *scorer, size_t i, lk_error *
 	row->measured = run->seconds;
 	row->reason = run->why_not;
 	if (row->reason) return LK_OK;
-	lk_status status = lk_throughput_step(run, &scorer->raw[i], &scorer->ideal[i], &why);
-	if (status == LK_ERR_MEMORY) return lk_oom(err);
-	if (status == LK_OK) return LK_OK;
-	row->reason = lk_arena_printf(scorer->arena, "%s: %s", why.where, why.what);
-	return row->reason ? LK_OK : lk_oom(err);
+	const lk_predict_request request = throughput_request(run);
+	LK_TRY(lk_scoring_ask(scorer->arena, &request, row, &mfu, err));
+	if (!row->reason) scorer->ideal[i] = mfu * row->predicted;
+	return LK_OK;
 }
 
-/* ---- the one number ---- */
+/* ---- the baseline ---- */
 
 static bool same_stack(const lk_throughput_run *a, const lk_throughput_run *b) {
 	return a->dtype == b->dtype && strcmp(a->stack, b->stack) == 0;
@@ -98,15 +73,15 @@ static bool throughput_same_fold(const lk_throughput_run *a, const lk_throughput
 	return strcmp(a->model, b->model) == 0 && a->device == b->device;
 }
 
-/* Median of measured over predicted of the stack in that precision, which makes the mean of |ln|
- * least; with folds, rows of the network on that GPU are left out. NAN: no other rows. */
-static double throughput_scale_of(const struct scorer *scorer, const double *predicted, size_t of) {
+/* Median of measured over ideal of the stack in that precision, which makes the mean of |ln| least,
+ * without rows of the network on that GPU. NAN: no other rows. */
+static double throughput_scale_of(const struct scorer *scorer, size_t of) {
 	size_t rows = 0;
 	for (size_t i = 0; i < scorer->count; i++) {
-		if (isnan(predicted[i]) || !same_stack(&scorer->runs[i], &scorer->runs[of])) continue;
-		if (scorer->request->cross && throughput_same_fold(&scorer->runs[i], &scorer->runs[of]))
+		if (isnan(scorer->ideal[i]) || !same_stack(&scorer->runs[i], &scorer->runs[of]) ||
+		    throughput_same_fold(&scorer->runs[i], &scorer->runs[of]))
 			continue;
-		scorer->ratios[rows++] = log(scorer->runs[i].seconds / predicted[i]);
+		scorer->ratios[rows++] = log(scorer->runs[i].seconds / scorer->ideal[i]);
 	}
 	return exp(lk_median(scorer->ratios, rows));
 }
@@ -114,46 +89,23 @@ static double throughput_scale_of(const struct scorer *scorer, const double *pre
 static int throughput_stacks_of(const struct scorer *scorer) {
 	int count = 0;
 	for (size_t i = 0; i < scorer->count; i++) {
-		bool seen = isnan(scorer->raw[i]);
+		bool seen = isnan(scorer->ideal[i]);
 		for (size_t k = 0; k < i && !seen; k++)
-			seen = !isnan(scorer->raw[k]) && same_stack(&scorer->runs[i], &scorer->runs[k]);
+			seen = !isnan(scorer->ideal[k]) && same_stack(&scorer->runs[i], &scorer->runs[k]);
 		count += !seen;
 	}
 	return count;
 }
 
-static bool throughput_one_stack(const void *context, size_t a, size_t b) {
-	const struct scorer *scorer = context;
-	return same_stack(&scorer->runs[a], &scorer->runs[b]);
-}
-
-static bool throughput_one_fold(const void *context, size_t a, size_t b) {
-	const struct scorer *scorer = context;
-	return throughput_same_fold(&scorer->runs[a], &scorer->runs[b]);
-}
-
-static lk_status throughput_predict_rows(struct scorer *scorer, lk_error *err) {
+static lk_status throughput_add_baseline(struct scorer *scorer, lk_error *err) {
 	lk_baseline *mfu = lk_scoring_baseline(scorer->arena, scorer->out,
 	                                       "one share of the peak for each stack and precision",
 	                                       throughput_stacks_of(scorer));
 	if (!mfu) return lk_oom(err);
-	for (size_t i = 0; i < scorer->count; i++) {
-		lk_validated *row = &scorer->out->rows[i];
-		if (row->reason) continue;
-		double scale = throughput_scale_of(scorer, scorer->raw, i);
-		if (isnan(scale)) {
-			row->reason = "no other network or GPU of this stack and precision";
-			continue;
-		}
-		row->predicted = scorer->raw[i] * scale;
-		mfu->predicted[i] = scorer->ideal[i] * throughput_scale_of(scorer, scorer->ideal, i);
-	}
-	scorer->out->parameters = throughput_stacks_of(scorer);
-	scorer->out->folds = scorer->request->cross ? "network on a GPU" : "";
-	LK_TRY(lk_fold_ranges(scorer->arena, scorer->out->rows, scorer->count, throughput_one_stack,
-	                      throughput_one_fold, scorer, err));
-	return lk_fold_ranges(scorer->arena, scorer->out->rows, scorer->count, NULL,
-	                      throughput_one_fold, scorer, err);
+	for (size_t i = 0; i < scorer->count; i++)
+		if (!scorer->out->rows[i].reason)
+			mfu->predicted[i] = scorer->ideal[i] * throughput_scale_of(scorer, i);
+	return LK_OK;
 }
 
 static lk_status throughput_divide(struct scorer *scorer, lk_error *err) {
@@ -176,27 +128,29 @@ static lk_status throughput_divide(struct scorer *scorer, lk_error *err) {
 	return LK_OK;
 }
 
-static lk_status throughput_score(lk_arena *arena, const lk_validate_request *request,
-                                  lk_throughput_run *runs, size_t count, lk_scoring *out,
-                                  lk_error *err) {
-	struct scorer s = {
-		.arena = arena, .request = request, .runs = runs, .count = count, .out = out};
+static lk_status throughput_score(lk_arena *arena, lk_throughput_run *runs, size_t count,
+                                  lk_scoring *out, lk_error *err) {
+	struct scorer s = {.arena = arena, .runs = runs, .count = count, .out = out};
 	LK_TRY(lk_scoring_rows(arena, count, out, err));
-	s.raw = LK_ARRAY(arena, double, count);
 	s.ideal = LK_ARRAY(arena, double, count);
 	s.ratios = LK_ARRAY(arena, double, count);
-	if (!s.raw || !s.ideal || !s.ratios) return lk_oom(err);
+	if (!s.ideal || !s.ratios) return lk_oom(err);
 	for (size_t i = 0; i < count; i++) LK_TRY(throughput_fill_row(&s, i, err));
-	LK_TRY(throughput_predict_rows(&s, err));
+	LK_TRY(throughput_add_baseline(&s, err));
+	out->folds = "";
 	out->unit_of_rows = "run";
 	return throughput_divide(&s, err);
 }
 
 lk_status lk_score_scaling(lk_arena *arena, const lk_validate_request *request, lk_stream *in,
                            lk_scoring *out, lk_error *err) {
+	if (request->cross) {
+		lk_fail(err, LK_ERR_INPUT, "--cross-validate", "nothing is fitted to rows of --scaling");
+		return lk_hint(err, "leave it out: every row is unseen");
+	}
 	lk_throughput_runs runs = {0};
 	lk_status status = lk_throughput_read(arena, in, &runs, err);
-	if (status == LK_OK) status = throughput_score(arena, request, runs.at, runs.count, out, err);
+	if (status == LK_OK) status = throughput_score(arena, runs.at, runs.count, out, err);
 	lk_vec_free(&runs);
 	return status;
 }

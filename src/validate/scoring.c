@@ -2,6 +2,7 @@
 #include <math.h>
 
 #include "base/arena.h"
+#include "lockstep/predict.h"
 #include "validate/validate.h"
 
 lk_status lk_scoring_rows(lk_arena *arena, size_t count, lk_scoring *out, lk_error *err) {
@@ -47,4 +48,22 @@ lk_baseline *lk_scoring_baseline(lk_arena *arena, lk_scoring *out, const char *n
 	lk_baseline *baseline = &out->baselines[out->baseline_count++];
 	*baseline = (lk_baseline){name, parameters, predicted};
 	return baseline;
+}
+
+lk_status lk_scoring_ask(lk_arena *arena, const lk_predict_request *request, lk_validated *row,
+                         double *mfu, lk_error *err) {
+	lk_prediction *prediction = NULL;
+	lk_error why = {0};
+	lk_status status = lk_predict(request, &prediction, &why);
+	if (status == LK_ERR_MEMORY) return lk_oom(err);
+	if (status != LK_OK) {
+		row->reason = lk_arena_printf(arena, "%s: %s", why.where, why.what);
+		return row->reason ? LK_OK : lk_oom(err);
+	}
+	row->predicted = prediction->step_time_s;
+	row->low = prediction->step_time_low_s, row->high = prediction->step_time_high_s;
+	row->layout = lk_arena_strdup(arena, prediction->layout);
+	if (mfu) *mfu = prediction->mfu;
+	lk_predict_free(prediction);
+	return row->layout ? LK_OK : lk_oom(err);
 }

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/arena.h"
+#include "base/check.h"
 #include "base/text.h"
 #include "base/sort.h"
 #include "options/command.h"
@@ -15,11 +16,13 @@
 struct work {
 	lk_validation result; /* first: the result is the work */
 	lk_arena arena;
+	lk_calibration_hold calibration;
 };
 
 void lk_validate_free(lk_validation *validation) {
 	if (!validation) return;
 	struct work *work = validation->memory_owner;
+	lk_calibration_release(&work->calibration);
 	lk_arena_free(&work->arena);
 	free(work);
 }
@@ -251,15 +254,20 @@ lk_status lk_validate(const lk_validate_request *request, lk_validation **out, l
 	}
 	LK_TRY(lk_devices_ready(err));
 	if (request->plot) LK_TRY(check_plot(request->plot, err));
-	if (request->calibration) LK_TRY(lk_calibration_use(request->calibration, err));
-	LK_TRY(lk_gemm_ready(err)); /* with the corrections of that file */
 	struct work *work = calloc(1, sizeof *work);
 	if (!work) return lk_oom(err);
 	work->result.memory_owner = work;
 	lk_stream *in = NULL;
 	lk_status status = lk_stream_open(request->table, &in, err);
-	if (status == LK_OK) status = validate_answer(request, in, work, err);
-	if (status == LK_OK) status = lk_validation_check(&work->result, err);
+	if (status == LK_OK)
+		status = lk_calibration_begin(&work->calibration, request->calibration, err);
+	if (status == LK_OK) {
+		status = lk_cost_ready(err);
+		if (status == LK_OK) status = validate_answer(request, in, work, err);
+		lk_calibration_leave(&work->calibration);
+	}
+	if (status == LK_OK)
+		work->result.failed_check = lk_failed_check(lk_validation_check(&work->result));
 	lk_stream_close(in);
 	if (status == LK_OK) *out = &work->result;
 	else lk_validate_free(&work->result);

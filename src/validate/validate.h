@@ -12,8 +12,8 @@
 
 typedef struct lk_arena lk_arena; /* base/arena.h */
 
-/* validate_check.c: an answer that contradicts itself is LK_ERR_INTERNAL. */
-lk_status lk_validation_check(const lk_validation *validation, lk_error *err);
+/* validate_check.c: a validator (base/check.h). */
+const char *lk_validation_check(const lk_validation *validation);
 
 /* ---- summary: statistics of predicted against measured, for every kind of validation. */
 
@@ -103,6 +103,11 @@ lk_score_key *lk_scoring_divide(lk_arena *arena, lk_scoring *out, const char *by
 /* A baseline; its predictions are NAN until they are filled. NULL when memory runs out. */
 lk_baseline *lk_scoring_baseline(lk_arena *arena, lk_scoring *out, const char *name,
                                  int parameters);
+
+/* Fills a row with what `predict` answers to a request: time, range, layout; or the reason why it
+ * is refused. `mfu` may be NULL. */
+lk_status lk_scoring_ask(lk_arena *arena, const lk_predict_request *request, lk_validated *row,
+                         double *mfu, lk_error *err);
 
 /* ---- baselines: simple ways to predict the same rows, so that a figure can be judged. They are
  * fitted on the same folds as what they are compared with. */

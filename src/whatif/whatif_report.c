@@ -32,6 +32,7 @@ struct answer {
 	double base_s;
 	uint32_t base_ranks, graph_ranks; /* of the run, and those that the graph holds */
 	lk_whatif_site site;
+	lk_calibration_hold calibration;
 };
 
 const lk_step *lk_whatif_step(const lk_whatif *whatif) {
@@ -137,7 +138,6 @@ static lk_status report_read_graph(const lk_whatif_request *request, lk_graph **
 static lk_status read_base(struct answer *answer, const lk_whatif_request *request, lk_error *err) {
 	lk_graph *graph = NULL;
 	struct origin from = {0};
-	if (request->calibration) LK_TRY(lk_calibration_use(request->calibration, err));
 	LK_TRY(report_read_graph(request, &graph, &from, err));
 	answer->base_ranks = from.ranks;
 	answer->graph_ranks = graph->ranks.world;
@@ -361,33 +361,43 @@ static lk_status answer_all(struct answer *answer, const lk_whatif_request *requ
  *
  * Nothing is printed that contradicts itself: whatever made it is a defect of lockstep. */
 
-static lk_status whatif_check(const lk_whatif *whatif, lk_error *err) {
+/* Views read by it. */
+static lk_status whatif_check_places(const lk_whatif *whatif, lk_error *err) {
 	LK_CHECK(whatif->column_count > 0 && whatif->together < whatif->column_count, err);
+	return LK_OK;
+}
+
+static const char *whatif_check(const lk_whatif *whatif) {
 	double base = whatif->columns[0].step_s;
 	for (int i = 0; i < whatif->column_count; i++) {
 		const lk_whatif_column *column = &whatif->columns[i];
 		if (column->refused) continue;
 		double step = column->step_s,
 			   parts = column->compute_s + column->exposed_s + column->other_s;
-		LK_CHECK(isfinite(step) && step >= 0, err);
-		LK_CHECK(!(base > 0) || fabs(column->change - (step / base - 1)) <= 1e-9, err);
-		LK_CHECK(column->compute_s >= 0 && column->exposed_s >= 0 && column->hidden_s >= 0, err);
-		LK_CHECK(fabs(parts - step) <= 1e-6 * step + 1e-12, err);
-		LK_CHECK(isnan(column->uncertainty) || column->uncertainty >= 0, err);
-		LK_CHECK(column->ranks > 0 && isfinite(column->samples_per_s), err);
-		LK_CHECK(isnan(column->efficiency) || column->efficiency >= 0, err);
+		LK_HOLDS(isfinite(step) && step >= 0);
+		LK_HOLDS(!(base > 0) || fabs(column->change - (step / base - 1)) <= 1e-9);
+		LK_HOLDS(column->compute_s >= 0 && column->exposed_s >= 0 && column->hidden_s >= 0);
+		LK_HOLDS(fabs(parts - step) <= 1e-6 * step + 1e-12);
+		LK_HOLDS(isnan(column->uncertainty) || column->uncertainty >= 0);
+		LK_HOLDS(column->ranks > 0 && isfinite(column->samples_per_s));
+		LK_HOLDS(isnan(column->efficiency) || column->efficiency >= 0);
 	}
-	return LK_OK;
+	return NULL;
 }
 
 lk_status lk_whatif_ask(const lk_whatif_request *request, lk_whatif **out, lk_error *err) {
 	*out = NULL;
-	LK_TRY(lk_calibration_ready(err));
 	struct answer *answer = calloc(1, sizeof *answer);
 	if (!answer) return lk_oom(err);
 	answer->w.memory_owner = answer;
-	lk_status status = answer_all(answer, request, err);
-	if (status == LK_OK) status = whatif_check(&answer->w, err);
+	lk_status status = lk_calibration_begin(&answer->calibration, request->calibration, err);
+	if (status == LK_OK) {
+		status = lk_cost_ready(err);
+		if (status == LK_OK) status = answer_all(answer, request, err);
+		lk_calibration_leave(&answer->calibration);
+	}
+	if (status == LK_OK) status = whatif_check_places(&answer->w, err);
+	if (status == LK_OK) answer->w.failed_check = lk_failed_check(whatif_check(&answer->w));
 	if (status == LK_OK) *out = &answer->w;
 	else lk_whatif_free(&answer->w);
 	return status;
@@ -398,6 +408,7 @@ void lk_whatif_free(lk_whatif *whatif) {
 	struct answer *answer = whatif->memory_owner;
 	lk_whatif_end(answer->base);
 	lk_whatif_outcome_free(&answer->together);
+	lk_calibration_release(&answer->calibration);
 	for (size_t g = 0; g < MOST_GROUPS; g++) lk_vec_free(&answer->groups[g]);
 	lk_arena_free(&answer->arena);
 	free(answer);

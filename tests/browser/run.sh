@@ -4,6 +4,7 @@
 # With LOCKSTEP_PICTURES=1 the tests leave pictures of the pages in build/browser/pictures.
 # Usage: tests/browser/run.sh PROGRAM [words of test names]
 #        tests/browser/run.sh PROGRAM --run SCRIPT [arguments]    another script with the same installation
+#        tests/browser/run.sh --fetch                             the installation alone, while there is a network
 set -uo pipefail
 cd "$(dirname "$0")/../.."
 
@@ -13,20 +14,27 @@ skip() {
 	exit 0
 }
 
-export LOCKSTEP=$1 CHROMIUM=${CHROMIUM:-$(command -v chromium)}
+fetch() {
+	mkdir -p build/browser
+	! cmp -s tests/browser/package-lock.json build/browser/installed.json || return 0
+	cp tests/browser/package.json tests/browser/package-lock.json build/browser/
+	(cd build/browser && npm ci --no-audit --no-fund --ignore-scripts --fetch-retries=1 --fetch-timeout=30000) > build/browser/npm.log 2>&1 ||
+		skip "playwright-core could not be installed; see build/browser/npm.log"
+	cp tests/browser/package-lock.json build/browser/installed.json
+}
+
+if [ "${1:-}" = --fetch ]; then
+	fetch
+	exit
+fi
+export LOCKSTEP_CHECKS=abort LOCKSTEP=$1 CHROMIUM=${CHROMIUM:-$(command -v chromium)}
 shift
 said=$("$LOCKSTEP" serve --listen nowhere 2>&1)
 [[ $said != *"built without"* ]] || skip "$said"
 [ -n "$CHROMIUM" ] || skip "chromium is not installed"
 command -v node >/dev/null && command -v npm >/dev/null || skip "node or npm is not installed"
 [ "$(node -p 'parseInt(process.versions.node) >= 18')" = true ] || skip "node is older than 18"
-mkdir -p build/browser
-if ! cmp -s tests/browser/package-lock.json build/browser/installed.json; then
-	cp tests/browser/package.json tests/browser/package-lock.json build/browser/
-	(cd build/browser && npm ci --no-audit --no-fund --ignore-scripts --fetch-retries=1 --fetch-timeout=30000) > build/browser/npm.log 2>&1 ||
-		skip "playwright-core could not be installed; see build/browser/npm.log"
-	cp tests/browser/package-lock.json build/browser/installed.json
-fi
+fetch
 if [ "${1:-}" = --run ]; then
 	shift
 	exec node "$@"

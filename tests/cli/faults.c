@@ -15,7 +15,6 @@
 #include <fcntl.h>
 #include <ftw.h>
 #include <limits.h>
-#include <mntent.h>
 #include <poll.h>
 #include <pthread.h>
 #include <spawn.h>
@@ -358,10 +357,6 @@ CALL(OPEN, int, mkostemp64, (char *name, int flags), (char *, int), (name, flags
 DIR *opendir(const char *path) {
 	REAL(DIR *, opendir, const char *);
 	return fails(OPEN) ? NULL : real(path);
-}
-FILE *setmntent(const char *path, const char *how) {
-	REAL(FILE *, setmntent, const char *, const char *);
-	return fails(OPEN) ? NULL : real(path, how);
 }
 FILE *tmpfile(void) {
 	REAL(FILE *, tmpfile, void);

@@ -5,8 +5,8 @@ of which today's have, of the same kind. With its form raised by one each file i
 Usage: forms.py PROGRAM FORMS [--answers FOLDER]; the last writes FOLDER/answers.json, as tests/data/forms/make.sh does."""
 import glob, gzip, json, os, re, shutil, subprocess, sys, tempfile
 
-program, forms = os.path.realpath(sys.argv[1]), os.path.realpath(sys.argv[2])
-root = os.path.join(os.path.dirname(os.path.realpath(__file__)), "../..")
+program, forms = os.path.realpath(sys.argv[1]), os.path.abspath(sys.argv[2])
+root = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../..")
 data = os.path.join(root, "tests/data")
 JOB = "--model llama3.2-1b --gpu a100-sxm-80 --gpus 4 --tp 2 --gbs 8 --seq 2048"
 # What reads each form ({} is the release's folder), and what it says where it has read all of it.

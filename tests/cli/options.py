@@ -341,8 +341,8 @@ PLAN = {
     "overlap-param-gather": [acts(PLANNED + " --zero 1", "--no-overlap-param-gather")],
     "overlap-p2p": [acts(PLANNED + " --pp 4 --vp 4", "--no-overlap-p2p")],
     "cuda-graphs": [acts(PLANNED, "--cuda-graphs")],
-    "loss": [acts(PLANNED, "--loss linear"), refused("--model vit-b16 --gpu h100-sxm --gpus 8 --gbs 64", "--loss linear")],
-    "fused-loss": [acts(PLANNED, "--fused-loss"), refused("--model vit-b16 --gpu h100-sxm --gpus 8 --gbs 64", "--fused-loss")],
+    "loss": [acts(PLANNED, "--loss linear"), refused("--model vit-b16-224 --gpu h100-sxm --gpus 8 --gbs 64", "--loss linear")],
+    "fused-loss": [acts(PLANNED, "--fused-loss"), refused("--model vit-b16-224 --gpu h100-sxm --gpus 8 --gbs 64", "--fused-loss")],
     "expert-overlap": [acts(MIXED + " --pp 4 --vp 2 --ep 4", "--expert-overlap"), refused(PLANNED, "--expert-overlap")],
     "compile": [acts(PLANNED, "--compile")],
     "eager": [acts(PLANNED + " --stack fsdp", "--no-eager"), refused(PLANNED, "--eager")],
@@ -620,7 +620,7 @@ FORMATS = ("text", "md", "csv", "json", "jsonl", "sqlite", "html")
 
 
 def run(folder, verb, words, fmt=None):
-    words = shlex.split(words.replace("$ROOT", ROOT))
+    words = [word.replace("$ROOT", ROOT) for word in shlex.split(words)]
     rest = words[words.index("--"):] if "--" in words else []
     words = words[:len(words) - len(rest)] + (["-o", fmt] if fmt else []) + rest
     done = subprocess.run([PROGRAM, *verb.split(), *words], cwd=folder, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,

@@ -7,12 +7,12 @@ set -uo pipefail
 update=
 [ "${1:-}" = --update ] && { update=1; shift; }
 [ $# -ge 1 ] || { echo "usage: tests/cli/run.sh [--update] PROGRAM [FILE.test...]" >&2; exit 2; }
-ROOT=$(cd "$(dirname "$0")/../.." && pwd)
+root=$(cd "$(dirname "$0")/../.." && pwd)
 program=$(realpath "$1")
 shift
 if [ $# -eq 0 ]; then # the slow ones first, which say in their second line that the quick check leaves them out
-	mapfile -t slow < <(grep -l LOCKSTEP_QUICK "$ROOT"/tests/cli/*.test)
-	mapfile -t others < <(grep -L LOCKSTEP_QUICK "$ROOT"/tests/cli/*.test)
+	mapfile -t slow < <(grep -l LOCKSTEP_QUICK "$root"/tests/cli/*.test)
+	mapfile -t others < <(grep -L LOCKSTEP_QUICK "$root"/tests/cli/*.test)
 	set -- "${slow[@]}" "${others[@]}"
 fi
 for file; do [ -r "$file" ] || { echo "tests/cli/run.sh: $file cannot be read" >&2; exit 2; }; done
@@ -20,9 +20,18 @@ for file; do [ -r "$file" ] || { echo "tests/cli/run.sh: $file cannot be read" >
 
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
+# A link: whatever the path of the checkout is, how long and with which signs, tests and what programs print of it are the same.
+ROOT=$work/root
+ln -s "$root" "$ROOT"
 mkdir "$work/bin"
+built=$(dirname "$program")
+if [[ $built == *[\ :]* ]]; then # from there the dynamic linker loads no recorder, which the program says: it is installed elsewhere
+	mkdir "$work/built"
+	cp -r "$program" "$built"/*.so "$built"/lockstep-nccl "$built"/lockstep-mpi* "$work/built" 2>/dev/null
+	built=$work/built program=$built/$(basename "$program")
+fi
 ln -s "$program" "$work/bin/lockstep"
-[ -x "$(dirname "$program")/lockstep-mpi" ] && ln -s "$(dirname "$program")/lockstep-mpi" "$work/bin/"
+[ -x "$built/lockstep-mpi" ] && ln -s "$built/lockstep-mpi" "$work/bin/"
 cat > "$work/bin/unfold" <<'EOF'
 #!/usr/bin/awk -f
 # A report's lines that go on in the next one, as one.
@@ -32,8 +41,10 @@ NR > 1 { print line }
 END { if (NR) print line }
 EOF
 chmod +x "$work/bin/unfold"
-data=$(cd "$ROOT" && realpath -m "${LOCKSTEP_DATA:-../shared/data}")
-export ROOT LOCKSTEP_DATA=$data PATH=$work/bin:$PATH LC_ALL=C TZ=UTC NO_COLOR=1 COLUMNS=100
+data=$(cd "$root" && realpath -m "${LOCKSTEP_DATA:-../shared/data}")
+ln -s "$data" "$work/data"
+export LOCKSTEP_CHECKS=abort # an answer whose own check fails ends the program (base/check.h)
+export ROOT LOCKSTEP_DATA=$work/data PATH=$work/bin:$PATH LC_ALL=C TZ=UTC NO_COLOR=1 COLUMNS=100
 unset PYTHONUNBUFFERED PYTHONDONTWRITEBYTECODE PYTHONPATH PYTHONHOME # what one person has set
 export UBSAN_OPTIONS=${UBSAN_OPTIONS:-print_stacktrace=1}
 
@@ -81,9 +92,14 @@ run_block() {
 	for stream in out err; do
 		: > "$block/got.$stream"
 		[ ! -s "$block/got.$stream.raw" ] ||
-			sed -e "s|$ROOT|\$ROOT|g" -e "s|$scratch|.|g" "$block/got.$stream.raw" > "$block/got.$stream"
+			sed -e "s|$ROOT|\$ROOT|g" -e "s|$root|\$ROOT|g" -e "s|$scratch|.|g" "$block/got.$stream.raw" > "$block/got.$stream"
 	done
-	[ "$status" = "$got_status" ] && matches out && matches err
+	[ "$status" = "$got_status" ] && says_no_null && matches out && matches err
+}
+
+# "%s" of nothing, which no line of a report or an error may show.
+says_no_null() {
+	[[ "$(< "$block/got.err")" != *'(null)'* ]] && ! grep -qF '(null)' "$block/got.out"
 }
 
 matches() { # out or err
@@ -93,6 +109,7 @@ matches() { # out or err
 show_failure() {
 	echo "FAIL $name:$line: ${command%%$'\n'*}"
 	[ "$status" = "$got_status" ] || echo "    exit status $got_status, expected $status"
+	says_no_null || echo "    the output has (null)"
 	for stream in out err; do
 		matches $stream ||
 			diff -U2 --label "expected $stream" --label "actual $stream" "$block/$stream" "$block/got.$stream" |

@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 """A question has one answer: the same bytes from other builds and in other surroundings.
-Usage: same_bytes.py [--questions N] [--first N] [--old-processor] PROGRAM [OTHER...]; N (200) questions over the verbs that calculate, most of
+Usage: same_bytes.py [--questions N] [--first N] [--old-processor] [--only-terminal] PROGRAM [OTHER...]; N (200) questions over the verbs that calculate, most of
 random jobs, from number FIRST (0) on; in the current folder. Each is put to every program, and to the first one again elsewhere: another locale,
 time zone, home and working directory, another number of threads and of processors, a terminal. --old-processor: also one without fused
-multiply-add, for which glibc has another exp, log and pow: last digits may differ (docs/reference/versions.md)."""
+multiply-add, for which glibc has another exp, log and pow: last digits may differ (docs/reference/versions.md).
+--only-terminal: on a terminal and nowhere else. Where the system has no terminals to give they are left out, which a line says."""
 import argparse, concurrent.futures, os, pty, random, subprocess, sys, tty
 
 from drawn import draw_job
@@ -12,10 +13,11 @@ options = argparse.ArgumentParser()
 options.add_argument("--questions", type=int, default=200)
 options.add_argument("--first", type=int, default=0)
 options.add_argument("--old-processor", action="store_true")
+options.add_argument("--only-terminal", action="store_true")
 options.add_argument("programs", nargs="+")
 asked = options.parse_args()
 programs, here = [os.path.realpath(path) for path in asked.programs], os.getcwd()
-data = os.path.join(os.path.dirname(os.path.realpath(__file__)), "../data")
+data = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../data")
 os.makedirs("elsewhere", exist_ok=True)
 with open("tables.csv", "w") as file:
     file.write("name,rows,dim,pooling,count\nuser,1000000,64,2,3\nitem,50000,32,10,4\n")
@@ -72,6 +74,19 @@ def on_a_terminal(program, words):
     return child.wait(), said, b""
 
 
+def has_terminals():
+    try:
+        ours, its = pty.openpty()
+    except OSError:
+        return False
+    os.close(ours)
+    os.close(its)
+    return True
+
+
+terminals = has_terminals()
+
+
 def elsewhere(words, number):
     """(where, answer) of the first program in surroundings that take turns."""
     threads = ["--threads", str(1 + number // 5 % 8)] if words[0] in THREADED else []
@@ -84,6 +99,8 @@ def elsewhere(words, number):
     if asked.old_processor:
         ways["without fused multiply-add"] = lambda: answer(programs[0], words, env={
             **os.environ, "GLIBC_TUNABLES": "glibc.cpu.hwcaps=-FMA,-FMA4,-AVX2,-AVX2_Usable,-FMA_Usable,-FMA4_Usable"})
+    if asked.only_terminal or not terminals:
+        ways = {where: way for where, way in ways.items() if asked.only_terminal == (where == "on a terminal")}
     where = list(ways)[number % len(ways)]
     return where, ways[where]()
 
@@ -107,6 +124,8 @@ def judge(number):
 
 with concurrent.futures.ThreadPoolExecutor(os.cpu_count() or 1) as pool:
     found = list(pool.map(judge, range(asked.first, asked.first + asked.questions)))
+if not terminals:
+    print("skip on a terminal: the system gives no pseudo-terminals (devpts)")
 for differ in (text for _, texts in found for text in texts):
     print(differ)
 answered, wrong = sum(said for said, _ in found), sum(bool(texts) for _, texts in found)

@@ -62,14 +62,33 @@ compile tune {LANG}/sgd.lk --gpu h100-sxm --gpus 4 --sizes N=100000000 --top 1
 ELSEWHERE = {"stalls", "compose", "simulate", "compile-bench", "compile-compare"}
 
 
-def printed(words):
+# What is listed and what the language says of a text is no answer with a check.
+UNCHECKED = ("machines", "devices", "models", "--version", "compile check", "compile print", "compile rewrite")
+
+
+def printed(words, **environment):
     words = [os.path.expandvars(word) for word in shlex.split(words)]
     if "jsonl" not in words:
         words += ["-o", "json"]
-    ran = subprocess.run(["lockstep", *words], capture_output=True, text=True)
+    ran = subprocess.run(["lockstep", *words], capture_output=True, text=True, env={**os.environ, **environment})
     if ran.returncode > 1:
         sys.exit(f"{shlex.join(words)}: {ran.stderr}")
+    if environment and ran.stderr.count("lockstep: warning: internal check failed: LOCKSTEP_CHECKS=fail;") != 1:
+        print(f"{shlex.join(words)}: not one warning, but {ran.stderr!r}")
     return ran.stdout
+
+
+def marked(words, documents):
+    """An answer whose check fails is the same answer, marked, with one warning."""
+    failed = schema.documents(printed(words, LOCKSTEP_CHECKS="fail"))
+    for document in failed:
+        for fault in schema.check(document):
+            print(f"{words}: failed: {fault}")
+        refused = document.get("refused")
+        if not refused and (document.pop("checked", None), document.pop("failed_check", None)) != (False, "LOCKSTEP_CHECKS=fail"):
+            print(f"{words}: not marked")
+    if failed != documents:
+        print(f"{words}: another answer where a check fails")
 
 
 def main():
@@ -80,7 +99,10 @@ def main():
             print(f"{words}: differs from run to run")
         if words.endswith("jsonl"):
             continue
-        for document in schema.documents(text):
+        documents = schema.documents(text)
+        if not words.startswith(UNCHECKED):
+            marked(words, documents)
+        for document in documents:
             seen.add(document["schema"].split("/")[1])
             for fault in schema.check(document):
                 print(f"{words}: {fault}")

@@ -6,7 +6,7 @@ import contextlib, gzip, json, os, random, shutil, signal, sqlite3, subprocess, 
 
 program, moments = os.path.realpath(sys.argv[1]), int(sys.argv[2]) if len(sys.argv) > 2 else 24
 JOB = "--model llama3.1-8b --gpu h100-sxm --gpus 64 --tp 2 --pp 4 --dp 8 --gbs 128 --seq 4096".split()
-TRACE = os.path.realpath(os.path.join(os.path.dirname(os.path.abspath(__file__)), "../data/trace_small.json"))
+TRACE = os.path.abspath(os.path.join(os.path.dirname(os.path.abspath(__file__)), "../data/trace_small.json"))
 COMMANDS = [(["predict", *JOB, "--ranks", "all", "--trace", "out/steps.json.gz"], "out/steps.json.gz"),
             (["predict", *JOB, "--graph", "out/graph.json"], "out/graph.json"),
             (["predict", *JOB, "--html", "out/page.html"], "out/page.html"),

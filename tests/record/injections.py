@@ -1,11 +1,13 @@
 """injections.py: programs with delays of known length, as stalls reports them.
 
-    injections.py LOCKSTEP [--only NAME,...] [--rounds N] [--bound PERCENT] [--quiet-machine]
+    injections.py LOCKSTEP [--only NAME,...] [--rounds N] [--bound PERCENT] [--quiet-machine | --busy-machine]
 
 Each of the programs (inject.c, of two ranks) times itself in every run. A part that stalls reports is compared with the
 program's own timers in the same runs (loading is preparation and fetch): right are those that are off by less than the
 bound, 5 % of the step, or whose 95 % interval holds the truth. The parts must sum to the step. On a machine that others use intervals
-are wide; with --quiet-machine they must be narrower than 20 % of the step. Exits with 1 where something is wrong.
+are wide; with --quiet-machine they must be narrower than 20 % of the step. With --busy-machine only what load cannot change is judged:
+the parts sum to the step, the largest of them leads, every run counts as many steps as it was asked for, and no step is shorter than
+what it sleeps. Exits with 1 where something is wrong.
 
 Delays are asleep where the name ends in "asleep": they do not change with what else the machine does.
 """
@@ -73,7 +75,21 @@ def write_shards(folder):
             out.writelines(samples)
 
 
-def judge(name, lockstep, rounds, quiet, bound, folder):
+def judge_counts(x, settings, rounds):
+    """What is wrong of an answer whatever else the machine does."""
+    seconds = {p["part"]: p["seconds"] or 0 for p in x["parts"] if p["part"] != "bursts"}  # which never lead
+    given = dict(word.split("=") for word in settings)
+    # a loader in other threads or processes sleeps while the step computes
+    slept = 1e-3 * (float(given["compute_sleep"]) + (0 if "loader" in given else float(given.get("load_sleep", 0))))
+    runs = {r["configuration"]: r["runs"] for r in x["runs"]}
+    return [what for what, good in {
+        f"{x['lead']['first']} leads and is not the largest part": seconds[x["lead"]["first"]] == max(seconds.values()),
+        f"a step of {x['step_s']:.4f} s sleeps {slept:.4f} s": x["step_s"] >= slept and x["first_step_s"] >= slept,
+        f"{x['steps']} steps and {runs} runs": x["steps"] == 19 and all(runs[name] in (0, rounds) for name in ("null", "hot", "cold")) and runs["hot"] == rounds,
+    }.items() if not good]
+
+
+def judge(name, lockstep, rounds, quiet, busy, bound, folder):
     settings = PROGRAMS[name].split() + ["steps=24"]
     kept, answer = os.path.join(folder, name), os.path.join(folder, "answer.json")
     launch = ["sh", "run.sh", "./inject", *settings]
@@ -98,6 +114,11 @@ def judge(name, lockstep, rounds, quiet, bound, folder):
     if abs(summed - step) > 1e-9 * step:
         print(f"  the parts sum to {1e3 * summed:.3f} ms")
         wrong += 1
+    if busy:
+        for what in judge_counts(x, settings, rounds):
+            print(f"  {what}")
+            wrong += 1
+        return wrong
     if lead["apart"] and lead["first"] not in PARTS[largest]:
         print(f"  the largest part is {largest}")
         wrong += 1
@@ -121,6 +142,7 @@ def main():
     options.add_argument("--rounds", type=int, default=4)
     options.add_argument("--bound", type=float, default=5)
     options.add_argument("--quiet-machine", action="store_true")
+    options.add_argument("--busy-machine", action="store_true")
     given = options.parse_args()
     source = os.path.join(os.path.dirname(os.path.abspath(__file__)), "inject.c")
     with tempfile.TemporaryDirectory(dir=os.environ.get("INJECTIONS_DIR")) as folder:
@@ -133,7 +155,7 @@ def main():
                 data.write(os.urandom(1 << 20))
         write_shards(os.path.join(folder, "shards"))
         lockstep = os.path.abspath(given.lockstep)
-        wrong = sum(judge(name, lockstep, given.rounds, given.quiet_machine, given.bound, folder) for name in given.only.split(","))
+        wrong = sum(judge(name, lockstep, given.rounds, given.quiet_machine, given.busy_machine, given.bound, folder) for name in given.only.split(","))
     print(f"{wrong} wrong; load of the machine {os.getloadavg()[0]:.1f} on {os.cpu_count()} processors")
     sys.exit(wrong > 0)
 

@@ -4,7 +4,7 @@
 set -uo pipefail
 cd "$(dirname "$0")/../.."
 
-export LOCKSTEP=$1 PYTHONDONTWRITEBYTECODE=1
+export LOCKSTEP_CHECKS=abort LOCKSTEP=$1 PYTHONDONTWRITEBYTECODE=1
 shift
 said=$("$LOCKSTEP" serve --listen nowhere 2>&1)
 if [[ $said == *"built without"* ]]; then

@@ -43,6 +43,14 @@ class Api(unittest.TestCase):
         printed = json.loads(subprocess.run([PROGRAM, "predict", *words(JOB), "-o", "json"], capture_output=True).stdout)
         self.assertEqual(answer, printed)
 
+    def test_an_answer_whose_check_fails_is_marked(self):
+        """One that fails for a test alone; without that wish it would end the child (LOCKSTEP_CHECKS=abort)."""
+        with Server(env={"LOCKSTEP_CHECKS": "fail"}) as server:
+            status, answer = server.json("POST", "/api/v1/predict", JOB)
+            self.assertEqual((status, answer["checked"], answer["failed_check"]), (200, False, "LOCKSTEP_CHECKS=fail"))
+        status, answer = self.ask("POST", "/api/v1/predict", JOB)
+        self.assertNotIn("checked", answer)
+
     def test_what_does_not_fit_is_an_answer(self):
         status, answer = self.ask("POST", "/api/v1/predict", {**JOB, "mbs": 8, "gbs": 64})
         self.assertEqual((status, answer["fits"]), (200, False))

@@ -164,7 +164,8 @@ def run(document, program, folder):
     for path in [program, program.parent / "lockstep-mpi"]:
         if path.exists():
             (home / "bin" / path.name).symlink_to(path)
-    environment = dict(os.environ, PATH=f"{home / 'bin'}:{os.environ['PATH']}", LOCKSTEP=str(ROOT), HOME=str(home), NO_COLOR="1",
+    (home / "checkout").symlink_to(ROOT)  # whose own path may have blanks
+    environment = dict(os.environ, PATH=f"{home / 'bin'}:{os.environ['PATH']}", LOCKSTEP=str(home / "checkout"), HOME=str(home), NO_COLOR="1", LOCKSTEP_CHECKS="abort",
                        LC_ALL="C", TZ="UTC", COLUMNS="100", OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1",
                        OMPI_MCA_rmaps_base_oversubscribe="1", OMPI_MCA_orte_tmpdir_base=str(home))
     parts, expected, skipped = script(document)
@@ -258,6 +259,11 @@ def main(words):
     documents = [pathlib.Path(word) for word in words[1:]] or sorted(PAGES.glob("*.md")) + OTHERS
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
+        if " " in str(program) or ":" in str(program):  # from there the dynamic linker loads no recorder
+            built, program = program.parent, folder / "built" / program.name
+            program.parent.mkdir()
+            for path in [built / program.name, *built.glob("*.so"), *built.glob("lockstep-mpi*")]:
+                shutil.copy2(path, program.parent)
         if filling:
             for document in documents:
                 fill(document, program, folder)

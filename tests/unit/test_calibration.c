@@ -214,29 +214,37 @@ static void test_use(void **state) {
 		{"gemm,use-test,fp16,efficiency=0.25,1,0,,\ngemm,use-test,fp16,efficiency=9e9,,,,\n",
 	     "out of range"},
 	};
-	const lk_calibration *all = lk_calibration_current();
-	size_t rows = all->rows.count;
+	const lk_calibration *built_in = lk_calibration_current(), *all;
+	size_t rows = built_in->rows.count;
 	char text[1024], message[1024], path[64];
 	lk_error err = {0};
-	assert_int_equal(lk_calibration_use("/nowhere/mine.csv", &err), LK_ERR_IO);
+	lk_calibration_hold hold, inner;
+	assert_int_equal(lk_calibration_begin(&hold, "/nowhere/mine.csv", &err), LK_ERR_IO);
 	for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
 		snprintf(text, sizeof text, "%s%s", head, bad[i].body);
 		write_text(new_file(path, ".csv"), text);
-		assert_int_equal(lk_calibration_use(path, &err), LK_ERR_INPUT);
+		assert_int_equal(lk_calibration_begin(&hold, path, &err), LK_ERR_INPUT);
 		lk_error_text(&err, message, sizeof message);
 		if (!strstr(message, bad[i].words) || !strstr(message, path)) fail_msg("%s", message);
-		assert_int_equal(all->rows.count, rows);
-		assert_null(lk_calibration_find(all, "gemm", "use-test", "fp16"));
+		assert_ptr_equal(lk_calibration_current(), built_in);
 		remove(path);
 	}
 	snprintf(text, sizeof text, "%sgemm,Use Test,FP16,efficiency=0.25,1,0,,\n", head);
 	write_text(new_file(path, ".csv"), text);
-	for (int i = 0; i < 2; i++) { /* named twice it is read once */
-		assert_int_equal(lk_calibration_use(path, &err), LK_OK);
-		assert_int_equal(all->rows.count, rows + 1);
+	assert_int_equal(lk_calibration_begin(&hold, path, &err), LK_OK);
+	all = lk_calibration_current();
+	assert_int_equal(all->rows.count, rows + 1);
+	for (int i = 0; i < 2; i++) { /* requests inside of it share what was read */
+		assert_int_equal(lk_calibration_begin(&inner, i ? path : NULL, &err), LK_OK);
+		assert_ptr_equal(lk_calibration_current(), all);
+		lk_calibration_end(&inner);
 	}
+	lk_calibration_leave(&hold);
+	assert_ptr_equal(lk_calibration_current(), built_in);
+	assert_null(lk_calibration_find(built_in, "gemm", "use-test", "fp16"));
 	const lk_calibration_row *row = lk_calibration_find(all, "gemm", "use-test", "fp16");
 	assert_true(row && lk_calibration_value(row, "efficiency", 0) == 0.25);
+	lk_calibration_release(&hold);
 	remove(path);
 }
 

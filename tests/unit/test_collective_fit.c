@@ -333,6 +333,9 @@ static void test_words_of_fabrics(void **state) {
 	assert_string_equal(row[0].fabric, "NDv4");
 	assert_true(row[0].node.nics == 8 && row[0].node.nic_rate == 25e9 && row[0].network_stated);
 	assert_true(row[1].node.nics == 4 && row[1].node.nic_latency_s == 75e-6);
+	lk_node p5 = row[1].node; /* the plugin tells NCCL 75 us of both */
+	p5.device = lk_device_find("h100-sxm");
+	assert_true(lk_efa_hint(p5.nic_rate) == 75e-6 && lk_efa_latency(&p5) == 20e-6);
 	assert_true(row[2].node.intra == LK_INTRA_MESH && row[2].node.gpus == 2);
 	assert_string_equal(row[3].fabric, "vidur h100_pairwise_nvlink");
 	assert_true(row[3].node.intra == LK_INTRA_PCIE);

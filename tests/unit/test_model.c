@@ -376,9 +376,9 @@ static void test_names(void **state) {
 	static const char *const same[][2] = {
 		{"meta-llama/Llama-3.1-70B-Instruct", "llama3.1-70b"},
 		{"LLAMA_3_8B", "llama3-8b"},
-		{"phi3-mini", "phi3-mini-4k"},
+		{"Phi-3-mini-4k-instruct", "phi3-mini-4k"},
 		{"Qwen/Qwen3-30B-A3B", "qwen3-30b-a3b"},
-		{"qwen3-30b", "qwen3-30b-a3b"},
+		{"QWEN3 30B-A3B", "qwen3-30b-a3b"},
 		{"bert-base-uncased", "bert-base"},
 		{"google/gemma-2-2b-it", "gemma2-2b"},
 		{"gpt2", "gpt2"},
@@ -417,6 +417,11 @@ static void test_names(void **state) {
 		{"black-forest-labs/FLUX.1-dev", "flux.1-dev"},
 		{"openai/whisper-large-v3", "whisper-large-v3"},
 		{"xai-org/grok-2", "grok2-270b"},
+		{"deepseek-ai/DeepSeek-R1", "deepseek-v3"},
+		{"deepseek-r1", "deepseek-v3"},
+		{"DeepSeek-R1-Distill-Qwen-14B", "qwen2.5-14b"},
+		{"Llama-4-Scout", "llama4-scout-17b-16e"},
+		{"nemotron-3-super", "nemotron3-super-120b-a12b"},
 	};
 	for (size_t i = 0; i < sizeof same / sizeof *same; i++)
 		assert_string_equal(preset(same[i][0]).name, same[i][1]);
@@ -424,8 +429,12 @@ static void test_names(void **state) {
 		const char *name, *what, *hint;
 	} wrong[] = {
 		{"llama3.1-71b", "no model is named", "llama3.1-7"},
-		{"mistral-7b", "2 models", "mistral-7b-v0.1, mistral-7b-v0.3"},
-		{"llama3.1-4", "no model is named", "config.json"},
+		{"mistral-7b", "no model is named", "mistral-7b-v0.1, mistral-7b-v0.3"},
+		{"llama3.1-4", "no model is named", "did you mean llama3.1-405b?"},
+		{"qwen", "no model is named", "qwen-image, qwen1.5-"},
+		{"deepseek-r1-distill", "no model is named", "did you mean deepseek-r1-distill-qwen-1.5b?"},
+		{"phi3mini", "no model is named", "did you mean phi3-mini-4k?"},
+		{"nemotron-3-super-9b", "no model is named", ""},
 		{"", "no model is named", "config.json"},
 		{"../models/gpt", "models", "gpt"},
 		{"zzzzzzzzzzzzzzzzzzzzzzzz", "no model", "config.json"},
@@ -436,6 +445,35 @@ static void test_names(void **state) {
 		assert_int_equal(lk_model_preset(wrong[i].name, &model, &err), LK_ERR_INPUT);
 		if (!strstr(err.what, wrong[i].what) || !strstr(err.hint, wrong[i].hint))
 			fail_msg("%s: %s; %s", wrong[i].name, err.what, err.hint);
+	}
+}
+
+/* Whether a preset states a published id that is `part` after its owner, or data/model_names.csv
+ * has that name as a whole. */
+static bool is_published(const char *preset, const char *part) {
+	char file[128], text[80];
+	snprintf(file, sizeof file, "models/%s.json", preset);
+	snprintf(text, sizeof text, "/%s\"", part);
+	static const char *const whole[] = {"llama4-scout", "llama4-maverick", "nemotron3-super",
+	                                    "nemotron3-ultra", "tinyllama"};
+	for (size_t i = 0; i < sizeof whole / sizeof *whole; i++)
+		if (strcmp(whole[i], part) == 0) return true;
+	return strcasestr(lk_data_file(file, NULL), text) != NULL;
+}
+
+/* A beginning of a name chooses nothing: it is a published name of its own, or is refused. */
+static void test_beginnings(void **state) {
+	(void)state;
+	for (int i = 0; lk_model_preset_at(i); i++) {
+		const char *name = lk_model_preset_at(i)->name;
+		for (const char *dash = strchr(name, '-'); dash; dash = strchr(dash + 1, '-')) {
+			char head[64];
+			lk_model model;
+			snprintf(head, sizeof head, "%.*s", (int)(dash - name), name);
+			if (lk_model_preset(head, &model, NULL) == LK_OK && strcmp(model.name, head) != 0 &&
+			    !is_published(model.name, head))
+				fail_msg("%s is taken as %s", head, model.name);
+		}
 	}
 }
 
@@ -1251,6 +1289,7 @@ int main(void) {
 		cmocka_unit_test(test_vision_configs),
 		cmocka_unit_test(test_other_encoders),
 		cmocka_unit_test(test_names),
+		cmocka_unit_test(test_beginnings),
 		cmocka_unit_test(test_wrong_configs),
 		cmocka_unit_test(test_unknown_networks),
 		cmocka_unit_test(test_unread_members),

@@ -279,6 +279,8 @@ static void test_damage(void **state) {
 	lk_recording r;
 	lk_error err = {0};
 	static lk_recorded got;
+	char later[24];
+	snprintf(later, sizeof later, "version %d", LK_RECORDING_VERSION + 1);
 	assert_int_equal(lk_recorder_open(&w, scratch, MB, 0), 0);
 	for (int i = 0; i < 2 * LK_BLOCK_RECORDS + 10; i++) put(&w, &place, 1, i);
 	size_t size = LK_HEADER_BYTES + 3 * LK_BLOCK_BYTES;
@@ -301,7 +303,7 @@ static void test_damage(void **state) {
 	/* another version, no recording, nothing */
 	bytes[8]++;
 	assert_int_equal(lk_recording_of("new", bytes, size, &r, &err), LK_ERR_INPUT);
-	assert_non_null(strstr(err.what, "version 6"));
+	assert_non_null(strstr(err.what, later));
 	bytes[0]++;
 	assert_int_equal(lk_recording_of("other", bytes, size, &r, &err), LK_ERR_INPUT);
 	assert_int_equal(lk_recording_of("short", bytes, 10, &r, &err), LK_ERR_INPUT);

@@ -167,12 +167,13 @@ static void many_are_as_one(void **state) {
 		}
 	}
 	assert_in_range(seen, 1, MANY);
-	requests[0].calibration = "a.csv";
-	requests[5].calibration = "b.csv";
+	/* each reads the file that it names */
+	requests[0].calibration = "/nowhere/a.csv";
+	requests[5].calibration = "/nowhere/b.csv";
 	assert_int_equal(lk_predict_many(requests, MANY, 2, together, refusals, NULL, NULL, &err),
-	                 LK_ERR_INPUT);
-	assert_string_equal(err.where, "--calibration");
-	assert_null(together[0]);
+	                 LK_ERR_IO);
+	assert_string_equal(err.where, "/nowhere/a.csv");
+	for (int i = 0; i < MANY; i++) lk_predict_free(together[i]);
 }
 
 /* ---- replies ---- */

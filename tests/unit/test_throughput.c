@@ -5,7 +5,7 @@
 #include "scratch.h"
 
 #include "base/arena.h"
-#include "fit/fits.h"
+#include "step/step.h"
 #include "tables/tables.h"
 
 #define HEAD \
@@ -102,60 +102,74 @@ static void codes_are_told_apart(void **state) {
 	lk_throughput_run narrow =
 		read_one(&arena, "TF,x/resnet50v1.5,V100 16G,1,Batch Size / GPU=8,mixed,,364,,,f");
 	assert_string_equal(squad.optimizer, "adam");
-	assert_true(squad.logit_share > 0 && squad.logit_share < 1e-4 && !whole.optimizer &&
-	            whole.logit_share == 80.0 / 512);
+	assert_true(!whole.optimizer);
 	assert_true(squad.unfused && whole.unfused && whole.compiled && whole.reduces_late);
-	assert_true(!wide.compiled && narrow.compiled && !narrow.unfused && !narrow.reduces_late &&
-	            narrow.logit_share == 0);
+	assert_true(!wide.compiled && narrow.compiled && !narrow.unfused && !narrow.reduces_late);
 	lk_arena_free(&arena);
 }
 
-static double step_of(const lk_throughput_run *run) {
-	double seconds, ideal;
+/* The request of a BERT, as the options of predict state it. */
+static lk_asked bert(lk_arena *arena, int mbs, const char *dtype, const char *attention,
+                     const char *gpu) {
+	lk_predict_request request;
+	lk_asked asked;
 	lk_error err;
-	if (lk_throughput_step(run, &seconds, &ideal, &err) != LK_OK)
+	lk_predict_defaults(&request);
+	request.model = "bert-large", request.gpu = gpu;
+	request.gpus = request.dp = 8;
+	request.mbs = mbs, request.gbs = 8 * mbs, request.seq = 512;
+	request.dtype = dtype, request.attention = attention;
+	request.stack = "ddp", request.compile = true, request.cuda_graphs = 1;
+	request.optimizer = "lamb";
+	if (lk_request_read(arena, &request, &asked, &err) != LK_OK)
 		fail_msg("%s: %s", err.where, err.what);
-	assert_true(seconds > ideal && ideal > 0);
+	asked.job.own_code = true;
+	return asked;
+}
+
+static double step_of(const lk_asked *asked) {
+	const lk_step_options options = {.few = true};
+	lk_step step;
+	lk_error err;
+	if (lk_step_ask(&asked->job, &asked->cluster, &options, &step, &err) != LK_OK)
+		fail_msg("%s: %s", err.where, err.what);
+	double seconds = step.step_s;
+	lk_step_free(&step);
+	assert_true(seconds > 0);
 	return seconds;
 }
 
 /* Each saving saves, and a step grows with its batch. */
 static void savings_save(void **state) {
 	(void)state;
-	lk_throughput_run all = {.model = "bert-large",
-	                         .device = lk_device_find("h100-sxm"),
-	                         .dtype = LK_FP16,
-	                         .precision = "fp16",
-	                         .gpus = 8,
-	                         .mbs = 16,
-	                         .steps = 1,
-	                         .seq = 512,
-	                         .fused = true};
-	lk_throughput_run masked = all, ahead, hand, narrow, unfused = all, late = all, twice = all;
-	masked.logit_share = 0.15;
+	lk_arena arena = LK_ARENA_INIT;
+	lk_asked all = bert(&arena, 16, "fp16", NULL, "h100-sxm"),
+			 unfused = bert(&arena, 16, "fp16", "unfused", "h100-sxm"),
+			 twice = bert(&arena, 32, "fp16", NULL, "h100-sxm"),
+			 narrow = bert(&arena, 16, "fp8", NULL, "h100-sxm"),
+			 blackwell = bert(&arena, 16, "fp16", NULL, "b200"), masked = all, ahead, hand,
+			 late = all;
+	masked.job.logit_share = 0.15;
 	ahead = masked;
-	ahead.host_ahead = true;
+	ahead.job.host_ahead = true;
 	hand = ahead;
-	hand.fused_kernels = true;
-	narrow = hand;
-	narrow.dtype = LK_FP8;
-	narrow.precision = "fp8";
-	unfused.unfused = true;
-	late.reduces_late = true;
-	twice.mbs *= 2;
+	hand.job.fused_kernels = true, hand.job.compile = false;
+	narrow.job.logit_share = 0.15;
+	narrow.job.host_ahead = narrow.job.fused_kernels = true, narrow.job.compile = false;
+	late.job.overlap_grad_reduce = LK_OFF;
 	double plain = step_of(&all), heads = step_of(&masked);
 	assert_true(heads < plain && step_of(&ahead) < heads && step_of(&hand) < step_of(&ahead) &&
 	            step_of(&narrow) < step_of(&hand));
 	assert_true(step_of(&unfused) > plain && step_of(&late) > plain && step_of(&twice) > plain &&
 	            step_of(&twice) < 2 * plain);
 	/* cuDNN's first attention on Blackwell is slower, on Hopper the same */
-	lk_throughput_run early = all;
-	early.early_attention = true;
+	lk_asked early = all;
+	early.job.early_attention = true;
 	assert_true(step_of(&early) == plain);
-	early.device = lk_device_find("b200");
-	double first = step_of(&early);
-	early.early_attention = false;
-	assert_true(step_of(&early) < first);
+	double first = step_of(&blackwell);
+	blackwell.job.early_attention = true;
+	assert_true(step_of(&blackwell) > first);
+	lk_arena_free(&arena);
 }
 
 static void a_step_is_samples_over_throughput(void **state) {
@@ -168,51 +182,8 @@ static void a_step_is_samples_over_throughput(void **state) {
 	lk_arena_free(&arena);
 }
 
-/* ---- ranges ---- */
-
-static bool by_id(const void *context, size_t a, size_t b) {
-	const lk_validated *rows = context;
-	return rows[a].id[0] == rows[b].id[0];
-}
-
-static bool by_stack(const void *context, size_t a, size_t b) {
-	const lk_validated *rows = context;
-	return rows[a].stack[0] == rows[b].stack[0];
-}
-
-/* Folds A to D, ten rows each, measured 1, 2, 4 and 8 times the prediction, and a lone row of
- * another stack. Fold A sees three others: 0.8 (1 + 1/3) of 30 rows are all of them; nothing says
- * anything of its own. */
-static void ranges_are_those_of_other_folds(void **state) {
-	(void)state;
-	enum {
-		EACH = 10,
-		ROWS = 4 * EACH + 1
-	};
-	static const char *const folds[] = {"A", "B", "C", "D", "E"};
-	lk_arena arena = LK_ARENA_INIT;
-	lk_validated rows[ROWS];
-	lk_error err;
-	for (int i = 0; i < ROWS; i++)
-		rows[i] = (lk_validated){.id = folds[i / EACH],
-		                         .stack = i / EACH < 4 ? "one" : "two",
-		                         .predicted = 10,
-		                         .measured = 10 << i / EACH,
-		                         .low = NAN,
-		                         .high = NAN};
-	assert_int_equal(lk_fold_ranges(&arena, rows, ROWS, by_stack, by_id, rows, &err), LK_OK);
-	assert_true(fabs(rows[0].low - 20) < 1e-9 && fabs(rows[0].high - 80) < 1e-9);
-	assert_true(fabs(rows[ROWS - 2].low - 10) < 1e-9 && fabs(rows[ROWS - 2].high - 40) < 1e-9);
-	assert_true(isnan(rows[ROWS - 1].low)); /* too few of its stack */
-	assert_int_equal(lk_fold_ranges(&arena, rows, ROWS, NULL, by_id, rows, &err), LK_OK);
-	assert_true(fabs(rows[ROWS - 1].low - 10) < 1e-9 && fabs(rows[ROWS - 1].high - 80) < 1e-9);
-	assert_true(fabs(rows[0].high - 80) < 1e-9); /* what is there stays */
-	lk_arena_free(&arena);
-}
-
 int main(void) {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(ranges_are_those_of_other_folds),
 		cmocka_unit_test(batches_by_precision),
 		cmocka_unit_test(what_is_not_stated_is_said),
 		cmocka_unit_test(codes_are_told_apart),

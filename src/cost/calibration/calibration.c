@@ -136,13 +136,6 @@ lk_calibration_row *lk_calibration_enter(lk_calibration *into, const lk_calibrat
 	return lk_last(&into->rows);
 }
 
-void lk_calibration_cut(lk_calibration *calibration, size_t count) {
-	for (; calibration->rows.count > count; calibration->rows.count--) {
-		const lk_calibration_row *row = lk_last(&calibration->rows);
-		calibration->buckets.at[row->key & (calibration->buckets.count - 1)] = row->older;
-	}
-}
-
 lk_calibration_row *lk_calibration_add(lk_calibration *into, const char *family,
                                        const char *subject, const char *variant) {
 	lk_calibration_number *numbers =

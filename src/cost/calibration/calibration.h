@@ -61,14 +61,38 @@ void lk_calibration_put(lk_calibration_row *row, const char *name, double value)
 /* Writes rows in the form above, header line first. */
 void lk_calibration_write(const lk_calibration *calibration, FILE *out);
 
-/* What the models use: the compiled-in rows, then those of the file that the user named. Read once;
- * constant afterwards. Every question says lk_calibration_ready before it is answered: models read
- * the rows where no error can be reported, and an answer without them would be another one.
- * LK_ERR_MEMORY only. lk_calibration_use reads a user's file on top, before
- * anything is asked; named again, it is in use already. */
+/* What the models use: the compiled-in rows, with those of the file that the request names on top.
+ * Every question says lk_calibration_ready before it is answered: models read the rows where no
+ * error can be reported, and an answer without them would be another one. LK_ERR_MEMORY only. */
 lk_status lk_calibration_ready(lk_error *err);
 const lk_calibration *lk_calibration_current(void);
-lk_status lk_calibration_use(const char *path, lk_error *err);
+
+/* The calibration of one request. From begin to leave lk_calibration_current has the rows of the
+ * file (NULL: what the request around this one uses) on this thread and on those that lk_parallel
+ * starts. What was made of them lives until the release: answers that point there hold it. A
+ * request around this one that names the same file shares what it read. Begin fails with
+ * LK_ERR_INPUT, LK_ERR_IO, LK_ERR_MEMORY, and then there is nothing to leave; release takes a hold
+ * of zeros. */
+typedef struct lk_calibration_hold {
+	struct lk_laid_calibration *laid, *before;
+} lk_calibration_hold;
+lk_status lk_calibration_begin(lk_calibration_hold *hold, const char *path, lk_error *err);
+void lk_calibration_leave(lk_calibration_hold *hold);
+void lk_calibration_release(lk_calibration_hold *hold);
+/* Both. */
+void lk_calibration_end(lk_calibration_hold *hold);
+
+/* What a model makes of the current rows: made at the first use, kept with them. */
+typedef enum lk_calibration_part {
+	LK_CALIBRATION_GEMM,
+	LK_CALIBRATION_FABRIC,
+	LK_CALIBRATION_LAWS,
+	LK_CALIBRATION_PARTS
+} lk_calibration_part;
+typedef lk_status lk_calibration_maker(const lk_calibration *rows, lk_arena *arena,
+                                       const void **out, lk_error *err);
+lk_status lk_calibration_made(lk_calibration_part part, lk_calibration_maker *make,
+                              const void **out, lk_error *err);
 
 /* The row of a family, subject and variant (compared as lk_same_name does), or NULL; by hash. */
 const lk_calibration_row *lk_calibration_find(const lk_calibration *calibration, const char *family,

@@ -34,7 +34,4 @@ extern const lk_calibration_packed lk_calibration_built_in;
 bool lk_calibration_reserve(lk_calibration *into, size_t extra);
 /* Appends a row whose key is set; room was reserved. */
 lk_calibration_row *lk_calibration_enter(lk_calibration *into, const lk_calibration_row *row);
-/* Takes back the rows after the first `count`. */
-void lk_calibration_cut(lk_calibration *calibration, size_t count);
-
 #endif

@@ -158,6 +158,7 @@ lk_fabric lk_fabric_of(const lk_calibration_row *row);
 /* The row "default" of the calibration in use, with its curves: for clusters whose fabric nobody
  * measured. Read once. */
 const lk_fabric *lk_fabric_default(void);
+lk_status lk_fabric_ready(lk_error *err);
 
 /* ---- laws: what all fabrics have in common beyond NCCL's own numbers: factors of links, protocols
  * and GPU generations, fitted once to all measured collectives together (family "laws" of the
@@ -193,6 +194,9 @@ double *lk_nccl_law(lk_nccl_laws *laws, int index);
 lk_nccl_laws lk_nccl_laws_of(const lk_calibration_row *row);
 /* Those of the calibration in use. Read once. */
 const lk_nccl_laws *lk_nccl_laws_default(void);
+/* Makes both defaults of the current calibration, so that they are there where no error can be
+ * reported. LK_ERR_MEMORY. */
+lk_status lk_coll_ready(lk_error *err);
 
 /* ---- curve: how far the measured curve of a collective lies from the NCCL model: a factor at each
  * power of two of bytes. Curves belong to a fabric and to one collective on one number of GPUs and

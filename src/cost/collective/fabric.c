@@ -1,7 +1,6 @@
 /* fabric.c: a fabric's numbers between rows of a calibration and the NCCL model. */
 #include "cost/collective/collective.h"
 
-#include <pthread.h>
 #include <stddef.h>
 
 const char *const lk_fabric_names[LK_FABRIC_NUMBERS] = {"launch_us", "channel_us", "wire", "nic",
@@ -34,19 +33,29 @@ lk_fabric lk_fabric_of(const lk_calibration_row *row) {
 	return fabric;
 }
 
-static lk_fabric usual;
-static lk_curves usual_curves;
-static pthread_once_t once = PTHREAD_ONCE_INIT;
+static lk_status fabric_make(const lk_calibration *rows, lk_arena *arena, const void **out,
+                             lk_error *err) {
+	lk_fabric *fabric = LK_NEW(arena, lk_fabric);
+	lk_curves *curves = LK_NEW(arena, lk_curves);
+	if (!fabric || !curves) return lk_oom(err);
+	const lk_calibration_row *row = lk_calibration_find(rows, "collective", "default", "");
+	*fabric = lk_fabric_of(row);
+	lk_curves_of(rows, row, curves);
+	if (curves->count > 0) fabric->curves = curves;
+	*out = fabric;
+	return LK_OK;
+}
 
-static void fabric_load(void) {
-	const lk_calibration *calibration = lk_calibration_current();
-	const lk_calibration_row *row = lk_calibration_find(calibration, "collective", "default", "");
-	usual = lk_fabric_of(row);
-	lk_curves_of(calibration, row, &usual_curves);
-	if (usual_curves.count > 0) usual.curves = &usual_curves;
+lk_status lk_fabric_ready(lk_error *err) {
+	const void *unused;
+	return lk_calibration_made(LK_CALIBRATION_FABRIC, fabric_make, &unused, err);
 }
 
 const lk_fabric *lk_fabric_default(void) {
-	pthread_once(&once, fabric_load);
-	return &usual;
+	static const lk_fabric none;
+	const void *fabric;
+	lk_error unused;
+	return lk_calibration_made(LK_CALIBRATION_FABRIC, fabric_make, &fabric, &unused) == LK_OK
+	           ? fabric
+	           : &none;
 }

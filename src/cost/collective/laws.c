@@ -1,7 +1,6 @@
 /* laws.c: the numbers that all fabrics share, between the row "laws" of a calibration and the NCCL
  * model. A search for them starts from what NCCL's own tables and the hardware say, 1 for a factor,
  * where they say anything. */
-#include <pthread.h>
 #include <stddef.h>
 
 #include "cost/collective/collective.h"
@@ -71,14 +70,25 @@ lk_nccl_laws lk_nccl_laws_of(const lk_calibration_row *row) {
 	return laws;
 }
 
-static lk_nccl_laws usual_laws;
-static pthread_once_t laws_once = PTHREAD_ONCE_INIT;
+static lk_status laws_make(const lk_calibration *rows, lk_arena *arena, const void **out,
+                           lk_error *err) {
+	lk_nccl_laws *laws = LK_NEW(arena, lk_nccl_laws);
+	if (!laws) return lk_oom(err);
+	*laws = lk_nccl_laws_of(lk_calibration_find(rows, "laws", "nccl", ""));
+	*out = laws;
+	return LK_OK;
+}
 
-static void laws_load(void) {
-	usual_laws = lk_nccl_laws_of(lk_calibration_find(lk_calibration_current(), "laws", "nccl", ""));
+lk_status lk_coll_ready(lk_error *err) {
+	const void *unused;
+	LK_TRY(lk_fabric_ready(err));
+	return lk_calibration_made(LK_CALIBRATION_LAWS, laws_make, &unused, err);
 }
 
 const lk_nccl_laws *lk_nccl_laws_default(void) {
-	pthread_once(&laws_once, laws_load);
-	return &usual_laws;
+	static const lk_nccl_laws none;
+	const void *laws;
+	lk_error unused;
+	return lk_calibration_made(LK_CALIBRATION_LAWS, laws_make, &laws, &unused) == LK_OK ? laws
+	                                                                                    : &none;
 }

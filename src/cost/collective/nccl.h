@@ -38,12 +38,12 @@ typedef struct lk_nccl_site {
 	double pair_wire;        /* the same between two GPUs alone */
 	double
 		bridge; /* between the CPUs that hold half of the GPUs each; 0: nothing has to pass there */
-	double node_nics;      /* all NICs of a node that this group may use, line rate */
-	double nic_efficiency; /* reached share of it */
-	double nic_line;       /* GB/s that the same reach but for the GPUs' slots */
-	const lk_reach *reach; /* what the network leaves of that; NULL: all */
-	double nic_latency;
-	int heads; /* GPUs of a node that head a share of the multicast */
+	double node_nics;             /* all NICs of a node that this group may use, line rate */
+	double nic_efficiency;        /* reached share of it */
+	double nic_line;              /* GB/s that the same reach but for the GPUs' slots */
+	const lk_reach *reach;        /* what the network leaves of that; NULL: all */
+	double nic_latency, nic_hint; /* us: what a crossing takes more; what NCCL is told of it */
+	int heads;                    /* GPUs of a node that head a share of the multicast */
 	const lk_fabric *fabric;
 	const lk_nccl_laws *laws;
 	const lk_nccl_settings *settings; /* never NULL */

@@ -174,6 +174,9 @@ double lk_nccl_network_part(const lk_nccl_site *site, lk_traffic flow) {
 	return share < 1 ? fmin(1, site->nic_line * share / all) : 1;
 }
 
+/* us: no other network states as much. */
+static const double efa_least = 10;
+
 /* The share of the node's NICs that falls to this group; a GPU cannot send faster than its PCIe
  * slot. */
 static double wire_network(const lk_group_shape *group, lk_nccl_site *site) {
@@ -188,6 +191,9 @@ static double wire_network(const lk_group_shape *group, lk_nccl_site *site) {
 	site->node_nics = fmin(line, slots / line_share);
 	site->nic_latency = node->nic_latency_s > 0 ? fmin(node->nic_latency_s, 1) * 1e6 : 0;
 	site->efa = site->nic_latency > 0;
+	site->nic_hint = site->nic_latency;
+	if (site->nic_latency >= efa_least)
+		site->nic_hint = fmax(site->nic_hint, 1e6 * lk_efa_hint(node->nic_rate));
 	site->sockets = node->sockets;
 	/* What large messages reach: NICs .97 of eight 400 Gb/s (16 H100, ring), .83 of four 100 Gb/s
 	 * (p4de, tree); through a PCIe slot of generation 4 .65 of 200 Gb/s (NDv4, 16 to 64 A100). */

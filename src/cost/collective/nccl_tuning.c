@@ -361,7 +361,8 @@ bool lk_nccl_terms_of(lk_coll_kind kind, const lk_nccl_site *site, lk_algo algo,
 	struct latency wait = latency_of(kind, site, algo, proto, bytes);
 	struct correction tree = correction_of(site, algo, proto, bytes);
 	double rate = bandwidth_of(kind, site, algo, proto);
-	double network = wait.network * site->nic_latency * (proto == LK_PROTO_SIMPLE ? 2 : 1);
+	double passes = proto == LK_PROTO_SIMPLE ? 2 : 1; /* data, and flush */
+	double told = wait.network * site->nic_hint * passes;
 	double links = 1e6 * lk_reach_latency(site->reach, lk_coll_traffic(kind, algo));
 	*out = (lk_nccl_terms){
 		.base = wait.base,
@@ -369,10 +370,10 @@ bool lk_nccl_terms_of(lk_coll_kind kind, const lk_nccl_site *site, lk_algo algo,
 		.near_hops = wait.near_hops,
 		.far = wait.far,
 		.crossings = wait.crossings,
-		.network = network + wait.network * links,
+		.network = wait.network * (site->nic_latency * passes + links),
 		.latency =
 			wait.plateau * (wait.base + wait.near * wait.near_hops + wait.far * wait.crossings) +
-			network,
+			told,
 		.transfer = bytes / (1000 * rate * tree.step),
 		.smooth = tree.smooth,
 	};

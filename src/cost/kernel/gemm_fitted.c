@@ -1,7 +1,6 @@
 /* gemm_fitted.c: which numbers hold for products on a device: rows of family "gemm" (subject: the
  * device; "" all) and the learned corrections, rows of family "trees" (subject "gemm"; variant
  * "fp32", and "fp32 other" for devices that were not measured). */
-#include "base/once.h"
 #include "base/arena.h"
 #include "cost/kernel/kernel.h"
 
@@ -59,38 +58,45 @@ void lk_gemm_get(const lk_calibration_row *row, lk_gemm_numbers *out) {
 
 /* ---- the learned corrections in use ---- */
 
-static lk_trees measured[LK_DTYPES], others[LK_DTYPES];
-static lk_arena arena;
+struct corrections {
+	lk_trees measured[LK_DTYPES], others[LK_DTYPES];
+};
 
 /* A test reads what was compiled in, and what a user lays on top is read when it is: an error can
  * only be memory. */
-static lk_status read_trees(const char *variant, lk_trees *out, lk_error *err) {
-	const lk_calibration_row *row =
-		lk_calibration_find(lk_calibration_current(), "trees", "gemm", variant);
+static lk_status read_trees(const lk_calibration *rows, lk_arena *arena, const char *variant,
+                            lk_trees *out, lk_error *err) {
+	const lk_calibration_row *row = lk_calibration_find(rows, "trees", "gemm", variant);
 	*out = (lk_trees){0};
-	if (row && row->text) LK_TRY(lk_trees_read(&arena, row->text, row->where, out, err));
+	if (row && row->text) LK_TRY(lk_trees_read(arena, row->text, row->where, out, err));
 	if (out->features > LK_GEMM_FEATURES) out->count = 0;
 	return LK_OK;
 }
 
-static lk_status fitted_load(lk_error *err) {
+static lk_status corrections_make(const lk_calibration *rows, lk_arena *arena, const void **out,
+                                  lk_error *err) {
+	struct corrections *made = LK_NEW(arena, struct corrections);
+	if (!made) return lk_oom(err);
 	for (int d = 0; d < LK_DTYPES; d++) {
 		char other[32];
 		snprintf(other, sizeof other, "%s other", lk_dtype_name((lk_dtype)d));
-		LK_TRY(read_trees(lk_dtype_name((lk_dtype)d), &measured[d], err));
-		LK_TRY(read_trees(other, &others[d], err));
+		LK_TRY(read_trees(rows, arena, lk_dtype_name((lk_dtype)d), &made->measured[d], err));
+		LK_TRY(read_trees(rows, arena, other, &made->others[d], err));
 	}
+	*out = made;
 	return LK_OK;
 }
 
-static void fitted_forget(void) {
-	lk_arena_free(&arena);
+static lk_status corrections_in_use(const struct corrections **out, lk_error *err) {
+	const void *made = NULL;
+	lk_status status = lk_calibration_made(LK_CALIBRATION_GEMM, corrections_make, &made, err);
+	*out = made;
+	return status;
 }
 
 lk_status lk_gemm_ready(lk_error *err) {
-	static lk_once once = LK_ONCE_INIT;
-	LK_TRY(lk_calibration_ready(err));
-	return lk_once_load(&once, fitted_load, fitted_forget, err);
+	const struct corrections *unused;
+	return corrections_in_use(&unused, err);
 }
 
 /* ---- the model in use ---- */
@@ -129,8 +135,10 @@ static const lk_calibration_row *fitted_relative(const lk_device *device, lk_dty
 }
 
 void lk_gemm_model_of(const lk_device *device, lk_dtype dtype, lk_gemm_model *out) {
+	static const struct corrections none;
+	const struct corrections *in;
 	lk_error unused;
-	lk_gemm_ready(&unused);
+	if (corrections_in_use(&in, &unused) != LK_OK) in = &none;
 	lk_dtype like = fitted_stand_in(device, dtype);
 	const lk_calibration_row *row = fitted_row_of(device->name, like);
 	const lk_device *which = NULL;
@@ -138,15 +146,15 @@ void lk_gemm_model_of(const lk_device *device, lk_dtype dtype, lk_gemm_model *ou
 	out->measured = row && like == dtype;
 	const char *format = lk_dtype_name(like);
 	if (row) {
-		out->trees = &measured[like];
+		out->trees = &in->measured[like];
 		snprintf(out->note, sizeof out->note, "fitted to %d measurements on it in %s", row->points,
 		         format);
-	} else if (others[like].count == 0 && (row = fitted_relative(device, like, &which))) {
+	} else if (in->others[like].count == 0 && (row = fitted_relative(device, like, &which))) {
 		snprintf(out->note, sizeof out->note, "not measured: as on %s in %s, by data sheets",
 		         which->name, format);
 	} else {
 		row = fitted_row_of("", like);
-		out->trees = row ? &others[like] : NULL;
+		out->trees = row ? &in->others[like] : NULL;
 		snprintf(out->note, sizeof out->note,
 		         "not measured: as on all measured devices in %s, by data sheets", format);
 	}

@@ -183,8 +183,8 @@ void lk_gemm_numbers_of(const lk_device *device, lk_dtype dtype, lk_gemm_numbers
 /* The same without the last: false where none of the architecture was measured in that format. */
 bool lk_gemm_measured(const lk_device *device, lk_dtype dtype, lk_gemm_numbers *out);
 
-/* Reads the learned corrections that lk_gemm_model_of uses. Questions that use it say so first, as
- * lk_calibration_ready, after lk_calibration_use: they are read once. LK_ERR_MEMORY only. */
+/* Reads the learned corrections of the current calibration, which lk_gemm_model_of uses.
+ * LK_ERR_MEMORY only. */
 lk_status lk_gemm_ready(lk_error *err);
 /* The model in use for a device and format: numbers fitted to it, else to its relatives (its
  * architecture, then all). */

@@ -51,6 +51,10 @@ bool lk_compile_no(const lk_compile *answer) {
 	return answer && answer->no;
 }
 
+const char *lk_compile_failed_check(const lk_compile *answer) {
+	return answer ? answer->failed_check : NULL;
+}
+
 /* ---- reading ---- */
 
 static lk_status compile_take(const char *name, char *text, size_t size, lk_compile **out,

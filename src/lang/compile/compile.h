@@ -13,7 +13,8 @@ struct lk_compile {
 	lc_file *file;
 	char *text;
 	size_t size;
-	bool no; /* the answer was no: verify found a difference */
+	bool no;                  /* the answer was no: verify found a difference */
+	const char *failed_check; /* lk_compile_failed_check */
 };
 
 #define LC_PLAIN "plain" /* the program without a schedule, where a schedule is named */
@@ -47,9 +48,9 @@ lk_status lc_schedule_graph(const lc_program *program, const lc_schedule *schedu
 /* A program as an object: declarations, schedules and, if wanted, values. */
 void lc_json_program(lk_json_writer *writer, const lc_program *program, bool values);
 
-/* compile_check.c: what is found that contradicts itself is LK_ERR_INTERNAL. */
-lk_status lc_summary_check(const lc_summary *summary, bool field, lk_error *err);
-lk_status lc_verdict_check(const lc_verdict *verdict, lk_error *err);
+/* compile_check.c: validators (base/check.h). */
+const char *lc_summary_check(const lc_summary *summary, bool field);
+const char *lc_verdict_check(const lc_verdict *verdict);
 
 /* ---- compile_compare.c: what an emitted program has computed, compared with the interpreter. */
 

@@ -7,26 +7,25 @@
 #include "lang/compile/compile.h"
 
 /* Results that are infinite or no number are the program's. */
-lk_status lc_summary_check(const lc_summary *summary, bool field, lk_error *err) {
-	LK_CHECK(summary->tensors >= 0 && summary->elements >= 0, err);
-	LK_CHECK(summary->firsts >= 0 && summary->firsts <= LC_FIRST, err);
-	LK_CHECK(summary->firsts <= summary->elements, err);
-	LK_CHECK(!(summary->least > summary->most), err);
+const char *lc_summary_check(const lc_summary *summary, bool field) {
+	LK_HOLDS(summary->tensors >= 0 && summary->elements >= 0);
+	LK_HOLDS(summary->firsts >= 0 && summary->firsts <= LC_FIRST);
+	LK_HOLDS(summary->firsts <= summary->elements);
+	LK_HOLDS(!(summary->least > summary->most));
 	for (int i = 0; i < summary->firsts && !field; i++)
-		LK_CHECK(!(summary->first[i] < summary->least) && !(summary->first[i] > summary->most),
-		         err);
-	if (!isfinite(summary->least) || !isfinite(summary->most)) return LK_OK;
+		LK_HOLDS(!(summary->first[i] < summary->least) && !(summary->first[i] > summary->most));
+	if (!isfinite(summary->least) || !isfinite(summary->most)) return NULL;
 	double rounding = 1e-9 * fmax(fabs(summary->least), fabs(summary->most));
-	LK_CHECK(!(summary->mean < summary->least - rounding), err);
-	LK_CHECK(!(summary->mean > summary->most + rounding), err);
-	return LK_OK;
+	LK_HOLDS(!(summary->mean < summary->least - rounding));
+	LK_HOLDS(!(summary->mean > summary->most + rounding));
+	return NULL;
 }
 
-lk_status lc_verdict_check(const lc_verdict *verdict, lk_error *err) {
-	LK_CHECK(verdict->equal == !*verdict->where, err);
-	LK_CHECK(verdict->meshes >= 0 && verdict->skipped >= 0, err);
-	LK_CHECK(verdict->runs >= verdict->meshes, err);
-	LK_CHECK(verdict->chance >= 0 && verdict->degree >= 0 && verdict->choices >= 0, err);
-	LK_CHECK(isnan(verdict->worst) || verdict->worst >= 0, err);
-	return LK_OK;
+const char *lc_verdict_check(const lc_verdict *verdict) {
+	LK_HOLDS(verdict->equal == !*verdict->where);
+	LK_HOLDS(verdict->meshes >= 0 && verdict->skipped >= 0);
+	LK_HOLDS(verdict->runs >= verdict->meshes);
+	LK_HOLDS(verdict->chance >= 0 && verdict->degree >= 0 && verdict->choices >= 0);
+	LK_HOLDS(isnan(verdict->worst) || verdict->worst >= 0);
+	return NULL;
 }

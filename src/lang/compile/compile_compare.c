@@ -351,7 +351,7 @@ static lk_status compare_put_json(const struct comparison *comparison,
 	char name[80];
 	lk_json_begin(&w, out, false);
 	lk_json_object(&w, NULL);
-	lk_json_put_head(&w, "lockstep/compile-compare/1");
+	lk_json_put_head(&w, "lockstep/compile-compare/1", NULL);
 	lk_json_put_text(&w, "program", comparison->p->name);
 	lk_json_put_text(&w, "schedule", comparison->schedule);
 	lk_json_put_integer(&w, "near_ties", judgement->choices.count);

@@ -141,7 +141,7 @@ static lk_status compile_print_json(const lc_file *file, bool values, FILE *out,
 	lk_json_writer w;
 	lk_json_begin(&w, out, false);
 	lk_json_object(&w, NULL);
-	lk_json_put_head(&w, values ? "lockstep/compile-print/1" : "lockstep/compile-check/1");
+	lk_json_put_head(&w, values ? "lockstep/compile-print/1" : "lockstep/compile-check/1", NULL);
 	lk_json_put_text(&w, "file", file->path);
 	lk_json_array(&w, "programs");
 	for (size_t i = 0; i < file->programs.count; i++)

@@ -97,7 +97,7 @@ static lk_status rewrite_json(const lc_file *file, const lc_program *program, st
 	writer->structured = true;
 	lk_json_begin(&writer->json, writer->out, false);
 	lk_json_object(&writer->json, NULL);
-	lk_json_put_head(&writer->json, "lockstep/compile-rewrite/1");
+	lk_json_put_head(&writer->json, "lockstep/compile-rewrite/1", NULL);
 	lk_json_put_text(&writer->json, "file", file->path);
 	lk_json_array(&writer->json, "programs");
 	lk_status status = rewrite(writer, program, err);

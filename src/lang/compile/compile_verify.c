@@ -3,6 +3,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/check.h"
 #include "io/json.h"
 #include "base/text.h"
 #include "lang/compile/compile.h"
@@ -24,6 +25,7 @@ struct check {
 	lc_verify_options o;
 	int ranks[MOST_RANKS];
 	LK_VEC(struct checked) done;
+	const char *failed_check;
 };
 
 /* ---- what is tried ---- */
@@ -55,7 +57,9 @@ static lk_status check_one(struct check *check, const lc_schedule *schedule, lk_
 	lk_status status =
 		lc_verify(check->p, program, &check->o, &lk_last(&check->done)->verdict, err);
 	lc_program_free(program);
-	return status == LK_OK ? lc_verdict_check(&lk_last(&check->done)->verdict, err) : status;
+	if (status == LK_OK && !check->failed_check)
+		check->failed_check = lc_verdict_check(&lk_last(&check->done)->verdict);
+	return status;
 }
 
 static lk_status check_schedules(struct check *check, lk_error *err) {
@@ -129,7 +133,7 @@ static lk_status verify_put_json(const struct check *check, FILE *out, lk_error 
 	lk_json_writer w;
 	lk_json_begin(&w, out, false);
 	lk_json_object(&w, NULL);
-	lk_json_put_head(&w, "lockstep/compile-verify/1");
+	lk_json_put_head(&w, "lockstep/compile-verify/1", check->failed_check);
 	lk_json_put_text(&w, "program", check->p->name);
 	lk_json_array(&w, "schedules");
 	for (size_t i = 0; i < check->done.count; i++) json_one(&w, &check->done.at[i]);
@@ -147,6 +151,7 @@ lk_status lc_do_verify(lk_compile *answer, const lk_compile_request *request, FI
 		.seed = (uint64_t)request->seed, .draws = request->draws, .sizes = request->sizes};
 	lk_status status = read_meshes(&c, request->meshes, err);
 	if (status == LK_OK) status = check_schedules(&c, err);
+	answer->failed_check = c.failed_check = lk_failed_check(c.failed_check);
 	if (status == LK_OK && request->format == LK_COMPILE_JSON)
 		status = verify_put_json(&c, out, err);
 	else if (status == LK_OK) verify_put_text(&c, out);

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/arena.h"
+#include "base/check.h"
 #include "base/memory.h"
 #include "io/json.h"
 #include "base/text.h"
@@ -130,11 +131,11 @@ static void json_interval(lk_json_writer *writer, const char *key, const lc_inte
 }
 
 static lk_status bench_print_put_json(const lc_program *program, const lc_bench_result *result,
-                                      FILE *out, lk_error *err) {
+                                      const char *failed_check, FILE *out, lk_error *err) {
 	lk_json_writer w;
 	lk_json_begin(&w, out, false);
 	lk_json_object(&w, NULL);
-	lk_json_put_head(&w, "lockstep/compile-bench/1");
+	lk_json_put_head(&w, "lockstep/compile-bench/1", failed_check);
 	lk_json_put_text(&w, "program", program->name);
 	lk_json_put_integer(&w, "ranks", result->ranks);
 	lk_json_put_integer(&w, "rounds", result->rounds);
@@ -191,10 +192,10 @@ lk_status lk_compile_bench(lk_compile *answer, const lk_compile_request *request
 		status = lk_host_messages_read(request->cluster, &messages, err);
 	if (request->cluster) o.cluster = &cluster, o.messages = &messages;
 	if (status == LK_OK) status = lc_bench(program, variants, count, &o, &result, err);
-	if (status == LK_OK) status = lc_bench_result_check(&result, err);
+	if (status == LK_OK) answer->failed_check = lk_failed_check(lc_bench_result_check(&result));
 	if (status == LK_OK)
 		status = request->format == LK_COMPILE_JSON
-		             ? bench_print_put_json(program, &result, out, err)
+		             ? bench_print_put_json(program, &result, answer->failed_check, out, err)
 		             : bench_print_put_text(program, &result, out);
 	for (int i = 0; i < result.count; i++)
 		answer->no |= result.rows[i].checked && !result.rows[i].agrees;

@@ -288,7 +288,6 @@ static lk_status tune_write_graph(const struct tuning *tuning, lk_error *err) {
 }
 
 static lk_status tune(struct tuning *tuning, FILE *out, lk_error *err) {
-	if (tuning->request->calibration) LK_TRY(lk_calibration_use(tuning->request->calibration, err));
 	LK_TRY(tune_read_step(tuning, err));
 	LK_TRY(tune_read_cluster(tuning, err));
 	LK_TRY(tune_check_ranks(tuning, err));
@@ -304,7 +303,8 @@ static lk_status tune(struct tuning *tuning, FILE *out, lk_error *err) {
 		tuning->request->progress(tuning->request->progress_context, 0, 1, 1);
 	LK_TRY(time_own(tuning, err));
 	LK_TRY(verify(tuning, err));
-	LK_TRY(lk_search_check(&tuning->search, err));
+	LK_CHECK(tuning->search.found.count > 0, err); /* views read the first */
+	tuning->tuned.failed_check = lk_failed_check(lk_search_check(&tuning->search));
 	tuning->tuned.p = tuning->p;
 	tuning->tuned.sizes = &tuning->sizes;
 	tuning->tuned.cluster = &tuning->cluster;
@@ -327,7 +327,12 @@ lk_status lk_compile_tune(lk_compile *answer, const lk_compile_request *request,
 	                   .request = request,
 	                   .size_text = request->sizes,
 	                   .cutoff = lk_cutoff_after(request->search_s)};
-	lk_status status = tune(&t, out, err);
+	lk_calibration_hold calibration;
+	LK_TRY(lk_calibration_begin(&calibration, request->calibration, err));
+	lk_status status = lk_cost_ready(err);
+	if (status == LK_OK) status = tune(&t, out, err);
+	lk_calibration_leave(&calibration);
+	answer->failed_check = t.tuned.failed_check;
 	answer->no |= t.tuned.verified && !t.tuned.verdict.equal;
 	lk_whatif_end(t.step);
 	lk_graph_free(t.graph);
@@ -336,5 +341,6 @@ lk_status lk_compile_tune(lk_compile *answer, const lk_compile_request *request,
 	lk_search_free(&t.search);
 	lc_sizes_free(&t.sizes);
 	lk_arena_free(&t.arena);
+	lk_calibration_release(&calibration);
 	return status;
 }

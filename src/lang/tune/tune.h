@@ -245,9 +245,9 @@ lk_status lk_search_in_step(const lc_program *program, const lk_search_options *
  * simulated it took alone counts too. */
 void lk_search_order_in_step(lk_search *search);
 
-/* tune_check.c: what is found that contradicts itself is LK_ERR_INTERNAL. */
-lk_status lk_search_check(const lk_search *search, lk_error *err);
-lk_status lc_bench_result_check(const lc_bench_result *result, lk_error *err);
+/* tune_check.c: validators (base/check.h). */
+const char *lk_search_check(const lk_search *search);
+const char *lc_bench_result_check(const lc_bench_result *result);
 
 /* ---- wisdom ---- */
 
@@ -301,6 +301,7 @@ typedef struct lk_tuned {
 	int own_count;
 	const char *const *warnings; /* lines of a wisdom file that were ignored */
 	size_t warning_count;
+	const char *failed_check; /* of the search; NULL: none */
 } lk_tuned;
 
 void lk_tuned_text(const lk_tuned *tuned, FILE *out);

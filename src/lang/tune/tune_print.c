@@ -289,7 +289,7 @@ lk_status lk_tuned_json(const lk_tuned *tuned, FILE *out, lk_error *err) {
 	const lk_search *search = tuned->search;
 	lk_json_begin(&w, out, false);
 	lk_json_object(&w, NULL);
-	lk_json_put_head(&w, "lockstep/compile-tune/1");
+	lk_json_put_head(&w, "lockstep/compile-tune/1", tuned->failed_check);
 	lk_json_put_text(&w, "program", tuned->p->name);
 	lk_json_put_text(&w, "cluster", tuned->cluster->text);
 	lk_json_array(&w, "warnings");

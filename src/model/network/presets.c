@@ -80,23 +80,6 @@ static void canonical(const char *name, char *out, size_t size) {
 	out[used] = '\0';
 }
 
-/* Whether `name`, or (words) the first words of it, is the canonical name `wanted`: with words,
- * "phi3mini" stands for "phi3-mini-4k", but "llama3" not for "llama3.1-8b". */
-static bool presets_matches(const char *name, const char *wanted, bool words) {
-	char head[NAME], plain[NAME];
-	if (tolower((unsigned char)*name) != *wanted) return false;
-	if (!words) {
-		canonical(name, plain, sizeof plain);
-		return strcmp(plain, wanted) == 0;
-	}
-	for (const char *dash = strchr(name, '-'); dash; dash = strchr(dash + 1, '-')) {
-		snprintf(head, sizeof head, "%.*s", (int)(dash - name), name);
-		canonical(head, plain, sizeof plain);
-		if (strcmp(plain, wanted) == 0) return true;
-	}
-	return false;
-}
-
 /* Presets that match: the last one's name and bytes, and the names of as many as a line holds. */
 struct found {
 	char name[NAME];
@@ -113,9 +96,10 @@ static void found_name(struct found *out, const char *name) {
 }
 
 /* "a, b, c and 4 more". */
-static lk_status hint_of_names(const char *ask, const struct found *match, lk_error *err) {
-	if (!match->unnamed) return lk_hint(err, "%s: %s", ask, match->names);
-	return lk_hint(err, "%s: %s and %d more (see `lockstep models`)", ask, match->names,
+static lk_status hint_of_names(const struct found *match, lk_error *err) {
+	if (match->count == 1) return lk_hint(err, "did you mean %s?", match->names);
+	if (!match->unnamed) return lk_hint(err, "choose one: %s", match->names);
+	return lk_hint(err, "choose one: %s and %d more (see `lockstep models`)", match->names,
 	               match->unnamed);
 }
 
@@ -157,18 +141,26 @@ static bool presets_by_id(const char *id, char *name, const char **bytes, size_t
 	return true;
 }
 
-static void presets_find(const char *text, bool words, struct found *out) {
-	char name[NAME], wanted[NAME];
+static void found_add(struct found *out, const char *name, const char *bytes, size_t size) {
+	found_name(out, name);
+	lk_copy(out->name, sizeof out->name, name);
+	out->bytes = bytes;
+	out->size = size;
+	out->count++;
+}
+
+/* Presets of this name, however it is spelled; `begins`: those whose names begin with it. */
+static void presets_find(const char *text, bool begins, struct found *out) {
+	char name[NAME], plain[NAME], wanted[NAME];
 	size_t size;
 	const char *bytes;
 	canonical(text, wanted, sizeof wanted);
+	size_t length = strlen(wanted);
 	for (int i = 0; (bytes = next_preset(&i, name, &size)) != NULL;) {
-		if (!presets_matches(name, wanted, words)) continue;
-		found_name(out, name);
-		lk_copy(out->name, sizeof out->name, name);
-		out->bytes = bytes;
-		out->size = size;
-		out->count++;
+		if (tolower((unsigned char)*name) != *wanted) continue;
+		canonical(name, plain, sizeof plain);
+		if (strncmp(plain, wanted, length) == 0 && (begins || !plain[length]))
+			found_add(out, name, bytes, size);
 	}
 }
 
@@ -276,7 +268,10 @@ static lk_status presets_name_row(void *context, const lk_csv *csv, const int *a
 	(void)err;
 	canonical(lk_csv_field(csv, at[0]), prefix, sizeof prefix);
 	size_t length = strlen(prefix);
+	bool whole = length > 0 && prefix[length - 1] == '$';
+	length -= whole;
 	if (length <= row->length || strncmp(row->wanted, prefix, length) != 0) return LK_OK;
+	if (whole && row->wanted[length]) return LK_OK;
 	row->length = length;
 	lk_copy(row->preset, sizeof row->preset, lk_csv_field(csv, at[1]));
 	lk_copy(row->reason, sizeof row->reason, lk_csv_field(csv, at[2]));
@@ -329,6 +324,9 @@ static void presets_with_word(const char *wanted, struct found *out) {
 }
 
 static lk_status presets_unknown(const char *wanted, lk_error *err) {
+	enum {
+		SAYS_SOMETHING = 3 /* characters of a beginning */
+	};
 	if (names_recommender(wanted)) {
 		lk_fail(err, LK_ERR_INPUT, NULL,
 		        "%.60s is a recommendation model: its tables are placed, it has no layout", wanted);
@@ -347,14 +345,15 @@ static lk_status presets_unknown(const char *wanted, lk_error *err) {
 	}
 	const char *owner = strrchr(wanted, '/'), *plain = owner ? owner + 1 : wanted;
 	struct found similar = {.count = 0};
-	presets_with_word(plain, &similar);
+	if (strlen(plain) >= SAYS_SOMETHING) presets_find(plain, true, &similar);
+	if (!similar.count) presets_with_word(plain, &similar);
 	const char *nearest = names ? lk_nearest(plain, names, (size_t)count) : NULL;
 	const char *family = families ? lk_nearest(plain, families, (size_t)count) : NULL;
 	if (!similar.count && !nearest && family &&
 	    tolower((unsigned char)*family) == tolower((unsigned char)*plain))
 		presets_with_word(family, &similar);
 	lk_fail(err, LK_ERR_INPUT, NULL, "no model is named \"%.60s\"", wanted);
-	if (similar.count) hint_of_names("choose one", &similar, err);
+	if (similar.count) hint_of_names(&similar, err);
 	else
 		lk_hint(err, "%s %s, or give the path of a config.json",
 		        nearest ? "did you mean" : "name one such as", nearest ? nearest : "llama3.1-70b");
@@ -386,16 +385,29 @@ static bool presets_base(const char *name, char base[2 * NAME]) {
 	return false;
 }
 
-/* Presets of the name itself, else without its endings, else by its first words. */
+/* Presets that state an id which is the name after its owner. */
+static void presets_by_part(const char *part, struct found *out) {
+	char text[NAME + 4], name[NAME];
+	size_t size;
+	const char *bytes;
+	if (strchr(part, '"') || strlen(part) + 3 > sizeof text) return;
+	snprintf(text, sizeof text, "/%s\"", part);
+	for (int i = 0; (bytes = next_preset(&i, name, &size)) != NULL;)
+		if (presets_states(bytes, size, text)) found_add(out, name, bytes, size);
+}
+
+/* Presets of the name itself; else whose published name it is; else both without its endings. A
+ * name that is the beginning of others is none of theirs. */
 static void presets_search(const char *name, struct found *match) {
 	const char *owner = strrchr(name, '/');
 	char wanted[2 * NAME];
 	lk_copy(wanted, sizeof wanted, owner ? owner + 1 : name);
 	if (strncasecmp(wanted, "meta-", 5) == 0) memmove(wanted, wanted + 5, strlen(wanted + 5) + 1);
 	*match = (struct found){.count = 0};
-	do presets_find(wanted, false, match);
-	while (match->count == 0 && drop_ending(wanted));
-	if (match->count == 0) presets_find(wanted, true, match);
+	do {
+		presets_find(wanted, false, match);
+		if (match->count == 0) presets_by_part(wanted, match);
+	} while (match->count == 0 && drop_ending(wanted));
 }
 
 lk_status lk_model_preset(const char *name, lk_model *out, lk_error *err) {
@@ -420,7 +432,7 @@ lk_status lk_model_preset(const char *name, lk_model *out, lk_error *err) {
 	if (match.count == 0) return presets_unknown(name, err);
 	if (match.count == 1) return presets_parse(match.name, match.bytes, match.size, out, err);
 	lk_fail(err, LK_ERR_INPUT, NULL, "\"%.60s\" matches %d models", name, match.count);
-	return hint_of_names("choose one", &match, err);
+	return hint_of_names(&match, err);
 }
 
 lk_status lk_model_find(const char *name, lk_model *out, bool *found, lk_error *err) {

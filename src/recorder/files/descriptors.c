@@ -59,7 +59,8 @@ static void record_file_name(int fd, uint32_t number, const struct stat *info) {
 	lp_overlay_show_path(path);
 	lp_slow_see(number, path);
 	lk_record_entry record = {
-		.object = number, .start_ns = lp_now(), .bytes = (int64_t)info->st_size};
+		.object = number, .bytes = (int64_t)info->st_size, .file.mount = lp_mount_of(fd)};
+	record.start_ns = record.end_ns = lp_now();
 	lp_text(&record, LK_RECORD_FILE, path);
 }
 

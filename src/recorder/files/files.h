@@ -3,6 +3,7 @@
  *
  *     peers.c           connections and pipes as numbered peers; records of messages
  *     descriptors.c     which file or peer a descriptor is
+ *     mounts.c          the file systems that files lie on
  *     throttle.c        files of a slow tier, for tests
  *     posix_calls.c     read, write, open, close, lseek, mmap and their relatives
  *     stdio_calls.c     streams, whose own system calls are inside libc
@@ -37,6 +38,12 @@ void lp_file_moved(int fd);
 /* The descriptor may be another file's from now on. */
 void lp_file_forget(int fd);
 void lp_file_forget_range(unsigned first, unsigned last);
+
+/* ---- mounts.c ---- */
+
+/* The number of the mount that a file lies on, which is recorded at its first file; 0: not known.
+ */
+uint32_t lp_mount_of(int fd);
 
 /* ---- throttle.c ---- */
 

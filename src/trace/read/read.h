@@ -120,6 +120,8 @@ typedef struct lk_recorded_name {
 	uint32_t name;      /* interned: of a call; path of a file; ranks of a group, "[0, 1]" */
 	uint32_t shown;     /* interned: base name of a file; name of a group */
 	int32_t size, rank; /* of a group: ranks, own rank; -1: not a group of this process */
+	uint32_t mount;     /* of a file: the number of its mount; 0 not known */
+	int64_t bytes;      /* of a file: its size when first seen */
 	uint64_t division;  /* of a group of an emulated world: what it was made with */
 } lk_recorded_name;
 typedef LK_VEC(lk_recorded_name) lk_recorded_names;
@@ -130,7 +132,7 @@ typedef struct lk_recorded_run {
 	lk_recorded_calls calls; /* by start */
 	/* LK_RECORD_STORAGE and LK_RECORD_PROCESSOR, which are no calls; by start */
 	lk_recorded_calls storage, processor;
-	lk_recorded_names names, files, groups, peers; /* by key */
+	lk_recorded_names names, files, groups, peers, mounts; /* by key */
 	uint16_t main_thread;
 	uint64_t strange; /* records that cannot be */
 	uint64_t dropped; /* for want of room, while recording */

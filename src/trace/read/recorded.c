@@ -37,6 +37,7 @@ void lk_recorded_free(lk_recorded_run *run) {
 	lk_vec_free(&run->files);
 	lk_vec_free(&run->groups);
 	lk_vec_free(&run->peers);
+	lk_vec_free(&run->mounts);
 }
 
 /* ---- names ---- */
@@ -73,6 +74,10 @@ static lk_status recorded_add_name(struct loader *loader, lk_recorded_names *to,
 		name->size = recorded->record.comm.peer;
 		name->rank = recorded->record.comm.tag;
 		name->division = (uint64_t)recorded->record.bytes;
+	}
+	if (recorded->record.kind == LK_RECORD_FILE) {
+		name->mount = recorded->record.file.mount;
+		name->bytes = recorded->record.bytes;
 	}
 	LK_TRY(recorded_intern(loader, recorded->text, &name->name));
 	return recorded_intern(loader, slash ? slash + 1 : recorded->text, &name->shown);
@@ -121,6 +126,7 @@ static lk_status add_record(struct loader *loader, const lk_recorded *recorded) 
 	case LK_RECORD_NAME: return recorded_add_name(loader, &loader->run->names, recorded);
 	case LK_RECORD_FILE: return recorded_add_name(loader, &loader->run->files, recorded);
 	case LK_RECORD_PEER: return recorded_add_name(loader, &loader->run->peers, recorded);
+	case LK_RECORD_MOUNT: return recorded_add_name(loader, &loader->run->mounts, recorded);
 	case LK_RECORD_GROUP: return recorded_add_name(loader, &loader->run->groups, recorded);
 	default: return recorded_add_call(loader, &recorded->record);
 	}
@@ -273,6 +279,7 @@ static lk_status recorded_put_in_order(lk_recorded_run *run, lk_error *err) {
 	sort_names(&run->files);
 	sort_names(&run->groups);
 	sort_names(&run->peers);
+	sort_names(&run->mounts);
 	LK_TRY(find_main_thread(run, err));
 	return follow_requests(run, err);
 }

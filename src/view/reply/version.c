@@ -42,7 +42,7 @@ lk_status lk_version_print(const char *commit, bool json, FILE *out, lk_error *e
 	lk_json_writer w;
 	lk_json_begin(&w, out, false);
 	lk_json_object(&w, NULL);
-	lk_json_put_head(&w, "lockstep/version/1");
+	lk_json_put_head(&w, "lockstep/version/1", NULL);
 	lk_json_put_text(&w, "commit", commit);
 	lk_json_object(&w, "features");
 	for (int i = 0; i < FEATURES; i++) lk_json_put_bool(&w, features[i].name, features[i].here);

@@ -39,6 +39,7 @@ static lk_status write_document(const void *what, bool colour, FILE *out, lk_err
 	const lk_report_job *job = what;
 	lk_report r;
 	bool left_out = false;
+	char line[1024];
 	(void)colour;
 	lk_json_begin(&r, out, true);
 	if (!job->panels) {
@@ -62,6 +63,8 @@ static lk_status write_document(const void *what, bool colour, FILE *out, lk_err
 	LK_TRY(report_put_result(&r, job, &left_out, err));
 	lk_json_array(&r, "warnings");
 	if (job->warnings) job->warnings(job->answer, &r);
+	if (job->failed_check)
+		lk_report_text(&r, lk_failed_check_text(job->failed_check, line, sizeof line));
 	if (left_out)
 		lk_report_text(
 			&r, "the whole answer is too large to be kept in this report; -o json writes it");

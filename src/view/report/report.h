@@ -29,8 +29,9 @@ typedef struct lk_report_job {
 	void (*assumptions)(const void *answer, lk_report *r);
 	void (*warnings)(const void *answer, lk_report *r);
 	/* The answer as JSON, as -o json writes it. */
-	lk_writer *result;      /* NULL: the panels say all of it */
-	const char *reproduces; /* what the command is of, where it is not the whole question; NULL */
+	lk_writer *result;        /* NULL: the panels say all of it */
+	const char *reproduces;   /* what the command is of, where it is not the whole question; NULL */
+	const char *failed_check; /* of the answer (base/check.h); NULL: none */
 } lk_report_job;
 
 lk_status lk_report_save(const lk_report_job *job, lk_report_form form, const char *path, FILE *out,

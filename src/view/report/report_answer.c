@@ -183,8 +183,9 @@ static bool all_are(const lk_value *array, lk_json_token kind) {
 
 /* Said elsewhere on the page. */
 static bool is_head_key(const char *key) {
-	static const char *const head[] = {"schema",      "version",  "data_date", "reproduce", "fits",
-	                                   "assumptions", "warnings", "warning",   "sentence"};
+	static const char *const head[] = {"schema",   "version",     "data_date",   "reproduce",
+	                                   "fits",     "assumptions", "warnings",    "warning",
+	                                   "sentence", "checked",     "failed_check"};
 	for (size_t i = 0; i < sizeof head / sizeof *head; i++)
 		if (strcmp(head[i], key) == 0) return true;
 	return false;
@@ -603,7 +604,8 @@ static lk_status report_value(struct answer *answer, const char *name, lk_report
 	                           .panels = put_answer_panels,
 	                           .assumptions = put_answer_assumptions,
 	                           .warnings = put_answer_warnings,
-	                           .result = write_answer_json};
+	                           .result = write_answer_json,
+	                           .failed_check = text_of(value, "failed_check")};
 	return lk_report_save(&job, form, path, out, err);
 }
 

@@ -459,8 +459,16 @@ lk_status lk_report_explain(const lk_explanation *explanation, lk_report_form fo
 	char title[LINE];
 	snprintf(title, sizeof title, "Why a step of %d %s takes its time", explanation->rank_count,
 	         lk_noun(explanation->rank_count, "rank", "ranks"));
-	lk_report_job job = {
-		"explain",          title, explanation->reproduce, explanation,        &explanation->inputs,
-		explain_put_panels, NULL,  explain_put_warnings,   explain_put_result, NULL};
+	lk_report_job job = {"explain",
+	                     title,
+	                     explanation->reproduce,
+	                     explanation,
+	                     &explanation->inputs,
+	                     explain_put_panels,
+	                     NULL,
+	                     explain_put_warnings,
+	                     explain_put_result,
+	                     NULL,
+	                     explanation->failed_check};
 	return lk_report_save(&job, form, path, out, err);
 }

@@ -275,6 +275,7 @@ lk_status lk_report_plan(const lk_plan *plan, lk_report_form form, const char *p
 	                     plan_put_assumptions,
 	                     plan_put_warnings,
 	                     plan_put_result,
-	                     NULL};
+	                     NULL,
+	                     plan->failed_check};
 	return lk_report_save(&job, form, path, out, err);
 }

@@ -113,8 +113,12 @@ static void predict_put_waterfall(lk_report *writer, const lk_prediction *predic
 	if (extra > 0.0005 * prediction->step_time_s)
 		lk_report_fall(writer, "recompute", "recomputation", extra,
 		               "operations that run beyond those of the model", false);
-	lk_report_fall(writer, "gemm", "kernel inefficiency", compute - ideal - extra,
-	               "products and attention take longer than at the dense peak", false);
+	if (compute >= ideal + extra)
+		lk_report_fall(writer, "gemm", "kernel inefficiency", compute - ideal - extra,
+		               "products and attention take longer than at the dense peak", false);
+	else
+		lk_report_fall(writer, "gemm", "Winograd", compute - ideal - extra,
+		               "convolutions run fewer operations than the ideal counts", false);
 	for (int i = 0; i < prediction->breakdown_count; i++) {
 		const lk_time_part *part = &prediction->breakdown[i];
 		if (!predict_computes(part->key) && part->exposed_s > 0)
@@ -426,6 +430,7 @@ lk_status lk_report_predict(const lk_prediction *prediction, lk_report_form form
 	                     predict_put_assumptions,
 	                     predict_put_warnings,
 	                     predict_put_result,
-	                     NULL};
+	                     NULL,
+	                     prediction->failed_check};
 	return lk_report_save(&job, form, path, out, err);
 }

@@ -192,6 +192,7 @@ lk_status lk_report_rent(const lk_rent *rent, lk_report_form form, const char *p
 	                     rent_put_assumptions,
 	                     rent_put_warnings,
 	                     rent_put_result,
-	                     NULL};
+	                     NULL,
+	                     rent->failed_check};
 	return lk_report_save(&job, form, path, out, err);
 }

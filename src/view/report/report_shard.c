@@ -170,7 +170,7 @@ lk_status lk_report_shard(const lk_shard_answer *answer, lk_report_form form, co
 	snprintf(title, sizeof title, "%d embedding tables on %d %s", answer->tables,
 	         answer->rank_count, lk_noun(answer->rank_count, "rank", "ranks"));
 	lk_report_job job = {
-		"shard", title, answer->reproduce, answer, &answer->inputs, shard_put_panels,
-		NULL,    NULL,  shard_put_result,  NULL};
+		"shard", title, answer->reproduce, answer, &answer->inputs,     shard_put_panels,
+		NULL,    NULL,  shard_put_result,  NULL,   answer->failed_check};
 	return lk_report_save(&job, form, path, out, err);
 }

@@ -176,6 +176,7 @@ lk_status lk_report_stalls(const lk_stalls_answer *answer, lk_report_form form, 
 	                     stalls_put_assumptions,
 	                     NULL,
 	                     stalls_put_result,
-	                     NULL};
+	                     NULL,
+	                     answer->failed_check};
 	return lk_report_save(&job, form, path, out, err);
 }

@@ -638,7 +638,8 @@ lk_status lk_report_sweep(const lk_sweep_row *rows, size_t count, lk_report_form
 	                     sweep_put_assumptions,
 	                     sweep_put_warnings,
 	                     NULL,
-	                     "the best one"};
+	                     "the best one",
+	                     best ? best->failed_check : NULL};
 	if (status == LK_OK) status = lk_report_save(&job, form, path, out, err);
 	lk_arena_free(&s.arena);
 	return status;

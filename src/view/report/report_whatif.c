@@ -161,6 +161,7 @@ lk_status lk_report_whatif(const lk_whatif *whatif, lk_report_form form, const c
 	                     whatif_put_assumptions,
 	                     whatif_put_warnings,
 	                     whatif_put_result,
-	                     NULL};
+	                     NULL,
+	                     whatif->failed_check};
 	return lk_report_save(&job, form, path, out, err);
 }

@@ -39,6 +39,11 @@ lk_table *lk_table_new(const char *name, const lk_column *columns, int count) {
 	return NULL;
 }
 
+lk_table *lk_table_mark(lk_table *table, const char *failed_check) {
+	if (table) table->failed_check = failed_check;
+	return table;
+}
+
 void lk_table_free(lk_table *table) {
 	if (!table) return;
 	lk_arena_free(&table->arena);

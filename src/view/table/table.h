@@ -49,6 +49,9 @@ typedef struct lk_table lk_table;
 
 /* A table named `name` (its name in SQLite). Texts given are copied. */
 lk_table *lk_table_new(const char *name, const lk_column *columns, int count);
+/* The table (may be NULL) as one of an answer with this failed check (NULL: none), as JSON states
+ * it. */
+lk_table *lk_table_mark(lk_table *table, const char *failed_check);
 void lk_table_free(lk_table *table);
 /* Cells of a new row are set left to right. Errors of memory are kept and returned by
  * lk_table_write. */

@@ -123,7 +123,7 @@ lk_status lk_table_json(const lk_table *table, FILE *out, lk_error *err) {
 	lk_json_writer w;
 	lk_json_begin(&w, out, false);
 	lk_json_object(&w, NULL);
-	lk_json_put_head(&w, "lockstep/table/1");
+	lk_json_put_head(&w, "lockstep/table/1", table->failed_check);
 	lk_json_put_text(&w, "table", table->name);
 	lk_json_array(&w, "rows");
 	for (int row = 0; row < table->rows; row++) put_object(&w, table, row);

@@ -17,9 +17,10 @@ struct lk_table {
 	lk_column *columns;
 	int count; /* of columns */
 	int rows;
-	int filled;            /* cells set in the last row */
-	LK_VEC(lk_cell) cells; /* rows * count, row by row */
-	lk_status status;      /* the first failure while filling */
+	int filled;               /* cells set in the last row */
+	LK_VEC(lk_cell) cells;    /* rows * count, row by row */
+	lk_status status;         /* the first failure while filling */
+	const char *failed_check; /* of the answer; NULL: none */
 };
 
 const lk_cell *lk_table_cell(const lk_table *table, int row, int column);

@@ -145,7 +145,7 @@ static lk_status calibrate_view_print_json(const lk_calibrated *calibrated, FILE
 	lk_json_writer w;
 	lk_json_begin(&w, out, false);
 	lk_json_object(&w, NULL);
-	lk_json_put_head(&w, "lockstep/calibrate/1");
+	lk_json_put_head(&w, "lockstep/calibrate/1", calibrated->failed_check);
 	lk_json_array(&w, "rows");
 	for (size_t i = 0; i < rows->rows.count; i++) calibrate_view_put_row(&w, &rows->rows.at[i]);
 	lk_json_array_end(&w);

@@ -266,7 +266,7 @@ static lk_status collective_view_write_json(const void *what, bool colour, FILE 
 	(void)colour;
 	lk_json_begin(&w, out, false);
 	lk_json_object(&w, NULL);
-	lk_json_put_head(&w, "lockstep/collective/1");
+	lk_json_put_head(&w, "lockstep/collective/1", collective->failed_check);
 	lk_json_put_text(&w, "op", collective->op);
 	lk_json_put_text(&w, "library", collective->library);
 	lk_json_put_integer(&w, "gpus", collective->gpus);

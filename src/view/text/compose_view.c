@@ -143,7 +143,7 @@ static lk_status compose_view_write_json(const void *what, bool colour, FILE *ou
 	(void)colour;
 	lk_json_begin(&w, out, false);
 	lk_json_object(&w, NULL);
-	lk_json_put_head(&w, "lockstep/compose/1");
+	lk_json_put_head(&w, "lockstep/compose/1", composed->failed_check);
 	lk_json_put_text(&w, "program", composed->program);
 	lk_json_put_text(&w, "cluster", composed->cluster);
 	lk_json_put_integer(&w, "world", composed->world);

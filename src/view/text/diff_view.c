@@ -188,7 +188,7 @@ static lk_status diff_view_write_json(const void *what, bool colour, FILE *out, 
 	(void)colour;
 	lk_json_begin(&w, out, false);
 	lk_json_object(&w, NULL);
-	lk_json_put_head(&w, "lockstep/diff/1");
+	lk_json_put_head(&w, "lockstep/diff/1", asked->d->failed_check);
 	put_json_run(&w, "before", asked->d->before);
 	put_json_run(&w, "after", asked->d->after);
 	lk_json_put_number(&w, "ratio", asked->d->ratio);
@@ -225,5 +225,9 @@ lk_status lk_diff_print(const lk_diff *diff, int format, int table, bool colour,
 	}
 	bool people = format == LK_FORMAT_TEXT || format == LK_FORMAT_MD;
 	return lk_write_table(
-		&w, diff_view_table_of(diff, table == LK_DIFF_ALL ? LK_DIFF_KERNELS : table, people), err);
+		&w,
+		lk_table_mark(
+			diff_view_table_of(diff, table == LK_DIFF_ALL ? LK_DIFF_KERNELS : table, people),
+			diff->failed_check),
+		err);
 }

@@ -81,7 +81,7 @@ static lk_status explain_view_write_json(const void *what, bool colour, FILE *ou
 	(void)colour;
 	lk_json_begin(&w, out, false);
 	lk_json_object(&w, NULL);
-	lk_json_put_head(&w, "lockstep/explain/1");
+	lk_json_put_head(&w, "lockstep/explain/1", asked->x->failed_check);
 	explain_view_put_head(&w, asked->x);
 	LK_TRY(put_tables(&w, asked, err));
 	explain_view_put_critical(&w, &asked->x->critical);
@@ -141,5 +141,7 @@ lk_status lk_explain_print(const lk_explanation *explanation, int format, int ta
 	/* People get the top; programs get everything. */
 	bool people = format == LK_FORMAT_TEXT || format == LK_FORMAT_MD;
 	int which = table == LK_EXPLAIN_ALL ? LK_EXPLAIN_BREAKDOWN : table;
-	return lk_write_table(&w, lk_explain_table(explanation, which, people), err);
+	return lk_write_table(
+		&w, lk_table_mark(lk_explain_table(explanation, which, people), explanation->failed_check),
+		err);
 }

@@ -283,7 +283,7 @@ static lk_status jobs_view_write_json(const void *what, bool colour, FILE *out, 
 	(void)colour;
 	lk_json_begin(&w, out, false);
 	lk_json_object(&w, NULL);
-	lk_json_put_head(&w, "lockstep/jobs/1");
+	lk_json_put_head(&w, "lockstep/jobs/1", answer->failed_check);
 	lk_json_put_integer(&w, "gpus", answer->gpus);
 	lk_json_put_text(&w, "gpu", *answer->gpu ? answer->gpu : NULL);
 	lk_json_put_number(&w, "load", answer->load);

@@ -138,6 +138,16 @@ void lk_put_cut_off(const char *cut_off, FILE *out) {
 		fprintf(out, "\nCUT OFF by %s: this is the best found so far\n", lk_cutoff_text(cut_off));
 }
 
+lk_status lk_put_above_peak(double share, FILE *out, lk_error *err) {
+	if (!(share > 1)) return LK_OK;
+	LK_TRY(
+		lk_put_wrapped("MFU        above 100 %: convolutions count with all their multiplications, "
+	                   "and Winograd's algorithms run fewer",
+	                   11, 0, out, err));
+	fputc('\n', out);
+	return LK_OK;
+}
+
 static lk_status plan_view_put_count(const lk_plan *plan, const lk_plan_count *count, bool verbose,
                                      bool colour, FILE *out, lk_error *err) {
 	fprintf(out, "\n%s%d GPUs%s\n", colour ? "\x1b[1m" : "", count->gpus, colour ? "\x1b[0m" : "");
@@ -318,6 +328,11 @@ static lk_status plan_view_put_notes(const lk_plan *plan, bool verbose, FILE *ou
 		if (plan->note_count)
 			fprintf(out, "assumed       %d   (-v lists them)\n", plan->note_count);
 	}
+	double mfu = 0;
+	for (int i = 0; i < plan->count; i++)
+		for (int k = 0; k < plan->counts[i].choice_count; k++)
+			mfu = fmax(mfu, plan->counts[i].choices[k].mfu);
+	LK_TRY(lk_put_above_peak(mfu, out, err));
 	lk_put_cut_off(plan->cut_off, out);
 	if (!plan->warning) return LK_OK;
 	int indent = fprintf(out, "%-8s ", "warning");
@@ -467,7 +482,7 @@ static lk_status plan_view_write_json(const void *what, bool colour, FILE *out, 
 	(void)colour;
 	lk_json_begin(&w, out, text->format == LK_FORMAT_JSONL);
 	lk_json_object(&w, NULL);
-	lk_json_put_head(&w, "lockstep/plan/1");
+	lk_json_put_head(&w, "lockstep/plan/1", text->plan->failed_check);
 	lk_json_put_text(&w, "model", text->plan->model);
 	lk_json_put_text(&w, "cluster", text->plan->cluster);
 	lk_json_put_integer(&w, "gbs", text->plan->gbs);

@@ -10,8 +10,7 @@
 #include "view/table/table.h"
 #include "view/text/views.h"
 
-/* `people`: without the columns that repeat what others say. */
-static lk_table *post_plan_table(const lk_post_plan *plan, bool people) {
+lk_table *lk_post_plan_table(const lk_post_plan *plan, bool people) {
 	const lk_column columns[] = {
 		{"rank", "", true, false},
 		{"step_time_s", "step", true, false},
@@ -82,7 +81,7 @@ static lk_status write_post_plan(const void *what, bool colour, FILE *out, lk_er
 	fprintf(out, "%s\n%s\n\n", plan->model, plan->cluster);
 	if (plan->count == 0) fputs("No layout of the training is legal.\n", out);
 	else if (!fits) fputs("NOTHING FITS; what is nearest to it:\n", out);
-	lk_table *table = post_plan_table(plan, true);
+	lk_table *table = lk_post_plan_table(plan, true);
 	lk_status status =
 		table ? lk_table_write(table, LK_FORMAT_TEXT, colour, out, err) : lk_oom(err);
 	lk_table_free(table);
@@ -102,5 +101,6 @@ lk_status lk_post_plan_print(const lk_post_plan *plan, int format, bool verbose,
 	struct post_text text = {plan, verbose};
 	LK_TRY(lk_writing_check(&writing, err));
 	if (format == LK_FORMAT_TEXT) return lk_write_through(&writing, write_post_plan, &text, err);
-	return lk_write_table(&writing, post_plan_table(plan, false), err);
+	return lk_write_table(&writing,
+	                      lk_table_mark(lk_post_plan_table(plan, false), plan->failed_check), err);
 }

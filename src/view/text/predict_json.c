@@ -245,7 +245,8 @@ static void json_put_asked(lk_json_writer *writer, const lk_sweep *sweep,
 static void json_put_row(lk_json_writer *writer, const lk_sweep *sweep, const lk_sweep_row *row) {
 	char text[1024];
 	lk_json_object(writer, NULL);
-	lk_json_put_head(writer, "lockstep/predict/1");
+	lk_json_put_head(writer, "lockstep/predict/1",
+	                 row->prediction ? row->prediction->failed_check : NULL);
 	if (row->prediction) {
 		put_prediction(writer, row->prediction);
 	} else {

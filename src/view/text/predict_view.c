@@ -235,6 +235,7 @@ static lk_status put_speeds(const struct report *report) {
 	}
 	put_training(table, report);
 	LK_TRY(write_table(report, table));
+	LK_TRY(lk_put_above_peak(fmax(prediction->mfu, prediction->hfu), report->out, report->err));
 	return put_basis(report);
 }
 

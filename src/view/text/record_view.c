@@ -1,6 +1,7 @@
 /* record_view.c: what a recording holds, for people. */
 #include <math.h>
 
+#include "base/arena.h"
 #include "base/text.h"
 #include "base/noun.h"
 #include "lockstep/record.h"
@@ -184,9 +185,12 @@ void lk_record_print(const lk_record_answer *answer, FILE *out) {
 		        (unsigned long long)answer->store_made_up);
 	if (answer->store_wrong && *answer->store_wrong)
 		fprintf(out, "rendezvous: a connection was closed, which %s\n", answer->store_wrong);
-	if (answer->count)
-		fprintf(out,
-		        answer->posed ? "next: lockstep compose %s --cluster ...\n"
-		                      : "next: lockstep explain %s\n",
-		        answer->out);
+	if (!answer->count) return;
+	lk_arena arena = LK_ARENA_INIT;
+	const char *recording = lk_shell_quote(&arena, answer->out);
+	fprintf(out,
+	        answer->posed ? "next: lockstep compose %s --cluster ...\n"
+	                      : "next: lockstep explain %s\n",
+	        recording ? recording : "RECORDING");
+	lk_arena_free(&arena);
 }

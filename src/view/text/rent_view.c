@@ -819,7 +819,7 @@ static lk_status rent_view_write_json(const void *what, bool colour, FILE *out, 
 	(void)colour;
 	lk_json_begin(&w, out, false);
 	lk_json_object(&w, NULL);
-	lk_json_put_head(&w, "lockstep/rent/1");
+	lk_json_put_head(&w, "lockstep/rent/1", rent->failed_check);
 	lk_json_put_text(&w, "model", rent->model);
 	lk_json_put_text(&w, "warning", rent->warning);
 	lk_json_put_number(&w, "samples", rent->samples);

@@ -239,7 +239,7 @@ static lk_status replay_view_write_json(const void *what, bool colour, FILE *out
 	(void)colour;
 	lk_json_begin(&w, out, false);
 	lk_json_object(&w, NULL);
-	lk_json_put_head(&w, "lockstep/replay/1");
+	lk_json_put_head(&w, "lockstep/replay/1", replay->failed_check);
 	put_json_summary(&w, replay);
 	put_json_works(&w, replay->works);
 	lk_json_array(&w, "ranks");

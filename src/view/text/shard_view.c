@@ -291,7 +291,7 @@ static lk_status shard_view_write_json(const void *what, bool colour, FILE *out,
 	(void)colour;
 	lk_json_begin(&w, out, false);
 	lk_json_object(&w, NULL);
-	lk_json_put_head(&w, "lockstep/shard/1");
+	lk_json_put_head(&w, "lockstep/shard/1", answer->failed_check);
 	lk_json_put_bool(&w, "fits", answer->fits);
 	lk_json_put_text(&w, "reason", answer->reason);
 	lk_json_put_text(&w, "sharder", answer->sharder);
@@ -324,7 +324,8 @@ lk_status lk_shard_print(const lk_shard_answer *answer, int table, int format, b
 		return lk_write_through(&w, shard_view_write_markdown, &a, err);
 	if (table == LK_SHARD_PLAN && format == LK_FORMAT_JSON)
 		return lk_write_through(&w, shard_view_write_json, &a, err);
-	return lk_write_table(&w, lk_shard_table(answer, table), err);
+	return lk_write_table(&w, lk_table_mark(lk_shard_table(answer, table), answer->failed_check),
+	                      err);
 }
 
 /* ---- the plan file ---- */

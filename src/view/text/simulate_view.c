@@ -20,7 +20,7 @@ lk_status lk_simulate_print(const lk_simulation *simulation, FILE *out, lk_error
 	lk_json_writer w;
 	lk_json_begin(&w, out, false);
 	lk_json_object(&w, NULL);
-	lk_json_put_head(&w, "lockstep/simulate/1");
+	lk_json_put_head(&w, "lockstep/simulate/1", simulation->failed_check);
 	lk_json_put_number(&w, "step_time_s", simulation->step_s);
 	lk_json_put_integer(&w, "ranks", simulation->ranks);
 	lk_json_put_integer(&w, "ranks_simulated", simulation->ranks_simulated);

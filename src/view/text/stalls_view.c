@@ -694,7 +694,7 @@ static lk_status stalls_view_write_json(const void *what, bool colour, FILE *out
 	(void)colour;
 	lk_json_begin(&w, out, false);
 	lk_json_object(&w, NULL);
-	lk_json_put_head(&w, "lockstep/stalls/1");
+	lk_json_put_head(&w, "lockstep/stalls/1", asked->x->failed_check);
 	put_json_head(&w, asked->x);
 	LK_TRY(put_json_tables(&w, asked, err));
 	put_json_communication(&w, &asked->x->buckets);
@@ -736,7 +736,8 @@ lk_status lk_stalls_print(const lk_stalls_answer *answer, int format, int table,
 			tables[count++] = lk_stalls_table(answer, i);
 		return lk_write_database(&w, tables, count, err);
 	}
-	return lk_write_table(&w, lk_stalls_table(answer, table), err);
+	return lk_write_table(&w, lk_table_mark(lk_stalls_table(answer, table), answer->failed_check),
+	                      err);
 }
 
 void lk_stalls_print_plan(const lk_stalls_plan *plan, FILE *out) {

@@ -308,7 +308,7 @@ static lk_status validate_view_print_json(const lk_validation *validation, FILE 
 	lk_json_writer w;
 	lk_json_begin(&w, out, false);
 	lk_json_object(&w, NULL);
-	lk_json_put_head(&w, "lockstep/validate/1");
+	lk_json_put_head(&w, "lockstep/validate/1", validation->failed_check);
 	json_accuracy(&w, "summary", &validation->summary, false);
 	lk_json_array(&w, "groups");
 	for (int i = 0; i < validation->group_count; i++)

@@ -4,6 +4,7 @@
 
 #include "io/json.h"
 #include "lockstep/explain.h"
+#include "lockstep/post_plan.h"
 #include "lockstep/predict.h"
 #include "lockstep/view.h"
 #include "base/arena.h"
@@ -29,8 +30,13 @@ void lk_put_known(lk_table *table, double number,
 /* A name in `width` columns, 48 at most; the end of a longer one is dots. */
 void lk_put_cut(lk_table *table, const char *name, size_t width);
 
+/* Ways to run a step of reinforcement learning, a row each. `people`: without the columns that
+ * repeat what others say. */
+lk_table *lk_post_plan_table(const lk_post_plan *plan, bool people);
 /* A line where a search was cut off, "time" or "interrupt"; of NULL none. */
 void lk_put_cut_off(const char *cut_off, FILE *out);
+/* A line where an MFU or HFU is above 1: how that can be. */
+lk_status lk_put_above_peak(double share, FILE *out, lk_error *err);
 /* Members of the present object: watts, kWh, CO2e, dollars; null where not known or not asked. */
 void lk_json_put_energy(lk_json_writer *writer, const lk_energy *energy);
 /* The rows as an array of objects inside a document. */

@@ -285,7 +285,7 @@ static lk_status whatif_view_write_json(const void *what, bool colour, FILE *out
 	(void)colour;
 	lk_json_begin(&w, out, false);
 	lk_json_object(&w, NULL);
-	lk_json_put_head(&w, "lockstep/whatif/1");
+	lk_json_put_head(&w, "lockstep/whatif/1", answer->failed_check);
 	lk_json_put_text(&w, "source", answer->source);
 	lk_json_put_bool(&w, "traced", answer->traced);
 	lk_json_array(&w, "changes");

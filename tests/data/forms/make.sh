@@ -22,6 +22,6 @@ printf 'name,rows,dim,pooling,count\nuser,1000000,64,2,3\nitem,50000,32,10,4\n' 
 for i in $(seq 12); do head -c 2000 /dev/zero > "step$i"; done
 env -i PATH=/usr/bin:/bin HOME=/ unshare --uts bash -c 'hostname node1; exec "$@"' - \
 	"$lockstep" record --out "$to/recording" --program cat --step-marker open:step -- cat step* > /dev/null 2>&1
-"$lockstep" stalls --recording "$to/recording" -o json > "$to/stalls.json"
+(cd "$to" && "$lockstep" stalls --recording recording -o json > stalls.json)
 rm step* # what a recording names need not be there
 python3 "$root/tests/cli/forms.py" "$lockstep" "$here" --answers "$to"

@@ -1,0 +1,57 @@
+#!/usr/bin/env bash
+# Every object of static storage that the library can write: nothing of what one request brings may reach another. What the
+# objects hold and the table does not is refused, and so is a row that nothing has. Usage: tools/statics.sh BUILD
+#
+# The preload library (src/recorder/) lives in a recorded process and has that process' state; it is not looked at.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+table='
+# file                                 objects                             why nothing of a request stays
+base/carried                           carried                             of a thread; set when a request begins, set back when it ends
+base/parallel                          parallel_is_inside parallel_around  of a thread; where in nested lk_parallel calls it is, set back at their end
+base/trees                             cells                               of a thread; scratch, cleared before each use
+calibrate/host/measure_calls           called                              never written: volatile, so that a measured call stays a call
+cost/calibration/calibration_current   built_in once                       the rows that are compiled in, and what models make of them: the same for all
+hw/device                              loaded                              the catalogue: set once, before the first request (lockstep/catalogue.h)
+io/sqlite                              lk_sqlite once                      functions of a library of the machine
+model/network/presets                  all                                 the presets that are compiled in, as parsed
+serve/http_library                     lk_mhd once                         functions of a library of the machine
+cli/search                             ending stop_signal                  the program: what a signal handler ends
+'
+
+objects=$(find "$1/src" -name '*.o' ! -path '*/recorder/*' | LC_ALL=C sort)
+[ -n "$objects" ] || { echo "tools/statics.sh: no objects in $1/src; run make first" >&2; exit 2; }
+printf '%s\n' $objects | xargs objdump -t | awk -v table="$table" -v root="$1/src/" '
+BEGIN {
+	rows = split(table, row, "\n")
+	for (i = 1; i <= rows; i++) {
+		if (row[i] ~ /^(#|$)/) continue
+		words = split(row[i], word, / +/)
+		for (j = 2; j <= words && row[i] ~ ("^" word[1] " +([a-z_0-9]+ )*" word[j] "( |$)"); j++) known[word[1] " " word[j]] = 0
+	}
+}
+/file format/ {
+	file = $1
+	sub(/:$/, "", file)
+	sub("^.*" root, "", file)
+	sub(/\.o$/, "", file)
+}
+$0 ~ / (\.(data|bss|tdata|tbss)|\*COM\*)(\.[^ \t]*)?\t/ && $0 !~ /\.data\.rel\.ro/ && $NF !~ /^\./ {
+	name = $NF
+	sub(/\.[0-9]+$/, "", name)
+	found++
+	if ((file " " name) in known) known[file " " name]++
+	else {
+		printf "src/%s.c: %s can be written: pass it, or say in tools/statics.sh why nothing of a request stays in it\n", file, name
+		bad++
+	}
+}
+END {
+	for (key in known) if (!known[key]) {
+		printf "tools/statics.sh: no object %s\n", key
+		bad++
+	}
+	printf "statics: %d objects that can be written, %d violations\n", found, bad
+	exit bad > 0
+}'
