@@ -27,9 +27,10 @@ typedef enum lk_document_form {
 	LK_DOCUMENT_TOML
 } lk_document_form;
 
-/* What a text is by its first line that is no comment: a brace begins JSON; "key:" alone or before
- * a blank, YAML; "[table]" alone or "key = ", TOML: no shell takes blanks there. A text that begins
- * with "#!" is none. */
+/* The form of a text by its first line that is no comment. JSON: a brace before a key in quotes.
+ * YAML: "key:" before a blank or the line's end, another map in braces, an item of a list. TOML:
+ * "[table]", or "key = value" with blanks, which no shell assigns. A text that begins with "#!" has
+ * none. */
 lk_document_form lk_document_form_of(const char *text, size_t size);
 
 /* `name` is in messages. LK_ERR_INPUT with line and column. */

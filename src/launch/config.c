@@ -174,11 +174,3 @@ lk_status lk_config_read_text(lk_reading *reading, const char *text, size_t size
 		                      "give a configuration of a training framework");
 	return config_translate(&config, words);
 }
-
-/* By its ending; without one that is known by its first line. */
-bool lk_config_is(const char *name, const char *text, size_t size) {
-	static const char *const endings[] = {".yaml", ".yml", ".json", ".toml"};
-	for (size_t i = 0; i < sizeof endings / sizeof *endings; i++)
-		if (lk_ends_in(name, endings[i])) return true;
-	return !lk_ends_in(name, ".sh") && lk_document_form_of(text, size) != LK_DOCUMENT_NONE;
-}
