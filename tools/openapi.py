@@ -113,7 +113,8 @@ ERROR_TEXT = record({"where": TEXT, "what": TEXT, "remedy": TEXT, "text": TEXT},
 OPTION = record({"name": TEXT, "type": {"enum": ["refused", "boolean", "number", "count", "text", "choice",
     "text_or_object", "object", "content"]},
                  "integer": BOOL, "list": BOOL, "value": MAYBE_TEXT, "group": MAYBE_TEXT, "help": TEXT},
-                {"low": NUMBER, "high": NUMBER, "choices": listed(TEXT), "repeats": BOOL})
+                {"file": {"type": "string", "description": "the name under which commands of answers have the content that is sent"},
+                 "low": NUMBER, "high": NUMBER, "choices": listed(TEXT), "repeats": BOOL})
 HEALTH = record({"status": {"enum": ["ok"]}, "version": TEXT, "data_date": TEXT, "running": NUMBER, "waiting": NUMBER,
     "upload_bytes": NUMBER})
 

@@ -1,23 +1,31 @@
-/* serve-box.js: what a text or files are that somebody pastes or drops: a name, a launch line, a script, a configuration,
- * a config.json, tables, traces. The server reads them; here is decided as what. */
+/* serve-box.js: what a text or files are that somebody pastes or drops: a name, a launch line, the file of a job (a script
+ * or a configuration, which the server tells apart), a config.json, tables, traces. The server reads them; here is decided
+ * as what. */
 
 const TEXT_LIMIT = 1 << 20;
 const HUB = /^(?:https?:\/\/)?(?:www\.)?huggingface\.co\/([\w.-]+\/[\w.-]+)/;
 
-const DEEPSPEED = ["train_batch_size", "train_micro_batch_size_per_gpu", "zero_optimization", "gradient_accumulation_steps"];
 const NETWORK = ["model_type", "architectures", "hidden_size", "num_hidden_layers", "n_layer", "d_model", "_class_name"];
+/* Whether a shell only divides a line into words. What it would do more with, the reader of scripts understands. */
+const isWords = (line) => !/[$`;|&<>()]|(^|\s)#|^\w+=/.test(line.replace(/\\./g, "").replace(/'[^']*'/g, "")
+	.replace(/"[^"$`]*"/g, ""));
 
 const option = (name, text, read) => ({option: name, text, read});
+const job = (text) => option("config", text, "Read as a configuration or a launch script.");
 
-/* An object in JSON; null: it is none that is known. */
-function ofObject(value, files) {
+/* An object in JSON: what is none of a network, a trace or a graph is a configuration, or the server says why not. */
+function ofObject(value, text, files) {
 	const has = (keys) => keys.some((key) => key in value);
-	if (value.traceEvents || "deviceProperties" in value) return {view: "explain", files, read: "Read as a trace."};
+	if (value.traceEvents || "deviceProperties" in value || Array.isArray(value.nodes))
+		return {view: "explain", files, read: "Read as a trace."};
 	if ("lockstep_graph" in value) return {view: "whatif", files, read: "Read as a step graph."};
-	if (has(DEEPSPEED)) return option("deepspeed_config", JSON.stringify(value), "Read as a DeepSpeed configuration.");
 	if (has(NETWORK)) return option("model", JSON.stringify(value), "Read as the config.json of a network.");
-	return null;
+	return job(text);
 }
+
+const isList = (text) => {
+	try { return Array.isArray(JSON.parse(text)); } catch { return false; }
+};
 
 function asObject(text) {
 	try {
@@ -28,7 +36,7 @@ function asObject(text) {
 	}
 }
 
-const lines = (text) => text.replace(/\\\r?\n/g, " ").split("\n").map((l) => l.trim()).filter((l) => l && !l.startsWith("#"));
+const lines = (text) => text.replace(/\\\r?\n/g, " ").split("\n").map((l) => l.trim()).filter(Boolean);
 
 function ofName(text, lists) {
 	const hub = HUB.exec(text), name = hub ? hub[1] : text;
@@ -44,26 +52,24 @@ function ofName(text, lists) {
 
 function ofText(text, lists) {
 	const plain = text.trim(), value = plain.startsWith("{") ? asObject(plain) : null, all = lines(plain);
-	if (value) return ofObject(value, [new File([plain], "pasted.json", {type: "application/json"})]);
-	if (!plain || plain.startsWith("{") || plain.startsWith("[")) return null;
+	if (value) return ofObject(value, text, [new File([plain], "pasted.json", {type: "application/json"})]);
+	if (!plain || isList(plain)) return null;
 	if (!/\s/.test(plain)) return ofName(plain, lists);
-	if (/^name,/.test(all[0] || "") && /(^|,)rows(,|$)/.test(all[0]))
+	if (/^name,/.test(all[0]) && /(^|,)rows(,|$)/.test(all[0]))
 		return {view: "shard", tables: plain, read: "Read as embedding tables."};
-	if (!plain.startsWith("#!") && all.length && all.every((l) => /^(-|[\w."'-]+\s*:(\s|$)|\[)/.test(l)))
-		return option("config", text, "Read as a configuration file.");
-	if (plain.startsWith("#!") || all.length > 1) return option("script", text, "Read as a launch script.");
-	return option("launch", plain, "Read as a launch line.");
+	const key = /^[\w."'-]+\s*:(\s|$)/;
+	return all.length === 1 && isWords(all[0]) && !key.test(all[0]) ? option("launch", plain, "Read as a launch line.") : job(text);
 }
 
-/* {read, option, text}: an option of predict that this says; {read, view, files | tables}: a question about it; {read}
- * alone: it was not understood. `lists`: of models and GPUs that are known. */
+/* {read, option, text}: an option of predict that this says, a launch line or the file of a job; {read, view, files | tables}:
+ * a question about it; {read} alone: it was not understood. `lists`: of models and GPUs that are known. */
 export async function understand(text, files, lists) {
-	if (!files.length) return ofText(text, lists) || {read: "Not understood: neither a name, a launch line, a script, YAML "
-		+ "nor JSON of a network, DeepSpeed, a trace or a step graph."};
+	if (!files.length) return ofText(text, lists) || {read: "Not understood: neither a name, a launch line, a script, a "
+		+ "configuration, nor JSON of a network, a trace or a step graph."};
 	if (files.every((f) => f.name.endsWith(".lkrec"))) return {view: "stalls", files, read: "Read as a recording."};
 	const small = files.length === 1 && files[0].size <= TEXT_LIMIT && !/\.(gz|zst|zip|tar|pb|pftrace)$/.test(files[0].name);
 	const content = small ? await files[0].text() : "";
-	const found = small && !content.includes("\0") ? asObject(content) ? ofObject(asObject(content), files)
-		: /\.(sh|slurm|sbatch|ya?ml|toml|csv|txt)$/.test(files[0].name) ? ofText(content, lists) : null : null;
+	const found = small && !content.includes("\0") ? asObject(content) ? ofObject(asObject(content), content, files)
+		: /\.(sh|slurm|sbatch|ya?ml|json|toml|csv|txt)$/.test(files[0].name) ? ofText(content, lists) : null : null;
 	return found || {view: "explain", files, read: files.length === 1 ? "Read as a trace." : "Read as traces."};
 }

@@ -13,7 +13,7 @@ const LABELS = {model: "Model", gpu: "GPU", gpus: "Number of GPUs", tp: "Tensor"
 	zero: "ZeRO", schedule: "Schedule",
 	tokens: "Tokens to train on", budget: "Budget", deadline: "Deadline", provider: "Providers", "most-gpus": "Most GPUs",
 	spot: "Spot prices", top: "Rows shown",
-	script: "Launch script", launch: "Launch line", deepspeed_config: "DeepSpeed config", config: "Configuration file"};
+	script: "Launch script", launch: "Launch line", deepspeed_config: "DeepSpeed config", config: "File of the job"};
 /* The units of option values, as people write them. */
 const UNITS = {W: "W", PIXELS: "pixels", MiB: "MiB", GiB: "GiB", TOKENS: "tokens", HOURS: "hours", H: "hours", MINUTES: "minutes",
 	SECONDS: "s", MS: "ms", "GB/S": "GB/s", "G/KWH": "g/kWh", DOLLARS: "US dollars", PER_HOUR: "per hour",
@@ -34,12 +34,15 @@ export const KNOWN = {
 	attention: ["flash", "unfused"], dispatcher: ["alltoall", "allgather", "node"],
 	stack: ["megatron", "nemo", "fsdp", "llm-foundry", "torchtitan", "deepspeed"], ranks: ["all"],
 };
-export const BEGIN = {model: "llama3.1-70b", gpu: "h100-sxm", gpus: "64", tp: "4", pp: "8", gbs: "128", seq: "8192"};
+/* The example that the page begins with. It leaves open what the program decides. */
+export const BEGIN = {model: "llama3.1-70b", gpu: "h100-sxm", gpus: "64"};
 const CONFIG_NAME = "config.json";
 /* Where the server reads a launch line from, and what it is called. */
-const SOURCES = {launch: "line", script: "script", deepspeed_config: "DeepSpeed config", config: "configuration"};
+const SOURCES = {launch: "line", script: "script", deepspeed_config: "DeepSpeed config", config: "file"};
 export const isSource = (name) => name in SOURCES;
-/* How a job is laid out: open where a launch line or a command does not say it. */
+/* Those that are a question of their own; DeepSpeed's file goes with another. */
+export const isJob = (name) => isSource(name) && name !== "deepspeed_config";
+/* How a job is laid out: open where a chosen layout does not say it. */
 const LAYOUT = ["tp", "pp", "vp", "cp", "ep", "etp", "dp", "mbs", "zero", "shard-group", "recompute", "schedule", "stack",
 	"first-stage-layers", "last-stage-layers", "pipeline-layout", "bucket", "sequence-parallel", "tp-overlap",
 	"overlap-grad-reduce", "overlap-param-gather", "overlap-p2p", "offload-optimizer"];
@@ -92,7 +95,34 @@ const isNumber = (option) => option.type === "number" || option.type === "count"
 const textsOf = (fields) => new Map(Object.entries(fields).map(([name, value]) =>
 	[name, typeof value === "boolean" ? value ? "on" : "off" : String(value)]));
 
+/* A command that writes a file. */
+function hereDocument(name, text) {
+	let end = "END";
+	while (text.split("\n").includes(end)) end += "_";
+	return `cat > ${name} <<'${end}'\n${text}${text.endsWith("\n") ? "" : "\n"}${end}\n`;
+}
+
+/* The report of an answer to `body`, whose commands begin with those that write the files which they name. */
+export function withFiles(report, body, options) {
+	let files = "";
+	for (const option of options) {
+		const content = body[option.name], object = content && typeof content === "object";
+		if (content && option.file && (object || option.type === "content"))
+			files += hereDocument(option.file, object ? JSON.stringify(content) : content);
+	}
+	const put = (command) => command && command.startsWith("lockstep ") ? files + command : command;
+	report.reproduce = put(report.reproduce);
+	for (const panel of report.panels) {
+		if (panel.commands) panel.commands.before = put(panel.commands.before);
+		if (panel.kind === "scatter") for (const s of panel.series) for (const p of s.points) p[3] = put(p[3]);
+	}
+	return report;
+}
+
 /* ---- controls ---- */
+
+/* Of lists that need not have a choice. */
+const OPEN = {model: "(of a launch line)", gpu: "(of a cluster)"};
 
 function choice(values, first) {
 	const select = ls.el("select");
@@ -148,8 +178,7 @@ export function control(option, lists, changed, prefix = "f-") {
 		input.placeholder = EXAMPLES[option.name + " " + option.value] || (isNumber(option) || !option.value ? "" : option.value);
 	};
 	if ((name === "model" || name === "gpu") && option.type !== "list") {
-		input = choice(lists[name].map((m) => [m.name, m.name]),
-			name === "model" ? "(of a launch line)" : "(of a cluster)");
+		input = choice(lists[name].map((m) => [m.name, m.name]), OPEN[name]);
 	} else if (option.type === "boolean") {
 		input = choice([["on", "on"], ["off", "off"]], "default");
 	} else if (option.type !== "list" && (option.choices || KNOWN[name])) {
@@ -171,7 +200,7 @@ export function control(option, lists, changed, prefix = "f-") {
 	}
 	input.id = prefix + name;
 	input.name = name;
-	input.addEventListener("input", () => changed(name));
+	input.addEventListener("input", (event) => changed(name, event));
 	const set = (text) => {
 		if (input.tagName === "SELECT") chooseText(input, text, text.startsWith("{") ? CONFIG_NAME : text);
 		else if (input.value !== text) input.value = text; /* where nothing is new, undoing goes on */
@@ -210,6 +239,7 @@ export class Fields {
 	constructor(table, lists, main, more, changed) {
 		this.controls = new Map();
 		this.stated = new Map(); /* what the launch line in the controls states, as texts */
+		this.sources = new Map(); /* the launch line that was shown or read last, and other sources */
 		const options = [...table.filter((o) => o.type !== "refused"),
 			{name: "launch", type: "words", group: table[0].group,
 			help: "a launch line, as it is typed for Megatron-LM and others, or a lockstep predict command: it fills "
@@ -247,6 +277,8 @@ export class Fields {
 
 	show(state) {
 		for (const [name, c] of this.controls) c.set(state.get(name) || "");
+		this.sources = new Map([...this.texts()].filter(([name]) => isSource(name)));
+		this.showDefaults({});
 	}
 
 	/* The fields of a request. Where a control shows what the launch line states, the line is enough. */
@@ -268,9 +300,9 @@ export class Fields {
 
 	/* ---- launch lines, as POST /api/v1/launch reads them ---- */
 
-	/* What it is to read; null: there is none. */
-	source() {
-		const body = this.body(isSource);
+	/* What of a state it is to read; null: nothing. */
+	sourceOf(state) {
+		const body = this.requestOf(new Map([...state].filter(([name]) => isSource(name))));
 		return Object.keys(body).length ? body : null;
 	}
 
@@ -280,38 +312,50 @@ export class Fields {
 		if (said?.network) this.stated.set("model", "");
 	}
 
-	/* Shows `state` with what was read in place of what contradicts it, but for the options of `kept`. */
-	take(state, said, kept = []) {
-		const next = new Map(state);
-		for (const name of LAYOUT) next.delete(name);
+	/* Whether the line in the controls neither states nor names a network. */
+	lacksNetwork() {
+		return !this.stated.has("model");
+	}
+
+	/* The state without what the line in the controls states: what was chosen. */
+	chosen() {
+		return new Map([...this.texts()].filter(([name, text]) => this.stated.get(name) !== text));
+	}
+
+	/* Shows what was read, and over it what was chosen, or what a command that was read says. */
+	take(chosen, said) {
+		const next = new Map(chosen);
 		this.state(said);
-		for (const [name, text] of this.stated) next.set(name, text);
 		if (said.command) {
-			for (const name of Object.keys(SOURCES)) next.delete(name);
-			for (const [name, text] of textsOf(said.command.options)) if (!kept.includes(name)) next.set(name, text);
-			next.set("launch", said.command.launch);
+			if (said.command.launch) next.set("launch", said.command.launch);
+			else next.delete("launch");
+			for (const [name, text] of textsOf(said.command.options)) next.set(name, text);
 		}
+		this.show(new Map([...this.stated, ...next]));
+	}
+
+	/* Takes over a layout: the options of its command, but for the network and where it is trained. */
+	takeLayout(command) {
+		const next = this.texts(), options = textsOf(command.options);
+		for (const name of LAYOUT) next.delete(name);
+		for (const [name, text] of options) if (!["model", "gpu", "cluster"].includes(name)) next.set(name, text);
 		this.show(next);
 	}
 
-	/* Where line and controls differ, in a sentence, or "". `held`: what the controls said before the line was taken;
-	 * without it the controls take precedence over the line. */
-	conflict(held) {
+	/* Where line and controls differ, in a sentence, or "". */
+	conflict() {
 		const now = this.texts(), line = [], page = [];
-		for (const [name, text] of held || now) {
-			const said = held ? now.get(name) || "" : this.stated.get(name);
+		for (const [name, text] of now) {
+			const said = this.stated.get(name);
 			if (isSource(name) || said === undefined || said === text) continue;
 			line.push(name === "model" && !said ? "a network of its own" : this.spelled(name, said));
 			page.push(this.spelled(name, text));
 		}
 		if (!line.length) return "";
 		const many = page.length > 1, source = Object.keys(SOURCES).find((name) => now.has(name)) || "launch";
-		const controls = many ? "controls" : "control", all = (list) => list.join(", ");
-		return held
-			? `The ${SOURCES[source]} says ${all(line)}; the page\u2019s ${controls} said ${all(page)}: `
-				+ `the ${SOURCES[source]} was used.`
-			: `The ${SOURCES[source]} says ${all(line)}; the ${controls} ${many ? "say" : "says"} ${all(page)}: `
-				+ `the ${controls} ${many ? "are" : "is"} used.`;
+		const all = (list) => list.join(", ");
+		return `The ${SOURCES[source]} says ${all(line)}; the control${many ? "s say" : " says"} ${all(page)}: `
+			+ `the control${many ? "s are" : " is"} used.`;
 	}
 
 	/* As on the command line. */
@@ -321,16 +365,24 @@ export class Fields {
 		return "--" + name + " " + (text.startsWith("{") ? CONFIG_NAME : text);
 	}
 
-	/* What controls that are left open stand for, as the command of the answer says it: "1" in an empty field, and
-	 * "default: bf16" where a short value was chosen. */
-	showDefaults(command) {
-		const said = words(command), number = (name) => said.indexOf("--" + name);
+	/* What controls that are left open stand for, as the answer says it: "1" in an empty field, and "default: bf16" where
+	 * a short value was chosen. */
+	showDefaults(result) {
+		const said = words(result.reproduce || ""), layout = result.layout || {};
 		for (const [name, c] of this.controls) {
-			const at = number(name), value = at < 0 ? "" : said[at + 1] || "";
-			if (c.input.tagName === "SELECT" && c.input.options[0]?.text.startsWith("default"))
-				c.input.options[0].text = value && value.length < 6 ? "default: " + value : "default";
+			const at = said.indexOf("--" + name), value = String((at < 0 ? layout[name] : said[at + 1]) ?? "");
+			const first = c.input.tagName === "SELECT" && c.input.options[0];
+			if (name in OPEN) first.text = name === "model" && result.model && !c.get()
+				? `(${/^[^,]*/.exec(result.model)[0]})` : OPEN[name];
+			else if (first && first.text.startsWith("default"))
+				first.text = value && value.length < 6 ? "default: " + value : "default";
 			else if (isNumber(c.option)) c.input.placeholder = value;
 		}
+	}
+
+	/* The fields whose content commands name as files. */
+	contents() {
+		return this.body((name, text) => this.controls.get(name).option.file && (isSource(name) || text.startsWith("{")));
 	}
 
 	/* What is wrong with them. */

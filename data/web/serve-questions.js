@@ -2,14 +2,14 @@
  * question has a row in the table, a view of its own, and a job on the server that is followed, cancelled, shown. */
 import {authorization, get, post, read, Refusal, remove} from "./serve-api.js";
 import {dollars, hourly} from "./serve-compare.js";
-import {control, markControls, optionOf, valueOf} from "./serve-fields.js";
+import {control, markControls, optionOf, valueOf, withFiles} from "./serve-fields.js";
 
 const ls = window.lockstep, at = (id) => document.getElementById(id);
 const POLL_MS = 150;
 
 /* What plan searches: left out, or held where that is wanted. */
 const SEARCHED = new Set(["tp", "pp", "vp", "cp", "ep", "etp", "mbs", "schedule", "zero", "recompute", "bucket", "stack"]);
-const TABLES = {name: "tables", type: "content", group: "Tables", help: "the lines of TABLES.csv: name, rows, dim, pooling"};
+const TABLES = {name: "tables", type: "content", file: "tables.csv", group: "Tables", help: "the lines of TABLES.csv: name, rows, dim, pooling"};
 
 /* main: controls in sight, the others are folded away. shared(name): whether the controls on the left say an option
  * that this view's own do not. lists: controls take comma lists. files: a label for each choice of files; step: without
@@ -246,9 +246,10 @@ export class Question {
 	/* The step of the left as a file; what it ran on goes with it. Its command stands before that of the answer, which
 	 * names the file. */
 	async stepOfPage(body) {
-		const asked = this.page.fields.request(), graph = await post("predict?form=graph", asked);
+		const {page} = this, asked = page.fields.request(), graph = await post("predict?form=graph", asked);
 		const said = await post("predict?form=picture", asked);
-		this.before = said.reproduce.replace(/^lockstep predict/, "$& --graph step.json") + "\n";
+		said.reproduce = said.reproduce.replace(/^lockstep predict/, "$& --graph step.json") + "\n";
+		this.before = withFiles(said, asked, page.options.predict).reproduce;
 		for (const name of ["gpu", "cluster"]) if (asked[name] && !body.gpu && !body.cluster) body[name] = asked[name];
 		return [new File([JSON.stringify(graph)], "step.json", {type: "application/json"})];
 	}
@@ -256,18 +257,19 @@ export class Question {
 	/* `files`: in place of those that were chosen. */
 	ask(files) {
 		const body = this.request(), {row, task} = this;
-		if (!row.files) return this.run(() => post(this.name + "?form=report", body), JSON.stringify(body));
+		if (!row.files) return this.run(() => post(this.name + "?form=report", body), body);
 		this.dropped = files || (this.files().length ? null : this.dropped);
 		const chosen = this.files().length && !files ? this.files() : this.dropped || [];
 		this.before = "";
 		if (!chosen.length && !row.step)
 			return this.page.say("choose the files first, or drop them on the page");
-		return this.run(async () => upload(task, chosen.length ? chosen : await this.stepOfPage(body), body), "");
+		return this.run(async () => upload(task, chosen.length ? chosen : await this.stepOfPage(body), body), body);
 	}
 
-	run(start, asked) {
+	run(start, body) {
 		return this.task.run(start, (answer) => {
-			this.asked = asked;
+			this.asked = this.row.files ? "" : JSON.stringify(body);
+			withFiles(answer, body, [TABLES, ...this.table]);
 			if (this.before) answer.reproduce = this.before + answer.reproduce;
 			if (this.name === "plan") this.offer(answer.result);
 			window.lockstepReport(this.answer, answer);

@@ -2,7 +2,8 @@
  * address. */
 import {get, post, renewToken, takeTokenOf} from "./serve-api.js";
 import {understand} from "./serve-box.js";
-import {BEGIN, Fields, fromHash, isSource, optionOf, toHash, words} from "./serve-fields.js";
+import {BEGIN, Fields, fromHash, isJob, isSource, optionOf, toHash, withFiles,
+	words} from "./serve-fields.js";
 import {Kept, showGlance, summary} from "./serve-compare.js";
 import {Question, QUESTIONS} from "./serve-questions.js";
 import {Timeline} from "./serve-timeline.js";
@@ -12,7 +13,7 @@ const VIEWS = ["predict", "compare", ...Object.keys(QUESTIONS), "timeline"];
 const TITLES = {predict: "Predict", compare: "Compare", timeline: "Timeline"};
 const HASH_LIMIT = 16384;
 
-let fields, view = "predict", kept, machines = [], timeline, lists;
+let fields, table, view = "predict", kept, machines = [], timeline, lists;
 const questions = new Map();
 
 /* `cause`: the control whose change the text answers. */
@@ -54,12 +55,13 @@ function draw(report, rest) {
 	noteIgnored(report.result?.ignored || []);
 	showGlance(at("glance"), live.said);
 	at("glance").classList.remove("sv-stale");
-	fields.showDefaults(report.result?.reproduce || "");
+	fields.showDefaults(report.result || {});
 	at("keep").disabled = false;
 	fault.text = fault.cause = "";
 }
 
-const glanceOf = (report, state) => summary(report, machines, state.get("gpu"), Number(state.get("gpus")));
+const glanceOf = (report, state) => summary(report, machines, state.get("gpu"),
+	Number(state.get("gpus")) || report.result?.layout?.gpus);
 
 function refused(error) {
 	if (takenBack(error)) return;
@@ -78,7 +80,7 @@ async function rest(mine, request) {
 	let report, wrong;
 	try { report = await post("predict?form=report" + PAGE, request); } catch (error) { wrong = error; }
 	if (mine !== live.asked) return;
-	if (report) draw(report, true);
+	if (report) draw(withFiles(report, request, table), true);
 	else if (wrong) refused(wrong);
 	tell("lockstep-whole");
 }
@@ -89,7 +91,7 @@ async function picture() {
 	try { report = await post("predict?form=picture" + PAGE, request); } catch (error) { wrong = error; }
 	/* An older one; the server ended it where it still ran. */
 	if (mine !== live.under) return;
-	if (report) draw(withRoom(report)), say("");
+	if (report) draw(withRoom(withFiles(report, request, table))), say("");
 	else if (wrong) refused(wrong);
 	live.under = 0;
 	live.shown++;
@@ -116,8 +118,9 @@ function predict() {
 
 /* ---- launch lines ---- */
 
-/* The server alone reads them. What a line states goes into the controls, over what `held` says: the controls before
- * the line was first changed, so that whoever takes a change back has them again. Any other change ends that. */
+/* The server alone reads them. A line, or the file of a job, is a question of its own: it replaces the state of the
+ * controls, which then show what it states; what is chosen after that is asked over it. `held`: the state before, for whoever
+ * takes the line back. Any other change ends that. */
 const line = {asked: 0, held: null};
 
 /* What is read of `body`, or null: it is wrong, which is said, or a newer one is read. No prediction comes between. */
@@ -130,13 +133,13 @@ async function readLine(body) {
 	if (mine !== line.asked) return null;
 	if (wrong) {
 		at("conflict").hidden = true;
-		refused({message: wrong.message, where: "--" + Object.keys(body)[0]});
+		refused({message: wrong.message, where: "--" + Object.keys(body)[0], unread: true});
 	}
 	return said;
 }
 
-function noteConflict(held) {
-	const text = fields.conflict(held);
+function noteConflict() {
+	const text = fields.conflict();
 	at("conflict").textContent = text;
 	at("conflict").hidden = !text;
 }
@@ -144,45 +147,61 @@ function noteConflict(held) {
 /* The controls were set as a whole: they take precedence over the line among them. Whether they can be asked about. */
 async function predictAnew() {
 	line.held = null;
-	const body = fields.source(), said = body && await readLine(body);
+	const body = fields.sourceOf(fields.texts()), said = body && await readLine(body);
 	if (body && !said) return false;
-	fields.state(said);
+	if (said) fields.take(fields.texts(), said);
+	else fields.state(null);
 	noteConflict();
 	predict();
 	return true;
 }
 
-async function takeLine() {
-	const now = fields.texts(), held = new Map(line.held ||= now);
-	for (const name of [...held.keys(), ...now.keys()]) if (isSource(name)) held.set(name, now.get(name) || "");
-	const body = fields.source(), said = body && await readLine(body);
-	if (body && !said) return;
-	if (said) fields.take(held, said);
-	else fields.state(null), fields.show(held);
-	noteConflict(held);
+/* Shows a state with a line, and what the line states; one that cannot be read leaves the controls as they are. */
+async function takeLine(chosen) {
+	const said = await readLine(fields.sourceOf(chosen));
+	if (!said) return;
+	fields.take(chosen, said);
+	noteConflict();
 	predict();
 }
 
-/* The command of a choice states the whole layout; the controls already show what is trained where. */
+/* The control of a line was changed. Another line than before is a new question; one that is edited keeps what was chosen
+ * over it; without one the controls are as they were before it. */
+function changeLine(name, event) {
+	const text = fields.texts().get(name), chosen = fields.chosen();
+	const pasted = event?.inputType === "insertFromPaste" && event.data?.trim() === text?.trim();
+	const another = text && isJob(name) && (pasted || !fields.sources.get(name));
+	if (another) {
+		line.held ||= new Map([...chosen].filter(([other]) => other !== name));
+		takeLine(new Map([[name, text]]));
+	} else if (text) takeLine(chosen);
+	else {
+		fields.show(line.held || chosen);
+		predictAnew();
+	}
+}
+
+/* The command of a choice states the whole layout; the controls already show what is trained where. What they hold as
+ * content of files goes with the command, which names them. */
 async function takeLayout(choice) {
-	const said = await readLine({launch: words(choice.reproduce)});
+	const said = await readLine({...fields.contents(), launch: words(choice.reproduce)});
 	if (!said) return;
-	fields.take(fields.texts().set("gpus", String(choice.gpus)), said, ["model", "gpu", "cluster"]);
+	fields.takeLayout({options: {...said.command.options, gpus: choice.gpus}});
 	line.held = null;
 	noteConflict();
 	select("predict");
 	predict();
 }
 
-function changed(name) {
+function changed(name, event) {
 	fault.last = name;
 	forgetRead();
-	predictChange(name);
+	predictChange(name, event);
 }
 
-function predictChange(name) {
+function predictChange(name, event) {
 	if (isSource(name)) {
-		takeLine();
+		changeLine(name, event);
 		return;
 	}
 	line.held = null;
@@ -291,12 +310,14 @@ function noteRefused(text) {
 	at("box-said").classList.add("sv-wrong");
 }
 
-/* What the box holds is itself wrong, and not a combination with the other controls, which then stay as they were. */
+/* What the box holds is itself wrong, and not a combination with the other controls, which then stay as they were. A job
+ * that can be read stays, whatever is asked about it: its network or its GPUs may be missing. */
 function takenBack(error) {
 	const where = optionOf(String(error.where));
-	if (!box.waiting || (where !== box.option && fields.controls.has(where))) return false;
+	const wrong = isSource(box.option) ? error.unread : where === box.option || !fields.controls.has(where);
+	if (!box.waiting || !wrong) return false;
 	noteRefused(error.message);
-	box.read = "", box.waiting = false;
+	box.read = "", box.waiting = false, line.held = null;
 	fields.show(box.before);
 	predictAnew();
 	return true;
@@ -309,18 +330,24 @@ function forgetRead() {
 	at("box-said").textContent = box.begin;
 }
 
-/* A state of the controls with one more option, and without what a source stated before. */
+/* The file of a job or a launch line is a question of its own. A name is a choice like one of its control; that of a network
+ * takes the place of a job that has one. */
 function takeOption(name, text) {
-	const state = fields.texts();
-	box.option = name, box.before = new Map(state);
-	for (const other of [...state.keys()]) if (isSource(other)) state.delete(other);
-	if (isSource(name)) {
-		fields.show(state);
-		fields.controls.get(name).set(text);
-	} else fields.show(state.set(name, text));
+	const chosen = fields.chosen(), job = [...chosen.keys()].some(isSource);
+	box.option = name, box.before = fields.texts();
 	select("predict");
 	fault.last = "", box.waiting = true;
-	predictChange(name);
+	if (isSource(name)) {
+		line.held ||= chosen;
+		takeLine(new Map([[name, text]]));
+	} else if (name === "model" && job && !fields.lacksNetwork()) {
+		for (const other of [...chosen.keys()]) if (isSource(other)) chosen.delete(other);
+		fields.show(chosen.set(name, text));
+		predictAnew();
+	} else {
+		fields.show(fields.texts().set(name, text));
+		predictChange(name);
+	}
 }
 
 async function take(text, files) {
@@ -369,7 +396,8 @@ async function begin() {
 	lists = {model: model.rows, gpu: gpu.rows};
 	at("token-form").hidden = true;
 	at("main-fields").replaceChildren(), at("more-fields").replaceChildren();
-	fields = new Fields(options.predict, lists, at("main-fields"), at("more-fields"), changed);
+	table = options.predict;
+	fields = new Fields(table, lists, at("main-fields"), at("more-fields"), changed);
 	kept ||= new Kept((state) => {
 		fields.show(state);
 		select("predict");

@@ -1,11 +1,112 @@
-/* document.c: objects and arrays that grow while a document is read. */
+/* document.c: what form a text has; objects and arrays that grow while a document is read. */
 #include "io/document.h"
 
+#include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/arena.h"
 #include "base/sort.h"
+
+/* ---- the form of a text ---- */
+
+typedef struct document_cursor {
+	const char *at, *end;
+} document_cursor;
+
+static bool document_sees(const document_cursor *cursor, const char *text) {
+	size_t length = strlen(text);
+	return (size_t)(cursor->end - cursor->at) >= length && memcmp(cursor->at, text, length) == 0;
+}
+
+/* A blank, a line's end or the text's. */
+static bool document_word_ends(const document_cursor *cursor) {
+	return cursor->at == cursor->end || isspace((unsigned char)*cursor->at);
+}
+
+static void document_skip(document_cursor *cursor, const char *signs) {
+	while (cursor->at < cursor->end && *cursor->at && strchr(signs, *cursor->at)) cursor->at++;
+}
+
+/* Goes to the first line that states something: no comment, no mark or directive of YAML. */
+static void document_begin(document_cursor *cursor) {
+	if (document_sees(cursor, "\xEF\xBB\xBF")) cursor->at += 3;
+	for (;;) {
+		document_skip(cursor, " \t\r\n\f\v");
+		bool mark = document_sees(cursor, "---");
+		if (!mark && !document_sees(cursor, "#") && !document_sees(cursor, "%YAML")) return;
+		if (mark) {
+			cursor->at += 3;
+			if (!document_word_ends(cursor)) return;
+		} else {
+			while (cursor->at < cursor->end && *cursor->at != '\n') cursor->at++;
+		}
+	}
+}
+
+/* Passes a key, plain or in quotes; false: there is none. */
+static bool document_key(document_cursor *cursor) {
+	const char *begin = cursor->at;
+	if (begin < cursor->end && (*begin == '"' || *begin == '\'')) {
+		const char *line = memchr(begin, '\n', (size_t)(cursor->end - begin));
+		const char *end = line ? line : cursor->end;
+		const char *close = memchr(begin + 1, *begin, (size_t)(end - begin - 1));
+		if (close) cursor->at = close + 1;
+		return close != NULL;
+	}
+	while (cursor->at < cursor->end &&
+	       (isalnum((unsigned char)*cursor->at) || (*cursor->at && strchr("_-.", *cursor->at))))
+		cursor->at++;
+	return cursor->at > begin;
+}
+
+/* "[table]" or "[[tables]]", and nothing but a comment after it. */
+static bool document_is_table(document_cursor cursor) {
+	int depth = document_sees(&cursor, "[[") ? 2 : 1;
+	cursor.at += depth;
+	while (document_key(&cursor)) document_skip(&cursor, ".");
+	if (!document_sees(&cursor, depth == 2 ? "]]" : "]") || cursor.at[-1] == '[') return false;
+	cursor.at += depth;
+	document_skip(&cursor, " \t\r");
+	return cursor.at == cursor.end || *cursor.at == '\n' || *cursor.at == '#';
+}
+
+/* A brace begins a map where a key follows, or its end; a shell groups commands. Comments and plain
+ * keys are YAML's alone. */
+static lk_document_form document_of_brace(document_cursor cursor) {
+	const char *begin = ++cursor.at;
+	document_skip(&cursor, " \t\r\n");
+	bool json = document_sees(&cursor, "\"");
+	if (document_sees(&cursor, "}")) return LK_DOCUMENT_JSON;
+	cursor.at = begin;
+	document_begin(&cursor);
+	if (!document_key(&cursor)) return LK_DOCUMENT_NONE;
+	document_skip(&cursor, " \t");
+	if (!document_sees(&cursor, ":")) return LK_DOCUMENT_NONE;
+	return json ? LK_DOCUMENT_JSON : LK_DOCUMENT_YAML;
+}
+
+lk_document_form lk_document_form_of(const char *text, size_t size) {
+	document_cursor cursor = {text, text + size};
+	if (document_sees(&cursor, "#!")) return LK_DOCUMENT_NONE;
+	document_begin(&cursor);
+	if (document_sees(&cursor, "{")) return document_of_brace(cursor);
+	if (document_sees(&cursor, "["))
+		return document_is_table(cursor) ? LK_DOCUMENT_TOML : LK_DOCUMENT_NONE;
+	if (document_sees(&cursor, "- ")) return LK_DOCUMENT_YAML;
+	if (!document_key(&cursor)) return LK_DOCUMENT_NONE;
+	const char *name = cursor.at;
+	document_skip(&cursor, " \t");
+	if (document_sees(&cursor, ":")) {
+		cursor.at++;
+		return document_word_ends(&cursor) ? LK_DOCUMENT_YAML : LK_DOCUMENT_NONE;
+	}
+	if (cursor.at == name || !document_sees(&cursor, "=")) return LK_DOCUMENT_NONE;
+	cursor.at++;
+	return document_word_ends(&cursor) ? LK_DOCUMENT_TOML : LK_DOCUMENT_NONE;
+}
+
+/* ---- objects and arrays that grow ---- */
 
 bool lk_members_add(lk_members *members, const char *key, const lk_value *item) {
 	if (members->count == members->capacity) {

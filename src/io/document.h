@@ -20,6 +20,19 @@ enum {
 	LK_DOCUMENT_KEYS = 1 << 12    /* of one map, where maps are searched: merged ones, tables */
 };
 
+typedef enum lk_document_form {
+	LK_DOCUMENT_NONE, /* a script, or anything else */
+	LK_DOCUMENT_JSON,
+	LK_DOCUMENT_YAML,
+	LK_DOCUMENT_TOML
+} lk_document_form;
+
+/* The form of a text by its first line that is no comment. JSON: a brace before a key in quotes.
+ * YAML: "key:" before a blank or the line's end, another map in braces, an item of a list. TOML:
+ * "[table]", or "key = value" with blanks, which no shell assigns. A text that begins with "#!" has
+ * none. */
+lk_document_form lk_document_form_of(const char *text, size_t size);
+
 /* `name` is in messages. LK_ERR_INPUT with line and column. */
 lk_status lk_yaml_document(lk_arena *arena, const char *text, size_t size, const char *name,
                            lk_value **out, lk_error *err);

@@ -1,10 +1,10 @@
 /* config.c: finds out which framework a configuration file is of, by what stands in it, and has it
  * translated. */
-#include <ctype.h>
 #include <string.h>
 
 #include "base/arena.h"
 #include "base/text.h"
+#include "io/document.h"
 #include "launch/config.h"
 
 /* In the order in which they are tried: what states more comes first. */
@@ -173,23 +173,4 @@ lk_status lk_config_read_text(lk_reading *reading, const char *text, size_t size
 		return lk_config_fail(&config, name, "the document is not a map of settings",
 		                      "give a configuration of a training framework");
 	return config_translate(&config, words);
-}
-
-/* By its ending; without one that is known by its first line that is no comment: a brace, or
- * "key:" alone or before a blank. */
-bool lk_config_is(const char *name, const char *text, size_t size) {
-	static const char *const endings[] = {".yaml", ".yml", ".json", ".toml"};
-	for (size_t i = 0; i < sizeof endings / sizeof *endings; i++)
-		if (lk_ends_in(name, endings[i])) return true;
-	if (lk_ends_in(name, ".sh") || (size > 1 && text[0] == '#' && text[1] == '!')) return false;
-	const char *at = text, *end = text + size;
-	while (at < end && (isspace((unsigned char)*at) || *at == '#')) {
-		if (*at == '#')
-			while (at < end && *at != '\n') at++;
-		else at++;
-	}
-	if (at < end && *at == '{') return true;
-	while (at < end && (isalnum((unsigned char)*at) || *at == '_' || *at == '-' || *at == '.'))
-		at++;
-	return at < end && *at == ':' && (at + 1 == end || isspace((unsigned char)at[1]));
 }

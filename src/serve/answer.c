@@ -11,6 +11,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "lockstep/catalogue.h"
 #include "lockstep/predict.h"
 #include "lockstep/view.h"
 #include "base/memory.h"
@@ -24,8 +25,7 @@ struct child {
 	lk_arena arena;
 	lk_serve_words words;
 	lk_args args;
-	lk_args
-		command; /* `lockstep predict ...` in place of a launch line; verb NULL: there is none */
+	lk_args command; /* `lockstep predict ...` in place of a launch line; verb NULL: none */
 	FILE *answer;
 	char *text;
 	size_t size;
@@ -97,7 +97,7 @@ static lk_status check_file_access(const struct child *child, bool confined, lk_
 	const char *where = child->words.launch_count > 0 ? "launch" : NULL;
 	for (int i = 0; i < child->words.file_count && !where; i++)
 		if (strcmp(child->words.files[i].name, "script.sh") == 0 ||
-		    strcmp(child->words.files[i].name, "job.yaml") == 0 ||
+		    strcmp(child->words.files[i].name, "job") == 0 ||
 		    strcmp(child->words.files[i].name, "ds_config.json") == 0)
 			where = "launch";
 	for (int i = 0; i < child->words.count && !where; i++)
@@ -165,10 +165,35 @@ static const char *join_words(lk_arena *arena, const char *const *words, int cou
 	return line;
 }
 
+/* Whether a file of this name came with the question. */
+static bool is_sent(const struct child *child, const char *name) {
+	bool sent = false;
+	for (int i = 0; i < child->words.file_count && !sent; i++)
+		sent = strcmp(child->words.files[i].name, name) == 0;
+	return sent;
+}
+
+/* The options of the command as fields. Its operand is a network, or a launch line in quotes. What
+ * was sent as a file is among the fields of the question already. */
+static lk_status read_command(struct child *child, lk_predict_request *request, lk_error *err) {
+	lk_args *command = &child->command;
+	lk_predict_defaults(request);
+	LK_TRY(lk_args_fill(command, 0, request, err));
+	if (command->operand_count > 0) {
+		bool network = !request->model && lk_model_named(command->operands[0]);
+		*(network ? &request->model : &request->config) = command->operands[0];
+	}
+	for (const lk_option *option = lk_predict_verb.options; option->name; option++) {
+		const char *file = lk_serve_file_of(option);
+		const char **text = (const char **)((char *)request + option->offset);
+		if (file && *text && strcmp(*text, file) == 0 && is_sent(child, file)) *text = NULL;
+	}
+	return LK_OK;
+}
+
 static lk_status put_command(struct child *child, lk_json_writer *writer, lk_error *err) {
 	lk_predict_request request;
-	lk_predict_defaults(&request);
-	LK_TRY(lk_args_fill(&child->command, 0, &request, err));
+	LK_TRY(read_command(child, &request, err));
 	const char *line = join_words(&child->arena, child->words.launch, child->words.launch_count);
 	if (!line) return lk_oom(err);
 	lk_json_object(writer, "command");
@@ -188,6 +213,11 @@ static lk_status answer_stated(struct child *child, lk_error *err) {
 	LK_TRY(lk_args_fill(&child->args, 0, &r, err));
 	r.launch = child->words.launch;
 	r.launch_count = child->words.launch_count;
+	if (child->command.verb) {
+		lk_predict_request command;
+		LK_TRY(read_command(child, &command, err));
+		if (command.config) r.config = command.config;
+	}
 	LK_TRY(lk_predict_stated(&r, &stated, err));
 	lk_json_begin(&w, child->answer, true);
 	lk_json_object(&w, NULL);
@@ -202,8 +232,23 @@ static lk_status answer_stated(struct child *child, lk_error *err) {
 
 /* ---- the child ---- */
 
+static lk_status fail_command_file(const char *where, lk_error *err) {
+	lk_fail(err, LK_ERR_INPUT, "launch line", "%.80s names a file, and the server reads none", where);
+	return lk_hint(err, "leave it out, or use lockstep predict");
+}
+
+/* The operand of a command: a launch line in quotes, a network, or a file that was sent. */
+static lk_status check_command_operand(const struct child *child, lk_error *err) {
+	const lk_args *command = &child->command;
+	const char *operand = command->operand_count > 0 ? command->operands[0] : NULL;
+	if (!operand || strstr(operand, " -") || is_sent(child, operand)) return LK_OK;
+	if (!lk_args_given(command, "model") && lk_model_named(operand)) return LK_OK;
+	return fail_command_file(operand, err);
+}
+
 /* A command of lockstep in place of a launch line: its options, and as launch line what follows
- * after --. Options that name files are refused: here is not where those files are. */
+ * after --. Options that name files are refused, unless the file was sent: here is not where those
+ * files are. */
 static lk_status parse_command(struct child *child, lk_error *err) {
 	lk_serve_words *words = &child->words;
 	if (words->launch_count == 0 || strcmp(words->launch[0], "lockstep") != 0) return LK_OK;
@@ -214,13 +259,14 @@ static lk_status parse_command(struct child *child, lk_error *err) {
 	LK_TRY(lk_args_parse(&lk_predict_verb, words->launch_count - 2, words->launch + 2,
 	                     &child->command, err));
 	LK_TRY(lk_question_single(&child->command, "launch line", err));
+	LK_TRY(check_command_operand(child, err));
 	for (const lk_option *option = lk_predict_verb.options; option->name; option++) {
 		lk_serve_form form = lk_serve_form_of(option);
+		const char *content = lk_serve_file_of(option);
 		bool file = form == LK_FIELD_REFUSED || form == LK_FIELD_FILE || form == LK_FIELD_CONTENT;
 		if (!file || option->output || !lk_args_given(&child->command, option->name)) continue;
-		lk_fail(err, LK_ERR_INPUT, "launch line", "--%s names a file, and the server reads none",
-		        option->name);
-		return lk_hint(err, "leave it out, or use lockstep predict");
+		if (content && is_sent(child, content)) continue;
+		return fail_command_file(lk_arena_printf(&child->arena, "--%s", option->name), err);
 	}
 	words->launch = child->command.rest;
 	words->launch_count = child->command.rest_count;

@@ -18,7 +18,7 @@ static const struct {
 	{"cluster", "cluster.json", LK_FIELD_TEXT_OR_FILE},
 	{"deepspeed_config", "ds_config.json", LK_FIELD_FILE},
 	{"script", "script.sh", LK_FIELD_CONTENT},
-	{"config", "job.yaml", LK_FIELD_CONTENT},
+	{"config", "job", LK_FIELD_CONTENT}, /* its text says which form it has */
 	{"prices", "prices.csv", LK_FIELD_CONTENT},
 	{"catalog", "vms.csv", LK_FIELD_CONTENT},
 	{"placement", "placement.json", LK_FIELD_FILE},
@@ -37,6 +37,11 @@ static int find_content_option(const lk_option *option) {
 	for (int i = 0; i < CONTENTS; i++)
 		if (strcmp(contents[i].option, option->name) == 0) return i;
 	return -1;
+}
+
+const char *lk_serve_file_of(const lk_option *option) {
+	int content = find_content_option(option);
+	return content >= 0 ? contents[content].file : NULL;
 }
 
 lk_serve_form lk_serve_form_of(const lk_option *option) {

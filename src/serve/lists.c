@@ -42,6 +42,7 @@ static void put_option_json(lk_json_writer *writer, const lk_option *option, con
 		lk_json_array_end(writer);
 	}
 	lk_json_put_text(writer, "value", option->value);
+	if (lk_serve_file_of(option)) lk_json_put_text(writer, "file", lk_serve_file_of(option));
 	lk_json_put_text(writer, "group", group);
 	lk_json_put_text(writer, "help", option->help);
 	lk_json_object_end(writer);

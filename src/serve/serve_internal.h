@@ -351,6 +351,8 @@ typedef enum lk_serve_form {
 } lk_serve_form;
 
 lk_serve_form lk_serve_form_of(const lk_option *option);
+/* The name of the file that holds the content of an option; NULL: it takes none. */
+const char *lk_serve_file_of(const lk_option *option);
 /* "text or object", for documents and errors. */
 const char *lk_serve_form_name(lk_serve_form form);
 

@@ -732,5 +732,8 @@ lk_status lk_request_stated(lk_arena *arena, const lk_predict_request *request,
 	if (job->recompute_said && !(out->recompute = lk_recompute_text(arena, job)))
 		return lk_oom(err);
 	*network = job->model.layers > 0;
+	const char *named = line->launch.network;
+	lk_model model;
+	if (!*network && named && lk_model_preset(named, &model, NULL) == LK_OK) out->model = named;
 	return LK_OK;
 }

@@ -4,6 +4,7 @@ import "./serve.mjs";
 import "./files.mjs";
 import "./form.mjs";
 import "./questions.mjs";
+import "./paste.mjs";
 
 const words = process.argv.slice(2);
 const chosen = tests.filter((t) => !words.length || words.some((word) => t.name.includes(word)));

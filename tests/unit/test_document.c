@@ -1,6 +1,7 @@
 /* test_document.c: YAML and TOML as the values of JSON: a random tree written in each of the three
  * forms is the same tree; scalars, anchors, merge keys, tables and dotted keys; damaged texts are
- * errors with a place, or values, and never more. */
+ * errors with a place, or values, and never more; which form a text has, and that a script has
+ * none. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -141,6 +142,17 @@ static lk_value *read_toml(lk_arena *arena, const char *text) {
 	return out;
 }
 
+/* Of a text that ends where its memory does. */
+static void expect_form(const char *text, lk_document_form form) {
+	size_t size = strlen(text);
+	char *exact = malloc(size ? size : 1);
+	assert_non_null(exact);
+	memcpy(exact, text, size);
+	lk_document_form seen = lk_document_form_of(exact, size);
+	free(exact);
+	if (seen != form) fail_msg("form %d in place of %d:\n%s", seen, form, text);
+}
+
 static void three_forms_agree(void **state) {
 	(void)state;
 	for (int i = 0; i < 500; i++) {
@@ -148,6 +160,9 @@ static void three_forms_agree(void **state) {
 		struct forms forms = {calloc(1, TEXT_BYTES), calloc(1, TEXT_BYTES), calloc(1, TEXT_BYTES)};
 		assert_true(forms.json && forms.yaml && forms.toml);
 		append_map(&forms, "", 3);
+		expect_form(forms.json, LK_DOCUMENT_JSON);
+		if (*forms.yaml) expect_form(forms.yaml, LK_DOCUMENT_YAML);
+		if (*forms.toml) expect_form(forms.toml, LK_DOCUMENT_TOML);
 		lk_value *json = read_json(&arena, forms.json);
 		if (!document_equal(json, read_yaml(&arena, forms.yaml)))
 			fail_msg("YAML differs:\n%s\n%s", forms.yaml, forms.json);
@@ -233,6 +248,48 @@ static void errors_have_a_place(void **state) {
 	}
 }
 
+/* What a text without a file's name is, by its first line. */
+static void forms_by_the_first_line(void **state) {
+	(void)state;
+	static const char *const texts[][5] = {
+		[LK_DOCUMENT_NONE] = {"torchrun train.py --x: 1", "#!/bin/bash\nkey: value\n",
+	                          "# a comment\nGPUS=8\nmodel=x torchrun t.py\n",
+	                          ": ${GPUS:=8}\ntorchrun t.py\n", "[[ -f x ]] && torchrun t.py\n"},
+		[LK_DOCUMENT_JSON] = {"{\"a\": 1}", "{\n}", "\n { \"a b\" : [", "{}", "# x\n{\"a\":1}"},
+		[LK_DOCUMENT_YAML] = {"---\nbase_model: x\n", "%YAML 1.2\n---\n# x\n\"a b\": 1\n",
+	                          "\xEF\xBB\xBF"
+	                          "a-b.c:\n  d: 1\n",
+	                          "# x\n{\n # y\n \"a\": 1 }\n", "- a: 1\n"},
+		[LK_DOCUMENT_TOML] = {"[table]\nkey = 1\n", "# x\n[[a.\"b c\"]] # y\n", "key = 1",
+	                          "a.b = [\n", "'a b' = 1\n"},
+	};
+	static const char *const scripts[] = {
+		"",
+		"#",
+		"---",
+		"-",
+		"a",
+		"a:b",
+		"{ torchrun t.py; }\n",
+		"{",
+		"[ -f x ] && torchrun t.py\n",
+		"[",
+		"[a",
+		"[[",
+		"[[a]",
+		"\"",
+		"export A=1\n",
+		"A=1\n",
+		"if true; then\n",
+		"\"$PYTHON\" t.py\n",
+		"./run.sh a: b\n",
+	};
+	for (int form = LK_DOCUMENT_NONE; form <= LK_DOCUMENT_TOML; form++)
+		for (int i = 0; i < 5; i++) expect_form(texts[form][i], (lk_document_form)form);
+	for (size_t i = 0; i < sizeof scripts / sizeof *scripts; i++)
+		expect_form(scripts[i], LK_DOCUMENT_NONE);
+}
+
 /* A byte changed, or the end cut off: an answer or a refusal. */
 static void damaged_texts(void **state) {
 	(void)state;
@@ -260,6 +317,7 @@ int main(void) {
 		cmocka_unit_test(yaml_as_configurations_have_it),
 		cmocka_unit_test(toml_as_configurations_have_it),
 		cmocka_unit_test(errors_have_a_place),
+		cmocka_unit_test(forms_by_the_first_line),
 		cmocka_unit_test(damaged_texts),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
