@@ -174,13 +174,13 @@ static lk_status config_parse_json(lk_arena *arena, const char *text, size_t siz
 	return status;
 }
 
-/* A map in braces may go on as YAML, with comments; what is wrong with one that is neither, JSON
- * says. */
+/* A map in braces may go on as YAML, with comments, but for a file whose name says that it is JSON;
+ * what is wrong with one that is neither, JSON says. */
 static lk_status config_parse_braces(lk_arena *arena, const char *text, size_t size,
                                      const char *name, lk_value **out, lk_error *err) {
 	lk_error unused = {0};
 	lk_status status = config_parse_json(arena, text, size, name, out, err);
-	if (status != LK_ERR_INPUT) return status;
+	if (status != LK_ERR_INPUT || lk_ends_in(name, ".json")) return status;
 	return lk_yaml_document(arena, text, size, name, out, &unused) == LK_OK ? LK_OK : status;
 }
 
