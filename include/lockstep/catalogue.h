@@ -39,7 +39,8 @@ lk_status lk_catalogue_open(const char *dir, lk_error *err);
  * They live as long as the process. lk_model_name is NULL as well when memory ran out. */
 const char *lk_device_name(int index);
 const char *lk_model_name(int index);
-/* Whether a text names a network: a preset, or the repository of one on the Hub. */
+/* Whether a text names a network: a preset, the repository of one on the Hub, or the address of a
+ * network's page there, of which no preset may be. */
 bool lk_model_named(const char *text);
 
 /* Words that are known as values of an option of a verb ("predict", "gpu"), or with `option` NULL

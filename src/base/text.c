@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #include "base/check.h"
 #include "base/text.h"
@@ -333,8 +334,38 @@ bool lk_ends_in(const char *text, const char *ending) {
 	return length >= part && strcmp(text + length - part, ending) == 0;
 }
 
+/* What follows the first of `heads` with which a text begins, in any case; NULL: it begins with
+ * none. */
+static const char *text_after(const char *text, const char *const *heads) {
+	for (; *heads; heads++)
+		if (strncasecmp(text, *heads, strlen(*heads)) == 0) return text + strlen(*heads);
+	return NULL;
+}
+
+bool lk_id_of_page(const char *text, char *out, size_t size) {
+	static const char *const schemes[] = {"https://www.", "http://www.", "https://", "http://",
+	                                      "www.", NULL};
+	static const char *const hubs[] = {
+		"huggingface.co/",       "hf.co/", "hf-mirror.com/", "hf://", "modelscope.cn/models/",
+		"modelscope.ai/models/", NULL};
+	static const char *const others[] = {"datasets/", "spaces/", "papers/", "docs/", "blog/", NULL};
+	static const char *const places[] = {"tree/", "blob/", "resolve/", "raw/", NULL};
+	static const char ends[] = "/?#";
+	const char *after = text_after(text, schemes), *id = text_after(after ? after : text, hubs);
+	if (!id || text_after(id, others)) return false;
+	/* the first networks of the Hub have a name only: "gpt2/tree/main" */
+	size_t length = strcspn(id, ends);
+	const char *name = id[length] == '/' ? id + length + 1 : "";
+	if (strcspn(name, ends) > 0 && !text_after(name, places)) length += 1 + strcspn(name, ends);
+	if (length == 0 || length >= size) return false;
+	snprintf(out, size, "%.*s", (int)length, id);
+	return true;
+}
+
 bool lk_id_form(const char *text) {
+	char id[LK_ID];
 	const char *slash = strchr(text, '/');
+	if (lk_id_of_page(text, id, sizeof id)) return true;
 	return slash && slash > text && *text != '.' && slash[1] && !strchr(slash + 1, '/') &&
 	       !lk_ends_in(text, ".json");
 }

@@ -92,8 +92,17 @@ size_t lk_utf8_length(const char *text, size_t size);
 bool lk_is_slip(const char *typed, const char *meant);
 
 bool lk_ends_in(const char *text, const char *ending);
-/* Whether a text has the form of a repository's id, "OWNER/NAME"; a relative path may have it, too.
- */
+
+enum {
+	LK_ID = 160 /* bytes that hold a repository's id */
+};
+
+/* The id of the repository whose page a text is the address of: "Qwen/Qwen3-8B" of
+ * "https://huggingface.co/Qwen/Qwen3-8B/tree/main" and of "hf.co/Qwen/Qwen3-8B". False, and `out` as
+ * it was: the text is no address of a network on a hub. */
+bool lk_id_of_page(const char *text, char *out, size_t size);
+/* Whether a text has the form of a repository's id, "OWNER/NAME", which a relative path may have,
+ * too, or is the address of its page. */
 bool lk_id_form(const char *text);
 
 /* Bytes of the character at `text` where it may not be shown as it is; 0 where it may. Control

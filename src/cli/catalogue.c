@@ -72,6 +72,8 @@ static const lk_option model_options[] = {
 static const char *const model_examples[] = {
 	"lockstep models llama",
 	"the networks of that family",
+	"lockstep models dlrm",
+	"recommendation models, whose tables `shard` places",
 	"lockstep models -o jsonl",
 	"all of them, one object per line",
 	NULL,
@@ -81,9 +83,10 @@ static const lk_verb models = {
 	.name = "models",
 	.summary = "the networks that are known by name, with their sizes",
 	.operands = "[NAME]",
-	.description = "Lists the presets of --model. NAME is a part of a name or family. Parameters "
-				   "are counted as HuggingFace "
-				   "does; the active ones are those that one token passes through.",
+	.description = "Lists the presets of --model. NAME is a part of a name or family, or the id of a "
+				   "repository on the Hub. Parameters are counted as HuggingFace does; the active "
+				   "ones are those that one token, or a sample of a recommendation model "
+				   "(family dlrm), passes through.",
 	.options = model_options,
 	.examples = model_examples,
 	.max_operands = 1,

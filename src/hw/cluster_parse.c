@@ -437,11 +437,24 @@ static lk_status check_cluster_name(const char *text, lk_error *err) {
 	return lk_hint(err, "%s", hint);
 }
 
+/* "8xh100", as --gpu takes it. A number and a name without a sign between them are one node. */
+static bool parse_is_count(const char *text, const lk_device **device, int *gpus) {
+	const char *after = text + strspn(text, "0123456789");
+	after += strspn(after, " ");
+	*device = lk_device_find(lk_where_split(text, gpus));
+	bool node = parse_is_digit(*text) && *after != '*' && lk_device_find(after);
+	return *gpus > 0 && *device && !node;
+}
+
 lk_status lk_cluster_parse(lk_arena *arena, const char *text, lk_cluster *out, lk_error *err) {
+	const lk_device *device;
+	int gpus;
 	if (text[strspn(text, " \t\r\n")] != '{') {
 		if (lk_ends_in(text, ".json")) return parse_read_file(arena, text, out, err);
 		if (lk_ends_in(text, ".xml")) return read_xml(arena, text, out, err);
 		if (parse_log_name(text)) return read_info(arena, text, out, err);
+		if (parse_is_count(text, &device, &gpus))
+			return lk_cluster_simple(arena, device, gpus, 0, 0, out, err);
 		LK_TRY(check_cluster_name(text, err));
 		return lk_cluster_parse_text(arena, text, out, err);
 	}

@@ -3,11 +3,13 @@
  * ranks of a trace, a log or a launch line. */
 #include "hw/hw.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "base/noun.h"
 #include "base/check.h"
 #include "base/text.h"
+#include "hw/hw_internal.h"
 
 /* What a graph carries was written by lockstep, unless somebody changed it. */
 static lk_status parse_origin(lk_arena *arena, const lk_where *where, lk_cluster *out,
@@ -56,22 +58,66 @@ lk_status lk_cluster_refuse_network(const lk_cluster *cluster, const char *what,
 	return lk_hint(err, "leave the network out, or state its share as oversub X");
 }
 
-/* "256xh200" is --gpu h200 --gpus 256: the name, and in *count how many; the text as it is where it
- * has no such form or is a name itself. */
-static const char *where_split_gpu(const char *text, int *count) {
+/* Bytes of a multiplication sign between a number of GPUs and their name; 0: none is there. */
+static size_t where_times(const char *at) {
+	static const char cross[] = "\xc3\x97";
+	if (strncmp(at, cross, sizeof cross - 1) == 0) return sizeof cross - 1;
+	return *at && strchr("xX*", *at) ? 1 : 0;
+}
+
+static bool where_is_digit(char c) {
+	return c >= '0' && c <= '9';
+}
+
+/* A whole number, and where it ends; 0: none, or more GPUs than a cluster has. */
+static int where_number(const char *at, const char **end) {
 	int number = 0;
-	const char *at = text;
-	*count = 0;
-	if (lk_device_find(text)) return text;
-	for (; *at >= '0' && *at <= '9' && number < 10000000; at++) number = 10 * number + (*at - '0');
+	for (; where_is_digit(*at) && number <= LK_CLUSTER_GPUS / 10; at++)
+		number = 10 * number + (*at - '0');
+	*end = at;
+	return where_is_digit(*at) ? 0 : number;
+}
+
+/* The name after a number: "4x4090", "8 x H100", "64 h100". A word after a sign is a name also
+ * where no GPU has it: a slip. */
+static const char *where_name_after(const char *text, int *count) {
+	const char *at;
+	int number = where_number(text, &at);
+	size_t blanks = strspn(at, " "), times = where_times(at + blanks);
+	at += blanks + times;
 	at += strspn(at, " ");
-	if (number == 0 || (*at != 'x' && *at != 'X' && *at != '*')) return text;
-	at++;
-	at += strspn(at, " ");
-	bool letter = (*at >= 'a' && *at <= 'z') || (*at >= 'A' && *at <= 'Z');
-	if (!letter) return text;
+	bool word = (*at >= 'a' && *at <= 'z') || (*at >= 'A' && *at <= 'Z');
+	if (number == 0 || blanks + times == 0) return NULL;
+	if (!(times && word) && !lk_device_find(at)) return NULL;
 	*count = number;
 	return at;
+}
+
+/* The catalogue's name of the GPU before a number: "h100x8", "RTX 4090 x 2", "H100:8". */
+static const char *where_name_before(const char *text, int *count) {
+	char name[128];
+	const char *end = text + strlen(text), *after;
+	while (end > text && where_is_digit(end[-1])) end--;
+	int number = where_number(end, &after);
+	while (end > text && end[-1] == ' ') end--;
+	if (number == 0 || end == text) return NULL;
+	if (where_times(end - 1) || end[-1] == ':') end--;
+	else if (end - text > 2 && where_times(end - 2) == 2) end -= 2;
+	else return NULL;
+	if ((size_t)(end - text) >= sizeof name) return NULL;
+	snprintf(name, sizeof name, "%.*s", (int)(end - text), text);
+	const lk_device *device = lk_device_find(name);
+	if (!device) return NULL;
+	*count = number;
+	return device->name;
+}
+
+const char *lk_where_split(const char *text, int *count) {
+	*count = 0;
+	if (lk_device_find(text)) return text;
+	const char *name = where_name_after(text, count);
+	if (!name) name = where_name_before(text, count);
+	return name ? name : text;
 }
 
 static lk_status where_read(lk_arena *arena, const lk_where *where, lk_cluster *out, int *gpus,
@@ -111,7 +157,7 @@ lk_status lk_where_count(const char **gpu, int *gpus, lk_error *err) {
 	int count;
 	if (!said) return LK_OK;
 	LK_TRY(lk_devices_ready(err));
-	*gpu = where_split_gpu(said, &count);
+	*gpu = lk_where_split(said, &count);
 	if (count > 0 && *gpus > 0 && *gpus != count) {
 		lk_fail(err, LK_ERR_INPUT, "--gpu", "%s means %d GPUs, but %d are requested elsewhere",
 		        said, count, *gpus);

@@ -13,7 +13,7 @@ static const lk_option options[] = {
 	 "that holds one"), LETTER('m')},
 	{TEXT("as", job.as, "TYPE",
 	 "read the config.json as this model_type: for networks that are not known")},
-	{TEXT("gpu", job.gpu, "NAME", "GPU, see `lockstep devices`; 64xh100: so many"), LETTER('g')},
+	{TEXT("gpu", job.gpu, "NAME", "GPU, see `lockstep devices`; 64xh100: 64 of them"), LETTER('g')},
 	{TEXT("gpus", gpus, "N,...", "numbers of GPUs: one search for each"), LETTER('n')},
 	{TEXT("cluster", job.cluster, "TEXT|FILE",
 	 "instead of --gpu: '8 node * 8 h100-sxm nvlink4, nic 8*400g', or a JSON file")},

@@ -13,7 +13,7 @@ static const lk_option options[] = {
 	 "folder that holds one"), SWEPT, LETTER('m')},
 	{TEXT("as", as, "TYPE",
 	 "read the config.json as this model_type: for networks that are not known"), SWEPT},
-	{TEXT("gpu", gpu, "NAME", "GPU, see `lockstep devices`; 64xh100: so many"), SWEPT, LETTER('g')},
+	{TEXT("gpu", gpu, "NAME", "GPU, see `lockstep devices`; 64xh100: 64 of them"), SWEPT, LETTER('g')},
 	{INT("gpus", gpus, "N", 1, 4194304,
 	 "number of GPUs, in nodes as the device is usually sold"), SWEPT, LETTER('n')},
 	{TEXT("cluster", cluster, "TEXT|FILE",

@@ -11,7 +11,7 @@ static const char *const types[] = {"fp32", "fp16", "bf16", NULL};
 #define REQUEST lk_shard_request
 static const lk_option options[] = {
 	{GROUP("Where")
-	 TEXT("gpu", gpu, "NAME", "GPU, see `lockstep devices`; 64xh100: so many"), LETTER('g')},
+	 TEXT("gpu", gpu, "NAME", "GPU, see `lockstep devices`; 64xh100: 64 of them"), LETTER('g')},
 	{INT("gpus", gpus, "N", 1, 16777216,
 	 "number of GPUs, in nodes as the device is usually sold"), LETTER('n')},
 	{TEXT("cluster", cluster, "TEXT|FILE", "instead of --gpu: a text or a file, as for predict")},

@@ -354,6 +354,7 @@ static lk_status dlrm_note(const struct asked *asked, lk_prediction *prediction,
 	prediction->reproduce = dlrm_reproduce(asked);
 	dlrm_assume(asked, assumed, &prediction->assumption_count);
 	prediction->assumptions = assumed;
+	prediction->warning = dlrm->note;
 	return prediction->model && prediction->cluster && prediction->layout && prediction->reproduce
 	           ? LK_OK
 	           : lk_oom(err);

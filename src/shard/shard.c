@@ -21,6 +21,7 @@ struct answer {
 	lk_dlrm model; /* whose tables they are; without layers where tables alone were given */
 	lk_host_terms host;
 	lk_cutoff cutoff;
+	bool pooling_assumed;
 	bool eager; /* the model's step is issued by a host */
 	lk_calibration_hold calibration;
 };
@@ -67,7 +68,8 @@ static lk_status shard_read_tables(struct answer *answer, const lk_shard_request
 	unsigned kinds;
 	LK_TRY(shard_read_kinds(request, &kinds, err));
 	LK_TRY(lk_stream_open(request->tables, &in, err));
-	lk_status status = lk_shard_tables_read(&answer->arena, in, answer->p.batch, &tables, err);
+	lk_status status = lk_shard_tables_read(&answer->arena, in, answer->p.batch, &tables,
+	                                        &answer->pooling_assumed, err);
 	lk_stream_close(in);
 	lk_shard_table *copy =
 		status == LK_OK ? LK_ARRAY(&answer->arena, lk_shard_table, tables.count) : NULL;
@@ -128,9 +130,8 @@ static lk_status read_model(struct answer *answer, const lk_shard_request *reque
 	LK_TRY(shard_read_kinds(request, &kinds, err));
 	lk_status status = lk_dlrm_named(&answer->arena, request->model, &answer->model, err);
 	if (status == LK_ERR_INPUT && !lk_dlrm_is_file(request->model))
-		return lk_hint(err,
-		               "give a list of tables (TABLES.csv), or one of dlrm-default, dlrm-mlperf, "
-		               "dlrm-ddp, dlrm-criteo and dlrm-dcnv2");
+		return lk_hint(err, "give a list of tables (TABLES.csv), or a recommendation model "
+		                    "(`lockstep models dlrm`)");
 	LK_TRY(status);
 	answer->eager = !request->cuda_graphs;
 	double batch = request->batch > 0 ? request->batch : LK_DLRM_SAMPLES * problem->ranks;
@@ -498,14 +499,20 @@ static lk_status shard_describe(struct answer *answer, const lk_shard_request *r
 						   "collectives by the model of the cluster"
 						 : "lookups by traffic and L2 hits, at rates measured on the device or "
 						   "their usual share of its data sheet; NCCL's collectives";
+	if (answer->pooling_assumed)
+		shard_answer->basis = lk_arena_printf(
+			&answer->arena, "a sample looks up one row where the list states no number; %s",
+			shard_answer->basis);
 	if (has_model(answer)) {
+		const char *note = answer->model.note;
 		shard_answer->model = lk_arena_printf(
-			&answer->arena, "%.80s, its MLPs in fp32, %s", request->model,
+			&answer->arena, "%.80s%s%s%s, its MLPs in fp32, %s", request->model,
+			note ? " (" : "", note ? note : "", note ? ")" : "",
 			answer->eager ? "each operation issued by a host" : "replayed from a CUDA graph");
 		if (!shard_answer->model) return lk_oom(err);
 	}
 	shard_answer->reproduce = shard_reproduce(&answer->arena, request);
-	return shard_answer->cluster && shard_answer->reproduce ? LK_OK : lk_oom(err);
+	return shard_answer->cluster && shard_answer->basis && shard_answer->reproduce ? LK_OK : lk_oom(err);
 }
 
 static lk_status shard_ask(struct answer *answer, const lk_shard_request *request, lk_error *err) {

@@ -116,9 +116,10 @@ typedef struct lk_shard_plan {
 /* ---- shard_tables.c ---- */
 
 typedef LK_VEC(lk_shard_table) lk_shard_tables;
-/* Reads a table list; texts are owned by the arena. `batch` scales the lookups. */
+/* Reads a table list; texts are owned by the arena. `batch` scales the lookups. *pooling_assumed: one
+ * lookup for a sample where the list states no number. */
 lk_status lk_shard_tables_read(lk_arena *arena, lk_stream *in, double batch, lk_shard_tables *out,
-                               lk_error *err);
+                               bool *pooling_assumed, lk_error *err);
 
 /* ---- shard_device.c ---- */
 

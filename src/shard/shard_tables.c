@@ -1,13 +1,14 @@
 /* shard_tables.c: reads a list of embedding tables.
  *
- *     name,rows,dim,pooling[,count][,skew | ,reuse][,kinds]
+ *     [name,]rows,dim[,pooling][,count][,skew | ,reuse][,kinds]
  *
- * pooling: rows that a sample looks up and sums; count: so many equal tables; skew: exponent of a
+ * Columns may have the names that other programs give them, as `columns` has them. pooling: rows that a sample looks up and sums; count: so many equal tables; skew: exponent of a
  * Zipf law, 0 uniform; reuse: 17 shares of different rows by how often a batch looks them up,
  * blanks between them; kinds: "table|column|row|data". */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
+#include <strings.h>
 
 #include "base/arena.h"
 #include "io/csv.h"
@@ -16,22 +17,36 @@
 #include "shard/shard.h"
 
 enum {
-	NAME,
 	ROWS,
 	DIM,
+	NAME,
 	POOLING,
 	COUNT,
 	SKEW,
 	REUSE,
 	KINDS,
 	COLUMNS,
-	NEEDED = COUNT,
+	NEEDED = NAME,
 	TABLES = 100000,
 	REUSE_BATCH = 65536 /* samples that histograms of reuse are of, as in
 	                       facebookresearch/dlrm_datasets 2021 */
 };
-static const char *const columns[COLUMNS] = {"name",  "rows", "dim",   "pooling",
-                                             "count", "skew", "reuse", "kinds"};
+/* Our names, and those of TorchRec (EmbeddingBagConfig, ParameterConstraints), facebookresearch's
+ * dlrm and dlrm_datasets, MLPerf's recommendation_v2, HugeCTR and Keras. Of several in a file the
+ * first in this list counts: TorchRec's `pooling` is a word, its number is `pooling_factor`. */
+static const char *const columns[COLUMNS] = {
+	[ROWS] = "rows|num_embeddings|hash_size|num_rows|vocabulary_size|vocab_size|cardinality|"
+             "num_embeddings_per_feature|max_vocabulary_size|slot_size",
+	[DIM] = "dim|embedding_dim|embedding_dims|emb_dim|embedding_vec_size|embedding_vector_size|"
+            "embedding_size|ev_size|output_dim",
+	[NAME] = "name|table|table_name|feature|feature_name|feature_names",
+	[POOLING] = "pooling_factor|pooling_factors|avg_pooling|num_indices_per_lookup|multi_hot_size|"
+                "multi_hot_sizes|hotness|max_hotness|pooling",
+	[COUNT] = "count|num_tables",
+	[SKEW] = "skew|zipf|zipf_alpha|alpha",
+	[REUSE] = "reuse",
+	[KINDS] = "kinds|sharding_types|sharding_type",
+};
 
 const char *const lk_shard_kind_names[LK_SHARD_KINDS + 1] = {"table", "column", "row", "data",
                                                              NULL};
@@ -41,6 +56,7 @@ struct reader {
 	const lk_csv *csv;
 	int at[COLUMNS];
 	double batch;
+	bool pooling_assumed;
 	lk_shard_tables *out;
 };
 
@@ -50,7 +66,8 @@ static const char *tables_field(const struct reader *reader, int column) {
 
 /* "file:line, column dim" */
 static const char *tables_place(const struct reader *reader, int column, char out[192]) {
-	snprintf(out, 192, "%.150s, column %s", lk_csv_where(reader->csv), columns[column]);
+	snprintf(out, 192, "%.150s, column %s", lk_csv_where(reader->csv),
+	         lk_csv_name(reader->csv, reader->at[column]));
 	return out;
 }
 
@@ -80,7 +97,9 @@ static lk_status tables_read_kinds(const struct reader *reader, unsigned *out, l
 	lk_copy(text, sizeof text, tables_field(reader, KINDS));
 	for (*out = 0; (word = strsep(&next, "|+ "));) {
 		int kind = 0;
-		while (kind < LK_SHARD_KINDS && !lk_same_name(word, lk_shard_kind_names[kind])) kind++;
+		while (kind < LK_SHARD_KINDS && !lk_same_name(word, lk_shard_kind_names[kind]) &&
+		       !lk_same_name(word, lk_shard_types[kind]))
+			kind++;
 		if (kind == LK_SHARD_KINDS) {
 			lk_fail(err, LK_ERR_INPUT, tables_place(reader, KINDS, where),
 			        "\"%.40s\" is not a kind of placement", word);
@@ -160,17 +179,37 @@ static lk_status tables_add(const struct reader *reader, const lk_shard_table *t
 	return LK_OK;
 }
 
-static lk_status tables_read_row(const struct reader *reader, lk_error *err) {
-	lk_shard_table t = {.name = tables_field(reader, NAME)};
+/* One where the file has no such column, or TorchRec's word for how rows are combined. */
+static lk_status tables_read_pooling(struct reader *reader, double *out, lk_error *err) {
+	static const char *const words[] = {"sum", "mean", "none"};
+	const char *text = tables_field(reader, POOLING);
+	bool open = reader->at[POOLING] < 0;
+	for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+		open = open || strcasecmp(text, words[i]) == 0;
+	if (!open) return tables_number(reader, POOLING, 0, 1e6, 0, out, err);
+	*out = 1;
+	reader->pooling_assumed = true;
+	return LK_OK;
+}
+
+/* The column; tables of a file without it are t0, t1, ..., as those of a model. */
+static const char *tables_name(const struct reader *reader) {
+	if (reader->at[NAME] >= 0) return tables_field(reader, NAME);
+	return lk_arena_printf(reader->arena, "t%zu", reader->out->count);
+}
+
+static lk_status tables_read_row(struct reader *reader, lk_error *err) {
+	lk_shard_table t = {.name = tables_name(reader)};
 	double count;
 	char where[192];
+	if (!t.name) return lk_oom(err);
 	if (!*t.name) {
 		lk_fail(err, LK_ERR_INPUT, tables_place(reader, NAME, where), "the table has no name");
 		return lk_hint(err, "give each row its own name");
 	}
 	LK_TRY(tables_whole(reader, ROWS, 1, 1e12, 0, &t.rows, err));
 	LK_TRY(tables_whole(reader, DIM, 1, 65536, 0, &t.dim, err));
-	LK_TRY(tables_number(reader, POOLING, 0, 1e6, 0, &t.pooling, err));
+	LK_TRY(tables_read_pooling(reader, &t.pooling, err));
 	LK_TRY(tables_whole(reader, COUNT, 1, TABLES, 1, &count, err));
 	LK_TRY(tables_check_size(reader, &t, err));
 	LK_TRY(tables_read_kinds(reader, &t.allowed, err));
@@ -198,9 +237,32 @@ static lk_status tables_check_names(const lk_shard_tables *tables, lk_error *err
 	return status;
 }
 
+/* The place of a column by the first of its names that the header has; -1: it has none. */
+static int tables_find_column(const lk_csv *csv, const char *names) {
+	char list[256], *next = list, *name;
+	int at = -1;
+	lk_copy(list, sizeof list, names);
+	while (at < 0 && (name = strsep(&next, "|"))) at = lk_csv_column(csv, name);
+	return at;
+}
+
+static lk_status tables_find_columns(struct reader *reader, const char *file, lk_error *err) {
+	for (int column = 0; column < COLUMNS; column++)
+		reader->at[column] = tables_find_column(reader->csv, columns[column]);
+	for (int column = 0; column < NEEDED; column++) {
+		if (reader->at[column] >= 0) continue;
+		lk_fail(err, LK_ERR_INPUT, file,
+		        "the column %s is missing: this is not a list of embedding tables",
+		        column == ROWS ? "rows" : "dim");
+		return lk_hint(err, "one has the columns name, rows, dim and pooling; num_embeddings and "
+		                    "embedding_dim are read, too");
+	}
+	return LK_OK;
+}
+
 static lk_status tables_read_rows(struct reader *reader, lk_csv *csv, const char *file,
                                   lk_error *err) {
-	LK_TRY(lk_csv_find(csv, columns, COLUMNS, NEEDED, "list of embedding tables", reader->at, err));
+	LK_TRY(tables_find_columns(reader, file, err));
 	for (bool more;;) {
 		LK_TRY(lk_csv_next(csv, &more, err));
 		if (!more) break;
@@ -212,11 +274,12 @@ static lk_status tables_read_rows(struct reader *reader, lk_csv *csv, const char
 }
 
 lk_status lk_shard_tables_read(lk_arena *arena, lk_stream *in, double batch, lk_shard_tables *out,
-                               lk_error *err) {
+                               bool *pooling_assumed, lk_error *err) {
 	lk_csv *csv;
 	LK_TRY(lk_csv_open(in, &csv, err));
 	struct reader r = {.arena = arena, .csv = csv, .batch = batch, .out = out};
 	lk_status status = tables_read_rows(&r, csv, lk_stream_name(in), err);
 	lk_csv_close(csv);
+	*pooling_assumed = r.pooling_assumed;
 	return status;
 }

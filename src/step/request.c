@@ -78,10 +78,12 @@ static lk_status read_launch(lk_arena *arena, const lk_predict_request *request,
 	return LK_OK;
 }
 
-/* "Qwen/Qwen3-8B" is an id of a repository, unless a file or folder has this name. */
+/* "Qwen/Qwen3-8B" is an id of a repository, and "hf.co/Qwen/Qwen3-8B" its page, unless a file or
+ * folder has this name. */
 static bool request_looks_like_path(const char *name) {
-	if (lk_ends_in(name, ".json") || strcmp(name, ".") == 0) return true;
-	return strchr(name, '/') && (!lk_id_form(name) || access(name, F_OK) == 0);
+	if (strcmp(name, ".") == 0) return true;
+	if (lk_id_form(name)) return access(name, F_OK) == 0;
+	return strchr(name, '/') || lk_ends_in(name, ".json");
 }
 
 /* The numbers in which networks differ that are not the same. */

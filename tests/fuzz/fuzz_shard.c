@@ -56,7 +56,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
 	lk_stream *in;
 	lk_error err = {0};
 	if (lk_stream_memory(data, size, "tables", &in, &err) != LK_OK) return 0;
-	lk_status status = lk_shard_tables_read(&arena, in, 4096, &tables, &err);
+	bool assumed;
+	lk_status status = lk_shard_tables_read(&arena, in, 4096, &tables, &assumed, &err);
 	if (status != LK_OK && (!err.where[0] || !err.what[0])) abort();
 	if (status == LK_OK && tables.count <= 40) place(&arena, &tables);
 	lk_stream_close(in);

@@ -588,7 +588,8 @@ static lk_status read_text(const char *text, lk_error *err) {
 	lk_shard_tables tables = {0};
 	lk_stream *in;
 	assert_int_equal(lk_stream_memory(text, strlen(text), "t.csv", &in, err), LK_OK);
-	lk_status status = lk_shard_tables_read(&arena, in, 4096, &tables, err);
+	bool assumed;
+	lk_status status = lk_shard_tables_read(&arena, in, 4096, &tables, &assumed, err);
 	lk_stream_close(in);
 	lk_vec_free(&tables);
 	lk_arena_free(&arena);
@@ -608,6 +609,8 @@ static void wrong_tables_name_row_and_column(void **state) {
 		{"reuse", "name,rows,dim,pooling,reuse\na,5,64,1,0.5 0.5\n"},
 		{"skew", "name,rows,dim,pooling,skew\na,5,64,1,nan\n"},
 		{"pooling", "name,rows,dim,pooling\na,5,64,\n"},
+		{"num_embeddings", "name,num_embeddings,embedding_dim\na,0,64\n"},
+		{"pooling_factor", "num_embeddings,embedding_dim,pooling_factor\n5,64,few\n"},
 	};
 	for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
 		lk_error err = {0};
@@ -618,6 +621,8 @@ static void wrong_tables_name_row_and_column(void **state) {
 			fail_msg("%zu: %s: %s", i, err.where, err.what);
 	}
 	lk_error err;
+	assert_int_equal(read_text("name,dim,pooling\na,5,4\n", &err), LK_ERR_INPUT);
+	assert_int_equal(read_text("name,rows,pooling\na,5,4\n", &err), LK_ERR_INPUT);
 	assert_int_equal(read_text("name,rows,dim,pooling\n", &err), LK_ERR_INPUT);
 	assert_int_equal(read_text("name,rows,dim,pooling\na,5,4,1\na,5,4,1\n", &err), LK_ERR_INPUT);
 	assert_int_equal(read_text("name,rows,dim,pooling,count\na,5,4,1,3\nb,1M,64,10,1\n", &err),

@@ -153,6 +153,10 @@ lk_status lk_dlrm_from_json(lk_arena *arena, const lk_value *root, const char *f
 	LK_TRY(dlrm_read_tables(&r, out, err));
 	LK_TRY(dlrm_read_words(&r, out, err));
 	LK_TRY(check_widths(&r, out, err));
+	const lk_value *note = lk_json_get(root, "_note");
+	if (note && note->kind == LK_JSON_STRING &&
+	    !(out->note = lk_arena_strdup(arena, note->text)))
+		return lk_oom(err);
 	out->top[0] = out->interaction != LK_DLRM_DOT ? lk_dlrm_vectors(out) * out->dim
 	                                              : out->dim + lk_dlrm_pairs(out);
 	return LK_OK;
@@ -180,17 +184,33 @@ lk_status lk_dlrm_file(lk_arena *arena, const char *path, lk_dlrm *out, lk_error
 
 static lk_status unknown_preset(const char *name, lk_error *err) {
 	lk_fail(err, LK_ERR_INPUT, "--model", "\"%.60s\" is not a recommendation model", name);
-	return lk_hint(err,
-	               "give dlrm-default, dlrm-mlperf, dlrm-ddp, dlrm-criteo, dlrm-dcnv2 or a file");
+	return lk_hint(err, "give one of `lockstep models dlrm`, or a file");
+}
+
+/* The next preset from *index on: its file; NULL: there is none. */
+static const char *dlrm_next_file(int *index, char name[LK_DLRM_NAME], const char **file,
+                                  size_t *size) {
+	const char *bytes;
+	size_t head = strlen("recommenders/"), tail = strlen(".json");
+	while ((bytes = lk_data_file_at((*index)++, file, size)) != NULL) {
+		if (strncmp(*file, "recommenders/", head) != 0 || !lk_ends_in(*file, ".json")) continue;
+		snprintf(name, LK_DLRM_NAME, "%.*s", (int)(strlen(*file) - head - tail), *file + head);
+		return bytes;
+	}
+	return NULL;
+}
+
+bool lk_dlrm_next(int *index, char name[LK_DLRM_NAME]) {
+	const char *file;
+	size_t size;
+	return dlrm_next_file(index, name, &file, &size) != NULL;
 }
 
 lk_status lk_dlrm_preset(lk_arena *arena, const char *name, lk_dlrm *out, lk_error *err) {
 	const char *file, *bytes;
-	size_t size, head = strlen("recommenders/"), tail = strlen(".json");
-	for (int i = 0; (bytes = lk_data_file_at(i, &file, &size)) != NULL; i++) {
-		char preset[64];
-		if (strncmp(file, "recommenders/", head) != 0 || !lk_ends_in(file, ".json")) continue;
-		snprintf(preset, sizeof preset, "%.*s", (int)(strlen(file) - head - tail), file + head);
+	char preset[LK_DLRM_NAME];
+	size_t size;
+	for (int i = 0; (bytes = dlrm_next_file(&i, preset, &file, &size)) != NULL;) {
 		if (!lk_same_name(preset, name)) continue;
 		lk_stream *in;
 		LK_TRY(lk_stream_memory(bytes, size, file, &in, err));
@@ -306,6 +326,10 @@ double lk_dlrm_lookups(const lk_dlrm *dlrm) {
 	double sum = 0;
 	for (int i = 0; i < dlrm->kind_count; i++) sum += dlrm->kinds[i].count * dlrm->kinds[i].pooling;
 	return sum;
+}
+
+double lk_dlrm_active_params(const lk_dlrm *dlrm) {
+	return lk_dlrm_dense_params(dlrm) + lk_dlrm_lookups(dlrm) * dlrm->dim;
 }
 
 /* Different rows that the batch touches in tables of so many rows, each row as likely as any. */

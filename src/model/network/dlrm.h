@@ -62,6 +62,7 @@ typedef struct lk_dlrm {
 	int interaction, loss, optimizer; /* lk_dlrm_interaction, lk_dlrm_loss, lk_dlrm_optimizer */
 	bool self;                        /* dot products of a vector with itself count too */
 	double cross_layers, cross_rank;  /* of LK_DLRM_CROSS */
+	const char *note;                 /* what users of the preset should know; NULL: nothing */
 } lk_dlrm;
 
 /* A config; `file` names it in errors. Kinds of tables are owned by the arena. */
@@ -72,6 +73,11 @@ lk_status lk_dlrm_read(lk_arena *arena, lk_stream *in, lk_dlrm *out, lk_error *e
 lk_status lk_dlrm_file(lk_arena *arena, const char *path, lk_dlrm *out, lk_error *err);
 /* The preset of a name ("DLRM_default", "dlrm-mlperf"): data/recommenders/NAME.json. */
 lk_status lk_dlrm_preset(lk_arena *arena, const char *name, lk_dlrm *out, lk_error *err);
+enum {
+	LK_DLRM_NAME = 64
+};
+/* The name of the next preset from *index on, which moves after it; false: there is none. */
+bool lk_dlrm_next(int *index, char name[LK_DLRM_NAME]);
 
 /* A model by the name of a preset, or by its file: a path, or what ends in .json. */
 bool lk_dlrm_is_file(const char *name);
@@ -94,6 +100,8 @@ void lk_dlrm_hold_dense(const lk_dlrm *model, double samples, double element,
 /* Bytes of a checkpoint: parameters in fp32 and the optimizer's states. */
 double lk_dlrm_saved_bytes(const lk_dlrm *model);
 double lk_dlrm_lookups(const lk_dlrm *model); /* of a sample in all tables */
+/* Parameters that a sample passes through: of the MLPs, and the rows that it looks up. */
+double lk_dlrm_active_params(const lk_dlrm *model);
 /* Rows of equal tables of which a batch touches as many as of the model's. */
 double lk_dlrm_equal_rows(const lk_dlrm *model, double batch);
 /* Floating-point operations of a training step: products of forward and backward. */

@@ -515,6 +515,8 @@ enum {
 lk_status lk_model_taken(const char *name, char out[LK_MODEL_REASON], lk_error *err);
 int lk_model_preset_count(void);
 const lk_model *lk_model_preset_at(int index);
+/* Names of the recommendation models (dlrm.h), which are no lk_model; NULL past the last. */
+const char *lk_model_recommender_at(int index);
 /* The id of the repository that a preset's config.json comes from, "meta-llama/Llama-3.1-8B"; false
  * where it comes from elsewhere, or `preset` is none. */
 enum {

@@ -411,7 +411,8 @@ static void presets_search(const char *name, struct found *match) {
 }
 
 lk_status lk_model_preset(const char *name, lk_model *out, lk_error *err) {
-	char known[NAME];
+	char known[NAME], page[LK_ID];
+	if (lk_id_of_page(name, page, sizeof page)) name = page;
 	const char *bytes;
 	size_t size;
 	if (presets_by_id(name, known, &bytes, &size))
@@ -445,11 +446,12 @@ lk_status lk_model_find(const char *name, lk_model *out, bool *found, lk_error *
 lk_status lk_model_taken(const char *name, char out[LK_MODEL_REASON], lk_error *err) {
 	struct name_row row;
 	struct found match;
-	char known[NAME], base[2 * NAME];
+	char known[NAME], base[2 * NAME], page[LK_ID];
 	const char *bytes;
 	size_t size;
 	lk_model model;
 	*out = '\0';
+	if (lk_id_of_page(name, page, sizeof page)) name = page;
 	if (presets_by_id(name, known, &bytes, &size)) return LK_OK;
 	LK_TRY(presets_named(name, &row, err));
 	if (row.length > 0) {
@@ -479,6 +481,8 @@ static struct {
 	pthread_once_t once;
 	lk_model *models;
 	int count;
+	char (*recommenders)[LK_DLRM_NAME];
+	int recommender_count;
 } all = {.once = PTHREAD_ONCE_INIT};
 
 static void parse_all(void) {
@@ -491,9 +495,19 @@ static void parse_all(void) {
 	for (int i = 0; used < count && (bytes = next_preset(&i, name, &size)) != NULL; used++)
 		if (presets_parse(name, bytes, size, &all.models[used], NULL) != LK_OK) return;
 	all.count = used;
+	for (int i = 0; lk_dlrm_next(&i, name);) all.recommender_count++;
+	all.recommenders = calloc((size_t)all.recommender_count + 1, sizeof *all.recommenders);
+	if (!all.recommenders) all.recommender_count = 0;
+	for (int i = 0, at = 0; at < all.recommender_count; at++)
+		lk_dlrm_next(&i, all.recommenders[at]);
 }
 
 const lk_model *lk_model_preset_at(int index) {
 	pthread_once(&all.once, parse_all);
 	return index >= 0 && index < all.count ? &all.models[index] : NULL;
+}
+
+const char *lk_model_recommender_at(int index) {
+	pthread_once(&all.once, parse_all);
+	return index >= 0 && index < all.recommender_count ? all.recommenders[index] : NULL;
 }

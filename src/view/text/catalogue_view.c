@@ -8,6 +8,7 @@
 #include "base/arena.h"
 #include "base/text.h"
 #include "hw/hw.h"
+#include "model/network/dlrm.h"
 #include "model/network/model.h"
 #include "view/table/output.h"
 
@@ -216,6 +217,8 @@ static const lk_column model_columns[MODEL_COLUMNS] = {
 
 static const char *const model_extras[] = {"vocab", "family", "kv_heads", "context", NULL};
 
+static const char DLRM[] = "dlrm"; /* the family of all recommendation models */
+
 static void put_params(lk_table *table, double params) {
 	char text[TEXT];
 	lk_table_number(table, params, lk_format_count(params, text, sizeof text));
@@ -247,28 +250,69 @@ static void put_model(lk_table *table, const lk_model *model) {
 	catalogue_view_put_count(table, model->context);
 }
 
+/* Numbers of a row that a recommendation model has not stay empty; its width is each table's. */
+static lk_status put_recommender(lk_table *table, const char *name, lk_error *err) {
+	lk_arena arena = LK_ARENA_INIT;
+	lk_dlrm model;
+	lk_status status = lk_dlrm_preset(&arena, name, &model, err);
+	if (status == LK_OK) {
+		lk_table_row(table);
+		lk_table_text(table, name);
+		lk_table_text(table, DLRM);
+		for (const lk_column *column = model_columns + 2;
+		     column < model_columns + MODEL_COLUMNS; column++) {
+			if (strcmp(column->key, "params") == 0) put_params(table, lk_dlrm_params(&model));
+			else if (strcmp(column->key, "active_params") == 0)
+				put_params(table, lk_dlrm_active_params(&model));
+			else if (strcmp(column->key, "tied") == 0) lk_table_bool(table, false);
+			else if (column->right) lk_table_number(table, NAN, NULL);
+			else lk_table_text(table, NULL);
+		}
+	}
+	lk_arena_free(&arena);
+	return status;
+}
+
+static lk_status put_recommenders(lk_table *table, const char *part, lk_error *err) {
+	const char *name;
+	for (int i = 0; (name = lk_model_recommender_at(i)) != NULL; i++)
+		if (!*part || catalogue_view_holds(name, part) || catalogue_view_holds(DLRM, part))
+			LK_TRY(put_recommender(table, name, err));
+	return LK_OK;
+}
+
 static lk_status no_model(const char *filter, lk_error *err) {
 	lk_arena arena = LK_ARENA_INIT;
-	size_t count = (size_t)lk_model_preset_count();
+	size_t presets = (size_t)lk_model_preset_count(), count = presets;
+	while (lk_model_recommender_at((int)(count - presets))) count++;
 	const char **names = LK_ARRAY(&arena, const char *, count);
 	for (size_t i = 0; names && i < count; i++) {
-		const lk_model *model = lk_model_preset_at((int)i);
-		names[i] = model ? model->name : "";
+		const lk_model *model = i < presets ? lk_model_preset_at((int)i) : NULL;
+		const char *name = model ? model->name : lk_model_recommender_at((int)(i - presets));
+		names[i] = name ? name : "";
 	}
 	lk_status status = names ? nothing_found("model", filter, names, count, err) : lk_oom(err);
 	lk_arena_free(&arena);
 	return status;
 }
 
+/* A preset's name where the filter is the repository's id of it, or the address of its page. */
+static const char *models_filter(const char *filter, lk_model *named) {
+	if (!filter) return "";
+	return lk_id_form(filter) && lk_model_preset(filter, named, NULL) == LK_OK ? named->name
+	                                                                           : filter;
+}
+
 lk_status lk_models_print(const char *filter, int format, bool verbose, bool colour,
                           const char *path, FILE *out, lk_error *err) {
 	lk_writing w = {format, verbose, colour, path, out};
 	lk_column columns[MODEL_COLUMNS];
+	lk_model named;
 	char part[TEXT];
 	LK_TRY(lk_writing_check(&w, err));
 	memcpy(columns, model_columns, sizeof columns);
 	for (int i = 0; i < MODEL_COLUMNS && verbose; i++) columns[i].hidden = false;
-	catalogue_view_bare(filter ? filter : "", part, sizeof part);
+	catalogue_view_bare(models_filter(filter, &named), part, sizeof part);
 	lk_table *table = lk_table_new("models", columns, MODEL_COLUMNS);
 	for (int i = 0; table && i < lk_model_preset_count(); i++) {
 		const lk_model *model = lk_model_preset_at(i);
@@ -279,6 +323,11 @@ lk_status lk_models_print(const char *filter, int format, bool verbose, bool col
 		if (!*part || catalogue_view_holds(model->name, part) ||
 		    catalogue_view_holds(model->family, part))
 			put_model(table, model);
+	}
+	lk_status status = table ? put_recommenders(table, part, err) : LK_OK;
+	if (status != LK_OK) {
+		lk_table_free(table);
+		return status;
 	}
 	if (table && !lk_table_shows(table)) {
 		lk_table_free(table);
