@@ -417,7 +417,7 @@ LONG := LOCKSTEP_LONG=1 TEST_SECONDS=21600 $(MAKE) --no-print-directory
 check-long: $(LONG_PARTS:%=check-long-%) ## all of it for hours: sanitizers, compilers, big grids, fuzzing; by parts: check-long-tsan
 
 check-long-release check-long-asan check-long-ubsan check-long-tsan: check-long-%:
-	@$(LONG) MODE=$* unit cli-tests serve-tests
+	@$(LONG) MODE=$* unit cli-tests serve-tests $(if $(filter release,$*),browser-tests)
 check-long-clang:
 	@$(LONG) MODE=debug CC=$(CLANG) all unit cli-tests
 	@$(LONG) same-bytes

@@ -5,7 +5,9 @@
 const TEXT_LIMIT = 1 << 20;
 const HUB = /^(?:https?:\/\/)?(?:www\.)?huggingface\.co\/([\w.-]+\/[\w.-]+)/;
 
-const NETWORK = ["model_type", "architectures", "hidden_size", "num_hidden_layers", "n_layer", "d_model", "_class_name"];
+const NETWORK = ["model_type", "architectures", "_class_name"], SHAPE = ["hidden_size", "num_hidden_layers", "n_layer", "d_model"];
+/* Keys of jobs, which may state the shape of their network too. */
+const TRAINING = /batch_size|batch-size|optimizer/;
 /* Whether a shell only divides a line into words. What it would do more with, the reader of scripts understands. */
 const isWords = (line) => !/[$`;|&<>()]|(^|\s)#|^\w+=/.test(line.replace(/\\./g, "").replace(/'[^']*'/g, "")
 	.replace(/"[^"$`]*"/g, ""));
@@ -19,7 +21,8 @@ function ofObject(value, text, files) {
 	if (value.traceEvents || "deviceProperties" in value || Array.isArray(value.nodes))
 		return {view: "explain", files, read: "Read as a trace."};
 	if ("lockstep_graph" in value) return {view: "whatif", files, read: "Read as a step graph."};
-	if (has(NETWORK)) return option("model", JSON.stringify(value), "Read as the config.json of a network.");
+	if (has(NETWORK) || has(SHAPE) && !Object.keys(value).some((key) => TRAINING.test(key)))
+		return option("model", JSON.stringify(value), "Read as the config.json of a network.");
 	return job(text);
 }
 

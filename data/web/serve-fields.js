@@ -334,12 +334,12 @@ export class Fields {
 		this.show(new Map([...this.stated, ...next]));
 	}
 
-	/* Takes over a layout: the options of its command, but for the network and where it is trained. */
-	takeLayout(command) {
-		const next = this.texts(), options = textsOf(command.options);
-		for (const name of LAYOUT) next.delete(name);
-		for (const [name, text] of options) if (!["model", "gpu", "cluster"].includes(name)) next.set(name, text);
-		this.show(next);
+	/* Takes over a layout by its command, but for the network and where it is trained. It may have a launch line of its own. */
+	takeLayout(said, gpus) {
+		const {launch, options} = said.command, chosen = this.chosen();
+		for (const name of launch ? [...LAYOUT, ...Object.keys(SOURCES)] : LAYOUT) chosen.delete(name);
+		for (const name of ["model", "gpu", "cluster"]) delete options[name];
+		this.take(chosen, {...said, command: {launch, options: {...options, gpus}}});
 	}
 
 	/* Where line and controls differ, in a sentence, or "". */

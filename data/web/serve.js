@@ -172,6 +172,7 @@ function changeLine(name, event) {
 	const pasted = event?.inputType === "insertFromPaste" && event.data?.trim() === text?.trim();
 	const another = text && isJob(name) && (pasted || !fields.sources.get(name));
 	if (another) {
+		fault.last = ""; /* what it lacks is said where that is chosen */
 		line.held ||= new Map([...chosen].filter(([other]) => other !== name));
 		takeLine(new Map([[name, text]]));
 	} else if (text) takeLine(chosen);
@@ -186,7 +187,7 @@ function changeLine(name, event) {
 async function takeLayout(choice) {
 	const said = await readLine({...fields.contents(), launch: words(choice.reproduce)});
 	if (!said) return;
-	fields.takeLayout({options: {...said.command.options, gpus: choice.gpus}});
+	fields.takeLayout(said, choice.gpus);
 	line.held = null;
 	noteConflict();
 	select("predict");
@@ -195,7 +196,8 @@ async function takeLayout(choice) {
 
 function changed(name, event) {
 	fault.last = name;
-	forgetRead();
+	/* What the box holds may wait for a choice. */
+	if (isSource(name) || !box.waiting) forgetRead();
 	predictChange(name, event);
 }
 

@@ -313,7 +313,7 @@ void lk_predict_free(lk_prediction *prediction);
  * it too. Nothing is predicted; the other fields of the request are not looked at. */
 typedef struct lk_stated {
 	lk_predict_request options; /* as of a request: what is not given is not stated */
-	bool network;               /* the shape of the network is stated, in place of `options.model` */
+	bool network; /* the shape of the network is stated, in place of `options.model` */
 	void *memory_owner;
 } lk_stated;
 

@@ -4,7 +4,6 @@
 #include "base/check.h"
 #include "base/noun.h"
 #include "base/units.h"
-#include "options/command.h"
 #include "predict/predict_internal.h"
 #include "rollout/rollout.h"
 
@@ -150,11 +149,7 @@ lk_status lk_post_note(const lk_post *post, lk_prediction *prediction, lk_error 
 	prediction->layout = lk_arena_printf(arena, "%s; %s GPUs: %s, lag %.0f", post->trained->layout,
 	                                     post->apart ? "other" : "on the same",
 	                                     post->written->layout, post->said.lag);
-	prediction->reproduce =
-		lk_command(arena, &(lk_question){.verb = &lk_predict_verb,
-	                                     .request = post->given,
-	                                     .rest = post->given->launch,
-	                                     .rest_count = post->given->launch_count});
+	prediction->reproduce = lk_reproduce_given(arena, post->given);
 	if (!prediction->layout || !prediction->reproduce) return lk_oom(err);
 	return post_assume(post, prediction, err);
 }

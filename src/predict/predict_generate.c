@@ -14,7 +14,6 @@
 #include "base/text.h"
 #include "base/noun.h"
 #include "cost/calibration/calibration.h"
-#include "options/command.h"
 #include "rollout/rollout.h"
 
 bool lk_predict_generates(const lk_predict_request *request) {
@@ -407,8 +406,7 @@ static lk_status generate_note(const struct generation *generation, lk_predictio
 		generation->count, lk_noun(generation->count, "sequence", "sequences"), generation->prompt,
 		generation->mean, lk_dtype_name(engine->dtype));
 	if (generation->asked.warning[0]) prediction->warning = generation->asked.warning;
-	prediction->reproduce =
-		lk_command(arena, &(lk_question){.verb = &lk_predict_verb, .request = generation->request});
+	prediction->reproduce = lk_reproduce_given(arena, generation->request);
 	if (!prediction->model || !prediction->cluster || !prediction->layout || !prediction->reproduce)
 		return lk_oom(err);
 	return generate_assume(generation, prediction, err);

@@ -57,9 +57,13 @@ static const char *of_options(lk_arena *arena, const lk_predict_request *request
 }
 
 const char *lk_reproduce(lk_arena *arena, const lk_predict_request *request, const lk_job *job) {
-	static const char *const but[] = {SHOWN, NULL};
 	if (request->model && !request->script && !request->config && request->launch_count == 0)
 		return of_options(arena, request, job);
+	return lk_reproduce_given(arena, request);
+}
+
+const char *lk_reproduce_given(lk_arena *arena, const lk_predict_request *request) {
+	static const char *const but[] = {SHOWN, NULL};
 	return lk_command(arena, &(lk_question){.verb = &lk_predict_verb,
 	                                        .request = request,
 	                                        .but = but,

@@ -233,7 +233,8 @@ static lk_status answer_stated(struct child *child, lk_error *err) {
 /* ---- the child ---- */
 
 static lk_status fail_command_file(const char *where, lk_error *err) {
-	lk_fail(err, LK_ERR_INPUT, "launch line", "%.80s names a file, and the server reads none", where);
+	lk_fail(err, LK_ERR_INPUT, "launch line", "%.80s names a file, and the server reads none",
+	        where);
 	return lk_hint(err, "leave it out, or use lockstep predict");
 }
 

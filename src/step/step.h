@@ -380,6 +380,8 @@ lk_status lk_note_job(lk_arena *arena, const lk_predict_request *request, const 
 /* The command that asks the request again; `job` is its completed job. NULL when memory runs out.
  */
 const char *lk_reproduce(lk_arena *arena, const lk_predict_request *request, const lk_job *job);
+/* The command of the options as they were given. */
+const char *lk_reproduce_given(lk_arena *arena, const lk_predict_request *request);
 /* "--gpu h200 --gpus 256" or "--cluster TEXT" of that command. */
 void lk_reproduce_where(lk_command_line *line, const lk_predict_request *request, int gpus);
 

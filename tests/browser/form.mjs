@@ -93,8 +93,9 @@ test("the first screen has verdict, step, memory and cost at any width", (browse
 test("controls that are left open show what the answer takes, and read 8k", (browser) => withServer(async (server) => {
 	const page = await open(browser, {viewport: {width: 2560, height: 1440}}, origin(server));
 	await start(page, server.url);
-	for (const [name, value] of [["vp", "1"], ["cp", "1"], ["mbs", "1"]])
-		same(await page.getAttribute("#f-" + name, "placeholder"), value, name);
+	const command = await page.textContent("#prediction .ls-command");
+	for (const name of ["tp", "pp", "vp", "cp", "mbs", "gbs", "seq"])
+		same(command.includes(` --${name} ${await page.getAttribute("#f-" + name, "placeholder")} `), true, name);
 	same(await page.$eval("#f-dtype", (e) => e.options[e.selectedIndex].text), "default: bf16");
 	await shown(page, () => page.fill("#f-seq", "4k"));
 	await page.waitForFunction(() => document.querySelector("#prediction .ls-command").textContent.includes("--seq 4096"));
@@ -150,7 +151,7 @@ test("answers that are kept stand side by side, travel in the link, and can be s
 	same(await rows(other), two, "the link");
 	await other.close();
 	await page.click("#compare-choices button >> nth=0");
-	await page.waitForFunction(() => document.getElementById("f-tp").value === "4");
+	await page.waitForFunction(() => document.getElementById("f-tp").value === "");
 	check(await page.isVisible("#view-predict"), "the prediction");
 	await page.click("#tab-compare");
 	await page.click("#compare-choices button >> nth=1");
@@ -167,7 +168,7 @@ test("Back takes a change back", (browser) => withServer(async (server) => {
 	await whole(page);
 	await page.waitForFunction(() => location.hash.includes("tp=8"));
 	await page.goBack();
-	await page.waitForFunction(() => document.getElementById("f-tp").value === "4");
+	await page.waitForFunction(() => document.getElementById("f-tp").value === "");
 	await page.goForward();
 	await page.waitForFunction(() => document.getElementById("f-tp").value === "8");
 	await whole(page);

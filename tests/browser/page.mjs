@@ -90,6 +90,9 @@ export function withClipboard(act) {
 	clipboardFree = result.catch(() => {});
 	return result;
 }
+/* A job whose layout is stated, for the end of the address of a server. */
+export const LAID_OUT = "&model=llama3.1-70b&gpu=h100-sxm&gpus=64&tp=4&pp=8&gbs=128&seq=8192";
+
 /* The page with its first picture. */
 export async function start(page, url) {
 	await page.goto(url);

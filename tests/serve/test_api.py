@@ -3,6 +3,7 @@ import concurrent.futures
 import json
 import os
 import subprocess
+import tempfile
 import unittest
 
 from client import LONG, PROGRAM, Server, read_file, wait_until
@@ -108,6 +109,47 @@ class Api(unittest.TestCase):
         for wrong, what in (("lockstep plan --gpus 8", "not predict"), ("lockstep predict --calibration x.json", "names a file"),
                             ("lockstep predict --tp 1,2", "combinations"), ("hello", "no training program")):
             self.assertIn(what, self.refused("/api/v1/launch", {"launch": wrong.split()})["text"])
+
+    def test_a_job_is_read_as_its_file_whatever_form_it_has(self):
+        """The content has no name that says what it is."""
+        axolotl = "base_model: Qwen/Qwen2.5-7B\nsequence_len: 4096\nmicro_batch_size: 2\ngradient_accumulation_steps: 4\nbf16: true\n"
+        texts = {".yaml": axolotl, ".yml": "---\n# what\n" + axolotl,
+                 ".toml": "[model]\nname = \"llama3\"\nflavor = \"8B\"\n[training]\nlocal_batch_size = 1\nseq_len = 8192\n[parallelism]\n"
+                          "tensor_parallel_degree = 2\n",
+                 ".json": read_file("tests/data/launch/ds_zero3.json").decode(), ".sh": read_file("tests/data/launch/mixtral_8x7b.sh").decode()}
+        where = {"gpu": "h200", "gpus": 64}
+        for ending, text in texts.items():
+            fields = {**where, **({"model": "llama3.1-8b"} if ending == ".json" else {})}
+            with tempfile.TemporaryDirectory() as folder:
+                with open(folder + "/job" + ending, "w", encoding="utf-8") as f:
+                    f.write(text)
+                ran = subprocess.run([os.path.abspath(PROGRAM), "predict", "job" + ending, *words(fields), "-o", "json"], cwd=folder,
+                                     capture_output=True, text=True)
+            self.assertTrue(ran.stdout, ran.stderr)
+            said, (status, answer) = json.loads(ran.stdout), self.ask("POST", "/api/v1/predict", {**fields, "config": text})
+            self.assertEqual(status, 200, answer)
+            for name in ("step_time_s", "peak_bytes", "layout", "model", "assumptions", "ignored"):
+                self.assertEqual(answer[name], said[name], ending)
+
+    def test_commands_with_operands_and_files(self):
+        """What `lockstep predict` names beside its options: a network, a line in quotes, a file that was sent, and no other."""
+        def stated(command, **more):
+            return self.ask("POST", "/api/v1/launch", {"launch": ["lockstep", "predict", *command], **more})
+        status, answer = stated(["llama3.1-8b", "--gpu", "8xh100-sxm"])
+        self.assertEqual((status, answer["command"]["options"]), (200, {"model": "llama3.1-8b", "gpu": "8xh100-sxm"}), answer)
+        line = "torchrun --nproc_per_node 4 run_clm.py --model_name_or_path Qwen/Qwen2.5-7B --per_device_train_batch_size 2 --bf16"
+        status, answer = stated([line, "--gpu", "h200"])
+        self.assertEqual((status, answer["command"]["options"]), (200, {"gpu": "h200", "config": line}), answer)
+        self.assertEqual((answer["line"]["gpus"], answer["line"]["mbs"], answer["line"]["model"]), (4, 2, "Qwen/Qwen2.5-7B"))
+        job = "base_model: Qwen/Qwen2.5-7B\nsequence_len: 4096\nmicro_batch_size: 2\n"
+        for command in (["job", "--gpus", "16"], ["--config", "job", "--gpus", "16"]):
+            status, answer = stated(command, config=job)
+            self.assertEqual((status, answer["command"]["options"], answer["line"]["seq"]), (200, {"gpus": 16}, 4096), answer)
+        network = json.loads(read_file("tests/data/hf/llama-3-8b.json"))
+        status, answer = stated(["--model", "config.json", "--tp", "2"], model=network)
+        self.assertEqual((status, answer["command"]["options"]), (200, {"tp": 2}), answer)
+        for command in (["run.sh", "--gpus", "16"], ["job"], ["--config", "job"], ["--script", "script.sh"]):
+            self.assertIn("names a file, and the server reads none", self.refused("/api/v1/launch", {"launch": ["lockstep", "predict", *command]})["text"])
 
     def test_same_text_as_the_command_line(self):
         for wrong in ({"gpu": "h1000"}, {"gpus": -1}, {"gpus": 0}, {"gpus": 1e300}, {"gpus": 2.5}, {"tokens": "many"},
