@@ -139,8 +139,8 @@ static lk_status accelerate_load(lk_config *config, const char *name) {
 		                        : strstr(text, "FSDP")    ? "fully sharded data parallelism"
 		                                                  : "data parallelism",
 		                        name));
-		return lk_config_parse(reading->arena, text, strlen(text), name, &config->root,
-		                       reading->err);
+		return lk_config_parse(reading->arena, text, strlen(text), "accelerate.yaml", &config->root,
+		                       reading->err); /* YAML, whatever its name ends in */
 	}
 	if (path) LK_TRY(lk_config_load(config, path));
 	else

@@ -338,7 +338,10 @@ static lk_status factory_finish(const lk_config *config, lk_draft *given) {
 		draft.job.loss = LK_LOSS_LOGITS;
 		draft.job.fused_cross_entropy = LK_ON;
 	}
-	if (lk_config_on(config->root, "pure_bf16")) { /* nothing of what is trained is in fp32 */
+	/* nothing of what is trained is in fp32; DeepSpeed's optimizers have masters and moments in
+	 * fp32, whatever the format of the weights */
+	if (lk_config_on(config->root, "pure_bf16") && !*draft.deepspeed &&
+	    strcmp(draft.job.stack, "deepspeed") != 0) {
 		draft.job.master_weights = LK_OFF;
 		draft.job.state_dtype = LK_BF16;
 	}

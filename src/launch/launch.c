@@ -112,7 +112,8 @@ static lk_status launch_count_gpus(lk_line *line) {
 		return lk_hint(line->r->err, "at most %d are read", LK_JOB_GPUS);
 	}
 	line->r->out->gpus = (int)gpus;
-	return LK_OK;
+	if (gpus == 0 || gpus % nodes != 0) return LK_OK;
+	return lk_launch_name_visible(line->r, (int)(gpus / nodes));
 }
 
 /* The flags after a configuration override its keys. */
@@ -168,8 +169,15 @@ static lk_status launch_configured(lk_line *line, bool *found) {
 		                        name));
 	}
 	if (path == NULL && inner == NULL && line->hydra) {
-		static const lk_inner_file none = {"ppo_trainer.yaml", "actor_rollout_ref: {}\n", 22, NULL};
-		inner = &none;
+		static const char fsdp[] = "actor_rollout_ref: {}\n",
+						  megatron[] = "actor_rollout_ref: {actor: {strategy: megatron}}\n";
+		static const lk_inner_file usual = {"ppo_trainer.yaml", fsdp, sizeof fsdp - 1, NULL},
+								   core = {"ppo_megatron_trainer.yaml", megatron,
+		                                   sizeof megatron - 1, NULL};
+		inner = name != NULL && strcasestr(name, "megatron") ? &core : &usual;
+		if (inner == &core)
+			LK_TRY(lk_launch_assume(
+				reading, "strategy megatron, by the name of %.100s, which is not here", name));
 	}
 	if (path == NULL && inner == NULL) {
 		if (!line->configured) return lk_launch_note(reading, name, LK_LAUNCH_NO_FILE);

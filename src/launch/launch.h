@@ -33,6 +33,7 @@ typedef struct lk_reading {
 	lk_error *err;
 	int depth;      /* of scripts inside scripts: eval, bash -c */
 	int line;       /* of the script, where the launch begins; 0: none */
+	int visible;    /* devices of a node that the environment shows to the program; 0: not stated */
 	int usual_gpus; /* on which jobs of the framework run, where a file does not say; 0: not known
 	                 */
 	bool script;    /* what is read is a script that somebody wrote */
@@ -103,6 +104,8 @@ int64_t lk_launch_least_gpus(const lk_job *job, int64_t replicas, int64_t *block
  * works is assumed where they do not. */
 lk_status lk_launch_count_gpus(lk_reading *reading, const lk_job *job, int64_t replicas, int stated,
                                bool certain);
+/* Notes that a node starts another number of processes than the environment shows it devices. */
+lk_status lk_launch_name_visible(lk_reading *reading, int processes);
 /* A line "#SBATCH ..." of a batch script, without that word. */
 lk_status lk_launcher_sbatch(lk_reading *reading, const char *line, lk_launch_ranks *ranks);
 /* NAME=value in front of a program. */

@@ -131,12 +131,26 @@ int64_t lk_launch_least_gpus(const lk_job *job, int64_t replicas, int64_t *block
 	return whole <= LK_JOB_GPUS ? launch_options_multiple(whole, experts) : INT64_MAX;
 }
 
+lk_status lk_launch_name_visible(lk_reading *reading, int processes) {
+	if (reading->visible == 0 || reading->visible == processes) return LK_OK;
+	const char *reason =
+		lk_arena_printf(reading->arena, "it shows %d %s of a node, on which %d %s started",
+	                    reading->visible, lk_noun(reading->visible, "device", "devices"), processes,
+	                    lk_noun(processes, "process is", "processes are"));
+	if (reason == NULL) return lk_oom(reading->err);
+	return lk_launch_note(reading, "CUDA_VISIBLE_DEVICES", reason);
+}
+
 lk_status lk_launch_count_gpus(lk_reading *reading, const lk_job *job, int64_t replicas, int stated,
                                bool certain) {
 	if (reading->out->gpus > 0) return LK_OK; /* the launcher states them */
 	int64_t block, least = lk_launch_least_gpus(job, replicas, &block);
 	if (stated > 0 && certain && stated % block == 0) {
 		reading->out->gpus = stated;
+		return lk_launch_name_visible(reading, stated);
+	}
+	if (stated == 0 && reading->visible > 0 && reading->visible % block == 0) {
+		reading->out->gpus = reading->visible;
 		return LK_OK;
 	}
 	if (least > LK_JOB_GPUS) return LK_OK; /* the degrees will be refused */

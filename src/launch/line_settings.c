@@ -40,6 +40,25 @@ static lk_status line_add_nccl(lk_line *line, const char *name, const lk_word *w
 	return lk_launch_seen(line->r, name);
 }
 
+/* CUDA_VISIBLE_DEVICES=0,1: how many devices a node shows; 0: the variable is another, or its value
+ * is no list. */
+static int line_visible(const lk_word *word, size_t length) {
+	static const char *const names[] = {"CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES",
+	                                    "ROCR_VISIBLE_DEVICES"};
+	bool any = false;
+	for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+		any |= strlen(names[i]) == length && strncmp(names[i], word->text, length) == 0;
+	if (!any || word->unknown != NULL || word->text[length] == '\0') return 0;
+	const char *at = word->text + length + 1;
+	int count = 0;
+	for (size_t part; *at; at += part + (at[part] == ',')) {
+		part = strcspn(at, ",");
+		if (*at == '-') break; /* -1: it and what follows are not shown */
+		count += part > 0;
+	}
+	return count <= LK_JOB_GPUS ? count : 0;
+}
+
 lk_status lk_line_setting(lk_line *line, const lk_word *word) {
 	static const char connections[] = "CUDA_DEVICE_MAX_CONNECTIONS=", own[] = "LOCKSTEP_";
 	size_t length = strcspn(word->text, "=");
@@ -49,6 +68,11 @@ lk_status lk_line_setting(lk_line *line, const lk_word *word) {
 	char *name = lk_arena_strndup(line->r->arena, word->text, length);
 	if (name == NULL || !lk_push(&line->environment)) return lk_oom(line->r->err);
 	*lk_last(&line->environment) = *word;
+	int visible = line_visible(word, length);
+	if (visible > 0) {
+		line->r->visible = visible;
+		return lk_launch_understood(line->r, name, word->text + length + 1);
+	}
 	if (!ours && !queues && !collectives)
 		return lk_launch_skip(line->r, name, "a setting of the environment: not modelled");
 	if (word->unknown != NULL) {

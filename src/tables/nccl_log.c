@@ -4,8 +4,9 @@
  * HOST device 3 [0x..] NAME") and what the columns are ("size count type redop root time algbw
  * busbw #wrong time ..."). A row is a line of numbers. The columns were fewer in old versions and
  * are more with statistics per iteration, so that they are found by the header. Without
- * out-of-place figures a row is short by one group. Launchers put a rank before each line
- * ("[1,0]<stdout>:", "0: "). JSON, version 3: keys args, devices and results. */
+ * out-of-place figures a row is short by one group. Launchers put a rank before each line,
+ * clusters a time stamp, forums a mark of quotation. JSON, version 3: keys args, devices and
+ * results. */
 #include "base/arena.h"
 #include "tables/tables.h"
 
@@ -211,15 +212,42 @@ static bool log_number_of(const char *word, double *out) {
 	return true;
 }
 
-/* After what a launcher puts before each line. */
-static char *behind_rank(char *line) {
-	char *text = line + strspn(line, " \t");
-	if (*text == '[') {
-		char *end = strstr(text, ">:");
-		if (end && end - text < 40) return end + 2;
+/* "2024-11-05T12:01:00.123456789Z", "2024-11-05 12:01:00,123": its length; 0: the text is none. */
+static size_t log_time_stamp(const char *text) {
+	static const char form[] = "dddd-dd-dd_dd:dd:dd";
+	for (size_t i = 0; i < sizeof form - 1; i++) {
+		bool digit = text[i] >= '0' && text[i] <= '9';
+		if (form[i] == 'd'   ? !digit
+		    : form[i] == '_' ? text[i] != 'T' && text[i] != ' '
+		                     : text[i] != form[i])
+			return 0;
 	}
-	size_t digits = strspn(text, "0123456789");
-	return digits && text[digits] == ':' ? text + digits + 1 : line;
+	return sizeof form - 1 + strspn(text + sizeof form - 1, "0123456789.,:+-Z");
+}
+
+/* What stands before a line, of which there may be several: a time stamp of a cluster's log, marks
+ * of a quotation, the rank that a launcher names: "[1,0]<stdout>:", "[0]", "0: ". */
+static size_t log_prefix(const char *text) {
+	size_t stamp = log_time_stamp(text), digits = strspn(text, "0123456789");
+	if (stamp > 0) return stamp;
+	if (*text == '>') return 1;
+	if (*text == '[') {
+		const char *end = strstr(text, ">:");
+		if (end && end - text < 40) return (size_t)(end - text) + 2;
+		end = text + 1 + strspn(text + 1, "0123456789,:");
+		return end > text + 1 && *end == ']' ? (size_t)(end - text) + 1 + (end[1] == ':') : 0;
+	}
+	return digits > 0 && text[digits] == ':' ? digits + 1 : 0;
+}
+
+/* The line itself. */
+static char *behind_rank(char *line) {
+	for (;;) {
+		char *text = line + strspn(line, " \t");
+		size_t length = log_prefix(text);
+		if (length == 0) return line;
+		line = text + length;
+	}
 }
 
 /* "#  Rank  0 Group  0 Pid 12 on  host device  0 [0x07] NVIDIA A100" */

@@ -361,7 +361,7 @@ static void compact(const lk_value *value, char *out) {
 	strcat(out, "]");
 }
 
-static int slow_kind(const char *category) {
+static int slow_kind(const char *category, const lk_value *name) {
 	static const struct {
 		const char *name;
 		int kind;
@@ -374,7 +374,12 @@ static int slow_kind(const char *category) {
 	             {"gpu_memcpy", LK_EVENT_MEMCPY},
 	             {"gpu_memset", LK_EVENT_MEMSET}};
 	for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
-		if (strcmp(kinds[i].name, category) == 0) return kinds[i].kind;
+		if (strcmp(kinds[i].name, category) == 0) {
+			/* PyTorch 1.8 to 1.10 wrote steps as operators */
+			bool step = kinds[i].kind == LK_EVENT_OP && name &&
+			            strncmp(name->text, "ProfilerStep#", 13) == 0;
+			return step ? LK_EVENT_NOTE : kinds[i].kind;
+		}
 	return -1;
 }
 
@@ -434,7 +439,7 @@ static void compare_slowly(const lk_capture *capture, const struct text *text) {
 	uint32_t i = 0;
 	for (size_t k = 0; k < list->count; k++) {
 		const lk_value *value = &list->items[k];
-		int kind = slow_kind(lk_json_get(value, "cat")->text);
+		int kind = slow_kind(lk_json_get(value, "cat")->text, lk_json_get(value, "name"));
 		if (strcmp(lk_json_get(value, "ph")->text, "X") != 0 || !lk_json_get(value, "dur") ||
 		    kind < 0)
 			continue;

@@ -394,6 +394,16 @@ static bool useless(const lk_kineto_fields *fields) {
 	return fields->ph && fields->ph != 'M' && fields->ph != 'B' && fields->ph != 'E';
 }
 
+/* PyTorch 1.8 to 1.10 write a profiler's step as an operator. */
+static bool event_is_step(const lk_kineto_fields *fields) {
+	static const char step[] = "ProfilerStep#";
+	char begin[sizeof step];
+	if (fields->kind != LK_EVENT_OP || fields->name.length < sizeof step - 1) return false;
+	if (fields->name.plain && *fields->name.at != *step) return false; /* most operators */
+	(void)lk_slice_text(fields->name, begin, sizeof begin);
+	return memcmp(begin, step, sizeof begin) == 0;
+}
+
 static bool read_arguments(struct cursor *cursor);
 
 static bool event_read_member(struct cursor *cursor, const struct key *key) {
@@ -496,6 +506,7 @@ lk_event_state lk_kineto_event(lk_kineto_fields *fields, const lk_keys *keys, co
 			return LK_EVENT_USELESS;
 		}
 	}
+	if (event_is_step(fields)) fields->kind = LK_EVENT_NOTE;
 	if (c.state == LK_EVENT_DONE || c.state == LK_EVENT_DAMAGED) *at = c.p;
 	return c.state;
 }
