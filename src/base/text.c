@@ -343,8 +343,8 @@ static const char *text_after(const char *text, const char *const *heads) {
 }
 
 bool lk_id_of_page(const char *text, char *out, size_t size) {
-	static const char *const schemes[] = {"https://www.", "http://www.", "https://", "http://",
-	                                      "www.", NULL};
+	static const char *const schemes[] = {"https://www.", "http://www.", "https://",
+	                                      "http://",      "www.",        NULL};
 	static const char *const hubs[] = {
 		"huggingface.co/",       "hf.co/", "hf-mirror.com/", "hf://", "modelscope.cn/models/",
 		"modelscope.ai/models/", NULL};

@@ -98,8 +98,8 @@ enum {
 };
 
 /* The id of the repository whose page a text is the address of: "Qwen/Qwen3-8B" of
- * "https://huggingface.co/Qwen/Qwen3-8B/tree/main" and of "hf.co/Qwen/Qwen3-8B". False, and `out` as
- * it was: the text is no address of a network on a hub. */
+ * "https://huggingface.co/Qwen/Qwen3-8B/tree/main" and of "hf.co/Qwen/Qwen3-8B". False, and `out`
+ * as it was: the text is no address of a network on a hub. */
 bool lk_id_of_page(const char *text, char *out, size_t size);
 /* Whether a text has the form of a repository's id, "OWNER/NAME", which a relative path may have,
  * too, or is the address of its page. */

@@ -83,10 +83,11 @@ static const lk_verb models = {
 	.name = "models",
 	.summary = "the networks that are known by name, with their sizes",
 	.operands = "[NAME]",
-	.description = "Lists the presets of --model. NAME is a part of a name or family, or the id of a "
-				   "repository on the Hub. Parameters are counted as HuggingFace does; the active "
-				   "ones are those that one token, or a sample of a recommendation model "
-				   "(family dlrm), passes through.",
+	.description =
+		"Lists the presets of --model. NAME is a part of a name or family, or the id of a "
+		"repository on the Hub. Parameters are counted as HuggingFace does; the active "
+		"ones are those that one token, or a sample of a recommendation model "
+		"(family dlrm), passes through.",
 	.options = model_options,
 	.examples = model_examples,
 	.max_operands = 1,

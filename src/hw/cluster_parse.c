@@ -437,13 +437,10 @@ static lk_status check_cluster_name(const char *text, lk_error *err) {
 	return lk_hint(err, "%s", hint);
 }
 
-/* "8xh100", as --gpu takes it. A number and a name without a sign between them are one node. */
+/* "8xh100", as --gpu takes it. */
 static bool parse_is_count(const char *text, const lk_device **device, int *gpus) {
-	const char *after = text + strspn(text, "0123456789");
-	after += strspn(after, " ");
 	*device = lk_device_find(lk_where_split(text, gpus));
-	bool node = parse_is_digit(*text) && *after != '*' && lk_device_find(after);
-	return *gpus > 0 && *device && !node;
+	return *gpus > 0 && *device;
 }
 
 lk_status lk_cluster_parse(lk_arena *arena, const char *text, lk_cluster *out, lk_error *err) {

@@ -238,8 +238,8 @@ typedef struct lk_where {
 lk_status lk_cluster_refuse_network(const lk_cluster *cluster, const char *what, lk_error *err);
 
 /* GPUs with their number, as people write them: "4x4090", "8 x H100", "64 h100", "h100 x 8",
- * "H100:8". The name, and the number in *count; the text itself, and 0, where it has no such form or
- * is a name. The name lives as long as the text or the catalogue. */
+ * "H100:8". The name, and the number in *count; the text itself, and 0, where it has no such form
+ * or is a name. The name lives as long as the text or the catalogue. */
 const char *lk_where_split(const char *text, int *count);
 
 /* --gpu with a number: the name alone in *gpu, the number in *gpus. LK_ERR_INPUT: *gpus was another

@@ -3,6 +3,7 @@
  * ranks of a trace, a log or a launch line. */
 #include "hw/hw.h"
 
+#include <ctype.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -58,6 +59,8 @@ lk_status lk_cluster_refuse_network(const lk_cluster *cluster, const char *what,
 	return lk_hint(err, "leave the network out, or state its share as oversub X");
 }
 
+#define NAME_SIGNS "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789 -_.()"
+
 /* Bytes of a multiplication sign between a number of GPUs and their name; 0: none is there. */
 static size_t where_times(const char *at) {
 	static const char cross[] = "\xc3\x97";
@@ -78,19 +81,27 @@ static int where_number(const char *at, const char **end) {
 	return where_is_digit(*at) ? 0 : number;
 }
 
+/* A device by a name and nothing else: the catalogue overlooks signs, "h100," is no name. */
+static const lk_device *where_device(const char *name) {
+	size_t length = strlen(name);
+	bool ends = length > 0 && (isalnum((unsigned char)name[length - 1]) || name[length - 1] == ')');
+	bool plain = strspn(name, NAME_SIGNS) == length;
+	return ends && plain && isalnum((unsigned char)*name) ? lk_device_find(name) : NULL;
+}
+
 /* The name after a number: "4x4090", "8 x H100", "64 h100". A word after a sign is a name also
  * where no GPU has it: a slip. */
 static const char *where_name_after(const char *text, int *count) {
 	const char *at;
 	int number = where_number(text, &at);
-	size_t blanks = strspn(at, " "), times = where_times(at + blanks);
-	at += blanks + times;
-	at += strspn(at, " ");
-	bool word = (*at >= 'a' && *at <= 'z') || (*at >= 'A' && *at <= 'Z');
-	if (number == 0 || blanks + times == 0) return NULL;
-	if (!(times && word) && !lk_device_find(at)) return NULL;
+	size_t blanks = strspn(at, " "), times;
+	at += blanks;
+	if (number == 0 || !(blanks || where_times(at))) return NULL;
 	*count = number;
-	return at;
+	if (blanks && where_device(at)) return at; /* an x may be its first letter */
+	at += times = where_times(at);
+	at += strspn(at, " ");
+	return where_device(at) || (times && isalpha((unsigned char)*at)) ? at : NULL;
 }
 
 /* The catalogue's name of the GPU before a number: "h100x8", "RTX 4090 x 2", "H100:8". */
@@ -104,9 +115,10 @@ static const char *where_name_before(const char *text, int *count) {
 	if (where_times(end - 1) || end[-1] == ':') end--;
 	else if (end - text > 2 && where_times(end - 2) == 2) end -= 2;
 	else return NULL;
+	while (end > text && end[-1] == ' ') end--;
 	if ((size_t)(end - text) >= sizeof name) return NULL;
 	snprintf(name, sizeof name, "%.*s", (int)(end - text), text);
-	const lk_device *device = lk_device_find(name);
+	const lk_device *device = where_device(name);
 	if (!device) return NULL;
 	*count = number;
 	return device->name;
@@ -117,6 +129,7 @@ const char *lk_where_split(const char *text, int *count) {
 	if (lk_device_find(text)) return text;
 	const char *name = where_name_after(text, count);
 	if (!name) name = where_name_before(text, count);
+	if (!name) *count = 0;
 	return name ? name : text;
 }
 

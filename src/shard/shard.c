@@ -506,13 +506,14 @@ static lk_status shard_describe(struct answer *answer, const lk_shard_request *r
 	if (has_model(answer)) {
 		const char *note = answer->model.note;
 		shard_answer->model = lk_arena_printf(
-			&answer->arena, "%.80s%s%s%s, its MLPs in fp32, %s", request->model,
-			note ? " (" : "", note ? note : "", note ? ")" : "",
+			&answer->arena, "%.80s%s%s%s, its MLPs in fp32, %s", request->model, note ? " (" : "",
+			note ? note : "", note ? ")" : "",
 			answer->eager ? "each operation issued by a host" : "replayed from a CUDA graph");
 		if (!shard_answer->model) return lk_oom(err);
 	}
 	shard_answer->reproduce = shard_reproduce(&answer->arena, request);
-	return shard_answer->cluster && shard_answer->basis && shard_answer->reproduce ? LK_OK : lk_oom(err);
+	return shard_answer->cluster && shard_answer->basis && shard_answer->reproduce ? LK_OK
+	                                                                               : lk_oom(err);
 }
 
 static lk_status shard_ask(struct answer *answer, const lk_shard_request *request, lk_error *err) {

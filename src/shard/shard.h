@@ -116,8 +116,8 @@ typedef struct lk_shard_plan {
 /* ---- shard_tables.c ---- */
 
 typedef LK_VEC(lk_shard_table) lk_shard_tables;
-/* Reads a table list; texts are owned by the arena. `batch` scales the lookups. *pooling_assumed: one
- * lookup for a sample where the list states no number. */
+/* Reads a table list; texts are owned by the arena. `batch` scales the lookups. *pooling_assumed:
+ * one lookup for a sample where the list states no number. */
 lk_status lk_shard_tables_read(lk_arena *arena, lk_stream *in, double batch, lk_shard_tables *out,
                                bool *pooling_assumed, lk_error *err);
 

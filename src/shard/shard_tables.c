@@ -2,9 +2,10 @@
  *
  *     [name,]rows,dim[,pooling][,count][,skew | ,reuse][,kinds]
  *
- * Columns may have the names that other programs give them, as `columns` has them. pooling: rows that a sample looks up and sums; count: so many equal tables; skew: exponent of a
- * Zipf law, 0 uniform; reuse: 17 shares of different rows by how often a batch looks them up,
- * blanks between them; kinds: "table|column|row|data". */
+ * Columns may have the names that other programs give them, as `columns` has them. pooling: rows
+ * that a sample looks up and sums; count: so many equal tables; skew: exponent of a Zipf law, 0
+ * uniform; reuse: 17 shares of different rows by how often a batch looks them up, blanks between
+ * them; kinds: "table|column|row|data". */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -26,7 +27,8 @@ enum {
 	REUSE,
 	KINDS,
 	COLUMNS,
-	NEEDED = NAME,
+	NEEDED = NAME,    /* columns that are there */
+	OPTIONAL = COUNT, /* columns whose fields may be empty */
 	TABLES = 100000,
 	REUSE_BATCH = 65536 /* samples that histograms of reuse are of, as in
 	                       facebookresearch/dlrm_datasets 2021 */
@@ -36,12 +38,12 @@ enum {
  * first in this list counts: TorchRec's `pooling` is a word, its number is `pooling_factor`. */
 static const char *const columns[COLUMNS] = {
 	[ROWS] = "rows|num_embeddings|hash_size|num_rows|vocabulary_size|vocab_size|cardinality|"
-             "num_embeddings_per_feature|max_vocabulary_size|slot_size",
+			 "num_embeddings_per_feature|max_vocabulary_size|slot_size",
 	[DIM] = "dim|embedding_dim|embedding_dims|emb_dim|embedding_vec_size|embedding_vector_size|"
-            "embedding_size|ev_size|output_dim",
+			"embedding_size|ev_size|output_dim",
 	[NAME] = "name|table|table_name|feature|feature_name|feature_names",
 	[POOLING] = "pooling_factor|pooling_factors|avg_pooling|num_indices_per_lookup|multi_hot_size|"
-                "multi_hot_sizes|hotness|max_hotness|pooling",
+				"multi_hot_sizes|hotness|max_hotness|pooling",
 	[COUNT] = "count|num_tables",
 	[SKEW] = "skew|zipf|zipf_alpha|alpha",
 	[REUSE] = "reuse",
@@ -76,7 +78,7 @@ static lk_status tables_number(const struct reader *reader, int column, double l
 	char where[192];
 	const char *text = tables_field(reader, column);
 	*out = otherwise;
-	if (!*text && column >= NEEDED) return LK_OK;
+	if (!*text && column >= OPTIONAL) return LK_OK;
 	return lk_parse_count(text, low, high, out, tables_place(reader, column, where), err);
 }
 

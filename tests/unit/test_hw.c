@@ -867,6 +867,48 @@ static void test_where(void **state) {
 	lk_arena_free(&arena);
 }
 
+/* A number and a name in every form are that many of the device, for every device of the catalogue;
+ * a name alone and what is neither are left as they are. */
+static void test_counted(void **state) {
+	(void)state;
+	static const char *const forms[] = {"3x%s",   "3 x %s",        "3X %s", "3*%s",
+	                                    "3 * %s", "3 \xc3\x97 %s", "3 %s",  "%s x 3",
+	                                    "%s x3",  "%s*3",          "%s:3"};
+	static const char *const others[] = {"3x",
+	                                     "x3",
+	                                     "3",
+	                                     "",
+	                                     "0xh100",
+	                                     "h100,",
+	                                     "3 h100,",
+	                                     "3 \"h100",
+	                                     "3 h1x",
+	                                     "2 x 8 x h100",
+	                                     "3 h100 +",
+	                                     "-3 x h100",
+	                                     "99999999999xh100"};
+	int count;
+	for (int i = 0; i < lk_device_count(); i++) {
+		const lk_device *device = lk_device_at(i);
+		assert_string_equal(lk_where_split(device->name, &count), device->name);
+		assert_int_equal(count, 0);
+		for (size_t k = 0; k < COUNT(forms); k++) {
+			char text[128];
+			const char *at = strstr(forms[k], "%s");
+			snprintf(text, sizeof text, "%.*s%s%s", (int)(at - forms[k]), forms[k], device->name,
+			         at + 2);
+			if (lk_device_find(text)) continue; /* "a40 x3" might be a name */
+			const char *name = lk_where_split(text, &count);
+			if (count != 3 || lk_device_find(name) != device)
+				fail_msg("'%s': %d %s", text, count, name);
+		}
+	}
+	for (size_t i = 0; i < COUNT(others); i++) {
+		assert_string_equal(lk_where_split(others[i], &count), others[i]);
+		assert_int_equal(count, 0);
+	}
+}
+
 int main(void) {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_damaged_catalogue),
@@ -891,6 +933,7 @@ int main(void) {
 		cmocka_unit_test(test_bad_json),
 		cmocka_unit_test(test_json_file),
 		cmocka_unit_test(test_where),
+		cmocka_unit_test(test_counted),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

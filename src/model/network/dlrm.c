@@ -154,8 +154,7 @@ lk_status lk_dlrm_from_json(lk_arena *arena, const lk_value *root, const char *f
 	LK_TRY(dlrm_read_words(&r, out, err));
 	LK_TRY(check_widths(&r, out, err));
 	const lk_value *note = lk_json_get(root, "_note");
-	if (note && note->kind == LK_JSON_STRING &&
-	    !(out->note = lk_arena_strdup(arena, note->text)))
+	if (note && note->kind == LK_JSON_STRING && !(out->note = lk_arena_strdup(arena, note->text)))
 		return lk_oom(err);
 	out->top[0] = out->interaction != LK_DLRM_DOT ? lk_dlrm_vectors(out) * out->dim
 	                                              : out->dim + lk_dlrm_pairs(out);

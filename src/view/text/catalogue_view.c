@@ -259,8 +259,8 @@ static lk_status put_recommender(lk_table *table, const char *name, lk_error *er
 		lk_table_row(table);
 		lk_table_text(table, name);
 		lk_table_text(table, DLRM);
-		for (const lk_column *column = model_columns + 2;
-		     column < model_columns + MODEL_COLUMNS; column++) {
+		for (const lk_column *column = model_columns + 2; column < model_columns + MODEL_COLUMNS;
+		     column++) {
 			if (strcmp(column->key, "params") == 0) put_params(table, lk_dlrm_params(&model));
 			else if (strcmp(column->key, "active_params") == 0)
 				put_params(table, lk_dlrm_active_params(&model));
