@@ -439,7 +439,7 @@ static lk_status check_cluster_name(const char *text, lk_error *err) {
 
 /* "8xh100", as --gpu takes it. */
 static bool parse_is_count(const char *text, const lk_device **device, int *gpus) {
-	*device = lk_device_find(lk_where_split(text, gpus));
+	*device = lk_device_find(lk_gpu_split(text, gpus));
 	return *gpus > 0 && *device;
 }
 

@@ -219,7 +219,7 @@ bool lk_cluster_text_is_file(const char *text);
 /* What a question says of where it runs, in options and otherwise. */
 typedef struct lk_where {
 	const char *cluster; /* --cluster; NULL not given */
-	const char *gpu;     /* --gpu; NULL not given; with a number of them as lk_where_split has it */
+	const char *gpu;     /* --gpu; NULL not given; with a number of them as lk_gpu_split has it */
 	int gpus;            /* --gpus; 0 not given */
 	double power_w;      /* --power, of every GPU; 0 as the board's, or as the cluster says */
 	/* where options leave it open */
@@ -240,7 +240,7 @@ lk_status lk_cluster_refuse_network(const lk_cluster *cluster, const char *what,
 /* GPUs with their number, as people write them: "4x4090", "8 x H100", "64 h100", "h100 x 8",
  * "H100:8". The name, and the number in *count; the text itself, and 0, where it has no such form
  * or is a name. The name lives as long as the text or the catalogue. */
-const char *lk_where_split(const char *text, int *count);
+const char *lk_gpu_split(const char *text, int *count);
 
 /* --gpu with a number: the name alone in *gpu, the number in *gpus. LK_ERR_INPUT: *gpus was another
  * number. */
