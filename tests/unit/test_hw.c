@@ -890,7 +890,7 @@ static void test_counted(void **state) {
 	int count;
 	for (int i = 0; i < lk_device_count(); i++) {
 		const lk_device *device = lk_device_at(i);
-		assert_string_equal(lk_where_split(device->name, &count), device->name);
+		assert_string_equal(lk_gpu_split(device->name, &count), device->name);
 		assert_int_equal(count, 0);
 		for (size_t k = 0; k < COUNT(forms); k++) {
 			char text[128];
@@ -898,13 +898,13 @@ static void test_counted(void **state) {
 			snprintf(text, sizeof text, "%.*s%s%s", (int)(at - forms[k]), forms[k], device->name,
 			         at + 2);
 			if (lk_device_find(text)) continue; /* "a40 x3" might be a name */
-			const char *name = lk_where_split(text, &count);
+			const char *name = lk_gpu_split(text, &count);
 			if (count != 3 || lk_device_find(name) != device)
 				fail_msg("'%s': %d %s", text, count, name);
 		}
 	}
 	for (size_t i = 0; i < COUNT(others); i++) {
-		assert_string_equal(lk_where_split(others[i], &count), others[i]);
+		assert_string_equal(lk_gpu_split(others[i], &count), others[i]);
 		assert_int_equal(count, 0);
 	}
 }
