@@ -163,7 +163,7 @@ test("answers that are kept stand side by side, travel in the link, and can be s
 test("Back takes a change back", (browser) => withServer(async (server) => {
 	const page = await open(browser, {}, origin(server));
 	await start(page, server.url);
-	await page.waitForFunction(() => location.hash.includes("tp=4"));
+	await page.waitForFunction(() => location.hash.includes("model="));
 	await shown(page, () => page.fill("#f-tp", "8"));
 	await whole(page);
 	await page.waitForFunction(() => location.hash.includes("tp=8"));
