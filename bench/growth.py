@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 """How the work of one prediction grows: with GPUs, layers, experts, micro-batches. A picture and a table.
 
-    python3 bench/growth.py [--program build/release/lockstep] [--picture docs/pictures/growth.svg]
+    python3 bench/growth.py [--program build/release/lockstep] [--picture docs/pictures/growth.svg] [--points N]
 
 Instructions of the whole process, counted by valgrind's callgrind, which no load changes. Each axis doubles one number of a
-prediction and keeps the others. The table goes to standard output as Markdown.
+prediction and keeps the others; --points takes the first N numbers of each. The table goes to standard output as Markdown.
 """
 import argparse
 import json
@@ -105,11 +105,12 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--program", default="build/release/lockstep")
     parser.add_argument("--picture", default="docs/pictures/growth.svg")
+    parser.add_argument("--points", type=int, default=max(len(numbers) for _, _, numbers in AXES), help="at least 2")
     args = parser.parse_args()
     curves = []
     print("| what grows | numbers | millions of instructions |\n|---|---|---|")
     with tempfile.TemporaryDirectory() as folder:
-        for name, words, numbers in AXES:
+        for name, words, numbers in ((name, words, numbers[:args.points]) for name, words, numbers in AXES):
             counts = [instructions(args.program, words(n, folder)) for n in numbers]
             curves.append((name, numbers, counts))
             print(f"| {name} | {', '.join(f'{n:,}' for n in numbers)} | {', '.join(f'{c:.1f}' for c in counts)} |", flush=True)
