@@ -127,7 +127,7 @@ RECORDER_MPI_O := $(RECORDER_MPI_C:src/recorder/%.c=%.o) mpi_wrappers.o
 
 LONG_PARTS := release asan ubsan tsan clang lang lint packages fresh fuzz
 .PHONY: same-bytes all check check-long $(LONG_PARTS:%=check-long-%) unit cli-tests serve-tests browser-tests fuzz fuzz-campaign coverage fuzz-programs fuzz-replay replay-programs unit-programs fresh-check bench bench-lookup accuracy layers docs-check lang-oracle lang-cuda charts \
-        mpi lang-mpi lang-ring lint syntax man api dist deb release tutorials scripts package-tests python python-tests bench-predict install uninstall clean help quick circles format format-check site
+        mpi lang-mpi lang-ring lint syntax man api dist deb release tutorials scripts pictures package-tests python python-tests bench-predict install uninstall clean help quick circles format format-check site
 .SECONDARY:
 MAKEFLAGS += --no-builtin-rules
 .DELETE_ON_ERROR:
@@ -538,6 +538,9 @@ bench-predict: $(B)/bench-predict ## lk_predict alone, for bench/python.py
 
 accuracy: $(PROGRAM) ## docs/accuracy/full.md and its pictures, from the measurements of LOCKSTEP_DATA
 	tools/accuracy.py $(PROGRAM)
+
+pictures: $(PROGRAM) ## docs/pictures, from what the program and the documents say; a command-line test compares them
+	tools/pictures.py $(PROGRAM)
 
 bench: ## benchmarks (hyperfine) of the release program
 	bench/run.sh

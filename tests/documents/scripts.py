@@ -25,7 +25,7 @@ COUNTED = "make -s MODE=release bench-lookup-counted && LOOKUP_FIRST=2 bench/loo
 # Of each script: programs that it takes, what is run in the repository, and what its output has (re.search).
 # $P is the program, $OUT a new folder.
 RUNS = {
-    "bench/growth.py": ("valgrind", 'python3 bench/growth.py --program "$P" --points 2 --picture "$OUT/growth.svg" && grep -c "<svg" "$OUT/growth.svg"',
+    "bench/growth.py": ("valgrind", 'python3 bench/growth.py --program "$P" --points 2 --picture "$OUT/growth.svg" --against docs/notes/figures.md && grep -c "<svg" "$OUT/growth.svg"',
                         r"micro-batches \| 64, 128 \| [\d.]+, [\d.]+"),
     "bench/jobs.py": ("", 'python3 bench/jobs.py "$P" --seeds 1 --jobs 10', r"\| elastic \| [\d.]+ \|"),
     "bench/lang.py": ("mpicc mpirun", 'SMALLEST=14 LARGEST=14 ROUNDS=3 python3 bench/lang.py "$P" adam', r"fused Adam, 2\^14"),
@@ -33,7 +33,6 @@ RUNS = {
     "bench/probe_calls.c": ("mpicc", 'mpicc -O2 -o "$OUT/probe_calls" bench/probe_calls.c && cd "$OUT" && "$P" record --out r -- ./probe_calls',
                             r"MPI_Allreduce +\d+ ns a call"),
     "bench/record_overhead.sh": ("mpicc mpirun", 'bench/record_overhead.sh "$P" 1 10', r"recorded against without"),
-    "bench/rent_findings.py": ("", 'python3 bench/rent_findings.py "$P"', r"p3.16xlarge; 2 x p3.8xlarge \| bert-large \| \d+ \|"),
     "bench/run.sh": ("", "bench/run.sh 9", r"1024 ranks, contention, jitter"),
     "bench/serve_changes.mjs": ("node npm chromium", 'tests/browser/run.sh "$P" --run bench/serve_changes.mjs 3', r"predicted: 3 changes"),
     "bench/serve_clients.py": ("", 'python3 bench/serve_clients.py "$P" 2 2', r"2 clients, 4 predictions .* 0 wrong"),
@@ -51,6 +50,7 @@ RUNS = {
 ELSEWHERE = {
     "./check": "tools/fresh_check.sh", "./demo": "tools/fresh_check.sh",
     "bench/engine.c": "bench/run.sh", "bench/make_trace.c": "bench/run.sh", "bench/measure.c": "bench/run.sh",
+    "bench/rent_findings.py": "docs/guide/rent.md",  # by tests/tutorials/run.py, with what it prints
     "examples/torch_adam/train.py": "tests/cli/compile_torch.test",
     "tests/answers/check.py": "tests/cli/answers.test",
     "tests/browser/run.sh": "Makefile",
