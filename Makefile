@@ -127,7 +127,7 @@ RECORDER_MPI_O := $(RECORDER_MPI_C:src/recorder/%.c=%.o) mpi_wrappers.o
 
 LONG_PARTS := release asan ubsan tsan clang lang lint packages fresh fuzz
 .PHONY: same-bytes all check check-long $(LONG_PARTS:%=check-long-%) unit cli-tests serve-tests browser-tests fuzz fuzz-campaign coverage fuzz-programs fuzz-replay replay-programs unit-programs fresh-check bench bench-lookup accuracy layers docs-check lang-oracle lang-cuda charts \
-        mpi lang-mpi lang-ring lint syntax man api dist deb release tutorials package-tests python python-tests bench-predict install uninstall clean help quick circles format format-check site
+        mpi lang-mpi lang-ring lint syntax man api dist deb release tutorials scripts pictures package-tests python python-tests bench-predict install uninstall clean help quick circles format format-check site
 .SECONDARY:
 MAKEFLAGS += --no-builtin-rules
 .DELETE_ON_ERROR:
@@ -539,6 +539,9 @@ bench-predict: $(B)/bench-predict ## lk_predict alone, for bench/python.py
 accuracy: $(PROGRAM) ## docs/accuracy/full.md and its pictures, from the measurements of LOCKSTEP_DATA
 	tools/accuracy.py $(PROGRAM)
 
+pictures: $(PROGRAM) ## docs/pictures, from what the program and the documents say; a command-line test compares them
+	tools/pictures.py $(PROGRAM)
+
 bench: ## benchmarks (hyperfine) of the release program
 	bench/run.sh
 
@@ -704,6 +707,9 @@ release-aarch64: ## the tarball for aarch64; takes gcc-aarch64-linux-gnu and qem
 
 tutorials: $(PROGRAM) $(RECORDERS) ## every command of docs/guide/tutorials/ and of the README, its output compared
 	tests/tutorials/run.py $(PROGRAM)
+
+scripts: $(PROGRAM) $(RECORDERS) $(HAS_MPI) ## every script that a document names, in a short form; those that other checks run are listed
+	tests/documents/scripts.py $(PROGRAM)
 
 package-tests: all ## what is installed and packed: ABI, comments of the public headers, C examples, tarball, Debian packages; LOCKSTEP_LONG=1 all of it
 	tests/package/run.sh

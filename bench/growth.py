@@ -1,16 +1,18 @@
 #!/usr/bin/env python3
 """How the work of one prediction grows: with GPUs, layers, experts, micro-batches. A picture and a table.
 
-    python3 bench/growth.py [--program build/release/lockstep] [--picture docs/pictures/growth.svg]
+    python3 bench/growth.py [--program build/release/lockstep] [--picture docs/pictures/growth.svg] [--points N] [--against docs/notes/figures.md]
 
 Instructions of the whole process, counted by valgrind's callgrind, which no load changes. Each axis doubles one number of a
-prediction and keeps the others. The table goes to standard output as Markdown.
+prediction and keeps the others; --points takes the first N numbers of each. --against says where a count is more than 30 % off
+the one in the table of a page (exit status 1). The table goes to standard output as Markdown.
 """
 import argparse
 import json
 import pathlib
 import re
 import subprocess
+import sys
 import tempfile
 
 GPT = ["--model", "gpt3-175b", "--gpu", "h800-sxm", "--tp", "8", "--mbs", "1", "--seq", "2048"]
@@ -101,19 +103,33 @@ def picture(curves):
     return "\n".join(out + ["</svg>", ""])
 
 
+def table_of(page):
+    """The curves of the table that a page shows."""
+    text = page.read_text()
+    rows = re.findall(r"^\| ([^|]+) \| ([\d, ]+) \| ([\d,. ]+) \|$", text[text.index("| what grows |"):text.index("](../pictures/growth.svg)")], re.M)
+    return [(name, [int(number.replace(",", "")) for number in numbers.split(", ")], [float(count) for count in counts.split(", ")])
+            for name, numbers, counts in rows]
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--program", default="build/release/lockstep")
     parser.add_argument("--picture", default="docs/pictures/growth.svg")
+    parser.add_argument("--points", type=int, default=max(len(numbers) for _, _, numbers in AXES), help="at least 2")
+    parser.add_argument("--against", type=pathlib.Path)
     args = parser.parse_args()
     curves = []
     print("| what grows | numbers | millions of instructions |\n|---|---|---|")
     with tempfile.TemporaryDirectory() as folder:
-        for name, words, numbers in AXES:
-            counts = [instructions(args.program, words(n, folder)) for n in numbers]
+        for name, words, numbers in ((name, words, numbers[:args.points]) for name, words, numbers in AXES):
+            counts = [round(instructions(args.program, words(n, folder)), 1) for n in numbers]  # as the table has them
             curves.append((name, numbers, counts))
             print(f"| {name} | {', '.join(f'{n:,}' for n in numbers)} | {', '.join(f'{c:.1f}' for c in counts)} |", flush=True)
     pathlib.Path(args.picture).write_text(picture(curves))
+    for (name, numbers, counts), (_, _, shown) in zip(curves, table_of(args.against) if args.against else []):
+        for number, count, old in zip(numbers, counts, shown):
+            if not 1 / 1.3 < count / old < 1.3:
+                sys.exit(f"growth.py: {number} {name}: {count:.1f} million instructions, {args.against} says {old}")
 
 
 if __name__ == "__main__":

@@ -19,7 +19,8 @@
  * tell how well they repeat. Files may be put behind one another; of rows that were measured
  * several times the least counts. Tasks begin to be measured for SECONDS; shares that STORE knows
  * from PASSES (5) are not measured again. Threads: OMP_NUM_THREADS. Under callgrind
- * (lookup_counted.sh) cycles are counted in place of times, in one pass. */
+ * (lookup_counted.sh) cycles are counted in place of times, in one pass. LOOKUP_FIRST=N measures
+ * the first N cases. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -33,7 +34,10 @@
 static fit_case rows[LOOKUP_ROWS];
 static work_time predicted[LOOKUP_ROWS];
 
+/* LOOKUP_FIRST=N: the first N cases, to see that it runs. */
 static int measure(size_t count, double seconds) {
+	const char *first = getenv("LOOKUP_FIRST");
+	if (first && atoi(first) > 0 && (size_t)atoi(first) < count) count = (size_t)atoi(first);
 	lookup_measure(rows, count, seconds);
 	return 0;
 }
@@ -204,10 +208,11 @@ static int usage(void) {
 	return 2;
 }
 
-static int read_host(const char *path, lk_host_lookup *out) {
+/* What the file says is used until `hold` ends. */
+static int read_host(const char *path, lk_calibration_hold *hold, lk_host_lookup *out) {
 	lk_error err;
 	char line[1024];
-	if (lk_calibration_use(path, &err) != LK_OK)
+	if (lk_calibration_begin(hold, path, &err) != LK_OK)
 		return fprintf(stderr, "lookup: %s\n", lk_error_text(&err, line, sizeof line)), 0;
 	const lk_calibration *calibration = lk_calibration_current();
 	for (size_t i = calibration->rows.count; i-- > 0;)
@@ -219,8 +224,30 @@ static int read_host(const char *path, lk_host_lookup *out) {
 	       0;
 }
 
-int main(int argc, char **argv) {
+/* Modes that predict: with the numbers of argv[2]. */
+static int predict(int argc, char **argv) {
 	lk_host_lookup h;
+	lk_calibration_hold hold = {0};
+	int status;
+	if (!read_host(argv[2], &hold, &h)) status = 2;
+	else if (strcmp(argv[1], "score") == 0 && argc > 3) status = score(&h, argv[3]);
+	else if (strcmp(argv[1], "tasks") == 0 && argc >= 8)
+		status =
+			lookup_tasks(&h, &(lookup_tasks_options){
+								 .ranks = atoi(argv[3]),
+								 .first = atoi(argv[4]),
+								 .last = atoi(argv[5]),
+								 .seed = strtoull(argv[6], NULL, 10),
+								 .store = argv[7],
+								 .seconds = argc > 8 ? atof(argv[8]) : 0,
+								 .passes = argc > 9 ? atoi(argv[9]) : 5,
+								 .heuristics = argc > 10 && strcmp(argv[10], "heuristics") == 0});
+	else status = usage();
+	lk_calibration_end(&hold);
+	return status;
+}
+
+int main(int argc, char **argv) {
 	const char *mode = argc > 1 ? argv[1] : "";
 	if (getenv("LOOKUP_COUNTS") && !lookup_counts())
 		return fputs("lookup: LOOKUP_COUNTS is set, but this is not callgrind, or the program was "
@@ -239,18 +266,5 @@ int main(int argc, char **argv) {
 	if (argc < 3) return usage();
 	if (strcmp(mode, "fit") == 0) return fit(argv[2], argc > 3 ? argv[3] : "host-cpu");
 	if (strcmp(mode, "folds") == 0) return folds_of(argv[2]);
-	if (!read_host(argv[2], &h)) return 2;
-	if (strcmp(mode, "score") == 0 && argc > 3) return score(&h, argv[3]);
-	if (strcmp(mode, "tasks") == 0 && argc >= 8)
-		return lookup_tasks(&h,
-		                    &(lookup_tasks_options){
-								.ranks = atoi(argv[3]),
-								.first = atoi(argv[4]),
-								.last = atoi(argv[5]),
-								.seed = strtoull(argv[6], NULL, 10),
-								.store = argv[7],
-								.seconds = argc > 8 ? atof(argv[8]) : 0,
-								.passes = argc > 9 ? atoi(argv[9]) : 5,
-								.heuristics = argc > 10 && strcmp(argv[10], "heuristics") == 0});
-	return usage();
+	return predict(argc, argv);
 }

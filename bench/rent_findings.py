@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """The findings of Stash (ICDCS 2023) on AWS p2 and p3, predicted, as a Markdown table.
 
-    python3 bench/rent_findings.py build/release/lockstep
+    python3 bench/rent_findings.py PROGRAM
 
 Of each network at 32 images (BERT: 4 sequences) a GPU, in fp32 with DDP: the step on one GPU, on all GPUs of one machine, and
 on as many GPUs of two machines of half the size. Interconnect stall: share of the step that all GPUs of one machine need longer
@@ -23,7 +23,9 @@ NETWORKS = [("alexnet", 32), ("shufflenet-v2-x0.5", 32), ("squeezenet1.0", 32), 
 
 def step(cluster, gpus, network, batch, bucket=25):
     command = [sys.argv[1], "predict", "--model", network, "--cluster", cluster, "--gpus", str(gpus), "--mbs", str(batch), "--dtype",
-               "fp32", "--stack", "ddp", "--bucket", str(bucket), "-o", "json"] + (["--seq", "384"] if network.startswith("bert") else [])
+               "fp32", "--stack", "ddp", "-o", "json"] + (["--seq", "384"] if network.startswith("bert") else [])
+    if gpus > 1:  # one GPU reduces no gradients
+        command += ["--bucket", str(bucket)]
     done = subprocess.run(command, capture_output=True, text=True)
     if done.returncode == 2:
         sys.exit(done.stderr)

@@ -5,8 +5,10 @@
     tests/tutorials/run.py --fill PROGRAM DOCUMENT.md     writes the output of commands that show none yet
 
 The commands of a document run in one shell, in a folder of its own that has what the repository has. Documents run in parallel.
-Of README.md and the pages of docs/guide and docs/reference, the indented blocks that begin with "$ " are run; a comment
-directly above a block excludes it (<!-- not run: REASON -->) or names the programs that it needs (<!-- needs: PROGRAM... -->).
+Of README.md and the other pages of docs/guide, docs/reference and docs/method, the indented blocks that begin with "$ " are run, and
+those that begin with "lockstep ", whose lines are commands that have to end with status 0 or 1, in a folder with the files that
+examples name (tests/cli/example_files.py). A comment directly above a block excludes it (<!-- not run: REASON -->; all of them are
+listed) or names the programs that it needs (<!-- needs: PROGRAM... -->).
 """
 import concurrent.futures
 import os
@@ -20,11 +22,13 @@ import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 PAGES = ROOT / "docs" / "guide" / "tutorials"
-OTHERS = [ROOT / "README.md", *sorted((ROOT / "docs" / "guide").glob("*.md")), *sorted((ROOT / "docs" / "reference").glob("*.md"))]
+OTHERS = [ROOT / "README.md", *(page for room in ("guide", "reference", "method") for page in sorted((ROOT / "docs" / room).glob("*.md")))]
 SHOWN = ["examples", "bench", "tests", "docs", "data"]
 NUMBER = re.compile(r"[+-]?\d+(?: \d{3})*(?:[.,]\d+)*(?:e[+-]?\d+)?")
 NEAR = 0.2  # a figure may differ from the one shown by so much
 RULE = "@@tutorial@@"
+ENDED = "ended with exit status"
+ALONE = re.compile(r"    (?:lockstep|mpirun .*lockstep\S*) ")
 
 
 class Wrong(Exception):
@@ -32,7 +36,7 @@ class Wrong(Exception):
 
 
 def plain_blocks(text):
-    """The indented blocks of other documents that begin with "$ ", in the form of blocks(), without those that are not run."""
+    """The indented blocks of other documents that are commands, in the form of blocks(), without those that are not run."""
     lines, found, at = text.split("\n"), [], 0
     while at < len(lines):
         end = at
@@ -42,8 +46,12 @@ def plain_blocks(text):
         needs = re.fullmatch(r"<!-- needs: (.*) -->", above)
         absent = needs and not all(shutil.which(word) for word in needs[1].split())
         excluded = absent or re.fullmatch(r"<!-- not run: .* -->", above)
-        if lines[at].startswith("    $ ") and (at == 0 or not lines[at - 1].strip()) and not excluded:
+        begins = (at == 0 or not lines[at - 1].strip()) or lines[at - 1].startswith("<!--")
+        if lines[at].startswith("    $ ") and begins and not excluded:
             found.append((at, "console", {}, [line[4:] for line in lines[at:end]]))
+        elif ALONE.match(lines[at]) and begins and not excluded:
+            block = [line[4:] for line in lines[at:end] if line.strip()]
+            found.append((at, "console", {"alone": True}, [line if before.endswith("\\") else "$ " + line for line, before in zip(block, ["", *block])]))
         at = max(end, at + 1)
     return found
 
@@ -147,7 +155,8 @@ def script(document):
             parts.append(f"cat > {notes['file']} <<'{RULE}'\n" + "\n".join(lines) + f"\n{RULE}\n")
         elif language == "console":
             for line, command, output in commands(number, lines):
-                parts.append(f"{{ {command}\n}} 2>&1\nstatus=$?; echo; echo '{RULE}'; (exit $status)\n")
+                ends = f'[ $status -lt 2 ] || echo "{ENDED} $status"; ' if notes.get("alone") else ""
+                parts.append(f"{{ {command}\n}} 2>&1\nstatus=$?; {ends}echo; echo '{RULE}'; (exit $status)\n")
                 # Other documents also show commands alone.
                 expected.append((line, command, output if tutorial or squeeze(output) else ["..."]))
         elif language != "text":
@@ -158,6 +167,8 @@ def script(document):
 def run(document, program, folder):
     """What every command of the document printed, as lists of lines."""
     home = folder / (document.parent.name + "-" + document.stem)
+    if (folder / "files").is_dir() and any(line and ALONE.match(line) for line in document.read_text().split("\n")):
+        shutil.copytree(folder / "files", home, symlinks=True)
     (home / "bin").mkdir(parents=True)
     for name in SHOWN:
         (home / name).symlink_to(ROOT / name)
@@ -193,7 +204,7 @@ def check(document, program, folder):
     report, failed = "", 0
     for index, (line, command, output) in enumerate(expected):
         seen = printed[index] if index < len(printed) else ["(not run)"]
-        if same(squeeze(output), squeeze(seen)):
+        if same(squeeze(output), squeeze(seen)) and not any(text.startswith(ENDED) for text in seen):
             continue
         failed += 1
         report += f"FAIL {document.name}:{line}: {command.splitlines()[0]}\n    shown:\n"
@@ -203,6 +214,27 @@ def check(document, program, folder):
         failed, report = 1, report + f"FAIL {document.name}: it shows no command\n"
     report += f"done {document.name}: {len(expected)} commands\n" if expected else ""
     return report, max(len(expected) - failed, 0), failed, 1 if skipped else 0
+
+
+def make_files(program, folder):
+    """The files that examples name, once; documents have copies."""
+    (folder / "files").mkdir()
+    data = pathlib.Path(os.environ.get("LOCKSTEP_DATA", ROOT / ".." / "shared" / "data")).resolve()
+    code = "import sys; sys.path.insert(0, sys.argv[1]); import example_files; example_files.make_files(sys.argv[2], sys.argv[3], bool(sys.argv[4]))"
+    has_mpi = "yes" if shutil.which("mpicc") and shutil.which("mpirun") else ""
+    subprocess.run([sys.executable, "-B", "-c", code, str(ROOT / "tests" / "cli"), str(program), str(data), has_mpi], cwd=folder / "files", check=True)
+    for name in SHOWN:
+        shutil.rmtree(folder / "files" / name, ignore_errors=True)
+
+
+def list_excluded(documents):
+    """Every block that is not run, with its reason."""
+    report = ""
+    for document in documents:
+        for number, line in enumerate(document.read_text().split("\n"), 1):
+            if reason := re.fullmatch(r"<!-- not run: (.*) -->", line):
+                report += f"not run {document.name}:{number}: {reason[1]}\n"
+    return report
 
 
 def spoken_commands(text):
@@ -264,12 +296,14 @@ def main(words):
             program.parent.mkdir()
             for path in [built / program.name, *built.glob("*.so"), *built.glob("lockstep-mpi*")]:
                 shutil.copy2(path, program.parent)
+        make_files(program, folder)
         if filling:
             for document in documents:
                 fill(document, program, folder)
             return 0
         with concurrent.futures.ThreadPoolExecutor(int(os.environ.get("TEST_JOBS", os.cpu_count()))) as pool:
             results = list(pool.map(lambda document: check(document, program, folder), documents))
+        results.append((list_excluded(documents), 0, 0, 0))
         if not words[1:]:
             results.append(check_options(program))
     print("".join(result[0] for result in results), end="")
