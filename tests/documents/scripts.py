@@ -55,7 +55,7 @@ ELSEWHERE = {
     "tests/answers/check.py": "tests/cli/answers.test",
     "tests/browser/run.sh": "Makefile",
     "tests/cli/dlrm8.py": "tests/cli/dlrm.test", "tests/cli/forms.py": "tests/cli/forms.test", "tests/cli/limits.py": "tests/cli/limits.test",
-    "tests/cli/run.sh": "Makefile", "tests/cli/same_bytes.py": "tests/cli/same_bytes.sh",
+    "tests/cli/example_files.py": "tests/tutorials/run.py", "tests/cli/run.sh": "Makefile", "tests/cli/same_bytes.py": "tests/cli/same_bytes.sh",
     "tests/corpus/rightly.py": "Makefile",
     "tests/lang/covering.sh": "tests/lang/mpi.sh", "tests/lang/oracle.py": "Makefile",
     "tests/package/run.sh": "Makefile",
