@@ -42,6 +42,9 @@ RUNS = {
     "tests/answers/renew.py": ("", 'mkdir -p "$OUT/tests" && cp -r tests/answers "$OUT/tests" && ln -s "$PWD/examples" "$PWD/data" "$OUT" && cd "$OUT/tests/answers" && '
                                'sed -i "4,\\$d; s/step_time_s=[0-9.]*/step_time_s=1/" questions.csv && python3 renew.py --why "a figure was wrong" "$P"',
                                r"^[12] of 2 rows are new"),
+    "tests/corpus/renew.py": ("", 'mkdir -p "$OUT/tests" "$OUT/data/configs/nanotron" && cp -r tests/corpus "$OUT/tests" && cp tests/data/hf/gpt2.json "$OUT/data/configs/nanotron" && '
+                              'make -s MODE=release build/release/corpus && LOCKSTEP_DATA="$OUT/data" python3 "$OUT/tests/corpus/renew.py" --why "one file is listed" build/release/corpus',
+                              r"of 1 rows are new"),
     "tests/data/forms/make.sh": ("unshare", 'mkdir -p "$OUT/tests/data" && cp -r tests/data/* "$OUT/tests/data" && cp -r tests/cli "$OUT/tests" && ln -s "$PWD/examples" "$PWD/data" "$OUT" && '
                                  'rm -rf "$OUT"/tests/data/forms/[0-9]* && "$OUT/tests/data/forms/make.sh" "$P" && ls "$OUT"/tests/data/forms/*/answer.json', r"answer.json"),
 }
@@ -55,8 +58,8 @@ ELSEWHERE = {
     "tests/answers/check.py": "tests/cli/answers.test",
     "tests/browser/run.sh": "Makefile",
     "tests/cli/dlrm8.py": "tests/cli/dlrm.test", "tests/cli/forms.py": "tests/cli/forms.test", "tests/cli/limits.py": "tests/cli/limits.test",
-    "tests/cli/run.sh": "Makefile", "tests/cli/same_bytes.py": "tests/cli/same_bytes.sh",
-    "tests/corpus/rightly.py": "Makefile",
+    "tests/cli/example_files.py": "tests/tutorials/run.py", "tests/cli/run.sh": "Makefile", "tests/cli/same_bytes.py": "tests/cli/same_bytes.sh",
+    "tests/corpus/rightly.py": "tests/corpus/check.py",
     "tests/lang/covering.sh": "tests/lang/mpi.sh", "tests/lang/oracle.py": "Makefile",
     "tests/package/run.sh": "Makefile",
     "tests/record/composed.py": "tests/cli/stalls_injections.test", "tests/record/ddp.py": "tests/cli/stalls_python.test",
@@ -65,7 +68,7 @@ ELSEWHERE = {
     "tests/unit/hta_oracle.py": "tests/unit/test_explain.c",
     "tools/abi.sh": "tests/package/run.sh", "tools/exports.sh": "Makefile",
     "tools/layers.sh": "Makefile", "tools/openapi.py": "tests/serve/test_openapi.py", "tools/portable/floor.py": "Makefile",
-    "tools/setup.sh": "tools/fresh_check.sh", "tools/statics.sh": "Makefile", "tools/web_charts.sh": "Makefile",
+    "tools/setup.sh": "tools/fresh_check.sh", "tools/stages.sh": "check", "tools/statics.sh": "Makefile", "tools/web_charts.sh": "Makefile",
 }
 
 
@@ -114,7 +117,7 @@ def main():
             wrong.append(f"{where}: there is no {script}")
         elif script not in RUNS and script not in ELSEWHERE:
             wrong.append(f"{where}: no check runs {script}; add a short form to RUNS of tests/documents/scripts.py")
-        elif script in ELSEWHERE and os.path.basename(script) not in (ROOT / ELSEWHERE[script]).read_text():
+        elif script in ELSEWHERE and pathlib.Path(script).stem not in (ROOT / ELSEWHERE[script]).read_text():
             wrong.append(f"{where}: {ELSEWHERE[script]} does not run {script} any more")
     for script in [*RUNS, *ELSEWHERE]:
         if script not in scripts:
