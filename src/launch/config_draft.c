@@ -233,9 +233,9 @@ static bool draft_matches(const char *pattern, size_t length, const char *path) 
 		return size >= length - 1 &&
 		       memcmp(path + size - (length - 1), pattern + 1, length - 1) == 0;
 	if (pattern[length - 1] == '*') {
+		if (strncmp(pattern, path, length - 1) != 0) return false;
 		/* whole words: "lr*" is lr, lr.end and lr_end, not lrx */
 		char last = pattern[length - 2], next = path[length - 1];
-		if (strncmp(pattern, path, length - 1) != 0) return false;
 		return last == '.' || last == '_' || next == '\0' || next == '.' || next == '_';
 	}
 	return size == length && memcmp(pattern, path, length) == 0;
