@@ -43,13 +43,14 @@ red() { # TURN NAME COMMAND
 	(IFS=$'\t' && flock "$logs"/lock tee -a "$logs"/red <<< "$*" > /dev/null)
 }
 
-# Runs the parts that failed before this check and that it does not have. A quick check, which leaves cases out, only keeps them.
+# Runs the parts that failed before this check and are not its own. All parts (--whole) do not hold each of them: some scripts take
+# a sixteenth by their turn. A quick check, which leaves cases out, only keeps them.
 failed_before() {
 	local turn name command
 	while IFS=$'\t' read -r -u 3 turn name command; do
 		if [ -n "${LOCKSTEP_QUICK:-}" ]; then
 			red "$turn" "$name" "$command"
-		elif [ -n "$LOCKSTEP_TURN" ] && [ "$LOCKSTEP_TURN" != "$turn" ]; then
+		elif [ "$turn" != "${LOCKSTEP_TURN:--}" ]; then
 			LOCKSTEP_TURN=${turn#-} eval "stage \"\$name, a part that failed (\$turn)\" $command" || red "$turn" "$name" "$command"
 		fi
 	done 3< "$logs"/red.before

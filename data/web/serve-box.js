@@ -8,14 +8,14 @@ const HUB = /^(?:https?:\/\/)?(?:www\.)?huggingface\.co\/([\w.-]+\/[\w.-]+)/;
 const NETWORK = ["model_type", "architectures", "_class_name"], SHAPE = ["hidden_size", "num_hidden_layers", "n_layer", "d_model"];
 /* Keys of jobs, which may state the shape of their network too. */
 const TRAINING = /batch_size|batch-size|optimizer/;
-/* Whether a shell only divides a line into words. What it would do more with, the reader of scripts understands. */
+/* Whether a shell would do nothing to a line but divide it into words. Other lines go to the reader of scripts. */
 const isWords = (line) => !/[$`;|&<>()]|(^|\s)#|^\w+=/.test(line.replace(/\\./g, "").replace(/'[^']*'/g, "")
 	.replace(/"[^"$`]*"/g, ""));
 
 const option = (name, text, read) => ({option: name, text, read});
 const job = (text) => option("config", text, "Read as a configuration or a launch script.");
 
-/* An object in JSON: what is none of a network, a trace or a graph is a configuration, or the server says why not. */
+/* An object in JSON. Anything but a network, a trace or a graph is sent as a configuration; the server says what is wrong with it. */
 function ofObject(value, text, files) {
 	const has = (keys) => keys.some((key) => key in value);
 	if (value.traceEvents || "deviceProperties" in value || Array.isArray(value.nodes))

@@ -334,7 +334,7 @@ export class Fields {
 		this.show(new Map([...this.stated, ...next]));
 	}
 
-	/* Takes over a layout by its command, but for the network and where it is trained. It may have a launch line of its own. */
+	/* Takes over a layout from its command, and a launch line if it has one, but neither the network nor the GPUs. */
 	takeLayout(said, gpus) {
 		const {launch, options} = said.command, chosen = this.chosen();
 		for (const name of launch ? [...LAYOUT, ...Object.keys(SOURCES)] : LAYOUT) chosen.delete(name);

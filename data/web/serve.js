@@ -119,8 +119,8 @@ function predict() {
 /* ---- launch lines ---- */
 
 /* The server alone reads them. A line, or the file of a job, is a question of its own: it replaces the state of the
- * controls, which then show what it states; what is chosen after that is asked over it. `held`: the state before, for whoever
- * takes the line back. Any other change ends that. */
+ * controls, which then show what it states. Later choices override it. `held`: the state before, until another change, in case
+ * the user takes the line back. */
 const line = {asked: 0, held: null};
 
 /* What is read of `body`, or null: it is wrong, which is said, or a newer one is read. No prediction comes between. */
@@ -182,8 +182,7 @@ function changeLine(name, event) {
 	}
 }
 
-/* The command of a choice states the whole layout; the controls already show what is trained where. What they hold as
- * content of files goes with the command, which names them. */
+/* The command of a choice states the whole layout. It names files, whose contents the controls send along. */
 async function takeLayout(choice) {
 	const said = await readLine({...fields.contents(), launch: words(choice.reproduce)});
 	if (!said) return;

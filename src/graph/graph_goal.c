@@ -151,6 +151,18 @@ static void goal_put_deps(struct goal *goal, const lk_export *export, const lk_e
 
 /* ---- collectives ---- */
 
+/* Puts step k after step k-1, the first one after the collective's begin. */
+static void goal_put_order(struct goal *goal, unsigned long long id, uint32_t k, uint32_t first) {
+	if (k > first)
+		lk_sink_printf(goal->out,
+		               "s%llu_%u requires r%llu_%u\ns%llu_%u irequires s%llu_%u\n"
+		               "r%llu_%u requires r%llu_%u\n",
+		               id, k, id, k - 1, id, k, id, k - 1, id, k, id, k - 1);
+	else
+		lk_sink_printf(goal->out, "s%llu_%u requires b%llu\nr%llu_%u requires b%llu\n", id, k, id,
+		               id, k, id);
+}
+
 /* Step k sends the part that step k-1 received. */
 static void goal_ring(struct goal *goal, const lk_export *export, const struct meeting *m,
                       uint32_t steps) {
@@ -164,14 +176,7 @@ static void goal_ring(struct goal *goal, const lk_export *export, const struct m
 		lk_sink_printf(goal->out, "r%llu_%u: recv %llub from %u tag %u cpu %d\n", id, k,
 		               (unsigned long long)goal_part(m, received), from, GROUP_TAGS + m->group,
 		               m->cpu);
-		if (k)
-			lk_sink_printf(goal->out,
-			               "s%llu_%u requires r%llu_%u\ns%llu_%u irequires s%llu_%u\n"
-			               "r%llu_%u requires r%llu_%u\n",
-			               id, k, id, k - 1, id, k, id, k - 1, id, k, id, k - 1);
-		else
-			lk_sink_printf(goal->out, "s%llu_0 requires b%llu\nr%llu_0 requires b%llu\n", id, id,
-			               id, id);
+		goal_put_order(goal, id, k, 0);
 	}
 	for (uint32_t k = 0; k < steps; k++)
 		lk_sink_printf(goal->out, "l%llu requires s%llu_%u\n", id, id, k);
@@ -190,14 +195,7 @@ static void goal_exchange(struct goal *goal, const lk_export *export, const stru
 		               GROUP_TAGS + m->group, m->cpu, id, k,
 		               (unsigned long long)goal_part(m, m->place), goal_member(export, m, from),
 		               GROUP_TAGS + m->group, m->cpu);
-		if (k > 1)
-			lk_sink_printf(goal->out,
-			               "s%llu_%u requires r%llu_%u\ns%llu_%u irequires s%llu_%u\n"
-			               "r%llu_%u requires r%llu_%u\n",
-			               id, k, id, k - 1, id, k, id, k - 1, id, k, id, k - 1);
-		else
-			lk_sink_printf(goal->out, "s%llu_1 requires b%llu\nr%llu_1 requires b%llu\n", id, id,
-			               id, id);
+		goal_put_order(goal, id, k, 1);
 		lk_sink_printf(goal->out, "l%llu requires s%llu_%u\nl%llu requires r%llu_%u\n", id, id, k,
 		               id, id, k);
 	}

@@ -24,10 +24,10 @@ lk_node lk_node_usual(const lk_device *device, int gpus) {
 	};
 }
 
-/* From all-reduces of few bytes, less what links and NCCL take: 161 us on two nodes of p4de, whose
- * cards send and receive; 70 us of p5, whose cards write to the receiver's memory (RDMA), as do all
- * with Hopper and later. Of the cards of 200 Gb/s and more four nodes of B200 with 400 Gb/s speak,
- * timed from the host. */
+/* From small all-reduces between two nodes, after subtracting links and NCCL: 161 us on p4de, whose
+ * cards send and receive; 70 us on p5, whose cards write to the receiver's memory (RDMA), as all
+ * cards beside Hopper and later do. The value for 200 Gb/s and more comes from four nodes of B200
+ * with 400 Gb/s, timed from the host. */
 double lk_efa_latency(const lk_node *node) {
 	lk_arch arch = node->device->arch;
 	if (node->nic_rate >= 24e9) return 35e-6;

@@ -3,13 +3,11 @@
  * ranks of a trace, a log or a launch line. */
 #include "hw/hw.h"
 
-#include <stdio.h>
 #include <string.h>
 
 #include "base/noun.h"
 #include "base/check.h"
 #include "base/text.h"
-#include "hw/hw_internal.h"
 
 /* What a graph carries was written by lockstep, unless somebody changed it. */
 static lk_status parse_origin(lk_arena *arena, const lk_where *where, lk_cluster *out,

@@ -157,6 +157,14 @@ void lk_report_figure(lk_report *writer, const char *label, const char *value, c
 	lk_json_object_end(writer);
 }
 
+void lk_report_figure_of_step(lk_report *writer, double step_s, double low_s, double high_s) {
+	char text[40], low[40], high[40], range[96];
+	snprintf(range, sizeof range, "%s \xe2\x80\x93 %s", lk_format_seconds(low_s, low, sizeof low),
+	         lk_format_seconds(high_s, high, sizeof high));
+	lk_report_figure(writer, "step time", lk_format_seconds(step_s, text, sizeof text), range,
+	                 "80 % range");
+}
+
 void lk_report_facts(lk_report *writer) {
 	lk_json_array(writer, "facts");
 }

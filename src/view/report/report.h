@@ -58,6 +58,8 @@ void lk_report_verdict(lk_report *writer, const char *state, const char *headlin
 void lk_report_figures(lk_report *writer);
 void lk_report_figure(lk_report *writer, const char *label, const char *value, const char *range,
                       const char *note);
+/* "step time", s, with its 80 % range. */
+void lk_report_figure_of_step(lk_report *writer, double step_s, double low_s, double high_s);
 void lk_report_facts(lk_report *writer);
 void lk_report_fact(lk_report *writer, const char *label,
                     const char *text); /* NULL or "": left out */

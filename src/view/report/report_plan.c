@@ -24,7 +24,7 @@ static const lk_plan_choice *plan_best_of(const lk_plan *plan) {
 
 static void plan_put_verdict(lk_report *writer, const lk_plan *plan) {
 	const lk_plan_choice *best = plan_best_of(plan);
-	char text[TEXT], low[TEXT], high[TEXT], detail[LINE], range[LINE];
+	char text[TEXT], detail[LINE];
 	double layouts = 0;
 	for (int i = 0; i < plan->count; i++) layouts += (double)plan->counts[i].layouts;
 	if (best)
@@ -39,12 +39,8 @@ static void plan_put_verdict(lk_report *writer, const lk_plan *plan) {
 	lk_report_verdict(writer, best ? "yes" : "no", best ? best->layout : "Nothing fits", detail);
 	lk_report_figures(writer);
 	if (best) {
-		snprintf(range, sizeof range, "%s \xe2\x80\x93 %s",
-		         lk_format_seconds(best->step_time_low_s, low, sizeof low),
-		         lk_format_seconds(best->step_time_high_s, high, sizeof high));
-		lk_report_figure(writer, "step time",
-		                 lk_format_seconds(best->step_time_s, text, sizeof text), range,
-		                 "80 % range");
+		lk_report_figure_of_step(writer, best->step_time_s, best->step_time_low_s,
+		                         best->step_time_high_s);
 		if (best->tokens_per_s_per_gpu > 0)
 			lk_report_figure(writer, "tokens/s/GPU",
 			                 lk_format_thousands(best->tokens_per_s_per_gpu, text, sizeof text),

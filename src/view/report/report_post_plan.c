@@ -17,7 +17,7 @@ enum {
 
 static void post_plan_put_verdict(lk_report *writer, const lk_post_plan *plan) {
 	const lk_post_choice *best = plan->count ? plan->choices : NULL;
-	char text[TEXT], low[TEXT], high[TEXT], detail[LINE], range[LINE];
+	char text[TEXT], detail[LINE];
 	const char *state = best && best->fits ? "yes" : "no";
 	if (best && !best->fits) lk_copy(detail, sizeof detail, "nothing fits; this is nearest to it");
 	else
@@ -27,12 +27,8 @@ static void post_plan_put_verdict(lk_report *writer, const lk_post_plan *plan) {
 	                  detail);
 	lk_report_figures(writer);
 	if (best) {
-		snprintf(range, sizeof range, "%s \xe2\x80\x93 %s",
-		         lk_format_seconds(best->step_time_low_s, low, sizeof low),
-		         lk_format_seconds(best->step_time_high_s, high, sizeof high));
-		lk_report_figure(writer, "step time",
-		                 lk_format_seconds(best->step_time_s, text, sizeof text), range,
-		                 "80 % range");
+		lk_report_figure_of_step(writer, best->step_time_s, best->step_time_low_s,
+		                         best->step_time_high_s);
 		lk_report_figure(writer, "memory", lk_format_bytes(best->peak_bytes, text, sizeof text),
 		                 NULL, "of the side that needs more of its memory");
 	}
