@@ -46,14 +46,16 @@ STANDS_FOR = {
         "lockstep stalls --yes --repeats 1 --configurations first -o json -- mpirun -n 2 ./train --epochs 100",
     "lockstep stalls --recording recording": "lockstep record -- mpirun -n 2 ./train && lockstep stalls --recording recording",
 }
+SECONDS = 120  # a command that takes longer hangs
 NEEDS_MPI = ("mpirun", "./train", "lockstep explain recording", "lockstep compose recording")
 NEEDS_DATA = ("et/",)  # measured traces
-# Before each command: nothing that another one wrote is in its way.
-BEFORE = """rm -f lockstep.toml
+# Before each command: nothing that another one wrote is in its way. The address of a server before counts as this one's
+# where the file is still there, and a server that is interrupted before it listens to signals runs on.
+BEFORE = """rm -f lockstep.toml served
 if [[ $1 == *"lockstep record"* ]]; then rm -rf recording r1 two; fi
 serves() {
 	lockstep serve --port 0 "$@" > served 2>&1 < /dev/null & local server=$! status=2
-	for ((i = 0; i < 200; i++)); do if grep -q http: served; then status=0; break; fi; sleep 0.05; done
+	for ((i = 0; i < 200; i++)); do if grep -qs http: served; then status=0; break; fi; sleep 0.05; done
 	kill -INT $server 2> /dev/null; wait $server; [ $status -eq 0 ] || cat served; return $status
 }
 eval "$1"
@@ -135,12 +137,13 @@ def main():
             skipped += 1
             continue
         start = time.monotonic()
-        done = subprocess.run(["bash", "-c", BEFORE, "bash", run], env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                              stderr=subprocess.PIPE, errors="replace", text=True, check=False)
+        done = subprocess.run(["timeout", str(SECONDS), "bash", "-c", BEFORE, "bash", run], env=environment, stdin=subprocess.DEVNULL,
+                              stdout=subprocess.PIPE, stderr=subprocess.PIPE, errors="replace", text=True, check=False)
         took.append((time.monotonic() - start, command))
         ran += 1
         if done.returncode not in (0, 1):
-            wrong.append(f"{place}: {command}: status {done.returncode}: {(done.stderr or done.stdout).strip()[-300:]}")
+            said_last = f"no end within {SECONDS} s: " if done.returncode == 124 else ""
+            wrong.append(f"{place}: {command}: status {done.returncode}: {said_last}{(done.stderr or done.stdout).strip()[-300:]}")
     for command in sorted(set(STANDS_FOR) - set(to_run)):
         wrong.append(f"named.py: nothing names `{command}` any more")
     if "--list" in sys.argv:
