@@ -24,7 +24,7 @@ static int step_period(const lk_job *job) {
 }
 
 int lk_step_few(const lk_job *job, const lk_step_options *options, int more) {
-	bool may = options->few && !options->habits.unsettled && options->jitter == 0 &&
+	bool may = !options->habits.unsettled && options->jitter == 0 &&
 	           lk_schedule_get(job->schedule)->periodic;
 	int period = step_period(job);
 	int64_t few = (int64_t)more * ((int64_t)FILL_A_STAGE * job->pp + (int64_t)SETTLE * period);

@@ -159,10 +159,11 @@ static void keep_shared(const lk_step *step, bool *keep) {
  */
 static lk_status run_folded(const lk_step_options *options, lk_step *out, lk_error *err) {
 	lk_operation_count all = step_count_operations(out, NULL);
+	double limit = LK_STEP_SIMULATED / (out->share > 0 ? out->share : 1);
 	size_t calls = 0;
 	/* equal ranks have one lane: any folding ends in simulating the step unfolded */
 	out->habits.crowded =
-		options->habits.crowded && out->costs.variants == 1 && all.graph <= LK_STEP_SIMULATED;
+		options->habits.crowded && out->costs.variants == 1 && all.graph <= limit;
 	if (out->habits.crowded) return run_graph(options, 0, out, err);
 	for (size_t s = 0; s < out->graph->programs.count; s++)
 		calls += out->graph->programs.at[s].calls.count;
@@ -171,7 +172,7 @@ static lk_status run_folded(const lk_step_options *options, lk_step *out, lk_err
 	for (int round = 0; round < LK_STEP_ROUNDS; round++) {
 		LK_TRY(
 			lk_sim_fold(out->graph, &out->costs, !options->no_contention, keep, &out->fold, err));
-		LK_TRY(run_graph(options, LK_STEP_SIMULATED / fmax(all.graph, 1), out, err));
+		LK_TRY(run_graph(options, limit / fmax(all.graph, 1), out, err));
 		if (!out->sim.shared) {
 			out->fold->alone =
 				!(options->jitter > 0 || options->gpu_spread > 0 || options->straggler_count > 0);
@@ -180,13 +181,13 @@ static lk_status run_folded(const lk_step_options *options, lk_step *out, lk_err
 		keep_shared(out, keep);
 		lk_operation_count folds = step_count_operations(out, keep);
 		double lanes = out->sim.lanes;
-		if (!out->sim.left && (all.graph - folds.graph) * lanes > LK_STEP_SIMULATED) return LK_OK;
+		if (!out->sim.left && (all.graph - folds.graph) * lanes > limit) return LK_OK;
 		bool left = out->sim.left;
 		lk_sim_result_free(&out->sim);
 		lk_fold_free(out->fold);
 		out->fold = NULL;
 		if (left) break;
-		if (folds.step < all.step / 2 && all.graph * lanes <= 2.0 * LK_STEP_SIMULATED) break;
+		if (folds.step < all.step / 2 && all.graph * lanes <= 2.0 * limit) break;
 	}
 	out->habits.crowded = true;
 	return run_graph(options, 0, out, err);
@@ -248,12 +249,14 @@ static lk_status replace_update(lk_step *step, const lk_graph *update, lk_error 
 	return status;
 }
 
-/* Asks the step with `few` of its micro-batches in the graph. */
+/* Asks the step with `few` of its micro-batches in the graph; see lk_step.share. */
 static lk_status ask_with(const lk_job *job, const lk_cluster *cluster,
-                          const lk_step_options *options, int few, lk_step *out, lk_error *err) {
+                          const lk_step_options *options, int few, double share, lk_step *out,
+                          lk_error *err) {
 	memset(out, 0, sizeof *out);
 	LK_TRY(lk_stop_check(err));
 	out->left_out = job->microbatches - few;
+	out->share = share;
 	LK_TRY(lk_build_few(job, few, &out->graph, err));
 	LK_TRY(replace_update(out, options->update, err));
 	if (job->max_connections == 1) LK_TRY(lk_graph_one_queue(out->graph, err));
@@ -266,15 +269,19 @@ lk_status lk_step_ask(const lk_job *job, const lk_cluster *cluster, const lk_ste
                       lk_step *out, lk_error *err) {
 	static const int more[] = {1, 3}; /* some steps settle only after so many times as long */
 	lk_step_options whole = *options;
-	for (size_t i = 0; i < sizeof more / sizeof *more; i++) {
+	bool folds = !options->exact && !options->memory_only, tells = options->few || folds;
+	double share = 1;
+	for (size_t i = 0; tells && i < sizeof more / sizeof *more && share == 1; i++) {
 		int few = lk_step_few(job, options, more[i]);
 		if (!few) continue;
-		LK_TRY(ask_with(job, cluster, options, few, out, err));
-		if (!step_is_unsettled(out)) return LK_OK;
+		LK_TRY(ask_with(job, cluster, options, few, 1, out, err));
+		bool settled = !step_is_unsettled(out);
+		if (settled && options->few) return LK_OK;
 		lk_step_free(out);
-		whole.habits.unsettled = true;
+		if (settled) share = (double)few / job->microbatches;
+		else whole.habits.unsettled = true;
 	}
-	return ask_with(job, cluster, &whole, job->microbatches, out, err);
+	return ask_with(job, cluster, &whole, job->microbatches, share, out, err);
 }
 
 double lk_step_network_share(const lk_step *step) {

@@ -66,6 +66,9 @@ typedef struct lk_step {
 	lk_arena arena;
 	lk_graph *graph; /* as built */
 	int left_out;    /* micro-batches that it lacks */
+	double share;    /* of its micro-batches, how many tell its time; 0: all. How many operations
+	                    are simulated as they are goes by these, so that a step that is asked whole
+	                    takes as long as one that is told from few */
 	lk_costs costs;
 	lk_fold *fold; /* NULL when exact */
 	lk_sim_result sim;

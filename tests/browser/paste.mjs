@@ -120,23 +120,13 @@ const missing = (said) => typeof said === "string" && (/^--(model|gpus?): (no |t
 /* A command with its answer as JSON: the last one, after those that write files. */
 const asJson = (command) => command.replace(/(^|\n)(lockstep predict)(?![^]*\nlockstep predict)/, "$1$2 -o json");
 
-/* The page asks for a report. Where its figures differ, but not from those of the command that writes one, the page is
- * right, and what differs is told. */
-async function judge(what, page, said, command, folder) {
-	const differ = compare(what, page, said);
-	if (!differ || typeof said === "string" || typeof page === "string") return differ;
-	if (compare(what, page, await shell(command.replace("-o json", "-o json --html report.html"), folder))) return differ;
-	console.log("note: with --html the figures are others: " + differ);
-	return "";
-}
-
 /* Differences of one text, and whether it was answered. */
 async function one(page, folder, name, text, reproduce) {
 	const chosen = {};
 	let got = await page.evaluate((text) => window.pasted(text), text);
 	for (;;) {
 		const said = await shell(commandOf(got.body, text, chosen, folder), folder);
-		const differ = await judge(name + flags(chosen), got.said, said, commandOf(got.body, text, chosen, folder), folder);
+		const differ = compare(name + flags(chosen), got.said, said);
 		const lacks = missing(said);
 		if (differ || !lacks || lacks in chosen) {
 			if (differ || typeof said === "string" || !reproduce) return {differ, answered: typeof said !== "string"};

@@ -14,6 +14,7 @@
 #include "step/step.h"
 #include "base/stats.h"
 #include "base/units.h"
+#include "lockstep/predict.h"
 #include "model/build/build.h"
 #include "model/layout/job.h"
 
@@ -432,6 +433,42 @@ static void energy_follows_what_a_gpu_does(void **state) {
 	assert_true(node > 0.76 * 10200 * 0.9 && node < 8400);
 }
 
+/* Steps of thousands of micro-batches, too large to be simulated operation by operation where they
+ * are asked whole: they take as long as told from few of them. */
+static void few_micro_batches_tell_what_all_take(void **state) {
+	(void)state;
+	static const char *const models[] = {"llama3.1-70b", "llama3.1-8b"};
+	for (int m = 0; m < 2; m++)
+		for (int vp = 1; vp <= 2; vp++) {
+			lk_arena arena = {0};
+			lk_asked asked;
+			lk_error err = {0};
+			lk_predict_request request;
+			lk_step told, whole;
+			lk_predict_defaults(&request);
+			request.model = models[m];
+			request.gpu = "h100-sxm";
+			request.gpus = 128;
+			request.tp = 4;
+			request.pp = 8;
+			request.vp = vp;
+			request.gbs = 4 * 1024;
+			request.mbs = 1;
+			request.seq = 4096;
+			assert_int_equal(lk_request_read(&arena, &request, &asked, &err), LK_OK);
+			lk_step_options few = {.few = true}, all = {0};
+			assert_int_equal(lk_step_ask(&asked.job, &asked.cluster, &few, &told, &err), LK_OK);
+			assert_int_equal(lk_step_ask(&asked.job, &asked.cluster, &all, &whole, &err), LK_OK);
+			assert_true(told.left_out > 0 && !whole.left_out);
+			if (told.sim.step_ps != whole.sim.step_ps)
+				fail_msg("%s, vp %d: %.9f s told from few, %.9f s whole", models[m], vp,
+				         told.step_s, whole.step_s);
+			lk_step_free(&told);
+			lk_step_free(&whole);
+			lk_arena_free(&arena);
+		}
+}
+
 int main(void) {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(activations_in_flight_follow_1f1b),
@@ -443,6 +480,7 @@ int main(void) {
 		cmocka_unit_test(all_ranks_and_one_of_each_class_agree),
 		cmocka_unit_test(sharded_layers_are_simulated_as_they_are),
 		cmocka_unit_test(breakdown_adds_up_to_the_step),
+		cmocka_unit_test(few_micro_batches_tell_what_all_take),
 		cmocka_unit_test(seeds_spread_as_steps_asked_one_by_one),
 		cmocka_unit_test(energy_follows_what_a_gpu_does),
 	};
