@@ -59,7 +59,7 @@ typedef struct lk_validate_request {
 	bool slowdown;    /* kernels alongside communication: overlap_slowdown_*.csv */
 	bool models;      /* whole networks on one device: fp32_models_e2e.csv */
 	bool plan;    /* training runs again: of those with the same network, GPUs and batch, would the
-	                 search for a    layout have found the fastest? */
+	                 search for a layout have found the fastest? */
 	bool dlrm;    /* recommendation models on one device: dlrm_single_gpu_iter.csv */
 	bool scaling; /* throughput of BERT and convolution nets by GPUs: cnn_bert_scaling.csv */
 	bool mlperf;  /* MLPerf steps of recommendation models, BERT, ResNet: mlperf_other_runs.csv */

@@ -49,7 +49,7 @@ typedef struct lk_whatif_column {
 	double step_s;
 	double change;     /* step / base - 1 */
 	double efficiency; /* of scaling: samples per second and rank, against the same changes on the
-	                      base's ranks; NAN  where the number of ranks is the base's */
+	                      base's ranks; NAN where the number of ranks is the base's */
 	double
 		uncertainty; /* +- share of the step, an expected error: docs/method/traces.md, "What-if" */
 	double compute_s, exposed_s, hidden_s,

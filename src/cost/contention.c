@@ -1,11 +1,12 @@
 /* contention.c: how operations that run at the same time on one device slow one another.
  *
  * Communication kernels hold their SMs (non-preemptive CTAs, one per channel). A compute kernel
- * that fills the device is left with the fraction f. Of W waves alone it then takes T(W, f) / T(W,
- * 1) times as long, with
+ * that fills the device is left with the fraction f. Of W waves alone it then takes
+ * T(W, f) / T(W, 1) times as long, with
  *
- *     T(W, f) = whole + wave(W - f whole),    whole = floor(W / f),    wave(u) = max(1 / HEADROOM,
- * 1 - (1 - u) / 3)
+ *     T(W, f) = whole + wave(W - f whole)
+ *     whole   = floor(W / f)
+ *     wave(u) = max(1 / HEADROOM, 1 - (1 - u) / 3)
  *
  * and 1 / f times where there are many waves or none are stated. wave(u) is the time of a last wave
  * on the fraction u of the SMs: dense products run at the clock that the power limit leaves, power

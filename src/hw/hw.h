@@ -201,10 +201,12 @@ lk_status lk_cluster_simple(lk_arena *arena, const lk_device *device, int gpus, 
                             double nic_bytes_per_gpu, lk_cluster *out, lk_error *err);
 
 /* The synthetic form:
- *     [COUNT node *] COUNT DEVICE [WATTSw] [nvlinkN|nvswitch|pcieN|xgmi|GB/s] [, nic COUNT*GBITS
- * [LATENCYus]] [, oversub X | NETWORK] [+ ...] as in "8 node * 8 h100-sxm nvlink4, nic 8*400g + 2
- * node * 8 a100-sxm-80, nic 4*200g". Without "node" the COUNT devices fill usual nodes: "64
- * h100-sxm" is 8 nodes of 8. The whole grammar is in cluster_parse.c. A text that ends in .json, or
+ *
+ *     [COUNT node *] COUNT DEVICE [WATTSw] [nvlinkN|nvswitch|pcieN|xgmi|GB/s]
+ *         [, nic COUNT*GBITS [LATENCYus]] [, oversub X | NETWORK] [+ ...]
+ *
+ * as in "8 node * 8 h100-sxm nvlink4, nic 8*400g + 2 node * 8 a100-sxm-80, nic 4*200g". Without
+ * "node" the COUNT devices fill usual nodes: "64 h100-sxm" is 8 nodes of 8. The whole grammar is in cluster_parse.c. A text that ends in .json, or
  * that begins with '{', is the JSON form of docs/reference/files.md; "[COUNT node *] FILE.xml"
  * takes the node from NCCL's topology file, "FILE.log [DEVICE]" the cluster from what NCCL prints
  * with NCCL_DEBUG=INFO. Errors name the column. */

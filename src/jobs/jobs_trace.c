@@ -8,8 +8,8 @@
  *               v2020: a folder with pai_job_table.csv, pai_task_table.csv, pai_group_tag_table.csv
  *     Slurm     sacct -a -X -P -o JobID,JobName,User,Submit,Start,End,AllocTRES,ReqTRES (any
  *               fields, in any order, with the header line; without it, -n, those of a known list)
- *     Philly    cluster_job_log of msr-fiddle/philly-traces, one JSON document; attempts are added
- * up
+ *     Philly    cluster_job_log of msr-fiddle/philly-traces, one JSON document; attempts are
+ *               added up
  *
  * A share of a GPU counts as a whole one. Jobs without GPUs, and jobs that never ran or run still,
  * are left out and counted. */

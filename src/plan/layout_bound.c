@@ -5,8 +5,9 @@
  * micro-batch has come through the stages in front of it, and where its last pass is the backward
  * of its first chunk, the gradients still have to go back through them:
  *
- *     body_s = sum over places before s of (F + message)  +  sum over passes of (F + B)  +  the
- * same way back step  >= max_s body_s  +  end of the step
+ *     body_s = sum over places before s of (F + message)  +  sum over passes of (F + B)
+ *              +  the same way back
+ *     step  >= max_s body_s  +  end of the step
  *
  * and no stage is done before its launches, or before its traffic of sharded parameters. Of memory:
  * what a stage holds throughout, and what micro-batches leave on it when most are in flight. */

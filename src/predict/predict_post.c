@@ -4,11 +4,15 @@
  * whole steps.
  *
  * On the same GPUs phases follow one another:
+ *
  *     step = generation + reward + values + log-probabilities + updates + refit + offload
+ *
  * Where `lag` is stated there, sequences that are unfinished when a batch is complete go on with
  * the next. Engines on GPUs of their own that may run `lag` steps ahead write the next sequences
  * while the last are learned; both sides stop for the refit:
+ *
  *     step = max(generation, the rest of it) + refit
+ *
  * docs/method/post-training.md states what each phase is. A file per idea: post_training.c,
  * post_writing.c, post_memory.c, post_phases.c, post_notes.c. */
 #include <math.h>

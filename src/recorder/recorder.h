@@ -29,8 +29,10 @@
  *     LOCKSTEP_RECORD_SLOW=NS PS DIR  reads below DIR take NS and PS a byte, the same for files
  *     LOCKSTEP_RECORD_MODE=record|null|as-rank
  *     LOCKSTEP_RECORD_SCRATCH=DIR  where writing goes (overlay/overlay.h); without it writing is
- * the program's own LOCKSTEP_RECORD_RANK=N, LOCKSTEP_RECORD_WORLD=N,
- * LOCKSTEP_RECORD_FILL=numbers|random|zeros|FILE, LOCKSTEP_RECORD_NODE=N       as-rank
+ *                                  the program's own
+ *     of as-rank:
+ *     LOCKSTEP_RECORD_RANK=N, LOCKSTEP_RECORD_WORLD=N, LOCKSTEP_RECORD_NODE=N
+ *     LOCKSTEP_RECORD_FILL=numbers|random|zeros|FILE
  */
 #ifndef LK_RECORDER_RECORDER_H
 #define LK_RECORDER_RECORDER_H

@@ -5,7 +5,8 @@
  *     a chunk of prompts is computed    an iteration of its own, in which the others decode
  *     a sequence ends                   kept in a heap by the place on the clock at which it does
  *     the cache is full                 the sequence that came last makes room and waits again;
- * what it had is computed anew (vLLM, v1/core/sched/scheduler.py)
+ *                                       what it had is computed anew (vLLM,
+ *                                       v1/core/sched/scheduler.py)
  *
  * The clock counts the tokens that a sequence that ran from the start would have. Software that
  * reserves admits a sequence when its end has room, and none makes room for others. */

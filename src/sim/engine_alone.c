@@ -1,8 +1,8 @@
 /* engine_alone.c: a rank on which nothing overlaps. A time is the maximum of what an operation
  * waits for, plus its duration:
  *
- *     ready = max(ends of joined streams, dependencies and event, launch),    end = max(ready +
- * duration, floor)
+ *     ready = max(ends of joined streams, dependencies and event, launch)
+ *     end   = max(ready + duration, floor)
  *
  * An operation that blocks the rank, such as a tensor-parallel all-reduce between kernels, parks it
  * at its rendezvous; so do messages between kernels that do not slow one another. */

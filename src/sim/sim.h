@@ -2,10 +2,11 @@
  * shared:
  *
  *   sweep.c   precedence only. Programs are evaluated once, all ranks of a stage side by side as
- * lanes of vectors: a time is the maximum of what an operation waits for, plus its duration
- * (max-plus algebra). engine.c  contention. Ranks advance in the order of time while something
- * overlaps on them, and run ahead while nothing does; operations that overlap slow one another
- * (processor sharing, lk_contention_rates).
+ *             lanes of vectors: a time is the maximum of what an operation waits for, plus its
+ *             duration (max-plus algebra).
+ *   engine.c  contention. Ranks advance in the order of time while something overlaps on them, and
+ *             run ahead while nothing does; operations that overlap slow one another (processor
+ *             sharing, lk_contention_rates).
  *
  * Lifted traces (lk_graph.traced) run on both: launches are operations, CPU threads are streams
  * that share nothing, and the host times of costs are not looked at.

@@ -1,13 +1,12 @@
 /* sim_internal.h: what the files of sim/ share, in the order in which they build on one another.
  * Others include sim/sim.h.
  *
- *   lower.c, ranks.c       a graph as compact instructions; which ranks are simulated, and their
- * groups sweep*.c, lanes.c      the engine without contention: max-plus algebra on vectors of ranks
- *   engine*.c              the engine with contention: acts in the order of time
- *   fold*.c                repetition as macro operations, a function from graph to graph
- *   steady.c               steps whose programs repeat a period: few periods stand for all
- *   sim.c                  sets a simulation up, runs the engine that is requested, checks what
- * comes of it
+ *   lower.c, ranks.c   a graph as compact instructions; which ranks are simulated, their groups
+ *   sweep*.c, lanes.c  the engine without contention: max-plus algebra on vectors of ranks
+ *   engine*.c          the engine with contention: acts in the order of time
+ *   fold*.c            repetition as macro operations, a function from graph to graph
+ *   steady.c           steps whose programs repeat a period: few periods stand for all
+ *   sim.c              sets a simulation up, runs the engine requested, checks the result
  *
  * breakdown.c and memory.c read graphs and results, and build on sim.h alone. */
 #ifndef LK_SIM_SIM_INTERNAL_H

@@ -1,8 +1,8 @@
 /* sweep.c: precedence only. Every stage's program is evaluated once, its ranks side by side as
  * lanes of vectors:
  *
- *     ready = max(end before it on its stream, ends of joined streams, of dependencies, of the
- * event waited for, launch)
+ *     ready = max(end before it on its stream, ends of joined streams, of dependencies,
+ *                 of the event waited for, launch)
  *
  * and, off the compute stream, the start of the last compute operation. A stage runs until a
  * compute or host operation needs a time that another stage has still to give; then other stages

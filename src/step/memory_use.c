@@ -1,8 +1,10 @@
 /* memory_use.c: from the walk over a stage's allocations to what the device shows
  * (docs/method/memory.md).
  *
- *     total = reserved + CUDA context + NCCL          reserved = peak + 4 % of what moves + 0.1 GiB
- *     workspaces: cuBLAS keeps one for each handle, and PyTorch has a handle for the forward and
+ *     total    = reserved + CUDA context + NCCL
+ *     reserved = peak + 4 % of what moves + 0.1 GiB
+ *
+ * Workspaces: cuBLAS keeps one for each handle, and PyTorch has a handle for the forward and
  * one for the backward thread: 32 MiB each from Hopper on, or where CUBLAS_WORKSPACE_CONFIG is
  * :4096:8, which deterministic runs need; else 8.1 MiB (ATen/cuda/CublasHandlePool.cpp).
  * Transformer Engine has one of its own, 32 MiB from Hopper on and 4 MiB before, and four more for

@@ -242,9 +242,10 @@ lk_status lk_nccl_log_text(lk_arena *arena, lk_stream *in, char **text, size_t *
  * device. Two forms of the table are read, told apart by their columns
  * (docs/method/kernels.md):
  *
- *     gpu,op,m,n,k,dtype,time_ms,n_meas,model                matrix products have k, memory-bound
- * operations do not op,gpu,...,d0,d1,d2,d3,...,latency_ms                  fp32; products: batch,
- * m, n, k; others: rows, width
+ *     gpu,op,m,n,k,dtype,time_ms,n_meas,model       matrix products have k, memory-bound operations
+ *                                                   do not
+ *     op,gpu,...,d0,d1,d2,d3,...,latency_ms         fp32; products: batch, m, n, k; others: rows,
+ *                                                   width
  */
 
 typedef enum lk_op_family {

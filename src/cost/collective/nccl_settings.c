@@ -1,11 +1,13 @@
 /* nccl_settings.c: NCCL's release and the variables of its environment that change what it runs, as
  * a text.
  *
- *     NCCL_ALGO, NCCL_PROTO               [func:]a,b;func:^c   `^` excludes; only the first list
- * may lack a function. NCCL keeps rings for all but all-reduce NCCL_{MIN,MAX}_{NCHANNELS,CTAS}
- * channels of a communicator: the lower of the largest, the higher of the smallest NCCL_NVLS_ENABLE
- * 0 off, 1 on, 2 where the hardware has it NCCL_BUFFSIZE                       bytes of a channel's
- * buffer, eight steps of the Simple protocol
+ *     NCCL_ALGO, NCCL_PROTO              [func:]a,b;func:^c; `^` excludes; only the first list may
+ *                                        lack a function. NCCL keeps rings for all but all-reduce
+ *     NCCL_{MIN,MAX}_{NCHANNELS,CTAS}    channels of a communicator: the lower of the largest, the
+ *                                        higher of the smallest
+ *     NCCL_NVLS_ENABLE                   0 off, 1 on, 2 where the hardware has it
+ *     NCCL_BUFFSIZE                      bytes of a channel's buffer, eight steps of the Simple
+ *                                        protocol
  */
 #include <stdio.h>
 #include <string.h>

@@ -2,10 +2,11 @@
  * share its rows.
  *
  *     warps at a time  = SMs * max(256 / dim, 1), so tables at a time T = ceil(warps / batch)
- *     X                = rows of a table that the cache holds: min(0.9 L2 / (4 dim T), rows,
- * lookups) different rows   U = rows (1 - (1 - 1/rows)^lookups) hit rate         1 - U / lookups
- * where U fits X: only the first touch misses else (1 - X / lookups) * X / rows: a cold start, then
- * each touch finds its row with X / rows
+ *     X                = rows of a table in the cache: min(0.9 L2 / (4 dim T), rows, lookups)
+ *     different rows U = rows (1 - (1 - 1/rows)^lookups)
+ *     hit rate         = 1 - U / lookups where U fits X: only the first touch misses;
+ *                        else (1 - X / lookups) * X / rows: a cold start, then each touch finds
+ *                        its row with X / rows
  *
  * With a known reuse (cost/kernel/locality.c) the rows that are looked up most often stay, as far
  * as X goes; each of them misses once, all others always.

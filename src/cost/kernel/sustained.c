@@ -8,8 +8,8 @@
  * number of SMs (a higher peak is of a boost clock that is never seen under load) and with the
  * power for each of them:
  *
- *     rate = SMs * rate of an SM * ((p - 1/4) / (1 - 1/4))^0.46,   p = power per SM / that of the
- * row
+ *     rate = SMs * rate of an SM * ((p - 1/4) / (1 - 1/4))^0.46
+ *     p    = power per SM / that of the row
  *
  * a quarter of the power being spent at any clock; 0.46 is what MI300X (750 W) and MI325X (1000 W),
  * the same die, differ by in products (rocm-blogs, Max-Achievable FLOPS, part 2: 708 against 843

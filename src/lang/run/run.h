@@ -210,7 +210,7 @@ typedef struct lc_verdict {
 	int choices;   /* maxima and minima in the original: chance and degree leave them out (verify.c)
 	                */
 	double worst;  /* largest difference in numeric mode, in units of the last place of the largest
-	                  element  of its tensor; NAN where not known */
+	                  element of its tensor; NAN where not known */
 	char where[192]; /* the first difference: result, mesh, rank, index */
 	char tried[192]; /* the meshes, "1 2 3", "1x1 1x2 ..." */
 } lc_verdict;

@@ -6,9 +6,11 @@
  *
  * With u the unit roundoff of the value's format, y the run's value, x its operands and e how far
  * those of the other are, what the operands carry into the result is c =
+ *
  *   sums         e1 + e2                             products     |x1|e2 + |x2|e1 + e1e2
  *   quotients    (e1 + |y|e2)/(|x2| - e2)            functions    (slope over x +- e) e
  *   n summands   sum of e                            matmul       (|A| + e1)(|B| + e2) - |A||B|
+ *
  * and the result's bound is c + u|y| + u(|y| + c): the run's rounding, and the other's. Functions
  * of libraries may be wrong by 4 roundings.
  *

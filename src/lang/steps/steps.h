@@ -73,7 +73,7 @@ typedef struct lc_step {
 	struct lc_step *parts;
 	int part_count;
 	int chunk_dim;  /* the dim of the first part's result that is cut (lc_steps.cut has it of each
-	                   value); -1: parts  run side by side as a whole, or, of a list, chunks are its
+	                   value); -1: parts run side by side as a whole, or, of a list, chunks are its
 	                   tensors */
 	int64_t chunks; /* 0: the target's choice */
 	bool ring; /* in the order in which the ring takes the chunks: of rank r, r-1, r-2, ..., r */

@@ -3,8 +3,8 @@
  * k keys of a query are attended to in the latent space: keys of r + e and values of r that all
  * heads share. Per token, forward, with s/2 pairs:
  *
- *     indexer  2 Hi (Di + 1) s/2        attention  2 a (2r + e) min(position, k), backward 2.5
- * times
+ *     indexer    2 Hi (Di + 1) s/2
+ *     attention  2 a (2r + e) min(position, k), backward 2.5 times
  *
  * The up-projection of keys and values is applied to queries and outputs instead, in as many
  * operations. The indexer learns from a loss of its own: its inputs get no gradient. It is whole on

@@ -4,17 +4,18 @@
  *
  * One rank, in the order of facebookresearch/dlrm's dlrm_s_pytorch.py (--batched-emb):
  *
- *     copy dense features, offsets, indices | bottom MLP | lookup | interaction | top MLP | copy
- *         labels | loss
+ *     copy dense features, offsets, indices | bottom MLP | lookup | interaction | top MLP |
+ *         copy labels | loss
  *     copy the loss to the host: it waits for the device
  *     zero_grad | backward | optimizer step | wait for the device
  *
  * Several ranks, as TorchRec's pipelined trainer (TrainPipelineSparseDist) with MLPs under DDP:
  *
- *     copy the batch after the next | bottom MLP | indices of this batch | lookup | exchange of
- * sums | interaction | top MLP | loss indices of the next batch: exchange of their counts, which
- * the host waits for, then of them backward, the exchange of the sums' gradients in it; gradients
- * of MLPs in buckets, of copied tables alone | optimizer step
+ *     copy the batch after the next | bottom MLP | indices of this batch | lookup |
+ *         exchange of sums | interaction | top MLP | loss
+ *     indices of the next batch: exchange of their counts, for which the host waits, then of them
+ *     backward, with the exchange of the sums' gradients in it; gradients of MLPs in buckets, of
+ *         copied tables alone | optimizer step
  *
  * Each operation is host work before its first launch (T2, with T1 of the gap in front of it), its
  * launches (T4) with T5 between them, and T3 after the last; operations that launch nothing are T5

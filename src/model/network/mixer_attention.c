@@ -1,9 +1,10 @@
 /* mixer_attention.c: attention with hidden size h, a heads of size d, g key/value heads:
  *
- *     grouped heads     h a d + 2 h g d + a d h, with an output gate h a d more; with values of
- *                       size v h a d + h g (d + v) + a v h; with a low rank q of queries h q + q a
- * d for h a d latent (MLA)      h q + q a (n + e) + h (r + e) + r a (n + v) + a v h its indexer q
- * Hi Di + h Di + h Hi, a norm of Di
+ *     grouped heads   h a d + 2 h g d + a d h, with an output gate h a d more;
+ *                     with values of size v: h a d + h g (d + v) + a v h;
+ *                     with a low rank q of queries: h q + q a d for h a d
+ *     latent (MLA)    h q + q a (n + e) + h (r + e) + r a (n + v) + a v h
+ *     its indexer     q Hi Di + h Di + h Hi, a norm of Di
  *
  * Multiply-adds beyond the matrices: a (d_qk + d_v) for each pair of query and key. With an indexer
  * a query meets its best k keys in the latent space, 2r + e wide, after Hi (Di + 1) for each pair

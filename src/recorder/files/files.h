@@ -9,7 +9,7 @@
  *     stdio_calls.c     streams, whose own system calls are inside libc
  *     socket_calls.c    send, recv, poll, select, epoll, conditions
  *     connections.c     connect, bind, getsockname: where an address leads in a run of the overlay
- * or as a rank
+ *                       or as a rank
  *
  * Descriptors that are not known are looked up at their first use, so that those of before arming,
  * inherited and duplicated ones need no care; what closes or replaces one makes it unknown.

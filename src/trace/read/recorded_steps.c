@@ -6,8 +6,8 @@
  *     the main thread's communication     which call, communicator, bytes
  *     messages to its busiest connection  their sizes (gloo)
  *     what the main thread reads of pipes (batches of loader processes)
- *     files that the main thread opens, reads and writes; calls that are all alike are steps by the
- * pauses between them
+ *     files that the main thread opens, reads and writes; calls that are all alike are steps by
+ *         the pauses between them
  *
  * Each call is a token; the period is the shortest one whose longest unbroken stretch covers nearly
  * as much as that of any other; then every place where the tokens of one period occur in order is a
