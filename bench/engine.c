@@ -14,19 +14,8 @@
 #include <time.h>
 #include "sim/sim.h"
 
-enum {
-	STAGES = 16,
-	TP = 8,
-	LAYERS = 6,
-	MICROBATCHES = 128,
-	CHANNELS = 4
-};
-enum {
-	FROM_BEFORE,
-	TO_NEXT,
-	FROM_NEXT,
-	TO_BEFORE
-};
+enum { STAGES = 16, TP = 8, LAYERS = 6, MICROBATCHES = 128, CHANNELS = 4 };
+enum { FROM_BEFORE, TO_NEXT, FROM_NEXT, TO_BEFORE };
 
 static double now(void) {
 	struct timespec t;

@@ -9,10 +9,7 @@
 #define LOCKSTEP_NO_MAIN
 #include GENERATED
 
-enum {
-	ALGORITHMS = 7,
-	WAYS = ALGORITHMS + 1
-};
+enum { ALGORITHMS = 7, WAYS = ALGORITHMS + 1 };
 
 struct step {
 	int64_t n;

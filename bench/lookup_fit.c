@@ -11,11 +11,7 @@
 
 #include "base/fit.h"
 
-enum {
-	SIZES = 8,
-	TIMES = 40,
-	ROUNDS = 400
-};
+enum { SIZES = 8, TIMES = 40, ROUNDS = 400 };
 
 static const lk_fit_number sizes[SIZES] = {
 	{"near_bytes", 1e6, 2e5, 4e6, true},  {"last_bytes", 1e7, 2e6, 3e8, true},

@@ -12,12 +12,7 @@
 
 /* ---- drawing ---- */
 
-enum {
-	UNIFORM = 150,
-	SHAPES = 84,
-	SHARES = 72,
-	MOST_TABLES = 24
-};
+enum { UNIFORM = 150, SHAPES = 84, SHARES = 72, MOST_TABLES = 24 };
 
 /* 16 KB to 400 MB, from which 0.2 to 50 MB of rows are read; of lengths that random shapes do not
  * have, but for the shortest and the longest. */

@@ -7,9 +7,7 @@
 
 /* Each draws cases, tables that belong to one step behind one another; returns how many, ROWS at
  * most. */
-enum {
-	LOOKUP_ROWS = 2048
-};
+enum { LOOKUP_ROWS = 2048 };
 size_t lookup_uniform(fit_case *out);               /* alone, uniform indices, a fixed list */
 size_t lookup_shapes(uint64_t seed, fit_case *out); /* alone, any law and size */
 size_t lookup_shares(uint64_t seed, fit_case *out); /* 1 to 24 in a step, any law and size */

@@ -19,10 +19,7 @@
 #include "lookup_work.h"
 #include "shard/shard.h"
 
-enum {
-	BATCH = 512,
-	SHARDERS = 16
-};
+enum { BATCH = 512, SHARDERS = 16 };
 
 struct task {
 	lk_shard_problem p;

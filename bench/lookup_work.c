@@ -144,10 +144,7 @@ void work_free(lookup_table *table) {
 /* Caches have settled after some steps only: the last one keeps a line for longer when it was used
  * before. A share that came after another took 1.00, 0.66, 0.49, 0.45, 0.43, 0.43 and 0.41 of its
  * first step's time (tenth percentiles of 150). */
-enum {
-	SETTLING = 5,
-	REPEATS = 5
-};
+enum { SETTLING = 5, REPEATS = 5 };
 
 static const double counted_mhz = 1000; /* cycles that were counted, as times */
 static const double slice_s = 60e-6, line_s = 5e-9, pair_s = 2e-9; /* about */

@@ -13,9 +13,7 @@
 #include <unistd.h>
 #include <x86intrin.h>
 
-enum {
-	CALLS = 20000
-};
+enum { CALLS = 20000 };
 static unsigned long long taken[CALLS];
 static int file, nowhere;
 static char byte;

@@ -14,13 +14,7 @@
 #include "base/stats.h"
 #include "sim/sim.h"
 
-enum {
-	RANKS = 8,
-	KERNELS = 7,
-	NCCL = 20,
-	APART = 150,
-	SYNC = 5000
-};
+enum { RANKS = 8, KERNELS = 7, NCCL = 20, APART = 150, SYNC = 5000 };
 
 static double now(void) {
 	struct timespec t;

@@ -7,14 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum {
-	PAIRS = 64,
-	REPEATS = 200,
-	SMALL = 8,
-	LARGE = 4 << 20,
-	TIMES = 4,
-	ONCE_FROM = 512 << 10
-};
+enum { PAIRS = 64, REPEATS = 200, SMALL = 8, LARGE = 4 << 20, TIMES = 4, ONCE_FROM = 512 << 10 };
 
 /* What process `a` found of a pair: median, 10 % and 90 % quantile of the seconds. */
 typedef struct finding {
@@ -33,17 +26,13 @@ static const way kinds[] = {
 	{"b to a", 0, LARGE, 0, 0},
 	{"both, each", LARGE, LARGE, 0, 0},
 };
-enum {
-	KINDS = sizeof kinds / sizeof *kinds
-};
+enum { KINDS = sizeof kinds / sizeof *kinds };
 
 /* How long messages take by their size: alone, and both ways at once. Of one pair on a node and one
  * across. */
 static const int sizes[] = {8,         1 << 10,   4 << 10, 16 << 10, 64 << 10,
                             128 << 10, 256 << 10, 1 << 20, 4 << 20};
-enum {
-	SIZES = sizeof sizes / sizeof *sizes
-};
+enum { SIZES = sizeof sizes / sizeof *sizes };
 
 static void exchange(int other, char *out, int send, char *in, int receive) {
 	MPI_Request requests[2];
@@ -133,12 +122,7 @@ static void do_sizes(int me, int a, int b, const int *node, double seconds, char
  * more behind it without one. Processes come out of a collective at unlike times, and where both
  * directions were used at once before, one follows the other then: over TCP the second takes up to
  * twice as long as the first. Means, for steps have many of them. */
-enum {
-	ROW = 4,
-	ROWS = 100,
-	COLLECTIVE_SIZES = 8,
-	LEAST_ROWS = 4
-};
+enum { ROW = 4, ROWS = 100, COLLECTIVE_SIZES = 8, LEAST_ROWS = 4 };
 static const double PAUSE = 5e-3;
 static const int collective_sizes[COLLECTIVE_SIZES] = {8,         4 << 10, 32 << 10, 128 << 10,
                                                        256 << 10, 1 << 20, 2 << 20,  4 << 20};

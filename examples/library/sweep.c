@@ -7,12 +7,7 @@
 #include <stdio.h>
 #include <lockstep/predict.h>
 
-enum {
-	ROWS = 4,
-	COLUMNS = 4,
-	CELLS = ROWS * COLUMNS,
-	THREADS = 2
-};
+enum { ROWS = 4, COLUMNS = 4, CELLS = ROWS * COLUMNS, THREADS = 2 };
 
 static const int gpus[ROWS] = {16, 32, 64, 128}, tp[COLUMNS] = {1, 2, 4, 8};
 

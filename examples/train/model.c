@@ -10,15 +10,7 @@
 
 #include "train.h"
 
-enum {
-	WQ,
-	WK,
-	WV,
-	WO,
-	W1,
-	W2,
-	MATRICES
-};
+enum { WQ, WK, WV, WO, W1, W2, MATRICES };
 
 typedef struct block {
 	int number;                 /* in the whole network */

@@ -11,9 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum {
-	CLASSES = 16
-};
+enum { CLASSES = 16 };
 
 typedef struct layout {
 	int dp, tp, pp; /* sizes */

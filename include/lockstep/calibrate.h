@@ -23,12 +23,7 @@ extern "C" {
 
 /* Formats, in the order of the option's choices; AUTO goes by the name of the output file, and is
  * text without one. */
-enum {
-	LK_CALIBRATE_AUTO = -1,
-	LK_CALIBRATE_TEXT,
-	LK_CALIBRATE_CSV,
-	LK_CALIBRATE_JSON
-};
+enum { LK_CALIBRATE_AUTO = -1, LK_CALIBRATE_TEXT, LK_CALIBRATE_CSV, LK_CALIBRATE_JSON };
 
 /* The request. Texts are borrowed; NULL was not given. */
 typedef struct lk_calibrate_request {

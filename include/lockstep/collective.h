@@ -22,11 +22,7 @@ extern "C" {
 #endif
 
 /* Who runs the collective, in the order of the option's choices. */
-enum {
-	LK_LIBRARY_NCCL,
-	LK_LIBRARY_MPI,
-	LK_LIBRARY_GLOO
-};
+enum { LK_LIBRARY_NCCL, LK_LIBRARY_MPI, LK_LIBRARY_GLOO };
 
 /* The request. Texts are borrowed; NULL and 0 mean "not given". */
 typedef struct lk_collective_request {
@@ -90,9 +86,7 @@ void lk_collective_free(lk_collective *collective);
 
 /* The formats of lk_collective_print: those of lk_output (view.h), then the output of nccl-tests.
  */
-enum {
-	LK_COLLECTIVE_NCCL_TESTS = 6
-};
+enum { LK_COLLECTIVE_NCCL_TESTS = 6 };
 extern const char *const lk_collective_formats[];
 
 /* To `path` where it is not NULL, else to `out`. Text looks like nccl-tests' own, with what NCCL

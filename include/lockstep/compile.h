@@ -34,10 +34,7 @@ typedef enum lk_compile_action {
 	LK_COMPILE_ACTIONS
 } lk_compile_action;
 /* How it is written. */
-typedef enum lk_compile_format {
-	LK_COMPILE_TEXT,
-	LK_COMPILE_JSON
-} lk_compile_format;
+typedef enum lk_compile_format { LK_COMPILE_TEXT, LK_COMPILE_JSON } lk_compile_format;
 
 /* What EMIT writes: C for MPI, CUDA, a Python module for PyTorch, or one schedule as a step graph
  * (docs/reference/files.md) at the sizes that are given. */

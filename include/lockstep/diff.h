@@ -56,12 +56,7 @@ typedef struct lk_diff {
 } lk_diff;
 
 /* The tables of a comparison, in the order of the option's choices, and their names. */
-enum {
-	LK_DIFF_ALL,
-	LK_DIFF_CATEGORIES,
-	LK_DIFF_KERNELS,
-	LK_DIFF_TABLES
-};
+enum { LK_DIFF_ALL, LK_DIFF_CATEGORIES, LK_DIFF_KERNELS, LK_DIFF_TABLES };
 extern const char *const lk_diff_tables[LK_DIFF_TABLES + 1];
 
 /* Sets every field to what holds where nothing is said. Call it first, then set fields: they may

@@ -130,12 +130,7 @@ typedef struct lk_explain_stretch {
 } lk_explain_stretch;
 
 /* Types of device work, and their names in tables. */
-enum {
-	LK_WORK_COMPUTATION,
-	LK_WORK_COMMUNICATION,
-	LK_WORK_MEMORY,
-	LK_WORK_HOST
-};
+enum { LK_WORK_COMPUTATION, LK_WORK_COMMUNICATION, LK_WORK_MEMORY, LK_WORK_HOST };
 extern const char *const
 	lk_explain_types[]; /* "COMPUTATION", ...; HOST: operations, of traces without a device */
 

@@ -26,17 +26,9 @@ extern "C" {
 #endif
 
 /* What an elastic allocation makes most of, in the order of the option's choices. */
-enum {
-	LK_JOBS_LOG,
-	LK_JOBS_SPEEDUP,
-	LK_JOBS_COMPLETION
-};
+enum { LK_JOBS_LOG, LK_JOBS_SPEEDUP, LK_JOBS_COMPLETION };
 
-enum {
-	LK_JOBS_MOST = 1000000,
-	LK_JOBS_GPUS_MOST = 16384,
-	LK_JOBS_BATCH_MOST = 1 << 24
-};
+enum { LK_JOBS_MOST = 1000000, LK_JOBS_GPUS_MOST = 16384, LK_JOBS_BATCH_MOST = 1 << 24 };
 
 /* The request. Texts are borrowed; NULL and 0 mean "not given". */
 typedef struct lk_jobs_request {

@@ -185,9 +185,7 @@ typedef struct lk_phase_span {
 	bool engines;
 	double start_s, end_s;
 } lk_phase_span;
-enum {
-	LK_PHASE_SPANS = 16
-};
+enum { LK_PHASE_SPANS = 16 };
 
 /* Quantiles over steps that differ in the seed of their jitter and spread of GPUs. */
 typedef struct lk_seed_spread {

@@ -179,10 +179,7 @@ lk_status lk_record(const lk_record_request *request, lk_record_answer **out, lk
 void lk_record_free(lk_record_answer *answer);
 /* The exit status of `lockstep record`: the command's; where that is 0 LK_RECORD_FAILED if there is
  * a `failure`, LK_RECORD_LOST if calls were dropped. */
-enum {
-	LK_RECORD_FAILED = 2,
-	LK_RECORD_LOST = 3
-};
+enum { LK_RECORD_FAILED = 2, LK_RECORD_LOST = 3 };
 int lk_record_exit_status(const lk_record_answer *answer);
 /* Prints what was recorded, what it cost, what to do with it. */
 void lk_record_print(const lk_record_answer *answer, FILE *out);

@@ -48,12 +48,7 @@ void lk_reply_free(lk_reply *reply); /* accepts NULL */
 /* LK_OK, or the kind of failure: any lk_status. */
 lk_status lk_reply_status(const lk_reply *reply);
 /* Of a failure: a part of the error, or the line as the program prints it. */
-enum {
-	LK_REPLY_WHERE,
-	LK_REPLY_WHAT,
-	LK_REPLY_HINT,
-	LK_REPLY_LINE
-};
+enum { LK_REPLY_WHERE, LK_REPLY_WHAT, LK_REPLY_HINT, LK_REPLY_LINE };
 const char *lk_reply_error(const lk_reply *reply, int part);
 
 /* What exit status 0 says of the program: it fits, something was found. */

@@ -112,13 +112,7 @@ typedef struct lk_shard_answer {
 } lk_shard_answer;
 
 /* What is printed, and its names as `lockstep shard --table` has them; NULL last. */
-enum {
-	LK_SHARD_PLAN,
-	LK_SHARD_RANKS,
-	LK_SHARD_PIECES,
-	LK_SHARD_TRIED,
-	LK_SHARD_TABLES
-};
+enum { LK_SHARD_PLAN, LK_SHARD_RANKS, LK_SHARD_PIECES, LK_SHARD_TRIED, LK_SHARD_TABLES };
 extern const char
 	*const lk_shard_table_names[LK_SHARD_TABLES + 1]; /* "plan", "ranks", "pieces", "sharders" */
 

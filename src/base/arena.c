@@ -21,11 +21,7 @@
 #define ONE_BLOCK_PER_CHUNK 0
 #endif
 
-enum {
-	ALIGN = 16,
-	FIRST_CHUNK = 512,
-	LAST_CHUNK = 1 << 20
-};
+enum { ALIGN = 16, FIRST_CHUNK = 512, LAST_CHUNK = 1 << 20 };
 
 struct lk_arena_chunk {
 	struct lk_arena_chunk *next;

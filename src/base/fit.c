@@ -186,9 +186,7 @@ static void add_prior(const double *prior, int n, double *a, double *b) {
 
 lk_status lk_fit_linear(const double *jacobian, const double *residual, const double *weight,
                         size_t rows, int count, const double *prior, double *x, lk_error *err) {
-	enum {
-		ROUNDS = 40
-	};
+	enum { ROUNDS = 40 };
 	const double smallest =
 		1e-2; /* residuals below it count as their square: the weights stay finite */
 	size_t n = (size_t)count;

@@ -15,9 +15,7 @@ typedef struct lk_fit_number {
 	bool ratio;
 } lk_fit_number;
 
-enum {
-	LK_FIT_NUMBERS = 24
-}; /* at most so many at a time */
+enum { LK_FIT_NUMBERS = 24 }; /* at most so many at a time */
 
 /* What is to be made small, at x[count]; a value that is not finite counts as infinitely bad. */
 typedef double lk_fit_objective(const double *x, void *context);

@@ -24,9 +24,7 @@ struct lk_intern {
 	size_t sharers;    /* of this one as a pool */
 };
 
-enum {
-	FIRST_SLOTS = 64
-};
+enum { FIRST_SLOTS = 64 };
 
 /* The two halves of a product, folded: every bit of both factors reaches every bit of the result.
  */

@@ -6,9 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum {
-	FIRST_BYTES = 4096
-};
+enum { FIRST_BYTES = 4096 };
 
 struct memory_file {
 	char **text;

@@ -11,9 +11,7 @@
 #include "base/carried.h"
 #include "base/stop.h"
 
-enum {
-	MOST_THREADS = 256
-};
+enum { MOST_THREADS = 256 };
 
 struct queue {
 	pthread_mutex_t lock;

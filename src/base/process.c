@@ -21,9 +21,7 @@
 
 extern char **environ;
 
-enum {
-	GRACE = 2
-}; /* seconds between the request to end and the end */
+enum { GRACE = 2 }; /* seconds between the request to end and the end */
 
 struct taken {
 	int from;

@@ -7,9 +7,7 @@
 #include <stddef.h>
 #include "lockstep/error.h"
 
-enum {
-	LK_PROCESS_ARGUMENTS = 64
-};
+enum { LK_PROCESS_ARGUMENTS = 64 };
 
 typedef struct lk_process {
 	const char *const *arguments; /* the program first (found on the PATH), NULL last */

@@ -121,10 +121,7 @@ static double read_slowly(const char *text, size_t length) {
 static const double powers[] = {1e0,  1e1,  1e2,  1e3,  1e4,  1e5,  1e6,  1e7,
                                 1e8,  1e9,  1e10, 1e11, 1e12, 1e13, 1e14, 1e15,
                                 1e16, 1e17, 1e18, 1e19, 1e20, 1e21, 1e22};
-enum {
-	EXACT_POWER = 22,
-	MANY_DIGITS = 19
-};
+enum { EXACT_POWER = 22, MANY_DIGITS = 19 };
 
 /* whole * 10^power, correctly rounded; false where the fast ways below cannot promise that.
  * Up to 2^53 product and quotient of two exact doubles are rounded once (W. D. Clinger, "How to
@@ -192,9 +189,7 @@ double lk_read_real(const char *text, const char **end) {
 
 /* ---- nearest names ---- */
 
-enum {
-	NAME_MAX_CHARS = 80
-};
+enum { NAME_MAX_CHARS = 80 };
 
 /* The characters of a name that count; false where it is too long to be compared. */
 static bool text_plain_name(const char *text, char *out, int *length) {

@@ -10,10 +10,7 @@
 #include "base/stats.h"
 #include "base/sort.h"
 
-enum {
-	BINS = LK_TREE_EDGES + 1,
-	INNER = LK_TREE_LEAVES - 1
-};
+enum { BINS = LK_TREE_EDGES + 1, INNER = LK_TREE_LEAVES - 1 };
 
 /* ---- use ---- */
 

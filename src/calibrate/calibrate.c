@@ -37,9 +37,7 @@ static const struct kind {
 	{"overheads", lk_calibrate_overheads, "host_op_overheads.csv"},
 	{"host", NULL, NULL},
 };
-enum {
-	KINDS = sizeof kinds / sizeof *kinds
-};
+enum { KINDS = sizeof kinds / sizeof *kinds };
 
 const lk_calibration *lk_calibrated_rows(const lk_calibrated *calibrated) {
 	const struct work *work = calibrated->memory_owner;

@@ -39,9 +39,7 @@ struct inference_rows {
 static lk_status inference_add(const struct inference_rows *rows,
                                const lk_engine_software *software, const char *source,
                                const char *date, lk_calibration *out, lk_error *err) {
-	enum {
-		FEWEST = 20
-	};
+	enum { FEWEST = 20 };
 	lk_engine_numbers numbers;
 	size_t count = 0, misses = 0;
 	for (size_t i = 0; i < rows->runs->count; i++) {

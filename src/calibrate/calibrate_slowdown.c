@@ -12,9 +12,7 @@
 
 #define DEVICE "a100-sxm-40"
 #define RANGE  0.74 /* launches alike miss alike */
-enum {
-	PARTS = 20
-};
+enum { PARTS = 20 };
 
 /* Rows predicted from fits without their part. */
 struct left {

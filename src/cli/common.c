@@ -51,9 +51,7 @@ static lk_status check_place(const char *path, lk_error *err) {
 }
 
 /* Files of an answer and of its request. */
-enum {
-	FILES = 16
-};
+enum { FILES = 16 };
 
 static lk_status check_files(const char *const *paths, int count, lk_error *err) {
 	for (int i = 0; i < count; i++)

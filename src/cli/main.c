@@ -14,9 +14,7 @@ static const cli_command *const commands[] = {
 	&cli_compose,  &cli_shard,     &cli_rent,       &cli_machines, &cli_jobs,   &cli_serve,
 	&cli_html,     &cli_devices,   &cli_models,     &cli_init,     &cli_doctor,
 };
-enum {
-	COMMANDS = sizeof commands / sizeof *commands
-};
+enum { COMMANDS = sizeof commands / sizeof *commands };
 
 /* What comes before the verb. */
 static const cli_global globals[] = {
@@ -132,9 +130,7 @@ static const cli_command *main_find(const char *name, lk_error *err) {
 static int unknown_option(const char *word) {
 	static const char *const names[] = {"version", "verbs", "man",      "completion",
 	                                    "data",    "help",  "no-config"};
-	enum {
-		NAMES = sizeof names / sizeof *names
-	};
+	enum { NAMES = sizeof names / sizeof *names };
 	lk_error err = {0};
 	const char *near = lk_nearest(word + strspn(word, "-"), names, NAMES);
 	lk_fail(&err, LK_ERR_INPUT, word, "unknown option");

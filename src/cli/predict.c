@@ -237,9 +237,7 @@ static void show_simulation_time(const struct sweep *sweep) {
 
 /* Every combination was refused: the reasons, each once, as far as a screen takes them. */
 static int all_refused(const struct sweep *sweep) {
-	enum {
-		REASONS = 10
-	};
+	enum { REASONS = 10 };
 	size_t shown[REASONS], count = 0;
 	for (size_t i = 0; i < sweep->count && count < REASONS; i++) {
 		bool seen = false;

@@ -8,9 +8,7 @@
 
 #include "cli/cli.h"
 
-enum {
-	BAR = 30
-};
+enum { BAR = 30 };
 static const double SHOW_AFTER_S = 0.5;
 
 /* The handler's: a program runs one search at a time. */

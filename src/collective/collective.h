@@ -6,9 +6,7 @@
 
 typedef struct lk_arena lk_arena; /* base/arena.h */
 
-enum {
-	LK_COLLECTIVE_FLAGS = 3
-};
+enum { LK_COLLECTIVE_FLAGS = 3 };
 
 /* Sets the flags of rows that are sorted by size and appends sentences to notes[*count], at most
  * LK_COLLECTIVE_FLAGS.

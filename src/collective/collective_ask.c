@@ -15,11 +15,7 @@
 #include "cost/reaches.h"
 #include "hw/hw.h"
 
-enum {
-	ROWS = 100000,
-	ELEMENT = 4,
-	NOTES = LK_COLLECTIVE_FLAGS + 4
-};
+enum { ROWS = 100000, ELEMENT = 4, NOTES = LK_COLLECTIVE_FLAGS + 4 };
 
 static const char *const library_names[] = {"NCCL", "MPI", "gloo"};
 

@@ -20,9 +20,7 @@
 #include "base/text.h"
 
 static const double falling = .97, slow = 1.5, low = .6, large = 67108864;
-enum {
-	SMALL = 4
-}; /* sizes that the offset is taken from */
+enum { SMALL = 4 }; /* sizes that the offset is taken from */
 
 static int mark_falls(lk_collective_row *rows, int count) {
 	int found = 0;

@@ -59,10 +59,7 @@ uint32_t lk_emulated_device_name(const lk_emulated_device *device, const lk_reco
  * ask of the device is taken as one thread's, in the order of time. */
 
 /* Peers of messages that are no rank, as recorded: MPI_ANY_SOURCE, MPI_PROC_NULL. */
-enum {
-	LK_PEER_ANY = -1,
-	LK_PEER_NOBODY = -2
-};
+enum { LK_PEER_ANY = -1, LK_PEER_NOBODY = -2 };
 
 /* A communicator of the emulated world; also those of other ranks that were made together with it.
  */

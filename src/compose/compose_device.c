@@ -17,12 +17,7 @@
 #include "compose/compose.h"
 #include "base/sort.h"
 
-enum {
-	LANE_SENDS,
-	LANE_RECEIVES,
-	LANE_COLLECTIVES,
-	LANES
-};
+enum { LANE_SENDS, LANE_RECEIVES, LANE_COLLECTIVES, LANES };
 
 /* A call of a group of calls. */
 struct together {

@@ -20,9 +20,7 @@
 #include "base/check.h"
 #include "base/noun.h"
 
-enum {
-	MOST_OPS = 8 << 20
-};
+enum { MOST_OPS = 8 << 20 };
 static const double DEFAULT_EAGER = 65536; /* Open MPI's btl_tcp_eager_limit */
 
 /* ---- operations ---- */

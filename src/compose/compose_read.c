@@ -10,9 +10,7 @@
 #include "base/noun.h"
 #include "base/sort.h"
 
-enum {
-	MOST_RECORDINGS = 4096
-};
+enum { MOST_RECORDINGS = 4096 };
 
 void lk_emulated_rank_free(lk_emulated_rank *rank) {
 	lk_emulated_step_free(&rank->step);

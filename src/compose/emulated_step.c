@@ -12,12 +12,7 @@
 #include "base/text.h"
 #include "base/sort.h"
 
-enum {
-	MOST_WORLD = 1 << 16,
-	FEWEST_STEPS = 2,
-	FIRST_OF_NCCL = 1 << 20,
-	MOST_APART = 1 << 10
-};
+enum { MOST_WORLD = 1 << 16, FEWEST_STEPS = 2, FIRST_OF_NCCL = 1 << 20, MOST_APART = 1 << 10 };
 
 /* How long the main thread had waited for a processor, at a moment. */
 struct queue_note {

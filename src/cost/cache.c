@@ -49,9 +49,7 @@ struct lk_cost_cache {
 	LK_VEC(struct sites_entry) sites;
 };
 
-enum {
-	FIRST_SLOTS = 1 << 10
-};
+enum { FIRST_SLOTS = 1 << 10 };
 
 lk_cost_cache *lk_cost_cache_new(void) {
 	lk_cost_cache *cache = calloc(1, sizeof *cache);
@@ -88,9 +86,7 @@ static inline uint64_t key_word(const struct op_key *key, size_t i) {
 /* Word by word, without lk_hash64's rounds for each: the fields differ in many bits. Four chains
  * of rounds are in flight together. */
 static uint64_t cache_hash_of(const struct op_key *key) {
-	enum {
-		WORDS = sizeof *key / sizeof(uint64_t)
-	};
+	enum { WORDS = sizeof *key / sizeof(uint64_t) };
 	_Static_assert(sizeof *key % sizeof(uint64_t) == 0, "keys are whole words");
 	uint64_t a = 1, b = 2, c = 3, d = 4;
 	size_t i = 0;

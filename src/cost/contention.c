@@ -21,9 +21,7 @@
 
 #include "cost/cost.h"
 
-enum {
-	LK_CONTENDERS = LK_STREAMS
-}; /* at most one operation of each stream runs */
+enum { LK_CONTENDERS = LK_STREAMS }; /* at most one operation of each stream runs */
 
 /* Highest clock over the one that dense products run at: H100 SXM, 1,980 MHz over about 1,560: 80 %
  * of the peak at 1,830 MHz, of kernels that keep 94 % of the tensor cores' cycles busy. */
@@ -69,12 +67,7 @@ static void share_link(const double *demand, int count, double *slow) {
 
 /* The links of a device: inside the node, its part of the NICs, and of each tier of the network the
  * one that its collectives load most, which is taken to be the same one. */
-enum {
-	LINK_INTRA,
-	LINK_NIC,
-	LINK_TIER,
-	LINKS = LINK_TIER + LK_TIERS
-};
+enum { LINK_INTRA, LINK_NIC, LINK_TIER, LINKS = LINK_TIER + LK_TIERS };
 
 static double link_share(const lk_cost *cost, int link) {
 	if (link == LINK_INTRA) return cost->intra;

@@ -9,9 +9,7 @@
 #include "base/check.h"
 #include "base/text.h"
 
-enum {
-	NAMES = 1 << 14
-};
+enum { NAMES = 1 << 14 };
 
 static const char family[] = "host", subject[] = "eager";
 

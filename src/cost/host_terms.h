@@ -8,9 +8,7 @@
 #include "cost/calibration/calibration.h"
 #include "lockstep/error.h"
 
-enum {
-	LK_HOST_TERMS = 5
-};
+enum { LK_HOST_TERMS = 5 };
 
 typedef struct lk_host_term {
 	char name[80];

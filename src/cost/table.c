@@ -10,9 +10,7 @@
 #include "cost/reaches.h"
 #include "base/check.h"
 
-enum {
-	MOST_VARIANTS = 4096
-};
+enum { MOST_VARIANTS = 4096 };
 
 /* What makes two ranks' costs differ. */
 struct lk_signature {

@@ -53,9 +53,7 @@ double lk_student_95(double freedom) {
 	} rows[] = {{1, 12.706}, {2, 4.303},  {3, 3.182},  {4, 2.776},  {5, 2.571},
 	            {6, 2.447},  {8, 2.306},  {10, 2.228}, {15, 2.131}, {20, 2.086},
 	            {30, 2.042}, {60, 2.000}, {120, 1.980}};
-	enum {
-		ROWS = sizeof rows / sizeof *rows
-	};
+	enum { ROWS = sizeof rows / sizeof *rows };
 	if (!(freedom > 1)) return rows[0].t;
 	if (freedom >= rows[ROWS - 1].freedom)
 		return 1.960 + (rows[ROWS - 1].t - 1.960) * rows[ROWS - 1].freedom / freedom;
@@ -195,9 +193,7 @@ static lk_status compare_categories(struct work *work, lk_error *err) {
 		{"idle: launch, host launches too late", idle_host_of},
 		{"idle: gaps between kernels", idle_other_of},
 	};
-	enum {
-		PARTS = sizeof parts / sizeof *parts
-	};
+	enum { PARTS = sizeof parts / sizeof *parts };
 	lk_diff_row *rows = LK_ARRAY(&work->arena, lk_diff_row, PARTS);
 	if (!rows) return lk_oom(err);
 	for (int i = 0; i < PARTS; i++)

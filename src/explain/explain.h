@@ -106,9 +106,7 @@ typedef struct lk_rank_comm {
 
 /* Where in the program something is lost: the names with the most of it, the worst first; interned,
  * 0 none. */
-enum {
-	LK_PLACES = 3
-};
+enum { LK_PLACES = 3 };
 typedef struct lk_rank_places {
 	uint32_t name[LK_PLACES];
 	int64_t ns[LK_PLACES];
@@ -122,12 +120,7 @@ typedef struct lk_rank_blame {
 } lk_rank_blame;
 
 /* Gaps that follow one another for the same reason (explain_stretch.c). */
-enum {
-	LK_STRETCH_LAUNCH,
-	LK_STRETCH_SYNC,
-	LK_STRETCH_DATA,
-	LK_STRETCH_CAUSES
-};
+enum { LK_STRETCH_LAUNCH, LK_STRETCH_SYNC, LK_STRETCH_DATA, LK_STRETCH_CAUSES };
 typedef struct lk_stretch {
 	int64_t start, end, lost_ns, longest;
 	uint64_t gaps;     /* 0: none is open */
@@ -257,9 +250,8 @@ lk_status lk_explain_warn(lk_explain_work *work, lk_error *err, const char *fmt,
 
 typedef enum lk_critical_kind {
 #define LK_CRITICAL_SYMBOL(symbol, name) LK_CRITICAL_##symbol,
-	LK_CRITICAL_KINDS(LK_CRITICAL_SYMBOL)
+	LK_CRITICAL_KINDS(LK_CRITICAL_SYMBOL) LK_CRITICALS,
 #undef LK_CRITICAL_SYMBOL
-	LK_CRITICALS,
 } lk_critical_kind;
 const char *lk_critical_name(lk_critical_kind kind);
 

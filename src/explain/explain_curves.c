@@ -11,7 +11,7 @@
 #include "cost/collective/collective.h"
 
 enum {
-	LEAST_SIZE = 10 /* 2^ */,
+	LEAST_SIZE = 10, /* 2^ */
 	MOST_SIZE = 33,
 	SIZES = MOST_SIZE - LEAST_SIZE + 1,
 	MOST_CURVES = 16

@@ -9,9 +9,7 @@
 #include "base/text.h"
 #include "explain/explain.h"
 
-enum {
-	ACTIONS = 3
-};
+enum { ACTIONS = 3 };
 
 /* The most that is known of what a remedy gains: by the simulation, else by its bound. */
 static double most_gain(const lk_explain_stall *stall) {

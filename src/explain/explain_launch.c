@@ -7,9 +7,7 @@
 
 /* CUDA takes up this many launches of a stream before a launch call waits (HTA's documentation of
  * queue lengths). */
-enum {
-	QUEUE_FULL = 1024
-};
+enum { QUEUE_FULL = 1024 };
 
 /* How long the queue had each length; the last bin holds all that is full. */
 struct queue {

@@ -9,9 +9,7 @@
 #include "base/check.h"
 #include "explain/explain.h"
 
-enum {
-	WARNINGS = 200
-};
+enum { WARNINGS = 200 };
 
 bool lk_explain_wants_shapes(const lk_explain_request *request) {
 	return request->roofline || request->roofline_needed || request->gpu || request->cluster;

@@ -17,10 +17,7 @@
 #include "trace/lift/lift.h"
 
 /* Of lists of tensors profilers keep no shapes: a few bytes are not what was moved. */
-enum {
-	SCALARS = 64,
-	MOST_ROWS = 256
-};
+enum { SCALARS = 64, MOST_ROWS = 256 };
 
 /* ---- adding up ---- */
 

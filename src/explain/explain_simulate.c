@@ -14,9 +14,7 @@
 
 /* Larger steps are not simulated again and again: each remedy costs a run, and some 600 bytes an
  * operation. */
-enum {
-	MOST_OPERATIONS = 2000000
-};
+enum { MOST_OPERATIONS = 2000000 };
 
 /* ---- the critical path ---- */
 

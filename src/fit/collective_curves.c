@@ -12,9 +12,7 @@ double lk_coll_row_time(const lk_coll_row *row, const lk_fabric *fabric) {
 	return lk_collective_cost(row->kind, &group, row->bytes).seconds * 1e6;
 }
 
-enum {
-	FEWEST = 4
-}; /* sizes of a curve; fewer are a few calls and not a curve */
+enum { FEWEST = 4 }; /* sizes of a curve; fewer are a few calls and not a curve */
 
 static bool same_curve(const lk_curve *curve, const lk_coll_row *row) {
 	return curve->kind == row->kind && curve->gpus == row->gpus && curve->nodes == row->nodes;

@@ -6,9 +6,7 @@
 
 #include "fit/fits.h"
 
-enum {
-	EVALUATIONS = 1500
-};
+enum { EVALUATIONS = 1500 };
 static const double pull = .05; /* of a number towards its start: a factor e costs 5 % */
 
 struct fit {

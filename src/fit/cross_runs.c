@@ -138,11 +138,7 @@ static double runs_offset(const lk_run *run, const lk_cross_run *cross) {
 
 /* Which runs say how far a prediction may be off. */
 struct errors_of {
-	enum {
-		DENSE,
-		EXPERTS,
-		ANY
-	} kind;
+	enum { DENSE, EXPERTS, ANY } kind;
 	const char *stack, *gpu; /* NULL: all */
 	int without;             /* a fold; -1 none */
 };

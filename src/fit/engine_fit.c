@@ -72,9 +72,7 @@ static double *iterations_value(lk_engine_iterations *iterations, int index) {
 	return index < LK_EXPERT_PLACES ? &iterations->products_s[index] : at[index - LK_EXPERT_PLACES];
 }
 
-enum {
-	ITERATION_VALUES = LK_EXPERT_PLACES + 5
-};
+enum { ITERATION_VALUES = LK_EXPERT_PLACES + 5 };
 
 /* Alike enough that host and device weigh the same in both, nearly. */
 static bool iterations_alike(const lk_engine_iterations *a, const lk_engine_iterations *b) {

@@ -17,10 +17,7 @@
 
 /* ---- the table ---- */
 
-enum {
-	OCTAVE_FOLDS = 6,
-	PAIR_FOLDS = 10
-};
+enum { OCTAVE_FOLDS = 6, PAIR_FOLDS = 10 };
 
 static int device_index(lk_gemm_table *table, const lk_device *device) {
 	for (int i = 0; i < table->devices; i++)
@@ -94,11 +91,7 @@ lk_status lk_gemm_table_build(lk_arena *arena, const lk_op_sample *samples, size
 
 /* ---- the formula's numbers ---- */
 
-enum {
-	NUMBERS = 9,
-	SAMPLE = 600,
-	EVALUATIONS = 300
-};
+enum { NUMBERS = 9, SAMPLE = 600, EVALUATIONS = 300 };
 
 static const lk_fit_number searched[NUMBERS] = {
 	{"efficiency", 0.7, 0.05, 1.5, false}, {"unaligned", 0.9, 0.1, 1, false},
@@ -176,16 +169,10 @@ static lk_status fit_numbers(const lk_gemm_table *table, int without, lk_gemm_fi
 /* ---- the correction ---- */
 
 /* One tree for so many rows. */
-enum {
-	ROWS_PER_TREE = 200,
-	ROWS_PER_GENERAL_TREE = 1200,
-	TREES = 600
-};
+enum { ROWS_PER_TREE = 200, ROWS_PER_GENERAL_TREE = 1200, TREES = 600 };
 /* From fewer devices trees do not learn what holds on another one: with three of them the formula
  * alone does better. */
-enum {
-	DEVICES_FOR_GENERAL_TREES = 5
-};
+enum { DEVICES_FOR_GENERAL_TREES = 5 };
 
 static double features_of(const lk_gemm_fitted *fitted, const lk_gemm_table *table,
                           const lk_gemm_point *point, float *x) {

@@ -11,11 +11,7 @@
 
 #include "base/fit.h"
 
-enum {
-	SAMPLE = 400,
-	EVALUATIONS_FLAT = 1200,
-	EVALUATIONS_ROWS = 4000
-};
+enum { SAMPLE = 400, EVALUATIONS_FLAT = 1200, EVALUATIONS_ROWS = 4000 };
 
 /* Every stride-th point is enough: the surface is smooth in what varies. */
 struct task {

@@ -32,10 +32,7 @@
 #include "base/stats.h"
 #include "tables/tables.h"
 
-enum {
-	ROUNDS = 7,
-	COLUMNS_MOST = 400
-};
+enum { ROUNDS = 7, COLUMNS_MOST = 400 };
 
 /* The scale of what no number explains: runs alike in every field differ by 1 to 2 %, vendors and
  * clusters by more. */
@@ -53,14 +50,7 @@ typedef enum direction {
 	DIRECTIONS,
 } direction;
 
-typedef enum level {
-	BASE,
-	ARCHITECTURE,
-	EARLY_ATTENTION,
-	FORMAT,
-	STACK,
-	RELEASE
-} level;
+typedef enum level { BASE, ARCHITECTURE, EARLY_ATTENTION, FORMAT, STACK, RELEASE } level;
 
 /* One number of the fit. */
 struct column {

@@ -17,9 +17,8 @@
 
 typedef struct lk_arena lk_arena; /* base/arena.h */
 
-enum {
-	LK_COLL_FIT_ROWS = 60
-}; /* a fabric with fewer rows is predicted from the catalogue, not fitted */
+/* A fabric with fewer rows is predicted from the catalogue, not fitted. */
+enum { LK_COLL_FIT_ROWS = 60 };
 
 /* What a fold leaves out of the rows of a fabric. */
 typedef enum lk_coll_folds {
@@ -156,9 +155,7 @@ lk_status lk_runs_range_rows(lk_arena *arena, const lk_runs *runs, const lk_runs
 
 /* ---- fit_gemm: products of a table of kernel times, and fits to a part of them. */
 
-enum {
-	LK_GEMM_DEVICES = 32
-};
+enum { LK_GEMM_DEVICES = 32 };
 
 typedef struct lk_gemm_point {
 	size_t row; /* of the table */
@@ -211,9 +208,7 @@ typedef struct lk_memory_point {
 	double rows, width, seconds;
 } lk_memory_point;
 
-enum {
-	LK_MEMORY_POINTS_LEAST = 8
-}; /* fewer are not fitted: relatives know more */
+enum { LK_MEMORY_POINTS_LEAST = 8 }; /* fewer are not fitted: relatives know more */
 
 /* What is fitted at a time. */
 typedef struct lk_memory_group {
@@ -324,9 +319,7 @@ double lk_slowdown_median(lk_arena *arena, const lk_slowdown_table *table, const
  * iteration are linear in the inverse or the value of each number but that of experts, whose
  * products are bound by memory or by arithmetic. */
 
-enum {
-	LK_EXPERT_PLACES = 6
-};
+enum { LK_EXPERT_PLACES = 6 };
 
 /* Iterations that are nearly alike, per iteration. */
 typedef struct lk_engine_iterations {

@@ -12,19 +12,8 @@
 #include "base/stats.h"
 #include "base/text.h"
 
-enum {
-	ROWS = 1 << 20
-};
-enum {
-	TYPE,
-	NAME,
-	MEAN,
-	NEEDED,
-	MODEL = NEEDED,
-	BATCH,
-	COUNT,
-	COLUMNS
-};
+enum { ROWS = 1 << 20 };
+enum { TYPE, NAME, MEAN, NEEDED, MODEL = NEEDED, BATCH, COUNT, COLUMNS };
 static const char *const columns[COLUMNS] = {"type",  "name",       "mean_us",
                                              "model", "batch_size", "count"};
 

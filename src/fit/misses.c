@@ -12,9 +12,7 @@
 #include "base/sort.h"
 
 static const double inside = 0.77;
-enum {
-	ENOUGH = 10
-};
+enum { ENOUGH = 10 };
 
 static int by_class(const void *a, const void *b) {
 	const lk_miss *x = *(lk_miss *const *)a, *y = *(lk_miss *const *)b;

@@ -23,9 +23,7 @@
 #define BONUS  0.5
 #define NEAR   0.07
 #define PRIOR  0.3 /* launches that the constants count for */
-enum {
-	ROUNDS = 4
-};
+enum { ROUNDS = 4 };
 
 struct lk_weighted {
 	double value, weight;

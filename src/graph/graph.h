@@ -62,9 +62,8 @@
 
 typedef enum lk_op_kind {
 #define LK_OP_SYMBOL(symbol, name, comm) LK_OP_##symbol,
-	LK_OP_KINDS(LK_OP_SYMBOL)
+	LK_OP_KINDS(LK_OP_SYMBOL) LK_OP_COUNT,
 #undef LK_OP_SYMBOL
-	LK_OP_COUNT,
 } lk_op_kind;
 
 const char *lk_op_kind_name(lk_op_kind kind);
@@ -107,18 +106,16 @@ enum {
 	LK_GROUP_CP,
 	LK_GROUP_EP,
 	LK_GROUP_ETP,
-	LK_GROUP_DP /* with CP: where gradients are summed */,
-	LK_GROUP_EDP /* the same for experts */,
-	LK_GROUP_SHARD /* hybrid sharding: inside */,
-	LK_GROUP_REPLICA /* and across */,
+	LK_GROUP_DP,      /* with CP: where gradients are summed */
+	LK_GROUP_EDP,     /* the same for experts */
+	LK_GROUP_SHARD,   /* hybrid sharding: inside */
+	LK_GROUP_REPLICA, /* and across */
 	LK_GROUP_PP,
-	LK_GROUP_EMBEDDING /* first and last stage */,
-	LK_GROUP_MODEL /* tp x pp: gradient norm */,
-	LK_GROUP_CP_HEADS /* hierarchical context parallelism: tokens for heads inside */,
-	LK_GROUP_CP_RING /* and keys and values across */,
-	LK_GROUP_TEAM /* a group that is listed: the operation's channel is its index in lk_graph.teams
-	               */
-		,
+	LK_GROUP_EMBEDDING, /* first and last stage */
+	LK_GROUP_MODEL,     /* tp x pp: gradient norm */
+	LK_GROUP_CP_HEADS,  /* hierarchical context parallelism: tokens for heads inside */
+	LK_GROUP_CP_RING,   /* and keys and values across */
+	LK_GROUP_TEAM, /* a group that is listed: the operation's channel is its index in lk_graph.teams */
 	LK_GROUPS,
 };
 const char *lk_group_label(unsigned group); /* "tp", "dp", ... */
@@ -142,7 +139,7 @@ typedef enum lk_owner {
 	LK_OWN_ACTIVATIONS,
 	LK_OWN_LOGITS,
 	LK_OWN_WORKSPACE,
-	LK_OWN_BUFFERS /* of communication */,
+	LK_OWN_BUFFERS, /* of communication */
 	LK_OWNERS,
 } lk_owner;
 const char *lk_owner_name(lk_owner owner);

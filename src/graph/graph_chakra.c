@@ -37,12 +37,7 @@ enum {
 	NODE_DURATION,
 	NODE_ATTRIBUTE = 10
 };
-enum {
-	TYPE_COMP = 4,
-	TYPE_SEND,
-	TYPE_RECV,
-	TYPE_COLLECTIVE
-};
+enum { TYPE_COMP = 4, TYPE_SEND, TYPE_RECV, TYPE_COLLECTIVE };
 enum {
 	ATTRIBUTE_NAME = 1,
 	ATTRIBUTE_INT32 = 7,
@@ -51,15 +46,11 @@ enum {
 	ATTRIBUTE_BOOL = 27,
 	ATTRIBUTE_TEXT = 29
 };
-enum {
-	METADATA_VERSION = 1
-};
+enum { METADATA_VERSION = 1 };
 
 static const char version[] = "0.0.4";
 
-enum {
-	FLUSH = 1 << 16
-};
+enum { FLUSH = 1 << 16 };
 /* What all nodes of an operation have in common, in `bytes` of a writer's `forms`. */
 struct form {
 	size_t begin;
@@ -258,9 +249,7 @@ static lk_status chakra_put_program(lk_export *export) {
 
 /* ---- files ---- */
 
-enum {
-	PATH_ROOM = 4096
-};
+enum { PATH_ROOM = 4096 };
 
 static lk_status name_rank(const lk_export *export, const char *dir, char path[PATH_ROOM]) {
 	int length = snprintf(path, PATH_ROOM, "%s/lockstep.%u.et", dir, export->rank);

@@ -25,10 +25,7 @@
 /* As the simulator: a program with more operations would never end. */
 #define MOST_OPS 1e15
 
-enum {
-	PLACE = 256,
-	CROSS_KINDS = 3
-};
+enum { PLACE = 256, CROSS_KINDS = 3 };
 
 static const uint8_t cross_kinds[CROSS_KINDS] = {LK_GROUP_PP, LK_GROUP_EMBEDDING, LK_GROUP_MODEL};
 

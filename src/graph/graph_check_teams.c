@@ -8,9 +8,7 @@
 
 #include <stdio.h>
 
-enum {
-	PLACE = 256
-};
+enum { PLACE = 256 };
 
 struct team_checker {
 	const lk_graph *graph;

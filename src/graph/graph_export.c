@@ -26,9 +26,7 @@ static bool export_across_stages(unsigned group) {
 	return group == LK_GROUP_PP || group == LK_GROUP_EMBEDDING || group == LK_GROUP_MODEL;
 }
 
-enum {
-	GROUP_NAME = 256
-};
+enum { GROUP_NAME = 256 };
 /* A name that the members of a group share and nobody else has: its kind, its stage unless it leads
  * across them, and which one it is among the chains. */
 static void group_name(const lk_export *export, const lk_op *op, char out[GROUP_NAME]) {
@@ -155,9 +153,7 @@ static bool export_depend(lk_export *export, uint64_t node) {
 	return true;
 }
 
-enum {
-	FEW_DEPS = 16
-};
+enum { FEW_DEPS = 16 };
 static int export_ascending(const void *a, const void *b) {
 	uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
 	return x < y ? -1 : x > y;

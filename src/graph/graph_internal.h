@@ -73,9 +73,7 @@ typedef struct lk_graph_field {
 	bool always; /* written even if it is 0 */
 } lk_graph_field;
 
-enum {
-	LK_GRAPH_FIELDS = 24
-};
+enum { LK_GRAPH_FIELDS = 24 };
 extern const lk_graph_field lk_graph_fields[LK_GRAPH_FIELDS];
 
 /* ---- graph_check: parts of lk_graph_check in files of their own. Private to graph/. */
@@ -160,9 +158,7 @@ lk_status lk_export_folder(const char *dir, bool *made, lk_error *err);
  */
 
 /* Into how many pieces ASTRA-sim cuts a collective. */
-enum {
-	LK_EXPORT_PIECES = 4
-};
+enum { LK_EXPORT_PIECES = 4 };
 
 /* A level of the network as ranks see it. */
 typedef struct lk_export_level {

@@ -7,9 +7,7 @@
 #include "base/text.h"
 #include "base/noun.h"
 
-enum {
-	NAME = 72
-};
+enum { NAME = 72 };
 
 /* A name without control characters, clipped. */
 static const char *graph_print_name_of(const lk_graph *graph, uint32_t id, char out[NAME]) {

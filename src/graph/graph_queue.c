@@ -11,9 +11,7 @@
 #include "graph/graph.h"
 #include "base/check.h"
 
-enum {
-	MOST = 32
-}; /* operations off the compute stream between two compute operations */
+enum { MOST = 32 }; /* operations off the compute stream between two compute operations */
 
 struct queue {
 	const lk_graph *from;

@@ -23,9 +23,7 @@
 #include "base/text.h"
 #include "hw/hw_internal.h"
 
-enum {
-	OWN_DEVICES = 256
-}; /* most of "devices" */
+enum { OWN_DEVICES = 256 }; /* most of "devices" */
 
 struct reader {
 	lk_arena *arena;

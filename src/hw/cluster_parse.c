@@ -24,10 +24,7 @@
 #include "base/text.h"
 #include "hw/hw_internal.h"
 
-enum {
-	WORD = 64,
-	JSON_FILE_LIMIT = 64 << 20
-};
+enum { WORD = 64, JSON_FILE_LIMIT = 64 << 20 };
 
 struct parser {
 	lk_arena *arena;

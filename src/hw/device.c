@@ -21,9 +21,7 @@
 #include "hw/hw_internal.h"
 #include "hw/hw.h"
 
-enum {
-	KEY = 96
-};
+enum { KEY = 96 };
 
 struct entry {
 	lk_device device;

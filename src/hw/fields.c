@@ -9,13 +9,7 @@
 #include "base/text.h"
 #include "base/units.h"
 
-enum kind {
-	REAL,
-	INTEGER,
-	FLAG,
-	TEXT,
-	ARCH
-};
+enum kind { REAL, INTEGER, FLAG, TEXT, ARCH };
 
 struct field {
 	const char *name;

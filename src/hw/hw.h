@@ -111,7 +111,7 @@ const char *lk_device_aliases(const lk_device *device);
 /* How the GPUs of a node reach each other. */
 typedef enum lk_intra {
 	LK_INTRA_PCIE,
-	LK_INTRA_MESH /* NVLink or xGMI without a switch */,
+	LK_INTRA_MESH, /* NVLink or xGMI without a switch */
 	LK_INTRA_SWITCH
 } lk_intra;
 

@@ -86,10 +86,7 @@ lk_status lk_device_set(lk_device *device, const char *name, const char *text, c
 
 /* The number of fields and their names, in the order of the columns; and lk_device_set by that
  * order. Those from LK_DEVICE_COLUMNS on are measured: they are in JSON alone. */
-enum {
-	LK_DEVICE_COLUMNS = 26,
-	LK_DEVICE_FIELDS = 29
-};
+enum { LK_DEVICE_COLUMNS = 26, LK_DEVICE_FIELDS = 29 };
 const char *lk_device_field(int index);
 lk_status lk_device_set_field(lk_device *device, int index, const char *text, const char *where,
                               lk_error *err);

@@ -66,9 +66,7 @@ static const char *const info_algos[] = {"Tree", "Ring",     "CollNetDirect", "C
                                          "NVLS", "NVLSTree", "PAT",           NULL};
 static const char *const info_protos[] = {"LL", "LL128", "Simple", NULL};
 
-enum {
-	FUNCTIONS = sizeof info_functions / sizeof *info_functions
-};
+enum { FUNCTIONS = sizeof info_functions / sizeof *info_functions };
 
 struct info_host {
 	char name[64];

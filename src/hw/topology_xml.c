@@ -20,10 +20,7 @@
 
 #include "base/text.h"
 
-enum {
-	LIMIT = 64 << 20,
-	DEPTH = 64
-};
+enum { LIMIT = 64 << 20, DEPTH = 64 };
 
 struct topology {
 	XML_Parser parser;

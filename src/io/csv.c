@@ -12,11 +12,7 @@
 #include "base/vec.h"
 #include "base/sort.h"
 
-enum {
-	WINDOW = 1 << 16,
-	RECORD_LIMIT = 1 << 26,
-	COLUMN_LIMIT = 1 << 16
-};
+enum { WINDOW = 1 << 16, RECORD_LIMIT = 1 << 26, COLUMN_LIMIT = 1 << 16 };
 
 struct lk_csv {
 	lk_stream *in;
@@ -33,9 +29,7 @@ struct lk_csv {
 	char where[256];
 };
 
-enum {
-	NOTHING = -1
-}; /* the end of the file */
+enum { NOTHING = -1 }; /* the end of the file */
 
 /* The next byte without taking it; NOTHING at the end. */
 static lk_status csv_peek(lk_csv *csv, int *byte, lk_error *err) {

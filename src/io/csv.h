@@ -34,9 +34,7 @@ const char *lk_csv_field(const lk_csv *csv, int column);
 const char *lk_csv_where(const lk_csv *csv);
 
 /* A table read as a whole. */
-enum {
-	LK_CSV_MOST_COLUMNS = 64
-};
+enum { LK_CSV_MOST_COLUMNS = 64 };
 /* A row, with the places of its columns. */
 typedef lk_status lk_csv_row_fn(void *context, const lk_csv *csv, const int *at, lk_error *err);
 typedef struct lk_csv_table {

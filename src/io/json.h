@@ -21,9 +21,7 @@
 
 typedef struct lk_arena lk_arena; /* base/arena.h */
 
-enum {
-	LK_JSON_DEPTH = 128
-};
+enum { LK_JSON_DEPTH = 128 };
 
 typedef enum lk_json_token {
 	LK_JSON_END, /* the document is complete */

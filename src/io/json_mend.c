@@ -5,9 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum {
-	WHOLE_DEPTH = 2
-}; /* elements of a list of the document are kept or dropped as a whole */
+enum { WHOLE_DEPTH = 2 }; /* elements of a list of the document are kept or dropped as a whole */
 
 struct mender {
 	char *text;

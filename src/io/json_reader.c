@@ -17,11 +17,7 @@
 #endif
 #include "base/text.h"
 
-enum {
-	WINDOW = 1 << 18,
-	PAD = 32,
-	TEXT_LIMIT = 1 << 28
-};
+enum { WINDOW = 1 << 18, PAD = 32, TEXT_LIMIT = 1 << 28 };
 
 typedef enum expect {
 	VALUE,         /* a value */

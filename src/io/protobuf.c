@@ -65,9 +65,7 @@ double lk_proto_float(uint64_t bits) {
 
 /* ---- writing ---- */
 
-enum {
-	VARINT = LK_PROTO_VARINT
-};
+enum { VARINT = LK_PROTO_VARINT };
 
 static unsigned char *protobuf_room(lk_proto_out *out, size_t size) {
 	if (size <= out->bytes.capacity - out->bytes.count || lk_reserve(&out->bytes, size))

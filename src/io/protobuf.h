@@ -53,9 +53,7 @@ typedef struct lk_proto_out {
 } lk_proto_out;
 
 /* One number into `at`, which has room for LK_PROTO_VARINT bytes; how many it took. */
-enum {
-	LK_PROTO_VARINT = 10
-};
+enum { LK_PROTO_VARINT = 10 };
 size_t lk_proto_encode(unsigned char *at, uint64_t value);
 void lk_proto_put_varint(lk_proto_out *out, uint64_t value); /* an element of a packed list */
 void lk_proto_put_integer(lk_proto_out *out, unsigned field, uint64_t value);

@@ -17,10 +17,7 @@
 #define MADV_POPULATE_WRITE 23 /* Linux 5.14; older kernels refuse it, which changes nothing */
 #endif
 
-enum {
-	TRIES = 100,
-	FAILURES = 16
-};
+enum { TRIES = 100, FAILURES = 16 };
 
 int64_t lk_monotonic_ns(void) {
 	struct timespec now;

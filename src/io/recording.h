@@ -217,13 +217,13 @@ typedef enum lk_recorded_mode {
 	LK_RECORDED_AS_RANK
 } lk_recorded_mode;
 enum { /* bits of lk_recording_head.seen */
-	LK_RECORDED_URING = 1,
-	LK_RECORDED_MPI = 2,
-	LK_RECORDED_NCCL = 4,
-	LK_RECORDED_DEVICE = 8,
-	LK_RECORDED_TORCH =
-		16, /* Python's torch.distributed among several ranks, as its module of lockstep's told */
-	LK_RECORDED_SLOWED = 32, /* reads of some files were made to take longer */
+	   LK_RECORDED_URING = 1,
+	   LK_RECORDED_MPI = 2,
+	   LK_RECORDED_NCCL = 4,
+	   LK_RECORDED_DEVICE = 8,
+	   LK_RECORDED_TORCH =
+	       16, /* Python's torch.distributed among several ranks, as its module of lockstep's told */
+	   LK_RECORDED_SLOWED = 32, /* reads of some files were made to take longer */
 };
 
 typedef struct lk_recording_head {

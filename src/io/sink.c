@@ -48,9 +48,7 @@ static lk_status sink_refused(const char *name, const char *did, int code, lk_er
 
 /* ---- the file beside the target ---- */
 
-enum {
-	PASSING_NAMES = 1000
-};
+enum { PASSING_NAMES = 1000 };
 
 /* By process and a count, so that two writers never share one. */
 static void set_passing_name(lk_sink *sink, int count) {

@@ -37,11 +37,7 @@ static const struct packer {
 	{"RAR", "unrar x", 0, 6, "Rar!\x1a\7"},
 };
 
-typedef enum coding {
-	PLAIN,
-	GZIP,
-	ZSTD
-} coding;
+typedef enum coding { PLAIN, GZIP, ZSTD } coding;
 
 struct lk_stream {
 	char *name;

@@ -49,9 +49,7 @@ static bool places_matter(const lk_jobs_request *request) {
 /* The nodes of the file; nodes of gpus_per_node, the last with the rest; or all GPUs as one. */
 static lk_status jobs_make_places(const lk_jobs_request *request, lk_arena *arena, lk_places *out,
                                   lk_error *err) {
-	enum {
-		USUAL = 8
-	};
+	enum { USUAL = 8 };
 	if (request->nodes) return lk_places_read(request->nodes, arena, out, err);
 	int size = request->gpus_per_node   ? request->gpus_per_node
 	           : places_matter(request) ? USUAL
@@ -231,9 +229,7 @@ static double load_of(const lk_job_list *list, int gpus) {
 static lk_status jobs_add_notes(const lk_jobs_request *request, const lk_jobs_left *left,
                                 bool as_requested, lk_arena *arena, lk_jobs_answer *out,
                                 lk_error *err) {
-	enum {
-		MOST = 7
-	};
+	enum { MOST = 7 };
 	const char **notes = LK_ARRAY(arena, const char *, MOST);
 	char restart[40];
 	int n = 0;

@@ -36,21 +36,10 @@ static const struct {
                 {"gpt2", 1024, 16},
                 {"t5-base", 512, 16}};
 
-enum {
-	OF_SUBMIT,
-	OF_HOURS,
-	OF_GPUS,
-	OF_NETWORK,
-	DRAWS
-};
+enum { OF_SUBMIT, OF_HOURS, OF_GPUS, OF_NETWORK, DRAWS };
 
 /* Streams of random numbers: of jobs, and of kinds of jobs. */
-enum {
-	OF_LENGTH = 1,
-	OF_KIND_LENGTH,
-	OF_KIND_SPREAD,
-	OF_KIND
-};
+enum { OF_LENGTH = 1, OF_KIND_LENGTH, OF_KIND_SPREAD, OF_KIND };
 
 static double draw_number(const lk_jobs_request *request, int job, int what) {
 	return lk_uniform((uint64_t)request->seed, (uint64_t)job * DRAWS + (uint64_t)what);

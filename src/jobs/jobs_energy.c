@@ -11,9 +11,7 @@
 #include "base/arena.h"
 #include "jobs/jobs.h"
 
-enum {
-	POINTS_MOST = 24
-};
+enum { POINTS_MOST = 24 };
 
 /* Seconds that all jobs together waited. */
 static double energy_waited(const lk_job_list *list, const lk_jobs_course *courses) {

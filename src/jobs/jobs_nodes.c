@@ -8,10 +8,7 @@
 #include "base/arena.h"
 #include "jobs/jobs.h"
 
-enum {
-	NONE = -1,
-	WORD = 64
-};
+enum { NONE = -1, WORD = 64 };
 
 /* The list of a node that is on: by free GPUs, empty nodes after all others. */
 static int nodes_list_of(const lk_nodes *nodes, int node) {

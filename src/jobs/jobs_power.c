@@ -19,13 +19,7 @@
 
 #include "jobs/jobs.h"
 
-enum {
-	SLOT_S = 600,
-	HOUR = 3600 / SLOT_S,
-	AHEAD = 3 * HOUR,
-	HOLD = 2 * HOUR,
-	DAY = 24 * HOUR
-};
+enum { SLOT_S = 600, HOUR = 3600 / SLOT_S, AHEAD = 3 * HOUR, HOLD = 2 * HOUR, DAY = 24 * HOUR };
 
 lk_status lk_power_begin(lk_power *power, double now_s, lk_error *err) {
 	power->now_s = now_s;

@@ -183,9 +183,7 @@ static lk_status trace_read_pods(lk_stream *in, lk_job_trace *trace, lk_error *e
 
 /* ---- lines of fields without quotes ---- */
 
-enum {
-	FIELDS = 64
-};
+enum { FIELDS = 64 };
 
 struct trace_lines {
 	char *text, *next;
@@ -507,9 +505,7 @@ static lk_status trace_read_philly(lk_stream *in, lk_job_trace *trace, lk_error 
 
 /* ---- which form it is ---- */
 
-enum {
-	HEAD_MOST = 4096
-};
+enum { HEAD_MOST = 4096 };
 
 /* The first line that is no comment, cut to `size`. */
 static lk_status trace_head(lk_stream *in, char *out, size_t size, lk_error *err) {

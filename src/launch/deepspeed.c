@@ -16,9 +16,7 @@
 #include "base/text.h"
 #include "model/layout/job.h"
 
-enum {
-	PATH_BYTES = 96
-};
+enum { PATH_BYTES = 96 };
 
 /* The file while it is read. */
 struct config {

@@ -55,10 +55,7 @@ lk_status lk_launch_unknown(lk_reading *reading, const char *flag, const char *n
 /* The kind of GPU that a description names, where it is one that is known; the text is copied. */
 lk_status lk_launch_device(lk_reading *reading, const char *name, size_t length);
 /* Keeps a line of what was understood, or assumed; the text is copied. */
-typedef enum lk_line_kind {
-	LK_LINE_UNDERSTOOD,
-	LK_LINE_ASSUMED
-} lk_line_kind;
+typedef enum lk_line_kind { LK_LINE_UNDERSTOOD, LK_LINE_ASSUMED } lk_line_kind;
 lk_status lk_launch_keep_line(lk_reading *reading, const char *text, lk_line_kind kind);
 /* A flag of the training program was read, whatever becomes of it. */
 lk_status lk_launch_seen(lk_reading *reading, const char *flag);

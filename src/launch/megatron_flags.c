@@ -67,10 +67,7 @@ static const char *const graph_impls[] = {"none", "local", "transformer_engine",
 #define REFUSE(name, why) \
 	{ name, LK_FLAG_REFUSED, 0, 0, 0, NULL, why, false }
 
-enum {
-	MANY = 1 << 24,
-	RANKS = 1 << 16
-};
+enum { MANY = 1 << 24, RANKS = 1 << 16 };
 
 /* Reasons that recur. */
 #define DATA        "data and tokenizer: does not change the step"

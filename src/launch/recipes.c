@@ -133,9 +133,7 @@ bool lk_recipe_perf_name(const char *name, lk_recipe_named *out) {
 	return out->gpus > 0;
 }
 
-enum {
-	RECIPES = sizeof recipes / sizeof *recipes
-};
+enum { RECIPES = sizeof recipes / sizeof *recipes };
 
 const lk_recipe *lk_recipe_of_preset(const char *preset) {
 	for (size_t i = 0; i < RECIPES; i++)

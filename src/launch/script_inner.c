@@ -54,9 +54,7 @@ lk_status lk_script_eval(lk_shell *shell, const lk_raws *words) {
 /* A file that the script reads: by the longest end of its name that is known, in the script's
  * folder or those above it: $(dirname $0)/conf/arguments.sh, examples/llama/train.sh. */
 static const char *script_beside(lk_shell *shell, const char *name) {
-	enum {
-		ABOVE = 4
-	};
+	enum { ABOVE = 4 };
 	const char *slash = strrchr(shell->where, '/');
 	const char *folder = slash == NULL ? ""
 	                                   : lk_arena_strndup(shell->arena, shell->where,

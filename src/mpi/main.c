@@ -13,9 +13,7 @@
 #include "lockstep/catalogue.h"
 #include "mpi/team.h"
 
-enum {
-	PATIENCE_S = 20
-};
+enum { PATIENCE_S = 20 };
 
 static const cli_command *const commands[] = {&cli_plan, &cli_predict, &cli_validate, NULL};
 typedef int run_with(lk_args *args, const lk_plan_team *team, bool speaks);

@@ -15,9 +15,7 @@ static const char *const reading[] = {
 	"model",       "cluster", "config",  "script", "deepspeed_config",
 	"calibration", "prices",  "catalog", "stalls", "teacher",
 };
-enum {
-	READING = sizeof reading / sizeof *reading
-};
+enum { READING = sizeof reading / sizeof *reading };
 
 static bool inputs_reads(const lk_option *option) {
 	for (int i = 0; i < READING; i++)

@@ -17,10 +17,7 @@
 
 const char *const lk_output_formats[] = {"text", "md", "csv", "json", "jsonl", "sqlite", NULL};
 
-enum {
-	COMBINATION_LIMIT = 100000,
-	WHERE_SIZE = 80
-};
+enum { COMBINATION_LIMIT = 100000, WHERE_SIZE = 80 };
 
 /* The values of one swept option. */
 struct list {

@@ -4,12 +4,7 @@
 #include "options/options_internal.h"
 #include "base/text.h"
 
-enum {
-	COLUMNS = 100,
-	HELP_COLUMN = 30,
-	LABEL_SIZE = 128,
-	NOTE_SIZE = 512
-};
+enum { COLUMNS = 100, HELP_COLUMN = 30, LABEL_SIZE = 128, NOTE_SIZE = 512 };
 
 /* ---- what other outputs say too ---- */
 

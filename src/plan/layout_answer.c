@@ -261,9 +261,7 @@ static int answer_differences(const lk_plan_choice *choice, const lk_plan_choice
  */
 static const char *answer_why_not(lk_arena *arena, const lk_plan_choice *choice,
                                   const lk_plan_choice *best, bool by_energy) {
-	enum {
-		SHOWN = 3
-	};
+	enum { SHOWN = 3 };
 	struct difference parts[2 * LK_PART_COUNT];
 	int count = answer_differences(choice, best, parts);
 	const char *text = "";
@@ -289,10 +287,7 @@ static const char *answer_why_not(lk_arena *arena, const lk_plan_choice *choice,
 
 /* ---- exact, sensitivity ---- */
 
-enum {
-	COSTS = LK_SENSITIVE_COSTS,
-	WAYS = LK_SENSITIVE_WAYS
-};
+enum { COSTS = LK_SENSITIVE_COSTS, WAYS = LK_SENSITIVE_WAYS };
 
 struct retrial {
 	const lk_space *space;

@@ -24,7 +24,7 @@
 #include "plan/plan.h"
 
 enum {
-	SEEN = 3 /* stages whose memory is looked at: first, second, last */,
+	SEEN = 3, /* stages whose memory is looked at: first, second, last */
 	FULL_AXIS = LK_AXIS + 8
 };
 
@@ -513,11 +513,7 @@ static const lk_job *bound_job_of(struct core_work *work, const lk_layout *layou
 }
 
 /* Layouts whose parts are shared: by how their passes run. */
-enum {
-	WHOLE,
-	SPLIT,
-	PAIRED
-};
+enum { WHOLE, SPLIT, PAIRED };
 
 static struct alike *alike_with(struct family *family, const lk_layout *layout, int passes,
                                 int recompute) {

@@ -74,9 +74,7 @@ struct span {
 };
 
 static struct span span_of(const struct pricer *pricer, uint32_t begin, uint32_t end) {
-	enum {
-		MOST = 512
-	};
+	enum { MOST = 512 };
 	const lk_ops *ops = &pricer->graph->ops;
 	double at[LK_STREAMS] = {0}, done[MOST];
 	struct span s = {0};
@@ -120,9 +118,7 @@ static double kept_by(const struct pricer *pricer, uint32_t block) {
  * Of a layer that is repeated, with what its own operations take from one another: the engine runs
  * it several times over, as it does for a run of layers that folds (sim/fold_price.c). */
 
-enum {
-	REPEATS = 4
-};
+enum { REPEATS = 4 };
 
 /* An operation that other blocks know of, so that the block cannot be run alone. */
 static bool stands_alone(const struct pricer *pricer, uint32_t block) {

@@ -16,9 +16,7 @@
 #include "plan/plan.h"
 #include "step/energy.h"
 
-enum {
-	MOST_COUNTS = 64
-};
+enum { MOST_COUNTS = 64 };
 
 /* Everything that a plan owns. */
 struct work {

@@ -39,7 +39,7 @@ void lk_plan_defaults(lk_plan_request *request) {
 }
 
 enum {
-	SAMPLED = 16 /* of thousands of families: a few hundred layouts find a limit that is close */,
+	SAMPLED = 16, /* of thousands of families: a few hundred layouts find a limit that is close */
 	LEAST_TOKENS = 4096,
 	MOST_SEQUENCES = 64,
 	MOST_TOKENS = 131072,

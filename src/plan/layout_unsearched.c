@@ -8,9 +8,7 @@
 #include "model/layout/job.h"
 #include "model/layout/schedule.h"
 
-enum {
-	MOST_LINES = 24
-};
+enum { MOST_LINES = 24 };
 
 struct unsearched {
 	lk_arena *arena;

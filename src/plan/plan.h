@@ -21,11 +21,7 @@
 #include "options/number_words.h"
 #include "step/step.h"
 
-enum {
-	LK_AXIS = 64,
-	LK_STACKS = 4,
-	LK_WAYS = 16
-};
+enum { LK_AXIS = 64, LK_STACKS = 4, LK_WAYS = 16 };
 
 /* Values of one degree or switch, in the order in which they are tried. */
 typedef struct lk_axis {
@@ -36,10 +32,7 @@ typedef struct lk_axis {
 
 /* Sizes of buckets that are no number of MiB: what the software makes of the job, and four times
  * that. */
-enum {
-	LK_BUCKET_USUAL = 0,
-	LK_BUCKET_LARGE = -1
-};
+enum { LK_BUCKET_USUAL = 0, LK_BUCKET_LARGE = -1 };
 
 /* A way to recompute: the kind, and of full/N the layers of a stage; 0 layers: all. */
 typedef struct lk_recompute_way {
@@ -77,12 +70,7 @@ typedef struct lk_space {
 
 /* How layers are split over stages: as predict does where nothing is said; with less on the last
  * place, by the time of the loss; with a layer less on the first as well. */
-typedef enum lk_split {
-	LK_SPLIT_USUAL,
-	LK_SPLIT_LAST,
-	LK_SPLIT_ENDS,
-	LK_SPLITS
-} lk_split;
+typedef enum lk_split { LK_SPLIT_USUAL, LK_SPLIT_LAST, LK_SPLIT_ENDS, LK_SPLITS } lk_split;
 
 /* The degrees of a layout. */
 typedef struct lk_core {

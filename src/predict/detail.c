@@ -43,9 +43,7 @@ static lk_status stage_times(lk_arena *arena, const lk_step *step, double scale,
 
 static lk_status sensitivity(lk_arena *arena, const lk_asked *asked, const lk_step *step,
                              lk_prediction_detail *out, lk_error *err) {
-	enum {
-		COUNT = LK_SENSITIVE_COSTS * LK_SENSITIVE_WAYS
-	};
+	enum { COUNT = LK_SENSITIVE_COSTS * LK_SENSITIVE_WAYS };
 	double seconds[COUNT];
 	lk_detail_sensitivity *rows = LK_ARRAY(arena, lk_detail_sensitivity, COUNT);
 	if (!rows) return lk_oom(err);

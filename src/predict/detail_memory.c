@@ -11,9 +11,7 @@
 #include "base/noun.h"
 #include "model/layout/job.h"
 
-enum {
-	TEXT = 32
-};
+enum { TEXT = 32 };
 
 /* "6.33 G" */
 static const char *count_text(double count, char *out) {

@@ -15,7 +15,7 @@ enum {
 	MOST_KERNELS = 48,
 	MOST_MESSAGES = 64,
 	MOST_CURVES = 12,
-	LEAST_SIZE = 10 /* 2^ */,
+	LEAST_SIZE = 10, /* 2^ */
 	MOST_SIZE = 33
 };
 
@@ -188,9 +188,7 @@ static lk_status curve_graph(const lk_graph *like, const struct pair *pairs, int
 static lk_status read_curves(lk_arena *arena, const lk_costs *costs, const lk_graph *graph,
                              const struct pair *pairs, int count, lk_prediction_detail *out,
                              lk_error *err) {
-	enum {
-		SIZES = MOST_SIZE - LEAST_SIZE + 1
-	};
+	enum { SIZES = MOST_SIZE - LEAST_SIZE + 1 };
 	lk_detail_curve *curves = LK_ARRAY(arena, lk_detail_curve, count);
 	double *bytes = LK_ARRAY(arena, double, SIZES);
 	if (!curves || !bytes) return lk_oom(err);

@@ -125,9 +125,7 @@ static const lk_change changes[] = {
 	more_sharding, wider_tp,    longer_pipeline, longer_context,
 	more_experts,  offload,     more_gpus,
 };
-enum {
-	CHANGES = sizeof changes / sizeof *changes
-};
+enum { CHANGES = sizeof changes / sizeof *changes };
 
 /* The trial with one change more; false when there are no more. */
 static bool trial_change(const lk_trial *from, lk_change change, int i, lk_trial *out) {
@@ -214,10 +212,7 @@ static int fixes_by_time(const void *a, const void *b) {
 	return (x->step_time_s > y->step_time_s) - (x->step_time_s < y->step_time_s);
 }
 
-enum {
-	ENOUGH = 3,
-	PIPELINES = 4
-};
+enum { ENOUGH = 3, PIPELINES = 4 };
 
 /* Tries every kind of change but `made_by` on top of what that made. */
 static lk_status fixer_try_all(lk_fixer *fixer, const lk_trial *from, lk_change made_by,
@@ -250,10 +245,7 @@ static lk_status apply_fully(lk_arena *arena, const lk_job *wanted, const lk_tri
 lk_status lk_find_fixes(lk_arena *arena, const lk_predict_request *request, const lk_asked *asked,
                         const lk_step_options *options, lk_prediction *out, lk_error *err) {
 	static const lk_change bases[] = {more_recompute, more_sharding, longer_pipeline, wider_tp};
-	enum {
-		BASES = sizeof bases / sizeof *bases,
-		MOST = CHANGES * (BASES + 1)
-	};
+	enum { BASES = sizeof bases / sizeof *bases, MOST = CHANGES * (BASES + 1) };
 	lk_fixer fixer = {.wanted = &asked->job,
 	                  .options = options,
 	                  .out = out,

@@ -7,9 +7,7 @@
 #include "predict/predict_internal.h"
 #include "rollout/rollout.h"
 
-enum {
-	POST_ASSUMPTIONS = 16
-};
+enum { POST_ASSUMPTIONS = 16 };
 
 /* Sentences that are added one by one; one that found no memory is NULL. */
 struct notes {

@@ -19,9 +19,7 @@
 #include "shard/shard.h"
 #include "step/step.h"
 
-enum {
-	MODEL_LIMIT = 16 << 20
-};
+enum { MODEL_LIMIT = 16 << 20 };
 
 /* ---- the request ---- */
 

@@ -22,12 +22,7 @@ bool lk_predict_generates(const lk_predict_request *request) {
 
 /* ---- the request ---- */
 
-enum {
-	PROMPT = 128,
-	SEQUENCES = 512,
-	SEED = 1,
-	ASSUMPTIONS = 12
-};
+enum { PROMPT = 128, SEQUENCES = 512, SEED = 1, ASSUMPTIONS = 12 };
 
 struct generation {
 	lk_arena *arena;

@@ -37,9 +37,7 @@ static const size_t texts[] = {
 	offsetof(lk_prediction, dtype),     offsetof(lk_prediction, schedule),
 	offsetof(lk_prediction, searched),  offsetof(lk_prediction, failed_check),
 };
-enum {
-	TEXTS = sizeof texts / sizeof *texts
-};
+enum { TEXTS = sizeof texts / sizeof *texts };
 
 lk_status lk_predict_pack(const lk_prediction *prediction, void **bytes, size_t *size,
                           lk_error *err) {

@@ -32,10 +32,7 @@ static const lk_post_algorithm algorithms[] = {
 	{"ppo", true, true, true, false},
 	{"distill", false, false, false, true},
 };
-enum {
-	ALGORITHMS = sizeof algorithms / sizeof *algorithms,
-	POST_SEED = 1
-};
+enum { ALGORITHMS = sizeof algorithms / sizeof *algorithms, POST_SEED = 1 };
 
 static const lk_post_algorithm *algorithm_of(const lk_predict_request *request) {
 	for (int i = 0; request->task && i < ALGORITHMS; i++)

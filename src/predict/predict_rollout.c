@@ -13,9 +13,7 @@
 #include "predict/predict_internal.h"
 #include "rollout/rollout.h"
 
-enum {
-	ROLLOUT_TEXT = 1024
-};
+enum { ROLLOUT_TEXT = 1024 };
 
 lk_status lk_rollout_stated(lk_arena *arena, const lk_predict_request *request, bool *stated,
                             const char **alone, lk_error *err) {

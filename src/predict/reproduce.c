@@ -34,9 +34,7 @@ static const char *of_options(lk_arena *arena, const lk_predict_request *request
 		int value;
 	} numbers[] = {{"tp", job->tp}, {"pp", job->pp},   {"vp", job->vp},   {"cp", job->cp},
 	               {"ep", job->ep}, {"mbs", job->mbs}, {"gbs", job->gbs}, {"seq", job->seq}};
-	enum {
-		NUMBERS = sizeof numbers / sizeof *numbers
-	};
+	enum { NUMBERS = sizeof numbers / sizeof *numbers };
 	lk_predict_request said = *request;
 	if (!request->dtype && job->dtype_said) lk_request_state_numbers(job, &said);
 	lk_command_line line = lk_command_begin(arena, lk_predict_verb.name);

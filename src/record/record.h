@@ -33,9 +33,7 @@ bool lk_elf_has_loader(const char *path, const char *part);
 
 /* ---- record_programs.c ---- */
 
-enum {
-	LK_PROGRAM_NAME = 256
-};
+enum { LK_PROGRAM_NAME = 256 };
 
 /* The names of programs that are recorded from their start: those requested, else the command's
  * own, of a script its interpreter's; NULL for launchers and shells. `room` may hold the answer. */

@@ -8,11 +8,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-enum {
-	MOST_HEADERS = 256,
-	MOST_ENTRIES = 4096,
-	NAME = 256
-};
+enum { MOST_HEADERS = 256, MOST_ENTRIES = 4096, NAME = 256 };
 
 static bool read_elf_at(FILE *file, uint64_t at, void *to, size_t size) {
 	return at < INT64_MAX && fseeko(file, (off_t)at, SEEK_SET) == 0 &&

@@ -10,11 +10,7 @@
 #include "base/text.h"
 #include "base/noun.h"
 
-enum {
-	MOST_WORLD = 1 << 16,
-	MOST_RUNS = 4096,
-	NUMBER = 24
-};
+enum { MOST_WORLD = 1 << 16, MOST_RUNS = 4096, NUMBER = 24 };
 
 typedef LK_VEC(int) rank_list;
 

@@ -97,11 +97,7 @@ const char *lk_record_programs(const lk_record_request *request, char room[LK_PR
 /* ---- which MPI ---- */
 
 bool lk_file_contains(const char *path, const char *library) {
-	enum {
-		CHUNK = 1 << 16,
-		KEPT = 32,
-		MOST = 1 << 26
-	};
+	enum { CHUNK = 1 << 16, KEPT = 32, MOST = 1 << 26 };
 	struct stat info;
 	char *text = malloc(CHUNK + KEPT);
 	FILE *file = stat(path, &info) == 0 && S_ISREG(info.st_mode) && text ? fopen(path, "rb") : NULL;

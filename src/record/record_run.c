@@ -132,9 +132,7 @@ static pid_t parent_of_process(pid_t process) {
 /* What the command has started, in groups of their own too: launchers take their time to pass
  * signals on. */
 static void signal_descendants(pid_t ancestor, int signal) {
-	enum {
-		DEEPEST = 64
-	};
+	enum { DEEPEST = 64 };
 	DIR *dir = opendir("/proc");
 	for (struct dirent *dirent; dir && (dirent = readdir(dir));) {
 		pid_t process = (pid_t)strtol(dirent->d_name, NULL, 10), at = process;

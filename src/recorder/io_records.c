@@ -5,9 +5,7 @@
 
 /* Calls that follow one another so closely (nanoseconds) are one record: a file that is read in
  * small pieces would fill the recording. */
-enum {
-	CLOSE_NS = 20000
-};
+enum { CLOSE_NS = 20000 };
 
 static bool merge_io_record(lk_record_kind kind, uint32_t file, int64_t start, int64_t end,
                             int64_t bytes, int64_t offset, bool moved) {
@@ -27,10 +25,7 @@ static bool merge_io_record(lk_record_kind kind, uint32_t file, int64_t start, i
 
 /* The kernel counts what it reads for a thread, including what it reads ahead and the rest of each
  * page. The counter is read now and then, and recorded where it has grown. */
-enum {
-	STORAGE_NS = 10000000,
-	STORAGE_BLOCK = 512
-};
+enum { STORAGE_NS = 10000000, STORAGE_BLOCK = 512 };
 
 static void record_storage_reads(int64_t now) {
 	struct rusage use;

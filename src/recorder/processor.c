@@ -16,9 +16,7 @@
 #include <unistd.h>
 
 /* Asking for the queue takes 8 us, whose file is opened each time. */
-enum {
-	QUEUE_NS = 5000000
-};
+enum { QUEUE_NS = 5000000 };
 
 /* -1 where it was read a moment ago or is not available. */
 static int64_t ask_queued_ns(int64_t now) {

@@ -220,11 +220,7 @@ void lp_file_event(lk_record_kind kind, uint32_t file, int64_t start, int64_t en
  *
  * A delay can be added to each: what does reach the library completes so much later. */
 
-typedef enum lp_mode_kind {
-	LP_MODE_RECORD,
-	LP_MODE_NULL,
-	LP_MODE_AS_RANK
-} lp_mode_kind;
+typedef enum lp_mode_kind { LP_MODE_RECORD, LP_MODE_NULL, LP_MODE_AS_RANK } lp_mode_kind;
 
 typedef struct lp_mode_setting {
 	lp_mode_kind kind;

@@ -8,11 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum {
-	FORM_MAGIC = 0x3C85F7CE,
-	MADE_UP_BYTES = 128,
-	NUMBER = 24
-};
+enum { FORM_MAGIC = 0x3C85F7CE, MADE_UP_BYTES = 128, NUMBER = 24 };
 
 typedef enum what {
 	VALIDATE,
@@ -40,17 +36,9 @@ static const what second_form[] = {VALIDATE,  SET,       COMPARE_SET, GET,    AD
                                    CHECK,     WAIT,      COUNT_KEYS,  DELETE, APPEND,
                                    MULTI_GET, MULTI_SET, CANCEL_WAIT, PING};
 
-enum {
-	READY,
-	NOT_READY
-};
-enum {
-	STOP_WAITING,
-	WAIT_CANCELED
-};
-enum {
-	CALLBACK_REGISTERED = 3
-};
+enum { READY, NOT_READY };
+enum { STOP_WAITING, WAIT_CANCELED };
+enum { CALLBACK_REGISTERED = 3 };
 
 struct span {
 	const unsigned char *at;

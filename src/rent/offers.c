@@ -17,9 +17,7 @@
 #include "io/embedded.h"
 #include "step/energy.h"
 
-enum {
-	ROWS = 200000
-};
+enum { ROWS = 200000 };
 enum {
 	PROVIDER,
 	INSTANCE,

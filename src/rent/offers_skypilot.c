@@ -11,21 +11,8 @@
 #include "base/sort.h"
 #include "rent/rent.h"
 
-enum {
-	ROWS = 500000
-};
-enum {
-	TYPE,
-	GPU,
-	COUNT,
-	PRICE,
-	REGION,
-	NEEDED,
-	VCPUS = NEEDED,
-	MEMORY,
-	SPOT,
-	COLUMNS
-};
+enum { ROWS = 500000 };
+enum { TYPE, GPU, COUNT, PRICE, REGION, NEEDED, VCPUS = NEEDED, MEMORY, SPOT, COLUMNS };
 static const char *const columns[COLUMNS] = {
 	"InstanceType", "AcceleratorName", "AcceleratorCount", "Price",
 	"Region",       "vCPUs",           "MemoryGiB",        "SpotPrice",

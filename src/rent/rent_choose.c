@@ -288,9 +288,7 @@ static bool is_best_of_machine(const wares *all, size_t at) {
 
 /* ---- decisions ---- */
 
-enum {
-	MOST_TIES = 3
-};
+enum { MOST_TIES = 3 };
 
 /* By places among all; -1 none. `best` is what ties are told from: the cheapest or the most. */
 struct decision {

@@ -80,9 +80,7 @@ static const struct {
 	{"host", "host", "host"},
 	{"copy", "copies", "copies"},
 };
-enum {
-	KINDS = sizeof kinds / sizeof *kinds
-};
+enum { KINDS = sizeof kinds / sizeof *kinds };
 
 static const char *rates_kind_of(const char *part, bool several) {
 	for (int i = 0; i < KINDS; i++)
@@ -217,9 +215,7 @@ static lk_status rates_order_of(const lk_rent_rates *rates, size_t from, bool fe
 /* In parts, so that somebody may watch. */
 static lk_status rent_rates_ask_all(const lk_rent_request *request, size_t from,
                                     struct asking *asking, lk_arena *arena, lk_error *err) {
-	enum {
-		PART = 16
-	};
+	enum { PART = 16 };
 	size_t *order = NULL, count = asking->rates->count - from;
 	LK_TRY(
 		rates_order_of(asking->rates, from, isfinite(asking->cutoff->until_s), arena, &order, err));

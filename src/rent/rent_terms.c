@@ -7,12 +7,7 @@
 
 /* A block of AWS: whole days, beyond two weeks whole weeks, for half a year at the most. What takes
  * longer is a block after another. */
-enum {
-	BLOCK_MACHINES = 64,
-	DAYS_SINGLY = 14,
-	WEEK = 7,
-	BLOCK_DAYS = 182
-};
+enum { BLOCK_MACHINES = 64, DAYS_SINGLY = 14, WEEK = 7, BLOCK_DAYS = 182 };
 static const double HOURS_OF_DAY = 24;
 
 double lk_rent_price(const lk_rent_request *request, const lk_offer *offer) {

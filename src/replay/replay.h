@@ -19,9 +19,7 @@ const char *lk_replay_check(const lk_replay *replay);
 
 /* A step is lifted so often at most: of longer captures the last ones are taken, for the first warm
  * up. */
-enum {
-	LK_REPLAY_STEPS = 16
-};
+enum { LK_REPLAY_STEPS = 16 };
 
 typedef struct lk_replaying {
 	const lk_replay_request *request;

@@ -187,9 +187,7 @@ static lk_status learn_step(struct trial *trial, uint32_t from, lk_error *err) {
  * times instead would lose what they have in common: the mean of two latenesses is no lateness, and
  * waiting is what is left of it. */
 static uint32_t runs_of(const lk_replaying *replaying) {
-	enum {
-		MOST_OPERATIONS = 30000000
-	};
+	enum { MOST_OPERATIONS = 30000000 };
 	uint64_t each = (uint64_t)replaying->base[0]->graph->ops.count * replaying->steps + 1;
 	uint64_t runs = MOST_OPERATIONS / each;
 	if (runs < 1) return 1;
@@ -260,9 +258,7 @@ static lk_status predict_rank(struct trial *trial, uint32_t out, lk_error *err) 
 /* Each rank held out costs a look at all the others: of many, every n-th is. */
 static bool is_held_out(const lk_replaying *replaying, uint32_t rank) {
 	LK_ASSERT(rank < replaying->traces->count);
-	enum {
-		MOST_RANKS = 16
-	};
+	enum { MOST_RANKS = 16 };
 	uint32_t every = (replaying->traces->count + MOST_RANKS - 1) / MOST_RANKS;
 	return rank % every == 0;
 }

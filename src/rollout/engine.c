@@ -28,9 +28,7 @@ static const lk_engine_software software[] = {
 	{"tensorrt-llm-1.0", "tensorrt-llm", true, true, 2048, 8192, 0.9, true, true, true},
 	{"tensorrt-engine", "", true, false, 2048, 8192, 0.9, true, true, false},
 };
-enum {
-	SOFTWARE = sizeof software / sizeof *software
-};
+enum { SOFTWARE = sizeof software / sizeof *software };
 
 const lk_engine_software *lk_engine_software_at(int index) {
 	return index >= 0 && index < SOFTWARE ? &software[index] : NULL;

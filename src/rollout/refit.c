@@ -26,12 +26,7 @@
  * 46,000); checkpoint-engine 0.10 ms (MoonshotAI/checkpoint-engine, README, 3.5 to 3.9 s for 18,000
  * and 10.2 to 13.9 s for 92,000, less the time of their bytes). */
 static const struct transport {
-	enum {
-		BY_BROADCAST,
-		BY_MEMORY,
-		BY_SHARDS,
-		BY_CARD
-	} move;
+	enum { BY_BROADCAST, BY_MEMORY, BY_SHARDS, BY_CARD } move;
 	double tensor_s;
 	bool from_host, in_pairs;
 } transports[LK_REFIT_TRANSPORTS] = {

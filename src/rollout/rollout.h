@@ -127,10 +127,7 @@ typedef struct lk_engine_memory {
 /* `length`: usual tokens of a finished sequence; layers with a window keep no more than that. */
 lk_engine_memory lk_engine_memory_of(const lk_engine *engine, double length);
 
-enum {
-	LK_PRICE_ROWS = 160,
-	LK_PRICE_WINDOWS = 4
-};
+enum { LK_PRICE_ROWS = 160, LK_PRICE_WINDOWS = 4 };
 
 /* Seconds of an iteration, as tables by its rows (tokens that pass the layers) and as rates. */
 typedef struct lk_prices {

@@ -16,11 +16,7 @@
 #include "base/memory.h"
 #include "base/process.h"
 
-enum {
-	ANSWER_LIMIT = 64 << 20,
-	CHUNK = 256 << 10,
-	CHILD_PIPE = 3
-};
+enum { ANSWER_LIMIT = 64 << 20, CHUNK = 256 << 10, CHILD_PIPE = 3 };
 
 double lk_serve_now(void) {
 	struct timespec now;

@@ -20,13 +20,9 @@ enum {
 
 /* The sanitizers' shadow takes terabytes of addresses. */
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-enum {
-	SHADOWED = 1
-};
+enum { SHADOWED = 1 };
 #else
-enum {
-	SHADOWED = 0
-};
+enum { SHADOWED = 0 };
 #endif
 
 /* Rights on files by version of Landlock: 13 in the first, then refer, truncate, and, with the

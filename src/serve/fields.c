@@ -23,9 +23,7 @@ static const struct {
 	{"catalog", "vms.csv", LK_FIELD_CONTENT},
 	{"placement", "placement.json", LK_FIELD_FILE},
 };
-enum {
-	CONTENTS = sizeof contents / sizeof *contents
-};
+enum { CONTENTS = sizeof contents / sizeof *contents };
 
 /* Options that the server sets itself, in addition to all output options. */
 static const char *const decided[] = {"threads", "emit"};

@@ -7,9 +7,7 @@
 #include <strings.h>
 #include <sys/random.h>
 
-enum {
-	HOST_SIZE = 256
-};
+enum { HOST_SIZE = 256 };
 
 lk_status lk_guard_init(lk_guard *guard, bool loopback, const char *names, lk_error *err) {
 	unsigned char bytes[LK_TOKEN_BYTES];

@@ -55,11 +55,7 @@ struct lk_exchange {
 typedef struct lk_route {
 	const char *method, *path; /* a path that ends in '/' takes what follows as `rest` */
 	enum MHD_Result (*run)(lk_exchange *x);
-	enum {
-		LK_BODY_NONE,
-		LK_BODY_JSON,
-		LK_BODY_FORM
-	} body;
+	enum { LK_BODY_NONE, LK_BODY_JSON, LK_BODY_FORM } body;
 	bool open;             /* needs no token */
 	lk_question_kind kind; /* of a question */
 } lk_route;

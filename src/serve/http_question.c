@@ -5,10 +5,7 @@
 
 /* Questions give way to the server itself, which everybody waits for; least of all those whose
  * answer is watched. */
-enum {
-	NICE = 5,
-	NICE_QUICK = 1
-};
+enum { NICE = 5, NICE_QUICK = 1 };
 
 uint64_t lk_exchange_client(const lk_exchange *exchange) {
 	return exchange->peer ? exchange->peer->client : 0;

@@ -7,9 +7,7 @@
 #include <string.h>
 #include <strings.h>
 
-enum {
-	SWALLOWED = 4 * LK_BODY_LIMIT
-};
+enum { SWALLOWED = 4 * LK_BODY_LIMIT };
 
 #define REQUEST_S 10.0          /* for a request to come whole */
 #define RATE      (64.0 * 1024) /* bytes per second that an upload must have on top of that */

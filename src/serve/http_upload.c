@@ -11,12 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum {
-	NAME_SIZE = 128,
-	FILES = 4096,
-	OPTIONS_SIZE = 64 << 10,
-	FORM_BUFFER = 64 << 10
-};
+enum { NAME_SIZE = 128, FILES = 4096, OPTIONS_SIZE = 64 << 10, FORM_BUFFER = 64 << 10 };
 
 struct lk_upload {
 	lk_exchange *x;

@@ -15,11 +15,7 @@
 #include "base/process.h"
 #include "base/text.h"
 
-enum {
-	WORDS = 16,
-	COMMAND_SIZE = 1024,
-	NAME_SIZE = 3 * LK_FOLDER_SIZE
-};
+enum { WORDS = 16, COMMAND_SIZE = 1024, NAME_SIZE = 3 * LK_FOLDER_SIZE };
 
 /* ---- the page that leads there ---- */
 

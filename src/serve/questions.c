@@ -103,9 +103,7 @@ struct sweep {
 	lk_sweep_row *rows;
 };
 
-enum {
-	SWEEP_ROWS = 10000
-}; /* what one answer may hold */
+enum { SWEEP_ROWS = 10000 }; /* what one answer may hold */
 
 static void show_sweep(void *context, size_t done) {
 	const struct sweep *sweep = context;

@@ -69,9 +69,7 @@ typedef enum lk_form {
 	LK_FORM_STATED
 } lk_form;
 
-enum {
-	LK_PAGE_SIZE = 33
-};
+enum { LK_PAGE_SIZE = 33 };
 
 typedef struct lk_question {
 	lk_question_kind kind;
@@ -133,11 +131,7 @@ lk_status lk_question_single(const lk_args *args, const char *where, lk_error *e
 
 /* ---- asks.c: questions on their way: waiting, in the hands of a child, answered ---- */
 
-typedef enum lk_ask_state {
-	LK_ASK_WAITING,
-	LK_ASK_RUNNING,
-	LK_ASK_DONE
-} lk_ask_state;
+typedef enum lk_ask_state { LK_ASK_WAITING, LK_ASK_RUNNING, LK_ASK_DONE } lk_ask_state;
 
 typedef struct lk_ask {
 	lk_question question;       /* folder, body, names are owned */
@@ -163,10 +157,7 @@ typedef struct lk_ask {
 } lk_ask;
 
 /* Of one client no more than LK_ASKS_OF_CLIENT wait, so that others have room. */
-enum {
-	LK_ASKS_WAITING = 256,
-	LK_ASKS_OF_CLIENT = 192
-};
+enum { LK_ASKS_WAITING = 256, LK_ASKS_OF_CLIENT = 192 };
 
 typedef struct lk_asks {
 	int most;                /* predictions at a time; as many of the others */
@@ -238,9 +229,7 @@ char *lk_job_json(const lk_job *job, size_t *size);
 
 /* ---- folder.c: private folders for what is uploaded ---- */
 
-enum {
-	LK_FOLDER_SIZE = 4096
-};
+enum { LK_FOLDER_SIZE = 4096 };
 
 /* A new folder below $TMPDIR or /tmp that only this user may enter. */
 lk_status lk_folder_make(char path[LK_FOLDER_SIZE], lk_error *err);
@@ -262,10 +251,7 @@ void lk_folder_name(const char *sent, char *name, size_t size);
  * our own may. Token: a secret of this run in the header "Authorization: Bearer TOKEN". It is no
  * cookie: a cookie is sent to every port of a host and with requests that other pages start. */
 
-enum {
-	LK_TOKEN_BYTES = 16,
-	LK_TOKEN_SIZE = 2 * LK_TOKEN_BYTES + 1
-};
+enum { LK_TOKEN_BYTES = 16, LK_TOKEN_SIZE = 2 * LK_TOKEN_BYTES + 1 };
 
 typedef struct lk_guard {
 	bool loopback;     /* listens on a loopback address */
@@ -324,9 +310,7 @@ typedef struct lk_serve_file {
 	const lk_value *value;
 } lk_serve_file;
 
-enum {
-	LK_SERVE_FILES = 8
-};
+enum { LK_SERVE_FILES = 8 };
 
 typedef struct lk_serve_words {
 	const char **words; /* "--model=llama3.1-8b" */

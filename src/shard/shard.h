@@ -52,10 +52,7 @@ typedef struct lk_shard_cost {
 
 /* Ranks that touch half to twice what the mean one does, by the logarithm: in quarters of an
  * octave, the mean in the middle. */
-enum {
-	LK_SHARD_OCTAVE = 4,
-	LK_SHARD_SIZES = 2 * LK_SHARD_OCTAVE + 1
-};
+enum { LK_SHARD_OCTAVE = 4, LK_SHARD_SIZES = 2 * LK_SHARD_OCTAVE + 1 };
 
 /* On a processor: what a piece's lookups take more than in the mean share of a rank if its rank
  * touches more, or less, then not above 0. All 0 on a GPU, where a fused kernel finds no rows of
@@ -191,9 +188,7 @@ double lk_shard_grain(const lk_shard_problem *problem);
 /* Pieces' columns, in units of the grain. A rank has an odd number of units only if it has a piece
  * that has, an odd number of twice as large units only if it has a piece that is no multiple of
  * four, ... */
-enum {
-	LK_SHARD_WIDTHS = 12
-};
+enum { LK_SHARD_WIDTHS = 12 };
 typedef struct lk_shard_widths {
 	double grain, columns;       /* columns: of all pieces */
 	double odd[LK_SHARD_WIDTHS]; /* pieces that are no multiple of 2, 4, 8, ... units */
@@ -350,12 +345,7 @@ typedef struct searcher {
 /* ---- shard_place.c ---- */
 
 /* What ranks are measured by: lookups forward, backward, columns. */
-enum {
-	LK_SHARD_FORWARD,
-	LK_SHARD_BACKWARD,
-	LK_SHARD_EXCHANGED,
-	LK_SHARD_MEASURES
-};
+enum { LK_SHARD_FORWARD, LK_SHARD_BACKWARD, LK_SHARD_EXCHANGED, LK_SHARD_MEASURES };
 double lk_shard_measure(const lk_shard_cost *cost, int which);
 /* Lookups forward and backward. */
 double lk_shard_work(const lk_shard_piece *piece);

@@ -34,7 +34,7 @@ enum {
 	PAIRED = 64,
 	LEVELS = 2,
 	NONE = -1,
-	STAMPED = 1024 /* ranks */,
+	STAMPED = 1024, /* ranks */
 	FIRST = 7,
 	LAST = 9 /* steepness */
 };

@@ -92,9 +92,7 @@ static bool every_way(struct packer *packer, size_t at) {
 /* A rank has room for k pieces of more than 1/(k+1) of it: whether there are more of them than the
  * ranks have room for, for some k. Ranks are alike before anything is placed. */
 static bool pack_too_many(const struct packer *packer) {
-	enum {
-		MOST = 16
-	};
+	enum { MOST = 16 };
 	double device_room = packer->p->capacity - packer->device[0],
 		   host_room = packer->p->host_capacity;
 	for (int k = 1; k <= MOST; k++) {
@@ -137,9 +135,7 @@ static void pack_begin(struct packer *packer, lk_shard_pieces *pieces) {
 
 lk_status lk_shard_pack(const lk_shard_problem *problem, lk_shard_pieces *pieces, uint64_t nodes,
                         bool *placed, lk_error *err) {
-	enum {
-		DEEPEST = 4000
-	}; /* the search calls itself for each piece */
+	enum { DEEPEST = 4000 }; /* the search calls itself for each piece */
 	lk_arena arena = LK_ARENA_INIT;
 	struct packer k = {.p = problem,
 	                   .order = LK_ARRAY(&arena, lk_shard_piece *, pieces->count),

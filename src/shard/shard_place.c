@@ -8,9 +8,7 @@
 #include "base/sort.h"
 #include "shard/shard.h"
 
-enum {
-	PACK_NODES = 200000
-};
+enum { PACK_NODES = 200000 };
 /* Pieces that are looked at before it counts as unknown whether there is room. */
 #define ROOM_WORK 3e6
 

@@ -20,9 +20,7 @@
 #include "io/json.h"
 #include "shard/shard.h"
 
-enum {
-	PLAN_LIMIT = 256 << 20
-};
+enum { PLAN_LIMIT = 256 << 20 };
 
 const char *const lk_shard_types[LK_SHARD_KINDS + 1] = {"table_wise", "column_wise", "row_wise",
                                                         "data_parallel", NULL};

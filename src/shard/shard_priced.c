@@ -15,12 +15,7 @@
 #include "shard/shard.h"
 
 /* Exchanges looked at, for all starts together. */
-enum {
-	PRICED_BUDGET = 60000000,
-	BYTES = 4,
-	LENGTHS = 7,
-	STEPS = 4
-};
+enum { PRICED_BUDGET = 60000000, BYTES = 4, LENGTHS = 7, STEPS = 4 };
 
 /* Prices and what they are to lead to. */
 struct choice {
@@ -77,10 +72,7 @@ static lk_shard_way sum_at(const struct chooser *chooser, double column, const l
 /* The way of each table, out[count]; what they sum up to. */
 static lk_shard_way priced_choose(const lk_shard_problem *problem, const lk_shard_ways *ways,
                                   const struct choice *choice, const lk_shard_way **out) {
-	enum {
-		DOUBLINGS = 20,
-		HALVINGS = 14
-	};
+	enum { DOUBLINGS = 20, HALVINGS = 14 };
 	struct chooser c = {problem, ways, choice->forward_s, choice->backward_s, choice->byte};
 	double low = 0, high = choice->column;
 	if (isinf(choice->columns)) return sum_at(&c, high, out);

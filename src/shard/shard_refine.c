@@ -9,9 +9,7 @@
 #include "base/sort.h"
 #include "shard/shard.h"
 
-enum {
-	ROUNDS = 200
-};
+enum { ROUNDS = 200 };
 
 /* ---- finer where ranks wait ---- */
 

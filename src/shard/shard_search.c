@@ -28,10 +28,10 @@ const int lk_sharder_search = sizeof lk_sharders / sizeof *lk_sharders - 1;
 /* Exchanges that are looked at: from each start, and while the best is refined. About 10 ns each.
  */
 enum {
-	SPLITS = 20000 /* ways to split, looked at where nothing else fits */,
+	SPLITS = 20000, /* ways to split, looked at where nothing else fits */
 	SPLIT_NODES = 20000,
-	FEW = 16 /* tables */,
-	LARGE = 2000 /* tables: one start balances them, and is not refined */,
+	FEW = 16,     /* tables */
+	LARGE = 2000, /* tables: one start balances them, and is not refined */
 	START_BUDGET = 2000000,
 	REFINE_BUDGET = 20000000
 };

@@ -18,11 +18,7 @@
 #include "shard/shard.h"
 #include "sim/sim.h"
 
-enum {
-	FLOAT = 4,
-	INDEX = 8,
-	LENGTH = 4
-};
+enum { FLOAT = 4, INDEX = 8, LENGTH = 4 };
 
 static void shard_time_add(lk_shard_cost *sum, const lk_shard_cost *cost) {
 	sum->forward_s += cost->forward_s;

@@ -23,9 +23,8 @@
 
 typedef enum lk_part {
 #define LK_PART_SYMBOL(symbol, key, label) LK_PART_##symbol,
-	LK_PARTS(LK_PART_SYMBOL)
+	LK_PARTS(LK_PART_SYMBOL) LK_PART_COUNT,
 #undef LK_PART_SYMBOL
-	LK_PART_COUNT,
 } lk_part;
 
 const char *lk_part_key(lk_part part);

@@ -187,9 +187,7 @@ lk_act *lk_acts_more(lk_engine *engine) {
 }
 
 lk_act_edge *lk_act_edges_more(lk_engine *engine) {
-	enum {
-		CHUNK = 64
-	};
+	enum { CHUNK = 64 };
 	lk_act_edge *edge = LK_ARRAY(&engine->arena, lk_act_edge, CHUNK);
 	for (int i = 0; edge && i + 1 < CHUNK; i++) edge[i].next = &edge[i + 1];
 	return edge;

@@ -9,9 +9,7 @@
 #include "sim/sim_internal.h"
 
 /* Looks for a stop in every so many operations. */
-enum {
-	LOOK = 4096
-};
+enum { LOOK = 4096 };
 
 /* The jitter of the operation at the program counter. Most deviate alike, and are drawn together;
  * folded runs deviate less, each in its own way. */

@@ -117,9 +117,7 @@ lk_status lk_gangs_set_up(lk_engine *engine, lk_error *err) {
 	int64_t **vector[] = {&gang->host,       &gang->start,           &gang->ready,
 	                      &gang->kernel.end, &gang->kernel.duration, &gang->kernel.floor,
 	                      &gang->kernel.at};
-	enum {
-		VECTORS = sizeof vector / sizeof *vector
-	};
+	enum { VECTORS = sizeof vector / sizeof *vector };
 	for (size_t i = 0; i < VECTORS; i++)
 		if (!(*vector[i] = gang_vectors(engine, 1, room))) return lk_oom(err);
 	gang->engine = engine;

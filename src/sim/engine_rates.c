@@ -25,9 +25,7 @@ void lk_rates_ask(const lk_engine *engine, const lk_rank *rank, int count, doubl
 }
 
 const double *lk_rates_find(lk_engine *engine, const lk_rank *rank, int count) {
-	enum {
-		WORDS = LK_TOGETHER / 2 + 1
-	};
+	enum { WORDS = LK_TOGETHER / 2 + 1 };
 	if (count > LK_TOGETHER) {
 		lk_rates_ask(engine, rank, count, engine->own);
 		return engine->own;

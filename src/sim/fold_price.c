@@ -19,11 +19,7 @@
 #include "sim/sim_internal.h"
 #include "base/check.h"
 
-enum {
-	PERIODIC = 4,
-	DEVICE = 0,
-	WITH_HOST = 1
-};
+enum { PERIODIC = 4, DEVICE = 0, WITH_HOST = 1 };
 
 lk_status lk_fold_pricer_new(lk_fold_pricer *pricer, const lk_graph *graph, const lk_costs *costs,
                              const lk_fold_times *times, bool contention, lk_error *err) {

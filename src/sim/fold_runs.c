@@ -86,9 +86,7 @@ double lk_fold_slowdown(const lk_cost *kernel, const lk_cost *concurrent) {
 
 /* ---- runs of calls ---- */
 
-enum {
-	LEAST_OPS = 4
-}; /* shorter runs gain nothing */
+enum { LEAST_OPS = 4 }; /* shorter runs gain nothing */
 
 /* A kernel after `op` in its block waits for the stream of `op`. */
 static bool block_joins(const lk_graph *graph, const lk_block *block, uint32_t op) {

@@ -49,10 +49,7 @@ enum {
 /* Contention slows an operation at most so many times. */
 #define LK_MOST_SLOWDOWN 16.0
 
-enum {
-	LK_NO_SLOT = UINT16_MAX,
-	LK_MIXED = UINT32_MAX
-};
+enum { LK_NO_SLOT = UINT16_MAX, LK_MIXED = UINT32_MAX };
 
 /* Instruction i is operation i of the graph. */
 typedef struct lk_insn {
@@ -216,10 +213,7 @@ bool lk_steady_extend(lk_sim *sim, lk_steady *steady, lk_sim_result *brief, lk_s
  * padded to a multiple of LK_LANES; padding is computed along and never read by groups. A single
  * lane is a plain number: one lane, no padding. */
 
-enum {
-	LK_LANES = 8,
-	LK_SOURCES = 4
-};
+enum { LK_LANES = 8, LK_SOURCES = 4 };
 
 /* The vectors that an operation waits for (at least one), and the host clocks. */
 typedef struct lk_sources {
@@ -323,19 +317,13 @@ int64_t lk_lanes_meet(const int64_t *source, int64_t *host, int64_t lead, int64_
  * not come) is a *node*; registers that it will set are pending.
  */
 
-enum {
-	LK_REG_START = LK_STREAMS,
-	LK_REG_SLOTS
-};
+enum { LK_REG_START = LK_STREAMS, LK_REG_SLOTS };
 
 /* Nothing holds a rank of a lifted trace up but what its operations wait for: the operations
  * themselves are deferred as nodes. So that few are, a stage that has deferred so many lets the
  * others go first; when all have, they go on. Beyond the second number, all stages together, memory
  * is at stake. */
-enum {
-	LK_SWEEP_DEFERRED = 64,
-	LK_SWEEP_DEFERRED_MOST = 1 << 23
-};
+enum { LK_SWEEP_DEFERRED = 64, LK_SWEEP_DEFERRED_MOST = 1 << 23 };
 
 /* An instruction with its costs, for stages whose lanes all take the same time. Compute operations
  * in a row become one:

@@ -12,21 +12,10 @@
 #include "base/arena.h"
 #include "sim/sim_internal.h"
 
-enum {
-	STEP_DONE,
-	STEP_BLOCKED,
-	STEP_NO_MEMORY,
-	STEP_STOPPED
-};
+enum { STEP_DONE, STEP_BLOCKED, STEP_NO_MEMORY, STEP_STOPPED };
 
-enum {
-	READY,
-	LEAD,
-	HOST,
-	WORK,
-	TAIL,
-	SCRATCHES
-}; /* scratch vectors of stages whose lanes differ */
+/* Scratch vectors of stages whose lanes differ. */
+enum { READY, LEAD, HOST, WORK, TAIL, SCRATCHES };
 
 static uint32_t stage_argument(const lk_sweep_stage *stage, uint8_t which) {
 	return stage->program->calls.at[stage->call].arg[which - 1];

@@ -35,11 +35,7 @@ typedef struct lk_estimate {
 
 /* ---- the fit (stalls_fit.c) ---- */
 
-enum {
-	LK_STALLS_REPEATS = 50,
-	LK_FIT_ROWS = 10,
-	LK_FIT_PARTS = 8
-};
+enum { LK_STALLS_REPEATS = 50, LK_FIT_ROWS = 10, LK_FIT_PARTS = 8 };
 /* What was measured once a cycle. */
 typedef struct lk_fit_row {
 	uint32_t parts;       /* bits: those whose sum it is */
@@ -127,9 +123,7 @@ bool lk_stalls_fit_buckets(const lk_stalls_size *sizes, int count, double call_s
 
 /* ---- the loader as a model (stalls_whatif.c, stalls_simulate.c) ---- */
 
-enum {
-	LK_STALLS_UNLIKE = 16
-};
+enum { LK_STALLS_UNLIKE = 16 };
 /* A step of one rank as the loader's model sees it; seconds a step. */
 typedef struct lk_stalls_model {
 	bool pipelined;

@@ -17,9 +17,7 @@
 #include "base/check.h"
 #include "base/stats.h"
 
-enum {
-	MOST_SIZES = 4096
-};
+enum { MOST_SIZES = 4096 };
 
 struct line {
 	double per_call, per_byte;
@@ -74,9 +72,7 @@ static struct line line_of_one_size(const lk_stalls_size *size, double call_s) {
 bool lk_stalls_fit_buckets(const lk_stalls_size *sizes, int count, double call_s, double exposed_s,
                            double step_s, lk_arena *arena, lk_stalls_buckets *out) {
 	LK_ASSERT(count >= 0 && exposed_s >= 0);
-	enum {
-		BUCKETS = 6
-	};
+	enum { BUCKETS = 6 };
 	double room[MOST_SIZES];
 	lk_stalls_size used[MOST_SIZES];
 	int n = 0;

@@ -17,11 +17,7 @@
 #include "stalls/stalls.h"
 #include "base/check.h"
 
-enum {
-	PLACES = 16,
-	CACHESTAT = 451,
-	WARM_BYTES = 1 << 20
-};
+enum { PLACES = 16, CACHESTAT = 451, WARM_BYTES = 1 << 20 };
 
 /* linux/mman.h has them from 6.5 on. */
 struct cache_range {

@@ -9,16 +9,7 @@
 #include "io/stream.h"
 #include "stalls/stalls.h"
 
-enum {
-	MODULE,
-	RANK,
-	RECORD,
-	COUNTER,
-	VALUE,
-	PATH,
-	FIELDS,
-	LINE = 16384
-};
+enum { MODULE, RANK, RECORD, COUNTER, VALUE, PATH, FIELDS, LINE = 16384 };
 
 static const char head[] = "# darshan log version";
 

@@ -29,9 +29,7 @@
 
 /* ---- what a run read ---- */
 
-enum {
-	MOST_THREADS = 1 << 10
-};
+enum { MOST_THREADS = 1 << 10 };
 
 struct counter {
 	uint64_t key; /* process and thread */
@@ -177,9 +175,7 @@ lk_status lk_disk_sum_up(lk_disk_uses *uses, double *waited, lk_disk_steps *out,
 /* What a limit lets through at once is over after SETTLING_S; a slow device is looked at for
  * LONGEST_S. */
 static const double SETTLING_S = 0.2, LONGEST_S = 1, ENOUGH_BYTES = 64 << 20, LEAST_BYTES = 1 << 20;
-enum {
-	CHUNK = 128 << 10
-};
+enum { CHUNK = 128 << 10 };
 
 struct reader {
 	double start, settled; /* moments */
@@ -255,9 +251,7 @@ static lk_status read_one_stream(void *context, size_t job, lk_error *err) {
 }
 
 double lk_disk_rate(const char *const *paths, size_t count, int streams) {
-	enum {
-		MOST_STREAMS = 16
-	};
+	enum { MOST_STREAMS = 16 };
 	struct reader of[MOST_STREAMS] = {0};
 	struct reading all = {.paths = paths, .count = count, .of = of};
 	lk_error ignored = {0};

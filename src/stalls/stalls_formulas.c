@@ -141,16 +141,7 @@ static struct plain_run take_bursts_out(const lk_stalls_rounds *rounds, int c, i
 
 /* ---- rows of the fit ---- */
 
-enum fitted {
-	OWN,
-	IMBALANCE,
-	WRITING,
-	SHARING,
-	PREPARATION,
-	FETCH,
-	COMMUNICATION,
-	FITTED
-};
+enum fitted { OWN, IMBALANCE, WRITING, SHARING, PREPARATION, FETCH, COMMUNICATION, FITTED };
 enum {
 	HAS_OWN = 1 << OWN,
 	HAS_IMBALANCE = 1 << IMBALANCE,

@@ -18,12 +18,7 @@
 #include "base/sort.h"
 
 /* Of hostile recordings no more threads and gaps are looked at than any loader has. */
-enum {
-	LEAST_BURST = 3,
-	PLACES = 1 << 14,
-	MOST_READERS = 1 << 10,
-	MOST_GAPS = 1 << 20
-};
+enum { LEAST_BURST = 3, PLACES = 1 << 14, MOST_READERS = 1 << 10, MOST_GAPS = 1 << 20 };
 /* Longer than usual: medians of a place over steps, and, where steps read unequally often, single
  * times. */
 static const double LONGER = 1.25, MUCH_LONGER = 1.5;

@@ -8,9 +8,7 @@
 #include "base/check.h"
 #include "base/parallel.h"
 
-enum {
-	LONGEST_CHANGE = 160
-};
+enum { LONGEST_CHANGE = 160 };
 
 /* A rate that limits nothing, bytes a second. */
 static const double UNLIMITED = 1e15;

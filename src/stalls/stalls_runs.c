@@ -137,9 +137,7 @@ static lk_status derive_one_process(lk_stalls_runner *runner, lk_error *err) {
 }
 
 static lk_status split_one_command(lk_stalls_runner *runner, lk_error *err) {
-	enum {
-		MOST = 512
-	};
+	enum { MOST = 512 };
 	const char **words = LK_ARRAY(runner->arena, const char *, MOST + 1);
 	char *text = lk_arena_strdup(runner->arena, runner->request->one), *rest = NULL;
 	if (!words || !text) return lk_oom(err);
@@ -230,9 +228,7 @@ static lk_record_request record_request_of(const lk_stalls_runner *runner, const
 /* What runs again did that could not be kept from the user's work, each once. */
 static lk_status keep_unguarded_lines(lk_stalls_runner *runner, const lk_record_answer *answer,
                                       lk_error *err) {
-	enum {
-		MOST = 20
-	};
+	enum { MOST = 20 };
 	for (int i = 0; i < answer->unguarded_count && runner->unguarded.count < MOST; i++) {
 		bool known = false;
 		for (size_t k = 0; k < runner->unguarded.count; k++)

@@ -462,9 +462,7 @@ static void compare_seen_bytes(struct viewer *viewer) {
 
 lk_status lk_stalls_files_of(const char *folder, bool written, lk_arena *arena,
                              lk_stalls_files *out, double *bytes, lk_error *err) {
-	enum {
-		SORTED = 4096
-	};
+	enum { SORTED = 4096 };
 	struct viewer v = {.written = written, .arena = arena, .files = out, .paths = lk_intern_new()};
 	lk_status status =
 		v.paths ? look_at_all_recordings(&v, folder, see_recording_files, err) : lk_oom(err);

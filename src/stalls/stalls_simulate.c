@@ -21,9 +21,7 @@ enum {
 	SETTLING = 64,
 	MEASURED = 128
 };
-enum {
-	STEPS = SETTLING + MEASURED
-};
+enum { STEPS = SETTLING + MEASURED };
 
 struct line_up {
 	const lk_stalls_model *m;

@@ -275,9 +275,7 @@ static const struct rule {
      "on one GPU nothing runs alongside the compute", "use more GPUs, or leave it out"},
 };
 
-enum {
-	RULES = sizeof rules / sizeof *rules
-};
+enum { RULES = sizeof rules / sizeof *rules };
 
 /* ---- options ---- */
 

@@ -8,9 +8,7 @@
 #include "options/command.h"
 #include "step/step.h"
 
-enum {
-	WORDS = 32
-};
+enum { WORDS = 32 };
 
 /* What a request states of its own stays; another optimizer has moments of its own. */
 static void keep_stated(const lk_predict_request *request, const lk_job *job,

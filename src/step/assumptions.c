@@ -459,9 +459,7 @@ static const char *name_unknown(lk_arena *arena, const char *names, const lk_ign
 
 /* Flags that nobody here knows, by name: up to NAMED, then their number. */
 static const char *unknown_flags(lk_arena *arena, const lk_asked *asked) {
-	enum {
-		NAMED = 8
-	};
+	enum { NAMED = 8 };
 	const char *names = "";
 	int count = 0;
 	for (int i = 0; i < asked->launch.ignored_count && names; i++)

@@ -55,9 +55,7 @@ double lk_range_wider(double side, double unseen, double usual) {
 }
 
 bool lk_range_divided(const lk_job *job) {
-	enum {
-		NODE = 8
-	};
+	enum { NODE = 8 };
 	return (int64_t)job->tp * job->cp >= NODE;
 }
 

@@ -7,12 +7,7 @@
 #include "base/parallel.h"
 #include "base/units.h"
 
-enum {
-	COMPUTE,
-	MEMORY,
-	NETWORK,
-	LINKS
-};
+enum { COMPUTE, MEMORY, NETWORK, LINKS };
 const char *const lk_sensitive_costs[LK_SENSITIVE_COSTS] = {"compute", "memory bandwidth",
                                                             "network", "links inside a node"};
 const double lk_sensitive_factors[LK_SENSITIVE_WAYS] = {0.9, 1.1};
@@ -81,10 +76,7 @@ lk_status lk_sensitivity_ask(const lk_job *job, const lk_cluster *cluster, lk_st
 
 /* ---- all at once ---- */
 
-enum {
-	CHANGES = LK_SENSITIVE_COSTS * LK_SENSITIVE_WAYS,
-	LEAST_FOLDS = 4
-};
+enum { CHANGES = LK_SENSITIVE_COSTS * LK_SENSITIVE_WAYS, LEAST_FOLDS = 4 };
 
 struct trial {
 	lk_job few, twice; /* alike but for their micro-batches */

@@ -13,11 +13,7 @@
 #include "base/stats.h"
 
 /* Numbers of every seed: the step, its parts, the straggler's share. */
-enum {
-	SPREAD_STEP = LK_PART_COUNT,
-	SPREAD_STRAGGLER,
-	SPREAD_NUMBERS
-};
+enum { SPREAD_STEP = LK_PART_COUNT, SPREAD_STRAGGLER, SPREAD_NUMBERS };
 
 typedef struct lk_spreading {
 	const lk_step_options *options;

@@ -162,8 +162,7 @@ static lk_status run_folded(const lk_step_options *options, lk_step *out, lk_err
 	double limit = LK_STEP_SIMULATED / (out->share > 0 ? out->share : 1);
 	size_t calls = 0;
 	/* equal ranks have one lane: any folding ends in simulating the step unfolded */
-	out->habits.crowded =
-		options->habits.crowded && out->costs.variants == 1 && all.graph <= limit;
+	out->habits.crowded = options->habits.crowded && out->costs.variants == 1 && all.graph <= limit;
 	if (out->habits.crowded) return run_graph(options, 0, out, err);
 	for (size_t s = 0; s < out->graph->programs.count; s++)
 		calls += out->graph->programs.at[s].calls.count;

@@ -319,9 +319,7 @@ double lk_memory_least(const lk_job *job, const lk_cluster *cluster, const lk_ra
 /* ---- memory_range: the band around a predicted peak, by class of network. */
 
 /* "bert", "gpt with experts", "gpt without experts", "t5". */
-enum {
-	LK_MEMORY_CLASSES = 4
-};
+enum { LK_MEMORY_CLASSES = 4 };
 extern const char *const lk_memory_classes[LK_MEMORY_CLASSES];
 const char *lk_memory_class(const lk_model *model);
 
@@ -344,10 +342,7 @@ void lk_memory_band_apply(const lk_memory_band *band, double predicted, double *
 /* ---- sensitivity: what a rate that is a little lower or higher makes of a step. */
 
 /* Rates that are changed, one at a time, and by what. */
-enum {
-	LK_SENSITIVE_COSTS = 4,
-	LK_SENSITIVE_WAYS = 2
-};
+enum { LK_SENSITIVE_COSTS = 4, LK_SENSITIVE_WAYS = 2 };
 extern const char
 	*const lk_sensitive_costs[LK_SENSITIVE_COSTS]; /* "compute", "memory bandwidth", ... */
 extern const double lk_sensitive_factors[LK_SENSITIVE_WAYS]; /* 0.9, 1.1 */

@@ -9,9 +9,7 @@
 #include "trace/read/read.h"
 
 lk_status lk_is_graph_file(const char *path, bool *is, lk_error *err) {
-	enum {
-		HEAD = 4096
-	};
+	enum { HEAD = 4096 };
 	char head[HEAD + 1];
 	size_t got = 0;
 	lk_stream *in;

@@ -12,9 +12,7 @@
 #include "base/text.h"
 #include "hw/hw.h"
 
-enum {
-	ROWS = 1 << 20
-};
+enum { ROWS = 1 << 20 };
 
 /* ---- the fabric in words ---- */
 
@@ -59,9 +57,7 @@ static const struct {
 };
 
 /* GPUs of a tray or a board; larger domains span hosts. */
-enum {
-	BOARD = 8
-};
+enum { BOARD = 8 };
 
 int lk_coll_domains(const lk_device *device, int gpus, int hosts) {
 	int most = device->node_gpus > 0 ? device->node_gpus : BOARD;
@@ -265,9 +261,7 @@ static lk_status collective_rows_read_row(void *context, const lk_csv *csv, cons
 lk_status lk_coll_rows_read(lk_arena *arena, lk_stream *in, lk_coll_rows *out, lk_error *err) {
 	static const char *const needed[] = {"collective", "gpu",        "n_gpu",  "nodes",
 	                                     "fabric",     "size_bytes", "time_us"};
-	enum {
-		NEEDED = sizeof needed / sizeof *needed
-	};
+	enum { NEEDED = sizeof needed / sizeof *needed };
 	static const lk_csv_table table = {
 		needed, NEEDED, NEEDED, "table of collectives", ROWS, collective_rows_read_row, NULL};
 	return lk_csv_read(in, &table, &(struct reader){.arena = arena, .out = out}, err);

@@ -7,14 +7,7 @@
 #include "io/csv.h"
 #include "base/text.h"
 
-enum {
-	ROWS = 100000,
-	GPU = 0,
-	MODEL,
-	BATCH,
-	TIME,
-	COLUMNS
-};
+enum { ROWS = 100000, GPU = 0, MODEL, BATCH, TIME, COLUMNS };
 static const char *const columns[COLUMNS] = {"gpu", "model", "batch_size", "measured_iter_ms"};
 static const char digitised_time[] = "measured_iter_ms_digitised"; /* the same, read off a figure */
 

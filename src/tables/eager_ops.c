@@ -252,9 +252,7 @@ static void t5_mlp(struct lister *lister, double tokens) {
 /* Tokens without padding are all alike here: one expert gets as many as it takes, the others none;
  * routing, gathering and scattering are many small launches. */
 static void switch_mlp(struct lister *lister) {
-	enum {
-		CAPACITY = 64
-	};
+	enum { CAPACITY = 64 };
 	double t = lister->tokens, h = lister->hidden, experts = lister->model->experts;
 	rms_norm(lister);
 	ops_linear(lister, t, h, experts, false);

@@ -9,9 +9,7 @@
 #include "io/csv.h"
 #include "tables/tables.h"
 
-enum {
-	INFERENCE_ROWS = 100000
-};
+enum { INFERENCE_ROWS = 100000 };
 enum {
 	ID,
 	ENGINE,

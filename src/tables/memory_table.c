@@ -249,9 +249,7 @@ static lk_status find_flags(void *context, const lk_csv *csv, const int *at, lk_
 lk_status lk_memory_read(lk_arena *arena, lk_stream *in, lk_memory_runs *out, lk_error *err) {
 	static const char *const needed[] = {"model", "test", "env", "mem_alloc_bytes",
 	                                     "mem_max_alloc_bytes"};
-	enum {
-		NEEDED = sizeof needed / sizeof *needed
-	};
+	enum { NEEDED = sizeof needed / sizeof *needed };
 	static const lk_csv_table table = {
 		needed,     NEEDED,
 		NEEDED,     "table of memory, with flags of Megatron-LM as columns",

@@ -7,19 +7,8 @@
 #include "io/csv.h"
 #include "base/text.h"
 
-enum {
-	ROWS = 100000
-};
-enum {
-	GPU,
-	MODEL,
-	PHASE,
-	SEQ,
-	BATCH,
-	MODE,
-	TIME,
-	COLUMNS
-};
+enum { ROWS = 100000 };
+enum { GPU, MODEL, PHASE, SEQ, BATCH, MODE, TIME, COLUMNS };
 static const char *const columns[COLUMNS] = {"gpu",   "model", "phase", "seq",
                                              "batch", "mode",  "e2e_ms"};
 

@@ -19,12 +19,7 @@
 #include "base/text.h"
 #include "base/sort.h"
 
-enum {
-	WORDS = 64,
-	LIMIT = 256 << 20,
-	HOSTS = 4096,
-	RANKS = 1 << 20
-};
+enum { WORDS = 64, LIMIT = 256 << 20, HOSTS = 4096, RANKS = 1 << 20 };
 
 /* A log while it is read. */
 struct reader {

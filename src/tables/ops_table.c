@@ -9,10 +9,7 @@
 #include "io/csv.h"
 #include "base/text.h"
 
-enum {
-	ROWS = 1 << 22,
-	NAMES = 4096
-};
+enum { ROWS = 1 << 22, NAMES = 4096 };
 
 /* A name that occurs in many rows, kept once. */
 struct name {

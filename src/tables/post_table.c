@@ -9,9 +9,7 @@
 #include "io/csv.h"
 #include "tables/tables.h"
 
-enum {
-	POST_ROWS = 100000
-};
+enum { POST_ROWS = 100000 };
 enum {
 	ID,
 	FRAMEWORK,

@@ -9,9 +9,7 @@
 #include "io/csv.h"
 #include "tables/tables.h"
 
-enum {
-	REFIT_ROWS = 100000
-};
+enum { REFIT_ROWS = 100000 };
 enum {
 	ID,
 	FRAMEWORK,

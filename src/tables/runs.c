@@ -243,9 +243,7 @@ static lk_status runs_find_columns(void *context, const lk_csv *csv, const int *
 lk_status lk_runs_read(lk_arena *arena, lk_stream *in, lk_runs *out, lk_error *err) {
 	/* Without these no row could be predicted or scored. */
 	static const char *const needed[] = {"id", "model", "gpu", "n_gpu", "gbs", "step_s"};
-	enum {
-		NEEDED = sizeof needed / sizeof *needed
-	};
+	enum { NEEDED = sizeof needed / sizeof *needed };
 	static const lk_csv_table table = {needed, NEEDED,        NEEDED,           "table of runs",
 	                                   ROWS,   runs_read_row, runs_find_columns};
 	return lk_csv_read(in, &table, &(struct reader){.arena = arena, .out = out}, err);

@@ -17,13 +17,7 @@
 
 /* DeepSeek-V3's latent attention (arXiv 2412.19437, 4.2), for networks that the catalogue does not
  * know. */
-enum {
-	MLA_Q = 1536,
-	MLA_KV = 512,
-	MLA_NOPE = 128,
-	MLA_ROPE = 64,
-	MLA_V = 128
-};
+enum { MLA_Q = 1536, MLA_KV = 512, MLA_NOPE = 128, MLA_ROPE = 64, MLA_V = 128 };
 
 static void job_take(int *to, int stated) {
 	if (stated != LK_EMPTY) *to = stated;
@@ -149,10 +143,7 @@ static void take_software(const lk_run_row *row, const lk_stack_defaults *defaul
 /* Racks of 72 GPUs in one NVLink domain: jobs beyond one are laid out on 64 of the 72, whose counts
  * divide. */
 static int domain_of(const lk_run_row *row) {
-	enum {
-		RACK = 72,
-		RACK_USED = 64
-	};
+	enum { RACK = 72, RACK_USED = 64 };
 	if (row->nvlink_domain == RACK && row->n_gpu > RACK) return RACK_USED;
 	return row->nvlink_domain == LK_EMPTY ? 0 : row->nvlink_domain;
 }

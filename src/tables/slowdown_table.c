@@ -44,9 +44,7 @@ static const struct column {
 	[ID] = {"id", 0, 0},
 };
 
-enum {
-	ROWS = 1 << 13
-};
+enum { ROWS = 1 << 13 };
 
 static lk_status slowdown_table_read_numbers(const lk_csv *csv, const int *column, double *value,
                                              lk_error *err) {

@@ -77,9 +77,7 @@ static const lk_stack_defaults table[] = {
 	},
 };
 
-enum {
-	ENTRIES = sizeof table / sizeof *table
-};
+enum { ENTRIES = sizeof table / sizeof *table };
 
 const lk_stack_defaults *lk_stack_defaults_at(int index) {
 	return index >= 0 && index < ENTRIES ? &table[index] : NULL;

@@ -5,9 +5,7 @@
 
 #include "tables/tables.h"
 
-enum {
-	LK_EMPTY = -1
-}; /* a field that the row leaves empty */
+enum { LK_EMPTY = -1 }; /* a field that the row leaves empty */
 
 /* Integer columns by the name of their column; choices are values of the enumeration that they
  * stand for. */

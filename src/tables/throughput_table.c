@@ -14,21 +14,8 @@
 #include "base/text.h"
 #include "base/noun.h"
 
-enum {
-	ROWS = 100000
-};
-enum {
-	FRAMEWORK,
-	MODEL,
-	GPU,
-	GPUS,
-	BATCH,
-	PRECISION,
-	THROUGHPUT,
-	EXTRA,
-	SECTION,
-	COLUMNS
-};
+enum { ROWS = 100000 };
+enum { FRAMEWORK, MODEL, GPU, GPUS, BATCH, PRECISION, THROUGHPUT, EXTRA, SECTION, COLUMNS };
 static const char *const columns[COLUMNS] = {
 	"framework", "model_path", "gpu",   "n_gpu",   "batch_cols",
 	"precision", "throughput", "extra", "section",
@@ -36,9 +23,7 @@ static const char *const columns[COLUMNS] = {
 
 /* Sequence length of fine-tuning on SQuAD, where the tables state none (NVIDIA's
  * DeepLearningExamples). */
-enum {
-	SQUAD_SEQ = 384
-};
+enum { SQUAD_SEQ = 384 };
 
 /* Networks whose shapes are known, by the end of their path. */
 static const struct {

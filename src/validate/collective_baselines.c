@@ -15,9 +15,7 @@
 #include "base/fit.h"
 #include "cost/collective/nccl.h"
 
-enum {
-	EVALUATIONS = 600
-};
+enum { EVALUATIONS = 600 };
 
 /* ---- alpha and beta ---- */
 

@@ -10,10 +10,7 @@
 #include "fit/fits.h"
 #include "base/stats.h"
 
-enum {
-	PARTS = 5,
-	FOLDS = 64
-};
+enum { PARTS = 5, FOLDS = 64 };
 
 static bool folds_usable(const lk_coll_row *row) {
 	return !*row->refused && !*row->slow && row->us > 0;

@@ -40,9 +40,7 @@ static const lk_memory_model *network_time_model_of(const lk_calibration *calibr
                                                     const lk_device *device,
                                                     const lk_memory_kernel *kernel,
                                                     struct found *cache) {
-	enum {
-		KERNELS = 16
-	};
+	enum { KERNELS = 16 };
 	for (int i = 0; i < KERNELS; i++) {
 		if (cache[i].kernel == kernel) return &cache[i].model;
 		if (cache[i].kernel && i + 1 < KERNELS) continue;

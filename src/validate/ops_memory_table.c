@@ -10,10 +10,7 @@
 #include "base/sort.h"
 #include "model/network/model.h"
 
-enum {
-	FEW_WIDTHS = 32,
-	SHARES = 8
-};
+enum { FEW_WIDTHS = 32, SHARES = 8 };
 
 /* ---- groups ---- */
 

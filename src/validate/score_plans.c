@@ -13,10 +13,7 @@
 #include "validate/validate.h"
 #include "plan/plan.h"
 
-enum {
-	LEAST_LAYOUTS = 4,
-	TOP = 3
-};
+enum { LEAST_LAYOUTS = 4, TOP = 3 };
 
 struct layout_run {
 	const lk_run *run;

@@ -56,9 +56,7 @@ static lk_status predict_one(void *context, size_t i, void *result, lk_error *er
 /* In parts, so that those that are done can be kept. */
 static lk_status predict_together(const struct lk_plan_team *team, const lk_runs *runs,
                                   struct shared_run *out, lk_error *err) {
-	enum {
-		PART = 64
-	};
+	enum { PART = 64 };
 	for (size_t at = 0; at < runs->count; at += PART) {
 		size_t left = runs->count - at, count = left < PART ? left : PART;
 		LK_TRY(

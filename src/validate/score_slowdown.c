@@ -14,9 +14,7 @@
 #include "base/stats.h"
 #include "cost/calibration/calibration.h"
 
-enum {
-	FOLDS = 20
-};
+enum { FOLDS = 20 };
 
 struct work {
 	lk_arena *arena;

@@ -18,9 +18,7 @@
 #include "base/stats.h"
 #include "base/sort.h"
 
-enum {
-	MACRO_ROWS = 10
-}; /* scored rows that a stack needs to count in the macro mean */
+enum { MACRO_ROWS = 10 }; /* scored rows that a stack needs to count in the macro mean */
 
 static bool is_positive(double x) {
 	return isfinite(x) && x > 0;

@@ -55,10 +55,7 @@ lk_score_key lk_scale_key(int gpus);
  * and how the rows divide. One file per kind (score_*.c); validate.c sums up and view/ prints, the
  * same way for all of them. */
 
-enum {
-	LK_DIVISIONS = 5,
-	LK_BASELINES = 5
-};
+enum { LK_DIVISIONS = 5, LK_BASELINES = 5 };
 
 /* Another way to predict the same rows, for comparison: on the same folds. */
 typedef struct lk_baseline {
@@ -162,9 +159,7 @@ typedef struct lk_network_model {
 	double squeeze;  /* forward longer by so much, when memory runs full */
 } lk_network_model;
 
-enum {
-	LK_NETWORK_NUMBERS = 6
-};
+enum { LK_NETWORK_NUMBERS = 6 };
 lk_network_model lk_network_usual(void);
 double lk_network_seconds(const lk_network_model *model, const lk_network_work *work);
 

@@ -414,9 +414,7 @@ static lk_status keys_add(lk_arena *arena, const lk_whatif_set *set, const char 
 	return lk_last(out)->text ? LK_OK : lk_oom(err);
 }
 
-enum {
-	MOST_TEXT = 4096
-};
+enum { MOST_TEXT = 4096 };
 
 /* "KEY:WHAT=VALUE": the name ends at the first ':' or '='; a name of an operation may hold ':', its
  * value not '='. */

@@ -100,9 +100,7 @@ static void set_shape(lk_ops *ops, uint32_t i, double size, bool first) {
 	}
 }
 
-enum {
-	ROUNDS = 12
-};
+enum { ROUNDS = 12 };
 
 /* Times grow by less than the work, so a step by their ratio never goes too far up. */
 static lk_status fit_shapes(lk_scenario *scenario, const bool *found, const uint32_t *op,
@@ -197,9 +195,7 @@ static void keep_better(const lk_graph *graph, const lk_costs *way, bool faster,
 }
 
 static lk_status along_the_way(const lk_scenario *scenario, lk_costs *out, lk_error *err) {
-	enum {
-		MOST_STOPS = 32
-	};
+	enum { MOST_STOPS = 32 };
 	double far = octaves(&scenario->wired, &scenario->cluster);
 	if (!(fabs(far) > 0)) return LK_OK;
 	int stops = (int)fmin(ceil(8 * fabs(far) * (1 - 1e-9)), MOST_STOPS);
@@ -248,12 +244,7 @@ lk_status lk_whatif_price(lk_scenario *scenario, bool learn, lk_costs *out, lk_e
 
 /* ---- uncertainty ---- */
 
-enum {
-	PRODUCTS,
-	STREAMS,
-	NETWORK,
-	FAMILIES
-};
+enum { PRODUCTS, STREAMS, NETWORK, FAMILIES };
 
 static int family_of(unsigned kind) {
 	if (lk_op_is_comm(kind)) return NETWORK;

@@ -16,10 +16,7 @@
 #include "base/noun.h"
 #include "cost/calibration/calibration.h"
 
-enum {
-	MOST_COLUMNS = 1000,
-	MOST_GROUPS = 64
-};
+enum { MOST_COLUMNS = 1000, MOST_GROUPS = 64 };
 
 struct answer {
 	lk_arena arena;
@@ -74,9 +71,7 @@ static lk_status read_site(struct answer *answer, const lk_whatif_request *reque
 /* How well the run's steps predict one another says how far its base can be trusted; of long traces
  * it would take long. */
 static lk_status trust(lk_traces *traces, struct origin *out, lk_error *err) {
-	enum {
-		MOST_EVENTS = 3000000
-	};
+	enum { MOST_EVENTS = 3000000 };
 	uint64_t events = 0;
 	for (uint32_t i = 0; i < traces->count; i++) events += traces->capture[i]->count;
 	return events <= MOST_EVENTS ? lk_replay_error(traces, &out->replay_error, err) : LK_OK;

@@ -365,9 +365,7 @@ FILE *tmpfile(void) {
 
 /* ---- stdio: FILEs that read and write with the functions above ---- */
 
-enum {
-	FILES = 512
-};
+enum { FILES = 512 };
 static struct {
 	FILE *file;
 	int fd;

@@ -19,10 +19,7 @@
 #include "lockstep/predict.h"
 #include "step/step.h"
 
-enum {
-	REASONS = 400,
-	FILES = 4096
-};
+enum { REASONS = 400, FILES = 4096 };
 
 static struct {
 	char text[160];

@@ -11,9 +11,7 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-enum {
-	MOST_WORLD = 32
-};
+enum { MOST_WORLD = 32 };
 static void put(const char *to, const uint8_t *data, size_t size, int32_t rank, int32_t world) {
 	FILE *out = fopen(to, "wb");
 	lk_recording_head head;

@@ -7,9 +7,7 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-enum {
-	MOST = 1000
-};
+enum { MOST = 1000 };
 
 static void settle(lk_hierarchy *tree, lk_arena *arena) {
 	lk_hierarchy_walk walk;

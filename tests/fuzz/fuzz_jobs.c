@@ -8,10 +8,7 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-enum {
-	GPUS = 8,
-	MOST = 40
-};
+enum { GPUS = 8, MOST = 40 };
 
 /* As if every job had been measured with what it asks for, and with one GPU. */
 static void give_rates(lk_arena *arena, lk_listed_job *job) {

@@ -16,10 +16,7 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-enum {
-	MOST_RANKS = 3,
-	MOST_BYTES = 4096
-};
+enum { MOST_RANKS = 3, MOST_BYTES = 4096 };
 
 static const char *const host_names[] = {"aten::mm",
                                          "autograd::engine::evaluate_function: X",

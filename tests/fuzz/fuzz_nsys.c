@@ -12,10 +12,7 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-enum {
-	MOST_COLUMNS = 16,
-	MOST_LINES = 200
-};
+enum { MOST_COLUMNS = 16, MOST_LINES = 200 };
 
 static int run(sqlite3 *db, sqlite3_str *sql) {
 	char *text = lk_sqlite.str_finish(sql);

@@ -18,10 +18,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum {
-	SECONDS = 20,
-	CUTS = 8
-};
+enum { SECONDS = 20, CUTS = 8 };
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

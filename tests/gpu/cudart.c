@@ -14,10 +14,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum {
-	ARGUMENTS = 64,
-	DEVICES = 8
-};
+enum { ARGUMENTS = 64, DEVICES = 8 };
 
 typedef struct {
 	char bytes[ARGUMENTS];
@@ -25,14 +22,7 @@ typedef struct {
 
 typedef struct work {
 	struct work *next;
-	enum {
-		KERNEL,
-		COPY,
-		SET,
-		RECORD,
-		WAIT,
-		CALL
-	} kind;
+	enum { KERNEL, COPY, SET, RECORD, WAIT, CALL } kind;
 	const void *function;
 	arguments given;
 	void *to;

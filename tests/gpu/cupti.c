@@ -8,14 +8,7 @@
 #include <string.h>
 #include <time.h>
 
-enum {
-	KERNEL = 0,
-	COPY = 1,
-	SET = 2,
-	CALL = 5,
-	TAKEN = 39,
-	END = 12
-};
+enum { KERNEL = 0, COPY = 1, SET = 2, CALL = 5, TAKEN = 39, END = 12 };
 extern unsigned (*stub_given)(void);
 extern void (*stub_done)(unsigned, int, int, size_t, uint64_t, uint64_t, unsigned);
 

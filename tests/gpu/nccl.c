@@ -17,13 +17,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum {
-	RANKS = 16,
-	PIECE = 1 << 18,
-	LETTER = 1 << 16,
-	CALLS = 64,
-	WAIT_S = 60
-};
+enum { RANKS = 16, PIECE = 1 << 18, LETTER = 1 << 16, CALLS = 64, WAIT_S = 60 };
 
 typedef struct letter {
 	size_t size; /* 0: empty */
@@ -45,14 +39,7 @@ struct ncclComm {
 	int ranks, rank;
 };
 
-typedef enum {
-	ALL_REDUCE,
-	REDUCE_SCATTER,
-	ALL_GATHER,
-	BROADCAST,
-	SEND,
-	RECV
-} what;
+typedef enum { ALL_REDUCE, REDUCE_SCATTER, ALL_GATHER, BROADCAST, SEND, RECV } what;
 
 typedef struct call {
 	what what;
@@ -87,9 +74,7 @@ static void give_up(const char *what) {
 
 /* ---- the hall ---- */
 
-enum {
-	NAME = 64
-};
+enum { NAME = 64 };
 static const char *path_of(uint64_t name, char path[NAME]) {
 	snprintf(path, NAME, "/lockstep-stub-%016llx", (unsigned long long)name);
 	return path;

@@ -14,19 +14,8 @@
 #include <time.h>
 #include <unistd.h>
 
-enum {
-	COLL = 2,
-	P2P = 4,
-	PROXY_OP = 8,
-	PROXY_STEP = 16,
-	KERNEL_CH = 64,
-	COLL_API = 512
-};
-enum {
-	SEND_GPU_WAIT = 8,
-	SEND_WAIT = 9,
-	CH_STOP = 22
-};
+enum { COLL = 2, P2P = 4, PROXY_OP = 8, PROXY_STEP = 16, KERNEL_CH = 64, COLL_API = 512 };
+enum { SEND_GPU_WAIT = 8, SEND_WAIT = 9, CH_STOP = 22 };
 
 /* The device's clock began at another time. */
 static const int64_t APART = 5000000000;

@@ -50,21 +50,8 @@ enum {
 	MOST_WORKERS = 16,
 	AHEAD = 2 /* batches of a worker that wait for the step */
 };
-enum {
-	IN_STEP,
-	PROCESSES,
-	THREADS
-};
-enum {
-	PREPARATION,
-	FETCH,
-	COMPUTE,
-	SKEW,
-	WRITING,
-	COMMUNICATION,
-	STEP,
-	PARTS
-};
+enum { IN_STEP, PROCESSES, THREADS };
+enum { PREPARATION, FETCH, COMPUTE, SKEW, WRITING, COMMUNICATION, STEP, PARTS };
 static const char *const part_names[PARTS] = {"preparation", "fetch",         "compute", "skew",
                                               "writing",     "communication", "step"};
 static double spent[PARTS];

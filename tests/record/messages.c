@@ -2,10 +2,7 @@
  * than they were sent, from anybody, of any tag, into more room than they need. */
 #include <mpi.h>
 
-enum {
-	STEPS = 40,
-	ROOM = 8192
-};
+enum { STEPS = 40, ROOM = 8192 };
 
 int main(int count, char **words) {
 	static char out[3][ROOM], in[3][ROOM];

@@ -4,10 +4,7 @@
 #include <string.h>
 /* Every way to communicate and to wait, in an order that `seed` says; results are checked unless
  * they cannot be right. */
-enum {
-	N = 3000,
-	SMALL = 8
-};
+enum { N = 3000, SMALL = 8 };
 static int rank, size, null_mode, bad;
 static float a[4 * N], b[4 * N];
 static void expect(int good, const char *what) {

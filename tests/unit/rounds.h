@@ -14,17 +14,11 @@
 #endif
 
 #if defined __SANITIZE_THREAD__ || LK_TEST_FEATURE(thread_sanitizer)
-enum {
-	FEWER = 20
-};
+enum { FEWER = 20 };
 #elif defined __SANITIZE_ADDRESS__ || LK_TEST_FEATURE(address_sanitizer)
-enum {
-	FEWER = 16
-};
+enum { FEWER = 16 };
 #else
-enum {
-	FEWER = 1
-};
+enum { FEWER = 1 };
 #endif
 
 static inline bool is_asked_for(const char *name) {

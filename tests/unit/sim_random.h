@@ -11,13 +11,7 @@
 #include "sim/sim_internal.h"
 #include "sim/sim.h"
 
-enum {
-	FROM_BEFORE,
-	TO_NEXT,
-	FROM_NEXT,
-	TO_BEFORE,
-	CHANNELS
-};
+enum { FROM_BEFORE, TO_NEXT, FROM_NEXT, TO_BEFORE, CHANNELS };
 
 typedef struct dice {
 	uint64_t state;
@@ -287,10 +281,7 @@ static inline void random_world(uint64_t seed, shape s, world *w) {
  * ------------------------------------------------------------------------------------------------
  */
 
-enum {
-	MOST_TEAMS = 8,
-	SEGMENTS = 3
-};
+enum { MOST_TEAMS = 8, SEGMENTS = 3 };
 
 /* An operation of one rank: on a CPU thread or a stream, behind anything earlier. */
 static inline void traced_op(dice *d, lk_graph *g, uint32_t place, lk_op op) {
@@ -401,9 +392,7 @@ static inline void free_world(world *w) {
  * ---------------------------------------------------------------------------------------------------
  */
 
-enum {
-	UNKNOWN = -1
-};
+enum { UNKNOWN = -1 };
 
 typedef struct oracle_op {
 	uint32_t op, call, repetition;

@@ -233,9 +233,7 @@ static void test_python(void **state) {
 		print_message("python3 is not there\n");
 		skip();
 	}
-	enum {
-		N = 400
-	};
+	enum { N = 400 };
 	static lk_score scores[N];
 	static char texts[N][3][16];
 	char path[64], code[64], command[200];

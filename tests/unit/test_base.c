@@ -25,9 +25,7 @@ static uint64_t draw(uint64_t *state) {
 static void arena_blocks_do_not_overlap(void **state) {
 	(void)state;
 	lk_arena arena = LK_ARENA_INIT;
-	enum {
-		BLOCKS = 3000
-	};
+	enum { BLOCKS = 3000 };
 	static unsigned char *blocks[BLOCKS];
 	static size_t sizes[BLOCKS];
 	uint64_t seed = 1;
@@ -590,9 +588,7 @@ static void interning(void **state) {
 	lk_intern *intern = lk_intern_new();
 	assert_non_null(intern);
 	assert_int_equal(lk_intern_id(intern, ""), 0);
-	enum {
-		NAMES = 20000
-	};
+	enum { NAMES = 20000 };
 	char name[32];
 	for (int round = 0; round < 2; round++) {
 		for (uint32_t i = 1; i < NAMES; i++) {
@@ -696,9 +692,7 @@ static void kendall(void **state) {
 
 static void random_numbers(void **state) {
 	(void)state;
-	enum {
-		N = 200000
-	};
+	enum { N = 200000 };
 	static double u[N], z[N];
 	size_t bins[16] = {0};
 	double square = 0;

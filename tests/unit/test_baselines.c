@@ -66,9 +66,7 @@ static void test_scaling(void **state) {
 
 /* ---- baselines ---- */
 
-enum {
-	ROWS = 24
-};
+enum { ROWS = 24 };
 
 struct world {
 	lk_arena arena;
@@ -83,9 +81,7 @@ static const char *const baseline_names[] = {
 	"roofline, alpha-beta",
 	"nearest run",
 };
-enum {
-	BASELINES = 4
-};
+enum { BASELINES = 4 };
 
 static double mfu(const struct world *world, size_t i) {
 	return strcmp(world->runs.at[i].stack, "nemo") == 0 ? 0.5 : 0.3;
@@ -342,9 +338,7 @@ static void test_publications(void **state) {
 		{"example.org/tables/x", 3},
 		{"", 4},
 	};
-	enum {
-		COUNT = sizeof rows / sizeof *rows
-	};
+	enum { COUNT = sizeof rows / sizeof *rows };
 	lk_run run[COUNT] = {{0}};
 	int fold[COUNT], folds;
 	lk_error err = {0};

@@ -56,10 +56,7 @@ static void test_simplex(void **state) {
 /* Most rows agree, some are far off: least absolute deviations find what the most say. */
 static void test_linear(void **state) {
 	(void)state;
-	enum {
-		ROWS = 400,
-		COUNT = 3
-	};
+	enum { ROWS = 400, COUNT = 3 };
 	double truth[COUNT] = {.2, -.1, .05}, x[COUNT],
 		   free_prior[COUNT] = {INFINITY, INFINITY, INFINITY};
 	double *jacobian = calloc(ROWS * COUNT, sizeof *jacobian), residual[ROWS], weight[ROWS];
@@ -297,10 +294,7 @@ static void test_find(void **state) {
 	static const char *const subjects[] = {"h100-sxm", "H100 SXM", "h100sxm",
 	                                       "h.100_s",  "h100s",    ""},
 							 *const families[] = {"gemm", "memory", "gem"};
-	enum {
-		ROWS = 700,
-		SUBJECTS = sizeof subjects / sizeof *subjects
-	};
+	enum { ROWS = 700, SUBJECTS = sizeof subjects / sizeof *subjects };
 	lk_calibration c = {0};
 	char variants[ROWS][16];
 	for (int i = 0; i < ROWS; i++) {

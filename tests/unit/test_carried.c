@@ -189,9 +189,7 @@ static void test_threads(void **state) {
 /* Rows of a sweep that name different files, one, or none. */
 static void test_sweep(void **state) {
 	(void)state;
-	enum {
-		ROWS = 3 * FILES
-	};
+	enum { ROWS = 3 * FILES };
 	lk_predict_request requests[ROWS];
 	lk_prediction *answers[ROWS];
 	lk_error refusals[ROWS], err;

@@ -191,10 +191,7 @@ static void test_packed(void **state) {
 
 /* ---- graphs as traces ---- */
 
-enum {
-	STAGES = 2,
-	CHAINS = 4
-};
+enum { STAGES = 2, CHAINS = 4 };
 
 /* Two stages of four ranks: forward and backward with a message, a collective beside it, an event
  * between two calls. */

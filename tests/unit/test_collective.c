@@ -40,17 +40,7 @@ static const lk_node nodes[] = {
 	{&mi300, 8, LK_INTRA_MESH, 336e9, 8, 50e9, 0, false},
 	{&l40s, 8, LK_INTRA_PCIE, 24e9, 1, 12.5e9, 0, false},
 };
-enum {
-	V100,
-	A100,
-	A100_EFA,
-	H100,
-	B200,
-	NVL72,
-	MI300,
-	L40S,
-	NODES
-};
+enum { V100, A100, A100_EFA, H100, B200, NVL72, MI300, L40S, NODES };
 
 static lk_group_shape group_of(int node, int ranks, int over) {
 	return (lk_group_shape){&nodes[node], ranks, over, (ranks + over - 1) / over, 1, 1,

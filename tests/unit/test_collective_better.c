@@ -33,9 +33,7 @@ static const lk_device devices[] = {
 	{.arch = LK_ARCH_HOPPER, .links = 18, .link_rate = 370.8e9, .pcie_rate = 48e9},
 	{.arch = LK_ARCH_BLACKWELL, .links = 18, .link_rate = 721.8e9, .pcie_rate = 48e9},
 };
-enum {
-	DEVICES = sizeof devices / sizeof *devices
-};
+enum { DEVICES = sizeof devices / sizeof *devices };
 
 /* What is made better. */
 typedef enum lk_better {

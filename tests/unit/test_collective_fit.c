@@ -255,10 +255,7 @@ static void test_what_cannot_be_fitted(void **state) {
  * where none of its class is left. */
 static void test_ranges_of_unseen_fabrics(void **state) {
 	(void)state;
-	enum {
-		ROWS = 2000,
-		ODD = 1500
-	};
+	enum { ROWS = 2000, ODD = 1500 };
 	static lk_coll_row rows[ROWS];
 	static double us[ROWS];
 	lk_coll_rows all = {.at = rows, .count = ROWS};

@@ -23,9 +23,7 @@
 #include "lockstep/validate.h"
 #include "lockstep/whatif.h"
 
-enum {
-	WORDS = 16
-};
+enum { WORDS = 16 };
 
 static const lk_verb *const verbs[] = {
 	&lk_predict_verb, &lk_plan_verb,    &lk_rent_verb, &lk_shard_verb,    &lk_whatif_verb,

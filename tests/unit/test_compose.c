@@ -9,10 +9,7 @@
 #include "lockstep/compose.h"
 #include "scratch.h"
 
-enum {
-	MB = 1 << 20,
-	STEPS = 6
-};
+enum { MB = 1 << 20, STEPS = 6 };
 static const int64_t MS = 1000000;
 
 /* ---- recordings ---- */

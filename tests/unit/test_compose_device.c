@@ -9,18 +9,9 @@
 #include "lockstep/compose.h"
 #include "scratch.h"
 
-enum {
-	MB = 1 << 20,
-	STEPS = 6,
-	FIRST_GROUP = 1 << 20
-};
+enum { MB = 1 << 20, STEPS = 6, FIRST_GROUP = 1 << 20 };
 static const int64_t MS = 1000000, GB = INT64_C(1) << 30;
-enum {
-	NCCL = 1,
-	CUDA,
-	MEMCPY,
-	MPI
-};
+enum { NCCL = 1, CUDA, MEMCPY, MPI };
 
 /* ---- recordings ---- */
 
@@ -264,13 +255,7 @@ static void test_beside_next_step(void **state) {
 /* Kernels that the host comes to late; one stream after another only where a wait says so. */
 static void test_waits(void **state) {
 	(void)state;
-	enum {
-		NO_WAIT,
-		EVENT,
-		ALL,
-		COPY,
-		WAYS
-	};
+	enum { NO_WAIT, EVENT, ALL, COPY, WAYS };
 	const double expected[WAYS] = {0.030, 0.035, 0.030 + 0.005 + 0.008, 0.035 + 0.008};
 	for (int way = 0; way < WAYS; way++) {
 		empty();

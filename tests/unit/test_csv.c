@@ -17,11 +17,7 @@ static uint64_t draw(uint64_t *seed, uint64_t below) {
 
 /* ---- random tables ---- */
 
-enum {
-	MAX_FIELD = 24,
-	MAX_COLUMNS = 6,
-	MAX_ROWS = 60
-};
+enum { MAX_FIELD = 24, MAX_COLUMNS = 6, MAX_ROWS = 60 };
 
 struct table {
 	int columns, rows;
@@ -124,9 +120,7 @@ static void tables_read_back(void **state) {
 /* One field of 200 KB with quotes and line ends at every place of the window's edge. */
 static void fields_cross_the_window(void **state) {
 	(void)state;
-	enum {
-		LENGTH = 200000
-	};
+	enum { LENGTH = 200000 };
 	char *text = malloc(2 * LENGTH + 64), *field = malloc(LENGTH + 1), *p = text;
 	assert_non_null(text);
 	assert_non_null(field);

@@ -22,9 +22,7 @@
 #include "lockstep/shard.h"
 #include "lockstep/view.h"
 
-enum {
-	NEVER = 1 << 30
-};
+enum { NEVER = 1 << 30 };
 
 static lk_stop *ending; /* the signal handler's */
 

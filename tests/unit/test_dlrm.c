@@ -208,10 +208,7 @@ static const lk_device *v100(void) {
 /* A cache that holds everything: hits are what a simulation of uniform draws counts. */
 static void uniform_hits_as_counted(void **state) {
 	(void)state;
-	enum {
-		ROWS = 500,
-		DRAWS = 2000
-	};
+	enum { ROWS = 500, DRAWS = 2000 };
 	double different = 0;
 	for (uint64_t seed = 0; seed < 20; seed++) {
 		bool seen[ROWS] = {false};

@@ -15,9 +15,7 @@
 #include "io/document.h"
 #include "io/stream.h"
 
-enum {
-	TEXT_BYTES = 1 << 16
-};
+enum { TEXT_BYTES = 1 << 16 };
 
 /* The same tree in three forms; TOML has no null and its top is a table. */
 struct forms {

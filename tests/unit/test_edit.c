@@ -12,12 +12,7 @@
 #include "base/stats.h"
 #include "graph/edit/edit.h"
 
-enum {
-	CPU,
-	GPU,
-	NET,
-	FREE
-};
+enum { CPU, GPU, NET, FREE };
 
 static void ok(lk_status status, const lk_error *err) {
 	char text[1000];

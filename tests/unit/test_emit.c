@@ -130,9 +130,7 @@ static void vary(lk_job *job, int variant) {
 	}
 }
 
-enum {
-	VARIANTS = 7
-};
+enum { VARIANTS = 7 };
 
 static void everything_reads_back(void **state) {
 	(void)state;

@@ -90,9 +90,7 @@ static void draw_software(uint64_t *state, lk_drawn *drawn) {
 /* Layers that are alike repeat: jobs are cheap with so few, which every layout that is drawn
  * divides. In the long check the networks are as they are, on more nodes and with more
  * micro-batches. */
-enum {
-	FEW_LAYERS = 16
-};
+enum { FEW_LAYERS = 16 };
 
 static bool read_drawn(lk_arena *arena, const lk_drawn *drawn, lk_asked *asked) {
 	lk_error err;
@@ -430,9 +428,7 @@ static void twice_the_nodes_take_no_less(void **unused) {
 
 /* ---- fixes ---- */
 
-enum {
-	FIX_WORDS = 16
-};
+enum { FIX_WORDS = 16 };
 
 /* The request with the options of a fix on top, as they are typed. */
 static lk_prediction *ask_fixed(const lk_predict_request *request, const lk_fix *fix) {

@@ -70,10 +70,7 @@ static lk_explanation *explain(lk_capture *capture) {
 
 /* ---- random captures against a bitmap ---- */
 
-enum {
-	NS = 4000,
-	STREAMS = 4
-};
+enum { NS = 4000, STREAMS = 4 };
 
 struct bitmap {
 	bool compute[NS], comm[NS], memory[NS], window[NS];
@@ -257,9 +254,7 @@ static void test_device_gaps(void **state) {
 static void test_queue(void **state) {
 	(void)state;
 	for (uint64_t seed = 1; seed < 60; seed++) {
-		enum {
-			WORKS = 40
-		};
+		enum { WORKS = 40 };
 		static int64_t length[NS];
 		int64_t call[WORKS], begin[WORKS], at = 0, free_at = 0;
 		lk_capture *c = capture(0);
@@ -290,9 +285,7 @@ static void test_queue(void **state) {
 static void test_full_queue(void **state) {
 	(void)state;
 	lk_capture *c = capture(0);
-	enum {
-		WORKS = 1100
-	};
+	enum { WORKS = 1100 };
 	launched(c, 7, "first", 0, 5, 10000);
 	for (int i = 0; i < WORKS; i++)
 		launched(c, 7, "k", 10 + i, 10000 + 10 * i, 10000 + 10 * i + 10);
@@ -306,9 +299,7 @@ static void test_full_queue(void **state) {
 static void test_sort_and_statistics(void **state) {
 	(void)state;
 	for (uint64_t seed = 0; seed < 50; seed++) {
-		enum {
-			MANY = 300
-		};
+		enum { MANY = 300 };
 		lk_timed list[MANY];
 		double plain[MANY];
 		int count = 1 + (int)draw(seed, 0, MANY);
@@ -356,9 +347,7 @@ static void comm_kernel(lk_capture *capture, int64_t start, int64_t end) {
  * half of its waiting. */
 static void test_straggler(void **state) {
 	(void)state;
-	enum {
-		MEETINGS = 20
-	};
+	enum { MEETINGS = 20 };
 	lk_capture *c[3];
 	for (int r = 0; r < 3; r++) {
 		c[r] = capture(r);

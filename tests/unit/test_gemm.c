@@ -185,9 +185,7 @@ static void test_wrong_tables(void **state) {
 
 /* ---- fits ---- */
 
-enum {
-	POINTS = 3000
-};
+enum { POINTS = 3000 };
 
 /* A table made with known numbers, on two devices. */
 static void make_table(lk_op_samples *out) {

@@ -40,13 +40,7 @@ static double real(struct dice *dice) {
 
 static const char *const op_names[] = {
 	"qkv_proj", "norm", "", "a \"quoted\" name", "tab\there", "stra\xc3\x9f\x65", "x\x01y"};
-enum {
-	NAMES = 7,
-	EVENTS = 5,
-	PORTS = 3,
-	IN_STAGE = LK_GROUP_PP,
-	TEAMS = 3
-};
+enum { NAMES = 7, EVENTS = 5, PORTS = 3, IN_STAGE = LK_GROUP_PP, TEAMS = 3 };
 
 static lk_op random_op(struct dice *dice, uint32_t place, uint32_t *deps) {
 	lk_op op = {
@@ -468,14 +462,7 @@ static lk_call *call_at(lk_graph *g, size_t s, size_t i) {
 	return &g->programs.at[s].calls.at[i];
 }
 
-enum {
-	SEND = 4,
-	TAKE = 7,
-	GIVE = 8,
-	SIGNAL = 9,
-	WAIT = 10,
-	MEET = 11
-}; /* operations */
+enum { SEND = 4, TAKE = 7, GIVE = 8, SIGNAL = 9, WAIT = 10, MEET = 11 }; /* operations */
 
 /* FAULT(name, what is done to the graph g, place and cause that the message must name) */
 #define FAULTS(FAULT)                                                                              \

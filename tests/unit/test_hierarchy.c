@@ -14,9 +14,7 @@
 #include "plan/hierarchy.h"
 #include "rounds.h"
 
-enum {
-	CLIENTS = 8
-};
+enum { CLIENTS = 8 };
 
 static void near_to(double seen, double expected, double share) {
 	if (fabs(seen - expected) > share * fabs(expected) + 1e-12)
@@ -158,9 +156,7 @@ static void drifts_as_random_walks_do(void **state) {
 /* Gossip in a ring, for many periods. */
 static void gossip_leaves_members_apart(void **state) {
 	(void)state;
-	enum {
-		RING = 7
-	};
+	enum { RING = 7 };
 	lk_arena arena = LK_ARENA_INIT;
 	lk_hierarchy tree = read_tree(HEAD "c,,,,,,,,ring,1,5\nx,c,8,10,,0.5,4,7,,,\n", &arena);
 	tree.bytes = 1;

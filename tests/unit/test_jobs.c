@@ -19,10 +19,7 @@
 /* All GPUs of a cluster as one node. */
 #define one_node(gpus) ((lk_places){(int[]){gpus}, 1})
 
-enum {
-	MOST_JOBS = 4,
-	MOST_OPTIONS = 9
-};
+enum { MOST_JOBS = 4, MOST_OPTIONS = 9 };
 
 /* ---- the dynamic program ---- */
 
@@ -75,10 +72,7 @@ static void is_as_good_as_exhaustive_search(void **state) {
 
 /* ---- whole courses ---- */
 
-enum {
-	SMALL_JOBS = 3,
-	SMALL_GPUS = 6
-};
+enum { SMALL_JOBS = 3, SMALL_GPUS = 6 };
 
 struct small {
 	int gpus;
@@ -163,9 +157,7 @@ static double sum_under(const struct small *small, const char *name, int objecti
  * can reach. */
 static void completes_nearly_as_soon_as_possible(void **state) {
 	(void)state;
-	enum {
-		CASES = 200
-	};
+	enum { CASES = 200 };
 	double excess = 0, fair = 0;
 	for (uint64_t seed = 1; seed <= CASES; seed++) {
 		struct small s;
@@ -297,10 +289,7 @@ static void a_change_costs_a_restart(void **state) {
 
 /* ---- queues on nodes, against a plain executor ---- */
 
-enum {
-	QUEUE_JOBS = 40,
-	QUEUE_NODES = 4
-};
+enum { QUEUE_JOBS = 40, QUEUE_NODES = 4 };
 
 /* Jobs of known durations; the list owns nothing. */
 struct timed {
@@ -513,9 +502,7 @@ static void history_does_not_look_ahead(void **state) {
  * order. */
 static void expectation_is_nearly_knowledge(void **state) {
 	(void)state;
-	enum {
-		SEEDS = 20
-	};
+	enum { SEEDS = 20 };
 	double over_fifo[SEEDS], over_known[SEEDS];
 	int seeds = judged_elsewhere() ? 2 : SEEDS;
 	for (int seed = 0; seed < seeds; seed++) {

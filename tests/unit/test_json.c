@@ -333,9 +333,7 @@ static void reads_as_python_does(void **state) {
 		print_message("python3, the oracle, is not installed\n");
 		skip();
 	}
-	enum {
-		SPECIAL = sizeof special / sizeof *special
-	};
+	enum { SPECIAL = sizeof special / sizeof *special };
 	const size_t document_count = (size_t)rounds(12000, 100000);
 	struct bytes input = {0}, ours = {0}, b = {0};
 	uint64_t seed = 2024;
@@ -386,9 +384,7 @@ static void tokens_cross_the_window(void **state) {
 	(void)state;
 	struct bytes b = {0};
 	uint64_t seed = 77;
-	enum {
-		TEXTS = 4000
-	};
+	enum { TEXTS = 4000 };
 	static size_t lengths[TEXTS];
 	static double numbers[TEXTS];
 	add_text(&b, "[");
@@ -443,9 +439,7 @@ static void edges_change_nothing(void **state) {
 	(void)state;
 	static const char document[] = "{\"k\\u20ac\\ud83d\\ude00\xe2\x82\xac\":"
 								   " [-12.5e-3, true, null, -Infinity, \"\\n\", \"\"]}";
-	enum {
-		WINDOW = 1 << 18
-	};
+	enum { WINDOW = 1 << 18 };
 	struct bytes b = {0}, plain = {0}, moved = {0};
 	describe(document, strlen(document), &plain);
 	assert_string_not_equal(plain.at, "error");

@@ -890,10 +890,7 @@ static void test_monsters(void **state) {
 	if (only_elsewhere()) skip();
 	static const char event[] = OP("a", "1", "2");
 	char tail[300];
-	enum {
-		MANY = 1000000,
-		LONG = 34000000
-	};
+	enum { MANY = 1000000, LONG = 34000000 };
 	assert_int_equal(read_repeated("", "[", MANY, "", "levels deep"), -1);
 	assert_int_equal(read_repeated("{\"x\":", "{\"x\":", MANY, "", NULL), -1);
 	assert_int_equal(read_repeated("[{\"ph\":\"X\",\"args\":{\"x\":", "[", MANY, "", "levels deep"),
@@ -1009,9 +1006,7 @@ static void test_packed(void **state) {
 static void test_bomb(void **state) {
 	(void)state;
 	if (only_elsewhere()) skip();
-	enum {
-		SIZE = 30000000
-	};
+	enum { SIZE = 30000000 };
 	char *blank = malloc(SIZE);
 	unsigned char *packed = malloc(100000);
 	memset(blank, ' ', SIZE);
@@ -1026,9 +1021,7 @@ static void test_bomb(void **state) {
 
 /* ---- one file, several threads ---- */
 
-enum {
-	LONG_FILE = 3 << 20
-};
+enum { LONG_FILE = 3 << 20 };
 
 /* A call that begins or ends, a thread with a name, a communication, a wait, a thread's name: whose
  * meaning hangs on what came before, or that has more than a row. */

@@ -183,9 +183,7 @@ static void test_dim_values(void **state) {
 
 /* ---- random programs ---- */
 
-enum {
-	VALUES = 40
-};
+enum { VALUES = 40 };
 
 static lc_layout random_layout(uint64_t *seed, int rank) {
 	lc_layout l = {.kind = (uint8_t)draw(seed, 5)};
@@ -307,9 +305,7 @@ static void test_random(void **state) {
 /* ---- type rules, from the table of the reference: what is not in a row is refused ---- */
 
 static const char *const layout_words[] = {"R", "S0", "S1", "Psum", "Pmax", "ROOT0", "ROOT1", "L"};
-enum {
-	LAYOUTS = sizeof layout_words / sizeof *layout_words
-};
+enum { LAYOUTS = sizeof layout_words / sizeof *layout_words };
 static const lc_layout layouts[LAYOUTS] = {
 	{.kind = LC_R},
 	{.kind = LC_S, .dim = 0},

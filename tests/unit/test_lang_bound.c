@@ -13,9 +13,7 @@
 #include "lockstep/compile.h"
 #include "scratch.h"
 
-enum {
-	RANKS_MAX = 12
-};
+enum { RANKS_MAX = 12 };
 
 /* Parts of sums on ranks, and their sum. */
 struct sums {
@@ -204,10 +202,7 @@ static void test_faults(void **state) {
 
 /* ---- results that are chosen, counted and indexed ---- */
 
-enum {
-	RESULTS = 16,
-	CELLS = 128
-};
+enum { RESULTS = 16, CELLS = 128 };
 
 /* What two ranks would dump: each result's elements, free to be spoiled. */
 struct dump {
@@ -328,10 +323,7 @@ static void test_chosen(void **state) {
  * there must then be that place's. */
 static void test_ties(void **state) {
 	(void)state;
-	enum {
-		T = 4,
-		E = 3
-	};
+	enum { T = 4, E = 3 };
 	static const char text[] =
 		"program p(mesh a) { dim T, E in x : f32[T,E] @ P(sum,a), h : f32[T,2*E]\n"
 		"y = allreduce(x, sum, a)*3\n"

@@ -13,10 +13,7 @@
 #include "lang_random.h"
 #include "rounds.h"
 
-enum {
-	VALUES = 24,
-	STEPS = 5
-};
+enum { VALUES = 24, STEPS = 5 };
 
 struct tally {
 	int programs, applied[LC_DIRECTIVES], refused, unrunnable;

@@ -587,9 +587,7 @@ static void limit_to_the_fastest(struct problem *problem, int64_t fastest_ps) {
 
 static void compare_with_everything(struct problem *problem, int number, uint64_t *simulated,
                                     uint64_t *cut, uint64_t *layouts) {
-	enum {
-		ROOM = 1 << 14
-	};
+	enum { ROOM = 1 << 14 };
 	static struct found all[ROOM];
 	lk_hunt hunt;
 	uint64_t seen;

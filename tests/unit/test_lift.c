@@ -55,9 +55,7 @@ static const char *const files[] = {
 	"traces/kineto/simple_add_with_et.json.gz",
 	"traces/dlrm8/kineto",
 };
-enum {
-	FILES = sizeof files / sizeof *files
-};
+enum { FILES = sizeof files / sizeof *files };
 
 /* ---- host time ---- */
 
@@ -357,10 +355,7 @@ static void test_unlaunched(void **state) {
  * faster kernels the graph lets it run on. */
 static void test_launch_queue(void **state) {
 	(void)state;
-	enum {
-		KERNELS = 1500,
-		QUEUE = 1022
-	};
+	enum { KERNELS = 1500, QUEUE = 1022 };
 	struct made m = make_capture();
 	int64_t host = 0, device = 0, over[KERNELS];
 	for (int i = 0; i < KERNELS; i++) {

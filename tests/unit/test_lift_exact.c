@@ -28,12 +28,7 @@ static lk_error err;
 
 /* ---- a machine ---- */
 
-enum {
-	THREADS = 3,
-	STREAMS = 6,
-	STEPS = 3,
-	RANKS = 4
-};
+enum { THREADS = 3, STREAMS = 6, STEPS = 3, RANKS = 4 };
 
 struct machine {
 	uint64_t seed, drawn;

@@ -15,10 +15,7 @@
 
 static lk_error err;
 
-enum {
-	RANKS = 3,
-	US = 1000
-};
+enum { RANKS = 3, US = 1000 };
 static const char *const all_ranks = "[0, 1, 2]";
 
 struct run {
@@ -208,10 +205,7 @@ static void test_months(void **state) {
 /* Walks to the top are short however deep a damaged trace is; that is said. */
 static void test_depth(void **state) {
 	(void)state;
-	enum {
-		DEEP = 5000,
-		MOST = 256
-	};
+	enum { DEEP = 5000, MOST = 256 };
 	struct run r = new_run(1);
 	lk_capture *capture = r.capture[0];
 	for (int64_t i = 0; i < DEEP; i++)

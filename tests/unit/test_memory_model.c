@@ -135,9 +135,7 @@ static void test_relatives(void **state) {
 /* A fit of made data comes back to within what is left of the search, and reads back from its row.
  */
 static void fit_made(const char *op, double limit) {
-	enum {
-		POINTS = 240
-	};
+	enum { POINTS = 240 };
 	lk_memory_point points[POINTS];
 	lk_memory_group group = {device("v100-pcie-32"), kernel(op), LK_FP32, points, POINTS};
 	lk_memory_model made = random_model(7);

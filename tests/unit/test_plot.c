@@ -16,9 +16,7 @@
 #include "view/report/report.h"
 #include "scratch.h"
 
-enum {
-	MOST = 20000
-};
+enum { MOST = 20000 };
 
 static lk_validated rows[MOST];
 static lk_accuracy groups[40];

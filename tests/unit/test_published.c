@@ -97,9 +97,7 @@ static void confuse_members(const lk_value *row, lk_value *object) {
 		{.kind = LK_JSON_NUMBER, .number = 2147483647, .text = "2147483647"},
 		{.kind = LK_JSON_NUMBER, .number = 1e300, .text = "1e300"},
 	};
-	enum {
-		OTHERS = sizeof others / sizeof *others
-	};
+	enum { OTHERS = sizeof others / sizeof *others };
 	static unsigned turn;
 	for (size_t i = 0; i < object->count; i++) {
 		lk_value kept = object->items[i];

@@ -8,10 +8,7 @@
 #include "trace/align/traces.h"
 #include "trace/read/read.h"
 
-enum {
-	MB = 1 << 20,
-	US = 1000
-};
+enum { MB = 1 << 20, US = 1000 };
 
 struct writer {
 	lk_recorder r;
@@ -216,10 +213,7 @@ static void test_messages(void **state) {
 /* Messages of several buckets that overtake one another: in some steps, or in all. */
 static void test_messages_overtake(void **state) {
 	(void)state;
-	enum {
-		MESSAGES = 6,
-		STEPS = 20
-	};
+	enum { MESSAGES = 6, STEPS = 20 };
 	for (int seed = 0; seed < 60; seed++) {
 		struct writer w = begin(0, 2, "");
 		text(&w, LK_RECORD_PEER, 1, 0, "10.0.0.2:5 from 10.0.0.1:6");
@@ -421,10 +415,7 @@ static void test_strange(void **state) {
 
 /* ---- several ranks ---- */
 
-enum {
-	GATHERS = 40,
-	LAG = 30 * US
-};
+enum { GATHERS = 40, LAG = 30 * US };
 
 /* A rank that gives so much to each MPI_Gatherv, and whose calls end later and later. */
 static lk_capture *gather_unevenly(int rank, int64_t bytes, const char *host) {

@@ -14,9 +14,7 @@
 #include "lockstep/error.h"
 #include "scratch.h"
 
-enum {
-	MB = 1 << 20
-};
+enum { MB = 1 << 20 };
 
 static void put(lk_recorder *recorder, lk_record_place *place, uint32_t object, int64_t value) {
 	lk_record_entry *record = lk_recorder_next(recorder, place);
@@ -130,10 +128,7 @@ static void test_file_limit(void **state) {
 
 /* ---- threads ---- */
 
-enum {
-	THREADS = 40,
-	EACH = 500
-};
+enum { THREADS = 40, EACH = 500 };
 static lk_recorder shared;
 static uint32_t next_thread;
 

@@ -274,9 +274,7 @@ static void chances_of_keeping(void **state) {
  * through many trainings finds. */
 static void failures_scatter(void **state) {
 	(void)state;
-	enum {
-		WALKS = 20000
-	};
+	enum { WALKS = 20000 };
 	struct market m;
 	open_market(&m, (const double[]){10, 4, 1}, 0);
 	m.request.samples = 36000 * 50; /* 200 h on the slow machine */

@@ -10,10 +10,7 @@
 #include "base/arena.h"
 #include "rent/rent.h"
 
-enum {
-	OFFERS = 3,
-	MOST_GPUS = 16
-};
+enum { OFFERS = 3, MOST_GPUS = 16 };
 
 struct market {
 	lk_arena arena;

@@ -133,9 +133,7 @@ static void count_up(void *context, size_t done) {
 
 static void many_are_as_one(void **state) {
 	(void)state;
-	enum {
-		MANY = 12
-	};
+	enum { MANY = 12 };
 	lk_predict_request requests[MANY];
 	lk_prediction *together[MANY], *alone;
 	lk_error refusals[MANY], err = {0};

@@ -490,9 +490,7 @@ static void test_refused(void **state) {
 
 /* ---- moves ---- */
 
-enum {
-	KNOWN = 2000
-};
+enum { KNOWN = 2000 };
 
 struct known {
 	lc_program *programs[KNOWN];
@@ -595,10 +593,7 @@ static void test_hash(void **state) {
 
 /* ---- random programs, random moves ---- */
 
-enum {
-	STATEMENTS = 7,
-	MOVES = 8
-};
+enum { STATEMENTS = 7, MOVES = 8 };
 
 struct author {
 	FILE *out;

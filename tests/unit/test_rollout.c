@@ -13,9 +13,7 @@
 #include "fit/fits.h"
 #include "rollout/rollout.h"
 
-enum {
-	SEQUENCES = 400
-};
+enum { SEQUENCES = 400 };
 
 struct bench {
 	lk_arena arena;

@@ -26,9 +26,7 @@ static int most_in_flight(const lk_slots *slots) {
 	return peak;
 }
 
-enum {
-	MOST_PLACES = 4096
-};
+enum { MOST_PLACES = 4096 };
 
 /* Without messages; times are per micro-batch and whole rank: a chunk takes 1/chunks of them, but
  * for DualPipe, where a micro-batch passes a rank in one direction only. A combined backward takes

@@ -92,10 +92,7 @@ static void on_a_processor(lk_shard_problem *problem) {
 	problem->at.floor_s = 0;
 }
 
-enum {
-	ANY = (1 << LK_SHARD_KINDS) - 1,
-	WHOLE = 1 << LK_SHARD_TABLE
-};
+enum { ANY = (1 << LK_SHARD_KINDS) - 1, WHOLE = 1 << LK_SHARD_TABLE };
 
 static double step_of(const lk_shard_problem *problem, const lk_shard_pieces *pieces, bool *fits) {
 	lk_arena arena = LK_ARENA_INIT;
@@ -412,11 +409,7 @@ static void balance_shortens_steps(void **state) {
  * ranks. */
 static void even_columns_are_below_every_placement(void **state) {
 	(void)state;
-	enum {
-		PIECES = 6,
-		RANKS = 3,
-		WAYS = 729
-	};
+	enum { PIECES = 6, RANKS = 3, WAYS = 729 };
 	int reached = 0;
 	for (uint64_t seed = 1; seed <= 200; seed++) {
 		lk_shard_widths widths = {.grain = 8};
@@ -466,10 +459,7 @@ static void host_memory_takes_the_rest(void **state) {
 /* Thinning, and the histogram of what is drawn, by counting. */
 static void drawn_indices_have_the_classes(void **state) {
 	(void)state;
-	enum {
-		ROWS = 50000,
-		LOOKUPS = 400000
-	};
+	enum { ROWS = 50000, LOOKUPS = 400000 };
 	uint32_t *indices = malloc(LOOKUPS * sizeof *indices), *times = calloc(ROWS, sizeof *times);
 	lk_locality l, thin;
 	assert_true(indices && times);
@@ -521,9 +511,7 @@ static void rows_lie_anywhere(void **state) {
 
 /* One published file, a 400th of it: both histograms of what is drawn, and its mean reuse. */
 static void check_published(const lk_csv *csv, double *worst) {
-	enum {
-		PART = 400
-	};
+	enum { PART = 400 };
 	double unique[LK_REUSE_BINS], access[LK_REUSE_BINS], u[LK_REUSE_BINS] = {0},
 														 a[LK_REUSE_BINS] = {0};
 	int first = lk_csv_column(csv, "uniq (0,1]");

@@ -999,9 +999,7 @@ static void test_far_ahead(void **state) {
 /* Operations of no time that end one another, far more than a stack has room for. */
 static void test_long_moment(void **state) {
 	(void)state;
-	enum {
-		OPS = 200000
-	};
+	enum { OPS = 200000 };
 	world w = {.graph = lk_graph_new()};
 	lk_graph *g = w.graph;
 	uint32_t id = 0, before = 0;

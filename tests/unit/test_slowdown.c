@@ -97,11 +97,7 @@ static void left_out_rows_are_not_seen(void **state) {
  * the more launches it has, and on what is usual where no kind is near. */
 static void spreads_follow_misses(void **state) {
 	(void)state;
-	enum {
-		ROWS = 42,
-		KINDS = 6,
-		EACH = ROWS / KINDS
-	};
+	enum { ROWS = 42, KINDS = 6, EACH = ROWS / KINDS };
 	lk_arena arena = LK_ARENA_INIT;
 	lk_slowdown_table table = {0};
 	bool use[ROWS];

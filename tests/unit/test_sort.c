@@ -36,13 +36,7 @@ static unsigned char filling(struct start start, size_t at) {
 }
 
 /* What the keys are: one of these kinds, or else random ones of so many. */
-enum {
-	SORTED,
-	REVERSED,
-	EQUAL,
-	SAW,
-	KINDS = 12
-};
+enum { SORTED, REVERSED, EQUAL, SAW, KINDS = 12 };
 
 static uint16_t key_of(uint64_t seed, int kind, size_t i, size_t count) {
 	if (kind == SORTED) return (uint16_t)(i / 3);
@@ -119,9 +113,7 @@ static int count_calls(const void *a, const void *b, void *context) {
  * most n log2 n. */
 static void test_comparisons(void **state) {
 	(void)state;
-	enum {
-		COUNT = 1 << 16
-	};
+	enum { COUNT = 1 << 16 };
 	int *numbers = malloc(COUNT * sizeof *numbers);
 	assert_non_null(numbers);
 	size_t calls = 0;

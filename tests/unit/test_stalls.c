@@ -213,10 +213,7 @@ enum {
  * of each run at another step, are bursts, and no part of the program's has them. */
 static void test_rare_long_steps(void **state) {
 	(void)state;
-	enum {
-		ROUNDS = 4,
-		LONG = 7
-	};
+	enum { ROUNDS = 4, LONG = 7 };
 	const double usual = 0.010, longer = 0.060;
 	for (int where = 0; where < 3; where++) { /* in all runs; in one; elsewhere in each */
 		double length[ROUNDS][STEPS];
@@ -579,9 +576,7 @@ static void test_machine_texts(void **state) {
 /* What is staged fits, and the best choice of all is worth at the most the stated bound more. */
 static void test_staging(void **state) {
 	(void)state;
-	enum {
-		FILES = 10
-	};
+	enum { FILES = 10 };
 	for (uint64_t seed = 0; seed < 200; seed++) {
 		lk_arena arena = LK_ARENA_INIT;
 		lk_stalls_profile profile = {0};
@@ -680,9 +675,7 @@ static void test_darshan(void **state) {
  * two tiers are two. Sums are those of the files. */
 static void test_folders(void **state) {
 	(void)state;
-	enum {
-		CLASSES = 1000
-	};
+	enum { CLASSES = 1000 };
 	lk_arena arena = LK_ARENA_INIT;
 	lk_stalls_profile profile = {0};
 	const lk_stalls_folder *folders;

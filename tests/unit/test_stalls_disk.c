@@ -14,12 +14,7 @@ static double draw(uint64_t seed, uint64_t at, double low, double high) {
 
 /* ---- the oracle ---- */
 
-enum {
-	MOST_RANKS = 8,
-	SETTLING = 20,
-	COUNTED = 40,
-	MOST_AHEAD = 4096
-};
+enum { MOST_RANKS = 8, SETTLING = 20, COUNTED = 40, MOST_AHEAD = 4096 };
 
 /* Chunks of equal size: `chunks` a step and rank, `device` seconds each; `decode` behind each,
  * `compute` behind all. */
@@ -100,9 +95,7 @@ static struct outcome run_job(const struct job *job, double faster) {
 /* Workers fetch and decode batches in turn, `ready` batches each at most; the step takes them in
  * order. */
 static struct outcome run_loader(const struct job *job, int workers, double faster) {
-	enum {
-		AHEAD = 2
-	};
+	enum { AHEAD = 2 };
 	double used[SETTLING + COUNTED] = {0}, worker[MOST_RANKS] = {0}, each = job->device / faster,
 						   disk = 0, now = 0, waited = 0;
 	int done[MOST_RANKS] = {0};

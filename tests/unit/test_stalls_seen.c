@@ -12,12 +12,7 @@
 
 static lk_arena arena = LK_ARENA_INIT;
 
-enum {
-	MB = 1 << 20,
-	US = 1000,
-	MS = 1000000,
-	SAMPLES = 8
-};
+enum { MB = 1 << 20, US = 1000, MS = 1000000, SAMPLES = 8 };
 
 /* ---- writing recordings ---- */
 
@@ -505,9 +500,7 @@ static void test_refused(void **state) {
 
 static void test_cache(void **state) {
 	(void)state;
-	enum {
-		SIZE = 4 * MB
-	};
+	enum { SIZE = 4 * MB };
 	char *bytes = calloc(1, SIZE);
 	struct statfs fs;
 	lk_cache_state c;

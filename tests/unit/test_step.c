@@ -349,9 +349,7 @@ static void seeds_are_told(void *context, int gpus, double done, double all) {
 /* The quantiles of --seeds against every seed asked for itself, and slow ranks against a step
  * without any. */
 static void seeds_spread_as_steps_asked_one_by_one(void **state) {
-	enum {
-		SEEDS = 5
-	};
+	enum { SEEDS = 5 };
 	(void)state;
 	struct lk_fixture f;
 	lk_step first, each, even;

@@ -101,17 +101,7 @@ static struct message keys(unsigned char number, const char *one, const char *ot
 
 /* ---- both forms ---- */
 
-enum {
-	SET1,
-	COMPARE1,
-	GET1,
-	ADD1,
-	CHECK1,
-	WAIT1,
-	COUNT1,
-	WATCH1,
-	DELETE1
-};
+enum { SET1, COMPARE1, GET1, ADD1, CHECK1, WAIT1, COUNT1, WATCH1, DELETE1 };
 
 static void test_first_form(void **state) {
 	(void)state;

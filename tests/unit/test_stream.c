@@ -27,11 +27,7 @@ static uint64_t draw(uint64_t *seed, uint64_t below) {
 
 /* ---- packing ---- */
 
-typedef enum form {
-	PLAIN,
-	GZIP,
-	ZSTD
-} form;
+typedef enum form { PLAIN, GZIP, ZSTD } form;
 
 /* Packs `size` bytes as one gzip member or zstd frame behind `out`; returns the bytes written. */
 static size_t pack(form how, const unsigned char *data, size_t size, unsigned char *out,
@@ -81,9 +77,7 @@ static lk_status read_all(lk_stream *stream, unsigned char *out, size_t room, si
 	}
 }
 
-enum {
-	SIZE = 400000
-};
+enum { SIZE = 400000 };
 static unsigned char data[SIZE], packed[2 * SIZE], back[SIZE + 100];
 
 /* ---- reading ---- */

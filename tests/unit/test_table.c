@@ -433,9 +433,7 @@ static void write_file(const lk_table *table, int number, const char *ending, lk
 	fclose(file);
 }
 
-enum {
-	TABLES = 150
-};
+enum { TABLES = 150 };
 
 static void test_python_reads(void **state) {
 	(void)state;

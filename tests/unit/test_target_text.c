@@ -158,9 +158,7 @@ static void test_formats(void **state) {
 static void test_whole_numbers(void **state) {
 	static const int64_t some[] = {0,    1,     -1,     2,         -3,        7,        127,
 	                               -128, 46341, -46341, INT32_MAX, INT32_MIN, 1ll << 52};
-	enum {
-		SOME = sizeof some / sizeof *some
-	};
+	enum { SOME = sizeof some / sizeof *some };
 	(void)state;
 	for (int i = 0; i < SOME; i++)
 		for (int k = 0; k < SOME; k++) {

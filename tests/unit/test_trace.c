@@ -139,9 +139,7 @@ static lk_timeline *random_timeline(uint64_t seed) {
 
 /* ---- tests ---- */
 
-enum {
-	TIMELINES = 300
-};
+enum { TIMELINES = 300 };
 
 static void test_random_timelines(void **state) {
 	(void)state;

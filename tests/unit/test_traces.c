@@ -46,13 +46,7 @@ struct world {
 	uint64_t seed;
 };
 
-enum {
-	FAULT_NONE,
-	FAULT_REMOVED,
-	FAULT_SWAPPED,
-	FAULT_RESIZED,
-	FAULT_EXTRA
-};
+enum { FAULT_NONE, FAULT_REMOVED, FAULT_SWAPPED, FAULT_RESIZED, FAULT_EXTRA };
 struct fault {
 	int what, rank, at;
 };

@@ -14,10 +14,7 @@
 #include "base/stats.h"
 #include "base/trees.h"
 
-enum {
-	ROWS = 4000,
-	FEATURES = 3
-};
+enum { ROWS = 4000, FEATURES = 3 };
 
 static const lk_trees_options usual = {
 	.count = 120, .rate = 0.2, .sample = 0.5, .rows = 5, .limit = 1};

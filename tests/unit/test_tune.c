@@ -370,9 +370,7 @@ static void test_hostile_schedules(void **state) {
 
 /* Rows of plain and of the first two found, which take so long in the rounds, in turn. */
 static void measured(struct tuned *tuned, const double (*seconds)[2], lk_measurement *out) {
-	enum {
-		ROUNDS = 21
-	};
+	enum { ROUNDS = 21 };
 	static double rounds[3][ROUNDS];
 	lc_bench_row rows[3] = {{.name = "plain"}, {.name = "first"}, {.name = "second"}};
 	lc_bench_result result = {.rows = rows, .count = 3, .rounds = ROUNDS};

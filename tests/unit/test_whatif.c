@@ -272,9 +272,7 @@ static void order_does_not_matter(void **state) {
 	const char *const sets[] = {"gpus=32",       "nic=2x",    "gpu=h200",
 	                            "dtype=fp8",     "batch=2x",  "op:gemm=0.9x",
 	                            "op:mlp_*=0.5x", "host=0.5x", "bucket=300MB"};
-	enum {
-		COUNT = sizeof sets / sizeof *sets
-	};
+	enum { COUNT = sizeof sets / sizeof *sets };
 	begin(&f, &usual);
 	int64_t first = 0;
 	for (uint64_t trial = 0; trial < 12; trial++) {

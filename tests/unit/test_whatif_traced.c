@@ -13,15 +13,8 @@
 #include "whatif/whatif.h"
 #include "base/units.h"
 
-enum {
-	CPU,
-	GPU,
-	NET
-};
-enum {
-	LAYERS = 4,
-	RANKS = 2
-};
+enum { CPU, GPU, NET };
+enum { LAYERS = 4, RANKS = 2 };
 
 /* Times in microseconds. */
 struct times {

@@ -284,9 +284,7 @@ static double as_real(uint64_t bits) {
 	return value;
 }
 
-enum {
-	MOST = 64
-};
+enum { MOST = 64 };
 
 typedef struct perfetto {
 	decoded *out;

@@ -17,13 +17,9 @@ struct stat;
 
 /* glibc 2.33 made functions of the calls that named the layout of the structure. */
 #ifdef __x86_64__
-enum {
-	STAT_LAYOUT = 1
-};
+enum { STAT_LAYOUT = 1 };
 #else
-enum {
-	STAT_LAYOUT = 0
-};
+enum { STAT_LAYOUT = 0 };
 #endif
 extern int __xstat(int, const char *, struct stat *), __lxstat(int, const char *, struct stat *),
 	__fxstat(int, int, struct stat *), __fxstatat(int, int, const char *, struct stat *, int);

@@ -8,9 +8,7 @@ typedef uint64_t LOOP(words) __attribute__((vector_size(4 * LANES)));
 /* Twelve sums at a time: as many as the latency of two units needs, and still in the registers of
  * AVX2. */
 TARGET static float LOOP(multiply_add)(long rounds, double *flops) {
-	enum {
-		SUMS = 12
-	};
+	enum { SUMS = 12 };
 	LOOP(floats) sum[SUMS], x = {0}, y = {0};
 	for (int lane = 0; lane < LANES; lane++) x[lane] = 0.999f, y[lane] = 0.001f * (float)(lane + 1);
 	for (int i = 0; i < SUMS; i++) sum[i] = y * (float)i;

@@ -8,13 +8,7 @@
 
 #include "calibrate/host/meter.h"
 
-enum {
-	CALLS = 100000,
-	SYSTEM_CALLS = 10000,
-	WAKES = 50,
-	STARTS = 5,
-	RUNS = 20
-};
+enum { CALLS = 100000, SYSTEM_CALLS = 10000, WAKES = 50, STARTS = 5, RUNS = 20 };
 
 /* ---- functions, the system, the clock ---- */
 
@@ -114,9 +108,7 @@ static double time_team(void *context) {
 
 /* ---- clock rate ---- */
 
-enum {
-	ADDS = 1000000
-};
+enum { ADDS = 1000000 };
 
 /* Additions that wait for one another take a cycle each. What is added is in a register: some
  * processors add constants while they rename registers, in no time. */

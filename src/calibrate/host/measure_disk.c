@@ -20,11 +20,7 @@
 #include "base/units.h"
 #include "calibrate/host/meter.h"
 
-enum {
-	LARGE = 1 << 20,
-	SMALL = 4096,
-	BATCH = 16
-};
+enum { LARGE = 1 << 20, SMALL = 4096, BATCH = 16 };
 
 struct disk {
 	int fd;

@@ -15,11 +15,7 @@
 #include "base/library.h"
 #include "calibrate/host/meter.h"
 
-enum {
-	SMALLEST = 64,
-	TRIED = 512,
-	LARGEST = 4096
-};
+enum { SMALLEST = 64, TRIED = 512, LARGEST = 4096 };
 
 typedef void sgemm_fn(int order, int a_as, int b_as, int m, int n, int k, float alpha,
                       const float *a, int a_row, const float *b, int b_row, float beta, float *c,
@@ -37,10 +33,7 @@ struct bench {
 /* ---- the product ---- */
 
 static void gemm_multiply(const struct bench *bench) {
-	enum {
-		ROW_MAJOR = 101,
-		AS_IT_IS = 111
-	}; /* of the C interface to the BLAS */
+	enum { ROW_MAJOR = 101, AS_IT_IS = 111 }; /* of the C interface to the BLAS */
 	int n = (int)bench->size;
 	if (bench->blas)
 		bench->blas(ROW_MAJOR, AS_IT_IS, AS_IT_IS, n, n, n, 1, bench->a, n, bench->b, n, 0,

@@ -10,11 +10,7 @@
 #include "base/stats.h"
 #include "calibrate/host/meter.h"
 
-enum {
-	GPUS = LK_TOPOLOGY_GPUS,
-	COPY = 256 << 20,
-	LAUNCHES = 1000
-};
+enum { GPUS = LK_TOPOLOGY_GPUS, COPY = 256 << 20, LAUNCHES = 1000 };
 
 struct gpu {
 	int device;
@@ -72,12 +68,7 @@ static void close_gpu(struct bench *bench, int index) {
 
 /* ---- copies ---- */
 
-enum {
-	TO_DEVICE,
-	TO_HOST,
-	ON_DEVICE,
-	TO_PEER
-};
+enum { TO_DEVICE, TO_HOST, ON_DEVICE, TO_PEER };
 
 static double time_copy(void *context) {
 	const struct bench *bench = context;

@@ -25,9 +25,7 @@ struct stream {
 	bool copy;
 };
 
-enum {
-	STEPS = 16
-};
+enum { STEPS = 16 };
 
 static void triad(double *restrict a, const double *restrict b, const double *restrict c,
                   size_t count) {

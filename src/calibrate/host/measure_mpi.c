@@ -24,11 +24,7 @@
 #include "base/text.h"
 #include "calibrate/host/meter.h"
 
-enum {
-	LINE = 4096,
-	LINES = 4096,
-	SHOWN = 64
-};
+enum { LINE = 4096, LINES = 4096, SHOWN = 64 };
 
 /* ---- the program ---- */
 

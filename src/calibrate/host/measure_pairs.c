@@ -23,10 +23,7 @@
 
 #include "calibrate/host/meter.h"
 
-enum {
-	MESSAGE = 4 << 20,
-	TURNS = 100
-};
+enum { MESSAGE = 4 << 20, TURNS = 100 };
 
 /* What the two do in a repetition, in the eyes of the parent. */
 struct pair {

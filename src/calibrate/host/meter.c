@@ -10,9 +10,7 @@
 
 #include "base/stats.h"
 
-enum {
-	REPEATS = 500
-}; /* most that are kept */
+enum { REPEATS = 500 }; /* most that are kept */
 
 double lk_now(void) {
 	struct timespec now;

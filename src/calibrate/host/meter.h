@@ -107,9 +107,7 @@ void lk_product(lk_team *team, const lk_kernels *kernels, float *room, long m, l
 
 /* ---- topology: the link matrix of `nvidia-smi topo -m`. */
 
-enum {
-	LK_TOPOLOGY_GPUS = 16
-};
+enum { LK_TOPOLOGY_GPUS = 16 };
 
 typedef struct lk_topology {
 	int gpus;

@@ -8,11 +8,8 @@
 
 #include "calibrate/host/meter.h"
 
-enum {
-	DEPTH = 256,
-	BLOCK = 120,
-	TILE = 12 * 32
-}; /* BLOCK: most rows of a at a time, a multiple of every tile's */
+/* BLOCK: most rows of a at a time, a multiple of every tile's. */
+enum { DEPTH = 256, BLOCK = 120, TILE = 12 * 32 };
 
 struct product {
 	const lk_kernels *kernels;

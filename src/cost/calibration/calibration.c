@@ -14,18 +14,7 @@
 
 /* ---- reading ---- */
 
-enum {
-	FAMILY,
-	SUBJECT,
-	VARIANT,
-	NUMBERS,
-	POINTS,
-	ERROR,
-	DATE,
-	SOURCE,
-	COLUMNS,
-	ROWS = 1 << 20
-};
+enum { FAMILY, SUBJECT, VARIANT, NUMBERS, POINTS, ERROR, DATE, SOURCE, COLUMNS, ROWS = 1 << 20 };
 static const char *const column_names[COLUMNS] = {"family", "subject", "variant", "numbers",
                                                   "points", "error",   "date",    "source"};
 

@@ -225,9 +225,7 @@ static const struct limit {
 	{"range", "collective", "nodes", 0, 1e6},
 };
 
-enum {
-	LIMITS = sizeof limits / sizeof *limits
-};
+enum { LIMITS = sizeof limits / sizeof *limits };
 
 static bool limits_is_of(const struct limit *limit, const lk_calibration_row *row) {
 	return strcmp(limit->family, row->family) == 0 &&

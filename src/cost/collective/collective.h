@@ -32,12 +32,7 @@ typedef enum lk_algo {
 	LK_ALGO_P2P,
 	LK_ALGOS,
 } lk_algo;
-typedef enum lk_proto {
-	LK_PROTO_LL,
-	LK_PROTO_LL128,
-	LK_PROTO_SIMPLE,
-	LK_PROTOS
-} lk_proto;
+typedef enum lk_proto { LK_PROTO_LL, LK_PROTO_LL128, LK_PROTO_SIMPLE, LK_PROTOS } lk_proto;
 
 /* What most of the time goes to. */
 typedef enum lk_coll_limit {
@@ -184,9 +179,7 @@ typedef struct lk_nccl_laws {
 	double buffer_rate; /* GB/s into the buffers of a network without RDMA; a constant */
 } lk_nccl_laws;
 
-enum {
-	LK_NCCL_LAWS = 23
-};
+enum { LK_NCCL_LAWS = 23 };
 /* By index: names in a calibration, and where the search starts and may go. */
 extern const lk_fit_number lk_nccl_law_limits[LK_NCCL_LAWS];
 double *lk_nccl_law(lk_nccl_laws *laws, int index);
@@ -245,9 +238,7 @@ double lk_curves_factor(const lk_curves *curves, lk_coll_kind kind, const lk_gro
  * the fabric. */
 
 /* Classes of sizes: "<1 MiB" to ">64 MiB". */
-enum {
-	LK_COLL_SIZE_CLASSES = 5
-};
+enum { LK_COLL_SIZE_CLASSES = 5 };
 extern const char *const lk_coll_size_classes[LK_COLL_SIZE_CLASSES];
 int lk_coll_size_class(double bytes);
 
@@ -289,9 +280,7 @@ double lk_coll_width(const lk_calibration *calibration, const char *fabric, lk_c
 /* ---- host_messages: how long messages and collectives of MPI take by their size, as `lockstep
  * calibrate host --mpi` measured them. */
 
-enum {
-	LK_MESSAGE_SIZES = 64
-};
+enum { LK_MESSAGE_SIZES = 64 };
 
 /* By ascending size; seconds alone (half of there and back) and when both send at once. */
 typedef struct lk_message_times {
@@ -322,10 +311,7 @@ double lk_collective_seconds(const lk_collective_times *times, double bytes, boo
 
 /* ---- host_collective: collectives of libraries that run on the host, MPI and gloo. */
 
-typedef enum lk_host_library {
-	LK_HOST_MPI,
-	LK_HOST_GLOO
-} lk_host_library;
+typedef enum lk_host_library { LK_HOST_MPI, LK_HOST_GLOO } lk_host_library;
 
 typedef struct lk_host_cost {
 	double seconds;

@@ -174,10 +174,7 @@ static struct cost collective_message(const struct job *job) {
 	return collective_move(job, leaves, job->n, 1, false);
 }
 
-enum {
-	MPI = 1 << LK_HOST_MPI,
-	GLOO = 1 << LK_HOST_GLOO
-};
+enum { MPI = 1 << LK_HOST_MPI, GLOO = 1 << LK_HOST_GLOO };
 
 static const struct {
 	lk_coll_kind kind;

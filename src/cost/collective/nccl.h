@@ -117,11 +117,7 @@ lk_coll_cost lk_nccl_alltoall(const lk_nccl_site *site, double bytes);
 lk_coll_cost lk_nccl_sendrecv(const lk_group_shape *group, double bytes);
 
 /* Latency of one hop, by NCCL's hwLatency table. */
-typedef enum lk_nccl_hop {
-	LK_NCCL_HOP_NVLINK,
-	LK_NCCL_HOP_PCI,
-	LK_NCCL_HOP_NET
-} lk_nccl_hop;
+typedef enum lk_nccl_hop { LK_NCCL_HOP_NVLINK, LK_NCCL_HOP_PCI, LK_NCCL_HOP_NET } lk_nccl_hop;
 double lk_nccl_hop_latency(lk_nccl_hop hop, lk_algo algo, lk_proto proto);
 
 /* Whether settings name a release before this one; releases that are not named are new. */

@@ -9,9 +9,7 @@
 
 #include <math.h>
 
-enum {
-	most_ranks = 1 << 24
-}; /* keeps step counts in an int */
+enum { most_ranks = 1 << 24 }; /* keeps step counts in an int */
 static const double gb = 1e9;
 static const double line_share = .96; /* NCCL counts 12 GB/s for 100 Gb/s of NIC */
 
@@ -212,9 +210,7 @@ static double wire_network(const lk_group_shape *group, lk_nccl_site *site) {
 }
 
 /* GPUs that head a share of a multicast tree: NCCL's limit. */
-enum {
-	most_heads = 32
-};
+enum { most_heads = 32 };
 
 void lk_nccl_site_of(const lk_group_shape *group, lk_nccl_site *site) {
 	static const lk_nccl_settings none;

@@ -9,10 +9,7 @@
 
 #include <math.h>
 
-enum {
-	CONCURRENT = 8,
-	LL_LIMIT = 16384
-};
+enum { CONCURRENT = 8, LL_LIMIT = 16384 };
 
 static const double part_bytes =
 	65536; /* smallest part of a message that gets a channel of its own */

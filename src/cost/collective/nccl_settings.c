@@ -18,11 +18,7 @@
 #include "cost/collective/collective.h"
 #include "cost/collective/nccl.h"
 
-enum {
-	FUNCTIONS = 5,
-	MOST_CHANNELS = 64,
-	WORD = 160
-};
+enum { FUNCTIONS = 5, MOST_CHANNELS = 64, WORD = 160 };
 
 /* ---- lists of algorithms and protocols ---- */
 

@@ -19,10 +19,7 @@
 
 /* Bins of a reuse histogram: rows looked up once, twice, 3 or 4 times, 5 to 8, ... over 32768
  * times. */
-enum {
-	LK_REUSE_BINS = 17,
-	LK_LOCALITY_CLASSES = 96
-};
+enum { LK_REUSE_BINS = 17, LK_LOCALITY_CLASSES = 96 };
 
 typedef struct lk_locality {
 	int count;
@@ -176,9 +173,7 @@ double lk_host_lookup_seconds(const lk_host_lookup *host, const lk_lookup *looku
 
 /* Lookups of one table by the bytes that a thread touched since it used the row last: a third of an
  * octave each. */
-enum {
-	LK_HOST_BINS = 96
-};
+enum { LK_HOST_BINS = 96 };
 typedef struct lk_host_uses {
 	double lookups, rows;  /* of all threads; different rows */
 	double pages, entries; /* that they are on; lines of the page table with these pages' entries */

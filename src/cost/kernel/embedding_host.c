@@ -35,8 +35,8 @@ static const double line_bytes = 64, single = 4, digit_bits = 11 /* of a pass of
 					ahead_lines = 8, ahead_rows = 8, page_bytes = 4096,
 					entries_bytes = 8 * 4096 /* of memory whose page table entries share a line */;
 enum {
-	GAPS = 6 /* equally likely gaps that stand for a geometric time */,
-	PAIR = 16 /* bytes, before and after a pass */,
+	GAPS = 6,  /* equally likely gaps that stand for a geometric time */
+	PAIR = 16, /* bytes, before and after a pass */
 	INTERVALS = 20
 };
 
@@ -406,9 +406,7 @@ static const struct number numbers[] = {
 	{"pass_us", AT(pass_s), 1e-6},
 	{"call_us", AT(call_s), 1e-6},
 };
-enum {
-	NUMBERS = sizeof numbers / sizeof *numbers
-};
+enum { NUMBERS = sizeof numbers / sizeof *numbers };
 _Static_assert((int)NUMBERS < (int)LK_CALIBRATION_NUMBERS,
                "a row has room for threads and all numbers");
 

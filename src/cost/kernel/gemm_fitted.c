@@ -30,9 +30,7 @@ static const struct number {
 	{"k_step", AT(k_step), 1, 0},
 };
 
-enum {
-	NAMES = sizeof names / sizeof *names
-};
+enum { NAMES = sizeof names / sizeof *names };
 
 void lk_gemm_put(lk_calibration_row *row, const lk_gemm_numbers *numbers) {
 	for (int i = 0; i < NAMES; i++) {

@@ -22,9 +22,7 @@ static const struct tile {
 	{64, 128, 0.82}, {128, 64, 0.82}, {64, 64, 0.62},   {32, 64, 0.40},  {16, 64, 0.25},
 };
 
-enum {
-	TILES = sizeof tiles / sizeof *tiles
-};
+enum { TILES = sizeof tiles / sizeof *tiles };
 
 struct choice {
 	double seconds, waves;

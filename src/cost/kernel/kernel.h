@@ -145,10 +145,7 @@ typedef struct lk_gemm_detail {
 } lk_gemm_detail;
 
 /* The first ones make sense on devices that were not measured too. */
-enum {
-	LK_GEMM_FEATURES = 46,
-	LK_GEMM_GENERAL_FEATURES = 41
-};
+enum { LK_GEMM_FEATURES = 46, LK_GEMM_GENERAL_FEATURES = 41 };
 
 /* Seconds on an idle device, by the formula. `bytes` NAN: each operand once. `detail` may be NULL.
  */
@@ -263,9 +260,7 @@ typedef struct lk_memory_model {
 	double reread_share; /* of L2: where they stop to fit */
 } lk_memory_model;
 
-enum {
-	LK_MEMORY_NUMBERS = 10
-};
+enum { LK_MEMORY_NUMBERS = 10 };
 
 /* One call. `bytes` is what must go through memory once, `element` the bytes of an element. */
 typedef struct lk_memory_work {
@@ -323,9 +318,7 @@ typedef struct lk_overlap_kernel {
 	double l1, l2;
 } lk_overlap_kernel;
 
-enum {
-	LK_OVERLAP_FEATURES = 9
-};
+enum { LK_OVERLAP_FEATURES = 9 };
 
 /* Launches that are alike in everything profiled, and how much longer these took together. */
 typedef struct lk_overlap_kind {

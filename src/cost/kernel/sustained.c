@@ -23,9 +23,7 @@
 
 /* ---- products ---- */
 
-enum {
-	FORMATS = 3
-}; /* 16 bits and wider; fp8; fp4 */
+enum { FORMATS = 3 }; /* 16 bits and wider; fp8; fp4 */
 
 static int format_of(lk_dtype dtype) {
 	if (dtype == LK_NVFP4) return 2;
@@ -33,10 +31,7 @@ static int format_of(lk_dtype dtype) {
 }
 
 /* Dies: architectures, and Blackwell Ultra. */
-enum {
-	BLACKWELL_ULTRA = LK_ARCHES,
-	DIES
-};
+enum { BLACKWELL_ULTRA = LK_ARCHES, DIES };
 
 static int die_of(const lk_device *device) {
 	return lk_blackwell_ultra(device) ? BLACKWELL_ULTRA : (int)device->arch;
@@ -66,9 +61,7 @@ static const struct sustained {
 	{LK_ARCH_CDNA4, 1400, 2516.6, 256, {.56, .59, .55}},
 };
 
-enum {
-	PRODUCTS = sizeof products / sizeof *products
-};
+enum { PRODUCTS = sizeof products / sizeof *products };
 
 double lk_peak_flops(const lk_device *device, lk_dtype dtype) {
 	static const lk_dtype wider[LK_DTYPES] = {

@@ -9,10 +9,7 @@
 
 #include "base/check.h"
 
-enum {
-	UP,
-	DOWN
-};
+enum { UP, DOWN };
 
 static bool is_tree(const lk_net_links *topology) {
 	return topology->net->kind == LK_NET_TREE || topology->net->kind == LK_NET_RAILS;

@@ -140,9 +140,7 @@ static void put_pieces(lk_rewrite *rewrite, const lk_block *block, uint32_t i, u
 	}
 }
 
-enum {
-	MOST_PIECES = 4096
-};
+enum { MOST_PIECES = 4096 };
 
 static uint32_t pieces_of(const lk_rewrite *rewrite, uint32_t i, const struct merge *merge) {
 	bool whole = !merge->split || !merge->may(rewrite->from, i, rewrite->mask) ||

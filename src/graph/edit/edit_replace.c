@@ -88,11 +88,7 @@ static lk_status replace_refuse(lk_error *err, const char *what, const char *hin
 
 /* Weights that the step gathers in its passes (ZeRO 2 and 3), or after their update (ZeRO 1), or
  * that every copy has whole. */
-enum replace_zero {
-	REPLACE_WHOLE,
-	REPLACE_GATHERED,
-	REPLACE_SHARDED
-};
+enum replace_zero { REPLACE_WHOLE, REPLACE_GATHERED, REPLACE_SHARDED };
 
 static enum replace_zero replace_zero_of(const lk_graph *graph) {
 	enum replace_zero zero = REPLACE_WHOLE;

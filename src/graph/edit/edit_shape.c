@@ -30,9 +30,7 @@ static bool shape_streams(unsigned kind) {
 
 /* ---- batch ---- */
 
-enum {
-	MOST_ROWS = 64
-};
+enum { MOST_ROWS = 64 };
 
 /* Different numbers of token rows: those of the forward products, most of a model's layers alike.
  */

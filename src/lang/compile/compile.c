@@ -96,9 +96,7 @@ void lk_compile_free(lk_compile *answer) {
 
 /* ---- the place of an error ---- */
 
-enum {
-	CARET_WIDTH = 160
-}; /* longer lines are shown from before the place on */
+enum { CARET_WIDTH = 160 }; /* longer lines are shown from before the place on */
 
 void lk_compile_caret(const lk_compile *answer, FILE *out) {
 	if (!answer || !answer->file || answer->file->mistake.line == 0) return;

@@ -68,9 +68,7 @@ static void drop_variants(struct emission *emission) {
 static lc_emit *const targets[] = {[LK_COMPILE_MPI] = lc_emit_mpi,
                                    [LK_COMPILE_CUDA] = lc_emit_cuda,
                                    [LK_COMPILE_TORCH] = lc_emit_torch};
-enum {
-	TARGETS = sizeof targets / sizeof *targets
-};
+enum { TARGETS = sizeof targets / sizeof *targets };
 
 static lk_status emit_write_text(const struct emission *emission, const lk_compile_request *request,
                                  FILE *out, lk_error *err) {

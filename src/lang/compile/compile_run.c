@@ -14,9 +14,7 @@
 #include "base/check.h"
 #include "base/noun.h"
 
-enum {
-	DEFAULT_RANKS = 4
-};
+enum { DEFAULT_RANKS = 4 };
 
 /* ---- scalars that are set ---- */
 

@@ -10,9 +10,7 @@
 #include "lang/rewrite/rewrite.h"
 #include "lang/run/run.h"
 
-enum {
-	MOST_RANKS = 16
-};
+enum { MOST_RANKS = 16 };
 
 struct checked {
 	const char *schedule;

@@ -31,10 +31,7 @@ bool lc_cuda_in_kernel(const lc_mpi *mpi, const lc_step *step);
 
 /* ---- emit_cuda_pass: a kernel in the making: one pass, with its text in three places at once. */
 
-enum {
-	LC_CUDA_PART = 160,
-	LC_CUDA_SHARED = 16
-};
+enum { LC_CUDA_PART = 160, LC_CUDA_SHARED = 16 };
 
 typedef struct lc_kernel {
 	lc_mpi *c;

@@ -9,10 +9,7 @@
 #include "lang/rewrite/rewrite_internal.h"
 #include "lang/emit/emit_cuda.h"
 
-enum {
-	PARTS = 16,
-	VALUES = 15
-}; /* RT_CHUNK_PARTS; RT_CHUNK_VALUES but for the end */
+enum { PARTS = 16, VALUES = 15 }; /* RT_CHUNK_PARTS; RT_CHUNK_VALUES but for the end */
 
 struct cut {
 	int value, dim;

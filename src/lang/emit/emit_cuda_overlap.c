@@ -9,9 +9,7 @@
  */
 #include "lang/emit/emit_cuda.h"
 
-enum {
-	PART = 160
-};
+enum { PART = 160 };
 
 static const lc_node *overlap_node(const lc_mpi *mpi, int id) {
 	return &mpi->p->nodes.at[id];

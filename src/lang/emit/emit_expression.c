@@ -4,13 +4,7 @@
 
 #include <string.h>
 
-enum {
-	COMPARED = 1,
-	ADDED,
-	MULTIPLIED,
-	SIGNED,
-	ATOM
-}; /* how tightly an operation binds */
+enum { COMPARED = 1, ADDED, MULTIPLIED, SIGNED, ATOM }; /* how tightly an operation binds */
 
 static const lc_node *expression_node(const lc_text *text, int id) {
 	return &text->p->nodes.at[id];

@@ -19,9 +19,7 @@
 #include "lang/emit/emit.h"
 #include "lang/steps/steps.h"
 
-enum {
-	LC_IDENTIFIER = LC_NAME + 64
-}; /* a name, a prefix, and what steps add to names */
+enum { LC_IDENTIFIER = LC_NAME + 64 }; /* a name, a prefix, and what steps add to names */
 
 /* ---- names, comments, numbers ---- */
 
@@ -139,9 +137,7 @@ void lc_place_stride(const lc_program *program, const lc_loops *loops, const lc_
 /* ---- emit_header: the functions by which another program calls an emitted one: their names and
  * declarations. */
 
-enum {
-	LC_API = 3 * LC_IDENTIFIER
-};
+enum { LC_API = 3 * LC_IDENTIFIER };
 
 /* "lk_PROGRAM", `what` ("_run_"), schedule or "". Returns `out`. */
 char *lc_api_name(const lc_program *original, const char *what, const char *schedule,
@@ -392,9 +388,7 @@ void lc_end_sums(lc_pass *pass, int id);
 /* ---- emit_mpi_ring: what rings and overlaps share: one ring of the runtime
  * (data/target/mpi_ring.h) as text. */
 
-enum {
-	LC_RING_GATHERS = 8
-}; /* RT_RING_GATHERS */
+enum { LC_RING_GATHERS = 8 }; /* RT_RING_GATHERS */
 
 /* A reduce-scatter, a pass and all-gathers, as far as there are any. */
 typedef struct lc_ring {

@@ -3,9 +3,7 @@
 #include "lang/emit/emit_internal.h"
 #include "base/check.h"
 
-enum {
-	PART = 160
-};
+enum { PART = 160 };
 
 void lc_mpi_contraction(lc_mpi *mpi, int id, int depth) {
 	LK_ASSERT(id >= 0 && (size_t)id < mpi->p->nodes.count);

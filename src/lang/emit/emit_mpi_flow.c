@@ -9,17 +9,9 @@
  */
 #include "lang/emit/emit_internal.h"
 
-enum {
-	PARTS = 32,
-	READY = 4,
-	CHOICES = 16
-}; /* RT_FLOW_PARTS, RT_READY, RT_CHOICES */
+enum { PARTS = 32, READY = 4, CHOICES = 16 }; /* RT_FLOW_PARTS, RT_READY, RT_CHOICES */
 
-typedef enum by {
-	WHOLE,
-	CUT,
-	EACH
-} by;
+typedef enum by { WHOLE, CUT, EACH } by;
 
 struct part {
 	lc_step step;       /* a MAP, CONTRACT, ROWS, or COMM of one value */

@@ -6,10 +6,7 @@
 #include "lang/emit/emit_internal.h"
 #include "base/check.h"
 
-enum {
-	POINTER = 160,
-	SUMS = 64
-};
+enum { POINTER = 160, SUMS = 64 };
 
 /* ---- names ---- */
 

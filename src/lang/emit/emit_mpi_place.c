@@ -5,9 +5,7 @@
 #include "lang/emit/emit_internal.h"
 #include "base/check.h"
 
-enum {
-	INDEX = 256
-};
+enum { INDEX = 256 };
 
 char *lc_map_place(const lc_pass *pass, const char *prefix, const lc_place *at,
                    char out[LC_IDENTIFIER]) {

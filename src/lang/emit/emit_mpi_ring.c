@@ -6,9 +6,7 @@
 
 #include <string.h>
 
-enum {
-	POINTER = 160
-};
+enum { POINTER = 160 };
 
 static const lc_node *mpi_ring_node(const lc_mpi *mpi, int id) {
 	return &mpi->p->nodes.at[id];

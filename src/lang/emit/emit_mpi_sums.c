@@ -6,9 +6,7 @@
 
 #include <string.h>
 
-enum {
-	POINTER = 160
-};
+enum { POINTER = 160 };
 
 static const char *emit_sum_type(lc_dtype t) {
 	if (lc_is_real(t)) return "double";

@@ -15,10 +15,7 @@
 #include "lang/rewrite/rewrite_internal.h"
 #include "base/check.h"
 
-enum {
-	NO_DIM = -1,
-	SEVERAL_DIMS = -2
-};
+enum { NO_DIM = -1, SEVERAL_DIMS = -2 };
 
 struct mover {
 	const lc_program *p;

@@ -5,9 +5,7 @@
 
 /* ---- buckets ---- */
 
-enum {
-	BUCKET_BYTES = 25 << 20
-}; /* bucket_cap_mb of PyTorch's DistributedDataParallel is 25 */
+enum { BUCKET_BYTES = 25 << 20 }; /* bucket_cap_mb of PyTorch's DistributedDataParallel is 25 */
 
 static lk_status try_bucket(lc_mover *mover, const int *words, int count, lc_directive **out,
                             lk_error *err) {

@@ -52,9 +52,7 @@ uint8_t *lc_new_set(const lc_program *program, lk_arena *arena) {
 }
 
 static lk_status parts_unknown(const lc_program *program, const lc_word *word, lk_error *err) {
-	enum {
-		SUGGESTED = 512
-	};
+	enum { SUGGESTED = 512 };
 	const char *names[SUGGESTED];
 	size_t count = 0;
 	for (size_t i = program->bundles.count; i-- > 0 && count < SUGGESTED;)

@@ -120,9 +120,7 @@ lc_rewriter lc_rewrite_split, lc_rewrite_reorder, lc_rewrite_slice, lc_rewrite_f
 
 /* ---- moves: a program as statements and passes, and directives made for a search. */
 
-enum {
-	LC_WORDS = 64
-}; /* statements and passes that a search looks at */
+enum { LC_WORDS = 64 }; /* statements and passes that a search looks at */
 
 typedef struct lc_mover {
 	const lc_program *p;

@@ -6,9 +6,7 @@
 #include "base/arena.h"
 #include "lang/rewrite/rewrite_internal.h"
 
-enum {
-	PARTS = 64
-};
+enum { PARTS = 64 };
 
 struct overlapper {
 	const lc_program *p;

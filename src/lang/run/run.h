@@ -109,10 +109,7 @@ int64_t lc_group_place(const lc_program *program, const lc_sizes *sizes,
  * in numeric mode.
  */
 
-typedef enum lc_arithmetic {
-	LC_NUMERIC,
-	LC_FIELD
-} lc_arithmetic;
+typedef enum lc_arithmetic { LC_NUMERIC, LC_FIELD } lc_arithmetic;
 
 enum {
 	LC_CELLS_LIMIT = 1 << 27, /* elements of all ranks together that a run may hold at a time */
@@ -195,9 +192,7 @@ typedef struct lc_verify_options {
 	bool exact_only; /* leaves out the runs in numbers that `worst` is found by */
 } lc_verify_options;
 
-enum {
-	LC_VERIFY_RANKS = 32
-};
+enum { LC_VERIFY_RANKS = 32 };
 
 typedef struct lc_verdict {
 	bool equal;
@@ -220,9 +215,7 @@ lk_status lc_verify(const lc_program *original, const lc_program *rewritten,
 
 /* ---- summary: what a run has left behind, in few numbers. */
 
-enum {
-	LC_FIRST = 4
-}; /* elements that are shown */
+enum { LC_FIRST = 4 }; /* elements that are shown */
 
 typedef struct lc_summary {
 	int id;

@@ -39,9 +39,7 @@
 #include "base/arena.h"
 #include "lang/run/run_internal.h"
 
-enum {
-	LIBRARY = 4
-}; /* roundoffs that a function of a library may be wrong by */
+enum { LIBRARY = 4 }; /* roundoffs that a function of a library may be wrong by */
 
 struct bounds {
 	const lc_run *run; /* the values */
@@ -394,9 +392,7 @@ static lk_status bound_make_room(struct bounds *bounds, int id) {
 	return bounds->scratch.parts[id] ? LK_OK : lk_oom(bounds->err);
 }
 
-enum {
-	ALL_RANKS = -1
-};
+enum { ALL_RANKS = -1 };
 
 /* Operand `id` in a form, on one rank or on all. */
 static lk_status bound_take_form(struct bounds *bounds, int id, int64_t rank, form *f) {

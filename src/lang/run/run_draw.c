@@ -5,9 +5,7 @@
 #include "lang/run/run_internal.h"
 #include "base/check.h"
 
-enum {
-	PLAIN_BOUND = 8
-}; /* of integers that index nothing */
+enum { PLAIN_BOUND = 8 }; /* of integers that index nothing */
 
 /* ---- what a draw depends on ---- */
 

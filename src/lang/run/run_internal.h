@@ -200,9 +200,7 @@ typedef struct lc_choices {
 	LK_VEC(lc_nudge) nudges; /* the first LC_CHOICES */
 	int64_t count;           /* of all */
 } lc_choices;
-enum {
-	LC_CHOICES = 256
-};
+enum { LC_CHOICES = 256 };
 /* run_bound.c: a run in numbers that has kept all its values; each of *out's is a bound on how far
  * another execution of the same program that makes the same choices, or exact arithmetic, may be
  * from it there. *choices must be freed in every case. */

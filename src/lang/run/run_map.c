@@ -5,9 +5,7 @@
 #include "lang/run/run_internal.h"
 #include "base/check.h"
 
-enum {
-	ROW = 512
-}; /* numbers that a kernel sees at a time */
+enum { ROW = 512 }; /* numbers that a kernel sees at a time */
 
 /* ---- kernels on numbers ---- */
 

@@ -12,9 +12,7 @@ uint64_t lc_field_divide(uint64_t key, uint64_t a, uint64_t b) {
 	return lc_field_multiply(a, lc_field_inverse(b));
 }
 
-enum {
-	BATCH = 256
-};
+enum { BATCH = 256 };
 
 /* Quotients of `n` <= BATCH elements with one inversion: the inverse of the product of all
  * divisors, taken apart from its end (Montgomery's trick). */

@@ -7,10 +7,7 @@
 #include "lang/run/run.h"
 #include "lang/run/run_internal.h"
 
-enum {
-	DRAWS = 3,
-	MESHES = 256
-};
+enum { DRAWS = 3, MESHES = 256 };
 
 struct verifier {
 	const lc_program *p, *q; /* original, rewritten */
@@ -244,9 +241,7 @@ static lk_status try_mesh(struct verifier *verifier, const int64_t axes[LC_AXES]
 	return LK_OK;
 }
 
-enum {
-	CHOICES = 24
-};
+enum { CHOICES = 24 };
 
 /* The numbers of ranks that were requested, or the usual ones; where the rewritten mesh has groups,
  * some groups of them. */

@@ -8,9 +8,7 @@
 #include "lang/steps/steps_internal.h"
 #include "base/check.h"
 
-enum {
-	MOST_OPS = 1 << 21
-};
+enum { MOST_OPS = 1 << 21 };
 
 /* Ends of what a step emitted, for those that wait for it chunk by chunk. */
 struct ends {

@@ -132,9 +132,8 @@ lk_status lc_lifetimes(lk_arena *arena, const lc_steps *steps, lc_life **out, lk
  * All other steps follow one another: each waits for all before it, as in a program that calls them
  * in turn. Steps of a list are an operation for each tensor; messages in buckets are joined. */
 
-enum {
-	LC_CHUNKS = 8
-}; /* of an overlap whose number of chunks is left open, unless lc_lower is told */
+/* Of an overlap whose number of chunks is left open, unless lc_lower is told. */
+enum { LC_CHUNKS = 8 };
 
 /* `chunks`: for overlaps that leave it open; 0: LC_CHUNKS. The steps' program and sizes must fit
  * (lc_sizes_check). */

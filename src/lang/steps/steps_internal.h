@@ -11,9 +11,7 @@
 
 #include "lang/steps/steps.h"
 
-enum {
-	LC_NEVER = INT_MAX
-};
+enum { LC_NEVER = INT_MAX };
 
 typedef enum lc_held {
 	LC_NOWHERE,  /* constants, scalars, arithmetic of single numbers: recomputed where it is read */

@@ -36,9 +36,7 @@ lk_status lc_ids_put(lk_arena *arena, lc_ids *ids, int id, lk_error *err) {
 
 /* ---- messages ---- */
 
-enum {
-	SHOWN = 48
-};
+enum { SHOWN = 48 };
 
 static lk_status refuse_pass(const lc_maker *maker, const lc_unit *unit, int v, int other,
                              const char *why, lk_error *err) {

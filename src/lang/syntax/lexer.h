@@ -32,10 +32,7 @@ typedef LK_VEC(lc_token) lc_tokens;
 /* Ends with one LC_END. */
 lk_status lc_lex(lc_file *file, const char *text, size_t size, lc_tokens *out, lk_error *err);
 
-enum {
-	LC_DEPTH = 100,
-	LC_LOOPS = 4
-}; /* of nested expressions; of nested loops */
+enum { LC_DEPTH = 100, LC_LOOPS = 4 }; /* of nested expressions; of nested loops */
 
 typedef struct lc_loop {
 	const char *name;

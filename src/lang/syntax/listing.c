@@ -11,9 +11,7 @@
 
 /* Operations inside of one statement: below the parser's depth of 100, signs and brackets included.
  */
-enum {
-	NESTED = 40
-};
+enum { NESTED = 40 };
 
 struct use {
 	int count, by, depth;

@@ -26,10 +26,8 @@ lk_status lc_group_next(lc_parser *parser, int axis, lc_group *out, lk_error *er
 	return LK_OK;
 }
 
-enum {
-	TURNS = 1 << 14,
-	LAST = 1 << 20
-}; /* of all loops of a file, so that nested empty ones end; a variable */
+/* Of all loops of a file, so that nested empty ones end; a variable. */
+enum { TURNS = 1 << 14, LAST = 1 << 20 };
 
 lk_status lc_known(lc_parser *parser, int64_t *out, lk_error *err) {
 	const lc_token *token = lc_peek(parser);

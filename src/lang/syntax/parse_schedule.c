@@ -5,14 +5,9 @@
 #include "lang/syntax/lexer.h"
 
 /* Values that the directives of a file go over, all together: reading stays a matter of seconds. */
-enum {
-	WORK = 1 << 19
-};
-enum {
-	WORDS = 512,
-	DIRECTIVES = 256,
-	SCHEDULES = 256
-}; /* names of a directive, directives of a schedule, schedules */
+enum { WORK = 1 << 19 };
+/* Names of a directive, directives of a schedule, schedules. */
+enum { WORDS = 512, DIRECTIVES = 256, SCHEDULES = 256 };
 
 typedef LK_VEC(lc_directive) directives;
 

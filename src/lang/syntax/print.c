@@ -72,14 +72,8 @@ char *lc_type_text(const lc_program *program, const lc_node *node, char *out, si
 
 /* ---- expressions ---- */
 
-enum {
-	COMPARED = 1,
-	ADDED,
-	MULTIPLIED,
-	NEGATED,
-	RAISED,
-	ATOM
-}; /* how tightly an operation binds */
+/* How tightly an operation binds. */
+enum { COMPARED = 1, ADDED, MULTIPLIED, NEGATED, RAISED, ATOM };
 
 static int print_binding(int op) {
 	switch (op) {

@@ -11,11 +11,7 @@
 #include "io/json.h"
 #include "lang/tune/tune.h"
 
-enum {
-	ROUNDS = 21,
-	SECONDS = 300,
-	WORD = 64
-};
+enum { ROUNDS = 21, SECONDS = 300, WORD = 64 };
 
 /* ---- statistics ---- */
 

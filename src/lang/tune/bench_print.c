@@ -13,9 +13,7 @@
 #include "lang/rewrite/rewrite.h"
 #include "lang/tune/tune.h"
 
-enum {
-	NUMBER = 32
-};
+enum { NUMBER = 32 };
 
 /* ---- schedules ---- */
 

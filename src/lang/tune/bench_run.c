@@ -7,13 +7,9 @@
 #include "base/text.h"
 #include "lang/tune/tune.h"
 
-enum {
-	OUTPUT = 64 << 20
-};
+enum { OUTPUT = 64 << 20 };
 
-enum {
-	SHOWN = 200
-};
+enum { SHOWN = 200 };
 
 /* What the emitted program said itself, "NAME: ...", among what the launcher says around it; NULL.
  */

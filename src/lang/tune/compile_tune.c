@@ -12,9 +12,7 @@
 #include "lang/compile/compile.h"
 #include "lang/tune/tune.h"
 
-enum {
-	TOP = 5
-};
+enum { TOP = 5 };
 
 struct tuning {
 	const lc_program *p;
@@ -174,9 +172,7 @@ static lk_status tune_size_of_step(struct tuning *tuning, lk_error *err) {
 
 /* The file's content: what is remembered of a step is not of another one. */
 static lk_status tune_hash_step(struct tuning *tuning, lk_error *err) {
-	enum {
-		LIMIT = 1 << 30
-	};
+	enum { LIMIT = 1 << 30 };
 	char *text;
 	size_t size;
 	LK_TRY(lk_stream_slurp(tuning->request->step, LIMIT, &text, &size, err));

@@ -10,10 +10,7 @@
 #include "base/check.h"
 #include "base/sort.h"
 
-enum {
-	SEARCHED = 4,
-	REFINED = 32
-};
+enum { SEARCHED = 4, REFINED = 32 };
 
 /* One program: how it came about, and itself while it waits to be rewritten. */
 struct candidate {

@@ -19,12 +19,7 @@
 #include "base/text.h"
 #include "lang/tune/tune.h"
 
-enum {
-	FILE_LIMIT = 1 << 24,
-	ENTRIES = 65536,
-	WARNINGS = 8,
-	FIELDS = 6
-};
+enum { FILE_LIMIT = 1 << 24, ENTRIES = 65536, WARNINGS = 8, FIELDS = 6 };
 
 static const char *const kinds[] = {"simulated", "measured"};
 static const char head[] = "# lockstep wisdom ";

@@ -12,10 +12,7 @@
 #include "base/check.h"
 #include "base/sort.h"
 
-enum {
-	DIMS_LIMIT = 4096,
-	POWER_LIMIT = 16
-};
+enum { DIMS_LIMIT = 4096, POWER_LIMIT = 16 };
 
 static int64_t dims_common_divisor(int64_t a, int64_t b) {
 	while (b != 0) {

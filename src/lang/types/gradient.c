@@ -20,9 +20,7 @@
 #include "base/check.h"
 #include "lang/types/program.h"
 
-enum {
-	NO_ADJOINT = -1
-};
+enum { NO_ADJOINT = -1 };
 
 struct gradient {
 	lc_asker ask;

@@ -47,9 +47,8 @@ enum {
 /* clang-format on */
 typedef enum lc_dtype {
 #define LC_SYMBOL(symbol, name, bits) LC_##symbol,
-	LC_DTYPES(LC_SYMBOL)
+	LC_DTYPES(LC_SYMBOL) LC_DTYPE_COUNT,
 #undef LC_SYMBOL
-	LC_DTYPE_COUNT,
 } lc_dtype;
 
 typedef enum lc_family {
@@ -90,9 +89,7 @@ typedef enum lc_argument {
 	LC_A_REVERSE,                    /* reverse */
 } lc_argument;
 
-enum {
-	LC_ARGUMENTS = 4
-};
+enum { LC_ARGUMENTS = 4 };
 
 /* X(symbol, name, family, operands, arguments ...): the table of operations. */
 /* clang-format off */
@@ -169,9 +166,8 @@ enum {
 /* clang-format on */
 typedef enum lc_op {
 #define LC_SYMBOL(symbol, ...) LC_##symbol,
-	LC_OPS(LC_SYMBOL)
+	LC_OPS(LC_SYMBOL) LC_OP_COUNT,
 #undef LC_SYMBOL
-	LC_OP_COUNT,
 } lc_op;
 
 typedef struct lc_op_row {
@@ -182,12 +178,7 @@ typedef struct lc_op_row {
 } lc_op_row;
 extern const lc_op_row lc_ops[LC_OP_COUNT];
 
-typedef enum lc_reduce {
-	LC_SUM,
-	LC_RMAX,
-	LC_RMIN,
-	LC_REDUCES
-} lc_reduce;
+typedef enum lc_reduce { LC_SUM, LC_RMAX, LC_RMIN, LC_REDUCES } lc_reduce;
 
 /* Where the elements of a tensor are, along one mesh axis. A dim that is sliced over several axes
  * is cut by the first of them, its slices by the next. */
@@ -472,9 +463,7 @@ typedef struct lc_composed_row {
 	lc_composer *make;
 	uint8_t arguments[LC_ARGUMENTS + 1]; /* lc_argument; LC_A_SIZES stands last */
 } lc_composed_row;
-enum {
-	LC_COMPOSED = 14
-};
+enum { LC_COMPOSED = 14 };
 extern const lc_composed_row lc_composed[LC_COMPOSED];
 
 /* ---- gradient.c: the gradient of `loss`, one real number, by value `by`: of its shape and format,
@@ -489,9 +478,7 @@ lk_status lc_gradient_conv(const lc_asker *ask, const lc_node *node, int k, int 
 /* ---- parse.c ---- */
 /* Reads programs and schedules; *out is set also when there is an error at a place (mistake tells
  * where), and must be freed in every case. */
-enum {
-	LC_TEXT_LIMIT = 1 << 18
-};
+enum { LC_TEXT_LIMIT = 1 << 18 };
 lk_status lc_parse(const char *path, const char *text, size_t size, lc_file **out, lk_error *err);
 /* The same, where `sizes`, "cp=8,...", says how many ranks an axis has that the text fixes. */
 lk_status lc_parse_sized(const char *path, const char *text, size_t size, const char *sizes,
@@ -535,9 +522,7 @@ static inline const lc_node *lc_in(const lc_program *program, const lc_node *nod
 /* lc_wrong at a draft's place. */
 #define lc_refuse(p, n, err, ...) lc_wrong((p), (n)->line, (n)->column, (err), __VA_ARGS__)
 
-enum {
-	LC_SHOWN = 48
-}; /* bytes of an operand in messages */
+enum { LC_SHOWN = 48 }; /* bytes of an operand in messages */
 /* "y", or the expression, cut. */
 #define lc_shown(p, id, out) lc_value_text((p), (id), (out), LC_SHOWN)
 

@@ -6,10 +6,7 @@
 #include "lang/types/program.h"
 #include "base/check.h"
 
-enum {
-	SUMMED = -1,
-	FIXED = -2
-}; /* summed over; not to be sliced */
+enum { SUMMED = -1, FIXED = -2 }; /* summed over; not to be sliced */
 
 /* Of each dim of both operands: where it goes, and the dim of the other operand that must be sliced
  * alike, or -1. */

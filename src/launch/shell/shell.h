@@ -65,11 +65,7 @@ typedef struct lk_shell_function {
 } lk_shell_function;
 
 /* The answer of a condition; UNKNOWN: only an execution could tell. */
-typedef enum lk_truth {
-	LK_SHELL_FALSE,
-	LK_SHELL_TRUE,
-	LK_SHELL_UNKNOWN
-} lk_truth;
+typedef enum lk_truth { LK_SHELL_FALSE, LK_SHELL_TRUE, LK_SHELL_UNKNOWN } lk_truth;
 
 typedef struct lk_shell_block {
 	char kind;            /* 'i' if, 'l' loop, 'f' function, 'c' case, '{' group, '(' subshell */

@@ -197,9 +197,7 @@ const char *lk_shell_skip_ansi(const char *at, const char *end) {
 }
 
 /* Quotes and brackets nest at most so deep: what is deeper counts as not closed. */
-enum {
-	NESTED = 64
-};
+enum { NESTED = 64 };
 
 static const char *close_nested(const char *at, const char *end, char open, char close, int depth);
 

@@ -12,20 +12,10 @@
 #include "base/units.h"
 
 /* What stands between a pass and the next stage. */
-enum {
-	FORWARD_IN,
-	FORWARD_OUT,
-	BACKWARD_IN,
-	BACKWARD_OUT,
-	WIRES_PER_CHUNK
-};
-enum {
-	MOST_CHUNKS = 64
-};
+enum { FORWARD_IN, FORWARD_OUT, BACKWARD_IN, BACKWARD_OUT, WIRES_PER_CHUNK };
+enum { MOST_CHUNKS = 64 };
 
-enum {
-	PASSES = 4
-}; /* of lk_pass */
+enum { PASSES = 4 }; /* of lk_pass */
 
 /* The calls of a pass that was built before on this stage: passes of a chunk differ in their
  * micro-batch alone. */
@@ -34,12 +24,7 @@ struct lk_known_pass {
 };
 
 /* What stands around a pass: its messages, and the wait in front of it. */
-typedef enum lk_around {
-	RECEIVE,
-	WAIT,
-	SEND,
-	AROUND
-} lk_around;
+typedef enum lk_around { RECEIVE, WAIT, SEND, AROUND } lk_around;
 
 /* Such a call as it was made for one micro-batch. */
 struct lk_known_call {

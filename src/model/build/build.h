@@ -221,9 +221,7 @@ typedef struct lk_mixer_build {
 	double (*between)(const lk_builder *builder);
 } lk_mixer_build;
 extern const lk_mixer_build lk_mixer_builds[];
-enum {
-	LK_MIXER_BUILDS = 6
-};
+enum { LK_MIXER_BUILDS = 6 };
 void lk_build_attention_forward(lk_builder *builder, const lk_layer_shape *shape);
 void lk_build_attention_backward(lk_builder *builder, const lk_layer_shape *shape, bool input,
                                  bool weight);
@@ -329,9 +327,7 @@ void lk_build_traffic(lk_builder *builder, const char *name, unsigned kind, doub
 typedef struct lk_tail_part {
 	uint32_t block, repeat;
 } lk_tail_part;
-enum {
-	LK_TAIL_PARTS = LK_RANK_MATRICES + 2
-};
+enum { LK_TAIL_PARTS = LK_RANK_MATRICES + 2 };
 lk_status lk_build_tail(lk_builder *builder, int stage, lk_tail_part out[LK_TAIL_PARTS],
                         int *count);
 

@@ -10,9 +10,7 @@
 #include "model/build/build.h"
 #include "model/layout/job.h"
 
-enum {
-	DELTA_CHUNK = 64
-};
+enum { DELTA_CHUNK = 64 };
 
 /* Widths on this rank. */
 struct lk_delta_width {

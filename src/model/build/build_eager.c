@@ -39,11 +39,7 @@ static double rms_backward(double wide) {
 	return 2 * wide + 2 * cast(wide, 4) + 8 + 12 + 4 + 24 + 12;
 }
 
-enum {
-	RMS_FORWARD = 6,
-	RMS_BACKWARD = 10,
-	RMS_CASTS = 2
-};
+enum { RMS_FORWARD = 6, RMS_BACKWARD = 10, RMS_CASTS = 2 };
 
 double lk_build_norm_held(const lk_builder *builder, double elements) {
 	if (!builder->eager || !is_rms(builder)) return builder->wide * elements;

@@ -4,9 +4,7 @@
 #include "model/build/build.h"
 #include "model/layout/job.h"
 
-enum {
-	LIGHTNING_BLOCK = 256
-};
+enum { LIGHTNING_BLOCK = 256 };
 
 static double lightning_width(const lk_builder *builder) {
 	return builder->model->heads / builder->tp * builder->model->head_dim;

@@ -241,10 +241,7 @@ static double moe_saved(const lk_builder *builder, struct lk_moe_size z) {
 /* Rows go to the ranks that hold their experts, forward as they are and backward as gradients of
  * what came back; or come back. What goes may travel in 8 bits, with its factors; what comes back
  * is summed on its way and does not (DeepSeek-V3 report, section 3.3.3). */
-typedef enum lk_way {
-	LK_WAY_OUT,
-	LK_WAY_BACK
-} lk_way;
+typedef enum lk_way { LK_WAY_OUT, LK_WAY_BACK } lk_way;
 
 static double exchanged_bytes(const lk_builder *builder, lk_way way) {
 	bool narrow = way == LK_WAY_OUT && builder->job->fp8_dispatch == LK_ON && builder->job->ep > 1;

@@ -12,9 +12,7 @@
 #include "base/arena.h"
 #include "model/build/build.h"
 
-enum {
-	COMPUTE_ONLY = LK_JOIN(LK_STREAM_COMPUTE) | LK_JOIN(LK_STREAM_HOST)
-};
+enum { COMPUTE_ONLY = LK_JOIN(LK_STREAM_COMPUTE) | LK_JOIN(LK_STREAM_HOST) };
 
 /* One of the two blocks while it is copied. */
 struct lk_side {

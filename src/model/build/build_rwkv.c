@@ -36,9 +36,7 @@ static void mix_backward(lk_builder *builder, double inputs) {
 /* From version 5 on in chunks, as linear attention: within a chunk all pairs, between chunks states
  * of S x S for each head; version 7 twice, for what is taken out (fla's chunk kernels). */
 static void chunked_wkv(lk_builder *builder, const lk_layer_shape *shape, bool backward) {
-	enum {
-		CHUNK = 64
-	};
+	enum { CHUNK = 64 };
 	const lk_model *model = builder->model;
 	double s = model->rwkv_head, heads = model->rwkv_inner / s,
 		   chunk = shape->keys < CHUNK ? shape->keys : CHUNK,

@@ -16,11 +16,7 @@
 #include "base/stats.h"
 #include "model/network/dlrm.h"
 
-enum {
-	FLOAT = 4,
-	INDEX = 4,
-	LENGTH = 4
-};
+enum { FLOAT = 4, INDEX = 4, LENGTH = 4 };
 
 struct hybrid {
 	lk_graph *graph;

@@ -30,10 +30,7 @@
 #include "base/check.h"
 
 /* Indices and offsets are 32-bit, as the table-batched kernels take them. */
-enum {
-	FLOAT = 4,
-	INDEX = 4
-};
+enum { FLOAT = 4, INDEX = 4 };
 
 /* DDP's buckets: the first is closed at 1 MiB, others at 25. */
 static const double first_bucket = 0x1p20, bucket = 25 * 0x1p20;
@@ -168,9 +165,7 @@ static void dlrm_step_nones(struct step *step, const char *name, int count) {
 
 /* An operation of so many small kernels, of `bytes` each: on indices, lengths and offsets. */
 static void dlrm_step_small(struct step *step, const char *name, int count, double bytes) {
-	enum {
-		MOST = 16
-	};
+	enum { MOST = 16 };
 	lk_op kernels[MOST];
 	LK_ASSERT(count > 0 && count <= MOST);
 	for (int i = 0; i < count; i++) kernels[i] = (lk_op){.kind = LK_OP_ELEMENTWISE, .bytes = bytes};
@@ -460,9 +455,7 @@ static void dlrm_step_mlp_backward(struct step *step, const double *widths, int 
  * element, which reads its index, the neighbour's, the place of the gradient, and gradient and
  * target: four loads one after the other. */
 static void index_backward(struct step *step, double square, double pairs) {
-	enum {
-		LAUNCHES = 11
-	}; /* of PyTorch 1.8 to 1.11, as the table of overheads has them */
+	enum { LAUNCHES = 11 }; /* of PyTorch 1.8 to 1.11, as the table of overheads has them */
 	lk_op kernels[LAUNCHES];
 	for (int i = 0; i < LAUNCHES; i++) kernels[i] = dlrm_step_pass(step, pairs, 4);
 	kernels[0] = dlrm_step_pass(step, step->batch * square, 1);

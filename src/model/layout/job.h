@@ -11,11 +11,7 @@
 #include "hw/hw.h"
 #include "model/network/model.h"
 
-typedef enum lk_task {
-	LK_TASK_PRETRAIN,
-	LK_TASK_SFT,
-	LK_TASK_LORA
-} lk_task;
+typedef enum lk_task { LK_TASK_PRETRAIN, LK_TASK_SFT, LK_TASK_LORA } lk_task;
 typedef enum lk_sharding {
 	LK_SHARD_NONE,  /* plain DDP: all-reduce of gradients */
 	LK_SHARD_ZERO1, /* distributed optimizer: reduce-scatter gradients, all-gather parameters */
@@ -67,10 +63,7 @@ typedef enum lk_cp_kind {
 	LK_CP_ALLGATHER,
 	LK_CP_ULYSSES /* tokens are exchanged for heads */
 } lk_cp_kind;
-typedef enum lk_attn_kernel {
-	LK_KERNEL_FLASH,
-	LK_KERNEL_UNFUSED
-} lk_attn_kernel;
+typedef enum lk_attn_kernel { LK_KERNEL_FLASH, LK_KERNEL_UNFUSED } lk_attn_kernel;
 /* Which library's fused attention: what it keeps for the backward pass depends on its layout. */
 typedef enum lk_attn_library {
 	LK_ATTN_LIBRARY_AUTO,
@@ -124,11 +117,7 @@ typedef enum lk_update {
 } lk_update;
 
 /* Three-valued switches: what a user leaves open, lk_job_complete decides. */
-typedef enum lk_switch {
-	LK_AUTO = 0,
-	LK_ON = 1,
-	LK_OFF = -1
-} lk_switch;
+typedef enum lk_switch { LK_AUTO = 0, LK_ON = 1, LK_OFF = -1 } lk_switch;
 
 /* Zero means "not said" in every field; lk_job_complete fills what is open and checks the whole. */
 #define LK_STACK_DEFAULT "megatron" /* the software that is assumed where none is stated */
@@ -512,9 +501,7 @@ typedef struct lk_launch_given {
 	uint64_t *vars_read; /* bit N: the file reads the variable of line N of `vars`, up to 64 lines;
 	                      * NULL: nobody asks */
 } lk_launch_given;
-enum {
-	LK_LAUNCH_CONFLICTS = 192
-};
+enum { LK_LAUNCH_CONFLICTS = 192 };
 /* Flags of the line that say something else of the network than `model` is, as "--num-layers 80
  * (32), ..."; "" where they agree. */
 void lk_launch_conflicts(const lk_launch *launch, const lk_model *model,
@@ -635,9 +622,7 @@ extern const char *const lk_module_name[];
 /* The set of names between characters of `apart`; 0 where one is unknown. */
 int lk_modules_named(const char *text, const char *apart);
 /* The names, `between` them: "core_attn+mlp". Returns `out`. */
-enum {
-	LK_MODULES_TEXT = 80
-};
+enum { LK_MODULES_TEXT = 80 };
 char *lk_module_names(char out[LK_MODULES_TEXT], int modules, char between);
 /* Selective recomputation of modules. */
 void lk_job_select(lk_job *job, int modules);

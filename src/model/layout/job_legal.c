@@ -5,9 +5,7 @@
 #include <stdio.h>
 
 /* How far the search goes to each side: a message is not worth more. */
-enum {
-	NEAR_STEPS = 65536
-};
+enum { NEAR_STEPS = 65536 };
 
 static char *pair(char out[LK_JOB_NEAR], int64_t below, int64_t above) {
 	if (below > 0 && above > 0) snprintf(out, LK_JOB_NEAR, "%" PRId64 ", %" PRId64, below, above);

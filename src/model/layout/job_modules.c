@@ -8,9 +8,7 @@
 
 const char *const lk_module_name[] = {
 	"core_attn", "mlp", "moe", "layernorm", "moe_act", "mla_up_proj", "shared_experts", NULL};
-enum {
-	MODULES = sizeof lk_module_name / sizeof *lk_module_name - 1
-};
+enum { MODULES = sizeof lk_module_name / sizeof *lk_module_name - 1 };
 
 _Static_assert(1 << MODULES == LK_MODULES_END, "a name for each module");
 

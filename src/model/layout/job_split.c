@@ -25,10 +25,7 @@
 #include "base/check.h"
 #include "base/noun.h"
 
-enum {
-	LAYOUT_STEPS = 1 << 16,
-	LAYOUT_DEPTH = 8
-};
+enum { LAYOUT_STEPS = 1 << 16, LAYOUT_DEPTH = 8 };
 
 int lk_job_layers(const lk_job *job) {
 	return job->model.layers + job->model.decoder_layers;

@@ -170,9 +170,7 @@ static const lk_stack_features features[] = {
 	},
 };
 
-enum {
-	FEATURES = sizeof features / sizeof *features
-};
+enum { FEATURES = sizeof features / sizeof *features };
 
 const lk_stack_features *lk_stack_features_at(int index) {
 	return index >= 0 && index < FEATURES ? &features[index] : NULL;

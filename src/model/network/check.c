@@ -247,9 +247,7 @@ static bool order_stands(const lk_model *model) {
 }
 
 /* Kinds of layers beyond which a list of them is refused: the builder keeps one block of each. */
-enum {
-	KINDS = 60
-};
+enum { KINDS = 60 };
 
 static bool few_kinds(const lk_model *model) {
 	lk_layer kinds[KINDS];

@@ -5,12 +5,7 @@
 #include "model/network/hf.h"
 #include "base/noun.h"
 
-enum {
-	SIDE = 1 << 14,
-	CHANNELS = 1 << 20,
-	KERNEL = 64,
-	REPEAT = 1000
-};
+enum { SIDE = 1 << 14, CHANNELS = 1 << 20, KERNEL = 64, REPEAT = 1000 };
 
 /* A whole number of an object; what is missing stays as it is, unless it is needed. */
 static lk_status convnet_read_take(const lk_hf_config *config, const lk_value *object,

@@ -10,10 +10,7 @@
 #include "base/text.h"
 #include "io/embedded.h"
 
-enum {
-	CONFIG_LIMIT = 16 << 20,
-	KINDS = 4096
-};
+enum { CONFIG_LIMIT = 16 << 20, KINDS = 4096 };
 
 struct reader {
 	lk_arena *arena;

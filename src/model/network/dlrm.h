@@ -29,20 +29,9 @@ enum {
 
 /* Dot products of all pairs of vectors; the vectors after one another; the same through low-rank
  * cross layers (DCNv2, Wang et al., arXiv 2008.13535: x' = x0 * (V U x + b) + x). */
-typedef enum lk_dlrm_interaction {
-	LK_DLRM_DOT,
-	LK_DLRM_CAT,
-	LK_DLRM_CROSS
-} lk_dlrm_interaction;
-typedef enum lk_dlrm_loss {
-	LK_DLRM_MSE,
-	LK_DLRM_BCE
-} lk_dlrm_loss;
-typedef enum lk_dlrm_optimizer {
-	LK_DLRM_SGD,
-	LK_DLRM_ADAGRAD,
-	LK_DLRM_ADAM
-} lk_dlrm_optimizer;
+typedef enum lk_dlrm_interaction { LK_DLRM_DOT, LK_DLRM_CAT, LK_DLRM_CROSS } lk_dlrm_interaction;
+typedef enum lk_dlrm_loss { LK_DLRM_MSE, LK_DLRM_BCE } lk_dlrm_loss;
+typedef enum lk_dlrm_optimizer { LK_DLRM_SGD, LK_DLRM_ADAGRAD, LK_DLRM_ADAM } lk_dlrm_optimizer;
 
 /* Tables that are alike. */
 typedef struct lk_dlrm_tables {
@@ -73,9 +62,7 @@ lk_status lk_dlrm_read(lk_arena *arena, lk_stream *in, lk_dlrm *out, lk_error *e
 lk_status lk_dlrm_file(lk_arena *arena, const char *path, lk_dlrm *out, lk_error *err);
 /* The preset of a name ("DLRM_default", "dlrm-mlperf"): data/recommenders/NAME.json. */
 lk_status lk_dlrm_preset(lk_arena *arena, const char *name, lk_dlrm *out, lk_error *err);
-enum {
-	LK_DLRM_NAME = 64
-};
+enum { LK_DLRM_NAME = 64 };
 /* The name of the next preset from *index on, which moves after it; false: there is none. */
 bool lk_dlrm_next(int *index, char name[LK_DLRM_NAME]);
 

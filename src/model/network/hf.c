@@ -13,10 +13,7 @@
 #include "base/text.h"
 #include "model/network/hf.h"
 
-enum {
-	CONFIG_LIMIT = 16 << 20,
-	NESTING = 3
-};
+enum { CONFIG_LIMIT = 16 << 20, NESTING = 3 };
 
 /* The language model's part of a multimodal config; NULL where there is none. */
 static const lk_value *hf_inner(const lk_value *object) {

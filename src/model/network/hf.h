@@ -7,11 +7,7 @@
 
 #include "model/network/model.h"
 
-typedef enum lk_hf_kind {
-	LK_HF_INT,
-	LK_HF_REAL,
-	LK_HF_FLAG
-} lk_hf_kind;
+typedef enum lk_hf_kind { LK_HF_INT, LK_HF_REAL, LK_HF_FLAG } lk_hf_kind;
 
 /* One key of a config and the field it fills. What the config does not state keeps the family's
  * start value. */

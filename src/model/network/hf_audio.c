@@ -83,9 +83,7 @@ static lk_status finish_whisper(const lk_hf_config *config, lk_model *model, lk_
  * is not listed has the class's seven. */
 static lk_status read_convs(const lk_hf_config *config, const char *name, int *out, int *count,
                             lk_error *err) {
-	enum {
-		USUAL = 7
-	};
+	enum { USUAL = 7 };
 	const lk_value *list = lk_hf_find(config, name);
 	if (!list && *count > 0 && *count != USUAL)
 		return lk_hf_fail(config, NULL, err, "%s is not stated for %d convolutions", name, *count);

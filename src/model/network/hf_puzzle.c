@@ -60,9 +60,7 @@ static lk_status puzzle_attention(const lk_hf_config *config, const lk_value *ha
 
 static lk_status puzzle_ffn(const lk_hf_config *config, const lk_value *half, const lk_model *model,
                             lk_layer *layer, lk_error *err) {
-	enum {
-		MULTIPLE = 256
-	};
+	enum { MULTIPLE = 256 };
 	bool skipped;
 	LK_TRY(puzzle_half(config, half, "ffn", &skipped, err));
 	if (skipped) return LK_OK;

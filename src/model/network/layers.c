@@ -150,9 +150,7 @@ bool lk_model_order_valid(const lk_model *model) {
 	return at > model->order && !at[strspn(at, " ")];
 }
 
-enum {
-	LAYER_TEXT = LK_MIXER_KINDS + 16
-};
+enum { LAYER_TEXT = LK_MIXER_KINDS + 16 };
 
 /* The letters of a layer, at most one for each mixer and one more, and a width. */
 static void layer_letters(const lk_layer *layer, char out[LAYER_TEXT]) {

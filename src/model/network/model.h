@@ -194,7 +194,7 @@ double lk_dit_head_params(const struct lk_model *model);
 double lk_dit_macs(const struct lk_model *model, double s);
 
 typedef enum lk_attention {
-	LK_ATTN_HEADS /* MHA, GQA, MQA by kv_heads */,
+	LK_ATTN_HEADS, /* MHA, GQA, MQA by kv_heads */
 	LK_ATTN_MLA
 } lk_attention;
 /* ---- layers: a network is an ordered list of layers. A layer is made of mixers, which read other
@@ -211,11 +211,7 @@ typedef enum lk_mixer {
 	LK_MIXER_CONV = 1 << 5,      /* gated short convolution (mixer_conv.c) */
 	LK_MIXERS_END = 1 << 6,
 } lk_mixer;
-typedef enum lk_ffn {
-	LK_FFN_NONE,
-	LK_FFN_DENSE,
-	LK_FFN_EXPERTS
-} lk_ffn;
+typedef enum lk_ffn { LK_FFN_NONE, LK_FFN_DENSE, LK_FFN_EXPERTS } lk_ffn;
 typedef struct lk_layer {
 	int mixers, ffn;  /* a set of lk_mixer; lk_ffn */
 	int width;        /* of a dense feed-forward; 0: the network's */
@@ -227,10 +223,7 @@ typedef struct lk_layer {
 	                     own */
 } lk_layer;
 
-typedef enum lk_norm {
-	LK_NORM_RMS,
-	LK_NORM_LAYER
-} lk_norm;
+typedef enum lk_norm { LK_NORM_RMS, LK_NORM_LAYER } lk_norm;
 /* How the published code writes what an MLP does between its products. */
 typedef enum lk_activation {
 	LK_ACT_KERNEL, /* one operation: GELU, SiLU */
@@ -304,9 +297,7 @@ typedef struct lk_tower {
 } lk_tower;
 
 /* ---- audio: convolutions along time before an encoder, of frames or of samples. */
-enum {
-	LK_AUDIO_CONVS = 8
-};
+enum { LK_AUDIO_CONVS = 8 };
 
 typedef struct lk_audio {
 	int channels; /* of a frame: mel bins; of samples 1 */
@@ -488,9 +479,7 @@ double lk_tower_tokens(const lk_tower *tower);
  * purpose; `warning` (LK_MODEL_WARNING bytes, may be NULL) then says what that leaves out; it is ""
  * where there is nothing to say. Nested text_config / thinker_config are followed. The result has
  * passed lk_model_check. */
-enum {
-	LK_MODEL_WARNING = 512
-};
+enum { LK_MODEL_WARNING = 512 };
 lk_status lk_model_from_hf(const lk_value *config, const char *file, const char *as, lk_model *out,
                            char *warning, lk_error *err);
 /* The same from a path (a config.json, or a folder that holds one). */
@@ -509,9 +498,7 @@ lk_status lk_model_preset(const char *name, lk_model *out, lk_error *err);
 lk_status lk_model_find(const char *name, lk_model *out, bool *found, lk_error *err);
 /* What is said of an answer for this name: that the preset is the language model of a network that
  * has more, or is known by a part of the name. "": nothing. LK_ERR_MEMORY. */
-enum {
-	LK_MODEL_REASON = 160
-};
+enum { LK_MODEL_REASON = 160 };
 lk_status lk_model_taken(const char *name, char out[LK_MODEL_REASON], lk_error *err);
 int lk_model_preset_count(void);
 const lk_model *lk_model_preset_at(int index);
@@ -519,9 +506,7 @@ const lk_model *lk_model_preset_at(int index);
 const char *lk_model_recommender_at(int index);
 /* The id of the repository that a preset's config.json comes from, "meta-llama/Llama-3.1-8B"; false
  * where it comes from elsewhere, or `preset` is none. */
-enum {
-	LK_MODEL_ID = 128
-};
+enum { LK_MODEL_ID = 128 };
 bool lk_model_hub_id(const char *preset, char out[LK_MODEL_ID]);
 /* The number formats in which its publishers say that they trained a network, as options of
  * predict, and where they say it; NULL, both, where no preset of the same shape has them. Texts are

@@ -25,9 +25,7 @@ typedef struct lk_mixer_kind {
 	double (*state)(const lk_model *model);
 } lk_mixer_kind;
 
-enum {
-	LK_MIXER_KINDS = 6
-};
+enum { LK_MIXER_KINDS = 6 };
 extern const lk_mixer_kind lk_mixer_kinds[LK_MIXER_KINDS];
 
 /* mixer_attention.c: grouped heads and latent attention, with or without an indexer. */

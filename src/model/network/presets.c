@@ -16,9 +16,7 @@
 #include "model/network/dlrm.h"
 #include "model/network/model.h"
 
-enum {
-	NAME = 64
-};
+enum { NAME = 64 };
 
 static const char folder[] = "models/", suffix[] = ".json";
 
@@ -106,9 +104,7 @@ static lk_status hint_of_names(const struct found *match, lk_error *err) {
 /* Where a preset states a text among the ids of its repositories ("_ids", near its beginning);
  * NULL: nowhere. */
 static const char *presets_states(const char *bytes, size_t size, const char *text) {
-	enum {
-		HEAD = 400
-	};
+	enum { HEAD = 400 };
 	static const char key[] = "\"_ids\": [";
 	const char *ids = memmem(bytes, size < HEAD ? size : HEAD, key, sizeof key - 1),
 			   *end = ids ? strchr(ids, ']') : NULL, *found = end ? strcasestr(ids, text) : NULL;

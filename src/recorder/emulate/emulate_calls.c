@@ -5,22 +5,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum {
-	IDENTICAL = 0,
-	CONGRUENT = 1,
-	SIMILAR = 2,
-	UNEQUAL = 3
-};
+enum { IDENTICAL = 0, CONGRUENT = 1, SIMILAR = 2, UNEQUAL = 3 };
 #ifdef LP_MPI_NUMBERS
 #define COMM_NULL 0x04000000
-enum {
-	SHARED = 1
-};
+enum { SHARED = 1 };
 #else
 #define COMM_NULL lp_variable("ompi_mpi_comm_null")
-enum {
-	SHARED = 0
-};
+enum { SHARED = 0 };
 #endif
 #define UNDEFINED LP_UNDEFINED
 

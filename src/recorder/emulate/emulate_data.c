@@ -20,18 +20,10 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-enum {
-	ANY_TAG = -1,
-	LONGEST_NAME = 256,
-	SMALL = 15
-}; /* LONGEST_NAME: above MPI_MAX_OBJECT_NAME of both */
+/* LONGEST_NAME: above MPI_MAX_OBJECT_NAME of both. */
+enum { ANY_TAG = -1, LONGEST_NAME = 256, SMALL = 15 };
 
-static enum {
-	ZEROS,
-	NUMBERS,
-	RANDOM,
-	FILE_BYTES
-} rule;
+static enum { ZEROS, NUMBERS, RANDOM, FILE_BYTES } rule;
 static const char *file; /* mapped */
 static size_t file_bytes;
 static uint64_t drawn; /* random numbers so far */

@@ -5,14 +5,10 @@
 
 #ifdef LP_MPI_NUMBERS
 #define COMM_NULL 0x04000000
-enum {
-	CART_TOPOLOGY = 2
-};
+enum { CART_TOPOLOGY = 2 };
 #else
 #define COMM_NULL lp_variable("ompi_mpi_comm_null")
-enum {
-	CART_TOPOLOGY = 1
-};
+enum { CART_TOPOLOGY = 1 };
 #endif
 #define UNDEFINED LP_UNDEFINED
 #define PROC_NULL LP_PROC_NULL

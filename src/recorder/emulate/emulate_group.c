@@ -5,18 +5,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum {
-	MOST_GROUPS = 4096,
-	IDENTICAL = 0,
-	SIMILAR = 2,
-	UNEQUAL = 3
-}; /* in Open MPI and MPICH alike */
+/* In Open MPI and MPICH alike. */
+enum { MOST_GROUPS = 4096, IDENTICAL = 0, SIMILAR = 2, UNEQUAL = 3 };
 #ifdef LP_MPI_NUMBERS
 /* No kind of MPICH's handles begins with these bits; what the library answers is never one of them.
  */
-enum {
-	FIRST_HANDLE = 0x08700000
-};
+enum { FIRST_HANDLE = 0x08700000 };
 #endif
 #define UNDEFINED LP_UNDEFINED
 #define PROC_NULL LP_PROC_NULL

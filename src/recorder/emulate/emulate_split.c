@@ -23,11 +23,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum {
-	MOST_QUESTIONS = 4096,
-	DEEPEST = 64,
-	SHARED_BYTES = 1 << 28
-};
+enum { MOST_QUESTIONS = 4096, DEEPEST = 64, SHARED_BYTES = 1 << 28 };
 /* A rank that has not come to the split after so long does not; all ranks together. Nanoseconds. */
 static const int64_t LONGEST_NS = INT64_C(20000000000), LONGEST_IN_ALL_NS = INT64_C(300000000000);
 

@@ -17,9 +17,7 @@
 
 #include "recorder/overlay/overlay.h"
 
-enum {
-	MOST_MOVED = 16
-};
+enum { MOST_MOVED = 16 };
 
 /* ---- the port of the rendezvous ---- */
 

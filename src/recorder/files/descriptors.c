@@ -9,11 +9,7 @@
 
 #include "recorder/overlay/overlay.h"
 
-enum {
-	DESCRIPTORS = 1 << 16,
-	FILES = 1 << 13,
-	NO_FILE = 1
-};
+enum { DESCRIPTORS = 1 << 16, FILES = 1 << 13, NO_FILE = 1 };
 #define MOVED (UINT32_C(1) << 31)
 
 /* 0 not known, NO_FILE, or NO_FILE + a file's number or, with LP_SOCKET, a peer's; and whether

@@ -15,10 +15,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-enum {
-	PEERS = 1 << 12,
-	PEER_TEXT = 176
-};
+enum { PEERS = 1 << 12, PEER_TEXT = 176 };
 
 lp_peer_table lp_peers;
 /* [peer] whether its last message was not taken whole. */

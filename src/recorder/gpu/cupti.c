@@ -75,11 +75,7 @@ static struct {
 	int (*clock)(uint64_t (*)(void)); /* since CUDA 11.6; NULL */
 } cupti;
 
-static enum {
-	UNKNOWN,
-	ON,
-	OFF
-} state;
+static enum { UNKNOWN, ON, OFF } state;
 static lp_age age;
 static bool own_clock; /* CUPTI's records are by the recording's clock */
 static int64_t flushed_ns;

@@ -14,10 +14,7 @@
 #include "recorder/recorder.h"
 
 /* Names and groups of MPI are numbered from 1; those of devices and NCCL from here. */
-enum {
-	LP_FIRST_NAME = 1 << 20,
-	LP_FIRST_GROUP = 1 << 20
-};
+enum { LP_FIRST_NAME = 1 << 20, LP_FIRST_GROUP = 1 << 20 };
 
 /* ---- libraries (libraries.c) ---- */
 
@@ -26,10 +23,7 @@ enum {
 void *lp_gpu_symbol(const char *name);
 void *lp_nccl_symbol(const char *name);
 /* What a runtime without a driver answers, and NCCL to a call that it does not have. */
-enum {
-	LP_GPU_ABSENT = 35,
-	LP_NCCL_ABSENT = 5
-};
+enum { LP_GPU_ABSENT = 35, LP_NCCL_ABSENT = 5 };
 #define LP_GPU_REAL(name)  LP_REAL_BY(lp_gpu_symbol, name)
 #define LP_NCCL_REAL(name) LP_REAL_BY(lp_nccl_symbol, name)
 

@@ -2,9 +2,7 @@
 #include "recorder/gpu/gpu.h"
 
 /* Launches that follow one another so closely on a stream are recorded as one. */
-enum {
-	CLOSE_NS = 20000
-};
+enum { CLOSE_NS = 20000 };
 
 static void prepare_gpu_call(lp_gpu_call *call) {
 	switch (call->what) {

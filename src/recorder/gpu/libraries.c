@@ -50,11 +50,7 @@ void *lp_nccl_symbol(const char *name) {
 
 /* NCCL itself reports its work (profiler.c): the wrappers record nothing. */
 bool lp_nccl_by_plugin(void) {
-	static enum {
-		UNKNOWN,
-		YES,
-		NO
-	} known;
+	static enum { UNKNOWN, YES, NO } known;
 	if (known == UNKNOWN) {
 		const char *said = getenv("LOCKSTEP_RECORD_NCCL_BY");
 		known = said && strcmp(said, "plugin") == 0 ? YES : NO;

@@ -44,11 +44,7 @@ struct piece {
 
 static struct {
 	uint32_t busy, pid;
-	enum {
-		UNKNOWN,
-		WANTED,
-		UNWANTED
-	} want;
+	enum { UNKNOWN, WANTED, UNWANTED } want;
 	bool ready, failed, related;
 	int device;
 	void *base, *other; /* events, the last one and the next */

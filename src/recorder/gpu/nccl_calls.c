@@ -81,9 +81,7 @@ void lp_nccl_end(lp_nccl_call *call) {
 
 /* ---- groups of calls ---- */
 
-enum {
-	MOST_STREAMS = 16
-};
+enum { MOST_STREAMS = 16 };
 
 /* The streams of a group's calls: one piece of work each. */
 struct together {

@@ -4,9 +4,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum {
-	NO_COLOR = -1
-};
+enum { NO_COLOR = -1 };
 
 /* ---- making communicators ---- */
 

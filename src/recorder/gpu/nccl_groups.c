@@ -15,15 +15,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-enum {
-	GROUPS = 1 << 10,
-	MOST_RANKS = 1 << 20
-};
-enum {
-	FREE_PLACE,
-	TAKEN,
-	LIVE
-};
+enum { GROUPS = 1 << 10, MOST_RANKS = 1 << 20 };
+enum { FREE_PLACE, TAKEN, LIVE };
 
 /* ---- communicators ---- */
 

@@ -8,10 +8,7 @@
 #include <string.h>
 #include <time.h>
 
-enum {
-	ANY_DIRECTION = 4,
-	SMALL_NUMBERS = 0x3c
-};
+enum { ANY_DIRECTION = 4, SMALL_NUMBERS = 0x3c };
 
 static struct {
 	int (*copy)(void *, const void *, size_t, int, void *), (*set)(void *, int, size_t, void *);
@@ -129,9 +126,7 @@ static void apply_own_contribution(const lp_nccl_call *call) {
  * ever. All members fill their tables alike: NCCL demands that calls and sizes are the same on all.
  */
 static uint64_t count_earlier_calls(lp_nccl_call *call) {
-	enum {
-		PLACES = sizeof call->group->calls / sizeof *call->group->calls
-	};
+	enum { PLACES = sizeof call->group->calls / sizeof *call->group->calls };
 	uint64_t key = (uint64_t)call->bytes << 8 | (uint64_t)call->what << 1 | 1;
 	for (unsigned i = 0; i < PLACES; i++) {
 		if (call->group->calls[i].key == 0) call->group->calls[i].key = key;

@@ -16,9 +16,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-enum {
-	INVALID_USE = 5
-};
+enum { INVALID_USE = 5 };
 static int answer_absent(void) {
 	return INVALID_USE;
 }

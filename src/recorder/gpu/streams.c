@@ -3,10 +3,7 @@
 
 #include <string.h>
 
-enum {
-	STREAMS = 256,
-	EVENTS = 1 << 12
-};
+enum { STREAMS = 256, EVENTS = 1 << 12 };
 
 static lp_age age;
 static lp_stream streams[STREAMS];

@@ -14,10 +14,7 @@
 
 /* Requests in flight that are known; one that finds no place among PROBES is not delayed. A sleep
  * may last LATE longer. */
-enum {
-	REQUESTS = 1 << 14,
-	PROBES = 64
-};
+enum { REQUESTS = 1 << 14, PROBES = 64 };
 static const int64_t LATE_NS = 120000;
 
 static struct posted {

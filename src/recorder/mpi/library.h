@@ -7,12 +7,7 @@
 #include "recorder/mpi/mpi.h"
 
 #ifdef LP_MPI_NUMBERS
-enum {
-	LP_ANY_SOURCE = -2,
-	LP_PROC_NULL = -1,
-	LP_SOURCE_WORD = 2,
-	LP_UNDEFINED = -32766
-};
+enum { LP_ANY_SOURCE = -2, LP_PROC_NULL = -1, LP_SOURCE_WORD = 2, LP_UNDEFINED = -32766 };
 #define LP_IN_PLACE        ((const void *)-1)
 #define LP_STATUS_IGNORE   ((void *)1)
 #define LP_STATUSES_IGNORE ((void *)1)
@@ -23,28 +18,19 @@ enum {
 #define LP_BYTE            0x4c00010d
 #define LP_INFO_NULL       0x1c000000
 #define LP_KEY(handle)     ((uint64_t)(uint32_t)(handle))
-enum {
-	LP_STATUS_BYTES = 20
-};
+enum { LP_STATUS_BYTES = 20 };
 /* count_lo, count_hi_and_cancelled */
 static inline int64_t lp_mpi_status_bytes(const void *status) {
 	const uint32_t *words = status;
 	return (int64_t)words[0] | (int64_t)(words[1] >> 1) << 32;
 }
 #else
-enum {
-	LP_ANY_SOURCE = -1,
-	LP_PROC_NULL = -2,
-	LP_SOURCE_WORD = 0,
-	LP_UNDEFINED = -32766
-};
+enum { LP_ANY_SOURCE = -1, LP_PROC_NULL = -2, LP_SOURCE_WORD = 0, LP_UNDEFINED = -32766 };
 #define LP_IN_PLACE        ((const void *)1)
 #define LP_STATUS_IGNORE   NULL
 #define LP_STATUSES_IGNORE NULL
 #define LP_KEY(handle)     ((uint64_t)(uintptr_t)(handle))
-enum {
-	LP_STATUS_BYTES = 24
-};
+enum { LP_STATUS_BYTES = 24 };
 /* _ucount */
 static inline int64_t lp_mpi_status_bytes(const void *status) {
 	return (int64_t)((const uint64_t *)status)[2];
@@ -87,9 +73,8 @@ void lp_mpi_find_functions(void);
 
 /* ---- delay.c ---- */
 
-enum {
-	LP_MOST_REQUESTS = 512
-}; /* in one call that waits or tests; of more the others are not seen */
+/* In one call that waits or tests; of more the others are not seen. */
+enum { LP_MOST_REQUESTS = 512 };
 
 /* A request begins, at that moment; requests that the library says are done after `transfer_ns` in
  * it: returns when they may be. */

@@ -40,11 +40,7 @@ lp_count lp_mpi_sum(const int *counts, lp_handle comm){SUM(counts, comm)} lp_cou
 
 /* ---- communicators ---- */
 
-enum {
-	FREE_PLACE,
-	TAKEN,
-	LIVE
-};
+enum { FREE_PLACE, TAKEN, LIVE };
 
 /* By handle, first come first served; a place is given back when its communicator is freed. */
 static struct group {

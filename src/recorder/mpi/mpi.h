@@ -23,9 +23,7 @@ typedef int lp_handle;
 #else
 typedef void *lp_handle;
 #endif
-enum {
-	LP_NO_PEER = INT32_MIN
-};
+enum { LP_NO_PEER = INT32_MIN };
 typedef int lp_fint;        /* of Fortran; compilers' default */
 typedef long long lp_count; /* MPI_Count */
 typedef intptr_t lp_aint;   /* MPI_Aint */

@@ -17,10 +17,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
-enum {
-	KINDS = 1024,
-	PERSISTENT = 4096
-};
+enum { KINDS = 1024, PERSISTENT = 4096 };
 
 /* Of one communicator: calls of a kind so far. Filled in the same order on all members, so that it
  * is full for all alike. */

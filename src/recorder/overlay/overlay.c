@@ -8,10 +8,7 @@
 #include <sys/mman.h>
 #include <sys/syscall.h>
 
-enum {
-	DEEPEST = 256,
-	MOST_LINKS = 40
-};
+enum { DEEPEST = 256, MOST_LINKS = 40 };
 
 lp_overlay_process lp_overlay;
 

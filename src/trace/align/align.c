@@ -9,10 +9,7 @@
 
 #include "base/check.h"
 
-enum {
-	FEWEST_ANCHORS = 2,
-	DRIFT_ROUNDS = 3
-};
+enum { FEWEST_ANCHORS = 2, DRIFT_ROUNDS = 3 };
 /* Ends agree within about 10 us where all is well; what is beyond counts less. */
 static const double USUAL_NS = 10e3;
 /* The same for slopes: a ppm, as crystals have. */

@@ -6,9 +6,7 @@
 
 #include "trace/align/align_internal.h"
 
-enum {
-	MOST_FOLDS = 32
-};
+enum { MOST_FOLDS = 32 };
 
 struct prediction {
 	lk_aligner a;

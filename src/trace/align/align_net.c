@@ -9,9 +9,7 @@
 #include "trace/align/align_internal.h"
 #include "base/check.h"
 
-enum {
-	SWEEPS = 60
-};
+enum { SWEEPS = 60 };
 /* Part of the usual error below which a sweep changes nothing: a nanosecond of 10 us. */
 static const double SETTLED = 1e-4;
 

@@ -14,10 +14,7 @@
 #include "base/check.h"
 #include "base/sort.h"
 
-enum {
-	MOST_ENCLOSING = 16,
-	HOST_CALL = 64
-};
+enum { MOST_ENCLOSING = 16, HOST_CALL = 64 };
 
 struct finder {
 	lk_traces *traces;

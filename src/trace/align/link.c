@@ -9,9 +9,7 @@
 #include "base/check.h"
 #include "base/sort.h"
 
-enum {
-	MOST_LANES = 512
-}; /* CPU threads that are matched; further ones stay alone */
+enum { MOST_LANES = 512 }; /* CPU threads that are matched; further ones stay alone */
 
 /* A work or an event that looks for its partner. */
 struct seeker {

@@ -7,9 +7,7 @@
 #include "base/text.h"
 #include "trace/align/traces.h"
 
-enum {
-	MOST_SENTENCES = 1000
-};
+enum { MOST_SENTENCES = 1000 };
 
 static void add_sentence(lk_traces *traces, lk_sentences *to, const char *fmt, va_list args) {
 	char text[700], plain[900];

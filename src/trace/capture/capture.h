@@ -57,9 +57,7 @@ static inline bool lk_event_on_device(unsigned kind) {
 
 /* No such event, lane or thing. */
 #define LK_NONE UINT32_MAX
-enum {
-	LK_MOST_LANES = 65000
-};
+enum { LK_MOST_LANES = 65000 };
 
 /* A CPU thread or a device stream. */
 typedef struct lk_lane {
@@ -88,12 +86,7 @@ typedef struct lk_comm_note {
 /* A wait, by LK_EVENT_SYNC or the arguments of a call. Lanes are LK_NONE where not given. */
 typedef struct lk_sync_note {
 	uint32_t event;
-	enum {
-		LK_SYNC_EVENT,
-		LK_SYNC_STREAM,
-		LK_SYNC_DEVICE,
-		LK_SYNC_STREAM_WAITS
-	} kind;
+	enum { LK_SYNC_EVENT, LK_SYNC_STREAM, LK_SYNC_DEVICE, LK_SYNC_STREAM_WAITS } kind;
 	uint32_t stream; /* lane that waits (STREAM_WAITS), or that the host waits for */
 	uint32_t on;     /* lane waited for */
 	uint32_t record; /* correlation of the cudaEventRecord; 0 none */
@@ -146,8 +139,7 @@ typedef struct lk_capture {
 	uint8_t *kind;
 	uint16_t *lane;
 	uint32_t *name;
-	uint32_t
-		*joins; /* by which others find it; 0 none. OP, NOTE: the record function id, which
+	uint32_t *joins; /* by which others find it; 0 none. OP, NOTE: the record function id, which
 	               execution traces have too. Others: the correlation of a launch and its work */
 
 	/* made by lk_capture_finish */
@@ -304,9 +296,7 @@ bool lk_conv_result(const char *name, const char *dims, const char *values, char
  * one form in which traces keep them: "[[512,13],[13,512],[]]" and "[float,TensorList(float),Int]".
  */
 
-enum {
-	LK_SHAPE_TEXT = 1 << 18
-}; /* what is longer is cut, and then understood by nobody */
+enum { LK_SHAPE_TEXT = 1 << 18 }; /* what is longer is cut, and then understood by nobody */
 
 /* A text that is being put together; always ended by '\0'. */
 typedef struct lk_shape_text {

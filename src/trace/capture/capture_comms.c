@@ -15,9 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum {
-	MOST_PARENTS = 256
-};
+enum { MOST_PARENTS = 256 };
 
 /* A kernel without a note of its own and the annotation or operation that enqueued it. */
 struct joined {
@@ -31,14 +29,7 @@ struct state {
 	uint8_t *traits; /* by name: what kind of name it is */
 };
 
-enum {
-	UNKNOWN,
-	OTHER,
-	DEVICE_ANNOTATION,
-	HOST_ANNOTATION,
-	PARAMETERS,
-	COMM_KERNEL
-};
+enum { UNKNOWN, OTHER, DEVICE_ANNOTATION, HOST_ANNOTATION, PARAMETERS, COMM_KERNEL };
 
 /* What a name says; looked up once per name. */
 static uint8_t trait_of(const struct state *state, uint32_t name) {

@@ -10,9 +10,7 @@ groups count. */
 
 #include "base/text.h"
 
-enum {
-	MOST = 5
-}; /* batch, channels, three dimensions */
+enum { MOST = 5 }; /* batch, channels, three dimensions */
 
 /* Which argument is which; -1: there is none. */
 struct signature {

@@ -8,9 +8,7 @@
 #include "base/check.h"
 #include "base/sort.h"
 
-enum {
-	MOST_WARNINGS = 64
-};
+enum { MOST_WARNINGS = 64 };
 
 /* Every column of one value a work, X(type, name). */
 /* clang-format off */

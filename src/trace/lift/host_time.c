@@ -5,9 +5,7 @@
 #include "base/check.h"
 #include "base/stats.h"
 
-enum {
-	MOST_OPEN = 512
-};
+enum { MOST_OPEN = 512 };
 
 struct open_op {
 	uint32_t event, path;

@@ -11,9 +11,7 @@
 #include "base/stats.h"
 #include "trace/capture/capture.h"
 
-enum {
-	PS_PER_NS = 1000
-};
+enum { PS_PER_NS = 1000 };
 
 /* In common time: when the last member of a match came, and the median of its ends. */
 struct meeting {

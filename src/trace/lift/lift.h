@@ -40,13 +40,7 @@
  *   T4  a launch call: cudaLaunchKernel
  *   T5  between two launches of an operation; of one that launches nothing, its whole duration */
 
-enum {
-	LK_T1 = 1,
-	LK_T2,
-	LK_T3,
-	LK_T4,
-	LK_T5
-};
+enum { LK_T1 = 1, LK_T2, LK_T3, LK_T4, LK_T5 };
 
 typedef struct lk_overheads lk_overheads;
 
@@ -132,10 +126,7 @@ typedef enum lk_lifted_kind {
 } lk_lifted_kind;
 
 /* Streams of a lifted program that represent no lane. */
-enum {
-	LK_STREAM_PEERS = LK_STREAMS - 2,
-	LK_STREAM_OUTSIDE = LK_STREAMS - 1
-};
+enum { LK_STREAM_PEERS = LK_STREAMS - 2, LK_STREAM_OUTSIDE = LK_STREAMS - 1 };
 
 /* Operation i of the program's block. Times are the capture's own, nanoseconds. */
 typedef struct lk_lifted_op {

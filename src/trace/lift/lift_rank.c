@@ -11,9 +11,7 @@
 
 /* CUDA queues so many launches, a graph being one; the next call waits for the oldest. Other
  * runtimes queue more: a capture in which more are outstanding has room for those. */
-enum {
-	LAUNCH_QUEUE = 1022
-};
+enum { LAUNCH_QUEUE = 1022 };
 
 /* A kernel starts about so long after its launch call has returned; if it starts earlier than that
  * before the return, the call did other things after the launch. Copies from pageable memory return

@@ -16,9 +16,7 @@ static const lk_lifted_op *op_at(const lk_lifting *lifting, uint32_t op) {
 }
 
 uint32_t lk_lift_over_by(const lk_lifting *lifting, uint8_t stream, int64_t time) {
-	enum {
-		LOOK_BACK = 64
-	};
+	enum { LOOK_BACK = 64 };
 	LK_ASSERT(stream < LK_STREAMS);
 	const lk_lift_stream *lift_stream = &lifting->stream[stream];
 	for (size_t i = lift_stream->ops.count; i > 0 && lift_stream->ops.count - i < LOOK_BACK; i--)

@@ -5,9 +5,7 @@
 
 /* Beyond the streams that a graph has, threads share the last one; beyond this many they are not
  * told apart. */
-enum {
-	MOST_THREADS = 256
-};
+enum { MOST_THREADS = 256 };
 
 /* Threads and streams in one list: a stream's number is odd. */
 static int64_t works_key_of(bool device, int64_t thread) {

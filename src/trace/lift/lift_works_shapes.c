@@ -25,15 +25,7 @@
 #include "base/text.h"
 
 /* What a work does to the device; | DONE: it has. */
-enum {
-	NONE,
-	PIECE,
-	SYNC,
-	COLLECTIVE,
-	AWAIT,
-	UNKNOWN,
-	DONE = 16
-};
+enum { NONE, PIECE, SYNC, COLLECTIVE, AWAIT, UNKNOWN, DONE = 16 };
 
 /* What has happened inside a work. */
 enum {
@@ -41,9 +33,7 @@ enum {
 	CALLED = 2 /* a call of its own */
 };
 
-enum {
-	OPEN = 64
-}; /* collectives that nobody has waited for; the oldest is forgotten */
+enum { OPEN = 64 }; /* collectives that nobody has waited for; the oldest is forgotten */
 
 struct shapes {
 	lk_lifter *l;

@@ -21,11 +21,7 @@ struct timed {
 	uint64_t circles; /* dependencies that lead back */
 };
 
-enum {
-	NEW,
-	OPEN,
-	DONE
-};
+enum { NEW, OPEN, DONE };
 
 /* Dependency number `at` of a work, data first; LK_NONE after the last. */
 static uint32_t dependency(const lk_works *works, uint32_t work, uint32_t at, bool control) {

@@ -13,10 +13,7 @@
 #include "base/text.h"
 #include "trace/capture/capture.h"
 
-enum {
-	DIMS = 8,
-	INPUTS = 24
-};
+enum { DIMS = 8, INPUTS = 24 };
 
 /* An input: a tensor, or a list of them of which only the sum is kept. */
 struct tensor {

@@ -13,11 +13,7 @@
 #include "base/text.h"
 #include "base/vec.h"
 
-enum {
-	TERMS = 5,
-	MOST_NAMES = 1 << 22,
-	ROWS = 1 << 24
-};
+enum { TERMS = 5, MOST_NAMES = 1 << 22, ROWS = 1 << 24 };
 
 /* What is known of one term of one name: single observations, and means that a table gave. */
 struct entry {

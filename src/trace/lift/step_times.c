@@ -7,9 +7,7 @@
 #include <string.h>
 #include "base/stats.h"
 
-enum {
-	LEVELS = LK_KNOWN_NOT
-};
+enum { LEVELS = LK_KNOWN_NOT };
 
 struct slot {
 	uint64_t key;    /* 0: free */

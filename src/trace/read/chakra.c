@@ -12,19 +12,9 @@
 #include "trace/capture/works.h"
 
 /* NodeType */
-enum {
-	METADATA = 1,
-	MEM_LOAD,
-	MEM_STORE,
-	COMP,
-	COMM_SEND,
-	COMM_RECV,
-	COMM_COLL
-};
+enum { METADATA = 1, MEM_LOAD, MEM_STORE, COMP, COMM_SEND, COMM_RECV, COMM_COLL };
 
-enum {
-	NOT_SAID = -1
-};
+enum { NOT_SAID = -1 };
 
 struct reader {
 	const lk_read_limits *limits;
@@ -245,11 +235,7 @@ static lk_status read_tensors(struct reader *reader, const char *text, size_t le
 }
 
 static lk_status chakra_read_sides(struct reader *reader, lk_proto message, bool output) {
-	enum {
-		VALUES = 1,
-		SHAPES,
-		TYPES
-	};
+	enum { VALUES = 1, SHAPES, TYPES };
 	lk_proto_field f;
 	while (lk_proto_next(&message, &f)) {
 		if (f.type != LK_WIRE_BYTES || f.number > TYPES) continue;

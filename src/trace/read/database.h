@@ -8,9 +8,7 @@
 #include "io/sqlite.h"
 #include "lockstep/error.h"
 
-enum {
-	LK_DATABASE_COLUMNS = 20
-};
+enum { LK_DATABASE_COLUMNS = 20 };
 
 typedef struct lk_database {
 	sqlite3 *db;

@@ -10,10 +10,7 @@
 #include "base/noun.h"
 #include "base/parallel.h"
 
-enum {
-	NESTED_LISTS = 16,
-	NESTED_HEADS = 8
-};
+enum { NESTED_LISTS = 16, NESTED_HEADS = 8 };
 
 static const lk_read_limits defaults = {
 	.bytes = UINT64_C(64) << 30, .events = 1000000000, .names = 16000000};

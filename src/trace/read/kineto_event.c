@@ -5,17 +5,7 @@
 
 #include <ctype.h>
 
-typedef enum how {
-	PHASE,
-	CATEGORY,
-	TEXT,
-	TIME,
-	WHOLE,
-	PLACE,
-	VALUE,
-	ARGUMENTS,
-	NESTED
-} how;
+typedef enum how { PHASE, CATEGORY, TEXT, TIME, WHOLE, PLACE, VALUE, ARGUMENTS, NESTED } how;
 
 struct key {
 	const char *name;

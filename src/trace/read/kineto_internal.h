@@ -72,11 +72,7 @@ typedef struct lk_skip {
 	bool in_text, escaped;
 } lk_skip;
 
-typedef enum lk_skip_state {
-	LK_SKIP_DONE,
-	LK_SKIP_SHORT,
-	LK_SKIP_DEEP
-} lk_skip_state;
+typedef enum lk_skip_state { LK_SKIP_DONE, LK_SKIP_SHORT, LK_SKIP_DEEP } lk_skip_state;
 
 /* Moves *at after the bracket that closes the last open one (DONE), or to `end`. Kinds of brackets
  * are not distinguished. DEEP: more than LK_SCAN_DEPTH levels. */

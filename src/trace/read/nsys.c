@@ -10,10 +10,7 @@
 #include "base/sort.h"
 #include "trace/read/database.h"
 
-enum {
-	PROCESSES = 1024,
-	PUSH_POP = 59
-};
+enum { PROCESSES = 1024, PUSH_POP = 59 };
 
 /* Times beyond 73 years are no times. */
 #define LAST_NS (INT64_C(1) << 61)
@@ -126,13 +123,7 @@ static lk_status nsys_add(struct reader *reader, const lk_event *event, uint32_t
 
 /* All tables of device work begin with these. */
 #define DEVICE_COLUMNS "start", "end", "deviceId", "streamId", "correlationId", "globalPid"
-enum {
-	AT_DEVICE = 2,
-	AT_STREAM,
-	AT_CORRELATION,
-	AT_PROCESS,
-	AT_OWN
-};
+enum { AT_DEVICE = 2, AT_STREAM, AT_CORRELATION, AT_PROCESS, AT_OWN };
 
 static const char *const kernel_columns[LK_DATABASE_COLUMNS] = {DEVICE_COLUMNS, "demangledName",
                                                                 "shortName"};

@@ -20,18 +20,11 @@
 #include "trace/capture/capture.h"
 #include "trace/capture/works.h"
 
-enum {
-	ITEMS = 16
-};
+enum { ITEMS = 16 };
 
 /* One input of a node, as far as it describes communication. */
 struct item {
-	enum {
-		OTHER,
-		NUMBER,
-		TEXT,
-		LIST
-	} kind;
+	enum { OTHER, NUMBER, TEXT, LIST } kind;
 	double number; /* of a list: how many elements */
 	char text[96]; /* of a list: its first text */
 };

@@ -40,9 +40,7 @@ lk_status lk_trace_files_merge(lk_trace_files *to, lk_trace_files *from, lk_erro
 /* ---- trace_kind: what a trace file is, by its first bytes. */
 
 /* So many first bytes are enough: lists of events and nodes come after a short head. */
-enum {
-	LK_TRACE_HEAD = 1 << 18
-};
+enum { LK_TRACE_HEAD = 1 << 18 };
 
 typedef enum lk_trace_kind {
 	LK_TRACE_KINETO,     /* Kineto or Chrome JSON */

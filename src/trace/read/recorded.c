@@ -14,9 +14,7 @@
 #include "base/sort.h"
 #include "trace/read/read.h"
 
-enum {
-	MOST_CHILDREN = 1024
-};
+enum { MOST_CHILDREN = 1024 };
 
 /* Times beyond three months are no times. */
 static const int64_t LAST_NS = INT64_C(1) << 53;

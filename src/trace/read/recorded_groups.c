@@ -10,11 +10,7 @@
 #include "base/text.h"
 #include "trace/read/recorded_internal.h"
 
-enum {
-	NAME = 16,
-	MOST_LISTED = 1 << 14,
-	MOST_RANK = 1 << 20
-};
+enum { NAME = 16, MOST_LISTED = 1 << 14, MOST_RANK = 1 << 20 };
 
 static bool groups_is_name(const char *text) {
 	return *text == '#' && strspn(text + 1, "0123456789abcdef") == NAME && !text[1 + NAME];

@@ -25,11 +25,7 @@
 
 /* Periods longer than that are not looked for, nor in more calls than that: the search is their
  * product. */
-enum {
-	LONGEST_PERIOD = 4096,
-	LOOKED_AT = 1 << 15,
-	REPEATS = 3
-};
+enum { LONGEST_PERIOD = 4096, LOOKED_AT = 1 << 15, REPEATS = 3 };
 static const double NEARLY = 0.9;
 
 struct tokens {
@@ -64,9 +60,7 @@ static bool steps_communication(const struct collector *collector, const lk_reco
 /* Smaller ones are notes about those that follow. */
 static bool steps_message(const struct collector *collector, const lk_recorded_call *call,
                           uint64_t *token) {
-	enum {
-		NOTE_BYTES = 1024
-	};
+	enum { NOTE_BYTES = 1024 };
 	const lk_record_entry *entry = &call->record;
 	if (entry->kind != LK_RECORD_SENT || entry->object != collector->peer || entry->io.sequential ||
 	    entry->io.most <= NOTE_BYTES)
@@ -81,9 +75,7 @@ static bool from_pipe(const struct collector *collector, const lk_recorded_call 
 	if (entry->kind != LK_RECORD_RECEIVED || entry->thread != collector->run->main_thread)
 		return false;
 	if (!lk_recorded_by_pipe(collector->run, call)) return false;
-	enum {
-		LENGTH_BYTES = 4
-	}; /* Python's connections: a length, then so many bytes */
+	enum { LENGTH_BYTES = 4 }; /* Python's connections: a length, then so many bytes */
 	*token = entry->io.most == LENGTH_BYTES;
 	return true;
 }
@@ -131,9 +123,7 @@ static lk_status steps_collect(struct collector *collector, tokenizer tokenize, 
 
 /* The connection that most was sent by; 0 none. */
 static lk_status find_busiest(struct collector *collector, lk_error *err) {
-	enum {
-		PEERS = 1 << 12
-	};
+	enum { PEERS = 1 << 12 };
 	double *sent = calloc(PEERS, sizeof *sent);
 	if (!sent) return lk_oom(err);
 	for (size_t i = 0; i < collector->run->calls.count; i++) {
@@ -356,9 +346,7 @@ static double part(struct batches *batches, int64_t pause) {
 /* The pause that parts the calls into batches that are alike, of those longer than half of all; the
  * longest of the best. */
 static int64_t best_pause(struct batches *batches, int64_t *pauses) {
-	enum {
-		TRIED = 64
-	};
+	enum { TRIED = 64 };
 	static const double ENOUGH = 0.8;
 	double best = ENOUGH;
 	int64_t found = 0;

@@ -13,10 +13,7 @@
 #include "trace/capture/capture.h"
 #include "trace/read/recorded_internal.h"
 
-enum {
-	SHOWN_FILES = 64,
-	LOOKED_BACK = 4096
-};
+enum { SHOWN_FILES = 64, LOOKED_BACK = 4096 };
 
 /* ---- own code ---- */
 

@@ -36,9 +36,7 @@ static double socket_carried(const lk_shower *shower, int64_t ns) {
 
 /* Whether what the main thread does after this is to read a pipe. */
 static bool pipe_follows(const lk_shower *shower, uint32_t index) {
-	enum {
-		LOOKED_AHEAD = 64
-	};
+	enum { LOOKED_AHEAD = 64 };
 	LK_ASSERT(index < shower->run->calls.count);
 	uint16_t thread = shower->run->calls.at[index].record.thread;
 	for (size_t i = index + 1; i < shower->run->calls.count && i < (size_t)index + LOOKED_AHEAD;

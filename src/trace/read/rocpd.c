@@ -130,15 +130,7 @@ static lk_status rocpd_read_track(void *context, sqlite3_stmt *row) {
 #define ROCPD_COLUMNS                                                                        \
 	"start", "end", "start_id", "end_id", "track_id", "pid", "tid", "stream_id", "queue_id", \
 		"event_id"
-enum {
-	AT_TRACK = 4,
-	AT_PROCESS,
-	AT_THREAD,
-	AT_STREAM,
-	AT_QUEUE,
-	AT_EVENT,
-	AT_OWN
-};
+enum { AT_TRACK = 4, AT_PROCESS, AT_THREAD, AT_STREAM, AT_QUEUE, AT_EVENT, AT_OWN };
 
 /* Where it ran; columns of the row, or of its track. */
 static struct rocpd_track rocpd_place(const struct rocpd *reader, sqlite3_stmt *row, int device) {

@@ -113,9 +113,7 @@ static lk_status rocprof_read_names(struct rocprof_tool *tool) {
 }
 
 static lk_status rocprof_read_agents(struct rocprof_tool *tool) {
-	enum {
-		GPU = 2
-	}; /* rocprofiler_agent_type_t */
+	enum { GPU = 2 }; /* rocprofiler_agent_type_t */
 	const lk_value *agents = rocprof_list(tool->value, "agents");
 	lk_capture *capture = tool->rocm->capture;
 	for (size_t i = 0; i < agents->count && !capture->device; i++) {

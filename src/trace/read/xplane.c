@@ -24,10 +24,7 @@
 #include "io/protobuf.h"
 #include "trace/read/read.h"
 
-enum {
-	NAME_BYTES = 1024,
-	MOST_PLANES = 4096
-};
+enum { NAME_BYTES = 1024, MOST_PLANES = 4096 };
 
 #define FILE_BYTES    ((uint64_t)4 << 30)
 #define LAST_NS       (INT64_C(1) << 61)

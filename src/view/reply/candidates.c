@@ -104,9 +104,7 @@ static bool same(const char *a, const char *b) {
 }
 
 const char *lk_candidate(const char *verb, const char *option, int index) {
-	enum {
-		WORDS = sizeof rows->words / sizeof *rows->words
-	};
+	enum { WORDS = sizeof rows->words / sizeof *rows->words };
 	for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
 		const struct row *row = &rows[i];
 		bool meant = row->verb ? same(row->verb, verb) : strcmp(verb, "compile") != 0;

@@ -221,9 +221,7 @@ static const struct {
 	{&lk_shard_verb, ask_shard},       {&lk_rent_verb, ask_rent},
 	{&lk_whatif_verb, ask_whatif},     {&lk_simulate_verb, ask_simulate},
 };
-enum {
-	VERBS = sizeof verbs / sizeof *verbs
-};
+enum { VERBS = sizeof verbs / sizeof *verbs };
 
 /* ---- lists of what is known ---- */
 

@@ -18,9 +18,7 @@ static const lk_feature features[] = {
 	{"isal", HERE_ISAL, "gzip unpacked by ISA-L; else by zlib, three times as slow"},
 	{"mpi", HERE_MPI, "lockstep-mpi: plan, sweeps and validate over an MPI cluster"},
 };
-enum {
-	FEATURES = sizeof features / sizeof *features
-};
+enum { FEATURES = sizeof features / sizeof *features };
 
 const lk_feature *lk_feature_at(int index) {
 	return index >= 0 && index < FEATURES ? &features[index] : NULL;

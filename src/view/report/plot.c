@@ -26,11 +26,7 @@ enum {
 	LEGEND = 5450,
 	ENTRY = 400
 };
-enum {
-	PARTS = 10,
-	NAME = 26,
-	SEED = 20
-};
+enum { PARTS = 10, NAME = 26, SEED = 20 };
 
 static const char *const style =
 	"text{font-family:system-ui,sans-serif;font-size:130px;fill:#1f2328}.s,.k{fill:#59636e}.s{font-"
@@ -182,9 +178,7 @@ static void count_rows(struct picture *picture) {
 
 /* Ends of the axes, some room around the points, a factor of three at least. */
 static void plot_set_limits(struct picture *picture) {
-	enum {
-		ROOM = 25
-	};
+	enum { ROOM = 25 };
 	if (picture->rows == 0) {
 		picture->low = 0;
 		picture->high = 1;

@@ -4,10 +4,7 @@
 
 #include "view/report/report.h"
 
-enum {
-	WISHED = 4,
-	MOST = 9
-};
+enum { WISHED = 4, MOST = 9 };
 
 /* base^k for every step-th k inside; the step is a whole number so that no more than MOST come out.
  */

@@ -10,9 +10,7 @@
 #include "lockstep/catalogue.h"
 #include "view/table/table_internal.h"
 
-enum {
-	MOST_RESULT = 4 << 20
-}; /* bytes of the answer that are embedded */
+enum { MOST_RESULT = 4 << 20 }; /* bytes of the answer that are embedded */
 
 /* ---- the frame ---- */
 

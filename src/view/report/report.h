@@ -135,18 +135,14 @@ lk_status lk_picture_png(const char *svg, size_t size, FILE *out, lk_error *err)
 /* ---- plot: predicted over measured as a picture. The public function is lk_validate_plot
  * (lockstep/validate.h). */
 
-enum {
-	LK_PLOT_POINTS = 3000
-}; /* of more rows, about so many are drawn */
+enum { LK_PLOT_POINTS = 3000 }; /* of more rows, about so many are drawn */
 
 /* For XML: control characters and wrong UTF-8 as \xNN, then the signs of markup; at most `most`
  * characters. */
 void lk_plot_put_text(FILE *out, const char *text, int most);
 /* Marks on a logarithmic axis from 10^low to 10^high. Times and counts have marks at decades, or at
  * 1, 2, 5 and between where the axis is short; bytes at powers of two. */
-enum {
-	LK_PLOT_TICKS = 24
-};
+enum { LK_PLOT_TICKS = 24 };
 int lk_plot_ticks(double low, double high, const char *unit, double at[LK_PLOT_TICKS]);
 
 #endif

@@ -14,12 +14,7 @@
 #include "io/stream.h"
 #include "view/table/table.h"
 
-enum {
-	TEXT = 96,
-	COLUMNS = 48,
-	FIGURES = 8,
-	MOST_ROWS = 2500
-};
+enum { TEXT = 96, COLUMNS = 48, FIGURES = 8, MOST_ROWS = 2500 };
 
 struct answer {
 	lk_arena *arena;

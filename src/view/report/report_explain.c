@@ -37,9 +37,7 @@ static const struct part parts[] = {
 	{"host", "idle: launched too late", FIELD(idle_host_ns)},
 	{"idle", "idle: gaps between kernels", FIELD(idle_other_ns)},
 };
-enum {
-	PARTS = sizeof parts / sizeof *parts
-};
+enum { PARTS = sizeof parts / sizeof *parts };
 
 static double explain_part_of(const lk_explain_rank *rank, int k) {
 	return (double)*(const int64_t *)(const void *)((const char *)rank + parts[k].field);
@@ -219,9 +217,7 @@ static bool has_rate(const lk_explain_comm *comm) {
 
 /* A colour for each row: its points and the model's curve have it. */
 static char *comm_key(int row, char out[TEXT]) {
-	enum {
-		COLOURS = 8
-	};
+	enum { COLOURS = 8 };
 	snprintf(out, TEXT, "c%d", row % COLOURS);
 	return out;
 }

@@ -10,13 +10,7 @@
 #include "base/sha256.h"
 #include "view/report/report.h"
 
-enum {
-	MIB = 1 << 20,
-	WHOLE = 4 * MIB,
-	MOST_HASHED = 64,
-	MOST_NAMED = 2048,
-	HEX = 65
-};
+enum { MIB = 1 << 20, WHOLE = 4 * MIB, MOST_HASHED = 64, MOST_NAMED = 2048, HEX = 65 };
 
 static bool inputs_add_part(lk_sha256 *sha256, int fd, char *buffer, off_t from, off_t size) {
 	while (size > 0) {

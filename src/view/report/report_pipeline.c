@@ -13,12 +13,7 @@
 /* Spans that a page shows, of all stages, and the least that each keeps. Of longer pipelines each
  * stage keeps its first and its last ones; what lies between is one span that says how many passes
  * it stands for. */
-enum {
-	MOST_SPANS = 40000,
-	LEAST_SPANS = 40,
-	TICKS = 1000000,
-	TEXT = 64
-};
+enum { MOST_SPANS = 40000, LEAST_SPANS = 40, TICKS = 1000000, TEXT = 64 };
 
 /* ---- the pipeline ---- */
 

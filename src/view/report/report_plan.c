@@ -10,11 +10,7 @@
 #include "view/report/report.h"
 #include "view/table/table.h"
 
-enum {
-	TEXT = 64,
-	LINE = 256,
-	PARTS = 32
-};
+enum { TEXT = 64, LINE = 256, PARTS = 32 };
 
 static const lk_plan_choice *plan_best_of(const lk_plan *plan) {
 	return plan->best >= 0 ? plan->counts[plan->best].choices : NULL;

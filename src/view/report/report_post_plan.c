@@ -10,10 +10,7 @@
 #include "view/table/table.h"
 #include "view/text/views.h"
 
-enum {
-	TEXT = 64,
-	LINE = 512
-};
+enum { TEXT = 64, LINE = 512 };
 
 static void post_plan_put_verdict(lk_report *writer, const lk_post_plan *plan) {
 	const lk_post_choice *best = plan->count ? plan->choices : NULL;
@@ -46,9 +43,7 @@ static void post_plan_put_times(lk_report *writer, const lk_post_plan *plan) {
 	                                       {"backward", "learning"},
 	                                       {"copy", "refit, offload and reload"},
 	                                       {"wait", "waiting for sequences"}};
-	enum {
-		PARTS = sizeof parts / sizeof *parts
-	};
+	enum { PARTS = sizeof parts / sizeof *parts };
 	char name[TEXT];
 	lk_report_panel(writer, "bars", "Where the step of the GPUs that train goes",
 	                "the fastest first; GPUs that train + GPUs that only generate", true);

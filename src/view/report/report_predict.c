@@ -9,10 +9,7 @@
 #include "view/text/views.h"
 #include "view/report/report.h"
 
-enum {
-	TEXT = 64,
-	LINE = 200
-};
+enum { TEXT = 64, LINE = 200 };
 
 /* ---- the verdict ---- */
 
@@ -149,9 +146,7 @@ struct memory_part {
 	double bytes;
 	const char *formula;
 };
-enum {
-	MEMORY_PARTS = 10
-};
+enum { MEMORY_PARTS = 10 };
 
 static void predict_parts_of(const lk_stage_memory *memory, const lk_stage_formulas *formulas,
                              struct memory_part out[MEMORY_PARTS]) {
@@ -287,9 +282,7 @@ static void predict_put_accuracy(lk_report *writer, const lk_prediction *predict
 
 /* ---- phases of a step of reinforcement learning ---- */
 
-enum {
-	PHASE_TICKS = 100000
-};
+enum { PHASE_TICKS = 100000 };
 
 /* A lane of what one side does: gaps before its spans, and their lengths, in ticks. */
 static void put_phase_lane(lk_report *writer, const lk_prediction *prediction, bool engines) {

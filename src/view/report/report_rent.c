@@ -9,10 +9,7 @@
 #include "view/report/report.h"
 #include "view/table/table.h"
 
-enum {
-	TEXT = 64,
-	LINE = 320
-};
+enum { TEXT = 64, LINE = 320 };
 
 static char *hours(double h, char *out, size_t size) {
 	char number[TEXT];

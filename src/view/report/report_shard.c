@@ -10,12 +10,7 @@
 #include "view/report/report.h"
 #include "view/table/table.h"
 
-enum {
-	TEXT = 64,
-	LINE = 256,
-	MOST_RANKS = 512,
-	MOST_PIECES = 500
-};
+enum { TEXT = 64, LINE = 256, MOST_RANKS = 512, MOST_PIECES = 500 };
 
 static void shard_put_verdict(lk_report *writer, const lk_shard_answer *answer) {
 	char bytes[TEXT], capacity[TEXT], text[TEXT], detail[LINE];

@@ -9,10 +9,7 @@
 #include "view/report/report.h"
 #include "view/table/table.h"
 
-enum {
-	TEXT = 64,
-	LINE = 256
-};
+enum { TEXT = 64, LINE = 256 };
 
 static int worst_of(const lk_stalls_answer *answer) {
 	int worst = -1;

@@ -69,9 +69,7 @@ static lk_status keep_rows(struct shown_sweep *sweep, lk_error *err) {
 
 /* The files of all of them, each once. */
 static lk_status join_inputs(struct shown_sweep *sweep, lk_error *err) {
-	enum {
-		MOST_FILES = 1000
-	};
+	enum { MOST_FILES = 1000 };
 	const char **paths = LK_ARRAY(&sweep->arena, const char *, MOST_FILES);
 	int count = 0;
 	if (!paths) return lk_oom(err);
@@ -178,12 +176,7 @@ static void sweep_put_verdict(lk_report *writer, const struct shown_sweep *sweep
  * work, else of a billion tokens or a million samples; in GPU time where numbers of GPUs differ,
  * else in memory. */
 struct measure {
-	enum {
-		OF_TRAINING,
-		OF_STEP,
-		OF_TOKENS,
-		OF_SAMPLES
-	} of;
+	enum { OF_TRAINING, OF_STEP, OF_TOKENS, OF_SAMPLES } of;
 	bool gpus;
 };
 

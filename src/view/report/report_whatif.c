@@ -8,11 +8,7 @@
 #include "view/report/report.h"
 #include "view/table/table.h"
 
-enum {
-	TEXT = 64,
-	LINE = 256,
-	MOST_ROWS = 400
-};
+enum { TEXT = 64, LINE = 256, MOST_ROWS = 400 };
 
 static int fastest_of(const lk_whatif *whatif) {
 	int best = 0;

@@ -7,9 +7,7 @@
 #include "view/table/table.h"
 
 /* Long enough for every number that lk_cell_digits writes. */
-enum {
-	LK_DIGITS = 40
-};
+enum { LK_DIGITS = 40 };
 
 struct lk_table {
 	lk_arena arena; /* all texts */

@@ -12,10 +12,7 @@
 #include "model/network/model.h"
 #include "view/table/output.h"
 
-enum {
-	TEXT = 64,
-	NAMES = 1024
-};
+enum { TEXT = 64, NAMES = 1024 };
 
 /* ---- the filter ---- */
 
@@ -69,9 +66,7 @@ static lk_status catalogue_view_put(const lk_writing *w, lk_table *table, const 
 
 /* ---- devices ---- */
 
-enum {
-	DEVICE_COLUMNS = 26
-};
+enum { DEVICE_COLUMNS = 26 };
 
 static const lk_column device_columns[DEVICE_COLUMNS] = {
 	{"name", "name", false, false},
@@ -189,9 +184,7 @@ lk_status lk_devices_print(const char *filter, int format, bool verbose, bool co
 
 /* ---- models ---- */
 
-enum {
-	MODEL_COLUMNS = 19
-};
+enum { MODEL_COLUMNS = 19 };
 
 static const lk_column model_columns[MODEL_COLUMNS] = {
 	{"name", "name", false, false},

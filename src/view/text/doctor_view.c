@@ -14,9 +14,7 @@ static const lk_column columns[] = {
 	{"name", "what", false, false}, {"what", "found", false, false},
 	{"use", "for", false, false},   {"mend", "mended by", false, true},
 };
-enum {
-	COLUMNS = sizeof columns / sizeof *columns
-};
+enum { COLUMNS = sizeof columns / sizeof *columns };
 
 static lk_table *findings_table(const lk_doctor *doctor) {
 	lk_table *table = lk_table_new("findings", columns, COLUMNS);

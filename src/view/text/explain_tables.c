@@ -41,11 +41,7 @@ void lk_put_count(lk_table *table, double count) {
 }
 
 /* Columns of names, so that tables fit into 100. */
-enum {
-	KERNEL_WIDTH = 48,
-	GROUP_WIDTH = 14,
-	MOST_WIDTH = 48
-};
+enum { KERNEL_WIDTH = 48, GROUP_WIDTH = 14, MOST_WIDTH = 48 };
 
 void lk_put_cut(lk_table *table, const char *name, size_t width) {
 	static const char dots[] = "...";

@@ -8,9 +8,7 @@
 #include "view/timeline/trace.h"
 
 /* The critical path's process stands after all ranks. */
-enum {
-	PATH_RANK = INT32_MAX
-};
+enum { PATH_RANK = INT32_MAX };
 static const int64_t PS_PER_NS = 1000;
 
 struct drawing {

@@ -269,9 +269,7 @@ static lk_status plan_view_put_levels(const lk_plan_tree *tree, bool colour, FIL
 }
 
 static lk_status plan_view_put_tree(const lk_plan *plan, bool colour, FILE *out, lk_error *err) {
-	enum {
-		NAMES = 12
-	};
+	enum { NAMES = 12 };
 	const lk_plan_tree *tree = plan->tree;
 	char a[32], b[32], c[32];
 	if (!tree) return LK_OK;

@@ -30,14 +30,7 @@ typedef enum kind {
 
 /* When people see a column: always; never; where its cells differ; where one is not 1; where one is
  * not empty; where one is not empty and no row has tokens. */
-typedef enum show {
-	ALWAYS,
-	NEVER,
-	VARIES,
-	NOT_ONE,
-	PRESENT,
-	WITHOUT_TOKENS
-} show;
+typedef enum show { ALWAYS, NEVER, VARIES, NOT_ONE, PRESENT, WITHOUT_TOKENS } show;
 
 typedef char *shown_as(double number, char *out, size_t size);
 

@@ -13,9 +13,7 @@ _Static_assert((int)LK_OUTPUT_TEXT == (int)LK_FORMAT_TEXT &&
                    (int)LK_OUTPUT_SQLITE == (int)LK_FORMAT_SQLITE,
                "the public numbers of the formats are those of table.h");
 
-enum {
-	VALUE = 256
-};
+enum { VALUE = 256 };
 
 /* ---- what was requested ---- */
 

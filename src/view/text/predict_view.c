@@ -9,12 +9,7 @@
 #include "base/noun.h"
 #include "view/text/views.h"
 
-enum {
-	TEXT = 64,
-	LINE = 160,
-	FEW_STAGES = 4,
-	FEW_FLAGS = 6
-};
+enum { TEXT = 64, LINE = 160, FEW_STAGES = 4, FEW_FLAGS = 6 };
 
 /* The report while it is written. */
 struct report {

@@ -6,10 +6,7 @@
 #include "base/noun.h"
 #include "lockstep/record.h"
 
-enum {
-	SHOWN = 16,
-	SHOWN_FILES = 8
-};
+enum { SHOWN = 16, SHOWN_FILES = 8 };
 
 static const char *record_view_seconds(double s, char out[32]) {
 	return lk_format_seconds(s, out, 32);

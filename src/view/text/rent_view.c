@@ -58,9 +58,7 @@ static const lk_column machine_columns[] = {
 	{"block_usd_h", "block /h", true, false},
 	{"block_date", "of", false, false},
 };
-enum {
-	MACHINE_COLUMNS = sizeof machine_columns / sizeof *machine_columns
-};
+enum { MACHINE_COLUMNS = sizeof machine_columns / sizeof *machine_columns };
 
 static void put_age(lk_table *table, const char *date) {
 	double days = lk_days_since(date);
@@ -303,9 +301,7 @@ static const lk_column choice_columns[] = {
 	{"layout", "layout", false, true},
 	{"reproduce", "command", false, true},
 };
-enum {
-	CHOICE_COLUMNS = sizeof choice_columns / sizeof *choice_columns
-};
+enum { CHOICE_COLUMNS = sizeof choice_columns / sizeof *choice_columns };
 
 const char *lk_rent_mark(const lk_rent *rent, int i) {
 	if (i == rent->cheapest) return i == rent->fastest ? "cheapest, fastest" : "cheapest";

@@ -292,9 +292,7 @@ static lk_status stalls_view_put_table(lk_table *table, lk_format format, bool c
 
 /* The step as a falling row of bars; a part begins where the one before it ends. */
 static void stalls_view_put_waterfall(const lk_stalls_answer *answer, FILE *out) {
-	enum {
-		WIDTH = 50
-	};
+	enum { WIDTH = 50 };
 	double at = 0;
 	for (int k = 0; k < LK_STALL_KINDS; k++) {
 		const lk_stalls_part *part = &answer->parts[k];
@@ -497,9 +495,7 @@ static void stalls_view_put_sizes(const lk_stalls_answer *answer, FILE *out) {
 
 static lk_status stalls_view_put_files(const lk_stalls_answer *answer, bool colour, FILE *out,
                                        lk_error *err) {
-	enum {
-		SHOWN = 12
-	};
+	enum { SHOWN = 12 };
 	const lk_stalls_staging *staging = &answer->staging;
 	char a[32], b[32], c[32], d[32];
 	if (!answer->file_count) return LK_OK;
@@ -535,9 +531,7 @@ static lk_status stalls_view_put_files(const lk_stalls_answer *answer, bool colo
 /* Sums of both runs, and the files whose time changed most. */
 static lk_status stalls_view_put_against(const lk_stalls_answer *answer, bool colour, FILE *out,
                                          lk_error *err) {
-	enum {
-		SHOWN = 12
-	};
+	enum { SHOWN = 12 };
 	double before_s = 0, after_s = 0, before_bytes = 0, after_bytes = 0;
 	char a[32], b[32], c[32], d[32];
 	if (!answer->pair_count) return LK_OK;
@@ -741,9 +735,7 @@ lk_status lk_stalls_print(const lk_stalls_answer *answer, int format, int table,
 }
 
 void lk_stalls_print_plan(const lk_stalls_plan *plan, FILE *out) {
-	enum {
-		SHOWN = 8
-	};
+	enum { SHOWN = 8 };
 	char time[32], bytes[32], safe[4096];
 	if (plan->budget > 0)
 		fprintf(out,

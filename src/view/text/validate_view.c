@@ -11,10 +11,7 @@
 #include "view/table/table.h"
 #include "view/text/views.h"
 
-enum {
-	WORST = 10,
-	CELL = 64
-};
+enum { WORST = 10, CELL = 64 };
 
 /* ---- cells ---- */
 

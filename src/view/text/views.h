@@ -49,9 +49,7 @@ lk_status lk_explain_report(const lk_explanation *explanation, bool colour, FILE
  * are in lockstep/view.h.
  */
 
-enum {
-	LK_SWEEP_OPTIONS = 128
-};
+enum { LK_SWEEP_OPTIONS = 128 };
 
 /* What people read below a sweep: why rows are refused, warnings and flags that were ignored, each
  * text once. */

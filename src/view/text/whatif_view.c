@@ -12,10 +12,7 @@
 #include "view/timeline/trace.h"
 #include "view/text/views.h"
 
-enum {
-	SIDE_BY_SIDE = 6,
-	CELL = 64
-};
+enum { SIDE_BY_SIDE = 6, CELL = 64 };
 
 /* ---- cells ---- */
 
@@ -83,9 +80,7 @@ static const struct {
 	{"communication, hidden", NULL, offsetof(lk_whatif_column, hidden_s)},
 	{"waiting, host, copies", NULL, offsetof(lk_whatif_column, other_s)},
 };
-enum {
-	LINES = sizeof lines / sizeof *lines
-};
+enum { LINES = sizeof lines / sizeof *lines };
 
 static char *line_text(const lk_whatif_column *column, int line, bool base, char out[CELL]) {
 	if (lines[line].text) return lines[line].text(column, base, out);

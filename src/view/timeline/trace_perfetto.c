@@ -12,9 +12,7 @@
 #include "io/protobuf.h"
 #include "view/timeline/trace_plan.h"
 
-enum {
-	TRACE_PACKET = 1
-};
+enum { TRACE_PACKET = 1 };
 enum {
 	PACKET_TIMESTAMP = 8,
 	PACKET_SEQUENCE = 10,
@@ -23,10 +21,7 @@ enum {
 	PACKET_FLAGS = 13,
 	PACKET_TRACK = 60,
 };
-enum {
-	FLAG_STATE_CLEARED = 1,
-	FLAG_NEEDS_STATE = 2
-};
+enum { FLAG_STATE_CLEARED = 1, FLAG_NEEDS_STATE = 2 };
 enum {
 	TRACK_UUID = 1,
 	TRACK_NAME = 2,
@@ -39,25 +34,10 @@ enum {
 	TRACK_PROCESS_ORDERING = 19,
 	TRACK_THREAD_ORDERING = 20,
 };
-enum {
-	ORDERING_EXPLICIT = 1,
-	CHILDREN_EXPLICIT = 3
-};
-enum {
-	PROCESS_PID = 1,
-	PROCESS_SORT_INDEX = 3,
-	PROCESS_NAME = 6
-};
-enum {
-	THREAD_PID = 1,
-	THREAD_TID = 2,
-	THREAD_SORT_INDEX = 3,
-	THREAD_NAME = 5
-};
-enum {
-	COUNTER_UNIT = 3,
-	UNIT_BYTES = 3
-};
+enum { ORDERING_EXPLICIT = 1, CHILDREN_EXPLICIT = 3 };
+enum { PROCESS_PID = 1, PROCESS_SORT_INDEX = 3, PROCESS_NAME = 6 };
+enum { THREAD_PID = 1, THREAD_TID = 2, THREAD_SORT_INDEX = 3, THREAD_NAME = 5 };
+enum { COUNTER_UNIT = 3, UNIT_BYTES = 3 };
 enum {
 	EVENT_CATEGORY = 3,
 	EVENT_ANNOTATION = 4,
@@ -69,34 +49,12 @@ enum {
 	EVENT_FLOW = 47,
 	EVENT_FLOW_END = 48,
 };
-enum {
-	TYPE_BEGIN = 1,
-	TYPE_END = 2,
-	TYPE_COUNTER = 4
-};
-enum {
-	INTERNED_CATEGORY = 1,
-	INTERNED_NAME = 2,
-	INTERNED_ANNOTATION = 3
-};
-enum {
-	ENTRY_ID = 1,
-	ENTRY_TEXT = 2
-};
-enum {
-	ANNOTATION_NAME = 1,
-	ANNOTATION_INTEGER = 4,
-	ANNOTATION_REAL = 5
-};
-enum {
-	ANNOTATED_BYTES = 1,
-	ANNOTATED_FLOPS,
-	ANNOTATED_LAYER,
-	ANNOTATED_MICROBATCH
-};
-enum {
-	SEQUENCE = 1
-}; /* the one writer of packets */
+enum { TYPE_BEGIN = 1, TYPE_END = 2, TYPE_COUNTER = 4 };
+enum { INTERNED_CATEGORY = 1, INTERNED_NAME = 2, INTERNED_ANNOTATION = 3 };
+enum { ENTRY_ID = 1, ENTRY_TEXT = 2 };
+enum { ANNOTATION_NAME = 1, ANNOTATION_INTEGER = 4, ANNOTATION_REAL = 5 };
+enum { ANNOTATED_BYTES = 1, ANNOTATED_FLOPS, ANNOTATED_LAYER, ANNOTATED_MICROBATCH };
+enum { SEQUENCE = 1 }; /* the one writer of packets */
 
 /* The packet being built. Memory that is out shows when it is sent. */
 struct perfetto {
@@ -107,10 +65,7 @@ struct perfetto {
 	LK_VEC(uint32_t) open; /* spans that have begun and not ended */
 };
 
-enum {
-	KNOWN_NAME = 1,
-	KNOWN_CATEGORY = 2
-};
+enum { KNOWN_NAME = 1, KNOWN_CATEGORY = 2 };
 
 static void perfetto_send(struct perfetto *perfetto) {
 	unsigned char head[12];

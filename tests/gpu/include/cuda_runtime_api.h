@@ -21,13 +21,8 @@ enum cudaMemcpyKind {
 	cudaMemcpyDeviceToDevice,
 	cudaMemcpyDefault,
 };
-enum {
-	cudaStreamNonBlocking = 1,
-	cudaEventDisableTiming = 2
-};
-enum cudaStreamCaptureStatus {
-	cudaStreamCaptureStatusNone
-};
+enum { cudaStreamNonBlocking = 1, cudaEventDisableTiming = 2 };
+enum cudaStreamCaptureStatus { cudaStreamCaptureStatusNone };
 typedef struct dim3 {
 	unsigned x, y, z;
 } dim3;

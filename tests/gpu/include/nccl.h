@@ -29,13 +29,7 @@ typedef enum {
 	ncclFloat64,
 	ncclBfloat16,
 } ncclDataType_t;
-typedef enum {
-	ncclSum,
-	ncclProd,
-	ncclMax,
-	ncclMin,
-	ncclAvg
-} ncclRedOp_t;
+typedef enum { ncclSum, ncclProd, ncclMax, ncclMin, ncclAvg } ncclRedOp_t;
 typedef struct ncclConfig ncclConfig_t;
 #define ncclFloat          ncclFloat32
 #define NCCL_SPLIT_NOCOLOR (-1)
