@@ -56,7 +56,9 @@ WARN := -Wall -Wextra -Werror -Wshadow -Wstrict-prototypes -Wmissing-prototypes 
 ifneq ($(findstring clang,$(CC)),)
 WARN += -Wno-pass-failed
 endif
-INCLUDES := -Iinclude -Isrc
+# Four houses: the core, the compiler, libraries of their own, tables with what is fitted to them and scored against them.
+HOUSES := src lang lib study
+INCLUDES := -Iinclude -Isrc -Ilib -Istudy -I.
 # Every build but the one for users states its invariants aloud: base/check.h.
 ASSERTS := $(if $(filter-out release,$(MODE)),-DLK_ASSERTS)
 ALL_CPPFLAGS := -D_GNU_SOURCE -DLOCKSTEP_VERSION=\"$(VERSION)\" $(INCLUDES) $(ASSERTS) $(CPPFLAGS)
@@ -80,10 +82,10 @@ SERVE_ABSENT := $(wildcard src/serve/http*.c)
 endif
 
 # --- files ---------------------------------------------------------------------------------------------------------
-# Folders of src/ that are programs or libraries of their own; all others make up liblockstep.
-APART_DIRS := cli mpi recorder serve
+# Folders that are programs or libraries of their own; all others make up liblockstep.
+APART_DIRS := src/cli src/mpi src/serve lib/recorder
 PUBLIC_H := $(sort $(wildcard include/lockstep/*.h))
-LIB_C := $(sort $(filter-out $(APART_DIRS:%=src/%/%),$(wildcard src/*/*.c src/*/*/*.c)))
+LIB_C := $(sort $(filter-out $(APART_DIRS:%=%/%),$(wildcard $(foreach house,$(HOUSES),$(house)/*/*.c $(house)/*/*/*.c))))
 CLI_C := $(sort $(wildcard src/cli/*.c))
 SERVE_C := $(filter-out $(SERVE_ABSENT),$(sort $(wildcard src/serve/*.c)))
 UNIT_C := $(sort $(wildcard tests/unit/test_*.c))
@@ -118,12 +120,12 @@ RECORDER_PLUGIN := $(B)/libnccl-profiler-lockstep.so
 RECORDER_SHIM := $(B)/lockstep-nccl/libnccl.so.2
 RECORDERS := $(RECORDER_LIBRARIES) $(RECORDER_SHIM) $(RECORDER_PLUGIN)
 # Compiled once for each binary interface of MPI.
-RECORDER_MPI_C := $(sort $(wildcard src/recorder/mpi/*.c src/recorder/emulate/*.c) src/recorder/start/start_mpi.c)
-RECORDER_APART_C := $(addprefix src/recorder/,gpu/nccl_shim.c start/plugin.c start/plugin_none.c)
-RECORDER_BASE_C := $(filter-out $(RECORDER_MPI_C) $(RECORDER_APART_C),$(sort $(wildcard src/recorder/*.c src/recorder/*/*.c)))
+RECORDER_MPI_C := $(sort $(wildcard lib/recorder/mpi/*.c lib/recorder/emulate/*.c) lib/recorder/start/start_mpi.c)
+RECORDER_APART_C := $(addprefix lib/recorder/,gpu/nccl_shim.c start/plugin.c start/plugin_none.c)
+RECORDER_BASE_C := $(filter-out $(RECORDER_MPI_C) $(RECORDER_APART_C),$(sort $(wildcard lib/recorder/*.c lib/recorder/*/*.c)))
 RECORDER_C := $(RECORDER_BASE_C) $(RECORDER_MPI_C) $(RECORDER_APART_C)
-RECORDER_BASE_O := $(RECORDER_BASE_C:src/%.c=$(B)/%.o) $(addprefix $(B)/recorder/,recording.o cuda_wrappers.o nccl_wrappers.o)
-RECORDER_MPI_O := $(RECORDER_MPI_C:src/recorder/%.c=%.o) mpi_wrappers.o
+RECORDER_BASE_O := $(RECORDER_BASE_C:lib/%.c=$(B)/%.o) $(addprefix $(B)/recorder/,recording.o cuda_wrappers.o nccl_wrappers.o)
+RECORDER_MPI_O := $(RECORDER_MPI_C:lib/recorder/%.c=%.o) mpi_wrappers.o
 
 LONG_PARTS := release asan ubsan tsan clang lang lint packages fresh fuzz
 .PHONY: same-bytes all check check-long $(LONG_PARTS:%=check-long-%) unit cli-tests serve-tests browser-tests fuzz fuzz-campaign coverage fuzz-programs fuzz-replay replay-programs unit-programs fresh-check bench bench-lookup accuracy layers docs-check lang-oracle lang-cuda charts \
@@ -199,9 +201,9 @@ $(B)/data.o $(B)/calibration.o: %.o: %.c $(B)/flags
 	$(call say,CC)
 	$(Q)$(CC) $(ALL_CPPFLAGS) $(ALL_CFLAGS) -MMD -MP -c -o $@ $<
 
-# The compiler as a library of its own: src/lang but for the search, which uses the simulator. With base, io and graph it
+# The compiler as a library of its own: lang/ but for the search, which uses the simulator. With base, io and graph it
 # links alone (tests/lang/library.sh).
-LANG_O := $(filter $(B)/src/lang/%,$(filter-out $(B)/src/lang/tune/%,$(LIB_O)))
+LANG_O := $(filter $(B)/lang/%,$(filter-out $(B)/lang/tune/%,$(LIB_O)))
 LANG_STATIC := $(B)/liblockstep-lang.a
 $(LANG_STATIC): $(LANG_O) $(B)/sources
 	@rm -f $@
@@ -254,25 +256,25 @@ RECORDER_CFLAGS := -std=c11 -g -O2 $(ASSERTS) -fPIC -fvisibility=hidden $(HARDEN
 RECORDER_CC = $(CC) -D_GNU_SOURCE $(INCLUDES) $(RECORDER_CFLAGS) -MMD -MP -c -o $@ $<
 RECORDER_LINK = $(CC) -shared -Wl,-z,relro,-z,now -Wl,-z,defs -o $@ $(filter %.o,$^)
 
-$(B)/recorder/mpi_wrappers.c: tools/mpi_wrappers.awk src/recorder/mpi/mpi_calls.txt
+$(B)/recorder/mpi_wrappers.c: tools/mpi_wrappers.awk lib/recorder/mpi/mpi_calls.txt
 	@mkdir -p $(@D)
 	$(call say,AWK)
-	$(Q)awk -f tools/mpi_wrappers.awk src/recorder/mpi/mpi_calls.txt > $@.new
+	$(Q)awk -f tools/mpi_wrappers.awk lib/recorder/mpi/mpi_calls.txt > $@.new
 	$(Q)mv -f $@.new $@
 
-$(B)/recorder/%_wrappers.c: src/recorder/gpu/%_calls.txt tools/gpu_wrappers.awk
+$(B)/recorder/%_wrappers.c: lib/recorder/gpu/%_calls.txt tools/gpu_wrappers.awk
 	@mkdir -p $(@D)
 	$(call say,AWK)
 	$(Q)awk -f tools/gpu_wrappers.awk $< > $@.new
 	$(Q)mv -f $@.new $@
 
-$(B)/recorder/nccl_shim_jumps.c: src/recorder/gpu/nccl_symbols.txt tools/nccl_shim.awk
+$(B)/recorder/nccl_shim_jumps.c: lib/recorder/gpu/nccl_symbols.txt tools/nccl_shim.awk
 	@mkdir -p $(@D)
 	$(call say,AWK)
 	$(Q)awk -f tools/nccl_shim.awk $< > $@.new
 	$(Q)mv -f $@.new $@
 
-$(B)/recorder/%.o: src/recorder/%.c $(B)/flags
+$(B)/recorder/%.o: lib/recorder/%.c $(B)/flags
 	@mkdir -p $(@D)
 	$(call say,CC)
 	$(Q)$(RECORDER_CC)
@@ -287,7 +289,7 @@ $(B)/recorder/recording.o: src/io/recording.c $(B)/flags
 	$(Q)$(RECORDER_CC)
 
 # For handles that are numbers: MPICH and its relatives.
-$(B)/recorder-mpich/%.o: src/recorder/%.c $(B)/flags
+$(B)/recorder-mpich/%.o: lib/recorder/%.c $(B)/flags
 	@mkdir -p $(@D)
 	$(call say,CC)
 	$(Q)$(RECORDER_CC) -DLP_MPI_NUMBERS
@@ -297,20 +299,20 @@ $(B)/recorder-mpich/mpi_wrappers.o: $(B)/recorder/mpi_wrappers.c $(B)/flags
 	$(call say,CC)
 	$(Q)$(RECORDER_CC) -DLP_MPI_NUMBERS
 
-$(B)/liblockstep-probe.so: $(RECORDER_BASE_O) $(B)/recorder/start/plugin_none.o $(RECORDER_MPI_O:%=$(B)/recorder/%) src/recorder/recorder.map
-$(B)/liblockstep-probe-mpich.so: $(RECORDER_BASE_O) $(B)/recorder/start/plugin_none.o $(RECORDER_MPI_O:%=$(B)/recorder-mpich/%) src/recorder/recorder.map
+$(B)/liblockstep-probe.so: $(RECORDER_BASE_O) $(B)/recorder/start/plugin_none.o $(RECORDER_MPI_O:%=$(B)/recorder/%) lib/recorder/recorder.map
+$(B)/liblockstep-probe-mpich.so: $(RECORDER_BASE_O) $(B)/recorder/start/plugin_none.o $(RECORDER_MPI_O:%=$(B)/recorder-mpich/%) lib/recorder/recorder.map
 $(RECORDER_LIBRARIES):
 	$(call say,LINK)
-	$(Q)$(RECORDER_LINK) -Wl,--version-script=src/recorder/recorder.map -lpthread -ldl
+	$(Q)$(RECORDER_LINK) -Wl,--version-script=lib/recorder/recorder.map -lpthread -ldl
 
-$(RECORDER_PLUGIN): $(RECORDER_BASE_O) $(RECORDER_MPI_O:%=$(B)/recorder/%) $(B)/recorder/start/plugin.o src/recorder/gpu/plugin.map
+$(RECORDER_PLUGIN): $(RECORDER_BASE_O) $(RECORDER_MPI_O:%=$(B)/recorder/%) $(B)/recorder/start/plugin.o lib/recorder/gpu/plugin.map
 	$(call say,LINK)
-	$(Q)$(RECORDER_LINK) -Wl,--version-script=src/recorder/gpu/plugin.map -lpthread -ldl
+	$(Q)$(RECORDER_LINK) -Wl,--version-script=lib/recorder/gpu/plugin.map -lpthread -ldl
 
-$(RECORDER_SHIM): $(B)/recorder/gpu/nccl_shim.o $(B)/recorder/nccl_shim_jumps.o src/recorder/gpu/nccl_shim.map
+$(RECORDER_SHIM): $(B)/recorder/gpu/nccl_shim.o $(B)/recorder/nccl_shim_jumps.o lib/recorder/gpu/nccl_shim.map
 	@mkdir -p $(@D)
 	$(call say,LINK)
-	$(Q)$(RECORDER_LINK) -Wl,-soname,libnccl.so.2 -Wl,--version-script=src/recorder/gpu/nccl_shim.map -ldl
+	$(Q)$(RECORDER_LINK) -Wl,-soname,libnccl.so.2 -Wl,--version-script=lib/recorder/gpu/nccl_shim.map -ldl
 
 # The other program that needs MPI; `lockstep calibrate host --mpi` starts it.
 MPI_PAIRS := $(B)/lockstep-mpi-pairs
@@ -469,11 +471,11 @@ api: $(B)/liblockstep.so ## build/docs/api.md from the public headers, and tools
 site: $(PROGRAM) ## the documentation as a web site with search, in build/site; takes mkdocs
 	tools/site.sh $(PROGRAM)
 
-docs-check: ## ARCHITECTURE.md has a row for each folder of src/; links of documents lead somewhere
+docs-check: ## ARCHITECTURE.md has a row for each folder of the four houses; links of documents lead somewhere
 	@tools/check_docs.sh
 
 # Texts that emitted programs carry, and stand-ins for foreign headers, have a form of their own.
-FORMATTED = $(filter-out tests/cuda/% tests/lang/%,$(shell find src include tests bench tools examples -name '*.[ch]' | sort))
+FORMATTED = $(filter-out tests/cuda/% tests/lang/%,$(shell find $(HOUSES) include tests bench tools examples -name '*.[ch]' | sort))
 format: ## clang-format on every C file
 	@printf '%s\n' $(FORMATTED) | xargs -P2 -n40 clang-format -i
 
@@ -481,7 +483,7 @@ format-check:
 	@printf '%s\n' $(FORMATTED) | xargs -P2 -n40 clang-format --dry-run -Werror
 
 # LINT_PART=0, 1 or 2: every third file. ./check takes them in turn from commit to commit, make lint and check-long all.
-LINTED = $(shell find src tests/fuzz/replay.c -name '*.c' | sort $(if $(LINT_PART),| awk 'NR % 3 == $(LINT_PART)'))
+LINTED = $(shell find $(HOUSES) tests/fuzz/replay.c -name '*.c' | sort $(if $(LINT_PART),| awk 'NR % 3 == $(LINT_PART)'))
 lint: docs-check format-check ## cppcheck, zero warnings; the format; the documents
 	@mkdir -p build/lint
 	printf '%s\n' $(LINTED) | cppcheck --quiet --std=c11 --language=c --enable=warning,portability,performance --inline-suppr \
@@ -670,10 +672,10 @@ $(PORTABLE)/liblockstep-probe.so $(PORTABLE)/liblockstep-probe-mpich.so $(PORTAB
 	@mkdir -p $(@D)
 	$(call say,LINK)
 	$(Q)$(CC) -shared -Wl,-z,relro,-z,now -Wl,-z,defs -o $@ $(RECORDER_OF_$(@F)) $(filter-out $(FLOOR_O),$(FLOOR_LIBS))
-RECORDER_OF_liblockstep-probe.so = $(RECORDER_BASE_O) $(B)/recorder/start/plugin_none.o $(RECORDER_MPI_O:%=$(B)/recorder/%) -Wl,--version-script=src/recorder/recorder.map
-RECORDER_OF_liblockstep-probe-mpich.so = $(RECORDER_BASE_O) $(B)/recorder/start/plugin_none.o $(RECORDER_MPI_O:%=$(B)/recorder-mpich/%) -Wl,--version-script=src/recorder/recorder.map
-RECORDER_OF_libnccl-profiler-lockstep.so = $(RECORDER_BASE_O) $(RECORDER_MPI_O:%=$(B)/recorder/%) $(B)/recorder/start/plugin.o -Wl,--version-script=src/recorder/gpu/plugin.map
-RECORDER_OF_libnccl.so.2 = $(B)/recorder/gpu/nccl_shim.o $(B)/recorder/nccl_shim_jumps.o -Wl,-soname,libnccl.so.2 -Wl,--version-script=src/recorder/gpu/nccl_shim.map $(FLOOR_O)
+RECORDER_OF_liblockstep-probe.so = $(RECORDER_BASE_O) $(B)/recorder/start/plugin_none.o $(RECORDER_MPI_O:%=$(B)/recorder/%) -Wl,--version-script=lib/recorder/recorder.map
+RECORDER_OF_liblockstep-probe-mpich.so = $(RECORDER_BASE_O) $(B)/recorder/start/plugin_none.o $(RECORDER_MPI_O:%=$(B)/recorder-mpich/%) -Wl,--version-script=lib/recorder/recorder.map
+RECORDER_OF_libnccl-profiler-lockstep.so = $(RECORDER_BASE_O) $(RECORDER_MPI_O:%=$(B)/recorder/%) $(B)/recorder/start/plugin.o -Wl,--version-script=lib/recorder/gpu/plugin.map
+RECORDER_OF_libnccl.so.2 = $(B)/recorder/gpu/nccl_shim.o $(B)/recorder/nccl_shim_jumps.o -Wl,-soname,libnccl.so.2 -Wl,--version-script=lib/recorder/gpu/nccl_shim.map $(FLOOR_O)
 
 PORTABLE_FILES := $(PORTABLE)/lockstep $(PORTABLE)/lockstep-dynamic $(PORTABLE)/$(notdir $(SHARED)) $(PORTABLE_RECORDERS)
 .PHONY: portable

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Documents that must keep up with the source: docs/ARCHITECTURE.md has a row for each folder of src/, names no file that is
+# Documents that must keep up with the source: docs/ARCHITECTURE.md has a row for each folder of the four houses, names no file that is
 # not there, and stays a tour (20 KB); relative links of all documents lead to a file, and to an anchor of it.
 # Prints what is wrong; exit status 1 if anything is.
 set -euo pipefail
@@ -44,14 +44,15 @@ complain() {
 	bad=$((bad + 1))
 }
 
-folders=$(find src -name '*.[ch]' -printf '%h\n' | sed 's|^src/||' | sort -u)
-while read -r folder; do complain "$tour: src/$folder has no row in the table of rooms"; done \
+houses=(src lang lib study)
+folders=$(find "${houses[@]}" -name '*.[ch]' -printf '%h\n' | sed -E 's#^(src|lib|study)/##' | sort -u)
+while read -r folder; do complain "$tour: $folder has no row in the table of rooms"; done \
 	< <(comm -23 <(echo "$folders") <(rooms | uniq) | grep .)
-while read -r folder; do complain "$tour: there is no folder src/$folder"; done \
+while read -r folder; do complain "$tour: there is no folder $folder"; done \
 	< <(comm -13 <(echo "$folders") <(rooms | uniq) | grep .)
-while read -r folder; do complain "$tour: src/$folder has more than one row"; done < <(rooms | uniq -d | grep .)
+while read -r folder; do complain "$tour: $folder has more than one row"; done < <(rooms | uniq -d | grep .)
 while read -r file; do
-	[ -e "src/$file" ] || [ -e "$file" ] || complain "$tour: there is no $file"
+	[ -e "$file" ] || [ -e "src/$file" ] || [ -e "lib/$file" ] || [ -e "study/$file" ] || complain "$tour: there is no $file"
 done < <(named)
 size=$(wc -c < $tour)
 [ "$size" -le 20480 ] || complain "$tour: $size bytes; a tour has at most 20480"
@@ -63,7 +64,7 @@ trap 'rm -f "$known"' EXIT
 find . \( -name '*.[ch]' -o -name '*.cu' \) -not -path './.git/*' -printf '%f\n' | sort -u > "$known"
 while IFS=: read -r file line name; do
 	grep -xE "$others" <<< "$name" >/dev/null || complain "$file:$line: there is no $name"
-done < <(grep -nHoE '^( ?\*|/\*|\s*/\*).*' $(find src include -name '*.[ch]') | awk -F: '{
+done < <(grep -nHoE '^( ?\*|/\*|\s*/\*).*' $(find "${houses[@]}" include -name '*.[ch]') | awk -F: '{
 		file = $1; line = $2; text = $0; sub(/^[^:]*:[^:]*:/, "", text)
 		while (match(text, /[a-z_0-9]+\.[ch]([^a-z0-9_]|$)/)) {
 			before = RSTART > 1 ? substr(text, RSTART - 1, 1) : " "; name = substr(text, RSTART, RLENGTH)
@@ -73,7 +74,7 @@ done < <(grep -nHoE '^( ?\*|/\*|\s*/\*).*' $(find src include -name '*.[ch]') | 
 	}' | awk -F: 'NR == FNR { known[$0] = 1; next } !($3 in known)' "$known" - | sort -u)
 while IFS=: read -r file name; do
 	[ -e "$name" ] || complain "$file: there is no $name"
-done < <(find docs README.md CONTRIBUTING.md -name '*.md' -exec grep -oHE '`src/[a-z_0-9/]+\.[ch]`' {} + | tr -d '`' | sort -u)
+done < <(find docs README.md CONTRIBUTING.md -name '*.md' -exec grep -oHE '`(src|lang|lib|study)/[a-z_0-9/]+\.[ch]`' {} + | tr -d '`' | sort -u)
 
 mapfile -t documents < <(find . -name '*.md' -not -path './build/*' -not -path './.git/*' | sed 's|^\./||' | sort)
 count=0
@@ -88,5 +89,5 @@ while read -r place target; do
 	fi
 done < <(links "${documents[@]}" | grep .)
 
-echo "documents: $(wc -l <<< "$folders") folders of src/, $count links, $bad problems"
+echo "documents: $(wc -l <<< "$folders") folders, $count links, $bad problems"
 [ $bad -eq 0 ]

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""The files of a folder form an order: no .c file of src/ uses, directly or through others of its folder, one that uses it.
+"""The files of a folder form an order: no .c file uses, directly or through others of its folder, one that uses it.
 
 Read from the symbols of object files, so that it sees what is called and not only what is included.
-Usage: tools/circles.py BUILD [FOLDER...]   (BUILD such as build/release, built; FOLDER such as trace/lift, default all)
+Usage: tools/circles.py BUILD [FOLDER...]   (BUILD such as build/release, built; FOLDER such as src/trace/lift, default all)
 Prints the files of each circle with the symbols that close it; exit status 1 if there is one.
 """
 import glob
@@ -10,6 +10,7 @@ import os
 import subprocess
 import sys
 
+HOUSES = ("src", "lang", "lib", "study")
 DEFINED, WANTED = "TDBRVWC", "U"
 
 
@@ -53,9 +54,9 @@ def main():
     build, only = sys.argv[1], sys.argv[2:]
     os.chdir(os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
     folders = {}
-    for source in sorted(glob.glob("src/**/*.c", recursive=True)):
-        room = os.path.dirname(source)[len("src/"):]
-        for path in (f"{build}/{source[:-2]}.o", f"{build}/{source[len('src/'):-2]}.o"):
+    for source in sorted(path for house in HOUSES for path in glob.glob(f"{house}/**/*.c", recursive=True)):
+        room = os.path.dirname(source)
+        for path in (f"{build}/{source[:-2]}.o", f"{build}/{source.split('/', 1)[1][:-2]}.o"):
             if os.path.exists(path) and (not only or room in only):
                 folders.setdefault(room, []).append(path)
                 break
@@ -70,7 +71,7 @@ def main():
                     uses[path].setdefault(owner[name], []).append(name)
         for circle in components(uses):
             count += 1
-            print(f"circle in src/{room}:")
+            print(f"circle in {room}:")
             for path in circle:
                 for other in circle:
                     if other in uses[path]:

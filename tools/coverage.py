@@ -3,7 +3,7 @@
 
 Usage: tools/coverage.py [--files ROOM] BUILD     BUILD: a build of MODE=cov whose tests have run
 
-Prints a row for each folder of src/: lines, executed ones, their share; --files lists the files of one folder and the lines
+Prints a row for each folder: lines, executed ones, their share; --files lists the files of one folder and the lines
 that nothing executes. Exit status 1 where a reader is below 90 % or the engine below 95 %."""
 
 import gzip
@@ -14,14 +14,15 @@ import sys
 import tempfile
 from collections import defaultdict
 
-READERS = ("io", "hw", "trace/read", "launch", "launch/shell", "lang/syntax", "model/network", "tables", "cost/calibration")
+READERS = ("io", "hw", "trace/read", "launch", "shell", "lang/syntax", "model/network", "tables", "cost/calibration")
+HOUSES = ("src", "lang", "lib", "study")
 BARS = {**{room: 90 for room in READERS}, "sim": 95}
 
 
 def executed_lines(build):
-    """{source: {line: executed}} of all objects below BUILD/src, from gcov's JSON."""
+    """{source: {line: executed}} of all objects of the four houses below BUILD, from gcov's JSON."""
     lines = defaultdict(dict)
-    notes = [os.path.join(folder, name) for folder, _, names in os.walk(os.path.join(build, "src"))
+    notes = [os.path.join(folder, name) for house in HOUSES for folder, _, names in os.walk(os.path.join(build, house))
              for name in names if name.endswith(".gcno")]
     with tempfile.TemporaryDirectory() as work:
         for note in sorted(notes):
@@ -35,7 +36,12 @@ def executed_lines(build):
                             seen = lines[source["file"]]
                             seen[line["line_number"]] = seen.get(line["line_number"], False) or line["count"] > 0
                 os.remove(path)
-    return {source: found for source, found in lines.items() if source.startswith("src/")}
+    return {source: found for source, found in lines.items() if source.split("/")[0] in HOUSES}
+
+
+def room_of(source):
+    folder = os.path.dirname(source)
+    return folder if folder.startswith("lang/") else folder.split("/", 1)[1]
 
 
 def share(found):
@@ -54,13 +60,13 @@ def main():
         sys.exit(f"coverage: {arguments[0]} holds no counts; make coverage builds and runs what writes them")
     if room:
         for source in sorted(lines):
-            if os.path.dirname(source) == "src/" + room:
+            if room_of(source) == room:
                 missed = [line for line, seen in sorted(lines[source].items()) if not seen]
                 print(f"{share(list(lines[source].values())):6.1f} %  {source}  {' '.join(map(str, missed))}")
         return 0
     rooms = defaultdict(list)
     for source, found in lines.items():
-        rooms[os.path.dirname(source)[len("src/"):]].extend(found.values())
+        rooms[room_of(source)].extend(found.values())
     below = 0
     for name, found in sorted(rooms.items()):
         bar = BARS.get(name)

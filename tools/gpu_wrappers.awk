@@ -1,5 +1,5 @@
-# gpu_wrappers.awk: src/recorder/gpu/cuda_calls.txt or nccl_calls.txt to C: a wrapper for each call.
-# Usage: awk -f tools/gpu_wrappers.awk src/recorder/gpu/cuda_calls.txt > cuda_wrappers.c
+# gpu_wrappers.awk: lib/recorder/gpu/cuda_calls.txt or nccl_calls.txt to C: a wrapper for each call.
+# Usage: awk -f tools/gpu_wrappers.awk lib/recorder/gpu/cuda_calls.txt > cuda_wrappers.c
 
 function type_of(letter) {
 	if (letter ~ /[zbwhn]/) return "size_t "

@@ -1,5 +1,7 @@
 #!/usr/bin/env bash
-# The may-include table: which folders of src/ the files of a folder may name in #include "FOLDER/file.h". A folder always
+# The may-include table: which folders the files of a folder may name in #include "FOLDER/file.h". A line `-- HOUSE` says where the
+# folders below it lie: src/ is the core, lang/ the compiler, lib/ has libraries of their own, study/ tables and what is fitted to them.
+# A folder always
 # includes itself, and include/lockstep/ may be included from everywhere. Rows are in order: a folder names only folders
 # above it, so there are no circles. Siblings are named too: explain includes whatif because its row says so.
 # Folders that may include base sort with lk_sort (base/sort.h): the qsort of a C library is not stable everywhere.
@@ -8,6 +10,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 
 table='
+-- src
 base:
 io:               base
 options:          base io
@@ -18,12 +21,15 @@ cost/calibration: base io
 model/network:    base io hw graph
 model/layout:     base hw model/network
 model/build:      base graph model/network model/layout
-launch/shell:     base
-launch:           base io model/network model/layout launch/shell
+-- lib
+shell:            base
+-- src
+launch:           base io model/network model/layout shell
 trace/capture:    base io graph
 trace/read:       base io trace/capture
 trace/align:      base graph trace/capture trace/read
 trace/lift:       base io graph trace/capture trace/align
+-- lang
 lang/types:       base
 lang/rewrite:     base lang/types
 lang/syntax:      base lang/types lang/rewrite
@@ -31,6 +37,7 @@ lang/run:         base io lang/types
 lang/steps:       base graph lang/types lang/rewrite lang/run
 lang/emit:        base io lang/rewrite lang/run lang/steps
 lang/compile:     base io graph lang/types lang/rewrite lang/run lang/steps lang/emit
+-- src
 cost/topology:    base hw
 cost/collective:  base io hw cost/calibration cost/topology
 cost/kernel:      base hw graph cost/calibration cost/collective
@@ -42,7 +49,9 @@ replay:           base trace/read trace/align trace/lift step
 whatif:           base options hw graph/edit cost/calibration step replay
 explain:          base options hw trace/capture trace/align trace/lift cost/collective cost/kernel step whatif
 diff:             base trace/read options explain
+-- lib
 rendezvous:       base
+-- src
 record:           base io options trace/read rendezvous
 compose:          base hw graph trace/read cost/collective step
 stalls:           base io options hw trace/read cost/collective step explain record
@@ -52,13 +61,18 @@ predict:          base options cost/calibration model/layout launch sim rollout 
 rent:             base io options hw cost/calibration step predict
 doctor:           base io hw cost/calibration record rent
 jobs:             base io hw
+-- lang
 lang/tune:        base io cost/calibration lang/rewrite lang/run lang/steps lang/emit lang/compile cost/collective cost sim step whatif
+-- study
 tables:           base io hw model/network model/layout cost/collective cost/kernel cost rollout step
+-- src
 collective:       base hw cost/collective cost tables
+-- study
 fit:              base io cost/calibration cost/collective cost/kernel cost rollout step tables
 calibrate/host:   base io hw
 validate:         base io options hw cost/calibration model/network model/layout cost/collective cost/kernel cost sim rollout step plan shard predict tables fit
 calibrate:        base io options cost/calibration rollout tables fit calibrate/host validate
+-- src
 view/table:       base io
 view/timeline:    base io trace/read sim step predict view/table
 view/text:        base io hw model/network whatif predict explain rent calibrate view/table view/timeline
@@ -67,6 +81,7 @@ view/report:      base io view/table view/text
 serve:            base io options
 cli:              options serve/serve.h
 mpi:              base cli
+-- lib
 recorder:         io/recording.h
 recorder/overlay: recorder
 recorder/files:   recorder recorder/overlay
@@ -76,13 +91,18 @@ recorder/gpu:     recorder
 recorder/start:   recorder recorder/overlay recorder/mpi recorder/emulate recorder/gpu
 '
 
-find src include/lockstep -name '*.[ch]' -print0 | sort -z | xargs -0 -r awk -v table="$table" '
+find src lang lib study include/lockstep -name '*.[ch]' -print0 | sort -z | xargs -0 -r awk -v table="$table" '
 BEGIN {
 	rows = split(table, row, "\n")
 	for (i = 1; i <= rows; i++) {
 		words = split(row[i], word, /[: ]+/)
 		if (words == 0) continue
+		if (word[1] == "--") {
+			house = word[2]
+			continue
+		}
 		known[word[1]] = 1
+		place[word[1]] = house == "lang" ? word[1] : house "/" word[1]
 		for (j = 2; j <= words; j++) {
 			if (word[j] == "") continue
 			if (word[j] !~ /\.h$/ && !(word[j] in known)) misplaced(word[1], word[j])
@@ -102,8 +122,10 @@ FNR == 1 {
 	folder = FILENAME
 	sub(/\/[^\/]*$/, "", folder)
 	public = folder == "include/lockstep"
-	sub(/^src\//, "", folder)
+	path = folder
+	sub(/^(src|lib|study)\//, "", folder)
 	files++
+	if (folder in known && place[folder] != path) complain("the table in tools/layers.sh has " folder " in " place[folder])
 	if (!public && !(folder in known)) complain("folder " folder " has no row in tools/layers.sh; add one")
 }
 /^[ \t]*#[ \t]*include[ \t]*"/ {

@@ -1,6 +1,6 @@
 /* mpi_pairs.c: lockstep-mpi-pairs, run by `lockstep calibrate host --mpi LAUNCHER` under MPI:
  * messages between pairs of processes by MPI_Isend and MPI_Irecv, one way, the other way and both
- * at once; and collectives of all processes. src/calibrate/host/measure_mpi.c says what it prints.
+ * at once; and collectives of all processes. study/calibrate/host/measure_mpi.c says what it prints.
  * Usage: mpirun -n 2 lockstep-mpi-pairs SECONDS */
 #include <mpi.h>
 #include <stdio.h>

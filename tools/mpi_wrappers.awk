@@ -1,5 +1,5 @@
-# mpi_wrappers.awk: src/recorder/mpi/mpi_calls.txt to C: a wrapper for each call, variant, and language binding.
-# Usage: awk -f tools/mpi_wrappers.awk src/recorder/mpi/mpi_calls.txt > mpi_wrappers.c
+# mpi_wrappers.awk: lib/recorder/mpi/mpi_calls.txt to C: a wrapper for each call, variant, and language binding.
+# Usage: awk -f tools/mpi_wrappers.awk lib/recorder/mpi/mpi_calls.txt > mpi_wrappers.c
 
 # The C type of a parameter; `large` for the calls that end in _c.
 function type_of(letter, large) {
@@ -123,7 +123,7 @@ function bindings(name, what, part, letters, bytes) {
 }
 
 BEGIN {
-	print "/* Made by tools/mpi_wrappers.awk of src/recorder/mpi/mpi_calls.txt. */"
+	print "/* Made by tools/mpi_wrappers.awk of lib/recorder/mpi/mpi_calls.txt. */"
 	print "#include \"recorder/mpi/mpi.h\"\n"
 }
 /^#/ || NF == 0 { next }

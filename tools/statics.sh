@@ -2,7 +2,7 @@
 # Every object of static storage that the library can write: nothing of what one request brings may reach another. What the
 # objects hold and the table does not is refused, and so is a row that nothing has. Usage: tools/statics.sh BUILD
 #
-# The preload library (src/recorder/) lives in a recorded process and has that process' state; it is not looked at.
+# The preload library (lib/recorder/) lives in a recorded process and has that process' state; it is not looked at.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -20,9 +20,9 @@ serve/http_library                     lk_mhd once                         funct
 cli/search                             ending stop_signal                  the program: what a signal handler ends
 '
 
-objects=$(find "$1/src" -name '*.o' ! -path '*/recorder/*' | LC_ALL=C sort)
-[ -n "$objects" ] || { echo "tools/statics.sh: no objects in $1/src; run make first" >&2; exit 2; }
-printf '%s\n' $objects | xargs objdump -t | awk -v table="$table" -v root="$1/src/" '
+objects=$(find "$1/src" "$1/lang" "$1/lib" "$1/study" -name '*.o' ! -path '*/recorder/*' | LC_ALL=C sort)
+[ -n "$objects" ] || { echo "tools/statics.sh: no objects in $1; run make first" >&2; exit 2; }
+printf '%s\n' $objects | xargs objdump -t | awk -v table="$table" -v root="$1/" '
 BEGIN {
 	rows = split(table, row, "\n")
 	for (i = 1; i <= rows; i++) {
@@ -35,7 +35,10 @@ BEGIN {
 	file = $1
 	sub(/:$/, "", file)
 	sub("^.*" root, "", file)
-	sub(/\.o$/, "", file)
+	path = file
+	sub(/\.o$/, "", path)
+	file = path
+	sub(/^(src|lib|study)\//, "", file)
 }
 $0 ~ / (\.(data|bss|tdata|tbss)|\*COM\*)(\.[^ \t]*)?\t/ && $0 !~ /\.data\.rel\.ro/ && $NF !~ /^\./ {
 	name = $NF
@@ -43,7 +46,7 @@ $0 ~ / (\.(data|bss|tdata|tbss)|\*COM\*)(\.[^ \t]*)?\t/ && $0 !~ /\.data\.rel\.r
 	found++
 	if ((file " " name) in known) known[file " " name]++
 	else {
-		printf "src/%s.c: %s can be written: pass it, or say in tools/statics.sh why nothing of a request stays in it\n", file, name
+		printf "%s: %s can be written: pass it, or say in tools/statics.sh why nothing of a request stays in it\n", path ".c", name
 		bad++
 	}
 }

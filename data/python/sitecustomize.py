@@ -15,7 +15,7 @@ import inspect
 import os
 import sys
 
-CONTROL_BYTES = 4096  # as src/recorder/mode.c has them
+CONTROL_BYTES = 4096  # as lib/recorder/mode.c has them
 LET_THROUGH = 2
 
 

@@ -9,7 +9,7 @@
 #include "base/arena.h"
 #include "base/text.h"
 #include "launch/config.h"
-#include "launch/shell/shell.h"
+#include "shell/shell.h"
 
 static int cluster_whole(const lk_value *value) {
 	const char *text = lk_config_text(value);

@@ -1,5 +1,5 @@
 /* record_scratch.c: the folder that gets what an overlaid run writes
- * (src/recorder/overlay/overlay.h has its layout): made before, summed up and removed afterwards.
+ * (lib/recorder/overlay/overlay.h has its layout): made before, summed up and removed afterwards.
  */
 #include <dirent.h>
 #include <errno.h>

@@ -1,7 +1,7 @@
 /* range.c: the 80 % range of a predicted step time.
  *
  * The interval of measured / predicted that held most runs of the job's software stack, when each
- * was predicted from a fit without its network (src/fit/cross_runs.c); on each side as wide as runs
+ * was predicted from a fit without its network (study/fit/cross_runs.c); on each side as wide as runs
  * on the job's GPU say, where that is wider. What no run had makes it wider by what such runs were
  * missed by more than others, when all of them were left out together: a GPU, an architecture, a
  * stack. A network whose rate lies outside those of the runs adds what collectives were missed by

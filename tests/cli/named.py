@@ -2,7 +2,7 @@
 """Every command that a help text or a message names works.
 Usage: named.py PROGRAM [--list]   works in the current folder; --list prints the commands with how long each took
 
-Commands are those of the examples in help, those in `backquotes` in help and in the texts of src/, and those that a text of src/
+Commands are those of the examples in help, those in `backquotes` in help and in the texts of the source, and those that such a text
 names without quotes. An example runs as it is written, in a folder that has the files it names. Of the others
  - a verb alone has a help;
  - a verb with options, in backquotes or not, has these options;
@@ -76,8 +76,8 @@ def option_names(verb):
 
 
 def source_texts():
-    """(file, text) of the C strings of src/, adjacent ones joined, as a user would read them."""
-    for folder, _, files in sorted(os.walk(os.path.join(ROOT, "src"))):
+    """(file, text) of the C strings of the source, adjacent ones joined, as a user would read them."""
+    for folder, _, files in sorted(found for house in ("src", "lang", "study") for found in os.walk(os.path.join(ROOT, house))):
         for file in sorted(files):
             if not file.endswith((".c", ".h")):
                 continue

@@ -9,23 +9,23 @@ shopt -s nullglob
 sources() {
 	case $1 in
 	archive | csv | options | recording | store) ;;
-	calibration) echo src/cost/calibration/*.c src/fit/*.c ;;
+	calibration) echo src/cost/calibration/*.c study/fit/*.c ;;
 	cluster) echo src/hw/*.c ;;
 	compose | stalls) ;;
 	config) echo src/model/network/*.c ;;
 	config_file) echo src/launch/config*.c src/launch/keys_*.c src/launch/line_*.c src/launch/job_fields.c ;;
 	darshan) echo src/stalls/stalls_darshan.c ;;
 	deepspeed) echo src/launch/deepspeed.c ;;
-	dlrm) echo src/model/network/dlrm.c src/tables/dlrm_table.c src/cost/host_terms.c ;;
+	dlrm) echo src/model/network/dlrm.c study/tables/dlrm_table.c src/cost/host_terms.c ;;
 	graph | simulate) echo src/graph/*.c ;;
 	hierarchy) echo src/plan/hierarchy*.c ;;
 	jobs) echo src/jobs/*.c ;;
 	json) ;;
 	kineto | explain) echo src/trace/read/kineto*.c src/trace/capture/*.c src/explain/explain_names.c ;;
-	lang | lang_run | emit | steps) echo src/lang/syntax/*.c src/lang/types/*.c src/lang/run/sizes_read.c ;;
-	launch) echo src/launch/*.c src/launch/shell/*.c ;;
+	lang | lang_run | emit | steps) echo lang/syntax/*.c lang/types/*.c lang/run/sizes_read.c ;;
+	launch) echo src/launch/*.c lib/shell/*.c ;;
 	lift | traces) ;;
-	nccl_info | topology_xml | topology) echo src/hw/nccl_info.c src/hw/topology_xml.c src/hw/interconnect.c src/calibrate/host/topology.c ;;
+	nccl_info | topology_xml | topology) echo src/hw/nccl_info.c src/hw/topology_xml.c src/hw/interconnect.c study/calibrate/host/topology.c ;;
 	nsys) echo src/trace/read/nsys.c src/trace/read/rocpd.c src/trace/read/rocm.c ;;
 	offers) echo src/rent/offers*.c src/hw/fields.c ;;
 	rocprof) echo src/trace/read/rocprof.c src/trace/read/rocm.c ;;
@@ -33,11 +33,11 @@ sources() {
 	shard) echo src/shard/shard_tables.c ;;
 	trace_kind) echo src/trace/read/trace_kind.c src/trace/capture/*.c ;;
 	whatif) echo src/whatif/*.c src/graph/graph_fields.c ;;
-	wisdom) echo src/lang/tune/tune_wisdom.c ;;
+	wisdom) echo lang/tune/tune_wisdom.c ;;
 	works) echo src/trace/read/chakra.c src/trace/read/pytorch_et.c src/trace/read/works_read.c ;;
 	xplane) echo src/trace/read/xplane.c ;;
 	yaml) ;;
-	*) echo src/tables/*.c ;;
+	*) echo study/tables/*.c ;;
 	esac
 }
 

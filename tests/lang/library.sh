@@ -4,7 +4,7 @@
 set -euo pipefail
 build=$1
 need=$(nm "$build/liblockstep-lang.a" | awk '$1 == "U" {print $2}' | sort -u)
-own=$(find "$build/src/lang" -path "$build/src/lang/tune" -prune -o -name '*.o' -print0 | xargs -0 nm | awk 'NF == 3 && $2 ~ /[TDRBV]/ {print $3}' | sort -u)
+own=$(find "$build/lang" -path "$build/lang/tune" -prune -o -name '*.o' -print0 | xargs -0 nm | awk 'NF == 3 && $2 ~ /[TDRBV]/ {print $3}' | sort -u)
 below=$(find "$build/src/base" "$build/src/io" "$build/src/graph" -maxdepth 1 -name '*.o' -print0 | xargs -0 nm "$build/data.o" | awk 'NF == 3 && $2 ~ /[TDRBV]/ {print $3}' | sort -u)
 whole=$(nm "$build/liblockstep.a" | awk 'NF == 3 && $2 ~ /[TDRBV]/ {print $3}' | sort -u)
 foreign=$(comm -12 <(printf '%s\n' "$need") <(printf '%s\n' "$whole") | comm -23 - <(printf '%s\n%s\n' "$own" "$below" | sort -u))

@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # Builds and runs the unit tests that a change concerns: those that changed themselves, and those that include a header of
-# a folder of src/ in which a file changed since the last run that passed.
+# a folder in which a file changed since the last run that passed.
 # Usage: tests/unit/quick.sh BUILD   (build/release)
 set -euo pipefail
+shopt -s extglob
 build=$1
 since=$build/quick.passed
 now=$(mktemp)
@@ -10,7 +11,7 @@ trap 'rm -f "$now"' EXIT
 
 newer=()
 [ ! -e "$since" ] || newer=(-newer "$since")
-mapfile -t folders < <(find src include -name '*.[ch]' "${newer[@]}" -printf '%h\n' | sort -u)
+mapfile -t folders < <(find src lang lib study include -name '*.[ch]' "${newer[@]}" -printf '%h\n' | sort -u)
 mapfile -t changed < <(find tests/unit -name 'test_*.c' "${newer[@]}" -printf '%f\n' | sed 's/\.c$//')
 
 programs=()
@@ -19,7 +20,7 @@ for source in tests/unit/test_*.c; do
 	known=$build/tests/unit/$name.d
 	concerned=$([[ " ${changed[*]} " == *" $name "* || ! -e $known ]] && echo yes || true)
 	for folder in "${folders[@]}"; do
-		[ -n "$concerned" ] || ! grep -q "#include \"${folder#src/}/[^/\"]*\"" "$source" || concerned=yes
+		[ -n "$concerned" ] || ! grep -q "#include \"${folder#@(src|lib|study)/}/[^/\"]*\"" "$source" || concerned=yes
 	done
 	[ -z "$concerned" ] || programs+=("$build/unit/$name")
 done

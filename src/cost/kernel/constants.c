@@ -18,7 +18,7 @@ void lk_cost_set(lk_cost *cost, double seconds) {
 	LK_ASSERT(cost->duration_ps >= 0);
 }
 
-/* Where the fit of the base constants begins (src/fit/fit_runs.c), and what holds without a
+/* Where the fit of the base constants begins (study/fit/fit_runs.c), and what holds without a
  * calibration. Steps are predicted with the rows of families "step", "architecture" and "stack" of
  * the calibration in use (src/step/profile.c; docs/method/kernels.md, "Constants"). The form of
  * each comes from its family's file. */

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/arena.h"
-#include "launch/shell/shell.h"
+#include "shell/shell.h"
 
 lk_status lk_shell_fail(lk_shell *shell, int line, const char *what, const char *hint) {
 	char where[256];

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "base/arena.h"
-#include "launch/shell/shell.h"
+#include "shell/shell.h"
 
 /* A word under construction. */
 struct builder {

@@ -2,7 +2,7 @@
  * are not looked at. test and [ ] see the words that expansions leave, whose number decides what
  * they mean (POSIX.1-2017, test); [[ ]] sees the words as they are written, with patterns, sums and
  * brackets (bash's manual, Conditional Constructs). */
-#include "launch/shell/shell.h"
+#include "shell/shell.h"
 
 #include <ctype.h>
 #include <fnmatch.h>

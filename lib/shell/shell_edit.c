@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/arena.h"
-#include "launch/shell/shell.h"
+#include "shell/shell.h"
 
 enum {
 	EDITED = 4096 /* bytes of a text that is edited */

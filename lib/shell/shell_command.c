@@ -6,7 +6,7 @@
 
 #include "base/arena.h"
 #include "base/text.h"
-#include "launch/shell/shell.h"
+#include "shell/shell.h"
 
 enum {
 	SEQUENCE = 1024 /* numbers of seq */

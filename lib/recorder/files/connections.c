@@ -5,7 +5,7 @@
  *
  * In a process that runs as a rank alone, rank 0 would serve PyTorch's rendezvous itself and find
  * no other rank there. At MASTER_PORT the launcher serves the store of the absent ranks
- * (src/rendezvous/); a socket that the process binds to that port gets another port, and
+ * (lib/rendezvous/); a socket that the process binds to that port gets another port, and
  * getsockname reports the wanted one. So the process connects to the launcher's store, as all ranks
  * would to their own. */
 #undef _FORTIFY_SOURCE

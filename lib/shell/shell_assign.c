@@ -1,7 +1,7 @@
 /* shell_assign.c: what sets variables: assignments, arrays, export and its relatives, unset, read.
  */
 #include "base/arena.h"
-#include "launch/shell/shell.h"
+#include "shell/shell.h"
 
 #include <stdlib.h>
 #include <string.h>

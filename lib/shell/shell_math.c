@@ -1,7 +1,7 @@
 /* shell_math.c: $((...)) and ((...)): whole numbers, C's operators, assignments and commas,
  * variables with and without '$', elements of arrays. Overflow and division by zero are errors;
  * what is of another form is not known. */
-#include "launch/shell/shell.h"
+#include "shell/shell.h"
 
 #include "base/arena.h"
 

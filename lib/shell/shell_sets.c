@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/arena.h"
-#include "launch/shell/shell.h"
+#include "shell/shell.h"
 
 enum {
 	SET_MEMBERS = 4096 /* of {1..4096} */

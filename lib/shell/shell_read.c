@@ -1,7 +1,7 @@
 /* shell_read.c: the words of one simple command after another: blanks, comments, continued lines,
  * redirections and here-documents (POSIX.1-2017, Shell Command Language 2.3, 2.7). */
 #include "base/arena.h"
-#include "launch/shell/shell.h"
+#include "shell/shell.h"
 
 #include <ctype.h>
 #include <string.h>
