@@ -15,7 +15,7 @@ cp -r docs/. "$pages"
 sed -E -e 's#\]\(docs/#](#g' -e 's#\[[^]]*\]\((LICENSE|CONTRIBUTING\.md|CHANGELOG\.md)\)#`\1`#g' README.md > "$pages/index.md"
 # Links of pages to files outside of docs/ become their names.
 find "$pages" -name '*.md' -print0 | xargs -0 sed -i -E \
-	-e 's#\[`?([^]`]*)`?\]\((\.\./)+(CONTRIBUTING\.md|CHANGELOG\.md|LICENSE|examples|data|src|include|tests|tools|bench|python)([^)]*)\)#`\3\4`#g'
+	-e 's#\[`?([^]`]*)`?\]\((\.\./)+(CONTRIBUTING\.md|CHANGELOG\.md|LICENSE|examples|data|src|lang|lib|study|include|tests|tools|bench|python)([^)]*)\)#`\3\4`#g'
 tools/api_docs.py "$pages/reference/api.md"
 {
 	printf '# Options\n\nEvery verb, as `lockstep help VERB` prints it.\n'
