@@ -538,7 +538,7 @@ $(B)/bench-predict: bench/predict_loop.c $(STATIC)
 
 bench-predict: $(B)/bench-predict ## lk_predict alone, for bench/python.py
 
-accuracy: $(PROGRAM) ## docs/accuracy/full.md and its pictures, from the measurements of LOCKSTEP_DATA
+accuracy: $(PROGRAM) ## build/accuracy/full.md and its pictures, from the measurements of LOCKSTEP_DATA
 	tools/accuracy.py $(PROGRAM)
 
 pictures: $(PROGRAM) ## docs/pictures, from what the program and the documents say; a command-line test compares them

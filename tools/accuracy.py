@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes docs/accuracy/full.md and docs/accuracy/*.svg: how well lockstep predicts what was measured.
+"""Writes build/accuracy/full.md and its pictures: how well lockstep predicts what was measured.
 
 Usage: tools/accuracy.py PROGRAM [--only KEY ...] [--out docs]   (`make accuracy`)
 
@@ -27,7 +27,7 @@ INTRO = """\
 # Accuracy
 
 How far predictions are from measurements, by kind of measurement, and how to find that out again. `make accuracy`
-writes this page. [The method](../method/README.md) has the models, [the figures](../notes/figures.md) the speed of the program.
+writes this page. [The method](../../docs/method/README.md) has the models, [the figures](../../docs/notes/figures.md) the speed of the program.
 
 ## How to read this page
 
@@ -61,7 +61,7 @@ figures of the calibration in use. `--rows` lists every row; `-o csv`, `-o json`
 same numbers come out on every machine. `docs/accuracy/tables.csv` lists what is run, `bars.csv` what it is held
 against, `published.csv` what others report.
 
-To check your own cluster, write your runs in the form of [tables of runs](../reference/tables.md), and give that file to
+To check your own cluster, write your runs in the form of [tables of runs](../../docs/reference/tables.md), and give that file to
 `lockstep validate`.
 """
 
@@ -429,7 +429,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("program")
     parser.add_argument("--only", nargs="+", metavar="KEY", help="tables to run; the page then has these alone")
-    parser.add_argument("--out", default=os.path.join(ROOT, "docs", "accuracy"), help="where full.md and the pictures go")
+    parser.add_argument("--out", default=os.path.join(ROOT, "build", "accuracy"), help="where full.md and the pictures go")
     args = parser.parse_args()
     data = os.environ.get("LOCKSTEP_DATA") or os.path.join(ROOT, "..", "shared", "data")
     folder = os.path.join(os.path.abspath(data), "measured")
