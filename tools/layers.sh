@@ -58,6 +58,7 @@ stalls:           base io options hw trace/read cost/collective step explain rec
 plan:             base io options hw cost/topology cost/calibration model/layout model/build launch cost sim step
 shard:            base io options model/network cost/calibration cost/kernel cost sim step
 predict:          base options cost/calibration model/layout launch sim rollout step whatif plan shard
+plan/post:        base options cost/calibration predict
 rent:             base io options hw cost/calibration step predict
 doctor:           base io hw cost/calibration record rent
 jobs:             base io hw

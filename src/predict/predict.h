@@ -47,6 +47,19 @@ lk_status lk_predict_is_dlrm(const lk_predict_request *request, bool *is, lk_err
 lk_status lk_predict_generate(lk_arena *arena, const lk_predict_request *request,
                               const lk_model *model, lk_prediction *out, lk_error *err);
 
+/* ---- steps of reinforcement learning ---- */
+
+/* Whether the request's task is reinforcement learning. */
+bool lk_predict_posts(const lk_predict_request *request);
+/* Whether the request's launch line or file states a step of reinforcement learning, and the
+ * request states no task of its own. *alone (may be NULL): why only the training is predicted; NULL
+ * where the whole step is. */
+lk_status lk_rollout_stated(lk_arena *arena, const lk_predict_request *request, bool *stated,
+                            const char **alone, lk_error *err);
+/* LK_ERR_INPUT: an option does not act on a step of several phases, which a task names or (NULL) a
+ * launch line states. */
+lk_status lk_post_no_effect(const char *where, const char *task, lk_error *err);
+
 /* An empty prediction and the arena that it owns; NULL when memory runs out. */
 lk_prediction *lk_prediction_new(lk_arena **arena);
 

@@ -9,6 +9,7 @@
 #include "lockstep/detail.h"
 #include "lockstep/predict.h"
 #include "rollout/rollout.h"
+#include "predict/predict.h"
 #include "step/step.h"
 
 /* Everything that can be said of the step. `asked` NULL: the step has no job (recommendation
@@ -80,11 +81,6 @@ bool lk_predict_generates(const lk_predict_request *request);
 
 /* ---- predict_rollout: phases that the file of a job states. */
 
-/* Whether the request's launch line or file states a step of reinforcement learning, and the
- * request states no task of its own. *alone (may be NULL): why only the training is predicted; NULL
- * where the whole step is. */
-lk_status lk_rollout_stated(lk_arena *arena, const lk_predict_request *request, bool *stated,
-                            const char **alone, lk_error *err);
 /* The request, with what its launch line or file states of generation filled into the fields of
  * options that are not given. *mean_open: the mean length of responses is not stated. */
 lk_status lk_rollout_fill(lk_arena *arena, const lk_predict_request *request, const lk_asked *asked,
@@ -191,8 +187,6 @@ typedef struct lk_post {
 	lk_prediction *written, *trained;
 } lk_post;
 
-/* Whether the request's task is one. */
-bool lk_predict_posts(const lk_predict_request *request);
 /* Answers; texts are owned by the arena. */
 lk_status lk_predict_post(lk_arena *arena, const lk_predict_request *request, lk_prediction *out,
                           lk_error *err);
@@ -233,9 +227,5 @@ void lk_post_fill_layout(const lk_post *post, lk_prediction *prediction);
 /* ---- post_notes: assumptions, layouts in words, the command that reproduces the answer. */
 
 lk_status lk_post_note(const lk_post *post, lk_prediction *prediction, lk_error *err);
-
-/* LK_ERR_INPUT: an option does not act on a step of several phases, which a task names or (NULL) a
- * launch line states. */
-lk_status lk_post_no_effect(const char *where, const char *task, lk_error *err);
 
 #endif

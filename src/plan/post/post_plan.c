@@ -24,7 +24,7 @@
 #include "base/vec.h"
 #include "base/sort.h"
 #include "options/command.h"
-#include "predict/predict_internal.h"
+#include "predict/predict.h"
 
 enum {
 	SPLITS = 64,
