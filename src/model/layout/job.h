@@ -225,7 +225,7 @@ typedef struct lk_job {
 	bool fused_kernels; /* hand-fused code: products add biases and activations and write what the
 	                     * next product reads, attention takes packed heads; every remaining pass
 	                     * over memory is listed */
-	bool own_code;   /* the program's own network, whichever stack trains it: not Hugging Face's
+	bool own_code;      /* the program's own network, whichever stack trains it: not Hugging Face's
 	                    code */
 	bool host_ahead; /* the device never waits for the host at the end of a step: overflow and norm
 	                    stay on the device */
@@ -267,9 +267,9 @@ typedef struct lk_job {
 	char release[16];  /* release of the stack, "26.04"; "" the newest */
 	bool stack_recipe; /* unstated fields follow the stack's recipes (lk_job_features); false for a
 	                    * launch line, where an unstated switch is off */
-	lk_switch expert_overlap; /* expert traffic alongside the computation of another micro-batch
+	lk_switch expert_overlap;   /* expert traffic alongside the computation of another micro-batch
 	                             (interleaved); default off */
-	lk_switch graph_experts;  /* CUDA graphs include the experts; default off: their sizes vary */
+	lk_switch graph_experts;    /* CUDA graphs include the experts; default off: their sizes vary */
 	lk_switch scatter_messages; /* a pipeline message is split among tensor-parallel ranks; default:
 	                               on in DeepSpeed's engine */
 	bool padded_vocab_said;
@@ -426,8 +426,7 @@ typedef enum lk_ignored_as {
 typedef struct lk_ignored {
 	const char *flag, *reason;
 	lk_ignored_as as;
-	const char
-		*near; /* nearest known flag to an unknown one; NULL: none */
+	const char *near; /* nearest known flag to an unknown one; NULL: none */
 } lk_ignored;
 #define LK_LAUNCH_NO_FILE \
 	"the file is not here" /* why a configuration named by a line is ignored */

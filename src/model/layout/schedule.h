@@ -65,7 +65,7 @@ typedef struct lk_pass_times {
 	                           value of its two places counts; NULL: 0 */
 	double message; /* from rank to rank; messages of one rank are serialised if places go round the
 	                   ranks */
-	bool waits; /* a message starts when its receiver is idle, and the receiver waits for it */
+	bool waits;     /* a message starts when its receiver is idle, and the receiver waits for it */
 } lk_pass_times;
 
 /* Execute a whole schedule pass by pass: F needs the F of the place before, B the B of the place
