@@ -1,5 +1,5 @@
 /* build.c: a job as a step graph: process groups, pipeline wires, and for every stage the calls in
- * the order that its schedule gives. One rank class per pipeline stage. */
+ * the order of its schedule. One rank class per pipeline stage. */
 #include "model/build/build.h"
 
 #include <math.h>
@@ -11,24 +11,24 @@
 #include "base/check.h"
 #include "base/units.h"
 
-/* What stands between a pass and the next stage. */
+/* The links between a pass and the next stage. */
 enum { FORWARD_IN, FORWARD_OUT, BACKWARD_IN, BACKWARD_OUT, WIRES_PER_CHUNK };
 enum { MOST_CHUNKS = 64 };
 
 enum { PASSES = 4 }; /* of lk_pass */
 
-/* The calls of a pass that was built before on this stage: passes of a chunk differ in their
- * micro-batch alone. */
+/* The calls of a pass already built on this stage: passes of a chunk differ only in their
+ * micro-batch. */
 struct lk_known_pass {
-	uint32_t begin, end; /* of the program's calls; equal: none yet */
+	uint32_t begin, end; /* range of the program's calls; equal: none yet */
 };
 
-/* What stands around a pass: its messages, and the wait in front of it. */
+/* What surrounds a pass: its messages, and the wait before it. */
 typedef enum lk_around { RECEIVE, WAIT, SEND, AROUND } lk_around;
 
-/* Such a call as it was made for one micro-batch. */
+/* Such a call, as built for one micro-batch. */
 struct lk_known_call {
-	lk_call call; /* repeat 0: there is none */
+	lk_call call; /* repeat 0: no call */
 	bool known;
 	bool event; /* its argument is the event of a receive */
 };
@@ -43,10 +43,10 @@ struct lk_stage_builder {
 	int64_t run_block;    /* layers being collected into one call: block, -1 none */
 	lk_call run;
 	double bucket_dense, bucket_experts; /* gradients since the last bucket, bytes */
-	double sent_dense, sent_experts;     /* of the last bucket that left, and its block */
+	double sent_dense, sent_experts;     /* bytes of the last bucket sent, and its block */
 	uint32_t sent_block;
-	bool sent_any; /* of the chunk's */
-	/* of the first MOST_CHUNKS chunks */
+	bool sent_any; /* whether the chunk has sent one */
+	/* for the first MOST_CHUNKS chunks */
 	struct lk_known_pass (*known)[PASSES];
 	struct lk_known_call (*around)[PASSES][AROUND];
 };
@@ -126,7 +126,7 @@ static bool overlap_p2p(const struct lk_stage_builder *builder) {
 	return builder->b->job->overlap_p2p == LK_ON;
 }
 
-/* Schedules in which one chunk, or direction, runs from the last stage to the first. */
+/* Schedules in which some chunk, or direction, runs from the last stage to the first. */
 static bool turns_back(const lk_job *job) {
 	return lk_job_folds(job) || job->schedule == LK_SCHED_DUALPIPE;
 }
@@ -144,8 +144,8 @@ static lk_status wire_block(struct lk_stage_builder *builder, int chunk, int wir
 	     LK_STREAM_SEND_BACKWARD_UP},
 	};
 	lk_builder *b = builder->b;
-	/* DeepSpeed's engine sends a slice from each tensor-parallel rank; the gather after it, inside
-	 * the node, is under a hundredth of a stage's pass and left out. */
+	/* DeepSpeed's engine sends a slice from each tensor-parallel rank. The gather after it, within
+	 * the node, is left out: it takes under a hundredth of a stage's pass. */
 	bool cut = b->job->scatter_messages == LK_ON && !b->sp;
 	bool receive = wire == FORWARD_IN || wire == BACKWARD_IN;
 	lk_op op = {
@@ -166,7 +166,7 @@ static lk_status wire_block(struct lk_stage_builder *builder, int chunk, int wir
 	return LK_OK;
 }
 
-/* Of even micro-batches; of odd ones the next. */
+/* Event for even micro-batches; odd ones use the next. */
 static uint16_t receive_event(int chunk, int wire) {
 	return (uint16_t)(channel_of(chunk, wire) * 2);
 }
@@ -198,16 +198,16 @@ static lk_status make_send(struct lk_stage_builder *builder, const lk_slot *slot
 	return wire_block(builder, slot->chunk, wire, &out->call.block);
 }
 
-/* Without overlap, GPipe and 1F1B wait for their sends, as Megatron-LM's batched send-receive pairs
- * do. Schedules with several chunks may not: the wrap from the last stage to the first would close
- * a circle of waiting sends. */
+/* Without overlap, GPipe and 1F1B wait for their sends, like Megatron-LM's batched send-receive
+ * pairs. Schedules with several chunks must not: the wrap from the last stage to the first would
+ * close a circle of waiting sends. */
 static bool blocking_sends(const struct lk_stage_builder *builder) {
 	lk_schedule_kind kind = builder->b->job->schedule;
 	return !overlap_p2p(builder) && (kind == LK_SCHED_GPIPE || kind == LK_SCHED_1F1B);
 }
 
-/* A pass begins when its input is there; with blocking sends also when what was sent before has
- * left. */
+/* A pass begins when its input has arrived; with blocking sends, also when earlier sends have
+ * completed. */
 static lk_status make_wait(struct lk_stage_builder *builder, const lk_slot *slot,
                            struct lk_known_call *out) {
 	uint32_t join = blocking_sends(builder) ? lk_build_send_streams() : 0;
@@ -229,8 +229,8 @@ static lk_status make_around(struct lk_stage_builder *builder, const lk_slot *sl
 	return make_send(builder, slot, out);
 }
 
-/* Made once for each chunk and pass: calls of other micro-batches differ in their number, and in
- * which of the two events of a channel they mean. */
+/* Built once per chunk and pass: calls of other micro-batches differ only in their number and in
+ * which of a channel's two events they use. */
 static lk_status build_put_around(struct lk_stage_builder *builder, const lk_slot *slot,
                                   lk_around which) {
 	struct lk_known_call *known = &builder->around[slot->chunk][slot->pass][which];
@@ -256,7 +256,7 @@ static lk_phase build_phase_of(const lk_slot *slot) {
 	return LK_PHASE_BACKWARD;
 }
 
-/* Appends one call, or lengthens the run of equal ones. */
+/* Append a call, or lengthen the run of equal calls. */
 static lk_status build_add_run(struct lk_stage_builder *builder, const lk_slot *slot,
                                uint32_t block, int layer, uint16_t event) {
 	if (builder->run_block == (int64_t)block) {
@@ -295,7 +295,7 @@ static uint16_t weights_event(const struct lk_stage_builder *builder) {
 	return (uint16_t)(builder->b->graph->channels * 2);
 }
 
-/* PyTorch's DDP lets the first bucket leave early: it holds a MiB. */
+/* PyTorch's DDP sends the first bucket early: it holds 1 MiB. */
 static double bucket_limit(const struct lk_stage_builder *builder) {
 	const lk_job *job = builder->b->job;
 	bool first = !builder->sent_any && strcmp(job->stack, "ddp") == 0;
@@ -319,8 +319,8 @@ static lk_status build_send_bucket(struct lk_stage_builder *builder) {
 	return call(builder, &c);
 }
 
-/* Gradients of a layer (-1: of an end) are complete: they wait, tensor by tensor, in a bucket that
- * leaves when it is full. */
+/* Gradients of a layer (-1: of an end) are complete: add them, tensor by tensor, to the bucket,
+ * which is sent when full. */
 static lk_status build_fill_bucket(struct lk_stage_builder *builder, const lk_job *job,
                                    lk_rank_params p, int layer) {
 	lk_rank_tensors tensors[LK_LAYER_TENSORS];
@@ -336,7 +336,7 @@ static lk_status build_fill_bucket(struct lk_stage_builder *builder, const lk_jo
 	return LK_OK;
 }
 
-/* A chunk's last pass is over: what waits leaves. */
+/* After a chunk's last pass: send the rest. */
 static lk_status build_empty_bucket(struct lk_stage_builder *builder) {
 	if (builder->bucket_dense + builder->bucket_experts > 0) LK_TRY(build_send_bucket(builder));
 	builder->sent_any = false;
@@ -356,7 +356,7 @@ static lk_status end_block(struct lk_stage_builder *builder, const lk_slot *slot
 	return flush_run(builder);
 }
 
-/* ---- the encoder of images, on the stage of the embedding ---- */
+/* ---- the image encoder, on the stage of the embedding ---- */
 
 static lk_status tower_add(struct lk_stage_builder *builder, const lk_slot *slot, uint32_t block) {
 	LK_ASSERT(block < builder->b->graph->blocks.count);
@@ -382,8 +382,8 @@ static lk_status tower_forward(struct lk_stage_builder *builder, const lk_slot *
 	return flush_run(builder);
 }
 
-/* A backward pass that is split runs the encoder's whole with its first half; gradients leave with
- * the second. */
+/* A split backward pass runs the encoder's whole backward in its first half; gradients are sent
+ * with the second. */
 static lk_status tower_backward(struct lk_stage_builder *builder, const lk_slot *slot, bool final) {
 	lk_builder *tower = builder->b->tower;
 	const lk_job *job = tower->job;
@@ -406,7 +406,7 @@ static lk_status tower_backward(struct lk_stage_builder *builder, const lk_slot 
 	return flush_run(builder);
 }
 
-/* What comes before the first layer. */
+/* Stages before the first layer. */
 static lk_status input_stages(struct lk_stage_builder *builder, const lk_slot *slot, bool final) {
 	bool forward = slot->pass == LK_PASS_F, tower = builder->b->tower != NULL;
 	if (forward && tower) LK_TRY(tower_forward(builder, slot));
@@ -417,7 +417,7 @@ static lk_status input_stages(struct lk_stage_builder *builder, const lk_slot *s
 	return !forward && tower ? tower_backward(builder, slot, final) : LK_OK;
 }
 
-/* Multi-token prediction: one more layer and one more pass through the head for each module. */
+/* Multi-token prediction: each module adds a layer and a pass through the head. */
 static lk_status predict_more(struct lk_stage_builder *builder, const lk_slot *slot) {
 	if (builder->b->job->forward_only) return LK_OK;
 	for (int i = 0; i < builder->b->model->mtp_layers; i++) {
@@ -450,8 +450,8 @@ static lk_status build_layers(struct lk_stage_builder *builder, const lk_slot *s
 	return LK_OK;
 }
 
-/* Layers of a forward and of a backward pass side by side: the communication of one after the
- * compute of the other. What one pass has more layers than the other runs alone. */
+/* Run the layers of a forward and a backward pass concurrently, the communication of one overlapped
+ * with the compute of the other. Surplus layers of either pass run alone. */
 static lk_status build_run_pair(struct lk_stage_builder *builder, const lk_slot *forward,
                                 const lk_slot *backward) {
 	const lk_job *job = builder->b->job;
@@ -483,7 +483,7 @@ static lk_status build_run_pair(struct lk_stage_builder *builder, const lk_slot 
 	return flush_run(builder);
 }
 
-/* A pass as it was before, for another micro-batch. */
+/* Repeat a pass for another micro-batch. */
 static lk_status repeat_pass(struct lk_stage_builder *builder, const lk_slot *slot,
                              const struct lk_known_pass *known) {
 	for (uint32_t i = known->begin; i < known->end; i++) {
@@ -494,8 +494,8 @@ static lk_status repeat_pass(struct lk_stage_builder *builder, const lk_slot *sl
 	return LK_OK;
 }
 
-/* A frozen network, the reference of preference optimisation or a teacher, reads the micro-batch
- * before the one that learns does. */
+/* A frozen network (the reference of preference optimisation, or a teacher) reads the micro-batch
+ * before the trained one does. */
 static lk_status reference_pass(struct lk_stage_builder *builder, lk_builder *reference,
                                 const lk_slot *slot) {
 	const lk_block_pass alone = LK_BLOCK_FORWARD_ALONE;
@@ -513,7 +513,7 @@ static lk_status reference_pass(struct lk_stage_builder *builder, lk_builder *re
 	return flush_run(builder);
 }
 
-/* One slot of the schedule. `final`: the last pass that adds to this chunk's gradients. */
+/* Build one slot of the schedule. `final`: the last pass that adds to this chunk's gradients. */
 static lk_status build_pass(struct lk_stage_builder *builder, const lk_slot *slot, bool final) {
 	const lk_job *job = builder->b->job;
 	int first, count = lk_job_chunk_layers(job, builder->stage, slot->chunk, &first);
@@ -551,7 +551,7 @@ static lk_status run_pass(struct lk_stage_builder *builder, const lk_slot *slot,
 
 /* ---- stages ---- */
 
-/* The slot in which a chunk's gradients are complete: its last backward, or its last weight
+/* Whether the slot completes a chunk's gradients: its last backward, or its last weight
  * gradient. */
 static bool is_final(const lk_slots *slots, size_t at) {
 	const lk_slot *slot = &slots->at[at];
@@ -566,8 +566,8 @@ static bool buckets_overlap(const lk_job *job) {
 	       (lk_sizes_dp_ranks(job) > 1 || lk_sizes_edp_ranks(job) > 1);
 }
 
-/* Parameters that the optimizer of the step before left sharded, gathered beside the first forward
- * passes. */
+/* Gather the parameters that the previous step's optimizer left sharded, overlapped with the first
+ * forward passes. */
 static lk_status gather_parameters(struct lk_stage_builder *builder) {
 	const lk_job *job = builder->b->job;
 	double dense, experts;
@@ -577,7 +577,7 @@ static lk_status gather_parameters(struct lk_stage_builder *builder) {
 	             .pass = LK_PHASE_OTHER,
 	             .arg = {weights_event(builder), 0}};
 	if (lk_build_shards_layers(
-			job)) { /* the first layer's weights; every layer asks for the next one's */
+			job)) { /* the first layer's weights; every layer requests the next one's */
 		int first;
 		lk_job_chunk_layers(job, builder->stage, 0, &first);
 		lk_sizes_layer_bytes(job, first, builder->b->bytes, &dense, &experts);
@@ -593,7 +593,7 @@ static lk_status gather_parameters(struct lk_stage_builder *builder) {
 	return call(builder, &c);
 }
 
-/* Parameters of the step before, on their way to the host beside this one. */
+/* Copy the parameters of the previous step to the host, overlapped with this step. */
 static lk_status copy_average(struct lk_stage_builder *builder) {
 	lk_call c = {.repeat = 1, .microbatch = -1, .layer = -1, .pass = LK_PHASE_OTHER};
 	if (!lk_build_copies_average(builder->b->job)) return LK_OK;
@@ -634,14 +634,13 @@ static lk_status walk_slots(struct lk_stage_builder *builder, const lk_slots *sl
 	return LK_OK;
 }
 
-/* Micro-batches that are left out in the middle of a schedule: those after it keep their numbers.
- */
+/* Skip micro-batches in the middle of a schedule: later ones keep their numbers. */
 static void skip_microbatches(lk_slots *slots, int left_out) {
 	for (size_t i = slots->count / 2; left_out && i < slots->count; i++)
 		slots->at[i].microbatch += left_out;
 }
 
-/* A schedule without its backward passes: micro-batches come in the same order on all stages. */
+/* Drop the backward passes: micro-batches run in the same order on all stages. */
 static void keep_forward(lk_slots *slots) {
 	size_t kept = 0;
 	for (size_t i = 0; i < slots->count; i++) {
@@ -652,7 +651,7 @@ static void keep_forward(lk_slots *slots) {
 	slots->count = kept;
 }
 
-/* The end of a step: gradients that are left, the optimizer. */
+/* The end of a step: remaining gradients, the optimizer. */
 static lk_status build_end(struct lk_stage_builder *builder) {
 	lk_tail_part tail[LK_TAIL_PARTS];
 	int parts;
@@ -713,9 +712,9 @@ static lk_status build_stage(lk_builder *builder, int stage, uint32_t *wire_bloc
 
 /* ---- the whole ---- */
 
-/* Operations of a sequence as MFU counts them. Frozen weights need no gradient of their own, two
- * products a weight instead of three; what is before them all needs none at all. Nor does what a
- * network reads, pixels or sound. */
+/* Operations of a sequence as MFU counts them. Frozen weights have no gradient of their own: two
+ * products per weight instead of three; layers before the first trained weight have no gradients at
+ * all. Nor do a network's inputs, pixels or sound. */
 static double trained_flops(const lk_job *job, int sequence) {
 	const lk_model *model = &job->model;
 	lk_model encoder;
@@ -766,11 +765,11 @@ void lk_build_begin(lk_builder *builder, const lk_job *job, lk_graph *graph, lk_
 	set_ranks(graph, job);
 }
 
-/* Of the whole step: for bounds, which need frames alone, nobody counts them. */
+/* Flops of the whole step; skipped for bounds, which need only frames. */
 static void set_model_flops(const lk_builder *builder) {
 	const lk_job *job = builder->job;
 	double whole = builder->graph->tokens / job->gbs;
-	/* sequences that attend within themselves as equal ones with as many pairs */
+	/* sequences that attend within themselves count as equal ones with as many pairs */
 	bool packed = job->pack_share > 0;
 	double sequence = packed ? fmax(1, whole * job->pack_share) : whole;
 	double sequences = packed ? job->gbs * whole / floor(sequence) : job->gbs;

@@ -1,42 +1,43 @@
-/* build.h: from a job to its step graph. build.c lays out programs and pipeline; the other
- * build_*.c files give the blocks of one part of a network each. */
+/* build.h: from a job to its step graph. build.c lays out programs and pipeline; each other
+ * build_*.c file gives the blocks of one part of a network. */
 #ifndef LK_MODEL_BUILD_H
 #define LK_MODEL_BUILD_H
 
 #include "graph/graph.h"
 #include "model/layout/job.h"
 
-/* The step graph of a completed job. */
+/* Build the step graph of a completed job. */
 lk_status lk_build_graph(const lk_job *job, lk_graph **out, lk_error *err);
-/* The same with `few` of its micro-batches, an even number fewer: those in the middle are left out
- * of the programs; all else is said of the whole job. Of a periodic schedule. */
+/* Likewise with only `few` of its micro-batches, fewer by an even number: those in the middle are
+ * left out of the programs; everything else describes the whole job. For periodic schedules
+ * only. */
 lk_status lk_build_few(const lk_job *job, int few, lk_graph **out, lk_error *err);
 
 struct lk_builder;
-/* A builder whose graph has the job's ranks and no programs: for those who want single blocks.
- * `job` and `err` are kept. */
+/* Begin a builder whose graph has the job's ranks and no programs, for callers that want single
+ * blocks. `job` and `err` are borrowed. */
 void lk_build_begin(struct lk_builder *builder, const lk_job *job, lk_graph *graph, lk_error *err);
 
 /* ---- inside build_*.c ---- */
 
-/* What decides how a layer looks; layers alike share their blocks. */
+/* What decides a layer's operations; equal layers share their blocks. */
 typedef struct lk_layer_shape {
 	lk_layer layer;
 	bool cross;  /* decoder layer of an encoder-decoder: has cross-attention */
-	bool across; /* every query sees the whole of an encoder's output: cross-attention of such a
+	bool across; /* every query attends to all of an encoder's output: the cross-attention of such a
 	                layer, or a layer that reads an image */
-	bool wide;   /* in bf16 where other layers are in 8 or 4 bits */
+	bool wide;   /* in bf16 while other layers are in 8 or 4 bits */
 	int unit;    /* of a convolution net: kind of the block, from 1 on; else 0 */
-	double queries, keys; /* sequence lengths on this rank and in all */
+	double queries, keys; /* sequence lengths on this rank and in total */
 } lk_layer_shape;
 
-/* Which passes of a layer or end a block holds. */
+/* Which passes of a layer or end a block contains. */
 typedef enum lk_block_pass {
 	LK_BLOCK_FORWARD,
 	LK_BLOCK_FORWARD_CHECKPOINT,  /* only the input is kept */
 	LK_BLOCK_FORWARD_ALONE,       /* nothing is kept: no backward pass follows */
 	LK_BLOCK_BACKWARD,            /* input and weight gradients */
-	LK_BLOCK_BACKWARD_CHECKPOINT, /* forward once more, then both */
+	LK_BLOCK_BACKWARD_CHECKPOINT, /* forward again, then both */
 	LK_BLOCK_INPUT_GRADIENT,
 	LK_BLOCK_INPUT_GRADIENT_CHECKPOINT,
 	LK_BLOCK_WEIGHT_GRADIENT,
@@ -44,40 +45,39 @@ typedef enum lk_block_pass {
 } lk_block_pass;
 
 enum {
-	LK_LAYER_SHAPES = 64, /* of a convolution net LK_CONV_KINDS */
+	LK_LAYER_SHAPES = 64, /* a convolution net has LK_CONV_KINDS */
 	LK_LAYER_PAIRS = 128
 };
 
 typedef struct lk_builder {
 	const lk_job *job;
-	int microbatches; /* in its programs: the job's, or few of them */
+	int microbatches; /* in its programs: all of the job's, or few */
 	const lk_model *model;
 	lk_graph *graph;
 	lk_error *err;
 
-	double batch;  /* sequences of a micro-batch */
-	double tokens; /* of a micro-batch on this rank: batch * seq / cp; of the stack that is being
-	                  built */
-	double memory_tokens; /* those of an encoder, which cross-attention reads */
-	double rows;  /* of them on this rank where sequence parallelism splits them: tokens / tp, else
-	                 tokens */
+	double batch;         /* sequences of a micro-batch */
+	double tokens;        /* of a micro-batch on this rank: batch * seq / cp; of the stack under
+	                  construction */
+	double memory_tokens; /* tokens of an encoder, which cross-attention reads */
+	double rows;  /* tokens on this rank under sequence parallelism: tokens / tp, else tokens */
 	double bytes; /* of one activation: 2, or 4 in fp32 */
-	double wide;  /* of a number of the residual stream: `bytes`, but with autocast 4 */
+	double wide;  /* bytes of an element of the residual stream: `bytes`, or 4 with autocast */
 	bool eager;   /* element-wise operations one by one: build_eager.c */
-	bool late_gradients; /* each is there from its backward pass on, until the step ends */
+	bool late_gradients; /* each gradient exists from its backward pass to the end of the step */
 	double tp;
 	bool sp;         /* sequence parallelism */
 	bool train_base; /* false: LoRA, the base weights are frozen */
 	bool replays; /* selective recomputation by operation: norms, activations, every second product
-	                 are made again */
+	                 run again */
 
 	uint8_t phase;    /* of the operations being added */
 	uint32_t pending; /* streams that the next compute operation joins */
 	uint32_t
 		needs; /* 1 + place of one operation that the next compute operation depends on; 0 none */
-	double saved; /* activations that the forward under construction keeps */
+	double saved; /* activations kept by the forward under construction */
 
-	double ffn; /* width of the dense feed-forward of the layer that is being built */
+	double ffn; /* width of the dense feed-forward of the layer under construction */
 	int shape_count;
 	uint32_t embed_block[LK_BLOCK_PASSES], head_block[LK_BLOCK_PASSES];
 	struct {
@@ -87,51 +87,51 @@ typedef struct lk_builder {
 	uint32_t wait_block[2][2]; /* id + 1, by [joins the send streams][waits for an event] */
 
 	struct lk_builder *teacher; /* of a distillation; NULL: none */
-	struct lk_builder *tower;   /* of the encoder of images; NULL: none */
-	bool frozen;   /* of such an encoder: no gradient goes further back than its projector */
-	bool discards; /* nor to its projector: nothing is kept */
+	struct lk_builder *tower;   /* the image encoder; NULL: none */
+	bool frozen;   /* this encoder is frozen: gradients go back only to its projector */
+	bool discards; /* not even to its projector: nothing is kept */
 
-	/* Room for many, which nobody empties before it is used: searches begin thousands of builders.
-	 */
+	/* Large and not cleared before use: searches begin thousands of builders. */
 	lk_layer_shape shapes[LK_LAYER_SHAPES];
 	uint32_t layer_block[LK_LAYER_SHAPES][LK_BLOCK_PASSES]; /* id + 1, 0: not built yet */
 	double layer_kept[LK_LAYER_SHAPES][LK_BLOCK_PASSES]; /* of forward passes: bytes kept until the
 	                                                        backward pass */
 } lk_builder;
 
-/* Bytes of the hidden states where they are split by sequence parallelism; of an input kept for a
- * weight gradient, in the product's format. */
+/* Bytes of the hidden states as sequence parallelism splits them; of an input kept for a weight
+ * gradient, in the product's format. */
 double lk_build_row_bytes(const lk_builder *builder);
 double lk_build_kept_bytes(const lk_builder *builder, double elements);
 
-/* build_eager.c: element-wise work, as one kernel or, where nothing fuses it, as the network's code
- * has it. A norm over `elements`, whose output so many products read: what it keeps for its own
+/* build_eager.c: element-wise work, as one kernel or, if nothing fuses it, as in the network's
+ * code. A norm over `elements`, whose output `readers` products read: what it keeps for its own
  * gradient, and what of its output is kept for theirs. */
 double lk_build_norm_held(const lk_builder *builder, double elements);
 double lk_build_norm_made(const lk_builder *builder, double elements, int readers);
 void lk_build_norm(lk_builder *builder, const char *name, double elements, int readers);
 void lk_build_norm_grad(lk_builder *builder, const char *name, double elements, int readers);
-/* The norm of heads of queries and keys. */
+/* The norm of query and key heads. */
 double lk_build_heads_norm_held(const lk_builder *builder, double elements);
 void lk_build_heads_norm(lk_builder *builder, double elements, bool backward);
 void lk_build_rotary(lk_builder *builder, const char *name, double elements, bool backward);
-/* Between the products of an MLP: what is kept of `inner` elements beyond input and result; what
- * runs there, of code that nothing fuses. */
+/* Between the products of an MLP: what is kept of `inner` elements in addition to input and result;
+ * what runs there in code that nothing fuses. */
 double lk_build_activation_kept(const lk_builder *builder, double inner);
 void lk_build_activation(lk_builder *builder, const char *name, double inner, bool backward);
-/* A branch's dropout and its sum with the residual stream. */
+/* A branch's dropout and its addition to the residual stream. */
 void lk_build_residual(lk_builder *builder, const char *name, bool backward);
 /* Bytes of the residual stream. */
 double lk_build_stream_bytes(const lk_builder *builder);
 void lk_build_cast_weights(lk_builder *builder, int layer, bool backward);
-/* Whether gradients come one by one: of a single replica, whose optimizer drops them after each
- * step (zero_grad(set_to_none)), with one micro-batch. `part` are those that a block makes. */
+/* Whether gradients are allocated one by one: a single replica, whose optimizer drops them after
+ * each step (zero_grad(set_to_none)), with one micro-batch. `part`: the gradients that a block
+ * makes. */
 bool lk_build_late_gradients(const lk_job *job);
 void lk_build_gradients(lk_builder *builder, lk_rank_params part);
 
-/* Adders. Compute operations join what `pending` names; communication joins the compute stream and,
- * unless `async`, makes the next compute operation wait for it. Each returns the operation's place
- * in its block. */
+/* Adders. Compute operations join the streams in `pending`; communication joins the compute stream
+ * and, unless `async`, makes the next compute operation wait for it. Each returns the operation's
+ * place in its block. */
 uint32_t lk_build_gemm(lk_builder *builder, const char *name, double m, double n, double k);
 uint32_t lk_build_gemm_batch(lk_builder *builder, const char *name, double m, double n, double k,
                              double batch);
@@ -140,27 +140,26 @@ void lk_build_quantize_normed(lk_builder *builder);
 void lk_build_transpose_narrow(lk_builder *builder, double elements);
 uint32_t lk_build_memory(lk_builder *builder, unsigned kind, const char *name, double bytes);
 uint32_t lk_build_norm_weight_grad(
-	lk_builder *builder,
-	double bytes); /* a norm's own parameters: sums over rows, column by column */
+	lk_builder *builder, double bytes); /* a norm's own parameters: sums over rows, per column */
 uint32_t lk_build_collective(lk_builder *builder, unsigned kind, unsigned stream, unsigned group,
                              const char *name, double bytes, bool async);
 void lk_build_wait(lk_builder *builder, unsigned stream);
-/* The last operation added keeps `bytes` until the backward pass; or gives them back. */
+/* The last operation added keeps `bytes` until the backward pass; or releases them. */
 void lk_build_save(lk_builder *builder, double bytes, unsigned owner);
 void lk_build_release(lk_builder *builder, double bytes, unsigned owner);
-/* Whether a module runs again in the backward pass of this layer; what the forward saved since
- * `before` but for `kept` is then forgotten; what is added until the end is the run again. */
+/* Whether a module runs again in the backward pass of this layer; then discard what the forward
+ * saved since `before`, except `kept`; operations added until the end are the recomputation. */
 bool lk_build_runs_again(const lk_builder *builder, lk_module module);
 void lk_build_forget(lk_builder *builder, double before, double kept);
 void lk_build_begin_again(lk_builder *builder);
 void lk_build_end_again(lk_builder *builder);
-/* The mask that a dropout after attention or MLP keeps: a byte each; code of a compiler makes it
- * again. */
+/* The mask that dropout after attention or an MLP keeps: one byte per element; compiled code
+ * recomputes it. */
 double lk_build_mask_bytes(const lk_builder *builder);
 /* The last operation added needs `bytes` while it runs. */
 void lk_build_scratch(lk_builder *builder, double bytes, unsigned owner);
 
-/* Tensor-parallel communication around linear layers; nothing without tensor parallelism. */
+/* Tensor-parallel communication around linear layers; empty without tensor parallelism. */
 void lk_build_tp_enter(
 	lk_builder *builder,
 	const char *name); /* forward, before a column-parallel layer: all-gather (SP) */
@@ -178,25 +177,25 @@ void lk_build_bias_grad(lk_builder *builder, const char *name, double rows,
 void lk_build_row_backward(lk_builder *builder, const char *name, double n, double k, bool input,
                            bool weight);
 
-/* Sets the tokens of the stack: the decoder of an encoder-decoder may have its own length. */
+/* Set the tokens of the stack: the decoder of an encoder-decoder may have its own length. */
 void lk_build_stack(lk_builder *builder, bool decoder);
-/* Blocks; built on first use. */
+/* Blocks, built on first use. */
 lk_status lk_build_layer(lk_builder *builder, int layer, lk_block_pass pass, uint32_t *block);
 lk_status lk_build_embedding(lk_builder *builder, lk_block_pass pass, uint32_t *block);
 lk_status lk_build_head(lk_builder *builder, lk_block_pass pass, uint32_t *block);
-/* build_offload.c: what layers keep, in host memory meanwhile. Behind a forward pass it leaves,
- * before a backward pass it has come, while that of the next layer comes. */
+/* build_offload.c: what layers keep, offloaded to host memory. It leaves after the forward pass; it
+ * must be back before a backward pass, while that of the next layer is fetched. */
 void lk_build_keep_on_host(lk_builder *builder, double bytes);
 void lk_build_fetch_kept(lk_builder *builder, double bytes);
-/* Most that is on its way, bytes. */
+/* Most bytes in transit. */
 double lk_build_kept_moving(const lk_builder *builder);
 /* build_loss.c: the head's product and the loss, after which the last norm and the product keep
- * `saved`; without `learns` nothing that only gradients need is made. `drop` gives back what a pass
- * without gradients kept. */
+ * `saved`; without `learns`, skip what only gradients need. `drop` releases what a pass without
+ * gradients kept. */
 void lk_build_loss_forward(lk_builder *builder, double saved, bool learns);
 void lk_build_loss_backward(lk_builder *builder);
 void lk_build_loss_drop(lk_builder *builder);
-/* build_projector.c: from an encoder's tokens to the language model's, after its last norm. */
+/* build_projector.c: from the encoder's tokens, after its last norm, to the language model's. */
 void lk_build_projector(lk_builder *builder, bool forward);
 /* Two blocks run interleaved as one: DualPipe's overlapped forward and backward (build_pair.c). */
 lk_status lk_build_pair(lk_builder *builder, uint32_t first, uint32_t second, uint32_t *block);
@@ -210,11 +209,11 @@ void lk_build_mlp_backward(lk_builder *builder, bool input, bool weight);
 void lk_build_moe_forward(lk_builder *builder, const lk_layer_shape *shape);
 void lk_build_moe_backward(lk_builder *builder, bool input, bool weight);
 
-/* What a mixer does between the layer's normed input and its output before the residual sum: one
- * file, one row of the table in build_mixer.c. */
+/* The operations of a mixer between the layer's normed input and its output before the residual
+ * sum: one file, one row of the table in build_mixer.c. */
 typedef struct lk_mixer_build {
 	lk_mixer mixer;
-	const char *name; /* in names of blocks, with a blank */
+	const char *name; /* in block names, with a trailing blank */
 	void (*forward)(lk_builder *builder, const lk_layer_shape *shape);
 	void (*backward)(lk_builder *builder, const lk_layer_shape *shape, bool input, bool weight);
 	/* Bytes that a split backward keeps between its two passes. */
@@ -226,15 +225,15 @@ void lk_build_attention_forward(lk_builder *builder, const lk_layer_shape *shape
 void lk_build_attention_backward(lk_builder *builder, const lk_layer_shape *shape, bool input,
                                  bool weight);
 double lk_build_attention_between(const lk_builder *builder);
-/* build_indexer.c: attention to the keys that an indexer chose. */
+/* build_indexer.c: attention to keys chosen by an indexer. */
 double lk_build_index_saved(const lk_builder *builder);
 void lk_build_index_forward(lk_builder *builder, const lk_layer_shape *shape);
 void lk_build_index_backward(lk_builder *builder, const lk_layer_shape *shape, bool input,
                              bool weight);
-/* Pairs of a query and a chosen key, of one sequence. */
+/* Pairs of a query and a chosen key, per sequence. */
 double lk_build_sparse_pairs(const lk_model *model, const lk_layer_shape *shape);
-/* build_streams.c: of a network with several streams, around a layer, before the first and after
- * the last; nothing in others. */
+/* build_streams.c: for networks with several streams: around a layer, before the first and after
+ * the last; empty for others. */
 void lk_build_streams_enter(lk_builder *builder);
 void lk_build_streams_leave(lk_builder *builder);
 void lk_build_streams_leave_backward(lk_builder *builder, bool input, bool weight);
@@ -242,7 +241,7 @@ void lk_build_streams_enter_backward(lk_builder *builder, bool input, bool weigh
 void lk_build_streams_embed(lk_builder *builder, bool forward);
 void lk_build_streams_join(lk_builder *builder, bool forward);
 double lk_build_streams_kept(const lk_builder *builder, bool head);
-/* build_use.c: what each use of a shared set of weights has of its own, after the block. */
+/* build_use.c: operations of each use of a shared set of weights, after the block. */
 void lk_build_use_forward(lk_builder *builder, const lk_layer_shape *shape);
 void lk_build_use_backward(lk_builder *builder, const lk_layer_shape *shape, bool input,
                            bool weight);
@@ -266,21 +265,22 @@ void lk_build_short_conv_forward(lk_builder *builder, const lk_layer_shape *shap
 void lk_build_short_conv_backward(lk_builder *builder, const lk_layer_shape *shape, bool input,
                                   bool weight);
 double lk_build_short_conv_between(const lk_builder *builder);
-/* Around an MLP that is RWKV's channel mix: what comes before its products and their gate. */
+/* Around an MLP that is RWKV's channel mix: before its products, and their gate. */
 void lk_build_channel_mix(lk_builder *builder);
 void lk_build_channel_gate(lk_builder *builder, bool forward);
 void lk_build_channel_mix_backward(lk_builder *builder, bool input, bool weight);
 
-/* Of a mixer's core, such as attention: 16 bits where the layer's products have fewer. */
+/* Number format of a mixer's core, such as attention: 16 bits if the layer's products have
+ * fewer. */
 lk_dtype lk_build_core_format(const lk_builder *builder);
 /* A product inside a mixer's core. */
 void lk_build_core_gemm(lk_builder *builder, const char *name, double m, double n, double k,
                         double batch);
-/* Context parallelism: columns of all tokens of this rank become all tokens of some heads, or back.
- */
+/* Context parallelism: columns of all tokens of this rank become all tokens of some heads, or
+ * back. */
 void lk_build_cp_heads(lk_builder *builder, const char *name, double columns);
 
-/* build_audio.c: convolutions before an encoder that listens. */
+/* build_audio.c: convolutions before an audio encoder. */
 void lk_build_audio(lk_builder *builder, bool forward);
 
 /* build_diffusion.c: a block, the stem and the head of a diffusion transformer. */
@@ -298,11 +298,11 @@ void lk_build_conv_head(lk_builder *builder, bool forward);
 
 /* The streams on which a stage sends. */
 uint32_t lk_build_send_streams(void);
-/* Streams that an operation still to come was to wait for would be lost at the end of the block: an
- * operation without work waits for them. */
+/* Add an operation without work that waits for the streams that no operation has joined yet: they
+ * would be lost at the end of the block. */
 void lk_build_settle(lk_builder *builder);
-/* A compute operation without work that waits for streams and, with `event`, for the call's first
- * argument. */
+/* A compute operation without work that waits for streams and, with `event`, for the event in the
+ * call's first argument. */
 lk_status lk_build_wait_block(lk_builder *builder, uint32_t join, bool event, uint32_t *block);
 
 /* build_resident.c: bytes that a stage holds from the first operation to the last, by owner. */
@@ -311,19 +311,19 @@ void lk_build_resident(const lk_builder *builder, int stage, double *bytes);
 /* ---- build_dp.c: data-parallel traffic and the tail of the step ---- */
 
 /* Traffic of the parameters of some layers: gradients reduced (kind ALLREDUCE or REDUCESCATTER,
- * after the compute issued so far) or parameters gathered (ALLGATHER, `signal` 1 when they are
- * there). Dense and expert parameters use their groups. */
-bool lk_build_shards_layers(const lk_job *job); /* ZeRO-2 and 3 with ranks to share among */
+ * after the compute issued so far) or parameters gathered (ALLGATHER, `signal` 1 on arrival). Dense
+ * and expert parameters use their own groups. */
+bool lk_build_shards_layers(const lk_job *job); /* ZeRO-2 and 3 with several ranks */
 bool lk_build_shards_states(const lk_job *job); /* ZeRO-1 likewise */
 lk_status lk_build_traffic_block(lk_builder *builder, const char *name, unsigned kind,
                                  double dense_bytes, double expert_bytes, uint32_t *block);
-/* Adds the same operations to the block under construction; `async` as in lk_build_collective,
- * `free` without a join. */
+/* Add the same operations to the block under construction; `async` as in lk_build_collective,
+ * `free_running` without a join. */
 void lk_build_traffic(lk_builder *builder, const char *name, unsigned kind, double dense_bytes,
                       double expert_bytes, bool free_running, bool signal);
-/* The end of a step on a stage: what is left to reduce, gradient norm, optimizer, parameters
- * gathered again. One block; of an optimizer that works on matrices the blocks of their shapes,
- * each with the number of matrices, between a first one and a last one. */
+/* The end of a step on a stage: remaining reductions, gradient norm, optimizer, parameters gathered
+ * again. One block; for an optimizer on matrices, a first and a last block, and between them one
+ * block per shape with its number of matrices. */
 typedef struct lk_tail_part {
 	uint32_t block, repeat;
 } lk_tail_part;
@@ -331,11 +331,11 @@ enum { LK_TAIL_PARTS = LK_RANK_MATRICES + 2 };
 lk_status lk_build_tail(lk_builder *builder, int stage, lk_tail_part out[LK_TAIL_PARTS],
                         int *count);
 
-/* Whether the device copies its parameters for an average on the host; the block that does. */
+/* Whether the device copies its parameters for an average on the host; the block that copies. */
 bool lk_build_copies_average(const lk_job *job);
 lk_status lk_build_average_block(lk_builder *builder, int stage, uint32_t *block);
 
-/* build_optimizer.c: blocks of matrices, one for each shape. */
+/* build_optimizer.c: blocks of matrices, one per shape. */
 lk_status lk_build_matrix_blocks(lk_builder *builder, int stage, lk_tail_part *out, int *count);
 
 #endif

@@ -20,7 +20,7 @@ static struct lk_widths attention_widths(const lk_builder *builder, int window) 
 	const lk_model *model = builder->model;
 	double heads = model->heads / builder->tp,
 		   kv_heads = lk_model_kv_heads(model, window) / builder->tp;
-	if (kv_heads < 1) kv_heads = 1; /* replicated where TP is wider than the groups */
+	if (kv_heads < 1) kv_heads = 1; /* replicated if TP is wider than the groups */
 	if (model->attention == LK_ATTN_MLA) {
 		double score = model->qk_nope + model->qk_rope;
 		return (struct lk_widths){heads * score,
@@ -41,13 +41,13 @@ static struct lk_widths attention_widths(const lk_builder *builder, int window) 
 	                          model->output_gate ? heads * model->head_dim : 0};
 }
 
-/* Tokens that keys and values are made of. */
+/* Tokens from which keys and values are computed. */
 static double key_tokens(const lk_builder *builder, bool cross) {
 	return cross ? builder->memory_tokens : builder->tokens;
 }
 
-/* Of latent attention: what the down-projections give; what the norms, the up-projections and the
- * rotary positions make of it, which a checkpoint of these runs again. */
+/* Latent attention: the output of the down-projections; what the norms, up-projections and rotary
+ * positions make of it, which their checkpoint recomputes. */
 static double latent_saved(const lk_builder *builder) {
 	const lk_model *model = builder->model;
 	return builder->bytes * builder->tokens * (model->q_lora + model->kv_lora + model->qk_rope);
@@ -57,7 +57,7 @@ static bool is_sparse(const lk_builder *builder) {
 	return builder->model->index_heads > 0;
 }
 
-/* Keys and values of all heads; where an indexer chooses keys, queries in the latent space. */
+/* Keys and values of all heads; with an indexer, queries in the latent space. */
 static double raised_saved(const lk_builder *builder, struct lk_widths w) {
 	const lk_model *model = builder->model;
 	double normed = model->q_lora + model->kv_lora,
@@ -74,7 +74,7 @@ static bool raises_again(const lk_builder *builder) {
 static double qkv_saved(const lk_builder *builder, struct lk_widths w, bool cross) {
 	if (builder->model->attention == LK_ATTN_MLA)
 		return latent_saved(builder) + raised_saved(builder, w);
-	/* what the norms of queries and keys read; a low rank of queries and its norm */
+	/* what the norms of queries and keys read; low-rank queries and their norm */
 	double normed = builder->model->qk_norm
 	                    ? lk_build_heads_norm_held(builder, builder->tokens * (w.q + w.kv / 2))
 	                    : 0;
@@ -82,8 +82,8 @@ static double qkv_saved(const lk_builder *builder, struct lk_widths w, bool cros
 	       builder->bytes * (builder->tokens * (w.q + w.gate + 2.0 * builder->model->q_lora) +
 	                         key_tokens(builder, cross) * w.kv);
 }
-/* The flash-attention package works on batch-first tensors: what it returns is kept, and once more
- * as the sequence-first input of the next product. */
+/* The flash-attention package works on batch-first tensors: its output is kept, and again as the
+ * sequence-first input of the next product. */
 static bool copies_output(const lk_builder *builder) {
 	return builder->job->attn_library >= LK_ATTN_LIBRARY_FLASH && builder->batch > 1 &&
 	       lk_job_like_megatron(builder->job);
@@ -92,7 +92,7 @@ static bool copies_output(const lk_builder *builder) {
 static double core_saved(const lk_builder *builder, const lk_layer_shape *shape,
                          struct lk_widths w) {
 	double out = builder->bytes * builder->tokens * w.v;
-	if (is_sparse(builder)) /* the output once in the latent space */
+	if (is_sparse(builder)) /* the output once more in the latent space */
 		return out + builder->bytes * builder->tokens * w.heads * builder->model->kv_lora +
 		       4 * builder->tokens * w.heads + lk_build_index_saved(builder);
 	if (builder->job->attn_kernel != LK_KERNEL_UNFUSED)
@@ -102,12 +102,12 @@ static double core_saved(const lk_builder *builder, const lk_layer_shape *shape,
 	return out + pairs * (builder->bytes + (builder->model->dropout > 0 ? 1 + builder->bytes : 0));
 }
 
-/* What a checkpoint of the core leaves of it: its output, as the input of the next product. */
+/* What a checkpoint of the core keeps: its output, as the input of the next product. */
 static double core_kept(const lk_builder *builder, struct lk_widths w) {
 	return lk_build_kept_bytes(builder, builder->tokens * w.v);
 }
 
-/* Keys of the chunk that a query sees some of, on average: the last chunk may be shorter. */
+/* Keys of the chunk that a query attends to, on average: the last chunk may be shorter. */
 static double chunk_keys(const lk_layer_shape *shape) {
 	double size = shape->layer.window, keys = shape->keys;
 	if (size >= keys) return keys;
@@ -115,8 +115,8 @@ static double chunk_keys(const lk_layer_shape *shape) {
 	return ((keys - rest) * size + rest * rest) / keys;
 }
 
-/* Length of equal sequences with as many pairs as those that are attended to, of the rank that has
- * most: of packed documents shorter than all keys. */
+/* Length of equal sequences with as many pairs as are attended to on the rank with the most: less
+ * than all keys for packed documents. */
 static double attended_keys(const lk_builder *builder, const lk_layer_shape *shape) {
 	const lk_job *job = builder->job;
 	return shape->keys * lk_job_pack_share(job) * lk_job_pack_busiest(job);
@@ -138,7 +138,7 @@ static double attention_pairs(const lk_builder *builder, const lk_layer_shape *s
 	return all * builder->batch;
 }
 
-/* Adds a fused kernel; `op` states its shape. */
+/* Add a fused kernel; `op` states its shape. */
 static void attention_add(lk_builder *builder, bool backward, lk_op op) {
 	op.kind = backward ? LK_OP_ATTENTION_BWD : LK_OP_ATTENTION;
 	op.name = backward ? "attention_grad" : "attention";
@@ -171,13 +171,13 @@ static void attention_flash(lk_builder *builder, const lk_layer_shape *shape, st
 					  .window = shape->layer.chunked ? 0 : shape->layer.window,
 					  .flags = shape->layer.causal ? LK_OP_CAUSAL : 0,
 				  });
-	/* gradients of queries, keys and values; those of the queries are summed up in fp32 */
+	/* gradients of queries, keys and values; query gradients are accumulated in fp32 */
 	if (backward)
 		lk_build_scratch(builder, builder->tokens * (builder->bytes * (w.q + w.kv) + 4 * w.q),
 		                 LK_OWN_WORKSPACE);
 }
 
-/* Attention in the latent space to the keys that the indexer chose, which are gathered for each
+/* Attention in the latent space to the keys chosen by the indexer, which are gathered for each
  * query. */
 static void attention_sparse(lk_builder *builder, const lk_layer_shape *shape, struct lk_widths w,
                              bool backward) {
@@ -199,9 +199,8 @@ static void attention_sparse(lk_builder *builder, const lk_layer_shape *shape, s
 				  });
 }
 
-/* Products over all pairs (libraries of batched products do not skip the masked half) and a fused
- * scale-mask-softmax.
- */
+/* Products over all pairs (batched-product libraries do not skip the masked half) and a fused
+ * scale-mask-softmax. */
 static void unfused(lk_builder *builder, const lk_layer_shape *shape, struct lk_widths w,
                     bool backward) {
 	double batch = builder->batch * w.heads,
@@ -226,8 +225,8 @@ static void unfused(lk_builder *builder, const lk_layer_shape *shape, struct lk_
 }
 
 /* DeBERTa's positions (arXiv 2006.03654): a row for each distance, projected to keys and queries
- * once for all sequences; scores of queries with the keys of positions and of keys with their
- * queries, each picked by distance and added to the others. */
+ * once for all sequences; scores of queries with position keys and of keys with position queries,
+ * each gathered by distance and added to the content scores. */
 static double relative_saved(const lk_builder *builder, struct lk_widths w) {
 	return builder->bytes * builder->model->relative_rows * 2 * w.q;
 }
@@ -255,9 +254,9 @@ static void relative_scores(lk_builder *builder, const lk_layer_shape *shape, st
 	lk_build_release(builder, relative_saved(builder, w), LK_OWN_ACTIVATIONS);
 }
 
-/* Keys and values of the other context-parallel ranks, or of those between groups that exchange
- * heads: a ring hides during the attention it feeds, an all-gather does not. Backward, keys and
- * values come again and their gradients go back. */
+/* Keys and values of the other context-parallel ranks, or between groups that exchange heads: a
+ * ring overlaps with the attention it feeds, an all-gather does not. Backward, keys and values are
+ * sent again and their gradients go back. */
 static void core_across(lk_builder *builder, const lk_layer_shape *shape, struct lk_widths w,
                         bool backward) {
 	const lk_model *model = builder->model;
@@ -289,9 +288,9 @@ static void exchange_heads(lk_builder *builder, const char *name, double columns
 	                    builder->bytes * builder->tokens * columns, false);
 }
 
-/* Attention over context-parallel ranks. Where they exchange tokens for heads (DeepSpeed-Ulysses,
- * arXiv 2309.14509), each of u ranks has u times the tokens of a u-th of the heads in between, as
- * many bytes and pairs as before. */
+/* Attention over context-parallel ranks. If they exchange tokens for heads (DeepSpeed-Ulysses,
+ * arXiv 2309.14509), each of u ranks has u times the tokens and 1/u of the heads in between: the
+ * same bytes and pairs. */
 static void core(lk_builder *builder, const lk_layer_shape *shape, struct lk_widths w,
                  bool backward) {
 	double ranks = lk_job_head_ranks(builder->job);
@@ -320,7 +319,8 @@ static void positions(lk_builder *builder, const lk_layer_shape *shape, struct l
 	if (model->qk_norm) lk_build_heads_norm(builder, builder->tokens * (w.q + w.kv / 2), backward);
 	if (model->no_positions || model->relative_rows > 0) return;
 	if (model->position_rows > 0) return;  /* learned: added to the embedding */
-	if (model->network == LK_NET_ENCDEC) { /* a bias per head and distance, read with the scores */
+	if (model->network == LK_NET_ENCDEC) { /* one bias per head and distance, read with the
+	                                        * scores */
 		double bias = builder->bytes * w.heads * shape->queries * shape->keys;
 		lk_build_memory(builder, LK_OP_ELEMENTWISE,
 		                backward ? "relative_bias_grad" : "relative_bias",
@@ -336,9 +336,9 @@ static void positions(lk_builder *builder, const lk_layer_shape *shape, struct l
 	                backward);
 }
 
-/* DoRA (arXiv 2402.09353): rows of the weight with its adapters are divided by their norms, which
- * are constants for the gradient (section 4.3), and scaled. Forward, as PEFT does: the product B A
- * is scaled (two passes over [n, k]), added to the weight (three), the norm of the sum taken (one);
+/* DoRA (arXiv 2402.09353): rows of the adapted weight are divided by their norms, which the
+ * gradient treats as constants (section 4.3), and scaled. Forward, as PEFT does: the product B A is
+ * scaled (two passes over [n, k]), added to the weight (three), the norm of the sum taken (one);
  * outputs of base and adapter are scaled and added. Backward: the gradient of outputs scaled, and
  * that of the magnitudes. */
 static void magnitudes(lk_builder *builder, double n, double k, bool backward) {
@@ -352,7 +352,7 @@ static void magnitudes(lk_builder *builder, double n, double k, bool backward) {
 	lk_build_memory(builder, LK_OP_ELEMENTWISE, "dora_norm", 6 * builder->bytes * n * k);
 	lk_build_scratch(builder, 2 * builder->bytes * n * k, LK_OWN_WORKSPACE);
 	lk_build_memory(builder, LK_OP_ELEMENTWISE, "dora_scale", 3 * outputs);
-	lk_build_save(builder, outputs, LK_OWN_ACTIVATIONS); /* for the gradient of magnitudes */
+	lk_build_save(builder, outputs, LK_OWN_ACTIVATIONS); /* for the magnitudes' gradient */
 }
 
 /* Low-rank adapters alongside a frozen projection [k -> n]: two thin products. */
@@ -367,7 +367,7 @@ static void adapter(lk_builder *builder, double n, double k, bool backward) {
 	lk_build_gemm(builder, "adapter_b_grad", n, r, builder->tokens);
 }
 
-/* Columns of the first product that queries are made of: theirs, or a low rank. */
+/* Columns of the first product that serve queries: the queries, or their low rank. */
 static double queries(const lk_builder *builder, struct lk_widths w) {
 	return builder->model->q_lora > 0 ? builder->model->q_lora : w.q;
 }
@@ -393,7 +393,7 @@ static void projections_forward(lk_builder *builder, struct lk_widths w, bool cr
 	              model->hidden);
 }
 
-/* Queries of a low rank. */
+/* Up-projection of low-rank queries. */
 static void raise_queries(lk_builder *builder, struct lk_widths w) {
 	const lk_model *model = builder->model;
 	if (model->q_lora == 0) return;
@@ -402,7 +402,7 @@ static void raise_queries(lk_builder *builder, struct lk_widths w) {
 	lk_build_gemm(builder, "q_up", builder->tokens, w.q, model->q_lora);
 }
 
-/* Latent attention's queries, keys and values from what the down-projections gave. */
+/* Latent attention's queries, keys and values from the output of the down-projections. */
 static void raise_latent(lk_builder *builder, struct lk_widths w) {
 	const lk_model *model = builder->model;
 	raise_queries(builder, w);
@@ -412,7 +412,7 @@ static void raise_latent(lk_builder *builder, struct lk_widths w) {
 	lk_build_gemm(builder, "kv_up", builder->tokens, w.kv, model->kv_lora);
 }
 
-/* From projected to what the core reads. */
+/* From projected heads to the core's inputs. */
 static void place_heads(lk_builder *builder, const lk_layer_shape *shape, struct lk_widths w) {
 	if (!shape->across) positions(builder, shape, w, false);
 	if (!builder->job->fused_kernels)
@@ -459,7 +459,7 @@ static void projections_backward(lk_builder *builder, struct lk_widths w, bool c
 	}
 }
 
-/* The output times the gate's sigmoid; the product is kept beside both. */
+/* The output times the gate's sigmoid; the product is kept in addition to both. */
 static double gated_saved(const lk_builder *builder, struct lk_widths w) {
 	return lk_build_kept_bytes(builder, builder->tokens * w.gate);
 }
@@ -493,8 +493,8 @@ void lk_build_attention_forward(lk_builder *builder, const lk_layer_shape *shape
 	adapter(builder, builder->model->hidden, w.v, false);
 }
 
-/* What the modules of attention that run again make once more, before their gradients: after the
- * output projection's. */
+/* Recompute attention's checkpointed modules before their gradients: after the output
+ * projection's. */
 static void core_again(lk_builder *builder, const lk_layer_shape *shape, struct lk_widths w) {
 	lk_build_begin_again(builder);
 	if (raises_again(builder)) {

@@ -1,7 +1,7 @@
 /* build_audio.c: convolutions along time before an encoder (model/network/audio.c), each with an
- * activation, some with a norm; what makes tokens of the last; their positions. Every rank of
- * tensor parallelism does all of it. What comes in needs no gradient; inputs and outputs of all are
- * kept. */
+ * activation, some with a norm; the tokens made of the last output; their positions. Every
+ * tensor-parallel rank runs all of it. The input needs no gradient; inputs and outputs of all
+ * convolutions are kept. */
 #include "model/build/build.h"
 
 static uint32_t time_conv(lk_builder *builder, const char *name, double frames, double out,

@@ -41,13 +41,13 @@ static double window(const lk_conv *conv) {
 	return conv->kernel * conv->kernel;
 }
 
-/* Windows of 3 x 3 at stride 1: libraries have faster ways than the product
+/* 3 x 3 windows at stride 1: libraries have faster algorithms than the product
  * (src/cost/kernel/conv.c). */
 static bool filters_minimally(const lk_conv *conv) {
 	return conv->kernel == 3 && conv->groups == 1 && conv->side_in == conv->side_out;
 }
 
-/* As a product m x n x k in each of the groups. Depthwise ones have no product worth the name: they
+/* An m x n x k product in each of the groups. Depthwise convolutions are bound by memory: they
  * stream. */
 static void conv_product(lk_builder *builder, const lk_conv *conv, const char *name, double m,
                          double n, double k) {
@@ -62,13 +62,13 @@ static void conv_product(lk_builder *builder, const lk_conv *conv, const char *n
 	if (!ops->count) return;
 	ops->kind[ops->count - 1] = LK_OP_CONV;
 	if (filters_minimally(conv)) ops->window[ops->count - 1] = conv->side_out;
-	/* each pixel is read once from memory, not once for each window that it lies in */
+	/* each pixel is read once from memory, not once per window that contains it */
 	ops->bytes[ops->count - 1] =
 		builder->bytes * (elements_in(builder, conv) + conv_elements_out(builder, conv) +
 	                      conv->out * conv->in / conv->groups * conv->kernel * conv->kernel);
 }
 
-/* The gradient of the input is a convolution with as many windows where the stride is 1. */
+/* At stride 1 the gradient of the input is a convolution with as many windows. */
 static void input_grad(lk_builder *builder, const lk_conv *conv) {
 	double in = conv->in / conv->groups, out = conv->out / conv->groups,
 		   inside = filters_minimally(conv) ? window(conv) : 1;
@@ -88,8 +88,9 @@ static bool activates(const lk_builder *builder, const lk_conv *conv) {
 	return conv->active && !(builder->job->compile && builder->model->conv.norm);
 }
 
-/* Of the convolution's output: the norm's input, where there is a norm. Its result is the input of
- * what follows, which keeps it; so is that of a layer norm before the convolution. */
+/* Kept of the convolution's output: the norm's input, if there is a norm. The norm's result is the
+ * next operation's input, which that operation keeps; the same holds for a layer norm before the
+ * convolution. */
 static double conv_kept(const lk_builder *builder, const lk_conv *conv) {
 	return builder->bytes *
 	       (conv_elements_out(builder, conv) * (builder->model->conv.norm ? 2 : 1) +
@@ -136,8 +137,8 @@ static double width_elements(const lk_builder *builder, const lk_conv_unit *unit
 	return images(builder) * unit->side * unit->side * unit->width;
 }
 
-/* What the excitation scales: the channels within a bottleneck's output or an inverted block's
- * waist. */
+/* Elements that the excitation scales: the channels within a bottleneck's output or an inverted
+ * block's waist. */
 static double squeezed(const lk_builder *builder, const lk_conv_unit *unit) {
 	const lk_conv *before =
 		&unit->conv[unit->count - 1 - unit->shortcut - (unit->squeeze_in != unit->width)];
@@ -168,8 +169,8 @@ static double wide_elements(const lk_builder *builder, const lk_conv_unit *unit)
 	return images(builder) * unit->side * unit->side * unit->response;
 }
 
-/* The norm by the strengths of channels: it reads for the strengths, then reads and writes, and its
- * input is kept. */
+/* The norm by channel response (GRN): it reads once for the responses, then reads and writes, and
+ * keeps its input. */
 static void response_forward(lk_builder *builder, const lk_conv_unit *unit) {
 	if (unit->response <= 0) return;
 	conv_stream(builder, LK_OP_NORM, "response_norm", wide_elements(builder, unit), 3);
@@ -182,7 +183,7 @@ static void response_backward(lk_builder *builder, const lk_conv_unit *unit) {
 	lk_build_release(builder, builder->bytes * wide_elements(builder, unit), LK_OWN_ACTIVATIONS);
 }
 
-/* Channels of what comes out are scaled: the unscaled ones, the last convolution's, are kept. */
+/* Scale the output channels: the unscaled ones, from the last convolution, are kept. */
 static void scale_block(lk_builder *builder, const lk_conv_unit *unit, bool forward) {
 	if (unit->scale > 0)
 		conv_stream(builder, LK_OP_ELEMENTWISE, forward ? "layer_scale" : "layer_scale_grad",
@@ -229,8 +230,8 @@ static void unit_backward(lk_builder *builder, const lk_conv_unit *unit) {
 	}
 }
 
-/* Checkpointed, a layer's input alone stays. It may be more than all that the layer makes: the
- * layer before does not keep it. */
+/* A checkpointed layer keeps only its input. It may exceed all that the layer makes: the layer
+ * before does not keep it. */
 static void keep_input(lk_builder *builder, double input) {
 	if (builder->saved >= input)
 		lk_build_release(builder, builder->saved - input, LK_OWN_ACTIVATIONS);
@@ -273,8 +274,8 @@ void lk_build_conv_stem(lk_builder *builder, bool forward) {
 	lk_build_release(builder, builder->bytes * elements_in(builder, &stem), LK_OWN_ACTIVATIONS);
 }
 
-/* The fully connected layers, of which the last has a column for each class; or a map for each, of
- * which the mean counts. */
+/* The fully connected layers, the last with one column per class; or one map per class, whose mean
+ * counts. */
 static void classifier(lk_builder *builder, bool forward) {
 	const lk_convnet *net = &builder->model->conv;
 	lk_conv top = lk_convnet_top(builder->model);

@@ -1,12 +1,12 @@
 /* build_delta.c: the gated delta net (arXiv 2412.06464) as the chunked kernels of
- * fla-org/flash-linear-attention run it, gated_delta_rule/chunk.py, chunks of C = 64. Queries and
- * keys are repeated to the heads of values first. Per token and head of values
+ * fla-org/flash-linear-attention run it, gated_delta_rule/chunk.py, chunks of C = 64. First queries
+ * and keys are repeated to match the value heads. Per token and head of values
  *
  *     forward   6 dk dv + C (6 dk + 4 dv) + C^2 / 3        backward  16 dk dv + C (16 dk + 10 dv) +
  *         4 C^2
  *
- * operations; the backward pass makes the chunks' states again. Kimi delta attention (ops/kda) has
- * the same products; its decay, of every channel of a key, is in fp32. */
+ * operations; the backward pass recomputes the chunks' states. Kimi delta attention (ops/kda) has
+ * the same products; its decay, one value per key channel, is in fp32. */
 #include "model/build/build.h"
 #include "model/layout/job.h"
 
@@ -14,8 +14,8 @@ enum { DELTA_CHUNK = 64 };
 
 /* Widths on this rank. */
 struct lk_delta_width {
-	double keys, values, heads, dk, dv; /* columns of keys, of values; heads of values, sizes */
-	double mixed, in;     /* what the convolution reads; columns of the first product */
+	double keys, values, heads, dk, dv; /* columns of keys, of values; value heads, their sizes */
+	double mixed, in;     /* input columns of the convolution; columns of the first product */
 	double rank;          /* of decay and gate (Kimi delta attention); 0: none */
 	double chunk, pieces; /* tokens of a chunk; chunks of all heads and sequences */
 };
@@ -35,13 +35,13 @@ static struct lk_delta_width delta_width(const lk_builder *builder, const lk_lay
 	return w;
 }
 
-/* Numbers that decay: of a head, or of a channel of its keys. */
+/* Decay values per token: one per head, or one per key channel. */
 static double decays(struct lk_delta_width w) {
 	return w.rank > 0 ? w.keys : w.heads;
 }
 
-/* What the convolution reads and what it gives of queries and keys, these repeated, values, the
- * triangular inverse; gate, output, normed output; decay and step in fp32 and 16 bits. */
+/* Input and output of the convolution for queries, keys (both repeated) and values, the triangular
+ * inverse; gate, output, normed output; decay and step in fp32 and 16 bits. */
 static double delta_saved(const lk_builder *builder, struct lk_delta_width w) {
 	double wide =
 		w.mixed + 2 * w.keys + 2 * w.heads * w.dk + w.values + w.chunk * w.heads + 2 * w.values;
@@ -49,7 +49,7 @@ static double delta_saved(const lk_builder *builder, struct lk_delta_width w) {
 	       lk_build_kept_bytes(builder, builder->tokens * w.values);
 }
 
-/* Decay and gate through their low ranks. */
+/* Decay and gate through their low-rank products. */
 static void low_ranks(lk_builder *builder, struct lk_delta_width w) {
 	if (w.rank <= 0) return;
 	lk_build_gemm(builder, "decay_proj", builder->tokens, w.keys, w.rank);

@@ -1,17 +1,16 @@
-/* build_diffusion.c: a block, the stem and the head of a diffusion transformer (model/network/
- * diffusion.c states what each has). A block is two halves for each of its streams: norm, adaLN's
- * scale and shift, products, adaLN's gate and the residual sum. Tensor parallelism splits heads and
- * the MLP's width and leaves adaLN whole on every rank; context parallelism splits the tokens of
- * both streams and exchanges tokens for heads around joint attention (arXiv 2309.14509). Keys and
- * values of a text that is attended to are made on every rank.
+/* build_diffusion.c: a block, the stem and the head of a diffusion transformer
+ * (model/network/diffusion.c states their parts). A block is two halves for each of its streams:
+ * norm, adaLN's scale and shift, products, adaLN's gate and the residual sum. Tensor parallelism
+ * splits heads and the MLP's width and leaves adaLN whole on every rank; context parallelism splits
+ * the tokens of both streams and exchanges tokens for heads around joint attention (arXiv
+ * 2309.14509). Every rank computes keys and values of the text that is attended to.
  *
- * Kept of a stream and half: its input, what adaLN made of the norm, the output that the gate
- * scales; of attention q, k, v, what their norms read, the output, log-sum-exp; of the MLP 4 d
- * twice. */
+ * Kept of a stream and half: its input, adaLN's output, the output that the gate scales; of
+ * attention q, k, v, what their norms read, the output, log-sum-exp; of the MLP 4 d twice. */
 #include "model/build/build.h"
 #include "model/layout/job.h"
 
-/* Tokens of a stream on this rank for as long as its operations are added. */
+/* Set the tokens of a stream on this rank while its operations are added. */
 struct dit_tokens {
 	double image, text, joint; /* of a micro-batch on this rank; both together */
 	double text_whole;         /* of all ranks of context parallelism */
@@ -41,7 +40,7 @@ static void dit_memory(lk_builder *builder, unsigned kind, const char *name, dou
 	lk_build_memory(builder, kind, name, passes * lk_build_row_bytes(builder));
 }
 
-/* ---- adaLN: a product of what the sample is told once ---- */
+/* ---- adaLN: one product per sample of its conditioning ---- */
 
 static void dit_modulation(lk_builder *builder, lk_dit_stream stream, bool forward) {
 	const lk_model *model = builder->model;
@@ -56,7 +55,7 @@ static void dit_modulation(lk_builder *builder, lk_dit_stream stream, bool forwa
 	lk_build_gemm(builder, "modulation_weight_grad", out, in, builder->batch);
 }
 
-/* The norm, which a compiler joins with scale and shift. */
+/* The norm; a compiler fuses it with scale and shift. */
 static void dit_norm(lk_builder *builder, bool forward) {
 	bool compiled = builder->job->compile;
 	dit_memory(builder, LK_OP_NORM, forward ? "norm" : "norm_grad", forward ? 2 : 3);
@@ -65,19 +64,19 @@ static void dit_norm(lk_builder *builder, bool forward) {
 	if (forward) lk_build_quantize_normed(builder);
 }
 
-/* The gate and the residual sum; backward the gradients of the gate and of what it scales. */
+/* The gate and the residual sum; backward, the gradients of the gate and of its operand. */
 static void dit_gate(lk_builder *builder, bool forward) {
 	dit_memory(builder, LK_OP_ELEMENTWISE, forward ? "gate_residual" : "gate_grad",
 	           forward ? 3 : 4);
 }
 
-/* Input, what adaLN made of the norm, what the gate scales. */
+/* Input, adaLN's output, the gate's operand. */
 static double half_saved(const lk_builder *builder) {
 	return 2 * lk_build_row_bytes(builder) +
 	       lk_build_kept_bytes(builder, builder->rows * builder->model->hidden);
 }
 
-/* Of the first half of a block: one that runs again has its input. */
+/* Saved for the first half of a block: a recomputed block already has its input. */
 static double first_saved(const lk_builder *builder) {
 	bool held = builder->phase == LK_PHASE_RECOMPUTE;
 	return half_saved(builder) - (held ? lk_build_row_bytes(builder) : 0);
@@ -85,13 +84,13 @@ static double first_saved(const lk_builder *builder) {
 
 /* ---- attention ---- */
 
-/* Columns of projections on this rank: all of them, and those that have norms and positions, which
- * values have not. */
+/* Columns of projections on this rank: all of them, and those with norms and positions (not
+ * values). */
 struct dit_columns {
 	double all, turned;
 };
 
-/* Of `count` projections: q, k and v; k and v; q alone. */
+/* For `count` projections: q, k and v; k and v; q. */
 static struct dit_columns columns_of(const lk_builder *builder, int count) {
 	const lk_model *model = builder->model;
 	double queries = count == 2 ? 0 : dit_width(builder),
@@ -99,7 +98,7 @@ static struct dit_columns columns_of(const lk_builder *builder, int count) {
 	return (struct dit_columns){queries + 2 * keys, queries + keys};
 }
 
-/* What comes out, and what norms read of it. */
+/* Outputs, and what their norms read. */
 static double projected_saved(const lk_builder *builder, struct dit_columns columns) {
 	double normed = builder->model->qk_norm ? columns.turned : 0;
 	return builder->bytes * builder->tokens * (columns.all + normed);
@@ -125,8 +124,8 @@ static void project_in_backward(lk_builder *builder, const char *name, int count
 	lk_build_column_backward(builder, name, columns.all, builder->model->hidden, true, true);
 }
 
-/* Heads of this rank and the tokens that each sees, whole samples; output and log-sum-exp are kept.
- */
+/* Heads of this rank and the tokens that each sees, whole samples; output and log-sum-exp are
+ * kept. */
 static void dit_core(lk_builder *builder, double queries, double keys, bool split, bool forward) {
 	const lk_job *job = builder->job;
 	double cp = split ? job->cp : 1, wide = dit_width(builder) / cp,
@@ -187,7 +186,7 @@ static void attention_begin(lk_builder *builder, bool forward) {
 	dit_norm(builder, false);
 }
 
-/* A norm of what a half adds, where blocks have four. */
+/* A norm of a half's output, in blocks with four norms. */
 static void post_norm(lk_builder *builder, bool forward) {
 	if (builder->model->norms_per_layer < 4) return;
 	dit_memory(builder, LK_OP_NORM, forward ? "post_norm" : "post_norm_grad", forward ? 2 : 3);
@@ -207,7 +206,7 @@ static void attention_end(lk_builder *builder, bool forward) {
 	project_out(builder, "out_proj_grad", dit_width(builder), false);
 }
 
-/* Products into the MLP: with a gate two. */
+/* Input products of the MLP: two with a gate. */
 static int mlp_inputs(const lk_builder *builder) {
 	return builder->model->gated ? 2 : 1;
 }
@@ -254,7 +253,7 @@ static void mlp_half(lk_builder *builder, bool forward) {
 
 /* ---- blocks ---- */
 
-/* Two streams, or one of them, whose attention is joint. */
+/* One or two streams with joint attention. */
 static void streams_forward(lk_builder *builder, const lk_dit_unit *unit, double keys) {
 	struct dit_tokens tokens = dit_tokens_of(builder);
 	const lk_dit_stream streams[] = {unit->image, unit->text};
@@ -301,7 +300,7 @@ static void streams_backward(lk_builder *builder, const lk_dit_unit *unit, doubl
 	}
 }
 
-/* The second attention of a dual block: of the image's tokens, from the same norm. */
+/* The second attention of a dual block: over the image's tokens, from the same norm. */
 static void second_attention(lk_builder *builder, bool forward) {
 	struct dit_tokens tokens = dit_tokens_of(builder);
 	dit_take(builder, tokens.image);
@@ -367,8 +366,8 @@ static void joint_block(lk_builder *builder, const lk_dit_unit *unit, bool forwa
 	dit_modulation(builder, unit->image, false);
 }
 
-/* Attention to the text, whose keys and values every rank makes of all its tokens. It has a norm
- * with scale and shift and no gate. */
+/* Attention to the text; every rank computes keys and values of all text tokens. It has a norm with
+ * scale and shift and no gate. */
 static double to_text_saved(const lk_builder *builder) {
 	return lk_build_row_bytes(builder) +
 	       lk_build_kept_bytes(builder, builder->rows * builder->model->hidden);
@@ -445,8 +444,8 @@ void lk_build_dit_block(lk_builder *builder, lk_dit_block block, bool forward) {
 
 /* ---- the ends ---- */
 
-/* One product, or two with an activation between them, of what is embedded: nothing before the
- * first needs a gradient. */
+/* Embed with one product, or two with an activation between them: nothing before the first needs a
+ * gradient. */
 static void embed(lk_builder *builder, double rows, double in, bool twice, bool forward) {
 	double d = builder->model->hidden;
 	if (forward) {
@@ -463,8 +462,8 @@ static void embed(lk_builder *builder, double rows, double in, bool twice, bool 
 	                 LK_OWN_ACTIVATIONS);
 }
 
-/* Patches and text become tokens; time step, guidance and pooled text are embedded once a sample.
- */
+/* Patches and text become tokens; time step, guidance and pooled text are embedded once per
+ * sample. */
 void lk_build_dit_stem(lk_builder *builder, bool forward) {
 	const lk_diffusion *net = &builder->model->dit;
 	struct dit_tokens tokens = dit_tokens_of(builder);
@@ -481,7 +480,7 @@ void lk_build_dit_stem(lk_builder *builder, bool forward) {
 		dit_modulation(builder, (lk_dit_stream){.modulation = 6 + 6 + 3}, forward);
 }
 
-/* The last norm, the noise of every patch, the squared error against the one that was added. */
+/* The last norm, the predicted noise of every patch, its squared error against the added noise. */
 void lk_build_dit_head(lk_builder *builder, bool forward) {
 	const lk_model *model = builder->model;
 	double image = dit_tokens_of(builder).image, d = model->hidden,

@@ -7,7 +7,7 @@
 #include "model/layout/job.h"
 #include "base/check.h"
 
-/* Pieces of weights in host memory come to the device before they are gathered from all. */
+/* Whether pieces of weights in host memory are copied to the device before they are gathered. */
 static bool from_host(const lk_builder *builder, unsigned kind) {
 	return builder->job->offload_params && kind == LK_OP_ALLGATHER;
 }
@@ -17,7 +17,7 @@ static uint32_t dp_inputs(const lk_builder *builder, unsigned kind, bool free_ru
 	return from_host(builder, kind) ? LK_JOIN(LK_STREAM_COPY_BACK) : 0;
 }
 
-/* Pieces as they are kept: FSDP copies the fp32 master copy and casts it on the device. */
+/* Copy the pieces as stored: FSDP copies the fp32 master copy and casts it on the device. */
 static void fetch_pieces(lk_builder *builder, double dense_bytes, double expert_bytes) {
 	double dense, experts;
 	lk_sizes_shards(builder->job, &dense, &experts);
@@ -33,7 +33,7 @@ static void fetch_pieces(lk_builder *builder, double dense_bytes, double expert_
 	lk_graph_add(builder->graph, &op);
 }
 
-/* Reduced gradients go to the host, where the micro-batches are summed. */
+/* Copy reduced gradients to the host, where the micro-batches are accumulated. */
 static void send_pieces(lk_builder *builder, double dense_bytes, double expert_bytes) {
 	const lk_job *job = builder->job;
 	double dense, experts;
@@ -66,7 +66,7 @@ static void dp_one(lk_builder *builder, unsigned kind, unsigned group, const cha
 	lk_graph_add(builder->graph, &op);
 }
 
-/* Whether others have a piece of what this rank trains. */
+/* Whether other ranks hold pieces of what this rank trains. */
 static bool is_shared(const lk_job *job) {
 	bool experts = job->model.experts > 0 && lk_sizes_edp_ranks(job) > 1;
 	return lk_sizes_dp_ranks(job) > 1 || experts;
@@ -156,8 +156,8 @@ static double optimizer_bytes(const lk_job *job) {
 	return lk_sizes_gradient_bytes(job) + 2 * state + extra + 2;
 }
 
-/* What matrices of a stage pass over more or less than other parameters: their moments, and what
- * goes into the products and comes out of them. */
+/* Extra bytes, positive or negative, that matrix parameters pass over: their moments, and inputs
+ * and outputs of the products. */
 static double matrix_bytes(const lk_job *job, int stage) {
 	lk_matrix_state of = lk_optimizer_state(job, stage);
 	double dense, experts, update = 2 * lk_optimizer_of(job)->update;
@@ -169,8 +169,8 @@ static double matrix_bytes(const lk_job *job, int stage) {
 /* Read the average and the parameter, write the average, in fp32. */
 static const double average_bytes = 12;
 
-/* The average on the host follows the parameters of the step before, which are copied beside this
- * one (DeepSeek-V3, arXiv 2412.19437, section 3.2.3) and must have left before they change. */
+/* The average on the host follows the previous step's parameters. Their copy overlaps with this
+ * step (DeepSeek-V3, arXiv 2412.19437, section 3.2.3) and must complete before they change. */
 lk_status lk_build_average_block(lk_builder *builder, int stage, uint32_t *block) {
 	LK_ASSERT(stage >= 0 && stage < builder->job->pp);
 	lk_op op = {
@@ -189,17 +189,17 @@ bool lk_build_copies_average(const lk_job *job) {
 	return job->average == LK_AVERAGE_HOST && !job->offload_optimizer && !job->forward_only;
 }
 
-/* PyTorch's lists of operations hold a number for each parameter at once: of Adam the root of the
- * second moment, of SGD the gradient with its weight decay (torch/optim/adam.py,
+/* PyTorch's operations on lists hold a value for each parameter at once: for Adam the root of the
+ * second moment, for SGD the gradient with its weight decay (torch/optim/adam.py,
  * _multi_tensor_adam; sgd.py, _multi_tensor_sgd). A fused kernel and a loop hold none. */
 static double torch_update_scratch(const lk_job *job, double parameters) {
 	double bytes = lk_job_sixteen_bit(job) && job->master_weights == LK_OFF ? 2 : 4;
 	return job->update == LK_UPDATE_FOREACH ? bytes * parameters : 0;
 }
 
-/* 16-bit main gradients are widened for the update. DeepSpeed's ZeRO-1 and 2 join them first
+/* 16-bit main gradients are widened for the update. DeepSpeed's ZeRO-1 and 2 concatenate them first
  * (stage_1_and_2.py, step); ZeRO-3 widens those of a sub-group of 1e9 parameters (stage3.py,
- * sub_group_size). What else is cast on the way takes 2 bytes. */
+ * sub_group_size). Other casts take 2 bytes. */
 static double update_scratch(const lk_job *job, double parameters) {
 	bool widens = lk_sizes_gradient_bytes(job) < 4 && job->master_weights != LK_OFF;
 	if (widens && lk_job_uses_deepspeed(job))
@@ -270,7 +270,7 @@ static void reduce_rest(lk_builder *builder, int stage, lk_rank_params p) {
 		                    wire * job->padded_vocab * job->model.hidden / job->tp, false);
 }
 
-/* Gradients complete, their norm, the pass over the state. */
+/* Complete the gradients, compute their norm, pass over the state. */
 static void update_states(lk_builder *builder, int stage, lk_rank_params p) {
 	const lk_job *job = builder->job;
 	LK_ASSERT(stage >= 0 && stage < job->pp);
@@ -292,7 +292,7 @@ static void update_states(lk_builder *builder, int stage, lk_rank_params p) {
 	if (late > 0) lk_build_release(builder, late, LK_OWN_GRADIENTS);
 }
 
-/* With ZeRO-1 ranks hold pieces of a row of all parameters: what goes into the products is gathered
+/* With ZeRO-1 ranks hold contiguous pieces of all parameters: the products' inputs are gathered
  * from all, each rank works on the matrices that its piece touches, and keeps its piece (arXiv
  * 2502.16982, algorithm 1). With ZeRO-2 and 3 each rank holds a piece of every matrix: the pieces
  * go to the rank that works on the matrix, and back (microsoft/dion, muon.py). */
@@ -312,7 +312,7 @@ static void exchange_updates(lk_builder *builder, int stage, bool back) {
 	lk_build_wait(builder, LK_STREAM_DP);
 }
 
-/* Parameters gathered again, and what the host does once a step; that of image classifiers runs
+/* Gather the parameters again, and do the host's work once per step; for image classifiers it runs
  * ahead of the device. */
 static void end_step(lk_builder *builder, int stage) {
 	const lk_job *job = builder->job;
@@ -341,7 +341,7 @@ static void end_step(lk_builder *builder, int stage) {
 	builder->pending = 0;
 }
 
-/* Ends the block with what has to be there before the next one. */
+/* End the block with the operations that must complete before the next one. */
 static lk_status end_exchange(lk_builder *builder, int stage, uint32_t *block) {
 	uint32_t join = builder->pending;
 	exchange_updates(builder, stage, false);

@@ -1,21 +1,21 @@
-/* build_eager.c: element-wise work where nothing fuses it: the networks of Hugging Face's
- * transformers as they are written, an operation a kernel. Each reads its operands and writes its
- * result, and PyTorch's autograd keeps what a gradient reads (tools/autograd/derivatives.yaml).
+/* build_eager.c: element-wise work that nothing fuses: the networks of Hugging Face's transformers
+ * as written, one kernel per operation. Each reads its operands and writes its result, and
+ * PyTorch's autograd keeps what a gradient reads (tools/autograd/derivatives.yaml).
  * docs/method/memory.md, "Code that nothing fuses", derives every number.
  *
- * Numbers have `bytes` where products make or read them, `wide` in the residual stream, which is
- * fp32 with autocast, and 4 where code asks for fp32. */
+ * Elements have `bytes` as operands and results of products, `wide` in the residual stream, which
+ * is fp32 with autocast, and 4 where the code requires fp32. */
 #include <math.h>
 
 #include "model/build/build.h"
 #include "model/layout/job.h"
 
-/* An operation as so many kernels of equal size. */
+/* An operation as `count` kernels of equal size. */
 static void kernels(lk_builder *builder, unsigned kind, const char *name, double bytes, int count) {
 	for (int i = 0; i < count; i++) lk_build_memory(builder, kind, name, bytes / count);
 }
 
-/* The cast of one number from a format to another; none where they are the same. */
+/* Bytes of casting one element between formats; 0 if they are the same. */
 static double cast(double from, double to) {
 	return from == to ? 0 : from + to;
 }
@@ -26,11 +26,10 @@ static bool is_rms(const lk_builder *builder) {
 	return builder->model->norm == LK_NORM_RMS;
 }
 
-/* Bytes of an element that an RMS norm in six kernels moves, of numbers in a format: to fp32, its
- * square, the mean of that, times the root's inverse, back, times the weight. Backward: times the
- * weight, cast; by the root and by the input, which is summed; the square's gradient in three
- * steps, the sum of both, cast. The weight's own gradient is apart. Without casts there are two
- * kernels fewer. */
+/* Bytes per element that an RMS norm moves in six kernels: to fp32, square, mean, times the inverse
+ * root, back, times the weight. Backward: times the weight, cast; by the root and by the input,
+ * which is summed; the square's gradient in three steps, the sum of both, cast. The weight's own
+ * gradient is separate. Without casts there are two kernels fewer. */
 static double rms_forward(double wide) {
 	return 2 * cast(wide, 4) + 8 + 4 + 8 + 2 * wide;
 }
@@ -48,7 +47,7 @@ double lk_build_norm_held(const lk_builder *builder, double elements) {
 }
 
 double lk_build_norm_made(const lk_builder *builder, double elements, int readers) {
-	/* a compiler makes one copy of what several products read */
+	/* a compiler makes one copy for several products */
 	bool each = builder->wide > builder->bytes && !builder->job->compile;
 	double copies = each ? readers : 1;
 	return copies * lk_build_kept_bytes(builder, elements);
@@ -90,8 +89,8 @@ void lk_build_norm_grad(lk_builder *builder, const char *name, double elements, 
 	if (builder->train_base) lk_build_norm_weight_grad(builder, 4 * wide * elements);
 }
 
-/* Heads of queries and keys: what the norm reads was made by a product, so that it is cast to fp32
- * and back whatever the stream is. */
+/* Query and key heads: the norm reads a product's output, so it is cast to fp32 and back whatever
+ * the stream's format. */
 double lk_build_heads_norm_held(const lk_builder *builder, double elements) {
 	if (!builder->eager) return builder->bytes * elements;
 	return elements * (4 + (builder->train_base ? builder->bytes : 0));
@@ -105,7 +104,7 @@ void lk_build_heads_norm(lk_builder *builder, double elements, bool backward) {
 		return;
 	}
 	if (backward && builder->train_base) each += 4 * bytes;
-	/* queries and keys apart */
+	/* queries and keys separately */
 	kernels(builder, LK_OP_NORM, name, elements * each,
 	        2 * (backward ? RMS_BACKWARD : RMS_FORWARD));
 }
@@ -129,8 +128,8 @@ void lk_build_rotary(lk_builder *builder, const char *name, double elements, boo
 
 /* ---- activations ---- */
 
-/* GELU by its steps, 0.5 x (1 + tanh(c (x + d x^3))): autocast takes a power to fp32, and all that
- * is computed of it. */
+/* GELU step by step, 0.5 x (1 + tanh(c (x + d x^3))): autocast raises the power to fp32, and
+ * everything computed from it. */
 static double steps_forward(double bytes, double wide) {
 	const double one = 2 * wide, /* power, two factors, tanh, 1 + */
 		both = bytes + 2 * wide; /* the sum with x, the product with half of it */
@@ -144,16 +143,16 @@ static double steps_backward(double bytes, double wide) {
 	       2 * 3 * bytes /* sums of three paths */;
 }
 
-/* Bytes kept of an element beyond what a kernel keeps, its input and its result. */
+/* Bytes kept per element in addition to a single kernel's input and result. */
 static double steps_kept(double bytes, double wide) {
-	/* what the power read instead of the input; tanh, 1 + tanh, half of the input */
+	/* the power's input in fp32; tanh, 1 + tanh, half of the input */
 	return wide - bytes + 2 * wide + bytes;
 }
 
 double lk_build_activation_kept(const lk_builder *builder, double inner) {
 	const lk_model *model = builder->model;
 	if (!builder->eager) return 0;
-	double bytes = builder->bytes, each = model->gated ? bytes : 0; /* of a gate: its result */
+	double bytes = builder->bytes, each = model->gated ? bytes : 0; /* with a gate: its result */
 	if (model->activation == LK_ACT_STEPS) each += steps_kept(bytes, builder->wide);
 	if (model->activation == LK_ACT_RELU) each -= bytes;
 	return each * inner;
@@ -168,7 +167,7 @@ void lk_build_activation(lk_builder *builder, const char *name, double inner, bo
 		count = backward ? 12 : 8;
 		if (wide > bytes) count += backward ? 4 : 2;
 	}
-	if (model->gated) { /* times the other half; backward a product for each */
+	if (model->gated) { /* times the other half; backward, one product each */
 		each += (backward ? 6 : 3) * bytes;
 		count += backward ? 2 : 1;
 	}
@@ -213,7 +212,7 @@ bool lk_build_late_gradients(const lk_job *job) {
 	if (job->eager != LK_ON || !single || job->microbatches != 1 || job->forward_only ||
 	    job->task == LK_TASK_LORA || job->sharding != LK_SHARD_NONE || job->offload_optimizer)
 		return false;
-	/* not where layers share weights: their gradients are there after the first of them */
+	/* not with shared weights: their gradients exist after the first of those layers */
 	lk_rank_params all = lk_sizes_stage(job, 0), sum = lk_sizes_head(job);
 	lk_rank_params_add(&sum, lk_sizes_embedding(job));
 	for (int layer = 0; layer < job->model.layers + job->model.decoder_layers; layer++)

@@ -1,12 +1,12 @@
-/* build_ends.c: what comes before the first layer and after the last: embeddings (tokens,
+/* build_ends.c: operations before the first layer and after the last: embeddings (tokens,
  * positions, image patches), final norm and output head; build_loss.c has the loss. */
 #include <stdio.h>
 
 #include "model/build/build.h"
 #include "model/layout/job.h"
 
-/* Fully sharded parameters of an end: gathered before it runs, for it and its backward; gradients
- * scattered after. */
+/* Fully sharded parameters of an end: gathered before it runs, for its forward and its backward;
+ * gradients scattered after. */
 static void gather_end(lk_builder *builder, lk_rank_params p) {
 	if (builder->job->sharding < LK_SHARD_ZERO2 || lk_sizes_dp_ranks(builder->job) <= 1 ||
 	    p.dense <= 0)
@@ -27,11 +27,11 @@ static void scatter_end(lk_builder *builder, lk_rank_params p) {
 	double wire = lk_sizes_wire_bytes(builder->job);
 	lk_build_traffic(builder, "scatter_gradients", LK_OP_REDUCESCATTER, wire * p.trained_dense, 0,
 	                 false, false);
-	/* gradients as made and as sent */
+	/* gradients as computed and as sent */
 	lk_build_scratch(builder, (builder->bytes + wire) * p.trained_dense, LK_OWN_BUFFERS);
 }
 
-/* Bytes of the decoder's embedded tokens, of a network whose encoder listens. */
+/* Bytes of the decoder's embedded tokens, in a network with an audio encoder. */
 static double decoder_embedding(lk_builder *builder) {
 	lk_build_stack(builder, true);
 	double out = builder->bytes * builder->tokens * builder->model->hidden;
@@ -108,7 +108,7 @@ static void ends_embedding_backward(lk_builder *builder) {
 	lk_build_gradients(builder, lk_sizes_embedding(builder->job));
 }
 
-/* Begins the block of a pass over `end`, "embedding" or "head". */
+/* Begin the block of a pass over `end`, "embedding" or "head". */
 static void begin_end(lk_builder *builder, const char *end, lk_block_pass pass) {
 	bool alone = pass == LK_BLOCK_FORWARD_ALONE, forward = pass == LK_BLOCK_FORWARD || alone;
 	char name[32];
@@ -148,7 +148,7 @@ static double head_saved(const lk_builder *builder) {
 	                  (builder->model->head_transform ? 4 : 1); /* dense, activation, norm */
 }
 
-/* Whether the last product is over the vocabulary: not of an encoder of texts that are compared. */
+/* Whether the last product is over the vocabulary: not in a text encoder trained by comparison. */
 static bool predicts_words(const lk_model *model) {
 	return model->vocab > 0 && !model->tower.apart;
 }
@@ -200,7 +200,7 @@ static void head_backward(lk_builder *builder) {
 		lk_build_release(builder, gathered_head(builder), LK_OWN_BUFFERS);
 }
 
-/* A reference network's logits and inputs go when the probabilities of the tokens are known. */
+/* A reference network's logits and inputs are released once the tokens' probabilities are known. */
 static void head_alone(lk_builder *builder) {
 	head_forward(builder, false);
 	lk_build_loss_drop(builder);
@@ -210,8 +210,8 @@ static void head_alone(lk_builder *builder) {
 		lk_build_release(builder, gathered_head(builder), LK_OWN_BUFFERS);
 }
 
-/* A multi-token prediction module is one more layer with its own pass through the head; the builder
- * runs the head once more for each (DeepSeek-V3 report, section 2.2). */
+/* A multi-token prediction module is a layer with its own pass through the head; the builder runs
+ * the head once more per module (DeepSeek-V3 report, section 2.2). */
 lk_status lk_build_head(lk_builder *builder, lk_block_pass pass, uint32_t *block) {
 	bool alone = pass == LK_BLOCK_FORWARD_ALONE, forward = pass == LK_BLOCK_FORWARD || alone;
 	double tokens;

@@ -1,6 +1,6 @@
-/* build_indexer.c: the sparse attention of DeepSeek-V3.2 (arXiv 2512.02556): beside latent
- * attention an indexer of Hi heads of Di scores every query with every key before it, and the best
- * k keys of a query are attended to in the latent space: keys of r + e and values of r that all
+/* build_indexer.c: the sparse attention of DeepSeek-V3.2 (arXiv 2512.02556): in addition to latent
+ * attention, an indexer with Hi heads of size Di scores every query with every key before it, and
+ * each query attends to its best k keys in the latent space: keys of r + e and values of r that all
  * heads share. Per token, forward, with s/2 pairs:
  *
  *     indexer    2 Hi (Di + 1) s/2
@@ -38,7 +38,7 @@ void lk_build_index_forward(lk_builder *builder, const lk_layer_shape *shape) {
 	                4 * builder->batch * shape->queries * shape->keys / 2);
 }
 
-/* Gradients of the scores' both sides, then of the weights. */
+/* Gradients of both sides of the scores, then of the weights. */
 void lk_build_index_backward(lk_builder *builder, const lk_layer_shape *shape, bool input,
                              bool weight) {
 	const lk_model *model = builder->model;

@@ -1,5 +1,5 @@
-/* build_layer.c: the blocks of a transformer layer, one for each kind of layer and pass, built when
- * first requested. */
+/* build_layer.c: the blocks of a transformer layer, one per kind of layer and pass, built on first
+ * use. */
 #include <stdio.h>
 #include <string.h>
 
@@ -80,8 +80,8 @@ static void layer_forward(lk_builder *builder, const lk_layer_shape *shape) {
 	lk_build_streams_leave(builder);
 }
 
-/* Selective recomputation outside Megatron-LM (torchtitan's per-operation policy): the cores of
- * mixers are kept, every second matrix product and all that is cheap is done again. */
+/* Selective recomputation outside Megatron-LM (torchtitan's per-operation policy): keep the mixers'
+ * cores, rerun every second matrix product and all cheap operations. */
 static void replay_selected(lk_builder *builder, const lk_layer_shape *shape) {
 	const lk_model *model = builder->model;
 	double row = builder->bytes * builder->rows * model->hidden,
@@ -107,7 +107,7 @@ static void replay_selected(lk_builder *builder, const lk_layer_shape *shape) {
 static void layer_backward(lk_builder *builder, const lk_layer_shape *shape, bool input,
                            bool weight) {
 	builder->ffn = lk_layer_ffn(builder->model, &shape->layer);
-	if (shape->layer.dit) { /* no schedule of these splits the backward pass */
+	if (shape->layer.dit) { /* these schedules never split the backward pass */
 		lk_build_dit_block(builder, shape->layer.dit, false);
 		return;
 	}
@@ -122,7 +122,8 @@ static void layer_backward(lk_builder *builder, const lk_layer_shape *shape, boo
 	lk_build_streams_enter_backward(builder, input, weight);
 }
 
-/* Keeps only the layer's input of what the forward saved: the rest goes when the block ends. */
+/* Keep only the layer's input of what the forward saved: the rest is released at the end of the
+ * block. */
 static void drop_saved(lk_builder *builder) {
 	double input = lk_build_stream_bytes(builder);
 	lk_build_release(builder, builder->saved - input, LK_OWN_ACTIVATIONS);
@@ -155,9 +156,9 @@ static void layer_name(const lk_layer_shape *shape, lk_block_pass pass, char *ou
 	         pass_names[pass]);
 }
 
-/* Fully sharded parameters (ZeRO-3, FSDP): a layer waits for its own gathered weights, asks for the
+/* Fully sharded parameters (ZeRO-3, FSDP): a layer waits for its own gathered weights, requests the
  * next layer's while it computes, and scatters its gradients after its backward. The order of
- * layers does not matter here: each block gathers as many bytes as it uses. */
+ * layers does not matter: each block gathers as many bytes as it uses. */
 static double gather_before(lk_builder *builder, int layer, lk_block_pass pass) {
 	bool backward = pass >= LK_BLOCK_BACKWARD;
 	if (!lk_build_shards_layers(builder->job) || pass == LK_BLOCK_WEIGHT_GRADIENT) return 0;
@@ -173,7 +174,7 @@ static double gather_before(lk_builder *builder, int layer, lk_block_pass pass) 
 	lk_build_traffic(builder, "gather_weights", LK_OP_ALLGATHER, dense, experts, true, true);
 	if (builder->job->sharding == LK_SHARD_ZERO2)
 		return 0;                         /* the whole weights are resident there */
-	double bytes = 2 * (dense + experts); /* its own and those of the layer that is fetched ahead */
+	double bytes = 2 * (dense + experts); /* its own and those of the layer being prefetched */
 	lk_build_save(builder, bytes, LK_OWN_BUFFERS);
 	builder->saved -= bytes;
 	return bytes;
@@ -188,7 +189,7 @@ static void scatter_behind(lk_builder *builder, int layer, lk_block_pass pass, d
 	    p.trained_dense + p.trained_experts > 0) {
 		lk_build_traffic(builder, "scatter_gradients", LK_OP_REDUCESCATTER, wire * p.trained_dense,
 		                 wire * p.trained_experts, false, false);
-		/* gradients as made and as sent */
+		/* gradients as computed and as sent */
 		lk_build_scratch(builder, (builder->bytes + wire) * (p.trained_dense + p.trained_experts),
 		                 LK_OWN_BUFFERS);
 	}
@@ -203,15 +204,15 @@ static void scatter_behind(lk_builder *builder, int layer, lk_block_pass pass, d
 	}
 }
 
-/* Ranks that a matrix, or the experts of one kind, are divided over. */
+/* Ranks that share a matrix, or the experts of one kind. */
 static double ranks_of(const lk_job *job, const lk_matrix *matrix) {
 	if (matrix->expert) return (double)job->ep * job->etp;
 	return matrix->cut == LK_CUT_NONE ? 1 : job->tp;
 }
 
-/* Frozen matrices of 4 bits are widened before each product that reads them, one at a time: read
- * with their factors, written in 16 bits (arXiv 2305.14314, equation 6). Experts of one kind are
- * one operation. */
+/* Frozen 4-bit matrices are widened before each product that reads them, one at a time: read with
+ * their factors, written in 16 bits (arXiv 2305.14314, equation 6). Experts of one kind are one
+ * operation. */
 static void widen_base(lk_builder *builder, int layer) {
 	const lk_job *job = builder->job;
 	lk_matrices list;
@@ -271,13 +272,13 @@ static void layer_fill(lk_builder *builder, const lk_layer_shape *shape, int lay
 	lk_build_settle(builder);
 }
 
-/* The forward pass whose activations a backward pass needs; of other passes none. */
+/* The forward pass whose activations a backward pass needs; false for other passes. */
 static bool layer_forward_of(lk_block_pass pass, lk_block_pass *out) {
 	*out = pass == LK_BLOCK_BACKWARD_CHECKPOINT ? LK_BLOCK_FORWARD_CHECKPOINT : LK_BLOCK_FORWARD;
 	return pass == LK_BLOCK_BACKWARD || pass == LK_BLOCK_BACKWARD_CHECKPOINT;
 }
 
-/* Before a backward pass: what the forward pass kept, which is known when its block is built. */
+/* What the forward pass kept for this backward pass; known once the forward block is built. */
 static lk_status layer_kept_of(lk_builder *builder, int layer, int s, lk_block_pass pass,
                                double *kept) {
 	lk_block_pass forward;

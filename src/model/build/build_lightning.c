@@ -1,6 +1,6 @@
 /* build_lightning.c: lightning attention (arXiv 2501.08313), a heads of size d, blocks of B = 256
- * tokens: within a block as attention without softmax, between blocks through a state of d x d for
- * each head: 2 B d + 4 d d operations per token and head, 2.5 times that backward. */
+ * tokens: attention without softmax within a block, a d x d state per head between blocks: 2 B d +
+ * 4 d d operations per token and head, 2.5 times that backward. */
 #include "model/build/build.h"
 #include "model/layout/job.h"
 
@@ -16,7 +16,7 @@ static double lightning_saved(const lk_builder *builder) {
 	return 5 * builder->bytes * elements + lk_build_kept_bytes(builder, elements);
 }
 
-/* `times` the operations of a forward pass. */
+/* `times`: operations relative to a forward pass. */
 static void lightning_core(lk_builder *builder, const lk_layer_shape *shape, const char *within,
                            const char *between, double times) {
 	double d = builder->model->head_dim, heads = builder->model->heads / builder->tp,

@@ -1,22 +1,22 @@
 /* build_loss.c: the product with the vocabulary and the cross-entropy over it, split over
- * tensor-parallel ranks, by how much of the logits exists at a time (job_loss.c;
- * docs/method/memory.md, "Logits").
+ * tensor-parallel ranks, by how many logits exist at a time (job_loss.c; docs/method/memory.md,
+ * "Logits").
  *
- * Losses in pieces have the products of a piece and their gradients in the forward pass, and keep
- * the gradients instead of the logits: those of the hidden states in the place of the product's
- * input, and those of the weights. */
+ * Losses in pieces compute each piece's products and their gradients in the forward pass, and keep
+ * gradients instead of logits: those of the hidden states replace the product's input, those of the
+ * weights are added. */
 #include <math.h>
 
 #include "model/build/build.h"
 #include "model/layout/job.h"
 #include "base/check.h"
 
-/* Operations of a block are few: more pieces than these are priced as these. */
+/* A block has few operations: more pieces than this are priced as this many. */
 static const double MOST_PIECES = 256;
 
-/* Of both gradients Cut Cross-Entropy skips blocks of which no probability is over 2^-12. With the
- * logits made again they take 2.2 times as long as the forward pass (arXiv 2411.09009, table 1):
- * half of them. */
+/* Cut Cross-Entropy skips, for both gradients, blocks without a probability over 2^-12. With the
+ * recomputed logits the backward pass takes 2.2 times as long as the forward pass (arXiv
+ * 2411.09009, table 1): half of the blocks. */
 static const double CUT_SHARE = .5;
 
 static double vocabulary(const lk_builder *builder) {
@@ -27,18 +27,17 @@ static bool in_place(const lk_builder *builder) {
 	return builder->job->loss == LK_LOSS_LINEAR || builder->job->fused_cross_entropy == LK_ON;
 }
 
-/* Bytes per logit: most while the loss is computed, kept until the backward pass, most while its
- * gradient is. */
+/* Bytes per logit: peak in the loss, kept until the backward pass, peak in its gradient. */
 struct lk_logit_bytes {
 	double forward, kept, backward;
 };
 
-/* Megatron-LM makes one fp32 copy, whose exponentials, softmax and gradient are written in place
+/* Megatron-LM makes one fp32 copy, which exponentials, softmax and gradient overwrite
  * (core/tensor_parallel/cross_entropy.py); its native fusion makes a second one. PyTorch's
- * cross_entropy makes a second one for the logarithm, which stays, and in the backward pass the
- * gradients of both, while the caller still holds the 16-bit logits, which Hugging Face's Trainer
- * does not; compiled it goes from 16 bits to 16 bits. Transformer Engine's and Liger's kernels
- * write the gradient over the logits. */
+ * cross_entropy makes a second one for the logarithm, which it keeps, and in the backward pass the
+ * gradients of both, while the caller still holds the 16-bit logits (Hugging Face's Trainer does
+ * not); compiled, it goes from 16 bits to 16 bits. Transformer Engine's and Liger's kernels
+ * overwrite the logits with the gradient. */
 static struct lk_logit_bytes logit_bytes(const lk_builder *builder) {
 	double narrow = builder->bytes;
 	if (in_place(builder) && !builder->job->native_loss_fusion)
@@ -70,7 +69,7 @@ static void cross_entropy(lk_builder *builder) {
 	lk_build_release(builder, logits * (each.forward - each.kept), LK_OWN_LOGITS);
 }
 
-/* From what was kept of the logits to their gradient in 16 bits. */
+/* From what was kept of the logits to their 16-bit gradient. */
 static void cross_entropy_grad(lk_builder *builder) {
 	double logits = builder->tokens * vocabulary(builder);
 	struct lk_logit_bytes each = logit_bytes(builder);
@@ -111,8 +110,7 @@ static void whole_backward(lk_builder *builder) {
 
 /* ---- in pieces ---- */
 
-/* Gradients of the weights, in which the pieces are summed; none where there are main gradients in
- * fp32. */
+/* Gradients of the weights, accumulated over pieces; 0 if there are fp32 main gradients. */
 static double gradient_sum(const lk_builder *builder) {
 	if (!builder->train_base || builder->job->fp32_grads == LK_ON) return 0;
 	return builder->bytes * vocabulary(builder) * builder->model->hidden;
@@ -147,7 +145,7 @@ static void pieces_forward(lk_builder *builder, double saved, bool learns) {
 	lk_build_save(builder, saved, LK_OWN_ACTIVATIONS);
 }
 
-/* ---- none ---- */
+/* ---- no logits ---- */
 
 /* Maximum and sum of exponentials of every token. */
 static double cut_kept(const lk_builder *builder) {

@@ -16,7 +16,7 @@ const lk_mixer_build lk_mixer_builds[LK_MIXER_BUILDS] = {
      lk_build_short_conv_between},
 };
 
-/* What the mixers read, in hidden sizes: more where attention also reads the embedded token. */
+/* Width of the mixers' input in hidden sizes: larger if attention also reads the embedded token. */
 static double mixer_inputs(const lk_builder *builder, const lk_layer_shape *shape) {
 	bool attends = shape->layer.mixers & LK_MIXER_ATTENTION;
 	return attends ? lk_model_attention_inputs(builder->model) / (double)builder->model->hidden : 1;
@@ -26,7 +26,8 @@ static double mixer_elements(const lk_builder *builder, const lk_layer_shape *sh
 	return mixer_inputs(builder, shape) * builder->rows * builder->model->hidden;
 }
 
-/* Products that read the norm's output: queries, keys and values, apart outside of Megatron-LM. */
+/* Products that read the norm's output: queries, keys and values are separate products outside
+ * Megatron-LM. */
 static int mixer_readers(const lk_builder *builder, const lk_layer_shape *shape) {
 	bool apart = lk_job_runs_as_written(builder->job) && !builder->model->qkv_joined;
 	return apart && (shape->layer.mixers & LK_MIXER_ATTENTION) ? 3 : 1;
@@ -38,7 +39,7 @@ static double mixer_norm_out(const lk_builder *builder, const lk_layer_shape *sh
 	                                             mixer_readers(builder, shape));
 }
 
-/* The output of the norm is discarded and made again; that before cross-attention is kept. */
+/* The norm's output is discarded and recomputed; that before cross-attention is kept. */
 static bool makes_norm_again(const lk_builder *builder, const lk_layer_shape *shape) {
 	return !shape->across && lk_build_runs_again(builder, LK_MODULE_LAYERNORM) &&
 	       lk_job_norm_apart(builder->job, true, false);
@@ -54,7 +55,7 @@ void lk_build_mixers_forward(lk_builder *builder, const lk_layer_shape *shape) {
 	double elements = mixer_elements(builder, shape), held = lk_build_norm_held(builder, elements);
 	lk_build_norm(builder, norm_name(shape), elements, mixer_readers(builder, shape));
 	bool replay = builder->phase == LK_PHASE_RECOMPUTE && !(shape->across && shape->cross);
-	/* a replay has its input, but not the embedded token beside it */
+	/* a replay already has its input, but not the embedded token with it */
 	lk_build_save(builder, replay ? held - lk_build_stream_bytes(builder) : held,
 	              LK_OWN_ACTIVATIONS);
 	lk_build_save(builder, mixer_norm_out(builder, shape), LK_OWN_ACTIVATIONS);
@@ -80,8 +81,8 @@ static void norm_again(lk_builder *builder, const lk_layer_shape *shape) {
 	lk_build_end_again(builder);
 }
 
-/* What a split backward keeps between its two passes: the gradient of the output, and what each
- * mixer keeps, as the weight gradient's products read them. */
+/* Kept between the two passes of a split backward: the gradient of the output, and what each mixer
+ * keeps, as the weight gradients' products read them. */
 static double kept_for_weights(const lk_builder *builder, const lk_layer_shape *shape) {
 	double sum = lk_build_kept_bytes(builder, builder->rows * builder->model->hidden);
 	for (int i = 0; i < LK_MIXER_BUILDS; i++)
@@ -93,8 +94,8 @@ static double kept_for_weights(const lk_builder *builder, const lk_layer_shape *
 void lk_build_mixers_backward(lk_builder *builder, const lk_layer_shape *shape, bool input,
                               bool weight) {
 	double row = lk_build_row_bytes(builder), inputs = mixer_inputs(builder, shape) * row;
-	bool last = weight ||
-	            !builder->train_base; /* this block is the last that needs the inputs of products */
+	bool last =
+		weight || !builder->train_base; /* this block is the last that needs the products' inputs */
 	if (input && makes_norm_again(builder, shape)) norm_again(builder, shape);
 	if (input) {
 		lk_build_residual(builder, "attention_residual_grad", true);

@@ -2,10 +2,10 @@
 #include "model/build/build.h"
 #include "model/layout/job.h"
 
-/* ---- dense, also the shared experts of an MoE layer ---- */
+/* ---- dense; also the shared experts of an MoE layer ---- */
 
 struct lk_mlp_width {
-	double up, inner; /* columns of the first product (gate and up), of the activation's output */
+	double up, inner; /* columns of the first product (gate and up); of the activation's output */
 };
 
 static struct lk_mlp_width mlp_width(const lk_builder *builder, double ffn) {
@@ -13,15 +13,15 @@ static struct lk_mlp_width mlp_width(const lk_builder *builder, double ffn) {
 	return (struct lk_mlp_width){builder->model->gated ? 2 * inner : inner, inner};
 }
 
-/* The activation's output, for the weight gradient of the second product: not with frozen weights,
- * nor where a replay by operation makes it again from its input. */
+/* The activation's output, for the second product's weight gradient: not with frozen weights, nor
+ * if a replay by operation recomputes it from its input. */
 static double inner_saved(const lk_builder *builder, struct lk_mlp_width w) {
 	return builder->train_base && !builder->replays
 	           ? lk_build_kept_bytes(builder, builder->tokens * w.inner)
 	           : 0;
 }
 
-/* Of what an activation takes: 8 bits for an element where the job keeps it so. */
+/* Bytes of the activation's input: 8 bits per element if the job stores it so. */
 static double activation_input_bytes(const lk_builder *builder, double elements) {
 	return builder->job->narrow_activations ? lk_build_kept_bytes(builder, elements)
 	                                        : builder->bytes * elements;
@@ -35,7 +35,7 @@ static double mlp_saved(const lk_builder *builder, struct lk_mlp_width w) {
 	return up_saved(builder, w) + inner_saved(builder, w);
 }
 
-/* The norm before the MLP, and the products that read its output: gate and up, apart outside of
+/* The norm before the MLP, and the products that read its output: gate and up, separate outside
  * Megatron-LM. */
 static double mlp_norm_elements(const lk_builder *builder) {
 	return builder->rows * builder->model->hidden;
@@ -66,8 +66,7 @@ static void mlp_products_forward(lk_builder *builder, struct lk_mlp_width w) {
 	lk_build_gemm(builder, "mlp_down", builder->tokens, h, w.inner);
 }
 
-/* Gradients after both products, which a split backward keeps until its weight pass, as that reads
- * them. */
+/* Output gradients of both products, which a split backward keeps for its weight pass. */
 static double mlp_gradients(const lk_builder *builder, struct lk_mlp_width w) {
 	return lk_build_kept_bytes(builder,
 	                           builder->rows * builder->model->hidden + builder->tokens * w.up);
@@ -80,15 +79,15 @@ static void mlp_products_backward(lk_builder *builder, struct lk_mlp_width w, bo
 		lk_build_bias_grad(builder, "mlp_down_bias_grad", builder->rows, h);
 	lk_build_row_backward(builder, "mlp_down_grad", h, w.inner, input, weight);
 	if (input) {
-		/* fused: the kernel that casts the gradient, or the product's epilogue, reads the
-		 * activation's input alongside it */
+		/* fused: the kernel that casts the gradient, or the product's epilogue, also reads the
+		 * activation's input */
 		double passes = builder->job->fused_kernels ? w.up : 2 * w.up + w.inner;
 		if (builder->eager)
 			lk_build_activation(builder, "activation_grad", builder->tokens * w.inner, true);
 		else
 			lk_build_memory(builder, LK_OP_ELEMENTWISE, "activation_grad",
 			                builder->bytes * builder->tokens * passes);
-		/* the gradients of the output, of what the activation gave and of what it took */
+		/* the gradients of the output, of the activation's output and of its input */
 		lk_build_scratch(builder,
 		                 lk_build_row_bytes(builder) +
 		                     builder->bytes * builder->tokens * (w.up + w.inner),
@@ -118,7 +117,7 @@ static void residual_backward(lk_builder *builder) {
 }
 
 static void norm_forward(lk_builder *builder, const lk_layer_shape *shape) {
-	/* the input of the whole layer is there where it runs again */
+	/* the layer's input is at hand when it runs again */
 	bool held = builder->phase == LK_PHASE_RECOMPUTE && !shape->layer.mixers;
 	mlp_norm(builder);
 	lk_build_save(builder,
@@ -127,7 +126,7 @@ static void norm_forward(lk_builder *builder, const lk_layer_shape *shape) {
 	              LK_OWN_ACTIVATIONS);
 }
 
-/* The norm's output is not kept: it is discarded for itself, or the norm is part of the
+/* The norm's output is not kept: it is discarded separately, or the norm belongs to the
  * checkpointed MLP, whose input is the layer's. */
 static bool makes_norm_again(const lk_builder *builder, bool moe) {
 	if (lk_job_norm_apart(builder->job, false, moe))
@@ -155,7 +154,7 @@ static void norm_backward(lk_builder *builder, bool input, bool weight) {
 	lk_build_release(builder, lk_build_norm_held(builder, elements), LK_OWN_ACTIVATIONS);
 }
 
-/* What --recompute-modules mlp checkpoints, but for a norm in the first product. */
+/* What --recompute-modules mlp checkpoints, except a norm in the first product. */
 static void dense_forward(lk_builder *builder) {
 	lk_build_quantize_normed(builder);
 	lk_build_tp_enter(builder, "gather_mlp_input");
@@ -201,8 +200,8 @@ void lk_build_mlp_backward(lk_builder *builder, bool input, bool weight) {
 /* Sizes on one rank: the busiest expert-parallel rank decides, so routed rows are the mean times
  * the imbalance. */
 struct lk_moe_size {
-	double routed;    /* rows after the dispatch on this rank, all its experts */
-	double sent;      /* rows that leave: tokens * top-k */
+	double routed;    /* rows on this rank after the dispatch, over all its experts */
+	double sent;      /* rows sent: tokens * top-k */
 	double local;     /* experts of this rank */
 	double up, inner; /* widths of one expert's shard */
 	double hidden;
@@ -220,9 +219,9 @@ static struct lk_moe_size moe_size(const lk_builder *builder) {
 	                            model->gated ? 2 * inner : inner, inner, hidden};
 }
 
-/* What the experts' activation gives: the input of the second product, and, for the gradient of the
- * router's weights, what is weighed: Megatron-LM weighs after the activation, with a kernel of its
- * own for gated ones. */
+/* The output of the experts' activation: the second product's input, and, for the router's weight
+ * gradient, the weighted tensor: Megatron-LM weights after the activation, in a separate kernel for
+ * gated ones. */
 static double activated_saved(const lk_builder *builder, struct lk_moe_size z) {
 	bool weighed = lk_job_like_megatron(builder->job) && !builder->model->gated;
 	return (builder->train_base ? lk_build_kept_bytes(builder, z.routed * z.inner) : 0) +
@@ -232,15 +231,15 @@ static double activated_saved(const lk_builder *builder, struct lk_moe_size z) {
 static double moe_saved(const lk_builder *builder, struct lk_moe_size z) {
 	double up = activation_input_bytes(builder, z.routed * z.up);
 	double inputs = builder->train_base ? lk_build_kept_bytes(builder, z.routed * z.hidden) : 0;
-	/* other stacks weigh the outputs */
+	/* other stacks weight the outputs */
 	double weighed = lk_job_like_megatron(builder->job) ? 0 : builder->bytes * z.sent * z.hidden;
 	return up + inputs + weighed + activated_saved(builder, z) +
 	       lk_build_activation_kept(builder, z.routed * z.inner);
 }
 
-/* Rows go to the ranks that hold their experts, forward as they are and backward as gradients of
- * what came back; or come back. What goes may travel in 8 bits, with its factors; what comes back
- * is summed on its way and does not (DeepSeek-V3 report, section 3.3.3). */
+/* Rows go to the ranks that hold their experts, backward as gradients of what came back; or they
+ * come back. Outgoing rows may travel in 8 bits, with their factors; returning rows are summed on
+ * the way and do not (DeepSeek-V3 report, section 3.3.3). */
 typedef enum lk_way { LK_WAY_OUT, LK_WAY_BACK } lk_way;
 
 static double exchanged_bytes(const lk_builder *builder, lk_way way) {
@@ -248,7 +247,7 @@ static double exchanged_bytes(const lk_builder *builder, lk_way way) {
 	return narrow ? LK_DISPATCH_NARROW : builder->bytes;
 }
 
-/* With one copy per node the message is smaller; comm.c counts the distinct nodes among top-k
+/* With one copy per node the message is smaller; comm.c counts the distinct nodes among the top-k
  * (`k`), which come from `m` of `n` groups, and takes `batch` SMs. */
 static void mlp_exchange(lk_builder *builder, const char *name, struct lk_moe_size z, lk_way way) {
 	if (builder->job->ep <= 1) return;
@@ -278,8 +277,8 @@ static void mlp_exchange(lk_builder *builder, const char *name, struct lk_moe_si
 	builder->pending |= LK_JOIN(LK_STREAM_EP);
 }
 
-/* Dispatchers that send one copy per place read and write the tokens where they are; the others
- * bring the copies of a destination together first. */
+/* Dispatchers that send one copy per place read and write tokens in place; the others first group
+ * the copies of a destination. */
 static void permute(lk_builder *builder, const char *name, struct lk_moe_size z) {
 	if (builder->job->ep > 1 && builder->job->dispatcher == LK_DISPATCH_NODE) return;
 	lk_build_memory(builder, LK_OP_PERMUTE, name,
@@ -300,9 +299,8 @@ static void experts_gemm(lk_builder *builder, const char *name, double m, double
 		builder->graph->ops.kind[builder->graph->ops.count - 1] = LK_OP_GROUPED_GEMM;
 }
 
-/* The dispatcher needs the rows per expert on the host before it can size its buffers: the host
- * waits for the device.
- */
+/* The dispatcher needs the rows per expert on the host to size its buffers: the host waits for the
+ * device. */
 static void host_sync(lk_builder *builder) {
 	if (builder->job->cuda_graphs == LK_ON && builder->job->graph_experts == LK_ON) return;
 	lk_op op = {.kind = LK_OP_HOST,
@@ -313,7 +311,7 @@ static void host_sync(lk_builder *builder) {
 	lk_graph_add(builder->graph, &op);
 }
 
-/* Biases of experts, and clipping, as Megatron-LM's TEGroupedMLP has them
+/* Biases of experts, and clipping, as in Megatron-LM's TEGroupedMLP
  * (megatron/core/transformer/moe/experts.py, _apply_bias; fusions/fused_bias_geglu.py): plain
  * tensor operations, each a pass over memory. The bias of the first product is added by the product
  * itself.
@@ -343,8 +341,8 @@ static void activate_experts(lk_builder *builder, struct lk_moe_size z) {
 		                builder->bytes * z.routed * (z.up + z.inner));
 }
 
-/* Rows that travel in 8 bits are cast before they leave, each once, and arrive as the products read
- * them; for the weight gradient they are cast along the other axis when it needs them. */
+/* Rows that travel in 8 bits are cast before sending, once each, and arrive in the products'
+ * format; for the weight gradient they are cast along the other axis later. */
 static bool arrives_narrow(const lk_builder *builder) {
 	return exchanged_bytes(builder, LK_WAY_OUT) < builder->bytes;
 }
@@ -359,16 +357,15 @@ static void quantize_arrived(lk_builder *builder, struct lk_moe_size z) {
 	if (!arrives_narrow(builder)) lk_build_quantize(builder, z.routed * z.hidden);
 }
 
-/* Rows of a way in the order of their experts: read and written. */
+/* Sort rows by expert, in either direction: read and written. */
 static void sort_rows(lk_builder *builder, const char *name, struct lk_moe_size z, lk_way way) {
 	lk_build_memory(builder, LK_OP_PERMUTE, name,
 	                2 * exchanged_bytes(builder, way) * z.routed * z.hidden);
 }
 
-/* In MXFP8 a graph that holds the experts holds products that apply the activation, or its
- * gradient, to what they made, and cast it before they write it (Megatron-Bridge's
- * cutedsl_fused_grouped_mlp): Transformer Engine's ForwardGroupedMLP_CuTeGEMMSwiGLU_MXFP8, which
- * takes a plain SwiGLU. */
+/* In MXFP8, CUDA graphs of the experts use products that apply the activation, or its gradient, to
+ * their result and cast it before writing (Megatron-Bridge's cutedsl_fused_grouped_mlp):
+ * Transformer Engine's ForwardGroupedMLP_CuTeGEMMSwiGLU_MXFP8, which supports only plain SwiGLU. */
 static bool experts_fused(const lk_builder *builder) {
 	const lk_job *job = builder->job;
 	const lk_model *model = &job->model;
@@ -396,8 +393,8 @@ static void shared_forward(lk_builder *builder) {
 	lk_build_tp_leave(builder, "reduce_shared_output");
 }
 
-/* Routed experts with their own width: a product before the dispatch and one after the
- * combine, whole on every rank. What was combined is kept for the second one's weights. */
+/* Routed experts with their own width: a product before the dispatch and one after the combine,
+ * whole on every rank. The combined rows are kept for the second one's weights. */
 static double latent_experts_saved(const lk_builder *builder) {
 	return builder->train_base
 	           ? lk_build_kept_bytes(builder, builder->rows * builder->model->expert_latent)
@@ -418,7 +415,7 @@ static void widen_experts(lk_builder *builder) {
 	lk_build_save(builder, latent_experts_saved(builder), LK_OWN_ACTIVATIONS);
 }
 
-/* What --recompute-modules moe checkpoints: all between norm and residual. */
+/* What --recompute-modules moe checkpoints: everything between norm and residual. */
 static void mixture_forward(lk_builder *builder, struct lk_moe_size z) {
 	const lk_model *model = builder->model;
 	lk_build_gemm(builder, "router", builder->rows, model->experts, model->hidden);
@@ -520,7 +517,7 @@ static void latent_experts_backward(lk_builder *builder, bool widen, bool input,
 		lk_build_release(builder, latent_experts_saved(builder), LK_OWN_ACTIVATIONS);
 }
 
-/* Weight gradients of the experts while the gradients of their inputs travel back (Megatron-LM's
+/* The experts' weight gradients, overlapped with the return of their input gradients (Megatron-LM's
  * --delay-wgrad-compute; DualPipe's "MLP W"). */
 static void delayed_weights(lk_builder *builder, struct lk_moe_size z) {
 	uint32_t under_way = builder->pending;

@@ -1,9 +1,10 @@
 /* build_offload.c: activations in host memory between the passes (--offload-activations): what a
- * layer keeps leaves on a stream of its own after its forward pass, while the next layer computes
+ * layer keeps is copied out on its own stream after the forward pass, while the next layer computes
  * (Transformer Engine's cpu_offload.py, Megatron-LM's --cpu-offloading-num-layers). A layer ends
- * when what the one before kept has left, so that two layers' are on the device at most; in the
- * backward pass each layer waits for its own and fetches the next one's alongside. All blocks fetch
- * as many bytes as they use: the order of layers does not matter, as with gathered weights. */
+ * when the copy of the layer before has completed, so that at most two layers' activations are on
+ * the device; in the backward pass each layer waits for its own and prefetches the next one's. All
+ * blocks fetch as many bytes as they use: the order of layers does not matter, as with gathered
+ * weights. */
 #include "model/build/build.h"
 #include "model/layout/job.h"
 

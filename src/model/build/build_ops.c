@@ -81,10 +81,9 @@ uint32_t lk_build_norm_weight_grad(lk_builder *builder, double bytes) {
 	return add_compute(builder, &op);
 }
 
-/* 8- and 4-bit products read operands that a kernel of their own has scaled, cast and, for the
- * weight gradient, transposed: read once in 16 bits, written twice (Transformer Engine's
- * cast-transpose). A factor of the tensor itself takes a kernel before that, which reads it for its
- * largest value. */
+/* 8- and 4-bit products read operands that a separate kernel has scaled, cast and, for the weight
+ * gradient, transposed: read once in 16 bits, written twice (Transformer Engine's cast-transpose).
+ * With a tensor's own factor, a kernel first reads it for its largest value. */
 void lk_build_quantize(lk_builder *builder, double elements) {
 	const lk_job *job = builder->job;
 	double operand = lk_job_operand_bytes(job);
@@ -95,9 +94,9 @@ void lk_build_quantize(lk_builder *builder, double elements) {
 	                elements * (builder->bytes + 2 * operand));
 }
 
-/* Norms write the operand themselves, but where their result is the residual stream, too (BERT),
- * and where its factors are not known before it is: Transformer Engine's norms cast with delayed
- * factors and MXFP8's alone. */
+/* Norms write the operand themselves, except where their result is also the residual stream (BERT),
+ * or where its factors depend on it: Transformer Engine's norms cast only with delayed factors and
+ * MXFP8's. */
 void lk_build_quantize_normed(lk_builder *builder) {
 	const lk_job *job = builder->job;
 	bool residual = job->fused_kernels && builder->model->network == LK_NET_ENCODER &&
@@ -106,7 +105,7 @@ void lk_build_quantize_normed(lk_builder *builder) {
 	if (residual || late) lk_build_quantize(builder, builder->rows * builder->model->hidden);
 }
 
-/* What a product wrote in its narrow format is transposed for the weight gradient. */
+/* Transpose a product's narrow output for the weight gradient. */
 void lk_build_transpose_narrow(lk_builder *builder, double elements) {
 	double operand = lk_job_operand_bytes(builder->job);
 	if (operand < builder->bytes)
@@ -144,8 +143,8 @@ static lk_ops *columns(lk_builder *builder, uint32_t *last) {
 	return &builder->graph->ops;
 }
 
-/* A change of memory stands at the last operation of the block; where there is none yet, or where
- * that one changes the memory of another owner, at a WAIT for nothing, which takes no time. */
+/* The operation that carries a change of memory: the last of the block; a WAIT for nothing, which
+ * takes no time, if the block is empty or that operation changes another owner's memory. */
 static lk_ops *carrier(lk_builder *builder, double *const *column, uint8_t *const *owners,
                        unsigned owner, uint32_t *last) {
 	lk_ops *ops = columns(builder, last);
@@ -179,7 +178,7 @@ void lk_build_release(lk_builder *builder, double bytes, unsigned owner) {
 	builder->saved -= bytes;
 }
 
-/* The replay by operation of other stacks keeps attention, but not the scores of unfused one. */
+/* Other stacks' replay by operation keeps attention, but not the scores of unfused attention. */
 bool lk_build_runs_again(const lk_builder *builder, lk_module module) {
 	if (builder->replays)
 		return module == LK_MODULE_CORE_ATTN && builder->job->attn_kernel == LK_KERNEL_UNFUSED;
@@ -231,8 +230,8 @@ void lk_build_tp_leave_backward(lk_builder *builder, const char *name) {
 		                    full_rows_bytes(builder), false);
 }
 
-/* y[tokens, n] = x[tokens, k] w: the weight's gradient, added to the main gradient where that is
- * kept in fp32. */
+/* y[tokens, n] = x[tokens, k] w: the weight's gradient, added to the main gradient if that is in
+ * fp32. */
 static void ops_weight_grad(lk_builder *builder, double n, double k) {
 	lk_build_gemm(builder, "weight_grad", n, k, builder->tokens);
 	if (builder->job->fp32_grads == LK_ON) {
@@ -242,7 +241,7 @@ static void ops_weight_grad(lk_builder *builder, double n, double k) {
 	}
 }
 
-/* The gather of the input runs beside the input gradient's product, the reduction beside the weight
+/* Overlap the gather of the input with the input gradient's product, the reduction with the weight
  * gradient's. */
 void lk_build_column_backward(lk_builder *builder, const char *name, double n, double k, bool input,
                               bool weight) {

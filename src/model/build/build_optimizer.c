@@ -1,4 +1,4 @@
-/* build_optimizer.c: the step of optimizers that work on whole matrices, a block for each shape
+/* build_optimizer.c: the step of optimizers on whole matrices, one block per shape
  * (docs/method/step.md, "Optimizers on matrices"). Of an [m, n] matrix with m <= n:
  *
  *     muon      each Newton-Schulz iteration X X^T, its square, and their sum times X:
@@ -16,7 +16,7 @@
 
 #include "base/check.h"
 
-/* Refreshes as products of [m, m] matrices, 2 m^3 each, the mean of a step: a product and a QR
+/* Refreshes in products of [m, m] matrices, 2 m^3 each, averaged per step: a product and a QR
  * decomposition of 8/3 m^3 every tenth step; an eigendecomposition of 9 m^3 and two products every
  * fiftieth (Golub and Van Loan, Matrix Computations, 5.2 and 8.3). */
 static const double SOAP_REFRESH = (1 + 8 / 6.) / 10, SHAMPOO_REFRESH = (9 / 2. + 2) / 50;
@@ -34,7 +34,7 @@ static unsigned shards_of(const lk_rank_matrix *matrix) {
 	return matrix->expert ? LK_GROUP_ETP : LK_GROUP_TP;
 }
 
-/* Divided matrices are turned so that products of rows with rows sum over what is divided. */
+/* Split matrices are transposed so that products of rows with rows sum over the split side. */
 static void newton_schulz(lk_builder *builder, const lk_rank_matrix *matrix) {
 	const lk_job *job = builder->job;
 	double m = fmin(matrix->out, matrix->in), n = fmax(matrix->out, matrix->in);
@@ -48,7 +48,7 @@ static void newton_schulz(lk_builder *builder, const lk_rank_matrix *matrix) {
 	}
 	for (int i = 0; i < job->muon_steps; i++) {
 		optimizer_gemm(builder, LK_BF16, "newton_schulz_gram", m, job->muon_syrk ? m / 2 : m, n);
-		if (i == 0) /* X of this iteration and of the next, the gram matrix and its square */
+		if (i == 0) /* X of this iteration and the next, the gram matrix and its square */
 			lk_build_scratch(builder, 2 * (2 * m * n + 2 * m * m), LK_OWN_WORKSPACE);
 		if (divided && distributed)
 			lk_build_collective(builder, LK_OP_ALLREDUCE, LK_STREAM_TP, shards_of(matrix),

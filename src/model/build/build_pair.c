@@ -1,12 +1,12 @@
 /* build_pair.c: two blocks as one, their operations interleaved at every communication: while one
- * block's message is under way, the other block computes. Inside the pair an operation waits for
+ * block's message is in transit, the other block computes. Inside the pair an operation waits for
  * the communication of its own block only, so joins of communication streams become dependencies on
  * single operations. (DualPipe, DeepSeek-V3 report, section 3.2.1.)
  *
- * The backward pass begins: its rows come back to their experts alongside the forward's attention,
- * the forward's rows leave alongside the experts' backward, and so on, with nothing exposed where
- * each compute piece is longer than the message that it overlaps with (Megatron-LM's combined 1F1B
- * has the same order). */
+ * The backward pass starts first: its rows return to their experts during the forward's attention,
+ * the forward's rows leave during the experts' backward, and so on; nothing is exposed if each
+ * compute piece is longer than the message that it overlaps with (Megatron-LM's combined 1F1B has
+ * the same order). */
 #include <stdio.h>
 
 #include "base/arena.h"
@@ -14,7 +14,7 @@
 
 enum { COMPUTE_ONLY = LK_JOIN(LK_STREAM_COMPUTE) | LK_JOIN(LK_STREAM_HOST) };
 
-/* One of the two blocks while it is copied. */
+/* State of one of the two blocks while it is copied. */
 struct lk_side {
 	uint32_t at, begin, end;
 	uint32_t last[LK_STREAMS]; /* 1 + place in the pair of its last operation on a stream */
@@ -38,7 +38,7 @@ static void pair_copy_op(lk_graph *graph, struct lk_side *side) {
 	side->last[op.stream] = place + 1;
 }
 
-/* Copies up to and with the next communication. */
+/* Copy operations up to and including the next communication. */
 static void copy_piece(lk_graph *graph, struct lk_side *side) {
 	while (side->at < side->end) {
 		bool comm = lk_op_is_comm(graph->ops.kind[side->at]);

@@ -1,18 +1,17 @@
-/* build_projector.c: from the tokens of an encoder of images to those of the language model: the
- * norm, tokens side by side made one or pooled by attention, products one after the other, and the
- * place of the result in the sequence. Tensor parallelism splits products in pairs, the first by
- * columns, the second by rows; the last of an odd number is whole on every rank, as is attention
- * that pools. */
+/* build_projector.c: from the tokens of an image encoder to those of the language model: the norm,
+ * adjacent tokens merged or pooled by attention, successive products, and the copy of the result
+ * into the sequence. Tensor parallelism splits products in pairs, the first by columns, the second
+ * by rows; the last of an odd number is whole on every rank, as is pooling attention. */
 #include "model/build/build.h"
 
-/* ---- attention that pools ---- */
+/* ---- pooling attention ---- */
 
-/* Tokens that are read, of all images. */
+/* Tokens read, of all images. */
 static double pool_tokens(const lk_builder *builder) {
 	return builder->job->mbs * lk_model_pool_tokens(builder->model);
 }
 
-/* What the first product reads and makes, queries, keys, values, and the output's input. */
+/* Input and output of the first product, queries, keys, values, and the output product's input. */
 static double pool_saved(const lk_builder *builder) {
 	const lk_pool *pool = &builder->model->project.pool;
 	double read = pool->inputs + pool->before + 2.0 * pool->width, made = 2.0 * pool->width;
@@ -20,7 +19,7 @@ static double pool_saved(const lk_builder *builder) {
 	return builder->bytes * (pool_tokens(builder) * read + builder->tokens * made);
 }
 
-/* Scores and weighted values of all heads, as one product of both depths; `times` those of a
+/* Scores and weighted values of all heads, as one product of both depths; `times`: relative to a
  * forward pass. */
 static void pool_core(lk_builder *builder, const char *name, double times) {
 	const lk_pool *pool = &builder->model->project.pool;
@@ -50,7 +49,7 @@ static void pool_forward(lk_builder *builder) {
 	lk_build_gemm(builder, "pool_output", builder->tokens, pool->width, pool->width);
 }
 
-/* Gradients of weights and of what they read; of the encoder's tokens only where it is trained. */
+/* Gradients of weights and of their inputs; of the encoder's tokens only if it is trained. */
 static void pool_backward(lk_builder *builder) {
 	const lk_pool *pool = &builder->model->project.pool;
 	double tokens = builder->tokens, reads = lk_model_pool_reads(builder->model);
@@ -72,9 +71,9 @@ static void pool_backward(lk_builder *builder) {
 /* ---- products ---- */
 
 struct lk_project {
-	double in, out; /* of this rank */
+	double in, out; /* on this rank */
 	bool sums;      /* rows are split: its output is summed over the ranks */
-	bool split;     /* columns are split: so is the gradient of its input */
+	bool split;     /* columns are split: the gradient of its input is summed */
 };
 
 static int project_count(const lk_projector *project) {
@@ -98,7 +97,7 @@ static struct lk_project project_at(const lk_builder *builder, int i) {
 	                           .split = columns && builder->tp > 1};
 }
 
-/* Inputs of the norm, of all products, of what is between them. */
+/* Inputs of the norm, of all products and of the operations between them. */
 static double project_saved(const lk_builder *builder) {
 	int count = project_count(&builder->model->project);
 	double sum = 0;
@@ -112,7 +111,7 @@ static double project_saved(const lk_builder *builder) {
 	       pool_saved(builder);
 }
 
-/* Whether tokens side by side are made one by moving them. */
+/* Whether adjacent tokens are merged by moving them. */
 static bool merges(const lk_projector *project) {
 	return project->merge > 1 && project->pool.width == 0;
 }

@@ -1,10 +1,10 @@
-/* build_resident.c: what a stage holds through the whole step: model states (sizes.c) and the
- * buffers that are made anew for every micro-batch, but are never gone. */
+/* build_resident.c: what a stage holds for the whole step: model states (sizes.c) and buffers that
+ * are rewritten for every micro-batch but never freed. */
 #include "model/build/build.h"
 #include "model/layout/job.h"
 #include "base/check.h"
 
-/* Gradients of logits and inputs of the head that wait for a deferred weight gradient. */
+/* Gradients of logits and inputs of the head, kept for a deferred weight gradient. */
 static double deferred_bytes(const lk_builder *builder, int stage) {
 	LK_ASSERT(stage >= 0 && stage < builder->job->pp);
 	const lk_job *job = builder->job;
@@ -16,21 +16,21 @@ static double deferred_bytes(const lk_builder *builder, int stage) {
 	return each * (limit < job->microbatches ? limit : job->microbatches - 1);
 }
 
-/* A teacher's logits wait for those of the network that learns. */
+/* A teacher's logits, kept until those of the trained network. */
 static double teacher_bytes(const lk_builder *builder) {
 	const lk_job *job = builder->job;
 	return job->teacher ? builder->bytes * builder->tokens * job->padded_vocab / builder->tp : 0;
 }
 
-/* The mask of a micro-batch, a byte per pair of positions. */
+/* The mask of a micro-batch, one byte per pair of positions. */
 static double mask_bytes(const lk_builder *builder) {
 	return builder->job->attention_mask
 	           ? builder->batch * builder->job->seq * builder->job->seq / builder->job->cp
 	           : 0;
 }
 
-/* Tensors on their way between stages: the input that came, the gradient that came and the one that
- * left; with several chunks one of each and one more. */
+/* Tensors in transit between stages: the received input, the received gradient and the sent one;
+ * with several chunks, one of each plus one. */
 static double wire_bytes(const lk_builder *builder) {
 	if (builder->job->pp == 1) return 0;
 	return (builder->job->vp > 1 ? builder->job->vp + 1 : 3) * lk_build_row_bytes(builder);

@@ -1,6 +1,6 @@
 /* build_rwkv.c: RWKV (model/network/mixer_rwkv.c states the versions), both halves of a layer;
- * version 4 (arXiv 2305.13048) as the transformers library and the authors' CUDA kernel run it.
- * Hidden size h, time mix of width A:
+ * version 4 (arXiv 2305.13048) as in the transformers library and the authors' CUDA kernel. Hidden
+ * size h, time mix of width A:
  *
  *     time mix     three mixes of each token with the one before; keys, values, receptance; the
  *                  recurrence, 10 A operations a token; backward 30 A, an assumption: its states
@@ -16,7 +16,7 @@ static void rwkv_memory(lk_builder *builder, const char *name, double columns) {
 	lk_build_memory(builder, LK_OP_ELEMENTWISE, name, builder->bytes * builder->tokens * columns);
 }
 
-/* The token before is copied; `inputs` mixes read both. */
+/* Copy the token before; `inputs` mixes read both. */
 static void mix(lk_builder *builder, double inputs) {
 	double h = builder->model->hidden;
 	rwkv_memory(builder, "token_shift", 2 * h);
@@ -24,7 +24,7 @@ static void mix(lk_builder *builder, double inputs) {
 	lk_build_quantize(builder, builder->tokens * inputs * h);
 }
 
-/* The gradients of the mixes and both tokens make the gradient of the input and of the shares. */
+/* The mixes' gradients and both tokens give the gradients of the input and of the shares. */
 static void mix_backward(lk_builder *builder, double inputs) {
 	double h = builder->model->hidden;
 	rwkv_memory(builder, "token_mix_grad", (inputs + 4) * h);
@@ -33,8 +33,8 @@ static void mix_backward(lk_builder *builder, double inputs) {
 
 /* ---- time mix ---- */
 
-/* From version 5 on in chunks, as linear attention: within a chunk all pairs, between chunks states
- * of S x S for each head; version 7 twice, for what is taken out (fla's chunk kernels). */
+/* From version 5 on, chunked like linear attention: all pairs within a chunk, S x S states per head
+ * between chunks; version 7 does both twice, for what it removes (fla's chunk kernels). */
 static void chunked_wkv(lk_builder *builder, const lk_layer_shape *shape, bool backward) {
 	enum { CHUNK = 64 };
 	const lk_model *model = builder->model;
@@ -99,8 +99,7 @@ static double rank_columns(const lk_model *model) {
 	return sum;
 }
 
-/* The tokens before; the inputs of the products; what they give, low ranks with theirs, the
- * recurrence. */
+/* The tokens before; the products' inputs and outputs, low-rank ones included; the recurrence. */
 static double time_saved(const lk_builder *builder) {
 	const lk_model *model = builder->model;
 	double h = model->hidden, a = model->rwkv_inner, t = builder->tokens;
@@ -127,7 +126,7 @@ void lk_build_rwkv_forward(lk_builder *builder, const lk_layer_shape *shape) {
 	lk_build_gemm(builder, "rwkv_out_proj", t, h, a);
 }
 
-/* The inputs of all products and the gradients after the first ones. */
+/* The inputs of all products and the output gradients of the first ones. */
 double lk_build_rwkv_between(const lk_builder *builder) {
 	const lk_model *model = builder->model;
 	double h = model->hidden, a = model->rwkv_inner;
@@ -160,13 +159,13 @@ static bool has_receptance(const lk_builder *builder) {
 	return builder->model->rwkv != 7;
 }
 
-/* The tokens before, the receptance and what it multiplies. */
+/* The tokens before, the receptance and its operand. */
 static double channel_saved(const lk_builder *builder) {
 	return (has_receptance(builder) ? 3 : 1) * builder->bytes * builder->tokens *
 	       builder->model->hidden;
 }
 
-/* `count` mixes, or gradients, that products of weight gradients read. */
+/* `count` mixes, or gradients, that weight gradients read. */
 static double channel_operands(const lk_builder *builder, double count) {
 	return builder->train_base
 	           ? lk_build_kept_bytes(builder, builder->tokens * count * builder->model->hidden)

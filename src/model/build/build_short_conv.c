@@ -1,7 +1,7 @@
 /* build_short_conv.c: the gated short convolution (mixer_conv.c): two products, and between them
  * three passes over memory: gate, convolution (one kernel, causal-conv1d) and gate (transformers,
- * modeling_lfm2.py). Context parallelism would exchange the last tokens of each piece: too few to
- * count. */
+ * modeling_lfm2.py). The last tokens of each piece, which context parallelism would exchange, are
+ * too few to count. */
 #include "model/build/build.h"
 #include "model/layout/job.h"
 
@@ -9,8 +9,7 @@ static double conv_columns(const lk_builder *builder) {
 	return builder->model->hidden / builder->tp;
 }
 
-/* Both gates and the value; the gated value, what comes out of the convolution, the gated output.
- */
+/* Both gates and the value; the gated value, the convolution's output, the gated output. */
 static double conv_saved(const lk_builder *builder) {
 	double elements = builder->tokens * conv_columns(builder);
 	return 5 * builder->bytes * elements + lk_build_kept_bytes(builder, elements);

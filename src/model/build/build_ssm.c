@@ -1,14 +1,15 @@
 /* build_ssm.c: selective state spaces. Mamba-2 (arXiv 2405.21060) as the chunked kernels of
  * state-spaces/mamba run it, ssd_combined.py: H heads of P, N states, G groups, chunks of Q. Per
- * token, forward 2QGN + 4NPH + QPH operations, backward 6QGN + 10NPH + 3QPH, for it runs the
- * convolution, the chunks' states and the products of C and B again. Mamba-1 (arXiv 2312.00752) is
- * one elementwise scan between its products: 9DN, backward 18DN and the scan again. */
+ * token, forward 2QGN + 4NPH + QPH operations, backward 6QGN + 10NPH + 3QPH, which includes
+ * recomputing the convolution, the chunks' states and the products of C and B. Mamba-1 (arXiv
+ * 2312.00752) is one elementwise scan between its products: 9DN, backward 18DN and the scan
+ * again. */
 #include "model/build/build.h"
 #include "model/layout/job.h"
 
 /* Widths on this rank. */
 struct lk_ssm_width {
-	double inner, mixed, in; /* D; what the convolution reads; columns of the first product */
+	double inner, mixed, in; /* D; input columns of the convolution; columns of the first product */
 	double heads, head, state, groups, rank;
 	double chunk, chunks; /* tokens of a chunk; chunks of all sequences */
 };
@@ -33,9 +34,9 @@ static struct lk_ssm_width ssm_width(const lk_builder *builder, const lk_layer_s
 	return w;
 }
 
-/* Mamba-2: the first product's output, the scan's output and the norm's input, and the second
- * product's. Outside Megatron-LM the norm and the second product are part of the scan's call, which
- * keeps its output alone. */
+/* Mamba-2: the first product's output, the scan's output, the inputs of the norm and of the second
+ * product. Outside Megatron-LM norm and second product belong to the scan's call, which keeps only
+ * its output. */
 static double ssm_saved(const lk_builder *builder, struct lk_ssm_width w) {
 	double t = builder->tokens;
 	if (builder->model->ssm == 1)
@@ -45,7 +46,7 @@ static double ssm_saved(const lk_builder *builder, struct lk_ssm_width w) {
 	return builder->bytes * t * w.in + apart + lk_build_kept_bytes(builder, t * w.inner);
 }
 
-/* The convolution along the sequence, its activation with it. */
+/* The convolution along the sequence, with its activation. */
 static void convolve(lk_builder *builder, struct lk_ssm_width w, bool backward) {
 	lk_build_memory(builder, LK_OP_ELEMENTWISE, backward ? "conv1d_grad" : "conv1d",
 	                (backward ? 3 : 2) * builder->bytes * builder->tokens * w.mixed);
@@ -53,7 +54,7 @@ static void convolve(lk_builder *builder, struct lk_ssm_width w, bool backward) 
 
 /* ---- Mamba-2 ---- */
 
-/* States of the chunks as each leaves them, fp32, and passed on from chunk to chunk. */
+/* Final states of the chunks, fp32, which are passed from chunk to chunk. */
 static double state_bytes(struct lk_ssm_width w) {
 	return 4 * w.heads * w.head * w.state * w.chunks;
 }
@@ -88,7 +89,7 @@ static void mamba2_core_backward(lk_builder *builder, struct lk_ssm_width w) {
 	lk_build_memory(builder, LK_OP_ELEMENTWISE, "pass_states_grad", 3 * state_bytes(w));
 	lk_build_core_gemm(builder, "chunk_input_grad", w.chunk, w.head, w.chunk / 2 + w.state,
 	                   w.chunks * w.heads);
-	/* B and C: from the states, and from the masked products, which decay takes part in */
+	/* B and C: from the states, and from the masked products with decay */
 	lk_build_core_gemm(builder, "chunk_bc_grad", w.chunk, w.state, w.head, 2 * w.chunks * w.heads);
 	lk_build_core_gemm(builder, "chunk_products_grad", w.chunk, w.chunk / 2, w.head,
 	                   2 * w.chunks * w.heads);
@@ -124,7 +125,7 @@ static void mamba1_core_backward(lk_builder *builder, struct lk_ssm_width w, boo
                                  bool weight) {
 	double t = builder->tokens, small = w.rank + 2 * w.state;
 	if (input) {
-		/* the convolution and the step sizes are made again */
+		/* the convolution and the step sizes are recomputed */
 		convolve(builder, w, false);
 		lk_build_gemm(builder, "dt_proj", t, w.inner, w.rank);
 		scan(builder, w, true);

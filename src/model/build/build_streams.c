@@ -1,6 +1,6 @@
-/* build_streams.c: Gemma 3n beside its attention and MLPs (transformers' Gemma3nTextDecoderLayer;
- * AltUp, arXiv 2301.13310; LAuReL, arXiv 2411.07501). With n streams of h numbers, of which one
- * passes the layer, rank r, and p numbers for each layer and token:
+/* build_streams.c: Gemma 3n apart from its attention and MLPs (transformers'
+ * Gemma3nTextDecoderLayer; AltUp, arXiv 2301.13310; LAuReL, arXiv 2411.07501). With n streams of h
+ * numbers, of which one passes the layer, rank r, and p numbers for each layer and token:
  *
  *     predict   a norm, [h, n], coefficients [n, n n]; all streams mixed
  *     low rank  [h, r], [r, h], a norm, beside attention
@@ -17,7 +17,7 @@ static void streams_memory(lk_builder *builder, unsigned kind, const char *name,
 	lk_build_memory(builder, kind, name, builder->bytes * builder->tokens * columns);
 }
 
-/* Streams before and after prediction, their scores, the low rank and what it gave, the gated
+/* Streams before and after prediction, their scores, the low-rank pair and its output, the gated
  * input with its factors, the input of the last norm. */
 static double streams_saved(const lk_builder *builder) {
 	const lk_model *model = builder->model;
@@ -73,7 +73,7 @@ void lk_build_streams_leave(lk_builder *builder) {
 	streams_memory(builder, LK_OP_ELEMENTWISE, "add_layer_input", (2 * (n - 1) + 1) * h);
 }
 
-/* Of what `leave` added: the gradient reaches the streams before the layer's does. */
+/* Backward of `leave`: the gradient reaches the streams before the layer's does. */
 void lk_build_streams_leave_backward(lk_builder *builder, bool input, bool weight) {
 	const lk_model *model = builder->model;
 	const lk_streams *net = &model->streams;
@@ -105,8 +105,8 @@ void lk_build_streams_enter_backward(lk_builder *builder, bool input, bool weigh
 
 /* ---- before the first layer, after the last ---- */
 
-/* What the ends keep: what each layer reads, before and after its norm, and the embedding, where
- * weights train; the streams that are projected back. */
+/* Kept by the ends: each layer's input, before and after its norm, and the embedding, if weights
+ * train; the streams that are projected back. */
 double lk_build_streams_kept(const lk_builder *builder, bool head) {
 	const lk_model *model = builder->model;
 	const lk_streams *net = &model->streams;

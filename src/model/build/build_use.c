@@ -1,14 +1,13 @@
-/* build_use.c: what each use of a shared set of weights has of its own (Zamba2, arXiv 2411.15242):
- * low ranks beside the products into attention and into the MLP, whose outputs are added to
- * theirs, and a product of the block's output. The block reads the hidden state beside the embedded
- * token. */
+/* build_use.c: operations of each use of a shared set of weights (Zamba2, arXiv 2411.15242):
+ * low-rank pairs parallel to the input products of attention and MLP, whose outputs are added, and
+ * a product of the block's output. The block reads the hidden state and the embedded token. */
 #include "model/build/build.h"
 
 static bool uses(const lk_builder *builder, const lk_layer_shape *shape) {
 	return builder->model->use_product && (shape->layer.mixers & LK_MIXER_ATTENTION);
 }
 
-/* A low-rank pair added to a product from `in` numbers to `out`, for `count` such products. */
+/* A low-rank pair parallel to a product from `in` to `out` columns, for `count` such products. */
 static void pair_forward(lk_builder *builder, double in, double rank, double out, double count) {
 	double t = builder->tokens;
 	if (rank <= 0) return;
@@ -28,7 +27,7 @@ static double qkv_columns(const lk_model *model) {
 	return ((double)model->heads + 2 * model->kv_heads) * model->head_dim;
 }
 
-/* Both low ranks, and the input of the product. */
+/* Both low-rank products, and the input of the product. */
 static double use_saved(const lk_builder *builder) {
 	const lk_model *model = builder->model;
 	return lk_build_kept_bytes(builder, builder->tokens * (model->hidden + model->use_mlp_rank +

@@ -1,6 +1,6 @@
-/* build_window.c: blocks of attention within windows (Swin, arXiv 2103.14030), as the transformers
- * library runs them: windows are cut out and put back, every second block after a shift; scores and
- * probabilities are tensors of their own, with a bias for each distance and head. */
+/* build_window.c: blocks of attention within windows (Swin, arXiv 2103.14030), as in the
+ * transformers library: windows are cut out and put back, every second block after a shift; scores
+ * and probabilities are separate tensors, with a bias per distance and head. */
 #include "model/build/build.h"
 #include "model/network/model.h"
 
@@ -24,7 +24,7 @@ static double window_saved(const lk_builder *builder, struct lk_window_sizes w) 
 	return builder->bytes * w.pixels * (8 * w.width + 2 * w.inner + w.heads * w.tokens);
 }
 
-/* 2 x 2 pixels side by side, normed. */
+/* 2 x 2 adjacent pixels, normed. */
 static double merge_saved(const lk_builder *builder, const lk_conv_unit *unit) {
 	return unit->count > 4 ? 2 * builder->bytes * builder->job->mbs * unit->side * unit->side * 4 *
 	                             unit->conv[0].in

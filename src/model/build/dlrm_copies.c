@@ -1,14 +1,14 @@
-/* dlrm_copies.c: rows that every rank keeps a copy of, so that their sums need no exchange; their
- * gradients are reduced with those of the MLPs. As HugeCTR decides it for MLPerf:
+/* dlrm_copies.c: rows replicated on every rank, so that their sums need no exchange; their
+ * gradients are reduced with those of the MLPs. HugeCTR's rules for MLPerf:
  *
  * One lookup a table (HybridSparseEmbedding, NVIDIA-Merlin/HugeCTR@1dde7cb2,
  * hybrid_embedding/calibration_data.cu): rows that a batch looks up `threshold` times or more, on N
- * nodes where the sums' traffic comes to cost as much as the gradients',
+ * nodes, the break-even of the sums' and the gradients' traffic,
  *
  *     threshold = N * (all-to-all rate / all-reduce rate) * efficiency * N / (N - 1)
  *
- * and on one node where a rank's M samples hold a row twice with a probability below p: batch
- * sqrt(2 p / (M (M - 1))). Rates, efficiency and p are those of the launch files
+ * and on one node, the break-even at which a rank's M samples contain a row twice with probability
+ * p: batch sqrt(2 p / (M (M - 1))). Rates, efficiency and p are those of the launch files
  * (mlcommons/training_results_v1.1, dgx_a100_14x8x640.py). How often rows are looked up is Zipf's
  * law with exponent 1: the i-th row 1 / (i H(rows)) of the lookups.
  *
@@ -41,15 +41,15 @@ double lk_dlrm_threshold(const lk_dlrm_job *job) {
 	return own > 1 ? job->batch * sqrt(2 * twice / (own * (own - 1))) : job->batch;
 }
 
-/* Rows of a table that are looked up so often, and the share of its lookups that they take. */
+/* Rows of a table with at least `threshold` lookups, and their share of its lookups. */
 static double frequent(double rows, double lookups, double threshold, double *share) {
 	double all = harmonic(rows), count = fmin(floor(lookups / (all * threshold)), rows);
 	*share = harmonic(count) / all;
 	return count;
 }
 
-/* Of the `count` most frequent rows those that a rank with so many lookups touches: sums of 1 -
- * exp(-lookups / (i H)). */
+/* Of the `count` most frequent rows, the number that a rank with this many lookups touches: sums of
+ * 1 - exp(-lookups / (i H)). */
 static double copies_touched(double count, double rows, double lookups) {
 	double mean = lookups / harmonic(rows), sum = 0, from = 1;
 	while (from <= count) {
@@ -71,8 +71,8 @@ lk_dlrm_copied lk_dlrm_copies(const lk_dlrm *dlrm, const lk_dlrm_job *job) {
 			   rows = share * tables->rows;
 		if (one_lookup(dlrm)) rows = frequent(tables->rows, job->batch, threshold, &share);
 		out.rows += tables->count * rows;
-		/* inside a node an owner reads the gradients that its peers have; over nodes and for whole
-		 * tables all are summed */
+		/* within a node an owner reads its peers' gradients; across nodes and for whole tables all
+		 * are summed */
 		out.reduced +=
 			tables->count * (one_lookup(dlrm) && one_node
 		                         ? copies_touched(rows, tables->rows, job->batch / job->ranks)

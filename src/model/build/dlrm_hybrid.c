@@ -1,15 +1,15 @@
 /* dlrm_hybrid.c: the training step of a DLRM over many devices, as TorchRec and HugeCTR run it:
- * model-parallel tables with fused lookups, data-parallel MLPs. Rows that are looked up often, or
- * small tables, are copied, too (dlrm_copies.c).
+ * model-parallel tables with fused lookups, data-parallel MLPs. Frequent rows, or small tables, are
+ * also replicated (dlrm_copies.c).
  *
  *     communication   indices   sums                       gradients of sums   gradients of MLPs
  *                     and copies, one bucket
  *     compute         lookups   bottom MLP | interaction, top MLP and back     lookups backward |
  *                     MLPs' optimizer
  *
- * Indices are those of the next batch. The bottom MLP runs alongside the exchange of sums, its
- * backward beside that of their gradients; the gradients of the MLPs are summed beside the lookups'
- * backward, which updates its rows in the same kernel. */
+ * Indices are those of the next batch. The bottom MLP overlaps with the exchange of sums, its
+ * backward with that of their gradients; the reduction of the MLPs' gradients overlaps with the
+ * lookups' backward, which updates the rows in the same kernel. */
 #include <math.h>
 
 #include "base/arena.h"
@@ -22,8 +22,8 @@ struct hybrid {
 	lk_graph *graph;
 	const lk_dlrm *model;
 	const lk_dlrm_job *job;
-	double local;   /* samples of a rank */
-	double element; /* bytes of a sum's number */
+	double local;   /* samples per rank */
+	double element; /* bytes per element of a sum */
 	lk_dlrm_copied copied;
 	uint8_t phase;
 };
@@ -55,7 +55,7 @@ static void hybrid_pass(struct hybrid *hybrid, const char *name, double elements
 	                           .bytes = elements * accesses * hybrid->element});
 }
 
-/* Activations and biases ride on the products, backward too (cuBLASLt's epilogues). */
+/* Activations and biases are fused into the products, backward too (cuBLASLt's epilogues). */
 static void hybrid_mlp(struct hybrid *hybrid, const char *name, const double *widths, int count) {
 	for (int i = 1; i < count; i++)
 		hybrid_product(hybrid, name, hybrid->local, widths[i], widths[i - 1], 1);
@@ -71,7 +71,7 @@ static void hybrid_mlp_backward(struct hybrid *hybrid, const char *name, const d
 }
 
 /* x' = x0 * (V U x + b) + x; or all dot products in one kernel that reads the vectors once: a
- * sample's fit shared memory. */
+ * sample's vectors fit in shared memory. */
 static void hybrid_interact(struct hybrid *hybrid) {
 	const lk_dlrm *dlrm = hybrid->model;
 	double n = lk_dlrm_vectors(dlrm);
@@ -102,7 +102,7 @@ static void hybrid_interact_backward(struct hybrid *hybrid) {
 	}
 }
 
-/* A rank's tables for the samples of all. */
+/* A rank's tables for the samples of all ranks. */
 static void hybrid_lookup(struct hybrid *hybrid, const char *name, double join) {
 	const lk_dlrm *dlrm = hybrid->model;
 	double tables = dlrm->tables / hybrid->job->ranks;
@@ -118,8 +118,8 @@ static void hybrid_lookup(struct hybrid *hybrid, const char *name, double join) 
 
 /* ---- communication ---- */
 
-/* HugeCTR's models of one lookup a table communicate by code of their own (collectives/ib_comm.cu,
- * ib_comm_ar.cu; peer pointers inside a node), others through NCCL. */
+/* HugeCTR's models with one lookup per table use their own communication (collectives/ib_comm.cu,
+ * ib_comm_ar.cu; peer pointers within a node), others NCCL. */
 static uint8_t exchange_flags(const struct hybrid *hybrid) {
 	return lk_dlrm_lookups(hybrid->model) == hybrid->model->tables ? LK_OP_DIRECT : 0;
 }
@@ -136,8 +136,8 @@ static void hybrid_communicate(struct hybrid *hybrid, const char *name, lk_op_ki
 	                           .flags = exchange_flags(hybrid)});
 }
 
-/* Over nodes in two steps: inside the node to the GPU that has the receiver's place, then between
- * GPUs of one place, so that each sends to as many peers as there are nodes (HugeCTR's hierarchical
+/* Across nodes in two steps: within the node to the GPU at the receiver's place, then between GPUs
+ * at the same place, so that each sends to as many peers as there are nodes (HugeCTR's hierarchical
  * exchange). */
 static void hybrid_exchange(struct hybrid *hybrid, const char *name, double bytes) {
 	int in_node = hybrid->job->node_ranks;
@@ -160,7 +160,7 @@ static double sums_bytes(const struct hybrid *hybrid) {
 static void hybrid_forward(struct hybrid *hybrid) {
 	const lk_dlrm *dlrm = hybrid->model;
 	hybrid->phase = LK_PHASE_FORWARD;
-	/* those of the next batch: readers run ahead */
+	/* of the next batch: readers run ahead */
 	hybrid_exchange(hybrid, "indices",
 	                hybrid->local * (lk_dlrm_lookups(dlrm) * hybrid->copied.lookups * INDEX +
 	                                 dlrm->tables * hybrid->copied.sums * LENGTH));
@@ -273,8 +273,8 @@ lk_status lk_dlrm_random(lk_arena *arena, int gpus, uint64_t seed, lk_dlrm *out,
 	for (int i = 1; i < 5; i++) out->top[i] = top[i];
 	for (int i = 0; i < count; i++) {
 		uint64_t at = 3 * (uint64_t)i + 1;
-		/* rows log-uniform from 100 to 10 million; pooling log-normal, of heavy tables 20 and more
-		 */
+		/* rows log-uniform from 100 to 10 million; pooling log-normal, 20 and more for heavy
+		 * tables */
 		double pooling = seed % 2 ? 20 * exp(0.5 * fabs(lk_normal(key, at + 1)))
 		                          : exp(1.2 + 1.1 * lk_normal(key, at + 1));
 		kinds[i] = (lk_dlrm_tables){1, floor(pow(10, 2 + 5 * lk_uniform(key, at))),

@@ -39,13 +39,13 @@ struct step {
 	lk_graph *graph;
 	const lk_dlrm *model;
 	const lk_dlrm_placed *placed;
-	const lk_host_times *host; /* NULL: none */
+	const lk_host_times *host; /* NULL: no host */
 	double batch;              /* of the rank */
-	double element;            /* bytes of a number of the MLPs */
+	double element;            /* bytes per element of the MLPs */
 	lk_dtype dtype;
 	int rank;
 	uint32_t team;
-	double gathered, limit; /* bytes of gradients in the bucket that is open; when it is closed */
+	double gathered, limit; /* bytes of gradients in the open bucket; its limit */
 	uint8_t phase;
 };
 
@@ -55,7 +55,7 @@ static bool among_many(const struct step *step) {
 
 /* ---- host and device ---- */
 
-/* Host work: its place in the block. Without a host nothing is added: UINT32_MAX. */
+/* Add host work; returns its place in the block. Without a host nothing is added: UINT32_MAX. */
 static uint32_t dlrm_step_spend(struct step *step, const char *name, double seconds,
                                 uint32_t join) {
 	if (!step->host) return UINT32_MAX;
@@ -84,7 +84,7 @@ static void dlrm_step_launch(struct step *step, const char *call, const char *na
 	lk_graph_add(step->graph, &op);
 }
 
-/* An operation's kernels, without the gap in front of it. */
+/* An operation's kernels, without the gap before it. */
 static void dlrm_step_inner(struct step *step, const char *name, const lk_op *kernels, int count) {
 	dlrm_step_spend(step, name, dlrm_step_term(step, 2, name), 0);
 	for (int i = 0; i < count; i++) {
@@ -104,9 +104,9 @@ static void dlrm_step_operation(struct step *step, const char *name, const lk_op
 	if (count) dlrm_step_inner(step, name, kernels, count);
 }
 
-/* A copy between host and device, which the host waits for. */
+/* A copy between host and device that the host waits for. */
 static void dlrm_step_copy(struct step *step, double bytes) {
-	if (!step->host) return; /* a graph that is replayed reads nothing back */
+	if (!step->host) return; /* a replayed graph reads nothing back */
 	dlrm_step_spend(step, "aten::to",
 	                dlrm_step_term(step, 1, "aten::to") + dlrm_step_term(step, 2, "aten::to"), 0);
 	dlrm_step_launch(step, "cudaMemcpyAsync", "aten::to",
@@ -117,17 +117,17 @@ static void dlrm_step_copy(struct step *step, double bytes) {
 
 /* ---- kernels ---- */
 
-/* Streams over `elements`, so many times each. */
+/* Streams over `elements`, `accesses` times each. */
 static lk_op dlrm_step_pass(const struct step *step, double elements, double accesses) {
 	return (lk_op){.kind = LK_OP_ELEMENTWISE, .bytes = elements * accesses * step->element};
 }
 
-/* The same of weights, which are fp32 whatever the MLPs compute in. */
+/* Likewise for weights, which are fp32 whatever the MLPs compute in. */
 static lk_op pass_weights(double elements, double accesses) {
 	return (lk_op){.kind = LK_OP_ELEMENTWISE, .bytes = elements * accesses * FLOAT};
 }
 
-/* `again`: how often the result is read too. */
+/* `again`: how often the result is read as well. */
 static lk_op dlrm_step_product(const struct step *step, double batch, double m, double n, double k,
                                double again) {
 	return (lk_op){.kind = LK_OP_GEMM,
@@ -148,7 +148,7 @@ static void dlrm_step_one(struct step *step, const char *name, lk_op kernel) {
 	dlrm_step_operation(step, name, &kernel, 1);
 }
 
-/* What autograd does within another node's call: sums for biases, additions where a tensor was used
+/* Work of autograd within another node's call: sums for biases, additions for a tensor used
  * twice. */
 static void dlrm_step_within(struct step *step, const char *name, lk_op kernel) {
 	dlrm_step_inner(step, name, &kernel, 1);
@@ -158,12 +158,12 @@ static void dlrm_step_none(struct step *step, const char *name) {
 	dlrm_step_operation(step, name, NULL, 0);
 }
 
-/* So many that launch nothing. */
+/* `count` operations that launch nothing. */
 static void dlrm_step_nones(struct step *step, const char *name, int count) {
 	for (int i = 0; i < count; i++) dlrm_step_none(step, name);
 }
 
-/* An operation of so many small kernels, of `bytes` each: on indices, lengths and offsets. */
+/* An operation of `count` small kernels of `bytes` each: on indices, lengths and offsets. */
 static void dlrm_step_small(struct step *step, const char *name, int count, double bytes) {
 	enum { MOST = 16 };
 	lk_op kernels[MOST];
@@ -174,8 +174,7 @@ static void dlrm_step_small(struct step *step, const char *name, int count, doub
 
 /* ---- communication ---- */
 
-/* A collective of all ranks, after what the compute stream has been given; `seconds` 0: priced by
- * its bytes. */
+/* A collective of all ranks, after the compute issued so far; `seconds` 0: priced by its bytes. */
 static lk_op dlrm_step_message(const struct step *step, lk_op_kind kind, unsigned stream,
                                double bytes, double seconds) {
 	return (lk_op){.kind = (uint8_t)kind,
@@ -205,7 +204,7 @@ static void exchange_sums(struct step *step) {
 	                                step->placed->exchange_s));
 }
 
-/* DDP's reducer: what is in the bucket is divided by the number of ranks and sent. */
+/* DDP's reducer: divide the bucket by the number of ranks and send it. */
 static void close_bucket(struct step *step) {
 	if (!(step->gathered > 0)) return;
 	dlrm_step_within(step, "torch.distributed.ddp.reducer::copy_bucket_to_grad",
@@ -238,18 +237,18 @@ static void copy_batch(struct step *step) {
 	dlrm_step_copy(step, index_bytes(step));
 }
 
-/* The batch after the next, from pinned memory on a stream of its own: nothing waits for it. */
+/* Copy the batch after the next from pinned memory on a separate stream: nothing waits for it. */
 static void copy_ahead(struct step *step) {
 	const double bytes[] = {step->batch * step->model->bottom[0] * FLOAT, step->batch * FLOAT,
 	                        index_bytes(step), length_bytes(step)};
 	for (int i = 0; i < 4 && step->host; i++)
 		dlrm_step_one(step, "aten::to",
 		              (lk_op){.kind = LK_OP_COPY, .stream = LK_STREAM_COPY, .bytes = bytes[i]});
-	dlrm_step_nones(step, "aten::view", 4); /* they are recorded on the compute stream */
+	dlrm_step_nones(step, "aten::view", 4); /* recorded on the compute stream */
 }
 
-/* Features of this batch, which came during the step before, in the order of the rank's tables; the
- * host reads their numbers. */
+/* Reorder this batch's features, which arrived during the previous step, into the rank's order of
+ * tables; the host reads their counts. */
 static void take_indices(struct step *step) {
 	dlrm_step_await(step, "indices are here", LK_STREAM_EP);
 	dlrm_step_small(step, "fbgemm::permute_2D_sparse_data", 7, 2 * index_bytes(step));
@@ -259,8 +258,8 @@ static void take_indices(struct step *step) {
 	dlrm_step_nones(step, "aten::view", 4);
 }
 
-/* Of the next batch: features in the order of the ranks, three permutations copied to the device,
- * how many indices go where, which the host waits for, and the indices. */
+/* For the next batch: features in the order of the ranks, three permutations copied to the device,
+ * the counts of indices per destination, which the host waits for, and the indices. */
 static void send_indices(struct step *step) {
 	dlrm_step_nones(step, "aten::view", 6);
 	dlrm_step_small(step, "fbgemm::permute_2D_sparse_data", 7, 2 * index_bytes(step));
@@ -287,7 +286,8 @@ static void send_indices(struct step *step) {
 
 /* ---- lookups ---- */
 
-/* Of the rank's tables, in a kernel whose time the placement states; without tables no kernel. */
+/* Lookup of the rank's tables, in a kernel whose time the placement states; no kernel without
+ * tables. */
 static void dlrm_step_lookup(struct step *step, const char *name, double seconds) {
 	if (!(seconds > 0)) return;
 	lk_op lookup = {.kind = LK_OP_EMBEDDING,
@@ -295,7 +295,7 @@ static void dlrm_step_lookup(struct step *step, const char *name, double seconds
 	dlrm_step_one(step, name, lookup);
 }
 
-/* Indices checked, offsets added up from lengths. */
+/* Check indices, accumulate lengths into offsets. */
 static void prepare_lookup(struct step *step) {
 	dlrm_step_small(step, "aten::to", 1, length_bytes(step));
 	dlrm_step_small(step, "fbgemm::asynchronous_complete_cumsum", 3, length_bytes(step));
@@ -316,14 +316,14 @@ static void look_up(struct step *step) {
 	dlrm_step_nones(step, "aten::view", 3);
 }
 
-/* Sorted by table and row in some fifteen launches before the kernel that changes the rows. */
+/* Sort by table and row in some fifteen launches before the kernel that changes the rows. */
 static void look_up_backward(struct step *step) {
 	const lk_dlrm_placed *placed = step->placed;
 	if (!among_many(step)) {
 		dlrm_step_lookup(step, "LookupFunctionBackward", placed->backward_s[step->rank]);
 		return;
 	}
-	/* each rank's columns are cut out of the gradient */
+	/* each rank's columns are sliced out of the gradient */
 	dlrm_step_spend(step, "CatBackward",
 	                placed->ranks * (dlrm_step_term(step, 4, "cudaLaunchKernel") +
 	                                 dlrm_step_term(step, 5, "aten::view")),
@@ -345,7 +345,7 @@ static void look_up_backward(struct step *step) {
 /* ---- forward ---- */
 
 static void dlrm_step_linear(struct step *step, double in, double out, bool bias) {
-	/* the bias is spread over the result, which the product then adds to */
+	/* the bias is broadcast over the result, to which the product then adds */
 	const lk_op kernels[] = {dlrm_step_pass(step, step->batch * out, 1),
 	                         dlrm_step_product(step, 1, step->batch, out, in, bias)};
 	dlrm_step_operation(step, "aten::linear", kernels + !bias, 1 + bias);
@@ -401,7 +401,7 @@ static void dlrm_step_forward(struct step *step) {
 	dlrm_step_mlp(step, dlrm->top, dlrm->top_widths, true);
 }
 
-/* Element by element, then the mean. The script of one device reads it. */
+/* Element by element, then the mean. The single-device script reads it. */
 static void dlrm_step_loss(struct step *step) {
 	const lk_op kernels[] = {dlrm_step_pass(step, step->batch, 3),
 	                         dlrm_step_pass(step, step->batch, 1)};
@@ -415,15 +415,14 @@ static void dlrm_step_loss(struct step *step) {
 
 /* ---- backward ---- */
 
-/* The weight's gradient is a long sum over the batch. cuBLAS does it in parts, which a second
- * kernel adds up, where tiles of 128 x 128 are too few for half of a device of these years (56 to
- * 80 SMs). */
+/* The weight's gradient is a long sum over the batch. cuBLAS splits it, and a second kernel adds up
+ * the parts, if 128 x 128 tiles are too few for half of a device of these years (56 to 80 SMs). */
 static bool in_parts(double in, double out) {
 	return ceil(in / 128) * ceil(out / 128) <= 32;
 }
 
-/* Products for the gradients of inputs and weight, the bias's sum, and both added to what zero_grad
- * left. */
+/* Products for the gradients of inputs and weight, the bias's sum, and the addition of both to what
+ * zero_grad left. */
 static void linear_backward(struct step *step, double in, double out, bool input, bool bias) {
 	lk_op kernels[3];
 	int count = 0;
@@ -451,11 +450,11 @@ static void dlrm_step_mlp_backward(struct step *step, const double *widths, int 
 	}
 }
 
-/* index_put_ with accumulation: zeros, the indices sorted (small), then a warp for each selected
- * element, which reads its index, the neighbour's, the place of the gradient, and gradient and
- * target: four loads one after the other. */
+/* index_put_ with accumulation: zeros, the indices sorted (small), then one warp per selected
+ * element, which reads its index, the neighbour's, the gradient's place, and gradient and target:
+ * four dependent loads. */
 static void index_backward(struct step *step, double square, double pairs) {
-	enum { LAUNCHES = 11 }; /* of PyTorch 1.8 to 1.11, as the table of overheads has them */
+	enum { LAUNCHES = 11 }; /* PyTorch 1.8 to 1.11, from the table of overheads */
 	lk_op kernels[LAUNCHES];
 	for (int i = 0; i < LAUNCHES; i++) kernels[i] = dlrm_step_pass(step, pairs, 4);
 	kernels[0] = dlrm_step_pass(step, step->batch * square, 1);
@@ -478,7 +477,7 @@ static void dots_backward(struct step *step) {
 	dlrm_step_operation(step, "BmmBackward", products, 2);
 	dlrm_step_none(step, "TransposeBackward");
 	dlrm_step_within(step, "aten::add", dlrm_step_pass(step, step->batch * n * dlrm->dim, 3));
-	/* the sum lies transposed: it is copied */
+	/* the sum is transposed: it is copied */
 	dlrm_step_one(step, "ViewBackward", dlrm_step_pass(step, step->batch * n * dlrm->dim, 2));
 }
 
@@ -524,7 +523,7 @@ static void dlrm_step_backward(struct step *step) {
 /* ---- optimizer ---- */
 
 enum {
-	TIMES = 6, /* most kernels of an optimizer for a parameter */
+	TIMES = 6, /* most kernels of an optimizer per parameter */
 	KERNELS = TIMES * 2 * 3 * LK_DLRM_LAYERS
 };
 
@@ -542,7 +541,7 @@ static int each_layer(const double *widths, int count, double accesses, int time
 	return used;
 }
 
-/* Kernels for each weight and bias, in the order of the layers. */
+/* Kernels for each weight and bias, in layer order. */
 static void over_parameters(struct step *step, const char *name, double accesses, int times) {
 	const lk_dlrm *dlrm = step->model;
 	lk_op kernels[KERNELS];
@@ -556,15 +555,15 @@ static void over_parameters(struct step *step, const char *name, double accesses
 	dlrm_step_operation(step, name, kernels, used);
 }
 
-/* Adagrad: squares added, their root, a little added, the quotient subtracted. Adam: two moments
- * scaled and added to, then the same. */
+/* Adagrad: add squares, their root, add epsilon, subtract the quotient. Adam: scale and add to two
+ * moments, then the same. */
 static void optimizer_step(struct step *step) {
 	static const int times[] = {[LK_DLRM_SGD] = 1, [LK_DLRM_ADAGRAD] = 4, [LK_DLRM_ADAM] = TIMES};
 	if (among_many(step)) dlrm_step_await(step, "gradients are here", LK_STREAM_DP);
 	over_parameters(step, "Optimizer.step#SGD.step", 3, times[step->model->optimizer]);
 }
 
-/* Gradients under DDP stay where they are, in buckets: none is cleared. */
+/* Under DDP gradients stay in their buckets: none is cleared. */
 static void zero_grad(struct step *step) {
 	if (among_many(step)) dlrm_step_none(step, "aten::detach_");
 	else over_parameters(step, "Optimizer.zero_grad#SGD.zero_grad", 1, 1);

@@ -1,11 +1,11 @@
-/* job.c: completing a training job: what a user left open is derived or gets its default, then the
- * whole is checked.
+/* job.c: complete a training job: derive what the user left open or use a default, then check the
+ * whole.
  *
  * Derived (as Megatron-LM, megatron/training/arguments.py):
  *     dp = gpus / (tp * pp * cp)          micro-batches m = gbs / (mbs * dp)
  *     etp = tp                            padded vocabulary = ceil(V / (multiple * tp)) * multiple
  *                                         * tp
- * Defaults that a choice was needed for:
+ * Chosen defaults:
  *     gpus     the cluster's; without one tp * pp * cp * dp, with the fewest replicas on which the
  *              experts fit
  *     seq      the model's context, at most 8192; 2048 where the config states none; an image's
@@ -16,16 +16,16 @@
  *     sharding ZeRO-1 where there is data parallelism; ZeRO-3 for the stack "fsdp"; none for "ddp"
  *     stack    "ddp" for convolution nets, else "megatron", whatever is sharded: it is not for a
  *              layout to say which software runs
- *     switches off; with --stack and no launch line as the stack's recipes have them
+ *     switches off; with --stack and no launch line as in the stack's recipes
  *              (lk_job_features)
  *     bucket   40 M parameters or 1 M per data-parallel rank, the larger (Megatron-LM); 500 M
  *              (DeepSpeed's reduce_bucket_size); 25 MiB elsewhere (PyTorch DDP)
- *     split    of layers that are no multiple of the chunks: embedding and loss count as a layer
+ *     split of layers that do not divide by the chunks: embedding and loss count as a layer
  *              each where that makes it even (Llama 3's 126 + 2 on 64 chunks); else every chunk
  *              holds the ceiling, and the last one, then the first, goes short (DeepSeek-V3 on 8
  *              stages of 4 chunks: 1, 2 ... 2, 0 and the prediction module), as the recipes of
- *              Megatron-Bridge and MLPerf have it. Not of a launch line, which says all of it.
- * Completing a completed job changes nothing. */
+ *              Megatron-Bridge and MLPerf have it. Not for a launch line, which states everything.
+ *              Completing a completed job changes nothing. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -38,7 +38,7 @@
 enum {
 	SEQ_DEFAULT = 2048,
 	SEQ_DEFAULT_MOST = 8192,
-	BATCH_TOKENS = 4 << 20 /* of a step that is assumed: Llama 3's first ones, Qwen3's, OLMo 2's */
+	BATCH_TOKENS = 4 << 20 /* default batch of a step: Llama 3's first steps, Qwen3's, OLMo 2's */
 };
 
 static void fill_int(int *field, int value) {
@@ -55,8 +55,7 @@ static void fill_stack(lk_job *job) {
 	if (!*job->profile) lk_copy(job->profile, sizeof job->profile, job->stack);
 }
 
-/* The fewest replicas on which the experts can be laid out: tp * cp * dp is a multiple of etp * ep.
- */
+/* The smallest dp at which the experts can be laid out: tp * cp * dp is a multiple of etp * ep. */
 static int64_t fewest_replicas(const lk_job *job) {
 	int64_t stage = (int64_t)job->tp * job->cp,
 			group = job->model.experts > 0 ? (int64_t)job->etp * job->ep : 1;
@@ -69,14 +68,14 @@ static int64_t fewest_replicas(const lk_job *job) {
 	return group / a;
 }
 
-/* dp, and gpus where they are not stated. */
+/* Fill dp, and gpus if it is not stated. */
 static lk_status job_fill_ranks(lk_job *job, const lk_cluster *cluster, lk_error *err) {
 	fill_int(&job->tp, 1);
 	fill_int(&job->pp, 1);
 	fill_int(&job->cp, 1);
 	fill_int(&job->ep, 1);
 	const lk_stack_features *features = lk_job_features(job);
-	if (job->model.experts == 0) job->etp = job->tp; /* there is nothing that it could split */
+	if (job->model.experts == 0) job->etp = job->tp; /* no experts to split */
 	fill_int(&job->etp, features->etp > 0 ? features->etp : job->tp);
 	int64_t block = (int64_t)job->tp * job->pp * job->cp;
 	char near[LK_JOB_NEAR];
@@ -116,7 +115,7 @@ static lk_status job_fill_ranks(lk_job *job, const lk_cluster *cluster, lk_error
 	return LK_OK;
 }
 
-/* Copies of the weights to ranks that share one: (dp cp) / copies. */
+/* Turn a number of copies of the weights into a shard group: (dp cp) / copies ranks share one. */
 static lk_status fill_copies(lk_job *job, lk_error *err) {
 	int copies = job->shard_copies;
 	int64_t ranks = (int64_t)job->dp * job->cp;
@@ -132,7 +131,7 @@ static lk_status fill_copies(lk_job *job, lk_error *err) {
 	}
 	job->shard_group = (int)(ranks / copies);
 	if (job->shard_group > 1 || job->sharding_said) return LK_OK;
-	job->sharding = LK_SHARD_NONE; /* every rank has a copy of its own */
+	job->sharding = LK_SHARD_NONE; /* every rank has its own copy */
 	job->sharding_said = true;
 	return LK_OK;
 }
@@ -195,7 +194,7 @@ static lk_status fill_sequence(lk_job *job, lk_error *err) {
 		return LK_OK;
 	}
 	if (model->network == LK_NET_DIFFUSION) fill_int(&job->seq, model->context);
-	/* scores of positions are added to those of contents: no fused kernel does */
+	/* position scores are added to content scores: no fused kernel does that */
 	if (model->relative_rows > 0) job->attn_kernel = LK_KERNEL_UNFUSED;
 	if (model->network == LK_NET_ENCDEC && model->decoder_context > 0)
 		fill_int(&job->decoder_seq, model->decoder_context);
@@ -203,8 +202,8 @@ static lk_status fill_sequence(lk_job *job, lk_error *err) {
 	return LK_OK;
 }
 
-/* Micro-batches of a rank where nobody states the global batch, of which one each makes a step of
- * `step` sequences. Schedules without a bubble want two rounds of the stages. */
+/* Micro-batches of a rank if the global batch is not stated; one on every rank is `step` sequences.
+ * Schedules without a bubble want two rounds of the stages. */
 static int64_t job_open_microbatches(const lk_job *job, int64_t step) {
 	if (job->microbatches > 0) return job->microbatches;
 	if (job->gbs_wanted <= 0) return job->pp > 1 ? 4 * job->pp : 1;
@@ -218,7 +217,7 @@ static int64_t job_open_microbatches(const lk_job *job, int64_t step) {
 	return turn * (turns > 0 ? turns : 1);
 }
 
-/* Micro-batch, global batch and micro-batches: any two give the third. */
+/* Derive the third of micro-batch, global batch and micro-batches per rank from the other two. */
 static lk_status fill_batch(lk_job *job, lk_error *err) {
 	char near[LK_JOB_NEAR];
 	if (job->mbs == 0 && job->gbs > 0 && job->microbatches > 0) {
@@ -231,7 +230,7 @@ static lk_status fill_batch(lk_job *job, lk_error *err) {
 		}
 		job->mbs = (int)(job->gbs / steps);
 	}
-	/* images of a batch go through at once: nothing is gained by accumulating them */
+	/* all images of a batch run at once: accumulating them gains nothing */
 	bool images = job->model.network == LK_NET_CONV;
 	if (images && job->microbatches == 0 && job->gbs > 0 && job->gbs % job->dp == 0)
 		fill_int(&job->mbs, job->gbs / job->dp);
@@ -304,8 +303,8 @@ static void job_fill_bucket(lk_job *job) {
 	else job->bucket_bytes = 25 * LK_MIB;
 }
 
-/* Transformer Engine, and PyTorch, prefer cuDNN's fused attention from Hopper on; deterministic it
- * is there on Hopper alone. FSDP's trainers and DeepSpeed call the flash-attention package. */
+/* Transformer Engine and PyTorch prefer cuDNN's fused attention from Hopper on; it is deterministic
+ * only on Hopper. FSDP's trainers and DeepSpeed call the flash-attention package. */
 static void fill_attention(lk_job *job, const lk_cluster *cluster) {
 	if (job->attn_library != LK_ATTN_LIBRARY_AUTO || cluster == NULL) return;
 	lk_arch arch = cluster->node[0].device->arch;
@@ -321,21 +320,21 @@ static void fill_dispatcher(lk_job *job, const lk_stack_features *features) {
 	job->dispatcher_said = true;
 }
 
-/* Whether expert-parallel ranks of one group lie on several nodes. */
+/* Whether an expert-parallel group spans several nodes. */
 static bool experts_leave_node(const lk_job *job, const lk_cluster *cluster) {
 	return cluster && (int64_t)job->ep * job->etp > cluster->node[0].gpus;
 }
 
-/* Whether gradients are kept in fp32. DeepSpeed keeps them in the format of the weights, but those
- * of bf16 without ZeRO (runtime/engine.py, get_data_types). */
+/* Whether gradients are kept in fp32. DeepSpeed keeps them in the format of the weights, except
+ * bf16 ones without ZeRO (runtime/engine.py, get_data_types). */
 static bool keeps_wide_gradients(const lk_job *job) {
 	if (job->dtype <= LK_TF32) return true;
 	if (lk_job_uses_deepspeed(job)) return job->dtype != LK_FP16 && job->sharding == LK_SHARD_NONE;
 	return lk_job_features(job)->wide_grads || lk_job_like_megatron(job);
 }
 
-/* Hugging Face's Trainer, with PyTorch from 2.8 on, and torchtitan fuse Adam; PyTorch's own default
- * is lists of operations. Other software has optimizers of its own. */
+/* Hugging Face's Trainer (PyTorch 2.8 and later) and torchtitan use fused Adam; PyTorch's own
+ * default is lists of operations. Other software has its own optimizers. */
 static void fill_update(lk_job *job) {
 	bool torch = !lk_job_like_megatron(job) && !lk_job_uses_deepspeed(job),
 		 adam = job->optimizer == LK_OPT_ADAM;
@@ -383,7 +382,7 @@ static void fill_switches(lk_job *job, const lk_cluster *cluster) {
 
 static lk_status job_complete(lk_job *job, const lk_cluster *cluster, bool network_checked,
                               lk_error *err) {
-	lk_job whole = *job; /* the caller's job stays as it is when it is refused */
+	lk_job whole = *job; /* a refused job is left unchanged */
 	LK_TRY(lk_job_check_ranges(&whole, err));
 	if (!network_checked) LK_TRY(lk_model_check(&whole.model, "model", err));
 	fill_stack(&whole);

@@ -1,5 +1,5 @@
-/* job.h: a training job: the network, how it is laid out over ranks, in which numbers, with which
- * switches. Written by config readers, launch-flag readers and the options of predict; read by the
+/* job.h: a training job: the network, its layout over ranks, its number formats, its switches.
+ * Written by the readers of configs and launch flags and by the options of predict; read by the
  * graph builder. */
 #ifndef LK_MODEL_LAYOUT_JOB_H
 #define LK_MODEL_LAYOUT_JOB_H
@@ -55,8 +55,8 @@ typedef enum lk_optimizer {
 /* How Muon works on matrices that tensor parallelism divides (Megatron-LM's --muon-tp-mode). */
 typedef enum lk_muon_tp {
 	LK_MUON_DUPLICATED,  /* gathered, every rank does all of it */
-	LK_MUON_DISTRIBUTED, /* each rank its part, the products of rows with rows are summed */
-	LK_MUON_BLOCKWISE    /* each rank's part as a matrix of its own: other mathematics */
+	LK_MUON_DISTRIBUTED, /* each rank its part; products of rows with rows are summed */
+	LK_MUON_BLOCKWISE    /* each rank's part as a separate matrix: different mathematics */
 } lk_muon_tp;
 typedef enum lk_cp_kind {
 	LK_CP_RING,
@@ -96,41 +96,43 @@ typedef enum lk_schedule_kind {
 	LK_SCHEDULES,
 } lk_schedule_kind;
 
-/* How much of the logits exists at a time (job_loss.c, docs/method/memory.md). */
+/* How many of the logits exist at a time (job_loss.c, docs/method/memory.md). */
 typedef enum lk_loss_kind {
-	LK_LOSS_LOGITS,  /* all of a micro-batch, until the backward pass */
-	LK_LOSS_LINEAR,  /* of some tokens: the loss makes the head's products and their gradients in
-	                    the forward pass, and writes gradients over logits (Liger) */
-	LK_LOSS_CUT,     /* none: logits stay on the chip and are made again for the backward pass (Cut
-	                    Cross-Entropy, arXiv 2411.09009) */
-	LK_LOSS_CHUNKED, /* of some tokens, by the stack's own loss, with gradients in the forward pass
-	                  */
+	LK_LOSS_LOGITS,  /* all logits of a micro-batch, until the backward pass */
+	LK_LOSS_LINEAR,  /* logits of some tokens: the loss computes the head's products and their
+	                    gradients in the forward pass, and overwrites logits with gradients
+	                    (Liger) */
+	LK_LOSS_CUT,     /* no logits: they stay on the chip and are recomputed for the backward pass
+	                    (Cut Cross-Entropy, arXiv 2411.09009) */
+	LK_LOSS_CHUNKED, /* logits of some tokens, by the stack's own loss, with gradients in the
+	                  * forward pass */
 } lk_loss_kind;
 
-/* How an optimizer of PyTorch goes through the parameters: one after the other, in lists of
- * operations that each write all of them, or in one kernel. */
+/* How a PyTorch optimizer updates the parameters: one by one, by operations on lists of them, or in
+ * one kernel. */
 typedef enum lk_update {
-	LK_UPDATE_USUAL, /* not stated; and of all but Adam and SGD of PyTorch */
+	LK_UPDATE_USUAL, /* not stated; also every optimizer but PyTorch's Adam and SGD */
 	LK_UPDATE_LOOP,
 	LK_UPDATE_FOREACH,
 	LK_UPDATE_FUSED
 } lk_update;
 
-/* Three-valued switches: what a user leaves open, lk_job_complete decides. */
+/* Three-valued switches; lk_job_complete decides what a user leaves open. */
 typedef enum lk_switch { LK_AUTO = 0, LK_ON = 1, LK_OFF = -1 } lk_switch;
 
-/* Zero means "not said" in every field; lk_job_complete fills what is open and checks the whole. */
-#define LK_STACK_DEFAULT "megatron" /* the software that is assumed where none is stated */
+/* Zero means "not stated" in every field; lk_job_complete fills open fields and checks the job. */
+#define LK_STACK_DEFAULT "megatron" /* the assumed software if none is stated */
 
 enum {
-	LK_JOB_IMAGES = 64 /* of a GPU, where nothing is said of a convolution net's batch */
+	LK_JOB_IMAGES = 64 /* images per GPU if a convolution net's batch is not stated */
 };
 
-/* How products in fp8 scale their operands (Transformer Engine, low_precision_training). */
+/* How fp8 products scale their operands (Transformer Engine, low_precision_training). */
 typedef enum lk_fp8_recipe {
-	LK_FP8_DELAYED,    /* a factor of the tensor, from the steps before: cast as it is read */
-	LK_FP8_TENSORWISE, /* a factor of the tensor itself: read once more, for its largest value */
-	LK_FP8_BLOCKWISE,  /* a factor for every 128 elements, kept with them */
+	LK_FP8_DELAYED,    /* one factor per tensor, from earlier steps: cast as it is read */
+	LK_FP8_TENSORWISE, /* one factor per tensor, its own: read once more to find its largest
+	                    * value */
+	LK_FP8_BLOCKWISE,  /* one factor per 128 elements, stored with them */
 } lk_fp8_recipe;
 
 typedef struct lk_job {
@@ -138,55 +140,55 @@ typedef struct lk_job {
 	lk_task task;
 	int lora_rank;    /* default 16 */
 	bool narrow_base; /* adapters: frozen matrices of layers are kept in 4 bits (QLoRA) */
-	bool dpo; /* pairs of sequences, which a frozen reference network reads too; mbs and gbs count
-	             sequences */
+	bool dpo; /* preference optimisation: pairs of sequences, which a frozen reference network reads
+	             too; mbs and gbs count sequences */
 	const lk_model *teacher; /* distillation: a frozen network that reads each micro-batch too;
 	                            NULL: none */
-	bool forward_only;       /* nothing is learned: forward passes that keep nothing, as for the
+	bool forward_only;       /* no training: forward passes that keep nothing, as for the
 	                            log-probabilities of sequences */
 	bool dora;               /* adapters: weights as direction and magnitude */
-	bool freeze_tower;       /* the encoder of images is not trained, its projector is */
+	bool freeze_tower;       /* the image encoder is not trained, its projector is */
 
 	int gpus;
 	int tp, pp, vp, cp, ep, etp, dp;
 	lk_switch sequence_parallel; /* default: on with tp > 1 */
 	lk_cp_kind cp_kind;
-	int cp_heads; /* ULYSSES: ranks that exchange tokens for heads, a ring between such groups; 0
-	                 all of cp */
+	int cp_heads; /* ULYSSES: ranks that exchange tokens for heads, with a ring between such groups;
+	                 0: all of cp */
 	lk_switch cp_balanced; /* zig-zag split of causal attention; default on */
 	lk_sharding sharding;
 	bool sharding_said;
 	int shard_group;  /* hybrid sharding: ranks that share one copy; 0 = all of DP */
-	int shard_copies; /* the same by the number of copies, until lk_job_complete knows the ranks; 0:
-	                     not stated. A group that is stated comes before it */
+	int shard_copies; /* likewise as the number of copies, until lk_job_complete knows the ranks; 0:
+	                     not stated. A stated group overrides it */
 	lk_schedule_kind schedule;
 	bool schedule_said; /* else 1f1b, interleaved with vp > 1 */
 	int first_stage_layers, last_stage_layers;
 	bool account_embedding, account_loss; /* embedding / loss count as a layer in the split */
-	bool split_open; /* nobody says how layers are split: what does not divide evenly is split as
-	                    recipes do, see job.c */
+	bool split_open; /* the split of layers is not stated: an uneven one follows the recipes, see
+	                    job.c */
 	char pipeline_layout[512]; /* Megatron's --pipeline-model-parallel-layout; "" none */
 
 	int mbs;
 	int gbs;
-	int gbs_wanted;  /* where gbs is open: the largest batch up to this one that the layout divides;
-	                    0: none is wanted */
-	int seq;         /* of a decoder, or of the encoder */
+	int gbs_wanted;  /* if gbs is open: the largest batch up to this one that the layout divides; 0:
+	                    no wish */
+	int seq;         /* tokens of the decoder, or of the encoder */
 	int decoder_seq; /* ENCDEC; 0: as seq */
 	double pack_share, pack_spread; /* documents packed into sequences: mean and deviation of the
-	                                   share of pairs that is left of a sequence; 0: one document.
-	                                   Above 1: sequences of many lengths, `seq` in the mean */
+	                                   share of a sequence's pairs that remain; 0: one document.
+	                                   Above 1: sequences of varying length, `seq` on average */
 	int microbatch_group; /* interleaved: micro-batches that pass a chunk before the next one; 0: pp
 	                       */
 	int microbatches;     /* per data-parallel rank, derived: gbs / (mbs * dp) */
 
-	lk_dtype dtype;  /* of the matrix multiplications */
+	lk_dtype dtype;  /* of matrix multiplications */
 	bool dtype_said; /* else bf16 where the device has it, fp16, fp32 */
 	lk_optimizer optimizer;
 	lk_update update;
 	lk_average average;
 	int muon_steps; /* Newton-Schulz iterations; default 5 */
-	bool muon_syrk; /* half of each gram matrix is computed, as it is symmetric */
+	bool muon_syrk; /* compute half of each gram matrix, as it is symmetric */
 	lk_muon_tp muon_tp;
 	lk_dtype state_dtype;     /* of the optimizer's moments; LK_FP32 */
 	lk_switch master_weights; /* fp32 copy of 16-bit weights; default on */
@@ -208,90 +210,91 @@ typedef struct lk_job {
 
 	bool offload_optimizer;
 	bool offload_params;      /* ZeRO-3: a rank's pieces of the weights are in host memory too */
-	bool offload_activations; /* what layers keep waits in host memory for the backward pass */
+	bool offload_activations; /* what layers keep is in host memory until the backward pass */
 	lk_switch cuda_graphs;    /* default off */
 	lk_attn_kernel attn_kernel;
 	lk_attn_library attn_library;  /* default: Transformer Engine's choice by architecture */
-	bool attn_library_said;        /* not the stack's usual one */
+	bool attn_library_said;        /* not the stack's default */
 	bool early_attention;          /* cuDNN before 9.13, whatever the stack and its release */
-	bool local_layers;             /* Megatron-LM's own layers in place of Transformer Engine's */
+	bool local_layers;             /* Megatron-LM's own layers instead of Transformer Engine's */
 	bool deterministic;            /* Megatron's --deterministic-mode: same bits every time */
 	lk_switch fused_cross_entropy; /* default off */
-	double logit_share; /* share of all logits (positions x vocabulary) that are computed;
-	                     * default 1. Masked language models can gather the masked positions first,
-	                     * classifiers have a few columns */
+	double logit_share; /* share of all logits (positions x vocabulary) that are computed; default
+	                     * 1. Masked language models can gather the masked positions first;
+	                     * classifiers have only a few columns */
 	bool fused_kernels; /* hand-fused code: products add biases and activations and write what the
-	                     * next product reads, attention takes packed heads; what passes over memory
-	                     * remain are all listed */
-	bool own_code;   /* a network of the program's own, whichever stack trains it: none of Hugging
-	                    Face's */
-	bool host_ahead; /* nothing on the device waits for the host at the end of a step: overflow and
-	                    norm stay on the device */
+	                     * next product reads, attention takes packed heads; every remaining pass
+	                     * over memory is listed */
+	bool own_code;      /* the program's own network, whichever stack trains it: not Hugging Face's
+	                    code */
+	bool host_ahead; /* the device never waits for the host at the end of a step: overflow and norm
+	                    stay on the device */
 	bool attention_mask;     /* the data loader makes a mask, a byte per pair of positions:
 	                            Megatron-LM's default */
 	bool native_loss_fusion; /* with fused_cross_entropy: Megatron-LM's own fusion, which makes fp32
-	                          * copies; else the logits' gradient is written over them (Transformer
+	                          * copies; otherwise the gradient overwrites the logits (Transformer
 	                          * Engine, Liger) */
 	lk_loss_kind loss;
-	int loss_chunks;               /* CHUNKED: so many; 0: 8, as torchtitan and torchtune have */
+	int loss_chunks;               /* CHUNKED: number of chunks; 0: 8, as in torchtitan and
+	                                * torchtune */
 	lk_switch defer_head_gradient; /* the head's weight gradient waits until the pipeline drains;
 	                                  default off */
-	int deferral_limit;            /* for so many micro-batches; 0 all */
+	int deferral_limit;            /* at most this many micro-batches; 0: all */
 	bool narrow_weights;           /* fp8: the weights themselves are kept in 8 bits (Megatron's
 	                                  --fp8-param-gather) */
-	int wide_first, wide_last;     /* so many layers compute in bf16, others in 8 or 4 bits */
-	lk_fp8_recipe fp8_recipe;      /* of fp8 */
-	bool delay_weights; /* paired passes: weight gradients of experts are made while the gradients
-	                       of their inputs travel back (Megatron's --delay-wgrad-compute) */
-	bool narrow_activations;  /* fp8: what gated activations take is kept in 8 bits (Megatron's
+	int wide_first, wide_last;     /* this many layers compute in bf16, the others in 8 or 4 bits */
+	lk_fp8_recipe fp8_recipe;      /* scaling, in fp8 */
+	bool delay_weights; /* paired passes: compute the experts' weight gradients while their input
+	                       gradients travel back (Megatron's --delay-wgrad-compute) */
+	bool narrow_activations;  /* fp8: the inputs of gated activations are kept in 8 bits (Megatron's
 	                             --activation-func-fp8-input-store) */
-	lk_switch grouped_gemm;   /* experts as grouped products of Transformer Engine, on streams of
-	                           * their own; default: on for the experts of Megatron-like stacks, whose
-	                           * products are priced so */
-	lk_dispatcher dispatcher; /* where it was not said, the stack's */
+	lk_switch grouped_gemm;   /* experts as Transformer Engine's grouped products, on streams of
+	                           * their own; default: on for the experts of Megatron-like stacks,
+	                           * whose products are priced so */
+	lk_dispatcher dispatcher; /* default: the stack's */
 	bool dispatcher_said;
 	lk_switch fp8_dispatch; /* rows travel to their experts, and gradients of what comes back, in 8
-	                           bits with a factor for every 128; default off */
-	int dispatch_sms;       /* that the node dispatcher's kernels take; 0: as they are known to */
+	                           bits with one factor per 128; default off */
+	int dispatch_sms;       /* SMs that the node dispatcher's kernels take; 0: their known number */
 	double moe_imbalance;   /* tokens of the busiest expert rank over the mean; default 1.1 */
 	bool compile;           /* torch.compile: element-wise operations are fused */
-	lk_switch eager;     /* element-wise operations run one by one, as Hugging Face's networks are
-	                        written; default: with the stacks ddp, fsdp and deepspeed, but compiled */
+	lk_switch eager;     /* element-wise operations run one by one, as in Hugging Face's networks;
+	                        default: on with the stacks ddp, fsdp and deepspeed unless compiled */
 	int max_connections; /* CUDA_DEVICE_MAX_CONNECTIONS; 0 = default 8 */
-	char nccl[256];      /* release and environment of NCCL (cost/collective), "" nothing stated */
+	char nccl[256];      /* release and environment of NCCL (cost/collective); "" not stated */
 	char stack[32]; /* software stack whose defaults apply: "megatron", "fsdp", "deepspeed", ... */
 	char profile[32];  /* software stack whose measured efficiencies apply; default: `stack` */
-	char release[16];  /* of it: "26.04"; "" the newest */
-	bool stack_recipe; /* what nothing states is as the stack's recipes have it (lk_job_features);
-	                    * not of a launch line, where what is not stated is off */
-	lk_switch expert_overlap; /* expert traffic alongside the computation of another micro-batch
+	char release[16];  /* release of the stack, "26.04"; "" the newest */
+	bool stack_recipe; /* unstated fields follow the stack's recipes (lk_job_features); false for a
+	                    * launch line, where an unstated switch is off */
+	lk_switch expert_overlap;   /* expert traffic alongside the computation of another micro-batch
 	                             (interleaved); default off */
-	lk_switch graph_experts;  /* CUDA graphs hold the experts too; default off: their sizes vary */
-	lk_switch scatter_messages; /* a pipeline message is cut among tensor-parallel ranks; default:
-	                               DeepSpeed's engine does */
+	lk_switch graph_experts;    /* CUDA graphs include the experts; default off: their sizes vary */
+	lk_switch scatter_messages; /* a pipeline message is split among tensor-parallel ranks; default:
+	                               on in DeepSpeed's engine */
 	bool padded_vocab_said;
 	int padded_vocab;   /* derived: vocab rounded up to 128 * tp */
 	int vocab_multiple; /* make_vocab_size_divisible_by; default 128 for Megatron-like stacks, 1
 	                       else */
 } lk_job;
 
-/* Compares releases by their numbers: "v4.1" < "v5.0", "26.04" < "26.04.01"; "" comes first. As
- * strcmp. */
+/* Compare releases by their numbers: "v4.1" < "v5.0", "26.04" < "26.04.01"; "" comes first. Returns
+ * as strcmp. */
 int lk_release_compare(const char *a, const char *b);
 
-/* Features that a stack's recipes turn on from a release on. */
+/* Features that a stack's recipes turn on from some release on. */
 typedef struct lk_stack_features {
 	const char *stack, *since; /* since: "" all releases */
 	bool tp_overlap, fused_loss, cuda_graphs, graph_experts, expert_overlap;
-	bool early_attention; /* with cuDNN before 9.13, whose attention on Blackwell was its first */
+	bool early_attention; /* cuDNN before 9.13, the first with attention on Blackwell */
 	bool by_node;         /* MoE: one copy per node, LK_DISPATCH_NODE */
 	bool wide_grads;      /* gradients are kept and reduced in fp32 */
 	bool late_reduce;     /* below ZeRO 2: gradients are reduced after the last backward pass */
-	bool cp_contiguous;   /* context parallelism does not balance */
-	bool on_blackwell;    /* graphs on Blackwell alone */
-	bool overlap_across;  /* expert traffic overlapped where it leaves the node */
-	bool in_mxfp8;        /* graphs of experts, and their overlap, in MXFP8 alone */
-	int etp;              /* 0: as tp */
+	bool cp_contiguous;   /* context parallelism is not load-balanced */
+	bool on_blackwell;    /* CUDA graphs on Blackwell only */
+	bool overlap_across;  /* expert traffic is overlapped if it leaves the node */
+	bool in_mxfp8;        /* graphs of experts, and their overlap, only in MXFP8 */
+	int etp;              /* 0: equal to tp */
 	const char *source;   /* where this is stated, or why it is assumed */
 } lk_stack_features;
 
@@ -300,71 +303,71 @@ typedef struct lk_stack_features {
 const lk_stack_features *lk_stack_features_of(const char *stack, const char *release);
 /* All entries, for documents and tests; NULL past the end. */
 const lk_stack_features *lk_stack_features_at(int index);
-/* Those that hold for a job where it does not say otherwise. */
+/* The features of the job's stack and release: the defaults of its unstated fields. */
 const lk_stack_features *lk_job_features(const lk_job *job);
-/* The same without what the software leaves off on such a GPU or in such a format. */
+/* `of` without the features that the software leaves off on this GPU or in this format. */
 lk_stack_features lk_stack_features_for(const lk_stack_features *of, lk_arch arch, lk_dtype dtype);
-/* Whether its software overlaps the reduction of gradients where the job does not say. */
+/* Whether the job's software overlaps gradient reduction by default. */
 bool lk_job_overlaps_reduce(const lk_job *job);
 
-/* Derives what was left open (dp, micro-batches, defaults) and refuses what cannot run. The message
+/* Derive open fields (dp, micro-batches, defaults) and refuse a job that cannot run. The message
  * names the rule and the nearest legal values: "--tp: 96 heads are not divisible by 7; nearest: 6,
- * 8".
- */
+ * 8". */
 lk_status lk_job_complete(lk_job *job, const lk_cluster *cluster, lk_error *err);
-/* The same for searches, which ask it of one network again and again: its network has passed
- * lk_model_check. */
+/* lk_job_complete for searches, which complete many jobs of one network: the network has already
+ * passed lk_model_check. */
 lk_status lk_job_complete_checked(lk_job *job, const lk_cluster *cluster, lk_error *err);
-/* A step has a few calls per micro-batch, stage and chunk; beyond this many it would fill the
- * memory of a laptop. For those who change the micro-batches of a completed job, too. */
+/* Refuse too many passes. A step has a few calls per micro-batch, stage and chunk; beyond this many
+ * it would fill a laptop's memory. Also for callers that change the micro-batches of a completed
+ * job. */
 lk_status lk_job_check_passes(const lk_job *job, lk_error *err);
 
-/* The global batch that is assumed where nobody states one, whatever the question: the largest
- * power of two with at most 4 Mi tokens, of the pretraining of a language model, times the odd part
- * of the number of GPUs within that limit, so that they divide it; 0 for other jobs, whose batches
- * have no usual size. */
+/* The default global batch of every question. For the pretraining of a language model: the largest
+ * power of two with at most 4 Mi tokens, times the odd part of the number of GPUs within that
+ * limit, so that they divide it. 0 for other jobs, which have no default. */
 int lk_job_assumed_batch(const lk_job *job, int gpus);
 
-/* Tokens of a sequence; 0 of a network that has none. */
+/* Tokens of a sequence; 0 for a network without sequences. */
 static inline int lk_job_tokens(const lk_job *job) {
 	return job->model.vocab > 0 ? job->seq : 0;
 }
 
-/* Whether products read 16 bits or fewer: weights then have a master copy in fp32. */
+/* Whether products read 16 bits or fewer: weights then have an fp32 master copy. */
 static inline bool lk_job_sixteen_bit(const lk_job *job) {
 	return job->dtype != LK_FP32 && job->dtype != LK_TF32;
 }
 
-/* Whether its network runs as Hugging Face's code is written, with the stacks that run that. */
+/* Whether the network runs as Hugging Face's code is written, in a stack that runs such code. */
 bool lk_job_runs_as_written(const lk_job *job);
 #define LK_JOB_OWN_CODE "Hugging Face's networks run with the stacks ddp, fsdp and deepspeed alone"
-/* Whether autocast casts around products, with DDP: weights, gradients and the residual stream are
+/* Whether autocast casts around products (DDP): weights, gradients and the residual stream are
  * fp32. */
 static inline bool lk_job_autocasts(const lk_job *job) {
 	return lk_job_runs_as_written(job) && strcmp(job->stack, "ddp") == 0 &&
 	       lk_job_sixteen_bit(job) && job->master_weights == LK_ON;
 }
 
-/* Whether its graph has every pass over memory that is made. */
+/* Whether the graph lists every pass over memory. */
 static inline bool lk_job_lists_passes(const lk_job *job) {
 	return job->model.network == LK_NET_CONV || job->fused_kernels || job->eager == LK_ON;
 }
 
-/* Why a sequence of the job cannot hold several that attend within themselves; NULL: it can. */
+/* Why a sequence of the job cannot hold several documents that attend within themselves; NULL: it
+ * can. */
 const char *lk_job_pack_lacks(const lk_job *job);
-/* Of the pairs of a sequence those within its documents, on average; and on the data-parallel rank
- * that has most of them in a step, over the average: others wait for it. 1 where nothing is packed.
- */
+/* The average share of a sequence's pairs that lie within its documents; and the excess of the
+ * data-parallel rank with the most pairs in a step over the average: others wait for it. 1 without
+ * packing. */
 double lk_job_pack_share(const lk_job *job);
 double lk_job_pack_busiest(const lk_job *job);
 
-/* Whether a layer computes in bf16 where others compute in 8 or 4 bits. */
+/* Whether a layer computes in bf16 while others compute in 8 or 4 bits. */
 static inline bool lk_job_is_wide(const lk_job *job, int layer) {
 	if (job->dtype < LK_FP8) return false;
 	return layer < job->wide_first || layer >= job->model.layers - job->wide_last;
 }
 
-/* Context-parallel ranks that exchange tokens for heads around attention; 1: none. */
+/* Context-parallel ranks that exchange tokens for heads around attention; 1: no exchange. */
 static inline int lk_job_head_ranks(const lk_job *job) {
 	if (job->cp_kind != LK_CP_ULYSSES) return 1;
 	return job->cp_heads > 0 ? job->cp_heads : job->cp;
@@ -383,7 +386,8 @@ static inline bool lk_job_pairs(const lk_job *job) {
 	       job->model.experts > 0 && job->ep > 1;
 }
 
-/* Whether the chain of model chunks turns at the last rank, so that the first holds both ends. */
+/* Whether the chain of model chunks turns at the last rank, so that the first rank holds both
+ * ends. */
 static inline bool lk_job_folds(const lk_job *job) {
 	return job->schedule == LK_SCHED_ZB_V || job->schedule == LK_SCHED_V_HALF ||
 	       job->schedule == LK_SCHED_V_MIN || job->schedule == LK_SCHED_DUALPIPE_V;
@@ -396,38 +400,36 @@ static inline bool lk_job_splits_backward(const lk_job *job) {
 	       job->schedule == LK_SCHED_V_MIN;
 }
 
-/* DualPipe and DualPipeV split backward passes here and there, and pair the others with forward
- * passes. */
+/* DualPipe and DualPipeV split some backward passes and pair the others with forward passes. */
 static inline bool lk_job_dualpipe(const lk_job *job) {
 	return job->schedule == LK_SCHED_DUALPIPE || job->schedule == LK_SCHED_DUALPIPE_V;
 }
 
-/* Bytes of an element on its way to an expert in 8 bits: a factor in fp32 for every 128. */
+/* Bytes of an element sent to an expert in 8 bits: one fp32 factor per 128. */
 #define LK_DISPATCH_NARROW (1 + 4 / 128.0)
 
 /* Layers of a stage's chunk, in model order: chunk c of stage s holds layers [*first, *first +
  * count). */
 int lk_job_chunk_layers(const lk_job *job, int stage, int chunk, int *first);
-/* The same of every place [lk_job_places] of a completed job at once, by the place that the
- * schedule gives a chunk. */
+/* lk_job_chunk_layers for every place [lk_job_places] of a completed job at once, indexed by the
+ * place that the schedule gives a chunk. */
 void lk_job_split(const lk_job *job, int *first, int *count);
 
 /* Pasted launch lines. Words are those after "--": an optional launcher (torchrun, python, srun,
  * deepspeed, mpirun, env settings) with --nproc_per_node, --nnodes, -N ..., a script name, then the
- * framework's flags. Every flag is honoured or listed in `ignored` with its reason. */
+ * framework's flags. Every flag is honoured, or listed in `ignored` with its reason. */
 typedef enum lk_ignored_as {
-	LK_IGNORED_HARMLESS, /* it changes nothing of a step */
-	LK_IGNORED_NOTABLE,  /* somebody may have counted on it */
-	LK_IGNORED_UNKNOWN   /* nothing is known of the flag: a warning names it */
+	LK_IGNORED_HARMLESS, /* it does not affect a step */
+	LK_IGNORED_NOTABLE,  /* the user may rely on it */
+	LK_IGNORED_UNKNOWN   /* unknown flag: a warning names it */
 } lk_ignored_as;
 typedef struct lk_ignored {
 	const char *flag, *reason;
 	lk_ignored_as as;
-	const char
-		*near; /* of what is unknown: the flag that may have been meant; NULL: none is near */
+	const char *near; /* nearest known flag to an unknown one; NULL: none */
 } lk_ignored;
 #define LK_LAUNCH_NO_FILE \
-	"the file is not here" /* why a configuration that a line names is ignored */
+	"the file is not here" /* why a configuration named by a line is ignored */
 /* What a configuration trains on, for networks that read images. */
 typedef enum lk_launch_samples {
 	LK_SAMPLES_OPEN,
@@ -435,111 +437,107 @@ typedef enum lk_launch_samples {
 	LK_SAMPLES_IMAGES
 } lk_launch_samples;
 enum {
-	LK_LAUNCH_NETWORK = 96 /* of a name */
+	LK_LAUNCH_NETWORK = 96 /* bytes of a name */
 };
-/* What a file or command line of a post-training framework states of the phases besides training
+/* What a post-training framework's file or command line states about the phases other than training
  * (launch/config_rollout.c). Zero: not stated. */
 typedef struct lk_launch_rollout {
-	char task[8];                 /* "grpo", "dapo", "ppo", "distill"; empty: a training alone */
-	int prompts, samples;         /* of a step; responses to each prompt */
-	int sequences;                /* of a step; 0: prompts times samples */
-	double oversample;            /* sequences that are written for one that is kept */
+	char task[8];                 /* "grpo", "dapo", "ppo", "distill"; empty: training only */
+	int prompts, samples;         /* prompts per step; responses to each prompt */
+	int sequences;                /* per step; 0: prompts times samples */
+	double oversample;            /* sequences generated per sequence kept */
 	int epochs;                   /* passes over the sequences of a step */
-	int gpus;                     /* engines' own; 0: they run on the GPUs that train */
-	int engines;                  /* with GPUs of their own, where their number is stated */
-	int tp, pp, ep;               /* of an engine; ep beyond tp: GPUs attend apart */
-	int lag;                      /* batches that the engines may be ahead */
-	bool no_policy, no_reference; /* passes of log-probabilities that are left out */
+	int gpus;                     /* dedicated to engines; 0: engines run on the training GPUs */
+	int engines;                  /* number of engines on their own GPUs, if stated */
+	int tp, pp, ep;               /* of an engine; ep beyond tp: GPUs attend separately */
+	int lag;                      /* batches that the engines may run ahead */
+	bool no_policy, no_reference; /* omitted log-probability passes */
 	bool attention_dp, eager, no_prefix_caching;
 	bool padded;      /* sequences are padded to the longest of a step, not packed into rows */
-	bool by_sequence; /* mbs counts sequences of any length; else rows that they fill */
+	bool by_sequence; /* mbs counts sequences of any length; otherwise the rows that they fill */
 	double prompt_most, response_most, memory_share;
-	int max_sequences, max_tokens; /* of a batch, of an iteration */
+	int max_sequences, max_tokens; /* per batch, per iteration */
 	char engine[24], format[24], kv_format[24];
-	bool full_rows;                   /* rows that sequences share are padded to one length */
+	bool full_rows;                   /* rows shared by sequences are padded to one length */
 	bool keep_params, keep_optimizer; /* they stay on the GPUs while engines run there */
 	bool pinned_params;               /* the host's copy of the weights is pinned, and kept */
-	bool keep_reference, no_sleep;    /* so does the reference; engines stay while training runs */
-	char critic[LK_LAUNCH_NETWORK];   /* networks; empty: as the policy; none; none */
+	bool keep_reference, no_sleep;    /* the reference stays too; engines stay during training */
+	char critic[LK_LAUNCH_NETWORK];   /* networks; if empty: the policy's, none, none */
 	char reward_model[LK_LAUNCH_NETWORK], teacher[LK_LAUNCH_NETWORK];
-	int critic_gpus, teacher_gpus; /* their own; 0: those that train */
+	int critic_gpus, teacher_gpus; /* dedicated GPUs; 0: the training GPUs */
 	int critic_epochs;
 	int critic_params, critic_optimizer; /* 1 offloaded, -1 not; 0: as the policy's */
 	int teacher_tp;
 } lk_launch_rollout;
 
 typedef struct lk_launch {
-	lk_job *job;         /* fields that the flags state are set */
+	lk_job *job;         /* fields stated by the flags are set */
 	int gpus;            /* from the launcher; 0 not stated */
 	lk_ignored *ignored; /* owned by the arena */
 	int ignored_count;
-	const char **flags; /* names of all flags that were read, without dashes; owned by the arena */
+	const char **flags; /* names of all flags read, without dashes; owned by the arena */
 	int flag_count;
-	/* The network that the line names in place of stating its shape ("Qwen/Qwen2.5-72B") and the
-	 * flag that does ("model_name_or_path"); NULL: none. */
+	/* The network that the line names instead of its shape ("Qwen/Qwen2.5-72B") and the flag that
+	 * names it ("model_name_or_path"); NULL: none. */
 	const char *network, *network_flag;
-	const lk_model *shape; /* Megatron-LM's flags one to one, before its rules; NULL: none */
+	const lk_model *shape; /* Megatron-LM's flags one to one, before its rules apply; NULL: none */
 	lk_launch_samples samples;
-	bool window_said;      /* --window-size: it holds for whatever network is trained */
-	const char *framework; /* whose file or line it is, "axolotl"; NULL: not known */
-	int gpus_assumed;      /* where the launcher states none; 0: nothing is assumed */
-	int gpus_line;         /* of `assumed`, from 1 on, that says so; 0: none */
+	bool window_said;      /* --window-size: applies to whatever network is trained */
+	const char *framework; /* framework of the file or line, "axolotl"; NULL: unknown */
+	int gpus_assumed;      /* if the launcher states none; 0: no assumption */
+	int gpus_line;         /* 1-based index in `assumed` of the line that says so; 0: none */
 	const char *device;    /* the kind of GPU that a file or line names; NULL: none */
-	const char **assumed;  /* what is taken because nothing states it; owned by the arena */
+	const char **assumed;  /* assumptions in place of what is not stated; owned by the arena */
 	int assumed_count;
-	const char **understood; /* "key value" of all that was translated; owned by the arena */
+	const char **understood; /* "key value" of everything that was translated; owned by the arena */
 	int understood_count;
-	const lk_launch_rollout *rollout; /* of a step of reinforcement learning; NULL: a training */
+	const lk_launch_rollout *rollout; /* of a reinforcement-learning step; NULL: training only */
 } lk_launch;
-/* What overrides a file and fills what it leaves open. */
+/* Values that override a file, and values for what it leaves open. */
 typedef struct lk_launch_given {
 	const char *sets; /* lines "key=value" in the framework's own names; NULL: none */
-	const char *vars; /* lines "NAME=value": variables that only the cluster knows; NULL: none */
+	const char *vars; /* lines "NAME=value": variables known only to the cluster; NULL: none */
 	const char *also; /* lines: configurations that are merged over the file; NULL: none */
 	const char *const *args; /* $1, $2, ... of a script */
 	int arg_count;
-	uint64_t *vars_read; /* bit N: the file reads the variable of line N of `vars`, up to 64 lines;
-	                      * NULL: nobody asks */
+	uint64_t *vars_read; /* bit N: the file reads the variable on line N of `vars`, up to 64 lines;
+	                      * NULL: not wanted */
 } lk_launch_given;
 enum { LK_LAUNCH_CONFLICTS = 192 };
-/* Flags of the line that say something else of the network than `model` is, as "--num-layers 80
- * (32), ..."; "" where they agree. */
+/* The line's flags that contradict `model`, as "--num-layers 80 (32), ..."; "" if they agree. */
 void lk_launch_conflicts(const lk_launch *launch, const lk_model *model,
                          char out[LK_LAUNCH_CONFLICTS]);
-/* Adds to the ignored. The reason is borrowed, the flag copied. */
+/* Add a flag to the ignored ones. The reason is borrowed, the flag copied. */
 lk_status lk_launch_ignore(lk_arena *arena, lk_launch *launch, const char *flag, const char *reason,
                            lk_ignored_as as, lk_error *err);
 lk_status lk_launch_read(lk_arena *arena, int count, const char *const *words, const char *where,
                          lk_launch *out, lk_error *err);
 /* Whether launch lines of Megatron-LM have a flag of this name, dashes left out. */
 bool lk_launch_has_flag(const char *name);
-/* A shell script: assignments, ${VAR:-x}, continuations, arrays and decidable conditions are read,
- * nothing is executed.
- * `$(...)`, backticks, arguments of the script and variables that it never sets are refused, with
- * their line, where a flag that matters needs them. The launch line is the last command that starts
- * a known launcher or python. */
+/* Read a shell script: assignments, ${VAR:-x}, continuations, arrays and decidable conditions are
+ * read; nothing is executed. `$(...)`, backticks, arguments of the script and variables that it
+ * never sets are refused, with their line, if a flag that matters needs them. The launch line is
+ * the last command that starts a known launcher or python. */
 lk_status lk_launch_script(lk_arena *arena, const char *path, const lk_launch_given *given,
                            lk_launch *out, lk_error *err);
-/* The same from memory; `name` is in messages. */
+/* lk_launch_script from memory; messages name `name`. */
 lk_status lk_launch_text(lk_arena *arena, const char *text, size_t size, const char *name,
                          const lk_launch_given *given, lk_launch *out, lk_error *err);
-/* A file of either kind: the configuration of a training framework, or a shell script. `given` may
- * be NULL. */
+/* Read a training framework's configuration or a shell script. `given` may be NULL. */
 lk_status lk_launch_file(lk_arena *arena, const char *path, const lk_launch_given *given,
                          lk_launch *out, lk_error *err);
-/* A DeepSpeed config file, applied to out->job; with job NULL a new one is made. `out` is zeroed or
+/* Read a DeepSpeed config file into out->job; a new job is made if it is NULL. `out` is zeroed or
  * was filled before. */
 lk_status lk_deepspeed_read(lk_arena *arena, const char *path, lk_launch *out, lk_error *err);
-/* The configuration of a training framework from memory; the ending of `name` is that of its file.
- */
+/* Read a training framework's configuration from memory; `name` has the extension of its file. */
 lk_status lk_launch_config_text(lk_arena *arena, const char *text, size_t size, const char *name,
                                 lk_launch *out, lk_error *err);
-/* Whether flags and settings can state all of a network: not its convolutions nor its blocks of
- * diffusion. */
+/* Whether flags and settings can state the whole network: they cannot state convolutions or
+ * diffusion blocks. */
 bool lk_launch_describes(const lk_model *model);
-/* The launch lines of frameworks. NeMo, torchtitan and Megatron-Bridge name the network by recipes
- * of their own. DeepSpeed: Megatron-LM's flags with a configuration, which DeepSpeed takes as
- * base64 in place of a file's name. */
+/* The launch lines of frameworks. NeMo, torchtitan and Megatron-Bridge name the network by their
+ * own recipes. DeepSpeed: Megatron-LM's flags with a configuration, which DeepSpeed accepts as
+ * base64 instead of a file name. */
 typedef enum lk_dialect {
 	LK_DIALECT_MEGATRON,
 	LK_DIALECT_NEMO,
@@ -547,33 +545,33 @@ typedef enum lk_dialect {
 	LK_DIALECT_DEEPSPEED,
 	LK_DIALECT_BRIDGE
 } lk_dialect;
-/* A completed job as such a line, one text, whether or not the framework could run it; reading it
- * back gives the same job. NULL when memory runs out. lk_launch_write: Megatron-LM's. */
+/* Write a completed job as one line of that dialect, whether or not the framework could run it;
+ * reading it back gives the same job. NULL when memory runs out. lk_launch_write: Megatron-LM's. */
 char *lk_launch_write_for(lk_arena *arena, lk_dialect dialect, const lk_job *job);
 char *lk_launch_write(lk_arena *arena, const lk_job *job);
 
-/* ---- job_parts: what the files of the training job share and nobody else needs. */
+/* ---- job_parts: shared by the files of the training job and private to them. */
 
 enum {
-	LK_JOB_GPUS = 1 << 22,   /* ranks of a job, at most */
-	LK_JOB_PASSES = 1 << 20, /* micro-batches times chunks of all stages, at most */
+	LK_JOB_GPUS = 1 << 22,   /* most ranks of a job */
+	LK_JOB_PASSES = 1 << 20, /* most micro-batches times chunks of all stages */
 	LK_JOB_NEAR = 48,        /* bytes of a text of nearest legal values */
 };
 
 /* job_legal.c: the nearest legal values on both sides of `value`, as "6, 8". Each returns `out`. */
 char *lk_near_divisors(char out[LK_JOB_NEAR], int64_t value, int64_t of);
 char *lk_near_multiples(char out[LK_JOB_NEAR], int64_t value, int64_t of);
-/* `legal` is requested values below and above `value`, within 1..high. "none" where there is none.
- */
+/* `legal` is queried for values below and above `value`, within 1..high. "none" if no value is
+ * legal. */
 typedef bool (*lk_near_fn)(const void *context, int64_t value);
 char *lk_near_legal(char out[LK_JOB_NEAR], int64_t value, int64_t high, lk_near_fn legal,
                     const void *context);
 
-/* job_tower.c: the encoder of images as a job of its own on the ranks of the first stage: split by
- * tensor parallelism alone, a micro-batch all images of its sequences. False without an encoder.
- * What is frozen of it is for the caller to know. */
+/* job_tower.c: the image encoder as a job of its own on the ranks of the first stage: split only by
+ * tensor parallelism; a micro-batch is all images of its sequences. False without an encoder. The
+ * caller decides which parts are frozen. */
 bool lk_job_tower(const lk_job *job, lk_job *out);
-/* Whether the encoder is trained; whether its projector is. */
+/* Whether the encoder is trained; whether its projector is trained. */
 bool lk_job_trains_tower(const lk_job *job);
 bool lk_job_trains_projector(const lk_job *job);
 lk_status lk_job_check_tower(const lk_job *job, lk_error *err);
@@ -582,52 +580,53 @@ lk_status lk_job_check_tower(const lk_job *job, lk_error *err);
 int lk_job_layers(const lk_job *job); /* of both stacks */
 int lk_job_places(const lk_job *job); /* of the chain of model chunks; needs pp, vp, schedule */
 lk_status lk_job_layout_places(const lk_job *job, int *places, lk_error *err);
-/* Splits layers where nobody says how: evenly, with embedding and loss as a layer each, or with
- * less on the ends, as recipes do. */
+/* Apply the default split of layers: even, with embedding and loss as a layer each, or with fewer
+ * layers on the end stages, as in recipes. */
 void lk_job_split_usually(lk_job *job);
-/* A layout string in which the embedding and the loss take the room of so many layers, and what
- * does not divide goes to the places before the last. False: there is none. */
+/* Write a layout string in which the embedding and the loss count as this many layers, and the
+ * remainder goes to the places before the last. False: no such layout. */
 bool lk_job_lighten_ends(lk_job *job, int embedding, int loss);
 lk_status lk_job_check_split(const lk_job *job, lk_error *err);
 int lk_job_stage_layers(const lk_job *job, int stage);
 
-/* job_check.c: refuses what cannot run. Every derived field is filled. */
+/* job_check.c: refuse what cannot run. Every derived field must be filled. */
 lk_status lk_job_check_ranges(const lk_job *job, lk_error *err);
 lk_status lk_job_check_layout(const lk_job *job, lk_error *err);
 lk_status lk_job_check_switches(const lk_job *job, lk_error *err);
-/* Distillation: the job of the teacher's forward pass. False: there is none. */
+/* Distillation: the job of the teacher's forward pass. False without a teacher. */
 bool lk_job_teacher(const lk_job *job, lk_job *out);
-/* Why the pass of the job's teacher is not modelled; NULL: it is. */
+/* Why the teacher's pass is not modelled; NULL: it is. */
 const char *lk_job_lacks_teacher(const lk_job *job);
-/* Why the job cannot run a reference network too; NULL: it can. The second refuses --dpo for it. */
+/* Why the job cannot also run a reference network; NULL: it can. The second refuses --dpo for
+ * it. */
 const char *lk_job_lacks_reference(const lk_job *job);
 lk_status lk_job_check_reference(const lk_job *job, lk_error *err);
 lk_status lk_job_check_dtype(const lk_job *job, const lk_cluster *cluster, lk_error *err);
 bool lk_cluster_has_dtype(const lk_cluster *cluster, lk_dtype dtype);
 
-/* job_modules.c: what selective recomputation runs again. */
-/* Whether the job runs a module again; never with none or full. */
+/* job_modules.c: modules that selective recomputation runs again. */
+/* Whether the job recomputes a module; always false with "none" or "full". */
 bool lk_job_recomputes(const lk_job *job, lk_module module);
 /* Whether the norm before attention, or before the MLP of a layer with or without experts, is a
- * kernel of its own and not the first product's. */
+ * separate kernel instead of part of the first product. */
 bool lk_job_norm_apart(const lk_job *job, bool attention, bool moe);
-/* Why a module that may be named changes nothing of the job; NULL: it does. */
+/* Why naming a module changes nothing for the job; NULL: it does. */
 const char *lk_job_module_idle(const lk_job *job, lk_module module);
-/* The modules of a layer that cost little to run again: norms that are kernels of their own, the
- * up-projections of latent attention, the activation between the experts' products. Without what
- * Megatron-LM refuses; 0: there are none. */
+/* The modules of a layer that are cheap to recompute: norms in kernels of their own, the
+ * up-projections of latent attention, the activation between the experts' products. Excludes what
+ * Megatron-LM refuses; 0: none. */
 int lk_modules_light(const lk_job *job);
 /* The names in the order of lk_module, ended by NULL. */
 extern const char *const lk_module_name[];
-/* The set of names between characters of `apart`; 0 where one is unknown. */
+/* Parse names separated by characters of `apart`; 0 if one is unknown. */
 int lk_modules_named(const char *text, const char *apart);
-/* The names, `between` them: "core_attn+mlp". Returns `out`. */
+/* Write the names separated by `between`: "core_attn+mlp". Returns `out`. */
 enum { LK_MODULES_TEXT = 80 };
 char *lk_module_names(char out[LK_MODULES_TEXT], int modules, char between);
-/* Selective recomputation of modules. */
+/* Turn on selective recomputation of these modules. */
 void lk_job_select(lk_job *job, int modules);
-/* What --recompute takes for the job: "none", "selective", "core_attn+mlp", "full/4"; NULL when
- * out of memory. */
+/* The job's value of --recompute: "none", "selective", "core_attn+mlp", "full/4"; NULL when out of
+ * memory. */
 const char *lk_recompute_text(lk_arena *arena, const lk_job *job);
 lk_status lk_job_check_modules(const lk_job *job, lk_error *err);
 
@@ -635,87 +634,87 @@ lk_status lk_job_check_modules(const lk_job *job, lk_error *err);
 
 /* By lk_loss_kind, ended by NULL. */
 extern const char *const lk_loss_names[];
-/* Reads "logits", "linear", "cut", "chunked" or "chunked/N" into the job; NULL changes nothing. An
+/* Parse "logits", "linear", "cut", "chunked" or "chunked/N" into the job; NULL changes nothing. An
  * unknown name is an error at --loss. */
 lk_status lk_job_take_loss(lk_job *job, const char *text, lk_error *err);
-/* What --loss takes for the job; NULL where all logits are held, or when memory runs out. */
+/* The job's value of --loss; NULL if all logits are held, or when memory runs out. */
 const char *lk_loss_text(lk_arena *arena, const lk_job *job);
-/* Tokens whose logits exist at a time, of `tokens`; all of them with LOGITS, 0 with CUT. */
+/* How many of `tokens` have their logits in memory at a time: all with LOGITS, 0 with CUT. */
 double lk_loss_tokens(const lk_job *job, double tokens);
 lk_status lk_job_check_loss(const lk_job *job, lk_error *err);
 
-/* Whether the defaults of Megatron-LM hold: the job's stack is Megatron or one of its relatives. */
+/* Whether Megatron-LM's defaults apply: the stack is Megatron or a relative. */
 bool lk_job_like_megatron(const lk_job *job);
 bool lk_job_uses_deepspeed(const lk_job *job);
 
-/* ---- sizes: how many bytes of weights, gradients and optimizer state a rank holds. */
+/* ---- sizes: bytes of weights, gradients and optimizer state on a rank. */
 
 /* Parameters that one rank of a stage holds before data-parallel sharding. */
 typedef struct lk_rank_params {
 	double dense;                          /* replicated over the data-parallel group (DP x CP) */
 	double experts;                        /* replicated over the expert data-parallel group */
-	double trained_dense, trained_experts; /* of them; fewer with LoRA */
-	double tensors; /* that they are in, of convolution nets; else 0: not counted */
+	double trained_dense, trained_experts; /* trained part; smaller with LoRA */
+	double tensors; /* number of tensors, for convolution nets; else 0: not counted */
 } lk_rank_params;
 
-/* Trained tensors of equal size: what a bucket of gradients is filled with. */
+/* Trained tensors of equal size, which fill the gradient buckets. */
 typedef struct lk_rank_tensors {
-	double dense, experts; /* parameters of one of them on a rank */
+	double dense, experts; /* parameters of one tensor on a rank */
 	int count;
 } lk_rank_tensors;
 enum {
-	LK_LAYER_TENSORS = 8 /* kinds of them in a layer, at most */
+	LK_LAYER_TENSORS = 8 /* most kinds of tensors in a layer */
 };
-/* Those of a layer, in the order in which its backward pass completes their gradients; the number
- * of kinds. Norms and biases, which are small, are counted with the last matrix. `part` is what
- * lk_sizes_layer, _embedding or _head says, `layer` -1 for the ends. */
+/* List a layer's tensors in the order in which its backward pass completes their gradients; returns
+ * the number of kinds. Norms and biases, which are small, count with the last matrix. `part` comes
+ * from lk_sizes_layer, _embedding or _head; `layer` is -1 for the ends. */
 int lk_sizes_tensors(const lk_job *job, int layer, lk_rank_params part,
                      lk_rank_tensors out[LK_LAYER_TENSORS]);
 
 void lk_rank_params_add(lk_rank_params *sum, lk_rank_params part);
 
-/* Of one layer; of the ends of the network; of all that a stage holds. */
+/* Parameters of one layer; of the ends of the network; of all that a stage holds. */
 lk_rank_params lk_sizes_layer(const lk_job *job, int layer);
 lk_rank_params lk_sizes_embedding(const lk_job *job);
 lk_rank_params lk_sizes_head(const lk_job *job);
 lk_rank_params lk_sizes_stage(const lk_job *job, int stage);
 
-/* Bytes of a frozen parameter in 4 bits: NF4, a byte for every 64, a number in fp32 for every 256
- * of these (QLoRA, arXiv 2305.14314, section 3). */
+/* Bytes of a frozen parameter in 4 bits: NF4, one byte per 64 parameters, one fp32 number per 256
+ * of those bytes (QLoRA, arXiv 2305.14314, section 3). */
 #define LK_NF4_BYTES (.5 + 1 / 64. + 4 / (64 * 256.))
-/* Elements of a layer's matrices on a rank, of which QLoRA keeps 4 bits: .dense and .experts. */
+/* Elements of a layer's matrices on a rank, which QLoRA keeps in 4 bits: .dense and .experts. */
 lk_rank_params lk_sizes_layer_matrices(const lk_job *job, int layer);
-/* Bytes of a layer's weights as they travel and lie unsharded, dense and of experts, where others
- * have `each` bytes a parameter. */
+/* Bytes of a layer's dense and expert weights as they travel and lie unsharded; `each`: bytes of a
+ * parameter that is not kept in fewer bits. */
 void lk_sizes_layer_bytes(const lk_job *job, int layer, double each, double *dense,
                           double *experts);
 
-/* Of the encoder of images and its projector, on the stage that holds the embedding. */
+/* Parameters of the image encoder and its projector, on the stage that holds the embedding. */
 lk_rank_params lk_sizes_tower(const lk_job *job);
 
-/* Whether a stage holds the embedding, the head. */
+/* Whether a stage holds the embedding; whether it holds the head. */
 bool lk_sizes_has_embedding(const lk_job *job, int stage);
 bool lk_sizes_has_head(const lk_job *job, int stage);
 
-/* Ranks over which dense parameters, and experts, are replicated (and sharded by ZeRO). */
+/* Ranks over which dense parameters, or experts, are replicated (and sharded by ZeRO). */
 int lk_sizes_dp_ranks(const lk_job *job);
 int lk_sizes_edp_ranks(const lk_job *job);
 
-/* Ranks that divide what ZeRO shards of dense parameters and of experts; 1 and 1 without. */
+/* Ranks that share dense parameters, and experts, under ZeRO; 1 and 1 without sharding. */
 void lk_sizes_shards(const lk_job *job, double *dense, double *experts);
 
-/* Bytes per parameter: stored weight, gradient as kept, optimizer state with master copy, of
- * parameters that are in no matrix that the optimizer works on. */
+/* Bytes per parameter: stored weight; gradient as kept; optimizer state with master copy, for
+ * parameters outside the matrices that the optimizer works on. */
 double lk_sizes_weight_bytes(const lk_job *job);
 double lk_sizes_gradient_bytes(const lk_job *job);
 double lk_sizes_state_bytes(const lk_job *job);
-/* Bytes per parameter of a gradient on the wire. */
+/* Bytes per parameter of a gradient in transit. */
 double lk_sizes_wire_bytes(const lk_job *job);
 /* Whether ZeRO-3 shards and gathers the fp32 master copy (FSDP); DeepSpeed keeps 16-bit weights in
- * addition to it. */
+ * addition. */
 bool lk_job_shards_master(const lk_job *job);
-/* resident.c: bytes per parameter of a sharded weight, and of its gradient, as they are kept:
- * FSDP's shard of both is the fp32 master copy. Frozen weights have 16 bits. */
+/* resident.c: stored bytes per parameter of a sharded weight, and of its gradient: FSDP's shard of
+ * both is the fp32 master copy. Frozen weights have 16 bits. */
 double lk_sizes_shard_bytes(const lk_job *job);
 double lk_sizes_shard_gradient_bytes(const lk_job *job);
 /* Whether gradients leave for the host as they are reduced: FSDP's with the parameters
@@ -727,60 +726,60 @@ bool lk_job_gradients_on_host(const lk_job *job);
 
 typedef struct lk_optimizer_kind {
 	const char *name;
-	double moments;     /* numbers kept for every parameter, in --state-dtype */
-	double bytes;       /* kept besides for every parameter */
-	double of_matrices; /* moments for those of matrices, where it works on matrices */
-	double update;      /* bytes of an element that goes into the products and comes back; 0: the
-	                       step is one pass over the state */
-	double split;       /* bytes that 16-bit weights lack of the master copy, kept in its place; 0:
-	                       the master copy is kept in fp32 */
-	bool hidden;        /* of matrices those of layers alone, and none that is a bundle */
+	double moments;     /* values per parameter, in --state-dtype */
+	double bytes;       /* further bytes per parameter */
+	double of_matrices; /* moments of matrix parameters, for optimizers that work on matrices */
+	double update;      /* bytes of an element that enters the products and comes back; 0: the step
+	                       is one pass over the state */
+	double split;       /* bytes that 16-bit weights lack of the master copy, stored instead of it;
+	                       0: the master copy is kept in fp32 */
+	bool hidden;        /* works only on matrices of layers that are not bundles */
 } lk_optimizer_kind;
 const lk_optimizer_kind *lk_optimizer_of(const lk_job *job);
 /* By lk_optimizer and lk_muon_tp, ended by NULL. */
 extern const char *const lk_optimizer_names[LK_OPTIMIZERS + 1];
 extern const char *const lk_muon_tp_names[];
-/* Whether the step of the optimizer has matrix products: Muon, SOAP, Shampoo. */
+/* Whether the optimizer's step has matrix products: Muon, SOAP, Shampoo. */
 bool lk_optimizer_has_products(const lk_job *job);
 
 /* Matrices of one shape on a rank of a stage. */
 typedef struct lk_rank_matrix {
-	double out, in; /* as they are worked on */
-	double count;   /* of which the rank holds a part or all */
-	double parts;   /* tensor-parallel ranks over which they are divided and then worked on whole; 1
-	                   where the rank holds all that it works on */
-	double dealt;   /* of them, those on which the busiest data-parallel rank works */
+	double out, in; /* shape as the optimizer works on it */
+	double count;   /* matrices of which the rank holds a part or all */
+	double parts;   /* tensor-parallel ranks that share each matrix, which is then worked on whole;
+	                   1 if the rank holds all that it works on */
+	double dealt;   /* matrices assigned to the busiest data-parallel rank */
 	lk_cut cut;
 	bool expert;
 } lk_rank_matrix;
 enum {
-	LK_RANK_MATRICES = 64 /* shapes of a stage, at most */
+	LK_RANK_MATRICES = 64 /* most shapes of a stage */
 };
 typedef struct lk_rank_matrices {
 	lk_rank_matrix at[LK_RANK_MATRICES];
 	int count;
 } lk_rank_matrices;
-/* Those of a stage, the largest first; none of other optimizers. */
+/* The matrices of a stage, largest first; empty for other optimizers. */
 void lk_optimizer_matrices(const lk_job *job, int stage, lk_rank_matrices *out);
 /* SOAP: whether this side of a matrix is rotated. */
 bool lk_optimizer_turns(const lk_job *job, double side);
 
-/* What matrices of a stage have, before sharding, of dense parameters [0] and of experts [1]. */
+/* State of a stage's matrices before sharding: dense parameters [0], experts [1]. */
 typedef struct lk_matrix_state {
 	double elements[2];
-	double moments[2];    /* bytes of moments over those of other parameters */
-	double statistics[2]; /* bytes that go with sides of matrices */
+	double moments[2];    /* bytes of moments in excess of those of other parameters */
+	double statistics[2]; /* bytes proportional to the sides of matrices */
 } lk_matrix_state;
 lk_matrix_state lk_optimizer_state(const lk_job *job, int stage);
 
-/* Bytes of a stage's parameters that ZeRO-1 gathers after the optimizer, `each` a parameter but of
- * weights that are kept in 8 bits. */
+/* Bytes of a stage's parameters that ZeRO-1 gathers after the optimizer; `each`: bytes of a
+ * parameter that is not kept in 8 bits. */
 void lk_sizes_gathered(const lk_job *job, int stage, double each, double *dense, double *experts);
-/* A checkpoint of the whole job, bytes: what is trained, once, with its optimizer state as the job
- * keeps it. */
+/* Bytes of a checkpoint of the whole job: every trained parameter once, with its optimizer state as
+ * kept. */
 double lk_sizes_checkpoint(const lk_job *job);
 
-/* What stays on the device during the whole step, by owner; sharding applied. */
+/* What stays on the device during the whole step, by owner, after sharding. */
 typedef struct lk_resident {
 	double weights, gradients, optimizer;
 } lk_resident;

@@ -1,6 +1,6 @@
-/* job_check.c: what cannot run. The rules are those of Megatron-LM's validate_args
- * (megatron/training/arguments.py) where a framework is needed to decide, and plain divisibility
- * elsewhere. Every message names the option, the rule and the nearest legal values. */
+/* job_check.c: refuse jobs that cannot run. The rules are those of Megatron-LM's validate_args
+ * (megatron/training/arguments.py) where a framework decides, and plain divisibility elsewhere.
+ * Every message names the option, the rule and the nearest legal values. */
 #include "model/layout/job.h"
 
 #include <math.h>
@@ -9,7 +9,7 @@
 #include "model/layout/schedule.h"
 #include "base/noun.h"
 
-/* Limits that keep every product of the checks inside 64 bits. */
+/* Limits that keep every product of the checks within 64 bits. */
 struct range {
 	const char *option;
 	size_t offset;
@@ -71,7 +71,7 @@ static lk_status job_check_divides(const char *option, const char *what, int64_t
 	return lk_hint(err, "nearest: %s", lk_near_divisors(near, by, total));
 }
 
-/* The recurrence is serial over all tokens; how its channels would be split is not modelled. */
+/* The recurrence is serial over all tokens; splitting its channels is not modelled. */
 static lk_status check_rwkv(const lk_job *job, lk_error *err) {
 	const char *option = job->cp > 1 ? "--cp" : "--tp";
 	if (job->tp <= 1 && job->cp <= 1) return LK_OK;
@@ -79,8 +79,8 @@ static lk_status check_rwkv(const lk_job *job, lk_error *err) {
 	return lk_hint(err, "leave it out; use --dp, --pp and --zero");
 }
 
-/* What tensor parallelism splits of mixers other than attention; heads that exchange their tokens
- * over context parallelism are split further. */
+/* What tensor parallelism splits of mixers other than attention; exchanging tokens for heads over
+ * context parallelism splits heads further. */
 static lk_status check_recurrent(const lk_job *job, int mixers, lk_error *err) {
 	const lk_model *model = &job->model;
 	if ((mixers & LK_MIXER_SSM) && model->ssm == 1) {
@@ -127,7 +127,7 @@ static lk_status check_mlps(const lk_job *job, lk_error *err) {
 	return LK_OK;
 }
 
-/* Heads that context parallelism exchanges for tokens are whole, those of keys too. */
+/* Heads that context parallelism exchanges for tokens must be whole, key heads too. */
 static lk_status check_head_ranks(const lk_job *job, lk_error *err) {
 	const lk_model *model = &job->model;
 	int ranks = lk_job_head_ranks(job),
@@ -146,8 +146,8 @@ static lk_status check_head_ranks(const lk_job *job, lk_error *err) {
 	                         err);
 }
 
-/* Stages that use the same set of weights would each hold it and sum their gradients; the low ranks
- * of uses are not split. */
+/* Stages that use the same set of weights would each hold it and sum their gradients; low ranks of
+ * uses are not split. */
 static lk_status check_shared_sets(const lk_job *job, lk_error *err) {
 	const lk_model *model = &job->model;
 	if (model->shared_sets == 0 || (job->pp <= 1 && (job->tp <= 1 || !model->use_product)))
@@ -158,7 +158,7 @@ static lk_status check_shared_sets(const lk_job *job, lk_error *err) {
 	return lk_hint(err, "leave it out; use --dp and --zero");
 }
 
-/* What stages and tensor-parallel ranks would send of streams is not modelled. */
+/* Traffic of streams between stages and tensor-parallel ranks is not modelled. */
 static lk_status check_streams(const lk_job *job, lk_error *err) {
 	if (job->model.streams.count == 0 || (job->pp <= 1 && job->tp <= 1)) return LK_OK;
 	lk_fail(err, LK_ERR_INPUT, job->pp > 1 ? "--pp" : "--tp",
@@ -179,7 +179,7 @@ static lk_status check_tp(const lk_job *job, lk_error *err) {
 	if (model->shared_ffn > 0)
 		LK_TRY(job_check_divides("--tp", "units of the shared experts' width", model->shared_ffn,
 		                         job->tp, err));
-	/* Fewer key-value heads than ranks: each is held by tp / kv_heads ranks. */
+	/* fewer key-value heads than ranks: tp / kv_heads ranks hold each */
 	bool replicated =
 		model->kv_heads > 0 && job->tp > model->kv_heads && job->tp % model->kv_heads == 0;
 	if (heads && model->attention == LK_ATTN_HEADS && !replicated)
@@ -276,7 +276,7 @@ static lk_status check_pipeline(const lk_job *job, lk_error *err) {
 	return lk_hint(err, "use --zero 1, or --pp 1");
 }
 
-/* Convolution nets are replicated whole, and there is no pre-trained part to freeze. */
+/* Convolution nets are replicated whole and have no pre-trained part to freeze. */
 static lk_status check_convnet(const lk_job *job, lk_error *err) {
 	static const char *const options[] = {"--tp", "--pp", "--cp"};
 	const int degrees[] = {job->tp, job->pp, job->cp};
@@ -311,7 +311,7 @@ static lk_status check_adapters(const lk_job *job, lk_error *err) {
 	return lk_hint(err, "use pretrain or sft: other adapters are not modelled");
 }
 
-/* Blocks are built whole: what changes their inside, or parts their backward pass, is refused. */
+/* Blocks are built whole: refuse options that change their inside or split their backward pass. */
 static lk_status check_diffusion(const lk_job *job, lk_error *err) {
 	const lk_model *model = &job->model;
 	int text = model->dit.text_tokens;
@@ -416,7 +416,7 @@ static lk_status check_pairs(const lk_job *job, lk_error *err) {
 	return lk_hint(err, "nearest: %d", job->mbs + 1);
 }
 
-/* Optimizers that work on matrices need them whole, and on the device. */
+/* Optimizers on matrices need them whole and on the device. */
 static lk_status check_optimizer(const lk_job *job, lk_error *err) {
 	const char *name = lk_optimizer_of(job)->name;
 	if (!lk_optimizer_has_products(job)) return LK_OK;
@@ -432,7 +432,8 @@ static lk_status check_optimizer(const lk_job *job, lk_error *err) {
 	return lk_hint(err, "leave it out, or use --optimizer adam");
 }
 
-/* Layers of a transformer whose backward pass is one, alone on the device. */
+/* Offloading is modelled for transformer layers with a single backward pass that runs alone on the
+ * device. */
 static lk_status check_offload(const lk_job *job, lk_error *err) {
 	const char *why = NULL;
 	if (!job->offload_activations) return LK_OK;
@@ -458,7 +459,7 @@ const char *lk_job_lacks_teacher(const lk_job *job) {
 	return NULL;
 }
 
-/* A teacher of the same words runs where the network that learns does. */
+/* A teacher with the same vocabulary runs on the GPUs of the trained network. */
 static lk_status check_teacher(const lk_job *job, lk_error *err) {
 	lk_job teacher;
 	if (!lk_job_teacher(job, &teacher)) return LK_OK;
@@ -468,7 +469,7 @@ static lk_status check_teacher(const lk_job *job, lk_error *err) {
 	return lk_hint(err, job->pp > 1 ? "use --pp 1" : "leave it out");
 }
 
-/* Pieces of weights on the host go with the master copy there, and come before each gather. */
+/* Host copies of the weights accompany the master copy there and arrive before each gather. */
 static lk_status check_host_params(const lk_job *job, lk_error *err) {
 	if (!job->offload_params) return LK_OK;
 	if (job->sharding != LK_SHARD_ZERO3 || !job->offload_optimizer) {
@@ -497,7 +498,7 @@ static lk_status check_wide(const lk_job *job, lk_error *err) {
 	return lk_hint(err, "use at most %d", job->model.layers / 2);
 }
 
-/* Documents that attend within themselves: kernels of fused attention over texts. */
+/* Documents that attend only within themselves: fused attention over text. */
 static lk_status check_pack(const lk_job *job, lk_error *err) {
 	const char *why = job->pack_share > 0 ? lk_job_pack_lacks(job) : NULL;
 	if (!why) return LK_OK;

@@ -1,10 +1,10 @@
-/* job_legal.c: nearest legal values, for messages that say what to do. */
+/* job_legal.c: nearest legal values, for hints in messages. */
 #include "model/layout/job.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 
-/* How far the search goes to each side: a message is not worth more. */
+/* How far the search goes on each side. */
 enum { NEAR_STEPS = 65536 };
 
 static char *pair(char out[LK_JOB_NEAR], int64_t below, int64_t above) {

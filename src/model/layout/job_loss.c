@@ -1,7 +1,7 @@
-/* job_loss.c: losses that hold the logits of some tokens at a time, or of none (--loss;
+/* job_loss.c: losses that hold the logits of only some tokens at a time, or none (--loss;
  * docs/method/memory.md).
  *
- *     linear    Liger's fused linear cross-entropy: pieces of next_power_of_2(T / ceil(V / h))
+ *     linear Liger's fused linear cross-entropy: pieces of next_power_of_2(T / ceil(V / h))
  *               tokens, so that a piece's logits are about as large as the hidden states
  *               (linkedin/Liger-Kernel, ops/fused_linear_cross_entropy.py)
  *     cut       Cut Cross-Entropy: blocks of logits in shared memory alone (arXiv 2411.09009)
@@ -38,7 +38,7 @@ lk_status lk_job_take_loss(lk_job *job, const char *text, lk_error *err) {
 		job->loss_chunks = (int)chunks;
 		return LK_OK;
 	}
-	if (strchr(name, ',')) { /* predict has taken such a list apart */
+	if (strchr(name, ',')) { /* predict has already split such a list */
 		lk_fail(err, LK_ERR_INPUT, "--loss", "'%s' is a list",
 		        lk_escape(name, shown, sizeof shown));
 		return lk_hint(err, "give one name here; lockstep predict takes several");

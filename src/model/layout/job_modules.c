@@ -58,8 +58,8 @@ const char *lk_recompute_text(lk_arena *arena, const lk_job *job) {
 	return kinds[job->recompute];
 }
 
-/* The attention of Megatron-LM before its core (Megatron-DeepSpeed's) checkpoints unfused attention
- * alone. */
+/* Megatron-LM's attention before it had a core module (Megatron-DeepSpeed's) checkpoints only
+ * unfused attention. */
 static bool keeps_fused_core(const lk_job *job) {
 	return lk_job_uses_deepspeed(job) && job->attn_kernel == LK_KERNEL_FLASH;
 }
@@ -68,13 +68,13 @@ bool lk_job_recomputes(const lk_job *job, lk_module module) {
 	if (job->recompute != LK_RECOMPUTE_SELECTIVE || !lk_job_like_megatron(job)) return false;
 	if (module == LK_MODULE_CORE_ATTN && keeps_fused_core(job)) return false;
 	int modules = job->recompute_modules ? job->recompute_modules : LK_MODULE_CORE_ATTN;
-	/* the whole MoE layer runs again: its parts are counted once, not once more for themselves */
+	/* the whole MoE layer runs again: its parts are not counted twice */
 	if (modules & LK_MODULE_MOE) modules &= ~(LK_MODULE_MOE_ACT | LK_MODULE_SHARED_EXPERTS);
 	return modules & module;
 }
 
-/* Transformer Engine's first product of attention, and of a dense MLP, has the norm in it; latent
- * attention and routers read what a norm of their own wrote. */
+/* Transformer Engine's first product of attention, and of a dense MLP, includes the norm; latent
+ * attention and routers read the output of a separate norm. */
 bool lk_job_norm_apart(const lk_job *job, bool attention, bool moe) {
 	if (job->local_layers) return true;
 	return attention ? job->model.attention == LK_ATTN_MLA : moe;
@@ -89,7 +89,7 @@ const char *lk_job_module_idle(const lk_job *job, lk_module module) {
 	return NULL;
 }
 
-/* Delayed scaling knows no factor of what is made again (transformer_config.py). */
+/* Delayed scaling has no factor for recomputed tensors (transformer_config.py). */
 int lk_modules_light(const lk_job *job) {
 	const lk_model *model = &job->model;
 	int modules = 0;
@@ -100,9 +100,8 @@ int lk_modules_light(const lk_job *job) {
 	return modules;
 }
 
-/* What the network lacks for a module that Megatron-LM refuses or does not have then; NULL:
- * nothing.
- */
+/* What the network lacks for a module that Megatron-LM then refuses or does not have; NULL:
+ * nothing. */
 static const char *lacks(const lk_model *model, lk_module module) {
 	switch (module) {
 	case LK_MODULE_MOE:

@@ -1,5 +1,5 @@
-/* job_pack.c: sequences of several documents each, which attend within themselves alone: the share
- * of all pairs that is left, of the data-parallel rank that has most of them in a step (--pack,
+/* job_pack.c: sequences of several documents that attend only within themselves: the share of all
+ * pairs that remains on the data-parallel rank that has the most in a step (--pack,
  * docs/method/step.md). */
 #include <math.h>
 

@@ -35,14 +35,14 @@ int lk_job_places(const lk_job *job) {
 	return job->schedule == LK_SCHED_DUALPIPE ? job->pp : job->pp * job->vp;
 }
 
-/* What a walk over a layout string counts. */
+/* Counts while reading a layout string. */
 struct walk {
-	const char *wrong; /* why the string cannot be read, NULL while it can */
+	const char *wrong; /* why the string is invalid; NULL: valid so far */
 	int wanted;        /* place whose layers are counted */
-	int *each;         /* layers of every place; NULL: of the wanted one alone */
-	bool stops;        /* once they are */
+	int *each;         /* layers of every place; NULL: count only the wanted place */
+	bool stops;        /* stop once they are counted */
 	int place, steps;
-	int layers, before, count; /* all; in places before the wanted one; in it */
+	int layers, before, count; /* total; before the wanted place; in the wanted place */
 	int mtp, embeddings, losses, loss_place, embedding_place;
 };
 
@@ -71,7 +71,7 @@ static void split_symbol(struct walk *walk, char c) {
 	}
 }
 
-/* After one symbol or one bracket; NULL where the bracket does not close. */
+/* End of one symbol or bracket; NULL if the bracket is not closed. */
 static const char *item_end(const char *at, const char *end) {
 	if (*at != '(') return at + 1;
 	int depth = 0;
@@ -84,8 +84,8 @@ static const char *item_end(const char *at, const char *end) {
 
 static void walk_items(struct walk *walk, const char *at, const char *end, int depth);
 
-/* So many more times what took the walk from `before` to where it is: all places of it lie before
- * the wanted one, or after it, or one place is all of it. */
+/* Repeat the symbols between `before` and now `times` more times without reading them: all their
+ * places lie before the wanted one or after it, or all are one place. */
 static void walk_skip(struct walk *walk, const struct walk *before, long times) {
 	int layers = walk->layers - before->layers;
 	long steps = walk->steps + times * (walk->steps - before->steps);
@@ -105,7 +105,7 @@ static void walk_skip(struct walk *walk, const struct walk *before, long times) 
 	walk->losses += more * (walk->losses - before->losses);
 }
 
-/* How many times what took the walk from `before` to where it is can be skipped. */
+/* How many repetitions of the symbols between `before` and now can be skipped. */
 static long walk_can_skip(const struct walk *walk, const struct walk *before, long times) {
 	if (walk->each) return 0;
 	int places = walk->place - before->place;
@@ -114,7 +114,7 @@ static long walk_can_skip(const struct walk *walk, const struct walk *before, lo
 	return walk->place == walk->wanted || most < 0 ? 0 : most < times ? most : times;
 }
 
-/* One symbol or bracket with its repeat; returns what stands after it. */
+/* Read one symbol or bracket with its repeat; returns the position after it. */
 static const char *walk_item(struct walk *walk, const char *at, const char *end, int depth) {
 	const char *close = item_end(at, end), *next = close;
 	if (close == NULL) {
@@ -155,8 +155,8 @@ static struct walk walk_layout(const lk_job *job, int wanted, bool stops) {
 	return w;
 }
 
-/* Layers of the first place, of those between (`more` of them, the last ones, one more), and of
- * the last. */
+/* Write the layers of the first place, of those between (one more in the last `more` of them), and
+ * of the last. */
 static void split_write(lk_job *job, int first, int between, int more, int last) {
 	char string[3][32] = {"", "", ""}, ends[2][16] = {"", ""};
 	const int counts[2] = {first, last};
@@ -239,13 +239,13 @@ static lk_status check_layout_string(const lk_job *job, lk_error *err) {
 	return LK_OK;
 }
 
-/* Rank that holds a place. */
+/* The rank that holds a place. */
 static int split_stage_of(const lk_job *job, int place) {
 	if (lk_job_folds(job) && place >= job->pp) return 2 * job->pp - 1 - place;
 	return place % job->pp;
 }
 
-/* Share number `index` of `total` over `shares`, the first ones larger. */
+/* Share `index` of `total` divided into `shares`; the first shares are larger. */
 static int split_share(int total, int shares, int index) {
 	return total / shares + (index < total % shares);
 }
@@ -269,7 +269,7 @@ static int even_layers(const lk_job *job, int place) {
 	return total / places + more - other;
 }
 
-/* even_layers of all places before one that is not the first, summed up. */
+/* The sum of even_layers over all places before a place other than the first. */
 static int even_before(const lk_job *job, int place) {
 	int places = lk_job_places(job);
 	int total = lk_job_layers(job) + job->account_embedding + job->account_loss,
@@ -356,9 +356,9 @@ static lk_status check_stated(const lk_job *job, lk_error *err) {
 	return lk_hint(err, "choose layers per stage that are multiples of %d", chunks);
 }
 
-/* Legal numbers of places for an even split without remainder. */
+/* Legal numbers of places for an even split without a remainder. */
 struct even_fit {
-	int total, times; /* layers; places per unit of the value that is asked about */
+	int total, times; /* layers; places per unit of the value in question */
 };
 
 static bool fits_evenly(const void *context, int64_t value) {

@@ -1,5 +1,5 @@
-/* job_stack.c: what software does on its own: which relatives have its defaults, and the features
- * that its releases turn on where nobody says otherwise. */
+/* job_stack.c: the defaults of software: which stacks share them, and the features that releases
+ * turn on by themselves. */
 #include "model/layout/job.h"
 
 #include <ctype.h>
@@ -42,7 +42,7 @@ int lk_release_compare(const char *a, const char *b) {
 
 /* ---- features ---- */
 
-/* What all releases of a stack have in common. */
+/* Common to all releases of a stack. */
 #define DEEPSPEED                                                                      \
 	.since = "", .late_reduce = true,                                                  \
 	.source = "deepspeed/runtime/engine.py: without gradient partitioning, and where " \
@@ -55,7 +55,7 @@ int lk_release_compare(const char *a, const char *b) {
 	.cuda_graphs = true, .graph_experts = true, .by_node = true, .expert_overlap = true
 #define BLACKWELL_GRAPHS .cuda_graphs = true, .on_blackwell = true
 
-/* An entry holds for its release and those after it, up to the next of the stack. */
+/* An entry applies from its release on, until the next entry of the same stack. */
 static const lk_stack_features features[] = {
 	{.stack = "",
      .since = "",

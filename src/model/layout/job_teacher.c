@@ -1,5 +1,5 @@
-/* job_teacher.c: the frozen network of a distillation (Hinton et al., arXiv 1503.02531) as a job of
- * its own, laid out as the network that learns. */
+/* job_teacher.c: the frozen teacher of a distillation (Hinton et al., arXiv 1503.02531) as a job of
+ * its own, laid out like the trained network. */
 #include "model/layout/job.h"
 
 bool lk_job_teacher(const lk_job *job, lk_job *out) {

@@ -1,4 +1,4 @@
-/* job_tower.c: the encoder of images before a language model, as a job of its own. */
+/* job_tower.c: the image encoder before a language model, as a job of its own. */
 #include "model/layout/job.h"
 
 bool lk_job_tower(const lk_job *job, lk_job *out) {
@@ -15,7 +15,7 @@ bool lk_job_tower(const lk_job *job, lk_job *out) {
 	out->pack_share = 0;
 	out->ep = 1;
 	out->etp = job->tp;
-	/* what runs again does so in both, as far as an encoder has it, and in all of its layers */
+	/* both recompute the same modules, as far as an encoder has them, and in all its layers */
 	int dense = LK_MODULE_CORE_ATTN | LK_MODULE_MLP | LK_MODULE_LAYERNORM;
 	if (out->recompute_modules && !(out->recompute_modules & dense))
 		out->recompute = LK_RECOMPUTE_NONE;

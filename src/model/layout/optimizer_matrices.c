@@ -1,5 +1,5 @@
-/* optimizer_matrices.c: the matrices of a stage as Muon, SOAP and Shampoo work on them, and what
- * they keep for them (docs/method/step.md, "Optimizers on matrices"). */
+/* optimizer_matrices.c: the matrices of a stage as Muon, SOAP and Shampoo see them, and the state
+ * kept for them (docs/method/step.md, "Optimizers on matrices"). */
 #include "model/layout/job.h"
 
 #include <math.h>
@@ -11,11 +11,11 @@
 enum {
 	SOAP_SIDE = 10000, /* max_precond_dim of the authors' code */
 	SHAMPOO_SIDE = 8192,
-	STATISTICS = 8 /* bytes: the statistics and what is derived of them, fp32 */
+	STATISTICS = 8 /* bytes: the statistics and what is derived from them, fp32 */
 };
 
-/* A matrix as this rank works on it: Muon on whole ones unless --muon-tp-mode blockwise, the others
- * on the part that a tensor-parallel rank holds. */
+/* A matrix as this rank works on it: whole for Muon unless --muon-tp-mode is blockwise, otherwise
+ * the part that a tensor-parallel rank holds. */
 static lk_rank_matrix matrix_held(const lk_job *job, const lk_matrix *matrix) {
 	double ranks = matrix->expert ? job->etp : job->tp;
 	bool cut = matrix->cut != LK_CUT_NONE && ranks > 1;
@@ -95,8 +95,8 @@ static int by_size(const void *left, const void *right) {
 	return (more > 0) - (more < 0);
 }
 
-/* Matrices are dealt to the ranks that share them in order of size, so that the first rank has the
- * most: of those at places [a, b) it gets every `shards`-th from 0 on. */
+/* Deal matrices by size to the ranks that share them, so that the first rank has the most: of
+ * places [a, b) it gets every `shards`-th, starting at 0. */
 static void matrices_deal(const lk_job *job, lk_rank_matrices *list) {
 	double shards[2], place[2] = {0, 0};
 	lk_sizes_shards(job, &shards[0], &shards[1]);

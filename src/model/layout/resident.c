@@ -1,11 +1,11 @@
-/* resident.c: what a rank holds through the whole step, and a checkpoint (docs/method/memory.md):
- * parameters of sizes.c with what multi-token prediction, latent attention and narrow copies add.
- */
+/* resident.c: what a rank holds for the whole step, and the size of a checkpoint
+ * (docs/method/memory.md): the parameters of sizes.c plus multi-token prediction, latent attention
+ * and narrow copies. */
 #include "model/layout/job.h"
 #include "base/check.h"
 
-/* Modules of multi-token prediction stand with the head: a layer, the product that joins token and
- * state, three norms, and a copy of the embedding where no rank holds both ends (Megatron-LM,
+/* Multi-token prediction modules are on the head's stage: a layer, the product that joins token and
+ * state, three norms, and a copy of the embedding if no rank holds both ends (Megatron-LM,
  * multi_token_prediction.py); DualPipe's first and last rank do. */
 static lk_rank_params prediction_modules(const lk_job *job) {
 	const lk_model *model = &job->model;
@@ -27,9 +27,8 @@ static lk_rank_params prediction_modules(const lk_job *job) {
 	return sum;
 }
 
-/* Tensor parallelism leaves the down-projections of latent attention and the indexer whole on every
- * rank;
- * lk_sizes_layer divides them, as all of attention, for the traffic. */
+/* Tensor parallelism leaves the indexer and the down-projections of latent attention whole on every
+ * rank; lk_sizes_layer divides them, like the rest of attention, for the traffic. */
 static lk_rank_params whole_latent(const lk_job *job, int stage) {
 	LK_ASSERT(stage >= 0 && stage < job->pp);
 	const lk_model *model = &job->model;
@@ -60,7 +59,7 @@ static double wide_layers(const lk_job *job, int stage) {
 	return sum;
 }
 
-/* Copies of the layers' weights that Transformer Engine keeps in 8 or 4 bits, as they are and
+/* The 8- or 4-bit copies of the layers' weights that Transformer Engine keeps, plain and
  * transposed. */
 static double narrow_copies(const lk_job *job, int stage, lk_rank_params p) {
 	LK_ASSERT(stage >= 0 && stage < job->pp);
@@ -71,12 +70,13 @@ static double narrow_copies(const lk_job *job, int stage, lk_rank_params p) {
 		ends += lk_sizes_embedding(job).dense + lk_sizes_tower(job).dense;
 	if (lk_sizes_has_head(job, stage)) ends += lk_sizes_head(job).dense;
 	double layers = p.dense + p.experts - ends - wide_layers(job, stage);
-	double instead = job->narrow_weights ? 2 : 0; /* of the 16-bit weights */
+	double instead = job->narrow_weights ? 2 : 0; /* instead of the 16-bit weights */
 	return (2 * lk_job_operand_bytes(job) - instead) * layers;
 }
 
-/* Weights that are kept in 8 bits alone are gathered so; those of MXFP8, whose factors run along
- * either axis, in 16 bits and cast then (Megatron-LM's --reuse-grad-buf-for-mxfp8-param-ag). */
+/* Weights stored only in 8 bits are gathered in 8 bits; MXFP8 ones, whose factors run along either
+ * axis, are gathered in 16 bits and then cast (Megatron-LM's
+ * --reuse-grad-buf-for-mxfp8-param-ag). */
 void lk_sizes_gathered(const lk_job *job, int stage, double each, double *dense, double *experts) {
 	LK_ASSERT(stage >= 0 && stage < job->pp);
 	lk_rank_params p = lk_sizes_stage(job, stage);
@@ -110,7 +110,7 @@ double lk_sizes_checkpoint(const lk_job *job) {
 	return (dense + experts) * (lk_sizes_weight_bytes(job) + lk_sizes_state_bytes(job)) + more;
 }
 
-/* Bytes that frozen matrices of 4 bits save of 16, before sharding. */
+/* Bytes saved by frozen matrices in 4 bits instead of 16, before sharding. */
 static double narrow_saving(const lk_job *job, int stage) {
 	double elements = 0;
 	if (!job->narrow_base) return 0;
@@ -124,7 +124,7 @@ static double narrow_saving(const lk_job *job, int stage) {
 	return (2 - LK_NF4_BYTES) * elements;
 }
 
-/* A teacher's weights, a copy in 16 bits. */
+/* A teacher's weights: one copy in 16 bits. */
 static double teacher_weights(const lk_job *job) {
 	lk_job teacher;
 	if (!lk_job_teacher(job, &teacher)) return 0;
@@ -164,12 +164,12 @@ lk_resident lk_sizes_resident(const lk_job *job, int stage) {
 			lk_sizes_weight_bytes(job) * (job->task == LK_TASK_LORA ? held + trained : held) +
 			copies - narrow_saving(job, stage);
 	else if (job->offload_params) r.weights = 0;
-	else /* shards in 32 bits are counted with the optimizer, unless that is on the host alone */
+	else /* fp32 shards count with the optimizer, unless it is only on the host */
 		r.weights =
 			(lk_job_shards_master(job) && !job->offload_optimizer ? 0 : lk_sizes_shard_bytes(job)) *
 				sharded +
 			(2 * frozen - narrow_saving(job, stage)) / dense;
-	/* a reference network is the frozen base where there are adapters, else a copy */
+	/* with adapters the frozen base is the reference network, otherwise a copy is */
 	if (job->dpo && job->task != LK_TASK_LORA)
 		r.weights += (lk_job_sixteen_bit(job) ? 2 : 4) * held /
 		             (job->sharding == LK_SHARD_ZERO3 ? dense : 1);

@@ -1,4 +1,4 @@
-/* schedule.c: the table of pipeline schedules, and the checks they share. */
+/* schedule.c: the table of pipeline schedules, and their common checks. */
 #include "base/text.h"
 #include "model/layout/schedule.h"
 

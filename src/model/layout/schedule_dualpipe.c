@@ -15,9 +15,9 @@
  * Bubble (P/2 - 1)(F&B + b - 3W). The chunk of a slot is the direction; micro-batches are counted
  * 0..C/2-1 in each.
  *
- * DualPipeV (dualpipev.py) is the upper half alone, folded at its middle: p ranks, rank r with the
- * places r and 2p - 1 - r of one chain, all micro-batches through both; the order is that of rank r
- * of 2p ranks and 2m micro-batches. */
+ * DualPipeV (dualpipev.py) is the upper half folded at its middle: p ranks; rank r holds the places
+ * r and 2p - 1 - r of one chain, and all micro-batches pass both. The order is that of rank r of 2p
+ * ranks with 2m micro-batches. */
 #include "model/layout/schedule.h"
 #include "base/noun.h"
 
@@ -55,12 +55,12 @@ static lk_status dualpipe_check(const lk_schedule_shape *shape, lk_error *err) {
 	return LK_OK;
 }
 
-/* A rank at work: next micro-batch by phase, and the queue of waiting weight gradients. */
+/* A rank's state: next micro-batch by phase, and the queue of waiting weight gradients. */
 struct desk {
 	lk_slots *out;
 	int turn; /* direction of phase 0 */
 	int f[2], b[2];
-	size_t oldest; /* no waiting weight gradient comes before this slot */
+	size_t oldest; /* all waiting weight gradients are at or after this slot */
 };
 
 static void dualpipe_forward(struct desk *desk, int phase) {
@@ -123,7 +123,8 @@ static void dualpipe_cool_down(struct desk *desk, int h, int rest) {
 	for (int i = 0; i <= h; i++) dualpipe_weights(desk);
 }
 
-/* Rank h of the half of `half` ranks that phase 0 starts on, `each` micro-batches of each phase. */
+/* Fill rank h of the half of `half` ranks on which phase 0 starts, with `each` micro-batches per
+ * phase. */
 static void dualpipe_fill(struct desk *desk, int h, int half, int each) {
 	int rest = half - h - 1;
 	dualpipe_warm_up(desk, h, rest);

@@ -2,13 +2,13 @@
  * orders it (megatron/core/pipeline_parallel/schedules.py). Each rank has v model chunks; chunk c
  * of rank s is virtual stage c*p + s.
  *
- * Micro-batches go in groups of p, or of g >= p that the job states; a group passes all chunks
- * before the next one starts. Backward passes take the chunks the other way round. With w = min(2(p
+ * Micro-batches run in groups of p, or of the job's g >= p; a group passes all chunks before the
+ * next one starts. Backward passes take the chunks in reverse order. With w = min(2(p
  * - s - 1) + (v - 1)g, m*v): F x w; (F, B) x (m*v - w); B x w. Makespan m(F + b) + (p - 1)(F +
  * b)/v; min(m*v, w + 1) chunks are in flight.
  *
- * Paired (Megatron-LM's --overlap-moe-expert-parallel-comm): w is one more, and F and B of a steady
- * step run side by side.
+ * Paired (Megatron-LM's --overlap-moe-expert-parallel-comm): w is one larger, and F and B of a
+ * steady step run concurrently.
  *
  * m must be a multiple of p. Megatron-LM refuses a last group of fewer than p micro-batches too:
  * the order would deadlock, for instance with p = 4, v = 3, m = 5. */
@@ -49,7 +49,7 @@ static lk_status interleaved_check(const lk_schedule_shape *shape, lk_error *err
 	               lk_noun(below + group, "micro-batch", "micro-batches"));
 }
 
-/* Walks the virtual steps of a rank: for every group, for every chunk, for every micro-batch of the
+/* Iterates over the virtual steps of a rank: by group, then chunk, then micro-batch of the
  * group. */
 struct walk {
 	int group; /* first micro-batch of the group */
@@ -73,7 +73,7 @@ static lk_status interleaved_order(const lk_schedule_shape *shape, int stage, lk
 	LK_TRY(lk_schedule_begin(&lk_schedule_interleaved, shape, stage, 2 * (size_t)steps, out, err));
 	int64_t warmup = 2 * (int64_t)(shape->stages - stage - 1) +
 	                 (int64_t)(shape->chunks - 1) * interleaved_group_size(shape);
-	if (shape->paired) warmup++; /* a pair's backward may not wait for its own forward */
+	if (shape->paired) warmup++; /* a pair's backward must not wait for its own forward */
 	if (warmup > steps) warmup = steps;
 	struct walk forward = {0, 0, 0}, backward = {0, 0, 0};
 	for (int64_t i = 0; i < warmup; i++) interleaved_emit(out, LK_PASS_F, shape, &forward);

@@ -1,4 +1,4 @@
-/* schedule_shape.c: what the pipeline schedules share: shapes that run, the slots of a rank, the
+/* schedule_shape.c: common to all pipeline schedules: legal shapes, the slots of a rank, the
  * placements. */
 #include "model/layout/schedule.h"
 #include "base/noun.h"

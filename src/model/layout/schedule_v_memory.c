@@ -1,7 +1,7 @@
 /* schedule_v_memory.c: V-Half and V-Min (Qi et al., arXiv 2405.15362, building blocks of section
- * 3): the V of ZB-V with activations of half and of a third of 1F1B's.
+ * 3): the V of ZB-V with a half and a third of 1F1B's activations.
  *
- * In units of a pass of a half stage, all taken as equally long, rank r of p begins the passes of
+ * In units of a pass of a half stage, all assumed equally long, rank r of p begins the passes of
  * micro-batch 0 at
  *
  *             F0    F1            B1                B0                 gap
@@ -9,11 +9,11 @@
  *     V-Min   r     2p - r - 1    2p + gap + r      4p + gap - r - 1   2 with p % 3 = 0, else 0
  *
  * and those of each next one six units later: three passes of two halves (sail-sg/zero-bubble,
- * zbv_greedy.py, stable_pattern_v_half and _v_min). Weight gradients take the units in between. The
- * order of these times is the list; the simulation runs it as early as it can. That repository's
- * scheduler then moves passes of the first and last micro-batches by a greedy search, which is left
- * out. Makespan with F = B = W, m >= p: 3mF + (7p + gap - 7) F/4 for V-Half, 3mF + (4p + gap - 5)
- * F/2 for V-Min; in flight are p + 2 and 2p/3 + 3 half chunks or fewer. */
+ * zbv_greedy.py, stable_pattern_v_half and _v_min). Weight gradients take the units in between.
+ * Sorting these times gives the order; the simulation runs each pass as early as possible. The
+ * greedy search by which that repository's scheduler then moves passes of the first and last
+ * micro-batches is left out. Makespan with F = B = W, m >= p: 3mF + (7p + gap - 7) F/4 for V-Half,
+ * 3mF + (4p + gap - 5) F/2 for V-Min; at most p + 2 and 2p/3 + 3 half chunks are in flight. */
 #include "base/check.h"
 #include "model/layout/schedule.h"
 
@@ -46,7 +46,7 @@ static void min_block(int stages, int rank, int begin[V_TURNS]) {
 	begin[3] = 4 * stages + gap - rank - 1;
 }
 
-/* Weight gradients that wait, oldest first: those of the input gradients from slot `at` on. */
+/* Waiting weight gradients, oldest first: those of the input gradients from slot `at` on. */
 struct waiting {
 	size_t at;
 	int count;
@@ -58,7 +58,7 @@ static void put_weights(lk_slots *out, struct waiting *waiting) {
 	waiting->count--;
 }
 
-/* Merges the four rows of times; no two of them are equal. */
+/* Merge the four rows of times; all times are distinct. */
 static lk_status v_memory_order(const lk_schedule *schedule, block_fn *block,
                                 const lk_schedule_shape *shape, int stage, lk_slots *out,
                                 lk_error *err) {

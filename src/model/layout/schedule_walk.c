@@ -1,7 +1,7 @@
-/* schedule_walk.c: a whole schedule, walked pass by pass with given times.
+/* schedule_walk.c: executes a whole schedule pass by pass with given times.
  *
- * The walk follows the rules of dependency that all schedules have in common, with k a place in the
- * chain of model chunks and i a micro-batch:
+ * The rules of dependency are common to all schedules; k is a place in the chain of model chunks, i
+ * a micro-batch:
  *     F(k, i) after F(k-1, i);  B(k, i) after F(k, i) and B(k+1, i);  W(k, i) after B(k, i);
  *     every rank works through its list in order.
  * A rank runs until its next slot waits for another rank; the pass that ends the wait puts it back
@@ -12,23 +12,22 @@
 #include "base/arena.h"
 #include "model/layout/schedule.h"
 
-/* What a rank needs at hand for its next slot. */
+/* A rank's state for its next slot. */
 struct lane {
 	const lk_slot *next, *stop;
 	double free_at;
-	double sent[2]; /* when its messages forward and back have left */
+	double sent[2]; /* when its messages forward and back have been sent */
 	bool listed;    /* on the stack */
 };
 
-/* What a chunk of a rank needs at hand: when inputs and gradients arrive, [micro-batches], NAN not
- * known yet. NULL `input`: they are there from the beginning. The last place hands its outputs to
- * itself, as gradients. */
+/* A chunk's state: arrival times of inputs and gradients, [micro-batches], NAN if unknown. `input`
+ * NULL: available from the beginning. The last place passes its outputs to itself, as gradients. */
 struct chunk {
 	int place;
-	int before, behind; /* ranks of the places alongside it; -1: none */
+	int before, behind; /* ranks of the adjacent places; -1: none */
 	double *input, *gradient;
-	double *output, *returned; /* input of the place after, gradient of the place before; NULL:
-	                              there is none */
+	double *output, *returned; /* input of the next place, gradient of the previous place; NULL:
+	                              none */
 };
 
 struct walk {
@@ -36,11 +35,11 @@ struct walk {
 	const lk_schedule_shape *shape;
 	const lk_pass_times *times;
 	int chains, places, per_chain; /* per_chain: micro-batches of one chain */
-	bool in_turn;         /* messages of a rank leave one after another, in each direction */
-	lk_slots slots;       /* of all ranks, one after another */
+	bool in_turn;         /* messages of a rank are sent one after another, in each direction */
+	lk_slots slots;       /* of all ranks, concatenated */
 	struct lane *lanes;   /* [stages] */
 	struct chunk *chunks; /* [stages * chunks] */
-	int *work;            /* stack of ranks to look at */
+	int *work;            /* stack of ranks to examine */
 	int work_count;
 };
 
@@ -54,15 +53,15 @@ static void wake(struct walk *walk, int rank) {
 	walk->work[walk->work_count++] = rank;
 }
 
-/* When a slot may start as far as other ranks go; NAN while one of them is not done. Weight
- * gradients stand after their backward pass on the same rank. */
+/* Earliest start of a slot as far as other ranks decide; NAN until they are done. A weight gradient
+ * always follows its backward pass on the same rank. */
 static double ready_at(const struct chunk *chunk, const lk_slot *slot) {
 	if (slot->pass == LK_PASS_W) return 0;
 	if (slot->pass == LK_PASS_F) return chunk->input ? chunk->input[slot->microbatch] : 0;
 	return chunk->gradient[slot->microbatch];
 }
 
-/* What a rank that can do nothing else meanwhile waits for the slot's message. */
+/* Time that an otherwise idle rank waits for the slot's message. */
 static double waited_for(const struct walk *walk, const struct chunk *chunk, int rank,
                          const lk_slot *slot) {
 	int from;
@@ -72,7 +71,7 @@ static double waited_for(const struct walk *walk, const struct chunk *chunk, int
 	return from >= 0 && from != rank ? walk->times->message : 0;
 }
 
-/* When what ends now is there on the other rank. */
+/* Arrival on the other rank of the result of a pass that ends now. */
 static double walk_arrival(const struct walk *walk, int rank, int to, bool back, double end) {
 	struct lane *lane = &walk->lanes[rank];
 	if (to == rank || walk->times->waits) return end;
@@ -80,7 +79,7 @@ static double walk_arrival(const struct walk *walk, int rank, int to, bool back,
 	return lane->sent[back] = walk_later(end, lane->sent[back]) + walk->times->message;
 }
 
-/* Hands on what a slot has made, and wakes the rank that may wait for it. */
+/* Pass on the result of a slot and wake the rank that may wait for it. */
 static void walk_finish(struct walk *walk, int rank, const struct chunk *chunk, const lk_slot *slot,
                         double end) {
 	int i = slot->microbatch;
@@ -98,13 +97,13 @@ static void walk_finish(struct walk *walk, int rank, const struct chunk *chunk, 
 	}
 }
 
-/* How long the slot's pass takes, by place, as one of `count` side by side. */
+/* The duration of the slot's pass, by place; `count`: passes that run concurrently. */
 static const double *times_of(const lk_pass_times *times, const lk_slot *slot, int count) {
 	const double *alone = count == 1 ? times->alone[slot->pass] : NULL;
 	return alone ? alone : times->pass[slot->pass];
 }
 
-/* Runs the next slot of a rank, or the next two where they overlap; false if it has to wait. */
+/* Run the next slot of a rank, or the next two if they overlap; false if it has to wait. */
 static bool walk_advance(struct walk *walk, int rank) {
 	struct lane *lane = &walk->lanes[rank];
 	const struct chunk *of = &walk->chunks[rank * walk->shape->chunks];
@@ -132,8 +131,8 @@ static bool walk_advance(struct walk *walk, int rank) {
 
 /* ---- setting up ---- */
 
-/* The slots of all ranks. Their list may move while it grows, so that lanes are told where theirs
- * are at the end. */
+/* Collect the slots of all ranks. The list may move while it grows, so lanes get their addresses at
+ * the end. */
 static lk_status collect_orders(struct walk *walk, lk_arena *arena, lk_error *err) {
 	int stages = walk->shape->stages;
 	size_t *begin = LK_ARRAY(arena, size_t, stages + 1);
@@ -152,7 +151,7 @@ static lk_status collect_orders(struct walk *walk, lk_arena *arena, lk_error *er
 	return LK_OK;
 }
 
-/* Chunks find their neighbours in the chain: `at` and `owner` [chains * places]. */
+/* Connect chunks to their neighbours in the chain: `at` and `owner` [chains * places]. */
 static void join_chunks(const struct walk *walk, struct chunk *const *at, const int *owner) {
 	for (int k = 0; k < walk->chains * walk->places; k++) {
 		struct chunk *chunk = at[k];

@@ -1,17 +1,16 @@
 /* schedule_zb_h1.c: ZB-H1 (Qi et al., arXiv 2401.10241; sail-sg/zero-bubble-pipeline-parallelism).
  *
  * Forward and input-gradient passes in the order of 1F1B. Weight gradients fill the bubble: after
- * its j-th input gradient (counted from 1) rank s computes weight gradient j - s where j > s; what
- * is left comes last. Makespan m(F
- * + B + W) + (p - 1)(F + B - W) for m >= p, at the memory of 1F1B. The reference scheduler searches
- * for its order and may differ from this closed form. */
+ * its j-th input gradient (counted from 1) rank s computes weight gradient j - s if j > s; the rest
+ * comes last. Makespan m(F + B + W) + (p - 1)(F + B - W) for m >= p, at the memory of 1F1B. The
+ * reference scheduler searches for its order and may differ from this closed form. */
 #include "model/layout/schedule.h"
 
 static lk_status h1_check(const lk_schedule_shape *shape, lk_error *err) {
 	return lk_schedule_check_shape(&lk_schedule_zb_h1, shape, err);
 }
 
-/* Input gradient number i and the weight gradient that is due after it. */
+/* Input gradient i and the weight gradient that is due after it. */
 static void emit_backward(lk_slots *out, int stage, int i) {
 	lk_slot_put(out, LK_PASS_BI, 0, i);
 	if (i >= stage) lk_slot_put(out, LK_PASS_W, 0, i - stage);

@@ -1,14 +1,14 @@
 /* schedule_zb_h2.c: ZB-H2 (Qi et al., arXiv 2401.10241; sail-sg/zero-bubble-pipeline-parallelism).
  *
- * A rank runs forward passes until the first gradient can be there, and puts off so many weight
- * gradients that its last input gradient leaves in time for the ranks before it. With s the rank:
+ * A rank runs forward passes until the first gradient can arrive, and postpones enough weight
+ * gradients for its last input gradient to leave in time for the ranks before it. With s the rank:
  *
  *     w = 2(p - s) - 1;  F x w;  (B, W of 2s before, F) x (m - w);  (B, W of 2s before) x w;
  *     W x 2s
  *
  * From its first to its last pass rank 0 needs m(F + B + W) + (p - 1) max(0, F + B - 2W), others
- * less, for W <= F <= B <= F + W; 2p - 1 micro-batches are in flight. No step of the optimizer may
- * wait for all ranks meanwhile. Needs m >= 2p - 1. */
+ * less, for W <= F <= B <= F + W; 2p - 1 micro-batches are in flight. The optimizer must not wait
+ * for all ranks meanwhile. Needs m >= 2p - 1. */
 #include "model/layout/schedule.h"
 #include "base/noun.h"
 

@@ -6,7 +6,7 @@
  *     F0 (while any is left), B0, W0, F1, B1, W1  until all forwards are done;
  *     (B0, B1) x r;  (B0, W0) x (p - r);  the remaining W1, then W0.
  *
- * With F = B = W no rank has a bubble inside; makespan 3mF + (p - 1)F/2. Needs m >= 2p - 1. 2p half
+ * With F = B = W no rank has an inner bubble; makespan 3mF + (p - 1)F/2. Needs m >= 2p - 1. 2p half
  * chunks are in flight on every rank. */
 #include "model/layout/schedule.h"
 #include "base/noun.h"

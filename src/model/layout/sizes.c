@@ -15,8 +15,7 @@ static bool lora(const lk_job *job) {
 	return job->task == LK_TASK_LORA;
 }
 
-/* Low-rank pairs on the attention projections: rank * (in + out) each, a
- * TP-th on each rank. */
+/* Low-rank pairs on the attention projections: rank * (in + out) each, 1/TP on each rank. */
 static double lora_params(const lk_job *job, int layer) {
 	const lk_model *model = &job->model;
 	if (!(lk_model_layer(model, layer).mixers & LK_MIXER_ATTENTION) ||
@@ -24,7 +23,7 @@ static double lora_params(const lk_job *job, int layer) {
 		return 0;
 	double in = lk_model_attention_inputs(model), q = (double)model->heads * model->head_dim,
 		   kv = (double)model->kv_heads * model->head_dim;
-	double magnitudes = job->dora ? q + 2 * kv + model->hidden : 0; /* one for each output */
+	double magnitudes = job->dora ? q + 2 * kv + model->hidden : 0; /* one per output */
 	return (job->lora_rank * ((in + q + 2 * kv) + (q + model->hidden)) + magnitudes) / job->tp;
 }
 
@@ -63,16 +62,16 @@ void lk_sizes_layer_bytes(const lk_job *job, int layer, double each, double *den
 	*dense = each * p.dense;
 	*experts = each * p.experts;
 	if (!job->narrow_base) return;
-	/* Of what a rank holds of a layer all is counted as divided by tensor parallelism, matrices
-	 * into latents (MLA) too, which the list of matrices has whole. */
+	/* A layer's parameters on a rank are counted as divided by tensor parallelism, including the
+	 * matrices into latents (MLA), which the list of matrices has whole. */
 	lk_rank_params narrow = lk_sizes_layer_matrices(job, layer);
 	*dense -= (each - LK_NF4_BYTES) * fmin(narrow.dense, p.dense);
 	*experts -= (each - LK_NF4_BYTES) * narrow.experts;
 }
 
 /* Matrices of a transformer layer. Megatron-LM's stacks, and networks without a gate (GPT-2, NeoX,
- * BLOOM), have one product for queries, keys and values, and Megatron-LM's one for gate and input;
- * Llama's relatives elsewhere have one for each. */
+ * BLOOM), have one product for queries, keys and values, and Megatron-LM one for gate and input; in
+ * other stacks relatives of Llama have one for each. */
 static int transformer_tensors(const lk_job *job, int layer, lk_rank_tensors *out) {
 	const lk_model *model = &job->model;
 	lk_layer_params p = lk_model_layer_params(model, layer);
@@ -94,7 +93,7 @@ static int transformer_tensors(const lk_job *job, int layer, lk_rank_tensors *ou
 			(lk_rank_tensors){.dense = each * (apart ? 1 : inputs), .count = apart ? inputs : 1};
 	}
 	bool attends = lk_model_layer(model, layer).mixers & LK_MIXER_ATTENTION;
-	if (!attends) { /* of other mixers the two products: out, in */
+	if (!attends) { /* other mixers have two products: out, in */
 		double rest = p.router + p.norms;
 		if (attention > 0) *next++ = (lk_rank_tensors){.dense = attention / 3, .count = 1};
 		*next++ =
@@ -142,7 +141,8 @@ lk_rank_params lk_sizes_embedding(const lk_job *job) {
 
 lk_rank_params lk_sizes_head(const lk_job *job) {
 	double dense = lk_model_head_params(&job->model) * padded_share(job) / job->tp;
-	if (job->model.tied && job->pp > 1 && !lk_job_folds(job)) /* whose first rank holds both ends */
+	if (job->model.tied && job->pp > 1 && !lk_job_folds(job)) /* without folding no rank holds both
+	                                                           * ends */
 		dense += (double)job->padded_vocab * job->model.hidden /
 		         job->tp; /* the last stage's copy of the embedding */
 	double tensors = job->model.network == LK_NET_CONV ? lk_convnet_head_tensors(&job->model) : 0;
@@ -224,9 +224,8 @@ bool lk_job_shards_master(const lk_job *job) {
 	       !lk_job_uses_deepspeed(job);
 }
 
-/* FSDP2 and plain fp32 training keep fp32 weights as the only copy; others keep 16-bit weights
- * alongside the master copy, or alone.
- */
+/* FSDP2 and plain fp32 training keep only fp32 weights; others keep 16-bit weights, with or without
+ * the master copy. */
 double lk_sizes_weight_bytes(const lk_job *job) {
 	if (!lk_job_sixteen_bit(job)) return 4;
 	return lk_job_shards_master(job) ? 0 : 2;
@@ -248,14 +247,13 @@ double lk_sizes_wire_bytes(const lk_job *job) {
 	return job->grad_reduce_fp32 == LK_ON || !lk_job_sixteen_bit(job) ? 4 : 2;
 }
 
-/* Ranks that share one copy of what ZeRO divides: all of the group, or the shard group of hybrid
- * sharding. */
+/* Ranks that share one copy under ZeRO: the whole group, or the shard group of hybrid sharding. */
 static double shard_over(const lk_job *job, int group) {
 	if (job->shard_group > 0 && job->shard_group < group) return job->shard_group;
 	return group;
 }
 
-/* Experts have as many copies as all else. */
+/* Experts have as many copies as other parameters. */
 static double sizes_expert_shards(const lk_job *job) {
 	double dense = lk_sizes_dp_ranks(job),
 		   shards = lk_sizes_edp_ranks(job) * shard_over(job, (int)dense) / dense;
