@@ -1,7 +1,7 @@
-/* critical.c: the chain back through lifted ranks, on measured times. An operation begins when the
- * last of these is over: the one before it on its stream, what it depends on, and, of a rendezvous,
- * the last rank's arrival. The chain ends with what takes a step longest where steps follow one
- * another, as lk_traced_step_ps has it: the host, or the device that falls behind it. */
+/* critical.c: the critical path through lifted ranks, traced back on measured times. An operation
+ * begins when the last of its predecessors has ended: the one before it on its stream, its
+ * dependencies, and, for a rendezvous, the last rank's arrival. The path ends where consecutive
+ * steps take longest (see lk_traced_step_ps): on the host, or on the device if it falls behind. */
 #include "explain/explain.h"
 
 #include <stdlib.h>
@@ -15,7 +15,7 @@ struct place {
 
 struct walker {
 	const lk_lifted *lifted;
-	int64_t most_ns;    /* the longest that the chain may be */
+	int64_t most_ns;    /* the longest allowed path */
 	uint32_t **before;  /* [rank][op] the operation before it on its stream; LK_NONE */
 	uint32_t **arrival; /* [rank][event] the LAG of a communication event; LK_NONE */
 	lk_critical_chain *out;
@@ -36,7 +36,7 @@ static int64_t critical_end_of(const struct walker *walker, struct place p) {
 	                      walker->lifted->rank[p.rank].ops.at[p.op].end_ns);
 }
 
-/* ---- what came before ---- */
+/* ---- predecessors ---- */
 
 static lk_status index_rank(struct walker *walker, uint32_t r, lk_error *err) {
 	const lk_lifted_rank *rank = &walker->lifted->rank[r];
@@ -66,11 +66,11 @@ static struct place critical_before(const struct walker *walker, struct place at
 	const lk_lifted_op *op = &rank->ops.at[at.op];
 	struct place best = {at.rank, LK_NONE};
 	uint32_t stream_before = walker->before[at.rank][at.op];
-	/* What untraced ranks did before this rank's arrival is not known: the chain waits for them
-	 * from the arrival on, and before it goes on through this rank. */
+	/* What untraced ranks did before this rank's arrival is unknown: the path waits for them from
+	 * the arrival on, and continues before it through this rank. */
 	if (op->what == LK_LIFTED_PEERS && walker->arrival[at.rank][op->event] != LK_NONE)
 		return (struct place){at.rank, walker->arrival[at.rank][op->event]};
-	/* A whole trace ends with the device's work, and the host may be cut off there. */
+	/* A whole trace ends with the device's work; the host may be cut off there. */
 	if (op->what != LK_LIFTED_END && stream_before != LK_NONE)
 		critical_later(walker, (struct place){at.rank, stream_before}, &best);
 	for (uint32_t d = op->dep_begin; d < op->dep_end; d++)
@@ -80,7 +80,7 @@ static struct place critical_before(const struct walker *walker, struct place at
 	if (op->what != LK_LIFTED_COMM || op->peers) return best;
 	const lk_traces *traces = walker->lifted->traces;
 	const lk_match *match = lk_traces_match(traces, at.rank, op->event);
-	LK_ASSERT(match != NULL); /* else the lift would have given it peers */
+	LK_ASSERT(match != NULL); /* otherwise the lift would have given it peers */
 	for (uint32_t m = match->begin; m < match->end; m++) {
 		const lk_match_member *member = &traces->members.at[m];
 		uint32_t arrived = walker->arrival[member->capture][member->event];
@@ -130,8 +130,8 @@ static void critical_account(struct walker *walker, struct place at, double ns) 
 
 /* ---- the walk ---- */
 
-/* The rank's last work: the end of its step on the host, or the end of the device's work, where
- * that takes longer than the host's step from when the work that was carried into it was over. */
+/* A rank's last work: the end of its step on the host, or of the device's work, if that takes
+ * longer, counted from the end of the work carried into the step. */
 static struct place critical_last(const struct walker *walker, uint32_t r) {
 	const lk_lifted_rank *rank = &walker->lifted->rank[r];
 	struct place host = {r, rank->end}, device = {r, LK_NONE};
@@ -160,15 +160,15 @@ static lk_status critical_walk(struct walker *walker, lk_error *err) {
 	size_t most = 1;
 	for (uint32_t r = 0; r < walker->lifted->traces->count; r++)
 		most += walker->lifted->rank[r].ops.count;
-	/* Ranks whose collectives came in different orders wait in a circle: no chain is longer than
-	 * all operations. */
+	/* Ranks whose collectives came in different orders wait in a circle: stop at as many operations
+	 * as there are. */
 	while (walker->out->ops.count < most) {
 		struct place from = critical_before(walker, at);
 		const lk_lifted_rank *rank = &walker->lifted->rank[at.rank];
 		int64_t start = from.op == LK_NONE
 		                    ? lk_traces_time(walker->lifted->traces, at.rank, rank->from_ns)
 		                    : critical_end_of(walker, from);
-		/* Clocks are rounded: what came before may seem to end after it. */
+		/* Clocks are rounded: a predecessor may seem to end later. */
 		if (start > until) start = until;
 		if (start < earliest) start = earliest;
 		if (!lk_push(&walker->out->ops)) return lk_oom(err);

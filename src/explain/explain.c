@@ -1,4 +1,4 @@
-/* explain.c: why a run is slow: reads the traces, measures rank by rank, joins the ranks. */
+/* explain.c: why a run is slow: reads the traces, measures each rank, joins the ranks. */
 #include "base/arena.h"
 #include "explain/explain.h"
 
@@ -16,7 +16,7 @@
 #include "base/sort.h"
 
 enum {
-	MOST_STEPS = 4096 /* that are looked through for lost ones */
+	MOST_STEPS = 4096 /* that are searched for lost ones */
 };
 
 void lk_explain_defaults(lk_explain_request *request) {
@@ -42,7 +42,7 @@ void lk_explain_free(lk_explanation *explanation) {
 
 /* ---- warnings ---- */
 
-/* Readers number their warnings file by file; here they are numbered anew. */
+/* Readers number their warnings per file; strip the numbers, because they are renumbered here. */
 static const char *without_number(const char *text) {
 	const char *at = text;
 	if (*at != 'W') return text;
@@ -74,7 +74,7 @@ static lk_status warn_missing_ranks(lk_explain_work *work, lk_error *err) {
 			"traces of %d of %d %s are missing: what they do is not known, and waiting for them "
 			"cannot be distinguished from transfer; record all ranks",
 			world - traced, world, lk_noun(world, "rank", "ranks"));
-	bool alone = work->traces->capture[0]->world == 1; /* the trace itself says so */
+	bool alone = work->traces->capture[0]->world == 1; /* stated by the trace itself */
 	if (!work->result.comm_count || work->count > 1 || work->rank[0].host_comms || alone)
 		return LK_OK;
 	return lk_explain_warn(
@@ -83,7 +83,7 @@ static lk_status warn_missing_ranks(lk_explain_work *work, lk_error *err) {
 		"traces too");
 }
 
-/* Ranks of one run on different devices may be meant; traces of two runs may have come together. */
+/* Warn about ranks on different devices: it may be intended, or traces of two runs were mixed. */
 static lk_status warn_devices(lk_explain_work *work, lk_error *err) {
 	const lk_explain_rank *first = NULL;
 	for (uint32_t i = 0; i < work->count; i++) {
@@ -99,7 +99,7 @@ static lk_status warn_devices(lk_explain_work *work, lk_error *err) {
 	return LK_OK;
 }
 
-/* What changes the meaning of all that follows. */
+/* Collect caveats: what changes the meaning of all results. */
 static lk_status take_caveats(lk_explain_work *work, lk_error *err) {
 	const lk_traces *traces = work->traces;
 	for (size_t i = 0; i < traces->damages; i++)
@@ -148,9 +148,8 @@ static lk_status take_warnings(lk_explain_work *work, lk_error *err) {
 
 /* ---- joining ---- */
 
-/* The rows of all requested ranks, one after another: X(vector in the rank, array and
- * count in the result).
- */
+/* The rows of all requested ranks, in sequence: X(vector in the rank, array and count in the
+ * result). */
 #define ROWS(X)                                                \
 	X(step_rows, lk_explain_step, steps, step_rows)            \
 	X(idle_rows, lk_explain_idle, idle, idle_count)            \
@@ -201,8 +200,8 @@ static lk_status join_ranks(lk_explain_work *work, lk_error *err) {
 	return join_rows(work, err);
 }
 
-/* The time of a step is the mean of its ranks. From place `first` of the rows in order of steps;
- * returns the place of the next step. */
+/* A step's time is the mean over its ranks. Reads the rows from `first`, in order of steps; returns
+ * the index of the next step. */
 static size_t step_time(const lk_explanation *explanation, const lk_timed_list *order, size_t first,
                         double *seconds) {
 	size_t end = first;
@@ -213,7 +212,8 @@ static size_t step_time(const lk_explanation *explanation, const lk_timed_list *
 	return end;
 }
 
-/* The step that a critical path is looked for in: what is lost a step is a mean too. */
+/* Find the step for the critical path: the one nearest to the mean, since losses per step are means
+ * too. */
 static void find_typical_step(lk_explanation *explanation, const lk_timed_list *order) {
 	double step, nearest = INFINITY;
 	for (size_t first = 0, end; first < order->count; first = end) {
@@ -225,7 +225,7 @@ static void find_typical_step(lk_explanation *explanation, const lk_timed_list *
 	}
 }
 
-/* The mean over steps; its noise is how they differ. */
+/* Mean over steps; the noise is their deviation. */
 static lk_status measure_steps(lk_explain_work *work, lk_error *err) {
 	lk_explanation *explanation = &work->result;
 	lk_timed_list order = {0};
@@ -250,8 +250,8 @@ static lk_status measure_steps(lk_explain_work *work, lk_error *err) {
 	return good ? LK_OK : lk_oom(err);
 }
 
-/* The numbers of a profile's steps are consecutive: of those from the first to the last of all
- * ranks, a number that not every rank has is lost. */
+/* A profile numbers its steps consecutively: from the first to the last number of all ranks, one
+ * that some rank lacks is lost. */
 static void count_lost_steps(lk_explain_work *work) {
 	int64_t first = INT64_MAX, last = INT64_MIN, ranks = 0, complete = 0;
 	for (uint32_t r = 0; r < work->count; r++) {
@@ -269,7 +269,7 @@ static void count_lost_steps(lk_explain_work *work) {
 	work->result.lost_steps = (int)(last - first + 1 - complete);
 }
 
-/* Steps that profiling cut off, or that warmed something up, spoil means. */
+/* Steps cut off by profiling, or including warm-up, distort means. */
 static const double ODD_STEP = 1.3;
 
 static lk_status warn_odd_steps(lk_explain_work *work, lk_error *err) {
@@ -298,7 +298,7 @@ static lk_status warn_odd_steps(lk_explain_work *work, lk_error *err) {
 	                       (double)explanation->steps[first].dur_ns / median);
 }
 
-/* ---- the question ---- */
+/* ---- the request ---- */
 
 static lk_status check_rank(const lk_explain_work *work, int rank, lk_error *err) {
 	for (uint32_t r = 0; r < work->count; r++)
@@ -407,14 +407,14 @@ static lk_status refuse_damage(const lk_traces *traces, lk_error *err) {
 	return LK_OK;
 }
 
-/* Shapes are most of the names, and only the roofline looks at them. */
+/* Keep shapes only if needed: they are most of the names, and only the roofline uses them. */
 lk_read_limits lk_explain_limits(const lk_explain_request *request) {
 	return (lk_read_limits){.shapes = lk_explain_wants_shapes(request)};
 }
 
-/* ---- what holds for every answer ----
+/* ---- invariants of every answer ----
  *
- * Nothing is printed that contradicts itself: whatever made it is a defect of lockstep. */
+ * An answer that contradicts itself is a defect of lockstep and is not printed. */
 
 static const char *explain_check_rank(const lk_explain_rank *rank) {
 	LK_HOLDS(rank->compute_ns >= 0 && rank->idle_ns >= 0 && rank->non_compute_ns >= 0);
@@ -460,7 +460,7 @@ static const char *explain_check_tables(const lk_explanation *explanation) {
 	return NULL;
 }
 
-/* Views read by them. */
+/* Indices that views follow. */
 static lk_status explain_check_places(const lk_explanation *explanation, lk_error *err) {
 	for (int i = 0; i < explanation->action_count; i++)
 		LK_CHECK(explanation->actions[i] >= 0 && explanation->actions[i] < explanation->stall_count,
@@ -512,7 +512,7 @@ lk_status lk_explain_files(lk_trace_files *files, const lk_explain_request *requ
 		return status;
 	}
 	LK_TRY(lk_explain_make(traces, request, out, err));
-	free_ranks((*out)->memory_owner); /* thousands of them are most of the memory */
+	free_ranks((*out)->memory_owner); /* with thousands of ranks they are most of the memory */
 	status = lk_explain_simulate(*out, err);
 	if (status == LK_OK) status = lk_explain_diagnose((*out)->memory_owner, err);
 	if (status == LK_OK) status = explain_check_places(*out, err);

@@ -1,5 +1,5 @@
-/* explain.h: the inside of an explanation, for the view of its events and for those who add to it.
- */
+/* explain.h: internals of an explanation, for the view of its events and for code that adds to
+ * it. */
 #ifndef LK_EXPLAIN_EXPLAIN_H
 #define LK_EXPLAIN_EXPLAIN_H
 
@@ -11,75 +11,73 @@
 
 /* The traces of an explanation, which owns them. */
 const lk_traces *lk_explain_traces(const lk_explanation *explanation);
-/* From traces that were read already; they belong to the explanation from then on, also on errors.
- */
+/* Explain traces already read; the explanation takes ownership, also on errors. */
 lk_status lk_explain_make(lk_traces *traces, const lk_explain_request *request,
                           lk_explanation **out, lk_error *err);
 
-/* What is read of traces for this request. */
+/* Read limits for this request. */
 lk_read_limits lk_explain_limits(const lk_explain_request *request);
-/* lk_explain of files that were read with these limits; they are freed in any case. */
+/* lk_explain for files read with these limits; they are freed in any case. */
 lk_status lk_explain_files(lk_trace_files *files, const lk_explain_request *request,
                            lk_explanation **out, lk_error *err);
 
-/* Finds the critical path of a typical step and what the remedies are worth there, by lifting it to
- * a step graph. What cannot be lifted is left without. */
+/* Find the critical path of a typical step and the gains of the remedies there, by lifting it to a
+ * step graph. What cannot be lifted is left out. */
 lk_status lk_explain_simulate(lk_explanation *explanation, lk_error *err);
-/* For those who simulate: what the remedy of a stall is worth, and the path that the step's time
- * hangs on (copied). */
+/* For simulations: set the gain of a stall's remedy, and the critical path (copied). */
 void lk_explain_set_gain(lk_explanation *explanation, int stall, double gain_s, const char *change);
-/* `most_s`, of a stall without a simulated gain: the most that its remedy can gain. */
+/* `most_s`: the most that the remedy of a stall without a simulated gain can gain. */
 void lk_explain_set_most(lk_explanation *explanation, int stall, double most_s);
 lk_status lk_explain_set_path(lk_explanation *explanation, const lk_critical_path *path,
                               lk_error *err);
 lk_status lk_explain_add_warning(lk_explanation *explanation, lk_error *err, const char *fmt, ...)
 	LK_PRINTF(3, 4);
 
-/* ---- explain_parts: what the files of explain share: the work on one rank, and sets of times with
+/* ---- explain_parts: shared by the files of explain: the work on one rank, and sets of times with
  * fast look-up. */
 
 /* ---- sets of times (explain_times.c) ---- */
 
-/* Disjoint intervals in order, and how much of them lies before each. */
+/* Disjoint intervals in order, and their total length before each. */
 typedef struct lk_times {
 	lk_intervals set;
 	int64_t *before;
 } lk_times;
 
-/* Appends [start, end), whose start is not before that of the one before; joins what touches.
+/* Append [start, end), whose start is not before the previous one's; adjacent intervals are joined.
  * False: out of memory. */
 bool lk_times_append(lk_intervals *set, int64_t start, int64_t end);
-/* Fills `before`; lk_times_between needs it. */
+/* Fill `before`, which lk_times_between needs. */
 bool lk_times_index(lk_times *times);
-/* How much of the set lies in [start, end); 0 for end <= start. O(log n). */
+/* Length of the set within [start, end); 0 for end <= start. O(log n). */
 int64_t lk_times_between(const lk_times *times, int64_t start, int64_t end);
 int64_t lk_times_length(const lk_times *times);
 void lk_times_free(lk_times *times);
 
-/* Something to be put in order. */
+/* An item with its sort key. */
 typedef struct lk_timed {
 	uint64_t key;
 	uint32_t item;
 } lk_timed;
 typedef LK_VEC(lk_timed) lk_timed_list;
-/* Appends where lk_reserve has made room. */
+/* Append within capacity from lk_reserve. */
 static inline void lk_timed_put(lk_timed_list *list, uint64_t key, uint32_t item) {
 	list->at[list->count++] = (lk_timed){key, item};
 }
-/* By key, stable, in linear time. False: out of memory. */
+/* Sort by key, stable, in linear time. False: out of memory. */
 bool lk_timed_sort(lk_timed *at, size_t count);
 
-/* Events in some order: a quarter of the room of a list that keeps what it was sorted by. */
+/* Events in some order: a quarter of the size of a list with sort keys. */
 typedef LK_VEC(uint32_t) lk_events;
-/* The items of a list, which is freed in any case. False: out of memory. */
+/* Extract the items of a list, which is freed in any case. False: out of memory. */
 bool lk_timed_events(lk_timed_list *list, lk_events *out);
 
-/* What is known of `count` ascending durations. */
+/* Statistics of `count` ascending durations. */
 lk_explain_stats lk_stats_of(const lk_timed *ascending, size_t count);
 
 /* ---- names (explain_names.c) ---- */
 
-/* What a name tells; found once per name. */
+/* Properties of a name; found once per name. */
 enum {
 	LK_NAME_KNOWN = 1,
 	LK_NAME_COMM = 2,       /* a communication kernel */
@@ -98,28 +96,28 @@ unsigned lk_name_class(lk_rank_work *work, uint32_t name);
 /* One communication kernel, or operation of hosts. */
 typedef struct lk_rank_comm {
 	uint32_t event;
-	int64_t exposed_ns;      /* what it alone is to blame for */
+	int64_t exposed_ns;      /* exposed time that it alone causes */
 	int64_t exposed_wait_ns; /* ... before the last rank arrived */
-	int64_t last_ns;       /* the last rank's arrival on this rank's clock; INT64_MIN not matched */
-	uint32_t last_capture; /* whose it is */
+	int64_t last_ns;         /* the last rank's arrival on this rank's clock; INT64_MIN: not
+	                          matched */
+	uint32_t last_capture;   /* of which capture */
 } lk_rank_comm;
 
-/* Where in the program something is lost: the names with the most of it, the worst first; interned,
- * 0 none. */
+/* Places in the program with most lost time: names, the worst first; interned, 0 none. */
 enum { LK_PLACES = 3 };
 typedef struct lk_rank_places {
 	uint32_t name[LK_PLACES];
 	int64_t ns[LK_PLACES];
 } lk_rank_places;
 
-/* Gaps of the device, and the annotations and outermost operations around the calls that are to
- * blame. */
+/* Gaps of the device, and the annotations and outermost operations around the calls that caused
+ * them. */
 typedef struct lk_rank_blame {
 	uint64_t gaps;
 	lk_rank_places notes, ops;
 } lk_rank_blame;
 
-/* Gaps that follow one another for the same reason (explain_stretch.c). */
+/* Consecutive gaps with the same cause (explain_stretch.c). */
 enum { LK_STRETCH_LAUNCH, LK_STRETCH_SYNC, LK_STRETCH_DATA, LK_STRETCH_CAUSES };
 typedef struct lk_stretch {
 	int64_t start, end, lost_ns, longest;
@@ -128,12 +126,12 @@ typedef struct lk_stretch {
 	                      longest; 0 none */
 } lk_stretch;
 
-/* The last of the captured ranks that came to a collective, and when, in common time. */
+/* The captured rank that arrived last at a collective, and when, in common time. */
 typedef struct lk_arrival {
 	int64_t last_ns;
 	uint32_t capture;
 } lk_arrival;
-/* Of every match, in the arena; NULL: out of memory. */
+/* Arrivals of every match, in the arena; NULL: out of memory. */
 lk_arrival *lk_arrivals_find(lk_arena *arena, const lk_traces *traces);
 
 struct lk_rank_work {
@@ -141,23 +139,23 @@ struct lk_rank_work {
 	const lk_arrival *arrival; /* [matches] */
 	uint32_t index;
 	const lk_capture *capture;
-	bool shown; /* false: measured for the sake of others, not requested */
+	bool shown; /* false: measured only for other ranks, not requested */
 	uint8_t *name_class;
-	lk_capture_steps steps;        /* that are looked at */
+	lk_capture_steps steps;        /* analysed steps */
 	int64_t first_step, last_step; /* of the trace, cut off or not; last below first: --steps */
 	bool annotated;                /* there are steps */
-	bool repeated;    /* no annotation marks them: they follow from the optimizer's work */
-	lk_times windows; /* they */
+	bool repeated;                 /* not annotated: they follow from the optimizer's work */
+	lk_times windows;              /* of the steps */
 	lk_times compute, communication, memory; /* unions within the windows ... */
 	lk_times exposed, exposed_memory, idle;
 	lk_times loading;           /* the data loader's annotations ... */
-	lk_timed_list waits;        /* calls that wait for the device, by start; ... all these are
-	                               freed when the rank is explained */
-	lk_events device;           /* device events that touch the windows, by start */
+	lk_timed_list waits;        /* calls that wait for the device, by start; ... all of these are
+	                               freed after explaining the rank */
+	lk_events device;           /* device events that overlap the windows, by start */
 	LK_VEC(lk_rank_comm) comms; /* by start */
-	bool host_comms;            /* they are operations of hosts */
+	bool host_comms;            /* comms are host operations */
 	lk_events durations;        /* kernels (or operations) that begin in the windows: by name, then
-	                               duration; freed when the kernels of all ranks are joined */
+	                               duration; freed after joining all ranks */
 	lk_explain_rank result;
 	LK_VEC(lk_explain_step) step_rows;
 	LK_VEC(lk_explain_idle) idle_rows;
@@ -169,8 +167,8 @@ struct lk_rank_work {
 	uint64_t sync_calls;
 };
 
-/* Everything about one rank; needs nothing of another but its place in the traces, so that ranks
- * can be worked on in parallel. Free in any case. */
+/* Explain one rank; of other ranks it needs only the arrivals, so ranks can be processed in
+ * parallel. Free in any case. */
 lk_status lk_rank_explain(lk_rank_work *work, const lk_traces *traces, const lk_arrival *arrival,
                           uint32_t index, const lk_explain_request *request, lk_error *err);
 void lk_rank_free(lk_rank_work *work);
@@ -181,9 +179,10 @@ lk_status lk_rank_launches(lk_rank_work *work, lk_error *err);
 lk_status lk_rank_comms(lk_rank_work *work, lk_error *err);
 lk_status lk_rank_durations(lk_rank_work *work, lk_error *err);
 
-/* The outermost annotation and operation around a call, names; 0 none. */
+/* The names of the outermost annotation and operation around a call; 0 none. */
 void lk_rank_place(lk_rank_work *work, uint32_t call, uint32_t *note, uint32_t *op);
-/* A gap of the device of which `lost` has this cause; gaps come in order. False: out of memory. */
+/* Add a gap of the device of which `lost` has this cause; gaps come in order. False: out of
+ * memory. */
 bool lk_stretch_add(lk_rank_work *work, int cause, const lk_interval *gap, int64_t lost,
                     uint32_t call);
 bool lk_stretches_end(lk_rank_work *work);
@@ -192,7 +191,7 @@ int lk_stretch_order(const void *a, const void *b); /* for lk_sort: the costlies
 static inline bool lk_in_windows(const lk_rank_work *work, int64_t time) {
 	const lk_intervals *set = &work->windows.set;
 	if (set->count == 1)
-		return time >= set->at[0].start && time < set->at[0].end; /* steps mostly touch */
+		return time >= set->at[0].start && time < set->at[0].end; /* steps are mostly adjacent */
 	return time < INT64_MAX && lk_times_between(&work->windows, time, time + 1) > 0;
 }
 
@@ -217,13 +216,12 @@ typedef struct lk_explain_work {
 lk_status lk_explain_kernels(lk_explain_work *work, lk_error *err);
 lk_status lk_explain_comms(lk_explain_work *work, lk_error *err);
 lk_status lk_explain_stalls(lk_explain_work *work, lk_error *err);
-/* explain_diagnose.c: diagnosis and actions, from stalls, critical path and gains as they are. */
+/* explain_diagnose.c: diagnosis and actions, from the present stalls, critical path and gains. */
 lk_status lk_explain_diagnose(lk_explain_work *work, lk_error *err);
-/* What the hardware allows, compared with what was measured: explain_roofline.c, explain_curves.c.
- */
+/* Compare the measurements with what the hardware allows: explain_roofline.c, explain_curves.c. */
 lk_status lk_explain_hold_against(lk_explain_work *work, const lk_explain_request *request,
                                   lk_error *err);
-/* explain_energy.c; of a cluster that may have no GPUs. */
+/* explain_energy.c; the cluster may have no GPUs. */
 lk_status lk_explain_energy(lk_explain_work *work, const lk_cluster *cluster, const lk_mains *mains,
                             lk_error *err);
 bool lk_explain_wants_shapes(const lk_explain_request *request);
@@ -231,10 +229,10 @@ lk_status lk_explain_curves(lk_explain_work *work, const lk_cluster *cluster, lk
 lk_status lk_explain_warn(lk_explain_work *work, lk_error *err, const char *fmt, ...)
 	LK_PRINTF(3, 4);
 
-/* ---- critical: the chain of work that a traced step hangs on: from its end back, always to what
- * was over last of all that had to be over. */
+/* ---- critical: the critical path of a traced step: from its end back, always to the predecessor
+ * that ended last. */
 
-/* Where the time of a chain goes, X(symbol, name). */
+/* Kinds of time on a path, X(symbol, name). */
 #define LK_CRITICAL_KINDS(X)                                          \
 	X(COMPUTE, "computation")                                         \
 	X(COMMUNICATION, "communication: transfer")                       \
@@ -257,18 +255,18 @@ const char *lk_critical_name(lk_critical_kind kind);
 
 typedef struct lk_critical_op {
 	uint32_t rank, op;
-	int64_t start_ns, end_ns; /* of its part of the chain, in common time */
+	int64_t start_ns, end_ns; /* of its part of the path, in common time */
 } lk_critical_op;
 
 typedef struct lk_critical_chain {
 	LK_VEC(lk_critical_op) ops; /* in order of time, without gaps */
-	double ns[LK_CRITICALS];    /* adds up to the chain's length */
+	double ns[LK_CRITICALS];    /* add up to the path's length */
 	double length_ns;
-	uint32_t hops; /* from rank to rank */
+	uint32_t hops; /* changes of rank */
 } lk_critical_chain;
 
-/* Ranks begin a step at different times: of a chain that is longer than the step, `most_ns`, the
- * last part of that length is kept. */
+/* Find the critical path. Ranks begin a step at different times: if the path is longer than the
+ * step, `most_ns`, only its last part of that length is kept. */
 lk_status lk_critical_find(const lk_lifted *lifted, int64_t most_ns, lk_critical_chain *out,
                            lk_error *err);
 void lk_critical_free(lk_critical_chain *chain);

@@ -1,8 +1,8 @@
-/* explain_comm.c: communication: what of it shows, whom it waits for, who comes last.
+/* explain_comm.c: communication: how much is exposed, whom it waits for, who comes last.
  *
- * A collective kernel runs from its rank's arrival to the common end. What lies before the last
- * rank's arrival is waiting, what follows is transfer; wall times alone could not tell a slow rank,
- * for all take equally long. */
+ * A collective kernel runs from its rank's arrival to the common end. The time before the last
+ * rank's arrival is waiting, the rest is transfer; durations alone cannot reveal a slow rank, since
+ * all end together. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,7 +15,7 @@
 #include "base/check.h"
 #include "base/sort.h"
 
-/* ---- of one rank ---- */
+/* ---- one rank ---- */
 
 static int64_t arrival_of(const lk_traces *traces, const lk_match_member *member) {
 	return lk_common_ns(traces, member->capture,
@@ -38,8 +38,8 @@ lk_arrival *lk_arrivals_find(lk_arena *arena, const lk_traces *traces) {
 	return arrivals;
 }
 
-/* When the last of the captured ranks arrived, on this rank's clock. Of send and receive, both
- * arrive as well. */
+/* When the last of the captured ranks arrived, on this rank's clock. This holds for send and
+ * receive too. */
 static void comm_arrival(const lk_rank_work *work, lk_rank_comm *comm) {
 	const lk_traces *traces = work->traces;
 	const lk_match *match = lk_traces_match(traces, work->index, comm->event);
@@ -52,8 +52,8 @@ static void comm_arrival(const lk_rank_work *work, lk_rank_comm *comm) {
 	comm->last_capture = arrival->capture;
 }
 
-/* Where kernels of communication overlap, the one that began first has the time, so that they add
- * up to the union. */
+/* If communication kernels overlap, the first one gets the common time, so that they add up to the
+ * union. */
 static bool comm_add_comm(lk_rank_work *work, uint32_t event, int64_t *claimed) {
 	LK_ASSERT(event < work->capture->count);
 	const lk_capture *capture = work->capture;
@@ -71,8 +71,7 @@ static bool comm_add_comm(lk_rank_work *work, uint32_t event, int64_t *claimed) 
 	return true;
 }
 
-/* Without a device: what backends of the host say. Nothing is known of what computes concurrently.
- */
+/* Without a device: use annotations of host backends. Concurrent computation is unknown. */
 static bool find_host_comms(lk_rank_work *work, lk_timed_list *calls) {
 	const lk_capture *capture = work->capture;
 	for (uint32_t i = 0; i < capture->count; i++) {
@@ -122,12 +121,13 @@ lk_status lk_rank_comms(lk_rank_work *work, lk_error *err) {
 	return work->device.count ? LK_OK : host_comms(work, err);
 }
 
-/* ---- of all ranks: by kind and group ---- */
+/* ---- all ranks: by kind and group ---- */
 
 struct comm_row {
 	lk_explain_comm sum;
 	double bytes_known;
-	int64_t whole_ns, whole_transfer_ns; /* of what begins or ends outside of the steps too */
+	int64_t whole_ns, whole_transfer_ns; /* of communication that begins or ends outside the steps
+	                                        too */
 };
 
 struct identity {
@@ -143,7 +143,7 @@ static double comm_message_bytes(const lk_comm_note *note) {
 	return elements >= 0 && note->element_bytes ? (double)elements * note->element_bytes : NAN;
 }
 
-/* By the match across ranks, else by what the kernel's arguments say, else by its name. */
+/* Identify by the match across ranks, else by the kernel's arguments, else by its name. */
 static struct identity identify(const lk_rank_work *work, uint32_t event) {
 	LK_ASSERT(event < work->capture->count);
 	const lk_capture *capture = work->capture;
@@ -161,8 +161,8 @@ static struct identity identify(const lk_rank_work *work, uint32_t event) {
 		id.kind = match->kind;
 		if (!*id.group) id.group = group->name;
 		if (!id.size) id.size = group->size;
-		/* all of the run were captured, so that those who take part are the group; of a run that
-		 * seems to have one rank, nobody knows that */
+		/* if the whole run was captured, the participants are the group; with one rank, the run's
+		 * size is uncertain */
 		if (!id.size && group->count > 1 && work->traces->world == (int32_t)work->traces->count)
 			id.size = (int)group->count;
 		if (!*id.ranks) id.ranks = group->ranks;
@@ -195,13 +195,14 @@ static struct comm_row *comm_row_of(struct comm_sums *sums, const struct identit
 	return lk_last(&sums->rows);
 }
 
-/* The last arrival, where it was while the communication ran. */
+/* The last arrival, limited to the communication's time. */
 static int64_t comm_turn(const lk_rank_comm *comm, int64_t start, int64_t end) {
 	if (comm->last_ns < start) return start;
 	return comm->last_ns > end ? end : comm->last_ns;
 }
 
-/* Times are those within the steps that are looked at; a rate is that of the whole transfer. */
+/* Add a communication. Times are limited to the analysed steps; the rate is that of the whole
+ * transfer. */
 static void add_to(struct comm_row *row, const lk_rank_work *work, const lk_rank_comm *comm,
                    const struct identity *id) {
 	int64_t start = work->capture->start_ns[comm->event],
@@ -233,7 +234,7 @@ static int by_exposed(const void *a, const void *b) {
 	return strcmp(x->group, y->group);
 }
 
-/* nccl-tests, doc/PERFORMANCE.md: what a link carries for each byte of the message. */
+/* Bytes on a link per byte of the message (nccl-tests, doc/PERFORMANCE.md). */
 static double bus_factor(const char *kind, int ranks) {
 	double n = ranks;
 	if (ranks < 2) return NAN;
@@ -243,7 +244,7 @@ static double bus_factor(const char *kind, int ranks) {
 	return part ? (n - 1) / n : 1;
 }
 
-/* A row when all is counted. */
+/* Make a row from its sums. */
 static lk_explain_comm comm_finish(const struct comm_row *row) {
 	lk_explain_comm sum = row->sum;
 	if (row->bytes_known < (double)sum.count) sum.bytes = NAN;
@@ -289,7 +290,7 @@ static lk_status find_median_compute(const lk_explain_work *work, double *out, l
 	return sorted ? LK_OK : lk_oom(err);
 }
 
-/* Of a match: the last rank, and how much later it is than the one before it. */
+/* Count, for a match, the last rank and its delay after the one before it. */
 static void count_last(const lk_explain_work *work, const lk_match *match,
                        lk_explain_straggler *rows) {
 	const lk_traces *traces = work->traces;

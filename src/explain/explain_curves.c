@@ -1,5 +1,5 @@
-/* explain_curves.c: what the model of NCCL gives for the groups that a run communicated in, over
- * sizes and at those that it sent. Waiting is no part of it: it is held against transfers. */
+/* explain_curves.c: predictions of the NCCL model for the groups that a run communicated in, over
+ * sizes and at the sizes sent. They exclude waiting, so they are compared with transfers. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -27,10 +27,9 @@ static bool curves_collective_of(const char *kind, lk_coll_kind *out) {
 	return strcmp(kind, "send") == 0 || strcmp(kind, "recv") == 0;
 }
 
-/* ---- where its ranks are ---- */
+/* ---- placement of ranks ---- */
 
-/* The next rank of "[0, 8, 16]", or of 0, 1, 2 ... where the trace does not say; -1: there is none.
- */
+/* The next rank of "[0, 8, 16]", or of 0, 1, 2 ... if the trace has no list; -1: none. */
 static long next_rank(const char **at, long before) {
 	const char *end;
 	if (!*at) return before + 1;
@@ -46,8 +45,8 @@ static int curves_ascending(const void *a, const void *b) {
 	return (*x > *y) - (*x < *y);
 }
 
-/* Nodes of the group's ranks, and the most on one of them. False: a rank is outside of the cluster,
- * or out of memory. */
+/* Count the nodes of a group's ranks, and the most ranks on one. False: a rank is outside the
+ * cluster, or out of memory. */
 static bool curves_place(const lk_explain_comm *comm, const lk_cluster *cluster,
                          lk_group_shape *out) {
 	int *nodes = malloc((size_t)comm->group_size * sizeof *nodes), count = 0, run = 0;
@@ -73,8 +72,7 @@ static bool curves_place(const lk_explain_comm *comm, const lk_cluster *cluster,
 	return whole;
 }
 
-/* Groups of a kind that leave their nodes do so side by side: together they are all ranks of a
- * node. */
+/* Groups of a kind that span nodes do so concurrently: together they have all ranks of a node. */
 static bool curves_shape_of(const lk_explain_comm *comm, const lk_cluster *cluster,
                             lk_group_shape *out) {
 	if (!curves_place(comm, cluster, out)) return false;
@@ -104,7 +102,7 @@ static lk_status curves_draw(lk_explain_work *work, lk_coll_kind kind, const lk_
 	return LK_OK;
 }
 
-/* By device and NCCL: what hosts send is not in this model. */
+/* Whether the model covers it: by device and NCCL, not by hosts. */
 static bool modelled(const lk_explain_comm *comm) {
 	return !comm->host && comm->group_size > 1 && comm->group_size <= 1 << 20;
 }
@@ -112,7 +110,7 @@ static bool modelled(const lk_explain_comm *comm) {
 lk_status lk_explain_curves(lk_explain_work *work, const lk_cluster *cluster, lk_error *err) {
 	lk_explanation *explanation = &work->result;
 	lk_explain_comm *comm =
-		(lk_explain_comm *)explanation->comm; /* the arena's, made by explain_comm.c */
+		(lk_explain_comm *)explanation->comm; /* owned by the arena, made by explain_comm.c */
 	lk_explain_curve *curves = LK_ARRAY(&work->arena, lk_explain_curve, MOST_CURVES);
 	if (!curves) return lk_oom(err);
 	for (int i = 0; i < explanation->comm_count; i++) {

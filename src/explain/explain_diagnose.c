@@ -1,8 +1,8 @@
 /* explain_diagnose.c: the diagnosis: two sentences, and at most three actions.
  *
- * The first sentence names the stall that costs most, the second the critical path and the gain of
- * remedies in the simulation. Where another stall's remedy gains more than that of the costliest,
- * it is named, so that nobody spends time on what gains nothing. */
+ * The first sentence names the costliest stall, the second the critical path and the simulated gain
+ * of remedies. If another stall's remedy gains more than the costliest one's, it is named, so that
+ * nobody spends time on a remedy without gain. */
 #include <math.h>
 
 #include "base/arena.h"
@@ -11,7 +11,7 @@
 
 enum { ACTIONS = 3 };
 
-/* The most that is known of what a remedy gains: by the simulation, else by its bound. */
+/* The gain of a remedy: simulated, else its upper bound. */
 static double most_gain(const lk_explain_stall *stall) {
 	return isnan(stall->gain_s) ? stall->most_s : stall->gain_s;
 }
@@ -62,7 +62,7 @@ static void put_path(const lk_explanation *explanation, lk_text *text) {
 	            100 * path->parts[0].seconds / all);
 }
 
-/* What the best remedy gains, of all that were simulated. */
+/* Add the gain of the best simulated remedy. */
 static void put_gain(const lk_explanation *explanation, lk_text *text) {
 	char gain[32];
 	const lk_explain_stall *best = NULL;

@@ -1,11 +1,11 @@
-/* explain_energy.c: what GPUs and hosts draw over a measured step, by the rule of predictions
- * (step/energy.c). Computing counts by the kinds of its kernels, as their names say; exposed
- * communication and copies as they do there; an idle device waits for its host. */
+/* explain_energy.c: power of GPUs and hosts over a measured step, by the rule of predictions
+ * (step/energy.c). Computation counts by the kinds of its kernels, from their names; exposed
+ * communication and copies as in predictions; an idle device waits for its host. */
 #include "explain/explain.h"
 
 #include "step/energy.h"
 
-/* Nanoseconds of all ranks shown, by part; in proportion to the seconds of a step. */
+/* Nanoseconds of all ranks shown, by part; proportional to the seconds of a step. */
 static lk_breakdown measured_parts(const lk_explanation *explanation) {
 	lk_breakdown out = {0};
 	double kernels[LK_PART_COUNT] = {0}, all = 0, compute = 0;

@@ -1,16 +1,17 @@
-/* explain_gaps.c: why the device is idle. Two views of it: gaps of each stream, as HTA classifies
- * them, and gaps of the whole device with what the host did meanwhile.
+/* explain_gaps.c: why the device is idle, in two views: gaps of each stream, as HTA classifies
+ * them, and gaps of the whole device with the host's activity.
  *
  * A gap of the device ends with some kernel. If its launch call began before the gap did, the host
- * is not to blame. If not: time in the data loader is data loading; if the host was waiting for the
- * device when the gap began, it let the device run dry; else it was late with the next launch. */
+ * did not cause it. Otherwise: time in the data loader is data loading; if the host was waiting for
+ * the device when the gap began, it let the device run dry; else it was late with the next
+ * launch. */
 #include <stdlib.h>
 
 #include "explain/explain.h"
 #include "base/check.h"
 
-/* The gap that two kernels of a stream have in any case. HTA's consecutive_kernel_delay is 30, of
- * nanoseconds by its documentation; it is compared with times of Kineto, which are microseconds. */
+/* The normal gap between two kernels of a stream. HTA's consecutive_kernel_delay is 30, documented
+ * as nanoseconds; it is compared with Kineto's times, which are microseconds. */
 static const int64_t KERNEL_WAIT_NS = 30000;
 
 /* ---- gaps of streams ---- */
@@ -81,8 +82,8 @@ static lk_rank_blame gaps_summary(const struct blame *blame, size_t names) {
 	                       worst_places(blame->op, names)};
 }
 
-/* The wait that the host was in at a moment; moments ascend. Waits do not nest, but threads have
- * one each: the one that lasts longest counts. */
+/* The host's wait at a moment; moments ascend. Waits do not nest, but each thread may have one: the
+ * longest counts. */
 struct waiting {
 	size_t next;
 	uint32_t call;
@@ -101,8 +102,8 @@ static uint32_t waiting_at(const lk_rank_work *work, struct waiting *at, int64_t
 	return at->call != LK_NONE && at->end >= moment ? at->call : LK_NONE;
 }
 
-/* `next` is the work that ends the gap, `wait` the call in which the host waited when it began;
- * LK_NONE. */
+/* Assign a gap to its causes. `next` is the work that ends it, `wait` the call in which the host
+ * waited when it began; LK_NONE. */
 static bool explain_gap(lk_rank_work *work, const lk_interval *gap, uint32_t next, uint32_t wait,
                         struct blame *late, struct blame *sync) {
 	lk_explain_rank *rank = &work->result;

@@ -1,5 +1,5 @@
-/* explain_kernels.c: the table of kernels over all ranks, as `nsys stats` has it. Ranks are counted
- * on their own, then joined by name. */
+/* explain_kernels.c: the table of kernels over all ranks, like that of `nsys stats`. Ranks are
+ * counted separately, then joined by name. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -16,7 +16,7 @@ static bool kernels_add(lk_timed_list *list, uint64_t key, uint32_t item) {
 	return true;
 }
 
-/* Without a device, the operations that no other encloses. */
+/* Without a device: outermost operations. */
 static bool operations(const lk_rank_work *work, lk_timed_list *out) {
 	const lk_capture *capture = work->capture;
 	for (uint32_t i = 0; i < capture->count; i++) {
@@ -62,7 +62,7 @@ struct run {
 };
 
 struct joined {
-	lk_intern *names;           /* of kernels, of the run */
+	lk_intern *names;           /* of kernels, over all ranks */
 	lk_timed_list runs_by_name; /* key: name; item: index in runs */
 	LK_VEC(struct run) runs;
 	lk_timed_list durations; /* of one name */

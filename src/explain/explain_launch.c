@@ -1,15 +1,15 @@
-/* explain_launch.c: how far the host is ahead of the device: queues of streams, and what launches
- * cost. */
+/* explain_launch.c: how far the host is ahead of the device: queues of streams, and costs of
+ * launches. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "explain/explain.h"
 
-/* CUDA takes up this many launches of a stream before a launch call waits (HTA's documentation of
- * queue lengths). */
+/* Launches of a stream that CUDA queues before a launch call waits (HTA's documentation of queue
+ * lengths). */
 enum { QUEUE_FULL = 1024 };
 
-/* How long the queue had each length; the last bin holds all that is full. */
+/* Time that the queue had each length; the last bin is a full queue. */
 struct queue {
 	int64_t time[QUEUE_FULL + 1];
 	int64_t length, min, max, since;
@@ -53,7 +53,7 @@ static lk_explain_queue launch_summary(const struct queue *queue) {
 	return row;
 }
 
-/* Launch calls of a stream up, begins of its kernels down, merged by time. */
+/* Merge launches (+1) and kernel starts (-1) of a stream by time. */
 static void launch_walk(const lk_rank_work *work, const lk_timed *launch, const lk_timed *begin,
                         size_t count, struct queue *queue) {
 	for (size_t up = 0, down = 0; down < count;) {
@@ -65,7 +65,7 @@ static void launch_walk(const lk_rank_work *work, const lk_timed *launch, const 
 	}
 }
 
-/* The work of a stream whose launch is known: it, and its launch. */
+/* Collect the work of a stream whose launch is known, and its launches. */
 static lk_status launched_work(const lk_rank_work *work, const lk_lane *lane,
                                lk_timed_list *launches, lk_timed_list *begins, lk_error *err) {
 	const lk_capture *capture = work->capture;
@@ -76,7 +76,7 @@ static lk_status launched_work(const lk_rank_work *work, const lk_lane *lane,
 	for (uint32_t at = lane->begin; at < lane->end; at++) {
 		uint32_t event = capture->order[at], call = capture->launch[event];
 		if (!lk_event_on_device(capture->kind[event]) || call == LK_NONE) continue;
-		/* Clocks of host and device may disagree a little: nothing begins before it is launched. */
+		/* Clocks of host and device may disagree slightly: nothing begins before its launch. */
 		int64_t begin = capture->start_ns[event] > capture->start_ns[call]
 		                    ? capture->start_ns[event]
 		                    : capture->start_ns[call];
@@ -119,13 +119,13 @@ static lk_status queues(lk_rank_work *work, lk_error *err) {
 	return status;
 }
 
-/* ---- what launches cost ---- */
+/* ---- costs of launches ---- */
 
-/* What a launch and its work are measured by. */
+/* Measures of a launch and its work. */
 typedef enum cost {
 	CALL_TAKES,
 	WORK_TAKES,
-	DELAY, /* from the call's return to the work's start; below 0 where it began before that */
+	DELAY, /* from the call's return to the work's start; negative if it began earlier */
 } cost;
 
 static int64_t cost_of(const lk_capture *capture, uint32_t event, cost which) {
@@ -136,7 +136,7 @@ static int64_t cost_of(const lk_capture *capture, uint32_t event, cost which) {
 	return delay > 0 ? delay : 0;
 }
 
-/* Of a graph's kernels the launch speaks for the first alone. */
+/* A graph's launch counts only for its first kernel. */
 static bool own_launch(const lk_rank_work *work, uint32_t event) {
 	const lk_capture *capture = work->capture;
 	uint32_t call = capture->launch[event];

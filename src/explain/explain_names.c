@@ -1,5 +1,5 @@
-/* explain_names.c: what the name of an event tells, and which names are around a call. Each name is
- * looked at once. */
+/* explain_names.c: properties of event names, and the names around a call. Each name is classified
+ * once. */
 #include <string.h>
 
 #include "explain/explain.h"
@@ -10,10 +10,9 @@ static bool names_begins(const char *text, const char *with) {
 	return strncmp(text, with, strlen(with)) == 0;
 }
 
-/* Calls of CUDA and HIP, runtime and driver, that return when the device has done its work. Freeing
- * memory waits for the whole device too; copies that are not asynchronous wait for themselves and
- * what is before them in their stream.
- */
+/* Calls of CUDA and HIP, runtime and driver, that return after the device has done its work.
+ * Freeing memory also waits for the whole device; synchronous copies wait for themselves and
+ * earlier work in their stream. */
 static bool names_waits(const char *name) {
 	static const char *const exact[] = {"cudaMemcpy", "hipMemcpy", "cudaFree",
 	                                    "hipFree",    "cuMemFree", "cuMemFree_v2"};
@@ -24,7 +23,7 @@ static bool names_waits(const char *name) {
 	return false;
 }
 
-/* torch.distributed's annotations of backends that work on the host. */
+/* torch.distributed's annotations of host backends. */
 static bool host_comm(const char *name) {
 	return names_begins(name, "gloo:") || names_begins(name, "mpi:");
 }
@@ -50,8 +49,8 @@ unsigned lk_name_class(lk_rank_work *work, uint32_t name) {
 	return *class;
 }
 
-/* The outermost annotation and operation around a call. Steps and the loader say nothing that is
- * not known. */
+/* The outermost annotation and operation around a call, except steps and the loader, which add no
+ * information. */
 void lk_rank_place(lk_rank_work *work, uint32_t call, uint32_t *note, uint32_t *op) {
 	const lk_capture *capture = work->capture;
 	LK_ASSERT(call < capture->count);

@@ -1,6 +1,6 @@
-/* explain_rank.c: where the time of one rank's device goes. Device events in order of start become
- * unions of intervals, one per class; everything else is the algebra of these sets, so that parts
- * add up to the whole by construction. */
+/* explain_rank.c: where one rank's device time goes. Device events in order of start become unions
+ * of intervals, one per class; everything else is algebra on these sets, so parts add up to the
+ * whole by construction. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -12,7 +12,7 @@ enum {
 	FEW_EVENTS = 1 << 16 /* not worth another thread */
 };
 
-/* What only the parts of lk_rank_explain ask for. */
+/* Free what only lk_rank_explain needs. */
 static void free_sets(lk_rank_work *work) {
 	lk_times *const sets[] = {&work->compute, &work->communication,  &work->memory,
 	                          &work->exposed, &work->exposed_memory, &work->idle,
@@ -36,7 +36,7 @@ void lk_rank_free(lk_rank_work *work) {
 	memset(work, 0, sizeof *work);
 }
 
-/* Collective kernels are known by their arguments, or else by their names. */
+/* Collective kernels are recognised by their arguments, else by their names. */
 static bool rank_communicates(lk_rank_work *work, uint32_t event) {
 	LK_ASSERT(event < work->capture->count);
 	const lk_capture *capture = work->capture;
@@ -73,8 +73,8 @@ static lk_status collect_device(lk_rank_work *work, lk_error *err) {
 	return lk_timed_events(&device, &work->device) && good ? LK_OK : lk_oom(err);
 }
 
-/* The host's side: data loading, and calls that wait for the device. Of threads that also launch or
- * annotate; the loader's own processes are not in the trace. */
+/* Collect the host's side: data loading, and calls that wait for the device, of threads that also
+ * launch or annotate; the loader's own processes are not in the trace. */
 static lk_status collect_host(lk_rank_work *work, lk_error *err) {
 	const lk_capture *capture = work->capture;
 	for (uint32_t i = 0; i < capture->count; i++) {
@@ -124,7 +124,7 @@ static bool without(lk_times *out, const lk_intervals *a, const lk_intervals *b)
 	return lk_intervals_minus(a, b, &out->set) && lk_times_index(out);
 }
 
-/* Each union is freed once the sets that are made of it are there. */
+/* Make the sets; each union is freed after its last use. */
 static bool make_sets(lk_rank_work *work, struct unions *unions) {
 	lk_intervals bare = {0};
 	if (!rank_gather(work, unions)) return false;
@@ -153,7 +153,7 @@ static lk_status sets_of(lk_rank_work *work, lk_error *err) {
 
 /* ---- figures ---- */
 
-/* Copies to the device. Where copies overlap, the one that began first has the time. */
+/* Count copies to the device. If copies overlap, the first one gets the common time. */
 static void rank_copies(lk_rank_work *work) {
 	const lk_capture *capture = work->capture;
 	int64_t claimed = INT64_MIN;
@@ -181,7 +181,7 @@ static void figures(lk_rank_work *work) {
 	rank->non_compute_ns = rank->exposed_communication_ns + rank->exposed_memory_ns;
 	rank->idle_ns = lk_times_length(&work->idle);
 	rank->overlap_ns = rank->communication_ns - rank->exposed_communication_ns;
-	/* of the time looked at the device is idle, or computes, or something is exposed */
+	/* during the steps the device is idle, or computes, or something is exposed */
 	LK_ASSERT(rank->compute_ns + rank->non_compute_ns + rank->idle_ns == rank->kernel_time_ns);
 	LK_ASSERT(rank->overlap_ns >= 0);
 	for (size_t i = 0; i < work->windows.set.count; i++)
@@ -217,7 +217,7 @@ static lk_status step_rows(lk_rank_work *work, lk_error *err) {
 	return LK_OK;
 }
 
-/* Two parts that do not need one another; the first alone asks for classes of names. */
+/* Two independent parts; only the first classifies names. */
 static lk_status rank_part(void *context, size_t part, lk_error *err) {
 	lk_rank_work *work = context;
 	if (part) {

@@ -1,4 +1,4 @@
-/* explain_result.c: an explanation's parts that others set: warnings, what a remedy is worth, the
+/* explain_result.c: parts of an explanation that other files set: warnings, gains of remedies, the
  * critical path. */
 #include <math.h>
 #include <stdarg.h>

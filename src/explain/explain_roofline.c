@@ -1,9 +1,9 @@
-/* explain_roofline.c: what the hardware allows, compared with what was measured: operations of
- * known shape against dense peak and memory bandwidth (Williams, Waterman, Patterson: Roofline,
- * CACM 2009), communication against the model of NCCL.
+/* explain_roofline.c: measurements compared with what the hardware allows: operations of known
+ * shape against dense peak and memory bandwidth (Williams, Waterman, Patterson: Roofline, CACM
+ * 2009), communication against the model of NCCL.
  *
  * Flops and bytes follow from shapes (op_shapes.c); the time is that of all kernels that an
- * operation launched, for some (the two gradients of a convolution) share its work. */
+ * operation launched, since some (the two gradients of a convolution) share its work. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,10 +16,10 @@
 #include "cost/kernel/kernel.h"
 #include "trace/lift/lift.h"
 
-/* Of lists of tensors profilers keep no shapes: a few bytes are not what was moved. */
+/* Profilers keep no shapes of tensor lists, so operations of a few bytes are left out. */
 enum { SCALARS = 64, MOST_ROWS = 256 };
 
-/* ---- adding up ---- */
+/* ---- sums ---- */
 
 struct shaped_row {
 	lk_explain_shaped sum;
@@ -106,7 +106,7 @@ static int roofline_by_total(const void *a, const void *b) {
 	return order ? order : strcmp(roofline_shapes_of(x), roofline_shapes_of(y));
 }
 
-/* Where the device is known: the least time by its peak and its memory, over what it took. */
+/* If the device is known: the least time by its peak and its memory, over the measured time. */
 static void hold_against(lk_explain_shaped *shaped, lk_dtype format, const lk_device *device) {
 	if (!device || !(device->memory_rate > 0) || !shaped->count || !(shaped->total_ns > 0)) return;
 	shaped->peak_flops = lk_peak_flops(device, format);
@@ -117,9 +117,9 @@ static void hold_against(lk_explain_shaped *shaped, lk_dtype format, const lk_de
 		shaped->roof = fmax(compute, memory) * (double)shaped->count / (shaped->total_ns * 1e-9);
 }
 
-/* Shapes do not tell whether products of fp32 numbers may run in TF32; names of kernels do, as
- * CUTLASS and cuBLAS build them:
- * "..._tensorop_s1688gemm_..." (mma.m16n8k8 on tf32), "..._tf32f32_...". */
+/* Shapes do not tell whether products of fp32 numbers may run in TF32; names of kernels do, in the
+ * form of CUTLASS and cuBLAS: "..._tensorop_s1688gemm_..." (mma.m16n8k8 on tf32),
+ * "..._tf32f32_...". */
 static lk_dtype roofline_format_of(const struct shaped_row *row) {
 	const char *kernel = lk_capture_text(row->capture, row->capture->name[row->kernel]);
 	bool tf32 = strstr(kernel, "tf32") || strstr(kernel, "tensorop_s1688");
@@ -165,8 +165,8 @@ static lk_status roofline_add_up(lk_explain_work *work, const lk_device *device,
 
 /* ---- the hardware ---- */
 
-/* The run's ranks in usual nodes of the device that is named, by the request or by the traces.
- * `gpus` 0: not known. */
+/* The run's ranks in default nodes of the device named by the request or the traces. `gpus` 0:
+ * unknown. */
 static lk_status roofline_find_cluster(lk_explain_work *work, const lk_explain_request *request,
                                        lk_cluster *out, lk_error *err) {
 	const lk_traces *traces = work->traces;
@@ -182,7 +182,7 @@ static lk_status roofline_find_cluster(lk_explain_work *work, const lk_explain_r
 	return lk_where_read(&work->arena, &where, out, NULL, err);
 }
 
-/* Why nothing can be drawn, as a sentence; NULL where it can. */
+/* Why no roofline is possible, as a sentence; NULL if it is. */
 static const char *unknown_device(lk_explain_work *work) {
 	const lk_capture *capture = work->traces->capture[0];
 	if (work->result.processors) return "these programs had no GPU";

@@ -1,5 +1,5 @@
-/* explain_select.c: which part of a trace is looked at: its whole steps, or those that were asked
- * for. */
+/* explain_select.c: selects the part of a trace to analyse: its whole steps, or the requested
+ * ones. */
 #include <inttypes.h>
 #include <string.h>
 
@@ -30,8 +30,9 @@ static lk_status select_read_range(const char *text, struct range *out, lk_error
 	return LK_OK;
 }
 
-/* A step's annotation is the host's; what it launched may still run when it ends. Between steps
- * that is made up for by the work of the step before; a step alone would lose it. */
+/* Extend a single step to the end of the work that it launched. Its annotation is the host's, and
+ * device work may still run when it ends; between steps, work of the step before makes up for
+ * that. */
 static void run_out(const lk_capture *capture, lk_capture_step *step) {
 	int64_t end = step->end_ns;
 	for (uint32_t i = 0; i < capture->count; i++) {
@@ -73,7 +74,7 @@ static lk_status select_nothing(const lk_capture *capture, lk_error *err) {
 	                    "(with activities CPU and CUDA)");
 }
 
-/* Sums of times are to stay far from overflow, and no run lasts for 18 years. */
+/* Limit of times, so that sums stay far from overflow; no run lasts for 18 years. */
 static const int64_t LONGEST_NS = INT64_C(1) << 59;
 
 static lk_status select_check_times(const lk_capture *capture, lk_error *err) {

@@ -1,6 +1,5 @@
-/* explain_simulate.c: what only a simulation can say of a run: the path that a step hangs on, and
- * what a remedy would be worth. One step is lifted: of those looked at, the one nearest to the
- * mean. */
+/* explain_simulate.c: results that need a simulation: the critical path of a step, and the gains of
+ * remedies. One step is lifted: the one nearest to the mean of those analysed. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,7 +11,7 @@
 #include "step/traced.h"
 #include "whatif/whatif.h"
 
-/* Larger steps are not simulated again and again: each remedy costs a run, and some 600 bytes an
+/* Larger steps are not simulated repeatedly: each remedy costs a run, and some 600 bytes per
  * operation. */
 enum { MOST_OPERATIONS = 2000000 };
 
@@ -23,8 +22,7 @@ static int simulate_by_seconds(const void *a, const void *b) {
 	return x->seconds > y->seconds ? -1 : x->seconds < y->seconds;
 }
 
-/* What an operation of the chain is in the trace: device work, or the longest piece of host time.
- */
+/* The event of an operation on the path: device work, or the longest piece of host time. */
 static uint32_t simulate_event_of(const lk_lifted_rank *rank, const lk_lifted_op *op) {
 	uint32_t best = op->event;
 	int64_t most = -1;
@@ -65,7 +63,7 @@ static lk_status add_path(lk_explanation *explanation, const lk_lifted *lifted, 
 	int64_t most_ns = (int64_t)llround(explanation->critical.step_s * 1e9);
 	lk_status status = lk_critical_find(lifted, most_ns, &chain, err);
 	if (status == LK_ERR_INPUT)
-		return LK_OK; /* ranks wait in a circle: the problems of the traces say so */
+		return LK_OK; /* ranks wait in a circle: the problems of the traces report it */
 	if (status == LK_OK) status = keep_path(explanation, lifted, &chain, err);
 	lk_critical_free(&chain);
 	return status;
@@ -73,7 +71,7 @@ static lk_status add_path(lk_explanation *explanation, const lk_lifted *lifted, 
 
 /* ---- gains ---- */
 
-/* The change that represents a remedy; NULL for a remedy without one. */
+/* The change that simulates a remedy; NULL for a remedy without one. */
 static const char *change_for(const lk_explain_stall *stall) {
 	static const struct {
 		const char *kind, *what, *set;
@@ -92,7 +90,7 @@ static const char *change_for(const lk_explain_stall *stall) {
 	return NULL;
 }
 
-/* Nothing of the hardware is changed, so any device will do where the trace's is not known. */
+/* The hardware does not change, so any device will do if the trace's is unknown. */
 static lk_status simulate_site_of(const lk_traces *traces, lk_arena *arena, lk_whatif_site *out,
                                   lk_error *err) {
 	const lk_device *device = lk_traced_device(traces);
@@ -102,7 +100,7 @@ static lk_status simulate_site_of(const lk_traces *traces, lk_arena *arena, lk_w
 	return lk_cluster_simple(arena, device, ranks, 0, 0, &out->cluster, err);
 }
 
-/* Of what was lifted the graph alone is needed, and thousands of ranks make it large. */
+/* Keep only the graph: with thousands of ranks the rest is large. */
 static lk_graph *take_graph(lk_lifted *lifted) {
 	lk_graph *graph = lifted->graph;
 	lifted->graph = NULL;
@@ -122,7 +120,7 @@ static lk_status add_gains(lk_explanation *explanation, lk_lifted *lifted, lk_er
 		double seconds;
 		if (!change) continue;
 		lk_status asked = lk_whatif_worth(base, change, &seconds, err);
-		/* the step is one of several: its share is that of the mean step */
+		/* the step is one of several: its gain is scaled to the mean step */
 		double share = seconds / lk_whatif_base_seconds(base);
 		if (asked == LK_OK)
 			lk_explain_set_gain(explanation, i, share * explanation->step_s, change);
@@ -145,9 +143,9 @@ static double simulate_share_of(const lk_critical_path *path, lk_critical_kind k
 	return share / all;
 }
 
-/* The most that a remedy gains, as a share of the step, which makes work of the device shorter and
- * leaves the host as it is: without that work, the rest of the critical path still has to be done.
- * Of stalls whose remedy moves work or lets ranks come sooner nothing is known: infinity. */
+/* An upper bound of a remedy's gain, as a share of the step. If it makes device work shorter and
+ * leaves the host as it is, the rest of the critical path without that work remains. For stalls
+ * whose remedy moves work or makes ranks arrive sooner, nothing is known: infinity. */
 static double simulate_most_gain(const lk_explain_stall *stall, const lk_critical_path *path) {
 	double transfers = simulate_share_of(path, LK_CRITICAL_COMMUNICATION) +
 	                   simulate_share_of(path, LK_CRITICAL_PEERS),
@@ -171,7 +169,7 @@ static void bound_gains(lk_explanation *explanation) {
 	}
 }
 
-/* What the input does not allow is left out, and said. */
+/* Note what is left out because the input does not allow it. */
 static lk_status left_out(lk_explanation *explanation, const char *what, lk_status status,
                           const lk_error *why, lk_error *err) {
 	char text[512];

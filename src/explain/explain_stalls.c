@@ -1,6 +1,6 @@
-/* explain_stalls.c: what costs a step its time, ranked. Each stall has the time that it costs per
- * step (mean over ranks), the figures that show it, and what people do about it. The times of
- * stalls are disjoint parts of the step. */
+/* explain_stalls.c: ranks the causes of lost time. Each stall has its time per step (mean over
+ * ranks), the figures that show it, and known remedies. The times of stalls are disjoint parts of
+ * the step. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,13 +13,11 @@
 #include "base/noun.h"
 #include "base/sort.h"
 
-/* Below this share of a step nothing is called a stall: it would be noise, or no remedy would pay.
- */
+/* Smaller shares of a step are noise, or too small for a remedy to pay. */
 static const double LEAST_SHARE = 0.005;
-/* A rank is a straggler if a third of all exposed waiting is for it; what the others cause is skew.
- */
+/* A rank is a straggler if a third of all exposed waiting is for it; the rest is skew. */
 static const double STRAGGLER_SHARE = 1.0 / 3;
-/* Devices of one kind differ by a few per cent in speed; beyond this one of them is slow. */
+/* Devices of one kind differ by a few per cent in speed; one beyond this ratio is slow. */
 static const double SLOW_RATIO = 1.03;
 
 static lk_status stalls_add(lk_explain_work *work, lk_error *err, const char *kind, int subject,
@@ -33,7 +31,7 @@ static lk_status stalls_add(lk_explain_work *work, lk_error *err, const char *ki
 	return LK_OK;
 }
 
-/* Rank-steps looked at: sums over ranks and steps divided by this are per step and rank. */
+/* Analysed rank-steps: sums over ranks and steps divided by this are per step and rank. */
 static double stalls_rank_steps(const lk_explain_work *work) {
 	double count = 0;
 	for (int r = 0; r < work->result.rank_count; r++) count += work->result.ranks[r].steps;
@@ -44,7 +42,7 @@ static char *ms(double seconds, char out[32]) {
 	return lk_format_seconds(seconds, out, 32);
 }
 
-/* A time of a rank in nanoseconds, summed over the steps looked at. */
+/* A time of a rank in nanoseconds, summed over the analysed steps. */
 typedef int64_t time_of_rank(const lk_explain_rank *rank);
 
 static int64_t loading_idle_of(const lk_explain_rank *rank) {
@@ -79,7 +77,7 @@ static int64_t exposed_copies_of(const lk_explain_rank *rank) {
 	return rank->exposed_memory_ns;
 }
 
-/* One time over the ranks shown: its mean per step in seconds, and the rank that has most of it. */
+/* A time over the ranks shown: its mean per step in seconds, and the rank with most. */
 struct spread {
 	double mean_s, most_s;
 	const lk_rank_work *most;
@@ -103,8 +101,8 @@ static struct spread spread_of(const lk_explain_work *work, time_of_rank *time) 
 	return s;
 }
 
-/* "; most on rank 3: 12 ms", where ranks differ; without memory nothing, for the sentence around it
- * fails as well. */
+/* "; most on rank 3: 12 ms", if ranks differ. Out of memory gives "": the sentence around it fails
+ * as well. */
 static const char *worst(lk_explain_work *work, const struct spread *spread) {
 	char time[32];
 	if (work->result.rank_count < 2 || spread->most_s < 1.1 * spread->mean_s) return "";
@@ -113,7 +111,7 @@ static const char *worst(lk_explain_work *work, const struct spread *spread) {
 	return text ? text : "";
 }
 
-/* What autograd's operations have in front of their names. */
+/* Strip the prefix of autograd's operations. */
 static const char *without_prefix(const char *name) {
 	static const char prefix[] = "autograd::engine::evaluate_function: ";
 	return strncmp(name, prefix, sizeof prefix - 1) == 0 ? name + sizeof prefix - 1 : name;
@@ -369,7 +367,7 @@ static int stalls_by_loss(const void *a, const void *b) {
 	return strcmp(x->what, y->what);
 }
 
-/* Without a device: what the host says of itself. */
+/* Without a device: from the host's own annotations. */
 static lk_status on_hosts(lk_explain_work *work, lk_error *err) {
 	char time[32];
 	struct spread all = spread_of(work, loading_time_of);

@@ -1,6 +1,6 @@
-/* explain_stretch.c: gaps of the device that follow one another for the same reason, as one
- * stretch: where in the trace to look. A stretch goes on as long as the device is idle for that
- * reason in half of it, and the calls that end its gaps are in the same annotation. */
+/* explain_stretch.c: joins consecutive gaps of the device with the same cause into one stretch:
+ * where to look in the trace. A stretch continues as long as the device is idle for that cause
+ * during half of it, and the calls that end its gaps are in the same annotation. */
 #include <stdlib.h>
 
 #include "explain/explain.h"
@@ -8,7 +8,7 @@
 
 const char *const lk_stretch_causes[] = {"launch", "sync", "data loading", NULL};
 
-/* A stretch that costs less than a thousandth of the time looked at is not kept. */
+/* Stretches that cost less than a thousandth of the analysed time are dropped. */
 static const int64_t KEPT_PART = 1000;
 
 static bool stretch_keep(lk_rank_work *work, int cause) {

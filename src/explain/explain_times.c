@@ -1,6 +1,6 @@
-/* explain_times.c: sets of times, of which the part between two moments is found fast;
- * sorting and statistics of durations. Traces have millions of events: everything here is linear
- * but for the search of one moment. */
+/* explain_times.c: sets of times with a fast query of the part between two moments; sorting and
+ * statistics of durations. Traces have millions of events: everything here is linear, except the
+ * search of one moment. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -27,7 +27,7 @@ bool lk_times_index(lk_times *times) {
 	return true;
 }
 
-/* How much of the set lies before a moment. */
+/* Length of the set before a moment. */
 static int64_t until(const lk_times *times, int64_t moment) {
 	size_t low = 0, high = times->set.count;
 	while (low < high) {
@@ -104,7 +104,7 @@ bool lk_timed_events(lk_timed_list *list, lk_events *out) {
 
 /* ---- statistics ---- */
 
-/* Linear interpolation between order statistics, as lk_quantile has it. */
+/* Linear interpolation between order statistics, like lk_quantile. */
 static double quantile(const lk_timed *ascending, size_t count, double q) {
 	LK_ASSERT(count > 0 && q >= 0 && q <= 1);
 	double rank = q * (double)(count - 1);
@@ -126,7 +126,7 @@ lk_explain_stats lk_stats_of(const lk_timed *ascending, size_t count) {
 		double off = (double)ascending[i].key - s.mean_ns;
 		squares += off * off;
 	}
-	/* Of the sample, as nsys and pandas have it. */
+	/* Of the sample, as in nsys and pandas. */
 	s.deviation_ns = count > 1 ? sqrt(squares / (double)(count - 1)) : 0;
 	s.median_ns = quantile(ascending, count, 0.5);
 	s.p95_ns = quantile(ascending, count, 0.95);

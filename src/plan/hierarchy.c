@@ -1,20 +1,20 @@
-/* hierarchy.c: what a way of aggregating over a tree costs.
+/* hierarchy.c: the cost of a way to aggregate over a tree.
  *
- * Clients take `every` steps by themselves; then a node averages what its children have and sends
+ * Clients take `every` steps by themselves; then a node averages its children's weights and sends
  * the mean back (FedAvg; over levels HierFAVG, arXiv 1905.06641). A node of period K whose children
- * have period k waits for K/k of their rounds, of which the last ends at the aggregate: what comes
- * back is the node's own. A node takes weights one after another at its own rate, in order of
- * arrival, each at the pace of the child's link; it sends them in the order of what is still to be
- * passed on. Where children have links between them (fog learning, arXiv 2006.03594) they may
- * instead exchange with their neighbours, `rounds` times, by Metropolis' weights; then one of them
- * sends for all when the level above aggregates.
+ * have period k waits for K/k of their rounds; the last one ends at the aggregate, because the
+ * weights sent back are the node's own. A node receives weights one after another at its own rate,
+ * in order of arrival, each at the pace of the child's link; it sends them first to the child with
+ * the longest remaining path. If children have links between them (fog learning, arXiv 2006.03594)
+ * they may instead exchange with their neighbours, `rounds` times, by Metropolis' weights; then one
+ * of them sends for all when the level above aggregates.
  *
  * Steps vary: times are normal variables, K steps have K times the variance, and the later of two
  * has the moments of Clark (The greatest of a finite set of random variables, 1961).
  *
  * Drift: every step moves a client's weights by noise of variance 1, and by skew^(1/2) along a
  * direction of its own. Between aggregations children of a node move apart from its mean with the
- * sum of their variances less that of the mean; averaged over a period of K steps that are K-1 / 2
+ * sum of their variances less that of the mean; averaged over a period of K steps that is (K-1)/2
  * steps, and (K-1)(2K-1)/6 times skew. */
 #include <math.h>
 #include <stdlib.h>
@@ -25,10 +25,10 @@
 
 static const double pi = 3.14159265358979323846;
 
-/* A child's aggregate: when it can leave, and how long its link takes beyond the parent's. */
+/* A child's aggregate: when it can leave, and how much longer its link takes than the parent. */
 struct lk_hierarchy_arrival {
 	lk_moments at;
-	double rest; /* what remains after it: orders what is sent back */
+	double rest; /* time remaining after it; determines the order of sending back */
 };
 
 static lk_moments tree_later(lk_moments a, lk_moments b) {
@@ -44,7 +44,7 @@ static lk_moments tree_later(lk_moments a, lk_moments b) {
 	return (lk_moments){mean, fmax(0, square - mean * mean)};
 }
 
-/* How long weights of a child take at its parent alone, and on the link beyond that. */
+/* Time of a child's weights at its parent, and how much longer the link takes. */
 static double tree_served_s(const lk_hierarchy *tree, const lk_hierarchy_node *parent) {
 	return parent->ingress > 0 ? tree->bytes / parent->ingress : 0;
 }
@@ -78,7 +78,7 @@ static int by_rest(const void *a, const void *b) {
 	return (x->rest < y->rest) - (x->rest > y->rest);
 }
 
-/* From a node's new weights to the last of its clients. */
+/* Time from a node's new weights to the last of its clients. */
 static double tree_down_s(lk_hierarchy_walk *walk, int node) {
 	const lk_hierarchy_node *at = &walk->tree->nodes[node];
 	double served_s = tree_served_s(walk->tree, at), last_s = 0;
@@ -140,7 +140,7 @@ lk_status lk_hierarchy_walk_make(const lk_hierarchy *tree, lk_arena *arena, lk_h
 	return LK_OK;
 }
 
-/* When a child has what its parent aggregates, from the start of the parent's period. */
+/* When a child's part of the aggregate is ready, from the start of the parent's period. */
 static lk_moments tree_child_ready(const lk_hierarchy_walk *walk, int child) {
 	const lk_hierarchy *tree = walk->tree;
 	const lk_hierarchy_node *at = &tree->nodes[child];
@@ -155,7 +155,7 @@ static lk_moments tree_child_ready(const lk_hierarchy_walk *walk, int child) {
 	                    before * period.variance + ready.variance};
 }
 
-/* Children exchange among themselves; one of them, any, sends for the group. */
+/* Children exchange among themselves; any one of them sends for the group. */
 static void tree_gossip(lk_hierarchy_walk *walk, int node) {
 	const lk_hierarchy *tree = walk->tree;
 	const lk_hierarchy_node *at = &tree->nodes[node];
@@ -202,10 +202,10 @@ double lk_hierarchy_apart(const lk_hierarchy *tree, double every) {
 	return (every - 1) / 2 + tree->skew * (every - 1) * (2 * every - 1) / 6;
 }
 
-/* Steps that members are apart after the rounds of each period, in the long run. Of what they are
- * apart before, a share m = l^rounds stays, for each eigenvalue l of the weights but the largest:
- * those of a ring are 1/3 + 2/3 cos(2 pi i / n), where all exchange with all they are 0.
- * `while_apart`: what the skew of a period adds to it until the next. */
+/* Steps by which members remain apart after the rounds of each period, in the long run. A share m =
+ * l^rounds of earlier distance remains, for each eigenvalue l of the weights but the largest: on a
+ * ring they are 1/3 + 2/3 cos(2 pi i / n); if all exchange with all they are 0. `while_apart`: what
+ * the skew of a period adds until the next. */
 static double tree_left_apart(const lk_hierarchy_walk *walk, int node, double *while_apart) {
 	int members = walk->active[node], rounds = walk->way.rounds[walk->tree->nodes[node].level];
 	double every = walk->way.every[walk->tree->nodes[node].level], skew = walk->tree->skew;
@@ -222,8 +222,8 @@ static double tree_left_apart(const lk_hierarchy_walk *walk, int node, double *w
 	return left;
 }
 
-/* What the groups of a level that gossip are apart beyond its period, and a sampled member from
- * the mean that it is sent for. */
+/* Drift of a level's gossiping groups beyond its period, and of a sampled member from the mean that
+ * it is sent for. */
 static double tree_gossip_drift(const lk_hierarchy_walk *walk, int node) {
 	const lk_hierarchy_node *at = &walk->tree->nodes[node];
 	double while_apart, share = walk->batch[node] / walk->batch[0], of_children = 0;

@@ -1,10 +1,10 @@
-/* hierarchy_choose.c: which way of aggregating: who takes part, how often each level aggregates,
+/* hierarchy_choose.c: chooses a way to aggregate: who takes part, how often each level aggregates,
  * how many rounds of gossip its groups do.
  *
- * Of the ways that keep to a rate and to bytes the one with the least drift. Longer periods are
- * faster, send less and drift more. Given the periods of the levels below, the root's is the least
- * that keeps to the wish, found by halving; those below are tried in order until what they alone
- * add to the drift is no better than what is known. That is exact for the clients that take part.
+ * Of the ways that meet the wished rate and bytes it takes the one with the least drift. Longer
+ * periods are faster, send less and drift more. Given the periods of the levels below, the root's
+ * is the shortest that meets the wish, found by bisection; those below are tried in order until
+ * their own drift is no better than the best known. That is exact for the clients that take part.
  * Who is left out is a greedy choice, one after another as long as enough take part: of up to 64
  * clients the one without whom the rest does best, of more the one that the root waits for
  * longest. */
@@ -15,15 +15,15 @@
 
 enum {
 	MOST_ROUNDS = 32,
-	MOST_TRIED = 64 /* clients each of whom is left out by way of trial */
+	MOST_TRIED = 64 /* clients up to which leaving out each one is tried */
 };
 
 struct tree_search {
 	lk_hierarchy_walk *walk;
 	const lk_hierarchy_wish *wish;
-	double limit;  /* a way with as much drift or more is of no use */
-	bool possible; /* some way keeps to the wish */
-	bool found;    /* and below the limit */
+	double limit;  /* only ways with less drift are of interest */
+	bool possible; /* some way meets the wish */
+	bool found;    /* ... with less drift than the limit */
 	lk_hierarchy_way best;
 	lk_hierarchy_cost cost;
 };
@@ -48,8 +48,8 @@ static void tree_keep(struct tree_search *search, const lk_hierarchy_cost *cost)
 	search->best = search->walk->way;
 }
 
-/* The numbers of rounds that mean something on a level: 0, and powers of two where any of its nodes
- * has links between its children. */
+/* The next useful number of rounds on a level: 0, and powers of two if any of its nodes has links
+ * between its children. */
 static int tree_next_rounds(const lk_hierarchy *tree, int level, int rounds) {
 	if (rounds > 0) return 2 * rounds;
 	for (int n = tree->starts[level]; n < tree->starts[level + 1]; n++)
@@ -57,7 +57,7 @@ static int tree_next_rounds(const lk_hierarchy *tree, int level, int rounds) {
 	return MOST_ROUNDS + 1;
 }
 
-/* Whether levels [0, level] with this one period keep to the wish. */
+/* Whether levels [0, level] meet the wish with this period for all. */
 static bool tree_keeps_at(struct tree_search *search, int level, int every,
                           lk_hierarchy_cost *cost) {
 	for (int l = 0; l <= level; l++) search->walk->way.every[l] = every;
@@ -66,8 +66,8 @@ static bool tree_keeps_at(struct tree_search *search, int level, int every,
 	return lk_hierarchy_keeps(cost, search->wish);
 }
 
-/* Whether a level with this period may keep to it, whatever those above do: each of its nodes takes
- * its own periods. */
+/* Whether a level with this period may meet the wish, whatever the levels above do: each of its
+ * nodes runs its own periods. */
 static bool tree_may_keep_at(struct tree_search *search, int level, int every,
                              lk_hierarchy_cost *cost) {
 	lk_hierarchy_walk *walk = search->walk;
@@ -82,12 +82,11 @@ static bool tree_may_keep_at(struct tree_search *search, int level, int every,
 	return lk_hierarchy_keeps(cost, search->wish);
 }
 
-/* The least multiple of `unit` at which this holds; 0: none. */
+/* The least multiple of `unit` at which `holds` is true; 0: none. */
 static int tree_least(struct tree_search *search, int level, int unit,
                       bool (*holds)(struct tree_search *, int, int, lk_hierarchy_cost *),
                       lk_hierarchy_cost *at) {
-	int low = 0,
-		high = search->wish->most / unit; /* at `low` it does not hold, at `high` it does */
+	int low = 0, high = search->wish->most / unit; /* false at `low`, true at `high` */
 	lk_hierarchy_cost cost;
 	if (high == 0 || !holds(search, level, high * unit, at)) return 0;
 	while (high - low > 1) {
@@ -98,7 +97,7 @@ static int tree_least(struct tree_search *search, int level, int unit,
 	return high * unit;
 }
 
-/* Looks for the least period of levels [0, level], one for all and a multiple of `unit`. */
+/* Search the least common period of levels [0, level], a multiple of `unit`, by bisection. */
 static void tree_halve(struct tree_search *search, int level, int unit) {
 	lk_hierarchy_cost cost;
 	int every = tree_least(search, level, unit, tree_keeps_at, &cost);
@@ -107,7 +106,7 @@ static void tree_halve(struct tree_search *search, int level, int unit) {
 	tree_keep(search, &cost);
 }
 
-/* Levels [0, level], with those below at their periods, which drift by `below`. */
+/* Try periods of levels [0, level]; the levels below are fixed and drift by `below`. */
 static void tree_try_level(struct tree_search *search, int level, double below) {
 	lk_hierarchy_walk *walk = search->walk;
 	const lk_hierarchy *tree = walk->tree;
@@ -133,8 +132,8 @@ static void tree_try_level(struct tree_search *search, int level, double below) 
 	walk->way.rounds[level] = 0;
 }
 
-/* Levels [0, level] with every number of rounds, and all levels with one period: a first way. If
- * none of these keeps to the wish, no way does: no other is faster or sends less. */
+/* Try a first way: levels [0, level] with every number of rounds, and one period for all levels. If
+ * none of these meets the wish, no way does: no other is faster or sends less. */
 static void tree_try_equal(struct tree_search *search, int level) {
 	const lk_hierarchy *tree = search->walk->tree;
 	if (level < 0) {
@@ -148,7 +147,7 @@ static void tree_try_equal(struct tree_search *search, int level) {
 	search->walk->way.rounds[level] = 0;
 }
 
-/* The best way for those that take part, in search->best and search->cost; where none keeps to the
+/* Find the best way for those that take part, in search->best and search->cost; if none meets the
  * wish, the longest periods. */
 static void tree_search_ways(struct tree_search *search, double limit) {
 	lk_hierarchy_walk *walk = search->walk;
@@ -166,10 +165,10 @@ static void tree_search_ways(struct tree_search *search, double limit) {
 	search->cost = lk_hierarchy_walk_all(walk);
 }
 
-/* What is chosen so far: with whom, how. */
+/* The best choice so far. */
 struct tree_pick {
 	bool possible;
-	int client; /* that is left out last */
+	int client; /* the client left out last */
 	int left_out;
 	lk_hierarchy_way way;
 	lk_hierarchy_cost cost;
@@ -179,7 +178,7 @@ static double tree_rate(const lk_hierarchy_cost *cost) {
 	return cost->samples / cost->step_s;
 }
 
-/* Looks for a way for those that take part now that is better than `pick`, which then is it. */
+/* Search a way for those that take part now; if it is better than `pick`, it replaces it. */
 static void tree_try_set(struct tree_search *search, int client, int left_out,
                          struct tree_pick *pick) {
 	tree_search_ways(search, pick->possible ? pick->cost.drift : INFINITY);
@@ -195,8 +194,8 @@ static bool tree_same_client(const lk_hierarchy_node *a, const lk_hierarchy_node
 	       a->latency_s == b->latency_s && a->step_s == b->step_s && a->batch == b->batch;
 }
 
-/* The best of what remains when one more is left out; *pick has no client where nobody may be. Of
- * equal clients in a row one is tried. */
+/* Find the best choice with one more client left out; *pick has no client if nobody may be. Of
+ * equal consecutive clients only one is tried. */
 static void tree_leave_one_out(struct tree_search *search, int left_out, double needed,
                                struct tree_pick *pick) {
 	lk_hierarchy_walk *walk = search->walk;

@@ -1,11 +1,11 @@
-/* hierarchy_plan.c: `plan --tree`: what is asked of a tree, and the answer. */
+/* hierarchy_plan.c: `plan --tree`: its options, and the answer. */
 #include <math.h>
 #include <stddef.h>
 
 #include "plan/plan.h"
 #include "plan/hierarchy.h"
 
-/* The words of --aggregate with --tree, and the tree. */
+/* The tree, and the words of --aggregate with --tree. */
 struct lk_hierarchy_asked {
 	lk_hierarchy tree;
 	double deadline_s, traffic; /* 0: any */
@@ -100,7 +100,7 @@ static lk_status tree_plan_put_clients(const lk_hierarchy_walk *walk, lk_arena *
 	return LK_OK;
 }
 
-/* To what the fastest way does not keep. */
+/* The requirement that the fastest way misses. */
 static const char *tree_plan_misses(const lk_hierarchy_cost *cost, lk_hierarchy_wish wish,
                                     bool deadline) {
 	wish.bytes = INFINITY;
@@ -108,7 +108,8 @@ static const char *tree_plan_misses(const lk_hierarchy_cost *cost, lk_hierarchy_
 	return deadline ? "deadline" : "rate";
 }
 
-/* Clients that state nothing of their own do as the plan; the rate of all at the slowest's pace. */
+/* Fill in clients that state no step or batch from the plan; returns the rate of all at the
+ * slowest's pace. */
 static double tree_plan_settle(lk_hierarchy *tree, const lk_hierarchy_training *training) {
 	double slowest_s = 0, batch = 0;
 	for (int n = 0; n < tree->count; n++) {

@@ -1,5 +1,5 @@
-/* hierarchy_read.c: a tree of links as a list of its nodes: what each sends to its parent, and what
- * its clients train. */
+/* hierarchy_read.c: a tree of links as a list of its nodes: each node's link to its parent, and
+ * what its clients train. */
 #include <stdlib.h>
 
 #include "base/intern.h"
@@ -29,8 +29,8 @@ static const char *const columns[COLUMNS] = {
 	"name",  "parent", "gbps",  "latency_ms", "ingress_gbps",   "step_s",
 	"batch", "copies", "peers", "peer_gbps",  "peer_latency_ms"};
 
-/* A row, and which rows' parent it is: the first of its children and the next of its own parent's,
- * in the list's order. */
+/* A row, with links to the first of its children and to the next child of its own parent, in the
+ * list's order. */
 struct row {
 	lk_hierarchy_node node;
 	const char *parent, *where;
@@ -43,7 +43,7 @@ struct reading {
 	lk_intern *names;
 };
 
-/* A number of a row; empty: none, 0. */
+/* Read a number of a row; empty: 0. */
 static lk_status tree_read_number(const lk_csv *csv, const int *at, int column, double low,
                                   double high, double scale, double *out, lk_error *err) {
 	char where[256];
@@ -106,7 +106,7 @@ static lk_status tree_read_head(void *context, const lk_csv *csv, const int *at,
 	return lk_csv_refuse_others(csv, columns, COLUMNS, "list of a tree's nodes", err);
 }
 
-/* Children of each row, in order; *root is the one without a parent. */
+/* Link the children of each row, in order; *root is the row without a parent. */
 static lk_status tree_link_rows(struct reading *reading, const char *path, int *root,
                                 lk_error *err) {
 	struct row *rows = reading->rows.at;
@@ -134,7 +134,7 @@ static lk_status tree_link_rows(struct reading *reading, const char *path, int *
 	return LK_OK;
 }
 
-/* What only a client, or only a node that aggregates, may have. */
+/* Check for fields that only a client, or only an aggregating node, may have. */
 static lk_status tree_check_row(const struct row *row, int level, lk_error *err) {
 	const lk_hierarchy_node *node = &row->node;
 	bool client = row->first == NOWHERE;
@@ -151,7 +151,7 @@ static lk_status tree_check_row(const struct row *row, int level, lk_error *err)
 	               LK_HIERARCHY_LEVELS);
 }
 
-/* Appends a row's node, `copy` of several. */
+/* Append a row's node, as number `copy` of several. */
 static lk_status tree_put_node(lk_arena *arena, const struct row *row, int copy, int parent,
                                lk_hierarchy *tree, lk_error *err) {
 	if (tree->count == LK_HIERARCHY_NODES)
@@ -164,7 +164,7 @@ static lk_status tree_put_node(lk_arena *arena, const struct row *row, int copy,
 	return node->name ? LK_OK : lk_oom(err);
 }
 
-/* Level after level: nodes[n] is of the row at[n]. */
+/* Put nodes in order, level after level: nodes[n] comes from row at[n]. */
 static lk_status tree_order(struct reading *reading, const char *path, int root, lk_hierarchy *tree,
                             lk_error *err) {
 	const struct row *rows = reading->rows.at;

@@ -1,5 +1,5 @@
 /* layout_answer.c: the best layouts in full: where their time goes, why the others are not first,
- * what a cost that is 10 % off would change, and which numbers of GPUs are worth their money. */
+ * what a change of a cost by 10 % would change, and which numbers of GPUs are worth their money. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,7 +19,7 @@
 
 /* ---- one choice ---- */
 
-/* What a choice's step gives, in full. */
+/* Results of a choice's step. */
 struct timing {
 	double step_s, network_share, peak, usable, samples, tokens, model_flops;
 	lk_breakdown breakdown;
@@ -114,7 +114,7 @@ static void answer_fill_speed(const lk_plan_request *request, lk_plan_choice *ou
 	                           &request->job.mains);
 }
 
-/* A switch as an option; not given where completing the job makes it that anyway. */
+/* A switch as an option; 0 if completing the job sets it anyway. */
 static int said_switch(lk_switch is, bool otherwise) {
 	bool on = is == LK_ON;
 	if (on == otherwise) return 0;
@@ -128,7 +128,8 @@ bool lk_layout_request(const lk_plan_request *request, const lk_space *space,
 	bool replicas = (int64_t)job->dp * job->cp > 1, sharded = job->sharding != LK_SHARD_NONE;
 	int etp = features->etp > 0 ? features->etp : job->tp;
 	*out = request->job;
-	out->mains.carbon = out->mains.price_kwh = 0; /* of a training: its length is plan's own */
+	out->mains.carbon = out->mains.price_kwh = 0; /* of a training: plan computes its length
+	                                                 itself */
 	out->emit = NULL;                             /* its stack is stated */
 	out->gpus = job->gpus;
 	out->tp = job->tp;
@@ -165,8 +166,8 @@ bool lk_layout_request(const lk_plan_request *request, const lk_space *space,
 	        job->model.network == LK_NET_CONV);
 }
 
-/* The command that predicts a choice. What a launch line says of the layout was not taken, so there
- * it is the line of the choice, where a line can describe the network. */
+/* The command that predicts a choice. A launch line's layout was not used, so with one the command
+ * is the choice's own launch line, if it can describe the network. */
 static const char *answer_reproduce(const lk_plan_request *request, const lk_space *space,
                                     const lk_layout *layout, const lk_job *job, lk_arena *arena) {
 	lk_predict_request wanted;
@@ -201,8 +202,7 @@ static lk_status fill_choice(const lk_plan_request *request, const lk_space *spa
 	return out->layout && out->recompute && out->reproduce ? LK_OK : lk_oom(err);
 }
 
-/* Steps of all choices, and what they say. One that was simulated operation by operation is what
- * the exact check asks for. */
+/* Simulate all choices in full. The one simulated operation by operation serves the exact check. */
 static lk_status fill_times(const lk_plan_request *request, const lk_space *space,
                             const lk_ranked *ranked, lk_plan_choice *choices, int count,
                             lk_arena *arena, lk_error *err) {
@@ -257,8 +257,8 @@ static int answer_differences(const lk_plan_choice *choice, const lk_plan_choice
 	return count;
 }
 
-/* "+1.31 s pipeline bubble, -0.20 s tensor parallelism: 3.1 % slower", the parts that differ most.
- */
+/* "+1.31 s pipeline bubble, -0.20 s tensor parallelism: 3.1 % slower": the parts that differ
+ * most. */
 static const char *answer_why_not(lk_arena *arena, const lk_plan_choice *choice,
                                   const lk_plan_choice *best, bool by_energy) {
 	enum { SHOWN = 3 };
@@ -311,7 +311,7 @@ static lk_status try_exactly(void *context, size_t i, void *result, lk_error *er
 	return status;
 }
 
-/* Task: choice, then cost and way. */
+/* Task: a choice with one cost changed in one way. */
 static lk_status try_changed(void *context, size_t i, void *result, lk_error *err) {
 	const struct retrial *retrial = context;
 	int cost = (int)(i / WAYS % COSTS), way = (int)(i % WAYS);
@@ -336,8 +336,8 @@ static lk_status ask_exact(const lk_plan_request *request, const lk_space *space
 	return LK_OK;
 }
 
-/* The first choice with each change; the others only until it is clear that they are slower with
- * it. Nothing is said where the cutoff left some of it out. */
+/* Simulate the first choice with each change; the others only until they are clearly slower.
+ * Reports nothing if the cutoff left out some of it. */
 static lk_status ask_sensitivity(const lk_plan_request *request, const lk_space *space,
                                  const lk_cutoff *cutoff, const lk_ranked *ranked,
                                  lk_plan_count *out, lk_arena *arena, lk_error *err) {
@@ -367,10 +367,10 @@ static lk_status ask_sensitivity(const lk_plan_request *request, const lk_space 
 	return LK_OK;
 }
 
-/* ---- other numbers ---- */
+/* ---- other formats ---- */
 
-/* What a job computes is the user's to say, so that fewer bits are not compared with it: what the
- * recipe of DeepSeek-V3 (arXiv 2412.19437, 3.3) would give is found by a search of its own. */
+/* The user decides the number format of a job, so narrower formats do not compete: what the recipe
+ * of DeepSeek-V3 (arXiv 2412.19437, 3.3) would give is found by a separate search. */
 static const char narrow_recipe[] = "--dtype fp8 --fp8-recipe blockwise --fp8-params "
 									"--fp8-activations --fp8-dispatch --state-dtype bf16";
 
@@ -415,8 +415,8 @@ static lk_status answer_in_fp8(const lk_plan_request *request, const lk_space *s
 
 /* ---- nothing fits ---- */
 
-/* Moments in bf16 change what a training computes, so they are offered and not searched; "" where
- * they change nothing. */
+/* bf16 moments change the training's arithmetic, so they are suggested, not searched; "" if they
+ * change nothing. */
 static lk_status answer_small_states(const lk_space *space, const lk_job *job, lk_arena *arena,
                                      const char **out, lk_error *err) {
 	lk_job small = *job;
@@ -460,7 +460,7 @@ static lk_status answer_nearest(const lk_space *space, const lk_hunt *hunt, lk_a
 	return *out ? LK_OK : lk_oom(err);
 }
 
-/* ---- the whole ---- */
+/* ---- the whole answer ---- */
 
 static void take_counts(const lk_hunt *hunt, const lk_space *space, lk_plan_count *out) {
 	out->gpus = space->gpus;

@@ -1,4 +1,4 @@
-/* layout_best.c: the fastest layout alone, for a question that names none. */
+/* layout_best.c: only the fastest layout, for a request that names none. */
 #include "plan/plan.h"
 
 #include "base/arena.h"

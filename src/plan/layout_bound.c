@@ -1,16 +1,16 @@
-/* layout_bound.c: times and a size that no simulation of a layout falls below
- * (docs/method/planning.md, "Plans").
+/* layout_bound.c: lower bounds of a simulated layout's time and memory (docs/method/planning.md,
+ * "Plans").
  *
- * Stage s computes everything of its own, one thing after another; it cannot begin before the first
- * micro-batch has come through the stages in front of it, and where its last pass is the backward
- * of its first chunk, the gradients still have to go back through them:
+ * Stage s computes its own work, one thing after another; it cannot begin before the first
+ * micro-batch has come through the stages before it, and if its last pass is the backward of its
+ * first chunk, the gradients still have to go back through them:
  *
  *     body_s = sum over places before s of (F + message)  +  sum over passes of (F + B)
  *              +  the same way back
  *     step  >= max_s body_s  +  end of the step
  *
- * and no stage is done before its launches, or before its traffic of sharded parameters. Of memory:
- * what a stage holds throughout, and what micro-batches leave on it when most are in flight. */
+ * No stage ends before its launches, or before its traffic of sharded parameters. Memory is what a
+ * stage holds throughout, plus what micro-batches leave on it when most are in flight. */
 #include <math.h>
 #include <string.h>
 
@@ -24,24 +24,24 @@
 #include "plan/plan.h"
 
 enum {
-	SEEN = 3, /* stages whose memory is looked at: first, second, last */
+	SEEN = 3, /* stages whose memory is bounded: first, second, last */
 	FULL_AXIS = LK_AXIS + 8
 };
 
-/* Where the layers of a core lie. */
+/* Placement of a core's layers. */
 struct lie {
-	lk_job job;         /* with usual switches */
-	int places, chunks; /* of the chain; of a stage */
+	lk_job job;         /* with default switches */
+	int places, chunks; /* in the chain; of a stage */
 	int *first, *count; /* [places] layers */
 	int *place;         /* [stages * chunks] */
 	int stage[SEEN];
-	int *held[SEEN]; /* [chunks] micro-batches in flight when most are */
-	int pairs;       /* of passes that a stage runs side by side, at least */
+	int *held[SEEN]; /* [chunks] most micro-batches in flight */
+	int pairs;       /* least number of pairs of concurrent passes on a stage */
 };
 
 struct body {
-	double s, floor_s; /* of compute and what blocks it; of launches and traffic */
-	double end_s[2];   /* when the last pass of the first and of the last stage ends */
+	double s, floor_s; /* compute and what blocks it; launches and traffic */
+	double end_s[2];   /* end of the last pass on the first and on the last stage */
 	double held[SEEN];
 	bool known;
 };
@@ -52,9 +52,9 @@ struct core_work {
 	lk_bounder *b;
 	lk_arena *arena;
 	const lk_core *core;
-	double limit_s; /* a longer step is of no use */
+	double limit_s; /* longer steps are of no interest */
 	struct lie lie;
-	recompute_bodies *bodies; /* [FULL_AXIS] in the order in which layouts recompute */
+	recompute_bodies *bodies; /* [FULL_AXIS] in the order in which layouts use them */
 	lk_recompute_way recompute[FULL_AXIS];
 	int recompute_count;
 	struct {
@@ -65,8 +65,8 @@ struct core_work {
 		lk_tail tail;
 		bool known;
 	} tails[2][2][4][2][2][2]; /* sp, overlap, sharding, gradients, parameters, offload */
-	/* of the layout before, from which the next one often differs in what is overlapped alone;
-	 * body: NULL where what it holds throughout is too large already */
+	/* of the previous layout, from which the next one often differs only in overlap; body: NULL if
+	 * its resident memory is already too large */
 	struct {
 		lk_layout layout;
 		const struct body *body;
@@ -80,7 +80,7 @@ struct core_work {
 	} asked; /* see bound_job_of */
 };
 
-/* Parts of cores that are alike. */
+/* Parts shared by similar cores. */
 struct alike {
 	lk_parts parts;
 	bool known;
@@ -93,10 +93,11 @@ static int sharding_class(int sharding) {
 	return sharding < LK_SHARD_ZERO2 ? 0 : sharding - 1;
 }
 
-/* ---- where layers lie ---- */
+/* ---- placement of layers ---- */
 
-/* A micro-batch is counted from the end of its forward pass to the beginning of its backward pass;
- * where the two of a pair run together, the one that ends leaves first. Returns the pairs. */
+/* Count micro-batches in flight. One is counted from the end of its forward pass to the start of
+ * its backward pass; if both passes of a pair run together, the ending one leaves first. Returns
+ * the number of pairs. */
 static int count_held(const lk_slots *slots, int chunks, int *now, int *most) {
 	int total = 0, highest = 0, pairs = 0;
 	for (size_t i = 0; i < slots->count; i++) {
@@ -138,8 +139,8 @@ static bool held_is_of(const lk_held *held, const lk_schedule_shape *shape, int 
 	       known->paired == shape->paired && held->schedule == schedule && held->stage == stage;
 }
 
-/* Layouts that differ only in degrees other than the pipeline's share a schedule: what its stages
- * hold is remembered. */
+/* What stages hold depends only on the schedule, which layouts that differ only in other degrees
+ * share: cache it. */
 static lk_status find_held(struct lie *lie, int which, lk_bounder *bounder, lk_arena *arena,
                            lk_error *err) {
 	const lk_job *job = &lie->job;
@@ -183,7 +184,7 @@ static lk_status bound_find_places(const lk_job *job, lk_arena *arena, struct li
 	return LK_OK;
 }
 
-/* With what bounds of memory need besides. */
+/* Find the placement, with everything that memory bounds need. */
 static lk_status find_lie(lk_bounder *bounder, const lk_job *job, lk_arena *arena, struct lie *out,
                           lk_error *err) {
 	const int stages[SEEN] = {0, job->pp > 1 ? 1 : 0, job->pp - 1};
@@ -241,12 +242,12 @@ static lk_layer_part bound_at_place(const struct lie *lie, const lk_parts *parts
 
 /* ---- the body of a step ---- */
 
-/* Passes that run alongside one another hide what blocks them alone. */
+/* Whether concurrent passes hide what would block one of them. */
 static bool paired(const lk_job *job) {
 	return lk_job_dualpipe(job) || lk_job_pairs(job);
 }
 
-/* The last pass of every stage is the backward of its first place. */
+/* Whether the last pass of every stage is the backward of its first place. */
 static bool drains(const lk_job *job) {
 	return job->schedule == LK_SCHED_GPIPE || job->schedule == LK_SCHED_1F1B ||
 	       job->schedule == LK_SCHED_INTERLEAVED;
@@ -260,7 +261,7 @@ static double backward_s(const lk_job *job, const lk_layer_part *part) {
 	return paired(job) ? part->compute_backward_s : part->backward_s;
 }
 
-/* `way_in`, `way_back` [places + 1]: through the places before one. */
+/* `way_in`, `way_back` [places + 1]: time through the places before each one. */
 static void bound_find_ways(const struct lie *lie, const lk_job *job, const lk_layer_part *at,
                             double message_s, double *way_in, double *way_back) {
 	way_in[0] = way_back[0] = 0;
@@ -270,15 +271,15 @@ static void bound_find_ways(const struct lie *lie, const lk_job *job, const lk_l
 	}
 }
 
-/* Without overlap, every pass that receives waits for the whole message. */
+/* Without overlap, every receiving pass waits for the whole message. */
 static double waits_s(const struct lie *lie, const lk_job *job, int place, double message_s) {
 	if (job->pp == 1 || job->overlap_p2p == LK_ON || paired(job)) return 0;
-	bool turn = lk_job_folds(job); /* places alongside one another on one rank */
+	bool turn = lk_job_folds(job); /* neighbouring places on one rank */
 	return turn ? 0 : ((place > 0) + (place < lie->places - 1)) * message_s;
 }
 
-/* What a pair with a pass of the place takes beyond the two at least. Layers of a place pair with
- * those of another one by one: it is known where all of them are of the kind that most are of, and
+/* Least time that pairing a pass of this place adds to both passes. Layers of a place pair with
+ * those of another one by one: the time is known if they are all of the most frequent kind, and
  * recomputed alike. */
 static double paired_at(const struct lie *lie, const lk_parts *parts, const lk_job *job,
                         int place) {
@@ -316,7 +317,7 @@ static lk_status find_body(const struct lie *lie, const lk_parts *parts, const l
 		double s_body = times * work + (lie->pairs ? lie->pairs * more : 0);
 		if (!dual) s_body += way_in[lowest];
 		if (lowest > 0 && waits_s(lie, job, lowest, parts->message_s) > 0)
-			s_body -= parts->message_s; /* is in way_in */
+			s_body -= parts->message_s; /* already in way_in */
 		if (s == 0) out->end_s[0] = s_body;
 		out->end_s[1] = s_body;
 		out->s = fmax(out->s, s_body + (drains(job) ? way_back[lowest] : 0));
@@ -325,14 +326,14 @@ static lk_status find_body(const struct lie *lie, const lk_parts *parts, const l
 	for (int i = 0; i < SEEN; i++)
 		for (int c = 0; lie->held[i] && c < lie->chunks; c++)
 			out->held[i] += lie->held[i][c] * at[lie->place[lie->stage[i] * lie->chunks + c]].saved;
-	if (drains(job)) out->end_s[0] = out->s; /* what goes back ends there */
+	if (drains(job)) out->end_s[0] = out->s; /* the last gradients end there */
 	out->known = true;
 	return LK_OK;
 }
 
-/* ---- what layouts of a core share ---- */
+/* ---- shared by the layouts of a core ---- */
 
-/* Whether a stage is the one before: of few stages some are the same. */
+/* Whether a stage repeats the one before: with few stages, some of the three are the same. */
 static bool is_seen(const struct lie *lie, int i) {
 	const int *stage = lie->stage;
 	return i > 0 && stage[i] == stage[i - 1];
@@ -340,7 +341,7 @@ static bool is_seen(const struct lie *lie, int i) {
 
 static void find_resident(const struct lie *lie, const lk_job *job, double *bytes) {
 	lk_builder builder;
-	lk_graph frame; /* takes the facts of the job that nobody asks for here */
+	lk_graph frame; /* a graph to receive facts of the job that are not needed */
 	memset(&frame, 0, sizeof frame);
 	lk_build_begin(&builder, job, &frame, NULL);
 	for (int i = 0; i < SEEN; i++) {
@@ -363,14 +364,14 @@ static lk_ranks bound_ranks_of(const lk_job *job) {
 	return frame.ranks;
 }
 
-/* The all-reduce of the gradient norm waits for all stages; what is left to reduce before it, for
- * its own stage alone. */
+/* Combine body and tail. The all-reduce of the gradient norm waits for all stages; the reduction
+ * before it only for its own stage. */
 static double layout_bound_combine(const struct body *body, const lk_tail *tail) {
 	double ends = fmax(body->end_s[0] + tail->before[0], body->end_s[1] + tail->before[1]);
 	return fmax(fmax(body->s, ends), body->floor_s) + fmax(tail->after[0], tail->after[1]);
 }
 
-/* Below what the simulation gives by more than rounding to picoseconds and to `float`. */
+/* Round down by more than the simulation's rounding to picoseconds and to `float`. */
 static float rounded_down(double seconds) {
 	return nextafterf((float)(seconds * (1 - 1e-7)), 0);
 }
@@ -410,11 +411,11 @@ lk_status lk_bound_job(lk_bounder *bounder, int stack, const lk_job *job, double
 	return status;
 }
 
-/* ---- a closer bound: the schedule, walked ----
+/* ---- a closer bound: evaluate the schedule ----
  *
- * Layers take what their own operations leave one another, and every pass begins as soon as what it
- * needs is there. What the simulation adds is what messages and traffic take from passes, and
- * passes from them. */
+ * Layers take as long as their own operations leave one another resources, and every pass begins as
+ * soon as its inputs are ready. The simulation adds only the contention between passes and messages
+ * or traffic. */
 
 static lk_status walk_body(const struct lie *lie, const lk_parts *parts, const lk_job *job,
                            lk_arena *arena, struct body *out, lk_error *err) {
@@ -438,7 +439,7 @@ static lk_status walk_body(const struct lie *lie, const lk_parts *parts, const l
 		alone[1][k] = at.backward_s;
 		more[k] = paired(job) ? paired_at(lie, parts, job, k) : 0;
 	}
-	if (paired(job)) { /* passes that are not side by side wait for their own messages */
+	if (paired(job)) { /* concurrent passes do not wait for their own messages; others do */
 		times.paired = more;
 		times.alone[LK_PASS_F] = alone[0];
 		times.alone[LK_PASS_B] = alone[1];
@@ -500,8 +501,8 @@ static int recompute_index(struct core_work *work, const lk_layout *layout) {
 	return work->recompute_count++;
 }
 
-/* The job of a layout, completed once for all that is asked of it; NULL: completing refuses it, and
- * the search does not look at it. */
+/* The job of a layout, completed once for all queries; NULL: completing refuses it, and the search
+ * skips it. */
 static const lk_job *bound_job_of(struct core_work *work, const lk_layout *layout) {
 	if (!work->asked.known || memcmp(&work->asked.layout, layout, sizeof *layout) != 0) {
 		work->asked.layout = *layout;
@@ -512,7 +513,7 @@ static const lk_job *bound_job_of(struct core_work *work, const lk_layout *layou
 	return work->asked.legal ? &work->asked.job : NULL;
 }
 
-/* Layouts whose parts are shared: by how their passes run. */
+/* How passes run; layouts share parts accordingly. */
 enum { WHOLE, SPLIT, PAIRED };
 
 static struct alike *alike_with(struct family *family, const lk_layout *layout, int passes,
@@ -521,7 +522,7 @@ static struct alike *alike_with(struct family *family, const lk_layout *layout, 
 	                  [sharding_class(layout->sharding)];
 }
 
-/* What layouts of the family with the same blocks share, if they recompute in that way. */
+/* The parts that layouts of the family with the same blocks share, with this recomputation. */
 static struct alike *alike_of(const struct core_work *work, struct family *family,
                               const lk_layout *layout, int recompute) {
 	const lk_job *job = &work->lie.job;
@@ -529,8 +530,7 @@ static struct alike *alike_of(const struct core_work *work, struct family *famil
 	return alike_with(family, layout, passes, recompute);
 }
 
-/* The same of passes that do not run in pairs, where pairs have the same layers; NULL: not known.
- */
+/* The same for passes that do not run in pairs, if pairs have the same layers; NULL: unknown. */
 static const struct alike *alike_apart(const struct core_work *work, struct family *family,
                                        const lk_layout *layout, int recompute) {
 	const struct alike *apart = alike_with(family, layout, WHOLE, recompute);
@@ -538,8 +538,8 @@ static const struct alike *alike_apart(const struct core_work *work, struct fami
 	return same && apart->known ? apart : NULL;
 }
 
-/* The core's job with what a layout recomputes and how it shards: all of its switches that the body
- * of a step depends on, without completing it. */
+/* The core's job with a layout's recomputation and sharding: all switches that the body of a step
+ * depends on, without completing it. */
 static lk_job layout_outline(const struct core_work *work, const lk_layout *layout) {
 	lk_job job = work->lie.job;
 	job.recompute = (lk_recompute)layout->recompute;
@@ -548,8 +548,8 @@ static lk_job layout_outline(const struct core_work *work, const lk_layout *layo
 	return job;
 }
 
-/* A layout that completing refuses gets a bound like others where the blocks of its family are
- * known; it is refused when it is tried. */
+/* The body of a layout. A layout that completing refuses gets a bound like others if the blocks of
+ * its family are known; it is refused when it is tried. */
 static lk_status body_of(struct core_work *work, struct family *family, const lk_layout *layout,
                          const struct body **out, lk_error *err) {
 	struct body *known = &work->bodies[recompute_index(work, layout)][layout->sp]
@@ -598,7 +598,7 @@ static const double *resident_of(struct core_work *work, const lk_layout *layout
 	return bytes;
 }
 
-/* The stage with the least room, by its bound, of which `held` is what micro-batches leave. */
+/* Memory of the stage with the least room, by its bound; `held` is what micro-batches leave. */
 static double memory_of(struct core_work *work, const lk_layout *layout, const double held[SEEN],
                         const lk_ranks *ranks, double *usable) {
 	const double *resident = resident_of(work, layout);
@@ -627,15 +627,15 @@ static void note_closest(lk_bounded *out, const lk_layout *layout, double bytes,
 	out->closest_usable = usable;
 }
 
-/* Whether layouts of a core differ in overlap of gradients and parameters alone. */
+/* Whether layouts of a core differ only in overlap of gradients and parameters. */
 static bool keeps_as_much(const lk_layout *a, const lk_layout *b) {
 	return a->recompute == b->recompute && a->recompute_layers == b->recompute_layers &&
 	       a->sp == b->sp && a->tp_overlap == b->tp_overlap && a->sharding == b->sharding &&
 	       a->offload == b->offload;
 }
 
-/* Whether layers alone take longer than is of use, in any layout of the family: stages share them,
- * and the slowest has no less than their mean. Bubbles and messages are left out. */
+/* Whether layers alone exceed the time limit in any layout of the family: stages share them, and
+ * the slowest has no less than their mean. Bubbles and messages are left out. */
 static bool are_slow_layers(const struct core_work *work, const struct alike *alike) {
 	const lk_job *job = &work->lie.job;
 	const lk_parts *parts = &alike->parts;
@@ -646,8 +646,8 @@ static bool are_slow_layers(const struct core_work *work, const struct alike *al
 	return all_s * job->microbatches / job->pp > work->limit_s;
 }
 
-/* Whether what is known says that the layout takes longer than is of use: recomputing only adds to
- * what layers take, and so does running them in pairs to what they compute. */
+/* Whether known parts prove that the layout exceeds the time limit: recomputing only adds to the
+ * time of layers, and pairing only adds to their computation. */
 static lk_status is_known_slow(struct core_work *work, struct family *family,
                                const lk_layout *layout, bool *slow, lk_error *err) {
 	static const lk_tail no_tail;
@@ -664,8 +664,8 @@ static lk_status is_known_slow(struct core_work *work, struct family *family,
 	return LK_OK;
 }
 
-/* Layers are priced only for layouts that what a stage holds throughout leaves room for, or that
- * may be the closest to fitting. */
+/* Bound the memory. Layers are priced only for layouts whose resident memory leaves room for them,
+ * or that may be the closest to fitting. */
 static lk_status bound_memory(struct core_work *work, struct family *family,
                               const lk_layout *layout, const lk_ranks *ranks,
                               const lk_bounded *found, lk_error *err) {

@@ -1,4 +1,4 @@
-/* layout_least.c: the least work of a sample on a device, in GPU-seconds: compute operations alone,
+/* layout_least.c: the least work per sample on a device, in GPU-seconds: compute operations only,
  * nothing recomputed, with unlimited memory, at the micro-batch for which that is least. Messages,
  * bubbles, launches, recomputation and the optimizer only add to it, and more GPUs only make the
  * operations of each smaller. The bytes are those of a checkpoint, which the GPUs' memory holds
@@ -9,7 +9,7 @@
 #include "model/layout/job.h"
 #include "plan/plan.h"
 
-/* Tensor parallelism may fill the device a little better than whole products do, and so may experts
+/* Tensor parallelism may use the device slightly better than whole products do, and so may experts
  * on more GPUs than are considered here. */
 static const double ALLOWANCE = 0.9;
 
@@ -17,7 +17,8 @@ static double compute_s(const lk_layer_part *part) {
 	return part->compute_forward_s + part->compute_backward_s;
 }
 
-/* Layouts without tensor, pipeline and context parallelism: others only divide the same layers. */
+/* Layouts without tensor, pipeline and context parallelism; the others only divide the same
+ * layers. */
 static bool least_is_plain(const lk_core *core) {
 	return core->tp == 1 && core->pp == 1 && core->cp == 1;
 }

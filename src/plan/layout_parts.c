@@ -1,9 +1,9 @@
-/* layout_parts.c: a layer of a job, by itself: how long it takes at least, and what it keeps. The
- * blocks are those that the builder puts into every graph of the job, priced as in every table of
- * costs; of kinds of places the cheapest counts.
+/* layout_parts.c: the least time of a job's layer by itself, and what it keeps. The blocks are
+ * those that the builder puts into every graph of the job, priced as in every table of costs; of
+ * several kinds of places the cheapest counts.
  *
- * The time of a block goes from compute stream to compute stream with nothing else under way: the
- * simulation adds waiting and contention, and takes nothing away. */
+ * The time of a block runs from compute stream to compute stream with nothing else under way: the
+ * simulation only adds waiting and contention. */
 #include <math.h>
 #include <string.h>
 
@@ -34,7 +34,7 @@ struct pricer {
 	lk_graph *graph;
 	const lk_cost_sites *sites;
 	lk_cost_cache *cache;
-	bool contended; /* layers: with what their operations take from one another */
+	bool contended; /* layers: with contention between their own operations */
 };
 
 static lk_status layout_parts_begin(lk_bounder *bounder, int stack, const lk_job *job,
@@ -54,7 +54,7 @@ static lk_status layout_parts_begin(lk_bounder *bounder, int stack, const lk_job
 	                          &pricer->sites, err);
 }
 
-/* The least that the operation costs on any kind of place. */
+/* The operation's least cost over all kinds of places. */
 static lk_cost least_cost(const struct pricer *pricer, uint32_t op) {
 	LK_ASSERT(op < pricer->graph->ops.count);
 	lk_cost least = lk_cost_cached(pricer->cache, pricer->graph, op, &pricer->sites->at[0]);
@@ -66,7 +66,7 @@ static lk_cost least_cost(const struct pricer *pricer, uint32_t op) {
 	return least;
 }
 
-/* What operations [begin, end) take, one after another as their streams and joins have it. */
+/* Time of operations [begin, end), one after another as their streams and joins require. */
 struct span {
 	double end_s;   /* of all streams */
 	double chain_s; /* of the compute stream */
@@ -113,14 +113,14 @@ static double kept_by(const struct pricer *pricer, uint32_t block) {
 	return kept > 0 ? kept : 0;
 }
 
-/* ---- side by side ----
+/* ---- contention within a layer ----
  *
- * Of a layer that is repeated, with what its own operations take from one another: the engine runs
- * it several times over, as it does for a run of layers that folds (sim/fold_price.c). */
+ * The time of a repeated layer, with contention between its own operations: the engine runs it
+ * several times, as it does for a folded run of layers (sim/fold_price.c). */
 
 enum { REPEATS = 4 };
 
-/* An operation that other blocks know of, so that the block cannot be run alone. */
+/* Whether a block can be run by itself: no other block refers to its operations. */
 static bool stands_alone(const struct pricer *pricer, uint32_t block) {
 	LK_ASSERT(block < pricer->graph->blocks.count);
 	const lk_ops *ops = &pricer->graph->ops;
@@ -130,7 +130,7 @@ static bool stands_alone(const struct pricer *pricer, uint32_t block) {
 	return true;
 }
 
-/* The costs of a block for every kind of place, with a host that is far ahead. */
+/* The costs of a block for every kind of place, with the host far ahead. */
 static lk_status costs_of(const struct pricer *pricer, uint32_t block, lk_arena *arena,
                           lk_costs *out, lk_error *err) {
 	LK_ASSERT(block < pricer->graph->blocks.count);
@@ -152,7 +152,7 @@ static lk_status costs_of(const struct pricer *pricer, uint32_t block, lk_arena 
 	return LK_OK;
 }
 
-/* `ends` [kinds of places]: when the last of so many repetitions ends. */
+/* `ends` [kinds of places]: the end of the last repetition. */
 static lk_status run_block(const struct pricer *pricer, const lk_costs *costs, uint32_t block,
                            uint32_t times, double *ends, lk_error *err) {
 	LK_ASSERT(block < pricer->graph->blocks.count);
@@ -173,7 +173,7 @@ static lk_status run_block(const struct pricer *pricer, const lk_costs *costs, u
 	return LK_OK;
 }
 
-/* What one more repetition of a block takes, on the kind of place where that is least. */
+/* The time of one more repetition of a block, on the kind of place where it is least. */
 static lk_status repeated_s(const struct pricer *pricer, uint32_t block, double *out,
                             lk_error *err) {
 	LK_ASSERT(block < pricer->graph->blocks.count);
@@ -213,7 +213,8 @@ static void take_backward(const struct pricer *pricer, uint32_t block, lk_layer_
 	out->traffic_s += s.traffic_s;
 }
 
-/* The block of a layer, and how much longer than its longest chain it takes side by side. */
+/* Build the block of a layer; *more_s: how much longer it takes with contention than its longest
+ * chain. */
 static lk_status layer_block(struct pricer *pricer, int layer, lk_block_pass pass, uint32_t *block,
                              double *more_s, lk_error *err) {
 	*more_s = 0;
@@ -225,7 +226,7 @@ static lk_status layer_block(struct pricer *pricer, int layer, lk_block_pass pas
 	return LK_OK;
 }
 
-/* Of passes that the schedule splits here and there. */
+/* Fill in the parts of passes that the schedule splits. */
 static lk_status split_compute(struct pricer *pricer, int layer, bool again, lk_layer_part *out) {
 	lk_builder *builder = &pricer->builder;
 	uint32_t input, weight;
@@ -271,7 +272,7 @@ static lk_status end_part(struct pricer *pricer, bool head, lk_layer_part *out) 
 	LK_TRY(head ? lk_build_head(builder, LK_BLOCK_FORWARD, &block)
 	            : lk_build_embedding(builder, LK_BLOCK_FORWARD, &block));
 	take_forward(pricer, block, out);
-	out->saved = 0; /* the last micro-batch's alone: bounds count layers */
+	out->saved = 0; /* of the last micro-batch only: bounds count layers */
 	LK_TRY(head ? lk_build_head(builder, LK_BLOCK_BACKWARD, &block)
 	            : lk_build_embedding(builder, LK_BLOCK_BACKWARD, &block));
 	take_backward(pricer, block, out);
@@ -291,7 +292,7 @@ static void layout_parts_add_part(lk_layer_part *sum, const lk_layer_part *part)
 	sum->saved += part->saved;
 }
 
-/* Blocks are requested where a layer differs from the one before. */
+/* Whether a layer equals the one before, so that its block can be reused. */
 static bool layout_parts_repeats(const lk_job *job, int layer) {
 	const lk_model *model = &job->model;
 	if (model->network != LK_NET_CONV)
@@ -301,13 +302,13 @@ static bool layout_parts_repeats(const lk_job *job, int layer) {
 	       lk_convnet_unit(model, layer).kind == lk_convnet_unit(model, layer - 1).kind;
 }
 
-/* `last`: of the last layer, recomputed as the job has it. */
+/* `last`: the last layer, recomputed as in the job. */
 static lk_status sum_layers(struct pricer *pricer, const lk_parts *plain, lk_parts *out,
                             lk_layer_part *last, lk_arena *arena, lk_error *err) {
 	const lk_job *job = pricer->builder.job;
 	bool full = job->recompute == LK_RECOMPUTE_FULL;
 	out->layers = lk_job_layers(job);
-	/* running layers takes longer than adding them up: only those that the job has */
+	/* simulating layers takes longer than adding them up: only the variants that the job has */
 	const bool wanted[2] = {!pricer->contended || !full || job->recompute_layers > 0, full};
 	for (int again = 0; again < 2; again++) {
 		if (!again && full && plain) {
@@ -330,7 +331,7 @@ static lk_status sum_layers(struct pricer *pricer, const lk_parts *plain, lk_par
 
 /* ---- pairs ---- */
 
-/* The longest run of layers that are alike: [*first, *end). */
+/* The longest run of equal layers: [*first, *end). */
 static void longest_run(const lk_job *job, int layers, int *first, int *end) {
 	*first = *end = 0;
 	for (int i = 0, begin = 0; i < layers; i++) {
@@ -341,8 +342,8 @@ static void longest_run(const lk_job *job, int layers, int *first, int *end) {
 	}
 }
 
-/* What a forward and a backward pass of the layer take side by side beyond their own compute
- * operations: messages that the other's computation is too short for, and what it slows. */
+/* Time of a concurrent forward and backward pass of the layer beyond their own compute operations:
+ * messages that the other's computation does not cover, and contention. */
 static lk_status beyond_compute(struct pricer *pricer, int layer, bool again, double *out,
                                 lk_error *err) {
 	lk_builder *builder = &pricer->builder;
@@ -367,7 +368,7 @@ static lk_status find_pairs(struct pricer *pricer, lk_parts *out, lk_arena *aren
 	out->paired = LK_ARRAY(arena, double, out->layers);
 	if (!out->paired) return lk_oom(err);
 	bool full = job->recompute == LK_RECOMPUTE_FULL;
-	if (pricer->contended && full && job->recompute_layers > 0) return LK_OK; /* nobody reads it */
+	if (pricer->contended && full && job->recompute_layers > 0) return LK_OK; /* not needed then */
 	longest_run(job, out->layers, &first, &end);
 	if (first == end) return LK_OK;
 	LK_TRY(beyond_compute(pricer, first, full, &more_s, err));
@@ -375,7 +376,7 @@ static lk_status find_pairs(struct pricer *pricer, lk_parts *out, lk_arena *aren
 	return LK_OK;
 }
 
-/* A message between stages, on the cheaper of its two ways. */
+/* Time of a message between stages, in the cheaper direction. */
 static double message_s(struct pricer *pricer, const lk_job *job, lk_error *err,
                         lk_status *status) {
 	lk_builder *builder = &pricer->builder;
@@ -446,7 +447,8 @@ static lk_status layout_parts_tail_of(struct pricer *pricer, int stage, double *
 	LK_TRY(lk_build_tail(&pricer->builder, stage, parts, &count));
 	const lk_block *b = &pricer->graph->blocks.at[parts[0].block];
 	uint32_t meeting =
-		pricer->builder.job->offload_optimizer ? b->end : b->begin; /* the host waits for no norm */
+		pricer->builder.job->offload_optimizer ? b->end : b->begin; /* the host does not wait for a
+		                                                               norm */
 	for (uint32_t op = b->begin; op < b->end; op++)
 		if (meeting != b->end && pricer->graph->ops.kind[op] == LK_OP_ALLREDUCE &&
 		    pricer->graph->ops.group[op] == LK_GROUP_MODEL)
@@ -454,7 +456,7 @@ static lk_status layout_parts_tail_of(struct pricer *pricer, int stage, double *
 	struct span first = span_of(pricer, b->begin, meeting);
 	*before = meeting == b->end ? first.end_s : first.chain_s;
 	*after = span_of(pricer, meeting, b->end).end_s;
-	for (int i = 1; i < count; i++) /* one after the other: each ends on the compute stream */
+	for (int i = 1; i < count; i++) /* in sequence: each ends on the compute stream */
 		*after += parts[i].repeat * block_span(pricer, parts[i].block).chain_s;
 	return LK_OK;
 }

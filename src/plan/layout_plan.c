@@ -1,4 +1,4 @@
-/* layout_plan.c: `lockstep plan`: one search for each number of GPUs. */
+/* layout_plan.c: `lockstep plan`: one search per number of GPUs. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -31,7 +31,7 @@ struct work {
 	lk_calibration_hold calibration;
 };
 
-/* ---- what is asked ---- */
+/* ---- the request ---- */
 
 static lk_status read_counts(const lk_plan_request *request, struct work *work, lk_error *err) {
 	const char *at = request->gpus;
@@ -55,7 +55,7 @@ static lk_status read_counts(const lk_plan_request *request, struct work *work, 
 	return LK_OK;
 }
 
-/* Options of generation, which lk_post_plan_find takes. */
+/* The first option of generation, which lk_post_plan_find handles. */
 static const char *option_of_generation(const lk_plan_request *request) {
 	const lk_predict_request *job = &request->job;
 	if (job->response > 0) return "--response";
@@ -97,7 +97,7 @@ static lk_status plan_check_request(const lk_plan_request *request, const lk_ask
 	return lk_job_check_dtype(&asked->job, &asked->cluster, err);
 }
 
-/* What is wrong with the first layout of a space; empty: nothing. */
+/* The fault of the first layout of a space; empty: none. */
 static lk_status first_fault(const lk_space *space, lk_error *why, lk_error *err) {
 	lk_cores_list cores = {0};
 	lk_job job;
@@ -109,8 +109,8 @@ static lk_status first_fault(const lk_space *space, lk_error *why, lk_error *err
 	return status;
 }
 
-/* Of a number of GPUs for which there is no layout at all: which batches would do, or what is wrong
- * with the first of them. */
+/* Explain a number of GPUs without any layout: which batches would work, or the fault of the first
+ * layout. */
 static lk_status explain_none(const lk_space *space, lk_plan_count *count, lk_arena *arena,
                               lk_error *err) {
 	int64_t most = 0, smallest = INT64_MAX; /* of tp * pp * cp: the largest that divides the GPUs */
@@ -153,7 +153,8 @@ static lk_status explain_none(const lk_space *space, lk_plan_count *count, lk_ar
 
 /* ---- searches ---- */
 
-/* The longest step with which the training keeps to its hours and GPU-hours; infinite: any does. */
+/* The longest step with which the training meets its limits of hours and GPU-hours; infinite: no
+ * limit. */
 static lk_status longest_step(const lk_plan_request *request, const lk_space *space, double *out,
                               lk_error *err) {
 	double hours = request->hours > 0 ? request->hours : INFINITY;
@@ -173,7 +174,7 @@ static lk_status longest_step(const lk_plan_request *request, const lk_space *sp
 	return status;
 }
 
-/* A search gets an equal share of what is left to it and those after it. */
+/* A search gets an equal share of the time left to it and the later ones. */
 static lk_cutoff plan_cutoff(const lk_cutoff *all, int searches) {
 	return lk_cutoff_after(lk_cutoff_left_s(all) / searches);
 }
@@ -188,7 +189,7 @@ static lk_status plan_search(const lk_plan_request *request, struct work *work, 
 		LK_TRY(lk_space_unsearched(request, &space, &work->arena, &work->plan.not_searched,
 		                           &work->plan.not_searched_count, err));
 	if (space.gpus > work->most_gpus) work->most_gpus = space.gpus;
-	double longest_s; /* bounds then spare what cannot keep to the hours */
+	double longest_s; /* so that bounds can drop layouts that exceed the hours */
 	LK_TRY(longest_step(request, &space, &longest_s, err));
 	space.slowest_s = fmin(space.slowest_s, longest_s);
 	LK_TRY(lk_hunt_run(request, &space, &cutoff, &work->arena, &hunt, err));
@@ -235,12 +236,13 @@ static void plan_choose(struct work *work) {
 		if (work->counts[i].choice_count == 0) continue;
 		const lk_plan_choice *best = plan->best >= 0 ? work->counts[plan->best].choices : NULL;
 		if (!best || is_better(plan->objective, work->counts[i].choices, best)) plan->best = i;
-		/* Where it was not given, the network's own. */
+		/* If not given, the network's own. */
 		plan->seq = lk_job_tokens(work->counts[i].choices->job);
 	}
 }
 
-/* What is assumed of the first choice, as predict would say it; without one, of what was asked. */
+/* Note the assumptions of the first choice, as predict would; without a choice, those of the
+ * request. */
 static lk_status plan_note(const lk_plan_request *request, struct work *work, lk_error *err) {
 	lk_plan *plan = &work->plan;
 	lk_asked asked = work->asked[plan->best >= 0 ? plan->best : 0];
@@ -249,7 +251,7 @@ static lk_status plan_note(const lk_plan_request *request, struct work *work, lk
 	const lk_plan_choice *best = plan->counts[plan->best].choices;
 	asked.job = *(const lk_job *)best->job;
 	lk_predict_request said = request->job;
-	said.mbs = best->mbs; /* the choice itself says these two */
+	said.mbs = best->mbs; /* the choice itself states these two */
 	said.zero = "";
 	plan->taken_count = lk_note_taken(&asked);
 	return lk_note_assumptions(&work->arena, &said, &asked, NULL, &plan->notes, &plan->note_count,
@@ -272,7 +274,7 @@ static lk_status plan_check_sites(const lk_plan_request *request, struct work *w
 	return lk_sites_read(request->aggregate, &work->sites, err);
 }
 
-/* Sites that each train with the best choice. */
+/* Join sites that each train with the best choice. */
 static lk_status plan_join_sites(const lk_plan_request *request, struct work *work,
                                  const lk_cutoff *cutoff, lk_error *err) {
 	static const int precisions[] = {32, 16, 8, 4};
@@ -300,7 +302,7 @@ static lk_status plan_join_sites(const lk_plan_request *request, struct work *wo
 }
 
 /* The least common multiple of the odd parts of all numbers of GPUs: one batch for all, so that
- * their times can be compared; 0: there is none within reason. */
+ * their times can be compared; 0: none of reasonable size. */
 static int plan_common_gpus(const struct work *work) {
 	int64_t common = 1;
 	for (int i = 0; i < work->count; i++) {
@@ -360,9 +362,9 @@ static const char *plan_reproduce(lk_arena *arena, const lk_plan_request *reques
 	                                        .rest_count = request->job.launch_count});
 }
 
-/* ---- what holds for every answer ----
+/* ---- invariants of every answer ----
  *
- * Nothing is printed that contradicts itself: whatever made it is a defect of lockstep. */
+ * An answer that contradicts itself is a defect of lockstep and is not printed. */
 
 static const char *plan_check_choice(const lk_plan_choice *choice) {
 	double step = choice->step_time_s, sum = 0;
@@ -379,7 +381,7 @@ static const char *plan_check_choice(const lk_plan_choice *choice) {
 	return NULL;
 }
 
-/* Views read by them. */
+/* Indices that views follow. */
 static lk_status plan_check_places(const lk_plan *plan, lk_error *err) {
 	LK_CHECK(plan->best < plan->count, err);
 	for (int i = 0; i < plan->count; i++)
@@ -405,7 +407,7 @@ static const char *plan_check(const lk_plan *plan) {
 			const lk_plan_choice *choice = &count->choices[k];
 			LK_HOLDS_ALL(plan_check_choice(choice));
 			LK_HOLDS(choice->gpus == count->gpus);
-			/* those that may run out of memory come last */
+			/* choices that may run out of memory come last */
 			LK_HOLDS(plan->objective != LK_PLAN_TIME || (choice->tight && !first->tight) ||
 			         choice->step_time_s >= first->step_time_s);
 		}
@@ -449,7 +451,7 @@ void lk_plan_free(lk_plan *plan) {
 	free(work);
 }
 
-/* ---- a choice written out ---- */
+/* ---- launch lines of a choice ---- */
 
 lk_status lk_plan_launch(const lk_plan *plan, const lk_plan_choice *choice, const char *target,
                          lk_emitted *out, lk_error *err) {

@@ -1,21 +1,20 @@
 /* layout_search.c: bounds for all layouts, then simulation in the order of the bounds until no
- * bound is below what was found. Before a layout is simulated its schedule is walked, which gives
- * it a closer bound and so its final place in that order.
+ * bound is below the best found. Before a layout is simulated its schedule is evaluated, which
+ * gives it a closer bound and so its final place in that order.
  *
- * Of many families of layouts a sample is bounded first, and the best of it are simulated: what
- * they take is a limit for the bounds of all others, most of which are then known to be slower by
- * what their layers take alone.
+ * If there are many families of layouts, a sample is bounded first, and its best layouts are
+ * simulated: their time is a limit for the bounds of all others, most of which are then known to be
+ * slower from their layers alone.
  *
- * One layout of all cores that differ in split alone, of each sharding and kind of
- * recomputation, is shown: the best of its *group*. A
- * layout is passed over when its bound lies above the slowest of the best that are wanted, or above
- * what was found for its group; and what it would have to beat is the limit at which its simulation
- * is cut short.
+ * Of all cores that differ only in split, one layout is shown per sharding and kind of
+ * recomputation: the best of its *group*. A layout is skipped if its bound is above the slowest of
+ * the wanted best, or above the best of its group; the time it would have to beat is the limit at
+ * which its simulation is cut short.
  *
- * Layouts are tried in batches, one of a group at a time, so that each knows what the better ones
- * of its group gave. Sizes of batches do not depend on the number of threads or processes, and what
- * a batch finds is looked at in its order: which layouts are simulated, and how far, is the same
- * everywhere. */
+ * Layouts are tried in batches, one of a group at a time, so that each can use the results of the
+ * better ones of its group. Sizes of batches do not depend on the number of threads or processes,
+ * and the results of a batch are taken in order: which layouts are simulated, and how far, is the
+ * same everywhere. */
 #include <math.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -36,9 +35,9 @@ enum {
 	LAST_BATCH = 256,
 	KINDS = 3,
 	SHARDINGS = 4,
-	SAMPLED = 16,      /* one family of so many is bounded first */
-	SAMPLE_LEAST = 32, /* of so many families or more */
-	SAMPLE_BATCHES = 2 /* of the sample are simulated */
+	SAMPLED = 16,      /* one in this many families is bounded first */
+	SAMPLE_LEAST = 32, /* with this many families or more */
+	SAMPLE_BATCHES = 2 /* batches of the sample that are simulated */
 };
 
 int lk_plan_top(const lk_plan_request *request) {
@@ -65,12 +64,12 @@ struct hunt {
 	/* families of cores */
 	LK_VEC(uint32_t) family;         /* first cores, and the end */
 	lk_bounded *bounded;             /* [families] */
-	uint32_t *turn;                  /* [families] those of the sample, then the others */
-	size_t turns_all, turns_done;    /* of them */
-	double bound_limit_s;            /* a layout with a longer bound is of no use */
-	lk_layouts layouts;              /* of the sample by bound, then of the others by bound */
-	double closest_excess;           /* bytes that the closest layout lacks */
-	atomic_bool any_kept, unbounded; /* of families; some were passed over */
+	uint32_t *turn;                  /* [families] those of the sample first, then the others */
+	size_t turns_all, turns_done;    /* in `turn` */
+	double bound_limit_s;            /* layouts with a longer bound are of no interest */
+	lk_layouts layouts;              /* of the sample by bound, then the others by bound */
+	double closest_excess;           /* bytes by which the closest layout exceeds its memory */
+	atomic_bool any_kept, unbounded; /* some family kept a layout; some families were skipped */
 	/* the present batch */
 	uint32_t batch[LAST_BATCH];
 	int64_t limit_ps[LAST_BATCH];
@@ -78,15 +77,15 @@ struct hunt {
 	uint32_t *heap;     /* layouts that may still matter, the least bound on top */
 	size_t waiting;     /* of them */
 	bool *walked;       /* [layouts] */
-	uint32_t *batch_of; /* [groups] the last batch that has a layout of it */
+	uint32_t *batch_of; /* [groups] the last batch with a layout of it */
 	uint32_t batches;
-	bool any_fits; /* of those that were tried: until then the search goes on whatever the cutoff */
-	/* what was found */
-	int64_t *best_ps;   /* [groups] what they are ranked by; INT64_MAX: nothing */
+	bool any_fits; /* of those tried: until then the cutoff is ignored */
+	/* results */
+	int64_t *best_ps;   /* [groups] their ranking values; INT64_MAX: none */
 	struct found *best; /* [groups] */
 	uint32_t *top;      /* [top_count] groups, best first */
 	int top_count, top_most;
-	double fastest_ps; /* of all that were simulated; INFINITY: none was */
+	double fastest_ps; /* of all simulated; INFINITY: none */
 };
 
 static double processor_s(void) {
@@ -95,7 +94,7 @@ static double processor_s(void) {
 	return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-/* A worker that nobody uses, or a new one; NULL when memory runs out. */
+/* An idle worker, or a new one; NULL when memory runs out. */
 static lk_bounder *take_worker(struct hunt *hunt) {
 	pthread_mutex_lock(&hunt->lock);
 	lk_bounder *bounder = hunt->idle;
@@ -167,8 +166,8 @@ static lk_status find_families(struct hunt *hunt, lk_error *err) {
 	return LK_OK;
 }
 
-/* Processes of a team bound the same families. Until a layout is known that may fit, families are
- * bounded whatever the cutoff says. */
+/* Whether to skip a family. Processes of a team bound the same families. Until a layout is known
+ * that may fit, the cutoff is ignored. */
 static bool passes_family_over(struct hunt *hunt) {
 	if (hunt->request->team || !lk_cutoff_reached(hunt->cutoff)) return false;
 	if (!atomic_load_explicit(&hunt->any_kept, memory_order_relaxed)) return false;
@@ -198,7 +197,7 @@ static int by_bound(const void *a, const void *b) {
 	if (x->least_s != y->least_s) return x->least_s < y->least_s ? -1 : 1;
 	return memcmp(&x->core, &y->core,
 	              offsetof(lk_layout, least_s) -
-	                  offsetof(lk_layout, core)); /* any order, but always the same */
+	                  offsetof(lk_layout, core)); /* in any order, but always the same one */
 }
 
 static void search_note_closest(struct hunt *hunt, const lk_bounded *bounded) {
@@ -211,7 +210,7 @@ static void search_note_closest(struct hunt *hunt, const lk_bounded *bounded) {
 	out->closest.core = hunt->cores.at[bounded->closest.core];
 }
 
-/* Adds what the families of these turns keep, by bound. */
+/* Add the layouts that the families of these turns keep, by bound. */
 static lk_status layout_search_collect(struct hunt *hunt, size_t begin, size_t end, lk_error *err) {
 	size_t before = hunt->layouts.count, kept = 0;
 	for (size_t i = begin; i < end; i++) kept += hunt->bounded[hunt->turn[i]].kept.count;
@@ -233,7 +232,7 @@ static lk_status layout_search_collect(struct hunt *hunt, size_t begin, size_t e
 	return LK_OK;
 }
 
-/* The next so many families. */
+/* Bound the next `count` families. */
 static lk_status bound_turns(struct hunt *hunt, size_t count, lk_error *err) {
 	size_t begin = hunt->turns_done;
 	LK_TRY(lk_parallel(count, hunt->request->threads, bound_family, hunt, err));
@@ -241,7 +240,7 @@ static lk_status bound_turns(struct hunt *hunt, size_t count, lk_error *err) {
 	return layout_search_collect(hunt, begin, begin + count, err);
 }
 
-/* Every SAMPLED-th family, since neighbours are alike, and then the others. Returns how many are
+/* Put every SAMPLED-th family first, since neighbours are alike, then the others. Returns the size
  * of the sample. */
 static size_t search_take_turns(struct hunt *hunt, size_t families) {
 	size_t step = (size_t)hunt->space->sampled;
@@ -261,8 +260,8 @@ static int64_t search_rank_ps(const lk_trial *trial) {
 	return (int64_t)((double)trial->rank_ps * lk_tight_factor(trial->tight));
 }
 
-/* What a step of so many seconds is ranked by at least, and the longest step that may be ranked no
- * later than `rank_ps`. */
+/* The least ranking value of a step of this length, and the longest step that may rank no later
+ * than `rank_ps`. */
 static double search_least_ps(const lk_space *space, double step_s) {
 	return (space->by_energy ? lk_energy_least_s(step_s) : step_s) * LK_PS_PER_S;
 }
@@ -279,7 +278,7 @@ static bool is_tight(const lk_space *space, const lk_step *step) {
 }
 
 /* Whether periods of layouts with these stages and this schedule are known not to settle: then
- * those of the next are not tried. A wrong guess only costs time. */
+ * later ones do not try. A wrong guess only costs time. */
 static bool *search_unsettled(lk_bounder *bounder, const lk_job *job) {
 	uint32_t key = (uint32_t)job->pp;
 	key = key * 1024 + (uint32_t)job->vp;
@@ -290,7 +289,7 @@ static bool *search_unsettled(lk_bounder *bounder, const lk_job *job) {
 	return &known->unsettled;
 }
 
-/* Simulated once more, with where its time goes: few of those that are tried come so far. */
+/* Simulate once more, with a breakdown: few layouts get this far. */
 static lk_status rank_by_energy(const lk_bounder *bounder, const lk_job *job,
                                 const lk_step_options *bare, lk_trial *out, lk_error *err) {
 	lk_step step;
@@ -336,7 +335,7 @@ lk_status lk_layout_try(lk_bounder *bounder, const lk_core *core, const lk_layou
 	return status == LK_ERR_INPUT ? LK_OK : status; /* more kinds of places than are simulated */
 }
 
-/* After the cutoff a layout stays LK_UNKNOWN. */
+/* Try a layout; after the cutoff it stays LK_UNKNOWN. */
 static lk_status search_try_one(void *context, size_t i, void *result, lk_error *err) {
 	struct hunt *hunt = context;
 	if (hunt->any_fits && lk_cutoff_reached(hunt->cutoff)) {
@@ -359,7 +358,7 @@ static size_t search_group_of(const struct hunt *hunt, const lk_layout *layout) 
 	       layout->recompute;
 }
 
-/* The group's place among the best, after it has become faster. */
+/* Update the ranking after a group has become faster. */
 static void rank_group(struct hunt *hunt, uint32_t group) {
 	int at = 0;
 	while (at < hunt->top_count && hunt->top[at] != group) at++;
@@ -386,8 +385,8 @@ static void note_trial(struct hunt *hunt, uint32_t number, const lk_trial *trial
 	rank_group(hunt, (uint32_t)group);
 }
 
-/* A step that takes longer is not compared: energy is looked for among layouts that are at most a
- * tenth slower than the fastest, since its bounds spare few of the others. */
+/* Longer steps are not compared: energy is searched among layouts at most a tenth slower than the
+ * fastest, since its bounds exclude few of the others. */
 static double search_slowest_ps(const struct hunt *hunt) {
 	double asked_ps = hunt->space->slowest_s * LK_PS_PER_S;
 	return hunt->space->by_energy ? fmin(asked_ps, 1.1 * hunt->fastest_ps) : asked_ps;
@@ -405,7 +404,7 @@ static int64_t limit_of(const struct hunt *hunt, size_t group) {
 	return isfinite(limit_ps) ? (int64_t)limit_ps : 0;
 }
 
-/* Whether a layout can still change the answer; *last: it cannot, nor can any after it. */
+/* Whether a layout can still change the answer; *last: neither it nor any later one can. */
 static bool may_matter(const struct hunt *hunt, const lk_layout *layout, bool *last) {
 	double least_ps = search_least_ps(hunt->space, layout->least_s);
 	if (hunt->request->exhaustive) return true;
@@ -417,8 +416,7 @@ static bool may_matter(const struct hunt *hunt, const lk_layout *layout, bool *l
 
 /* ---- the order ---- */
 
-/* Those with the same bound in the order in which bounds were first sorted, so that it is the same
- * everywhere. */
+/* Order by bound; equal bounds keep their first order, so that it is the same everywhere. */
 static bool layout_search_before(const struct hunt *hunt, uint32_t a, uint32_t b) {
 	float x = hunt->layouts.at[a].least_s, y = hunt->layouts.at[b].least_s;
 	return x < y || (x == y && a < b);
@@ -446,8 +444,8 @@ static uint32_t take_first(struct hunt *hunt) {
 	return first;
 }
 
-/* Takes up to `most` layouts with the least bounds that may matter, one of each group; others of
- * their groups wait. */
+/* Take up to `most` layouts with the least bounds that may matter, one per group; others of their
+ * groups wait. */
 static int search_take_batch(struct hunt *hunt, int most) {
 	uint32_t behind[4 * LAST_BATCH];
 	int count = 0, set_aside = 0;
@@ -487,7 +485,7 @@ static lk_status walk_one(void *context, size_t i, void *result, lk_error *err) 
 	return status;
 }
 
-/* Walks the schedules of the batch that were not walked yet, and puts all of it back. */
+/* Evaluate the schedules of the batch not yet evaluated, and put all of it back. */
 static lk_status walk_batch(struct hunt *hunt, int count, lk_error *err) {
 	float least_s[LAST_BATCH];
 	LK_TRY(
@@ -508,7 +506,7 @@ static bool all_walked(const struct hunt *hunt, int count) {
 	return true;
 }
 
-/* Fills the batch with layouts whose schedules were walked; 0: none is left. */
+/* Fill the batch with layouts whose schedules were evaluated; 0: none is left. */
 static lk_status next_batch(struct hunt *hunt, int most, int *count, lk_error *err) {
 	while ((*count = search_take_batch(hunt, most)) > 0 && !hunt->request->exhaustive &&
 	       !all_walked(hunt, *count))
@@ -534,7 +532,7 @@ static lk_status search_look_at_cutoff(void *context, size_t i, void *result, lk
 	return LK_OK;
 }
 
-/* Whether the search ends here; all processes of a team end at the same place. */
+/* Whether the search ends here; all processes of a team end at the same point. */
 static lk_status search_cut_off(struct hunt *hunt, bool *ends, lk_error *err) {
 	char reached = '\0';
 	*ends = false;
@@ -556,7 +554,7 @@ static lk_status search_try_batch(struct hunt *hunt, int count, lk_error *err) {
 }
 
 static lk_status search_try_all(struct hunt *hunt, lk_error *err) {
-	/* The first are likely the best, and what they take spares most of the others. */
+	/* The first are likely the best, and their times exclude most of the others. */
 	int most = hunt->top_most;
 	for (int count;; most += most < LAST_BATCH ? most : 0) {
 		LK_TRY(next_batch(hunt, most < LAST_BATCH ? most : LAST_BATCH, &count, err));
@@ -586,7 +584,7 @@ static lk_status begin_trials(struct hunt *hunt, lk_arena *arena, lk_error *err)
 	return LK_OK;
 }
 
-/* Layouts from `from` on wait to be tried as well. */
+/* Queue the layouts from `from` on. */
 static lk_status add_trials(struct hunt *hunt, size_t from, lk_error *err) {
 	size_t count = hunt->layouts.count;
 	uint32_t *heap = realloc(hunt->heap, (count + 1) * sizeof *heap);
@@ -610,7 +608,7 @@ static double search_limit_s(const struct hunt *hunt) {
 	return limit_ps / LK_PS_PER_S * (1 + 1e-9);
 }
 
-/* Bounds a sample and simulates the best of it, for a limit to the bounds of all others. */
+/* Bound a sample and simulate its best, for a limit to the bounds of all others. */
 static lk_status try_sample(struct hunt *hunt, size_t sampled, lk_error *err) {
 	LK_TRY(bound_turns(hunt, sampled, err));
 	LK_TRY(add_trials(hunt, 0, err));

@@ -39,7 +39,7 @@ void lk_plan_defaults(lk_plan_request *request) {
 }
 
 enum {
-	SAMPLED = 16, /* of thousands of families: a few hundred layouts find a limit that is close */
+	SAMPLED = 16, /* of thousands of families: a few hundred layouts give a close limit */
 	LEAST_TOKENS = 4096,
 	MOST_SEQUENCES = 64,
 	MOST_TOKENS = 131072,
@@ -74,7 +74,7 @@ static lk_status full(const lk_axis *axis, const char *where, lk_error *err) {
 	return lk_fail(err, LK_ERR_INPUT, where, "more than %d values", LK_AXIS);
 }
 
-/* The list of the user, or the one value that the job has already. */
+/* Read the user's list, or the one value that the job has already. */
 static lk_status read_ints(const char *text, int fixed, int low, int high, const char *where,
                            lk_axis *out, lk_error *err) {
 	char item[64];
@@ -121,7 +121,7 @@ static void add_recompute(lk_recomputes *out, lk_recompute kind, int layers) {
 		out->at[out->count++] = (lk_recompute_way){.kind = kind, .layers = layers};
 }
 
-/* Modules are the base's: a search has one set of them, which is what selective means there. */
+/* Modules are the base job's: a search has one set of them, which is its "selective". */
 static lk_status read_recompute(const char *text, lk_job *base, lk_recomputes *out, lk_error *err) {
 	char item[LK_MODULES_TEXT];
 	int selected = -1;
@@ -163,7 +163,7 @@ static lk_status read_recompute(const char *text, lk_job *base, lk_recomputes *o
 	return LK_OK;
 }
 
-/* --eager and --no-eager need a stack that runs Hugging Face's networks. */
+/* Refuse --eager and --no-eager for a stack that does not run Hugging Face's networks. */
 static lk_status check_code(const lk_plan_request *request, const lk_job *base,
                             const lk_space *space, lk_error *err) {
 	lk_job job = *base;
@@ -196,7 +196,7 @@ static lk_status read_stacks(const lk_plan_request *request, const lk_job *base,
 	return check_code(request, base, out, err);
 }
 
-/* ---- usual values ---- */
+/* ---- default values ---- */
 
 static int domain(const lk_cluster *cluster) {
 	int most = 1;
@@ -225,8 +225,8 @@ static int sequence_of(const lk_job *base) {
 	return 2048;
 }
 
-/* Buckets that do not grow with the number of ranks, so that their latency may count. Those of
- * Megatron-LM hold 2 MB or more for each rank: four times as much gains less than 0.1 %. */
+/* Whether buckets do not grow with the number of ranks, so that their latency may matter.
+ * Megatron-LM's hold 2 MB or more per rank: four times as much gains less than 0.1 %. */
 static bool has_small_buckets(const char *stack) {
 	return strcmp(stack, "ddp") == 0;
 }
@@ -264,7 +264,7 @@ static void add_usual(lk_space *space) {
 	}
 }
 
-/* What the last place does besides its layers, as the time of so many. */
+/* The last place's work besides its layers, in layers of equal time. */
 static int layers_of_loss(const lk_job *base) {
 	int seq = sequence_of(base), layers = lk_job_layers(base);
 	if (base->model.network == LK_NET_CONV || layers == 0) return 0;
@@ -276,8 +276,9 @@ static int layers_of_loss(const lk_job *base) {
 	return layer > 0 ? (int)fmin((head + modules) / layer + 0.5, layers) : 0;
 }
 
-/* Layouts whose times are this close cannot be told apart: the median error of a predicted step
- * (docs/accuracy). One of them with room to spare is better than one that may run out of memory. */
+/* Layouts this close in time cannot be distinguished: the median error of a predicted step
+ * (docs/accuracy). Among them, one with room to spare is better than one that may run out of
+ * memory. */
 static const double UNCERTAIN = 0.05;
 
 double lk_tight_factor(bool tight) {
@@ -301,10 +302,10 @@ lk_status lk_space_read(const lk_plan_request *request, const lk_asked *asked, l
 		out->headroom /= 100;
 	}
 	out->fixed_switches = request->fixed_switches;
-	/* of one that is tight a little more is of use: it may be ranked below one that is not */
+	/* a slightly slower tight layout is kept: it may rank below one that is not tight */
 	out->by_energy = request->objective == LK_PLAN_ENERGY;
 	out->slowest_s = request->slowest_s > 0 ? request->slowest_s * lk_tight_factor(true) : INFINITY;
-	/* a launch line states what trains; how it is laid out is searched */
+	/* a launch line states what trains; its layout is searched */
 	bool launched = lk_request_launched(&request->job) || request->job.deepspeed;
 	if (launched) lk_job_open_layout(&out->base);
 	out->base.stack_recipe = !launched;
@@ -352,7 +353,7 @@ static bool is_megatron_core(const char *stack) {
 	return strcmp(stack, "megatron") == 0 || strcmp(stack, "nemo") == 0;
 }
 
-/* Of PyTorch's schedules those that a framework can name. DeepSpeed's engine has 1F1B alone. */
+/* Whether the framework can name a schedule, of PyTorch's. DeepSpeed's engine has only 1F1B. */
 bool lk_space_runs(const char *stack, lk_schedule_kind kind) {
 	if (kind == LK_SCHED_1F1B) return true;
 	if (kind == LK_SCHED_INTERLEAVED) return strstr(stack, "deepspeed") == NULL;
@@ -368,7 +369,7 @@ bool lk_space_adds(const lk_space *space, lk_schedule_kind kind) {
 	       is_megatron_core(space->stacks[0]) && kind == LK_SCHED_DUALPIPE_V;
 }
 
-/* What a stack does where nothing says otherwise. */
+/* A stack's defaults. */
 static const lk_stack_features *features_of(const lk_space *space, int stack) {
 	const char *recipes = space->base.stack_recipe ? space->stacks[stack] : "";
 	return lk_stack_features_of(recipes, space->base.release);
@@ -385,7 +386,7 @@ bool lk_space_varies_split(const lk_space *space, int stack) {
 	       (model->network == LK_NET_DECODER || model->network == LK_NET_ENCODER);
 }
 
-/* DeepEP and HybridEP, which need NVLink inside a node. */
+/* Whether DeepEP or HybridEP is used; they need NVLink inside a node. */
 bool lk_space_sends_by_node(const lk_space *space, int stack) {
 	if (!is_megatron_core(space->stacks[stack]) || space->base.model.experts == 0 ||
 	    space->dispatcher_said)
@@ -400,7 +401,7 @@ bool lk_space_sends_by_node(const lk_space *space, int stack) {
 	return true;
 }
 
-/* Layers divide by the chunks, or of Megatron-LM do with the two ends. */
+/* Whether layers divide by the chunks, or for Megatron-LM do so with embedding and loss. */
 static bool splits(int layers, int places, bool megatron) {
 	return layers % places == 0 ||
 	       (megatron && (layers + 2) % places == 0 && (layers + 2) / places > 1);
@@ -412,7 +413,7 @@ static lk_status space_push(lk_cores_list *out, const lk_core *core, lk_error *e
 	return LK_OK;
 }
 
-/* Of a job whose chain of places is known; false: there is no such split. */
+/* Split the layers of a job whose chain of places is known; false: there is no such split. */
 static bool split_job(const lk_space *space, int split, lk_job *job) {
 	bool ends = split == LK_SPLIT_ENDS;
 	if (split == LK_SPLIT_USUAL) return true;
@@ -426,13 +427,13 @@ static bool splits_evenly(const lk_space *space, int stack, int pp, int vp) {
 	return vp == 1 || splits(lk_job_layers(&space->base), pp * vp, megatron);
 }
 
-/* Bits by lk_split of what differs on so many places; `uneven`: though none is even. */
+/* Bits by lk_split of the distinct splits on this many places; `uneven`: even if none is even. */
 static uint8_t splits_of(const lk_space *space, int stack, int pp, int vp, bool uneven) {
 	bool usual = splits_evenly(space, stack, pp, vp);
 	char seen[LK_SPLITS][sizeof space->base.pipeline_layout] = {""};
 	uint8_t found = usual;
 	if (pp == 1 || (!usual && !uneven) || !lk_space_varies_split(space, stack)) return found;
-	/* a lighter first stage is for memory: of chunks it is a small part */
+	/* a lighter first stage is for memory: with chunks it is a small part */
 	for (int split = 0; split < (vp > 1 ? LK_SPLIT_ENDS : LK_SPLITS); split++) {
 		lk_job job = space->base;
 		job.pp = pp;
@@ -452,12 +453,12 @@ static uint8_t splits_of(const lk_space *space, int stack, int pp, int vp, bool 
 	return found;
 }
 
-/* What is searched with one stack and each number of stages. */
+/* Splits to search with one stack, by number of stages. */
 struct stack_splits {
 	uint8_t of[LK_AXIS][MOST_CHUNKS + 1]; /* [pp][vp] bits by lk_split */
 };
 
-/* Where no number of chunks divides the layers of a stage, powers of two are searched. */
+/* If no number of chunks divides the layers of a stage, search powers of two. */
 static void find_splits(const lk_space *space, int stack, struct stack_splits *out) {
 	int layers = lk_job_layers(&space->base);
 	memset(out, 0, sizeof *out);
@@ -472,7 +473,7 @@ static void find_splits(const lk_space *space, int stack, struct stack_splits *o
 	}
 }
 
-/* A core in all its splits. */
+/* Add a core in all its splits. */
 static lk_status push_splits(uint8_t splits, lk_core core, lk_cores_list *out, lk_error *err) {
 	core.first = (uint32_t)out->count;
 	for (core.split = 0; core.split < LK_SPLITS; core.split++)
@@ -486,7 +487,7 @@ static bool space_has_schedule(const lk_space *space, const lk_core *core, lk_sc
 	       (lk_space_adds(space, kind) && lk_space_wide_experts(space, core->ep, core->etp));
 }
 
-/* `splits` [vp + 1] of the number of stages. */
+/* `splits` [vp + 1] for this number of stages. */
 static lk_status add_schedules(const lk_space *space, const uint8_t *splits, lk_core core,
                                lk_cores_list *out, lk_error *err) {
 	bool one_chunk = !space->vp.said || space_holds(&space->vp, 1);
@@ -611,7 +612,7 @@ static void set_core(const lk_space *space, const lk_core *core, lk_job *job) {
 		job->recompute_modules = lk_modules_light(job);
 }
 
-/* What the stack shards where nothing else is said, and all that it can. */
+/* The stack's default shardings, and all that it can do. */
 static void shardings_of(const lk_space *space, const lk_core *core, lk_axis *out) {
 	const char *stack = space->stacks[core->stack];
 	bool deepspeed = strstr(stack, "deepspeed") != NULL;
@@ -699,10 +700,10 @@ static void way(struct ways *ways, int a, int b) {
 	}
 }
 
-/* Sequence parallelism, overlap of tensor parallelism. */
+/* Ways of sequence parallelism and overlap of tensor parallelism. */
 static void tensor_ways(const lk_space *space, const lk_job *job, struct ways *out) {
 	bool may = job->sequence_parallel == LK_ON, said = space->base.sequence_parallel != LK_AUTO;
-	/* torchtitan's asynchronous tensor parallelism is a pass of the compiler */
+	/* torchtitan's asynchronous tensor parallelism is a compiler pass */
 	bool titan = strcmp(job->stack, "torchtitan") == 0 && job->compile;
 	bool overlaps = space->base.tp_overlap != LK_OFF && (is_megatron_core(job->stack) || titan);
 	out->count = 0;
@@ -717,7 +718,7 @@ static void tensor_ways(const lk_space *space, const lk_job *job, struct ways *o
 		way(out, 0, 0);
 }
 
-/* Overlap of gradients, of parameters. */
+/* Ways of overlapping gradients and parameters. */
 static void data_ways(const lk_space *space, const lk_job *job, int sharding, struct ways *out) {
 	bool replicas = (int64_t)job->dp * job->cp > 1, sharded = sharding != LK_SHARD_NONE;
 	const lk_job *base = &space->base;
@@ -737,14 +738,15 @@ static void data_ways(const lk_space *space, const lk_job *job, int sharding, st
 		}
 }
 
-/* Layers of the fullest stage: a remainder goes to the second stage first. */
+/* Layers of the stage with most; a remainder goes to the second stage first. */
 static int most_layers(const lk_job *job) {
 	int first = lk_job_stage_layers(job, 0), second = job->pp > 1 ? lk_job_stage_layers(job, 1) : 0;
 	return first > second ? first : second;
 }
 
-/* Megatron-LM's selective recomputation is that of the core of attention unless there are modules:
- * of fused kernels it frees the softmax statistics alone, and Megatron-LM itself warns of it. */
+/* Whether selective recomputation frees little. Without modules Megatron-LM's recomputes the core
+ * of attention: with fused kernels that frees only the softmax statistics, and Megatron-LM itself
+ * warns of it. */
 static bool selects_little(const lk_job *job) {
 	return lk_job_like_megatron(job) && job->attn_kernel == LK_KERNEL_FLASH &&
 	       !job->recompute_modules;
@@ -790,7 +792,7 @@ static bool fill_alike(struct two_buckets *buckets, const lk_job *job, int layer
 	return true;
 }
 
-/* Whether buckets of the two sizes cut the gradients of every chunk alike, in the order of its
+/* Whether buckets of both sizes cut the gradients of every chunk alike, in the order of its
  * backward pass. */
 static bool cuts_alike(const lk_job *job, double small, double large) {
 	const lk_schedule *schedule = lk_schedule_get(job->schedule);
@@ -820,7 +822,7 @@ static double bucket_bytes(const lk_space *space, const lk_job *job, int i) {
 	}
 }
 
-/* The sizes that make a difference, and those that were said. */
+/* Bucket sizes that make a difference, and those that were requested. */
 static void bucket_ways(const lk_space *space, const lk_job *job, lk_axis *out) {
 	memset(out, 0, sizeof *out);
 	for (int i = 0; i < space->bucket.count; i++) {
@@ -870,7 +872,7 @@ lk_status lk_space_switches(const lk_space *space, const lk_core *core, uint32_t
 				               .sharding = (uint8_t)shardings.at[z]};
 				l.recompute = (uint8_t)recompute.at[r].kind;
 				l.recompute_layers = recompute.at[r].layers;
-				if (!replicas && z > 0) continue; /* nothing to share */
+				if (!replicas && z > 0) continue; /* nothing to shard */
 				data_ways(space, job, l.sharding, &data);
 				LK_TRY(add_layouts(space, l, &data, &buckets, out, err));
 			}
@@ -885,7 +887,7 @@ static bool space_among(const lk_axis *axis, int value, const char *name, const 
 	return false;
 }
 
-/* Whether a job splits its layers as a core does. */
+/* Whether a job splits its layers like a core. */
 static bool split_alike(const lk_space *space, const lk_core *core, const lk_job *job) {
 	lk_job other;
 	int first[2];
@@ -906,7 +908,7 @@ static bool recompute_held(const lk_recomputes *ways, const lk_job *job) {
 	return false;
 }
 
-/* Whether the search has the switches of a job with its core. */
+/* Whether the search includes the switches of a job with its core. */
 static bool switches_held(const lk_space *space, const lk_core *core, const lk_job *job,
                           const char **why) {
 	lk_axis shardings;

@@ -1,4 +1,4 @@
-/* layout_unsearched.c: what a search leaves out although predict can be asked for it, each with the
+/* layout_unsearched.c: lists what a search leaves out although predict supports it, each with the
  * option that adds it. All of it follows from the space: what the user names is not left out. */
 #include "plan/plan.h"
 

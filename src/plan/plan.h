@@ -23,18 +23,18 @@
 
 enum { LK_AXIS = 64, LK_STACKS = 4, LK_WAYS = 16 };
 
-/* Values of one degree or switch, in the order in which they are tried. */
+/* Values of one degree or switch, in the order of trying. */
 typedef struct lk_axis {
 	int at[LK_AXIS];
 	int count;
-	bool said; /* by the user: no rule of thumb takes any of them out */
+	bool said; /* given by the user: no heuristic removes any of them */
 } lk_axis;
 
-/* Sizes of buckets that are no number of MiB: what the software makes of the job, and four times
+/* Bucket sizes that are not a number of MiB: the software's default for the job, and four times
  * that. */
 enum { LK_BUCKET_USUAL = 0, LK_BUCKET_LARGE = -1 };
 
-/* A way to recompute: the kind, and of full/N the layers of a stage; 0 layers: all. */
+/* A way to recompute: the kind, and for full/N the layers of a stage; 0 layers: all. */
 typedef struct lk_recompute_way {
 	lk_recompute kind;
 	int layers;
@@ -46,9 +46,9 @@ typedef struct lk_recomputes {
 	bool said;
 } lk_recomputes;
 
-/* What is searched for one number of GPUs. */
+/* The search space of one number of GPUs. */
 typedef struct lk_space {
-	lk_job base; /* all that is not searched; not completed */
+	lk_job base; /* everything that is not searched; not completed */
 	const lk_cluster *cluster;
 	int gpus;
 	char stacks[LK_STACKS][32];
@@ -58,18 +58,19 @@ typedef struct lk_space {
 	lk_recomputes recompute;
 	lk_axis bucket; /* MiB, LK_BUCKET_USUAL or LK_BUCKET_LARGE */
 	bool offload, fixed_switches, dispatcher_said;
-	bool any_software;       /* nothing names it: lk_space_adds */
-	double slowest_s;        /* what takes longer, by its bound, is of no use */
-	bool by_energy;          /* layouts are ranked by their energy; else by their time */
-	int loss_layers;         /* of multi-token prediction and the loss, as long as so many layers */
-	double headroom;         /* share of the memory that should stay free; negative: as measured */
-	bool recompute_quarters; /* full/N for quarters of a stage too */
+	bool any_software;       /* no software is named: see lk_space_adds */
+	double slowest_s;        /* layouts with a longer bound are of no interest */
+	bool by_energy;          /* rank layouts by energy; else by time */
+	int loss_layers;         /* multi-token prediction and the loss take as long as this many
+	                            layers */
+	double headroom;         /* share of memory to keep free; negative: as measured */
+	bool recompute_quarters; /* full/N also for quarters of a stage */
 	bool network_checked;    /* base.model has passed lk_model_check */
-	int sampled;             /* one family of layouts of so many is tried before all are bounded */
+	int sampled;             /* one in this many families is tried before all are bounded */
 } lk_space;
 
-/* How layers are split over stages: as predict does where nothing is said; with less on the last
- * place, by the time of the loss; with a layer less on the first as well. */
+/* How layers are split over stages: by predict's default; with less on the last place, by the time
+ * of the loss; with a layer less on the first as well. */
 typedef enum lk_split { LK_SPLIT_USUAL, LK_SPLIT_LAST, LK_SPLIT_ENDS, LK_SPLITS } lk_split;
 
 /* The degrees of a layout. */
@@ -77,7 +78,7 @@ typedef struct lk_core {
 	int stack, schedule;
 	int tp, pp, vp, cp, ep, etp, mbs;
 	int split;      /* lk_split */
-	uint32_t first; /* core that differs from this one in split alone: one of them is shown */
+	uint32_t first; /* the core that differs from this one only in split: one of them is shown */
 } lk_core;
 typedef LK_VEC(lk_core) lk_cores_list;
 
@@ -93,59 +94,59 @@ typedef LK_VEC(lk_layout) lk_layouts;
 /* layout_space.c */
 lk_status lk_space_read(const lk_plan_request *request, const lk_asked *asked, lk_space *out,
                         lk_error *err);
-/* Cores that divide what they must; whether a job can run at all is asked with lk_space_job.
- * Neighbours differ in vp, schedule and split alone as far as they can. */
+/* Cores whose degrees divide as they must; lk_space_job tells whether a job can run at all.
+ * Neighbours differ only in vp, schedule and split where possible. */
 lk_status lk_space_cores(const lk_space *space, lk_cores_list *out, lk_error *err);
-/* Whether two cores differ in vp, schedule, split alone: then their layers are the same. */
+/* Whether two cores differ only in vp, schedule and split: then their layers are the same. */
 bool lk_cores_alike(const lk_core *a, const lk_core *b);
-/* The job of a core with usual switches, completed. */
+/* The completed job of a core with default switches. */
 lk_status lk_space_job(const lk_space *space, const lk_core *core, lk_job *out, lk_error *err);
 /* All switches of a core; `job` is its completed job. */
 lk_status lk_space_switches(const lk_space *space, const lk_core *core, uint32_t number,
                             const lk_job *job, lk_layouts *out, lk_error *err);
-/* The job of a layout, completed. */
+/* The completed job of a layout. */
 lk_status lk_layout_job(const lk_space *space, const lk_core *core, const lk_layout *layout,
                         lk_job *out, lk_error *err);
-/* Whether the search would look at a job: its degrees and switches are among the values. *why:
- * which is not. */
+/* Whether the search includes a job: its degrees and switches are among the values. *why: which one
+ * is not. */
 bool lk_space_holds(const lk_space *space, const lk_job *job, const char **why);
-/* Whether a search for the job of somebody's run, with nothing said about the layout, would look at
- * theirs. */
+/* Whether a search for the job of a given run, with an open layout, would include the run's own. */
 bool lk_layout_searched(const lk_job *job, const lk_cluster *cluster, const char **why);
 /* Whether a stack runs a schedule by itself, so that it is searched without being named. */
 bool lk_space_runs(const char *stack, lk_schedule_kind kind);
-/* Whether groups of experts have more GPUs than a node. */
+/* Whether groups of experts span more than a node. */
 bool lk_space_wide_experts(const lk_space *space, int ep, int etp);
-/* Whether a schedule that the software lacks is searched all the same, because it was published for
- * mixtures of experts that send tokens between nodes: where the groups of experts are so wide. */
+/* Whether a schedule that the software lacks is searched anyway, because it was published for
+ * mixtures of experts that send tokens between nodes: if the groups of experts span nodes. */
 bool lk_space_adds(const lk_space *space, lk_schedule_kind kind);
 /* Whether a stack has pipelines by itself. */
 bool lk_space_pipelines(const char *stack);
 /* Whether uneven stages are searched with a stack. */
 bool lk_space_varies_split(const lk_space *space, int stack);
-/* Whether a copy of a token goes to each node, and not to each expert, with a stack: it is never
- * slower, so that nothing else is searched. */
+/* Whether a stack sends a copy of a token to each node instead of each expert: it is never slower,
+ * so nothing else is searched. */
 bool lk_space_sends_by_node(const lk_space *space, int stack);
-/* Whether its recipes overlap expert traffic with another micro-batch. */
+/* Whether the stack's recipes overlap expert traffic with another micro-batch. */
 bool lk_space_overlaps_experts(const lk_space *space, int stack);
-/* layout_unsearched.c: lines of what is left out, with the options that add it. */
+/* layout_unsearched.c: list what is left out, with the options that add it. */
 lk_status lk_space_unsearched(const lk_plan_request *request, const lk_space *space,
                               lk_arena *arena, const char *const **lines, int *count,
                               lk_error *err);
-/* layout_space.c: layouts are ranked by their step times this: of tight ones a little more. */
+/* layout_space.c: the factor of a layout's step time in the ranking: above 1 if memory is tight. */
 double lk_tight_factor(bool tight);
 /* layout_space.c: "tp 8, pp 16, ..."; NULL when memory runs out. */
 const char *lk_layout_text(lk_arena *arena, const lk_job *job);
 
-/* layout_parts.c: what a layer of a core takes and keeps. */
+/* layout_parts.c: time and memory of a core's layer. */
 typedef struct lk_layer_part {
 	double forward_s,
-		backward_s; /* from compute operation to compute operation, what blocks them included */
+		backward_s; /* from compute operation to compute operation, blocking ones included */
 	double compute_forward_s,
-		compute_backward_s; /* compute operations alone: all that is left alongside another pass */
-	double weight_s;  /* of the backward: weight gradients, where they are a pass of their own */
-	double input_s;   /* of the backward without them; of schedules that split only some passes
-	                     weight_s is of compute operations alone */
+		compute_backward_s; /* compute operations only: all that remains next to a concurrent
+		                       pass */
+	double weight_s;        /* of the backward: weight gradients, if they are a pass of their own */
+	double input_s;   /* the backward without them; if a schedule splits only some passes, weight_s
+	                     is of compute operations only */
 	double host_s;    /* launches of both */
 	double traffic_s; /* of both, on the stream of data parallelism */
 	double saved;     /* bytes that the forward leaves to the backward */
@@ -154,9 +155,8 @@ typedef struct lk_layer_part {
 typedef struct lk_parts {
 	int layers;
 	lk_layer_part *sum[2]; /* [layers + 1] of the first i layers: as they are; checkpointed */
-	double *paired;        /* [layers] of schedules with pairs: what forward and backward
-	                          side by side take beyond their compute operations; layers unlike most
-	                          have 0 */
+	double *paired;        /* [layers] for schedules with pairs: time of concurrent forward and
+	                          backward beyond their compute operations; 0 for layers unlike most */
 	lk_layer_part embedding, head,
 		prediction;   /* one module of multi-token prediction with its head */
 	double message_s; /* between stages */
@@ -165,20 +165,20 @@ typedef struct lk_parts {
 enum {
 	LK_SETTLING_KNOWN = 64,
 	LK_HELD_KNOWN = 64,
-	LK_HELD_CHUNKS = 16 /* stages of more chunks are not remembered */
+	LK_HELD_CHUNKS = 16 /* stages of more chunks are not cached */
 };
 
-/* What a stage holds: micro-batches in flight of each chunk when most are, and pairs of passes side
- * by side. */
+/* What a stage holds: the most micro-batches in flight of each chunk, and pairs of concurrent
+ * passes. */
 typedef struct lk_held {
-	lk_schedule_shape shape; /* no stages: nothing is known */
+	lk_schedule_shape shape; /* no stages: unused entry */
 	int schedule, stage, pairs;
 	int chunk[LK_HELD_CHUNKS];
 } lk_held;
 
-/* What a thread of the search keeps between layouts. */
+/* State that a thread of the search keeps between layouts. */
 typedef struct lk_bounder {
-	struct lk_bounder *next; /* idle ones of a search */
+	struct lk_bounder *next; /* next idle one of a search */
 	const lk_space *space;
 	lk_cost_cache *cache;
 	lk_constants constants[LK_STACKS];
@@ -194,28 +194,29 @@ typedef struct lk_bounder {
 void lk_bounder_begin(lk_bounder *bounder, const lk_space *space, lk_cost_cache *cache);
 const lk_constants *lk_bounder_constants(lk_bounder *bounder, int stack, const lk_job *job);
 
-/* `job` completed. `contended`: forward and backward of layers with what their operations take from
- * one another. `plain`: of a job that recomputes nothing and has the same layers, whose sums out
- * then shares; NULL: not known. Sums of what the job does not have may be left at zero. */
+/* Find the parts of a completed `job`. `contended`: forward and backward of layers with contention
+ * between their operations. `plain`: parts of a job that recomputes nothing and has the same
+ * layers, whose sums are shared; NULL: unknown. Sums that the job does not have may be left at
+ * zero. */
 lk_status lk_parts_find(lk_bounder *bounder, int stack, const lk_job *job, bool contended,
                         const lk_parts *plain, lk_arena *arena, lk_parts *out, lk_error *err);
-/* Of a job whose passes run in pairs: `apart` is of the same job without them, not contended.
- * Layers are the same, but what they take of a pass's input and weight gradients apart is left out,
- * which bounds of schedules alone need. Not for jobs that delay weight gradients. */
+/* The same for a job whose passes run in pairs: `apart` are the parts of the same job without
+ * pairs, not contended. Layers are the same, but the separate times of input and weight gradients
+ * are left out; only bounds of schedules need them. Not for jobs that delay weight gradients. */
 lk_status lk_parts_pair(lk_bounder *bounder, int stack, const lk_job *job, const lk_parts *apart,
                         lk_arena *arena, lk_parts *out, lk_error *err);
-/* The end of the step on the first and on the last stage, seconds: `before` what is left to reduce,
- * `after` from the gradient norm's all-reduce on, for which all stages wait; with the optimizer on
- * the host all of it is `before`. */
+/* The end of the step on the first and on the last stage, seconds: `before`: the remaining
+ * reduction; `after`: from the gradient norm's all-reduce on, for which all stages wait. With the
+ * optimizer on the host everything is in `before`. */
 typedef struct lk_tail {
 	double before[2], after[2];
 } lk_tail;
 lk_status lk_tail_find(lk_bounder *bounder, int stack, const lk_job *job, lk_tail *out,
                        lk_error *err);
 
-/* layout_bound.c: the layouts of cores [0, count), which are alike, with their bounds. What cannot
- * fit, or takes longer than `limit_s`, is counted, not kept. `closest`: the layout with the least
- * memory of all, by its bound; its bytes and the device's. */
+/* layout_bound.c: the layouts of similar cores [0, count), with their bounds. Layouts that cannot
+ * fit, or take longer than `limit_s`, are counted, not kept. `closest`: the layout that exceeds its
+ * memory least, by its bound; its bytes and the device's. */
 typedef struct lk_bounded {
 	lk_layouts kept;
 	uint64_t layouts, too_large, too_slow;
@@ -225,12 +226,12 @@ typedef struct lk_bounded {
 } lk_bounded;
 lk_status lk_bound_cores(lk_bounder *bounder, const lk_core *cores, uint32_t first, int count,
                          double limit_s, lk_bounded *out, lk_error *err);
-/* Bounds of one job. */
+/* Bound one job. */
 lk_status lk_bound_job(lk_bounder *bounder, int stack, const lk_job *job, double *least_s,
                        double *least_bytes, double *usable, lk_error *err);
 
-/* Closer, and some hundred times as long to find: the job's schedule, walked pass by pass. Never
- * less than lk_bound_job says. */
+/* A closer bound, some hundred times as slow: evaluates the job's schedule pass by pass. Never less
+ * than that of lk_bound_job. */
 lk_status lk_walk_job(lk_bounder *bounder, int stack, const lk_job *job, double *least_s,
                       lk_error *err);
 /* The same for a layout, rounded down; never less than its present bound. */
@@ -238,8 +239,7 @@ lk_status lk_walk_layout(lk_bounder *bounder, const lk_core *core, const lk_layo
                          float *least_s, lk_error *err);
 
 /* layout_search.c */
-/* LK_CUT_SHORT: simulated until it was clear that it takes longer than the limit; step_ps is what
- * it takes at least. */
+/* LK_CUT_SHORT: simulated until clearly over the limit; step_ps is then a lower bound. */
 typedef enum lk_outcome {
 	LK_UNKNOWN,
 	LK_ILLEGAL,
@@ -249,7 +249,7 @@ typedef enum lk_outcome {
 } lk_outcome;
 typedef struct lk_trial {
 	int64_t step_ps;
-	int64_t rank_ps; /* what it is ranked by: step_ps, or of energy lk_energy_full_s */
+	int64_t rank_ps; /* ranking value: step_ps, or for energy lk_energy_full_s */
 	double peak, usable;
 	int32_t outcome;
 	int32_t tight; /* so little memory stays free that it may run out */
@@ -263,41 +263,41 @@ typedef struct lk_ranked {
 } lk_ranked;
 
 typedef struct lk_hunt {
-	lk_ranked *best; /* [best_count] best first, one for each core, sharding and kind of
-	                    recomputation */
+	lk_ranked *best; /* [best_count] best first, one per core, sharding and kind of recomputation */
 	int best_count;
-	lk_ranked closest;   /* with no best: the one nearest to fitting */
+	lk_ranked closest;   /* without a best: the one nearest to fitting */
 	bool any;            /* there are layouts at all */
-	const char *cut_off; /* as lk_plan has it */
-	bool slower; /* with no best: all that may fit takes longer than the request's slowest_s */
+	const char *cut_off; /* as in lk_plan */
+	bool slower; /* without a best: every layout that may fit takes longer than the request's
+	                slowest_s */
 	uint64_t layouts, bounded, too_large, too_slow, schedules_walked, simulated, cut_short,
 		found_too_large, untried;
 	double bound_s, schedule_s, simulate_s;
 } lk_hunt;
-/* `cutoff`: until a layout fits, all are tried whatever it says; NULL: none. */
+/* Run the search. `cutoff`: ignored until a layout fits; NULL: none. */
 lk_status lk_hunt_run(const lk_plan_request *request, const lk_space *space,
                       const lk_cutoff *cutoff, lk_arena *arena, lk_hunt *out, lk_error *err);
-/* One layout by the predictor, as all of them are asked; one that takes longer than `limit_ps` may
- * be cut short (0: none is). */
+/* Simulate one layout by the predictor, as for all requests; if it takes longer than `limit_ps` it
+ * may be cut short (0: never). */
 lk_status lk_layout_try(lk_bounder *bounder, const lk_core *core, const lk_layout *layout,
                         int64_t limit_ps, lk_trial *out, lk_error *err);
-/* The tasks, by the team of the request or by threads. */
+/* Run the tasks, by the team of the request or by threads. */
 lk_status lk_plan_share(const lk_plan_request *request, size_t count, size_t size,
                         lk_plan_task *task, void *context, void *results, lk_error *err);
 int lk_plan_top(const lk_plan_request *request);
 
-/* layout_answer.c: with `cutoff` reached, what is left of exact times and sensitivity is left out,
- * and *cut_off says why. */
+/* layout_answer.c: fill the answer of one number of GPUs. Once `cutoff` is reached, exact times and
+ * sensitivity are skipped, and *cut_off says why. */
 lk_status lk_answer_count(const lk_plan_request *request, const lk_asked *asked,
                           const lk_space *space, const lk_cutoff *cutoff, const lk_hunt *hunt,
                           lk_arena *arena, lk_plan_count *out, const char **cut_off, lk_error *err);
-/* What predict is asked to get this layout; false when memory runs out. */
+/* The request that makes predict use this layout; false when memory runs out. */
 bool lk_layout_request(const lk_plan_request *request, const lk_space *space,
                        const lk_layout *layout, const lk_job *job, lk_arena *arena,
                        lk_predict_request *out);
 
-/* layout_best.c: the fastest layout with the software's usual switches, as a request that names it;
- * of nothing that fits *found is false. `layouts`: so many there are. */
+/* layout_best.c: the fastest layout with the software's default switches, as a request that names
+ * it; if nothing fits, *found is false. `layouts`: their number. */
 lk_status lk_plan_best(lk_arena *arena, const lk_predict_request *request, const lk_asked *asked,
                        lk_predict_request *out, bool *found, uint64_t *layouts, lk_error *err);
 
@@ -307,18 +307,21 @@ void lk_answer_pareto(lk_plan_count *counts, int count);
 
 /* The words of --aggregate without --tree. */
 typedef struct lk_sites {
-	double sites, bytes_per_s, latency_s; /* what a message of the ring gets, each way: of the
-	                                         sites' own links, and of a network that joins them */
-	double every;                         /* steps between synchronisations; 0: as busy needs */
-	double bits;                          /* of each weight's change; 0: 32, 16, 8 and 4 */
-	double fragments, overlap;            /* overlap: steps that a fragment may be on its way */
-	double busy;                          /* share of the time that computes; 0: every says it */
+	double sites, bytes_per_s, latency_s; /* bandwidth and latency of a ring message, each way: of
+	                                         the sites' own links, and of a network that joins
+	                                         them */
+	double every;                         /* steps between synchronisations; 0: determined by
+	                                         busy */
+	double bits;                          /* per weight; 0: try 32, 16, 8 and 4 */
+	double fragments, overlap;            /* overlap: steps that a fragment may be in transit */
+	double busy;                          /* share of the time that computes; 0: determined by
+	                                         every */
 } lk_sites;
 
-/* Reads words, and after "over" a network as clusters state it, whose places are the sites.
- * LK_ERR_INPUT: one is not known, missing, or contradicts another. */
+/* Read words, and after "over" a network in the form of clusters, whose places are the sites.
+ * LK_ERR_INPUT: a word is unknown, missing, or contradicts another. */
 lk_status lk_sites_read(const char *text, lk_sites *out, lk_error *err);
-/* What a synchronisation of so many parameters costs sites whose own step takes step_s seconds;
+/* The cost of synchronising this many parameters between sites whose own step takes step_s seconds;
  * tokens_per_s is left to the caller. */
 lk_plan_sync lk_sites_sync(const lk_sites *sites, double bits, double parameters, double step_s);
 
@@ -326,18 +329,18 @@ lk_plan_sync lk_sites_sync(const lk_sites *sites, double bits, double parameters
 
 struct lk_hierarchy_asked;
 
-/* What trains on the tree, and what is predicted for clients that state nothing of their own. */
+/* What trains on the tree, with the prediction for clients that state no step or batch. */
 typedef struct lk_hierarchy_training {
 	double parameters, step_s, batch; /* batch: samples of a step */
-	double tokens_of_sample;          /* 1 where there are none */
-	double tokens;                    /* of the training; 0: not said */
+	double tokens_of_sample;          /* 1 if there are no tokens */
+	double tokens;                    /* of the training; 0: not given */
 } lk_hierarchy_training;
 
-/* Reads --tree, and --aggregate as its words; *out is NULL without --tree. LK_ERR_INPUT, LK_ERR_IO,
+/* Read --tree, and --aggregate in its form; *out is NULL without --tree. LK_ERR_INPUT, LK_ERR_IO,
  * LK_ERR_MEMORY. */
 lk_status lk_hierarchy_take(const lk_plan_request *request, lk_arena *arena,
                             struct lk_hierarchy_asked **out, lk_error *err);
-/* The way of aggregating. LK_ERR_MEMORY. */
+/* Choose the way to aggregate. LK_ERR_MEMORY. */
 lk_status lk_hierarchy_answer(struct lk_hierarchy_asked *asked,
                               const lk_hierarchy_training *training, const lk_cutoff *cutoff,
                               lk_arena *arena, const lk_plan_tree **out, const char **cut_off,

@@ -1,12 +1,12 @@
 /* sites.c: training on several sites that synchronise now and then (DiLoCo, arXiv 2311.08105;
  * fragments and overlap: Streaming DiLoCo, arXiv 2501.18512).
  *
- * Each of M sites takes `every` steps by itself; then what its N weights have moved by is averaged
- * over a ring of the sites' links: 2(M-1) rounds, each of one latency and N bits/8/M bytes. In F
- * fragments that take turns, each once in a period, a fragment is on its way during `overlap`
- * steps; what takes longer stalls the site. Links may be uneven: over a network of tiers the ring
+ * Each of M sites takes `every` steps by itself; then the change of its N weights is averaged over
+ * a ring of the sites' links: 2(M-1) rounds, each of one latency and N bits/8/M bytes. In F
+ * fragments that take turns, each once in a period, a fragment is in transit during `overlap`
+ * steps; a longer transfer stalls the site. Links may be uneven: over a network of tiers the ring
  * goes at the pace of its slowest edge, and a round takes the mean of its edges' latencies, as each
- * piece takes them all (cost/topology). */
+ * piece passes all of them (cost/topology). */
 #include <math.h>
 #include <stddef.h>
 #include <string.h>
@@ -33,7 +33,7 @@ static lk_status refuse(const char *word, const char *what, lk_error *err) {
 	return lk_number_words_refuse(&site_words, word, what, err);
 }
 
-/* A ring of the sites in order, over the network that joins their links. */
+/* Join the sites in a ring, in order, over a network of their links. */
 static lk_status sites_join(const char *network, lk_sites *out, lk_error *err) {
 	lk_interconnect net;
 	lk_users users;
@@ -80,7 +80,7 @@ lk_plan_sync lk_sites_sync(const lk_sites *sites, double bits, double parameters
 		rounds * sites->latency_s + sync.bytes / sites->fragments / sites->bytes_per_s;
 	sync.sync_s = sites->fragments * fragment_s;
 	sync.stall_s = sites->fragments * fmax(0, fragment_s - sites->overlap * step_s);
-	/* A period lasts as long as its steps and stalls, or as the link is taken: busy is the share of
+	/* A period lasts as long as its steps and stalls, or as the link is busy: busy is the share of
 	 * either, solved for `every`. */
 	double least = fmax(sites->fragments, fmax(sites->overlap, 1));
 	double busy = sites->busy;

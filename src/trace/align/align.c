@@ -1,6 +1,6 @@
 /* align.c: one clock for all ranks. Each process group ties the clocks of its members
- * (align_group.c), groups that overlap are joined (align_net.c). Slopes of what remains, where they
- * are clear, are joined in the same way and taken out, and the shifts found again. */
+ * (align_group.c); overlapping groups are joined (align_net.c). Clear slopes of the residuals are
+ * joined in the same way and removed, and the shifts are found again. */
 #include "trace/align/align_internal.h"
 
 #include <math.h>
@@ -10,13 +10,13 @@
 #include "base/check.h"
 
 enum { FEWEST_ANCHORS = 2, DRIFT_ROUNDS = 3 };
-/* Ends agree within about 10 us where all is well; what is beyond counts less. */
+/* Ends normally agree within about 10 us; larger deviations get less weight. */
 static const double USUAL_NS = 10e3;
-/* The same for slopes: a ppm, as crystals have. */
+/* The same for slopes: 1 ppm, typical of crystals. */
 static const double USUAL_SLOPE = 1e-6;
-/* Drift is corrected when over the capture it exceeds this and six standard errors. */
+/* Correct drift only if over the capture it exceeds this time and six standard errors. */
 static const double CLEAR_DRIFT_NS = 5e3, CLEAR_ERRORS = 6;
-/* Clocks of computers drift by up to 100 ppm; ten times that is something else. */
+/* Clocks of computers drift by up to 100 ppm; ten times that is not drift. */
 static const double MOST_SLOPE = 1e-3;
 
 static lk_status make_ties(lk_aligner *aligner) {
@@ -34,7 +34,7 @@ static lk_status make_ties(lk_aligner *aligner) {
 			end++;
 		LK_TRY(lk_tie_group(aligner, begin, end));
 	}
-	/* One collective alone may be an accident. */
+	/* A single collective may be an accident. */
 	size_t kept = 0;
 	for (size_t i = 0; i < aligner->ties.count; i++)
 		if (aligner->fit[aligner->ties.at[i].capture].anchors >= FEWEST_ANCHORS)
@@ -46,7 +46,7 @@ static lk_status make_ties(lk_aligner *aligner) {
 static void find_middles(lk_aligner *aligner) {
 	const lk_traces *traces = aligner->traces;
 	for (uint32_t c = 0; c < traces->count; c++) aligner->fit[c].middle = NAN;
-	/* First and last end by capture; the middle is between. */
+	/* First and last end of each capture; the middle is halfway between. */
 	double *last = aligner->base + traces->count;
 	for (uint32_t c = 0; c < traces->count; c++) last[c] = 0;
 	for (size_t i = 0; i < traces->members.count; i++) {
@@ -60,7 +60,7 @@ static void find_middles(lk_aligner *aligner) {
 			isnan(aligner->fit[c].middle) ? 0 : (aligner->fit[c].middle + last[c]) / 2;
 }
 
-/* Adds the slopes that are clear; false if none is. What is clear but small is only noted. */
+/* Add the clear slopes; false if none is clear. Clear but small slopes are only noted. */
 static bool add_slopes(lk_aligner *aligner, const double *slope, double *largest) {
 	bool any = false;
 	for (uint32_t c = 0; c < aligner->traces->count; c++) {
@@ -77,7 +77,7 @@ static bool add_slopes(lk_aligner *aligner, const double *slope, double *largest
 	return any;
 }
 
-/* Clocks of files that agree better than collectives can tell stay as they are. */
+/* Leave clocks of files alone where they agree better than collectives can resolve. */
 static void leave_good_clocks(lk_aligner *aligner) {
 	for (uint32_t c = 0; c < aligner->traces->count; c++) {
 		lk_clock_fit *fit = &aligner->fit[c];
@@ -89,7 +89,7 @@ static void leave_good_clocks(lk_aligner *aligner) {
 	}
 }
 
-/* Shifts, then slopes of what is left, then shifts again, as long as slopes are clear. */
+/* Fit shifts, then slopes of the residuals, then shifts again, as long as slopes are clear. */
 lk_status lk_clocks_fit(lk_aligner *aligner, double *largest_slope) {
 	double *value = calloc((size_t)aligner->traces->count + 1, sizeof *value);
 	if (!value) return lk_oom(aligner->err);
@@ -130,13 +130,13 @@ void lk_aligner_close(lk_aligner *aligner) {
 	lk_vec_free(&aligner->ties);
 }
 
-/* ---- what comes of it ---- */
+/* ---- results ---- */
 
 static bool tied(const lk_aligner *aligner, uint32_t capture) {
 	return aligner->fit[capture].anchors >= FEWEST_ANCHORS;
 }
 
-/* Aligned ends of one collective; the number of them. */
+/* Store the aligned ends of one collective; return their number. */
 size_t lk_aligned_ends(const lk_aligner *aligner, const lk_match *match, double *out) {
 	size_t n = 0;
 	for (uint32_t k = match->begin; k < match->end; k++) {
@@ -147,7 +147,7 @@ size_t lk_aligned_ends(const lk_aligner *aligner, const lk_match *match, double 
 	return n;
 }
 
-/* |end - common end| of one collective's ranks; the number of them. */
+/* Store |end - common end| of one collective's ranks; return their number. */
 static size_t residuals_of(const lk_aligner *aligner, const lk_match *match, double *ends,
                            double *sorted, double *out) {
 	size_t ranks = lk_aligned_ends(aligner, match, ends);
@@ -185,7 +185,7 @@ static lk_status measure_residuals(const lk_aligner *aligner, lk_traces *traces)
 	return room ? LK_OK : lk_oom(aligner->err);
 }
 
-/* Within 36 years, so that sums with times of events do not overflow. */
+/* Limit to 36 years, so that sums with event times do not overflow. */
 static int64_t bounded(double ns) {
 	const double most = (double)(1LL << 60);
 	LK_ASSERT(!isnan(ns));

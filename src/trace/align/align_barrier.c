@@ -1,5 +1,4 @@
-/* align_barrier.c: how well the rule of barriers predicts ends that the fit of the clocks has not
- * seen. */
+/* align_barrier.c: how well the barrier rule predicts ends that the clock fit has not seen. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,7 +14,7 @@ struct prediction {
 	lk_barrier_error *out;
 };
 
-/* Every rank's end from all arrivals and from the others' transfer. */
+/* Predict every rank's end from all arrivals and the others' transfer time. */
 static void predict_ends(struct prediction *prediction, uint32_t match) {
 	const lk_traces *traces = prediction->a.traces;
 	const lk_match *m = &traces->matches.at[match];

@@ -12,10 +12,10 @@ enum {
 	TURNS = 8,             /* of medians; they settle after two or three */
 	FEWEST_FOR_DRIFT = 24, /* collectives: eight at each end */
 	FEW = 8,
-	MOST_WEIGHT = 1000, /* more collectives than this say nothing new */
+	MOST_WEIGHT = 1000, /* more collectives than this add no information */
 };
-/* Sender and receiver end apart by what is buffered: they tie ranks only where nothing better does.
- */
+/* Sender and receiver of a message end apart because messages are buffered: use them only where no
+ * better tie exists. */
 static const double WEAK = 1e-3;
 
 /* One group's anchors, transposed. */
@@ -58,7 +58,7 @@ static bool group_used(const lk_aligner *aligner, uint32_t match, bool weak) {
 	return weak || lk_all_wait(aligner->traces, m);
 }
 
-/* Cells by row (collective), and their numbers by column (member). */
+/* Fill the cells by row (collective), and index them by column (member). */
 static bool fill_table(lk_aligner *aligner, struct table *table, uint32_t begin, uint32_t end,
                        bool weak) {
 	const lk_traces *traces = aligner->traces;
@@ -91,7 +91,7 @@ static bool fill_table(lk_aligner *aligner, struct table *table, uint32_t begin,
 	return true;
 }
 
-/* First guess: each collective's end from members known already; the others from it. */
+/* First guess: a collective's end from members already known; the other members from that end. */
 static void guess_early(struct table *table) {
 	for (int pass = 0; pass < 2; pass++)
 		for (uint32_t step = 0; step < table->matches; step++) {
@@ -100,7 +100,7 @@ static void guess_early(struct table *table) {
 			for (uint32_t k = table->row_begin[r]; k < table->row_begin[r + 1]; k++)
 				if (table->known[table->column[k]])
 					table->scratch[n++] = table->end[k] + table->early[table->column[k]];
-			/* The very first one counts by its first member. */
+			/* The very first collective takes the end of its first member. */
 			double common =
 				n ? lk_select_median(table->scratch, n) : table->end[table->row_begin[r]];
 			if (!n && (step > 0 || pass > 0)) continue;
@@ -121,8 +121,8 @@ static void group_common_ends(struct table *table) {
 			if (table->known[table->column[k]])
 				table->scratch[n++] = table->end[k] + table->early[table->column[k]];
 		table->common[r] = n > 1 ? lk_select_median(table->scratch, n) : NAN;
-		/* Of two the mean, of others the middle one: that of an even number is the lower, for all
-		 * members alike. */
+		/* Of two values the mean. Of more, the median; of an even number that is the lower one, for
+		 * all members alike. */
 		if (n == 2) table->common[r] = (table->scratch[0] + table->scratch[1]) / 2;
 	}
 }
@@ -154,8 +154,8 @@ static void take_turns(struct table *table) {
 	group_common_ends(table);
 }
 
-/* Slope of T - end over own time: the medians of the first and the last third. Cells of a column
- * are by time. */
+/* Slope of T - end over own time, from the medians of the first and the last third. Cells of a
+ * column are in order of time. */
 static double column_slope(const struct table *table, uint32_t c, lk_clock_fit *fit) {
 	uint32_t begin = table->column_begin[c], n = table->column_begin[c + 1] - begin;
 	size_t valid = column_values(table, c, table->scratch);
@@ -163,7 +163,7 @@ static double column_slope(const struct table *table, uint32_t c, lk_clock_fit *
 	uint32_t third = n / 3;
 	double first = table->own[table->cell[begin + third / 2]],
 		   last = table->own[table->cell[begin + n - 1 - third / 2]];
-	if (last - first < 1e6) return 0; /* under a millisecond there is no drift */
+	if (last - first < 1e6) return 0; /* no drift can be seen in under a millisecond */
 	double low = lk_select_median(table->scratch, third);
 	column_values(table, c, table->scratch);
 	double high = lk_select_median(table->scratch + n - third, third),
@@ -172,16 +172,16 @@ static double column_slope(const struct table *table, uint32_t c, lk_clock_fit *
 	for (uint32_t k = 0; k < n; k++)
 		table->scratch[k] = fabs(table->scratch[k] - table->early[c] -
 		                         slope * (table->own[table->cell[begin + k]] - (first + last) / 2));
-	/* 1.4826 MAD is a deviation, a median of m has 1.2533 / sqrt(m) of it; two thirds are compared.
-	 */
+	/* 1.4826 MAD estimates the standard deviation; the median of m values has 1.2533 / sqrt(m) of
+	 * it; two thirds are compared. */
 	double span = table->own[table->cell[begin + n - 1]] - table->own[table->cell[begin]];
 	fit->error = fmin(fit->error, 1.4826 * 1.2533 * sqrt(2.0 / third) *
 	                                  lk_select_median(table->scratch, n) * span / (last - first));
 	return slope;
 }
 
-/* Standard error of e, by the median deviation; of few values, of which medians say little, by the
- * mean one. */
+/* Standard error of e, from the median deviation; from the mean deviation if values are few, where
+ * medians say little. */
 static double column_doubt(const struct table *table, uint32_t c) {
 	size_t n = column_values(table, c, table->scratch);
 	double sum = 0;

@@ -1,7 +1,7 @@
-/* align_net.c: the clocks of overlapping process groups. A shift s_r per rank and a constant c_g
- * per group shall give s_r = e_gr + c_g for every tie, weighted by how many collectives
- * e_gr rests on: first by a traversal of the groups, then by relaxation, with ties that are far off
- * weighted down. */
+/* align_net.c: the clocks of overlapping process groups. Find a shift s_r per rank and a constant
+ * c_g per group so that s_r = e_gr + c_g for every tie, weighted by how many collectives e_gr rests
+ * on: first by a traversal of the groups, then by relaxation, in which outlying ties lose
+ * weight. */
 #include <math.h>
 #include <string.h>
 
@@ -10,10 +10,10 @@
 #include "base/check.h"
 
 enum { SWEEPS = 60 };
-/* Part of the usual error below which a sweep changes nothing: a nanosecond of 10 us. */
+/* Relaxation ends when a sweep changes less than this part of the typical error: 1 ns of 10 us. */
 static const double SETTLED = 1e-4;
 
-/* Ties by capture: numbers of ties, so that a traversal can go from ranks to groups and back. */
+/* Ties by capture, so that a traversal can go from ranks to groups and back. */
 struct net {
 	uint32_t *group_begin; /* [groups + 1] in ties */
 	uint32_t *capture_begin, *of_capture;
@@ -57,7 +57,7 @@ static bool make_net(const lk_aligner *aligner, struct net *net) {
 	return true;
 }
 
-/* Breadth first from `root`: every rank gets a value by one path of groups. */
+/* Breadth first from `root`: each rank gets a value along one path of groups. */
 static void walk_net(lk_aligner *aligner, struct net *net, uint32_t root, double *value) {
 	size_t head = 0, tail = 0;
 	net->queue[tail++] = root;
@@ -83,12 +83,12 @@ static void walk_net(lk_aligner *aligner, struct net *net, uint32_t root, double
 	}
 }
 
-/* Weights of ties that are far from the rest go down: w / (1 + (away / scale)^2). */
+/* Reduce the weight of outlying ties: w / (1 + (away / scale)^2). */
 static double tie_weight(const lk_tie *tie, double away, double scale) {
 	return tie->weight / (1 + away / scale * (away / scale));
 }
 
-/* Groups' constants from ranks, ranks from groups; the largest change of a rank. */
+/* Groups' constants from ranks, then ranks from groups; returns the largest change of a rank. */
 static double net_sweep(const lk_aligner *aligner, struct net *net, double *value, double scale) {
 	for (size_t g = 0; g < aligner->traces->groups.count; g++) {
 		double sum = 0, weight = 0;

@@ -1,5 +1,5 @@
-/* clocks.c: the clocks of captures: what the files say about them, and times of a capture on the
- * clock of all as far as it has been fitted. */
+/* clocks.c: the clocks of captures: what the files state about them, and times of a capture on the
+ * common clock as far as it has been fitted. */
 #include <math.h>
 #include <string.h>
 
@@ -7,7 +7,8 @@
 #include "graph/graph.h"
 #include "trace/align/align_internal.h"
 
-/* Two moments of a host's start, each taken at a capture's: farther apart it is not one host. */
+/* Each capture states when its host started. Starts further apart than this are of different
+ * hosts. */
 static const int64_t ONE_START_NS = 100000000;
 
 static bool shares_clock(const lk_capture *a, const lk_capture *b) {
@@ -30,7 +31,7 @@ int64_t lk_clock_base(const lk_traces *traces, uint32_t capture) {
 	else if (lk_clock_told(first) != lk_clock_told(c) ||
 	         __builtin_sub_overflow(c->origin_ns, first->origin_ns, &apart))
 		return 0;
-	/* Beyond a hundred days doubles round; no run is compared over that. */
+	/* Beyond a hundred days doubles round; no run is compared over that time. */
 	return apart > -(1LL << 53) && apart < 1LL << 53 ? apart : 0;
 }
 
@@ -53,7 +54,7 @@ double lk_on_common(const lk_aligner *aligner, uint32_t capture, double own) {
 bool lk_all_wait(const lk_traces *traces, const lk_match *match) {
 	bool all_wait = match->kind == LK_OP_ALLREDUCE || match->kind == LK_OP_ALLGATHER ||
 	                match->kind == LK_OP_REDUCESCATTER || match->kind == LK_OP_ALLTOALL;
-	/* What the host does ends when it is noticed. */
+	/* Host operations end only when the host notices, so kernels are required. */
 	LK_ASSERT(match->begin < match->end && match->end <= traces->members.count);
 	lk_match_member first = traces->members.at[match->begin];
 	return all_wait && traces->capture[first.capture]->kind[first.event] == LK_EVENT_KERNEL;

@@ -1,7 +1,7 @@
 /* comm_calls.c: the communication calls of every rank, and the process group of each. Newer traces
- * name the group with its ranks at each kernel. Older ones have the kernel's name alone: then kind
- * and size come from the annotation around the launch ("nccl:all_reduce", Input Dims), and a group
- * is guessed to be what runs on one stream. */
+ * name the group and its ranks at each kernel. Older ones have only the kernel's name: then kind
+ * and size come from the annotation around the launch ("nccl:all_reduce", Input Dims), and calls on
+ * one stream are assumed to be one group. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,21 +19,21 @@ enum { MOST_ENCLOSING = 16, HOST_CALL = 64 };
 struct finder {
 	lk_traces *traces;
 	lk_run_calls *calls;
-	lk_intern *groups; /* text that tells groups apart; id - 1 is the group */
+	lk_intern *groups; /* text that identifies a group; id - 1 is the group */
 	bool by_place; /* streams are compared by their place among a rank's communication streams, not
 	                  by number */
-	/* of the capture at hand */
+	/* of the current capture */
 	uint32_t capture;
 	const lk_capture *c;
-	uint8_t *name_kind; /* [names]: 1 + lk_op_kind of a communication kernel's name; + HOST_CALL of
-	                       a host's; else 0 */
-	bool launched;      /* every kernel has its launch, so that launches order them */
-	LK_VEC(int64_t) streams; /* that communicate, ascending */
+	uint8_t *name_kind; /* [names]: 1 + lk_op_kind of a communication kernel's name; + HOST_CALL for
+	                       a host operation; else 0 */
+	bool launched;      /* every kernel has its launch, so calls are ordered by launch */
+	LK_VEC(int64_t) streams; /* streams that communicate, ascending */
 	struct {
 		uint32_t name, ranks, group;
 		int32_t peer;
 		uint8_t direction;
-	} last; /* requested; group LK_NONE: nothing */
+	} last; /* the last lookup; group LK_NONE: none */
 	lk_error *err;
 };
 
@@ -68,7 +68,7 @@ static bool is_call(const struct finder *finder, uint32_t event) {
 	       kind > HOST_CALL;
 }
 
-/* ---- what is said about one ---- */
+/* ---- what the trace states about a call ---- */
 
 struct said {
 	lk_comm_note note;
@@ -76,7 +76,7 @@ struct said {
 	int64_t bytes;
 };
 
-/* Bytes of one tensor, "[[6144,4]]" of "[float]"; -1 for several or an unknown type. */
+/* Bytes of one tensor, "[[6144,4]]" of "[float]"; -1 for several tensors or an unknown type. */
 static int64_t tensor_bytes(const char *shape, const char *types) {
 	size_t length = strlen(types);
 	char type[64];
@@ -109,7 +109,8 @@ static void take_note(struct said *said, const lk_comm_note *note) {
 		said->bytes = bytes;
 }
 
-/* The annotation of an older trace: input alone, so an all-gather's message stays unknown. */
+/* Read the annotation of an older trace. It has the input only, so an all-gather's message stays
+ * unknown. */
 static void take_annotation(struct said *said, const lk_capture *capture, uint32_t event) {
 	LK_ASSERT(event < capture->count);
 	unsigned kind = lk_comm_kind(lk_capture_text(capture, capture->name[event]) + 5);
@@ -120,7 +121,7 @@ static void take_annotation(struct said *said, const lk_capture *capture, uint32
 		tensor_bytes(lk_capture_text(capture, note->shape), lk_capture_text(capture, note->types));
 }
 
-/* From the event itself, then from what encloses it or its launch. */
+/* Collect from the event itself, then from what encloses it or its launch. */
 static struct said calls_ask(const struct finder *finder, uint32_t event) {
 	const lk_capture *capture = finder->c;
 	struct said s = {
@@ -151,7 +152,7 @@ static bool whole_list(const char *ranks) {
 	return ranks[0] == '[' && !strstr(ranks, "...");
 }
 
-/* A list that a kernel leaves out or shortens may be in the file's head. */
+/* A kernel may leave out or shorten the list; then look in the file's head. */
 static const char *calls_ranks_of(const lk_capture *capture, const lk_comm_note *note) {
 	const char *ranks = lk_capture_text(capture, note->ranks),
 			   *name = lk_capture_text(capture, note->group);
@@ -197,13 +198,13 @@ static int32_t told_size(const struct finder *finder, const struct said *said) {
 	                                 : list_size(calls_ranks_of(finder->c, &said->note));
 }
 
-/* Whom a message goes to or comes from must be said, unless there are but two. */
+/* A message needs its peer, unless the group has only two ranks. */
 static bool can_be_matched(const struct finder *finder, const struct said *said) {
 	bool told = said->note.group || said->note.ranks;
 	return !calls_message(said) || (told && (said->note.peer >= 0 || told_size(finder, said) == 2));
 }
 
-/* Messages between two ranks are a group of their own: "0 (2 to 3)". */
+/* Messages between two ranks form a group of their own: "0 (2 to 3)". */
 static char *channel(const struct finder *finder, const struct said *said, lk_arena *arena,
                      const char **ranks) {
 	int32_t mine = finder->c->rank, peer = said->note.peer;
@@ -236,7 +237,7 @@ static lk_status new_told_group(struct finder *finder, const struct said *said, 
 	return status;
 }
 
-/* Calls of one group mostly come in a row. */
+/* Consecutive calls mostly have the same group. */
 static lk_status told_group(struct finder *finder, const struct said *said, uint32_t *out) {
 	const lk_comm_note *note = &said->note;
 	uint8_t direction;
@@ -359,8 +360,8 @@ static lk_status calls_find_calls(struct finder *finder) {
 	return LK_OK;
 }
 
-/* Stream numbers are those of the driver. They agree between equal processes; where they do not,
- * their order may. */
+/* Compare streams by number or by place. Stream numbers are the driver's. They agree between equal
+ * processes; where they do not, their order may. */
 static lk_status compare_streams(struct finder *finder) {
 	LK_VEC(int64_t) first = {0};
 	bool equal = true, as_many = true, any = false;

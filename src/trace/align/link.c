@@ -9,14 +9,14 @@
 #include "base/check.h"
 #include "base/sort.h"
 
-enum { MOST_LANES = 512 }; /* CPU threads that are matched; further ones stay alone */
+enum { MOST_LANES = 512 }; /* CPU threads that are matched; further ones stay unmatched */
 
-/* A work or an event that looks for its partner. */
+/* A work or an event that needs a partner. */
 struct seeker {
-	uint32_t name;   /* as the capture's names are numbered */
+	uint32_t name;   /* by the capture's numbering */
 	uint32_t thread; /* index of the thread or lane */
 	uint32_t place;  /* order on it */
-	uint32_t self;   /* work or event */
+	uint32_t self;   /* number of the work or event */
 };
 
 struct linker {
@@ -26,9 +26,9 @@ struct linker {
 	LK_VEC(struct seeker) works, events;
 	LK_VEC(int64_t) threads; /* of the works */
 	uint32_t lanes;
-	uint8_t *taken;    /* [c->count] the event has its work */
+	uint8_t *taken;    /* [c->count] the event is already linked */
 	uint32_t *lane_of; /* [threads] LK_NONE */
-	uint32_t *shared;  /* [threads * lanes] how many works could find a partner */
+	uint32_t *shared;  /* [threads * lanes] number of works that could find a partner */
 };
 
 static bool seeks(const lk_capture *capture, uint32_t event) {
@@ -102,7 +102,7 @@ static bool list_works(struct linker *linker) {
 		if (thread == LK_NONE) continue;
 		if (!lk_push(&linker->works)) return false;
 		*lk_last(&linker->works) = (struct seeker){name, thread, (uint32_t)linker->works.count,
-		                                           i}; /* works are in order of their begin */
+		                                           i}; /* works are in order of their start */
 	}
 	return true;
 }
@@ -132,7 +132,7 @@ static int link_by_name(const void *a, const void *b) {
 	return x->place < y->place ? -1 : x->place > y->place;
 }
 
-/* How many of the list from `at` on have the name and thread of the first. */
+/* Length of the run from `at` on with the name and thread of its first element. */
 static size_t link_run_of(const struct seeker *list, size_t count, size_t at) {
 	size_t end = at;
 	while (end < count && list[end].name == list[at].name && list[end].thread == list[at].thread)
@@ -151,7 +151,7 @@ static size_t link_first_of(const struct linker *linker, uint32_t name, uint32_t
 	return low;
 }
 
-/* shared[t][lane] = sum over names of how many both have */
+/* shared[t][lane] = sum over names of the number that both have */
 static void count_shared(struct linker *linker) {
 	for (size_t at = 0, run; at < linker->works.count; at += run) {
 		const struct seeker *seeker = &linker->works.at[at];
@@ -165,7 +165,7 @@ static void count_shared(struct linker *linker) {
 	}
 }
 
-/* The pair with most in common first. */
+/* Match greedily: the pair with most in common first. */
 static void match_threads(struct linker *linker) {
 	for (size_t t = 0; t < linker->threads.count; t++) linker->lane_of[t] = LK_NONE;
 	for (;;) {
@@ -264,7 +264,7 @@ static lk_status link_learn(lk_capture *capture, const lk_works *works, const lk
 		to->kind = from->kind;
 		*learnt = true;
 	}
-	/* elements and their size belong together */
+	/* take elements and element size together */
 	if (to->in_elements < 0 && from->in_elements >= 0) {
 		to->in_elements = from->in_elements;
 		to->out_elements = from->out_elements;
@@ -285,15 +285,15 @@ static lk_status link_learn(lk_capture *capture, const lk_works *works, const lk
 	return link_take_name(capture, works, from->group, &to->group, learnt, err);
 }
 
-/* The nearest collective that encloses an event of a CPU lane: its place in works->comms, or
+/* The nearest collective that encloses an event of a CPU lane: its index in works->comms, or
  * LK_NONE. */
 static uint32_t link_cause_of(const lk_capture *capture, const uint32_t *comm_of, uint32_t event) {
 	while (event != LK_NONE && comm_of[event] == LK_NONE) event = capture->parent[event];
 	return event == LK_NONE ? LK_NONE : comm_of[event];
 }
 
-/* The collective that a device event belongs to; on hosts, that an operation is. `known`: the event
- * has a note. */
+/* The collective that a device event (on hosts: an operation) belongs to. `known`: the event has a
+ * note. */
 static uint32_t comm_of_event(const lk_capture *capture, const uint32_t *comm_of, uint32_t event,
                               bool hosts, bool known) {
 	LK_ASSERT(event < capture->count);
@@ -359,14 +359,14 @@ static lk_status link_take_text(lk_capture *capture, const lk_works *works, uint
 
 static lk_status link_learn_shapes(lk_capture *capture, const lk_works *works, uint32_t work,
                                    lk_shape_note *note, lk_error *err) {
-	/* types describe the inputs in their order: both are the trace's, or both the capture's */
+	/* types describe the inputs in order: take both from the trace, or both from the capture */
 	if (!note->shape) note->types = 0;
 	LK_TRY(link_take_text(capture, works, note->shape ? 0 : works->types[work], &note->types, err));
 	LK_TRY(link_take_text(capture, works, works->shape[work], &note->shape, err));
 	return link_take_text(capture, works, works->outputs[work], &note->outputs, err);
 }
 
-/* `place` has 1 + the place of each event's note, 0 none; new notes come behind the others. */
+/* `place` has 1 + the index of each event's note, 0 for none; new notes follow the others. */
 static lk_status link_note_shapes(lk_capture *capture, const lk_works *works, const lk_link *link,
                                   uint32_t *place, uint32_t *filled, lk_error *err) {
 	for (size_t i = 0; i < capture->shapes.count; i++)

@@ -1,6 +1,7 @@
-/* match.c: the calls of a process group, rank by rank, as collectives. All ranks are laid against
- * the one whose calls most others share; who differs is named. Of groups that are only guessed,
- * ranks whose ends do not keep step belong to different groups and are taken apart. */
+/* match.c: matches the calls of a process group, rank by rank, as collectives. All ranks are
+ * compared with the one whose sequence of calls is most common; those that differ are reported. In
+ * guessed groups, ranks whose ends do not keep step belong to different groups and are
+ * separated. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,9 +15,9 @@
 #include "trace/align/traces.h"
 
 enum {
-	MOST_PARTS = 64, /* that a guessed group is taken apart into */
+	MOST_PARTS = 64, /* at most, into which a guessed group is split */
 	RANKS_NAMED = 8,
-	FEWEST_TO_JUDGE = 3, /* common calls before ends can tell that ranks do not keep step */
+	FEWEST_TO_JUDGE = 3, /* common calls needed to judge by their ends whether ranks keep step */
 };
 /* Ends of one collective agree within about 10 us, those of different groups only by chance. */
 static const double SAME_GROUP_NS = 50e3;
@@ -65,7 +66,7 @@ static lk_status cut_spans(struct matcher *matcher) {
 	return LK_OK;
 }
 
-/* ---- whom the others are compared with ---- */
+/* ---- the rank that others are compared with ---- */
 
 struct fingerprint {
 	uint64_t hash;
@@ -88,7 +89,7 @@ static uint64_t match_hash_calls(lk_call_list calls) {
 	return hash;
 }
 
-/* A rank whose sequence most ranks have; among equals the longest, then the first. */
+/* Choose a rank with the most common sequence; of several such, the longest, then the first. */
 static lk_status choose_reference(const spans *s, uint32_t *out, lk_error *err) {
 	struct fingerprint *prints = calloc(s->count, sizeof *prints);
 	if (!prints) return lk_oom(err);
@@ -130,7 +131,7 @@ static const char *call_text(unsigned kind, int64_t bytes, char *out, size_t siz
 	return out;
 }
 
-/* Ranks of one collective that all differ in the same way. */
+/* Report ranks of one collective that all differ in the same way. */
 static void match_say(const struct matcher *matcher, const lk_run_group *group, int64_t first,
                       const lk_comm_call *expected, const lk_order_note *notes, size_t n) {
 	char ranks[160], own[96], other[96];
@@ -226,7 +227,7 @@ static uint32_t common_calls(const struct span *span, uint32_t reference) {
 	return n;
 }
 
-/* "stream 84, part 3" after "stream 84, part 2"; the number goes to *part. */
+/* Next name: "stream 84, part 3" after "stream 84, part 2"; the number goes to *part. */
 static const char *match_next_part(struct matcher *matcher, const char *name, long *part) {
 	const char *mark = strstr(name, ", part ");
 	*part = mark ? strtol(mark + 7, NULL, 10) + 1 : 2;
@@ -241,11 +242,12 @@ static lk_status match_add_part(struct matcher *matcher, uint32_t group) {
 	    !lk_push(&matcher->calls->told))
 		return lk_oom(matcher->err);
 	*lk_last(&matcher->traces->groups) = (lk_run_group){.name = name, .ranks = ""};
-	*lk_last(&matcher->calls->told) = part >= MOST_PARTS; /* then left as it is */
+	*lk_last(&matcher->calls->told) = part >= MOST_PARTS; /* no further splits */
 	return LK_OK;
 }
 
-/* A guessed group: who does not keep step moves to a part of its own, which is looked at later. */
+/* In a guessed group, move the ranks that do not keep step to a new part, which is examined
+ * later. */
 static lk_status take_apart(struct matcher *matcher, uint32_t group, uint32_t reference) {
 	uint32_t calls = matcher->of.at[group].at[reference].calls.count,
 			 next = (uint32_t)matcher->traces->groups.count;
@@ -278,7 +280,7 @@ static lk_status list_captures(struct matcher *matcher, uint32_t group) {
 }
 
 struct extent {
-	int64_t first, last; /* places */
+	int64_t first, last; /* in the reference's calls */
 };
 
 static struct extent extent_of(const spans *s) {
@@ -293,7 +295,8 @@ static struct extent extent_of(const spans *s) {
 	return e;
 }
 
-/* What members of MPI_Gatherv give, times their number: the mean is what is gathered. */
+/* Of MPI_Gatherv a call's bytes are its own times the number of ranks: their mean is what is
+ * gathered. */
 static void join_match(lk_match *match, const lk_comm_call *call) {
 	if (match->kind == LK_OP_COUNT) match->kind = call->kind;
 	if (call->uneven && call->kind != LK_OP_ALLTOALL && match->bytes >= 0 && call->bytes >= 0)
@@ -368,7 +371,7 @@ static int match_by_number(const void *a, const void *b) {
 	return x < y ? -1 : x > y;
 }
 
-/* Ranks of the list that were captured and have no call at all. */
+/* Report captured ranks of the list that have no call at all. */
 static void say_absent(struct matcher *matcher, const lk_run_group *group) {
 	if (group->ranks[0] != '[' || strstr(group->ranks, "...")) return;
 	size_t absent = 0;

@@ -1,7 +1,7 @@
-/* match_order.c: which call of one rank is which call of another. Profiling begins and ends at
- * different calls, so the sequences are laid over each other at several offsets; at each a walk
- * counts where kinds or sizes differ. Steps repeat, so that many offsets agree equally well: then
- * the right one is where the ends of both differ by a steady amount. */
+/* match_order.c: aligns the calls of one rank with those of another. Profiling begins and ends at
+ * different calls, so the sequences are compared at several offsets; at each, a walk counts where
+ * kinds or sizes differ. Steps repeat, so many offsets can agree equally well: then the right one
+ * is where the ends of both differ by a steady amount. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,12 +11,12 @@
 #include "base/check.h"
 
 enum {
-	WINDOW = 32,  /* how far to look for agreement after a difference */
-	CONFIRM = 4,  /* calls in a row that make agreement */
+	WINDOW = 32,  /* calls searched for agreement after a difference */
+	CONFIRM = 4,  /* consecutive equal calls that confirm agreement */
 	OFFSETS = 16, /* tried in addition to begin and end */
 	OPENING = 12, /* calls that an offset must agree on to be tried */
 	MOST_EDITS = 1000,
-	SAMPLES = 128, /* places where the steadiness of the clocks is looked at */
+	SAMPLES = 128, /* places at which steadiness of the clocks is sampled */
 };
 /* Ends of one collective agree within about 10 us (perf-model section 4); twice that is steady. */
 static const double STEADY_NS = 20e3;
@@ -34,11 +34,11 @@ static bool order_same_kind(const lk_comm_call *a, const lk_comm_call *b) {
 
 bool lk_calls_agree(const lk_comm_call *a, const lk_comm_call *b) {
 	if (!order_same_kind(a, b)) return false;
-	/* Splits of an all-to-all differ by rank, as what is gathered by MPI_Gatherv. */
+	/* Splits of an all-to-all differ by rank, and so do the counts of MPI_Gatherv. */
 	return a->bytes < 0 || b->bytes < 0 || a->bytes == b->bytes || a->uneven || b->uneven;
 }
 
-/* Agreement from here on, for CONFIRM calls or up to the end of one. */
+/* Whether both agree from here on, for CONFIRM calls or up to the end of one. */
 static bool confirmed(lk_call_list a, lk_call_list b, uint32_t i, uint32_t j) {
 	uint32_t n = 0;
 	for (; n < CONFIRM && i < a.count && j < b.count; n++, i++, j++)
@@ -46,7 +46,7 @@ static bool confirmed(lk_call_list a, lk_call_list b, uint32_t i, uint32_t j) {
 	return n > 0 || (i == a.count && j == b.count);
 }
 
-/* The fewest calls to step over in both until they agree again; one each if that is not near. */
+/* The fewest calls to skip in both until they agree again; one each if that is not nearby. */
 static void order_resume(lk_call_list a, lk_call_list b, uint32_t i, uint32_t j, uint32_t *skip_a,
                          uint32_t *skip_b) {
 	for (uint32_t most = 1; most <= WINDOW; most++)
@@ -68,7 +68,7 @@ static void order_resume(lk_call_list a, lk_call_list b, uint32_t i, uint32_t j,
 struct walk {
 	lk_call_list a, b;
 	int64_t *places;
-	lk_order_notes *notes; /* NULL: only counted */
+	lk_order_notes *notes; /* NULL: only count differences */
 	uint32_t edits, agreed;
 	bool full; /* out of memory */
 };
@@ -81,8 +81,8 @@ static void order_note(struct walk *walk, int64_t place, lk_difference what,
 		(lk_order_note){.place = place, .what = what, .kind = call->kind, .bytes = call->bytes};
 }
 
-/* Steps over a stretch where they differ: call against call first, what is left over is missing or
- * too much. */
+/* Skip a stretch where they differ: pair call with call first; the rest is missing or
+ * superfluous. */
 static void step_over(struct walk *walk, uint32_t i, uint32_t j, uint32_t skip_a, uint32_t skip_b) {
 	uint32_t both = skip_a < skip_b ? skip_a : skip_b;
 	for (uint32_t k = 0; k < skip_b; k++) walk->places[j + k] = LK_NO_PLACE;
@@ -100,7 +100,7 @@ static void step_over(struct walk *walk, uint32_t i, uint32_t j, uint32_t skip_a
 	walk->edits += skip_a > skip_b ? skip_a : skip_b;
 }
 
-/* Lays b over a so that b's call 0 falls on a's call `offset`. What hangs over at the ends is no
+/* Lay b over a so that b's call 0 falls on a's call `offset`. Overhang at the ends is no
  * difference. */
 static void walk_from(struct walk *walk, int64_t offset) {
 	uint32_t i = offset > 0 ? (uint32_t)offset : 0, j = offset < 0 ? (uint32_t)-offset : 0;
@@ -129,8 +129,8 @@ static bool order_common(const struct walk *walk, uint32_t j) {
 	return walk->places[j] >= 0 && walk->places[j] < walk->a.count;
 }
 
-/* Median change of the distance between both clocks from one common call to the next. A clock that
- * runs fast hardly shows in it, two calls that are not the same do. */
+/* Median change of the difference between both clocks from one common call to the next. A fast
+ * clock hardly shows in it, two calls that are not the same do. */
 static double jitter(const struct walk *walk) {
 	double change[SAMPLES];
 	size_t n = 0;
@@ -145,8 +145,8 @@ static double jitter(const struct walk *walk) {
 
 struct candidate {
 	int64_t offset;
-	double unsteady; /* as jitter, over the first calls */
-	double apart;    /* of the clocks of the files */
+	double unsteady; /* as jitter(), over the first calls */
+	double apart;    /* difference between the clocks of the files */
 };
 
 struct offsets {
@@ -154,8 +154,8 @@ struct offsets {
 	uint32_t count;
 };
 
-/* The steadier one; of those that are steady enough the one that trusts the clocks of the files
- * more. */
+/* Prefer the steadier one; if both are steady enough, the one whose offset agrees better with the
+ * clocks of the files. */
 static bool better(const struct candidate *x, const struct candidate *y) {
 	double a = fmax(x->unsteady, STEADY_NS), b = fmax(y->unsteady, STEADY_NS);
 	return a != b ? a < b : x->apart < y->apart;
@@ -170,7 +170,7 @@ static void keep_offset(struct offsets *offsets, struct candidate c) {
 	offsets->at[at] = c;
 }
 
-/* Every place of `a` where the first calls of `b` agree; sign -1 when both are exchanged. */
+/* Find each place of `a` where the first calls of `b` agree; sign -1 when both are exchanged. */
 static void find_opening(struct offsets *offsets, lk_call_list a, lk_call_list b, int sign) {
 	for (uint32_t i = 1; i < a.count; i++) {
 		double change[OPENING], last = (double)a.at[i].end - (double)b.at[0].end,
@@ -192,7 +192,7 @@ struct trial {
 	int64_t offset;
 	double score, jitter; /* score: calls that agree, less four for each that does not */
 	uint32_t edits;
-	bool near; /* the clocks of the files agree as those of hosts do */
+	bool near; /* the clocks of the files agree as closely as those of hosts do */
 };
 
 static bool near_in_time(const struct walk *walk) {
@@ -210,13 +210,13 @@ static struct trial try_offset(struct walk *walk, int64_t offset) {
 	                      walk->edits, near_in_time(walk)};
 }
 
-/* Fewer differences, then clocks that agree, then more in common. */
+/* Prefer fewer differences, then clocks that agree, then more in common. */
 static bool better_trial(const struct trial *x, const struct trial *y) {
 	if (x->edits != y->edits) return x->edits < y->edits;
 	return x->near != y->near ? x->near : x->score > y->score;
 }
 
-/* Of the trials that agree well, the steady ones; of those the best. */
+/* The best of those trials that agree well and are steady. */
 static int64_t order_best_of(const struct trial *trial, size_t n) {
 	double top = -INFINITY, steadiest = INFINITY;
 	for (size_t i = 0; i < n; i++) top = fmax(top, trial[i].score);

@@ -1,5 +1,5 @@
-/* ranks.c: which rank each capture is of, and how many ranks the run has: as the file says, else by
- * its name, else by the order in which files are given. */
+/* ranks.c: the rank of each capture and the size of the run: from the file's content, else from its
+ * name, else from the order in which files are given. */
 #include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,8 +9,7 @@
 #include "base/sort.h"
 #include "trace/align/align_internal.h"
 
-/* The number after `word` and at most one of "_-. "; -1 if there is none. The last such place
- * counts. */
+/* The number after the last `word` and at most one of "_-. "; -1 if there is none. */
 static int32_t number_after(const char *name, const char *word) {
 	int32_t found = -1;
 	size_t length = strlen(word);
@@ -48,7 +47,7 @@ static int traces_by_number(const void *a, const void *b) {
 	return x < y ? -1 : x > y;
 }
 
-/* Those without a rank get the numbers that are left, in the order of the files. */
+/* Give captures without a rank the unused numbers, in the order of the files. */
 static lk_status number_rest(lk_traces *traces, lk_error *err) {
 	int32_t *taken = malloc((traces->count + 1) * sizeof *taken);
 	if (!taken) return lk_oom(err);

@@ -1,5 +1,5 @@
-/* sentences.c: what is said about the traces of a run: problems, warnings, notes. Each list is
- * bounded, so that a damaged trace cannot fill memory with sentences about itself. */
+/* sentences.c: problems, warnings and notes about the traces of a run. Each list is bounded, so
+ * that a damaged trace cannot fill memory with sentences about itself. */
 #include <stdarg.h>
 #include <stdio.h>
 

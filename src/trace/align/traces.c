@@ -1,5 +1,5 @@
-/* traces.c: captures as those of one run: which rank each is, that they belong together, matched
- * and on one clock. */
+/* traces.c: combines captures into one run: finds their ranks, checks that they belong together,
+ * matches their calls and puts them on one clock. */
 #include "base/arena.h"
 #include "trace/align/align_internal.h"
 
@@ -59,7 +59,7 @@ const lk_match *lk_traces_match(const lk_traces *traces, uint32_t capture, uint3
 
 /* ---- all together ---- */
 
-/* Emulated ranks ran one after another, and met nobody. */
+/* Emulated ranks ran one after another and did not communicate. */
 static lk_status find_collectives(lk_traces *traces, lk_error *err) {
 	lk_run_calls calls = {0};
 	for (uint32_t i = 0; i < traces->count; i++)
@@ -70,8 +70,8 @@ static lk_status find_collectives(lk_traces *traces, lk_error *err) {
 	return status;
 }
 
-/* What is promised to all who read traces: ranks ascend; matches are ordered by group and number,
- * and adjoin in the members, and those of a match by capture; clocks are finite. */
+/* Invariants of traces: ranks ascend; matches are ordered by group and number and are contiguous in
+ * the members; members of a match are ordered by capture; clocks are finite. */
 static void assert_made(const lk_traces *traces) {
 	for (uint32_t c = 0; c < traces->count; c++) {
 		LK_ASSERT(!c || traces->capture[c - 1]->rank < traces->capture[c]->rank);

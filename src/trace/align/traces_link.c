@@ -1,5 +1,4 @@
-/* traces_link.c: execution traces given with captures: each is linked with the capture of its rank,
- * which learns from it. */
+/* traces_link.c: links each execution trace with the capture of its rank, which it supplements. */
 #include <stdio.h>
 
 #include "base/arena.h"
@@ -12,7 +11,7 @@ static uint32_t link_capture_of(const lk_traces *traces, int32_t rank) {
 	return LK_NONE;
 }
 
-/* By its name; one trace given with one capture is of its rank. */
+/* The rank by the trace or its name; one trace given with one capture is of its rank. */
 static int32_t link_rank_of(const lk_traces *traces, const lk_works *works, uint32_t count) {
 	int32_t rank = works->rank >= 0 ? works->rank : lk_trace_rank_in_name(works->path);
 	return rank < 0 && count == 1 && traces->count == 1 ? traces->capture[0]->rank : rank;
@@ -22,7 +21,7 @@ static lk_status traces_link_learn(lk_traces *traces, lk_capture *capture, const
                                    const lk_link *link, lk_error *err) {
 	uint32_t comms, shapes, joined = link->by_record + link->by_order,
 							all = works->count - link->roots;
-	/* Of another run or step, a few names agree by chance. */
+	/* In a trace of another run or step, a few names agree by chance. */
 	if (joined * 2 < all) {
 		lk_traces_warn(traces,
 		               "%s: only %u of its %u works are in the capture of rank %d; it was left "

@@ -1,4 +1,4 @@
-/* capture.c: the columns of a capture, and what is made of them when all events are there. */
+/* capture.c: the columns of a capture, and what finishing derives from them. */
 #include "base/arena.h"
 #include "trace/capture/capture.h"
 
@@ -11,7 +11,7 @@
 
 enum {
 	MOST_WARNINGS = 64,
-	/* Profiles nest some tens deep. What is deeper hangs on the last of these, so that walking up
+	/* Profiles nest some tens deep. Deeper events get the last of these as parent, so that the path
 	 * to the top stays short. */
 	MOST_NESTED = 256,
 	FEW_EVENTS = 1 << 16, /* not worth another thread */
@@ -72,7 +72,7 @@ size_t lk_capture_bytes(const lk_capture *capture) {
 	       capture->copies.capacity * sizeof *capture->copies.at;
 }
 
-/* Files mostly repeat the lane of the event before. */
+/* Consecutive events mostly have the same lane. */
 uint32_t lk_capture_lane(lk_capture *capture, bool stream, int64_t process, int64_t thread) {
 	if (capture->last_lane < capture->lanes.count) {
 		const lk_lane *lane = &capture->lanes.at[capture->last_lane];
@@ -106,7 +106,7 @@ static bool capture_grow(lk_capture *capture, uint64_t count) {
 	return true;
 }
 
-/* 73 years either way: then no difference or sum of two of them overflows. */
+/* Limit to 73 years either way, so that no difference or sum of two times overflows. */
 static int64_t within_range(int64_t ns) {
 	const int64_t most = 1LL << 61;
 	if (ns > most) return most;
@@ -114,7 +114,7 @@ static int64_t within_range(int64_t ns) {
 	return ns;
 }
 
-/* What few events have: notes of event `i`, the last one added. */
+/* Add the notes of event `i`, the last one added. */
 static bool capture_add_notes(lk_capture *capture, uint32_t i, const lk_event *event) {
 	if (event->shape | event->types | event->outputs) {
 		if (!lk_push(&capture->shapes)) return false;
@@ -143,7 +143,7 @@ uint32_t lk_capture_add(lk_capture *capture, const lk_event *event) {
 	return capture_add_notes(capture, i, event) ? i : LK_NONE;
 }
 
-/* Appends notes of `from`; `each` changes the numbers of `note`. */
+/* Append notes of `from`; `each` translates the numbers of `note`. */
 #define APPEND_NOTES(capture, from, field, note, each)                     \
 	if (!lk_reserve(&(capture)->field, (from)->field.count)) return false; \
 	for (size_t k = 0; k < (from)->field.count; k++) {                     \
@@ -244,7 +244,7 @@ static bool capture_behind(const lk_capture *capture, uint32_t i, uint32_t j) {
 	if (capture->start_ns[i] != capture->start_ns[j])
 		return capture->start_ns[i] > capture->start_ns[j];
 	if (capture->dur_ns[i] != capture->dur_ns[j]) return capture->dur_ns[i] < capture->dur_ns[j];
-	/* Of equal extent, what encloses others comes first. */
+	/* Of equal extent, the enclosing kind comes first. */
 	static const uint8_t rank[LK_EVENT_KINDS] = {
 		[LK_EVENT_NOTE] = 0, [LK_EVENT_OP] = 1, [LK_EVENT_RUNTIME] = 2};
 	if (rank[capture->kind[i]] != rank[capture->kind[j]])
@@ -252,8 +252,8 @@ static bool capture_behind(const lk_capture *capture, uint32_t i, uint32_t j) {
 	return i > j;
 }
 
-/* Merge sort. Files are long stretches in order, so most halves need no merging. `spare` holds half
- * of them. */
+/* Merge sort. Files are mostly long ordered stretches, so most halves need no merging. `spare`
+ * holds half of the events. */
 static void sort_events(const lk_capture *capture, uint32_t *events, size_t count,
                         uint32_t *spare) {
 	if (count < 2) return;
@@ -294,7 +294,7 @@ static bool sort_lanes(lk_capture *capture) {
 	return true;
 }
 
-/* What does not enclose `event` is over. Clocks are rounded: an event that begins where another
+/* Whether `open` has ended before `event`. Clocks are rounded: an event that begins where another
  * ends comes after it, unless both are empty. */
 static bool capture_is_over(const lk_capture *capture, uint32_t open, uint32_t event) {
 	LK_ASSERT(event < capture->count);
@@ -303,8 +303,8 @@ static bool capture_is_over(const lk_capture *capture, uint32_t open, uint32_t e
 	       (end <= capture->start_ns[event] && capture->dur_ns[open] > 0);
 }
 
-/* What encloses what on a lane: one pass with the chain of open events, which the parents
- * themselves hold. Returns how many found the chain full. */
+/* Find the parent of each event of a lane: one pass with the chain of open events, which the
+ * parents themselves hold. Returns how many events found the chain full. */
 static uint32_t nest_lane(lk_capture *capture, const lk_lane *lane) {
 	uint32_t open = LK_NONE, depth = 0, too_deep = 0;
 	for (uint32_t at = lane->begin; at < lane->end; at++) {
@@ -338,8 +338,8 @@ struct launch_slot {
 	uint32_t correlation, event;
 };
 
-/* The calls by correlation. A profiler counts these numbers up, so most files need no hash: the
- * number says the place, and neighbours in time are neighbours in memory. */
+/* Runtime calls by correlation. A profiler counts these numbers up, so most files need no hash: the
+ * number is the place, and neighbours in time are neighbours in memory. */
 struct launch_table {
 	struct launch_slot *slots;
 	size_t count; /* a power of two */
@@ -399,8 +399,8 @@ static bool join_launches(lk_capture *capture) {
 	return true;
 }
 
-/* What finishing promises. An event of a lane is enclosed by an earlier one of that lane, so that
- * walking up ends; device work and the call that launched it know each other. */
+/* Postcondition of finishing: an event's parent is an earlier one of its lane, so that following
+ * parents ends; device work and the call that launched it refer to each other. */
 static void assert_finished(const lk_capture *capture) {
 	for (size_t l = 0; l < capture->lanes.count; l++) {
 		const lk_lane *lane = &capture->lanes.at[l];
@@ -429,13 +429,14 @@ static void assert_finished(const lk_capture *capture) {
 		LK_ASSERT(capture->syncs.at[i].event < capture->count);
 }
 
-/* No event follows: thousands of small captures take no more than they hold. */
+/* Shrink the columns; no event follows. Thousands of small captures then take only what they
+ * hold. */
 static void give_back_room(lk_capture *capture) {
 	size_t count = capture->count ? capture->count : 1;
-#define FIT(type, name)                                                     \
-	{                                                                       \
-		type *fitted = realloc(capture->name, count * sizeof *fitted);      \
-		if (fitted) capture->name = fitted; /* else the larger one stays */ \
+#define FIT(type, name)                                                    \
+	{                                                                      \
+		type *fitted = realloc(capture->name, count * sizeof *fitted);     \
+		if (fitted) capture->name = fitted; /* else keep the larger one */ \
 	}
 	COLUMNS(FIT)
 #undef FIT
@@ -446,7 +447,7 @@ static void give_back_room(lk_capture *capture) {
 	lk_lane_map_free(&capture->lane_map); /* no lane is looked up any more */
 }
 
-/* Two parts that do not need one another. */
+/* Two independent parts. */
 static lk_status finish_part(void *context, size_t part, lk_error *err) {
 	lk_capture *capture = context;
 	bool good = part ? join_launches(capture) : sort_lanes(capture) && nest(capture);

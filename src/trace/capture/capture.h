@@ -32,8 +32,8 @@ typedef struct lk_lane_map {
 	size_t count, capacity; /* of slots: a power of two */
 } lk_lane_map;
 
-/* The number of a key, UINT32_MAX where it has none yet; to be set by the caller. NULL when memory
- * is out. */
+/* The number of a key, UINT32_MAX for a new key, which the caller sets. NULL when memory runs
+ * out. */
 uint32_t *lk_lane_map_at(lk_lane_map *map, lk_lane_key key);
 /* The number of a key, or UINT32_MAX. */
 uint32_t lk_lane_map_find(const lk_lane_map *map, lk_lane_key key);
@@ -67,23 +67,23 @@ typedef struct lk_lane {
 	uint32_t begin, end; /* its events in lk_capture.order */
 } lk_lane;
 
-/* A communication operation, as kernel arguments or annotations tell it. Not given: 0. */
+/* A communication operation, from kernel arguments or annotations. Unknown: 0. */
 typedef struct lk_comm_note {
 	uint32_t event;        /* a kernel, or on hosts (gloo) an operation */
 	uint8_t kind;          /* lk_op_kind; LK_OP_COUNT unknown */
-	uint8_t element_bytes; /* of its data type; 0 not given */
+	uint8_t element_bytes; /* of its data type; 0 unknown */
 	uint32_t dtype;        /* interned name of it, as in the file */
 	uint32_t group;        /* interned process group name */
 	uint32_t group_text;   /* interned description */
 	uint32_t ranks;        /* interned text of its ranks, "[0, 1]" */
 	int32_t group_size;
 	int32_t peer; /* of send and receive; -1 none */
-	int32_t tag;  /* of them: each tag's messages arrive in order; 0 not given */
-	bool uneven;  /* each member gives as much as it likes */
+	int32_t tag;  /* of messages: those of one tag arrive in order; 0 unknown */
+	bool uneven;  /* each member may give another amount */
 	int64_t in_elements, out_elements; /* -1 not given */
 } lk_comm_note;
 
-/* A wait, by LK_EVENT_SYNC or the arguments of a call. Lanes are LK_NONE where not given. */
+/* A wait, from an LK_EVENT_SYNC or the arguments of a call. Unknown lanes are LK_NONE. */
 typedef struct lk_sync_note {
 	uint32_t event;
 	enum { LK_SYNC_EVENT, LK_SYNC_STREAM, LK_SYNC_DEVICE, LK_SYNC_STREAM_WAITS } kind;
@@ -92,14 +92,14 @@ typedef struct lk_sync_note {
 	uint32_t record; /* correlation of the cudaEventRecord; 0 none */
 } lk_sync_note;
 
-/* Of an operation or annotation the interned texts of its inputs' shapes and types (`Input Dims`,
- * `Input type`), and the shapes of its results, where an execution trace or a convolution's
- * arguments give them. Not given: 0. */
+/* Interned texts of an operation's or annotation's input shapes and types (`Input Dims`, `Input
+ * type`), and shapes of its results, if an execution trace or a convolution's arguments give them.
+ * Unknown: 0. */
 typedef struct lk_shape_note {
 	uint32_t event, shape, types, outputs;
 } lk_shape_note;
 
-/* How much a copy moves, or a fill writes. */
+/* Bytes that a copy moves or a fill writes. */
 typedef struct lk_copy_note {
 	uint32_t event;
 	int64_t bytes;
@@ -115,21 +115,21 @@ typedef struct lk_capture_group {
 typedef struct lk_capture {
 	const char *path;    /* where it was read from */
 	const char *format;  /* "Kineto JSON", "Nsight Systems SQLite" */
-	int32_t rank, world; /* -1 and 0: not given */
-	uint32_t backend;    /* interned "nccl", "gloo"; 0 not given */
-	uint32_t device;     /* interned name of the device used; 0 none or not given */
-	int32_t sms;         /* of the device; 0 not given */
-	double device_bytes; /* of its memory; 0 not given */
+	int32_t rank, world; /* -1 and 0: unknown */
+	uint32_t backend;    /* interned "nccl", "gloo"; 0 unknown */
+	uint32_t device;     /* interned name of the device used; 0 none or unknown */
+	int32_t sms;         /* of the device; 0 unknown */
+	double device_bytes; /* of its memory; 0 unknown */
 	bool processor;      /* a program without a device, whose processor is shown as one
 	                        (trace/read/recorded.c) */
 	int64_t origin_ns;   /* time 0 */
 	bool absolute;       /* origin_ns counts from 1970, so that hosts can be compared */
-	const char *host;    /* whose processes read one clock; NULL not given */
+	const char *host;    /* its processes share one clock; NULL unknown */
 	int64_t host_ns;     /* time 0 on the clock that counts from the host's start */
-	bool emulated; /* it ran alone as a rank of a world: it met no other rank, and its times of
-	                  communication mean nothing */
-	bool whole;    /* holds every communication from the program's first on, as recordings do; a
-	                  profiler's file begins anywhere */
+	bool emulated; /* ran alone as one rank of a world: it synchronised with no other rank, and its
+	                  communication times mean nothing */
+	bool whole;    /* holds every communication from the program's start, as recordings do; a
+	                  profiler's file may begin anywhere */
 	lk_intern *names;
 	lk_arena arena; /* texts of this struct */
 
@@ -139,8 +139,8 @@ typedef struct lk_capture {
 	uint8_t *kind;
 	uint16_t *lane;
 	uint32_t *name;
-	uint32_t *joins; /* by which others find it; 0 none. OP, NOTE: the record function id, which
-	               execution traces have too. Others: the correlation of a launch and its work */
+	uint32_t *joins; /* key that joins events; 0 none. OP, NOTE: the record function id, shared with
+	                    execution traces. Others: the correlation of a launch and its work */
 
 	/* made by lk_capture_finish */
 	uint32_t *order;  /* events by lane, start, longest first */
@@ -149,31 +149,31 @@ typedef struct lk_capture {
 	                     launched; LK_NONE */
 
 	LK_VEC(lk_lane) lanes;
-	lk_lane_map lane_map;         /* finds them */
+	lk_lane_map lane_map;         /* from key to lane */
 	uint32_t last_lane;           /* the one returned last */
 	LK_VEC(lk_comm_note) comms;   /* by event, after finishing */
-	uint64_t *comm_bits;          /* bit by event: it has a note in comms; NULL: not known */
+	uint64_t *comm_bits;          /* bit by event: it has a note in comms; NULL: not built */
 	LK_VEC(lk_sync_note) syncs;   /* likewise */
 	LK_VEC(lk_shape_note) shapes; /* by event */
 	LK_VEC(lk_copy_note) copies;  /* by event */
-	bool *comm_names; /* [comm_name_count] by name: work on a device of this name communicates */
+	bool *comm_names; /* [comm_name_count] by name: device work of this name communicates */
 	uint32_t comm_name_count;
 	LK_VEC(lk_capture_group) groups;
-	LK_VEC(const char *) warnings; /* what was odd, in sentences */
-	LK_VEC(const char *) damages;  /* likewise, of what could not be read and is missing */
+	LK_VEC(const char *) warnings; /* oddities, as sentences */
+	LK_VEC(const char *) damages;  /* likewise: what could not be read and is missing */
 	uint64_t damaged;              /* places of damage */
-	uint64_t dropped;    /* events of no use here: python_function, flows, gpu_user_annotation */
+	uint64_t dropped;    /* events not needed: python_function, flows, gpu_user_annotation */
 	uint64_t bytes_read; /* of the decompressed file */
 } lk_capture;
 
-/* One event as it is added. Zero what is not given. */
+/* One event to add. Unknown fields are zero. */
 typedef struct lk_event {
 	lk_event_kind kind;
 	int64_t start_ns, dur_ns;
 	uint32_t lane, name;
 	uint32_t correlation, record;   /* see lk_capture.joins */
 	uint32_t shape, types, outputs; /* see lk_shape_note */
-	int64_t bytes;                  /* see lk_copy_note; below 0: not given either */
+	int64_t bytes;                  /* see lk_copy_note; below 0: unknown too */
 } lk_event;
 
 lk_capture *lk_capture_new(const char *path, const char *format); /* NULL when memory runs out */
@@ -181,19 +181,19 @@ void lk_capture_free(lk_capture *capture);
 /* The lane of a process and thread, or device and stream; LK_NONE when memory runs out or there are
  * over 65,000. */
 uint32_t lk_capture_lane(lk_capture *capture, bool stream, int64_t process, int64_t thread);
-/* The event's number; LK_NONE when memory runs out. */
+/* Add an event; returns its number, or LK_NONE when memory runs out. */
 uint32_t lk_capture_add(lk_capture *capture, const lk_event *event);
-/* Appends the events and notes of `from`, whose names and lanes have the numbers `names` and
- * `lanes` here. False when memory runs out, or there would be too many. */
+/* Append the events and notes of `from`; `names` and `lanes` map its numbers to those of `capture`.
+ * False when memory runs out, or there would be too many. */
 bool lk_capture_append(lk_capture *capture, const lk_capture *from, const uint32_t *names,
                        const uint32_t *lanes);
-/* Forgets all events and notes; names, lanes and room stay. */
+/* Forget all events and notes; keep names, lanes and capacity. */
 void lk_capture_empty(lk_capture *capture);
-/* A numbered warning, "W2: ..." in the end; memory errors are dropped. */
+/* Add a numbered warning, "W2: ..." in the end; ignores lack of memory. */
 void lk_capture_warn(lk_capture *capture, const char *fmt, ...) LK_PRINTF(2, 3);
-/* The file is damaged in so many places; what was there is left out. */
+/* Note that the file is damaged in `places` places; what was there is left out. */
 void lk_capture_damage(lk_capture *capture, uint64_t places, const char *fmt, ...) LK_PRINTF(3, 4);
-/* Sorts, nests, joins. Times are made to count from the first event. */
+/* Sort, nest and join the events. Times then count from the first event. */
 lk_status lk_capture_finish(lk_capture *capture, lk_error *err);
 
 static inline const char *lk_capture_text(const lk_capture *capture, uint32_t id) {
@@ -202,10 +202,10 @@ static inline const char *lk_capture_text(const lk_capture *capture, uint32_t id
 static inline int64_t lk_event_end(const lk_capture *capture, uint32_t event) {
 	return capture->start_ns[event] + capture->dur_ns[event];
 }
-/* Bytes that all columns and notes take. */
+/* Bytes of all columns and notes. */
 size_t lk_capture_bytes(const lk_capture *capture);
 
-/* What reading may cost; 0: the default in brackets. */
+/* Limits of reading; 0: the default in brackets. */
 typedef struct lk_read_limits {
 	uint64_t bytes;  /* decompressed [64 GiB] */
 	uint64_t events; /* kept [1e9] */
@@ -213,13 +213,13 @@ typedef struct lk_read_limits {
 	bool shapes;     /* keep `Input Dims` and `Input type` (whatif needs them) */
 } lk_read_limits;
 
-/* Reads a file of any format that has times: Kineto or Chrome JSON, Nsight Systems SQLite;
- * recognised by its content. What is odd becomes a warning where a result is possible. */
+/* Read a file of any format that has times: Kineto or Chrome JSON, Nsight Systems SQLite;
+ * recognised by its content. Oddities become warnings if a result is possible. */
 lk_status lk_capture_read(const char *path, const lk_read_limits *limits, lk_capture **out,
                           lk_error *err);
 
-/* Whether all of a capture's file is JSON, where it is of that form: its reader passes over what it
- * does not need, and looks there for nothing but the end. */
+/* Check that a capture's whole file is valid JSON, if it is of that form: its reader skips what it
+ * does not need and looks there only for the end. */
 lk_status lk_capture_check(const lk_capture *capture, lk_error *err);
 
 /* A training step inside a capture. */
@@ -227,78 +227,76 @@ typedef struct lk_capture_step {
 	uint32_t event;           /* its annotation; LK_NONE: the whole capture */
 	int64_t number;           /* as annotated, or counting from 0 */
 	int64_t start_ns, end_ns; /* of the annotation */
-	bool whole;               /* false: cut off by the begin or end of profiling */
+	bool whole;               /* false: cut off by the start or end of profiling */
 } lk_capture_step;
 typedef LK_VEC(lk_capture_step) lk_capture_steps;
 
-/* A capture as one step: from the first to the last work of the device, as HTA looks at a trace;
- * without a device, of anything. */
+/* The whole capture as one step: from the first to the last device work, as HTA does; without a
+ * device, from the first to the last event. */
 lk_capture_step lk_capture_whole(const lk_capture *capture);
-/* The steps, in order: ProfilerStep#N; else the stretches between starts of data loading
- * (enumerate(DataLoader)); else those between the ends of an optimizer's steps, where there are
- * three of them; else one, the whole capture. */
+/* Find the steps, in order: ProfilerStep#N; else from one start of data loading
+ * (enumerate(DataLoader)) to the next; else from one end of an optimizer's step to the next, if
+ * there are at least three; else the whole capture as one step. */
 lk_status lk_capture_find_steps(const lk_capture *capture, lk_capture_steps *out, lk_error *err);
-/* Whether an annotation marks it, of ProfilerStep#N or data loading. */
+/* Whether the step comes from an annotation, ProfilerStep#N or data loading. */
 bool lk_capture_step_is_marked(const lk_capture *capture, const lk_capture_step *step);
 
-/* ---- capture_notes: what few events have. ---- */
+/* ---- capture_notes: sparse data of events. ---- */
 
-/* Every note begins with its event: their order, for lk_sort and bsearch. */
+/* Order notes by event, their first member; for lk_sort and bsearch. */
 int lk_note_order(const void *a, const void *b);
-/* Sorts notes of `size` bytes, which mostly are in order. */
+/* Sort notes of `size` bytes, which mostly are in order. */
 void lk_notes_sort(void *notes, size_t count, size_t size);
 
-/* Sorts capture->comms; to be called when notes were added to a finished capture. */
+/* Sort capture->comms; to be called after adding notes to a finished capture. */
 void lk_capture_sort_comms(lk_capture *capture);
-/* The communication note of an event, or NULL; the sync note likewise. Binary search. */
+/* The communication note of an event, or NULL; likewise the sync note. Binary search. */
 const lk_comm_note *lk_capture_comm(const lk_capture *capture, uint32_t event);
 const lk_sync_note *lk_capture_sync(const lk_capture *capture, uint32_t event);
-/* What is known of the shapes of an event, of most nothing: never NULL. */
+/* The shape note of an event; never NULL, empty for most events. */
 const lk_shape_note *lk_capture_shape(const lk_capture *capture, uint32_t event);
-/* How much a copy moves or a fill writes; 0 not given. */
+/* Bytes that a copy moves or a fill writes; 0 unknown. */
 int64_t lk_capture_copied(const lk_capture *capture, uint32_t event);
 
-/* ---- capture_comms: which events are communication, where a trace does not say it in arguments of
- * kernels. */
+/* ---- capture_comms: which events are communication, if the arguments of kernels do not state
+ * it. */
 
-/* Completes capture->comms once events are nested and joined with their launches; leaves them
+/* Complete capture->comms after events are nested and joined with their launches; leaves them
  * unsorted. */
 lk_status lk_capture_join_comms(lk_capture *capture, lk_error *err);
-/* Whether the name of work on a device is one of a communication library, as lk_comm_kernel says.
- */
+/* Whether device work has the name of a communication kernel, see lk_comm_kernel. */
 bool lk_work_communicates(const lk_capture *capture, uint32_t event);
 
-/* ---- comm_names: communication as libraries and frameworks name it. */
+/* ---- comm_names: names that libraries and frameworks give to communication. */
 
-/* Traffic of sockets, whose calls no library reports: communication, but not of any collective that
- * could be matched. */
+/* Traffic of sockets, which no library reports: communication, but of no collective that could be
+ * matched. */
 #define LK_SOCKETS "sockets"
 
 /* The lk_op_kind of a collective's name ("allreduce", "nccl:all_to_all", "_allgather_base");
  * LK_OP_COUNT if it is none. */
 unsigned lk_comm_kind(const char *name);
-/* Whether a kernel's name is one of a communication library (NCCL, RCCL); *kind as its name tells,
- * LK_OP_COUNT where it does not
- * ("ncclDevKernel_Generic"), ALLTOALL for SendRecv. */
+/* Whether a kernel is of a communication library (NCCL, RCCL). *kind is from its name, LK_OP_COUNT
+ * if the name has none ("ncclDevKernel_Generic"), ALLTOALL for SendRecv. */
 bool lk_comm_kernel(const char *name, unsigned *kind);
 /* Bytes of an element of a data type ("Float", "BFloat16", "long int"); 0 unknown. */
 int lk_comm_element_bytes(const char *type);
 
-/* ---- conv_shape: the shape of a convolution's result, which its inputs alone do not tell. */
+/* ---- conv_shape: the shape of a convolution's result, which follows from its inputs and
+ * arguments. */
 
-/* Of a forward convolution of PyTorch: from the shapes of its inputs and the values of its other
- * arguments ("Concrete Inputs", "[,,,[2,2],[3,3],[1,1],False,[0,0],1]": stride, padding, dilation)
- * the shapes of its results,
- * "[[32,64,112,112]]". False: no convolution, or arguments that do not fit. */
+/* For a forward convolution of PyTorch, derive the shapes of its results, "[[32,64,112,112]]", from
+ * the shapes of its inputs and the values of its other arguments ("Concrete Inputs",
+ * "[,,,[2,2],[3,3],[1,1],False,[0,0],1]": stride, padding, dilation). False: no convolution, or
+ * arguments that do not fit. */
 bool lk_conv_result(const char *name, const char *dims, const char *values, char *out, size_t size);
 
 /* ---- shape_text: shapes and types of an operation's inputs as compact JSON without quotes, the
- * one form in which traces keep them: "[[512,13],[13,512],[]]" and "[float,TensorList(float),Int]".
- */
+ * only form that traces keep: "[[512,13],[13,512],[]]" and "[float,TensorList(float),Int]". */
 
-enum { LK_SHAPE_TEXT = 1 << 18 }; /* what is longer is cut, and then understood by nobody */
+enum { LK_SHAPE_TEXT = 1 << 18 }; /* longer texts are cut, and then no reader understands them */
 
-/* A text that is being put together; always ended by '\0'. */
+/* A text under construction; always ended by '\0'. */
 typedef struct lk_shape_text {
 	LK_VEC(char) text;
 } lk_shape_text;
@@ -306,12 +304,12 @@ typedef struct lk_shape_text {
 static inline const char *lk_shape_text_of(const lk_shape_text *text) {
 	return text->text.count ? text->text.at : "";
 }
-/* Appends; false when memory runs out. */
+/* Append; false when memory runs out. */
 bool lk_shape_put(lk_shape_text *shape_text, const char *text, size_t length);
-/* Appends a type as Kineto writes it: of "Tensor(float)" what is inside, of
+/* Append a type as Kineto writes it: of "Tensor(float)" the part inside, of
  * "GenericList[Tensor(float),...]" "TensorList(float)". */
 bool lk_shape_put_type(lk_shape_text *shape_text, const char *text, size_t length);
-/* Puts in its place what Python printed: "[[4, 5], []]", "['Tensor(float)', 'Int']". */
+/* Replace the text by what Python printed: "[[4, 5], []]", "['Tensor(float)', 'Int']". */
 bool lk_shape_python(lk_shape_text *shape_text, const char *text, size_t length);
 
 #endif

@@ -24,14 +24,14 @@ struct joined {
 
 struct state {
 	lk_capture *capture;
-	size_t read; /* how many notes the reader made */
+	size_t read; /* number of notes from the reader */
 	LK_VEC(struct joined) joined;
 	uint8_t *traits; /* by name: what kind of name it is */
 };
 
 enum { UNKNOWN, OTHER, DEVICE_ANNOTATION, HOST_ANNOTATION, PARAMETERS, COMM_KERNEL };
 
-/* What a name says; looked up once per name. */
+/* Classify a name; looked up once per name. */
 static uint8_t trait_of(const struct state *state, uint32_t name) {
 	uint8_t *t = &state->traits[name];
 	if (*t != UNKNOWN) return *t;
@@ -78,7 +78,7 @@ static void first_type(const char *types, char *out, size_t size) {
 	out[length] = '\0';
 }
 
-/* How many elements come out where so many go in. */
+/* Elements of the result for the elements of the input. */
 static int64_t comms_elements_out(const lk_comm_note *note) {
 	if (note->in_elements < 0) return -1;
 	bool spreads = note->kind == LK_OP_ALLGATHER || note->kind == LK_OP_REDUCESCATTER;
@@ -119,7 +119,7 @@ static int32_t comms_peer_of(const char *annotation) {
 
 /* ---- notes ---- */
 
-/* The note that the reader made of an event, or NULL. */
+/* The reader's note of an event, or NULL. */
 static const lk_comm_note *read_note(const struct state *state, uint32_t event) {
 	LK_ASSERT(event < state->capture->count);
 	lk_comm_note key = {.event = event};
@@ -140,7 +140,7 @@ static uint32_t comms_cause_of(const struct state *state, uint32_t event) {
 	return parameters;
 }
 
-/* The operation with parameters around an annotation, if the reader noted what they were. */
+/* The operation with parameters around an annotation, if the reader noted them. */
 static const lk_comm_note *parameters_of(const struct state *state, uint32_t event) {
 	for (int i = 0; event != LK_NONE && i < MOST_PARENTS;
 	     i++, event = state->capture->parent[event])
@@ -149,7 +149,7 @@ static const lk_comm_note *parameters_of(const struct state *state, uint32_t eve
 	return NULL;
 }
 
-/* What the annotation `cause` (or LK_NONE) tells about a communication of `kind`. */
+/* Make the note of a communication of `kind` from the annotation `cause` (or LK_NONE). */
 static lk_status note_of(struct state *state, uint32_t event, uint32_t cause, unsigned kind,
                          lk_comm_note *note, lk_error *err) {
 	LK_ASSERT(event < state->capture->count);
@@ -164,7 +164,7 @@ static lk_status note_of(struct state *state, uint32_t event, uint32_t cause, un
 	const char *name = lk_capture_text(state->capture, state->capture->name[cause]);
 	unsigned said = trait_of(state, state->capture->name[cause]) == PARAMETERS ? LK_OP_COUNT
 	                                                                           : lk_comm_kind(name);
-	/* A kernel's name is sure, but for those that all point-to-point traffic shares. */
+	/* Trust the kernel's name, except for names that all point-to-point traffic shares. */
 	if (kind != LK_OP_COUNT && kind != LK_OP_ALLTOALL) note->kind = (uint8_t)kind;
 	else if (said != LK_OP_COUNT) note->kind = (uint8_t)said;
 	if (note->peer < 0 && (note->kind == LK_OP_SEND || note->kind == LK_OP_RECV))
@@ -194,8 +194,7 @@ static int by_cause(const void *a, const void *b) {
 	return x->cause < y->cause ? -1 : x->cause > y->cause;
 }
 
-/* One annotation that launched several kernels states the size of all together: of each it is not
- * known. */
+/* An annotation that launched several kernels states their total size: forget the size of each. */
 static void drop_shared_sizes(struct state *state) {
 	lk_sort(state->joined.at, state->joined.count, sizeof *state->joined.at, by_cause);
 	for (size_t i = 0; i < state->joined.count; i++) {
@@ -208,7 +207,7 @@ static void drop_shared_sizes(struct state *state) {
 	}
 }
 
-/* Annotations of hosts, where nothing ran on a device. */
+/* Add annotations of hosts as communication if nothing ran on a device. */
 static lk_status comms_add_host(struct state *state, lk_error *err) {
 	lk_capture *capture = state->capture;
 	for (uint32_t i = 0; i < capture->count; i++) {
@@ -223,7 +222,7 @@ static lk_status comms_add_host(struct state *state, lk_error *err) {
 	return LK_OK;
 }
 
-/* What enqueued a communication is not one more of it. */
+/* Drop operations that only enqueued a communication already noted. */
 static void drop_parameters(struct state *state, bool kernels) {
 	lk_capture *capture = state->capture;
 	size_t kept = 0;
@@ -251,7 +250,7 @@ static lk_status comms_join(struct state *state, lk_error *err) {
 	return LK_OK;
 }
 
-/* Of names of work on devices, of which there are few, which ones communicate. */
+/* Find which of the few names of device work are communication. */
 static lk_status comms_learn_names(lk_capture *capture, lk_error *err) {
 	uint32_t count = lk_intern_count(capture->names);
 	bool *asked = calloc((size_t)count + 1, sizeof *asked);

@@ -1,4 +1,4 @@
-/* capture_notes.c: what few events have, found by halving. */
+/* capture_notes.c: sparse data of events, found by binary search. */
 #include "trace/capture/capture.h"
 
 #include <stdlib.h>
@@ -19,8 +19,8 @@ void lk_notes_sort(void *notes, size_t count, size_t size) {
 		}
 }
 
-/* The note of an event; NULL: it has none. Halves without a branch that nobody could foretell: it
- * is asked for every kernel, again and again. */
+/* The note of an event, or NULL. Searches without unpredictable branches, as it is called for every
+ * kernel many times. */
 static inline const void *find_note(const void *notes, size_t count, size_t size, uint32_t event) {
 	const char *at = notes;
 	if (!count) return NULL;
@@ -34,7 +34,7 @@ static inline const void *find_note(const void *notes, size_t count, size_t size
 
 #define FIND_NOTE(notes, event) find_note((notes).at, (notes).count, sizeof *(notes).at, event)
 
-/* Where memory is out, every event is looked for. */
+/* Without memory for the bits, lk_capture_comm searches for every event. */
 void lk_capture_sort_comms(lk_capture *capture) {
 	lk_notes_sort(capture->comms.at, capture->comms.count, sizeof *capture->comms.at);
 	free(capture->comm_bits);

@@ -24,8 +24,7 @@ static lk_status steps_add(lk_capture_steps *out, uint32_t event, int64_t number
 	return LK_OK;
 }
 
-/* The first and the last moment of anything, or of the device's work alone. False: there is none.
- */
+/* First start and last end of all events, or of device work only. False: there are none. */
 static bool steps_extent(const lk_capture *capture, bool device, int64_t *first, int64_t *last) {
 	bool any = false;
 	*first = *last = 0;
@@ -57,7 +56,7 @@ static lk_status annotated(const lk_capture *capture, lk_capture_steps *out, lk_
 	return LK_OK;
 }
 
-/* From one start of data loading to the next; the last one ends where everything does. */
+/* Steps from one start of data loading to the next; the last one ends with the last event. */
 static lk_status between_loads(const lk_capture *capture, int64_t last, lk_capture_steps *out,
                                lk_error *err) {
 	for (uint32_t i = 0; i < capture->count; i++) {
@@ -79,20 +78,20 @@ static lk_status between_loads(const lk_capture *capture, int64_t last, lk_captu
 	return LK_OK;
 }
 
-/* ---- repetition: a training step ends with its optimizer's ---- */
+/* ---- repetition: a training step ends with its optimizer's step ---- */
 
 enum {
-	REPEATS = 3 /* fewer ends of steps may be anything */
+	REPEATS = 3 /* fewer ends may be anything */
 };
 
 /* Names of an optimizer's work: annotations that PyTorch makes around each of its steps, or kernels
- * that work on lists of parameters. */
+ * that process lists of parameters. */
 static bool names_optimizer(const char *name, bool notes) {
 	if (notes) return steps_begins(name, optimizer_step);
 	return strcasestr(name, "multi_tensor_apply") || strcasestr(name, "adam");
 }
 
-/* [names of the capture], to be freed; NULL where out of memory. */
+/* [names of the capture], to be freed; NULL when memory runs out. */
 static bool *find_optimizer_names(const lk_capture *capture, bool notes) {
 	uint32_t count = lk_intern_count(capture->names);
 	bool *of = calloc(count + (size_t)1, sizeof *of);
@@ -101,14 +100,14 @@ static bool *find_optimizer_names(const lk_capture *capture, bool notes) {
 	return of;
 }
 
-/* When the host had given it: annotations of steps are the host's too. */
+/* When the host launched it: step annotations are on the host too. */
 static int64_t given_at(const lk_capture *capture, uint32_t event) {
 	uint32_t launch = capture->launch[event];
 	bool launched = lk_event_on_device(capture->kind[event]) && launch != LK_NONE;
 	return lk_event_end(capture, launched ? launch : event);
 }
 
-/* A kernel, or work of an optimizer; of the latter, how many kernels were given before it. */
+/* A kernel, or work of an optimizer; for the latter, the number of kernels launched before it. */
 struct given {
 	int64_t at;
 	uint32_t event, before;
@@ -137,7 +136,7 @@ static lk_status list_given(const lk_capture *capture, const bool *of, lk_event_
 	return LK_OK;
 }
 
-/* Leaves those that end something. */
+/* Keep only the work of optimizers, which ends steps. */
 static void keep_endings(given_list *all) {
 	uint32_t kernels = 0;
 	size_t kept = 0;
@@ -150,8 +149,8 @@ static void keep_endings(given_list *all) {
 	all->count = kept;
 }
 
-/* Of several pieces of one optimizer's step the last counts: few other kernels are between them,
- * and all of a step's from one step to the next. */
+/* Of several pieces of one optimizer's step keep the last: few other kernels lie between pieces,
+ * and all kernels of a step lie between two optimizer steps. */
 static size_t keep_last_of_each(given_list *all) {
 	uint32_t most = 0;
 	size_t kept = 0;
@@ -165,8 +164,8 @@ static size_t keep_last_of_each(given_list *all) {
 	return most > 0 ? kept : 0;
 }
 
-/* From the end of one optimizer's step to that of the next. What comes before the first is cut off,
- * and what follows the last is no step. */
+/* Steps from the end of one optimizer's step to the next. The part before the first is cut off, the
+ * part after the last is no step. */
 static lk_status between_optimizers(const lk_capture *capture, bool notes, int64_t first,
                                     lk_capture_steps *out, lk_error *err) {
 	given_list all = {0};
@@ -192,8 +191,8 @@ bool lk_capture_step_is_marked(const lk_capture *capture, const lk_capture_step 
 	       !steps_begins(lk_capture_text(capture, capture->name[step->event]), optimizer_step);
 }
 
-/* A step that for the most part lies in the one before it is the same, marked again: its time
- * would count twice. Clocks in whole microseconds let neighbours overlap a little. */
+/* Drop a step that mostly lies inside the one before it: it is the same step, annotated twice.
+ * Clocks in whole microseconds let neighbours overlap a little. */
 static void drop_repeated_steps(lk_capture_steps *steps) {
 	size_t kept = 1;
 	for (size_t i = 1; i < steps->count; i++) {

@@ -1,5 +1,5 @@
-/* comm_names.c: communication as libraries and frameworks name it: kernels of NCCL and RCCL,
- * kernels of those that communicate without them, annotations of torch.distributed, arguments of
+/* comm_names.c: names that libraries and frameworks give to communication: kernels of NCCL and
+ * RCCL, kernels that communicate without them, annotations of torch.distributed, arguments of
  * Kineto. */
 #include "trace/capture/capture.h"
 
@@ -7,7 +7,7 @@
 #include "graph/graph.h"
 
 struct comm_name {
-	const char *part; /* in small letters, without '_', '-' and ' ' */
+	const char *part; /* in lower case, without '_', '-' and ' ' */
 	lk_op_kind kind;
 };
 
@@ -26,8 +26,8 @@ static const struct comm_name names[] = {
 	{"scatter", LK_OP_BROADCAST},
 };
 
-/* Kernels that reach into the memory of other GPUs by themselves. A collective in the name of a
- * kernel says enough; the rest are names of public sources. */
+/* Kernels that access the memory of other GPUs directly. A collective in a kernel's name is enough;
+ * the others are names from public sources. */
 static const struct comm_name direct[] = {
 	{"allreduce", LK_OP_ALLREDUCE}, /* PyTorch's symmetric memory (multimem_all_reduce_kernel,
                                        one_shot_, two_shot_), TensorRT-LLM, FlashInfer,
@@ -56,7 +56,7 @@ static const struct comm_name direct[] = {
 	{"rocshmem", LK_OP_COUNT},
 };
 
-/* In small letters, without '_', '-' and ' '. */
+/* Lower case, without '_', '-' and ' '. */
 static void plain_name(const char *name, size_t length, char *out, size_t size) {
 	size_t n = 0;
 	for (size_t i = 0; i < length && n < size - 1; i++) {
@@ -74,8 +74,7 @@ unsigned lk_comm_kind(const char *name) {
 	return LK_OP_COUNT;
 }
 
-/* The length of a kernel's own name: types that it is a template of, and its arguments, may be
- * called after anything. */
+/* Length of a kernel's own name: its template arguments and parameters may have any name. */
 static size_t own_name(const char *name) {
 	static const char anonymous[] = "(anonymous namespace)";
 	size_t length = 0;
@@ -88,7 +87,7 @@ static size_t own_name(const char *name) {
 	return length > strlen("void ") ? length : strlen(name); /* "<unnamed>::" begins with '<' */
 }
 
-/* Inductor calls kernels that it fuses after the operations around them, collectives too. */
+/* Inductor names fused kernels after the operations around them, collectives included. */
 static bool comm_direct(const char *name, unsigned *kind) {
 	char plain[256];
 	if (strncmp(name, "triton_", 7) == 0) return false;
@@ -107,7 +106,7 @@ bool lk_comm_kernel(const char *name, unsigned *kind) {
 		*kind = LK_OP_COUNT;
 		return true;
 	}
-	/* calls, as recordings name the work that they cause */
+	/* calls, as recordings name the work they cause */
 	if (strncmp(name, "nccl", 4) == 0 && name[4] >= 'A' && name[4] <= 'Z' &&
 	    !strstr(name, "Kernel"))
 		return (*kind = lk_comm_kind(name + 4)) != LK_OP_COUNT;

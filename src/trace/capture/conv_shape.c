@@ -12,7 +12,7 @@ groups count. */
 
 enum { MOST = 5 }; /* batch, channels, three dimensions */
 
-/* Which argument is which; -1: there is none. */
+/* Index of each argument; -1: none. */
 struct signature {
 	const char *name;
 	int stride, padding, dilation, transposed;
@@ -28,7 +28,7 @@ static const struct signature signatures[] = {
 	{"aten::miopen_convolution", 4, 3, 5, -1},
 };
 
-/* Argument `index` of a list, at its first byte; NULL. */
+/* Argument `index` of a list, at its first byte, or NULL. */
 static const char *shape_argument(const char *list, int index) {
 	if (*list != '[') return NULL;
 	int depth = 0;
@@ -40,7 +40,7 @@ static const char *shape_argument(const char *list, int index) {
 	return NULL;
 }
 
-/* The whole numbers of an argument; how many, or -1. */
+/* Read the whole numbers of an argument; returns their count, or -1. */
 static int numbers(const char *list, int index, double out[MOST]) {
 	const char *at = index < 0 ? NULL : shape_argument(list, index);
 	int count = 0;
@@ -57,7 +57,7 @@ static int numbers(const char *list, int index, double out[MOST]) {
 	return count;
 }
 
-/* One number for each dimension; a single one is for all. */
+/* Read one number per dimension; a single number applies to all. */
 static bool per_dimension(const char *values, int index, int dimensions, double least,
                           double out[MOST]) {
 	int count = numbers(values, index, out);

@@ -1,6 +1,6 @@
 /* lane_map.c: open addressing with linear probing; the table doubles when it is half full. The hash
- * begins with where the table lies, which differs from process to process: no file can be made
- * whose lanes all meet in one slot. */
+ * is seeded with the table's address, which differs from process to process: no file can be made
+ * whose lanes all fall into one slot. */
 #include "trace/capture/capture.h"
 
 #include <stdlib.h>

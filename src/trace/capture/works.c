@@ -1,4 +1,4 @@
-/* works.c: the columns of an execution trace, and what is made of them when all works are there. */
+/* works.c: the columns of an execution trace, and what finishing derives from them. */
 #include "base/arena.h"
 #include "trace/capture/works.h"
 
@@ -17,7 +17,7 @@ enum { MOST_WARNINGS = 64 };
 	X(int64_t, thread) X(int64_t, start_ns) X(int64_t, duration_ns) X(uint32_t, shape) X(uint32_t, types)         \
 	X(uint32_t, outputs) X(double, flops) X(double, bytes)
 /* clang-format on */
-/* Begins of lists, one more than there are works. */
+/* Starts of lists, one more than there are works. */
 #define BEGINS(X) X(uint32_t, tensor_begin) X(uint32_t, control_begin) X(uint32_t, data_begin)
 
 lk_works *lk_works_new(const char *path, const char *format) {
@@ -125,7 +125,7 @@ static int works_by_id(const void *a, const void *b, void *context) {
 	return i < j ? -1 : i > j;
 }
 
-/* The lists of `begin` in the new order: `list` has elements of `size`. */
+/* Put the lists of `begin` in the new order; elements of `list` have `size` bytes. */
 static bool sort_lists(const lk_works *works, const uint32_t *order, uint32_t **begin, void **list,
                        size_t size) {
 	uint32_t *begins = malloc(((size_t)works->capacity + 1) * sizeof *begins), used = 0;
@@ -150,7 +150,7 @@ static bool sort_lists(const lk_works *works, const uint32_t *order, uint32_t **
 }
 
 static bool sort_columns(lk_works *works, const uint32_t *order) {
-	int64_t *room = malloc(works->count * sizeof *room); /* of the widest column */
+	int64_t *room = malloc(works->count * sizeof *room); /* as wide as the widest column */
 	if (!room) return false;
 #define SORT(type, column)                                                               \
 	{                                                                                    \
@@ -202,7 +202,7 @@ uint32_t lk_works_find(const lk_works *works, int64_t id) {
 	return low < works->count && works->id[low] == id ? low : LK_NONE;
 }
 
-/* Ids of works as indices; what is not in the file is left out, and counted. */
+/* Replace ids of works by indices; ids that are not in the file are dropped and counted. */
 static uint32_t *works_resolve(lk_works *works, uint32_t *begin, const int64_t *ids) {
 	uint32_t *out = malloc(((size_t)begin[works->count] + 1) * sizeof *out), used = 0;
 	for (uint32_t i = 0, at = 0; out && i < works->count; i++) {
@@ -218,8 +218,7 @@ static uint32_t *works_resolve(lk_works *works, uint32_t *begin, const int64_t *
 	return out;
 }
 
-/* Parents have smaller ids in every sound trace; those that have not would make the nesting go
- * round in circles. */
+/* Parents have smaller ids in every sound trace; other parents could make the nesting circular. */
 static bool find_parents(lk_works *works) {
 	uint64_t odd = 0;
 	works->parent = malloc((works->count + 1) * sizeof *works->parent);
@@ -237,8 +236,7 @@ static bool find_parents(lk_works *works) {
 	return works->parent;
 }
 
-/* What finishing promises: works by id, each after its parent; lists of one work after
- * those of the one before. */
+/* Postcondition of finishing: works ordered by id, each after its parent; lists ordered by work. */
 static void assert_finished_works(const lk_works *works) {
 	for (uint32_t i = 0; i < works->count; i++) {
 		LK_ASSERT(!i || works->id[i - 1] <= works->id[i]);
@@ -269,7 +267,7 @@ lk_status lk_works_finish(lk_works *works, lk_error *err) {
 	return LK_OK;
 }
 
-/* ---- asking ---- */
+/* ---- queries ---- */
 
 const lk_work_comm *lk_works_comm(const lk_works *works, uint32_t work) {
 	lk_work_comm key = {.note.event = work};

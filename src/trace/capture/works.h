@@ -22,26 +22,26 @@ typedef enum lk_node_kind {
 	LK_NODE_KINDS,
 } lk_node_kind;
 
-/* A tensor as a work uses it. */
+/* A tensor used by a work. */
 typedef struct lk_tensor {
 	int64_t id, storage; /* views of one storage share it */
 	int64_t elements;
-	uint32_t device; /* interned "cuda:0", "cpu"; 0 not given */
+	uint32_t device; /* interned "cuda:0", "cpu"; 0 unknown */
 	uint16_t element_bytes;
 	bool output;
 } lk_tensor;
 
-/* Of a communication work. */
+/* The communication of a work. */
 typedef struct lk_work_comm {
 	lk_comm_note note; /* its `event` is the work */
-	int64_t sequence;  /* number of the collective, by which a wait names it; -1 not given */
-	bool waits;        /* not a collective, but the wait for one */
+	int64_t sequence;  /* number of the collective, by which a wait refers to it; -1 unknown */
+	bool waits;        /* the wait for a collective */
 } lk_work_comm;
 
 typedef struct lk_works {
 	const char *path, *format; /* "PyTorch execution trace", "Chakra protobuf", "Chakra JSON" */
-	const char *schema;        /* "1.1.0-chakra.0.0.4"; "" not given */
-	int32_t rank;              /* by the file's name, "x.3.et", "rank3.json.gz"; -1 not given */
+	const char *schema;        /* "1.1.0-chakra.0.0.4"; "" unknown */
+	int32_t rank;              /* from the file's name, "x.3.et", "rank3.json.gz"; -1 unknown */
 	bool timed;                /* some work has a duration */
 	lk_intern *names;
 	lk_arena arena;
@@ -54,13 +54,14 @@ typedef struct lk_works {
 	int64_t *parent_id;              /* -1 none */
 	uint32_t *record;                /* record function id, which joins Kineto's events; 0 none */
 	int64_t *sequence;               /* of autograd; -1 none */
-	int64_t *thread;                 /* of the CPU; of device work its stream; -1 not given */
-	int64_t begin_ns;                /* that the rank begins after the first one, if known; 0 */
-	int64_t *start_ns, *duration_ns; /* -1 not given */
+	int64_t *thread;                 /* of the CPU; of device work its stream; -1 unknown */
+	int64_t begin_ns;                /* delay of the rank's start after the first rank's, if known;
+	                                    else 0 */
+	int64_t *start_ns, *duration_ns; /* -1 unknown */
 	uint32_t *shape, *types;         /* of inputs, as in lk_capture: "[[512,13],[13,512],[]]",
 	                                    "[float,float,Int]"; 0 none */
 	uint32_t *outputs;               /* shapes of outputs, likewise */
-	double *flops, *bytes;           /* Chakra's num_ops and tensor_size; 0 not given */
+	double *flops, *bytes;           /* Chakra's num_ops and tensor_size; 0 unknown */
 	uint32_t *tensor_begin;          /* [count + 1] into tensors */
 	uint32_t *control_begin, *data_begin; /* [count + 1] into control and data */
 
@@ -77,7 +78,7 @@ typedef struct lk_works {
 	uint64_t bytes_read;
 } lk_works;
 
-/* One work as it is added; what is not given as in the columns. */
+/* One work to add; unknown values as in the columns. */
 typedef struct lk_work {
 	lk_node_kind kind;
 	int64_t id, parent_id, sequence, thread, start_ns, duration_ns;
@@ -89,9 +90,8 @@ typedef struct lk_work {
 
 lk_works *lk_works_new(const char *path, const char *format); /* NULL when memory runs out */
 void lk_works_free(lk_works *works);
-/* The tensors, control_ids, data_ids and comms pushed since the work before are this one's. LK_NONE
- * when memory runs out.
- */
+/* Add a work. It owns the tensors, control_ids, data_ids and comms pushed since the last work.
+ * Returns LK_NONE when memory runs out. */
 uint32_t lk_works_add(lk_works *works, const lk_work *work);
 void lk_works_warn(lk_works *works, const char *fmt, ...) LK_PRINTF(2, 3);
 lk_status lk_works_finish(lk_works *works, lk_error *err);
@@ -103,15 +103,15 @@ static inline const char *lk_works_text(const lk_works *works, uint32_t id) {
 const lk_work_comm *lk_works_comm(const lk_works *works, uint32_t work);
 /* The work with this id; LK_NONE. */
 uint32_t lk_works_find(const lk_works *works, int64_t id);
-/* Whether one of its tensors is on a device; *host: and whether one is in host memory. */
+/* Whether one of its tensors is on a device; *host: whether one is in host memory. */
 bool lk_works_on_device(const lk_works *works, uint32_t work, bool *host);
 
-/* Reads a file of any format without times; recognised by its content. What is odd becomes a
- * warning where a result is possible. `limits` may be NULL; of `bytes` the default is 8 GiB here,
- * for JSON is held in memory. */
+/* Read a file of any format without times; recognised by its content. Oddities become warnings if a
+ * result is possible. `limits` may be NULL; the default of `bytes` is 8 GiB here, because JSON is
+ * held in memory. */
 lk_status lk_works_read(const char *path, const lk_read_limits *limits, lk_works **out,
                         lk_error *err);
-/* The same from what is left of a stream. */
+/* The same from the rest of a stream. */
 lk_status lk_works_read_stream(lk_stream *in, const lk_read_limits *limits, lk_works **out,
                                lk_error *err);
 /* The same from memory, which is copied; `name` is used in messages. */
@@ -120,20 +120,20 @@ lk_status lk_works_read_memory(const void *bytes, size_t size, const char *name,
 
 /* ---- works_parts: the readers used by lk_works_read, one a file format. */
 
-/* The list of nodes of PyTorch's execution trace, or of Chakra's JSON; the next token is the first
- * element. */
+/* Read the list of nodes of PyTorch's execution trace, or of Chakra's JSON; the next token is the
+ * first element. */
 lk_status lk_pytorch_et_nodes(lk_json *json, const lk_read_limits *limits, lk_works *works,
                               lk_error *err);
 lk_status lk_chakra_json_nodes(lk_json *json, const lk_read_limits *limits, lk_works *works,
                                lk_error *err);
-/* Chakra's protobuf records. */
+/* Read Chakra's protobuf records. */
 lk_status lk_chakra_read(const void *bytes, size_t size, const lk_read_limits *limits,
                          lk_works *works, lk_error *err);
 
-/* Interned text; LK_ERR_MEMORY, or LK_ERR_INPUT over the limit of names. */
+/* Intern a text; LK_ERR_MEMORY, or LK_ERR_INPUT over the limit of names. */
 lk_status lk_works_name(lk_works *works, const lk_read_limits *limits, const char *text,
                         uint32_t *out, lk_error *err);
-/* Adds within the limit of events. */
+/* Add within the limit of events. */
 lk_status lk_works_put(lk_works *works, const lk_read_limits *limits, const lk_work *work,
                        lk_error *err);
 

@@ -1,4 +1,4 @@
-/* host_time.c: one pass over a thread's events with the stack of those that are open. */
+/* host_time.c: one pass over a thread's events with a stack of the open ones. */
 #include "trace/lift/lift.h"
 
 #include <string.h>
@@ -9,8 +9,8 @@ enum { MOST_OPEN = 512 };
 
 struct open_op {
 	uint32_t event, path;
-	int64_t cursor, end; /* what is accounted for so far */
-	bool had;            /* a child or a launch */
+	int64_t cursor, end; /* time accounted for so far */
+	bool had;            /* had a child or a launch */
 };
 
 struct walk {
@@ -19,7 +19,7 @@ struct walk {
 	lk_host_pieces *out;
 	struct open_op open[MOST_OPEN]; /* open[0] is the thread itself */
 	int depth;
-	bool backward; /* a thread of autograd */
+	bool backward; /* an autograd thread */
 	bool no_memory;
 };
 
@@ -31,8 +31,8 @@ static bool host_time_loads_data(const char *name) {
 	return host_time_begins(name, "enumerate(DataLoader)") || host_time_begins(name, "file:read ");
 }
 
-/* Annotations that represent an operation: what they enclose is theirs. Others are only names for a
- * stretch of time. */
+/* Annotations that represent an operation own the time inside them. Others only name a stretch of
+ * time. */
 static bool is_op(const lk_capture *capture, uint32_t event) {
 	LK_ASSERT(event < capture->count);
 	if (capture->kind[event] == LK_EVENT_OP) return true;
@@ -83,7 +83,7 @@ static void host_time_put(struct walk *walk, uint32_t event, uint32_t name, int 
 	if (start < walk->from) start = walk->from;
 	if (end > walk->to) end = walk->to;
 	if (end < start || (end == start && call == LK_CALL_NONE)) return;
-	/* A call whose begin lies outside is another stretch's. */
+	/* A call that begins outside belongs to another stretch. */
 	if (call != LK_CALL_NONE && event != LK_NONE && walk->capture->start_ns[event] < walk->from)
 		call = LK_CALL_NONE;
 	LK_ASSERT(term >= LK_T1 && term <= LK_T5 && start <= end);
@@ -105,8 +105,8 @@ static void host_time_put(struct walk *walk, uint32_t event, uint32_t name, int 
 	};
 }
 
-/* The time of the innermost operation from its cursor to `until`, where something of it begins, or
- * it ends. */
+/* Account for the time of the innermost operation from its cursor to `until`, where a child begins
+ * or it ends. */
 static void host_time_account(struct walk *walk, int64_t until, uint32_t next, bool over) {
 	struct open_op *open_op = &walk->open[walk->depth];
 	if (walk->depth == 0) {
@@ -148,7 +148,7 @@ static void open_event(struct walk *walk, uint32_t event) {
 	walk->open[walk->depth + 1] = (struct open_op){
 		.event = event,
 		.path = host_time_mix(outer->path, capture->name[event]),
-		.cursor = outer->cursor, /* behind what it begins inside of: a call */
+		.cursor = outer->cursor, /* starts after the enclosing call */
 		.end = walk->depth && end > outer->end ? outer->end : end,
 	};
 	walk->depth++;
@@ -166,7 +166,7 @@ static void call_event(struct walk *walk, uint32_t event, lk_call_kind call) {
 	open_op->had = true;
 }
 
-/* Whether a thread's operations are those of autograd's engine. */
+/* Whether a thread runs autograd's operations. */
 static bool is_backward(const lk_capture *capture, uint32_t lane) {
 	for (uint32_t at = capture->lanes.at[lane].begin; at < capture->lanes.at[lane].end; at++)
 		if (capture->kind[capture->order[at]] == LK_EVENT_OP)

@@ -1,5 +1,5 @@
-/* lift.c: lifted ranks as a step graph: a program and a block for each, teams for the groups of
- * ranks that communicate. */
+/* lift.c: lifted ranks as a step graph: a program and a block for each rank, teams for the groups
+ * of ranks that communicate. */
 #include "base/arena.h"
 #include "trace/lift/lift_internal.h"
 
@@ -13,7 +13,7 @@
 
 enum { PS_PER_NS = 1000 };
 
-/* In common time: when the last member of a match came, and the median of its ends. */
+/* In common time: when the last member of a match arrived, and the median of its ends. */
 struct meeting {
 	int64_t met_ns, end_ns;
 };
@@ -21,14 +21,14 @@ struct meeting {
 struct lifter {
 	const lk_traces *traces;
 	lk_lifted *out;
-	bool *meets;    /* [matches] all captured ranks of the group, at least two, come inside their
+	bool *meets;    /* [matches] all captured ranks of the group, at least two, arrive within their
 	                   stretches */
-	uint32_t *came; /* [matches] ranks whose program has it */
-	struct meeting *meeting;  /* [matches] of those that meet */
+	uint32_t *came; /* [matches] ranks whose program contains it */
+	struct meeting *meeting;  /* [matches] of those with `meets` */
 	lk_lift_stretch *stretch; /* [captures] */
 	lk_work_kinds kinds;      /* of the rank that is being added */
 	int64_t origin_ns;        /* earliest start, in common time */
-	uint32_t *team; /* [groups + 1] of the graph, the last for communication of no known group */
+	uint32_t *team; /* [groups + 1] of the graph, the last for communication of an unknown group */
 	lk_error *err;
 };
 
@@ -59,8 +59,8 @@ static lk_status set_stretch(struct lifter *lifter, uint32_t capture, uint32_t s
 	return status;
 }
 
-/* Times become picoseconds, of which 2^63 are 106 days: lag and work of one operation are to stay
- * below. */
+/* Times become picoseconds, and 2^63 ps are 106 days: limit them so that lag and work of one
+ * operation stay below. */
 static lk_status lift_check_times(const struct lifter *lifter, uint32_t capture) {
 	const int64_t longest = INT64_C(1) << 52;
 	const lk_capture *c = lifter->traces->capture[capture];
@@ -134,7 +134,7 @@ static lk_status find_meeting(void *context, size_t number, lk_error *err) {
 	return LK_OK;
 }
 
-/* Every member's time: from the last arrival to the common end. */
+/* Set every member's time: from the last arrival to the common end. */
 static lk_status set_meetings(struct lifter *lifter, uint32_t capture) {
 	lk_lifted_rank *rank = &lifter->out->rank[capture];
 	for (size_t i = 0; i < rank->ops.count; i++) {
@@ -159,8 +159,8 @@ static const lk_run_group *lift_group_of(const struct lifter *lifter, uint32_t c
 	return match ? &lifter->traces->groups.at[match->group] : NULL;
 }
 
-/* The team of an operation: its group, or, where no other rank of it was captured, a team
- * of its own and its peers: one peer, of a message. */
+/* The team of an operation: its group; if no other rank of it was captured, a new team of the rank
+ * and its peers: one peer for a message. */
 static lk_status lift_team_of(struct lifter *lifter, uint32_t capture, const lk_lifted_op *op,
                               bool pair, int32_t *team) {
 	uint32_t index, world = (uint32_t)lifter->traces->world;
@@ -194,7 +194,7 @@ static lk_status lift_team_of(struct lifter *lifter, uint32_t capture, const lk_
 	return LK_OK;
 }
 
-/* Of device work 0 would mean that it was not measured; host time that was not measured is none. */
+/* Device work of 0 would mean "not measured", so it is at least 1; unmeasured host time is 0. */
 static int64_t ps_of(const lk_lifted_op *op, int64_t ns) {
 	bool device =
 		op->what == LK_LIFTED_DEVICE || op->what == LK_LIFTED_COMM || op->what == LK_LIFTED_CARRIED;
@@ -203,7 +203,7 @@ static int64_t ps_of(const lk_lifted_op *op, int64_t ns) {
 	return 0;
 }
 
-/* The longest piece names a stretch of host time. */
+/* The longest piece, which names a stretch of host time. */
 static const lk_host_piece *lift_longest(const lk_lifted_rank *rank, const lk_lifted_op *op) {
 	LK_ASSERT(op->piece_begin < op->piece_end && op->piece_end <= rank->pieces.count);
 	const lk_host_piece *best = &rank->pieces.at[op->piece_begin];
@@ -217,8 +217,8 @@ static const char *host_name(const lk_lifted_rank *rank, const lk_host_piece *pi
 	return piece->event == LK_NONE ? "host" : lk_capture_text(rank->capture, piece->name);
 }
 
-/* The phase of device work is that of the host operation that launched it: the last one of the
- * program before it. */
+/* Fill a graph operation. The phase of device work is that of the host operation that launched it:
+ * the last one before it in the program. */
 static lk_status lift_fill(struct lifter *lifter, uint32_t capture, const lk_lifted_op *op,
                            lk_phase *phase, lk_op *out) {
 	const lk_lifted_rank *rank = &lifter->out->rank[capture];
@@ -243,7 +243,7 @@ static lk_status lift_fill(struct lifter *lifter, uint32_t capture, const lk_lif
 		lk_work_classify(c, &lifter->kinds, op->event, out);
 		if (op->what == LK_LIFTED_CARRIED) out->flags = LK_OP_CARRIED;
 		if (op->what != LK_LIFTED_COMM) {
-			/* carried into the step: nobody is met any more */
+			/* carried into the step: it no longer synchronises with any rank */
 			if (out->kind == LK_OP_SEND || out->kind == LK_OP_RECV) out->kind = LK_OP_ALLTOALL;
 			break;
 		}
@@ -251,7 +251,7 @@ static lk_status lift_fill(struct lifter *lifter, uint32_t capture, const lk_lif
 		if (match && match->bytes > 0) out->bytes = (double)match->bytes;
 		out->group = LK_GROUP_TEAM;
 		LK_TRY(lift_team_of(lifter, capture, op, !lk_op_is_collective(out->kind), &out->channel));
-		/* messages of a larger group: an exchange among all */
+		/* messages of a larger group become an exchange among all */
 		if (!lk_op_is_collective(out->kind) &&
 		    lifter->out->graph->teams.at[out->channel].ranks != 2)
 			out->kind = LK_OP_ALLTOALL;
@@ -260,13 +260,13 @@ static lk_status lift_fill(struct lifter *lifter, uint32_t capture, const lk_lif
 	return LK_OK;
 }
 
-/* How many streams of a rank begin later than the first rank does. */
+/* Number of a rank's streams, if it begins later than the first rank; else 0. */
 static uint32_t count_starts(const struct lifter *lifter, uint32_t capture) {
 	bool later = lifter->out->begin_ps[capture] / PS_PER_NS > 0;
 	return later ? (uint32_t)__builtin_popcountll(lifter->out->rank[capture].streams) : 0;
 }
 
-/* Every stream of a rank begins when its stretch does. */
+/* Every stream of a rank begins with the rank's stretch. */
 static uint32_t add_starts(struct lifter *lifter, uint32_t capture) {
 	const lk_lifted_rank *rank = &lifter->out->rank[capture];
 	int64_t offset = lifter->out->begin_ps[capture] / PS_PER_NS;
@@ -319,7 +319,7 @@ static lk_status lift_name_streams(struct lifter *lifter, uint32_t capture) {
 	return LK_OK;
 }
 
-/* The kernels of unknown shape of the first rank: those of others are alike. */
+/* Keep the first rank's kernels of unknown shape; those of others are alike. */
 static lk_status keep_unknown(struct lifter *lifter, uint32_t capture) {
 	const lk_capture *c = lifter->traces->capture[capture];
 	lifter->out->known_ns += lifter->kinds.known_ns;
@@ -423,12 +423,12 @@ static lk_status lift_one_rank(void *context, size_t rank, lk_error *err) {
 	lk_vec_fit(&out->deps);
 	lk_vec_fit(&out->pieces);
 	LK_TRY(set_meetings(&l, r));
-	/* ends of meetings are the median of the ranks' */
+	/* meetings end at the median over ranks */
 	return lk_lift_settle(out, LK_LIFT_SLACK_NS + (int64_t)ceil(l.traces->residual_ns), err);
 }
 
-/* A rank's program may lack its part: its thread or stream found no place, its call lies inside
- * another one. Then the others do not wait for it. */
+/* A rank's program may lack a matched call: its thread or stream found no place, or its call lies
+ * inside another. Then the others do not wait for it. */
 static bool drop_unmet(struct lifter *lifter) {
 	const lk_match *match = lifter->traces->matches.at;
 	bool dropped = false;
@@ -455,7 +455,7 @@ static lk_status lift_ranks(struct lifter *lifter) {
 	return lk_parallel(lifter->traces->count, 0, lift_one_rank, lifter, lifter->err);
 }
 
-/* The one rank of a run, and what kinds of work it has: neither needs the other. */
+/* A run's only rank, and the kinds of its work: two independent tasks. */
 struct lift_alone {
 	struct lifter *lifter;
 	lk_work_kinds kinds;
@@ -468,7 +468,7 @@ static lk_status lift_part(void *context, size_t part, lk_error *err) {
 	            : lift_ranks(alone->lifter);
 }
 
-/* One rank leaves other cores idle. */
+/* With a single rank the other cores are idle. */
 static lk_status lift_one_alone(struct lifter *lifter) {
 	struct lift_alone alone = {.lifter = lifter};
 	lk_error *err = lifter->err;

@@ -1,11 +1,11 @@
-/* lift_internal.h: what the files of the lift share. Private to trace/. */
+/* lift_internal.h: shared by the files of the lift. Private to trace/. */
 #ifndef LK_TRACE_LIFT_LIFT_INTERNAL_H
 #define LK_TRACE_LIFT_LIFT_INTERNAL_H
 
 #include "trace/lift/lift.h"
 
 /* A stretch of a CPU thread that becomes one HOST operation: pieces between two calls, one call, or
- * one long gap. Or device work that no such run launches. */
+ * one long gap. Or device work that no such stretch launches. */
 typedef enum lk_run_kind {
 	LK_RUN_WORK,
 	LK_RUN_CALL,
@@ -15,11 +15,11 @@ typedef enum lk_run_kind {
 } lk_run_kind;
 
 typedef struct lk_run {
-	int64_t order_ns; /* when it is put into the program */
+	int64_t order_ns; /* when it is added to the program */
 	int64_t start_ns, end_ns;
 	uint32_t begin, end; /* its pieces */
 	uint32_t thread;     /* index among the threads */
-	uint32_t op;         /* its operation, once there is one */
+	uint32_t op;         /* its operation, once it exists */
 	uint32_t after;      /* GAP: the run of another thread that ends it; LK_NONE */
 	uint32_t event;      /* CARRIED, RELEASE: the device work */
 	uint8_t kind;
@@ -34,7 +34,7 @@ typedef struct lk_lift_thread {
 	uint32_t last_launch;        /* operation of the device; LK_NONE */
 } lk_lift_thread;
 
-/* A device stream while the program is written. */
+/* A device stream while the program is being built. */
 typedef struct lk_lift_stream {
 	uint32_t last;        /* operation launched there last; LK_NONE */
 	int64_t end_ns;       /* its measured end */
@@ -48,11 +48,11 @@ typedef struct lk_lifting {
 	struct lk_transfers *transfers; /* lift_peers.c */
 	LK_VEC(lk_run) runs;
 	LK_VEC(lk_lift_thread) threads;
-	uint32_t main_lane; /* the thread on which steps are annotated, or that does most; LK_NONE */
-	uint8_t *stream_of; /* [lanes] of the graph; LK_STREAMS: none */
+	uint32_t main_lane; /* the thread with step annotations, else the busiest; LK_NONE */
+	uint8_t *stream_of; /* [lanes] stream of the graph; LK_STREAMS: none */
 	lk_lift_stream stream[LK_STREAMS];
 	uint32_t awaited[LK_STREAMS][LK_STREAMS]; /* by stream and other: 1 + the other's operation that
-	                                             it waited for last */
+	                                             it last waited for */
 	LK_VEC(uint32_t)
 	launched;            /* the last device operation of every launch, in the order of calls */
 	size_t room;         /* launches that may be outstanding */
@@ -68,40 +68,40 @@ typedef struct lk_lifting {
  * operations. */
 lk_status lk_lift_runs(lk_lifting *lifting);
 
-/* lift_outside.c: runs for the device work that those of threads do not launch. */
+/* lift_outside.c: runs for device work that no thread's run launches. */
 lk_status lk_lift_outside(lk_lifting *lifting);
 
 /* lift_waits.c: what a call waits for, or makes a stream wait for. */
-/* Clocks of host and device are converted: that far an effect may seem to come before its cause. */
+/* Tolerance of host and device clocks: an effect may appear this long before its cause. */
 #define LK_LIFT_SLACK_NS 3000
-/* The operations that a synchronising call waits for are added as dependencies of `op`. */
+/* Add the operations that a synchronising call waits for as dependencies of `op`. */
 lk_status lk_lift_sync(lk_lifting *lifting, uint32_t call, const lk_lift_thread *thread,
                        uint32_t op);
-/* A gap of a thread that ends just when device work is over waited for it, by a call that the trace
- * does not show: a dependency of `op`. */
+/* A thread's gap that ends right after device work waited for it, in a call missing from the trace:
+ * add a dependency of `op`. */
 lk_status lk_lift_unsaid_sync(lk_lifting *lifting, const lk_run *gap, uint32_t op);
-/* The stream's last operation that was over by `time`, among the last few; LK_NONE. */
+/* The stream's last operation that ended by `time`, among the last few; LK_NONE. */
 uint32_t lk_lift_over_by(const lk_lifting *lifting, uint8_t stream, int64_t time);
-/* Stream waits that precede the device work `event` on a stream: an operation WAIT ahead of it
- * where one is found. */
+/* Handle stream waits that precede device work `event` on a stream: add an operation WAIT before it
+ * if one is found. */
 lk_status lk_lift_stream_waits(lk_lifting *lifting, lk_lift_thread *thread, uint32_t event,
                                uint8_t stream);
 /* lift_peers.c: collectives with ranks that were not captured. */
 lk_status lk_lift_transfers(lk_lifting *lifting);
 void lk_lift_transfers_free(lk_lifting *lifting);
-/* The time that the transfer of a collective takes by the shortest of its kind; the event's
- * duration at most. */
+/* Transfer time of a collective, estimated from the shortest of its kind; at most the event's
+ * duration. */
 int64_t lk_lift_transfer(const lk_lifting *lifting, uint32_t event);
 
-/* lift_program.c: operations are added at the end, and so are the dependencies of the last one; an
- * operation depends on earlier ones only. */
+/* lift_program.c: operations are appended, and dependencies belong to the last one; an operation
+ * depends only on earlier ones. */
 bool lk_lift_communicates(const lk_capture *capture,
                           uint32_t event); /* a kernel of a communication library */
 lk_status lk_lift_add(lk_lifting *lifting, const lk_lifted_op *op, uint32_t *place);
 lk_status lk_lift_depend(lk_lifting *lifting, uint32_t op,
                          uint32_t on); /* `op` is the last one added */
 
-/* ---- lift_works_parts: what the two ways of lifting works share: lift_works.c by shapes,
+/* ---- lift_works_parts: shared by the two ways to lift works: lift_works.c by shapes,
  * lift_works_timed.c by dependencies. */
 
 typedef struct lk_lifter {
@@ -110,31 +110,31 @@ typedef struct lk_lifter {
 	uint32_t count; /* ranks */
 	const lk_overheads *overheads;
 	lk_works_lifted *report;
-	LK_VEC(uint32_t) unpriced; /* by the graph's names: how often */
-	uint32_t **team_of; /* [rank][its works->comms]: team; of sends and receives their channel,
-	                       LK_NONE no partner */
+	LK_VEC(uint32_t) unpriced; /* by the graph's names: count */
+	uint32_t **team_of; /* [rank][its works->comms]: team; for sends and receives their channel,
+	                       LK_NONE without partner */
 	lk_error *err;
-	/* of the rank that is being lifted */
+	/* of the current rank */
 	uint32_t rank;
 	const lk_works *w;
-	LK_VEC(int64_t) threads; /* CPU threads or streams, by their place in stream_of */
+	LK_VEC(int64_t) threads; /* CPU threads or streams, by their index in stream_of */
 	LK_VEC(uint8_t) stream_of;
 	uint8_t streams;       /* next free one */
-	LK_VEC(uint32_t) deps; /* of the operation that is being put together */
+	LK_VEC(uint32_t) deps; /* of the next operation */
 } lk_lifter;
 
-/* The graph's stream of a CPU thread, or of a stream of the device; the last one serves those
- * beyond the limit. */
+/* The graph's stream of a CPU thread or device stream; the last stream serves those beyond the
+ * limit. */
 bool lk_lift_add_stream(lk_lifter *lifter, bool device, int64_t thread, uint8_t *stream);
 bool lk_lifter_depend(lk_lifter *lifter, uint32_t op);
-/* Adds with the collected dependencies, which are forgotten. */
+/* Add an operation with the collected dependencies, which are cleared. */
 uint32_t lk_lifter_add(lk_lifter *lifter, lk_op *op);
-/* The collective, send or receive of a note: kind, team or channel, bytes. False: a message without
- * a partner. */
+/* Set kind, team or channel, and bytes of a collective, send or receive. False: a message without a
+ * partner. */
 bool lk_lift_comm(const lk_lifter *lifter, const lk_work_comm *comm, lk_op *op);
 bool lk_lift_unpriced(lk_lifter *lifter, uint32_t work);
 
-/* Finds the channels of sends and receives, and makes the graph's programs with them. */
+/* Find the channels of sends and receives, and make the graph's programs with them. */
 lk_status lk_lift_messages(lk_lifter *lifter);
 lk_status lk_lift_by_shapes(lk_lifter *lifter);
 lk_status lk_lift_by_dependencies(lk_lifter *lifter);

@@ -1,5 +1,5 @@
-/* lift_kinds.c: the shapes of operations for the kernels that they launch, and kernels by name
- * where no shapes are known. */
+/* lift_kinds.c: gives kernels the shapes of the operations that launch them, or a kind by name if
+ * no shapes are known. */
 #include "trace/lift/lift.h"
 
 #include <stdlib.h>
@@ -19,7 +19,8 @@ static bool kinds_shaped(const lk_capture *capture, uint32_t op, lk_op *out) {
 	return known == LK_SHAPES_WORK || known == LK_SHAPES_SYNC;
 }
 
-/* What is known of (name, shapes, types, results), so that each is read once: 1 known, 2 not. */
+/* Cache of results by (name, shapes, types, results), so that each is parsed once: 1 known, 2
+ * not. */
 struct shape_memo {
 	struct {
 		uint32_t name, shape, types, outputs;
@@ -39,7 +40,7 @@ static bool remembered(struct shape_memo *memo, const lk_capture *capture, uint3
 			return memo->slots[at].known == 1;
 	lk_op unused = {0};
 	bool known = kinds_shaped(capture, op, &unused);
-	if (memo->used * 2 >= memo->size) return known; /* full: found anew each time */
+	if (memo->used * 2 >= memo->size) return known; /* full: computed each time */
 	memo->used++;
 	memo->slots[at].name = capture->name[op];
 	memo->slots[at].shape = note->shape;
@@ -84,7 +85,7 @@ uint32_t lk_work_owner(const lk_work_kinds *kinds, uint32_t event) {
 	return op != LK_NONE && kinds->pair[op] == event ? op : LK_NONE;
 }
 
-/* ---- what is not known ---- */
+/* ---- unknown work ---- */
 
 static int kinds_by_time(const void *a, const void *b) {
 	const struct lk_unknown_work *x = a, *y = b;
@@ -157,7 +158,7 @@ lk_op_kind lk_kernel_kind(const char *name) {
 	return LK_OP_ELEMENTWISE;
 }
 
-/* Names are searched once each: one of thousands of kernels is one of dozens of names. */
+/* Classify each name once: thousands of kernels share dozens of names. */
 static void name_kinds(const lk_capture *capture, uint8_t *named) {
 	for (uint32_t i = 0; i < capture->count; i++)
 		if (capture->kind[i] == LK_EVENT_KERNEL && !named[capture->name[i]])
@@ -190,7 +191,7 @@ static void copy_kind(const lk_capture *capture, uint32_t event, lk_op *out) {
 	bool host = strstr(out->name, "HtoD") || strstr(out->name, "DtoH") || strstr(out->name, "Host");
 	out->kind = host ? LK_OP_COPY : LK_OP_ELEMENTWISE;
 	int64_t bytes = lk_capture_copied(capture, event);
-	/* within the device it is read and written */
+	/* a copy within the device reads and writes */
 	if (bytes)
 		out->bytes = (double)bytes * (host || capture->kind[event] == LK_EVENT_MEMSET ? 1 : 2);
 }

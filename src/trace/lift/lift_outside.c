@@ -1,13 +1,13 @@
 /* lift_outside.c: device work of a stretch that none of its runs launches. It was launched before
- * and is not over (carried), or the capture lacks its call, or has it inside of another call, or on
- * a thread without a stream: such work is released when it ran.
+ * and is still running (carried), or its call is missing, is inside another call, or is on a thread
+ * without a stream: such work is released at its measured start.
  *
- * A stream runs in the order of launches, so work without a known call was launched before all that
- * ran after it on its stream:
+ * A stream runs in the order of launches, so work without a known call was launched before
+ * everything that ran after it on its stream:
  *
  *     launch_i = time of the call; else min(start_i, launch_j of all j that ran later)
  *
- * In this order work becomes operations; what comes before the stretch is carried. */
+ * Work becomes operations in this order; work launched before the stretch is carried. */
 #include <stdlib.h>
 
 #include "base/sort.h"
@@ -34,7 +34,7 @@ static bool outside_within(const lk_lifting *lifting, int64_t time) {
 
 static lk_status outside_add_lane(lk_lifting *lifting, const lk_lane *lane, const bool *called) {
 	const lk_capture *capture = lifting->capture;
-	int64_t later_ns = INT64_MAX; /* the first launch of what ran later */
+	int64_t later_ns = INT64_MAX; /* the earliest launch of later work */
 	for (uint32_t at = lane->end; at-- > lane->begin;) {
 		uint32_t event = capture->order[at], call = capture->launch[event];
 		if (!lk_event_on_device(capture->kind[event])) continue;
@@ -60,7 +60,7 @@ static int outside_by_start(const void *a, const void *b) {
 	return x->event < y->event ? -1 : x->event > y->event;
 }
 
-/* Releases come one after another, as on a thread. */
+/* Put releases in order, as on a thread. */
 static void outside_chain(lk_run *runs, size_t count) {
 	int64_t later_ns = INT64_MAX;
 	for (size_t i = count; i-- > 0;) {

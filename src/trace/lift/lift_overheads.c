@@ -1,6 +1,6 @@
-/* lift_overheads.c: what the threads of a lifted rank spend, as overheads: the pieces by term and
- * name, and the calls that operations of a name mostly make themselves. Of an operation the pieces
- * T2, T4, T5, .. T3 have one path; those of what it encloses lie between. */
+/* lift_overheads.c: host time of a lifted rank's threads, as overheads: the pieces by term and
+ * name, and the most frequent list of calls of each operation name. The pieces T2, T4, T5, .. T3 of
+ * an operation share one path; those of nested operations lie between them. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -18,7 +18,7 @@ static const char BETWEEN[] = "\n";
 
 struct overheads_open {
 	uint32_t path, name;
-	size_t length; /* of its calls, which are the last of the text */
+	size_t length; /* of its calls, which are last in the text */
 };
 
 struct collecting {
@@ -29,11 +29,11 @@ struct collecting {
 	char calls[CALLS];
 	size_t length;
 	lk_intern *lists;        /* an operation's name, and its calls */
-	LK_VEC(uint32_t) counts; /* by list: how often */
+	LK_VEC(uint32_t) counts; /* by list: its count */
 	lk_error *err;
 };
 
-/* The innermost open operation is over. */
+/* Close the innermost open operation and count its list of calls. */
 static lk_status overheads_close(struct collecting *collecting) {
 	const struct overheads_open *open = &collecting->open[--collecting->depth];
 	char list[2 * CALLS];
@@ -50,7 +50,7 @@ static lk_status overheads_close(struct collecting *collecting) {
 	return LK_OK;
 }
 
-/* Of each operation the list that it has most often. */
+/* Add the most frequent list of calls of each operation. */
 static lk_status overheads_add_calls(struct collecting *collecting) {
 	lk_intern *names = lk_intern_new();
 	LK_VEC(uint32_t) best = {0}; /* by name: 1 + list */
@@ -78,7 +78,7 @@ static lk_status overheads_add_calls(struct collecting *collecting) {
 	return status;
 }
 
-/* Closes what a piece lies outside of. False: its operation is not open. */
+/* Close the operations that do not contain the piece. False: its operation is not open. */
 static lk_status overheads_find(struct collecting *collecting, uint32_t path, bool *found) {
 	int depth = collecting->depth;
 	while (depth > 0 && collecting->open[depth - 1].path != path) depth--;
@@ -108,7 +108,7 @@ static lk_status overheads_follow(struct collecting *collecting, const lk_host_p
 	return LK_OK;
 }
 
-/* A call that was cut at its launch is one observation. */
+/* A call that was cut at its launch counts as one observation. */
 static lk_status overheads_add_piece(struct collecting *collecting, const lk_host_piece *piece) {
 	const lk_lifted_rank *rank = collecting->rank;
 	int64_t dur =

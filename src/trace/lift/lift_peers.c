@@ -1,7 +1,7 @@
-/* lift_peers.c: how long collectives take once all have come. Of one kernel in one group, the
- * fastest one tells the rate and the shortest one the latency: none needs longer than both
- * together, and none longer than the shortest of those alike (called from the same operations on as
- * many elements). What it took longer was waiting. */
+/* lift_peers.c: transfer times of collectives after all ranks have arrived. Of one kernel in one
+ * group, the fastest one tells the rate and the shortest one the latency: none needs longer than
+ * both together, and none longer than the shortest similar one (called from the same operations on
+ * as many elements). Any longer time was waiting. */
 #include <stdlib.h>
 
 #include "base/check.h"
@@ -9,11 +9,11 @@
 #include "trace/capture/capture.h"
 #include "trace/lift/lift_internal.h"
 
-/* Those alike, or all of a class. */
+/* Similar collectives, or all of a class. */
 struct transfer {
 	uint64_t key; /* 0: free */
 	int64_t ns;   /* the shortest */
-	double rate;  /* of a class: most elements a nanosecond; 0 not known */
+	double rate;  /* of a class: most elements per nanosecond; 0 unknown */
 	uint32_t count;
 };
 
@@ -63,8 +63,8 @@ static void peers_learn(struct transfer *known, int64_t ns, int64_t elements) {
 	known->count++;
 }
 
-/* All kernels that communicate. Every lift of a step asks this of the whole capture, so notes,
- * which are in order too, are walked along and not searched for. */
+/* List all kernels that communicate. Every lift of a step goes over the whole capture, so the
+ * notes, which are in order too, are scanned in step instead of searched. */
 static lk_status list_comms(const lk_capture *capture, lk_comm_events *out, lk_error *err) {
 	size_t note = 0;
 	for (uint32_t i = 0; i < capture->count; i++) {

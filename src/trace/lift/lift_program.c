@@ -1,5 +1,5 @@
-/* lift_program.c: a rank's program as it is written: operations at its end, and what the last of
- * them depends on. */
+/* lift_program.c: appends operations to a rank's program, and dependencies to the last
+ * operation. */
 #include "base/check.h"
 #include "trace/capture/capture.h"
 #include "trace/lift/lift_internal.h"
@@ -16,7 +16,7 @@ lk_status lk_lift_add(lk_lifting *lifting, const lk_lifted_op *op, uint32_t *pla
 }
 
 lk_status lk_lift_depend(lk_lifting *lifting, uint32_t op, uint32_t on) {
-	/* else the dependencies of operations would lie one over the other */
+	/* otherwise the dependencies of operations would overlap */
 	LK_CHECK(op + 1 == lifting->out->ops.count && on < op, lifting->err);
 	lk_lifted_op *of = &lifting->out->ops.at[op];
 	for (uint32_t d = of->dep_begin; d < of->dep_end; d++)

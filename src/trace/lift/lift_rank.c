@@ -9,17 +9,17 @@
 #include "trace/capture/capture.h"
 #include "trace/lift/lift_internal.h"
 
-/* CUDA queues so many launches, a graph being one; the next call waits for the oldest. Other
- * runtimes queue more: a capture in which more are outstanding has room for those. */
+/* Launches that CUDA queues, a graph counting as one; the next call waits for the oldest. Other
+ * runtimes queue more: if more are outstanding in a capture, its queue has room for those. */
 enum { LAUNCH_QUEUE = 1022 };
 
-/* A kernel starts about so long after its launch call has returned; if it starts earlier than that
- * before the return, the call did other things after the launch. Copies from pageable memory return
- * when they are over. */
+/* A kernel normally starts this long after its launch call has returned; if it starts earlier than
+ * that before the return, the call did other things after the launch. Copies from pageable memory
+ * return when they are finished. */
 #define LAUNCH_NS 2000
 
-/* A copy that the host waits for: its call takes so long until the copy is queued (the shortest
- * launch calls of the traces seen), the rest of it is waiting. */
+/* A copy that the host waits for: its call needs this long to queue the copy (the shortest launch
+ * calls of the traces seen); the rest of it is waiting. */
 #define CALL_NS 4000
 
 /* ---- streams ---- */
@@ -35,7 +35,7 @@ static int by_use(const void *a, const void *b) {
 	return x->lane < y->lane ? -1 : x->lane > y->lane;
 }
 
-/* The thread on which the step is marked, else the busiest one. */
+/* The thread with the step's annotation, else the busiest one. */
 static uint32_t main_lane(const lk_lifting *lifting, const struct lane_use *use) {
 	const lk_capture *capture = lifting->capture;
 	if (lifting->stretch->mark != LK_NONE) return capture->lane[lifting->stretch->mark];
@@ -45,7 +45,7 @@ static uint32_t main_lane(const lk_lifting *lifting, const struct lane_use *use)
 	return most;
 }
 
-/* Threads and streams that did something, by how much, get the streams of the graph. The busiest
+/* Assign the graph's streams to active threads and device streams, the busiest first. The busiest
  * device stream is the compute stream; a thread without calls and operations gets none. */
 static lk_status map_lanes(lk_lifting *lifting) {
 	const lk_capture *capture = lifting->capture;
@@ -70,7 +70,7 @@ static lk_status map_lanes(lk_lifting *lifting) {
 	unsigned next = LK_STREAM_COMPUTE + 1;
 	for (size_t i = 0; i < count && use[i].events; i++) {
 		bool compute = use[i].stream && !(lifting->out->streams & LK_JOIN(LK_STREAM_COMPUTE));
-		/* the last ones are kept for device work without a launch and for peers */
+		/* the last ones are reserved for device work without a launch and for peers */
 		if (!compute && next == LK_STREAM_PEERS) {
 			lifting->out->dropped_lanes++;
 			continue;
@@ -96,7 +96,7 @@ static int by_launch(const void *a, const void *b, void *context) {
 	return i < j ? -1 : i > j;
 }
 
-/* A call may launch much: a CUDA graph. */
+/* A call may launch many works: a CUDA graph. */
 static lk_status index_launches(lk_lifting *lifting) {
 	const lk_capture *capture = lifting->capture;
 	lifting->by_launch = malloc((capture->count + 1) * sizeof *lifting->by_launch);
@@ -114,8 +114,8 @@ static int launch_by_time(const void *a, const void *b) {
 	return (*x > *y) - (*x < *y);
 }
 
-/* The most launches that are outstanding when a call returns: of `count` launches when the calls
- * ended, and when all that they launched did. */
+/* The most launches outstanding when a call returns, from `count` end times of calls and of the
+ * work that they launched. */
 static size_t most_outstanding(int64_t *called, int64_t *over, size_t count) {
 	size_t most = 0, done = 0;
 	lk_sort(called, count, sizeof *called, launch_by_time);
@@ -150,7 +150,7 @@ static lk_status find_room(lk_lifting *lifting) {
 	return status;
 }
 
-/* First place in by_launch of a call's work. */
+/* Index in by_launch of a call's first work. */
 static uint32_t rank_first_of(const lk_lifting *lifting, uint32_t call) {
 	uint32_t low = 0, high = lifting->by_launch_count;
 	while (low < high) {
@@ -163,7 +163,7 @@ static uint32_t rank_first_of(const lk_lifting *lifting, uint32_t call) {
 
 /* ---- device work ---- */
 
-/* Operations that enclose the launch; annotations number steps, so they stay out. */
+/* Hash the operations around a launch, without annotations, because they number the steps. */
 static uint32_t rank_path_of(const lk_capture *capture, uint32_t event) {
 	LK_ASSERT(event < capture->count);
 	uint64_t path = 0;
@@ -183,17 +183,17 @@ static lk_status launched_on(lk_lifting *lifting, uint8_t stream, uint32_t op, i
 	return LK_OK;
 }
 
-/* What a call launched has room in the queue until its last work is over. */
+/* A launch occupies the queue until its last work ends. */
 static lk_status launched_by_call(lk_lifting *lifting, uint32_t last) {
 	if (!lk_push(&lifting->launched)) return lk_oom(lifting->err);
 	*lk_last(&lifting->launched) = last;
 	return LK_OK;
 }
 
-/* What the peers do between two arrivals at collectives. They are a thread of their own: whether
- * their host waits for a collective is not known, and where it does, they and this rank go on
- * together. Where this rank came last, they came no later. Peers that follow do what this rank
- * does, and arrive as much later than this rank's `lag` ends as was measured. */
+/* Add what the peers do between two arrivals at collectives. They are a thread of their own:
+ * whether their host waits for a collective is unknown, and if it does, they and this rank continue
+ * together. If this rank came last, they are assumed to have arrived with it. Peers that follow do
+ * what this rank does, and arrive after the end of this rank's `lag` by the measured delay. */
 static lk_status add_peers(lk_lifting *lifting, const lk_lifted_op *comm, uint32_t lag,
                            uint32_t *place) {
 	lk_lifted_op peers = {.what = LK_LIFTED_PEERS,
@@ -210,7 +210,7 @@ static lk_status add_peers(lk_lifting *lifting, const lk_lifted_op *comm, uint32
 	return lifting->stretch->follow ? lk_lift_depend(lifting, *place, lag) : LK_OK;
 }
 
-/* Ahead of device work: it ends when that starts. */
+/* Add the lag before device work: it ends when the work starts. */
 static lk_status add_lag(lk_lifting *lifting, const lk_lifted_op *work, uint32_t *place) {
 	lk_lifted_op lag = *work;
 	lag.what = LK_LIFTED_LAG;
@@ -219,7 +219,7 @@ static lk_status add_lag(lk_lifting *lifting, const lk_lifted_op *work, uint32_t
 	return lk_lift_add(lifting, &lag, place);
 }
 
-/* A communication operation, after its lag. */
+/* Add a communication operation, after its lag. */
 static lk_status rank_add_comm(lk_lifting *lifting, lk_lifted_op *op, uint32_t lag) {
 	uint32_t place, peers = LK_NONE;
 	bool matched = lifting->stretch->matched &&
@@ -234,8 +234,8 @@ static lk_status rank_add_comm(lk_lifting *lifting, lk_lifted_op *op, uint32_t l
 	return launched_on(lifting, op->stream, place, op->end_ns);
 }
 
-/* Appends device work that waits for its launch, or release, and may wait for other work: its lag,
- * and itself. */
+/* Append the lag of device work, which waits for its launch or release and perhaps for other work,
+ * and the work itself. */
 static lk_status rank_add_device(lk_lifting *lifting, uint32_t event, uint8_t stream,
                                  uint32_t launch, uint32_t other) {
 	LK_ASSERT(event < lifting->capture->count);
@@ -255,7 +255,7 @@ static lk_status rank_add_device(lk_lifting *lifting, uint32_t event, uint8_t st
 	return launched_on(lifting, stream, place, op.end_ns);
 }
 
-/* Work that was launched before the stretch and was not over when it began: what is left of it. */
+/* Add the rest of work that was launched before the stretch and was still running when it began. */
 static lk_status rank_add_carried(lk_lifting *lifting, const lk_run *run) {
 	const lk_capture *capture = lifting->capture;
 	int64_t start = capture->start_ns[run->event], from = lifting->out->from_ns;
@@ -289,7 +289,7 @@ static lk_status rank_add_host(lk_lifting *lifting, const lk_run *run, uint32_t 
 	return lk_lift_add(lifting, &op, place);
 }
 
-/* A second piece after those of all runs: what a call did after its launch. */
+/* Add a second piece after those of all runs: the part of a call after its launch. */
 static lk_status split_piece(lk_lifting *lifting, uint32_t piece, int64_t at, uint32_t *rest) {
 	if (!lk_push(&lifting->out->pieces)) return lk_oom(lifting->err);
 	LK_ASSERT(piece + 1 < lifting->out->pieces.count);
@@ -305,7 +305,7 @@ static lk_status split_piece(lk_lifting *lifting, uint32_t piece, int64_t at, ui
 	return LK_OK;
 }
 
-/* The launch waits until there is room in the queue: that is not its own time. */
+/* Let a launch wait until there is room in the queue: that is not its own time. */
 static lk_status wait_for_room(lk_lifting *lifting, uint32_t op, uint32_t piece) {
 	if (lifting->launched.count < lifting->room) return LK_OK;
 	LK_ASSERT(piece < lifting->out->pieces.count);
@@ -315,8 +315,8 @@ static lk_status wait_for_room(lk_lifting *lifting, uint32_t op, uint32_t piece)
 	return lk_lift_depend(lifting, op, oldest);
 }
 
-/* What work of a graph waits for inside of it: the work of another branch that was over last when
- * it began. LK_NONE where its own stream was over later. */
+/* The work that a graph node waits for inside its graph: the last work of another branch to end
+ * before it began. LK_NONE if its own stream ended later. */
 static uint32_t graph_before(const lk_lifting *lifting, uint32_t launch, uint8_t stream,
                              int64_t start) {
 	uint32_t best = LK_NONE;
@@ -333,7 +333,7 @@ static uint32_t graph_before(const lk_lifting *lifting, uint32_t launch, uint8_t
 	return best;
 }
 
-/* The device work of a call whose launch is operation `op`, after what its streams wait for. */
+/* Add the device work of a call whose launch is operation `op`, after what its streams wait for. */
 static lk_status add_launched(lk_lifting *lifting, lk_lift_thread *thread, uint32_t first,
                               uint32_t op) {
 	const lk_capture *capture = lifting->capture;
@@ -358,8 +358,8 @@ static lk_status add_launched(lk_lifting *lifting, lk_lift_thread *thread, uint3
 	return latest == LK_NONE ? LK_OK : launched_by_call(lifting, latest);
 }
 
-/* Where a launch call is cut: just before its work starts, if it goes on long after that; a copy
- * that it waits for, as soon as it is queued. Its end: not at all. */
+/* Where a launch call is cut: just before its work starts, if the call continues long after that;
+ * for a synchronous copy, as soon as it is queued. The call's end means no cut. */
 static int64_t cut_of(const lk_lifting *lifting, const lk_run *run, uint32_t work,
                       bool synchronous) {
 	int64_t start = lifting->capture->start_ns[work], cut = start - LAUNCH_NS;
@@ -369,7 +369,7 @@ static int64_t cut_of(const lk_lifting *lifting, const lk_run *run, uint32_t wor
 	return cuts ? cut : run->end_ns;
 }
 
-/* A call that launches: the call up to the launch, the device work, and the rest of the call, which
+/* Add a launching call: the call up to the launch, the device work, and the rest of the call, which
  * may wait for the work. */
 static lk_status rank_launch(lk_lifting *lifting, lk_run *run) {
 	uint32_t piece = run->begin,
@@ -428,7 +428,7 @@ static lk_status rank_add_run(lk_lifting *lifting, lk_run *run) {
 	return run->kind == LK_RUN_GAP ? lk_lift_unsaid_sync(lifting, run, run->op) : LK_OK;
 }
 
-/* ---- the whole ---- */
+/* ---- the whole rank ---- */
 
 static lk_status rank_add_end(lk_lifting *lifting) {
 	unsigned stream =
@@ -448,9 +448,8 @@ static lk_status rank_add_end(lk_lifting *lifting) {
 	return LK_OK;
 }
 
-/* What lifting promises: operations depend on earlier ones, and the lists of dependencies adjoin; a
- * wait of a stream waits for something, and not for its own stream; the end is the last operation.
- */
+/* Postcondition of lifting: operations depend on earlier ones, and the lists of dependencies are
+ * contiguous; a stream waits for something, and not for itself; the end is the last operation. */
 static void assert_lifted(const lk_lifted_rank *rank) {
 	for (size_t i = 0; i < rank->ops.count; i++) {
 		const lk_lifted_op *op = &rank->ops.at[i];

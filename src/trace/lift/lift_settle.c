@@ -20,7 +20,7 @@ struct settling {
 	uint32_t kept; /* dependencies */
 };
 
-/* Dependencies that ended after the operation itself are none. */
+/* Drop dependencies that ended after the operation itself; return when the operation was ready. */
 static int64_t settle_ready(struct settling *settling, lk_lifted_op *op) {
 	int64_t ready = settling->stream[op->stream];
 	uint32_t *deps = settling->rank->deps.at, begin = settling->kept;
@@ -35,7 +35,8 @@ static int64_t settle_ready(struct settling *settling, lk_lifted_op *op) {
 	return ready;
 }
 
-/* Waiting comes before work: what is not the pieces' own is taken from the first ones. */
+/* Scale pieces to the operation's own time. Waiting comes before work, so the first pieces are
+ * reduced. */
 static void settle_pieces(lk_lifted_rank *rank, const lk_lifted_op *op, int64_t own) {
 	int64_t sum = 0;
 	for (uint32_t p = op->piece_begin; p < op->piece_end; p++) sum += rank->pieces.at[p].dur_ns;
@@ -57,7 +58,7 @@ static int64_t settle_op(struct settling *settling, lk_lifted_op *op) {
 		if (!op->peers) return (ready > op->met_ns ? ready : op->met_ns) + op->end_ns - op->met_ns;
 		op->met_ns = ready < op->end_ns ? ready : op->end_ns;
 		return end;
-	default: /* work of the device starts no earlier than it can; what else there is, just then */
+	default: /* device work starts no earlier than it can; other operations exactly then */
 		if (op->start_ns < ready || (op->what != LK_LIFTED_DEVICE && op->what != LK_LIFTED_CARRIED))
 			op->start_ns = ready < op->end_ns ? ready : op->end_ns;
 		return ready + op->end_ns - op->start_ns;

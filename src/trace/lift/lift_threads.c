@@ -1,4 +1,4 @@
-/* lift_threads.c: CPU threads as runs of pieces, and who hands over to whom. */
+/* lift_threads.c: CPU threads as runs of pieces, and hand-overs between threads. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -16,13 +16,13 @@ static lk_run_kind threads_kind_of(const lk_host_piece *piece) {
 	return piece->term == LK_T1 && piece->dur_ns > LK_GAP_NS ? LK_RUN_GAP : LK_RUN_WORK;
 }
 
-/* Cuts the pieces of a thread, which are the last ones, into runs. */
+/* Cut the pieces of a thread, which are the last ones, into runs. */
 static lk_status threads_cut(lk_lifting *lifting, uint32_t thread, size_t first) {
 	const lk_host_pieces *pieces = &lifting->out->pieces;
 	for (size_t i = first; i < pieces->count; i++) {
 		const lk_host_piece *piece = &pieces->at[i];
-		/* What follows a thread's last operation belongs to the step's end on the main thread
-		 * alone. Where all counts, each thread is over with its last annotation. */
+		/* Time after a thread's last operation belongs to the step's end, on the main thread only.
+		 * If the stretch is "all", each thread ends with its last annotation. */
 		bool tail = piece->event == LK_NONE && piece->term == LK_T1;
 		if (tail && !lifting->stretch->all &&
 		    lifting->threads.at[thread].lane != lifting->main_lane)
@@ -30,7 +30,7 @@ static lk_status threads_cut(lk_lifting *lifting, uint32_t thread, size_t first)
 		lk_run_kind kind = threads_kind_of(piece);
 		lk_run *last = i > first ? lk_last(&lifting->runs) : NULL;
 		bool same = last && pieces->at[last->begin].loading ==
-		                        piece->loading; /* data loading is kept apart from the rest */
+		                        piece->loading; /* keep data loading apart from the rest */
 		if (same && kind == LK_RUN_WORK && last->kind == LK_RUN_WORK) {
 			last->end = (uint32_t)i + 1;
 			last->end_ns = piece->start_ns + piece->dur_ns;
@@ -52,7 +52,7 @@ static lk_status threads_cut(lk_lifting *lifting, uint32_t thread, size_t first)
 	return LK_OK;
 }
 
-/* Until when the stretch has something of a thread. */
+/* When the stretch ends on a thread. */
 static int64_t thread_end(const lk_lifting *lifting, uint32_t lane) {
 	const lk_capture *capture = lifting->capture;
 	const lk_lane *events = &capture->lanes.at[lane];
@@ -68,7 +68,7 @@ static lk_status add_thread(lk_lifting *lifting, uint32_t lane) {
 	size_t first = lifting->out->pieces.count;
 	LK_TRY(lk_host_time(lifting->capture, lane, lifting->out->from_ns, thread_end(lifting, lane),
 	                    &lifting->out->pieces, lifting->err));
-	/* The main thread's step takes its time whatever is known of it. */
+	/* The main thread's step takes its time even if nothing of it is known. */
 	bool main = lane == lifting->main_lane && !lifting->stretch->all;
 	if (threads_idle(&lifting->out->pieces, first) && !main) {
 		lifting->out->pieces.count = first;
@@ -88,7 +88,7 @@ static lk_status add_thread(lk_lifting *lifting, uint32_t lane) {
 
 /* ---- hand-overs ---- */
 
-/* The last run of a thread that ends within (from, to], gaps left out; LK_NONE. */
+/* The last run of a thread, except gaps, that ends within (from, to]; LK_NONE. */
 static uint32_t last_run(const lk_lifting *lifting, const lk_lift_thread *thread, int64_t from,
                          int64_t to) {
 	uint32_t low = thread->first_run, high = thread->end_run; /* first run that ends after `to` */
@@ -105,8 +105,8 @@ static uint32_t last_run(const lk_lifting *lifting, const lk_lift_thread *thread
 	return LK_NONE;
 }
 
-/* A gap is ended by the run of another thread that was over last before it. It then counts from
- * that run's end on, and follows it in the program. */
+/* A gap ends after the last run of another thread that ended during it. The gap then counts from
+ * that run's end, and follows it in the program. */
 static void threads_hand_over(lk_lifting *lifting, lk_run *gap) {
 	uint32_t best = LK_NONE;
 	for (uint32_t t = 0; t < lifting->threads.count; t++) {
@@ -121,7 +121,7 @@ static void threads_hand_over(lk_lifting *lifting, lk_run *gap) {
 	gap->order_ns = lifting->runs.at[best].end_ns;
 }
 
-/* What ends a gap comes before it; of equal times, the order of threads. */
+/* A gap follows the run that ends it; at equal times, in the order of threads. */
 static int by_order(const void *a, const void *b, void *context) {
 	const lk_lifting *lifting = context;
 	const lk_run *x = &lifting->runs.at[*(const uint32_t *)a],

@@ -1,12 +1,12 @@
-/* lift_waits.c: what the host and streams wait for. Newer profiles say it (lk_sync_note); of older
- * ones only the calls are there, so what they wait for is taken from what had been launched, if the
- * measured times allow it. */
+/* lift_waits.c: what the host and streams wait for. Newer profiles state it (lk_sync_note); older
+ * ones have only the calls, so the awaited work is inferred from earlier launches, if the measured
+ * times allow it. */
 #include <string.h>
 
 #include "trace/lift/lift_internal.h"
 #include "base/check.h"
 
-/* So long after the device a call of the host returns, at most (3 to 15 us in traces that show such
+/* A host call returns at most this long after the device work (3 to 15 us in traces that show such
  * calls). */
 #define RETURN_NS 20000
 
@@ -33,9 +33,9 @@ static bool waits_names(const lk_lifting *lifting, uint32_t call, const char *pa
 	return strstr(lk_capture_text(lifting->capture, lifting->capture->name[call]), part) != NULL;
 }
 
-/* The stream that a call on streams is about: as noted, else the one of the thread's last launch if
- * that was over when the call returned, else the one with work that was over last before it
- * returned. LK_STREAMS: none. */
+/* The stream that a synchronising call waits for: as noted, else the stream of the thread's last
+ * launch if it ended before the call returned, else the stream whose work ended last before the
+ * call returned. LK_STREAMS: none. */
 static unsigned sync_stream(const lk_lifting *lifting, const lk_sync_note *note,
                             const lk_lift_thread *thread, int64_t end) {
 	if (note && note->stream != LK_NONE) return lifting->stream_of[note->stream];
@@ -50,7 +50,7 @@ static unsigned sync_stream(const lk_lifting *lifting, const lk_sync_note *note,
 	return best;
 }
 
-/* An event without a note: the device work that was over last while the call waited. */
+/* An event without a note: the last device work to end while the call waited. */
 static uint32_t awaited_event(const lk_lifting *lifting, int64_t start, int64_t end) {
 	uint32_t best = LK_NONE;
 	for (unsigned s = 0; s < LK_STREAMS; s++) {
@@ -83,8 +83,8 @@ lk_status lk_lift_sync(lk_lifting *lifting, uint32_t call, const lk_lift_thread 
 	           : LK_OK;
 }
 
-/* A call that waits for a stream waits for all that was launched there: work that is followed by
- * more is not what ended the gap. */
+/* A call that waits for a stream waits for everything launched there, so only a stream's last
+ * operation can have ended the gap. */
 lk_status lk_lift_unsaid_sync(lk_lifting *lifting, const lk_run *gap, uint32_t op) {
 	uint32_t on = LK_NONE;
 	for (unsigned s = 0; s < LK_STREAMS; s++) {
@@ -99,13 +99,13 @@ lk_status lk_lift_unsaid_sync(lk_lifting *lifting, const lk_run *gap, uint32_t o
 	           : LK_OK;
 }
 
-/* Which stream an event was recorded on is not given. Communication waits for the computation
+/* The stream on which an event was recorded is unknown. Communication waits for the computation
  * launched last; other work waits for communication that its stream has not waited for yet, else
- * for the work of any other stream that was over last. What was not over when the work began was
+ * for the last work to end on any other stream. Work still running when the waiting work began was
  * not waited for. */
 struct choice {
 	uint32_t op;
-	int rank; /* the higher the likelier */
+	int rank; /* higher is likelier */
 	int64_t end_ns;
 };
 

@@ -1,5 +1,5 @@
-/* lift_works.c: execution traces as a step graph: programs, process groups as teams, streams; the
- * operations are those of lift_works_shapes.c or lift_works_timed.c. */
+/* lift_works.c: execution traces as a step graph: programs, process groups as teams, streams. The
+ * operations come from lift_works_shapes.c or lift_works_timed.c. */
 #include "base/arena.h"
 #include "base/sort.h"
 #include "trace/lift/lift.h"
@@ -12,7 +12,7 @@
 
 /* One rank's use of a process group. */
 struct member {
-	uint32_t name; /* in the graph, with the ranks of the group where they are known */
+	uint32_t name; /* in the graph, with the ranks of the group if known */
 	uint32_t rank;
 	int32_t size;
 	uint32_t comm;
@@ -49,8 +49,8 @@ static bool works_list_members(lk_lifter *lifter, members *list) {
 	return true;
 }
 
-/* One team of the members of one name from `begin` on; where there are more ranks than the group
- * has, the name means another group on each of them. */
+/* Make one team of the members of one name; if more ranks use it than the group has, the name means
+ * a different group on each of them. */
 static bool works_add_teams(lk_lifter *lifter, const struct member *list, size_t count) {
 	uint32_t ranks = 0, size = 0;
 	for (size_t i = 0; i < count; i++) {

@@ -9,10 +9,10 @@
 
 /* One end of a message. */
 struct message {
-	uint32_t from, to; /* places of the ranks */
+	uint32_t from, to; /* indices of the ranks */
 	int64_t tag;
 	bool receives;
-	uint32_t comm; /* of the rank that it is on */
+	uint32_t comm; /* of its rank */
 };
 
 typedef LK_VEC(struct message) messages;
@@ -26,7 +26,7 @@ static int messages_by_key(const void *a, const void *b) {
 	return x->comm < y->comm ? -1 : x->comm > y->comm;
 }
 
-/* Traces name peers by number; the place of that rank, or LK_NONE where its trace was not given. */
+/* Traces name peers by number; return that rank's index, or LK_NONE if its trace was not given. */
 static uint32_t messages_place_of(const lk_lifter *lifter, int32_t rank) {
 	for (uint32_t i = 0; i < lifter->count; i++)
 		if (lifter->works[i]->rank == rank) return i;
@@ -60,7 +60,7 @@ static size_t messages_run_of(const messages *list, size_t at) {
 	return end - at;
 }
 
-/* Gives the messages of one key their channels at both ends, unless some have no partner. */
+/* Assign channels to the messages of one key at both ends, unless some have no partner. */
 static bool give_channel(lk_lifter *lifter, const struct message *message, size_t count,
                          uint32_t *used) {
 	size_t receives = 0;

@@ -1,10 +1,10 @@
-/* lift_works_ops.c: operations, streams and communications of execution traces in the graph: what
- * lifting by shapes and by dependencies have in common. */
+/* lift_works_ops.c: operations, streams and communications of execution traces in the graph: shared
+ * by lifting by shapes and by dependencies. */
 #include "base/check.h"
 #include "trace/lift/lift_internal.h"
 
-/* Beyond the streams that a graph has, threads share the last one; beyond this many they are not
- * told apart. */
+/* Beyond the streams of a graph, threads share the last one; beyond this many they are all treated
+ * as one. */
 enum { MOST_THREADS = 256 };
 
 /* Threads and streams in one list: a stream's number is odd. */
@@ -25,8 +25,8 @@ bool lk_lift_add_stream(lk_lifter *lifter, bool device, int64_t thread, uint8_t 
 	}
 	if (!lk_push(&lifter->threads) || !lk_push(&lifter->stream_of)) return false;
 	lk_program *program = &lifter->graph->programs.at[lifter->rank];
-	/* The first thread is the host's stream, the first stream the compute stream; others take what
-	 * is free. */
+	/* The first thread gets the host stream, the first device stream the compute stream; others
+	 * take a free one. */
 	bool first = true;
 	for (size_t i = 0; i + 1 < lifter->threads.count; i++)
 		first &= (lifter->threads.at[i] & 1) != device;
@@ -59,8 +59,8 @@ uint32_t lk_lifter_add(lk_lifter *lifter, lk_op *op) {
 	return lk_graph_add(lifter->graph, op);
 }
 
-/* nccl-tests count the larger side of a rank: what an all-gather ends with, what a reduce-scatter
- * begins with. */
+/* nccl-tests count the larger side of a rank: the result of an all-gather, the input of a
+ * reduce-scatter. */
 static double works_message(const lk_comm_note *note) {
 	int64_t elements =
 		note->in_elements > note->out_elements ? note->in_elements : note->out_elements;

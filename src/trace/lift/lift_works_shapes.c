@@ -24,35 +24,35 @@
 #include "base/check.h"
 #include "base/text.h"
 
-/* What a work does to the device; | DONE: it has. */
+/* What a work does on the device; | DONE: already emitted. */
 enum { NONE, PIECE, SYNC, COLLECTIVE, AWAIT, UNKNOWN, DONE = 16 };
 
 /* What has happened inside a work. */
 enum {
 	HAD = 1,   /* anything */
-	CALLED = 2 /* a call of its own */
+	CALLED = 2 /* a launch call of its own */
 };
 
-enum { OPEN = 64 }; /* collectives that nobody has waited for; the oldest is forgotten */
+enum { OPEN = 64 }; /* collectives not yet waited for; the oldest is dropped */
 
 struct shapes {
 	lk_lifter *l;
 	const lk_works *w;
 	uint8_t *does;
-	uint8_t *taken;   /* it, or what encloses it, is taken whole */
-	uint8_t *parts;   /* it encloses others */
-	uint32_t *lookup; /* of a lookup's backward pass: the lookup; of that, the one before
-	                     it in the list of its shape; LK_NONE */
-	uint32_t *newest; /* [texts] lookups with a result of this shape and without a
-	                     backward pass so far: the last one; LK_NONE */
-	uint32_t *above;  /* the operation of the host that encloses it; LK_NONE */
-	uint32_t *first, *last, *next; /* operations of the host inside one; its next sibling */
+	uint8_t *taken;   /* part of an operation that is taken whole */
+	uint8_t *parts;   /* it has children */
+	uint32_t *lookup; /* for a lookup's backward pass: the lookup; for a lookup: the previous one in
+	                     the list of its shape; LK_NONE */
+	uint32_t *newest; /* [texts] the last lookup with a result of this shape and without a backward
+	                     pass so far; LK_NONE */
+	uint32_t *above;  /* the host operation that encloses it; LK_NONE */
+	uint32_t *first, *last, *next; /* host operations inside it; its next sibling */
 	/* the walk */
 	uint32_t host; /* the last operation of a CPU thread */
 	uint8_t host_stream;
 	uint8_t *had;    /* HAD | CALLED */
-	uint32_t acting; /* the innermost open work that acts on the device and has not yet; LK_NONE */
-	double pending;  /* host time that no operation of the graph has yet, seconds */
+	uint32_t acting; /* the innermost open work with device work not yet emitted; LK_NONE */
+	double pending;  /* host time not yet in an operation of the graph, seconds */
 	const char *pending_name;
 	uint8_t comm_stream;
 	struct {
@@ -73,8 +73,8 @@ static bool encloses_only(const struct shapes *shapes, uint32_t work) {
 	       strncmp(shapes_name_of(shapes, work), "autograd::engine::evaluate_function", 35) == 0;
 }
 
-/* Operations that launch nothing themselves when they have no parts: conversions to what a tensor
- * is already, steps of autograd that hand a gradient on. */
+/* Operations without parts that launch nothing: conversions to the present type or layout, steps of
+ * autograd that pass a gradient on. */
 static bool idle_alone(const char *name) {
 	static const char *const names[] = {"aten::to",
 	                                    "aten::contiguous",
@@ -111,7 +111,8 @@ static bool lookup_forward(const char *name) {
 	return strncmp(name, "fbgemm::", 8) == 0 && strstr(name, "lookup");
 }
 
-/* A lookup joins the list of its shape; a backward pass takes the last one there. */
+/* Pair lookups with backward passes: a lookup joins the list of its shape; a backward pass takes
+ * the last one there. */
 static void shapes_pair_lookups(struct shapes *shapes, uint32_t work) {
 	const lk_works *works = shapes->w;
 	const char *name = shapes_name_of(shapes, work);
@@ -142,7 +143,7 @@ static lk_shapes_known shapes_ask(const struct shapes *shapes, uint32_t work, lk
 	                         lk_works_text(works, works->outputs[work]), op);
 }
 
-/* A copy between host and device passes over PCIe; the host waits for one that it will read. */
+/* A copy between host and device uses PCIe; the host waits for a copy that it will read. */
 static uint8_t transfer(const struct shapes *shapes, uint32_t work, lk_op *op) {
 	const lk_tensor *to = &shapes->w->tensors.at[shapes->w->tensor_begin[work]];
 	op->kind = LK_OP_COPY;
@@ -150,7 +151,7 @@ static uint8_t transfer(const struct shapes *shapes, uint32_t work, lk_op *op) {
 	return strncmp(lk_works_text(shapes->w, to->device), "cpu", 3) == 0 ? SYNC : PIECE;
 }
 
-/* What a work does, and as which operation; *whole: its parts are of no interest. */
+/* Classify a work and fill its operation; *whole: its parts are not looked at. */
 static uint8_t shapes_classify(const struct shapes *shapes, uint32_t work, lk_op *op, bool *whole) {
 	const lk_works *works = shapes->w;
 	const lk_work_comm *comm = lk_works_comm(works, work);
@@ -183,8 +184,8 @@ static void shapes_count(struct shapes *shapes, uint32_t work, uint8_t does, boo
 	else shapes->l->report->nothing++;
 }
 
-/* What the host spends time on: operations, and annotations that represent one (as host_time.c has
- * them). */
+/* Whether a work takes host time: operations, and annotations that represent one (as in
+ * host_time.c). */
 static bool of_host(const struct shapes *shapes, uint32_t work) {
 	const char *name = shapes_name_of(shapes, work);
 	if (shapes->w->kind[work] == LK_NODE_OP) return true;
@@ -193,7 +194,8 @@ static bool of_host(const struct shapes *shapes, uint32_t work) {
 	        strncmp(name, "enumerate(DataLoader)", 21) == 0);
 }
 
-/* Works are in the order of their begin, so that what encloses one has been here. */
+/* Link a work to the host operation around it. Works are in the order of their start, so enclosing
+ * ones come first. */
 static void enclose(struct shapes *shapes, uint32_t work) {
 	uint32_t parent = shapes->w->parent[work];
 	LK_ASSERT(parent == LK_NONE || parent < work);
@@ -258,14 +260,14 @@ static bool shapes_add_host(struct shapes *shapes, const char *name, double seco
 	return true;
 }
 
-/* What has come together since the last operation of the host. */
+/* Add the host time collected since the last host operation. */
 static bool add_pending(struct shapes *shapes) {
 	double seconds = shapes->pending;
 	shapes->pending = 0;
 	return !(seconds > 0) || shapes_add_host(shapes, shapes->pending_name, seconds, 0);
 }
 
-/* Dependencies on the collectives whose tensors a work uses. */
+/* Depend on the collectives whose tensors a work uses. */
 static bool await_tensors(struct shapes *shapes, uint32_t work) {
 	for (uint32_t t = shapes->w->tensor_begin[work]; t < shapes->w->tensor_begin[work + 1]; t++)
 		for (uint32_t i = 0; i < OPEN && i < shapes->opened; i++) {
@@ -273,7 +275,7 @@ static bool await_tensors(struct shapes *shapes, uint32_t work) {
 			    shapes->open[i].storage != shapes->w->tensors.at[t].storage)
 				continue;
 			if (!lk_lifter_depend(shapes->l, shapes->open[i].op)) return false;
-			shapes->open[i].storage = -1; /* what follows on the stream comes after it */
+			shapes->open[i].storage = -1; /* later operations of the stream follow it anyway */
 		}
 	return true;
 }
@@ -288,7 +290,7 @@ static void open_collective(struct shapes *shapes, uint32_t work, uint32_t op) {
 	}
 }
 
-/* A wait of the trace: the compute stream waits for the collective of its number. */
+/* Handle a wait in the trace: the compute stream waits for the collective of that number. */
 static bool await_sequence(struct shapes *shapes, uint32_t work) {
 	int64_t sequence = lk_works_comm(shapes->w, work)->sequence;
 	for (uint32_t i = 0; i < OPEN && i < shapes->opened; i++) {
@@ -305,7 +307,7 @@ static bool await_sequence(struct shapes *shapes, uint32_t work) {
 	return true;
 }
 
-/* Tensors of an operation that no rule covers pass through memory once. */
+/* Tensors of an operation without a rule are read or written once. */
 static void guess(const struct shapes *shapes, uint32_t work, lk_op *op) {
 	op->kind = LK_OP_ELEMENTWISE;
 	op->bytes = 0;
@@ -314,7 +316,7 @@ static void guess(const struct shapes *shapes, uint32_t work, lk_op *op) {
 			(double)shapes->w->tensors.at[t].elements * shapes->w->tensors.at[t].element_bytes;
 }
 
-/* Kernels that find out which rows a lookup's gradient changes: rows numbered over all tables,
+/* Add the kernels that find the rows changed by a lookup's gradient: rows numbered over all tables,
  * sorted, equal ones counted. */
 static bool sort_indices(struct shapes *shapes, const lk_op *lookup) {
 	enum {
@@ -334,7 +336,7 @@ static bool sort_indices(struct shapes *shapes, const lk_op *lookup) {
 	return true;
 }
 
-/* The launch of what a work does on the device, and that. */
+/* Add the launch of a work, and the work itself. */
 static bool add_piece(struct shapes *shapes, uint32_t work) {
 	lk_op op;
 	bool whole;
@@ -363,7 +365,7 @@ static bool acts(const struct shapes *shapes, uint32_t work) {
 	return shapes->does[work] != NONE && shapes->does[work] != AWAIT;
 }
 
-/* Whether an operation without parts launches something, as far as the overheads know. */
+/* Whether an operation without parts launches something, according to the overheads. */
 static bool shapes_launches(const struct shapes *shapes, uint32_t work) {
 	bool known = false, host;
 	if (!shapes->l->overheads || shapes->first[work] != LK_NONE ||
@@ -373,8 +375,8 @@ static bool shapes_launches(const struct shapes *shapes, uint32_t work) {
 	return known;
 }
 
-/* A launch inside `work`: the first one is of the work that acts; further ones are time of the
- * host. */
+/* Handle a launch inside `work`: the first one launches the acting work's kernel; further ones take
+ * host time only. */
 static bool shapes_launch(struct shapes *shapes, uint32_t work) {
 	const char *name = shapes_name_of(shapes, work);
 	shapes_spend(shapes, shapes->had[work] ? LK_T5 : LK_T2, name, name);
@@ -390,7 +392,8 @@ static bool shapes_launch(struct shapes *shapes, uint32_t work) {
 	return add_piece(shapes, piece);
 }
 
-/* What an operation calls itself, as far as the overheads know, besides what it has called here. */
+/* Spend the time of the calls that an operation makes itself according to the overheads, except the
+ * launch already counted. */
 static void spend_calls(struct shapes *shapes, uint32_t work) {
 	const char *name = shapes_name_of(shapes, work),
 			   *at = shapes->l->overheads ? lk_overheads_calls(shapes->l->overheads, name) : NULL;
@@ -430,7 +433,7 @@ static bool shapes_leave(struct shapes *shapes, uint32_t work) {
 	return true;
 }
 
-/* All that is inside, without recursion: traces may be nested as deep as they like. */
+/* Add an operation with everything inside, without recursion: nesting may be of any depth. */
 static bool add_top(struct shapes *shapes, uint32_t top) {
 	if (!lk_lift_add_stream(shapes->l, false, shapes->w->thread[top], &shapes->host_stream))
 		return false;
@@ -454,7 +457,7 @@ static bool add_top(struct shapes *shapes, uint32_t top) {
 	}
 }
 
-/* A rank that begins later than others. */
+/* Delay the start of a rank that begins later than others. */
 static bool shapes_begin(struct shapes *shapes) {
 	uint32_t top = 0;
 	if (shapes->w->begin_ns <= 0) return true;

@@ -1,7 +1,7 @@
 /* lift_works_timed.c: a rank's works with explicit dependencies (Chakra) as operations of a step
- * graph. Each waits for its dependencies, and for the one before on its thread or stream. Durations
- * are those of the trace where it has any; whole microseconds, so that device work without one took
- * less than that. */
+ * graph. Each waits for its dependencies, and for the previous work on its thread or stream.
+ * Durations are the trace's, if it has any. They are whole microseconds, so device work without one
+ * took less than that. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,12 +13,12 @@ struct timed {
 	lk_lifter *l;
 	const lk_works *w;
 	bool device_timed;
-	bool control;             /* control dependencies decide about the order too */
-	uint32_t *order, ordered; /* works, each after what it depends on */
-	uint32_t *place;          /* of the operation; LK_NONE not yet */
+	bool control;             /* control dependencies affect the order too */
+	uint32_t *order, ordered; /* works, each after its dependencies */
+	uint32_t *place;          /* of the operation; LK_NONE: not added yet */
 	uint8_t *state;
 	LK_VEC(uint32_t) stack;
-	uint64_t circles; /* dependencies that lead back */
+	uint64_t circles; /* dependencies that close a cycle */
 };
 
 enum { NEW, OPEN, DONE };
@@ -31,7 +31,7 @@ static uint32_t dependency(const lk_works *works, uint32_t work, uint32_t at, bo
 	return control && place < works->control_begin[work + 1] ? works->control[place] : LK_NONE;
 }
 
-/* A work after all that it depends on; otherwise in the order of ids. */
+/* Put a work after everything it depends on; otherwise in the order of ids. */
 static bool timed_put_in_order(struct timed *timed, uint32_t work) {
 	if (timed->state[work] != NEW) return true;
 	if (!lk_push(&timed->stack)) return false;
@@ -67,8 +67,8 @@ static bool put_all_in_order(struct timed *timed, bool control) {
 	return true;
 }
 
-/* Control dependencies that the order does not keep (the converter of PyTorch traces writes such:
- * from a kernel to what encloses its launch) are left out. */
+/* Drop control dependencies that the order violates (the converter of PyTorch traces writes them
+ * from a kernel to the operation around its launch). */
 static bool timed_depend(struct timed *timed, uint32_t work) {
 	for (uint32_t i = 0, on; (on = dependency(timed->w, work, i, true)) != LK_NONE; i++)
 		if (timed->place[on] == LK_NONE) timed->l->report->dropped++;
@@ -76,11 +76,11 @@ static bool timed_depend(struct timed *timed, uint32_t work) {
 	return true;
 }
 
-/* Simulators' traces state work and bytes; a product of that many flops is taken as square. */
+/* Simulators' traces state flops and bytes; a product with these flops is assumed to be square. */
 static bool timed_price(struct timed *timed, uint32_t work, lk_op *op) {
 	op->bytes = timed->w->bytes[work];
 	op->flops = timed->w->flops[work];
-	op->dtype = LK_BF16; /* the traces do not say; what training computes in */
+	op->dtype = LK_BF16; /* not in the trace; the common format in training */
 	if (op->flops > 0) {
 		op->kind = LK_OP_GEMM;
 		op->m = op->n = op->k = cbrt(op->flops / 2);
@@ -116,7 +116,7 @@ static bool timed_add(struct timed *timed, uint32_t work) {
 	lk_op op = {.phase = LK_PHASE_OTHER,
 	            .name = lk_works_text(works, works->name[work]),
 	            .kind = device ? LK_OP_ELEMENTWISE : LK_OP_HOST};
-	/* Streams that are not given: one for computation, one for communication. */
+	/* Streams not given: one for computation, one for communication. */
 	int64_t thread = works->thread[work] < 0 && comm ? -2 : works->thread[work];
 	if (!lk_lift_add_stream(timed->l, device, thread, &op.stream) || !timed_depend(timed, work))
 		return false;

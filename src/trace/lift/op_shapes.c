@@ -1,8 +1,8 @@
-/* op_shapes.c: from operations of PyTorch to work on a device. A table says which rule holds for
- * which name; a rule is a few lines of arithmetic on shapes.
+/* op_shapes.c: device work of PyTorch operations. A table maps names to rules; a rule is a few
+ * lines of arithmetic on shapes.
  *
- * Bytes are what must pass through device memory once: inputs read, results written. Flops are two
- * for each multiply-add. Matrix products of float run in fp32
+ * Bytes are those that must pass through device memory once: inputs read, results written. Flops
+ * are two for each multiply-add. Matrix products of float run in fp32
  * (torch.backends.cuda.matmul.allow_tf32 is off by default), convolutions of float in tf32
  * (torch.backends.cudnn.allow_tf32 is on). */
 #include "trace/lift/lift.h"
@@ -15,26 +15,26 @@
 
 enum { DIMS = 8, INPUTS = 24 };
 
-/* An input: a tensor, or a list of them of which only the sum is kept. */
+/* An input: a tensor, or a list of tensors of which only the sum is kept. */
 struct tensor {
 	int rank; /* of a tensor; -1: a list of `tensors` */
 	double dim[DIMS];
 	double elements;
 	int tensors;
-	int bytes; /* of an element; 0: no tensor */
+	int bytes; /* per element; 0: no tensor */
 };
 
 struct asked {
 	struct tensor in[INPUTS], result;
 	int inputs;
-	lk_dtype dtype; /* of the first tensor of floating-point numbers */
+	lk_dtype dtype; /* of the first floating-point tensor */
 	int width;      /* bytes of its elements */
 	bool has_result;
 };
 
-/* ---- reading the texts ---- */
+/* ---- parsing ---- */
 
-/* One value at *at, which moves after it; a tensor's dims, a list of those, or something else.
+/* Read a value at *at and move *at after it; a tensor's dims, a list of those, or something else.
  * False if the text is broken. */
 static bool shapes_read_value(const char **at, int depth, struct tensor *out) {
 	if (**at != '[') {
@@ -69,9 +69,8 @@ static bool shapes_read_value(const char **at, int depth, struct tensor *out) {
 	return true;
 }
 
-/* Bytes of an element, by the type's name alone or inside TensorList(...); 0 for what is no tensor
- * ("Int", "Scalar").
- */
+/* Bytes of an element, from the type's name, bare or inside TensorList(...); 0 for other types
+ * ("Int", "Scalar"). */
 static int type_bytes(const char *type, size_t length) {
 	char name[40];
 	const char *list = "TensorList(";
@@ -82,9 +81,9 @@ static int type_bytes(const char *type, size_t length) {
 	if (length >= sizeof name) return 0;
 	memcpy(name, type, length);
 	name[length] = '\0';
-	if (strcmp(name, "TensorList") == 0) return 4; /* Kineto names no more */
-	/* Tensors are in C++'s spelling; "Int", "Bool" and "Double" with a capital are numbers of the
-	 * call. */
+	if (strcmp(name, "TensorList") == 0) return 4; /* Kineto does not name the element type */
+	/* Tensor types are in C++'s spelling; "Int", "Bool" and "Double" with a capital are scalar
+	 * arguments. */
 	return name[0] >= 'a' && name[0] <= 'z' ? lk_comm_element_bytes(name) : 0;
 }
 
@@ -103,7 +102,7 @@ static bool floating(const char *type, size_t length, lk_dtype *out) {
 	return false;
 }
 
-/* One type after another, in step with the inputs. */
+/* Read one type per input. */
 static void read_types(const char *types, struct asked *asked) {
 	bool found = false;
 	const char *at = types && *types == '[' ? types + 1 : "";
@@ -134,7 +133,7 @@ static bool read_shapes(const char *dims, const char *types, const char *outputs
 	for (dims++; *dims && *dims != ']'; dims += *dims == ',') {
 		struct tensor *to = asked->inputs < INPUTS ? &asked->in[asked->inputs++] : &past;
 		*to = (struct tensor){0};
-		if (*dims == ',') continue; /* Kineto leaves scalars empty in places */
+		if (*dims == ',') continue; /* Kineto sometimes leaves scalars empty */
 		if (!shapes_read_value(&dims, 0, to)) return false;
 		if (*dims != ',' && *dims != ']') return false;
 	}
@@ -150,7 +149,7 @@ static bool read_shapes(const char *dims, const char *types, const char *outputs
 
 typedef bool (*rule)(const struct asked *, lk_op *);
 
-/* Tensors among the inputs, with their bytes; the largest one's. */
+/* Bytes of all input tensors; *largest: of the largest one. */
 static double input_bytes(const struct asked *asked, double *largest) {
 	double sum = 0;
 	*largest = 0;
@@ -175,7 +174,7 @@ static bool map(const struct asked *asked, lk_op *out) {
 		asked, out, sum + (asked->has_result ? asked->result.elements * asked->width : largest));
 }
 
-/* Writes what is its first input: fill_, zero_, uniform_. */
+/* Writes its first input: fill_, zero_, uniform_. */
 static bool shapes_fill(const struct asked *asked, lk_op *out) {
 	return shapes_stream(asked, out, asked->in[0].elements * asked->in[0].bytes);
 }
@@ -194,13 +193,13 @@ static bool shapes_reduce(const struct asked *asked, lk_op *out) {
 	                     sum + (asked->has_result ? asked->result.elements * asked->width : 0));
 }
 
-/* Reads twice what it writes once: statistics first, then the normalised values. */
+/* Reads everything twice and writes once: statistics first, then the normalised values. */
 static bool shapes_norm(const struct asked *asked, lk_op *out) {
 	double largest, sum = input_bytes(asked, &largest);
 	return shapes_stream(asked, out, sum + 2 * largest);
 }
 
-/* A list of tensors is read and written; further lists are read. */
+/* Reads and writes a list of tensors; reads further lists. */
 static bool foreach (const struct asked *asked, lk_op * out) {
 	double largest, sum = input_bytes(asked, &largest);
 	return asked->in[0].rank == -1 &&
@@ -225,7 +224,7 @@ static bool shapes_multiply(const struct asked *asked, lk_op *out, int a) {
 	const struct tensor *x = &asked->in[a], *y = &asked->in[a + 1];
 	if (x->rank < 2 || y->rank < 2 || x->dim[x->rank - 1] != y->dim[y->rank - 2]) return false;
 	double m = x->dim[x->rank - 2], k = x->dim[x->rank - 1], n = y->dim[y->rank - 1];
-	/* batches of the left with one right matrix are one tall matrix */
+	/* batches times one right matrix are one tall product */
 	double batch = m * k > 0 ? x->elements / (m * k) : 0;
 	return y->rank == 2 ? shapes_product(asked, out, 1, m * batch, n, k)
 	                    : shapes_product(asked, out, batch, m, n, k);
@@ -246,7 +245,7 @@ static bool shapes_linear(const struct asked *asked, lk_op *out) {
 	return shapes_product(asked, out, 1, asked->in[0].elements / k, asked->in[1].dim[0], k);
 }
 
-/* As implicit product: one row for each output point, the window (weight / filters) as k. `times`
+/* An implicit product: one row per output point, the window (weight / filters) as k; `times`
  * products of that size. */
 static bool convolve(const struct asked *asked, lk_op *out, const struct tensor *result,
                      const struct tensor *weight, double inputs, double times) {
@@ -314,8 +313,8 @@ static bool flash_backward(const struct asked *asked, lk_op *out) {
 	return shapes_flash(asked, out, 1, 5);
 }
 
-/* Rows of a table that are named by indices: each is read and written once, and the indices read.
- */
+/* Gather rows of a table by indices: each row is read and written once, and the indices are
+ * read. */
 static bool shapes_gather(const struct asked *asked, lk_op *out, int table, int indices) {
 	if (asked->inputs <= indices || asked->inputs <= table || asked->in[table].rank < 1)
 		return false;
@@ -334,20 +333,19 @@ static bool index_select(const struct asked *asked, lk_op *out) {
 	return shapes_gather(asked, out, 0, last);
 }
 
-/* embedding_dense_backward(gradient, indices, ...): the gradient is read and added to rows; the
- * table is cleared before
- */
+/* embedding_dense_backward(gradient, indices, ...): reads the gradient and adds it to rows, after
+ * clearing the table */
 static bool shapes_embedding_backward(const struct asked *asked, lk_op *out) {
 	double table = asked->has_result ? asked->result.elements * asked->width : 0;
 	return shapes_stream(asked, out, table + 3 * asked->in[0].elements * asked->width);
 }
 
-/* fbgemm's lookups have the weights of all tables as one flat list, and behind one another the
- * indices and where each sample's begin: one offset a table and sample, and one more. So
+/* fbgemm's lookups take the weights of all tables as one flat list, then the indices, then the
+ * offset where each sample begins: one per table and sample, plus one. So
  *     tables = (offsets - 1) / samples    width = columns of the result / tables
  *     pooled = indices / (samples tables) rows = weights / (width tables)
  *
- * Where no pair of inputs is like that, at least one row is read for each that is written. */
+ * If no pair of inputs fits this, at least one row is read for each row written. */
 static bool shapes_pooled(const struct asked *asked, lk_op *out) {
 	if (!asked->has_result || asked->result.rank != 2 ||
 	    !shapes_stream(asked, out, 2 * asked->result.elements * asked->width))
@@ -373,15 +371,15 @@ static bool shapes_pooled(const struct asked *asked, lk_op *out) {
 	return true;
 }
 
-/* Sorting by radix: four passes over keys, each read and written. */
+/* Radix sort: four passes over the keys, each read and written. */
 static bool sort(const struct asked *asked, lk_op *out) {
 	return shapes_stream(asked, out, 8 * asked->in[0].elements * asked->in[0].bytes);
 }
 
 /* ---- the table ---- */
 
-/* Which rule holds for which names: without "aten::", divided by blanks; a '*' stands for anything.
- * The first that fits counts. */
+/* Rules by name: names without "aten::", separated by blanks; a '*' matches anything. The first
+ * match counts. */
 static const struct {
 	rule rule;
 	uint8_t kind;
@@ -444,7 +442,7 @@ static const struct {
 	{shapes_pooled, LK_OP_EMBEDDING, false, "fbgemm::*_function fbgemm::*_lookup_*"},
 };
 
-/* Allocations, views, and questions: names without "aten::". */
+/* Allocations, views and queries: names without "aten::". */
 static const char nothing[] =
 	"empty empty_like empty_strided new_empty new_empty_strided resize_ set_ record_stream view "
 	"_unsafe_view reshape _reshape_alias view_as as_strided as_strided_ transpose transpose_ t "
@@ -455,7 +453,7 @@ static const char nothing[] =
 	"view_as_real view_as_complex unsafe_split unsafe_chunk tensor_split mT matrix_H "
 	"_has_compatible_shallow_copy_type";
 
-/* One '*' stands for anything. */
+/* One '*' matches anything. */
 static bool shapes_fits(const char *pattern, size_t size, const char *name) {
 	const char *star = memchr(pattern, '*', size);
 	size_t length = strlen(name);
@@ -465,7 +463,7 @@ static bool shapes_fits(const char *pattern, size_t size, const char *name) {
 	       memcmp(name + length - tail, star + 1, tail) == 0;
 }
 
-/* Whether one of the patterns, divided by blanks, fits. */
+/* Whether one of the patterns, separated by blanks, matches. */
 static bool fits_any(const char *patterns, const char *name) {
 	while (*patterns) {
 		size_t size = strcspn(patterns, " ");

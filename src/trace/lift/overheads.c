@@ -15,11 +15,11 @@
 
 enum { TERMS = 5, MOST_NAMES = 1 << 22, ROWS = 1 << 24 };
 
-/* What is known of one term of one name: single observations, and means that a table gave. */
+/* Observations of one term of one name: single ones, and means from a table. */
 struct entry {
 	LK_VEC(float) seen;
 	double sum, weight; /* of the table's means */
-	double mean;        /* of both; valid unless `stale` */
+	double mean;        /* over both; valid unless `stale` */
 	bool level;         /* over names: without outliers */
 	bool stale;
 	const char *launches;
@@ -55,7 +55,7 @@ void lk_overheads_free(lk_overheads *overheads) {
 	free(overheads);
 }
 
-/* The entry of a name, made where it is not there; NULL when memory runs out. */
+/* The entry of a name, created if missing; NULL when memory runs out. */
 static struct entry *entry_of(lk_overheads *overheads, int term, const char *name) {
 	uint32_t id = lk_intern_id(overheads->names, name);
 	if (id >= MOST_NAMES) return NULL;
@@ -82,8 +82,8 @@ lk_status lk_overheads_add(lk_overheads *overheads, int term, const char *name, 
 
 /* ---- means ---- */
 
-/* The mean of what lies within 1.5 interquartile ranges of the quartiles; its weight is all that
- * was seen. */
+/* Sum for the mean within 1.5 interquartile ranges of the quartiles; its weight counts all
+ * observations. */
 static void robust(const struct entry *entry, double *sum, double *weight) {
 	size_t n = entry->seen.count;
 	double *x = n ? malloc(n * sizeof *x) : NULL;
@@ -101,7 +101,7 @@ static void robust(const struct entry *entry, double *sum, double *weight) {
 	*weight += (double)n;
 }
 
-/* Made when it is first needed, and kept. */
+/* Computed when first needed, then kept. */
 static double overheads_mean_of(struct entry *entry) {
 	if (!entry->stale) return entry->weight > 0 || entry->seen.count ? entry->mean : NAN;
 	double sum = entry->sum, weight = entry->weight;
@@ -132,7 +132,7 @@ double lk_overheads_mean(const lk_overheads *overheads, int term, const char *na
 
 static lk_status keep_launches(lk_overheads *overheads, struct entry *entry, const char *launches,
                                lk_error *err) {
-	/* The longest list seen counts: an operation may stop early. */
+	/* Keep the longest list seen: an operation may stop early. */
 	if (!*launches || (entry->launches && strlen(entry->launches) >= strlen(launches)))
 		return LK_OK;
 	entry->launches = lk_arena_strdup(&overheads->arena, launches);

@@ -1,5 +1,5 @@
 /* step_times.c: observations by key, at four levels of detail, in one hash table; an observation is
- * a time of the host or of the device. Means without outliers. */
+ * a host or device time. Means are without outliers. */
 #include "trace/lift/lift.h"
 
 #include <math.h>
@@ -11,7 +11,7 @@ enum { LEVELS = LK_KNOWN_NOT };
 
 struct slot {
 	uint64_t key;    /* 0: free */
-	uint32_t newest; /* 1 + observation; of a keyer: times that the path has come */
+	uint32_t newest; /* 1 + observation; in a keyer: occurrences of the path so far */
 	uint32_t count;
 	float mean; /* valid if `ready` */
 	bool ready;
@@ -23,7 +23,7 @@ struct observation {
 	uint32_t source;
 };
 
-/* Nanoseconds by stream and by what operations are. */
+/* Nanoseconds by stream and by kind of operation. */
 struct totals {
 	uint32_t source;
 	double ns[LK_STREAMS][LK_LIFTED_END + 1];
@@ -33,7 +33,7 @@ struct lk_step_times {
 	struct slot *slots;
 	size_t size, used; /* size: a power of two */
 	LK_VEC(struct observation) seen;
-	LK_VEC(struct totals) totals; /* of what was seen, by source */
+	LK_VEC(struct totals) totals; /* of all observations, by source */
 	LK_VEC(double) scratch;
 };
 
@@ -57,7 +57,7 @@ void lk_step_times_free(lk_step_times *times) {
 
 /* ---- keys ---- */
 
-/* Names are numbers of one capture, so keys are made of their texts. */
+/* Name ids belong to one capture, so keys are made from the texts. */
 static uint64_t text_key(const lk_capture *capture, uint32_t name) {
 	uint64_t h = 0x6c6b;
 	for (const char *at = lk_capture_text(capture, name); *at; at++)
@@ -73,11 +73,11 @@ static uint64_t times_mix(uint64_t a, uint64_t b) {
 	return lk_hash64(a ^ (b + 0x9e3779b97f4a7c15u)) | 1;
 }
 
-/* Keys of all operations of a rank in order; counts how often a path came. */
+/* Makes the keys of a rank's operations in order; counts the occurrences of each path. */
 struct keyer {
 	const lk_lifted_rank *rank;
-	uint64_t *names;     /* [names of the capture], 0: not made */
-	struct slot *rounds; /* by path key: how often it comes in all, and has come */
+	uint64_t *names;     /* [names of the capture], 0: not computed */
+	struct slot *rounds; /* by path key: occurrences in total and so far */
 	size_t size;
 };
 
@@ -105,8 +105,8 @@ static struct keys device_path(struct keyer *keyer, const lk_lifted_op *op) {
 	return coarse_keys(keyer, keyer->rank->capture->name[op->event], 0x100u + op->what, op->path);
 }
 
-/* The place: the how-manieth of how many. Where the counts of two steps differ, no place
- * corresponds. */
+/* Key of the place: the occurrence and the total number of occurrences. If the totals of two steps
+ * differ, no place matches. */
 static struct keys times_placed(struct keyer *keyer, struct keys out) {
 	struct slot *round = round_of(keyer, out.level[LK_KNOWN_PATH]);
 	out.level[LK_KNOWN_PLACE] =
@@ -216,7 +216,7 @@ lk_status lk_step_times_add(lk_step_times *times, const lk_lifted_rank *rank, ui
 
 /* ---- prediction ---- */
 
-/* Mean of what lies within 1.5 interquartile ranges of the quartiles. */
+/* Mean of the values within 1.5 interquartile ranges of the quartiles. */
 static double robust_mean(const double *x, size_t n) {
 	if (n < 4) return lk_mean(x, n);
 	double low = lk_quantile(x, n, 0.25), high = lk_quantile(x, n, 0.75),
@@ -230,8 +230,7 @@ static double robust_mean(const double *x, size_t n) {
 	return kept ? sum / (double)kept : lk_median(x, n);
 }
 
-/* Of the same path, every observation counts: what is long there now and then is long in the mean.
- */
+/* For the same path every observation counts: occasional long times belong to the mean. */
 static bool times_settle(lk_step_times *times, struct slot *slot, int level) {
 	times->scratch.count = 0;
 	for (uint32_t o = slot->newest; o; o = times->seen.at[o - 1].older) {
@@ -243,16 +242,16 @@ static bool times_settle(lk_step_times *times, struct slot *slot, int level) {
 	return slot->ready = true;
 }
 
-/* What is asked of a table: times of one source, if it has them. */
+/* A query: times of one source, if it has them. */
 struct question {
 	lk_step_times *times; /* NULL: own times */
 	struct keyer *keyer;
 	const lk_shared_overheads *shared;
 	uint32_t source;
 	bool fine;
-	struct totals met;     /* what the source spent in places that are asked for */
-	struct totals strange; /* what is predicted for places that no source has */
-	double *strange_ns;    /* [ops] of it */
+	struct totals met;     /* the source's time in places that were looked up */
+	struct totals strange; /* predicted time for places that the source lacks */
+	double *strange_ns;    /* [ops] its part of each operation */
 };
 
 /* The newest observation of a source, or NULL. */
@@ -331,7 +330,7 @@ int64_t lk_lifted_own(const lk_lifted_rank *rank, uint32_t i) {
 	}
 }
 
-/* What is in no other place is known by its name alone. */
+/* Add up times of operations without an equal place, which are known only by name. */
 static void times_note_strange(struct question *question, const lk_lifted_op *op, uint32_t i,
                                lk_known known, double ns) {
 	if (known == LK_KNOWN_PLACE || known == LK_KNOWN_NOT) return;
@@ -339,11 +338,11 @@ static void times_note_strange(struct question *question, const lk_lifted_op *op
 	question->strange_ns[i] += ns;
 }
 
-/* Steps of one kind spend as much in places that differ: profilers drop events, and the time goes
- * to their neighbours. So on each stream the source's time in places that are not here is that of
- * the places that it lacks, unless they differ so much that something else was done. Of few such
- * places the names say more than the sum: the scale counts by their share of the stream's time, in
- * full from a half on. */
+/* Scale predictions for unmatched places. Two steps of one kind spend the same time in places that
+ * differ: profilers drop events, and the time goes to their neighbours. So on each stream the
+ * source's time in its unmatched places equals that of the unmatched places here, unless they
+ * differ so much that something else was done. If unmatched places are few, names are more reliable
+ * than the sum: the scale counts by their share of the stream's time, fully from a half on. */
 static double strange_scale(const struct question *question, const struct totals *seen,
                             const lk_lifted_op *op) {
 	const double MOST = 2;

@@ -79,7 +79,7 @@ lk_status lk_trace_read(const char *path, const lk_read_limits *limits, lk_captu
 	return status;
 }
 
-/* A small file beside traces, a configuration or a table, whose head shows that it is none. */
+/* A small file among traces whose head shows that it is no trace: a configuration or a table. */
 static bool capture_is_other(lk_stream *in) {
 	const char *head;
 	size_t size;

@@ -1,6 +1,6 @@
-/* chakra.c: Chakra's execution traces (MLCommons, et_def.proto of 2024-05-09): records of protobuf,
- * each with its length before it, one GlobalMetadata and then Nodes; and the JSON form of its
- * converter. Times are whole microseconds: a duration of 0 is not written, and means less than one
+/* chakra.c: Chakra's execution traces (MLCommons, et_def.proto of 2024-05-09): protobuf records,
+ * each preceded by its length, one GlobalMetadata and then Nodes; and the JSON form of its
+ * converter. Times are whole microseconds: a duration of 0 is not written, and means less than 1 us
  * in files where other nodes have one. */
 #include <math.h>
 #include <stdlib.h>
@@ -21,8 +21,8 @@ struct reader {
 	lk_works *w;
 	lk_error *err;
 	lk_shape_text shape;
-	uint64_t record; /* how many have been read, for messages */
-	/* of the node that is being read */
+	uint64_t record; /* records read so far, for messages */
+	/* of the current node */
 	lk_work work;
 	uint64_t type;
 	int cpu;        /* is_cpu_op, or NOT_SAID */
@@ -64,7 +64,7 @@ static lk_status name_bytes(const struct reader *reader, lk_proto bytes, uint32_
 
 /* ---- attributes ---- */
 
-/* A value of any of the types of AttributeProto; of lists the first element. */
+/* A value of any type of AttributeProto; of a list, the first element. */
 struct value {
 	bool number, text;
 	double real;
@@ -72,7 +72,7 @@ struct value {
 	lk_proto bytes;
 };
 
-/* Field numbers of the single forms; the list of each has the next number. */
+/* Field numbers of the single forms; the list form of each has the next number. */
 enum {
 	A_DOUBLE = 3,
 	A_FLOAT = 5,
@@ -108,7 +108,7 @@ static bool real_value(struct value *value, double real) {
 	return true;
 }
 
-/* The wire type that values of a field have. */
+/* The wire type of a field's values. */
 static lk_wire_type wire_of(uint32_t form) {
 	switch (form) {
 	case A_DOUBLE:
@@ -140,7 +140,7 @@ static bool chakra_decode(uint32_t form, const lk_proto_field *field, struct val
 	}
 }
 
-/* A list is a message with `repeated values = 1`, numbers of which are packed in proto3. */
+/* A list is a message with `repeated values = 1`; numbers are packed in proto3. */
 static bool decode_list(uint32_t form, lk_proto list, struct value *value) {
 	lk_proto_field f;
 	if (!lk_proto_next(&list, &f) || f.number != 1) return false;
@@ -206,7 +206,7 @@ static lk_status chakra_read_attribute(struct reader *reader, lk_proto message) 
 
 /* ---- inputs and outputs ---- */
 
-/* The tensors among values that Python printed: [id, storage, offset, elements, bytes of an
+/* Read the tensors among values printed by Python: [id, storage, offset, elements, bytes of an
  * element, 'cuda:0']. */
 static lk_status read_tensors(struct reader *reader, const char *text, size_t length, bool output) {
 	for (size_t at = 0; at < length; at++) {
@@ -273,9 +273,8 @@ static lk_op_kind kind_of_comm(const struct reader *reader) {
 }
 
 static lk_status chakra_add_comm(struct reader *reader) {
-	/* On the CPU side of a collective (c10d::allreduce_) there is no collective: its device side is
-	 * a node of its own.
-	 */
+	/* The CPU side of a collective (c10d::allreduce_) is no collective: its device side is a node
+	 * of its own. */
 	bool collective = reader->type >= COMM_SEND && reader->type <= COMM_COLL &&
 	                  (reader->cpu != 1 || reader->comm_size >= 0);
 	if (!collective) return LK_OK;
@@ -291,7 +290,7 @@ static lk_status chakra_add_comm(struct reader *reader) {
 		.peer = reader->type != COMM_COLL && peer >= 0 && peer < 1 << 30 ? (int32_t)peer : -1,
 		.in_elements = reader->comm_size >= 0 ? reader->comm_size : -1,
 		.out_elements = -1};
-	/* the size of an all-gather is that of a rank's own share */
+	/* an all-gather's size is a rank's own share */
 	if (note.kind == LK_OP_ALLGATHER && note.in_elements > 0 && note.group_size > 1 &&
 	    note.in_elements < INT64_MAX / note.group_size)
 		note.out_elements = note.in_elements * note.group_size;
@@ -308,7 +307,7 @@ static lk_status chakra_keep(struct reader *reader) {
 	else
 		reader->work.kind =
 			reader->cpu == 1 && !(comm && reader->comm_size >= 0) ? LK_NODE_OP : LK_NODE_DEVICE;
-	/* The converter writes the stream as thread where the work is of the device. */
+	/* The converter puts the stream of device work in the thread field. */
 	if (reader->stream >= 0 && reader->work.kind == LK_NODE_DEVICE)
 		reader->work.thread = reader->stream;
 	LK_TRY(chakra_add_comm(reader));
@@ -381,7 +380,7 @@ static lk_status read_metadata(struct reader *reader, lk_proto message) {
 	return message.broken ? chakra_broken(reader) : LK_OK;
 }
 
-/* What a node has and metadata have not: a number in field 1. */
+/* A node has a number in field 1, metadata do not. */
 static bool is_node(lk_proto message) {
 	lk_proto_field f;
 	return lk_proto_next(&message, &f) && (f.type == LK_WIRE_VARINT || f.number > 2);
@@ -426,7 +425,7 @@ static void plain_key(const char *key, char *out, size_t size) {
 	out[used] = '\0';
 }
 
-/* A number, or the first in a list; *found false for anything else. */
+/* Read a number, or the first in a list; *found is false for anything else. */
 static lk_status json_number(struct reader *reader, lk_json *json, double *out, bool *found) {
 	lk_json_token token;
 	LK_TRY(lk_json_next(json, &token, reader->err));

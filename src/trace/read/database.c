@@ -1,5 +1,4 @@
-/* database.c: databases of profilers, whose columns vary by version, so that they are queried
- * first.
+/* database.c: databases of profilers. Columns vary by version, so they are queried first.
  *
  * Files may come from anywhere. The database is opened read-only and defensive; only ordinary
  * tables are read, by plain scans; views, triggers, extensions and attached databases are off; the
@@ -56,7 +55,8 @@ static lk_status database_harden(lk_database *database) {
 	lk_sqlite.exec(database->db,
 	               "PRAGMA mmap_size=0; PRAGMA cell_size_check=ON; PRAGMA temp_store=MEMORY", NULL,
 	               NULL, NULL);
-	/* A row takes ten bytes at least and some fifty instructions; called every thousand of them. */
+	/* A row has at least ten bytes and takes some fifty instructions; the handler is called every
+	 * thousand. */
 	if (stat(database->path, &file) != 0)
 		return lk_fail(database->err, LK_ERR_IO, database->path, "cannot be looked at: %s",
 		               strerror(errno));
@@ -70,7 +70,7 @@ int64_t lk_database_whole(sqlite3_stmt *row, int column, int64_t none) {
 	                                                         : lk_sqlite.column_int64(row, column);
 }
 
-/* Whether there is an ordinary table of this name. */
+/* Whether an ordinary table of this name exists. */
 static lk_status database_has_table(lk_database *database, const char *table, bool *found) {
 	sqlite3_stmt *row;
 	*found = false;
@@ -89,7 +89,7 @@ static lk_status database_has_table(lk_database *database, const char *table, bo
 	return status;
 }
 
-/* A statement of a text that SQLite made, which it frees. */
+/* Prepare a statement made by SQLite's mprintf, and free its text. */
 static lk_status database_prepare(const lk_database *database, char *sql, sqlite3_stmt **out) {
 	if (!sql) return lk_oom(database->err);
 	int code = lk_sqlite.prepare_v2(database->db, sql, -1, out, NULL);
@@ -97,7 +97,7 @@ static lk_status database_prepare(const lk_database *database, char *sql, sqlite
 	return code == SQLITE_OK ? LK_OK : database_refused(database);
 }
 
-/* SELECT of the columns that the table has. */
+/* SELECT those of the columns that the table has. */
 static lk_status database_select(const lk_database *database, const char *table,
                                  const char *const *columns, sqlite3_stmt **out) {
 	sqlite3_stmt *all = NULL;

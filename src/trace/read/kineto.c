@@ -1,8 +1,7 @@
 /* kineto.c: the JSON of PyTorch's profiler (Kineto) and of Chrome's trace viewer, streamed: an
  * object of head fields and a list `traceEvents`, or the older bare list. Events are read one by
- * one from a sliding window (kineto_event.c); what nobody needs is skipped without being looked at.
- * A damaged file gives the events that can be read, and warnings.
- */
+ * one from a sliding window (kineto_event.c); unneeded values are skipped without parsing. A
+ * damaged file gives the readable events, and warnings. */
 #include "trace/read/read.h"
 
 #include <stdlib.h>
@@ -17,8 +16,8 @@ static const lk_read_limits defaults = {
 
 /* ---- moving through the document ---- */
 
-/* The next window. *there says whether it has bytes that were not there before; a file that has
- * none is cut off, unless the window is full. */
+/* Get the next window. *there: whether it has new bytes; a file without new bytes is cut off,
+ * unless the window is full. */
 static lk_status kineto_more(lk_kineto *kineto, bool *there) {
 	lk_window_state state = lk_window_more(&kineto->window);
 	*there = state == LK_WINDOW_MORE;
@@ -33,7 +32,7 @@ static lk_status kineto_more(lk_kineto *kineto, bool *there) {
 	return LK_OK;
 }
 
-/* The next byte that is no white space, not yet consumed; -1 at the end. */
+/* The next byte that is not white space, not yet consumed; -1 at the end. */
 static lk_status kineto_peek(lk_kineto *kineto, int *out) {
 	lk_window *window = &kineto->window;
 	for (bool there = true; there;) {
@@ -57,7 +56,7 @@ static lk_status too_deep(lk_kineto *kineto) {
 	return lk_hint(kineto->err, "no profiler writes that; is the file damaged?");
 }
 
-/* Reads to the end of `depth` open brackets, through as many windows as it takes. */
+/* Read to the end of `depth` open brackets, through any number of windows. */
 static lk_status skip_out(lk_kineto *kineto, int64_t depth) {
 	lk_window *window = &kineto->window;
 	lk_skip skip = {.depth = depth};
@@ -111,9 +110,9 @@ static lk_status skip_value(lk_kineto *kineto) {
 	return c == '{' || c == '[' ? skip_out(kineto, 0) : skip_bare(kineto);
 }
 
-/* ---- finding the way after damage ---- */
+/* ---- recovery after damage ---- */
 
-/* Moves to the next place that looks like the beginning of an event. */
+/* Move to the next place that looks like the beginning of an event. */
 static lk_status find_event(lk_kineto *kineto) {
 	lk_window *window = &kineto->window;
 	for (bool there = true;;) {
@@ -143,7 +142,7 @@ static lk_status recover(lk_kineto *kineto, const char *at) {
 static lk_status read_members(lk_kineto *kineto, int depth);
 static lk_status kineto_read_list(lk_kineto *kineto, int depth);
 
-/* What is longer than any window may be is skipped unread. */
+/* Skip an event that is longer than any window may be. */
 static lk_status skip_long_event(lk_kineto *kineto) {
 	lk_kineto_odd(kineto, LK_ODD_LONG, kineto->window.at);
 	kineto->capture->dropped++;
@@ -151,7 +150,7 @@ static lk_status skip_long_event(lk_kineto *kineto) {
 	return skip_out(kineto, 1);
 }
 
-/* Events from here on that another thread has read already. */
+/* Take the events from here on that another thread has already read. */
 static lk_status take_run(lk_kineto *kineto, bool *taken) {
 	lk_window *window = &kineto->window;
 	uint64_t lines, place = window->read - (uint64_t)(window->end - window->at);
@@ -167,8 +166,8 @@ static lk_status take_run(lk_kineto *kineto, bool *taken) {
 	return LK_OK;
 }
 
-/* The event at the window's begin; again with a longer stretch of the file where it does not end in
- * the window. */
+/* Read the event at the window's start; if it does not end in the window, slide or grow the window
+ * and read it again. */
 static lk_status read_event(lk_kineto *kineto, int depth) {
 	lk_window *window = &kineto->window;
 	bool taken = false;
@@ -200,8 +199,8 @@ static lk_status read_event(lk_kineto *kineto, int depth) {
 	}
 }
 
-/* From after '[' to after ']'. Lists inside the list are read as if their events were in the outer
- * one. */
+/* Read from after '[' to after ']'. Lists inside the list are read as if their events were in the
+ * outer one. */
 static lk_status kineto_read_list(lk_kineto *kineto, int depth) {
 	bool comma = false;
 	kineto->found = true;
@@ -225,7 +224,7 @@ static lk_status kineto_read_list(lk_kineto *kineto, int depth) {
 	return LK_OK;
 }
 
-/* A value of the head that is wanted: all of it has to lie in the window. */
+/* Read a needed value of the head: all of it must lie in the window. */
 static lk_status read_head(lk_kineto *kineto, const char *key) {
 	lk_window *window = &kineto->window;
 	for (;;) {
@@ -276,7 +275,7 @@ static lk_status kineto_read_member(lk_kineto *kineto, const char *key, int dept
 	return skip_value(kineto);
 }
 
-/* A key of the head, at most size - 1 bytes of it; longer ones are of no interest. */
+/* Read at most size - 1 bytes of a key of the head; longer keys are not needed. */
 static lk_status kineto_read_key(lk_kineto *kineto, char *out, size_t size) {
 	lk_window *window = &kineto->window;
 	bool there = true;
@@ -289,7 +288,7 @@ static lk_status kineto_read_key(lk_kineto *kineto, char *out, size_t size) {
 	return kineto_skip_text(kineto);
 }
 
-/* From after '{' (or before a later key) to after '}'. */
+/* Read from after '{' (or before a later key) to after '}'. */
 static lk_status read_members(lk_kineto *kineto, int depth) {
 	bool comma = false;
 	while (!kineto->cut) {
@@ -316,7 +315,7 @@ static lk_status read_members(lk_kineto *kineto, int depth) {
 	return LK_OK;
 }
 
-/* Whether anything but white space is left. */
+/* Note whether anything but white space follows. */
 static lk_status read_end(lk_kineto *kineto) {
 	int c;
 	LK_TRY(kineto_peek(kineto, &c));
@@ -387,7 +386,7 @@ static void warn_of_end(lk_kineto *kineto) {
 			kineto->capture->count, lk_noun(kineto->capture->count, "event", "events"));
 }
 
-/* Where something is missing or wrong; the rest is a matter of form. */
+/* Whether something is missing or wrong; other oddities are formal. */
 static bool is_damage(int odd) {
 	return odd == LK_ODD_DAMAGED || odd == LK_ODD_LONG || odd == LK_ODD_NO_TIME ||
 	       odd == LK_ODD_NO_DURATION || odd == LK_ODD_NEGATIVE || odd == LK_ODD_NOT_FINITE ||
@@ -423,7 +422,7 @@ static lk_read_limits limits_of(const lk_read_limits *given) {
 
 static lk_status kineto_read_all(lk_kineto *kineto) {
 	LK_TRY(kineto_read_document(kineto));
-	/* Nothing came of a stream that broke: its own error says it best. */
+	/* If a broken stream gave no events, its own error is the best message. */
 	if (kineto->window.broken != LK_OK && !kineto->capture->count) {
 		if (kineto->err) *kineto->err = kineto->window.cause;
 		return kineto->window.broken;
@@ -438,7 +437,8 @@ static lk_status kineto_read_all(lk_kineto *kineto) {
 	return LK_OK;
 }
 
-/* Several threads have work to do: there are more of them, and more than one piece of the file. */
+/* Whether several threads have work: there are more than one, and the file has more than one
+ * piece. */
 static bool kineto_has_pieces(lk_stream *in) {
 	const char *bytes;
 	size_t got = 0;

@@ -1,11 +1,11 @@
 /* kineto_ahead.c: one file read by several threads. The file comes in pieces of 128 KiB, which
- * begin where an event seems to begin. Each is read, and its events are put into
- * columns (kineto_run.c), by one thread while its bytes are in that core's cache; only the columns
- * go on to the thread that walks the document, which appends them.
+ * begin where an event seems to begin. One thread reads a piece and puts its events into columns
+ * (kineto_run.c) while its bytes are in that core's cache; only the columns go on to the main
+ * thread, which reads the document and appends them.
  *
- * A piece may begin in the wrong place (the text of a name may look like an event): whoever walks
- * the document asks for the run that begins at his own place, and takes just that one, or reads
- * events himself. The answer is the same either way. */
+ * A piece may begin in the wrong place (the text of a name may look like an event): the main thread
+ * asks for the run that begins at its own position, and takes only that one, or reads events
+ * itself. The result is the same either way. */
 #include "trace/read/kineto_internal.h"
 
 #include <pthread.h>
@@ -16,24 +16,24 @@
 
 enum {
 	PIECE = LK_AHEAD_PIECE,
-	TAIL = 1 << 15, /* an event of this length, at most, is left to the next piece */
+	TAIL = 1 << 15, /* the longest event that is left to the next piece */
 	MOST_THREADS = 16,
 	MOST_PIECES = 2 * MOST_THREADS + 2,
 };
 
 typedef enum piece_state {
 	FREE,
-	TAKEN, /* somebody is at it */
+	TAKEN, /* being filled or read */
 	READY,
 } piece_state;
 
 typedef struct piece {
 	char *bytes; /* PIECE and LK_SCAN_PAD more */
 	size_t size;
-	uint64_t begin; /* of it in the file */
+	uint64_t begin; /* offset in the file */
 	uint64_t lines; /* newlines in it */
 	bool last;
-	lk_status broken; /* what came after its bytes */
+	lk_status broken; /* how the stream ended after its bytes */
 	lk_error cause;
 	lk_run run;
 	piece_state state;
@@ -44,28 +44,28 @@ struct lk_ahead {
 	const lk_keys *keys;
 	pthread_mutex_t lock;
 	pthread_cond_t change;
-	piece piece[MOST_PIECES]; /* number i is i % count */
+	piece piece[MOST_PIECES]; /* number i is at i % count */
 	uint64_t count;           /* of pieces: two for each thread, and two */
 	uint64_t next;            /* the next to be filled */
-	bool filling;             /* somebody reads the file */
+	bool filling;             /* a thread is reading the file */
 	bool ended;               /* nothing is left to read */
-	bool done;                /* nobody asks any more */
-	/* who fills a piece alone looks at these: */
+	bool done;                /* no further requests */
+	/* used only by the thread that fills a piece: */
 	uint64_t place; /* where the next piece begins */
-	char *tail;     /* its first bytes, which have been read */
+	char *tail;     /* its first bytes, already read */
 	size_t tail_size;
 	pthread_t thread[MOST_THREADS];
 	int started;
-	/* who walks the document alone looks at these: */
-	uint64_t given_of; /* the piece that is given out; of those before, the last is kept */
-	size_t given;      /* its bytes that have been */
+	/* used only by the main thread: */
+	uint64_t given_of; /* the piece being consumed; the one before it is kept too */
+	size_t given;      /* bytes consumed of it */
 	uint64_t lines;    /* newlines before it */
 };
 
 /* ---- pieces ---- */
 
-/* Where the next piece is to begin, among the last bytes of this one: at an event; at the end, if
- * none begins there. */
+/* Where to end this piece, within its last bytes: where an event begins, or at the end, if none
+ * does. */
 static size_t piece_cut(const lk_keys *keys, const char *bytes, size_t size) {
 	size_t least = size > TAIL ? size - TAIL : 1,
 		   at = size > LK_LOOKAHEAD ? size - LK_LOOKAHEAD : 0;
@@ -73,7 +73,7 @@ static size_t piece_cut(const lk_keys *keys, const char *bytes, size_t size) {
 	return at > least ? at : size;
 }
 
-/* Reads the next piece; only one thread does at a time. */
+/* Read the next piece; only one thread at a time. */
 static void piece_fill(lk_ahead *ahead, piece *to) {
 	size_t there = ahead->tail_size, got = 0;
 	to->begin = ahead->place;
@@ -91,13 +91,13 @@ static void piece_fill(lk_ahead *ahead, piece *to) {
 	ahead->place += to->size;
 }
 
-/* Whether there is a piece to be read, and room for it. */
+/* Whether a piece can be read and there is room for it. */
 static bool ahead_may_fill(const lk_ahead *ahead) {
 	return !ahead->filling && !ahead->ended && !ahead->done &&
 	       ahead->piece[ahead->next % ahead->count].state == FREE;
 }
 
-/* Reads the next piece and its events; the lock is held before and after. */
+/* Read the next piece and its events; the lock is held before and after. */
 static void ahead_prepare(lk_ahead *ahead) {
 	piece *to = &ahead->piece[ahead->next++ % ahead->count];
 	LK_ASSERT(to->state == FREE && !ahead->filling);
@@ -121,7 +121,7 @@ static void ahead_prepare(lk_ahead *ahead) {
 	pthread_cond_broadcast(&ahead->change);
 }
 
-/* Piece `number`, once it is ready; NULL: the file is over before it. */
+/* Wait for piece `number`; NULL: the file ended before it. */
 static piece *ahead_wait(lk_ahead *ahead, uint64_t number) {
 	piece *at = &ahead->piece[number % ahead->count];
 	pthread_mutex_lock(&ahead->lock);
@@ -134,7 +134,7 @@ static piece *ahead_wait(lk_ahead *ahead, uint64_t number) {
 	return there ? at : NULL;
 }
 
-/* All of a piece has been given out, and the events of the one before it are passed. */
+/* Free the piece before the one that was just consumed entirely. */
 static void ahead_pass(lk_ahead *ahead) {
 	uint64_t passed = ahead->given_of++;
 	ahead->lines += ahead->piece[passed % ahead->count].lines;
@@ -166,7 +166,7 @@ lk_status lk_ahead_read(lk_ahead *ahead, char *buffer, size_t size, size_t *got,
 	return LK_OK;
 }
 
-/* Of pieces that have been given, in part or in whole, the last two are at hand. */
+/* The last two consumed pieces, one of them perhaps in part, are available. */
 lk_run *lk_ahead_run(lk_ahead *ahead, uint64_t place, uint64_t *lines) {
 	*lines = ahead->lines;
 	piece *given = &ahead->piece[ahead->given_of % ahead->count];
@@ -196,7 +196,7 @@ static void *ahead_work(void *argument) {
 	return NULL;
 }
 
-/* Room for what all threads do at a time; false when memory runs out. */
+/* Allocate room for all threads; false when memory runs out. */
 static bool ahead_make_room(lk_ahead *ahead, const lk_kineto *kineto) {
 	ahead->tail = malloc(TAIL);
 	if (!ahead->tail) return false;
@@ -232,7 +232,8 @@ lk_ahead *lk_ahead_open(lk_stream *in, const lk_kineto *kineto) {
 	first->lines = lk_window_newlines(first->bytes, first->bytes + first->size);
 	first->state = READY;
 	ahead->ended = first->last;
-	/* a file of one piece has no work for others; without threads the walk does it all */
+	/* a file of one piece has no work for other threads; without threads the main thread does
+	 * everything */
 	if (ahead->ended) threads = 1;
 	while (ahead->started < threads - 1 &&
 	       pthread_create(&ahead->thread[ahead->started], NULL, ahead_work, ahead) == 0)

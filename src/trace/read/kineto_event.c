@@ -1,6 +1,6 @@
-/* kineto_event.c: reads one event of a JSON trace. Keys may come in any order; of a key that comes
- * twice the last counts, but the first category decides what is skipped. As soon as `ph` and `cat`
- * tell that an event is of no use, the rest of it is not looked at. */
+/* kineto_event.c: reads one event of a JSON trace. Keys may come in any order; of a duplicate key
+ * the last counts, but the first category decides what is skipped. As soon as `ph` and `cat` show
+ * that an event is not needed, the rest of it is not read. */
 #include "trace/read/kineto_internal.h"
 
 #include <ctype.h>
@@ -48,8 +48,8 @@ static const struct key argument_keys[] = {
 	KEY("name", TEXT, label),
 };
 
-/* `where` is what the category means. Old files write Operator, Kernel, Runtime: small letters
- * stand for both. */
+/* `where` is the category's kind. Old files write Operator, Kernel, Runtime: lower case matches
+ * both. */
 static const struct key categories[] = {
 #define CATEGORY_OF(name, kind) \
 	{ name, sizeof name - 1, CATEGORY, kind }
@@ -71,7 +71,7 @@ static const struct key categories[] = {
 	CATEGORY_OF("mtia_runtime", LK_KINETO_MTIA),
 	CATEGORY_OF("mtia_ccp_events", LK_KINETO_MTIA),
 	CATEGORY_OF("mtia_insight", LK_KINETO_MTIA),
-	/* What is no use here; other categories are none either, these are the frequent ones. */
+	/* Frequent categories that are not needed; unknown ones are not either. */
 	CATEGORY_OF("python_function", LK_KINETO_USELESS),
 	CATEGORY_OF("ac2g", LK_KINETO_USELESS),
 	CATEGORY_OF("fwdbwd", LK_KINETO_USELESS),
@@ -82,7 +82,7 @@ static const struct key categories[] = {
 
 /* ---- keys by hash ---- */
 
-/* The first 8 bytes of a text. So many must be readable, which the window's pad sees to. */
+/* The first 8 bytes of a text. They must be readable, which the window's pad ensures. */
 static inline uint64_t event_word_of(const char *text, size_t length) {
 	uint64_t word;
 	memcpy(&word, text, sizeof word);
@@ -115,7 +115,7 @@ static inline int event_find(const lk_key_slot *slots, size_t mask, const struct
 	return -1;
 }
 
-/* A key with escapes in it: no profiler writes one, but it is JSON. */
+/* Find a key with escapes: no profiler writes one, but it is valid JSON. */
 static __attribute__((noinline)) int find_escaped(const lk_key_slot *slots, size_t mask,
                                                   const struct key *keys, lk_slice text) {
 	char plain[64] = "";
@@ -182,7 +182,7 @@ static bool event_wrong(struct cursor *cursor) {
 	return event_stop(cursor, cursor->p >= cursor->end ? LK_EVENT_SHORT : LK_EVENT_DAMAGED);
 }
 
-/* None or one byte of it is the most frequent, indentation the next. */
+/* Mostly there is no white space or one byte; indentation comes next. */
 static inline void event_skip_space(struct cursor *cursor) {
 	const char *p = cursor->p;
 	if ((unsigned char)*p > ' ') return;
@@ -190,7 +190,7 @@ static inline void event_skip_space(struct cursor *cursor) {
 	cursor->p = p < cursor->end ? p : cursor->end;
 }
 
-/* The text whose opening quote is at the cursor. */
+/* Read the text whose opening quote is at the cursor. */
 static inline bool event_read_text(struct cursor *cursor, lk_slice *out) {
 	const char *first = cursor->p + 1, *p = first;
 	bool plain = true;
@@ -228,7 +228,7 @@ static inline const char *bare_stop(const char *p) {
 #endif
 }
 
-/* What is neither text nor list: up to the next separator. */
+/* Read a value that is neither text nor list, up to the next separator. */
 static inline bool read_bare(struct cursor *cursor, lk_slice *out) {
 	const char *first = cursor->p;
 	cursor->p = bare_stop(first);
@@ -253,7 +253,7 @@ static inline bool event_read_value(struct cursor *cursor, lk_slice *out) {
 	                                              : read_bare(cursor, out);
 }
 
-/* A number, also in quotes; what is none leaves the field alone. */
+/* Read a number, also in quotes; other values leave the field unchanged. */
 static bool event_read_number(struct cursor *cursor, lk_slice *out) {
 	bool list = *cursor->p == '{' || *cursor->p == '[';
 	if (!event_read_value(cursor, out)) return false;
@@ -265,9 +265,9 @@ static bool event_read_number(struct cursor *cursor, lk_slice *out) {
 }
 
 #if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
-/* The digits that the eight bytes at `p` begin with: how many, and as a number. Counted and joined
- * (to pairs, to fours, to all) in one word, without a branch: how long a number is nobody
- * foretells. */
+/* Parse the digits at the start of the eight bytes at `p`: returns their count, and their value.
+ * Digits are counted and joined (to pairs, fours, eight) in one word, without a branch, because the
+ * length of a number is unpredictable. */
 static inline unsigned some_digits(const char *p, uint64_t *value) {
 	uint64_t bytes;
 	memcpy(&bytes, p, sizeof bytes);
@@ -276,7 +276,7 @@ static inline unsigned some_digits(const char *p, uint64_t *value) {
 		(((bytes & UINT64_C(0x7f7f7f7f7f7f7f7f)) + UINT64_C(0x7676767676767676)) | bytes) &
 		UINT64_C(0x8080808080808080);
 	unsigned count = others ? (unsigned)__builtin_ctzll(others) / 8 : 8;
-	bytes = count ? bytes << (64 - 8 * count) : 0; /* as if zeros came before */
+	bytes = count ? bytes << (64 - 8 * count) : 0; /* as if preceded by zeros */
 	bytes = (bytes * 10 + (bytes >> 8)) & UINT64_C(0x00ff00ff00ff00ff);
 	bytes = (bytes * 100 + (bytes >> 16)) & UINT64_C(0x0000ffff0000ffff);
 	*value = (bytes * 10000 + (bytes >> 32)) & UINT32_MAX;
@@ -295,7 +295,7 @@ static inline unsigned some_digits(const char *p, uint64_t *value) {
 
 static inline const char *read_digits(const char *p, int64_t *value) {
 	static const uint32_t tens[] = {1, 10, 100, 1000, 10000, 100000, 1000000, 10000000, 100000000};
-	uint64_t read = (uint64_t)*value, more; /* may run over; who counts the digits sees it */
+	uint64_t read = (uint64_t)*value, more; /* may overflow; callers check the number of digits */
 	unsigned count;
 	do {
 		count = some_digits(p, &more);
@@ -306,7 +306,7 @@ static inline const char *read_digits(const char *p, int64_t *value) {
 	return p;
 }
 
-/* Whether a number ends at `p` and not at the end of the window. */
+/* Whether a number ends at `p`, and not because the window ends. */
 static inline bool number_ends(const struct cursor *cursor, const char *p) {
 	return (*p == ',' || *p == '}' || *p == ']' || (unsigned char)*p <= ' ') && p < cursor->end;
 }
@@ -319,8 +319,7 @@ static bool read_whole_slowly(struct cursor *cursor, int64_t *out) {
 	return true;
 }
 
-/* Plain digits, as nearly all numbers are, are read in place; all else goes the slow way.
- */
+/* Read plain digits, as nearly all numbers are, in place; everything else takes the slow path. */
 static inline bool event_read_whole(struct cursor *cursor, int64_t *out) {
 	const char *first = cursor->p + (*cursor->p == '-');
 	int64_t value = 0;
@@ -341,7 +340,7 @@ static bool read_time_slowly(struct cursor *cursor, int64_t *out) {
 	return true;
 }
 
-/* Microseconds with at most three decimals. */
+/* Read microseconds with at most three decimals. */
 static inline bool read_time(struct cursor *cursor, int64_t *out) {
 	static const int thousandths[] = {1000, 100, 10, 1};
 	int64_t value = 0;
@@ -360,7 +359,7 @@ static inline bool read_time(struct cursor *cursor, int64_t *out) {
 	return true;
 }
 
-/* A process or thread: a number, or a text, whose slice follows the number in the fields. */
+/* Read a process or thread: a number, or a text, whose slice follows the number in the fields. */
 static bool read_place(struct cursor *cursor, int64_t *out, lk_slice *text) {
 	if (*cursor->p != '"') return event_read_whole(cursor, out);
 	return event_read_text(cursor, text);
@@ -377,8 +376,8 @@ static bool read_phase(struct cursor *cursor, char *out) {
 	return true;
 }
 
-/* Whether the phase and category so far tell that nothing is kept of an event. Metadata name lanes;
- * B and E are a call and its return, and the E has no category. */
+/* Whether phase and category so far rule the event out. Metadata name lanes; B and E are a call and
+ * its return, and the E has no category. */
 static bool useless(const lk_kineto_fields *fields) {
 	if (fields->ph == 'X') return fields->kind >= LK_KINETO_USELESS;
 	return fields->ph && fields->ph != 'M' && fields->ph != 'B' && fields->ph != 'E';
@@ -421,7 +420,7 @@ static bool event_read_member(struct cursor *cursor, const struct key *key) {
 	return true;
 }
 
-/* Moves to the next key and after its colon. False with DONE: the object is over. */
+/* Move to the next key and after its colon. False with DONE: the object has ended. */
 static inline bool next_key(struct cursor *cursor, bool first, lk_slice *out) {
 	event_skip_space(cursor);
 	if (!first) {

@@ -1,6 +1,6 @@
-/* kineto_head.c: what a Kineto file says before and after its events: the devices, the rank and
- * its process groups, and which time 0 is. These values are small, so they are read as documents.
- */
+/* kineto_head.c: a Kineto file's fields before and after its events: the devices, the rank and its
+ * process groups, and the meaning of time 0. These values are small, so they are parsed as
+ * documents. */
 #include "base/arena.h"
 #include "trace/read/kineto_internal.h"
 
@@ -53,7 +53,7 @@ static lk_status head_read_devices(lk_kineto *kineto, const lk_value *list) {
 	return LK_OK;
 }
 
-/* "[0, 1, 2]", as the arguments of kernels write it. */
+/* "[0, 1, 2]", in the form of kernel arguments. */
 static lk_status intern_ranks(lk_kineto *kineto, lk_arena *arena, const lk_value *ranks,
                               uint32_t *out) {
 	if (!ranks || ranks->kind != LK_JSON_ARRAY) return intern_value(kineto, ranks, out);

@@ -24,14 +24,14 @@ static lk_status keep_intern(lk_kineto *kineto, lk_slice text, uint32_t *out) {
 	return *out == LK_NONE ? lk_oom(kineto->err) : LK_OK;
 }
 
-/* The start of a text, for words that are compared and not kept. */
+/* Copy the start of a text, for words that are compared and not kept. */
 static const char *keep_words(lk_slice text, char *out, size_t size) {
 	out[0] = '\0';
 	if (text.at) lk_slice_text(text, out, size);
 	return out;
 }
 
-/* Input Dims and Input type, which few different texts fill in a whole file. */
+/* Intern Input Dims and Input type; a whole file has few different texts. */
 static lk_status intern_list(lk_kineto *kineto, lk_slice list, uint32_t *out) {
 	*out = 0;
 	if (!list.at) return LK_OK;
@@ -64,7 +64,7 @@ static uint32_t id_of(int64_t number) {
 	return number > 0 ? (uint32_t)number : 0;
 }
 
-/* Kineto writes "no stream" as -1, also without its sign. */
+/* Kineto writes "no stream" as -1, sometimes as an unsigned number. */
 static int64_t keep_stream_of(int64_t number) {
 	return number > INT32_MAX ? -1 : number;
 }
@@ -79,7 +79,7 @@ static lk_status keep_lane_of(lk_kineto *kineto, bool stream, int64_t process, i
 	return lk_hint(kineto->err, "is this a trace of one rank?");
 }
 
-/* Of a convolution the shape of its result, by its other arguments; nobody else needs those. */
+/* Intern a convolution's result shape, from its other arguments, which nothing else needs. */
 static lk_status intern_result(lk_kineto *kineto, lk_event *event) {
 	char values[256], result[128];
 	const char *name = lk_intern_text(kineto->capture->names, event->name);
@@ -94,7 +94,7 @@ static lk_status intern_result(lk_kineto *kineto, lk_event *event) {
 	return event->outputs == LK_NONE ? lk_oom(kineto->err) : LK_OK;
 }
 
-/* The columns of r->f but for the duration. */
+/* Fill the columns from kineto->f, except the duration. */
 static lk_status keep_build(lk_kineto *kineto, lk_event *event) {
 	lk_kineto_fields *fields = &kineto->f;
 	LK_ASSERT(fields->kind < LK_EVENT_KINDS);
@@ -110,7 +110,7 @@ static lk_status keep_build(lk_kineto *kineto, lk_event *event) {
 		                    fields->stream >= 0 ? fields->stream : keep_stream_of(fields->thread),
 		                    &event->lane));
 	} else LK_TRY(keep_lane_of(kineto, false, fields->process, fields->thread, &event->lane));
-	/* Sizes of communication are in the arguments of annotations, which are few. */
+	/* Sizes of communication are in the arguments of annotations, of which there are few. */
 	if (fields->kind == LK_EVENT_NOTE ||
 	    (fields->kind == LK_EVENT_OP && (kineto->limits.shapes || fields->collective.at))) {
 		LK_TRY(intern_list(kineto, fields->dims, &event->shape));
@@ -191,7 +191,7 @@ static lk_status keep_add(lk_kineto *kineto, const lk_event *e, uint32_t *event)
 	return *event == LK_NONE ? lk_oom(kineto->err) : LK_OK;
 }
 
-/* ---- begin and end apart: ph B and E ---- */
+/* ---- separate begin and end: ph B and E ---- */
 
 static lk_status begin_call(lk_kineto *kineto, const char *at) {
 	lk_open_call call = {.kept = kineto->f.kind < LK_EVENT_KINDS};
@@ -322,8 +322,8 @@ static void name_lane(lk_capture *capture, bool stream, const lk_lane_label *lab
 	if (lane != LK_NONE) capture->lanes.at[lane].name = label->name;
 }
 
-/* Sets name, multiprocessors and memory of the device that ran most of the work. Where ids fit
- * none, the first device stands for all: those of one machine are of a kind. */
+/* Set name, multiprocessors and memory of the device that ran most of the work. If no id fits, use
+ * the first device: those of one machine are of a kind. */
 static lk_status set_used_device(lk_kineto *kineto) {
 	lk_capture *capture = kineto->capture;
 	if (!kineto->devices.count) return LK_OK;
@@ -354,7 +354,7 @@ lk_status lk_kineto_finish(lk_kineto *kineto) {
 	}
 	if (kineto->open_count) kineto->odd[LK_ODD_NOT_ENDED].count = kineto->open_count;
 	LK_TRY(set_used_device(kineto));
-	/* Times since 1970 in us are above 1e15 since 2001; clocks that count from the start of a
+	/* Nanoseconds since 1970 have exceeded 1e18 since 2001; clocks that count from the start of a
 	 * machine are below. */
 	kineto->capture->absolute =
 		kineto->base_time ||

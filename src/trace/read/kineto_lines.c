@@ -1,4 +1,4 @@
-/* kineto_lines.c: lines of a file, which messages name. */
+/* kineto_lines.c: line numbers in a file, for messages. */
 #include "trace/read/kineto_internal.h"
 
 #include "base/check.h"
@@ -8,7 +8,7 @@ uint64_t lk_window_newlines(const char *from, const char *to) {
 #ifdef __SSE2__
 	const __m128i newline = _mm_set1_epi8('\n'), zero = _mm_setzero_si128();
 	while (to - from >= 64) {
-		/* Each comparison takes -1 off a byte, of which four stay far from running over. */
+		/* Each comparison subtracts 1 from a byte; four cannot overflow. */
 		__m128i sum = zero;
 		for (int i = 0; i < 4; i++)
 			sum = _mm_sub_epi8(

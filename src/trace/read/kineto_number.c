@@ -1,5 +1,4 @@
-/* kineto_number.c: values of a JSON trace as they are in the window: whole numbers, times, texts,
- * lists. */
+/* kineto_number.c: values of a JSON trace in the window: whole numbers, times, texts, lists. */
 #include "trace/read/kineto_internal.h"
 
 #include <math.h>
@@ -15,7 +14,7 @@ static int64_t clamped(double x, double most) {
 	return (int64_t)x;
 }
 
-/* With an exponent, or more digits than 64 bits have. */
+/* Numbers with an exponent, or more digits than fit into 64 bits. */
 static double slowly(lk_slice slice) {
 	char text[64];
 	size_t length = slice.length < sizeof text - 1 ? slice.length : sizeof text - 1;
@@ -46,8 +45,8 @@ int64_t lk_slice_whole(lk_slice slice) {
 	return negative ? -(int64_t)value : (int64_t)value;
 }
 
-/* A double holds 1.7e15 us only to a quarter of a microsecond, so the digits are read one by one.
- */
+/* A double resolves 1.7e15 us only to a quarter of a microsecond, so the digits are read one by
+ * one. */
 int64_t lk_slice_nanoseconds(lk_slice slice) {
 	const char *p = slice.at, *end = p + slice.length;
 	bool negative = p < end && *p == '-';
@@ -138,7 +137,7 @@ size_t lk_slice_text(lk_slice slice, char *out, size_t size) {
 	return used;
 }
 
-/* A text inside a list, without its quotes; returns where it ends. */
+/* Copy a text inside a list, without its quotes; returns where it ends. */
 static const char *compact_text(const char *p, const char *end, char *out, size_t *used) {
 	for (; p < end && *p != '"'; p++) {
 		if (*p == '\\' && p + 1 < end) out[(*used)++] = escaped(*++p);
@@ -155,8 +154,8 @@ size_t lk_slice_compact(lk_slice slice, char *out, size_t size) {
 			p = compact_text(p + 1, end, out, &used);
 			continue;
 		}
-		/* Every byte is stored; white space is stored over. '{' and '}' are '[' and ']' and one
-		 * more bit. */
+		/* Every byte is stored; white space is then overwritten. '{' and '}' are '[' and ']' with
+		 * one more bit. */
 		out[used] = *p > 'z' ? (char)(*p & ~0x20) : *p;
 		used += (unsigned char)*p > ' ';
 	}

@@ -1,11 +1,11 @@
 /* kineto_run.c: consecutive events of a piece of the file, read into columns of their own, and
  * appended to those of the whole file.
  *
- * What an event is follows from its bytes alone, wherever one comes from. What the whole adds are
- * numbers by first use: of names and lanes. A run numbers its own; joined in the order of the file,
- * the new ones of each run in the order of theirs, all get the numbers that reading the events one
- * by one would give. Events whose meaning hangs on those before (ph B and E), and threads that have
- * a name instead of a number, end a run. */
+ * An event is parsed from its own bytes; only name and lane ids depend on order, as they are
+ * numbered by first use. A run numbers its own. Runs are joined in the order of the file, and new
+ * names and lanes of each run in the run's order, so all get the numbers that reading the events
+ * one by one would give. Events that depend on earlier ones (ph B and E), and threads that have a
+ * name instead of a number, end a run. */
 #include "trace/read/kineto_internal.h"
 
 #include <stdlib.h>
@@ -13,14 +13,14 @@
 #include "base/check.h"
 
 enum {
-	FEW_EVENTS = 32,      /* so short a run may have begun in the text of an event */
-	MANY_NAMES = 1 << 16, /* more than those of one piece are not remembered for the next */
-	NAME_ROOM = 64        /* of the memory of a table, beyond what it says */
+	FEW_EVENTS = 32,      /* a shorter run may have begun in the text of an event */
+	MANY_NAMES = 1 << 16, /* a reader with more names forgets them before the next piece */
+	NAME_ROOM = 64        /* names allowed for a table's memory beyond its own count */
 };
 
 /* ---- reading ---- */
 
-/* An empty capture; where memory is out, there is none. */
+/* Start an empty capture; NULL when memory runs out. */
 static void run_reset(lk_run *run) {
 	lk_kineto *reader = run->reader;
 	lk_capture_free(reader->capture);
@@ -75,19 +75,19 @@ static bool is_numbered(lk_slice text) {
 	return !text.at || (text.length && (unsigned)(text.at[text.length - 1] - '0') < 10);
 }
 
-/* Whether an event means the same without those before it. */
+/* Whether an event's meaning is independent of earlier ones. */
 static bool run_stands_alone(const lk_kineto_fields *fields) {
 	return fields->ph != 'B' && fields->ph != 'E' && is_numbered(fields->process_text) &&
 	       is_numbered(fields->thread_text);
 }
 
 typedef enum run_state {
-	RUN_OVER,  /* what follows is no event, or one that ends a run */
-	RUN_SHORT, /* an event goes on after the piece */
+	RUN_OVER,  /* no event follows, or one that ends a run */
+	RUN_SHORT, /* an event continues after the piece */
 	RUN_FAILED,
 } run_state;
 
-/* Reads and keeps events that follow one another from *at on, and moves *at after the last. */
+/* Read and keep consecutive events from *at on, and move *at after the last. */
 static run_state run_read(lk_kineto *reader, const char **at, const char *end, size_t *events) {
 	for (const char *p = *at; p; p = run_after(*at, end), ++*events) {
 		const char *after = p;
@@ -138,7 +138,7 @@ void lk_run_make(lk_run *run, char *bytes, size_t size, uint64_t place) {
 
 /* ---- joining ---- */
 
-/* Whether no limit is exceeded by the events of a run. */
+/* Whether the events of a run stay within all limits. */
 static bool run_fits(const lk_kineto *kineto, const lk_run *run) {
 	const lk_capture *to = kineto->capture, *from = run->reader->capture;
 	const lk_read_limits *limits = &kineto->limits;
@@ -151,7 +151,7 @@ static bool run_fits(const lk_kineto *kineto, const lk_run *run) {
 	       run->end <= limits->bytes;
 }
 
-/* The numbers of names and lanes that are new since the last run of this reader. */
+/* Map the names and lanes that are new since this reader's last run. */
 static bool join_numbers(lk_capture *to, lk_run *run) {
 	const lk_capture *from = run->reader->capture;
 	for (uint32_t i = (uint32_t)run->names.count; i < lk_intern_count(from->names); i++) {

@@ -5,12 +5,12 @@
 
 #include "base/check.h"
 
-/* The first window fits into a core's second-level cache; the last is more than any event or head
- * field in use. */
+/* The first window fits into a core's second-level cache; the last exceeds any known event or head
+ * field. */
 enum {
 	FIRST_WINDOW = 1 << 18,
 	LAST_WINDOW = 1 << 25,
-	FIRST_STEP = 1 << 12 /* where threads read ahead, most of what follows need not be copied */
+	FIRST_STEP = 1 << 12 /* with reading ahead, most following bytes need not be copied */
 };
 
 static bool resize(lk_window *window, size_t capacity) {

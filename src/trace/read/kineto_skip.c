@@ -1,7 +1,7 @@
-/* kineto_skip.c: skipping of values that nobody needs: 64 bytes at a time as bit masks of quotes
- * and brackets. A prefix XOR over the quotes says which bytes lie inside texts (as simdjson does:
- * Langdale and Lemire, "Parsing gigabytes of JSON per second", VLDB Journal 28, 2019); brackets
- * outside them are counted. */
+/* kineto_skip.c: skips unneeded values: 64 bytes at a time as bit masks of quotes and brackets. A
+ * prefix XOR over the quotes marks the bytes inside texts (as simdjson does: Langdale and Lemire,
+ * "Parsing gigabytes of JSON per second", VLDB Journal 28, 2019); brackets outside them are
+ * counted. */
 #include "trace/read/kineto_internal.h"
 
 #include "base/check.h"
@@ -64,7 +64,7 @@ static lk_skip_state skip_slowly(lk_skip *skip, const char **at, const char *end
 	return LK_SKIP_SHORT;
 }
 
-/* Where among the brackets of a block the last open one is closed: a bit number, 64 if nowhere. */
+/* The position in a block where the last open bracket is closed: a bit number, 64 if nowhere. */
 static int closing(lk_skip *skip, uint64_t open, uint64_t close) {
 	if (!(open | close)) return 64;
 	if (__builtin_popcountll(close) < skip->depth) {
@@ -81,7 +81,7 @@ static int closing(lk_skip *skip, uint64_t open, uint64_t close) {
 
 LK_CLONES lk_skip_state lk_skip_on(lk_skip *skip, const char **at, const char *end) {
 	const char *p = *at;
-	LK_ASSERT(p <= end && skip->depth >= 0); /* 0: the value is still to begin */
+	LK_ASSERT(p <= end && skip->depth >= 0); /* 0: the value has not begun */
 	while (end - p >= 64) {
 		struct masks m = scan_look(p);
 		if (m.slash | skip->escaped) {

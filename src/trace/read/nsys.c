@@ -1,6 +1,5 @@
-/* nsys.c: Nsight Systems' export to SQLite (`nsys export --type sqlite`). Its tables are made when
- * something goes into them, and its columns vary by version: what is not there is not given
- * (database.c). */
+/* nsys.c: Nsight Systems' export to SQLite (`nsys export --type sqlite`). Tables exist only if they
+ * have rows, and columns vary by version: missing ones read as NULL (database.c). */
 #include "trace/read/read.h"
 
 #include <stdlib.h>
@@ -12,7 +11,7 @@
 
 enum { PROCESSES = 1024, PUSH_POP = 59 };
 
-/* Times beyond 73 years are no times. */
+/* Later times are invalid. */
 #define LAST_NS (INT64_C(1) << 61)
 
 struct text_id {
@@ -27,12 +26,12 @@ struct reader {
 	lk_capture *capture;
 	lk_error *err;
 	LK_VEC(struct text_id) texts; /* StringIds, by id */
-	int64_t process;              /* the one that is read; -1 all */
+	int64_t process;              /* the process to read; -1: all */
 	struct {
 		int64_t process, kernels;
 	} processes[PROCESSES];
 	int process_count;
-	uint64_t strange; /* rows with times that are none */
+	uint64_t strange; /* rows with invalid times */
 };
 
 /* ---- texts ---- */
@@ -100,7 +99,7 @@ static bool other_process(const struct reader *reader, sqlite3_stmt *row, int co
 	       process_of(lk_sqlite.column_int64(row, column)) != reader->process;
 }
 
-/* Columns 0 and 1 are start and end; false for what is no time. */
+/* Read start and end from columns 0 and 1; false if they are invalid. */
 static bool read_times(struct reader *reader, sqlite3_stmt *row, lk_event *event) {
 	int64_t start = lk_database_whole(row, 0, -1), end = lk_database_whole(row, 1, -1);
 	bool good = start >= 0 && end >= start && end < LAST_NS;
@@ -225,8 +224,7 @@ static lk_status read_runtime(void *context, sqlite3_stmt *row) {
 	return nsys_add(reader, &event, &place);
 }
 
-/* Ranges that were pushed and popped, which nest; other kinds of NVTX events are no stretches of a
- * thread. */
+/* Read pushed and popped ranges, which nest; other NVTX events are no stretches of a thread. */
 static lk_status nsys_read_range(void *context, sqlite3_stmt *row) {
 	struct reader *reader = context;
 	lk_event event = {.kind = LK_EVENT_NOTE};
@@ -277,7 +275,7 @@ static lk_status read_gpu(void *context, sqlite3_stmt *row) {
 	struct reader *reader = context;
 	double bytes = lk_sqlite.column_double(row, 2);
 	int64_t sms = lk_database_whole(row, 3, 0);
-	if (reader->capture->device) return LK_OK; /* those of a node are alike */
+	if (reader->capture->device) return LK_OK; /* devices of a node are alike */
 	if (bytes > 0 && bytes < 1e15) reader->capture->device_bytes = bytes;
 	if (sms > 0 && sms < 100000) reader->capture->sms = (int32_t)sms;
 	return name_in(reader, row, 1, &reader->capture->device);

@@ -25,7 +25,7 @@ enum { ITEMS = 16 };
 /* One input of a node, as far as it describes communication. */
 struct item {
 	enum { OTHER, NUMBER, TEXT, LIST } kind;
-	double number; /* of a list: how many elements */
+	double number; /* of a list: number of elements */
 	char text[96]; /* of a list: its first text */
 };
 
@@ -34,16 +34,16 @@ struct reader {
 	const lk_read_limits *limits;
 	lk_works *w;
 	lk_error *err;
-	lk_shape_text shape; /* that is being put together */
+	lk_shape_text shape; /* under construction */
 	lk_shape_text
-		groups; /* the last long text among the inputs: process groups are described in one */
-	/* of the node that is being read */
+		groups; /* the last long text among the inputs: the process groups are described in one */
+	/* of the current node */
 	lk_work work;
 	char name[256];
 	int64_t scope;
 	struct item items[ITEMS];
 	uint32_t item_count;
-	lk_comm_note comm; /* as attributes have it */
+	lk_comm_note comm; /* from attributes */
 	bool has_comm;
 	LK_VEC(lk_capture_group)
 	aliases; /* `name` of collectives' inputs, `text` the group's own name */
@@ -78,13 +78,13 @@ static int64_t et_whole(double x) {
 	return (int64_t)x;
 }
 
-/* A whole number without the rounding of a double: ids are hashes sometimes. */
+/* Parse a whole number without the rounding of a double: ids may be hashes. */
 static int64_t whole_text(const struct reader *reader) {
 	const char *text = lk_json_text(reader->json, NULL);
 	return strpbrk(text, ".eE") ? et_whole(lk_json_number(reader->json)) : strtoll(text, NULL, 10);
 }
 
-/* A number, also alone in a list or in quotes (`ctrl_deps`); `none` for anything else. */
+/* Read a number, also single in a list or in quotes (`ctrl_deps`); `none` for anything else. */
 static lk_status et_read_whole(struct reader *reader, int64_t none, int64_t *out) {
 	lk_json_token token;
 	bool list = false;
@@ -130,7 +130,7 @@ static lk_status read_shape(struct reader *reader, bool types, uint32_t *out) {
 
 /* ---- values ---- */
 
-/* What a list holds, until it turns out to be a tensor. */
+/* The content of a list until it is recognised as a tensor. */
 struct list {
 	double number[5];
 	char text[96];
@@ -260,8 +260,8 @@ static lk_status et_add_group(struct reader *reader, lk_arena *arena, const lk_v
 	return alias && alias->text ? add_alias(reader, alias->text, g.name) : LK_OK;
 }
 
-/* "## process_group:init ##" has them as JSON in a text. Where that is none, the groups are not
- * known; no more. */
+/* "## process_group:init ##" has them as JSON in a text. If that is missing, the groups stay
+ * unknown. */
 static lk_status et_read_groups(struct reader *reader) {
 	lk_arena arena = LK_ARENA_INIT;
 	lk_stream *in;
@@ -285,7 +285,7 @@ static lk_status et_read_groups(struct reader *reader) {
 
 /* ---- communication ---- */
 
-/* Elements of the tensors of the node that is being read. */
+/* Elements of the current node's tensors. */
 static int64_t et_elements(const struct reader *reader, bool output, uint8_t *bytes) {
 	const lk_works *works = reader->w;
 	int64_t sum = 0;
@@ -318,7 +318,7 @@ static lk_status push_comm(struct reader *reader, lk_work_comm *comm) {
 	return LK_OK;
 }
 
-/* What the inputs of record_param_comms say that attributes did not. */
+/* Fill in what attributes did not state from the inputs of record_param_comms. */
 static lk_status read_comm(struct reader *reader) {
 	lk_work_comm comm = {.note = reader->comm, .sequence = -1};
 	uint32_t named = 0;
@@ -335,7 +335,7 @@ static lk_status read_comm(struct reader *reader) {
 	if (!comm.note.group_size && named + 3 < reader->item_count && last->kind == NUMBER &&
 	    last->number > 0 && last->number < 1e9)
 		comm.note.group_size = (int32_t)last->number;
-	/* the sizes sent to each rank are as many as there are ranks */
+	/* the list of sizes has one element per rank */
 	if (!comm.note.group_size && named + 1 < reader->item_count &&
 	    reader->items[named + 1].kind == LIST && reader->items[named + 1].number < 1e9)
 		comm.note.group_size = (int32_t)reader->items[named + 1].number;
@@ -369,7 +369,8 @@ static lk_status read_collective(struct reader *reader) {
 
 /* ---- nodes ---- */
 
-/* A member of a flat node, or an attribute; *known is false, and nothing read, if it is neither. */
+/* Read a member of a flat node, or an attribute; *known is false, and nothing read, if it is
+ * neither. */
 static lk_status et_read_attribute(struct reader *reader, const char *key, bool *known) {
 	int64_t number;
 	*known = true;
@@ -430,7 +431,7 @@ static lk_status read_attrs(struct reader *reader) {
 	}
 }
 
-/* The object {values, shapes, types}, or in flat nodes the list of values itself. */
+/* Read the object {values, shapes, types}, or in flat nodes the list of values itself. */
 static lk_status et_read_sides(struct reader *reader, bool output) {
 	lk_json_token token;
 	char key[16];
@@ -481,8 +482,8 @@ static lk_status et_read_member(struct reader *reader, const char *key) {
 	return known ? LK_OK : lk_json_skip(reader->json, reader->err);
 }
 
-/* torch's RecordScope: 0 functions, 1 backward functions, 7 what users (and the profiler) annotate.
- */
+/* torch's RecordScope: 0 functions, 1 backward functions, 7 annotations of users and of the
+ * profiler. */
 static lk_node_kind et_kind_of(const struct reader *reader) {
 	if (strncmp(reader->name, "[pytorch|profiler|execution_", 28) == 0) return LK_NODE_ROOT;
 	return reader->scope == 7 ? LK_NODE_NOTE : LK_NODE_OP;
@@ -523,13 +524,12 @@ static lk_status et_read_node(struct reader *reader) {
 	}
 }
 
-/* An address, which is another one on every rank. */
+/* An address, which differs on every rank. */
 static bool et_is_address(const char *name) {
 	return strlen(name) >= 8 && strspn(name, "0123456789") == strlen(name);
 }
 
-/* Groups that are named by addresses get the name that belongs to it, or are numbered by first use.
- */
+/* Rename groups that are named by addresses to their own names, or number them by first use. */
 static lk_status rename_groups(struct reader *reader, uint32_t *name_of) {
 	uint32_t unnamed = 0;
 	for (size_t i = 0; i < reader->aliases.count; i++)
@@ -548,7 +548,7 @@ static lk_status rename_groups(struct reader *reader, uint32_t *name_of) {
 	return LK_OK;
 }
 
-/* What was given once of a group, by its description or by one collective, holds for all of its
+/* Fill in group data that was given only once, by the description or one collective, for all of its
  * collectives. */
 static void fill_comms(lk_works *works, lk_capture_group *by_name) {
 	for (size_t g = 0; g < works->groups.count; g++)

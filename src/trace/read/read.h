@@ -1,5 +1,4 @@
-/* read.h: files and folders as what they hold: captures and execution traces, sorted out by
- * content. */
+/* read.h: reads files and folders of captures and execution traces, recognised by content. */
 #ifndef LK_TRACE_READ_READ_H
 #define LK_TRACE_READ_READ_H
 
@@ -11,13 +10,13 @@
 #include "trace/capture/capture.h"
 #include "trace/capture/works.h"
 
-/* Reads a file of any format: one of *capture and *works is set, the other NULL. `works` NULL:
+/* Read a file of any format: sets one of *capture and *works, the other is NULL. `works` NULL:
  * execution traces are an error. */
 lk_status lk_trace_read(const char *path, const lk_read_limits *limits, lk_capture **capture,
                         lk_works **works, lk_error *err);
 
-/* The same of a file that was found in a folder or an archive: where it is another kind of file,
- * both stay NULL. */
+/* The same for a file found in a folder or an archive: if it is another kind of file, both stay
+ * NULL. */
 lk_status lk_trace_read_found(const char *path, const lk_read_limits *limits, lk_capture **capture,
                               lk_works **works, lk_error *err);
 
@@ -27,19 +26,19 @@ typedef struct lk_trace_files {
 	uint32_t captures, work_count;
 } lk_trace_files;
 
-/* As lk_traces_read reads files and folders. `out` is to be freed when it is LK_OK. */
+/* Read files and folders like lk_traces_read. Free `out` if the result is LK_OK. */
 lk_status lk_trace_files_read(const char *const *paths, uint32_t count,
                               const lk_read_limits *limits, int threads, lk_trace_files *out,
                               lk_error *err);
-/* The names alone, folders listed, in the arena. */
+/* List the names only, with folders expanded, in the arena. */
 lk_status lk_trace_files_list(lk_arena *arena, const char *const *paths, uint32_t count,
                               const char *const **out, uint32_t *found, lk_error *err);
 void lk_trace_files_free(lk_trace_files *files);
-/* What was read of `from` follows that of `to`; `from` is empty then. */
+/* Append the contents of `from` to `to`; `from` is then empty. */
 lk_status lk_trace_files_merge(lk_trace_files *to, lk_trace_files *from, lk_error *err);
-/* ---- trace_kind: what a trace file is, by its first bytes. */
+/* ---- trace_kind: the format of a trace file, from its first bytes. */
 
-/* So many first bytes are enough: lists of events and nodes come after a short head. */
+/* Bytes that are enough: lists of events and nodes come after a short head. */
 enum { LK_TRACE_HEAD = 1 << 18 };
 
 typedef enum lk_trace_kind {
@@ -51,7 +50,7 @@ typedef enum lk_trace_kind {
 	LK_TRACE_CHAKRA,     /* protobuf */
 	LK_TRACE_RECORDING,  /* of lockstep record */
 	LK_TRACE_XPLANE,     /* protobuf, of JAX and TensorFlow */
-	LK_TRACE_OTHER_JSON, /* JSON that does not say in its head */
+	LK_TRACE_OTHER_JSON, /* JSON whose head does not tell */
 	LK_TRACE_OTHER,
 } lk_trace_kind;
 
@@ -65,103 +64,101 @@ const char *lk_trace_kind_name(lk_trace_kind kind);
 
 /* ---- kineto: the reader of Kineto's and Chrome's JSON. */
 
-/* Adds everything of the file to a new capture; the caller finishes it. */
+/* Add everything of the file to a new capture; the caller finishes it. */
 lk_status lk_kineto_read(lk_stream *in, const lk_read_limits *limits, lk_capture *capture,
                          lk_error *err);
 
 /* ---- xplane: HOST.xplane.pb of JAX, TensorFlow and OpenXLA. */
 
-/* Adds everything of the file to a new capture; the caller finishes it. */
+/* Add everything of the file to a new capture; the caller finishes it. */
 lk_status lk_xplane_read(lk_stream *in, const lk_read_limits *limits, lk_capture *capture,
                          lk_error *err);
 
 /* ---- nsys: Nsight Systems' export to SQLite. */
 
-/* Reads the database at `path` into a new capture, which the caller finishes. Of a report of
- * several processes the one with most kernels is read, with a warning. */
+/* Read the database at `path` into a new capture, which the caller finishes. Of a report of several
+ * processes, reads the one with most kernels, with a warning. */
 lk_status lk_nsys_read(const char *path, const lk_read_limits *limits, lk_capture *capture,
                        lk_error *err);
 
-/* ---- rocpd, rocprof: what AMD's profilers write. */
+/* ---- rocpd, rocprof: formats of AMD's profilers. */
 
 /* Whether the database at `path` is one of rocprofv3 or rocmProfileData. */
 lk_status lk_rocpd_found(const char *path, bool *found, lk_error *err);
-/* Reads it into a new capture, which the caller finishes. */
+/* Read it into a new capture, which the caller finishes. */
 lk_status lk_rocpd_read(const char *path, const lk_read_limits *limits, lk_capture *capture,
                         lk_error *err);
-/* Adds everything of a JSON file of rocprofv3 or rocprof to a new capture. The file is held in
+/* Add everything of a JSON file of rocprofv3 or rocprof to a new capture. The file is held in
  * memory as a tree. */
 lk_status lk_rocprof_read(lk_stream *in, const lk_read_limits *limits, lk_capture *capture,
                           lk_error *err);
 
 /* ---- recorded: recordings (io/recording.h) as captures.
  *
- * A program without a device is shown as one with: the *processor* is the device. Its streams are
- * "own code" (what the main thread does between calls that were recorded), blocking communication,
- * and communication in flight. The main thread launches each of them and waits for it, so that
- * explain, replay and whatif work on it as on any capture. What it reads is data loading: the
- * annotation "file:read NAME".
- */
+ * A program without a device is shown as if it had one: the *processor* is the device. Its streams
+ * are "own code" (the main thread between recorded calls), blocking communication, and
+ * communication in flight. The main thread launches each of them and waits for it, so that explain,
+ * replay and whatif work as on any capture. Its reads are data loading: the annotation "file:read
+ * NAME". */
 
-/* One call, of this process or one that it forked. */
+/* One call of this process, or of one that it forked. */
 typedef struct lk_recorded_call {
 	lk_record_entry record;
-	uint32_t process; /* index of its recording; 0: the one requested */
+	uint32_t process; /* index of its recording; 0: the given one */
 	uint32_t done;    /* POST, START: the call that waited for it, LK_NONE; DONE: the call that it
 	                     waited for */
 } lk_recorded_call;
 typedef LK_VEC(lk_recorded_call) lk_recorded_calls;
 
-/* What a number of a recording refers to. */
+/* What an id in a recording refers to. */
 typedef struct lk_recorded_name {
 	uint64_t key;       /* process << 32 | number */
 	uint32_t name;      /* interned: of a call; path of a file; ranks of a group, "[0, 1]" */
 	uint32_t shown;     /* interned: base name of a file; name of a group */
 	int32_t size, rank; /* of a group: ranks, own rank; -1: not a group of this process */
-	uint32_t mount;     /* of a file: the number of its mount; 0 not known */
+	uint32_t mount;     /* of a file: the number of its mount; 0 unknown */
 	int64_t bytes;      /* of a file: its size when first seen */
-	uint64_t division;  /* of a group of an emulated world: what it was made with */
+	uint64_t division;  /* of a group of an emulated world: identifies the split that made it */
 } lk_recorded_name;
 typedef LK_VEC(lk_recorded_name) lk_recorded_names;
 
 typedef struct lk_recorded_run {
 	const char *path;
-	lk_recording_head head;  /* of the process requested */
+	lk_recording_head head;  /* of the given process */
 	lk_recorded_calls calls; /* by start */
-	/* LK_RECORD_STORAGE and LK_RECORD_PROCESSOR, which are no calls; by start */
+	/* LK_RECORD_STORAGE and LK_RECORD_PROCESSOR, which are not calls; by start */
 	lk_recorded_calls storage, processor;
 	lk_recorded_names names, files, groups, peers, mounts; /* by key */
 	uint16_t main_thread;
-	uint64_t strange; /* records that cannot be */
-	uint64_t dropped; /* for want of room, while recording */
+	uint64_t strange; /* invalid records */
+	uint64_t dropped; /* for lack of room, while recording */
 	uint32_t children;
 	lk_intern *texts; /* of the names; borrowed */
 } lk_recorded_run;
 
-/* Reads a recording and those of the processes that were forked from it, in the same folder.
- */
+/* Read a recording and those of the processes that were forked from it, in the same folder. */
 lk_status lk_recorded_load(const char *path, const lk_read_limits *limits, lk_intern *texts,
                            lk_recorded_run *out, lk_error *err);
-/* The same of one recording that is open. */
+/* The same for one open recording. */
 lk_status lk_recorded_take(lk_recording *recording, const lk_read_limits *limits, lk_intern *texts,
                            lk_recorded_run *out, lk_error *err);
 void lk_recorded_free(lk_recorded_run *run);
-/* Whether a call is one of a pipe, not of a connection to another process's address. */
+/* Whether a call uses a pipe instead of a connection to another process's address. */
 bool lk_recorded_by_pipe(const lk_recorded_run *run, const lk_recorded_call *call);
 const lk_recorded_name *lk_recorded_find(const lk_recorded_names *names, uint32_t process,
                                          uint32_t number); /* or NULL */
 
-/* The steps: moments at which one begins, and the last one's end. */
+/* The start of each step, and the last one's end. */
 typedef struct lk_recorded_steps {
 	LK_VEC(int64_t) begin; /* steps + 1; empty: none were found */
-	uint32_t calls;        /* of communication in a step; 0: found otherwise */
-	bool by_files;         /* found by what is read and written: the first one may begin anywhere */
+	uint32_t calls;        /* communication calls per step; 0: found otherwise */
+	bool by_files;         /* found by files read and written: the first one may begin anywhere */
 } lk_recorded_steps;
-/* Programs and libraries, which are read where they begin: no data. */
+/* Whether a file is a program or library, which is read at start: not data. */
 bool lk_recorded_is_program(const char *path);
 lk_status lk_recorded_find_steps(const lk_recorded_run *run, lk_recorded_steps *out, lk_error *err);
 
-/* Fills a new capture, which the caller finishes. */
+/* Fill a new capture, which the caller finishes. */
 lk_status lk_recording_read(const char *path, const lk_read_limits *limits, lk_capture *capture,
                             lk_error *err);
 lk_status lk_recording_show(lk_recorded_run *run, lk_capture *capture, lk_error *err);

@@ -1,5 +1,5 @@
-/* recorded.c: a recording and those of forked processes as one list of calls, by time; who waited
- * for which. */
+/* recorded.c: a recording and those of forked processes as one list of calls, by time; which call
+ * waited for which. */
 #include "trace/read/recorded_internal.h"
 
 #include <errno.h>
@@ -16,7 +16,7 @@
 
 enum { MOST_CHILDREN = 1024 };
 
-/* Times beyond three months are no times. */
+/* Times beyond three months are invalid. */
 static const int64_t LAST_NS = INT64_C(1) << 53;
 
 struct loader {
@@ -111,7 +111,7 @@ static lk_status recorded_add_call(struct loader *loader, const lk_record_entry 
 	if (to->count >= most)
 		return lk_fail(loader->err, LK_ERR_INPUT, run->path, "holds too many records");
 	if (!lk_push(to)) return lk_oom(loader->err);
-	/* `done` is its place until all are in order */
+	/* `done` holds its index until all are sorted */
 	*lk_last(to) = (lk_recorded_call){*entry, loader->process, (uint32_t)(to->count - 1)};
 	lk_last(to)->record.start_ns += loader->shift_ns;
 	lk_last(to)->record.end_ns += loader->shift_ns;
@@ -152,8 +152,7 @@ static int recorded_by_start(const void *a, const void *b) {
 	return x->done < y->done ? -1 : x->done > y->done;
 }
 
-/* By start; of equals the one that was recorded first comes first, whichever sort the C library
- * has. */
+/* Sort by start; equal calls stay in recorded order, with any C library's sort. */
 static void sort_calls(lk_recorded_calls *calls) {
 	lk_sort(calls->at, calls->count, sizeof *calls->at, recorded_by_start);
 	for (size_t i = 0; i < calls->count; i++) calls->at[i].done = LK_NONE;
@@ -166,8 +165,8 @@ bool lk_recorded_by_pipe(const lk_recorded_run *run, const lk_recorded_call *cal
 	                       strlen(LK_RECORD_PIPE)) == 0;
 }
 
-/* How much a call says for its thread being the main one. Connections are mostly served by threads
- * of their own. */
+/* How strongly a call suggests that its thread is the main one. Connections mostly have threads of
+ * their own. */
 static uint64_t weight_of(const lk_record_entry *entry) {
 	switch (entry->kind) {
 	case LK_RECORD_COMM: return 1u << 20;
@@ -180,8 +179,8 @@ static uint64_t weight_of(const lk_record_entry *entry) {
 	}
 }
 
-/* The thread that communicates most by calls, else the one that has most calls of files, else the
- * first. */
+/* The main thread is the one that communicates most by calls, else the one with most file calls,
+ * else the first. */
 static lk_status find_main_thread(lk_recorded_run *run, lk_error *err) {
 	uint64_t *weight = calloc(1 << 16, sizeof *weight);
 	if (!weight) return lk_oom(err);
@@ -196,7 +195,7 @@ static lk_status find_main_thread(lk_recorded_run *run, lk_error *err) {
 
 /* ---- requests ---- */
 
-/* By handle: the call that began what it refers to, and, for persistent ones, the call that made
+/* By handle: the call that started the request, and, for persistent requests, the call that created
  * it. */
 struct request {
 	uint64_t key;
@@ -210,7 +209,7 @@ static struct request *request_at(struct request *table, size_t size, uint64_t k
 	return &table[at];
 }
 
-/* A persistent request says what it is when it is made; its starts learn that. */
+/* A persistent request is described when it is created; its starts copy that. */
 static void recorded_start(lk_recorded_run *run, struct request *request, uint32_t call) {
 	lk_record_entry *record = &run->calls.at[call].record;
 	request->call = call;
@@ -296,7 +295,7 @@ static lk_status add_child(struct loader *loader, const char *path) {
 	lk_recording recording;
 	const lk_recording_head *own = &loader->run->head;
 	lk_status status = lk_recording_open(path, &recording, loader->err);
-	if (status == LK_ERR_INPUT) return LK_OK; /* one that ended while its recording began */
+	if (status == LK_ERR_INPUT) return LK_OK; /* it ended while its recording began */
 	LK_TRY(status);
 	if (strcmp(recording.head.host, own->host) == 0 && recording.head.root == own->pid &&
 	    !__builtin_sub_overflow(recording.head.monotonic_ns, own->monotonic_ns,
@@ -315,7 +314,7 @@ static lk_status add_children(struct loader *loader, const char *path) {
 	int length = slash ? (int)(slash - path) + 1 : 0;
 	snprintf(folder, sizeof folder, "%.*s", length, path);
 	if (!*folder) lk_copy(folder, sizeof folder, "./");
-	/* a folder that may be entered and not listed shows no children */
+	/* a folder that may be entered but not listed shows no children */
 	if (access(folder, R_OK) != 0 && errno == EACCES) return LK_OK;
 	lk_listing listing;
 	LK_TRY(lk_listing_read(folder, LK_RECORDING_ENDING, &listing, loader->err));

@@ -1,6 +1,6 @@
-/* recorded_groups.c: the members of groups that a recording names only: NAME.lkgroup in its folder
+/* recorded_groups.c: the members of groups that a recording only names: NAME.lkgroup in its folder
  * holds an int32 for each rank of the group, its rank of the world + 1, written by the member
- * itself; 0 where a member was not recorded. */
+ * itself; 0 if a member was not recorded. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,7 +16,7 @@ static bool groups_is_name(const char *text) {
 	return *text == '#' && strspn(text + 1, "0123456789abcdef") == NAME && !text[1 + NAME];
 }
 
-/* "[4, 6]"; false where a member is missing. */
+/* "[4, 6]"; false if a member is missing. */
 static bool groups_list_members(const int32_t *rank, size_t count, char *out, size_t room) {
 	enum {
 		SPARE = 32 /* for another rank, or ", ...]" */

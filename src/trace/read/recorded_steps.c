@@ -1,19 +1,19 @@
-/* recorded_steps.c: where the steps of a recorded program begin.
+/* recorded_steps.c: finds where the steps of a recorded program begin.
  *
- * With a marker: at every call that it names. Else by the period of what the program does over and
- * over; the first of these that has one:
+ * With a marker: at every call that it names. Else by the period of what the program repeats; the
+ * first of these that has one:
  *
  *     the main thread's communication     which call, communicator, bytes
  *     messages to its busiest connection  their sizes (gloo)
- *     what the main thread reads of pipes (batches of loader processes)
+ *     the main thread's reads of pipes    (batches of loader processes)
  *     files that the main thread opens, reads and writes; calls that are all alike are steps by
  *         the pauses between them
  *
  * Each call is a token; the period is the shortest one whose longest unbroken stretch covers nearly
- * as much as that of any other; then every place where the tokens of one period occur in order is a
- * step. Of messages, which threads send, those of the next step may come in another order. A step
- * begins where the call before its first one ended. That stretch's first call is the first one of
- * the program's loop, so that all ranks of a run begin alike. */
+ * as much as that of any other. Then every place where the tokens of one period occur in order is a
+ * step. Messages are sent by threads, so those of the next step may come in another order. A step
+ * begins where the call before its first one ended. The stretch's first call is the first one of
+ * the program's loop, so all ranks of a run begin alike. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,8 +23,7 @@
 #include "base/sort.h"
 #include "trace/read/read.h"
 
-/* Periods longer than that are not looked for, nor in more calls than that: the search is their
- * product. */
+/* Limits of period and calls, because the search costs their product. */
 enum { LONGEST_PERIOD = 4096, LOOKED_AT = 1 << 15, REPEATS = 3 };
 static const double NEARLY = 0.9;
 
@@ -45,7 +44,7 @@ struct collector {
 	uint32_t peer; /* the busiest connection */
 };
 
-/* A call as a token; false: it is none. */
+/* Make a token of a call; false: the call is skipped. */
 typedef bool (*tokenizer)(const struct collector *c, const lk_recorded_call *call, uint64_t *token);
 
 static bool steps_communication(const struct collector *collector, const lk_recorded_call *call,
@@ -57,7 +56,7 @@ static bool steps_communication(const struct collector *collector, const lk_reco
 	return true;
 }
 
-/* Smaller ones are notes about those that follow. */
+/* Smaller messages are headers of the ones that follow. */
 static bool steps_message(const struct collector *collector, const lk_recorded_call *call,
                           uint64_t *token) {
 	enum { NOTE_BYTES = 1024 };
@@ -75,7 +74,7 @@ static bool from_pipe(const struct collector *collector, const lk_recorded_call 
 	if (entry->kind != LK_RECORD_RECEIVED || entry->thread != collector->run->main_thread)
 		return false;
 	if (!lk_recorded_by_pipe(collector->run, call)) return false;
-	enum { LENGTH_BYTES = 4 }; /* Python's connections: a length, then so many bytes */
+	enum { LENGTH_BYTES = 4 }; /* Python's connections: a length, then that many bytes */
 	*token = entry->io.most == LENGTH_BYTES;
 	return true;
 }
@@ -88,7 +87,7 @@ bool lk_recorded_is_program(const char *path) {
 	       strncmp(path, "/sys/", 5) == 0;
 }
 
-/* Files of one folder are alike. */
+/* Files of one folder count as equal. */
 static bool file_call(const struct collector *collector, const lk_recorded_call *call,
                       uint64_t *token) {
 	const lk_record_entry *entry = &call->record;
@@ -121,7 +120,7 @@ static lk_status steps_collect(struct collector *collector, tokenizer tokenize, 
 	return LK_OK;
 }
 
-/* The connection that most was sent by; 0 none. */
+/* The connection that sent most bytes; 0 none. */
 static lk_status find_busiest(struct collector *collector, lk_error *err) {
 	enum { PEERS = 1 << 12 };
 	double *sent = calloc(PEERS, sizeof *sent);
@@ -139,7 +138,7 @@ static lk_status find_busiest(struct collector *collector, lk_error *err) {
 	return LK_OK;
 }
 
-/* How many tokens the longest stretch with this period has, and where it begins. */
+/* Tokens in the longest stretch with this period; *where: its begin. */
 static size_t steps_longest(const uint64_t *token, size_t count, size_t period, size_t *where) {
 	size_t best = 0, run = 0;
 	for (size_t i = 0; i + period < count; i++) {
@@ -152,8 +151,7 @@ static size_t steps_longest(const uint64_t *token, size_t count, size_t period, 
 	return best ? best + period : 0;
 }
 
-/* What tokens [0, i) add up to, so that stretches of the same tokens in any order have the same
- * sum. */
+/* Prefix sums of token hashes: stretches of the same tokens in any order have the same sum. */
 static uint64_t *sums_of(const uint64_t *token, size_t count) {
 	uint64_t *sum = malloc((count + 1) * sizeof *sum);
 	if (sum) sum[0] = 0;
@@ -161,8 +159,8 @@ static uint64_t *sums_of(const uint64_t *token, size_t count) {
 	return sum;
 }
 
-/* The same where the tokens of a period come in any order; `after`: room for count periods that
- * follow one that is like them. */
+/* The same if the tokens of a period may come in any order; `after`: scratch, count equal periods
+ * that follow each place. */
 static size_t longest_unordered(const uint64_t *sum, size_t count, size_t period, uint32_t *after,
                                 size_t *where) {
 	uint32_t best = 0;
@@ -180,11 +178,11 @@ static size_t longest_unordered(const uint64_t *sum, size_t count, size_t period
 }
 
 struct repetition {
-	size_t period, where, covered; /* period 0: there is none */
+	size_t period, where, covered; /* period 0: none found */
 };
 
 /* The shortest period whose longest stretch covers nearly as much as that of any other; `sum` NULL:
- * in order. */
+ * tokens in order. */
 static lk_status find_period(const uint64_t *token, const uint64_t *sum, size_t count,
                              struct repetition *out, lk_error *err) {
 	size_t best = 0, most = count / REPEATS;
@@ -208,8 +206,8 @@ static lk_status find_period(const uint64_t *token, const uint64_t *sum, size_t 
 	return status;
 }
 
-/* Messages of several buckets overtake one another on a busy machine: where too much is out of
- * order, order does not count. */
+/* Messages of several buckets overtake one another on a busy machine: if too much is out of order,
+ * ignore the order. */
 static lk_status find_repetition(const uint64_t *token, const uint64_t *sum, size_t count,
                                  struct repetition *out, lk_error *err) {
 	static const double ORDERLY = 0.75;
@@ -223,7 +221,7 @@ static lk_status find_repetition(const uint64_t *token, const uint64_t *sum, siz
 
 /* ---- where steps begin ---- */
 
-/* The end of a call: where it was waited for, then. */
+/* When a call ended; if something waited for it, when that wait ended. */
 static int64_t steps_end_of(const lk_recorded_run *run, uint32_t call) {
 	const lk_recorded_call *recorded_call = &run->calls.at[call];
 	bool waited =
@@ -237,8 +235,8 @@ static bool waits_for_device(const lk_record_entry *entry) {
 	        entry->device.what == LK_DEVICE_WAIT_EVENT || entry->device.what == LK_DEVICE_WAIT_ALL);
 }
 
-/* What is on a stream is over when the host has waited for it: the first wait of the main thread
- * between the token and the next one; where there is none, when it was put there. */
+/* When enqueued work was known to have ended: at the end of the main thread's first wait between
+ * the token and the next one; without such a wait, when it was enqueued. */
 static int64_t end_of_enqueued(const lk_recorded_run *run, uint32_t token, uint32_t next) {
 	for (uint32_t i = token + 1; i < next && i < run->calls.count; i++) {
 		const lk_recorded_call *call = &run->calls.at[i];
@@ -249,8 +247,8 @@ static int64_t end_of_enqueued(const lk_recorded_run *run, uint32_t token, uint3
 	return run->calls.at[token].record.end_ns;
 }
 
-/* The end of what was begun before token `at`: the last `period` calls, for requests may be done
- * out of order. */
+/* When everything begun before token `at` had ended: of the last `period` calls, since requests may
+ * end out of order. */
 static int64_t end_before(const lk_recorded_run *run, const struct tokens *tokens, size_t at,
                           size_t period) {
 	uint32_t last = at ? tokens->call.at[at - 1] : 0;
@@ -274,9 +272,9 @@ static lk_status add_moment(lk_recorded_steps *out, int64_t ns, lk_error *err) {
 	return LK_OK;
 }
 
-/* Occurrences of the period; where one is broken off (a checkpoint, an evaluation), the next one
- * begins anew, and what lies between belongs to the step before. With `sum`, what follows a step
- * may be in another order. */
+/* Mark each occurrence of the period. If one is interrupted (a checkpoint, an evaluation), the next
+ * one starts a new step, and the time between belongs to the step before. With `sum`, the tokens
+ * after a step may be in another order. */
 static lk_status steps_mark(const lk_recorded_run *run, const struct tokens *tokens,
                             const uint64_t *sum, const struct repetition *found,
                             lk_recorded_steps *out, lk_error *err) {
@@ -315,12 +313,12 @@ struct batches {
 	const lk_recorded_run *run;
 	const struct tokens *tokens;
 	int64_t *length, *sorted; /* calls of each batch */
-	uint32_t *begin;          /* its first one */
+	uint32_t *begin;          /* its first call */
 	size_t count;
 };
 
-/* Parts the calls at all pauses that are so long; the share of batches that are as long as the one
- * in the middle. */
+/* Split the calls at all pauses of at least this length; returns the share of batches of median
+ * length. */
 static double part(struct batches *batches, int64_t pause) {
 	size_t n = batches->tokens->call.count, first = 0, same = 0;
 	int64_t length = 0;
@@ -343,8 +341,8 @@ static double part(struct batches *batches, int64_t pause) {
 	return (double)same / (double)batches->count;
 }
 
-/* The pause that parts the calls into batches that are alike, of those longer than half of all; the
- * longest of the best. */
+/* The pause that splits the calls into batches most alike, of those longer than the median; of
+ * equally good ones the longest. */
 static int64_t best_pause(struct batches *batches, int64_t *pauses) {
 	enum { TRIED = 64 };
 	static const double ENOUGH = 0.8;
@@ -365,7 +363,7 @@ static int64_t best_pause(struct batches *batches, int64_t *pauses) {
 	return found;
 }
 
-/* Batches of equally many calls with long pauses between them are steps. */
+/* Steps are batches of equally many calls, separated by long pauses. */
 static lk_status by_pauses(const lk_recorded_run *run, const struct tokens *tokens,
                            lk_recorded_steps *out, lk_error *err) {
 	size_t n = tokens->call.count;
@@ -479,8 +477,8 @@ static bool is_marker(const lk_recorded_run *run, const lk_recorded_call *call,
 	return false;
 }
 
-/* The last step ends with the last call, unless the process was stopped: then nobody knows how much
- * of it is missing. */
+/* The last step ends with the last call, unless the process was stopped: then an unknown part of it
+ * is missing. */
 static lk_status by_marker(const lk_recorded_run *run, lk_recorded_steps *out, lk_error *err) {
 	int64_t last = 0;
 	for (size_t i = 0; i < run->calls.count; i++) {

@@ -1,10 +1,10 @@
 /* recording_device.c: calls of a device's runtime and of NCCL, and the work on its streams, as a
- * profiler shows them: the call on the thread's lane, the work on its stream's, joined by a
+ * profiler shows them: the call on the thread's lane, the work on its stream's lane, joined by a
  * correlation; waits with what they wait for.
  *
  * Kernels between two marks are one piece of work, "kernels". Communications that reached a stream
- * together (a group of calls) are one piece too: messages that are received overlap with all
- * others, which share the piece by their bytes. */
+ * together (a group of calls) are one piece too: received messages overlap with all others, which
+ * share the piece by their bytes. */
 #include <stdlib.h>
 
 #include "base/check.h"
@@ -35,7 +35,7 @@ static bool device_received(const lk_record_entry *entry) {
 	return entry->comm.what == LK_WHAT_RECV;
 }
 
-/* What it weighs among those that share a piece of work. */
+/* Weight of a communication among those that share a piece of work. */
 static double device_weight(const lk_record_entry *entry) {
 	return (double)entry->bytes + 1;
 }
@@ -46,7 +46,7 @@ static const lk_shown_stream *find_stream(const lk_shower *shower, uint32_t thei
 	return NULL;
 }
 
-/* Which of CUPTI's streams is which of the program's, of calls whose work it has. */
+/* Map CUPTI's streams to the program's, from calls whose work is known. */
 static lk_status match_streams(lk_shower *shower) {
 	const lk_recorded_run *run = shower->run;
 	for (uint32_t i = 0; i < run->calls.count; i++) {
@@ -102,7 +102,7 @@ void lk_show_free_device(lk_shower *shower) {
 
 /* ---- lanes ---- */
 
-/* Two for each stream: the second has what runs concurrently. */
+/* Two lanes per stream: the second has concurrent work. */
 static uint32_t device_lane_of(lk_shower *shower, uint32_t stream, bool beside) {
 	return stream ? lk_capture_lane(shower->capture, true, 0,
 	                                LK_SHOWN_DEVICE + 2 * (int64_t)stream + beside)
@@ -131,7 +131,7 @@ static lk_status work_name(lk_shower *shower, const lk_recorded_call *work, uint
 	return device_name_of(shower, work, entry->device.call, "kernels", out);
 }
 
-/* The work that a call has put on its stream, once for all calls that it came from. */
+/* Add the work of a call on its stream, once for all calls that share it. */
 static lk_status device_add_work(lk_shower *shower, const lk_record_entry *call,
                                  uint32_t *correlation) {
 	lk_shown_work *first = device_find(shower->works.at, shower->works.count, call->device.serial);
@@ -141,7 +141,7 @@ static lk_status device_add_work(lk_shower *shower, const lk_record_entry *call,
 	     shown_work++) {
 		const lk_recorded_call *work = &shower->run->calls.at[shown_work->call];
 		const lk_record_entry *entry = &work->record;
-		/* CUPTI has numbers of its own for streams */
+		/* CUPTI numbers streams itself */
 		uint32_t lane = device_lane_of(
 					 shower, call->device.stream ? call->device.stream : entry->device.stream,
 					 false),
@@ -166,7 +166,7 @@ static lk_status device_add_work(lk_shower *shower, const lk_record_entry *call,
 	return LK_OK;
 }
 
-/* The number that the program's calls have for one of CUPTI's streams, else one of its own. */
+/* The program's number of one of CUPTI's streams, else a new one. */
 static uint32_t own_stream(const lk_shower *shower, uint32_t stream) {
 	LK_ASSERT(stream > 0);
 	const lk_shown_stream *known = find_stream(shower, stream);
@@ -239,7 +239,7 @@ lk_status lk_show_device_call(lk_shower *shower, uint32_t lane, const lk_recorde
 
 /* ---- communication ---- */
 
-/* Its share of a piece of work. */
+/* A communication's share of a piece of work. */
 static void device_share(lk_shown_work *work, const lk_record_entry *piece,
                          const lk_record_entry *entry, int64_t *start, int64_t *end) {
 	int side = device_received(entry);
@@ -274,7 +274,7 @@ lk_status lk_show_enqueued(lk_shower *shower, uint32_t lane, const lk_recorded_c
 	return event == LK_NONE ? LK_OK : lk_show_note(shower, event, entry, kind, entry->comm.peer);
 }
 
-/* As an annotation of the thread that serves the network. */
+/* Show as an annotation of the thread that serves the network. */
 lk_status lk_show_proxy(lk_shower *shower, const lk_recorded_call *call) {
 	const lk_record_entry *entry = &call->record;
 	char text[120];

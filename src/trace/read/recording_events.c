@@ -1,5 +1,5 @@
-/* recording_events.c: events, waits and notes of a recording as rows of a capture: what the files
- * that show recordings have in common. */
+/* recording_events.c: events, waits and notes of a recording as rows of a capture: shared by the
+ * files that show recordings. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -62,8 +62,8 @@ unsigned lk_show_kind(lk_comm_what what) {
 	return kinds[what];
 }
 
-/* The world rank of a rank of a group, from its list "[4, 6]"; as it is where the list does not
- * say. */
+/* The world rank of a rank of a group, from its list "[4, 6]"; unchanged if the list does not
+ * tell. */
 static int32_t world_rank(const char *list, int32_t rank) {
 	const char *at = *list == '[' ? list + 1 : list;
 	for (int32_t i = 0; i < rank && at; i++) {

@@ -1,8 +1,8 @@
-/* recording_read.c: the calls of a recording as a capture; recorded.c says how.
+/* recording_read.c: the calls of a recording as a capture; the form is described in read.h.
  *
- * What the main thread does between calls becomes a piece of "own code" on the processor: a launch
- * of a nanosecond and a call that waits for it. A blocking call of communication is a launch, the
- * communication on a stream of its own, and a wait; a non-blocking one lasts from its begin until
+ * The main thread's time between calls becomes a piece of "own code" on the processor: a launch of
+ * a nanosecond and a call that waits for it. A blocking communication call is a launch, the
+ * communication on a stream of its own, and a wait; a non-blocking one lasts from its start until
  * something waited for it, which is the latest it can have ended. */
 #include <stdlib.h>
 #include <string.h>
@@ -33,25 +33,25 @@ static uint32_t call_name(const lk_shower *shower, const lk_recorded_call *call)
 	return name ? name->name : 0;
 }
 
-/* MPI_Gatherv, MPI_Iscatterv, MPI_Scatterv_init: each member gives or gets as much as it likes. */
+/* MPI_Gatherv, MPI_Iscatterv, MPI_Scatterv_init: amounts differ between members. */
 static bool is_uneven_call(lk_comm_what what, const char *name) {
 	return (what == LK_WHAT_GATHER || what == LK_WHAT_SCATTER) &&
 	       (strstr(name, "gatherv") || strstr(name, "Gatherv") || strstr(name, "catterv"));
 }
 
-/* One communication from `start` to `end`, whose call is over at `launched`. */
+/* Add one communication from `start` to `end`, whose call returns at `launched`. */
 static lk_status recording_read_add_comm(lk_shower *shower, uint32_t lane, uint32_t stream,
                                          const lk_recorded_call *call, unsigned kind, int32_t peer,
                                          int64_t launched, int64_t end) {
 	const lk_record_entry *entry = &call->record;
 	uint32_t event, name = call_name(shower, call);
 	if (kind == LK_OP_COUNT) {
-		/* communicators are made, prefixes summed: the host is in the call */
+		/* creating communicators, prefix sums: host time */
 		if (entry->end_ns <= entry->start_ns) return LK_OK;
 		return lk_show_event(shower, LK_EVENT_OP, lane, name, entry->start_ns, entry->end_ns, 0,
 		                     &event);
 	}
-	if (peer < -1) return LK_OK; /* to nobody: MPI_PROC_NULL */
+	if (peer < -1) return LK_OK; /* without a peer: MPI_PROC_NULL */
 	LK_TRY(lk_show_work(shower, lane, stream, name, entry->start_ns, launched, end, &event));
 	LK_TRY(lk_show_note(shower, event, entry, kind, peer));
 	lk_last(&shower->capture->comms)->uneven =
@@ -85,14 +85,14 @@ static lk_status add_blocking(lk_shower *shower, uint32_t lane, const lk_recorde
 	           : lk_show_wait(shower, lane, LK_SHOWN_BLOCKING, false, start + 1, end);
 }
 
-/* A stream that is free, else the last one. */
+/* A free stream, else the last one. */
 static uint32_t recording_read_free_stream(const lk_shower *shower, int64_t start) {
 	uint32_t stream = LK_SHOWN_FLIGHTS;
 	while (stream < LK_SHOWN_STREAMS - 1 && shower->busy[stream] > start) stream++;
 	return stream;
 }
 
-/* A receive from any source, with any tag or of less than its room takes these from its status. */
+/* Complete a receive from its status: source, tag and bytes may be known only then. */
 static lk_recorded_call call_as_done(const lk_recorded_run *run, uint32_t index) {
 	lk_recorded_call call = run->calls.at[index];
 	if (call.done == LK_NONE || call.record.comm.what != LK_WHAT_RECV) return call;
@@ -120,7 +120,7 @@ static lk_status add_begin(lk_shower *shower, uint32_t lane, uint32_t index) {
 	                               launched, end);
 }
 
-/* All requests that one call waited for. */
+/* Show all requests that one call waited for. */
 static lk_status recording_read_add_done(lk_shower *shower, uint32_t lane, uint32_t *index) {
 	const lk_record_entry *first = &shower->run->calls.at[*index].record;
 	uint32_t stream = 0, at = *index;
@@ -197,8 +197,8 @@ static lk_status recording_read_add_call(lk_shower *shower, uint32_t lane, uint3
 	}
 }
 
-/* Calls of the main thread, and between them its own code, which may sleep; calls inside another
- * one are not reported. */
+/* Add calls of the main thread, and its own code between them, which may sleep; nested calls are
+ * not reported. */
 static lk_status add_calls(lk_shower *shower) {
 	lk_recorded_run *run = shower->run;
 	int64_t cursor = 0;
@@ -246,8 +246,8 @@ static lk_status recording_read_add_steps(lk_shower *shower) {
 	return LK_OK;
 }
 
-/* Groups by names that all their ranks have in common: "world", "ranks [0, 2]", with a number where
- * several are alike. */
+/* Name groups identically on all their ranks: "world", "ranks [0, 2]", with a number if several are
+ * alike. */
 static lk_status name_groups(lk_shower *shower) {
 	lk_recorded_names *groups = &shower->run->groups;
 	for (size_t i = 0; i < groups->count; i++) {
@@ -257,7 +257,7 @@ static lk_status name_groups(lk_shower *shower) {
 		for (size_t k = i > LOOKED_BACK ? i - LOOKED_BACK : 0; k < i; k++)
 			again += groups->at[k].name == groups->at[i].name;
 		if (*ranks == '#') {
-			groups->at[i].shown = groups->at[i].name; /* its members are not known */
+			groups->at[i].shown = groups->at[i].name; /* its members are unknown */
 			continue;
 		}
 		bool world = groups->at[i].size == shower->run->head.world && again == 1 &&

@@ -1,5 +1,5 @@
-/* recording_socket.c: connections and pipes of programs without MPI: what they carried, and who
- * waited for it. */
+/* recording_socket.c: connections and pipes of programs without MPI: their traffic, and waits for
+ * it. */
 #include "trace/capture/capture.h"
 #include "trace/read/recorded_internal.h"
 #include "base/check.h"
@@ -34,7 +34,7 @@ static double socket_carried(const lk_shower *shower, int64_t ns) {
 	return low ? shower->traffic.at[low - 1].bytes : 0;
 }
 
-/* Whether what the main thread does after this is to read a pipe. */
+/* Whether the main thread's next action is to read a pipe. */
 static bool pipe_follows(const lk_shower *shower, uint32_t index) {
 	enum { LOOKED_AHEAD = 64 };
 	LK_ASSERT(index < shower->run->calls.count);
@@ -66,8 +66,8 @@ static lk_status add_burst(lk_shower *shower, const lk_record_entry *entry, uint
 	return lk_show_note(shower, event, entry, LK_OP_COUNT, -1);
 }
 
-/* Traffic of all threads, and the main thread's waits for it, as one communication where they
- * touch. */
+/* Merge the traffic of all threads, and the main thread's waits for it, into one communication
+ * where they touch. */
 lk_status lk_show_traffic(lk_shower *shower) {
 	static const int64_t APART_NS = 200000;
 	lk_record_entry all = {.start_ns = -1};

@@ -1,5 +1,5 @@
-/* rocm.c: work and calls as AMD's profilers see them, put into a capture: of several devices the
- * one with most kernels. */
+/* rocm.c: work and calls from AMD's profilers, put into a capture; of several devices, the one with
+ * most kernels. */
 #include "trace/read/rocm_internal.h"
 #include "base/noun.h"
 #include "base/sort.h"
@@ -65,7 +65,7 @@ bool lk_rocm_domain(const char *domain, lk_event_kind *kind) {
 			*kind = domains[i].kind;
 			return true;
 		}
-	return false; /* HSA lies within HIP, and the rest takes no time of interest */
+	return false; /* HSA lies within HIP, and the rest takes negligible time */
 }
 
 const char *lk_rocm_copy_name(const char *operation) {
@@ -85,7 +85,7 @@ static int rocm_by_device(const void *a, const void *b) {
 	return x->device < y->device ? -1 : x->device > y->device;
 }
 
-/* The stretch of the work, sorted by device, of the one with most kernels. */
+/* The range of the work, sorted by device, of the device with most kernels. */
 static void rocm_choose(lk_rocm *rocm, size_t *begin, size_t *end) {
 	size_t most = 0;
 	int devices = 0;

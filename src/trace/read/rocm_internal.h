@@ -1,12 +1,12 @@
-/* rocm_internal.h: what the readers of AMD's profilers share: the work of devices is kept apart
- * until all of it was seen, since a file may hold several devices and a capture is of one rank. */
+/* rocm_internal.h: shared by the readers of AMD's profilers: device work is kept apart until the
+ * end, since a file may hold several devices and a capture is of one rank. */
 #ifndef LK_TRACE_READ_ROCM_INTERNAL_H
 #define LK_TRACE_READ_ROCM_INTERNAL_H
 
 #include "trace/read/read.h"
 
 struct lk_rocm_work {
-	lk_event event; /* its lane is made in the end */
+	lk_event event; /* its lane is added at the end */
 	int64_t device, stream;
 };
 
@@ -15,23 +15,22 @@ typedef struct lk_rocm {
 	const lk_read_limits *limits;
 	lk_error *err;
 	LK_VEC(struct lk_rocm_work) work;
-	int64_t process; /* whose calls are read; -1: all */
+	int64_t process; /* the process whose calls are read; -1: all */
 	uint64_t strange;
 } lk_rocm;
 
 lk_status lk_rocm_intern(lk_rocm *rocm, const char *text, uint32_t *out);
-/* Work of a device; `event` has kind, times, name and correlation. */
+/* Add device work; `event` has kind, times, name and correlation. */
 lk_status lk_rocm_add_work(lk_rocm *rocm, int64_t device, int64_t stream, const lk_event *event);
-/* A call (RUNTIME) or a range (NOTE) of a thread. */
+/* Add a call (RUNTIME) or a range (NOTE) of a thread. */
 lk_status lk_rocm_add_call(lk_rocm *rocm, int64_t process, int64_t thread, const lk_event *event);
-/* Sets the times of an event; false, and counted, where they are none. */
+/* Set the times of an event; if they are invalid, count it and return false. */
 bool lk_rocm_times(lk_rocm *rocm, lk_event *event, int64_t start_ns, int64_t end_ns);
-/* "HIP_RUNTIME_API", "MARKER_CORE_API": the kind of a call of this domain; false: it is not kept.
- */
+/* The kind of a call of a domain: "HIP_RUNTIME_API", "MARKER_CORE_API"; false: it is not kept. */
 bool lk_rocm_domain(const char *domain, lk_event_kind *kind);
 /* "MEMORY_COPY_HOST_TO_DEVICE" is "Memcpy HtoD". */
 const char *lk_rocm_copy_name(const char *operation);
-/* The device with most kernels goes into the capture; the others are left out, with a warning.
+/* Put the device with most kernels into the capture; the others are left out, with a warning.
  * Releases what was kept. */
 lk_status lk_rocm_finish(lk_rocm *rocm);
 void lk_rocm_free(lk_rocm *rocm);

@@ -2,9 +2,8 @@
  *
  * rocprofv3 --output-format rocpd (ROCm/rocprofiler-sdk, source/share/rocprofiler-sdk-rocpd,
  * rocpd_tables.sql; schema 3 has times in the rows, schema 4 numbers of rows of rocpd_timestamp and
- * of rocpd_track): a set of tables for each process, whose names end alike; the set with most
- * kernels is read. A kernel and the call that launched it have the stack_id of their rows of
- * rocpd_event.
+ * of rocpd_track): a set of tables per process, whose names end alike; the set with most kernels is
+ * read. A kernel and the call that launched it share the stack_id of their rows of rocpd_event.
  *
  * rocmProfileData (ROCm/rocmProfileData, rocpd_python/rocpd/schema_data): rocpd_op has the work of
  * devices, rocpd_api the calls, rocpd_api_ops joins them. */
@@ -17,7 +16,7 @@
 #include "trace/read/database.h"
 #include "trace/read/rocm_internal.h"
 
-/* A number of a table and what it stands for. */
+/* An id of a table and its value. */
 struct rocpd_pair {
 	int64_t id, value;
 };
@@ -36,7 +35,7 @@ struct rocpd {
 	rocpd_pairs times;
 	LK_VEC(struct rocpd_track) tracks;
 	rocpd_pairs launches; /* rocmProfileData: the call of work */
-	int64_t rows;         /* that were counted */
+	int64_t rows;         /* rows counted */
 };
 
 /* ---- maps ---- */
@@ -68,7 +67,7 @@ static lk_status rocpd_put(struct rocpd *reader, rocpd_pairs *pairs, int64_t id,
 	return LK_OK;
 }
 
-/* A text of column 1, or where it is empty of column 2, by the number of column 0. */
+/* Store the text of column 1, or if it is empty of column 2, under the number of column 0. */
 static lk_status rocpd_put_text(struct rocpd *reader, rocpd_pairs *pairs, sqlite3_stmt *row) {
 	uint32_t name;
 	char shown[1024];
@@ -107,7 +106,7 @@ static lk_status rocpd_read_time(void *context, sqlite3_stmt *row) {
 	                 lk_sqlite.column_int64(row, 1));
 }
 
-/* HIP's streams order work; queues of the hardware, which they share, only where streams are not
+/* HIP's streams order work; hardware queues, which streams share, are used only if streams are not
  * given. */
 static int64_t rocpd_stream(sqlite3_stmt *row, int stream, int queue) {
 	return lk_database_whole(row, stream, lk_database_whole(row, queue, 0));
@@ -132,7 +131,7 @@ static lk_status rocpd_read_track(void *context, sqlite3_stmt *row) {
 		"event_id"
 enum { AT_TRACK = 4, AT_PROCESS, AT_THREAD, AT_STREAM, AT_QUEUE, AT_EVENT, AT_OWN };
 
-/* Where it ran; columns of the row, or of its track. */
+/* Where it ran, from columns of the row or of its track. */
 static struct rocpd_track rocpd_place(const struct rocpd *reader, sqlite3_stmt *row, int device) {
 	struct rocpd_track key = {.id = lk_database_whole(row, AT_TRACK, -1)};
 	const struct rocpd_track *found =
@@ -147,7 +146,7 @@ static struct rocpd_track rocpd_place(const struct rocpd *reader, sqlite3_stmt *
 	return key;
 }
 
-/* Times and correlation; false where there are none. */
+/* Read times and correlation; false if there are none. */
 static bool rocpd_begin(struct rocpd *reader, sqlite3_stmt *row, lk_event *event) {
 	int64_t start = rocpd_find(&reader->times, lk_database_whole(row, 2, -1), -1);
 	int64_t end = rocpd_find(&reader->times, lk_database_whole(row, 3, -1), -1);
@@ -168,9 +167,7 @@ static lk_status rocpd_read_kernel(void *context, sqlite3_stmt *row) {
 	return lk_rocm_add_work(&reader->rocm, place.device, place.stream, &event);
 }
 
-/* A copy belongs to the device that is one of its ends: to its destination, unless that is the
- * host.
- */
+/* A copy belongs to the device at one of its ends: to its destination, unless that is the host. */
 static const char *const copy_columns[LK_DATABASE_COLUMNS] = {ROCPD_COLUMNS, "dst_agent_id",
                                                               "src_agent_id", "name_id", "size"};
 static lk_status rocpd_read_copy(void *context, sqlite3_stmt *row) {
@@ -228,7 +225,7 @@ static lk_status rocpd_count(void *context, sqlite3_stmt *row) {
 	return LK_OK;
 }
 
-/* The ending of the names of the tables with most kernels. */
+/* Find the name ending of the tables with most kernels. */
 static lk_status rocpd_choose(struct rocpd *reader) {
 	static const char begins[] = "rocpd_kernel_dispatch";
 	static const char *const id[LK_DATABASE_COLUMNS] = {"id"};

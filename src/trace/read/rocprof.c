@@ -1,9 +1,9 @@
 /* rocprof.c: AMD's profiles as JSON.
  *
  * rocprofv3 --output-format json (ROCm/rocprofiler-sdk, source/lib/output/generateJSON.cpp): a list
- * "rocprofiler-sdk-tool" of processes; of each, buffer_records by kind, kernel_symbols with names,
- * agents, and in strings the names of operations. A kernel and the call that launched it have the
- * same correlation_id.internal.
+ * "rocprofiler-sdk-tool" of processes; each has buffer_records by kind, kernel_symbols with names,
+ * agents, and in strings the names of operations. A kernel and the call that launched it share the
+ * correlation_id.internal.
  *
  * rocprof's results.json (ROCm/rocprofiler, bin/tblextr.py and sqlitedb.py): Chrome's events
  * without categories, whose numbers are texts and whose exact times are arguments (BeginNs, EndNs).
@@ -21,7 +21,7 @@
 
 /* ---- values ---- */
 
-/* Whole numbers as written or in a text; beyond the exact integers of a double. */
+/* Parse a whole number, plain or in a text; beyond the exact integers of a double. */
 static int64_t rocprof_whole(const lk_value *value, int64_t none) {
 	if (!value || (value->kind != LK_JSON_NUMBER && value->kind != LK_JSON_STRING)) return none;
 	char *end;
@@ -50,7 +50,7 @@ static const lk_value *rocprof_list(const lk_value *value, const char *key) {
 	return list && list->kind == LK_JSON_ARRAY ? list : &empty;
 }
 
-/* Numbers and the names that they stand for. */
+/* Numbers and their names. */
 struct rocprof_name {
 	int64_t id;
 	const char *text;
@@ -126,7 +126,7 @@ static lk_status rocprof_read_agents(struct rocprof_tool *tool) {
 	return LK_OK;
 }
 
-/* The kind of a record ("HIP_RUNTIME_API"), and of its operation the name. */
+/* The kind of a record ("HIP_RUNTIME_API"), and the name of its operation. */
 static const char *rocprof_kind(const struct rocprof_tool *tool, const lk_value *record,
                                 const char **operation) {
 	const lk_value *kinds = rocprof_list(lk_json_get(tool->value, "strings"), "buffer_records");
@@ -206,7 +206,7 @@ static lk_status rocprof_read_tool(struct rocprof_tool *tool) {
 	return LK_OK;
 }
 
-/* Of several processes the one with most kernels. */
+/* Read, of several processes, the one with most kernels. */
 static lk_status rocprof_read_tools(lk_rocm *rocm, const lk_value *tools) {
 	struct rocprof_tool tool = {.rocm = rocm, .value = tools};
 	size_t most = 0;
@@ -231,7 +231,7 @@ static lk_status rocprof_read_tools(lk_rocm *rocm, const lk_value *tools) {
 /* An end of an arrow, or an event that it may lead to. */
 struct rocprof_end {
 	int64_t process, thread, us;
-	int64_t number; /* of the arrow; of an event its place in the list */
+	int64_t number; /* of the arrow; for an event, its index in the list */
 };
 typedef LK_VEC(struct rocprof_end) rocprof_ends;
 
@@ -240,7 +240,7 @@ struct rocprof_chrome {
 	const lk_value *events;
 	rocprof_names processes;
 	rocprof_ends from, to, places;
-	uint32_t *correlation; /* of each event */
+	uint32_t *correlation; /* by event */
 };
 
 static int rocprof_by_place(const void *a, const void *b) {
@@ -259,7 +259,7 @@ static lk_status rocprof_put_end(struct rocprof_chrome *chrome, rocprof_ends *en
 	return LK_OK;
 }
 
-/* Names of processes, arrows, and where events are. */
+/* Sort out names of processes, arrows, and places of events. */
 static lk_status rocprof_sort_out(struct rocprof_chrome *chrome) {
 	for (size_t i = 0; i < chrome->events->count; i++) {
 		const lk_value *event = &chrome->events->items[i];
@@ -277,7 +277,7 @@ static lk_status rocprof_sort_out(struct rocprof_chrome *chrome) {
 	return LK_OK;
 }
 
-/* Events at the ends of an arrow have its number, from 1 on. */
+/* Give events at the ends of an arrow its number, from 1 on. */
 static void rocprof_join(struct rocprof_chrome *chrome, const rocprof_ends *ends) {
 	for (size_t i = 0; i < ends->count && chrome->places.count; i++) {
 		const struct rocprof_end *end = &ends->at[i];
@@ -311,7 +311,7 @@ static lk_status rocprof_read_event(struct rocprof_chrome *chrome, size_t i) {
 	if (!gpu && !copy)
 		return lk_rocm_add_call(chrome->rocm, rocprof_member(args, "pid", process), thread, &event);
 	int64_t device = rocprof_member(args, "dev-id", gpu ? strtoll(where + 3, NULL, 10) : 0);
-	/* copies of the runtime have no stream, and engines of their own */
+	/* the runtime's copies have no stream, but engines of their own */
 	return lk_rocm_add_work(chrome->rocm, device, copy ? -1 - thread : thread, &event);
 }
 

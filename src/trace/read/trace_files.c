@@ -33,7 +33,7 @@ static bool trace_name(const char *name) {
 	static const char *const endings[] = {".json",     ".json.gz", ".json.zst", ".sqlite",
 	                                      ".db",       ".rpd",     ".et",       LK_RECORDING_ENDING,
 	                                      ".xplane.pb"};
-	/* forked processes are read with the one that they were forked from */
+	/* forked processes are read with their parent */
 	if (name[0] == '.' ||
 	    (strstr(name, LK_RECORDING_FORKED) && lk_ends_in(name, LK_RECORDING_ENDING)))
 		return false;
@@ -63,7 +63,7 @@ static char *files_joined(const char *folder, const char *name) {
 	return asprintf(&path, "%s%s%s", folder, slash, name) < 0 ? NULL : path;
 }
 
-/* Of a recording: whether its process knew its rank. One that is damaged does not. */
+/* Note whether a recording's process knew its rank. A damaged recording counts as not knowing. */
 static lk_status note_rank(struct file_name *file, lk_error *err) {
 	lk_recording recording;
 	if (!lk_ends_in(file->path, LK_RECORDING_ENDING)) return LK_OK;
@@ -76,7 +76,7 @@ static lk_status note_rank(struct file_name *file, lk_error *err) {
 	return LK_OK;
 }
 
-/* Where some recordings are ranks' the others are of programs that started them. */
+/* If some recordings are of ranks, drop the others: they are of programs that started them. */
 static lk_status drop_starters(names *all, size_t before, lk_error *err) {
 	size_t kept = before;
 	bool ranks = false;
@@ -92,7 +92,7 @@ static lk_status drop_starters(names *all, size_t before, lk_error *err) {
 	return LK_OK;
 }
 
-/* Files that simulators read with Chakra's traces. */
+/* Simulators read these files together with Chakra's traces. */
 static bool is_simulator_file(const char *name) {
 	static const char *const others[] = {"comm_group.json", "system.json", "memory.json"};
 	for (size_t i = 0; i < sizeof others / sizeof *others; i++)
@@ -114,8 +114,8 @@ static bool holds_traces(const char *folder) {
 	return found;
 }
 
-/* The first by name of the folders in a folder that hold traces, such as iteration_10; NULL where
- * none does. The caller frees it. */
+/* The first folder by name in a folder that holds traces, such as iteration_10; NULL if there is
+ * none. The caller frees it. */
 static char *inner_folder(const char *folder) {
 	DIR *dir = opendir(folder);
 	char *first = NULL;
@@ -229,7 +229,7 @@ static lk_status read_one(void *context, size_t job, lk_error *err) {
 		file->path, reading->limits, &reading->out->capture[job], &reading->out->works[job], err);
 }
 
-/* Each file is in its place of both lists; here the empty places go. */
+/* Close the gaps: each file had its own place in both lists. */
 static void close_ranks(lk_trace_files *files, size_t count) {
 	for (size_t i = 0; i < count; i++) {
 		lk_capture *capture = files->capture[i];
@@ -242,10 +242,10 @@ static void close_ranks(lk_trace_files *files, size_t count) {
 }
 
 enum {
-	MANY_RANKS = 256 /* whose names take more room than the time to look them up is worth */
+	MANY_RANKS = 256 /* with fewer, looking names up costs more than the room saved */
 };
 
-/* Ranks of one run have the same names, mostly. Where memory is out, each keeps its own. */
+/* Share names: ranks of one run mostly have the same. When memory runs out, each keeps its own. */
 static void share_names(lk_trace_files *files) {
 	lk_intern *pool = files->captures >= MANY_RANKS ? lk_intern_new() : NULL;
 	for (uint32_t i = 0; pool && i < files->captures; i++)

@@ -1,5 +1,5 @@
-/* trace_kind.c: SQLite by its magic, JSON by its first bracket and the names of its members,
- * Chakra's protobuf by its first record. */
+/* trace_kind.c: recognises SQLite by its magic, JSON by its first bracket and the names of its
+ * members, Chakra's protobuf by its first record. */
 #include "trace/read/read.h"
 
 #include <stdint.h>
@@ -16,8 +16,8 @@ static const char *kind_skip_blanks(const char *at, const char *end) {
 	return at;
 }
 
-/* A bracket followed by a quote or another bracket. Protobuf may begin with a bracket too (a
- * length of 91 or 123), but goes on with the tag of a field, 0x0a, and a length below 0x20. */
+/* JSON: a bracket followed by a quote or another bracket. Protobuf may begin with a bracket too (a
+ * length of 91 or 123), but continues with the tag of a field, 0x0a, and a length below 0x20. */
 static bool is_json(const char *at, const char *end) {
 	at = kind_skip_blanks(at, end);
 	if (at >= end || (*at != '{' && *at != '[')) return false;
@@ -25,7 +25,7 @@ static bool is_json(const char *at, const char *end) {
 	return at >= end || (*at && strchr("\"'{}[]0123456789-", *at));
 }
 
-/* After a text that begins at its quote, or the end. */
+/* Skip a text, from its quote, or to the end. */
 static const char *kind_skip_text(const char *at, const char *end) {
 	char quote = *at;
 	for (at++; at < end && *at != quote; at++)
@@ -47,8 +47,8 @@ static lk_trace_kind kind_of_key(const char *key, size_t length) {
 	return LK_TRACE_OTHER_JSON;
 }
 
-/* By the members of the outermost object; a bare list that begins is one of events, and one of
- * which nothing but blanks is there yet may be anything. Quotes may be Python's. */
+/* Decide by the members of the outermost object. A bare list that has begun is one of events; if
+ * only blanks follow so far, it may be anything. Quotes may be Python's. */
 static lk_trace_kind kind_of_json(const char *at, const char *end) {
 	int depth = 0;
 	at = kind_skip_blanks(at, end);
@@ -71,7 +71,7 @@ static lk_trace_kind kind_of_json(const char *at, const char *end) {
 	return LK_TRACE_OTHER_JSON;
 }
 
-/* rocprof's results.json begins with an empty event; shorter than that it may be anything. */
+/* rocprof's results.json begins with an empty event; shorter texts may be anything. */
 static lk_trace_kind kind_of_chrome(const char *at, const char *end) {
 	static const char begins[] = "{ \"traceEvents\":[{}";
 	size_t size = (size_t)(end - at), length = sizeof begins - 1;
@@ -79,8 +79,8 @@ static lk_trace_kind kind_of_chrome(const char *at, const char *end) {
 	return size < length ? LK_TRACE_OTHER_JSON : LK_TRACE_ROCPROF;
 }
 
-/* A record of known length whose first field is Chakra's version or an attribute (texts and records
- * within it) or a node's number; the first record may be empty. */
+/* Whether this is a record of known length whose first field is Chakra's version or an attribute
+ * (texts and records within it) or a node's number; the first record may be empty. */
 static bool is_chakra(const unsigned char *at, const unsigned char *end) {
 	if (at < end && *at == 0) at++;
 	uint64_t length = 0;
@@ -92,9 +92,8 @@ static bool is_chakra(const unsigned char *at, const unsigned char *end) {
 	return at[0] == 0x08 || ((at[0] == 0x0a || at[0] == 0x12) && at[1] < length);
 }
 
-/* XSpace: its first plane (field 1), an id (field 1) perhaps, and a name (field 2) that planes
- * have.
- */
+/* XSpace: its first plane (field 1), perhaps an id (field 1), and a name (field 2) that planes
+ * have. */
 static bool is_xplane(const unsigned char *at, const unsigned char *end) {
 	static const char *const names[] = {"/host:", "/device:", "Task Environment"};
 	if (at >= end || *at++ != 0x0a) return false;
@@ -121,7 +120,7 @@ lk_trace_kind lk_trace_kind_of(const char *head, size_t size) {
 	if (is_xplane((const unsigned char *)head, (const unsigned char *)end)) return LK_TRACE_XPLANE;
 	if (size >= 3 && memcmp(head, "\xef\xbb\xbf", 3) == 0) head += 3;
 	if (is_json(head, end)) return kind_of_chrome(head, end);
-	/* blanks are bytes of protobuf too; JSON may still come after them */
+	/* blanks are bytes of protobuf too; JSON may still follow them */
 	if (kind_skip_blanks(head, end) == end) return LK_TRACE_OTHER;
 	return is_chakra((const unsigned char *)head, (const unsigned char *)end) ? LK_TRACE_CHAKRA
 	                                                                          : LK_TRACE_OTHER;

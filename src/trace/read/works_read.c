@@ -6,7 +6,7 @@
 #include "trace/read/read.h"
 #include "trace/capture/works.h"
 
-/* The number before the last ending or endings: "lockstep.3.et", "rank3.json.gz"; -1 none. */
+/* The number before the file endings: "lockstep.3.et", "rank3.json.gz"; -1 none. */
 static int32_t works_read_rank_of(const char *path) {
 	const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path,
 			   *end = name + strlen(name);

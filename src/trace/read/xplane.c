@@ -1,20 +1,20 @@
-/* xplane.c: what the profilers of JAX, TensorFlow and OpenXLA write: HOST.xplane.pb, a message
+/* xplane.c: traces of the profilers of JAX, TensorFlow and OpenXLA: HOST.xplane.pb, a message
  * XSpace (openxla/xla, xla/tsl/profiler/protobuf/xplane.proto; names of planes, lines and
  * statistics: xla/tsl/profiler/utils/xplane_schema.cc): planes of lines of events, whose names and
  * statistics' names are in maps of their plane.
  *
  *     start = line.timestamp_ns + event.offset_ps / 1000;  duration = event.duration_ps / 1000
  *
- * Of a device's plane (/device:GPU:0) the lines "Stream #..." are its streams; its line "Steps" has
- * the steps, where a tool added it; its other lines repeat the work by module, operation and name.
- * One process drives several devices, which run the same program: the one that has most to say is
+ * In a device's plane (/device:GPU:0) the lines "Stream #..." are its streams; its line "Steps" has
+ * the steps, if a tool added it; its other lines repeat the work by module, operation and name. One
+ * process drives several devices, which run the same program: the one with the longest plane is
  * read. Lines of hosts are threads, the same one in each plane that has its number; their events
- * with a correlation_id are calls of the runtime, and one with a step_num is a step.
+ * with a correlation_id are calls of the runtime, and those with a step_num are steps.
  *
- * Hosts run ahead of their devices, so that steps marked on the host may end before their work
- * begins. They count where the work lies within them; else steps are found by repetition: of the
- * program (hlo_module) on which the device spends most time, one begins wherever the operation
- * (hlo_op) comes again that occurs least often, which is none of a loop. */
+ * Hosts run ahead of their devices, so steps marked on the host may end before their work begins.
+ * They count if most of the work lies within them; else steps are found by repetition: of the
+ * program (hlo_module) with most device time, a step begins wherever its rarest repeated operation
+ * (hlo_op), which is in no loop, occurs. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -32,7 +32,7 @@ enum { NAME_BYTES = 1024, MOST_PLANES = 4096 };
 
 static const char gpu_plane[] = "/device:GPU:";
 
-/* Statistics that say something here. */
+/* Statistics that are used here. */
 typedef enum xplane_stat {
 	STAT_OTHER,
 	STAT_CORRELATION,
@@ -50,7 +50,7 @@ struct xplane_name {
 	xplane_stat stat;
 };
 
-/* A step as it was marked. */
+/* A step as marked in the trace. */
 struct xplane_step {
 	int64_t start_ns, end_ns, number;
 };
@@ -66,9 +66,9 @@ struct xplane {
 	lk_capture *capture;
 	const lk_read_limits *limits;
 	lk_error *err;
-	LK_VEC(struct xplane_name) events, stats; /* of the plane at hand, by id */
-	int64_t device;                           /* of the plane; -1: of a host */
-	bool device_steps;                        /* steps are those of the device's own line */
+	LK_VEC(struct xplane_name) events, stats; /* of the current plane, by id */
+	int64_t device;                           /* of the plane; -1: a host */
+	bool device_steps;                        /* steps come from the device's own line */
 	xplane_steps steps;
 	LK_VEC(struct xplane_piece) pieces; /* kernels of programs */
 	int64_t planes;
@@ -112,7 +112,7 @@ static xplane_stat xplane_stat_of(const lk_proto *name) {
 	return STAT_OTHER;
 }
 
-/* An entry of a map: key 1, and in value 2 a message whose field 2 is the name. */
+/* Read an entry of a map: key 1, and in value 2 a message whose field 2 is the name. */
 static lk_status xplane_read_name(struct xplane *reader, lk_proto entry, bool stat) {
 	struct xplane_name name = {0};
 	lk_proto_field field, inner;
@@ -134,8 +134,7 @@ static lk_status xplane_read_name(struct xplane *reader, lk_proto entry, bool st
 	return LK_OK;
 }
 
-/* A statistic: which of those that count, its number, its text, which may be the name of another.
- */
+/* Read a statistic: which one, its number, its text, which may be the name of another. */
 static xplane_stat xplane_read_stat(const struct xplane *reader, lk_proto message, uint64_t *value,
                                     lk_proto *text) {
 	xplane_stat stat = STAT_OTHER;
@@ -178,8 +177,7 @@ static lk_status xplane_intern(struct xplane *reader, const lk_proto *text, uint
 
 /* ---- events ---- */
 
-/* "kind_src:device kind_dst:host size:1024 dest:0 async:1": the bytes of a copy; -1 where they are
- * not said. */
+/* "kind_src:device kind_dst:host size:1024 dest:0 async:1": the bytes of a copy; -1 if missing. */
 static int64_t xplane_bytes(const lk_proto *details) {
 	char text[256];
 	xplane_text(details, text, sizeof text);
@@ -188,7 +186,7 @@ static int64_t xplane_bytes(const lk_proto *details) {
 	return bytes < LAST_NS ? bytes : -1;
 }
 
-/* What the statistics of an event say. */
+/* The statistics of an event. */
 struct xplane_facts {
 	lk_proto copy, module, operation;
 	uint64_t correlation, step;
@@ -246,7 +244,7 @@ static lk_status xplane_keep(struct xplane *reader, const lk_event *event) {
 	return lk_capture_add(reader->capture, event) == LK_NONE ? lk_oom(reader->err) : LK_OK;
 }
 
-/* An event of a thread or stream, or with lane LK_NONE one of the line "Steps". */
+/* Add an event of a thread or stream, or with lane LK_NONE one of the line "Steps". */
 static lk_status xplane_add(struct xplane *reader, uint32_t lane, int64_t line_ns,
                             lk_proto message) {
 	lk_event event = {.lane = lane, .kind = LK_EVENT_OP};
@@ -287,7 +285,7 @@ static lk_status xplane_add(struct xplane *reader, uint32_t lane, int64_t line_n
 
 /* ---- lines and planes ---- */
 
-/* A line: a thread, a stream, or the steps; other lines of a device are passed over. */
+/* Read a line: a thread, a stream, or the steps; other lines of a device are skipped. */
 static lk_status xplane_read_line(struct xplane *reader, lk_proto message) {
 	lk_proto head = message, name = {0};
 	lk_proto_field field;
@@ -301,7 +299,7 @@ static lk_status xplane_read_line(struct xplane *reader, lk_proto message) {
 	bool steps = device && xplane_is(&name, "Steps");
 	if (device && !steps && !xplane_begins(&name, "Stream #")) return LK_OK;
 	if (timestamp < 0 || timestamp >= LAST_NS) timestamp = 0;
-	/* counted from 1970, unless a tool made them count from the start of profiling */
+	/* counted from 1970, unless a tool made it count from the start of profiling */
 	if (timestamp > SINCE_2001_NS) reader->capture->absolute = true;
 	uint32_t lane = LK_NONE;
 	if (steps) {
@@ -317,7 +315,7 @@ static lk_status xplane_read_line(struct xplane *reader, lk_proto message) {
 	return LK_OK;
 }
 
-/* What a device's plane says of it. */
+/* Read a statistic of a device's plane. */
 static void xplane_read_device(struct xplane *reader, lk_proto stat) {
 	uint64_t value;
 	lk_proto text;
@@ -335,7 +333,7 @@ static lk_proto xplane_plane_name(lk_proto plane) {
 	return name;
 }
 
-/* The maps of names first: they come after the lines. */
+/* Read the maps of names first: they follow the lines. */
 static lk_status xplane_read_names(struct xplane *reader, lk_proto plane) {
 	lk_proto_field field;
 	reader->events.count = reader->stats.count = 0;
@@ -371,7 +369,7 @@ static lk_status xplane_refuse_tpu(const struct xplane *reader) {
 	return lk_hint(reader->err, "give one of GPUs");
 }
 
-/* The longest plane of a GPU, which is the one read; whether there are others. */
+/* Choose the longest plane of a GPU; warn if there are others. */
 static lk_status xplane_choose(struct xplane *reader, lk_proto space, lk_proto *chosen) {
 	lk_proto_field field;
 	int devices = 0;
@@ -441,7 +439,7 @@ static int xplane_by_operation(const void *a, const void *b) {
 	return xplane_by_start(a, b);
 }
 
-/* Whether half of the programs' time or more lies within the steps that were marked. */
+/* Whether at least half of the programs' time lies within the marked steps. */
 static bool xplane_steps_hold(const struct xplane *reader) {
 	int64_t first = INT64_MAX, last = 0;
 	double inside = 0, all = 0;
@@ -458,7 +456,7 @@ static bool xplane_steps_hold(const struct xplane *reader) {
 	return reader->steps.count && inside >= all / 2;
 }
 
-/* The stretch of the pieces, sorted by module, that takes most time. */
+/* The range of pieces, sorted by module, of the module with most time. */
 static void xplane_longest_module(struct xplane *reader, size_t *begin, size_t *end) {
 	const struct xplane_piece *at = reader->pieces.at;
 	double longest = -1;
@@ -473,7 +471,7 @@ static void xplane_longest_module(struct xplane *reader, size_t *begin, size_t *
 	}
 }
 
-/* By repetition (head of this file); where the last one ends is not known. */
+/* Find steps by repetition (head of this file); where the last one ends is unknown. */
 static lk_status xplane_repeat(struct xplane *reader) {
 	size_t begin = 0, end = 0, found = 0, times = SIZE_MAX;
 	lk_sort(reader->pieces.at, reader->pieces.count, sizeof *reader->pieces.at, xplane_by_module);
@@ -499,7 +497,7 @@ static lk_status xplane_repeat(struct xplane *reader) {
 	return LK_OK;
 }
 
-/* As annotations of a thread of their own, by the name that PyTorch's profiler gives them. */
+/* Add steps as annotations on a thread of their own, named as PyTorch's profiler does. */
 static lk_status xplane_mark_steps(struct xplane *reader) {
 	if (!reader->device_steps && reader->pieces.count > 1 && !xplane_steps_hold(reader))
 		LK_TRY(xplane_repeat(reader));
