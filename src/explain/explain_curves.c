@@ -41,11 +41,6 @@ static long next_rank(const char **at, long before) {
 	return (long)rank;
 }
 
-static int curves_ascending(const void *a, const void *b) {
-	const int *x = a, *y = b;
-	return (*x > *y) - (*x < *y);
-}
-
 /* Nodes of the group's ranks, and the most on one of them. False: a rank is outside of the cluster,
  * or out of memory. */
 static bool curves_place(const lk_explain_comm *comm, const lk_cluster *cluster,
@@ -58,7 +53,7 @@ static bool curves_place(const lk_explain_comm *comm, const lk_cluster *cluster,
 		nodes[count] = lk_cluster_place(cluster, (int)rank).node;
 	}
 	bool whole = nodes && count == comm->group_size;
-	if (whole) lk_sort(nodes, (size_t)count, sizeof *nodes, curves_ascending);
+	if (whole) lk_sort(nodes, (size_t)count, sizeof *nodes, lk_by_int);
 	*out = (lk_group_shape){.node = &cluster->node[0],
 	                        .ranks = comm->group_size,
 	                        .sharing = 1,

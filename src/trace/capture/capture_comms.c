@@ -189,10 +189,7 @@ static lk_status add_kernel(struct state *state, uint32_t event, lk_error *err) 
 	return LK_OK;
 }
 
-static int by_cause(const void *a, const void *b) {
-	const struct joined *x = a, *y = b;
-	return x->cause < y->cause ? -1 : x->cause > y->cause;
-}
+LK_ORDER_BY(by_cause, struct joined, cause)
 
 /* One annotation that launched several kernels states the size of all together: of each it is not
  * known. */
