@@ -25,11 +25,8 @@ struct pipeline {
 	           */
 };
 
-static const lc_node *chunks_node(const struct pipeline *pipeline, int id) {
-	return &pipeline->c->p->nodes.at[id];
-}
 static bool chunks_sliced(const struct pipeline *pipeline, const struct cut *cut, int axis) {
-	const lc_layout *layout = &chunks_node(pipeline, cut->value)->layout[axis];
+	const lc_layout *layout = &lc_node_at(pipeline->c->p, cut->value)->layout[axis];
 	return layout->kind == LC_S && layout->dim == cut->dim;
 }
 
@@ -38,7 +35,7 @@ static bool chunks_sliced(const struct pipeline *pipeline, const struct cut *cut
 static bool can_be_cut(const struct pipeline *pipeline, const lc_step *step) {
 	if (step->list >= 0) return false;
 	for (int i = 0; i < step->values.count; i++) {
-		const lc_node *value = chunks_node(pipeline, step->values.at[i]);
+		const lc_node *value = lc_node_at(pipeline->c->p, step->values.at[i]);
 		bool communicates = step->kind == LC_STEP_COMM && step->values.count == 1;
 		bool moves = value->op == LC_ALLREDUCE || value->op == LC_REDUCESCATTER ||
 		             value->op == LC_ALLGATHER || value->op == LC_ALLTOALL;
@@ -59,8 +56,8 @@ static bool chunks_add(struct pipeline *pipeline, int part, int value, int dim, 
 	bool plain =
 		lc_mpi_owner(pipeline->c, value) == value && pipeline->c->steps->storage[value] == value;
 	for (int a = 0; a < pipeline->c->p->axis_count; a++)
-		plain &= chunks_node(pipeline, value)->layout[a].kind != LC_ROOT;
-	if (!plain || chunks_node(pipeline, value)->list >= 0 || pipeline->count[part] == VALUES)
+		plain &= lc_node_at(pipeline->c->p, value)->layout[a].kind != LC_ROOT;
+	if (!plain || lc_node_at(pipeline->c->p, value)->list >= 0 || pipeline->count[part] == VALUES)
 		return false;
 	pipeline->cuts[part][pipeline->count[part]++] = (struct cut){value, dim, written};
 	return true;
@@ -73,15 +70,15 @@ static bool computed_by(const lc_step *step, int id) {
 }
 
 static bool in_memory(const struct pipeline *pipeline, int id) {
-	return pipeline->c->steps->storage[id] >= 0 && chunks_node(pipeline, id)->rank > 0;
+	return pipeline->c->steps->storage[id] >= 0 && lc_node_at(pipeline->c->p, id)->rank > 0;
 }
 
 /* The operand of a value that is cut: along the dim that becomes the value's, or whole. */
 static bool add_operand(struct pipeline *pipeline, int part, int id, int k) {
-	int operand = chunks_node(pipeline, id)->in[k], dim = -1;
+	int operand = lc_node_at(pipeline->c->p, id)->in[k], dim = -1;
 	if (!in_memory(pipeline, operand) || computed_by(&pipeline->step->parts[part], operand))
 		return true;
-	for (int d = 0; d < chunks_node(pipeline, operand)->rank; d++)
+	for (int d = 0; d < lc_node_at(pipeline->c->p, operand)->rank; d++)
 		if (lc_dim_to(pipeline->c->p, id, k, d) == pipeline->c->steps->cut[id]) dim = d;
 	if (dim >= 0) return chunks_add(pipeline, part, operand, dim, false);
 	for (int i = 0; i < pipeline->count[part]; i++)
@@ -94,13 +91,13 @@ static bool chunks_cut_part(struct pipeline *pipeline, int part) {
 	if (!can_be_cut(pipeline, step)) return false;
 	for (int i = 0; i < step->values.count; i++) {
 		int id = step->values.at[i], dim = pipeline->c->steps->cut[id];
-		if (chunks_node(pipeline, id)->rank == 0) continue;
+		if (lc_node_at(pipeline->c->p, id)->rank == 0) continue;
 		if (dim < 0 || (in_memory(pipeline, id) && !chunks_add(pipeline, part, id, dim, true)))
 			return false;
 	}
 	for (int i = 0; i < step->values.count; i++)
-		for (int k = 0; k < chunks_node(pipeline, step->values.at[i])->inputs; k++)
-			if (chunks_node(pipeline, step->values.at[i])->rank &&
+		for (int k = 0; k < lc_node_at(pipeline->c->p, step->values.at[i])->inputs; k++)
+			if (lc_node_at(pipeline->c->p, step->values.at[i])->rank &&
 			    !add_operand(pipeline, part, step->values.at[i], k))
 				return false;
 	return pipeline->count[part] > 0;
@@ -117,7 +114,8 @@ static bool chunks_find_axis(struct pipeline *pipeline) {
 				slices |= one;
 				others |=
 					!one &&
-					chunks_node(pipeline, pipeline->cuts[part][i].value)->layout[a].kind != LC_L;
+					lc_node_at(pipeline->c->p, pipeline->cuts[part][i].value)->layout[a].kind !=
+						LC_L;
 			}
 		if (slices && pipeline->axis >= 0) return false;
 		if (slices && others) pipeline->axis = a;
@@ -138,7 +136,7 @@ static void chunks_put_row(const struct pipeline *pipeline, int part, const char
 	for (int i = 0; i < pipeline->count[part]; i++) {
 		const struct cut *cut = &pipeline->cuts[part][i];
 		bool joint = pipeline->axis >= 0 && !chunks_sliced(pipeline, cut, pipeline->axis) &&
-		             chunks_node(pipeline, cut->value)->layout[pipeline->axis].kind != LC_L;
+		             lc_node_at(pipeline->c->p, cut->value)->layout[pipeline->axis].kind != LC_L;
 		fprintf(out, "{%s, %d, %s, %s}, ", lc_mpi_number(pipeline->c, cut->value, name), cut->dim,
 		        joint ? "true" : "false", cut->written ? "true" : "false");
 	}

@@ -7,11 +7,8 @@
 
 #include "base/memory.h"
 
-static const lc_node *kernel_node(const lc_kernel *kernel, int id) {
-	return &kernel->pass.p->nodes.at[id];
-}
 lc_dtype lc_kernel_format(const lc_kernel *kernel, int id) {
-	return (lc_dtype)kernel_node(kernel, id)->dtype;
+	return (lc_dtype)lc_node_at(kernel->pass.p, id)->dtype;
 }
 static char kernel_variable(int loop) {
 	return (char)('i' + loop);
@@ -28,7 +25,7 @@ char *lc_kernel_place_name(const lc_kernel *kernel, const char *prefix, const lc
 }
 
 static char *kernel_value_name(const lc_kernel *kernel, int id, char out[LC_IDENTIFIER]) {
-	const lc_node *value = kernel_node(kernel, id);
+	const lc_node *value = lc_node_at(kernel->pass.p, id);
 	if (value->op == LC_SCALAR) return lc_identifier("c_", value->name, out);
 	return lc_value_identifier(kernel->pass.p, "v", id, out);
 }
@@ -100,7 +97,7 @@ static bool kernel_put_leaf(void *context, int id, int view, FILE *out) {
 static bool kernel_is_rounded(void *context, int id) {
 	const lc_kernel *kernel = context;
 	const lc_pass *pass = &kernel->pass;
-	return pass->source[id] == LC_LOADED || kernel_node(kernel, id)->op == LC_SCALAR ||
+	return pass->source[id] == LC_LOADED || lc_node_at(kernel->pass.p, id)->op == LC_SCALAR ||
 	       (pass->source[id] == LC_NUMBER && pass->place[id] >= 0);
 }
 
@@ -111,7 +108,7 @@ static void kernel_put_place(void *context, int id, int view, FILE *out) {
 	(void)view;
 	fprintf(out, "a.w_%s + (uint64_t)(", lc_kernel_place_name(kernel, "", at, name));
 	lc_kernel_index(kernel, at, out);
-	fprintf(out, "), %s", kernel_node(kernel, id)->list >= 0 ? "a.item" : "0");
+	fprintf(out, "), %s", lc_node_at(kernel->pass.p, id)->list >= 0 ? "a.item" : "0");
 }
 
 static lc_text kernel_text_of(lc_kernel *kernel) {
@@ -138,7 +135,7 @@ static void kernel_put_made(lc_kernel *kernel, int id, bool stored) {
 /* ---- single numbers ---- */
 
 static void declare_number(lc_kernel *kernel, int id) {
-	const lc_node *value = kernel_node(kernel, id);
+	const lc_node *value = lc_node_at(kernel->pass.p, id);
 	char name[LC_IDENTIFIER], part[LC_CUDA_PART];
 	lc_dtype t = lc_kernel_format(kernel, id);
 	kernel_value_name(kernel, id, name);
@@ -161,7 +158,7 @@ void lc_kernel_numbers(lc_kernel *kernel) {
 	char name[LC_IDENTIFIER];
 	for (int id = 0; id < (int)kernel->pass.p->nodes.count; id++) {
 		if (kernel->pass.source[id] != LC_NUMBER) continue;
-		const lc_node *value = kernel_node(kernel, id);
+		const lc_node *value = lc_node_at(kernel->pass.p, id);
 		lc_dtype t = lc_kernel_format(kernel, id);
 		kernel_value_name(kernel, id, name);
 		lc_put_tabs(kernel->depth, kernel->out);
@@ -191,8 +188,9 @@ static bool reached(const lc_kernel *kernel, int place) {
 static void declare_pointer(lc_kernel *kernel, const lc_place *at) {
 	char name[LC_IDENTIFIER], part[LC_CUDA_PART], view[LC_CUDA_PART];
 	const char *type = lc_memory_type(lc_kernel_format(kernel, at->id));
-	bool written = at->view < 0 && (kernel_is_stored(kernel, at->id) ||
-	                                lc_ops[kernel_node(kernel, at->id)->op].family == LC_TOTALS);
+	bool written =
+		at->view < 0 && (kernel_is_stored(kernel, at->id) ||
+	                     lc_ops[lc_node_at(kernel->pass.p, at->id)->op].family == LC_TOTALS);
 	lc_kernel_place_name(kernel, "p", at, name);
 	lc_mpi_part(kernel->c, at->id, part, sizeof part);
 	fprintf(kernel->fields, "\t%s%s *%s;\n", written ? "" : "const ", type, name);
@@ -233,8 +231,9 @@ static void declare_strides(lc_kernel *kernel, const lc_place *at) {
 static void declare_place(lc_kernel *kernel, int place) {
 	const lc_place *at = &kernel->pass.places.at[place];
 	char name[LC_IDENTIFIER], part[LC_CUDA_PART];
-	bool single = kernel_node(kernel, at->id)->rank == 0 && !kernel_is_stored(kernel, at->id) &&
-	              lc_ops[kernel_node(kernel, at->id)->op].family != LC_TOTALS;
+	bool single = lc_node_at(kernel->pass.p, at->id)->rank == 0 &&
+	              !kernel_is_stored(kernel, at->id) &&
+	              lc_ops[lc_node_at(kernel->pass.p, at->id)->op].family != LC_TOTALS;
 	if (at->kind == LC_PLACE_RED) return;
 	if (reached(kernel, place)) declare_offset(kernel, at);
 	else if (at->kind == LC_PLACE_WHOLE) {
@@ -280,13 +279,14 @@ static lk_status kernel_add_shared(lc_kernel *kernel, int value, int held, int t
 
 static lk_status kernel_share(lc_kernel *kernel, const lc_step *step) {
 	if (step->scatter >= 0)
-		LK_TRY(kernel_add_shared(kernel, step->scatter,
-		                         lc_mpi_owner(kernel->c, kernel_node(kernel, step->scatter)->in[0]),
-		                         step->scatter));
+		LK_TRY(kernel_add_shared(
+			kernel, step->scatter,
+			lc_mpi_owner(kernel->c, lc_node_at(kernel->pass.p, step->scatter)->in[0]),
+			step->scatter));
 	for (int i = 0; i < step->gathers.count; i++) {
 		int g = step->gathers.at[i];
 		LK_TRY(kernel_add_shared(kernel, g, lc_mpi_owner(kernel->c, g),
-		                         kernel_node(kernel, g)->in[0]));
+		                         lc_node_at(kernel->pass.p, g)->in[0]));
 	}
 	return LK_OK;
 }

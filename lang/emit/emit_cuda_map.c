@@ -9,10 +9,6 @@
 
 #include <string.h>
 
-static const lc_node *cuda_map_node(const lc_kernel *kernel, int id) {
-	return &kernel->pass.p->nodes.at[id];
-}
-
 /* ---- elements in fours ---- */
 
 static void put_parameter(lc_kernel *kernel, int id) {
@@ -55,7 +51,7 @@ static const char *format_name(const lc_kernel *kernel, int id) {
 static const char *joining(const lc_kernel *kernel, int scatter) {
 	static const char *const names[LC_REDUCES] = {
 		[LC_SUM] = "RT_SUM", [LC_RMAX] = "RT_MAX", [LC_RMIN] = "RT_MIN"};
-	return names[cuda_map_node(kernel, scatter)->reduce];
+	return names[lc_node_at(kernel->pass.p, scatter)->reduce];
 }
 
 static const lc_cuda_shared *shared_of(const lc_kernel *kernel, int id, int *buffer) {
@@ -120,8 +116,8 @@ static void put_spread(lc_kernel *kernel, bool four) {
 	for (int i = 0; i < kernel->shared_count; i++) {
 		const lc_cuda_shared *shared = &kernel->shared[i];
 		const lc_place *there = &kernel->pass.places.at[shared->place];
-		int from = cuda_map_node(kernel, shared->value)->in[0];
-		if (cuda_map_node(kernel, shared->value)->op != LC_ALLGATHER) continue;
+		int from = lc_node_at(kernel->pass.p, shared->value)->in[0];
+		if (lc_node_at(kernel->pass.p, shared->value)->op != LC_ALLGATHER) continue;
 		lc_put_tabs(kernel->depth, kernel->out);
 		fprintf(kernel->out, "rt_spread%s(access, %d, a.%s + ", four ? "_four" : "", i,
 		        lc_kernel_place_name(kernel, "o", there, offset));
@@ -244,7 +240,7 @@ static const char *kind(const lc_node *node) {
 }
 
 static bool is_total(const lc_kernel *kernel, int id) {
-	return cuda_map_node(kernel, id)->op == LC_TOTAL;
+	return lc_node_at(kernel->pass.p, id)->op == LC_TOTAL;
 }
 
 /* Reductions over the same dims as the first that is not done share its kernel. */
@@ -253,7 +249,8 @@ static int cuda_map_group_of(const lc_kernel *kernel, const int *done, int *ids)
 	for (size_t i = 0; i < kernel->pass.results.count; i++) {
 		int id = kernel->pass.results.at[i];
 		if (done[i] || is_total(kernel, id) ||
-		    (count && cuda_map_node(kernel, ids[0])->dims != cuda_map_node(kernel, id)->dims))
+		    (count &&
+		     lc_node_at(kernel->pass.p, ids[0])->dims != lc_node_at(kernel->pass.p, id)->dims))
 			continue;
 		ids[count++] = id;
 	}
@@ -261,7 +258,7 @@ static int cuda_map_group_of(const lc_kernel *kernel, const int *done, int *ids)
 }
 
 static void cuda_map_put_sum(lc_kernel *kernel, int id, bool begin) {
-	const lc_node *value = cuda_map_node(kernel, id);
+	const lc_node *value = lc_node_at(kernel->pass.p, id);
 	char name[LC_IDENTIFIER];
 	const char *type = cuda_map_sum_type(lc_kernel_format(kernel, id));
 	lc_put_tabs(kernel->depth, kernel->out);
@@ -305,7 +302,7 @@ static void put_reducing_kernel(lc_kernel *kernel, const int *ids, int count, in
 		lc_value_identifier(kernel->pass.p, "r", ids[i], name);
 		fprintf(kernel->out,
 		        "\t\t%s = rt_over_block(%s, %s);\n\t\tif (threadIdx.x == 0) a.%s[task] = %s;\n",
-		        name, name, kind(cuda_map_node(kernel, ids[i])), name, name);
+		        name, name, kind(lc_node_at(kernel->pass.p, ids[i])), name, name);
 	}
 	fputs("\t}\n}\n\n", kernel->out);
 }
@@ -317,7 +314,8 @@ static void put_reducing_launch(lc_kernel *kernel, const int *ids, int count, in
 	(void)last;
 	char name[LC_IDENTIFIER], part[LC_CUDA_PART];
 	lc_mpi_part(kernel->c, kernel->pass.step->space, part, sizeof part);
-	fprintf(host, "\ta.tasks = rt_tasks_of(%s, %d);\n", part, cuda_map_node(kernel, ids[0])->dims);
+	fprintf(host, "\ta.tasks = rt_tasks_of(%s, %d);\n", part,
+	        lc_node_at(kernel->pass.p, ids[0])->dims);
 	for (int i = 0; i < count; i++) {
 		const char *type = cuda_map_sum_type(lc_kernel_format(kernel, ids[i]));
 		lc_value_identifier(kernel->pass.p, "r", ids[i], name);
@@ -328,7 +326,7 @@ static void put_reducing_launch(lc_kernel *kernel, const int *ids, int count, in
 	}
 	fprintf(host, "\tRT_RUN_TASKS(kernel%d_%s, a);\n", number, kernel->name);
 	for (int i = 0; i < count; i++) {
-		const lc_node *value = cuda_map_node(kernel, ids[i]);
+		const lc_node *value = lc_node_at(kernel->pass.p, ids[i]);
 		lc_value_identifier(kernel->pass.p, "r", ids[i], name);
 		fprintf(host, "\trt_finish<%s>(run, %s, a.%s, a.tasks, %s, ",
 		        lc_format_name(lc_kernel_format(kernel, ids[i])),
@@ -355,7 +353,7 @@ static void put_totals(lc_kernel *kernel) {
 		        strcmp(lc_store_call(t), "(") ? lc_store_call(t) : "", lc_load_call(t), name);
 		lc_kernel_index(kernel, at, kernel->out);
 		fputs("]) : 0) + ", kernel->out);
-		lc_kernel_value(kernel, cuda_map_node(kernel, id)->in[0]);
+		lc_kernel_value(kernel, lc_node_at(kernel->pass.p, id)->in[0]);
 		fputs(strcmp(lc_store_call(t), "(") ? ");\n" : ";\n", kernel->out);
 		(void)part;
 	}

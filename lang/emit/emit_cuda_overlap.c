@@ -11,10 +11,6 @@
 
 enum { PART = 160 };
 
-static const lc_node *overlap_node(const lc_mpi *mpi, int id) {
-	return &mpi->p->nodes.at[id];
-}
-
 static bool overlap_waits_for(const lc_step *step, int other) {
 	for (int i = 0; i < step->after.count; i++)
 		if (step->after.at[i] == other) return true;
@@ -48,18 +44,18 @@ struct slices {
 
 /* A product of rows by one matrix, along whose rows the collective cuts. */
 static bool overlap_rows_of(const lc_mpi *mpi, int product, int dim) {
-	const lc_node *value = overlap_node(mpi, product);
+	const lc_node *value = lc_node_at(mpi->p, product);
 	if (value->op != LC_MATMUL || value->list >= 0 || value->ta || dim < 0 ||
 	    dim >= value->rank - 1)
 		return false;
-	const lc_node *a = overlap_node(mpi, value->in[0]), *b = overlap_node(mpi, value->in[1]);
+	const lc_node *a = lc_node_at(mpi->p, value->in[0]), *b = lc_node_at(mpi->p, value->in[1]);
 	return a->rank == value->rank && b->rank == 2 && a->dim[dim] == value->dim[dim];
 }
 
 static int scatter_of(const lc_mpi *mpi, const lc_step *step) {
 	if (step->kind == LC_STEP_RING) return step->scatter;
 	return step->kind == LC_STEP_COMM && step->values.count == 1 &&
-	               overlap_node(mpi, step->values.at[0])->op == LC_REDUCESCATTER
+	               lc_node_at(mpi->p, step->values.at[0])->op == LC_REDUCESCATTER
 	           ? step->values.at[0]
 	           : -1;
 }
@@ -73,21 +69,21 @@ static bool find_slices(const lc_mpi *mpi, const lc_step *step, struct slices *o
 	if (step->part_count < 2 || first->list >= 0 || second->list >= 0) return false;
 	if (first->kind == LC_STEP_CONTRACT && step->part_count == 2 && first->values.count == 1) {
 		int product = first->values.at[0], collective = scatter_of(mpi, second);
-		if (collective < 0 || overlap_node(mpi, collective)->in[0] != product) return false;
-		*out = (struct slices){product, collective, overlap_node(mpi, collective)->axis,
-		                       overlap_node(mpi, collective)->d, true};
-		return reducible((lc_dtype)overlap_node(mpi, product)->dtype) &&
+		if (collective < 0 || lc_node_at(mpi->p, collective)->in[0] != product) return false;
+		*out = (struct slices){product, collective, lc_node_at(mpi->p, collective)->axis,
+		                       lc_node_at(mpi->p, collective)->d, true};
+		return reducible((lc_dtype)lc_node_at(mpi->p, product)->dtype) &&
 		       overlap_rows_of(mpi, product, out->dim);
 	}
 	if (first->kind != LC_STEP_COMM || second->kind != LC_STEP_CONTRACT ||
 	    first->values.count != 1 || second->values.count != 1)
 		return false;
 	int collective = first->values.at[0], product = second->values.at[0];
-	const lc_node *value = overlap_node(mpi, collective);
-	if (value->op != LC_ALLGATHER || overlap_node(mpi, product)->in[0] != collective) return false;
+	const lc_node *value = lc_node_at(mpi->p, collective);
+	if (value->op != LC_ALLGATHER || lc_node_at(mpi->p, product)->in[0] != collective) return false;
 	*out = (struct slices){product, collective, value->axis, value->d, false};
 	for (int a = 0; a < mpi->p->axis_count; a++)
-		if (overlap_node(mpi, value->in[0])->layout[a].turn != 0) return false;
+		if (lc_node_at(mpi->p, value->in[0])->layout[a].turn != 0) return false;
 	return overlap_rows_of(mpi, product, out->dim);
 }
 
@@ -95,7 +91,7 @@ static void overlap_put_collective(lc_mpi *mpi, const struct slices *slices) {
 	static const char *const reduces[LC_REDUCES] = {
 		[LC_SUM] = "RT_SUM", [LC_RMAX] = "RT_MAX", [LC_RMIN] = "RT_MIN"};
 	char to[PART], from[PART];
-	const lc_node *value = overlap_node(mpi, slices->collective);
+	const lc_node *value = lc_node_at(mpi->p, slices->collective);
 	lc_mpi_part(mpi, slices->collective, to, sizeof to);
 	lc_mpi_part(mpi, value->in[0], from, sizeof from);
 	fprintf(mpi->out, "\t\t\trt_on(run, run->side_stream, %s);\n",
@@ -110,7 +106,7 @@ static void overlap_put_collective(lc_mpi *mpi, const struct slices *slices) {
 
 static void overlap_put_product(lc_mpi *mpi, const lc_step *part, const struct slices *slices) {
 	char a[PART], y[PART], name[LC_IDENTIFIER];
-	lc_mpi_part(mpi, overlap_node(mpi, slices->product)->in[0], a, sizeof a);
+	lc_mpi_part(mpi, lc_node_at(mpi->p, slices->product)->in[0], a, sizeof a);
 	lc_mpi_part(mpi, slices->product, y, sizeof y);
 	fprintf(mpi->out, "\t\t\trt_on(run, run->main_stream, %s);\n",
 	        slices->scatters ? "false" : "true");
@@ -143,7 +139,7 @@ static lk_status put_rest(lc_mpi *mpi, const lc_step *step) {
 
 static lk_status put_slices(lc_mpi *mpi, const lc_step *step, const struct slices *slices) {
 	char a[PART], y[PART];
-	lc_mpi_part(mpi, overlap_node(mpi, slices->product)->in[0], a, sizeof a);
+	lc_mpi_part(mpi, lc_node_at(mpi->p, slices->product)->in[0], a, sizeof a);
 	lc_mpi_part(mpi, slices->product, y, sizeof y);
 	fprintf(mpi->out,
 	        "\tif (!rt_reaches(run, %d) && run->mesh.ranks[%d] > 1 && rt_in_slices(%s, %d) && "

@@ -5,12 +5,8 @@
  */
 #include "lang/emit/emit_cuda.h"
 
-static const lc_node *ring_node(const lc_mpi *mpi, int id) {
-	return &mpi->p->nodes.at[id];
-}
-
 static int axis_of(const lc_mpi *mpi, const lc_step *step) {
-	return ring_node(mpi, step->scatter >= 0 ? step->scatter : step->gathers.at[0])->axis;
+	return lc_node_at(mpi->p, step->scatter >= 0 ? step->scatter : step->gathers.at[0])->axis;
 }
 
 /* Slices that have been handed round lie elsewhere than a rank's number says; reductions need
@@ -18,10 +14,10 @@ static int axis_of(const lc_mpi *mpi, const lc_step *step) {
 bool lc_cuda_in_kernel(const lc_mpi *mpi, const lc_step *step) {
 	if (1 + step->gathers.count > LC_CUDA_SHARED) return false;
 	for (int i = 0; i < step->values.count; i++) {
-		lc_family family = lc_ops[ring_node(mpi, step->values.at[i])->op].family;
+		lc_family family = lc_ops[lc_node_at(mpi->p, step->values.at[i])->op].family;
 		if (family == LC_RED || family == LC_TOTALS) return false;
 	}
-	return step->space >= 0 && ring_node(mpi, step->space)->rank > 0;
+	return step->space >= 0 && lc_node_at(mpi->p, step->space)->rank > 0;
 }
 
 static void put_kernel(lc_kernel *kernel) {

@@ -6,10 +6,6 @@
 
 enum { COMPARED = 1, ADDED, MULTIPLIED, SIGNED, ATOM }; /* how tightly an operation binds */
 
-static const lc_node *expression_node(const lc_text *text, int id) {
-	return &text->p->nodes.at[id];
-}
-
 bool lc_is_pointwise(const lc_node *node) {
 	lc_family family = lc_ops[node->op].family;
 	return family == LC_MAP || family == LC_DROP || node->op == LC_SLICE || node->op == LC_CONST ||
@@ -26,8 +22,8 @@ static bool expression_whole(lc_dtype t) {
 /* The format in which an operation's operands meet. */
 static lc_dtype meeting(const lc_text *text, const lc_node *value) {
 	if (!expression_compares(value->op)) return (lc_dtype)value->dtype;
-	lc_dtype a = (lc_dtype)expression_node(text, value->in[0])->dtype,
-			 b = (lc_dtype)expression_node(text, value->in[1])->dtype;
+	lc_dtype a = (lc_dtype)lc_node_at(text->p, value->in[0])->dtype,
+			 b = (lc_dtype)lc_node_at(text->p, value->in[1])->dtype;
 	return lc_is_weak(a) ? b : a;
 }
 
@@ -65,7 +61,7 @@ static const char *expression_function(int op) {
 }
 
 static bool is_two(const lc_text *text, int id) {
-	return expression_node(text, id)->op == LC_CONST && expression_node(text, id)->number == 2;
+	return lc_node_at(text->p, id)->op == LC_CONST && lc_node_at(text->p, id)->number == 2;
 }
 
 static void expression_put_call(const lc_text *text, const lc_node *node, lc_dtype in) {
@@ -88,8 +84,7 @@ static bool same_register(lc_dtype a, lc_dtype b) {
 
 /* Formats narrower than f32 are rounded when a cast takes them up, and when it makes them. */
 static void put_cast(const lc_text *text, const lc_node *value, bool stored) {
-	lc_dtype to = (lc_dtype)value->dtype,
-			 from = (lc_dtype)expression_node(text, value->in[0])->dtype;
+	lc_dtype to = (lc_dtype)value->dtype, from = (lc_dtype)lc_node_at(text->p, value->in[0])->dtype;
 	bool rounds = lc_is_narrow(to) && to != from && !stored,
 		 takes = lc_is_narrow(from) && to != from && !text->rounded(text->context, value->in[0]);
 	int closing = 0;
@@ -110,7 +105,7 @@ static void put_cast(const lc_text *text, const lc_node *value, bool stored) {
 
 static void put_dropout(const lc_text *text, int id) {
 	LK_ASSERT(id >= 0 && (size_t)id < text->p->nodes.count);
-	const lc_node *value = expression_node(text, id);
+	const lc_node *value = lc_node_at(text->p, id);
 	fprintf(text->out, "rt_dropout%s(", expression_suffix((lc_dtype)value->dtype));
 	expression_put(text, value->in[0], (lc_dtype)value->dtype, COMPARED);
 	fputs(", ", text->out);
@@ -130,7 +125,7 @@ static void put_select(const lc_text *text, const lc_node *node) {
 
 static int expression_binding(const lc_text *text, int id) {
 	LK_ASSERT(id >= 0 && (size_t)id < text->p->nodes.count);
-	const lc_node *value = expression_node(text, id);
+	const lc_node *value = lc_node_at(text->p, id);
 	int tight;
 	if (value->op == LC_SELECT) return 0;
 	if (value->op == LC_NEG) return expression_whole((lc_dtype)value->dtype) ? ATOM : SIGNED;
@@ -165,13 +160,13 @@ static void expression_put_slice(const lc_text *text, int id) {
 	LK_ASSERT(id >= 0 && (size_t)id < text->p->nodes.count);
 	lc_text through = *text;
 	if (through.view < 0) through.view = id;
-	expression_put(&through, expression_node(text, id)->in[0],
-	               (lc_dtype)expression_node(text, id)->dtype, ATOM);
+	expression_put(&through, lc_node_at(text->p, id)->in[0],
+	               (lc_dtype)lc_node_at(text->p, id)->dtype, ATOM);
 }
 
 void lc_put_operation(const lc_text *text, int id, bool stored) {
 	LK_ASSERT(id >= 0 && (size_t)id < text->p->nodes.count);
-	const lc_node *value = expression_node(text, id);
+	const lc_node *value = lc_node_at(text->p, id);
 	lc_dtype in = meeting(text, value);
 	int tight;
 	switch (value->op) {
@@ -196,7 +191,7 @@ void lc_put_operation(const lc_text *text, int id, bool stored) {
 /* A weak number becomes the format of what it meets. */
 static void expression_put(const lc_text *text, int id, lc_dtype wanted, int tight) {
 	LK_ASSERT(id >= 0 && (size_t)id < text->p->nodes.count);
-	const lc_node *value = expression_node(text, id);
+	const lc_node *value = lc_node_at(text->p, id);
 	bool turns = lc_is_weak((lc_dtype)value->dtype) && !lc_is_weak(wanted) && wanted != LC_F64;
 	if (value->op == LC_CONST) {
 		lc_put_number(value->number, wanted, text->out);

@@ -342,11 +342,8 @@ bool lc_pass_stands_alone(const lc_pass *pass, int id);
 static inline char lc_map_variable(int loop) {
 	return (char)('i' + loop);
 }
-static inline const lc_node *lc_pass_node(const lc_pass *pass, int id) {
-	return &pass->p->nodes.at[id];
-}
 static inline lc_dtype lc_pass_format(const lc_pass *pass, int id) {
-	return (lc_dtype)lc_pass_node(pass, id)->dtype;
+	return (lc_dtype)lc_node_at(pass->p, id)->dtype;
 }
 
 /* ---- emit_mpi_place.c: where a pass finds a number, and how the source writes it ---- */

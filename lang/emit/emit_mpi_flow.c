@@ -31,9 +31,6 @@ struct flow {
 	const char *why; /* it cannot be done */
 };
 
-static const lc_node *flow_node(const struct flow *flow, int id) {
-	return &flow->c->p->nodes.at[id];
-}
 static bool flow_moves(const struct part *part) {
 	return part->step.kind == LC_STEP_COMM;
 }
@@ -85,7 +82,7 @@ static uint32_t add_step(struct flow *flow, lc_step *step, uint32_t needs) {
 	if (step->kind != LC_STEP_COMM && step->kind != LC_STEP_SEND)
 		return flow_add_part(flow, step, step->kind, NULL, flow->c->helper, needs);
 	for (int i = 0; i < step->values.count; i++)
-		if (move_of(flow_node(flow, step->values.at[i])->op))
+		if (move_of(lc_node_at(flow->c->p, step->values.at[i])->op))
 			all |= flow_add_part(flow, step, LC_STEP_COMM, &step->values.at[i], flow->c->helper,
 			                     needs);
 	return all;
@@ -114,7 +111,7 @@ static bool made_here(const struct flow *flow, int id) {
 }
 
 static lk_status flow_cut_part(struct flow *flow, struct part *part) {
-	const lc_node *value = part->value >= 0 ? flow_node(flow, part->value) : NULL;
+	const lc_node *value = part->value >= 0 ? lc_node_at(flow->c->p, part->value) : NULL;
 	bool can = false;
 	if (!value) return LK_OK;
 	int list = part->step.kind == LC_STEP_COMM ? value->list : part->step.list,
@@ -141,7 +138,7 @@ struct sides {
 };
 
 static void see_value(struct flow *flow, int id, int cut, struct sides *sides) {
-	const lc_node *value = flow_node(flow, id);
+	const lc_node *value = lc_node_at(flow->c->p, id);
 	for (int a = 0; a < flow->c->p->axis_count; a++) {
 		bool slices = value->layout[a].kind == LC_S && value->layout[a].dim == cut;
 		sides->slices[a] |= slices;
@@ -157,7 +154,7 @@ static void see_values(struct flow *flow, struct sides *sides) {
 		if (part->by != CUT) continue;
 		see_value(flow, part->value, part->cut, sides);
 		if (flow_moves(part))
-			see_value(flow, flow_node(flow, part->value)->in[0], part->cut, sides);
+			see_value(flow, lc_node_at(flow->c->p, part->value)->in[0], part->cut, sides);
 	}
 }
 
@@ -176,7 +173,7 @@ static void flow_find_axis(struct flow *flow) {
 /* ---- text ---- */
 
 static lk_status flow_put_product(struct flow *flow, const struct part *part, const char *name) {
-	const lc_node *value = flow_node(flow, part->value);
+	const lc_node *value = lc_node_at(flow->c->p, part->value);
 	char a[160], b[160], y[160];
 	lc_mpi_part(flow->c, value->in[0], a, sizeof a);
 	lc_mpi_part(flow->c, value->in[1], b, sizeof b);
@@ -207,8 +204,8 @@ static lk_status flow_put_function(struct flow *flow, struct part *part, const c
 	if (flow_moves(part)) return LK_OK;
 	if (part->by == WHOLE) return flow->c->any(flow->c, &part->step);
 	if (part->step.kind == LC_STEP_MAP) return lc_mpi_range(flow->c, &part->step, name, part->cut);
-	return flow_node(flow, part->value)->op == LC_MATMUL ? flow_put_product(flow, part, name)
-	                                                     : put_tensor(flow, part, name);
+	return lc_node_at(flow->c->p, part->value)->op == LC_MATMUL ? flow_put_product(flow, part, name)
+	                                                            : put_tensor(flow, part, name);
 }
 
 static void flow_put_row(struct flow *flow, const struct part *part, const char *name) {
@@ -223,7 +220,7 @@ static void flow_put_row(struct flow *flow, const struct part *part, const char 
 		between = " | ";
 	}
 	if (flow_moves(part)) {
-		const lc_node *value = flow_node(flow, part->value);
+		const lc_node *value = lc_node_at(flow->c->p, part->value);
 		fprintf(out, ", .move = %s, .how = ", move_of(value->op));
 		lc_put_settings(flow->c, value);
 		fprintf(out, ", .from = %s, .to = %s", lc_mpi_number(flow->c, value->in[0], from),
@@ -273,7 +270,8 @@ static lk_status put_flow(struct flow *flow) {
 	fputs("};\n", out);
 	for (int i = 0; i < flow->count; i++) {
 		if (flow->parts[i].ready < 0) continue;
-		lc_mpi_part(flow->c, flow_node(flow, flow->parts[i].value)->in[1], right, sizeof right);
+		lc_mpi_part(flow->c, lc_node_at(flow->c->p, flow->parts[i].value)->in[1], right,
+		            sizeof right);
 		fprintf(out, "\trt_make_ready(run, %d, %s);\n", flow->parts[i].ready, right);
 	}
 	fputs("\trt_flow_run(&flow);\n}\n\n", out);

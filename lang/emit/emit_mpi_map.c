@@ -36,7 +36,7 @@ static void mpi_map_put_made(lc_pass *pass, int id, bool stored) {
 
 static void mpi_map_put_number(lc_pass *pass, int id) {
 	LK_ASSERT(id >= 0 && (size_t)id < pass->p->nodes.count);
-	const lc_node *value = lc_pass_node(pass, id);
+	const lc_node *value = lc_node_at(pass->p, id);
 	FILE *out = pass->c->out;
 	char name[LC_IDENTIFIER], part[POINTER];
 	const char *type = lc_register_type(lc_pass_format(pass, id));
@@ -74,7 +74,7 @@ static int gather_of(const lc_pass *pass, int id) {
 	LK_ASSERT(id >= 0 && (size_t)id < pass->p->nodes.count);
 	const lc_ids *gathers = &pass->step->gathers;
 	for (int i = 0; i < gathers->count; i++)
-		if (lc_pass_node(pass, gathers->at[i])->in[0] == id && pass->c->steps->storage[id] < 0)
+		if (lc_node_at(pass->p, gathers->at[i])->in[0] == id && pass->c->steps->storage[id] < 0)
 			return gathers->at[i];
 	return -1;
 }
@@ -90,10 +90,10 @@ static bool put_ends(lc_pass *pass, const lc_place *at) {
 		        "\tconst %s *restrict p_arrived = arrived, *restrict p_mine = (const %s "
 		        "*)(%s)->data + skip;\n",
 		        type, type,
-		        lc_mpi_part(pass->c, lc_pass_node(pass, at->id)->in[0], part, sizeof part));
+		        lc_mpi_part(pass->c, lc_node_at(pass->p, at->id)->in[0], part, sizeof part));
 		fprintf(out, "\tconst int64_t first = from * rt_product(%s, %d, %d);\n",
 		        lc_mpi_part(pass->c, pass->step->space, space, sizeof space), outer,
-		        lc_pass_node(pass, pass->step->space)->rank);
+		        lc_node_at(pass->p, pass->step->space)->rank);
 	} else if (gather >= 0) {
 		bool into = lc_mpi_root(pass->c, gather) !=
 		            gather; /* the state that it is gathered into, which may be read alongside */
@@ -138,7 +138,7 @@ static void put_strides(lc_pass *pass, const lc_place *at) {
 /* Single numbers that are only read are variables, not pointers. */
 static bool needs_pointer(const lc_pass *pass, const lc_place *at) {
 	if (at->kind == LC_PLACE_WHOLE) return false;
-	return lc_pass_node(pass, at->id)->rank > 0 || mpi_map_is_stored(pass, at->id) ||
+	return lc_node_at(pass->p, at->id)->rank > 0 || mpi_map_is_stored(pass, at->id) ||
 	       pass->source[at->id] == LC_RESULT;
 }
 
@@ -226,8 +226,8 @@ static void put_body(lc_pass *pass, int depth) {
  * the same element. */
 static bool same_slice(const lc_pass *pass, const lc_place *at) {
 	if (!pass->arrives || pass->step->gathers.count == 0) return false;
-	const lc_node *value = lc_pass_node(pass, at->view >= 0 ? at->view : at->id),
-				  *g = lc_pass_node(pass, pass->step->gathers.at[0]);
+	const lc_node *value = lc_node_at(pass->p, at->view >= 0 ? at->view : at->id),
+				  *g = lc_node_at(pass->p, pass->step->gathers.at[0]);
 	return gather_of(pass, at->id) >= 0 ||
 	       (value->op == LC_SLICE && value->axis == g->axis && value->d == g->d);
 }
@@ -414,8 +414,8 @@ lk_status lc_mpi_range(lc_mpi *mpi, const lc_step *step, const char *name, int c
 lk_status lc_mpi_cuts(lc_mpi *mpi, const lc_step *step, int cut, bool *can) {
 	lc_pass pass;
 	lk_status status = lc_pass_open(mpi, step, &pass);
-	*can = status == LK_OK && cut < lc_pass_node(&pass, step->space)->rank &&
-	       lc_pass_node(&pass, step->space)->dim[cut] != 0;
+	*can = status == LK_OK && cut < lc_node_at(pass.p, step->space)->rank &&
+	       lc_node_at(pass.p, step->space)->dim[cut] != 0;
 	if (*can) lc_pass_cut(&pass, cut);
 	for (size_t i = 0; i < pass.results.count && *can; i++)
 		*can = lc_sum_loops(&pass, pass.results.at[i]) > pass.cut_loop;

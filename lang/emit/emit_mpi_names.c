@@ -5,13 +5,9 @@
 #include "lang/emit/emit_internal.h"
 #include "base/check.h"
 
-static const lc_node *names_node(const lc_mpi *mpi, int id) {
-	return &mpi->p->nodes.at[id];
-}
-
 int lc_mpi_owner(const lc_mpi *mpi, int id) {
 	LK_ASSERT(id >= 0 && (size_t)id < mpi->p->nodes.count);
-	const lc_node *value = names_node(mpi, id);
+	const lc_node *value = lc_node_at(mpi->p, id);
 	if (value->op == LC_UPDATE) return lc_mpi_owner(mpi, value->in[0]);
 	if (value->op == LC_OUT && mpi->memory[id] != id) return lc_mpi_owner(mpi, value->in[0]);
 	return id;
@@ -24,7 +20,7 @@ int lc_mpi_root(const lc_mpi *mpi, int id) {
 
 char *lc_mpi_named(const lc_mpi *mpi, const char *prefix, int id, char out[LC_IDENTIFIER]) {
 	LK_ASSERT(id >= 0 && (size_t)id < mpi->p->nodes.count);
-	const lc_node *value = names_node(mpi, id);
+	const lc_node *value = lc_node_at(mpi->p, id);
 	bool plain = value->name && (value->op == LC_STATE || lc_value_find(mpi->p, value->name) == id);
 	char begin[48];
 	if (plain) snprintf(begin, sizeof begin, *prefix ? "%.16s_" : "%.16s", prefix);
@@ -36,7 +32,7 @@ char *lc_mpi_number(const lc_mpi *mpi, int id, char out[LC_IDENTIFIER]) {
 	LK_ASSERT(id >= 0 && (size_t)id < mpi->p->nodes.count);
 	char prefix[16];
 	int owner = lc_mpi_owner(mpi, id);
-	const lc_node *value = names_node(mpi, owner);
+	const lc_node *value = lc_node_at(mpi->p, owner);
 	snprintf(prefix, sizeof prefix, "t%d", mpi->number);
 	if (value->name && (value->op == LC_STATE || lc_value_find(mpi->p, value->name) == owner))
 		return lc_mpi_named(mpi, prefix, owner, out);
@@ -48,8 +44,8 @@ char *lc_mpi_part(const lc_mpi *mpi, int id, char *out, size_t size) {
 	LK_ASSERT(id >= 0 && (size_t)id < mpi->p->nodes.count);
 	char number[LC_IDENTIFIER];
 	snprintf(out, size,
-	         names_node(mpi, lc_mpi_owner(mpi, id))->list < 0 ? "run->part[%s]"
-	                                                          : "&run->part[%s][item]",
+	         lc_node_at(mpi->p, lc_mpi_owner(mpi, id))->list < 0 ? "run->part[%s]"
+	                                                             : "&run->part[%s][item]",
 	         lc_mpi_number(mpi, id, number));
 	return out;
 }
@@ -62,7 +58,7 @@ char *lc_mpi_function(const lc_mpi *mpi, const lc_step *step, char out[LC_IDENTI
 
 int lc_mpi_scalar(const lc_mpi *mpi, int id) {
 	LK_ASSERT(id >= 0 && (size_t)id < mpi->p->nodes.count);
-	const char *name = names_node(mpi, id)->name;
+	const char *name = lc_node_at(mpi->p, id)->name;
 	int place = 0;
 	for (size_t i = 0; i < mpi->original->nodes.count; i++) {
 		const lc_node *value = &mpi->original->nodes.at[i];
@@ -75,7 +71,7 @@ int lc_mpi_scalar(const lc_mpi *mpi, int id) {
 
 void lc_mpi_size(const lc_mpi *mpi, int id, FILE *out) {
 	LK_ASSERT(id >= 0 && (size_t)id < mpi->p->nodes.count);
-	const lc_node *value = names_node(mpi, id);
+	const lc_node *value = lc_node_at(mpi->p, id);
 	if (value->axis >= 0) fprintf(out, "(double)run->mesh.ranks[%d]", value->axis);
 	else if (mpi->p->named[value->symbol].list >= 0)
 		fprintf(out, "(double)run->sizes->each[%d][item]", value->symbol);
@@ -91,7 +87,7 @@ int lc_mpi_index(lc_mpi *mpi, const char *name) {
 
 bool lc_mpi_may_be_absent(const lc_mpi *mpi, int id) {
 	LK_ASSERT(id >= 0 && (size_t)id < mpi->p->nodes.count);
-	const lc_node *value = names_node(mpi, id);
+	const lc_node *value = lc_node_at(mpi->p, id);
 	bool rooted = false;
 	for (int a = 0; a < mpi->p->axis_count; a++) rooted |= value->layout[a].kind == LC_ROOT;
 	return rooted || value->at.axis >= 0;

@@ -17,18 +17,14 @@ enum {
 	CHOICES = 16 /* RT_CHOICES */
 };
 
-static const lc_node *mpi_overlap_node(const lc_mpi *mpi, int id) {
-	return &mpi->p->nodes.at[id];
-}
-
 static bool is_matmul(const lc_mpi *mpi, const lc_step *step) {
-	const lc_node *value = mpi_overlap_node(mpi, step->values.at[0]);
+	const lc_node *value = lc_node_at(mpi->p, step->values.at[0]);
 	return step->kind == LC_STEP_CONTRACT && value->op == LC_MATMUL && !value->ta && step->list < 0;
 }
 
 static int comm_of(const lc_mpi *mpi, const lc_step *step, lc_op op) {
 	if (step->kind != LC_STEP_COMM && step->kind != LC_STEP_SEND) return -1;
-	return step->values.count >= 1 && mpi_overlap_node(mpi, step->values.at[0])->op == op &&
+	return step->values.count >= 1 && lc_node_at(mpi->p, step->values.at[0])->op == op &&
 	               step->list < 0
 	           ? step->values.at[0]
 	           : -1;
@@ -43,7 +39,7 @@ static bool overlap_is_of(const lc_mpi *mpi, int operand, int id) {
 
 /* Either the function that makes rows of a sub for the ring, or that which uses what came. */
 static void overlap_put_rows(lc_mpi *mpi, int matmul, int rows_of, bool makes, const char *name) {
-	const lc_node *value = mpi_overlap_node(mpi, matmul), *x = mpi_overlap_node(mpi, rows_of);
+	const lc_node *value = lc_node_at(mpi->p, matmul), *x = lc_node_at(mpi->p, rows_of);
 	char a[POINTER], y[POINTER], width[POINTER];
 	lc_mpi_part(mpi, value->in[0], a, sizeof a);
 	lc_mpi_part(mpi, matmul, y, sizeof y);
@@ -68,13 +64,13 @@ static void overlap_put_rows(lc_mpi *mpi, int matmul, int rows_of, bool makes, c
 static void overlap_put_around(lc_mpi *mpi, const lc_step *step, int matmul, bool makes,
                                const char *name) {
 	char a[POINTER], b[POINTER], y[POINTER], function[LC_IDENTIFIER], product[4 * POINTER];
-	const lc_node *value = mpi_overlap_node(mpi, matmul);
+	const lc_node *value = lc_node_at(mpi->p, matmul);
 	int choice = mpi->choices++;
 	fprintf(mpi->out, "static void %s(rt_run *run) {\n", lc_mpi_function(mpi, step, function));
 	if (lc_mpi_may_be_absent(mpi, matmul))
 		fprintf(mpi->out, "\tif (!(%s)->here) return;\n", lc_mpi_part(mpi, matmul, y, sizeof y));
 	fprintf(mpi->out, "\trt_make_ready(run, 0, %s);\n",
-	        lc_mpi_part(mpi, mpi_overlap_node(mpi, matmul)->in[1], b, sizeof b));
+	        lc_mpi_part(mpi, lc_node_at(mpi->p, matmul)->in[1], b, sizeof b));
 	if (choice >= CHOICES) {
 		fprintf(mpi->out, "\t%s(run, false);\n}\n\n", name);
 		return;
@@ -95,7 +91,7 @@ static void overlap_put_around(lc_mpi *mpi, const lc_step *step, int matmul, boo
 /* Rows of a product are cut along its dim d only where d is no dim of columns, and a row lies in
  * one chunk. */
 static bool cut_by_rows(const lc_mpi *mpi, int id, int d) {
-	return d < mpi_overlap_node(mpi, id)->rank - 1;
+	return d < lc_node_at(mpi->p, id)->rank - 1;
 }
 
 static lk_status put_scattered(lc_mpi *mpi, const lc_step *step, bool *done) {
@@ -112,18 +108,17 @@ static lk_status put_scattered(lc_mpi *mpi, const lc_step *step, bool *done) {
 		if (scatter < 0) return LK_OK;
 		ring = (lc_ring){.scatter = scatter,
 		                 .sends = -1,
-		                 .axis = mpi_overlap_node(mpi, scatter)->axis,
-		                 .d = mpi_overlap_node(mpi, scatter)->d};
+		                 .axis = lc_node_at(mpi->p, scatter)->axis,
+		                 .d = lc_node_at(mpi->p, scatter)->d};
 	}
 	int matmul = first->values.at[0];
-	if (ring.scatter < 0 ||
-	    !overlap_is_of(mpi, mpi_overlap_node(mpi, ring.scatter)->in[0], matmul) ||
+	if (ring.scatter < 0 || !overlap_is_of(mpi, lc_node_at(mpi->p, ring.scatter)->in[0], matmul) ||
 	    !cut_by_rows(mpi, matmul, ring.d))
 		return LK_OK;
 	snprintf(work, sizeof work, "%s_rows", lc_mpi_function(mpi, step, name));
 	ring.produce = work;
 	ring.rows_of = matmul;
-	ring.left = mpi_overlap_node(mpi, matmul)->in[0];
+	ring.left = lc_node_at(mpi->p, matmul)->in[0];
 	ring.chunks = step->chunks;
 	if (ring.pass && !lc_ring_fits(mpi, &ring, &why)) return LK_OK;
 	strcat(name, "_ring");
@@ -141,10 +136,9 @@ static lk_status put_gathered(lc_mpi *mpi, const lc_step *step, bool *done) {
 	int gather = step->part_count == 2 ? comm_of(mpi, &step->parts[0], LC_ALLGATHER) : -1;
 	if (gather < 0 || !is_matmul(mpi, &step->parts[1])) return LK_OK;
 	int matmul = step->parts[1].values.at[0];
-	const lc_node *value = mpi_overlap_node(mpi, gather),
-				  *taken = mpi_overlap_node(mpi, value->in[0]);
-	if (!overlap_is_of(mpi, mpi_overlap_node(mpi, matmul)->in[0], gather) ||
-	    overlap_is_of(mpi, mpi_overlap_node(mpi, matmul)->in[1], gather) ||
+	const lc_node *value = lc_node_at(mpi->p, gather), *taken = lc_node_at(mpi->p, value->in[0]);
+	if (!overlap_is_of(mpi, lc_node_at(mpi->p, matmul)->in[0], gather) ||
+	    overlap_is_of(mpi, lc_node_at(mpi->p, matmul)->in[1], gather) ||
 	    !cut_by_rows(mpi, gather, value->d))
 		return LK_OK;
 	if (taken->layout[value->axis].turn != 0) return LK_OK;
@@ -178,8 +172,8 @@ static bool overlap_has(const lc_ids *ids, int id) {
 static bool read_only_by(const lc_mpi *mpi, int id, const lc_step *step) {
 	LK_ASSERT(id >= 0 && (size_t)id < mpi->p->nodes.count);
 	for (int user = 0; user < (int)mpi->p->nodes.count; user++)
-		for (int k = 0; k < mpi_overlap_node(mpi, user)->inputs; k++)
-			if (mpi_overlap_node(mpi, user)->in[k] == id && !overlap_has(&step->values, user))
+		for (int k = 0; k < lc_node_at(mpi->p, user)->inputs; k++)
+			if (lc_node_at(mpi->p, user)->in[k] == id && !overlap_has(&step->values, user))
 				return false;
 	return true;
 }
@@ -194,7 +188,7 @@ static bool see_handover(const lc_mpi *mpi, const lc_step *step, lc_step *pass, 
 		send = comm_of(mpi, &step->parts[2], LC_SEND);
 	int gather = comm_of(mpi, &step->parts[3], LC_ALLGATHER);
 	if (scatter < 0 || send < 0 || gather < 0 ||
-	    mpi_overlap_node(mpi, send)->at.axis == mpi_overlap_node(mpi, scatter)->axis)
+	    lc_node_at(mpi->p, send)->at.axis == lc_node_at(mpi->p, scatter)->axis)
 		return false;
 	*pass = step->parts[1];
 	pass->scatter = scatter;
@@ -203,9 +197,9 @@ static bool see_handover(const lc_mpi *mpi, const lc_step *step, lc_step *pass, 
 	*take =
 		(lc_ring){.scatter = -1, .gather = {gather}, .gathers = 1, .sends = send, .rows_of = -1};
 	if (!lc_ring_ends(mpi, give, &why) || !lc_ring_ends(mpi, take, &why)) return false;
-	int given = mpi_overlap_node(mpi, send)->in[0];
+	int given = lc_node_at(mpi->p, send)->in[0];
 	bool chained = overlap_has(&pass->writes, given) &&
-	               overlap_is_of(mpi, mpi_overlap_node(mpi, gather)->in[0], send) &&
+	               overlap_is_of(mpi, lc_node_at(mpi->p, gather)->in[0], send) &&
 	               read_only_by(mpi, scatter, pass);
 	bool fit =
 		lc_ring_alike(mpi, pass->space, scatter, -1) && lc_ring_alike(mpi, given, scatter, -1);

@@ -26,7 +26,7 @@ void lc_put_stride_name(const lc_pass *pass, const lc_place *at, int loop, FILE 
 
 char *lc_map_value_name(const lc_pass *pass, int id, char out[LC_IDENTIFIER]) {
 	LK_ASSERT(id >= 0 && (size_t)id < pass->p->nodes.count);
-	const lc_node *value = lc_pass_node(pass, id);
+	const lc_node *value = lc_node_at(pass->p, id);
 	if (value->op == LC_SCALAR) return lc_identifier("c_", value->name, out);
 	return lc_value_identifier(pass->p, "v", id, out);
 }
@@ -69,9 +69,9 @@ static void put_arrived(const lc_pass *pass, const lc_place *at, FILE *out) {
 		fputs(i ? "]" : " - first]", text);
 		fclose(text);
 	}
-	fprintf(out, "(alone ? %s%s) : ", lc_load_call((lc_dtype)lc_pass_node(pass, at->id)->dtype),
+	fprintf(out, "(alone ? %s%s) : ", lc_load_call((lc_dtype)lc_node_at(pass->p, at->id)->dtype),
 	        index[1]);
-	lc_put_join(lc_pass_node(pass, at->id), index[0], index[1], out);
+	lc_put_join(lc_node_at(pass->p, at->id), index[0], index[1], out);
 	fputc(')', out);
 }
 
@@ -103,7 +103,7 @@ static bool mpi_map_put_leaf(void *context, int id, int view, FILE *out) {
 
 static bool mpi_map_is_rounded(void *context, int id) {
 	const lc_pass *pass = context;
-	return pass->source[id] == LC_LOADED || lc_pass_node(pass, id)->op == LC_SCALAR ||
+	return pass->source[id] == LC_LOADED || lc_node_at(pass->p, id)->op == LC_SCALAR ||
 	       (pass->source[id] == LC_NUMBER && pass->place[id] >= 0);
 }
 
@@ -114,7 +114,7 @@ static void mpi_map_put_place(void *context, int id, int view, FILE *out) {
 	(void)view;
 	fprintf(out, "w_%s + (uint64_t)(", lc_map_place(pass, "", at, name));
 	lc_put_map_index(pass, at, out);
-	fprintf(out, "), %s", lc_pass_node(pass, id)->list >= 0 ? "(uint32_t)item" : "0");
+	fprintf(out, "), %s", lc_node_at(pass->p, id)->list >= 0 ? "(uint32_t)item" : "0");
 }
 
 lc_text lc_map_text(lc_pass *pass) {

@@ -8,15 +8,11 @@
 
 enum { POINTER = 160 };
 
-static const lc_node *mpi_ring_node(const lc_mpi *mpi, int id) {
-	return &mpi->p->nodes.at[id];
-}
-
 /* ---- what can be a ring ---- */
 
 /* Whether two values have the same extents on every rank, but for how they lie along `axis`. */
 bool lc_ring_alike(const lc_mpi *mpi, int a, int b, int axis) {
-	const lc_node *x = mpi_ring_node(mpi, a), *y = mpi_ring_node(mpi, b);
+	const lc_node *x = lc_node_at(mpi->p, a), *y = lc_node_at(mpi->p, b);
 	if (x->rank != y->rank || x->list != y->list ||
 	    memcmp(x->dim, y->dim, sizeof *x->dim * x->rank) != 0)
 		return false;
@@ -34,17 +30,17 @@ static bool sliced_plainly(const lc_node *node, int axis, int d) {
 
 bool lc_ring_ends(const lc_mpi *mpi, lc_ring *ring, const char **why) {
 	int first = ring->scatter >= 0 ? ring->scatter : ring->gather[0];
-	ring->axis = mpi_ring_node(mpi, first)->axis;
-	ring->d = mpi_ring_node(mpi, first)->d;
+	ring->axis = lc_node_at(mpi->p, first)->axis;
+	ring->d = lc_node_at(mpi->p, first)->d;
 	for (int i = 0; i < ring->gathers; i++) {
-		int taken = mpi_ring_node(mpi, ring->gather[i])->in[0];
+		int taken = lc_node_at(mpi->p, ring->gather[i])->in[0];
 		*why = "its collectives are along different dims or of different shapes";
-		if (mpi_ring_node(mpi, ring->gather[i])->axis != ring->axis ||
-		    mpi_ring_node(mpi, ring->gather[i])->d != ring->d)
+		if (lc_node_at(mpi->p, ring->gather[i])->axis != ring->axis ||
+		    lc_node_at(mpi->p, ring->gather[i])->d != ring->d)
 			return false;
 		if (!lc_ring_alike(mpi, first, taken, ring->axis)) return false;
 		*why = "its slices are not those of this rank";
-		if (!sliced_plainly(mpi_ring_node(mpi, taken), ring->axis, ring->d)) return false;
+		if (!sliced_plainly(lc_node_at(mpi->p, taken), ring->axis, ring->d)) return false;
 	}
 	return true;
 }
@@ -58,16 +54,16 @@ bool lc_ring_see(const lc_mpi *mpi, const lc_step *step, lc_ring *out, const cha
 	if (step->scatter >= 0 && mpi->steps->storage[step->scatter] >= 0) return false;
 	for (int i = 0; i < step->gathers.count; i++) out->gather[out->gathers++] = step->gathers.at[i];
 	if (!lc_ring_ends(mpi, out, why)) return false;
-	int first = out->scatter >= 0 ? out->scatter : mpi_ring_node(mpi, out->gather[0])->in[0];
+	int first = out->scatter >= 0 ? out->scatter : lc_node_at(mpi->p, out->gather[0])->in[0];
 	*why = "its pass goes over other elements than the slices of its collectives";
 	return lc_ring_alike(mpi, step->space, first, -1) &&
-	       sliced_plainly(mpi_ring_node(mpi, step->space), out->axis, out->d);
+	       sliced_plainly(lc_node_at(mpi->p, step->space), out->axis, out->d);
 }
 
 /* ---- sums ---- */
 
 static void put_add(const lc_mpi *mpi, const lc_ring *ring, const char *name) {
-	const lc_node *value = mpi_ring_node(mpi, ring->scatter);
+	const lc_node *value = lc_node_at(mpi->p, ring->scatter);
 	const char *type = lc_memory_type((lc_dtype)value->dtype);
 	fprintf(mpi->out, "RT_LOOPS static void %s_add(void *sum, const void *mine, int64_t count) {\n",
 	        name);
@@ -82,15 +78,15 @@ static void put_add(const lc_mpi *mpi, const lc_ring *ring, const char *name) {
 
 /* Whether a gather's operand lies in memory of its own alongside, for others to read. */
 static bool ring_kept(const lc_mpi *mpi, int gather) {
-	return mpi->steps->storage[mpi_ring_node(mpi, gather)->in[0]] >= 0;
+	return mpi->steps->storage[lc_node_at(mpi->p, gather)->in[0]] >= 0;
 }
 
 static void put_copies(const lc_mpi *mpi, const lc_ring *ring) {
 	char to[POINTER], from[POINTER];
 	for (int i = 0; i < ring->gathers; i++) {
-		int taken = mpi_ring_node(mpi, ring->gather[i])->in[0];
+		int taken = lc_node_at(mpi->p, ring->gather[i])->in[0];
 		if (!ring_kept(mpi, ring->gather[i])) continue;
-		const char *type = lc_memory_type((lc_dtype)mpi_ring_node(mpi, taken)->dtype);
+		const char *type = lc_memory_type((lc_dtype)lc_node_at(mpi->p, taken)->dtype);
 		fprintf(mpi->out,
 		        "\tif (piece->count) memcpy((%s *)(%s)->data + piece->at, (%s *)(%s)->data + "
 		        "piece->begin, (size_t)piece->count * sizeof(%s));\n",
@@ -110,7 +106,7 @@ static void put_pass_call(const lc_ring *ring, const char *name, const char *fro
 
 static void ring_put_last(const lc_mpi *mpi, const lc_ring *ring, const char *name) {
 	char part[POINTER];
-	int space = ring->pass->space, rank = mpi_ring_node(mpi, space)->rank;
+	int space = ring->pass->space, rank = lc_node_at(mpi->p, space)->rank;
 	fprintf(mpi->out,
 	        "RT_LOOPS static void %s_last(void *self, const void *arrived, const rt_ring_piece "
 	        "*piece) {\n",
@@ -138,7 +134,7 @@ static void put_bare_last(const lc_mpi *mpi, const lc_ring *ring, const char *na
 	fputs("\trt_run *run = self;\n\tint64_t item = piece->item;\n\t(void)arrived, (void)item;\n",
 	      mpi->out);
 	if (ring->scatter >= 0) {
-		const lc_node *value = mpi_ring_node(mpi, ring->scatter);
+		const lc_node *value = lc_node_at(mpi->p, ring->scatter);
 		const char *type = lc_memory_type((lc_dtype)value->dtype);
 		fprintf(
 			mpi->out,
@@ -160,7 +156,7 @@ static void put_bare_last(const lc_mpi *mpi, const lc_ring *ring, const char *na
 /* ---- the ring itself ---- */
 
 static void put_items(const lc_mpi *mpi, const lc_ring *ring) {
-	int whole = ring->scatter >= 0 ? mpi_ring_node(mpi, ring->scatter)->in[0] : ring->gather[0];
+	int whole = ring->scatter >= 0 ? lc_node_at(mpi->p, ring->scatter)->in[0] : ring->gather[0];
 	char part[POINTER], number[LC_IDENTIFIER];
 	fprintf(mpi->out, "\tint64_t items = rt_items(run, %s);\n", lc_mpi_number(mpi, whole, number));
 	fputs("\trt_ring_item *tensor = rt_ring_memory((size_t)items, sizeof *tensor);\n", mpi->out);
@@ -180,25 +176,25 @@ static void put_unit(const lc_mpi *mpi, const lc_ring *ring) {
 	int space = ring->pass ? ring->pass->space : ring->sends;
 	char number[LC_IDENTIFIER];
 	if (ring->produce || ring->arrive) {
-		int rank = mpi_ring_node(mpi, ring->rows_of)->rank,
+		int rank = lc_node_at(mpi->p, ring->rows_of)->rank,
 			from = ring->pass && ring->outer < rank - 1 ? ring->outer : rank - 1;
 		fprintf(mpi->out, "\t\t.unit = rt_product(run->part[%s], %d, %d),\n",
 		        lc_mpi_number(mpi, ring->rows_of, number), from, rank);
 	} else if (space >= 0 && ring->outer == ring->d) fputs("\t\t.by_runs = true,\n", mpi->out);
-	else if (space >= 0 && ring->outer < mpi_ring_node(mpi, space)->rank)
+	else if (space >= 0 && ring->outer < lc_node_at(mpi->p, space)->rank)
 		fprintf(mpi->out, "\t\t.unit = rt_product(run->part[%s], %d, %d),\n",
-		        lc_mpi_number(mpi, space, number), ring->outer, mpi_ring_node(mpi, space)->rank);
+		        lc_mpi_number(mpi, space, number), ring->outer, lc_node_at(mpi->p, space)->rank);
 }
 
 static void ring_put_sizes(const lc_mpi *mpi, const lc_ring *ring) {
 	if (ring->scatter >= 0)
 		fprintf(mpi->out, "\t\t.part_size = sizeof(%s),\n",
-		        lc_memory_type((lc_dtype)mpi_ring_node(mpi, ring->scatter)->dtype));
+		        lc_memory_type((lc_dtype)lc_node_at(mpi->p, ring->scatter)->dtype));
 	if (ring->gathers == 0) return;
 	fprintf(mpi->out, "\t\t.gathers = %d, .whole_size = {", ring->gathers);
 	for (int i = 0; i < ring->gathers; i++)
 		fprintf(mpi->out, "%ssizeof(%s)", i ? ", " : "",
-		        lc_memory_type((lc_dtype)mpi_ring_node(mpi, ring->gather[i])->dtype));
+		        lc_memory_type((lc_dtype)lc_node_at(mpi->p, ring->gather[i])->dtype));
 	fputs("},\n", mpi->out);
 }
 
@@ -211,7 +207,7 @@ static void ring_put_place(const lc_mpi *mpi, const lc_group *group) {
 }
 
 static void put_hop(const lc_mpi *mpi, const lc_ring *ring) {
-	const lc_node *value = mpi_ring_node(mpi, ring->sends);
+	const lc_node *value = lc_node_at(mpi->p, ring->sends);
 	int slice = ring->gives ? value->in[0] : ring->sends;
 	char part[POINTER];
 	fprintf(mpi->out, "\t\t.hop = {run->mesh.along[%d], true, ", value->at.axis);
@@ -227,7 +223,7 @@ static void put_hop(const lc_mpi *mpi, const lc_ring *ring) {
 }
 
 static void put_ring(const lc_mpi *mpi, const lc_ring *ring, const char *name) {
-	int whole = ring->scatter >= 0 ? mpi_ring_node(mpi, ring->scatter)->in[0] : ring->gather[0];
+	int whole = ring->scatter >= 0 ? lc_node_at(mpi->p, ring->scatter)->in[0] : ring->gather[0];
 	char number[LC_IDENTIFIER], left[LC_IDENTIFIER];
 	bool lasts = ring->pass || ring->scatter >= 0;
 	for (int i = 0; i < ring->gathers; i++) lasts |= ring_kept(mpi, ring->gather[i]);
@@ -254,7 +250,7 @@ static void put_ring(const lc_mpi *mpi, const lc_ring *ring, const char *name) {
 		        "\t\t.subs = rt_panels(run->part[%s], rt_product(run->part[%s], 0, %d), "
 		        "run->mesh.ranks[%d]),\n",
 		        lc_mpi_number(mpi, ring->left, left), lc_mpi_number(mpi, ring->rows_of, number),
-		        mpi_ring_node(mpi, ring->rows_of)->rank - 1, ring->axis);
+		        lc_node_at(mpi->p, ring->rows_of)->rank - 1, ring->axis);
 	if (ring->sends >= 0) put_hop(mpi, ring);
 	if (ring->scatter >= 0) fprintf(mpi->out, "\t\t.add = %s_add,\n", name);
 	if (lasts) fprintf(mpi->out, "\t\t.last = %s_last,\n", name);
@@ -266,14 +262,14 @@ static void put_ring(const lc_mpi *mpi, const lc_ring *ring, const char *name) {
 	fprintf(mpi->out, "\trun->sent[%d] += ring.sent;\n", ring->axis);
 	if (ring->sends >= 0)
 		fprintf(mpi->out, "\trun->sent[%d] += ring.hop_sent;\n",
-		        mpi_ring_node(mpi, ring->sends)->at.axis);
+		        lc_node_at(mpi->p, ring->sends)->at.axis);
 	fputs("\tfree(tensor);\n}\n\n", mpi->out);
 }
 
 /* Whether trips of the pass fit into what lies together: the outer loop goes over all dims before
  * the one that is cut. */
 bool lc_ring_fits(const lc_mpi *mpi, const lc_ring *ring, const char **why) {
-	int rank = mpi_ring_node(mpi, ring->pass->space)->rank;
+	int rank = lc_node_at(mpi->p, ring->pass->space)->rank;
 	*why = "its pass takes elements together that lie apart";
 	if (ring->outer < ring->d || (ring->outer == ring->d && (ring->produce || ring->arrive)))
 		return false;

@@ -25,7 +25,7 @@ int lc_sum_loops(const lc_pass *pass, int id) {
 	LK_ASSERT(id >= 0 && (size_t)id < pass->p->nodes.count);
 	const lc_place *at = &pass->places.at[pass->place[id]];
 	int outer = 0;
-	if (lc_pass_node(pass, id)->op == LC_TOTAL) return -1;
+	if (lc_node_at(pass->p, id)->op == LC_TOTAL) return -1;
 	while (outer < pass->loops.count && lc_place_moves(pass->p, &pass->loops, at, outer)) outer++;
 	for (int l = outer; l < pass->loops.count; l++)
 		if (lc_place_moves(pass->p, &pass->loops, at, l)) return -1;
@@ -54,7 +54,7 @@ bool lc_sums_blocked(const lc_pass *pass) {
 
 static const char *sums_identity(const lc_pass *pass, int id) {
 	LK_ASSERT(id >= 0 && (size_t)id < pass->p->nodes.count);
-	int op = lc_pass_node(pass, id)->op;
+	int op = lc_node_at(pass->p, id)->op;
 	lc_dtype t = lc_pass_format(pass, id);
 	if (op != LC_RED_MAX && op != LC_RED_MIN) return "0";
 	return op == LC_RED_MAX ? lc_lowest_text(t) : lc_highest_text(t);
@@ -73,7 +73,7 @@ static void put_sum_name(const lc_pass *pass, int id, FILE *out) {
 
 void lc_put_summed(lc_pass *pass, int id, int depth) {
 	LK_ASSERT(id >= 0 && (size_t)id < pass->p->nodes.count);
-	const lc_node *value = lc_pass_node(pass, id);
+	const lc_node *value = lc_node_at(pass->p, id);
 	FILE *out = pass->c->out;
 	lc_text t = lc_map_text(pass);
 	lc_dtype type = lc_pass_format(pass, id);
@@ -107,7 +107,7 @@ void lc_put_summed(lc_pass *pass, int id, int depth) {
 /* After a block of the inner loop. */
 void lc_put_sum_block(lc_pass *pass, int id, int depth) {
 	LK_ASSERT(id >= 0 && (size_t)id < pass->p->nodes.count);
-	int op = lc_pass_node(pass, id)->op;
+	int op = lc_node_at(pass->p, id)->op;
 	char sum[LC_IDENTIFIER], block[LC_IDENTIFIER], v = lc_map_variable(pass->loops.count - 1);
 	lc_value_identifier(pass->p, "r", id, sum);
 	lc_value_identifier(pass->p, "b", id, block);
@@ -123,7 +123,7 @@ void lc_put_sum_block(lc_pass *pass, int id, int depth) {
 
 static void put_finished(lc_pass *pass, int id, const char *sum) {
 	LK_ASSERT(id >= 0 && (size_t)id < pass->p->nodes.count);
-	const lc_node *value = lc_pass_node(pass, id), *x = lc_pass_node(pass, value->in[0]);
+	const lc_node *value = lc_node_at(pass->p, id), *x = lc_node_at(pass->p, value->in[0]);
 	FILE *out = pass->c->out;
 	char part[POINTER];
 	lc_dtype t = lc_pass_format(pass, id);
@@ -164,7 +164,7 @@ static void sums_put_last(lc_pass *pass, int id) {
 	LK_ASSERT(id >= 0 && (size_t)id < pass->p->nodes.count);
 	char space[POINTER];
 	const char *and = "";
-	if (lc_pass_node(pass, id)->op == LC_TOTAL) {
+	if (lc_node_at(pass->p, id)->op == LC_TOTAL) {
 		fprintf(pass->c->out, "item + 1 == rt_items(run, %s)",
 		        lc_mpi_number(pass->c, pass->step->space, space));
 		and = " && ";
@@ -182,7 +182,7 @@ void lc_begin_sums(lc_pass *pass, int id, int slot) {
 	LK_ASSERT(id >= 0 && (size_t)id < pass->p->nodes.count);
 	char name[LC_IDENTIFIER], part[POINTER];
 	const char *type = emit_sum_type(lc_pass_format(pass, id));
-	bool total = lc_pass_node(pass, id)->op == LC_TOTAL;
+	bool total = lc_node_at(pass->p, id)->op == LC_TOTAL;
 	FILE *out = pass->c->out;
 	lc_mpi_part(pass->c, id, part, sizeof part);
 	lc_value_identifier(pass->p, "r", id, name);
@@ -204,7 +204,7 @@ void lc_end_sums(lc_pass *pass, int id) {
 	char name[LC_IDENTIFIER], target[LC_IDENTIFIER], part[POINTER], sum[LC_IDENTIFIER + 4];
 	FILE *out = pass->c->out;
 	const lc_place *at = &pass->places.at[pass->place[id]];
-	bool total = lc_pass_node(pass, id)->op == LC_TOTAL;
+	bool total = lc_node_at(pass->p, id)->op == LC_TOTAL;
 	lc_value_identifier(pass->p, "r", id, name);
 	lc_map_place(pass, "p", at, target);
 	if (lc_sum_carried(pass, id)) fprintf(out, "\t*s_%s = %s;\n", name, name);

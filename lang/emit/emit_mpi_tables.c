@@ -7,13 +7,6 @@
 #include "lang/emit/emit_internal.h"
 #include "base/check.h"
 
-static const lc_node *tables_node(const lc_mpi *mpi, int id) {
-	return &mpi->p->nodes.at[id];
-}
-static int tables_count(const lc_mpi *mpi) {
-	return (int)mpi->p->nodes.count;
-}
-
 /* ---- memory and parts ---- */
 
 /* What a ring, or a part of an overlap, hands on lies in memory of its own. */
@@ -25,7 +18,7 @@ static void keep_handed(lc_mpi *mpi, const lc_step *step) {
 	if (step->kind == LC_STEP_RING) {
 		if (step->scatter >= 0) tables_keep(mpi, step->scatter);
 		for (int i = 0; i < step->gathers.count; i++)
-			tables_keep(mpi, tables_node(mpi, step->gathers.at[i])->in[0]);
+			tables_keep(mpi, lc_node_at(mpi->p, step->gathers.at[i])->in[0]);
 	}
 	for (int i = 0; i < step->part_count; i++) keep_handed(mpi, &step->parts[i]);
 }
@@ -40,15 +33,15 @@ static bool tables_shaped(const lc_node *node) {
 }
 
 lk_status lc_mpi_plan(lc_mpi *mpi) {
-	mpi->memory = LK_ARRAY(&mpi->arena, int, (size_t)tables_count(mpi));
-	mpi->part = LK_ARRAY(&mpi->arena, bool, (size_t)tables_count(mpi));
+	mpi->memory = LK_ARRAY(&mpi->arena, int, (size_t)lc_node_count(mpi->p));
+	mpi->part = LK_ARRAY(&mpi->arena, bool, (size_t)lc_node_count(mpi->p));
 	if (!mpi->memory || !mpi->part) return lk_oom(mpi->err);
 	LK_TRY(lc_lifetimes(&mpi->arena, mpi->steps, &mpi->life, mpi->err));
-	memcpy(mpi->memory, mpi->steps->storage, sizeof *mpi->memory * (size_t)tables_count(mpi));
+	memcpy(mpi->memory, mpi->steps->storage, sizeof *mpi->memory * (size_t)lc_node_count(mpi->p));
 	for (int i = 0; i < mpi->steps->count; i++) keep_handed(mpi, &mpi->steps->at[i]);
 	for (int i = 0; i < mpi->steps->count; i++) need_spaces(mpi, &mpi->steps->at[i]);
-	for (int id = 0; id < tables_count(mpi); id++) {
-		const lc_node *value = tables_node(mpi, id);
+	for (int id = 0; id < lc_node_count(mpi->p); id++) {
+		const lc_node *value = lc_node_at(mpi->p, id);
 		if (mpi->memory[id] >= 0 || tables_shaped(value)) mpi->part[lc_mpi_owner(mpi, id)] = true;
 		bool reduces = lc_ops[value->op].family == LC_RED || value->op == LC_TOTAL ||
 		               value->op == LC_SLICE || lc_relabels(value);
@@ -77,7 +70,7 @@ static void tables_put_layouts(const lc_mpi *mpi, const lc_node *node) {
 
 static const char *tables_kind_of(const lc_mpi *mpi, int id, int *of) {
 	LK_ASSERT(id >= 0 && (size_t)id < mpi->p->nodes.count);
-	const lc_node *value = tables_node(mpi, id);
+	const lc_node *value = lc_node_at(mpi->p, id);
 	*of = -1;
 	if (value->op == LC_INPUT) return "RT_INPUT";
 	if (value->op == LC_STATE) return "RT_STATE";
@@ -90,7 +83,7 @@ static const char *tables_kind_of(const lc_mpi *mpi, int id, int *of) {
 
 static void tables_put_value(lc_mpi *mpi, int id) {
 	LK_ASSERT(id >= 0 && (size_t)id < mpi->p->nodes.count);
-	const lc_node *value = tables_node(mpi, id);
+	const lc_node *value = lc_node_at(mpi->p, id);
 	char of_name[LC_IDENTIFIER];
 	int of;
 	const char *kind = tables_kind_of(mpi, id, &of);
@@ -108,14 +101,14 @@ static void tables_put_value(lc_mpi *mpi, int id) {
 static void tables_put_values(lc_mpi *mpi) {
 	char name[LC_IDENTIFIER];
 	fputs("enum {\n", mpi->out);
-	for (int id = 0; id < tables_count(mpi); id++)
+	for (int id = 0; id < lc_node_count(mpi->p); id++)
 		if (mpi->part[id]) fprintf(mpi->out, "\t%s,\n", lc_mpi_number(mpi, id, name));
 	fprintf(mpi->out, "\tt%d__count\n};\n\n", mpi->number);
 	fputs(
 		"/* Name, format, dims, list, memory and whose, layout over each axis, group, steps. */\n",
 		mpi->out);
 	fprintf(mpi->out, "static const rt_value values%d[] = {\n", mpi->number);
-	for (int id = 0; id < tables_count(mpi); id++)
+	for (int id = 0; id < lc_node_count(mpi->p); id++)
 		if (mpi->part[id]) tables_put_value(mpi, id);
 	fputs("};\n\n", mpi->out);
 }
@@ -158,10 +151,10 @@ static bool tables_same_shape(const lc_node *a, const lc_node *b) {
 
 static lk_status put_case(lc_mpi *mpi, int id) {
 	LK_ASSERT(id >= 0 && (size_t)id < mpi->p->nodes.count);
-	const lc_node *value = tables_node(mpi, id);
+	const lc_node *value = lc_node_at(mpi->p, id);
 	char name[LC_IDENTIFIER];
-	for (int other = id; other < tables_count(mpi); other++)
-		if (mpi->part[other] && tables_same_shape(value, tables_node(mpi, other)))
+	for (int other = id; other < lc_node_count(mpi->p); other++)
+		if (mpi->part[other] && tables_same_shape(value, lc_node_at(mpi->p, other)))
 			fprintf(mpi->out, "\tcase %s:\n", lc_mpi_number(mpi, other, name));
 	for (int d = 0; d < value->rank; d++) {
 		fprintf(mpi->out, "\t\twhole[%d] = ", d);
@@ -175,24 +168,25 @@ static lk_status put_case(lc_mpi *mpi, int id) {
 static bool shape_done(const lc_mpi *mpi, int id) {
 	LK_ASSERT(id >= 0 && (size_t)id < mpi->p->nodes.count);
 	for (int other = 0; other < id; other++)
-		if (mpi->part[other] && tables_same_shape(tables_node(mpi, other), tables_node(mpi, id)))
+		if (mpi->part[other] &&
+		    tables_same_shape(lc_node_at(mpi->p, other), lc_node_at(mpi->p, id)))
 			return true;
 	return false;
 }
 
 static lk_status put_shapes(lc_mpi *mpi) {
 	struct used u = {{false}};
-	for (int id = 0; id < tables_count(mpi); id++)
-		for (int d = 0; d < tables_node(mpi, id)->rank && mpi->part[id]; d++)
-			use_dim(mpi, tables_node(mpi, id)->dim[d], &u);
+	for (int id = 0; id < lc_node_count(mpi->p); id++)
+		for (int d = 0; d < lc_node_at(mpi->p, id)->rank && mpi->part[id]; d++)
+			use_dim(mpi, lc_node_at(mpi->p, id)->dim[d], &u);
 	fprintf(mpi->out,
 	        "static void shape%d(const rt_sizes *sizes, const rt_mesh *mesh, int value, int64_t "
 	        "item, int64_t whole[RT_RANK]) {\n",
 	        mpi->number);
 	put_symbols(mpi, &u);
 	fputs("\t(void)sizes, (void)mesh, (void)item;\n\tswitch (value) {\n", mpi->out);
-	for (int id = 0; id < tables_count(mpi); id++)
-		if (mpi->part[id] && tables_node(mpi, id)->rank && !shape_done(mpi, id))
+	for (int id = 0; id < lc_node_count(mpi->p); id++)
+		if (mpi->part[id] && lc_node_at(mpi->p, id)->rank && !shape_done(mpi, id))
 			LK_TRY(put_case(mpi, id));
 	fputs("\t}\n}\n\n", mpi->out);
 	return LK_OK;
@@ -243,8 +237,8 @@ static lk_status tables_put_bounds(lc_mpi *mpi) {
 	char name[LC_IDENTIFIER];
 	struct used u = {{false}};
 	for (int pass = 0; pass < 2; pass++) {
-		for (int id = 0; id < tables_count(mpi); id++) {
-			const lc_node *value = tables_node(mpi, id);
+		for (int id = 0; id < lc_node_count(mpi->p); id++) {
+			const lc_node *value = lc_node_at(mpi->p, id);
 			if ((value->op != LC_INPUT && value->op != LC_STATE) ||
 			    !lc_is_integer((lc_dtype)value->dtype))
 				continue;

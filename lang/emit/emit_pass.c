@@ -39,8 +39,8 @@ static lk_status find_operands(lc_pass *pass, int id) {
 	LK_ASSERT(id >= 0 && (size_t)id < pass->p->nodes.count);
 	int taken = lc_pass_taken(pass->p, id);
 	if (taken >= 0) return pass_find(pass, taken);
-	for (int i = 0; i < lc_pass_node(pass, id)->inputs; i++)
-		LK_TRY(pass_find(pass, lc_pass_node(pass, id)->in[i]));
+	for (int i = 0; i < lc_node_at(pass->p, id)->inputs; i++)
+		LK_TRY(pass_find(pass, lc_node_at(pass->p, id)->in[i]));
 	return LK_OK;
 }
 
@@ -48,8 +48,8 @@ static lk_status find_operands(lc_pass *pass, int id) {
 static lk_status pass_find_slice(lc_pass *pass, int id) {
 	LK_ASSERT(id >= 0 && (size_t)id < pass->p->nodes.count);
 	int base = id;
-	while (lc_pass_node(pass, base)->op == LC_SLICE && (base == id || pass->c->memory[base] < 0))
-		base = lc_pass_node(pass, base)->in[0];
+	while (lc_node_at(pass->p, base)->op == LC_SLICE && (base == id || pass->c->memory[base] < 0))
+		base = lc_node_at(pass->p, base)->in[0];
 	if (pass->inside[base] || pass->c->memory[base] < 0) {
 		pass->source[id] = LC_COMPUTED;
 		return find_operands(pass, id);
@@ -59,13 +59,13 @@ static lk_status pass_find_slice(lc_pass *pass, int id) {
 }
 
 static lk_status find_loaded(lc_pass *pass, int id) {
-	pass->source[id] = lc_pass_node(pass, id)->rank ? LC_LOADED : LC_NUMBER;
+	pass->source[id] = lc_node_at(pass->p, id)->rank ? LC_LOADED : LC_NUMBER;
 	return add_place(pass, LC_PLACE_PART, lc_mpi_owner(pass->c, id), -1, &pass->place[id]);
 }
 
 static lk_status pass_find(lc_pass *pass, int id) {
 	LK_ASSERT(id >= 0 && (size_t)id < pass->p->nodes.count);
-	const lc_node *value = lc_pass_node(pass, id);
+	const lc_node *value = lc_node_at(pass->p, id);
 	if (pass->uses[id]++) return LK_OK;
 	if (value->op == LC_CONST) return pass->source[id] = LC_LITERAL, LK_OK;
 	if (value->op == LC_SCALAR || value->op == LC_SIZE) return pass->source[id] = LC_NUMBER, LK_OK;
@@ -81,7 +81,7 @@ static lk_status pass_find(lc_pass *pass, int id) {
 
 static lk_status find_result(lc_pass *pass, int id) {
 	LK_ASSERT(id >= 0 && (size_t)id < pass->p->nodes.count);
-	const lc_node *value = lc_pass_node(pass, id);
+	const lc_node *value = lc_node_at(pass->p, id);
 	if (!lk_push(&pass->results)) return lk_oom(pass->c->err);
 	*lk_last(&pass->results) = id;
 	pass->source[id] = LC_RESULT;
@@ -106,8 +106,8 @@ static bool collected(const lc_pass *pass, int id) {
 	LK_ASSERT(id >= 0 && (size_t)id < pass->p->nodes.count);
 	const lc_step *step = pass->step;
 	for (int i = 0; i < step->gathers.count; i++)
-		if (step->gathers.at[i] == id || (lc_pass_node(pass, id)->op == LC_UPDATE &&
-		                                  step->gathers.at[i] == lc_pass_node(pass, id)->in[1]))
+		if (step->gathers.at[i] == id || (lc_node_at(pass->p, id)->op == LC_UPDATE &&
+		                                  step->gathers.at[i] == lc_node_at(pass->p, id)->in[1]))
 			return true;
 	return step->scatter == id;
 }
@@ -119,7 +119,7 @@ static lk_status find_all(lc_pass *pass) {
 	for (int i = 0; i < step->values.count; i++) {
 		int id = step->values.at[i];
 		if (!pass->inside[id]) continue;
-		if (is_result(lc_pass_node(pass, id))) LK_TRY(find_result(pass, id));
+		if (is_result(lc_node_at(pass->p, id))) LK_TRY(find_result(pass, id));
 		else if (pass->c->memory[id] >= 0) LK_TRY(find_store(pass, id));
 	}
 	return LK_OK;
@@ -179,6 +179,6 @@ bool lc_pass_stands_alone(const lc_pass *pass, int id) {
 	bool last = pass_stored(pass, id);
 	int uses = pass->uses[id] - last;
 	if (last) return uses > 0 || pass->stores.count > 1;
-	const lc_node *value = lc_pass_node(pass, id);
+	const lc_node *value = lc_node_at(pass->p, id);
 	return uses > 1 || (value->name && value->op != LC_SLICE);
 }

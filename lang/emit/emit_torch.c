@@ -64,10 +64,6 @@ struct torch {
 	FILE *out;
 };
 
-static const lc_node *torch_node(const struct torch *torch, int id) {
-	return &torch->p->nodes.at[id];
-}
-
 static void put_python_string(const char *text, FILE *out) {
 	fputc('"', out);
 	for (; *text; text++) fprintf(out, *text == '"' || *text == '\\' ? "\\%c" : "%c", *text);
@@ -161,9 +157,9 @@ static void put_contract(const struct torch *torch, const lc_node *node) {
 static void put_rows(const struct torch *torch, const lc_node *node) {
 	fprintf(torch->out, "_%s(v%d, v%d, ", lc_ops[node->op].name, node->in[0], node->in[1]);
 	if (node->op == LC_GATHER_ROWS) {
-		put_box(torch, torch_node(torch, node->in[0]), "box");
+		put_box(torch, lc_node_at(torch->p, node->in[0]), "box");
 		fputs("[0][0], ", torch->out);
-		put_extent(torch, torch_node(torch, node->in[0])->dim[0]);
+		put_extent(torch, lc_node_at(torch->p, node->in[0])->dim[0]);
 	} else put_extent(torch, node->count);
 	fputc(')', torch->out);
 }
@@ -203,7 +199,7 @@ static void put_view(const struct torch *torch, const lc_node *node) {
 
 static void put_reduction(const struct torch *torch, const lc_node *node) {
 	bool mean = node->op == LC_RED_MEAN;
-	const lc_node *x = torch_node(torch, node->in[0]);
+	const lc_node *x = lc_node_at(torch->p, node->in[0]);
 	const char *comma = "";
 	fprintf(torch->out, "_reduce(v%d, \"%s\", [", node->in[0],
 	        mean ? "sum" : lc_ops[node->op].name);
@@ -248,7 +244,7 @@ static void put_collective(const struct torch *torch, const lc_node *node) {
 }
 
 static void put_torch_value(const struct torch *torch, int id) {
-	const lc_node *node = torch_node(torch, id);
+	const lc_node *node = lc_node_at(torch->p, id);
 	char number[32];
 	if (node->op == LC_OUT) {
 		fprintf(torch->out, "    outputs.append(v%d)\n", node->in[0]);

@@ -32,31 +32,24 @@ struct mover {
 	bool refused;    /* the error says why a value cannot move */
 };
 
-static const lc_node *gathers_node(const struct mover *mover, int id) {
-	return &mover->p->nodes.at[id];
-}
-
-static int gathers_count(const struct mover *mover) {
-	return (int)mover->p->nodes.count;
-}
-
 /* ---- what moves ---- */
 
 static bool find_moved(struct mover *mover) {
 	uint8_t *lead = mover->outside; /* lent */
 	bool any = false;
-	for (int i = 0; i < gathers_count(mover); i++) {
+	for (int i = 0; i < lc_node_count(mover->p); i++) {
 		mover->moved[i] = mover->passage->gathers[i];
-		for (int k = lc_first_read(gathers_node(mover, i)); k < gathers_node(mover, i)->inputs; k++)
-			mover->moved[i] |= mover->moved[gathers_node(mover, i)->in[k]];
+		for (int k = lc_first_read(lc_node_at(mover->p, i)); k < lc_node_at(mover->p, i)->inputs;
+		     k++)
+			mover->moved[i] |= mover->moved[lc_node_at(mover->p, i)->in[k]];
 	}
-	for (int i = gathers_count(mover); i-- > 0;) {
+	for (int i = lc_node_count(mover->p); i-- > 0;) {
 		lead[i] |= mover->moved[i] && mover->passage->past[i];
-		for (int k = lc_first_read(gathers_node(mover, i));
-		     k < gathers_node(mover, i)->inputs && lead[i]; k++)
-			lead[gathers_node(mover, i)->in[k]] = 1;
+		for (int k = lc_first_read(lc_node_at(mover->p, i));
+		     k < lc_node_at(mover->p, i)->inputs && lead[i]; k++)
+			lead[lc_node_at(mover->p, i)->in[k]] = 1;
 	}
-	for (int i = 0; i < gathers_count(mover); i++) {
+	for (int i = 0; i < lc_node_count(mover->p); i++) {
 		mover->moved[i] &= lead[i];
 		lead[i] = 0;
 		if (mover->moved[i] && mover->passage->gathers[i] && (mover->first < 0)) mover->first = i;
@@ -70,10 +63,11 @@ static bool gathers_moves(const struct mover *mover, int id) {
 }
 
 static void find_outside(struct mover *mover) {
-	memset(mover->outside, 0, (size_t)gathers_count(mover));
-	for (int i = 0; i < gathers_count(mover); i++)
-		for (int k = lc_first_read(gathers_node(mover, i)); k < gathers_node(mover, i)->inputs; k++)
-			mover->outside[gathers_node(mover, i)->in[k]] |=
+	memset(mover->outside, 0, (size_t)lc_node_count(mover->p));
+	for (int i = 0; i < lc_node_count(mover->p); i++)
+		for (int k = lc_first_read(lc_node_at(mover->p, i)); k < lc_node_at(mover->p, i)->inputs;
+		     k++)
+			mover->outside[lc_node_at(mover->p, i)->in[k]] |=
 				!gathers_moves(mover, i) || mover->passage->gathers[i];
 }
 
@@ -83,7 +77,7 @@ static lk_status gathers_refuse(struct mover *mover, int id, const char *why, lk
 	LK_ASSERT(id >= 0 && (size_t)id < mover->p->nodes.count);
 	if (!err) return LK_ERR_INPUT;
 	const lc_passage *passage = mover->passage;
-	const char *name = lc_part_name(gathers_node(mover, id));
+	const char *name = lc_part_name(lc_node_at(mover->p, id));
 	char kept[sizeof err->what];
 	int line = passage->line, column = passage->column;
 	snprintf(kept, sizeof kept, "%s", why); /* it may be err's */
@@ -110,7 +104,7 @@ static lk_status refuse_found(struct mover *mover, int id, lk_status status, lk_
 /* The whole of what was built in slices; takes the value's name. */
 static lk_status gather_back(struct mover *mover, int id, lk_error *err) {
 	LK_ASSERT(id >= 0 && (size_t)id < mover->p->nodes.count);
-	const lc_node *value = gathers_node(mover, id);
+	const lc_node *value = lc_node_at(mover->p, id);
 	const lc_layout l = mover->b.to->nodes.at[mover->cut[id]].layout[mover->axis];
 	lc_node g = lc_build_on(l.kind == LC_ROOT ? LC_BROADCAST : LC_ALLGATHER, value, mover->cut[id]);
 	if (l.turn) return gathers_refuse(mover, id, "its slices are turned", err);
@@ -126,7 +120,7 @@ static lk_status gather_back(struct mover *mover, int id, lk_error *err) {
 
 static lk_status gathers_update(struct mover *mover, int id, lk_error *err) {
 	LK_ASSERT(id >= 0 && (size_t)id < mover->p->nodes.count);
-	int from = gathers_node(mover, id)->in[1];
+	int from = lc_node_at(mover->p, id)->in[1];
 	if (mover->cut[from] >= 0 && mover->b.map[from] < 0) LK_TRY(gather_back(mover, from, err));
 	LK_TRY(lc_build_copy(&mover->b, id, err));
 	mover->cut[id] = mover->cut[from]; /* who reads the new state reads what it is gathered from */
@@ -135,12 +129,12 @@ static lk_status gathers_update(struct mover *mover, int id, lk_error *err) {
 
 static lk_status operands(struct mover *mover, int id, lc_node *value, lk_error *err) {
 	LK_ASSERT(id >= 0 && (size_t)id < mover->p->nodes.count);
-	const lc_node *from = gathers_node(mover, id);
+	const lc_node *from = lc_node_at(mover->p, id);
 	for (int k = 0; k < from->inputs; k++) {
 		int u = from->in[k];
 		if (mover->cut[u] >= 0) value->in[k] = mover->cut[u];
 		else if (mover->moved[id] || mover->want[u] < 0 ||
-		         gathers_node(mover, u)->layout[mover->axis].kind != LC_R)
+		         lc_node_at(mover->p, u)->layout[mover->axis].kind != LC_R)
 			value->in[k] = mover->b.map[u];
 		else {
 			lc_node slice = lc_build_on(LC_SLICE, from, mover->b.map[u]);
@@ -155,7 +149,7 @@ static lk_status operands(struct mover *mover, int id, lc_node *value, lk_error 
 /* Parts of a reduction, joined. */
 static lk_status gathers_join(struct mover *mover, int id, int parts, int *whole, lk_error *err) {
 	LK_ASSERT(id >= 0 && (size_t)id < mover->p->nodes.count);
-	lc_node all = lc_build_on(LC_ALLREDUCE, gathers_node(mover, id), parts);
+	lc_node all = lc_build_on(LC_ALLREDUCE, lc_node_at(mover->p, id), parts);
 	all.axis = (int8_t)mover->axis;
 	all.reduce = mover->b.to->nodes.at[parts].layout[mover->axis].reduce;
 	return lc_add(mover->b.to, &all, whole, err);
@@ -164,7 +158,7 @@ static lk_status gathers_join(struct mover *mover, int id, int parts, int *whole
 /* norm(x) over a sliced dim = sqrt(allreduce(sum(x*x))). */
 static lk_status gathers_norm(struct mover *mover, int id, const lc_node *draft, lk_error *err) {
 	LK_ASSERT(id >= 0 && (size_t)id < mover->p->nodes.count);
-	const lc_node *value = gathers_node(mover, id);
+	const lc_node *value = lc_node_at(mover->p, id);
 	lc_node square = lc_build_on(LC_MUL, value, draft->in[0]),
 			sum = lc_build_on(LC_RED_SUM, value, 0);
 	lc_node root = lc_build_on(LC_SQRT, value, 0);
@@ -189,7 +183,7 @@ static bool reduces_slices(const struct mover *mover, const lc_node *draft) {
 static lk_status gathers_file(struct mover *mover, int id, int built, lk_error *err) {
 	LK_ASSERT(id >= 0 && (size_t)id < mover->p->nodes.count);
 	lc_node *made = &mover->b.to->nodes.at[built];
-	const lc_node *value = gathers_node(mover, id);
+	const lc_node *value = lc_node_at(mover->p, id);
 	const lc_layout *before = &value->layout[mover->axis], *now = &made->layout[mover->axis];
 	if (lc_same_layout(before, now)) return mover->b.map[id] = built, LK_OK;
 	if (before->kind == LC_R && (now->kind == LC_S || now->kind == LC_ROOT)) {
@@ -211,7 +205,7 @@ static lk_status gathers_file(struct mover *mover, int id, int built, lk_error *
  * well; what is computed of an output, by the gather's. */
 static void name_part(const struct mover *mover, int id, lc_node *value) {
 	LK_ASSERT(id >= 0 && (size_t)id < mover->p->nodes.count);
-	const lc_node *source = gathers_node(mover, gathers_node(mover, mover->first)->in[0]);
+	const lc_node *source = lc_node_at(mover->p, lc_node_at(mover->p, mover->first)->in[0]);
 	if (!value->part_of) value->part_of = mover->passage->name;
 	else if (mover->moved[id] && !mover->passage->past[id] && lc_is_pointwise(value) &&
 	         source->op == LC_REDUCESCATTER)
@@ -220,7 +214,7 @@ static void name_part(const struct mover *mover, int id, lc_node *value) {
 
 static lk_status slice_of_gathered(struct mover *mover, int id, lk_error *err) {
 	LK_ASSERT(id >= 0 && (size_t)id < mover->p->nodes.count);
-	const lc_node *value = gathers_node(mover, id),
+	const lc_node *value = lc_node_at(mover->p, id),
 				  *cut = &mover->b.to->nodes.at[mover->cut[value->in[0]]];
 	if (cut->layout[mover->axis].kind == LC_S && cut->layout[mover->axis].dim == value->d &&
 	    !cut->layout[mover->axis].turn)
@@ -230,7 +224,7 @@ static lk_status slice_of_gathered(struct mover *mover, int id, lk_error *err) {
 
 static lk_status gathers_move(struct mover *mover, int id, lk_error *err) {
 	LK_ASSERT(id >= 0 && (size_t)id < mover->p->nodes.count);
-	const lc_node *value = gathers_node(mover, id);
+	const lc_node *value = lc_node_at(mover->p, id);
 	int built;
 	if (value->fuse >= 0 || value->overlap >= 0 || value->bucket >= 0)
 		return gathers_refuse(
@@ -251,11 +245,11 @@ static lk_status gathers_move(struct mover *mover, int id, lk_error *err) {
 }
 
 static lk_status gathers_build(struct mover *mover, lk_error *err) {
-	memset(mover->cut, 0xff, sizeof *mover->cut * (size_t)gathers_count(mover));
+	memset(mover->cut, 0xff, sizeof *mover->cut * (size_t)lc_node_count(mover->p));
 	find_outside(mover);
-	for (int i = 0; i < gathers_count(mover); i++) {
+	for (int i = 0; i < lc_node_count(mover->p); i++) {
 		bool gather = mover->passage->gathers[i];
-		if (gather && mover->moved[i]) mover->cut[i] = mover->b.map[gathers_node(mover, i)->in[0]];
+		if (gather && mover->moved[i]) mover->cut[i] = mover->b.map[lc_node_at(mover->p, i)->in[0]];
 		if (gather && mover->moved[i] && !mover->outside[i]) continue;
 		if (gather || !gathers_moves(mover, i)) LK_TRY(lc_build_copy(&mover->b, i, err));
 		else LK_TRY(refuse_found(mover, i, gathers_move(mover, i, err), err));
@@ -284,17 +278,17 @@ static int cut_dim(const struct mover *mover, int id) {
  * wanted by all of its readers comes along. */
 static bool find_pulled(struct mover *mover, int *wanted) {
 	bool any = false;
-	memset(mover->want, NO_DIM, (size_t)gathers_count(mover));
-	for (int i = gathers_count(mover); i-- > 0;) {
-		const lc_node *value = gathers_node(mover, i);
+	memset(mover->want, NO_DIM, (size_t)lc_node_count(mover->p));
+	for (int i = lc_node_count(mover->p); i-- > 0;) {
+		const lc_node *value = lc_node_at(mover->p, i);
 		mover->pulled[i] = !mover->moved[i] && lc_is_pointwise(value) && mover->want[i] >= 0 &&
 		                   wanted[i] == mover->uses[i] && value->fuse < 0 && value->overlap < 0;
 		any |= mover->pulled[i];
 		int d = lc_is_pointwise(value) ? cut_dim(mover, i) : NO_DIM;
 		for (int k = 0; k < value->inputs && d >= 0; k++) {
-			int u = value->in[k], at = operand_dim(value, gathers_node(mover, u), d);
+			int u = value->in[k], at = operand_dim(value, lc_node_at(mover->p, u), d);
 			if (at < 0 || mover->moved[u] ||
-			    gathers_node(mover, u)->layout[mover->axis].kind != LC_R)
+			    lc_node_at(mover->p, u)->layout[mover->axis].kind != LC_R)
 				continue;
 			mover->want[u] =
 				(int8_t)(mover->want[u] == NO_DIM || mover->want[u] == at ? at : SEVERAL_DIMS);
@@ -306,8 +300,8 @@ static bool find_pulled(struct mover *mover, int *wanted) {
 
 static bool find_beside(struct mover *mover) {
 	bool any = false;
-	for (int i = 0; i < gathers_count(mover); i++) {
-		const lc_node *value = gathers_node(mover, i);
+	for (int i = 0; i < lc_node_count(mover->p); i++) {
+		const lc_node *value = lc_node_at(mover->p, i);
 		if (!mover->passage->past[i] || gathers_moves(mover, i) ||
 		    value->layout[mover->axis].kind != LC_R)
 			continue;
@@ -323,9 +317,9 @@ static lk_status check_words(const struct mover *mover, uint8_t *set, lk_error *
 	const lc_passage *passage = mover->passage;
 	for (int w = 0; w < passage->word_count; w++) {
 		bool any = false;
-		memset(set, 0, (size_t)gathers_count(mover));
+		memset(set, 0, (size_t)lc_node_count(mover->p));
 		LK_TRY(lc_mark(mover->p, &passage->words[w], set, err));
-		for (int i = 0; i < gathers_count(mover); i++) any |= set[i] && gathers_moves(mover, i);
+		for (int i = 0; i < lc_node_count(mover->p); i++) any |= set[i] && gathers_moves(mover, i);
 		if (any) continue;
 		lc_word_wrong(mover->p, &passage->words[w], err, "%s does not depend on %s",
 		              passage->words[w].text, passage->name);
@@ -344,14 +338,14 @@ static lk_status nothing_moves(const struct mover *mover, lk_error *err) {
 }
 
 static lk_status gathers_make(struct mover *mover, lk_arena *arena, lk_error *err) {
-	int *wanted = LK_ARRAY(arena, int, (size_t)gathers_count(mover));
+	int *wanted = LK_ARRAY(arena, int, (size_t)lc_node_count(mover->p));
 	uint8_t *set = lc_new_set(mover->p, arena);
 	if (!wanted || !set) return lk_oom(err);
 	if (!find_moved(mover)) return nothing_moves(mover, err);
-	mover->axis = gathers_node(mover, mover->first)->axis;
-	for (int i = 0; i < gathers_count(mover); i++)
+	mover->axis = lc_node_at(mover->p, mover->first)->axis;
+	for (int i = 0; i < lc_node_count(mover->p); i++)
 		if (mover->moved[i] && mover->passage->gathers[i] &&
-		    gathers_node(mover, i)->axis != mover->axis)
+		    lc_node_at(mover->p, i)->axis != mover->axis)
 			return gathers_refuse(mover, i, "it gathers over two axes", err);
 	LK_TRY(gathers_build(mover, err));
 	bool pulled = find_pulled(mover, wanted), beside = find_beside(mover);

@@ -16,14 +16,6 @@ struct fuser {
 	int space;            /* a value whose extents are those of the pass */
 };
 
-static const lc_node *fuse_node(const struct fuser *fuser, int id) {
-	return &fuser->p->nodes.at[id];
-}
-
-static int fuse_count(const struct fuser *fuser) {
-	return (int)fuser->p->nodes.count;
-}
-
 static lk_status fuse_refuse(const struct fuser *fuser, lk_error *err, const char *fmt, ...)
 	LK_PRINTF(3, 4);
 
@@ -41,18 +33,23 @@ static lk_status fuse_refuse(const struct fuser *fuser, lk_error *err, const cha
 static lk_status fuse_mark(struct fuser *fuser, lk_error *err) {
 	for (int i = 0; i < fuser->d->name_count; i++)
 		LK_TRY(lc_mark(fuser->p, &fuser->d->names[i], fuser->set, err));
-	for (int i = 0; i < fuse_count(fuser); i++) fuser->set[i] &= !lc_is_leaf(fuse_node(fuser, i));
-	for (int i = 0; i < fuse_count(fuser);
+	for (int i = 0; i < lc_node_count(fuser->p); i++)
+		fuser->set[i] &= !lc_is_leaf(lc_node_at(fuser->p, i));
+	for (int i = 0; i < lc_node_count(fuser->p);
 	     i++) { /* passes that it takes over, it takes over as a whole */
-		if (fuser->set[i] && fuse_node(fuser, i)->overlap >= 0) {
-			fuse_refuse(fuser, err, "%s is overlapped already", lc_part_name(fuse_node(fuser, i)));
+		if (fuser->set[i] && lc_node_at(fuser->p, i)->overlap >= 0) {
+			fuse_refuse(fuser, err, "%s is overlapped already",
+			            lc_part_name(lc_node_at(fuser->p, i)));
 			return lk_hint(err, "write fuse before overlap");
 		}
-		for (int k = 0; k < fuse_count(fuser) && fuse_node(fuser, i)->fuse >= 0 && !fuser->set[i];
+		for (int k = 0;
+		     k < lc_node_count(fuser->p) && lc_node_at(fuser->p, i)->fuse >= 0 && !fuser->set[i];
 		     k++) {
-			if (!fuser->set[k] || fuse_node(fuser, k)->fuse != fuse_node(fuser, i)->fuse) continue;
+			if (!fuser->set[k] || lc_node_at(fuser->p, k)->fuse != lc_node_at(fuser->p, i)->fuse)
+				continue;
 			fuse_refuse(fuser, err, "%s is fused already, with %s",
-			            lc_part_name(fuse_node(fuser, k)), lc_part_name(fuse_node(fuser, i)));
+			            lc_part_name(lc_node_at(fuser->p, k)),
+			            lc_part_name(lc_node_at(fuser->p, i)));
 			return lk_hint(err, "name the label of that pass, or all of it");
 		}
 	}
@@ -64,12 +61,12 @@ static bool is_reduction(const lc_node *node) {
 }
 
 static void find_after(struct fuser *fuser) {
-	for (int i = 0; i < fuse_count(fuser); i++)
-		for (int k = lc_first_read(fuse_node(fuser, i));
-		     k < fuse_node(fuser, i)->inputs && fuser->set[i]; k++) {
-			int u = fuse_node(fuser, i)->in[k];
+	for (int i = 0; i < lc_node_count(fuser->p); i++)
+		for (int k = lc_first_read(lc_node_at(fuser->p, i));
+		     k < lc_node_at(fuser->p, i)->inputs && fuser->set[i]; k++) {
+			int u = lc_node_at(fuser->p, i)->in[k];
 			fuser->after[i] |=
-				fuser->set[u] && (is_reduction(fuse_node(fuser, u)) || fuser->after[u]);
+				fuser->set[u] && (is_reduction(lc_node_at(fuser->p, u)) || fuser->after[u]);
 		}
 }
 
@@ -81,7 +78,7 @@ static bool fuse_in_pass(const struct fuser *fuser, int id) {
 
 static lk_status check_op(const struct fuser *fuser, int id, lk_error *err) {
 	LK_ASSERT(id >= 0 && (size_t)id < fuser->p->nodes.count);
-	const lc_node *value = fuse_node(fuser, id);
+	const lc_node *value = lc_node_at(fuser->p, id);
 	const char *name = lc_part_name(value);
 	switch (value->op) {
 	case LC_ALLREDUCE:
@@ -110,9 +107,9 @@ static lk_status check_op(const struct fuser *fuser, int id, lk_error *err) {
 /* A reduce-scatter begins a pass, gathers and a send end it. */
 static lk_status check_place(const struct fuser *fuser, int id, lk_error *err) {
 	LK_ASSERT(id >= 0 && (size_t)id < fuser->p->nodes.count);
-	const lc_node *value = fuse_node(fuser, id);
+	const lc_node *value = lc_node_at(fuser->p, id);
 	for (int k = lc_first_read(value); k < value->inputs; k++) {
-		const lc_node *x = fuse_node(fuser, value->in[k]);
+		const lc_node *x = lc_node_at(fuser->p, value->in[k]);
 		if (!fuse_in_pass(fuser, value->in[k])) continue;
 		if (value->op == LC_REDUCESCATTER) {
 			fuse_refuse(fuser, err, "%s scatters what the pass computes, but a pass begins with it",
@@ -131,22 +128,22 @@ static lk_status check_place(const struct fuser *fuser, int id, lk_error *err) {
 
 static lk_status check_collectives(const struct fuser *fuser, lk_error *err) {
 	int scatter = -1, gather = -1;
-	for (int i = 0; i < fuse_count(fuser); i++) {
+	for (int i = 0; i < lc_node_count(fuser->p); i++) {
 		if (!fuse_in_pass(fuser, i)) continue;
-		const lc_node *value = fuse_node(fuser, i);
+		const lc_node *value = lc_node_at(fuser->p, i);
 		if (value->op == LC_REDUCESCATTER && scatter >= 0) {
 			fuse_refuse(fuser, err, "%s and %s are two reduce-scatters, and a pass reads from one",
-			            lc_part_name(fuse_node(fuser, scatter)), lc_part_name(value));
+			            lc_part_name(lc_node_at(fuser->p, scatter)), lc_part_name(value));
 			return lk_hint(err, "fuse one of them");
 		}
 		if (value->op == LC_REDUCESCATTER) scatter = i;
 		if (value->op == LC_ALLGATHER) gather = i;
 		if (scatter < 0 || gather < 0 ||
-		    fuse_node(fuser, scatter)->axis == fuse_node(fuser, gather)->axis)
+		    lc_node_at(fuser->p, scatter)->axis == lc_node_at(fuser->p, gather)->axis)
 			continue;
 		fuse_refuse(fuser, err, "%s and %s work over different axes",
-		            lc_part_name(fuse_node(fuser, scatter)),
-		            lc_part_name(fuse_node(fuser, gather)));
+		            lc_part_name(lc_node_at(fuser->p, scatter)),
+		            lc_part_name(lc_node_at(fuser->p, gather)));
 		return lk_hint(err, "fuse one of them");
 	}
 	return LK_OK;
@@ -157,11 +154,11 @@ static lk_status check_collectives(const struct fuser *fuser, lk_error *err) {
 /* The value whose elements a pass goes over when it computes this one. */
 static const lc_node *gone_over(const struct fuser *fuser, int id) {
 	LK_ASSERT(id >= 0 && (size_t)id < fuser->p->nodes.count);
-	const lc_node *value = fuse_node(fuser, id);
-	if (value->op == LC_UPDATE && fuse_node(fuser, value->in[1])->op == LC_ALLGATHER)
-		value = fuse_node(fuser, value->in[1]);
+	const lc_node *value = lc_node_at(fuser->p, id);
+	if (value->op == LC_UPDATE && lc_node_at(fuser->p, value->in[1])->op == LC_ALLGATHER)
+		value = lc_node_at(fuser->p, value->in[1]);
 	return value->op == LC_ALLGATHER || value->op == LC_SEND || is_reduction(value)
-	           ? fuse_node(fuser, value->in[0])
+	           ? lc_node_at(fuser->p, value->in[0])
 	           : value;
 }
 
@@ -197,21 +194,22 @@ static bool once(const lc_node *node) {
 static lk_status check_space(struct fuser *fuser, lk_error *err) {
 	char x[160], y[160];
 	fuser->space = -1;
-	for (int i = 0; i < fuse_count(fuser); i++)
+	for (int i = 0; i < lc_node_count(fuser->p); i++)
 		if (fuse_in_pass(fuser, i) &&
 		    (fuser->space < 0 ||
 		     fuse_fits(fuser->p, gone_over(fuser, fuser->space), gone_over(fuser, i))))
 			fuser->space = i;
-	for (int i = 0; i < fuse_count(fuser); i++) {
+	for (int i = 0; i < lc_node_count(fuser->p); i++) {
 		const lc_node *a = gone_over(fuser, i),
 					  *b = gone_over(fuser, fuser->space < 0 ? i : fuser->space);
-		if (!fuse_in_pass(fuser, i) || (fuse_fits(fuser->p, a, b) &&
-		                                (!once(fuse_node(fuser, i)) || fuse_fits(fuser->p, b, a))))
+		if (!fuse_in_pass(fuser, i) ||
+		    (fuse_fits(fuser->p, a, b) &&
+		     (!once(lc_node_at(fuser->p, i)) || fuse_fits(fuser->p, b, a))))
 			continue;
-		const char *name = lc_part_name(fuse_node(fuser, i));
+		const char *name = lc_part_name(lc_node_at(fuser->p, i));
 		lc_type_text(fuser->p, a, x, sizeof x);
 		lc_type_text(fuser->p, b, y, sizeof y);
-		if (strcmp(name, lc_part_name(fuse_node(fuser, fuser->space))) == 0) {
+		if (strcmp(name, lc_part_name(lc_node_at(fuser->p, fuser->space))) == 0) {
 			char part[LC_SHOWN];
 			fuse_refuse(fuser, err,
 			            "%s goes over %s, and %s in it over %s: one pass cannot do both", name, y,
@@ -219,7 +217,7 @@ static lk_status check_space(struct fuser *fuser, lk_error *err) {
 			return lk_hint(err, "give %s a statement of its own", part);
 		}
 		fuse_refuse(fuser, err, "%s goes over %s, and %s over %s: one pass cannot do both", name, x,
-		            lc_part_name(fuse_node(fuser, fuser->space)), y);
+		            lc_part_name(lc_node_at(fuser->p, fuser->space)), y);
 		return lk_hint(err, "fuse what goes over the same elements");
 	}
 	return LK_OK;
@@ -227,15 +225,15 @@ static lk_status check_space(struct fuser *fuser, lk_error *err) {
 
 /* What reads a reduction and goes over the elements again needs a pass of its own. */
 static lk_status check_after(struct fuser *fuser, lk_error *err) {
-	for (int i = 0; i < fuse_count(fuser); i++) {
+	for (int i = 0; i < lc_node_count(fuser->p); i++) {
 		if (!fuser->set[i] || !fuser->after[i]) continue;
-		const lc_node *value = fuse_node(fuser, i), *space = gone_over(fuser, fuser->space);
+		const lc_node *value = lc_node_at(fuser->p, i), *space = gone_over(fuser, fuser->space);
 		bool again =
 			value->rank > 0 && value->rank == space->rank && fuse_fits(fuser->p, space, value);
 		for (int k = lc_first_read(value); k < value->inputs; k++)
 			again |= fuse_in_pass(fuser, value->in[k]) &&
-			         !is_reduction(fuse_node(fuser, value->in[k])) &&
-			         fuse_node(fuser, value->in[k])->rank > 0;
+			         !is_reduction(lc_node_at(fuser->p, value->in[k])) &&
+			         lc_node_at(fuser->p, value->in[k])->rank > 0;
 		if (!again) continue;
 		fuse_refuse(
 			fuser, err,
@@ -250,15 +248,15 @@ static lk_status check_after(struct fuser *fuser, lk_error *err) {
 /* ---- whether anything needs it ---- */
 
 static lk_status check_used(const struct fuser *fuser, uint8_t *live, lk_error *err) {
-	for (int i = fuse_count(fuser); i-- > 0;) {
-		const lc_node *value = fuse_node(fuser, i);
+	for (int i = lc_node_count(fuser->p); i-- > 0;) {
+		const lc_node *value = lc_node_at(fuser->p, i);
 		live[i] |= value->op == LC_OUT || value->op == LC_UPDATE;
 		for (int k = 0; k < value->inputs && live[i]; k++) live[value->in[k]] = 1;
 	}
-	for (int i = 0; i < fuse_count(fuser); i++) {
+	for (int i = 0; i < lc_node_count(fuser->p); i++) {
 		if (!fuser->set[i] || live[i]) continue;
 		fuse_refuse(fuser, err, "%s is needed by no output and no state",
-		            lc_part_name(fuse_node(fuser, i)));
+		            lc_part_name(lc_node_at(fuser->p, i)));
 		return lk_hint(err, "leave it out");
 	}
 	return LK_OK;
@@ -270,20 +268,20 @@ static lk_status fuse_check(struct fuser *fuser, lk_arena *arena, lk_error *err)
 	bool any = false, computes = false;
 	if (!live) return lk_oom(err);
 	find_after(fuser);
-	for (int i = 0; i < fuse_count(fuser); i++) {
+	for (int i = 0; i < lc_node_count(fuser->p); i++) {
 		any |= fuse_in_pass(fuser, i);
-		computes |= fuse_in_pass(fuser, i) &&
-		            (lc_is_pointwise(fuse_node(fuser, i)) || is_reduction(fuse_node(fuser, i)));
+		computes |= fuse_in_pass(fuser, i) && (lc_is_pointwise(lc_node_at(fuser->p, i)) ||
+		                                       is_reduction(lc_node_at(fuser->p, i)));
 	}
 	if (!any) return fuse_refuse(fuser, err, "there is nothing to fuse");
 	LK_TRY(check_used(fuser, live, err));
-	for (int i = 0; i < fuse_count(fuser); i++)
+	for (int i = 0; i < lc_node_count(fuser->p); i++)
 		if (fuse_in_pass(fuser, i)) LK_TRY(check_op(fuser, i, err));
-	for (int i = 0; i < fuse_count(fuser); i++)
+	for (int i = 0; i < lc_node_count(fuser->p); i++)
 		if (fuse_in_pass(fuser, i)) LK_TRY(check_place(fuser, i, err));
 	LK_TRY(check_space(fuser, err));
 	LK_TRY(check_after(fuser, err));
-	for (int i = 0; i < fuse_count(fuser); i++) {
+	for (int i = 0; i < lc_node_count(fuser->p); i++) {
 		fuser->set[i] = fuse_in_pass(fuser, i);
 		fuser->after[i] = 0;
 	}

@@ -16,23 +16,15 @@ struct overlapper {
 	int *dims;
 };
 
-static const lc_node *rewrite_overlap_node(const struct overlapper *overlapper, int id) {
-	return &overlapper->p->nodes.at[id];
-}
-
-static int overlap_count(const struct overlapper *overlapper) {
-	return (int)overlapper->p->nodes.count;
-}
-
 static lk_status overlap_mark(struct overlapper *overlapper, lk_arena *arena, lk_error *err) {
 	uint8_t *one = lc_new_set(overlapper->p, arena);
 	if (!one) return lk_oom(err);
 	for (int w = 0; w < overlapper->d->name_count; w++) {
 		memset(one, 0, overlapper->p->nodes.count);
 		LK_TRY(lc_mark(overlapper->p, &overlapper->d->names[w], one, err));
-		for (int i = 0; i < overlap_count(overlapper); i++) {
-			if (!one[i] || lc_is_leaf(rewrite_overlap_node(overlapper, i))) continue;
-			if (rewrite_overlap_node(overlapper, i)->overlap >= 0) {
+		for (int i = 0; i < lc_node_count(overlapper->p); i++) {
+			if (!one[i] || lc_is_leaf(lc_node_at(overlapper->p, i))) continue;
+			if (lc_node_at(overlapper->p, i)->overlap >= 0) {
 				lc_word_wrong(overlapper->p, &overlapper->d->names[w], err,
 				              "%s is overlapped already", overlapper->d->names[w].text);
 				return lk_hint(err, "name all that overlaps in one directive");
@@ -46,17 +38,16 @@ static lk_status overlap_mark(struct overlapper *overlapper, lk_arena *arena, lk
 
 /* A pass is a part as a whole. */
 static lk_status check_passes(const struct overlapper *overlapper, lk_error *err) {
-	for (int i = 0; i < overlap_count(overlapper); i++) {
-		if (overlapper->set[i] || rewrite_overlap_node(overlapper, i)->fuse < 0) continue;
-		for (int k = 0; k < overlap_count(overlapper); k++) {
-			if (!overlapper->set[k] || rewrite_overlap_node(overlapper, k)->fuse !=
-			                               rewrite_overlap_node(overlapper, i)->fuse)
+	for (int i = 0; i < lc_node_count(overlapper->p); i++) {
+		if (overlapper->set[i] || lc_node_at(overlapper->p, i)->fuse < 0) continue;
+		for (int k = 0; k < lc_node_count(overlapper->p); k++) {
+			if (!overlapper->set[k] ||
+			    lc_node_at(overlapper->p, k)->fuse != lc_node_at(overlapper->p, i)->fuse)
 				continue;
-			const char *label =
-				overlapper->p->bundles.at[rewrite_overlap_node(overlapper, i)->fuse].name;
+			const char *label = overlapper->p->bundles.at[lc_node_at(overlapper->p, i)->fuse].name;
 			const lc_word *word = &overlapper->d->names[overlapper->part[k] - 1];
 			lc_word_wrong(overlapper->p, word, err, "%s is fused with %s, and the pass runs as one",
-			              word->text, lc_part_name(rewrite_overlap_node(overlapper, i)));
+			              word->text, lc_part_name(lc_node_at(overlapper->p, i)));
 			return lk_hint(err, "name the label of the pass%s%s", label ? ": " : "",
 			               label ? label : "");
 		}
@@ -71,16 +62,14 @@ static int root_of(const struct overlapper *overlapper, int id) {
 
 /* Values that feed each other, or are one pass, hang together. */
 static void find_stems(struct overlapper *overlapper) {
-	for (int i = 0; i < overlap_count(overlapper); i++) {
+	for (int i = 0; i < lc_node_count(overlapper->p); i++) {
 		overlapper->stem[i] = i;
-		for (int k = 0; k < rewrite_overlap_node(overlapper, i)->inputs && overlapper->set[i]; k++)
-			if (overlapper->set[rewrite_overlap_node(overlapper, i)->in[k]])
-				overlapper->stem[root_of(overlapper, rewrite_overlap_node(overlapper, i)->in[k])] =
-					i;
-		for (int k = 0;
-		     k < i && overlapper->set[i] && rewrite_overlap_node(overlapper, i)->fuse >= 0; k++)
-			if (overlapper->set[k] && rewrite_overlap_node(overlapper, k)->fuse ==
-			                              rewrite_overlap_node(overlapper, i)->fuse)
+		for (int k = 0; k < lc_node_at(overlapper->p, i)->inputs && overlapper->set[i]; k++)
+			if (overlapper->set[lc_node_at(overlapper->p, i)->in[k]])
+				overlapper->stem[root_of(overlapper, lc_node_at(overlapper->p, i)->in[k])] = i;
+		for (int k = 0; k < i && overlapper->set[i] && lc_node_at(overlapper->p, i)->fuse >= 0; k++)
+			if (overlapper->set[k] &&
+			    lc_node_at(overlapper->p, k)->fuse == lc_node_at(overlapper->p, i)->fuse)
 				overlapper->stem[root_of(overlapper, k)] = root_of(overlapper, i);
 	}
 }
@@ -108,7 +97,7 @@ static lk_status overlap_check_groups(struct overlapper *overlapper, bool *chunk
 	int of_word[PARTS], first = -1, other = -1, split = -1, joined = 0;
 	memset(of_word, 0xff, sizeof of_word);
 	find_stems(overlapper);
-	for (int i = 0; i < overlap_count(overlapper); i++) {
+	for (int i = 0; i < lc_node_count(overlapper->p); i++) {
 		if (!overlapper->set[i]) continue;
 		int root = root_of(overlapper, i), w = overlapper->part[i] - 1;
 		if (first < 0) first = root;
@@ -125,8 +114,8 @@ static lk_status overlap_check_groups(struct overlapper *overlapper, bool *chunk
 
 static lk_status check_ring(const struct overlapper *overlapper, lk_error *err) {
 	if (!overlapper->d->order || strcmp(overlapper->d->order, "ring") != 0) return LK_OK;
-	for (int i = 0; i < overlap_count(overlapper); i++) {
-		int op = rewrite_overlap_node(overlapper, i)->op;
+	for (int i = 0; i < lc_node_count(overlapper->p); i++) {
+		int op = lc_node_at(overlapper->p, i)->op;
 		if (overlapper->set[i] && (op == LC_REDUCESCATTER || op == LC_ALLGATHER ||
 		                           op == LC_ALLREDUCE || op == LC_ALLTOALL))
 			return LK_OK;
@@ -139,10 +128,10 @@ static lk_status check_ring(const struct overlapper *overlapper, lk_error *err) 
 /* Two names of one pass are one stage. */
 static bool one_pass(const struct overlapper *overlapper) {
 	int pass = -2;
-	for (int i = 0; i < overlap_count(overlapper); i++) {
+	for (int i = 0; i < lc_node_count(overlapper->p); i++) {
 		if (!overlapper->set[i]) continue;
-		if (pass == -2) pass = rewrite_overlap_node(overlapper, i)->fuse;
-		if (rewrite_overlap_node(overlapper, i)->fuse != pass || pass < 0) return false;
+		if (pass == -2) pass = lc_node_at(overlapper->p, i)->fuse;
+		if (lc_node_at(overlapper->p, i)->fuse != pass || pass < 0) return false;
 	}
 	return true;
 }
@@ -187,7 +176,7 @@ lk_status lc_rewrite_overlap(const lc_program *program, const lc_directive *dire
 
 static bool has_sides(const struct overlapper *overlapper) {
 	int root = -1;
-	for (int i = 0; i < overlap_count(overlapper); i++) {
+	for (int i = 0; i < lc_node_count(overlapper->p); i++) {
 		if (!overlapper->set[i]) continue;
 		if (root >= 0 && root_of(overlapper, i) != root) return true;
 		root = root_of(overlapper, i);
@@ -199,7 +188,7 @@ static bool has_sides(const struct overlapper *overlapper) {
  * the rest is not in: names are those of a settled program. */
 static lk_status overlap_check_stages(const struct overlapper *overlapper,
                                       const lc_program *settled, lk_error *err) {
-	for (int i = 0; i < overlap_count(overlapper); i++) {
+	for (int i = 0; i < lc_node_count(overlapper->p); i++) {
 		if (!overlapper->set[i] || root_of(overlapper, i) == i) continue;
 		const lc_node *last = &settled->nodes.at[root_of(overlapper, i)];
 		const char *name = lc_bundle_word(settled, last, LC_OVERLAP);
@@ -231,8 +220,7 @@ lk_status lc_check_sides(const lc_program *program, const lc_directive *directiv
 	lk_status status = o.set && o.stem ? LK_OK : lk_oom(err);
 	for (int b = 0; status == LK_OK && b < (int)program->bundles.count; b++) {
 		if (program->bundles.at[b].kind != LC_OVERLAP) continue;
-		for (int i = 0; i < overlap_count(&o); i++)
-			o.set[i] = rewrite_overlap_node(&o, i)->overlap == b;
+		for (int i = 0; i < lc_node_count(o.p); i++) o.set[i] = lc_node_at(o.p, i)->overlap == b;
 		find_stems(&o);
 		if (has_sides(&o)) status = check_sides(&o, err);
 	}

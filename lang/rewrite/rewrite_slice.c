@@ -19,14 +19,6 @@ struct slicer {
 	bool outputs;      /* an output reads one */
 };
 
-static const lc_node *slice_node(const struct slicer *slicer, int id) {
-	return &slicer->p->nodes.at[id];
-}
-
-static int slice_count(const struct slicer *slicer) {
-	return (int)slicer->p->nodes.count;
-}
-
 /* ---- whether it can be sliced ---- */
 
 static lk_status find_state(struct slicer *slicer, int word, lk_error *err) {
@@ -34,12 +26,13 @@ static lk_status find_state(struct slicer *slicer, int word, lk_error *err) {
 	int value = lc_value_find(slicer->p, w->text);
 	uint8_t none[LC_VALUES];
 	if (value < 0) return lc_mark(slicer->p, w, none, err);
-	if (slice_node(slicer, value)->op != LC_STATE && slice_node(slicer, value)->op != LC_UPDATE) {
+	if (lc_node_at(slicer->p, value)->op != LC_STATE &&
+	    lc_node_at(slicer->p, value)->op != LC_UPDATE) {
 		lc_word_wrong(slicer->p, w, err, "%s is not a state", w->text);
 		return lk_hint(err, "only states are kept sliced; other values follow by reorder");
 	}
-	for (int i = 0; i < slice_count(slicer); i++) {
-		const lc_node *n = slice_node(slicer, i);
+	for (int i = 0; i < lc_node_count(slicer->p); i++) {
+		const lc_node *n = lc_node_at(slicer->p, i);
 		bool version =
 			(n->op == LC_STATE || n->op == LC_UPDATE) && n->name && strcmp(n->name, w->text) == 0;
 		if (version && slicer->of[i] >= 0)
@@ -52,11 +45,11 @@ static lk_status find_state(struct slicer *slicer, int word, lk_error *err) {
 /* Axis and dim: those of the gathers of its updates, else of the slices that are read. */
 static void find_cut(struct slicer *slicer, int word) {
 	slicer->axis[word] = -1;
-	for (int i = slice_count(slicer); i-- > 0;) {
-		const lc_node *value = slice_node(slicer, i), *cut = NULL;
+	for (int i = lc_node_count(slicer->p); i-- > 0;) {
+		const lc_node *value = lc_node_at(slicer->p, i), *cut = NULL;
 		if (value->op == LC_UPDATE && slicer->of[i] == word &&
-		    slice_node(slicer, value->in[1])->op == LC_ALLGATHER)
-			cut = slice_node(slicer, value->in[1]);
+		    lc_node_at(slicer->p, value->in[1])->op == LC_ALLGATHER)
+			cut = lc_node_at(slicer->p, value->in[1]);
 		if (value->op == LC_SLICE && slicer->of[value->in[0]] == word && slicer->axis[word] < 0)
 			cut = value;
 		if (!cut) continue;
@@ -108,7 +101,7 @@ static bool in_output(const lc_node *node) {
 
 static lk_status check_reader(struct slicer *slicer, int id, int k, lk_error *err) {
 	LK_ASSERT(id >= 0 && (size_t)id < slicer->p->nodes.count);
-	const lc_node *value = slice_node(slicer, id);
+	const lc_node *value = lc_node_at(slicer->p, id);
 	int word = slicer->of[value->in[k]];
 	if (word < 0 || is_cut(slicer, value, LC_SLICE, word)) return LK_OK;
 	if (value->op == LC_OUT) return LK_OK; /* puts out what is gathered */
@@ -119,13 +112,13 @@ static lk_status check_reader(struct slicer *slicer, int id, int k, lk_error *er
 
 static lk_status check_update(const struct slicer *slicer, int id, lk_error *err) {
 	LK_ASSERT(id >= 0 && (size_t)id < slicer->p->nodes.count);
-	const lc_node *value = slice_node(slicer, id);
+	const lc_node *value = lc_node_at(slicer->p, id);
 	const lc_word *word = &slicer->d->names[slicer->of[id]];
 	if (value->fuse >= 0 || value->overlap >= 0) {
 		lc_word_wrong(slicer->p, word, err, "%s is fused or overlapped already", word->text);
 		return lk_hint(err, "write slice before fuse and overlap");
 	}
-	if (is_cut(slicer, slice_node(slicer, value->in[1]), LC_ALLGATHER, slicer->of[id]))
+	if (is_cut(slicer, lc_node_at(slicer->p, value->in[1]), LC_ALLGATHER, slicer->of[id]))
 		return LK_OK;
 	lc_word_wrong(slicer->p, word, err, "the new value of %s, in line %d, is computed in full",
 	              word->text, value->line);
@@ -141,7 +134,7 @@ static lk_status check_state(const struct slicer *slicer, int id, lk_error *err)
 		              word->text);
 		return lk_hint(err, "move a gather past what reads it first");
 	}
-	if (slice_node(slicer, id)->layout[axis].kind == LC_R) return LK_OK;
+	if (lc_node_at(slicer->p, id)->layout[axis].kind == LC_R) return LK_OK;
 	lc_word_wrong(slicer->p, word, err, "%s is no longer replicated over %s", word->text,
 	              slicer->p->axes[axis].name);
 	return lk_hint(err, "leave it out");
@@ -150,18 +143,18 @@ static lk_status check_state(const struct slicer *slicer, int id, lk_error *err)
 /* The value that an update of a state that is to be sliced takes; -1. */
 static int new_value(const struct slicer *slicer, int id) {
 	LK_ASSERT(id >= 0 && (size_t)id < slicer->p->nodes.count);
-	const lc_node *value = slice_node(slicer, id);
+	const lc_node *value = lc_node_at(slicer->p, id);
 	bool update = value->op == LC_UPDATE && slicer->of[id] >= 0 &&
-	              slice_node(slicer, value->in[1])->op == LC_ALLGATHER;
-	return update ? slice_node(slicer, value->in[1])->in[0] : -1;
+	              lc_node_at(slicer->p, value->in[1])->op == LC_ALLGATHER;
+	return update ? lc_node_at(slicer->p, value->in[1])->in[0] : -1;
 }
 
 /* Who reads a new value will read the state: what runs together must not change by it. */
 static lk_status check_bundled(const struct slicer *slicer, uint8_t *fresh, lk_error *err) {
-	for (int i = 0; i < slice_count(slicer); i++)
+	for (int i = 0; i < lc_node_count(slicer->p); i++)
 		if (new_value(slicer, i) >= 0) fresh[new_value(slicer, i)] = 1;
-	for (int i = 0; i < slice_count(slicer); i++) {
-		const lc_node *value = slice_node(slicer, i);
+	for (int i = 0; i < lc_node_count(slicer->p); i++) {
+		const lc_node *value = lc_node_at(slicer->p, i);
 		for (int k = 0; k < value->inputs && (value->fuse >= 0 || value->overlap >= 0); k++) {
 			if (!fresh[value->in[k]] && slicer->of[value->in[k]] < 0) continue;
 			lc_wrong(slicer->p, slicer->d->line, slicer->d->column, err,
@@ -176,9 +169,9 @@ static lk_status check_bundled(const struct slicer *slicer, uint8_t *fresh, lk_e
 /* Without gather and slice: it was sliced by a directive before. */
 static lk_status check_whole(const struct slicer *slicer, int word, lk_error *err) {
 	const lc_word *w = &slicer->d->names[word];
-	for (int i = 0; i < slice_count(slicer) && slicer->axis[word] < 0; i++)
+	for (int i = 0; i < lc_node_count(slicer->p) && slicer->axis[word] < 0; i++)
 		for (int a = 0; a < slicer->p->axis_count && slicer->of[i] == word; a++) {
-			if (slice_node(slicer, i)->layout[a].kind != LC_S) continue;
+			if (lc_node_at(slicer->p, i)->layout[a].kind != LC_S) continue;
 			lc_word_wrong(slicer->p, w, err, "%s is kept in slices already", w->text);
 			return lk_hint(err, "leave it out");
 		}
@@ -193,13 +186,14 @@ static lk_status slice_check(struct slicer *slicer, lk_arena *arena, lk_error *e
 		find_cut(slicer, w);
 		LK_TRY(check_whole(slicer, w, err));
 	}
-	for (int i = 0; i < slice_count(slicer); i++)
-		for (int k = lc_first_read(slice_node(slicer, i)); k < slice_node(slicer, i)->inputs; k++)
+	for (int i = 0; i < lc_node_count(slicer->p); i++)
+		for (int k = lc_first_read(lc_node_at(slicer->p, i)); k < lc_node_at(slicer->p, i)->inputs;
+		     k++)
 			LK_TRY(check_reader(slicer, i, k, err));
-	for (int i = 0; i < slice_count(slicer); i++) {
+	for (int i = 0; i < lc_node_count(slicer->p); i++) {
 		if (slicer->of[i] < 0) continue;
-		LK_TRY(slice_node(slicer, i)->op == LC_STATE ? check_state(slicer, i, err)
-		                                             : check_update(slicer, i, err));
+		LK_TRY(lc_node_at(slicer->p, i)->op == LC_STATE ? check_state(slicer, i, err)
+		                                                : check_update(slicer, i, err));
 	}
 	return check_bundled(slicer, fresh, err);
 }
@@ -218,10 +212,10 @@ static lk_status slice_state(struct slicer *slicer, int id, lk_error *err) {
 static lk_status slice_update(struct slicer *slicer, int id, lk_error *err) {
 	LK_ASSERT(id >= 0 && (size_t)id < slicer->p->nodes.count);
 	lc_node n = lc_build_draft(&slicer->b, id);
-	int value = slice_node(slicer, slice_node(slicer, id)->in[1])->in[0],
-		before = slice_node(slicer, id)->in[0];
-	if (slice_node(slicer, before)->op == LC_UPDATE) {
-		int older = slice_node(slicer, slice_node(slicer, before)->in[1])->in[0];
+	int value = lc_node_at(slicer->p, lc_node_at(slicer->p, id)->in[1])->in[0],
+		before = lc_node_at(slicer->p, id)->in[0];
+	if (lc_node_at(slicer->p, before)->op == LC_UPDATE) {
+		int older = lc_node_at(slicer->p, lc_node_at(slicer->p, before)->in[1])->in[0];
 		slicer->b.map[older] = slicer->kept[older];
 	}
 	n.in[1] = slicer->b.map[value];
@@ -247,7 +241,7 @@ static lk_status slice_whole(struct slicer *slicer, int version, const lc_node *
 
 static lk_status reader(struct slicer *slicer, int id, lk_error *err) {
 	LK_ASSERT(id >= 0 && (size_t)id < slicer->p->nodes.count);
-	const lc_node *value = slice_node(slicer, id);
+	const lc_node *value = lc_node_at(slicer->p, id);
 	lc_node draft = lc_build_draft(&slicer->b, id);
 	for (int k = 0; k < value->inputs; k++)
 		if (slicer->of[value->in[k]] >= 0)
@@ -259,16 +253,16 @@ static lk_status reader(struct slicer *slicer, int id, lk_error *err) {
 static bool goes(const struct slicer *slicer, int id) {
 	LK_ASSERT(id >= 0 && (size_t)id < slicer->p->nodes.count);
 	int updates = 0;
-	if (slice_node(slicer, id)->op != LC_ALLGATHER) return false;
-	for (int i = id + 1; i < slice_count(slicer); i++)
-		updates += slice_node(slicer, i)->op == LC_UPDATE && slicer->of[i] >= 0 &&
-		           slice_node(slicer, i)->in[1] == id;
+	if (lc_node_at(slicer->p, id)->op != LC_ALLGATHER) return false;
+	for (int i = id + 1; i < lc_node_count(slicer->p); i++)
+		updates += lc_node_at(slicer->p, i)->op == LC_UPDATE && slicer->of[i] >= 0 &&
+		           lc_node_at(slicer->p, i)->in[1] == id;
 	return updates && updates == slicer->uses[id];
 }
 
 static lk_status slice_build(struct slicer *slicer, lk_error *err) {
-	for (int i = 0; i < slice_count(slicer); i++) {
-		const lc_node *value = slice_node(slicer, i);
+	for (int i = 0; i < lc_node_count(slicer->p); i++) {
+		const lc_node *value = lc_node_at(slicer->p, i);
 		if (slicer->of[i] >= 0)
 			LK_TRY(value->op == LC_STATE ? slice_state(slicer, i, err)
 			                             : slice_update(slicer, i, err));
@@ -303,7 +297,7 @@ static lk_status slice_push(const struct slicer *slicer, const lc_program *progr
                             lc_program **out, lk_error *err) {
 	uint8_t *gathers = lc_new_set(program, arena), *past = lc_new_set(program, arena);
 	if (!gathers || !past) return lk_oom(err);
-	for (int i = 0; i < slice_count(slicer); i++)
+	for (int i = 0; i < lc_node_count(slicer->p); i++)
 		if (slicer->whole[i] >= 0) gathers[slicer->whole[i]] = 1;
 	for (size_t i = 0; i < program->nodes.count; i++) {
 		const lc_node *node = &program->nodes.at[i];

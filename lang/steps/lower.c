@@ -65,10 +65,6 @@ enum {
 	ALL_STREAMS = (1u << 16) - 2
 };
 
-static const lc_node *lower_node(const struct lowering *lowering, int v) {
-	return &lowering->p->nodes.at[v];
-}
-
 /* ---- sizes ---- */
 
 static lk_status lower_extents_of(const lc_program *program, const lc_sizes *sizes,
@@ -103,10 +99,10 @@ static lk_status lower_bytes_of(const lc_program *program, const lc_sizes *sizes
 
 /* Bytes of value v, of all that a chunk takes. */
 static lk_status value_bytes(const struct lowering *lowering, int v, int64_t item, double *out) {
-	bool once = lower_node(lowering, v)->list < 0;
+	bool once = lc_node_at(lowering->p, v)->list < 0;
 	if (once && lowering->bytes[v] > 0) *out = lowering->bytes[v];
 	else
-		LK_TRY(lower_bytes_of(lowering->p, lowering->sizes, lower_node(lowering, v), item, out,
+		LK_TRY(lower_bytes_of(lowering->p, lowering->sizes, lc_node_at(lowering->p, v), item, out,
 		                      lowering->err));
 	if (once) lowering->bytes[v] = *out;
 	*out *= lowering->share;
@@ -308,13 +304,14 @@ static lk_op_kind graph_kind(const lc_node *node) {
 static lk_status lower_message_bytes(const struct lowering *lowering, int v, int64_t item,
                                      double *out) {
 	return value_bytes(
-		lowering, lower_node(lowering, v)->op == LC_ALLGATHER ? v : lower_node(lowering, v)->in[0],
+		lowering,
+		lc_node_at(lowering->p, v)->op == LC_ALLGATHER ? v : lc_node_at(lowering->p, v)->in[0],
 		item, out);
 }
 
 static lk_status lower_collective(struct lowering *lowering, int v, double bytes, const char *name,
                                   struct ends *out) {
-	const lc_node *value = lower_node(lowering, v);
+	const lc_node *value = lc_node_at(lowering->p, v);
 	lk_op op = {
 		.kind = (uint8_t)graph_kind(value), .dtype = (uint8_t)dtype_of(value), .bytes = bytes};
 	if (!in_group(lowering, value->axis, &op)) return LK_OK;
@@ -339,11 +336,11 @@ static lk_status lower_cycles(struct lowering *lowering, const lc_step *step, in
 	int64_t extent[LC_RANK];
 	*out = 0;
 	for (int i = 0; i < step->values.count; i++) {
-		const lc_node *node = lower_node(lowering, step->values.at[i]), *over = node;
+		const lc_node *node = lc_node_at(lowering->p, step->values.at[i]), *over = node;
 		double cycles = lc_element_cycles(lowering->p, step, step->values.at[i]);
 		if (cycles == 0) continue;
 		if (lc_ops[node->op].family == LC_RED || lc_ops[node->op].family == LC_TOTALS)
-			over = lower_node(lowering, node->in[0]);
+			over = lc_node_at(lowering->p, node->in[0]);
 		LK_TRY(lower_extents_of(lowering->p, lowering->sizes, over, item, extent, lowering->err));
 		for (int d = 0; d < over->rank; d++) cycles *= (double)extent[d];
 		*out += cycles;
@@ -375,7 +372,7 @@ static lk_status lower_comm(struct lowering *lowering, const lc_step *step, stru
 	int last = -1;
 	for (int k = 0; k < step->values.count; k++) {
 		int v = step->values.at[k];
-		if (lc_ops[lower_node(lowering, v)->op].family != LC_COMM)
+		if (lc_ops[lc_node_at(lowering->p, v)->op].family != LC_COMM)
 			continue; /* the update that it writes */
 		for (int64_t i = items_begin(lowering, step); i < items_end(lowering, step); i++) {
 			LK_TRY(lower_message_bytes(lowering, v, i, &bytes));
@@ -424,7 +421,8 @@ static lk_status lower_ring(struct lowering *lowering, const lc_step *step, stru
 
 static lk_status lower_matmul(struct lowering *lowering, const lc_node *value, int64_t item,
                               int cut, lk_op *op) {
-	const lc_node *a = lower_node(lowering, value->in[0]), *b = lower_node(lowering, value->in[1]);
+	const lc_node *a = lc_node_at(lowering->p, value->in[0]),
+				  *b = lc_node_at(lowering->p, value->in[1]);
 	int64_t e[LC_RANK], x[LC_RANK];
 	LK_TRY(lower_extents_of(lowering->p, lowering->sizes, value, item, e, lowering->err));
 	LK_TRY(lower_extents_of(lowering->p, lowering->sizes, a, item, x, lowering->err));
@@ -449,8 +447,8 @@ static lk_status lower_conv(struct lowering *lowering, const lc_node *value, int
                             lk_op *op) {
 	int64_t e[LC_RANK], w[LC_RANK];
 	LK_TRY(lower_extents_of(lowering->p, lowering->sizes, value, item, e, lowering->err));
-	LK_TRY(lower_extents_of(lowering->p, lowering->sizes, lower_node(lowering, value->in[1]), item,
-	                        w, lowering->err));
+	LK_TRY(lower_extents_of(lowering->p, lowering->sizes, lc_node_at(lowering->p, value->in[1]),
+	                        item, w, lowering->err));
 	op->kind = LK_OP_CONV;
 	op->batch = 1;
 	op->m = (double)e[0] * (double)e[2] * (double)e[3] * lowering->share;
@@ -461,7 +459,7 @@ static lk_status lower_conv(struct lowering *lowering, const lc_node *value, int
 
 static lk_status lower_contract(struct lowering *lowering, const lc_step *step, struct ends *out) {
 	int v = step->values.at[0], cut = lowering->steps->cut[v];
-	const lc_node *value = lower_node(lowering, v);
+	const lc_node *value = lc_node_at(lowering->p, v);
 	for (int64_t i = items_begin(lowering, step); i < items_end(lowering, step); i++) {
 		lk_op op = {.kind = LK_OP_GEMM, .dtype = (uint8_t)dtype_of(value)};
 		double a, b, c;
@@ -472,7 +470,7 @@ static lk_status lower_contract(struct lowering *lowering, const lc_step *step, 
 		LK_TRY(value_bytes(lowering, v, i, &c));
 		/* an operand that is not cut is read by every chunk as a whole */
 		if (cut == value->rank - 1) a /= lowering->share;
-		else if (cut >= value->rank - 2 || lower_node(lowering, value->in[1])->rank == 2 ||
+		else if (cut >= value->rank - 2 || lc_node_at(lowering->p, value->in[1])->rank == 2 ||
 		         value->op == LC_CONV2D)
 			b /= lowering->share;
 		op.bytes = a + b + c;
@@ -487,12 +485,12 @@ static lk_status lower_contract(struct lowering *lowering, const lc_step *step, 
 static lk_status lower_rows(struct lowering *lowering, const lc_step *step, struct ends *out) {
 	int v = step->values.at[0];
 	for (int64_t i = items_begin(lowering, step); i < items_end(lowering, step); i++) {
-		lk_op op = {.kind = LK_OP_PERMUTE, .dtype = (uint8_t)dtype_of(lower_node(lowering, v))};
+		lk_op op = {.kind = LK_OP_PERMUTE, .dtype = (uint8_t)dtype_of(lc_node_at(lowering->p, v))};
 		double rows, index;
 		LK_TRY(value_bytes(lowering, v, i, &rows));
 		index = 0;
-		if (lc_ops[lower_node(lowering, v)->op].family == LC_ROWS)
-			LK_TRY(value_bytes(lowering, lower_node(lowering, v)->in[1], i, &index));
+		if (lc_ops[lc_node_at(lowering->p, v)->op].family == LC_ROWS)
+			LK_TRY(value_bytes(lowering, lc_node_at(lowering->p, v)->in[1], i, &index));
 		op.bytes = 2 * rows + index;
 		LK_TRY(lower_add(lowering, op, step->name, lowering->compute,
 		                 i == items_end(lowering, step) - 1 ? out : NULL));
@@ -502,7 +500,7 @@ static lk_status lower_rows(struct lowering *lowering, const lc_step *step, stru
 
 static lk_status lower_send(struct lowering *lowering, const lc_step *step, struct ends *out) {
 	int v = step->values.at[0];
-	const lc_node *value = lower_node(lowering, v);
+	const lc_node *value = lc_node_at(lowering->p, v);
 	int64_t from = lc_group_place(lowering->p, lowering->sizes, &value->from),
 			to = lc_group_place(lowering->p, lowering->sizes, &value->at);
 	bool concerned =
@@ -519,7 +517,7 @@ static lk_status lower_send(struct lowering *lowering, const lc_step *step, stru
 
 /* What a step's ranks are: those of its first value that is no leaf; of a send both groups. */
 static bool lower_takes_part(const struct lowering *lowering, const lc_step *step) {
-	const lc_node *value = lower_node(lowering, step->values.at[0]);
+	const lc_node *value = lc_node_at(lowering->p, step->values.at[0]);
 	return step->kind == LC_STEP_SEND || here(lowering, &value->at);
 }
 
@@ -574,7 +572,7 @@ static int64_t chunks_of(const struct lowering *lowering, const lc_step *step) {
 	if (step->chunk_dim < 0) return 1;
 	if (step->chunks) return step->chunks;
 	for (int k = 0; k < step->values.count && step->ring; k++) {
-		const lc_node *value = lower_node(lowering, step->values.at[k]);
+		const lc_node *value = lc_node_at(lowering->p, step->values.at[k]);
 		bool rings = value->op == LC_REDUCESCATTER || value->op == LC_ALLGATHER ||
 		             value->op == LC_ALLREDUCE || value->op == LC_ALLTOALL;
 		if (rings && lowering->sizes->symbol[value->axis] > 1)
@@ -660,11 +658,11 @@ static lk_status lower_input(const struct lowering *lowering, const lc_node *nod
 
 /* A state that is handed out as it is holds weights; others are the optimizer's own. */
 static lk_status lower_state(const struct lowering *lowering, int v, lk_program *program) {
-	const lc_node *node = lower_node(lowering, v);
+	const lc_node *node = lc_node_at(lowering->p, v);
 	lk_owner owner = LK_OWN_OPTIMIZER;
 	double bytes;
 	for (size_t i = 0; i < lowering->p->nodes.count; i++)
-		if (lower_node(lowering, (int)i)->op == LC_OUT && lowering->steps->storage[i] == v)
+		if (lc_node_at(lowering->p, (int)i)->op == LC_OUT && lowering->steps->storage[i] == v)
 			owner = LK_OWN_WEIGHTS;
 	LK_TRY(lower_all_bytes(lowering, node, &bytes));
 	program->resident[owner] += bytes;
@@ -683,7 +681,7 @@ static lk_status lower_result(const struct lowering *lowering, const lc_node *no
 /* What a rank of the stage holds from step to step, and what it updates. */
 static lk_status lower_hold(const struct lowering *lowering, lk_program *program) {
 	for (size_t v = 0; v < lowering->p->nodes.count; v++) {
-		const lc_node *node = lower_node(lowering, (int)v);
+		const lc_node *node = lc_node_at(lowering->p, (int)v);
 		if (!here(lowering, &node->at)) continue;
 		if (node->op == LC_INPUT) LK_TRY(lower_input(lowering, node, program));
 		if (node->op == LC_STATE) LK_TRY(lower_state(lowering, (int)v, program));
@@ -702,7 +700,7 @@ static lk_status lower_scratch(const struct lowering *lowering, int i, double *b
 	*begin = *end = 0;
 	for (size_t v = 0; v < lowering->p->nodes.count; v++) {
 		const lc_life *life = &lowering->life[v];
-		const lc_node *node = lower_node(lowering, (int)v);
+		const lc_node *node = lc_node_at(lowering->p, (int)v);
 		bool begins = life->first == i, ends = life->last == i;
 		if ((!begins && !ends) || life->last == lowering->steps->count ||
 		    !here(lowering, &node->at))

@@ -23,17 +23,14 @@ struct joiner {
 	lk_arena arena;
 };
 
-static const lc_node *passes_node(const struct joiner *joiner, int id) {
-	return &joiner->p->nodes.at[id];
-}
-
 /* ---- which passes may join ---- */
 
 static bool passes_elementwise(const struct joiner *joiner, const lc_step *step) {
-	if (step->kind != LC_STEP_MAP || step->space < 0 || passes_node(joiner, step->space)->rank == 0)
+	if (step->kind != LC_STEP_MAP || step->space < 0 ||
+	    lc_node_at(joiner->p, step->space)->rank == 0)
 		return false;
 	for (int i = 0; i < step->values.count; i++) {
-		const lc_node *node = passes_node(joiner, step->values.at[i]);
+		const lc_node *node = lc_node_at(joiner->p, step->values.at[i]);
 		lc_family family = lc_ops[node->op].family;
 		if (family != LC_MAP && family != LC_DROP && node->op != LC_UPDATE) return false;
 		if (node->fuse >= 0 || node->overlap >= 0 || joiner->tried[step->values.at[i]])
@@ -44,7 +41,7 @@ static bool passes_elementwise(const struct joiner *joiner, const lc_step *step)
 
 /* Whether a rank's part of a is that of b. */
 static bool passes_alike(const struct joiner *joiner, int a, int b) {
-	const lc_node *x = passes_node(joiner, a), *y = passes_node(joiner, b);
+	const lc_node *x = lc_node_at(joiner->p, a), *y = lc_node_at(joiner->p, b);
 	if (x->rank != y->rank || x->list != y->list || !lc_same_group(&x->at, &y->at)) return false;
 	if (memcmp(x->dim, y->dim, sizeof *x->dim * x->rank) != 0) return false;
 	for (int axis = 0; axis < joiner->p->axis_count; axis++)

@@ -182,7 +182,7 @@ static lk_status set_storage(const lc_maker *maker, lc_steps *steps, lk_error *e
 	steps->storage = LK_ARRAY(maker->arena, int, (size_t)maker->count);
 	if (!steps->storage) return lk_oom(err);
 	for (int v = 0; v < maker->count; v++) {
-		const lc_node *node = lc_value(maker, v);
+		const lc_node *node = lc_node_at(maker->p, v);
 		bool operands = maker->at[v].held == LC_ALIAS || node->op == LC_UPDATE;
 		if (operands) steps->storage[v] = steps->storage[node->in[0]];
 		else if (maker->at[v].held == LC_STORED) steps->storage[v] = v;

@@ -50,9 +50,6 @@ typedef struct lc_maker {
 	LK_VEC(lc_unit) units;
 } lc_maker;
 
-static inline const lc_node *lc_value(const lc_maker *maker, int v) {
-	return &maker->p->nodes.at[v];
-}
 /* The fusing bundle of a value, or -1. */
 int lc_fused(const lc_maker *maker, int v);
 bool lc_ids_add(lk_arena *arena, lc_ids *ids, int id); /* false when memory runs out */

@@ -41,7 +41,7 @@ enum { SHOWN = 48 };
 static lk_status refuse_pass(const lc_maker *maker, const lc_unit *unit, int v, int other,
                              const char *why, lk_error *err) {
 	char x[SHOWN], y[SHOWN], label[SHOWN] = "one pass";
-	const lc_node *node = lc_value(maker, v);
+	const lc_node *node = lc_node_at(maker->p, v);
 	if (unit->fuse >= 0 && maker->p->bundles.at[unit->fuse].name)
 		snprintf(label, sizeof label, "%s", maker->p->bundles.at[unit->fuse].name);
 	lc_wrong(maker->p, node->line, node->column, err, "%s cannot be one pass: %s %s %s", label,
@@ -54,17 +54,17 @@ static lk_status refuse_pass(const lc_maker *maker, const lc_unit *unit, int v, 
 
 /* Whether the pass of unit i has v in a register when it wants it. */
 static bool order_in_pass(const lc_maker *maker, int i, int v) {
-	lc_family family = lc_ops[lc_value(maker, v)->op].family;
+	lc_family family = lc_ops[lc_node_at(maker->p, v)->op].family;
 	return maker->at[v].unit == i && maker->at[v].held != LC_ALIAS &&
-	       (family == LC_MAP || family == LC_DROP || lc_value(maker, v)->op == LC_UPDATE ||
+	       (family == LC_MAP || family == LC_DROP || lc_node_at(maker->p, v)->op == LC_UPDATE ||
 	        maker->units.at[i].step.scatter == v);
 }
 
 static lk_status order_reads(lc_maker *maker, int i, int by, int v, lk_error *err);
 
 static lk_status reads_operands(lc_maker *maker, int i, int by, int v, lk_error *err) {
-	for (int k = 0; k < lc_value(maker, v)->inputs; k++)
-		LK_TRY(order_reads(maker, i, by, lc_value(maker, v)->in[k], err));
+	for (int k = 0; k < lc_node_at(maker->p, v)->inputs; k++)
+		LK_TRY(order_reads(maker, i, by, lc_node_at(maker->p, v)->in[k], err));
 	return LK_OK;
 }
 
@@ -72,7 +72,7 @@ static lk_status reads_operands(lc_maker *maker, int i, int by, int v, lk_error 
  */
 static lk_status order_reads(lc_maker *maker, int i, int by, int v, lk_error *err) {
 	lc_step *step = &maker->units.at[i].step;
-	const lc_node *node = lc_value(maker, v);
+	const lc_node *node = lc_node_at(maker->p, v);
 	if (maker->at[v].held == LC_NOWHERE) {
 		if (lc_ops[node->op].family == LC_LEAF || lc_ids_have(&step->numbers, v)) return LK_OK;
 		LK_TRY(reads_operands(maker, i, by, v, err));
@@ -88,7 +88,7 @@ static lk_status order_reads(lc_maker *maker, int i, int by, int v, lk_error *er
 static lk_status unit_reads(lc_maker *maker, int i, lk_error *err) {
 	const lc_ids values = maker->units.at[i].step.values;
 	for (int k = 0; k < values.count; k++) {
-		const lc_node *node = lc_value(maker, values.at[k]);
+		const lc_node *node = lc_node_at(maker->p, values.at[k]);
 		if (node->op != LC_UPDATE)
 			LK_TRY(reads_operands(maker, i, values.at[k], values.at[k], err));
 		else if (maker->at[node->in[1]].into < 0)
@@ -108,7 +108,7 @@ static bool same_part(const lc_layout *a, const lc_layout *b) {
 }
 
 static bool same_extents(const lc_maker *maker, int v, int w) {
-	const lc_node *a = lc_value(maker, v), *b = lc_value(maker, w);
+	const lc_node *a = lc_node_at(maker->p, v), *b = lc_node_at(maker->p, w);
 	if (a->rank != b->rank || a->list != b->list || !lc_same_group(&a->at, &b->at)) return false;
 	for (int d = 0; d < a->rank; d++)
 		if (a->dim[d] != b->dim[d]) return false;
@@ -120,7 +120,7 @@ static bool same_extents(const lc_maker *maker, int v, int w) {
 /* What the extents of value v as a member of a pass are those of, or -1 where it may be repeated.
  */
 static int order_extents_of(const lc_maker *maker, const lc_step *step, int v) {
-	const lc_node *node = lc_value(maker, v);
+	const lc_node *node = lc_node_at(maker->p, v);
 	lc_family family = lc_ops[node->op].family;
 	if (family == LC_RED || family == LC_TOTALS || lc_ids_have(&step->gathers, v))
 		return node->in[0];
@@ -139,7 +139,7 @@ static lk_status find_space(lc_maker *maker, lc_unit *unit, lk_error *err) {
 		else if (!same_extents(maker, step->space, extents))
 			return refuse_pass(maker, unit, v, step->space, "does not have the extents of", err);
 	}
-	step->list = step->space >= 0 ? lc_value(maker, step->space)->list : -1;
+	step->list = step->space >= 0 ? lc_node_at(maker->p, step->space)->list : -1;
 	return LK_OK;
 }
 
@@ -159,9 +159,9 @@ static lk_status link_unit(lc_maker *maker, int i, lk_error *err) {
 			LK_TRY(order_wait_for(maker, maker->at[home->next].unit, i, err));
 	}
 	for (int k = 0; k < values.count; k++)
-		if (lc_value(maker, values.at[k])->op == LC_UPDATE)
-			LK_TRY(order_wait_for(maker, i, maker->at[lc_value(maker, values.at[k])->in[0]].unit,
-			                      err));
+		if (lc_node_at(maker->p, values.at[k])->op == LC_UPDATE)
+			LK_TRY(order_wait_for(maker, i,
+			                      maker->at[lc_node_at(maker->p, values.at[k])->in[0]].unit, err));
 	return LK_OK;
 }
 
@@ -219,7 +219,7 @@ static int next_single(const lc_maker *maker, const int *leads, int of) {
 /* The set that made a unit of several values, or -1. */
 static int order_bundle_of(const lc_maker *maker, const lc_unit *unit) {
 	if (unit->fuse >= 0) return unit->fuse;
-	return unit->overlap >= 0 ? unit->overlap : lc_value(maker, unit->key)->bucket;
+	return unit->overlap >= 0 ? unit->overlap : lc_node_at(maker->p, unit->key)->bucket;
 }
 
 static lk_status refuse_cycle(const lc_maker *maker, lk_error *err) {
@@ -233,7 +233,7 @@ static lk_status refuse_cycle(const lc_maker *maker, lk_error *err) {
 	}
 	if (!unit)
 		return lk_fail(err, LK_ERR_INTERNAL, maker->p->name, "steps that wait for each other");
-	const lc_node *node = lc_value(maker, unit->key);
+	const lc_node *node = lc_node_at(maker->p, unit->key);
 	const lc_bundle *bundle = &maker->p->bundles.at[order_bundle_of(maker, unit)];
 	lc_wrong(maker->p, node->line, node->column, err,
 	         "the set %s with %s depends on itself through %s, which is outside of it",

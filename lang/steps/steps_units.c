@@ -23,7 +23,7 @@ static bool units_collective(const lc_node *node) {
 }
 
 int lc_fused(const lc_maker *maker, int v) {
-	int b = lc_value(maker, v)->fuse;
+	int b = lc_node_at(maker->p, v)->fuse;
 	return b >= 0 && (size_t)b < maker->p->bundles.count && maker->p->bundles.at[b].kind == LC_FUSE
 	           ? b
 	           : -1;
@@ -34,8 +34,8 @@ int lc_fused(const lc_maker *maker, int v) {
 static lk_status find_users(lc_maker *maker, lk_error *err) {
 	int total = 0;
 	for (int v = 0; v < maker->count; v++)
-		for (int k = 0; k < lc_value(maker, v)->inputs; k++) {
-			maker->at[lc_value(maker, v)->in[k]].users++;
+		for (int k = 0; k < lc_node_at(maker->p, v)->inputs; k++) {
+			maker->at[lc_node_at(maker->p, v)->in[k]].users++;
 			total++;
 		}
 	maker->users = LK_ARRAY(&maker->scratch, int, (size_t)total + 1);
@@ -46,8 +46,8 @@ static lk_status find_users(lc_maker *maker, lk_error *err) {
 		maker->at[v].users = 0;
 	}
 	for (int v = 0; v < maker->count; v++)
-		for (int k = 0; k < lc_value(maker, v)->inputs; k++) {
-			lc_place *place = &maker->at[lc_value(maker, v)->in[k]];
+		for (int k = 0; k < lc_node_at(maker->p, v)->inputs; k++) {
+			lc_place *place = &maker->at[lc_node_at(maker->p, v)->in[k]];
 			maker->users[place->first + place->users++] = v;
 		}
 	return LK_OK;
@@ -55,18 +55,19 @@ static lk_status find_users(lc_maker *maker, lk_error *err) {
 
 /* A slice whose elements lie together: only dims of extent 1 come before its dim. */
 static bool contiguous(const lc_maker *maker, int v) {
-	const lc_node *node = lc_value(maker, v);
+	const lc_node *node = lc_node_at(maker->p, v);
 	for (int d = 0; d < node->d; d++)
 		if (node->dim[d] != 0) return false;
-	return lc_value(maker, node->in[0])->op != LC_SLICE || contiguous(maker, node->in[0]);
+	return lc_node_at(maker->p, node->in[0])->op != LC_SLICE || contiguous(maker, node->in[0]);
 }
 
 static void find_versions(lc_maker *maker) {
 	for (int v = 0; v < maker->count; v++) maker->at[v].next = maker->at[v].keeps = LC_NEVER;
 	for (int v = 0; v < maker->count; v++)
-		if (lc_value(maker, v)->op == LC_UPDATE) maker->at[lc_value(maker, v)->in[0]].next = v;
+		if (lc_node_at(maker->p, v)->op == LC_UPDATE)
+			maker->at[lc_node_at(maker->p, v)->in[0]].next = v;
 	for (int v = 0; v < maker->count; v++) {
-		const lc_node *node = lc_value(maker, v);
+		const lc_node *node = lc_node_at(maker->p, v);
 		lc_place *place = &maker->at[v];
 		if (is_version(node)) place->keeps = place->next;
 		bool through = node->op == LC_SLICE || lc_relabels(node);
@@ -74,7 +75,7 @@ static void find_versions(lc_maker *maker) {
 			continue;
 		for (int k = 0; k < node->inputs; k++) {
 			const lc_place *o = &maker->at[node->in[k]];
-			if (through && pointwise(lc_value(maker, node->in[k])))
+			if (through && pointwise(lc_node_at(maker->p, node->in[k])))
 				continue; /* stored, for it is read from memory */
 			if (o->keeps < place->keeps) place->keeps = o->keeps;
 		}
@@ -84,13 +85,13 @@ static void find_versions(lc_maker *maker) {
 /* ---- units ---- */
 
 static lk_status new_unit(lc_maker *maker, int v, lc_step_kind kind, int *out, lk_error *err) {
-	const lc_node *node = lc_value(maker, v);
+	const lc_node *node = lc_node_at(maker->p, v);
 	if (!lk_push(&maker->units)) return lk_oom(err);
 	*out = (int)maker->units.count - 1;
 	lc_unit *unit = lk_last(&maker->units);
 	unit->step =
 		(lc_step){.kind = kind, .space = -1, .scatter = -1, .list = node->list, .chunk_dim = -1};
-	if (node->op == LC_TOTAL) unit->step.list = lc_value(maker, node->in[0])->list;
+	if (node->op == LC_TOTAL) unit->step.list = lc_node_at(maker->p, node->in[0])->list;
 	unit->key = v;
 	unit->fuse = unit->overlap = -1;
 	int b = node->overlap;
@@ -117,24 +118,24 @@ static lk_status join_fuse(lc_maker *maker, int v, lk_error *err) {
 		maker->units.at[unit].fuse = lc_fused(maker, v);
 	}
 	maker->at[v].unit = unit;
-	if (maker->units.at[unit].overlap < 0 && lc_value(maker, v)->overlap >= 0)
-		maker->units.at[unit].overlap = lc_value(maker, v)->overlap;
+	if (maker->units.at[unit].overlap < 0 && lc_node_at(maker->p, v)->overlap >= 0)
+		maker->units.at[unit].overlap = lc_node_at(maker->p, v)->overlap;
 	return LK_OK;
 }
 
 /* ---- how users read ---- */
 
 static bool gathered_by_ring(const lc_maker *maker, int u) {
-	return lc_value(maker, u)->op == LC_ALLGATHER && maker->at[u].unit >= 0 &&
+	return lc_node_at(maker->p, u)->op == LC_ALLGATHER && maker->at[u].unit >= 0 &&
 	       maker->units.at[maker->at[u].unit].fuse >= 0;
 }
 
 /* Whether user u needs v to lie in memory. */
 static bool from_memory(const lc_maker *maker, int v, int u) {
-	const lc_node *node = lc_value(maker, u);
+	const lc_node *node = lc_node_at(maker->p, u);
 	if (node->op == LC_OUT) return maker->at[u].held == LC_ALIAS;
 	if (node->op == LC_SLICE)
-		return lc_value(maker, v)->op != LC_SLICE || maker->at[u].held != LC_IN_PLACE;
+		return lc_node_at(maker->p, v)->op != LC_SLICE || maker->at[u].held != LC_IN_PLACE;
 	if (node->op == LC_UPDATE || pointwise(node) || units_reduces(node)) return false;
 	return !gathered_by_ring(maker, u);
 }
@@ -154,7 +155,7 @@ static bool units_kept(lc_maker *maker, int v) {
 	place->last = -1;
 	for (int i = 0; i < place->users; i++) {
 		int u = maker->users[place->first + i], unit = maker->at[u].unit;
-		bool open = unit < 0 && lc_value(maker, u)->op != LC_OUT;
+		bool open = unit < 0 && lc_node_at(maker->p, u)->op != LC_OUT;
 		int when;
 		if (unit >= 0) when = maker->units.at[unit].key;
 		else if (open) when = maker->at[u].last;
@@ -199,7 +200,7 @@ static lk_status decide_number(lc_maker *maker, int v, lk_error *err) {
 
 static lk_status decide_pointwise(lc_maker *maker, int v, lk_error *err) {
 	lc_place *place = &maker->at[v];
-	const lc_node *node = lc_value(maker, v);
+	const lc_node *node = lc_node_at(maker->p, v);
 	if (node->rank == 0) return decide_number(maker, v, err);
 	if (lc_fused(maker, v) >= 0) {
 		LK_TRY(join_fuse(maker, v, err));
@@ -224,7 +225,7 @@ static lk_status decide_slice(lc_maker *maker, int v, lk_error *err) {
 }
 
 static lk_status decide_relabelled(lc_maker *maker, int v, lk_error *err) {
-	bool turns = lc_ops[lc_value(maker, v)->op].family == LC_VIEW; /* its dims are others */
+	bool turns = lc_ops[lc_node_at(maker->p, v)->op].family == LC_VIEW; /* its dims are others */
 	if (!units_kept(maker, v)) return own_unit(maker, v, turns ? LC_STEP_ROWS : LC_STEP_MAP, err);
 	maker->at[v].held = LC_ALIAS;
 	return LK_OK;
@@ -232,8 +233,8 @@ static lk_status decide_relabelled(lc_maker *maker, int v, lk_error *err) {
 
 /* An output is its operand's memory, unless there is none, or it is overwritten later. */
 static lk_status decide_out(lc_maker *maker, int v, lk_error *err) {
-	int operand = lc_value(maker, v)->in[0];
-	const lc_node *node = lc_value(maker, operand);
+	int operand = lc_node_at(maker->p, v)->in[0];
+	const lc_node *node = lc_node_at(maker->p, operand);
 	bool through = is_version(node) || node->op == LC_SLICE || lc_relabels(node);
 	bool lies = node->op != LC_SCALAR && node->op != LC_CONST && node->op != LC_SIZE;
 	if (node->op == LC_SLICE && !contiguous(maker, operand)) lies = false;
@@ -246,8 +247,8 @@ static lk_status decide_out(lc_maker *maker, int v, lk_error *err) {
 /* Whether update v takes what its own bundle gathers, and nothing of the bundle reads it: the pass
  * reads this rank's slice of the state, element by element, where the gather writes. */
 static bool ring_writes(const lc_maker *maker, int v) {
-	int e = lc_value(maker, v)->in[1], bundle = lc_fused(maker, v);
-	if (lc_value(maker, e)->op != LC_ALLGATHER || bundle < 0 || lc_fused(maker, e) != bundle)
+	int e = lc_node_at(maker->p, v)->in[1], bundle = lc_fused(maker, v);
+	if (lc_node_at(maker->p, e)->op != LC_ALLGATHER || bundle < 0 || lc_fused(maker, e) != bundle)
 		return false;
 	for (int i = 0; i < maker->at[v].users; i++)
 		if (lc_fused(maker, maker->users[maker->at[v].first + i]) == bundle) return false;
@@ -257,8 +258,8 @@ static bool ring_writes(const lc_maker *maker, int v) {
 /* Whether what update v takes may be written to the state directly: by a step that does not read
  * that memory. */
 static bool written_directly(const lc_maker *maker, int v) {
-	int e = lc_value(maker, v)->in[1];
-	const lc_node *node = lc_value(maker, e);
+	int e = lc_node_at(maker->p, v)->in[1];
+	const lc_node *node = lc_node_at(maker->p, e);
 	lc_family family = lc_ops[node->op].family;
 	bool heavy = units_collective(node) || family == LC_CONTRACT || family == LC_ROWS ||
 	             family == LC_VIEW || node->op == LC_SEND;
@@ -267,9 +268,10 @@ static bool written_directly(const lc_maker *maker, int v) {
 		return false;
 	for (int k = 0; k < node->inputs; k++) {
 		int o = node->in[k];
-		while (lc_value(maker, o)->op == LC_SLICE || lc_relabels(lc_value(maker, o)))
-			o = lc_value(maker, o)->in[0];
-		if (is_version(lc_value(maker, o)) && lc_value(maker, o)->name == lc_value(maker, v)->name)
+		while (lc_node_at(maker->p, o)->op == LC_SLICE || lc_relabels(lc_node_at(maker->p, o)))
+			o = lc_node_at(maker->p, o)->in[0];
+		if (is_version(lc_node_at(maker->p, o)) &&
+		    lc_node_at(maker->p, o)->name == lc_node_at(maker->p, v)->name)
 			return false;
 	}
 	return true;
@@ -279,15 +281,15 @@ static lk_status decide_update(lc_maker *maker, int v, lk_error *err) {
 	lc_place *place = &maker->at[v];
 	place->held = LC_STORED;
 	if (written_directly(maker, v)) {
-		maker->at[lc_value(maker, v)->in[1]].into = v;
+		maker->at[lc_node_at(maker->p, v)->in[1]].into = v;
 		return LK_OK; /* its unit is that of what it takes */
 	}
-	if (lc_fused(maker, v) >= 0 && lc_value(maker, v)->rank) return join_fuse(maker, v, err);
+	if (lc_fused(maker, v) >= 0 && lc_node_at(maker->p, v)->rank) return join_fuse(maker, v, err);
 	return own_unit(maker, v, LC_STEP_MAP, err);
 }
 
 static lk_status decide_reduction(lc_maker *maker, int v, lk_error *err) {
-	if (lc_fused(maker, v) < 0 || lc_value(maker, v)->op == LC_TOTAL)
+	if (lc_fused(maker, v) < 0 || lc_node_at(maker->p, v)->op == LC_TOTAL)
 		return own_unit(maker, v, LC_STEP_MAP, err);
 	maker->at[v].held = LC_STORED;
 	return join_fuse(maker, v, err);
@@ -296,10 +298,10 @@ static lk_status decide_reduction(lc_maker *maker, int v, lk_error *err) {
 /* A reduce-scatter and all-gathers along one dim and axis join the pass of their bundle; others
  * stand alone. */
 static bool ring_takes(const lc_maker *maker, int v) {
-	const lc_node *node = lc_value(maker, v);
+	const lc_node *node = lc_node_at(maker->p, v);
 	int unit = fuse_unit(maker, lc_fused(maker, v));
 	if (node->op == LC_ALLGATHER) {
-		const lc_node *value = lc_value(maker, node->in[0]);
+		const lc_node *value = lc_node_at(maker->p, node->in[0]);
 		bool inside = lc_fused(maker, node->in[0]) == lc_fused(maker, v);
 		if (!inside && (value->name || !pointwise(value) || maker->at[node->in[0]].users != 1))
 			return false;
@@ -307,13 +309,13 @@ static bool ring_takes(const lc_maker *maker, int v) {
 			if (lc_fused(maker, maker->users[maker->at[v].first + i]) == lc_fused(maker, v))
 				return false;
 		if (unit < 0 || maker->units.at[unit].step.gathers.count == 0) return true;
-		const lc_node *other = lc_value(maker, maker->units.at[unit].step.gathers.at[0]);
+		const lc_node *other = lc_node_at(maker->p, maker->units.at[unit].step.gathers.at[0]);
 		return other->axis == node->axis && other->d == node->d;
 	}
 	if (node->op != LC_REDUCESCATTER || unit < 0 || maker->units.at[unit].step.scatter >= 0)
 		return false;
 	const lc_ids *gathers = &maker->units.at[unit].step.gathers;
-	const lc_node *other = gathers->count ? lc_value(maker, gathers->at[0]) : node;
+	const lc_node *other = gathers->count ? lc_node_at(maker->p, gathers->at[0]) : node;
 	return other->axis == node->axis && other->d == node->d;
 }
 
@@ -322,7 +324,7 @@ static lk_status decide_ring(lc_maker *maker, int v, lk_error *err) {
 	LK_TRY(join_fuse(maker, v, err));
 	lc_step *step = &maker->units.at[place->unit].step;
 	place->held = LC_STORED;
-	if (lc_value(maker, v)->op == LC_ALLGATHER)
+	if (lc_node_at(maker->p, v)->op == LC_ALLGATHER)
 		return lc_ids_put(maker->arena, &step->gathers, v, err);
 	step->scatter = v;
 	if (!used_outside(maker, v)) place->held = LC_REGISTER;
@@ -331,9 +333,9 @@ static lk_status decide_ring(lc_maker *maker, int v, lk_error *err) {
 
 /* The unit of a bucket that holds collectives like v, or -1. */
 static int bucket_unit(const lc_maker *maker, int v) {
-	const lc_node *node = lc_value(maker, v);
+	const lc_node *node = lc_node_at(maker->p, v);
 	for (int u = v + 1; u < maker->count && node->bucket >= 0; u++) {
-		const lc_node *value = lc_value(maker, u);
+		const lc_node *value = lc_node_at(maker->p, u);
 		if (value->bucket == node->bucket && value->op == node->op && value->axis == node->axis &&
 		    value->reduce == node->reduce && value->d == node->d && value->e == node->e &&
 		    value->dtype == node->dtype && value->list == node->list && value->root == node->root &&
@@ -345,7 +347,7 @@ static int bucket_unit(const lc_maker *maker, int v) {
 
 static lk_status decide_collective(lc_maker *maker, int v, lk_error *err) {
 	lc_place *place = &maker->at[v];
-	int bucket = lc_value(maker, v)->bucket;
+	int bucket = lc_node_at(maker->p, v)->bucket;
 	bool joined = lc_fused(maker, v) >= 0 && ring_takes(maker, v);
 	place->held = LC_STORED;
 	if (joined) LK_TRY(decide_ring(maker, v, err));
@@ -358,7 +360,7 @@ static lk_status decide_collective(lc_maker *maker, int v, lk_error *err) {
 }
 
 static lk_status units_decide(lc_maker *maker, int v, lk_error *err) {
-	const lc_node *node = lc_value(maker, v);
+	const lc_node *node = lc_node_at(maker->p, v);
 	switch (lc_ops[node->op].family) {
 	case LC_LEAF:
 		maker->at[v].held = node->op == LC_INPUT || node->op == LC_STATE ? LC_STORED : LC_NOWHERE;
@@ -397,7 +399,7 @@ lk_status lc_make_units(lc_maker *maker, lk_error *err) {
 	for (int v = 0; v < maker->count; v++) {
 		int unit = maker->at[v].unit;
 		maker->at[v].home = maker->at[v].held == LC_ALIAS || maker->at[v].held == LC_IN_PLACE
-		                        ? maker->at[lc_value(maker, v)->in[0]].home
+		                        ? maker->at[lc_node_at(maker->p, v)->in[0]].home
 		                        : v;
 		if (unit >= 0) LK_TRY(lc_ids_put(maker->arena, &maker->units.at[unit].step.values, v, err));
 	}

@@ -10,10 +10,6 @@
 
 /* ---- what they share ---- */
 
-static const lc_node *composed_node(const lc_asker *ask, int id) {
-	return &ask->p->nodes.at[id];
-}
-
 static lk_status need_dim_of(const lc_asker *ask, const lc_composed_call *call, int d) {
 	const lc_node *x = lc_in(ask->p, &call->node, 0);
 	char text[LC_SHOWN];
@@ -77,9 +73,9 @@ static lk_status choose(const lc_asker *ask, int condition, int a, int b, int *o
 
 /* x where the position along dim d is the index, else 0. */
 static lk_status placed(const lc_asker *ask, int x, int index, lc_dim n, int d, int *out) {
-	lc_dtype dtype = (lc_dtype)composed_node(ask, index)->dtype;
+	lc_dtype dtype = (lc_dtype)lc_node_at(ask->p, index)->dtype;
 	int at, zero;
-	LK_TRY(places(ask, dtype, n, d, composed_node(ask, index)->rank, &at));
+	LK_TRY(places(ask, dtype, n, d, lc_node_at(ask->p, index)->rank, &at));
 	LK_TRY(lc_ask_binary(ask, LC_EQ, index, at, &at));
 	LK_TRY(lc_ask_number(ask, 0, &zero));
 	return choose(ask, at, x, zero, out);
@@ -91,9 +87,9 @@ static lk_status placed(const lc_asker *ask, int x, int index, lc_dim n, int d, 
  * not count (-1: all do). */
 static lk_status first_best(const lc_asker *ask, int x, int d, bool least, int alive, bool keep,
                             int *out) {
-	int best, at, end, lowest, rank = composed_node(ask, x)->rank;
+	int best, at, end, lowest, rank = lc_node_at(ask->p, x)->rank;
 	lc_op most = least ? LC_RED_MIN : LC_RED_MAX, other = least ? LC_RED_MAX : LC_RED_MIN;
-	lc_dim n = composed_node(ask, x)->dim[d];
+	lc_dim n = lc_node_at(ask->p, x)->dim[d];
 	int among = x;
 	if (alive >= 0) {
 		LK_TRY(lc_ask_reduced(ask, other, x, 1u << d, true, &lowest));
@@ -127,7 +123,7 @@ static lk_status compose_topk_index(const lc_asker *ask, const lc_composed_call 
 	int64_t count, n;
 	char text[LC_SHOWN];
 	LK_TRY(need_whole(ask, call));
-	const lc_dim along = composed_node(ask, x)->dim[d];
+	const lc_dim along = lc_node_at(ask->p, x)->dim[d];
 	if (!lc_dim_known(ask->p, call->size[0], &count) || count < 1 || count > TOP) {
 		lc_refuse(ask->p, &call->node, ask->err, "topk selects from 1 to %d elements", TOP);
 		return lk_hint(ask->err, "give k, the last argument, as a number in this range");
@@ -137,7 +133,7 @@ static lk_status compose_topk_index(const lc_asker *ask, const lc_composed_call 
 		          lc_shown(ask->p, x, text), (long long)n, d, (long long)count);
 		return lk_hint(ask->err, "select at most that many");
 	}
-	LK_TRY(places(ask, LC_I32, along, d, composed_node(ask, x)->rank, &at));
+	LK_TRY(places(ask, LC_I32, along, d, lc_node_at(ask->p, x)->rank, &at));
 	for (int64_t k = 0; k < count; k++) {
 		LK_TRY(first_best(ask, x, d, false, alive, true, &one));
 		if (k == 0) *out = one;
@@ -160,7 +156,7 @@ static lk_status compose_topk_index(const lc_asker *ask, const lc_composed_call 
 
 /* x[.., N, ..] and index[.., K, ..]: [.., K, N, ..], summed over the N. */
 static lk_status take_elements(const lc_asker *ask, int x, int index, int d, int *out) {
-	const lc_dim n = composed_node(ask, x)->dim[d];
+	const lc_dim n = lc_node_at(ask->p, x)->dim[d];
 	LK_TRY(lc_ask_view(ask, LC_SPREAD, x, d, 0, 0, &x));
 	LK_TRY(lc_ask_view(ask, LC_SPREAD, index, d + 1, 0, 0, &index));
 	LK_TRY(placed(ask, x, index, n, d + 1, out));
@@ -190,7 +186,7 @@ static lk_status compose_scatter_add(const lc_asker *ask, const lc_composed_call
 
 static lk_status compose_onehot(const lc_asker *ask, const lc_composed_call *call, int *out) {
 	int index = call->node.in[0], at;
-	const lc_node *node = composed_node(ask, index);
+	const lc_node *node = lc_node_at(ask->p, index);
 	char text[LC_SHOWN];
 	LK_TRY(lc_check_index(ask->p, &call->node, 0, ask->err));
 	if (node->rank == LC_RANK)
@@ -206,7 +202,7 @@ static lk_status compose_onehot(const lc_asker *ask, const lc_composed_call *cal
 
 /* The first or last n elements along d, where that are not all. */
 static lk_status cut(const lc_asker *ask, lc_op op, int d, lc_dim n, int *x) {
-	if (composed_node(ask, *x)->dim[d] == n) return LK_OK;
+	if (lc_node_at(ask->p, *x)->dim[d] == n) return LK_OK;
 	return lc_ask_view(ask, op, *x, d, 0, n, x);
 }
 
@@ -225,7 +221,7 @@ static lk_status compose_pad(const lc_asker *ask, const lc_composed_call *call, 
 		return lk_hint(ask->err, "narrow(x, d, begin, n) takes a part of a tensor");
 	}
 	*out = call->node.in[0];
-	lc_dim n = composed_node(ask, *out)->dim[d];
+	lc_dim n = lc_node_at(ask->p, *out)->dim[d];
 	LK_TRY(lc_dim_plus(ask->p, n, call->size[1], 1, &n, ask->err));
 	LK_TRY(cut(ask, LC_FIRST_OF, d, n, out));
 	LK_TRY(lc_dim_plus(ask->p, n, call->size[0], 1, &n, ask->err));
@@ -246,7 +242,7 @@ static lk_status compose_narrow(const lc_asker *ask, const lc_composed_call *cal
 	}
 	LK_TRY(lc_dim_plus(ask->p, call->size[0], call->size[1], 1, &end, ask->err));
 	if (lc_dim_known(ask->p, end, &last) &&
-	    lc_dim_known(ask->p, composed_node(ask, x)->dim[d], &n) && last > n) {
+	    lc_dim_known(ask->p, lc_node_at(ask->p, x)->dim[d], &n) && last > n) {
 		lc_refuse(ask->p, &call->node, ask->err, "%s has %lld elements along dim %d, not %lld",
 		          lc_shown(ask->p, x, text), (long long)n, d, (long long)last);
 		return lk_hint(ask->err, "narrow(x, d, begin, n) takes n elements from place begin on");
@@ -259,8 +255,8 @@ static lk_status compose_narrow(const lc_asker *ask, const lc_composed_call *cal
 
 /* Removes dim d, whose extent is 1, by joining it with a neighbour. */
 static lk_status without(const lc_asker *ask, int d, int *x) {
-	bool last = d + 1 == composed_node(ask, *x)->rank;
-	if (composed_node(ask, *x)->rank == 1) return lc_ask_reduced(ask, LC_RED_SUM, *x, 1, false, x);
+	bool last = d + 1 == lc_node_at(ask->p, *x)->rank;
+	if (lc_node_at(ask->p, *x)->rank == 1) return lc_ask_reduced(ask, LC_RED_SUM, *x, 1, false, x);
 	return lc_ask_view(ask, LC_JOIN, *x, last ? d - 1 : d, 0, 0, x);
 }
 
@@ -277,13 +273,13 @@ static lk_status compose_reshape(const lc_asker *ask, const lc_composed_call *ca
 	int had = from - front - end, has = count - front - end;
 	*out = call->node.in[0];
 	for (int k = 1; k < had; k++) LK_TRY(lc_ask_view(ask, LC_JOIN, *out, front, 0, 0, out));
-	if (had > 0 && has == 0 && composed_node(ask, *out)->dim[front] == 0)
+	if (had > 0 && has == 0 && lc_node_at(ask->p, *out)->dim[front] == 0)
 		LK_TRY(without(ask, front, out));
 	for (int k = 0; had == 0 && k < has; k++)
 		LK_TRY(lc_ask_view(ask, LC_SPREAD, *out, front + k, 0, 0, out));
 	for (int k = 0; had > 0 && k + 1 < has; k++)
 		LK_TRY(lc_ask_view(ask, LC_PARTS, *out, front + k, 0, to[front + k], out));
-	x = composed_node(ask, *out);
+	x = lc_node_at(ask->p, *out);
 	if (x->rank == count && memcmp(x->dim, to, sizeof *to * (size_t)count) == 0)
 		return own(ask, call, out);
 	lc_refuse(ask->p, &call->node, ask->err, "reshape would change the number of elements of %s",
@@ -348,9 +344,9 @@ static lk_status need_rows_of_ranks(const lc_asker *ask, const lc_composed_call 
 static lk_status compose_alltoallv(const lc_asker *ask, const lc_composed_call *call, int *out) {
 	int x = call->node.in[0], counts = call->node.in[1], row, zero;
 	LK_TRY(need_rows_of_ranks(ask, call));
-	lc_dim ranks = composed_node(ask, x)->dim[0], bound = composed_node(ask, x)->dim[1];
-	int rank = composed_node(ask, x)->rank;
-	LK_TRY(places(ask, (lc_dtype)composed_node(ask, counts)->dtype, bound, 1, rank, &row));
+	lc_dim ranks = lc_node_at(ask->p, x)->dim[0], bound = lc_node_at(ask->p, x)->dim[1];
+	int rank = lc_node_at(ask->p, x)->rank;
+	LK_TRY(places(ask, (lc_dtype)lc_node_at(ask->p, counts)->dtype, bound, 1, rank, &row));
 	for (int d = 1; d < rank; d++) LK_TRY(lc_ask_view(ask, LC_SPREAD, counts, d, 0, 0, &counts));
 	LK_TRY(lc_ask_binary(ask, LC_LT, row, counts, &row));
 	LK_TRY(lc_ask_number(ask, 0, &zero));

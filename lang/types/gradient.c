@@ -28,10 +28,6 @@ struct gradient {
 	int *adjoint; /* [values up to the loss] */
 };
 
-static const lc_node *grad_node(const struct gradient *g, int id) {
-	return &g->ask.p->nodes.at[id];
-}
-
 /* ---- sizes ---- */
 
 /* A number of elements as a number. */
@@ -78,7 +74,7 @@ static lk_status collect(const struct gradient *g, lc_op op, int axis, lc_reduce
 /* Whole on every rank. */
 static lk_status whole(const struct gradient *g, int *id) {
 	for (int axis = 0; axis < g->ask.p->axis_count; axis++) {
-		const lc_layout layout = grad_node(g, *id)->layout[axis];
+		const lc_layout layout = lc_node_at(g->ask.p, *id)->layout[axis];
 		if (layout.kind == LC_P)
 			LK_TRY(collect(g, LC_ALLREDUCE, axis, (lc_reduce)layout.reduce, 0, 0, id));
 	}
@@ -98,16 +94,16 @@ static lk_status turn_by(const struct gradient *g, int axis, int shift, int *id)
 /* As the adjoint of such a value has to lie over an axis. */
 static lk_status fit_axis(const struct gradient *g, const lc_node *value, int axis, int *id) {
 	const lc_layout want = value->layout[axis];
-	if (grad_node(g, *id)->layout[axis].kind == LC_ROOT && want.kind != LC_ROOT)
+	if (lc_node_at(g->ask.p, *id)->layout[axis].kind == LC_ROOT && want.kind != LC_ROOT)
 		LK_TRY(collect(g, LC_BROADCAST, axis, LC_SUM, 0, 0, id));
-	const lc_layout have = grad_node(g, *id)->layout[axis];
+	const lc_layout have = lc_node_at(g->ask.p, *id)->layout[axis];
 	switch (want.kind) {
 	case LC_S:
 		if (have.kind == LC_R) LK_TRY(collect(g, LC_SLICE, axis, LC_SUM, want.dim, 0, id));
 		if (have.kind == LC_P) LK_TRY(collect(g, LC_REDUCESCATTER, axis, LC_SUM, want.dim, 0, id));
 		if (have.kind == LC_S && have.dim != want.dim)
 			LK_TRY(collect(g, LC_ALLTOALL, axis, LC_SUM, have.dim, want.dim, id));
-		return turn_by(g, axis, want.turn - grad_node(g, *id)->layout[axis].turn, id);
+		return turn_by(g, axis, want.turn - lc_node_at(g->ask.p, *id)->layout[axis].turn, id);
 	case LC_P:
 		if (have.kind == LC_P) return collect(g, LC_ALLREDUCE, axis, LC_SUM, 0, 0, id);
 		/* fall through */
@@ -129,7 +125,7 @@ static lk_status fit_axis(const struct gradient *g, const lc_node *value, int ax
 
 static lk_status fit(const struct gradient *g, int value, int *id) {
 	for (int axis = 0; axis < g->ask.p->axis_count; axis++) {
-		const lc_node node = *grad_node(g, value);
+		const lc_node node = *lc_node_at(g->ask.p, value);
 		LK_TRY(fit_axis(g, &node, axis, id));
 	}
 	return LK_OK;
@@ -140,8 +136,8 @@ static lk_status add_up(const struct gradient *g, int a, int b, int *out) {
 	int id[2] = {a, b};
 	for (int axis = 0; axis < g->ask.p->axis_count; axis++)
 		for (int i = 0; i < 2; i++) {
-			int own = grad_node(g, id[i])->layout[axis].kind,
-				other = grad_node(g, id[1 - i])->layout[axis].kind;
+			int own = lc_node_at(g->ask.p, id[i])->layout[axis].kind,
+				other = lc_node_at(g->ask.p, id[1 - i])->layout[axis].kind;
 			if (own == LC_P && other != LC_P)
 				LK_TRY(collect(g, LC_ALLREDUCE, axis, LC_SUM, 0, 0, &id[i]));
 		}
@@ -152,7 +148,7 @@ static lk_status add_up(const struct gradient *g, int a, int b, int *out) {
 
 /* Summed over what was repeated of operand k. */
 static lk_status unrepeated(const struct gradient *g, int like, int *id) {
-	const lc_node *x = grad_node(g, like), *y = grad_node(g, *id);
+	const lc_node *x = lc_node_at(g->ask.p, like), *y = lc_node_at(g->ask.p, *id);
 	unsigned ahead = 0, ones = 0;
 	int more = y->rank - x->rank;
 	for (int d = 0; d < more; d++) ahead |= 1u << d;
@@ -246,7 +242,7 @@ static lk_status of_power(const struct gradient *g, const lc_node *node, int u, 
 		LK_TRY(lc_ask_binary(&g->ask, LC_MUL, u, other, &other));
 		return lc_ask_binary(&g->ask, LC_MUL, a, other, out);
 	}
-	double number = grad_node(g, y)->op == LC_CONST ? grad_node(g, y)->number : 0;
+	double number = lc_node_at(g->ask.p, y)->op == LC_CONST ? lc_node_at(g->ask.p, y)->number : 0;
 	other = x; /* y x^(y-1) */
 	if (number >= 1) LK_TRY(lc_ask_number(&g->ask, number - 1, &other));
 	else LK_TRY(lc_ask_with_number(&g->ask, LC_SUB, y, 1, &other));
@@ -256,7 +252,7 @@ static lk_status of_power(const struct gradient *g, const lc_node *node, int u, 
 }
 
 static lk_status of_map(const struct gradient *g, int u, int k, int a, int *out) {
-	const lc_node node = *grad_node(g, u);
+	const lc_node node = *lc_node_at(g->ask.p, u);
 	int x = node.in[0], y = node.in[1], other;
 	lc_dtype dtype = (lc_dtype)node.dtype;
 	*out = a;
@@ -272,7 +268,7 @@ static lk_status of_map(const struct gradient *g, int u, int k, int a, int *out)
 		LK_TRY(lc_ask_binary(&g->ask, LC_MUL, *out, u, out)); /* -a u/y */
 		return lc_ask_unary(&g->ask, LC_NEG, *out, out);
 	case LC_POW: return of_power(g, &node, u, k, a, out);
-	case LC_CAST: return lc_ask_cast(&g->ask, (lc_dtype)grad_node(g, x)->dtype, a, out);
+	case LC_CAST: return lc_ask_cast(&g->ask, (lc_dtype)lc_node_at(g->ask.p, x)->dtype, a, out);
 	case LC_MIN:
 	case LC_MAX: { /* to the first of two that are equal */
 		bool least = node.op == LC_MIN;
@@ -312,13 +308,13 @@ static lk_status of_matmul(const struct gradient *g, const lc_node *node, int k,
 }
 
 static lk_status of_reduction(const struct gradient *g, int u, int a, int *out) {
-	const lc_node node = *grad_node(g, u);
+	const lc_node node = *lc_node_at(g->ask.p, u);
 	int x = node.in[0], other = u;
 	*out = a;
 	if (node.op == LC_RED_MEAN)
-		for (int d = 0; d < grad_node(g, x)->rank; d++) {
+		for (int d = 0; d < lc_node_at(g->ask.p, x)->rank; d++) {
 			if (!(node.dims >> d & 1)) continue;
-			LK_TRY(extent(g, grad_node(g, x)->dim[d], &other));
+			LK_TRY(extent(g, lc_node_at(g->ask.p, x)->dim[d], &other));
 			LK_TRY(lc_ask_binary(&g->ask, LC_DIV, *out, other, out));
 		}
 	if (node.op == LC_RED_NORM) LK_TRY(lc_ask_binary(&g->ask, LC_DIV, *out, u, out));
@@ -365,7 +361,7 @@ static lk_status of_rows(const struct gradient *g, const lc_node *node, int a, i
 
 /* Of parts of a maximum: to the ranks that reach it. */
 static lk_status of_parts(const struct gradient *g, int u, int a, int *out) {
-	const lc_node node = *grad_node(g, u);
+	const lc_node node = *lc_node_at(g->ask.p, u);
 	int reach = u;
 	*out = a;
 	if (node.reduce == LC_SUM) return LK_OK;
@@ -376,7 +372,7 @@ static lk_status of_parts(const struct gradient *g, int u, int a, int *out) {
 
 /* Collectives: what fit() makes of the adjoint is their gradient. */
 static lk_status of_collective(const struct gradient *g, int u, int a, int *out) {
-	const lc_node copy = *grad_node(g, u), *node = &copy;
+	const lc_node copy = *lc_node_at(g->ask.p, u), *node = &copy;
 	lc_node draft = lc_ask_draft(&g->ask, LC_PERMUTE);
 	const lc_layout from = lc_in(g->ask.p, node, 0)->layout[node->axis];
 	*out = a;
@@ -394,7 +390,7 @@ static lk_status of_collective(const struct gradient *g, int u, int a, int *out)
 }
 
 static lk_status contribution(const struct gradient *g, int u, int k, int a, int *out) {
-	const lc_node node = *grad_node(g, u);
+	const lc_node node = *lc_node_at(g->ask.p, u);
 	switch (lc_ops[node.op].family) {
 	case LC_MAP: LK_TRY(of_map(g, u, k, a, out)); return unrepeated(g, node.in[k], out);
 	case LC_DROP: {
@@ -423,7 +419,7 @@ static lk_status contribution(const struct gradient *g, int u, int k, int a, int
 	}
 	default: break;
 	}
-	return grad_refuse(g, grad_node(g, u));
+	return grad_refuse(g, lc_node_at(g->ask.p, u));
 }
 
 /* ---- which values, in which order ---- */
@@ -438,8 +434,8 @@ static bool passes(const lc_program *program, int u, int k) {
 
 static void find_between(const struct gradient *g, int by, bool *between) {
 	for (int u = by + 1; u <= g->loss; u++)
-		for (int k = 0; k < grad_node(g, u)->inputs; k++) {
-			int x = grad_node(g, u)->in[k];
+		for (int k = 0; k < lc_node_at(g->ask.p, u)->inputs; k++) {
+			int x = lc_node_at(g->ask.p, u)->in[k];
 			between[u] |= (x == by || between[x]) && passes(g->ask.p, u, k);
 		}
 	between[by] = true;
@@ -447,22 +443,23 @@ static void find_between(const struct gradient *g, int by, bool *between) {
 	bool reached[LC_VALUES] = {false};
 	reached[g->loss] = true;
 	for (int u = g->loss; u > by; u--)
-		for (int k = 0; k < grad_node(g, u)->inputs && reached[u]; k++)
-			if (passes(g->ask.p, u, k)) reached[grad_node(g, u)->in[k]] = true;
+		for (int k = 0; k < lc_node_at(g->ask.p, u)->inputs && reached[u]; k++)
+			if (passes(g->ask.p, u, k)) reached[lc_node_at(g->ask.p, u)->in[k]] = true;
 	for (int u = by; u <= g->loss; u++) between[u] &= reached[u];
 }
 
 static lk_status adjoint_of(const struct gradient *g, int id, const bool *between) {
 	int sum = NO_ADJOINT;
 	for (int u = id + 1; u <= g->loss; u++)
-		for (int k = 0; k < grad_node(g, u)->inputs; k++) {
+		for (int k = 0; k < lc_node_at(g->ask.p, u)->inputs; k++) {
 			int one;
-			if (!between[u] || grad_node(g, u)->in[k] != id || !passes(g->ask.p, u, k)) continue;
+			if (!between[u] || lc_node_at(g->ask.p, u)->in[k] != id || !passes(g->ask.p, u, k))
+				continue;
 			LK_ASSERT(g->adjoint[u] != NO_ADJOINT);
 			LK_TRY(contribution(g, u, k, g->adjoint[u], &one));
-			if (grad_node(g, id)->list < 0 && grad_node(g, one)->list >= 0)
+			if (lc_node_at(g->ask.p, id)->list < 0 && lc_node_at(g->ask.p, one)->list >= 0)
 				LK_TRY(lc_ask_unary(&g->ask, LC_TOTAL, one, &one)); /* read by all tensors of it */
-			LK_TRY(lc_ask_cast(&g->ask, (lc_dtype)grad_node(g, id)->dtype, one, &one));
+			LK_TRY(lc_ask_cast(&g->ask, (lc_dtype)lc_node_at(g->ask.p, id)->dtype, one, &one));
 			LK_TRY(fit(g, id, &one));
 			if (sum == NO_ADJOINT) sum = one;
 			else LK_TRY(add_up(g, sum, one, &sum));
@@ -472,7 +469,7 @@ static lk_status adjoint_of(const struct gradient *g, int id, const bool *betwee
 }
 
 static lk_status check_loss(const struct gradient *g) {
-	const lc_node *loss = grad_node(g, g->loss);
+	const lc_node *loss = lc_node_at(g->ask.p, g->loss);
 	const lc_dtype dtype = (lc_dtype)loss->dtype;
 	char x[LC_SHOWN];
 	lc_value_text(g->ask.p, g->loss, x, sizeof x);
@@ -504,26 +501,27 @@ static bool computed_from(const struct gradient *g, int by) {
 	bool from[LC_VALUES] = {false};
 	from[by] = true;
 	for (int u = by + 1; u <= g->loss; u++)
-		for (int k = 0; k < grad_node(g, u)->inputs; k++) from[u] |= from[grad_node(g, u)->in[k]];
+		for (int k = 0; k < lc_node_at(g->ask.p, u)->inputs; k++)
+			from[u] |= from[lc_node_at(g->ask.p, u)->in[k]];
 	return from[g->loss];
 }
 
 static lk_status not_dependent(const struct gradient *g, int by) {
 	char x[LC_SHOWN], y[LC_SHOWN];
-	const lc_node *value = grad_node(g, by);
+	const lc_node *value = lc_node_at(g->ask.p, by);
 	lc_value_text(g->ask.p, g->loss, x, sizeof x);
 	lc_value_text(g->ask.p, by, y, sizeof y);
 	lc_wrong(g->ask.p, g->ask.asked->line, g->ask.asked->column, g->ask.err,
 	         "%s does not depend on %s", x, y);
 	if (by < g->loss && computed_from(g, by))
 		return lk_hint(g->ask.err, "comparisons, rounding, indices and stop() have no gradient");
-	for (int old = by; value->op == LC_UPDATE; value = grad_node(g, old)) {
+	for (int old = by; value->op == LC_UPDATE; value = lc_node_at(g->ask.p, old)) {
 		old = value->in[0];
 		if (computed_from(g, old))
 			return lk_hint(g->ask.err,
 			               "%s depends on %s as it was before its update in line %d; ask for "
 			               "the gradient ahead of that line",
-			               x, y, grad_node(g, by)->line);
+			               x, y, lc_node_at(g->ask.p, by)->line);
 	}
 	return lk_hint(g->ask.err, "name a value that %s is computed from", x);
 }
@@ -548,7 +546,8 @@ lk_status lc_gradient(lc_program *program, int loss, int by, const lc_node *aske
 	if (g.adjoint[loss] == NO_ADJOINT) {
 		int one;
 		LK_TRY(lc_ask_number(&g.ask, 1, &one));
-		LK_TRY(lc_ask_cast(&g.ask, (lc_dtype)grad_node(&g, loss)->dtype, one, &g.adjoint[loss]));
+		LK_TRY(
+			lc_ask_cast(&g.ask, (lc_dtype)lc_node_at(g.ask.p, loss)->dtype, one, &g.adjoint[loss]));
 	}
 	for (int id = loss - 1; id >= by; id--)
 		if (between[id] && g.adjoint[id] == NO_ADJOINT) LK_TRY(adjoint_of(&g, id, between));

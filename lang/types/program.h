@@ -338,6 +338,13 @@ typedef struct lc_program {
 	int line, column;
 } lc_program;
 
+static inline const lc_node *lc_node_at(const lc_program *program, int id) {
+	return &program->nodes.at[id];
+}
+static inline int lc_node_count(const lc_program *program) {
+	return (int)program->nodes.count;
+}
+
 /* One file: programs with their schedules. */
 typedef struct lc_file {
 	lk_arena arena; /* owns names and directives */

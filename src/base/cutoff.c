@@ -1,16 +1,10 @@
 /* cutoff.c: the end of a search, by its clock or by request. */
+#include "base/clock.h"
 #include "base/cutoff.h"
 
 #include <math.h>
 #include <stddef.h>
 #include <string.h>
-#include <time.h>
-
-double lk_clock_s(void) {
-	struct timespec t;
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
 
 lk_cutoff lk_cutoff_after(double seconds) {
 	return (lk_cutoff){.until_s = seconds > 0 ? lk_clock_s() + seconds : INFINITY,

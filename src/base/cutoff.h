@@ -10,8 +10,6 @@ typedef struct lk_cutoff {
 	const lk_stop *stop;
 } lk_cutoff;
 
-/* Seconds of a clock that never goes back. */
-double lk_clock_s(void);
 /* From now on for so many seconds; 0: as long as the search takes. It watches what this thread
  * watches. */
 lk_cutoff lk_cutoff_after(double seconds);

@@ -50,10 +50,7 @@ static double evaluate(struct search *search, const double *at) {
 	return value;
 }
 
-static int fit_by_value(const void *a, const void *b) {
-	double x = ((const struct vertex *)a)->value, y = ((const struct vertex *)b)->value;
-	return (x > y) - (x < y);
-}
+LK_ORDER_BY(fit_by_value, struct vertex, value)
 
 /* The point on the line from the worst vertex through the centre of the others; step 1 mirrors it.
  */

@@ -11,10 +11,7 @@ bool lk_intervals_add(lk_intervals *set, int64_t start, int64_t end) {
 	return true;
 }
 
-static int intervals_by_start(const void *a, const void *b) {
-	const lk_interval *x = a, *y = b;
-	return (x->start > y->start) - (x->start < y->start);
-}
+LK_ORDER_BY(intervals_by_start, lk_interval, start)
 
 static bool is_sorted(const lk_intervals *set) {
 	for (size_t i = 1; i < set->count; i++)

@@ -9,10 +9,6 @@
 #include "base/text.h"
 #include "base/vec.h"
 
-static int listing_by_name(const void *a, const void *b) {
-	return strcmp(*(const char *const *)a, *(const char *const *)b);
-}
-
 static lk_status listing_failed(const char *folder, lk_error *err) {
 	if (errno == ENOMEM) return lk_oom(err);
 	return lk_fail(err, LK_ERR_IO, folder, "cannot be listed: %s", strerror(errno));
@@ -39,7 +35,7 @@ static lk_status listing_take(DIR *dir, const char *folder, const char *ending, 
 		memcpy(out->names, names.at, names.count * sizeof *names.at);
 	out->count = names.count;
 	lk_vec_free(&names);
-	lk_sort(out->names, status == LK_OK ? out->count : 0, sizeof *out->names, listing_by_name);
+	lk_sort(out->names, status == LK_OK ? out->count : 0, sizeof *out->names, lk_by_text);
 	return status;
 }
 

@@ -17,6 +17,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/stop.h"
 
 extern char **environ;
@@ -28,12 +29,6 @@ struct taken {
 	char *text;
 	size_t size, limit;
 };
-
-static double process_now(void) {
-	struct timespec t;
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
 
 /* Takes what is there; false at the end of the stream. */
 static bool process_take(struct taken *taken) {
@@ -52,7 +47,7 @@ static void process_listen_to(pid_t pid, struct taken streams[2], double deadlin
 	struct pollfd fds[2] = {{streams[0].from, POLLIN, 0}, {streams[1].from, POLLIN, 0}};
 	while (fds[0].fd >= 0 || fds[1].fd >= 0) {
 		bool asked = !*late && lk_stop_check(NULL) != LK_OK;
-		double left = asked ? 0 : deadline - process_now();
+		double left = asked ? 0 : deadline - lk_clock_s();
 		if (left <= 0) {
 			if (*late) {
 				kill(-pid, SIGKILL);
@@ -60,7 +55,7 @@ static void process_listen_to(pid_t pid, struct taken streams[2], double deadlin
 			}
 			kill(-pid, SIGTERM);
 			*late = true;
-			deadline = process_now() + GRACE;
+			deadline = lk_clock_s() + GRACE;
 			continue;
 		}
 		if (poll(fds, 2, left > 1 ? 1000 : (int)(left * 1000) + 1) <= 0) continue;
@@ -73,10 +68,10 @@ static void process_listen_to(pid_t pid, struct taken streams[2], double deadlin
 static int process_wait_for(pid_t pid, double deadline, bool *late) {
 	int status;
 	for (;;) {
-		pid_t got = waitpid(pid, &status, *late || process_now() > deadline ? 0 : WNOHANG);
+		pid_t got = waitpid(pid, &status, *late || lk_clock_s() > deadline ? 0 : WNOHANG);
 		if (got == pid) break;
 		if (got < 0 && errno != EINTR) return 255;
-		if (process_now() > deadline && !*late) {
+		if (lk_clock_s() > deadline && !*late) {
 			kill(-pid, SIGKILL);
 			*late = true;
 		}
@@ -172,7 +167,7 @@ lk_status lk_process_run(const lk_process *process, lk_process_end *end, lk_erro
 	if (status == LK_OK) {
 		struct taken streams[2] = {{pipes[0], end->out, 0, process->limit},
 		                           {pipes[2], end->messages, 0, process->limit}};
-		double deadline = process_now() + process->seconds;
+		double deadline = lk_clock_s() + process->seconds;
 		process_listen_to(pid, streams, deadline, &end->late);
 		end->code = process_wait_for(pid, deadline + GRACE, &end->late);
 		if (end->late) status = lk_stop_check(err);

@@ -8,6 +8,7 @@
  * (ESA 2004, LNCS 3221), with O(n log n) comparisons in all but O(n log^2 n) moves. */
 #include "base/sort.h"
 
+#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -202,4 +203,28 @@ void lk_sort_within(void *base, size_t count, size_t size, lk_order *compare, vo
                     size_t room) {
 	struct sorter sorter = {.order = compare, .memory = memory, .room = room};
 	sort_elements(&sorter, base, count, size);
+}
+
+int lk_by_int(const void *a, const void *b) {
+	int x = *(const int *)a, y = *(const int *)b;
+	return (x > y) - (x < y);
+}
+
+int lk_by_u32(const void *a, const void *b) {
+	uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
+	return (x > y) - (x < y);
+}
+
+int lk_by_i64(const void *a, const void *b) {
+	int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
+	return (x > y) - (x < y);
+}
+
+int lk_by_u64(const void *a, const void *b) {
+	uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+	return (x > y) - (x < y);
+}
+
+int lk_by_text(const void *a, const void *b) {
+	return strcmp(*(const char *const *)a, *(const char *const *)b);
 }

@@ -197,10 +197,7 @@ static lk_status collective_ask_add_row(struct work *work, double bytes, double 
 	return LK_OK;
 }
 
-static int collective_ask_by_bytes(const void *a, const void *b) {
-	const lk_collective_row *x = a, *y = b;
-	return (x->bytes > y->bytes) - (x->bytes < y->bytes);
-}
+LK_ORDER_BY(collective_ask_by_bytes, lk_collective_row, bytes)
 
 static lk_status collective_ask_rows_of_log(struct work *work, lk_error *err) {
 	for (size_t i = 0; i < work->runs.count; i++)

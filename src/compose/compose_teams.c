@@ -91,11 +91,6 @@ lk_status lk_compose_comm(lk_compose_builder *builder, uint32_t group, uint32_t 
 	return LK_OK;
 }
 
-static int compare_rank_numbers(const void *a, const void *b) {
-	uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
-	return x < y ? -1 : x > y;
-}
-
 lk_status lk_compose_team(lk_compose_builder *builder, uint32_t comm, uint32_t *out) {
 	LK_ASSERT(comm < builder->composer->comms.count);
 	lk_job_comm *job_comm = &builder->composer->comms.at[comm];
@@ -104,7 +99,7 @@ lk_status lk_compose_team(lk_compose_builder *builder, uint32_t comm, uint32_t *
 		uint32_t *sorted = malloc((size_t)job_comm->size * sizeof *sorted);
 		if (!sorted) return lk_oom(builder->err);
 		for (int32_t i = 0; i < job_comm->size; i++) sorted[i] = (uint32_t)job_comm->ranks[i];
-		lk_sort(sorted, (size_t)job_comm->size, sizeof *sorted, compare_rank_numbers);
+		lk_sort(sorted, (size_t)job_comm->size, sizeof *sorted, lk_by_u32);
 		bool world = job_comm->size == builder->composer->world && !job_comm->again;
 		snprintf(name, sizeof name, world ? "world" : "%d ranks from %u, #%u", (int)job_comm->size,
 		         sorted[0], job_comm->again + 1);

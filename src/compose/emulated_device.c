@@ -19,11 +19,7 @@ static bool waits_for_event(const lk_record_entry *entry) {
 
 /* ---- by serial ---- */
 
-static int compare_work_serials(const void *a, const void *b) {
-	const lk_emulated_work *x = a, *y = b;
-	if (x->serial != y->serial) return x->serial < y->serial ? -1 : 1;
-	return x->call < y->call ? -1 : x->call > y->call;
-}
+LK_ORDER_BY(compare_work_serials, lk_emulated_work, serial, call)
 
 static const lk_emulated_work *find_emulated_work(const lk_emulated_device *device,
                                                   uint64_t serial) {

@@ -288,11 +288,6 @@ static uint64_t hash_step_sequence(const struct reader *reader) {
 
 /* ---- the usual one ---- */
 
-static int compare_hashes(const void *a, const void *b) {
-	uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
-	return x < y ? -1 : x > y;
-}
-
 /* The sequence that most steps have; 0 is that of none. */
 static lk_status find_commonest_sequence(struct reader *reader, uint64_t *hash, uint64_t *usual) {
 	size_t count = reader->steps.begin.count - 1, most = 0, same = 0;
@@ -302,7 +297,7 @@ static lk_status find_commonest_sequence(struct reader *reader, uint64_t *hash, 
 		LK_TRY(collect_step_calls(reader, s));
 		sorted[s] = hash[s] = reader->call.count ? hash_step_sequence(reader) : 0;
 	}
-	lk_sort(sorted, count, sizeof *sorted, compare_hashes);
+	lk_sort(sorted, count, sizeof *sorted, lk_by_u64);
 	for (size_t s = 0; s < count; s++) {
 		same = s && sorted[s] == sorted[s - 1] ? same + 1 : 1;
 		if (sorted[s] && same > most) {

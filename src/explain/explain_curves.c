@@ -40,11 +40,6 @@ static long next_rank(const char **at, long before) {
 	return (long)rank;
 }
 
-static int curves_ascending(const void *a, const void *b) {
-	const int *x = a, *y = b;
-	return (*x > *y) - (*x < *y);
-}
-
 /* Count the nodes of a group's ranks, and the most ranks on one. False: a rank is outside the
  * cluster, or out of memory. */
 static bool curves_place(const lk_explain_comm *comm, const lk_cluster *cluster,
@@ -57,7 +52,7 @@ static bool curves_place(const lk_explain_comm *comm, const lk_cluster *cluster,
 		nodes[count] = lk_cluster_place(cluster, (int)rank).node;
 	}
 	bool whole = nodes && count == comm->group_size;
-	if (whole) lk_sort(nodes, (size_t)count, sizeof *nodes, curves_ascending);
+	if (whole) lk_sort(nodes, (size_t)count, sizeof *nodes, lk_by_int);
 	*out = (lk_group_shape){.node = &cluster->node[0],
 	                        .ranks = comm->group_size,
 	                        .sharing = 1,

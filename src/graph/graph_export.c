@@ -154,15 +154,11 @@ static bool export_depend(lk_export *export, uint64_t node) {
 }
 
 enum { FEW_DEPS = 16 };
-static int export_ascending(const void *a, const void *b) {
-	uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
-	return x < y ? -1 : x > y;
-}
 
 /* Most operations wait for one or two others. */
 static void export_sort(uint64_t *ids, size_t count) {
 	if (count > FEW_DEPS) {
-		lk_sort(ids, count, sizeof *ids, export_ascending);
+		lk_sort(ids, count, sizeof *ids, lk_by_u64);
 		return;
 	}
 	for (size_t i = 1; i < count; i++) {

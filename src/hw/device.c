@@ -93,9 +93,7 @@ static bool make_key(const char *name, size_t length, char out[KEY]) {
 	return used > 0;
 }
 
-static int compare_keys(const void *a, const void *b) {
-	return strcmp(((const struct key *)a)->text, ((const struct key *)b)->text);
-}
+LK_ORDER_BY_TEXT(compare_keys, struct key, text)
 
 static const struct key *device_find_key(const struct catalogue *cat, const char *text) {
 	struct key wanted = {text, 0};

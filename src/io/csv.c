@@ -170,15 +170,11 @@ static lk_status csv_row(lk_csv *csv, bool *more, lk_error *err) {
 	return LK_OK;
 }
 
-static int csv_by_text(const void *a, const void *b) {
-	return strcmp(*(const char *const *)a, *(const char *const *)b);
-}
-
 static lk_status csv_check_names(lk_csv *csv, lk_error *err) {
 	const char **sorted = LK_ARRAY(&csv->arena, const char *, csv->columns);
 	if (!sorted) return lk_oom(err);
 	memcpy(sorted, csv->names, csv->columns * sizeof *sorted);
-	lk_sort(sorted, csv->columns, sizeof *sorted, csv_by_text);
+	lk_sort(sorted, csv->columns, sizeof *sorted, lk_by_text);
 	for (size_t i = 1; i < csv->columns; i++) {
 		if (!*sorted[i] || strcmp(sorted[i - 1], sorted[i]) != 0) continue;
 		lk_fail(err, LK_ERR_INPUT, where_line(csv, csv->row_line),

@@ -128,10 +128,7 @@ struct keyed {
 	size_t at;
 };
 
-static int members_by_key(const void *a, const void *b) {
-	const struct keyed *one = a, *other = b;
-	return strcmp(one->key, other->key);
-}
+LK_ORDER_BY_TEXT(members_by_key, struct keyed, key)
 
 bool lk_members_settle(lk_members *members) {
 	size_t count = members->count, kept = 0;

@@ -314,10 +314,7 @@ static void keep_best(struct rate_list *list, int gpus, int batch, double per_s)
 		list->at[list->count - 1] = (lk_jobs_rate){gpus, batch, per_s};
 }
 
-static int by_gpus(const void *a, const void *b) {
-	const struct measured_rate *x = a, *y = b;
-	return (x->gpus > y->gpus) - (x->gpus < y->gpus);
-}
+LK_ORDER_BY(by_gpus, struct measured_rate, gpus)
 
 static bool is_measured(const measured_rates *measured, const char *model) {
 	for (size_t i = 0; i < measured->count; i++)

@@ -157,11 +157,7 @@ static lk_status jobs_read_row(const lk_csv *csv, const int *at, int gpus, lk_ar
 }
 
 /* Jobs of one moment stay in the file's order. */
-static int by_submission(const void *a, const void *b) {
-	const lk_listed_job *x = a, *y = b;
-	if (x->job.submit_s != y->job.submit_s) return x->job.submit_s < y->job.submit_s ? -1 : 1;
-	return (x->row > y->row) - (x->row < y->row);
-}
+LK_ORDER_BY(by_submission, lk_listed_job, job.submit_s, row)
 
 struct reading {
 	int gpus;

@@ -337,13 +337,9 @@ struct pai_job {
 };
 typedef LK_VEC(struct pai_job) pai_jobs;
 
-static int pai_by_name(const void *a, const void *b) {
-	return strcmp(((const struct pai_job *)a)->name, ((const struct pai_job *)b)->name);
-}
+LK_ORDER_BY_TEXT(pai_by_name, struct pai_job, name)
 
-static int pai_by_inst(const void *a, const void *b) {
-	return strcmp(((const struct pai_job *)a)->inst, ((const struct pai_job *)b)->inst);
-}
+LK_ORDER_BY_TEXT(pai_by_inst, struct pai_job, inst)
 
 static lk_status pai_short(const struct trace_lines *lines, int count, lk_error *err) {
 	lk_fail(err, LK_ERR_INPUT, lines->where, "%d fields where this table has %d", lines->count,

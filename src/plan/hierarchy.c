@@ -68,10 +68,7 @@ static int tree_neighbours(const lk_hierarchy_walk *walk, int node) {
 	return walk->tree->nodes[node].ring && others > 2 ? 2 : others;
 }
 
-static int by_arrival(const void *a, const void *b) {
-	const struct lk_hierarchy_arrival *x = a, *y = b;
-	return (x->at.mean > y->at.mean) - (x->at.mean < y->at.mean);
-}
+LK_ORDER_BY(by_arrival, struct lk_hierarchy_arrival, at.mean)
 
 static int by_rest(const void *a, const void *b) {
 	const struct lk_hierarchy_arrival *x = a, *y = b;

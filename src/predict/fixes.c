@@ -207,10 +207,7 @@ static lk_status fixer_try_change(lk_fixer *fixer, const lk_trial *from, lk_chan
 	return LK_OK;
 }
 
-static int fixes_by_time(const void *a, const void *b) {
-	const lk_fix *x = a, *y = b;
-	return (x->step_time_s > y->step_time_s) - (x->step_time_s < y->step_time_s);
-}
+LK_ORDER_BY(fixes_by_time, lk_fix, step_time_s)
 
 enum { ENOUGH = 3, PIPELINES = 4 };
 

@@ -8,9 +8,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "base/arena.h"
+#include "base/clock.h"
 #include "base/text.h"
 #include "base/noun.h"
 #include "cost/calibration/calibration.h"
@@ -430,19 +430,16 @@ lk_status lk_predict_generate(lk_arena *arena, const lk_predict_request *request
 	struct generation *generation = LK_NEW(arena, struct generation);
 	lk_stage_memory *memory = LK_NEW(arena, lk_stage_memory);
 	lk_rollout rollout;
-	struct timespec begin, end;
 	if (!generation || !memory) return lk_oom(err);
 	*generation = (struct generation){.arena = arena, .request = request};
 	LK_TRY(generate_check_options(request, err));
 	LK_TRY(take_job(generation, model, err));
 	LK_TRY(read_engine(generation, err));
 	LK_TRY(read_sequences(generation, err));
-	clock_gettime(CLOCK_MONOTONIC, &begin);
+	double begin = lk_clock_s();
 	if (generation->kind >= 0) LK_TRY(fill_range(generation, prediction, err));
 	LK_TRY(run_phase(generation, generation->kind, &rollout, err));
-	clock_gettime(CLOCK_MONOTONIC, &end);
-	prediction->simulation_s =
-		(double)(end.tv_sec - begin.tv_sec) + 1e-9 * (double)(end.tv_nsec - begin.tv_nsec);
+	prediction->simulation_s = lk_clock_s() - begin;
 	generate_fill_memory(generation, &rollout, memory, prediction);
 	fill_figures(generation, &rollout, prediction);
 	generate_fill_speed(generation, &rollout, prediction);

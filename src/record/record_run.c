@@ -10,6 +10,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "record/record.h"
 #include "base/check.h"
 
@@ -30,12 +31,6 @@ struct runner {
 	double next_look;             /* for steps */
 	lk_run_end *out;
 };
-
-static double monotonic_seconds(void) {
-	struct timespec t;
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
 
 /* ---- the start ---- */
 
@@ -148,7 +143,7 @@ static void request_end(struct runner *runner, lk_record_end why) {
 	signal_descendants(runner->child, SIGTERM);
 	kill(-runner->child, SIGTERM);
 	kill(-runner->child, SIGCONT);
-	runner->asked = monotonic_seconds();
+	runner->asked = lk_clock_s();
 	runner->out->end = why;
 }
 
@@ -162,15 +157,15 @@ static void look_for_enough_steps(struct runner *runner, double at) {
 		request_end(runner, LK_RECORD_STEPS_DONE);
 		return;
 	}
-	double took = monotonic_seconds() - at, due = left * step_s,
+	double took = lk_clock_s() - at, due = left * step_s,
 		   pause = took / LOOK_SHARE > LOOK_S ? took / LOOK_SHARE : LOOK_S;
 	if (left < runner->request->steps) pause = due > NEAR_S ? NEARLY * due : due - took;
-	runner->next_look = monotonic_seconds() + (pause > took ? pause : took);
+	runner->next_look = lk_clock_s() + (pause > took ? pause : took);
 }
 
 static void check_limits(struct runner *runner) {
 	const lk_record_request *request = runner->request;
-	double at = monotonic_seconds();
+	double at = lk_clock_s();
 	if (runner->asked > 0) {
 		if (at - runner->asked > GRACE_S) kill(-runner->child, SIGKILL);
 		return;
@@ -185,8 +180,8 @@ static void check_limits(struct runner *runner) {
 /* Until the next signal, or the next moment at which something is to be looked at. */
 static struct timespec next_pause(const struct runner *runner) {
 	double wait = runner->request->steps > 0 || runner->asked > 0 ? LOOK_S : 1,
-		   left = runner->begin + runner->request->time_limit - monotonic_seconds();
-	double due = runner->next_look - monotonic_seconds();
+		   left = runner->begin + runner->request->time_limit - lk_clock_s();
+	double due = runner->next_look - lk_clock_s();
 	if (runner->request->steps > 0 && runner->asked == 0 && due < wait)
 		wait = due > 0.001 ? due : 0.001;
 	if (runner->request->time_limit > 0 && runner->asked == 0 && left < wait)
@@ -215,14 +210,14 @@ static lk_status run_with_signals_blocked(struct runner *runner, const lk_record
 	/* A caller that ignores it would never hear how the command ended. */
 	sigaction(SIGCHLD, &(struct sigaction){.sa_handler = SIG_DFL}, &runner->child_ended);
 	sigdelset(&runner->watched, SIGTTOU);
-	runner->begin = monotonic_seconds();
+	runner->begin = lk_clock_s();
 	runner->next_look = runner->begin + LOOK_S;
 	lk_status status = start_command(runner, settings, words, err);
 	if (status == LK_OK) {
 		wait_for_command(runner);
 		take_back_terminal(runner);
 	}
-	runner->out->wall_s = monotonic_seconds() - runner->begin;
+	runner->out->wall_s = lk_clock_s() - runner->begin;
 	sigaction(SIGCHLD, &runner->child_ended, NULL);
 	sigprocmask(SIG_SETMASK, &runner->before, NULL);
 	return status;

@@ -204,9 +204,7 @@ static lk_status read_unguarded_log(lk_record_scratch *scratch, lk_arena *arena,
 	return status;
 }
 
-static int compare_change_paths(const void *a, const void *b) {
-	return strcmp(((const lk_record_change *)a)->path, ((const lk_record_change *)b)->path);
-}
+LK_ORDER_BY_TEXT(compare_change_paths, lk_record_change, path)
 
 lk_status lk_record_scratch_sum(lk_record_scratch *scratch, lk_arena *arena, lk_error *err) {
 	LK_ASSERT(!*scratch->path || scratch->path[0] == '/');

@@ -148,11 +148,7 @@ static bool map_try(const struct map_job *job, const struct platform *platform, 
 	return true;
 }
 
-static int by_time(const void *a, const void *b) {
-	const lk_rent_function *x = a, *y = b;
-	if (x->seconds != y->seconds) return x->seconds < y->seconds ? -1 : 1;
-	return (x->cost > y->cost) - (x->cost < y->cost);
-}
+LK_ORDER_BY(by_time, lk_rent_function, seconds, cost)
 
 /* Fastest first: the front is what is cheaper than all before it. */
 static void map_judge(lk_rent_function *functions, int count, lk_rent *out) {

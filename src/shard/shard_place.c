@@ -164,11 +164,7 @@ struct place_change {
 	bool host;
 };
 
-static int place_cheapest_first(const void *a, const void *b) {
-	const struct place_change *x = a, *y = b;
-	if (x->price != y->price) return x->price < y->price ? -1 : 1;
-	return (x->piece > y->piece) - (x->piece < y->piece);
-}
+LK_ORDER_BY(place_cheapest_first, struct place_change, price, piece)
 
 /* Makes changes one after the other until the devices together have room, one at least. What is
  * changed comes last, in this order. */

@@ -103,11 +103,7 @@ struct filler {
 	uint32_t table;
 };
 
-static int cheapest_first(const void *a, const void *b) {
-	const struct filler *x = a, *y = b;
-	if (x->price != y->price) return x->price < y->price ? -1 : 1;
-	return x->table < y->table ? -1 : x->table > y->table;
-}
+LK_ORDER_BY(cheapest_first, struct filler, price, table)
 
 static size_t find_fillers(const lk_shard_problem *problem, const lk_shard_pieces *pieces,
                            struct filler *out) {

@@ -32,9 +32,7 @@ static int by_change(const void *a, const void *b) {
 	return strcmp(x->path, y->path);
 }
 
-static int by_pair_path(const void *a, const void *b) {
-	return strcmp(((const lk_stalls_pair *)a)->path, ((const lk_stalls_pair *)b)->path);
-}
+LK_ORDER_BY_TEXT(by_pair_path, lk_stalls_pair, path)
 
 /* Before and after: files of the two, those of one path joined. `pairs` has room for all. */
 static int join_files(const lk_stalls_profile *before, const lk_stalls_profile *after,

@@ -210,11 +210,7 @@ static uint32_t find_busiest_group(const struct sorter *sorter, lk_error *err, l
 	return best;
 }
 
-static int compare_size_bytes(const void *a, const void *b) {
-	const lk_stalls_size *x = a, *y = b;
-	if (x->bytes != y->bytes) return x->bytes < y->bytes ? -1 : 1;
-	return (x->seconds > y->seconds) - (x->seconds < y->seconds);
-}
+LK_ORDER_BY(compare_size_bytes, lk_stalls_size, bytes, seconds)
 
 /* Calls of one size together: their median. `calls` are sorted by size and time. */
 static lk_status join_equal_sizes(struct sorter *sorter, lk_error *err) {

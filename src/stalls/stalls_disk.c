@@ -288,10 +288,7 @@ struct worked {
 	double seconds, device, fetch;
 };
 
-static int compare_step_seconds(const void *a, const void *b) {
-	const struct worked *x = a, *y = b;
-	return (x->seconds > y->seconds) - (x->seconds < y->seconds);
-}
+LK_ORDER_BY(compare_step_seconds, struct worked, seconds)
 
 /* What a step asks for and storage does not do within it, it does in the next one. Means become
  * those that are known. */

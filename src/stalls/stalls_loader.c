@@ -124,11 +124,7 @@ static bool see_loader_calls(const lk_recorded_run *run, const int64_t *begin, i
 
 /* ---- preparation ---- */
 
-static int compare_gap_places(const void *a, const void *b) {
-	const struct gap *x = a, *y = b;
-	if (x->place != y->place) return x->place < y->place ? -1 : 1;
-	return (x->seconds > y->seconds) - (x->seconds < y->seconds);
-}
+LK_ORDER_BY(compare_gap_places, struct gap, place, seconds)
 
 /* Places, or single reads, as what is usual there and its sum. */
 struct stretch {

@@ -4,18 +4,12 @@
 
 #include <math.h>
 #include <string.h>
-#include <time.h>
+#include "base/clock.h"
 #include "base/stop.h"
 #include "base/units.h"
 #include "graph/edit/edit.h"
 #include "model/build/build.h"
 #include "base/check.h"
-
-static double step_now_s(void) {
-	struct timespec t;
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
 
 /* ---- times ---- */
 
@@ -205,11 +199,11 @@ static bool step_is_unsettled(const lk_step *step) {
 
 lk_status lk_step_simulate(const lk_step_options *options, lk_step *out, lk_error *err) {
 	if (!options->bare) LK_TRY(choose_records(options, out, err));
-	double start = step_now_s();
+	double start = lk_clock_s();
 	if (step_may_fold(options, out->graph) && !step_is_small(options, out))
 		LK_TRY(run_folded(options, out, err));
 	else LK_TRY(run_graph(options, 0, out, err));
-	out->simulation_s = step_now_s() - start;
+	out->simulation_s = lk_clock_s() - start;
 	out->step_s = (double)out->sim.step_ps / LK_PS_PER_S;
 	if (options->bare || step_is_unsettled(out)) return LK_OK;
 	LK_TRY(step_count_flops(out, err));

@@ -43,10 +43,7 @@ static size_t sort_by_pair(lk_gemm_table *table) {
 	return pairs;
 }
 
-static int by_row(const void *a, const void *b) {
-	const lk_gemm_point *x = a, *y = b;
-	return (x->row > y->row) - (x->row < y->row);
-}
+LK_ORDER_BY(by_row, lk_gemm_point, row)
 
 static int octave(const lk_gemm_shape *shape) {
 	return (int)floor(log2(2 * shape->batch * shape->m * shape->n * shape->k));

@@ -12,13 +12,9 @@
 #include "base/stats.h"
 #include "base/sort.h"
 
-static int range_by_text(const void *a, const void *b) {
-	return strcmp(*(const char *const *)a, *(const char *const *)b);
-}
-
 static size_t distinct(const char **folds, size_t count) {
 	size_t number = 0;
-	lk_sort(folds, count, sizeof *folds, range_by_text);
+	lk_sort(folds, count, sizeof *folds, lk_by_text);
 	for (size_t i = 0; i < count; i++) number += i == 0 || strcmp(folds[i], folds[i - 1]) != 0;
 	return number;
 }

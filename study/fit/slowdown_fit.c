@@ -29,10 +29,7 @@ struct lk_weighted {
 	double value, weight;
 };
 
-static int slowdown_fit_by_value(const void *a, const void *b) {
-	double x = ((const struct lk_weighted *)a)->value, y = ((const struct lk_weighted *)b)->value;
-	return (x > y) - (x < y);
-}
+LK_ORDER_BY(slowdown_fit_by_value, struct lk_weighted, value)
 
 static double median(struct lk_weighted *weighted, size_t count) {
 	double total = 0, sum = 0;

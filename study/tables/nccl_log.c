@@ -112,10 +112,7 @@ static void guess_kind(lk_nccl_run *run, double factor) {
 
 /* ---- runs ---- */
 
-static int log_by_size(const void *a, const void *b) {
-	const lk_nccl_point *x = a, *y = b;
-	return (x->bytes > y->bytes) - (x->bytes < y->bytes);
-}
+LK_ORDER_BY(log_by_size, lk_nccl_point, bytes)
 
 static double log_joined(double sum, int runs, double next) {
 	if (isnan(next)) return sum;

@@ -135,11 +135,47 @@ static void test_nothing(void **state) {
 	assert_true(one[0] == 3);
 }
 
+/* Bytes in five fields: memcmp is the order by all of them, from the first to the last. */
+struct keys {
+	unsigned char a, b, c, d, e;
+};
+
+LK_ORDER_BY(by_one, struct keys, a)
+LK_ORDER_BY(by_three, struct keys, a, b, c)
+LK_ORDER_BY(by_five, struct keys, a, b, c, d, e)
+
+static void check_order(lk_order *order, size_t keys, const struct keys *x, const struct keys *y) {
+	int expected = memcmp(x, y, keys), found = order(x, y);
+	assert_int_equal((found > 0) - (found < 0), (expected > 0) - (expected < 0));
+}
+
+static void test_orders(void **state) {
+	(void)state;
+	for (int i = 0; i < rounds(10000, 1000000); i++) {
+		uint64_t drawn = lk_hash64((uint64_t)i);
+		struct keys x = {drawn & 1, drawn >> 1 & 1, drawn >> 2 & 1, drawn >> 3 & 1, drawn >> 4 & 1};
+		drawn >>= 8;
+		struct keys y = {drawn & 1, drawn >> 1 & 1, drawn >> 2 & 1, drawn >> 3 & 1, drawn >> 4 & 1};
+		check_order(by_one, 1, &x, &y);
+		check_order(by_three, 3, &x, &y);
+		check_order(by_five, 5, &x, &y);
+	}
+	const int64_t rising[] = {INT64_MIN, -1, 0, 1, INT64_MAX};
+	for (int i = 0; i < 5; i++)
+		for (int j = 0; j < 5; j++)
+			assert_int_equal(lk_by_i64(&rising[i], &rising[j]), (i > j) - (i < j));
+	const uint64_t least = 0, most = UINT64_MAX;
+	assert_int_equal(lk_by_u64(&least, &most), -1);
+	const char *one = "b", *other = "a";
+	assert_true(lk_by_text(&one, &other) > 0);
+}
+
 int main(void) {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_property),
 		cmocka_unit_test(test_comparisons),
 		cmocka_unit_test(test_nothing),
+		cmocka_unit_test(test_orders),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -146,10 +146,7 @@ static bool user_send_doubling(lk_users *users, const lk_stations *stations, dou
 	return true;
 }
 
-static int way_order(const void *a, const void *b) {
-	const lk_link_load *x = a, *y = b;
-	return (x->link > y->link) - (x->link < y->link);
-}
+LK_ORDER_BY(way_order, lk_link_load, link)
 
 /* Switches that reduce pass on one stream, whatever the nodes under them: each link on the way to
  * the switch that all have in common carries it once up and once down, on each of its rails. */

@@ -19,6 +19,7 @@
 #include <string.h>
 
 #include "base/arena.h"
+#include "base/clock.h"
 #include "base/cutoff.h"
 #include "base/text.h"
 #include "base/vec.h"

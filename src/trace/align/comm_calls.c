@@ -258,21 +258,15 @@ static lk_status told_group(struct finder *finder, const struct said *said, uint
 	return LK_OK;
 }
 
-static int calls_ascending(const void *a, const void *b) {
-	int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
-	return x < y ? -1 : x > y;
-}
-
 static lk_status stream_group(struct finder *finder, uint32_t event, uint32_t *out) {
 	const lk_lane *lane = &finder->c->lanes.at[finder->c->lane[event]];
 	char name[64], key[80];
 	if (!lane->stream) {
 		snprintf(name, sizeof name, "host");
 	} else if (finder->by_place) {
-		int64_t *at = finder->streams.count
-		                  ? bsearch(&lane->thread, finder->streams.at, finder->streams.count,
-		                            sizeof *at, calls_ascending)
-		                  : NULL;
+		int64_t *at = finder->streams.count ? bsearch(&lane->thread, finder->streams.at,
+		                                              finder->streams.count, sizeof *at, lk_by_i64)
+		                                    : NULL;
 		snprintf(name, sizeof name, "communication stream %td",
 		         at ? at - finder->streams.at + 1 : (ptrdiff_t)0);
 	} else snprintf(name, sizeof name, "stream %lld", (long long)lane->thread);
@@ -302,7 +296,7 @@ static lk_status find_streams(struct finder *finder) {
 		*lk_last(&finder->streams) = capture->lanes.at[capture->lane[i]].thread;
 	}
 	free(seen);
-	lk_sort(finder->streams.at, finder->streams.count, sizeof *finder->streams.at, calls_ascending);
+	lk_sort(finder->streams.at, finder->streams.count, sizeof *finder->streams.at, lk_by_i64);
 	return LK_OK;
 }
 
@@ -314,14 +308,7 @@ static lk_status begin_capture(struct finder *finder, uint32_t capture) {
 	return find_streams(finder);
 }
 
-static int calls_by_group(const void *a, const void *b) {
-	const lk_comm_call *x = a, *y = b;
-	if (x->group != y->group) return x->group < y->group ? -1 : 1;
-	if (x->tag != y->tag) return x->tag < y->tag ? -1 : 1;
-	if (x->issued != y->issued) return x->issued < y->issued ? -1 : 1;
-	if (x->end != y->end) return x->end < y->end ? -1 : 1;
-	return x->event < y->event ? -1 : x->event > y->event;
-}
+LK_ORDER_BY(calls_by_group, lk_comm_call, group, tag, issued, end, event)
 
 static lk_status calls_find_calls(struct finder *finder) {
 	const lk_capture *capture = finder->c;

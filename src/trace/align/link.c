@@ -125,12 +125,7 @@ static bool list_events(struct linker *linker) {
 	return true;
 }
 
-static int link_by_name(const void *a, const void *b) {
-	const struct seeker *x = a, *y = b;
-	if (x->name != y->name) return x->name < y->name ? -1 : 1;
-	if (x->thread != y->thread) return x->thread < y->thread ? -1 : 1;
-	return x->place < y->place ? -1 : x->place > y->place;
-}
+LK_ORDER_BY(link_by_name, struct seeker, name, thread, place)
 
 /* Length of the run from `at` on with the name and thread of its first element. */
 static size_t link_run_of(const struct seeker *list, size_t count, size_t at) {

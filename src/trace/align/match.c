@@ -73,11 +73,7 @@ struct fingerprint {
 	uint32_t span;
 };
 
-static int by_hash(const void *a, const void *b) {
-	const struct fingerprint *x = a, *y = b;
-	if (x->hash != y->hash) return x->hash < y->hash ? -1 : 1;
-	return x->span < y->span ? -1 : x->span > y->span;
-}
+LK_ORDER_BY(by_hash, struct fingerprint, hash, span)
 
 static uint64_t match_hash_calls(lk_call_list calls) {
 	uint64_t hash = calls.count;
@@ -163,14 +159,7 @@ static void match_say(const struct matcher *matcher, const lk_run_group *group, 
 	}
 }
 
-static int match_by_place(const void *a, const void *b) {
-	const lk_order_note *x = a, *y = b;
-	if (x->place != y->place) return x->place < y->place ? -1 : 1;
-	if (x->what != y->what) return x->what < y->what ? -1 : 1;
-	if (x->kind != y->kind) return x->kind < y->kind ? -1 : 1;
-	if (x->bytes != y->bytes) return x->bytes < y->bytes ? -1 : 1;
-	return x->capture < y->capture ? -1 : x->capture > y->capture;
-}
+LK_ORDER_BY(match_by_place, lk_order_note, place, what, kind, bytes, capture)
 
 static bool match_alike(const lk_order_note *x, const lk_order_note *y) {
 	return x->place == y->place && x->what == y->what && x->kind == y->kind && x->bytes == y->bytes;
@@ -366,11 +355,6 @@ static uint32_t match_capture_of(const lk_traces *traces, long rank) {
 	return low < traces->count && traces->capture[low]->rank == rank ? low : LK_NONE;
 }
 
-static int match_by_number(const void *a, const void *b) {
-	uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
-	return x < y ? -1 : x > y;
-}
-
 /* Report captured ranks of the list that have no call at all. */
 static void say_absent(struct matcher *matcher, const lk_run_group *group) {
 	if (group->ranks[0] != '[' || strstr(group->ranks, "...")) return;
@@ -383,7 +367,7 @@ static void say_absent(struct matcher *matcher, const lk_run_group *group) {
 		end += strspn(end, ", ");
 		uint32_t capture = match_capture_of(matcher->traces, rank);
 		if (capture == LK_NONE ||
-		    bsearch(&capture, group->captures, group->count, sizeof capture, match_by_number))
+		    bsearch(&capture, group->captures, group->count, sizeof capture, lk_by_u32))
 			continue;
 		if (absent++ < RANKS_NAMED) lk_text_add(&text, " %ld", rank);
 	}

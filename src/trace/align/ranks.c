@@ -42,11 +42,6 @@ int32_t lk_trace_rank_in_name(const char *path) {
 	return rank >= 0 ? rank : number_between_dots(name);
 }
 
-static int traces_by_number(const void *a, const void *b) {
-	int32_t x = *(const int32_t *)a, y = *(const int32_t *)b;
-	return x < y ? -1 : x > y;
-}
-
 /* Give captures without a rank the unused numbers, in the order of the files. */
 static lk_status number_rest(lk_traces *traces, lk_error *err) {
 	int32_t *taken = malloc((traces->count + 1) * sizeof *taken);
@@ -54,7 +49,7 @@ static lk_status number_rest(lk_traces *traces, lk_error *err) {
 	uint32_t n = 0, at = 0;
 	for (uint32_t i = 0; i < traces->count; i++)
 		if (traces->capture[i]->rank >= 0) taken[n++] = traces->capture[i]->rank;
-	lk_sort(taken, n, sizeof *taken, traces_by_number);
+	lk_sort(taken, n, sizeof *taken, lk_by_int);
 	int32_t next = 0;
 	for (uint32_t i = 0; i < traces->count; i++) {
 		if (traces->capture[i]->rank >= 0) continue;

@@ -20,10 +20,7 @@ struct lk_match_index {
 
 /* ---- the match of an event ---- */
 
-static int traces_by_event(const void *a, const void *b) {
-	const struct place *x = a, *y = b;
-	return x->event < y->event ? -1 : x->event > y->event;
-}
+LK_ORDER_BY(traces_by_event, struct place, event)
 
 static lk_status make_index(lk_traces *traces, lk_error *err) {
 	struct lk_match_index *match_index = traces->index =

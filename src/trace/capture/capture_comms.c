@@ -189,10 +189,7 @@ static lk_status add_kernel(struct state *state, uint32_t event, lk_error *err) 
 	return LK_OK;
 }
 
-static int by_cause(const void *a, const void *b) {
-	const struct joined *x = a, *y = b;
-	return x->cause < y->cause ? -1 : x->cause > y->cause;
-}
+LK_ORDER_BY(by_cause, struct joined, cause)
 
 /* An annotation that launched several kernels states their total size: forget the size of each. */
 static void drop_shared_sizes(struct state *state) {

@@ -12,10 +12,7 @@ static bool steps_begins(const char *text, const char *with) {
 	return strncmp(text, with, strlen(with)) == 0;
 }
 
-static int steps_by_start(const void *a, const void *b) {
-	const lk_capture_step *x = a, *y = b;
-	return x->start_ns < y->start_ns ? -1 : x->start_ns > y->start_ns;
-}
+LK_ORDER_BY(steps_by_start, lk_capture_step, start_ns)
 
 static lk_status steps_add(lk_capture_steps *out, uint32_t event, int64_t number, int64_t start,
                            int64_t end, lk_error *err) {
@@ -115,11 +112,7 @@ struct given {
 };
 typedef LK_VEC(struct given) given_list;
 
-static int given_order(const void *a, const void *b) {
-	const struct given *x = a, *y = b;
-	if (x->at != y->at) return x->at < y->at ? -1 : 1;
-	return x->event < y->event ? -1 : x->event > y->event;
-}
+LK_ORDER_BY(given_order, struct given, at, event)
 
 static lk_status list_given(const lk_capture *capture, const bool *of, lk_event_kind kind,
                             given_list *out, lk_error *err) {

@@ -169,10 +169,7 @@ static bool sort_columns(lk_works *works, const uint32_t *order) {
 	                  sizeof *works->data_ids.at);
 }
 
-static int by_work(const void *a, const void *b) {
-	const lk_work_comm *x = a, *y = b;
-	return x->note.event < y->note.event ? -1 : x->note.event > y->note.event;
-}
+LK_ORDER_BY(by_work, lk_work_comm, note.event)
 
 static bool sort_works(lk_works *works) {
 	uint32_t *order = malloc(works->count * sizeof *order),

@@ -54,11 +54,7 @@ static lk_status outside_add_lane(lk_lifting *lifting, const lk_lane *lane, cons
 	return LK_OK;
 }
 
-static int outside_by_start(const void *a, const void *b) {
-	const lk_run *x = a, *y = b;
-	if (x->start_ns != y->start_ns) return x->start_ns < y->start_ns ? -1 : 1;
-	return x->event < y->event ? -1 : x->event > y->event;
-}
+LK_ORDER_BY(outside_by_start, lk_run, start_ns, event)
 
 /* Put releases in order, as on a thread. */
 static void outside_chain(lk_run *runs, size_t count) {

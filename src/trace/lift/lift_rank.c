@@ -109,17 +109,12 @@ static lk_status index_launches(lk_lifting *lifting) {
 	return LK_OK;
 }
 
-static int launch_by_time(const void *a, const void *b) {
-	const int64_t *x = a, *y = b;
-	return (*x > *y) - (*x < *y);
-}
-
 /* The most launches outstanding when a call returns, from `count` end times of calls and of the
  * work that they launched. */
 static size_t most_outstanding(int64_t *called, int64_t *over, size_t count) {
 	size_t most = 0, done = 0;
-	lk_sort(called, count, sizeof *called, launch_by_time);
-	lk_sort(over, count, sizeof *over, launch_by_time);
+	lk_sort(called, count, sizeof *called, lk_by_i64);
+	lk_sort(over, count, sizeof *over, lk_by_i64);
 	for (size_t i = 0; i < count; i++) {
 		while (done < count && over[done] <= called[i]) done++;
 		if (i + 1 > done && i + 1 - done > most) most = i + 1 - done;

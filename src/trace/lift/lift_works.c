@@ -20,12 +20,7 @@ struct member {
 
 typedef LK_VEC(struct member) members;
 
-static int works_by_name(const void *a, const void *b) {
-	const struct member *x = a, *y = b;
-	if (x->name != y->name) return x->name < y->name ? -1 : 1;
-	if (x->rank != y->rank) return x->rank < y->rank ? -1 : 1;
-	return x->comm < y->comm ? -1 : x->comm > y->comm;
-}
+LK_ORDER_BY(works_by_name, struct member, name, rank, comm)
 
 static bool works_list_members(lk_lifter *lifter, members *list) {
 	for (uint32_t rank = 0; rank < lifter->count; rank++) {

@@ -65,10 +65,7 @@ static lk_status nsys_read_text(void *context, sqlite3_stmt *row) {
 	return nsys_intern(reader, name, &lk_last(&reader->texts)->name);
 }
 
-static int nsys_by_id(const void *a, const void *b) {
-	const struct text_id *x = a, *y = b;
-	return x->id < y->id ? -1 : x->id > y->id;
-}
+LK_ORDER_BY(nsys_by_id, struct text_id, id)
 
 /* A name in a column: the number of a text, or the text itself. */
 static lk_status name_in(struct reader *reader, sqlite3_stmt *row, int column, uint32_t *out) {

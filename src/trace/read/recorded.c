@@ -40,10 +40,7 @@ void lk_recorded_free(lk_recorded_run *run) {
 
 /* ---- names ---- */
 
-static int recorded_by_key(const void *a, const void *b) {
-	const lk_recorded_name *x = a, *y = b;
-	return x->key < y->key ? -1 : x->key > y->key;
-}
+LK_ORDER_BY(recorded_by_key, lk_recorded_name, key)
 
 const lk_recorded_name *lk_recorded_find(const lk_recorded_names *names, uint32_t process,
                                          uint32_t number) {
@@ -142,15 +139,8 @@ static lk_status add_records(struct loader *loader, lk_recording *recording) {
 
 /* ---- order ---- */
 
-static int recorded_by_start(const void *a, const void *b) {
-	const lk_recorded_call *x = a, *y = b;
-	if (x->record.start_ns != y->record.start_ns)
-		return x->record.start_ns < y->record.start_ns ? -1 : 1;
-	if (x->process != y->process) return x->process < y->process ? -1 : 1;
-	if (x->record.thread != y->record.thread) return x->record.thread < y->record.thread ? -1 : 1;
-	if (x->record.end_ns != y->record.end_ns) return x->record.end_ns < y->record.end_ns ? -1 : 1;
-	return x->done < y->done ? -1 : x->done > y->done;
-}
+LK_ORDER_BY(recorded_by_start, lk_recorded_call, record.start_ns, process, record.thread,
+            record.end_ns, done)
 
 /* Sort by start; equal calls stay in recorded order, with any C library's sort. */
 static void sort_calls(lk_recorded_calls *calls) {

@@ -298,11 +298,6 @@ static lk_status steps_mark(const lk_recorded_run *run, const struct tokens *tok
 
 /* ---- calls that are all alike ---- */
 
-static int steps_ascending(const void *a, const void *b) {
-	int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
-	return x < y ? -1 : x > y;
-}
-
 static int64_t pause_before(const lk_recorded_run *run, const struct tokens *tokens, size_t at) {
 	int64_t pause = run->calls.at[tokens->call.at[at]].record.start_ns -
 	                run->calls.at[tokens->call.at[at - 1]].record.end_ns;
@@ -335,7 +330,7 @@ static double part(struct batches *batches, int64_t pause) {
 		first = i;
 	}
 	memcpy(batches->sorted, batches->length, batches->count * sizeof *batches->length);
-	lk_sort(batches->sorted, batches->count, sizeof *batches->sorted, steps_ascending);
+	lk_sort(batches->sorted, batches->count, sizeof *batches->sorted, lk_by_i64);
 	for (size_t i = 0; i < batches->count; i++)
 		same += batches->length[i] == batches->sorted[batches->count / 2];
 	return (double)same / (double)batches->count;
@@ -350,7 +345,7 @@ static int64_t best_pause(struct batches *batches, int64_t *pauses) {
 	int64_t found = 0;
 	size_t n = batches->tokens->call.count - 1;
 	for (size_t i = 0; i < n; i++) pauses[i] = pause_before(batches->run, batches->tokens, i + 1);
-	lk_sort(pauses, n, sizeof *pauses, steps_ascending);
+	lk_sort(pauses, n, sizeof *pauses, lk_by_i64);
 	double low = pauses[n / 2] > 1 ? (double)pauses[n / 2] : 1, high = (double)pauses[n - 1];
 	for (int i = TRIED; i > 0 && high > low; i--) {
 		int64_t pause = (int64_t)(low * pow(high / low, (double)i / TRIED));

@@ -14,11 +14,7 @@
 
 /* ---- work by serial ---- */
 
-static int device_by_serial(const void *a, const void *b) {
-	const lk_shown_work *x = a, *y = b;
-	if (x->serial != y->serial) return x->serial < y->serial ? -1 : 1;
-	return x->call < y->call ? -1 : x->call > y->call;
-}
+LK_ORDER_BY(device_by_serial, lk_shown_work, serial, call)
 
 static lk_shown_work *device_find(lk_shown_work *at, size_t count, uint64_t serial) {
 	LK_ASSERT(!count || at);

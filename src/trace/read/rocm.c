@@ -80,10 +80,7 @@ const char *lk_rocm_copy_name(const char *operation) {
 	return "Memcpy (Unknown)";
 }
 
-static int rocm_by_device(const void *a, const void *b) {
-	const struct lk_rocm_work *x = a, *y = b;
-	return x->device < y->device ? -1 : x->device > y->device;
-}
+LK_ORDER_BY(rocm_by_device, struct lk_rocm_work, device)
 
 /* The range of the work, sorted by device, of the device with most kernels. */
 static void rocm_choose(lk_rocm *rocm, size_t *begin, size_t *end) {

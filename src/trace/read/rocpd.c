@@ -40,15 +40,9 @@ struct rocpd {
 
 /* ---- maps ---- */
 
-static int rocpd_by_id(const void *a, const void *b) {
-	const struct rocpd_pair *x = a, *y = b;
-	return x->id < y->id ? -1 : x->id > y->id;
-}
+LK_ORDER_BY(rocpd_by_id, struct rocpd_pair, id)
 
-static int rocpd_tracks_by_id(const void *a, const void *b) {
-	const struct rocpd_track *x = a, *y = b;
-	return x->id < y->id ? -1 : x->id > y->id;
-}
+LK_ORDER_BY(rocpd_tracks_by_id, struct rocpd_track, id)
 
 static void rocpd_sort(rocpd_pairs *pairs) {
 	lk_sort(pairs->at, pairs->count, sizeof *pairs->at, rocpd_by_id);

@@ -57,10 +57,7 @@ struct rocprof_name {
 };
 typedef LK_VEC(struct rocprof_name) rocprof_names;
 
-static int rocprof_by_id(const void *a, const void *b) {
-	const struct rocprof_name *x = a, *y = b;
-	return x->id < y->id ? -1 : x->id > y->id;
-}
+LK_ORDER_BY(rocprof_by_id, struct rocprof_name, id)
 
 static void rocprof_sort(rocprof_names *names) {
 	lk_sort(names->at, names->count, sizeof *names->at, rocprof_by_id);
@@ -243,12 +240,7 @@ struct rocprof_chrome {
 	uint32_t *correlation; /* by event */
 };
 
-static int rocprof_by_place(const void *a, const void *b) {
-	const struct rocprof_end *x = a, *y = b;
-	if (x->us != y->us) return x->us < y->us ? -1 : 1;
-	if (x->process != y->process) return x->process < y->process ? -1 : 1;
-	return x->thread < y->thread ? -1 : x->thread > y->thread;
-}
+LK_ORDER_BY(rocprof_by_place, struct rocprof_end, us, process, thread)
 
 static lk_status rocprof_put_end(struct rocprof_chrome *chrome, rocprof_ends *ends,
                                  const lk_value *event, int64_t number) {

@@ -80,10 +80,7 @@ static lk_status xplane_damaged(const struct xplane *reader) {
 	return lk_hint(reader->err, "profile again");
 }
 
-static int xplane_by_id(const void *a, const void *b) {
-	const struct xplane_name *x = a, *y = b;
-	return x->id < y->id ? -1 : x->id > y->id;
-}
+LK_ORDER_BY(xplane_by_id, struct xplane_name, id)
 
 static const struct xplane_name *xplane_find(const struct xplane_name *names, size_t count,
                                              int64_t id) {
@@ -423,15 +420,9 @@ static lk_status xplane_read_space(struct xplane *reader, lk_proto space) {
 
 /* ---- steps ---- */
 
-static int xplane_by_start(const void *a, const void *b) {
-	const struct xplane_piece *x = a, *y = b;
-	return x->start_ns < y->start_ns ? -1 : x->start_ns > y->start_ns;
-}
+LK_ORDER_BY(xplane_by_start, struct xplane_piece, start_ns)
 
-static int xplane_by_module(const void *a, const void *b) {
-	const struct xplane_piece *x = a, *y = b;
-	return x->module < y->module ? -1 : x->module > y->module;
-}
+LK_ORDER_BY(xplane_by_module, struct xplane_piece, module)
 
 static int xplane_by_operation(const void *a, const void *b) {
 	const struct xplane_piece *x = a, *y = b;

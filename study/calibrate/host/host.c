@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/arena.h"
+#include "base/clock.h"
 #include "base/text.h"
 #include "base/noun.h"
 #include "calibrate/host/meter.h"
@@ -54,7 +55,7 @@ static lk_status host_measure(lk_meter *meter) {
 	if (!meter->team) return lk_oom(meter->err);
 	if (lk_team_size(meter->team) < meter->host->cores)
 		LK_TRY(lk_meter_note(meter, "only %d threads could be started", lk_team_size(meter->team)));
-	meter->begun = lk_now();
+	meter->begun = lk_clock_s();
 	LK_TRY(measure_parts(meter));
 	complete_device(meter);
 	return LK_OK;

@@ -6,6 +6,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "calibrate/host/meter.h"
 
 enum { CALLS = 100000, SYSTEM_CALLS = 10000, WAKES = 50, STARTS = 5, RUNS = 20 };
@@ -21,26 +22,26 @@ static int (*volatile called)(int) = add_one; /* volatile: it may change, so the
 static double time_function(void *unused) {
 	(void)unused;
 	int x = 0;
-	double start = lk_now();
+	double start = lk_clock_s();
 	for (int i = 0; i < CALLS; i++) x = called(x);
-	double taken = lk_now() - start;
+	double taken = lk_clock_s() - start;
 	return x == CALLS ? taken : NAN;
 }
 
 static double time_system(void *unused) {
 	(void)unused;
 	long sum = 0;
-	double start = lk_now();
+	double start = lk_clock_s();
 	for (int i = 0; i < SYSTEM_CALLS; i++) sum += syscall(SYS_getppid);
-	double taken = lk_now() - start;
+	double taken = lk_clock_s() - start;
 	return sum >= 0 ? taken : NAN;
 }
 
 static double time_clock(void *unused) {
 	(void)unused;
-	double sum = 0, start = lk_now();
-	for (int i = 0; i < SYSTEM_CALLS; i++) sum += lk_now();
-	double taken = lk_now() - start;
+	double sum = 0, start = lk_clock_s();
+	for (int i = 0; i < SYSTEM_CALLS; i++) sum += lk_clock_s();
+	double taken = lk_clock_s() - start;
 	return sum > 0 ? taken : NAN;
 }
 
@@ -52,13 +53,13 @@ static void *end_at_once(void *argument) {
 
 static double time_threads(void *unused) {
 	(void)unused;
-	double start = lk_now();
+	double start = lk_clock_s();
 	for (int i = 0; i < STARTS; i++) {
 		pthread_t thread;
 		if (pthread_create(&thread, NULL, end_at_once, NULL) != 0) return NAN;
 		pthread_join(thread, NULL);
 	}
-	return lk_now() - start;
+	return lk_clock_s() - start;
 }
 
 /* Two threads that hand a turn to and fro. */
@@ -88,10 +89,10 @@ static double time_wakes(void *unused) {
 	struct table_tennis t = {.lock = PTHREAD_MUTEX_INITIALIZER, .turned = PTHREAD_COND_INITIALIZER};
 	pthread_t other;
 	if (pthread_create(&other, NULL, play_back, &t) != 0) return NAN;
-	double start = lk_now();
+	double start = lk_clock_s();
 	play(&t, 0);
 	pthread_join(other, NULL);
-	return lk_now() - start;
+	return lk_clock_s() - start;
 }
 
 static void calls_nothing(void *context, int thread, int threads) {
@@ -101,9 +102,9 @@ static void calls_nothing(void *context, int thread, int threads) {
 }
 
 static double time_team(void *context) {
-	double start = lk_now();
+	double start = lk_clock_s();
 	for (int i = 0; i < RUNS; i++) lk_team_run(context, calls_nothing, NULL);
-	return lk_now() - start;
+	return lk_clock_s() - start;
 }
 
 /* ---- clock rate ---- */
@@ -115,7 +116,7 @@ enum { ADDS = 1000000 };
 static double time_adds(void *unused) {
 	(void)unused;
 	unsigned long x = 1, y = 3;
-	double start = lk_now();
+	double start = lk_clock_s();
 	for (int i = 0; i < ADDS / 8; i++) {
 #define ADD \
 	x += y; \
@@ -123,7 +124,7 @@ static double time_adds(void *unused) {
 		ADD ADD ADD ADD ADD ADD ADD ADD
 #undef ADD
 	}
-	double taken = lk_now() - start;
+	double taken = lk_clock_s() - start;
 	return x ? taken : NAN;
 }
 

@@ -16,6 +16,7 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/stats.h"
 #include "base/units.h"
 #include "calibrate/host/meter.h"
@@ -38,21 +39,21 @@ static double time_large(void *context) {
 	off_t batch = (off_t)BATCH * LARGE;
 	if (disk->at + batch > disk->size) disk->at = 0;
 	if (disk->at == 0 && !disk->direct) posix_fadvise(disk->fd, 0, 0, POSIX_FADV_DONTNEED);
-	double start = lk_now();
+	double start = lk_clock_s();
 	for (int i = 0; i < BATCH; i++, disk->at += LARGE)
 		if (pread(disk->fd, disk->block, LARGE, disk->at) != LARGE) return NAN;
-	return lk_now() - start;
+	return lk_clock_s() - start;
 }
 
 static double time_small(void *context) {
 	struct disk *disk = context;
 	if (!disk->direct) posix_fadvise(disk->fd, 0, 0, POSIX_FADV_DONTNEED);
-	double start = lk_now();
+	double start = lk_clock_s();
 	for (int i = 0; i < BATCH; i++) {
 		off_t place = (off_t)(lk_uniform(7, disk->draws++) * (double)(disk->size / SMALL)) * SMALL;
 		if (pread(disk->fd, disk->block, SMALL, place) != SMALL) return NAN;
 	}
-	return lk_now() - start;
+	return lk_clock_s() - start;
 }
 
 static lk_status disk_read_all(lk_meter *meter, struct disk *disk, double seconds) {

@@ -12,6 +12,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "base/clock.h"
 #include "base/library.h"
 #include "calibrate/host/meter.h"
 
@@ -44,9 +45,9 @@ static void gemm_multiply(const struct bench *bench) {
 
 static double time_products(void *context) {
 	const struct bench *bench = context;
-	double start = lk_now();
+	double start = lk_clock_s();
 	for (int i = 0; i < bench->calls; i++) gemm_multiply(bench);
-	return (lk_now() - start) / bench->calls;
+	return (lk_clock_s() - start) / bench->calls;
 }
 
 static double flops_of(long size) {
@@ -121,9 +122,9 @@ static void spin(void *context, int thread, int threads) {
 
 static double time_peak(void *context) {
 	struct peak *peak = context;
-	double start = lk_now();
+	double start = lk_clock_s();
 	lk_team_run(peak->team, spin, peak);
-	return lk_now() - start;
+	return lk_clock_s() - start;
 }
 
 static lk_status measure_peak(lk_meter *meter, const lk_kernels *kernels, double seconds) {

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/arena.h"
+#include "base/clock.h"
 #include "base/library.h"
 #include "base/stats.h"
 #include "calibrate/host/meter.h"
@@ -74,7 +75,7 @@ static double time_copy(void *context) {
 	const struct bench *bench = context;
 	const lk_cuda *cuda = &bench->cuda;
 	int wrong = cuda->use(bench->from->context);
-	double start = lk_now();
+	double start = lk_clock_s();
 	if (bench->kind == TO_DEVICE) wrong |= cuda->to_device(bench->from->a, bench->host, COPY);
 	if (bench->kind == TO_HOST) wrong |= cuda->to_host(bench->host, bench->from->a, COPY);
 	if (bench->kind == ON_DEVICE) wrong |= cuda->on_device(bench->from->b, bench->from->a, COPY);
@@ -82,7 +83,7 @@ static double time_copy(void *context) {
 		wrong |= cuda->to_peer(bench->to->b, bench->to->context, bench->from->a,
 		                       bench->from->context, COPY);
 	wrong |= cuda->wait();
-	return wrong ? NAN : lk_now() - start;
+	return wrong ? NAN : lk_clock_s() - start;
 }
 
 /* The slower direction is the device's PCIe rate. */
@@ -140,10 +141,10 @@ static lk_status measure_peers(lk_meter *meter, struct bench *bench, double seco
 static double time_launches(void *context) {
 	const struct bench *bench = context;
 	int wrong = 0;
-	double start = lk_now();
+	double start = lk_clock_s();
 	for (int i = 0; i < LAUNCHES; i++)
 		wrong |= bench->cuda.launch(bench->kernel, 1, 1, 1, 32, 1, 1, 0, NULL, NULL, NULL);
-	double issued = lk_now() - start;
+	double issued = lk_clock_s() - start;
 	wrong |= bench->cuda.wait();
 	return wrong ? NAN : issued;
 }

@@ -10,6 +10,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "base/clock.h"
 #include "base/text.h"
 #include "base/units.h"
 #include "calibrate/host/meter.h"
@@ -42,10 +43,10 @@ static void stream_part(void *context, int thread, int threads) {
 
 static double time_stream(void *context) {
 	struct stream *stream = context;
-	double start = lk_now();
+	double start = lk_clock_s();
 	if (stream->team) lk_team_run(stream->team, stream_part, stream);
 	else stream_part(stream, 0, 1);
-	double taken = lk_now() - start;
+	double taken = lk_clock_s() - start;
 	stream->at = stream->at + 2 * stream->step <= stream->count ? stream->at + stream->step : 0;
 	return taken;
 }
@@ -140,9 +141,9 @@ static void memory_read_set(void *context, int thread, int threads) {
 
 static double time_read(void *context) {
 	struct sweep *sweep = context;
-	double start = lk_now();
+	double start = lk_clock_s();
 	lk_team_run(sweep->team, memory_read_set, sweep);
-	return lk_now() - start;
+	return lk_clock_s() - start;
 }
 
 static void touch_set(void *context, int thread, int threads) {

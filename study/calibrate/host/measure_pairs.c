@@ -21,6 +21,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "calibrate/host/meter.h"
 
 enum { MESSAGE = 4 << 20, TURNS = 100 };
@@ -81,10 +82,10 @@ static double time_socket(void *context) {
 	const struct pair *pair = context;
 	struct order o = {pair->send, pair->receive, pair->turns};
 	if (!pairs_exchange(pair->fd, (const char *)&o, sizeof o, NULL, 0)) return NAN;
-	double start = lk_now();
+	double start = lk_clock_s();
 	for (int i = 0; i < pair->turns; i++)
 		if (!pairs_exchange(pair->fd, pair->out, pair->send, pair->in, pair->receive)) return NAN;
-	return lk_now() - start;
+	return lk_clock_s() - start;
 }
 
 /* A ping-pong of one byte: it is received before it is sent back. */
@@ -97,12 +98,12 @@ static void serve_pong(int fd) {
 static double time_pong(void *context) {
 	const struct pair *pair = context;
 	char byte = 1;
-	double start = lk_now();
+	double start = lk_clock_s();
 	for (int i = 0; i < TURNS; i++)
 		if (!pairs_exchange(pair->fd, &byte, 1, NULL, 0) ||
 		    !pairs_exchange(pair->fd, NULL, 0, &byte, 1))
 			return NAN;
-	return lk_now() - start;
+	return lk_clock_s() - start;
 }
 
 static bool connect_loopback(int fd[2]) {
@@ -222,14 +223,14 @@ static double time_mail(void *context) {
 	struct mail *mail = context;
 	struct mailbox *box = mail->box;
 	const long count = MESSAGE / (long)sizeof box->piece[0];
-	double start = lk_now();
+	double start = lk_clock_s();
 	for (long i = 0; i < count; i++, mail->pieces++) {
 		if (!wait_until(box, &box->taken, mail->pieces - 1)) return NAN;
 		memcpy(box->piece[mail->pieces % 2], mail->out + i * (long)sizeof box->piece[0],
 		       sizeof box->piece[0]);
 		atomic_store_explicit(&box->written, mail->pieces + 1, memory_order_release);
 	}
-	return wait_until(box, &box->taken, mail->pieces) ? lk_now() - start : NAN;
+	return wait_until(box, &box->taken, mail->pieces) ? lk_clock_s() - start : NAN;
 }
 
 static lk_status measure_shared(lk_meter *meter, const struct pair *pair, double seconds) {

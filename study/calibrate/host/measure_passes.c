@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "calibrate/host/meter.h"
 
 #include <../data/target/numbers.h> /* the text that emitted programs carry, beside src */
@@ -49,9 +50,9 @@ struct passes_bench {
 
 static double time_passes(void *context) {
 	struct passes_bench *bench = context;
-	double start = lk_now();
+	double start = lk_clock_s();
 	lk_team_run(bench->team, passes_repeat, bench->of_core);
-	return lk_now() - start;
+	return lk_clock_s() - start;
 }
 
 static void passes_fill(struct passes *passes) {

@@ -6,23 +6,17 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <sys/mman.h>
-#include <time.h>
 
+#include "base/clock.h"
 #include "base/stats.h"
 
 enum { REPEATS = 500 }; /* most that are kept */
 
-double lk_now(void) {
-	struct timespec now;
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
-}
-
 lk_sample lk_repeat(lk_trial *trial, void *context, double seconds, int least) {
-	double taken[REPEATS], end = lk_now() + seconds;
+	double taken[REPEATS], end = lk_clock_s() + seconds;
 	int count = 0;
 	bool works = isfinite(trial(context));
-	while (works && count < REPEATS && (count < least || lk_now() < end)) {
+	while (works && count < REPEATS && (count < least || lk_clock_s() < end)) {
 		taken[count] = trial(context);
 		works = isfinite(taken[count]) && taken[count] > 0;
 		count += works;
@@ -45,7 +39,7 @@ void *lk_pages(size_t bytes) {
 
 void lk_meter_say(lk_meter *meter, const char *doing) {
 	if (!meter->options->progress) return;
-	double share = (lk_now() - meter->begun) / meter->seconds;
+	double share = (lk_clock_s() - meter->begun) / meter->seconds;
 	meter->options->progress(meter->options->context, doing, share < 1 ? share : 1);
 }
 

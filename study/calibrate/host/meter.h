@@ -11,8 +11,6 @@
 
 /* ---- time ---- */
 
-double lk_now(void); /* seconds, monotonic */
-
 /* Seconds of the repetitions of something. */
 typedef struct lk_sample {
 	double median, low, high; /* and 10 %, 90 % quantiles; NAN where nothing was measured */
