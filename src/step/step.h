@@ -8,11 +8,13 @@
 #include "lockstep/predict.h"
 #include "model/layout/job.h"
 #include "model/network/dlrm.h"
+#include "model/build/dlrm_build.h"
 #include "options/command.h"
 #include "sim/breakdown.h"
 #include "sim/memory.h"
 #include "sim/sim.h"
 #include "sim/timeline.h"
+#include "launch/read.h"
 
 enum {
 	/* With jitter, jobs of up to so many chains (ranks of a stage) are simulated operation by

@@ -5,6 +5,7 @@
 
 #include "lang/rewrite/rewrite.h"
 #include "lang/syntax/lexer.h"
+#include "lang/syntax/parse.h"
 
 /* ---- tokens ---- */
 

@@ -213,15 +213,6 @@ typedef struct lk_read_limits {
 	bool shapes;     /* keep `Input Dims` and `Input type` (whatif needs them) */
 } lk_read_limits;
 
-/* Reads a file of any format that has times: Kineto or Chrome JSON, Nsight Systems SQLite;
- * recognised by its content. What is odd becomes a warning where a result is possible. */
-lk_status lk_capture_read(const char *path, const lk_read_limits *limits, lk_capture **out,
-                          lk_error *err);
-
-/* Whether all of a capture's file is JSON, where it is of that form: its reader passes over what it
- * does not need, and looks there for nothing but the end. */
-lk_status lk_capture_check(const lk_capture *capture, lk_error *err);
-
 /* A training step inside a capture. */
 typedef struct lk_capture_step {
 	uint32_t event;           /* its annotation; LK_NONE: the whole capture */

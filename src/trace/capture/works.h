@@ -106,30 +106,6 @@ uint32_t lk_works_find(const lk_works *works, int64_t id);
 /* Whether one of its tensors is on a device; *host: and whether one is in host memory. */
 bool lk_works_on_device(const lk_works *works, uint32_t work, bool *host);
 
-/* Reads a file of any format without times; recognised by its content. What is odd becomes a
- * warning where a result is possible. `limits` may be NULL; of `bytes` the default is 8 GiB here,
- * for JSON is held in memory. */
-lk_status lk_works_read(const char *path, const lk_read_limits *limits, lk_works **out,
-                        lk_error *err);
-/* The same from what is left of a stream. */
-lk_status lk_works_read_stream(lk_stream *in, const lk_read_limits *limits, lk_works **out,
-                               lk_error *err);
-/* The same from memory, which is copied; `name` is used in messages. */
-lk_status lk_works_read_memory(const void *bytes, size_t size, const char *name,
-                               const lk_read_limits *limits, lk_works **out, lk_error *err);
-
-/* ---- works_parts: the readers used by lk_works_read, one a file format. */
-
-/* The list of nodes of PyTorch's execution trace, or of Chakra's JSON; the next token is the first
- * element. */
-lk_status lk_pytorch_et_nodes(lk_json *json, const lk_read_limits *limits, lk_works *works,
-                              lk_error *err);
-lk_status lk_chakra_json_nodes(lk_json *json, const lk_read_limits *limits, lk_works *works,
-                               lk_error *err);
-/* Chakra's protobuf records. */
-lk_status lk_chakra_read(const void *bytes, size_t size, const lk_read_limits *limits,
-                         lk_works *works, lk_error *err);
-
 /* Interned text; LK_ERR_MEMORY, or LK_ERR_INPUT over the limit of names. */
 lk_status lk_works_name(lk_works *works, const lk_read_limits *limits, const char *text,
                         uint32_t *out, lk_error *err);

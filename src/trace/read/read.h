@@ -21,6 +21,27 @@ lk_status lk_trace_read(const char *path, const lk_read_limits *limits, lk_captu
 lk_status lk_trace_read_found(const char *path, const lk_read_limits *limits, lk_capture **capture,
                               lk_works **works, lk_error *err);
 
+/* Reads a file of any format that has times: Kineto or Chrome JSON, Nsight Systems SQLite;
+ * recognised by its content. What is odd becomes a warning where a result is possible. */
+lk_status lk_capture_read(const char *path, const lk_read_limits *limits, lk_capture **out,
+                          lk_error *err);
+
+/* Whether all of a capture's file is JSON, where it is of that form: its reader passes over what it
+ * does not need, and looks there for nothing but the end. */
+lk_status lk_capture_check(const lk_capture *capture, lk_error *err);
+
+/* Reads a file of any format without times; recognised by its content. What is odd becomes a
+ * warning where a result is possible. `limits` may be NULL; of `bytes` the default is 8 GiB here,
+ * for JSON is held in memory. */
+lk_status lk_works_read(const char *path, const lk_read_limits *limits, lk_works **out,
+                        lk_error *err);
+/* The same from what is left of a stream. */
+lk_status lk_works_read_stream(lk_stream *in, const lk_read_limits *limits, lk_works **out,
+                               lk_error *err);
+/* The same from memory, which is copied; `name` is used in messages. */
+lk_status lk_works_read_memory(const void *bytes, size_t size, const char *name,
+                               const lk_read_limits *limits, lk_works **out, lk_error *err);
+
 typedef struct lk_trace_files {
 	lk_capture **capture; /* in the order of the files */
 	lk_works **works;     /* likewise */
@@ -165,5 +186,17 @@ lk_status lk_recorded_find_steps(const lk_recorded_run *run, lk_recorded_steps *
 lk_status lk_recording_read(const char *path, const lk_read_limits *limits, lk_capture *capture,
                             lk_error *err);
 lk_status lk_recording_show(lk_recorded_run *run, lk_capture *capture, lk_error *err);
+
+/* ---- the readers used by lk_works_read, one a file format. */
+
+/* The list of nodes of PyTorch's execution trace, or of Chakra's JSON; the next token is the first
+ * element. */
+lk_status lk_pytorch_et_nodes(lk_json *json, const lk_read_limits *limits, lk_works *works,
+                              lk_error *err);
+lk_status lk_chakra_json_nodes(lk_json *json, const lk_read_limits *limits, lk_works *works,
+                               lk_error *err);
+/* Chakra's protobuf records. */
+lk_status lk_chakra_read(const void *bytes, size_t size, const lk_read_limits *limits,
+                         lk_works *works, lk_error *err);
 
 #endif
