@@ -303,7 +303,7 @@ lk_job lk_profile_job(const lk_graph *graph, const char *stack, const char *rele
 void lk_profile_of_graph(const lk_graph *graph, const char *stack, const char *release,
                          lk_dtype dtype, lk_constants *constants, lk_cost_options *options);
 
-/* ---- memory_use: the memory of every stage as the device sees it. Private to ask/ and to
+/* ---- memory_use: the memory of every stage as the device sees it. Private to step and to
  * searches. */
 
 /* Fills out->memory, out->fullest and out->usable from out->graph. */

@@ -7,8 +7,6 @@
 #include "lang/syntax/lexer.h"
 #include "lang/syntax/parse.h"
 
-/* ---- tokens ---- */
-
 /* ---- parts of declarations ---- */
 
 /* [at AXIS=GROUP] */
@@ -22,8 +20,6 @@ static lk_status placement(lc_parser *parser, lc_group *out, lk_error *err) {
 	LK_TRY(lc_expect(parser, '=', "the axis", err));
 	return lc_group_next(parser, axis, out, err);
 }
-
-/* ---- dims ---- */
 
 /* ---- types ---- */
 
