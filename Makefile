@@ -176,7 +176,7 @@ charts: ## fetches the package that draws curves in HTML reports, where the firs
 	@$(MAKE) --no-print-directory build/charts.stamp
 
 # What a build has that the library itself does not use.
-$(B)/src/view/reply/version.o: ALL_CPPFLAGS += $(if $(HAS_MPI),-DLK_MPI)
+$(B)/src/io/release.o: ALL_CPPFLAGS += $(if $(HAS_MPI),-DLK_MPI)
 
 $(B)/data.c: tools/embed.sh $(DATA) $(B)/datafiles $(CHARTS_STAMP)
 	@mkdir -p $(@D)
@@ -458,7 +458,7 @@ fresh-check: ## ./demo and ./check in a minimal Debian, without terminals and a 
 layers: ## folders include only what is above them in the table of tools/layers.sh
 	tools/layers.sh
 
-circles: $(PROGRAM) $(RECORDERS) $(LANG_STATIC) ## the files of a folder form an order: none uses a file that uses it; no static of the library is written but those listed
+circles: $(PROGRAM) $(RECORDERS) $(LANG_STATIC) ## symbols are defined in folders above, as in the table of tools/layers.sh; no file uses one that uses it; no static is written but those listed
 	@tools/circles.py $(B)
 	@tools/statics.sh $(B)
 	@tests/lang/library.sh $(B)
@@ -608,7 +608,7 @@ LINKED_LIBS := -lsqlite3 $(if $(filter yes,$(MICROHTTPD)),-lmicrohttpd)
 # Debian has no archive of ISA-L; without one zlib unpacks gzip there.
 PORTABLE_ISAL := $(if $(filter yes,$(ISAL)),$(filter /%,$(shell $(CC) -print-file-name=libisal.a)))
 PORTABLE_ZLIB := $(if $(filter yes,$(ISAL)),$(if $(PORTABLE_ISAL),,yes))
-PORTABLE_O := $(addprefix $(PORTABLE)/,view/reply/version.o $(if $(PORTABLE_ZLIB),io/inflate.o))
+PORTABLE_O := $(addprefix $(PORTABLE)/,io/release.o $(if $(PORTABLE_ZLIB),io/inflate.o))
 LINKED_O := $(addprefix $(PORTABLE)/linked/,io/sqlite.o $(if $(filter yes,$(MICROHTTPD)),serve/http_library.o))
 SYSTEM_LIBS := -lm -lpthread -ldl
 HELD_LIBS = $(LINKED_LIBS) $(filter-out $(SYSTEM_LIBS) $(if $(PORTABLE_ZLIB),-lisal),$(LDLIBS))

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <time.h>
 #include "trace/capture/capture.h"
+#include "trace/read/read.h"
 
 static double processor_s(void) {
 	struct timespec t;

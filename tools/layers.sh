@@ -6,6 +6,7 @@
 # above it, so there are no circles. Siblings are named too: explain includes whatif because its row says so.
 # Folders that may include base sort with lk_sort (base/sort.h): the qsort of a C library is not stable everywhere.
 # Tests may include anything and are not looked at. Prints file:line of each violation; exit status 1 if there is one.
+# With --table it prints the table alone, for tools/circles.py, which holds symbols of object files against it.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -36,7 +37,7 @@ lang/syntax:      base lang/types lang/rewrite
 lang/run:         base io lang/types
 lang/steps:       base graph lang/types lang/rewrite lang/run
 lang/emit:        base io lang/rewrite lang/run lang/steps
-lang/compile:     base io graph lang/types lang/rewrite lang/run lang/steps lang/emit
+lang/compile:     base io graph lang/types lang/rewrite lang/syntax lang/run lang/steps lang/emit
 -- src
 cost/topology:    base hw
 cost/collective:  base io hw cost/calibration cost/topology
@@ -47,7 +48,7 @@ rollout:          base io hw model/network cost/calibration cost/collective cost
 step:             base io options graph/edit cost/calibration model/network model/layout model/build launch trace/read trace/lift cost sim rollout
 replay:           base trace/read trace/align trace/lift step
 whatif:           base options hw graph/edit cost/calibration step replay
-explain:          base options hw trace/capture trace/align trace/lift cost/collective cost/kernel step whatif
+explain:          base options hw trace/capture trace/read trace/align trace/lift cost/collective cost/kernel step whatif
 diff:             base trace/read options explain
 -- lib
 rendezvous:       base
@@ -56,16 +57,13 @@ record:           base io options trace/read rendezvous
 compose:          base hw graph trace/read cost/collective step
 stalls:           base io options hw trace/read cost/collective step explain record
 plan:             base io options hw cost/topology cost/calibration model/layout model/build launch cost sim step
-shard:            base io options model/network cost/calibration cost/kernel cost sim step
+shard:            base io options cost/calibration model/network model/build cost/kernel cost sim step
 predict:          base options cost/calibration model/layout launch sim rollout step whatif plan shard
 plan/post:        base options cost/calibration predict
 rent:             base io options hw cost/calibration step predict
 doctor:           base io hw cost/calibration record rent
 jobs:             base io hw
--- lang
-lang/tune:        base io cost/calibration lang/rewrite lang/run lang/steps lang/emit lang/compile cost/collective cost sim step whatif
--- study
-tables:           base io hw model/network model/layout cost/collective cost/kernel cost rollout step
+lang/compile:     base io graph lang/types lang/rewrite lang/syntax lang/run lang/steps lang/emit
 -- src
 collective:       base hw cost/collective cost tables
 -- study
@@ -75,10 +73,10 @@ validate:         base io options hw cost/calibration model/network model/layout
 calibrate:        base io options cost/calibration rollout tables fit calibrate/host validate
 -- src
 view/table:       base io
-view/timeline:    base io trace/read sim step predict view/table
+view/timeline:    base io trace/read sim step explain predict view/table
 view/text:        base io hw model/network whatif predict explain rent calibrate view/table view/timeline
-view/reply:       base io hw model/network model/layout view/text
-view/report:      base io view/table view/text
+view/report:      base io predict view/table view/timeline view/text
+view/reply:       base io model/layout view/text
 serve:            base io options
 cli:              options serve/serve.h
 mpi:              base cli
@@ -91,6 +89,8 @@ recorder/emulate: recorder/mpi
 recorder/gpu:     recorder
 recorder/start:   recorder recorder/overlay recorder/mpi recorder/emulate recorder/gpu
 '
+
+[ "${1:-}" != --table ] || { echo "$table"; exit; }
 
 find src lang lib study include/lockstep -name '*.[ch]' -print0 | sort -z | xargs -0 -r awk -v table="$table" '
 BEGIN {

@@ -1,5 +1,6 @@
 /* compile.c: `lockstep compile`: a file read and checked, and handed to one of the actions. */
 #include "lang/compile/compile.h"
+#include "lang/syntax/parse.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -5,6 +5,7 @@
 #include "base/text.h"
 #include "base/noun.h"
 #include "lang/compile/compile.h"
+#include "lang/syntax/parse.h"
 
 lk_status lc_pick_program(const lk_compile *answer, const lk_compile_request *request,
                           lc_program **out, lk_error *err) {

@@ -8,18 +8,7 @@
 
 enum { POINTER = 160, SUMS = 64 };
 
-/* ---- names ---- */
-
-/* "p_r"; of a slice that is read in place "pv_r", for the slice itself may be stored, too. */
-
-/* ---- indices ---- */
-
-/* Strides are products of extents: of the loops below where the place is as dense as the pass, else
- * variables s_NAME_i. */
-
 /* ---- expressions ---- */
-
-/* In a ring: the last addition of its reduce-scatter, of what came and of what this rank has. */
 
 /* What a value is made of, as it will be stored or kept. */
 static void mpi_map_put_made(lc_pass *pass, int id, bool stored) {

@@ -66,8 +66,6 @@ void lc_mover_close(lc_mover *mover) {
 	lk_arena_free(&mover->scratch);
 }
 
-/* ---- directives ---- */
-
 /* ---- all-reduces ---- */
 
 static bool moves_is_sliced(const lc_program *program, const lc_node *node, int d) {

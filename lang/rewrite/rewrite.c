@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "lang/rewrite/rewrite_internal.h"
+#include "lang/rewrite/rewrite.h"
 
 static lc_rewriter *const rewriters[LC_DIRECTIVES] = {
 	[LC_SPLIT] = lc_rewrite_split,

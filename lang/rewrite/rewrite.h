@@ -66,5 +66,7 @@ lk_status lc_rewrite_moves(const lc_program *program, int64_t nodes, lc_moves *o
 /* Equal for programs that do the same in the same way: names, order of independent values and
  * numbering do not count. */
 uint64_t lc_program_hash(const lc_program *program);
+/* Whether all directives apply. */
+lk_status lc_schedule_check(const lc_program *program, const lc_schedule *schedule, lk_error *err);
 
 #endif

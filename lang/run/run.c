@@ -6,12 +6,6 @@
 #include "lang/run/run_internal.h"
 #include "base/check.h"
 
-/* ---- cells: shared by values that are the same in memory ---- */
-
-/* ---- places ---- */
-
-/* ---- errors and limits ---- */
-
 /* ---- one value ---- */
 
 static lc_operation *run_operation(const lc_node *node) {

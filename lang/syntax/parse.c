@@ -5,8 +5,7 @@
 
 #include "lang/rewrite/rewrite.h"
 #include "lang/syntax/lexer.h"
-
-/* ---- tokens ---- */
+#include "lang/syntax/parse.h"
 
 /* ---- parts of declarations ---- */
 
@@ -21,8 +20,6 @@ static lk_status placement(lc_parser *parser, lc_group *out, lk_error *err) {
 	LK_TRY(lc_expect(parser, '=', "the axis", err));
 	return lc_group_next(parser, axis, out, err);
 }
-
-/* ---- dims ---- */
 
 /* ---- types ---- */
 

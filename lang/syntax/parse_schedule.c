@@ -3,6 +3,7 @@
 
 #include "base/arena.h"
 #include "lang/syntax/lexer.h"
+#include "lang/rewrite/rewrite.h"
 
 /* Values that the directives of a file go over, all together: reading stays a matter of seconds. */
 enum { WORK = 1 << 19 };

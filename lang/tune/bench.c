@@ -120,8 +120,6 @@ static void remove_folder(const lc_bench_job *job) {
 
 /* ---- building ---- */
 
-/* The last line that somebody wrote, for an error. */
-
 static lk_status write_source(const lc_bench_job *job, int count, lk_error *err) {
 	lk_sink *sink;
 	LK_TRY(lk_sink_open(job->source, &sink, err));
@@ -132,11 +130,6 @@ static lk_status write_source(const lc_bench_job *job, int count, lk_error *err)
 	lk_sink_abandon(sink);
 	return status;
 }
-
-/* ---- running ---- */
-
-/* Open MPI must be told that ranks may share cores, and wait kindly then; other launchers know only
- * -np. */
 
 /* ---- reading ---- */
 

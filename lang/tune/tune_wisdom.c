@@ -18,6 +18,7 @@
 #include "io/stream.h"
 #include "base/text.h"
 #include "lang/tune/tune.h"
+#include "lang/syntax/parse.h"
 
 enum { FILE_LIMIT = 1 << 24, ENTRIES = 65536, WARNINGS = 8, FIELDS = 6 };
 

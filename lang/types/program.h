@@ -482,19 +482,8 @@ lk_status lc_gradient(lc_program *program, int loss, int by, const lc_node *aske
  * operand k. */
 lk_status lc_gradient_conv(const lc_asker *ask, const lc_node *node, int k, int a, int *out);
 
-/* ---- parse.c ---- */
-/* Reads programs and schedules; *out is set also when there is an error at a place (mistake tells
- * where), and must be freed in every case. */
-enum { LC_TEXT_LIMIT = 1 << 18 };
-lk_status lc_parse(const char *path, const char *text, size_t size, lc_file **out, lk_error *err);
-/* The same, where `sizes`, "cp=8,...", says how many ranks an axis has that the text fixes. */
-lk_status lc_parse_sized(const char *path, const char *text, size_t size, const char *sizes,
-                         lc_file **out, lk_error *err);
-
-/* ---- parse_schedule.c, rewrite/rewrite.c ---- */
+/* The words that directives begin with. */
 extern const char *const lc_directive_names[LC_DIRECTIVES];
-/* Whether all directives apply. */
-lk_status lc_schedule_check(const lc_program *program, const lc_schedule *schedule, lk_error *err);
 
 /* ---- print.c, listing.c ---- */
 /* Gives names to values without one that have several uses or none, so that each can be written as

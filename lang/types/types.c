@@ -6,8 +6,6 @@
 #include "base/check.h"
 #include "lang/types/program.h"
 
-/* ---- messages ---- */
-
 /* ---- leaves, updates, outputs ---- */
 
 static lk_status check_declared_layout(const lc_program *program, const lc_node *node, int axis,

@@ -28,8 +28,6 @@ struct work {
 	lk_explanation *before, *after;
 };
 
-const char *const lk_diff_tables[] = {"all", "categories", "kernels", NULL};
-
 void lk_diff_defaults(lk_diff_request *request) {
 	*request = (lk_diff_request){.rank = -1, .top = 10};
 }

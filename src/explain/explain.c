@@ -14,6 +14,7 @@
 #include "base/noun.h"
 #include "base/parallel.h"
 #include "base/sort.h"
+#include "trace/read/read.h"
 
 enum {
 	MOST_STEPS = 4096 /* that are searched for lost ones */

@@ -20,6 +20,7 @@
 #include "io/embedded.h"
 #include "hw/hw_internal.h"
 #include "hw/hw.h"
+#include "lockstep/catalogue.h"
 
 enum { KEY = 96 };
 
@@ -228,7 +229,11 @@ static lk_status catalogue_load(const char *dir, struct catalogue **out, lk_erro
 	return status;
 }
 
-/* ---- the catalogue of the process: see data.h ---- */
+/* ---- the catalogue of the process ----
+ *
+ * The one thing of the process that this room keeps: set once by an atomic exchange, constant
+ * afterwards, so that all threads may read it without a lock. Devices are compared and kept by
+ * address, so that a loaded catalogue is never replaced. */
 
 static _Atomic(struct catalogue *) loaded;
 
@@ -335,6 +340,11 @@ const lk_device *lk_device_at(int index) {
 	const struct catalogue *cat = get_catalogue(NULL);
 	return cat && index >= 0 && (size_t)index < cat->entries.count ? &cat->entries.at[index].device
 	                                                               : NULL;
+}
+
+const char *lk_device_name(int index) {
+	const lk_device *device = lk_device_at(index);
+	return device ? device->name : NULL;
 }
 
 const char *lk_device_aliases(const lk_device *device) {

@@ -1,5 +1,5 @@
-/* release.c: the version of lockstep and the day of its data, and the members with which a JSON
- * answer states them. */
+/* release.c: the version of lockstep, the day of its data and what was left out when it was built,
+ * and the members with which a JSON answer states the first two. */
 #include "io/embedded.h"
 #include "io/json.h"
 #include "lockstep/catalogue.h"
@@ -16,6 +16,28 @@ const char *lk_data_date(void) {
 	/* The file holds the ten characters and no line end. */
 	const char *date = lk_data_file("DATE", NULL);
 	return date ? date : "undated";
+}
+
+/* A row for each flag of the Makefile that leaves something out. */
+#ifdef LK_ISAL
+#define HERE_ISAL true
+#else
+#define HERE_ISAL false
+#endif
+#ifdef LK_MPI
+#define HERE_MPI true
+#else
+#define HERE_MPI false
+#endif
+
+static const lk_feature features[] = {
+	{"isal", HERE_ISAL, "gzip unpacked by ISA-L; else by zlib, three times as slow"},
+	{"mpi", HERE_MPI, "lockstep-mpi: plan, sweeps and validate over an MPI cluster"},
+};
+enum { FEATURES = sizeof features / sizeof *features };
+
+const lk_feature *lk_feature_at(int index) {
+	return index >= 0 && index < FEATURES ? &features[index] : NULL;
 }
 
 void lk_json_put_head(lk_json_writer *writer, const char *schema, const char *failed_check) {

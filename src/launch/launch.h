@@ -6,8 +6,8 @@
 #include "io/document.h"
 #include "io/stream.h"
 #include "base/vec.h"
+#include "launch/read.h"
 #include "shell/shell.h"
-#include "model/layout/job.h"
 
 /* What launchers, batch options and the description of a cluster's job say of GPUs. */
 typedef struct lk_launch_ranks {

@@ -2,6 +2,8 @@
 #include "lockstep/diff.h"
 #include "options/rows.h"
 
+const char *const lk_diff_tables[] = {"all", "categories", "kernels", NULL};
+
 /* clang-format off */
 #define REQUEST lk_diff_request
 static const lk_option options[] = {

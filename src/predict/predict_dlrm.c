@@ -15,7 +15,6 @@
 #include "base/text.h"
 #include "base/noun.h"
 #include "cost/calibration/calibration.h"
-#include "launch/launch.h"
 #include "shard/shard.h"
 #include "step/step.h"
 

@@ -36,10 +36,6 @@ enum {
 	REFINE_BUDGET = 20000000
 };
 
-/* ---- placements ---- */
-
-/* The step if all ranks were even, `columns` on the one with most. */
-
 static lk_status search_take(searcher *s, lk_shard_pieces *pieces, lk_error *err) {
 	size_t budget = START_BUDGET;
 	return lk_shard_take(s, pieces, &budget, err);

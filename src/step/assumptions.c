@@ -8,7 +8,6 @@
 #include "base/vec.h"
 #include "base/noun.h"
 #include "cost/cost.h"
-#include "launch/launch.h"
 #include "model/layout/schedule.h"
 #include "model/layout/job.h"
 

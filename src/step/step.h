@@ -8,11 +8,13 @@
 #include "lockstep/predict.h"
 #include "model/layout/job.h"
 #include "model/network/dlrm.h"
+#include "model/build/dlrm_build.h"
 #include "options/command.h"
 #include "sim/breakdown.h"
 #include "sim/memory.h"
 #include "sim/sim.h"
 #include "sim/timeline.h"
+#include "launch/read.h"
 
 enum {
 	/* With jitter, jobs of up to so many chains (ranks of a stage) are simulated operation by
@@ -301,7 +303,7 @@ lk_job lk_profile_job(const lk_graph *graph, const char *stack, const char *rele
 void lk_profile_of_graph(const lk_graph *graph, const char *stack, const char *release,
                          lk_dtype dtype, lk_constants *constants, lk_cost_options *options);
 
-/* ---- memory_use: the memory of every stage as the device sees it. Private to ask/ and to
+/* ---- memory_use: the memory of every stage as the device sees it. Private to step and to
  * searches. */
 
 /* Fills out->memory, out->fullest and out->usable from out->graph. */

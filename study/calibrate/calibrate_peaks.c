@@ -3,6 +3,7 @@
 #include "base/arena.h"
 #include "calibrate/calibrate.h"
 #include "fit/fits.h"
+#include "validate/validate.h"
 
 static lk_status add_band(const lk_memory_residual *rows, size_t count, const char *class,
                           const char *source, const char *date, lk_calibration *out,

@@ -97,6 +97,14 @@ lk_status lk_coll_range_fit(const lk_coll_rows *rows, const double *us, lk_coll_
 
 typedef struct lk_runs_fit lk_runs_fit;
 
+/* The step time of a run that is not refused, with these constants; NULL: those of its stack in the
+ * calibration in use; and the share of it that waits for communication (NULL: not wanted). A job
+ * that cannot be built is an error, and *seconds NAN. */
+lk_status lk_run_predict(const lk_run *run, const lk_constants *constants, double *seconds,
+                         double *network_share, lk_error *err);
+/* The architecture of its first node. */
+lk_arch lk_run_arch(const lk_run *run);
+
 /* Who is told how far a fit has come; the share is from 0 to 1. */
 typedef struct lk_fit_watch {
 	void (*progress)(void *context, const char *doing, double share);

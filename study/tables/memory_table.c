@@ -13,6 +13,7 @@
 #include "io/csv.h"
 #include "base/text.h"
 #include "model/layout/job.h"
+#include "launch/read.h"
 
 enum {
 	ROWS = 1 << 20,

@@ -51,14 +51,6 @@ const char *lk_run_layout(lk_arena *arena, const lk_run *run);
  * or stay: speed is per token. NULL when memory runs out. */
 const char *lk_run_series(lk_arena *arena, const lk_run *run);
 
-/* The step time of a run that is not refused, with these constants; NULL: those of its stack in the
- * calibration in use; and the share of it that waits for communication (NULL: not wanted). A job
- * that cannot be built is an error, and *seconds NAN. */
-lk_status lk_run_predict(const lk_run *run, const lk_constants *constants, double *seconds,
-                         double *network_share, lk_error *err);
-/* The architecture of its first node. */
-lk_arch lk_run_arch(const lk_run *run);
-
 /* ---- collective_rows: a table of measured collectives (collectives.csv), each row with the nodes
  * that it ran on. */
 
@@ -143,9 +135,6 @@ typedef struct lk_memory_run {
 
 typedef LK_VEC(lk_memory_run) lk_memory_runs;
 
-/* Peak of the last stage, bytes: score_memory.c. Fails on jobs that cannot be built. */
-lk_status lk_memory_predict(const lk_memory_run *run, double *bytes, lk_error *err);
-
 /* Reads all rows; texts are owned by the arena, and the vector is to be freed with lk_vec_free in
  * every case. */
 lk_status lk_memory_read(lk_arena *arena, lk_stream *in, lk_memory_runs *out, lk_error *err);
@@ -153,10 +142,6 @@ lk_status lk_memory_read(lk_arena *arena, lk_stream *in, lk_memory_runs *out, lk
 /* memory_flags.c: flags that the table has no column for, by the test's name, as one text; NULL
  * when memory runs out. */
 const char *lk_memory_flags(lk_arena *arena, const char *model, const char *test);
-
-/* memory_baseline.c: the closed form of docs/method/memory.md, bytes at the peak of the last stage.
- */
-double lk_memory_closed_form(const lk_job *job);
 
 /* ---- mlperf_table: measured steps of MLPerf submissions: benchmark, gpu, nodes, gpus_per_node,
  * n_gpu, gbs, step_s, framework, source. */

@@ -12,6 +12,7 @@
 
 #include "tables/tables.h"
 #include "model/layout/job.h"
+#include "validate/validate.h"
 
 static double layer_bytes(const lk_job *job) {
 	const lk_model *model = &job->model;

@@ -12,6 +12,7 @@
 #include "tables/tables.h"
 #include "validate/validate.h"
 #include "plan/plan.h"
+#include "fit/fits.h"
 
 enum { LEAST_LAYOUTS = 4, TOP = 3 };
 

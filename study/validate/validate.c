@@ -27,8 +27,6 @@ void lk_validate_free(lk_validation *validation) {
 	free(work);
 }
 
-/* ---- what the kinds fill ---- */
-
 /* ---- summing up ---- */
 
 /* Rows and scores from one another. */

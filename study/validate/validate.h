@@ -282,4 +282,12 @@ lk_status lk_calibrate_gemm(const lk_op_samples *samples, const char *source, co
 lk_status lk_calibrate_models(lk_stream *in, const char *source, const char *date,
                               lk_calibration *out, lk_error *err);
 
+/* ---- score_memory, memory_baseline: peaks of memory. */
+
+/* Peak of the last stage, bytes. Fails on jobs that cannot be built. */
+lk_status lk_memory_predict(const lk_memory_run *run, double *bytes, lk_error *err);
+
+/* The closed form of docs/method/memory.md, bytes at the peak of the last stage. */
+double lk_memory_closed_form(const lk_job *job);
+
 #endif

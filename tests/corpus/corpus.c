@@ -18,6 +18,7 @@
 #include "base/text.h"
 #include "lockstep/predict.h"
 #include "step/step.h"
+#include "launch/read.h"
 
 enum { REASONS = 400, FILES = 4096 };
 

@@ -3,6 +3,7 @@
 
 #include "base/arena.h"
 #include "launch/config.h"
+#include "launch/read.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {

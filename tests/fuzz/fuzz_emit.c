@@ -6,6 +6,7 @@
 
 #include "lang/rewrite/rewrite.h"
 #include "lang/emit/emit.h"
+#include "lang/syntax/parse.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "lang/rewrite/rewrite.h"
+#include "lang/syntax/parse.h"
 #include "lockstep/compile.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

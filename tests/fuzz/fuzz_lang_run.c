@@ -7,6 +7,7 @@
 
 #include "lang/run/run.h"
 #include "lang/run/run_internal.h"
+#include "lang/syntax/parse.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -4,6 +4,7 @@
 
 #include "base/arena.h"
 #include "tables/tables.h"
+#include "validate/validate.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -6,6 +6,7 @@
 
 #include "lang/steps/steps.h"
 #include "lang/rewrite/rewrite.h"
+#include "lang/syntax/parse.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "lang/tune/tune.h"
+#include "lang/syntax/parse.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "trace/lift/lift.h"
+#include "trace/read/read.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

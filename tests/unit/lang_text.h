@@ -5,6 +5,7 @@
 #include <string.h>
 #include "base/stats.h"
 #include "lang/types/program.h"
+#include "lang/syntax/parse.h"
 
 static inline uint64_t draw(uint64_t *seed, uint64_t below) {
 	return lk_hash64((*seed)++) % below;

@@ -11,6 +11,7 @@
 
 #include "io/protobuf.h"
 #include "trace/lift/lift.h"
+#include "trace/read/read.h"
 #include "data.h"
 #include "rounds.h"
 #include "scratch.h"

@@ -13,6 +13,7 @@
 #include "base/text.h"
 #include "hw/hw.h"
 #include "launch/emit.h"
+#include "launch/read.h"
 #include "model/layout/job.h"
 #include "rounds.h"
 

@@ -12,6 +12,7 @@
 #include <cmocka.h>
 #include "lang/run/run.h"
 #include "lang/types/program.h"
+#include "lang/syntax/parse.h"
 
 static lc_file *read_program(const char *text) {
 	lc_file *file = NULL;

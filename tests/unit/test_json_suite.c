@@ -14,6 +14,7 @@
 #include "io/json.h"
 #include "scratch.h"
 #include "trace/capture/capture.h"
+#include "trace/read/read.h"
 
 struct document {
 	const char *bytes;

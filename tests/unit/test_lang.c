@@ -15,6 +15,7 @@
 #include "io/stream.h"
 #include "lang/rewrite/rewrite.h"
 #include "lang/types/program.h"
+#include "lang/syntax/parse.h"
 #include "lang_text.h"
 #include "rounds.h"
 

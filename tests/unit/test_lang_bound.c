@@ -10,6 +10,7 @@
 #include <string.h>
 #include <cmocka.h>
 #include "lang/run/run_internal.h"
+#include "lang/syntax/parse.h"
 #include "lockstep/compile.h"
 #include "scratch.h"
 

@@ -13,6 +13,7 @@
 #include <cmocka.h>
 #include "lang/run/run.h"
 #include "lang/run/run_internal.h"
+#include "lang/syntax/parse.h"
 #include "lang_random.h"
 #include "lockstep/compile.h"
 #include "rounds.h"

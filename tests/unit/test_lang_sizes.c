@@ -10,6 +10,7 @@
 #include <string.h>
 #include <cmocka.h>
 #include "lang/run/run.h"
+#include "lang/syntax/parse.h"
 #include "scratch.h"
 
 static lc_file *read_ok(const char *text) {

@@ -17,6 +17,7 @@
 #include "lang/steps/steps.h"
 #include "lang/rewrite/rewrite.h"
 #include "lang/tune/tune.h"
+#include "lang/syntax/parse.h"
 #include "sim/memory.h"
 #include "sim/sim.h"
 

@@ -19,6 +19,7 @@
 #include "lockstep/validate.h"
 #include "model/layout/job.h"
 #include "data.h"
+#include "launch/read.h"
 
 static const char small[] = "tests/data/memory_small.csv",
 				  measured[] = "measured/megatron_ci_memory.csv";

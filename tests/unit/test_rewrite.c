@@ -14,6 +14,7 @@
 #include "io/stream.h"
 #include "lang/rewrite/rewrite.h"
 #include "lang/run/run.h"
+#include "lang/syntax/parse.h"
 #include "lang_text.h"
 #include "rounds.h"
 

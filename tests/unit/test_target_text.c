@@ -12,6 +12,7 @@
 #include "base/stats.h"
 #include "lang/run/run_internal.h"
 #include "lang/emit/emit_internal.h"
+#include "lang/syntax/parse.h"
 
 #include <errno.h>
 #include <math.h>

@@ -13,6 +13,7 @@
 #include "io/stream.h"
 #include "lang/compile/compile.h"
 #include "lang/tune/tune.h"
+#include "lang/syntax/parse.h"
 #include "scratch.h"
 
 #define OK(call)                                                                                 \

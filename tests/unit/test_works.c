@@ -14,6 +14,7 @@
 #include "io/json.h"
 #include "trace/lift/lift.h"
 #include "trace/align/traces.h"
+#include "trace/read/read.h"
 #include "data.h"
 #include "rounds.h"
 #include "works_read.h"

@@ -10,6 +10,7 @@
 #include <stdio.h>
 
 #include "trace/capture/works.h"
+#include "trace/read/read.h"
 
 static inline lk_works *read_works(const char *path) {
 	lk_works *works;

@@ -13,6 +13,7 @@
 #include "base/text.h"
 #include "io/csv.h"
 #include "io/embedded.h"
+#include "lockstep/catalogue.h"
 #include "model/network/dlrm.h"
 #include "model/network/model.h"
 
@@ -506,4 +507,21 @@ const lk_model *lk_model_preset_at(int index) {
 const char *lk_model_recommender_at(int index) {
 	pthread_once(&all.once, parse_all);
 	return index >= 0 && index < all.recommender_count ? all.recommenders[index] : NULL;
+}
+
+const char *lk_model_name(int index) {
+	const lk_model *model = index >= 0 ? lk_model_preset_at(index) : NULL;
+	return model ? model->name : lk_model_recommender_at(index - lk_model_preset_count());
+}
+
+bool lk_model_named(const char *text) {
+	lk_model model;
+	char page[LK_ID];
+	if (lk_id_of_page(text, page, sizeof page) || lk_model_preset(text, &model, NULL) == LK_OK)
+		return true;
+	lk_arena arena = LK_ARENA_INIT;
+	lk_dlrm tables;
+	bool named = lk_dlrm_preset(&arena, text, &tables, NULL) == LK_OK;
+	lk_arena_free(&arena);
+	return named;
 }

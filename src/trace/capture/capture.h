@@ -213,15 +213,6 @@ typedef struct lk_read_limits {
 	bool shapes;     /* keep `Input Dims` and `Input type` (whatif needs them) */
 } lk_read_limits;
 
-/* Read a file of any format that has times: Kineto or Chrome JSON, Nsight Systems SQLite;
- * recognised by its content. Oddities become warnings if a result is possible. */
-lk_status lk_capture_read(const char *path, const lk_read_limits *limits, lk_capture **out,
-                          lk_error *err);
-
-/* Check that a capture's whole file is valid JSON, if it is of that form: its reader skips what it
- * does not need and looks there only for the end. */
-lk_status lk_capture_check(const lk_capture *capture, lk_error *err);
-
 /* A training step inside a capture. */
 typedef struct lk_capture_step {
 	uint32_t event;           /* its annotation; LK_NONE: the whole capture */

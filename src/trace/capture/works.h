@@ -106,31 +106,7 @@ uint32_t lk_works_find(const lk_works *works, int64_t id);
 /* Whether one of its tensors is on a device; *host: whether one is in host memory. */
 bool lk_works_on_device(const lk_works *works, uint32_t work, bool *host);
 
-/* Read a file of any format without times; recognised by its content. Oddities become warnings if a
- * result is possible. `limits` may be NULL; the default of `bytes` is 8 GiB here, because JSON is
- * held in memory. */
-lk_status lk_works_read(const char *path, const lk_read_limits *limits, lk_works **out,
-                        lk_error *err);
-/* The same from the rest of a stream. */
-lk_status lk_works_read_stream(lk_stream *in, const lk_read_limits *limits, lk_works **out,
-                               lk_error *err);
-/* The same from memory, which is copied; `name` is used in messages. */
-lk_status lk_works_read_memory(const void *bytes, size_t size, const char *name,
-                               const lk_read_limits *limits, lk_works **out, lk_error *err);
-
-/* ---- works_parts: the readers used by lk_works_read, one a file format. */
-
-/* Read the list of nodes of PyTorch's execution trace, or of Chakra's JSON; the next token is the
- * first element. */
-lk_status lk_pytorch_et_nodes(lk_json *json, const lk_read_limits *limits, lk_works *works,
-                              lk_error *err);
-lk_status lk_chakra_json_nodes(lk_json *json, const lk_read_limits *limits, lk_works *works,
-                               lk_error *err);
-/* Read Chakra's protobuf records. */
-lk_status lk_chakra_read(const void *bytes, size_t size, const lk_read_limits *limits,
-                         lk_works *works, lk_error *err);
-
-/* Intern a text; LK_ERR_MEMORY, or LK_ERR_INPUT over the limit of names. */
+/* Interned text; LK_ERR_MEMORY, or LK_ERR_INPUT over the limit of names. */
 lk_status lk_works_name(lk_works *works, const lk_read_limits *limits, const char *text,
                         uint32_t *out, lk_error *err);
 /* Add within the limit of events. */

@@ -10,6 +10,7 @@
 #include "io/protobuf.h"
 #include "trace/capture/capture.h"
 #include "trace/capture/works.h"
+#include "trace/read/read.h"
 
 /* NodeType */
 enum { METADATA = 1, MEM_LOAD, MEM_STORE, COMP, COMM_SEND, COMM_RECV, COMM_COLL };

@@ -19,6 +19,7 @@
 #include "base/text.h"
 #include "trace/capture/capture.h"
 #include "trace/capture/works.h"
+#include "trace/read/read.h"
 
 enum { ITEMS = 16 };
 

@@ -20,6 +20,27 @@ lk_status lk_trace_read(const char *path, const lk_read_limits *limits, lk_captu
 lk_status lk_trace_read_found(const char *path, const lk_read_limits *limits, lk_capture **capture,
                               lk_works **works, lk_error *err);
 
+/* Read a file of any format that has times: Kineto or Chrome JSON, Nsight Systems SQLite;
+ * recognised by its content. Oddities become warnings if a result is possible. */
+lk_status lk_capture_read(const char *path, const lk_read_limits *limits, lk_capture **out,
+                          lk_error *err);
+
+/* Check that a capture's whole file is valid JSON, if it is of that form: its reader skips what it
+ * does not need and looks there only for the end. */
+lk_status lk_capture_check(const lk_capture *capture, lk_error *err);
+
+/* Read a file of any format without times; recognised by its content. Oddities become warnings if a
+ * result is possible. `limits` may be NULL; the default of `bytes` is 8 GiB here, because JSON is
+ * held in memory. */
+lk_status lk_works_read(const char *path, const lk_read_limits *limits, lk_works **out,
+                        lk_error *err);
+/* The same from the rest of a stream. */
+lk_status lk_works_read_stream(lk_stream *in, const lk_read_limits *limits, lk_works **out,
+                               lk_error *err);
+/* The same from memory, which is copied; `name` is used in messages. */
+lk_status lk_works_read_memory(const void *bytes, size_t size, const char *name,
+                               const lk_read_limits *limits, lk_works **out, lk_error *err);
+
 typedef struct lk_trace_files {
 	lk_capture **capture; /* in the order of the files */
 	lk_works **works;     /* likewise */
@@ -162,5 +183,17 @@ lk_status lk_recorded_find_steps(const lk_recorded_run *run, lk_recorded_steps *
 lk_status lk_recording_read(const char *path, const lk_read_limits *limits, lk_capture *capture,
                             lk_error *err);
 lk_status lk_recording_show(lk_recorded_run *run, lk_capture *capture, lk_error *err);
+
+/* ---- the readers used by lk_works_read, one a file format. */
+
+/* Read the list of nodes of PyTorch's execution trace, or of Chakra's JSON; the next token is the
+ * first element. */
+lk_status lk_pytorch_et_nodes(lk_json *json, const lk_read_limits *limits, lk_works *works,
+                              lk_error *err);
+lk_status lk_chakra_json_nodes(lk_json *json, const lk_read_limits *limits, lk_works *works,
+                               lk_error *err);
+/* Read Chakra's protobuf records. */
+lk_status lk_chakra_read(const void *bytes, size_t size, const lk_read_limits *limits,
+                         lk_works *works, lk_error *err);
 
 #endif

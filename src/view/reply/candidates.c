@@ -3,36 +3,8 @@
  * alongside others. */
 #include <string.h>
 
-#include "hw/hw.h"
-#include "base/arena.h"
-#include "base/text.h"
 #include "lockstep/catalogue.h"
-#include "model/network/dlrm.h"
-#include "model/network/model.h"
 #include "model/layout/schedule.h"
-
-/* ---- of the catalogues ---- */
-
-const char *lk_device_name(int index) {
-	return index >= 0 && index < lk_device_count() ? lk_device_at(index)->name : NULL;
-}
-
-bool lk_model_named(const char *text) {
-	lk_model model;
-	char page[LK_ID];
-	if (lk_id_of_page(text, page, sizeof page) || lk_model_preset(text, &model, NULL) == LK_OK)
-		return true;
-	lk_arena arena = LK_ARENA_INIT;
-	lk_dlrm tables;
-	bool named = lk_dlrm_preset(&arena, text, &tables, NULL) == LK_OK;
-	lk_arena_free(&arena);
-	return named;
-}
-
-const char *lk_model_name(int index) {
-	const lk_model *model = index >= 0 ? lk_model_preset_at(index) : NULL;
-	return model ? model->name : lk_model_recommender_at(index - lk_model_preset_count());
-}
 
 static const char *schedule_name(int index) {
 	const lk_schedule *schedule = index >= 0 ? lk_schedule_get((lk_schedule_kind)index) : NULL;

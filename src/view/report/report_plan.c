@@ -9,6 +9,7 @@
 #include "base/noun.h"
 #include "view/report/report.h"
 #include "view/table/table.h"
+#include "view/text/views.h"
 
 enum { TEXT = 64, LINE = 256, PARTS = 32 };
 

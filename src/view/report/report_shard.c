@@ -9,6 +9,7 @@
 #include "base/sort.h"
 #include "view/report/report.h"
 #include "view/table/table.h"
+#include "view/text/views.h"
 
 enum { TEXT = 64, LINE = 256, MOST_RANKS = 512, MOST_PIECES = 500 };
 

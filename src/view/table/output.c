@@ -101,27 +101,6 @@ lk_status lk_write_database(const lk_writing *writing, lk_table *const *tables, 
 	return status;
 }
 
-/* ---- validations, whose view knows streams only ---- */
-
-struct saved {
-	const lk_validation *validation;
-	int format;
-};
-
-static lk_status output_write_saved(const void *what, bool colour, FILE *out, lk_error *err) {
-	const struct saved *saved = what;
-	return lk_validate_print(saved->validation, saved->format, colour, out, err);
-}
-
-lk_status lk_validate_save(const lk_validation *validation, int format, bool colour,
-                           const char *path, FILE *out, lk_error *err) {
-	lk_writing w = {format, false, colour, path, out};
-	struct saved s = {validation, format};
-	LK_TRY(lk_writing_check(&w, err));
-	if (format == LK_VALIDATE_SQLITE) return lk_validate_sqlite(validation, path, err);
-	return lk_write_through(&w, output_write_saved, &s, err);
-}
-
 /* ---- text and numbers ---- */
 
 lk_status lk_put_safe(const char *text, FILE *out, lk_error *err) {

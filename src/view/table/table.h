@@ -7,11 +7,6 @@
 #include <stdio.h>
 
 #include "lockstep/error.h"
-#include "lockstep/plan.h"
-#include "lockstep/rent.h"
-#include "lockstep/shard.h"
-#include "lockstep/stalls.h"
-#include "lockstep/whatif.h"
 
 typedef enum lk_format {
 	LK_FORMAT_TEXT,
@@ -94,21 +89,5 @@ lk_status lk_table_sqlite(const lk_table *table, const char *path, lk_error *err
 /* All of these or none. */
 lk_status lk_tables_sqlite(const lk_table *const *tables, int count, const char *path,
                            lk_error *err);
-
-/* ---- tables: the tables of answers that more than one view shows. Each makes a table that the
- * caller frees; NULL when memory runs out. Those of explanations are in view/text/views.h. */
-
-lk_table *lk_plan_table(const lk_plan *plan);
-lk_table *lk_rent_table(const lk_rent *rent, bool verbose);
-lk_table *lk_shard_table(const lk_shard_answer *answer,
-                         int which); /* LK_SHARD_RANKS, PIECES, TRIED */
-lk_table *lk_stalls_table(const lk_stalls_answer *answer, int which); /* LK_STALLS_PARTS and on */
-lk_table *lk_whatif_table(const lk_whatif *whatif);
-
-/* "cheapest", "front", ... of a choice; NULL: nothing. */
-const char *lk_rent_mark(const lk_rent *rent, int choice);
-/* What so many samples are in tokens, where samples are counted in them: "41.2 G tokens", "1.2 M
- * images"; without the unit: "41.2 G". */
-char *lk_rent_trained(const lk_rent *rent, double samples, bool unit, char *out, size_t size);
 
 #endif

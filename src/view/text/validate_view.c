@@ -345,6 +345,25 @@ lk_status lk_validate_sqlite(const lk_validation *validation, const char *path, 
 	return lk_write_database(&writing, (lk_table *[]){summary, rows}, 2, err);
 }
 
+struct saved {
+	const lk_validation *validation;
+	int format;
+};
+
+static lk_status validate_view_write(const void *what, bool colour, FILE *out, lk_error *err) {
+	const struct saved *saved = what;
+	return lk_validate_print(saved->validation, saved->format, colour, out, err);
+}
+
+lk_status lk_validate_save(const lk_validation *validation, int format, bool colour,
+                           const char *path, FILE *out, lk_error *err) {
+	lk_writing w = {format, false, colour, path, out};
+	struct saved s = {validation, format};
+	LK_TRY(lk_writing_check(&w, err));
+	if (format == LK_VALIDATE_SQLITE) return lk_validate_sqlite(validation, path, err);
+	return lk_write_through(&w, validate_view_write, &s, err);
+}
+
 _Static_assert((int)LK_VALIDATE_TEXT == LK_FORMAT_TEXT &&
                    (int)LK_VALIDATE_SQLITE == LK_FORMAT_SQLITE,
                "public formats are those of tables");

@@ -1,15 +1,21 @@
-/* views.h: what the files that print explanations and differences share. */
+/* views.h: what the files that print answers share. */
 #ifndef LK_VIEW_TEXT_VIEWS_H
 #define LK_VIEW_TEXT_VIEWS_H
 
 #include "io/json.h"
 #include "lockstep/explain.h"
+#include "lockstep/plan.h"
 #include "lockstep/post_plan.h"
 #include "lockstep/predict.h"
+#include "lockstep/rent.h"
+#include "lockstep/shard.h"
+#include "lockstep/stalls.h"
 #include "lockstep/view.h"
+#include "lockstep/whatif.h"
 #include "base/arena.h"
 #include "base/vec.h"
 #include "view/table/output.h"
+#include "view/table/table.h"
 
 typedef struct lk_arena lk_arena; /* base/arena.h */
 
@@ -100,5 +106,21 @@ long lk_sweep_best(const lk_sweep *sweep);
 /* The value of an option in a request, as text; "" where it was not given. Returns `out`. */
 char *lk_option_text(const lk_option *option, const lk_predict_request *request, char *out,
                      size_t size);
+
+/* ---- tables: the tables of answers that more than one view shows. Each makes a table that the
+ * caller frees; NULL when memory runs out. */
+
+lk_table *lk_plan_table(const lk_plan *plan);
+lk_table *lk_rent_table(const lk_rent *rent, bool verbose);
+lk_table *lk_shard_table(const lk_shard_answer *answer,
+                         int which); /* LK_SHARD_RANKS, PIECES, TRIED */
+lk_table *lk_stalls_table(const lk_stalls_answer *answer, int which); /* LK_STALLS_PARTS and on */
+lk_table *lk_whatif_table(const lk_whatif *whatif);
+
+/* "cheapest", "front", ... of a choice; NULL: nothing. */
+const char *lk_rent_mark(const lk_rent *rent, int choice);
+/* What so many samples are in tokens, where samples are counted in them: "41.2 G tokens", "1.2 M
+ * images"; without the unit: "41.2 G". */
+char *lk_rent_trained(const lk_rent *rent, double samples, bool unit, char *out, size_t size);
 
 #endif

@@ -1,4 +1,4 @@
-/* meter.h: what the files of measure/ share: the clock, repetition, a team of threads, where
+/* meter.h: what the files of calibrate/host share: the clock, repetition, a team of threads, where
  * results go. */
 #ifndef LK_CALIBRATE_HOST_METER_H
 #define LK_CALIBRATE_HOST_METER_H
@@ -77,7 +77,7 @@ lk_status lk_measure_mpi(lk_meter *meter, double seconds);
 lk_status lk_measure_gpus(lk_meter *meter, double seconds);
 
 /* ---- kernels: inner loops written for the widest vectors that the processor has. Private to
- * measure/. */
+ * calibrate/host. */
 
 typedef struct lk_kernels {
 	const char *name;  /* "AVX-512" */

@@ -4,7 +4,6 @@
 #include "base/arena.h"
 #include "options/command.h"
 #include "step/step.h"
-#include "launch/launch.h"
 #include "model/layout/schedule.h"
 
 /* What changes no figure. */

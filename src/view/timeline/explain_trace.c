@@ -4,7 +4,6 @@
 #include <stdlib.h>
 
 #include "explain/explain.h"
-#include "view/text/views.h"
 #include "view/timeline/trace.h"
 
 /* The critical path's process stands after all ranks. */
