@@ -8,7 +8,7 @@ cd "$(dirname "$0")/.."
 
 table='
 # file                                 objects                             why nothing of a request stays
-base/carried                           carried                             of a thread; set when a request begins, set back when it ends
+base/context                           carried                             of a thread; set when a request begins, set back when it ends
 base/parallel                          parallel_is_inside parallel_around  of a thread; where in nested lk_parallel calls it is, set back at their end
 base/trees                             cells                               of a thread; scratch, cleared before each use
 calibrate/host/measure_calls           called                              never written: volatile, so that a measured call stays a call

@@ -8,7 +8,7 @@
 #include <stdbool.h>
 #include <stdlib.h>
 
-#include "base/carried.h"
+#include "base/context.h"
 #include "base/stop.h"
 
 enum { MOST_THREADS = 256 };

@@ -3,7 +3,7 @@
  * Every function that works long would have to hand it on: so the request carries it. It never
  * changes a result, only whether there is one. */
 #include "base/stop.h"
-#include "base/carried.h"
+#include "base/context.h"
 
 #include <stdatomic.h>
 #include <stdlib.h>

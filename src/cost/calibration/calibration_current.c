@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/carried.h"
+#include "base/context.h"
 #include "base/check.h"
 #include "base/once.h"
 #include "base/trees.h"

@@ -1,5 +1,5 @@
-/* carried.c: what the thread's request carries. */
-#include "base/carried.h"
+/* context.c: what the thread's request carries. */
+#include "base/context.h"
 
 static _Thread_local lk_carried carried;
 

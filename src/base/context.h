@@ -1,8 +1,8 @@
-/* carried.h: what a request carries to everything that answers it, on its thread and on those that
+/* context.h: what a request carries to everything that answers it, on its thread and on those that
  * lk_parallel starts for it. It is set when a request begins and set back when it ends, so nothing
  * that one request brings reaches another. */
-#ifndef LK_BASE_CARRIED_H
-#define LK_BASE_CARRIED_H
+#ifndef LK_BASE_CONTEXT_H
+#define LK_BASE_CONTEXT_H
 
 #include "lockstep/stop.h"
 
