@@ -45,7 +45,7 @@ void lk_stop_watch(const lk_stop *stop) {
 }
 
 const lk_stop *lk_stop_watched(void) {
-	return lk_carried_here()->stop;
+	return lk_carried_stop();
 }
 
 lk_status lk_stop_fail(lk_error *err) {

@@ -1,5 +1,4 @@
-/* embedded.h: the data files of data/, compiled into the library, and the catalogue that is made of
- * two of them. */
+/* embedded.h: the data files of data/, compiled into the library. */
 #ifndef LK_HW_DATA_H
 #define LK_HW_DATA_H
 
@@ -17,14 +16,5 @@ const char *lk_data_file_at(int index, const char **name, size_t *size);
 
 /* Opens data file NAME: DIR/NAME where `dir` is given and holds it, else the compiled-in one. */
 lk_status lk_data_open(const char *dir, const char *name, lk_stream **out, lk_error *err);
-
-/* Loads the device catalogue of this process from `dir` (NULL: compiled in). Call it at most once,
- * at the start, before any lk_device_* or lk_cluster_* function: those load the compiled-in
- * catalogue when there is none yet, and a loaded one is never replaced (devices are compared and
- * kept by address). Calling it again is an error.
- *
- * The catalogue is the one thing of the process that hw/ keeps: set once by an atomic exchange,
- * constant afterwards, so that all threads may read it without a lock. */
-lk_status lk_catalogue_open(const char *dir, lk_error *err);
 
 #endif

@@ -20,6 +20,7 @@
 #include "hw/hw_internal.h"
 #include "io/embedded.h"
 #include "hw/hw.h"
+#include "lockstep/catalogue.h"
 #include "data.h"
 #include "scratch.h"
 
