@@ -141,8 +141,9 @@ lk_status lk_calibration_ready(lk_error *err) {
 /* NULL: the context's cannot be loaded. */
 static laid_rows *rows_in_use(lk_error *err) {
 	laid_rows *laid = lk_carried_here()->on;
-	if (laid) return laid;
-	return lk_calibration_ready(err) == LK_OK ? context_rows() : NULL;
+	if (!laid) laid = context_rows();
+	if (laid || lk_calibration_ready(err) != LK_OK) return laid;
+	return context_rows();
 }
 
 const lk_calibration *lk_calibration_current(void) {
