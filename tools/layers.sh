@@ -63,7 +63,10 @@ plan/post:        base options cost/calibration predict
 rent:             base io options hw cost/calibration step predict
 doctor:           base io hw cost/calibration record rent
 jobs:             base io hw
-lang/compile:     base io graph lang/types lang/rewrite lang/syntax lang/run lang/steps lang/emit
+-- lang
+lang/tune:        base io cost/calibration lang/rewrite lang/syntax lang/run lang/steps lang/emit lang/compile cost/collective cost sim step whatif
+-- study
+tables:           base io hw model/network model/layout launch cost/collective cost/kernel cost rollout step
 -- src
 collective:       base hw cost/collective cost tables
 -- study

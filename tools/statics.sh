@@ -7,17 +7,12 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 
 table='
-# file                                 objects                             why nothing of a request stays
-base/carried                           carried                             of a thread; set when a request begins, set back when it ends
-base/parallel                          parallel_is_inside parallel_around  of a thread; where in nested lk_parallel calls it is, set back at their end
-base/trees                             cells                               of a thread; scratch, cleared before each use
-calibrate/host/measure_calls           called                              never written: volatile, so that a measured call stays a call
-cost/calibration/calibration_current   built_in once                       the rows that are compiled in, and what models make of them: the same for all
-hw/device                              loaded                              the catalogue: set once, before the first request (lockstep/catalogue.h)
-io/sqlite                              lk_sqlite once                      functions of a library of the machine
-model/network/presets                  all                                 the presets that are compiled in, as parsed
-serve/http_library                     lk_mhd once                         functions of a library of the machine
-cli/search                             ending stop_signal                  the program: what a signal handler ends
+# file                 objects                  why nothing of a request stays
+base/context           default_context carried  what callers set up for all requests that they make without a context; the state of a thread, set back when its request ends
+io/sqlite              lk_sqlite once           functions of a library of the machine
+model/network/presets  all                      the presets that are compiled in, as parsed: the same in every context
+serve/http_library     lk_mhd once              functions of a library of the machine
+cli/search             ending stop_signal       the program: what a signal handler ends
 '
 
 objects=$(find "$1/src" "$1/lang" "$1/lib" "$1/study" -name '*.o' ! -path '*/recorder/*' | LC_ALL=C sort)

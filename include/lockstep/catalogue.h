@@ -30,13 +30,14 @@ const lk_feature *lk_feature_at(int index);
  * LK_ERR_MEMORY, LK_ERR_IO. */
 lk_status lk_version_print(const char *commit, bool json, FILE *out, lk_error *err);
 
-/* Takes the devices from DIR/devices.csv instead of the built-in ones. At most once, before
- * anything else is asked (LK_ERR_INPUT); LK_ERR_INPUT with file and line where a row is wrong;
- * LK_ERR_IO; LK_ERR_MEMORY. */
+/* lk_context_catalogue of the calling thread's context (context.h): takes the devices from
+ * DIR/devices.csv instead of the built-in ones. At most once, before anything else is asked
+ * (LK_ERR_INPUT); LK_ERR_INPUT with file and line where a row is wrong; LK_ERR_IO; LK_ERR_MEMORY. */
 lk_status lk_catalogue_open(const char *dir, lk_error *err);
 
 /* Names of the devices and of the model presets, in the order of their tables; NULL past the last.
- * They live as long as the process. lk_model_name is NULL as well when memory ran out. */
+ * Devices are those of the calling thread's context and live as long as it, models as long as the
+ * process. lk_model_name is NULL as well when memory ran out. */
 const char *lk_device_name(int index);
 const char *lk_model_name(int index);
 /* Whether a text names a network: a preset, the repository of one on the Hub, or the address of a

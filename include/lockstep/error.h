@@ -17,8 +17,8 @@
  * - Units are seconds, bytes, FLOP/s and bytes/s as doubles, unless a name or a comment says
  * another one; NAN is "not known".
  * - Threads may answer different requests at the same time, and many may read one answer.
- * - The process keeps the catalogue of devices, which is set once (catalogue.h). All else that a
- *   request brings ends with it.
+ * - What requests share (devices, calibration, a wish to stop, a number of threads) belongs to a
+ *   context, the default one or the caller's (context.h). All else that a request brings ends with it.
  */
 #ifndef LOCKSTEP_ERROR_H
 #define LOCKSTEP_ERROR_H

@@ -38,7 +38,8 @@ void lk_stop_search(lk_stop *stop);
 typedef void lk_search_progress(void *context, int gpus, double done, double all);
 
 /* From now on calls of this thread, and the threads that the library starts for them, end when
- * `stop` is asked; NULL: none does. Borrowed: watch NULL before it is freed. */
+ * `stop` is asked; NULL: when the stop of the context is (lk_context_stop), if it has one. Borrowed:
+ * watch NULL before it is freed. */
 void lk_stop_watch(const lk_stop *stop);
 
 #ifdef __cplusplus

@@ -8,12 +8,12 @@
 #include <stdbool.h>
 #include <stdlib.h>
 
-#include "base/carried.h"
+#include "base/context.h"
 #include "base/stop.h"
 
 enum { MOST_THREADS = 256 };
 
-struct queue {
+struct lk_queue {
 	pthread_mutex_t lock;
 	size_t next, count;
 	lk_parallel_job *job;
@@ -26,23 +26,28 @@ struct queue {
 	lk_error error;
 };
 
-/* Set in a thread of lk_parallel that has siblings: the cores are busy with them, so by default it
- * runs the jobs of an inner lk_parallel itself. Once siblings have run out of jobs, an inner one
- * has their cores. */
-static _Thread_local bool parallel_is_inside;
-static _Thread_local struct queue *parallel_around; /* the queue of the thread's job */
-
 int lk_cores(void) {
 	cpu_set_t set;
 	int cores = sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
 	return cores > 0 ? cores : 1;
 }
 
-int lk_threads(void) {
-	return parallel_is_inside ? 1 : lk_cores();
+/* In a thread of lk_parallel that has siblings the cores are busy with them, so by default it runs
+ * the jobs of an inner lk_parallel itself. Once siblings have run out of jobs, an inner one has
+ * their cores. */
+static bool parallel_is_inside(void) {
+	const struct lk_queue *around = lk_carried_here()->around;
+	return around && around->shared;
 }
 
-static void note_failure(struct queue *queue, size_t job, lk_status status, const lk_error *error) {
+int lk_threads(void) {
+	if (parallel_is_inside()) return 1;
+	int stated = lk_context_thread_count();
+	return stated > 0 ? stated : lk_cores();
+}
+
+static void note_failure(struct lk_queue *queue, size_t job, lk_status status,
+                         const lk_error *error) {
 	pthread_mutex_lock(&queue->lock);
 	if (job < queue->failed) {
 		queue->failed = job;
@@ -53,7 +58,7 @@ static void note_failure(struct queue *queue, size_t job, lk_status status, cons
 }
 
 /* Up to `most` threads that the queue does not need. */
-static int queue_take_spare(struct queue *queue, size_t most) {
+static int queue_take_spare(struct lk_queue *queue, size_t most) {
 	pthread_mutex_lock(&queue->lock);
 	int taken = (size_t)queue->spare < most ? queue->spare : (int)most;
 	queue->spare -= taken;
@@ -61,17 +66,15 @@ static int queue_take_spare(struct queue *queue, size_t most) {
 	return taken;
 }
 
-static void queue_add_spare(struct queue *queue, int threads) {
+static void queue_add_spare(struct lk_queue *queue, int threads) {
 	pthread_mutex_lock(&queue->lock);
 	queue->spare += threads;
 	pthread_mutex_unlock(&queue->lock);
 }
 
 static void *parallel_work(void *argument) {
-	struct queue *queue = argument;
+	struct lk_queue *queue = argument;
 	*lk_carried_here() = queue->carried;
-	parallel_is_inside = queue->shared;
-	parallel_around = queue;
 	for (;;) {
 		pthread_mutex_lock(&queue->lock);
 		size_t job = queue->failed < queue->count ? queue->count : queue->next++;
@@ -89,8 +92,8 @@ static void *parallel_work(void *argument) {
 
 lk_status lk_parallel(size_t count, int threads, lk_parallel_job *job, void *context,
                       lk_error *err) {
-	bool inside = parallel_is_inside;
-	struct queue *around = parallel_around;
+	bool inside = parallel_is_inside();
+	struct lk_queue *around = lk_carried_here()->around;
 	int taken = 0, spare = 0;
 	if (threads <= 0 && inside && count > 1) taken = queue_take_spare(around, count - 1);
 	if (threads <= 0) threads = lk_threads() + taken;
@@ -99,13 +102,14 @@ lk_status lk_parallel(size_t count, int threads, lk_parallel_job *job, void *con
 		spare = threads - (count ? (int)count : 1);
 		threads -= spare;
 	}
-	struct queue q = {.count = count,
-	                  .spare = spare,
-	                  .failed = count,
-	                  .job = job,
-	                  .context = context,
-	                  .shared = inside || threads > 1,
-	                  .carried = *lk_carried_here()};
+	struct lk_queue q = {.count = count,
+	                     .spare = spare,
+	                     .failed = count,
+	                     .job = job,
+	                     .context = context,
+	                     .shared = inside || threads > 1,
+	                     .carried = *lk_carried_here()};
+	q.carried.around = &q;
 	if (pthread_mutex_init(&q.lock, NULL) != 0) return lk_oom(err);
 	pthread_t thread[MOST_THREADS];
 	int started = 0;
@@ -113,8 +117,7 @@ lk_status lk_parallel(size_t count, int threads, lk_parallel_job *job, void *con
 	while (started < threads - 1 && pthread_create(&thread[started], NULL, parallel_work, &q) == 0)
 		started++;
 	parallel_work(&q);
-	parallel_is_inside = inside;
-	parallel_around = around;
+	lk_carried_here()->around = around;
 	for (int i = 0; i < started; i++) pthread_join(thread[i], NULL);
 	if (taken) queue_add_spare(around, taken);
 	pthread_mutex_destroy(&q.lock);

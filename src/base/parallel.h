@@ -12,8 +12,8 @@ typedef lk_status lk_parallel_job(void *context, size_t job, lk_error *err);
 /* Processors that this process may use, 1 at least. */
 int lk_cores(void);
 
-/* Threads that lk_parallel starts by default: one inside a job of several that run already, and as
- * many more as have run out of jobs there. */
+/* Threads that lk_parallel starts by default: those of the context, else one for each core; one
+ * inside a job of several that run already, and as many more as have run out of jobs there. */
 int lk_threads(void);
 
 /* Runs jobs 0 .. count-1, handed out in this order to up to `threads` threads (0: lk_threads()), of

@@ -3,7 +3,7 @@
  * Every function that works long would have to hand it on: so the request carries it. It never
  * changes a result, only whether there is one. */
 #include "base/stop.h"
-#include "base/carried.h"
+#include "base/context.h"
 
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -45,7 +45,7 @@ void lk_stop_watch(const lk_stop *stop) {
 }
 
 const lk_stop *lk_stop_watched(void) {
-	return lk_carried_here()->stop;
+	return lk_carried_stop();
 }
 
 lk_status lk_stop_fail(lk_error *err) {

@@ -4,7 +4,7 @@
 
 #include "lockstep/stop.h"
 
-/* What this thread watches; NULL: nothing. Loops that are too tight for lk_stop_check keep it and
+/* What this thread watches, or else its context; NULL: nothing. Loops that are too tight for lk_stop_check keep it and
  * ask lk_stop_asked. */
 const lk_stop *lk_stop_watched(void);
 /* LK_ERR_STOPPED where it is asked. */

@@ -141,7 +141,7 @@ static void best_edges(const struct fit *fit, const struct cell cells[][BINS], i
 
 /* Divides the nodes of one level, each where it helps most; `first` begins the sample. */
 static void trees_divide(struct fit *fit, size_t first, int level, lk_trees *out, lk_tree *tree) {
-	static _Thread_local struct cell cells[LK_TREE_LEAVES / 2][BINS];
+	struct cell cells[LK_TREE_LEAVES / 2][BINS];
 	int nodes = 1 << level;
 	struct split best[LK_TREE_LEAVES / 2];
 	for (int n = 0; n < nodes; n++) best[n] = (struct split){1e-9, 0, LK_TREE_EDGES};

@@ -7,12 +7,12 @@
  */
 #include <ctype.h>
 #include <math.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/arena.h"
+#include "base/context.h"
 #include "io/csv.h"
 #include "base/text.h"
 #include "base/vec.h"
@@ -41,6 +41,7 @@ struct refusal {
 };
 
 struct catalogue {
+	lk_kept kept; /* first */
 	lk_arena arena;
 	LK_VEC(struct entry) entries;
 	LK_VEC(struct key) keys;
@@ -49,8 +50,8 @@ struct catalogue {
 	int aliases;                   /* its column of them; negative: none */
 };
 
-static void catalogue_free(struct catalogue *cat) {
-	if (!cat) return;
+static void catalogue_free(lk_kept *kept) {
+	struct catalogue *cat = (struct catalogue *)kept;
 	lk_arena_free(&cat->arena);
 	lk_vec_free(&cat->entries);
 	lk_vec_free(&cat->keys);
@@ -221,44 +222,37 @@ static lk_status sort_keys(struct catalogue *cat, lk_error *err) {
 static lk_status catalogue_load(const char *dir, struct catalogue **out, lk_error *err) {
 	struct catalogue *cat = calloc(1, sizeof *cat);
 	if (!cat) return lk_oom(err);
+	cat->kept.free = catalogue_free;
 	lk_status status = device_read_rows(cat, dir, "devices.csv", device_add_device, err);
 	if (status == LK_OK) status = device_read_rows(cat, dir, "not_modelled.csv", add_refusal, err);
 	if (status == LK_OK) status = sort_keys(cat, err);
 	if (status == LK_OK) *out = cat;
-	else catalogue_free(cat);
+	else catalogue_free(&cat->kept);
 	return status;
 }
 
-/* ---- the catalogue of the process ----
- *
- * The one thing of the process that this room keeps: set once by an atomic exchange, constant
- * afterwards, so that all threads may read it without a lock. Devices are compared and kept by
- * address, so that a loaded catalogue is never replaced. */
+/* ---- the catalogue of a context: devices are compared and kept by address ---- */
 
-static _Atomic(struct catalogue *) loaded;
-
-static bool device_publish(struct catalogue *cat) {
-	struct catalogue *none = NULL;
-	return atomic_compare_exchange_strong(&loaded, &none, cat);
+lk_status lk_context_catalogue(lk_context *context, const char *dir, lk_error *err) {
+	struct catalogue *cat = NULL;
+	LK_TRY(catalogue_load(dir, &cat, err));
+	if (lk_context_keep(context, LK_CONTEXT_CATALOGUE, &cat->kept)) return LK_OK;
+	return lk_fail(err, LK_ERR_INPUT, "devices.csv",
+	               "the device catalogue is already in use and cannot change");
 }
 
 lk_status lk_catalogue_open(const char *dir, lk_error *err) {
-	struct catalogue *cat = NULL;
-	LK_TRY(catalogue_load(dir, &cat, err));
-	if (device_publish(cat)) return LK_OK;
-	catalogue_free(cat);
-	return lk_fail(err, LK_ERR_INTERNAL, "devices.csv",
-	               "the device catalogue is already in use and cannot change");
+	return lk_context_catalogue(lk_carried_here()->context, dir, err);
 }
 
 /* NULL, with the error filled, only when memory runs out or the compiled-in file is damaged; then
  * the next call tries again. */
 static const struct catalogue *get_catalogue(lk_error *err) {
-	struct catalogue *cat = atomic_load(&loaded);
+	struct catalogue *cat = (struct catalogue *)lk_context_kept(LK_CONTEXT_CATALOGUE);
 	if (cat) return cat;
 	if (catalogue_load(NULL, &cat, err) != LK_OK) return NULL;
-	if (!device_publish(cat)) catalogue_free(cat);
-	return atomic_load(&loaded);
+	lk_context_keep(lk_carried_here()->context, LK_CONTEXT_CATALOGUE, &cat->kept);
+	return (struct catalogue *)lk_context_kept(LK_CONTEXT_CATALOGUE);
 }
 
 /* ---- finding ---- */

@@ -218,7 +218,7 @@ static lk_status plan_describe(const lk_plan_request *request, struct work *work
 	plan->tokens = request->tokens;
 	plan->objective = request->objective;
 	plan->mains = request->job.mains;
-	plan->threads = request->threads > 0 ? request->threads : lk_cores();
+	plan->threads = request->threads > 0 ? request->threads : lk_threads();
 	return LK_OK;
 }
 

@@ -11,7 +11,7 @@
 
 #include "base/fit.h"
 #include "base/stats.h"
-#include "base/carried.h"
+#include "base/context.h"
 #include "base/stop.h"
 #include "base/sort.h"
 

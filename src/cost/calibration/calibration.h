@@ -61,7 +61,7 @@ void lk_calibration_put(lk_calibration_row *row, const char *name, double value)
 /* Writes rows in the form above, header line first. */
 void lk_calibration_write(const lk_calibration *calibration, FILE *out);
 
-/* What the models use: the compiled-in rows, with those of the file that the request names on top.
+/* What the models use: the rows of the context, with those of the file that the request names on top.
  * Every question says lk_calibration_ready before it is answered: models read the rows where no
  * error can be reported, and an answer without them would be another one. LK_ERR_MEMORY only. */
 lk_status lk_calibration_ready(lk_error *err);

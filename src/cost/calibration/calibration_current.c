@@ -1,60 +1,84 @@
-/* calibration_current.c: the rows in use: those of data/calibration as the build packed them, under
- * those of the file that the request names. */
+/* calibration_current.c: the rows in use. A context has those of data/calibration as the build packed
+ * them, under those of its file; a request that names a file lays its rows on top of both. */
 #include "cost/calibration/calibration.h"
 
+#include <pthread.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/carried.h"
+#include "base/context.h"
 #include "base/check.h"
-#include "base/once.h"
 #include "base/trees.h"
 #include "cost/calibration/calibration_packed.h"
 
-/* ---- with what models make of them ---- */
-
-struct made_rows {
+/* Rows with what models make of them: those of a context, or of a request. Requests inside of one
+ * that names the same file share its rows. */
+typedef struct lk_laid_calibration {
+	lk_kept kept; /* first; in a context */
 	lk_calibration rows;
 	pthread_mutex_t lock; /* of the rest */
 	lk_arena arena;
 	_Atomic(const void *) made[LK_CALIBRATION_PARTS];
-};
-
-static struct made_rows built_in = {.lock = PTHREAD_MUTEX_INITIALIZER};
-
-/* Those of a file on top. Requests inside of one that names the same file share them. */
-typedef struct lk_laid_calibration {
-	struct made_rows in; /* first */
-	char *path;
+	char *path; /* of the request's file; NULL: in a context */
 	atomic_int holders;
 } laid_rows;
 
-static struct made_rows *rows_in_use(void) {
-	laid_rows *laid = lk_carried_here()->on;
-	return laid ? &laid->in : &built_in;
+static void laid_drop(laid_rows *laid) {
+	if (!laid || atomic_fetch_sub(&laid->holders, 1) > 1) return;
+	lk_calibration_free(&laid->rows);
+	lk_arena_free(&laid->arena);
+	pthread_mutex_destroy(&laid->lock);
+	free(laid->path);
+	free(laid);
 }
 
-lk_status lk_calibration_made(lk_calibration_part part, lk_calibration_maker *make,
-                              const void **out, lk_error *err) {
-	LK_TRY(lk_calibration_ready(err));
-	struct made_rows *in = rows_in_use();
-	*out = atomic_load(&in->made[part]);
-	if (*out) return LK_OK;
-	pthread_mutex_lock(&in->lock);
+static void laid_free(lk_kept *kept) {
+	laid_drop((laid_rows *)kept);
+}
+
+static laid_rows *laid_new(void) {
+	laid_rows *laid = calloc(1, sizeof *laid);
+	if (!laid) return NULL;
+	if (pthread_mutex_init(&laid->lock, NULL) != 0) {
+		free(laid);
+		return NULL;
+	}
+	laid->kept.free = laid_free;
+	atomic_init(&laid->holders, 1);
+	return laid;
+}
+
+/* Trees that nobody could read would be left out in silence. */
+static lk_status check_trees(const lk_calibration *calibration, size_t first, lk_error *err) {
+	lk_arena scratch = LK_ARENA_INIT;
 	lk_status status = LK_OK;
-	*out = atomic_load(&in->made[part]);
-	if (!*out) status = make(&in->rows, &in->arena, out, err);
-	if (status == LK_OK) atomic_store(&in->made[part], *out);
-	pthread_mutex_unlock(&in->lock);
+	lk_trees *trees = malloc(sizeof *trees);
+	if (!trees) return lk_oom(err);
+	for (size_t i = first; i < calibration->rows.count && status == LK_OK; i++) {
+		const lk_calibration_row *row = &calibration->rows.at[i];
+		if (row->text) status = lk_trees_read(&scratch, row->text, row->where, trees, err);
+	}
+	free(trees);
+	lk_arena_free(&scratch);
 	return status;
 }
 
-/* ---- those that are built in ---- */
+/* Lays the rows of a file on top. */
+static lk_status laid_read(const char *path, laid_rows *laid, lk_error *err) {
+	size_t below = laid->rows.rows.count;
+	lk_stream *in;
+	LK_TRY(lk_stream_open(path, &in, err));
+	lk_status status = lk_calibration_read(in, &laid->rows, err);
+	lk_stream_close(in);
+	return status == LK_OK ? check_trees(&laid->rows, below, err) : status;
+}
+
+/* ---- those of a context ---- */
 
 /* Rows as models read them, out of the offsets of the packed ones. */
-static lk_status calibration_load(lk_error *err) {
+static lk_status calibration_unpack(lk_calibration *into, lk_error *err) {
 	const lk_calibration_packed *packed = &lk_calibration_built_in;
-	lk_calibration *into = &built_in.rows;
 	lk_calibration_number *numbers =
 		LK_ARRAY(&into->arena, lk_calibration_number, packed->number_count);
 	if (!numbers || !lk_calibration_reserve(into, packed->row_count)) return lk_oom(err);
@@ -80,68 +104,85 @@ static lk_status calibration_load(lk_error *err) {
 	return LK_OK;
 }
 
-static void calibration_forget(void) {
-	lk_calibration_free(&built_in.rows);
+/* Built-in rows, under those of a file (NULL: none). The build read what is built in: without a file
+ * an error can only be memory. */
+static lk_status calibration_load(const char *path, laid_rows **out, lk_error *err) {
+	laid_rows *laid = laid_new();
+	if (!laid) return lk_oom(err);
+	lk_status status = calibration_unpack(&laid->rows, err);
+	if (status == LK_OK && path) status = laid_read(path, laid, err);
+	if (status == LK_OK) *out = laid;
+	else laid_drop(laid);
+	return status;
 }
 
-/* What was compiled in was read by the build: an error here can only be memory. Then nothing is in
- * use, and the next one who asks loads again. */
+lk_status lk_context_calibration(lk_context *context, const char *path, lk_error *err) {
+	laid_rows *laid = NULL;
+	LK_TRY(calibration_load(path, &laid, err));
+	if (lk_context_keep(context, LK_CONTEXT_CALIBRATION, &laid->kept)) return LK_OK;
+	return lk_fail(err, LK_ERR_INPUT, path, "the calibration is already in use and cannot change");
+}
+
+static laid_rows *context_rows(void) {
+	return (laid_rows *)lk_context_kept(LK_CONTEXT_CALIBRATION);
+}
+
+/* After an error nothing is in use, and the next one who asks loads again. */
 lk_status lk_calibration_ready(lk_error *err) {
-	static lk_once once = LK_ONCE_INIT;
-	return lk_once_load(&once, calibration_load, calibration_forget, err);
+	laid_rows *laid = NULL;
+	if (context_rows()) return LK_OK;
+	LK_TRY(calibration_load(NULL, &laid, err));
+	lk_context_keep(lk_carried_here()->context, LK_CONTEXT_CALIBRATION, &laid->kept);
+	return LK_OK;
+}
+
+/* ---- those in use ---- */
+
+/* NULL: the context's cannot be loaded. */
+static laid_rows *rows_in_use(lk_error *err) {
+	laid_rows *laid = lk_carried_here()->on;
+	if (!laid) laid = context_rows();
+	if (laid || lk_calibration_ready(err) != LK_OK) return laid;
+	return context_rows();
 }
 
 const lk_calibration *lk_calibration_current(void) {
+	static const lk_calibration none;
 	lk_error unused;
-	lk_calibration_ready(&unused);
-	return &rows_in_use()->rows;
+	const laid_rows *laid = rows_in_use(&unused);
+	return laid ? &laid->rows : &none;
+}
+
+lk_status lk_calibration_made(lk_calibration_part part, lk_calibration_maker *make,
+                              const void **out, lk_error *err) {
+	laid_rows *in = rows_in_use(err);
+	if (!in) return LK_ERR_MEMORY;
+	*out = atomic_load(&in->made[part]);
+	if (*out) return LK_OK;
+	pthread_mutex_lock(&in->lock);
+	lk_status status = LK_OK;
+	*out = atomic_load(&in->made[part]);
+	if (!*out) status = make(&in->rows, &in->arena, out, err);
+	if (status == LK_OK) atomic_store(&in->made[part], *out);
+	pthread_mutex_unlock(&in->lock);
+	return status;
 }
 
 /* ---- those of a request ---- */
 
-/* Trees that nobody could read would be left out in silence. */
-static lk_status check_trees(const lk_calibration *calibration, size_t first, lk_error *err) {
-	lk_arena scratch = LK_ARENA_INIT;
-	lk_status status = LK_OK;
-	lk_trees *trees = malloc(sizeof *trees);
-	if (!trees) return lk_oom(err);
-	for (size_t i = first; i < calibration->rows.count && status == LK_OK; i++) {
-		const lk_calibration_row *row = &calibration->rows.at[i];
-		if (row->text) status = lk_trees_read(&scratch, row->text, row->where, trees, err);
-	}
-	free(trees);
-	lk_arena_free(&scratch);
-	return status;
-}
-
-static void laid_drop(laid_rows *laid) {
-	if (!laid || atomic_fetch_sub(&laid->holders, 1) > 1) return;
-	lk_calibration_free(&laid->in.rows);
-	lk_arena_free(&laid->in.arena);
-	pthread_mutex_destroy(&laid->in.lock);
-	free(laid->path);
-	free(laid);
-}
-
-static lk_status laid_read(const char *path, laid_rows *laid, lk_error *err) {
-	lk_calibration *rows = &laid->in.rows;
-	lk_stream *in;
-	laid->path = strdup(path);
-	if (!laid->path || !lk_calibration_reserve(rows, built_in.rows.rows.count)) return lk_oom(err);
-	for (size_t i = 0; i < built_in.rows.rows.count; i++)
-		lk_calibration_enter(rows, &built_in.rows.rows.at[i]);
-	LK_TRY(lk_stream_open(path, &in, err));
-	lk_status status = lk_calibration_read(in, rows, err);
-	lk_stream_close(in);
-	return status == LK_OK ? check_trees(rows, built_in.rows.rows.count, err) : status;
+static lk_status laid_copy(const lk_calibration *below, laid_rows *laid, lk_error *err) {
+	if (!lk_calibration_reserve(&laid->rows, below->rows.count)) return lk_oom(err);
+	for (size_t i = 0; i < below->rows.count; i++)
+		lk_calibration_enter(&laid->rows, &below->rows.at[i]);
+	return LK_OK;
 }
 
 static lk_status laid_open(const char *path, laid_rows **out, lk_error *err) {
-	laid_rows *laid = calloc(1, sizeof *laid);
+	laid_rows *laid = laid_new();
 	if (!laid) return lk_oom(err);
-	if (pthread_mutex_init(&laid->in.lock, NULL) != 0) return free(laid), lk_oom(err);
-	atomic_init(&laid->holders, 1);
-	lk_status status = laid_read(path, laid, err);
+	laid->path = strdup(path);
+	lk_status status = laid->path ? laid_copy(&context_rows()->rows, laid, err) : lk_oom(err);
+	if (status == LK_OK) status = laid_read(path, laid, err);
 	if (status == LK_OK) *out = laid;
 	else laid_drop(laid);
 	return status;

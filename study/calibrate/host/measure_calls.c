@@ -17,10 +17,9 @@ static int add_one(int x) {
 	return x + 1;
 }
 
-static int (*volatile called)(int) = add_one; /* volatile: it may change, so the call stays one */
-
 static double time_function(void *unused) {
 	(void)unused;
+	int (*volatile called)(int) = add_one; /* volatile: it may change, so the call stays one */
 	int x = 0;
 	double start = lk_clock_s();
 	for (int i = 0; i < CALLS; i++) x = called(x);
