@@ -95,10 +95,6 @@ DATA := $(sort $(shell find data -type f 2>/dev/null))
 # The package that draws curves in HTML reports, fetched once. CHARTS=no leaves it out: curves are then plain SVG.
 CHARTS ?= yes
 CHARTS_STAMP := $(if $(filter yes,$(CHARTS)),build/charts.stamp)
-# A build without npm left them out; now it is there.
-ifneq ($(and $(wildcard build/charts/.without-npm),$(shell command -v npm 2>/dev/null)),)
-$(shell rm -f build/charts.stamp build/charts/.without-npm)
-endif
 
 LIB_O := $(LIB_C:%.c=$(B)/%.o) $(B)/data.o $(B)/calibration.o
 CLI_O := $(CLI_C:%.c=$(B)/%.o)
@@ -148,25 +144,30 @@ say = $(if $(findstring s,$(filter-out --%,$(firstword -$(MAKEFLAGS)))),@:,@prin
 endif
 
 # --- compiling -----------------------------------------------------------------------------------------------------
-# Stamps: $(B)/flags changes with compiler and flags, the others with the list of files (a removed file relinks). They are
-# compared while the Makefile is read, so that `make -n` says what would be built and nothing else; several makes may
-# do so at a time.
-STAMP_flags := $(CC) $(shell $(CC) -dumpfullversion -dumpversion 2>/dev/null) $(ALL_CPPFLAGS) $(ALL_CFLAGS) $(ALL_LDFLAGS) $(HAS_MPI)
+# Stamps: files with what a build was made with, written anew where that has changed: $(B)/flags with compiler and flags, the
+# others with the list of files (a removed file relinks), the commit, and whether MPI is there. They are compared while the
+# Makefile is read and written by rules, so that `make -n` writes nothing.
+STAMP_flags := $(CC) $(shell $(CC) -dumpfullversion -dumpversion 2>/dev/null) $(ALL_CPPFLAGS) $(ALL_CFLAGS) $(ALL_LDFLAGS)
 STAMP_sources := $(LIB_C) $(CLI_C) $(SERVE_C)
 STAMP_datafiles := $(DATA) charts $(CHARTS)
 STAMP_commit := $(shell tools/commit.sh 2>/dev/null)
-stamp = $(shell mkdir -p $(B); new=$(B)/$1.$$$$; printf '%s\n' '$(subst ','\'',$(STAMP_$1))' > $$new; \
-	cmp -s $$new $(B)/$1 && rm -f $$new || mv -f $$new $(B)/$1)
-ifneq ($(filter-out help clean uninstall,$(or $(MAKECMDGOALS),all)),)
-$(foreach s,flags sources datafiles commit,$(call stamp,$s))
-endif
+STAMP_mpi := $(HAS_MPI)
+STAMPS := flags sources datafiles commit mpi
+kept = $(file < $(B)/$1)
+changed = $(or $(if $(wildcard $(B)/$1),,yes),$(subst x$(kept),,x$(STAMP_$1)),$(subst x$(STAMP_$1),,x$(kept)))
+$(foreach s,$(STAMPS),$(if $(call changed,$s),$(eval $(B)/$s: FORCE)))
+$(STAMPS:%=$(B)/%):
+	@mkdir -p $(B)
+	@printf '%s\n' '$(subst ','\'',$(STAMP_$(@F)))' > $@.$$$$ && mv -f $@.$$$$ $@
+.PHONY: FORCE
 
 $(B)/%.o: %.c $(B)/flags
 	@mkdir -p $(@D)
 	$(call say,CC)
 	$(Q)$(CC) $(ALL_CPPFLAGS) $(ALL_CFLAGS) $(if $(filter tests/%,$<),-Wno-missing-prototypes) $(if $(filter tests/unit/%,$<),$(TESTS_$(MODE))) -MMD -MP -c -o $@ $<
 
-build/charts.stamp: tools/web_charts.sh
+# A build without npm left them out; now it is there.
+build/charts.stamp: tools/web_charts.sh $(if $(and $(wildcard build/charts/.without-npm),$(shell command -v npm 2>/dev/null)),FORCE)
 	$(call say,CHARTS)
 	$(Q)tools/web_charts.sh build/charts
 	$(Q)touch $@
@@ -177,6 +178,7 @@ charts: ## fetches the package that draws curves in HTML reports, where the firs
 
 # What a build has that the library itself does not use.
 $(B)/src/io/release.o: ALL_CPPFLAGS += $(if $(HAS_MPI),-DLK_MPI)
+$(B)/src/io/release.o: $(B)/mpi
 
 $(B)/data.c: tools/embed.sh $(DATA) $(B)/datafiles $(CHARTS_STAMP)
 	@mkdir -p $(@D)
@@ -490,6 +492,13 @@ lint: docs-check format-check ## cppcheck, zero warnings; the format; the docume
 		--error-exitcode=1 --suppress=missingIncludeSystem --suppress=normalCheckLevelMaxBranches --cppcheck-build-dir=build/lint -j2 \
 		-D__GNUC__ -D_GNU_SOURCE -DLOCKSTEP_VERSION=\"$(VERSION)\" $(INCLUDES) --file-list=-
 
+# By another name, for a line with $(MAKE) runs even with -n.
+WOULD_RUN = $(MAKE) --no-print-directory -n -B V=1
+.PHONY: compile_commands.json
+compile_commands.json: ## how each C file is compiled, for editors and analysers
+	@$(WOULD_RUN) all unit-programs replay-programs | tools/compile_commands.py > $@.new
+	@mv -f $@.new $@
+
 # What is built with the address sanitizer is built by clang; check-long-clang builds all.
 syntax: ## clang's warnings on what only gcc builds otherwise
 	@printf '%s\n' $(CLI_C) $(RECORDER_C) | xargs -r -P2 -n8 $(CLANG) -fsyntax-only -std=c11 $(ALL_CPPFLAGS) $(WARN)
@@ -587,125 +596,7 @@ uninstall: ## removes what install put there
 	rm -f $(COMPLETIONS:%=$(DESTDIR)$(DATADIR)/%)
 	rm -rf $(DESTDIR)$(INCLUDEDIR)/lockstep $(DESTDIR)$(PRIVATEDIR)
 
-# --- packages ------------------------------------------------------------------------------------------------------
-DIST := build/dist
-dist: ## the sources as build/dist/lockstep-VERSION.tar.gz, the same bytes for the same commit
-	@tools/dist.sh $(VERSION) $(DIST)
-
-MULTIARCH = $(shell $(CC) -print-multiarch)
-deb: all $(if $(HAS_MPI),mpi) ## Debian packages in build/dist, of this build
-	@rm -rf build/deb
-	@$(MAKE) --no-print-directory -s install PREFIX=/usr LIBDIR=/usr/lib/$(MULTIARCH) DESTDIR=build/deb
-	@tools/deb.sh build/deb $(VERSION) $(SOVERSION) $(DIST)
-
-# What a release gives to machines without Debian's libraries. The program is static: it runs on any Linux, with any libc or none.
-# Next to it lies the same program linked with the machine's glibc, for the few questions that load libraries of the machine
-# (src/cli/hand_over.c). It, the shared library and the recorder take of glibc what its version FLOOR has (tools/portable/floor.py).
-# All hold the other libraries that they use. The archives that are linked are listed, for the bill of materials.
-PORTABLE := $(B)/portable
-FLOOR := 2.17
-LINKED_LIBS := -lsqlite3 $(if $(filter yes,$(MICROHTTPD)),-lmicrohttpd)
-# Debian has no archive of ISA-L; without one zlib unpacks gzip there.
-PORTABLE_ISAL := $(if $(filter yes,$(ISAL)),$(filter /%,$(shell $(CC) -print-file-name=libisal.a)))
-PORTABLE_ZLIB := $(if $(filter yes,$(ISAL)),$(if $(PORTABLE_ISAL),,yes))
-PORTABLE_O := $(addprefix $(PORTABLE)/,io/release.o $(if $(PORTABLE_ZLIB),io/inflate.o))
-LINKED_O := $(addprefix $(PORTABLE)/linked/,io/sqlite.o $(if $(filter yes,$(MICROHTTPD)),serve/http_library.o))
-SYSTEM_LIBS := -lm -lpthread -ldl
-HELD_LIBS = $(LINKED_LIBS) $(filter-out $(SYSTEM_LIBS) $(if $(PORTABLE_ZLIB),-lisal),$(LDLIBS))
-, := ,
-PORTABLE_LINK = $(CC) -Wl,-z,relro,-z,now $(ALL_LDFLAGS) -Wl,--trace
-$(PORTABLE)/%.o: src/%.c $(B)/flags
-	@mkdir -p $(@D)
-	$(call say,CC)
-	$(Q)$(CC) $(filter-out $(if $(PORTABLE_ZLIB),-DLK_ISAL),$(ALL_CPPFLAGS)) $(ALL_CFLAGS) -MMD -MP -c -o $@ $<
-
-$(PORTABLE)/linked/%.o: src/%.c $(B)/flags
-	@mkdir -p $(@D)
-	$(call say,CC)
-	$(Q)$(CC) $(ALL_CPPFLAGS) -DLK_LINKED $(ALL_CFLAGS) -MMD -MP -c -o $@ $<
-
-$(PORTABLE)/static/%.o: src/%.c $(B)/flags
-	@mkdir -p $(@D)
-	$(call say,CC)
-	$(Q)$(CC) $(ALL_CPPFLAGS) -DLK_LINKED -DLK_STATIC $(ALL_CFLAGS) -MMD -MP -c -o $@ $<
-
-$(PORTABLE)/floor/%.o: tools/portable/%.c $(B)/flags
-	@mkdir -p $(@D)
-	$(call say,CC)
-	$(Q)$(CC) -std=c11 -D_GNU_SOURCE -O2 -fPIC $(HARDENED) $(WARN) -c -o $@ $<
-
-$(PORTABLE)/static/absent.o: tools/portable/absent.c $(B)/flags
-	@mkdir -p $(@D)
-	$(call say,CC)
-	$(Q)$(CC) -std=c11 -DLK_STATIC -O2 -fPIC $(HARDENED) $(WARN) -c -o $@ $<
-
-# A folder that the linker looks into first; atexit and the like are in no shared library.
-$(PORTABLE)/floor/.floor: tools/portable/floor.py $(B)/flags Makefile
-	@mkdir -p $(@D)
-	$(call say,FLOOR)
-	$(Q)python3 tools/portable/floor.py $(CC) $(FLOOR) $(@D)
-	@touch $@
-FLOOR_O := $(PORTABLE)/floor/compat.o
-FLOOR_NEEDS := $(PORTABLE)/floor/.floor $(FLOOR_O)
-FLOOR_LIBS = $(FLOOR_O) -L$(PORTABLE)/floor -static-libgcc $(SYSTEM_LIBS) -lc -l:libc_nonshared.a $(PORTABLE)/floor/loader.so
-
-$(PORTABLE)/lockstep: $(PROGRAM) $(PORTABLE_O) $(LINKED_O) $(PORTABLE)/static/base/library.o $(PORTABLE)/static/cli/hand_over.o $(PORTABLE)/static/absent.o
-	$(call say,LINK)
-	$(Q)$(PORTABLE_LINK) -static-pie $(addprefix -Wl$(,)--wrap=,dlopen dlsym dlerror dlclose) -o $@ $(filter-out %/hand_over.o,$(CLI_O)) $(B)/commit.o $(filter %.o,$^) $(SERVE) $(STATIC) \
-		$(HELD_LIBS) $(SYSTEM_LIBS) > $@.linked
-
-$(PORTABLE)/lockstep-dynamic: $(PROGRAM) $(PORTABLE_O) $(LINKED_O) $(PORTABLE)/linked/base/library.o $(PORTABLE)/floor/absent.o $(PORTABLE)/floor/start.o $(FLOOR_NEEDS)
-	$(call say,LINK)
-	$(Q)$(PORTABLE_LINK) -pie -Wl,--wrap=__libc_start_main -o $@ $(CLI_O) $(B)/commit.o $(filter-out $(FLOOR_O),$(filter %.o,$^)) $(SERVE) $(STATIC) \
-		-Wl,-Bstatic $(HELD_LIBS) -Wl,-Bdynamic $(FLOOR_LIBS) > $@.linked
-
-$(PORTABLE)/$(notdir $(SHARED)): $(SHARED) $(PORTABLE_O) $(PORTABLE)/linked/io/sqlite.o $(PORTABLE)/linked/base/library.o $(FLOOR_NEEDS)
-	$(call say,LINK)
-	$(Q)$(PORTABLE_LINK) -shared -Wl,-z,defs -Wl,-soname,$(SONAME) -Wl,--version-script=$(B)/lockstep.map -Wl,--exclude-libs,ALL -o $@ \
-		$(filter-out $(PORTABLE_O:$(PORTABLE)/%=$(B)/src/%) $(B)/src/io/sqlite.o $(B)/src/base/library.o,$(LIB_O)) $(filter-out $(FLOOR_O),$(filter %.o,$^)) \
-		-Wl,-Bstatic -lsqlite3 $(filter-out $(LINKED_LIBS),$(HELD_LIBS)) -Wl,-Bdynamic $(FLOOR_LIBS) > $@.linked
-
-# The recorder is libc alone; it is linked again for the floor.
-PORTABLE_RECORDERS := $(RECORDERS:$(B)/%=$(PORTABLE)/%)
-$(PORTABLE)/liblockstep-probe.so $(PORTABLE)/liblockstep-probe-mpich.so $(PORTABLE)/libnccl-profiler-lockstep.so $(PORTABLE)/lockstep-nccl/libnccl.so.2: \
-	$(PORTABLE)/%: $(B)/% $(FLOOR_NEEDS)
-	@mkdir -p $(@D)
-	$(call say,LINK)
-	$(Q)$(CC) -shared -Wl,-z,relro,-z,now -Wl,-z,defs -o $@ $(RECORDER_OF_$(@F)) $(filter-out $(FLOOR_O),$(FLOOR_LIBS))
-RECORDER_OF_liblockstep-probe.so = $(RECORDER_BASE_O) $(B)/recorder/start/plugin_none.o $(RECORDER_MPI_O:%=$(B)/recorder/%) -Wl,--version-script=lib/recorder/recorder.map
-RECORDER_OF_liblockstep-probe-mpich.so = $(RECORDER_BASE_O) $(B)/recorder/start/plugin_none.o $(RECORDER_MPI_O:%=$(B)/recorder-mpich/%) -Wl,--version-script=lib/recorder/recorder.map
-RECORDER_OF_libnccl-profiler-lockstep.so = $(RECORDER_BASE_O) $(RECORDER_MPI_O:%=$(B)/recorder/%) $(B)/recorder/start/plugin.o -Wl,--version-script=lib/recorder/gpu/plugin.map
-RECORDER_OF_libnccl.so.2 = $(B)/recorder/gpu/nccl_shim.o $(B)/recorder/nccl_shim_jumps.o -Wl,-soname,libnccl.so.2 -Wl,--version-script=lib/recorder/gpu/nccl_shim.map $(FLOOR_O)
-
-PORTABLE_FILES := $(PORTABLE)/lockstep $(PORTABLE)/lockstep-dynamic $(PORTABLE)/$(notdir $(SHARED)) $(PORTABLE_RECORDERS)
-.PHONY: portable
-portable: $(PORTABLE_FILES) ## what the tarball of a release runs: a static program, libraries for glibc 2.17
-
-release: dist deb python tarball ## build/dist: sources, a tarball that needs libc alone, Debian packages, a wheel, checksums, a bill of materials
-	@cp $$(cat $(WHEEL)) $(DIST)/
-	@$(checksums)
-
-checksums = cd $(DIST) && sha256sum $$(ls | grep -v -e SHA256SUMS -e '^dist.tar') > SHA256SUMS
-
-.PHONY: tarball release-aarch64
-tarball: all man $(PORTABLE_FILES)
-	@rm -rf $(B)/tree
-	@$(MAKE) --no-print-directory -s install PREFIX= DESTDIR=$(B)/tree
-	@STRIP=$(STRIP) LIBRARIES=$(wildcard $(B)/libraries) tools/release.sh $(VERSION) $(shell $(CC) -dumpmachine | cut -d- -f1) $(B)/tree $(PORTABLE) $(DIST)
-
-# The same for another processor, of Debian's cross compiler and the libraries of Debian's packages for it; the programs that the
-# build runs are run by qemu. Without MPI and ISA-L, whose headers and archives are of this machine.
-# (gcc 12 of Debian has an internal error in the vectoriser for aarch64 at two files.)
-build/aarch64/src/plan/hierarchy.o build/aarch64/src/stalls/stalls_fit.o: ALL_CFLAGS += -fno-tree-vectorize
-CROSS_LIBRARIES := build/aarch64/libraries
-CROSS := B=build/aarch64 CC=aarch64-linux-gnu-gcc AR=aarch64-linux-gnu-ar STRIP=aarch64-linux-gnu-strip MPICC=false ISAL=no MICROHTTPD=yes \
-	CPPFLAGS="-isystem $(CROSS_LIBRARIES)/usr/include $(CPPFLAGS)" LDFLAGS="-L$(CROSS_LIBRARIES)/usr/lib/aarch64-linux-gnu $(LDFLAGS)" \
-	RUN="qemu-aarch64-static -L /usr/aarch64-linux-gnu -E 'LD_LIBRARY_PATH=/usr/aarch64-linux-gnu/lib:$(CURDIR)/$(CROSS_LIBRARIES)/usr/lib/aarch64-linux-gnu'"
-release-aarch64: ## the tarball for aarch64; takes gcc-aarch64-linux-gnu and qemu-user-static
-	@tools/cross_libraries.sh arm64 $(CROSS_LIBRARIES) zlib1g zlib1g-dev libzstd1 libzstd-dev libexpat1 libexpat1-dev libyaml-0-2 libyaml-dev \
-		libmicrohttpd12 libmicrohttpd-dev libsqlite3-0 libsqlite3-dev
-	@$(MAKE) --no-print-directory tarball $(CROSS)
-	@$(checksums)
+include packaging.mk
 
 tutorials: $(PROGRAM) $(RECORDERS) ## every command of docs/guide/tutorials/ and of the README, its output compared
 	tests/tutorials/run.py $(PROGRAM)
@@ -720,7 +611,7 @@ clean: ## removes build/
 	rm -rf build
 
 help: ## this list
-	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  \1\t\2/p' Makefile | expand -t 16
+	@sed -n 's/^\([a-z_.-]*\):.*## \(.*\)/  \1\t\2/p' Makefile packaging.mk | expand -t 16
 
 # --- public configurations -------------------------------------------------------------------------------------------
 # What of ../shared/data/configs is read, and why the rest is refused (build/release/corpus FOLDER lists the reasons); LOCKSTEP_DATA

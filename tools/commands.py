@@ -10,7 +10,7 @@ machine lacks and the table does not name is not seen here; it is where it is in
 import os, re, shutil, subprocess, sys
 
 root = os.path.join(os.path.dirname(os.path.realpath(__file__)), "..")
-PLACES = ["tests", "tools", "bench", "demo", "check", "Makefile", "examples", ".ci", ".github"]
+PLACES = ["tests", "tools", "bench", "demo", "check", "Makefile", "packaging.mk", "examples", ".ci", ".github"]
 BUILTINS = set("""alias bg bind break builtin case cd command compgen complete continue declare dirs disown do done echo elif else enable esac eval exec exit
 export fg fi for function getopts hash help history if in jobs kill let local logout mapfile popd printf pushd pwd read readarray readonly return
 select set shift shopt source suspend test then time times trap true false type typeset ulimit umask unalias unset until wait while""".split())
@@ -81,15 +81,19 @@ def bare(text):
     return "".join(out)
 
 
+def is_makefile(path):
+    return os.path.basename(path) == "Makefile" or path.endswith(".mk")
+
+
 def shell_text(path, text):
     """What of a file a shell reads, at the same line numbers. A setting that names a program is a call of it: CC ?= gcc, ${CXX:-g++}."""
     text = re.sub(r"\$\{\w+:-([a-z][a-z0-9+-]*)\}", r"\1", text)
-    if os.path.basename(path) == "Makefile":
+    if is_makefile(path):
         text = re.sub(r"^[A-Z_]+ \?= ([a-z][a-z0-9+-]*)$", r"\t\1", text, flags=re.M)
     lines = text.split("\n")
     if path.endswith(".test"):
         lines = [line[2:] if line[:2] in ("$ ", "? ", "> ") else "" for line in lines]
-    if os.path.basename(path) == "Makefile":
+    if is_makefile(path):
         text = "\n".join(line.lstrip("\t@-+ ").replace("$(Q)", "").split(" ## ")[0] if line.startswith("\t") else
                          line[line.index("$(shell") :] if "$(shell" in line else "" for line in lines)
         # a function of make is none of the shell
@@ -114,7 +118,7 @@ def scripts():
             yield path, "python", text
         elif path.endswith(".c") and re.search(r"\b(system|popen)\(", text):
             yield path, "shell", text
-        elif path.endswith((".sh", ".test")) or os.path.basename(path) == "Makefile" or first.startswith("#!") and "sh" in first:
+        elif path.endswith((".sh", ".test")) or is_makefile(path) or first.startswith("#!") and "sh" in first:
             yield path, "shell", text
 
 

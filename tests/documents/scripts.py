@@ -67,7 +67,7 @@ ELSEWHERE = {
     "tests/tutorials/run.py": "Makefile",
     "tests/unit/hta_oracle.py": "tests/unit/test_explain.c",
     "tools/abi.sh": "tests/package/run.sh", "tools/exports.sh": "Makefile",
-    "tools/layers.sh": "Makefile", "tools/openapi.py": "tests/serve/test_openapi.py", "tools/portable/floor.py": "Makefile",
+    "tools/layers.sh": "Makefile", "tools/openapi.py": "tests/serve/test_openapi.py", "tools/portable/floor.py": "packaging.mk",
     "tools/setup.sh": "tools/fresh_check.sh", "tools/stages.sh": "check", "tools/statics.sh": "Makefile", "tools/web_charts.sh": "Makefile",
 }
 
@@ -105,7 +105,7 @@ def run(script, program):
 def main():
     program, only = str(pathlib.Path(sys.argv[1]).resolve()), sys.argv[2:]
     scripts, targets = named()
-    makefile = (ROOT / "Makefile").read_text()
+    makefile = (ROOT / "Makefile").read_text() + (ROOT / "packaging.mk").read_text()
     wrong, passed, skipped = [], 0, 0
     for target, where in targets.items():
         passed += 1

@@ -220,7 +220,7 @@ in_container() {
 }
 
 # The rest needs glibc as it was in 2012, and nothing else: no file takes a newer version of a symbol, nor another library.
-floor=$(sed -n 's/^FLOOR := //p' Makefile)
+floor=$(sed -n 's/^FLOOR := //p' packaging.mk)
 floor_is_held() {
 	local file found newest wrong=0 prefix=$work/alone/usr/local
 	mkdir -p "$prefix"
