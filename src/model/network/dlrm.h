@@ -9,7 +9,7 @@
  *          "mse",
  *      "optimizer": "sgd"}
  *
- * bottom_mlp begins with the dense features; the width that the top MLP takes follows from the
+ * bottom_mlp begins with the dense features; the input width of the top MLP follows from the
  * interaction. */
 #ifndef LK_MODEL_DLRM_H
 #define LK_MODEL_DLRM_H
@@ -24,16 +24,16 @@ typedef struct lk_arena lk_arena; /* base/arena.h */
 enum {
 	LK_DLRM_LAYERS = 64,
 	LK_DLRM_TABLES = 1 << 16,
-	LK_DLRM_SAMPLES = 8192 /* of a step for each device where nothing is said */
+	LK_DLRM_SAMPLES = 8192 /* default samples per device and step */
 };
 
-/* Dot products of all pairs of vectors; the vectors after one another; the same through low-rank
+/* Dot products of all pairs of vectors; concatenated vectors; concatenated vectors through low-rank
  * cross layers (DCNv2, Wang et al., arXiv 2008.13535: x' = x0 * (V U x + b) + x). */
 typedef enum lk_dlrm_interaction { LK_DLRM_DOT, LK_DLRM_CAT, LK_DLRM_CROSS } lk_dlrm_interaction;
 typedef enum lk_dlrm_loss { LK_DLRM_MSE, LK_DLRM_BCE } lk_dlrm_loss;
 typedef enum lk_dlrm_optimizer { LK_DLRM_SGD, LK_DLRM_ADAGRAD, LK_DLRM_ADAM } lk_dlrm_optimizer;
 
-/* Tables that are alike. */
+/* Tables of equal size. */
 typedef struct lk_dlrm_tables {
 	double count, rows, pooling; /* pooling: rows that a sample looks up and sums in each table */
 } lk_dlrm_tables;
@@ -42,60 +42,59 @@ typedef struct lk_dlrm {
 	char name[64];
 	int bottom_widths, top_widths;
 	double bottom[LK_DLRM_LAYERS]; /* [bottom_widths]: dense features, then each layer's outputs */
-	double top[LK_DLRM_LAYERS];    /* [top_widths]: what the interaction gives, then each layer's
+	double top[LK_DLRM_LAYERS];    /* [top_widths]: the interaction's output, then each layer's
 	                                  outputs */
-	double dim;                    /* of all tables */
+	double dim;                    /* embedding width of all tables */
 	const lk_dlrm_tables *kinds;   /* [kind_count] */
 	int kind_count;
 	double tables;                    /* over all kinds */
 	int interaction, loss, optimizer; /* lk_dlrm_interaction, lk_dlrm_loss, lk_dlrm_optimizer */
 	bool self;                        /* dot products of a vector with itself count too */
 	double cross_layers, cross_rank;  /* of LK_DLRM_CROSS */
-	const char *note;                 /* what users of the preset should know; NULL: nothing */
+	const char *note;                 /* a note for users of the preset; NULL: none */
 } lk_dlrm;
 
-/* A config; `file` names it in errors. Kinds of tables are owned by the arena. */
+/* Read a config; `file` names it in errors. The arena owns the kinds of tables. */
 lk_status lk_dlrm_from_json(lk_arena *arena, const lk_value *root, const char *file, lk_dlrm *out,
                             lk_error *err);
 lk_status lk_dlrm_read(lk_arena *arena, lk_stream *in, lk_dlrm *out, lk_error *err);
-/* The same of a file of at most 16 MiB. */
+/* lk_dlrm_from_json from a file of at most 16 MiB. */
 lk_status lk_dlrm_file(lk_arena *arena, const char *path, lk_dlrm *out, lk_error *err);
-/* The preset of a name ("DLRM_default", "dlrm-mlperf"): data/recommenders/NAME.json. */
+/* Read the preset of this name ("DLRM_default", "dlrm-mlperf"): data/recommenders/NAME.json. */
 lk_status lk_dlrm_preset(lk_arena *arena, const char *name, lk_dlrm *out, lk_error *err);
 enum { LK_DLRM_NAME = 64 };
-/* The name of the next preset from *index on, which moves after it; false: there is none. */
+/* The name of the next preset from *index on, which moves past it; false: no more presets. */
 bool lk_dlrm_next(int *index, char name[LK_DLRM_NAME]);
 
-/* A model by the name of a preset, or by its file: a path, or what ends in .json. */
+/* Whether a name is a file (a path, or ends in .json); else it names a preset. */
 bool lk_dlrm_is_file(const char *name);
 lk_status lk_dlrm_named(lk_arena *arena, const char *name, lk_dlrm *out, lk_error *err);
 
-/* Vectors of a sample that interact: one for each table and the bottom MLP's. */
+/* Interacting vectors of a sample: one per table and the bottom MLP's. */
 double lk_dlrm_vectors(const lk_dlrm *model);
-/* Dot products of a sample that the top MLP sees. */
+/* Dot products of a sample that the top MLP reads. */
 double lk_dlrm_pairs(const lk_dlrm *model);
 double lk_dlrm_dense_params(const lk_dlrm *model); /* of both MLPs, with biases */
-double lk_dlrm_params(const lk_dlrm *model);       /* and of the tables */
-/* Bytes of optimizer state: of a row of the tables (Adagrad: one number for the row), and of a
- * number of the MLPs. */
+double lk_dlrm_params(const lk_dlrm *model);       /* likewise plus the tables */
+/* Bytes of optimizer state: per table row (Adagrad: one number per row), and per MLP parameter. */
 double lk_dlrm_row_state(const lk_dlrm *model);
 double lk_dlrm_dense_state(const lk_dlrm *model);
-/* Bytes of a rank with so many samples, tables apart: weights, gradients, optimizer states and
- * activations, where numbers of the MLPs take `element` bytes. Fills these owners alone. */
+/* Bytes on a rank with this many samples, tables excluded: weights, gradients, optimizer states and
+ * activations; MLP elements take `element` bytes. Fills only these owners. */
 void lk_dlrm_hold_dense(const lk_dlrm *model, double samples, double element,
                         double resident[LK_OWNERS]);
-/* Bytes of a checkpoint: parameters in fp32 and the optimizer's states. */
+/* Bytes of a checkpoint: fp32 parameters and optimizer states. */
 double lk_dlrm_saved_bytes(const lk_dlrm *model);
-double lk_dlrm_lookups(const lk_dlrm *model); /* of a sample in all tables */
-/* Parameters that a sample passes through: of the MLPs, and the rows that it looks up. */
+double lk_dlrm_lookups(const lk_dlrm *model); /* per sample in all tables */
+/* Parameters used by a sample: the MLPs, and the rows that it looks up. */
 double lk_dlrm_active_params(const lk_dlrm *model);
 /* Rows of equal tables of which a batch touches as many as of the model's. */
 double lk_dlrm_equal_rows(const lk_dlrm *model, double batch);
 /* Floating-point operations of a training step: products of forward and backward. */
 double lk_dlrm_flops(const lk_dlrm *model, double batch);
 
-/* What the host spends on operations: seconds of a term, 1 to 5 as T1 to T5 of
- * trace/lift/lift.h, for an operation by its name; finite for any name. */
+/* Host time of operations: seconds of a term, 1 to 5 as T1 to T5 of trace/lift/lift.h, for an
+ * operation by name; finite for any name. */
 typedef struct lk_host_times {
 	double (*seconds)(const void *table, int term, const char *name);
 	const void *table;
@@ -104,49 +103,50 @@ typedef struct lk_host_times {
 /* A model after the sharding study of Lin et al. (arXiv 2404.12674, generate_random_dlrm_tasks):
  * 0.7 to 1.3 times 13 tables for each of `gpus`, bottom MLP 512-1024-256-128, top MLP
  * 1024-512-256-1; rows and pooling drawn over the ranges of the public tables; every second seed
- * heavy ones (20 lookups of a table on average or more). Same seed, same model. */
+ * draws heavy ones (20 lookups of a table on average or more). Same seed, same model. */
 lk_status lk_dlrm_random(lk_arena *arena, int gpus, uint64_t seed, lk_dlrm *out, lk_error *err);
 
-/* What a hybrid-parallel job is: tables dealt out over the ranks, MLPs copied. */
+/* A hybrid-parallel job: tables distributed over the ranks, MLPs replicated. */
 typedef struct lk_dlrm_job {
 	double batch; /* over all ranks */
 	int ranks;
 	lk_dtype dtype; /* of products, sums and gradients; tables and states are fp32 */
-	int node_ranks; /* of them on a node; 0: all */
+	int node_ranks; /* ranks per node; 0: all on one */
 } lk_dlrm_job;
 
-/* Rows that every rank keeps (dlrm_copies.c), and the shares of sums and of lookups that still
- * belong to one rank each. */
+/* Rows replicated on every rank (dlrm_copies.c), and the shares of sums and lookups of the other
+ * rows. */
 typedef struct lk_dlrm_copied {
 	double rows, sums, lookups;
-	double reduced; /* of the rows, those whose gradients travel in a step */
+	double reduced; /* replicated rows whose gradients are reduced in a step */
 } lk_dlrm_copied;
 lk_dlrm_copied lk_dlrm_copies(const lk_dlrm *model, const lk_dlrm_job *job);
-/* Lookups of a row in a batch from which on it is copied, of models with one lookup a table. */
+/* Lookups per batch from which on a row is replicated, in models with one lookup per table. */
 double lk_dlrm_threshold(const lk_dlrm_job *job);
 
-/* One training step of a rank, all alike (tables evenly dealt out): exchange of indices, lookups of
- * all samples in the rank's tables, exchange of sums beside the bottom MLP, interaction, top MLP,
- * and the way back, with gradients of the MLPs summed after it. Bytes that the rank holds are in
- * the program's `resident`, what the step takes alongside them in `alloc`. */
+/* One training step of a rank; all ranks are equal (tables evenly distributed): exchange of
+ * indices, lookups of all samples in the rank's tables, exchange of sums overlapped with the bottom
+ * MLP, interaction, top MLP, and the way back, with the reduction of the MLPs' gradients at the
+ * end. Bytes held by the rank are in the program's `resident`, further bytes of the step in
+ * `alloc`. */
 lk_status lk_dlrm_hybrid(const lk_dlrm *model, const lk_dlrm_job *job, lk_graph **out,
                          lk_error *err);
 
-/* What a placement of the tables makes of a step: seconds of a rank's lookups, in its own tables
- * and in copies, and of what the placement exchanges. */
+/* Effects of a placement of the tables on a step: seconds of a rank's lookups, in its own tables
+ * and in replicated ones, and of the placement's exchanges. */
 typedef struct lk_dlrm_placed {
 	int ranks;
-	const double *forward_s, *backward_s; /* [ranks]; 0: the rank has no table */
+	const double *forward_s, *backward_s; /* [ranks]; 0: a rank without tables */
 	double index_s, exchange_s;           /* all-to-all of indices; of sums, in one direction */
-	double copies_s; /* all-reduce of the gradients of tables that every rank has; 0: none has */
+	double copies_s; /* all-reduce of the gradients of replicated tables; 0: none */
 } lk_dlrm_placed;
 
 /* One training step of a batch over all ranks, a program for each: operations of the host thread,
- * kernels after their launches, exchanges on separate streams; a lifted trace's form
- * (lk_graph.traced). `host` NULL: kernels alone, replayed from a CUDA graph. Operations whose time
+ * kernels after their launches, exchanges on separate streams, in the form of a lifted trace
+ * (lk_graph.traced). `host` NULL: only kernels, replayed from a CUDA graph. Operations whose time
  * the placement decides state it (measured_ps). On one rank the step begins with an idle device and
  * ends when it is idle again: the training script waits for the device before it reads the clock.
- * `resident` of a program holds all but the tables. */
+ * `resident` of a program excludes the tables. */
 lk_status lk_dlrm_step(const lk_dlrm *model, double batch, lk_dtype dtype,
                        const lk_dlrm_placed *placed, const lk_host_times *host, lk_graph **out,
                        lk_error *err);
