@@ -1,5 +1,5 @@
-/* calibration_current.c: the rows in use: those of data/calibration as the build packed them, under
- * those of the file that the request names. */
+/* calibration_current.c: the rows in use: those of data/calibration as packed by the build,
+ * overridden by those of the request's file. */
 #include "cost/calibration/calibration.h"
 
 #include <stdlib.h>
@@ -11,20 +11,20 @@
 #include "base/trees.h"
 #include "cost/calibration/calibration_packed.h"
 
-/* ---- with what models make of them ---- */
+/* ---- rows with what models derive from them ---- */
 
 struct made_rows {
 	lk_calibration rows;
-	pthread_mutex_t lock; /* of the rest */
+	pthread_mutex_t lock; /* protects the rest */
 	lk_arena arena;
 	_Atomic(const void *) made[LK_CALIBRATION_PARTS];
 };
 
 static struct made_rows built_in = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
-/* Those of a file on top. Requests inside of one that names the same file share them. */
+/* The rows of a file over the built-in ones. Nested requests with the same file share them. */
 typedef struct lk_laid_calibration {
-	struct made_rows in; /* first */
+	struct made_rows in; /* must be first */
 	char *path;
 	atomic_int holders;
 } laid_rows;
@@ -49,9 +49,9 @@ lk_status lk_calibration_made(lk_calibration_part part, lk_calibration_maker *ma
 	return status;
 }
 
-/* ---- those that are built in ---- */
+/* ---- built-in rows ---- */
 
-/* Rows as models read them, out of the offsets of the packed ones. */
+/* Build rows in the models' form from the offsets of the packed ones. */
 static lk_status calibration_load(lk_error *err) {
 	const lk_calibration_packed *packed = &lk_calibration_built_in;
 	lk_calibration *into = &built_in.rows;
@@ -84,8 +84,8 @@ static void calibration_forget(void) {
 	lk_calibration_free(&built_in.rows);
 }
 
-/* What was compiled in was read by the build: an error here can only be memory. Then nothing is in
- * use, and the next one who asks loads again. */
+/* The build has read the compiled-in rows: an error here can only be memory. Then nothing is in
+ * use, and the next call loads again. */
 lk_status lk_calibration_ready(lk_error *err) {
 	static lk_once once = LK_ONCE_INIT;
 	return lk_once_load(&once, calibration_load, calibration_forget, err);
@@ -97,9 +97,9 @@ const lk_calibration *lk_calibration_current(void) {
 	return &rows_in_use()->rows;
 }
 
-/* ---- those of a request ---- */
+/* ---- rows of a request ---- */
 
-/* Trees that nobody could read would be left out in silence. */
+/* Check that trees can be read: they would otherwise be silently ignored. */
 static lk_status check_trees(const lk_calibration *calibration, size_t first, lk_error *err) {
 	lk_arena scratch = LK_ARENA_INIT;
 	lk_status status = LK_OK;
