@@ -1,4 +1,4 @@
-/* carried.c: what the thread's request carries. */
+/* carried.c: the context of the thread's request. */
 #include "base/carried.h"
 
 static _Thread_local lk_carried carried;

@@ -1,4 +1,4 @@
-/* cutoff.c: the end of a search, by its clock or by request. */
+/* cutoff.c: the end of a search, by time or by request. */
 #include "base/cutoff.h"
 
 #include <math.h>

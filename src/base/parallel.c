@@ -1,4 +1,4 @@
-/* parallel.c: a counter of jobs that threads take from. Jobs are taken in order, so when one fails
+/* parallel.c: a counter from which threads take jobs. Jobs are taken in order, so when one fails
  * every earlier one has been taken already and will finish: the first error in order is the same
  * with any number of threads. */
 #include "base/parallel.h"
@@ -18,17 +18,17 @@ struct queue {
 	size_t next, count;
 	lk_parallel_job *job;
 	void *context;
-	bool shared; /* several threads take from it, or from one around it */
-	int spare;   /* threads that it may have and does not need: for lk_parallel in its jobs */
+	bool shared;        /* several threads take from it, or from an enclosing one */
+	int spare;          /* allowed threads that it does not need: for lk_parallel in its jobs */
 	lk_carried carried; /* of the caller, and so of its threads */
-	size_t failed;      /* first job that failed; count: none */
+	size_t failed;      /* first failed job; count: none */
 	lk_status status;
 	lk_error error;
 };
 
-/* Set in a thread of lk_parallel that has siblings: the cores are busy with them, so by default it
- * runs the jobs of an inner lk_parallel itself. Once siblings have run out of jobs, an inner one
- * has their cores. */
+/* Set in a thread of lk_parallel that has siblings: they keep the cores busy, so by default it runs
+ * the jobs of an inner lk_parallel itself. Once siblings have run out of jobs, an inner one may use
+ * their cores. */
 static _Thread_local bool parallel_is_inside;
 static _Thread_local struct queue *parallel_around; /* the queue of the thread's job */
 
@@ -52,7 +52,7 @@ static void note_failure(struct queue *queue, size_t job, lk_status status, cons
 	pthread_mutex_unlock(&queue->lock);
 }
 
-/* Up to `most` threads that the queue does not need. */
+/* Take up to `most` threads that the queue does not need. */
 static int queue_take_spare(struct queue *queue, size_t most) {
 	pthread_mutex_lock(&queue->lock);
 	int taken = (size_t)queue->spare < most ? queue->spare : (int)most;
@@ -109,7 +109,7 @@ lk_status lk_parallel(size_t count, int threads, lk_parallel_job *job, void *con
 	if (pthread_mutex_init(&q.lock, NULL) != 0) return lk_oom(err);
 	pthread_t thread[MOST_THREADS];
 	int started = 0;
-	/* Where the system gives no more threads, fewer do the work. */
+	/* If the system gives no more threads, fewer do the work. */
 	while (started < threads - 1 && pthread_create(&thread[started], NULL, parallel_work, &q) == 0)
 		started++;
 	parallel_work(&q);

@@ -1,6 +1,6 @@
-/* process.c: fork, two pipes, poll with a deadline. The program is a process group of its own,
- * which is asked to end (SIGTERM, so that launchers end what they have started) and two seconds
- * later made to: at the deadline, and when whoever waits for it is asked to stop. */
+/* process.c: fork, two pipes, poll with a deadline. The program is its own process group, which
+ * gets SIGTERM (so that launchers end what they have started) and two seconds later SIGKILL: at the
+ * deadline, and when the waiting thread is asked to stop. */
 #include "base/process.h"
 
 #include <errno.h>
@@ -21,7 +21,7 @@
 
 extern char **environ;
 
-enum { GRACE = 2 }; /* seconds between the request to end and the end */
+enum { GRACE = 2 }; /* seconds between SIGTERM and SIGKILL */
 
 struct taken {
 	int from;
@@ -35,7 +35,7 @@ static double process_now(void) {
 	return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-/* Takes what is there; false at the end of the stream. */
+/* Read available bytes; false at the end of the stream. */
 static bool process_take(struct taken *taken) {
 	char part[65536];
 	ssize_t got = read(taken->from, part, sizeof part);
@@ -47,7 +47,7 @@ static bool process_take(struct taken *taken) {
 	return got > 0;
 }
 
-/* Until both streams have ended. What still runs at the deadline is ended. */
+/* Read until both streams have ended. At the deadline, end what still runs. */
 static void process_listen_to(pid_t pid, struct taken streams[2], double deadline, bool *late) {
 	struct pollfd fds[2] = {{streams[0].from, POLLIN, 0}, {streams[1].from, POLLIN, 0}};
 	while (fds[0].fd >= 0 || fds[1].fd >= 0) {
@@ -102,9 +102,9 @@ static char **environment(const char *const *settings) {
 	return all;
 }
 
-/* In the child: becomes the program, or says why not. It is a group of its own, and is asked to end
- * where this process is ended without a chance to do so itself; where the thread that started it
- * ends, too, but that one waits for it. Takes no memory. */
+/* In the child: execute the program, or report why not. It is its own process group and is asked to
+ * end if this process is killed; also if the thread that started it ends, but that thread waits for
+ * it. Allocates nothing. */
 static void process_become(const lk_process *process, const int pipes[4], int why, pid_t parent,
                            char **all) {
 	setpgid(0, 0);
