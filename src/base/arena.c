@@ -1,5 +1,5 @@
 /* arena.c: memory by phase. Chunks grow from 512 bytes to 1 MiB; a block that is large for its
- * chunk gets one of its own, which is put after the newest so that the room left there is not lost.
+ * chunk gets a separate one, linked after the newest so that the room left there is not lost.
  * Chunks come from calloc: large ones are zero pages of the system and cost nothing until they are
  * touched. */
 #include "base/arena.h"
@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Under the address sanitizer every block is a chunk of its own, so that an overrun is seen. */
+/* Under the address sanitizer every block is a separate chunk, so that an overrun is detected. */
 #if defined(__SANITIZE_ADDRESS__)
 #define ONE_BLOCK_PER_CHUNK 1
 #elif defined(__has_feature)
@@ -43,7 +43,7 @@ static size_t next_size(const struct lk_arena_chunk *newest) {
 	return newest->size * 2;
 }
 
-/* A chunk of its own for a block of `size` bytes, after the newest chunk. */
+/* Allocate a separate chunk for a block of `size` bytes, after the newest chunk. */
 static void *arena_alone(lk_arena *arena, size_t size) {
 	struct lk_arena_chunk *chunk = new_chunk(size);
 	if (!chunk) return NULL;

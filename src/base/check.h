@@ -1,4 +1,4 @@
-/* check.h: how lockstep states what it relies on.
+/* check.h: assertions and checks.
  *
  *   LK_ASSERT(condition)       an invariant: cannot fail unless lockstep itself is wrong. Tested in
  *                              every build but release (debug, sanitizers, coverage, fuzzing),
@@ -7,15 +7,15 @@
  *   LK_CHECK(condition, err)   a cheap invariant whose violation would be undefined behaviour:
  *                              tested in every build. A failure leaves the calling function with
  *                              LK_ERR_INTERNAL, file and line.
- *   LK_HOLDS(condition)        what holds for every answer, in a validator: a function that returns
- *                              the first of its conditions that fails, with file and line, or NULL.
- *                              A failure takes no answer away: it marks the answer.
+ *   LK_HOLDS(condition) a property of every answer, in a validator: a function that returns the
+ *   first of its conditions that fails, with file and line, or NULL. A failure does not suppress
+ *   the answer: it marks it.
  *
- * None is for input: what a user, a file or the system can get wrong is an error with a remedy
+ * None is for input: mistakes of a user, a file or the system are errors with a remedy
  * (lockstep/error.h).
  *
- * A verb ends with answer->failed_check = lk_failed_check(validator(answer)). The field goes with
- * the answer to every door: lk_json_put_head marks the document, the program warns on standard
+ * A verb ends with answer->failed_check = lk_failed_check(validator(answer)). The field accompanies
+ * the answer everywhere: lk_json_put_head marks the document, the program warns on standard
  * error. */
 #ifndef LK_BASE_CHECK_H
 #define LK_BASE_CHECK_H
@@ -23,16 +23,16 @@
 #include "lockstep/error.h"
 
 #ifdef LK_ASSERTS
-/* Prints the place and the condition to standard error and aborts. */
+/* Print the place and the condition to standard error and abort. */
 _Noreturn void lk_assert_failed(const char *file, int line, const char *condition);
 #define LK_ASSERT(condition) \
 	((condition) ? (void)0 : lk_assert_failed(__FILE__, __LINE__, #condition))
 #else
-/* Still compiled, so that it cannot rot; never evaluated. */
+/* Still compiled, so that it stays valid; never evaluated. */
 #define LK_ASSERT(condition) ((void)sizeof((condition) ? 1 : 0))
 #endif
 
-/* Fills `err` with the place and the condition; returns LK_ERR_INTERNAL. */
+/* Fill `err` with the place and the condition; returns LK_ERR_INTERNAL. */
 lk_status lk_check_failed(lk_error *err, const char *file, int line, const char *condition);
 
 #define LK_CHECK(condition, err)                                                       \
@@ -53,9 +53,9 @@ lk_status lk_check_failed(lk_error *err, const char *file, int line, const char 
 		if (lk_failed) return lk_failed;     \
 	} while (0)
 
-/* What a validator found, for the answer; NULL: nothing. With a finding, builds with LK_ASSERTS
- * abort, and so do others where the environment has LOCKSTEP_CHECKS=abort, which tests set.
- * LOCKSTEP_CHECKS=fail takes every answer as one that failed: how tests see what becomes of it. */
+/* A validator's finding, for the answer; NULL: none. With a finding, builds with LK_ASSERTS abort,
+ * and so do others with LOCKSTEP_CHECKS=abort in the environment, which tests set.
+ * LOCKSTEP_CHECKS=fail marks every answer as failed, so that tests can see the consequences. */
 const char *lk_failed_check(const char *found);
 
 #endif

@@ -1,10 +1,10 @@
-/* clones.h: loops that the compiler turns into vector code. A function with LK_CLONES exists in
- * several copies, chosen when the program starts, for processors with and without AVX2 and
- * AVX-512; all of them give the same bits where no product is added to something. */
+/* clones.h: loops that the compiler vectorises. A function with LK_CLONES exists in several copies,
+ * selected at program start, for processors with and without AVX2 and AVX-512; all give the same
+ * bits as long as no product is added to something (no fused multiply-add). */
 #ifndef LK_BASE_CLONES_H
 #define LK_BASE_CLONES_H
 
-#include <limits.h> /* which C library this is */
+#include <limits.h> /* identifies the C library */
 
 #if defined(__x86_64__) && defined(__GLIBC__) && defined(__GNUC__) && !defined(__clang__) && \
 	defined(__OPTIMIZE__) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)

@@ -1,5 +1,5 @@
-/* cutoff.h: when a search has to end with the best that it has found: its time is over
- * (--search-time), or the stop that its thread watches asks searches to end (Ctrl-C). */
+/* cutoff.h: when a search must end with the best result so far: its time is over (--search-time),
+ * or the stop that its thread watches asks searches to end (Ctrl-C). */
 #ifndef LK_BASE_CUTOFF_H
 #define LK_BASE_CUTOFF_H
 
@@ -10,15 +10,14 @@ typedef struct lk_cutoff {
 	const lk_stop *stop;
 } lk_cutoff;
 
-/* From now on for so many seconds; 0: as long as the search takes. It watches what this thread
- * watches. */
+/* A cutoff after this many seconds; 0: no time limit. It watches the stop of this thread. */
 lk_cutoff lk_cutoff_after(double seconds);
-/* Why the search has to end now: "interrupt" or "time"; NULL: it goes on, as without a cutoff. */
+/* Why the search must end now: "interrupt" or "time"; NULL: continue (also without a cutoff). */
 const char *lk_cutoff_reached(const lk_cutoff *cutoff);
-/* The reason in words: "--search-time", "an interrupt"; of NULL "". */
+/* The reason in words: "--search-time", "an interrupt"; "" for NULL. */
 const char *lk_cutoff_text(const char *reason);
-/* Seconds for a search inside of this one, as its request takes them: what is left, never 0; 0
- * without a limit. */
+/* Seconds left for a nested search, in the form of its request: never 0 if limited; 0 without a
+ * limit. */
 double lk_cutoff_left_s(const lk_cutoff *cutoff);
 
 #endif

@@ -32,7 +32,7 @@ lk_status lk_fail_as(lk_error *err, const lk_error *found) {
 }
 
 lk_status lk_hint(lk_error *err, const char *fmt, ...) {
-	if (!err) return LK_ERR_INPUT; /* what nearly all hints belong to; nobody requested the text */
+	if (!err) return LK_ERR_INPUT; /* most hints belong to it; no text was requested */
 	char hint[sizeof err->hint];
 	va_list args;
 	va_start(args, fmt);

@@ -1,4 +1,4 @@
-/* fit.c: a simplex search inside limits, and robust linear least squares. */
+/* fit.c: a simplex search within limits, and robust linear least squares. */
 #include "base/fit.h"
 #include "base/sort.h"
 
@@ -8,13 +8,13 @@
 
 /* ---- simplex (Nelder and Mead, Computer Journal 7, 1965) ---- */
 
-/* The search runs in coordinates in which every number moves freely: a number is its place between
- * its limits, the place the logistic function of the coordinate. */
+/* The search runs in unconstrained coordinates: a number's place between its limits is the logistic
+ * function of its coordinate. */
 struct search {
 	const lk_fit_number *numbers;
 	lk_fit_objective *objective;
 	void *context;
-	int free[LK_FIT_NUMBERS], dims, left; /* numbers that move; evaluations left */
+	int free[LK_FIT_NUMBERS], dims, left; /* free numbers; evaluations left */
 	double x[LK_FIT_NUMBERS], best[LK_FIT_NUMBERS], least;
 };
 
@@ -59,7 +59,7 @@ static void fit_along(const struct search *search, const double *centre, const d
 	for (int i = 0; i < search->dims; i++) out[i] = centre[i] + step * (centre[i] - worst[i]);
 }
 
-/* One change of the simplex; its vertices are sorted, best first. */
+/* Change the simplex once; its vertices are sorted, best first. */
 static void fit_advance(struct search *search, struct vertex *simplex) {
 	int n = search->dims;
 	double centre[LK_FIT_NUMBERS] = {0};
@@ -134,8 +134,8 @@ void lk_fit_simplex(const lk_fit_number *numbers, int count, int evaluations,
 
 /* ---- robust linear least squares ---- */
 
-/* Solves the symmetric positive definite a x = b of size n by Cholesky's method, in place; a pivot
- * that vanishes leaves its number at 0. */
+/* Solve the symmetric positive definite a x = b of size n by Cholesky's method, in place; a
+ * vanishing pivot leaves its number at 0. */
 static void solve(double *a, double *b, int n) {
 	for (int j = 0; j < n; j++) {
 		double pivot = a[j * n + j];
@@ -158,7 +158,7 @@ static void solve(double *a, double *b, int n) {
 	}
 }
 
-/* Adds the row's part to the normal equations; most of a row's derivatives are 0. */
+/* Add the row's part to the normal equations; most of a row's derivatives are 0. */
 static void fit_add_row(const double *row, double residual, double weight, int n, double *a,
                         double *b) {
 	for (int p = 0; p < n; p++) {
@@ -168,7 +168,7 @@ static void fit_add_row(const double *row, double residual, double weight, int n
 	}
 }
 
-/* What is known beforehand: a deviation of 0 pins a number to 0. */
+/* Add the prior: a deviation of 0 pins a number to 0. */
 static void add_prior(const double *prior, int n, double *a, double *b) {
 	for (int p = 0; prior && p < n; p++) {
 		if (prior[p] > 0) {
@@ -185,7 +185,7 @@ lk_status lk_fit_linear(const double *jacobian, const double *residual, const do
                         size_t rows, int count, const double *prior, double *x, lk_error *err) {
 	enum { ROUNDS = 40 };
 	const double smallest =
-		1e-2; /* residuals below it count as their square: the weights stay finite */
+		1e-2; /* smaller residuals count as their square: the weights stay finite */
 	size_t n = (size_t)count;
 	double *a = malloc((n * n + n + 1) * sizeof *a), *b = a ? a + n * n : NULL;
 	if (!a) return lk_oom(err);

@@ -1,5 +1,4 @@
-/* heap.c: glibc gives the pages of small blocks back when it is told to; other libraries have no
- * call for it. */
+/* heap.c: glibc returns the pages of small blocks on request; other libraries have no such call. */
 #include "base/heap.h"
 
 #include <stdlib.h> /* defines __GLIBC__ */

@@ -1,7 +1,7 @@
 /* intern.c: names as small numbers. Open addressing with linear probing over slots of (hash, id +
- * 1); the texts lie in an arena. The table doubles when it is half full. The hash begins with a
- * number that differs from process to process, so that no file can be made whose names all meet in
- * one slot; ids do not depend on it. */
+ * 1); an arena owns the texts. The table doubles when it is half full. The hash starts from a
+ * number that differs between processes, so that no file can be crafted whose names all collide;
+ * ids do not depend on it. */
 #include "base/arena.h"
 #include "base/intern.h"
 
@@ -20,14 +20,13 @@ struct lk_intern {
 	uint64_t seed;
 	struct slot *slots;
 	size_t slot_count; /* a power of two */
-	lk_intern *pool;   /* whose texts it shares; NULL */
-	size_t sharers;    /* of this one as a pool */
+	lk_intern *pool;   /* whose texts it shares; NULL: none */
+	size_t sharers;    /* number of tables that share this one */
 };
 
 enum { FIRST_SLOTS = 64 };
 
-/* The two halves of a product, folded: every bit of both factors reaches every bit of the result.
- */
+/* Fold both halves of a product: every bit of both factors reaches every bit of the result. */
 static uint64_t fold(uint64_t a, uint64_t b) {
 	unsigned __int128 product = (unsigned __int128)a * b;
 	return (uint64_t)product ^ (uint64_t)(product >> 64);
@@ -70,7 +69,7 @@ void lk_intern_free(lk_intern *table) {
 	free(table);
 }
 
-/* The slot that holds the text, or the free one where it belongs. Texts end with '\0' and hold no
+/* The slot that holds the text, or the free one for it. Texts end with '\0' and contain no
  * other. */
 static struct slot *intern_find(const lk_intern *intern, const char *text, size_t length,
                                 uint32_t hash) {

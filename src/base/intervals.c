@@ -1,4 +1,4 @@
-/* intervals.c: merges over sorted intervals; all linear but for the sort. */
+/* intervals.c: merges over sorted intervals; all linear except the sort. */
 #include "base/intervals.h"
 #include "base/sort.h"
 

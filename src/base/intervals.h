@@ -11,14 +11,14 @@ typedef struct lk_interval {
 
 typedef LK_VEC(lk_interval) lk_intervals;
 
-/* Appends [start, end); empty ones are dropped. False when memory runs out. Order does not matter
+/* Append [start, end); empty ones are dropped. False when memory runs out. Order does not matter
  * until lk_intervals_sort. */
 bool lk_intervals_add(lk_intervals *set, int64_t start, int64_t end);
-/* Sorts and joins what touches or overlaps: after this, and only then, the others may be called. */
+/* Sort and join touching or overlapping intervals. Required before any other operation. */
 void lk_intervals_sort(lk_intervals *set);
 int64_t lk_intervals_length(const lk_intervals *set);
 /* out = a and b; out = a without b. `out` is cleared first and must be neither. False when memory
- * is out. */
+ * runs out. */
 bool lk_intervals_and(const lk_intervals *a, const lk_intervals *b, lk_intervals *out);
 bool lk_intervals_minus(const lk_intervals *a, const lk_intervals *b, lk_intervals *out);
 

@@ -1,4 +1,4 @@
-/* library.c: functions of a shared library, found when they are needed. */
+/* library.c: functions of a shared library, resolved when needed. */
 #include "base/library.h"
 
 #include <dlfcn.h>

@@ -1,4 +1,4 @@
-/* listing.c: readdir gives names in an order of its own, and NULL at the end as where it fails. */
+/* listing.c: readdir returns names in arbitrary order, and NULL both at the end and on failure. */
 #include "base/listing.h"
 
 #include <dirent.h>

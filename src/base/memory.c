@@ -1,5 +1,5 @@
-/* memory.c: a FILE that writes into memory and says when something is lost. open_memstream does
- * not: where memory runs out on the way, glibc drops the piece and sets no error. */
+/* memory.c: a FILE that writes into memory and reports lost data. open_memstream does not: when
+ * memory runs out, glibc drops the piece without an error. */
 #include "base/memory.h"
 
 #include <stdint.h>
@@ -14,7 +14,7 @@ struct memory_file {
 	size_t room;
 };
 
-/* Room for `more` bytes and the '\0' behind them. */
+/* Make room for `more` bytes and a final '\0'. */
 static bool memory_grow(struct memory_file *memory, size_t more) {
 	if (more > SIZE_MAX / 4 || *memory->size > SIZE_MAX / 4) return false;
 	size_t need = *memory->size + more + 1;

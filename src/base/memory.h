@@ -4,7 +4,8 @@
 
 #include "lockstep/view.h"
 
-/* Closes a FILE of lk_memory_open that wrote `*text`: the text, or NULL where it is not whole. */
+/* Close a FILE of lk_memory_open that wrote `*text`; returns the text, or NULL if it is
+ * incomplete. */
 char *lk_memory_text(FILE *file, char **text);
 
 #endif

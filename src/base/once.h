@@ -1,5 +1,4 @@
-/* once.h: what is loaded at the first use and may fail: then nothing is loaded, and the next one
- * who asks tries again. */
+/* once.h: lazy loading that may fail: then nothing is loaded, and the next caller tries again. */
 #ifndef LK_BASE_ONCE_H
 #define LK_BASE_ONCE_H
 
@@ -16,7 +15,7 @@ typedef struct lk_once {
 #define LK_ONCE_INIT \
 	{ .lock = PTHREAD_MUTEX_INITIALIZER }
 
-/* `undo` frees what a failed `load` left. From several threads at once. */
+/* Thread-safe. `undo` frees what a failed `load` left. */
 static inline lk_status lk_once_load(lk_once *once, lk_status (*load)(lk_error *err),
                                      void (*undo)(void), lk_error *err) {
 	if (atomic_load(&once->done)) return LK_OK;

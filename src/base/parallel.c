@@ -1,4 +1,4 @@
-/* parallel.c: a counter of jobs that threads take from. Jobs are taken in order, so when one fails
+/* parallel.c: a counter from which threads take jobs. Jobs are taken in order, so when one fails
  * every earlier one has been taken already and will finish: the first error in order is the same
  * with any number of threads. */
 #include "base/parallel.h"

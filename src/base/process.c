@@ -1,6 +1,6 @@
-/* process.c: fork, two pipes, poll with a deadline. The program is a process group of its own,
- * which is asked to end (SIGTERM, so that launchers end what they have started) and two seconds
- * later made to: at the deadline, and when whoever waits for it is asked to stop. */
+/* process.c: fork, two pipes, poll with a deadline. The program is its own process group, which
+ * gets SIGTERM (so that launchers end what they have started) and two seconds later SIGKILL: at the
+ * deadline, and when the waiting thread is asked to stop. */
 #include "base/process.h"
 
 #include <errno.h>
@@ -22,7 +22,7 @@
 
 extern char **environ;
 
-enum { GRACE = 2 }; /* seconds between the request to end and the end */
+enum { GRACE = 2 }; /* seconds between SIGTERM and SIGKILL */
 
 struct taken {
 	int from;
@@ -30,7 +30,7 @@ struct taken {
 	size_t size, limit;
 };
 
-/* Takes what is there; false at the end of the stream. */
+/* Read available bytes; false at the end of the stream. */
 static bool process_take(struct taken *taken) {
 	char part[65536];
 	ssize_t got = read(taken->from, part, sizeof part);
@@ -97,9 +97,9 @@ static char **environment(const char *const *settings) {
 	return all;
 }
 
-/* In the child: becomes the program, or says why not. It is a group of its own, and is asked to end
- * where this process is ended without a chance to do so itself; where the thread that started it
- * ends, too, but that one waits for it. Takes no memory. */
+/* In the child: execute the program, or report why not. It is its own process group and is asked to
+ * end if this process is killed; also if the thread that started it ends, but that thread waits for
+ * it. Allocates nothing. */
 static void process_become(const lk_process *process, const int pipes[4], int why, pid_t parent,
                            char **all) {
 	setpgid(0, 0);

@@ -1,4 +1,4 @@
-/* sha256.c: SHA-256 as FIPS 180-4 states it, section 6.2, and base64 of RFC 4648. */
+/* sha256.c: SHA-256 of FIPS 180-4, section 6.2, and base64 of RFC 4648. */
 #include "base/sha256.h"
 
 #include <stdint.h>

@@ -1,11 +1,11 @@
 /* sort.c: merge sort. Runs of a few elements are sorted by insertion and merged as soon as two have
- * the same length, so that what is merged is still near in the caches. Two runs that are in order
- * already cost one comparison: what is sorted takes linear time.
+ * the same length, while they are still in the caches. Two runs already in order cost one
+ * comparison: sorted input takes linear time.
  *
- * A merge copies its shorter side into memory, at most half of the array, and goes through both
- * with one comparison an element. Where there is less memory it is divided until the parts fit:
- * SymMerge of P. Kim and A. Kutzner, "Stable minimum storage merging by symmetric comparisons"
- * (ESA 2004, LNCS 3221), with O(n log n) comparisons in all but O(n log^2 n) moves. */
+ * A merge copies its shorter side into memory, at most half of the array, and traverses both with
+ * one comparison per element. With less memory it is divided until the parts fit: SymMerge of P.
+ * Kim and A. Kutzner, "Stable minimum storage merging by symmetric comparisons" (ESA 2004, LNCS
+ * 3221), with O(n log n) comparisons in all but O(n log^2 n) moves. */
 #include "base/sort.h"
 
 #include <stdint.h>
@@ -15,8 +15,8 @@
 #include "base/check.h"
 
 enum {
-	RUN = 8,           /* elements that are sorted by insertion */
-	STACK_BYTES = 2048 /* what suffices here needs no memory from the heap */
+	RUN = 8,           /* elements sorted by insertion */
+	STACK_BYTES = 2048 /* if this suffices, no heap memory is needed */
 };
 
 struct sorter {
@@ -24,7 +24,7 @@ struct sorter {
 	lk_order_by *order_by;
 	void *context;
 	char *memory;
-	size_t room; /* bytes of it */
+	size_t room; /* bytes of memory */
 };
 
 static inline int sort_compare(const struct sorter *sorter, const void *a, const void *b) {
@@ -43,7 +43,7 @@ static void sort_swap_bytes(char *a, char *b, size_t bytes) {
 	}
 }
 
-/* Exchanges the first `left` bytes with the `right` ones after them. */
+/* Exchange the first `left` bytes with the `right` ones after them. */
 static void sort_rotate(const struct sorter *sorter, char *at, size_t left, size_t right) {
 	while (left > 0 && right > 0) {
 		if (left <= right && left <= sorter->room) {
@@ -58,7 +58,7 @@ static void sort_rotate(const struct sorter *sorter, char *at, size_t left, size
 			memcpy(at, sorter->memory, right);
 			return;
 		}
-		/* The shorter side changes places with what is to be there: it is done, the rest is not. */
+		/* The shorter side is swapped into its final place; the rest remains. */
 		if (left <= right) {
 			sort_swap_bytes(at, at + left, left);
 			at += left;
@@ -74,14 +74,14 @@ static void sort_rotate(const struct sorter *sorter, char *at, size_t left, size
 
 #define SORT_INLINE static inline __attribute__((always_inline))
 
-/* The left side is copied; what is left of the right one is in its place already. */
+/* The left side is copied; the remainder of the right one is already in place. */
 SORT_INLINE void sort_merge_forward(const struct sorter *sorter, char *at, size_t left,
                                     size_t right, size_t size) {
 	const char *a = sorter->memory, *a_end = a + left * size;
 	const char *b = at + left * size, *b_end = b + right * size;
 	memcpy(sorter->memory, at, left * size);
 	for (; a < a_end && b < b_end; at += size) {
-		/* without a branch that nobody could foretell */
+		/* avoid an unpredictable branch */
 		size_t from_b = sort_compare(sorter, a, b) > 0 ? size : 0;
 		memcpy(at, from_b ? b : a, size);
 		b += from_b;
@@ -119,8 +119,8 @@ SORT_INLINE void sort_merge(const struct sorter *sorter, char *at, size_t left, 
 	else sort_merge_divided(sorter, at, left, right, size);
 }
 
-/* Exchanges the end of the left side with as much of the right one's begin as makes two merges of
- * it, which do not touch one another: all of the first is before all of the second. */
+/* Exchange the end of the left side with the matching begin of the right one, giving two
+ * independent merges: everything in the first precedes everything in the second. */
 static void sort_merge_divided(const struct sorter *sorter, char *at, size_t left, size_t right,
                                size_t size) {
 	size_t count = left + right, middle = count / 2, both = middle + left;
@@ -146,8 +146,8 @@ SORT_INLINE void sort_insert(const struct sorter *sorter, char *at, size_t count
 	}
 }
 
-/* A sorted run is merged with those before it as a carry goes through a binary number: the bits of
- * how many runs there are stand for what is sorted; at the end with all of them. */
+/* Merge a sorted run with those before it like a binary carry: the bits of the number of runs
+ * represent the sorted lengths; at the end merge all. */
 SORT_INLINE void sort_runs(const struct sorter *sorter, char *at, size_t count, size_t size) {
 	for (size_t end = 0, runs = 0; end < count; runs++) {
 		size_t last = count - end < RUN ? count - end : RUN, before = runs;
@@ -163,7 +163,7 @@ SORT_INLINE void sort_runs(const struct sorter *sorter, char *at, size_t count, 
 	}
 }
 
-/* Frequent sizes have code of their own, in which an element moves in a few instructions. */
+/* Frequent sizes have specialised code, in which an element moves in a few instructions. */
 static void sort_elements(const struct sorter *sorter, void *base, size_t count, size_t size) {
 	switch (size) {
 	case 4: sort_runs(sorter, base, count, 4); break;

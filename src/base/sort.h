@@ -1,6 +1,6 @@
-/* sort.h: the one sort. It is stable, so that its result is one on every machine, with memory and
- * without. The qsort of a C library is not: glibc's puts elements that are equal in another order
- * where malloc fails, and from version to version. */
+/* sort.h: the one sort. It is stable, so its result is the same on every machine, with or without
+ * memory. A C library's qsort is not: glibc's orders equal elements differently when malloc fails,
+ * and between versions. */
 #ifndef LK_BASE_SORT_H
 #define LK_BASE_SORT_H
 
@@ -42,13 +42,12 @@ lk_order lk_by_text; /* elements are const char * */
 		return strcmp(x->key, y->key);              \
 	}
 
-/* Sorts `count` elements of `size` bytes; those that are equal stay in their order. It cannot fail:
- * where memory runs out it gives the same, more slowly. `base` may be NULL where `count` is 0. */
+/* Sort `count` elements of `size` bytes; equal ones keep their order. It cannot fail: without
+ * memory it is only slower. `base` may be NULL if `count` is 0. */
 void lk_sort(void *base, size_t count, size_t size, lk_order *compare);
-/* The same with a comparison that looks at something else. */
+/* Likewise with a comparison that has a context. */
 void lk_sort_by(void *base, size_t count, size_t size, lk_order_by *compare, void *context);
-/* The same with memory of the caller's, `room` bytes aligned as malloc's, and no other; may be 0.
- */
+/* Likewise using only the caller's memory, `room` bytes aligned as by malloc; may be 0. */
 void lk_sort_within(void *base, size_t count, size_t size, lk_order *compare, void *memory,
                     size_t room);
 

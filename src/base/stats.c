@@ -25,19 +25,19 @@ int lk_ascending(const void *a, const void *b) {
 	return (x > y) - (x < y);
 }
 
-/* A number by which doubles are in the order of lk_ascending: their bits, with those of negative
- * numbers turned round. */
+/* An integer in the order of lk_ascending: the bits of the double, inverted for negative
+ * numbers. */
 static uint64_t order_of(double x) {
 	const uint64_t sign = UINT64_C(1) << 63;
 	uint64_t bits;
 	if (isnan(x)) return UINT64_MAX;
-	x += 0.0; /* -0 is 0 */
+	x += 0.0; /* -0 becomes 0 */
 	memcpy(&bits, &x, sizeof bits);
 	return bits & sign ? ~bits : bits | sign;
 }
 
-/* The number at `place` of the sorted ones, without memory to sort them in: the least order that
- * more than `place` of them reach, by bisection. */
+/* The number at `place` of the sorted ones, without memory to sort: the least order that more than
+ * `place` of them do not exceed, by bisection. */
 static double find_nth(const double *x, size_t n, size_t place) {
 	uint64_t low = 0, high = UINT64_MAX;
 	while (low < high) {
@@ -52,7 +52,7 @@ static double find_nth(const double *x, size_t n, size_t place) {
 	return NAN;
 }
 
-/* Between the number at `rank` and the one after it. The neighbour is weighted only where it has a
+/* Interpolate between the number at `rank` and the next. The neighbour counts only if it has a
  * weight: 0 times infinity would be NaN. */
 static double between(double value, double next, double part) {
 	return part > 0 && next != value ? value * (1 - part) + next * part : value;
@@ -119,13 +119,13 @@ uint64_t lk_hash_bytes(uint64_t seed, const void *bytes, size_t size) {
 }
 
 double lk_uniform(uint64_t seed, uint64_t counter) {
-	/* 52 bits and a half: neither 0 nor 1 can come out, and every value is exact in a double. */
+	/* 52 bits and a half: the result is never 0 or 1, and every value is exact in a double. */
 	uint64_t bits = lk_hash64(lk_hash64(seed) ^ lk_hash64(~counter)) >> 12;
 	return ((double)bits + 0.5) * 0x1p-52;
 }
 
-/* z that a normal variable exceeds with probability `tail`, at most 1/2. From 0 on, where the tail
- * is convex, Newton's steps approach the root from below and never pass it. */
+/* The z that a normal variable exceeds with probability `tail`, at most 1/2. From 0 on, where the
+ * tail is convex, Newton's steps approach the root from below and never pass it. */
 static double normal_exceeded(double tail) {
 	double z = 0;
 	for (int step = 0; step < 200; step++) {
@@ -146,7 +146,7 @@ double lk_normal_largest(double count) {
 }
 
 double lk_normal(uint64_t seed, uint64_t counter) {
-	/* Two draws of streams that lk_uniform does not give for the same seed. */
+	/* two draws from streams that lk_uniform does not give for the same seed */
 	double radius = sqrt(-2 * log(lk_uniform(seed ^ 0x6e6f726d616c0001u, counter)));
 	return radius *
 	       cos(2 * 3.14159265358979323846 * lk_uniform(seed ^ 0x6e6f726d616c0002u, counter));

@@ -1,7 +1,7 @@
-/* stop.c: a flag that is set once, and which flag a thread looks at.
+/* stop.c: a flag that is set once, and the flag that a thread watches.
  *
- * Every function that works long would have to hand it on: so the request carries it. It never
- * changes a result, only whether there is one. */
+ * It is part of the request's context, so that not every long-running function has to pass it on.
+ * It never changes a result, only whether there is one. */
 #include "base/stop.h"
 #include "base/context.h"
 

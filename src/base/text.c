@@ -1,5 +1,4 @@
-/* text.c: copies, names, numbers that are read, escapes. What is written for people is in
- * text_format.c. */
+/* text.c: copies, names, parsing of numbers, escapes. text_format.c formats output for people. */
 #include <locale.h>
 #include <math.h>
 #include <stdarg.h>
@@ -31,8 +30,7 @@ void lk_text_add(lk_text *text, const char *format, ...) {
 	va_start(arguments, format);
 	int length = vsnprintf(text->at + text->used, room, format, arguments);
 	va_end(arguments);
-	/* vsnprintf says how long the text would have been; negative where a wide character cannot be
-	 * written */
+	/* vsnprintf returns the untruncated length; negative if a wide character cannot be converted */
 	if (length > 0) text->used += (size_t)length < room ? (size_t)length : room - 1;
 }
 
@@ -48,7 +46,7 @@ static char text_lower(char c) {
 	return c >= 'A' && c <= 'Z' ? (char)(c - 'A' + 'a') : c;
 }
 
-/* The next character of a name that counts, in lower case; '\0' at the end. */
+/* The next significant character of a name, in lower case; '\0' at the end. */
 static char next_of_name(const char **text) {
 	while (**text == '-' || **text == '_' || **text == ' ' || **text == '.') (*text)++;
 	char c = text_lower(**text);
@@ -77,7 +75,7 @@ bool lk_name_among(const char *names, const char *name) {
 	return false;
 }
 
-/* Where the decimal number at the start of `text` ends; `text` itself if there is none. */
+/* The end of the decimal number at the start of `text`; `text` itself if there is none. */
 static const char *end_of_number(const char *text) {
 	const char *p = text + (*text == '-' || *text == '+');
 	const char *digits = p;
@@ -99,8 +97,7 @@ static const char *end_of_number(const char *text) {
 	return p;
 }
 
-/* strtod reads the decimal point of the locale, which the program that uses the library may have
- * set. */
+/* strtod uses the decimal point of the locale, which the host program may have set. */
 static double read_slowly(const char *text, size_t length) {
 	const char *point = localeconv()->decimal_point;
 	if (strcmp(point, ".") == 0 || !memchr(text, '.', length)) return strtod(text, NULL);
@@ -123,11 +120,11 @@ static const double powers[] = {1e0,  1e1,  1e2,  1e3,  1e4,  1e5,  1e6,  1e7,
                                 1e16, 1e17, 1e18, 1e19, 1e20, 1e21, 1e22};
 enum { EXACT_POWER = 22, MANY_DIGITS = 19 };
 
-/* whole * 10^power, correctly rounded; false where the fast ways below cannot promise that.
- * Up to 2^53 product and quotient of two exact doubles are rounded once (W. D. Clinger, "How to
- * read floating point numbers accurately", PLDI 1990). Larger ones (time stamps in microseconds
- * with three decimals have 19 digits) are computed with 64 bits; rounding these to 53 is right
- * unless the 11 dropped bits are within one of the half. */
+/* whole * 10^power, correctly rounded; false if the fast methods below cannot guarantee that. Up to
+ * 2^53 product and quotient of two exact doubles are rounded once (W. D. Clinger, "How to read
+ * floating point numbers accurately", PLDI 1990). Larger ones (time stamps in microseconds with
+ * three decimals have 19 digits) are computed with 64 bits; rounding these to 53 is right unless
+ * the 11 dropped bits are within one of the half. */
 static bool scale_exactly(uint64_t whole, int power, double *out) {
 	if (power < -EXACT_POWER || power > EXACT_POWER) return false;
 	double factor = powers[power < 0 ? -power : power];
@@ -141,15 +138,15 @@ static bool scale_exactly(uint64_t whole, int power, double *out) {
 	memcpy(&significand, &wide, sizeof significand);
 	unsigned dropped = significand & 0x7ff;
 	*out = (double)wide;
-	/* All zero: exact, which is rare, or the machine has only 53 bits, as valgrind's. */
+	/* All zero: exact, which is rare, or the machine has only 53 bits, as under valgrind. */
 	return dropped != 0 && (dropped < 0x3ff || dropped > 0x401);
 #else
 	return false;
 #endif
 }
 
-/* Reads the exponent at `p` (after the 'e'), added to *power. Returns its end, or NULL if it is
- * none or is long. */
+/* Read the exponent at `p` (after the 'e') and add it to *power. Returns its end, or NULL if there
+ * is none or it is too long. */
 static const char *read_power(const char *p, int *power) {
 	bool negative = *p == '-';
 	if (*p == '-' || *p == '+') p++;
@@ -191,7 +188,7 @@ double lk_read_real(const char *text, const char **end) {
 
 enum { NAME_MAX_CHARS = 80 };
 
-/* The characters of a name that count; false where it is too long to be compared. */
+/* The significant characters of a name; false if it is too long to compare. */
 static bool text_plain_name(const char *text, char *out, int *length) {
 	*length = 0;
 	for (char c; (c = next_of_name(&text)) != 0;) {
@@ -232,11 +229,10 @@ const char *lk_nearest(const char *text, const char *const *names, size_t count)
 		if (!text_plain_name(names[i], name, &m) || !m) continue;
 		int d = text_distance(wanted, n, name, m);
 		bool prefix = n >= 2 && m >= n && memcmp(wanted, name, (size_t)n) == 0;
-		/* Two slips in three letters are another word. */
+		/* Two typos in three letters make another word. */
 		int longer = n > m ? n : m;
 		bool near = d <= (n / 3 > 2 ? n / 3 : 2) && (d == 1 ? longer > 1 : 2 * d <= longer);
-		/* Someone who typed the beginning of a name meant it, unless another name is one slip away.
-		 */
+		/* Who typed the beginning of a name meant it, unless another name is one typo away. */
 		int score = prefix ? least(2 * d, 3) : 2 * d;
 		if (!(near || prefix) || (best && score >= best_score)) continue;
 		best = names[i];
@@ -329,7 +325,7 @@ bool lk_ends_in(const char *text, const char *ending) {
 	return length >= part && strcmp(text + length - part, ending) == 0;
 }
 
-/* What follows the first of `heads` with which a text begins, in any case; NULL: it begins with
+/* The text after the first of `heads` with which it begins, in any case; NULL: it begins with
  * none. */
 static const char *text_after(const char *text, const char *const *heads) {
 	for (; *heads; heads++)
@@ -348,7 +344,7 @@ bool lk_id_of_page(const char *text, char *out, size_t size) {
 	static const char ends[] = "/?#";
 	const char *after = text_after(text, schemes), *id = text_after(after ? after : text, hubs);
 	if (!id || text_after(id, others)) return false;
-	/* the first networks of the Hub have a name only: "gpt2/tree/main" */
+	/* the first networks of the Hub have only a name: "gpt2/tree/main" */
 	size_t length = strcspn(id, ends);
 	const char *name = id[length] == '/' ? id + length + 1 : "";
 	if (strcspn(name, ends) > 0 && !text_after(name, places)) length += 1 + strcspn(name, ends);

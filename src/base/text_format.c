@@ -1,5 +1,5 @@
-/* text_format.c: numbers for people. Three digits that mean something, blanks as thousands
- * separators, units always. */
+/* text_format.c: numbers for people. Three significant digits, commas as thousands separators,
+ * always with units. */
 #include "base/text.h"
 
 #include <math.h>
@@ -12,15 +12,15 @@ struct unit {
 	const char *name;
 };
 
-/* The decimal point of the locale as '.': output is the same everywhere. */
+/* Replace the decimal point of the locale by '.': output is the same everywhere. */
 static void plain_point(char *text) {
 	for (; *text; text++) {
 		if (*text == ',') *text = '.';
 	}
 }
 
-/* At most three digits, four from 100 on where `tenths`; no zeros at the end: "1.8", "73.6",
- * "405.9", "812". */
+/* At most three digits, four from 100 on with `tenths`; no trailing zeros: "1.8", "73.6", "405.9",
+ * "812". */
 static void digits_of(double number, bool tenths, char *out, size_t size) {
 	double magnitude = fabs(number);
 	int places;
@@ -36,14 +36,14 @@ static void digits_of(double number, bool tenths, char *out, size_t size) {
 	out[length] = '\0';
 }
 
-/* Writes `number` in the largest of `units` (ascending, ends with size 0) in which it is at
- * least 1. */
+/* Write `number` in the largest of `units` (ascending, ends with size 0) in which it is at least
+ * 1. */
 static char *in_unit(double number, const struct unit *units, bool tenths, char *out, size_t size) {
 	if (!isfinite(number)) {
 		snprintf(out, size, "%s", isnan(number) ? "n/a" : number > 0 ? "infinite" : "-infinite");
 		return out;
 	}
-	/* What rounds up to the next unit is shown in it: 999.96 ms is 1 s. */
+	/* A number that rounds up to the next unit is shown in it: 999.96 ms is 1 s. */
 	while (units[1].size > 0 && fabs(number) >= units[1].size * (1 - (tenths ? 0.00005 : 0.0005)))
 		units++;
 	char digits[352];
@@ -53,7 +53,7 @@ static char *in_unit(double number, const struct unit *units, bool tenths, char 
 	return out;
 }
 
-/* The units, ascending, of a time of this size. */
+/* The units, ascending, for a time of this size. */
 static const struct unit *seconds_units(double seconds) {
 	static const struct unit units[] = {{1e-12, "ps"}, {1e-9, "ns"}, {1e-6, "us"},
 	                                    {1e-3, "ms"},  {1, "s"},     {0, ""}};

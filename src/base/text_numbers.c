@@ -1,4 +1,4 @@
-/* text_numbers.c: strict numbers of people: the whole text must be one, within limits. */
+/* text_numbers.c: strict numbers from people: the whole text must be a number, within limits. */
 #include <errno.h>
 #include <math.h>
 #include <stdio.h>
@@ -32,7 +32,7 @@ lk_status lk_parse_int(const char *text, long long low, long long high, long lon
 	return LK_ERR_INPUT;
 }
 
-/* Checks the limits of a number and stores it; the message states them. */
+/* Check the limits of a number and store it; the message states them. */
 static lk_status text_within(const char *text, double number, double low, double high, double *out,
                              const char *where, lk_error *err) {
 	if (number >= low && number <= high && isfinite(number)) {
@@ -79,7 +79,7 @@ static double suffix_factor(const char *text) {
 	return 0;
 }
 
-/* "100,000" as "100000", where every comma has three digits after it; else the text itself. */
+/* Turn "100,000" into "100000" if three digits follow every comma; else return the text itself. */
 static const char *without_commas(const char *text, char *out, size_t size) {
 	const char *at = text + (*text == '-' || *text == '+');
 	size_t digits = strspn(at, "0123456789"), used = (size_t)(at - text) + digits;
@@ -194,7 +194,7 @@ double lk_days_since(const char *date) {
 		return NAN;
 	struct tm then = {.tm_year = year - 1900, .tm_mon = month - 1, .tm_mday = day};
 	time_t begin = timegm(&then);
-	/* timegm carries a 31st of February over into March */
+	/* timegm turns a 31st of February into a day of March */
 	if (then.tm_mon != month - 1 || then.tm_mday != day) return NAN;
 	return floor(difftime(time(NULL), begin) / 86400);
 }

@@ -44,9 +44,9 @@ struct fit {
 	int features;
 	double rate;          /* of the current tree */
 	uint8_t *bin;         /* [features][rows], rows shuffled */
-	float *target, *left; /* [rows] shuffled; what is left over, limited */
-	float *sum;           /* [rows] of the trees so far */
-	uint8_t *leaf;        /* [rows] the node of the current level that a row is in */
+	float *target, *left; /* [rows] shuffled; residuals, clipped */
+	float *sum;           /* [rows] over the trees so far */
+	uint8_t *leaf;        /* [rows] a row's node of the current level */
 	uint32_t *order;      /* [rows] shuffled row -> row */
 };
 
@@ -60,14 +60,14 @@ static int trees_by_value(const void *a, const void *b) {
 	return (x > y) - (x < y);
 }
 
-/* To four digits: edges are read by people and take room in files. */
+/* Round to four digits: people read edges, and they take space in files. */
 static float trees_shorter(float x) {
 	if (x == 0 || !isfinite(x)) return 0;
 	double unit = pow(10, floor(log10(fabs((double)x))) - 3);
 	return (float)(round(x / unit) * unit);
 }
 
-/* Edges of a feature: between the values where they are few, else at quantiles. */
+/* Edges of a feature: between the values if they are few, else at quantiles. */
 static void find_edges(const float *x, size_t rows, int features, int f, float *room,
                        lk_trees *out) {
 	size_t distinct = 1, n = rows;
@@ -139,7 +139,7 @@ static void best_edges(const struct fit *fit, const struct cell cells[][BINS], i
 	}
 }
 
-/* Divides the nodes of one level, each where it helps most; `first` begins the sample. */
+/* Split the nodes of one level, each where it helps most; the sample begins at `first`. */
 static void trees_divide(struct fit *fit, size_t first, int level, lk_trees *out, lk_tree *tree) {
 	struct cell cells[LK_TREE_LEAVES / 2][BINS];
 	int nodes = 1 << level;
@@ -168,7 +168,7 @@ static void trees_divide(struct fit *fit, size_t first, int level, lk_trees *out
 	}
 }
 
-/* Leaves get the mean of what is left in them, times the rate, in units. */
+/* Set leaves to the mean of their residuals, times the rate, in units. */
 static void fill_leaves(struct fit *fit, size_t first, lk_tree *tree) {
 	struct cell cells[LK_TREE_LEAVES] = {0};
 	for (size_t i = first; i < first + fit->sample; i++) {
@@ -192,7 +192,7 @@ static void add_tree(struct fit *fit, const lk_tree *tree) {
 	}
 }
 
-/* Steps and limits shrink from tree to tree: the last ones settle what noise moved, and count
+/* Steps and clipping limits shrink from tree to tree: the last trees average out noise and weigh
  * magnitudes. */
 static void boost(struct fit *fit, lk_trees *out) {
 	size_t first = 0;
@@ -217,7 +217,7 @@ static void boost(struct fit *fit, lk_trees *out) {
 	}
 }
 
-/* Drops the edges that no tree asks for: trees stay small on disk. */
+/* Drop the edges that no tree uses, to keep trees small on disk. */
 static void drop_edges(lk_trees *out) {
 	for (int f = 0; f < out->features; f++) {
 		bool used[BINS] = {false};

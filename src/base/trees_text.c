@@ -1,6 +1,7 @@
-/* trees_text.c: trees as one line of text: the number of features and of trees, each feature's
- * edges (how many, then their values), then a word per tree: feature and edge of every inner node,
- * one character each, and two characters per leaf, counted from -2048, all in digits of base 64. */
+/* trees_text.c: trees as one line of text: the numbers of features and of trees, each feature's
+ * edges (their number, then their values), then a word per tree: feature and edge of every inner
+ * node, one character each, and two characters per leaf, counted from -2048, all in digits of base
+ * 64. */
 #include "base/arena.h"
 #include "base/text.h"
 #include "base/trees.h"

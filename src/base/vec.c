@@ -1,5 +1,5 @@
-/* vec.c: growing arrays. The pointer of the caller has the type T *, not void *; it is therefore
- * read and written as bytes, which the aliasing rules of C allow. */
+/* vec.c: growing arrays. The caller's pointer has the type T *, not void *; it is therefore read
+ * and written as bytes, which the aliasing rules of C allow. */
 #include "base/vec.h"
 
 #include <stdint.h>

@@ -18,18 +18,18 @@
 		size_t count, capacity; \
 	}
 
-/* Makes room for `extra` more elements; false when memory runs out (the vector is then unchanged).
- */
+/* Make room for `extra` more elements; false when memory runs out (the vector is then
+ * unchanged). */
 bool lk_vec_reserve_(void **at, size_t *capacity, size_t count, size_t extra, size_t size);
 
 #define lk_reserve(v, extra) \
 	lk_vec_reserve_((void **)&(v)->at, &(v)->capacity, (v)->count, (extra), sizeof *(v)->at)
-/* Appends one zeroed element; false when memory runs out. */
+/* Append one zeroed element; false when memory runs out. */
 #define lk_push(v)                                         \
 	(((v)->count < (v)->capacity || lk_reserve((v), 1)) && \
 	 memset(&(v)->at[(v)->count++], 0, sizeof *(v)->at))
 #define lk_last(v) (&(v)->at[(v)->count - 1])
-/* Gives back the room that no element fills; where that fails, it stays. */
+/* Return unused capacity; if that fails, it stays. */
 #define lk_vec_fit(v)  lk_vec_fit_((void **)&(v)->at, &(v)->capacity, (v)->count, sizeof *(v)->at)
 #define lk_vec_free(v) lk_vec_free_((void **)&(v)->at, &(v)->count, &(v)->capacity)
 

@@ -1,6 +1,6 @@
-/* cache.c: what a search has asked before. A job of a search differs from the next one in a degree
- * or two: most of its operations have been priced already, and its ranks lie as those of another
- * job did. Open addressing, keys compared as bytes; every key is zeroed before it is filled, so
+/* cache.c: results that a search can reuse. Successive jobs of a search differ in a degree or two:
+ * most of their operations have been priced already, and their ranks are placed like those of an
+ * earlier job. Open addressing, keys compared as bytes; every key is zeroed before it is filled, so
  * padding does not matter. */
 #include "base/arena.h"
 #include "cost/cost.h"
@@ -12,7 +12,7 @@
 #include "base/vec.h"
 #include "base/check.h"
 
-/* All that the families of cost.c read. */
+/* Everything that the families of cost.c read. */
 struct op_key {
 	double m, n, k, batch, flops, bytes, window;
 	const lk_constants *constants;
@@ -28,7 +28,7 @@ struct op_entry {
 	lk_cost cost;
 };
 
-/* What decides where ranks lie, and what a site says besides. */
+/* What decides the places of ranks, and a site's other fields. */
 struct sites_key {
 	lk_ranks ranks;
 	const lk_cluster *cluster;
@@ -83,8 +83,8 @@ static inline uint64_t key_word(const struct op_key *key, size_t i) {
 	return word;
 }
 
-/* Word by word, without lk_hash64's rounds for each: the fields differ in many bits. Four chains
- * of rounds are in flight together. */
+/* Word by word, without lk_hash64's rounds for each: the fields differ in many bits. Four chains of
+ * rounds are in flight together. */
 static uint64_t cache_hash_of(const struct op_key *key) {
 	enum { WORDS = sizeof *key / sizeof(uint64_t) };
 	_Static_assert(sizeof *key % sizeof(uint64_t) == 0, "keys are whole words");
@@ -164,8 +164,7 @@ lk_cost lk_cost_cached(lk_cost_cache *cache, const lk_graph *graph, uint32_t op,
 		if (memcmp(&known->key, &key, sizeof key) == 0) return known->cost;
 	}
 	lk_cost cost = lk_cost_op(graph, op, site);
-	/* Where memory has run out, or the next slot could not be found any more, nothing is
-	 * remembered. */
+	/* If memory has run out, or the next slot could not be found any more, nothing is stored. */
 	if (cache->ops.count * 2 > cache->mask && !cache_grow(cache)) return cost;
 	if (!lk_push(&cache->ops)) return cost;
 	*lk_last(&cache->ops) = (struct op_entry){key, cost};

@@ -1,5 +1,5 @@
-/* comm.c: communication operations of the graph as collectives and messages of the network model.
- */
+/* comm.c: communication operations of the graph as collectives and messages of the network
+ * model. */
 #include <limits.h>
 #include <math.h>
 
@@ -26,9 +26,9 @@ enum {
 	DISPATCH_SMS = 20 /* DeepSeek-V3 report, section 3.2.2 */
 };
 
-/* Of `places` those that hold the `limit` of `groups` of experts which a row may use: each group
- * lies on places / groups of them, or each place holds groups / places, and of C(groups, limit)
- * choices so many leave a place out. */
+/* The number of `places` that hold the `limit` of `groups` of experts which a row may use: each
+ * group spans places / groups of them, or each place holds groups / places; of C(groups, limit)
+ * choices, count those that leave a place out. */
 static double places_within(double places, double groups, double limit) {
 	if (limit <= 0 || limit >= groups) return places;
 	if (places >= groups) return places * limit / groups;
@@ -37,8 +37,8 @@ static double places_within(double places, double groups, double limit) {
 	return places * (1 - without);
 }
 
-/* Copies of a row that leave where one goes to each place: of top-k those to distinct places,
- * N (1 - (1 - 1/N)^k) on average with even routing over N. */
+/* Copies of a row that leave if one goes to each place: the distinct places of top-k, N (1 - (1 -
+ * 1/N)^k) on average with even routing over N. */
 static double row_copies(const lk_ops *ops, uint32_t op, double places) {
 	double within = places_within(places, ops->n[op], ops->m[op]);
 	return within > 1 ? within * (1 - pow(1 - 1 / within, ops->k[op])) : 1;
@@ -49,11 +49,10 @@ static bool to_next_stage(unsigned stream) {
 	       stream == LK_STREAM_RECV_FORWARD_UP || stream == LK_STREAM_SEND_BACKWARD_UP;
 }
 
-/* By one kernel that reads and writes its peers' memory, with a proxy that posts to NICs: bytes at
- * the links' rates, and one crossing of 14 us to another node as in NCCL's own table. NICs reach
- * 0.96 of their line rate, as rings do. All-reduce: a reduce-scatter and an all-gather inside the
- * node in blocks, alongside them each GPU's part through the switches, which add up.
- */
+/* Cost of one kernel that reads and writes its peers' memory, with a proxy that posts to NICs:
+ * bytes at the links' rates, and one crossing of 14 us to another node as in NCCL's own table. NICs
+ * reach 0.96 of their line rate, as in rings. All-reduce: a reduce-scatter and an all-gather within
+ * the node in blocks, overlapped with each GPU's part through the switches, which reduce. */
 static lk_coll_cost direct(const lk_graph *graph, uint32_t op, const lk_cost_site *site,
                            const lk_group_shape *group) {
 	LK_ASSERT(op < graph->ops.count);
@@ -84,14 +83,14 @@ static lk_coll_cost direct(const lk_graph *graph, uint32_t op, const lk_cost_sit
 	                      .nic_rate = outside / seconds};
 }
 
-/* The kernels of such a dispatcher: inside a node a row goes to each rank once. Between nodes it
- * crosses the network once for each node, to the GPU of the sender's number, which passes it on
- * over the node's links to each rank once; both go on at once, and coming back in the opposite
- * order. Rates that DeepEP's own tests reached on H800 with a 400 Gb/s NIC for each GPU
- * (deepseek-ai/DeepEP, docs/legacy.md): on one node 153 GB/s there and 158 back counting the own
- * rank's rows, thus 0.83 of NVLink's rate; 58 and 51 GB/s counting the own node's rows on 4 and 8
- * nodes, thus 0.88 of the line rate for what leaves; 43 on 2 nodes, where what is passed on limits,
- * thus 0.74 of NVLink's rate. No library of collectives is in it. */
+/* The kernels of such a dispatcher: within a node a row goes to each rank once. Between nodes it
+ * crosses the network once per node, to the GPU of the sender's number, which forwards it over the
+ * node's links to each rank once; both overlap, and the way back is reversed. Rates reached by
+ * DeepEP's own tests on H800 with a 400 Gb/s NIC per GPU (deepseek-ai/DeepEP, docs/legacy.md): on
+ * one node 153 GB/s out and 158 back counting the own rank's rows, thus 0.83 of NVLink's rate; 58
+ * and 51 GB/s counting the own node's rows on 4 and 8 nodes, thus 0.88 of the line rate for
+ * outgoing rows; 43 on 2 nodes, where forwarding limits, thus 0.74 of NVLink's rate. It uses no
+ * library of collectives. */
 static lk_coll_cost dispatched(const lk_ops *ops, uint32_t op, const lk_cost_site *site,
                                const lk_group_shape *group) {
 	const lk_node *node = site->node;
@@ -145,7 +144,7 @@ void lk_cost_comm(const lk_graph *graph, uint32_t op, const lk_cost_site *site, 
 	if (by_node && ops->batch[op] > 0) cost.channels = (int)fmin(ops->batch[op], INT_MAX);
 	double seconds = cost.seconds / (own_kernels ? 1 : site->constants->network_efficiency);
 	if (ops->flags[op] & LK_OP_OVERLAPPED)
-		seconds /= 4; /* pipelined in four pieces with its GEMM: the first shows */
+		seconds /= 4; /* pipelined in four pieces with its GEMM: the first is exposed */
 	lk_cost_set(out, seconds);
 	out->sm = (float)fmin(0.5, device->sms > 0 ? (double)cost.channels / device->sms : 0);
 	out->compute = 0;

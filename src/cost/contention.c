@@ -1,30 +1,30 @@
 /* contention.c: how operations that run at the same time on one device slow one another.
  *
  * Communication kernels hold their SMs (non-preemptive CTAs, one per channel). A compute kernel
- * that fills the device is left with the fraction f. Of W waves alone it then takes
- * T(W, f) / T(W, 1) times as long, with
+ * that fills the device is left with the fraction f of the SMs. With W waves it then takes T(W, f)
+ * / T(W, 1) times as long, with
  *
  *     T(W, f) = whole + wave(W - f whole)
  *     whole   = floor(W / f)
  *     wave(u) = max(1 / HEADROOM, 1 - (1 - u) / 3)
  *
- * and 1 / f times where there are many waves or none are stated. wave(u) is the time of a last wave
- * on the fraction u of the SMs: dense products run at the clock that the power limit leaves, power
- * goes with u * clock^3, so a few SMs run faster, 1 - (1 - u) / 3 to first order, up to the highest
- * clock. SMs that communication took are not idle: they free no power.
+ * and 1 / f times with many or unknown waves. wave(u) is the time of a last wave on the fraction u
+ * of the SMs: dense products run at the clock that the power limit allows, power is proportional to
+ * u * clock^3, so a few SMs run faster, 1 - (1 - u) / 3 to first order, up to the highest clock.
+ * SMs taken by communication are not idle: they free no power.
  *
- * Few blocks that wait for memory (exposed) find it slower to answer while communication moves
- * data. Memory bandwidth is shared in proportion to demand, links by max-min fairness: nobody gets
- * less than an equal share unless it asks for less. Sources: docs/method/contention.md.
+ * For kernels with few blocks that wait for memory (exposed), memory is slower while communication
+ * moves data. Memory bandwidth is shared in proportion to demand, links by max-min fairness: every
+ * user gets an equal share unless it needs less. Sources: docs/method/contention.md.
  */
 #include <math.h>
 
 #include "cost/cost.h"
 
-enum { LK_CONTENDERS = LK_STREAMS }; /* at most one operation of each stream runs */
+enum { LK_CONTENDERS = LK_STREAMS }; /* at most one operation per stream runs */
 
-/* Highest clock over the one that dense products run at: H100 SXM, 1,980 MHz over about 1,560: 80 %
- * of the peak at 1,830 MHz, of kernels that keep 94 % of the tensor cores' cycles busy. */
+/* Highest clock over that of dense products: H100 SXM, 1,980 MHz over about 1,560: 80 % of the peak
+ * at 1,830 MHz, for kernels that keep 94 % of the tensor cores' cycles busy. */
 #define HEADROOM 1.27
 
 static double waves_time(double waves, double left) {
@@ -39,8 +39,8 @@ static double sm_slowdown(const lk_cost *kernel, double taken) {
 	return fmax(1, fmax(kernel->sm, 1e-3) / left);
 }
 
-/* What each user of a link may have at most, so that all together have 1: those that ask for less
- * leave their rest. */
+/* The most that each user of a link may have, so that all together have 1: users that need less
+ * leave the rest to others. */
 static double fair_share(const double *demand, int count) {
 	double left = 1, share = 1;
 	bool taken[LK_CONTENDERS] = {false};
@@ -58,15 +58,15 @@ static double fair_share(const double *demand, int count) {
 	}
 }
 
-/* Slowdowns of the users of a link that they ask more of than there is. */
+/* Slowdowns of the users of a link with more demand than capacity. */
 static void share_link(const double *demand, int count, double *slow) {
 	double share = fair_share(demand, count);
 	for (int i = 0; i < count; i++)
 		if (demand[i] > share) slow[i] = fmax(slow[i], demand[i] / share);
 }
 
-/* The links of a device: inside the node, its part of the NICs, and of each tier of the network the
- * one that its collectives load most, which is taken to be the same one. */
+/* The links of a device: within the node, its part of the NICs, and for each tier of the network
+ * the one that its collectives load most, assumed to be the same one. */
 enum { LINK_INTRA, LINK_NIC, LINK_TIER, LINKS = LINK_TIER + LK_TIERS };
 
 static double link_share(const lk_cost *cost, int link) {
@@ -76,7 +76,7 @@ static double link_share(const lk_cost *cost, int link) {
 
 struct links {
 	double asked[LINKS];
-	bool any, short_of; /* of some link anything; more than there is */
+	bool any, short_of; /* some demand on some link; more demand than capacity */
 };
 
 static struct links demand_of(const lk_cost *const *active, const bool *uses, int count) {
@@ -91,7 +91,7 @@ static struct links demand_of(const lk_cost *const *active, const bool *uses, in
 	return sum;
 }
 
-/* Links requested more than they have. */
+/* Share links whose demand exceeds their capacity. */
 static void share_links(const lk_cost *const *active, const bool *uses, int count,
                         const struct links *links, double *slow) {
 	double demand[LK_CONTENDERS];
@@ -102,9 +102,9 @@ static void share_links(const lk_cost *const *active, const bool *uses, int coun
 	}
 }
 
-/* A folded operation communicates in a part of its time: then what else communicates shares the
- * links with it, and the times of both follow from how long that part gets. `slow`: with the links
- * that the others share without it. */
+/* A folded operation communicates in a part of its time: other communication then shares the links
+ * with it, and the times of both depend on how long that part gets. `slow`: slowdowns with the
+ * links shared by the others without it. */
 static void share_in_turns(const lk_cost *const *active, const bool *communicates, int count,
                            int folded, double *slow) {
 	bool uses[LK_CONTENDERS];

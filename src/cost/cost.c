@@ -1,9 +1,8 @@
-/* cost.c: which family answers for which operation, and what the host spends on its launch.
+/* cost.c: the family for each operation, and the host time of its launch.
  *
  * Order of sources for a duration: measured in the trace, measured on the device as rates, then the
- * family's analytic model. Lifted traces hold launches as operations: nothing else takes time of
- * the host, and what was measured as nothing is nothing.
- */
+ * family's analytic model. Lifted traces hold launches as operations: nothing else takes host time,
+ * and a measured time of 0 is 0. */
 #include "cost/cost.h"
 #include "base/check.h"
 
@@ -34,16 +33,15 @@ static const lk_cost_family family_of[LK_OP_COUNT] = {
 };
 
 /* Kernels that the host issues for one expert's product: the product, and in fp8 the conversion of
- * its operand, which with a scale for the whole tensor is a search for the largest value and the
+ * its operand, which with one scale per tensor is a search for the largest value and the
  * conversion. */
 static double expert_kernels(unsigned dtype) {
 	if (dtype == LK_FP8) return 3;
 	return dtype == LK_MXFP8 || dtype == LK_NVFP4 ? 2 : 1;
 }
 
-/* Host time to issue an operation: inside a CUDA graph next to nothing; torch.compile fuses the
- * element-wise launches.
- */
+/* Host time to issue an operation: nearly nothing within a CUDA graph; torch.compile fuses the
+ * element-wise launches. */
 static double launch_seconds(const lk_graph *graph, uint32_t op, const lk_cost_site *site) {
 	LK_ASSERT(op < graph->ops.count);
 	const lk_constants *constants = site->constants;

@@ -1,4 +1,4 @@
-/* eager.c: times of single kernels after launches of their own, and of collectives.
+/* eager.c: times of kernels with separate launches, and of collectives.
  *
  *     product       the formula of gemm_model.c with numbers fitted on the device or its nearest
  *                   relative
@@ -9,8 +9,8 @@
  *
  *     collective    collective.h
  *
- * An operation that states its time takes that. Every kernel begins `start` after the one before it
- * has ended, at the earliest. */
+ * An operation with a stated time takes that. Every kernel begins at least `start` after the end of
+ * the previous one. */
 #include "base/arena.h"
 #include "cost/cost.h"
 
@@ -33,7 +33,7 @@ static double twin_seconds(const lk_eager_device *device, double batch, double m
 	return lk_gemm_seconds(&device->twin_gemm, device->twin, &shape, NULL);
 }
 
-/* Products were timed from the host, so their times hold a launch; of a single one also that of the
+/* Products were timed from the host, so their times include a launch; single ones also that of the
  * bias. */
 static void find_twin(lk_eager_device *out) {
 	for (int i = 0; i < lk_device_count(); i++) {
@@ -58,17 +58,17 @@ void lk_eager_device_of(const lk_device *device, lk_dtype dtype, lk_eager_device
 		out->device.vector_flops *= clock / device->clock_hz;
 		out->device.clock_hz = clock;
 	}
-	/* without measurements: means of the shares of the three devices that have them */
+	/* without measurements: mean shares of the three measured devices */
 	out->memory = lk_calibration_value(row, "memory_GBps", 0.82 * device->memory_rate / 1e9) * 1e9;
 	out->l2 = lk_calibration_value(row, "l2_GBps", 3.2 * out->memory / 1e9) * 1e9;
 	out->pcie = lk_calibration_value(row, "pcie_GBps", 0.5 * device->pcie_rate / 1e9) * 1e9;
 	lk_gemm_numbers_of(device, dtype, &out->gemm);
-	out->gemm.floor_s = lk_eager_start_s; /* in place of a launch from the host */
+	out->gemm.floor_s = lk_eager_start_s; /* instead of a launch from the host */
 	find_twin(out);
 }
 
 static double stream_seconds(const lk_eager_device *device, double bytes) {
-	/* inside L2 up to half as fast again: 0.48 to 0.50 in nearly all fits of flat fp32 kernels on
+	/* within L2 up to half as fast again: 0.48 to 0.50 in nearly all fits of flat fp32 kernels on
 	 * P100 and V100 */
 	const lk_memory_model model = {.efficiency = device->memory / device->device.memory_rate,
 	                               .start_s = lk_eager_start_s,
@@ -77,8 +77,8 @@ static double stream_seconds(const lk_eager_device *device, double bytes) {
 	return lk_memory_seconds(&model, &device->device, &(lk_memory_work){.bytes = bytes});
 }
 
-/* A load that misses L1 is answered after about 350 cycles: between the 200 of an L2 hit and the
- * 400 to 500 of memory on these devices (Jia et al., arXiv 1804.06826). An SM holds 64 warps. */
+/* A load that misses L1 returns after about 350 cycles: between the 200 of an L2 hit and the 400 to
+ * 500 of memory on these devices (Jia et al., arXiv 1804.06826). An SM holds 64 warps. */
 static double scatter_seconds(const lk_eager_device *device, double warps, double loads,
                               double bytes) {
 	const double cycles = 350, resident = 64;
@@ -97,7 +97,7 @@ static double product_seconds(const lk_eager_device *device, const lk_ops *ops, 
 	               lk_peak_flops(&device->device, device->dtype);
 	double there = twin_seconds(device, shape.batch, shape.m, shape.n, shape.k) - launch;
 	return there > launch ? there * clock + lk_eager_start_s
-	                      : formula; /* a small difference of two times says little */
+	                      : formula; /* a small difference of two times is unreliable */
 }
 
 static double operation_seconds(const lk_eager_device *device, const lk_graph *graph, uint32_t op) {

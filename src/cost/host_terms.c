@@ -1,4 +1,4 @@
-/* host_terms.c: host overheads by operation: kept, found, and as rows of the calibration. */
+/* host_terms.c: host overheads by operation: stored, found, and as rows of the calibration. */
 #include "cost/host_terms.h"
 
 #include <ctype.h>
@@ -69,7 +69,7 @@ lk_status lk_host_terms_known(lk_host_terms *out, lk_error *err) {
 	return LK_OK;
 }
 
-/* Times that the best known of its terms was seen. */
+/* Number of observations of its best known term. */
 static double measured(const lk_host_term *term) {
 	double most = 0;
 	for (int i = 0; i < LK_HOST_TERMS; i++) most = fmax(most, term->weight[i]);
@@ -95,10 +95,10 @@ lk_status lk_host_terms_put(const lk_host_terms *terms, const char *source, cons
 	return LK_OK;
 }
 
-/* ---- asking ---- */
+/* ---- queries ---- */
 
-/* Over the names that have the term; of T5 those that are not 0, as operations with one launch have
- * it. */
+/* Mean over the names that have the term; for T5 only nonzero ones, as operations with one launch
+ * have 0. */
 static double mean_over_names(const lk_host_terms *terms, int term) {
 	double sum = 0;
 	int names = 0;

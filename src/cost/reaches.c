@@ -1,7 +1,7 @@
-/* reaches.c: which nodes the process groups of a placement reach, and what the network leaves each:
- * all groups of a kind communicate at the same time, as they do in a step, and share the links
- * (topology/users.c). Operations of different kinds that overlap share them in the engine, by what
- * each takes (contention.c). */
+/* reaches.c: the nodes that the process groups of a placement reach, and each group's share of the
+ * network: all groups of a kind communicate at the same time, as in a step, and share the links
+ * (topology/users.c). Overlapping operations of different kinds share them in the engine, by their
+ * demand (contention.c). */
 #include "cost/reaches.h"
 
 #include <math.h>
@@ -14,7 +14,7 @@ struct reach_members {
 	uint32_t count, first, step;
 };
 
-/* How a kind's groups lie. */
+/* The layout of a kind's groups. */
 struct reach_kind {
 	int kind;
 	bool across; /* stages of a chain, instead of chains of a stage */
@@ -25,7 +25,7 @@ static bool reach_across(int kind) {
 	return kind == LK_GROUP_PP || kind == LK_GROUP_EMBEDDING || kind == LK_GROUP_MODEL;
 }
 
-/* count 0: the graph has no such groups of two ranks or more. */
+/* count 0: the graph has no such groups of at least two ranks. */
 static struct reach_kind reach_kind_of(const lk_ranks *ranks, int kind) {
 	struct reach_kind out = {.kind = kind,
 	                         .across = reach_across(kind),
@@ -57,7 +57,7 @@ static struct reach_members reach_members_of(const lk_placement *placement,
 	                              kind->stride * placement->chain_step};
 }
 
-/* Of all collectives but the all-to-all. */
+/* Traffic of all collectives but the all-to-all. */
 static const unsigned summing =
 	1U << LK_TRAFFIC_RING | 1U << LK_TRAFFIC_TREE | 1U << LK_TRAFFIC_DOUBLING;
 
@@ -82,8 +82,7 @@ void lk_reach_traffic_usual(unsigned used[LK_GROUPS]) {
 	used[LK_GROUP_PP] |= 1U << LK_TRAFFIC_CHAIN;
 }
 
-/* Whether it is among the flows: to switches that reduce whatever a tree would sum, where they do.
- */
+/* Whether it is among the flows; switches that reduce replace the trees' traffic. */
 static bool reach_sends(unsigned flows, lk_traffic flow, const lk_interconnect *net) {
 	if (flow == LK_TRAFFIC_SWITCHES) return net->sharp && flows & 1U << LK_TRAFFIC_TREE;
 	return flows & 1U << flow;
@@ -91,7 +90,7 @@ static bool reach_sends(unsigned flows, lk_traffic flow, const lk_interconnect *
 
 /* ---- stations ---- */
 
-/* A rank that the cluster has no GPU for counts as its first. */
+/* A rank without a GPU in the cluster counts as its first. */
 static lk_place station_place(const lk_cluster *cluster, uint32_t rank) {
 	return lk_cluster_place(cluster, rank < (uint32_t)cluster->gpus ? (int)rank : 0);
 }
@@ -110,8 +109,8 @@ static bool station_add(const lk_cluster *cluster, const lk_net_links *topology,
 	return true;
 }
 
-/* What a group asks of a node's NICs, in line rates of the node that has most; and what part of its
- * GPUs' NICs that is. */
+/* A group's demand on a node's NICs, in line rates of the node with the most; and its share of its
+ * GPUs' NICs. */
 struct reach_demand {
 	double rates, busy;
 };
@@ -124,7 +123,7 @@ static struct reach_demand demand_of_shape(const lk_net_links *topology,
 	                             nics / fmax(node->nics, 1) * node->gpus / ppn};
 }
 
-/* Messages of a chain go from GPU to GPU, alongside those of the other GPUs. */
+/* Messages of a chain go from GPU to GPU, concurrently with those of the other GPUs. */
 static lk_group_shape shape_of_members(const lk_cluster *cluster,
                                        const struct reach_members *members,
                                        const lk_stations *stations, lk_traffic flow) {
@@ -145,7 +144,7 @@ struct reach_finder {
 	lk_net_links topology;
 	lk_stations stations;
 	LK_VEC(lk_reach) reach; /* [groups of the kind] */
-	LK_VEC(double) busy;    /* [groups] of the flow */
+	LK_VEC(double) busy;    /* [groups] for the flow */
 	LK_VEC(const lk_reach *) known;
 	lk_arena *arena;
 };
@@ -159,7 +158,7 @@ static bool finder_station(struct reach_finder *finder, const struct reach_membe
 	return true;
 }
 
-/* Every group of the kind as a user that sends such flows. */
+/* Add every group of the kind as a user with such flows. */
 static lk_status finder_add_users(struct reach_finder *finder, const struct reach_kind *kind,
                                   lk_traffic flow, lk_users *users, lk_error *err) {
 	finder->busy.count = 0;
@@ -178,7 +177,7 @@ static lk_status finder_add_users(struct reach_finder *finder, const struct reac
 	return LK_OK;
 }
 
-/* Rounded, so that what differs by rounding alone is one. */
+/* Rounded, so that values that differ only by rounding are equal. */
 static double reach_round(double share) {
 	return round(share * 1e9) / 1e9;
 }
@@ -203,7 +202,7 @@ static lk_status finder_share(struct reach_finder *finder, const struct reach_ki
 	return status;
 }
 
-/* The one address of such a reach; NULL where no link is used. */
+/* The unique address of such a reach; NULL if no link is used. */
 static lk_status finder_known(struct reach_finder *finder, const lk_reach *reach,
                               const lk_reach **out, lk_error *err) {
 	static const lk_reach nothing;
@@ -232,7 +231,8 @@ static lk_status finder_kind(struct reach_finder *finder, const struct reach_kin
 		struct reach_members members = reach_members_of(finder->placement, kind, group);
 		const lk_reach *reach;
 		LK_TRY(finder_known(finder, &finder->reach.at[group], &reach, err));
-		if (kind->across) /* of two ends all stages between them too: they do not use it */
+		if (kind->across) /* groups of the two ends also list the stages between them, which do not
+		                   * take part */
 			members.count = ranks->stages, members.step = finder->placement->stage_step;
 		for (uint32_t i = 0; i < members.count; i++)
 			of_rank[members.first + i * members.step] = reach;
@@ -267,7 +267,7 @@ lk_status lk_reaches_find(lk_arena *arena, const lk_placement *placement,
 
 /* ---- one group ---- */
 
-/* With those that share its NICs it asks for all that they have, on all rails. */
+/* Together with the groups that share its NICs it demands all of their rate, on all rails. */
 static lk_status alone_share(const lk_net_links *topology, const lk_group_shape *shape,
                              const lk_stations *stations, lk_traffic flow, lk_reach *reach,
                              lk_error *err) {

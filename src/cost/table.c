@@ -1,5 +1,5 @@
-/* table.c: costs of every operation on every kind of site. Ranks whose groups lie alike on nodes
- * alike share a variant; the usual job, aligned on equal nodes, has one or two. */
+/* table.c: costs of every operation on every kind of site. Ranks whose groups have equal placements
+ * on equal nodes share a variant; an aligned job on equal nodes has one or two. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -21,10 +21,10 @@ struct lk_signature {
 		const lk_reach *reach;
 	} group[LK_GROUPS];
 	bool peer_same_node[2];
-	uint32_t team_chain; /* first chain whose teams lie as this one's */
+	uint32_t team_chain; /* first chain with the same placement of its teams */
 };
 
-/* Chains whose teams lie alike on nodes alike. */
+/* Chains whose teams have equal placements on equal nodes. */
 struct lk_team_class {
 	uint64_t key;
 	uint32_t chain; /* the first one */
@@ -35,25 +35,25 @@ struct lk_table_builder {
 	const lk_cluster *cluster;
 	const lk_cost_options *options;
 	uint32_t stage_step,
-		chain_step; /* from a rank to its like on the next stage, of the next chain */
+		chain_step; /* from a rank to its counterpart on the next stage, of the next chain */
 	struct lk_signature *known;
 	size_t count, capacity;
 	LK_VEC(struct lk_team_class) team_classes;
-	lk_group_shape *teams;        /* of one variant */
+	lk_group_shape *teams;        /* for one variant */
 	int32_t *node_of;             /* [world] */
 	uint8_t *kind_of;             /* [world] node group, at most 255 kinds matter */
-	const lk_reach *const *reach; /* [LK_GROUPS * world] by kind and rank; NULL: no network is
+	const lk_reach *const *reach; /* [LK_GROUPS * world] by kind and rank; NULL: network not
 	                                 described */
-	unsigned flows[LK_GROUPS];    /* what operations of each send, where one is */
-	lk_arena *arena;              /* of reaches */
-	bool kept;                    /* for other graphs of the same ranks too */
+	unsigned flows[LK_GROUPS];    /* traffic of each kind's operations, if a network is described */
+	lk_arena *arena;              /* owns the reaches */
+	bool kept;                    /* also used for other graphs of the same ranks */
 };
 
 static const lk_node *node_at(const struct lk_table_builder *builder, uint32_t rank) {
 	return &builder->cluster->node[builder->kind_of[rank]];
 }
 
-/* Places of all ranks, node by node: cheaper than asking for each rank. */
+/* Places of all ranks, node by node: cheaper than a query per rank. */
 static void place_ranks(struct lk_table_builder *builder, uint32_t world) {
 	uint32_t rank = 0;
 	int32_t node = 0;
@@ -79,7 +79,7 @@ static uint32_t table_rank_at(const struct lk_table_builder *builder, uint32_t s
 	return stage * builder->stage_step + chain * builder->chain_step;
 }
 
-/* Members come in rank order, so those of one node stand together. */
+/* Members are in rank order, so those of one node are adjacent. */
 static void table_shape_of(const struct lk_table_builder *builder, uint32_t first, uint32_t size,
                            uint32_t stride, struct lk_signature *signature, int kind) {
 	int32_t nodes = 0, run = 0, most = 0, last = -1;
@@ -134,7 +134,7 @@ static void signature(const struct lk_table_builder *builder, uint32_t stage, ui
 		if (table_across_stages(kind)) {
 			across_shape(builder, chain, kind, s);
 		} else if (ranks->chains % ((uint64_t)size * stride) ==
-		           0) { /* else nothing uses it: graph_check.c */
+		           0) { /* otherwise nothing uses it: graph_check.c */
 			uint32_t first = chain / (size * stride) * (size * stride) + chain % stride;
 			table_shape_of(builder, table_rank_at(builder, stage, first), size,
 			               stride * builder->chain_step, s, kind);
@@ -143,7 +143,7 @@ static void signature(const struct lk_table_builder *builder, uint32_t stage, ui
 	for (int kind = 1; builder->reach && kind < LK_GROUPS; kind++)
 		s->group[kind].reach = builder->reach[(size_t)kind * ranks->world + rank];
 	s->team_chain = team_chain;
-	if (builder->graph->traced) return; /* no wires: messages are of teams */
+	if (builder->graph->traced) return; /* no wires: messages belong to teams */
 	uint32_t world = ranks->world;
 	s->peer_same_node[0] =
 		builder->node_of[(rank + ranks->chains) % world] == builder->node_of[rank];
@@ -175,8 +175,9 @@ static lk_status variant_of(struct lk_table_builder *builder, const struct lk_si
 	return LK_OK;
 }
 
-/* Keys instead of signatures: every group is looked at once and tells all its members how it lies.
- * One addition per rank and kind of group, no divisions: 131,072 ranks take milliseconds. */
+/* Keys instead of signatures: every group is examined once and adds its placement to all its
+ * members' keys. One addition per rank and kind of group, no divisions: 131,072 ranks take
+ * milliseconds. */
 static uint64_t table_mix(uint64_t key, uint64_t value) {
 	return lk_hash64(key ^ (value + 0x9e3779b97f4a7c15u));
 }
@@ -203,8 +204,8 @@ static void mix_groups(const struct lk_table_builder *builder, uint32_t stage, i
 		}
 }
 
-/* Where the members of a team lie, as nodes and most ranks of a node; across chains, those of all
- * chains. */
+/* Placement of a team's members: nodes and most ranks per node; for a team across chains, those of
+ * all chains. */
 struct lk_lie {
 	int32_t nodes, per_node;
 	const lk_node *slowest;
@@ -234,7 +235,7 @@ static void table_count_member(const struct lk_table_builder *builder, uint32_t 
 	if (table_speed(node) < table_speed(count->lie.slowest)) count->lie.slowest = node;
 }
 
-/* Members that the graph does not hold go on as those that it holds begin: as far apart, one alone
+/* Members missing from the graph continue the pattern of those in it: equally spaced, a single one
  * next to its like. */
 static void extend(uint32_t ranks, struct lk_lie_count *count) {
 	uint32_t apart =
@@ -280,8 +281,8 @@ static lk_group_shape team_shape(const struct lk_table_builder *builder, const l
 	};
 }
 
-/* The ranks of a team that the graph holds, in order; where it holds some alone, and they go on as
- * it is, nothing is known of the rest. */
+/* The ranks of a team in the graph, in order; if it holds only some, which continue in the same
+ * pattern, the rest is unknown. */
 static lk_status team_reach(const struct lk_table_builder *builder, const lk_team *team,
                             uint32_t chain, lk_group_shape *shape, lk_error *err) {
 	uint32_t members = team->end - team->begin,
@@ -309,14 +310,14 @@ static lk_status team_reach(const struct lk_table_builder *builder, const lk_tea
 	return status;
 }
 
-/* Adds to every chain's key how its teams lie, and finds the first chain of its class. */
+/* Add the placement of its teams to every chain's key, and find the first chain of its class. */
 static lk_status classify_teams(struct lk_table_builder *builder, uint64_t *key,
                                 uint32_t *team_chain, lk_error *err) {
 	const lk_graph *graph = builder->graph;
 	for (uint32_t chain = 0; chain < graph->ranks.chains; chain++) {
 		uint64_t own = 0;
 		for (size_t i = 0; i < graph->teams.count; i++) {
-			if (graph->teams.at[i].across) continue; /* the same for all */
+			if (graph->teams.at[i].across) continue; /* equal for all */
 			struct lk_lie lie = lie_of(builder, &graph->teams.at[i], chain);
 			own = table_mix(
 				table_mix(own, (uint64_t)(uint32_t)lie.nodes << 32 | (uint32_t)lie.per_node),
@@ -336,7 +337,7 @@ static lk_status classify_teams(struct lk_table_builder *builder, uint64_t *key,
 	return LK_OK;
 }
 
-/* Groups across stages lie the same for all stages of a chain: looked at once. */
+/* Groups across stages have the same placement for all stages of a chain: examined once. */
 static void chain_keys(const struct lk_table_builder *builder, uint64_t *key) {
 	const int kinds[] = {LK_GROUP_PP, LK_GROUP_EMBEDDING, LK_GROUP_MODEL};
 	for (uint32_t chain = 0; chain < builder->graph->ranks.chains; chain++) {
@@ -379,7 +380,8 @@ static void stage_keys(const struct lk_table_builder *builder, uint32_t stage,
 					builder->reach[(size_t)kind * world + table_rank_at(builder, stage, chain)]);
 }
 
-/* Nodes alike, and every stage begins at a node: all stages lie as the first does. */
+/* Whether nodes are equal and every stage begins at a node: then all stages have the placement of
+ * the first. */
 static bool stages_lie_alike(const struct lk_table_builder *builder) {
 	const lk_ranks *ranks = &builder->graph->ranks;
 	const lk_cluster *cluster = builder->cluster;
@@ -435,7 +437,7 @@ static lk_group_shape group_shape(const struct lk_table_builder *builder,
 	};
 }
 
-/* `groups` is of LK_GROUPS. */
+/* `groups` has LK_GROUPS entries. */
 static lk_cost_site table_site_of(const struct lk_table_builder *builder,
                                   const struct lk_signature *signature, lk_group_shape *groups) {
 	for (int kind = 0; kind < LK_GROUPS; kind++)
@@ -478,8 +480,7 @@ static lk_status price_share(void *context, size_t share, lk_error *err) {
 	return LK_OK;
 }
 
-/* Prices of all operations at a site. Those of a trace are many and differ; a cache is one
- * thread's. */
+/* Price all operations at a site. A trace has many distinct ones; a cache belongs to one thread. */
 static lk_status cost_site(const struct lk_table_builder *builder, const lk_cost_site *site,
                            lk_cost *out, lk_error *err) {
 	lk_site_pricing pricing = {builder, site, out};
@@ -499,7 +500,7 @@ static lk_status cost_variant(const struct lk_table_builder *builder,
 	return cost_site(builder, &site, out, err);
 }
 
-/* Kinds of places, and the place of each rank. */
+/* Find the kinds of places, and the place of each rank. */
 static lk_status table_find_places(struct lk_table_builder *builder, lk_arena *arena,
                                    uint16_t **variant_of, lk_error *err) {
 	const lk_ranks *ranks = &builder->graph->ranks;
@@ -554,7 +555,7 @@ static void table_end(struct lk_table_builder *builder) {
 	lk_vec_free(&builder->team_classes);
 }
 
-/* In the cache's memory, where they outlive the search for places. */
+/* Move them to the cache's memory, which outlives the search for places. */
 static lk_status keep_reaches(struct lk_signature *signature, lk_arena *arena, lk_error *err) {
 	for (int kind = 1; kind < LK_GROUPS; kind++) {
 		if (!signature->group[kind].reach) continue;
@@ -566,7 +567,7 @@ static lk_status keep_reaches(struct lk_signature *signature, lk_arena *arena, l
 	return LK_OK;
 }
 
-/* Places as sites, in the cache's memory. */
+/* Keep places as sites, in the cache's memory. */
 static lk_status keep_sites(struct lk_table_builder *builder, lk_cost_cache *cache,
                             const lk_cost_sites **out, lk_error *err) {
 	lk_arena *arena, scratch = LK_ARENA_INIT;
@@ -615,8 +616,7 @@ lk_status lk_cost_sites_find(lk_cost_cache *cache, const lk_graph *graph, const 
 	return status;
 }
 
-/* The table by what the cache knows of the places. The cache's memory lives longer than the table.
- */
+/* Build the table from the places in the cache. The cache's memory outlives the table. */
 static lk_status build_cached(lk_arena *arena, const lk_graph *graph, const lk_cluster *cluster,
                               const lk_cost_options *options, lk_costs *out, lk_error *err) {
 	const lk_cost_sites *sites;
@@ -632,7 +632,7 @@ static lk_status build_cached(lk_arena *arena, const lk_graph *graph, const lk_c
 	return LK_OK;
 }
 
-/* Whether sites that are kept tell all of its traffic. */
+/* Whether kept sites describe all of its traffic. */
 static bool table_may_keep(const lk_graph *graph, const lk_cluster *cluster) {
 	unsigned used[LK_GROUPS] = {0}, usual[LK_GROUPS] = {0};
 	bool kept = graph->teams.count == 0 && !graph->traced;

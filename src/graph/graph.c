@@ -5,15 +5,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Every column of lk_ops that has one element per operation, but for SPARSE_COLUMNS. */
+/* Every column of lk_ops with one element per operation, except SPARSE_COLUMNS. */
 /* clang-format off */
 #define OP_COLUMNS(X)                                                                              \
 	X(kind) X(stream) X(phase) X(group) X(dtype) X(flags) X(name) X(m) X(n) X(k) X(batch) X(flops) \
 	X(bytes) X(channel) X(measured_ps)
 /* clang-format on */
 
-/* Columns that few graphs fill, of traces none. A zero is never written there: of new memory of the
- * system, which holds zeros, pages that nothing was written to take no room. */
+/* Columns that few graphs fill, and traces never. Zeros are not written there: untouched pages of
+ * fresh zeroed memory take no space. */
 /* clang-format off */
 #define SPARSE_COLUMNS(X) \
 	X(wait) X(signal) X(join) X(window) X(alloc) X(release) X(alloc_owner) X(release_owner)

@@ -1,15 +1,15 @@
-/* graph.h: the step graph, the one data structure that everything in lockstep turns into and is
- * answered from.
+/* graph.h: the step graph, the one data structure that every input becomes and every answer comes
+ * from.
  *
  * A graph holds *blocks* (short lists of operations: a layer's forward, an optimizer step), and for
  * every rank class a *program*: the blocks it runs, in order. A layer that occurs a thousand times
  * is one block and a thousand calls, or one call with a repeat count. Operations are stored column
  * by column; names are interned.
  *
- * What an operation waits for, all together:
+ * An operation waits for all of:
  *   - the operation before it on its own stream (streams are queues, as CUDA's are);
  *   - its launch: the host thread issues operations in program order and spends host_ps on each;
- *   - `join`: a set of streams, all whose operations issued before this one must have ended;
+ *   - `join`: a set of streams whose operations issued before this one must all have ended;
  *   - explicit dependencies on earlier operations of the same block;
  *   - an event of the program (`wait`), set by an earlier operation (`signal`), through the call's
  *       arguments;
@@ -31,7 +31,7 @@
 #include "hw/hw.h"
 #include "lockstep/error.h"
 
-/* What an operation is: the cost family that knows its duration. X(symbol, name, communicates) */
+/* The kind of an operation: the cost family that prices it. X(symbol, name, communicates) */
 /* clang-format off */
 #define LK_OP_KINDS(X)                                                                             \
 	X(GEMM, "gemm", 0)                   /* shape: batch x [m,k] x [k,n] */                        \
@@ -93,7 +93,7 @@ enum {
 	LK_STREAM_RECV_FORWARD_UP,
 	LK_STREAM_SEND_BACKWARD_UP,
 	LK_STREAM_RECV_BACKWARD_UP,
-	LK_STREAM_COPY_BACK, /* from the host, while LK_STREAM_COPY goes there */
+	LK_STREAM_COPY_BACK, /* from the host; LK_STREAM_COPY goes to it */
 	LK_STREAMS = 31,     /* most that a graph may use; model-built ones stay below 16 */
 };
 const char *lk_stream_label(unsigned stream); /* "compute", "tensor parallel", ... */
@@ -107,14 +107,14 @@ enum {
 	LK_GROUP_EP,
 	LK_GROUP_ETP,
 	LK_GROUP_DP,      /* with CP: where gradients are summed */
-	LK_GROUP_EDP,     /* the same for experts */
-	LK_GROUP_SHARD,   /* hybrid sharding: inside */
-	LK_GROUP_REPLICA, /* and across */
+	LK_GROUP_EDP,     /* likewise for experts */
+	LK_GROUP_SHARD,   /* hybrid sharding: within a copy */
+	LK_GROUP_REPLICA, /* and across copies */
 	LK_GROUP_PP,
 	LK_GROUP_EMBEDDING, /* first and last stage */
 	LK_GROUP_MODEL,     /* tp x pp: gradient norm */
-	LK_GROUP_CP_HEADS,  /* hierarchical context parallelism: tokens for heads inside */
-	LK_GROUP_CP_RING,   /* and keys and values across */
+	LK_GROUP_CP_HEADS,  /* hierarchical context parallelism: tokens for heads within a group */
+	LK_GROUP_CP_RING,   /* and keys and values across groups */
 	LK_GROUP_TEAM, /* a group that is listed: the operation's channel is its index in lk_graph.teams */
 	LK_GROUPS,
 };
@@ -131,7 +131,7 @@ typedef enum lk_phase {
 } lk_phase;
 const char *lk_phase_name(lk_phase phase);
 
-/* Who owns memory. */
+/* Owners of memory. */
 typedef enum lk_owner {
 	LK_OWN_WEIGHTS,
 	LK_OWN_GRADIENTS,
@@ -144,7 +144,7 @@ typedef enum lk_owner {
 } lk_owner;
 const char *lk_owner_name(lk_owner owner);
 
-/* One operation as it is given to lk_graph_add. Zero what does not apply. */
+/* One operation as passed to lk_graph_add. Inapplicable fields are zero. */
 typedef struct lk_op {
 	uint8_t kind, stream, phase, group;
 	uint8_t dtype;         /* lk_dtype of the arithmetic */
@@ -154,14 +154,14 @@ typedef struct lk_op {
 	const char *name;      /* "qkv_proj" */
 	double m, n, k, batch; /* shape, see LK_OP_KINDS */
 	double flops;
-	double bytes;  /* device-memory traffic; of a communication operation: message as nccl-tests
-	                  count it */
-	double window; /* ATTENTION: sliding window, 0 none. CONV: side of the images where windows are
-	                * 3 x 3 at stride 1, in k (LK_OP_SUMS_PIXELS: in n); else 0 */
-	int32_t channel;       /* SEND, RECV: peers meet on equal channel numbers of their programs;
+	double bytes;  /* device-memory traffic; for communication: message size as counted by
+	                  nccl-tests */
+	double window; /* ATTENTION: sliding window, 0 none. CONV: side of the images if windows are 3 x
+	                * 3 at stride 1, in k (LK_OP_SUMS_PIXELS: in n); else 0 */
+	int32_t channel;       /* SEND, RECV: peers pair on equal channel numbers of their programs;
 	                          LK_GROUP_TEAM: the team */
 	int64_t measured_ps;   /* > 0: from a trace; used instead of a model */
-	double alloc, release; /* bytes taken when it is issued, given back when it has been issued */
+	double alloc, release; /* bytes taken when it is issued, bytes released after it is issued */
 	uint8_t alloc_owner, release_owner;
 	const uint32_t *deps; /* operations of the same block, by their place in it */
 	uint32_t dep_count;
@@ -169,13 +169,14 @@ typedef struct lk_op {
 
 enum {
 	LK_OP_CAUSAL = 1,    /* attention: half of the scores */
-	LK_OP_TRANSIENT = 2, /* alloc is given back at the end of the same operation */
-	LK_OP_CARRIED = 8,   /* of lifted traces: launched before the step and not over when it began */
-	LK_OP_DIRECT = 16, /* all-to-all or all-reduce by remote reads and writes of the program's own,
+	LK_OP_TRANSIENT = 2, /* alloc is released at the end of the same operation */
+	LK_OP_CARRIED = 8,   /* lifted traces: launched before the step and still running at its
+	                      * start */
+	LK_OP_DIRECT = 16,   /* all-to-all or all-reduce by the program's own remote reads and writes,
 	                      without NCCL */
-	LK_OP_SUMS_PIXELS = 32, /* convolution: the gradient of the weights, k pixels */
+	LK_OP_SUMS_PIXELS = 32, /* convolution: the weights' gradient, k pixels */
 	LK_OP_OVERLAPPED = 4, /* TP collective pipelined with its GEMM (userbuffers): only the first and
-	                         last piece shows */
+	                         last piece are exposed */
 };
 
 /* Columns of all operations of all blocks. */
@@ -201,12 +202,12 @@ typedef struct lk_block {
 /* One call of a program. */
 typedef struct lk_call {
 	uint32_t block;
-	uint32_t repeat;    /* run so many times in a row */
+	uint32_t repeat;    /* number of runs in a row */
 	int32_t microbatch; /* -1: none */
 	int32_t layer;      /* first layer, counting over the whole model; -1: none */
 	uint8_t chunk;
 	uint8_t pass;    /* lk_phase of the whole call */
-	uint16_t arg[2]; /* events that the block's wait / signal 1 and 2 mean */
+	uint16_t arg[2]; /* events for the block's wait / signal 1 and 2 */
 } lk_call;
 
 /* The program of one rank class. */
@@ -217,19 +218,20 @@ typedef struct lk_program {
 	uint32_t events;            /* events are numbered 0 .. events-1 */
 	uint32_t channels;          /* channels are numbered below this */
 	double resident[LK_OWNERS]; /* bytes held during the whole step */
-	double updated; /* parameters whose gradients a rank ends the step with, all shards counted; 0
-	                   not stated */
-	/* Of a program of lockstep compile: it takes these gradients as parts and reduces them itself;
-	 * it takes slices of them; it leaves slices of new weights, which it does not gather. */
+	double updated; /* parameters whose gradients a rank has at the end of the step, over all
+	                   shards; 0: not stated */
+	/* Of a lockstep compile program: it takes these gradients as partial sums and reduces them
+	 * itself; it takes slices of them; it leaves slices of new weights, which it does not
+	 * gather. */
 	bool reduces, takes_slices, leaves_slices;
-	uint32_t stream_names[LK_STREAMS]; /* interned: of lifted traces, "stream 7", "thread 3126441";
+	uint32_t stream_names[LK_STREAMS]; /* interned: for lifted traces, "stream 7", "thread 3126441";
 	                                      0: lk_stream_label */
-	uint32_t threads;                  /* of lifted traces: bit per stream that is a CPU thread */
+	uint32_t threads;                  /* lifted traces: one bit per stream that is a CPU thread */
 } lk_program;
 
-/* How ranks lie: `chains` = ranks of one stage. The rank of (stage, chain) is stage * chains +
- * chain. A group of a kind is chain / (size * stride) * stride + chain % stride; PP, EMBEDDING and
- * MODEL groups run across stages. */
+/* The layout of ranks: `chains` = ranks of one stage. The rank of (stage, chain) is stage * chains
+ * + chain. A group of a kind is chain / (size * stride) * stride + chain % stride; PP, EMBEDDING
+ * and MODEL groups run across stages. */
 typedef struct lk_ranks {
 	uint32_t world, stages, chains;
 	struct {
@@ -237,16 +239,15 @@ typedef struct lk_ranks {
 	} group[LK_GROUPS];
 } lk_ranks;
 
-/* A process group that no arithmetic describes, as traces have them: which programs take part. With
+/* A process group that no arithmetic describes, as in traces: the programs that take part. With
  * several chains, either each chain of the programs is a group of its own, or all chains together
  * are one. Operations of a team (collectives, and SEND and RECV of two) start when all its members
  * that are in the graph have arrived and end for all together. */
 typedef struct lk_team {
 	uint32_t name;       /* interned */
 	uint32_t begin, end; /* stages, ascending, in lk_graph.team_stages */
-	uint32_t
-		ranks;   /* of one group; more than there are members where some ranks were not captured */
-	bool across; /* all chains are one group */
+	uint32_t ranks;      /* of one group; more than its members if some ranks were not captured */
+	bool across;         /* all chains are one group */
 } lk_team;
 
 /* Channel c of program s leads to program peer[s][c] at its channel mirror[s][c]. */
@@ -254,12 +255,12 @@ typedef struct lk_wire {
 	uint32_t stage, channel;
 } lk_wire;
 
-/* What prices the operations besides the cluster: the software of the job that a graph was built
- * of. All zero where it was not. */
+/* What prices the operations in addition to the cluster: the software of the job that a graph was
+ * built from. All zero without a job. */
 typedef struct lk_software {
-	uint32_t stack, release; /* names, 0 not stated: whose measured efficiencies apply */
+	uint32_t stack, release; /* names, 0: not stated: whose measured efficiencies apply */
 	bool cuda_graphs, graph_experts, compiled;
-	uint32_t attention; /* lk_attn_library: whose kernels; 0 not stated */
+	uint32_t attention; /* lk_attn_library: whose kernels; 0: not stated */
 	bool streaming;     /* the graph has every pass over memory: see lk_profile_streaming */
 } lk_software;
 
@@ -274,21 +275,21 @@ typedef struct lk_graph {
 	LK_VEC(lk_team) teams;
 	LK_VEC(uint32_t) team_stages;
 	/* A lifted trace: launches are operations (HOST, on the streams of CPU threads) and
-	 * dependencies, so neither the host stream's order nor the compute stream's start holds others
-	 * up; a program is a rank, and the rank of (stage, chain) is chain * stages + stage: chains are
-	 * copies of all traced ranks. */
+	 * dependencies, so neither the host stream's order nor the compute stream's start delays
+	 * others; a program is a rank, and the rank of (stage, chain) is chain * stages + stage: chains
+	 * are copies of all traced ranks. */
 	bool traced;
-	/* facts that results are stated in */
+	/* facts for stating results */
 	double model_flops;     /* of one step, all ranks (numerator of the MFU) */
 	double tokens, samples; /* of one step, all ranks */
 	uint32_t peak_dtype;    /* lk_dtype whose dense peak is the MFU's denominator */
 	lk_software software;
-	uint32_t cluster; /* name, the text form of the one it was built for; 0 not stated, as after
-	                   * edits, which may have changed that too */
+	uint32_t cluster; /* name: the text form of the cluster for which it was built; 0: not stated,
+	                   * as after edits, which may have changed it */
 	bool failed;      /* memory ran out while building; lk_graph_end_block reports it */
 } lk_graph;
 
-/* How ranks are numbered: stage by stage, in lifted traces copy by copy. */
+/* Number of a rank: stage by stage; copy by copy in lifted traces. */
 static inline uint32_t lk_rank_of(const lk_graph *graph, uint32_t stage, uint32_t chain) {
 	return graph->traced ? chain * graph->ranks.stages + stage
 	                     : stage * graph->ranks.chains + chain;
@@ -304,18 +305,19 @@ lk_graph *lk_graph_new(void); /* NULL when memory runs out */
 void lk_graph_free(lk_graph *graph);
 
 /* Blocks: begin, add operations, end. Memory errors are kept and returned by lk_graph_end_block,
- * which gives the id. */
+ * which returns the id. */
 void lk_graph_begin_block(lk_graph *graph, const char *name);
 uint32_t lk_graph_add(lk_graph *graph, const lk_op *op); /* place in the block */
 lk_status lk_graph_end_block(lk_graph *graph, uint32_t *id, lk_error *err);
-/* Room for so many operations and dependencies, where the numbers are known beforehand. */
+/* Reserve room for known numbers of operations and dependencies. */
 void lk_graph_reserve(lk_graph *graph, size_t ops, size_t deps);
-/* Gives a graph without operations those of another one whose names have the same numbers. */
+/* Copy the operations of another graph, whose names have the same numbers, into a graph without
+ * any. */
 lk_status lk_graph_copy_ops(const lk_graph *from, lk_graph *to, lk_error *err);
-/* Operation `op` as it was given; its name and dependencies point into the graph. */
+/* Operation `op` as passed to lk_graph_add; its name and dependencies point into the graph. */
 lk_op lk_graph_op(const lk_graph *graph, uint32_t op);
 
-/* Programs: all of them at once, then calls appended to each. */
+/* Programs: set all at once, then append calls to each. */
 lk_status lk_graph_set_programs(lk_graph *graph, uint32_t stages, uint32_t channels, lk_error *err);
 static inline lk_status lk_graph_call(lk_graph *graph, uint32_t stage, const lk_call *call,
                                       lk_error *err) {
@@ -325,41 +327,42 @@ static inline lk_status lk_graph_call(lk_graph *graph, uint32_t stage, const lk_
 	program->calls.at[program->calls.count++] = *call;
 	return LK_OK;
 }
-/* A team of the listed stages (ascending); returns its index. Memory errors are kept, as
- * lk_graph_add keeps them. */
+/* Add a team of the listed stages (ascending); returns its index. Memory errors are kept, as in
+ * lk_graph_add. */
 uint32_t lk_graph_add_team(lk_graph *graph, const char *name, const uint32_t *stages,
                            uint32_t count, uint32_t ranks, bool across);
-/* Where a stage is in lk_graph.team_stages as a member of the team; UINT32_MAX: it is none. */
+/* The index in lk_graph.team_stages of a stage as a member of the team; UINT32_MAX: not a
+ * member. */
 uint32_t lk_team_member(const lk_graph *graph, const lk_team *team, uint32_t stage);
 
-/* Names a stream of a program: a CPU thread, or a stream of the device. */
+/* Name a stream of a program: a CPU thread, or a stream of the device. */
 lk_status lk_graph_name_stream(lk_graph *graph, uint32_t stage, unsigned stream, const char *name,
                                bool thread, lk_error *err);
-/* The name it was given, or lk_stream_label. */
+/* Its given name, or lk_stream_label. */
 const char *lk_graph_stream(const lk_graph *graph, uint32_t stage, unsigned stream);
 
-/* Joins channel `a` of stage `s` with channel `b` of stage `t`. */
+/* Connect channel `a` of stage `s` with channel `b` of stage `t`. */
 void lk_graph_wire(lk_graph *graph, uint32_t s, uint32_t a, uint32_t t, uint32_t b);
 
-/* One hardware queue for all streams (CUDA_DEVICE_MAX_CONNECTIONS=1): nothing starts before what
- * was issued earlier has started. Adds WAITs; ids of blocks stay, places of operations change. A
- * lifted trace has its queues already: LK_ERR_INPUT. */
+/* Use one hardware queue for all streams (CUDA_DEVICE_MAX_CONNECTIONS=1): nothing starts before
+ * earlier issued operations have started. Adds WAITs; ids of blocks stay, places of operations
+ * change. A lifted trace already has its queues: LK_ERR_INPUT. */
 lk_status lk_graph_one_queue(lk_graph *graph, lk_error *err);
 
-/* Operations that its programs run, repetitions counted, by one rank each. */
+/* Operations run by its programs, one rank each, with repetitions. */
 double lk_graph_length(const lk_graph *graph);
 
 /* The most operations of a transformer layer, forward and backward together (blocks named
  * "layer..."). */
 uint32_t lk_graph_layer_ops(const lk_graph *graph);
 
-/* Every invariant: indices in range, dependencies backward, sends matched by receives, operations
- * of a team issued equally often by all its members, events signalled before they are waited for,
- * allocations given back. The error names program, call and operation. */
+/* Check every invariant: indices in range, dependencies backward, sends matched by receives,
+ * operations of a team issued equally often by all its members, events signalled before they are
+ * waited for, allocations released. The error names program, call and operation. */
 lk_status lk_graph_check(const lk_graph *graph, lk_error *err);
 
 /* The file form (docs/reference/files.md, "The graph file"): JSON, readable, versioned; .gz is
- * compressed. Reading what was written gives the same graph. */
+ * compressed. Reading a written file gives the same graph. */
 lk_status lk_graph_write(const lk_graph *graph, const char *path, lk_error *err);
 lk_status lk_graph_put(const lk_graph *graph, FILE *out, lk_error *err);
 lk_status lk_graph_read(const char *path, lk_graph **out, lk_error *err);
@@ -367,25 +370,26 @@ lk_status lk_graph_read_stream(lk_stream *in, lk_graph **out, lk_error *err);
 
 /* The modelled time of operation `op` of the graph on rank (stage, chain), ps. */
 typedef double lk_chakra_time(const void *context, uint32_t stage, uint32_t chain, uint32_t op);
-/* What Chakra's traces hold beyond work, messages and their order. */
+/* Contents of Chakra's traces in addition to work, messages and their order. */
 typedef struct lk_chakra_options {
-	bool host; /* nodes of the host too; else what waits for them waits for what they wait for */
+	bool host; /* include nodes of the host; otherwise what waits for them waits for what they wait
+	            * for */
 	lk_chakra_time
 		*time; /* durations of all nodes but messages; NULL: those that the graph states */
 	const void *context; /* of `time` */
 } lk_chakra_options;
 
-/* DIR/lockstep.RANK.et for every rank: Chakra's execution traces, for simulators. Makes the folder.
- */
+/* Write DIR/lockstep.RANK.et for every rank: Chakra's execution traces, for simulators. Creates the
+ * folder. */
 lk_status lk_graph_chakra_write(const lk_graph *graph, const lk_chakra_options *options,
                                 const char *dir, lk_error *err);
 
-/* A GOAL schedule of all ranks, for LogGOPSim: kernels with the durations of `times` (its `host` is
- * not read), collectives as the messages that they consist of; tenths of a picosecond. */
+/* Write a GOAL schedule of all ranks, for LogGOPSim: kernels with the durations of `times` (its
+ * `host` is ignored), collectives as their messages; tenths of a picosecond. */
 lk_status lk_graph_goal_write(const lk_graph *graph, const lk_chakra_options *times,
                               const char *path, lk_error *err);
 
-/* A listing for people: blocks with their operations, programs with their calls. */
+/* Print a listing for people: blocks with their operations, programs with their calls. */
 void lk_graph_print(const lk_graph *graph, FILE *out);
 
 #endif

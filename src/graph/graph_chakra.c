@@ -1,23 +1,23 @@
-/* graph_chakra.c: a step graph as Chakra's execution traces (MLCommons, et_def.proto), one file a
- * rank, for ASTRA-sim and other simulators: records of protobuf with their length before them, a
- * GlobalMetadata and then a Node for each operation.
+/* graph_chakra.c: a step graph as Chakra's execution traces (MLCommons, et_def.proto), one file per
+ * rank, for ASTRA-sim and other simulators: length-prefixed protobuf records, a GlobalMetadata and
+ * then a Node per operation.
  *
- * Process groups are whole numbers from 1, as ASTRA-sim takes them, and comm_group.json lists the
- * members of each, the group of all ranks included: of "0" some versions know no members. A
- * simulator starts what is ready in the order of ids; so that no two ranks start collectives in
- * different order, each waits for the one before it on its rank (control dependencies). Every node
- * of work has num_ops and tensor_size of one or more: a roofline divides by the first, and leaves
- * out a node without the second. Communication has a byte or more for each of the pieces that
- * system.json cuts a collective into: no simulator ends one of empty pieces.
+ * Process groups are numbered from 1, as ASTRA-sim requires, and comm_group.json lists the members
+ * of each, including the group of all ranks: some versions know no members of "0". A simulator
+ * starts ready nodes in the order of ids; so that no two ranks start collectives in different
+ * order, each waits for the previous one on its rank (control dependencies). Every node of work has
+ * num_ops and tensor_size of at least one: a roofline divides by the first and omits a node without
+ * the second. Communication has at least one byte for each of the pieces into which system.json
+ * cuts a collective: no simulator completes empty pieces.
  *
  * Other dependencies are data dependencies, those of graph_export.c. Durations are those that the
- * graph states (measured, or host work), or the modelled ones, in whole microseconds: what rounding
- * leaves over goes to the next node of the stream, so that sums are right. num_ops and tensor_size
- * are what a simulator needs for the rest.
+ * graph states (measured, or host work), or the modelled ones, in whole microseconds: the rounding
+ * error is carried to the next node of the stream, so that sums are right. For other nodes a
+ * simulator uses num_ops and tensor_size.
  *
- * Of an operation that a rank runs again and again, micro-batch after micro-batch, all is the same
- * but its number, what it waits for and what its rounded duration is: the rest is put into bytes
- * once (struct form). Ranks are written on all threads. */
+ * Repetitions of an operation on a rank, micro-batch after micro-batch, differ only in their
+ * number, dependencies and rounded duration: the rest is encoded once (struct form). Ranks are
+ * written on all threads. */
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -51,23 +51,23 @@ enum { METADATA_VERSION = 1 };
 static const char version[] = "0.0.4";
 
 enum { FLUSH = 1 << 16 };
-/* What all nodes of an operation have in common, in `bytes` of a writer's `forms`. */
+/* Common bytes of all nodes of an operation, in `bytes` of a writer's `forms`. */
 struct form {
 	size_t begin;
 	uint32_t head; /* bytes from there: name and type */
-	uint32_t tail; /* bytes after these: attributes; 0: has yet to be made */
+	uint32_t tail; /* bytes after these: attributes; 0: not encoded yet */
 };
-/* Of one rank. */
+/* State for one rank. */
 struct writer {
 	const lk_chakra_options *options;
 	lk_sink *sink;
 	lk_proto_out out;
-	lk_proto_out middle; /* of a node: what stands between head and tail */
-	struct form *form;   /* [operations of the graph], or one that is made anew for each node */
-	bool keeps;          /* forms */
+	lk_proto_out middle; /* bytes of a node between head and tail */
+	struct form *form;   /* [operations of the graph], or one that is rebuilt for each node */
+	bool keeps;          /* whether forms are kept */
 	lk_proto_out forms;
-	double carried[LK_STREAMS]; /* of durations, what rounding left over, us */
-	uint64_t collective;        /* node of the last one; 0 none */
+	double carried[LK_STREAMS]; /* rounding errors of durations, us */
+	uint64_t collective;        /* the last collective's node; 0: none */
 };
 
 /* ---- attributes ---- */
@@ -86,7 +86,7 @@ static void chakra_put_text(lk_proto_out *out, const char *name, const char *tex
 	lk_proto_end(out, attribute);
 }
 
-/* Bytes of a message, or of a collective as a rank gives them. */
+/* Bytes of a message, or of a collective as stated on a rank. */
 static void chakra_put_size(lk_proto_out *out, double real) {
 	uint64_t bytes = lk_export_whole(real);
 	chakra_put_whole(out, ATTRIBUTE_INT64, "comm_size",
@@ -102,7 +102,7 @@ static void chakra_put_collective(lk_proto_out *out, const lk_export *export, co
 	};
 	char number[32];
 	uint64_t ranks = lk_export_group_size(export->graph, op);
-	/* of an all-gather that of a rank's own share, of the others a rank's whole input */
+	/* for an all-gather a rank's own share, for the others a rank's whole input */
 	bool share = op->kind == LK_OP_ALLGATHER && ranks > 1;
 	snprintf(number, sizeof number, "%u", lk_export_group(export, op));
 	chakra_put_whole(out, ATTRIBUTE_INT64, "comm_type", types[op->kind - LK_OP_ALLREDUCE]);
@@ -120,8 +120,8 @@ static void put_message(lk_proto_out *out, const lk_export *export, const lk_op 
 	chakra_put_whole(out, ATTRIBUTE_INT32, "comm_tag", to.tag);
 }
 
-/* Bytes of device memory. Pooled lookups state a shape in place of bytes: m samples look up k rows
- * of n numbers in each of `batch` tables and write their sum; backward updates the rows. */
+/* Bytes of device memory. Pooled lookups state a shape instead of bytes: m samples look up k rows
+ * of n values in each of `batch` tables and write their sum; backward updates the rows. */
 static double chakra_traffic(const lk_op *op) {
 	static const double single = 4;
 	if (op->kind != LK_OP_EMBEDDING || !(op->k > 0)) return op->bytes;
@@ -275,8 +275,8 @@ struct chakra_files {
 	bool *written; /* [ranks] */
 };
 
-/* A job of lk_parallel: the index-th rank. A trace has a program for each rank and runs nearly all
- * of its operations once. */
+/* A job of lk_parallel: the index-th rank. A trace has one program per rank and runs nearly all
+ * operations once. */
 static lk_status write_turn(void *context, size_t index, lk_error *err) {
 	struct chakra_files *files = context;
 	struct writer writer = {.options = files->options, .keeps = !files->export->graph->traced};
@@ -296,7 +296,7 @@ static lk_status write_turn(void *context, size_t index, lk_error *err) {
 	return status;
 }
 
-/* All ranks or none: what was written goes again. */
+/* All ranks or none: remove the files already written. */
 static void remove_files(lk_export *export, const char *dir, const bool *written) {
 	char path[PATH_ROOM];
 	for (uint64_t i = 0; i < export->groups.world; i++) {

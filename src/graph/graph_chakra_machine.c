@@ -1,5 +1,5 @@
-/* graph_chakra_machine.c: what ASTRA-sim reads with Chakra's traces: the process groups by
- * number, and, where a graph names its cluster, the machine:
+/* graph_chakra_machine.c: ASTRA-sim's further inputs: the process groups by number, and, if a graph
+ * names its cluster, the machine:
  *
  *     comm_group.json  {"1": [0, 1], ...}: --comm-group-configuration
  *     network.yml      the node's links, then the fabric: --network-configuration (analytical)
@@ -41,14 +41,14 @@ static lk_status machine_write_groups(const lk_export_groups *groups, const char
 	return lk_sink_commit(out, err);
 }
 
-/* A node's NICs are shared by its GPUs. The fabric is one switch even where the cluster describes
- * its network. */
+/* A node's GPUs share its NICs. The fabric is one switch even if the cluster describes its
+ * network. */
 int lk_export_levels(const lk_cluster *cluster, uint64_t ranks, lk_export_level levels[2]) {
 	const lk_node *node = &cluster->node[0];
 	uint64_t inside = (uint64_t)node->gpus < ranks ? (uint64_t)node->gpus : ranks;
 	uint64_t nodes = (ranks + inside - 1) / inside;
 	int count = 0;
-	/* one rank alone is still a place of one level */
+	/* a single rank still occupies one level */
 	if (inside > 1 || ranks == 1)
 		levels[count++] =
 			(lk_export_level){node->intra == LK_INTRA_MESH ? "FullyConnected" : "Switch", inside,

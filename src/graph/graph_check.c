@@ -1,6 +1,6 @@
-/* graph_check.c: the invariants of a step graph. One pass over the operations makes a summary of
- * every block; one pass over the calls of every program then needs a few additions for each call,
- * however long its block is:
+/* graph_check.c: the invariants of a step graph. One pass over the operations summarises every
+ * block; one pass over the calls of every program then needs a few additions per call, however long
+ * its block is:
  *   - memory: the bytes in use of every owner change by `net` over a block and fall at most to
  *       `low` below its start. A
  * call repeated r times is lowest in its first repetition or in its last. They never fall below
@@ -19,23 +19,23 @@
 #include "base/check.h"
 #include "base/noun.h"
 
-/* Rounding that bytes in use may show: additions of up to millions of calls. */
+/* Allowed rounding of bytes in use: additions over up to millions of calls. */
 #define SLACK_BYTES 1.0
 #define SLACK_SHARE 1e-6
-/* As the simulator: a program with more operations would never end. */
+/* As in the simulator: a program with more operations would never end. */
 #define MOST_OPS 1e15
 
 enum { PLACE = 256, CROSS_KINDS = 3 };
 
 static const uint8_t cross_kinds[CROSS_KINDS] = {LK_GROUP_PP, LK_GROUP_EMBEDDING, LK_GROUP_MODEL};
 
-/* What a call of a block does to a program. */
+/* Effects of a call of a block on a program. */
 struct summary {
 	double net[LK_OWNERS], low[LK_OWNERS];
-	double rise; /* highest point of all owners together above the start */
+	double rise; /* highest total of all owners above the start */
 	uint32_t event_begin, event_end, port_begin, port_end; /* into the lists below */
 	uint32_t cross[CROSS_KINDS];
-	uint8_t owners; /* bits of those that change */
+	uint8_t owners; /* bits of the owners that change */
 };
 
 struct port_use {
@@ -205,7 +205,7 @@ static lk_status check_block(struct checker *checker, size_t b) {
 	return LK_OK;
 }
 
-/* The lists of dependencies can be read at all. */
+/* Check that the lists of dependencies can be read. */
 static lk_status check_dep_lists(const struct checker *checker) {
 	const lk_ops *ops = &checker->graph->ops;
 	if (ops->count == 0) return LK_OK;
@@ -216,7 +216,7 @@ static lk_status check_dep_lists(const struct checker *checker) {
 	             : graph_check_bad(checker, "step graph", "the lists of dependencies are broken");
 }
 
-/* Blocks follow one another without gaps and hold every operation. */
+/* Check that blocks are contiguous and hold every operation. */
 static lk_status check_blocks(struct checker *checker) {
 	const lk_graph *graph = checker->graph;
 	uint32_t n = graph->ops.count, at = 0;
@@ -354,18 +354,18 @@ static const char *call_fault(const lk_graph *graph, const lk_call *call) {
 	return call->pass < LK_PHASES ? NULL : "has an unknown pass";
 }
 
-/* Memory in use of one program while it is walked. */
+/* Memory in use while a program is traversed. */
 struct level {
 	double now[LK_OWNERS], total, peak, resident[LK_OWNERS];
-	size_t taken[LK_OWNERS]; /* last call that kept memory */
+	size_t taken[LK_OWNERS]; /* last call that allocated memory */
 };
 
 static double slack(const struct level *level) {
 	return SLACK_BYTES + SLACK_SHARE * level->peak;
 }
 
-/* Bytes of an owner fall below what is resident in a call that begins `room` bytes above it: names
- * the operation. */
+/* Report the operation at which an owner's bytes fall below its resident ones, in a call that
+ * begins `room` bytes above them. */
 static lk_status below(const struct checker *checker, size_t s, size_t call, unsigned owner,
                        double room, double most) {
 	char where[PLACE], size[32];
@@ -536,7 +536,7 @@ static lk_status compare_ports(const struct checker *checker) {
 		if (here->sends == there->receives && here->receives == there->sends) continue;
 		bool none = !here->sends && !here->receives;
 		if (none && i < (size_t)to.stage * channels + to.channel)
-			continue; /* told from the end that is used */
+			continue; /* reported from the end in use */
 		char where[PLACE];
 		port_place(checker, i / channels, i % channels, where);
 		lk_fail(checker->err, LK_ERR_INPUT, where,
@@ -550,8 +550,8 @@ static lk_status compare_ports(const struct checker *checker) {
 	return LK_OK;
 }
 
-/* All stages take part in a collective of PP and MODEL, the first and the last in one of EMBEDDING.
- */
+/* All stages take part in a collective of PP and MODEL, the first and the last in one of
+ * EMBEDDING. */
 static lk_status compare_cross(const struct checker *checker) {
 	size_t stages = checker->graph->programs.count;
 	for (size_t k = 0; k < CROSS_KINDS; k++) {

@@ -1,6 +1,5 @@
-/* graph_check_teams.c: the invariants of teams, the process groups that are listed. Programs are
- * compared by counts: that the orders in which members issue their operations fit one another, the
- * simulator finds. */
+/* graph_check_teams.c: the invariants of teams, the listed process groups. Programs are compared by
+ * counts; whether the members' orders of operations are compatible is found by the simulator. */
 #include "base/arena.h"
 #include "graph/graph_internal.h"
 #include "base/check.h"
@@ -15,7 +14,7 @@ struct team_checker {
 	lk_error *err;
 	uint32_t *begin; /* [blocks + 1] into ops */
 	uint32_t *ops;   /* operations of teams */
-	uint64_t *use;   /* operations that an entry of team_stages issues */
+	uint64_t *use;   /* operations issued by an entry of team_stages */
 };
 
 static const char *teams_text_of(const lk_graph *graph, uint32_t id) {
@@ -66,7 +65,7 @@ static lk_status check_lists(const struct team_checker *checker) {
 	return LK_OK;
 }
 
-/* The operations of teams of every block. */
+/* List the team operations of every block. */
 static void list_ops(struct team_checker *checker) {
 	const lk_graph *graph = checker->graph;
 	uint32_t count = 0;

@@ -1,11 +1,11 @@
-/* graph_export.c: a step graph rank by rank, as nodes that wait for one another: the form that
- * other simulators take (Chakra's traces, GOAL's schedules). Calls and repetitions are written out.
+/* graph_export.c: a step graph rank by rank, as nodes that wait for one another: the form of other
+ * simulators (Chakra's traces, GOAL's schedules). Calls and repetitions are written out.
  *
  * A node waits for nodes with smaller ids: the operation before it on the stream, those that the
  * operation waits for, and in graphs that were not traced the host's last operation before the
- * launch. Where operations of the host are left out, nodes that wait for them wait for what they
- * waited for: the last node of each stream. A collective of one rank moves nothing and is left out
- * too, but not in a graph from a trace, whose single rank stands for several. */
+ * launch. If operations of the host are left out, nodes that wait for them wait for what they
+ * waited for: the last node of each stream. A collective of one rank moves nothing and is also left
+ * out, except in a graph from a trace, whose single rank represents several. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -27,8 +27,8 @@ static bool export_across_stages(unsigned group) {
 }
 
 enum { GROUP_NAME = 256 };
-/* A name that the members of a group share and nobody else has: its kind, its stage unless it leads
- * across them, and which one it is among the chains. */
+/* A name shared by exactly the members of a group: its kind, its stage unless it spans stages, and
+ * its index among the chains. */
 static void group_name(const lk_export *export, const lk_op *op, char out[GROUP_NAME]) {
 	const lk_ranks *ranks = &export->graph->ranks;
 	if (op->group == LK_GROUP_TEAM && op->channel >= 0 &&
@@ -39,7 +39,7 @@ static void group_name(const lk_export *export, const lk_op *op, char out[GROUP_
 		         export->chain);
 		return;
 	}
-	/* pipelines and their ends are one for each chain */
+	/* each chain has its own pipeline group and ends */
 	bool chain =
 		op->group == LK_GROUP_PP || op->group == LK_GROUP_EMBEDDING || op->group == LK_GROUP_NONE;
 	uint64_t members = chain ? 1 : ranks->group[op->group].size,
@@ -65,13 +65,13 @@ uint32_t lk_export_group(const lk_export *export, const lk_op *op) {
 	return lk_intern_find(export->groups.names, name);
 }
 
-/* A collective of one rank moves nothing; the single rank of a trace stands for several. */
+/* A collective of one rank moves nothing; the single rank of a trace represents several. */
 static bool export_alone(const lk_export *export, const lk_op *op) {
 	return lk_op_is_collective(op->kind) && !export->graph->traced &&
 	       lk_export_group_size(export->graph, op) < 2;
 }
 
-/* The rank whose turn it is as a member of the operation's group. */
+/* Add the current rank to the operation's group. */
 static lk_status export_join(lk_export *export, const lk_op *op) {
 	lk_export_groups *groups = &export->groups;
 	char name[GROUP_NAME];
@@ -81,15 +81,15 @@ static lk_status export_join(lk_export *export, const lk_op *op) {
 	if (id == UINT32_MAX) return lk_oom(export->err);
 	if (id > groups->members.count && !lk_push(&groups->members)) return lk_oom(export->err);
 	lk_export_members *members = &groups->members.at[id - 1];
-	/* ranks come one after the other: a member is the last one, or new */
+	/* ranks come in order: a member is the last one, or new */
 	if (members->count > 0 && *lk_last(members) == export->rank) return LK_OK;
 	if (!lk_push(members)) return lk_oom(export->err);
 	*lk_last(members) = export->rank;
 	return LK_OK;
 }
 
-/* All blocks of the rank whose turn it is, each once; `joined`: of each block 1 + the rank's index
- * that called it last. */
+/* Join the groups of all blocks of the current rank, each block once; `joined`: for each block 1 +
+ * the index of the last rank that called it. */
 static lk_status export_join_all(lk_export *export, uint64_t index, uint64_t *joined) {
 	const lk_graph *graph = export->graph;
 	const lk_program *program = &graph->programs.at[export->stage];
@@ -169,7 +169,7 @@ static void export_sort(uint64_t *ids, size_t count) {
 	}
 }
 
-/* What the operation waits for: ids in ascending order, each once. */
+/* The dependencies of the operation: ids in ascending order, each once. */
 static bool export_find_deps(lk_export *export, const lk_op *op, const lk_call *call) {
 	export->deps.count = 0;
 	bool good = export_depend(export, export->last[op->stream]);
@@ -189,11 +189,11 @@ static bool export_find_deps(lk_export *export, const lk_op *op, const lk_call *
 	return good;
 }
 
-/* An operation that is left out: of what it waits for, the last node of each stream. */
+/* An omitted operation: keep the last node of each stream among its dependencies. */
 static lk_status leave_out(lk_export *export, uint64_t *id) {
 	lk_export_front front = {.begin = export->handed.count};
 	uint32_t seen = 0;
-	for (size_t i = export->deps.count; i-- > 0;) { /* they ascend */
+	for (size_t i = export->deps.count; i-- > 0;) { /* in ascending order */
 		uint32_t stream = LK_JOIN(export->streams.at[export->deps.at[i] - 1]);
 		if (seen & stream) continue;
 		seen |= stream;

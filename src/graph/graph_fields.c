@@ -1,6 +1,5 @@
-/* graph_fields.c: the fields of an operation by name, for the file form: one table that the writer
- * and the reader walk.
- */
+/* graph_fields.c: the fields of an operation by name, for the file form: one table for writer and
+ * reader. */
 #include "graph/graph_internal.h"
 
 #include <stddef.h>
@@ -50,7 +49,7 @@ static const char *dtype_name(unsigned i) {
 static const char *owner_name(unsigned i) {
 	return lk_owner_name((lk_owner)i);
 }
-/* What a graph says of its attention kernels; lk_attn_library. */
+/* A graph's attention kernels; lk_attn_library. */
 static const char *attention_name(unsigned i) {
 	static const char *const names[] = {"not stated", "cudnn", "fa2", "fa3"};
 	return names[i];

@@ -9,25 +9,25 @@
  *     l2 requires l1
  *     }
  *
- * Times are tenths of a picosecond: LogGOPSim's gap of a byte is a whole number. A stream is a CPU
- * of its own, so that kernels of several streams overlap and those of one do not; work of the host
- * is left out. Dependencies are those of graph_export.c.
+ * Times are tenths of a picosecond: LogGOPSim's gap per byte is a whole number. Each stream is a
+ * CPU, so that kernels of several streams overlap and those of one do not; host work is left out.
+ * Dependencies are those of graph_export.c.
  *
- * LogGOPSim has no time of a dependency. What an operation leads to is released when it begins, and
- * begins when its own CPU is free: on one CPU that is the operation's end, from CPU to CPU it is
- * too early (src/LogGOPSim/LogGOPSim.cpp, nexto and nextgs). A send waits for its CPU and its NIC,
- * so time goes from CPU to CPU by two sends of a byte from a rank to itself on a NIC without other
- * traffic: `xN` on the CPU of node N, when it has ended, then `yM` on the CPU of node M, before it
- * begins; `xrN` and `yrM` receive them. A message occupies the CPU of its number on the rank where
- * it arrives: both ends of one name the same CPU.
+ * LogGOPSim has no time of a dependency. A dependent operation is released when its predecessor
+ * begins, and starts when its own CPU is free: on one CPU that is the predecessor's end, from CPU
+ * to CPU it is too early (src/LogGOPSim/LogGOPSim.cpp, nexto and nextgs). A send waits for its CPU
+ * and its NIC, so time passes from CPU to CPU by two one-byte sends from a rank to itself on a NIC
+ * without other traffic: `xN` on the CPU of node N after its end, then `yM` on the CPU of node M
+ * before its start; `xrN` and `yrM` receive them. A message occupies the CPU of its number on the
+ * receiving rank: both ends name the same CPU.
  *
- * Collectives are written out as messages: all-reduce, all-gather and reduce-scatter as the ring in
- * the order of ranks, 2(n-1) or n-1 steps of one n-th of the bytes (Patarasuk, Yuan, "Bandwidth
- * optimal all-reduce algorithms", 2009); all-to-all as n-1 steps with one message each to another
- * rank (a CPU that sends and receives at once would do one after the other); broadcast from the
- * group's first rank down a binomial tree. `bN` begins node N, `lN` ends it. Messages of a pair of
- * ranks with one tag are matched in order: a group has a tag of its own, and its collectives wait
- * for one another on every rank. */
+ * Collectives are written out as messages: all-reduce, all-gather and reduce-scatter as a ring in
+ * rank order, 2(n-1) or n-1 steps of 1/n of the bytes (Patarasuk, Yuan, "Bandwidth optimal
+ * all-reduce algorithms", 2009); all-to-all as n-1 steps with one message each to another rank (a
+ * CPU that sends and receives at once would do one after the other); broadcast from the group's
+ * first rank down a binomial tree. `bN` begins node N, `lN` ends it. Messages of a pair of ranks
+ * with one tag are matched in order: each group has its own tag, and its collectives wait for one
+ * another on every rank. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -36,24 +36,24 @@
 #include "graph/graph_internal.h"
 
 enum {
-	GROUP_TAGS = LK_GRAPH_WIRES, /* tags of groups lie above those of wires */
-	GOAL_TICKS = 10,             /* of a picosecond */
+	GROUP_TAGS = LK_GRAPH_WIRES, /* tags of groups follow those of wires */
+	GOAL_TICKS = 10,             /* per picosecond */
 	GOAL_CLOCK = 1,              /* NIC without other traffic */
 	GOAL_DIRECTIONS = 4
 };
 /* The most lines of the file: no simulator holds a larger schedule. */
 #define MOST_LINES 5e8
 
-/* A node of the rank whose turn it is. */
+/* A node of the current rank. */
 struct goal_place {
 	uint8_t cpu;
 	bool left; /* its end was passed on to other CPUs */
 };
 
-/* Sums over all communication, by which L and G are fitted: of each operation its steps one after
- * the other and the bytes of these steps, weighted by 1 / its predicted time in ticks. */
+/* Sums over all communication for fitting L and G: for each operation its sequential steps and the
+ * bytes of these steps, weighted by 1 / its predicted time in ticks. */
 struct goal_fit {
-	double steps2, steps_bytes, bytes2; /* of products, weighted */
+	double steps2, steps_bytes, bytes2; /* sums of products, weighted */
 	double steps, bytes;
 };
 
@@ -63,16 +63,16 @@ struct goal {
 	double lines;
 	struct goal_fit fit;
 	int cpus;
-	int cpu[LK_STREAMS];              /* of the stream, from 1; 0 not seen yet */
-	int messages[GOAL_DIRECTIONS];    /* the same for messages between stages */
-	LK_VEC(struct goal_place) places; /* of each node, from id 1 */
-	LK_VEC(uint64_t) previous; /* [groups + 1] the last collective of each on this rank; 0 none */
+	int cpu[LK_STREAMS];              /* by stream, from 1; 0: not seen yet */
+	int messages[GOAL_DIRECTIONS];    /* likewise for messages between stages */
+	LK_VEC(struct goal_place) places; /* by node, from id 1 */
+	LK_VEC(uint64_t) previous; /* [groups + 1] the group's last collective on this rank; 0: none */
 };
 
-/* A collective as one of its ranks sees it. */
+/* A collective from the view of one of its ranks. */
 struct meeting {
 	uint64_t id, bytes;
-	uint32_t group, size, place; /* the rank is the place-th of `size` */
+	uint32_t group, size, place; /* the rank is number `place` of `size` */
 	int cpu;
 };
 
@@ -80,7 +80,8 @@ static uint32_t goal_member(const lk_export *export, const struct meeting *m, ui
 	return export->groups.members.at[m->group - 1].at[place];
 }
 
-/* The place-th of `size` parts, as even as whole bytes are. LogGOPSim takes no empty message. */
+/* Size of part `place` of `size` parts, as even as whole bytes allow. LogGOPSim accepts no empty
+ * message. */
 static uint64_t goal_part(const struct meeting *m, uint32_t place) {
 	uint64_t part = m->bytes / m->size + (place < m->bytes % m->size);
 	return part ? part : 1;
@@ -92,8 +93,8 @@ static int goal_cpu(struct goal *goal, unsigned stream) {
 	return goal->cpu[stream];
 }
 
-/* Of a message: by its direction, and by whether its sender's stage is even, so that a stage sends
- * on while it receives. */
+/* CPU of a message: by its direction, and by whether its sender's stage is even, so that a stage
+ * can send while it receives. */
 static int goal_message_cpu(struct goal *goal, const lk_export *export, const lk_op *op,
                             uint32_t peer) {
 	uint32_t here = export->stage, there = lk_rank_stage(export->graph, peer);
@@ -105,7 +106,7 @@ static int goal_message_cpu(struct goal *goal, const lk_export *export, const lk
 
 /* ---- dependencies ---- */
 
-/* A send of a rank to itself, which moves time alone. */
+/* A send of a rank to itself, which only passes time. */
 static void goal_tick(struct goal *goal, const lk_export *export, char name, uint64_t node,
                       int cpu) {
 	unsigned long long id = node;
@@ -117,7 +118,7 @@ static void goal_tick(struct goal *goal, const lk_export *export, char name, uin
 	               name, id, name, id);
 }
 
-/* The end of a node for other CPUs, once. */
+/* Pass a node's end on to other CPUs, once. */
 static void goal_leave(struct goal *goal, const lk_export *export, uint64_t node) {
 	struct goal_place *place = &goal->places.at[node - 1];
 	if (place->left) return;
@@ -127,8 +128,8 @@ static void goal_leave(struct goal *goal, const lk_export *export, uint64_t node
 	               (unsigned long long)node);
 }
 
-/* What the operation `first` of the node, 'l' or 'b', waits for: what the node waits for, and
- * `previous` where it is not 0. */
+/* Write the dependencies of the node's operation `first`, 'l' or 'b': the node's, and `previous`
+ * unless 0. */
 static void goal_put_deps(struct goal *goal, const lk_export *export, const lk_export_node *node,
                           char first, uint64_t previous) {
 	unsigned long long id = node->id;
@@ -151,7 +152,7 @@ static void goal_put_deps(struct goal *goal, const lk_export *export, const lk_e
 
 /* ---- collectives ---- */
 
-/* Puts step k after step k-1, the first one after the collective's begin. */
+/* Order step k after step k-1, the first one after the collective's begin. */
 static void goal_put_order(struct goal *goal, unsigned long long id, uint32_t k, uint32_t first) {
 	if (k > first)
 		lk_sink_printf(goal->out,
@@ -201,8 +202,8 @@ static void goal_exchange(struct goal *goal, const lk_export *export, const stru
 	}
 }
 
-/* The rank at place p has the bytes from p without its highest bit, and sends them to p + 2^k for
- * every 2^k above p. */
+/* The rank at place p receives the bytes from p without its highest bit, and sends them to p + 2^k
+ * for every 2^k above p. */
 static void goal_broadcast(struct goal *goal, const lk_export *export, const struct meeting *m) {
 	unsigned long long id = m->id, bytes = m->bytes ? m->bytes : 1;
 	uint32_t high = 1;
@@ -286,7 +287,7 @@ static lk_status goal_put(lk_export *export, const lk_export_node *node) {
 	return LK_OK;
 }
 
-/* Of a broadcast down a tree, the steps to the last rank. */
+/* For a broadcast down a tree, the steps to the last rank. */
 static double goal_steps(const lk_op *op, double ranks) {
 	if (op->kind == LK_OP_SEND) return 1;
 	if (op->kind == LK_OP_BROADCAST) return ceil(log2(ranks));
@@ -310,7 +311,7 @@ static void goal_fit_add(struct goal *goal, const lk_export *export, const lk_ex
 	fit->bytes += bytes;
 }
 
-/* The first way through a rank: how long the file becomes, and what communication takes. */
+/* The first pass over a rank: length of the file, and times of communication. */
 static lk_status goal_count(lk_export *export, const lk_export_node *node) {
 	struct goal *goal = export->context;
 	const lk_op *op = node->op;
@@ -328,11 +329,10 @@ static lk_status goal_count(lk_export *export, const lk_export_node *node) {
 
 /* ---- file ---- */
 
-/* LogGOPSim has one latency L and one gap of a byte G between all ranks, whole numbers: those with
- * which the messages of the step's communication come nearest to its predicted times, steps * L +
- * bytes * G (least squares; the weights make the sum of all times right). Where the step does not
- * tell them apart, the links of the slowest level that the ranks reach do: they count as
- * observations of little weight. */
+/* LogGOPSim has one latency L and one gap per byte G between all ranks, whole numbers: fit steps *
+ * L + bytes * G to the predicted times of the step's communication (least squares; the weights make
+ * the sum of all times right). If the step does not determine them, the links of the slowest level
+ * that the ranks reach do: they count as observations of small weight. */
 static void goal_put_machine(struct goal *goal, const lk_export *export) {
 	static const double little = 1e-6;
 	const lk_graph *graph = export->graph;

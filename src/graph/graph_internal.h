@@ -1,4 +1,4 @@
-/* graph_internal.h: the file form of a step graph: what its writer and its reader share. Private to
+/* graph_internal.h: the file form of a step graph, shared by its writer and its reader. Private to
  * graph/.
  *
  *     {"lockstep_graph": 1,
@@ -19,12 +19,12 @@
  *      "teams": [{"name", "members": [program, ...], "ranks", "across": true}, ...],
  *      "traced": true}
  *
- * "lockstep_graph", the version, comes first; the other members come in any order. "streams",
- * "teams" and "traced" are left out where there are none, so are "thread", "across" and "traced"
- * where they are false. Members of an operation are those of lk_op (graph.h) under the names of
- * lk_graph_fields; a field that is 0 is left out, and what is left out is 0: phase "forward", group
- * "none", number format "fp32". Kinds, streams, groups, phases, owners and formats stand by name, a
- * stream without a name by number. Calls may leave out their arguments. Texts are UTF-8. */
+ * "lockstep_graph", the version, comes first; the other members come in any order. Empty "streams"
+ * and "teams" are left out, and so are "thread", "across" and "traced" if false. Members of an
+ * operation are those of lk_op (graph.h) under the names of lk_graph_fields; a field of value 0 is
+ * left out, and a missing field is 0: phase "forward", group "none", number format "fp32". Kinds,
+ * streams, groups, phases, owners and formats are written by name, a stream without a name by
+ * number. Calls may omit their arguments. Texts are UTF-8. */
 #ifndef LK_GRAPH_GRAPH_INTERNAL_H
 #define LK_GRAPH_GRAPH_INTERNAL_H
 
@@ -70,22 +70,22 @@ typedef struct lk_graph_field {
 	lk_graph_list list;
 	size_t offset; /* in lk_op */
 	unsigned high;
-	bool always; /* written even if it is 0 */
+	bool always; /* written even if 0 */
 } lk_graph_field;
 
 enum { LK_GRAPH_FIELDS = 24 };
 extern const lk_graph_field lk_graph_fields[LK_GRAPH_FIELDS];
 
-/* ---- graph_check: parts of lk_graph_check in files of their own. Private to graph/. */
+/* ---- graph_check: parts of lk_graph_check in separate files. Private to graph/. */
 
-/* graph_check_teams.c: lists of members in order; every operation of a team issued equally often by
- * all its members. Blocks, operations and calls have been checked. */
+/* graph_check_teams.c: check that lists of members are in order and that every operation of a team
+ * is issued equally often by all its members. Blocks, operations and calls have been checked. */
 lk_status lk_graph_check_teams(const lk_graph *graph, lk_error *err);
 
 /* ---- graph_export.c: a graph rank by rank, as nodes that wait for one another */
 
 typedef LK_VEC(uint32_t) lk_export_members;
-/* Process groups that the steps' collectives use, numbered from 1 in the order in which rank after
+/* Process groups used by the step's collectives, numbered from 1 in the order in which rank after
  * rank first calls one. */
 typedef struct lk_export_groups {
 	lk_intern *names; /* ids are the numbers */
@@ -93,7 +93,7 @@ typedef struct lk_export_groups {
 	uint64_t world; /* all ranks */
 } lk_export_groups;
 
-/* What an operation that was left out waits for: nodes in `handed`. */
+/* Dependencies of an omitted operation: nodes in `handed`. */
 typedef struct lk_export_front {
 	size_t begin, count;
 } lk_export_front;
@@ -109,68 +109,68 @@ typedef struct lk_export_node {
 
 typedef struct lk_export {
 	const lk_graph *graph;
-	const char *what; /* "Chakra traces": where an error says it happened */
-	bool host;        /* nodes of the host too */
+	const char *what; /* "Chakra traces": the place named in errors */
+	bool host;        /* include nodes of the host */
 	lk_status (*put)(struct lk_export *export, const lk_export_node *node);
 	void *context; /* of `put` */
 	lk_error *err;
 	lk_export_groups groups;
 	size_t longest;              /* operations of the largest block */
 	uint32_t most_events;        /* of a program */
-	uint32_t stage, chain, rank; /* whose turn it is */
-	/* of the rank whose turn it is */
+	uint32_t stage, chain, rank; /* the current rank */
+	/* of the current rank */
 	uint64_t next;             /* id of the next node */
-	uint64_t last[LK_STREAMS]; /* node that is last on the stream; 0 none */
-	uint64_t *events;          /* [most_events] node that set it */
+	uint64_t last[LK_STREAMS]; /* last node on the stream; 0: none */
+	uint64_t *events;          /* [most_events] the node that set it */
 	uint64_t *placed;          /* [longest] nodes of the call's operations */
 	LK_VEC(uint64_t) deps;
-	LK_VEC(uint8_t) streams; /* of the node of each id, from 1 */
+	LK_VEC(uint8_t) streams; /* of each node, by id from 1 */
 	LK_VEC(lk_export_front) fronts;
 	LK_VEC(uint64_t) handed;
 } lk_export;
 
-/* Checks the graph and its size, finds all process groups; lk_export_end in every case. */
+/* Check the graph and its size, find all process groups; lk_export_end in every case. */
 lk_status lk_export_begin(lk_export *export);
 void lk_export_end(lk_export *export);
-/* Room for going through ranks; lk_export_leave in every case. A copy of an export that has begun
- * goes through its ranks by itself, on another thread too, and is left before the export ends. */
+/* Allocate space for going through ranks; lk_export_leave in every case. A copy of an export that
+ * has begun can go through its ranks separately, also on another thread, and is left before the
+ * export ends. */
 lk_status lk_export_enter(lk_export *export);
 void lk_export_leave(lk_export *export);
-/* Whose turn it is: the index-th rank, stage by stage. */
+/* Make the index-th rank, stage by stage, the current one. */
 void lk_export_turn(lk_export *export, uint64_t index);
-/* Calls `put` for every node of that rank, in the order of issue. */
+/* Call `put` for every node of that rank, in the order of issue. */
 lk_status lk_export_rank(lk_export *export);
 /* The number of a collective's group. */
 uint32_t lk_export_group(const lk_export *export, const lk_op *op);
 uint64_t lk_export_group_size(const lk_graph *graph, const lk_op *op);
-/* The other end of a message, and its tag: both ends of a wire use its smaller number. The k-th
- * send with a tag pairs with the k-th receive. */
+/* The other end of a message, and its tag: both ends of a wire use the smaller of its numbers. The
+ * k-th send with a tag pairs with the k-th receive. */
 typedef struct lk_export_message {
 	uint32_t peer, tag;
 } lk_export_message;
 lk_export_message lk_export_peer(const lk_export *export, const lk_op *op);
-/* Rounded; 0 below it. */
+/* Rounded; 0 for negative numbers. */
 uint64_t lk_export_whole(double real);
-/* Makes a folder unless it is there. */
+/* Create a folder if it does not exist. */
 lk_status lk_export_folder(const char *dir, bool *made, lk_error *err);
 
-/* ---- graph_chakra_machine.c: the machine, and the files that ASTRA-sim reads with Chakra's traces
- */
+/* ---- graph_chakra_machine.c: the machine, and ASTRA-sim's further input files */
 
-/* Into how many pieces ASTRA-sim cuts a collective. */
+/* Number of pieces into which ASTRA-sim cuts a collective. */
 enum { LK_EXPORT_PIECES = 4 };
 
 /* A level of the network as ranks see it. */
 typedef struct lk_export_level {
 	const char *shape; /* ASTRA-sim's: "Switch", "FullyConnected" */
 	uint64_t count;    /* places */
-	double rate;       /* bytes/s of a rank */
+	double rate;       /* bytes/s per rank */
 	double latency_ns;
 } lk_export_level;
 /* The node's links, then the fabric; a level with a single place is left out. Returns how many. */
 int lk_export_levels(const lk_cluster *cluster, uint64_t ranks, lk_export_level levels[2]);
 
-/* `roofline`: nodes have no durations, and a simulator makes them from num_ops and tensor_size. */
+/* `roofline`: nodes have no durations; a simulator derives them from num_ops and tensor_size. */
 lk_status lk_chakra_write_machine(const lk_graph *graph, const lk_export_groups *groups,
                                   bool roofline, const char *dir, lk_error *err);
 

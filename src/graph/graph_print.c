@@ -1,5 +1,5 @@
 /* graph_print.c: a step graph as a listing for people: ranks, blocks with their operations,
- * programs with their calls. It prints wrong graphs too, for one prints when something is wrong. */
+ * programs with their calls. It also prints invalid graphs: that is when a listing is needed. */
 #include "graph/graph.h"
 
 #include <string.h>
@@ -30,8 +30,7 @@ static void print_shape(FILE *out, const lk_ops *ops, uint32_t i) {
 	if (ops->window[i] != 0) fprintf(out, " window %g", ops->window[i]);
 }
 
-/* Streams of lifted traces mean nothing by themselves, and those beyond the known ones have no
- * label. */
+/* Streams of lifted traces have no fixed meaning, and those beyond the known ones have no label. */
 static const char *graph_print_stream_of(const lk_graph *graph, unsigned stream, char out[16]) {
 	if (!graph->traced && stream <= LK_STREAM_COPY_BACK) return lk_stream_label(stream);
 	snprintf(out, 16, "stream %u", stream);

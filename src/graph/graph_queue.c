@@ -1,12 +1,11 @@
 /* graph_queue.c: CUDA_DEVICE_MAX_CONNECTIONS=1. All streams of a device then share one hardware
- * queue: what was issued later does not start before what was issued earlier has started, on
- * whatever stream.
+ * queue: on any stream, nothing starts before earlier issued operations have started.
  *
- * Stated in the graph: before each operation off the compute stream stands a WAIT on its stream
- * with all that it waits for, and the next compute operation of the block (or the block's end)
- * waits for that WAIT. Operations that the next compute operation joins anyway need none. The order
- * inside streams and "not before the compute operation in front has started" hold as they are; both
- * engines run the result like any other graph. */
+ * In the graph: a WAIT with all its dependencies precedes each operation off the compute stream,
+ * and the next compute operation of the block (or the block's end) waits for that WAIT. Operations
+ * that the next compute operation joins anyway need none. The order within streams and "not before
+ * the preceding compute operation has started" are unchanged; both engines run the result like any
+ * other graph. */
 #include "base/arena.h"
 #include "graph/graph.h"
 #include "base/check.h"
@@ -18,10 +17,10 @@ struct queue {
 	lk_graph *to;
 	uint32_t *place; /* of the block's operations in the new block */
 	uint32_t waits[MOST];
-	uint32_t count; /* WAITs that the compute stream has still to wait for */
+	uint32_t count; /* WAITs that the compute stream still has to join */
 };
 
-/* The compute operation that follows joins the stream of this one. */
+/* Whether the following compute operation joins this one's stream. */
 static bool queue_joined(const lk_ops *ops, uint32_t op, uint32_t end) {
 	LK_ASSERT(op < ops->count);
 	for (uint32_t i = op + 1; i < end; i++)
@@ -81,8 +80,8 @@ static lk_status queue_copy_block(struct queue *queue, const lk_block *block, lk
 	return lk_graph_end_block(queue->to, &id, err);
 }
 
-/* Only operations and blocks change: they are built anew in a graph that borrows the names, and
- * change places. */
+/* Only operations and blocks change: they are rebuilt in a graph that borrows the names, and
+ * swapped in. */
 lk_status lk_graph_one_queue(lk_graph *graph, lk_error *err) {
 	if (graph->traced)
 		return lk_fail(err, LK_ERR_INPUT, "one hardware queue",

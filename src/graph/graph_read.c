@@ -1,6 +1,6 @@
-/* graph_read.c: a step graph from its file form (graph_fields.c). The file streams through: an
- * operation, a call is stored as it is read. Whatever the file holds is a graph that lk_graph_check
- * accepts, or an error with its place. */
+/* graph_read.c: a step graph from its file form (graph_fields.c). The file is streamed: operations
+ * and calls are stored as they are read. The result is a graph that lk_graph_check accepts, or an
+ * error with its place. */
 #include "graph/graph_internal.h"
 
 #include <math.h>
@@ -17,11 +17,11 @@ struct quad {
 
 struct reader {
 	lk_json *json;
-	lk_json_token token; /* the value at hand */
+	lk_json_token token; /* the current value */
 	lk_graph *graph;
 	lk_error *err;
 	LK_VEC(struct quad) wires;
-	LK_VEC(uint32_t) deps; /* of the operation at hand */
+	LK_VEC(uint32_t) deps; /* of the current operation */
 };
 
 /* ---- values ---- */
@@ -115,11 +115,11 @@ static lk_status want_choice(struct reader *reader, lk_graph_list list, unsigned
 
 /* ---- objects and arrays ---- */
 
-/* Reads the value at hand, member number `key` or element number `key`, into something. */
+/* Read the current value, member number `key` or element number `key`, into something. */
 typedef lk_status (*value_fn)(struct reader *r, void *into, unsigned key);
 
-/* The object at hand. Members have one of `count` (at most 64) names and occur once; `needed` ones
- * must. */
+/* Read the current object. Members have one of `count` (at most 64) names and occur once; `needed`
+ * ones must occur. */
 static lk_status graph_read_object(struct reader *reader, const char *const *keys, size_t count,
                                    uint64_t needed, value_fn value, void *into) {
 	uint64_t seen = 0;
@@ -457,7 +457,7 @@ static lk_status team_value(struct reader *reader, void *into, unsigned i) {
 	return LK_OK;
 }
 
-/* When all programs are known. */
+/* Once all programs are known. */
 static lk_status lay_wires(struct reader *reader, const char *file) {
 	lk_graph *graph = reader->graph;
 	size_t count = graph->programs.count * (size_t)graph->channels;

@@ -1,5 +1,5 @@
-/* graph_write.c: a step graph to its file form (graph_fields.c). One operation and one call is one
- * line. */
+/* graph_write.c: a step graph to its file form (graph_fields.c). One line per operation and per
+ * call. */
 #include "graph/graph_internal.h"
 
 #include "io/json.h"
@@ -11,7 +11,7 @@ static void graph_write_end_line(lk_json_writer *writer) {
 	writer->compact = false;
 }
 
-/* Name `value` of a list, or the number where the list ends before it. */
+/* Write name `value` of a list, or the number if the list is shorter. */
 static void graph_write_put_choice(lk_json_writer *writer, const char *key, lk_graph_list list,
                                    unsigned value) {
 	const char *names[LK_GRAPH_NAMES];
@@ -32,7 +32,7 @@ static void graph_write_put_deps(lk_json_writer *writer, const char *key, const 
 	lk_json_array_end(writer);
 }
 
-/* The field as a whole number, for those that are one. */
+/* The field as an integer, if it is one. */
 static int64_t graph_write_whole(const lk_graph_field *field, const void *at) {
 	switch (field->form) {
 	case LK_FORM_CHANNEL: return *(const int32_t *)at;
@@ -188,7 +188,7 @@ static void graph_write_put_program(lk_json_writer *writer, const lk_graph *grap
 	lk_json_object_end(writer);
 }
 
-/* Each wire once, from its lower end. */
+/* Write each wire once, from its lower end. */
 static void put_wires(lk_json_writer *writer, const lk_graph *graph) {
 	lk_json_array(writer, "wires");
 	for (size_t i = 0; i < graph->wires.count; i++) {
@@ -245,7 +245,7 @@ static lk_status put_graph(const lk_graph *graph, FILE *file, lk_error *err) {
 	return lk_json_finish(&w, err);
 }
 
-/* What is not checked could not be read again. */
+/* An invalid graph could not be read again. */
 lk_status lk_graph_put(const lk_graph *graph, FILE *out, lk_error *err) {
 	LK_TRY(lk_graph_check(graph, err));
 	return put_graph(graph, out, err);

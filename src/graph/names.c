@@ -1,4 +1,5 @@
-/* names.c: the names of kinds, streams, groups, phases and owners, as tables beside their enums. */
+/* names.c: the names of kinds, streams, groups, phases and owners, in tables parallel to their
+ * enums. */
 #include "graph/graph.h"
 
 static const char *const kind_names[] = {

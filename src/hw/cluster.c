@@ -1,5 +1,5 @@
-/* cluster.c: what every way to describe a cluster ends in: nodes wired as usual, limits, ranks to
- * places. */
+/* cluster.c: the common end of all cluster descriptions: default wiring of nodes, limits, places of
+ * ranks. */
 #include "base/arena.h"
 #include "hw/hw_internal.h"
 #include "base/check.h"
@@ -25,8 +25,8 @@ lk_node lk_node_usual(const lk_device *device, int gpus) {
 }
 
 /* From small all-reduces between two nodes, after subtracting links and NCCL: 161 us on p4de, whose
- * cards send and receive; 70 us on p5, whose cards write to the receiver's memory (RDMA), as all
- * cards beside Hopper and later do. The value for 200 Gb/s and more comes from four nodes of B200
+ * cards send and receive; 70 us on p5, whose cards write to the receiver's memory (RDMA), as do all
+ * cards of Hopper nodes and later. The value for 200 Gb/s and more comes from four nodes of B200
  * with 400 Gb/s, timed from the host. */
 double lk_efa_latency(const lk_node *node) {
 	lk_arch arch = node->device->arch;
@@ -34,7 +34,7 @@ double lk_efa_latency(const lk_node *node) {
 	return arch == LK_ARCH_HOPPER || arch == LK_ARCH_BLACKWELL ? 20e-6 : 75e-6;
 }
 
-/* aws-ofi-nccl, its platform data: 35 us of cards of 200 Gb/s and more, before them 75 us. */
+/* Platform data of aws-ofi-nccl: 35 us for cards of 200 Gb/s and more, 75 us for earlier ones. */
 double lk_efa_hint(double nic_rate) {
 	return nic_rate >= 24e9 ? 35e-6 : 75e-6;
 }
@@ -68,7 +68,7 @@ lk_status lk_cluster_fill(lk_cluster_draft *draft, const lk_node *node, int gpus
 	if (!rest) return LK_OK;
 	lk_node last = *node;
 	last.gpus = rest;
-	/* NICs belong to GPUs where there is one for each; else the last node has as many as the
+	/* NICs belong to GPUs if there is one for each; else the last node has as many as the
 	 * others. */
 	if (last.nics == node->gpus) last.nics = rest;
 	return lk_cluster_add(draft, &last, 1, "--cluster", err);
@@ -87,7 +87,7 @@ lk_status lk_cluster_simple(lk_arena *arena, const lk_device *device, int gpus, 
 	lk_cluster_draft draft = LK_CLUSTER_DRAFT_INIT;
 	lk_node node = lk_node_usual(device, domain ? domain : device->node_gpus);
 	if (device->link_bridge &&
-	    domain == 2) { /* two cards that are said to be a domain are joined by their bridge */
+	    domain == 2) { /* two cards declared a domain are joined by their bridge */
 		node.intra = LK_INTRA_MESH;
 		node.intra_rate = device->link_rate;
 	}
@@ -103,7 +103,7 @@ lk_status lk_cluster_simple(lk_arena *arena, const lk_device *device, int gpus, 
 lk_place lk_cluster_place(const lk_cluster *cluster, int rank) {
 	LK_ASSERT(rank >= 0 && rank < cluster->gpus);
 	lk_place place = {0, 0, 0};
-	int first = 0; /* node of the run, counted over all */
+	int first = 0; /* the run's first node, counted over all */
 	for (int g = 0; g < cluster->groups; g++) {
 		int per_node = cluster->node[g].gpus;
 		if (g == cluster->groups - 1 || rank / per_node < cluster->nodes[g])

@@ -1,4 +1,5 @@
-/* cluster_edit.c: clusters made from others: larger, of another device, with another network. */
+/* cluster_edit.c: clusters derived from others: larger, with another device, with another
+ * network. */
 #include "hw/hw.h"
 
 #include <math.h>
@@ -29,7 +30,8 @@ static bool edit_same_node(const lk_node *a, const lk_node *b) {
 	       a->nic_latency_s == b->nic_latency_s && a->sockets == b->sockets;
 }
 
-/* Nodes of one kind, the last of them perhaps with what was left: as lk_cluster_fill makes them. */
+/* Whether all nodes are of one kind, except perhaps a smaller last one, as lk_cluster_fill makes
+ * them. */
 static bool filled(const lk_cluster *cluster) {
 	lk_cluster_draft again = LK_CLUSTER_DRAFT_INIT;
 	bool same = lk_cluster_fill(&again, &cluster->node[0], cluster->gpus, NULL) == LK_OK &&
@@ -41,8 +43,8 @@ static bool filled(const lk_cluster *cluster) {
 	return same;
 }
 
-/* A cluster of one part of a usual node grows to usual nodes: `lockstep predict --gpus 4` and 16
- * are of one kind. */
+/* A part of a default node grows into default nodes: `lockstep predict --gpus 4` and 16 are of one
+ * kind. */
 static lk_node whole_node(const lk_cluster *cluster) {
 	lk_node node = cluster->node[0], usual = lk_node_usual(node.device, node.device->node_gpus);
 	lk_node part = usual;
@@ -123,7 +125,7 @@ lk_status lk_cluster_with_power(lk_arena *arena, const lk_cluster *from, double 
 
 /* ---- rates ---- */
 
-/* A number that says how much: a factor, or a rate in bytes/s; before it perhaps how many. */
+/* An amount: a factor, or a rate in bytes/s; optionally preceded by a count. */
 struct amount {
 	double factor, rate;
 	int count;
@@ -137,7 +139,7 @@ static lk_status not_understood(const char *where, const char *text, const char 
 	return lk_hint(err, "%s", hint);
 }
 
-/* Bytes/s of a unit; 0 unknown. "g" alone is Gbit/s, as links are sold. */
+/* Bytes/s of a unit; 0: unknown. "g" means Gbit/s, as links are sold. */
 static double unit(const char *text) {
 	static const struct {
 		const char *name;

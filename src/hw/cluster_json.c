@@ -8,11 +8,11 @@
  *      "devices": [{"name": "host-cpu", "base": "xeon-8380", "fp32_tflops": 2.9, "sms": 32}],
  *      "measured": {...}}
  *
- * Only "device" is needed; the rest is as usual for the device, one node. "gbps" are gigabits,
- * "GBps" gigabytes per second. A device is a name, of "devices" or else of the catalogue, or an
- * object with the columns of data/devices.csv as members, the ones left out taken from the device
- * that its "base" names. "measured" is for people: it is what `lockstep calibrate host` found
- * alongside the device, and is passed over. */
+ * Only "device" is required; the rest defaults to one default node of the device. "gbps" are
+ * gigabits, "GBps" gigabytes per second. A device is a name, of "devices" or else of the catalogue,
+ * or an object with the columns of data/devices.csv as members, the ones left out taken from the
+ * device that its "base" names. "measured" is for people: other results of `lockstep calibrate
+ * host`, which are ignored. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -23,12 +23,12 @@
 #include "base/text.h"
 #include "hw/hw_internal.h"
 
-enum { OWN_DEVICES = 256 }; /* most of "devices" */
+enum { OWN_DEVICES = 256 }; /* most entries of "devices" */
 
 struct reader {
 	lk_arena *arena;
 	const char *file;
-	const lk_device **own; /* of "devices", those read so far */
+	const lk_device **own; /* entries of "devices" read so far */
 	size_t own_count;
 	lk_cluster_draft draft;
 	lk_error *err;
@@ -66,7 +66,7 @@ static lk_status check_keys(const struct reader *reader, const lk_value *object,
 	return LK_OK;
 }
 
-/* A number of an object, if it is there. */
+/* Read an optional number of an object. */
 static lk_status real_member(const struct reader *reader, const lk_value *object, const char *key,
                              double low, double high, double *out) {
 	const lk_value *value = lk_json_get(object, key);
@@ -98,7 +98,7 @@ static const lk_device *find_own(const struct reader *reader, const char *name) 
 	return NULL;
 }
 
-/* Names a device by its text; an unknown one is an error at its place in the file. */
+/* Look up a device by a text value; an unknown one is an error at its place in the file. */
 static lk_status named_device(const struct reader *reader, const lk_value *value,
                               const lk_device **out) {
 	lk_error why = {0};
@@ -156,7 +156,7 @@ static lk_status json_read_device(const struct reader *reader, const lk_value *g
 	return json_fail_at(reader, value, "device must be a name or an object", NULL);
 }
 
-/* The devices that the file defines; one may be the "base" of those after it. */
+/* Read the devices that the file defines; one may be the "base" of later ones. */
 static lk_status json_read_devices(struct reader *reader, const lk_value *list) {
 	if (!list) return LK_OK;
 	if (list->kind != LK_JSON_ARRAY)

@@ -8,13 +8,13 @@
  *              | network (interconnect.c)
  *     device   = a word, or a name in quotes
  *
- * "[COUNT node *] FILE.xml" is so many nodes as NCCL's topology file describes one, "FILE.log
- * [device]" the nodes that NCCL says with NCCL_DEBUG=INFO, FILE.json the JSON form.
+ * "[COUNT node *] FILE.xml" is COUNT nodes as described by NCCL's topology file, "FILE.log
+ * [device]" the nodes that NCCL prints with NCCL_DEBUG=INFO, FILE.json the JSON form.
  *
- * Without "node", COUNT devices fill usual nodes of the device: "64 h100-sxm" is 8 nodes of 8.
- * "nvlink" and "xgmi" are the links as the device's usual node wires them, "nvswitch" and "mesh"
- * say the wiring; GB/s is the rate per direction and GPU. "oversub", "rail" and the network hold
- * for the whole cluster, wherever they stand. */
+ * Without "node", COUNT devices fill default nodes of the device: "64 h100-sxm" is 8 nodes of 8.
+ * "nvlink" and "xgmi" use the wiring of the device's default node, "nvswitch" and "mesh" state the
+ * wiring; GB/s is the rate per direction and GPU. "oversub", "rail" and the network apply to the
+ * whole cluster, wherever they appear. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -36,7 +36,7 @@ struct parser {
 
 /* ---- scanning ---- */
 
-/* Every error of this file: the column counts from 1. */
+/* Report an error of this file: the column counts from 1. */
 static lk_status parse_fail_at(struct parser *parser, const char *at, const char *what,
                                const char *shown, const char *hint) {
 	char where[48];
@@ -65,7 +65,7 @@ static bool is_letter(char c) {
 	return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
 }
 
-/* If the letters at the cursor are `word` in any case, goes after them. */
+/* Skip `word` at the cursor, in any case. */
 static bool accept_word(struct parser *parser, const char *word) {
 	parse_skip_blanks(parser);
 	size_t n = 0;
@@ -105,12 +105,12 @@ static lk_status parse_read_rate(struct parser *parser, double low, double high,
 		return parse_fail_at(parser, from, what, NULL, hint);
 	parser->at = end;
 	*out = round(number * 1e6) /
-	       1e6; /* as many decimals as the text of a cluster has: cluster_text.c */
+	       1e6; /* the number of decimals in the text of a cluster: cluster_text.c */
 	return LK_OK;
 }
 
-/* The word at the cursor, for error messages and device names: up to a blank, comma, plus or star.
- */
+/* Length of the word at the cursor, for error messages and device names: up to a blank, comma, plus
+ * or star. */
 static size_t word_length(const struct parser *parser) {
 	return strcspn(parser->at, " \t\r\n,+*");
 }
@@ -155,7 +155,7 @@ static lk_status parse_read_device(struct parser *parser, const lk_device **out)
 	return parse_fail_at(parser, from, why.what, NULL, why.hint);
 }
 
-/* Reads "500w", if it stands here: a number may also be a link's rate. */
+/* Read an optional "500w": a number here may also be a link's rate. */
 static lk_status read_power(struct parser *parser, const lk_device **device) {
 	parse_skip_blanks(parser);
 	const char *from = parser->at, *end;
@@ -163,7 +163,7 @@ static lk_status read_power(struct parser *parser, const lk_device **device) {
 	if (end == from) return LK_OK;
 	parser->at = end;
 	if (!accept_word(parser, "w")) return parser->at = from, LK_OK;
-	for (size_t i = 0; i < parser->draft.runs.count; i++) { /* one device, not two alike */
+	for (size_t i = 0; i < parser->draft.runs.count; i++) { /* one device, not two equal ones */
 		const lk_device *before = parser->draft.runs.at[i].node.device;
 		if (strcmp(before->name, (*device)->name) == 0 && before->power_w == watts)
 			return *device = before, LK_OK;
@@ -174,7 +174,7 @@ static lk_status read_power(struct parser *parser, const lk_device **device) {
 	return status == LK_OK ? LK_OK : lk_oom(parser->err);
 }
 
-/* PCIe x16 per direction as NCCL reckons it: 12 GB/s for generation 3, doubled with each
+/* PCIe x16 rate per direction as in NCCL: 12 GB/s for generation 3, doubled with each
  * (graph/topo.h). */
 static lk_status read_pcie(struct parser *parser, const char *from, lk_node *node) {
 	node->intra = LK_INTRA_PCIE;
@@ -188,7 +188,7 @@ static lk_status read_pcie(struct parser *parser, const char *from, lk_node *nod
 	return LK_OK;
 }
 
-/* `fits`: the word names the kind of links that the device has. */
+/* `fits`: the word names the device's kind of links. */
 static lk_status parse_read_links(struct parser *parser, const char *from, lk_node *node,
                                   lk_intra intra, bool fits) {
 	const lk_device *device = node->device;
@@ -215,7 +215,7 @@ static lk_status read_nvlink(struct parser *parser, const char *from, lk_node *n
 	return parse_read_links(parser, from, node, wired, generation && said == generation);
 }
 
-/* Reads the wiring, if one stands here. */
+/* Read the optional wiring. */
 static lk_status parse_read_wiring(struct parser *parser, lk_node *node) {
 	parse_skip_blanks(parser);
 	const char *from = parser->at;
@@ -232,7 +232,7 @@ static lk_status parse_read_wiring(struct parser *parser, lk_node *node) {
 	return LK_OK;
 }
 
-/* Reads "300GB/s", if it stands here. */
+/* Read an optional "300GB/s". */
 static lk_status read_link_rate(struct parser *parser, lk_node *node) {
 	parse_skip_blanks(parser);
 	if (!parse_is_digit(*parser->at) && *parser->at != '.') return LK_OK;
@@ -284,7 +284,7 @@ static lk_status read_oversub(struct parser *parser) {
 	return LK_OK;
 }
 
-/* Reads "tree 16 leaf 4:1", whose first word is at the cursor. */
+/* Read "tree 16 leaf 4:1", whose first word is at the cursor. */
 static lk_status read_network(struct parser *parser) {
 	lk_interconnect net;
 	lk_error why = {0};
@@ -365,7 +365,7 @@ static lk_status parse_read_file(lk_arena *arena, const char *path, lk_cluster *
 	return status;
 }
 
-/* "[COUNT node *] FILE.xml": nodes as NCCL describes one. */
+/* Read "[COUNT node *] FILE.xml": nodes as NCCL describes one. */
 static lk_status read_xml(lk_arena *arena, const char *text, lk_cluster *out, lk_error *err) {
 	struct parser p = {arena, text, text, LK_CLUSTER_DRAFT_INIT, false, err};
 	lk_node node;
@@ -388,7 +388,7 @@ static lk_status read_xml(lk_arena *arena, const char *text, lk_cluster *out, lk
 	return status;
 }
 
-/* The length of the name in "FILE.log [DEVICE]"; 0: it is none. */
+/* The length of the name in "FILE.log [DEVICE]"; 0: no such form. */
 static size_t parse_log_name(const char *text) {
 	const char *at = strstr(text, ".log");
 	while (at && at[4] && at[4] != ' ') at = strstr(at + 1, ".log");
@@ -414,8 +414,8 @@ bool lk_cluster_text_is_file(const char *text) {
 	       lk_ends_in(text, ".xml") || parse_log_name(text);
 }
 
-/* A text that begins neither with a count nor with a device is the name of a file, which is not
- * there or does not say by its ending what it holds. */
+/* Refuse a text that begins neither with a count nor with a device: a file that does not exist or
+ * whose extension is unknown. */
 static lk_status check_cluster_name(const char *text, lk_error *err) {
 	static const char *const hint =
 		"give a text such as '8 node * 8 h100-sxm', or a file that ends in .json (lockstep "
@@ -434,7 +434,7 @@ static lk_status check_cluster_name(const char *text, lk_error *err) {
 	return lk_hint(err, "%s", hint);
 }
 
-/* "8xh100", as --gpu takes it. */
+/* Parse "8xh100", as accepted by --gpu. */
 static bool parse_is_count(const char *text, const lk_device **device, int *gpus) {
 	*device = lk_device_find(lk_gpu_split(text, gpus));
 	return *gpus > 0 && *device;

@@ -1,6 +1,5 @@
-/* cluster_text.c: writes a cluster in the synthetic form that cluster_parse.c reads. What is as
- * usual for the device is left out or said by its usual name, so that the text stays one short
- * line. */
+/* cluster_text.c: write a cluster in the synthetic form that cluster_parse.c reads. Defaults of the
+ * device are left out or written by their default name, so that the text stays one short line. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -33,8 +32,8 @@ static void cluster_text_put_count(struct writer *writer, int count) {
 	cluster_text_put(writer, text);
 }
 
-/* Six decimals at most: the text of a rate that was read from a text is that text again, although
- * it was scaled to bytes per second in between. */
+/* At most six decimals: a rate that was read from a text is written as the same text, although it
+ * was scaled to bytes per second in between. */
 static void cluster_text_put_number(struct writer *writer, double number) {
 	char text[64];
 	cluster_text_put(writer, lk_format_shortest(round(number * 1e6) / 1e6, text, sizeof text));
@@ -50,7 +49,7 @@ static void cluster_text_put_name(struct writer *writer, const char *name) {
 	cluster_text_put(writer, quote);
 }
 
-/* Where it is not what the catalogue says. */
+/* Write the power if it differs from the catalogue's. */
 static void put_power(struct writer *writer, const lk_device *device) {
 	const lk_device *known = lk_device_find(device->name);
 	if (!known || known->power_w == device->power_w) return;

@@ -1,10 +1,9 @@
-/* device.c: the catalogue of devices: loading it, and finding a device by whatever people call it.
+/* device.c: the catalogue of devices: loading it, and finding a device by its common names.
  *
  * Names are compared by their key: lower case, split at everything that is no letter or digit,
- * without the words that only say who made it, put together again. "NVIDIA_A100-PCIE-40GB" and
- * "a100 pcie 40gb" have the key "a100pcie40gb". The keys of all names and aliases are made once,
- * sorted, and found by bisection.
- */
+ * vendor words removed, joined again. "NVIDIA_A100-PCIE-40GB" and "a100 pcie 40gb" have the key
+ * "a100pcie40gb". The keys of all names and aliases are computed once, sorted, and found by
+ * bisection. */
 #include <ctype.h>
 #include <math.h>
 #include <stdio.h>
@@ -34,7 +33,7 @@ struct key {
 	int device;
 };
 
-/* An accelerator that is known and not modelled: every key that begins so is refused with the
+/* A known accelerator that is not modelled: every key with this prefix is refused with the
  * reason. */
 struct refusal {
 	const char *prefix, *name, *reason;
@@ -46,8 +45,8 @@ struct catalogue {
 	LK_VEC(struct entry) entries;
 	LK_VEC(struct key) keys;
 	LK_VEC(struct refusal) refusals;
-	int column[LK_DEVICE_COLUMNS]; /* of devices.csv, by field */
-	int aliases;                   /* its column of them; negative: none */
+	int column[LK_DEVICE_COLUMNS]; /* in devices.csv, by field */
+	int aliases;                   /* column of the aliases; negative: none */
 };
 
 static void catalogue_free(lk_kept *kept) {
@@ -77,8 +76,8 @@ static bool says_only_the_maker(const char *word, size_t length) {
 	return false;
 }
 
-/* The key of the first `length` bytes of a name; false if it is empty, too long to be one, or holds
- * control characters. */
+/* Compute the key of the first `length` bytes of a name; false if it is empty or too long, or the
+ * name holds control characters. */
 static bool make_key(const char *name, size_t length, char out[KEY]) {
 	size_t used = 0;
 	for (size_t i = 0; i < length;) {
@@ -89,7 +88,7 @@ static bool make_key(const char *name, size_t length, char out[KEY]) {
 		}
 		if (says_only_the_maker(out + word, used - word)) used = word;
 		for (; i < length && !part_of_word(name[i]); i++)
-			if (iscntrl((unsigned char)name[i])) return false; /* no name that anybody writes */
+			if (iscntrl((unsigned char)name[i])) return false; /* never part of a real name */
 	}
 	out[used] = '\0';
 	return used > 0;
@@ -106,7 +105,7 @@ static const struct key *device_find_key(const struct catalogue *cat, const char
 
 /* ---- loading ---- */
 
-/* Takes the next part of a '|' separated list; false at its end. */
+/* Take the next part of a '|' separated list; false at its end. */
 static bool device_next_part(const char **list, const char **part, size_t *length) {
 	if (!**list) return false;
 	*part = *list;
@@ -205,7 +204,7 @@ static lk_status device_read_rows(struct catalogue *cat, const char *dir, const 
 	return status;
 }
 
-/* Two devices of one name would make the answer depend on the order of the file. */
+/* With two devices of one name, the answer would depend on the order of the file. */
 static lk_status sort_keys(struct catalogue *cat, lk_error *err) {
 	if (!cat->entries.count) return lk_fail(err, LK_ERR_INPUT, "devices.csv", "no device in it");
 	lk_sort(cat->keys.at, cat->keys.count, sizeof(struct key), compare_keys);
@@ -245,8 +244,8 @@ lk_status lk_catalogue_open(const char *dir, lk_error *err) {
 	return lk_context_catalogue(lk_carried_here()->context, dir, err);
 }
 
-/* NULL, with the error filled, only when memory runs out or the compiled-in file is damaged; then
- * the next call tries again. */
+/* NULL, with the error filled, only when memory runs out or the compiled-in file is damaged; the
+ * next call then tries again. */
 static const struct catalogue *get_catalogue(lk_error *err) {
 	struct catalogue *cat = (struct catalogue *)lk_context_kept(LK_CONTEXT_CATALOGUE);
 	if (cat) return cat;
@@ -257,8 +256,8 @@ static const struct catalogue *get_catalogue(lk_error *err) {
 
 /* ---- finding ---- */
 
-/* Length of a name without a remark at its end: "H100-SXM (per file comment)". A remark with digits
- * is no remark: it tells variants apart, as in "A100 (40 GB)". */
+/* Length of a name without a remark at its end: "H100-SXM (per file comment)". Parentheses with
+ * digits are no remark: they distinguish variants, as in "A100 (40 GB)". */
 static size_t before_remark(const char *name) {
 	const char *open = strchr(name, '(');
 	if (!open || open[strcspn(open, "0123456789")]) return strlen(name);
@@ -280,7 +279,7 @@ const lk_device *lk_device_find(const char *name) {
 	return find_in(get_catalogue(NULL), name);
 }
 
-/* Fills the error of a name that was not found; `text` is its key. */
+/* Fill the error for an unknown name; `text` is its key. */
 static lk_status not_found(const struct catalogue *cat, const char *name, const char *text,
                            const char *where, lk_error *err) {
 	for (size_t i = 0; i < cat->refusals.count; i++) {
@@ -350,7 +349,7 @@ const char *lk_device_aliases(const lk_device *device) {
 
 /* ---- variants ---- */
 
-/* Length of a name without a size of memory at its end: "a100-sxm-40" is 8. */
+/* Length of a name without a memory size at its end: "a100-sxm-40" is 8. */
 static size_t before_size(const char *name) {
 	size_t end = strlen(name), at = end;
 	while (at && name[at - 1] >= '0' && name[at - 1] <= '9') at--;

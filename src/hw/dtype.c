@@ -2,7 +2,7 @@
  *
  * Block formats carry one scale per block: mxfp8 an 8-bit scale for 32 elements (OCP Microscaling
  * Formats 1.0, 5.3), nvfp4 an 8-bit scale for 16 elements (NVIDIA, "Introducing NVFP4", 2025; the
- * one fp32 scale per tensor is nothing).
+ * single fp32 scale per tensor is negligible).
  */
 #include "base/text.h"
 #include "hw/hw.h"
@@ -12,7 +12,7 @@ static const struct {
 	double bytes;
 } dtypes[LK_DTYPES] = {
 	[LK_FP32] = {"fp32", 4},
-	[LK_TF32] = {"tf32", 4}, /* kept as fp32; rounded when it is read by the matrix units */
+	[LK_TF32] = {"tf32", 4}, /* stored as fp32; rounded when the matrix units read it */
 	[LK_FP16] = {"fp16", 2},
 	[LK_BF16] = {"bf16", 2},
 	[LK_FP8] = {"fp8", 1},
@@ -20,8 +20,8 @@ static const struct {
 	[LK_NVFP4] = {"nvfp4", 0.5 + 1 / 16.0},
 };
 
-/* What frameworks write. "hybrid" is Transformer Engine's fp8 (e4m3 forward, e5m2 backward);
- * "mixed" is the fp16 of automatic mixed precision before bf16. mxfp4 (a scale for 32) stands with
+/* Spellings of frameworks. "hybrid" is Transformer Engine's fp8 (e4m3 forward, e5m2 backward);
+ * "mixed" is the fp16 of automatic mixed precision before bf16. mxfp4 (one scale per 32) maps to
  * nvfp4: same matrix rate, 6 % smaller. */
 static const struct {
 	const char *name;

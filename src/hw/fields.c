@@ -1,5 +1,5 @@
-/* fields.c: one table says what the fields of a device are called, in which unit they are written
- * and what is believable; data/devices.csv and the JSON form of a cluster are both read by it. */
+/* fields.c: one table of a device's fields: names, units and plausible values; data/devices.csv and
+ * the JSON form of a cluster are both read through it. */
 #include "hw/hw_internal.h"
 
 #include <stddef.h>
@@ -16,8 +16,8 @@ struct field {
 	enum kind kind;
 	size_t offset;
 	size_t size;  /* TEXT: bytes of the array */
-	double scale; /* REAL: from the unit of the name to SI */
-	double high;  /* as written; the low limit is 0 */
+	double scale; /* REAL: from the name's unit to SI */
+	double high;  /* in the name's unit; the lower limit is 0 */
 };
 
 #define AT(member) offsetof(lk_device, member)
@@ -121,8 +121,8 @@ lk_status lk_device_set_field(lk_device *device, int index, const char *text, co
 	if (field->kind == TEXT) return fields_set_text(to, field->size, field, text, where, err);
 	if (field->kind == ARCH) return set_arch((lk_arch *)(void *)to, text, where, err);
 	if (fields_set_number(to, field, text, NULL, NULL) == LK_OK) return LK_OK;
-	/* Once more for the message: the place is written only where it is needed, which halves the
-	 * catalogue's load. */
+	/* Repeated for the message: the place is formatted only when needed, which halves the
+	 * catalogue's load time. */
 	char place[256];
 	snprintf(place, sizeof place, "%s: %s", where, field->name);
 	return fields_set_number(to, field, text, place, err);

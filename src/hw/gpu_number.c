@@ -1,5 +1,5 @@
-/* gpu_number.c: a GPU with a number of them in one text, in the forms that people write: "8xh100",
- * "4 x RTX 4090", "64 h100", "h100x8", "H100:8". */
+/* gpu_number.c: a GPU and a count in one text, in common forms: "8xh100", "4 x RTX 4090", "64
+ * h100", "h100x8", "H100:8". */
 #include <ctype.h>
 #include <stdio.h>
 #include <string.h>
@@ -8,7 +8,7 @@
 
 #define NAME_SIGNS "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789 -_.()"
 
-/* Bytes of a multiplication sign between a number of GPUs and their name; 0: none is there. */
+/* Bytes of a multiplication sign between a count and a GPU name; 0: no sign. */
 static size_t gpu_times(const char *at) {
 	static const char cross[] = "\xc3\x97";
 	if (strncmp(at, cross, sizeof cross - 1) == 0) return sizeof cross - 1;
@@ -19,7 +19,7 @@ static bool gpu_is_digit(char c) {
 	return c >= '0' && c <= '9';
 }
 
-/* A whole number, and where it ends; 0: none, or more GPUs than a cluster has. */
+/* Read a whole number and its end; 0: none, or more GPUs than a cluster has. */
 static int gpu_number(const char *at, const char **end) {
 	int number = 0;
 	for (; gpu_is_digit(*at) && number <= LK_CLUSTER_GPUS / 10; at++)
@@ -28,7 +28,7 @@ static int gpu_number(const char *at, const char **end) {
 	return gpu_is_digit(*at) ? 0 : number;
 }
 
-/* A device by a name and nothing else: the catalogue overlooks signs, "h100," is no name. */
+/* A device by an exact name: the catalogue ignores signs, and "h100," is not a name. */
 static const lk_device *gpu_device(const char *name) {
 	size_t length = strlen(name);
 	bool ends = length > 0 && (isalnum((unsigned char)name[length - 1]) || name[length - 1] == ')');
@@ -36,8 +36,8 @@ static const lk_device *gpu_device(const char *name) {
 	return ends && plain && isalnum((unsigned char)*name) ? lk_device_find(name) : NULL;
 }
 
-/* The name after a number: "4x4090", "8 x H100", "64 h100". A word after a sign is a name also
- * where no GPU has it: a slip. */
+/* The name after a number: "4x4090", "8 x H100", "64 h100". A word after a sign is taken as a name
+ * even if unknown: a typo. */
 static const char *gpu_name_after(const char *text, int *count) {
 	const char *at;
 	int number = gpu_number(text, &at);

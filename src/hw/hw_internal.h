@@ -1,4 +1,4 @@
-/* hw_internal.h: what the ways to describe a cluster share. Private to hw/. */
+/* hw_internal.h: shared by the cluster descriptions. Private to hw/. */
 #ifndef LK_HW_HW_INTERNAL_H
 #define LK_HW_HW_INTERNAL_H
 
@@ -12,7 +12,7 @@ enum {
 	LK_CLUSTER_NICS = 1 << 16, /* most NICs of a node */
 };
 
-/* Rates above this are slips of the keyboard: 1 PB/s. */
+/* Higher rates are typos: 1 PB/s. */
 #define LK_CLUSTER_RATE 1e15
 
 typedef struct lk_node_run {
@@ -20,7 +20,7 @@ typedef struct lk_node_run {
 	int nodes;
 } lk_node_run;
 
-/* A cluster while it is described. Free with lk_vec_free(&draft.runs). */
+/* A cluster under construction. Free with lk_vec_free(&draft.runs). */
 typedef struct lk_cluster_draft {
 	LK_VEC(lk_node_run) runs;
 	double oversubscription;
@@ -33,77 +33,75 @@ typedef struct lk_cluster_draft {
 #define LK_CLUSTER_DRAFT_INIT \
 	{ .oversubscription = 1, .rail_optimised = true }
 
-/* A node of `gpus` devices wired and networked as usual. */
+/* A node of `gpus` devices with default wiring and network. */
 lk_node lk_node_usual(const lk_device *device, int gpus);
 
-/* Rate per direction and GPU of such wiring when nothing else is said; 0 where the device has no
- * links for it. */
+/* Default rate per direction and GPU of this wiring; 0 if the device has no such links. */
 double lk_intra_rate(const lk_device *device, lk_intra intra);
 
-/* NVLink generation of an architecture; 0 for those without. */
+/* NVLink generation of an architecture; 0 without NVLink. */
 int lk_nvlink_generation(lk_arch arch);
 
-/* Appends runs that hold `gpus` devices: full nodes of node->gpus, then one with what is left. */
+/* Append runs that hold `gpus` devices: full nodes of node->gpus, then one with the rest. */
 lk_status lk_cluster_fill(lk_cluster_draft *draft, const lk_node *node, int gpus, lk_error *err);
 
-/* Appends `nodes` nodes. */
+/* Append `nodes` nodes. */
 lk_status lk_cluster_add(lk_cluster_draft *draft, const lk_node *node, int nodes, const char *where,
                          lk_error *err);
 
-/* Moves the draft into a cluster owned by the arena and writes its text. */
+/* Move the draft into a cluster owned by the arena and write its text. */
 lk_status lk_cluster_seal(lk_arena *arena, const lk_cluster_draft *draft, lk_cluster *out,
                           lk_error *err);
 
-/* Writes the synthetic form, which lk_cluster_parse reads back to the same cluster as long as it
+/* Write the synthetic form, which lk_cluster_parse reads back to the same cluster as long as it
  * fits and its devices are in the catalogue; a text that does not fit ends in " ...". */
 void lk_cluster_text(const lk_cluster *cluster, char *out, size_t size);
 
-/* The JSON form, read to its end. */
+/* Read the JSON form to its end. */
 lk_status lk_cluster_json(lk_arena *arena, lk_stream *in, lk_cluster *out, lk_error *err);
 
 /* ---- interconnect: the network between nodes, as text and in numbers. */
 
-/* The kind of a name, "tree", "rails", "dragonfly", "torus"; LK_NET_FLAT: of none. */
+/* The kind called "tree", "rails", "dragonfly" or "torus"; else LK_NET_FLAT. */
 lk_net_kind lk_net_kind_of(const char *name, size_t length);
-/* Reads the text form from *at, and moves it after what belongs to it. An error has no place; *at
- * is then where it is. */
+/* Read the text form from *at and move *at past it. An error has no place; *at is then at it. */
 lk_status lk_interconnect_read(const char **at, lk_interconnect *out, lk_error *err);
-/* The text form. */
+/* Write the text form. */
 void lk_interconnect_text(const lk_interconnect *net, char *out, size_t size);
-/* Whether sizes and properties are such as the kind has. */
+/* Check sizes and properties against the kind. */
 lk_status lk_interconnect_check(const lk_interconnect *net, const char *where, lk_error *err);
-/* Whether the nodes of a cluster have places in its network. */
+/* Whether the nodes of a cluster fit into its network. */
 lk_status lk_interconnect_fits(const lk_cluster *cluster, lk_error *err);
 
-/* ---- fields: the fields of a device by the names they have in data/devices.csv and in the JSON
- * form of a cluster. */
+/* ---- fields: the fields of a device by their names in data/devices.csv and in the JSON form of a
+ * cluster. */
 
-/* Sets field `name` of a device from text, in the unit that the name states: "memory_gib",
- * "nic_gbps" (gigabits), "memory_GBps" (gigabytes). An empty text sets 0 or "". Unknown names and
- * values out of range: errors at `where`. */
+/* Set field `name` of a device from text, in the unit of the name: "memory_gib", "nic_gbps"
+ * (gigabits), "memory_GBps" (gigabytes). An empty text sets 0 or "". Unknown names and values out
+ * of range: errors at `where`. */
 lk_status lk_device_set(lk_device *device, const char *name, const char *text, const char *where,
                         lk_error *err);
 
 /* The number of fields and their names, in the order of the columns; and lk_device_set by that
- * order. Those from LK_DEVICE_COLUMNS on are measured: they are in JSON alone. */
+ * order. Fields from LK_DEVICE_COLUMNS on are measured: only JSON has them. */
 enum { LK_DEVICE_COLUMNS = 26, LK_DEVICE_FIELDS = 29 };
 const char *lk_device_field(int index);
 lk_status lk_device_set_field(lk_device *device, int index, const char *text, const char *where,
                               lk_error *err);
 
-/* A device can be reckoned with: what every model divides by is there, and links and their rate go
- * together. */
+/* Check that a device can be modelled: every divisor of the models is set, and links have a
+ * rate. */
 lk_status lk_device_check(const lk_device *device, const char *where, lk_error *err);
 
 /* ---- topology_xml: NCCL's description of a node (NCCL_TOPO_DUMP_FILE, or what a cloud ships as
  * NCCL_TOPO_FILE). */
 
-/* Reads the file as one kind of node. What it does not say is as usual for the device. */
+/* Read the file as one kind of node. What it omits defaults to the device's. */
 lk_status lk_topology_xml_read(lk_stream *in, lk_node *out, lk_error *err);
 
-/* ---- nccl_info: what NCCL prints with NCCL_DEBUG=INFO. */
+/* ---- nccl_info: NCCL's output with NCCL_DEBUG=INFO. */
 
-/* The nodes of the largest communicator. `device`: which GPUs these are; "": as nccl-tests say. */
+/* Read the nodes of the largest communicator. `device`: the GPUs; "": as stated by nccl-tests. */
 lk_status lk_nccl_info_read(lk_stream *in, const char *device, lk_cluster_draft *draft,
                             lk_error *err);
 

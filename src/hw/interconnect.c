@@ -1,5 +1,5 @@
-/* interconnect.c: the network between nodes: names, the text form, limits. How flows share it is
- * cost/topology.
+/* interconnect.c: the network between nodes: names, the text form, limits. cost/topology models how
+ * flows share it.
  *
  *     network  = ( "tree" | "rails" ) NODES [ "*" LEAVES [ "*" SPINES ] ] { tier | "sharp" }
  *              | "dragonfly" NODES "*" ROUTERS "*" LINKS { tier }
@@ -8,13 +8,13 @@
  *     name     = "leaf" | "spine" | "core" | "local" | "global" | "x" | "y" | "z"
  *     property = RATIO ":1" | GBITS "g" | SHARE "%" | LATENCY ( "us" | "ms" )
  *
- * Sizes of trees are nodes of a leaf, leaves of a spine switch, spine switches of a core switch;
- * what joins those is full. Of a dragonfly, nodes of a router, routers of a group, links of a
- * router to other groups. A ratio is bandwidth down over bandwidth up of trees, 1:1 where it is not
- * stated; in its place a rate says what a switch has towards the top. Of dragonflies and tori a
- * rate is that of a link each way, that of all NICs of a node where it is not stated. A share is
- * what other jobs take; a latency is that of the way up and down a tier, or of a link. "sharp":
- * switches reduce. As in "tree 16*8 leaf 4:1 spine 800g 20us 30%". */
+ * Sizes of trees are nodes per leaf, leaves per spine switch, spine switches per core switch; the
+ * level above has full bandwidth. Sizes of a dragonfly are nodes per router, routers per group,
+ * links per router to other groups. In trees a ratio is downlink over uplink bandwidth, default
+ * 1:1; a rate, the alternative, is that of all uplinks of a switch. In dragonflies and tori a rate
+ * is that of a link each way, default that of all NICs of a node. A share is taken by other jobs; a
+ * latency is that of the way up and down a tier, or of a link. "sharp": switches reduce. Example:
+ * "tree 16*8 leaf 4:1 spine 800g 20us 30%". */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -27,13 +27,13 @@
 static const double MOST_LATENCY_S = 10;
 enum {
 	MOST_SIZE = 1 << 16,
-	MOST_GROUP = 1 << 10, /* routers of a dragonfly's group, links of a router */
+	MOST_GROUP = 1 << 10, /* routers per group of a dragonfly, links per router */
 };
 
 static const struct net_form {
 	const char *name, *tier[LK_TIERS];
-	int least, most; /* sizes */
-	bool ratios;     /* else rates */
+	int least, most; /* number of sizes */
+	bool ratios;     /* otherwise rates */
 } forms[LK_NET_KINDS] = {
 	[LK_NET_FLAT] = {"", {NULL}, 0, 0, false},
 	[LK_NET_TREE] = {"tree", {"leaf", "spine", "core"}, 1, 3, true},
@@ -88,7 +88,7 @@ static lk_status net_read_sizes(const char **at, lk_interconnect *net, lk_error 
 	return LK_OK;
 }
 
-/* Reads "4:1", "400g" or "30%" where one is at *at. */
+/* Read an optional "4:1", "400g" or "30%" at *at. */
 static lk_status net_read_property(const char **at, lk_interconnect *net, int tier, bool *found,
                                    lk_error *err) {
 	const struct net_form *form = &forms[net->kind];

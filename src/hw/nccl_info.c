@@ -1,6 +1,5 @@
-/* nccl_info.c: a cluster out of what NCCL says of it with NCCL_DEBUG=INFO (NVIDIA/nccl,
- * src/init.cc, transport/net_ib.cc, net_socket.cc, graph/topo.cc), and the head of nccl-tests
- * around it:
+/* nccl_info.c: a cluster from NCCL's output with NCCL_DEBUG=INFO (NVIDIA/nccl, src/init.cc,
+ * transport/net_ib.cc, net_socket.cc, graph/topo.cc), and the head of nccl-tests around it:
  *
  *     #  Rank  0 Group  0 Pid 12 on host device  0 [0x18] NVIDIA H100 80GB HBM3
  *
@@ -11,7 +10,7 @@
  *     + NET[50.0] - NET/0 (...)
  *     Channel 00/0 : 0[0] -> 1[1] via P2P/CUMEM
  *
- * where NET[50.0] is GB/s of a NIC. What a job sets, and what NCCL chooses:
+ * where NET[50.0] is GB/s of a NIC. Settings of the job, and choices of NCCL:
  *
  *     NCCL version 2.21.5+cuda12.4
  *     NCCL_ALGO set by environment to Ring
@@ -19,12 +18,12 @@
  *     8388608 Bytes -> Algo 1 proto 2 time 34.69
  *
  * (the last two with NCCL_DEBUG_SUBSYS=TUNING, of releases from 2.23 on and before). A choice
- * depends on the size: it counts as a setting where it is the same for sizes that differ by a
- * factor of at least CHOSEN_SPAN, and the environment does not state it.
+ * depends on the size: it counts as a setting if it is the same for sizes that differ by a factor
+ * of at least CHOSEN_SPAN, and the environment does not state it.
  *
- * Of several communicators the largest counts. Before release 2.20 NCCL does not say how many ranks
- * a node has: then it is the most that are seen on a host, or, where those of one host alone are
- * seen and not more than one, as usual for the device. What is not said is as usual for the device.
+ * The largest of several communicators counts. Before release 2.20 NCCL does not print the ranks of
+ * a node: then use the most seen on a host, or the device's default if only one rank of one host is
+ * seen. Whatever is not printed defaults to the device's.
  */
 #include "hw/hw_internal.h"
 
@@ -37,7 +36,7 @@
 
 enum {
 	HOSTS = 4096,
-	HOST_RANKS = 64, /* of a host, one bit each */
+	HOST_RANKS = 64, /* per host, one bit each */
 	NAME = 128
 };
 
@@ -58,10 +57,10 @@ bool lk_nccl_variable(const char *name, size_t length) {
 	return false;
 }
 
-/* Collectives whose choices are read; lines that do not name theirs are taken for the first. */
+/* Collectives whose choices are read; lines without a name count for the first. */
 static const char *const info_functions[] = {"",          "AllReduce", "AllGather", "ReduceScatter",
                                              "Broadcast", "Reduce"};
-/* By NCCL's numbers (NVIDIA/nccl, src/include: ncclAlgoStr, ncclProtoStr). */
+/* Indexed by NCCL's numbers (NVIDIA/nccl, src/include: ncclAlgoStr, ncclProtoStr). */
 static const char *const info_algos[] = {"Tree", "Ring",     "CollNetDirect", "CollNetChain",
                                          "NVLS", "NVLSTree", "PAT",           NULL};
 static const char *const info_protos[] = {"LL", "LL128", "Simple", NULL};
@@ -70,27 +69,27 @@ enum { FUNCTIONS = sizeof info_functions / sizeof *info_functions };
 
 struct info_host {
 	char name[64];
-	uint64_t devices; /* seen of the largest communicator */
+	uint64_t devices; /* seen in the largest communicator */
 };
 
 struct info {
 	LK_VEC(struct info_host) hosts;
 	char gpu[NAME];
-	int ranks, local; /* of the largest communicator; 0 not said */
-	int nics;         /* 0 not said */
+	int ranks, local; /* of the largest communicator; 0: not printed */
+	int nics;         /* 0: not printed */
 	double nic_gbytes;
-	bool sockets, efa, said; /* `said`: there is a line of NCCL's */
-	bool peer, shared;       /* ways inside of a node: GPU to GPU, through the host's memory */
+	bool sockets, efa, said; /* `said`: there is a line from NCCL */
+	bool peer, shared;       /* paths within a node: GPU to GPU, through host memory */
 	bool system, links;      /* the topology was printed; it has NVLinks */
-	char release[16];        /* of NCCL; "" not said */
-	char settings[200];      /* NAME=VALUE of the environment, with blanks between */
+	char release[16];        /* of NCCL; "" not printed */
+	char settings[200];      /* NAME=VALUE of the environment, separated by blanks */
 	struct {
-		unsigned algos, protos; /* bits of those that were chosen */
+		unsigned algos, protos; /* bits of the choices seen */
 		double least, most;     /* bytes */
 	} chosen[FUNCTIONS];
 };
 
-/* The whole number after `key`, from 0 on; -1. */
+/* The whole number after `key`, 0 or more; -1: none. */
 static int info_number(const char *line, const char *key) {
 	const char *at = strstr(line, key);
 	if (!at) return -1;
@@ -138,7 +137,8 @@ static lk_status info_read_comm(struct info *info, const char *host, const char 
 	return info_see_rank(info, host, info_number(line, " cudaDev "), err);
 }
 
-/* "NET/IB : Using [0]mlx5_0:1/IB [1]mlx5_1:1/IB [RO]; OOB ...": those with a number in brackets. */
+/* "NET/IB : Using [0]mlx5_0:1/IB [1]mlx5_1:1/IB [RO]; OOB ...": count those with a number in
+ * brackets. */
 static int info_count_nics(const char *line) {
 	int nics = 0;
 	for (const char *at = strchr(line, '['); at; at = strchr(at + 1, '['))
@@ -150,7 +150,7 @@ static void info_read_net(struct info *info, const char *line) {
 	bool socket = strstr(line, "NET/Socket") || strstr(line, "NET/FastSocket");
 	int found = info_number(line, "(found ");
 	if (strstr(line, ": Using [")) {
-		/* sockets are named too where InfiniBand is used: the first line counts */
+		/* sockets are named too if InfiniBand is used: the first line counts */
 		if (info->nics && socket && !info->sockets) return;
 		info->nics = info_count_nics(line);
 		info->sockets = socket;
@@ -175,7 +175,7 @@ static void info_read_rate(struct info *info, const char *line) {
 	}
 }
 
-/* "NCCL_ALGO set by environment to Ring", "... to 16." (numbers end with a point). */
+/* "NCCL_ALGO set by environment to Ring", "... to 16." (numbers end with a full stop). */
 static void info_read_setting(struct info *info, const char *line) {
 	static const char words[] = " set by environment to ";
 	const char *at = strstr(line, words), *name = at;
@@ -187,13 +187,13 @@ static void info_read_setting(struct info *info, const char *line) {
 	if (!lk_nccl_variable(name, (size_t)(at - name)) || !length) return;
 	char word[96];
 	int size = snprintf(word, sizeof word, "%s%.*s=", used ? " " : "", (int)(at - name), name);
-	if (strstr(info->settings, word + (used > 0))) return; /* another rank said it */
+	if (strstr(info->settings, word + (used > 0))) return; /* another rank printed it */
 	if (used + (size_t)size + length < sizeof info->settings)
 		snprintf(info->settings + used, sizeof info->settings - used, "%s%.*s", word, (int)length,
 		         value);
 }
 
-/* The bit of a name, or of a number, after `key`; 0 none. */
+/* The bit of a name, or of a number, after `key`; 0: none. */
 static unsigned info_bit(const char *line, const char *key, const char *const names[]) {
 	const char *at = strstr(line, key);
 	if (!at) return 0;
@@ -227,7 +227,7 @@ static void info_read_choice(struct info *info, const char *line) {
 	if (first || size > info->chosen[function].most) info->chosen[function].most = size;
 }
 
-/* "NCCL_ALGO=allreduce:Ring;allgather:Ring" of choices that never changed; "" of none. */
+/* Write "NCCL_ALGO=allreduce:Ring;allgather:Ring" for choices that never changed; "" if none. */
 static void info_chosen(const struct info *info, const char *variable, const char *const names[],
                         bool protos, char *out, size_t size) {
 	lk_text text = lk_text_begin(out, size);
@@ -243,7 +243,7 @@ static void info_chosen(const struct info *info, const char *variable, const cha
 	}
 }
 
-/* What --nccl would say. */
+/* Write the settings in the form of --nccl. */
 static void info_settings(const struct info *info, char *out, size_t size) {
 	char algos[160], protos[160];
 	info_chosen(info, "NCCL_ALGO=", info_algos, false, algos, sizeof algos);
@@ -299,7 +299,7 @@ static lk_status info_read_text(struct info *info, char *text, lk_error *err) {
 	return LK_OK;
 }
 
-/* The most devices that are seen on a host, unless it is one on the only host that is seen. */
+/* The most devices seen on a host, unless it is one device on the only host seen. */
 static int info_ranks_of_host(const struct info *info) {
 	int most = 0;
 	for (size_t i = 0; i < info->hosts.count; i++) {
@@ -317,8 +317,8 @@ static lk_status info_device(const struct info *info, const char *name, const lk
 	return lk_hint(err, "add it, as in --cluster \"%.60s h100-sxm\"", where);
 }
 
-/* NCCL takes sockets whose rate it does not find for 10 Gb/s. Cards of EFA that are more than the
- * GPUs share what is usual for these. */
+/* NCCL assumes 10 Gb/s for sockets of unknown rate. If there are more EFA cards than GPUs, the
+ * cards share the GPUs' default rate. */
 static void info_net(const struct info *info, lk_node *node) {
 	if (info->nics) node->nics = info->nics < LK_CLUSTER_NICS ? info->nics : LK_CLUSTER_NICS;
 	if (info->nic_gbytes > 0) node->nic_rate = info->nic_gbytes * 1e9;
@@ -329,7 +329,7 @@ static void info_net(const struct info *info, lk_node *node) {
 	node->sockets = info->sockets;
 }
 
-/* A log without the topology: what its channels run over distinguishes NVLink from PCIe. */
+/* Without a printed topology, the transport of the channels distinguishes NVLink from PCIe. */
 static bool info_guesses_pcie(const struct info *info) {
 	return !info->system && info->shared && !info->peer;
 }

@@ -1,4 +1,4 @@
-/* topology_xml.c: reads NCCL's topology XML, version 1:
+/* topology_xml.c: read NCCL's topology XML, version 1:
  *
  *     <system version="1"><cpu numaid arch vendor ...>
  *       <pci busid class="0x030200" device link_speed link_width><gpu dev sm rank gdr><nvlink
@@ -8,8 +8,8 @@
  *
  * Classes: 0x0302 and 0x0300 are GPUs, 0x0200 and 0x0207 NICs, 0x0680 NVSwitches. speed is in
  * Mbit/s (0 or less: 10 Gbit/s), latency in us (NVIDIA/nccl@5067397, src/graph/xml.cc and topo.cc).
- * Files of clouds hold only the skeleton of PCI devices: then links and NIC rates come from the
- * catalogue. NICs slower than the fastest serve other purposes. */
+ * Files from cloud providers hold only the skeleton of PCI devices: then links and NIC rates come
+ * from the catalogue. NICs slower than the fastest serve other purposes. */
 #include "hw/hw_internal.h"
 
 #include <expat.h>
@@ -25,8 +25,8 @@ enum { LIMIT = 64 << 20, DEPTH = 64 };
 struct topology {
 	XML_Parser parser;
 	int depth;
-	bool system;          /* the outermost element is what it should be */
-	const char *wrong;    /* why reading was stopped */
+	bool system;          /* the outermost element is as expected */
+	const char *wrong;    /* why reading stopped */
 	int gpus, plain_gpus; /* elements <gpu>; PCI devices of their class */
 	int nets, plain_nics; /* NICs of the fastest kind; PCI devices of their class */
 	int links, switched;  /* of the first GPU: NVLinks, those to a switch */
@@ -115,7 +115,7 @@ static void xml_end(void *context, const char *name) {
 	topology->depth--;
 }
 
-/* Entities of one's own have no place here. */
+/* Entity definitions are refused. */
 static void doctype(void *context, const char *name, const char *system, const char *public,
                     int internal) {
 	struct topology *topology = context;
@@ -156,7 +156,7 @@ static lk_status xml_parse(struct topology *topology, lk_stream *in, lk_error *e
 
 /* ---- the node ---- */
 
-/* PCI identities of data centre GPUs (pci-ids.ucw.cz, vendor 10de), and a usual device of a compute
+/* PCI ids of data centre GPUs (pci-ids.ucw.cz, vendor 10de), and a default device per compute
  * capability. */
 static const struct {
 	long id;
@@ -184,7 +184,7 @@ static const lk_device *xml_device_of(const struct topology *topology) {
 	return device;
 }
 
-/* Latencies of a plugin are hints for NCCL's choice: of EFA's the cards' own counts. */
+/* A plugin's latencies are hints for NCCL's choice: for EFA use the cards' own. */
 static double xml_latency(double stated, const lk_node *node) {
 	bool hint = fabs(stated - lk_efa_hint(node->nic_rate)) < 1e-9;
 	return hint ? lk_efa_latency(node) : stated;

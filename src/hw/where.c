@@ -1,6 +1,6 @@
-/* where.c: --cluster, --gpu and --gpus of every verb, as a cluster and the number of its GPUs that
- * take part. What options leave open follows from what the question comes with: the GPU and the
- * ranks of a trace, a log or a launch line. */
+/* where.c: --cluster, --gpu and --gpus of every verb, as a cluster and the number of its
+ * participating GPUs. What options leave open comes from the question's other inputs: the GPU and
+ * the ranks of a trace, a log or a launch line. */
 #include "hw/hw.h"
 
 #include <string.h>
@@ -9,7 +9,7 @@
 #include "base/check.h"
 #include "base/text.h"
 
-/* What a graph carries was written by lockstep, unless somebody changed it. */
+/* A graph's cluster was written by lockstep, unless somebody changed it. */
 static lk_status parse_origin(lk_arena *arena, const lk_where *where, lk_cluster *out,
                               lk_error *err) {
 	lk_error why = {0};

@@ -1,6 +1,6 @@
-/* breakdown.c: a rank's time, split. While a compute kernel runs, its family has the time, and
+/* breakdown.c: split a rank's time. While a compute kernel runs, its family gets the time, and
  * communication that overlaps with it is hidden. While none runs, the time goes to the first of: a
- * transfer under way (tensor, context, expert, data parallel, pipeline, in this order), the host,
+ * transfer in progress (tensor, context, expert, data parallel, pipeline, in this order), the host,
  * waiting for other ranks at a rendezvous, the pipeline's bubble. */
 #include "sim/breakdown.h"
 
@@ -55,10 +55,10 @@ static lk_part part_of_stream(unsigned stream) {
 	}
 }
 
-/* What a rank did, as sets of times. */
+/* A rank's activity, as sets of times. */
 typedef struct lk_activity {
 	lk_intervals busy;                /* compute kernels */
-	lk_intervals comm[LK_PART_COUNT]; /* transfers under way */
+	lk_intervals comm[LK_PART_COUNT]; /* transfers in progress */
 	lk_intervals waiting, pending,
 		host; /* arrived at a rendezvous: of collectives, of the pipeline */
 	lk_intervals scratch;
@@ -91,11 +91,11 @@ static bool activity_note(lk_activity *activity, const lk_graph *graph, const lk
 	return lk_intervals_add(&activity->busy, event->start_ps, event->end_ps);
 }
 
-/* Takes from `idle` what `set` explains, and adds it to `seconds`; *rest_ps: what of the set was
+/* Move the part of `idle` that `set` explains to `seconds`; *rest_ps: the part of the set that was
  * not idle. */
 static bool activity_explain(lk_activity *activity, lk_intervals *idle, lk_intervals *set,
                              double *seconds, int64_t *rest_ps) {
-	lk_intervals_sort(set); /* overlapping transfers are counted once, explained or not */
+	lk_intervals_sort(set); /* count overlapping transfers once, explained or not */
 	*rest_ps = lk_intervals_length(set);
 	if (set->count == 0 || idle->count == 0) return true;
 	if (!lk_intervals_minus(idle, set, &activity->scratch)) return false;
@@ -136,7 +136,7 @@ static bool activity_split_idle(lk_activity *activity, int64_t span, bool pipeli
 	return ok;
 }
 
-/* The split of the isolated run of each macro operation, made when first needed. */
+/* The split of the isolated run of each macro operation, computed when first needed. */
 typedef struct lk_inside {
 	lk_breakdown split;
 	double span_s;
@@ -148,7 +148,7 @@ static int64_t window_time(int64_t time, const lk_fold_window *window) {
 	return (time < window->end_ps ? time : window->end_ps) - window->begin_ps;
 }
 
-/* What ran in one window, with times from its beginning. */
+/* The events in one window, with times relative to its beginning. */
 static size_t window_clip(const lk_fold_span *span, const lk_fold *fold,
                           const lk_fold_window *window, lk_sim_event *out) {
 	size_t count = 0;

@@ -1,4 +1,4 @@
-/* breakdown.h: where the time of a rank goes, read from what ran on it. */
+/* breakdown.h: where a rank's time goes, from the events on it. */
 #ifndef LK_SIM_BREAKDOWN_H
 #define LK_SIM_BREAKDOWN_H
 
@@ -29,19 +29,18 @@ typedef enum lk_part {
 
 const char *lk_part_key(lk_part part);
 const char *lk_part_label(lk_part part);
-/* Where computing of a kind (an lk_op_kind) counts. */
+/* The part to which computing of a kind (an lk_op_kind) belongs. */
 lk_part lk_part_of_kind(unsigned kind);
 
-/* Seconds of each part: exposed ones add up to the time span; hidden ones overlapped with
- * compute. */
+/* Seconds of each part: exposed ones add up to the time span; hidden ones overlap with compute. */
 typedef struct lk_breakdown {
 	double exposed_s[LK_PART_COUNT];
 	double hidden_s[LK_PART_COUNT];
 } lk_breakdown;
 
-/* Of the recorded events (operations of `graph`) between time 0 and `span_ps`. `pipeline`: idle
- * time that nothing explains is a pipeline bubble, else the host's. For a folded graph give the
- * fold and its source: macro operations are split as their isolated run was. LK_ERR_MEMORY only. */
+/* Split the recorded events (operations of `graph`) between time 0 and `span_ps`. `pipeline`:
+ * unexplained idle time is a pipeline bubble, else the host's. For a folded graph pass the fold and
+ * its source: macro operations are split like their isolated run. LK_ERR_MEMORY only. */
 lk_status lk_breakdown_of(const lk_graph *graph, const lk_fold *fold, const lk_graph *source,
                           const lk_sim_event *events, size_t count, int64_t span_ps, bool pipeline,
                           lk_breakdown *out, lk_error *err);

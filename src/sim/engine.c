@@ -1,22 +1,21 @@
 /* engine.c: the engine with contention, from moment to moment.
  *
- * Work left is a real number of picoseconds alone; it shrinks at the rate that lk_contention_rates
- * gives to the acts which run at the same time. Times are rounded once, when a rate changes; at
+ * Remaining work is a real number of picoseconds at rate 1; it shrinks at the rate that
+ * lk_contention_rates gives to the concurrent acts. Times are rounded once, when a rate changes; at
  * rate 1 they are exact. Rates are set when everything of one moment has happened on all ranks: the
- * order in which it is found does not matter. Few sets of operations ever run side by side, so
- * rates are looked up by what runs. */
+ * order in which it is found does not matter. Few sets of operations ever run concurrently, so
+ * rates are looked up by set. */
 #include "sim/sim_internal.h"
 
 #include <string.h>
 
 enum {
-	LOOK = 32, /* looks for a stop and at the bound in every so many moments */
+	LOOK = 32, /* checks for a stop and for the bound once in this many moments */
 };
 
 /* ---- issuing ---- */
 
-/* What an operation waits for: the latest end that is known, and an edge from every act that is not
- * over. */
+/* The dependencies of an operation: the latest known end, and an edge from every unfinished act. */
 static inline void act_gather(lk_engine *engine, const lk_rank *rank, const lk_insn *insn,
                               lk_act *act) {
 	int64_t ready =
@@ -42,8 +41,8 @@ static inline void act_gather(lk_engine *engine, const lk_rank *rank, const lk_i
 	act->arrival = ready;
 }
 
-/* Whether a wait of the compute stream costs nothing, so that the kernel which follows can wait in
- * its place. */
+/* Whether a wait of the compute stream takes no time, so that the kernel after it can wait
+ * instead. */
 static bool rank_can_skip_wait(const lk_engine *engine, const lk_rank *rank, const lk_insn *insn) {
 	const lk_cost *cost = &rank->costs[rank->op];
 	if (rank->events || rank->flow || insn->what != LK_INSN_LOCAL || !(insn->flags & LK_INSN_MAIN))
@@ -64,7 +63,7 @@ static bool rank_can_skip_wait(const lk_engine *engine, const lk_rank *rank, con
 	return next->what == LK_INSN_LOCAL && (next->flags & LK_INSN_MAIN);
 }
 
-/* Books the act as its stream's next. */
+/* Enter the act as its stream's next. */
 static void flow_issue(lk_engine *engine, lk_rank *rank, lk_act *act, uint32_t op) {
 	lk_trace_flow *flow = rank->flow;
 	if (++engine->acts > LK_MOST_ACTS) engine->crowded = engine->halted = true;
@@ -75,7 +74,7 @@ static void flow_issue(lk_engine *engine, lk_rank *rank, lk_act *act, uint32_t o
 	              engine->sim->graph->ops.kind[op] != LK_OP_HOST;
 }
 
-/* Makes an act of the next operation. */
+/* Turn the next operation into an act. */
 static void rank_issue_act(lk_engine *engine, lk_rank *rank) {
 	lk_act *act = lk_act_new(engine);
 	if (!act) return;
@@ -128,7 +127,7 @@ static void rank_issue_act(lk_engine *engine, lk_rank *rank) {
 	if (!act->waits) lk_act_arrive(engine, rank, act);
 }
 
-/* Work of the host thread; false if it has to wait for something that is not over. */
+/* Run work of the host thread; false if it has to wait for something unfinished. */
 static bool rank_issue_host(lk_engine *engine, lk_rank *rank, const lk_insn *insn) {
 	for (uint32_t streams = insn->join; streams; streams &= streams - 1)
 		if (rank->stream[__builtin_ctz(streams)].pending) return false;
@@ -140,18 +139,18 @@ static bool rank_issue_host(lk_engine *engine, lk_rank *rank, const lk_insn *ins
 	return true;
 }
 
-/* Whether the rank, which has no acts but a kernel that runs, had better go on alone. */
+/* Whether the rank, whose only act is a running kernel, should continue alone. */
 static bool rank_should_close(lk_engine *engine, const lk_rank *rank) {
 	return !rank->others && !rank->flow && lk_rank_stays_alone(engine, rank);
 }
 
-/* Whether the next operation may be issued: what follows a compute operation that has not started
- * may not, and of a lifted trace what no stream waits for. */
+/* Whether the next operation may be issued: nothing may after a compute operation that has not
+ * started; in a lifted trace, only if a stream lacks work. */
 static inline bool rank_is_ready(const lk_rank *rank) {
 	return rank->flow ? rank->flow->starved > 0 : !rank->unstarted && !lk_rank_at_end(rank);
 }
 
-/* Messages that block the rank and slow one another: acts whose arrivals are known. */
+/* Messages that block the rank and slow one another: acts with known arrivals. */
 static bool rank_issue_messages(lk_engine *engine, lk_rank *rank) {
 	uint32_t ops[LK_PARKED_MOST], count = lk_messages_block(engine, rank, ops);
 	if (!count) return false;
@@ -195,7 +194,7 @@ static void rank_issue(lk_engine *engine, lk_rank *rank) {
 
 /* ---- rates ---- */
 
-/* Marks the folded runs among the acts that are `together`. */
+/* Mark the folded runs among the acts in `together`. */
 static void rank_mark_shared(lk_engine *engine, const lk_rank *rank, int count) {
 	for (int i = 0; i < count; i++) {
 		const lk_act *act = engine->together[i];
@@ -209,7 +208,7 @@ static void rank_mark_shared(lk_engine *engine, const lk_rank *rank, int count) 
 	}
 }
 
-/* Rates of what runs on a rank from now on; returns when it acts next. */
+/* Set the rates of everything running on a rank; returns when it acts next. */
 static inline int64_t rank_settle(lk_engine *engine, lk_rank *rank) {
 	int count = 0;
 	int64_t due = LK_NEVER;
@@ -234,7 +233,7 @@ static inline int64_t rank_settle(lk_engine *engine, lk_rank *rank) {
 	return due;
 }
 
-/* ---- the order of time. No branches: which rank is next cannot be guessed ---- */
+/* ---- the order of time. Branch-free: the next rank is unpredictable ---- */
 
 static inline int64_t sooner_of(int64_t a, int64_t b) {
 	return a < b ? a : b;
@@ -262,7 +261,7 @@ static void engine_settle(lk_engine *engine) {
 
 static void rank_catch_up(lk_engine *engine, lk_rank *rank);
 
-/* What the acts of a rank have come to do now. What one does may end another. */
+/* Perform everything due now on the acts of a rank. One act may end another. */
 static void rank_advance(lk_engine *engine, lk_rank *rank) {
 	lk_rank_note_change(engine, rank);
 	if (rank->asleep) rank_catch_up(engine, rank);
@@ -277,9 +276,8 @@ static void rank_advance(lk_engine *engine, lk_rank *rank) {
 	}
 }
 
-/* Finds the next moment and lists the ranks on which something is due then, from the top of the
- * order of time down; returns where they are listed. Without branches: every node is written, and
- * counted if it is due. */
+/* Find the next moment and list the ranks on which something is due then, from the top of the order
+ * of time down; returns the list. Branch-free: every node is written, and counted if it is due. */
 static const uint32_t *engine_find_due(lk_engine *engine, int64_t *next, uint32_t *count) {
 	uint32_t *nodes = engine->due[0], *children = engine->due[1], found = 0;
 	const int64_t *top = engine->order[engine->levels - 1];
@@ -292,7 +290,7 @@ static const uint32_t *engine_find_due(lk_engine *engine, int64_t *next, uint32_
 	}
 	*next = least;
 	*count = 0;
-	if (least == LK_NEVER) return nodes; /* of padding, no children exist */
+	if (least == LK_NEVER) return nodes; /* padding nodes have no children */
 	for (uint32_t level = engine->levels - 1; level-- > 0;) {
 		uint32_t due = 0;
 		for (uint32_t i = 0; i < found; i++) {
@@ -311,7 +309,7 @@ static const uint32_t *engine_find_due(lk_engine *engine, int64_t *next, uint32_
 	return nodes;
 }
 
-/* What a moment lets ranks do in it, on whatever rank, but for what was listed before. */
+/* Process everything that the moment enables on any rank, except entries listed before. */
 static void engine_drain(lk_engine *engine, uint32_t issuing, uint32_t again) {
 	while (engine->issuing_count + engine->again_count > issuing + again && !engine->halted) {
 		if (engine->again_count > again) {
@@ -324,8 +322,8 @@ static void engine_drain(lk_engine *engine, uint32_t issuing, uint32_t again) {
 	}
 }
 
-/* Wakes a rank: after the strides that are over, all that it alone has done until now. What began
- * on it from outside begins now. */
+/* Wake a rank: take its completed strides, then simulate everything it has done by itself until
+ * now. Acts that began on it from outside begin now. */
 static void rank_catch_up(lk_engine *engine, lk_rank *rank) {
 	int64_t now = engine->now;
 	uint32_t issuing = engine->issuing_count, again = engine->again_count;
@@ -348,8 +346,8 @@ static void rank_catch_up(lk_engine *engine, lk_rank *rank) {
 	lk_rank_note_change(engine, rank);
 }
 
-/* Whether so many folded runs have shared the device that the graph had better not be folded: half
- * of those that there were in the first eighth of the step, or later. */
+/* Whether so many folded runs have shared the device that the graph should not be folded: half of
+ * those in the first eighth of the step, or later. */
 static bool engine_leaves_folded(const lk_engine *engine) {
 	double passed = 0;
 	if (!engine->shared_calls || engine->sim->lanes > engine->sim->options->leave_lanes)

@@ -1,23 +1,23 @@
 /* engine_acts.c: acts, from their begin to their end, and the rendezvous of those that several
  * ranks share. An act that ends lets others begin, on its own rank through edges, on other ranks
- * through a rendezvous: so the two are one file.
+ * through a rendezvous: so both are in one file.
  *
  * The k-th operation of a group, of a channel or of a team is one rendezvous: it starts when the
  * last member has arrived, every member does its own share at its own pace, and it ends for all
- * when the last share is done. Operations of a group that are on one stream of each rank come one
- * after the other, and the venue's own rendezvous serves them all. Where they are on several
- * streams, further ones may be open at once. */
+ * when the last share is done. Operations of a group on one stream of each rank follow one another
+ * and use the venue's own rendezvous. On several streams, further ones may be open at once. */
 #include "base/arena.h"
 #include "sim/sim_internal.h"
 
 enum {
 	ACT_CHUNK_MOST = 4096, /* acts allocated at once */
-	DEEP = 24,             /* acts that end one another by recursion; further ones take a turn */
+	DEEP = 24,             /* recursion depth of acts that end one another; deeper ones take a
+	                        * turn */
 };
 
 /* ---- places ---- */
 
-/* Groups that reach across stages have one venue for all stages. */
+/* Groups across stages have one venue for all stages. */
 static size_t group_copies(const lk_sim *sim, unsigned kind) {
 	bool across = kind == LK_GROUP_PP || kind == LK_GROUP_EMBEDDING || kind == LK_GROUP_MODEL;
 	return across && sim->stages > 1 ? 1 : sim->stages;
@@ -154,7 +154,7 @@ static lk_rendezvous *place_open(lk_engine *engine, lk_venue *venue, uint32_t nu
 	return first;
 }
 
-/* Nobody is here any more. Members stay as they are until others arrive. */
+/* All members have left. Their entries stay until others arrive. */
 static void rendezvous_close(lk_engine *engine, lk_rendezvous *rendezvous) {
 	lk_venue *venue = rendezvous->venue;
 	rendezvous->arrived = rendezvous->finished = 0;
@@ -172,7 +172,7 @@ static void rendezvous_close(lk_engine *engine, lk_rendezvous *rendezvous) {
 
 static void rendezvous_share_done(lk_engine *engine, lk_rendezvous *rendezvous, int64_t time);
 
-/* Gives the arena's memory to the free list; lines are not split. */
+/* Add memory of the arena to the free list; cache lines are not split. */
 lk_act *lk_acts_more(lk_engine *engine) {
 	uint32_t count = engine->act_chunk;
 	unsigned char *room = lk_arena_alloc(&engine->arena, (size_t)(count + 1) * sizeof(lk_act));
@@ -193,14 +193,13 @@ lk_act_edge *lk_act_edges_more(lk_engine *engine) {
 	return edge;
 }
 
-/* Something more is due on the rank at this moment. */
+/* Something else is due on the rank at this moment. */
 static void rank_advance_again(lk_engine *engine, lk_rank *rank) {
 	if (!rank->again) engine->again[engine->again_count++] = rank;
 	rank->again = true;
 }
 
-/* What the times of a moment rely on: rates and rounding leave less than a picosecond of the
- * work. */
+/* The times of a moment rely on this: rates and rounding leave less than a picosecond of work. */
 static inline void act_assert_done(const lk_engine *engine, const lk_act *act) {
 	LK_ASSERT(act->due <= engine->now && engine->now >= act->arrival);
 	LK_ASSERT(act->state == LK_ACT_HELD || engine->now >= act->last);
@@ -210,7 +209,7 @@ static inline void act_assert_done(const lk_engine *engine, const lk_act *act) {
 	(void)act;
 }
 
-/* The act begins now. A kernel lets what follows it be issued; one that takes no time is over at
+/* Start the act now. A started kernel enables the next operations; an act without duration ends at
  * once. */
 void lk_act_begin(lk_engine *engine, lk_rank *rank, lk_act *act) {
 	LK_ASSERT(act->duration >= 0 && act->waits == 0 && engine->now >= act->arrival);
@@ -250,7 +249,7 @@ static void act_schedule(lk_engine *engine, lk_rank *rank, lk_act *act, int64_t 
 	}
 }
 
-/* All that the act waits for on its own rank is over. */
+/* All dependencies of the act on its own rank have ended. */
 void lk_act_arrive(lk_engine *engine, lk_rank *rank, lk_act *act) {
 	if (rank->events) rank->events[act->record].ready_ps = act->arrival;
 	if (!act->venue) {
@@ -262,7 +261,7 @@ void lk_act_arrive(lk_engine *engine, lk_rank *rank, lk_act *act) {
 	lk_venue_arrive(engine, act->venue, act->number, (lk_member){rank, act, 0}, act->arrival);
 }
 
-/* The act is over; its stream may have none left to run. */
+/* The act has ended; its stream may be empty. */
 static void flow_complete(lk_engine *engine, lk_rank *rank, const lk_act *act) {
 	lk_trace_flow *flow = rank->flow;
 	engine->acts--;
@@ -270,7 +269,7 @@ static void flow_complete(lk_engine *engine, lk_rank *rank, const lk_act *act) {
 	if (flow->starved) lk_rank_may_issue(engine, rank);
 }
 
-/* The act is over now. */
+/* End the act now. */
 void lk_act_complete(lk_engine *engine, lk_rank *rank, lk_act *act) {
 	int64_t now = engine->now;
 	LK_ASSERT(act->state == LK_ACT_RUNNING || act->state == LK_ACT_HELD);
@@ -290,7 +289,7 @@ void lk_act_complete(lk_engine *engine, lk_rank *rank, lk_act *act) {
 	if (rank->flow) flow_complete(engine, rank, act);
 	else if (rank->host_waits || (rank->messages && !rank->others)) lk_rank_may_issue(engine, rank);
 	lk_act_edge *edge = act->out;
-	lk_act_free(engine, act); /* not taken anew here: only rank_issue makes acts */
+	lk_act_free(engine, act); /* not reused here: only rank_issue creates acts */
 	engine->depth++;
 	while (edge) {
 		lk_act_edge *next = edge->next;
@@ -312,7 +311,7 @@ static void act_end_at(lk_engine *engine, lk_rank *rank, lk_act *act, int64_t en
 	else lk_rank_note_change(engine, rank);
 }
 
-/* A member has done its share. */
+/* A member has finished its share. */
 void lk_act_share_done(lk_engine *engine, lk_rank *rank, lk_act *act) {
 	LK_ASSERT(act->state == LK_ACT_RUNNING && act->key % 2 == 0);
 	act_assert_done(engine, act);
@@ -330,7 +329,7 @@ void lk_rank_resume(lk_engine *engine, lk_rank *rank, uint32_t place, int64_t st
 	const lk_insn *insn = &engine->insn[at->op];
 	LK_ASSERT(rank->alone && (rank->parked >> place & 1) && end >= start);
 	rank->parked &= ~(1u << place);
-	rank->kernel.op = UINT32_MAX; /* what blocks the rank has waited for it */
+	rank->kernel.op = UINT32_MAX; /* the operation that blocks the rank has waited for it */
 	if (insn->stream == LK_STREAM_COMPUTE) rank->start = start;
 	lk_rank_keep_end(rank, insn,
 	                 insn->signal ? &rank->event[at->call->arg[insn->signal - 1]] : NULL, end);
@@ -341,8 +340,8 @@ void lk_rank_resume(lk_engine *engine, lk_rank *rank, uint32_t place, int64_t st
 	if (!rank->parked) lk_rank_may_issue(engine, rank);
 }
 
-/* Ends the operation for all. A member that is through may arrive anew at once, but not before it
- * has been read here. */
+/* End the operation for all. A finished member may arrive again at once, but not before it has been
+ * read here. */
 static void rendezvous_end(lk_engine *engine, lk_rendezvous *rendezvous) {
 	int64_t start = rendezvous->start, end = rendezvous->end;
 	const lk_member *member = rendezvous->member;
@@ -363,8 +362,8 @@ static void rendezvous_share_done(lk_engine *engine, lk_rendezvous *rendezvous, 
 	if (++rendezvous->finished == rendezvous->arrived) rendezvous_end(engine, rendezvous);
 }
 
-/* All have arrived. A parked rank runs nothing that slows it: its share takes as long as it takes
- * alone. */
+/* All have arrived. A parked rank runs nothing that slows it: its share takes the time at rate
+ * 1. */
 static void rendezvous_start(lk_engine *engine, lk_rendezvous *rendezvous) {
 	int64_t start = rendezvous->start;
 	const lk_member *member = rendezvous->member;

@@ -1,5 +1,5 @@
-/* engine_alone.c: a rank on which nothing overlaps. A time is the maximum of what an operation
- * waits for, plus its duration:
+/* engine_alone.c: a rank on which nothing overlaps. A time is the maximum of an operation's
+ * dependencies, plus its duration:
  *
  *     ready = max(ends of joined streams, dependencies and event, launch)
  *     end   = max(ready + duration, floor)
@@ -8,11 +8,11 @@
  * at its rendezvous; so do messages between kernels that do not slow one another. */
 #include "sim/sim_internal.h"
 
-/* Looks for a stop in every so many operations. */
+/* Checks for a stop once in this many operations. */
 enum { LOOK = 4096 };
 
-/* The jitter of the operation at the program counter. Most deviate alike, and are drawn together;
- * folded runs deviate less, each in its own way. */
+/* The jitter of the operation at the program counter. Most operations have equal deviation and are
+ * drawn together; folded runs deviate less, each in its own way. */
 static double rank_jitter(const lk_engine *engine, const lk_rank *rank, double sigma) {
 	const lk_sim_options *options = engine->sim->options;
 	uint64_t number = (uint64_t)rank->stage * engine->sim->chains + rank->lane;
@@ -30,8 +30,8 @@ int64_t lk_rank_noise(const lk_engine *engine, const lk_rank *rank, uint32_t op,
 	return rank->info->factor ? lk_sim_scale(duration, factor) : duration;
 }
 
-/* Whether the operation waits for the kernel that ran last: its end is not settled, as others may
- * yet overlap with it. */
+/* Whether the operation waits for the last kernel, whose end is not settled because others may
+ * still overlap with it. */
 static bool insn_awaits_kernel(const lk_engine *engine, const lk_rank *rank, const lk_insn *insn) {
 	if (insn->join & LK_JOIN(LK_STREAM_COMPUTE)) return true;
 	if (insn->wait && rank->kernel.event == lk_rank_event(rank, insn->wait)) return true;
@@ -40,7 +40,7 @@ static bool insn_awaits_kernel(const lk_engine *engine, const lk_rank *rank, con
 	return false;
 }
 
-/* Whether messages that go on at once slow one another. */
+/* Whether concurrent messages slow one another. */
 static bool messages_overlap(lk_engine *engine, const lk_rank *rank, const uint32_t *ops,
                              uint32_t count) {
 	lk_act act[LK_PARKED_MOST];
@@ -54,8 +54,8 @@ static bool messages_overlap(lk_engine *engine, const lk_rank *rank, const uint3
 	return false;
 }
 
-/* At how many operations from the program counter on the rank is to be parked; 0: they overlap with
- * something. */
+/* The number of operations from the program counter on at which to park the rank; 0: they overlap
+ * with something. */
 static uint32_t rank_parks_at(lk_engine *engine, const lk_rank *rank) {
 	const lk_insn *insn = &engine->insn[rank->op];
 	uint32_t ops[LK_PARKED_MOST];
@@ -72,7 +72,7 @@ bool lk_rank_stays_alone(lk_engine *engine, const lk_rank *rank) {
 	return insn->what == LK_INSN_HOST || rank_parks_at(engine, rank);
 }
 
-/* The latest end among what an operation waits for; all are known. */
+/* The latest end of an operation's dependencies; all are known. */
 static int64_t rank_known_sources(const lk_engine *engine, const lk_rank *rank,
                                   const lk_insn *insn) {
 	int64_t ready = insn->flags & LK_INSN_ISSUED ? rank->start : 0;
@@ -135,7 +135,7 @@ void lk_rank_run_host(lk_engine *engine, lk_rank *rank, const lk_insn *insn) {
 	lk_rank_record(rank, start, start, rank->host);
 }
 
-/* Parks the rank at its next operations, which may be over at once. */
+/* Park the rank at its next operations, which may end at once. */
 static void rank_park(lk_engine *engine, lk_rank *rank, uint32_t count) {
 	int64_t arrival[LK_PARKED_MOST];
 	uint32_t number[LK_PARKED_MOST];
@@ -187,8 +187,7 @@ bool lk_rank_run_alone(lk_engine *engine, lk_rank *rank) {
 
 /* ---- from alone to acts, and back ---- */
 
-/* Something overlaps with the kernel that the rank ran last, if it is not over: it becomes an
- * act. */
+/* Something overlaps with the rank's last kernel: it becomes an act unless it has ended. */
 void lk_rank_open(lk_engine *engine, lk_rank *rank) {
 	const lk_kernel *kernel = &rank->kernel;
 	rank->alone = false;
@@ -222,7 +221,7 @@ void lk_rank_open(lk_engine *engine, lk_rank *rank) {
 	lk_rank_note_change(engine, rank);
 }
 
-/* Only a kernel is left, and it runs alone: its end is known, and the rank goes on alone. */
+/* Only a kernel is left, and it runs alone: its end is known, and the rank continues alone. */
 void lk_rank_close(lk_engine *engine, lk_rank *rank) {
 	rank->kernel = (lk_kernel){.op = UINT32_MAX};
 	rank->alone = true;

@@ -1,14 +1,14 @@
-/* engine_bound.c: what a rank has ahead of it at least, so that a simulation can be given up before
+/* engine_bound.c: the minimum remaining time of a rank, so that a simulation can be given up before
  * its end.
  *
- * A rank that has not issued compute operations of `ahead` in all needs that long, and when the
- * last of them has ended `tail` more: through what the last call of its program, the end of the
- * step, makes of it; or, where it sends something on first, as the gradients of the last backward
- * pass are, through what its receiver computes then, and on from there. Whatever runs at the same
- * time as an operation makes it longer; waiting, and sharing the device, are left out.
+ * A rank with unissued compute operations of total duration `ahead` needs that long, and then
+ * `tail` more: through the last call of its program, the end of the step; or, if it first sends a
+ * message, such as the gradients of the last backward pass, through what its receiver computes
+ * then, and so on. Concurrent work only makes an operation longer; waiting, and sharing the device,
+ * are left out.
  *
- * Compute operations count with their *lead-in*: the operations between the compute operation
- * before and this one, where they wait for the former and the latter waits for them, as an
+ * Compute operations count with their *lead-in*: the operations between the previous compute
+ * operation and this one that wait for the former and are waited for by the latter, such as an
  * all-reduce between two layers. */
 #include "base/arena.h"
 #include "sim/sim_internal.h"
@@ -23,11 +23,11 @@ static int64_t rank_least_time(const lk_engine *engine, const lk_rank *rank, uin
 
 /* ---- the last call ---- */
 
-/* From the end of the compute operations before a block to its end: the longest way through what
+/* From the end of the compute operations before a block to its end: the longest path through what
  * waits for them. */
 static int64_t block_least_end(const lk_engine *engine, const lk_rank *rank, const lk_block *block,
                                int64_t *slot) {
-	const int64_t any = INT64_MIN / 4; /* may be over before */
+	const int64_t any = INT64_MIN / 4; /* may end earlier */
 	int64_t end[LK_STREAMS], last = 0;
 	for (int i = 0; i < LK_STREAMS; i++) end[i] = i == LK_STREAM_COMPUTE ? 0 : any;
 	for (uint32_t op = block->begin; op < block->end; op++) {
@@ -48,19 +48,19 @@ static int64_t block_least_end(const lk_engine *engine, const lk_rank *rank, con
 
 enum {
 	NOWHERE = UINT32_MAX,
-	FAR = 4096 /* calls from the end that are looked at */
+	FAR = 4096 /* calls from the end that are examined */
 };
 
-/* What a rank sends when all of its compute operations have ended, and to whom. */
+/* A rank's message after the end of all its compute operations, and its receiver. */
 typedef struct lk_last_message {
 	uint32_t to;   /* stage, or NOWHERE */
-	int64_t takes; /* from here until the receiver's compute operations have ended */
+	int64_t takes; /* from then until the end of the receiver's compute operations */
 } lk_last_message;
 
-/* The operations of a program before its last call, from the last one back. */
+/* The operations of a program before its last call, in reverse. */
 typedef struct lk_reverse_cursor {
 	const lk_call *call, *first;
-	uint32_t op, left; /* the present operation; calls that may still be looked at */
+	uint32_t op, left; /* current operation; calls that may still be examined */
 } lk_reverse_cursor;
 
 static bool reverse_cursor_step(const lk_engine *engine, lk_reverse_cursor *at) {
@@ -72,7 +72,7 @@ static bool reverse_cursor_step(const lk_engine *engine, lk_reverse_cursor *at) 
 	do {
 		if (at->call == at->first || at->left-- == 0) return false;
 		block = &engine->blocks[(--at->call)->block];
-		if (at->call->repeat > 1) return false; /* of messages, none is */
+		if (at->call->repeat > 1) return false; /* messages do not repeat */
 	} while (block->begin == block->end);
 	at->op = block->end - 1;
 	return true;
@@ -91,8 +91,8 @@ static bool rank_ends_without_messages(const lk_engine *engine, const lk_rank *r
 	return true;
 }
 
-/* What the rank computes after it has waited for the last message of a channel; -1: it is not known
- * when that is. `after`: room for the events of its program. */
+/* Compute time of the rank after it has waited for the last message of a channel; -1: that moment
+ * is unknown. `after`: space for the events of its program. */
 static int64_t rank_computes_after(const lk_engine *engine, const lk_rank *rank, uint32_t channel,
                                    int64_t *after) {
 	int64_t sum = 0;
@@ -103,7 +103,7 @@ static int64_t rank_computes_after(const lk_engine *engine, const lk_rank *rank,
 		if (insn->what == LK_INSN_P2P && (uint32_t)insn->channel == channel)
 			return insn->signal ? after[at.call->arg[insn->signal - 1]] : -1;
 		if (insn->signal)
-			after[at.call->arg[insn->signal - 1]] = -1; /* what waits then waits for this one */
+			after[at.call->arg[insn->signal - 1]] = -1; /* then that waits for this operation */
 		if (!(insn->flags & LK_INSN_MAIN)) continue;
 		sum += rank_least_time(engine, rank, at.op);
 		if (insn->wait) after[at.call->arg[insn->wait - 1]] = sum;
@@ -135,7 +135,7 @@ static lk_status rank_find_last_message(const lk_engine *engine, const lk_rank *
 	return LK_OK;
 }
 
-/* Tails through the tails of others, until none is longer: after as many turns as there are
+/* Extend tails by the tails of receivers, until none grows: at most as many rounds as there are
  * stages. */
 static void lengthen_tails(lk_engine *engine, const lk_last_message *messages) {
 	bool longer = true;
@@ -155,14 +155,14 @@ static void lengthen_tails(lk_engine *engine, const lk_last_message *messages) {
 
 /* ---- lead-ins ---- */
 
-/* For each compute operation of a block but the first: the longest way from the end of the one
- * before through the operations between. Where the host waits between the two, the later one may be
- * issued only after that way has passed: then its lead-in is 0. */
+/* For each compute operation of a block but the first: the longest path from the end of the
+ * previous one through the operations between. If the host waits between the two, the later one may
+ * be issued only after that path has passed: then its lead-in is 0. */
 static void block_set_lead_ins(lk_engine *engine, const lk_rank *rank, const lk_block *block,
                                int64_t *slot, int64_t *lead_in) {
 	const int64_t any = INT64_MIN / 4;
 	int64_t end[LK_STREAMS];
-	bool counts = false; /* there is a compute operation before, and no host between */
+	bool counts = false; /* there is a compute operation before, without a host wait in between */
 	for (uint32_t op = block->begin; op < block->end; op++) {
 		const lk_insn *insn = &engine->insn[op];
 		int64_t ready = any;
@@ -180,14 +180,14 @@ static void block_set_lead_ins(lk_engine *engine, const lk_rank *rank, const lk_
 		}
 		if (insn->what == LK_INSN_HOST) counts = false;
 		if (!counts) continue;
-		/* ranks of a kind of place share lead-ins, and may differ in how fast they compute */
+		/* ranks of a kind of place share lead-ins, but may differ in compute speed */
 		int64_t least = insn->flags & LK_INSN_SCALED ? 0 : rank_least_time(engine, rank, op);
 		end[insn->stream] = ready >= 0 ? ready + least : any;
 		if (insn->slot != LK_NO_SLOT) slot[insn->slot] = end[insn->stream];
 	}
 }
 
-/* Once for each kind of place among the ranks. */
+/* Once per kind of place among the ranks. */
 static lk_status lead_ins_set_up(lk_engine *engine, lk_arena *arena, lk_error *err) {
 	const lk_graph *graph = engine->sim->graph;
 	uint32_t variants = engine->sim->costs->variants;
@@ -206,7 +206,7 @@ static lk_status lead_ins_set_up(lk_engine *engine, lk_arena *arena, lk_error *e
 	return LK_OK;
 }
 
-/* ---- all of it ---- */
+/* ---- bounds ---- */
 
 static int64_t block_computes(const lk_engine *engine, const lk_rank *rank, const lk_block *block) {
 	const int64_t *lead_in =
@@ -251,14 +251,14 @@ bool lk_bound_too_late(lk_engine *engine) {
 	if (!engine->bounded) return false;
 	for (uint32_t i = 0; i < engine->ranks; i++) {
 		const lk_rank *rank = &engine->rank[i];
-		if (rank->asleep) { /* woken before, it will not be there sooner */
+		if (rank->asleep) { /* woken early, it will not be done sooner */
 			engine->least_end =
 				lk_later(engine->least_end, rank->solo.start + rank->solo.ahead + rank->tail);
 			continue;
 		}
-		/* What is not issued starts after the end of what is; of a kernel that runs alone that is
-		 * known. What a rank that is blocked waits for may be a part of the next lead-in, and under
-		 * way. */
+		/* Unissued operations start after the end of issued ones; for a kernel that runs alone that
+		 * end is known. What a blocked rank waits for may be part of the next lead-in, and in
+		 * progress. */
 		int64_t now = rank->stream[LK_STREAM_COMPUTE].end - 1;
 		if (!rank->parked && !rank->messages) now = lk_later(engine->now, now);
 		if (rank->ahead > 0)

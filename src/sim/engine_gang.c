@@ -1,17 +1,17 @@
-/* engine_gang.c: ranks that synchronise with one another and with nobody else run side by side, as
- * lanes of vectors and without the order of time.
+/* engine_gang.c: ranks that synchronise only with one another run together, as lanes of vectors and
+ * without the order of time.
  *
- * Where all members of a group of a stage are parked at the same operation, each is alone and all
- * are at the same place of the same program: they are a *gang*. Until the program reaches something
- * that another rank takes part in, nothing from outside can change what they do, so that the gang
- * goes on by itself, as far as it can, however far others are.
+ * If all members of a stage's group are parked at the same operation, each is alone and all are at
+ * the same place of the same program: they are a *gang*. Until the program reaches something in
+ * which another rank takes part, nothing from outside can affect them, so the gang continues by
+ * itself as far as it can, however far others are.
  *
- * Alone, an operation is a few vector operations, as in the sweep. What overlaps is a *window*:
- * from the kernel that ran last, over communication of the gang on one stream, to the first kernel
+ * Alone, an operation is a few vector operations, as in the sweep. Overlapping operations form a
+ * *window*: from the last kernel, over communication of the gang on one stream, to the first kernel
  * that waits for all of it. Kernels follow one another on the compute stream and communication on
- * its own, so that at most one of each runs on a rank at a time. A window is compiled once: what
- * waits for what, and the rates of every kernel beside every communication. Then each lane runs on
- * its own from one rendezvous to the next, kernel by kernel; the rendezvous is a maximum.
+ * its own, so that at most one of each runs on a rank at a time. A window is compiled once: its
+ * dependencies, and the rates of every kernel with every communication. Then each lane runs on its
+ * own from one rendezvous to the next, kernel by kernel; the rendezvous is a maximum.
  *
  * Rates change when the engine would change them: after everything of a moment has happened on the
  * rank. So times are the same to the picosecond (tests/unit/test_sim.c). */
@@ -22,18 +22,19 @@ enum {
 	KERNELS = 12, /* of a window, the one before it included */
 	COMMS = 6,
 	OPS = KERNELS + COMMS,
-	LOOK = 4096, /* looks for a stop in every so many operations */
+	LOOK = 4096, /* checks for a stop once in this many operations */
 };
 
 /* An operation of a window. Kernel 0 is the one before it. */
 typedef struct gang_op {
-	uint32_t streams; /* that ended before the window, and that it waits for */
+	uint32_t streams; /* streams with an end before the window that it waits for */
 	uint8_t kernel;   /* a kernel: its number; communication: the last kernel before it */
-	uint8_t comm;     /* communication: its number; a kernel: those that it waits for */
+	uint8_t comm;     /* communication: its number; a kernel: the number of those that it waits
+	                   * for */
 	bool is_comm;     /* communication of the gang */
-	bool after_start; /* of communication: not before that kernel starts */
-	int8_t after_end; /* of communication: not before this kernel ends; -1 none */
-	uint32_t deps;    /* first of its slots that were set before the window, in gang_window.deps */
+	bool after_start; /* communication: not before that kernel starts */
+	int8_t after_end; /* communication: not before this kernel ends; -1: none */
+	uint32_t deps;    /* first of its slots set before the window, in gang_window.deps */
 	uint32_t deps_end;
 } gang_op;
 
@@ -43,7 +44,7 @@ typedef struct gang_pair_rates {
 } gang_pair_rates;
 
 struct lk_gang_window {
-	uint32_t ops; /* 0: it cannot be run here */
+	uint32_t ops; /* 0: not possible here */
 	uint32_t kernels, comms;
 	uint32_t before; /* operation of kernel 0, or UINT32_MAX */
 	uint8_t stream;  /* of its communication */
@@ -53,13 +54,13 @@ struct lk_gang_window {
 	uint16_t *deps;
 };
 
-/* The gang that runs: one at a time, so its vectors are the engine's. Lanes beyond the last member
- * do what the first does. */
+/* The running gang: one at a time, so the engine owns its vectors. Lanes after the last member
+ * repeat the first. */
 struct lk_gang {
 	lk_engine *engine;
 	lk_rank **member;
 	lk_rank *lead;            /* member 0: its program counter is the gang's */
-	const lk_lane_groups *of; /* the groups that it is one of */
+	const lk_lane_groups *of; /* the groups of which it is one */
 	uint32_t group;
 	size_t count, padded, room;
 	uint32_t recorded_count;
@@ -68,26 +69,26 @@ struct lk_gang {
 	double most; /* the greatest factor of a straggler */
 	/* registers, each a vector */
 	int64_t *stream, *slot, *host, *start;
-	lk_lane_kernel kernel; /* that ran last */
+	lk_lane_kernel kernel; /* the last one */
 	uint32_t kernel_op;    /* UINT32_MAX: none */
 	uint16_t kernel_slot;
 	const lk_call *kernel_call;
 	uint64_t kernel_record;
-	uint64_t *noise; /* what jitter draws from: see lk_lanes_factors */
+	uint64_t *noise; /* input of jitter: see lk_lanes_factors */
 	double *straggle, *factor;
 	int64_t *ready;
 	/* of a window: [KERNELS or COMMS] vectors */
 	int64_t *duration, *floor, *issued, *began, *ended, *arrived;
 };
 
-/* A lane in a window. */
+/* State of a lane in a window. */
 typedef struct gang_lane {
 	size_t lane;
-	uint32_t kernel; /* that began last */
-	uint32_t over;   /* communication that is over */
-	bool runs;       /* that kernel */
+	uint32_t kernel; /* the last one to begin */
+	uint32_t over;   /* communication that has ended */
+	bool runs;       /* whether that kernel is running */
 	int64_t now;
-	int64_t next; /* end of that kernel; if it does not run, begin of the next one */
+	int64_t next; /* end of that kernel; if it is not running, begin of the next one */
 	int64_t last, floor;
 	double left, rate;
 } gang_lane;
@@ -151,7 +152,7 @@ static inline int64_t *gang_slot(const lk_gang *gang, unsigned slot) {
 	return gang->slot + slot * gang->room;
 }
 
-/* Lane `lane` does what the member does. */
+/* Load the member's state into lane `lane`. */
 static void gang_load_lane(lk_gang *gang, const lk_rank *rank, size_t lane) {
 	const lk_sim *sim = gang->engine->sim;
 	for (uint32_t s = 0; s < sim->streams; s++) gang_stream(gang, s)[lane] = rank->stream[s].end;
@@ -179,7 +180,7 @@ static void gang_load(lk_gang *gang) {
 		if (gang->straggle[i] > gang->most) gang->most = gang->straggle[i];
 }
 
-/* The place in the program. */
+/* Set the place in the program. */
 static void gang_move(const lk_gang *gang, lk_rank *rank) {
 	rank->call = gang->lead->call;
 	rank->op = gang->lead->op;
@@ -203,7 +204,7 @@ static void gang_store_kernel(const lk_gang *gang, lk_rank *rank, size_t lane) {
 	};
 }
 
-/* Each member goes on by itself. */
+/* Let each member continue by itself. */
 static void gang_store(lk_gang *gang) {
 	const lk_sim *sim = gang->engine->sim;
 	for (size_t i = 0; i < gang->count; i++) {
@@ -222,7 +223,7 @@ static void gang_store(lk_gang *gang) {
 	}
 }
 
-/* Whether all members of the operation's group are the gang. */
+/* Whether the gang is exactly the operation's group. */
 static bool gang_is_whole(const lk_gang *gang, const lk_insn *insn) {
 	const lk_lane_groups *groups = &gang->engine->sim->group[insn->group];
 	if (insn->what != LK_INSN_GROUP || insn->wait || insn->signal) return false;
@@ -236,11 +237,11 @@ static bool gang_is_whole(const lk_gang *gang, const lk_insn *insn) {
 
 /* ---- operations of a gang that is alone ---- */
 
-/* The latest end among what an operation waits for; may be a register itself. */
+/* The latest end of an operation's dependencies; may be a register itself. */
 static const int64_t *gang_sources(lk_gang *gang, const lk_insn *insn) {
 	uint32_t streams = insn->join;
 	bool issued = insn->flags & LK_INSN_ISSUED;
-	LK_ASSERT(streams); /* its own at least */
+	LK_ASSERT(streams); /* at least its own */
 	const int64_t *first = gang_stream(gang, (unsigned)__builtin_ctz(streams));
 	streams &= streams - 1;
 	if (!streams && !issued && !insn->dep_count) return first;
@@ -260,7 +261,7 @@ static void gang_keep_slot(lk_gang *gang, const lk_insn *insn, const int64_t *en
 	if (gang->kernel_slot == insn->slot) gang->kernel_slot = LK_NO_SLOT;
 }
 
-/* Fills the gang's factors of the operation at the program counter; false: it takes as long on
+/* Fill the gang's factors of the operation at the program counter; false: it takes equally long on
  * every lane. */
 static bool gang_draw(lk_gang *gang, const lk_insn *insn, uint32_t op, uint64_t number) {
 	const lk_sim *sim = gang->engine->sim;
@@ -337,9 +338,9 @@ static void gang_run_meeting(lk_gang *gang, const lk_insn *insn) {
 	lk_rank_step(gang->engine, lead);
 }
 
-/* ---- windows, compiled ---- */
+/* ---- compiling windows ---- */
 
-/* What sets the slot last among operations of the window so far; NULL: it was set before. */
+/* The operation of the window so far that last sets the slot; NULL: it was set before. */
 static const gang_op *window_setter(const lk_engine *engine, const lk_gang_window *window,
                                     uint32_t first, uint16_t slot) {
 	for (uint32_t i = window->ops; i > 0; i--)
@@ -359,7 +360,7 @@ static void window_join_slot(const lk_engine *engine, lk_gang_window *window, ga
 	}
 }
 
-/* What operation `first + window->ops` waits for; false: it cannot be run in a window. */
+/* Add operation `first + window->ops` with its dependencies; false: it cannot run in a window. */
 static bool window_add(const lk_gang *gang, lk_gang_window *window, uint32_t first) {
 	const lk_engine *engine = gang->engine;
 	const lk_insn *insn = &engine->insn[first + window->ops];
@@ -413,7 +414,7 @@ static void window_set_rates(const lk_gang *gang, lk_gang_window *window, uint32
 	}
 }
 
-/* Operations from `first` on until a kernel waits for all communication among them. */
+/* Compile operations from `first` on until a kernel waits for all communication among them. */
 static void window_compile(const lk_gang *gang, lk_gang_window *window, uint32_t first) {
 	window->kernels = 1;
 	window->before = UINT32_MAX;
@@ -428,7 +429,7 @@ static void window_compile(const lk_gang *gang, lk_gang_window *window, uint32_t
 	window->ops = 0;
 }
 
-/* Whether something in it waits for kernel 0 by its slot: the end of that is not settled yet. */
+/* Whether something in it waits for kernel 0 by its slot, whose end is not settled yet. */
 static bool window_awaits_kernel(const lk_gang *gang, const lk_gang_window *window) {
 	for (uint32_t d = 0; d < window->op[window->ops - 1].deps_end; d++)
 		if (window->deps[d] == gang->kernel_slot) return true;
@@ -462,14 +463,13 @@ static const lk_gang_window *gang_window(lk_gang *gang) {
 	return window;
 }
 
-/* ---- windows, run ---- */
+/* ---- running windows ---- */
 
 static inline size_t gang_at(const lk_gang *gang, uint32_t number, size_t lane) {
 	return number * gang->room + lane;
 }
 
-/* What an operation waits for that was over before the window: `issued` of every operation. Draws
- * durations. */
+/* Dependencies that ended before the window: `issued` of every operation. Draws durations. */
 static void window_prepare(lk_gang *gang, const lk_gang_window *window, uint32_t first) {
 	size_t n = gang->padded;
 	for (uint32_t i = 0; i < window->ops; i++) {
@@ -494,14 +494,14 @@ static void window_prepare(lk_gang *gang, const lk_gang_window *window, uint32_t
 	}
 }
 
-/* Goes on at another rate from `time` on. */
+/* Continue at another rate from `time` on. */
 static inline void lane_change_rate(gang_lane *lane, double rate, int64_t time) {
 	lk_work_change_rate(&lane->left, &lane->rate, &lane->last, rate, time);
 	lane->next = lk_later(time + (int64_t)(lane->left / rate + 0.5), lane->floor);
 }
 
-/* No kernel runs: finds out when the next one begins, as far as is known; LK_NEVER: communication
- * is not over. */
+/* No kernel is running: find the begin of the next one, if known; LK_NEVER: it waits for
+ * communication. */
 static inline void lane_look_ahead(const lk_gang *gang, const lk_gang_window *window,
                                    gang_lane *lane, int64_t comm_end) {
 	uint32_t next = lane->kernel + 1;
@@ -532,7 +532,7 @@ static inline void lane_end(const lk_gang *gang, const lk_gang_window *window, g
 	lane_look_ahead(gang, window, lane, comm_end);
 }
 
-/* Kernels end and begin that do so no later than `time`, at the rates that they have. */
+/* End and begin kernels until `time`, at their current rates. */
 static inline void lane_pass(const lk_gang *gang, const lk_gang_window *window, gang_lane *lane,
                              int64_t time, int64_t comm_end) {
 	while (lane->next <= time) {
@@ -546,7 +546,7 @@ static inline void lane_settle_alone(gang_lane *lane) {
 	if (lane->runs && lane->rate != 1) lane_change_rate(lane, 1, lane->now);
 }
 
-/* Kernels until kernel `to` has begun, or ended, while no communication runs. */
+/* Run kernels until kernel `to` has begun, or ended, while no communication runs. */
 static inline void lane_run_alone(const lk_gang *gang, const lk_gang_window *window,
                                   gang_lane *lane, uint32_t to, bool ended, int64_t comm_end) {
 	if (lane->kernel > to || (lane->kernel == to && !(ended && lane->runs))) return;
@@ -573,7 +573,7 @@ static int64_t lane_arrive(const lk_gang *gang, const lk_gang_window *window, ga
 	return time;
 }
 
-/* Communication `comm` begins at `begin`; returns when the lane's share is done. */
+/* Communication `comm` begins at `begin`; returns the end of the lane's share. */
 static int64_t lane_share(const lk_gang *gang, const lk_gang_window *window, gang_lane *lane,
                           uint32_t comm, int64_t begin, int64_t duration, int64_t comm_end) {
 	if (begin > lane->now) lane_settle_alone(lane);
@@ -595,7 +595,7 @@ static int64_t lane_share(const lk_gang *gang, const lk_gang_window *window, gan
 	}
 }
 
-/* The lane's share is done, and the communication is over at `end`. */
+/* The lane's share is done, and the communication ends at `end`. */
 static void lane_hold(const lk_gang *gang, const lk_gang_window *window, gang_lane *lane,
                       uint32_t comm, int64_t end, int64_t comm_end) {
 	while (lane->now < end) {
@@ -627,7 +627,7 @@ static void lane_open(const lk_gang *gang, const lk_gang_window *window, gang_la
 	lane->left = (double)kernel->duration[number];
 }
 
-/* Of what the window's operations have set. */
+/* Keep the ends set by the window's operations. */
 static void window_keep(lk_gang *gang, const lk_gang_window *window, uint32_t first,
                         const int64_t *ends) {
 	size_t n = gang->padded;
@@ -713,7 +713,7 @@ static void gang_run_window(lk_gang *gang, const lk_gang_window *window) {
 
 /* ---- running ---- */
 
-/* The next operation, if the gang can run it: false otherwise. */
+/* Run the next operation if the gang can; false otherwise. */
 static bool gang_run_one(lk_gang *gang) {
 	const lk_rank *lead = gang->lead;
 	const lk_insn *insn = &gang->engine->insn[lead->op];
@@ -742,7 +742,7 @@ static bool gang_gather(lk_gang *gang, const lk_rendezvous *rendezvous) {
 	of = &gang->engine->sim->group[insn->group];
 	gang->of = of;
 	gang->group = of->of[first->lane];
-	/* groups that reach over stages have more members than lanes */
+	/* groups across stages have more members than lanes */
 	if (gang->count != of->begin[gang->group + 1] - of->begin[gang->group]) return false;
 	LK_ASSERT(gang->count <= gang->room);
 	for (size_t i = 0; i < gang->count; i++) {
@@ -751,7 +751,7 @@ static bool gang_gather(lk_gang *gang, const lk_rendezvous *rendezvous) {
 		    member->rank->costs != first->costs)
 			return false;
 	}
-	/* in the order of lanes, whatever the order in which they have come */
+	/* in the order of lanes, whatever the order of arrival */
 	for (size_t i = 0; i < gang->count; i++)
 		gang->member[i] = &gang->engine->rank[(size_t)first->stage * gang->engine->sim->lanes +
 		                                      of->lane[of->begin[gang->group] + i]];

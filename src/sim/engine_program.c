@@ -1,4 +1,4 @@
-/* engine_program.c: where a rank is in its program, and what follows there. */
+/* engine_program.c: a rank's place in its program, and the operations after it. */
 #include "sim/sim_internal.h"
 
 typedef struct program_place {
@@ -6,7 +6,7 @@ typedef struct program_place {
 	uint32_t op, end_op, repeats;
 } program_place;
 
-/* Opens the call, or the next one that has operations; false: none has. */
+/* Open the call, or the next one with operations; false: none. */
 static bool place_open_call(const lk_engine *engine, program_place *at) {
 	for (; at->call < at->end; at->call++) {
 		const lk_block *block = &engine->blocks[at->call->block];
@@ -19,7 +19,7 @@ static bool place_open_call(const lk_engine *engine, program_place *at) {
 	return false;
 }
 
-/* To the next operation; false: the present one is the last. */
+/* Move to the next operation; false: the current one is the last. */
 static bool place_step(const lk_engine *engine, program_place *at) {
 	if (++at->op < at->end_op) return true;
 	if (--at->repeats > 0) {
@@ -44,7 +44,7 @@ void lk_rank_open_call(const lk_engine *engine, lk_rank *rank) {
 	rank->repeats = at.repeats;
 }
 
-/* It waits for all kernels, and the next one for it. */
+/* Whether it waits for all kernels, and the next one waits for it. */
 bool lk_insn_blocks(const lk_engine *engine, const lk_rank *rank, const lk_insn *insn) {
 	program_place at = place_of(rank);
 	if (!(insn->join & LK_JOIN(LK_STREAM_COMPUTE)) || !place_step(engine, &at)) return false;

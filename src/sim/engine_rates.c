@@ -1,5 +1,5 @@
-/* engine_rates.c: how fast operations go on that run side by side on a rank. Few sets of them ever
- * do, so rates are remembered by what runs. */
+/* engine_rates.c: rates of operations that run concurrently on a rank. Few sets of them ever occur,
+ * so rates are cached by set. */
 #include "sim/sim_internal.h"
 
 /* Held acts keep their SMs, but use neither memory nor links. */

@@ -1,11 +1,11 @@
-/* engine_set_up.c: the engine's tables for one simulation, its run, and what comes of it. */
+/* engine_set_up.c: the engine's tables for one simulation, its run, and its results. */
 #include "base/arena.h"
 #include "sim/sim_internal.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* Ranks of a stage have the same program: counted for the first of them. */
+/* Ranks of a stage have the same program: count for the first of them. */
 static lk_status rank_set_flow(lk_engine *engine, lk_rank *rank, lk_error *err) {
 	const lk_graph *graph = engine->sim->graph;
 	const lk_program *program = rank->program;
@@ -90,8 +90,8 @@ enum {
 	RATES_MOST = 11
 };
 
-/* Operations that the programs run, counted up to `most`; what prices a part of a graph runs few of
- * its operations. */
+/* Operations that the programs run, counted up to `most`; pricing a part of a graph runs only few
+ * of its operations. */
 static uint64_t operations_run(const lk_graph *graph, uint64_t most) {
 	uint64_t count = 0;
 	for (size_t s = 0; s < graph->programs.count; s++) {
@@ -104,7 +104,7 @@ static uint64_t operations_run(const lk_graph *graph, uint64_t most) {
 	return count < graph->ops.count ? count : graph->ops.count;
 }
 
-/* Room for the rates of as many sets as there may be: a few for every operation. */
+/* Reserve space for the rates of as many sets as may occur: a few per operation. */
 static lk_status rates_set_up(lk_engine *engine, lk_error *err) {
 	uint64_t wanted = 4 * operations_run(engine->sim->graph, UINT64_C(1) << RATES_MOST);
 	unsigned log2 = RATES_LEAST;
@@ -114,7 +114,7 @@ static lk_status rates_set_up(lk_engine *engine, lk_error *err) {
 	return engine->rates ? LK_OK : lk_oom(err);
 }
 
-/* Folded graphs alone have folded runs, whose company is noted. */
+/* Only folded graphs have folded runs, whose sharing is recorded. */
 static lk_status shared_set_up(lk_engine *engine, lk_error *err) {
 	const lk_graph *graph = engine->sim->graph;
 	bool folded = false;
@@ -154,9 +154,9 @@ static lk_status engine_set_up(lk_engine *engine, lk_error *err) {
 	return engine->bounded ? lk_bound_set_up(engine, err) : LK_OK;
 }
 
-/* ---- what went wrong ---- */
+/* ---- errors ---- */
 
-/* The first operation that a rank waits for others at; false if there is none. */
+/* The first operation at which a rank waits for others; false: none. */
 static bool rank_stuck_at(const lk_engine *engine, const lk_rank *rank, uint32_t *op,
                           const lk_call **call) {
 	if (rank->parked) {
@@ -192,7 +192,7 @@ static lk_status engine_stuck(const lk_engine *engine, lk_error *err) {
 	return lk_sim_deadlock(engine->sim->graph, where[0], where[1], err);
 }
 
-/* What a rank that is done has left. */
+/* Check the state of a finished rank. */
 static void rank_assert_done(const lk_engine *engine, const lk_rank *rank) {
 	for (uint32_t s = 0; s < engine->sim->streams; s++)
 		LK_ASSERT(!rank->stream[s].pending && !rank->on[s]);
@@ -225,9 +225,9 @@ static lk_status engine_check(const lk_engine *engine, lk_error *err) {
 	return LK_OK;
 }
 
-/* ---- what comes of it ---- */
+/* ---- results ---- */
 
-/* Ranks of one class that are recorded both have the same events. */
+/* Recorded ranks of one class share the same events. */
 static void engine_share_events(const lk_engine *engine) {
 	for (uint32_t i = 0; i < engine->ranks; i++) {
 		const lk_rank *rank = &engine->rank[i];

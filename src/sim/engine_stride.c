@@ -1,23 +1,23 @@
-/* engine_stride.c: what a rank does by itself is simulated once and then repeated in one step.
+/* engine_stride.c: work that a rank does by itself is simulated once and then repeated in one step.
  *
- * When a kernel has just started and nothing else runs on its rank, all that the rank does until
- * the next such moment follows from the operations alone, if the host is far enough ahead and
- * nothing comes from outside: times are sums of whole picoseconds, rates depend on what runs
- * concurrently, so that they are the same whenever it begins. From one such kernel to the next is a
+ * When a kernel has just started and nothing else runs on its rank, everything on the rank until
+ * the next such moment follows only from the operations, if the host is far enough ahead and
+ * nothing comes from outside: times are sums of whole picoseconds, and rates depend on what runs
+ * concurrently, so they do not depend on when it begins. From one such kernel to the next is a
  * *stride*. The first time it is simulated operation by operation and recorded; from then on the
- * rank takes all strides that follow one another at once: it sleeps until the last one is over.
- * What begins on it earlier, a message whose partner has arrived, wakes it: strides that are over
- * by then are taken, and from the last one's kernel on operations are simulated one by one.
+ * rank takes all consecutive strides at once: it sleeps until the last one has ended. Anything that
+ * begins on it earlier, such as a message whose partner has arrived, wakes it: strides that have
+ * ended by then are taken, and from the last one's kernel on operations are simulated one by one.
  *
- * A stride says nothing about operations that wait for another rank, wait for or set an event, or
- * let the host wait. The host is far enough ahead when each launch precedes the start of the kernel
+ * A stride contains no operations that wait for another rank, wait for or set an event, or let the
+ * host wait. The host is far enough ahead when each launch precedes the start of the kernel
  * before. */
 #include "base/arena.h"
 #include "sim/sim_internal.h"
 
 enum {
 	NONE = UINT32_MAX,
-	LEVEL_MOST = 8 /* 2^8 strides are taken at once at most */
+	LEVEL_MOST = 8 /* at most 2^8 strides are taken at once */
 };
 
 lk_status lk_strides_set_up(lk_engine *engine, lk_error *err) {
@@ -34,13 +34,13 @@ lk_status lk_strides_set_up(lk_engine *engine, lk_error *err) {
 	return LK_OK;
 }
 
-/* ---- strides that are known ---- */
+/* ---- known strides ---- */
 
 static inline lk_stride **strides_of(const lk_engine *engine, const lk_rank *rank, uint32_t op) {
 	return &engine->stride[(size_t)rank->variant * engine->sim->graph->ops.count + op];
 }
 
-/* The first operation after the present repetition; NONE: the program is over. */
+/* The first operation after the current repetition; NONE: the program ends. */
 static uint32_t stride_next_begin(const lk_engine *engine, const lk_solo *at,
                                   const lk_call *calls_end) {
 	if (at->repeats > 1) return engine->blocks[at->call->block].begin;
@@ -51,7 +51,7 @@ static uint32_t stride_next_begin(const lk_engine *engine, const lk_solo *at,
 	return NONE;
 }
 
-/* The stride from a kernel on; NULL: it is not known. */
+/* The stride that starts at a kernel; NULL: unknown. */
 static lk_stride *stride_find(const lk_engine *engine, const lk_rank *rank, const lk_solo *at) {
 	uint32_t after = 0;
 	bool looked = false;
@@ -65,7 +65,7 @@ static lk_stride *stride_find(const lk_engine *engine, const lk_rank *rank, cons
 	return NULL;
 }
 
-/* ---- going strides ---- */
+/* ---- taking strides ---- */
 
 static void solo_open_next(const lk_engine *engine, lk_solo *at, const lk_call *calls_end) {
 	if (at->repeats > 1) {
@@ -83,7 +83,7 @@ static void solo_open_next(const lk_engine *engine, lk_solo *at, const lk_call *
 	}
 }
 
-/* Operations [from, to) of the stride, all of one call. */
+/* Record operations [from, to) of the stride, all of one call. */
 static void rank_record_part(const lk_rank *rank, const lk_stride *stride, const lk_solo *at,
                              uint64_t number, uint32_t from, uint32_t to) {
 	for (uint32_t i = from; i < to; i++) {
@@ -98,7 +98,8 @@ static void rank_record_part(const lk_rank *rank, const lk_stride *stride, const
 	}
 }
 
-/* The events of a stride that is about to be taken; its last kernel's end is not known yet. */
+/* Record the events of a stride that is about to be taken; its last kernel's end is not known
+ * yet. */
 static void rank_record_stride(const lk_engine *engine, const lk_rank *rank,
                                const lk_stride *stride, const lk_solo *at) {
 	uint32_t here = stride->after == NONE ? stride->ops : at->end_op - at->op;
@@ -144,7 +145,7 @@ static bool stride_applies(const lk_rank *rank, const lk_stride *stride, const l
 	return true;
 }
 
-/* Where the rank is: one of its kernels runs alone. */
+/* The rank's state when one of its kernels runs alone. */
 static void solo_set(lk_solo *at, const lk_rank *rank) {
 	const lk_act *kernel = rank->on[LK_STREAM_COMPUTE];
 	at->call = rank->call;
@@ -153,7 +154,7 @@ static void solo_set(lk_solo *at, const lk_rank *rank) {
 	at->end_op = rank->end_op;
 	at->repeats = rank->repeats;
 	at->kernel = lk_act_op(kernel);
-	at->streams = 0; /* `end` is of none */
+	at->streams = 0; /* `end` belongs to no stream */
 	at->made = 0;
 	at->ops = rank->ops;
 	at->start = kernel->last;
@@ -161,7 +162,7 @@ static void solo_set(lk_solo *at, const lk_rank *rank) {
 	at->ahead = rank->ahead;
 }
 
-/* When each stream's last operation of the two ends, by time from the start of the first. */
+/* When each stream's last operation of the two ends, relative to the start of the first. */
 static void strides_join_ends(const lk_stride *first, const lk_stride *second, int64_t *end) {
 	uint32_t streams = first->streams | second->streams, i = 0, j = 0;
 	for (; streams; streams &= streams - 1, end++) {
@@ -171,7 +172,7 @@ static void strides_join_ends(const lk_stride *first, const lk_stride *second, i
 	}
 }
 
-/* Two strides in a row as one. It asks for as much as both, all of it at its start: where that is
+/* Join two consecutive strides into one. It requires as much as both, all at its start: if that is
  * too much, they are still taken one by one. */
 static void strides_join(lk_engine *engine, lk_stride *first, const lk_stride *second) {
 	lk_stride *both = LK_NEW(&engine->arena, lk_stride);
@@ -198,8 +199,8 @@ static void strides_join(lk_engine *engine, lk_stride *first, const lk_stride *s
 	first->longer = both;
 }
 
-/* Whether two strides in a row are always followed by one another: the second begins inside the
- * block that the first ends in, and neither leaves it. */
+/* Whether the second stride always follows the first: it begins within the block in which the first
+ * ends, and neither leaves it. */
 static bool strides_follow(const lk_engine *engine, const lk_stride *first, const lk_stride *second,
                            const lk_solo *between) {
 	return first && !first->longer && first->level == second->level && first->level < LEVEL_MOST &&
@@ -207,8 +208,8 @@ static bool strides_follow(const lk_engine *engine, const lk_stride *first, cons
 	       between->op != engine->blocks[between->call->block].begin;
 }
 
-/* Goes the strides whose ends are known, and no later than `until`; false: none. Strides that were
- * taken in a row are joined, two by two, so that a block is soon gone through in few. */
+/* Take strides with known ends not later than `until`; false: none. Strides taken in succession are
+ * joined in pairs, so that a block soon takes only few. */
 static bool solo_walk(lk_engine *engine, const lk_rank *rank, int64_t until, lk_solo *at) {
 	lk_stride *last = NULL;
 	while (at->call < rank->calls_end) {
@@ -224,9 +225,9 @@ static bool solo_walk(lk_engine *engine, const lk_rank *rank, int64_t until, lk_
 	return last != NULL;
 }
 
-/* ---- strides that are simulated for the first time ---- */
+/* ---- strides simulated for the first time ---- */
 
-/* A kernel of the rank has started this moment, and nothing else runs. */
+/* Whether a kernel of the rank has started at this moment, and nothing else runs. */
 static bool rank_is_solo(const lk_engine *engine, const lk_rank *rank) {
 	const lk_act *kernel = rank->on[LK_STREAM_COMPUTE];
 	return rank->live == 1u << LK_STREAM_COMPUTE && kernel->state == LK_ACT_RUNNING &&
@@ -249,7 +250,8 @@ static void stride_open(const lk_engine *engine, lk_rank *rank) {
 	tape->stride = (lk_stride){.next = rank->op, .after = NONE, .slack = INT64_MAX};
 }
 
-/* What the operation waits for has to be over when the stride begins, unless it is part of it. */
+/* Dependencies of the operation must have ended when the stride begins, unless they are part of
+ * it. */
 static void stride_note_sources(const lk_engine *engine, lk_rank *rank, const lk_insn *insn) {
 	lk_stride_tape *tape = &rank->tape;
 	lk_stride *stride = &tape->stride;
@@ -271,7 +273,7 @@ void lk_stride_note(const lk_engine *engine, lk_rank *rank, const lk_insn *insn)
 	lk_stride_tape *tape = &rank->tape;
 	lk_stride *stride = &tape->stride;
 	const lk_cost *cost = &rank->costs[rank->op];
-	/* where one group of the kind has several members, another rank's may */
+	/* if one group of the kind has several members, another rank's may too */
 	bool local = insn->what == LK_INSN_LOCAL ||
 	             (insn->what == LK_INSN_GROUP &&
 	              engine->sim->group[insn->group].groups == engine->sim->lanes);
@@ -296,8 +298,8 @@ void lk_stride_note(const lk_engine *engine, lk_rank *rank, const lk_insn *insn)
 	if (slack < stride->slack) stride->slack = slack;
 }
 
-/* What was recorded from the kernel that the stride begins with to the one that it ends with, by
- * time from its start; NULL: out of memory. */
+/* The events recorded from the kernel that starts the stride to the one that ends it, relative to
+ * its start; NULL: out of memory. */
 static lk_sim_event *stride_take_events(lk_engine *engine, const lk_rank *rank) {
 	const lk_solo *from = &rank->tape.from;
 	size_t count = rank->ops - from->ops + 1;
@@ -368,7 +370,7 @@ void lk_rank_wake(lk_engine *engine, lk_rank *rank) {
 	const lk_solo *at = &rank->solo;
 	lk_act *act = rank->on[LK_STREAM_COMPUTE];
 	rank->asleep = false;
-	if (at->ops == rank->ops) return; /* no stride is over yet */
+	if (at->ops == rank->ops) return; /* no stride has ended yet */
 	const lk_insn *insn = &engine->insn[at->kernel];
 	if (act->slot && act->slot->pending == act) *act->slot = (lk_register){at->start, NULL};
 	for (uint32_t streams = at->streams; streams; streams &= streams - 1) {

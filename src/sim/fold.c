@@ -1,6 +1,6 @@
-/* fold.c: the folded graph. Blocks of the source that stay are copied when they are first called,
- * every distinct run becomes a block of one such
- * operation. Allocations are left out: memory is asked of the source graph. */
+/* fold.c: the folded graph. Unfolded blocks of the source are copied when first called; every
+ * distinct run becomes a block of one macro operation. Allocations are left out: memory is computed
+ * from the source graph. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -18,7 +18,7 @@ typedef struct lk_folder {
 	lk_fold_pricer pricer;
 	uint32_t *copied; /* [source blocks] 1 + block of the folded graph */
 	const bool *keep; /* [calls of all programs] or NULL */
-	lk_cost *cost;    /* [variants] of what was priced last */
+	lk_cost *cost;    /* [variants] of the last priced run */
 	LK_VEC(lk_fold_span) spans;
 	LK_VEC(lk_cost) costs_of; /* variants for each operation of the folded graph */
 } lk_folder;
@@ -61,7 +61,7 @@ static lk_status folder_copy_frame(lk_folder *folder, lk_error *err) {
 	return LK_OK;
 }
 
-/* Books the operation that was just added to the folded graph. */
+/* Enter the operation just added to the folded graph. */
 static lk_status folder_book_op(lk_folder *folder, const lk_fold_span *span, const lk_cost *cost,
                                 uint32_t stride, lk_error *err) {
 	if (folder->out->graph->failed || !lk_push(&folder->spans)) return lk_oom(err);
@@ -73,7 +73,7 @@ static lk_status folder_book_op(lk_folder *folder, const lk_fold_span *span, con
 	return LK_OK;
 }
 
-/* Adds the operation that represents a run to the block that is begun. */
+/* Add the operation that represents a run to the open block. */
 static lk_status folder_add_macro(lk_folder *folder, const lk_fold_run *run, lk_error *err) {
 	const lk_call *call = &folder->graph->programs.at[run->stage].calls.at[run->begin];
 	lk_fold_price price = {.cost = folder->cost};
@@ -102,7 +102,7 @@ static lk_status folder_copy_op(lk_folder *folder, uint32_t stage, uint32_t call
                                 lk_error *err) {
 	lk_op op = lk_graph_op(folder->graph, source);
 	lk_fold_span span = {.stage = stage, .call_begin = call, .call_end = call, .source_op = source};
-	op.alloc = op.release = 0; /* memory is asked of the source graph */
+	op.alloc = op.release = 0; /* memory is computed from the source graph */
 	lk_graph_add(folder->out->graph, &op);
 	return folder_book_op(folder, &span, lk_costs_get(folder->costs, 0, source), folder->costs->ops,
 	                      err);
@@ -133,8 +133,8 @@ static lk_status folder_make_block(lk_folder *folder, lk_fold_run *run, lk_error
 	return lk_graph_end_block(folder->out->graph, &run->block, err);
 }
 
-/* Room for the calls of the folded programs, one per piece, and the first source call of each.
- * Pieces lie by stage. */
+/* Allocate the calls of the folded programs, one per piece, and the first source call of each.
+ * Pieces are ordered by stage. */
 static lk_status folder_open_calls(lk_folder *folder, lk_error *err) {
 	uint32_t stages = folder->graph->ranks.stages;
 	folder->out->source_call = LK_ARRAY(&folder->out->arena, uint32_t *, stages);
@@ -149,7 +149,7 @@ static lk_status folder_open_calls(lk_folder *folder, lk_error *err) {
 	return LK_OK;
 }
 
-/* The block of a piece, made for the first piece of its kind. */
+/* Find the block of a piece; created for the first piece of its kind. */
 static lk_status folder_find_block(lk_folder *folder, const lk_fold_piece *piece, uint32_t source,
                                    uint32_t *block, lk_error *err) {
 	if (piece->run == UINT32_MAX)
@@ -173,9 +173,8 @@ static lk_status folder_fold_program(lk_folder *folder, uint32_t stage, lk_error
 	LK_ASSERT(end[-1].end == folder->graph->programs.at[stage].calls.count);
 	for (; piece < end; piece++, to++) {
 		LK_ASSERT(piece->stage == stage && piece->begin < piece->end);
-		LK_ASSERT(
-			piece->begin ==
-			(piece == folder->pieces.at + first ? 0 : piece[-1].end)); /* nothing is left out */
+		LK_ASSERT(piece->begin ==
+		          (piece == folder->pieces.at + first ? 0 : piece[-1].end)); /* no gaps */
 		*to = calls[piece->begin];
 		*source++ = piece->begin;
 		LK_TRY(folder_find_block(folder, piece, to->block, &to->block, err));
@@ -191,7 +190,7 @@ static lk_status folder_fold_programs(lk_folder *folder, lk_error *err) {
 	return LK_OK;
 }
 
-/* Spans and costs move into the fold's arena; costs by variant first, as engines read them. */
+/* Move spans and costs into the fold's arena; costs by variant first, as engines read them. */
 static lk_status folder_take_tables(lk_folder *folder, lk_error *err) {
 	lk_fold *out = folder->out;
 	uint32_t ops = out->graph->ops.count, variants = folder->costs->variants;
@@ -291,7 +290,7 @@ void lk_fold_free(lk_fold *fold) {
 	free(fold);
 }
 
-/* ---- a folded run, taken apart again call by call ---- */
+/* ---- a folded run, split into calls again ---- */
 
 static lk_status windows_open(lk_fold_windows *out, size_t first, const lk_sim_event *event,
                               lk_error *err) {
@@ -306,8 +305,8 @@ static lk_status windows_open(lk_fold_windows *out, size_t first, const lk_sim_e
 	return LK_OK;
 }
 
-/* Repeats that were cut short: the window before the last of a call is in the steady state and
- * represents the rest. */
+/* Shortened repeats: the window before the last of a call is in the steady state and represents the
+ * rest. */
 static void windows_stretch(const lk_program *program, lk_fold_window *window, size_t count) {
 	int64_t shift = 0;
 	for (size_t i = 0; i < count;) {

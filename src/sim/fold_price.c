@@ -3,14 +3,14 @@
  *
  *     end = max(start + D, host + L)
  *
- * D: how long it takes when the host is far ahead; L: when the device is idle and the host begins.
- * Both are simulated side by side, as lanes, with the engine that will run the folded graph. So
- * without contention nothing is lost: D is the duration, and L - (the run's host time) the least
- * time between the end of the host's work and of the run (tail_ps).
+ * D: its duration if the host is far ahead; L: if the device is idle and the host begins. Both are
+ * simulated together, as lanes, with the engine that will run the folded graph. So without
+ * contention nothing is lost: D is the duration, and L - (the run's host time) the least time
+ * between the end of the host's work and of the run (tail_ps).
  *
- * A call repeated n > 4 times is simulated 4 and 3 times, and the difference, one period, added n -
- * 4 times. That is right while who is slower, device or host, is so from the beginning; a run in
- * which the other one is ahead at first is simulated with all repetitions. */
+ * A call repeated n > 4 times is simulated 4 and 3 times, and the difference, one period, is added
+ * n - 4 times. That is right if the slower one of device and host is the slower one from the
+ * beginning; otherwise the run is simulated with all repetitions. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -53,7 +53,7 @@ lk_status lk_fold_pricer_new(lk_fold_pricer *pricer, const lk_graph *graph, cons
 	pricer->view.programs.at = &pricer->program;
 	pricer->view.programs.count = pricer->view.programs.capacity = 1;
 	pricer->view.teams.count = pricer->view.team_stages.count =
-		0; /* no operation of a team folds */
+		0; /* operations of teams never fold */
 	pricer->view.wires.at = wires;
 	pricer->view.wires.count = pricer->view.wires.capacity = graph->channels;
 	return LK_OK;
@@ -68,7 +68,7 @@ static lk_block run_block(const lk_fold_pricer *pricer, const lk_fold_run *run, 
 	return pricer->graph->blocks.at[pricer->graph->programs.at[run->stage].calls.at[call].block];
 }
 
-/* Simulates the run with its calls repeated `most` times at most, and call `less` once less. */
+/* Simulate the run with its calls repeated at most `most` times, and call `less` once less. */
 static lk_status run_simulate(lk_fold_pricer *pricer, const lk_fold_run *run, uint32_t most,
                               uint32_t less, bool record, lk_sim_result *out, lk_error *err) {
 	static const uint32_t both[] = {DEVICE, WITH_HOST};
@@ -89,7 +89,7 @@ static lk_status run_simulate(lk_fold_pricer *pricer, const lk_fold_run *run, ui
 	return lk_sim_run(&pricer->view, &pricer->both, &options, out, err);
 }
 
-/* The host's time for one repetition of a call. */
+/* Host time of one repetition of a call. */
 static double call_host_ps(const lk_fold_pricer *pricer, const lk_fold_run *run, uint32_t call,
                            uint32_t variant) {
 	lk_block block = run_block(pricer, run, call);
@@ -102,7 +102,7 @@ static double call_host_ps(const lk_fold_pricer *pricer, const lk_fold_run *run,
 	return sum;
 }
 
-/* What one more repetition of a call adds to lane `i`; false where it will not always be that. */
+/* The time that one more repetition of a call adds to lane `i`; false if it is not constant. */
 static bool call_find_period(const lk_fold_pricer *pricer, const lk_fold_run *run, uint32_t call,
                              uint32_t i, const lk_sim_result *first, const lk_sim_result *shorter,
                              double *period) {
@@ -114,8 +114,8 @@ static bool call_find_period(const lk_fold_pricer *pricer, const lk_fold_run *ru
 	return fabs(*period - slower) <= 1e-6 * slower + 2; /* rounded to picoseconds */
 }
 
-/* Times of all lanes with every repetition, from runs that are shorter; false where those do not
- * tell. */
+/* Times of all lanes with every repetition, extrapolated from shorter runs; *told false: not
+ * possible. */
 static lk_status run_extrapolate(lk_fold_pricer *pricer, const lk_fold_run *run, double *lane_ps,
                                  const lk_sim_result *first, bool *told, lk_error *err) {
 	uint32_t lanes = pricer->both.variants;
@@ -136,7 +136,7 @@ static lk_status run_extrapolate(lk_fold_pricer *pricer, const lk_fold_run *run,
 	return LK_OK;
 }
 
-/* Times of all lanes with every repetition, and what ran in `first`. */
+/* Times of all lanes with every repetition, and the events in `first`. */
 static lk_status run_time_lanes(lk_fold_pricer *pricer, const lk_fold_run *run, double *lane_ps,
                                 lk_sim_result *first, lk_error *err) {
 	bool told;
@@ -243,7 +243,7 @@ static lk_status run_price(const lk_fold_pricer *pricer, const lk_fold_run *run,
 	return LK_OK;
 }
 
-/* First repetitions; where the host limits the run, as it runs with its host. */
+/* First repetitions; if the host limits the run, from the run with its host. */
 static bool samples_take(const lk_fold_run *run, const lk_sim_result *result, const lk_cost *cost,
                          lk_sim_events *samples) {
 	uint32_t lane = result->finish_ps[WITH_HOST] - cost->lead_ps >

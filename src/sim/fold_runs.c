@@ -1,21 +1,21 @@
-/* fold_runs.c: which calls fold, and what goes on at the same time. Of lifted traces nothing folds.
+/* fold_runs.c: which calls fold, and the concurrent traffic. Nothing folds in lifted traces.
  *
  * A call may be in a run if nothing in its block involves another stage, uses an event of the
- * program, lets the host wait for the device, or is traffic of data parallelism or a copy to or
- * from the host that goes on while later calls run. Nor does a run fold whose last collective goes
- * on while what follows it runs. A run is a stretch of such calls of one
- * micro-batch and pass; equal runs (the same blocks, equally often) are found by hash.
+ * program, lets the host wait for the device, or is data-parallel traffic or a copy to or from the
+ * host that continues during later calls. Nor does a run fold whose last collective continues
+ * during the next call. A run is a stretch of such calls of one micro-batch and pass; equal runs
+ * (the same blocks, equally often) are found by hash.
  *
- * How much a folded operation is slowed by messages and such traffic depends on each kernel inside:
- * on its waves, on what it waits for, on its memory traffic. So each is asked how it runs together
- * with the mean of what there is, and the folded one is slowed as much. */
+ * The slowdown of a folded operation by messages and such traffic depends on each kernel inside: on
+ * its waves, dependencies and memory traffic. So the slowdown of each by the mean of that traffic
+ * is computed, and the folded one is slowed as much. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "sim/sim_internal.h"
 #include "base/check.h"
 
-/* ---- what goes on at the same time ---- */
+/* ---- concurrent traffic ---- */
 
 bool lk_fold_is_traffic(const lk_graph *graph, uint32_t op) {
 	LK_ASSERT(op < graph->ops.count);
@@ -65,7 +65,7 @@ static lk_cost load_mean(const lk_graph *graph, const lk_costs *costs, const dou
 		all.memory += times[b] * one.memory;
 	}
 	if (!(all.time > 0)) return (lk_cost){0};
-	/* a trace of a link: data moves, which slows kernels that wait for memory; links are shared
+	/* a minimal share of a link: moving data slows kernels that wait for memory; links are shared
 	 * elsewhere */
 	return (lk_cost){
 		.sm = (float)(all.sm / all.time), .memory = (float)(all.memory / all.time), .nic = 1e-6F};
@@ -88,7 +88,7 @@ double lk_fold_slowdown(const lk_cost *kernel, const lk_cost *concurrent) {
 
 enum { LEAST_OPS = 4 }; /* shorter runs gain nothing */
 
-/* A kernel after `op` in its block waits for the stream of `op`. */
+/* Whether a kernel after `op` in its block waits for the stream of `op`. */
 static bool block_joins(const lk_graph *graph, const lk_block *block, uint32_t op) {
 	LK_ASSERT(op < graph->ops.count);
 	for (uint32_t i = op + 1; i < block->end; i++)
@@ -125,12 +125,13 @@ static bool op_is_foldable(const lk_graph *graph, const lk_block *block, uint32_
 	return op == block->begin || !(graph->ops.join[op] & foreign);
 }
 
-/* What calls of a block ask for again and again. */
+/* Facts about a block that its calls need repeatedly. */
 typedef struct lk_block_facts {
 	uint32_t ops;
-	uint32_t run; /* 1 + the run that last began with it */
+	uint32_t run; /* 1 + the last run that began with it */
 	bool foldable;
-	bool follows;  /* a run may go on with it: it begins without waiting for something foreign */
+	bool follows;  /* whether a run may continue with it: it begins without waiting for anything
+	                * outside */
 	uint32_t open; /* streams whose collectives no kernel of the block waits for */
 } lk_block_facts;
 
@@ -152,7 +153,7 @@ static lk_block_facts *facts_new(const lk_graph *graph) {
 	return facts;
 }
 
-/* A run may go on with this call: the same work, and nothing foreign to wait for in between. */
+/* Whether a run may continue with this call: the same work, and no outside wait in between. */
 static bool run_continues(const lk_block_facts *facts, const lk_call *first, const lk_call *next) {
 	if (next->microbatch != first->microbatch || next->pass != first->pass ||
 	    next->chunk != first->chunk)
@@ -160,7 +161,7 @@ static bool run_continues(const lk_block_facts *facts, const lk_call *first, con
 	return facts[next->block].follows;
 }
 
-/* Whether a collective of the last call before `next` goes on while the next kernel runs. */
+/* Whether a collective of the last call before `next` continues during the next kernel. */
 static bool run_leaks(const lk_graph *graph, const lk_block_facts *facts, const lk_call *next,
                       const lk_call *end) {
 	uint32_t open = facts[next[-1].block].open;
@@ -225,8 +226,8 @@ static bool finder_run_is(const lk_finder *finder, uint32_t run, const lk_call *
 	                       count);
 }
 
-/* The number of the run that equals calls [begin, end) of a stage; UINT32_MAX when memory is
- * out. */
+/* The number of the run that equals calls [begin, end) of a stage; UINT32_MAX when out of
+ * memory. */
 static uint32_t finder_find_run(lk_finder *finder, uint32_t stage, uint32_t begin, uint32_t end,
                                 uint64_t ops) {
 	LK_ASSERT(stage < finder->graph->programs.count);
@@ -251,7 +252,9 @@ static bool finder_find_stage(lk_finder *finder, uint32_t stage, lk_fold_pieces 
 	const lk_call *calls = finder->graph->programs.at[stage].calls.at;
 	uint32_t count = (uint32_t)finder->graph->programs.at[stage].calls.count;
 	if (!count) return true;
-	if (!lk_reserve(pieces, count)) return false; /* a program has no more pieces than calls */
+	if (!lk_reserve(pieces, count))
+		return false; /* a program has at most as many pieces as
+	                                               * calls */
 	lk_fold_piece *piece = pieces->at + pieces->count;
 	const bool *keep =
 		finder->keep ? finder->keep + lk_fold_first_call(finder->graph, stage) : NULL;

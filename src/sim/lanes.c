@@ -1,5 +1,5 @@
-/* lanes.c: loops over lanes that the compiler turns into vector code. They exist in several copies,
- * chosen when the program starts, for processors with and without AVX2 and AVX-512. */
+/* lanes.c: loops over lanes that the compiler vectorises. They exist in several copies, selected at
+ * program start, for processors with and without AVX2 and AVX-512. */
 #include "base/clones.h"
 #include "sim/sim_internal.h"
 
@@ -114,7 +114,7 @@ LK_CLONES static void group_neighbours(int64_t *v, size_t size, size_t n) {
 	}
 }
 
-/* Members lie `stride` apart: the maximum of whole runs of lanes goes into the first run, then back
+/* Members are `stride` apart: the maximum of whole runs of lanes goes into the first run, then back
  * to all. */
 LK_CLONES static void group_strided(int64_t *v, size_t size, size_t stride, size_t n) {
 	for (size_t base = 0; base + size * stride <= n; base += size * stride) {
@@ -199,9 +199,9 @@ LK_CLONES void lk_lanes_factors(double *factor, const uint64_t *of_rank, const d
 	LANES for (size_t i = 0; i < n; i++) f[i] = lk_sim_jitter_from(of[i], number, sigma) * s[i];
 }
 
-/* lk_sim_scale of less than 2^51 picoseconds, without a conversion that AVX2 lacks: a number below
- * 2^52 that is added to 2^52 is rounded to a whole one, which its low bits then are; one less
- * where that is above. */
+/* lk_sim_scale for less than 2^51 picoseconds, without a conversion that AVX2 lacks: adding 2^52 to
+ * a number below 2^52 rounds it to an integer, which is then in its low bits; subtract one if it
+ * was rounded up. */
 static inline int64_t scale_vector(double duration, double factor) {
 	const double big = 0x1p52;
 	union {

@@ -1,6 +1,6 @@
 /* lower.c: a step graph to instructions. Dependencies between operations of a block become slots
  * (registers), found by a linear scan: only an operation that a later one needs gets a slot, and a
- * slot is free again after its last use. What the order of streams implies anyway is left out.
+ * slot is free again after its last use. Dependencies implied by the order of streams are left out.
  *
  * Everything that an engine indexes with is checked here, so that a graph from a file cannot lead
  * it astray. */
@@ -36,8 +36,8 @@ static uint8_t insn_class_of(const lk_graph *graph, uint32_t op) {
 	return graph->ops.stream[op] == LK_STREAM_HOST && !graph->traced ? LK_INSN_HOST : LK_INSN_LOCAL;
 }
 
-/* In lifted traces every stream is a queue like any other; launches are operations and
- * dependencies. A rank's factor and jitter change all that is neither communication nor a copy. */
+/* In lifted traces every stream is an ordinary queue; launches are operations and dependencies. A
+ * rank's factor and jitter apply to everything but communication and copies. */
 static void insn_set_traced(const lk_graph *graph, uint32_t op, lk_insn *out) {
 	LK_ASSERT(op < graph->ops.count);
 	unsigned kind = graph->ops.kind[op];
@@ -86,14 +86,15 @@ static lk_status insn_set(const lk_graph *graph, uint32_t op, lk_insn *out, lk_e
 	return LK_OK;
 }
 
-/* The order of streams, a join or the host thread makes `before` end before `insn` begins. */
+/* Whether the order of streams, a join or the host thread makes `before` end before `insn`
+ * begins. */
 static bool insn_order_is_implied(const lk_insn *before, const lk_insn *insn) {
 	return before->what == LK_INSN_HOST || (insn->join >> before->stream & 1);
 }
 
 typedef struct lk_slot_scan {
 	lk_sim *sim;
-	uint32_t *last;  /* [ops] place of the last operation that needs this one, 0 none */
+	uint32_t *last;  /* [ops] place of the last operation that needs this one, 0: none */
 	uint16_t *spare; /* free slots */
 	uint32_t spares, dep_count;
 } lk_slot_scan;
@@ -112,7 +113,7 @@ static lk_status slots_find_uses(lk_slot_scan *scan, const lk_block *block, lk_e
 	return LK_OK;
 }
 
-/* Writes the slots that `op` waits for, then gives back those that nobody needs after it. */
+/* Write the slots that `op` waits for, then free those that nothing needs after it. */
 static lk_status slots_take_deps(lk_slot_scan *scan, const lk_block *block, uint32_t op,
                                  lk_error *err) {
 	const lk_ops *ops = &scan->sim->graph->ops;
@@ -151,7 +152,7 @@ static lk_status slots_set_block(lk_slot_scan *scan, const lk_block *block, lk_e
 	return LK_OK;
 }
 
-/* The blocks that programs call, how often and with which arguments: calls are gone through once,
+/* Find the blocks that programs call, how often and with which arguments: calls are traversed only
  * here. */
 static lk_status stage_find_uses(lk_sim *sim, uint32_t s, uint32_t *seen, uint32_t *place,
                                  lk_error *err) {
@@ -180,7 +181,7 @@ static lk_status stage_find_uses(lk_sim *sim, uint32_t s, uint32_t *seen, uint32
 	return LK_OK;
 }
 
-/* *called: of each block, whether any program calls it. */
+/* *called: for each block, whether any program calls it. */
 static lk_status sim_find_uses(lk_sim *sim, uint32_t **called, lk_error *err) {
 	uint32_t *place = LK_ARRAY(sim->arena, uint32_t, sim->graph->blocks.count);
 	*called =
@@ -190,7 +191,7 @@ static lk_status sim_find_uses(lk_sim *sim, uint32_t **called, lk_error *err) {
 	return LK_OK;
 }
 
-/* What engines index with, of every instruction of a block. */
+/* Check every index that engines use, for all instructions of a block. */
 static void block_assert(const lk_sim *sim, const lk_block *block) {
 	for (uint32_t op = block->begin; op < block->end; op++) {
 		const lk_insn *insn = &sim->insn[op];
@@ -237,7 +238,7 @@ static lk_status sim_lower_blocks(lk_sim *sim, const uint32_t *called, lk_error 
 	return LK_OK;
 }
 
-/* Which of the arguments of its calls operations of a block use, as two bits. */
+/* Which of their calls' arguments the operations of a block use, as two bits. */
 static unsigned block_args_used(const lk_sim *sim, const lk_block *block) {
 	unsigned used = 0;
 	for (uint32_t op = block->begin; op < block->end; op++) {
@@ -305,7 +306,7 @@ static lk_status sim_check_partners(const lk_sim *sim, uint32_t s, uint32_t op, 
 	           : lower_refuse(graph, op, "is of a team of which its program is not a member", err);
 }
 
-/* Members are stages, in order. */
+/* Check that members are stages, in order. */
 static lk_status sim_check_teams(const lk_sim *sim, lk_error *err) {
 	const lk_graph *graph = sim->graph;
 	for (size_t t = 0; t < graph->teams.count; t++) {
@@ -323,8 +324,8 @@ static lk_status sim_check_teams(const lk_sim *sim, lk_error *err) {
 	return LK_OK;
 }
 
-/* Every channel that is used leads to a channel that leads back; operations of a team are its
- * members'. */
+/* Check that every used channel leads to a channel that leads back, and that operations of a team
+ * belong to its members. */
 static lk_status sim_check_rendezvous(const lk_sim *sim, lk_error *err) {
 	const lk_graph *graph = sim->graph;
 	if (graph->wires.count != (size_t)sim->stages * graph->channels)
@@ -340,8 +341,8 @@ static lk_status sim_check_rendezvous(const lk_sim *sim, lk_error *err) {
 	return LK_OK;
 }
 
-/* The longest path visits an operation of a stage's program once at most, so the sum of everything
- * bounds every time. */
+/* The longest path visits each operation of a stage's program at most once, so the sum of
+ * everything bounds every time. */
 static lk_status sim_check_time(const lk_sim *sim, const uint32_t *called, lk_error *err) {
 	const lk_graph *graph = sim->graph;
 	double *sum = LK_ARRAY(sim->arena, double, graph->blocks.count), total = 0, factor = 1;

@@ -14,7 +14,7 @@ struct lk_swing {
 	double rise;                  /* highest point above the start, at least 0 */
 	uint32_t at;                  /* operation of the highest point */
 	double risen[LK_OWNERS];      /* change by owner up to it */
-	bool still;                   /* nothing changes */
+	bool still;                   /* no change */
 };
 
 static lk_swing swing_of_block(const lk_graph *graph, const lk_block *block) {
@@ -76,7 +76,7 @@ static lk_memory memory_follow(const lk_graph *graph, uint32_t stage, const lk_s
 		for (int o = 0; o < LK_OWNERS; o++) now[o] += swing->net[o];
 		total += swing->total;
 		LK_ASSERT(memory.peak >= total - 1 &&
-		          total > -1 - 1e-9 * memory.peak); /* whole bytes, rounding apart */
+		          total > -1 - 1e-9 * memory.peak); /* whole bytes, except for rounding */
 		if (after) after[c] = total;
 	}
 	return memory;

@@ -1,23 +1,23 @@
-/* memory.h: device memory in use over a step, in the order in which the host issues operations:
- * that is the order in which a caching allocator gives memory out and takes it back. Nothing here
- * is a formula of a model's shape. */
+/* memory.h: device memory in use over a step, in the order in which the host issues operations: the
+ * order in which a caching allocator allocates and frees. Nothing here depends on a model's
+ * shape. */
 #ifndef LK_SIM_MEMORY_H
 #define LK_SIM_MEMORY_H
 
 #include "graph/graph.h"
 
 typedef struct lk_memory {
-	double peak;               /* most bytes allocated at a time */
-	double at_peak[LK_OWNERS]; /* by owner, in that moment */
+	double peak;               /* most bytes allocated at any time */
+	double at_peak[LK_OWNERS]; /* by owner, at that moment */
 	double resident;           /* before the first operation */
 	uint32_t call, repetition,
 		op; /* the moment: while this operation of the stage's program runs */
 } lk_memory;
 
-/* Of one stage's program. */
+/* For one stage's program. */
 lk_memory lk_memory_walk(const lk_graph *graph, uint32_t stage);
 
-/* For many stages of one graph: what each block does to the bytes in use, found once. NULL when
+/* For many stages of one graph: each block's effect on the bytes in use, computed once. NULL when
  * out of memory. */
 typedef struct lk_swing lk_swing;
 lk_swing *lk_memory_swings(lk_arena *arena, const lk_graph *graph);

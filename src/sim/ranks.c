@@ -1,9 +1,9 @@
 /* ranks.c: which ranks cannot differ, and the groups among those that are simulated.
  *
- * Colour refinement (1-dimensional Weisfeiler-Leman): a chain's first colour says what
+ * Colour refinement (1-dimensional Weisfeiler-Leman): a chain's first colour encodes what
  * distinguishes it (cost variants and stragglers on every stage); then each round adds the colours
- * of its groups' members, until the number of colours stays. The result is equitable: chains of one
- * class see the same multiset of classes in each of their groups. Times of equal chains are
+ * of its groups' members, until the number of colours is stable. The result is equitable: chains of
+ * one class see the same multiset of classes in each of their groups. Times of equal chains are
  * therefore equal, and the groups of the quotient are well defined. */
 #include "base/arena.h"
 #include "sim/sim_internal.h"
@@ -55,11 +55,11 @@ static void colours_set_first(const lk_graph *graph, const lk_costs *costs,
 		if (slow->factor == 1) continue;
 		uint64_t stage = lk_rank_stage(graph, slow->rank);
 		colour[lk_rank_chain(graph, slow->rank)] += hash_mix(
-			hash_mix(stage + 1) + double_bits(slow->factor)); /* a sum: the list has no order */
+			hash_mix(stage + 1) + double_bits(slow->factor)); /* a sum: the list is unordered */
 	}
 }
 
-/* Adds to sum[chain] the weights of the members of its group. */
+/* Add the weights of the members of its group to sum[chain]. */
 static void colours_add_group(const lk_ranks *ranks, unsigned kind, const uint64_t *weight,
                               uint64_t *sum) {
 	uint64_t size = ranks->group[kind].size, stride = ranks->group[kind].stride,
@@ -85,8 +85,8 @@ typedef struct lk_class_table {
 	uint64_t mask;
 } lk_class_table;
 
-/* Replaces colours by the numbers of their classes in order of first occurrence; returns how many
- * there are. */
+/* Replace colours by the numbers of their classes in order of first occurrence; returns the number
+ * of classes. */
 static uint32_t classes_number(lk_class_table *classes, const uint64_t *colour, uint32_t n,
                                uint32_t *out) {
 	uint32_t count = 0;
@@ -192,7 +192,7 @@ static uint64_t chain_group(const lk_ranks *ranks, unsigned kind, uint64_t chain
 	return chain / (size * stride) * stride + chain % stride;
 }
 
-/* lanes by group: counting sort of `of`. */
+/* List lanes by group: counting sort of `of`. */
 static lk_status groups_sort(lk_sim *sim, lk_lane_groups *groups, lk_error *err) {
 	groups->begin = LK_ARRAY(sim->arena, uint32_t, (size_t)groups->groups + 1);
 	groups->lane = LK_ARRAY(sim->arena, uint32_t, sim->lanes);
@@ -210,7 +210,7 @@ static uint32_t union_root(uint32_t *parent, uint32_t i) {
 	return i;
 }
 
-/* Lanes are together if any of their chains are: union-find over the groups of all chains. The
+/* Join lanes if any of their chains are in one group: union-find over the groups of all chains. The
  * partition is equitable, so any chain of a lane synchronises with the same lanes. */
 static lk_status lanes_join(lk_sim *sim, unsigned kind, uint32_t *parent, lk_error *err) {
 	uint32_t *there = LK_ARRAY(sim->arena, uint32_t, sim->chains); /* 1 + a lane of the group */
@@ -226,7 +226,7 @@ static lk_status lanes_join(lk_sim *sim, unsigned kind, uint32_t *parent, lk_err
 	return LK_OK;
 }
 
-/* Every lane is in one group, and groups list their lanes in order. */
+/* Check that every lane is in one group, and that groups list their lanes in order. */
 static void groups_assert(const lk_sim *sim, const lk_lane_groups *groups) {
 	LK_ASSERT(groups->groups > 0 && groups->begin[0] == 0 &&
 	          groups->begin[groups->groups] == sim->lanes);
@@ -269,6 +269,6 @@ lk_status lk_lower_all_lanes(lk_sim *sim, lk_error *err) {
 	groups->groups = 1;
 	groups->size = sim->lanes;
 	groups->stride = 1;
-	groups->of = LK_ARRAY(sim->arena, uint32_t, sim->lanes); /* 0 */
+	groups->of = LK_ARRAY(sim->arena, uint32_t, sim->lanes); /* all 0 */
 	return groups->of ? groups_sort(sim, groups, err) : lk_oom(err);
 }

@@ -1,5 +1,4 @@
-/* sim.c: sets a simulation up, runs the engine that was requested, and checks that every operation
- * ran. */
+/* sim.c: set up a simulation, run the requested engine, and check that every operation ran. */
 
 #include <math.h>
 #include <stdlib.h>
@@ -65,7 +64,7 @@ static lk_status stage_set_variant(lk_sim *sim, uint32_t s, lk_error *err) {
 	return LK_OK;
 }
 
-/* Factors of a stage's lanes: what GPUs differ by. */
+/* Factors of a stage's lanes: differences between GPUs. */
 static lk_status stage_set_factors(lk_sim *sim, uint32_t s, lk_error *err) {
 	lk_sim_stage *stage = &sim->stage[s];
 	size_t padded = (size_t)sim->lanes + 64;
@@ -78,7 +77,7 @@ static lk_status stage_set_factors(lk_sim *sim, uint32_t s, lk_error *err) {
 }
 
 static lk_status sim_set_factors(lk_sim *sim, lk_error *err) {
-	/* no two ranks are alike then: lanes are chains */
+	/* then no two ranks are equal: lanes are chains */
 	LK_ASSERT(sim->options->gpu_spread == 0 || sim->lanes == sim->chains);
 	for (uint32_t s = 0; sim->options->gpu_spread > 0 && s < sim->stages; s++)
 		LK_TRY(stage_set_factors(sim, s, err));
@@ -156,7 +155,7 @@ static lk_status result_set_up(lk_sim *sim, lk_sim_result *out, lk_error *err) {
 	return LK_OK;
 }
 
-/* What is recorded, and what ends: in order, and within the step. */
+/* Check the recorded events and ends: in order, and within the step. */
 static void result_assert(const lk_sim *sim, const lk_sim_result *out) {
 	for (size_t i = 0; i < out->events.count; i++) {
 		const lk_sim_event *event = &out->events.at[i];
@@ -185,7 +184,7 @@ static lk_status result_check(const lk_sim *sim, lk_sim_result *out, lk_error *e
 	return LK_OK;
 }
 
-/* Every rank, with the times of the one that was simulated for its class. */
+/* Expand to every rank, with the times of its class's simulated rank. */
 static lk_status result_relabel(const lk_sim *sim, lk_sim_result *out, lk_error *err) {
 	if (out->lanes == sim->chains) return LK_OK;
 	int64_t *finish_ps = calloc((size_t)sim->stages * sim->chains, sizeof *finish_ps);
@@ -214,7 +213,7 @@ static lk_status result_relabel(const lk_sim *sim, lk_sim_result *out, lk_error 
 	return LK_OK;
 }
 
-/* What runs a simulation that is set up. */
+/* A function that runs a simulation that has been set up. */
 typedef lk_status sim_way(lk_sim *sim, lk_sim_result *out, lk_error *err);
 
 static lk_status sim_run(const lk_graph *graph, const lk_costs *costs,
@@ -237,8 +236,8 @@ static lk_status sim_run_whole(lk_sim *sim, lk_sim_result *out, lk_error *err) {
 	return sim->options->contention ? lk_run_engine(sim, out, err) : lk_run_sweep(sim, out, err);
 }
 
-/* Where few periods show that most folded runs share the device, the step that lacks the others is
- * left too. */
+/* If few periods show that most folded runs share the device, give up the step that lacks the
+ * others too. */
 static bool sim_leave(const lk_sim *sim, lk_sim_result *brief, lk_sim_result *out) {
 	if (!sim->options->left_out || !brief->left) return false;
 	out->gave_up = out->left = true;
@@ -247,8 +246,8 @@ static bool sim_leave(const lk_sim *sim, lk_sim_result *brief, lk_sim_result *ou
 	return true;
 }
 
-/* Runs a step of many periods with so many times the few that mostly settle. *done false: it has to
- * be run with more of them, or as it is; where it has enough of them it is `unsettled`. */
+/* Run a step of many periods with `more` times the default number of periods. *done false: it needs
+ * more of them, or must be run as it is; if it has enough of them it is `unsettled`. */
 static lk_status sim_run_steady(lk_sim *sim, size_t more, lk_sim_result *out, bool *done,
                                 lk_error *err) {
 	lk_steady steady;
@@ -266,7 +265,7 @@ static lk_status sim_run_steady(lk_sim *sim, size_t more, lk_sim_result *out, bo
 
 static lk_status sim_run_least(lk_sim *sim, lk_sim_result *out, lk_error *err) {
 	enum {
-		LATER = 3 /* some steps settle only after so many times as long */
+		LATER = 3 /* some steps settle only after three times as long */
 	};
 	bool done = false;
 	if (sim->options->left_out) {

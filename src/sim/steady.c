@@ -1,34 +1,34 @@
 /* steady.c: a step of many micro-batches in its steady state.
  *
- * In the middle of its program every stage does the same again and again: so many calls are a
- * *period*. Times are translation-invariant, so that once all that a period does on all ranks
- * happens a constant time after the same of the period before, it does so until a program leaves
- * its periods. The step is simulated with a few periods, of which every operation of every rank is
- * recorded. If they have come into their steady state, those left out are put in: they are the last
- * steady one, shifted by whole picoseconds, and what follows is shifted by all of them. If not, the
- * step is simulated as it is. So the answer is the same to the picosecond.
+ * In the middle of its program every stage repeats a *period* of calls. Times are
+ * translation-invariant: once everything in a period on all ranks happens a constant time after the
+ * same event of the previous period, it continues so until a program leaves its periods. The step
+ * is simulated with a few periods, recording every operation of every rank. If they have reached a
+ * steady state, the omitted periods are inserted: copies of the last steady one, shifted by whole
+ * picoseconds; what follows is shifted by all of them. Otherwise the step is simulated as it is. So
+ * the answer is the same to the picosecond.
  *
  * The steady state is read off the recorded times. Periods [first, last] of all ranks shift by one
- * constant; at some moment all before them is over on all ranks, and one shift later none has come
- * to the end of them. What ranks do from that moment on follows from these periods alone:
- * - what an operation waits for is set anew in each period, or was set before all of them and is
- *   over; that it does not hold anything up any more shows in the times themselves, which move on;
- * - the host thread's clock may not be recorded. Where nothing sets it by the device it moves on by
- *   what the period's launches take, and no faster than the period: then it holds up the same as
- *   before, or less and less, and the times show that it did not hold up what they say. */
+ * constant; at some moment everything before them has ended on all ranks, and one shift later no
+ * rank has reached their end. From that moment on the ranks depend only on these periods:
+ * - dependencies are set anew in each period, or were set before all of them and have ended: stale
+ * dependencies cannot delay a period whose times keep shifting;
+ * - the host thread's clock may not be recorded. If nothing synchronises it with the device, it
+ * advances by the period's launch times, and at most as fast as the period: then it delays the same
+ * operations as before, or fewer, and the recorded times already include its delays. */
 #include "base/arena.h"
 #include "sim/sim_internal.h"
 
 #include <stdlib.h>
 
 enum {
-	/* Periods that are simulated: of two micro-batches a stage, in which the pipeline fills and
-	 * settles, and some more. */
+	/* Simulated periods: two micro-batches per stage, in which the pipeline fills and settles, and
+	 * some more. */
 	KEPT_A_STAGE = 2,
 	KEPT_MORE = 8,
-	WORTH = 4,             /* times as many there have to be */
-	EVENTS_MOST = 1 << 21, /* that are recorded */
-	SHORTEST_CALLS = 256,  /* programs of fewer calls are simulated as they are */
+	WORTH = 4,             /* the program must have this many times as many */
+	EVENTS_MOST = 1 << 21, /* most recorded events */
+	SHORTEST_CALLS = 256,  /* programs with fewer calls are simulated as they are */
 };
 
 /* ---- periods ---- */
@@ -38,7 +38,7 @@ static bool calls_alike(const lk_call *a, const lk_call *b) {
 	       a->arg[1] == b->arg[1];
 }
 
-/* The period that most of a program repeats; false: there is none. */
+/* The period that most of a program repeats; false: none. */
 static bool steady_find_part(const lk_program *program, lk_steady_part *part) {
 	const lk_call *calls = program->calls.at;
 	size_t count = program->calls.count, middle = count / 2;
@@ -58,7 +58,7 @@ static bool steady_find_part(const lk_program *program, lk_steady_part *part) {
 	return false;
 }
 
-/* Micro-batches that a period goes on by; 0: it does not say. */
+/* Micro-batches by which a period advances; 0: unknown. */
 static int64_t part_advance(const lk_program *program, const lk_steady_part *part) {
 	const lk_call *calls = program->calls.at + part->begin;
 	for (size_t i = 0; i < part->length; i++)
@@ -67,8 +67,8 @@ static int64_t part_advance(const lk_program *program, const lk_steady_part *par
 	return 0;
 }
 
-/* Makes periods of all stages go on by the same number of micro-batches, and returns it; 0: they do
- * not. */
+/* Let periods of all stages advance by the same number of micro-batches, and return it; 0: not
+ * possible. */
 static int64_t steady_align(const lk_sim *sim, lk_steady *steady) {
 	int64_t most = 0, advance;
 	for (uint32_t s = 0; s < sim->stages; s++) {
@@ -88,8 +88,8 @@ static int64_t steady_align(const lk_sim *sim, lk_steady *steady) {
 	return most;
 }
 
-/* What a period runs: messages[channel], operations, the first one of the compute stream. False:
- * something in it is not of its stage and its neighbours alone, or it computes nothing. */
+/* Contents of a period: messages[channel], operations, the first one on the compute stream. False:
+ * something in it involves more than its stage and its neighbours, or it computes nothing. */
 static bool part_count(const lk_sim *sim, uint32_t s, lk_steady_part *part, uint64_t *messages) {
 	const lk_program *program = &sim->graph->programs.at[s];
 	bool computes = false;
@@ -115,7 +115,7 @@ static bool part_count(const lk_sim *sim, uint32_t s, lk_steady_part *part, uint
 	return computes;
 }
 
-/* As many messages are sent in a period as the other end receives. */
+/* Whether a period sends as many messages as the other end receives. */
 static bool steady_pairs(const lk_sim *sim, const uint64_t *messages) {
 	const lk_graph *graph = sim->graph;
 	for (size_t port = 0; port < (size_t)sim->stages * graph->channels; port++) {
@@ -157,7 +157,7 @@ static lk_status steady_set_options(lk_sim *sim, lk_steady *steady, lk_error *er
 	return LK_OK;
 }
 
-/* The step with so many periods fewer. */
+/* Drop this many periods from the step. */
 static lk_status steady_shorten(lk_sim *sim, lk_steady *steady, lk_error *err) {
 	const lk_graph *graph = sim->graph;
 	steady->graph.programs.at = LK_ARRAY(sim->arena, lk_program, sim->stages);
@@ -178,7 +178,7 @@ static lk_status steady_shorten(lk_sim *sim, lk_steady *steady, lk_error *err) {
 	return LK_OK;
 }
 
-/* How many periods the short step has, and lacks; false: it is not worth it. */
+/* Set how many periods the short step has, and lacks; false: not worth it. */
 static bool steady_divide(const lk_sim *sim, size_t more, size_t advance, lk_steady *steady) {
 	if (steady->lacking) {
 		steady->left_out = sim->options->left_out / advance;
@@ -219,7 +219,7 @@ lk_status lk_steady_find(lk_sim *sim, size_t more, lk_steady *steady, bool *foun
 	return steady->lacking ? LK_OK : steady_shorten(sim, steady, err);
 }
 
-/* ---- whether it is steady ---- */
+/* ---- detecting the steady state ---- */
 
 /* The recorded operations of a rank in the short step. */
 typedef struct steady_rank {
@@ -232,7 +232,8 @@ static const lk_sim_event *rank_period(const steady_rank *rank, size_t period) {
 	return rank->events + rank->part->before + period * rank->part->ops;
 }
 
-/* Whether all that a period does comes so much after the same of the one before. */
+/* Whether everything in a period happens exactly `shift` after the same event of the previous
+ * one. */
 static bool period_shifts(const steady_rank *rank, size_t period, int64_t shift) {
 	const lk_sim_event *event = rank_period(rank, period), *before = event - rank->part->ops;
 	for (uint64_t i = 0; i < rank->part->ops; i++)
@@ -250,7 +251,7 @@ static int64_t rank_latest_end(const steady_rank *rank, uint64_t from, uint64_t 
 	return latest;
 }
 
-/* Launches of a period take no longer than the period, or wait for the device. */
+/* Whether launches of a period take at most the period, or wait for the device. */
 static bool host_keeps_up(const lk_sim *sim, uint32_t s, const lk_steady_part *part,
                           uint32_t variant, int64_t shift) {
 	const lk_call *calls = sim->graph->programs.at[s].calls.at + part->begin;
@@ -275,7 +276,7 @@ static void steady_ranks(const lk_sim *sim, const lk_steady *steady, const lk_si
 	LK_ASSERT(events == brief->events.at + brief->events.count); /* every operation is recorded */
 }
 
-/* The steady periods, and by how much they shift. */
+/* Find the steady periods and their shift. */
 static bool steady_settle(const lk_sim *sim, lk_steady *steady, const steady_rank *rank) {
 	uint32_t ranks = sim->stages * sim->lanes;
 	size_t middle = steady->periods / 2, first = 0;
@@ -308,7 +309,7 @@ static bool steady_settle(const lk_sim *sim, lk_steady *steady, const steady_ran
 
 /* ---- the whole step ---- */
 
-/* Appends events of a rank, so many calls and so much time later. */
+/* Append events of a rank, shifted by calls and time. */
 static lk_sim_event *steady_put(lk_sim_event *to, const lk_sim_event *from, uint64_t count,
                                 uint32_t record, size_t calls, int64_t shift) {
 	for (uint64_t i = 0; i < count; i++) {
@@ -335,8 +336,8 @@ static void steady_put_rank(const lk_steady *steady, const steady_rank *rank, ui
 	           steady->left_out * part->length, (int64_t)steady->left_out * steady->shift);
 }
 
-/* Which folded runs shared the device: those of periods that were left out as those of the last
- * two steady ones. NULL: out of memory. */
+/* Which folded runs shared the device: omitted periods count like the last two steady ones. NULL:
+ * out of memory. */
 static bool *steady_shared(const lk_sim *sim, const lk_steady *steady, const bool *brief) {
 	size_t calls = 0;
 	for (uint32_t s = 0; s < sim->stages; s++) calls += sim->graph->programs.at[s].calls.count;
@@ -366,9 +367,8 @@ static int64_t rank_first_arrival(const steady_rank *rank, uint64_t from, uint64
 	return first;
 }
 
-/* The moment at which periods that are left out are put in: one shift before it everything ahead of
- * the steady periods has ended, and before it nothing that follows them has begun. False: there is
- * no such moment. */
+/* Find the moment at which omitted periods are inserted: one shift earlier everything before the
+ * steady periods has ended, and nothing after them has begun before it. False: no such moment. */
 static bool rank_find_gap(const lk_steady *steady, const steady_rank *rank, int64_t *at_ps) {
 	const lk_steady_part *part = rank->part;
 	uint64_t last = part->before + steady->last * part->ops, after = last + part->ops;
@@ -379,7 +379,7 @@ static bool rank_find_gap(const lk_steady *steady, const steady_rank *rank, int6
 	       *at_ps - steady->shift;
 }
 
-/* Takes the events as they are, and says what is missing among them. */
+/* Take over the events, and state the gap among them. */
 static bool steady_take_lacking(lk_sim *sim, const lk_steady *steady, const steady_rank *rank,
                                 lk_sim_result *brief, lk_sim_result *out) {
 	out->gap = (lk_sim_gap){.times = steady->left_out, .shift_ps = steady->shift};

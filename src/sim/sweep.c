@@ -1,14 +1,13 @@
-/* sweep.c: precedence only. Every stage's program is evaluated once, its ranks side by side as
- * lanes of vectors:
+/* sweep.c: precedence only. Every stage's program is evaluated once, its ranks together as lanes of
+ * vectors:
  *
  *     ready = max(end before it on its stream, ends of joined streams, of dependencies,
  *                 of the event waited for, launch)
  *
  * and, off the compute stream, the start of the last compute operation. A stage runs until a
- * compute or host operation needs a time that another stage has still to give; then other stages
+ * compute or host operation needs a time that another stage has yet to determine; then other stages
  * run. Operations of other streams that wait for such a time are deferred as nodes, so that a stage
- * is never held up by what real streams would not hold up. Of lifted traces every operation that
- * waits is deferred. */
+ * only stops where real streams would. In lifted traces every waiting operation is deferred. */
 #include "base/arena.h"
 #include "sim/sim_internal.h"
 
@@ -21,7 +20,7 @@ static uint32_t stage_argument(const lk_sweep_stage *stage, uint8_t which) {
 	return stage->program->calls.at[stage->call].arg[which - 1];
 }
 
-/* Whether a slot or the event that the instruction waits for is still unknown. */
+/* Whether a slot or event of the instruction is still unknown. */
 static bool insn_extra_pending(const lk_sweep *sweep, const lk_sweep_stage *stage,
                                const lk_insn *insn) {
 	for (uint32_t d = insn->dep_begin; d < insn->dep_begin + insn->dep_count; d++)
@@ -29,7 +28,7 @@ static bool insn_extra_pending(const lk_sweep *sweep, const lk_sweep_stage *stag
 	return insn->wait && stage->event_pending[stage_argument(stage, insn->wait)];
 }
 
-/* The last of LK_SOURCES places takes the maximum of all that would come after it. */
+/* The last of the LK_SOURCES places takes the maximum of all further ones. */
 static void sources_add(lk_sweep *sweep, lk_sources *from, const int64_t *v) {
 	if (from->count < LK_SOURCES) {
 		from->at[from->count++] = v;
@@ -42,7 +41,7 @@ static void sources_add(lk_sweep *sweep, lk_sources *from, const int64_t *v) {
 	from->at[LK_SOURCES - 1] = rest;
 }
 
-/* What is known of the sources of an instruction. */
+/* Gather the known sources of an instruction. */
 static void sources_gather(lk_sweep *sweep, const lk_sweep_stage *stage, const lk_insn *insn,
                            uint32_t sources, lk_sources *from) {
 	from->count = 0;
@@ -61,7 +60,7 @@ static void sources_gather(lk_sweep *sweep, const lk_sweep_stage *stage, const l
 	if (!from->count) sources_add(sweep, from, stage->host);
 }
 
-/* The end of operation `op` is in its stream's register: copies for those who will ask for it. */
+/* The end of operation `op` is in its stream's register: copy it for its later uses. */
 static bool stage_keep_end(lk_sweep *sweep, lk_sweep_stage *stage, const lk_insn *insn) {
 	const int64_t *end = lk_sweep_register(sweep, stage, insn->stream);
 	if (insn->slot != LK_NO_SLOT) {
@@ -78,8 +77,8 @@ static bool stage_keep_end(lk_sweep *sweep, lk_sweep_stage *stage, const lk_insn
 	return true;
 }
 
-/* Puts an operation of several stages, or one that waits for such a one, into a node. `at` is
- * filled by the caller. */
+/* Turn an operation of several stages, or one that waits for such an operation, into a node. The
+ * caller fills `at`. */
 static bool node_issue(lk_sweep *sweep, lk_sweep_node *node, uint32_t sources) {
 	if (!lk_sweep_await(sweep, node, sources)) return false;
 	lk_sweep_promise(sweep, node);
@@ -95,12 +94,13 @@ static int stage_step_node(lk_sweep *sweep, lk_sweep_stage *stage, const lk_swee
 	return node_issue(sweep, node, insn->sources) ? STEP_DONE : STEP_NO_MEMORY;
 }
 
-/* The host thread waits, or nothing after it is issued, until the operation's start is known. */
+/* Whether the host thread waits, or nothing is issued afterwards, until the operation's start is
+ * known. */
 static bool insn_holds_up(unsigned what, unsigned flags) {
 	return what == LK_INSN_HOST || (flags & LK_INSN_MAIN);
 }
 
-/* One instruction of a stage whose lanes all take the same time. */
+/* Execute one instruction of a stage whose lanes all take the same time. */
 static int stage_step(lk_sweep *sweep, lk_sweep_stage *stage, const lk_sweep_insn *insn) {
 	const lk_insn *first = &sweep->sim->insn[insn->op], *last = &sweep->sim->insn[insn->last];
 	bool pending = insn->sources & stage->pending_mask;
@@ -133,7 +133,7 @@ static int stage_step(lk_sweep *sweep, lk_sweep_stage *stage, const lk_sweep_ins
 	return STEP_DONE;
 }
 
-/* Costs of an operation on every lane, noise included, into the scratch vectors. */
+/* Load the costs of an operation on every lane, with noise, into the scratch vectors. */
 static void lanes_load_costs(lk_sweep *sweep, const lk_sweep_stage *stage, uint32_t op) {
 	const lk_sim *sim = sweep->sim;
 	const lk_sim_stage *info = stage->info;
@@ -176,8 +176,8 @@ static void stage_record(const lk_sweep *sweep, const lk_sweep_stage *stage, uin
 	}
 }
 
-/* A kernel or host operation whose sources are all known: ready is in scratch[READY], the host
- * clock has gone on already. */
+/* Run a kernel or host operation whose sources are all known: ready is in scratch[READY], the host
+ * clock has already advanced. */
 static bool lanes_run(lk_sweep *sweep, lk_sweep_stage *stage, const lk_insn *insn) {
 	size_t n = sweep->n;
 	int64_t *end = lk_sweep_register(sweep, stage, insn->stream), *const *v = sweep->scratch;
@@ -195,7 +195,7 @@ static bool lanes_run(lk_sweep *sweep, lk_sweep_stage *stage, const lk_insn *ins
 	return stage_keep_end(sweep, stage, insn);
 }
 
-/* One operation of a stage whose lanes differ or are recorded. */
+/* Execute one operation of a stage whose lanes differ or are recorded. */
 static int stage_step_lanes(lk_sweep *sweep, lk_sweep_stage *stage, uint32_t op) {
 	const lk_insn *insn = &sweep->sim->insn[op];
 	uint32_t sources = insn->join | (insn->flags & LK_INSN_ISSUED ? 1u << LK_REG_START : 0);
@@ -239,7 +239,7 @@ static int stage_step_any(lk_sweep *sweep, lk_sweep_stage *stage, uint32_t at) {
 	return stage_step(sweep, stage, &insn);
 }
 
-/* Runs a stage as far as it goes. */
+/* Run a stage as far as possible. */
 static int stage_run(lk_sweep *sweep, lk_sweep_stage *stage) {
 	for (; stage->call < stage->program->calls.count; stage->call++, stage->repetition = 0) {
 		uint32_t begin, end, repeat = stage->program->calls.at[stage->call].repeat;
@@ -334,7 +334,7 @@ static lk_status sweep_run_ready(lk_sweep *sweep, lk_error *err) {
 	return LK_OK;
 }
 
-/* All stages that are not done have deferred what they may: they may defer as much again. */
+/* All unfinished stages have reached their limit of deferred nodes: raise the limits. */
 static lk_status sweep_go_further(lk_sweep *sweep, lk_error *err) {
 	if (sweep->deferred > LK_SWEEP_DEFERRED_MOST)
 		return lk_fail(err, LK_ERR_INPUT, "step graph",

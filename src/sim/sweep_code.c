@@ -1,9 +1,9 @@
-/* sweep_code.c: instructions with costs, compute operations in a row fused. One operation is, in
- * max-plus algebra,
+/* sweep_code.c: instructions with costs; successive compute operations are fused. One operation is,
+ * in max-plus algebra,
  *     end = max(ready + d, host + max(lead + d, h + tail))
- * (h, lead, tail of cost.h; `host` before it), so two in a row are again of this form: what waits
- * for streams adds up, and the bound by the host is the larger of the first one's plus the second's
- * duration and the second's own. */
+ * (h, lead, tail of cost.h; `host` before it), so two in a row are again of this form: stream-bound
+ * times add up, and the host bound is the larger of the first one's plus the second's duration and
+ * the second's own. */
 #include "base/arena.h"
 #include "sim/sim_internal.h"
 #include "base/check.h"
@@ -67,8 +67,8 @@ static void chain_append(lk_sweep_insn *chain, const lk_sweep_insn *next) {
 	chain->last = next->op;
 }
 
-/* The start of a compute operation matters to those issued after it: up to the next one of its
- * block, or beyond. */
+/* Whether a compute operation's start matters to operations issued after it: up to the next one of
+ * its block, or beyond. */
 static bool insn_start_matters(const lk_sim *sim, uint32_t op, uint32_t end) {
 	LK_ASSERT(op < sim->graph->ops.count);
 	for (uint32_t i = op + 1; i < end; i++) {

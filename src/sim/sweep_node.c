@@ -1,7 +1,7 @@
 /* sweep_node.c: operations of several stages, and those that wait for them. A node whose arrival is
  * known is posted: a send or receive at its port, a collective across stages in its round. When the
- * last partner has come, start and end of all are known, the registers they promised are set, and
- * nodes and stages that waited go on. */
+ * last partner has arrived, start and end of all are known, the registers they promised are set,
+ * and waiting nodes and stages continue. */
 #include "base/arena.h"
 #include "sim/sim_internal.h"
 
@@ -87,7 +87,7 @@ bool lk_sweep_await(lk_sweep *sweep, lk_sweep_node *node, uint32_t sources) {
 		false);
 }
 
-/* Gives the time in `at`, the start or the end, to the nodes that wait for it. */
+/* Pass the time in `at`, the start or the end, to the nodes that wait for it. */
 static void node_pass_on(lk_sweep *sweep, lk_sweep_node *node, bool start) {
 	for (lk_sweep_edge **at = &node->out, *edge; (edge = *at);) {
 		if (edge->start != start) {
@@ -106,7 +106,7 @@ static void node_pass_on(lk_sweep *sweep, lk_sweep_node *node, bool start) {
 	}
 }
 
-/* Sets a register to the time in `at` if this node is the one that promised it. */
+/* Set a register to the time in `at` if this node promised it. */
 static bool node_set_register(lk_sweep *sweep, lk_sweep_node *node, unsigned r) {
 	lk_sweep_stage *stage = node->stage;
 	if (stage->pending[r] != node) return false;
@@ -115,8 +115,7 @@ static bool node_set_register(lk_sweep *sweep, lk_sweep_node *node, unsigned r) 
 	return true;
 }
 
-/* The start of an operation is known in `at`: writes it down, makes it the end, and gives that to
- * all who wait. */
+/* The start of an operation is known in `at`: store it, turn it into the end, and pass that on. */
 static bool node_settle(lk_sweep *sweep, lk_sweep_node *node) {
 	lk_sweep_stage *stage = node->stage;
 	const lk_insn *insn = &sweep->sim->insn[node->op];
@@ -205,14 +204,14 @@ static uint32_t node_members(const lk_sweep *sweep, const lk_sweep_node *node) {
 	return node->stage->index == 0 || node->stage->index == sim->stages - 1 ? 2 : 1;
 }
 
-/* The lanes of a stage that take part together; NULL: every lane only with its like on other
- * stages. */
+/* The lanes of a stage that take part together; NULL: every lane only with its counterparts on
+ * other stages. */
 static const lk_lane_groups *insn_lane_groups(const lk_sim *sim, const lk_insn *insn) {
 	if (insn->what == LK_INSN_CROSS) return &sim->group[insn->group];
 	return sim->graph->teams.at[insn->channel].across ? &sim->every : NULL;
 }
 
-/* Adds a node to the round of its number; `place` then points to where the round is linked. */
+/* Add a node to the round of its number; `place` then points to the link of the round. */
 static lk_sweep_round *round_join(lk_sweep *sweep, lk_sweep_round ***place, lk_sweep_node *node) {
 	lk_sweep_round **at = *place, *round;
 	while (*at && (*at)->number < node->number) at = &(*at)->next;
@@ -231,7 +230,7 @@ static lk_sweep_round *round_join(lk_sweep *sweep, lk_sweep_round ***place, lk_s
 	return round;
 }
 
-/* All have come. */
+/* All have arrived. */
 static bool round_close(lk_sweep *sweep, lk_sweep_node *all) {
 	const lk_lane_groups *groups = insn_lane_groups(sweep->sim, &sweep->sim->insn[all->op]);
 	for (lk_sweep_node *one = all->next; one; one = one->next) node_join(sweep, all, one);
@@ -304,7 +303,7 @@ static const lk_sweep_node *round_earliest(const lk_sweep_round *round, uint32_t
 	return first;
 }
 
-/* The earliest operation of a stage that was posted and lacks partners. */
+/* The earliest posted operation of a stage that lacks partners. */
 static const lk_sweep_node *stage_first_waiting(const lk_sweep *sweep, uint32_t stage) {
 	const lk_sweep_node *first = NULL;
 	uint32_t channels = sweep->sim->graph->channels;

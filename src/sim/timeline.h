@@ -1,5 +1,5 @@
-/* timeline.h: what happened when, for the ranks that were requested. The engines fill it; every
- * view reads it. */
+/* timeline.h: the events of the requested ranks over time. The engines fill it; every view reads
+ * it. */
 #ifndef LK_SIM_TIMELINE_H
 #define LK_SIM_TIMELINE_H
 
@@ -7,11 +7,11 @@
 #include "base/intern.h"
 #include "base/vec.h"
 
-/* One row of the picture: a stream of a rank. Slices of a track never overlap partially: they
- * follow one another or nest. */
+/* A row of the picture: a stream of a rank. Slices of a track never overlap partially: they follow
+ * one another or nest. */
 typedef struct lk_track {
 	int32_t rank;     /* global rank of the representative */
-	int32_t ranks;    /* how many ranks it represents */
+	int32_t ranks;    /* number of ranks that it represents */
 	uint32_t process; /* interned: "stage 3 (ranks 24-31)" */
 	uint32_t name;    /* interned: "compute", "tensor-parallel", "host", ... */
 } lk_track;
@@ -20,10 +20,10 @@ typedef struct lk_slice {
 	uint32_t track;
 	uint32_t name;      /* interned: "qkv_proj" */
 	uint32_t category;  /* interned: "gemm", "all_reduce", "forward" ... */
-	int32_t microbatch; /* -1 none */
-	int32_t layer;      /* -1 none */
+	int32_t microbatch; /* -1: none */
+	int32_t layer;      /* -1: none */
 	int64_t start_ps, end_ps;
-	double bytes; /* of communication, 0 otherwise */
+	double bytes; /* for communication, else 0 */
 	double flops;
 } lk_slice;
 

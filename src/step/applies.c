@@ -1,6 +1,6 @@
-/* applies.c: options and flags of launch lines that cannot act on a job, with the reason. An option
- * that was typed is refused; a flag that came with a launch line, which was written for a program
- * and not for lockstep, is listed among the ignored. */
+/* applies.c: options and launch-line flags that cannot act on a job, with the reason. A typed
+ * option is refused; a flag of a launch line, which was written for a program and not for lockstep,
+ * is listed among the ignored. */
 #include "base/arena.h"
 #include "step/step.h"
 
@@ -125,7 +125,8 @@ static bool lacks_deferral(const lk_job *job) {
 	return job->defer_head_gradient != LK_ON;
 }
 
-/* Of the modules alone that are recomputed: with others, an assumption says which has no effect. */
+/* Applies if only dense MLPs are recomputed: with other modules, an assumption names those without
+ * effect. */
 static bool lacks_dense_mlps(const lk_job *job) {
 	return lk_job_recomputes(job, LK_MODULE_MLP) && job->recompute_modules == LK_MODULE_MLP &&
 	       lk_job_module_idle(job, LK_MODULE_MLP);
@@ -136,26 +137,26 @@ static bool lacks_own_norms(const lk_job *job) {
 	       lk_job_module_idle(job, LK_MODULE_LAYERNORM);
 }
 
-/* Jobs are of transformers and convolution nets. */
+/* Jobs are transformers and convolution nets. */
 static bool lacks_tables(const lk_job *job) {
 	(void)job;
 	return true;
 }
 
-/* Jobs train; what generates is asked elsewhere (predict_generate.c). */
+/* Jobs train; generation is a separate question (predict_generate.c). */
 static bool lacks_generation(const lk_job *job) {
 	(void)job;
 	return true;
 }
 
-/* ---- the rules, in the order in which they are tried ---- */
+/* ---- the rules, in order ---- */
 
 static const char leave_out[] = "leave it out";
 
 static const struct rule {
-	const char *options, *flags; /* of predict; of launch lines: names with spaces between them */
+	const char *options, *flags; /* of predict; of launch lines: names separated by spaces */
 	bool (*idle)(const lk_job *job);
-	bool network; /* the network alone decides, whatever the layout: searches refuse it too */
+	bool network; /* only the network decides, not the layout: searches refuse it too */
 	const char *reason, *remedy;
 } rules[] = {
 	{"etp dispatcher moe-imbalance expert-overlap delay-wgrad fp8-dispatch dispatch-sms",

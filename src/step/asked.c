@@ -1,7 +1,6 @@
-/* asked.c: what a request asks for: what it states, then the number formats in which the publishers
- * of its network trained it, where it states none, then all that follows. The formats hold for
- * pre-training with Megatron-Core on GPUs that run all of Transformer Engine's recipes; a launch
- * line and other software keep their own. */
+/* asked.c: resolve a request: explicit settings first, then the publisher's number formats, then
+ * derived values. The formats apply to pre-training with Megatron-Core on GPUs that run all of
+ * Transformer Engine's recipes; launch lines and other software keep their own. */
 #include <string.h>
 
 #include "base/arena.h"
@@ -10,7 +9,7 @@
 
 enum { WORDS = 32 };
 
-/* What a request states of its own stays; another optimizer has moments of its own. */
+/* Keep what the request states; another optimizer has its own moments. */
 static void keep_stated(const lk_predict_request *request, const lk_job *job,
                         lk_predict_request *numbers) {
 	if (request->state_dtype || job->optimizer != LK_OPT_ADAM) numbers->state_dtype = NULL;
@@ -41,7 +40,7 @@ lk_status lk_request_lay_numbers(lk_arena *arena, const char **options,
 	return status;
 }
 
-/* Products with a factor for a block of numbers need Hopper or later. */
+/* Products with block scaling factors need Hopper or later. */
 static bool runs_recipes(const lk_cluster *cluster) {
 	for (int i = 0; i < cluster->groups; i++) {
 		const lk_device *device = cluster->node[i].device;
@@ -70,7 +69,7 @@ lk_status lk_request_take(lk_arena *arena, const lk_predict_request *request, lk
 	return take_trained(arena, request, out, err);
 }
 
-/* Whether the batch is for us to assume; what is stated in parts is not. */
+/* Whether to assume a batch; not if it is partly stated. */
 static bool request_want_batch(const lk_predict_request *request, int gpus, lk_asked *out) {
 	lk_job *job = &out->job;
 	if (job->gbs > 0 || job->microbatches > 0 || lk_request_launched(request)) return false;

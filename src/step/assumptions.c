@@ -11,8 +11,7 @@
 #include "model/layout/schedule.h"
 #include "model/layout/job.h"
 
-/* How many layers have a mixer beyond attention: " (42 Mamba-2, 6 attention)"; "" where none has.
- */
+/* Layers by mixer: " (42 Mamba-2, 6 attention)"; "" if all have only attention. */
 static const char *mixers_text(lk_arena *arena, const lk_model *model) {
 	static const char *const names[] = {"attention",           "Mamba", "delta net",
 	                                    "lightning attention", "RWKV",  "short convolution"};
@@ -32,7 +31,7 @@ static const char *mixers_text(lk_arena *arena, const lk_model *model) {
 	return text ? lk_arena_printf(arena, "%s)", text) : NULL;
 }
 
-/* "19 double, 38 single blocks", of those that there are. */
+/* "19 double, 38 single blocks": the kinds that occur. */
 static const char *blocks_text(lk_arena *arena, const lk_diffusion *net) {
 	const char *text = "";
 	for (int i = 0; i < LK_DIT_BLOCKS && text; i++)
@@ -176,7 +175,7 @@ static const char *attention_kernel_name(lk_attention_kernel kernel, const lk_de
 	return names[kernel];
 }
 
-/* What a stack's recipes turned on in a job; "" nothing; NULL: out of memory. */
+/* Features that a stack's recipes turned on in a job; "" none; NULL: out of memory. */
 static const char *stack_recipe_text(lk_arena *arena, const lk_job *job) {
 	const lk_stack_features *features = lk_job_features(job);
 	bool experts = job->model.experts > 0;
@@ -203,7 +202,7 @@ static const char *stack_recipe_text(lk_arena *arena, const lk_job *job) {
 	return text;
 }
 
-/* What assumptions are about, and where their lines go. */
+/* The subject of the assumptions and the list of their lines. */
 struct saying {
 	lk_arena *arena;
 	const lk_predict_request *request;
@@ -222,7 +221,7 @@ struct saying {
 		}                                                          \
 	} while (0)
 
-/* Cluster and formats. */
+/* Cluster and number formats. */
 static lk_status say_inputs(const struct saying *saying, lk_error *err) {
 	const lk_predict_request *request = saying->request;
 	const lk_asked *asked = saying->asked;
@@ -244,7 +243,7 @@ static lk_status say_inputs(const struct saying *saying, lk_error *err) {
 	return LK_OK;
 }
 
-/* What a sample is, and how many there are at once. */
+/* The unit of a sample, and the batch sizes. */
 static lk_status say_samples(const struct saying *saying, lk_error *err) {
 	const lk_predict_request *request = saying->request;
 	const lk_job *job = saying->job;
@@ -284,7 +283,7 @@ static lk_status say_samples(const struct saying *saying, lk_error *err) {
 	return LK_OK;
 }
 
-/* How the network is divided, and what its ranks exchange. */
+/* How the network is divided and what its ranks exchange. */
 static lk_status say_layout(const struct saying *saying, lk_error *err) {
 	const lk_predict_request *request = saying->request;
 	const lk_job *job = saying->job;
@@ -321,7 +320,7 @@ static lk_status say_layout(const struct saying *saying, lk_error *err) {
 	return LK_OK;
 }
 
-/* What kernels and the host reach. */
+/* Rates of kernels and of the host. */
 static lk_status say_rates(const struct saying *saying, lk_error *err) {
 	const lk_job *job = saying->job;
 	const lk_device *device = saying->asked->cluster.node[0].device;
@@ -355,7 +354,7 @@ static lk_status say_rates(const struct saying *saying, lk_error *err) {
 	return LK_OK;
 }
 
-/* What runs again, what waits, what spreads. */
+/* Recomputation, offloading, waiting, spread. */
 static lk_status say_order(const struct saying *saying, lk_error *err) {
 	const lk_predict_request *request = saying->request;
 	const lk_job *job = saying->job;
@@ -386,7 +385,7 @@ static lk_status say_order(const struct saying *saying, lk_error *err) {
 	return LK_OK;
 }
 
-/* Whose measured runs stand behind the numbers. */
+/* The measured runs that the numbers come from. */
 static lk_status say_software(const struct saying *saying, lk_error *err) {
 	const lk_job *job = saying->job;
 	lk_arch arch = saying->asked->cluster.node[0].device->arch;
@@ -430,7 +429,7 @@ static lk_status list_assumptions(lk_arena *arena, const lk_predict_request *req
 }
 #undef SAY
 
-/* Those that somebody may have counted on come first. */
+/* List the ignored flags; those that a user may rely on come first. */
 static lk_status list_ignored(lk_arena *arena, const lk_asked *asked, lk_prediction *out,
                               lk_error *err) {
 	const lk_launch *launch = &asked->launch;
@@ -449,14 +448,14 @@ static lk_status list_ignored(lk_arena *arena, const lk_asked *asked, lk_predict
 	return LK_OK;
 }
 
-/* One more of them: "gradient_acumulation_steps (gradient_accumulation_steps?)". */
+/* Append one name: "gradient_acumulation_steps (gradient_accumulation_steps?)". */
 static const char *name_unknown(lk_arena *arena, const char *names, const lk_ignored *flag) {
 	const char *comma = *names ? ", " : "";
 	return flag->near ? lk_arena_printf(arena, "%s%s%s (%s?)", names, comma, flag->flag, flag->near)
 	                  : lk_arena_printf(arena, "%s%s%s", names, comma, flag->flag);
 }
 
-/* Flags that nobody here knows, by name: up to NAMED, then their number. */
+/* Unknown flags by name: up to NAMED, then their number. */
 static const char *unknown_flags(lk_arena *arena, const lk_asked *asked) {
 	enum { NAMED = 8 };
 	const char *names = "";

@@ -1,17 +1,17 @@
-/* energy.c: power by what a GPU does, and what its host adds to it.
+/* energy.c: power of a GPU by activity, and of its host.
  *
  *     GPU  = idle + (board - idle) x sum over parts of share of the step x activity
  *     site = GPUs x (GPU + host share x board) x PUE
  *
- * Overlapped communication is not counted: the products beside it already draw what the board
- * may. */
+ * Overlapped communication is not counted: the products that it overlaps with already draw the
+ * board's limit. */
 #include "step/energy.h"
 
-/* Of the board's power: idle, and what host, network cards and fans add for each GPU. */
+/* Shares of the board's power: idle, and host, network cards and fans per GPU. */
 #define LK_IDLE_SHARE 0.13
 #define LK_HOST_SHARE 0.35
 
-/* How much of the power above idle a part takes. */
+/* The share of the power above idle that a part draws. */
 static double activity_of(lk_part part) {
 	switch (part) {
 	case LK_PART_GEMM:
@@ -25,7 +25,7 @@ static double activity_of(lk_part part) {
 	case LK_PART_DP:
 	case LK_PART_PP:
 	case LK_PART_COPY:
-	case LK_PART_BUBBLE: /* a kernel of NCCL waits for the message */
+	case LK_PART_BUBBLE: /* an NCCL kernel waits for the message */
 	case LK_PART_WAIT: return 0.2;
 	case LK_PART_HOST:
 	case LK_PART_COUNT: break;

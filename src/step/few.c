@@ -1,22 +1,23 @@
 /* few.c: a step of many micro-batches, predicted from few of them.
  *
- * A periodic schedule does the same again and again in its middle. The programs are built with as
- * many micro-batches as the pipeline needs to fill, settle and empty, and the simulation says
- * whether it has come to a steady state (sim/steady.c): then those left out take a known time each,
- * and everything of theirs is that of one more period. If not, the step is built with all of them:
- * what a step costs to predict does not grow with its micro-batches, and the answer is the same. */
+ * A periodic schedule repeats itself in its middle. The programs are built with as many
+ * micro-batches as the pipeline needs to fill, settle and empty, and the simulation reports whether
+ * it has reached a steady state (sim/steady.c): then each omitted micro-batch takes a known time,
+ * with the events of one more period. Otherwise the step is built with all of them. So the cost of
+ * a prediction does not grow with the micro-batches, and the answer is the same. */
 #include <stdlib.h>
 
 #include "model/layout/schedule.h"
 #include "step/step.h"
 
 enum {
-	FILL_A_STAGE = 4, /* micro-batches for each stage: to fill, to settle in, and to empty */
-	SETTLE = 8,       /* periods beyond */
-	WORTH = 3,        /* the job has at least so many times as many, or all are built */
+	FILL_A_STAGE = 4, /* micro-batches per stage: to fill, to settle, to empty */
+	SETTLE = 8,       /* additional periods */
+	WORTH = 3,        /* the job must have at least this many times as many; otherwise all are
+	                   * built */
 };
 
-/* Micro-batches after which programs repeat. Messages of two in a row have an event each. */
+/* Micro-batches after which programs repeat. Two successive messages use different events. */
 static int step_period(const lk_job *job) {
 	int group = job->microbatch_group > job->pp ? job->microbatch_group : job->pp;
 	if (job->schedule != LK_SCHED_INTERLEAVED) return 2;
@@ -32,7 +33,7 @@ int lk_step_few(const lk_job *job, const lk_step_options *options, int more) {
 	return (int)(few + (job->microbatches - few) % period);
 }
 
-/* What happens in [from, to), with times from its beginning. */
+/* The events in [from, to), with times relative to its beginning. */
 static size_t split_clip(const lk_sim_event *events, size_t count, int64_t from, int64_t to,
                          lk_sim_event *out) {
 	size_t kept = 0;
@@ -48,7 +49,7 @@ static size_t split_clip(const lk_sim_event *events, size_t count, int64_t from,
 	return kept;
 }
 
-/* Adds what is left out of the events of record `r`. */
+/* Add what is left out of the events of record `r`. */
 static lk_status split_add_gap(const lk_step *step, uint32_t r, const lk_sim_event *events,
                                size_t count, bool pipeline, lk_breakdown *out, lk_error *err) {
 	const lk_sim_gap *gap = &step->sim.gap;

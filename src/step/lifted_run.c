@@ -55,16 +55,15 @@ static bool lifted_run_is_work(const lk_lifted_op *op) {
 	return op->what == LK_LIFTED_DEVICE || op->what == LK_LIFTED_COMM;
 }
 
-/* When the kernel of a communication operation started: at the end of its lag, which comes before
- * it. */
+/* Start of a communication operation's kernel: the end of the lag before it. */
 static int64_t lifted_run_arrival(const lk_lifted_rank *rank, const lk_ran *ran, uint32_t i) {
 	uint32_t lag = i;
 	while (lag > 0 && rank->ops.at[lag].what != LK_LIFTED_LAG) lag--;
 	return ran[lag].end_ps;
 }
 
-/* The time in which an operation keeps its stream busy. A communication kernel runs from its
- * arrival on. */
+/* The time in which an operation occupies its stream. A communication kernel runs from its arrival
+ * on. */
 static lk_interval lifted_run_busy(const lk_lifted_rank *rank, const lk_ran *ran, uint32_t i) {
 	const lk_lifted_op *op = &rank->ops.at[i];
 	if (!ran) return (lk_interval){op->start_ns * 1000, op->end_ns * 1000};

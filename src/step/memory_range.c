@@ -1,8 +1,8 @@
 /* memory_range.c: the 80 % range of a predicted peak allocation.
  *
- * Errors are z = ln(measured / predicted) scale, scale = sqrt(predicted / GiB) up to 2: what a
- * prediction misses is partly a share of the memory and partly a number of bytes, so small jobs
- * miss by more. Above 8 GiB, where few jobs were measured, the scale is 1: twice as wide. */
+ * Errors are z = ln(measured / predicted) scale, scale = sqrt(predicted / GiB) up to 2: errors are
+ * partly a share of the memory and partly a number of bytes, so they are relatively larger for
+ * small jobs. Above 8 GiB, where few jobs were measured, the scale is 1: twice as wide. */
 #include "step/step.h"
 
 #include <math.h>
@@ -35,7 +35,7 @@ lk_memory_band lk_memory_band_known(const char *class) {
 void lk_memory_band_apply(const lk_memory_band *band, double predicted, double *low, double *high) {
 	*low = *high = NAN;
 	if (band->rows == 0 || !(predicted > 0)) return;
-	/* the prediction itself is possible, too */
+	/* the range includes the prediction itself */
 	*low = predicted * exp(fmin(band->low / lk_memory_scale(predicted), 0));
 	*high = predicted * exp(fmax(band->high / lk_memory_scale(predicted), 0));
 }

@@ -1,15 +1,15 @@
-/* memory_use.c: from the walk over a stage's allocations to what the device shows
+/* memory_use.c: from the walk over a stage's allocations to the memory that the device reports
  * (docs/method/memory.md).
  *
  *     total    = reserved + CUDA context + NCCL
  *     reserved = peak + 4 % of what moves + 0.1 GiB
  *
  * Workspaces: cuBLAS keeps one for each handle, and PyTorch has a handle for the forward and
- * one for the backward thread: 32 MiB each from Hopper on, or where CUBLAS_WORKSPACE_CONFIG is
- * :4096:8, which deterministic runs need; else 8.1 MiB (ATen/cuda/CublasHandlePool.cpp).
- * Transformer Engine has one of its own, 32 MiB from Hopper on and 4 MiB before, and four more for
- * grouped products. Megatron-LM's own layers have four of cuBLAS's, three with tensor parallelism:
- * seen in the steady allocation of its tests, not derived. */
+ * one for the backward thread: 32 MiB each from Hopper on, or with CUBLAS_WORKSPACE_CONFIG=:4096:8,
+ * which deterministic runs need; else 8.1 MiB (ATen/cuda/CublasHandlePool.cpp). Transformer Engine
+ * has one of its own, 32 MiB from Hopper on and 4 MiB before, and four more for grouped products.
+ * Megatron-LM's own layers have four cuBLAS workspaces, three with tensor parallelism: observed in
+ * the steady allocation of its tests, not derived. */
 #include "base/arena.h"
 #include "step/step.h"
 
@@ -19,7 +19,7 @@
 
 static double context_bytes(const lk_device *device) {
 	return device->arch >= LK_ARCH_HOPPER ? 0.8 * LK_GIB
-	                                      : 0.6 * LK_GIB; /* driver, kernels of the libraries */
+	                                      : 0.6 * LK_GIB; /* driver, the libraries' kernels */
 }
 
 /* NCCL keeps buffers per channel and connection: 4 MiB Simple, 4.7 MiB LL128, 0.5 MiB LL, for a
@@ -82,7 +82,7 @@ double lk_memory_least(const lk_job *job, const lk_cluster *cluster, const lk_ra
 	return reserved_bytes(&m) + context_bytes(device) + nccl_bytes(ranks);
 }
 
-/* What a stage of the graph needs of each device, by its walk. */
+/* Memory that a stage of the graph needs on each device, from its walk. */
 static void memory_use_stage(const lk_graph *graph, const lk_cluster *cluster,
                              const lk_memory *walk, uint32_t stage, lk_stage_use *use) {
 	int64_t chains = graph->ranks.chains;
@@ -112,7 +112,7 @@ lk_status lk_memory_ask(const lk_job *job, const lk_cluster *cluster, lk_step *o
 	if (!out->memory) return lk_oom(err);
 	lk_swing *swings = lk_memory_swings(&out->arena, out->graph);
 	if (!swings) return lk_oom(err);
-	lk_memory_band band = {0}; /* measured for Megatron-LM alone */
+	lk_memory_band band = {0}; /* measured only for Megatron-LM */
 	if (lk_job_like_megatron(job) && job->model.image == 0 && job->model.tower.layers == 0)
 		band = lk_memory_band_known(lk_memory_class(&job->model));
 	for (int s = 0; s < job->pp; s++) {

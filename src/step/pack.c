@@ -1,5 +1,5 @@
-/* pack.c: documents of given lengths in sequences of a job's length: what attention within them
- * takes of all pairs, and how far that spreads. */
+/* pack.c: documents of given lengths packed into sequences of a job's length: the share of all
+ * pairs within documents, and its spread. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,7 +10,7 @@
 #include "step/step.h"
 
 enum {
-	PACK_DOCUMENTS = 200000, /* so many are laid one after another */
+	PACK_DOCUMENTS = 200000, /* number of documents laid one after another */
 };
 
 /* "lognormal:800", "800", or a file with one length a line. */
@@ -32,7 +32,7 @@ static lk_status read_documents(const char *text, double *lengths, size_t count,
 	return LK_OK;
 }
 
-/* Documents follow one another; what does not fit into a sequence begins the next one. */
+/* Documents follow one another; the part that does not fit into a sequence begins the next one. */
 static void pack_documents(const double *lengths, size_t count, lk_job *job) {
 	double room = job->seq, pairs = 0, sum = 0, squares = 0, sequences = 0,
 		   all = (double)job->seq * job->seq;

@@ -1,6 +1,6 @@
-/* profile.c: the constants that a job is predicted with: the base, found on all measured runs
- * together, times the profile of its software stack. Both are calibration rows that `lockstep
- * calibrate runs` writes. */
+/* profile.c: the constants of a job's prediction: the base, fitted on all measured runs together,
+ * times the profile of its software stack. Both are calibration rows written by `lockstep calibrate
+ * runs`. */
 #include "step/step.h"
 
 #include <string.h>
@@ -20,8 +20,8 @@ const char *lk_precision_class(lk_dtype dtype) {
 
 /* ---- finding a profile ---- */
 
-/* Stacks that share code with a measured one: Megatron-LM is what NeMo runs, PyTorch's FSDP what
- * llm-foundry runs. */
+/* Stacks that share code with a measured one: NeMo runs Megatron-LM, llm-foundry runs PyTorch's
+ * FSDP. */
 static const char *profile_relative(const char *stack) {
 	static const char *const pairs[][2] = {
 		{"megatron", "nemo"},
@@ -34,12 +34,12 @@ static const char *profile_relative(const char *stack) {
 	return stack;
 }
 
-/* Few of all rows are: most differ in the first letter. */
+/* Only few of all rows match: most differ in the first letter. */
 static bool is_stack_row(const lk_calibration_row *row) {
 	return *row->family == 's' && strcmp(row->family, "stack") == 0;
 }
 
-/* The stack whose rows a job takes: its own where it has some. */
+/* The stack whose rows a job uses: its own if it has any. */
 static const char *profile_stack(const lk_calibration *calibration, const char *stack) {
 	for (size_t i = 0; i < calibration->rows.count; i++) {
 		const lk_calibration_row *row = &calibration->rows.at[i];
@@ -48,8 +48,8 @@ static const char *profile_stack(const lk_calibration *calibration, const char *
 	return profile_relative(stack);
 }
 
-/* A variant is a release, or a precision, or "PRECISION RELEASE". Its precision; -1 holds for all.
- */
+/* A variant is a release, a precision, or "PRECISION RELEASE". Returns its precision; -1: applies
+ * to all. */
 static int variant_precision(const char *variant) {
 	static const char *const order[] = {"16-bit", "fp8", "fp4"};
 	size_t length = strcspn(variant, " ");
@@ -64,7 +64,7 @@ static const char *release_of(const char *variant) {
 	return blank ? blank + 1 : "";
 }
 
-/* Steps from a precision to the job's; the profile of the nearest stands in for a missing one. */
+/* Steps from a precision to the job's; the nearest profile replaces a missing one. */
 static int profile_distance(const char *variant, const char *precision) {
 	int have = variant_precision(variant), want = variant_precision(precision);
 	return have < 0 ? 0 : have > want ? have - want : want - have;
@@ -167,12 +167,12 @@ void lk_profile_apply(const double knobs[LK_KNOBS], lk_constants *constants) {
 	constants->expert_efficiency *= knobs[LK_KNOB_EXPERTS];
 }
 
-/* The base's shares of memory bandwidth are of language models: they stand for passes that their
- * graphs do not have, too. Those of convolution nets have theirs; kernels that stream, measured
- * alone, reach 0.83 to 0.89 (add in data/calibration/memory.csv). */
+/* The base's shares of memory bandwidth were fitted on language models and include passes that
+ * their graphs lack. Convolution nets have their own; streaming kernels measured separately reach
+ * 0.83 to 0.89 (add in data/calibration/memory.csv). */
 void lk_profile_streaming(lk_constants *out) {
 	out->memory_efficiency = out->norm_efficiency = 0.86;
-	out->stream_issue = 13.9; /* of the H100, the most of all devices measured */
+	out->stream_issue = 13.9; /* of the H100, the highest of all measured devices */
 }
 
 lk_job lk_profile_job(const lk_graph *graph, const char *stack, const char *release,
@@ -214,7 +214,7 @@ void lk_profile_constants(const lk_job *job, lk_constants *out) {
 	if (lk_job_lists_passes(job)) lk_profile_streaming(out);
 	lk_profile_apply(knobs, out);
 	out->attention = lk_profile_attention(job);
-	lk_error unused; /* a request with a wrong text was refused */
+	lk_error unused; /* an invalid text was refused with the request */
 	if (lk_nccl_settings_read(job->nccl, "", &out->nccl, &unused) != LK_OK)
 		out->nccl = (lk_nccl_settings){0};
 }

@@ -1,14 +1,14 @@
 /* range.c: the 80 % range of a predicted step time.
  *
- * The interval of measured / predicted that held most runs of the job's software stack, when each
- * was predicted from a fit without its network (study/fit/cross_runs.c); on each side as wide as runs
- * on the job's GPU say, where that is wider. What no run had makes it wider by what such runs were
- * missed by more than others, when all of them were left out together: a GPU, an architecture, a
- * stack. A network whose rate lies outside those of the runs adds what collectives were missed by
- * on fabrics that no fit had seen, for each of the first two octaves, in the share of the step that
- * waits for communication. Where each layer is divided among the GPUs of a node or more (tensor and
- * context parallelism) both sides are farther (ln) by the ratio of the errors of such runs to those
- * of others. */
+ * Start with the interval of measured / predicted that held most runs of the job's software stack,
+ * each predicted from a fit without its network (src/fit/cross_runs.c); on each side use the
+ * interval of runs on the job's GPU if it is wider. A GPU, architecture or stack without runs
+ * widens it by the excess error of runs with such a property when all of them were left out
+ * together. A network whose rate lies outside those of the runs adds the error of collectives on
+ * fabrics unseen by the fit, for each of the first two octaves, times the share of the step that
+ * waits for communication. If each layer is divided among the GPUs of a node or more (tensor and
+ * context parallelism), both sides are multiplied (in ln) by the ratio of the errors of such runs
+ * to those of others. */
 #include "base/arena.h"
 #include "step/step.h"
 
@@ -27,8 +27,7 @@ static const lk_calibration_row *range_class_of(lk_arena *arena, const char *of,
 	return variant ? lk_calibration_find(lk_calibration_current(), "range", "step", variant) : NULL;
 }
 
-/* Runs whose whole stack was left out: they speak of software that has few runs of a kind, or none.
- */
+/* Runs whose whole stack was left out: they represent software with few runs of a kind, or none. */
 static const char unseen_stack[] = "unseen stack";
 
 const lk_calibration_row *lk_range_row(lk_arena *arena, const lk_job *job) {
@@ -59,15 +58,15 @@ bool lk_range_divided(const lk_job *job) {
 	return (int64_t)job->tp * job->cp >= NODE;
 }
 
-/* How many times as wide (ln) a job's range is as that of its class of runs, which holds errors of
- * undivided layers: those of divided ones were scaled to them. */
+/* The factor (ln) on a job's range relative to its class of runs, which holds errors of undivided
+ * layers: those of divided ones were scaled to them. */
 static double range_times(const lk_calibration *calibration, const lk_job *job) {
 	if (!lk_range_divided(job)) return 1;
 	return lk_calibration_value(lk_calibration_find(calibration, "range", "step", "divided"),
 	                            "times", 1);
 }
 
-/* The range's sides, and which of GPU and architecture no run had (NULL: both were seen). */
+/* The range's sides, and which of GPU and architecture has no runs (NULL: both have). */
 static struct sides range_sides(lk_arena *arena, const lk_job *job, const lk_device *device,
                                 const char **unseen) {
 	bool experts = job->model.experts > 0;
@@ -95,8 +94,8 @@ static double octaves_outside(double rate, double low, double high) {
 	return rate > 0 ? fmax(0, fmax(log2(low / rate), log2(rate / high))) : 0;
 }
 
-/* How far the networks of a cluster are from those of the runs: 2 octaves are the whole way. The
- * runs have 12.5 to 100 GB/s of NICs a GPU, 25 to 900 of links. */
+/* Distance of a cluster's networks from those of the runs: 2 octaves are the full distance. The
+ * runs have 12.5 to 100 GB/s of NICs per GPU, 25 to 900 of links. */
 static double network_distance(const lk_cluster *cluster) {
 	double far = 0;
 	int nodes = 0;
@@ -111,8 +110,7 @@ static double network_distance(const lk_cluster *cluster) {
 	return fmin(far, 2);
 }
 
-/* The error of collectives on fabrics that no fit had seen, of messages as steps have them: long
- * ones. */
+/* The error of collectives on fabrics unseen by the fit, for messages as long as in steps. */
 static double network_error(const lk_calibration *calibration) {
 	return lk_coll_range_of(calibration, LK_COLL_NETWORK, false).share;
 }
@@ -134,8 +132,7 @@ void lk_range_of(lk_arena *arena, const lk_job *job, const lk_cluster *cluster,
 	struct sides sides = range_sides(arena, job, cluster->node[0].device, &unseen);
 	double far = network_distance(cluster), more = far * network_share * network_error(calibration);
 	double times = range_times(calibration, job);
-	/* a class whose runs were all faster or slower than predicted: the prediction is possible too
-	 */
+	/* all runs of a class may be faster or slower than predicted: include the prediction */
 	*low = seconds * exp(-hypot(times * fmin(sides.below, 0), more));
 	*high = seconds * exp(hypot(times * fmax(sides.above, 0), more));
 	if (!basis) return;

@@ -1,5 +1,5 @@
-/* request.c: reads a request: launch line, model, cluster, then the options on top, then everything
- * is completed; and says what a launch line states as the options that state it too. */
+/* request.c: read a request: launch line, model, cluster, then the options on top, then complete
+ * the whole; and express a launch line as the equivalent options. */
 #include "base/arena.h"
 #include "step/step.h"
 
@@ -13,11 +13,11 @@
 #include "launch/emit.h"
 #include "model/layout/schedule.h"
 
-/* The values of options that are names, in the order of their enumerations. */
+/* Named values of options, in the order of their enumerations. */
 static const char *const tasks[] = {"pretrain", "sft", "lora", NULL};
 static const char *const shardings[] = {"0", "1", "2", "3"};
 static const char *const cp_kinds[] = {"ring", "all-gather", "ulysses", NULL};
-/* The library's own choice of a fused kernel, none, or a certain one (lk_attn_library, from cuDNN
+/* The library's own choice of a fused kernel, none, or a specific one (lk_attn_library, from cuDNN
  * on). */
 static const char *const kernels[] = {"flash", "unfused", "cudnn", "fa2", "fa3", NULL};
 static const char *const averages[] = {"none", "device", "host", NULL};
@@ -28,7 +28,7 @@ bool lk_request_launched(const lk_predict_request *request) {
 	return request->script || request->config || request->launch_count > 0;
 }
 
-/* --var fills what a file reads; a name that nothing reads is a slip. */
+/* --var sets variables that a file reads; a name that nothing reads is a typo. */
 static lk_status check_vars_read(const char *vars, const char *file, uint64_t read, lk_error *err) {
 	int at = 0;
 	for (const char *line = vars; line && *line && at < 64; at++) {
@@ -78,15 +78,15 @@ static lk_status read_launch(lk_arena *arena, const lk_predict_request *request,
 	return LK_OK;
 }
 
-/* "Qwen/Qwen3-8B" is an id of a repository, and "hf.co/Qwen/Qwen3-8B" its page, unless a file or
- * folder has this name. */
+/* "Qwen/Qwen3-8B" is a repository id, and "hf.co/Qwen/Qwen3-8B" its page, unless a file or folder
+ * has this name. */
 static bool request_looks_like_path(const char *name) {
 	if (strcmp(name, ".") == 0) return true;
 	if (lk_id_form(name)) return access(name, F_OK) == 0;
 	return strchr(name, '/') || lk_ends_in(name, ".json");
 }
 
-/* The numbers in which networks differ that are not the same. */
+/* Fields in which networks of different shape differ. */
 static const struct {
 	const char *name;
 	size_t offset;
@@ -96,7 +96,7 @@ static const struct {
                      {"ffn", offsetof(lk_model, ffn)},
                      {"experts", offsetof(lk_model, experts)}};
 
-/* The first number in which two networks differ; -1 where none does. */
+/* The first field in which two networks differ; -1: none. */
 static int shape_difference(const lk_model *a, const lk_model *b, int *one, int *other) {
 	for (int i = 0; i < (int)(sizeof shape_numbers / sizeof *shape_numbers); i++) {
 		*one = *(const int *)((const char *)a + shape_numbers[i].offset);
@@ -120,8 +120,8 @@ static lk_status warn_taken(const char *name, char warning[LK_MODEL_WARNING], lk
 	return LK_OK;
 }
 
-/* A launch line that names, or whose flags state, another network than --model: one of them is
- * meant. */
+/* Warn if a launch line names, or states by flags, another network than --model: only one of them
+ * is meant. */
 static lk_status warn_other_network(const lk_asked *asked, const char *name, const lk_model *model,
                                     char warning[LK_MODEL_WARNING], lk_error *err) {
 	const lk_model *line = &asked->job.model;
@@ -152,8 +152,8 @@ static lk_status warn_other_network(const lk_asked *asked, const char *name, con
 	return LK_OK;
 }
 
-/* Of a configuration's network with an encoder of images: texts alone leave the encoder out, and so
- * does context parallelism; images of any size are of the size that has room. */
+/* For a configuration's network with an image encoder: text-only sequences drop the encoder, and so
+ * does context parallelism; images of any size get the size that fits. */
 static void fit_images(lk_asked *asked) {
 	lk_job *job = &asked->job;
 	lk_tower *tower = &job->model.tower;
@@ -233,8 +233,7 @@ static lk_status read_model(const lk_predict_request *request, lk_asked *out, lk
 	return LK_OK;
 }
 
-/* As many GPUs as the degrees multiply to, where a number of replicas was given in place of them;
- * 0: none was. */
+/* The product of the degrees, if a number of replicas was given instead of GPUs; 0: none was. */
 static int gpus_of_degrees(const lk_predict_request *request, const lk_job *job) {
 	if (request->gpus || !request->dp) return request->gpus;
 	int64_t gpus = request->dp;
@@ -249,13 +248,13 @@ static int gpus_of_degrees(const lk_predict_request *request, const lk_job *job)
 
 static lk_status request_read_cluster(lk_arena *arena, const lk_predict_request *request,
                                       int launched, lk_asked *out, lk_error *err) {
-	lk_predict_request counted = *request; /* "16xh100" states the number as --gpus does */
+	lk_predict_request counted = *request; /* "16xh100" states the number like --gpus */
 	LK_TRY(lk_where_count(&counted.gpu, &counted.gpus, err));
 	request = &counted;
-	/* What the file leaves open is the least that works, where nobody says it otherwise. */
+	/* the minimum that works, if neither the file nor options state it */
 	if (launched == 0 && !request->gpus && !request->cluster && !request->dp)
 		launched = out->launch.gpus_assumed;
-	else if (out->launch.gpus_line > 0) { /* what was assumed does not hold */
+	else if (out->launch.gpus_line > 0) { /* the assumption does not hold */
 		int line = out->launch.gpus_line - 1, after = out->launch.assumed_count - line - 1;
 		memmove(&out->launch.assumed[line], &out->launch.assumed[line + 1],
 		        (size_t)after * sizeof *out->launch.assumed);
@@ -270,7 +269,7 @@ static lk_status request_read_cluster(lk_arena *arena, const lk_predict_request 
 	                              : gpus_of_degrees(request, &out->job),
 	                  .ranks = launched > 0 ? (uint32_t)launched : 0};
 	LK_TRY(lk_where_read(arena, &where, &out->cluster, &out->job.gpus, err));
-	/* what a log of NCCL says of its settings, unless option or launch line do */
+	/* settings from an NCCL log, unless an option or the launch line states them */
 	if (*out->job.nccl || !*out->cluster.nccl || out->cluster.gpus == 1) return LK_OK;
 	lk_nccl_settings settings;
 	lk_copy(out->job.nccl, sizeof out->job.nccl, out->cluster.nccl);
@@ -288,7 +287,7 @@ static void take_switch(lk_switch *field, int value) {
 	if (value) *field = value > 0 ? LK_ON : LK_OFF;
 }
 
-/* One of a list of names, which end with NULL; `out` keeps its value when nothing was given. */
+/* Read one of a NULL-ended list of names; *out is unchanged if nothing was given. */
 static lk_status request_take_name(int *out, const char *text, const char *const *names,
                                    const char *where, lk_error *err) {
 	if (!text) return LK_OK;
@@ -361,13 +360,12 @@ static lk_status take_schedule(lk_job *job, const char *text, lk_error *err) {
 	return LK_OK;
 }
 
-/* Preference optimisation: fine-tuning on pairs, which a frozen reference reads too. */
+/* Preference optimisation: fine-tuning on pairs, which a frozen reference also reads. */
 static bool takes_pairs(const lk_predict_request *request) {
 	return request->dpo || (request->task && lk_same_name(request->task, "dpo"));
 }
 
-/* AdamW is what frameworks call Adam with its decay apart: the same states, traffic and products.
- */
+/* AdamW is Adam with decoupled decay: the same states, traffic and products. */
 static lk_status take_optimizer(const char *text, int *out, lk_error *err) {
 	bool decayed = text && lk_same_name(text, "adamw");
 	return request_take_name(out, decayed ? "adam" : text, lk_optimizer_names, "--optimizer", err);
@@ -420,7 +418,7 @@ static void take_attention(int kernel, lk_job *job) {
 	job->attn_library_said = certain;
 }
 
-/* "ulysses/8": groups of 8 exchange tokens for heads, a ring runs between them. */
+/* "ulysses/8": groups of 8 exchange tokens for heads, with a ring between groups. */
 static lk_status take_cp_kind(lk_job *job, const char *text, lk_error *err) {
 	if (!text) return LK_OK;
 	char name[32];
@@ -482,7 +480,7 @@ static lk_status request_take_layout(const lk_predict_request *request, lk_job *
 	return take_schedule(job, request->schedule, err);
 }
 
-/* The software that a job is to be written for; NULL: none, or the job states its own. */
+/* The software that a job is to be emitted for; NULL: none, or the job states its own. */
 static const char *emitted_stack(const lk_predict_request *request, const lk_job *job) {
 	bool open = request->emit && !lk_request_launched(request) && !request->deepspeed;
 	if (open && job->model.network == LK_NET_CONV) return "ddp";
@@ -513,7 +511,7 @@ static void take_switches(const lk_predict_request *request, lk_job *job) {
 	job->stack_recipe = stack && !lk_request_launched(request) && !request->deepspeed;
 }
 
-/* What the job sets of NCCL, by whichever of option and launch line states it. */
+/* Check the job's NCCL settings, from an option or the launch line. */
 static lk_status request_check_nccl(const lk_predict_request *request, const lk_job *job,
                                     lk_error *err) {
 	lk_nccl_settings settings;
@@ -524,8 +522,7 @@ static lk_status request_check_nccl(const lk_predict_request *request, const lk_
 	return lk_nccl_settings_read(job->nccl, where, &settings, err);
 }
 
-/* Stacks whose defaults differ; what else a user writes would be taken for one of them in silence.
- */
+/* Known stacks have their own defaults; any other name would silently get those of one of them. */
 lk_status lk_request_check_stack(const char *stack, lk_error *err) {
 	static const char *const names[] = {"megatron",           "nemo",       "fsdp",
 	                                    "llm-foundry",        "torchtitan", "deepspeed",
@@ -556,8 +553,8 @@ static lk_status read_teacher(lk_arena *arena, const char *text, lk_job *job, lk
 	                                     : lk_model_preset(text, teacher, err);
 }
 
-/* All of a request but the cluster, which the options on top do not look at; *launched: GPUs that
- * the launch line states. */
+/* Read all of a request except the cluster, which the options on top do not need; *launched: GPUs
+ * stated by the launch line. */
 static lk_status request_take_job(lk_arena *arena, const lk_predict_request *request, lk_asked *out,
                                   int *launched, lk_error *err) {
 	memset(out, 0, sizeof *out);
@@ -570,7 +567,7 @@ static lk_status request_take_job(lk_arena *arena, const lk_predict_request *req
 	LK_TRY(lk_request_pack(request->pack, &out->job, err));
 	if (takes_pairs(request)) LK_TRY(lk_job_check_reference(&out->job, err));
 	const char *lacks = out->job.dpo ? lk_job_lacks_reference(&out->job) : NULL;
-	if (lacks) { /* a configuration's: listed, as flags that cannot act are */
+	if (lacks) { /* from a configuration: listed, like flags that cannot act */
 		out->job.dpo = false;
 		LK_TRY(lk_launch_ignore(arena, &out->launch, "dpo", lacks, LK_IGNORED_NOTABLE, err));
 	}
@@ -633,7 +630,7 @@ lk_status lk_request_check(const lk_predict_request *request, lk_error *err) {
 
 /* ---- a launch line as options ---- */
 
-/* The name of a value; the first of its list is what holds where nothing is said. */
+/* The name of a value; the first of its list is the default. */
 static const char *stated_name(const char *const *names, int value) {
 	return value ? names[value] : NULL;
 }
@@ -642,7 +639,7 @@ static const char *stated_text(const char *text) {
 	return *text ? text : NULL;
 }
 
-/* Ranks that share one copy of the weights; 0: not stated, or the number of GPUs is not. */
+/* Ranks that share one copy of the weights; 0: not stated, or the number of GPUs is unknown. */
 static int stated_group(const lk_job *job, int gpus) {
 	int64_t block = (int64_t)(job->tp > 0 ? job->tp : 1) * (job->pp > 0 ? job->pp : 1);
 	if (job->shard_group > 0 || job->shard_copies <= 1) return job->shard_group;

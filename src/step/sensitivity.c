@@ -1,5 +1,5 @@
-/* sensitivity.c: one rate changed, the step asked again: tensor cores, memory bandwidth, NICs,
- * links inside a node. */
+/* sensitivity.c: predict the step again with one rate changed: tensor cores, memory bandwidth,
+ * NICs, links within a node. */
 #include "base/arena.h"
 #include "step/step.h"
 
@@ -12,8 +12,8 @@ const char *const lk_sensitive_costs[LK_SENSITIVE_COSTS] = {"compute", "memory b
                                                             "network", "links inside a node"};
 const double lk_sensitive_factors[LK_SENSITIVE_WAYS] = {0.9, 1.1};
 
-/* The cluster with one rate changed. That of compute is not among them: the constants of products
- * and attention hold it. */
+/* The cluster with one rate changed. The compute rate is not in it, but in the constants of
+ * products and attention. */
 static lk_status changed_cluster(lk_arena *arena, const lk_cluster *from, int cost, double factor,
                                  lk_cluster *out, lk_error *err) {
 	*out = *from;
@@ -25,7 +25,7 @@ static lk_status changed_cluster(lk_arena *arena, const lk_cluster *from, int co
 		*node = from->node[g];
 		devices[g] = *node->device;
 		node->device = &devices[g];
-		if (cost == COMPUTE) devices[g].gemm_flops *= factor; /* of devices that were measured */
+		if (cost == COMPUTE) devices[g].gemm_flops *= factor; /* of measured devices */
 		if (cost == MEMORY) {
 			devices[g].memory_rate *= factor;
 			devices[g].stream_rate *= factor;
@@ -36,8 +36,8 @@ static lk_status changed_cluster(lk_arena *arena, const lk_cluster *from, int co
 	return LK_OK;
 }
 
-/* `cost` LK_SENSITIVE_COSTS: nothing is changed. */
-/* NAN where the changed job cannot be asked; memory that is out is an error. */
+/* `cost` LK_SENSITIVE_COSTS: no change. */
+/* NAN if the changed job is refused; running out of memory is an error. */
 static lk_status ask_changed(const lk_job *job, const lk_cluster *cluster, lk_step_habits habits,
                              int cost, double factor, double limit_s, double *seconds,
                              lk_error *err) {
@@ -79,10 +79,10 @@ lk_status lk_sensitivity_ask(const lk_job *job, const lk_cluster *cluster, lk_st
 enum { CHANGES = LK_SENSITIVE_COSTS * LK_SENSITIVE_WAYS, LEAST_FOLDS = 4 };
 
 struct trial {
-	lk_job few, twice; /* alike but for their micro-batches */
+	lk_job few, twice; /* differ only in their micro-batches */
 	const lk_cluster *cluster;
-	bool shortened;                                  /* else `few` is the job itself */
-	double few_s[CHANGES + 1], twice_s[CHANGES + 1]; /* the last one: nothing changed */
+	bool shortened;                                  /* otherwise `few` is the job itself */
+	double few_s[CHANGES + 1], twice_s[CHANGES + 1]; /* the last: no change */
 };
 
 static lk_status sensitivity_try_change(void *context, size_t i, lk_error *err) {
@@ -107,8 +107,8 @@ static lk_job shortened(const lk_job *job, int count) {
 	return out;
 }
 
-/* Simulated lengths grow evenly from two micro-batches for each stage on; an interleaved schedule
- * takes them by groups. */
+/* Simulated lengths grow linearly from two micro-batches per stage on; an interleaved schedule
+ * takes whole groups. */
 static int few_microbatches(const lk_job *job) {
 	int group = job->microbatch_group > job->pp ? job->microbatch_group : job->pp;
 	return LEAST_FOLDS * group <= job->microbatches && job->gbs % job->microbatches == 0 ? group

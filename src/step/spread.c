@@ -1,7 +1,7 @@
-/* spread.c: how far a step spreads over seeds of what its GPUs and kernels differ by. Every seed is
- * a simulation of its own of the same graph with the same costs, so that they run concurrently; the
- * first is the step that is known already. One more, in which all ranks are equally fast, says what
- * waiting for slow ones costs. */
+/* spread.c: the spread of a step over seeds of the variation of its GPUs and kernels. Each seed is
+ * a separate simulation of the same graph with the same costs, so seeds run concurrently; the first
+ * is the already known step. One more, with all ranks equally fast, shows the cost of waiting for
+ * slow ones. */
 #include "base/arena.h"
 #include "step/step.h"
 
@@ -12,7 +12,7 @@
 #include "base/parallel.h"
 #include "base/stats.h"
 
-/* Numbers of every seed: the step, its parts, the straggler's share. */
+/* Values per seed: the step, its parts, the straggler's share. */
 enum { SPREAD_STEP = LK_PART_COUNT, SPREAD_STRAGGLER, SPREAD_NUMBERS };
 
 typedef struct lk_spreading {
@@ -20,8 +20,8 @@ typedef struct lk_spreading {
 	const lk_step *step;
 	size_t seeds;
 	double *number;               /* [SPREAD_NUMBERS * seeds] */
-	double even_s;                /* the step of ranks that are equally fast */
-	lk_search_progress *progress; /* NULL: nobody is told; `asker` is */
+	double even_s;                /* the step with all ranks equally fast */
+	lk_search_progress *progress; /* NULL: no progress reports; `asker` is its context */
 	void *progress_context;
 	pthread_t asker;
 	atomic_size_t done;
@@ -33,8 +33,8 @@ static void spreading_note(const lk_spreading *spreading, size_t seed, const lk_
 	spreading->number[SPREAD_STEP * spreading->seeds + seed] = step->step_s;
 }
 
-/* Task 0 is the step of ranks that are equally fast, task i seed i. Graph and costs are the step's
- * own; what the simulation makes is freed here. */
+/* Task 0 is the step with all ranks equally fast, task i is seed i. Graph and costs belong to the
+ * step; what the simulation allocates is freed here. */
 static lk_status spreading_run_one(void *context, size_t task, lk_error *err) {
 	lk_spreading *spreading = context;
 	lk_step_options options = *spreading->options;
@@ -45,7 +45,7 @@ static lk_status spreading_run_one(void *context, size_t task, lk_error *err) {
 	if (task == 0) {
 		options.jitter = options.gpu_spread = 0;
 		options.straggler_count = 0;
-		options.bare = true; /* its time alone */
+		options.bare = true; /* only its time */
 	}
 	lk_status status = lk_step_simulate(&options, &one, err);
 	if (status == LK_OK && task == 0) spreading->even_s = one.step_s;
@@ -58,7 +58,7 @@ static lk_status spreading_run_one(void *context, size_t task, lk_error *err) {
 	return status;
 }
 
-/* False when memory runs out, the only reason for a NAN here. */
+/* False when memory runs out, the only cause of a NAN here. */
 static bool spreading_quantiles(const lk_spreading *spreading, int number, lk_quantiles *out) {
 	const double *of = spreading->number + (size_t)number * spreading->seeds;
 	*out = (lk_quantiles){lk_quantile(of, spreading->seeds, 0.50),
@@ -75,7 +75,7 @@ static lk_status spreading_fill(const lk_spreading *spreading, lk_step_spread *o
 	return filled ? LK_OK : lk_oom(err);
 }
 
-/* A seed may be no slower than equal ranks: then nothing is lost to stragglers. */
+/* A seed may be no slower than equal ranks: then stragglers cost nothing. */
 static void spreading_share(const lk_spreading *spreading) {
 	const double *step_s = spreading->number + SPREAD_STEP * spreading->seeds;
 	double *share = spreading->number + SPREAD_STRAGGLER * spreading->seeds;

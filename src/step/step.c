@@ -47,16 +47,16 @@ static lk_status split_time(lk_step *out, lk_error *err) {
 	return LK_OK;
 }
 
-/* How many times a call of the graph runs in the step: those of a micro-batch in the steady state
- * stand for those of the micro-batches that are left out too. */
+/* How often a call of the graph runs in the step: calls of a steady-state micro-batch also
+ * represent those of the omitted micro-batches. */
 static double call_times(const lk_step *step, const lk_call *call) {
 	enum {
-		STEADY = 1 /* neither the first nor the last one */
+		STEADY = 1 /* neither the first nor the last */
 	};
 	return call->repeat * (call->microbatch == STEADY ? 1.0 + step->left_out : 1.0);
 }
 
-/* Flops of all ranks. A block is summed up once, however often it is called. */
+/* Flops of all ranks. Each block is summed once, however often it is called. */
 static lk_status step_count_flops(lk_step *out, lk_error *err) {
 	const lk_graph *graph = out->graph;
 	double *of_block = LK_ARRAY(&out->arena, double, graph->blocks.count + 1);
@@ -74,17 +74,17 @@ static lk_status step_count_flops(lk_step *out, lk_error *err) {
 	return LK_OK;
 }
 
-/* A slow rank or noise changes compute but not communication, which a folded run holds both of:
- * such steps are simulated operation by operation, unless noise makes every chain of a very large
- * job its own class. */
+/* A slow rank or noise changes compute but not communication, and a folded run contains both: such
+ * steps are simulated operation by operation, unless noise puts every chain of a very large job in
+ * its own class. */
 static bool step_may_fold(const lk_step_options *options, const lk_graph *graph) {
 	if (options->exact || options->straggler_count > 0 || graph->traced) return false;
 	bool noisy = options->jitter > 0 || options->gpu_spread > 0;
 	return !noisy || graph->ranks.chains > LK_STEP_NOISY_CHAINS;
 }
 
-/* Operations that one rank of every stage runs, in the step or of the graph's own micro-batches; of
- * the calls that are `left` out none. */
+/* Operations of one rank per stage, in the whole step or in the graph's own micro-batches; excludes
+ * the calls in `left`. */
 typedef struct lk_operation_count {
 	double step, graph;
 } lk_operation_count;
@@ -130,7 +130,7 @@ static lk_status run_graph(const lk_step_options *options, double leave_lanes, l
 	return LK_OK;
 }
 
-/* Adds to `keep` the calls of the graph whose folded runs shared the device. */
+/* Add to `keep` the calls of the graph whose folded runs shared the device. */
 static void keep_shared(const lk_step *step, bool *keep) {
 	const bool *shared = step->sim.shared;
 	size_t first = 0;
@@ -146,11 +146,11 @@ static void keep_shared(const lk_step *step, bool *keep) {
 	}
 }
 
-/* A folded run that has the device to itself takes as long as its operations, simulated alone.
- * So the calls whose runs shared it are kept as they are, and the step is simulated again, until no
- * run shares anything: the answer is then that of every operation simulated. It is not where that
- * would be too much to simulate. Where most runs share the device it is simulated as it is at once.
- */
+/* A folded run that has the device to itself takes as long as its operations simulated separately.
+ * So the calls whose runs shared it are kept unfolded, and the step is simulated again until no run
+ * shares anything: the answer then equals that of the unfolded simulation. It does not where
+ * unfolding would be too much to simulate. If most runs share the device, simulate unfolded at
+ * once. */
 static lk_status run_folded(const lk_step_options *options, lk_step *out, lk_error *err) {
 	lk_operation_count all = step_count_operations(out, NULL);
 	double limit = LK_STEP_SIMULATED / (out->share > 0 ? out->share : 1);
@@ -186,13 +186,13 @@ static lk_status run_folded(const lk_step_options *options, lk_step *out, lk_err
 	return run_graph(options, 0, out, err);
 }
 
-/* Small steps are simulated sooner than folded. */
+/* Small steps are simulated faster than folded. */
 static bool step_is_small(const lk_step_options *options, const lk_step *step) {
 	return !options->no_contention && step->costs.variants == 1 &&
 	       step_count_operations(step, NULL).step <= LK_STEP_SMALL;
 }
 
-/* Whether the graph's few micro-batches do not say what all take. */
+/* Whether the graph's few micro-batches do not determine the time of all. */
 static bool step_is_unsettled(const lk_step *step) {
 	return step->left_out && step->sim.unsettled;
 }
@@ -225,7 +225,7 @@ static lk_status ask_times(const lk_job *job, const lk_cluster *cluster,
 	return lk_step_simulate(options, out, err);
 }
 
-/* Puts the program in the place of the step's end. */
+/* Replace the step's end by the program. */
 static lk_status replace_update(lk_step *step, const lk_graph *update, lk_error *err) {
 	lk_edit edit;
 	if (!update) return LK_OK;
@@ -242,7 +242,7 @@ static lk_status replace_update(lk_step *step, const lk_graph *update, lk_error 
 	return status;
 }
 
-/* Asks the step with `few` of its micro-batches in the graph; see lk_step.share. */
+/* Predict the step with `few` of its micro-batches in the graph; see lk_step.share. */
 static lk_status ask_with(const lk_job *job, const lk_cluster *cluster,
                           const lk_step_options *options, int few, double share, lk_step *out,
                           lk_error *err) {
@@ -260,7 +260,7 @@ static lk_status ask_with(const lk_job *job, const lk_cluster *cluster,
 
 lk_status lk_step_ask(const lk_job *job, const lk_cluster *cluster, const lk_step_options *options,
                       lk_step *out, lk_error *err) {
-	static const int more[] = {1, 3}; /* some steps settle only after so many times as long */
+	static const int more[] = {1, 3}; /* some steps settle only after three times as long */
 	lk_step_options whole = *options;
 	bool folds = !options->exact && !options->memory_only, tells = options->few || folds;
 	double share = 1;

@@ -1,6 +1,6 @@
 /* timeline.c: events to slices. One process per recorded rank, one thread per stream; micro-batch
- * and layer come from the call that an operation belongs to; an arrow leads from each send to its
- * receive; memory is counted after every call. */
+ * and layer come from an operation's call; an arrow leads from each send to its receive; memory is
+ * counted after every call. */
 #include "step/step.h"
 #include "base/check.h"
 #include "base/noun.h"
@@ -29,7 +29,7 @@ static uint32_t timeline_stage_of(const struct lk_drawing *drawing, uint32_t rec
 	return lk_rank_stage(drawing->step->graph, drawing->step->record[record]);
 }
 
-/* The name that the trace has for it, or what streams of predictions are called. */
+/* The stream's name in the trace, or the label of a predicted stream. */
 static const char *stream_name(const lk_graph *graph, uint32_t stage, unsigned stream,
                                char out[24]) {
 	LK_ASSERT(stage < graph->programs.count);
@@ -116,7 +116,7 @@ static lk_status add_arrow_end(struct lk_drawing *drawing, const lk_graph *graph
 	return LK_OK;
 }
 
-/* One window of an isolated run, laid into the time that the macro operation took here. */
+/* Draw one window of an isolated run, scaled to the time that the macro operation took here. */
 static lk_status draw_window(struct lk_drawing *drawing, const lk_sim_event *event,
                              const lk_call *outer, const lk_fold_window *window, double scale) {
 	const lk_fold *fold = drawing->step->fold;
@@ -139,8 +139,8 @@ static lk_status draw_window(struct lk_drawing *drawing, const lk_sim_event *eve
 	return LK_OK;
 }
 
-/* The isolated run of a macro operation: of each call the first repetition, in its place. Its
- * waiting is left out. */
+/* Draw the isolated run of a macro operation: the first repetition of each call, in its place,
+ * without waiting. */
 static lk_status draw_inside(struct lk_drawing *drawing, const lk_sim_event *event,
                              const lk_call *outer) {
 	lk_fold_windows windows = {0};
@@ -168,8 +168,8 @@ static lk_status timeline_draw_event(struct lk_drawing *drawing, const lk_sim_ev
 	return graph->ops.kind[event->op] == LK_OP_MACRO ? draw_inside(drawing, event, call) : LK_OK;
 }
 
-/* The k-th send on a channel meets the k-th receive on the wired one. Both ends must be recorded,
- * chains alike. */
+/* The k-th send on a channel pairs with the k-th receive on the wired one. Both ends must be
+ * recorded; chains are equal. */
 static lk_status draw_arrows(struct lk_drawing *drawing) {
 	const lk_graph *graph = drawing->step->graph;
 	uint32_t chains = graph->ranks.chains, channels = graph->channels,
@@ -216,8 +216,8 @@ static lk_status draw_arrows(struct lk_drawing *drawing) {
 	return status;
 }
 
-/* Memory after every call of the source program, at the time when the calls it was folded into
- * ended. */
+/* Memory after every call of the source program, at the end of the calls that it was folded
+ * into. */
 static lk_status draw_memory(struct lk_drawing *drawing, uint32_t record,
                              const lk_sim_event *events, size_t count) {
 	const lk_step *step = drawing->step;
@@ -230,7 +230,7 @@ static lk_status draw_memory(struct lk_drawing *drawing, uint32_t record,
 	for (size_t i = 0; i < count && status == LK_OK; i++) {
 		const lk_sim_event *event = &events[i];
 		if (i + 1 < count && events[i + 1].call == event->call)
-			continue; /* the last event of a call stands for it */
+			continue; /* use the last event of a call */
 		uint32_t first = event->call, call = first;
 		if (step->fold) {
 			const struct lk_fold_span *span = &step->fold->span[event->op];

@@ -1,4 +1,4 @@
-/* traced.h: a lifted graph, simulated with the times that are in it, and what its devices did. */
+/* traced.h: a lifted graph, simulated with its own times, and the activity of its devices. */
 #ifndef LK_STEP_TRACED_H
 #define LK_STEP_TRACED_H
 
@@ -6,40 +6,40 @@
 #include "sim/sim.h"
 #include "trace/lift/lift.h"
 
-/* When an operation ran, picoseconds from the earliest begin of a stretch. */
+/* When an operation ran, picoseconds from the earliest start of a stretch. */
 typedef struct lk_ran {
 	int64_t ready_ps, start_ps, end_ps;
 } lk_ran;
 
-/* Costs that are the measured times; memory from the arena. */
+/* Costs equal to the measured times; memory from the arena. */
 lk_status lk_lifted_costs(lk_arena *arena, const lk_graph *graph, lk_costs *out, lk_error *err);
-/* Runs all ranks by precedence. out[rank][operation of the lifted rank], in the arena. */
+/* Run all ranks by precedence. out[rank][operation of the lifted rank], in the arena. */
 lk_status lk_lifted_run(lk_arena *arena, const lk_lifted *lifted, lk_ran ***out, lk_error *err);
-/* Picoseconds from the begin of a rank's stretch to the end of its step. */
+/* Picoseconds from the start of a rank's stretch to the end of its step. */
 int64_t lk_lifted_step_ps(const lk_lifted *lifted, const lk_ran *ran, uint32_t rank);
 
-/* What the devices of a rank did: as measured (ran NULL), or in a run. Nanoseconds. */
+/* Device activity of a rank: as measured (ran NULL), or in a run. Nanoseconds. */
 typedef struct lk_device_use {
 	double busy[LK_STREAMS]; /* by stream */
-	double exposed;          /* communication alongside which nothing computes */
-	double idle;             /* between first and last work: nothing runs */
+	double exposed;          /* communication without overlapping compute */
+	double idle;             /* idle between first and last work */
 } lk_device_use;
 lk_status lk_lifted_use(const lk_lifted *lifted, const lk_ran *ran, uint32_t rank,
                         lk_device_use *out, lk_error *err);
 
 /* ---- traced_step: one step of a traced run, for the verbs that change it. */
 
-/* Whether a file holds a step graph, told by its beginning; folders and what cannot be read do not.
+/* Whether a file holds a step graph, judged by its beginning; folders and unreadable files do not.
  * LK_ERR_MEMORY only. */
 lk_status lk_is_graph_file(const char *path, bool *is, lk_error *err);
 
-/* How many steps every capture has. It is an error if steps are marked in some captures only: the
- * others' whole time would count as one. */
+/* The number of steps that every capture has. Steps marked in only some captures are an error: the
+ * whole time of the others would count as one. */
 lk_status lk_traced_common_steps(const lk_traces *traces, uint32_t *count, lk_error *err);
 
-/* The step that stands for the run: of those that every capture has, the one whose length, the mean
- * over the ranks that have it whole, is nearest to the mean of all; explain looks at the same. Or
- * the one of `number`, if that is not negative. Its place among the captures' steps. */
+/* The place among the captures' steps of the representative step: among those that every capture
+ * has, the one whose length, averaged over the ranks that have it whole, is nearest to the mean of
+ * all; explain uses the same. Or the step `number`, if not negative. */
 lk_status lk_traced_usual_step(const lk_traces *traces, int64_t number, uint32_t *place,
                                lk_error *err);
 
@@ -47,14 +47,14 @@ lk_status lk_traced_usual_step(const lk_traces *traces, int64_t number, uint32_t
 lk_status lk_traces_inputs(lk_arena *arena, const lk_verb *verb, const void *request,
                            const char *const *paths, int count, lk_inputs *out, lk_error *err);
 
-/* The device that the first capture names, or NULL. */
+/* The device named by the first capture, or NULL. */
 const lk_device *lk_traced_device(const lk_traces *traces);
 
-/* How long the step of a lifted graph takes where steps follow one another: of each program the
- * longer of two times, and the mean over programs. The host's: from the program's begin to its "end
- * of step". The device's: from when the work that was carried into the step is over to the end of
- * all that the step launched, for what it leaves behind is the next step's burden. Picoseconds;
- * `otherwise` if the graph has no such marks. */
+/* Duration of a lifted graph's step in a sequence of steps: for each program the longer of two
+ * times, averaged over programs. The host's: from the program's start to its "end of step". The
+ * device's: from the end of the work carried into the step to the end of all that the step
+ * launched, since what it leaves behind burdens the next step. Picoseconds; `otherwise` if the
+ * graph has no such marks. */
 int64_t lk_traced_step_ps(const lk_graph *graph, const lk_sim_events *events, int64_t otherwise);
 
 #endif

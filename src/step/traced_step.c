@@ -1,4 +1,4 @@
-/* traced_step.c: which step of a traced run is looked at, and when it is over. */
+/* traced_step.c: which step of a traced run is examined, and when it ends. */
 #include "step/traced.h"
 
 #include <math.h>
@@ -15,7 +15,7 @@ lk_status lk_is_graph_file(const char *path, bool *is, lk_error *err) {
 	lk_stream *in;
 	struct stat info;
 	*is = false;
-	/* What is read twice must be a file: a pipe's beginning would be gone. */
+	/* It is read twice, so it must be a file: a pipe's beginning would be gone. */
 	if (strcmp(path, "-") == 0 || stat(path, &info) != 0 || !S_ISREG(info.st_mode)) return LK_OK;
 	lk_status status = lk_stream_open(path, &in, err);
 	if (status == LK_OK) {
@@ -24,7 +24,7 @@ lk_status lk_is_graph_file(const char *path, bool *is, lk_error *err) {
 	}
 	head[got] = '\0';
 	*is = status == LK_OK && strstr(head, "\"lockstep_graph\"");
-	return status == LK_ERR_INPUT ? LK_OK : status; /* what is wrong in it is said by the reader */
+	return status == LK_ERR_INPUT ? LK_OK : status; /* the reader reports what is wrong in it */
 }
 
 static lk_status unlike(const lk_capture *capture, const lk_capture *first, bool marked,
@@ -67,7 +67,7 @@ struct common_step {
 	int64_t number; /* on the first rank */
 };
 
-/* Of a rank without any whole step all count, as in explain. */
+/* If a rank has no whole step, all its steps count, as in explain. */
 static lk_status add_steps_of(const lk_capture *capture, struct common_step *all, uint32_t count,
                               bool first, lk_error *err) {
 	lk_capture_steps steps = {0};
@@ -85,7 +85,7 @@ static lk_status add_steps_of(const lk_capture *capture, struct common_step *all
 	return LK_OK;
 }
 
-/* The place of the step nearest to the mean, the first of several; of none with a time, 0. */
+/* The place of the step nearest to the mean, the first of several; 0 if none has a time. */
 static uint32_t nearest_to_mean(const struct common_step *all, uint32_t count) {
 	double sum = 0, nearest = INFINITY;
 	uint32_t steps = 0, place = 0;
@@ -137,7 +137,7 @@ const lk_device *lk_traced_device(const lk_traces *traces) {
 	return capture->device ? lk_device_find(lk_capture_text(capture, capture->device)) : NULL;
 }
 
-/* One program's times; 0 where nothing of the kind ran. */
+/* One program's times; 0 if nothing of the kind ran. */
 struct program_times {
 	int64_t begin, carried, device, end;
 	bool marked;

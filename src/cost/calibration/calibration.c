@@ -1,4 +1,4 @@
-/* calibration.c: reads, finds and writes fitted numbers. */
+/* calibration.c: read, find and write fitted numbers. */
 #include "base/arena.h"
 #include "cost/calibration/calibration.h"
 
@@ -18,7 +18,7 @@ enum { FAMILY, SUBJECT, VARIANT, NUMBERS, POINTS, ERROR, DATE, SOURCE, COLUMNS, 
 static const char *const column_names[COLUMNS] = {"family", "subject", "variant", "numbers",
                                                   "points", "error",   "date",    "source"};
 
-/* "name=value name=value" into the row. */
+/* Parse "name=value name=value" into the row. */
 static lk_status calibration_read_numbers(lk_arena *arena, const char *text,
                                           lk_calibration_row *row, lk_error *err) {
 	char *copy = lk_arena_strdup(arena, text), *state = NULL;
@@ -87,10 +87,10 @@ void lk_calibration_free(lk_calibration *calibration) {
 }
 
 /* ---- rows ----
- * The index: rows whose keys agree in their low bits are a chain from the last one back, so that
- * the first that fits is the one that wins. */
+ * The index: rows whose keys agree in their low bits form a chain from the last one back, so that
+ * the first match has precedence. */
 
-/* FNV-1a; of subject and variant what lk_same_name looks at. */
+/* FNV-1a; of subject and variant only what lk_same_name compares. */
 static uint32_t calibration_key(const char *family, const char *subject, const char *variant) {
 	uint32_t key = 2166136261u;
 	for (; *family; family++) key = (key ^ (unsigned char)*family) * 16777619u;
@@ -171,7 +171,7 @@ double lk_calibration_value(const lk_calibration_row *row, const char *name, dou
 
 /* ---- writing ---- */
 
-/* A field of a CSV row, quoted where it needs to be. */
+/* Write a field of a CSV row, quoted if necessary. */
 static void calibration_put_field(const char *text, FILE *out) {
 	if (!strpbrk(text, ",\"\r\n")) {
 		fputs(text, out);

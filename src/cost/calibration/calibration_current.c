@@ -1,5 +1,5 @@
-/* calibration_current.c: the rows in use. A context has those of data/calibration as the build packed
- * them, under those of its file; a request that names a file lays its rows on top of both. */
+/* calibration_current.c: the rows in use: those of data/calibration as packed by the build,
+ * overridden by those of the request's file. */
 #include "cost/calibration/calibration.h"
 
 #include <pthread.h>
@@ -49,7 +49,7 @@ static laid_rows *laid_new(void) {
 	return laid;
 }
 
-/* Trees that nobody could read would be left out in silence. */
+/* Check that trees can be read: they would otherwise be silently ignored. */
 static lk_status check_trees(const lk_calibration *calibration, size_t first, lk_error *err) {
 	lk_arena scratch = LK_ARENA_INIT;
 	lk_status status = LK_OK;

@@ -1,6 +1,6 @@
-/* calibration_limits.c: which numbers a family has and between which limits a model can work with
- * them: a file of the user's may hold anything, and a time must stay a positive, finite number.
- * Wider than what a fit would ever say. */
+/* calibration_limits.c: the numbers of each family, and the limits within which a model can use
+ * them: a user's file may hold anything, and a time must stay a positive, finite number. Wider than
+ * any fit's results. */
 #include <stddef.h>
 #include <string.h>
 
@@ -232,7 +232,7 @@ static bool limits_is_of(const struct limit *limit, const lk_calibration_row *ro
 	       (!limit->subject || lk_same_name(limit->subject, row->subject));
 }
 
-/* What the numbers are of has them in `limits`; trees are a text. */
+/* Families of numbers are in `limits`; trees are a text. */
 lk_status lk_calibration_check_family(const char *family, const char *where, lk_error *err) {
 	const char *names[LIMITS + 1] = {"trees"};
 	size_t count = 1;

@@ -1,7 +1,7 @@
-/* collective.c: the cost of a collective: the choice of algorithm and protocol that NCCL makes, its
- * time, and what it occupies meanwhile.
+/* collective.c: the cost of a collective: NCCL's choice of algorithm and protocol, its time, and
+ * the resources that it occupies.
  *
- * DRAM traffic of a rank per byte of the call, n ranks (upper limits, as L2 takes a part): a ring
+ * DRAM traffic of a rank per byte of the call, n ranks (upper limits, as L2 absorbs a part): a ring
  * all-reduce reads and writes the buffer once and passes 2(n-1)/n of it through receive buffers, in
  * and out: 2 + 4(n-1)/n; all-gather and reduce-scatter 1 + 1/n + 2(n-1)/n. NVLS: buffer and staging
  * each read and written once. */
@@ -49,7 +49,7 @@ static double memory_traffic(lk_coll_kind kind, lk_algo algo, double n) {
 	return 1 + 1 / n + 2 * (n - 1) / n;
 }
 
-/* Bytes that a GPU sends inside the node per byte of the call. */
+/* Bytes that a GPU sends within the node per byte of the call. */
 static double intra_traffic(lk_coll_kind kind, lk_algo algo, double n) {
 	if (algo == LK_ALGO_PAT) return 0;
 	if (algo == LK_ALGO_NVLS || algo == LK_ALGO_NVLSTREE) return (n + 1) / n;
@@ -65,9 +65,10 @@ static void occupy(lk_coll_kind kind, const lk_nccl_site *site, double bytes, lk
 	cost->nic_rate = rate * lk_nccl_nic_traffic(kind, site, cost->algo) / site->ppn;
 }
 
-/* The best of what is offered: by the calibrated time, so that a better fabric, on which all of it
- * is faster, is never slower, or by NCCL's own estimate. Settings that leave it nothing on these
- * ranks are passed over, as NCCL did before 2.24, which ends the program. */
+/* Choose the fastest offered combination: by the calibrated time, so that a better fabric, on which
+ * every combination is faster, is never slower; or by NCCL's own estimate. Settings that leave no
+ * combination on these ranks are ignored, as by NCCL before 2.24; later releases end the
+ * program. */
 static lk_nccl_estimate collective_choose(lk_coll_kind kind, const lk_nccl_site *site, double bytes,
                                           bool by_estimate, lk_algo *algo, lk_proto *proto) {
 	lk_nccl_estimate best, one;
@@ -109,8 +110,8 @@ bool lk_nccl_raw_of(lk_coll_kind kind, const lk_group_shape *group, double bytes
 	return true;
 }
 
-/* Over nodes of a fabric whose NICs were measured, NCCL's own choice holds, as it made that choice
- * in what was measured, and there is no better hardware to be compared with. */
+/* Across nodes of a fabric with measured NICs, use NCCL's own choice: the measurements include it,
+ * and there is no better hardware to compare with. */
 static lk_coll_cost best_collective(lk_coll_kind kind, const lk_nccl_site *site, double bytes) {
 	lk_coll_cost cost = {0};
 	bool measured = site->nodes > 1 && site->fabric->nic > 0;
@@ -121,7 +122,7 @@ static lk_coll_cost best_collective(lk_coll_kind kind, const lk_nccl_site *site,
 	return cost;
 }
 
-/* By what was measured of this collective in this group; the choice stays. */
+/* Apply the measured correction for this collective in this group; the choice is unchanged. */
 static void correct(lk_coll_kind kind, const lk_group_shape *group, double bytes,
                     lk_coll_cost *cost) {
 	const lk_fabric *fabric = group->fabric ? group->fabric : lk_fabric_default();

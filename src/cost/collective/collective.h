@@ -1,4 +1,4 @@
-/* collective.h: how long a collective takes and what it occupies, as NCCL would run it. */
+/* collective.h: duration and resource use of collectives, as NCCL would run them. */
 #ifndef LK_COST_COLLECTIVE_COLLECTIVE_H
 #define LK_COST_COLLECTIVE_COLLECTIVE_H
 
@@ -26,15 +26,15 @@ typedef enum lk_algo {
 	LK_ALGO_NVLS,
 	LK_ALGO_NVLSTREE,
 	LK_ALGO_PAT,
-	LK_ALGO_COLLNET_DIRECT, /* switches between nodes reduce (SHARP); inside, each GPU for its part
-	                         */
-	LK_ALGO_COLLNET_CHAIN,  /* the same; inside, GPU by GPU */
+	LK_ALGO_COLLNET_DIRECT, /* switches between nodes reduce (SHARP); within a node, each GPU
+	                         * reduces its part */
+	LK_ALGO_COLLNET_CHAIN,  /* likewise; within a node, GPU by GPU */
 	LK_ALGO_P2P,
 	LK_ALGOS,
 } lk_algo;
 typedef enum lk_proto { LK_PROTO_LL, LK_PROTO_LL128, LK_PROTO_SIMPLE, LK_PROTOS } lk_proto;
 
-/* What most of the time goes to. */
+/* What takes most of the time. */
 typedef enum lk_coll_limit {
 	LK_LIMIT_LATENCY,
 	LK_LIMIT_LINKS,
@@ -47,22 +47,22 @@ const char *lk_coll_name(lk_coll_kind kind);         /* "all_reduce" */
 const char *lk_algo_name(lk_algo algo);              /* "Ring" */
 const char *lk_proto_name(lk_proto proto);           /* "LL128" */
 
-/* A group of ranks as the network sees it. */
+/* A group of ranks from the network's view. */
 typedef struct lk_group_shape {
-	const lk_node *node; /* the kind of its nodes (the slowest, where they differ) */
+	const lk_node *node; /* the kind of its nodes (the slowest if they differ) */
 	int ranks;           /* n */
-	int nodes;           /* N; 1 = inside one node */
+	int nodes;           /* N; 1: within one node */
 	int ranks_per_node;  /* ceil(n / N) */
-	int sharing; /* groups of this kind that work at the same time on one node and share its NICs:
-	                with 8 data-parallel groups through 8 GPUs of a node, 8. At least 1 */
-	double oversubscription;                 /* of the fabric, 1 = none */
-	const struct lk_fabric *fabric;          /* its fitted numbers; NULL: those of the default */
-	const struct lk_nccl_settings *settings; /* what a user set of NCCL; NULL: nothing */
-	const lk_reach *reach; /* what the links between nodes leave its flows; NULL: all */
+	int sharing; /* groups of this kind that communicate at the same time from one node and share
+	                its NICs: with 8 data-parallel groups through 8 GPUs of a node, 8. At least 1 */
+	double oversubscription;                 /* of the fabric; 1: none */
+	const struct lk_fabric *fabric;          /* fitted numbers of the fabric; NULL: the default's */
+	const struct lk_nccl_settings *settings; /* the user's NCCL settings; NULL: none */
+	const lk_reach *reach; /* share of the links between nodes for its flows; NULL: all */
 } lk_group_shape;
 
-/* The NICs of a node that a group may use, maybe a part of one: those next to its GPUs, shared with
- * the groups alike. */
+/* The number of a node's NICs that a group may use, maybe fractional: those next to its GPUs,
+ * shared with groups of the same kind. */
 double lk_group_nics(const lk_group_shape *group);
 
 typedef struct lk_coll_cost {
@@ -70,47 +70,47 @@ typedef struct lk_coll_cost {
 	lk_algo algo;
 	lk_proto proto;
 	lk_coll_limit limit;
-	int channels;       /* = CTAs = about SMs taken */
+	int channels;       /* channels = CTAs, about the number of SMs taken */
 	double busbw;       /* bytes/s, nccl-tests definition */
-	double memory_rate; /* bytes/s of device memory traffic while it runs */
+	double memory_rate; /* bytes/s of device memory traffic during the call */
 	double intra_rate,
-		nic_rate; /* bytes/s per GPU on NVLink/PCIe and on its share of the NICs while it runs */
+		nic_rate; /* bytes/s per GPU on NVLink/PCIe and on its share of the NICs during the call */
 } lk_coll_cost;
 
-/* `bytes` as nccl-tests count them: all_gather and reduce_scatter the total array, all_to_all the
- * whole send buffer of a rank. ranks <= 1 or bytes <= 0 cost nothing. */
+/* `bytes` as counted by nccl-tests: all_gather and reduce_scatter the total array, all_to_all the
+ * whole send buffer of a rank. Zero cost if ranks <= 1 or bytes <= 0. */
 lk_coll_cost lk_collective_cost(lk_coll_kind kind, const lk_group_shape *group, double bytes);
 
-/* What such a collective sends between nodes. */
+/* The traffic of such a collective between nodes. */
 lk_traffic lk_coll_traffic(lk_coll_kind kind, lk_algo algo);
 
 /* busbw = algbw * factor. */
 double lk_coll_busbw_factor(lk_coll_kind kind, int ranks);
 
-/* A message between two ranks, inside a node or across nodes; `sharing` messages leave the node at
+/* A message between two ranks, within a node or across nodes; `sharing` messages leave the node at
  * the same time. `settings` and `reach` as in lk_group_shape. */
 lk_coll_cost lk_p2p_cost(const lk_node *node, bool same_node, int sharing, double oversubscription,
                          const struct lk_nccl_settings *settings, const lk_reach *reach,
                          double bytes);
 
-/* ---- nccl_settings: NCCL's release and its environment, as a text of words: "2.18.5
- * NCCL_ALGO=Ring NCCL_PROTO=^LL128 NCCL_MAX_NCHANNELS=8". A word without `=` is the release. */
+/* ---- nccl_settings: NCCL's release and environment as words: "2.18.5 NCCL_ALGO=Ring
+ * NCCL_PROTO=^LL128 NCCL_MAX_NCHANNELS=8". A word without `=` is the release. */
 
 typedef struct lk_nccl_settings {
-	unsigned char without_algo[LK_COLLS];  /* bit of lk_algo: not to be chosen */
+	unsigned char without_algo[LK_COLLS];  /* bits of lk_algo: excluded */
 	unsigned char without_proto[LK_COLLS]; /* bit of lk_proto */
 	int least_channels, most_channels;     /* 0: not stated */
 	int nvls;                              /* 1 on, -1 off, 0 not stated */
-	double buffer_bytes;                   /* of a channel and direction, Simple; 0: 4 MiB */
-	int release;                           /* 21805 of 2.18.5; 0: the newest that is modelled */
+	double buffer_bytes;                   /* bytes per channel and direction, Simple; 0: 4 MiB */
+	int release;                           /* 21805 for 2.18.5; 0: the newest modelled one */
 } lk_nccl_settings;
 
-/* Reads such a text; "" states nothing. LK_ERR_INPUT, with `where`: an unknown variable or value,
- * what contradicts itself, what leaves an all-reduce nothing to run. */
+/* Parse such a text; "" states nothing. LK_ERR_INPUT, with `where`: an unknown variable or value, a
+ * contradiction, or settings that leave no way to run an all-reduce. */
 lk_status lk_nccl_settings_read(const char *text, const char *where, lk_nccl_settings *out,
                                 lk_error *err);
-/* Which of the settings cannot act on a collective of such a group, as a list of names in
- * `out`[size]; "" all act. */
+/* List the settings that cannot act on a collective of such a group, as names in `out`[size]; "":
+ * all act. */
 void lk_nccl_settings_idle(const lk_nccl_settings *settings, lk_coll_kind kind,
                            const lk_group_shape *group, char *out, size_t size);
 
@@ -127,86 +127,86 @@ enum {
 };
 
 typedef struct lk_fabric {
-	double launch;  /* us: every call */
-	double channel; /* us for each channel beyond the first that a call uses */
-	double wire;    /* share of the link rate inside a node that large messages reach */
-	double nic;     /* the same of the NICs' line rate; 0: by the PCIe generation of the device */
-	double buffer;  /* MB of a message between nodes that a slow network's buffers take at once */
+	double launch;  /* us per call */
+	double channel; /* us per channel after the first that a call uses */
+	double wire;    /* share of the link rate within a node that large messages reach */
+	double nic;     /* likewise of the NICs' line rate; 0: by the PCIe generation of the device */
+	double buffer;  /* MB of a message between nodes that a slow network's buffers absorb at once */
 	const struct lk_curves
-		*curves; /* what is left between the model and what was measured there; NULL: not known */
-	const struct lk_nccl_laws *laws; /* NULL: those in use */
+		*curves; /* residual corrections between model and measurements on the fabric; NULL:
+		          * unknown */
+	const struct lk_nccl_laws *laws; /* NULL: the current ones */
 } lk_fabric;
 
-/* The numbers by index, with the names that rows of a calibration have for them, and the limits in
- * which they are searched. */
+/* The numbers by index: their names in calibration rows, and their search limits. */
 extern const char *const lk_fabric_names[LK_FABRIC_NUMBERS];
 extern const lk_fit_number lk_fabric_limits[LK_FABRIC_NUMBERS];
 double *lk_fabric_number(lk_fabric *fabric, int index);
 
-/* Where nothing is known: also what every fit starts from. */
+/* Used if nothing is known, and as the start of every fit. */
 extern const lk_fabric lk_fabric_plain;
 
-/* The numbers of a row of the family "collective", without curves; what it lacks, and NULL, as the
- * built-in default. */
+/* The numbers of a row of family "collective", without curves; missing ones, and a NULL row, use
+ * the built-in default. */
 lk_fabric lk_fabric_of(const lk_calibration_row *row);
 
-/* The row "default" of the calibration in use, with its curves: for clusters whose fabric nobody
- * measured. Read once. */
+/* The row "default" of the current calibration, with its curves: for clusters with an unmeasured
+ * fabric. Read once. */
 const lk_fabric *lk_fabric_default(void);
 lk_status lk_fabric_ready(lk_error *err);
 
-/* ---- laws: what all fabrics have in common beyond NCCL's own numbers: factors of links, protocols
- * and GPU generations, fitted once to all measured collectives together (family "laws" of the
- * calibration). */
+/* ---- laws: what all fabrics have in common in addition to NCCL's own numbers: factors of links,
+ * protocols and GPU generations, fitted once to all measured collectives together (family "laws" of
+ * the calibration). */
 
 typedef struct lk_nccl_laws {
-	double base, hops, hopper_hops, net_hops; /* of NCCL's latencies: fixed part (beyond LL's), hops
-	                                             inside a node, those from Hopper on, hops between
-	                                             nodes */
+	double base, hops, hopper_hops, net_hops; /* factors on NCCL's latencies: fixed part (except
+	                                             LL's), hops within a node, those from Hopper on,
+	                                             hops between nodes */
 	double ranks;     /* launch grows with this power of the ranks on a node */
-	double scan;      /* us for 1000 bytes of LL that pass a network: a proxy looks at every flag */
-	double ll, ll128; /* reached share of NCCL's bandwidths */
+	double scan;      /* us per 1000 bytes of LL that cross a network: a proxy checks every flag */
+	double ll, ll128; /* share reached of NCCL's bandwidths */
 	double fill;      /* a Simple ring of n ranks loses fill / n */
-	double nvls_hopper, nvls_blackwell, nvls_rack; /* reached share of the links by the switches'
-	                                                  multicast; of racks, in place of boards */
-	double nvls_fill_us;                           /* of the multicast's pipeline, for each rank */
-	double nics, slot; /* reached share of NICs' line rate, of a GPU's PCIe slot to them */
-	double socket_nics, socket_us, crowd; /* without RDMA: share of the NICs' line rate; each
-	                                         message between nodes; more of a NIC with more GPUs at
-	                                         it, a power */
+	double nvls_hopper, nvls_blackwell, nvls_rack; /* share of the links reached by the switches'
+	                                                  multicast; of racks instead of boards */
+	double nvls_fill_us;                           /* of the multicast's pipeline, per rank */
+	double nics, slot; /* share reached of the NICs' line rate, of a GPU's PCIe slot to them */
+	double socket_nics, socket_us, crowd; /* without RDMA: share of the NICs' line rate; time per
+	                                         message between nodes; power by which more GPUs per NIC
+	                                         reach more of it */
 	double message_launch, message_hops, message_join, message_wire,
-		message_nic;    /* of messages between two ranks */
+		message_nic;    /* for messages between two ranks */
 	double buffer_rate; /* GB/s into the buffers of a network without RDMA; a constant */
 } lk_nccl_laws;
 
 enum { LK_NCCL_LAWS = 23 };
-/* By index: names in a calibration, and where the search starts and may go. */
+/* By index: names in a calibration, start and limits of the search. */
 extern const lk_fit_number lk_nccl_law_limits[LK_NCCL_LAWS];
 double *lk_nccl_law(lk_nccl_laws *laws, int index);
-/* Those of a row of the family "laws"; what it lacks, and NULL, as the start of the search. */
+/* The laws of a row of family "laws"; missing ones, and a NULL row, use the start of the search. */
 lk_nccl_laws lk_nccl_laws_of(const lk_calibration_row *row);
-/* Those of the calibration in use. Read once. */
+/* The laws of the current calibration. Read once. */
 const lk_nccl_laws *lk_nccl_laws_default(void);
-/* Makes both defaults of the current calibration, so that they are there where no error can be
- * reported. LK_ERR_MEMORY. */
+/* Create both defaults of the current calibration, since later uses cannot report errors.
+ * LK_ERR_MEMORY. */
 lk_status lk_coll_ready(lk_error *err);
 
 /* ---- curve: how far the measured curve of a collective lies from the NCCL model: a factor at each
  * power of two of bytes. Curves belong to a fabric and to one collective on one number of GPUs and
- * nodes; nothing else is touched by them. */
+ * nodes; they affect nothing else. */
 
 enum {
 	LK_CURVE_KNOTS = 24, /* 1 KiB to 8 GiB */
-	LK_CURVE_FIRST = 10, /* log2 of the bytes of the first */
-	LK_CURVES_MOST = 32, /* of a fabric; more are not used */
+	LK_CURVE_FIRST = 10, /* log2 of the first knot's bytes */
+	LK_CURVES_MOST = 32, /* most curves of a fabric; further ones are ignored */
 };
 
 typedef struct lk_curve {
 	lk_coll_kind kind;
 	int gpus, nodes;
 	bool measured[LK_CURVE_KNOTS];
-	double correction[LK_CURVE_KNOTS]; /* ln(measured / model); where nothing was measured, from the
-	                                      knots around */
+	double correction[LK_CURVE_KNOTS]; /* ln(measured / model); interpolated from neighbouring knots
+	                                      if unmeasured */
 } lk_curve;
 
 typedef struct lk_curves {
@@ -216,25 +216,23 @@ typedef struct lk_curves {
 
 /* "1K" to "8G": the knots' names in a row of a calibration. */
 const char *lk_curve_knot_name(int knot);
-/* Where a size lies among the knots, held to those that there are. */
+/* The place of a size among the knots, clamped to their range. */
 double lk_curve_place(double bytes);
-/* Sets what was not measured from what was. */
+/* Fill unmeasured knots from measured ones. */
 void lk_curve_fill(lk_curve *curve);
 
-/* The rows of the family "curve" that stand after the fabric's own row: later files bring their
- * own. */
+/* The rows of family "curve" after the fabric's own row: later files bring their own. */
 void lk_curves_of(const lk_calibration *calibration, const lk_calibration_row *fabric,
                   lk_curves *out);
 
-/* Whether one of them is of this collective and group. */
+/* Whether there is a curve for this collective and group. */
 bool lk_curves_have(const lk_curves *curves, lk_coll_kind kind, const lk_group_shape *group);
 
-/* What the model's time is to be multiplied with; 1 where no curve is of this collective and group.
- */
+/* Factor on the model's time; 1 if there is no curve for this collective and group. */
 double lk_curves_factor(const lk_curves *curves, lk_coll_kind kind, const lk_group_shape *group,
                         double bytes);
 
-/* ---- range: how far measured collectives lie from predicted ones (80 %), by what was measured of
+/* ---- range: distance of measured collectives from predicted ones (80 %), by what was measured on
  * the fabric. */
 
 /* Classes of sizes: "<1 MiB" to ">64 MiB". */
@@ -244,52 +242,53 @@ int lk_coll_size_class(double bytes);
 
 /* What carries a group's bytes. */
 typedef enum lk_coll_place {
-	LK_COLL_LINKS, /* NVLink or xGMI inside a node */
+	LK_COLL_LINKS, /* NVLink or xGMI within a node */
 	LK_COLL_PCIE,
 	LK_COLL_NETWORK,
 	LK_COLL_PLACES,
 } lk_coll_place;
 lk_coll_place lk_coll_place_of(const lk_group_shape *group);
 
-/* The variants of such rows of a calibration: of a fabric that was fitted, "NDv4 node collectives
- * 1-4 MiB"; of one that nobody measured, "unmeasured links messages". */
+/* The variants of such rows of a calibration: for a fitted fabric, "NDv4 node collectives 1-4 MiB";
+ * for an unmeasured one, "unmeasured links messages". */
 void lk_coll_range_own(const char *fabric, bool network, bool messages, int size, char *out,
                        size_t room);
 void lk_coll_range_unseen(lk_coll_place place, bool messages, char *out, size_t room);
 
-/* Half the range of a fabric that nobody measured, in two parts. */
+/* Half the range of an unmeasured fabric, in two parts. */
 typedef struct lk_coll_range {
-	double share; /* of the time, as ln */
+	double share; /* share of the time, as ln */
 	double us;
-	int nodes; /* the most of a group that was measured; 0: not known */
+	int nodes; /* most nodes of a measured group; 0: unknown */
 } lk_coll_range;
 lk_coll_range lk_coll_range_of(const lk_calibration *calibration, lk_coll_place place,
                                bool messages);
-/* Half the range of a predicted time in us of a group on so many nodes, as ln. */
+/* Half the range of a predicted time in us of a group on this many nodes, as ln. */
 double lk_coll_range_width(const lk_coll_range *range, int nodes, double us);
 
-/* Whether rows of a fabric's own are there, for some size. */
+/* Whether a fabric has rows of its own, for any size. */
 bool lk_coll_range_known(const lk_calibration *calibration, const char *fabric, lk_coll_kind kind,
                          const lk_group_shape *group);
 
-/* The same of a collective on a fabric of the calibration (NULL: one that nobody measured);
- * `unseen`: not on this number of GPUs. The range is us exp(-width) to us exp(width). */
+/* Likewise for a collective on a fabric of the calibration (NULL: an unmeasured one); `unseen`: not
+ * measured on this number of GPUs. The range is us exp(-width) to us exp(width). */
 double lk_coll_width(const lk_calibration *calibration, const char *fabric, lk_coll_kind kind,
                      const lk_group_shape *group, double bytes, double us, bool unseen);
 
-/* ---- host_messages: how long messages and collectives of MPI take by their size, as `lockstep
- * calibrate host --mpi` measured them. */
+/* ---- host_messages: durations of MPI messages and collectives by size, as measured by `lockstep
+ * calibrate host --mpi`. */
 
 enum { LK_MESSAGE_SIZES = 64 };
 
-/* By ascending size; seconds alone (half of there and back) and when both send at once. */
+/* By ascending size; seconds of a single message (half a round trip), and when both ends send at
+ * once. */
 typedef struct lk_message_times {
 	int count;
 	double bytes[LK_MESSAGE_SIZES], alone[LK_MESSAGE_SIZES], both[LK_MESSAGE_SIZES];
 } lk_message_times;
 
-/* A kind of collective among so many ranks on so many nodes; by ascending size. Seconds after a
- * pause, and after another one without a pause, when ranks come at unlike times. */
+/* A kind of collective among this many ranks on this many nodes; by ascending size. Seconds after a
+ * pause, and right after another one, when ranks arrive at different times. */
 typedef struct lk_collective_times {
 	int count, ranks, nodes;
 	double bytes[LK_MESSAGE_SIZES], alone[LK_MESSAGE_SIZES], behind[LK_MESSAGE_SIZES];
@@ -298,18 +297,19 @@ typedef struct lk_collective_times {
 typedef struct lk_host_messages {
 	lk_message_times inside, between;         /* nodes; count 0: not measured */
 	lk_collective_times collective[LK_COLLS]; /* count 0: not measured */
-	double one_core_rate; /* bytes/s that one core streams through memory; 0 not measured */
-	double gelu_cycles;   /* of a core, an element of a pass of emitted C; 0 not measured */
+	double one_core_rate; /* bytes/s that one core streams through memory; 0: not measured */
+	double gelu_cycles;   /* core cycles per element of a pass of emitted C; 0: not measured */
 } lk_host_messages;
 
-/* Of a cluster file in JSON; nothing where it has no such measurements, or is no such file. */
+/* Read the measurements of a cluster file in JSON; empty if it has none, or is not such a file. */
 lk_status lk_host_messages_read(const char *path, lk_host_messages *out, lk_error *err);
 
-/* Between measured sizes by a straight line, beyond the largest by its rate over the one before. */
+/* Linear interpolation between measured sizes; above the largest, extrapolated from the last
+ * two. */
 double lk_message_seconds(const lk_message_times *times, double bytes, bool both);
 double lk_collective_seconds(const lk_collective_times *times, double bytes, bool behind);
 
-/* ---- host_collective: collectives of libraries that run on the host, MPI and gloo. */
+/* ---- host_collective: collectives of host libraries, MPI and gloo. */
 
 typedef enum lk_host_library { LK_HOST_MPI, LK_HOST_GLOO } lk_host_library;
 
@@ -319,22 +319,21 @@ typedef struct lk_host_cost {
 	bool latency_bound;    /* messages rather than bytes take most of the time */
 } lk_host_cost;
 
-/* Seconds per message and per byte, inside a node (shared memory) and between nodes, and per byte
- * that is reduced. */
+/* Seconds per message and per byte, within a node (shared memory) and between nodes, and per
+ * reduced byte. */
 typedef struct lk_host_links {
-	double alpha[2], beta[2], gamma; /* [0] inside, [1] between */
+	double alpha[2], beta[2], gamma; /* [0] within a node, [1] between nodes */
 } lk_host_links;
 
 lk_host_links lk_host_links_of(lk_host_library library, const lk_group_shape *group);
 
-/* The same of MPI, from measured messages where there are some; NULL: none. Where collectives of
- * this kind were measured, times what the library took there of what the algorithms say: `behind`
- * another one, or after a pause. */
+/* lk_host_collective for MPI, from measured messages if there are any; NULL: none. If collectives
+ * of this kind were measured, times the ratio of the library's time to the algorithm's there:
+ * `behind`: right after another one, else after a pause. */
 lk_host_cost lk_host_collective_measured(const lk_host_messages *messages, lk_coll_kind kind,
                                          const lk_group_shape *group, double bytes, bool behind);
 
-/* The fastest of the algorithms that the library has for this collective; bytes as nccl-tests count
- * them. */
+/* The fastest of the library's algorithms for this collective; bytes as counted by nccl-tests. */
 lk_host_cost lk_host_collective(lk_host_library library, lk_coll_kind kind,
                                 const lk_group_shape *group, double bytes);
 

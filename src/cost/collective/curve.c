@@ -1,7 +1,6 @@
 /* curve.c: corrections of measured collectives, between rows of a calibration and the model's
- * times. Between two knots the correction is a straight line over log2 of the bytes; beyond the
- * outermost measured knots it stays what it is there: below, the latency counts, above, the
- * bandwidth. */
+ * times. Between two knots the correction is linear in log2 of the bytes; outside the outermost
+ * measured knots it is constant: below, latency dominates, above, bandwidth. */
 #include "cost/collective/collective.h"
 
 #include <math.h>
@@ -65,7 +64,7 @@ void lk_curve_fill(lk_curve *curve) {
 
 /* ---- rows ---- */
 
-/* "all_reduce 16 on 2": the collective, its GPUs and its nodes. */
+/* Parse "all_reduce 16 on 2": the collective, its GPUs and its nodes. */
 static bool read_variant(const char *text, lk_curve *curve) {
 	const char *blank = strchr(text, ' ');
 	char *end;
@@ -106,7 +105,7 @@ void lk_curves_of(const lk_calibration *calibration, const lk_calibration_row *f
 
 /* ---- times ---- */
 
-/* Groups that share their NICs, and fabrics with fewer links above the nodes, are not what was
+/* Groups that share their NICs, and fabrics with fewer links above the nodes, differ from what was
  * measured. */
 static bool curve_is_of(const lk_curve *curve, lk_coll_kind kind, const lk_group_shape *group) {
 	bool alone = group->nodes < 2 || (group->sharing < 2 && group->oversubscription <= 1 &&
@@ -115,7 +114,7 @@ static bool curve_is_of(const lk_curve *curve, lk_coll_kind kind, const lk_group
 	return alone && curve->kind == kind && curve->gpus == group->ranks && curve->nodes == nodes;
 }
 
-/* The last one counts; NULL: none. */
+/* The last match; NULL: none. */
 static const lk_curve *curve_find(const lk_curves *curves, lk_coll_kind kind,
                                   const lk_group_shape *group) {
 	for (int i = curves ? curves->count : 0; i-- > 0;)

@@ -1,4 +1,4 @@
-/* fabric.c: a fabric's numbers between rows of a calibration and the NCCL model. */
+/* fabric.c: a fabric's numbers, from rows of a calibration to the NCCL model. */
 #include "cost/collective/collective.h"
 
 #include <stddef.h>

@@ -14,9 +14,10 @@
  *     Bruck                d (a + n/2 b)                      all-to-all of short messages
  *     pairwise             (p-1) (a + n/p b)                  all-to-all
  *
- * Round i of a hypercube pairs ranks at distance 2^i: beyond the ranks of a node every rank's
- * message leaves it, and they share its NICs. A ring leaves a node once per round. MPI libraries
- * have all of these, gloo a few. Each library is taken to run the fastest one that it has. */
+ * Round i of a hypercube pairs ranks at distance 2^i: at distances of a node's ranks or more every
+ * rank's message leaves the node, and they share its NICs. A ring leaves a node once per round. MPI
+ * libraries have all of these, gloo a few. Each library is assumed to run the fastest one that it
+ * has. */
 #include "cost/collective/collective.h"
 
 #include <math.h>
@@ -38,8 +39,7 @@ lk_host_links lk_host_links_of(lk_host_library library, const lk_group_shape *gr
 
 struct job {
 	lk_host_links links;
-	const lk_host_messages
-		*messages; /* instead of the links, where they were measured; may be NULL */
+	const lk_host_messages *messages; /* used instead of the links if measured; may be NULL */
 	double p, ppn, n;
 	double sharing; /* groups that leave a node at the same time */
 	int rounds;
@@ -53,7 +53,7 @@ static struct cost collective_sum(struct cost a, struct cost b) {
 	return (struct cost){a.wait + b.wait, a.move + b.move};
 }
 
-/* Messages of `bytes`, one or both ways; what shares a NIC goes through it one after another. */
+/* Messages of `bytes`, one or both ways; messages that share a NIC go one after another. */
 static struct cost collective_move(const struct job *job, bool leaves, double bytes, double share,
                                    bool both) {
 	const lk_message_times *times;
@@ -73,7 +73,7 @@ static struct cost collective_exchange(const struct job *job, double distance, d
 	return collective_move(job, leaves, bytes, leaves ? job->ppn : 1, true);
 }
 
-/* A round of a ring: as slow as its slowest hop, one of which per node leaves it. */
+/* A round of a ring: as slow as its slowest hop; one hop per node leaves it. */
 static struct cost hop(const struct job *job, double bytes) {
 	bool leaves = job->p > job->ppn;
 	struct cost inside = collective_move(job, false, bytes, 1, true),
@@ -99,7 +99,7 @@ static struct cost full_rounds(const struct job *job, double bytes) {
 	return all;
 }
 
-/* The same one way: down a tree, or up. */
+/* Likewise one way: down a tree, or up. */
 static struct cost tree_rounds(const struct job *job, double bytes) {
 	struct cost all = {0, 0};
 	for (int i = 0; i < job->rounds; i++) {
@@ -110,7 +110,7 @@ static struct cost tree_rounds(const struct job *job, double bytes) {
 	return all;
 }
 
-/* Rounds of n/2, n/4, ...: the far partners get the small parts. */
+/* Rounds of n/2, n/4, ...: the distant partners get the small parts. */
 static struct cost halving(const struct job *job) {
 	struct cost all = {0, 0};
 	double left = job->n * (job->p - 1) / job->p, part = job->n / 2;
@@ -227,8 +227,7 @@ lk_host_cost lk_host_collective(lk_host_library library, lk_coll_kind kind,
 	return fastest(library, NULL, kind, group, bytes);
 }
 
-/* What the library took of what the algorithms say, among the ranks that were measured. 1: nothing
- * was. */
+/* Ratio of the library's measured time to the algorithm's. 1: not measured. */
 static double library_share(const lk_host_messages *messages, lk_coll_kind kind,
                             const lk_group_shape *group, double bytes, bool behind) {
 	const lk_collective_times *times = messages ? &messages->collective[kind] : NULL;

@@ -1,7 +1,7 @@
-/* host_messages.c: reads "measured": {"messages": [{"inside": true, "bytes": 8, "alone_us": 1.2,
+/* host_messages.c: read "measured": {"messages": [{"inside": true, "bytes": 8, "alone_us": 1.2,
  * "both_us": 1.4}, ...], "collectives": [{"kind": "all_reduce", "ranks": 2, "nodes": 2, "bytes": 8,
- * "alone_us": 20, "behind_us": 25}, ...]} of a cluster file (calibrate/host/host_json.c writes it).
- */
+ * "alone_us": 20, "behind_us": 25}, ...]} of a cluster file (written by
+ * calibrate/host/host_json.c). */
 #include "base/arena.h"
 #include "cost/collective/collective.h"
 
@@ -16,7 +16,7 @@ static double messages_number(const lk_value *object, const char *key) {
 	return value && value->kind == LK_JSON_NUMBER ? value->number : NAN;
 }
 
-/* Keeps them in order; false: one of this size is there, or there are too many. */
+/* Insert in order; false: this size exists already, or there are too many. */
 static bool messages_insert(lk_message_times *times, double bytes, double alone, double both) {
 	int at = times->count;
 	while (at > 0 && times->bytes[at - 1] > bytes) at--;
@@ -56,7 +56,7 @@ static lk_collective_times *messages_times_of(const lk_value *kind, lk_host_mess
 	return NULL;
 }
 
-/* Of one kind: as many ranks and nodes each, sizes in ascending order. */
+/* Of one kind: equal ranks and nodes, sizes in ascending order. */
 static lk_status messages_add_collective(const lk_value *item, const char *path,
                                          lk_host_messages *out, lk_error *err) {
 	bool object = item->kind == LK_JSON_OBJECT;
@@ -108,7 +108,7 @@ static lk_status take_list(const lk_value *measured, const char *key, adder *one
 	return LK_OK;
 }
 
-/* {"GROUP": {"NAME": {"value": ..}}}; NAN. */
+/* {"GROUP": {"NAME": {"value": ..}}}; NAN: missing. */
 static double messages_quantity(const lk_value *measured, const char *group, const char *name) {
 	const lk_value *at = measured;
 	const char *const keys[] = {group, name};
@@ -142,7 +142,7 @@ lk_status lk_host_messages_read(const char *path, lk_host_messages *out, lk_erro
 	return status;
 }
 
-/* Seconds by straight lines between sizes, beyond the largest by the last one. */
+/* Seconds by linear interpolation between sizes; above the largest, by the last slope. */
 static double at_size(const double *sizes, const double *s, int count, double bytes) {
 	int at = 1, last = count - 1;
 	if (count == 0) return NAN;
@@ -150,7 +150,7 @@ static double at_size(const double *sizes, const double *s, int count, double by
 	if (last == 0) return s[0] * bytes / sizes[0];
 	while (at < last && sizes[at] < bytes) at++;
 	double slope = (s[at] - s[at - 1]) / (sizes[at] - sizes[at - 1]);
-	/* larger ones never take less: what noise says so is left out */
+	/* larger ones never take less: ignore noise that says otherwise */
 	return fmax(s[at - 1] + fmax(slope, 0) * (bytes - sizes[at - 1]), s[at - 1]);
 }
 

@@ -1,6 +1,6 @@
-/* laws.c: the numbers that all fabrics share, between the row "laws" of a calibration and the NCCL
- * model. A search for them starts from what NCCL's own tables and the hardware say, 1 for a factor,
- * where they say anything. */
+/* laws.c: the numbers that all fabrics share, from the row "laws" of a calibration to the NCCL
+ * model. A search starts from NCCL's own tables and the hardware, or from 1 for a factor without
+ * such a source. */
 #include <stddef.h>
 
 #include "cost/collective/collective.h"

@@ -1,21 +1,22 @@
-/* nccl_graph.c: from a group of ranks to what NCCL's topology search would yield for it: how many
- * channels, at which rate each. The search itself walks a graph of PCIe bridges, links and NICs;
- * for the regular nodes of training clusters its result has a closed form, which is computed here.
+/* nccl_graph.c: from a group of ranks to the result of NCCL's topology search: the number of
+ * channels and the rate of each. The search itself traverses a graph of PCIe bridges, links and
+ * NICs; for the regular nodes of training clusters its result has a closed form, which is computed
+ * here.
  *
  * Channel speeds and the doubling of channels: NCCL 2.30, src/graph/search.cc and connect.cc. The
- * results are those that logs and measurements imply: A100 with 8 GPUs 12 x 20 GB/s, H100 12 x 30,
- * H100 NVLS 16 x 20, eight 200 Gb/s NICs 8 x 24. */
+ * results match logs and measurements: A100 with 8 GPUs 12 x 20 GB/s, H100 12 x 30, H100 NVLS 16 x
+ * 20, eight 200 Gb/s NICs 8 x 24. */
 #include "cost/collective/nccl.h"
 
 #include <math.h>
 
 enum { most_ranks = 1 << 24 }; /* keeps step counts in an int */
 static const double gb = 1e9;
-static const double line_share = .96; /* NCCL counts 12 GB/s for 100 Gb/s of NIC */
+static const double line_share = .96; /* NCCL counts 12 GB/s per 100 Gb/s of NIC */
 
-/* Between the two CPUs of a host, each way, by the hosts of a PCIe generation. Gen3 and 4: NCCL's
- * src/graph/topo.h: Broadwell (QPI; hosts of the GPUs before Volta) 6, Skylake 10, AMD 16. Gen5: a
- * ring of 8 GPUs (NVIDIA/nccl issue 1639). */
+/* Between the two CPUs of a host, each way, by the PCIe generation. Gen3 and 4: NCCL's
+ * src/graph/topo.h: Broadwell (QPI; hosts of GPUs before Volta) 6, Skylake 10, AMD 16. Gen5: a ring
+ * of 8 GPUs (NVIDIA/nccl issue 1639). */
 double lk_host_bridge_rate(const lk_device *device) {
 	if (device->pcie_rate >= 40 * gb) return 28;
 	if (device->pcie_rate >= 20 * gb) return 16;
@@ -50,8 +51,8 @@ static const double speeds[LK_NCCL_GENERATIONS][14] = {
 	[LK_NCCL_BLACKWELL] = {90, 80, 70, 60, 50, 45, 40, 30, 24, 20, 19, 18, 0},
 };
 
-/* The speed and number of channels (at most 16) that use most of `rate`; the faster one of equals.
- */
+/* The speed and number of channels (at most 16) that use most of `rate`; the faster one if
+ * equal. */
 static lk_nccl_graph graph_search(lk_nccl_generation generation, double rate) {
 	lk_nccl_graph best = {1, rate, rate};
 	double most = 0;
@@ -71,7 +72,7 @@ static int channels_within(int channels, const lk_nccl_settings *settings) {
 	return channels < settings->least_channels ? settings->least_channels : channels;
 }
 
-/* The search doubles what it found: twice the channels at half the speed. */
+/* The search doubles its result: twice the channels at half the speed. */
 static lk_nccl_graph doubled(lk_nccl_graph graph) {
 	return (lk_nccl_graph){2 * graph.channels, graph.intra / 2, graph.inter / 2};
 }
@@ -81,11 +82,11 @@ static lk_nccl_graph ring_in_node(const lk_nccl_site *site) {
 	return doubled(graph_search(site->generation, site->wire));
 }
 
-/* Rings over nodes before 2.25; before 2.20, which joins the ports of a card, each on one NIC. */
+/* Rings across nodes before 2.25; before 2.20, which joins the ports of a card, each uses one
+ * NIC. */
 static const double old_rings = 16;
 
-/* Between nodes every channel enters and leaves through one NIC, and no channel is faster than 48
- * GB/s. */
+/* Between nodes every channel enters and leaves through one NIC, at no more than 48 GB/s. */
 static lk_nccl_graph ring_over_nodes(const lk_nccl_site *site, double nics) {
 	double total = fmin(site->node_nics * line_share, site->ppn > 1 ? site->wire : INFINITY);
 	double channels = fmax(1, fmax(floor(nics), ceil(total / 48 - 1e-9)));
@@ -93,8 +94,8 @@ static lk_nccl_graph ring_over_nodes(const lk_nccl_site *site, double nics) {
 	return (lk_nccl_graph){(int)channels, total / channels, total / channels};
 }
 
-/* Trees take the ring's channels. On two nodes a byte crosses the NICs once but a node's links
- * twice, up and down, and the search raises the speed inside the node as far as the links allow. */
+/* Trees use the ring's channels. On two nodes a byte crosses the NICs once but a node's links
+ * twice, up and down, and the search raises the speed within the node as far as the links allow. */
 static lk_nccl_graph tree(const lk_nccl_site *site) {
 	lk_nccl_graph graph = site->ring;
 	if (site->nodes == 2 && site->ppn > 1) {
@@ -123,9 +124,9 @@ static lk_nccl_graph multicast(const lk_nccl_site *site) {
 	                       fmin(total, site->node_nics * line_share) / channels};
 }
 
-/* Links inside the node, at rates as NCCL counts them (the catalogue has them so). Through a switch
- * a GPU reaches every other at its full rate; without one only the links to the members of the
- * group count. */
+/* Links within the node, at rates as NCCL counts them (and the catalogue). Through a switch a GPU
+ * reaches every other at its full rate; without one only the links to the members of the group
+ * count. */
 static void wire_node(const lk_node *node, lk_nccl_site *site) {
 	double rate = graph_rate_of(node->intra_rate);
 	site->wire = site->pair_wire = rate;
@@ -172,11 +173,10 @@ double lk_nccl_network_part(const lk_nccl_site *site, lk_traffic flow) {
 	return share < 1 ? fmin(1, site->nic_line * share / all) : 1;
 }
 
-/* us: no other network states as much. */
+/* us: no other network has as much. */
 static const double efa_least = 10;
 
-/* The share of the node's NICs that falls to this group; a GPU cannot send faster than its PCIe
- * slot. */
+/* This group's share of the node's NICs; a GPU cannot send faster than its PCIe slot. */
 static double wire_network(const lk_group_shape *group, lk_nccl_site *site) {
 	const lk_node *node = group->node;
 	const lk_nccl_laws *laws = site->laws;
@@ -193,10 +193,11 @@ static double wire_network(const lk_group_shape *group, lk_nccl_site *site) {
 	if (site->nic_latency >= efa_least)
 		site->nic_hint = fmax(site->nic_hint, 1e6 * lk_efa_hint(node->nic_rate));
 	site->sockets = node->sockets;
-	/* What large messages reach: NICs .97 of eight 400 Gb/s (16 H100, ring), .83 of four 100 Gb/s
-	 * (p4de, tree); through a PCIe slot of generation 4 .65 of 200 Gb/s (NDv4, 16 to 64 A100). */
+	/* Rates reached by large messages: NICs .97 of eight 400 Gb/s (16 H100, ring), .83 of four 100
+	 * Gb/s (p4de, tree); through a PCIe slot of generation 4 .65 of 200 Gb/s (NDv4, 16 to 64
+	 * A100). */
 	double gen4 = node->device->pcie_rate < 40 * gb ? laws->slot : 1;
-	/* Several GPUs at one NIC open more connections, which reach more of it. */
+	/* Several GPUs per NIC open more connections, which reach more of it. */
 	double crowd = site->ppn / fmax(1, fmin(nics, site->ppn));
 	double most = laws->nics, reached = most;
 	if (site->fabric->nic > 0) reached = fmin(site->fabric->nic, 1), most = 1, gen4 = 1;

@@ -1,18 +1,16 @@
-/* nccl_p2p.c: traffic that NCCL runs as pairs of send and receive: pipeline messages and
- * all-to-all.
+/* nccl_p2p.c: traffic that NCCL runs as send-receive pairs: pipeline messages and all-to-all.
  *
  * A rank's time is its busiest link class: bytes over that link's rate, after the latency of its
- * rounds. An all-to-all runs in batches of 8 peers; the first batch shows in full, later ones add a
- * hop each. Parts, channels and the limit of the LL protocol: NCCL 2.30, init.cc (ncclP2pSchedule),
- * enqueue.cc; restated in docs/method/collectives.md. */
+ * rounds. An all-to-all runs in batches of 8 peers; the first batch counts in full, later ones add
+ * a hop each. Parts, channels and the limit of the LL protocol: NCCL 2.30, init.cc
+ * (ncclP2pSchedule), enqueue.cc; restated in docs/method/collectives.md. */
 #include "cost/collective/nccl.h"
 
 #include <math.h>
 
 enum { CONCURRENT = 8, LL_LIMIT = 16384 };
 
-static const double part_bytes =
-	65536; /* smallest part of a message that gets a channel of its own */
+static const double part_bytes = 65536; /* smallest part of a message that gets its own channel */
 
 static double power_above(double x) {
 	double power = 1;
@@ -20,8 +18,7 @@ static double power_above(double x) {
 	return power;
 }
 
-/* Channels to one peer: over NVLink two for every link of the path, over the network one for each
- * 14 GB/s. */
+/* Channels to one peer: over NVLink two per link of the path, over the network one per 14 GB/s. */
 static double channels_per_peer(const lk_nccl_site *site, bool same_node, double rate) {
 	if (!same_node) return power_above(fmax(2, ceil(rate / 14)));
 	return site->nvlink ? power_above(fmin(2 * fmax(1, floor(site->pair_wire / 20)), 32)) : 2;
@@ -34,7 +31,7 @@ static double latency(const lk_nccl_site *site, bool same_node, lk_proto proto, 
 	else hop = LK_NCCL_HOP_PCI;
 	lk_algo table = same_node
 	                    ? LK_ALGO_RING
-	                    : LK_ALGO_TREE; /* as rings of one GPU per node use the tree's value */
+	                    : LK_ALGO_TREE; /* rings with one GPU per node also use the tree's value */
 	return rounds * lk_nccl_hop_latency(hop, table, proto);
 }
 
@@ -69,12 +66,12 @@ lk_coll_cost lk_nccl_alltoall(const lk_nccl_site *site, double bytes) {
 	double part = lk_nccl_network_part(site, LK_TRAFFIC_ALLTOALL),
 		   nic = site->node_nics / site->ppn * site->nic_efficiency * part;
 	double transfer = fmax(inside / (1000 * wire), outside / (1000 * nic));
-	/* where GPUs hang on two CPUs, half of a node's GPUs send to the other half through the link
-	 * between them */
+	/* if GPUs are attached to two CPUs, half of a node's GPUs send to the other half through the
+	 * link between them */
 	if (site->bridge > 0)
 		transfer = fmax(transfer, lk_bridge_bytes(site->ppn, n, bytes) / (1000 * site->bridge));
 	lk_proto proto = protocol(each);
-	/* peers in a node take no rounds of their own */
+	/* peers in a node need no further rounds */
 	double far_rounds = rounds_of(n - site->ppn), near_rounds = rounds_of(n - 1) - far_rounds;
 	double own = latency(site, true, proto, near_rounds) + latency(site, false, proto, far_rounds);
 	if (proto == LK_PROTO_SIMPLE) own += 8.4; /* base latency of Simple */
@@ -99,8 +96,7 @@ lk_coll_cost lk_nccl_alltoall(const lk_nccl_site *site, double bytes) {
 	};
 }
 
-/* Where the network is slower than the buffers before it, the first bytes only have to get into
- * those. */
+/* If the network is slower than the buffers before it, the first bytes only have to reach those. */
 static double p2p_transfer_of(const lk_nccl_site *site, bool same_node, double rate, double bytes) {
 	double quick =
 		same_node || rate >= site->laws->buffer_rate ? 0 : fmin(bytes, site->fabric->buffer * 1e6);
@@ -118,8 +114,8 @@ static lk_coll_cost p2p_message(const lk_group_shape *pair, double bytes) {
 	double share = fmin(site.nic_efficiency * site.laws->message_nic, .97);
 	double part = lk_nccl_network_part(&site, LK_TRAFFIC_CHAIN);
 	double nic = fmin(site.node_nics, fmax(node->nic_rate / 1e9 * nearest, .125)) * share * part;
-	/* NCCL counts 20 of 25 GB/s of a link: what a switch passes on. A message over links from GPU
-	 * to GPU has all of it. */
+	/* NCCL counts 20 of 25 GB/s of a link: the rate through a switch. A message over direct links
+	 * between GPUs gets all of it. */
 	double direct = node->intra == LK_INTRA_MESH && node->device->arch < LK_ARCH_CDNA1 ? 1.25 : 1;
 	double rate =
 		same_node ? site.pair_wire * site.fabric->wire * site.laws->message_wire * direct : nic;
@@ -134,8 +130,8 @@ static lk_coll_cost p2p_message(const lk_group_shape *pair, double bytes) {
 		(int)fmin(fmax(1, ceil(bytes / part_bytes)), channels_per_peer(&site, same_node, nic));
 	cost.busbw = bytes / cost.seconds;
 	cost.memory_rate =
-		2 *
-		cost.busbw; /* mean of the sender, who reads, and the receiver, who goes through a buffer */
+		2 * cost.busbw; /* mean of the sender, which reads, and the receiver, which copies through a
+		             * buffer */
 	*(same_node ? &cost.intra_rate : &cost.nic_rate) = cost.busbw;
 	return cost;
 }

@@ -1,5 +1,5 @@
-/* nccl_settings.c: NCCL's release and the variables of its environment that change what it runs, as
- * a text.
+/* nccl_settings.c: NCCL's release and the environment variables that change what it runs, as a
+ * text.
  *
  *     NCCL_ALGO, NCCL_PROTO              [func:]a,b;func:^c; `^` excludes; only the first list may
  *                                        lack a function. NCCL keeps rings for all but all-reduce
@@ -36,8 +36,8 @@ static const struct {
 struct names {
 	const char *variable;
 	const char *const *names; /* ended by NULL; by bit */
-	int known;                /* the first so many are modelled */
-	int kept;                 /* bit that NCCL keeps for all but all-reduce; -1: none */
+	int known;                /* the leading ones that are modelled */
+	int kept;                 /* bit that NCCL keeps for everything but all-reduce; -1: none */
 };
 
 static const char *const algo_names[] = {"Tree", "Ring",          "NVLS",         "NVLSTree",
@@ -59,7 +59,7 @@ static lk_status settings_wrong(const struct names *names, const char *where, co
 	               names->names[0], names->names[1]);
 }
 
-/* "a,b" or "^a,b" as the bits that it takes away. */
+/* Parse "a,b" or "^a,b" into the bits that it excludes. */
 static lk_status settings_read_list(const struct names *names, const char *text, size_t length,
                                     const char *where, unsigned *without, lk_error *err) {
 	bool except = length > 0 && *text == '^';
@@ -88,7 +88,7 @@ static lk_status settings_read_list(const struct names *names, const char *text,
 	return lk_hint(err, "leave one of those that NCCL has");
 }
 
-/* Lists by function, `;` between them. */
+/* Lists by function, separated by `;`. */
 static lk_status settings_read_lists(const struct names *names, const char *text, const char *where,
                                      unsigned char without[LK_COLLS], lk_error *err) {
 	for (const char *at = text; *at;) {
@@ -124,7 +124,7 @@ static lk_status settings_read_lists(const struct names *names, const char *text
 
 /* ---- the rest ---- */
 
-/* "2.18.5" as 21805. */
+/* Parse "2.18.5" as 21805. */
 static lk_status settings_read_release(const char *word, const char *where, int *release,
                                        lk_error *err) {
 	int part[3] = {0, 0, 0}, count = 0;
@@ -213,14 +213,14 @@ lk_status lk_nccl_settings_read(const char *text, const char *where, lk_nccl_set
 	                    "limits");
 }
 
-/* ---- what cannot act ---- */
+/* ---- settings that cannot act ---- */
 
 static void idle_add(char *out, size_t size, const char *name) {
 	size_t used = strlen(out);
 	snprintf(out + used, size - used, "%s%s", used ? ", " : "", name);
 }
 
-/* Some algorithm with some protocol is left. */
+/* Whether any combination of algorithm and protocol remains. */
 static bool settings_leave_some(lk_coll_kind kind, const lk_nccl_site *site) {
 	lk_nccl_terms unused;
 	for (int algo = LK_ALGO_TREE; algo < LK_ALGO_P2P; algo++)

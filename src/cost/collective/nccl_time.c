@@ -1,5 +1,5 @@
-/* nccl_time.c: how long a collective takes, from what NCCL's tables say of it, five numbers of the
- * fabric and the laws that all fabrics share:
+/* nccl_time.c: the duration of a collective from NCCL's tables, five numbers of the fabric and the
+ * laws that all fabrics share:
  *
  *     wait     = launch min(n, 8)^ranks + channel (channels - 1) + base' + near' hops
  *                + far' crossings + network + scan LL's bytes over the network
@@ -7,14 +7,14 @@
  *                share), limits)
  *     t        = wait + transfer
  *
- * base', near' and far' are NCCL's latencies times factors. LL's bytes lie in the host's memory
- * before they leave, where a proxy thread looks at each flag. e is the fabric's `wire` times the
- * share that the protocol reaches. Channels are those that a call of this size opens: it is their
- * number, growing with the size, that makes middle sizes slow.
+ * base', near' and far' are NCCL's latencies times factors. LL's bytes wait in host memory before
+ * they leave, where a proxy thread checks each flag. e is the fabric's `wire` times the share that
+ * the protocol reaches. Channels are those that a call of this size opens: their number grows with
+ * the size, which makes medium sizes slow.
  *
- * Every term falls, or stays, as any part of the fabric gets better: faster or more links and NICs,
- * less latency, a newer GPU, a larger domain. As the fastest candidate runs and a better fabric has
- * all candidates of a worse one, better hardware is never slower. */
+ * Every term falls or is unchanged as any part of the fabric improves: faster or more links and
+ * NICs, less latency, a newer GPU, a larger domain. As the fastest candidate is chosen and a better
+ * fabric has all candidates of a worse one, better hardware is never slower. */
 #include "cost/collective/nccl.h"
 
 #include <math.h>
@@ -23,17 +23,17 @@ static bool multicasts(lk_algo algo) {
 	return algo == LK_ALGO_NVLS || algo == LK_ALGO_NVLSTREE;
 }
 
-/* Channels of a call beyond which a further one costs nothing more: as many as NCCL's search finds.
- * The same for all links, so that faster ones, over which it opens more, do not pay for them; half
- * on PCIe, where it opens few. */
+/* Channels of a call after which a further one costs nothing: as many as NCCL's search finds. Equal
+ * for all links, so that faster ones, which open more channels, do not pay for them; half on PCIe,
+ * which opens few. */
 static const double channels_paid = 16;
 
 /* Channels that a call of this size uses, as a real number so that a time never falls as bytes
- * grow: each thread of a channel gets at least so many bytes (NCCL's thresholds, enqueue.cc; rings
- * count all ranks). */
+ * grow: each thread of a channel gets at least a minimum of bytes (NCCL's thresholds, enqueue.cc;
+ * rings count all ranks). */
 static double channels_at(const lk_nccl_site *site, lk_algo algo, lk_proto proto, double bytes) {
 	static const double least[LK_PROTOS] = {8 * 512, 8 * 640, 64 * 512};
-	if (multicasts(algo)) return 1; /* uses all, whatever the size */
+	if (multicasts(algo)) return 1; /* uses all channels at any size */
 	double each = least[proto] * (algo == LK_ALGO_RING && proto == LK_PROTO_LL ? site->n : 1);
 	double most = site->nvlink || site->nodes > 1 ? channels_paid : channels_paid / 2;
 	if (site->settings->most_channels > 0) most = fmin(most, site->settings->most_channels);
@@ -42,8 +42,8 @@ static double channels_at(const lk_nccl_site *site, lk_algo algo, lk_proto proto
 
 /* ---- transfer ---- */
 
-/* Bandwidth that an algorithm's protocol reaches of what carries it, by NCCL's tables and, for LL
- * and LL128, what was measured. */
+/* The bandwidth share that an algorithm's protocol reaches, from NCCL's tables and, for LL and
+ * LL128, measurements. */
 static double protocol_share(const lk_nccl_site *site, lk_algo algo, lk_proto proto) {
 	const lk_nccl_laws *laws = site->laws;
 	static const double ring[LK_PROTOS] = {.5, .92, 1}, tree[LK_PROTOS] = {.92 / 3.8, .8625, .92};
@@ -56,8 +56,8 @@ static double protocol_share(const lk_nccl_site *site, lk_algo algo, lk_proto pr
 	return proto == LK_PROTO_LL128 ? share * laws->ll128 : share;
 }
 
-/* GB/s of LL at most, on 1, 2, and 3 or more nodes: NCCL's table, where a newer GPU or fewer nodes
- * have less held to what older ones and more nodes have. */
+/* Most GB/s of LL on 1, 2, and 3 or more nodes: NCCL's table, raised where a newer GPU or fewer
+ * nodes would have less than older ones or more nodes. */
 static double ll_most(const lk_nccl_site *site) {
 	static const double most[LK_NCCL_GENERATIONS][3] = {
 		{39, 22.5, 19},
@@ -68,14 +68,14 @@ static double ll_most(const lk_nccl_site *site) {
 	return most[site->generation][site->nodes > 2 ? 2 : site->nodes - 1];
 }
 
-/* Bytes that a GPU sends through its links, per byte of the call, where it does not multicast. */
+/* Bytes that a GPU sends through its links, per byte of the call, without multicast. */
 static double link_bytes(lk_coll_kind kind, const lk_nccl_site *site, lk_algo algo) {
 	if (algo == LK_ALGO_TREE || algo == LK_ALGO_COLLNET_CHAIN) return 2;
 	if (algo == LK_ALGO_COLLNET_DIRECT) return 2 * (site->ppn - 1) / site->ppn;
 	return lk_nccl_ring_traffic(kind, site->n);
 }
 
-/* A Simple ring of few ranks overlaps its steps less, which shows on NVLinks. */
+/* A Simple ring of few ranks overlaps its steps less, which is visible on NVLinks. */
 static double ring_fill(const lk_nccl_site *site, lk_algo algo, lk_proto proto) {
 	bool fills = algo == LK_ALGO_RING && proto == LK_PROTO_SIMPLE && site->nvlink;
 	return fills ? 1 - site->laws->fill / site->n : 1;
@@ -90,8 +90,8 @@ static double links_transfer(lk_coll_kind kind, const lk_nccl_site *site, lk_alg
 	return link_bytes(kind, site, algo) * bytes / (1000 * rate);
 }
 
-/* Over nodes a tree has the channels that its NICs open, each with NCCL's limit, where a newer GPU
- * or fewer nodes have less held to what older ones and more nodes have. */
+/* Across nodes a tree has the channels that its NICs open, each with NCCL's limit, raised where a
+ * newer GPU or fewer nodes would have less than older ones or more nodes. */
 static double tree_transfer(const lk_nccl_site *site, lk_proto proto, double bytes) {
 	static const double simple[LK_NCCL_GENERATIONS][2] = {
 		{18.5, 10},
@@ -112,8 +112,8 @@ static double tree_transfer(const lk_nccl_site *site, lk_proto proto, double byt
 	return 2 * bytes / (1000 * site->ring.channels * each);
 }
 
-/* Bytes of data among those on the NICs: LL sends a flag with every word, LL128 with every line.
- */
+/* Share of data among the bytes on the NICs: LL sends a flag with every word, LL128 with every
+ * line. */
 static double nics_share(lk_algo algo, lk_proto proto) {
 	static const double data[LK_PROTOS] = {.5, 120. / 128, 1};
 	return algo == LK_ALGO_PAT ? .75 : data[proto];
@@ -127,16 +127,16 @@ static double nics_transfer(lk_coll_kind kind, const lk_nccl_site *site, lk_algo
 	return lk_nccl_nic_traffic(kind, site, algo) * bytes / (1000 * rate);
 }
 
-/* Bytes of a call that fill half of the multicast's pipeline, and the most ranks whose filling was
+/* Bytes of a call that half fill the multicast's pipeline, and the most ranks whose filling was
  * measured: two racks. */
 static const double half_filled = 8e6;
 static const int most_filling = 144;
-/* Ranks up to which a group multicasts as one board does: two boards do. */
+/* Ranks up to which a group multicasts like one board: two boards do. */
 static const int board_ranks = 16;
 
-/* Where a switch multicasts, each GPU sends and receives every byte once, and those of its own
- * share once more. NCCL's own estimate is too low for few GPUs. What goes by the ranks does not go
- * by the domain, so that a larger one is never slower. */
+/* If a switch multicasts, each GPU sends and receives every byte once, and those of its own share
+ * once more. NCCL's own estimate is too low for few GPUs. Terms depend either on the ranks or on
+ * the domain, so that a larger domain is never slower. */
 static double multicast_transfer(const lk_nccl_site *site, double bytes) {
 	const lk_nccl_laws *laws = site->laws;
 	double share = laws->nvls_hopper, heads = site->heads;
@@ -146,12 +146,12 @@ static double multicast_transfer(const lk_nccl_site *site, double bytes) {
 	       laws->nvls_fill_us * fmin(site->n, most_filling) * bytes / (bytes + half_filled);
 }
 
-/* Bytes of a channel's buffer where NCCL_BUFFSIZE says nothing. */
+/* Bytes of a channel's buffer unless NCCL_BUFFSIZE is set. */
 static const double buffer_default = 4 << 20;
 
-/* GB/s that the channels of a call move at most: each is one CTA, and no more of its buffer than
- * the receiver has given back is under way. Where nobody sets it a buffer is large enough but for
- * the latency that a described network adds. */
+/* Most GB/s of a call's channels: each is one CTA, and has no more bytes of its buffer in flight
+ * than the receiver has returned. An unset buffer is large enough except for the latency that a
+ * described network adds. */
 static double channels_limit(lk_coll_kind kind, const lk_nccl_site *site, lk_algo algo,
                              lk_proto proto) {
 	const lk_nccl_settings *settings = site->settings;
@@ -170,8 +170,8 @@ static double channels_limit(lk_coll_kind kind, const lk_nccl_site *site, lk_alg
 
 /* ---- wait ---- */
 
-/* A tree is a chain of the GPUs of a node, up and down. Where a level more costs less than half of
- * the chain it has one more: then a node of twice the GPUs is never slower than two nodes. */
+/* A tree is a chain of the GPUs of a node, up and down. If one more level costs less than half of
+ * the chain, it has one more: then a node of twice the GPUs is never slower than two nodes. */
 static double tree_hops(const lk_nccl_site *site, double near, double far, double crossings) {
 	double chain = fmax(site->ppn, 1), levels = crossings / 2;
 	for (; chain > 1 && chain / 2 * near > far; chain /= 2) levels++;
@@ -190,7 +190,9 @@ static double wait_of(lk_coll_kind kind, const lk_nccl_site *site, lk_algo algo,
 	double hops = algo == LK_ALGO_TREE ? tree_hops(site, near, far, terms->crossings)
 	                                   : near * terms->near_hops + far * terms->crossings;
 	double scanned = proto == LK_PROTO_LL ? terms->crossings * bytes / 1000 : 0;
-	if (algo == LK_ALGO_RING) scanned /= site->n; /* a step passes a part, a tree's all */
+	if (algo == LK_ALGO_RING)
+		scanned /= site->n; /* a ring's step passes a part, a tree's
+	                                               * everything */
 	double channels = site->fabric->channel * newer * (channels_at(site, algo, proto, bytes) - 1);
 	double network = terms->network + laws->scan * scanned +
 	                 (site->sockets ? laws->socket_us * terms->crossings : 0);

@@ -1,5 +1,5 @@
 /* nccl_tuning.c: NCCL's own cost model: for every algorithm and protocol a latency and a bandwidth,
- * by which it chooses. nccl_time.c makes a time of them.
+ * by which it chooses. nccl_time.c turns them into a time.
  *
  * Tables and formulas: NCCL 2.30, src/graph/tuning.cc (ncclTopoTuneModel, ncclTopoGetAlgoTime) and
  * enqueue.cc, restated in docs/method/collectives.md. With n ranks on N nodes, ppn = n/N and S
@@ -15,8 +15,8 @@
 
 #include <math.h>
 
-/* Latencies in us, by protocol LL, LL128, Simple. Where an algorithm lacks a protocol the entry is
- * not used. */
+/* Latencies in us, by protocol LL, LL128, Simple. Entries for protocols that an algorithm lacks are
+ * unused. */
 static const double base_latency[LK_ALGOS][LK_PROTOS] = {
 	[LK_ALGO_TREE] = {6.8, 14, 8.4},
 	[LK_ALGO_RING] = {6.6, 14, 8.4},
@@ -45,8 +45,8 @@ static const double hop_latency[3][LK_ALGOS][LK_PROTOS] = {
                          [LK_ALGO_COLLNET_CHAIN] = {0, 0, 30}},
 };
 
-/* Bandwidth limits in GB/s on 1, 2, and 3 or more nodes. The LL row goes by GPU on one node and by
- * CPU vendor on more: Ampere's for AMD CPUs, Volta's for others. */
+/* Bandwidth limits in GB/s on 1, 2, and 3 or more nodes. The LL row depends on the GPU on one node
+ * and on the CPU vendor on more: Ampere's for AMD CPUs, Volta's for others. */
 static const double ll_most[LK_NCCL_GENERATIONS][3] = {
 	{39, 39, 20.4},
 	{87.7, 22.5, 19},
@@ -75,9 +75,9 @@ static const double nvlstree_channel[LK_NCCL_GENERATIONS][3] = {
 static const double collnet_direct_share = .85; /* from Hopper on */
 static const double nvls_efficiency[LK_NCCL_GENERATIONS] = {0, 0, .85, .74};
 
-/* ---- what releases before the newest had otherwise, by the tables of their tuning.cc ---- */
+/* ---- differences of earlier releases, from the tables of their tuning.cc ---- */
 
-/* Blackwell had the row of Hopper times 2 until 2.28. */
+/* Until 2.28 Blackwell had the row of Hopper times 2. */
 static bool as_hopper(const lk_nccl_site *site) {
 	return site->generation == LK_NCCL_BLACKWELL && lk_nccl_before(site, 22800);
 }
@@ -93,14 +93,15 @@ static double multicast_efficiency(const lk_nccl_site *site) {
 	return lk_nccl_before(site, 22800) ? 5. / 6 : nvls_efficiency[site->generation];
 }
 
-/* Trees of the Simple protocol: 28 us a hop from 2.19 to 2.22, so that rings are taken instead. */
+/* Trees of the Simple protocol: 28 us per hop from 2.19 to 2.22, so that rings are chosen
+ * instead. */
 static double tree_simple_hop(const lk_nccl_site *site, lk_nccl_hop hop, double now) {
 	static const double at_218[] = {4, 6, 14};
 	if (lk_nccl_before(site, 21900)) return at_218[hop];
 	return lk_nccl_before(site, 22300) ? 28 : now;
 }
 
-/* Of NVLS: 0 in 2.18, 23 in 2.19 and 2.20. */
+/* NVLS: 0 in 2.18, 23 in 2.19 and 2.20. */
 static double multicast_hop(const lk_nccl_site *site, double now) {
 	if (lk_nccl_before(site, 21900)) return 0;
 	return lk_nccl_before(site, 22100) ? 23 : now;
@@ -148,27 +149,27 @@ double lk_nccl_ring_traffic(lk_coll_kind kind, int n) {
 	return (double)steps_of(kind, n) / n;
 }
 
-/* ---- what is offered ---- */
+/* ---- offered combinations ---- */
 
 static bool gathers(lk_coll_kind kind) {
 	return kind == LK_COLL_ALLGATHER || kind == LK_COLL_REDUCESCATTER;
 }
 
-/* PCIe nodes do not have LL128. On EFA it is taken as off: the plugin drops it wherever the
- * provider does not keep the order of writes. */
+/* PCIe nodes have no LL128. On EFA it is assumed off: the plugin disables it unless the provider
+ * keeps the order of writes. */
 static bool has_ll128(const lk_nccl_site *site) {
 	return site->nvlink && !((site->efa || site->sockets) && site->nodes > 1);
 }
 
-/* NVLS reduces in the switch of one node; over nodes it needs switches that reduce there too
- * (SHARP); without them NVLSTree takes over. All-gather and reduce-scatter run as rings even where
- * a switch could multicast. NCCL takes PAT with one GPU a node alone; it is offered with more, so
- * that two GPUs a node are not slower than one. */
+/* NVLS reduces in the switch of one node; across nodes it needs switches that reduce there too
+ * (SHARP), otherwise NVLSTree replaces it. All-gather and reduce-scatter run as rings even if a
+ * switch could multicast. NCCL uses PAT only with one GPU per node; here it is also offered with
+ * more, so that two GPUs per node are not slower than one. */
 static bool offered(lk_coll_kind kind, const lk_nccl_site *site, lk_algo algo, lk_proto proto) {
 	const lk_nccl_settings *settings = site->settings;
 	if (settings->without_algo[kind] >> algo & 1 || settings->without_proto[kind] >> proto & 1)
 		return false;
-	/* a user who names LL128 gets it where NCCL would not take it by itself */
+	/* a user who names LL128 gets it even if NCCL would not choose it */
 	if (proto == LK_PROTO_LL128 && !has_ll128(site) && settings->without_proto[kind] == 0)
 		return false;
 	switch (algo) {
@@ -214,7 +215,7 @@ static double tree_bandwidth(const lk_nccl_site *site, lk_proto proto) {
 	return bus * .5;
 }
 
-/* By the heads of the search: what the limits of channels are for. */
+/* By the heads of the search: the purpose of the channel limits. */
 static double multicast_bandwidth(const lk_nccl_site *site, lk_algo algo) {
 	const lk_nccl_graph *graph = &site->multicast;
 	double channels = graph->channels, heads = site->heads;
@@ -228,8 +229,8 @@ static double multicast_bandwidth(const lk_nccl_site *site, lk_algo algo) {
 	return channels * rate * site->n / steps_of(LK_COLL_ALLREDUCE, site->n);
 }
 
-/* Switches between nodes that reduce: what the ring's channels carry inside the node, half of it,
- * and of Direct, whose GPUs each hold a part, what NCCL takes off. */
+/* Reducing switches between nodes: half of what the ring's channels carry within the node; for
+ * Direct, whose GPUs each hold a part, times NCCL's reduction. */
 static double collnet_bandwidth(const lk_nccl_site *site, lk_algo algo) {
 	double bus = site->ring.channels * site->ring.intra;
 	if (algo == LK_ALGO_COLLNET_DIRECT) {
@@ -262,10 +263,10 @@ double lk_nccl_nic_traffic(lk_coll_kind kind, const lk_nccl_site *site, lk_algo 
 
 struct latency {
 	double base;
-	double near, near_hops; /* of a hop, and how many there are: inside nodes, between them */
+	double near, near_hops; /* latency and number of hops within nodes; likewise between them */
 	double far, crossings;
-	double network; /* times the network's own latency counts, twice for Simple: data and flush */
-	double plateau; /* what NCCL's estimate multiplies the rest with */
+	double network; /* number of network latencies, two for Simple: data and flush */
+	double plateau; /* NCCL's factor on the rest of the estimate */
 };
 
 static struct latency ring_latency(lk_coll_kind kind, const lk_nccl_site *site, lk_proto proto,
@@ -336,11 +337,12 @@ static struct latency latency_of(lk_coll_kind kind, const lk_nccl_site *site, lk
 	}
 }
 
-/* ---- both together ---- */
+/* ---- bandwidth and latency combined ---- */
 
 struct correction {
 	double step,
-		smooth; /* as NCCL has it; between the steps, so that a time never falls as bytes grow */
+		smooth; /* as in NCCL; interpolated between the steps, so that a time never falls as bytes
+		         * grow */
 };
 
 static struct correction correction_of(const lk_nccl_site *site, lk_algo algo, lk_proto proto,
@@ -361,7 +363,7 @@ bool lk_nccl_terms_of(lk_coll_kind kind, const lk_nccl_site *site, lk_algo algo,
 	struct latency wait = latency_of(kind, site, algo, proto, bytes);
 	struct correction tree = correction_of(site, algo, proto, bytes);
 	double rate = bandwidth_of(kind, site, algo, proto);
-	double passes = proto == LK_PROTO_SIMPLE ? 2 : 1; /* data, and flush */
+	double passes = proto == LK_PROTO_SIMPLE ? 2 : 1; /* data and flush */
 	double told = wait.network * site->nic_hint * passes;
 	double links = 1e6 * lk_reach_latency(site->reach, lk_coll_traffic(kind, algo));
 	*out = (lk_nccl_terms){
@@ -382,7 +384,7 @@ bool lk_nccl_terms_of(lk_coll_kind kind, const lk_nccl_site *site, lk_algo algo,
 
 /* ---- channels ---- */
 
-/* Channels of the communicator: what the search found, doubled, at most 64. */
+/* Channels of the communicator: the search's result, doubled, at most 64. */
 int lk_nccl_most_channels(const lk_nccl_site *site, lk_algo algo) {
 	const lk_nccl_settings *settings = site->settings;
 	if (algo == LK_ALGO_NVLS || algo == LK_ALGO_NVLSTREE) return site->multicast.channels;

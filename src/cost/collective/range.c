@@ -1,19 +1,18 @@
-/* range.c: how far a measured collective lies from its prediction. On a fabric that was measured,
- * by the size of the message: what its own rows were missed by. On any other, what misses of
- * fabrics that no fit had seen are made of: a share of the time, as of rates that differ, and a
- * time, as of launches and ranks that wait for one another:
+/* range.c: the distance of a measured collective from its prediction. On a measured fabric, the
+ * errors of its own rows by message size. On any other, the errors on fabrics unseen by the fit, in
+ * two parts: a share of the time, for differing rates, and a time, for launches and ranks that wait
+ * for one another:
  *
  *     half the range, as ln = hypot(share sqrt(1 + octaves), us / predicted time)
  *
- * with the octaves by which a group has more nodes than any that was measured: each adds a share
- * that the others say nothing of.
- * Rows of the family "range", subject "collective" (calibrate/calibrate_collectives.c). */
+ * with the octaves by which a group has more nodes than any measured one: each adds an independent
+ * share. Rows of the family "range", subject "collective" (calibrate/calibrate_collectives.c). */
 #include "cost/collective/collective.h"
 
 #include <math.h>
 #include <stdio.h>
 
-static const double usual_width = .35; /* where no row tells */
+static const double usual_width = .35; /* if no row applies */
 
 const char *const lk_coll_size_classes[LK_COLL_SIZE_CLASSES] = {"<1 MiB", "1-4 MiB", "4-16 MiB",
                                                                 "16-64 MiB", ">64 MiB"};

@@ -11,20 +11,20 @@
  * 2407.08608, figures 5 and 6), c = 59; an SM makes 16 exponentials a clock on each, while its
  * tensor cores double with each architecture: c = 29 on Ampere (176 of 203 TFLOP/s at 64,
  * FlashAttention-2's repository), 118 on Blackwell, and 59 where Blackwell Ultra doubles the
- * exponentials. Beyond 128 Blackwell gains nothing from what c promises (1,734 and 1,777 TFLOP/s at
- * 256 and 128, NVIDIA/cudnn-frontend): 32 serves there and for other makers.
+ * exponentials. Above 128 Blackwell does not gain what c predicts (1,734 and 1,777 TFLOP/s at 256
+ * and 128, NVIDIA/cudnn-frontend): use 32 there and for other vendors.
  *
- * In fp32 and tf32 the published kernels do not run. Those that do (PyTorch's memory-efficient one)
- * are taken to reach the same share of the peak of their format; in 8 and 4 bits attention stays in
- * 16. */
+ * The published kernels do not support fp32 and tf32. Those that do (PyTorch's memory-efficient
+ * one) are assumed to reach the same share of their format's peak; with 8 and 4 bits attention
+ * stays in 16. */
 #include <math.h>
 
 #include "cost/kernel/kernel.h"
 #include "base/check.h"
 
-/* A row of tiles takes its start c and the keys that it looks at. Causal, those are (n + tile) / 2
- * on average, of which n / 2 count: n / (n + tile + 2c), the ramp that is found on language models.
- * Without a mask it is n / (n + c). */
+/* A row of tiles takes its start c and its keys. With a causal mask those are (n + tile) / 2 on
+ * average, of which n / 2 count: n / (n + tile + 2c), the ramp observed on language models. Without
+ * a mask it is n / (n + c). */
 static double ramp(double causal, bool masked) {
 	const double tile = 128;
 	return masked ? causal : fmax(0, causal - tile) / 2;
@@ -53,7 +53,7 @@ lk_attention_rate lk_step_attention(const lk_constants *constants, const lk_devi
 	return rate;
 }
 
-/* The format that the kernel computes in. */
+/* The number format of the kernel's arithmetic. */
 static lk_dtype attention_format(const lk_graph *graph, uint32_t op) {
 	lk_dtype format = (lk_dtype)graph->ops.dtype[op];
 	return format == LK_FP32 || format == LK_TF32 ? format : LK_BF16;

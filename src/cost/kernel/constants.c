@@ -1,4 +1,4 @@
-/* constants.c: the constants that the analytic models share, and the one place where seconds become
+/* constants.c: the constants shared by the analytic models, and the one place where seconds become
  * picoseconds. */
 #include <math.h>
 
@@ -10,7 +10,7 @@ int64_t lk_cost_picoseconds(double seconds) {
 	double ps = seconds * LK_PS_PER_S;
 	if (!(ps > 0)) return 0;
 	return ps < 9e17 ? llround(ps)
-	                 : (int64_t)9e17; /* ten days: far below overflow even when summed */
+	                 : (int64_t)9e17; /* about ten days: far below overflow even when summed */
 }
 
 void lk_cost_set(lk_cost *cost, double seconds) {
@@ -18,10 +18,10 @@ void lk_cost_set(lk_cost *cost, double seconds) {
 	LK_ASSERT(cost->duration_ps >= 0);
 }
 
-/* Where the fit of the base constants begins (study/fit/fit_runs.c), and what holds without a
+/* The start of the fit of the base constants (src/fit/fit_runs.c), and the values without a
  * calibration. Steps are predicted with the rows of families "step", "architecture" and "stack" of
- * the calibration in use (src/step/profile.c; docs/method/kernels.md, "Constants"). The form of
- * each comes from its family's file. */
+ * the current calibration (src/step/profile.c; docs/method/kernels.md, "Constants"). Each family's
+ * file defines the form of its constants. */
 const lk_constants lk_default_constants = {
 	.gemm_share = 0.95,
 	.vector_products = 1,

@@ -1,5 +1,5 @@
-/* conv.c: convolutions. The library takes the fastest of its algorithms; in fp32, where windows are
- * 3 x 3 at stride 1:
+/* conv.c: convolutions. The library uses the fastest of its algorithms; in fp32 with 3 x 3 windows
+ * at stride 1:
  *
  *     implicit product      m output pixels, n filters, k = window x channels
  *     Winograd, fused       F(2 x 2, 3 x 3): 16 products for 4 pixels in place of 36; transformed
@@ -10,17 +10,17 @@
  * (A. Lavin, S. Gray: Fast Algorithms for Convolutional Neural Networks, arXiv 1509.09308; cuDNN's
  * kernels scudnn_winograd_128x128_..._tile148t and winograd_nonfused::winogradForward*4x4,
  * ...Wgrad*4x4, by which profiles of ResNet-50 on V100 and RTX 2080 Ti run every such convolution.)
- * Weight gradients have the latter alone, and so has Kepler: fused kernels are named after Maxwell
- * and later. Narrow formats have their tensor cores, and stay with the implicit product. */
+ * Weight gradients, and Kepler, have only the latter: fused kernels are named after Maxwell and
+ * later. Narrow formats use tensor cores and the implicit product. */
 #include <math.h>
 
 #include "cost/kernel/kernel.h"
 #include "base/check.h"
 
-/* What a convolution works on, whichever way round it is written as a product. */
+/* A convolution in either of its forms as a product. */
 struct conv {
-	double pixels, out, in; /* of the output; channels */
-	bool weights;           /* the gradient of the weights: pixels are summed */
+	double pixels, out, in; /* output pixels; channels */
+	bool weights;           /* the weights' gradient: pixels are summed */
 	double side;            /* of an image */
 };
 
@@ -33,14 +33,14 @@ static struct conv conv_of(const lk_ops *ops, uint32_t op) {
 	return (struct conv){ops->m[op], ops->n[op], ops->k[op] / window, false, ops->window[op]};
 }
 
-/* Tiles of t x t pixels that cover the images. */
+/* Number of t x t tiles that cover the images. */
 static double tiles(const struct conv *conv, double t) {
 	double along = ceil(conv->side / t);
 	return conv->pixels / (conv->side * conv->side) * along * along;
 }
 
-/* Additions take a slot of two operations each. A block of 64 filters transforms its pixels (32
- * additions for a tile and channel) and its sums back (24 for a tile and filter); filters are
+/* An addition takes a slot of two operations. A block of 64 filters transforms its pixels (32
+ * additions per tile and channel) and its sums back (24 per tile and filter); filters are
  * transformed once. */
 static double fused(const struct conv *conv, const lk_gemm_numbers *numbers,
                     const lk_device *device, double bytes) {
@@ -52,8 +52,7 @@ static double fused(const struct conv *conv, const lk_gemm_numbers *numbers,
 	       2 * additions / lk_peak_flops(device, LK_FP32);
 }
 
-/* Kernels for the pixels, for the filters (or the other gradient), products, and for what comes
- * out. */
+/* Kernels for the pixels, for the filters (or the other gradient), products, and for the output. */
 static double conv_apart(const struct conv *conv, const lk_gemm_numbers *numbers,
                          const lk_device *device, double stream_rate) {
 	const double products = 36, kernels = 3, width = 4, window = 9;

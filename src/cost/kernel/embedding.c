@@ -8,8 +8,8 @@
  *                        else (1 - X / lookups) * X / rows: a cold start, then each touch finds
  *                        its row with X / rows
  *
- * With a known reuse (cost/kernel/locality.c) the rows that are looked up most often stay, as far
- * as X goes; each of them misses once, all others always.
+ * With known reuse (cost/kernel/locality.c) the X most frequent rows stay; each of them misses
+ * once, all others always.
  */
 #include "cost/kernel/embedding.h"
 
@@ -55,7 +55,7 @@ static double reused_hits(const lk_locality *locality, double cached) {
 	return lookups > 0 ? fmax(lk_locality_covered(locality, held) - held / lookups, 0) : 0;
 }
 
-/* Without a histogram NULL: rows are equally likely. */
+/* NULL without a histogram: rows are equally likely. */
 static const lk_locality *embedding_locality_of(const lk_lookup *lookup, double lookups,
                                                 lk_locality *room) {
 	if (lookup->locality || !lookup->reuse) return lookup->locality;
@@ -72,8 +72,7 @@ lk_lookup_traffic lk_lookup_traffic_of(const lk_lookup *lookup, const lk_device 
 	hit = fmin(fmax(hit, 0), 1);
 	double row = sectors(embedding_element_of(lookup) * lookup->dim),
 		   weights = lookup->pooling * row * (lookup->backward ? 2 : 1);
-	/* of each sample and table: place of the table, two offsets, indices, the sum or its gradient
-	 */
+	/* per sample and table: place of the table, two offsets, indices, the sum or its gradient */
 	double once =
 			   sector + 2 * sector + sectors(4 * lookup->pooling) + sectors(single * lookup->dim),
 		   warps = lookup->batch * lookup->tables;

@@ -1,41 +1,40 @@
-/* embedding_host.c: what a lookup takes depends on how long its row is and on how many other bytes
- * a thread touched since the row's last use: that decides which cache still has it.
+/* embedding_host.c: the time of a lookup depends on the length of its row and on how many other
+ * bytes a thread touched since the row's last use, which decides the cache that still holds it.
  *
  *     found beyond a cache of C bytes, after d others:  m(C, d) = 1 / (1 + (C/d)^slope)
- *     a row near:  row + vectors of 64 bytes + an end that is no whole vector
+ *     a row near: row + vectors of 64 bytes + a partial vector at the end
  *     further:     more, sum over levels of the share found there * (row + lines fetched ahead + a
  *                  torn line + the others)
  *
- * The kernel fetches eight rows ahead, of each as many lines as it has vectors, eight at most: a
- * short row that lies across two lines has one that nobody fetched (torn); of long rows the
- * processor's own prefetcher has the rest.
+ * The kernel prefetches eight rows ahead, of each as many lines as it has vectors, at most eight: a
+ * short row that straddles two lines has one that was not prefetched (torn); the processor's own
+ * prefetcher fetches the rest of long rows.
  *
  * d of a row that a batch looks up c times in N lookups of a table: the gap between two uses is a
- * geometric time of mean N/c lookups (indices come in no order); in x lookups a thread touches
- * sum_j rows_j (1 - exp(-c_j x / N)) rows, and the sums and indices of as many. The first use in a
- * batch comes after everything else that a step touches, of all tables that the rank has: two
- * tables that the last cache holds each, but not both, take three to four times as long together.
- * Threads share the samples of a table, so each has 1/P of every row's uses, and meets it for the
- * first time itself.
+ * geometric time of mean N/c lookups (indices are unordered); in x lookups a thread touches sum_j
+ * rows_j (1 - exp(-c_j x / N)) rows, and the sums and indices of as many. The first use in a batch
+ * comes after everything else that a step touches, in all tables of the rank: two tables of which
+ * the last cache holds either, but not both, take three to four times as long together. Threads
+ * share the samples of a table, so each has 1/P of every row's uses, and its own first use.
  *
- * A row in memory is waited for alone where its neighbours are near (most rows of a skewed table),
- * and all at a time where they are far, too; so it matters how dense first uses are. Short rows
- * share lines, which the first of them fetches. A page's first use waits for page tables, and their
- * entries are in caches that other tables use: eight pages' share a line.
+ * A row in memory is waited for separately if its neighbours are near (most rows of a skewed
+ * table), and together with them if they are far too; so the density of first uses matters. Short
+ * rows share lines, which the first of them fetches. A page's first use waits for page tables,
+ * whose entries are in caches that other tables use: eight pages' entries share a line.
  *
- * Backward: pairs of row and sample are sorted by row, 11 bits in a pass; for each, the gradient of
- * its sample's sum is read again, in no order, and added up; then each different row is changed
- * once, in the order of rows: rows that lie after one another are the prefetcher's. */
+ * Backward: pairs of row and sample are sorted by row, 11 bits per pass; for each, the gradient of
+ * its sample's sum is read again, unordered, and added up; then each distinct row is changed once,
+ * in row order: adjacent rows are prefetched. */
 #include "cost/kernel/embedding.h"
 
 #include <math.h>
 #include <stddef.h>
 
-static const double line_bytes = 64, single = 4, digit_bits = 11 /* of a pass of radix sort */,
+static const double line_bytes = 64, single = 4, digit_bits = 11 /* per pass of radix sort */,
 					ahead_lines = 8, ahead_rows = 8, page_bytes = 4096,
 					entries_bytes = 8 * 4096 /* of memory whose page table entries share a line */;
 enum {
-	GAPS = 6,  /* equally likely gaps that stand for a geometric time */
+	GAPS = 6,  /* equally likely gaps that represent a geometric time */
 	PAIR = 16, /* bytes, before and after a pass */
 	INTERVALS = 20
 };
@@ -44,7 +43,7 @@ static double host_element_of(const lk_lookup *lookup) {
 	return lookup->element > 0 ? lookup->element : single;
 }
 
-/* Lines that a row of so many bytes lies in, rows packed one after the other: those of 48 bytes in
+/* Mean number of lines that hold a row of this many bytes, with rows packed: those of 48 bytes in
  * one or two. */
 static double host_lines_of(double bytes) {
 	double a = line_bytes, b = fmod(bytes, line_bytes);
@@ -56,9 +55,9 @@ static double host_lines_of(double bytes) {
 	return 1 + (bytes - a) / line_bytes; /* a: greatest common divisor */
 }
 
-/* ---- how long ago rows were used ---- */
+/* ---- time since rows were used ---- */
 
-/* Different rows that a thread touches in a share x of its lookups. */
+/* Distinct rows that a thread touches in a share x of its lookups. */
 static double host_touched(const lk_locality *locality, double x) {
 	double sum = 0;
 	for (int i = 0; i < locality->count; i++)
@@ -66,21 +65,21 @@ static double host_touched(const lk_locality *locality, double x) {
 	return sum;
 }
 
-/* Bytes of caches that so many different rows of a table take: short rows share lines. */
+/* Bytes of cache taken by this many distinct rows of a table: short rows share lines. */
 static double footprint(double rows, double row_bytes, double all_rows) {
 	double lines = fmax(all_rows * row_bytes / line_bytes, 1);
 	if (fmod(row_bytes, line_bytes) == 0) return rows * row_bytes;
 	return line_bytes * lines * -expm1(-rows * host_lines_of(row_bytes) / lines);
 }
 
-/* Blocks of so many bytes, pages for one, that so many different rows of a table lie in. */
+/* Number of blocks, such as pages, that hold this many distinct rows of a table. */
 static double blocks_of(double block, double rows, double row_bytes, double all_rows) {
 	double blocks = fmax(all_rows * row_bytes / block, 1),
 		   begun = rows * fmax(row_bytes / block, 1);
 	return blocks * -expm1(-begun / blocks);
 }
 
-/* Of a use out of `uses` by all threads: how many are a thread's first. */
+/* Of `uses` uses by all threads, the number that are a thread's first. */
 static double firsts_of(int threads, double uses) {
 	double firsts = threads > 1 ? threads * -expm1(uses * log1p(-1.0 / threads)) : 1;
 	return fmin(fmax(firsts, fmin(uses, 1)), uses);
@@ -103,8 +102,8 @@ static const lk_locality *host_locality_of(const lk_lookup *lookup, lk_locality 
 	return room;
 }
 
-/* Rows are met for the first time at the begin of a batch, most of them: how many of the lookups
- * around a first one are first ones, too. */
+/* Most rows have their first use at the begin of a batch: the share of first uses among the lookups
+ * around a first one. */
 static double crowd_of(const lk_locality *locality, double lookups) {
 	double before = 0, from = 0, sum = 0;
 	for (int i = INTERVALS; i-- > 0;) {
@@ -129,7 +128,7 @@ void lk_host_lookup_uses(const lk_lookup *lookup, int threads, lk_host_uses *out
 	out->pages = blocks_of(page_bytes, out->rows, bytes, lookup->rows);
 	out->entries = blocks_of(entries_bytes, out->rows, bytes, lookup->rows);
 	passing += single * out->lookups;
-	/* rows that share a line are fetched by the first of them */
+	/* the first of the rows that share a line fetches it */
 	out->fresh = fmin(footprint(out->rows, bytes, lookup->rows) / line_bytes /
 	                      (out->rows * host_lines_of(bytes)),
 	                  1);
@@ -142,7 +141,7 @@ void lk_host_lookup_uses(const lk_lookup *lookup, int threads, lk_host_uses *out
 			   firsts = firsts_of(threads, times), one = fmin(firsts, 1);
 		out->first += rows * one * out->fresh;
 		out->of_others += rows * (firsts - one) * out->fresh;
-		/* classes that are close to one another need not be worked out each */
+		/* reuse the result for classes that are close to each other */
 		for (int g = 0; g < GAPS && times > firsts && !(fabs(times - at) < 0.1 * at); g++) {
 			double gap = -log1p(-(g + 0.5) / GAPS) / times;
 			bins[g] = host_bin_of(footprint(host_touched(locality, gap), bytes, lookup->rows) +
@@ -179,7 +178,7 @@ void lk_host_lookup_find(const lk_host_lookup *host, const lk_lookup *lookup,
 		if (uses->later[i] > 0) add_found(host, distance_of(i), uses->later[i], out->lookups);
 	add_found(host, step, uses->first, out->lookups);
 	add_found(host, fmin(step, 4 * host->near_bytes), uses->of_others,
-	          out->lookups); /* another thread has had it: the last cache has it */
+	          out->lookups); /* another thread has used it: it is in the last cache */
 	add_found(host, step, 1, out->step);
 	add_found(host, host->sum_share * between, 1, out->sums);
 	add_found(host, lookup->batch * host_lines_of(single * lookup->dim) * line_bytes, 1,
@@ -205,14 +204,14 @@ static double work_of(const lk_host_work *work, const struct row_lines *lines) {
 	return work->row_s + work->vector_s * lines->vectors + work->tail_s * lines->tail;
 }
 
-/* Of what is waited for, the share that nothing else is waited for meanwhile: where so many of the
- * rows that are fetched ahead are far, too. */
+/* The share of waiting during which nothing else is waited for, if this share of the prefetched
+ * rows is far too. */
 static double host_alone(double far) {
 	return (1 - far) / (1 + far * ahead_rows / 2);
 }
 
-/* Rows of which so many are found on each level; among those fetched alongside one that is far, a
- * share `crowd` is far, too. Long rows take long enough to hide what is fetched ahead. */
+/* Time of rows distributed over the levels; of the rows prefetched alongside a far one, a share
+ * `crowd` is far too. Long rows take long enough to hide prefetching. */
 static double read_of(const lk_host_lookup *lookup, const lk_host_read *read,
                       const struct row_lines *lines, const double *found, double crowd) {
 	double sum = 0, waits = host_alone(crowd) * fmax(1 - lines->vectors / (2 * ahead_lines), 0);
@@ -229,7 +228,7 @@ static double host_mean_of(const double *found, const double *seconds) {
 	return sum;
 }
 
-/* More for a row's first use: the other cores' caches may hold it, as they used it last. */
+/* Extra time of a row's first use: other cores' caches may hold it, as they used it last. */
 static double from_others(const lk_host_lookup *lookup, double lines, const lk_host_found *found,
                           double line_s) {
 	return (1 - 1.0 / lookup->threads) * found->step[LK_HOST_NEAR] * lines * line_s;
@@ -237,9 +236,9 @@ static double from_others(const lk_host_lookup *lookup, double lines, const lk_h
 
 /* ---- forward, backward ---- */
 
-/* Where rows are not near: a page's first waits for page tables if the step has met too many
- * others, later ones if the table has. The line of the table with its entry is as far as anything
- * that the last step has touched, once. */
+/* Waits for page tables, for rows that are not near: at a page's first use if the step has touched
+ * too many others, at later ones if the table has. The page table line with its entry is once as
+ * far as anything touched in the last step. */
 static double walks_of(const lk_host_lookup *lookup, const lk_host_uses *uses,
                        const lk_host_found *found) {
 	double beyond_near = found->lookups[LK_HOST_LAST] + found->lookups[LK_HOST_FAR],
@@ -251,7 +250,7 @@ static double walks_of(const lk_host_lookup *lookup, const lk_host_uses *uses,
 	return all / (1 + 2 * uses->crowd);
 }
 
-/* Lines that are read or written in order: a sum, and the indices of its sample. */
+/* Lines read or written sequentially: a sum, and the indices of its sample. */
 static double lines_in_order(const lk_lookup *lookup) {
 	return host_lines_of(single * lookup->dim) + lookup->pooling * single / line_bytes;
 }
@@ -268,24 +267,24 @@ static double forward_seconds(const lk_host_lookup *lookup, const lk_lookup *l,
 	return (rows + l->batch * sample) / lookup->threads + lookup->call_s;
 }
 
-/* Gradients that threads read for the first time, out of so many lookups. */
+/* Gradients that threads read for the first time in this many lookups. */
 static double first_gradients(const lk_host_lookup *lookup, const lk_lookup *l, double lookups) {
 	return lookups * firsts_of(lookup->threads, l->pooling) / l->pooling;
 }
 
-/* Rows are changed in their order, so that a page is met once. */
+/* Rows are changed in order, so each page is used once. */
 static double change_seconds(const lk_host_lookup *lookup, const lk_lookup *l,
                              const lk_host_uses *uses, const lk_host_found *host_found) {
 	struct row_lines r = row_lines_of(l->dim * host_element_of(l));
 	struct row_lines numbers = {.vectors = l->dim * host_element_of(l) / line_bytes,
-	                            .tail = r.tail}; /* the squares' sum takes them one by one */
+	                            .tail = r.tail}; /* the sum of squares takes elements one by one */
 	double each =
 			   work_of(&lookup->change, &numbers) +
 			   from_others(lookup, r.ahead + r.torn + r.rest, host_found, lookup->update_shared_s),
 		   found[LK_HOST_LEVELS];
 	each += uses->state_lines / uses->rows * host_mean_of(host_found->step, lookup->state_s);
 	double dense =
-		uses->rows / l->rows; /* rows after one another: the processor's prefetcher has them */
+		uses->rows / l->rows; /* adjacent rows: the processor's prefetcher fetches them */
 	r.rest += r.ahead * uses->fresh * dense;
 	r.ahead = r.ahead * uses->fresh * (1 - dense);
 	r.torn *= uses->fresh;

@@ -1,6 +1,5 @@
 /* gemm.c: matrix products as operations of a step graph: the model of gemm_model.c with the
- * constants that hold for whole steps, where products run under the power limit and beside others.
- */
+ * constants of whole steps, where products run under the power limit and next to others. */
 #include "cost/kernel/kernel.h"
 
 #include <math.h>
@@ -8,13 +7,13 @@
 #include "base/units.h"
 #include "base/check.h"
 
-/* Tensor cores are fed in pieces of 16 bytes: of a matrix whose rows are not whole pieces, cuBLAS
+/* Tensor cores are fed in pieces of 16 bytes: if the rows of a matrix are not whole pieces, cuBLAS
  * 11 and later multiply at about half the rate (NVIDIA, Matrix Multiplication Background User's
- * Guide). Memory and L2 cache work in sectors of 32 bytes: the 128 bytes that a warp loads at a
- * time touch five of them in place of four where rows are not whole sectors. */
+ * Guide). Memory and L2 cache work in sectors of 32 bytes: if rows are not whole sectors, the 128
+ * bytes that a warp loads at a time touch five of them instead of four. */
 static const double UNALIGNED = .5, STRADDLING = 4 / 5.;
 
-/* The factor on the rate of a product whose operands have rows of these two lengths. */
+/* The factor on a product's rate for operands with rows of these two lengths. */
 static double row_factor(lk_dtype dtype, double n, double k) {
 	double piece = dtype == LK_NVFP4                      ? 32
 	               : dtype == LK_FP8 || dtype == LK_MXFP8 ? 16
@@ -26,9 +25,9 @@ static double row_factor(lk_dtype dtype, double n, double k) {
 }
 
 /* Rows of an odd number of 16-bit elements (a vocabulary of 50,257) begin at odd addresses: cuBLAS
- * takes kernels of an older generation that load single elements (align1). Measured on an H200,
+ * uses kernels of an older generation that load single elements (align1). Measured on an H200,
  * GPT-2's head for 8,192 tokens, CUDA 13.0, 28 November 2026: 95, 139 and 147 TFLOP/s forward, for
- * the input and for the weights; their geometric mean, for each SM and clock. */
+ * the input and for the weights; their geometric mean, per SM and clock. */
 static const double ODD_FLOP_PER_CLOCK = 125e12 / (132 * 1.83e9);
 
 static double odd_rows_flops(const lk_device *device, lk_dtype dtype, double n, double k) {
@@ -38,9 +37,9 @@ static double odd_rows_flops(const lk_device *device, lk_dtype dtype, double n, 
 	return nvidia && narrow && odd ? ODD_FLOP_PER_CLOCK * device->sms * device->clock_hz : INFINITY;
 }
 
-/* Products in fp32 run on the vector units, for which the power limit leaves the whole clock: their
- * numbers are those of kernels measured alone on the device or its nearest relative, less the
- * launch that was timed with them. */
+/* Products in fp32 run on the vector units, for which the power limit allows the full clock: use
+ * the numbers of kernels measured separately on the device or its nearest relative, less the launch
+ * included in their times. */
 static void take_vector(const lk_constants *constants, const lk_device *device,
                         lk_gemm_numbers *numbers) {
 	lk_gemm_numbers alone;
@@ -69,7 +68,7 @@ static lk_gemm_numbers gemm_numbers_of(const lk_cost_site *site, lk_dtype dtype,
 	const lk_constants *constants = site->constants;
 	const lk_device *device = site->node->device;
 	lk_gemm_numbers numbers = {
-		/* whatever a fit says of experts, no product is faster than the units */
+		/* whatever a fit gives for experts, no product is faster than the units */
 		.efficiency = fmin(lk_step_gemm_flops(constants, device, dtype) /
 	                           lk_peak_flops(device, dtype) * factor,
 	                       .95),
@@ -111,7 +110,7 @@ void lk_cost_gemm(const lk_graph *graph, uint32_t op, const lk_cost_site *site, 
 }
 
 /* Experts of a rank as one launch, their rows padded to whole pieces: the busiest rank decides, so
- * its rows are the mean times the imbalance. A single expert is a product like any other. */
+ * its rows are the mean times the imbalance. A single expert is an ordinary product. */
 void lk_cost_grouped_gemm(const lk_graph *graph, uint32_t op, const lk_cost_site *site,
                           lk_cost *out) {
 	LK_ASSERT(op < graph->ops.count);
@@ -120,9 +119,8 @@ void lk_cost_grouped_gemm(const lk_graph *graph, uint32_t op, const lk_cost_site
 	gemm(graph, op, site, graph->ops.m[op], &numbers, out);
 }
 
-/* Convolution as the GEMM that cuDNN's implicit kernels run, which pad the channels: m output
- * pixels, n filters, k filter elements; or as fewer products of transformed tiles, where that is
- * faster. */
+/* Convolution as the GEMM of cuDNN's implicit kernels, which pad the channels: m output pixels, n
+ * filters, k filter elements; or as fewer products of transformed tiles if that is faster. */
 void lk_cost_conv(const lk_graph *graph, uint32_t op, const lk_cost_site *site, lk_cost *out) {
 	LK_ASSERT(op < graph->ops.count);
 	const lk_device *device = site->node->device;

@@ -1,6 +1,6 @@
-/* gemm_fitted.c: which numbers hold for products on a device: rows of family "gemm" (subject: the
- * device; "" all) and the learned corrections, rows of family "trees" (subject "gemm"; variant
- * "fp32", and "fp32 other" for devices that were not measured). */
+/* gemm_fitted.c: the numbers for products on a device: rows of family "gemm" (subject: the device;
+ * "" all) and the learned corrections, rows of family "trees" (subject "gemm"; variant "fp32", and
+ * "fp32 other" for unmeasured devices). */
 #include "base/arena.h"
 #include "cost/kernel/kernel.h"
 
@@ -44,7 +44,7 @@ void lk_gemm_get(const lk_calibration_row *row, lk_gemm_numbers *out) {
 		double *value = (double *)(void *)((char *)out + names[i].at);
 		*value = lk_calibration_value(row, names[i].name, names[i].otherwise) * names[i].scale;
 	}
-	/* A file of the user's may hold anything. */
+	/* a user's file may hold anything */
 	out->efficiency = fmax(out->efficiency, 1e-3);
 	out->unaligned = fmax(out->unaligned, 1e-3);
 	out->memory = fmax(out->memory, 1e-3);
@@ -60,8 +60,8 @@ struct corrections {
 	lk_trees measured[LK_DTYPES], others[LK_DTYPES];
 };
 
-/* A test reads what was compiled in, and what a user lays on top is read when it is: an error can
- * only be memory. */
+/* A test reads the compiled-in trees, and a user's are read with their file: an error can only be
+ * memory. */
 static lk_status read_trees(const lk_calibration *rows, lk_arena *arena, const char *variant,
                             lk_trees *out, lk_error *err) {
 	const lk_calibration_row *row = lk_calibration_find(rows, "trees", "gemm", variant);
@@ -97,21 +97,20 @@ lk_status lk_gemm_ready(lk_error *err) {
 	return corrections_in_use(&unused, err);
 }
 
-/* ---- the model in use ---- */
+/* ---- the current model ---- */
 
 static const lk_calibration_row *fitted_row_of(const char *subject, lk_dtype dtype) {
 	return lk_calibration_find(lk_calibration_current(), "gemm", subject, lk_dtype_name(dtype));
 }
 
-/* The format whose measurements stand for this one: tensor cores run bf16 as fp16; narrower ones
- * are nearest to it. */
+/* The format whose measurements are used for this one: tensor cores run bf16 like fp16; narrower
+ * formats are nearest to it. */
 static lk_dtype fitted_stand_in(const lk_device *device, lk_dtype dtype) {
 	if (fitted_row_of(device->name, dtype) || dtype == LK_FP32) return dtype;
 	return LK_FP16;
 }
 
-/* The measured device of the same architecture whose peak and memory are nearest; NULL without one.
- */
+/* The measured device of the same architecture with the nearest peak and memory; NULL: none. */
 static const lk_calibration_row *fitted_relative(const lk_device *device, lk_dtype dtype,
                                                  const lk_device **which) {
 	const lk_calibration_row *best = NULL;

@@ -7,9 +7,9 @@
  *     memory  = (bytes/memory + traffic * (bytes read by all tiles - bytes)) / bandwidth
  *     time    = (compute^blend + memory^blend)^(1/blend) + floor
  *
- * The fill stands for a tile's first loads and its epilogue: latencies, so it is a time and weighs
- * more on faster devices. Tile efficiencies follow from operand reuse: a tile that is half as large
- * loads twice the bytes per flop. */
+ * The fill is the time of a tile's first loads and its epilogue: latencies, which weigh more on
+ * faster devices. Tile efficiencies follow from operand reuse: a tile half as large loads twice the
+ * bytes per flop. */
 #include <math.h>
 
 #include "cost/kernel/kernel.h"
@@ -40,8 +40,8 @@ static struct choice tile_time(const lk_gemm_numbers *numbers, int tile, const l
                                int splits, int sms, double rate) {
 	double ctas =
 		ceil(shape->m / tiles[tile].m) * ceil(shape->n / tiles[tile].n) * shape->batch * splits;
-	/* Beyond a few waves persistent kernels and early finishers blur the edge: the last partial
-	 * wave counts as it is. */
+	/* after a few waves persistent kernels and early finishers blur the edge: count the last
+	 * partial wave fractionally */
 	double exact = ctas / sms;
 	double waves;
 	if (exact <= 1) waves = 1;
@@ -63,7 +63,7 @@ static struct choice best_tile(const lk_gemm_numbers *numbers, const lk_gemm_sha
 		     splits *= 2) {
 			struct choice c = tile_time(numbers, t, shape, splits, sms, rate);
 			if (c.seconds < best.seconds) best = c;
-			if (c.waves >= 1) break; /* split only what leaves SMs idle */
+			if (c.waves >= 1) break; /* split only if SMs are idle */
 		}
 	}
 	return best;
@@ -95,7 +95,7 @@ double lk_gemm_formula(const lk_gemm_numbers *numbers, const lk_device *device,
 
 /* ---- the learned correction ---- */
 
-/* How often 2 divides a size, at most 6. */
+/* Exponent of 2 in a size, at most 6. */
 static float twos(double size) {
 	int count = 0;
 	for (long long x = (long long)size; count < 6 && x > 0 && x % 2 == 0; x /= 2) count++;
@@ -117,7 +117,7 @@ void lk_gemm_features(const lk_gemm_numbers *numbers, const lk_device *device,
 		   bytes = lk_dtype_bytes(shape->dtype) * b * (m * n + m * k + n * k);
 	double sms = device->sms > 0 ? device->sms : 1, peak = lk_peak_flops(device, shape->dtype);
 	int f = 0;
-	/* of the shape alone, or alongside what the device can do */
+	/* features of the shape, or of the shape relative to the device */
 	const double ratios[] = {m,
 	                         n,
 	                         k,
@@ -147,13 +147,13 @@ void lk_gemm_features(const lk_gemm_numbers *numbers, const lk_device *device,
 		out[f++] = (float)(waves / ceil(waves));
 		out[f++] = (float)log2(waves);
 	}
-	/* of the device */
+	/* features of the device */
 	const double of_device[] = {device->arch,           sms,
 	                            device->clock_hz / 1e9, peak / device->memory_rate,
 	                            device->l2_bytes / 1e6, peak / fmax(device->power_w, 1) / 1e9};
 	for (size_t i = 0; i < sizeof of_device / sizeof *of_device; i++)
 		out[f++] = (float)of_device[i];
-	/* what means something else on each device: for those that were measured */
+	/* features that differ in meaning between devices: only for measured ones */
 	const double sizes[] = {b, m * n * b, b * m * n * k, bytes, seconds};
 	for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) out[f++] = (float)log2(sizes[i]);
 }
@@ -167,5 +167,5 @@ double lk_gemm_seconds(const lk_gemm_model *model, const lk_device *device,
 	float x[LK_GEMM_FEATURES];
 	lk_gemm_features(&model->numbers, device, shape, detail, seconds, x);
 	return seconds * exp(fmin(fmax(lk_trees_at(model->trees, x), -5),
-	                          5)); /* a file of the user's may hold any trees */
+	                          5)); /* a user's file may hold any trees */
 }

@@ -1,4 +1,4 @@
-/* kernel.h: what the kernel families share inside cost/. */
+/* kernel.h: shared by the kernel families within cost/. */
 #ifndef LK_COST_KERNEL_KERNEL_H
 #define LK_COST_KERNEL_KERNEL_H
 
@@ -8,33 +8,33 @@
 #include "graph/graph.h"
 #include "hw/hw.h"
 
-/* What an operation takes and occupies while it runs alone. Shares are of the whole device, 0 to 1.
- */
+/* Duration and resources of an operation that runs alone. Shares are of the whole device, 0 to
+ * 1. */
 typedef struct lk_cost {
 	int64_t duration_ps;
-	int64_t host_ps;  /* launch: what the host thread spends on it */
-	int64_t lead_ps;  /* host time until its first kernel is issued: host_ps, but for a MACRO only
-	                     the first launch */
-	int64_t tail_ps;  /* runs at least so long after the host is done with it: duration_ps, for a
-	                     MACRO its last kernel */
+	int64_t host_ps;  /* launch: host thread time */
+	int64_t lead_ps;  /* host time until its first kernel is issued: host_ps; for a MACRO only the
+	                     first launch */
+	int64_t tail_ps;  /* minimum run time after the host is done with it: duration_ps; for a MACRO
+	                     its last kernel */
 	float sm;         /* SMs occupied: compute kernels up to 1, collectives channels / SMs */
-	float compute;    /* share of the duration that SM count limits; the rest does not slow when SMs
-	                     are taken. Of a MACRO    such that it is slowed as its kernels are
-	                     (sim/fold_runs.c), over 1 where they wait for memory */
+	float compute;    /* share of the duration limited by the SM count; the rest does not slow down
+	                     when SMs are taken. For a MACRO chosen so that it slows down like its
+	                     kernels (sim/fold_runs.c), over 1 if they wait for memory */
 	float memory;     /* share of memory bandwidth used */
-	float intra, nic; /* share of the links used; of a MACRO, while something in it communicates */
-	float tier[LK_TIERS]; /* the same of the busiest link of each tier between nodes */
-	float linked; /* of a MACRO: share of the duration in which something in it communicates */
-	float linked_alone; /* of a MACRO: the same where nothing in it computes alongside */
-	float waves;        /* waves of thread blocks, 0 unknown: for quantisation under contention */
-	float exposed;      /* few blocks that wait for memory: takes so much longer while communication
+	float intra, nic; /* share of the links used; for a MACRO, while something in it communicates */
+	float tier[LK_TIERS]; /* likewise of the busiest link of each tier between nodes */
+	float linked; /* for a MACRO: share of the duration in which something in it communicates */
+	float linked_alone; /* for a MACRO: likewise while nothing in it computes */
+	float waves;        /* waves of thread blocks, 0: unknown; for quantisation under contention */
+	float exposed;      /* few blocks that wait for memory: relative slowdown while communication
 	                       moves data */
-	float spread; /* of independent jitter: 1, for a MACRO sqrt(sum d^2) / sum d over its operations
-	               */
+	float spread;       /* of independent jitter: 1; for a MACRO sqrt(sum d^2) / sum d over its
+	               * operations */
 } lk_cost;
 
-/* Kernels of fused attention that differ in speed: cuDNN's (AITER on AMD's), the same before cuDNN
- * 9.13, which differ on Blackwell alone, FlashAttention 2, 3. */
+/* Fused attention kernels of different speed: cuDNN's (AITER on AMD's), cuDNN's before 9.13, which
+ * differ only on Blackwell, FlashAttention 2, 3. */
 typedef enum lk_attention_kernel {
 	LK_ATTENTION_CUDNN,
 	LK_ATTENTION_CUDNN_EARLY,
@@ -43,34 +43,37 @@ typedef enum lk_attention_kernel {
 	LK_ATTENTIONS,
 } lk_attention_kernel;
 
-/* The few numbers that the analytic models need beyond spec sheets, as they hold for a job: base
- * constants times the profile of its software stack. None is per model, run or GPU. Where they come
- * from: docs/method/kernels.md, "Constants". */
+/* The few numbers that the analytic models need in addition to data sheets, for a job: base
+ * constants times the profile of its software stack. None is per model, run or GPU. Sources:
+ * docs/method/kernels.md, "Constants". */
 typedef struct lk_constants {
-	double gemm_share;        /* of what products sustain alone on the device, large shapes */
+	double gemm_share;        /* of the rate that large products sustain on an otherwise idle
+	                           * device */
 	double vector_products;   /* factor on the measured rates of fp32 products */
 	double gemm_fill_s;       /* first loads and epilogue of a tile */
 	double attention_share;   /* of the published rates of the kernel below */
-	double attention_start;   /* factor on the keys at which a sequence reaches half of them */
+	double attention_start;   /* factor on the number of keys at which a sequence reaches half of
+	                           * them */
 	double memory_efficiency; /* of memory bandwidth, streaming kernels */
-	double norm_efficiency;   /* the same for norms and other reductions */
-	double stream_issue;    /* both hold up to so many bytes per SM and clock; 0: on every device */
-	double kernel_floor_s;  /* shortest kernel */
-	double launch_s;        /* host time to issue one operation, eager framework */
-	double graph_launch_s;  /* the same inside a CUDA graph */
-	double step_overhead_s; /* once a step: data, schedule, logging, optimizer's host work */
-	double graph_step_overhead_s; /* the same where steps are replayed from CUDA graphs */
+	double norm_efficiency;   /* likewise for norms and other reductions */
+	double stream_issue;      /* both apply up to this many bytes per SM and clock; 0: on every
+	                         * device */
+	double kernel_floor_s;    /* shortest kernel */
+	double launch_s;          /* host time to issue one operation, eager framework */
+	double graph_launch_s;    /* likewise within a CUDA graph */
+	double step_overhead_s;   /* per step: data, schedule, logging, optimizer's host work */
+	double graph_step_overhead_s; /* likewise if steps are replayed from CUDA graphs */
 	double
-		expert_launch_s; /* host time for one expert's part of a grouped product, not in a graph */
+		expert_launch_s; /* host time for one expert's part of a grouped product, outside graphs */
 	double expert_efficiency; /* factor on the kernels of mixture-of-experts layers: permutations,
 	                             grouped products */
-	double graph_expert_efficiency; /* a further factor on them inside a CUDA graph */
+	double graph_expert_efficiency; /* a further factor on them within a CUDA graph */
 	double network_efficiency;      /* factor on the rates of communication */
-	/* factors on both by architecture, and on products in fp8 and fp4; 0 as 1 */
+	/* factors on both by architecture, and on products in fp8 and fp4; 0: 1 */
 	double gemm_of[LK_ARCHES], attention_of[LK_ARCHES], fp8_of[LK_ARCHES], fp4_of[LK_ARCHES];
-	double early_attention_of[LK_ARCHES]; /* a further factor on LK_ATTENTION_CUDNN_EARLY; 0 as 1 */
+	double early_attention_of[LK_ARCHES]; /* a further factor on LK_ATTENTION_CUDNN_EARLY; 0: 1 */
 	lk_attention_kernel attention;        /* whose kernel */
-	lk_nccl_settings nccl;                /* not fitted: what the job sets of NCCL */
+	lk_nccl_settings nccl;                /* not fitted: the job's NCCL settings */
 } lk_constants;
 extern const lk_constants lk_default_constants;
 
@@ -80,28 +83,28 @@ typedef struct lk_cost_site {
 	const lk_node *node;          /* device and links of this rank */
 	const lk_group_shape *groups; /* [LK_GROUPS] as this rank sees them */
 	const lk_group_shape *teams;  /* [teams of the graph] */
-	bool peer_same_node[2];       /* SEND/RECV: the next stage forward, the one before */
+	bool peer_same_node[2];       /* SEND/RECV: with the next stage, with the previous one */
 	double oversubscription;
 	bool cuda_graphs;
 	bool compiled;      /* torch.compile: fewer launches */
-	bool experts_eager; /* graphs leave out the experts, whose sizes vary */
+	bool experts_eager; /* graphs exclude the experts, whose sizes vary */
 } lk_cost_site;
 
-/* The factor on the kernels of experts. */
+/* The factor on the experts' kernels. */
 static inline double lk_site_experts(const lk_cost_site *site) {
 	bool graph = site->cuda_graphs && !site->experts_eager;
 	return site->constants->expert_efficiency *
 	       (graph ? site->constants->graph_expert_efficiency : 1);
 }
 
-/* The group that a communication operation runs in. */
+/* The group of a communication operation. */
 static inline const lk_group_shape *lk_site_group(const lk_cost_site *site, const lk_graph *graph,
                                                   uint32_t op) {
 	unsigned group = graph->ops.group[op];
 	return group == LK_GROUP_TEAM ? &site->teams[graph->ops.channel[op]] : &site->groups[group];
 }
 
-/* Families; each gives seconds on an idle device, and fills occupancy. */
+/* Families; each sets the seconds on an idle device and the resources. */
 void lk_cost_gemm(const lk_graph *graph, uint32_t op, const lk_cost_site *site, lk_cost *out);
 void lk_cost_grouped_gemm(const lk_graph *graph, uint32_t op, const lk_cost_site *site,
                           lk_cost *out);
@@ -112,11 +115,11 @@ void lk_cost_embedding(const lk_graph *graph, uint32_t op, const lk_cost_site *s
 void lk_cost_copy(const lk_graph *graph, uint32_t op, const lk_cost_site *site, lk_cost *out);
 void lk_cost_host(const lk_graph *graph, uint32_t op, const lk_cost_site *site, lk_cost *out);
 
-/* ---- gemm: how long a matrix product takes: one model, its numbers in a struct. Whole training
- * steps fill the struct from lk_constants; a kernel on its own takes the numbers that were fitted
- * to its device. */
+/* ---- gemm: the duration of a matrix product: one model, its numbers in a struct. Whole training
+ * steps fill the struct from lk_constants; single kernels use the numbers fitted to their
+ * device. */
 
-/* C[b] = A[b] B[b], b times m x k times k x n. Elements of A, B and C as wide as the format. */
+/* C[b] = A[b] B[b], b times m x k times k x n. Elements of A, B and C are as wide as the format. */
 typedef struct lk_gemm_shape {
 	lk_dtype dtype;
 	double batch, m, n, k;
@@ -124,169 +127,166 @@ typedef struct lk_gemm_shape {
 
 typedef struct lk_gemm_numbers {
 	double efficiency; /* of dense peak, large shapes, the best tile */
-	double unaligned;  /* factor on it where n or k is no multiple of 8 elements */
-	double
-		tiles; /* exponent of the tiles' own efficiencies: 0 all alike, 1 as operand reuse says */
+	double unaligned;  /* factor on it if n or k is no multiple of 8 elements */
+	double tiles;   /* exponent of the tiles' own efficiencies: 0 all equal, 1 by operand reuse */
 	double fill_s;  /* first loads and epilogue of a tile */
 	double floor_s; /* shortest kernel */
 	double memory;  /* share of memory bandwidth, each operand read once */
-	double traffic; /* share of what tiles read again that comes from memory and not from the L2
-	                   cache */
-	double blend;   /* arithmetic and memory as (a^p + b^p)^(1/p): INFINITY the longer of the two */
-	double k_extra; /* so many steps of k more for each tile: its prologue and epilogue */
-	double k_step;  /* k is worked off in whole steps of so many; 0: any */
+	double traffic; /* share of the tiles' repeated reads that comes from memory and not from L2 */
+	double blend;   /* arithmetic and memory as (a^p + b^p)^(1/p): INFINITY: the longer of the
+	                 * two */
+	double k_extra; /* extra steps of k per tile: its prologue and epilogue */
+	double k_step;  /* k is processed in whole steps of this size; 0: any */
 } lk_gemm_numbers;
 
-/* How the time came about. */
+/* Intermediate results of the time. */
 typedef struct lk_gemm_detail {
 	double compute_s, memory_s;
 	double waves;     /* CTAs over SMs */
 	int tile, splits; /* index of the tile; parts of k */
 } lk_gemm_detail;
 
-/* The first ones make sense on devices that were not measured too. */
+/* The first ones also make sense on unmeasured devices. */
 enum { LK_GEMM_FEATURES = 46, LK_GEMM_GENERAL_FEATURES = 41 };
 
-/* Seconds on an idle device, by the formula. `bytes` NAN: each operand once. `detail` may be NULL.
- */
+/* Seconds on an idle device by the formula. `bytes` NAN: each operand once. `detail` may be
+ * NULL. */
 double lk_gemm_formula(const lk_gemm_numbers *numbers, const lk_device *device,
                        const lk_gemm_shape *shape, double bytes, lk_gemm_detail *detail);
 
-/* What the learned correction sees of a product on a device. */
+/* Inputs of the learned correction for a product on a device. */
 void lk_gemm_features(const lk_gemm_numbers *numbers, const lk_device *device,
                       const lk_gemm_shape *shape, const lk_gemm_detail *detail, double seconds,
                       float *out);
 
-/* Numbers by name, as calibration rows have them. */
+/* Numbers by name, as in calibration rows. */
 void lk_gemm_put(lk_calibration_row *row, const lk_gemm_numbers *numbers);
 void lk_gemm_get(const lk_calibration_row *row, lk_gemm_numbers *out);
 
-/* A model of products on one device: the formula, times exp of the learned correction where there
- * is one. */
+/* A model of products on one device: the formula, times exp of the learned correction if there is
+ * one. */
 typedef struct lk_gemm_model {
 	lk_gemm_numbers numbers;
-	const lk_trees *trees; /* NULL none */
-	char note[120]; /* where the numbers come from, for people: "fitted to 26946 measurements on it"
-	                 */
+	const lk_trees *trees; /* NULL: none */
+	char note[120]; /* source of the numbers, for people: "fitted to 26946 measurements on it" */
 	bool measured;  /* on this device, in this format */
 } lk_gemm_model;
 
 double lk_gemm_seconds(const lk_gemm_model *model, const lk_device *device,
                        const lk_gemm_shape *shape, lk_gemm_detail *detail);
 
-/* Numbers of the formula alone: fitted on the device, else on the measured one of its architecture
- * whose data sheet is nearest, else on all. */
+/* Numbers of the formula without correction: fitted on the device, else on the measured device of
+ * its architecture with the nearest data sheet, else on all. */
 void lk_gemm_numbers_of(const lk_device *device, lk_dtype dtype, lk_gemm_numbers *out);
-/* The same without the last: false where none of the architecture was measured in that format. */
+/* Likewise without the last: false if none of the architecture was measured in that format. */
 bool lk_gemm_measured(const lk_device *device, lk_dtype dtype, lk_gemm_numbers *out);
 
-/* Reads the learned corrections of the current calibration, which lk_gemm_model_of uses.
+/* Read the learned corrections of the current calibration, which lk_gemm_model_of uses.
  * LK_ERR_MEMORY only. */
 lk_status lk_gemm_ready(lk_error *err);
-/* The model in use for a device and format: numbers fitted to it, else to its relatives (its
+/* The current model for a device and format: numbers fitted to it, else to its relatives (its
  * architecture, then all). */
 void lk_gemm_model_of(const lk_device *device, lk_dtype dtype, lk_gemm_model *out);
 
-/* Sets the duration, rounded once to picoseconds. */
-/* Seconds, rounded once to picoseconds; nothing below 0 or NAN. Virtual time is whole picoseconds
+/* Set the duration, rounded once to picoseconds. */
+/* Seconds, rounded once to picoseconds; never below 0 or NAN. Virtual time is whole picoseconds
  * everywhere else. */
 int64_t lk_cost_picoseconds(double seconds);
 void lk_cost_set(lk_cost *cost, double seconds);
 
 /* Dense peak of a format, or of the nearest wider one that the device has. Never 0. */
 double lk_peak_flops(const lk_device *device, lk_dtype dtype);
-/* The second die of Blackwell (B300, GB300), which the catalogue tells apart by its products in
- * fp4. */
+/* Whether the device has Blackwell's second die (B300, GB300), which the catalogue distinguishes by
+ * its products in fp4. */
 bool lk_blackwell_ultra(const lk_device *device);
 
-/* What large products sustain of it, flop/s, and fused attention of long causal sequences at head
- * size 128, with the keys at which half of that is reached: as published (sustained.c). */
+/* Sustained rate of large products, flop/s; and of fused attention over long causal sequences at
+ * head size 128, with the keys at which half of that is reached: as published (sustained.c). */
 double lk_sustained_flops(const lk_device *device, lk_dtype dtype);
 typedef struct lk_attention_rate {
 	double flops, start;
 } lk_attention_rate;
 lk_attention_rate lk_published_attention(const lk_device *device, lk_attention_kernel kernel,
                                          bool backward);
-/* How many numbers of a head's size take as long, in 16 bits, as the exponential of a pair of query
- * and key (attention.c). */
+/* The head size, in 16-bit elements, whose products take as long as the exponential of a pair of
+ * query and key (attention.c). */
 double lk_attention_exponential(const lk_device *device, lk_attention_kernel kernel);
-/* The same as steps reach them, with all that was found on measured steps. */
+/* The same as reached in steps, with everything fitted on measured steps. */
 double lk_step_gemm_flops(const lk_constants *constants, const lk_device *device, lk_dtype dtype);
 lk_attention_rate lk_step_attention(const lk_constants *constants, const lk_device *device,
                                     bool backward);
 
-/* Seconds of a convolution in fp32 by the faster of Winograd's algorithms; INFINITY where none
- * applies (conv.c). */
+/* Seconds of a convolution in fp32 by the faster of Winograd's algorithms; INFINITY if none applies
+ * (conv.c). */
 double lk_conv_winograd(const lk_graph *graph, uint32_t op, const lk_gemm_numbers *numbers,
                         const lk_device *device, double stream_rate);
 
-/* The cost on a device that was measured itself; false where it was not, or not for operations of
- * this kind. */
+/* The cost on a device with its own measurements; false without them, or for other kinds of
+ * operations. */
 bool lk_cost_measured(const lk_graph *graph, uint32_t op, const lk_cost_site *site, lk_cost *out);
 
-/* ---- memory_model: how long a kernel takes that is bound by memory: one function, whose numbers
- * are the step model's constants or were fitted to measurements of one operation on one device. */
+/* ---- memory_model: the duration of a memory-bound kernel: one function, whose numbers are the
+ * step model's constants or were fitted to measurements of one operation on one device. */
 
 /* How blocks of threads share the work. */
 typedef enum lk_memory_grid {
-	LK_GRID_FLAT,  /* any element goes anywhere: rows do not matter */
+	LK_GRID_FLAT,  /* any thread takes any element: rows do not matter */
 	LK_GRID_ROW,   /* a block per row, one thread per element up to the largest block */
 	LK_GRID_HEADS, /* a block per row, one thread per four elements, up to half the largest block */
 	LK_GRID_REDUCE, /* a block per row, of fixed size, that reads its row more than once */
 } lk_memory_grid;
 
-/* An operation as tables of measurements name it. */
+/* An operation as named in tables of measurements. */
 typedef struct lk_memory_kernel {
 	const char *name;
 	double accesses; /* elements read and written per element of a row */
 	lk_memory_grid grid;
 } lk_memory_kernel;
 
-/* NULL where the name is not known. */
+/* NULL if the name is unknown. */
 const lk_memory_kernel *lk_memory_kernel_find(const char *name);
 
-/* The numbers, all seconds, or shares without a unit. */
+/* The numbers: all seconds, or shares without a unit. */
 typedef struct lk_memory_model {
-	double efficiency;  /* of memory bandwidth, where the data is far larger than L2 */
+	double efficiency;  /* of memory bandwidth, for data far larger than L2 */
 	double start_s;     /* launch, first loads, last stores */
-	double floor_s;     /* no call is seen to take less: launches back to back */
-	double cache_gain;  /* inside L2 the rate grows by up to so much */
-	double cache_share; /* of L2, from which on it is memory's */
-	double row_s;       /* a wave of blocks: what does not depend on the width of the row */
-	double pass_s;      /* a wave of blocks: each time that all its threads take an element */
+	double floor_s;     /* lower bound of a call: launches back to back */
+	double cache_gain;  /* within L2 the rate grows by up to this much */
+	double cache_share; /* of L2, above which the rate is memory's */
+	double row_s;       /* per wave of blocks: independent of the row's width */
+	double pass_s;      /* per wave of blocks and per element of every thread */
 	double tail;        /* share of the last wave's idle blocks that is waited for */
-	double
-		reread; /* further accesses per element, where the rows in flight do not fit the caches */
-	double reread_share; /* of L2: where they stop to fit */
+	double reread; /* further accesses per element if the rows in flight do not fit the caches */
+	double reread_share; /* of L2: the limit above which they do not fit */
 } lk_memory_model;
 
 enum { LK_MEMORY_NUMBERS = 10 };
 
-/* One call. `bytes` is what must go through memory once, `element` the bytes of an element. */
+/* One call. `bytes`: bytes that must go through memory once; `element`: bytes per element. */
 typedef struct lk_memory_work {
 	const lk_memory_kernel *kernel; /* NULL: flat */
 	double bytes, rows, width, element;
 } lk_memory_work;
 
-/* The work of a named operation over rows of a width. */
+/* The work of a named operation over rows of this width. */
 lk_memory_work lk_memory_work_of(const lk_memory_kernel *kernel, double rows, double width,
                                  double element);
 
 double lk_memory_seconds(const lk_memory_model *model, const lk_device *device,
                          const lk_memory_work *work);
 
-/* Where the numbers of a model came from. */
+/* Source of a model's numbers. */
 typedef enum lk_memory_basis {
 	LK_BASIS_DEVICE, /* measured on this device */
 	LK_BASIS_FAMILY, /* on devices of its architecture */
 	LK_BASIS_ANY,    /* on other devices */
-	LK_BASIS_KIND,   /* of other operations of its kind on this device */
-	LK_BASIS_NONE,   /* of no measurement: usual numbers */
+	LK_BASIS_KIND,   /* from other operations of its kind on this device */
+	LK_BASIS_NONE,   /* unmeasured: default numbers */
 } lk_memory_basis;
 
 /* The model of an operation on a device from rows of family "memory": subject the device, variant
- * "add fp16". Without such a row from relatives: means by ratio of their numbers, which are shares
- * of the data sheet or times. `without`: a device whose rows are not looked at, NULL none. */
+ * "add fp16". Without such a row from relatives: geometric means of their numbers, which are shares
+ * of the data sheet or times. `without`: a device whose rows are ignored, NULL: none. */
 lk_memory_model lk_memory_model_find(const lk_calibration *calibration, const lk_device *device,
                                      const lk_memory_kernel *kernel, lk_dtype dtype,
                                      const lk_device *without, lk_memory_basis *basis);
@@ -295,9 +295,9 @@ lk_memory_model lk_memory_model_find(const lk_calibration *calibration, const lk
 typedef struct lk_memory_number {
 	const char *name;
 	double usual, low, high, unit; /* of the list; times unit in the struct */
-	bool ratio;                    /* searched by ratios */
-	bool rows;                     /* only of kernels with a block per row */
-	bool reduce;                   /* only of kernels that read again */
+	bool ratio;                    /* searched on a ratio scale */
+	bool rows;                     /* only for kernels with a block per row */
+	bool reduce;                   /* only for kernels that read again */
 } lk_memory_number;
 extern const lk_memory_number lk_memory_numbers[LK_MEMORY_NUMBERS];
 
@@ -305,14 +305,13 @@ bool lk_memory_number_applies(const lk_memory_number *number, const lk_memory_ke
 lk_memory_model lk_memory_model_from(const double list[LK_MEMORY_NUMBERS]);
 void lk_memory_model_list(const lk_memory_model *model, double list[LK_MEMORY_NUMBERS]);
 
-/* ---- overlap: how much longer a compute kernel takes beside communication, from what a profiler
- * says of it alone. */
+/* ---- overlap: the slowdown of a compute kernel overlapped with communication, from its profile
+ * when running alone. */
 
-/* A launch as profiled: shares 0 to 1 of peak, occupancy or hits. The name of the kernel is no part
- * of it. */
+/* A launch as profiled: shares 0 to 1 of peak, occupancy or hits. The kernel's name is not used. */
 typedef struct lk_overlap_kernel {
 	double alone_s;
-	double ratio; /* share of it that runs alongside communication */
+	double ratio; /* share of it that overlaps with communication */
 	double compute, memory, dram;
 	double achieved, maximum; /* occupancy */
 	double l1, l2;
@@ -320,18 +319,18 @@ typedef struct lk_overlap_kernel {
 
 enum { LK_OVERLAP_FEATURES = 9 };
 
-/* Launches that are alike in everything profiled, and how much longer these took together. */
+/* Launches with equal profiles, and their joint slowdown. */
 typedef struct lk_overlap_kind {
 	double at[LK_OVERLAP_FEATURES];
 	double slower; /* overlapped / alone - 1, at the middle of the kind */
-	double spread; /* median miss of its launches, |ln| of the time, predicted without them */
-	int missed;    /* of so many launches */
+	double spread; /* median error of its launches, |ln| of the time, predicted without them */
+	int missed;    /* number of those launches */
 	int count;
 } lk_overlap_kind;
 
 typedef struct lk_overlap {
-	double displacement; /* a kernel that only SMs limit takes so much longer */
-	double latency;      /* the same for few blocks that wait for device memory, per share of its
+	double displacement; /* relative slowdown of a kernel limited only by SMs */
+	double latency;      /* likewise for few blocks that wait for device memory, per share of its
 	                        bandwidth */
 	lk_overlap_kind *kinds;
 	size_t kind_count;
@@ -348,29 +347,30 @@ typedef enum lk_overlap_class {
 extern const char *const lk_overlap_class_names[LK_OVERLAP_CLASSES];
 lk_overlap_class lk_overlap_class_of(const lk_overlap_kernel *kernel);
 
-/* What the two constants act on: the share of the time that only SMs limit; and, of few blocks, the
- * share of memory bandwidth that they wait for. At most one is above 0. */
+/* The quantities that the two constants multiply: the share of the time limited only by SMs; and,
+ * with few blocks, the share of memory bandwidth that they wait for. At most one is above 0. */
 double lk_overlap_sm_bound(const lk_overlap_kernel *kernel);
 double lk_overlap_latency_bound(const lk_overlap_kernel *kernel);
 
-/* The kernel as a point where launches alike are near one another: at a distance of 1 they begin to
+/* The kernel as a point; similar launches are near one another: at a distance of 1 they begin to
  * differ. */
 void lk_overlap_place(const lk_overlap_kernel *kernel, double at[LK_OVERLAP_FEATURES]);
 double lk_overlap_distance2(const double *a, const double *b);
-/* Expected overlapped / alone - 1 by the two constants; seconds alongside communication, by kinds
- * where one is near. */
+/* Expected overlapped / alone - 1 by the two constants; seconds while overlapped with
+ * communication, by kinds if one is near. */
 double lk_overlap_mechanism(const lk_overlap *model, const lk_overlap_kernel *kernel);
 double lk_overlap_seconds(const lk_overlap *model, const lk_overlap_kernel *kernel);
-/* How far such a kernel is usually off, |ln| of the time: its kind's spread, drawn to `usual` as if
- * one launch more had been off by that; `usual` itself where no kind is near. */
+/* Typical error of such a kernel, |ln| of the time: its kind's spread, shrunk towards `usual` as if
+ * one more launch had had that error; `usual` itself if no kind is near. */
 double lk_overlap_spread(const lk_overlap *model, const lk_overlap_kernel *kernel, double usual);
-/* How the time alone of a launch is read within a kind: partly as noise about the kind's own.
+/* How a launch's time alone is interpreted within a kind: partly as noise around the kind's own.
  * Factor on the time. */
 double lk_overlap_regress(const double *kind, const double *kernel);
 
-/* Rows of family "overlap", to and from. `out` is of the arena; false when memory runs out. */
+/* Rows of family "overlap", read and written. `out` belongs to the arena; false when memory runs
+ * out. */
 bool lk_overlap_load(lk_arena *arena, const lk_calibration *calibration, lk_overlap *out);
-/* The number that lk_overlap.latency uses of the device, or of the devices that were measured. */
+/* The number that lk_overlap.latency uses for the device, or for the measured devices. */
 double lk_overlap_latency(const lk_calibration *calibration, const char *device);
 bool lk_overlap_store(const lk_overlap *model, const char *device, int points, double error,
                       const char *date, const char *source, lk_calibration *out);

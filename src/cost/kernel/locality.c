@@ -3,11 +3,11 @@
  * Zipf: ranges of ranks that grow by a constant ratio; a row that is looked up L times on average
  * is touched with probability 1 - exp(-L), and then L / (1 - exp(-L)) times.
  *
- * A histogram's bin (2^(b-1), 2^b] is divided in up to four classes whose weights fall by a
- * constant ratio, so chosen that the bin's mean is access_b N / (unique_b U): in the public data it
- * lies well above the middle in no bin, below it in most (3.4 in (2,4], 6.2 in (4,8]). Shares of
- * different rows are stated with three digits; where that leaves nothing, the share of lookups
- * tells how many rows there are.
+ * A histogram's bin (2^(b-1), 2^b] is divided into up to four classes whose weights fall by a
+ * constant ratio, chosen so that the bin's mean is access_b N / (unique_b U): in the public data it
+ * is well above the middle in no bin, below it in most (3.4 in (2,4], 6.2 in (4,8]). Shares of
+ * distinct rows are stated with three digits; if that rounds to 0, the share of lookups gives the
+ * number of rows.
  */
 #include "cost/kernel/embedding.h"
 
@@ -72,15 +72,14 @@ static double low_of(int bin) {
 	return bin == 0 ? 0 : pow(2, bin - 1);
 }
 
-/* Mean times that a row of a bin is looked up where nothing else is known: log-uniform within the
- * bin. */
+/* Default mean lookups of a row in a bin: log-uniform within the bin. */
 static double usual_mean(int bin) {
 	if (bin == 0) return 1;
 	if (bin == 1) return 2;
 	return low_of(bin) / log(2);
 }
 
-/* Counts that stand for a bin; returns how many. */
+/* Representative counts of a bin; returns their number. */
 static int locality_counts_of(int bin, double counts[4]) {
 	if (bin < 2) return counts[0] = bin + 1, 1;
 	if (bin == 2) return counts[0] = 3, counts[1] = 4, 2;
@@ -101,7 +100,7 @@ static double mean_with(const double *counts, int n, double fall, double *weight
 	return sum / all;
 }
 
-/* Divides a bin's rows so that its mean is as wanted, as far as its counts go. */
+/* Divide a bin's rows so that its mean is as wanted, as far as its counts allow. */
 static void add_bin(lk_locality *out, int bin, double rows, double mean) {
 	double counts[4], weights[4], low = 1e-6, high = 1e6;
 	int n = locality_counts_of(bin, counts);
@@ -118,7 +117,7 @@ static void add_bin(lk_locality *out, int bin, double rows, double mean) {
 static double locality_mean_of(const double *unique, const double *access, int bin,
                                double lookups_of_row) {
 	if (!access || !(unique[bin] > 0.0015) || !(access[bin] > 0))
-		return usual_mean(bin); /* rounded to nothing */
+		return usual_mean(bin); /* rounded to 0 */
 	double mean = access[bin] * lookups_of_row / unique[bin];
 	return fmin(fmax(mean, bin ? low_of(bin) + (bin < 3) : 1),
 	            bin < LK_REUSE_BINS - 1 ? fmax(low_of(bin) * 2, 1) : 1e9);
@@ -130,7 +129,7 @@ void lk_locality_reuse(const double *unique, const double *access, double rows, 
 	out->count = 0;
 	for (int b = 0; b < LK_REUSE_BINS; b++)
 		whole += unique[b] * (access ? 1 : 0), mass += access ? access[b] : 0;
-	/* lookups of a different row on average: in the bins whose mean is certain, one and two */
+	/* mean lookups of a distinct row: in the bins with an exact mean, one and two */
 	double known = access && access[0] + access[1] > 0
 	                   ? (unique[0] + 2 * unique[1]) / (access[0] + access[1]) * mass / whole
 	                   : 0;
@@ -142,7 +141,7 @@ void lk_locality_reuse(const double *unique, const double *access, double rows, 
 	if (!(all > 0)) return;
 	double different = 0;
 	for (int b = 0; b < LK_REUSE_BINS; b++) different += share[b] * lookups / all;
-	double fit = fmin(1, rows / different); /* a smaller table: fewer rows, each more often */
+	double fit = fmin(1, rows / different); /* a smaller table: fewer rows, each more frequent */
 	for (int b = LK_REUSE_BINS - 1; b >= 0; b--)
 		if (share[b] > 0) add_bin(out, b, share[b] * lookups / all, mean[b]);
 	double got = lk_locality_lookups(out), scale = got > 0 ? lookups / got : 0;
@@ -179,7 +178,7 @@ void lk_locality_bins(const lk_locality *locality, double unique[LK_REUSE_BINS],
 	double u[LK_REUSE_BINS] = {0}, a[LK_REUSE_BINS] = {0};
 	double rows = lk_locality_rows(locality), lookups = lk_locality_lookups(locality);
 	for (int i = 0; i < locality->count; i++) {
-		/* between two whole numbers: some rows have the one, some the other */
+		/* between two integers: some rows have one count, some the other */
 		double below = floor(locality->times[i]), above = locality->times[i] - below;
 		int first = locality_bin_of(below), second = locality_bin_of(below + 1);
 		u[first] += locality->rows[i] * (1 - above);
@@ -233,9 +232,9 @@ double lk_locality_covered(const lk_locality *locality, double held) {
 
 /* ---- drawing ---- */
 
-/* Four rounds of a Feistel network on the next even number of bits, as often as it takes to be
- * below `rows`: no two places come to the same row. Steps of one length would leave gaps of three
- * lengths between rows, which no table of users has. */
+/* Four rounds of a Feistel network on the next even number of bits, repeated until below `rows`:
+ * distinct places give distinct rows. A fixed stride would leave only three gap lengths between
+ * rows, unlike tables of users. */
 uint64_t lk_locality_row(uint64_t place, uint64_t rows, uint64_t seed) {
 	int half = 1;
 	while (half < 32 && (rows - 1) >> (2 * half)) half++;
@@ -271,7 +270,7 @@ void lk_locality_draw(const lk_locality *locality, uint64_t rows, uint64_t seed,
 	double lookups = lk_locality_lookups(locality);
 	size_t used = 0;
 	uint64_t place = 0;
-	double owed = 0; /* lookups of rows that a class has only in part: the next classes get them */
+	double owed = 0; /* lookups of rows that a class has only partly: passed to the next classes */
 	for (int i = 0; i < locality->count && lookups > 0; i++) {
 		owed += locality->rows[i] * locality->times[i] * (double)count / lookups;
 		uint64_t here = (uint64_t)floor(owed / locality->times[i] + 1e-9);
@@ -282,7 +281,7 @@ void lk_locality_draw(const lk_locality *locality, uint64_t rows, uint64_t seed,
 			for (uint64_t t = 0; t < times && used < count; t++) out[used++] = id;
 		}
 	}
-	/* what rounding left: rows that were met, by how often they were */
+	/* rounding remainder: repeat drawn rows in proportion to their frequency */
 	size_t drawn = used;
 	for (; used < count; used++)
 		out[used] = drawn ? out[lk_hash64(seed ^ (used + 1)) % drawn]

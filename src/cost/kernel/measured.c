@@ -1,10 +1,10 @@
-/* measured.c: operations on a device that was measured itself (`lockstep calibrate host`): no
+/* measured.c: operations on a device with its own measurements (`lockstep calibrate host`): no
  * efficiencies are needed.
  *
  *     product   = max(flops / (gemm_flops * peak(format) / peak(fp32)), bytes / stream_rate) + call
  *     streaming = bytes / stream_rate + call
  *
- * Everything else is reckoned from the peaks as on other devices, and so is a device of the
+ * Everything else is computed from the peaks as on other devices; so are devices of the
  * catalogue. */
 #include <math.h>
 

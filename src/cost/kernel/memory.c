@@ -1,6 +1,6 @@
 /* memory.c: operations of a graph that stream through device memory, copies over PCIe, host work.
  *
- * The time is that of memory_model.c. In a step its numbers are global: streaming kernels near the
+ * The time comes from memory_model.c. In a step its numbers are global: streaming kernels near the
  * triad's efficiency, kernels with a reduction over rows (norms, loss) less; a working set that
  * fits half of L2 runs at up to twice the memory's rate.
  */
@@ -9,9 +9,9 @@
 #include "cost/kernel/kernel.h"
 #include "base/check.h"
 
-/* Kernels keep a number of loads in flight on an SM. Where the memory has more to give than any
- * device that shares were measured on, a share carries over half as such and half as bytes per SM
- * and clock, as in memory_model.c. */
+/* Kernels keep a number of loads in flight on an SM. If the memory is faster than on any device
+ * whose shares were measured, a share carries over half as a share and half as bytes per SM and
+ * clock, as in memory_model.c. */
 static double issued(const lk_device *device, double limit) {
 	double each = device->memory_rate / (fmax(device->sms, 1) * fmax(device->clock_hz, 1e8));
 	return limit > 0 && each > limit ? sqrt(limit / each) : 1;
@@ -21,9 +21,8 @@ static bool memory_reduces(unsigned kind) {
 	return kind == LK_OP_NORM || kind == LK_OP_LOSS;
 }
 
-/* Sums over rows run one block per 32 columns (n states the columns). With fewer blocks than SMs
- * none of them can make up for memory that answers later: by how much is measured
- * (cost/kernel/overlap.c). */
+/* Sums over rows run one block per 32 columns (n is the number of columns). With fewer blocks than
+ * SMs none of them can hide slower memory: the effect is measured (cost/kernel/overlap.c). */
 static float memory_exposed(const lk_graph *graph, uint32_t op, const lk_device *device,
                             double seconds, double memory, double floor) {
 	LK_ASSERT(op < graph->ops.count);
@@ -44,8 +43,8 @@ void lk_cost_memory(const lk_graph *graph, uint32_t op, const lk_cost_site *site
 	double plain = memory_reduces(graph->ops.kind[op]) ? constants->norm_efficiency
 	                                                   : constants->memory_efficiency;
 	const lk_memory_model model = {
-		/* whatever a fit says of experts, none is faster than copies are (0.79 to 0.87 in
-	     * BabelStream) */
+		/* whatever a fit gives for experts, none is faster than copies (0.79 to 0.87 in
+		 * BabelStream) */
 		.efficiency =
 			fmin(plain * experts, fmax(plain, 0.87)) * issued(device, constants->stream_issue),
 		.start_s = constants->kernel_floor_s,
@@ -75,7 +74,7 @@ void lk_cost_copy(const lk_graph *graph, uint32_t op, const lk_cost_site *site, 
 void lk_cost_host(const lk_graph *graph, uint32_t op, const lk_cost_site *site, lk_cost *out) {
 	LK_ASSERT(op < graph->ops.count);
 	const double host_memory_rate =
-		100e9; /* a socket's share of a rank, eight-channel DDR4/5 between eight GPUs */
+		100e9; /* a rank's share of a socket: eight-channel DDR4/5 for eight GPUs */
 	const lk_constants *constants = site->constants;
 	double overhead =
 		site->cuda_graphs ? constants->graph_step_overhead_s : constants->step_overhead_s;

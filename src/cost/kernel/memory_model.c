@@ -1,15 +1,15 @@
-/* memory_model.c: time of kernels that are bound by memory.
+/* memory_model.c: time of memory-bound kernels.
  *
  *     stream = (bytes + again) / (bandwidth * efficiency * (1 + gain * max(0, 1 - bytes / (share *
  *         L2))))
  *     issue  = waves * (row + passes * pass)
  *     time   = max8(floor, start + max4(stream, issue))           maxP(a, b) = (a^P + b^P)^(1/P)
  *
- * stream: a benchmark's data that fits L2 is still there from the call before, and runs faster the
- * better it fits. issue: kernels with a block per row also take the time in which a wave of blocks
- * gets through its rows: each pass of the block's threads over the row costs the same, full or not,
- * so a row of 1376 elements costs 1024 threads two passes. waves = rows / blocks at a time, with a
- * share of the last wave's idle blocks added. again: a kernel that reads its row twice finds it in
+ * stream: a benchmark's data that fits L2 is still there from the previous call, and runs faster
+ * the better it fits. issue: kernels with a block per row also take the time in which a wave of
+ * blocks processes its rows: each pass of the block's threads over the row costs the same, full or
+ * not, so a row of 1376 elements costs 1024 threads two passes. waves = rows / concurrent blocks,
+ * plus a share of the last wave's idle blocks. again: a kernel that reads its row twice finds it in
  * a cache only while the rows in flight fit there.
  *
  * With floor, row, pass and again 0 this is the form of the step model. */
@@ -21,17 +21,16 @@
 
 #include "base/text.h"
 
-/* Accesses: tensors of the size of the input read and written. A gated activation reads two rows of
- * the width and writes one; rotary embedding rotates in place; a norm is a read and a write as far
- * as memory must be touched. */
+/* Accesses: input-sized tensors read and written. A gated activation reads two rows of the width
+ * and writes one; rotary embedding rotates in place; a norm is one read and one write of memory. */
 static const lk_memory_kernel kernels[] = {
 	{"add", 3, LK_GRID_FLAT},          {"sub", 3, LK_GRID_FLAT},    {"mul", 3, LK_GRID_FLAT},
 	{"div", 3, LK_GRID_FLAT},          {"pow", 3, LK_GRID_FLAT},    {"addu", 2, LK_GRID_FLAT},
 	{"subu", 2, LK_GRID_FLAT},         {"mulu", 2, LK_GRID_FLAT},   {"divu", 2, LK_GRID_FLAT},
 	{"powu", 2, LK_GRID_FLAT},         {"relu", 2, LK_GRID_FLAT},   {"tanh", 2, LK_GRID_FLAT},
 	{"gelu", 2, LK_GRID_FLAT},         {"silu", 2, LK_GRID_FLAT},   {"copy", 2, LK_GRID_FLAT},
-	{"add_parallel", 6, LK_GRID_FLAT}, /* parallel residual: two additions, of attention and of MLP
-                                        */
+	{"add_parallel", 6, LK_GRID_FLAT}, /* parallel residual: two additions, of attention and of
+	                                    * MLP */
 	{"silu_and_mul", 3, LK_GRID_ROW},  {"rmsnorm", 2, LK_GRID_ROW}, {"layernorm", 2, LK_GRID_ROW},
 	{"rope", 2, LK_GRID_HEADS},        {"ln", 2, LK_GRID_REDUCE},   {"softmax", 2, LK_GRID_REDUCE},
 };
@@ -81,8 +80,8 @@ lk_memory_work lk_memory_work_of(const lk_memory_kernel *kernel, double rows, do
 
 /* ---- the formula ---- */
 
-/* Threads that an SM holds at a time. Ampere's cards for graphics have less shared memory and fewer
- * threads than GA100. */
+/* Most resident threads of an SM. Ampere's graphics cards have less shared memory and fewer threads
+ * than GA100. */
 static double resident_threads(const lk_device *device) {
 	if (device->arch == LK_ARCH_TURING) return 1024;
 	if (device->arch == LK_ARCH_ADA || (device->arch == LK_ARCH_AMPERE && device->shared_kib < 160))
@@ -98,7 +97,7 @@ static double block_threads(lk_memory_grid grid, double width) {
 	return 32 * ceil(fmax(threads, 1) / 32);
 }
 
-/* Blocks that run at a time on the device. */
+/* Concurrent blocks on the device. */
 static double blocks_at_once(const lk_device *device, double threads) {
 	return fmax(device->sms, 1) * fmax(floor(resident_threads(device) / threads), 1);
 }
@@ -117,7 +116,7 @@ static double larger8(double a, double b) {
 	return top * sqrt(sqrt(sqrt(1 + r4 * r4)));
 }
 
-/* Bytes that are read again: all beyond the caches, none far inside them. */
+/* Bytes that are read again: all if far larger than the caches, none if far smaller. */
 static double read_again(const lk_memory_model *model, const lk_device *device,
                          const lk_memory_work *work, double blocks) {
 	if (!(model->reread > 0)) return 0;
@@ -149,7 +148,7 @@ static void memory_model_usual(double x[LK_MEMORY_NUMBERS]) {
 	for (int i = 0; i < LK_MEMORY_NUMBERS; i++) x[i] = lk_memory_numbers[i].usual;
 }
 
-/* Means over rows, by ratio where the number is one. */
+/* Means over rows, geometric for ratio-scale numbers. */
 struct mean {
 	double sum[LK_MEMORY_NUMBERS];
 	int rows;
@@ -174,9 +173,9 @@ static void finish_mean(const struct mean *mean, double x[LK_MEMORY_NUMBERS]) {
 	}
 }
 
-/* Kernels with a thread per element of a row are held up by memory on some devices and by their own
- * instructions on others, so a relative's share of bandwidth carries over half as such and half as
- * bytes per SM and clock. */
+/* Kernels with a thread per element of a row are limited by memory on some devices and by their own
+ * instructions on others, so a relative's share of bandwidth carries over half as a share and half
+ * as bytes per SM and clock. */
 static double carry_over(const lk_device *from, const lk_device *to,
                          const lk_memory_kernel *kernel) {
 	if (kernel->grid != LK_GRID_ROW && kernel->grid != LK_GRID_HEADS) return 1;
@@ -185,7 +184,8 @@ static double carry_over(const lk_device *from, const lk_device *to,
 	return sqrt(from->memory_rate / issue_from * issue_to / to->memory_rate);
 }
 
-/* "add fp16" is an operation of the kind of "gelu fp16". */
+/* Whether a variant is an operation of this kind and format: "add fp16" is of the kind of "gelu
+ * fp16". */
 static bool memory_model_same_kind(const char *variant, const lk_memory_kernel *kernel,
                                    const char *dtype) {
 	char name[40];
@@ -197,8 +197,8 @@ static bool memory_model_same_kind(const char *variant, const lk_memory_kernel *
 	return other && (other->grid == LK_GRID_FLAT) == (kernel->grid == LK_GRID_FLAT);
 }
 
-/* Sorts a row into the means: on the device itself, on its architecture, on any; other operations
- * on the device. Later rows of a subject win over earlier ones; tables have one each. */
+/* Add a row to the means: on the device itself, on its architecture, on any; other operations on
+ * the device. Later rows of a subject override earlier ones; tables have one each. */
 static void sort_row(const lk_calibration_row *row, const lk_device *device,
                      const lk_device *without, const lk_memory_kernel *kernel, lk_dtype dtype,
                      struct mean means[LK_BASIS_NONE]) {

@@ -1,19 +1,19 @@
-/* overlap.c: a compute kernel alongside communication.
+/* overlap.c: a compute kernel overlapped with communication.
  *
  *     time = alone * (1 + ratio * slower)
  *
  * Two mechanisms, a constant each:
  *     SMs       slower = displacement * (compute - memory), where compute throughput is above
- *               memory's: blocks that find their SM taken wait for another
+ *               memory's: blocks whose SM is taken wait for another
  *     few blocks slower = latency * dram * (1 - L2 hits) * (1 - launch / alone): less than a wave
  *         of blocks, found by an
  *               achieved occupancy far below what the kernel could have, cannot hide memory that
  *                   answers later
- * Kernels that fill the device and stream are hardly slower: others of their blocks run on.
+ * Kernels that fill the device and stream are hardly slower: their other blocks continue.
  *
- * Where launches alike were measured (a kind), their middle is in place of the constants. A
- * kind is a place in the space of what is profiled; the time alone is a coordinate too, since it
- * tells at which clock the kernel ran. */
+ * If similar launches were measured (a kind), their middle replaces the constants. A kind is a
+ * point in the space of profiled quantities; the time alone is a coordinate too, since it reveals
+ * the kernel's clock. */
 #include "base/arena.h"
 #include "cost/kernel/kernel.h"
 
@@ -23,7 +23,7 @@
 #define FEW_BLOCKS 0.6 /* achieved over possible occupancy */
 #define REACH      1.5 /* of a kind */
 #define OWN_TIME \
-	0.4 /* so much of the deviation of a launch's time alone from its kind's is its own */
+	0.4 /* this share of the deviation of a launch's time alone from its kind's is its own */
 #define SHORT_S 12e-6
 
 const char *const lk_overlap_class_names[LK_OVERLAP_CLASSES] = {"short", "few blocks", "SM-bound",

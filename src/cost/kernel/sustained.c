@@ -1,21 +1,21 @@
-/* sustained.c: what matrix products and fused attention reach of a device's dense peak when nothing
- * else runs, as published: kernels that follow one another run at the clock that the power limit
- * leaves, not at the boost clock of the data sheet. A fit to training steps finds only how far
- * steps stay behind that, so that a GPU or a number format without a measured step begins at its
- * own rates.
+/* sustained.c: the share of a device's dense peak that matrix products and fused attention reach
+ * when nothing else runs, as published: successive kernels run at the clock that the power limit
+ * allows, not at the boost clock of the data sheet. A fit to training steps only finds how far
+ * steps fall short of that, so that a GPU or a number format without a measured step starts from
+ * its own rates.
  *
- * A row is of one device. Relatives on the same die run at about its clock, so rates go with the
- * number of SMs (a higher peak is of a boost clock that is never seen under load) and with the
- * power for each of them:
+ * A row describes one device. Relatives on the same die run at about its clock, so rates depend on
+ * the number of SMs (a higher peak comes from a boost clock that is never reached under load) and
+ * on the power per SM:
  *
  *     rate = SMs * rate of an SM * ((p - 1/4) / (1 - 1/4))^0.46
  *     p    = power per SM / that of the row
  *
- * a quarter of the power being spent at any clock; 0.46 is what MI300X (750 W) and MI325X (1000 W),
- * the same die, differ by in products (rocm-blogs, Max-Achievable FLOPS, part 2: 708 against 843
- * TFLOP/s). Between two rows of a die the rate of an SM is a power of its power, the one that goes
- * through both. Blackwell Ultra is a die of its own: twice the exponentials and half as many more
- * tensor cores for fp4, at the expense of other formats. */
+ * a quarter of the power is spent at any clock; 0.46 is the exponent by which MI300X (750 W) and
+ * MI325X (1000 W), the same die, differ in products (rocm-blogs, Max-Achievable FLOPS, part 2: 708
+ * against 843 TFLOP/s). Between two rows of a die the rate of an SM is the power law of its power
+ * through both. Blackwell Ultra is a separate die: twice the exponentials and 1.5 times the tensor
+ * cores for fp4, at the expense of other formats. */
 #include <math.h>
 
 #include "cost/kernel/kernel.h"
@@ -39,18 +39,18 @@ static int die_of(const lk_device *device) {
 
 /* Random data, long runs: cuBLASLt and hipBLASLt at 8192 to 16384 cubed. A100, H100 and GB200 from
  * Azure/AI-benchmarking-guide (A100 257 TFLOP/s, H100 fp8 1377, GB200 fp8 2907, fp4 7628). Short
- * runs times what long runs keep (stas00/ml-engineering): 16-bit H100 794.5, of which 0.985; 16-bit
- * GB200 1822, of which 0.804 as in fp8; B200 1745 and 3432.5, of which as much. B300 as the layer
- * of Transformer Engine's gemm_profiling (1503, fp8 2815); its fp4 that of B200 times what as much
- * more power gives products in fp8, and 1.5^(1 - 0.46) for half as many more units, each with less
- * of it. MI325X from rocm-blogs (843, 1519); MI355X 1565 and 3293 of a short run (HipKittens) times
- * 0.9. Ada: cards, whose power limit is half of what the peak's clock needs; assumed. */
+ * runs times the share that long runs keep (stas00/ml-engineering): 16-bit H100 794.5 times 0.985;
+ * 16-bit GB200 1822 times 0.804 as in fp8; B200 1745 and 3432.5 times the same. B300 as the layer
+ * of Transformer Engine's gemm_profiling (1503, fp8 2815); its fp4 is that of B200 times the gain
+ * of fp8 products from the extra power, times 1.5^(1 - 0.46) for 1.5 times the units, each with
+ * less power. MI325X from rocm-blogs (843, 1519); MI355X 1565 and 3293 of a short run (HipKittens)
+ * times 0.9. Ada: cards whose power limit is half of what the peak's clock needs; assumed. */
 static const struct sustained {
 	int die;
 	double watts, tflops, sms; /* board power, dense 16-bit peak */
 	double share[FORMATS];     /* of the format's dense peak */
 } products[] = {
-	/* of a die by power per SM */
+	/* one die at several powers per SM */
 	{LK_ARCH_AMPERE, 400, 312, 108, {.82, .82, .82}},
 	{LK_ARCH_ADA, 350, 362, 142, {.50, .50, .50}},
 	{LK_ARCH_HOPPER, 700, 989.4, 132, {.79, .70, .70}},
@@ -78,8 +78,8 @@ bool lk_blackwell_ultra(const lk_device *device) {
 	       lk_peak_flops(device, LK_NVFP4) > 2.5 * lk_peak_flops(device, LK_FP8);
 }
 
-/* Below half of the row's power the law would say that an SM more makes a device slower: from there
- * on the rate goes with the power. */
+/* Below half of the row's power the law would make a device slower with each further SM: from there
+ * on the rate is proportional to the power. */
 static double power_factor(double power) {
 	const double idle = .25, exponent = .46, lowest = .5;
 	double p = fmax(power, lowest);
@@ -95,7 +95,7 @@ static bool knows_power(const lk_device *device) {
 	return device->peak_flops[LK_BF16] > 0 && device->power_w > 0 && device->sms > 0;
 }
 
-/* The device's share of its peak over that of the device measured, where SMs have equal power. */
+/* The device's share of its peak over the measured device's, at equal power per SM. */
 static double relative_units(const lk_device *device, struct measured_on on) {
 	double peak = device->peak_flops[LK_BF16] / 1e12;
 	return fmin(fmax(device->sms / on.sms * on.tflops / peak, .5), 1.25);
@@ -111,7 +111,7 @@ static double relative_share(const lk_device *device, struct measured_on on) {
 	       fmin(fmax(power_factor(relative_power(device, on)), .3), 1.5);
 }
 
-/* No kernel reaches more of a peak than this: data must come and go. */
+/* No kernel reaches a larger share of a peak than this: data must come and go. */
 static double at_most(double share) {
 	return fmin(share, .95);
 }
@@ -120,7 +120,7 @@ static struct measured_on row_device(const struct sustained *row) {
 	return (struct measured_on){row->watts, row->tflops, row->sms};
 }
 
-/* The share between two rows of a die, of which the first has less power per SM. */
+/* The share between two rows of a die; the first has less power per SM. */
 static double share_between(const lk_device *device, const struct sustained *low,
                             const struct sustained *high, int format) {
 	double above = log(relative_power(device, row_device(low))),
@@ -150,10 +150,10 @@ double lk_sustained_flops(const lk_device *device, lk_dtype dtype) {
 
 /* ---- attention ---- */
 
-/* Rates of long causal sequences at head size 128 over the dense 16-bit peak of the device they
- * were measured on, and the keys at which half of that is lost: rate(s) = R s / (s + S), fitted to
- * the published points. FlashAttention-2: A100 from its repository, H100 and what later devices
- * gain from it (nothing) from the FlashAttention-3 paper (arXiv 2407.08608, figures 5 and 6) and
+/* Rates of long causal sequences at head size 128 over the dense 16-bit peak of the measured
+ * device, and the keys at which half of that is lost: rate(s) = R s / (s + S), fitted to the
+ * published points. FlashAttention-2: A100 from its repository, H100 and the gain of later devices
+ * (none) from the FlashAttention-3 paper (arXiv 2407.08608, figures 5 and 6) and
  * Azure/AI-benchmarking-guide. cuDNN: H100 ibid., GB200 and GB300 from NVIDIA/cudnn-frontend
  * (benchmark/sdpa_benchmark_training, 9.22); before 9.13 at most 1 / 1.3 of that on Blackwell
  * (arXiv 2603.05451). AMD: AITER on MI355X, from HazyResearch/HipKittens. */

@@ -1,8 +1,8 @@
-/* topology.c: a network as links with capacities, and the way of a flow over them.
+/* topology.c: a network as links with capacities, and the route of a flow over them.
  *
- * Rates are in the line rate B of all NICs of a node. What a switch of a tree has up to the next
- * tier is what it has down divided by its ratio, or what is stated: a leaf of s nodes at k:1 has
- * s B / k each way, one rail of R of it s B / (R k). The links of a switch to its parents count as
+ * Rates are in units of B, the line rate of all NICs of a node. The uplinks of a tree's switch have
+ * the capacity of its downlinks divided by its ratio, or as stated: a leaf of s nodes at k:1 has s
+ * B / k each way, one rail of R of it s B / (R k). The links of a switch to its parents count as
  * one, as flows are spread over them evenly: two flows hashed onto one link (ECMP) are not
  * modelled. */
 #include "cost/topology/topology.h"
@@ -23,7 +23,7 @@ static uint32_t torus_size(const lk_net_links *topology, int dimension) {
 	return dimension < topology->net->sizes ? (uint32_t)topology->net->size[dimension] : 1;
 }
 
-/* Counts what the nodes need. */
+/* Count the links that the nodes need. */
 static void topology_count(lk_net_links *topology) {
 	const lk_interconnect *net = topology->net;
 	if (is_tree(topology)) {
@@ -69,8 +69,8 @@ lk_net_links lk_topology_of(const lk_cluster *cluster) {
 
 /* ---- links by number ----
  * Trees: tier by tier, switch by switch, up and down. Dragonfly: from each router of a group to
- * each of the same group, for all groups; then the ports of each group to others. Torus: of each
- * place, dimension by dimension, onwards and back. */
+ * each of the same group, for all groups; then the ports of each group to others. Torus: for each
+ * place, dimension by dimension, forward and back. */
 
 static uint32_t dragonfly_locals(const lk_net_links *topology) {
 	uint32_t routers = (uint32_t)topology->net->size[1];
@@ -108,7 +108,7 @@ double lk_link_latency(const lk_net_links *topology, uint32_t link) {
 	return is_tree(topology) ? latency / 2 : latency;
 }
 
-/* ---- ways ---- */
+/* ---- routes ---- */
 
 static bool way_add(lk_link_loads *out, uint32_t link, double load) {
 	if (!lk_push(out)) return false;
@@ -134,16 +134,16 @@ static bool tree_route(const lk_net_links *topology, lk_port from, lk_port to, l
 	return true;
 }
 
-/* Within a group over the link between both routers; none where they are the same. */
+/* Within a group over the link between both routers; none if they are the same. */
 static bool local_route(const lk_net_links *topology, uint32_t group, uint32_t from, uint32_t to,
                         double share, lk_link_loads *out) {
 	uint32_t routers = (uint32_t)topology->net->size[1];
 	return from == to || way_add(out, (group * routers + from) * routers + to, share);
 }
 
-/* Port q of group g, on router q / h, leads to group g + 1 + q mod (G - 1): every pair of groups
- * has as many links as the next, to within one. The n-th port from a to b is the other end of the
- * n-th from b to a; where one side has a port more, those that both have are used. */
+/* Port q of group g, on router q / h, leads to group g + 1 + q mod (G - 1): all pairs of groups
+ * have equally many links, to within one. The n-th port from a to b is the other end of the n-th
+ * from b to a; if one side has one port more, only the common ones are used. */
 static bool dragonfly_route(const lk_net_links *topology, uint32_t from, uint32_t to,
                             lk_link_loads *out) {
 	uint32_t under = (uint32_t)topology->net->size[0], routers = (uint32_t)topology->net->size[1],
@@ -166,7 +166,7 @@ static bool dragonfly_route(const lk_net_links *topology, uint32_t from, uint32_
 	return true;
 }
 
-/* `steps` links along a dimension, from *place, onwards or back. */
+/* `steps` links along a dimension, from *place, forward or back. */
 static bool torus_walk(const lk_net_links *topology, uint32_t place[LK_TIERS], int dimension,
                        uint32_t steps, int way, double share, lk_link_loads *out) {
 	uint32_t at[LK_TIERS] = {place[0], place[1], place[2]}, size = torus_size(topology, dimension);

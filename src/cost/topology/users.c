@@ -1,13 +1,13 @@
-/* users.c: what collectives send over the links of a network, and what each gets.
+/* users.c: traffic of collectives over the links of a network, and the share of each.
  *
  * A group is a user with a load on every link that its flows go over while its busiest node sends
- * at the NICs' line rate. Its flows go on at one pace r: steps of a collective wait for one
+ * at the NICs' line rate. Its flows proceed at one pace r: steps of a collective wait for one
  * another. Rates are max-min fair (Bertsekas and Gallager, Data Networks, 6.5.2) by filling: all
- * rates rise together until a link is full, its users stay as they are, the others go on:
+ * rates rise together until a link is full; its users keep their rate, the others continue to rise:
  *
  *     r = min over links of (capacity - what settled users take) / load of the others, at most 1
  *
- * One user alone gets the least capacity / load: the slowest link. */
+ * A single user gets the least capacity / load: the slowest link. */
 #include <math.h>
 #include <stdlib.h>
 
@@ -54,7 +54,7 @@ void lk_users_free(lk_users *users) {
 
 /* ---- flows ---- */
 
-/* A link of the user with more on it. */
+/* Add load to a link of the user. */
 static bool user_load(lk_users *users, uint32_t link, double load) {
 	if (users->on[link] == 0) { /* its place in the list; the load is filled in later */
 		if (!lk_push(&users->loads)) return false;
@@ -82,9 +82,9 @@ static bool user_send_port(lk_users *users, lk_port from, lk_port to, double loa
 	return true;
 }
 
-/* From one node to another, over the rails of the members there: to each member an equal part. Over
- * the node's own links it reaches the rail on which the receiver is (NCCL's PXN); else it leaves on
- * the rail of the sender: an all-to-all's senders are all members, others' their like. */
+/* Send from one node to another, over the rails of the members there, with an equal part to each
+ * member. Over the node's own links it reaches the receiver's rail (NCCL's PXN); else it leaves on
+ * the sender's rail: in an all-to-all all members send, otherwise their counterparts. */
 static bool user_send(lk_users *users, const lk_stations *stations, uint32_t from, uint32_t to,
                       lk_traffic flow, double load) {
 	const lk_station *a = &stations->at.at[from], *b = &stations->at.at[to];
@@ -108,16 +108,15 @@ static bool user_send(lk_users *users, const lk_stations *stations, uint32_t fro
 	return true;
 }
 
-/* The parent in the binary tree that NCCL lays over ranks 0 to n - 1 (trees.cc, ncclGetBtree): rank
- * r, whose lowest set bit is b, is a child of (r - b) | 2 b, or of r - b where that exceeds
- * n - 1. */
+/* The parent in the binary tree of NCCL over ranks 0 to n - 1 (trees.cc, ncclGetBtree): rank r,
+ * whose lowest set bit is b, is a child of (r - b) | 2 b, or of r - b if that exceeds n - 1. */
 static uint32_t btree_parent(uint32_t rank, uint32_t n) {
 	uint32_t bit = rank & -rank, above = (rank ^ bit) | bit << 1;
 	return above < n ? above : rank ^ bit;
 }
 
 /* Both trees: the second is the first mirrored for an even n, shifted by one for an odd one. The
- * busiest node sends the bytes of the call twice, or once where there are two nodes. */
+ * busiest node sends the bytes of the call twice, or once with two nodes. */
 static bool user_send_trees(lk_users *users, const lk_stations *stations, double demand) {
 	uint32_t n = (uint32_t)stations->at.count;
 	double load = demand * 0.5 / (n == 2 ? 1 : 2);
@@ -148,8 +147,8 @@ static bool user_send_doubling(lk_users *users, const lk_stations *stations, dou
 
 LK_ORDER_BY(way_order, lk_link_load, link)
 
-/* Switches that reduce pass on one stream, whatever the nodes under them: each link on the way to
- * the switch that all have in common carries it once up and once down, on each of its rails. */
+/* Switches that reduce forward one stream, whatever the number of nodes under them: each link on
+ * the way to the common switch carries it once up and once down, on each of its rails. */
 static bool user_send_switches(lk_users *users, const lk_stations *stations, double demand) {
 	const lk_net_links *topology = users->topology;
 	const lk_station *first = &stations->at.at[0];
@@ -224,7 +223,7 @@ static size_t user_end(const lk_users *users, size_t user) {
 	return user + 1 < users->begin.count ? users->begin.at[user + 1] : users->loads.count;
 }
 
-/* What no full link leaves of a rate; keeps times finite where rounding leaves nothing. */
+/* Least rate, even without a full link; keeps times finite if rounding leaves 0. */
 #define LEAST_PACE 1e-9
 
 struct link_fill {
@@ -248,13 +247,14 @@ static bool user_is_stopped(const lk_users *users, size_t user, const struct lin
 	return false;
 }
 
-/* Users of full links stay at this pace. All are found before one is taken away from its links. */
+/* Settle the users of full links at this pace. All are found before any is removed from its
+ * links. */
 static size_t users_settle(lk_users *users, struct link_fill *links, double pace) {
 	size_t settled = 0, count = users->begin.count;
 	for (size_t user = 0; user < count; user++) {
 		if (users->rate.at[user] != 0 || !(pace >= 1 || user_is_stopped(users, user, links, pace)))
 			continue;
-		users->rate.at[user] = -pace; /* just now */
+		users->rate.at[user] = -pace; /* settled just now */
 		settled++;
 	}
 	for (size_t user = 0; user < count; user++) {
@@ -264,7 +264,7 @@ static size_t users_settle(lk_users *users, struct link_fill *links, double pace
 			struct link_fill *link = &links[users->loads.at[i].link];
 			link->left -= pace * users->loads.at[i].load;
 			link->rising -= users->loads.at[i].load;
-			if (link->rising < 1e-9) link->rising = 0; /* what rounding leaves */
+			if (link->rising < 1e-9) link->rising = 0; /* remove rounding errors */
 		}
 	}
 	return settled;

@@ -1,4 +1,4 @@
-/* edit.c: a graph under edit, and the edits that change no more than how long operations take. */
+/* edit.c: a graph under edit, and edits that only change the durations of operations. */
 #include "base/arena.h"
 #include "graph/edit/edit.h"
 #include "base/check.h"
@@ -88,8 +88,8 @@ void lk_edit_free(lk_edit *edit) {
 
 /* ---- names ---- */
 
-/* One place to go back to is enough: an earlier '*' never needs to take more than the last one can.
- */
+/* One backtracking point is enough: an earlier '*' never needs to match more than the last one
+ * can. */
 bool lk_glob(const char *pattern, const char *name) {
 	const char *star = NULL, *resume = NULL;
 	while (*name) {
@@ -123,9 +123,9 @@ static bool matches_any(const char *name, const char *const *patterns) {
 	return false;
 }
 
-/* Calls of the CUDA and HIP runtimes that return when the device has come so far; and what lifted
- * traces have for times that are nobody's work: ranks that were not traced, a kernel's way to its
- * start, ranks that begin later, what was launched before. */
+/* CUDA and HIP runtime calls that return when the device has caught up; and the idle times of
+ * lifted traces: untraced ranks, a kernel's delay before its start, ranks that begin later, earlier
+ * launches. */
 bool lk_edit_waits(const lk_graph *graph, uint32_t op) {
 	LK_ASSERT(op < graph->ops.count);
 	static const char *const patterns[] = {
@@ -134,7 +134,7 @@ bool lk_edit_waits(const lk_graph *graph, uint32_t op) {
 	return graph->ops.kind[op] == LK_OP_HOST && matches_any(edit_name_of(graph, op), patterns);
 }
 
-/* Of PyTorch's profiler and its relatives:
+/* Names of PyTorch's profiler and its relatives:
  * "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__". */
 static bool edit_loads_data(const lk_graph *graph, uint32_t op) {
 	LK_ASSERT(op < graph->ops.count);
@@ -165,7 +165,7 @@ bool lk_edit_is_gap(const lk_graph *graph, uint32_t op) {
 	       strcmp(edit_name_of(graph, op), "gap") == 0;
 }
 
-/* Nothing is left of it but its place in its stream, and what it holds of memory. */
+/* Remove everything except its place in its stream and its effect on memory. */
 static void edit_empty(lk_edit *edit, uint32_t i) {
 	lk_ops *ops = &edit->graph->ops;
 	if (i > 0 && lk_edit_is_gap(edit->graph, i - 1) && ops->stream[i - 1] == ops->stream[i])
@@ -208,7 +208,7 @@ void lk_edit_data_loading(lk_edit *edit, double factor) {
 	}
 }
 
-/* ---- blocks anew ---- */
+/* ---- rewritten blocks ---- */
 
 uint32_t lk_rewrite_put(lk_rewrite *rewrite, const lk_op *op, const lk_edit_op *known) {
 	uint32_t place = lk_graph_add(rewrite->to, op);
@@ -253,7 +253,7 @@ static lk_status rewrite_block(lk_rewrite *rewrite, const lk_block *block, lk_re
 	return lk_graph_end_block(rewrite->to, &id, err);
 }
 
-/* As lk_graph_one_queue: only operations and blocks change, built in a graph that borrows the
+/* Like lk_graph_one_queue: only operations and blocks change, built in a graph that borrows the
  * names. */
 lk_status lk_edit_rewrite(lk_edit *edit, lk_rewriter *write, const bool *mask, void *context,
                           lk_error *err) {

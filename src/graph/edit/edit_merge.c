@@ -1,10 +1,10 @@
-/* edit_merge.c: several operations of a block as one, or one as several: gradient buckets, and a
- * fused optimizer.
+/* edit_merge.c: merge several operations of a block, or split one: gradient buckets, and a fused
+ * optimizer.
  *
- * A run is a row of operations that may become one: alike, on one stream with nothing else of that
- * stream between them, and nothing between the first and the last that waits for one of them. The
- * one stands where the last stood and waits for all that they waited for. Its bytes are the sum; so
- * are what was measured and what models said of the parts. */
+ * A run is a sequence of operations that may be merged: of equal kind, consecutive on one stream,
+ * and with nothing between the first and the last that waits for one of them. The merged operation
+ * takes the place of the last and waits for all that they waited for. Its bytes are the sum; so are
+ * the measured and modelled times of the parts. */
 #include "base/arena.h"
 #include "graph/edit/edit.h"
 #include "base/check.h"
@@ -14,16 +14,16 @@
 
 struct merge {
 	bool (*may)(const lk_graph *, uint32_t op, const bool *mask);
-	double bytes;    /* of a run at most; 0 any */
-	bool split;      /* and of a single operation */
-	uint32_t *last;  /* of the block's operations: place of the last of their run, or UINT32_MAX */
-	uint32_t *first; /* of the last of a run: place of its first */
-	uint32_t before, after; /* operations that may be merged, and what they became */
+	double bytes;    /* most bytes of a run; 0: any */
+	bool split;      /* also split a single operation */
+	uint32_t *last;  /* for the block's operations: place of the last of their run, or UINT32_MAX */
+	uint32_t *first; /* for the last of a run: place of its first */
+	uint32_t before, after; /* mergeable operations, and the number that they became */
 };
 
 /* ---- runs ---- */
 
-/* Bookkeeping of memory and events stays with the operation that has it. */
+/* Bookkeeping of memory and events stays with its operation. */
 static bool merge_plain(const lk_ops *ops, uint32_t i) {
 	return ops->alloc[i] == 0 && ops->release[i] == 0 && !ops->wait[i] && !ops->signal[i] &&
 	       ops->bytes[i] > 0;
@@ -36,7 +36,7 @@ static bool merge_alike(const lk_ops *ops, uint32_t a, uint32_t b) {
 }
 
 struct run {
-	uint32_t first, last, count; /* count 0: none open */
+	uint32_t first, last, count; /* count 0: no open run */
 	double bytes;
 };
 
@@ -50,8 +50,7 @@ static bool merge_waits_for(const lk_ops *ops, const lk_block *block, uint32_t i
 	return false;
 }
 
-/* While a run is open its members carry the place of its first; when it is closed, that of its
- * last. */
+/* Members of an open run hold the place of its first; once closed, that of its last. */
 static void close_run(const lk_block *block, struct run *run, struct merge *merge) {
 	uint32_t first = run->first - block->begin, last = run->last - block->begin;
 	for (uint32_t i = first; run->count && i <= last; i++)
@@ -84,7 +83,7 @@ static void find_runs(lk_rewrite *rewrite, const lk_block *block, struct merge *
 
 /* ---- writing ---- */
 
-/* Neighbours wait for the same: the last few are looked at for what is there already. */
+/* Neighbours share dependencies: skip those that the last few already have. */
 static uint32_t add_deps(lk_rewrite *rewrite, const lk_op *op, uint32_t count) {
 	for (uint32_t d = 0; d < op->dep_count; d++) {
 		bool known = false;
@@ -174,7 +173,7 @@ static void merge_block(lk_rewrite *rewrite, const lk_block *block) {
 	lk_arena_free(&arena);
 }
 
-/* ---- buckets that are calls of their own ---- */
+/* ---- buckets that are separate calls ---- */
 
 /* Model-built programs reduce a bucket by a block of one operation between the layers. */
 static bool is_bucket(const lk_edit *edit, const lk_call *call, const bool *mask) {
@@ -231,7 +230,7 @@ static lk_status merge_calls(lk_edit *edit, lk_program *program, double most, co
 		                           edit->graph->blocks.at[program->calls.at[b.last].block].begin);
 		if (b.count && (!same || b.bytes + bytes > most))
 			LK_TRY(end_bucket(edit, program, &b, err));
-		if (b.count) program->calls.at[b.last].repeat = 0; /* goes below */
+		if (b.count) program->calls.at[b.last].repeat = 0; /* removed below */
 		const lk_edit_op *was = &edit->op.at[op];
 		b.last = c;
 		b.count++;
@@ -248,7 +247,7 @@ static lk_status merge_calls(lk_edit *edit, lk_program *program, double most, co
 	return LK_OK;
 }
 
-/* Buckets of nothing would be operations without number. */
+/* Buckets of 0 bytes would be infinitely many operations. */
 static lk_status check_pieces(const lk_edit *edit, double bytes, const bool *mask, lk_error *err) {
 	const double most = 4e6;
 	double pieces = 0;
@@ -287,7 +286,7 @@ lk_status lk_edit_fuse_optimizer(lk_edit *edit, lk_error *err) {
 	LK_TRY(lk_edit_rewrite(edit, merge_block, NULL, &m, err));
 	edit->changed = m.before != m.after ? m.before : 0;
 	if (!edit->changed || !edit->graph->traced) return LK_OK;
-	/* The host issues as many launches less. */
+	/* The host issues correspondingly fewer launches. */
 	for (uint32_t i = 0; i < edit->op.count; i++)
 		if (edit->graph->ops.kind[i] == LK_OP_HOST &&
 		    edit->graph->ops.phase[i] == LK_PHASE_OPTIMIZER && !lk_edit_waits(edit->graph, i))

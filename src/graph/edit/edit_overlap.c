@@ -1,12 +1,12 @@
 /* edit_overlap.c: collectives concurrent with compute, or not.
  *
  * Off: collectives and compute wait for one another in the order in which they are issued, as on
- * one stream. Messages of pipelines stay free: their order between ranks is not that of issue.
+ * one stream. Pipeline messages stay free: their order between ranks is not that of issue.
  *
  * On, in a lifted trace: reductions of gradients get a stream of their own. Those issued after the
  * backward pass start when their share of it has run: gradients become ready in the order and, in
  * bytes, at the pace of backward's compute time, as buckets of DistributedDataParallel do (arXiv
- * 2006.15704, section 3.2.3). Nothing before the end of the backward pass waits for them, all
+ * 2006.15704, section 3.2.3). Nothing before the end of the backward pass waits for them; all
  * device work after it does. */
 #include "graph/edit/edit.h"
 
@@ -19,7 +19,7 @@ static bool overlap_computes(unsigned kind) {
 
 /* ---- off ---- */
 
-/* Streams that collectives and compute use, of one block. */
+/* Streams used by collectives and compute in one block. */
 struct streams {
 	uint32_t collective, compute;
 };
@@ -55,9 +55,9 @@ static void overlap_off(lk_edit *edit) {
 /* ---- on ---- */
 
 struct plan {
-	uint32_t *start; /* of reductions: place of the compute operation that they start after, or
+	uint32_t *start; /* for reductions: place of the compute operation after which they start, or
 	                    UINT32_MAX */
-	uint32_t last;   /* place of the last compute of the backward pass */
+	uint32_t last;   /* place of the last compute operation of the backward pass */
 	unsigned stream;
 	uint32_t changed;
 	bool any, full;
@@ -126,13 +126,13 @@ static void put_reduction(lk_rewrite *rewrite, const lk_block *block, uint32_t i
 		op.dep_count = 1;
 		op.join = 0;
 	} else {
-		op.join |= LK_JOIN(rewrite->from->ops.stream[i]); /* the stream that it stood in */
+		op.join |= LK_JOIN(rewrite->from->ops.stream[i]); /* the stream that it was on */
 	}
 	rewrite->place[at] = lk_rewrite_put(rewrite, &op, &rewrite->known[i]);
 }
 
-/* Until the backward pass has ended nothing waits for reductions; after it all device work does.
- */
+/* Until the end of the backward pass nothing waits for reductions; after it all device work
+ * does. */
 static void put_other(lk_rewrite *rewrite, const lk_block *block, uint32_t i,
                       const struct plan *plan) {
 	lk_op was = lk_graph_op(rewrite->from, i), op = lk_rewrite_op(rewrite, block, i);
@@ -172,8 +172,7 @@ static void overlap_block(lk_rewrite *rewrite, const lk_block *block) {
 	free(p.start);
 }
 
-/* A predicted job whose gradients are reduced after the last micro-batch says nothing of buckets.
- */
+/* A predicted job that reduces gradients after the last micro-batch has no buckets. */
 static lk_status check_predicted(const lk_edit *edit, const bool *mask, lk_error *err) {
 	const lk_graph *graph = edit->graph;
 	for (uint32_t i = 0; i < graph->ops.count; i++) {

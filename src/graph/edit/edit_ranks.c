@@ -1,8 +1,8 @@
-/* edit_ranks.c: more or fewer ranks by data parallelism. Every rank's own work stays what it is;
- * chains are copies of one another, so a graph of c chains becomes one of c * f: groups of data
- * parallelism hold f times the ranks, tensor, context, pipeline and expert groups stay among the
- * ranks that they had. The batch of the whole job grows with the ranks. An optimizer whose states
- * are sharded over data parallelism has the fewer to update. */
+/* edit_ranks.c: more or fewer ranks by data parallelism. Every rank's own work is unchanged; chains
+ * are copies of one another, so a graph of c chains becomes one of c * f: data-parallel groups have
+ * f times the ranks, while tensor, context, pipeline and expert groups keep theirs. The batch of
+ * the whole job grows with the ranks. An optimizer whose states are sharded over data parallelism
+ * updates fewer of them. */
 #include "base/arena.h"
 #include "graph/edit/edit.h"
 #include "base/check.h"
@@ -69,7 +69,7 @@ bool lk_edit_is_data_parallel(const lk_graph *graph, uint32_t op, const bool *ma
 bool lk_edit_reduces_gradients(const lk_graph *graph, uint32_t op, const bool *mask) {
 	LK_ASSERT(op < graph->ops.count);
 	bool team = graph->ops.group[op] ==
-	            LK_GROUP_TEAM; /* of traces, which may know no phases: the mask has looked */
+	            LK_GROUP_TEAM; /* of traces, which may have no phases: the mask decides */
 	return ranks_reduces(graph->ops.kind[op]) &&
 	       (team || graph->ops.phase[op] != LK_PHASE_FORWARD) &&
 	       lk_edit_is_data_parallel(graph, op, mask);
@@ -79,7 +79,7 @@ bool lk_edit_reduces_gradients(const lk_graph *graph, uint32_t op, const bool *m
 
 struct growth {
 	double factor;
-	uint32_t chains; /* afterwards */
+	uint32_t chains; /* the new number */
 	const bool *mask;
 };
 
@@ -95,8 +95,8 @@ static bool ranks_whole(double x) {
 	return x >= 1 && x == floor(x);
 }
 
-/* Groups among the chains: those of data parallelism take part in the growth. Hybrid sharding grows
- * by its replicas. */
+/* Grow the groups among the chains: only data-parallel groups grow. Hybrid sharding grows by its
+ * replicas. */
 static lk_status grow_groups(lk_edit *edit, const struct growth *growth, uint32_t ranks,
                              lk_error *err) {
 	lk_ranks *r = &edit->graph->ranks;
@@ -125,7 +125,7 @@ static void grow_teams(lk_edit *edit, const struct growth *growth) {
 	}
 }
 
-/* Gradients that are scattered leave each rank its share of the states. */
+/* Scattered gradients mean that each rank has a share of the states. */
 static bool sharded(const lk_graph *graph, const bool *mask) {
 	for (uint32_t i = 0; i < graph->ops.count; i++)
 		if (graph->ops.kind[i] == LK_OP_REDUCESCATTER && lk_edit_is_data_parallel(graph, i, mask))
@@ -136,8 +136,7 @@ static bool sharded(const lk_graph *graph, const bool *mask) {
 static void shrink_optimizer(lk_edit *edit, const struct growth *growth) {
 	lk_graph *graph = edit->graph;
 	lk_ops *ops = &graph->ops;
-	if (graph->ranks.group[LK_GROUP_REPLICA].size > 1)
-		return; /* sharded inside of what is copied */
+	if (graph->ranks.group[LK_GROUP_REPLICA].size > 1) return; /* sharded within what is copied */
 	for (uint32_t i = 0; i < ops->count; i++) {
 		const char *name = lk_intern_text(graph->names, ops->name[i]);
 		if (ops->kind[i] == LK_OP_OPTIMIZER || strcmp(name, "host_optimizer") == 0)
@@ -147,7 +146,7 @@ static void shrink_optimizer(lk_edit *edit, const struct growth *growth) {
 		graph->programs.at[s].resident[LK_OWN_OPTIMIZER] /= growth->factor;
 }
 
-/* Is there a group whose traffic says what more ranks cost? */
+/* Whether some group's traffic shows the cost of more ranks. */
 static bool has_data_parallelism(const lk_graph *graph, const bool *mask) {
 	for (uint32_t i = 0; i < graph->ops.count; i++)
 		if (lk_edit_reduces_gradients(graph, i, mask)) return true;

@@ -1,18 +1,19 @@
-/* edit_replace.c: the end of a predicted step, from complete or partial gradients to new weights,
- * replaced by a program of lockstep compile that was lowered to a graph of one stage.
+/* edit_replace.c: replace the end of a predicted step, from complete or partial gradients to new
+ * weights, by a lockstep compile program lowered to a graph of one stage.
  *
- * Taken out are the norm of the gradients and its reduction, the pass over the optimizer's states
- * and, where the program does them itself, the reduction of the gradients and the gathering of the
- * weights, wherever in the step they are. The program's operations follow the last of them, alone:
- * they wait for all that was issued, and what comes after waits for them. A stage whose ranks
- * update fewer parameters than the largest one has the program with bytes in proportion.
+ * Removed are the norm of the gradients and its reduction, the pass over the optimizer's states
+ * and, if the program does them itself, the reduction of the gradients and the gathering of the
+ * weights, wherever they are in the step. The program's operations follow the last of them without
+ * overlap: they wait for all that was issued, and everything later waits for them. A stage whose
+ * ranks update fewer parameters than the largest one runs the program with proportionally fewer
+ * bytes.
  *
- * Where a program begins with collectives that reduce all gradients and do nothing else, each
- * gradient can be reduced as soon as it is there: then the step's reductions stay in their buckets
- * and places, overlapped as they were, of the program's kind and bytes. So do its gathers where the
- * program ends with such of all weights. What is fused with a pass stays at the end. A step that
- * holds slices (ZeRO 2 and 3) reduces and gathers in its passes as before: of the program, whose
- * ends must be such collectives, the update of slices alone is taken. */
+ * If a program begins with collectives that only reduce all gradients, each gradient can be reduced
+ * as soon as it is complete: then the step's reductions keep their buckets, places and overlap,
+ * with the program's kind and bytes. So do its gathers if the program ends with gathers of all
+ * weights. Collectives fused with a pass stay at the end. A step that holds slices (ZeRO 2 and 3)
+ * reduces and gathers in its passes as before: only the update of slices is taken from the program,
+ * whose ends must be such collectives. */
 #include "base/arena.h"
 #include "base/check.h"
 #include "graph/edit/edit.h"
@@ -21,26 +22,26 @@
 #include <string.h>
 
 enum {
-	MODEL_STREAMS = (1u << 16) - 2 /* all streams of a rank but the host's */
+	MODEL_STREAMS = (1u << 16) - 2 /* all streams of a rank except the host's */
 };
 #define TOLERANCE 0.01 /* of the parameters: frameworks pad them */
 
 struct replacement {
 	const lk_graph *update;
 	const lk_program *program;
-	const lk_block *block;  /* of its one call */
-	const double *share;    /* [blocks] of the program's bytes; 0: not the end of a step */
-	uint32_t *place, *deps; /* of the program's operations, where they went; room */
+	const lk_block *block;  /* of its only call */
+	const double *share;    /* [blocks] share of the program's bytes; 0: not the end of a step */
+	uint32_t *place, *deps; /* new places of the program's operations; scratch space */
 	/* The program's operations before `head` reduce all gradients, those from `tail` on gather all
-	 * weights, and the step's do it in their place. */
+	 * weights; the step's own do it instead. */
 	uint32_t head, tail;
-	/* [blocks] bytes of such over those of the step's */
+	/* [blocks] their bytes over those of the step's operations */
 	const double *reduced, *gathered;
 	bool reduces, gathers;
 	uint32_t replaced;
 };
 
-/* ---- what goes ---- */
+/* ---- removed operations ---- */
 
 static const char *replace_name(const lk_graph *graph, uint32_t op) {
 	return lk_intern_text(graph->names, graph->ops.name[op]);
@@ -50,14 +51,14 @@ static bool replace_ends_step(const lk_graph *graph, uint32_t i) {
 	return graph->ops.phase[i] == LK_PHASE_OPTIMIZER;
 }
 
-/* The pass over states, or over gradients for their norm. An average of the weights is not of the
- * optimizer. */
+/* A pass over states, or over gradients for their norm. An average of the weights is not part of
+ * the optimizer. */
 static bool replace_is_pass(const lk_graph *graph, uint32_t i) {
 	return graph->ops.kind[i] == LK_OP_OPTIMIZER && replace_ends_step(graph, i) &&
 	       strcmp(replace_name(graph, i), "average") != 0;
 }
 
-/* Weights gathered for the passes of a step as they are needed: they are sharded. */
+/* Weights gathered in the step's passes as needed: they are sharded. */
 static bool replace_is_sharded(const lk_graph *graph, uint32_t i) {
 	return graph->ops.kind[i] == LK_OP_ALLGATHER && graph->ops.phase[i] == LK_PHASE_FORWARD &&
 	       lk_edit_is_data_parallel(graph, i, NULL);
@@ -86,8 +87,8 @@ static lk_status replace_refuse(lk_error *err, const char *what, const char *hin
 	return lk_hint(err, "%s", hint);
 }
 
-/* Weights that the step gathers in its passes (ZeRO 2 and 3), or after their update (ZeRO 1), or
- * that every copy has whole. */
+/* Weights that the step gathers in its passes (ZeRO 2 and 3), after their update (ZeRO 1), or
+ * never, as every replica has them whole. */
 enum replace_zero { REPLACE_WHOLE, REPLACE_GATHERED, REPLACE_SHARDED };
 
 static enum replace_zero replace_zero_of(const lk_graph *graph) {
@@ -99,8 +100,8 @@ static enum replace_zero replace_zero_of(const lk_graph *graph) {
 	return zero;
 }
 
-/* A step that holds slices does in its passes what the program's ends do, where these reduce and
- * gather everything and nothing else. */
+/* A step that holds slices does in its passes what the program's ends do, if these only reduce and
+ * gather everything. */
 static lk_status replace_check_sharded(const struct replacement *r, lk_error *err) {
 	const lk_program *program = r->program;
 	bool scatters = r->head > r->block->begin &&
@@ -120,7 +121,7 @@ static lk_status replace_check_sharded(const struct replacement *r, lk_error *er
 		"give a schedule that slices: split, reorder, slice; or predict with --zero 0");
 }
 
-/* Who reduces, and who gathers, and that somebody does. */
+/* Check who reduces and who gathers, and that somebody does. */
 static lk_status replace_check_zero(const struct replacement *r, const lk_graph *graph,
                                     enum replace_zero zero, lk_error *err) {
 	const lk_program *program = r->program;
@@ -139,7 +140,7 @@ static lk_status replace_check_zero(const struct replacement *r, const lk_graph 
 	return LK_OK;
 }
 
-/* The step must have an optimizer that the device runs, one pass over all states. */
+/* The step must have an optimizer that runs on the device, in one pass over all states. */
 static lk_status replace_check_step(const lk_graph *graph, lk_error *err) {
 	bool passes = false;
 	if (graph->traced)
@@ -168,8 +169,8 @@ static lk_status replace_check_size(const char *what, double has, double wants, 
 	return lk_hint(err, "write it anew with the --sizes of predict --emit program");
 }
 
-/* Groups that the program's operations use, which must be those of the step: dp, also divided in
- * two; one more axis is all ranks of the model, over which a norm is reduced. */
+/* The groups of the program's operations must be groups of the step: dp, also split in two; one
+ * more axis is all ranks of the model, over which a norm is reduced. */
 static lk_status replace_check_groups(const lk_graph *graph, const lk_graph *update,
                                       lk_error *err) {
 	const lk_ranks *of = &update->ranks, *to = &graph->ranks;
@@ -224,9 +225,9 @@ static lk_status replace_check_update(const lk_graph *update, lk_error *err) {
 		"compile tune --graph or compile emit --target graph");
 }
 
-/* ---- what stays where it is ---- */
+/* ---- operations that stay in place ---- */
 
-/* A collective that waits for all and is waited for, of the data-parallel group. */
+/* A collective of the data-parallel group that waits for everything and is waited for. */
 static bool replace_stands_alone(const lk_graph *update, uint32_t i) {
 	return update->ops.group[i] == LK_GROUP_DP && update->ops.join[i] != 0 &&
 	       lk_graph_op(update, i).dep_count == 0;
@@ -240,7 +241,8 @@ static bool replace_is_whole(const struct replacement *r, uint32_t begin, uint32
 	return fabs(elements / r->program->updated - 1) <= TOLERANCE;
 }
 
-/* What the program's ends do that the step's operations can do in their places. */
+/* Find the leading and trailing operations of the program that the step's own operations can
+ * replace. */
 static void replace_find_ends(struct replacement *r) {
 	const lk_graph *update = r->update;
 	const lk_block *block = r->block;
@@ -264,8 +266,8 @@ static double replace_bytes(const lk_graph *graph, uint32_t begin, uint32_t end,
 	return bytes;
 }
 
-/* Bytes of the program's operations over those of the step's, for every block; false where a stage
- * has none of them. */
+/* Bytes of the program's operations over those of the step's, per block; false if a stage has none
+ * of them. */
 static bool replace_set_ratios(const struct replacement *r, const lk_graph *graph, double bytes,
                                bool (*is)(const lk_graph *, uint32_t), double *ratio) {
 	for (size_t s = 0; s < graph->programs.count; s++) {
@@ -299,7 +301,7 @@ static void replace_keep_ends(struct replacement *r, const lk_graph *graph, doub
 
 /* ---- writing ---- */
 
-/* Nothing is left of it but its place in its stream and what it takes or gives back. */
+/* Remove everything except its place in its stream and its effect on memory. */
 static lk_op replace_emptied(lk_op op) {
 	return (lk_op){.kind = LK_OP_WAIT,
 	               .stream = op.stream,
@@ -316,14 +318,14 @@ static lk_op replace_emptied(lk_op op) {
 	               .release_owner = op.release_owner};
 }
 
-/* Scratch that it took and gave back goes. */
+/* Scratch that it took and gave back goes too. */
 static void replace_empty(lk_rewrite *rewrite, const lk_block *block, uint32_t i) {
 	lk_op op = replace_emptied(lk_rewrite_op(rewrite, block, i));
 	if (op.alloc == op.release) op.alloc = op.release = 0;
 	rewrite->place[i - block->begin] = lk_rewrite_put(rewrite, &op, &(lk_edit_op){.factor = 1});
 }
 
-/* The step's own operation, where the program's of that kind would be. */
+/* Keep the step's own operation in place of the program's of that kind. */
 static void replace_keep(lk_rewrite *rewrite, const lk_block *block, uint32_t i, unsigned kind,
                          double ratio) {
 	lk_op op = lk_rewrite_op(rewrite, block, i);
@@ -364,7 +366,7 @@ static void replace_put_program(lk_rewrite *rewrite, const struct replacement *r
 	replace_wait(rewrite);
 }
 
-/* An operation that the program stands for. */
+/* An operation replaced by the program. */
 static void replace_op(lk_rewrite *rewrite, const lk_block *block, uint32_t i) {
 	struct replacement *r = rewrite->context;
 	size_t at = (size_t)(block - rewrite->from->blocks.at);
@@ -391,7 +393,7 @@ static void replace_block(lk_rewrite *rewrite, const lk_block *block) {
 
 /* ---- the whole ---- */
 
-/* How much of the program each block at a step's end gets; stages have blocks of their own. */
+/* The share of the program for each block at a step's end; stages have their own blocks. */
 static void replace_set_shares(const lk_graph *graph, const lk_program *program, double *share) {
 	for (size_t s = 0; s < graph->programs.count; s++)
 		for (size_t c = 0; c < graph->programs.at[s].calls.count; c++)

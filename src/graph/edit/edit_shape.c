@@ -1,17 +1,17 @@
-/* edit_shape.c: larger batches and other number formats: edits that change what operations work on.
+/* edit_shape.c: larger batches and other number formats: edits that change the shapes of
+ * operations.
  *
  * Batch. With f times the samples on a rank, products have f times the rows of tokens: `m` of a
  * forward product and of an input's gradient, `k` of a weight's gradient, whose `m` is a width of
- * the network. Which one it is shows in the sizes: rows of tokens are the `m` that forward products
- * have. Bytes of a product grow by what its operands grow by. Attention has f times the heads,
- * memory-bound kernels f times the bytes. The optimizer, weights, gradients and their communication
- * do not depend on the batch.
+ * the network. Sizes distinguish the two: rows of tokens are the `m` of forward products. Bytes of
+ * a product grow with its operands. Attention has f times the heads, memory-bound kernels f times
+ * the bytes. The optimizer, weights, gradients and their communication do not depend on the batch.
  *
  * Formats. Operands of products are read in the new format. Tensors in memory are stored in 16 bits
- * for 8-bit and 4-bit formats too, so activations and gradients change with 16 against 32 bits
- * alone. Products of 8 and 4 bits read converted rows: before each of them stands a conversion, but
- * where a norm before it writes the format itself, and but for weights' gradients, whose operands
- * are those of the other products. */
+ * for 8-bit and 4-bit formats too, so activations and gradients change only between 16 and 32 bits.
+ * Products of 8 and 4 bits read converted rows: a conversion precedes each, except after a norm
+ * that writes the format itself, and except for weights' gradients, which share the operands of the
+ * other products. */
 #include "graph/edit/edit.h"
 
 #include <math.h>
@@ -32,8 +32,8 @@ static bool shape_streams(unsigned kind) {
 
 enum { MOST_ROWS = 64 };
 
-/* Different numbers of token rows: those of the forward products, most of a model's layers alike.
- */
+/* Distinct numbers of token rows: those of the forward products; most layers of a model share
+ * one. */
 struct rows {
 	double at[MOST_ROWS];
 	int count;
@@ -55,8 +55,8 @@ static void find_rows(const lk_graph *graph, struct rows *out) {
 	}
 }
 
-/* A gradient whose rows are tokens too may be of a weight: then the sum runs over tokens, and `m`
- * is the width that the name says nothing of. Where both could be tokens, names decide. */
+/* A gradient with a row count of tokens may still be of a weight: then the sum runs over tokens,
+ * and `m` is a width of the network. If both could be tokens, names decide. */
 static bool sums_tokens(const lk_graph *graph, uint32_t i, const struct rows *rows) {
 	const lk_ops *ops = &graph->ops;
 	if (ops->phase[i] == LK_PHASE_FORWARD || ops->phase[i] == LK_PHASE_RECOMPUTE) return false;
@@ -143,7 +143,7 @@ static void retype_product(lk_edit *edit, uint32_t i, lk_dtype dtype) {
 	ops->dtype[i] = (uint8_t)dtype;
 }
 
-/* The compute operation before it on its stream is a norm. */
+/* Whether the compute operation before it on its stream is a norm. */
 static bool behind_norm(const lk_graph *graph, const lk_block *block, uint32_t i) {
 	for (uint32_t b = i; b-- > block->begin;)
 		if (graph->ops.stream[b] == graph->ops.stream[i] && graph->ops.kind[b] != LK_OP_WAIT)
@@ -151,8 +151,8 @@ static bool behind_norm(const lk_graph *graph, const lk_block *block, uint32_t i
 	return false;
 }
 
-/* Rows are read in 16 bits and written twice in the format, straight and transposed for the weight
- * gradient, as lk_build_quantize has it. Waits for what its product waits for. */
+/* Rows are read in 16 bits and written twice in the format, plain and transposed for the weight
+ * gradient, as in lk_build_quantize. Waits for what its product waits for. */
 static void put_conversion(lk_rewrite *rewrite, const lk_block *block, uint32_t i, lk_dtype dtype) {
 	lk_op product = lk_rewrite_op(rewrite, block, i);
 	lk_op op = {.kind = LK_OP_ELEMENTWISE,
@@ -182,8 +182,8 @@ static bool product_waits_for(const lk_graph *graph, const lk_block *block, uint
 	return false;
 }
 
-/* The operation before which the rows of a product are converted: as the builder has it, the
- * conversion comes before communication that overlaps with the product. */
+/* The operation before which a product's rows are converted: as in the builder, before
+ * communication that overlaps with the product. */
 static uint32_t conversion_place(const lk_graph *graph, const lk_block *block, uint32_t product) {
 	const lk_ops *ops = &graph->ops;
 	uint32_t at = product;

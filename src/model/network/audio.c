@@ -1,10 +1,10 @@
-/* audio.c: convolutions along time before an encoder: of log-mel frames, of which Whisper has 80 or
- * 128 bins and halves their number (arXiv 2212.04356), or of samples, of which wav2vec 2.0 makes a
- * token of 320 (arXiv 2006.11477). With k the window, c channels and w the width of one:
+/* audio.c: convolutions along time before an encoder: over log-mel frames (Whisper: 80 or 128 bins,
+ * halves the number of frames, arXiv 2212.04356), or over samples (wav2vec 2.0: one token per 320,
+ * arXiv 2006.11477). With k the window, c channels and w the width of one:
  *
- *     parameters k c w (+ w)      multiply-adds k c w for each frame that comes out
+ *     parameters k c w (+ w) multiply-adds k c w per output frame
  *
- * and of the convolution that gives tokens their positions k h h / groups. */
+ * and k h h / groups of the convolution that gives tokens their positions. */
 #include "model/network/parts.h"
 
 double lk_audio_inputs(const lk_audio *audio, int conv) {
@@ -31,7 +31,7 @@ double lk_audio_params(const lk_model *model) {
 		       2.0 * audio->width[i] * (i < audio->normed);
 	double last = audio->width[audio->convs - 1];
 	if (audio->projected) sum += 2 * last + last * h + h;
-	/* weights stand as directions and a length for each place of the window */
+	/* weights are stored as directions and one length per place of the window */
 	if (audio->position_kernel > 0) sum += positions_inputs(model) * h + audio->position_kernel + h;
 	return sum;
 }

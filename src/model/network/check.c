@@ -1,4 +1,4 @@
-/* check.c: refuses shapes that cannot be. What passes has positive sizes within limits far above
+/* check.c: refuse impossible shapes. A shape that passes has positive sizes within limits far above
  * any network's, heads that divide, experts that can be chosen, and a parameter count that a double
  * holds exactly. */
 #include <math.h>
@@ -238,7 +238,7 @@ static lk_status check_rwkv(const lk_model *model, const char *where, lk_error *
 	return lk_hint(err, "state attention_hidden_size, and an MLP of two matrices");
 }
 
-/* Windows, chunks and experts that the order names must have a size. */
+/* Windows, chunks and experts named by the order must have a size. */
 static bool order_stands(const lk_model *model) {
 	for (int i = 0; i < model->layers; i++)
 		if (lk_model_layer(model, i).ffn == LK_FFN_EXPERTS && model->experts == 0) return false;
@@ -246,13 +246,13 @@ static bool order_stands(const lk_model *model) {
 	return model->window > 0 || !strpbrk(model->order, "wc");
 }
 
-/* Kinds of layers beyond which a list of them is refused: the builder keeps one block of each. */
+/* Most kinds of layers in a list: the builder keeps one block of each. */
 enum { KINDS = 60 };
 
 static bool few_kinds(const lk_model *model) {
 	lk_layer kinds[KINDS];
 	int count = 0;
-	if (!lk_model_has_widths(model)) return true; /* what else layers differ in is few */
+	if (!lk_model_has_widths(model)) return true; /* layers differ in few other ways */
 	for (int i = 0; i < model->layers; i++) {
 		lk_layer layer = lk_model_layer(model, i);
 		int k = 0;
@@ -307,7 +307,7 @@ static lk_status network_check_experts(const lk_model *model, const char *where,
 	return lk_hint(err, "set moe_intermediate_size");
 }
 
-/* Blocks of each kind, and a sample that has tokens. */
+/* Check the blocks of each kind, and that a sample has tokens. */
 static lk_status check_diffusion(const lk_model *model, const char *where, lk_error *err) {
 	double blocks = 0;
 	for (int i = 0; i < LK_DIT_BLOCKS; i++) blocks += model->dit.repeat[i];
@@ -324,7 +324,7 @@ static lk_status check_diffusion(const lk_model *model, const char *where, lk_er
 }
 
 static lk_status check_network(const lk_model *model, const char *where, lk_error *err) {
-	if (model->network == LK_NET_CONV) return LK_OK; /* its reader has looked */
+	if (model->network == LK_NET_CONV) return LK_OK; /* its reader has checked it */
 	if (model->network == LK_NET_DIFFUSION) return check_diffusion(model, where, err);
 	if (model->vocab == 0 && model->image == 0 && model->audio.convs == 0) {
 		lk_fail(err, LK_ERR_INPUT, where, "vocab is 0");
@@ -351,8 +351,7 @@ static lk_status check_network(const lk_model *model, const char *where, lk_erro
 	return lk_hint(err, "decoder layers are those of encoder-decoder networks, which need them");
 }
 
-/* The encoder of images is a network like any other, whose tokens are of the language model's
- * width. */
+/* The image encoder is a network like any other; its tokens have the language model's width. */
 static lk_status check_tower(const lk_model *model, const char *where, lk_error *err) {
 	lk_model tower;
 	const lk_tower *stated = &model->tower;
@@ -383,7 +382,7 @@ lk_status lk_model_check(const lk_model *model, const char *where, lk_error *err
 	LK_TRY(check_network(model, where, err));
 	LK_TRY(check_order(model, where, err));
 	double params = lk_model_params(model);
-	if (params < ldexp(1, 53)) return LK_OK; /* whole numbers up to here are exact in a double */
+	if (params < ldexp(1, 53)) return LK_OK; /* integers up to here are exact in a double */
 	lk_fail(err, LK_ERR_INPUT, where, "the network has %.3g parameters", params);
 	return lk_hint(err, "lockstep counts up to 9e15; correct a size");
 }

@@ -1,5 +1,5 @@
-/* convnet.c: what the layers of a convolution net are, their parameters and their work. Windows
- * that overhang the image are padded: a stride s leaves ceil(side / s) pixels. */
+/* convnet.c: the layers of a convolution net, their parameters and their work. Windows that
+ * overhang the image are padded: a stride s leaves ceil(side / s) pixels. */
 #include "model/network/model.h"
 
 #include <math.h>
@@ -26,7 +26,7 @@ lk_conv lk_convnet_stem(const lk_model *model) {
 	            model->conv.stem_stride, true);
 }
 
-/* Channels and side that a stage takes. */
+/* Input channels and side of a stage. */
 static void into_stage(const lk_model *model, int stage, double *in, double *side) {
 	const lk_convnet *convnet = &model->conv;
 	*in = convnet->stem_width;
@@ -75,7 +75,7 @@ static void bottleneck(const lk_conv_stage *stage, double in, double side, doubl
 	add_shortcut(stage, in, side, stride, unit);
 }
 
-/* The waist of squeeze-and-excitation is of the channels that came in (EfficientNet). */
+/* The waist of squeeze-and-excitation is relative to the input channels (EfficientNet). */
 static void inverted(const lk_conv_stage *stage, double in, double side, double stride,
                      lk_conv_unit *unit) {
 	double inner = in * stage->expand;
@@ -89,7 +89,7 @@ static void inverted(const lk_conv_stage *stage, double in, double side, double 
 	unit->residual = stride == 1 && in == stage->width;
 }
 
-/* Where the image is halved, both branches see all channels. */
+/* If the image is halved, both branches see all channels. */
 static void convnet_shuffle(const lk_conv_stage *stage, double in, double side, double stride,
                             lk_conv_unit *unit) {
 	double half = stage->width / 2.0, from = stride > 1 ? in : half;
@@ -111,7 +111,7 @@ static void convnet_fire(const lk_conv_stage *stage, double in, double side, lk_
 	unit->copies = 2;
 }
 
-/* Attention and MLP as products over pixels, after the one that joins 2 x 2 of them. */
+/* Attention and MLP as products over pixels, after the one that merges 2 x 2 of them. */
 static void convnet_window(const lk_conv_stage *stage, double in, double side, double stride,
                            lk_conv_unit *unit) {
 	double width = stage->width, here = unit->side;
@@ -127,7 +127,7 @@ static void convnet_window(const lk_conv_stage *stage, double in, double side, d
 	unit->window = fmin(stage->window, here);
 }
 
-/* Before the first block of a stage but the first 2 x 2 pixels become one. */
+/* Before the first block of every stage but the first, 2 x 2 pixels are merged. */
 static void convnet_next(const lk_conv_stage *stage, double in, double side, double stride,
                          lk_conv_unit *unit) {
 	double width = stage->width, here = unit->side;
@@ -188,8 +188,8 @@ double lk_convnet_features(const lk_model *model) {
 
 /* ---- parameters ---- */
 
-/* Norms with scale and bias of networks with layer norms: after the stem and before the classifier.
- */
+/* Norms with scale and bias in networks with layer norms: after the stem and before the
+ * classifier. */
 static double end_norm(const lk_model *model, double width) {
 	int block = model->conv.stage[0].block;
 	return block == LK_CONV_WINDOW || block == LK_CONV_NEXT ? 2 * width : 0;
@@ -209,14 +209,14 @@ double lk_convnet_unit_matrices(const lk_model *model, const lk_conv_unit *unit)
 	                 ? 2 * unit->squeeze_in * unit->squeeze + unit->squeeze + unit->squeeze_in
 	                 : 0;
 	for (int i = 0; i < unit->count; i++) sum += lk_convnet_conv_params(model, &unit->conv[i]);
-	double distances = 2 * unit->window - 1; /* a bias for each and head */
+	double distances = 2 * unit->window - 1; /* one bias per distance and head */
 	if (unit->heads > 0) sum += distances * distances * unit->heads;
 	return sum;
 }
 
 double lk_convnet_unit_norms(const lk_model *model, const lk_conv_unit *unit) {
 	double sum = 0;
-	if (unit->heads > 0) /* before both halves, and of the pixels that are joined */
+	if (unit->heads > 0) /* before both halves, and of the merged pixels */
 		return 4 * unit->width + (unit->count > 4 ? 2 * 4 * unit->conv[0].in : 0);
 	for (int i = 0; i < unit->count; i++)
 		sum += lk_convnet_norm_params(model, &unit->conv[i]) +
@@ -247,7 +247,7 @@ double lk_convnet_head_params(const lk_model *model) {
 	           : sum;
 }
 
-/* A weight, and a bias or the two of a norm. */
+/* One weight, and one bias or the two parameters of a norm. */
 static double conv_tensors(const lk_model *model) {
 	return model->conv.norm ? 3 : 2;
 }

@@ -1,4 +1,4 @@
-/* convnet_read.c: convolution nets from JSON (model.h has the form), and Hugging Face's resnet,
+/* convnet_read.c: convolution nets from JSON (model.h has the format), and Hugging Face's resnet,
  * convnext and swin. */
 #include <string.h>
 
@@ -7,7 +7,7 @@
 
 enum { SIDE = 1 << 14, CHANNELS = 1 << 20, KERNEL = 64, REPEAT = 1000 };
 
-/* A whole number of an object; what is missing stays as it is, unless it is needed. */
+/* Read an integer member of an object; a missing one leaves *out unchanged, unless it is needed. */
 static lk_status convnet_read_take(const lk_hf_config *config, const lk_value *object,
                                    const char *name, int low, int high, bool needed, int *out,
                                    lk_error *err) {
@@ -65,8 +65,8 @@ static bool has_inner(const lk_conv_stage *stage) {
 	return stage->block == LK_CONV_BOTTLENECK || stage->block == LK_CONV_FIRE;
 }
 
-/* Two branches give half of the channels each; a fire keeps the image's size, a shuffle that does
- * keeps its channels. */
+/* Each of two branches has half of the channels; a fire keeps the image's size; a shuffle that
+ * keeps the size keeps its channels. */
 static lk_status check_branches(const lk_hf_config *config, const lk_value *object, int in,
                                 const lk_conv_stage *stage, lk_error *err) {
 	bool shuffle = stage->block == LK_CONV_SHUFFLE, fire = stage->block == LK_CONV_FIRE;
@@ -225,7 +225,7 @@ static lk_status resnet_stages(const lk_hf_config *config, int block, bool first
 	return LK_OK;
 }
 
-/* Classes that a config names; 1,000 where it names none. */
+/* Number of classes in a config; default 1,000. */
 static lk_status read_classes(const lk_hf_config *config, int *classes, lk_error *err) {
 	const lk_value *labels = lk_hf_get(config, config->object, "id2label");
 	if (labels && labels->kind == LK_JSON_OBJECT && labels->count)
@@ -304,7 +304,7 @@ lk_status lk_hf_convnextv2(const lk_hf_config *config, lk_model *model, lk_error
 
 /* ---- Hugging Face's swin (transformers, models/swin/modeling_swin.py) ---- */
 
-/* Each stage is twice as wide as the one before and has a quarter of its pixels. */
+/* Each stage is twice as wide as the one before, with a quarter of its pixels. */
 static lk_status swin_stages(const lk_hf_config *config, lk_model *model, int window, double ratio,
                              lk_error *err) {
 	const lk_value *depths = lk_hf_get(config, config->object, "depths"),

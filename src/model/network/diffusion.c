@@ -6,17 +6,18 @@
  *     MLP                           2 d f     + biases
  *     adaLN       d -> 6 d          6 d d     read once a sample, not once a token
  *
- * so that 2 x parameters x tokens is wrong: in Flux.1 adaLN has 3.2 of 11.9 billion. Multiply-adds
- * of attention beyond its products are 2 d for each pair of query and key, of which none is masked.
- * Latents are 1/8 of a side in pixels, a video's (n - 1) / 4 + 1 frames; a patch is 2 x 2 of them.
- * Source: huggingface/diffusers, models/transformers/transformer_{flux,sd3,wan,hunyuan_video,
- * qwenimage,ltx,lumina2,z_image,flux2}.py, cogvideox_transformer_3d.py,
- * auraflow_transformer_2d.py, pixart_transformer_2d.py.
+ * so that 2 x parameters x tokens is wrong: in Flux.1 adaLN has 3.2 of 11.9 billion parameters.
+ * Multiply-adds of attention in addition to its products are 2 d per pair of query and key; no pair
+ * is masked. Latents are 1/8 of a side in pixels, a video's (n - 1) / 4 + 1 frames; a patch is 2 x
+ * 2 of them. Source: huggingface/diffusers,
+ * models/transformers/transformer_{flux,sd3,wan,hunyuan_video,
+ * qwenimage,ltx,lumina2,z_image,flux2}.py, cogvideox_transformer_3d.py, auraflow_transformer_2d.py,
+ * pixart_transformer_2d.py.
  */
 #include "model/network/parts.h"
 
 enum {
-	SCALE_FRAMES = 4, /* of most VAEs of videos */
+	SCALE_FRAMES = 4, /* most video VAEs */
 };
 
 lk_dit_unit lk_dit_unit_of(const lk_diffusion *net, lk_dit_block block) {
@@ -62,7 +63,7 @@ double lk_dit_latent_tokens(const lk_diffusion *net) {
 
 /* ---- parameters ---- */
 
-/* Norms of queries and keys: of each head, or over all of them. */
+/* Norms of queries and keys: one per head, or one over all heads. */
 static double query_norms(const lk_model *model) {
 	if (!model->qk_norm) return 0;
 	return 2.0 * (model->qk_norm_wide ? model->hidden : model->head_dim);
@@ -81,7 +82,7 @@ static double keys_width(const lk_model *model) {
 	return (double)model->kv_heads * model->head_dim;
 }
 
-/* Products of [d, d] besides those of keys and values. */
+/* Number of [d, d] products other than those of keys and values. */
 static int stream_products(lk_dit_stream stream) {
 	return stream.out ? 2 : 1;
 }
@@ -90,7 +91,7 @@ static int mlp_inputs(const lk_model *model) {
 	return model->gated ? 2 : 1;
 }
 
-/* What adaLN reads. */
+/* Input width of adaLN. */
 static double step_width(const lk_model *model) {
 	return model->dit.step_width > 0 ? model->dit.step_width : model->hidden;
 }
@@ -115,7 +116,7 @@ lk_layer_weights lk_dit_weights(const lk_model *model, int layer) {
 	add_stream(model, unit.image, &sum);
 	add_stream(model, unit.text, &sum);
 	switch (unit.block) {
-	case LK_DIT_REFINE: /* two norms with scale and shift, none of queries and keys; or four */
+	case LK_DIT_REFINE: /* two norms with scale and shift, none for queries and keys; or four */
 		sum.norms.others += 4 * d;
 		if (model->dit.repeat[LK_DIT_JOINT] == 0) sum.mixers.others -= query_norms(model);
 		break;
@@ -123,7 +124,7 @@ lk_layer_weights lk_dit_weights(const lk_model *model, int layer) {
 		add_times(&sum.mixers, 4, dit_linear(model, d, d));
 		sum.mixers.others += query_norms(model);
 		break;
-	case LK_DIT_SINGLE: /* one product gives the output of both, with one bias */
+	case LK_DIT_SINGLE: /* one product gives both outputs, with one bias */
 		if (!model->dit.plain) sum.mlp.others -= d;
 		break;
 	case LK_DIT_JOINT: sum.norms.others += model->dit.joint_norms; break;
@@ -160,7 +161,7 @@ void lk_dit_matrices(const lk_model *model, int layer, lk_matrices *list) {
 		lk_matrices_add(list, model->hidden, model->hidden, reads ? 6 : 4, LK_CUT_OUT);
 }
 
-/* Two products, the first from what is embedded: a time step, a pooled text. */
+/* Two products, the first from the embedded vector: a time step, a pooled text. */
 static double embedder(const lk_model *model, double in) {
 	double d = model->hidden;
 	return in * d + d + d * d + d;
@@ -173,7 +174,7 @@ double lk_dit_stem_params(const lk_model *model) {
 		   sum = (net->patch_inputs + 1) * d + embedder(model, LK_DIT_STEP_WIDTH);
 	if (net->guidance) sum += embedder(model, LK_DIT_STEP_WIDTH);
 	if (net->pooled_width > 0) sum += embedder(model, net->pooled_width);
-	if (net->repeat[LK_DIT_CROSS] > 0) /* the text passes two products, adaLN's is shared */
+	if (net->repeat[LK_DIT_CROSS] > 0) /* the text passes two products; adaLN's is shared */
 		return sum + embedder(model, net->text_width) + 6 * d * d + 6 * d +
 		       (read > 0 ? 2 * read + read * read + read + read * d + d + 2 * d : 0);
 	sum += (net->text_width + 1) * d + net->text_norm;
@@ -182,10 +183,10 @@ double lk_dit_stem_params(const lk_model *model) {
 	return sum;
 }
 
-/* The last adaLN, a product or a table, and the patches that come out. */
+/* The last adaLN, a product or a table, and the output patches. */
 double lk_dit_head_params(const lk_model *model) {
 	double d = model->hidden, last = 2 * d * d + 2 * d;
-	if (model->dit.ends > 0) return 0; /* they are with the stem's */
+	if (model->dit.ends > 0) return 0; /* counted with the stem's */
 	if (model->dit.repeat[LK_DIT_CROSS] > 0) last = 2 * d;
 	return last + (d + 1) * lk_dit_outputs(&model->dit);
 }
@@ -216,7 +217,7 @@ static double block_macs(const lk_model *model, lk_dit_block block, double image
 	}
 }
 
-/* Of the stem: patches and text, once a token; what is embedded, once a sample. */
+/* Of the stem: patches and text once per token; embedded vectors once per sample. */
 static double ends_macs(const lk_model *model, double image, double text) {
 	const lk_diffusion *net = &model->dit;
 	double d = model->hidden, once = LK_DIT_STEP_WIDTH * d + d * d,

@@ -1,4 +1,4 @@
-/* dlrm.c: reads configs of recommendation models; their sizes in closed form. */
+/* dlrm.c: read configs of recommendation models; their sizes in closed form. */
 #include "base/arena.h"
 #include "model/network/dlrm.h"
 
@@ -55,7 +55,7 @@ static lk_status read_widths(const struct reader *reader, const char *name, doub
 	return LK_OK;
 }
 
-/* One of a few words; the first one where nothing is said. */
+/* Read one of `words`; default: the first. */
 static lk_status dlrm_read_choice(const struct reader *reader, const char *name,
                                   const char *const *words, int *out, lk_error *err) {
 	const lk_value *value = lk_json_get(reader->root, name);
@@ -143,7 +143,7 @@ lk_status lk_dlrm_from_json(lk_arena *arena, const lk_value *root, const char *f
 		return dlrm_fail_at(&r, type, err, "this is not a config of a DLRM",
 		                    "give an object with \"model_type\": \"dlrm\"");
 	LK_TRY(read_widths(&r, "bottom_mlp", out->bottom, &out->bottom_widths, err));
-	out->top_widths = 1; /* room for what the interaction gives */
+	out->top_widths = 1; /* the first is the interaction's output */
 	LK_TRY(read_widths(&r, "top_mlp", out->top, &out->top_widths, err));
 	LK_TRY(dlrm_whole(&r, lk_json_get(root, "embedding_dim"), "embedding_dim", 1 << 16, &out->dim,
 	                  err));
@@ -183,7 +183,7 @@ static lk_status unknown_preset(const char *name, lk_error *err) {
 	return lk_hint(err, "give one of `lockstep models dlrm`, or a file");
 }
 
-/* The next preset from *index on: its file; NULL: there is none. */
+/* The next preset from *index on: its file; NULL: no more presets. */
 static const char *dlrm_next_file(int *index, char name[LK_DLRM_NAME], const char **file,
                                   size_t *size) {
 	const char *bytes;
@@ -245,7 +245,7 @@ static double dlrm_layers(const double *widths, int count, double extra) {
 	return sum;
 }
 
-/* Weights of all cross layers, and with their biases. */
+/* Weights of all cross layers; their biases. */
 static double cross_weights(const lk_dlrm *dlrm) {
 	return dlrm->interaction == LK_DLRM_CROSS
 	           ? dlrm->cross_layers * 2 * dlrm->top[0] * dlrm->cross_rank
@@ -268,8 +268,8 @@ double lk_dlrm_params(const lk_dlrm *dlrm) {
 	return lk_dlrm_dense_params(dlrm) + rows * dlrm->dim;
 }
 
-/* Three products for each layer, but two for the first, whose input needs no gradient; three for
- * the interaction. */
+/* Three products per layer, two for the first, whose input needs no gradient; three for the
+ * interaction. */
 double lk_dlrm_flops(const lk_dlrm *dlrm, double batch) {
 	double n = lk_dlrm_vectors(dlrm);
 	double products = 3 * (dlrm_layers(dlrm->bottom, dlrm->bottom_widths, 0) +
@@ -292,7 +292,7 @@ double lk_dlrm_dense_state(const lk_dlrm *dlrm) {
 	return 8;
 }
 
-/* Numbers that a sample's activations take: layers, vectors, what cross layers keep. */
+/* Elements of a sample's activations: layers, vectors, what cross layers keep. */
 static double numbers_kept(const lk_dlrm *dlrm) {
 	double sum = 2 * lk_dlrm_vectors(dlrm) * dlrm->dim;
 	for (int i = 0; i < dlrm->bottom_widths; i++) sum += dlrm->bottom[i];
@@ -328,7 +328,7 @@ double lk_dlrm_active_params(const lk_dlrm *dlrm) {
 	return lk_dlrm_dense_params(dlrm) + lk_dlrm_lookups(dlrm) * dlrm->dim;
 }
 
-/* Different rows that the batch touches in tables of so many rows, each row as likely as any. */
+/* Distinct rows that the batch touches in tables of `rows` rows, all rows equally likely. */
 static double dlrm_touched(double tables, double rows, double lookups) {
 	return -tables * rows * expm1(lookups * log1p(-1 / rows));
 }

@@ -3,14 +3,14 @@
  *
  *     6 * (s * (matrix parameters of a token)  +  what the mixers of all layers do beyond them)
  *
- * 6 = 2 operations per multiply-add, once forward and twice backward. Of attention that is a *
- * (d_qk + d_v) for each pair of query and key: s*s pairs, half of it under a causal mask, s*w -
- * w*w/2 within a causal window of w; of other mixers see mixer_*.c. This is
+ * 6 = 2 operations per multiply-add, once forward and twice backward. Attention has a * (d_qk +
+ * d_v) multiply-adds per pair of query and key: s*s pairs, half of them under a causal mask, s*w -
+ * w*w/2 within a causal window of w; for other mixers see mixer_*.c. This is
  * num_floating_point_operations of Megatron-LM's megatron/training/training.py, with two
  * differences: the router's matrix counts, low-rank norms do not. */
 #include "model/network/parts.h"
 
-/* Matrix parameters that one token meets in a layer. */
+/* Matrix parameters applied to one token in a layer. */
 static double layer_matrices(const lk_model *model, int layer) {
 	lk_layer_weights p = lk_layer_weights_of(model, layer);
 	double chosen = model->experts > 0 ? (double)model->topk / model->experts : 0;
@@ -35,7 +35,7 @@ double lk_model_head_flops(const lk_model *model, double seq) {
 	                                     : 6 * decoder_tokens(model, seq) * head_matrices(model);
 }
 
-/* Multiply-adds of a layer's matrices. Of cross-attention keys and values are made of the encoder's
+/* Multiply-adds of a layer's matrices. Keys and values of cross-attention come from the encoder's
  * tokens. */
 static double layer_products(const lk_model *model, int layer, double s) {
 	bool decoder = model->network == LK_NET_ENCDEC && layer >= model->layers,
@@ -46,7 +46,7 @@ static double layer_products(const lk_model *model, int layer, double s) {
 	return own * layer_matrices(model, layer) + (read - own) * shared;
 }
 
-/* Multiply-adds of a layer beyond those of its matrices, cross-attention included. */
+/* Multiply-adds of a layer in addition to its matrices, cross-attention included. */
 static double layer_core(const lk_model *model, int layer, double s) {
 	lk_layer made = lk_model_layer(model, layer);
 	double sum = 0, encoded = s;
@@ -74,7 +74,7 @@ static double patch_macs(const lk_model *model, double s) {
 	return (s - classes) * lk_model_patch_inputs(model) * model->hidden;
 }
 
-/* Work outside the layers that not every token has: patches (all but the class token), the pooler
+/* Work outside the layers that not every token needs: patches (all but the class token), the pooler
  * (one token). */
 static double edge_flops(const lk_model *model, double s) {
 	double h = model->hidden, sum = 0;
@@ -109,7 +109,7 @@ double lk_model_tower_flops(const lk_model *model) {
 
 double lk_model_flops(const lk_model *model, int seq) {
 	if (seq <= 0) return 0;
-	if (model->network == LK_NET_CONV) return 6 * lk_convnet_macs(model); /* of an image */
+	if (model->network == LK_NET_CONV) return 6 * lk_convnet_macs(model); /* per image */
 	if (model->network == LK_NET_DIFFUSION) return 6 * lk_dit_macs(model, seq);
 	double s = seq, last = decoder_tokens(model, s), core = 0, layer = 0, beyond = 0,
 		   products = last * head_matrices(model);

@@ -15,7 +15,7 @@
 
 enum { CONFIG_LIMIT = 16 << 20, NESTING = 3 };
 
-/* The language model's part of a multimodal config; NULL where there is none. */
+/* The language model's part of a multimodal config; NULL: no such part. */
 static const lk_value *hf_inner(const lk_value *object) {
 	static const char *const inner[] = {"thinker_config", "text_config", "llm_config",
 	                                    "language_config"};
@@ -42,7 +42,7 @@ static const lk_hf_family *family_nearest(const char *type) {
 	return near ? lk_hf_family_of(near) : NULL;
 }
 
-/* The known type that the name of an unknown one begins with: qwen3 for qwen3_next; else llama. */
+/* The known type that is a prefix of an unknown one: qwen3 for qwen3_next; else llama. */
 static const char *family_forebear(const char *type) {
 	const char *longest = "llama", *name;
 	size_t most = 0;
@@ -55,8 +55,8 @@ static const char *family_forebear(const char *type) {
 	return longest;
 }
 
-/* Whether a config can be read as another type. Members that this type has are marked as read,
- * those that follow a missing one too. */
+/* Whether a config can be read as another type. Marks members of that type as read, even after a
+ * missing one. */
 static bool reads_as(const lk_hf_config *config, const char *type) {
 	const lk_hf_family *family = lk_hf_family_of(type);
 	lk_hf_config quiet = *config;
@@ -71,7 +71,7 @@ static bool reads_as(const lk_hf_config *config, const char *type) {
 	       lk_model_check(&model, "", &unused) == LK_OK;
 }
 
-/* What the remedies of all refusals end with. */
+/* The end of every refusal's hint. */
 #define AS "--as %s reads it so on purpose"
 
 static lk_status unknown_type(const lk_hf_config *config, const lk_value *type, lk_error *err) {
@@ -101,8 +101,8 @@ static lk_status unknown_as(const char *as, lk_error *err) {
 	            : lk_hint(err, "give a model_type that is known: llama, qwen3, mixtral, gpt2, ...");
 }
 
-/* The family whose name, apart from case, '_' and '-', an architecture begins with:
- * "Qwen2MoeForCausalLM", "GPT2LMHeadModel". */
+/* The family whose name is a prefix of an architecture ("Qwen2MoeForCausalLM", "GPT2LMHeadModel"),
+ * ignoring case, '_' and '-'. */
 static const lk_hf_family *family_of_architecture(const lk_hf_config *config) {
 	static const char *const tasks[] = {"ForCausalLM", "LMHeadModel", "ForConditionalGeneration",
 	                                    "ForMaskedLM", "Model"};
@@ -131,19 +131,19 @@ static lk_status choose_family(const lk_hf_config *config, const char *as,
 	*family = as || type ? lk_hf_family_of(as ? as : type->text) : NULL;
 	if (!*family && !as && !type && lk_hf_joint_text(config))
 		*family = lk_hf_family_of(lk_hf_joint_text(config));
-	/* configs of state-spaces/mamba state their mixer alone */
+	/* configs of state-spaces/mamba state only their mixer */
 	const lk_value *mixer = lk_json_get(config->object, "ssm_cfg"),
 				   *kind = mixer ? lk_json_get(mixer, "layer") : NULL;
 	bool second = kind && kind->kind == LK_JSON_STRING && strcmp(kind->text, "Mamba2") == 0;
 	if (!*family && !as && !type && mixer) *family = lk_hf_family_of(second ? "mamba2" : "mamba");
-	/* Grok-2's config is of the type "git" */
+	/* the type in Grok-2's config is "git" */
 	if (!*family && !as && (!type || strcmp(type->text, "git") == 0))
 		*family = family_of_architecture(config);
 	if (*family) return LK_OK;
 	return as ? unknown_as(as, err) : unknown_type(config, type, err);
 }
 
-/* ---- what a config says beyond its family ---- */
+/* ---- members outside the family ---- */
 
 static bool is_inner(const lk_hf_config *config, const lk_value *value) {
 	for (const lk_value *at = config->root; at; at = hf_inner(at))
@@ -151,9 +151,8 @@ static bool is_inner(const lk_hf_config *config, const lk_value *value) {
 	return false;
 }
 
-/* A member beside the language model's part that shapes a network: another part (vision, audio, a
- * projection), else a single member, unless the language model's part says the same. NULL if there
- * is none. */
+/* A member outside the language model's part that shapes a network: another part (vision, audio, a
+ * projection), else a single member, unless the language model's part repeats it. NULL: none. */
 static const lk_value *other_part(const lk_hf_config *config, const char **name) {
 	const lk_value *single = NULL;
 	for (const lk_value *at = config->root; at && at != config->language; at = hf_inner(at))
@@ -189,7 +188,7 @@ static lk_status refuse_beyond(const lk_hf_config *config, const lk_hf_family *f
 	               family->type);
 }
 
-/* What --as leaves out. */
+/* Warn about what --as leaves out. */
 static void warn_beyond(const lk_hf_config *config, const lk_hf_family *family) {
 	char keys[160];
 	const char *part = "";
@@ -199,8 +198,8 @@ static void warn_beyond(const lk_hf_config *config, const lk_hf_family *family) 
 	if (*keys) lk_hf_warn(config, "not understood: %s", keys);
 }
 
-/* Configs since transformers 5 state the base of rotary positions with the other parameters of
- * theirs, one level down. */
+/* Configs since transformers 5 state the rotary base one level down, with the other rotary
+ * parameters. */
 static lk_status read_rotary(const lk_hf_config *config, lk_model *model, lk_error *err) {
 	lk_hf_config rotary = *config;
 	rotary.object = rotary.root = lk_json_get(config->object, "rope_parameters");
@@ -208,7 +207,7 @@ static lk_status read_rotary(const lk_hf_config *config, lk_model *model, lk_err
 	return lk_hf_real(&rotary, "rope_theta", &model->rotary_base, err);
 }
 
-/* How the code writes the activation that a config names, or that its family has by default. */
+/* How the code computes the activation named by a config, or the family's default. */
 static lk_activation activation_of(const lk_hf_config *config, const char *type) {
 	static const char names[] = "hidden_act|activation_function|hidden_activation|"
 								"dense_act_fn|feed_forward_proj|activation|act_fn",
@@ -224,7 +223,7 @@ static lk_activation activation_of(const lk_hf_config *config, const char *type)
 
 static lk_status read_family(const lk_hf_config *config, const char *as, lk_model *out,
                              lk_error *err) {
-	/* whose code has one matrix for queries, keys and values */
+	/* families with one matrix for queries, keys and values */
 	static const char joined[] = "gpt2|gpt_bigcode|gpt_neox|codegen|bloom|falcon|mpt|dbrx|phi3|"
 								 "phimoe|chatglm|qwen|baichuan|internlm2|persimmon";
 	const lk_hf_family *family;
@@ -270,7 +269,7 @@ lk_status lk_model_from_hf(const lk_value *value, const char *file, const char *
 	return status;
 }
 
-/* Reads the tree of a file whose size is bounded: a config is small, and a wrong path may name
+/* Read the tree of a file of bounded size: a config is small, and a wrong path may name
  * anything. */
 static lk_status hf_read_tree(lk_arena *arena, const char *path, lk_value **tree, lk_error *err) {
 	char *text = NULL;

@@ -1,4 +1,4 @@
-/* hf_audio.c: families of HuggingFace configs that read sound; rows as in hf_families.c. */
+/* hf_audio.c: families of HuggingFace configs with audio input; rows as in hf_families.c. */
 #include "model/network/hf.h"
 
 #include <limits.h>
@@ -33,7 +33,7 @@ static const lk_hf_key wav2vec2_keys[] = {
 	LK_HF_END,
 };
 
-/* Members that say how to augment, to decode and to adapt. */
+/* Members about augmentation, decoding and adapters. */
 static void audio_pass_over(const lk_hf_config *config) {
 	lk_hf_pass(
 		config,
@@ -52,13 +52,13 @@ static void audio_pass_over(const lk_hf_config *config) {
 		"feat_proj_layer_norm");
 }
 
-/* Two convolutions of frames, of which the second halves their number; positions of both stacks are
- * tables; keys have no bias. */
+/* Two convolutions of frames; the second halves their number. Positions of both stacks are tables;
+ * keys have no bias. */
 static lk_status finish_whisper(const lk_hf_config *config, lk_model *model, lk_error *err) {
 	int heads = model->heads, width = model->ffn;
 	lk_audio *audio = &model->audio;
 	audio_pass_over(config);
-	lk_hf_find(config, "num_hidden_layers"); /* the encoder's once more */
+	lk_hf_find(config, "num_hidden_layers"); /* repeats the encoder's */
 	LK_TRY(lk_hf_int(config, "decoder_attention_heads", &heads, err));
 	LK_TRY(lk_hf_int(config, "decoder_ffn_dim", &width, err));
 	if (heads != model->heads || width != model->ffn) {
@@ -79,8 +79,8 @@ static lk_status finish_whisper(const lk_hf_config *config, lk_model *model, lk_
 	return lk_hf_heads(config, model, err);
 }
 
-/* One number of each convolution, listed as conv_NAME; `count` of the lists before, 0: none. What
- * is not listed has the class's seven. */
+/* Read one number per convolution, listed as conv_NAME; `count`: length of the lists before, 0:
+ * none yet. A missing list has the class's seven. */
 static lk_status read_convs(const lk_hf_config *config, const char *name, int *out, int *count,
                             lk_error *err) {
 	enum { USUAL = 7 };
@@ -106,7 +106,7 @@ static lk_status read_convs(const lk_hf_config *config, const char *name, int *o
 }
 
 /* Norms before the layers, or, "stable", after them; of the first convolution, or of all. The heads
- * of pre-training and of recognition are left out, as those of BERT. */
+ * of pre-training and recognition are left out, like BERT's. */
 static lk_status finish_wav2vec2(const lk_hf_config *config, lk_model *model, lk_error *err) {
 	lk_audio *audio = &model->audio;
 	bool stable = false;
@@ -119,7 +119,7 @@ static lk_status finish_wav2vec2(const lk_hf_config *config, lk_model *model, lk
 	audio_pass_over(config);
 	model->embed_norm = !stable;
 	model->final_norm = stable;
-	model->loose = model->hidden; /* what stands for masked tokens */
+	model->loose = model->hidden; /* the embedding of masked tokens */
 	return lk_hf_heads(config, model, err);
 }
 
@@ -136,7 +136,7 @@ static const lk_model whisper_start = {STACK,
                                        .position_rows = 1500,
                                        .decoder_context = 448,
                                        .audio = {.channels = 80, .bias = true}};
-/* 250,000 samples, the longest of the published base network's training. */
+/* 250,000 samples: the longest in the training of the published base network. */
 static const lk_model wav2vec2_start = {STACK, .network = LK_NET_ENCODER, .context = 781,
                                         .audio = {.channels = 1,
                                                   .width = {512, 512, 512, 512, 512, 512, 512},

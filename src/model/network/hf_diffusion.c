@@ -1,9 +1,9 @@
-/* hf_diffusion.c: families of configs of diffusion transformers, as the diffusers library writes
- * them: the class is in _class_name. Keys and defaults are those of its classes
+/* hf_diffusion.c: families of configs of diffusion transformers in the form of the diffusers
+ * library: the class is in _class_name. Keys and defaults are those of its classes
  * (models/transformers/transformer_{flux,flux2,sd3,wan,hunyuan_video,qwenimage,ltx,lumina2,
  * z_image}.py, pixart_transformer_2d.py, cogvideox_transformer_3d.py, auraflow_transformer_2d.py),
- * lengths of texts those of its pipelines. Text encoders and the VAE are networks of their own,
- * which are not trained. */
+ * text lengths those of its pipelines. Text encoders and the VAE are separate networks, which are
+ * not trained. */
 #include "model/network/hf.h"
 #include "base/noun.h"
 
@@ -55,7 +55,8 @@ static const lk_hf_key qwen_image_keys[] = {
 	INT("joint_attention_dim", dit.text_width), LK_HF_END,
 };
 
-/* ltx, pixart: keys and values of the text are as wide as the network; it is projected before. */
+/* ltx, pixart: keys and values of the text are as wide as the network; the text is projected
+ * first. */
 static const lk_hf_key crossed_keys[] = {
 	BLOCKS("num_layers", LK_DIT_CROSS),      HEADS,     PATCHES,
 	INT("caption_channels", dit.text_width), LK_HF_END,
@@ -123,9 +124,9 @@ static const lk_hf_key z_image_keys[] = {
 	LK_HF_END,
 };
 
-/* ---- what must be derived ---- */
+/* ---- derived fields ---- */
 
-/* A member that has to have one value. */
+/* Check a member that must have one value. */
 static lk_status dit_only(const lk_hf_config *config, const char *name, double wanted,
                           lk_error *err) {
 	const lk_value *value = lk_hf_find(config, name);
@@ -134,7 +135,7 @@ static lk_status dit_only(const lk_hf_config *config, const char *name, double w
 	return lk_hint(err, "give a config of a published network of this class");
 }
 
-/* The norm of queries and keys, by its name, or none. */
+/* Read the norm of queries and keys, by name, or none. */
 static lk_status dit_norms(const lk_hf_config *config, const char *wanted, bool *on,
                            lk_error *err) {
 	const lk_value *value = lk_hf_find(config, "qk_norm");
@@ -145,7 +146,7 @@ static lk_status dit_norms(const lk_hf_config *config, const char *wanted, bool 
 	return lk_hint(err, "give \"%s\", or null", wanted);
 }
 
-/* Numbers that come out of a patch, of `each` numbers for every channel. */
+/* Read the outputs per patch, `each` per channel. */
 static lk_status dit_outputs(const lk_hf_config *config, int each, lk_model *model, lk_error *err) {
 	int channels = 0;
 	LK_TRY(lk_hf_int(config, "out_channels", &channels, err));
@@ -155,7 +156,7 @@ static lk_status dit_outputs(const lk_hf_config *config, int each, lk_model *mod
 	return LK_OK;
 }
 
-/* Sizes that follow from heads and blocks; what comes in and out are patches of latents. */
+/* Set sizes that follow from heads and blocks; inputs and outputs are patches of latents. */
 static lk_status dit_sizes(const lk_hf_config *config, lk_model *model, lk_error *err) {
 	double hidden = (double)model->heads * model->head_dim, layers = 0;
 	for (int i = 0; i < LK_DIT_BLOCKS; i++) layers += model->dit.repeat[i];
@@ -169,23 +170,24 @@ static lk_status dit_sizes(const lk_hf_config *config, lk_model *model, lk_error
 	model->norm_plain = true;
 	double patch = (double)model->channels * model->patch * model->patch;
 	if (model->dit.patch_inputs == 0 && patch <= 1 << 20) model->dit.patch_inputs = (int)patch;
-	model->channels = model->patch = 0; /* those of networks that read pixels */
+	model->channels = model->patch = 0; /* they belong to networks that read pixels */
 	double tokens = lk_dit_latent_tokens(&model->dit) + model->dit.text_tokens;
 	if (!(tokens <= 1 << 27)) return lk_hf_fail(config, NULL, err, "samples of %g tokens", tokens);
 	model->context = (int)tokens;
 	return LK_OK;
 }
 
-/* T5's 512 tokens, and 256 for the distilled network, which takes no guidance. */
+/* T5's 512 tokens, or 256 for the distilled network, which takes no guidance. */
 static lk_status finish_flux(const lk_hf_config *config, lk_model *model, lk_error *err) {
 	lk_hf_find(config, "axes_dims_rope");
-	LK_TRY(dit_only(config, "patch_size", 1, err)); /* latents come packed, 2 x 2 of 16 channels */
+	LK_TRY(dit_only(config, "patch_size", 1, err)); /* latents arrive packed, 2 x 2 of 16
+	                                                 * channels */
 	LK_TRY(dit_outputs(config, 1, model, err));
 	model->dit.text_tokens = model->dit.guidance ? 512 : 256;
 	return dit_sizes(config, model, err);
 }
 
-/* The first blocks with a second attention are listed one by one. */
+/* The leading blocks with a second attention are listed one by one. */
 static lk_status dual_blocks(const lk_hf_config *config, lk_model *model, lk_error *err) {
 	const lk_value *list = lk_hf_find(config, "dual_attention_layers");
 	int *repeat = model->dit.repeat;
@@ -204,7 +206,7 @@ static lk_status dual_blocks(const lk_hf_config *config, lk_model *model, lk_err
 	return LK_OK;
 }
 
-/* The last block's text goes nowhere. 77 tokens of CLIP and 256 of T5. */
+/* The text output of the last block is unused. 77 tokens of CLIP and 256 of T5. */
 static lk_status finish_sd3(const lk_hf_config *config, lk_model *model, lk_error *err) {
 	int side = 128, width = model->heads <= 1 << 10 && model->head_dim <= 1 << 10
 	                            ? model->heads * model->head_dim
@@ -227,8 +229,8 @@ static lk_status finish_sd3(const lk_hf_config *config, lk_model *model, lk_erro
 	return dit_sizes(config, model, err);
 }
 
-/* Patches of 1 frame and 2 x 2 latents. Wan2.2's 5B has a VAE of 48 channels, 16 x 16 pixels for a
- * latent. */
+/* Patches of 1 frame and 2 x 2 latents. Wan2.2's 5B has a VAE of 48 channels with 16 x 16 pixels
+ * per latent. */
 static lk_status finish_wan(const lk_hf_config *config, lk_model *model, lk_error *err) {
 	static const double sides[] = {1, 2, 2};
 	const lk_value *patch = lk_hf_find(config, "patch_size"),
@@ -248,7 +250,7 @@ static lk_status finish_wan(const lk_hf_config *config, lk_model *model, lk_erro
 		                  "cross_attn_norm is not true, which alone is modelled");
 	model->patch = 2;
 	if (model->channels == 48) model->dit.scale = 32;
-	/* tokens of an image are attended to as well as the text, by products as wide as the network */
+	/* blocks also attend to tokens of an image, with products as wide as the network */
 	LK_TRY(dit_only(config, "added_kv_proj_dim", (double)model->heads * model->head_dim, err));
 	lk_hf_find(config, "pos_embed_seq_len");
 	return dit_sizes(config, model, err);
@@ -264,7 +266,7 @@ static lk_status finish_hunyuan_video(const lk_hf_config *config, lk_model *mode
 	return dit_sizes(config, model, err);
 }
 
-/* Latents come packed, 2 x 2 of 16 channels, and go out as they are. A norm of the text. */
+/* Latents arrive packed, 2 x 2 of 16 channels, and leave packed. The text has a norm. */
 static lk_status finish_qwen_image(const lk_hf_config *config, lk_model *model, lk_error *err) {
 	lk_hf_find(config, "axes_dims_rope");
 	lk_hf_find(config, "pooled_projection_dim"); /* unused: there is no pooled projection */
@@ -274,7 +276,7 @@ static lk_status finish_qwen_image(const lk_hf_config *config, lk_model *model, 
 	return dit_sizes(config, model, err);
 }
 
-/* What attention to the text reads is as wide as the network. */
+/* Attention to the text reads vectors as wide as the network. */
 static lk_status crossed_sizes(const lk_hf_config *config, lk_model *model, lk_error *err) {
 	double width = (double)model->heads * model->head_dim;
 	const lk_value *activation = lk_hf_find(config, "activation_fn"),
@@ -290,7 +292,7 @@ static lk_status crossed_sizes(const lk_hf_config *config, lk_model *model, lk_e
 	return dit_sizes(config, model, err);
 }
 
-/* A VAE of 32 x 32 pixels and 8 frames, patches of one. */
+/* A VAE of 32 x 32 pixels and 8 frames, patches of one latent. */
 static lk_status finish_ltx(const lk_hf_config *config, lk_model *model, lk_error *err) {
 	bool biases = true, affine = false;
 	LK_TRY(dit_only(config, "patch_size", 1, err));
@@ -305,7 +307,7 @@ static lk_status finish_ltx(const lk_hf_config *config, lk_model *model, lk_erro
 	return crossed_sizes(config, model, err);
 }
 
-/* Sizes of images as further conditions are PixArt-alpha's alone. */
+/* Only PixArt-alpha is conditioned on image sizes. */
 static lk_status finish_pixart(const lk_hf_config *config, lk_model *model, lk_error *err) {
 	int side = 128;
 	bool more = false, affine = false, biases = true;
@@ -325,7 +327,7 @@ static lk_status finish_pixart(const lk_hf_config *config, lk_model *model, lk_e
 	return crossed_sizes(config, model, err);
 }
 
-/* Linear layers: what adds up in the ends of a network, biases apart. */
+/* Linear layers, for the sum over the ends of a network; biases separate. */
 static double dense(double in, double out, bool bias) {
 	return in * out + (bias ? out : 0);
 }
@@ -337,7 +339,7 @@ static lk_status dit_ends(const lk_hf_config *config, double ends, lk_model *mod
 	return LK_OK;
 }
 
-/* Flux.2: latents come packed; adaLN is shared by all blocks, and nothing has a bias. */
+/* Flux.2: latents arrive packed; adaLN is shared by all blocks, and nothing has a bias. */
 static lk_status finish_flux2(const lk_hf_config *config, lk_model *model, lk_error *err) {
 	double ratio = 3;
 	lk_diffusion *net = &model->dit;
@@ -358,8 +360,8 @@ static lk_status finish_flux2(const lk_hf_config *config, lk_model *model, lk_er
 	                model, err);
 }
 
-/* CogVideoX: latents of 8 x 8 pixels and 4 frames. The norms of a block, of queries and keys too,
- * have a scale and a shift; adaLN of the text is a part of the image's. */
+/* CogVideoX: latents of 8 x 8 pixels and 4 frames. All norms of a block, including those of queries
+ * and keys, have a scale and a shift; the text's adaLN is part of the image's. */
 static lk_status finish_cogvideox(const lk_hf_config *config, lk_model *model, lk_error *err) {
 	int wide = 90, high = 60, frames = 49, out = 16;
 	bool biases = true, learned = false;
@@ -397,8 +399,8 @@ static lk_status finish_cogvideox(const lk_hf_config *config, lk_model *model, l
 	                model, err);
 }
 
-/* AuraFlow: gated MLPs of two thirds of 4 d, norms of queries and keys without parameters, eight
- * learned tokens before the text, a table of positions. */
+/* AuraFlow: gated MLPs of 2/3 of 4 d, norms of queries and keys without parameters, eight learned
+ * tokens before the text, a table of positions. */
 static lk_status finish_auraflow(const lk_hf_config *config, lk_model *model, lk_error *err) {
 	int side = 64, places = 1024;
 	lk_diffusion *net = &model->dit;
@@ -423,9 +425,9 @@ static lk_status finish_auraflow(const lk_hf_config *config, lk_model *model, lk
 	                model, err);
 }
 
-/* Lumina-Image 2.0 and Z-Image: blocks of four norms, MLPs with a gate, adaLN from a narrow vector;
- * as many blocks of the image alone before them, priced as of both, and of the text alone, without
- * adaLN. */
+/* Lumina-Image 2.0 and Z-Image: blocks with four norms, gated MLPs, adaLN from a narrow vector;
+ * before them `refiners` blocks of the image, priced as joint ones, and as many of the text,
+ * without adaLN. */
 static lk_status next_dit(const lk_hf_config *config, int refiners, double step, double step_inner,
                           double loose, lk_model *model, lk_error *err) {
 	lk_diffusion *net = &model->dit;
@@ -469,7 +471,7 @@ static lk_status finish_lumina2(const lk_hf_config *config, lk_model *model, lk_
 	return next_dit(config, refiners, step, step, 0, model, err);
 }
 
-/* Two learned tokens fill up image and text. */
+/* Two learned tokens pad image and text. */
 static lk_status finish_z_image(const lk_hf_config *config, lk_model *model, lk_error *err) {
 	int refiners = 2;
 	lk_hf_pass(config, "all_patch_size|all_f_patch_size|norm_eps|rope_theta|t_scale|axes_dims|"

@@ -1,5 +1,5 @@
-/* hf_encoders.c: families of HuggingFace configs that have an encoder: of text, of images, and in
- * front of a decoder; rows as in hf_families.c. */
+/* hf_encoders.c: families of HuggingFace configs with an encoder: of text, of images, and in front
+ * of a decoder; rows as in hf_families.c. */
 #include "model/network/hf.h"
 #include "base/noun.h"
 
@@ -122,7 +122,7 @@ static const lk_hf_key vit_keys[] = {
 	END,
 };
 
-/* ---- what must be derived ---- */
+/* ---- derived fields ---- */
 
 static lk_status finish_t5(const lk_hf_config *config, lk_model *model, lk_error *err) {
 	const lk_value *activation = lk_hf_find(config, "feed_forward_proj");
@@ -141,7 +141,7 @@ static lk_status finish_bert(const lk_hf_config *config, lk_model *model, lk_err
 	return lk_hf_heads(config, model, err);
 }
 
-/* BERT without kinds of tokens and pooler. */
+/* BERT without token types and pooler. */
 static lk_status finish_distilbert(const lk_hf_config *config, lk_model *model, lk_error *err) {
 	lk_hf_pass(config, "sinusoidal_pos_embds|qa_dropout|seq_classif_dropout|tie_weights_");
 	model->context = model->position_rows;
@@ -149,7 +149,7 @@ static lk_status finish_distilbert(const lk_hf_config *config, lk_model *model, 
 	return lk_hf_heads(config, model, err);
 }
 
-/* The classifier of a network that was published with one: it reads one token of an image, so its
+/* Add the classifier of a network published with one: it reads one token per image, so its
  * operations are left out. */
 static void add_classifier(const lk_hf_config *config, lk_model *model) {
 	const lk_value *list = lk_hf_find(config, "architectures"),
@@ -158,14 +158,14 @@ static void add_classifier(const lk_hf_config *config, lk_model *model) {
 	                  list->items[0].kind == LK_JSON_STRING &&
 	                  strstr(list->items[0].text, "ForImageClassification");
 	if (!classifies || !labels || labels->kind != LK_JSON_OBJECT || labels->count > 1 << 16) return;
-	bool patches = strcmp(model->family, "dinov2") == 0;              /* their mean, too */
-	bool taught = strstr(list->items[0].text, "WithTeacher") != NULL; /* a second one */
+	bool patches = strcmp(model->family, "dinov2") == 0;              /* reads their mean too */
+	bool taught = strstr(list->items[0].text, "WithTeacher") != NULL; /* has a second classifier */
 	double head =
 		((patches ? 2.0 : 1.0) * model->hidden + 1) * (double)labels->count * (taught ? 2 : 1);
 	if (head < 1 << 27) model->loose += (int)head;
 }
 
-/* Patches and the class token; the position table has a row for each. */
+/* Patches and the class token; the position table has one row each. */
 static lk_status finish_vit(const lk_hf_config *config, lk_model *model, lk_error *err) {
 	int side = model->image / model->patch;
 	if (side < 1 || side > 32768) {
@@ -178,8 +178,8 @@ static lk_status finish_vit(const lk_hf_config *config, lk_model *model, lk_erro
 	return lk_hf_heads(config, model, err);
 }
 
-/* albert: all layers are one; each group of them, where there are several, has weights of its own.
- * The embedding is narrower than the layers. */
+/* albert: all layers share weights; if there are several groups, each has its own. The embedding is
+ * narrower than the layers. */
 static lk_status finish_albert(const lk_hf_config *config, lk_model *model, lk_error *err) {
 	int inner = 1;
 	model->embed_dim = 128;
@@ -208,9 +208,9 @@ static lk_status finish_electra(const lk_hf_config *config, lk_model *model, lk_
 	return lk_hf_heads(config, model, err);
 }
 
-/* bart, mbart, pegasus, m2m_100: both stacks are alike but for their number of layers. BART's table
- * of positions has two rows for padding, and each stack has one, with a norm after it; positions of
- * pegasus and m2m_100 are sines. All but BART's stacks end with a norm. */
+/* bart, mbart, pegasus, m2m_100: both stacks differ only in their number of layers. BART's table of
+ * positions has two rows for padding, and each stack has one, followed by a norm; pegasus and
+ * m2m_100 use sines. All stacks but BART's end with a norm. */
 static lk_status finish_bart(const lk_hf_config *config, lk_model *model, lk_error *err) {
 	int heads = model->heads, width = model->ffn;
 	bool first = model->final_norm, sines = !model->embed_norm, sums = first, last = first,
@@ -219,7 +219,7 @@ static lk_status finish_bart(const lk_hf_config *config, lk_model *model, lk_err
 	LK_TRY(lk_hf_flag(config, "add_final_layer_norm", &last, err));
 	LK_TRY(lk_hf_flag(config, "normalize_embedding", &embedded, err));
 	lk_hf_find(config, "static_position_embeddings");
-	lk_hf_find(config, "extra_pos_embeddings"); /* rows that hold no token */
+	lk_hf_find(config, "extra_pos_embeddings"); /* rows without a token */
 	if (sums != first || last != first || embedded == sines)
 		return lk_hf_fail(config, NULL, err,
 		                  "norms in other places than those of the type %s are "
@@ -234,8 +234,7 @@ static lk_status finish_bart(const lk_hf_config *config, lk_model *model, lk_err
 	}
 	if (model->context > 1 << 20)
 		return lk_hf_fail(config, NULL, err, "max_position_embeddings is too large");
-	model->no_positions =
-		sines; /* of its own in attention: both kinds are added to the embedding */
+	model->no_positions = sines; /* not in attention: both kinds are added to the embedding */
 	if (!sines) {
 		model->position_rows = model->context + 2;
 		double second = (model->position_rows + 2.0) * model->hidden; /* table and norm */
@@ -259,12 +258,14 @@ static lk_status finish_dinov2(const lk_hf_config *config, lk_model *model, lk_e
 		return lk_hf_fail(config, NULL, err, "mlp_ratio is %g", ratio);
 	model->ffn = (int)(ratio * model->hidden);
 	model->gated = gated;
-	if (gated) model->ffn = (model->ffn * 2 / 3 + 7) / 8 * 8; /* as many weights as without */
+	if (gated)
+		model->ffn = (model->ffn * 2 / 3 + 7) / 8 * 8; /* as many weights as without a
+	                                                           * gate */
 	model->loose = masks ? model->hidden : 0;
 	return finish_vit(config, model, err);
 }
 
-/* dinov3: as dinov2, with rotary positions and tokens that belong to no patch (registers). */
+/* dinov3: dinov2 with rotary positions and registers, tokens that belong to no patch. */
 static lk_status finish_dinov3(const lk_hf_config *config, lk_model *model, lk_error *err) {
 	int registers = 0;
 	bool keys = false, values = model->qkv_bias;
@@ -321,8 +322,8 @@ static lk_status finish_esm(const lk_hf_config *config, lk_model *model, lk_erro
 	return lk_hf_heads(config, model, err);
 }
 
-/* Of DeBERTa-v2 the output of the first layer also gets a convolution of the embeddings, with a
- * norm: one product of a layer's dozen, whose operations are left out. */
+/* In DeBERTa-v2 the first layer's output also gets a convolution of the embeddings, with a norm:
+ * one product in addition to a layer's dozen, whose operations are left out. */
 static lk_status deberta_convolution(const lk_hf_config *config, lk_model *model, lk_error *err) {
 	int kernel = 0, groups = 1;
 	LK_TRY(lk_hf_int(config, "conv_kernel_size", &kernel, err));
@@ -338,8 +339,8 @@ static lk_status deberta_convolution(const lk_hf_config *config, lk_model *model
 	return LK_OK;
 }
 
-/* deberta-v2: positions between tokens in place of those of tokens. Keys and queries of positions
- * are those of contents (share_att_key). */
+/* deberta-v2: positions between tokens instead of positions of tokens. Positions share the keys and
+ * queries of contents (share_att_key). */
 static lk_status finish_deberta(const lk_hf_config *config, lk_model *model, lk_error *err) {
 	bool relative = false, shared = false, placed = true;
 	int buckets = 0;
@@ -366,7 +367,7 @@ static lk_status finish_deberta(const lk_hf_config *config, lk_model *model, lk_
 	return lk_hf_heads(config, model, err);
 }
 
-/* The encoder of text beside one of images: causal in CLIP. */
+/* The text encoder paired with an image encoder: causal in CLIP. */
 static lk_status finish_pair_text(const lk_hf_config *config, lk_model *model, lk_error *err) {
 	lk_hf_find(config, "projection_dim");
 	lk_hf_find(config, "projection_size");

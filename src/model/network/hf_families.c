@@ -1,7 +1,7 @@
-/* hf_families.c: one row per family of HuggingFace configs of decoders: its keys, its start values
- * (what a config of the family may leave out), and what must be derived. Keys and defaults are
- * those of the configuration classes of the transformers library; the published parameter counts of
- * each family are the test (tests/unit/test_model.c). */
+/* hf_families.c: one row per family of HuggingFace decoder configs: its keys, its start values
+ * (what a config of the family may leave out), and its derivations. Keys and defaults are those of
+ * the configuration classes of the transformers library; the published parameter counts of each
+ * family are the test (tests/unit/test_model.c). */
 #include "model/network/hf.h"
 
 #include <limits.h>
@@ -82,7 +82,7 @@ static const lk_hf_key mimo_v2_keys[] = {
 	END,
 };
 
-/* Queries pass a low rank, share_q_dim, and a norm (Step3TextAttention). */
+/* Queries pass a low-rank projection, share_q_dim, and a norm (Step3TextAttention). */
 static const lk_hf_key step3_keys[] = {
 	NEED("num_hidden_layers", layers),
 	NEED("hidden_size", hidden),
@@ -120,7 +120,7 @@ static const lk_hf_key mamba_keys[] = {
 	END,
 };
 
-/* Its MLP is four times as wide as the hidden size unless the config says otherwise. */
+/* By default its MLP is four times as wide as the hidden size. */
 static const lk_hf_key zamba2_keys[] = {
 	NEED("num_hidden_layers", layers),
 	NEED("hidden_size", hidden),
@@ -170,10 +170,9 @@ static const lk_hf_key puzzle_keys[] = {
 
 static const lk_hf_key no_keys[] = {END};
 
-/* ---- what must be derived ---- */
+/* ---- derived fields ---- */
 
-/* The window of qwen counts only after use_sliding_window, and only from layer max_window_layers
- * on. */
+/* qwen's window applies only with use_sliding_window, and only from layer max_window_layers on. */
 static lk_status finish_switched_window(const lk_hf_config *config, lk_model *model,
                                         lk_error *err) {
 	bool used = false;
@@ -193,7 +192,7 @@ static lk_status finish_switched_window(const lk_hf_config *config, lk_model *mo
 	return status;
 }
 
-/* apertus: the activation of each layer has two parameters. */
+/* apertus: each layer's activation has two parameters. */
 static lk_status finish_apertus(const lk_hf_config *config, lk_model *model, lk_error *err) {
 	if (model->layers <= INT_MAX / 2 && lk_hf_says(config, "hidden_act", "xielu"))
 		model->loose = 2 * model->layers;
@@ -201,13 +200,13 @@ static lk_status finish_apertus(const lk_hf_config *config, lk_model *model, lk_
 	return lk_hf_shapes(config, model, err);
 }
 
-/* llama, gemma, deepseek: windows of the config are ignored. */
+/* llama, gemma, deepseek: windows in the config are ignored. */
 static lk_status finish_windowless(const lk_hf_config *config, lk_model *model, lk_error *err) {
 	model->window = 0;
 	return lk_hf_shapes(config, model, err);
 }
 
-/* One full layer in so many, a number or written out: "LLLG". */
+/* One full layer in N, as a number or spelled out: "LLLG". */
 static lk_status window_pattern(const lk_hf_config *config, lk_model *model, lk_error *err) {
 	static const char names[] = "sliding_window_pattern|_sliding_window_pattern";
 	const lk_value *pattern = lk_hf_find(config, names);
@@ -222,8 +221,8 @@ static lk_status window_pattern(const lk_hf_config *config, lk_model *model, lk_
 	return lk_hint(err, "give L for each layer with a window and one G at the end: LLLG");
 }
 
-/* The window is that of all layers unless layer_types or a pattern says else; a switch, if
- * there is one, rules it. */
+/* All layers have the window unless layer_types or a pattern says otherwise, or its switch is
+ * off. */
 static lk_status finish_windows(const lk_hf_config *config, lk_model *model, lk_error *err) {
 	LK_TRY(window_pattern(config, model, err));
 	if (lk_hf_find(config, "use_sliding_window"))
@@ -236,7 +235,7 @@ static lk_status finish_windowed(const lk_hf_config *config, lk_model *model, lk
 	return finish_windows(config, model, err);
 }
 
-/* glm, seed_oss: attention_bias is that of queries, keys and values alone. */
+/* glm, seed_oss: attention_bias covers only queries, keys and values. */
 static lk_status finish_qkv_biased(const lk_hf_config *config, lk_model *model, lk_error *err) {
 	LK_TRY(lk_hf_flag(config, "attention_bias|qkv_bias", &model->qkv_bias, err));
 	LK_TRY(lk_hf_flag(config, "attention_out_bias", &model->out_bias, err));
@@ -244,14 +243,14 @@ static lk_status finish_qkv_biased(const lk_hf_config *config, lk_model *model, 
 	return lk_hf_sizes(config, model, err);
 }
 
-/* internlm3: a switch for queries, keys and values, one for all others. */
+/* internlm3: one switch for queries, keys and values, one for all other biases. */
 static lk_status finish_internlm3(const lk_hf_config *config, lk_model *model, lk_error *err) {
 	LK_TRY(lk_hf_flag(config, "bias", &model->out_bias, err));
 	model->mlp_bias = model->out_bias;
 	return finish_qkv_biased(config, model, err);
 }
 
-/* internlm: a switch for the biases of attention, on if it is not stated. */
+/* internlm: a switch for the biases of attention, default on. */
 static lk_status finish_internlm(const lk_hf_config *config, lk_model *model, lk_error *err) {
 	LK_TRY(lk_hf_flag(config, "bias", &model->out_bias, err));
 	model->qkv_bias = model->out_bias;
@@ -266,8 +265,8 @@ static lk_status finish_all_biased(const lk_hf_config *config, lk_model *model, 
 	return finish_windows(config, model, err);
 }
 
-/* Experts from moe_layer_start_index to moe_layer_end_index (-1: the last layer), as often as
- * moe_layer_interval says; a bias balances their load unless moe_use_aux_free is off. */
+/* Experts from moe_layer_start_index to moe_layer_end_index (-1: the last layer), every
+ * moe_layer_interval layers; a bias balances their load unless moe_use_aux_free is off. */
 static lk_status finish_ernie_moe(const lk_hf_config *config, lk_model *model, lk_error *err) {
 	const lk_value *end = lk_hf_find(config, "moe_layer_end_index");
 	LK_TRY(lk_hf_flag(config, "moe_use_aux_free", &model->router_bias, err));
@@ -289,7 +288,7 @@ static lk_status finish_stablelm(const lk_hf_config *config, lk_model *model, lk
 	return lk_hf_sizes(config, model, err);
 }
 
-/* The first qwen states the width of both inputs of its gated MLP together. */
+/* The first qwen states the joint width of both inputs of its gated MLP. */
 static lk_status finish_qwen1(const lk_hf_config *config, lk_model *model, lk_error *err) {
 	bool no_bias = true;
 	LK_TRY(lk_hf_flag(config, "no_bias", &no_bias, err));
@@ -306,8 +305,8 @@ static lk_status finish_minicpm3(const lk_hf_config *config, lk_model *model, lk
 	return finish_windowless(config, model, err);
 }
 
-/* hunyuan: keys and values that layers share (use_cla) are not modelled; without them their number
- * says nothing. */
+/* hunyuan: keys and values shared by layers (use_cla) are not modelled; without sharing their
+ * number means nothing. */
 static lk_status finish_hunyuan(const lk_hf_config *config, lk_model *model, lk_error *err) {
 	const lk_value *shared = lk_json_get(config->object, "use_cla");
 	if (!shared || shared->kind == LK_JSON_FALSE) lk_hf_find(config, "cla_share_factor");
@@ -322,7 +321,7 @@ static lk_status finish_deepseek_v32(const lk_hf_config *config, lk_model *model
 	return finish_windowless(config, model, err);
 }
 
-/* minimax_m2: intermediate_size is that of an expert; all layers attend fully. */
+/* minimax_m2: intermediate_size is an expert's; all layers have full attention. */
 static lk_status finish_minimax_m2(const lk_hf_config *config, lk_model *model, lk_error *err) {
 	const lk_value *types = lk_hf_find(config, "attn_type_list");
 	bool predicts = false;
@@ -344,12 +343,12 @@ static lk_status finish_minimax_m2(const lk_hf_config *config, lk_model *model, 
 	return finish_windowless(config, model, err);
 }
 
-/* grok-1 has experts alone; grok-2 (residual_moe) an MLP beside them, which all tokens pass, and a
- * head of its own. */
+/* grok-1 has only experts; grok-2 (residual_moe) adds an MLP that all tokens pass, and an untied
+ * head. */
 static lk_status finish_grok(const lk_hf_config *config, lk_model *model, lk_error *err) {
 	bool residual = false;
 	LK_TRY(lk_hf_flag(config, "residual_moe", &residual, err));
-	lk_hf_pass(config, "global_attn_every_n"); /* all of them: there is no window */
+	lk_hf_pass(config, "global_attn_every_n"); /* every layer: there is no window */
 	if (residual) {
 		model->shared_ffn = model->ffn;
 		model->tied = false;
@@ -357,13 +356,13 @@ static lk_status finish_grok(const lk_hf_config *config, lk_model *model, lk_err
 	return finish_windowless(config, model, err);
 }
 
-/* hunyuan_v1_moe: shared experts of an expert's width each. */
+/* hunyuan_v1_moe: each shared expert is as wide as an expert. */
 static lk_status finish_hunyuan_moe(const lk_hf_config *config, lk_model *model, lk_error *err) {
 	int shared = 0;
 	bool mixed = false;
 	LK_TRY(lk_hf_int(config, "num_shared_expert", &shared, err));
 	LK_TRY(lk_hf_flag(config, "use_mixed_mlp_moe", &mixed, err));
-	if (!lk_hf_find(config, "vit_type")) /* no encoder of images: what would shape it does not */
+	if (!lk_hf_find(config, "vit_type")) /* no image encoder: its members shape nothing */
 		lk_hf_pass(config, "anyres_pooling_size|vit_input_resolution|vit_mapping_type|"
 		                   "vit_norm_type|vit_patch|vit_token|max_image_size|min_image_size|"
 		                   "video_max_frames");
@@ -373,7 +372,7 @@ static lk_status finish_hunyuan_moe(const lk_hf_config *config, lk_model *model,
 	return LK_OK;
 }
 
-/* bailing_moe (Ling): switches for biases, of the router's too. */
+/* bailing_moe (Ling): switches for biases, including the router's. */
 static lk_status finish_bailing(const lk_hf_config *config, lk_model *model, lk_error *err) {
 	lk_hf_pass(config, "use_rmsnorm|using_split_qkv_in_self_attention|rotary_type");
 	LK_TRY(lk_hf_flag(config, "use_bias", &model->mlp_bias, err));
@@ -399,9 +398,9 @@ static lk_status finish_qwen(const lk_hf_config *config, lk_model *model, lk_err
 	return finish_windows(config, model, err);
 }
 
-/* gemma3n: streams beside the residual one. Keys and values that the last layers take from earlier
- * ones are counted as if each made its own, as its weights are there; gates of which the smallest
- * become zero are dense products all the same. */
+/* gemma3n: streams in addition to the residual one. Keys and values that the last layers take from
+ * earlier ones are counted as if each made its own, since the weights exist; gates whose smallest
+ * values are zeroed are still dense products. */
 static lk_status finish_gemma3n(const lk_hf_config *config, lk_model *model, lk_error *err) {
 	lk_hf_pass(config, "activation_sparsity_pattern|altup_active_idx|altup_coef_clip|"
 	                   "altup_correct_scale|altup_lr_multiplier|num_kv_shared_layers");
@@ -430,7 +429,7 @@ static lk_status finish_chatglm(const lk_hf_config *config, lk_model *model, lk_
 	return lk_hf_heads(config, model, err);
 }
 
-/* afmoe: one layer in so many attends fully, all norms twice, and a gate after attention. */
+/* afmoe: one layer in N attends fully, all norms twice, and a gate after attention. */
 static lk_status finish_afmoe(const lk_hf_config *config, lk_model *model, lk_error *err) {
 	LK_TRY(lk_hf_int(config, "global_attn_every_n_layers", &model->full_every, err));
 	lk_hf_pass(config, "mup_enabled|route_norm|route_scale|score_func|load_balance_coeff|"
@@ -439,7 +438,7 @@ static lk_status finish_afmoe(const lk_hf_config *config, lk_model *model, lk_er
 	return lk_hf_layer_types(config, model, err);
 }
 
-/* gemma3_text: an encoder where every token sees all others (EmbeddingGemma). */
+/* gemma3_text: an encoder if every token sees all others (EmbeddingGemma). */
 static lk_status finish_gemma3(const lk_hf_config *config, lk_model *model, lk_error *err) {
 	bool both = false;
 	LK_TRY(lk_hf_flag(config, "use_bidirectional_attention", &both, err));
@@ -447,7 +446,7 @@ static lk_status finish_gemma3(const lk_hf_config *config, lk_model *model, lk_e
 	return finish_windowed(config, model, err);
 }
 
-/* arctic: every layer has experts, and a dense MLP of its own norm that all tokens pass. */
+/* arctic: every layer has experts, and a dense MLP with its own norm that all tokens pass. */
 static lk_status finish_arctic(const lk_hf_config *config, lk_model *model, lk_error *err) {
 	bool residual = true, parallel = true, tensor = false;
 	LK_TRY(lk_hf_int(config, "moe_layer_frequency", &model->moe_every, err));
@@ -465,14 +464,14 @@ static lk_status finish_arctic(const lk_hf_config *config, lk_model *model, lk_e
 	return finish_windowless(config, model, err);
 }
 
-/* eurobert: llama's layers, of which every token sees all others. */
+/* eurobert: llama's layers with bidirectional attention. */
 static lk_status finish_eurobert(const lk_hf_config *config, lk_model *model, lk_error *err) {
 	lk_hf_pass(config, "mask_token|bos_token|eos_token|pad_token");
 	return finish_windowless(config, model, err);
 }
 
-/* phi3small: every second layer attends fully, others to the last blocks of 64 tokens; the stripes
- * of earlier blocks that they see, too, are left out. */
+/* phi3small: every second layer attends fully, the others to the last blocks of 64 tokens; the
+ * stripes of earlier blocks that they also see are left out. */
 static lk_status finish_phi3small(const lk_hf_config *config, lk_model *model, lk_error *err) {
 	int block = 64, local = 16, every = 2;
 	LK_TRY(lk_hf_int(config, "blocksparse_block_size", &block, err));
@@ -495,7 +494,7 @@ static lk_status finish_phi3small(const lk_hf_config *config, lk_model *model, l
 	return lk_hf_heads(config, model, err);
 }
 
-/* minicpmv: the language model by the release: Llama 3, Qwen2, Qwen3. */
+/* minicpmv: the release decides the language model: Llama 3, Qwen2, Qwen3. */
 static lk_status finish_minicpmv(const lk_hf_config *config, lk_model *model, lk_error *err) {
 	double version = 2.6;
 	LK_TRY(lk_hf_real(config, "version", &version, err));
@@ -538,7 +537,8 @@ static const lk_model gemma_start = {GEMMA(2, 1e4)};
 static const lk_model gemma2_start = {GEMMA(4, 1e4),   .window = 4096, .full_every = 2,
                                       .vocab = 256000, .layers = 26,   .hidden = 2304,
                                       .heads = 8,      .kv_heads = 4,  .ffn = 9216};
-/* The published gemma3 configs leave out what equals the class's defaults (Gemma3TextConfig). */
+/* The published gemma3 configs leave out values that equal the class's defaults
+ * (Gemma3TextConfig). */
 static const lk_model gemma3_start = {GEMMA(4, 1e6),   .qk_norm = true,  .window = 4096,
                                       .full_every = 6, .vocab = 262208,  .heads = 8,
                                       .kv_heads = 4,   .context = 131072};
@@ -563,9 +563,9 @@ static const lk_model llama4_start = {LLAMA(2, 5e5), .experts = 16, .topk = 1, .
 				   .delta_key_heads = 16, .delta_value_heads = 32, .delta_key_dim = 128,       \
 				   .delta_value_dim = 128, .delta_conv = 4
 static const lk_model qwen3_next_start = {DELTA};
-/* Qwen3_5MoeTextConfig states no width of a dense MLP. */
+/* Qwen3_5MoeTextConfig states no dense MLP width. */
 static const lk_model qwen3_5_moe_start = {DELTA, .experts = 256, .topk = 8, .ffn = 512};
-/* Sizes that configs of these may leave out (the classes' defaults). */
+/* Sizes that these configs may leave out (the classes' defaults). */
 #define MAMBA1(rank_norms) \
 	.ssm = 1, .ssm_state = 16, .ssm_conv = 4, .ssm_conv_bias = true, .ssm_norm = rank_norms
 #define MAMBA2(states, groups, tokens, gated_norm)                                           \

@@ -1,6 +1,5 @@
-/* hf_gpt.c: families of HuggingFace configs of decoders with two matrices in their MLPs and
- * positions or parallel residuals of their own: GPT-2 and those after it; rows as in hf_families.c.
- */
+/* hf_gpt.c: families of HuggingFace configs of decoders with two-matrix MLPs, their own positions
+ * or parallel residuals: GPT-2 and its successors; rows as in hf_families.c. */
 #include "model/network/hf.h"
 
 #include <limits.h>
@@ -103,7 +102,7 @@ static const lk_hf_key gpt_neo_keys[] = {
 	END,
 };
 
-/* ---- what must be derived ---- */
+/* ---- derived fields ---- */
 
 static lk_status finish_gpt2(const lk_hf_config *config, lk_model *model, lk_error *err) {
 	bool multi_query = false;
@@ -123,11 +122,11 @@ static lk_status finish_gptj(const lk_hf_config *config, lk_model *model, lk_err
 	return lk_hf_heads(config, model, err);
 }
 
-/* attention_types: [[["global", "local"], 12]]: kinds of layers and how often they repeat. */
+/* attention_types: [[["global", "local"], 12]]: kinds of layers and their number of repeats. */
 static lk_status neo_windows(const lk_hf_config *config, lk_model *model, lk_error *err) {
 	const lk_value *types = lk_hf_find(config, "attention_types");
 	double full = 0, all = 0;
-	lk_hf_find(config, "attention_layers"); /* the same, written out */
+	lk_hf_find(config, "attention_layers"); /* repeats it, written out */
 	for (size_t i = 0; types && types->kind == LK_JSON_ARRAY && i < types->count; i++) {
 		const lk_value *group = &types->items[i];
 		if (group->kind != LK_JSON_ARRAY || group->count != 2 ||
@@ -159,8 +158,8 @@ static lk_status finish_gpt_neox(const lk_hf_config *config, lk_model *model, lk
 	return lk_hf_heads(config, model, err);
 }
 
-/* MPT's nested attn_config: positions that are not learned, key/value heads, the window (-1: none).
- */
+/* MPT's nested attn_config: positions that are not learned, key/value heads, the window (-1:
+ * none). */
 static lk_status mpt_attention(const lk_hf_config *config, lk_model *model, bool *positions,
                                lk_error *err) {
 	lk_hf_config attn;
@@ -214,7 +213,7 @@ static lk_status finish_mpt(const lk_hf_config *config, lk_model *model, lk_erro
 	return lk_hf_heads(config, model, err);
 }
 
-/* dbrx: the nested attn_config and ffn_config of mpt, with experts. */
+/* dbrx: mpt's nested attn_config and ffn_config, with experts. */
 static lk_status finish_dbrx(const lk_hf_config *config, lk_model *model, lk_error *err) {
 	lk_hf_config part;
 	LK_TRY(lk_hf_part(config, "attn_config", "kv_n_heads", &part, err));
@@ -254,8 +253,8 @@ static lk_status finish_bloom(const lk_hf_config *config, lk_model *model, lk_er
 	return lk_hf_heads(config, model, err);
 }
 
-/* Which norms and key/value heads a Falcon has depends on its architecture. "RefinedWebModel" and
- * "RefinedWeb" are the first names of falcon-7b's and falcon-40b's. */
+/* A Falcon's norms and key/value heads depend on its architecture. "RefinedWebModel" and
+ * "RefinedWeb" are the original names of falcon-7b's and falcon-40b's. */
 static lk_status finish_falcon(const lk_hf_config *config, lk_model *model, lk_error *err) {
 	bool multi_query = strcmp(model->family, "RefinedWeb") != 0,
 		 second = strcmp(model->family, "RefinedWeb") == 0, alibi = false;

@@ -1,5 +1,5 @@
 /* hf_hybrids.c: readers of networks whose layers differ in their mixers. Keys and defaults are
- * those of the configuration classes of the transformers library, counts of layers begin at 0. */
+ * those of the configuration classes of the transformers library; layer numbers start at 0. */
 #include "model/network/hf.h"
 #include "base/noun.h"
 
@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Layers one by one, from what the model's fields say of feed-forwards. */
+/* One layer, starting from the model's fields about feed-forwards. */
 typedef lk_layer (*hybrid_layer_fn)(const void *context, lk_layer start, int layer);
 
 static lk_status hybrid_order(const lk_hf_config *config, lk_model *model, hybrid_layer_fn change,
@@ -26,10 +26,10 @@ static lk_status hybrid_order(const lk_hf_config *config, lk_model *model, hybri
 	return status;
 }
 
-/* One layer in `period` from `offset` on. */
+/* One layer in `period`, starting at `offset`. */
 struct hybrid_period {
 	int period, offset;
-	int usual, other; /* mixers of the one, of all others */
+	int usual, other; /* mixers of that layer, of all others */
 };
 
 static lk_layer periodic_mixer(const void *context, lk_layer start, int layer) {
@@ -39,10 +39,10 @@ static lk_layer periodic_mixer(const void *context, lk_layer start, int layer) {
 	return start;
 }
 
-/* Layers that attend are listed; others have another mixer. */
+/* Attention layers are listed; others have another mixer. */
 struct hybrid_list {
 	const lk_value *list; /* an array, or NULL: none */
-	int from;             /* what the first layer counts as */
+	int from;             /* number of the first layer */
 	int other;
 };
 
@@ -57,7 +57,7 @@ static lk_layer listed_attention(const void *context, lk_layer start, int layer)
 	return start;
 }
 
-/* A network without attention has no heads; they count as one of one. */
+/* A network without attention has no heads; they count as one head of size one. */
 static void no_heads(lk_model *model) {
 	model->heads = model->kv_heads = model->head_dim = 1;
 	model->rotary_base = 0;
@@ -84,7 +84,7 @@ lk_status lk_hf_qwen3_next(const lk_hf_config *config, lk_model *model, lk_error
 }
 
 /* kimi_linear (moonshotai/Kimi-Linear-48B-A3B, modeling_kimi.py): linear_attn_config lists the
- * layers that attend, which count from 1; decay and gate pass a low rank of a head's size. */
+ * attention layers, counted from 1; decay and gate have low-rank projections of a head's size. */
 lk_status lk_hf_kimi_linear(const lk_hf_config *config, lk_model *model, lk_error *err) {
 	lk_hf_config part;
 	bool nope = false;
@@ -111,9 +111,9 @@ lk_status lk_hf_kimi_linear(const lk_hf_config *config, lk_model *model, lk_erro
 	return hybrid_order(config, model, listed_attention, &attends, err);
 }
 
-/* xlstm (arXiv 2503.13427): mLSTM cells alone. Queries, keys, values, an output's gate and two
- * gates of each head are those of a gated delta net without a convolution, and so is the state; its
- * chunks need no triangular inverse. The norm of the output has a scale for each number. */
+/* xlstm (arXiv 2503.13427): only mLSTM cells. Queries, keys, values, the output gate and two gates
+ * per head are those of a gated delta net without a convolution, and so is the state; its chunks
+ * need no triangular inverse. The output norm has a scale per element. */
 lk_status lk_hf_xlstm(const lk_hf_config *config, lk_model *model, lk_error *err) {
 	double keys = .5, values = 1, wide = 8 / 3.;
 	int multiple = 64, heads = model->delta_value_heads;
@@ -171,8 +171,8 @@ static lk_status lfm2_order(const lk_hf_config *config, lk_model *model, lk_erro
 	return hybrid_order(config, model, listed_attention, &attends, err);
 }
 
-/* lfm2: of the width that is stated two thirds, up to a multiple, unless the config switches that
- * off (Lfm2MLP). */
+/* lfm2: 2/3 of the stated width, rounded up to a multiple, unless the config switches that off
+ * (Lfm2MLP). */
 lk_status lk_hf_lfm2(const lk_hf_config *config, lk_model *model, lk_error *err) {
 	bool adjusts = true;
 	int multiple = 256;
@@ -180,7 +180,7 @@ lk_status lk_hf_lfm2(const lk_hf_config *config, lk_model *model, lk_error *err)
 	LK_TRY(lk_hf_flag(config, "block_auto_adjust_ff_dim", &adjusts, err));
 	LK_TRY(lk_hf_int(config, "block_multiple_of", &multiple, err));
 	LK_TRY(lk_hf_real(config, "block_ffn_dim_multiplier", &times, err));
-	/* the class's intermediate_size is block_ff_dim where that is stated */
+	/* block_ff_dim overrides intermediate_size in the class */
 	LK_TRY(lk_hf_int(config, "block_ff_dim", &model->ffn, err));
 	if (adjusts) {
 		double wide = floor(times * floor(2.0 * model->ffn / 3));
@@ -200,9 +200,9 @@ lk_status lk_hf_lfm2_moe(const lk_hf_config *config, lk_model *model, lk_error *
 
 /* ---- two attentions in a layer ---- */
 
-/* longcat_flash (arXiv 2509.01322): a layer is attention and MLP twice, and experts that read what
- * the first attention gives. Some experts do nothing: of those that a token chooses as many are
- * real, on average, as of all. */
+/* longcat_flash (arXiv 2509.01322): a layer is attention and MLP twice, and experts that read the
+ * first attention's output. Some experts do nothing: on average a token has topk times the share of
+ * real ones among all experts. */
 lk_status lk_hf_longcat(const lk_hf_config *config, lk_model *model, lk_error *err) {
 	int idle = 0, count = 0, listed = 0;
 	LK_TRY(lk_hf_int(config, "zero_expert_num", &idle, err));
@@ -233,7 +233,7 @@ lk_status lk_hf_longcat(const lk_hf_config *config, lk_model *model, lk_error *e
 
 /* ---- Mamba ---- */
 
-/* The inner width: stated, as heads of a size, or so many times the hidden size. */
+/* The inner width: stated, or heads times their size, or `expand` times the hidden size. */
 static lk_status inner_width(const lk_hf_config *config, lk_model *model, int head, double expand,
                              lk_error *err) {
 	LK_TRY(lk_hf_real(config, "mamba_expand|expand", &expand, err));
@@ -244,7 +244,7 @@ static lk_status inner_width(const lk_hf_config *config, lk_model *model, int he
 	return LK_OK;
 }
 
-/* Mamba-2 as bamba, falcon_h1 and granitemoehybrid state it. */
+/* Mamba-2 in the form of bamba, falcon_h1 and granitemoehybrid. */
 static lk_status bamba_sizes(const lk_hf_config *config, lk_model *model, lk_error *err) {
 	int head = 0;
 	const lk_value *automatic = lk_hf_find(config, "mamba_d_head");
@@ -296,11 +296,11 @@ lk_status lk_hf_granite_hybrid(const lk_hf_config *config, lk_model *model, lk_e
 	return hybrid_order(config, model, listed_attention, &none, err);
 }
 
-/* The layers of Zamba2: Mamba-2, and before those that are "hybrid" one of the shared blocks. */
+/* The layers of Zamba2: Mamba-2; "hybrid" layers have one of the shared blocks before it. */
 static lk_status zamba2_order(const lk_hf_config *config, lk_model *model, lk_error *err) {
 	const lk_value *types = lk_hf_find(config, "layers_block_type|layer_types");
 	int count = 0;
-	lk_hf_find(config, "hybrid_layer_ids"); /* the same as numbers */
+	lk_hf_find(config, "hybrid_layer_ids"); /* repeats it as numbers */
 	if (!types || types->kind != LK_JSON_ARRAY || types->count != (size_t)model->layers) {
 		lk_hf_fail(config, types, err, "layers_block_type does not name %d %s", model->layers,
 		           lk_noun(model->layers, "layer", "layers"));
@@ -325,8 +325,8 @@ static lk_status zamba2_order(const lk_hf_config *config, lk_model *model, lk_er
 	return status;
 }
 
-/* zamba2: attention reads twice the hidden size, and has heads of that size. The low ranks beside
- * the MLP's products are always there (Zamba2MLP). */
+/* zamba2: attention reads twice the hidden size, with heads for that width. The low-rank pairs
+ * parallel to the MLP's products are always present (Zamba2MLP). */
 lk_status lk_hf_zamba2(const lk_hf_config *config, lk_model *model, lk_error *err) {
 	int rank = 128, inputs = 0, head = 0;
 	bool rotary = false, attends = false, biases = false;
@@ -364,7 +364,7 @@ lk_status lk_hf_zamba2(const lk_hf_config *config, lk_model *model, lk_error *er
 	return zamba2_order(config, model, err);
 }
 
-/* Mamba-1 with norms of its small products; attention without positions. */
+/* Mamba-1 with norms on its small products; attention without positions. */
 lk_status lk_hf_jamba(const lk_hf_config *config, lk_model *model, lk_error *err) {
 	struct hybrid_period full = {8, 4, LK_MIXER_ATTENTION, LK_MIXER_SSM};
 	const lk_value *rank = lk_hf_find(config, "mamba_dt_rank");
@@ -391,8 +391,8 @@ lk_status lk_hf_jamba(const lk_hf_config *config, lk_model *model, lk_error *err
 	return hybrid_order(config, model, periodic_mixer, &full, err);
 }
 
-/* Configs of state-spaces/mamba: the table of words is a multiple of so many rows. Attention in
- * some layers, MLPs and other mixers than Mamba-1's are stated by members that are refused. */
+/* Configs of state-spaces/mamba: the embedding is padded to a multiple of rows. Members that add
+ * attention, MLPs or mixers other than Mamba-1 to some layers are refused. */
 static lk_status mamba_rows(const lk_hf_config *config, lk_model *model, lk_error *err) {
 	int multiple = 8;
 	lk_hf_config mixer;
@@ -404,7 +404,7 @@ static lk_status mamba_rows(const lk_hf_config *config, lk_model *model, lk_erro
 	return LK_OK;
 }
 
-/* mamba, falcon_mamba: Mamba-1 alone. */
+/* mamba, falcon_mamba: only Mamba-1. */
 lk_status lk_hf_mamba(const lk_hf_config *config, lk_model *model, lk_error *err) {
 	LK_TRY(mamba_rows(config, model, err));
 	const lk_value *rank = lk_hf_find(config, "time_step_rank");
@@ -425,7 +425,7 @@ lk_status lk_hf_mamba(const lk_hf_config *config, lk_model *model, lk_error *err
 lk_status lk_hf_mamba2(const lk_hf_config *config, lk_model *model, lk_error *err) {
 	int head = 64;
 	if (!lk_json_get(config->object,
-	                 "model_type")) { /* state-spaces/mamba: twice the width, a group */
+	                 "model_type")) { /* state-spaces/mamba: twice the width, one group */
 		model->ssm_heads = model->hidden / 32;
 		model->ssm_groups = 1;
 	}
@@ -441,7 +441,7 @@ lk_status lk_hf_mamba2(const lk_hf_config *config, lk_model *model, lk_error *er
 	return LK_OK;
 }
 
-/* rwkv: RWKV-4. A width that the config leaves out follows from the hidden size. */
+/* rwkv: RWKV-4. A missing width follows from the hidden size. */
 lk_status lk_hf_rwkv(const lk_hf_config *config, lk_model *model, lk_error *err) {
 	if (model->rwkv_inner == 0) model->rwkv_inner = model->hidden;
 	LK_TRY(lk_hf_four_times(config, model, err));
@@ -450,8 +450,8 @@ lk_status lk_hf_rwkv(const lk_hf_config *config, lk_model *model, lk_error *err)
 	return LK_OK;
 }
 
-/* rwkv5, rwkv6: an MLP 3.5 times as wide, down to a multiple of 32; low ranks of version 6 twice as
- * wide at the largest size (modeling_rwkv6.py). */
+/* rwkv5, rwkv6: an MLP 3.5 times as wide, rounded down to a multiple of 32; low ranks of version 6
+ * twice as wide at the largest size (modeling_rwkv6.py). */
 lk_status lk_hf_rwkv5(const lk_hf_config *config, lk_model *model, lk_error *err) {
 	bool large = model->hidden == 4096;
 	lk_hf_pass(config, "head_size_divisor|model_version|num_attention_heads|max_context_length");
@@ -464,7 +464,7 @@ lk_status lk_hf_rwkv5(const lk_hf_config *config, lk_model *model, lk_error *err
 	return lk_hf_rwkv(config, model, err);
 }
 
-/* rwkv7 of flash-linear-attention; low ranks that the config leaves out are refused. */
+/* rwkv7 of flash-linear-attention; missing low ranks are refused. */
 lk_status lk_hf_rwkv7(const lk_hf_config *config, lk_model *model, lk_error *err) {
 	static const char *const names[] = {"decay_low_rank_dim", "a_low_rank_dim", "v_low_rank_dim",
 	                                    "gate_low_rank_dim"};
@@ -494,7 +494,7 @@ lk_status lk_hf_rwkv7(const lk_hf_config *config, lk_model *model, lk_error *err
 	return lk_hf_rwkv(config, model, err);
 }
 
-/* The letter of a kind of layers by name; '?': not known. */
+/* The letter of a named layer kind; '?': unknown. */
 static char nemotron_letter(const lk_value *kind) {
 	static const char *const names[] = {"mamba", "attention", "mlp", "moe"};
 	for (size_t i = 0; kind->kind == LK_JSON_STRING && i < 4; i++)
@@ -502,7 +502,7 @@ static char nemotron_letter(const lk_value *kind) {
 	return '?';
 }
 
-/* hybrid_override_pattern: a letter for each layer: M Mamba-2, * attention, - MLP, E experts; or
+/* hybrid_override_pattern: one letter per layer: M Mamba-2, * attention, - MLP, E experts; or
  * layers_block_type: their names. */
 static lk_status nemotron_letters(const lk_hf_config *config, const lk_value *pattern,
                                   lk_model *model, lk_error *err) {
@@ -570,8 +570,8 @@ static lk_layer listed_across(const void *context, lk_layer start, int layer) {
 	return start;
 }
 
-/* mllama: the listed layers attend to the tokens of an image alone. The table of words has eight
- * more rows than the head. */
+/* mllama: the listed layers attend only to the tokens of an image. The embedding has eight more
+ * rows than the head. */
 lk_status lk_hf_mllama(const lk_hf_config *config, lk_model *model, lk_error *err) {
 	const lk_value *list = lk_hf_find(config, "cross_attention_layers");
 	LK_TRY(lk_hf_shapes(config, model, err));
@@ -620,10 +620,10 @@ lk_status lk_hf_minimax(const lk_hf_config *config, lk_model *model, lk_error *e
 	return hybrid_order(config, model, minimax_mixer, &listed, err);
 }
 
-/* ---- attention of two shapes, experts in listed layers ---- */
+/* ---- attention of two shapes, listed layers with experts ---- */
 
 struct marked_layers {
-	const lk_value *windows, *experts; /* 1 where a layer has one, or has them */
+	const lk_value *windows, *experts; /* 1: the layer has a window; the layer has experts */
 	int window;
 };
 
@@ -638,8 +638,8 @@ static lk_layer marked_layer(const void *context, lk_layer start, int layer) {
 	return start;
 }
 
-/* mimo_v2_flash: layers with a window have key/value heads of their own and may alone have sinks;
- * their queries and their heads' sizes are those of all. */
+/* mimo_v2_flash: window layers have their own number of key/value heads and may be the only ones
+ * with sinks; their queries and head sizes are those of all layers. */
 lk_status lk_hf_mimo_v2(const lk_hf_config *config, lk_model *model, lk_error *err) {
 	struct marked_layers marked = {lk_hf_find(config, "hybrid_layer_pattern"),
 	                               lk_hf_find(config, "moe_layer_freq"), model->window};
@@ -671,7 +671,7 @@ lk_status lk_hf_mimo_v2(const lk_hf_config *config, lk_model *model, lk_error *e
 	return hybrid_order(config, model, marked_layer, &marked, err);
 }
 
-/* Layers with experts, as a text: "4,5,6", or a list. */
+/* Layers with experts, as a text ("4,5,6") or a list. */
 static lk_layer step3_layer(const void *context, lk_layer start, int layer) {
 	const lk_value *listed = context;
 	bool found = false;
@@ -700,7 +700,7 @@ lk_status lk_hf_step3(const lk_hf_config *config, lk_model *model, lk_error *err
 
 /* ---- chunks, windows ---- */
 
-/* no_rope_layers: 1 where a layer has rotary positions, 0 in every fourth if it is not stated. */
+/* no_rope_layers: 1 for layers with rotary positions; default: 0 in every fourth. */
 struct llama4_layers {
 	const lk_value *rope;
 	int chunk;
@@ -717,8 +717,8 @@ static lk_layer llama4_layer(const void *context, lk_layer start, int layer) {
 	return start;
 }
 
-/* Every step-th layer has experts, beside them one that all tokens pass; dense layers are of a
- * width of their own. Norms of queries and keys have no scale. Layers with rotary positions attend
+/* Every step-th layer has experts and, in addition, one that all tokens pass; dense layers have
+ * their own width. Norms of queries and keys have no scale. Layers with rotary positions attend
  * within chunks. */
 lk_status lk_hf_llama4(const lk_hf_config *config, lk_model *model, lk_error *err) {
 	struct llama4_layers layers = {lk_hf_find(config, "no_rope_layers"), 0};
@@ -754,15 +754,16 @@ static lk_layer modernbert_layer(const void *context, lk_layer start, int layer)
 	return start;
 }
 
-/* Full attention in every third layer, beginning with the first; the norm after the embedding is
- * that before the first layer's attention. local_attention counts both sides of a token. */
+/* Full attention in every third layer, starting with the first; the norm after the embedding
+ * replaces that before the first layer's attention. local_attention counts both sides of a
+ * token. */
 lk_status lk_hf_modernbert(const lk_hf_config *config, lk_model *model, lk_error *err) {
 	int every = 3;
 	lk_hf_pass(config, "reference_compile|sparse_pred_ignore_index|decoder_bias");
 	LK_TRY(lk_hf_int(config, "global_attn_every_n_layers", &every, err));
 	LK_TRY(lk_hf_int(config, "local_attention", &model->window, err));
 	LK_TRY(lk_hf_heads(config, model, err));
-	model->context = model->position_rows; /* they are rotary: no table */
+	model->context = model->position_rows; /* rotary: no table */
 	model->position_rows = 0;
 	if (model->window == 0) return LK_OK;
 	return hybrid_order(config, model, modernbert_layer, &every, err);

@@ -1,4 +1,4 @@
-/* hf_keys.c: values of a config.json by name, with their place and kind in every message. */
+/* hf_keys.c: values of a config.json by name; every message states place and kind. */
 #include <limits.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -38,8 +38,8 @@ void lk_hf_warn(const lk_hf_config *config, const char *fmt, ...) {
 	va_end(args);
 }
 
-/* A member by name: in the language model's part, else in the whole; multimodal configs state the
- * vocabulary and tied embeddings in either place. */
+/* A member by name: in the language model's part, else in the whole config; multimodal configs
+ * state the vocabulary and tied embeddings in either place. */
 static const lk_value *member(const lk_hf_config *config, const char *name) {
 	const lk_value *value = lk_json_get(config->object, name);
 	if (value || config->object == config->root) return value;
@@ -73,8 +73,8 @@ bool lk_hf_same(const lk_value *a, const lk_value *b) {
 	}
 }
 
-/* The first of the '|'-separated names that is there; null counts as there. Other names that say
- * the same are read with it; one that says something else stays unread, and is refused. */
+/* The first present one of the '|'-separated names; null counts as present. Other names with an
+ * equal value are marked as read; one with a different value stays unread and is refused. */
 static const lk_value *find_any(const lk_hf_config *config, const char *names) {
 	const lk_value *found = NULL;
 	while (*names) {
@@ -157,7 +157,7 @@ lk_status lk_hf_wrong_kind(const lk_hf_config *config, const lk_value *value, co
 	return lk_hint(err, "give %s", wanted);
 }
 
-/* A list over the layers whose numbers are equal is that number. */
+/* A per-layer list of equal numbers counts as that number. */
 static const lk_value *equal_items(const lk_value *value) {
 	if (value->kind != LK_JSON_ARRAY || value->count == 0) return value;
 	for (size_t i = 0; i < value->count; i++)
@@ -170,7 +170,7 @@ static const lk_value *equal_items(const lk_value *value) {
 static lk_status hf_take_int(const lk_hf_config *config, const lk_value *value, const char *names,
                              int low, int *out, lk_error *err) {
 	value = equal_items(value);
-	if (value->kind == LK_JSON_FALSE && low == 0) { /* none of it */
+	if (value->kind == LK_JSON_FALSE && low == 0) { /* false: none */
 		*out = 0;
 		return LK_OK;
 	}
@@ -239,7 +239,7 @@ lk_status lk_hf_read_key(const lk_hf_config *config, const lk_hf_key *key, lk_mo
 	switch (key->kind) {
 	case LK_HF_INT:
 		if (key->offset == LK_HF_FIELD(window) && value->kind == LK_JSON_NUMBER &&
-		    value->number == -1) { /* so some libraries write that there is none */
+		    value->number == -1) { /* some libraries' notation for none */
 			*(int *)(void *)field = 0;
 			return LK_OK;
 		}

@@ -1,4 +1,4 @@
-/* hf_layers.c: lists of layers in configs: what each layer is made of. */
+/* hf_layers.c: lists of layers in configs. */
 #include "model/network/hf.h"
 #include "base/noun.h"
 
@@ -19,7 +19,7 @@ lk_status lk_hf_order(const lk_hf_config *config, const lk_layer *layers, int co
 	               LK_MODEL_ORDER - 1);
 }
 
-/* What a kind of layers mixes with, 0: not known. */
+/* The mixers of a layer kind, 0: unknown. */
 static int kind_mixers(const char *kind, int linear, bool *window, bool *chunked) {
 	*window = strcmp(kind, "sliding_attention") == 0;
 	*chunked = strcmp(kind, "chunked_attention") == 0;
@@ -62,7 +62,7 @@ lk_status lk_hf_layer_kinds(const lk_hf_config *config, const lk_value *types, i
 	return status;
 }
 
-/* Whether layer i of the list is a window layer; unknown kinds are errors, for their cost is not
+/* Whether layer i of the list is a window layer; unknown kinds are errors, since their cost is not
  * modelled. */
 static lk_status layer_windowed(const lk_hf_config *config, const lk_value *item, bool *out,
                                 lk_error *err) {

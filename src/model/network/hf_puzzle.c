@@ -1,11 +1,11 @@
-/* hf_puzzle.c: networks that a search made of another one by leaving parts of its layers out and
+/* hf_puzzle.c: networks that a search derived from another one by removing parts of its layers and
  * narrowing others (nemotron-nas: arXiv 2411.19146). block_configs states each layer:
  *
  *     attention   no_op, or heads in a group: key/value heads = heads / n_heads_in_group
  *     ffn         no_op, or ffn_mult: width = 2 ffn_mult h / 3, up to a multiple of 256
  *
- * A half that is left out has no norm either. Halves replaced by one matrix, windows and sinks are
- * refused by name. */
+ * A removed half has no norm either. Halves replaced by one matrix, windows and sinks are refused
+ * by name. */
 #include "model/network/hf.h"
 #include "base/noun.h"
 
@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Whether a half is left out; what else than its size it states has to be off. */
+/* Whether a half is removed; its members other than the size must be off. */
 static lk_status puzzle_half(const lk_hf_config *config, const lk_value *half, const char *name,
                              bool *skipped, lk_error *err) {
 	if (!half || half->kind != LK_JSON_OBJECT) {
@@ -72,7 +72,7 @@ static lk_status puzzle_ffn(const lk_hf_config *config, const lk_value *half, co
 	return LK_OK;
 }
 
-/* The usual width is the widest; a layer of that width states none. */
+/* The default width is the widest; layers of that width state none. */
 static void puzzle_widest(lk_model *model, lk_layer *layers, int count) {
 	for (int i = 0; i < count; i++)
 		if (layers[i].width > model->ffn) model->ffn = layers[i].width;
@@ -90,7 +90,7 @@ lk_status lk_hf_puzzle(const lk_hf_config *config, lk_model *model, lk_error *er
 	}
 	lk_layer *layers = calloc(blocks->count + 1, sizeof *layers);
 	lk_status status = layers ? LK_OK : lk_oom(err);
-	int count = 0; /* layers of which anything is left */
+	int count = 0; /* layers with anything left */
 	model->ffn = model->kv_heads = 0;
 	for (size_t i = 0; status == LK_OK && i < blocks->count; i++) {
 		const lk_value *block = &blocks->items[i];

@@ -1,4 +1,4 @@
-/* hf_shapes.c: what readers of many families derive alike: heads, experts, latent attention. */
+/* hf_shapes.c: derivations shared by many families: heads, experts, latent attention. */
 #include "model/network/hf.h"
 
 #include <limits.h>
@@ -10,10 +10,9 @@ bool lk_hf_says(const lk_hf_config *config, const char *name, const char *text) 
 	return value && value->kind == LK_JSON_STRING && strcmp(value->text, text) == 0;
 }
 
-/* Heads that the config does not state: as many key/value heads as heads, a head's share of the
- * hidden size. */
+/* Default heads: as many key/value heads as heads, each with its share of the hidden size. */
 lk_status lk_hf_heads(const lk_hf_config *config, lk_model *model, lk_error *err) {
-	/* the class's number counts where it divides that of the heads */
+	/* the class's default applies if it divides the number of heads */
 	bool fits = model->kv_heads > 0 && model->heads % model->kv_heads == 0;
 	if (model->kv_heads == 0 || (!fits && !lk_hf_find(config, "num_key_value_heads")))
 		model->kv_heads = model->heads;
@@ -27,8 +26,7 @@ lk_status lk_hf_heads(const lk_hf_config *config, lk_model *model, lk_error *err
 	return LK_OK;
 }
 
-/* Dense layers among the experts that are listed one by one: only a run from the first layer on is
- * known. */
+/* Dense layers listed one by one: only a run from the first layer on is supported. */
 static lk_status dense_list(const lk_hf_config *config, lk_model *model, lk_error *err) {
 	const lk_value *list = lk_hf_find(config, "mlp_only_layers");
 	if (!list || model->experts == 0 || list->kind != LK_JSON_ARRAY) return LK_OK;
@@ -61,7 +59,7 @@ static lk_status dense_kinds(const lk_hf_config *config, lk_model *model, lk_err
 	return LK_OK;
 }
 
-/* The class's number of dense layers counts in networks that have experts and more layers. */
+/* The class's number of dense layers applies to networks with experts and more layers than that. */
 static void usual_dense(const lk_hf_config *config, lk_model *model) {
 	if (lk_hf_find(config, "first_k_dense_replace|moe_layer_start_index")) return;
 	if (model->experts == 0 || model->dense_layers > model->layers) model->dense_layers = 0;
@@ -83,7 +81,7 @@ static lk_status finish_experts(const lk_hf_config *config, lk_model *model, lk_
 	if (shared > 0) model->shared_ffn = shared * model->expert_ffn;
 	LK_TRY(lk_hf_int(config, "n_group", &model->router_groups, err));
 	LK_TRY(lk_hf_int(config, "topk_group", &model->router_group_limit, err));
-	/* A bias per expert that balances their load (arXiv 2412.19437, section 2.1.2). */
+	/* A bias per expert balances their load (arXiv 2412.19437, section 2.1.2). */
 	if (lk_hf_says(config, "topk_method", "noaux_tc")) model->router_bias = true;
 	LK_TRY(dense_kinds(config, model, err));
 	return dense_list(config, model, err);
@@ -104,14 +102,14 @@ static lk_status finish_latent(const lk_hf_config *config, lk_model *model, lk_e
 	return lk_hint(err, "it is their sum");
 }
 
-/* What all of llama's relatives share but their biases. */
+/* Derivations common to llama's relatives, except their biases. */
 lk_status lk_hf_sizes(const lk_hf_config *config, lk_model *model, lk_error *err) {
 	LK_TRY(finish_latent(config, model, err));
 	LK_TRY(lk_hf_heads(config, model, err));
 	return finish_experts(config, model, err);
 }
 
-/* What all of llama's relatives share. */
+/* Derivations common to llama's relatives. */
 lk_status lk_hf_shapes(const lk_hf_config *config, lk_model *model, lk_error *err) {
 	bool bias = false;
 	LK_TRY(lk_hf_flag(config, "attention_bias|bias", &bias, err));

@@ -1,6 +1,6 @@
-/* hf_towers.c: encoders of images in configs of language models that see: an encoder, by the
- * model_type of vision_config, and what joins it to the language model, by that of the whole
- * config. Keys and defaults are those of the configuration classes of the transformers library. */
+/* hf_towers.c: image encoders in configs of vision-language models: the encoder, by the model_type
+ * of vision_config, and what joins it to the language model, by that of the whole config. Keys and
+ * defaults are those of the configuration classes of the transformers library. */
 #include "model/network/hf.h"
 
 #include <limits.h>
@@ -11,7 +11,7 @@
 #include "base/text.h"
 
 enum {
-	MERGED_MOST = 1 << 20 /* numbers of a token that several become */
+	MERGED_MOST = 1 << 20 /* width of several merged tokens */
 };
 
 #define TOWER(names, field) \
@@ -24,8 +24,8 @@ enum {
 typedef struct lk_hf_encoder {
 	const char *types;     /* of vision_config, separated by '|' */
 	const lk_hf_key *keys; /* ends with names NULL */
-	const char *known;     /* other members that shape nothing or are read when it is joined */
-	lk_tower start;        /* what a config may leave out; position_rows -1: one for each token */
+	const char *known;     /* other members, which shape nothing or are read by the join */
+	lk_tower start;        /* default values; position_rows -1: one per token */
 } lk_hf_encoder;
 
 static const lk_hf_key usual_keys[] = {
@@ -45,7 +45,7 @@ static const lk_hf_key qwen_keys[] = {
 	END,
 };
 
-/* glm4v: the MLP of a layer is as wide as what comes out. */
+/* glm4v: the MLP of a layer is as wide as the encoder's output. */
 static const lk_hf_key glm4v_keys[] = {
 	TOWER("depth", layers),
 	TOWER("hidden_size", hidden),
@@ -58,7 +58,7 @@ static const lk_hf_key glm4v_keys[] = {
 	END,
 };
 
-/* mllama: layers with gates come after the others. */
+/* mllama: gated layers follow the others. */
 static const lk_hf_key mllama_keys[] = {
 	TOWER("num_hidden_layers", layers),
 	TOWER("hidden_size", hidden),
@@ -78,7 +78,7 @@ static const lk_hf_key mllama_keys[] = {
 #define QWEN_KNOWN                                                                            \
 	"depth|num_heads|patch_size|spatial_patch_size|in_chans|in_channels|temporal_patch_size|" \
 	"spatial_merge_size|hidden_size|out_hidden_size|intermediate_size|tokens_per_second|"
-/* Every image of a size of its own. */
+/* Every image has its own size. */
 #define ANY .any_size = 1, .image = LK_IMAGE_PIXELS
 /* ViT-Base and ViT-Large (arXiv 2010.11929, table 1). */
 #define BASE  .layers = 12, .hidden = 768, .heads = 12, .ffn = 3072, .channels = 3
@@ -174,7 +174,7 @@ static const lk_hf_encoder encoders[] = {
 
 /* ---- joints ---- */
 
-/* Derives the projector; `config` is the whole config, `vision` its vision_config. */
+/* Derive the projector; `config` is the whole config, `vision` its vision_config. */
 typedef lk_status (*joint_fn)(const lk_hf_config *config, const lk_hf_config *vision,
                               lk_model *model, lk_error *err);
 
@@ -184,8 +184,8 @@ static void project_twice(lk_model *model, int inner) {
 	model->tower.project.bias = true;
 }
 
-/* llava: two products; tokens of the class are dropped. Every image, or tile of one, is a picture
- * of the encoder's size. */
+/* llava: two products; class tokens are dropped. Every image, or tile of one, has the encoder's
+ * size. */
 static lk_status join_llava(const lk_hf_config *config, const lk_hf_config *vision, lk_model *model,
                             lk_error *err) {
 	bool bias = true;
@@ -196,7 +196,7 @@ static lk_status join_llava(const lk_hf_config *config, const lk_hf_config *visi
 	return LK_OK;
 }
 
-/* llava_next, llava_onevision: and a learned end of a line of patches. */
+/* llava_next, llava_onevision: plus a learned end-of-row embedding. */
 static lk_status join_llava_next(const lk_hf_config *config, const lk_hf_config *vision,
                                  lk_model *model, lk_error *err) {
 	model->tower.project.loose = model->hidden;
@@ -212,7 +212,7 @@ static lk_status join_paligemma(const lk_hf_config *config, const lk_hf_config *
 }
 
 /* gemma3: patches are averaged to mm_tokens_per_image tokens, a norm, a product. Averaging keeps
- * the width: the product reads what the encoder gives. */
+ * the width: the product reads vectors of the encoder's width. */
 static lk_status join_gemma3(const lk_hf_config *config, const lk_hf_config *vision,
                              lk_model *model, lk_error *err) {
 	int tokens = 256, side = model->tower.image / model->tower.patch, each = 0;
@@ -231,9 +231,9 @@ static lk_status join_gemma3(const lk_hf_config *config, const lk_hf_config *vis
 	return LK_OK;
 }
 
-/* glm4v (modeling_glm4v.py, Glm4vVisionPatchMerger): tokens side by side through a product with a
- * bias, then one of [d, d], a norm and a gated MLP of c numbers, which together have as many
- * weights, and take as many operations, as two products of (d + 3 c) / 2 numbers between them. */
+/* glm4v (modeling_glm4v.py, Glm4vVisionPatchMerger): adjacent tokens through a product with a bias,
+ * then one of [d, d], a norm and a gated MLP of c numbers, which together have as many weights and
+ * operations as two products with (d + 3 c) / 2 columns between them. */
 static lk_status join_glm4v(const lk_hf_config *config, const lk_hf_config *vision, lk_model *model,
                             lk_error *err) {
 	lk_tower *tower = &model->tower;
@@ -257,7 +257,7 @@ static lk_status join_glm4v(const lk_hf_config *config, const lk_hf_config *visi
 	return LK_OK;
 }
 
-/* idefics3, smolvlm: scale_factor x scale_factor tokens side by side. */
+/* idefics3, smolvlm: scale_factor x scale_factor adjacent tokens. */
 static lk_status join_idefics3(const lk_hf_config *config, const lk_hf_config *vision,
                                lk_model *model, lk_error *err) {
 	model->tower.project.merge = 2;
@@ -267,7 +267,7 @@ static lk_status join_idefics3(const lk_hf_config *config, const lk_hf_config *v
 	return LK_OK;
 }
 
-/* A ratio of sides below 1, 0.5, as so many tokens of a side that become one. */
+/* Convert a ratio of sides below 1 (0.5) to the tokens per side that are merged. */
 static lk_status merged_side(const lk_hf_config *config, const char *name, int *merge,
                              lk_error *err) {
 	double ratio = 0.5;
@@ -281,7 +281,7 @@ static lk_status merged_side(const lk_hf_config *config, const char *name, int *
 	return LK_OK;
 }
 
-/* Numbers of the tokens that become one. */
+/* Width of a merged token. */
 static lk_status merged_width(const lk_hf_config *vision, const lk_tower *tower, int *wide,
                               lk_error *err) {
 	double width = (double)tower->hidden * tower->project.merge * tower->project.merge;
@@ -292,7 +292,7 @@ static lk_status merged_width(const lk_hf_config *vision, const lk_tower *tower,
 	return lk_hint(err, "at most %d are read", MERGED_MOST);
 }
 
-/* internvl: a norm of the tokens side by side, two products. */
+/* internvl: a norm of the concatenated tokens, two products. */
 static lk_status join_internvl(const lk_hf_config *config, const lk_hf_config *vision,
                                lk_model *model, lk_error *err) {
 	lk_tower *tower = &model->tower;
@@ -302,7 +302,7 @@ static lk_status join_internvl(const lk_hf_config *config, const lk_hf_config *v
 	LK_TRY(lk_hf_flag(vision, "attention_bias|qkv_bias", &bias, err));
 	LK_TRY(lk_hf_flag(vision, "use_mean_pooling", &mean, err));
 	LK_TRY(lk_hf_flag(vision, "qk_normalization|use_qk_norm", &norms, err));
-	tower->rms = lk_hf_says(vision, "norm_type", "rms_norm"); /* as InternViT-6B has them */
+	tower->rms = lk_hf_says(vision, "norm_type", "rms_norm"); /* as in InternViT-6B */
 	tower->qkv_plain = !bias;
 	tower->qk_norm = norms;
 	tower->post_norm = !mean;
@@ -312,7 +312,7 @@ static lk_status join_internvl(const lk_hf_config *config, const lk_hf_config *v
 	return LK_OK;
 }
 
-/* llama4: tokens side by side, two products of the adapter, one of the projector. */
+/* llama4: concatenated tokens, two products of the adapter, one of the projector. */
 static lk_status join_llama4(const lk_hf_config *config, const lk_hf_config *vision,
                              lk_model *model, lk_error *err) {
 	lk_projector *project = &model->tower.project;
@@ -328,8 +328,8 @@ static lk_status join_llama4(const lk_hf_config *config, const lk_hf_config *vis
 	return LK_OK;
 }
 
-/* mllama: what the listed layers and the last give, side by side, through one product. Tables of
- * places within an image and of its shape among so many (aspect ratios), which all rows read. */
+/* mllama: the outputs of the listed layers and of the last, concatenated, through one product.
+ * Tables of places within an image and of its aspect ratio, which all rows read. */
 static lk_status join_mllama(const lk_hf_config *config, const lk_hf_config *vision,
                              lk_model *model, lk_error *err) {
 	lk_tower *tower = &model->tower;
@@ -350,7 +350,7 @@ static lk_status join_mllama(const lk_hf_config *config, const lk_hf_config *vis
 	return LK_OK;
 }
 
-/* mistral3: a norm, a product that merges, two more. */
+/* mistral3: a norm, a merging product, two more. */
 static lk_status join_mistral3(const lk_hf_config *config, const lk_hf_config *vision,
                                lk_model *model, lk_error *err) {
 	lk_projector *project = &model->tower.project;
@@ -366,7 +366,7 @@ static lk_status join_mistral3(const lk_hf_config *config, const lk_hf_config *v
 	return LK_OK;
 }
 
-/* The merger of Qwen's encoders: a norm of each token, a product of those side by side, another to
+/* The merger of Qwen's encoders: a norm per token, a product of the concatenated ones, another to
  * the language model. */
 static lk_status merge_qwen(const lk_hf_config *vision, lk_model *model, int out, lk_error *err) {
 	lk_tower *tower = &model->tower;
@@ -397,7 +397,7 @@ static lk_status join_qwen2_vl(const lk_hf_config *config, const lk_hf_config *v
 	return merge_qwen(vision, model, out, err);
 }
 
-/* Windows of window_size pixels but for the listed layers, the last of every group. */
+/* Windows of window_size pixels except in the listed layers, the last of every group. */
 static lk_status qwen_windows(const lk_hf_config *vision, lk_model *model, lk_error *err) {
 	lk_tower *tower = &model->tower;
 	const lk_value *full = lk_hf_find(vision, "fullatt_block_indexes");
@@ -433,7 +433,7 @@ static lk_status join_qwen2_5_vl(const lk_hf_config *config, const lk_hf_config 
 	return merge_qwen(vision, model, out, err);
 }
 
-/* Layers in between have mergers of their own, whose norms are over the tokens side by side. */
+/* Intermediate layers have their own mergers, whose norms are over the concatenated tokens. */
 static lk_status join_qwen3_vl(const lk_hf_config *config, const lk_hf_config *vision,
                                lk_model *model, lk_error *err) {
 	const lk_value *taps = lk_hf_find(vision, "deepstack_visual_indexes");
@@ -451,7 +451,7 @@ static lk_status join_qwen3_vl(const lk_hf_config *config, const lk_hf_config *v
 	return LK_OK;
 }
 
-/* qwen3_5: the same without layers in between. */
+/* qwen3_5: qwen3_vl without intermediate mergers. */
 static lk_status join_qwen3_5(const lk_hf_config *config, const lk_hf_config *vision,
                               lk_model *model, lk_error *err) {
 	LK_TRY(join_qwen3_vl(config, vision, model, err));
@@ -459,9 +459,8 @@ static lk_status join_qwen3_5(const lk_hf_config *config, const lk_hf_config *vi
 	return LK_OK;
 }
 
-/* Parameters of gemma3n's encoder of sound, a conformer of width D on frames of 128 numbers: two
- * MLPs of 4D, attention with relative positions, a convolution of K; of its table of 128 and
- * projection. */
+/* Parameters of gemma3n's audio encoder, a conformer of width D on frames of 128 bins: two MLPs of
+ * 4D, attention with relative positions, a convolution of K; of its table of 128 and projection. */
 static lk_status conformer_params(const lk_hf_config *config, double out, double *sum,
                                   lk_error *err) {
 	lk_hf_config sound;
@@ -489,9 +488,8 @@ static lk_status conformer_params(const lk_hf_config *config, double out, double
 	return LK_OK;
 }
 
-/* gemma3n: a convolution net for images (timm's mobilenetv5_300m_enc: 294,126,912 parameters, which
- * gives 2,048 numbers) and a conformer for sound. Sequences are of text alone: a step has neither.
- */
+/* gemma3n: a convolution net for images (timm's mobilenetv5_300m_enc: 294,126,912 parameters,
+ * output width 2,048) and a conformer for sound. Sequences are text only: a step runs neither. */
 static lk_status join_gemma3n(const lk_hf_config *config, const lk_hf_config *unused,
                               lk_model *model, lk_error *err) {
 	lk_hf_config vision;
@@ -513,9 +511,8 @@ static lk_status join_gemma3n(const lk_hf_config *config, const lk_hf_config *un
 	return LK_OK;
 }
 
-/* Parameters of qwen3_omni's encoder of sound: convolutions of w channels that halve frames of
- * `bins` numbers and their number three times, an encoder of width d, two products to `out`
- * numbers. */
+/* Parameters of qwen3_omni's audio encoder: convolutions of w channels that halve frames of `bins`
+ * values and their number three times, an encoder of width d, two products to `out` columns. */
 static lk_status omni_sound(const lk_hf_config *config, double out, double *sum, lk_error *err) {
 	lk_hf_config sound;
 	int layers = 32, width = 1280, ffn = 5120, bins = 128, channels = 480, given = (int)out;
@@ -540,12 +537,13 @@ static lk_status omni_sound(const lk_hf_config *config, double out, double *sum,
 }
 
 /* Parameters of qwen3_omni's vocoder: embedded codes, a transformer with scaled halves, then
- * convolutions that lengthen what they read (Qwen3OmniMoeCode2Wav). */
+ * upsampling convolutions (Qwen3OmniMoeCode2Wav). */
 static lk_status vocoder_params(const lk_hf_config *config, double *sum, lk_error *err) {
 	lk_hf_config wave;
 	int layers = 8, width = 1024, ffn = 3072, heads = 16, kv = 16, codes = 2048, sets = 16,
 		last = 1536;
-	static const double longer[] = {2, 2}, faster[] = {8, 5, 4, 3}; /* all published ones */
+	static const double longer[] = {2, 2}, faster[] = {8, 5, 4, 3}; /* the same in all published
+	                                                                 * ones */
 	LK_TRY(lk_hf_part(
 		config, "code2wav_config",
 		"codebook_size|codebook_dim|hidden_size|max_position_embeddings|num_attention_heads|"
@@ -574,9 +572,9 @@ static lk_status vocoder_params(const lk_hf_config *config, double *sum, lk_erro
 	return LK_OK;
 }
 
-/* Parameters of qwen3_omni's speech generator: a language model of codes, projections of
- * the thinker's states to it, and a small one that predicts the other codes of a moment, with a
- * table and a head for each. */
+/* Parameters of qwen3_omni's speech generator: a language model of codes, projections of the
+ * thinker's states to it, and a small one that predicts the other codes of a frame, with a table
+ * and a head for each. */
 static lk_status talker_params(const lk_hf_config *config, double *sum, lk_error *err) {
 	const lk_value *talker = lk_hf_find(config, "talker_config");
 	lk_hf_config part = *config;
@@ -595,7 +593,8 @@ static lk_status talker_params(const lk_hf_config *config, double *sum, lk_error
 	return LK_OK;
 }
 
-/* qwen3_omni: the thinker sees as qwen3_vl does. What hears and what speaks is in no step. */
+/* qwen3_omni: the thinker's vision is that of qwen3_vl. Audio encoder and speech generator run in
+ * no step. */
 static lk_status join_omni(const lk_hf_config *config, const lk_hf_config *vision, lk_model *model,
                            lk_error *err) {
 	lk_hf_config whole = *config;
@@ -610,7 +609,7 @@ static lk_status join_omni(const lk_hf_config *config, const lk_hf_config *visio
 }
 
 /* minicpmv: slices of image_size pixels, whose tokens learned queries read (Resampler of its
- * modeling file: heads of 128, norms of queries, keys and output); a product more. Positions are
+ * modeling file: heads of 128, norms of queries, keys and output); one more product. Positions are
  * those of the encoder's own images. */
 static lk_status join_minicpmv(const lk_hf_config *config, const lk_hf_config *vision,
                                lk_model *model, lk_error *err) {
@@ -638,7 +637,7 @@ static lk_status join_minicpmv(const lk_hf_config *config, const lk_hf_config *v
 	return LK_OK;
 }
 
-/* One token of an image is compared with one of a text. */
+/* Contrastive pair: one token of an image is compared with one of a text. */
 static lk_status join_pair(const char *name, const lk_hf_config *vision, lk_model *model,
                            double loose, lk_error *err) {
 	lk_tower *tower = &model->tower;
@@ -653,7 +652,7 @@ static lk_status join_pair(const char *name, const lk_hf_config *vision, lk_mode
 	return LK_OK;
 }
 
-/* clip: the token of the class and the text's last are projected; a temperature. */
+/* clip: the class token and the text's last token are projected; a temperature. */
 static lk_status join_clip(const lk_hf_config *config, const lk_hf_config *vision, lk_model *model,
                            lk_error *err) {
 	model->tower.project.width[0] = 512;
@@ -662,8 +661,8 @@ static lk_status join_clip(const lk_hf_config *config, const lk_hf_config *visio
 	                 (double)model->hidden * model->tower.project.width[0] + 1, err);
 }
 
-/* siglip: the image's tokens are pooled by attention of one learned query, with an MLP of its own,
- * whose operations, 1 % of the encoder's, are left out; a temperature and a bias. */
+/* siglip: the image's tokens are pooled by attention of one learned query, with an MLP whose
+ * operations, 1 % of the encoder's, are left out; a temperature and a bias. */
 static lk_status join_siglip(const lk_hf_config *config, const lk_hf_config *vision,
                              lk_model *model, lk_error *err) {
 	double h = model->tower.hidden, f = model->tower.ffn,
@@ -682,8 +681,8 @@ static lk_status join_siglip(const lk_hf_config *config, const lk_hf_config *vis
 
 typedef struct lk_hf_joint {
 	const char *type;    /* model_type of the whole config */
-	const char *text;    /* where the language model's part states none */
-	const char *encoder; /* where vision_config states no model_type; NULL: in no step */
+	const char *text;    /* default for the language model's part */
+	const char *encoder; /* default of vision_config's model_type; NULL: runs in no step */
 	joint_fn join;
 	const char *known; /* members of the whole config that are read or shape nothing */
 } lk_hf_joint;
@@ -756,7 +755,7 @@ bool lk_hf_beside_tower(const lk_hf_config *config, const char *name) {
 	return strcmp(name, "vision_config") == 0 || lk_hf_listed(name, joint->known);
 }
 
-/* Positions of a table that has one row for each token. */
+/* Positions of a table with one row per token. */
 static lk_status tower_positions(const lk_hf_config *vision, lk_tower *tower, lk_error *err) {
 	int side = tower->patch > 0 ? tower->image / tower->patch : 0;
 	if (side < 1 || side > 4096) {
@@ -801,7 +800,7 @@ lk_status lk_hf_tower(const lk_hf_config *config, lk_model *model, lk_error *err
 	return tower_positions(&vision, &model->tower, err);
 }
 
-/* ---- what the text_config of a joined model may leave out ---- */
+/* ---- defaults of the text_config of a joined model ---- */
 
 void lk_hf_text_defaults(const lk_hf_config *config, const char *type, lk_model *model) {
 	bool mistral = strcmp(type, "mistral") == 0;

@@ -1,6 +1,6 @@
-/* hf_unread.c: members of a config that no reader requested. Apart from the shape of a network a
- * config.json holds tokens, dropout, how to initialise, how to generate. What is left after those
- * could be a part of the network that is not understood. */
+/* hf_unread.c: members of a config that no reader requested. In addition to the shape of a network,
+ * a config.json holds tokens, dropout, initialisation and generation settings. Anything else could
+ * be an unknown part of the network. */
 #include <fnmatch.h>
 #include <stdio.h>
 #include <string.h>
@@ -8,10 +8,10 @@
 #include "base/check.h"
 #include "model/network/hf.h"
 
-/* Names of bookkeeping, as patterns of file names, with blanks between them: the library's, tokens,
- * numerics, initialisation, generation, other software. `name=value` is neutral with that value
- * alone. A member that is not here, that no reader requested and that is switched on is refused, so
- * that nothing which shapes a network passes in silence. */
+/* Bookkeeping names, as file name patterns separated by blanks: the library's, tokens, numerics,
+ * initialisation, generation, other software. `name=value` is neutral only with that value. A
+ * member that is not listed, was not requested and is switched on is refused, so that nothing that
+ * shapes a network is ignored silently. */
 static const char harmless[] =
 	"_* *_version *token_id *token_ids *token_index *dropout* *_drop *pdrop *_eps *_epsilon "
 	"initializer_* init_* *_init_value *_std attn_implementation* *_aux_loss_* aux_loss_alpha "
@@ -72,7 +72,7 @@ static const char harmless[] =
 	"freeze_config ignore_index loss_type use_flash_* use_fused_* use_triton* use_sdpa "
 	"use_xformers";
 
-/* Whether the value is the one that a pattern ends with, "name=value". */
+/* Whether the value equals the one at the end of a pattern "name=value". */
 static bool value_is(const lk_value *value, const char *text) {
 	switch (value->kind) {
 	case LK_JSON_STRING:

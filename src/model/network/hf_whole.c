@@ -1,13 +1,13 @@
-/* hf_whole.c: language models that see whose configs state the language model alone: the encoder of
- * images is fixed in their code (Molmo, arXiv 2409.17146; Phi-4-multimodal, 2503.01743). */
+/* hf_whole.c: vision-language models whose configs state only the language model: the image encoder
+ * is fixed in their code (Molmo, arXiv 2409.17146; Phi-4-multimodal, 2503.01743). */
 #include "model/network/hf.h"
 
 #include <math.h>
 
-/* molmo states its language model alone; the rest is fixed (its config.py: VisionBackboneConfig):
- * CLIP's ViT-L/14 of 336 pixels without its last layer and norm, of which two layers' outputs side
- * by side are pooled 2 x 2, and a gated MLP as wide as the language model's. Of two learned
- * paddings of images, and of 128 more tokens, nothing is read in a step of whole crops. */
+/* molmo's config states only the language model; the rest is fixed (its config.py:
+ * VisionBackboneConfig): CLIP's ViT-L/14 of 336 pixels without its last layer and norm; two layers'
+ * concatenated outputs are pooled 2 x 2, then a gated MLP as wide as the language model's. A step
+ * of whole crops reads neither the two learned image paddings nor the 128 extra tokens. */
 lk_status lk_hf_molmo(const lk_hf_config *config, lk_model *model, lk_error *err) {
 	bool qk_norm = false;
 	LK_TRY(lk_hf_flag(config, "attention_layer_norm", &qk_norm, err));
@@ -16,7 +16,7 @@ lk_status lk_hf_molmo(const lk_hf_config *config, lk_model *model, lk_error *err
 	if (lk_hf_find(config, "layer_norm_type") && !lk_hf_says(config, "layer_norm_type", "rms"))
 		return lk_hf_wrong_kind(config, lk_hf_find(config, "layer_norm_type"), "layer_norm_type",
 		                        "rms", err);
-	model->ffn /= 2; /* both inputs of the gated MLP together */
+	model->ffn /= 2; /* joint width of both inputs of the gated MLP */
 	model->window = 0;
 	LK_TRY(lk_hf_heads(config, model, err));
 	if (model->hidden > 1 << 20) return LK_OK; /* lk_model_check refuses it */
@@ -43,10 +43,10 @@ lk_status lk_hf_molmo(const lk_hf_config *config, lk_model *model, lk_error *err
 	return LK_OK;
 }
 
-/* Parameters of phi4mm's encoder of sound, a conformer of width d on frames of `bins` numbers:
+/* Parameters of phi4mm's audio encoder, a conformer of width d on frames of `bins` values:
  * convolutions of C channels that halve them three times; two gated MLPs of f, attention, two
  * products around a separable convolution of K; a table of distances. Two products to the language
- * model, once for sound alone and once for sound with images. */
+ * model, separate ones for sound only and for sound with images. */
 static lk_status phi4mm_sound(const lk_hf_config *sound, double out, double *sum, lk_error *err) {
 	lk_hf_config distances, nemo;
 	int layers = 24, width = 1024, ffn = 1536, heads = 16, kernel = 3, channels = 1024, bins = 80,
@@ -74,7 +74,7 @@ static lk_status phi4mm_sound(const lk_hf_config *sound, double out, double *sum
 	return LK_OK;
 }
 
-/* Adapters of low rank that are stored with the network, on all products of its layers. */
+/* Low-rank adapters stored with the network, on all products of its layers. */
 static lk_status stored_adapters(const lk_hf_config *config, const char *name,
                                  const lk_model *model, double *sum, lk_error *err) {
 	lk_hf_config adapter;
@@ -89,8 +89,8 @@ static lk_status stored_adapters(const lk_hf_config *config, const char *name,
 }
 
 /* phi4mm: SigLIP's encoder for crops of 448 pixels, read before its last layer; the rest of it, a
- * layer, a norm and a pooling head, is stored (Phi4MultimodalVisionModel). Tokens are averaged 2
- * x 2. Sequences are of text and images: what hears, and adapters for both, are in no step. */
+ * layer, a norm and a pooling head, is stored (Phi4MultimodalVisionModel). Tokens are averaged 2 x
+ * 2. Sequences are text and images: the audio encoder, and adapters for both, run in no step. */
 lk_status lk_hf_phi4mm(const lk_hf_config *config, lk_model *model, lk_error *err) {
 	static const char known[] =
 		"activation|activation_checkpointing|attention_dim|attention_heads|batch_norm|bias_in_glu|"

@@ -1,14 +1,14 @@
-/* layers.c: the ordered list of layers. A list is written as items with a blank between them, each
- * a repeat (1 where there is none) and the letters of a layer; a network whose layers repeat states
- * periods instead: the first so many dense, one in so many with experts, one in so many that
- * attends fully. */
+/* layers.c: the ordered list of layers. A list is written as items separated by blanks, each an
+ * optional repeat (default 1) and the letters of a layer; a network with repeating layers states
+ * periods instead: the number of leading dense layers, one in N with experts, one in N with full
+ * attention. */
 #include <ctype.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "model/network/parts.h"
 
-/* Reads one item at *text and moves *text past it; false at the end or where it is not an item. */
+/* Read one item at *text and move *text past it; false at the end or if it is not an item. */
 static bool read_item(const char **text, const lk_model *model, lk_layer *out, int *repeat) {
 	const char *at = *text + strspn(*text, " ");
 	long times = 0;
@@ -26,7 +26,7 @@ static bool read_item(const char **text, const lk_model *model, lk_layer *out, i
 		if (ffn == LK_FFN_DENSE)
 			while (isdigit((unsigned char)at[1]) && out->width < 1 << 24)
 				out->width = 10 * out->width + (*++at - '0');
-		if ((out->mixers & mixer) || (ffn && out->ffn)) return false; /* twice */
+		if ((out->mixers & mixer) || (ffn && out->ffn)) return false; /* given twice */
 		local |= *at == 'w' || *at == 'c';
 		out->across |= *at == 'x';
 		out->chunked |= *at == 'c';
@@ -40,7 +40,7 @@ static bool read_item(const char **text, const lk_model *model, lk_layer *out, i
 	return letters;
 }
 
-/* The layer of an order; all zero where that is no list of layers. */
+/* The layer of an order; all zero if that is not a list of layers. */
 static lk_layer listed_layer(const lk_model *model, int layer) {
 	const char *at = model->order;
 	int first = 0, repeat;
@@ -116,8 +116,8 @@ bool lk_layer_repeats(const lk_model *model, int layer) {
 	if (model->network == LK_NET_DIFFUSION)
 		return lk_dit_block_at(model, layer) == lk_dit_block_at(model, layer - 1);
 	if (lk_model_reuses(model, layer) != lk_model_reuses(model, layer - 1)) return false;
-	/* of periods, what may differ inside a stack of layers: searches ask this for each layer of
-	 * each layout */
+	/* with periods, the fields that may differ within a stack: searches query this for each layer
+	 * of each layout */
 	if (!model->order[0])
 		return period_has_experts(model, layer) == period_has_experts(model, layer - 1) &&
 		       period_window(model, layer) == period_window(model, layer - 1);
@@ -152,7 +152,7 @@ bool lk_model_order_valid(const lk_model *model) {
 
 enum { LAYER_TEXT = LK_MIXER_KINDS + 16 };
 
-/* The letters of a layer, at most one for each mixer and one more, and a width. */
+/* Write the letters of a layer, at most one per mixer plus one, and a width. */
 static void layer_letters(const lk_layer *layer, char out[LAYER_TEXT]) {
 	size_t used = 0;
 	for (int i = 0; i < LK_MIXER_KINDS; i++) {
@@ -169,7 +169,7 @@ static void layer_letters(const lk_layer *layer, char out[LAYER_TEXT]) {
 		snprintf(out + used, LAYER_TEXT - used, "%d", layer->width);
 }
 
-/* The layers after which a list begins anew; all of them where it does not. */
+/* The number of layers after which a list repeats; all of them if it does not. */
 static int list_period(const lk_layer *layers, int count) {
 	for (int period = 1; period < count; period++) {
 		int i = period;

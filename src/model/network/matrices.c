@@ -1,11 +1,10 @@
-/* matrices.c: the weight matrices of a layer one by one, y[out] = W[out, in] x[in]: what optimizers
- * that work on whole matrices see (Muon, SOAP, Shampoo). Those of a mixer are in its file, beside
- * their sum; over a layer both sums are the same. Queries, keys, values and an output gate are
- * matrices of their own even where one product makes them all, as Megatron-LM splits them for Muon.
- */
+/* matrices.c: the weight matrices of a layer one by one, y[out] = W[out, in] x[in], for optimizers
+ * on whole matrices (Muon, SOAP, Shampoo). A mixer's are in its file, next to their sum; over a
+ * layer both sums agree. Queries, keys, values and an output gate are separate matrices even if one
+ * product makes them all, as Megatron-LM splits them for Muon. */
 #include "model/network/parts.h"
 
-/* An MLP of `count` copies; `joined`: gate and input are one matrix. */
+/* Add `count` copies of an MLP; `joined`: gate and input are one matrix. */
 static void add_mlp(const lk_model *model, double hidden, double width, double count, bool joined,
                     lk_matrices *list) {
 	double inputs = model->gated ? 2 : 1, rows = joined ? inputs : 1;
@@ -27,7 +26,7 @@ static void add_expert_matrices(const lk_model *model, bool joined, lk_matrices 
 	add_mlp(model, hidden, model->shared_ffn, 1, joined, list);
 }
 
-/* Zamba2: those of each use of a shared set. */
+/* Zamba2: matrices of each use of a shared set. */
 static void add_use_matrices(const lk_model *model, lk_matrices *list) {
 	double h = model->hidden, in = lk_model_attention_inputs(model), d = model->head_dim,
 		   mlp = model->use_mlp_rank, qkv = model->use_qkv_rank;
@@ -53,7 +52,7 @@ void lk_model_matrices(const lk_model *model, int layer, bool joined, lk_matrice
 	if (lk_model_reuses(model, layer)) return;
 	for (int i = 0; i < LK_MIXER_KINDS; i++)
 		if (made.mixers & lk_mixer_kinds[i].mixer) lk_mixer_kinds[i].matrices(seen, out);
-	if (model->network == LK_NET_ENCDEC && layer >= model->layers) /* and cross-attention */
+	if (model->network == LK_NET_ENCDEC && layer >= model->layers) /* plus cross-attention */
 		for (int i = 0; i < out->count; i++) out->at[i].count *= 2;
 	lk_streams_matrices(model, out);
 	if (made.ffn == LK_FFN_EXPERTS) add_expert_matrices(model, joined, out);

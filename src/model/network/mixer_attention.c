@@ -6,9 +6,9 @@
  *     latent (MLA)    h q + q a (n + e) + h (r + e) + r a (n + v) + a v h
  *     its indexer     q Hi Di + h Di + h Hi, a norm of Di
  *
- * Multiply-adds beyond the matrices: a (d_qk + d_v) for each pair of query and key. With an indexer
- * a query meets its best k keys in the latent space, 2r + e wide, after Hi (Di + 1) for each pair
- * that is scored (arXiv 2512.02556). */
+ * Multiply-adds in addition to the matrices: a (d_qk + d_v) per pair of query and key. With an
+ * indexer a query attends to its best k keys in the latent space, 2r + e wide, plus Hi (Di + 1) per
+ * scored pair (arXiv 2512.02556). */
 #include "model/network/parts.h"
 
 static lk_weights head_attention(const lk_model *model) {
@@ -76,7 +76,7 @@ static void head_matrices(const lk_model *model, lk_matrices *list) {
 	lk_matrices_add(list, h, v, 1, LK_CUT_IN);
 }
 
-/* Tensor parallelism leaves what comes before the heads, and the indexer, whole on every rank. */
+/* Tensor parallelism keeps the matrices before the heads, and the indexer, whole on every rank. */
 static void latent_matrices(const lk_model *model, lk_matrices *list) {
 	double h = model->hidden, a = model->heads, q = a * (model->qk_nope + model->qk_rope),
 		   from = model->q_lora > 0 ? model->q_lora : h;
@@ -122,8 +122,8 @@ double lk_attention_core(const lk_model *model, const lk_layer *layer, double s)
 		return model->heads * latent * causal_pairs(s, best) +
 		       model->index_heads * (model->index_dim + 1.0) * causal_pairs(s, 0);
 	}
-	/* every token against every position between tokens, as query and as key; that the rows of
-	 * these are projected, once for all sequences, is left out */
+	/* every token with every position between tokens, as query and as key; the projection of the
+	 * position rows, once for all sequences, is left out */
 	double relative = 2.0 * model->relative_rows * s * model->heads * model->head_dim;
 	return pair_width(model) * layer_pairs(s, layer) + relative;
 }

@@ -7,8 +7,8 @@
  *
  *     h (2 kd + vd + Hv + 2 r) + r (kd + vd) + vd h; convolution, decay Hv + kd, a norm of d_v
  *
- * The recurrence takes four products of d_k d_v for each value head and token: what the state says
- * of the key, its erasure, the new value, the output. */
+ * The recurrence takes four products of d_k d_v per value head and token: reading the state with
+ * the key, erasing that, writing the new value, the output. */
 #include "model/network/parts.h"
 
 /* Columns of the first product. */

@@ -1,6 +1,6 @@
 /* mixer_rwkv.c: RWKV, hidden size h, time mix of width A in heads of S, MLP of width f. Version 4
- * (arXiv 2305.13048) as the transformers library has it, 5 and 6 (2404.05892) as the authors' code
- * for it, 7 (2503.14456) as fla-org/flash-linear-attention has it:
+ * (arXiv 2305.13048) as in the transformers library, 5 and 6 (2404.05892) as in the authors' code
+ * for it, 7 (2503.14456) as in fla-org/flash-linear-attention:
  *
  *     time mix  matrices, parameters of them
  *     4         keys, values, receptance, output: 4 h A
@@ -14,15 +14,15 @@
  *     6         6 mixes, decay, bonus, the norm
  *     7         6 mixes, biases of three low ranks, three factors, the norm
  *
- * Channel mix: 2 h f as every MLP; the receptance, h h, and 2 mixes; in version 7 one mix alone.
+ * Channel mix: 2 h f as every MLP; the receptance, h h, and 2 mixes; in version 7 only one mix.
  *
  * The first layer of version 7 has no low rank of values, but it is counted (0.02 % of 1.5
- * billion). The recurrence takes about 10 operations for each channel and token in version 4, whose
- * states are one number a channel. With states of S x S for each head it takes 6 S; in version 7,
- * which also removes what a key held, 10 S. */
+ * billion). The recurrence takes about 10 operations per channel and token in version 4, whose
+ * state is one number per channel. With S x S states per head it takes 6 S; in version 7, which
+ * also removes a key's old value, 10 S. */
 #include "model/network/parts.h"
 
-/* Low ranks of the time mix: each is a pair of products from h numbers to A. */
+/* Sum of the time mix's low ranks; each is a pair of products, from h to the rank to A. */
 static double low_ranks(const lk_model *model) {
 	const int *rank = model->rwkv_ranks;
 	if (model->rwkv == 6) return rank[1];
@@ -36,7 +36,7 @@ lk_weights lk_rwkv_weights(const lk_model *model) {
 	if (model->rwkv >= 5) sum.others += 2 * a;
 	if (model->rwkv == 6) {
 		sum.matrices += 2 * 5 * h * model->rwkv_ranks[0];
-		sum.others += h; /* of the mix that the low ranks read */
+		sum.others += h; /* the mix that the low-rank pairs read */
 	}
 	if (model->rwkv == 7) sum.others += 4 * a;
 	return sum;
@@ -59,7 +59,7 @@ void lk_rwkv_matrices(const lk_model *model, lk_matrices *list) {
 
 double lk_rwkv_core(const lk_model *model, const lk_layer *layer, double s) {
 	(void)layer;
-	double each = 5; /* of the fourth: one state a channel */
+	double each = 5; /* version 4: one state per channel */
 	if (model->rwkv == 7) each = 5.0 * model->rwkv_head;
 	else if (model->rwkv >= 5) each = 3.0 * model->rwkv_head;
 	return s * each * model->rwkv_inner;

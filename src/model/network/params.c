@@ -1,6 +1,6 @@
 /* params.c: exact parameter counts, part by part, as the transformers library counts them. A
- * layer's are the sum of its mixers, its feed-forward and its norms; with hidden size h, MLP width
- * f:
+ * layer's count is the sum of its mixers, its feed-forward and its norms; with hidden size h, MLP
+ * width f:
  *
  *     mixers     each in its file, mixer_*.c
  *     MLP        3*h*f (gated) or 2*h*f
@@ -50,13 +50,13 @@ static lk_layer_weights conv_weights(const lk_model *model, int layer) {
 	                          .norms = {0, lk_convnet_unit_norms(model, &unit)}};
 }
 
-/* Norms over the hidden size: a layer of one half has that half's. */
+/* Norms over the hidden size: a layer with one half has only that half's. */
 static double layer_norms(const lk_model *model, const lk_layer *layer) {
 	bool half = !layer->mixers || layer->ffn == LK_FFN_NONE;
 	return half ? (model->norms_per_layer + 1) / 2 : model->norms_per_layer;
 }
 
-/* Zamba2: what each use of a shared set has of its own (Zamba2HybridLayer and its adapters). */
+/* Zamba2: weights of each use of a shared set (Zamba2HybridLayer and its adapters). */
 static lk_weights use_weights(const lk_model *model, const lk_layer *layer) {
 	double h = model->hidden, in = lk_model_attention_inputs(model), f = model->ffn,
 		   out = ((double)model->heads + 2 * model->kv_heads) * model->head_dim;
@@ -91,7 +91,7 @@ lk_layer_weights lk_layer_weights_of(const lk_model *model, int layer) {
 	if (made.ffn == LK_FFN_DENSE) lk_weights_add(&sum.mlp, lk_rwkv_channel_weights(model));
 	sum.norms.others =
 		(layer_norms(model, &made) + decoder) * lk_weights_norm(model, model->hidden);
-	if (attends) /* the norm of what attention reads */
+	if (attends) /* the norm of attention's input */
 		sum.norms.others += lk_weights_norm(model, lk_model_attention_inputs(model)) -
 		                    lk_weights_norm(model, model->hidden);
 	if (model->layer_scale) sum.norms.others += 2.0 * model->hidden;
@@ -140,7 +140,7 @@ double lk_model_tower_params(const lk_model *model) {
 	return lk_model_tower(model, &tower) ? lk_model_params(&tower) : 0;
 }
 
-/* A projector and those of layers in between. */
+/* A projector and those of intermediate layers. */
 static double projector_params(const lk_model *model) {
 	const lk_projector *project = &model->project;
 	return lk_model_projector_products(model) + project->norms +

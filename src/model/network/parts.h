@@ -1,26 +1,26 @@
-/* parts.h: inside the counts: what each kind of mixer has and does. One kind, one row of
- * lk_mixer_kinds and one file, mixer_*.c. */
+/* parts.h: internals of the counts: parameters and operations of each kind of mixer. One kind, one
+ * row of lk_mixer_kinds and one file, mixer_*.c. */
 #ifndef LK_MODEL_PARTS_H
 #define LK_MODEL_PARTS_H
 
 #include "model/network/model.h"
 
-/* Parameters: of matrices, with which every token is multiplied, and all others (biases, norms,
- * convolutions along the sequence). */
+/* Parameters: of matrices that multiply every token, and all others (biases, norms, convolutions
+ * along the sequence). */
 typedef struct lk_weights {
 	double matrices, others;
 } lk_weights;
 
 typedef struct lk_mixer_kind {
 	lk_mixer mixer;
-	char letter; /* in lk_model.order; attention has more */
+	char letter; /* in lk_model.order; attention has several */
 	lk_weights (*weights)(const lk_model *model);
-	/* The same matrices one by one, added to the list. */
+	/* Append the same matrices one by one to the list. */
 	void (*matrices)(const lk_model *model, lk_matrices *list);
-	/* Multiply-adds of a sequence of s tokens, forward, beyond one for each weight of a matrix and
-	 * token. Of recurrences those of the recurrence itself: what kernels do more is their own. */
+	/* Multiply-adds of a sequence of s tokens, forward, in addition to one per matrix weight and
+	 * token. For recurrences those of the recurrence itself, without the kernels' extra work. */
 	double (*core)(const lk_model *model, const lk_layer *layer, double s);
-	/* Numbers that a recurrence keeps of a sequence, with the window of its convolution. NULL:
+	/* Values that a recurrence keeps per sequence, with the window of its convolution. NULL:
 	 * attention keeps keys and values; RWKV's are not counted. */
 	double (*state)(const lk_model *model);
 } lk_mixer_kind;
@@ -52,25 +52,25 @@ double lk_rwkv_core(const lk_model *model, const lk_layer *layer, double s);
 lk_weights lk_conv_weights(const lk_model *model);
 void lk_conv_matrices(const lk_model *model, lk_matrices *list);
 double lk_conv_core(const lk_model *model, const lk_layer *layer, double s);
-/* What a channel mix has beyond an MLP; nothing in networks without. */
+/* A channel mix in addition to an MLP; zero in other networks. */
 lk_weights lk_rwkv_channel_weights(const lk_model *model);
 
-/* weights.c: a linear layer; a norm over `width` numbers. */
+/* weights.c: a linear layer; a norm over `width` elements. */
 lk_weights lk_weights_linear(double in, double out, bool bias);
 double lk_weights_norm(const lk_model *model, double width);
 void lk_weights_add(lk_weights *sum, lk_weights part);
-/* layers.c: the network as the mixers of a layer see it: where layers with a window have key/value
- * heads of their own, `room` with these. */
+/* layers.c: the network as the mixers of a layer see it: if layers with a window have their own
+ * key/value heads, `room` with these. */
 const lk_model *lk_model_seen(const lk_model *model, const lk_layer *layer, lk_model *room);
-/* Adds to the list; nothing where a side is 0. */
+/* Append to the list; nothing if a side is 0. */
 void lk_matrices_add(lk_matrices *list, double out, double in, double count, lk_cut cut);
 
-/* streams.c: what a layer, the embedding and the head have beside those of one stream; nothing in
- * networks of one. */
+/* streams.c: additions to a layer, the embedding and the head in networks with several streams;
+ * zero in others. */
 lk_weights lk_streams_layer(const lk_model *model);
 double lk_streams_embedding(const lk_model *model);
 double lk_streams_head(const lk_model *model);
-/* Matrices that every token passes before the first layer and after the last. */
+/* Matrices applied to every token before the first layer and after the last. */
 double lk_streams_edges(const lk_model *model);
 void lk_streams_matrices(const lk_model *model, lk_matrices *list);
 
@@ -78,9 +78,9 @@ typedef struct lk_layer_weights {
 	lk_weights mixers, mlp, router, experts, norms;
 } lk_layer_weights;
 lk_layer_weights lk_layer_weights_of(const lk_model *model, int layer);
-/* diffusion.c: of a block; what adaLN reads once a sample counts with the norms. */
+/* diffusion.c: weights of a block; what adaLN reads once per sample counts with the norms. */
 lk_layer_weights lk_dit_weights(const lk_model *model, int layer);
-/* The matrices of a block, but for adaLN's. */
+/* The matrices of a block, except adaLN's. */
 void lk_dit_matrices(const lk_model *model, int layer, lk_matrices *list);
 /* layers.c: whether the order is a list of layers. */
 bool lk_model_order_valid(const lk_model *model);

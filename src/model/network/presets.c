@@ -1,6 +1,7 @@
-/* presets.c: networks by name. A preset is a small HuggingFace config among the built-in data,
- * data/models/NAME.json, with its source in it; a run reads only the one it asks for. "_beside" is
- * how many parameters of the published network, an encoder of images, the config leaves out. */
+/* presets.c: networks by name. A preset is a small HuggingFace config in the built-in data,
+ * data/models/NAME.json, with its source in it; a run reads only the requested one. "_beside" is
+ * the number of parameters of the published network, such as an image encoder, that the config
+ * leaves out. */
 #include <ctype.h>
 #include <pthread.h>
 #include <stdbool.h>
@@ -65,8 +66,8 @@ static lk_status presets_parse(const char *name, const char *bytes, size_t size,
 	return status;
 }
 
-/* A name for comparing: lower case, without '-', '_' and blanks, except that one between two digits
- * stays as '-'. So "Llama-2-7b" is "llama2-7b", but "opt-1.3b" is not "opt-13b". */
+/* Normalise a name for comparison: lower case, without '-', '_' and blanks, except that one between
+ * two digits becomes '-'. So "Llama-2-7b" is "llama2-7b", but "opt-1.3b" is not "opt-13b". */
 static void canonical(const char *name, char *out, size_t size) {
 	size_t used = 0;
 	for (size_t i = 0; name[i] && used + 1 < size; i++) {
@@ -79,7 +80,7 @@ static void canonical(const char *name, char *out, size_t size) {
 	out[used] = '\0';
 }
 
-/* Presets that match: the last one's name and bytes, and the names of as many as a line holds. */
+/* Matching presets: the last one's name and bytes, and as many names as fit on a line. */
 struct found {
 	char name[NAME];
 	char names[160];
@@ -102,8 +103,8 @@ static lk_status hint_of_names(const struct found *match, lk_error *err) {
 	               match->unnamed);
 }
 
-/* Where a preset states a text among the ids of its repositories ("_ids", near its beginning);
- * NULL: nowhere. */
+/* The place of a text among a preset's repository ids ("_ids", near its beginning); NULL: not
+ * there. */
 static const char *presets_states(const char *bytes, size_t size, const char *text) {
 	enum { HEAD = 400 };
 	static const char key[] = "\"_ids\": [";
@@ -112,8 +113,8 @@ static const char *presets_states(const char *bytes, size_t size, const char *te
 	return found && found < end ? found : NULL;
 }
 
-/* The preset that states this id of a repository; else one with the same name of another owner, as
- * copies of a repository have it. */
+/* The preset that states this repository id; else one with the same name and another owner, as in
+ * copies of a repository. */
 static bool presets_by_id(const char *id, char *name, const char **bytes, size_t *size) {
 	char text[NAME + 4], mirror[NAME];
 	const char *owner = strchr(id, '/'), *found, *copy = NULL;
@@ -146,7 +147,7 @@ static void found_add(struct found *out, const char *name, const char *bytes, si
 	out->count++;
 }
 
-/* Presets of this name, however it is spelled; `begins`: those whose names begin with it. */
+/* Presets of this name in any spelling; `begins`: presets whose names begin with it. */
 static void presets_find(const char *text, bool begins, struct found *out) {
 	char name[NAME], plain[NAME], wanted[NAME];
 	size_t size;
@@ -161,7 +162,7 @@ static void presets_find(const char *text, bool begins, struct found *out) {
 	}
 }
 
-/* Endings of published names that change no shape. */
+/* Drop an ending of published names that does not change the shape. */
 static bool drop_ending(char *name) {
 	static const char *const endings[] = {
 		"-instruct", "-chat",      "-base",  "-hf",         "-it",          "-pt",      "-bf16",
@@ -184,7 +185,7 @@ static bool drop_ending(char *name) {
 	return false;
 }
 
-/* The first text after `mark` that ends with one of `ends`, as an id; false where there is none. */
+/* The first text after `mark` that ends with one of `ends`, as an id; false if not found. */
 static bool presets_cut_id(const char *bytes, const char *mark, const char *ends, char *out,
                            size_t size) {
 	const char *at = strstr(bytes, mark);
@@ -208,15 +209,15 @@ bool lk_model_hub_id(const char *preset, char out[LK_MODEL_ID]) {
 	return false;
 }
 
-/* ---- numbers in which a network was trained: "_trained" of a preset, options and source ---- */
+/* ---- training number formats: "_trained" of a preset, options and source ---- */
 
 static bool presets_same_shape(const lk_model *a, const lk_model *b) {
 	return a->layers == b->layers && a->hidden == b->hidden && a->vocab == b->vocab &&
 	       a->experts == b->experts && lk_model_params(a) == lk_model_params(b);
 }
 
-/* Whether a preset's file says of itself that it is of other sizes: reading all of it would be a
- * quarter of a prediction. */
+/* Whether a preset's file already states other sizes: reading all of it would take a quarter of a
+ * prediction. */
 static bool presets_other_size(const lk_value *tree, const lk_model *model) {
 	const lk_value *hidden = lk_json_get(tree, "hidden_size"),
 				   *vocab = lk_json_get(tree, "vocab_size");
@@ -248,13 +249,13 @@ lk_status lk_model_trained(lk_arena *arena, const lk_model *model, lk_trained *o
 	return LK_OK;
 }
 
-/* ---- networks that are known by name alone ----
+/* ---- networks known only by name ----
  *
- * data/model_names.csv: whose language model is a preset, and which are refused. */
+ * data/model_names.csv: those whose language model is a preset, and those that are refused. */
 
 struct name_row {
 	const char *wanted; /* canonical, without the owner */
-	size_t length;      /* of the longest beginning so far */
+	size_t length;      /* of the longest prefix so far */
 	char preset[NAME];  /* "": refused */
 	char reason[120];
 };
@@ -275,7 +276,7 @@ static lk_status presets_name_row(void *context, const lk_csv *csv, const int *a
 	return LK_OK;
 }
 
-/* The row of the longest beginning that the name has; of length 0 where there is none. */
+/* Find the row that is the longest prefix of the name; length 0 if none. */
 static lk_status presets_named(const char *name, struct name_row *row, lk_error *err) {
 	static const char *const columns[] = {"prefix", "preset", "reason"};
 	static const lk_csv_table table = {.columns = columns,
@@ -322,7 +323,7 @@ static void presets_with_word(const char *wanted, struct found *out) {
 
 static lk_status presets_unknown(const char *wanted, lk_error *err) {
 	enum {
-		SAYS_SOMETHING = 3 /* characters of a beginning */
+		SAYS_SOMETHING = 3 /* characters of a prefix */
 	};
 	if (names_recommender(wanted)) {
 		lk_fail(err, LK_ERR_INPUT, NULL,
@@ -358,9 +359,9 @@ static lk_status presets_unknown(const char *wanted, lk_error *err) {
 	return LK_ERR_INPUT;
 }
 
-/* The part of a name that is the network which another was trained from: the end
- * ("Llama-3.1-8B" of "Hermes-3-Llama-3.1-8B"), or the beginning up to the size ("Llama-3-8b" of
- * "Llama-3-8b-sft-mixture"). False: it has none. */
+/* The part of a name that is the network which another was trained from: the end ("Llama-3.1-8B" of
+ * "Hermes-3-Llama-3.1-8B"), or the beginning up to the size ("Llama-3-8b" of
+ * "Llama-3-8b-sft-mixture"). False: no such part. */
 static bool presets_base(const char *name, char base[2 * NAME]) {
 	static const char *const families[] = {"llama", "mistral-", "mixtral", "qwen", "gemma", "phi"};
 	const char *owner = strrchr(name, '/'), *start = owner ? owner + 1 : name;
@@ -382,7 +383,7 @@ static bool presets_base(const char *name, char base[2 * NAME]) {
 	return false;
 }
 
-/* Presets that state an id which is the name after its owner. */
+/* Presets that state an id whose name part equals `part`. */
 static void presets_by_part(const char *part, struct found *out) {
 	char text[NAME + 4], name[NAME];
 	size_t size;
@@ -393,8 +394,8 @@ static void presets_by_part(const char *part, struct found *out) {
 		if (presets_states(bytes, size, text)) found_add(out, name, bytes, size);
 }
 
-/* Presets of the name itself; else whose published name it is; else both without its endings. A
- * name that is the beginning of others is none of theirs. */
+/* Find presets by name, else by published name, else both without endings. A name that is a prefix
+ * of others does not match them here. */
 static void presets_search(const char *name, struct found *match) {
 	const char *owner = strrchr(name, '/');
 	char wanted[2 * NAME];
@@ -473,7 +474,7 @@ int lk_model_preset_count(void) {
 	return count;
 }
 
-/* All presets, parsed when the first one is requested by number; never changed afterwards. */
+/* All presets, parsed at the first request by number; constant afterwards. */
 static struct {
 	pthread_once_t once;
 	lk_model *models;

@@ -1,5 +1,5 @@
-/* streams.c: a network of n streams of h numbers (Gemma 3n), low rank r, p numbers of each token
- * for each of L layers, from tables of V rows:
+/* streams.c: a network of n streams of h numbers (Gemma 3n), low rank r, p values per token for
+ * each of L layers, from tables of V rows:
  *
  *     layer      n h + n n n + n n, a norm and a scale of h; 2 h r, a norm; 2 h p, a norm
  *     embedding  V p L + h p L + p, (n - 1) h h

@@ -1,5 +1,5 @@
-/* tower.c: an encoder of images before a language model (ViT, arXiv 2010.11929) as the network that
- * it is: patches, layers, a projector in the place of the head. */
+/* tower.c: an image encoder before a language model (ViT, arXiv 2010.11929) as a network of its
+ * own: patches, layers, a projector instead of the head. */
 #include <stdio.h>
 
 #include "model/network/parts.h"
@@ -41,7 +41,7 @@ bool lk_model_tower(const lk_model *model, lk_model *out) {
 		.loose = tower->loose,
 		.project = tower->project,
 	};
-	if (tower->window > 0) { /* windows that do not overlap */
+	if (tower->window > 0) { /* windows do not overlap */
 		out->window = tower->window;
 		if (tower->full_every > 1)
 			snprintf(out->order, sizeof out->order, "%dc- *-", tower->full_every - 1);
@@ -66,12 +66,12 @@ static double projected_tokens(int image, int patch, const lk_projector *project
 }
 
 double lk_model_projected_tokens(const lk_model *model) {
-	if (model->project.inputs > 0) return lk_model_image_tokens(model); /* classes too */
+	if (model->project.inputs > 0) return lk_model_image_tokens(model); /* class tokens included */
 	return projected_tokens(model->image, model->patch, &model->project);
 }
 
 double lk_tower_tokens(const lk_tower *tower) {
-	if (tower->crossed) { /* as the encoder gives them */
+	if (tower->crossed) { /* directly from the encoder */
 		double side = tower->patch > 0 ? tower->image / tower->patch : 0;
 		return (side * side + tower->class_token) * (tower->tiles > 1 ? tower->tiles : 1);
 	}
@@ -110,7 +110,7 @@ double lk_model_pool_reads(const lk_model *model) {
 	return pool->before > 0 ? pool->before : pool->inputs;
 }
 
-/* Learned queries are as wide as what is made of them. */
+/* Learned queries are as wide as the projected ones. */
 static double pool_query(const lk_model *model) {
 	const lk_pool *pool = &model->project.pool;
 	return (pool->queries > 0 ? pool->width : lk_model_pool_reads(model)) * (double)pool->width;
