@@ -1,5 +1,5 @@
-/* emit_loops.c: how a pass over the elements of one value meets the tensors that it reads and
- * writes: which dims are one loop, and how far apart elements are along each. */
+/* emit_loops.c: loops of a pass over the elements of one value, with the tensors that it reads and
+ * writes: which dims become one loop, and the strides of elements along each. */
 #include <string.h>
 
 #include "lang/emit/emit_internal.h"
@@ -14,7 +14,7 @@ static bool loops_sliced(const lc_node *node, const lc_program *program, int axi
 	       node->layout[axis].dim == d;
 }
 
-/* Whether a place holds all elements along dim d of its tensor that the pass has. */
+/* Whether a place has all elements that the pass has along dim d of its tensor. */
 static bool loops_inner(const lc_program *program, const lc_place *place, int d) {
 	for (int a = 0; a < program->axis_count; a++) {
 		if (place->kind == LC_PLACE_WHOLE &&
@@ -27,7 +27,7 @@ static bool loops_inner(const lc_program *program, const lc_place *place, int d)
 	return true;
 }
 
-/* Dim d of a reduction's operand as a dim of its result; -1 where it is gone. */
+/* Dim d of a reduction's operand as a dim of its result; -1 if it was removed. */
 static int loops_kept(const lc_node *node, int d) {
 	int at = d;
 	if (node->dims >> d & 1) return -1;
@@ -45,7 +45,7 @@ lc_place lc_place_of(const lc_program *program, int space, lc_place_kind kind, i
 		int d = k - (over->rank - value->rank);
 		bool there = k < over->rank && d >= 0 && (value->dim[d] != 0 || over->dim[k] == 0);
 		if (kind == LC_PLACE_RED && k < over->rank && over->dim[k] == 0)
-			there = false; /* one element moves nothing, where a loop goes over a summed dim, too */
+			there = false; /* one element does not move, even if a loop covers a summed dim */
 		place.dim[k] = (int8_t)(!there                 ? -1
 		                        : kind == LC_PLACE_RED ? loops_kept(loops_node(program, id), d)
 		                                               : d);
@@ -54,7 +54,7 @@ lc_place lc_place_of(const lc_program *program, int space, lc_place_kind kind, i
 	return place;
 }
 
-/* Whether dim k goes on where dim `last` ends, in every place. */
+/* Whether dim k continues dim `last` in every place. */
 static bool loops_joins(int last, int k, const lc_place *places, int count) {
 	for (int i = 0; i < count; i++) {
 		const lc_place *at = &places[i];
@@ -67,7 +67,7 @@ static bool loops_joins(int last, int k, const lc_place *places, int count) {
 lc_loops lc_loops_of(const lc_program *program, int space, const lc_place *places, int count) {
 	lc_loops loops = {.space = space};
 	int rank = loops_node(program, space)->rank,
-		last = -1; /* the last dim that has more than one element */
+		last = -1; /* the last dim with more than one element */
 	for (int k = 0; k < rank; k++) {
 		bool single = loops_node(program, space)->dim[k] == 0;
 		if (loops.count == 0 || (!single && last >= 0 && !loops_joins(last, k, places, count)))
@@ -86,7 +86,7 @@ bool lc_place_dense(const lc_program *program, const lc_loops *loops, const lc_p
 	return true;
 }
 
-/* The last dim of loop l that the place has, of those with more than one element; -1: none. */
+/* The last dim of loop l in the place with more than one element; -1: none. */
 static int last_dim(const lc_program *program, const lc_loops *loops, const lc_place *place,
                     int l) {
 	for (int k = loops->first[l + 1]; k-- > loops->first[l];)
@@ -105,5 +105,7 @@ void lc_place_stride(const lc_program *program, const lc_loops *loops, const lc_
 	const lc_node *value = loops_node(program, place->id);
 	*from = last_dim(program, loops, place, l) + 1;
 	*rank = value->rank;
-	while (*from > 0 && *from < *rank && value->dim[*from] == 0) ++*from; /* dims of one element */
+	while (*from > 0 && *from < *rank && value->dim[*from] == 0)
+		++*from; /* skip dims of one
+	                                                                         element */
 }

@@ -1,6 +1,6 @@
-/* emit_mpi_map.c: MAP steps in C: a function with loops over the elements that a rank holds.
- * Numbers are computed before the loops; each named value is a variable inside; stores come last;
- * reductions are kept in double and stored after. */
+/* emit_mpi_map.c: MAP steps in C: a function with loops over a rank's elements. Numbers are
+ * computed before the loops; each named value is a variable inside; stores come last; reductions
+ * are kept in double and stored after. */
 #include <string.h>
 
 #include "lang/emit/emit_internal.h"
@@ -10,18 +10,18 @@ enum { POINTER = 160, SUMS = 64 };
 
 /* ---- names ---- */
 
-/* "p_r"; of a slice that is read in place "pv_r", for the slice itself may be stored, too. */
+/* "p_r"; for a slice that is read in place "pv_r", because the slice itself may be stored, too. */
 
 /* ---- indices ---- */
 
-/* Strides are products of extents: of the loops below where the place is as dense as the pass, else
+/* Strides are products of extents: of the inner loops if the place is as dense as the pass, else
  * variables s_NAME_i. */
 
 /* ---- expressions ---- */
 
-/* In a ring: the last addition of its reduce-scatter, of what came and of what this rank has. */
+/* In a ring: the last addition of its reduce-scatter, of the arrived part and this rank's. */
 
-/* What a value is made of, as it will be stored or kept. */
+/* Write a value's operation, in the form to be stored or kept. */
 static void mpi_map_put_made(lc_pass *pass, int id, bool stored) {
 	LK_ASSERT(id >= 0 && (size_t)id < pass->p->nodes.count);
 	lc_text t = lc_map_text(pass);
@@ -58,7 +58,7 @@ static bool mpi_map_is_stored(const lc_pass *pass, int owner) {
 	return false;
 }
 
-/* A state that is read in slices and written in one pass is one memory by two pointers. */
+/* Whether a state is read in slices and written in one pass: one memory by two pointers. */
 static bool aliased(const lc_pass *pass, const lc_place *at) {
 	int found = 0;
 	for (size_t i = 0; i < pass->places.count; i++)
@@ -69,7 +69,7 @@ static bool aliased(const lc_pass *pass, const lc_place *at) {
 	return found > 1;
 }
 
-/* The gather that takes a value which lies nowhere else; -1. */
+/* The gather that takes a value without other memory; -1. */
 static int gather_of(const lc_pass *pass, int id) {
 	LK_ASSERT(id >= 0 && (size_t)id < pass->p->nodes.count);
 	const lc_ids *gathers = &pass->step->gathers;
@@ -79,7 +79,7 @@ static int gather_of(const lc_pass *pass, int id) {
 	return -1;
 }
 
-/* The ends of a ring: what arrives, and where gathers take their slices from. */
+/* Write the ends of a ring: what arrives, and where gathers take their slices from. */
 static bool put_ends(lc_pass *pass, const lc_place *at) {
 	FILE *out = pass->c->out;
 	char name[LC_IDENTIFIER], part[POINTER], space[POINTER];
@@ -96,7 +96,7 @@ static bool put_ends(lc_pass *pass, const lc_place *at) {
 		        lc_pass_node(pass, pass->step->space)->rank);
 	} else if (gather >= 0) {
 		bool into = lc_mpi_root(pass->c, gather) !=
-		            gather; /* the state that it is gathered into, which may be read alongside */
+		            gather; /* the state gathered into, which the pass may read too */
 		fprintf(out, "\t%s *%s%s = (%s *)(%s)->data + skip;\n", type, into ? "" : "restrict ",
 		        lc_map_place(pass, "p", at, name), type,
 		        lc_mpi_part(pass->c, gather, part, sizeof part));
@@ -155,7 +155,7 @@ static void put_places(lc_pass *pass) {
 	}
 }
 
-/* Whether a loop goes from .. to. */
+/* Whether a loop goes from `from` to `to`. */
 static bool is_ranged(const lc_pass *pass, int l) {
 	return l == pass->cut_loop || (l == 0 && pass->ranged);
 }
@@ -222,8 +222,8 @@ static void put_body(lc_pass *pass, int depth) {
 	for (size_t i = 0; i < pass->stores.count; i++) put_store(pass, pass->stores.at[i], depth);
 }
 
-/* In a ring, a state that is read in slices and gathered in place: one iteration reads and writes
- * the same element. */
+/* In a ring, whether a state is read in slices and gathered in place: each iteration reads and
+ * writes the same element. */
 static bool same_slice(const lc_pass *pass, const lc_place *at) {
 	if (!pass->arrives || pass->step->gathers.count == 0) return false;
 	const lc_node *value = lc_pass_node(pass, at->view >= 0 ? at->view : at->id),
@@ -232,8 +232,8 @@ static bool same_slice(const lc_pass *pass, const lc_place *at) {
 	       (value->op == LC_SLICE && value->axis == g->axis && value->d == g->d);
 }
 
-/* Whether an iteration of the inner loop reads nothing that another writes. Compilers see it in
- * functions' restrict parameters only, and test for overlaps only so many pointers. */
+/* Whether no iteration of the inner loop reads what another writes. Compilers see that only in
+ * functions' restrict parameters, and test only a limited number of pointers for overlaps. */
 static bool independent(const lc_pass *pass) {
 	for (size_t i = 0; i < pass->places.count; i++) {
 		const lc_place *at = &pass->places.at[i];
@@ -249,7 +249,7 @@ static bool independent(const lc_pass *pass) {
 	return true;
 }
 
-/* The inner loop by blocks, when sums are made of them: returns the loop's depth. */
+/* Begin the inner loop in blocks, if sums need them; returns the loop's depth. */
 static int begin_blocks(lc_pass *pass, char v, bool ranged, int depth) {
 	FILE *out = pass->c->out;
 	char name[LC_IDENTIFIER], first[8] = "0", end[8];
@@ -353,13 +353,13 @@ static void put_inside(lc_pass *pass) {
 			lc_end_sums(pass, pass->results.at[i]);
 }
 
-/* What a function of a pass gets besides `run`. */
+/* Parameters of a pass's function besides `run`. */
 typedef enum takes {
 	NOTHING,
 	ITEM,
-	TRIPS,   /* item, from, to: along dim `cut`, or of whole tensors */
-	ARRIVED, /* of a ring: item, from, to of the outer loop, arrived, skip, whether nothing arrives
-	          */
+	TRIPS,   /* item, from, to: along dim `cut`, or whole tensors */
+	ARRIVED, /* of a ring: item, from, to of the outer loop, arrived, skip, whether nothing
+	            arrives */
 } takes;
 
 static void mpi_map_put_head(FILE *out, const char *name, takes what) {
@@ -410,7 +410,8 @@ lk_status lc_mpi_range(lc_mpi *mpi, const lc_step *step, const char *name, int c
 	return mpi_map_put_function(mpi, step, name, TRIPS, cut);
 }
 
-/* Sums that are complete inside of one trip; others are begun and stored once for a pass. */
+/* Whether the pass can be cut: sums must be complete inside one trip; others are begun and stored
+ * once per pass. */
 lk_status lc_mpi_cuts(lc_mpi *mpi, const lc_step *step, int cut, bool *can) {
 	lc_pass pass;
 	lk_status status = lc_pass_open(mpi, step, &pass);

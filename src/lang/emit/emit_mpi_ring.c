@@ -12,9 +12,9 @@ static const lc_node *mpi_ring_node(const lc_mpi *mpi, int id) {
 	return &mpi->p->nodes.at[id];
 }
 
-/* ---- what can be a ring ---- */
+/* ---- whether it can be a ring ---- */
 
-/* Whether two values have the same extents on every rank, but for how they lie along `axis`. */
+/* Whether two values have the same extents on every rank, except for their layout along `axis`. */
 bool lc_ring_alike(const lc_mpi *mpi, int a, int b, int axis) {
 	const lc_node *x = mpi_ring_node(mpi, a), *y = mpi_ring_node(mpi, b);
 	if (x->rank != y->rank || x->list != y->list ||
@@ -80,7 +80,7 @@ static void put_add(const lc_mpi *mpi, const lc_ring *ring, const char *name) {
 
 /* ---- the pass ---- */
 
-/* Whether a gather's operand lies in memory of its own alongside, for others to read. */
+/* Whether a gather's operand also has memory of its own, for other readers. */
 static bool ring_kept(const lc_mpi *mpi, int gather) {
 	return mpi->steps->storage[mpi_ring_node(mpi, gather)->in[0]] >= 0;
 }
@@ -99,7 +99,8 @@ static void put_copies(const lc_mpi *mpi, const lc_ring *ring) {
 	}
 }
 
-/* The call of a pass; on one rank nothing arrives, and the pass reads this rank's parts alone. */
+/* Write the call of a pass; on one rank nothing arrives, and the pass reads only this rank's
+ * parts. */
 static void put_pass_call(const lc_ring *ring, const char *name, const char *from, const char *to,
                           FILE *out) {
 	static const char *const kinds[] = {"\tif (arrived) ", "\telse "};
@@ -128,7 +129,7 @@ static void ring_put_last(const lc_mpi *mpi, const lc_ring *ring, const char *na
 	fputs("}\n\n", mpi->out);
 }
 
-/* Without a pass: sums go to the reduce-scatter's own memory, slices to where they are gathered. */
+/* Without a pass: sums go to the reduce-scatter's memory, slices to where they are gathered. */
 static void put_bare_last(const lc_mpi *mpi, const lc_ring *ring, const char *name) {
 	char part[POINTER];
 	fprintf(mpi->out,
@@ -202,7 +203,7 @@ static void ring_put_sizes(const lc_mpi *mpi, const lc_ring *ring) {
 	fputs("},\n", mpi->out);
 }
 
-/* The coordinate of a group along its axis. */
+/* Write the coordinate of a group along its axis. */
 static void ring_put_place(const lc_mpi *mpi, const lc_group *group) {
 	int index = lc_mpi_index((lc_mpi *)mpi, group->index);
 	if (index >= 0)
@@ -270,8 +271,8 @@ static void put_ring(const lc_mpi *mpi, const lc_ring *ring, const char *name) {
 	fputs("\tfree(tensor);\n}\n\n", mpi->out);
 }
 
-/* Whether trips of the pass fit into what lies together: the outer loop goes over all dims before
- * the one that is cut. */
+/* Whether trips of the pass fit into contiguous memory: the outer loop covers all dims before the
+ * cut one. */
 bool lc_ring_fits(const lc_mpi *mpi, const lc_ring *ring, const char **why) {
 	int rank = mpi_ring_node(mpi, ring->pass->space)->rank;
 	*why = "its pass takes elements together that lie apart";
@@ -291,7 +292,7 @@ lk_status lc_ring_write(lc_mpi *mpi, lc_ring *ring, const char *name) {
 
 /* ---- steps ---- */
 
-/* One after another, and why. */
+/* Write the parts one after another, with the reason. */
 static lk_status ring_put_plain(lc_mpi *mpi, const lc_step *step, const char *why) {
 	fprintf(mpi->out, "/* No ring, for %s. */\n", why);
 	return lc_mpi_ring_plain(mpi, step);
