@@ -267,8 +267,8 @@ void lc_mpi_contraction(lc_mpi *mpi, int id, int depth);
 /* Write "(rt_collective){.axis = 0, ...}" for a collective or send. */
 void lc_put_settings(lc_mpi *mpi, const lc_node *node);
 /* Write the statements for collectives of one kind between whole parts, for all tensors of their
- * list: declarations of `from` and `to`, a call. `bucket`: bytes of a message that joins
- * tensors, */
+ * list: declarations of `from` and `to`, a call. `bucket`: bytes of a message that joins tensors;
+ * 0: one message per tensor. */
 lk_status lc_mpi_collectives(lc_mpi *mpi, const int *ids, int count, int64_t bucket, int depth);
 
 /* ---- emit_mpi.c: shared with other targets ---- */

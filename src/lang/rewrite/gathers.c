@@ -1,14 +1,14 @@
-/* gathers.c: f(gather(x), r) = gather(f(x, slice(r))): gathers (and broadcasts) moved after what
- * reads them.
+/* gathers.c: f(gather(x), r) = gather(f(x, slice(r))): gathers (and broadcasts) moved after their
+ * readers.
  *
- * Every value that lies on a path from a gather to one of the statements named is built again on
- * slices; the type rules say what that makes of it: a slice, or parts of a reduction, which an
- * all-reduce of the small result joins. What is read outside is gathered. A layout says where the
- * elements of a tensor are, not what they are, so that whatever lc_add accepts computes the same.
+ * Every value on a path from a gather to one of the named statements is rebuilt on slices; the type
+ * rules determine the result: a slice, or parts of a reduction, which an all-reduce of the small
+ * result joins. Values read outside are gathered. A layout says where the elements of a tensor are,
+ * not what they are, so whatever lc_add accepts computes the same.
  *
- * The second pass knows the dims that the first found, and pulls along what is only read in slices
- * (b1*m beside a moved gradient), and what was named but does not read the gather (the norm of the
- * weights). */
+ * The second pass knows the dims that the first found, and also moves values that are only read in
+ * slices (b1*m next to a moved gradient), and named statements that do not read the gather (the
+ * norm of the weights). */
 #include <string.h>
 
 #include "base/arena.h"
@@ -22,10 +22,10 @@ struct mover {
 	const lc_passage *passage;
 	lc_build b;
 	int *cut;         /* [values] the version of `to` in slices; -1 */
-	uint8_t *moved;   /* on a path from a gather to what it moves past */
-	uint8_t *pulled;  /* pointwise, and read in slices only */
-	uint8_t *beside;  /* named, and reads what is read in slices, but no gather */
-	uint8_t *outside; /* read by something that is not moved */
+	uint8_t *moved;   /* on a path from a gather to a value it moves past */
+	uint8_t *pulled;  /* pointwise, and only read in slices */
+	uint8_t *beside;  /* named, without reading a gather, but reads a sliced value */
+	uint8_t *outside; /* has a reader that does not move */
 	int8_t *want;     /* the dim along which a value is read in slices */
 	int *uses;
 	int axis, first; /* of the gathers; the first of them */
@@ -40,10 +40,10 @@ static int gathers_count(const struct mover *mover) {
 	return (int)mover->p->nodes.count;
 }
 
-/* ---- what moves ---- */
+/* ---- which values move ---- */
 
 static bool find_moved(struct mover *mover) {
-	uint8_t *lead = mover->outside; /* lent */
+	uint8_t *lead = mover->outside; /* reused as scratch */
 	bool any = false;
 	for (int i = 0; i < gathers_count(mover); i++) {
 		mover->moved[i] = mover->passage->gathers[i];
@@ -86,7 +86,7 @@ static lk_status gathers_refuse(struct mover *mover, int id, const char *why, lk
 	const char *name = lc_part_name(gathers_node(mover, id));
 	char kept[sizeof err->what];
 	int line = passage->line, column = passage->column;
-	snprintf(kept, sizeof kept, "%s", why); /* it may be err's */
+	snprintf(kept, sizeof kept, "%s", why); /* it may be err's own text */
 	for (int i = 0; i < passage->word_count; i++)
 		if (strcmp(passage->words[i].text, name) == 0) {
 			line = passage->words[i].line;
@@ -97,7 +97,7 @@ static lk_status gathers_refuse(struct mover *mover, int id, const char *why, lk
 	return lk_hint(err, "leave %s out of what %s moves past", name, passage->name);
 }
 
-/* What the type rules refuse of the moved form. */
+/* Report why the type rules refuse the moved form. */
 static lk_status refuse_found(struct mover *mover, int id, lk_status status, lk_error *err) {
 	LK_ASSERT(id >= 0 && (size_t)id < mover->p->nodes.count);
 	return status == LK_ERR_INPUT && err && !mover->refused
@@ -107,7 +107,7 @@ static lk_status refuse_found(struct mover *mover, int id, lk_status status, lk_
 
 /* ---- building ---- */
 
-/* The whole of what was built in slices; takes the value's name. */
+/* Gather a sliced result; the gather takes the value's name. */
 static lk_status gather_back(struct mover *mover, int id, lk_error *err) {
 	LK_ASSERT(id >= 0 && (size_t)id < mover->p->nodes.count);
 	const lc_node *value = gathers_node(mover, id);
@@ -120,7 +120,7 @@ static lk_status gather_back(struct mover *mover, int id, lk_error *err) {
 	g.name = value->name;
 	lc_node *cut = &mover->b.to->nodes.at[mover->cut[id]];
 	if (cut->name == value->name)
-		cut->name = NULL; /* what was gathered all along, a state perhaps, keeps its own */
+		cut->name = NULL; /* a value gathered before, perhaps a state, keeps its own name */
 	return lc_add(mover->b.to, &g, &mover->b.map[id], err);
 }
 
@@ -129,7 +129,7 @@ static lk_status gathers_update(struct mover *mover, int id, lk_error *err) {
 	int from = gathers_node(mover, id)->in[1];
 	if (mover->cut[from] >= 0 && mover->b.map[from] < 0) LK_TRY(gather_back(mover, from, err));
 	LK_TRY(lc_build_copy(&mover->b, id, err));
-	mover->cut[id] = mover->cut[from]; /* who reads the new state reads what it is gathered from */
+	mover->cut[id] = mover->cut[from]; /* readers of the new state read what it is gathered from */
 	return LK_OK;
 }
 
@@ -152,7 +152,7 @@ static lk_status operands(struct mover *mover, int id, lc_node *value, lk_error 
 	return LK_OK;
 }
 
-/* Parts of a reduction, joined. */
+/* Join the parts of a reduction. */
 static lk_status gathers_join(struct mover *mover, int id, int parts, int *whole, lk_error *err) {
 	LK_ASSERT(id >= 0 && (size_t)id < mover->p->nodes.count);
 	lc_node all = lc_build_on(LC_ALLREDUCE, gathers_node(mover, id), parts);
@@ -185,7 +185,7 @@ static bool reduces_slices(const struct mover *mover, const lc_node *draft) {
 	return layout->kind == LC_S && draft->dims >> layout->dim & 1;
 }
 
-/* Files what was built under what it is: as before, a slice, or parts. */
+/* Record what was built: unchanged, a slice, or parts. */
 static lk_status gathers_file(struct mover *mover, int id, int built, lk_error *err) {
 	LK_ASSERT(id >= 0 && (size_t)id < mover->p->nodes.count);
 	lc_node *made = &mover->b.to->nodes.at[built];
@@ -207,8 +207,8 @@ static lk_status gathers_file(struct mover *mover, int id, int built, lk_error *
 		now->kind == LC_P ? "it sums over the dim that is gathered" : "it needs the whole", err);
 }
 
-/* What lies between a reduce-scatter and the statements named is known by the former's name as
- * well; what is computed of an output, by the gather's. */
+/* Set the names: values between a reduce-scatter and the named statements are also known by the
+ * reduce-scatter's name; values computed from an output by the gather's. */
 static void name_part(const struct mover *mover, int id, lc_node *value) {
 	LK_ASSERT(id >= 0 && (size_t)id < mover->p->nodes.count);
 	const lc_node *source = gathers_node(mover, gathers_node(mover, mover->first)->in[0]);
@@ -263,10 +263,10 @@ static lk_status gathers_build(struct mover *mover, lk_error *err) {
 	return LK_OK;
 }
 
-/* ---- what comes along ---- */
+/* ---- values that move along ---- */
 
-/* Dim d of a pointwise result as a dim of an operand, which must have more than one element there.
- */
+/* Dim d of a pointwise result as a dim of an operand, which must have more than one element
+ * there. */
 static int operand_dim(const lc_node *node, const lc_node *value, int d) {
 	int at = d - (node->rank - value->rank);
 	return at >= 0 && value->dim[at] != 0 ? at : NO_DIM;
@@ -280,8 +280,8 @@ static int cut_dim(const struct mover *mover, int id) {
 	return layout->kind == LC_S && !layout->turn ? layout->dim : NO_DIM;
 }
 
-/* From the readers to what they read: along which dim a value is wanted; a pointwise value that is
- * wanted by all of its readers comes along. */
+/* From readers to operands, find the dim along which a value is wanted; a pointwise value wanted by
+ * all of its readers moves along. */
 static bool find_pulled(struct mover *mover, int *wanted) {
 	bool any = false;
 	memset(mover->want, NO_DIM, (size_t)gathers_count(mover));

@@ -1,7 +1,7 @@
 /* rewrite_fuse.c: fuse F={rs,m,v,w,ag}: one pass over memory, with a reduce-scatter that it reads
- * from and gathers (or a send) of what it writes. What the statements named compute of a
- * reduction's result comes after the pass and is left out of it; where the pass itself would need
- * it, there are two passes. */
+ * from and gathers (or a send) of what it writes. Named statements that read a reduction's result
+ * come after the pass and are left out of it; if the pass itself needs them, there are two
+ * passes. */
 #include <stdarg.h>
 #include <string.h>
 
@@ -36,14 +36,13 @@ static lk_status fuse_refuse(const struct fuser *fuser, lk_error *err, const cha
 	return lc_wrong(fuser->p, fuser->d->line, fuser->d->column, err, "%s", what);
 }
 
-/* ---- what is in it ---- */
+/* ---- members ---- */
 
 static lk_status fuse_mark(struct fuser *fuser, lk_error *err) {
 	for (int i = 0; i < fuser->d->name_count; i++)
 		LK_TRY(lc_mark(fuser->p, &fuser->d->names[i], fuser->set, err));
 	for (int i = 0; i < fuse_count(fuser); i++) fuser->set[i] &= !lc_is_leaf(fuse_node(fuser, i));
-	for (int i = 0; i < fuse_count(fuser);
-	     i++) { /* passes that it takes over, it takes over as a whole */
+	for (int i = 0; i < fuse_count(fuser); i++) { /* it contains existing passes whole */
 		if (fuser->set[i] && fuse_node(fuser, i)->overlap >= 0) {
 			fuse_refuse(fuser, err, "%s is overlapped already", lc_part_name(fuse_node(fuser, i)));
 			return lk_hint(err, "write fuse before overlap");
@@ -154,7 +153,7 @@ static lk_status check_collectives(const struct fuser *fuser, lk_error *err) {
 
 /* ---- iteration space ---- */
 
-/* The value whose elements a pass goes over when it computes this one. */
+/* The value whose elements a pass traverses to compute this one. */
 static const lc_node *gone_over(const struct fuser *fuser, int id) {
 	LK_ASSERT(id >= 0 && (size_t)id < fuser->p->nodes.count);
 	const lc_node *value = fuse_node(fuser, id);
@@ -176,7 +175,7 @@ static bool same_cut(const lc_program *program, const lc_node *a, int da, const 
 	return true;
 }
 
-/* Whether a's extents are b's, but for what is repeated. */
+/* Whether a's extents are b's, except for repeated dims. */
 static bool fuse_fits(const lc_program *program, const lc_node *a, const lc_node *b) {
 	if (a->rank > b->rank) return false;
 	for (int d = 0; d < a->rank; d++) {
@@ -188,8 +187,8 @@ static bool fuse_fits(const lc_program *program, const lc_node *a, const lc_node
 	       (a->list == b->list && (a->at.axis < 0 || lc_same_group(&a->at, &b->at)));
 }
 
-/* What is smaller than the pass is computed again wherever it is repeated: an update would change
- * its state twice, a reduction count twice. */
+/* Whether a value may be computed only once. Values smaller than the pass are recomputed for each
+ * repetition: an update would change its state twice, a reduction count twice. */
 static bool once(const lc_node *node) {
 	return !lc_is_pointwise(node) && node->op != LC_SLICE;
 }
@@ -225,7 +224,7 @@ static lk_status check_space(struct fuser *fuser, lk_error *err) {
 	return LK_OK;
 }
 
-/* What reads a reduction and goes over the elements again needs a pass of its own. */
+/* A reader of a reduction that traverses the elements again needs a pass of its own. */
 static lk_status check_after(struct fuser *fuser, lk_error *err) {
 	for (int i = 0; i < fuse_count(fuser); i++) {
 		if (!fuser->set[i] || !fuser->after[i]) continue;
@@ -247,7 +246,7 @@ static lk_status check_after(struct fuser *fuser, lk_error *err) {
 	return LK_OK;
 }
 
-/* ---- whether anything needs it ---- */
+/* ---- whether the results are needed ---- */
 
 static lk_status check_used(const struct fuser *fuser, uint8_t *live, lk_error *err) {
 	for (int i = fuse_count(fuser); i-- > 0;) {
@@ -264,7 +263,7 @@ static lk_status check_used(const struct fuser *fuser, uint8_t *live, lk_error *
 	return LK_OK;
 }
 
-/* Whether the set can be a pass; what comes after the pass is left out of it. */
+/* Check that the set can be a pass; what comes after the pass is left out of it. */
 static lk_status fuse_check(struct fuser *fuser, lk_arena *arena, lk_error *err) {
 	uint8_t *live = lc_new_set(fuser->p, arena);
 	bool any = false, computes = false;
@@ -328,7 +327,7 @@ lk_status lc_rewrite_fuse_set(const lc_program *program, const uint8_t *set, boo
 		status = fuse_check(&f, &arena, &why);
 	}
 	program->file->mistake.line = line;
-	program->file->mistake.column = column; /* what was tried is no mistake */
+	program->file->mistake.column = column; /* failed attempts are no mistakes of the user */
 	*legal = status == LK_OK && memcmp(f.set, set, program->nodes.count) == 0;
 	if (status == LK_ERR_MEMORY) status = lk_oom(err);
 	else status = *legal && out ? lc_add_bundle(program, &unnamed, set, out, err) : LK_OK;

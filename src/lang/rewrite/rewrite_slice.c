@@ -1,6 +1,6 @@
-/* rewrite_slice.c: slice m, v: states of which every rank needs its slice alone are kept sliced:
- * the gather of their update goes, and slice(m) is m. What an output makes of the state is computed
- * on slices and gathered at its end. */
+/* rewrite_slice.c: slice m, v: states of which every rank needs only its slice are kept sliced: the
+ * gather of their update is removed, and slice(m) is m. Outputs computed from the state are
+ * computed on slices and gathered at the end. */
 #include <string.h>
 
 #include "base/arena.h"
@@ -13,9 +13,9 @@ struct slicer {
 	lc_build b;
 	int *of;           /* [values] the word whose state a value is a version of; -1 */
 	int *uses, *whole; /* whole: the gather of a version, in `to`; -1 */
-	int *kept;         /* [values] what stood for a new value before the state did; -1 */
+	int *kept;         /* [values] the map of a new value before the state replaced it; -1 */
 	int *axis, *dim;   /* [words] */
-	const char *part;  /* of the gathers that go, which those of outputs take */
+	const char *part;  /* of the removed gathers, for those of outputs */
 	bool outputs;      /* an output reads one */
 };
 
@@ -27,7 +27,7 @@ static int slice_count(const struct slicer *slicer) {
 	return (int)slicer->p->nodes.count;
 }
 
-/* ---- whether it can be sliced ---- */
+/* ---- whether a state can be sliced ---- */
 
 static lk_status find_state(struct slicer *slicer, int word, lk_error *err) {
 	const lc_word *w = &slicer->d->names[word];
@@ -49,7 +49,7 @@ static lk_status find_state(struct slicer *slicer, int word, lk_error *err) {
 	return LK_OK;
 }
 
-/* Axis and dim: those of the gathers of its updates, else of the slices that are read. */
+/* Find axis and dim: from the gathers of its updates, else from the slices that are read. */
 static void find_cut(struct slicer *slicer, int word) {
 	slicer->axis[word] = -1;
 	for (int i = slice_count(slicer); i-- > 0;) {
@@ -70,7 +70,7 @@ static bool is_cut(const struct slicer *slicer, const lc_node *node, lc_op op, i
 	return node->op == op && node->axis == slicer->axis[word] && node->d == slicer->dim[word];
 }
 
-/* Whether a value follows from a gather, which could move past it. Out of memory: no. */
+/* Whether a value depends on a gather, which could move past it. Out of memory: no. */
 static bool slice_follows_gather(const lc_program *program, const lc_node *node) {
 	lk_arena arena = LK_ARENA_INIT;
 	uint8_t *after = lc_new_set(program, &arena);
@@ -111,7 +111,7 @@ static lk_status check_reader(struct slicer *slicer, int id, int k, lk_error *er
 	const lc_node *value = slice_node(slicer, id);
 	int word = slicer->of[value->in[k]];
 	if (word < 0 || is_cut(slicer, value, LC_SLICE, word)) return LK_OK;
-	if (value->op == LC_OUT) return LK_OK; /* puts out what is gathered */
+	if (value->op == LC_OUT) return LK_OK; /* an output of a gathered value */
 	if (!in_output(value)) return read_in_full(slicer, word, value, err);
 	slicer->outputs = true;
 	return LK_OK;
@@ -147,7 +147,7 @@ static lk_status check_state(const struct slicer *slicer, int id, lk_error *err)
 	return lk_hint(err, "leave it out");
 }
 
-/* The value that an update of a state that is to be sliced takes; -1. */
+/* The operand of the gather in an update of a state to be sliced; -1. */
 static int new_value(const struct slicer *slicer, int id) {
 	LK_ASSERT(id >= 0 && (size_t)id < slicer->p->nodes.count);
 	const lc_node *value = slice_node(slicer, id);
@@ -156,7 +156,7 @@ static int new_value(const struct slicer *slicer, int id) {
 	return update ? slice_node(slicer, value->in[1])->in[0] : -1;
 }
 
-/* Who reads a new value will read the state: what runs together must not change by it. */
+/* Readers of a new value will read the state instead: they must not be in a bundle. */
 static lk_status check_bundled(const struct slicer *slicer, uint8_t *fresh, lk_error *err) {
 	for (int i = 0; i < slice_count(slicer); i++)
 		if (new_value(slicer, i) >= 0) fresh[new_value(slicer, i)] = 1;
@@ -173,7 +173,7 @@ static lk_status check_bundled(const struct slicer *slicer, uint8_t *fresh, lk_e
 	return LK_OK;
 }
 
-/* Without gather and slice: it was sliced by a directive before. */
+/* A state without gather and slice was sliced by an earlier directive. */
 static lk_status check_whole(const struct slicer *slicer, int word, lk_error *err) {
 	const lc_word *w = &slicer->d->names[word];
 	for (int i = 0; i < slice_count(slicer) && slicer->axis[word] < 0; i++)
@@ -214,7 +214,7 @@ static lk_status slice_state(struct slicer *slicer, int id, lk_error *err) {
 	return lc_add(slicer->b.to, &n, &slicer->b.map[id], err);
 }
 
-/* From here on the state stands for its new value, until it changes again. */
+/* From here on the state replaces its new value, until it changes again. */
 static lk_status slice_update(struct slicer *slicer, int id, lk_error *err) {
 	LK_ASSERT(id >= 0 && (size_t)id < slicer->p->nodes.count);
 	lc_node n = lc_build_draft(&slicer->b, id);
@@ -255,7 +255,7 @@ static lk_status reader(struct slicer *slicer, int id, lk_error *err) {
 	return lc_add(slicer->b.to, &draft, &slicer->b.map[id], err);
 }
 
-/* A gather that only such updates read goes. */
+/* Whether a gather is removed: only such updates read it. */
 static bool goes(const struct slicer *slicer, int id) {
 	LK_ASSERT(id >= 0 && (size_t)id < slicer->p->nodes.count);
 	int updates = 0;
@@ -298,7 +298,7 @@ static lk_status slice_make(struct slicer *slicer, lk_arena *arena, lk_error *er
 
 /* ---- outputs ---- */
 
-/* The gathers that were made for outputs move to where pointwise operations end. */
+/* Move the gathers made for outputs to the end of their pointwise operations. */
 static lk_status slice_push(const struct slicer *slicer, const lc_program *program, lk_arena *arena,
                             lc_program **out, lk_error *err) {
 	uint8_t *gathers = lc_new_set(program, arena), *past = lc_new_set(program, arena);

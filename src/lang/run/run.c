@@ -1,4 +1,4 @@
-/* run.c: the run: values in order, on every rank; memory of their parts. */
+/* run.c: runs a program: values in order, on every rank; memory of their parts. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -6,7 +6,7 @@
 #include "lang/run/run_internal.h"
 #include "base/check.h"
 
-/* ---- cells: shared by values that are the same in memory ---- */
+/* ---- cells: shared by values with equal contents ---- */
 
 /* ---- places ---- */
 

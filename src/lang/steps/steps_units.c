@@ -1,11 +1,10 @@
 /* steps_units.c: where each value is held, and which step computes it.
  *
- * Values are decided from the last to the first, so that all users of a value are. What is read
- * again only by passes (not by collectives and the like) need not be stored: it is recomputed, read
- * in place, or a register of the one pass that reads it. Whatever reads a state's old version late,
- * through something that is not stored, would have to run before the state's update; where the
- * order of the program forbids that, it is stored.
- */
+ * Values are decided from the last to the first, so that all users of a value are decided. A value
+ * read only by passes (not by collectives and the like) need not be stored: it is recomputed, read
+ * in place, or a register of the only pass that reads it. A late reader of a state's old version
+ * through a value that is not stored would have to run before the state's update; if the order of
+ * the program forbids that, the value is stored. */
 #include "base/arena.h"
 #include "lang/steps/steps_internal.h"
 
@@ -29,7 +28,7 @@ int lc_fused(const lc_maker *maker, int v) {
 	           : -1;
 }
 
-/* ---- what is known beforehand: users, versions ---- */
+/* ---- users and versions ---- */
 
 static lk_status find_users(lc_maker *maker, lk_error *err) {
 	int total = 0;
@@ -53,7 +52,7 @@ static lk_status find_users(lc_maker *maker, lk_error *err) {
 	return LK_OK;
 }
 
-/* A slice whose elements lie together: only dims of extent 1 come before its dim. */
+/* Whether a slice is contiguous: only dims of extent 1 come before its dim. */
 static bool contiguous(const lc_maker *maker, int v) {
 	const lc_node *node = lc_value(maker, v);
 	for (int d = 0; d < node->d; d++)
@@ -75,7 +74,7 @@ static void find_versions(lc_maker *maker) {
 		for (int k = 0; k < node->inputs; k++) {
 			const lc_place *o = &maker->at[node->in[k]];
 			if (through && pointwise(lc_value(maker, node->in[k])))
-				continue; /* stored, for it is read from memory */
+				continue; /* stored, because it is read from memory */
 			if (o->keeps < place->keeps) place->keeps = o->keeps;
 		}
 	}
@@ -129,7 +128,7 @@ static bool gathered_by_ring(const lc_maker *maker, int u) {
 	       maker->units.at[maker->at[u].unit].fuse >= 0;
 }
 
-/* Whether user u needs v to lie in memory. */
+/* Whether user u needs v in memory. */
 static bool from_memory(const lc_maker *maker, int v, int u) {
 	const lc_node *node = lc_value(maker, u);
 	if (node->op == LC_OUT) return maker->at[u].held == LC_ALIAS;
@@ -145,8 +144,8 @@ static bool any_from_memory(const lc_maker *maker, int v) {
 	return false;
 }
 
-/* Whether v, not being stored, is read by all its users before what it is made of is overwritten;
- * notes when. */
+/* Whether v, if not stored, is read by all its users before its operands are overwritten; notes
+ * when. */
 static bool units_kept(lc_maker *maker, int v) {
 	lc_place *place = &maker->at[v];
 	int until = place->keeps == LC_NEVER ? -1 : maker->at[place->keeps].unit;
@@ -224,13 +223,13 @@ static lk_status decide_slice(lc_maker *maker, int v, lk_error *err) {
 }
 
 static lk_status decide_relabelled(lc_maker *maker, int v, lk_error *err) {
-	bool turns = lc_ops[lc_value(maker, v)->op].family == LC_VIEW; /* its dims are others */
+	bool turns = lc_ops[lc_value(maker, v)->op].family == LC_VIEW; /* its dims change */
 	if (!units_kept(maker, v)) return own_unit(maker, v, turns ? LC_STEP_ROWS : LC_STEP_MAP, err);
 	maker->at[v].held = LC_ALIAS;
 	return LK_OK;
 }
 
-/* An output is its operand's memory, unless there is none, or it is overwritten later. */
+/* An output shares its operand's memory, unless that has none, or is overwritten later. */
 static lk_status decide_out(lc_maker *maker, int v, lk_error *err) {
 	int operand = lc_value(maker, v)->in[0];
 	const lc_node *node = lc_value(maker, operand);
@@ -254,8 +253,8 @@ static bool ring_writes(const lc_maker *maker, int v) {
 	return true;
 }
 
-/* Whether what update v takes may be written to the state directly: by a step that does not read
- * that memory. */
+/* Whether the operand of update v may be written to the state directly: by a step that does not
+ * read that memory. */
 static bool written_directly(const lc_maker *maker, int v) {
 	int e = lc_value(maker, v)->in[1];
 	const lc_node *node = lc_value(maker, e);
@@ -280,7 +279,7 @@ static lk_status decide_update(lc_maker *maker, int v, lk_error *err) {
 	place->held = LC_STORED;
 	if (written_directly(maker, v)) {
 		maker->at[lc_value(maker, v)->in[1]].into = v;
-		return LK_OK; /* its unit is that of what it takes */
+		return LK_OK; /* its unit is that of its operand */
 	}
 	if (lc_fused(maker, v) >= 0 && lc_value(maker, v)->rank) return join_fuse(maker, v, err);
 	return own_unit(maker, v, LC_STEP_MAP, err);
@@ -293,8 +292,8 @@ static lk_status decide_reduction(lc_maker *maker, int v, lk_error *err) {
 	return join_fuse(maker, v, err);
 }
 
-/* A reduce-scatter and all-gathers along one dim and axis join the pass of their bundle; others
- * stand alone. */
+/* Whether a collective joins the pass of its bundle: a reduce-scatter and all-gathers along one dim
+ * and axis do. */
 static bool ring_takes(const lc_maker *maker, int v) {
 	const lc_node *node = lc_value(maker, v);
 	int unit = fuse_unit(maker, lc_fused(maker, v));
