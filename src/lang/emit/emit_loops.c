@@ -106,6 +106,5 @@ void lc_place_stride(const lc_program *program, const lc_loops *loops, const lc_
 	*from = last_dim(program, loops, place, l) + 1;
 	*rank = value->rank;
 	while (*from > 0 && *from < *rank && value->dim[*from] == 0)
-		++*from; /* skip dims of one
-	                                                                         element */
+		++*from; /* skip dims of one element */
 }

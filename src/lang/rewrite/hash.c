@@ -86,8 +86,7 @@ static uint64_t rewrite_hash(const lc_program *program, uint64_t *of, uint64_t *
 		const lc_node *node = &program->nodes.at[i];
 		of[i] = hash_value(program, node, of);
 		if (node->op == LC_OUT)
-			of[i] = hash_mix(of[i], ++outputs); /* the order of results
-		                                                               counts */
+			of[i] = hash_mix(of[i], ++outputs); /* the order of results counts */
 		sum += hash_mix(of[i], 1);
 		if (node->fuse >= 0) members[node->fuse] += of[i];
 		if (node->overlap >= 0) members[node->overlap] += of[i];

@@ -4,8 +4,8 @@
  * In the field every element is a rational function of uniformly drawn variables: inputs, and one
  * variable for each keyed hash of a different argument. Two programs differ if for some element
  * these functions differ. They agree in a draw anyway only if
- *   - two hashes of different arguments met at equal ones, so that two variables became one: for each
- *     pair at most (degree of the difference of arguments) / p, by Schwartz and Zippel;
+ *   - two hashes of different arguments met at equal ones, so that two variables became one: for
+ *     each pair at most (degree of the difference of arguments) / p, by Schwartz and Zippel;
  *   - a divisor that is not 0 as a function was 0: at most its degree / p, for each division;
  *   - or the difference of the results, not 0 as a function, was 0: at most its degree / p.
  * The bound is the sum of these. It assumes that the keyed hash is a random function, which a

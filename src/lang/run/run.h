@@ -193,7 +193,7 @@ typedef struct lc_verdict {
 	int runs, meshes; /* draws in all; different meshes */
 	int skipped;      /* meshes that do not fit the program or its rewrite */
 	int64_t degree;   /* bound on the degree of the results in the drawn variables, from which the
-	                   chance follows */
+	                     chance follows */
 	double chance; /* that programs which differ on one of the meshes and sizes drawn agreed in that
 	                  draw */
 	int choices;   /* maxima and minima in the original, which chance and degree leave out

@@ -133,7 +133,7 @@ struct lc_run {
 	lc_cells *
 		*parts; /* [values][items * ranks]; without number and element if a rank holds nothing */
 	int *last_reader;          /* [values] the value that reads it last; the number of values for
-	                       results */
+	                              results */
 	int64_t held, work;        /* cells in memory; products so far */
 	LK_VEC(lc_cells *) wholes; /* made by lc_run_whole */
 	lk_arena arena;

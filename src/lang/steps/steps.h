@@ -10,21 +10,21 @@
  * state's for an update (in place); its operand's for out, local, sliced and for a contiguous slice
  * (from the slice's first element on); -1: only in registers, or recomputed when used.
  *
- * - Recomputed: constants, scalars, size(), and arithmetic whose result is a single number (rank 0),
- *   also of results of earlier steps. lc_step.numbers lists the arithmetic that a step needs. It is in
- *   memory only if a collective, a matmul or an output reads it, or if a state that it depends on
- *   changes before it is read; then a MAP of rank 0 computes it.
- * - A slice that only passes read is read in place: storage -1, element i is its operand's at i + the
- *   slice's begin (the operand may be such a slice too). If others read it and it is not contiguous, a
- *   MAP copies it.
+ * - Recomputed: constants, scalars, size(), and arithmetic whose result is a single number
+ *   (rank 0), also of results of earlier steps. lc_step.numbers lists the arithmetic that a step
+ *   needs. It is in memory only if a collective, a matmul or an output reads it, or if a state that
+ *   it depends on changes before it is read; then a MAP of rank 0 computes it.
+ * - A slice that only passes read is read in place: storage -1, element i is its operand's at i +
+ *   the slice's begin (the operand may be such a slice too). If others read it and it is not
+ *   contiguous, a MAP copies it.
  * - A register of fewer or repeated dims than its pass is recomputed for each element, at that
  *   element's index.
- * - `STATE <- collective(..)` (or matmul, send): the step writes the state itself; the update follows
- *   among its values. A ring's gather does so too if nothing of its set reads the update.
- * - An output of a scalar, or of a value overwritten later, is a MAP that copies; all other outputs are
- *   their operands.
- * - What a fused set cannot have in its pass (a matmul, an all-reduce, a second reduce-scatter, single
- *   numbers) is a step of its own before or after it; if that is impossible, refused. */
+ * - `STATE <- collective(..)` (or matmul, send): the step writes the state itself; the update
+ *   follows among its values. A ring's gather does so too if nothing of its set reads the update.
+ * - An output of a scalar, or of a value overwritten later, is a MAP that copies; all other outputs
+ *   are their operands.
+ * - What a fused set cannot have in its pass (a matmul, an all-reduce, a second reduce-scatter,
+ *   single numbers) is a step of its own before or after it; if that is impossible, refused. */
 #ifndef LK_LANG_STEPS_STEPS_H
 #define LK_LANG_STEPS_STEPS_H
 
@@ -34,14 +34,14 @@
 
 typedef enum lc_step_kind {
 	LC_STEP_MAP,      /* one pass over a rank's elements: pointwise values, dropout, copies (slice,
-	                local, sliced, out); reductions of them at its end, whose results the pass
-	                itself does not read. total: of `list`, the sum over its passes */
+	                     local, sliced, out); reductions of them at its end, whose results the pass
+	                     itself does not read. total: of `list`, the sum over its passes */
 	LC_STEP_CONTRACT, /* one matmul or conv2d */
 	LC_STEP_ROWS,     /* one gather_rows, add_rows, or view */
 	LC_STEP_COMM,     /* one collective or permute; several of one kind if they share buckets */
 	LC_STEP_SEND,     /* one send; ranks of other groups do nothing */
 	LC_STEP_RING,    /* a pass joined with its collectives: the reduce-scatter it reads from and the
-	                 all-gathers of what it writes, either of which may be absent but not both */
+	                    all-gathers of what it writes, either of which may be absent but not both */
 	LC_STEP_OVERLAP, /* `parts`, chunk by chunk */
 	LC_STEP_KINDS,
 } lc_step_kind;

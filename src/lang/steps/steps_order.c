@@ -123,8 +123,7 @@ static int order_extents_of(const lc_maker *maker, const lc_step *step, int v) {
 	if (family == LC_RED || family == LC_TOTALS || lc_ids_have(&step->gathers, v))
 		return node->in[0];
 	if (node->op == LC_UPDATE && maker->at[node->in[1]].into == v)
-		return -1; /* its gathered
-	                                                                             operand */
+		return -1; /* its gathered operand */
 	return maker->at[v].held == LC_STORED || v == step->scatter ? v : -1;
 }
 

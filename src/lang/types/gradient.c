@@ -1,18 +1,19 @@
-/* gradient.c: the gradient of one number by a value, as values of the same program.
+/* gradient.c: the gradient of one number with respect to a value, as values of the same program.
  *
- * The adjoint of a value is the gradient of the loss by it. It is what the adjoints of its users
- * make of it, added up; each rule below is linear in the adjoint of the user. Adjoints are asked
- * for, not pushed: only values between the loss and what it is asked by get one, and those of one
- * loss are shared by all that ask.
+ * The adjoint of a value is the gradient of the loss with respect to it: the sum of contributions
+ * of its users' adjoints; each rule below is linear in the adjoint of the user. Adjoints are
+ * computed on demand: only values between the loss and the requested value get one, and those of
+ * one loss are shared by all requests.
  *
- * Layouts follow from the type rules and from what an adjoint has to be: of a sliced value it is
- * sliced alike, of a partial one whole (each part is added to the sum as it is), of a whole one
- * whole or partial, where each rank knows what its own slice contributes. So the gradient of an
- * all-gather is a reduce-scatter or a slice, of a reduce-scatter an all-gather, of an all-reduce
+ * Layouts follow from the type rules and from the required layout of an adjoint: for a sliced value
+ * it is sliced alike, for a partial one whole (each part is added to the sum as it is), for a whole
+ * one whole or partial, where each rank knows the contribution of its own slice. So the gradient of
+ * an all-gather is a reduce-scatter or a slice, of a reduce-scatter an all-gather, of an all-reduce
  * nothing or an all-reduce.
  *
- * The adjoint of a local value is local: the gradient of the sum of all ranks' losses by what this
- * rank holds. Where a whole value was used locally, such adjoints are the parts of its gradient. */
+ * The adjoint of a local value is local: the gradient of the sum of all ranks' losses with respect
+ * to this rank's tensor. If a whole value was used locally, such adjoints are the parts of its
+ * gradient. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -34,7 +35,7 @@ static const lc_node *grad_node(const struct gradient *g, int id) {
 
 /* ---- sizes ---- */
 
-/* A number of elements as a number. */
+/* A number of elements as a value. */
 static lk_status extent(const struct gradient *g, lc_dim dim, int *out) {
 	int sum = -1;
 	for (int i = 0; i < g->ask.p->dims.at[dim].count; i++) {
@@ -75,7 +76,7 @@ static lk_status collect(const struct gradient *g, lc_op op, int axis, lc_reduce
 	return lc_add(g->ask.p, &draft, id, g->ask.err);
 }
 
-/* Whole on every rank. */
+/* Reduce partial layouts, so that the value is whole on every rank. */
 static lk_status whole(const struct gradient *g, int *id) {
 	for (int axis = 0; axis < g->ask.p->axis_count; axis++) {
 		const lc_layout layout = grad_node(g, *id)->layout[axis];
@@ -85,7 +86,7 @@ static lk_status whole(const struct gradient *g, int *id) {
 	return LK_OK;
 }
 
-/* Slices handed round, so that they are those of the same ranks. */
+/* Turn slices, so that they are on the same ranks. */
 static lk_status turn_by(const struct gradient *g, int axis, int shift, int *id) {
 	lc_node draft = lc_ask_draft(&g->ask, LC_PERMUTE);
 	if (shift == 0) return LK_OK;
@@ -95,7 +96,7 @@ static lk_status turn_by(const struct gradient *g, int axis, int shift, int *id)
 	return lc_add(g->ask.p, &draft, id, g->ask.err);
 }
 
-/* As the adjoint of such a value has to lie over an axis. */
+/* Convert to the layout that the adjoint of such a value must have over an axis. */
 static lk_status fit_axis(const struct gradient *g, const lc_node *value, int axis, int *id) {
 	const lc_layout want = value->layout[axis];
 	if (grad_node(g, *id)->layout[axis].kind == LC_ROOT && want.kind != LC_ROOT)
@@ -119,7 +120,7 @@ static lk_status fit_axis(const struct gradient *g, const lc_node *value, int ax
 		if (have.kind == LC_P) LK_TRY(collect(g, LC_ALLREDUCE, axis, LC_SUM, 0, 0, id));
 		if (have.kind != LC_L) return collect(g, LC_LOCAL, axis, LC_SUM, 0, 0, id);
 		return LK_OK;
-	case LC_ROOT: /* where it is whole, the root has it, too */
+	case LC_ROOT: /* if it is whole, the root has it too */
 		if (have.kind == LC_P) return collect(g, LC_ALLREDUCE, axis, LC_SUM, 0, 0, id);
 		if (have.kind == LC_S) return collect(g, LC_ALLGATHER, axis, LC_SUM, have.dim, 0, id);
 		return LK_OK;
@@ -135,7 +136,7 @@ static lk_status fit(const struct gradient *g, int value, int *id) {
 	return LK_OK;
 }
 
-/* a + b of one shape; what is partial is added up where the other is whole. */
+/* a + b of one shape; if one is partial and the other whole, the partial one is reduced. */
 static lk_status add_up(const struct gradient *g, int a, int b, int *out) {
 	int id[2] = {a, b};
 	for (int axis = 0; axis < g->ask.p->axis_count; axis++)
@@ -150,7 +151,7 @@ static lk_status add_up(const struct gradient *g, int a, int b, int *out) {
 
 /* ---- shapes ---- */
 
-/* Summed over what was repeated of operand k. */
+/* Sum over the repeated dims of operand k. */
 static lk_status unrepeated(const struct gradient *g, int like, int *id) {
 	const lc_node *x = grad_node(g, like), *y = grad_node(g, *id);
 	unsigned ahead = 0, ones = 0;
@@ -162,7 +163,7 @@ static lk_status unrepeated(const struct gradient *g, int like, int *id) {
 	return lc_ask_reduced(&g->ask, LC_RED_SUM, *id, ones, true, id);
 }
 
-/* What a reduction has made of x, repeated for each element of x. */
+/* Repeat a reduction's result for each element of x. */
 static lk_status repeated(const struct gradient *g, const lc_node *reduction, int *id) {
 	const lc_node x = *lc_in(g->ask.p, reduction, 0);
 	if (reduction->keep)
@@ -187,7 +188,7 @@ static lk_status grad_refuse(const struct gradient *g, const lc_node *node) {
 	                   : lc_value_text(g->ask.p, (int)(node - g->ask.p->nodes.at), x, sizeof x));
 }
 
-/* The slope of a function of one operand, at x with the result u. */
+/* The derivative of a function of one operand, at x with the result u. */
 static lk_status slope(const struct gradient *g, const lc_node *node, int x, int u, int *out) {
 	lc_dtype dtype = (lc_dtype)node->dtype;
 	int zero, other;
@@ -274,13 +275,13 @@ static lk_status of_map(const struct gradient *g, int u, int k, int a, int *out)
 	case LC_POW: return of_power(g, &node, u, k, a, out);
 	case LC_CAST: return lc_ask_cast(&g->ask, (lc_dtype)grad_node(g, x)->dtype, a, out);
 	case LC_MIN:
-	case LC_MAX: { /* to the first of two that are equal */
+	case LC_MAX: { /* goes to the first of two equal operands */
 		bool least = node.op == LC_MIN;
 		lc_op first = least ? LC_LE : LC_GE, second = least ? LC_GT : LC_LT;
 		LK_TRY(lc_ask_truth(&g->ask, k == 0 ? first : second, x, y, dtype, &other));
 		return lc_ask_binary(&g->ask, LC_MUL, a, other, out);
 	}
-	case LC_SELECT: { /* 0, not a product with 0, of an adjoint that may be infinite */
+	case LC_SELECT: { /* 0, instead of a product with 0, because an adjoint may be infinite */
 		lc_node draft = lc_ask_draft(&g->ask, LC_SELECT);
 		LK_TRY(lc_ask_number(&g->ask, 0, &other));
 		draft.in[0] = x;
@@ -300,7 +301,7 @@ static lk_status of_matmul(const struct gradient *g, const lc_node *node, int k,
 	bool first = (k == 0) != own; /* the adjoint is the left factor */
 	draft.in[first ? 0 : 1] = a;
 	draft.in[first ? 1 : 0] = node->in[1 - k];
-	/* of the product the operand's rows and columns come from the adjoint and the other operand */
+	/* in the product, the operand's rows and columns come from the adjoint and the other operand */
 	if (k == 0) {
 		draft.ta = own && others;
 		draft.tb = own || !others;
@@ -363,7 +364,7 @@ static lk_status of_rows(const struct gradient *g, const lc_node *node, int a, i
 	return lc_add(g->ask.p, &draft, out, g->ask.err);
 }
 
-/* Of parts of a maximum: to the ranks that reach it. */
+/* For parts of a maximum: to the ranks that reach it. */
 static lk_status of_parts(const struct gradient *g, int u, int a, int *out) {
 	const lc_node node = *grad_node(g, u);
 	int reach = u;
@@ -374,7 +375,7 @@ static lk_status of_parts(const struct gradient *g, int u, int a, int *out) {
 	return lc_ask_binary(&g->ask, LC_MUL, a, reach, out);
 }
 
-/* Collectives: what fit() makes of the adjoint is their gradient. */
+/* Collectives: the layout conversion in fit() is their gradient. */
 static lk_status of_collective(const struct gradient *g, int u, int a, int *out) {
 	const lc_node copy = *grad_node(g, u), *node = &copy;
 	lc_node draft = lc_ask_draft(&g->ask, LC_PERMUTE);
@@ -426,7 +427,7 @@ static lk_status contribution(const struct gradient *g, int u, int k, int a, int
 	return grad_refuse(g, grad_node(g, u));
 }
 
-/* ---- which values, in which order ---- */
+/* ---- which values get adjoints, in which order ---- */
 
 /* Whether a gradient passes from u to its operand k: steps and indices have none. */
 static bool passes(const lc_program *program, int u, int k) {
@@ -461,7 +462,8 @@ static lk_status adjoint_of(const struct gradient *g, int id, const bool *betwee
 			LK_ASSERT(g->adjoint[u] != NO_ADJOINT);
 			LK_TRY(contribution(g, u, k, g->adjoint[u], &one));
 			if (grad_node(g, id)->list < 0 && grad_node(g, one)->list >= 0)
-				LK_TRY(lc_ask_unary(&g->ask, LC_TOTAL, one, &one)); /* read by all tensors of it */
+				LK_TRY(lc_ask_unary(&g->ask, LC_TOTAL, one, &one)); /* read by all tensors of the
+				                                                       list */
 			LK_TRY(lc_ask_cast(&g->ask, (lc_dtype)grad_node(g, id)->dtype, one, &one));
 			LK_TRY(fit(g, id, &one));
 			if (sum == NO_ADJOINT) sum = one;
@@ -499,7 +501,7 @@ static lk_status check_loss(const struct gradient *g) {
 	return LK_OK;
 }
 
-/* Whether the loss is computed from a value, by whatever operations. */
+/* Whether the loss is computed from a value, by any operations. */
 static bool computed_from(const struct gradient *g, int by) {
 	bool from[LC_VALUES] = {false};
 	from[by] = true;
