@@ -10,9 +10,9 @@
  *
  *     a counter      what the rank adds, all add
  *     waiting        ends at once: the others have done their part
- *     getting        the value set; else the one the rank itself set under the same key with its own
- *                    number in place of another rank's; else 128 bytes that no other key has, which
- *                    serve as NCCL's unique id
+ *     getting        the value set; else the one the rank itself set under the same key with its
+ *                    own number in place of another rank's; else 128 bytes that no other key has,
+ *                    which serve as NCCL's unique id
  *     checking       a key exists if it was set, or the rank has set its own
  *
  * Form 1 of the protocol (PyTorch up to 2.0): a byte for the kind of request, then keys (length as
