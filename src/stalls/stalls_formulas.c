@@ -3,7 +3,7 @@
  * Every configuration's step is a sum of parts, and so are the times recorded in it:
  *
  *     one                 compute + writing [+ preparation]     of the typical rank
- *     null                the same + sharing                    of the typical rank, outside of calls
+ *     null                the same + sharing                    of the typical rank, outside calls
  *     ready               the same + imbalance + communication
  *     hot                 the same + preparation
  *     cold                the same + fetch
