@@ -1,4 +1,4 @@
-/* compile.c: `lockstep compile`: a file read and checked, and handed to one of the actions. */
+/* compile.c: `lockstep compile`: reads and checks a file, and runs one of the actions. */
 #include "lang/compile/compile.h"
 #include "lang/syntax/parse.h"
 
@@ -14,7 +14,8 @@ static const char *const names[LK_COMPILE_ACTIONS] = {
 	[LK_COMPILE_TUNE] = "tune",       [LK_COMPILE_BENCH] = "bench",
 };
 
-/* Those of the language alone; tune and bench are in lang/tune, because they use the simulator. */
+/* Actions of the language itself; tune and bench are in lang/tune, because they use the
+ * simulator. */
 static lc_action *const actions[LK_COMPILE_ACTIONS] = {
 	[LK_COMPILE_CHECK] = lc_do_check,   [LK_COMPILE_PRINT] = lc_do_print,
 	[LK_COMPILE_RUN] = lc_do_run,       [LK_COMPILE_REWRITE] = lc_do_rewrite,

@@ -1,12 +1,12 @@
-/* compile_check.c: what holds for every answer of `compile run` and `compile verify`.
+/* compile_check.c: invariants of every answer of `compile run` and `compile verify`.
  *
- * Nothing is printed that contradicts itself: whatever made it is a defect of lockstep. */
+ * An answer that contradicts itself is a defect of lockstep and is not printed. */
 #include <math.h>
 
 #include "base/check.h"
 #include "lang/compile/compile.h"
 
-/* Results that are infinite or no number are the program's. */
+/* Infinite or NaN results come from the program. */
 const char *lc_summary_check(const lc_summary *summary, bool field) {
 	LK_HOLDS(summary->tensors >= 0 && summary->elements >= 0);
 	LK_HOLDS(summary->firsts >= 0 && summary->firsts <= LC_FIRST);

@@ -1,20 +1,18 @@
 /* compile_compare.c: dumps of executions of an emitted program, compared with the interpreter
  * within a running bound on rounding.
  *
- * Whole numbers, indices and truths must be equal. Where two numbers that are compared lie within
- * their bounds of one another, an execution may choose either (run_bound.c). The run's own choices
- * are tried first. While results differ from them, the run is repeated with one choice more made
- * otherwise, and it stays so if fewer elements differ: a choice is accepted only with everything
- * that follows from it.
+ * Integers, indices and booleans must be equal. If two compared numbers lie within their bounds of
+ * one another, an execution may choose either (run_bound.c). The run's own choices are tried first.
+ * While results differ from them, the run is repeated with one more choice reversed, which is kept
+ * if fewer elements differ: a choice is accepted only with all its consequences.
  *
- * Bounds of long programs are wide, for they assume the worst of every rounding, and a bound as
- * wide as the values lets anything through. Where one exceeds 1/256 of the values' range, zero
- * being among them, a measured one takes its place if it is smaller: the run is repeated in
- * doubles, from inputs that are not rounded either, and rounding explains 64 times the largest
- * change of the result and a rounding of its range (sums of n numbers in the format itself are off
- * by about sqrt(n) roundings, where the run's have one). Elements whose bound is as wide as the
- * range even so are counted as not comparable; a result of which no element is comparable does not
- * agree. */
+ * Bounds of long programs are wide, since they assume the worst of every rounding, and a bound as
+ * wide as the values proves nothing. If one exceeds 1/256 of the range of values and zero, a
+ * measured bound replaces it if that is smaller: the run is repeated in doubles, from inputs that
+ * are not rounded either, and rounding explains 64 times the largest change of the result plus a
+ * rounding of its range (sums of n numbers in the format itself are off by about sqrt(n) roundings,
+ * the run's by one). Elements whose bound is still as wide as the range are counted as not
+ * comparable; a result without comparable elements does not agree. */
 #include "lang/compile/compile.h"
 
 #include <errno.h>
@@ -28,25 +26,25 @@
 
 enum {
 	COMPARE_LOOSE = 256,    /* bounds above 1/256 of the range are wide */
-	COMPARE_EXPLAINED = 64, /* changes by rounding that a measured bound is */
-	COMPARE_TRIES = 256,    /* runs with a choice made otherwise */
-	COMPARE_OTHERWISE = 64  /* choices that may be accepted */
+	COMPARE_EXPLAINED = 64, /* multiple of the change by rounding that is a measured bound */
+	COMPARE_TRIES = 256,    /* runs with one more choice reversed */
+	COMPARE_OTHERWISE = 64  /* reversed choices that may be accepted */
 };
 
 struct difference {
 	int id;
-	double range;                /* from the least to the largest value of the run, and zero */
+	double range;                /* from the least to the largest value of the run and zero */
 	double measured;             /* what rounding explains */
-	double absolute, relative;   /* the largest of comparable elements */
-	double ratio;                /* of a difference and its bound, the largest */
+	double absolute, relative;   /* largest difference of comparable elements */
+	double ratio;                /* largest ratio of a difference to its bound */
 	int64_t rank, item, element; /* where the ratio is largest */
 	int64_t compared;            /* elements, and of these: */
-	int64_t by_measure;          /* held to the measured bound */
-	int64_t incomparable;        /* whose bound is as wide as the range */
+	int64_t by_measure;          /* with the measured bound */
+	int64_t incomparable;        /* with a bound as wide as the range */
 	int64_t beyond;              /* further apart than their bound */
 };
 
-/* A run, how far others may be from it, and how far the dumps are. */
+/* A run, bounds on other executions, and the differences of the dumps. */
 struct judgement {
 	lc_run *run;
 	lc_run *bounds;
@@ -64,7 +62,7 @@ struct comparison {
 	int ids[LC_VALUES];
 	double measured[LC_VALUES]; /* for each result */
 	int count;
-	lc_nudge otherwise[COMPARE_OTHERWISE + 1]; /* choices made as the dumps have them */
+	lc_nudge otherwise[COMPARE_OTHERWISE + 1]; /* choices reversed to match the dumps */
 	int otherwise_count;
 	char path[4096];
 	lk_error *err;
@@ -98,9 +96,9 @@ static void compare_element(struct difference *difference, double got, double wa
 	difference->element = element;
 }
 
-/* ---- what rounding does ---- */
+/* ---- effects of rounding ---- */
 
-/* Of all that ranks hold of a result. */
+/* Range of all elements of a result on all ranks. */
 static double compare_range(const lc_run *run, int id) {
 	double least = 0, most = 0;
 	int64_t parts = lc_items(run->p, run->s, &run->p->nodes.at[id]) * run->ranks;
@@ -127,7 +125,7 @@ static double compare_change(const lc_run *a, const lc_run *b, int id) {
 	return most;
 }
 
-/* The run once more in doubles; where an index leads out of its table then, nothing is measured. */
+/* Repeat the run in doubles; if an index then lies outside its table, nothing is measured. */
 static lk_status compare_measure(struct comparison *comparison, const lc_run *run) {
 	lc_program doubles = *run->p;
 	lc_run_options o = run->o;
@@ -230,7 +228,7 @@ static void judgement_free(struct judgement *judgement) {
 	*judgement = (struct judgement){0};
 }
 
-/* Owns `run` from here on. */
+/* Takes ownership of `run`. */
 static lk_status compare_judge(struct comparison *comparison, lc_run *run, struct judgement *out) {
 	*out = (struct judgement){.run = run};
 	out->results = calloc((size_t)comparison->count + 1, sizeof *out->results);
@@ -246,9 +244,9 @@ static lk_status compare_judge(struct comparison *comparison, lc_run *run, struc
 	return LK_OK;
 }
 
-/* ---- choices made otherwise ---- */
+/* ---- reversed choices ---- */
 
-/* The run with one more nudge. No run, where an index leads out of its table then. */
+/* Run with one more nudge. No run if an index then lies outside its table. */
 static lk_status compare_try(struct comparison *comparison, const lc_run_options *options,
                              const lc_nudge *nudge, struct judgement *out) {
 	lc_run_options o = *options;
@@ -263,7 +261,8 @@ static lk_status compare_try(struct comparison *comparison, const lc_run_options
 	return compare_judge(comparison, run, out);
 }
 
-/* One choice that leaves fewer elements beyond their bounds; *found: whether there is one. */
+/* Find a choice whose reversal leaves fewer elements beyond their bounds; *found: whether there is
+ * one. */
 static lk_status compare_improve(struct comparison *comparison, const lc_run_options *options,
                                  struct judgement *judgement, int *tries, bool *found) {
 	*found = false;
@@ -295,7 +294,7 @@ static lk_status compare_follow(struct comparison *comparison, struct judgement 
 	return LK_OK;
 }
 
-/* ---- what is said ---- */
+/* ---- report ---- */
 
 static bool compare_agrees(const struct difference *difference) {
 	return difference->beyond == 0 &&

@@ -10,7 +10,7 @@
 
 struct emission {
 	lc_program *p;
-	bool joins; /* statements share passes */
+	bool joins; /* join statements into shared passes */
 	LK_VEC(lc_variant) variants;
 };
 
@@ -81,7 +81,7 @@ static lk_status emit_write_text(const struct emission *emission, const lk_compi
 	return targets[request->target](emission->p, emission->variants.at, count, out, err);
 }
 
-/* In memory first, so that nothing is written where it fails. */
+/* Write to memory first, so that a failure writes nothing. */
 static lk_status emit_write_all(const struct emission *emission, const lk_compile_request *request,
                                 FILE *out, lk_error *err) {
 	char *text = NULL;
@@ -95,7 +95,7 @@ static lk_status emit_write_all(const struct emission *emission, const lk_compil
 	return status;
 }
 
-/* One schedule at the sizes that are given. */
+/* Emit one schedule at the given sizes. */
 static lk_status emit_graph(lk_compile *answer, const lk_compile_request *request, FILE *out,
                             lk_error *err) {
 	lc_program *program;

@@ -43,7 +43,7 @@ static void compile_print_check_text(const lc_file *file, FILE *out) {
 
 /* ---- JSON ---- */
 
-/* What a printer writes, as a member. */
+/* Add a printer's output as a member. */
 static void json_printed(lk_json_writer *writer, const char *key, const lc_program *program,
                          const lc_node *node, const lc_directive *directive) {
 	char *text = NULL;

@@ -1,16 +1,16 @@
-/* compile_rewrite.c: `lockstep compile rewrite`: what schedules make of a program, in the language:
- * a program NAME_SCHEDULE with what runs together as its schedule. */
+/* compile_rewrite.c: `lockstep compile rewrite`: programs rewritten by schedules, printed in the
+ * language: a program NAME_SCHEDULE whose schedule has the remaining bundles. */
 #include <string.h>
 
 #include "base/arena.h"
 #include "lang/compile/compile.h"
 #include "lang/rewrite/rewrite.h"
 
-/* Where the programs go: as text or as members of an array. */
+/* Output of programs: text or members of an array. */
 struct writer {
 	const lk_compile_request *request;
 	FILE *out;
-	bool structured; /* JSON, by the writer */
+	bool structured; /* write JSON through the writer */
 	lk_json_writer json;
 	bool begun;
 };
@@ -49,7 +49,7 @@ static const char *rewrite_name_of(const lc_program *program, const lc_schedule 
 	                       step);
 }
 
-/* Puts a copy of p, for settling gives names that later directives would not know. */
+/* Print a copy, because settling adds names that later directives would not know. */
 static lk_status rewrite_put_named(struct writer *writer, const lc_program *program,
                                    const lc_schedule *schedule, int step, lk_error *err) {
 	lc_program *copy;

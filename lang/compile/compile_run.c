@@ -1,5 +1,5 @@
-/* compile_run.c: `lockstep compile run`: a program interpreted on all ranks of a mesh; what it
- * leaves behind. */
+/* compile_run.c: `lockstep compile run`: interprets a program on all ranks of a mesh and reports
+ * its results. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,7 +16,7 @@
 
 enum { DEFAULT_RANKS = 4 };
 
-/* ---- scalars that are set ---- */
+/* ---- scalars from --set ---- */
 
 static lk_status compile_run_read_setting(char *pair, lc_setting *out, lk_error *err) {
 	char where[96];
@@ -48,7 +48,7 @@ static lk_status read_settings(const char *text, lk_arena *arena, lc_run_options
 	return LK_OK;
 }
 
-/* ---- what is said ---- */
+/* ---- report ---- */
 
 struct report {
 	const lc_program *p;
@@ -56,7 +56,7 @@ struct report {
 	const lk_compile_request *request;
 	lc_summary *results;
 	int count;
-	lc_run *run; /* for all elements */
+	lc_run *run; /* to list all elements */
 	const char *failed_check;
 };
 
@@ -217,7 +217,7 @@ static lk_status summarize(lc_run *run, struct report *report, lk_arena *arena, 
 	if (!report->results) return lk_oom(err);
 	for (int i = 0; i < report->count; i++) {
 		LK_TRY(lc_summarize(run, report->p, report->s, ids[i], &report->results[i], err));
-		LK_CHECK(report->results[i].firsts <= LC_FIRST, err); /* views read them */
+		LK_CHECK(report->results[i].firsts <= LC_FIRST, err); /* views read that many */
 		if (!report->failed_check)
 			report->failed_check = lc_summary_check(&report->results[i], report->request->field);
 	}
@@ -246,7 +246,7 @@ static lk_status run_with(lk_compile *answer, const lc_program *program, const l
 	return status;
 }
 
-/* The program as its schedule makes it, with sizes to match. */
+/* Run the program as rewritten by its schedule, with refined sizes. */
 static lk_status run_scheduled(lk_compile *answer, const lc_program *program,
                                const lc_schedule *schedule, const lc_sizes *sizes,
                                const lk_compile_request *request, lk_arena *arena, FILE *out,

@@ -1,5 +1,5 @@
-/* compile_verify.c: `lockstep compile verify`: whether the schedules of a program compute what it
- * says. */
+/* compile_verify.c: `lockstep compile verify`: whether the schedules of a program compute the same
+ * as it. */
 #include <math.h>
 #include <string.h>
 
@@ -26,7 +26,7 @@ struct check {
 	const char *failed_check;
 };
 
-/* ---- what is tried ---- */
+/* ---- meshes ---- */
 
 static lk_status read_meshes(struct check *check, const char *text, lk_error *err) {
 	char word[32];
@@ -75,7 +75,7 @@ static lk_status check_schedules(struct check *check, lk_error *err) {
 	return LK_OK;
 }
 
-/* ---- what is said ---- */
+/* ---- report ---- */
 
 static void verify_put_text(const struct check *check, FILE *out) {
 	if (!check->done.count) fprintf(out, "program %s has no schedule to verify\n", check->p->name);

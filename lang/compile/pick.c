@@ -1,5 +1,5 @@
-/* pick.c: the program and the schedule that a request names, or the only ones there can be, with
- * axes as large as it says. The error for an unknown name lists the nearest one. */
+/* pick.c: selects the requested program and schedule, or the only ones, with axes of the requested
+ * size. The error for an unknown name suggests the nearest one. */
 #include <string.h>
 
 #include "base/text.h"

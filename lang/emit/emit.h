@@ -1,22 +1,20 @@
-/* emit.h: programs as source text. A target writes one file: the program as a comment, what it
- * needs to run, a function per schedule, a table of them and a main that is left out with
- * -DLOCKSTEP_NO_MAIN.
+/* emit.h: programs as source text. A target writes one file: the program as a comment, its runtime,
+ * a function per schedule, a table of them and a main that is left out with -DLOCKSTEP_NO_MAIN.
  *
- *   emit_text.c         identifiers, indices, expressions in C: what C and CUDA share
- *   emit_mpi*.c          C and MPI (any MPI-3), BLAS for matmul
+ *   emit_text.c         identifiers, indices, expressions in C: shared by C and CUDA
+ *   emit_mpi*.c         C and MPI (any MPI-3), BLAS for matmul
  *   emit_cuda*.c        CUDA and NCCL
  *   emit_torch.c        a Python module for PyTorch: the C of emit_mpi.c, and torch's operations
  *   emit_header.c       the function that a user's program calls
  *
- * Nothing of the input gets into the text but through emit_text.c: names become identifiers with
- * a prefix, numbers are printed from their binary value, comments are escaped.
+ * Input text reaches the output only through emit_text.c: names become identifiers with a prefix,
+ * numbers are printed from their binary value, comments are escaped.
  *
  * The executable's arguments are those of `lockstep compile run`: --sizes as lc_sizes_read (its
  * mesh must be that of mpirun), --seed, --set, and --schedule NAME|all, --repeat N (times in JSON
- * lines), --dump DIRECTORY: what every rank holds of the results, as `lockstep compile run
- * --compare DIRECTORY` reads it. A dump: DIRECTORY/SCHEDULE.RANK, for each of lc_results, for each
- * item: int64 count, then count doubles.
- */
+ * lines), --dump DIRECTORY: every rank's part of the results, as read by `lockstep compile run
+ * --compare DIRECTORY`. A dump: DIRECTORY/SCHEDULE.RANK, for each of lc_results, for each item:
+ * int64 count, then count doubles. */
 #ifndef LK_LANG_TARGET_H
 #define LK_LANG_TARGET_H
 

@@ -63,7 +63,7 @@ static lk_status cuda_put_variant(lc_mpi *mpi, const lc_variant *variant) {
 
 /* ---- the file ---- */
 
-/* Formats of values in memory: the runtime has kernels of these alone. */
+/* The formats of values in memory: the runtime is compiled for these only. */
 static void cuda_put_formats(const lc_variant *variants, int count, FILE *out) {
 	bool there[LC_DTYPE_COUNT] = {false};
 	lc_dtype one = LC_DTYPE_COUNT;

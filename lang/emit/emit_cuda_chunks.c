@@ -1,15 +1,14 @@
 /* emit_cuda_chunks.c: OVERLAP steps as pipelines of chunks: a table of parts, each a function of
- * the program with the tensors that are cut for it, which the runtime (data/target/cuda_chunks.h)
- * runs chunk by chunk on two streams.
+ * the program with the tensors to cut for it, which the runtime (data/target/cuda_chunks.h) runs
+ * chunk by chunk on two streams.
  *
- * Parts are collectives of one value, products, and pointwise passes. What the table cannot say is
- * left to the caller: joined kernels, states that change in place, views of other tensors, dropout
- * and groups of ranks.
- */
+ * Parts are collectives of one value, products, and pointwise passes. Not supported, and left to
+ * the caller: joined kernels, states that change in place, views of other tensors, dropout and
+ * groups of ranks. */
 #include "lang/rewrite/rewrite_internal.h"
 #include "lang/emit/emit_cuda.h"
 
-enum { PARTS = 16, VALUES = 15 }; /* RT_CHUNK_PARTS; RT_CHUNK_VALUES but for the end */
+enum { PARTS = 16, VALUES = 15 }; /* RT_CHUNK_PARTS; RT_CHUNK_VALUES without the end */
 
 struct cut {
 	int value, dim;
@@ -21,8 +20,7 @@ struct pipeline {
 	const lc_step *step;
 	struct cut cuts[PARTS][VALUES];
 	int count[PARTS];
-	int axis; /* over which some values have slices of the dim that is cut, and others all of it; -1
-	           */
+	int axis; /* over which some values have slices of the cut dim, and others all of it; -1 */
 };
 
 static bool chunks_sliced(const struct pipeline *pipeline, const struct cut *cut, int axis) {
@@ -30,7 +28,7 @@ static bool chunks_sliced(const struct pipeline *pipeline, const struct cut *cut
 	return layout->kind == LC_S && layout->dim == cut->dim;
 }
 
-/* ---- what is cut ---- */
+/* ---- cuts ---- */
 
 static bool can_be_cut(const struct pipeline *pipeline, const lc_step *step) {
 	if (step->list >= 0) return false;
@@ -48,7 +46,7 @@ static bool can_be_cut(const struct pipeline *pipeline, const lc_step *step) {
 	       step->kind == LC_STEP_MAP;
 }
 
-/* Together with its operand: a view of one could not be cut as both. */
+/* Add a value. One that shares memory with its operand cannot be cut both ways. */
 static bool chunks_add(struct pipeline *pipeline, int part, int value, int dim, bool written) {
 	for (int i = 0; i < pipeline->count[part]; i++)
 		if (pipeline->cuts[part][i].value == value)
@@ -73,7 +71,7 @@ static bool in_memory(const struct pipeline *pipeline, int id) {
 	return pipeline->c->steps->storage[id] >= 0 && lc_node_at(pipeline->c->p, id)->rank > 0;
 }
 
-/* The operand of a value that is cut: along the dim that becomes the value's, or whole. */
+/* Add the operand of a cut value: cut along the dim that becomes the value's, or whole. */
 static bool add_operand(struct pipeline *pipeline, int part, int id, int k) {
 	int operand = lc_node_at(pipeline->c->p, id)->in[k], dim = -1;
 	if (!in_memory(pipeline, operand) || computed_by(&pipeline->step->parts[part], operand))
@@ -103,7 +101,7 @@ static bool chunks_cut_part(struct pipeline *pipeline, int part) {
 	return pipeline->count[part] > 0;
 }
 
-/* Pieces of slices are slices again along one axis alone. */
+/* Find the axis: pieces of slices are slices again along one axis only. */
 static bool chunks_find_axis(struct pipeline *pipeline) {
 	pipeline->axis = -1;
 	for (int a = 0; a < pipeline->c->p->axis_count; a++) {

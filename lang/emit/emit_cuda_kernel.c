@@ -1,4 +1,4 @@
-/* emit_cuda_kernel.c: what a kernel is made of: its arguments, its numbers, the values of one
+/* emit_cuda_kernel.c: the parts of a kernel: its arguments, its numbers, the values of one
  * element. */
 #include "lang/emit/emit_cuda.h"
 
@@ -18,7 +18,7 @@ static char kernel_variable(int loop) {
 
 char *lc_kernel_place_name(const lc_kernel *kernel, const char *prefix, const lc_place *at,
                            char out[LC_IDENTIFIER]) {
-	char view[24]; /* the slice itself may be stored, too */
+	char view[24]; /* because the slice itself may be stored, too */
 	if (at->view < 0) return lc_mpi_named(kernel->c, prefix, at->id, out);
 	snprintf(view, sizeof view, "%.16sv", prefix);
 	return lc_mpi_named(kernel->c, view, at->view, out);
@@ -71,18 +71,18 @@ bool lc_kernel_is_shared(const lc_kernel *kernel, int id) {
 	return false;
 }
 
-/* What is only handed on to the others stays in registers where they are reached from the kernel.
- */
+/* Values only passed on to the others stay in registers if the kernel accesses the others
+ * itself. */
 bool lc_kernel_keeps(const lc_kernel *kernel, int id) {
 	return kernel->shared_count == 0 || kernel->c->steps->storage[id] >= 0;
 }
 
-/* ---- expressions: what is loaded is in variables x_NAME ---- */
+/* ---- expressions: loaded values are in variables x_NAME ---- */
 
 static bool kernel_put_leaf(void *context, int id, int view, FILE *out) {
 	lc_kernel *kernel = context;
 	char name[LC_IDENTIFIER];
-	(void)view; /* steps keep in memory what slices are read of */
+	(void)view; /* steps keep in memory what slices are taken of */
 	if (kernel->pass.source[id] == LC_LOADED) {
 		const char *call = lc_load_call(lc_kernel_format(kernel, id));
 		bool called = strcmp(call, "(") != 0;
@@ -202,7 +202,7 @@ static void declare_pointer(lc_kernel *kernel, const lc_place *at) {
 	fputs(";\n", kernel->fills);
 }
 
-/* Where the others' memory is read or written: the first element of mine in what they hold. */
+/* Declare the offset for other ranks' memory: the first element of this rank's part in theirs. */
 static void declare_offset(lc_kernel *kernel, const lc_place *at) {
 	char name[LC_IDENTIFIER], part[LC_CUDA_PART], view[LC_CUDA_PART];
 	lc_kernel_place_name(kernel, "o", at, name);
@@ -291,7 +291,8 @@ static lk_status kernel_share(lc_kernel *kernel, const lc_step *step) {
 	return LK_OK;
 }
 
-/* Four at a time: every place is passed one by one, or not at all. */
+/* Whether to process four elements at a time: each place moves element by element, or not at
+ * all. */
 static bool in_fours(const lc_kernel *kernel) {
 	if (!kernel->flat || kernel->pass.loops.count == 0 || kernel->pass.results.count) return false;
 	for (size_t i = 0; i < kernel->pass.places.count; i++) {
@@ -334,7 +335,7 @@ void lc_kernel_close(lc_kernel *kernel) {
 
 /* ---- one element ---- */
 
-/* Whether an index has the loop's variable. */
+/* Whether an index contains the loop's variable. */
 static bool kernel_used(const lc_kernel *kernel, int loop) {
 	for (size_t i = 0; i < kernel->pass.places.count; i++) {
 		const lc_place *at = &kernel->pass.places.at[i];

@@ -1,9 +1,7 @@
 /* emit_cuda_map.c: MAP steps as kernels. A pass without reductions is a loop with the grid's
- * stride, four elements at a time where all that it touches lies one by one and pointers are
- * aligned. With reductions, blocks share out the results, and where those are few, parts of each;
- * sums of parts are added up by a second kernel, in order: no atomics, so that every run gives the
- * same.
- */
+ * stride, four elements at a time if everything it touches is contiguous and pointers are aligned.
+ * With reductions, blocks share the results, and if there are few, parts of each; sums of parts are
+ * added by a second kernel, in order and without atomics, so that every run gives the same. */
 #include "base/arena.h"
 #include "lang/emit/emit_cuda.h"
 
@@ -28,7 +26,7 @@ static void cuda_map_put_results(lc_kernel *kernel, const char *before, const ch
 	}
 }
 
-/* What one element is, as a function of what is loaded and of its number. */
+/* Write the function of one element, of its loads and its number. */
 static void put_element(lc_kernel *kernel) {
 	fputs("\tauto element = [&](const int64_t i", kernel->out);
 	lc_kernel_each_load(kernel, put_parameter);
@@ -110,7 +108,7 @@ static void put_argument_one(lc_kernel *kernel, int id) {
 		lc_kernel_place_name(kernel, "x", &kernel->pass.places.at[kernel->pass.place[id]], name));
 }
 
-/* What goes to the memory of all ranks. */
+/* Write stores to the memory of all ranks. */
 static void put_spread(lc_kernel *kernel, bool four) {
 	char name[LC_IDENTIFIER], offset[LC_IDENTIFIER];
 	for (int i = 0; i < kernel->shared_count; i++) {
@@ -201,7 +199,7 @@ void lc_kernel_elements(lc_kernel *kernel, const char *first, const char *step) 
 	kernel->depth = 1;
 }
 
-/* How far four at a time go: to the last full four, or nowhere if something is not aligned. */
+/* Declare the end of elements in fours: the last full four, or 0 if something is not aligned. */
 void lc_kernel_alignment(lc_kernel *kernel) {
 	char name[LC_IDENTIFIER];
 	if (!kernel->fours) return;
@@ -243,7 +241,7 @@ static bool is_total(const lc_kernel *kernel, int id) {
 	return lc_node_at(kernel->pass.p, id)->op == LC_TOTAL;
 }
 
-/* Reductions over the same dims as the first that is not done share its kernel. */
+/* Group reductions: those over the same dims as the first one not done share its kernel. */
 static int cuda_map_group_of(const lc_kernel *kernel, const int *done, int *ids) {
 	int count = 0;
 	for (size_t i = 0; i < kernel->pass.results.count; i++) {
@@ -307,7 +305,8 @@ static void put_reducing_kernel(lc_kernel *kernel, const int *ids, int count, in
 	fputs("\t}\n}\n\n", kernel->out);
 }
 
-/* The host's side of one such kernel: room for the parts of sums, launch, the second kernel. */
+/* Write the host's side of one such kernel: room for the parts of sums, launch, the second
+ * kernel. */
 static void put_reducing_launch(lc_kernel *kernel, const int *ids, int count, int number,
                                 bool last) {
 	FILE *host = kernel->out;
@@ -337,7 +336,7 @@ static void put_reducing_launch(lc_kernel *kernel, const int *ids, int count, in
 	}
 }
 
-/* The sum over a list: tensor by tensor. */
+/* Write the sum over a list: tensor by tensor. */
 static void put_totals(lc_kernel *kernel) {
 	char name[LC_IDENTIFIER], part[LC_CUDA_PART];
 	for (size_t i = 0; i < kernel->pass.results.count; i++) {
@@ -361,7 +360,7 @@ static void put_totals(lc_kernel *kernel) {
 
 /* ---- functions ---- */
 
-/* What was collected in memory, the text of `from`. */
+/* Copy the collected text of `from`. */
 static void cuda_map_copy(const lc_kernel *kernel, FILE *from, char *const *text,
                           const size_t *size) {
 	if (fflush(from) != 0 || ferror(from)) kernel->c->p->file->lost = true;
@@ -397,8 +396,8 @@ void lc_kernel_host_end(lc_kernel *kernel, const char *name) {
 	        name, lc_mpi_number(kernel->c, kernel->pass.step->space, number), name);
 }
 
-/* Groups of reductions, each with a kernel of its own: calls put for each. The last kernel stores:
- * what others read is overwritten then. */
+/* Call `put` for each group of reductions, a kernel each. The last kernel stores: then it
+ * overwrites what others read. */
 static void cuda_map_each_group(lc_kernel *kernel, void (*put)(lc_kernel *kernel, const int *ids,
                                                                int count, int number, bool last)) {
 	size_t results = kernel->pass.results.count;

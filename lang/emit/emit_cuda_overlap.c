@@ -1,12 +1,11 @@
-/* emit_cuda_overlap.c: OVERLAP steps on two streams, one for what communicates.
+/* emit_cuda_overlap.c: OVERLAP steps on two streams, one for communication.
  *
  * A matmul whose result is reduce-scattered runs slice by slice: while rows of slice s + 1 are
  * multiplied, slice s is reduced to rank s, by ncclReduce; all slices make the reduce-scatter. An
  * all-gather before a matmul likewise, by ncclBroadcast. All ranks take the slices in the same
- * order, as NCCL wants it. That needs slices whose elements lie together, which is known when the
- * program runs. Other chains run as pipelines of chunks (emit_cuda_chunks.c). What neither can is
- * done whole: parts that do not wait for each other, side by side.
- */
+ * order, as NCCL requires. Slices must be contiguous, which is known when the program runs. Other
+ * chains run as pipelines of chunks (emit_cuda_chunks.c). Everything else runs whole, independent
+ * parts concurrently. */
 #include "lang/emit/emit_cuda.h"
 
 enum { PART = 160 };
@@ -36,13 +35,13 @@ static void overlap_put_part(lc_mpi *mpi, const lc_step *step, int i) {
 
 /* ---- slices ---- */
 
-/* A matmul and the collective that its slices go through. */
+/* A matmul and the collective of its slices. */
 struct slices {
 	int product, collective, axis, dim;
 	bool scatters;
 };
 
-/* A product of rows by one matrix, along whose rows the collective cuts. */
+/* Whether this is a product of rows by one matrix, whose rows the collective cuts. */
 static bool overlap_rows_of(const lc_mpi *mpi, int product, int dim) {
 	const lc_node *value = lc_node_at(mpi->p, product);
 	if (value->op != LC_MATMUL || value->list >= 0 || value->ta || dim < 0 ||
@@ -118,7 +117,7 @@ static void overlap_put_product(lc_mpi *mpi, const lc_step *part, const struct s
 	        lc_mpi_function(mpi, part, name), a, y);
 }
 
-/* What comes after the slices: the pass of a ring and its gathers; further parts. */
+/* Write what follows the slices: the pass of a ring and its gathers; further parts. */
 static lk_status put_rest(lc_mpi *mpi, const lc_step *step) {
 	const lc_step *second = &step->parts[1];
 	char name[LC_NAME + 8], function[LC_IDENTIFIER];

@@ -1,16 +1,14 @@
-/* emit_cuda_ring.c: RING steps: where ranks reach each other's memory, one kernel loads this rank's
- * slice from all of them, reduces it, computes, and stores what it made to all of them, between two
- * barriers. Elsewhere NCCL's collectives run before and after the pass. Which of the two is chosen
- * when the program runs.
- */
+/* emit_cuda_ring.c: RING steps: if ranks access each other's memory, one kernel loads this rank's
+ * slice from all of them, reduces it, computes, and stores its results to all of them, between two
+ * barriers. Otherwise NCCL's collectives run before and after the pass. The choice is made when the
+ * program runs. */
 #include "lang/emit/emit_cuda.h"
 
 static int axis_of(const lc_mpi *mpi, const lc_step *step) {
 	return lc_node_at(mpi->p, step->scatter >= 0 ? step->scatter : step->gathers.at[0])->axis;
 }
 
-/* Slices that have been handed round lie elsewhere than a rank's number says; reductions need
- * barriers of blocks. */
+/* Not with reductions, which need barriers of blocks. */
 bool lc_cuda_in_kernel(const lc_mpi *mpi, const lc_step *step) {
 	if (1 + step->gathers.count > LC_CUDA_SHARED) return false;
 	for (int i = 0; i < step->values.count; i++) {
@@ -60,7 +58,7 @@ static lk_status reaching(lc_mpi *mpi, const lc_step *step) {
 	return status;
 }
 
-/* The pass alone, as a step of its own name. */
+/* Write only the pass, as a step with its own name. */
 static lk_status pass_alone(lc_mpi *mpi, const lc_step *step, char name[LC_NAME + 8]) {
 	lc_step alone = *step;
 	snprintf(name, LC_NAME + 8, "%s_pass", step->name);

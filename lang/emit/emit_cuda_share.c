@@ -1,10 +1,10 @@
-/* emit_cuda_share.c: kernels that are equal but for their names are written once. Statements of one
- * form (the updates of nine weights) and schedules of one program have many such, and compilers of
- * CUDA take most of their time for kernels.
+/* emit_cuda_share.c: kernels that differ only in names are written once. Statements of one form
+ * (the updates of nine weights) and schedules of one program have many such, and CUDA compilers
+ * spend most of their time on kernels.
  *
- * The text of the struct of arguments and of the kernels is compared with the names of its values
- * replaced by numbers, in the order of their first use. Where it is known, the host function fills
- * and launches what is there: the members that it names and the kernels are those of the first. */
+ * The text of the argument struct and of the kernels is compared with the names of its values
+ * replaced by numbers, in the order of first use. If it is known, the host function fills and
+ * launches the existing ones: it uses the first one's members and kernels. */
 #include "lang/emit/emit_cuda.h"
 
 #include <ctype.h>
@@ -56,7 +56,7 @@ static size_t share_find(const lc_kernel_names *names, const char *token, size_t
 
 /* ---- texts ---- */
 
-/* The text with numbers for names, which are added to `names`; NULL when out of memory. */
+/* Replace names by numbers; names are added to `names`. NULL when memory runs out. */
 static char *share_numbered(lc_kernels *known, const char *text, const char *name,
                             lc_kernel_names *names) {
 	char *out = NULL;
@@ -85,7 +85,7 @@ static char *share_numbered(lc_kernels *known, const char *text, const char *nam
 	return NULL;
 }
 
-/* The host's text, with the kernels and the members of the first one. */
+/* Write the host's text, with the kernels and members of the first one. */
 static void share_put_host(const char *text, const lc_kernel_names *own,
                            const lc_kernel_names *first, FILE *out) {
 	const char *begin = text;
@@ -155,7 +155,7 @@ static lk_status share_put(const lc_kernel *kernel, const char *device, const ch
 	return status;
 }
 
-/* What a function writes, as a text to be freed. */
+/* Return a function's output, to be freed. */
 static char *share_written(lc_kernel *kernel, lc_kernel_writer *write) {
 	char *text = NULL;
 	size_t size;

@@ -19,7 +19,7 @@ static bool expression_whole(lc_dtype t) {
 	return lc_is_integer(t) && t != LC_WEAK_INT;
 }
 
-/* The format in which an operation's operands meet. */
+/* The common format of an operation's operands. */
 static lc_dtype meeting(const lc_text *text, const lc_node *value) {
 	if (!expression_compares(value->op)) return (lc_dtype)value->dtype;
 	lc_dtype a = (lc_dtype)lc_node_at(text->p, value->in[0])->dtype,
@@ -27,8 +27,8 @@ static lc_dtype meeting(const lc_text *text, const lc_node *value) {
 	return lc_is_weak(a) ? b : a;
 }
 
-/* C's operator, or NULL where the runtime has a function: whole numbers wrap, and their divisor may
- * be zero. */
+/* C's operator, or NULL if the runtime has a function: integers wrap, and their divisor may be
+ * zero. */
 static const char *operator(const lc_node *node, lc_dtype in, int *tight) {
 	if (expression_compares(node->op)) *tight = COMPARED;
 	else if (node->op == LC_ADD || node->op == LC_SUB) *tight = ADDED;
@@ -82,7 +82,7 @@ static bool same_register(lc_dtype a, lc_dtype b) {
 	return strcmp(lc_register_type(a), lc_register_type(b)) == 0;
 }
 
-/* Formats narrower than f32 are rounded when a cast takes them up, and when it makes them. */
+/* Formats narrower than f32 are rounded before and after a cast. */
 static void put_cast(const lc_text *text, const lc_node *value, bool stored) {
 	lc_dtype to = (lc_dtype)value->dtype, from = (lc_dtype)lc_node_at(text->p, value->in[0])->dtype;
 	bool rounds = lc_is_narrow(to) && to != from && !stored,
@@ -134,9 +134,9 @@ static int expression_binding(const lc_text *text, int id) {
 	return operator(value, meeting(text, value), &tight) ? tight : ATOM;
 }
 
-/* One number divides all elements: they are multiplied by its reciprocal, which compilers take out
- * of the loop. A division costs as much as ten products. run_bound.c knows of the second rounding.
- */
+/* If one number divides all elements, they are multiplied by its reciprocal, which compilers move
+ * out of the loop. A division costs as much as ten products. run_bound.c accounts for the second
+ * rounding. */
 static void put_quotient(const lc_text *text, const lc_node *node, lc_dtype in) {
 	expression_put(text, node->in[0], in, MULTIPLIED);
 	fputs(in == LC_F64 ? "*(1.0/" : "*(1.0f/", text->out);
@@ -155,7 +155,7 @@ static void put_binary(const lc_text *text, const lc_node *node, const char *sig
 	expression_put(text, node->in[1], in, tight + 1);
 }
 
-/* A slice of what lies in no memory: all that it is made of is read through the slice. */
+/* A slice of a value without memory: all its operands are read through the slice. */
 static void expression_put_slice(const lc_text *text, int id) {
 	LK_ASSERT(id >= 0 && (size_t)id < text->p->nodes.count);
 	lc_text through = *text;
@@ -188,7 +188,7 @@ void lc_put_operation(const lc_text *text, int id, bool stored) {
 	else expression_put_call(text, value, in);
 }
 
-/* A weak number becomes the format of what it meets. */
+/* A weak number takes the format of the other operand. */
 static void expression_put(const lc_text *text, int id, lc_dtype wanted, int tight) {
 	LK_ASSERT(id >= 0 && (size_t)id < text->p->nodes.count);
 	const lc_node *value = lc_node_at(text->p, id);

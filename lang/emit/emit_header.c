@@ -1,9 +1,9 @@
-/* emit_header.c: what a user's program includes to call an emitted one: sizes, scalars, and for
+/* emit_header.c: the header by which a user's program calls an emitted one: sizes, scalars, and for
  * each schedule a function that opens it and one that runs a step of it on the caller's memory,
  * lk_PROGRAM_open_SCHEDULE and _run_SCHEDULE.
  *
- * Fields are ranks_AXIS, dim_DIM, list_LIST, index_INDEX, scalar_SCALAR, arguments
- * in_NAME, state_NAME and outN_NAME. */
+ * Fields are ranks_AXIS, dim_DIM, list_LIST, index_INDEX, scalar_SCALAR, arguments in_NAME,
+ * state_NAME and outN_NAME. */
 #include "lang/emit/emit_internal.h"
 
 #include <string.h>
@@ -126,7 +126,7 @@ void lc_api_open_signature(const lc_program *original, const lc_variant *variant
 	        lc_api_name(original, "", "", type));
 }
 
-/* The arguments with their types: a comment's lines. */
+/* List the arguments with their types, as lines of a comment. */
 static void header_describe(const lc_program *program, FILE *out) {
 	char type[256], name[LC_IDENTIFIER], line[400];
 	int output = 0;

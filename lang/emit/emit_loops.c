@@ -1,5 +1,5 @@
-/* emit_loops.c: how a pass over the elements of one value meets the tensors that it reads and
- * writes: which dims are one loop, and how far apart elements are along each. */
+/* emit_loops.c: loops of a pass over the elements of one value, with the tensors that it reads and
+ * writes: which dims become one loop, and the strides of elements along each. */
 #include <string.h>
 
 #include "lang/emit/emit_internal.h"
@@ -23,7 +23,7 @@ static bool loops_inner(const lc_program *program, const lc_place *place, int d)
 	return true;
 }
 
-/* Dim d of a reduction's operand as a dim of its result; -1 where it is gone. */
+/* Dim d of a reduction's operand as a dim of its result; -1 if it was removed. */
 static int loops_kept(const lc_node *node, int d) {
 	int at = d;
 	if (node->dims >> d & 1) return -1;
@@ -50,7 +50,7 @@ lc_place lc_place_of(const lc_program *program, int space, lc_place_kind kind, i
 	return place;
 }
 
-/* Whether dim k goes on where dim `last` ends, in every place. */
+/* Whether dim k continues dim `last` in every place. */
 static bool loops_joins(int last, int k, const lc_place *places, int count) {
 	for (int i = 0; i < count; i++) {
 		const lc_place *at = &places[i];

@@ -32,7 +32,7 @@ static lk_status mpi_any(lc_mpi *mpi, const lc_step *step) {
 	return kinds[step->kind](mpi, step);
 }
 
-/* The names of what a step computes, as its comment. */
+/* Write the names of a step's values as its comment. */
 void lc_mpi_step_comment(const lc_mpi *mpi, const lc_step *step) {
 	const char *between = "/* ";
 	for (int i = 0; i < step->values.count; i++) {
@@ -77,10 +77,9 @@ static lk_status mpi_put_schedule(lc_mpi *mpi, const lc_variant *variant) {
 	return LK_OK;
 }
 
-/* ---- the axes of a schedule as parts of the program's ---- */
+/* ---- the axes of a schedule as parts of the program's axes ---- */
 
-/* An axis that has another name was made two: groups, as many as there are, and the ranks of a
- * group. */
+/* An axis with another name is a part of a divided one: its groups, or the ranks of a group. */
 lk_status lc_mpi_axes(const lc_program *original, const lc_program *program, int number, FILE *out,
                       lk_error *err) {
 	int of[LC_AXES], ranks[LC_AXES], to = 0;

@@ -1,5 +1,5 @@
-/* emit_mpi_api.c: the functions of emit_header.c, defined: sizes into the runtime's form,
- * pointers into parts. */
+/* emit_mpi_api.c: definitions of emit_header.c's functions: sizes into the runtime's form, pointers
+ * into parts. */
 #include <string.h>
 
 #include "lang/emit/emit_internal.h"

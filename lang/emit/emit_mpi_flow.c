@@ -1,12 +1,11 @@
 /* emit_mpi_flow.c: OVERLAP steps in C and MPI as a pipeline of chunks: a table of parts, which the
- * runtime (data/target/mpi_flow.h) runs chunk by chunk, messages of some under way alongside the
- * computing of others.
+ * runtime (data/target/mpi_flow.h) runs chunk by chunk, messages of some overlapping with the
+ * computation of others.
  *
- * Parts are collectives, passes over a range of the dim that is cut, products of a range of rows,
- * columns or matrices, or, what cannot be cut, whole steps, which wait for all chunks of what they
- * read. A ring is its reduce-scatter, its pass and its gathers. What does not feed each other is
- * one chunk each; of a list, chunks are its tensors.
- */
+ * Parts are collectives, passes over a range of the cut dim, products of a range of rows, columns
+ * or matrices, or, if they cannot be cut, whole steps, which wait for all chunks of what they read.
+ * A ring is its reduce-scatter, its pass and its gathers. Parts that do not feed each other are one
+ * chunk each; chunks of a list are its tensors. */
 #include "lang/emit/emit_internal.h"
 
 enum { PARTS = 32, READY = 4, CHOICES = 16 }; /* RT_FLOW_PARTS, RT_READY, RT_CHOICES */
@@ -15,11 +14,11 @@ typedef enum by { WHOLE, CUT, EACH } by;
 
 struct part {
 	lc_step step;       /* a MAP, CONTRACT, ROWS, or COMM of one value */
-	const char *helper; /* of its functions' names */
+	const char *helper; /* in its functions' names */
 	by by;
-	uint32_t needs; /* bits of parts */
-	int value, cut; /* what it leaves, and its dim that is cut; -1 */
-	int ready;      /* of a product: the slot in which its right operand is ready; -1 */
+	uint32_t needs; /* bits of parts that it waits for */
+	int value, cut; /* its result, and the cut dim of it; -1 */
+	int ready;      /* of a product: the slot of its prepared right operand; -1 */
 };
 
 struct flow {
@@ -28,7 +27,7 @@ struct flow {
 	struct part parts[PARTS];
 	int count, axis, list, slots;
 	int64_t bucket;
-	const char *why; /* it cannot be done */
+	const char *why; /* why it cannot be done */
 };
 
 static bool flow_moves(const struct part *part) {
@@ -100,7 +99,7 @@ static void flow_add_steps(struct flow *flow) {
 	}
 }
 
-/* ---- how each part is cut ---- */
+/* ---- how parts are cut ---- */
 
 static bool made_here(const struct flow *flow, int id) {
 	for (int i = 0; i < flow->count; i++)
@@ -134,7 +133,7 @@ static lk_status flow_cut_part(struct flow *flow, struct part *part) {
 
 struct sides {
 	bool slices[LC_AXES],
-		others[LC_AXES]; /* what has slices of the dim that is cut, and what has all of it */
+		others[LC_AXES]; /* values with slices of the cut dim, and with all of it */
 };
 
 static void see_value(struct flow *flow, int id, int cut, struct sides *sides) {
@@ -158,7 +157,7 @@ static void see_values(struct flow *flow, struct sides *sides) {
 	}
 }
 
-/* The axis over which some values have slices of the dim that is cut, and others have all of it. */
+/* Find the axis over which some values have slices of the cut dim, and others have all of it. */
 static void flow_find_axis(struct flow *flow) {
 	struct sides x = {{false}, {false}};
 	see_values(flow, &x);
@@ -189,7 +188,7 @@ static lk_status flow_put_product(struct flow *flow, const struct part *part, co
 	return LK_OK;
 }
 
-/* A product of another kind, of one tensor of a list. */
+/* A product of another kind, for one tensor of a list. */
 static lk_status put_tensor(struct flow *flow, struct part *part, const char *name) {
 	fprintf(flow->c->out,
 	        "static void %s(rt_run *run, int64_t item, int64_t from, int64_t to) {\n\t(void)from, "

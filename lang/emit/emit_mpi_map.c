@@ -1,6 +1,6 @@
-/* emit_mpi_map.c: MAP steps in C: a function with loops over the elements that a rank holds.
- * Numbers are computed before the loops; each named value is a variable inside; stores come last;
- * reductions are kept in double and stored after. */
+/* emit_mpi_map.c: MAP steps in C: a function with loops over a rank's elements. Numbers are
+ * computed before the loops; each named value is a variable inside; stores come last; reductions
+ * are kept in double and stored after. */
 #include <string.h>
 
 #include "lang/emit/emit_internal.h"
@@ -10,7 +10,7 @@ enum { POINTER = 160, SUMS = 64 };
 
 /* ---- expressions ---- */
 
-/* What a value is made of, as it will be stored or kept. */
+/* Write a value's operation, in the form to be stored or kept. */
 static void mpi_map_put_made(lc_pass *pass, int id, bool stored) {
 	LK_ASSERT(id >= 0 && (size_t)id < pass->p->nodes.count);
 	lc_text t = lc_map_text(pass);
@@ -47,7 +47,7 @@ static bool mpi_map_is_stored(const lc_pass *pass, int owner) {
 	return false;
 }
 
-/* A state that is read in slices and written in one pass is one memory by two pointers. */
+/* Whether a state is read in slices and written in one pass: one memory by two pointers. */
 static bool aliased(const lc_pass *pass, const lc_place *at) {
 	int found = 0;
 	for (size_t i = 0; i < pass->places.count; i++)
@@ -144,7 +144,7 @@ static void put_places(lc_pass *pass) {
 	}
 }
 
-/* Whether a loop goes from .. to. */
+/* Whether a loop goes from `from` to `to`. */
 static bool is_ranged(const lc_pass *pass, int l) {
 	return l == pass->cut_loop || (l == 0 && pass->ranged);
 }
@@ -221,8 +221,8 @@ static bool same_slice(const lc_pass *pass, const lc_place *at) {
 	       (value->op == LC_SLICE && value->axis == g->axis && value->d == g->d);
 }
 
-/* Whether an iteration of the inner loop reads nothing that another writes. Compilers see it in
- * functions' restrict parameters only, and test for overlaps only so many pointers. */
+/* Whether no iteration of the inner loop reads what another writes. Compilers see that only in
+ * functions' restrict parameters, and test only a limited number of pointers for overlaps. */
 static bool independent(const lc_pass *pass) {
 	for (size_t i = 0; i < pass->places.count; i++) {
 		const lc_place *at = &pass->places.at[i];
@@ -238,7 +238,7 @@ static bool independent(const lc_pass *pass) {
 	return true;
 }
 
-/* The inner loop by blocks, when sums are made of them: returns the loop's depth. */
+/* Begin the inner loop in blocks, if sums need them; returns the loop's depth. */
 static int begin_blocks(lc_pass *pass, char v, bool ranged, int depth) {
 	FILE *out = pass->c->out;
 	char name[LC_IDENTIFIER], first[8] = "0", end[8];

@@ -1,5 +1,4 @@
-/* emit_mpi_names.c: how the C+MPI target calls things: parts of values, steps, scalars, sizes,
- * groups. */
+/* emit_mpi_names.c: names in the C+MPI target: parts of values, steps, scalars, sizes, groups. */
 #include <string.h>
 
 #include "lang/emit/emit_internal.h"

@@ -1,12 +1,11 @@
 /* emit_mpi_overlap.c: OVERLAP steps in C and MPI:
  *
  *   matmul, then reduce-scatter or ring   rows are made in the order in which the ring takes them
- *   all-gather, then matmul               rows are made as chunks come
+ *   all-gather, then matmul               rows are made as chunks arrive
  *   reduce-scatter, pass, send, gather    one ring on each side, subs hop between the groups
  *   all else                              a pipeline of chunks, emit_mpi_flow.c
  *
- * What is none of these runs one part after another, with the reason as a comment.
- */
+ * Otherwise parts run one after another, with the reason as a comment. */
 #include "lang/emit/emit_internal.h"
 #include "base/check.h"
 
@@ -37,7 +36,8 @@ static bool overlap_is_of(const lc_mpi *mpi, int operand, int id) {
 
 /* ---- a matmul and what takes its rows ---- */
 
-/* Either the function that makes rows of a sub for the ring, or that which uses what came. */
+/* Write either the function that makes rows of a sub for the ring, or the one that uses what
+ * arrived. */
 static void overlap_put_rows(lc_mpi *mpi, int matmul, int rows_of, bool makes, const char *name) {
 	const lc_node *value = lc_node_at(mpi->p, matmul), *x = lc_node_at(mpi->p, rows_of);
 	char a[POINTER], y[POINTER], width[POINTER];
@@ -59,8 +59,8 @@ static void overlap_put_rows(lc_mpi *mpi, int matmul, int rows_of, bool makes, c
 	        a, value->tb ? "true" : "false", y);
 }
 
-/* The ring's function, which needs the matmul's right operand ready; or the product as a whole
- * before it, or after. */
+/* Write the ring's function, which needs the matmul's right operand prepared; or the whole product
+ * before or after it. */
 static void overlap_put_around(lc_mpi *mpi, const lc_step *step, int matmul, bool makes,
                                const char *name) {
 	char a[POINTER], b[POINTER], y[POINTER], function[LC_IDENTIFIER], product[4 * POINTER];
@@ -88,8 +88,8 @@ static void overlap_put_around(lc_mpi *mpi, const lc_step *step, int matmul, boo
 	fprintf(mpi->out, "\trt_took(&run->choice[%d], way, MPI_Wtime() - begun);\n}\n\n", choice);
 }
 
-/* Rows of a product are cut along its dim d only where d is no dim of columns, and a row lies in
- * one chunk. */
+/* A product is cut by rows along its dim d only if d is not the column dim; a row is never
+ * divided. */
 static bool cut_by_rows(const lc_mpi *mpi, int id, int d) {
 	return d < lc_node_at(mpi->p, id)->rank - 1;
 }
@@ -160,7 +160,7 @@ static lk_status put_gathered(lc_mpi *mpi, const lc_step *step, bool *done) {
 	return LK_OK;
 }
 
-/* ---- a hand-over between groups ---- */
+/* ---- hand-over between groups ---- */
 
 static bool overlap_has(const lc_ids *ids, int id) {
 	for (int i = 0; i < ids->count; i++)
@@ -178,7 +178,7 @@ static bool read_only_by(const lc_mpi *mpi, int id, const lc_step *step) {
 	return true;
 }
 
-/* Reduce-scatter, pass, send, all-gather: one ring for those who give, one for those who take. */
+/* Reduce-scatter, pass, send, all-gather: one ring for the givers, one for the takers. */
 static bool see_handover(const lc_mpi *mpi, const lc_step *step, lc_step *pass, lc_ring *give,
                          lc_ring *take) {
 	const char *why;
@@ -229,7 +229,7 @@ static lk_status put_handover(lc_mpi *mpi, const lc_step *step, bool *done) {
 	return LK_OK;
 }
 
-/* ---- the kind ---- */
+/* ---- choice of the kind ---- */
 
 lk_status lc_mpi_overlap(lc_mpi *mpi, const lc_step *step) {
 	static lk_status (*const ways[])(lc_mpi *, const lc_step *, bool *) = {

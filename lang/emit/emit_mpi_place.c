@@ -41,7 +41,7 @@ static void put_stride(const lc_pass *pass, const lc_place *at, int loop, FILE *
 		fprintf(out, "*n_%c", lc_map_variable(below));
 }
 
-/* Whether the place's elements follow each other along a loop. */
+/* Whether the place's elements are consecutive along a loop. */
 bool lc_steps_by_one(const lc_pass *pass, const lc_place *at, int loop) {
 	int from, rank;
 	lc_place_stride(pass->p, &pass->loops, at, loop, &from, &rank);
@@ -92,7 +92,7 @@ void lc_put_map_load(const lc_pass *pass, int place, lc_dtype t, FILE *out) {
 static bool mpi_map_put_leaf(void *context, int id, int view, FILE *out) {
 	const lc_pass *pass = context;
 	char name[LC_IDENTIFIER];
-	(void)view; /* steps keep in memory what slices are read of */
+	(void)view; /* steps keep in memory what slices are taken of */
 	if (pass->source[id] == LC_LOADED)
 		lc_put_map_load(pass, pass->place[id], lc_pass_format(pass, id), out);
 	else if (pass->source[id] == LC_NUMBER || lc_pass_stands_alone(pass, id))

@@ -1,8 +1,8 @@
-/* emit_mpi_plain.c: rings and overlaps without either: their parts one after the other. */
+/* emit_mpi_plain.c: rings and overlaps without overlap: their parts one after the other. */
 #include "base/arena.h"
 #include "lang/emit/emit_internal.h"
 
-/* A part of a step as a step of its own, whose function is named after the part. */
+/* Write a part of a step as a step, whose function is named after the part. */
 static lk_status plain_put_part(lc_mpi *mpi, const lc_step *step, lc_step_kind kind, int *id,
                                 const char *helper) {
 	lc_step part = *step;

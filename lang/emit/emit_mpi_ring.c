@@ -95,7 +95,8 @@ static void put_copies(const lc_mpi *mpi, const lc_ring *ring) {
 	}
 }
 
-/* The call of a pass; on one rank nothing arrives, and the pass reads this rank's parts alone. */
+/* Write the call of a pass; on one rank nothing arrives, and the pass reads only this rank's
+ * parts. */
 static void put_pass_call(const lc_ring *ring, const char *name, const char *from, const char *to,
                           FILE *out) {
 	static const char *const kinds[] = {"\tif (arrived) ", "\telse "};

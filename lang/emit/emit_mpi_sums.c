@@ -1,6 +1,5 @@
-/* emit_mpi_sums.c: reductions inside of a pass: in variables where a result belongs to the loops
- * inside, else in memory; kept in double, of floats in blocks; stored after the loops that they go
- * over. */
+/* emit_mpi_sums.c: reductions inside a pass: in variables if a result belongs to the loops inside,
+ * else in memory; kept in double, for floats in blocks; stored after the loops that they cover. */
 #include "lang/emit/emit_internal.h"
 #include "base/check.h"
 
@@ -19,8 +18,8 @@ static const char *sum_suffix(lc_dtype t) {
 	return "l";
 }
 
-/* How many outer loops the result moves along, if those are all that it moves along; else -1: sums
- * lie in memory. A total adds up over the tensors of its list. */
+/* How many outer loops the result moves along, if it moves along no others; else -1: sums are in
+ * memory. A total adds up over the tensors of its list. */
 int lc_sum_loops(const lc_pass *pass, int id) {
 	LK_ASSERT(id >= 0 && (size_t)id < pass->p->nodes.count);
 	const lc_place *at = &pass->places.at[pass->place[id]];
@@ -32,13 +31,13 @@ int lc_sum_loops(const lc_pass *pass, int id) {
 	return outer;
 }
 
-/* One sum for all calls of a ranged pass: in a variable inside, in memory between. */
+/* One sum for all calls of a ranged pass: in a variable inside, in memory between calls. */
 bool lc_sum_carried(const lc_pass *pass, int id) {
 	return pass->ranged && lc_sum_loops(pass, id) == 0;
 }
 
-/* Sums of floats along the inner loop are made of blocks: compilers do not reorder additions, but
- * rt_sum's are in lanes. */
+/* Sums of floats along the inner loop are made in blocks: compilers do not reorder additions, but
+ * rt_sum uses lanes. */
 bool lc_sum_blocked(const lc_pass *pass, int id) {
 	LK_ASSERT(id >= 0 && (size_t)id < pass->p->nodes.count);
 	int outer = lc_sum_loops(pass, id);
@@ -104,7 +103,7 @@ void lc_put_summed(lc_pass *pass, int id, int depth) {
 	fputs(");\n", out);
 }
 
-/* After a block of the inner loop. */
+/* Write what follows a block of the inner loop. */
 void lc_put_sum_block(lc_pass *pass, int id, int depth) {
 	LK_ASSERT(id >= 0 && (size_t)id < pass->p->nodes.count);
 	int op = lc_node_at(pass->p, id)->op;
@@ -159,7 +158,7 @@ void lc_end_sum(lc_pass *pass, int id, int depth) {
 	put_finished(pass, id, lc_value_identifier(pass->p, "r", id, name));
 }
 
-/* Whether this is the last call of a ranged pass, for a total that of the last tensor. */
+/* Write the condition for the last call of a ranged pass, for a total that of the last tensor. */
 static void sums_put_last(lc_pass *pass, int id) {
 	LK_ASSERT(id >= 0 && (size_t)id < pass->p->nodes.count);
 	char space[POINTER];
@@ -176,7 +175,7 @@ static void sums_put_last(lc_pass *pass, int id) {
 	else fprintf(pass->c->out, "%sto == 1", and);
 }
 
-/* Sums that last over calls: begun by the first for a tensor (a total: for the first tensor),
+/* Sums over several calls: begun by the first call for a tensor (for a total: the first tensor),
  * stored by the last. */
 void lc_begin_sums(lc_pass *pass, int id, int slot) {
 	LK_ASSERT(id >= 0 && (size_t)id < pass->p->nodes.count);
@@ -224,7 +223,7 @@ void lc_end_sums(lc_pass *pass, int id) {
 	put_finished(pass, id, sum);
 }
 
-/* Sums in variables: those that begin inside of so many loops. */
+/* Sums in variables: those that begin inside this many loops. */
 void lc_sums_at(lc_pass *pass, int loops, int depth, void (*put)(lc_pass *, int, int)) {
 	for (size_t i = 0; i < pass->results.count; i++)
 		if (lc_sum_loops(pass, pass->results.at[i]) == loops &&

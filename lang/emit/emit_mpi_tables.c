@@ -1,5 +1,5 @@
-/* emit_mpi_tables.c: what a schedule's functions work on: which values have parts, their table,
- * shapes and conditions. */
+/* emit_mpi_tables.c: data of a schedule's functions: which values have parts, their table, shapes
+ * and conditions. */
 #include <string.h>
 
 #include "base/arena.h"
@@ -9,7 +9,7 @@
 
 /* ---- memory and parts ---- */
 
-/* What a ring, or a part of an overlap, hands on lies in memory of its own. */
+/* Values that a ring, or a part of an overlap, passes on have memory of their own. */
 static void tables_keep(lc_mpi *mpi, int id) {
 	if (mpi->memory[id] < 0) mpi->memory[id] = id;
 }
@@ -192,7 +192,7 @@ static lk_status put_shapes(lc_mpi *mpi) {
 	return LK_OK;
 }
 
-/* ---- what must divide what ---- */
+/* ---- divisibility conditions ---- */
 
 static lk_status put_condition(lc_mpi *mpi, const lc_condition *at, int list) {
 	char value[256], divisor[256], text[600];

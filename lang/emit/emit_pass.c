@@ -1,4 +1,4 @@
-/* emit_pass.c: what a pass computes, loads and stores, and where its loops are. */
+/* emit_pass.c: what a pass computes, loads and stores, and its loops. */
 #include "base/arena.h"
 #include "lang/emit/emit_internal.h"
 #include "base/check.h"
@@ -44,7 +44,7 @@ static lk_status find_operands(lc_pass *pass, int id) {
 	return LK_OK;
 }
 
-/* A slice is read in place where what it is a slice of lies in memory. */
+/* A slice is read in place if its operand is in memory. */
 static lk_status pass_find_slice(lc_pass *pass, int id) {
 	LK_ASSERT(id >= 0 && (size_t)id < pass->p->nodes.count);
 	int base = id;
@@ -77,7 +77,7 @@ static lk_status pass_find(lc_pass *pass, int id) {
 	return find_operands(pass, id);
 }
 
-/* ---- what the step leaves behind ---- */
+/* ---- results of the step ---- */
 
 static lk_status find_result(lc_pass *pass, int id) {
 	LK_ASSERT(id >= 0 && (size_t)id < pass->p->nodes.count);
@@ -100,7 +100,7 @@ static lk_status find_store(lc_pass *pass, int id) {
 	return LK_OK;
 }
 
-/* What the ring's collectives leave: the sum that arrives, what is gathered, a state that is
+/* Whether a ring's collective leaves this value: the arriving sum, a gathered value, a state
  * gathered into. */
 static bool collected(const lc_pass *pass, int id) {
 	LK_ASSERT(id >= 0 && (size_t)id < pass->p->nodes.count);
@@ -171,8 +171,8 @@ static bool pass_stored(const lc_pass *pass, int id) {
 	return false;
 }
 
-/* What has a name, is needed twice, or is stored alongside others: all loads are then before all
- * stores. */
+/* Values with a name, with two uses, or stored together with others get a variable: then all loads
+ * come before all stores. */
 bool lc_pass_stands_alone(const lc_pass *pass, int id) {
 	LK_ASSERT(id >= 0 && (size_t)id < pass->p->nodes.count);
 	if (pass->source[id] != LC_COMPUTED) return false;

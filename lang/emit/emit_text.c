@@ -62,7 +62,8 @@ char *lc_value_identifier(const lc_program *program, const char *prefix, int id,
 
 /* ---- comments and strings ---- */
 
-/* A blank is put between two characters that mean something together, and after a backslash. */
+/* Whether two characters need a blank between them because they mean something together; also after
+ * a backslash. */
 static bool breaks(char last, char c) {
 	return (last == '*' && c == '/') || (last == '/' && (c == '*' || c == '/')) ||
 	       (last == '?' && c == '?') || (last == '\\' && c == '\n');
@@ -129,7 +130,7 @@ void lc_put_number(double number, lc_dtype t, FILE *out) {
 
 /* ---- formats ---- */
 
-/* What a format is in memory and in registers, and how it gets from one to the other. */
+/* A format in memory and in registers, and the conversions. */
 struct format_row {
 	const char *name, *memory, *registers, *load, *store;
 };
@@ -169,7 +170,7 @@ const char *lc_store_call(lc_dtype t) {
 	return formats[t].store;
 }
 
-/* As the interpreter has them (lc_lowest, lc_highest). */
+/* As in the interpreter (lc_lowest, lc_highest). */
 const char *lc_lowest_text(lc_dtype t) {
 	switch (t) {
 	case LC_I64: return "INT64_MIN";
@@ -213,7 +214,7 @@ static void put_symbol(const lc_program *program, int s, const lc_dim_names *nam
 	if (dim->list >= 0) fprintf(out, "[%s]", names->item);
 }
 
-/* number * product of symbols to powers that are not negative, as nested products. */
+/* Write number * product of symbols to non-negative powers, as nested products. */
 static void emit_text_put_product(const lc_program *program, const lc_term *term,
                                   const lc_dim_names *names, FILE *out) {
 	int factors = term->number != 1, written = 0;
@@ -231,7 +232,7 @@ static void emit_text_put_product(const lc_program *program, const lc_term *term
 		}
 }
 
-/* The least product that makes every term whole. */
+/* The least product that makes every term an integer. */
 static lk_status emit_text_common_divisor(const lc_program *program, const lc_dim_sum *sum,
                                           lc_term *out, lk_error *err) {
 	*out = (lc_term){.number = 1, .divisor = 1};

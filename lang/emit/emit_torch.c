@@ -1,8 +1,8 @@
 /* emit_torch.c: a Python module for PyTorch. It holds the C source of emit_mpi.c, which it compiles
- * at first use and calls with tensors' memory, and the program a second time by torch's own
- * operations, as a reference. data/target/torch.py is the rest of the module.
+ * at first use and calls with tensors' memory, and the program again in torch's own operations, as
+ * a reference. data/target/torch.py is the rest of the module.
  *
- * In the reference every value is what a rank holds: shapes are cut by the layouts, so that only
+ * In the reference every value is a rank's part: shapes are cut by the layouts, so that only
  * collectives, slices and new dims need the mesh. */
 #include <stdlib.h>
 #include <string.h>
@@ -13,9 +13,9 @@
 
 static const char *const torch_files[] = {"target/torch.py", NULL};
 
-/* ---- what torch does not have ---- */
+/* ---- what torch lacks ---- */
 
-/* NULL: torch has none. */
+/* NULL: not in torch. */
 static const char *torch_dtype(lc_dtype t) {
 	static const char *const names[LC_DTYPE_COUNT] = {
 		[LC_F64] = "torch.float64",   [LC_F32] = "torch.float32", [LC_F16] = "torch.float16",
@@ -76,7 +76,7 @@ static void put_extent(const struct torch *torch, lc_dim d) {
 	fputs("\")", torch->out);
 }
 
-/* mesh.shape([...], {...}) of a value; `what`: shape or box. */
+/* Write mesh.shape([...], {...}) of a value; `what`: shape or box. */
 static void put_box(const struct torch *torch, const lc_node *node, const char *what) {
 	const char *comma = "";
 	fprintf(torch->out, "mesh.%s([", what);
@@ -293,7 +293,7 @@ static void put_names(const char *table, const char *const *names, int count, FI
 	fputs("]\n", out);
 }
 
-/* The name of argument `id` of a kind (inputs, states, outputs), "in_g"; NULL: it is of another. */
+/* The name of argument `id` of a kind (inputs, states, outputs), "in_g"; NULL: of another kind. */
 static const char *torch_argument(const lc_program *program, int id, int kind, int *output,
                                   char name[LC_IDENTIFIER]) {
 	if (!lc_api_is_argument(program, id, kind)) return NULL;

@@ -1,5 +1,5 @@
-/* build.c: a program built from another, node by node, operands first. A rewriting copies the
- * nodes that stay and adds its own in between; `map` says what became of each. */
+/* build.c: a program built from another, node by node, operands first. A rewrite copies the nodes
+ * that stay and adds its own in between; `map` gives each node's new id. */
 #include <string.h>
 
 #include "base/arena.h"

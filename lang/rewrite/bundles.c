@@ -1,4 +1,5 @@
-/* bundles.c: values that run together: added, and written back as directives of a schedule. */
+/* bundles.c: values that run together: adding them, and writing them back as directives of a
+ * schedule. */
 #include <string.h>
 
 #include "base/arena.h"
@@ -42,7 +43,7 @@ void lc_drop_idle_bundles(lc_program *program) {
 	}
 }
 
-/* ---- back as a schedule ---- */
+/* ---- written as a schedule ---- */
 
 struct writer {
 	const lc_program *p;

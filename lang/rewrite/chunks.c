@@ -1,6 +1,6 @@
-/* chunks.c: along which dims values that feed each other can be cut into chunks alike. A dim of an
- * operand is one of the result, or is summed over or repeated: then a chunk needs all of the
- * operand. Collectives take chunks along any dim, also the one that they scatter or gather, for
+/* chunks.c: dims along which values that feed each other can be cut into chunks together. A dim of
+ * an operand becomes one of the result, or is summed over or repeated: then a chunk needs the whole
+ * operand. Collectives take chunks along any dim, also the one that they scatter or gather, because
  * every rank's slice is cut. */
 #include <string.h>
 
@@ -23,7 +23,7 @@ static int reduced_dim(const lc_node *node, int d) {
 	return at;
 }
 
-/* A dim that is taken apart, joined or cut is none of the result's. */
+/* Dims that are divided, joined or cut do not map to a dim of the result. */
 static int viewed_dim(const lc_node *node, int d) {
 	switch (node->op) {
 	case LC_TRANSPOSE:
@@ -80,7 +80,7 @@ struct cutter {
 	const lc_program *p;
 	const uint8_t *set;
 	int *dim; /* [values] -1: none */
-	int at;   /* the value that cannot be cut as the others are */
+	int at;   /* the value that cannot be cut like the others */
 	bool changed;
 };
 
@@ -125,7 +125,7 @@ static bool chunks_spread(struct cutter *cutter, int anchor, int dim) {
 	return true;
 }
 
-/* Whether a chunk reads of a state's old version what another chunk has overwritten. */
+/* Whether a chunk reads a state's old version after another chunk has overwritten it. */
 static bool reads_updated(struct cutter *cutter, int update) {
 	int version = cutter->p->nodes.at[update].in[0];
 	for (int i = version + 1; i < update && cutter->dim[update] >= 0; i++) {
@@ -156,7 +156,7 @@ static bool scatters(const lc_node *node) {
 	return node->op == LC_REDUCESCATTER || node->op == LC_ALLGATHER || node->op == LC_ALLTOALL;
 }
 
-/* Where dims are counted: the first collective, or the first value with dims. */
+/* The value that defines the dims: the first collective, or the first value with dims. */
 static int find_anchor(const lc_program *program, const uint8_t *set) {
 	int anchor = -1;
 	for (int i = 0; i < (int)program->nodes.count; i++) {
@@ -167,7 +167,7 @@ static int find_anchor(const lc_program *program, const uint8_t *set) {
 	return anchor;
 }
 
-/* The k-th dim to try: the last but one, those before it, then the last. */
+/* The k-th dim to try: the last but one, then earlier ones, then the last. */
 static int candidate(const lc_node *node, int k) {
 	if (node->rank == 1) return 0;
 	if (k < node->rank - 1) return node->rank - 2 - k;

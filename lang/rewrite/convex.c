@@ -1,5 +1,5 @@
-/* convex.c: sets that can run as one: no path leaves them and comes back, neither through values
- * nor through the memory of a state, whose readers must be done before it is overwritten. */
+/* convex.c: convex sets, which can run as one: no path leaves them and comes back, neither through
+ * values nor through the memory of a state, whose readers must finish before it is overwritten. */
 #include <string.h>
 
 #include "base/arena.h"
@@ -9,9 +9,8 @@
 struct search {
 	const lc_program *p;
 	const uint8_t *set;
-	int *through; /* [values] outside, and after the set: the first value outside on the way; -1 */
-	int *joined;  /* [bundles] the same: what runs together is after the set as soon as a part of it
-	                 is */
+	int *through; /* [values] outside and after the set: the first outside value on the path; -1 */
+	int *joined;  /* [bundles] the same: a bundle is after the set as soon as a part of it is */
 };
 
 static int behind_joined(const struct search *search, int bundle) {
@@ -28,14 +27,15 @@ static int convex_behind(const struct search *search, int id) {
 	return through >= 0 ? through : behind_joined(search, node->bucket);
 }
 
-/* Whether it was not known before. */
+/* Mark a bundle as after the set; returns whether that is new. */
 static bool convex_join(const struct search *search, int bundle, int through) {
 	if (bundle < 0 || through < 0 || search->joined[bundle] >= 0) return false;
 	search->joined[bundle] = through;
 	return true;
 }
 
-/* The first value outside that stands between the set and what `id` must wait for; -1. */
+/* The first outside value on a path from the set to a reader of the version that update `id`
+ * overwrites; -1. */
 static int readers_before(const struct search *search, int id) {
 	LK_ASSERT(id >= 0 && (size_t)id < search->p->nodes.count);
 	int version = search->p->nodes.at[id].in[0];
@@ -85,7 +85,7 @@ static int convex_pass(struct search *search, bool *more) {
 	return -1;
 }
 
-/* A bundle that turns out to be after the set may begin before it, so the values are gone through
+/* A bundle found to be after the set may begin earlier in the program, so the values are traversed
  * again. */
 static int convex_find(struct search *search) {
 	int outside;

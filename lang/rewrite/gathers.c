@@ -1,14 +1,14 @@
-/* gathers.c: f(gather(x), r) = gather(f(x, slice(r))): gathers (and broadcasts) moved after what
- * reads them.
+/* gathers.c: f(gather(x), r) = gather(f(x, slice(r))): gathers (and broadcasts) moved after their
+ * readers.
  *
- * Every value that lies on a path from a gather to one of the statements named is built again on
- * slices; the type rules say what that makes of it: a slice, or parts of a reduction, which an
- * all-reduce of the small result joins. What is read outside is gathered. A layout says where the
- * elements of a tensor are, not what they are, so that whatever lc_add accepts computes the same.
+ * Every value on a path from a gather to one of the named statements is rebuilt on slices; the type
+ * rules determine the result: a slice, or parts of a reduction, which an all-reduce of the small
+ * result joins. Values read outside are gathered. A layout says where the elements of a tensor are,
+ * not what they are, so whatever lc_add accepts computes the same.
  *
- * The second pass knows the dims that the first found, and pulls along what is only read in slices
- * (b1*m beside a moved gradient), and what was named but does not read the gather (the norm of the
- * weights). */
+ * The second pass knows the dims that the first found, and also moves values that are only read in
+ * slices (b1*m next to a moved gradient), and named statements that do not read the gather (the
+ * norm of the weights). */
 #include <string.h>
 
 #include "base/arena.h"
@@ -22,10 +22,10 @@ struct mover {
 	const lc_passage *passage;
 	lc_build b;
 	int *cut;         /* [values] the version of `to` in slices; -1 */
-	uint8_t *moved;   /* on a path from a gather to what it moves past */
-	uint8_t *pulled;  /* pointwise, and read in slices only */
-	uint8_t *beside;  /* named, and reads what is read in slices, but no gather */
-	uint8_t *outside; /* read by something that is not moved */
+	uint8_t *moved;   /* on a path from a gather to a value it moves past */
+	uint8_t *pulled;  /* pointwise, and only read in slices */
+	uint8_t *beside;  /* named, without reading a gather, but reads a sliced value */
+	uint8_t *outside; /* has a reader that does not move */
 	int8_t *want;     /* the dim along which a value is read in slices */
 	int *uses;
 	int axis, first; /* of the gathers; the first of them */
@@ -91,7 +91,7 @@ static lk_status gathers_refuse(struct mover *mover, int id, const char *why, lk
 	return lk_hint(err, "leave %s out of what %s moves past", name, passage->name);
 }
 
-/* What the type rules refuse of the moved form. */
+/* Report why the type rules refuse the moved form. */
 static lk_status refuse_found(struct mover *mover, int id, lk_status status, lk_error *err) {
 	LK_ASSERT(id >= 0 && (size_t)id < mover->p->nodes.count);
 	return status == LK_ERR_INPUT && err && !mover->refused
@@ -259,8 +259,8 @@ static lk_status gathers_build(struct mover *mover, lk_error *err) {
 
 /* ---- what comes along ---- */
 
-/* Dim d of a pointwise result as a dim of an operand, which must have more than one element there.
- */
+/* Dim d of a pointwise result as a dim of an operand, which must have more than one element
+ * there. */
 static int operand_dim(const lc_node *node, const lc_node *value, int d) {
 	int at = d - (node->rank - value->rank);
 	return at >= 0 && value->dim[at] != 0 ? at : NO_DIM;

@@ -1,6 +1,6 @@
-/* hash.c: programs by what they compute and how: the hash of a value follows from its operation,
- * attributes, layout and operands, that of a program is the sum over its values and bundles, so
- * that neither order nor names count. */
+/* hash.c: hashes of programs by what they compute and how: a value's hash follows from its
+ * operation, attributes, layout and operands, a program's is the sum over its values and bundles,
+ * so that order and names do not count. */
 #include "lang/rewrite/rewrite.h"
 
 #include <stdlib.h>
@@ -85,7 +85,8 @@ static uint64_t rewrite_hash(const lc_program *program, uint64_t *of, uint64_t *
 	for (size_t i = 0; i < program->nodes.count; i++) {
 		const lc_node *node = &program->nodes.at[i];
 		of[i] = hash_value(program, node, of);
-		if (node->op == LC_OUT) of[i] = hash_mix(of[i], ++outputs); /* results count in order */
+		if (node->op == LC_OUT)
+			of[i] = hash_mix(of[i], ++outputs); /* the order of results counts */
 		sum += hash_mix(of[i], 1);
 		if (node->fuse >= 0) members[node->fuse] += of[i];
 		if (node->overlap >= 0) members[node->overlap] += of[i];

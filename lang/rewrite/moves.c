@@ -1,7 +1,7 @@
-/* moves.c: what a search tries next. Rewrites come before what runs together, in one order of
- * kinds, and are few on purpose: every all-reduce split along dims that have slices to give,
- * gathers moved past their readers or as far as they go, all states that can be sliced at once;
- * then buckets, the largest passes, then overlaps (moves_bundles.c). */
+/* moves.c: moves that a search tries next. Rewrites come before bundles, in a fixed order of kinds,
+ * and are deliberately few: every all-reduce split along dims that can be sliced, gathers moved
+ * past their readers or as far as they go, all states that can be sliced at once; then buckets, the
+ * largest passes, then overlaps (moves_bundles.c). */
 #include <string.h>
 
 #include "base/arena.h"
@@ -75,8 +75,8 @@ static bool moves_is_sliced(const lc_program *program, const lc_node *node, int 
 	return false;
 }
 
-/* Splits along the dims that are not sliced yet; of several, the last stays whole, for rows are
- * contiguous. */
+/* Try splits along dims that are not sliced yet; if there are several, not along the last, so that
+ * rows stay contiguous. */
 static lk_status moves_split(lc_mover *mover, int word, const lc_node *node, lk_error *err) {
 	static const char *const names[] = {"rs", "ag"};
 	int found = 0;
@@ -104,7 +104,7 @@ static lk_status moves_levels(lc_mover *mover, int word, const lc_node *node, in
 	return lc_move_add(mover, move, err);
 }
 
-/* An axis of groups of so many ranks: what is reduced between them is a slice already. */
+/* Whether an axis has groups of this size: what is reduced between them is already a slice. */
 static bool is_outer(const lc_program *program, int axis, int64_t ranks) {
 	return ranks && axis + 1 < program->axis_count && program->axes[axis + 1].size == ranks;
 }
@@ -123,15 +123,15 @@ static lk_status all_reduces(lc_mover *mover, int64_t ranks, lk_error *err) {
 
 /* ---- gathers ---- */
 
-/* One number is all-reduced as well where it was reduced from slices. */
+/* Whether gathers can move past a value; an all-reduce of one number comes from slices. */
 static bool passes(const lc_node *node) {
 	return lc_is_pointwise(node) || lc_ops[node->op].family == LC_RED || node->op == LC_UPDATE ||
 	       node->op == LC_SEND || node->op == LC_SLICE ||
 	       (node->op == LC_ALLREDUCE && node->rank == 0);
 }
 
-/* Whether a statement reduces a state that a statement to be passed updates: it is to work on
- * slices as well. */
+/* Whether a statement reduces a state that a passed statement updates: then it must work on slices
+ * as well. */
 static bool reduces_state(const lc_mover *mover, size_t id, const bool *past) {
 	const lc_node *node = &mover->p->nodes.at[id],
 				  *state = node->inputs ? &mover->p->nodes.at[node->in[0]] : NULL;
@@ -144,7 +144,7 @@ static bool reduces_state(const lc_mover *mover, size_t id, const bool *past) {
 	return false;
 }
 
-/* Statements after the gathers of a word that they may pass; `next`: the direct readers. */
+/* Find statements after the gathers of a word that they may pass; `next`: the direct readers. */
 static lk_status find_past(lc_mover *mover, int word, bool *far, bool *next, lk_error *err) {
 	size_t count = mover->p->nodes.count;
 	uint8_t *behind = lc_new_set(mover->p, &mover->scratch);
@@ -230,7 +230,7 @@ static lk_status slices(lc_mover *mover, lk_error *err) {
 	return lc_move_add(mover, all, err);
 }
 
-/* ---- all ---- */
+/* ---- all moves ---- */
 
 static bool moves_has(const lc_program *program, lc_directive_kind kind) {
 	for (size_t i = 0; i < program->bundles.count; i++)

@@ -18,8 +18,8 @@ static lk_status try_bucket(lc_mover *mover, const int *words, int count, lc_dir
 	return LK_OK;
 }
 
-/* From every collective on that is in none yet: with all that can join it (the sums of LAMB's two
- * norms), else alone, if it is of a list. */
+/* Try buckets: from each collective without one, with all that can join it (the sums of LAMB's two
+ * norms), else by itself, if it is of a list. */
 lk_status lc_move_buckets(lc_mover *mover, lk_error *err) {
 	bool in[LC_WORDS] = {false};
 	for (int first = 0; first < mover->count; first++) {
@@ -67,7 +67,7 @@ static bool adjoins(const lc_mover *mover, const int *words, int count, int w) {
 	return false;
 }
 
-/* The largest pass that a word is in: others are added in order as long as it stays one. */
+/* Grow the largest pass around a word: add others in order as long as it stays one pass. */
 static lk_status bundles_grow(lc_mover *mover, int seed, const bool *capable, int *words,
                               int *count, lk_error *err) {
 	bool applies, changed = true, in[LC_WORDS] = {false};
@@ -93,8 +93,8 @@ static lk_status bundles_grow(lc_mover *mover, int seed, const bool *capable, in
 	return LK_OK;
 }
 
-/* Whether the move makes another program: a pass may have taken over all of a set already, but for
- * what follows after it. */
+/* Whether the move changes the program: an existing pass may already contain the whole set, except
+ * for what follows after it. */
 static lk_status changes_passes(const lc_mover *mover, const lc_directive *directive, bool *changes,
                                 lk_error *err) {
 	lc_program *made = NULL;
@@ -113,9 +113,8 @@ static lk_status add_fuse(lc_mover *mover, const int *words, int count, bool *ad
 	return *added ? lc_move_add(mover, directive, err) : LK_OK;
 }
 
-/* Passes are fused from the first on: the search need not choose among all subsets of them. With
- * collectives each is tried: what overlaps elsewhere in a step is better left alone, and what comes
- * after it is not. */
+/* Try passes from the first word on: the search need not choose among all subsets. With collectives
+ * each pass is tried, because it may be better to leave alone what overlaps elsewhere in a step. */
 static lk_status fuse_first(lc_mover *mover, bool collectives, lk_error *err) {
 	bool capable[LC_WORDS], seen[LC_WORDS] = {false}, added = false;
 	int words[LC_WORDS], count;
@@ -140,7 +139,7 @@ lk_status lc_move_fuse(lc_mover *mover, lk_error *err) {
 
 /* ---- overlaps ---- */
 
-/* One number of chunks, or the ring's order, for all overlaps of a program. */
+/* Whether the program's other overlaps have the same number of chunks, or the ring's order. */
 static bool suits(const lc_mover *mover, int64_t chunks, const char *order) {
 	for (size_t i = 0; i < mover->p->bundles.count; i++) {
 		const lc_bundle *bundle = &mover->p->bundles.at[i];
@@ -157,8 +156,8 @@ static bool bundles_is_listed(const lc_mover *mover, int w) {
 	return false;
 }
 
-/* Products of two batches: chunks of whole batches read every operand once, chunks of rows the
- * right one each time. */
+/* Whether this is a product of two batches: chunks of whole batches read every operand once, chunks
+ * of rows read the right one each time. */
 static bool has_batches(const lc_mover *mover, const int *words, int count) {
 	for (size_t i = 0; i < mover->p->nodes.count; i++) {
 		const lc_node *node = &mover->p->nodes.at[i];
@@ -169,7 +168,7 @@ static bool has_batches(const lc_mover *mover, const int *words, int count) {
 	return false;
 }
 
-/* In the ring's order (whatever is cut), or some numbers of chunks; of a list the chunks are its
+/* Try the ring's order (whatever is cut) and some numbers of chunks; for a list the chunks are its
  * tensors. */
 static lk_status add_cut(lc_mover *mover, const int *words, int count, const char *cut,
                          lk_error *err) {
@@ -203,7 +202,7 @@ static int only_reader(const lc_mover *mover, int w) {
 	return found >= 0 && !mover->overlapped[found] ? found : -1;
 }
 
-/* From a collective on, each read by the next alone, up to another collective. */
+/* Try a chain from one collective to another, each read only by the next. */
 static lk_status chain(lc_mover *mover, int first, lk_error *err) {
 	int words[LC_WORDS], count = 0;
 	for (int w = first; w >= 0 && count < LC_WORDS; w = only_reader(mover, w)) {
@@ -213,7 +212,7 @@ static lk_status chain(lc_mover *mover, int first, lk_error *err) {
 	return count > 3 ? bundles_add_chunks(mover, words, count, err) : LK_OK;
 }
 
-/* Words that keep a processor busy: products and passes. */
+/* Find words that keep a processor busy: products and passes. */
 static void find_busy(const lc_mover *mover, bool *busy) {
 	for (size_t i = 0; i < mover->p->nodes.count; i++) {
 		const lc_node *node = &mover->p->nodes.at[i];
@@ -222,8 +221,8 @@ static void find_busy(const lc_mover *mover, bool *busy) {
 	}
 }
 
-/* A collective with what feeds it, with what it feeds, and with both, as far as there is work to
- * hide it after. */
+/* Try a collective with its producer, with its reader, and with both, if they have work to overlap
+ * with it. */
 static lk_status around(lc_mover *mover, int w, const bool *busy, lk_error *err) {
 	for (int a = 0; a < mover->count; a++) {
 		bool neighbour = mover->feeds[a][w] || mover->feeds[w][a];
@@ -241,8 +240,8 @@ static lk_status around(lc_mover *mover, int w, const bool *busy, lk_error *err)
 	return LK_OK;
 }
 
-/* Alongside what slices may be handed round: a product of what is handed on, or what makes the
- * product's other operand. */
+/* Whether `other` can overlap with w, whose slices may be passed around: a product that reads the
+ * same tensor, or the producer of that product's other operand. */
 static bool stands_beside(const lc_mover *mover, int w, int other, const bool *busy) {
 	if (mover->overlapped[other] || mover->feeds[w][other] || mover->feeds[other][w] || other == w)
 		return false;

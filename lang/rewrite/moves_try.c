@@ -1,4 +1,4 @@
-/* moves_try.c: one move of a search: a schedule tried, and kept if it is legal and new. */
+/* moves_try.c: one move of a search: tries a schedule, and keeps it if it is legal and new. */
 #include <string.h>
 
 #include "base/arena.h"

@@ -1,13 +1,13 @@
-/* parts.c: what the names in schedules stand for. A statement's name is that of all values of its
- * expression; directives give names to what they make, and labels to what runs together. */
+/* parts.c: the meaning of names in schedules. A statement's name denotes all values of its
+ * expression; directives name their results, and labels denote bundles. */
 #include <string.h>
 
 #include "base/arena.h"
 #include "base/text.h"
 #include "lang/rewrite/rewrite_internal.h"
 
-/* Readers stand after what they read, so that one pass from the end reaches every unnamed value
- * from its statement. */
+/* Readers come after their operands, so one pass from the end reaches every unnamed value from its
+ * statement. */
 void lc_name_parts(lc_program *program) {
 	for (size_t i = program->nodes.count; i-- > 0;) {
 		lc_node *node = &program->nodes.at[i];
@@ -43,7 +43,7 @@ int lc_part(const lc_program *program, const char *name, int *ids, int limit) {
 		count++;
 	}
 	if (count || value < 0) return count < limit ? count : limit;
-	if (limit > 0) ids[0] = value; /* a gather that took the name of what it gathers */
+	if (limit > 0) ids[0] = value; /* a gather that took its operand's name */
 	return limit > 0;
 }
 

@@ -44,8 +44,8 @@ static lk_status applies(const lc_program *program, const lc_directive *split,
 	return status == LK_ERR_MEMORY ? lk_oom(err) : LK_OK;
 }
 
-/* A split that names no dim takes the first along which its gather can then be moved as the
- * schedule wants; it stays open where there is none. */
+/* A split without a dim takes the first one along which its gather can then be moved as the
+ * schedule requires; it stays open if there is none. */
 static lk_status choose_dim(const lc_program *program, const lc_directive *split,
                             const lc_directive *end, lc_directive *out, lk_error *err) {
 	const lc_directive *reorder = split + 1;
@@ -66,7 +66,7 @@ static lk_status choose_dim(const lc_program *program, const lc_directive *split
 		if (status == LK_OK && found) *out = tried;
 	}
 	program->file->mistake.line = line;
-	program->file->mistake.column = column; /* what was tried is no mistake */
+	program->file->mistake.column = column; /* failed attempts are no mistakes of the user */
 	return status;
 }
 

@@ -10,7 +10,7 @@ static bool bucket_joins(const lc_node *node) {
 	       node->op == LC_ALLTOALL || node->op == LC_REDUCE || node->op == LC_BROADCAST;
 }
 
-/* Why there is nothing to join: another kind of collective, or none. */
+/* Report why there is nothing to join: another kind of collective, or none. */
 static lk_status bucket_refuse(const lc_program *program, const lc_word *word, const uint8_t *one,
                                lk_error *err) {
 	for (size_t i = 0; i < program->nodes.count; i++) {
@@ -44,7 +44,7 @@ static lk_status bucket_mark(const lc_program *program, const lc_word *word, uin
 	return found ? LK_OK : bucket_refuse(program, word, one, err);
 }
 
-/* Two names may stand for one collective. */
+/* Check words: two names may denote one collective. */
 static lk_status check_several(const lc_program *program, const lc_word *first, const uint8_t *set,
                                lk_error *err) {
 	int tensors = 0;
@@ -78,7 +78,7 @@ static lk_status bucket_waits(const lc_program *program, const lc_directive *dir
 	return lk_hint(err, "put it into a separate bucket");
 }
 
-/* One message cannot hold what waits for it. */
+/* One message cannot include both an operation and its reader. */
 static lk_status bucket_check_alike(const lc_program *program, const lc_directive *directive,
                                     const uint8_t *set, uint8_t *behind, lk_error *err) {
 	int first = -1;

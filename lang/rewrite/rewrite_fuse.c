@@ -1,7 +1,7 @@
 /* rewrite_fuse.c: fuse F={rs,m,v,w,ag}: one pass over memory, with a reduce-scatter that it reads
- * from and gathers (or a send) of what it writes. What the statements named compute of a
- * reduction's result comes after the pass and is left out of it; where the pass itself would need
- * it, there are two passes. */
+ * from and gathers (or a send) of what it writes. Named statements that read a reduction's result
+ * come after the pass and are left out of it; if the pass itself needs them, there are two
+ * passes. */
 #include <stdarg.h>
 #include <string.h>
 
@@ -173,7 +173,7 @@ static bool same_cut(const lc_program *program, const lc_node *a, int da, const 
 	return true;
 }
 
-/* Whether a's extents are b's, but for what is repeated. */
+/* Whether a's extents are b's, except for repeated dims. */
 static bool fuse_fits(const lc_program *program, const lc_node *a, const lc_node *b) {
 	if (a->rank > b->rank) return false;
 	for (int d = 0; d < a->rank; d++) {
@@ -185,8 +185,8 @@ static bool fuse_fits(const lc_program *program, const lc_node *a, const lc_node
 	       (a->list == b->list && (a->at.axis < 0 || lc_same_group(&a->at, &b->at)));
 }
 
-/* What is smaller than the pass is computed again wherever it is repeated: an update would change
- * its state twice, a reduction count twice. */
+/* Whether a value may be computed only once. Values smaller than the pass are recomputed for each
+ * repetition: an update would change its state twice, a reduction count twice. */
 static bool once(const lc_node *node) {
 	return !lc_is_pointwise(node) && node->op != LC_SLICE;
 }
@@ -326,7 +326,7 @@ lk_status lc_rewrite_fuse_set(const lc_program *program, const uint8_t *set, boo
 		status = fuse_check(&f, &arena, &why);
 	}
 	program->file->mistake.line = line;
-	program->file->mistake.column = column; /* what was tried is no mistake */
+	program->file->mistake.column = column; /* failed attempts are no mistakes of the user */
 	*legal = status == LK_OK && memcmp(f.set, set, program->nodes.count) == 0;
 	if (status == LK_ERR_MEMORY) status = lk_oom(err);
 	else status = *legal && out ? lc_add_bundle(program, &unnamed, set, out, err) : LK_OK;

@@ -94,7 +94,7 @@ static lc_node draft_of(const struct refiner *refiner, int id) {
 	return n;
 }
 
-/* The operation over one axis, then over the other; the last takes the name. */
+/* Apply the operation over one axis, then over the other; the last takes the name. */
 static lk_status twice(struct refiner *refiner, int id, int first, int second, lk_error *err) {
 	const lc_node *from = &refiner->b.from->nodes.at[id];
 	lc_node n = draft_of(refiner, id);

@@ -1,5 +1,5 @@
-/* rewrite_internal.h: what rewrites share: a new program that is filled value by value from an old
- * one; names of schedules as sets of values; how an error names a word of a directive. */
+/* rewrite_internal.h: shared by rewrites: a new program that is filled value by value from an old
+ * one; names of schedules as sets of values; error places at words of a directive. */
 #ifndef LK_LANG_REWRITE_REWRITE_INTERNAL_H
 #define LK_LANG_REWRITE_REWRITE_INTERNAL_H
 
@@ -10,17 +10,18 @@
 typedef struct lc_build {
 	const lc_program *from;
 	lc_program *to;
-	int *map;       /* [values of from] the value of `to` that stands for it; -1: none yet */
+	int *map;       /* [values of from] its value in `to`; -1: none yet */
 	lk_arena arena; /* of one rewrite */
 } lc_build;
 
-/* An empty program with the declarations and bundles of `from`. */
+/* Begin an empty program with the declarations and bundles of `from`. */
 lk_status lc_build_open(lc_build *build, const lc_program *from, lk_error *err);
-/* Ends it: hands the program over if all went well, else frees it. Returns `status`. */
+/* End it: hand the program over on success, else free it. Returns `status`. */
 lk_status lc_build_close(lc_build *build, lk_status status, lc_program **out);
-/* A value of `from` as a draft: operands mapped, what lc_add derives cleared. */
+/* A value of `from` as a draft: operands mapped, fields derived by lc_add cleared. */
 lc_node lc_build_draft(const lc_build *build, int id);
-/* A draft of another operation on one value of `to`, of the statement of `like`, without a name. */
+/* A draft of another operation on one value of `to`, belonging to the statement of `like`, without
+ * a name. */
 lc_node lc_build_on(lc_op op, const lc_node *like, int operand);
 lk_status lc_build_copy(lc_build *build, int id, lk_error *err);
 /* A copy of a whole program. */
@@ -29,9 +30,9 @@ lk_status lc_build_same(const lc_program *program, lc_program **out, lk_error *e
 lk_status lc_add_bundle(const lc_program *program, const lc_directive *directive,
                         const uint8_t *set, lc_program **out, lk_error *err);
 
-/* Readers of every value; a state's update does not count as one of the version before it. */
+/* Count the readers of every value; a state's update is not a reader of the version before it. */
 lk_status lc_count_uses(const lc_program *program, lk_arena *arena, int **out, lk_error *err);
-/* The operand by which a value depends on another; an update's first is only what it overwrites. */
+/* The first operand that a value depends on; an update's operand 0 is only overwritten. */
 static inline int lc_first_read(const lc_node *node) {
 	return node->op == LC_UPDATE ? 1 : 0;
 }
@@ -49,11 +50,11 @@ static inline bool lc_is_leaf(const lc_node *node) {
 
 uint8_t *lc_new_set(const lc_program *program,
                     lk_arena *arena); /* of its values, empty; NULL when memory runs out */
-/* Adds what a word stands for; an error if nothing. */
+/* Add the values that a word denotes; an error if there are none. */
 lk_status lc_mark(const lc_program *program, const lc_word *word, uint8_t *set, lk_error *err);
-/* Whether a directive may introduce its names. */
+/* Check that a directive's new names are free. */
 lk_status lc_names_new(const lc_program *program, const lc_directive *directive, lk_error *err);
-/* What a statement is called in messages: "gr", or "an output". */
+/* A statement's name in messages: "gr", or "an output". */
 const char *lc_part_name(const lc_node *node);
 
 /* ---- rewrite_split.c ---- */
@@ -63,17 +64,17 @@ lk_status lc_find_reduction(const lc_program *program, const lc_word *word, int 
 /* The dim along which an all-reduce is scattered. */
 lk_status lc_scatter_dim(const lc_program *program, const lc_directive *directive,
                          const lc_node *node, int *dim, lk_error *err);
-/* Values that a directive takes apart must not run together with others yet. */
+/* Values that a directive divides must not be in a bundle yet. */
 lk_status lc_need_unbundled(const lc_program *program, const lc_directive *directive, int id,
                             lk_error *err);
 
 /* ---- gathers.c ---- */
 
-/* Gathers (or broadcasts) to be moved, and the values that they are to be moved past. */
+/* Gathers (or broadcasts) to be moved, and the values to move them past. */
 typedef struct lc_passage {
 	const uint8_t *gathers, *past;
-	const char *name;     /* by which messages and later directives know the gathers */
-	const lc_word *words; /* of the statements: an error is placed at the one that it is about */
+	const char *name;     /* name of the gathers in messages and for later directives */
+	const lc_word *words; /* of the statements: an error is placed at the one concerned */
 	int word_count;
 	int line, column;
 } lc_passage;
@@ -82,37 +83,37 @@ lk_status lc_move_gathers(const lc_program *program, const lc_passage *passage, 
 
 /* ---- convex.c ---- */
 
-/* Whether a set can run as one; the error is about the directive that wants it to. */
+/* Whether a set is convex; the error is placed at its directive. */
 lk_status lc_check_convex(const lc_program *program, const uint8_t *set,
                           const lc_directive *directive, lk_error *err);
 
 /* ---- bundles.c ---- */
 
-/* What a value is called in a directive of that kind. */
+/* A value's name in a directive of that kind. */
 const char *lc_bundle_word(const lc_program *program, const lc_node *node, lc_directive_kind kind);
-/* Where a node keeps the bundle of that kind which it belongs to; -1 there: none. */
+/* A node's field for its bundle of that kind; -1 in it: none. */
 int16_t *lc_bundle_slot(lc_node *node, lc_directive_kind kind);
-/* Drops what a rewrite has left of bundles: one tensor fills no bucket, one stage overlaps with
+/* Drop bundles that a rewrite made useless: one tensor fills no bucket, one stage overlaps with
  * nothing. */
 void lc_drop_idle_bundles(lc_program *program);
 
 /* ---- rewrite_overlap.c ---- */
 
-/* Whether all that runs side by side is one stage each; the error is about the directive after
- * which it is not. */
+/* Whether all concurrent parts are still one stage each; the error is placed at the directive after
+ * which they are not. */
 lk_status lc_check_sides(const lc_program *program, const lc_directive *directive, lk_error *err);
 
 /* ---- chunks.c ---- */
 
 /* The dim of a value that dim d of its operand k becomes; -1: it is summed over, or repeated. */
 int lc_dim_to(const lc_program *program, int id, int k, int d);
-/* For each value of a set that feeds itself the dim along which it is cut, as a directive asks; -1
- * for those that every chunk needs as a whole, and for all where the chunks are tensors of a list.
- */
+/* For each value of a set whose members feed each other, the dim along which it is cut, as
+ * requested by a directive; -1 for those that every chunk needs whole, and for all if the chunks
+ * are tensors of a list. */
 lk_status lc_chunk_dims(const lc_program *program, const uint8_t *set,
                         const lc_directive *directive, int *dims, lk_error *err);
 
-/* ---- directives; each gives a new program ---- */
+/* ---- directives; each makes a new program ---- */
 typedef lk_status lc_rewriter(const lc_program *p, const lc_directive *d, lc_program **out,
                               lk_error *err);
 lc_rewriter lc_rewrite_split, lc_rewrite_reorder, lc_rewrite_slice, lc_rewrite_fuse,
@@ -126,27 +127,27 @@ typedef struct lc_mover {
 	const lc_program *p;
 	lc_moves *out;
 	lk_arena scratch;
-	int *word_of;                   /* [values] which word names it; -1 */
+	int *word_of;                   /* [values] the word that names it; -1 */
 	const char *word[LC_WORDS];     /* in the order of their first value */
-	bool feeds[LC_WORDS][LC_WORDS]; /* a value of the one is read by the other */
+	bool feeds[LC_WORDS][LC_WORDS]; /* a value of the first is read by the second */
 	uint64_t
-		shares[LC_WORDS]; /* words that read a tensor in common, as bits: one pass reads it once */
+		shares[LC_WORDS]; /* words that read a common tensor, as bits: one pass reads it once */
 	bool collective[LC_WORDS], overlapped[LC_WORDS];
 	int count;
 } lc_mover;
 
 lk_status lc_mover_open(lc_mover *mover, const lc_program *program, lc_moves *out, lk_error *err);
 void lc_mover_close(lc_mover *mover);
-/* A directive on words, in the file's arena; NULL when memory runs out. */
+/* Make a directive on words, in the file's arena; NULL when memory runs out. */
 lc_directive *lc_move(const lc_mover *mover, lc_directive_kind kind, const int *words, int count);
-/* Gives it new names like these ("rs"), as many as `count`. */
+/* Give it `count` new names like these ("rs"). */
 bool lc_move_names(const lc_mover *mover, lc_directive *directive, const char *const *names,
                    int count);
 lk_status lc_move_add(lc_mover *mover, const lc_directive *directive, lk_error *err);
-/* Adds it if it applies. */
+/* Test whether it applies. */
 lk_status lc_move_try(lc_mover *mover, const lc_directive *directive, bool *applies, lk_error *err);
 
-/* moves_bundles.c: what runs together, once the values are what they shall be. */
+/* moves_bundles.c: moves that bundle the present values. */
 lk_status lc_move_buckets(lc_mover *mover, lk_error *err);
 lk_status lc_move_fuse(lc_mover *mover, lk_error *err);
 lk_status lc_move_overlap(lc_mover *mover, lk_error *err);

@@ -1,6 +1,6 @@
 /* rewrite_overlap.c: overlap {y,F} chunk: producer and consumer chunk by chunk, along a dim that
- * all of them can be cut along (see chunks.c); of a list, tensor by tensor. overlap {k1,c0}: two
- * that do not feed each other run at once. */
+ * all of them can be cut along (see chunks.c); for a list, tensor by tensor. overlap {k1,c0}: two
+ * independent parts run at once. */
 #include <string.h>
 
 #include "base/arena.h"
@@ -12,7 +12,7 @@ struct overlapper {
 	const lc_program *p;
 	const lc_directive *d;
 	uint8_t *set, *part; /* part: 1 + the word that names a value */
-	int *stem;           /* [values] towards the last of those that hang together */
+	int *stem;           /* [values] link towards the last member of its connected group */
 	int *dims;
 };
 
@@ -36,7 +36,7 @@ static lk_status overlap_mark(struct overlapper *overlapper, lk_arena *arena, lk
 	return LK_OK;
 }
 
-/* A pass is a part as a whole. */
+/* A pass must be overlapped whole. */
 static lk_status check_passes(const struct overlapper *overlapper, lk_error *err) {
 	for (int i = 0; i < lc_node_count(overlapper->p); i++) {
 		if (overlapper->set[i] || lc_node_at(overlapper->p, i)->fuse < 0) continue;
@@ -60,7 +60,7 @@ static int root_of(const struct overlapper *overlapper, int id) {
 	return id;
 }
 
-/* Values that feed each other, or are one pass, hang together. */
+/* Connect values that feed each other or are in one pass. */
 static void find_stems(struct overlapper *overlapper) {
 	for (int i = 0; i < lc_node_count(overlapper->p); i++) {
 		overlapper->stem[i] = i;
@@ -90,8 +90,8 @@ static lk_status overlap_apart(const struct overlapper *overlapper, const lc_wor
 	             : lk_hint(err, "overlap them in directives of their own");
 }
 
-/* Either all hangs together, and is cut into chunks, or every name stands for one thing, and they
- * run side by side. */
+/* Check that either all values are connected, and are cut into chunks, or every name denotes one
+ * group, and they run concurrently. */
 static lk_status overlap_check_groups(struct overlapper *overlapper, bool *chunks, lk_error *err) {
 	bool asked = *overlapper->d->chunk || overlapper->d->chunks || overlapper->d->order;
 	int of_word[PARTS], first = -1, other = -1, split = -1, joined = 0;
@@ -125,7 +125,7 @@ static lk_status check_ring(const struct overlapper *overlapper, lk_error *err) 
 	return lk_hint(err, "write order linear, or add the collective");
 }
 
-/* Two names of one pass are one stage. */
+/* Whether two names denote one pass, which is one stage. */
 static bool one_pass(const struct overlapper *overlapper) {
 	int pass = -2;
 	for (int i = 0; i < lc_node_count(overlapper->p); i++) {
@@ -172,7 +172,7 @@ lk_status lc_rewrite_overlap(const lc_program *program, const lc_directive *dire
 	return status;
 }
 
-/* ---- side by side ---- */
+/* ---- concurrent parts ---- */
 
 static bool has_sides(const struct overlapper *overlapper) {
 	int root = -1;
@@ -184,8 +184,8 @@ static bool has_sides(const struct overlapper *overlapper) {
 	return false;
 }
 
-/* Statements, and with them stages, end where what is inside of them is in a bucket or a pass that
- * the rest is not in: names are those of a settled program. */
+/* Check that every part is still one stage. A statement, and so a stage, is divided if something
+ * inside it is in a bucket or pass without the rest: check with the names of a settled program. */
 static lk_status overlap_check_stages(const struct overlapper *overlapper,
                                       const lc_program *settled, lk_error *err) {
 	for (int i = 0; i < lc_node_count(overlapper->p); i++) {
@@ -228,7 +228,7 @@ lk_status lc_check_sides(const lc_program *program, const lc_directive *directiv
 	return status;
 }
 
-/* Values that belong to no part that feeds another are cut nowhere. */
+/* Values of parts that do not feed another are not cut. */
 lk_status lc_overlap_dims(const lc_program *program, int bundle, int *dims, lk_error *err) {
 	const lc_bundle *b = &program->bundles.at[bundle];
 	lc_directive d = {.kind = LC_OVERLAP, .chunk = b->chunk, .order = b->order};

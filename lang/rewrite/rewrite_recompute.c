@@ -1,7 +1,7 @@
 /* rewrite_recompute.c: recompute {h,a} for {g}: statements h and a are computed once more for g,
- * ahead of the first of its values that reads them, so that what they leave need not be kept until
- * then. Copies read copies; what is not named is read where it lies; what nothing but g has read is
- * computed there alone. A dropout draws by its key, so that the copy is equal. */
+ * just before its first value that reads them, so that their results need not be kept until then.
+ * Copies read copies; other values are read where they are; a statement read only by g is computed
+ * only there. A dropout draws by its key, so the copy is equal. */
 #include <string.h>
 
 #include "base/arena.h"
@@ -16,9 +16,9 @@ struct recomputer {
 	lk_error *err;
 };
 
-/* ---- what is named ---- */
+/* ---- named statements ---- */
 
-/* Values of the statements that can be computed twice: sends and updates happen once. */
+/* Mark values of the statements that can be computed twice: sends and updates happen once. */
 static lk_status recompute_mark_again(struct recomputer *r, const lc_word *word) {
 	const lc_program *program = r->b.from;
 	LK_TRY(lc_mark(program, word, r->again, r->err));
@@ -32,7 +32,7 @@ static lk_status recompute_mark_again(struct recomputer *r, const lc_word *word)
 	return LK_OK;
 }
 
-/* The statements that read what is named to be computed again. */
+/* Suggest the statements that read what is to be recomputed. */
 static lk_status recompute_hint(const struct recomputer *r) {
 	const lc_program *program = r->b.from;
 	const char *last = NULL;
@@ -80,7 +80,7 @@ static lk_status recompute_mark(struct recomputer *r) {
 	return LK_OK;
 }
 
-/* What only copies are read of now. */
+/* Mark originals that nothing reads any more, because their readers read copies. */
 static void recompute_mark_gone(struct recomputer *r) {
 	const lc_program *program = r->b.from;
 	memcpy(r->gone, r->again, program->nodes.count);
@@ -102,7 +102,7 @@ static int recompute_overwritten(const lc_program *program, int version, int rea
 	return -1;
 }
 
-/* Operands first; those that are not named are read where they lie, if they still do. */
+/* Copy operands first; those not named are read where they are, if still unchanged. */
 static lk_status recompute_copy(struct recomputer *r, int id, int reader) {
 	const lc_program *program = r->b.from;
 	const lc_node *node = &program->nodes.at[id];

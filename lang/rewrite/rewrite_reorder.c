@@ -1,9 +1,8 @@
-/* rewrite_reorder.c: reorder ag past {m,w}: the gathers that ag stands for move after these
- * statements. */
+/* rewrite_reorder.c: reorder ag past {m,w}: the gathers named ag move after these statements. */
 #include "base/arena.h"
 #include "lang/rewrite/rewrite_internal.h"
 
-/* Also the name by which later directives know them. */
+/* Find the gathers, and the name by which later directives know them. */
 static lk_status find_gathers(const lc_program *program, const lc_word *word, uint8_t *set,
                               const char **name, lk_error *err) {
 	LK_TRY(lc_mark(program, word, set, err));

@@ -1,6 +1,6 @@
-/* rewrite_slice.c: slice m, v: states of which every rank needs its slice alone are kept sliced:
- * the gather of their update goes, and slice(m) is m. What an output makes of the state is computed
- * on slices and gathered at its end. */
+/* rewrite_slice.c: slice m, v: states of which every rank needs only its slice are kept sliced: the
+ * gather of their update is removed, and slice(m) is m. Outputs computed from the state are
+ * computed on slices and gathered at the end. */
 #include <string.h>
 
 #include "base/arena.h"
@@ -13,9 +13,9 @@ struct slicer {
 	lc_build b;
 	int *of;           /* [values] the word whose state a value is a version of; -1 */
 	int *uses, *whole; /* whole: the gather of a version, in `to`; -1 */
-	int *kept;         /* [values] what stood for a new value before the state did; -1 */
+	int *kept;         /* [values] the map of a new value before the state replaced it; -1 */
 	int *axis, *dim;   /* [words] */
-	const char *part;  /* of the gathers that go, which those of outputs take */
+	const char *part;  /* of the removed gathers, for those of outputs */
 	bool outputs;      /* an output reads one */
 };
 
@@ -63,7 +63,7 @@ static bool is_cut(const struct slicer *slicer, const lc_node *node, lc_op op, i
 	return node->op == op && node->axis == slicer->axis[word] && node->d == slicer->dim[word];
 }
 
-/* Whether a value follows from a gather, which could move past it. Out of memory: no. */
+/* Whether a value depends on a gather, which could move past it. Out of memory: no. */
 static bool slice_follows_gather(const lc_program *program, const lc_node *node) {
 	lk_arena arena = LK_ARENA_INIT;
 	uint8_t *after = lc_new_set(program, &arena);

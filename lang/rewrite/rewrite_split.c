@@ -1,8 +1,8 @@
 /* rewrite_split.c: split a -> (rs,ag): an all-reduce as a reduce-scatter and an all-gather; `by
  * reduce`: as a reduce to rank 0 and a broadcast.
  *
- * The dim that is scattered is the first that is not sliced already and does not have one element
- * only, unless the directive names one: split a -> (rs,ag) dim 1. */
+ * The scattered dim is the first that is not sliced yet and has more than one element, unless the
+ * directive names one: split a -> (rs,ag) dim 1. */
 #include <string.h>
 
 #include "lang/rewrite/rewrite_internal.h"
@@ -19,7 +19,7 @@ lk_status lc_find_reduction(const lc_program *program, const lc_word *word, int 
 	if (found == 1) return LK_OK;
 	if (!count && lc_value_find(program, word->text) < 0) {
 		uint8_t none;
-		return lc_mark(program, word, &none, err); /* which says what there is */
+		return lc_mark(program, word, &none, err); /* reports what there is */
 	}
 	lc_word_wrong(program, word, err, "%s holds %s allreduce", word->text,
 	              found ? "more than one" : "no unsplit");
@@ -72,7 +72,7 @@ lk_status lc_need_unbundled(const lc_program *program, const lc_directive *direc
 	               lc_directive_names[directive->kind]);
 }
 
-/* The first half, which takes the first name; the second takes what was the all-reduce's. */
+/* The first half takes the first name; the second replaces the all-reduce. */
 static lk_status halves(lc_build *build, const lc_directive *directive, int id, lk_error *err) {
 	const lc_node *node = &build->from->nodes.at[id];
 	bool root = directive->order && strcmp(directive->order, "reduce") == 0;

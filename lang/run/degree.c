@@ -1,21 +1,20 @@
 /* degree.c: a bound on the degree of a program's results, and the chance that different programs
  * agree by accident.
  *
- * In the field every element is a rational function of variables that are drawn uniformly: inputs,
- * and one variable for each keyed hash of a different argument. Two programs are different if for
- * some element these functions differ. They agree all the same in a draw only if
- *   - two hashes of different arguments met at equal ones, so that what should be two variables was
- *       one: for each pair
- *     at most (degree of the difference of arguments) / p, by Schwartz and Zippel;
+ * In the field every element is a rational function of uniformly drawn variables: inputs, and one
+ * variable for each keyed hash of a different argument. Two programs differ if for some element
+ * these functions differ. They agree in a draw anyway only if
+ *   - two hashes of different arguments met at equal ones, so that two variables became one: for
+ *     each pair at most (degree of the difference of arguments) / p, by Schwartz and Zippel;
  *   - a divisor that is not 0 as a function was 0: at most its degree / p, for each division;
  *   - or the difference of the results, not 0 as a function, was 0: at most its degree / p.
- * The sum of these is the bound. It takes the keyed hash for a random function, which a mixing of
- * 64 bits is not exactly.
+ * The bound is the sum of these. It assumes that the keyed hash is a random function, which a
+ * mixing of 64 bits is not exactly.
  *
  * Maxima and minima by the order of hashes are no rational functions and are left out: a maximum
- * over other operands than it should be over gives the right one still when that is among them. A
- * wrong choice among n operands shows in a draw with a chance of about 1/n for each element. They
- * are counted, so that an answer can say so. */
+ * over wrong operands still gives the right one if that is among them. A wrong choice among n
+ * operands shows in a draw with a chance of about 1/n per element. They are counted, so that an
+ * answer can report them. */
 #include "base/arena.h"
 #include "lang/run/run.h"
 
@@ -30,7 +29,7 @@
 struct counter {
 	const lc_program *p;
 	const lc_sizes *s;
-	lc_degree *of; /* [values] the largest of any element */
+	lc_degree *of; /* [values] the largest of all elements */
 	lc_degrees *out;
 };
 
@@ -76,8 +75,8 @@ static lc_degree divided(struct counter *counter, const lc_node *node, double co
 	return over(counter->of[node->in[0]], counter->of[node->in[1]]);
 }
 
-/* Whole literal exponents are products, as in run_map.c; others, and those of integers below 0,
- * hashes. */
+/* Integer literal exponents are products, as in run_map.c; others, and those of integer formats
+ * below 0, are hashes. */
 static lc_degree raised(struct counter *counter, const lc_node *node, double count) {
 	const lc_node *value = &counter->p->nodes.at[node->in[1]];
 	bool minus = value->op == LC_NEG;
@@ -127,7 +126,7 @@ static lk_status degree_elements(const struct counter *counter, const lc_node *n
 	return LK_OK;
 }
 
-/* Ranks that hold elements of their own. */
+/* Number of ranks with elements of their own. */
 static double degree_copies(const struct counter *counter, const lc_node *node) {
 	double all = 1;
 	for (int a = 0; a < counter->p->axis_count; a++)
@@ -136,7 +135,7 @@ static double degree_copies(const struct counter *counter, const lc_node *node) 
 	return all;
 }
 
-/* How many terms a sum has, at most: the elements that it is taken over, on all ranks. */
+/* The most terms of a sum: the elements that it covers, on all ranks. */
 static lk_status terms(const struct counter *counter, const lc_node *node, double *out,
                        lk_error *err) {
 	*out = 1;
@@ -204,7 +203,7 @@ lk_status lc_degrees_of(const lc_program *program, const lc_sizes *sizes, lc_deg
 		status = of_node(&c, id, err);
 	if (status == LK_OK) status = lc_results(program, results, LC_VALUES, &count, err);
 	for (int i = 0; i < count && status == LK_OK; i++) {
-		/* A partial result is put together as a sum over all ranks. */
+		/* A partial result is summed over all ranks. */
 		lc_degree whole = degree_sum(c.of[results[i]], (double)lc_ranks(program, sizes));
 		out->result = fmax(out->result, whole_degree(whole));
 	}

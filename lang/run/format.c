@@ -24,8 +24,8 @@ static const struct narrow *narrow_of(lc_dtype t) {
 	return NULL;
 }
 
-/* Adds half of the last place that stays, less one, plus its lowest bit, and cuts: nearest, ties to
- * even. */
+/* Round to nearest, ties to even: add half of the last kept place, less one, plus its lowest bit,
+ * and cut. */
 static inline double format_cut(double x, int digits) {
 	uint64_t bits;
 	int gone = 53 - digits;
@@ -40,7 +40,7 @@ static inline double round_narrow(double x, const struct narrow *narrow) {
 	if (isnan(x)) return x;
 	if (fabs(x) < narrow->least)
 		return rint(x / narrow->step) *
-		       narrow->step; /* subnormal: whole multiples of the smallest one */
+		       narrow->step; /* subnormal: integer multiples of the smallest number */
 	double y = isinf(x) ? x : format_cut(x, narrow->digits);
 	if (fabs(y) <= narrow->top) return y;
 	return copysign(narrow->saturates ? narrow->top : INFINITY, x);

@@ -1,4 +1,4 @@
-/* run.c: the run: values in order, on every rank; memory of their parts. */
+/* run.c: runs a program: values in order, on every rank; memory of their parts. */
 #include <stdlib.h>
 #include <string.h>
 

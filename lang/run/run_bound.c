@@ -1,34 +1,34 @@
-/* run_bound.c: how far executions of a program may be from a run of the interpreter, element by
- * element: a running forward error analysis (Wilkinson; Higham, Accuracy and Stability of Numerical
- * Algorithms, chapters 2 to 4) of two executions at a time. One is the run, with its values in
- * numbers at hand; the other is any that rounds each operation to its format or to a finer one,
- * exact arithmetic among them.
+/* run_bound.c: bounds, element by element, on how far executions of a program may be from a run of
+ * the interpreter: a running forward error analysis (Wilkinson; Higham, Accuracy and Stability of
+ * Numerical Algorithms, chapters 2 to 4) of two executions at a time. One is the run, whose numbers
+ * are known; the other is any that rounds each operation to its format or to a finer one, exact
+ * arithmetic among them.
  *
- * With u the unit roundoff of the value's format, y the run's value, x its operands and e how far
- * those of the other are, what the operands carry into the result is c =
+ * With u the unit roundoff of the value's format, y the run's value, x its operands and e the
+ * bounds of the operands, the operands contribute to the result's error c =
  *
  *   sums         e1 + e2                             products     |x1|e2 + |x2|e1 + e1e2
  *   quotients    (e1 + |y|e2)/(|x2| - e2)            functions    (slope over x +- e) e
  *   n summands   sum of e                            matmul       (|A| + e1)(|B| + e2) - |A||B|
  *
- * and the result's bound is c + u|y| + u(|y| + c): the run's rounding, and the other's. Functions
- * of libraries may be wrong by 4 roundings.
+ * and the result's bound is c + u|y| + u(|y| + c): the run's rounding, and the other's. Library
+ * functions may be wrong by 4 roundings.
  *
- * Sums and matrix products are bounded for every order of summation: of n numbers x that are added
- * with a rounding after each addition, each passes through n - 1 roundings at most, whatever the
- * tree, so that the result is within ((1 + v)^(n-1) - 1) sum of |x| of the exact one (Higham,
- * section 4.2); a product's or a mean's own rounding makes it n. v is the roundoff of the format
- * that is summed in. On a rank that is the value's, but no worse than f32, which is what targets
- * sum narrower formats in; the run sums in double. Over ranks it is the value's: parts are rounded
- * to it before they are sent, libraries choose the order and round after each addition, and the run
- * does so in its own order. Both therefore count: u' = (1 + u)^(P-1) - 1 times the sum over P ranks
- * of |x|, and of |x| + e. Additions have no error of underflow.
+ * Sums and matrix products are bounded for every order of summation: if n numbers x are added with
+ * a rounding after each addition, each passes through n - 1 roundings at most, whatever the tree,
+ * so the result is within ((1 + v)^(n-1) - 1) sum of |x| of the exact one (Higham, section 4.2); a
+ * product's or a mean's own rounding makes it n. v is the roundoff of the format of the summation.
+ * On a rank that is the value's, but no worse than f32, in which targets sum narrower formats; the
+ * run sums in double. Over ranks it is the value's: parts are rounded to it before they are sent,
+ * libraries choose the order and round after each addition, and the run does so in its own order.
+ * So both count: u' = (1 + u)^(P-1) - 1 times the sum over P ranks of |x|, and of |x| + e.
+ * Additions have no error of underflow.
  *
- * Comparisons, roundings to whole numbers and truncations are steps. The other execution is taken
- * to be on the same side of each as the run, so that what is chosen, counted and indexed is the
- * same in both; where the operands' bounds reach across the step, that is a choice, which is handed
- * on with the number that makes a run take the other side. An element that is the extremum of its
- * row is no choice, however it was rounded, unless another equals it: it is compared with itself.
+ * Comparisons, roundings to integers and truncations are steps. The other execution is assumed to
+ * be on the same side of each as the run, so that choices, counts and indices are the same in both;
+ * if the operands' bounds reach across the step, that is a choice, which is reported with the
+ * number that makes a run take the other side. An element that is the extremum of its row is no
+ * choice, however it was rounded, unless another equals it: it is compared with itself.
  *
  * At a pole, where numbers become infinite, or where partial sums over ranks may overflow or
  * saturate, there is no bound. */
@@ -39,12 +39,12 @@
 #include "base/arena.h"
 #include "lang/run/run_internal.h"
 
-enum { LIBRARY = 4 }; /* roundoffs that a function of a library may be wrong by */
+enum { LIBRARY = 4 }; /* roundings by which a library function may be wrong */
 
 struct bounds {
 	const lc_run *run; /* the values */
 	lc_run *out;       /* their bounds */
-	lc_run scratch;    /* operands in other form, for operations on them */
+	lc_run scratch;    /* transformed operands, for operations on them */
 	lc_choices *choices;
 	lk_error *err;
 };
@@ -77,17 +77,17 @@ static double bound_root(double x, double e) {
 	return x - e > 0 ? e / (sqrt(x) + sqrt(x - e)) : sqrt(fmax(x, 0) + e);
 }
 
-/* Of y = f(x) that does not fall, or for two operands neither: from f(x - e) to f(x + e). */
+/* The change of a monotonic y = f(x) from f(x - e) to f(x + e); with two operands, of both. */
 static double bound_between(double least, double y, double most) {
 	return most == least ? 0 : fmax(most - y, y - least);
 }
 
-/* Of a step whose operands have bounds, both executions being on one side. */
+/* The change of a step whose operands have bounds, both executions being on one side. */
 static double same_side(double far) {
 	return isfinite(far) ? 0 : INFINITY;
 }
 
-/* What the operands' bounds make of the result's, before it is rounded itself. */
+/* The error that the operands' bounds carry into the result, before its own rounding. */
 static double bound_carried(int op, const double x[], const double e[], double y) {
 	switch (op) {
 	case LC_ADD:
@@ -128,13 +128,13 @@ static bool exact(int op) {
 	       op == LC_ABS || op == LC_ROUND || op == LC_SELECT || (op >= LC_LT && op <= LC_NE);
 }
 
-/* Both roundings of a result near y, whose operands carry so much into it: the run's, and `steps`
- * of the other's. */
+/* Both roundings of a result near y with error `carry` from its operands: the run's, and `steps` of
+ * the other's. */
 static double both_rounded(lc_dtype t, double y, double carry, int steps) {
 	return lc_rounding(t, y) + steps * lc_rounding(t, fabs(y) + carry);
 }
 
-/* Own rounding; literals are rounded to the format when they are met. */
+/* The own rounding; literals are rounded to the other operand's format. */
 static double bound_rounded(const lc_program *program, const lc_node *node, const double x[],
                             double y, double carry) {
 	lc_dtype t = (lc_dtype)node->dtype;
@@ -154,7 +154,7 @@ struct row_state {
 	const double *x[LC_INPUTS], *e[LC_INPUTS], *y;
 	bool weak[LC_INPUTS];
 	int extremum;    /* the operand that is the other's maximum or minimum along dims, or -1 */
-	int64_t *equals; /* of each element of that operand: how many elements equal it */
+	int64_t *equals; /* for each element of that operand: how many elements equal it */
 	double *out;
 	lk_status status;
 };
@@ -165,14 +165,14 @@ static bool compares(int op) {
 	return op >= LC_LT && op <= LC_NE;
 }
 
-/* A real number that becomes a whole one or a truth. */
+/* Whether a real number becomes an integer or a boolean. */
 static bool truncates(const struct row_state *row_state) {
 	const lc_node *x = lc_in(row_state->bounds->run->p, row_state->n, 0);
 	return row_state->n->op == LC_CAST && lc_is_real((lc_dtype)x->dtype) &&
 	       !lc_is_real((lc_dtype)row_state->n->dtype);
 }
 
-/* What a value is before it is sliced or repeated. */
+/* The value before slices or repetitions. */
 static int choice_source(const lc_program *program, int id) {
 	for (const lc_node *node; (node = &program->nodes.at[id])->op == LC_SLICE ||
 	                          node->op == LC_COPY || node->op == LC_SPREAD || node->op == LC_PARTS;)
@@ -180,8 +180,8 @@ static int choice_source(const lc_program *program, int id) {
 	return id;
 }
 
-/* Operand k is a maximum or minimum over what the other is, or over those of its elements that a
- * select leaves. */
+/* Whether operand k is a maximum or minimum over the other, or over the elements of it that a
+ * select keeps. */
 static bool is_extremum(const lc_program *program, const lc_node *node, int k) {
 	const lc_node *best = &program->nodes.at[choice_source(program, node->in[k])];
 	if (best->op != LC_RED_MAX && best->op != LC_RED_MIN) return false;
@@ -190,7 +190,7 @@ static bool is_extremum(const lc_program *program, const lc_node *node, int k) {
 	return of == x || (among->op == LC_SELECT && choice_source(program, among->in[1]) == x);
 }
 
-/* One of several ranks that hold the same element notes it. */
+/* Whether this is the first of the ranks that hold the same element; only it notes choices. */
 static bool first_replica(const lc_run *run, const lc_node *node, int64_t rank) {
 	for (int a = 0; a < run->p->axis_count; a++)
 		if (node->layout[a].kind == LC_R && lc_coordinate(run->p, run->s, rank, a) != 0)
@@ -198,7 +198,7 @@ static bool first_replica(const lc_run *run, const lc_node *node, int64_t rank) 
 	return true;
 }
 
-/* Operand k's element, being x with bound e, could be `to`. */
+/* Note that operand k's element, x with bound e, could be `to`. */
 static void note_choice(struct row_state *row_state, int k, int64_t element, double x, double e,
                         double to) {
 	const lc_run *run = row_state->bounds->run;
@@ -219,7 +219,7 @@ static void note_choice(struct row_state *row_state, int k, int64_t element, dou
 	else *lk_last(&choices->nudges) = nudge;
 }
 
-/* Which way an operand moves from the other, which it equals, to make `op` say the opposite. */
+/* The direction in which an operand must move away from an equal one to reverse `op`. */
 static double away_from_equal(const struct row_state *row_state, int k) {
 	int op = row_state->n->op;
 	if (row_state->extremum >= 0) {
@@ -246,7 +246,7 @@ static void note_comparison(struct row_state *row_state, const double x[], const
 	note_choice(row_state, k, element[k], x[k], e[k], meet ? x[1 - k] : x[1 - k] + way * far);
 }
 
-/* A step on the way to x + e, and to x - e. */
+/* Note a step between x - e and x + e. */
 static void note_truncation(struct row_state *row_state, double x, double e, double y,
                             int64_t element) {
 	const lc_node *node = row_state->n;
@@ -331,8 +331,9 @@ static lk_status bound_dropout(struct bounds *bounds, lc_at *at) {
 	values.run = (lc_run *)(uintptr_t)bounds->run; /* read only */
 	LK_TRY(lc_operand(&values, 0, &x, &box));
 	LK_TRY(lc_operand(at, 0, &e, &box));
-	/* 1 - p is rounded too, and may be multiplied by its inverse. A zero was dropped, if it was
-	 * none before: a sum that is zero here by the order of its additions is none elsewhere. */
+	/* 1 - p is rounded too, and may be multiplied by its inverse. A zero was dropped, unless it was
+	 * zero before: a sum that is zero here by the order of its additions may not be zero
+	 * elsewhere. */
 	for (int64_t i = 0; i < cells->count; i++) {
 		bool dropped = cells->number[i] == 0 && x->number[i] != 0;
 		double carry = e->number[i] / (1 - at->n->number);
@@ -342,7 +343,7 @@ static lk_status bound_dropout(struct bounds *bounds, lc_at *at) {
 	return LK_OK;
 }
 
-/* ---- operations on operands in other form ---- */
+/* ---- operations on transformed operands ---- */
 
 typedef double form(double x, double e);
 static double bound_size_of(double x, double e) {
@@ -394,7 +395,7 @@ static lk_status bound_make_room(struct bounds *bounds, int id) {
 
 enum { ALL_RANKS = -1 };
 
-/* Operand `id` in a form, on one rank or on all. */
+/* Transform operand `id`, on one rank or on all. */
 static lk_status bound_take_form(struct bounds *bounds, int id, int64_t rank, form *f) {
 	LK_TRY(bound_make_room(bounds, id));
 	for (int64_t i = 0; i < bound_parts_of(bounds, id); i++)
@@ -408,7 +409,7 @@ static void drop_form(struct bounds *bounds, int id) {
 		lc_cells_drop(&bounds->scratch, &bounds->scratch.parts[id][i]);
 }
 
-/* The operation on the forms of its operands, in double. */
+/* Apply the operation to the transformed operands, in double. */
 static lk_status bound_apply(struct bounds *bounds, const lc_at *at, const lc_node *node,
                              lc_operation *operation, lc_cells *out) {
 	lc_at other = *at;
@@ -460,13 +461,13 @@ static double growth(double u, double n) {
 	return expm1(n * log1p(u));
 }
 
-/* What n roundings of an execution, and as many of the run, make of the terms of a sum on a rank.
- */
+/* Effect of n roundings of an execution, and as many of the run, on the terms of a sum on a
+ * rank. */
 static double sum_slack(lc_dtype t, double n) {
 	return lc_is_real(t) ? growth(sum_roundoff(t), n) + growth(lc_roundoff(LC_F64), n) : 0;
 }
 
-/* The elements that one of the result is made of, at most. */
+/* The most elements in one element of the result. */
 static lk_status summands(const struct bounds *bounds, const lc_at *at, double *out) {
 	const lc_node *node = &bounds->run->p->nodes.at[at->n->in[0]];
 	int64_t whole[LC_RANK];
@@ -514,7 +515,7 @@ static lk_status bound_sum(struct bounds *bounds, lc_at *at) {
 	}
 }
 
-/* Between the extremum of x - e and that of x + e. */
+/* The change between the extremum of x - e and that of x + e. */
 static lk_status bound_extremum(struct bounds *bounds, lc_at *at) {
 	static form *const forms[2] = {least_of, highest_of};
 	const lc_cells *cells = lc_part_of(bounds->run, at->id, at->item, at->rank);
@@ -566,7 +567,7 @@ static lk_status bound_rows(struct bounds *bounds, lc_at *at) {
 	return status;
 }
 
-/* Bounds go where the values go. */
+/* Bounds move with the values. */
 static lk_status bound_view(struct bounds *bounds, lc_at *at) {
 	lc_node n = *at->n;
 	lc_cells moved = {0};
@@ -583,7 +584,7 @@ static lk_status bound_view(struct bounds *bounds, lc_at *at) {
 	return status;
 }
 
-/* Sums of as many rows as there are indices, at most, in any order. */
+/* Sums of at most as many rows as there are indices, in any order. */
 static lk_status bound_add_rows(struct bounds *bounds, lc_at *at) {
 	static form *const forms[2] = {bound_of, most_of};
 	const lc_cells *cells = lc_part_of(bounds->run, at->id, at->item, at->rank);
@@ -615,7 +616,7 @@ static bool sums_ranks(const lc_node *node) {
 	       node->reduce == LC_SUM;
 }
 
-/* Bounds move as the values do; of a maximum, the largest holds. */
+/* Bounds move with the values; for a maximum, the largest holds. */
 static lk_status move_bounds(struct bounds *bounds, int id, int64_t item) {
 	lc_node n = bounds->run->p->nodes.at[id];
 	n.dtype = LC_F64;
@@ -623,8 +624,8 @@ static lk_status move_bounds(struct bounds *bounds, int id, int64_t item) {
 	return lc_run_comm(bounds->out, &n, id, item, bounds->err);
 }
 
-/* What two orders of additions make of a sum over ranks whose terms have these sizes in the run,
- * and elsewhere. */
+/* The difference of two orders of additions in a sum over ranks whose terms have these sizes in the
+ * run and in the other execution. */
 static double reordered(lc_dtype t, double grown, double here, double elsewhere) {
 	return lc_is_real(t) && (1 + grown) * elsewhere > lc_largest(t) ? INFINITY
 	                                                                : grown * (here + elsewhere);
@@ -676,8 +677,8 @@ static lk_status bound_operation(struct bounds *bounds, lc_at *at) {
 	}
 }
 
-/* Nearer to the largest number than the bound, one of two executions may have overflown. Saturation
- * is no step. */
+/* If a value is within its bound of the largest number, one of two executions may have overflowed.
+ * Saturation is no step. */
 static void bound_overflow(const struct bounds *bounds, const lc_at *at) {
 	const lc_cells *cells = lc_part_of(bounds->run, at->id, at->item, at->rank);
 	lc_dtype t = (lc_dtype)at->n->dtype;
@@ -695,15 +696,14 @@ static lk_status bound_part(struct bounds *bounds, lc_at *at) {
 		lc_cells_share(lc_part_of(bounds->out, at->n->in[same], at->item, at->rank), at->out);
 		return LK_OK;
 	}
-	LK_TRY(lc_cells_new(bounds->out, at->box.count, at->out,
-	                    bounds->err)); /* zeros, which is what leaves have */
+	LK_TRY(
+		lc_cells_new(bounds->out, at->box.count, at->out, bounds->err)); /* zeros, as for leaves */
 	LK_TRY(bound_operation(bounds, at));
 	bound_overflow(bounds, at);
 	return LK_OK;
 }
 
-/* A nudge sets the number of the run there; another execution may be as far from it as its bound.
- */
+/* A nudge sets the run's number; another execution may be as far from it as its bound. */
 static lk_status bound_nudged(struct bounds *bounds, int id) {
 	const lc_run_options *o = &bounds->run->o;
 	for (int i = 0; i < o->nudge_count; i++)

@@ -1,5 +1,5 @@
-/* run_cells.c: the numbers that a run holds: blocks of cells shared by counting, and what an
- * operation sees of its operands. */
+/* run_cells.c: a run's numbers: reference-counted blocks of cells, and the operands of an
+ * operation. */
 #include <stdlib.h>
 
 #include "lang/run/run_internal.h"
@@ -96,7 +96,8 @@ int lc_same_cells(const lc_node *node) {
 	return node->op == LC_OUT || node->op == LC_COPY || lc_relabels(node) ? 0 : -1;
 }
 
-/* Ranks that differ along an axis of parts or local tensors hold no element in common. */
+/* Whether two ranks may hold elements in common; not if they differ along an axis of parts or local
+ * tensors. */
 static bool same_tensor(const lc_run *run, const lc_node *node, int64_t a, int64_t b) {
 	for (int axis = 0; axis < run->p->axis_count; axis++) {
 		bool own = node->layout[axis].kind == LC_P || node->layout[axis].kind == LC_L;

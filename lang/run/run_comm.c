@@ -1,6 +1,6 @@
-/* run_comm.c: what moves between ranks. A rank's part is a box of the whole tensor; every
- * collective joins into it, in the order of ranks, the parts of those that take part, as far as the
- * boxes overlap. */
+/* run_comm.c: movement between ranks. A rank's part is a box of the whole tensor; every collective
+ * joins into it, in the order of ranks, the overlapping elements of the participating ranks'
+ * boxes. */
 #include <string.h>
 
 #include "lang/run/run_internal.h"
@@ -42,7 +42,7 @@ static int64_t comm_offset(const lc_box *box, const int64_t place[LC_RANK]) {
 	return at;
 }
 
-/* Where both are; false: nowhere. */
+/* Intersect two boxes; false: empty. */
 static bool comm_overlap(const lc_box *a, const lc_box *b, lc_box *out) {
 	out->rank = a->rank;
 	out->count = 1;
@@ -56,7 +56,7 @@ static bool comm_overlap(const lc_box *a, const lc_box *b, lc_box *out) {
 	return true;
 }
 
-/* How many dims at the end lie after one another in both; their elements are one row. */
+/* The number of last dims that are contiguous in both; their elements are one row. */
 static int row_dims(const lc_box *part, const lc_box *a, const lc_box *b, int64_t *row) {
 	int d = part->rank;
 	*row = 1;
@@ -86,7 +86,7 @@ int64_t lc_join_boxes(const lc_join *join, const lc_cells *from, const lc_box *f
 
 /* ---- who gives to whom ---- */
 
-/* The rank that differs from `rank` in its place on one axis. */
+/* The rank at place `to` on one axis, otherwise equal to `rank`. */
 static int64_t comm_moved(const lc_run *run, int64_t rank, int axis, int64_t to) {
 	LK_ASSERT(axis >= 0 && axis < run->p->axis_count);
 	int64_t stride = 1;
@@ -94,7 +94,7 @@ static int64_t comm_moved(const lc_run *run, int64_t rank, int axis, int64_t to)
 	return rank + (to - lc_coordinate(run->p, run->s, rank, axis)) * stride;
 }
 
-/* The places on the axis whose parts a rank's part is made of: `count` from *first on. */
+/* The places on the axis that contribute to a rank's part: `count` from *first on. */
 static int64_t givers(const lc_run *run, const lc_node *node, int64_t rank, int64_t *first) {
 	*first = lc_group_place(run->p, run->s, &node->from);
 	if (node->op == LC_SEND) return 1;
@@ -109,7 +109,7 @@ static int64_t givers(const lc_run *run, const lc_node *node, int64_t rank, int6
 	}
 }
 
-/* Results that are the same on all ranks of the axis: the first of them has made it. */
+/* Share results that are the same on all ranks of the axis: the first of them computed it. */
 static bool share_first(lc_run *run, const lc_node *node, int id, int64_t item, int64_t rank) {
 	LK_ASSERT(id >= 0 && (size_t)id < run->p->nodes.count);
 	if (node->op != LC_ALLREDUCE && node->op != LC_ALLGATHER && node->op != LC_BROADCAST)

@@ -1,6 +1,6 @@
-/* run_contract.c: matmul, conv2d, gather_rows, add_rows and cumsum on what a rank holds. A row of
- * the result is kept in double (integers: in 64 bits, which wrap) while the products are added in
- * the order of the summed dims, then rounded once. */
+/* run_contract.c: matmul, conv2d, gather_rows, add_rows and cumsum on a rank's part. A row of the
+ * result is kept in double (integers: in 64 bits, which wrap) while the products are added in the
+ * order of the summed dims, then rounded once. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -10,9 +10,9 @@
 
 struct sums {
 	lc_dtype dtype;
-	bool whole; /* integers */
+	bool whole; /* of integers */
 	int64_t count;
-	double *number; /* one of these: reals; integers and field */
+	double *number; /* one of these: reals; integers and field elements */
 	uint64_t *element;
 };
 
@@ -74,7 +74,7 @@ static void sums_store(const struct sums *sums, lc_cells *out, int64_t at) {
 struct matrix {
 	const lc_cells *cells;
 	lc_box box;
-	int64_t row, column;    /* steps to the next one, transposition taken into account */
+	int64_t row, column;    /* strides, with transposition taken into account */
 	int64_t batch[LC_RANK]; /* step along each batch dim of the result */
 };
 
@@ -147,7 +147,7 @@ static int64_t contract_start(const struct image *image, int64_t i, int64_t j, i
 	return ((i * image->box.extent[1] + j) * image->box.extent[2] + k) * image->box.extent[3];
 }
 
-/* One kernel row over one image row: products of kernel column `column` for all columns of the
+/* Add one kernel row over one image row: products of kernel column `column` for all columns of the
  * result that see the image. */
 static void contract_slide(const lc_at *at, struct sums *sums, const struct image *image,
                            int64_t x_at, const struct image *w, int64_t w_at, int64_t column) {
@@ -198,7 +198,7 @@ lk_status lc_run_conv(lc_at *at) {
 
 /* ---- rows of a table ---- */
 
-/* The row that an index names, or an error; *row counts in the whole table. */
+/* The row that an index denotes, or an error; *row counts in the whole table. */
 static lk_status contract_row_of(const lc_at *at, const lc_cells *index, int64_t i, int64_t rows,
                                  int64_t *row) {
 	if (index->element) return *row = (int64_t)(index->element[i] % (uint64_t)rows), LK_OK;
@@ -222,7 +222,7 @@ lk_status lc_run_rows(lc_at *at) {
 		LK_TRY(contract_row_of(at, index, i, whole[0], &row));
 		row -= box.begin[0];
 		if (row < 0 || row >= box.extent[0])
-			continue; /* of another rank's slice: this one's part is 0 */
+			continue; /* in another rank's slice: this one's part is 0 */
 		size_t bytes = (size_t)columns * sizeof(double);
 		if (table->number)
 			memcpy(at->out->number + i * columns, table->number + row * columns, bytes);
@@ -231,7 +231,7 @@ lk_status lc_run_rows(lc_at *at) {
 	return LK_OK;
 }
 
-/* Every row is added to that of the result which its index names, in the order of the indices. */
+/* Add every row to the row of the result given by its index, in the order of the indices. */
 lk_status lc_run_add_rows(lc_at *at) {
 	const lc_cells *rows, *index;
 	lc_box box, index_box;
@@ -257,7 +257,7 @@ lk_status lc_run_add_rows(lc_at *at) {
 	return status;
 }
 
-/* ---- sums that go on ---- */
+/* ---- running sums ---- */
 
 lk_status lc_run_cumsum(lc_at *at) {
 	const lc_cells *cells;

@@ -1,11 +1,10 @@
-/* run_draw.c: leaves: inputs, states and scalars by the counter generator below, constants,
- * sizes. */
+/* run_draw.c: leaves: inputs, states and scalars from the counter generator, constants, sizes. */
 #include <string.h>
 
 #include "lang/run/run_internal.h"
 #include "base/check.h"
 
-enum { PLAIN_BOUND = 8 }; /* of integers that index nothing */
+enum { PLAIN_BOUND = 8 }; /* of integers that are no indices */
 
 /* ---- what a draw depends on ---- */
 
@@ -25,7 +24,7 @@ uint32_t lc_draw_rank(const lc_program *program, const lc_node *node, const lc_s
 	return any ? (uint32_t)number + 1 : 0;
 }
 
-/* Whether a value holds the numbers of its operand 0, at other places perhaps. */
+/* Whether a value holds the numbers of its operand 0, perhaps at other places. */
 static bool draw_moves(const lc_node *node) {
 	if (node->op == LC_COPY || node->op == LC_OUT || node->op == LC_CAST) return true;
 	lc_family family = lc_ops[node->op].family;
@@ -86,7 +85,7 @@ static double draw_number(const struct source *source, uint64_t index) {
 	                                              : (u + 0.5) / 0x1p32 * 15 / 16 + 1.0 / 16);
 }
 
-/* Two words of two generators, the top 61 bits of them: within 2^-61 of uniform. */
+/* Two words of two generators, of which the top 61 bits: within 2^-61 of uniform. */
 static uint64_t draw_element(const struct source *source, uint64_t index) {
 	uint64_t high = lc_philox(index, source->rank, source->item, lc_mix(source->key ^ 1)),
 			 low = lc_philox(index, source->rank, source->item, lc_mix(source->key));
@@ -106,7 +105,7 @@ static void draw_row(const struct source *source, int64_t first, int64_t count, 
 
 /* ---- one part ---- */
 
-/* The part by rows along its last dim. */
+/* Draw the part by rows along its last dim. */
 static void draw_box(const struct source *source, const int64_t whole[LC_RANK], const lc_box *box,
                      lc_cells *out) {
 	int last = box->rank - 1;
@@ -119,7 +118,8 @@ static void draw_box(const struct source *source, const int64_t whole[LC_RANK], 
 	}
 }
 
-/* Ranks that differ in replicated axes alone hold the same numbers: the first of them draws. */
+/* The first of the ranks that differ only in replicated axes and so hold the same numbers: it
+ * draws. */
 static int64_t draw_first_alike(const lc_at *at) {
 	int64_t rank = 0;
 	for (int a = 0; a < at->run->p->axis_count; a++) {
@@ -151,7 +151,7 @@ static lk_status draw_part(lc_at *at) {
 	return LK_OK;
 }
 
-/* ---- numbers that are given ---- */
+/* ---- given numbers ---- */
 
 static lk_status draw_given(lc_at *at, double number) {
 	LK_TRY(lc_cells_new(at->run, at->box.count, at->out, at->err));

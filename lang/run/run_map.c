@@ -1,11 +1,10 @@
-/* run_map.c: pointwise operations: a kernel per operation for each row of the walk that all
- * operands share. */
+/* run_map.c: pointwise operations: a kernel per operation for each row that all operands share. */
 #include <math.h>
 
 #include "lang/run/run_internal.h"
 #include "base/check.h"
 
-enum { ROW = 512 }; /* numbers that a kernel sees at a time */
+enum { ROW = 512 }; /* numbers that a kernel processes at a time */
 
 /* ---- kernels on numbers ---- */
 
@@ -54,7 +53,7 @@ static void real_kernel(int op, int64_t n, const double *a, const double *b, con
 	}
 }
 
-/* Where integers differ from reals; false: they do not. */
+/* Integer versions of operations that differ from the real ones; false: no difference. */
 static bool integer_kernel(int op, lc_dtype t, int64_t n, const double *a, const double *b,
                            double *out) {
 	switch (op) {
@@ -76,11 +75,11 @@ struct numbers {
 	const double *in[LC_INPUTS];
 	double *out;
 	lc_dtype from[LC_INPUTS],
-		as[LC_INPUTS]; /* formats of operands, and those that they are read as */
-	lc_dtype working;  /* of the arithmetic: what operands are read as */
+		as[LC_INPUTS]; /* formats of operands, and the formats they are read in */
+	lc_dtype working;  /* of the arithmetic: the format operands are read in */
 };
 
-/* Operand i, `count` numbers from `at` on, in the format that the operation works in. */
+/* Operand i, `count` numbers from `at` on, in the working format. */
 static const double *fetch(const struct numbers *numbers, int i, int64_t at, int64_t stride,
                            int64_t count, double *room) {
 	const double *from = numbers->in[i] + at;
@@ -116,7 +115,7 @@ static void number_row(void *state, int64_t out, int64_t count, const int64_t in
 	}
 }
 
-/* The format that operands meet in: that of the one that is not weak. */
+/* The common format of the operands: that of the one that is not weak. */
 static lc_dtype working_format(const lc_at *at) {
 	if (at->n->op == LC_CAST) return (lc_dtype)at->n->dtype;
 	for (int i = at->n->op == LC_SELECT; i < at->n->inputs; i++) {
@@ -155,7 +154,7 @@ static void element_row(void *state, int64_t out, int64_t count, const int64_t i
 	lc_map_field(&elements->row, count, x, stride, elements->out + out);
 }
 
-/* A literal whole exponent, with or without a sign. */
+/* An integer literal exponent, with or without a sign. */
 static int64_t literal(const lc_program *program, int id) {
 	LK_ASSERT(id >= 0 && (size_t)id < program->nodes.count);
 	const lc_node *n = &program->nodes.at[id];
@@ -165,8 +164,7 @@ static int64_t literal(const lc_program *program, int id) {
 	return minus ? -(int64_t)n->number : (int64_t)n->number;
 }
 
-/* Whether a cast is taken as the identity: to a real format; between integers; of bool to anything.
- */
+/* Whether a cast is the identity: to a real format; between integers; of bool to anything. */
 static bool embeds(const lc_at *at) {
 	lc_dtype from = (lc_dtype)at->run->p->nodes.at[at->n->in[0]].dtype, to = (lc_dtype)at->n->dtype;
 	if (to == LC_BOOL) return from == LC_BOOL;

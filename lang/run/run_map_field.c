@@ -1,6 +1,5 @@
-/* run_map_field.c: pointwise operations in the field: sums and products as they are, everything
- * else as keyed hashes.
- */
+/* run_map_field.c: pointwise operations in the field: exact sums and products, everything else as
+ * keyed hashes. */
 #include "lang/run/run_internal.h"
 
 static uint64_t field_key_of(uint64_t key, int op) {
@@ -14,8 +13,8 @@ uint64_t lc_field_divide(uint64_t key, uint64_t a, uint64_t b) {
 
 enum { BATCH = 256 };
 
-/* Quotients of `n` <= BATCH elements with one inversion: the inverse of the product of all
- * divisors, taken apart from its end (Montgomery's trick). */
+/* Divide `n` <= BATCH elements with one inversion: the inverse of the product of all divisors,
+ * divided up from its end (Montgomery's trick). */
 static void divide_batch(uint64_t key, int64_t n, const uint64_t *a, int64_t a_step,
                          const uint64_t *b, int64_t b_step, uint64_t *out) {
 	uint64_t before[BATCH], product = 1;

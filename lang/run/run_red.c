@@ -1,5 +1,5 @@
-/* run_red.c: reductions over dims, and over the tensors of a list. Elements come in order; sums of
- * reals are kept in double and rounded once. */
+/* run_red.c: reductions over dims, and over the tensors of a list. Elements are added in order;
+ * sums of reals are kept in double and rounded once. */
 #include <math.h>
 #include <string.h>
 
@@ -10,7 +10,7 @@
 struct reducer {
 	int op; /* RED_* */
 	lc_dtype dtype;
-	bool whole; /* integers: sums wrap */
+	bool whole; /* of integers: sums wrap */
 	uint64_t key;
 };
 
@@ -29,7 +29,7 @@ static uint64_t join_elements(const struct reducer *reducer, uint64_t sum, uint6
 	return lc_field_add(sum, reducer->op == LC_RED_NORM ? lc_field_multiply(x, x) : x);
 }
 
-/* `step` 0: the row goes into one element. */
+/* `step` 0: the row is reduced to one element. */
 static void red_join_row(const struct reducer *reducer, const lc_cells *in, int64_t from,
                          int64_t count, lc_cells *out, int64_t to, int64_t step) {
 	bool plain = out->number && reducer->op != LC_RED_MAX && reducer->op != LC_RED_MIN &&
@@ -66,7 +66,7 @@ static struct reducer reducer_of(const lc_at *at, int op) {
 
 /* ---- over dims ---- */
 
-/* How far apart in the result neighbours along dim d of the operand are. */
+/* Strides in the result along each dim of the operand. */
 static void result_strides(const lc_at *at, int rank, int64_t out[LC_RANK]) {
 	int64_t step = 1;
 	int to = at->box.rank;
@@ -94,7 +94,7 @@ static void reduce_box(const lc_at *at, const struct reducer *reducer, const lc_
 	}
 }
 
-/* The elements of the whole tensor that one of the result stands for. */
+/* The number of elements of the whole tensor in one element of the result. */
 static lk_status reduced_count(const lc_at *at, double *out) {
 	const lc_node *node = &at->run->p->nodes.at[at->n->in[0]];
 	int64_t whole[LC_RANK];

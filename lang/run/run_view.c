@@ -1,11 +1,11 @@
-/* run_view.c: elements put elsewhere, on what a rank holds: of each element of the result its place
- * in the operand, by steps along each dim. */
+/* run_view.c: moved elements, on a rank's part: for each element of the result its place in the
+ * operand, by steps along each dim. */
 #include <string.h>
 
 #include "lang/run/run_internal.h"
 
 /* Along each dim of the result: a step in an operand; along `cut`, elements begin .. end - 1 of the
- * result are there, others are 0, or another operand's. */
+ * result come from it, others are 0, or another operand's. */
 struct view {
 	int64_t step[LC_RANK], shift;
 	int cut;
@@ -26,7 +26,7 @@ static struct view view_of(const lc_node *node, int operand, const lc_box *from,
 		int64_t there = from->extent[node->d], here = to->extent[node->d];
 		int64_t before = (node->op == LC_LAST_OF || operand == 1)
 		                     ? here - there
-		                     : 0; /* below 0: so many are left out */
+		                     : 0; /* negative: elements that are left out */
 		view.cut = node->d;
 		view.begin = before > 0 ? before : 0;
 		view.end = before + there < here ? before + there : here;

@@ -1,5 +1,5 @@
-/* run_walk.c: the rows of a pointwise operation, with broadcasting: dims that lie after one
- * another in all operands are one. */
+/* run_walk.c: the rows of a pointwise operation, with broadcasting: dims that are contiguous in all
+ * operands are joined. */
 #include <string.h>
 
 #include "lang/run/run_internal.h"

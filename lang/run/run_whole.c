@@ -1,5 +1,5 @@
-/* run_whole.c: whole tensors put together from what ranks hold; ranks that hold the same must
- * agree. */
+/* run_whole.c: assembles whole tensors from the ranks' parts; ranks that hold the same elements
+ * must agree. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -11,7 +11,7 @@ struct assembly {
 	lc_run *run;
 	const lc_node *n;
 	int id;
-	int64_t item, rank; /* which item; whose places on axes of L count */
+	int64_t item, rank; /* which item; the rank whose places on axes of L count */
 	lc_box whole;
 	lc_cells *out;
 	unsigned char *seen;
@@ -20,7 +20,7 @@ struct assembly {
 
 /* ---- partial values ---- */
 
-/* Whether a rank comes first on every axis where the value is partial. */
+/* Whether a rank is the first on every axis where the value is partial. */
 static bool begins_sum(const struct assembly *assembly, int64_t rank) {
 	for (int x = 0; x < assembly->run->p->axis_count; x++)
 		if (assembly->n->layout[x].kind == LC_P &&
@@ -29,8 +29,7 @@ static bool begins_sum(const struct assembly *assembly, int64_t rank) {
 	return true;
 }
 
-/* Whether two ranks have the same place on every axis where the value has, or has not, that layout.
- */
+/* Whether two ranks have the same place on every axis with, or without, that layout. */
 static bool same_place(const struct assembly *assembly, int64_t x, int64_t y, lc_layout_kind kind,
                        bool has) {
 	for (int axis = 0; axis < assembly->run->p->axis_count; axis++) {
@@ -67,7 +66,7 @@ static lk_status check_reductions(const struct assembly *assembly) {
 	return LK_OK;
 }
 
-/* The parts of all ranks that belong together with `rank`'s, joined in the order of ranks. */
+/* Join the parts that belong together with `rank`'s, in the order of ranks. */
 static lk_status run_whole_sum_parts(const struct assembly *assembly, int64_t rank,
                                      const lc_box *box, lc_cells *sum) {
 	lc_join join = {false, reduction_of(assembly), (lc_dtype)assembly->n->dtype,
@@ -82,7 +81,7 @@ static lk_status run_whole_sum_parts(const struct assembly *assembly, int64_t ra
 	return LK_OK;
 }
 
-/* ---- putting together ---- */
+/* ---- assembly ---- */
 
 static bool run_whole_agree(const lc_cells *x, int64_t i, const lc_cells *y, int64_t k) {
 	if (x->element) return x->element[i] == y->element[k];

@@ -1,5 +1,5 @@
-/* sizes.c: what follows from sizes: shapes of tensors, the parts that ranks hold, whether the sizes
- * fit a program. */
+/* sizes.c: consequences of sizes: shapes of tensors, the ranks' parts, whether the sizes fit a
+ * program. */
 #include "base/arena.h"
 #include "base/noun.h"
 #include "lang/run/run.h"
@@ -89,7 +89,7 @@ bool lc_local_part(const lc_program *program, const lc_node *node, const lc_size
 	return true;
 }
 
-/* ---- whether they fit ---- */
+/* ---- whether sizes fit ---- */
 
 static lk_status check_mesh(const lc_program *program, const lc_sizes *sizes, lk_error *err) {
 	int64_t all = 1;
@@ -193,10 +193,10 @@ lk_status lc_sizes_check(const lc_program *program, const lc_sizes *sizes, lk_er
 	return LK_OK;
 }
 
-/* ---- of a rewritten program ---- */
+/* ---- for a rewritten program ---- */
 
-/* How many axes of q, from `at` on, stand for axis a of p: itself, or parts, which have its name
- * and an ending. */
+/* How many axes of q, from `at` on, represent axis a of p: itself, or parts, whose names are its
+ * name and an ending. */
 static int parts_of_axis(const lc_program *program, int a, const lc_program *q, int at) {
 	const char *name = program->axes[a].name;
 	size_t length = strnlen(name, LC_AXIS_STEM);
@@ -212,7 +212,7 @@ static int parts_of_axis(const lc_program *program, int a, const lc_program *q, 
 	return count;
 }
 
-/* All parts but the first have a fixed size; the first takes what is left. */
+/* All parts but the first have a fixed size; the first gets the rest. */
 static lk_status divide_axis(const lc_axis *whole, int64_t ranks, const lc_axis *parts, int count,
                              int64_t *out, lk_error *err) {
 	int64_t inner = 1;

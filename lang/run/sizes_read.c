@@ -16,19 +16,19 @@
 enum {
 	DEFAULT_ITEMS = 3,
 	TRIES = 3000,
-	TRIED_EXTENTS = 1 << 22, /* and no more of them in all, for long programs */
+	TRIED_EXTENTS = 1 << 22, /* in total, for long programs */
 	FACTORS = 64,
 	FILE_LIMIT = 1 << 21,     /* bytes of a file of sizes: LC_ITEMS lines of 32 */
 	WORD = 256,               /* bytes of a name or number in the text */
-	SMALLEST = 2,             /* what dims are drawn up to where more makes large tensors */
-	DRAWN_ELEMENTS = 1 << 18, /* of a tensor that are no reason to look for smaller ones */
+	SMALLEST = 2,             /* largest drawn dim, if more would make large tensors */
+	DRAWN_ELEMENTS = 1 << 18, /* tensors up to this many elements need not be smaller */
 };
 #define MOST_DIM (1ll << 40)
 
 struct reader {
 	const lc_program *p;
 	lc_sizes *s;
-	const char *where; /* of the number that is read */
+	const char *where; /* of the current number */
 	lk_error *err;
 };
 
@@ -217,10 +217,10 @@ static lk_status sizes_read_text(struct reader *reader, const char *text) {
 	return LK_OK;
 }
 
-/* ---- ranks, indices, lists: what the text leaves open ---- */
+/* ---- ranks, indices, lists: defaults ---- */
 
-/* The lowest and the highest offset of groups by an index on an axis; by none: index NULL. False:
- * there are none. */
+/* The lowest and the highest offset of groups by an index on an axis; without an index: NULL.
+ * False: no such groups. */
 static bool offsets(const lc_program *program, int axis, const char *index, int64_t *low,
                     int64_t *high) {
 	bool any = false;
@@ -248,7 +248,7 @@ static void fill_indices(struct reader *reader) {
 	}
 }
 
-/* How many ranks an axis must have, for the groups and roots on it. */
+/* The ranks that an axis must have, for the groups and roots on it. */
 static int64_t needed(const struct reader *reader, int axis) {
 	LK_ASSERT(axis >= 0 && axis < reader->p->axis_count);
 	int64_t most = 0, low, high;
@@ -275,7 +275,7 @@ static void fill_axes(struct reader *reader, const int64_t axes[LC_AXES]) {
 
 /* ---- dims ---- */
 
-/* Numbers that dims may have to be divisible by: axes' sizes, constants of the conditions. */
+/* Factors that dims may need: axes' sizes, constants of the conditions. */
 static int factors(const struct reader *reader, int64_t out[FACTORS]) {
 	int count = 0;
 	for (int a = 0; a < reader->p->axis_count; a++)
@@ -288,7 +288,7 @@ static int factors(const struct reader *reader, int64_t out[FACTORS]) {
 	return count;
 }
 
-/* A number for a dim, up to `range` times factors: `plain` ones are what is tried first. */
+/* Draw a number for a dim, up to `range` times factors; `plain` ones are tried first. */
 static int64_t draw_dim(uint64_t seed, uint64_t counter, bool plain, uint64_t range,
                         const int64_t *factor, int factor_count) {
 	uint64_t h = lk_hash64(seed ^ lk_hash64(counter));
@@ -370,7 +370,7 @@ static lk_status fill_dims(struct reader *reader, uint64_t seed) {
 		lk_status status = try_dims(reader, open, seed, attempt, range);
 		if (status == LK_OK) {
 			if (range == SMALLEST || largest(reader) <= DRAWN_ELEMENTS) return LK_OK;
-			fits = attempt; /* with less: many dims make a large tensor */
+			fits = attempt; /* try less: many dims make a large tensor */
 			fits_range = range;
 			range = range / 2 > SMALLEST ? range / 2 : SMALLEST;
 		} else if (status != LK_ERR_INPUT) return status;
@@ -379,7 +379,7 @@ static lk_status fill_dims(struct reader *reader, uint64_t seed) {
 	return lk_hint(reader->err, "no sizes were found that fit; give them: --sizes NAME=N,...");
 }
 
-/* ---- in one ---- */
+/* ---- entry points ---- */
 
 lk_status lc_sizes_draw(const lc_program *program, const char *text, const int64_t axes[LC_AXES],
                         uint64_t seed, lc_sizes *out, lk_error *err) {

@@ -17,7 +17,7 @@ bool lc_first_of_local(const lc_program *program, const lc_node *node, const lc_
 static uint64_t summary_word_of(const lc_cells *cells, int64_t i) {
 	uint64_t word;
 	if (cells->element) return cells->element[i];
-	double x = cells->number[i] == 0 ? 0 : cells->number[i]; /* -0 and 0 are one */
+	double x = cells->number[i] == 0 ? 0 : cells->number[i]; /* -0 and 0 are equal */
 	if (isnan(x)) x = NAN;
 	memcpy(&word, &x, sizeof word);
 	return word;
@@ -33,7 +33,7 @@ static void add_cells(lc_summary *out, const lc_cells *cells, double *sum) {
 		if (out->firsts < LC_FIRST) out->first[out->firsts++] = x;
 		*sum += x;
 		out->least = fmin(out->least, x);
-		out->most = fmax(out->most, x); /* which leave NAN out */
+		out->most = fmax(out->most, x); /* ignores NAN */
 	}
 	out->tensors++;
 	out->elements += cells->count;

@@ -1,5 +1,5 @@
-/* verify.c: two programs on the same random inputs, exactly, on several meshes, with random sizes:
- * their results must be the same, bit for bit. */
+/* verify.c: runs two programs on the same random inputs, exactly, on several meshes, with random
+ * sizes: their results must be the same, bit for bit. */
 #include <math.h>
 #include <string.h>
 
@@ -55,7 +55,7 @@ static int64_t holder(const struct trial *trial, int id, int64_t item, int64_t i
 	return 0;
 }
 
-/* *index < 0: of the result as a whole. */
+/* *index < 0: for the result as a whole. */
 static void note_difference(const struct trial *trial, int result, int64_t item, int64_t index,
                             const char *what) {
 	struct verifier *verifier = trial->v;
@@ -102,8 +102,7 @@ static void compare_cells(const struct trial *trial, int result, int64_t item, c
 	}
 	if (a->number) {
 		lc_dtype dtype = (lc_dtype)trial->v->p->nodes.at[trial->v->results[0][result]].dtype;
-		trial->v->out->worst =
-			fmax(trial->v->out->worst, ulps(dtype, a, b)); /* fmax leaves NAN out */
+		trial->v->out->worst = fmax(trial->v->out->worst, ulps(dtype, a, b)); /* fmax ignores NAN */
 		return;
 	}
 	for (int64_t i = 0; i < a->count; i++)
@@ -113,7 +112,7 @@ static void compare_cells(const struct trial *trial, int result, int64_t item, c
 		}
 }
 
-/* Where ranks of the rewritten program disagree among themselves, that is a difference too. */
+/* A disagreement among ranks of the rewritten program is a difference too. */
 static lk_status whole_pair(const struct trial *trial, int result, int64_t item, int64_t rank,
                             const lc_cells *out[2]) {
 	lk_error found = {0};
@@ -173,7 +172,7 @@ static lk_status bound_chance(const struct trial *trial) {
 	return LK_OK;
 }
 
-/* In numbers an index may lie beyond its table: then nothing is said about rounding. */
+/* In numeric mode an index may lie beyond its table: then rounding is not reported. */
 static lk_status try_numbers(struct trial *trial) {
 	if (trial->v->o->exact_only || !trial->v->out->equal) return LK_OK;
 	lk_status status = verify_run_pair(trial, LC_NUMERIC);
@@ -243,8 +242,8 @@ static lk_status try_mesh(struct verifier *verifier, const int64_t axes[LC_AXES]
 
 enum { CHOICES = 24 };
 
-/* The numbers of ranks that were requested, or the usual ones; where the rewritten mesh has groups,
- * some groups of them. */
+/* The requested numbers of ranks, or the defaults; if the rewritten mesh has groups, multiples of
+ * their size. */
 static int choose_ranks(const struct verifier *verifier, int out[CHOICES]) {
 	static const int usual[] = {1, 2, 3, 4, 8};
 	const int *ranks = verifier->o->ranks ? verifier->o->ranks : usual;
@@ -262,7 +261,7 @@ static int choose_ranks(const struct verifier *verifier, int out[CHOICES]) {
 	return count;
 }
 
-/* Every axis has every number of ranks, as far as there are not too many in all. */
+/* Try every number of ranks on every axis, up to the limit of all ranks. */
 static lk_status each_mesh(struct verifier *verifier) {
 	int ranks[CHOICES], choices = choose_ranks(verifier, ranks), combinations = 1;
 	for (int a = 0; a < verifier->p->axis_count; a++) combinations *= choices;
@@ -281,7 +280,7 @@ static lk_status each_mesh(struct verifier *verifier) {
 	               "no mesh was given that the program can have");
 }
 
-/* ---- results side by side ---- */
+/* ---- comparable results ---- */
 
 static bool local_alike(const lc_node *a, const lc_program *program, const lc_node *b,
                         const lc_program *q) {

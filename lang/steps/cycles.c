@@ -1,8 +1,8 @@
-/* cycles.c: cycles of a core that a pass of emitted C takes where its data is in the cache, for an
- * element of each operation. Loops of them become vectors (data/target/numbers.h), but for powers,
- * sines and what is computed in double. Measured on a Xeon of 2019 at 3.1 GHz with vectors of 256
- * bits, gcc 12, -O3; calibrate host measures one of them on each machine
- * (calibrate/host/measure_passes.c), by which all others are scaled there. */
+/* cycles.c: core cycles of a pass of emitted C with its data in the cache, per element of each
+ * operation. Its loops become vectors (data/target/numbers.h), except for powers, sines and
+ * computation in double. Measured on a Xeon of 2019 at 3.1 GHz with vectors of 256 bits, gcc 12,
+ * -O3; calibrate host measures one of them on each machine (calibrate/host/measure_passes.c), by
+ * which all others are scaled there. */
 #include "lang/steps/steps_internal.h"
 
 #include "base/check.h"
@@ -15,14 +15,14 @@ static const double cycles_of_op[] = {
 	[LC_RED_MIN] = 1, [LC_RED_MEAN] = 1, [LC_RED_NORM] = 1, [LC_TOTAL] = 1,     [LC_OUT] = 0,
 };
 static const double CYCLES_LEAST = 0.2;
-static const double CYCLES_LIBRARY = 5; /* of a function in double, a call for each element */
+static const double CYCLES_LIBRARY = 5; /* of a function in double: a call per element */
 
 static double cycles_widen(lc_dtype dtype) {
 	if (dtype == LC_BF16) return 0.15;
 	return dtype == LC_F16 || dtype == LC_F8 ? 0.4 : 0;
 }
 
-/* What the same pass goes on with, as if it had been written and read. */
+/* Rounding of a value that the same pass uses again, as if it had been written and read. */
 static double cycles_round(lc_dtype dtype) {
 	if (dtype == LC_F8) return cycles_widen(dtype) + 1.6;
 	return dtype == LC_F16 || dtype == LC_BF16 ? 0.7 : 0;
@@ -39,7 +39,7 @@ double lc_gelu_cycles(void) {
 	       cycles_narrow(LC_BF16);
 }
 
-/* What is emitted as a multiplication: squares, and quotients by one number. */
+/* Whether a multiplication is emitted: squares, and quotients by one number. */
 static bool cycles_multiplies(const lc_program *program, const lc_node *node) {
 	if (node->op == LC_DIV) return lc_divides_all(program, node);
 	const lc_node *exponent = node->op == LC_POW ? &program->nodes.at[node->in[1]] : node;

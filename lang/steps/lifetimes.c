@@ -1,7 +1,7 @@
-/* lifetimes.c: from which step to which the memory of a value is in use. */
+/* lifetimes.c: the steps between which a value's memory is in use. */
 #include "lang/steps/steps.h"
 
-/* Whose memory a step reads where it reads v. */
+/* The value whose memory a step reads for v. */
 static int lifetimes_home(const lc_steps *steps, int v) {
 	while (steps->storage[v] >= 0 && steps->storage[v] != v) v = steps->storage[v];
 	return v;

@@ -10,7 +10,7 @@
 
 enum { MOST_OPS = 1 << 21 };
 
-/* Ends of what a step emitted, for those that wait for it chunk by chunk. */
+/* The ends of what a step emitted, for steps that wait for it chunk by chunk. */
 struct ends {
 	uint32_t at[4];
 	int count;
@@ -33,13 +33,13 @@ struct lowering {
 	uint8_t kind_of[LC_AXES];    /* process groups of the axes that are chains */
 	uint32_t team_of[LC_AXES];   /* the first team of an axis that is stages */
 	struct pair **pairs;         /* [stages] teams in which a stage sends */
-	int64_t place[LC_AXES];      /* of the stage that is built */
+	int64_t place[LC_AXES];      /* of the current stage */
 	uint32_t stage, block_begin; /* its first operation */
 	uint64_t ops;
 	const lc_life *life;  /* [values] */
-	double *bytes, *pass; /* [values] known already: of values without list, of passes by their last
-	                         value; 0 */
-	/* of the step that is lowered */
+	double *bytes, *pass; /* [values] cached: of values without list, of passes by their last value;
+	                         0 */
+	/* of the current step */
 	double share;    /* of the work: one chunk's */
 	int64_t item;    /* of the list: one chunk's, or -1 all */
 	uint8_t compute; /* the stream of its computation */
@@ -49,14 +49,14 @@ struct lowering {
 	lk_error *err;
 };
 
-/* Computation: that of a part of an overlap each; all else on the first. */
+/* Streams of computation: one per part of an overlap; everything else is on the first. */
 static const uint8_t compute_streams[] = {
 	LK_STREAM_COMPUTE,          LK_STREAM_COPY,
 	LK_STREAM_SEND_BACKWARD,    LK_STREAM_RECV_BACKWARD,
 	LK_STREAM_SEND_FORWARD_UP,  LK_STREAM_RECV_FORWARD_UP,
 	LK_STREAM_SEND_BACKWARD_UP, LK_STREAM_RECV_BACKWARD_UP,
 };
-/* Collectives: those of an axis are one communicator's, and follow one another. Messages:
+/* Streams of collectives: those of an axis share a communicator, and follow one another. Messages:
  * LK_STREAM_SEND_FORWARD and LK_STREAM_RECV_FORWARD. */
 static const uint8_t axis_streams[LC_AXES] = {LK_STREAM_DP, LK_STREAM_TP, LK_STREAM_EP,
                                               LK_STREAM_CP};
@@ -97,7 +97,7 @@ static lk_status lower_bytes_of(const lc_program *program, const lc_sizes *sizes
 	return LK_OK;
 }
 
-/* Bytes of value v, of all that a chunk takes. */
+/* Bytes of value v that a chunk uses. */
 static lk_status value_bytes(const struct lowering *lowering, int v, int64_t item, double *out) {
 	bool once = lc_node_at(lowering->p, v)->list < 0;
 	if (once && lowering->bytes[v] > 0) *out = lowering->bytes[v];
@@ -109,7 +109,7 @@ static lk_status value_bytes(const struct lowering *lowering, int v, int64_t ite
 	return LK_OK;
 }
 
-/* Adds what reading v costs the pass of s: nothing for what it computes itself and for single
+/* Add the cost of reading v in the pass of a step: 0 for what it computes itself and for single
  * numbers' arithmetic. */
 static lk_status lower_add_read(const lc_steps *steps, const lc_step *step, const lc_sizes *sizes,
                                 int64_t item, int v, uint8_t *seen, double *sum, lk_error *err) {
@@ -138,7 +138,7 @@ static lk_status pass_bytes(const lc_steps *steps, const lc_step *step, const lc
 		*out += bytes;
 	}
 	for (int k = 0; k < step->gathers.count;
-	     k++) /* gathered from memory where the pass does not compute it */
+	     k++) /* gathered from memory if the pass does not compute it */
 		LK_TRY(lower_add_read(steps, step, sizes, item,
 		                      steps->p->nodes.at[step->gathers.at[k]].in[0], seen, out, err));
 	return LK_OK;
@@ -182,15 +182,15 @@ static lk_status lower_add(struct lowering *lowering, lk_op op, const char *name
 	return LK_OK;
 }
 
-/* How far stages stand apart that differ by one along axis a. */
+/* Distance of stages that differ by one along axis a. */
 static int64_t stride_of(const struct lowering *lowering, int a) {
 	int64_t stride = 1;
 	for (int b = a + 1; b < lowering->inner; b++) stride *= lowering->sizes->symbol[b];
 	return stride;
 }
 
-/* The team of two in which the stage at place `from` of axis a, otherwise the one that is built,
- * sends to that at `to`. */
+/* The team of two in which the stage at place `from` of axis a, otherwise the current one, sends to
+ * that at `to`. */
 static lk_status pair_team(struct lowering *lowering, int a, int64_t from, int64_t to,
                            int32_t *team) {
 	uint32_t first =
@@ -210,7 +210,7 @@ static lk_status pair_team(struct lowering *lowering, int a, int64_t from, int64
 	return LK_OK;
 }
 
-/* Sets group and channel: ranks along an axis. False: alone, so that nothing moves. */
+/* Set group and channel: ranks along an axis. False: a single rank, nothing moves. */
 static bool in_group(const struct lowering *lowering, int a, lk_op *op) {
 	if (lowering->sizes->symbol[a] < 2) return false;
 	if (a >= lowering->inner) {
@@ -231,7 +231,7 @@ static bool here(const struct lowering *lowering, const lc_group *group) {
 	       lowering->place[group->axis] == lc_group_place(lowering->p, lowering->sizes, group);
 }
 
-/* What operations wait for: all before them on any stream, or what is listed. */
+/* What operations wait for: all earlier ones on any stream, or the listed ones. */
 struct waiting {
 	uint32_t join, entry, dep_count;
 	const uint32_t *deps;
@@ -247,7 +247,7 @@ static uint32_t wait_for_all(struct lowering *lowering) {
 	return lk_graph_add(lowering->graph, &wait);
 }
 
-/* What follows, until `one_by_one`, runs side by side, after all that was before. */
+/* What follows, until `one_by_one`, runs concurrently, after everything before. */
 static void lower_side_by_side(struct lowering *lowering, struct waiting *waiting) {
 	*waiting = (struct waiting){lowering->join, 0, lowering->dep_count, lowering->deps};
 	if (!lowering->join) return; /* it already does */
@@ -272,9 +272,9 @@ static lk_status lower_message(struct lowering *lowering, int a, int64_t from, i
 	                 out);
 }
 
-/* A message to the rank `shift` further along the axis, and one from the rank as far after, at the
- * same time. Those that send to a later rank issue that first, the others the receive, so that a
- * walk through the programs never comes before a circle of sends. */
+/* Add a message to the rank `shift` further along the axis, and one from the rank at the same
+ * distance before, at the same time. Ranks that send to a later rank issue the send first, the
+ * others the receive, so that a walk through the programs never meets a circle of sends. */
 static lk_status lower_exchange(struct lowering *lowering, const lc_node *node, double bytes,
                                 const char *name, struct ends *out) {
 	int64_t ranks = lowering->sizes->symbol[node->axis],
@@ -300,7 +300,7 @@ static lk_op_kind graph_kind(const lc_node *node) {
 	}
 }
 
-/* The message as nccl-tests count it: of a gather the result, of all others the operand. */
+/* The message as nccl-tests count it: the result of a gather, else the operand. */
 static lk_status lower_message_bytes(const struct lowering *lowering, int v, int64_t item,
                                      double *out) {
 	return value_bytes(
@@ -321,7 +321,7 @@ static lk_status lower_collective(struct lowering *lowering, int v, double bytes
 
 /* ---- steps ---- */
 
-/* The tensors of a step's list, or the one that a chunk is; one where there is no list. */
+/* The tensors of a step's list, or a chunk's single one; one without a list. */
 static int64_t items_begin(const struct lowering *lowering, const lc_step *step) {
 	return step->list >= 0 && lowering->item > 0 ? lowering->item : 0;
 }
@@ -330,7 +330,7 @@ static int64_t items_end(const struct lowering *lowering, const lc_step *step) {
 	return lowering->item >= 0 ? lowering->item + 1 : lowering->sizes->items[step->list];
 }
 
-/* Cycles of the arithmetic of a pass on a host; devices with more of it than memory hide it. */
+/* Cycles of a pass' arithmetic on a host; devices hide them unless arithmetic exceeds memory. */
 static lk_status lower_cycles(struct lowering *lowering, const lc_step *step, int64_t item,
                               double *out) {
 	int64_t extent[LC_RANK];
@@ -366,7 +366,7 @@ static lk_status lower_map(struct lowering *lowering, const lc_step *step, struc
 	return LK_OK;
 }
 
-/* Joined messages: as many tensors as fill a bucket, and at least one. */
+/* Join messages: as many tensors as fill a bucket, and at least one. */
 static lk_status lower_comm(struct lowering *lowering, const lc_step *step, struct ends *out) {
 	double sum = 0, bytes;
 	int last = -1;
@@ -401,7 +401,8 @@ static lk_status lower_list_messages(struct lowering *lowering, const lc_step *s
 	return lower_collective(lowering, v, sum, step->name, out);
 }
 
-/* The pass alongside the reduce-scatter; gathers after both, or alongside a pass that has none. */
+/* The pass overlaps with the reduce-scatter; gathers follow both, or overlap with a pass without
+ * reduce-scatter. */
 static lk_status lower_ring(struct lowering *lowering, const lc_step *step, struct ends *out) {
 	struct ends first = {0};
 	struct waiting w;
@@ -414,7 +415,7 @@ static lk_status lower_ring(struct lowering *lowering, const lc_step *step, stru
 	} else *out = first;
 	for (int k = 0; k < step->gathers.count; k++)
 		LK_TRY(lower_list_messages(lowering, step, step->gathers.at[k], out));
-	if (out->count == 0) *out = first; /* of one rank: nothing is gathered */
+	if (out->count == 0) *out = first; /* on one rank nothing is gathered */
 	one_by_one(lowering, &w);
 	return LK_OK;
 }
@@ -468,7 +469,7 @@ static lk_status lower_contract(struct lowering *lowering, const lc_step *step, 
 		LK_TRY(value_bytes(lowering, value->in[0], i, &a));
 		LK_TRY(value_bytes(lowering, value->in[1], i, &b));
 		LK_TRY(value_bytes(lowering, v, i, &c));
-		/* an operand that is not cut is read by every chunk as a whole */
+		/* every chunk reads an operand that is not cut whole */
 		if (cut == value->rank - 1) a /= lowering->share;
 		else if (cut >= value->rank - 2 || lc_node_at(lowering->p, value->in[1])->rank == 2 ||
 		         value->op == LC_CONV2D)
@@ -481,7 +482,7 @@ static lk_status lower_contract(struct lowering *lowering, const lc_step *step, 
 	return LK_OK;
 }
 
-/* Elements are read and written, and so is the index of rows. */
+/* Elements are read and written, and so are the row indices. */
 static lk_status lower_rows(struct lowering *lowering, const lc_step *step, struct ends *out) {
 	int v = step->values.at[0];
 	for (int64_t i = items_begin(lowering, step); i < items_end(lowering, step); i++) {
@@ -515,7 +516,8 @@ static lk_status lower_send(struct lowering *lowering, const lc_step *step, stru
 	return LK_OK;
 }
 
-/* What a step's ranks are: those of its first value that is no leaf; of a send both groups. */
+/* Whether this stage takes part: it has the ranks of the step's first value that is no leaf; of a
+ * send, of both groups. */
 static bool lower_takes_part(const struct lowering *lowering, const lc_step *step) {
 	const lc_node *value = lc_node_at(lowering->p, step->values.at[0]);
 	return step->kind == LC_STEP_SEND || here(lowering, &value->at);
@@ -535,8 +537,8 @@ static lk_status lower_simple(struct lowering *lowering, const lc_step *step, st
 
 /* ---- overlap ---- */
 
-/* Chunk k of part i waits for chunk k of the parts before it that it reads from; done: of every
- * part, by chunk. */
+/* Chunk k of part i waits for chunk k of the earlier parts that it reads; done: by part and
+ * chunk. */
 static lk_status lower_chunk(struct lowering *lowering, const lc_step *step, int i, int64_t k,
                              int64_t chunks, uint32_t entry, struct ends *done) {
 	const lc_step *part = &step->parts[i];
@@ -554,8 +556,7 @@ static lk_status lower_chunk(struct lowering *lowering, const lc_step *step, int
 	lowering->compute = compute_streams[i % COMPUTE_STREAMS];
 	if (step->list >= 0) lowering->item = k;
 	lk_status status = lower_simple(lowering, part, own);
-	if (own->count ==
-	    0) /* nothing to do here: what waits for it waits for what it would have waited for */
+	if (own->count == 0) /* nothing to do here: later parts wait for what this one waits for */
 		for (uint32_t e = 0; e < count && e < 4; e++) own->at[own->count++] = deps[e];
 	lowering->deps = NULL;
 	lowering->dep_count = 0;
@@ -565,8 +566,7 @@ static lk_status lower_chunk(struct lowering *lowering, const lc_step *step, int
 	return status;
 }
 
-/* Into how many chunks: a list's tensors; nothing is cut that runs side by side; a ring takes a
- * chunk from each rank. */
+/* The number of chunks: a list's tensors; 1 for concurrent parts; for a ring a chunk per rank. */
 static int64_t chunks_of(const struct lowering *lowering, const lc_step *step) {
 	if (step->list >= 0) return lowering->sizes->items[step->list];
 	if (step->chunk_dim < 0) return 1;
@@ -581,8 +581,8 @@ static int64_t chunks_of(const struct lowering *lowering, const lc_step *step) {
 	return lowering->chunks;
 }
 
-/* In waves: chunk k of part i is issued in wave k + i, later parts first, so that no message stands
- * in the queue before one that could go. */
+/* Issue in waves: chunk k of part i in wave k + i, later parts first, so that no message blocks
+ * another one that could go. */
 static lk_status lower_overlap(struct lowering *lowering, const lc_step *step) {
 	int64_t chunks = chunks_of(lowering, step), parts = step->part_count;
 	if (chunks * parts > MOST_OPS)
@@ -603,7 +603,7 @@ static lk_status lower_overlap(struct lowering *lowering, const lc_step *step) {
 
 /* ---- the graph ---- */
 
-/* Whether the ranks of an axis are taken to hold copies that learn from different samples. */
+/* Whether the ranks of an axis are assumed to hold copies that learn from different samples. */
 static bool lower_is_data_parallel(const struct lowering *lowering, int a) {
 	uint8_t kind = lowering->kind_of[a];
 	return kind == LK_GROUP_DP || kind == LK_GROUP_SHARD || kind == LK_GROUP_REPLICA;
@@ -640,7 +640,7 @@ static lk_status lower_all_bytes(const struct lowering *lowering, const lc_node 
 	return LK_OK;
 }
 
-/* Gradients: what comes in as tensors of real numbers. */
+/* Inputs that are tensors of real numbers are gradients. */
 static lk_status lower_input(const struct lowering *lowering, const lc_node *node,
                              lk_program *program) {
 	double elements, bytes;
@@ -656,7 +656,7 @@ static lk_status lower_input(const struct lowering *lowering, const lc_node *nod
 	return LK_OK;
 }
 
-/* A state that is handed out as it is holds weights; others are the optimizer's own. */
+/* A state that is output unchanged holds weights; others are the optimizer's own. */
 static lk_status lower_state(const struct lowering *lowering, int v, lk_program *program) {
 	const lc_node *node = lc_node_at(lowering->p, v);
 	lk_owner owner = LK_OWN_OPTIMIZER;
@@ -694,7 +694,7 @@ static lk_status lower_hold(const struct lowering *lowering, lk_program *program
 	return LK_OK;
 }
 
-/* Bytes that begin to be needed with step i, or that no later one needs. */
+/* Bytes needed from step i on, or for the last time in it. */
 static lk_status lower_scratch(const struct lowering *lowering, int i, double *begin, double *end) {
 	double bytes;
 	*begin = *end = 0;
@@ -712,8 +712,8 @@ static lk_status lower_scratch(const struct lowering *lowering, int i, double *b
 	return LK_OK;
 }
 
-/* The memory of step i: taken with the first operation from `first` on and given back with the
- * last. Where this stage has none, those before and after have it. */
+/* Take the memory of step i with the first operation from `first` on and give it back with the
+ * last. If this stage has no operation there, adjacent ones do it. */
 static lk_status lower_take_memory(struct lowering *lowering, int i, uint32_t first,
                                    double *pending) {
 	lk_ops *ops = &lowering->graph->ops;
@@ -764,11 +764,11 @@ static lk_status lower_stage(struct lowering *lowering, uint32_t stage) {
 	return lk_graph_call(lowering->graph, stage, &call, lowering->err);
 }
 
-/* Process groups of an axis that is chains: by its name where that says what it is, so that tables
- * do too. */
+/* Choose process groups of axes that are chains: by the axis' name if that is a known one, so that
+ * tables show it. */
 static void choose_groups(struct lowering *lowering) {
 	enum {
-		ANY = 4 /* the first are for axes of other names too */
+		ANY = 4 /* the first groups are for axes of other names too */
 	};
 	static const struct {
 		const char *name;

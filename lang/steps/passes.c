@@ -1,10 +1,10 @@
-/* passes.c: statements that go over the same elements and share memory as one pass.
+/* passes.c: joins statements over the same elements that share memory into one pass.
  *
  * Without a schedule every statement is a pass of its own, which reads and writes memory that the
- * next one reads again. Where a pass follows whose elements lie alike, and nothing in between needs
- * the one and feeds the other, both are one loop: what it computes is the same, element by element.
- * From the first pass on each takes in later ones as long as that is legal; passes that a schedule
- * has fused, and what overlaps, stay as they are. */
+ * next one reads again. If a later pass has the same elements, and nothing in between needs the
+ * first and feeds the later one, both become one loop, which computes the same, element by element.
+ * From the first pass on, each takes in later ones as long as that is legal; passes that a schedule
+ * has fused, and overlaps, stay as they are. */
 #include <string.h>
 
 #include "base/arena.h"
@@ -12,11 +12,12 @@
 #include "lang/steps/steps.h"
 
 enum {
-	PASS_TENSORS = 16 /* that a joined pass reads or writes: more compete for a core's cache */
+	PASS_TENSORS = 16 /* tensors that a joined pass reads or writes: more compete for a core's
+	                     cache */
 };
 
 struct joiner {
-	lc_program *p; /* what has become of the program */
+	lc_program *p; /* the present program */
 	lc_steps *steps;
 	uint8_t *tried; /* [values] of passes that nothing more joins */
 	uint8_t *set, *wider;
@@ -39,7 +40,7 @@ static bool passes_elementwise(const struct joiner *joiner, const lc_step *step)
 	return true;
 }
 
-/* Whether a rank's part of a is that of b. */
+/* Whether a rank's parts of a and b are the same. */
 static bool passes_alike(const struct joiner *joiner, int a, int b) {
 	const lc_node *x = lc_node_at(joiner->p, a), *y = lc_node_at(joiner->p, b);
 	if (x->rank != y->rank || x->list != y->list || !lc_same_group(&x->at, &y->at)) return false;
@@ -52,8 +53,7 @@ static bool passes_alike(const struct joiner *joiner, int a, int b) {
 	return true;
 }
 
-/* Tensors in memory that steps of the set touch, as many as fit; the result is how many there are.
- */
+/* Tensors in memory that steps of the set touch, up to `count`; returns their number. */
 static int passes_touched(const struct joiner *joiner, const lc_step *step, int *homes, int count) {
 	const lc_ids *both[] = {&step->reads, &step->writes};
 	for (int k = 0; k < 2; k++)
@@ -75,7 +75,7 @@ static void passes_mark(uint8_t *set, const lc_step *step) {
 	for (int i = 0; i < step->values.count; i++) set[step->values.at[i]] = 1;
 }
 
-/* Takes pass `step` into the set if it shares memory with it and both can be one. */
+/* Add pass `step` to the set if it shares memory with it and both can be one. */
 static lk_status passes_take(struct joiner *joiner, const lc_step *step, int homes[PASS_TENSORS],
                              int *count, bool *taken, lk_error *err) {
 	int wider[PASS_TENSORS], own[PASS_TENSORS];
@@ -94,7 +94,7 @@ static lk_status passes_take(struct joiner *joiner, const lc_step *step, int hom
 	return LK_OK;
 }
 
-/* The set of all passes that step `first` takes in; *members: how many. */
+/* Make the set of all passes that step `first` takes in; *members: their number. */
 static lk_status passes_grow(struct joiner *joiner, int first, int *members, lk_error *err) {
 	int homes[PASS_TENSORS], count;
 	bool more = true, taken;
@@ -102,7 +102,7 @@ static lk_status passes_grow(struct joiner *joiner, int first, int *members, lk_
 	passes_mark(joiner->set, &joiner->steps->at[first]);
 	count = passes_touched(joiner, &joiner->steps->at[first], homes, 0);
 	*members = 1;
-	while (more && count <= PASS_TENSORS) { /* one that joins may have stood between two others */
+	while (more && count <= PASS_TENSORS) { /* one that joins may have separated two others */
 		more = false;
 		for (int i = first + 1; i < joiner->steps->count; i++) {
 			const lc_step *step = &joiner->steps->at[i];
@@ -116,7 +116,7 @@ static lk_status passes_grow(struct joiner *joiner, int first, int *members, lk_
 	return LK_OK;
 }
 
-/* Puts the set in place of its passes, unless the steps of the program cannot be made so. */
+/* Put the set in place of its passes, unless the program then cannot be made into steps. */
 static lk_status passes_put(struct joiner *joiner, lk_error *err) {
 	lc_program *joined = NULL;
 	lc_steps *steps = NULL;
@@ -152,7 +152,7 @@ static lk_status passes_join_all(struct joiner *joiner, lk_error *err) {
 		passes_mark(joiner->tried, step);
 		if (members == 1) continue;
 		LK_TRY(passes_put(joiner, err));
-		i = -1; /* the steps are others now */
+		i = -1; /* the steps have changed */
 	}
 	return LK_OK;
 }

@@ -1,5 +1,5 @@
-/* steps.c: a program as steps: units in order, those that overlap as parts of one, with names;
- * their listing. */
+/* steps.c: a program as steps: units in order, overlapping ones as parts of one, with names; their
+ * listing. */
 #include "base/arena.h"
 #include "lang/steps/steps.h"
 
@@ -19,7 +19,7 @@ static bool name_taken(const lc_step *steps, int count, const char *name) {
 	return false;
 }
 
-/* The name of what it writes last; else of the statement that it is part of, with the operation. */
+/* The name of the value written last; else of its statement, with the operation. */
 static const char *steps_plain_name(lk_arena *arena, const lc_program *program,
                                     const lc_step *step) {
 	for (int k = step->writes.count; k-- > 0 && step->kind != LC_STEP_OVERLAP;)
@@ -69,7 +69,7 @@ static int chunk_dim(const lc_steps *steps, const lc_step *step) {
 	return -1;
 }
 
-/* What parts write for each other stays out of reads. */
+/* Values that parts write for each other stay out of reads. */
 static lk_status join_parts(lc_maker *maker, lc_step *step, lk_error *err) {
 	lc_ids written = {0};
 	for (int i = 0; i < step->part_count; i++) {
@@ -104,7 +104,7 @@ static lk_status overlap_step(lc_maker *maker, const lc_steps *steps, const int 
 	return join_parts(maker, step, err);
 }
 
-/* ---- waiting, in indices of siblings ---- */
+/* ---- dependencies, in indices of siblings ---- */
 
 /* `step[u]`, `part[u]`: where unit u went; part -1: it is a step itself. */
 static lk_status wait_siblings(lc_maker *maker, const lc_ids *units, const int *step,
@@ -132,8 +132,8 @@ static lk_status set_waits(lc_maker *maker, lc_steps *steps, const int *step, co
 
 /* ---- making ---- */
 
-/* Units of one overlapping bundle that follow order[i]; 1 for a unit of none, or the only one of
- * its bundle. */
+/* The number of units of one overlapping bundle from order[i] on; 1 for a unit without one, or the
+ * only one of its bundle. */
 static int run_length(const lc_maker *maker, const int *order, int i) {
 	int end = i + 1, bundle = maker->units.at[order[i]].overlap;
 	while (bundle >= 0 && end < (int)maker->units.count &&
@@ -246,7 +246,7 @@ static void put_ids(const lc_program *program, const char *before, const lc_ids 
 	fputs(before, out);
 	for (int i = 0; i < ids->count; i++) {
 		const lc_node *node = &program->nodes.at[ids->at[i]];
-		/* An output without memory of its own is its operand's; a name says more than an
+		/* An output without memory of its own is its operand's; a name tells more than an
 		 * expression. */
 		int shown = node->op == LC_OUT ? node->in[0] : ids->at[i];
 		fprintf(out, "%s%s", i ? ", " : "",

@@ -1,11 +1,10 @@
-/* steps_order.c: what each step reads and writes, which steps must be over before it, and an order:
- * the smallest last value first among the steps that are ready, so that a program without a
- * schedule keeps its order.
+/* steps_order.c: reads and writes of each step, which steps must finish before it, and an order:
+ * the smallest last value first among the ready steps, so that a program without a schedule keeps
+ * its order.
  *
- * A step waits for those that wrote what it reads, and an update waits for all that read the
- * version that it overwrites. Without bundles the order of the program satisfies both. Bundles may
- * tie them into a cycle: refused.
- */
+ * A step waits for the writers of what it reads, and an update waits for all readers of the version
+ * that it overwrites. Without bundles the order of the program satisfies both. Bundles may form a
+ * cycle: refused. */
 #include <string.h>
 
 #include "base/arena.h"
@@ -52,7 +51,7 @@ static lk_status refuse_pass(const lc_maker *maker, const lc_unit *unit, int v, 
 
 /* ---- reads ---- */
 
-/* Whether the pass of unit i has v in a register when it wants it. */
+/* Whether v is in a register of unit i's pass when it is needed. */
 static bool order_in_pass(const lc_maker *maker, int i, int v) {
 	lc_family family = lc_ops[lc_node_at(maker->p, v)->op].family;
 	return maker->at[v].unit == i && maker->at[v].held != LC_ALIAS &&
@@ -68,8 +67,8 @@ static lk_status reads_operands(lc_maker *maker, int i, int by, int v, lk_error 
 	return LK_OK;
 }
 
-/* Value `by` of unit i reads v. Depth: single numbers made of single numbers; each is entered once.
- */
+/* Record that value `by` of unit i reads v. Recursion: single numbers made of single numbers; each
+ * is entered once. */
 static lk_status order_reads(lc_maker *maker, int i, int by, int v, lk_error *err) {
 	lc_step *step = &maker->units.at[i].step;
 	const lc_node *node = lc_node_at(maker->p, v);
@@ -117,14 +116,14 @@ static bool same_extents(const lc_maker *maker, int v, int w) {
 	return true;
 }
 
-/* What the extents of value v as a member of a pass are those of, or -1 where it may be repeated.
- */
+/* The value that defines the extents of v in a pass, or -1 if it may be repeated. */
 static int order_extents_of(const lc_maker *maker, const lc_step *step, int v) {
 	const lc_node *node = lc_node_at(maker->p, v);
 	lc_family family = lc_ops[node->op].family;
 	if (family == LC_RED || family == LC_TOTALS || lc_ids_have(&step->gathers, v))
 		return node->in[0];
-	if (node->op == LC_UPDATE && maker->at[node->in[1]].into == v) return -1; /* what is gathered */
+	if (node->op == LC_UPDATE && maker->at[node->in[1]].into == v)
+		return -1; /* its gathered operand */
 	return maker->at[v].held == LC_STORED || v == step->scatter ? v : -1;
 }
 
@@ -143,7 +142,7 @@ static lk_status find_space(lc_maker *maker, lc_unit *unit, lk_error *err) {
 	return LK_OK;
 }
 
-/* ---- what must be over before ---- */
+/* ---- dependencies ---- */
 
 static lk_status order_wait_for(lc_maker *maker, int i, int earlier, lk_error *err) {
 	if (earlier < 0 || earlier == i) return LK_OK;
@@ -176,7 +175,7 @@ lk_status lc_link_units(lc_maker *maker, lk_error *err) {
 
 /* ---- order ---- */
 
-/* Units that overlap are ordered as one: `lead` is the first of them, the unit itself otherwise. */
+/* Overlapping units are ordered as one: `lead` is the first of them, else the unit itself. */
 static int lead(const lc_maker *maker, int i) {
 	if (maker->units.at[i].overlap < 0) return i;
 	for (int k = 0; k < i; k++)
@@ -184,8 +183,8 @@ static int lead(const lc_maker *maker, int i) {
 	return i;
 }
 
-/* Whether all that unit i waits for is done, but for what is in its own bundle where `inside` is
- * false. */
+/* Whether all units that unit i waits for are done; `inside` false: except those in its own
+ * bundle. */
 static bool order_ready(const lc_maker *maker, int i, bool inside) {
 	const lc_ids *after = &maker->units.at[i].step.after;
 	for (int k = 0; k < after->count; k++) {
@@ -196,7 +195,7 @@ static bool order_ready(const lc_maker *maker, int i, bool inside) {
 	return true;
 }
 
-/* Whether all units with this lead are ready for others' sake, and the largest key among them. */
+/* Whether all units with this lead wait for no others, and the largest key among them. */
 static bool all_ready(const lc_maker *maker, const int *leads, int of, int *key) {
 	*key = -1;
 	for (int i = of; i < (int)maker->units.count; i++) {

@@ -1,11 +1,10 @@
 /* steps_units.c: where each value is held, and which step computes it.
  *
- * Values are decided from the last to the first, so that all users of a value are. What is read
- * again only by passes (not by collectives and the like) need not be stored: it is recomputed, read
- * in place, or a register of the one pass that reads it. Whatever reads a state's old version late,
- * through something that is not stored, would have to run before the state's update; where the
- * order of the program forbids that, it is stored.
- */
+ * Values are decided from the last to the first, so that all users of a value are decided. A value
+ * read only by passes (not by collectives and the like) need not be stored: it is recomputed, read
+ * in place, or a register of the only pass that reads it. A late reader of a state's old version
+ * through a value that is not stored would have to run before the state's update; if the order of
+ * the program forbids that, the value is stored. */
 #include "base/arena.h"
 #include "lang/steps/steps_internal.h"
 

@@ -76,7 +76,7 @@ static lk_status lexer_number(struct lexer *lexer, lc_token *token, lk_error *er
 	return LK_OK;
 }
 
-/* What to write in place of signs that other languages have. */
+/* The replacement for signs from other languages. */
 static const char *lexer_foreign(char sign) {
 	switch (sign) {
 	case '&': return "both of two conditions: select(a, b, a)";

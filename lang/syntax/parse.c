@@ -1,5 +1,5 @@
-/* parse.c: recursive descent over programs and their statements. Values are typed as they are read,
- * so that the first error is the first in the text. */
+/* parse.c: recursive descent over programs and their statements. Values are typed when read, so
+ * that the first error is the first in the text. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -14,7 +14,7 @@ static lk_status placement(lc_parser *parser, lc_group *out, lk_error *err) {
 	int axis;
 	out->axis = -1;
 	if (!lc_sees_word(parser, "at") || parser->tokens.at[parser->at + 1].kind == LC_SIGN)
-		return LK_OK; /* "at = ...": the next statement, which says that this is no name */
+		return LK_OK; /* "at = ...": the next statement, which reports that this is no name */
 	parser->at++;
 	LK_TRY(lc_axis_next(parser, &axis, err));
 	LK_TRY(lc_expect(parser, '=', "the axis", err));
@@ -194,7 +194,8 @@ static lk_status outputs(lc_parser *parser, lk_error *err) {
 	return LK_OK;
 }
 
-/* A value that no operation of this statement made (y = x) gets one: it would have two names. */
+/* A value that no operation of this statement made (y = x) gets a new value: else it would have two
+ * names. */
 static lk_status own_value(lc_parser *parser, const lc_token *token, size_t before, int *id,
                            lk_error *err) {
 	if ((size_t)*id >= before) return LK_OK;
@@ -333,7 +334,7 @@ static lk_status parse_program(lc_parser *parser, lk_error *err) {
 	LK_TRY(mesh(parser, err));
 	LK_TRY(lc_expect(parser, '{', "the mesh", err));
 	while (!lc_take(parser, '}')) LK_TRY(parse_statement(parser, NULL, err));
-	lc_name_parts(parser->p); /* first, so that a statement's name stands for all that it says */
+	lc_name_parts(parser->p); /* first, so that a statement's name denotes all of its values */
 	if (parser->p->derived) LK_TRY(lc_arrange(parser->p, err));
 	if (has_output(parser->p)) return LK_OK;
 	lc_at(parser, token, err, "the program %s has no effect", name);

@@ -5,7 +5,7 @@
 #include "base/text.h"
 #include "lang/syntax/lexer.h"
 
-/* ---- calls: their arguments are read as the table of operations says ---- */
+/* ---- calls: their arguments are read by the table of operations ---- */
 
 static int called(const lc_token *token) {
 	for (int i = 0; i < LC_OP_COUNT; i++) {
@@ -20,7 +20,7 @@ bool lc_is_call(const lc_token *token) {
 	return token->kind == LC_NAME_TOKEN && called(token) >= 0;
 }
 
-/* [NAME =] INT; the name may be left out unless it is needed. */
+/* [NAME =] INT; the name may be omitted unless it is needed. */
 static lk_status named_integer(lc_parser *parser, const char *name, bool needed, int64_t low,
                                int64_t high, int64_t *out, lk_error *err) {
 	char what[64];
@@ -75,7 +75,7 @@ static lk_status integer32(lc_parser *parser, const char *name, int32_t low, int
 	return LK_OK;
 }
 
-/* Optional arguments: one of them, after its comma. */
+/* Read one optional argument, after its comma. */
 static lk_status optional(lc_parser *parser, unsigned kind, lc_node *node, lk_error *err) {
 	int8_t d;
 	switch (kind) {
@@ -126,7 +126,7 @@ static lk_status call_argument(lc_parser *parser, unsigned kind, lc_node *node, 
 	return lk_fail(err, LK_ERR_INTERNAL, NULL, "an argument of unknown kind");
 }
 
-/* ---- calls of what is composed of operations ---- */
+/* ---- calls of composed operations ---- */
 
 static const lc_composed_row *expression_composed(const lc_token *token) {
 	for (int i = 0; i < LC_COMPOSED; i++)
@@ -140,7 +140,7 @@ static lk_status composed_size(lc_parser *parser, lc_composed_call *call, lk_err
 	return lc_size(parser, &call->size[call->sizes++], err);
 }
 
-/* What a call of the text has made, known in messages as it was written. */
+/* Note the text of a call for messages about its result. */
 static lk_status expression_say(lc_parser *parser, const lc_token *from, int id, lk_error *err) {
 	const lc_token *to = &parser->tokens.at[parser->at - 1];
 	lc_node *node = &parser->p->nodes.at[id];
@@ -157,7 +157,7 @@ static lk_status expression_say(lc_parser *parser, const lc_token *from, int id,
 	return node->said ? LK_OK : lk_oom(err);
 }
 
-/* "narrow(a, dim, size, size)", where an argument is missing or there is one too many. */
+/* "narrow(a, dim, size, size)", for a missing or superfluous argument. */
 static lk_status argument_form(lc_parser *parser, const char *name, const uint8_t *arguments,
                                bool surplus, lk_error *err) {
 	static const char *const said[] = {
@@ -180,7 +180,7 @@ static lk_status argument_form(lc_parser *parser, const char *name, const uint8_
 	return lk_hint(err, "write %s(%s)", name, form);
 }
 
-/* After the arguments. */
+/* Check the end of the arguments. */
 static lk_status last_argument(lc_parser *parser, const char *name, const uint8_t *arguments,
                                lk_error *err) {
 	if (lc_sees(parser, ',') && *arguments)
@@ -447,8 +447,8 @@ lk_status lc_expression(lc_parser *parser, int *id, lk_error *err) {
 	int right;
 	LK_TRY(expression_sum(parser, id, err));
 	const lc_token *token = lc_peek(parser);
-	/* NAME <- inside of an expression: the next statement begins with the state's name, so the
-	 * arrow is misplaced. */
+	/* NAME <- inside an expression: the next statement begins with the state's name, so the arrow
+	 * is misplaced. */
 	if (token->kind == LC_ARROW_LEFT) {
 		lc_at(parser, token, err, "\"<-\" updates a state, and cannot be part of an expression");
 		return lk_hint(err, "less than a negative value is written a < -b, with a blank");

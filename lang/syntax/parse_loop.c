@@ -1,7 +1,7 @@
-/* parse_loop.c: loops, `for i = 1 to size(cp) - 1 { ... }`: repeated text. The bounds are numbers
- * when the text is read; the body is read once for each, and k[i-1] in it is the name k0, k1, ...
- * No loop is left in the program. Sizes are here too, for bounds are sizes, and sizes use indices.
- */
+/* parse_loop.c: loops, `for i = 1 to size(cp) - 1 { ... }`: repeated text. The bounds are known
+ * when the text is read; the body is read once per iteration, and k[i-1] in it is the name k0, k1,
+ * ... No loop is left in the program. Sizes are here too, because bounds are sizes, and sizes use
+ * indices. */
 #include <string.h>
 
 #include "base/arena.h"
@@ -26,7 +26,8 @@ lk_status lc_group_next(lc_parser *parser, int axis, lc_group *out, lk_error *er
 	return LK_OK;
 }
 
-/* Of all loops of a file, so that nested empty ones end; a variable. */
+/* Iterations of all loops of a file, which also ends nested empty ones; the largest value of a
+ * variable. */
 enum { TURNS = 1 << 14, LAST = 1 << 20 };
 
 lk_status lc_known(lc_parser *parser, int64_t *out, lk_error *err) {

@@ -5,9 +5,9 @@
 #include "lang/syntax/lexer.h"
 #include "lang/rewrite/rewrite.h"
 
-/* Values that the directives of a file go over, all together: reading stays a matter of seconds. */
+/* Values that the directives of a file traverse in total: reading takes seconds at most. */
 enum { WORK = 1 << 19 };
-/* Names of a directive, directives of a schedule, schedules. */
+/* Names in a directive, directives in a schedule, schedules. */
 enum { WORDS = 512, DIRECTIVES = 256, SCHEDULES = 256 };
 
 typedef LK_VEC(lc_directive) directives;
@@ -156,7 +156,7 @@ static lk_status directive(lc_parser *parser, lc_directive *d, lk_error *err) {
 	return schedule_keep(parser, &results, &d->results, &d->result_count, err);
 }
 
-/* [for PROGRAM]; without it the program before. */
+/* [for PROGRAM]; else the program before. */
 static lk_status schedule_find_program(lc_parser *parser, lk_error *err) {
 	const char *name, *names[LC_PROGRAMS];
 	const lc_token *token = lc_peek(parser);

@@ -1,5 +1,5 @@
-/* parse_words.c: the next token seen, taken or refused, and the small things that every rule of the
- * grammar is made of. */
+/* parse_words.c: looking at, taking or refusing the next token, and the small elements of every
+ * grammar rule. */
 #include <string.h>
 
 #include "base/arena.h"

@@ -1,4 +1,4 @@
-/* bench.c: a program's schedules built, run by turns, and their times and results read. */
+/* bench.c: builds a program's schedules, runs them in turns, and reads their times and results. */
 #include <dirent.h>
 #include <errno.h>
 #include <math.h>
@@ -16,7 +16,7 @@ enum { ROUNDS = 21, SECONDS = 300, WORD = 64 };
 /* ---- statistics ---- */
 
 /* The k-th smallest and largest of n bound the median with a chance of error of 2 * sum of C(n, i)
- * / 2^n, i < k: the largest k that keeps it below 5 %. 0: n is too small. */
+ * / 2^n, i < k: returns the largest k that keeps it below 5 %. 0: n is too small. */
 static int sign_test(int n) {
 	double term = pow(0.5, n), sum = 0;
 	int k = 0;
@@ -36,7 +36,7 @@ lc_interval lc_median_bounds(const double *x, int n) {
 	return out;
 }
 
-/* Of the first variant against itself, one round later. */
+/* Noise: the first variant against itself, one round later. */
 static double bench_spread(const double *x, int n) {
 	double *ratio = malloc((size_t)n * sizeof *ratio), far = NAN;
 	for (int i = 0; ratio && i + 1 < n; i++) ratio[i] = x[i] / x[i + 1];
@@ -63,8 +63,7 @@ static lk_status compare_rows(lc_bench_result *result, lk_error *err) {
 	return LK_OK;
 }
 
-/* 1 where a is faster than b by more than the noise, -1 where it is slower, 0 where that is open.
- */
+/* 1 if a is faster than b by more than the noise, -1 if it is slower, else 0. */
 static int bench_order_of(const lc_bench_row *a, const lc_bench_row *b, int rounds, double *ratio) {
 	for (int r = 0; r < rounds; r++) ratio[r] = b->seconds[r] / a->seconds[r];
 	lc_interval bounds = lc_median_bounds(ratio, rounds);
@@ -107,7 +106,7 @@ static lk_status bench_make_folder(lc_bench_job *job, lk_error *err) {
 	return LK_OK;
 }
 
-/* Nobody else writes there: files alone. */
+/* Nobody else writes there: it has files only. */
 static void remove_folder(const lc_bench_job *job) {
 	DIR *all = *job->folder ? opendir(job->folder) : NULL;
 	if (!all) return;
@@ -139,7 +138,7 @@ static lc_bench_row *bench_row_of(lc_bench_result *result, const char *name) {
 	return NULL;
 }
 
-/* {"schedule": NAME, "seconds": [..]}: other lines are passed over. */
+/* Read {"schedule": NAME, "seconds": [..]}; other lines are skipped. */
 static lk_status bench_take_line(lc_bench_job *job, char *line, int *taken, lk_error *err) {
 	lk_arena arena = LK_ARENA_INIT;
 	lk_stream *in;
@@ -196,7 +195,7 @@ static lk_status bench_measure(lc_bench_job *job, lk_error *err) {
 	return status;
 }
 
-/* ---- the whole ---- */
+/* ---- the benchmark ---- */
 
 static lk_status bench_predict(lc_bench_job *job, int i, lk_error *err) {
 	lk_cluster cluster;

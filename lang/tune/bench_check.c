@@ -1,5 +1,5 @@
-/* bench_check.c: whether what is measured computes what it should: all schedules at small sizes,
- * uneven where the program lets them, on the mesh of the measurement, against the interpreter. */
+/* bench_check.c: checks the results of all measured schedules against the interpreter, at small
+ * sizes, uneven if the program allows them, on the mesh of the measurement. */
 #include <stdlib.h>
 
 #include "lang/compile/compile.h"
@@ -7,7 +7,7 @@
 #include "lang/tune/tune.h"
 #include "base/memory.h"
 
-/* "dp=2,k=0,": what of the sizes is about the mesh. */
+/* "dp=2,k=0,": the part of the sizes that concerns the mesh. */
 static void bench_check_put_mesh(const lc_program *program, const lc_sizes *sizes, FILE *out) {
 	for (int a = 0; a < program->axis_count; a++)
 		fprintf(out, "%s%s=%lld", a ? "," : "", program->axes[a].name, (long long)sizes->symbol[a]);

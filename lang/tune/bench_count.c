@@ -1,4 +1,4 @@
-/* bench_count.c: bytes that the steps of a program move, counted from what every rank holds. */
+/* bench_count.c: bytes that the steps of a program move, counted from every rank's parts. */
 #include <math.h>
 
 #include "lang/tune/tune.h"
@@ -16,7 +16,7 @@ static const int bits[LC_DTYPE_COUNT] = {
 #undef LC_BITS
 };
 
-/* What this rank holds of a value, all its items. */
+/* Elements of a value on this rank, over all its items. */
 static lk_status local_count(const struct counting *counting, int id, double *out, lk_error *err) {
 	const lc_program *program = counting->steps->p;
 	const lc_node *node = &program->nodes.at[id];
@@ -45,7 +45,7 @@ static bool count_has(const lc_ids *ids, int id) {
 	return false;
 }
 
-/* What a pass reads or writes of a value: no more elements than it goes over, for slices are read
+/* Count a pass' access to a value: no more elements than the pass covers, because slices are read
  * in place. */
 static lk_status count_touch(struct counting *counting, const lc_step *step, const lc_ids *ids,
                              lk_error *err) {
@@ -64,8 +64,8 @@ static lk_status count_touch(struct counting *counting, const lc_step *step, con
 	return LK_OK;
 }
 
-/* What a rank sends in a collective: rings, which send least; a root's tree counts as one ring too.
- */
+/* Count what a rank sends in a collective: as rings, which send least; a root's tree counts as one
+ * ring too. */
 static lk_status count_send(struct counting *counting, int id, lk_error *err) {
 	const lc_program *program = counting->steps->p;
 	const lc_node *node = &program->nodes.at[id];

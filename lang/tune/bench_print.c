@@ -53,7 +53,7 @@ static bool bench_print_wanted(const char *name, const char *schedule) {
 	return !schedule || strcmp(schedule, "all") == 0 || strcmp(schedule, name) == 0;
 }
 
-/* The program as it is comes first: what the others are compared with. */
+/* The plain program comes first: the others are compared with it. */
 static lk_status make_variants(const lc_program *program, const char *schedule, lc_variant **out,
                                int *count, lk_error *err) {
 	const lc_schedule *named;

@@ -1,5 +1,5 @@
-/* bench_run.c: an emitted program compiled for MPI and run under the launcher, within the time that
- * is left. */
+/* bench_run.c: compiles an emitted program for MPI and runs it under the launcher, within the
+ * remaining time. */
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -11,8 +11,7 @@ enum { OUTPUT = 64 << 20 };
 
 enum { SHOWN = 200 };
 
-/* What the emitted program said itself, "NAME: ...", among what the launcher says around it; NULL.
- */
+/* The emitted program's own message, "NAME: ...", in the launcher's output; NULL. */
 static const char *own_words(const char *name, char *text) {
 	size_t length = strlen(name);
 	for (char *line = text; line; line = strchr(line, '\n')) {
@@ -65,7 +64,7 @@ static bool bench_multiplies(const lc_program *program) {
 	return false;
 }
 
-/* With OpenBLAS where there is one and matrices are multiplied. */
+/* Compile; with OpenBLAS if it is installed and matrices are multiplied. */
 lk_status lc_bench_build(const lc_bench_job *job, lk_error *err) {
 	const char *cc = tool("MPICC", "mpicc");
 	const char *plain[] = {cc,
@@ -92,7 +91,7 @@ lk_status lc_bench_build(const lc_bench_job *job, lk_error *err) {
 	                      "-lopenblas",
 	                      "-lm",
 	                      NULL};
-	char temporary[sizeof job->folder + 8]; /* what a compiler that is killed leaves goes with it */
+	char temporary[sizeof job->folder + 8]; /* removes what a killed compiler leaves */
 	snprintf(temporary, sizeof temporary, "TMPDIR=%s", job->folder);
 	const char *settings[] = {temporary, NULL};
 	lk_process_end end;

@@ -1,5 +1,5 @@
-/* compile_tune.c: `lockstep compile tune`: where a program runs and how large it is; what is
- * remembered or searched; the evidence that the fastest schedule computes the same. */
+/* compile_tune.c: `lockstep compile tune`: sizes and cluster; recalling or searching; the evidence
+ * that the fastest schedule computes the same. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,7 +17,7 @@ enum { TOP = 5 };
 struct tuning {
 	const lc_program *p;
 	const lk_compile_request *request;
-	const char *size_text; /* --sizes, or what a step says of them */
+	const char *size_text; /* --sizes, or the sizes of a step */
 	lk_arena arena;
 	lk_cluster cluster;
 	lk_host_messages messages; /* of its hosts */
@@ -26,16 +26,16 @@ struct tuning {
 	lk_search_options options;
 	lk_wisdom wisdom;
 	lk_cutoff cutoff;
-	lk_graph *graph;    /* of --step, until the base has it */
+	lk_graph *graph;    /* of --step, until the base owns it */
 	uint64_t step_hash; /* of its file */
 	lk_whatif_base *step;
-	lc_file *remembered; /* the file that a remembered schedule was parsed in */
+	lc_file *remembered; /* the file in which a remembered schedule was parsed */
 	lk_tuned tuned;
 };
 
 /* ---- sizes and cluster ---- */
 
-/* Ranks that the last axis gets where the text does not say: what the others leave of the GPUs. */
+/* Ranks of the last axis if the text does not say: the GPUs left by the others. */
 static lk_status tune_read_sizes(struct tuning *tuning, int gpus, lk_error *err) {
 	LK_TRY(lc_check_dims(tuning->p, tuning->size_text, err));
 	LK_TRY(lc_sizes_read(tuning->p, tuning->size_text, 1, &tuning->sizes, err));
@@ -84,7 +84,7 @@ static lk_status tune_read_cluster(struct tuning *tuning, lk_error *err) {
 	                           &tuning->cluster, err);
 }
 
-/* ---- remembered, or searched ---- */
+/* ---- recall or search ---- */
 
 static lk_status tune_forget(struct tuning *tuning, const lk_error *why, lk_error *err) {
 	char line[640];
@@ -105,7 +105,7 @@ static void recall_measured(lk_found *found, double seconds) {
 	found->measured = true;
 }
 
-/* Sets *hit where the entry is good: the schedule first, then plain unless that is it. */
+/* Set *hit if the entry is good: takes the schedule first, then plain unless that is it. */
 static lk_status recall(struct tuning *tuning, const lk_wise *entry, bool *hit, lk_error *err) {
 	const lc_schedule *schedule;
 	lk_error why = {0};
@@ -131,7 +131,7 @@ static lk_status recall(struct tuning *tuning, const lk_wise *entry, bool *hit, 
 	return LK_OK;
 }
 
-/* The mesh and sizes as a text, also of the axis that the GPUs decided. */
+/* Measure with mesh and sizes as a text, including the axis determined by the GPUs. */
 static lk_status tune_measure(struct tuning *tuning, lk_error *err) {
 	int last = tuning->p->axis_count - 1,
 		top = tuning->request->top > 0 ? tuning->request->top : TOP;
@@ -146,7 +146,7 @@ static lk_status tune_measure(struct tuning *tuning, lk_error *err) {
 	                         tuning->request->seed, err);
 }
 
-/* The sizes of a program that predict --emit program has begun, from the step itself. */
+/* Take the sizes of a program that predict --emit program began from the step itself. */
 static lk_status tune_size_of_step(struct tuning *tuning, lk_error *err) {
 	const lk_program *stages = tuning->graph->programs.at;
 	const lk_ranks *ranks = &tuning->graph->ranks;
@@ -170,7 +170,7 @@ static lk_status tune_size_of_step(struct tuning *tuning, lk_error *err) {
 	return text ? LK_OK : lk_oom(err);
 }
 
-/* The file's content: what is remembered of a step is not of another one. */
+/* Hash the file's content: results for one step do not apply to another. */
 static lk_status tune_hash_step(struct tuning *tuning, lk_error *err) {
 	enum { LIMIT = 1 << 30 };
 	char *text;

@@ -1,5 +1,5 @@
-/* timed.c: steps -> step graph -> costs -> simulation -> how long, and what of it is computation.
- */
+/* timed.c: steps -> step graph -> costs -> simulation -> total time, and the part that is
+ * computation. */
 #include "base/arena.h"
 #include "lang/tune/tune.h"
 
@@ -18,7 +18,7 @@ void lk_timed_constants(lk_constants *out) {
 	lk_profile_base(lk_calibration_current(), out);
 }
 
-/* Links carry both directions at full rate; a message is counted where it is sent. */
+/* Links carry both directions at full rate; a message is counted at its sender. */
 static void both_directions(const lk_graph *graph, lk_costs *costs) {
 	for (uint32_t v = 0; v < costs->variants; v++)
 		for (uint32_t op = 0; op < graph->ops.count; op++) {
@@ -71,8 +71,7 @@ lk_status lk_time_steps(const lc_steps *steps, const lc_sizes *sizes, const lk_c
 	lk_arena arena = LK_ARENA_INIT;
 	lk_graph *graph = NULL;
 	lk_costs costs;
-	/* Compiled code issues a launch like the replay of a graph does: without a framework in
-	 * between. */
+	/* Compiled code issues a launch like the replay of a graph: without a framework in between. */
 	lk_cost_options options = {.constants = constants, .cuda_graphs = true};
 	*out = (lk_timed){0};
 	if (lc_ranks(steps->p, sizes) > cluster->gpus) {

@@ -1,6 +1,6 @@
 /* timed_host.c: communication of ranks that are processes on hosts: MPI's collectives
  * (cost/collective/host_collective.c) in place of those of GPUs. Inside a node messages are copies
- * through the memory that computation uses too, so that alongside one another both are slower. */
+ * through memory that computation uses too, so concurrent ones slow each other down. */
 #include <math.h>
 
 #include "base/arena.h"
@@ -9,8 +9,7 @@
 #include "lang/tune/tune.h"
 #include "base/check.h"
 
-/* Members of a group: those of an axis that is chains, or of a team; the first of each kind stands
- * for all. */
+/* Members of a group: of an axis that is chains, or of a team; the first one represents all. */
 struct members {
 	const lk_graph *graph;
 	const lk_cluster *cluster;
@@ -73,15 +72,15 @@ static void host_set_seconds(lk_costs *costs, uint32_t op, double seconds, bool 
 	}
 }
 
-/* Whether the operation before it on its rank is a collective too: ranks leave that one together,
- * as they come to this one. */
+/* Whether the previous operation of the rank is a collective too: then ranks arrive together, as
+ * they left that one. */
 static bool host_follows(const lk_graph *graph, uint32_t op) {
 	return op > 0 && graph->ops.join[op] && lk_op_is_comm(graph->ops.kind[op - 1]) &&
 	       graph->ops.stream[op] == graph->ops.stream[op - 1];
 }
 
-/* What waits for all that came before is a collective of the MPI library, as it was measured; what
- * runs alongside something the generated program makes of messages. */
+/* An operation that waits for all earlier ones is a collective of the MPI library, as measured;
+ * overlapping ones are built from messages by the generated program. */
 static double host_seconds(const lk_graph *graph, uint32_t op, const lk_group_shape *shape,
                            const lk_host_messages *messages, const lk_host_messages *own) {
 	return lk_host_collective_measured(graph->ops.join[op] ? messages : own,
@@ -90,8 +89,8 @@ static double host_seconds(const lk_graph *graph, uint32_t op, const lk_group_sh
 	    .seconds;
 }
 
-/* Seconds that a rank takes to add up narrow formats in a collective of the library: each element
- * of the others, once. */
+/* Seconds that a rank takes to add narrow formats in a library collective: each element of the
+ * other ranks once. */
 static double host_reduction(const lk_graph *graph, uint32_t op, const lk_group_shape *shape,
                              const lk_device *device, double share) {
 	lk_dtype dtype = (lk_dtype)graph->ops.dtype[op];
@@ -103,7 +102,7 @@ static double host_reduction(const lk_graph *graph, uint32_t op, const lk_group_
 	return share * elements * lc_reduction_cycles(dtype) / device->clock_hz;
 }
 
-/* A pass takes the cycles of its arithmetic where they are more than its memory takes. */
+/* A pass takes the longer of its arithmetic and its memory time. */
 static void host_set_arithmetic(const lk_graph *graph, uint32_t op, const lk_device *device,
                                 double share, lk_costs *costs) {
 	double seconds = device->clock_hz > 0 ? share * graph->ops.flops[op] / device->clock_hz : 0;

@@ -1,6 +1,6 @@
-/* tune_check.c: what holds for every answer of `compile tune` and `compile bench`.
+/* tune_check.c: invariants of every answer of `compile tune` and `compile bench`.
  *
- * Nothing is printed that contradicts itself: whatever made it is a defect of lockstep. */
+ * An answer that contradicts itself is a defect of lockstep and is not printed. */
 #include <math.h>
 
 #include "base/check.h"
@@ -16,7 +16,7 @@ static const char *tune_check_time(const lk_found *found) {
 	return NULL;
 }
 
-/* Without measurements and without a step around it the fastest comes first. */
+/* Without measurements and without a step, the fastest comes first. */
 const char *lk_search_check(const lk_search *search) {
 	bool by_time = !search->measurement.schedules && !search->step.path;
 	LK_HOLDS(search->found.count > 0 && search->looked > 0);

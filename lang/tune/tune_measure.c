@@ -1,5 +1,5 @@
-/* tune_measure.c: the fastest schedules by simulation, written as C and MPI and timed on this
- * machine alongside the plain program; what is measured decides their order. */
+/* tune_measure.c: writes the fastest schedules by simulation as C and MPI and times them on this
+ * machine together with the plain program; the measurement decides their order. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -11,7 +11,7 @@ struct measuring {
 	const lc_program *p;
 	lk_search *search;
 	lc_variant *variants; /* plain first */
-	int *found;           /* [count] which of the search's, -1 plain */
+	int *found;           /* [count] index in the search, -1 plain */
 	int count;
 	lk_arena arena;
 };
@@ -57,7 +57,7 @@ static void measure_set(lk_found *found, double seconds) {
 	found->measured = true;
 }
 
-/* The row whose simulated time is the least. */
+/* The row with the least simulated time. */
 static int measure_simulated_best(const lc_bench_result *result) {
 	int best = 0;
 	for (int i = 1; i < result->count; i++)
@@ -65,7 +65,7 @@ static int measure_simulated_best(const lc_bench_result *result) {
 	return best;
 }
 
-/* The fastest row that is faster than plain by more than the noise; 0, plain, where none is. */
+/* The fastest row that is faster than plain by more than the noise; else 0, plain. */
 static int measure_fastest(const lc_bench_result *result) {
 	int best = 0;
 	for (int i = 1; i < result->count; i++)

@@ -1,5 +1,5 @@
-/* tune_print.c: what tune found, as text and JSON: the fastest schedules, what they gain, the
- * evidence that the first one computes the same. */
+/* tune_print.c: prints the results of tune, as text and JSON: the fastest schedules, their gains,
+ * the evidence that the first one computes the same. */
 #include <math.h>
 #include <stdlib.h>
 
@@ -48,7 +48,7 @@ static void tune_print_put_row(const lk_tuned *tuned, const char *rank, const ch
 	tune_print_put_measured(found, out);
 }
 
-/* The step with it, how much faster it is than as it was, its memory; the program alone. */
+/* Print the step's time with a program, its speedup, its memory; the time of the program alone. */
 static void tune_print_put_step_row(const lk_tuned *tuned, const char *rank, const char *name,
                                     const lk_found *found, lk_arena *arena, FILE *out) {
 	char step[32] = "-", gain[32] = "-", memory[32] = "-", alone[32];
@@ -87,7 +87,7 @@ static void tune_print_put_rows(const lk_tuned *tuned, FILE *out) {
 	lk_arena_free(&arena);
 }
 
-/* The step with and without, as one number. */
+/* Print the step with and without, as one ratio. */
 static void tune_print_put_in_step(const lk_tuned *tuned, FILE *out) {
 	const lk_in_step *step = &tuned->search->step;
 	const lk_found *first = &tuned->search->found.at[0];
@@ -164,7 +164,7 @@ static void tune_print_put_verdict(const lk_tuned *tuned, FILE *out) {
 		fprintf(out, "  not in this bound: %d maxima or minima\n", verdict->choices);
 }
 
-/* Which of simulation and measurement decides, and how far they agree. */
+/* Print whether simulation or measurement decides, and how well they agree. */
 static void tune_print_put_trust(const lk_tuned *tuned, FILE *out) {
 	const lk_measurement *m = &tuned->search->measurement;
 	if (m->schedules == 0) return;

@@ -1,7 +1,7 @@
-/* tune_search.c: of all programs found so far, one that was not yet rewritten is, by every move
- * that is legal: the fastest of those that split, reorder, slice made, then the fastest of all. New
- * programs (by hash) are timed. It ends when nothing new is found, or after a number of programs.
- */
+/* tune_search.c: repeatedly takes a program that was not yet rewritten and applies every legal
+ * move: first the fastest of those made by split, reorder, slice, then the fastest of all. New
+ * programs (by hash) are timed. The search ends when nothing new is found, or after a number of
+ * programs. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -13,11 +13,11 @@
 
 enum { SEARCHED = 4, REFINED = 32 };
 
-/* One program: how it came about, and itself while it waits to be rewritten. */
+/* A program: how it was made, and itself until it is rewritten. */
 struct candidate {
 	int parent;        /* -1: the plain program */
-	lc_directive last; /* what made it of its parent */
-	bool open;         /* an overlap in chunks, of any number */
+	lc_directive last; /* the directive that made it from its parent */
+	bool open;         /* has an overlap with an open number of chunks */
 	int depth;
 	lc_program *p;
 	uint64_t hash;
@@ -34,7 +34,7 @@ struct searcher {
 	LK_VEC(struct candidate) all;
 	int64_t nodes;
 	int limit;
-	double work; /* as LK_TUNE_WORK counts it */
+	double work; /* see LK_TUNE_WORK */
 };
 
 /* ---- timing ---- */
@@ -49,8 +49,8 @@ static bool open_chunks(const lc_steps *steps) {
 	return false;
 }
 
-/* One number of chunks for all overlaps that leave it open: while searching SEARCHED, for the
- * fastest all those of a list. */
+/* Time the steps with one number of chunks for all overlaps that leave it open: SEARCHED during the
+ * search, for the fastest ones all numbers of a list. */
 static lk_status time_chunks(const struct searcher *searcher, const lc_steps *steps,
                              const lc_sizes *sizes, bool all, lk_timed *best, int64_t *chunks,
                              lk_error *err) {
@@ -74,8 +74,7 @@ static lk_status time_chunks(const struct searcher *searcher, const lc_steps *st
 	return LK_OK;
 }
 
-/* What runs on processors is written with passes joined. *joined: must be freed, after the steps.
- */
+/* Make the steps; on processors with passes joined. *joined: must be freed, after the steps. */
 static lk_status search_steps(const struct searcher *searcher, const lc_program *program,
                               lc_program **joined, lc_steps **steps, lk_error *err) {
 	*joined = NULL;
@@ -112,7 +111,7 @@ static bool search_seen(const struct searcher *searcher, uint64_t hash) {
 	return false;
 }
 
-/* Takes the program: it is kept or freed. A program that cannot become steps is none. */
+/* Consider a program: it is kept or freed. A program that cannot become steps is dropped. */
 static lk_status search_consider(struct searcher *searcher, lc_program *program, int parent,
                                  const lc_directive *directive, bool open, lk_error *err) {
 	struct candidate c = {
@@ -154,8 +153,8 @@ static lk_status try_move(struct searcher *searcher, int from, lc_directive *dir
 	return LK_OK;
 }
 
-/* The same overlap in other numbers of chunks is one move here: all numbers are timed, and the best
- * is kept. */
+/* The same overlap with other numbers of chunks counts as one move: all numbers are timed, and the
+ * best is kept. */
 static bool same_but_chunks(const lc_directive *a, const lc_directive *b) {
 	if (a->kind != LC_OVERLAP || b->kind != LC_OVERLAP || a->order != b->order ||
 	    a->name_count != b->name_count)
@@ -198,15 +197,15 @@ static lk_status search_expand(struct searcher *searcher, int from, lk_error *er
 	return status;
 }
 
-/* Faster; of equally fast ones the simpler, then the earlier. */
+/* Faster first; of equally fast ones the simpler, then the earlier. */
 static bool search_before(const struct candidate *a, const struct candidate *b) {
 	if (a->time.seconds != b->time.seconds) return a->time.seconds < b->time.seconds;
 	return a->depth < b->depth;
 }
 
-/* Made by what changes which values are computed. Those are few, and open ways whose gain shows
- * later (a sliced state gains by what is fused then), so all of them are looked at before anything
- * that only runs values together. */
+/* Whether it was made by a directive that changes which values are computed. There are few of them,
+ * and their gain may show later (a sliced state gains from later fusing), so all are tried before
+ * those that only bundle values. */
 static bool rewritten(const struct candidate *candidate) {
 	return candidate->depth == 0 || candidate->last.kind == LC_SPLIT ||
 	       candidate->last.kind == LC_REORDER || candidate->last.kind == LC_SLICE_STATE ||
@@ -244,7 +243,7 @@ static lk_status found_of(struct searcher *searcher, int id, int64_t chunks, lk_
 	return LK_OK;
 }
 
-/* The fastest, with the best number of chunks for their overlaps. */
+/* Refine the fastest: find the best number of chunks for their overlaps. */
 static lk_status search_refine(struct searcher *searcher, struct candidate *candidate, int id,
                                lk_error *err) {
 	lk_found open;

@@ -1,7 +1,7 @@
-/* tune_step.c: what was found, in the step whose end the program is. Alone, a program waits for its
- * own collectives; in the step they run alongside the backward pass where nothing is fused with
- * them, so that another schedule may be the best one there. Simulated are those that are the
- * fastest alone, and those that compute the least, whose collectives the step may hide. */
+/* tune_step.c: simulates programs found in the step whose end they replace. Alone, a program waits
+ * for its own collectives; in the step they overlap with the backward pass unless they are fused,
+ * so another schedule may be best there. Simulated are the programs that are fastest alone, and
+ * those with the least computation, whose collectives the step may hide. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -12,7 +12,7 @@
 #include "lang/tune/tune.h"
 
 enum {
-	EACH_WAY = 128 /* programs, of those fastest alone and of those that compute the least */
+	EACH_WAY = 128 /* programs simulated of each: fastest alone, and least computation */
 };
 
 lk_status lk_tune_step_begin(lk_graph *graph, const lk_cluster *cluster, lk_whatif_base **out,
@@ -57,13 +57,14 @@ static int step_compare_compute(const void *a, const void *b) {
 	return x < y ? -1 : x > y;
 }
 
-/* Seconds of the step with it: simulated, and as much longer as it took alone than simulated. */
+/* Seconds of the step with a program: simulated, plus the measured less the simulated time
+ * alone. */
 static double step_seconds(const lk_found *found) {
 	return found->step_s + (found->measured ? found->time.seconds - found->simulated_s : 0);
 }
 
-/* In a step before those without; with room before those without; measured, faster, then faster
- * alone. */
+/* Order: in a step before those without; fitting memory first; measured first; then faster, then
+ * faster alone. */
 static int step_compare(const void *a, const void *b) {
 	const lk_found *x = a, *y = b;
 	if (x->in_step != y->in_step) return x->in_step ? -1 : 1;

@@ -1,11 +1,11 @@
-/* tune_wisdom.c: what searches found, as a text file: one line for each program, sizes and cluster.
+/* tune_wisdom.c: results of searches, in a text file: one line per program, sizes and cluster.
  *
  *     # lockstep wisdom 1
  *     HASH <tab> simulated|measured <tab> SECONDS <tab> PLAIN SECONDS <tab> WHERE <tab> DIRECTIVE;
  *         DIRECTIVE; ...
  *
- * The file may come from anywhere: a line is taken only if all of it makes sense, and a schedule is
- * parsed and applied as one that a user writes, never trusted. */
+ * The file may come from anywhere: a line is used only if all of it is valid, and a schedule is
+ * parsed and applied like a user's, never trusted. */
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
@@ -49,7 +49,7 @@ static bool read_seconds(const char *text, double *out) {
 	return lk_parse_real(text, 1e-12, 1e9, out, "", NULL) == LK_OK;
 }
 
-/* Cuts the line at its tabs. Why it is no entry, or NULL. */
+/* Cut the line at its tabs. Returns why it is invalid, or NULL. */
 static const char *read_entry(char *line, lk_wise *out) {
 	char *field[FIELDS];
 	for (int i = 0; i < FIELDS; i++) {
@@ -157,7 +157,7 @@ lk_status lk_wisdom_write(const lk_wisdom *wisdom, const char *path, lk_error *e
 
 /* ---- keys ---- */
 
-/* A list's sizes, of which there may be thousands, as their number and hash. */
+/* A list's sizes, which may be thousands, as their number and hash. */
 static void wisdom_put_list(const int64_t *sizes, int64_t count, FILE *out) {
 	uint64_t hash = 0xcbf29ce484222325u;
 	for (int64_t i = 0; i < count; i++) hash = (hash ^ (uint64_t)sizes[i]) * 0x100000001b3u;

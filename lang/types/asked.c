@@ -1,5 +1,5 @@
-/* asked.c: makes the values of which backward passes and the operations of composed.c consist; one
- * word of the text stands for all of them. */
+/* asked.c: makes the values of backward passes and composed operations; one word of the text stands
+ * for all of them. */
 #include <math.h>
 
 #include "base/check.h"

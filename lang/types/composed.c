@@ -1,14 +1,14 @@
-/* composed.c: operations that are composed of others; the printed program shows which. Layouts,
- * gradients, schedules and code follow from these.
+/* composed.c: operations composed of others; the printed program shows them. Layouts, gradients,
+ * schedules and code follow from these.
  *
- * Indexing is a sum over all positions: of the element where the position is the index, of 0
- * elsewhere. This works on slices, and costs as many operations as the product of both extents. */
+ * Indexing is a sum over all positions: of the element if the position equals the index, else of 0.
+ * This works on slices, and costs as many operations as the product of both extents. */
 #include <string.h>
 
 #include "base/check.h"
 #include "lang/types/program.h"
 
-/* ---- what they share ---- */
+/* ---- shared by the operations ---- */
 
 static lk_status need_dim_of(const lc_asker *ask, const lc_composed_call *call, int d) {
 	const lc_node *x = lc_in(ask->p, &call->node, 0);
@@ -20,7 +20,8 @@ static lk_status need_dim_of(const lc_asker *ask, const lc_composed_call *call, 
 	               : lk_hint(ask->err, "it is one number");
 }
 
-/* Refuses x where a rank lacks elements along dim d, or holds parts of sums: they are compared. */
+/* Refuse x if a rank lacks elements along dim d, or holds parts of sums: all elements are
+ * compared. */
 static lk_status need_whole(const lc_asker *ask, const lc_composed_call *call) {
 	LK_TRY(need_dim_of(ask, call, call->node.d));
 	for (int a = 0; a < ask->p->axis_count; a++) {
@@ -32,7 +33,7 @@ static lk_status need_whole(const lc_asker *ask, const lc_composed_call *call) {
 	return LK_OK;
 }
 
-/* Refuses x and an index whose dims differ; with `but_for_d` dim d may differ. */
+/* Refuse x and an index whose dims differ; with `but_for_d` dim d may differ. */
 static lk_status need_alike(const lc_asker *ask, const lc_composed_call *call, bool but_for_d) {
 	const lc_node *x = lc_in(ask->p, &call->node, 0), *index = lc_in(ask->p, &call->node, 1);
 	char a[LC_SHOWN], b[LC_SHOWN];
@@ -71,7 +72,7 @@ static lk_status choose(const lc_asker *ask, int condition, int a, int b, int *o
 	return lc_add(ask->p, &draft, out, ask->err);
 }
 
-/* x where the position along dim d is the index, else 0. */
+/* x if the position along dim d equals the index, else 0. */
 static lk_status placed(const lc_asker *ask, int x, int index, lc_dim n, int d, int *out) {
 	lc_dtype dtype = (lc_dtype)lc_node_at(ask->p, index)->dtype;
 	int at, zero;
@@ -83,7 +84,7 @@ static lk_status placed(const lc_asker *ask, int x, int index, lc_dim n, int d, 
 
 /* ---- the largest and the least ---- */
 
-/* The first place along a dim that holds the most, or the least; places that are not `alive` do
+/* The first place along a dim with the largest or smallest element; places that are not `alive` do
  * not count (-1: all do). */
 static lk_status first_best(const lc_asker *ask, int x, int d, bool least, int alive, bool keep,
                             int *out) {
@@ -115,7 +116,7 @@ static lk_status compose_argmin(const lc_asker *ask, const lc_composed_call *cal
 }
 
 enum {
-	TOP = 64 /* the most that are found, one after the other */
+	TOP = 64 /* the most elements found, one after the other */
 };
 
 static lk_status compose_topk_index(const lc_asker *ask, const lc_composed_call *call, int *out) {
@@ -200,13 +201,13 @@ static lk_status compose_onehot(const lc_asker *ask, const lc_composed_call *cal
 
 /* ---- shapes ---- */
 
-/* The first or last n elements along d, where that are not all. */
+/* The first or last n elements along d, unless these are all. */
 static lk_status cut(const lc_asker *ask, lc_op op, int d, lc_dim n, int *x) {
 	if (lc_node_at(ask->p, *x)->dim[d] == n) return LK_OK;
 	return lc_ask_view(ask, op, *x, d, 0, n, x);
 }
 
-/* A result that would be the operand itself becomes a value of its own. */
+/* Copy a result that would be the operand itself. */
 static lk_status own(const lc_asker *ask, const lc_composed_call *call, int *out) {
 	return *out == call->node.in[0] ? lc_ask_unary(ask, LC_COPY, *out, out) : LK_OK;
 }
@@ -260,7 +261,7 @@ static lk_status without(const lc_asker *ask, int d, int *x) {
 	return lc_ask_view(ask, LC_JOIN, *x, last ? d - 1 : d, 0, 0, x);
 }
 
-/* Equal dims at the front and at the end stay; those between are joined into one, then divided. */
+/* Leading and trailing equal dims stay; those between are joined into one, then divided. */
 static lk_status compose_reshape(const lc_asker *ask, const lc_composed_call *call, int *out) {
 	const lc_dim *to = call->size;
 	const lc_node *x = lc_in(ask->p, &call->node, 0);
@@ -288,7 +289,7 @@ static lk_status compose_reshape(const lc_asker *ask, const lc_composed_call *ca
 }
 
 /* x less its maximum, whose exponentials are at most 1, and their sum. The result does not depend
- * on what is subtracted, so that no gradient passes through it. */
+ * on the subtracted value, so no gradient passes through it. */
 static lk_status exponentials(const lc_asker *ask, const lc_composed_call *call, int *less, int *e,
                               int *sum) {
 	int x = call->node.in[0], top;
@@ -339,8 +340,8 @@ static lk_status need_rows_of_ranks(const lc_asker *ask, const lc_composed_call 
 	               ask->p->axes[axis].name, ask->p->axes[axis].name, ask->p->axes[axis].name);
 }
 
-/* Rows beyond a count are 0, those beyond the bound, dim 1, have no place; then the bound goes to
- * every rank. */
+/* Rows beyond a count are 0, rows beyond the bound, dim 1, have no place; then the padded blocks go
+ * to every rank. */
 static lk_status compose_alltoallv(const lc_asker *ask, const lc_composed_call *call, int *out) {
 	int x = call->node.in[0], counts = call->node.in[1], row, zero;
 	LK_TRY(need_rows_of_ranks(ask, call));

@@ -1,9 +1,8 @@
 /* dims.c: numbers of elements as sums of products of symbols with rational factors: N, N/size(dp),
  * 4*H, B*S + 1.
  *
- * A sum is kept canonical (terms sorted by powers, like terms joined, fractions reduced) and
- * interned, so that equal dims have equal ids. Everything that would not fit into 64 bits is
- * refused. */
+ * A sum is canonical (terms sorted by powers, like terms joined, fractions reduced) and interned,
+ * so equal dims have equal ids. Results that would not fit into 64 bits are refused. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -56,7 +55,7 @@ static lk_status dims_join(lc_term *x, const lc_term *y, lk_error *err) {
 	return dims_reduce(x, err);
 }
 
-/* The id of a sum; `terms` is sorted and joined in place. */
+/* The id of a sum; sorts and joins `terms` in place. */
 static lk_status dims_intern(lc_program *program, lc_term *terms, int count, lc_dim *out,
                              lk_error *err) {
 	int kept = 0;
@@ -114,7 +113,7 @@ lk_status lc_dim_plus(lc_program *program, lc_dim a, lc_dim b, int sign, lc_dim 
 		terms[count++] = program->dims.at[a].terms[i];
 	for (int i = 0; i < program->dims.at[b].count; i++) {
 		terms[count] = program->dims.at[b].terms[i];
-		terms[count++].number *= sign; /* reduce() keeps INT64_MIN out */
+		terms[count++].number *= sign; /* reduce() excludes INT64_MIN */
 	}
 	return dims_intern(program, terms, count, out, err);
 }
@@ -176,8 +175,8 @@ bool lc_dim_known(const lc_program *program, lc_dim d, int64_t *value) {
 	return true;
 }
 
-/* Is no symbol from s to s + 7 in the term? Most terms have one or two: interpreters ask for sizes
- * without end. */
+/* Whether symbols s to s + 7 are all absent from the term. Most terms have one or two; interpreters
+ * evaluate sizes very often. */
 static bool eight_absent(const lc_term *term, int s) {
 	uint64_t powers;
 	_Static_assert(LC_SYMBOLS % sizeof powers == 0, "eight symbols are looked at together");
@@ -185,7 +184,7 @@ static bool eight_absent(const lc_term *term, int s) {
 	return powers == 0;
 }
 
-/* number / divisor of one term, whole symbols taken into account; divisors are applied last. */
+/* Value of number / divisor of one term, integer symbols included; divisors are applied last. */
 static lk_status term_value(const lc_term *term, const int64_t *size, lc_term *out, lk_error *err) {
 	out->number = term->number;
 	out->divisor = term->divisor;
@@ -224,7 +223,7 @@ lk_status lc_dim_value(const lc_program *program, lc_dim d, const int64_t size[L
 	return lk_hint(err, "choose sizes that divide");
 }
 
-/* size(axis)^power becomes (size(axis) * ranks)^power; axes after it have one number more. */
+/* size(axis)^power becomes (size(axis) * ranks)^power; axes after it move up by one. */
 static lk_status dims_refine(lc_term *term, int axis, int64_t ranks, lk_error *err) {
 	for (int i = 0; i < term->power[axis]; i++) {
 		if (__builtin_mul_overflow(term->number, ranks, &term->number)) return too_large(err);
@@ -270,7 +269,7 @@ static void factor(const lc_program *program, int s, FILE *out) {
 static void dims_term(const lc_program *program, const lc_term *t, bool first, FILE *out) {
 	int64_t number = t->number < 0 ? -t->number : t->number;
 	bool begun = false;
-	if (t->number < 0) fputc('-', out); /* after a 0 if it is the first: sizes have no sign */
+	if (t->number < 0) fputc('-', out); /* after a 0 if it is first: sizes have no sign */
 	else if (!first) fputc('+', out);
 	if (number != 1) {
 		fprintf(out, "%lld", (long long)number);
@@ -309,7 +308,7 @@ char *lc_dim_text(const lc_program *program, lc_dim d, char *out, size_t size) {
 
 /* ---- conditions ---- */
 
-/* Whether it divides whatever the sizes are. */
+/* Whether it divides for all sizes. */
 static bool dims_always(const lc_program *program, lc_dim value, lc_dim divisor) {
 	const lc_dim_sum *sum = &program->dims.at[value], *by = &program->dims.at[divisor];
 	lc_term term;

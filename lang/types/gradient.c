@@ -1,18 +1,19 @@
-/* gradient.c: the gradient of one number by a value, as values of the same program.
+/* gradient.c: the gradient of one number with respect to a value, as values of the same program.
  *
- * The adjoint of a value is the gradient of the loss by it. It is what the adjoints of its users
- * make of it, added up; each rule below is linear in the adjoint of the user. Adjoints are asked
- * for, not pushed: only values between the loss and what it is asked by get one, and those of one
- * loss are shared by all that ask.
+ * The adjoint of a value is the gradient of the loss with respect to it: the sum of contributions
+ * of its users' adjoints; each rule below is linear in the adjoint of the user. Adjoints are
+ * computed on demand: only values between the loss and the requested value get one, and those of
+ * one loss are shared by all requests.
  *
- * Layouts follow from the type rules and from what an adjoint has to be: of a sliced value it is
- * sliced alike, of a partial one whole (each part is added to the sum as it is), of a whole one
- * whole or partial, where each rank knows what its own slice contributes. So the gradient of an
- * all-gather is a reduce-scatter or a slice, of a reduce-scatter an all-gather, of an all-reduce
+ * Layouts follow from the type rules and from the required layout of an adjoint: for a sliced value
+ * it is sliced alike, for a partial one whole (each part is added to the sum as it is), for a whole
+ * one whole or partial, where each rank knows the contribution of its own slice. So the gradient of
+ * an all-gather is a reduce-scatter or a slice, of a reduce-scatter an all-gather, of an all-reduce
  * nothing or an all-reduce.
  *
- * The adjoint of a local value is local: the gradient of the sum of all ranks' losses by what this
- * rank holds. Where a whole value was used locally, such adjoints are the parts of its gradient. */
+ * The adjoint of a local value is local: the gradient of the sum of all ranks' losses with respect
+ * to this rank's tensor. If a whole value was used locally, such adjoints are the parts of its
+ * gradient. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -30,7 +31,7 @@ struct gradient {
 
 /* ---- sizes ---- */
 
-/* A number of elements as a number. */
+/* A number of elements as a value. */
 static lk_status extent(const struct gradient *g, lc_dim dim, int *out) {
 	int sum = -1;
 	for (int i = 0; i < g->ask.p->dims.at[dim].count; i++) {
@@ -81,7 +82,7 @@ static lk_status whole(const struct gradient *g, int *id) {
 	return LK_OK;
 }
 
-/* Slices handed round, so that they are those of the same ranks. */
+/* Turn slices, so that they are on the same ranks. */
 static lk_status turn_by(const struct gradient *g, int axis, int shift, int *id) {
 	lc_node draft = lc_ask_draft(&g->ask, LC_PERMUTE);
 	if (shift == 0) return LK_OK;
@@ -158,7 +159,7 @@ static lk_status unrepeated(const struct gradient *g, int like, int *id) {
 	return lc_ask_reduced(&g->ask, LC_RED_SUM, *id, ones, true, id);
 }
 
-/* What a reduction has made of x, repeated for each element of x. */
+/* Repeat a reduction's result for each element of x. */
 static lk_status repeated(const struct gradient *g, const lc_node *reduction, int *id) {
 	const lc_node x = *lc_in(g->ask.p, reduction, 0);
 	if (reduction->keep)
@@ -183,7 +184,7 @@ static lk_status grad_refuse(const struct gradient *g, const lc_node *node) {
 	                   : lc_value_text(g->ask.p, (int)(node - g->ask.p->nodes.at), x, sizeof x));
 }
 
-/* The slope of a function of one operand, at x with the result u. */
+/* The derivative of a function of one operand, at x with the result u. */
 static lk_status slope(const struct gradient *g, const lc_node *node, int x, int u, int *out) {
 	lc_dtype dtype = (lc_dtype)node->dtype;
 	int zero, other;
@@ -296,7 +297,7 @@ static lk_status of_matmul(const struct gradient *g, const lc_node *node, int k,
 	bool first = (k == 0) != own; /* the adjoint is the left factor */
 	draft.in[first ? 0 : 1] = a;
 	draft.in[first ? 1 : 0] = node->in[1 - k];
-	/* of the product the operand's rows and columns come from the adjoint and the other operand */
+	/* in the product, the operand's rows and columns come from the adjoint and the other operand */
 	if (k == 0) {
 		draft.ta = own && others;
 		draft.tb = own || !others;

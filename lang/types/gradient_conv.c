@@ -1,14 +1,14 @@
-/* gradient_conv.c: the gradient of conv2d, as convolutions. With stride s and padding p is
+/* gradient_conv.c: the gradient of conv2d, as convolutions. With stride s and padding p,
  *
  *     y[n,o,i,j] = sum over c, a, b of x[n,c,s*i+a-p,s*j+b-p] * w[o,c,a,b]
  *
  * and with the adjoint of y spread out, e[s*i,s*j] = adjoint[i,j] with zeros between,
  *
- *     of w    conv2d(x, e, pad=p) where samples and channels have changed places
- *     of x    conv2d(e, w turned round in both dims) with K-1-p zeros around e for a kernel of K;
- *             where that is negative, so much of e lies in the padding and is cut off
+ *     of w    conv2d(x, e, pad=p) with samples and channels exchanged
+ *     of x    conv2d(e, w reversed in both dims) with K-1-p zeros around e for a kernel of K;
+ *             if that is negative, so much of e lies in the padding and is cut off
  *
- * A kernel is turned round by products with the matrix that has its ones where i + j = K - 1. */
+ * A kernel is reversed by products with the matrix that has ones where i + j = K - 1. */
 #include "lang/types/program.h"
 
 static lc_node conv_value(const lc_asker *ask, int id) {
@@ -17,7 +17,7 @@ static lc_node conv_value(const lc_asker *ask, int id) {
 
 /* ---- the adjoint ---- */
 
-/* stride - 1 zeros between the elements along d. */
+/* Insert stride - 1 zeros between the elements along d. */
 static lk_status conv_spread_out(const lc_asker *ask, int d, int64_t stride, int *id) {
 	lc_dim part, length, one = 0;
 	if (stride == 1) return LK_OK;
@@ -30,7 +30,7 @@ static lk_status conv_spread_out(const lc_asker *ask, int d, int64_t stride, int
 	return lc_ask_view(ask, LC_FIRST_OF, *id, d, 0, length, id);
 }
 
-/* `more` zeros at both ends of d; of a negative number, so many elements less. */
+/* Add `more` zeros at both ends of d; if negative, remove as many elements. */
 static lk_status conv_surround(const lc_asker *ask, int d, lc_dim more, int *id) {
 	lc_dim length;
 	LK_TRY(lc_dim_plus(ask->p, conv_value(ask, *id).dim[d], more, 1, &length, ask->err));
@@ -58,7 +58,7 @@ static lk_status conv_exchange(const lc_asker *ask, lc_dim n, lc_dtype dtype, in
 	return lc_ask_truth(ask, LC_EQ, *out, last, dtype, out);
 }
 
-/* w [O,C,KH,KW] turned round in its last two dims, as the kernel [C,O,KH,KW]. */
+/* w [O,C,KH,KW] reversed in its last two dims, as the kernel [C,O,KH,KW]. */
 static lk_status conv_turned_round(const lc_asker *ask, int w, int *out) {
 	const lc_node kernel = conv_value(ask, w);
 	int rows, columns;
@@ -93,7 +93,7 @@ static lk_status conv_by_image(const lc_asker *ask, const lc_node *node, int spr
 	int kernel;
 	int64_t side = 0;
 	LK_TRY(conv_turned_round(ask, node->in[1], &kernel));
-	/* the convolution pads by itself where the kernel is a square of known size */
+	/* the convolution pads by itself if the kernel is a square of known size */
 	if (w.dim[2] == w.dim[3] && lc_dim_known(ask->p, w.dim[2], &side) && side - 1 >= node->pad)
 		return convolve(ask, spread, kernel, side - 1 - node->pad, out);
 	for (int d = 2; d < 4; d++) {

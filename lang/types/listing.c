@@ -1,4 +1,4 @@
-/* listing.c: names for values that need one to be written down; the listing of values with their
+/* listing.c: names for values that need one to be printed; the listing of values with their
  * types. */
 #include <stdlib.h>
 #include <string.h>
@@ -9,8 +9,7 @@
 
 /* ---- settling ---- */
 
-/* Operations inside of one statement: below the parser's depth of 100, signs and brackets included.
- */
+/* Operations inside one statement: below the parser's depth of 100, signs and brackets included. */
 enum { NESTED = 40 };
 
 struct use {
@@ -22,7 +21,7 @@ static bool is_taken(const lc_program *program, const char *name) {
 	       lc_axis_find(program, name) >= 0 || lc_list_find(program, name) >= 0;
 }
 
-/* The name of its part if no value has it, else t1, t2, ... */
+/* Name it like its part if no value has that name, else t1, t2, ... */
 static lk_status listing_name_value(lc_program *program, int id, int *next, lk_error *err) {
 	LK_ASSERT(id >= 0 && (size_t)id < program->nodes.count);
 	char text[LC_NAME];
@@ -37,9 +36,8 @@ static lk_status listing_name_value(lc_program *program, int id, int *next, lk_e
 	return program->nodes.at[id].name ? LK_OK : lk_oom(err);
 }
 
-/* Whether something lies between a value and the statement that would hold it, so that its place in
- * the order matters: another statement, or, where statements are put into a new order, an effect.
- */
+/* Whether something comes between a value and the statement that would hold it, so that its place
+ * in the order matters: another statement, or, if statements are reordered, an effect. */
 static bool crosses(const lc_program *program, int from, int to, bool ordered) {
 	for (int i = from + 1; i < to; i++) {
 		const lc_node *node = &program->nodes.at[i];
@@ -48,11 +46,11 @@ static bool crosses(const lc_program *program, int from, int to, bool ordered) {
 	return false;
 }
 
-/* Whether a schedule would run them apart, so that it must name both. */
+/* Whether a schedule runs them separately, so that it must name both. */
 static bool listing_differs(const lc_node *a, const lc_node *b) {
 	if (lc_ops[a->op].family == LC_LEAF) return false;
 	if (a->fuse != b->fuse || a->overlap != b->overlap || a->bucket != b->bucket) return true;
-	bool parts = a->overlap >= 0 && a->fuse < 0; /* the stages of an overlap stay apart */
+	bool parts = a->overlap >= 0 && a->fuse < 0; /* the stages of an overlap stay separate */
 	return parts && a->part_of && b->part_of && strcmp(a->part_of, b->part_of) != 0;
 }
 
@@ -92,7 +90,7 @@ lk_status lc_settle(lc_program *program, lk_error *err) {
 
 /* ---- the order of the text ---- */
 
-/* Operands first, in the order in which an expression writes them. */
+/* Operands first, in the order in which an expression prints them. */
 static void order_visit(const lc_program *program, int id, int *place, int *next) {
 	const lc_node *node = &program->nodes.at[id];
 	if (place[id] >= 0) return;
@@ -116,7 +114,7 @@ lk_status lc_arrange(lc_program *program, lk_error *err) {
 			*node = old[i];
 			for (int k = 0; k < node->inputs; k++) node->in[k] = place[node->in[k]];
 		}
-		program->gradients.of = NULL; /* of values that had other ids */
+		program->gradients.of = NULL; /* their values had other ids */
 	}
 	lk_status status = place && old ? LK_OK : lk_oom(err);
 	free(place);

@@ -1,5 +1,5 @@
-/* mistake.c: an error at a place of a file. The place is kept in the file, so that a caret can be
- * shown below it. */
+/* mistake.c: an error at a place of a file. The file keeps the place, so that a caret can be shown
+ * below it. */
 #include <stdarg.h>
 #include <stdio.h>
 

@@ -1,5 +1,5 @@
-/* print.c: a program in the language, so that reading it gives the same program. Unnamed values are
- * written inside of the statement that uses them. */
+/* print.c: prints a program so that reading it gives the same program. Unnamed values are printed
+ * inside the statement that uses them. */
 #include <string.h>
 
 #include "base/text.h"
@@ -14,7 +14,7 @@ char *lc_layout_text(const lc_program *program, const lc_layout *layout, int axi
 	const char *name = program->axes[axis].name;
 	switch (layout->kind) {
 	case LC_S:
-		/* A turn is never declared: this is for messages and listings. */
+		/* A turn cannot be declared: this is for messages and listings. */
 		snprintf(out, size, layout->turn ? "S(%d,%s) turned %+d" : "S(%d,%s)", layout->dim, name,
 		         layout->turn);
 		return out;
@@ -72,7 +72,7 @@ char *lc_type_text(const lc_program *program, const lc_node *node, char *out, si
 
 /* ---- expressions ---- */
 
-/* How tightly an operation binds. */
+/* Precedence of an operation. */
 enum { COMPARED = 1, ADDED, MULTIPLIED, NEGATED, RAISED, ATOM };
 
 static int print_binding(int op) {
@@ -93,13 +93,13 @@ static int print_binding(int op) {
 	}
 }
 
-/* Where an expression goes, and how much deeper it may: parsed and settled programs stay below the
- * parser's limit; what is only shown in messages is cut. */
+/* Output of an expression, and its remaining depth: parsed and settled programs stay below the
+ * parser's limit; text in messages is cut. */
 struct writer {
 	const lc_program *p;
 	FILE *out;
 	int depth;
-	bool brief; /* for a message: calls of the text as they were written */
+	bool brief; /* for a message: calls as the user wrote them */
 };
 
 static void print_put_value(struct writer *writer, int id, int tight);
@@ -199,10 +199,10 @@ void lc_print_attributes(const lc_program *program, const lc_node *node, FILE *o
 	if (!w.out) return;
 	put_options(&w, node);
 	fclose(w.out);
-	fputs(options + (*options && !*between ? 2 : 0), out); /* they begin with a comma */
+	fputs(options + (*options && !*between ? 2 : 0), out); /* skip the leading comma */
 }
 
-/* The value as what defines it, its name aside. */
+/* Print a value's definition, without its name. */
 static void put_definition(struct writer *writer, const lc_node *node) {
 	char text[32];
 	if (node->op == LC_CONST)
@@ -255,7 +255,7 @@ char *lc_value_text(const lc_program *program, int id, char *out, size_t size) {
 
 /* ---- statements ---- */
 
-/* Whether "at" must be written: no operand says it. */
+/* Whether "at" must be printed: no operand implies it. */
 static bool needs_place(const lc_program *program, const lc_node *node) {
 	if (node->at.axis < 0 || node->op == LC_SEND) return false;
 	for (int i = 0; i < node->inputs; i++)

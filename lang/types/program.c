@@ -1,5 +1,5 @@
-/* program.c: the tables of operations and formats; programs, their names, and whether two are the
- * same. */
+/* program.c: the tables of operations and formats; programs, their names, and equality of
+ * programs. */
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>

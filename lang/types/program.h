@@ -1,18 +1,17 @@
-/* program.h: programs of computation and communication: the form that everything in lang/ reads and
+/* program.h: programs of computation and communication, the form that everything in lang/ reads and
  * makes.
  *
  * A program is an array of values in SSA form. A value has an operation, operands (ids of earlier
  * values), a number format, a shape and, for each mesh axis, a layout. Shapes are those of the
- * whole tensor; what one rank holds follows from the layout. Names begin with lc_, for the step
- * graph has programs and nodes of its own.
+ * whole tensor; a rank's part follows from the layout. Names begin with lc_, because the step graph
+ * has programs and nodes of its own.
  *
- * A state's update is its new version, under the same name; values that read an older version stand
+ * A state's update is its new version, under the same name; values that read an older version come
  * before the update.
  *
  * lc_add is the only way to append a value: it checks operands by the type rules and derives
- * format, shape, layout and group. The parser, rewrites and tests all build with it, so that no
- * ill-typed program exists.
- */
+ * format, shape, layout and group. The parser, rewrites and tests all build with it, so no
+ * ill-typed program exists. */
 #ifndef LK_LANG_TYPES_PROGRAM_H
 #define LK_LANG_TYPES_PROGRAM_H
 
@@ -28,7 +27,7 @@ enum {
 	LC_DIMS = 36, /* named dims of a program */
 	LC_SYMBOLS = LC_AXES + LC_DIMS,
 	LC_RANK = 6,      /* dims of a tensor */
-	LC_TERMS = 16,    /* of a dim that is a sum */
+	LC_TERMS = 16,    /* in a dim that is a sum */
 	LC_INPUTS = 3,    /* operands of a value */
 	LC_VALUES = 4096, /* values of a program */
 	LC_NAME = 64,     /* bytes of a name, its end included */
@@ -36,8 +35,8 @@ enum {
 	LC_RANKS_OF_AXIS = 1 << 20,
 };
 
-/* X(symbol, name, bits). The last two are literals and size(): they take the format of what they
- * meet. */
+/* X(symbol, name, bits). The last two are literals and size(): they take the format of the other
+ * operand. */
 /* clang-format off */
 #define LC_DTYPES(X)                                                                                      \
 	X(F64, "f64", 64) X(F32, "f32", 32) X(F16, "f16", 16) X(BF16, "bf16", 16) X(F8, "f8", 8)              \
@@ -57,7 +56,7 @@ typedef enum lc_family {
 	LC_DROP,     /* dropout */
 	LC_CONTRACT, /* matmul, conv2d */
 	LC_ROWS,     /* gather_rows, add_rows */
-	LC_VIEW,     /* elements at other places: transpose, parts, join, ...; iota, cumsum */
+	LC_VIEW,     /* moved elements: transpose, parts, join, ...; iota, cumsum */
 	LC_RED,      /* reductions over dims */
 	LC_TOTALS,   /* the sum over a list */
 	LC_COMM,     /* collectives, and changes of layout that move nothing */
@@ -65,8 +64,7 @@ typedef enum lc_family {
 	LC_EFFECT,   /* update, out */
 } lc_family;
 
-/* The arguments of a call, in the order in which they are written. Those after LC_A_OPTIONAL may be
- * left out, and be written any number of times. */
+/* The arguments of a call, in order. Those after LC_A_OPTIONAL may be omitted, and repeated. */
 typedef enum lc_argument {
 	LC_A_END,
 	LC_A_NO_CALL = LC_A_END, /* the operation has a syntax of its own */
@@ -81,7 +79,7 @@ typedef enum lc_argument {
 	LC_A_ROOT,  /* root=INTEGER */
 	LC_A_SHIFT, /* shift=INTEGER */
 	LC_A_COUNT, /* a size */
-	LC_A_SIZES, /* sizes up to the end; of operations of composed.c */
+	LC_A_SIZES, /* sizes up to the end; for operations of composed.c */
 	LC_A_OPTIONAL,
 	LC_A_TRANSPOSES = LC_A_OPTIONAL, /* ta, tb */
 	LC_A_WINDOW,                     /* stride=INTEGER, pad=INTEGER */
@@ -184,7 +182,7 @@ typedef enum lc_reduce { LC_SUM, LC_RMAX, LC_RMIN, LC_REDUCES } lc_reduce;
  * is cut by the first of them, its slices by the next. */
 typedef enum lc_layout_kind {
 	LC_R,    /* replicated: every rank holds the same */
-	LC_S,    /* sliced: rank r holds slice r - turn of dim `dim`, counted round */
+	LC_S,    /* sliced: rank r holds slice r - turn of dim `dim`, modulo the ranks */
 	LC_P,    /* partial: the tensor is the reduction (`reduce`) over the ranks */
 	LC_ROOT, /* rank `root` holds it, the others nothing */
 	LC_L,    /* local: every rank holds a tensor of its own */
@@ -196,8 +194,8 @@ typedef struct lc_layout {
 	int32_t root, turn;
 } lc_layout;
 
-/* A number of elements, an index into lc_program.dims: canonical, so that equal dims have equal
- * ids. Id 0 is 1. */
+/* A number of elements, an index into lc_program.dims: canonical, so equal dims have equal ids. Id
+ * 0 is 1. */
 typedef int32_t lc_dim;
 
 /* number / divisor * product of symbols to powers; symbols are first the axes' sizes, then the
@@ -225,26 +223,27 @@ typedef struct lc_node {
 	int32_t in[LC_INPUTS];
 	lc_dim dim[LC_RANK];
 	lc_layout layout[LC_AXES];
-	lc_group at, from; /* where it lives; SEND: where it came from */
+	lc_group at, from; /* group of ranks that holds it; SEND: the sender's */
 	int32_t list;      /* the list that its elements belong to, or -1 */
-	/* attributes, as far as the operation has them */
+	/* attributes, if the operation has them */
 	int8_t axis, d, e;  /* SIZE: axis -1 where `symbol` names a dim */
 	uint8_t reduce;     /* lc_reduce */
 	uint8_t dims, keep; /* RED: set of dims; whether they stay as 1 */
 	uint8_t ta, tb;     /* MATMUL: operand transposed */
-	uint8_t reverse;    /* CUMSUM: from the last element on */
-	uint8_t stops;      /* no gradient passes: of stop(x), or because the rest adds up to 0 */
+	uint8_t reverse;    /* from the last element on */
+	uint8_t stops;      /* no gradient passes: of stop(x), or because the contributions add up to
+	                       0 */
 	lc_dim count;       /* elements along the new dim, or along d: of views, ADD_ROWS */
 	int32_t root, shift, stride, pad, symbol;
 	int64_t key;
 	double number;       /* CONST; DROPOUT: probability */
 	const char *name;    /* NULL: part of a larger expression. UPDATE: the state's */
 	const char *part_of; /* the name by which schedules know it: of its statement, or given by a
-	                        directive; an output's own values, and leaves: NULL */
-	const char *said; /* the call that it is the result of, in the words of the text, for messages:
-	                     gradients and composed operations are many values; or NULL */
-	const char *also; /* a second such name: of the reduce-scatter that a value which moved along
-	                     follows; or NULL */
+	                        directive; NULL for an output's own values and leaves */
+	const char *said;    /* the call that made it, in the text's words, for messages: gradients and
+	                        composed operations are many values; or NULL */
+	const char *also;    /* a second such name: of the reduce-scatter that a value moved along with
+	                        follows; or NULL */
 	int16_t fuse, overlap, bucket; /* the bundles that it belongs to, or -1 */
 	int line, column;
 } lc_node;
@@ -259,14 +258,14 @@ typedef struct lc_named_dim {
 	int32_t list; /* every element of the list has its own; -1 */
 } lc_named_dim;
 
-/* value % divisor == 0 must hold when sizes are known: where slices become tensors of their own,
- * LOCAL. Slices as such need not be equal, see lc_slice_begin. */
+/* value % divisor == 0 must hold when sizes are known: where slices become separate tensors, LOCAL.
+ * Slices as such need not be equal, see lc_slice_begin. */
 typedef struct lc_condition {
 	lc_dim value, divisor;
 	int line, column;
 } lc_condition;
 
-/* Schedules are kept as they were written; names in them are values, and what earlier directives
+/* Schedules are kept as written; names in them are values, and names that earlier directives
  * introduced. */
 typedef enum lc_directive_kind {
 	LC_SPLIT,
@@ -287,18 +286,18 @@ typedef struct lc_word {
 
 typedef struct lc_directive {
 	lc_directive_kind kind;
-	lc_word *names; /* what it works on; REORDER: the collective first */
+	lc_word *names; /* its operands; REORDER: the collective first */
 	int name_count;
 	lc_word *results; /* SPLIT, HIERARCHICAL: the new names; FUSE, OVERLAP: the label, if any;
-	                     RECOMPUTE: the statements that it is for */
+	                     RECOMPUTE: the statements that read the copies */
 	int result_count;
 	const char *chunk; /* OVERLAP: "rows", "cols", "batches" or "" (any); NULL if not an overlap */
-	int64_t chunks;    /* OVERLAP: how many, 0 open */
+	int64_t chunks;    /* OVERLAP: number, 0 open */
 	const char *order; /* OVERLAP: "ring", "linear" or NULL; SPLIT: "reduce" (as reduce and
 	                      broadcast) or NULL */
 	int64_t size;      /* BUCKET: bytes; HIERARCHICAL: ranks of an inner group */
 	bool dim_given;    /* SPLIT: */
-	int dim;           /* along which it is split; the first that fits where none is given */
+	int dim;           /* the dim to split; if not given, the first that fits */
 	int line, column;
 } lc_directive;
 
@@ -331,9 +330,9 @@ typedef struct lc_program {
 	LK_VEC(lc_condition) conditions;
 	LK_VEC(lc_schedule) schedules;
 	LK_VEC(lc_bundle) bundles; /* of a program that was rewritten by a schedule */
-	bool derived;              /* it holds values that no word of the text stands for alone */
+	bool derived;              /* it holds values without a word of their own in the text */
 	struct {
-		int loss, *of; /* [values] adjoints that lc_gradient has made, for the loss; -1: none yet */
+		int loss, *of; /* [values] adjoints made by lc_gradient, for the loss; -1: none yet */
 	} gradients;
 	int line, column;
 } lc_program;
@@ -352,8 +351,8 @@ typedef struct lc_file {
 	LK_VEC(lc_program *) programs;
 	struct {
 		int line, column;
-	} mistake; /* where an error is, after lc_parse failed; line 0 if nowhere */
-	bool lost; /* a piece of text found no memory, see lc_text_open */
+	} mistake; /* place of an error, after lc_parse failed; line 0 if nowhere */
+	bool lost; /* memory ran out for a text, see lc_text_open */
 } lc_file;
 
 /* ---- program.c ---- */
@@ -373,7 +372,7 @@ static inline bool lc_is_weak(lc_dtype t) {
 static inline bool lc_is_real(lc_dtype t) {
 	return t <= LC_F8 || t == LC_WEAK_REAL;
 }
-/* Whether a value is another name for what its operand holds on a rank, with other dims perhaps. */
+/* Whether a value is another name for its operand's elements on a rank, perhaps with other dims. */
 bool lc_relabels(const lc_node *node);
 /* A quotient of reals whose divisor is one number for all elements. */
 static inline bool lc_divides_all(const lc_program *program, const lc_node *node) {
@@ -385,22 +384,22 @@ static inline bool lc_is_integer(lc_dtype t) {
 }
 bool lc_same_layout(const lc_layout *a, const lc_layout *b);
 bool lc_same_group(const lc_group *a, const lc_group *b);
-/* A stream into `out`, to be closed. NULL when memory runs out, which the file then remembers:
- * whoever hands text on asks file->lost before. */
+/* A stream into `out`, to be closed. NULL when memory runs out, which the file then records:
+ * callers that return text check file->lost first. */
 FILE *lc_text_open(const lc_program *program, char *out, size_t size);
-/* Ids by name, -1 where there is none. Values: the newest version of a state. */
+/* Ids by name, -1 if unknown. Values: the newest version of a state. */
 int lc_axis_find(const lc_program *program, const char *name);
 int lc_dim_find(const lc_program *program, const char *name);
 int lc_list_find(const lc_program *program, const char *name);
 int lc_value_find(const lc_program *program, const char *name);
-/* Declares; the name must be free. `size` 0: any. `list` -1: none. */
+/* Declare; the name must be free. `size` 0: any. `list` -1: none. */
 lk_status lc_axis_add(lc_program *program, const char *name, int64_t size, lk_error *err);
 lk_status lc_dim_declare(lc_program *program, const char *name, int list, lk_error *err);
 lk_status lc_list_add(lc_program *program, const char *name, lk_error *err);
-/* Whether a name may be given to something new; the error says what it is already. */
+/* Check that a name is free; the error says what it denotes. */
 lk_status lc_name_free(const lc_program *program, const char *name, int line, int column,
                        lk_error *err);
-/* Equal but for positions in the text and conditions, which follow from the values. */
+/* Equal except for positions in the text and conditions, which follow from the values. */
 bool lc_program_equal(const lc_program *a, const lc_program *b);
 /* An error at a place of the file, "file:line:column". */
 lk_status lc_wrong(const lc_program *program, int line, int column, lk_error *err, const char *fmt,
@@ -413,32 +412,31 @@ lk_status lc_dim_axis(lc_program *program, int axis, lc_dim *out, lk_error *err)
 lk_status lc_dim_plus(lc_program *program, lc_dim a, lc_dim b, int sign, lc_dim *out,
                       lk_error *err);
 lk_status lc_dim_times(lc_program *program, lc_dim a, lc_dim b, lc_dim *out, lk_error *err);
-/* b must be one product; records that it divides a. */
+/* a / b. b must be one product; records that it divides a. */
 lk_status lc_dim_over(lc_program *program, lc_dim a, lc_dim b, int line, int column, lc_dim *out,
                       lk_error *err);
 bool lc_dim_known(const lc_program *program, lc_dim d, int64_t *value);
-/* Its value when every symbol has one; LK_ERR_INPUT if it is no whole number >= 1 or does not fit.
- */
+/* The value when every symbol has one; LK_ERR_INPUT if it is not an integer >= 1 or does not
+ * fit. */
 lk_status lc_dim_value(const lc_program *program, lc_dim d, const int64_t size[LC_SYMBOLS],
                        int64_t *out, lk_error *err);
-/* The axis becomes two, of which the inner, the next, has `ranks`; dims keep their ids. */
+/* Divide the axis into two, of which the inner, the next, has `ranks`; dims keep their ids. */
 lk_status lc_dims_refine(lc_program *program, int axis, int64_t ranks, lk_error *err);
 int32_t lc_dim_list(const lc_program *program,
                     lc_dim d); /* the list whose dims occur in it, or -1 */
 void lc_dim_print(const lc_program *program, lc_dim d, FILE *out);
 char *lc_dim_text(const lc_program *program, lc_dim d, char *out, size_t size);
-/* Records value % divisor == 0; an error if it is known to be wrong. */
+/* Record value % divisor == 0; an error if it is known to be wrong. */
 lk_status lc_divides(lc_program *program, lc_dim value, lc_dim divisor, int line, int column,
                      lk_error *err);
 
 /* ---- types.c: a draft has op, operands, attributes, position and, if wanted, name and `at`;
- * leaves also dtype, shape, layout and list. Replicated operands that meet sliced ones are sliced
- * by values that lc_add inserts. *id may be NULL.
- */
+ * leaves also dtype, shape, layout and list. Replicated operands next to sliced ones are sliced by
+ * values that lc_add inserts. *id may be NULL. */
 lc_node lc_draft(lc_op op, int line, int column); /* with axis, list and groups set to none */
 lk_status lc_add(lc_program *program, const lc_node *draft, int *id, lk_error *err);
 
-/* ---- asked.c: values made for a word of the text, at the place of the draft that asks */
+/* ---- asked.c: values made for one word of the text, at the place of its draft */
 typedef struct lc_asker {
 	lc_program *p;
 	const lc_node *asked;
@@ -451,14 +449,14 @@ lk_status lc_ask_number(const lc_asker *ask, double number, int *out);
 /* a * number, a + number and the like; a factor may be negative. */
 lk_status lc_ask_with_number(const lc_asker *ask, lc_op op, int a, double number, int *out);
 lk_status lc_ask_cast(const lc_asker *ask, lc_dtype dtype, int a, int *out);
-/* 1 where the comparison of a with b holds, else 0; a number of the format. */
+/* 1 if the comparison of a with b holds, else 0; a number of the format. */
 lk_status lc_ask_truth(const lc_asker *ask, lc_op compares, int a, int b, lc_dtype dtype, int *out);
 lk_status lc_ask_view(const lc_asker *ask, lc_op op, int a, int d, int e, lc_dim count, int *out);
-/* A reduction (LC_RED_SUM, ...) over a set of dims; of none: `a` itself. */
+/* A reduction (LC_RED_SUM, ...) over a set of dims; over none: `a` itself. */
 lk_status lc_ask_reduced(const lc_asker *ask, lc_op op, int a, unsigned dims, bool keep, int *out);
 
-/* ---- composed.c: operations that are written as others. A call has what their arguments say:
- * operands, d, dtype and axis in `node`, sizes in the order in which they are written. */
+/* ---- composed.c: operations written as others. A call has its arguments: operands, d, dtype and
+ * axis in `node`, sizes in their order. */
 typedef struct lc_composed_call {
 	lc_node node;
 	lc_dim size[LC_RANK];
@@ -468,32 +466,33 @@ typedef lk_status lc_composer(const lc_asker *ask, const lc_composed_call *call,
 typedef struct lc_composed_row {
 	const char *name;
 	lc_composer *make;
-	uint8_t arguments[LC_ARGUMENTS + 1]; /* lc_argument; LC_A_SIZES stands last */
+	uint8_t arguments[LC_ARGUMENTS + 1]; /* lc_argument; LC_A_SIZES is last */
 } lc_composed_row;
 enum { LC_COMPOSED = 14 };
 extern const lc_composed_row lc_composed[LC_COMPOSED];
 
-/* ---- gradient.c: the gradient of `loss`, one real number, by value `by`: of its shape and format,
- * sliced as that is where it is sliced, else whole or partial (to be reduced). `asked` is a draft
- * at the place that asks. Refused: what has no rule, what the loss does not depend on. */
+/* ---- gradient.c: the gradient of `loss`, one real number, with respect to value `by`: of its
+ * shape and format, sliced if that is, else whole or partial (to be reduced). `asked` is a draft at
+ * the place of the request. Refused: operations without a rule, values that the loss does not
+ * depend on. */
 lk_status lc_gradient(lc_program *program, int loss, int by, const lc_node *asked, int *out,
                       lk_error *err);
-/* gradient_conv.c: what conv2d `node`, whose adjoint is `a`, contributes to the adjoint of its
+/* gradient_conv.c: the contribution of conv2d `node`, whose adjoint is `a`, to the adjoint of its
  * operand k. */
 lk_status lc_gradient_conv(const lc_asker *ask, const lc_node *node, int k, int a, int *out);
 
-/* The words that directives begin with. */
+/* ---- parse_schedule.c, rewrite/rewrite.c ---- */
 extern const char *const lc_directive_names[LC_DIRECTIVES];
 
 /* ---- print.c, listing.c ---- */
-/* Gives names to values without one that have several uses or none, so that each can be written as
- * a statement. Parsed programs need it where backward passes were derived. */
+/* Give names to values without one that have several uses or none, so that each can be written as a
+ * statement. Parsed programs need it if backward passes were derived. */
 lk_status lc_settle(lc_program *program, lk_error *err);
-/* Settles, and puts values into the order in which the text that is printed has them. */
+/* Settle, and put values into the order of the printed text. */
 lk_status lc_arrange(lc_program *program, lk_error *err);
 void lc_print_program(const lc_program *program, FILE *out);
 void lc_print_schedule(const lc_program *program, const lc_schedule *schedule, FILE *out);
-/* What a call has alongside its operands: "sum, tp, dim=0"; a directive without line end. */
+/* Print what a call has besides its operands: "sum, tp, dim=0"; a directive without line end. */
 void lc_print_attributes(const lc_program *program, const lc_node *node, FILE *out);
 void lc_print_directive(const lc_directive *directive, FILE *out);
 void lc_print_file(const lc_file *file, FILE *out);
@@ -522,25 +521,24 @@ enum { LC_SHOWN = 48 }; /* bytes of an operand in messages */
 /* "y", or the expression, cut. */
 #define lc_shown(p, id, out) lc_value_text((p), (id), (out), LC_SHOWN)
 
-/* Appends a value: lc_add, which the rules are given because it is built of them. */
+/* Append a value: lc_add, passed to the rules because it is built on them. */
 typedef lk_status lc_adder(lc_program *program, const lc_node *draft, int *id, lk_error *err);
-/* Replaces operand i by its slice along dim d on an axis. */
+/* Replace operand i by its slice along dim d on an axis. */
 lk_status lc_slice_operand(lc_program *program, lc_node *node, int i, int d, int axis,
                            lc_adder *add, lk_error *err);
-/* The error "y is partial over tp" (or sliced, local, on one rank), `why` after it, with the
- * collective that repairs.
- */
+/* The error "y is partial over tp" (or sliced, local, on one rank), followed by `why`, with the
+ * collective that repairs it. */
 lk_status lc_refuse_layout(const lc_program *program, const lc_node *node, int i, int axis,
                            const char *why, lk_error *err);
-/* The error where operand i is no integer. */
+/* The error if operand i is no integer. */
 lk_status lc_check_index(const lc_program *program, const lc_node *node, int i, lk_error *err);
-/* Joins the formats of operands first .. last; the error names a cast. */
+/* Join the formats of operands first .. last; the error suggests a cast. */
 lk_status lc_join_dtypes(const lc_program *program, const lc_node *node, int first, int last,
                          lc_dtype *out, lk_error *err);
 
 lk_status lc_type_map(lc_program *program, lc_node *node, lc_adder *add,
                       lk_error *err); /* types_map.c: MAP, dropout */
-/* The layout over an axis of what is made of operands side by side, element by element. */
+/* The layout over an axis of an element-wise result. */
 lk_status lc_map_layout(lc_program *program, lc_node *node, int axis, lc_adder *add, lk_error *err);
 lk_status lc_type_contract(lc_program *program, lc_node *node, lc_adder *add,
                            lk_error *err); /* types_contract.c: matmul, conv2d */

@@ -1,4 +1,4 @@
-/* text.c: streams into small texts, which need memory to be opened. */
+/* text.c: streams into small texts, which need memory to open. */
 #include "lang/types/program.h"
 
 FILE *lc_text_open(const lc_program *program, char *out, size_t size) {

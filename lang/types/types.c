@@ -1,5 +1,5 @@
-/* types.c: lc_add: the one way to append a value; what all type rules share, leaves, updates and
- * outputs. */
+/* types.c: lc_add: the only way to append a value; shared parts of the type rules, leaves, updates
+ * and outputs. */
 #include <math.h>
 #include <string.h>
 
@@ -63,7 +63,7 @@ static lk_status type_leaf(lc_program *program, lc_node *node, lk_error *err) {
 	return LK_OK;
 }
 
-/* The cheapest way from the layout of a new value to that of its state, where one step does it. */
+/* Suggest the cheapest conversion from a new value's layout to its state's, if one step does it. */
 static lk_status update_layout(const lc_program *program, const lc_node *node, int axis,
                                const char *why, lk_error *err) {
 	LK_ASSERT(axis >= 0 && axis < program->axis_count);
@@ -139,7 +139,7 @@ static lk_status type_out(lc_program *program, lc_node *node, lk_error *err) {
 	return LK_OK;
 }
 
-/* ---- lists and groups: operands must agree; those without go with any ---- */
+/* ---- lists and groups: operands must agree; those without one match any ---- */
 
 static lk_status join_lists(lc_program *program, lc_node *node, lk_error *err) {
 	for (int i = 0; i < node->inputs && node->op != LC_TOTAL; i++) {
@@ -175,7 +175,7 @@ static lk_status types_join_groups(lc_program *program, lc_node *node, lk_error 
 	}
 	if (node->op == LC_SEND) {
 		lc_group here = node->at;
-		node->at = wanted; /* where it goes */
+		node->at = wanted; /* its destination */
 		if (here.axis < 0 || lc_same_group(&here, &node->from)) return LK_OK;
 		lc_refuse(program, node, err, "%s lives at %s and is sent from %s",
 		          lc_shown(program, node->in[0], x), lc_group_text(program, &here, a, sizeof a),
@@ -237,7 +237,7 @@ static lk_status check_draft(const lc_program *program, const lc_node *node, lk_
 	return LK_OK;
 }
 
-/* A state that was updated since could not be named in the text. */
+/* An old version of an updated state could not be named in the text. */
 static lk_status check_versions(const lc_program *program, const lc_node *node, lk_error *err) {
 	for (int i = 0; i < node->inputs; i++) {
 		const lc_node *value = lc_in(program, node, i);
@@ -254,8 +254,8 @@ static lk_status check_versions(const lc_program *program, const lc_node *node, 
 	return LK_OK;
 }
 
-/* What every value of a program holds, and every reader of programs relies on: operands come before
- * the value (SSA), dims are canonical ids, each layout is well formed. */
+/* Invariants of every value, on which readers of programs rely: operands come before the value
+ * (SSA), dims are canonical ids, each layout is well formed. */
 static void assert_value_sound(const lc_program *program, const lc_node *node) {
 	LK_ASSERT(node->op < LC_OP_COUNT && node->dtype < LC_DTYPE_COUNT && node->rank <= LC_RANK);
 	LK_ASSERT(node->inputs == lc_ops[node->op].operands);
@@ -282,7 +282,7 @@ lk_status lc_add(lc_program *program, const lc_node *draft, int *id, lk_error *e
 	LK_TRY(types_join_groups(program, &n, err));
 	lk_status status = types_apply(program, &n, err);
 	if (status == LK_ERR_INPUT && err && !err->where[0]) {
-		lk_error found = *err; /* sizes that overflow know no place */
+		lk_error found = *err; /* overflowing sizes have no place in the text */
 		lc_refuse(program, &n, err, "%s", found.what);
 		return lk_hint(err, "%s", found.hint);
 	}

@@ -40,7 +40,7 @@ static lk_status need_partial(const lc_program *program, const lc_node *node, lk
 }
 
 /* A dim that is sliced over several axes is cut by the first of them, its slices by the next: a cut
- * is made, and undone, as the innermost one. */
+ * is only made, or undone, as the innermost one. */
 static lk_status need_innermost(const lc_program *program, const lc_node *node, int d,
                                 lk_error *err) {
 	const lc_node *value = lc_in(program, node, 0);
@@ -81,7 +81,7 @@ static lk_status comm_need(const lc_program *program, const lc_node *node, lc_la
 	return lc_refuse_layout(program, node, 0, node->axis, why, err);
 }
 
-/* What is the same on all ranks, or sliced, becomes local first. */
+/* Require a local operand; suggest local() for one that is the same on all ranks, or sliced. */
 static lk_status need_local(const lc_program *program, const lc_node *node, lk_error *err) {
 	const lc_layout *layout = &lc_in(program, node, 0)->layout[node->axis];
 	const char *axis = program->axes[node->axis].name;
@@ -145,7 +145,7 @@ static lk_status comm_collective(lc_program *program, lc_node *node, lk_error *e
 		return comm_need(program, node, LC_S, ", not sliced", err);
 	case LC_LOCAL:
 		to->kind = LC_L;
-		if (from.kind == LC_R) return LK_OK; /* a copy that each rank goes on with by itself */
+		if (from.kind == LC_R) return LK_OK; /* a copy with which each rank continues by itself */
 		LK_TRY(comm_need(program, node, LC_S, ", neither sliced nor replicated", err));
 		LK_TRY(need_innermost(program, node, from.dim, err));
 		return lc_dim_over(program, node->dim[from.dim], ranks, node->line, node->column,

@@ -1,5 +1,5 @@
-/* types_common.c: what the type rules of all families share: refusing a layout with the remedy that
- * fits it, the number format that operands have in common, and the slices that rules insert. */
+/* types_common.c: shared by the type rules of all families: refusing a layout with the fitting
+ * remedy, the common number format of operands, and the slices that rules insert. */
 #include "base/check.h"
 #include "lang/types/program.h"
 

@@ -1,6 +1,6 @@
-/* types_contract.c: matmul and conv2d. A dim of an operand becomes a dim of the result
- * or is summed over: sliced in the first case the result is sliced, sliced in the second in both
- * operands it is partial. */
+/* types_contract.c: matmul and conv2d. A dim of an operand becomes a dim of the result or is summed
+ * over: if the former is sliced, so is the result; if the latter is sliced in both operands, the
+ * result is partial. */
 #include <string.h>
 
 #include "lang/types/program.h"
@@ -8,8 +8,8 @@
 
 enum { SUMMED = -1, FIXED = -2 }; /* summed over; not to be sliced */
 
-/* Of each dim of both operands: where it goes, and the dim of the other operand that must be sliced
- * alike, or -1. */
+/* For each dim of both operands: its dim of the result, and the dim of the other operand that must
+ * be sliced alike, or -1. */
 struct roles {
 	int to[2][LC_RANK], partner[2][LC_RANK];
 };
@@ -84,7 +84,7 @@ static lk_status shape_matmul(const lc_program *program, lc_node *node, struct r
 	return LK_OK;
 }
 
-/* (image + 2 pad - kernel) / stride + 1, which must be whole. */
+/* (image + 2 pad - kernel) / stride + 1, which must be an integer. */
 static lk_status contract_extent(lc_program *program, lc_node *node, int d, lk_error *err) {
 	lc_dim pad, stride, sum, one = 0;
 	LK_TRY(lc_dim_number(program, 2 * (int64_t)node->pad, &pad, err));

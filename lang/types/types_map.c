@@ -1,5 +1,5 @@
 /* types_map.c: pointwise operations and dropout: shapes align at their last dims, an extent of 1 is
- * repeated; layouts must agree, but for what costs nothing: a replicated operand alongside a sliced
+ * repeated; layouts must agree, except for free conversions: a replicated operand next to a sliced
  * one is sliced. */
 
 #include "lang/types/program.h"
@@ -48,7 +48,7 @@ static bool needs_real(int op) {
 static lk_status types_map_format(const lc_program *program, lc_node *node, lk_error *err) {
 	char x[LC_SHOWN];
 	lc_dtype joined;
-	if (node->op == LC_CAST) return LK_OK; /* n->dtype is its argument */
+	if (node->op == LC_CAST) return LK_OK; /* its dtype is its argument */
 	if (node->op == LC_COPY) {
 		node->dtype = lc_in(program, node, 0)->dtype;
 		return LK_OK;
@@ -97,9 +97,9 @@ static lk_status local(const lc_program *program, lc_node *node, int axis, lk_er
 	return LK_OK;
 }
 
-/* Sums of partial values are partial; of others a rank would add its own. Products, quotients and
- * choices are linear in one operand. Formats can be changed before any reduction (it rounds then).
- */
+/* Sums of partial values are partial; a whole operand would be added once per rank. Products,
+ * quotients and choices are linear in one operand. A copy or a change of format may precede any
+ * reduction (it then rounds earlier). */
 static lk_status types_map_partial(const lc_program *program, lc_node *node, int axis,
                                    lk_error *err) {
 	LK_ASSERT(axis >= 0 && axis < program->axis_count);

@@ -1,6 +1,6 @@
-/* types_rows.c: rows of a table that indices name: taken from it, or added to it. Of a table that
- * is sliced along its rows every rank has some of those that are asked for, so that the result is
- * partial; and so is a table to which every rank adds its own. */
+/* types_rows.c: rows of a table selected by indices: taken from it, or added to it. If a table is
+ * sliced along its rows, every rank has some of the requested ones, so the result is partial; so is
+ * a table to which every rank adds its own rows. */
 #include <string.h>
 
 #include "base/check.h"

@@ -1,8 +1,8 @@
-/* types_view.c: operations that put elements elsewhere. Each element of the result is one of the
- * operand's, or 0 outside of it: dims change places, become two or one, are repeated, cut and
- * lengthened. A dim that is sliced stays sliced where every slice of the one is a slice of the
- * other. iota has no operand: its elements are their own places. cumsum is one of them for its
- * shapes and layouts alone: it adds up what it goes over. */
+/* types_view.c: operations that move elements. Each element of the result is one of the operand's,
+ * or 0 outside it: dims are exchanged, divided, joined, repeated, cut and lengthened. A sliced dim
+ * stays sliced if every slice of the one is a slice of the other. iota has no operand: its elements
+ * are their own positions. cumsum is here only for its shapes and layouts: it adds up what it
+ * traverses. */
 #include <string.h>
 
 #include "base/check.h"
@@ -31,7 +31,7 @@ static lk_status view_dims(const lc_program *program, const lc_node *node, lk_er
 	                : lk_hint(err, "dims count from 0 to %d", last);
 }
 
-/* Makes room for a dim before dim d, or removes dim d. */
+/* Insert a dim before dim d, or remove dim d. */
 static void open_dim(lc_node *node, int d) {
 	memmove(&node->dim[d + 1], &node->dim[d], sizeof *node->dim * (size_t)(node->rank - d));
 	node->rank++;
@@ -67,8 +67,7 @@ static lk_status view_shape(lc_program *program, lc_node *node, lk_error *err) {
 
 /* ---- layouts ---- */
 
-/* Slices of the outer dim are slices of the joined one where each has as many parts as the others.
- */
+/* Slices of the outer dim are slices of the joined one if all have equally many parts. */
 static lk_status equal_parts(lc_program *program, const lc_node *node, lc_dim outer,
                              lk_error *err) {
 	const lc_node *value = lc_in(program, node, 0);

@@ -1,5 +1,4 @@
-/* arming.c: when the recording of a process begins, of its threads, and of the children that it
- * forks. */
+/* arming.c: begins the recording of a process, of its threads, and of its forked children. */
 #include "recorder/recorder.h"
 
 #include <pthread.h>
@@ -9,12 +8,12 @@
 #include <unistd.h>
 
 enum {
-	SAMPLES = LK_BLOCK_RECORDS / 2, /* records that are timed, */
-	BATCHES = 31,                   /* in batches, of which the median counts */
+	SAMPLES = LK_BLOCK_RECORDS / 2, /* records timed, */
+	BATCHES = 31,                   /* in batches; the median batch counts */
 	GATE_BYTES = 4096
 };
 
-static uint32_t arming; /* 1: some thread has begun to arm the process */
+static uint32_t arming; /* 1: some thread is arming the process */
 static pthread_key_t thread_ends;
 static bool has_key;
 
@@ -22,10 +21,10 @@ static void end_recorded_thread(void *unused) {
 	(void)unused;
 	bool mine = lp_state.on && lp_thread.epoch == lp_state.epoch && lp_state.gate->open;
 	if (mine) lk_recorder_leave(&lp_state.recorder, &lp_thread.place);
-	lp_thread.busy = true; /* what the thread's end still calls is not recorded */
+	lp_thread.busy = true; /* so that calls at the thread's end are not recorded */
 }
 
-/* This thread's first record in a recording. */
+/* Begin this thread's records in a recording. */
 static bool begin_recorded_thread(void) {
 	lp_thread.place = (lk_record_place){
 		.thread = (uint16_t)__atomic_fetch_add(&lp_state.threads, 1, __ATOMIC_RELAXED)};
@@ -42,14 +41,14 @@ static bool begin_recorded_thread(void) {
 	return true;
 }
 
-/* What one record costs here, two looks at the clock included: some are written into a block that
- * nobody reads, which has room for as many of what the kernel read meanwhile. The median is free of
- * what other programs and the block's first pages take. */
+/* Measure the cost of one record, two clock reads included: write some into a scratch block, with
+ * as many storage records. The median excludes effects of other programs and of the block's first
+ * page faults. */
 static void measure_record_cost(void) {
 	static lk_record_block scratch;
 	lk_record_place own = lp_thread.place;
 	lp_thread.place = (lk_record_place){.block = &scratch};
-	int64_t taken[BATCHES] = {0}; /* in order */
+	int64_t taken[BATCHES] = {0}; /* ascending */
 	for (uint32_t batch = 0, each = SAMPLES / BATCHES; batch < BATCHES; batch++) {
 		int64_t begin = lk_monotonic_ns();
 		for (uint32_t i = 0; i < each; i++) {
@@ -68,21 +67,22 @@ static void measure_record_cost(void) {
 	lp_thread.storage_blocks = 0;
 }
 
-/* Tables of the last recording are emptied by those that use them, which know them by the epoch. */
+/* Begin a recording. Tables of the last one are emptied by their users, which detect the new
+ * epoch. */
 static bool begin_recording(void) {
 	if (lk_recorder_open(&lp_state.recorder, lp_state.folder, lp_state.limit, lp_state.root) != 0) {
 		lp_state.on = 0;
 		return false;
 	}
 	memcpy(lp_state.recorder.head->marker, lp_state.marker, sizeof lp_state.marker);
-	lp_state.recorder.head->mode = (uint32_t)lp_mode.kind; /* the same numbers */
+	lp_state.recorder.head->mode = (uint32_t)lp_mode.kind; /* the numbers are the same */
 	lp_state.recorder.head->delay_us = (uint32_t)(lp_state.delay_ns / 1000);
 	if (!lp_state.root) lp_state.root = lp_state.recorder.head->pid;
 	lp_state.origin_ns = lp_state.recorder.head->monotonic_ns;
 	lp_state.threads = 0;
 	lp_state.epoch++;
-	lp_thread.place = (lk_record_place){
-		0}; /* of a forked child: those of its parent, which are no longer mapped */
+	lp_thread.place =
+		(lk_record_place){0}; /* the parent's counters are no longer mapped in a forked child */
 	lp_thread.last = NULL;
 	lp_state.gate->open = 1;
 	measure_record_cost();
@@ -109,8 +109,8 @@ bool lp_arm(void) {
 	return lp_state.on;
 }
 
-/* A thread's first call; or the first call of a forked child, which has its parent's memory but for
- * the gate. The child's other threads do not exist. */
+/* Enter for a thread's first call, or the first call of a forked child, which has its parent's
+ * memory except the gate. The child's other threads do not exist. */
 bool lp_enter_slow(void) {
 	static uint32_t beginning;
 	uint32_t free = 0;

@@ -1,10 +1,10 @@
-/* io_records.c: records of reading and writing, by whatever file or connection. */
+/* io_records.c: records of reads and writes, for any file or connection. */
 #include "recorder/recorder.h"
 
 #include <sys/resource.h>
 
-/* Calls that follow one another so closely (nanoseconds) are one record: a file that is read in
- * small pieces would fill the recording. */
+/* Calls that follow each other this closely (nanoseconds) are one record: a file read in small
+ * pieces would fill the recording. */
 enum { CLOSE_NS = 20000 };
 
 static bool merge_io_record(lk_record_kind kind, uint32_t file, int64_t start, int64_t end,
@@ -23,8 +23,8 @@ static bool merge_io_record(lk_record_kind kind, uint32_t file, int64_t start, i
 	return true;
 }
 
-/* The kernel counts what it reads for a thread, including what it reads ahead and the rest of each
- * page. The counter is read now and then, and recorded where it has grown. */
+/* The kernel counts a thread's reads from storage, including read-ahead and whole pages. The
+ * counter is read now and then, and recorded if it has grown. */
 enum { STORAGE_NS = 10000000, STORAGE_BLOCK = 512 };
 
 static void record_storage_reads(int64_t now) {

@@ -1,13 +1,13 @@
-/* mode.c: which mode is in force, and the rule of null. */
+/* mode.c: the current mode, and the rule of null. */
 #include "recorder/recorder.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* Messages up to here carry control: losses, flags of overflow, counts of tokens for each expert. A
- * collective of so few bytes costs its latency, so that leaving it in changes little. */
+/* Messages up to this size carry control: losses, flags of overflow, counts of tokens for each
+ * expert. Such a collective costs only its latency, so keeping it changes little. */
 static const int64_t CONTROL_BYTES = 4096;
-/* As often a collective is let through before it is left out: programs share out sizes, names and
+/* A collective is let through this often before it is left out: programs share sizes, names and
  * weights before their first step, mostly once each. */
 static const uint64_t LET_THROUGH = 2;
 
@@ -48,13 +48,13 @@ void lp_mode_read(void) {
 void lockstep_probe_torch(void);
 void lockstep_probe_left_out(void);
 
-/* It has made a group of several ranks. */
+/* Called when it has made a group of several ranks. */
 LP_EXPORT void lockstep_probe_torch(void) {
 	if (lp_state.on)
 		__atomic_fetch_or(&lp_state.recorder.head->seen, LK_RECORDED_TORCH, __ATOMIC_RELAXED);
 }
 
-/* A collective never reached its library. */
+/* Called when a collective is left out above its library. */
 LP_EXPORT void lockstep_probe_left_out(void) {
 	if (lp_state.on) __atomic_fetch_add(&lp_state.recorder.head->left_out, 1, __ATOMIC_RELAXED);
 }

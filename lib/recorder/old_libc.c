@@ -1,6 +1,6 @@
-/* old_libc.c: functions that glibc had only inlined before version 2.33: programs of then call
- * __xstat and its relatives, which the recorder passes to these. Structures of 64-bit systems are
- * the kernel's own. */
+/* old_libc.c: functions that glibc had only as inlines before version 2.33: programs of that time
+ * call __xstat and its relatives, which the recorder passes to these. Structures of 64-bit systems
+ * are the kernel's own. */
 #include <fcntl.h>
 #include <string.h>
 #include <sys/stat.h>

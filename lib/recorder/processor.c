@@ -1,11 +1,11 @@
-/* processor.c: how long the process and the calling thread have computed, and what kept the thread
- * from it (sleep, a disk, another thread on its processor), recorded where calls of communication
- * begin and end.
+/* processor.c: computation time of the process and the calling thread, and what kept the thread
+ * from computing (sleep, a disk, another thread on its processor), recorded where calls of
+ * communication begin and end.
  *
  *     process   clock_gettime(CLOCK_PROCESS_CPUTIME_ID)
  *     thread    getrusage(RUSAGE_THREAD): time, major faults, switches
- *     queue     /proc/self/task/TID/schedstat: nanoseconds on a processor, waiting for one, turns
- */
+ *     queue     /proc/self/task/TID/schedstat: nanoseconds on a processor, waiting for one,
+ * turns */
 #include "recorder/recorder.h"
 
 #include <fcntl.h>
@@ -15,10 +15,10 @@
 #include <time.h>
 #include <unistd.h>
 
-/* Asking for the queue takes 8 us, whose file is opened each time. */
+/* Reading the queue takes 8 us, because its file is opened each time. */
 enum { QUEUE_NS = 5000000 };
 
-/* -1 where it was read a moment ago or is not available. */
+/* -1 if it was read a moment ago or is not available. */
 static int64_t ask_queued_ns(int64_t now) {
 	char path[64], text[96];
 	long long computed, queued;
@@ -41,7 +41,7 @@ static int64_t timeval_ns(struct timeval time) {
 void lp_ask_processor(int64_t now) {
 	struct timespec process;
 	struct rusage thread;
-	lp_thread.processor_ns = now; /* in a full recording, too */
+	lp_thread.processor_ns = now; /* also if the recording is full */
 	if (clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &process) != 0 ||
 	    getrusage(RUSAGE_THREAD, &thread) != 0)
 		return;

@@ -1,5 +1,4 @@
-/* recorder.c: the state that all of the library shares, the functions of libraries, tables of a
- * recording. */
+/* recorder.c: the library's shared state, functions of libraries, tables of a recording. */
 #include "recorder/recorder.h"
 
 #include <sched.h>
@@ -13,7 +12,7 @@ __thread lp_thread_state lp_thread __attribute__((tls_model("initial-exec")));
 
 /* ---- functions of libraries ---- */
 
-/* MPI may be loaded where the search for the next symbol does not look: by a module of Python. */
+/* MPI may be loaded outside the search order of the next symbol: by a Python module. */
 static void *find_in_mpi_libraries(const char *name) {
 	static const char *const libraries[] = {"libmpi.so.40", "libmpi.so.12", "libmpich.so.12",
 	                                        "libmpi_mpifh.so.40", "libmpifort.so.12"};
@@ -56,8 +55,8 @@ void *lp_variable(const char *name) {
 
 /* ---- tables of a recording ---- */
 
-/* A child that was forked while another thread emptied a table has that thread's `begun` and not
- * the thread: its own epoch is another, so that it begins anew instead of waiting for ever. */
+/* A child forked while another thread was emptying a table has that thread's `begun` but not the
+ * thread: its epoch differs, so it begins anew instead of waiting forever. */
 bool lp_begin_renewal(lp_age *age) {
 	uint32_t epoch = lp_state.epoch;
 	for (;;) {

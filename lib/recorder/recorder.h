@@ -1,10 +1,10 @@
 /* recorder.h: the core of the preload library: when a process is recorded, how a record is written,
- * which mode is in force.
+ * and the current mode.
  *
  * A process is *inert* until it is armed: at MPI_Init, or when it starts under a program name that
- * is to be recorded. Inert, a call passes through after one look at lp_state.on. Nothing here
- * allocates, locks or prints once armed; a call that comes while the recorder itself works in the
- * same thread (a signal handler, the libraries it calls) passes through.
+ * is to be recorded. While inert, a call passes through after one look at lp_state.on. Nothing here
+ * allocates, locks or prints once armed; a call made while the recorder itself works in the same
+ * thread (a signal handler, the libraries it calls) passes through.
  *
  * A wrapper of a library's call reads:
  *
@@ -17,23 +17,22 @@
  *
  * The folders above, in order: overlay (private files), files (descriptors, sockets, streams), mpi,
  * emulate (a rank of a world that does not exist), gpu (CUDA and NCCL), start (what begins with a
- * process or with MPI). The core knows none of them. It has no base/: nothing but libc and
- * io/recording.h may be used in other people's programs.
+ * process or with MPI). The core knows none of them. It has no base/: only libc and io/recording.h
+ * may be used in other people's programs.
  *
  * Environment, set by `lockstep record`:
  *     LOCKSTEP_RECORD=DIR          where recordings go; without it nothing is recorded
  *     LOCKSTEP_RECORD_MB=N         most MiB of a process
  *     LOCKSTEP_RECORD_PROGRAM=A,B  names of programs that are armed when they start
  *     LOCKSTEP_RECORD_MARKER=TEXT  what begins a step, for the reader
- *     LOCKSTEP_RECORD_DELAY=US     communication takes so much longer: known stalls for tests
+ *     LOCKSTEP_RECORD_DELAY=US     lengthens communication: known stalls for tests
  *     LOCKSTEP_RECORD_SLOW=NS PS DIR  reads below DIR take NS and PS a byte, the same for files
  *     LOCKSTEP_RECORD_MODE=record|null|as-rank
- *     LOCKSTEP_RECORD_SCRATCH=DIR  where writing goes (overlay/overlay.h); without it writing is
- *                                  the program's own
- *     of as-rank:
+ *     LOCKSTEP_RECORD_SCRATCH=DIR  where writes go (overlay/overlay.h); without it the program
+ *                                  writes normally
+ *     for as-rank:
  *     LOCKSTEP_RECORD_RANK=N, LOCKSTEP_RECORD_WORLD=N, LOCKSTEP_RECORD_NODE=N
- *     LOCKSTEP_RECORD_FILL=numbers|random|zeros|FILE
- */
+ *     LOCKSTEP_RECORD_FILL=numbers|random|zeros|FILE */
 #ifndef LK_RECORDER_RECORDER_H
 #define LK_RECORDER_RECORDER_H
 
@@ -49,7 +48,7 @@
 #define LP_EXPORT __attribute__((visibility("default")))
 #define LP_HOT(x) __builtin_expect(!!(x), 1)
 
-/* What the code relies on; built in with -DLK_ASSERTS alone, for a call takes 100 ns. */
+/* Invariants; built in only with -DLK_ASSERTS, because a call takes 100 ns. */
 #ifdef LK_ASSERTS
 #define LP_ASSERT(condition) ((condition) ? (void)0 : abort())
 #else
@@ -58,7 +57,7 @@
 
 /* ---- the process and its threads (recorder.c) ---- */
 
-/* A word that a forked child finds zeroed (MADV_WIPEONFORK), however it was forked. */
+/* A word that is zero in a forked child (MADV_WIPEONFORK), however it was forked. */
 typedef struct lp_gate {
 	uint32_t open;
 } lp_gate;
@@ -69,29 +68,29 @@ typedef struct lp_process {
 	uint32_t epoch;
 	lp_gate *gate; /* closed: a forked child whose recording has not begun */
 	lk_recorder recorder;
-	int64_t origin_ns; /* of the recording's times, by the monotonic clock */
+	int64_t origin_ns; /* time 0 of the recording, on the monotonic clock */
 	uint32_t threads;
 	int64_t delay_ns; /* added to communication; 0 none */
 	struct lp_slow {
 		int64_t read_ns, byte_ps;
 		char folder[PATH_MAX]; /* with "/" at its end; "": no file is slowed */
 	} slow;
-	char folder[PATH_MAX]; /* absolute; "" nothing is to be recorded */
+	char folder[PATH_MAX]; /* absolute; "" nothing is recorded */
 	uint64_t limit;        /* bytes of a recording */
-	/* Process with which the recording of this one and its children began; 0 none yet. */
+	/* Process with which this process' tree of recordings began; 0 none yet. */
 	uint32_t root;
 	char marker[128];
-	int rank, world; /* as launchers of PyTorch say it (RANK, WORLD_SIZE); -1, 0 */
+	int rank, world; /* from PyTorch's launchers (RANK, WORLD_SIZE); -1, 0 */
 } lp_process;
 extern lp_process lp_state;
 
 typedef struct lp_thread_state {
-	lk_record_place place;   /* where the next record goes */
-	uint32_t epoch;          /* of the recording that `place` lies in */
+	lk_record_place place;   /* of the next record */
+	uint32_t epoch;          /* of the recording of `place` */
 	bool busy;               /* the recorder works in this thread: calls pass through */
-	lk_record_entry *last;   /* the record that a call like it may be merged into; NULL none */
+	lk_record_entry *last;   /* the record into which a similar call may be merged; NULL none */
 	int64_t storage_ns;      /* when the kernel's counter of this thread's reads was last read */
-	uint64_t storage_blocks; /* its answer, in blocks of 512 bytes */
+	uint64_t storage_blocks; /* its value, in blocks of 512 bytes */
 	int64_t processor_ns;    /* when times on processors were last recorded */
 	int64_t queued_ns;       /* when the thread's queued time was last read */
 } lp_thread_state;
@@ -100,13 +99,14 @@ extern __thread lp_thread_state lp_thread __attribute__((tls_model("initial-exec
 /* ---- functions of libraries (recorder.c) ---- */
 
 /* The next definition of a symbol after this library's. lp_symbol and lp_variable end the program
- * where there is none. */
+ * if there is none. */
 void *lp_symbol(const char *name);
-/* A function that this glibc is too old to have, in terms of the kernel; NULL for all others. */
+/* A function that this glibc is too old to have, implemented by system calls; NULL for all
+ * others. */
 void *lp_old_libc(const char *name);
-void *lp_symbol_if(const char *name); /* NULL where there is none */
+void *lp_symbol_if(const char *name); /* NULL if there is none */
 void *lp_variable(const char *name);
-/* Declares `real`, found by `find` once. */
+/* Declare `real`, found by `find` once. */
 #define LP_REAL_BY(find, name)                                          \
 	static __typeof__(&name) real_;                                     \
 	__typeof__(&name) real = __atomic_load_n(&real_, __ATOMIC_RELAXED); \
@@ -118,12 +118,12 @@ void *lp_variable(const char *name);
 
 /* ---- arming (arming.c) ---- */
 
-/* Arms the process unless it is armed; false where it stays inert. */
+/* Arm the process unless it is armed; false: it stays inert. */
 bool lp_arm(void);
 /* A thread's first call, or the first call of a forked child; false: it is not recorded. */
 bool lp_enter_slow(void);
 
-/* Begins work in this thread; false: pass the call through. */
+/* Begin work in this thread; false: pass the call through. */
 static inline bool lp_enter(void) {
 	if (!lp_state.on || lp_thread.busy) return false;
 	lp_thread.busy = true;
@@ -140,8 +140,8 @@ static inline int64_t lp_now(void) {
 	return lk_monotonic_ns() - lp_state.origin_ns;
 }
 
-/* Records how long the process and this thread have computed, and what kept the thread from it
- * (processor.c), unless that was recorded a moment ago: asking the kernel takes some 0.6 us. */
+/* Record computation time of the process and this thread, and what kept the thread from computing
+ * (processor.c), unless that was recorded a moment ago: it takes some 0.6 us. */
 #define LP_PROCESSOR_NS 50000
 void lp_ask_processor(int64_t now);
 static inline void lp_record_processor(int64_t now) {
@@ -152,14 +152,13 @@ static inline void lp_record_processor(int64_t now) {
 
 /* ---- tables of a recording (recorder.c) ----
  *
- * A forked child has its parent's tables and must not use them. Each table has an age, and whoever
- * uses it asks first:
+ * A forked child has its parent's tables and must not use them. Each table has an age, which its
+ * users check first:
  *
  *     if (lp_is_stale(&age)) {
  *         memset(table, 0, sizeof table);
  *         lp_renewed(&age);
- *     }
- */
+ *     } */
 
 typedef struct lp_age {
 	uint32_t begun, done; /* epochs for which emptying was begun, and done; 0: never */
@@ -175,9 +174,9 @@ static inline void lp_renewed(lp_age *age) {
 	__atomic_store_n(&age->done, age->begun, __ATOMIC_RELEASE);
 }
 
-/* ---- records: all between lp_enter and lp_leave ---- */
+/* ---- records: only between lp_enter and lp_leave ---- */
 
-/* The next record of this thread, zeroed; NULL: the recording is full, which it counts. */
+/* The next record of this thread, zeroed; NULL: the recording is full, which is counted. */
 static inline lk_record_entry *lp_next(void) {
 	LP_ASSERT(lp_thread.busy);
 	lp_thread.last = NULL;
@@ -194,47 +193,46 @@ void lp_text(const lk_record_entry *record, lk_record_kind kind, const char *tex
 typedef struct lp_rank_list {
 	char *at;
 	size_t room, used;
-	size_t margin; /* so many bytes are kept free for the longest entry and the end */
+	size_t margin; /* bytes kept free for the longest entry and the end */
 } lp_rank_list;
 lp_rank_list lp_rank_list_begin(char *at, size_t room, size_t margin);
-/* False: there is no room for another entry. */
+/* False: no room for another entry. */
 bool lp_rank_list_has_room(const lp_rank_list *list);
 void lp_rank_list_add(lp_rank_list *list, int rank);
 /* First, last, stride. */
 void lp_rank_list_add_range(lp_rank_list *list, int first, int last, int stride);
 void lp_rank_list_end(lp_rank_list *list);
 
-/* A read or write that has been done (io_records.c). Times in nanoseconds of the recording; `bytes`
- * as the call answered, `offset` -1: at the file's position, which `moved` says was set since the
- * last call. */
+/* Record a finished read or write (io_records.c). Times in nanoseconds of the recording; `bytes` as
+ * returned, `offset` -1: at the file's position; `moved`: it was set since the last call. */
 void lp_io(lk_record_kind kind, uint32_t file, int64_t start, int64_t end, int64_t bytes,
            int64_t offset, bool moved);
 /* OPEN, CLOSE, SYNC, MAP. */
 void lp_file_event(lk_record_kind kind, uint32_t file, int64_t start, int64_t end, int64_t bytes);
 
-/* ---- modes: what is between a program and its communication (mode.c) ----
+/* ---- modes: between a program and its communication (mode.c) ----
  *
  *     record    nothing: every call goes to the library
  *     null      large collectives return at once, alike on all ranks
  *     as-rank   one process that believes it is one rank of a large world
  *
- * A delay can be added to each: what does reach the library completes so much later. */
+ * A delay can be added to each: calls that reach the library complete later by it. */
 
 typedef enum lp_mode_kind { LP_MODE_RECORD, LP_MODE_NULL, LP_MODE_AS_RANK } lp_mode_kind;
 
 typedef struct lp_mode_setting {
 	lp_mode_kind kind;
 	int rank, world; /* of as-rank; -1, 0 */
-	int node;        /* ranks of it that share a node; 0 not given */
+	int node;        /* ranks of it per node; 0 not given */
 	char fill[256];  /* numbers, random, zeros or a file's name; "" not given */
 } lp_mode_setting;
 extern lp_mode_setting lp_mode;
 
-/* Reads the environment; called once, when the process begins. */
+/* Read the environment; called once, when the process begins. */
 void lp_mode_read(void);
 
-/* Whether null leaves a collective out: a pure function of what it is, its size and how often it
- * came before on the same communicator, so that all members decide alike. `bytes`:
+/* Whether null leaves a collective out: a pure function of the call, its size and how often it
+ * occurred before on the same communicator, so that all members decide alike. `bytes`:
  * lk_record_entry's, or another measure that is the same on every member. */
 bool lp_null_skips(lk_comm_what what, int64_t bytes, uint64_t before);
 

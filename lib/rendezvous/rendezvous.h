@@ -9,16 +9,16 @@
  * Ranks agree there on keys with values, and on counters. All ranks but one are absent, so:
  *
  *     a counter      what the rank adds, all add
- *     waiting        is over at once: the others have done their part
- *     getting        what was set; else what the rank itself set under the same key with its own
- *                    number in place of another rank's; else 128 bytes that no other key has, which
- *                    serve as NCCL's unique id
- *     checking       a key is there if it was set, or the rank has set its own
+ *     waiting        ends at once: the others have done their part
+ *     getting        the value set; else the one the rank itself set under the same key with its
+ *                    own number in place of another rank's; else 128 bytes that no other key has,
+ *                    which serve as NCCL's unique id
+ *     checking       a key exists if it was set, or the rank has set its own
  *
  * Form 1 of the protocol (PyTorch up to 2.0): a byte for the kind of request, then keys (length as
  * 8 bytes, bytes), values, numbers of 8 bytes. Form 2 (from 2.1 on): the same with other numbers,
  * after a first request with 0x3C85F7CE. All little-endian. Limits are the LK_STORE_MOST_
- * constants: what a connection sends may be anything. */
+ * constants: a connection may send anything. */
 #ifndef LK_RENDEZVOUS_RENDEZVOUS_H
 #define LK_RENDEZVOUS_RENDEZVOUS_H
 
@@ -54,14 +54,14 @@ typedef struct lk_store {
 
 /* A connection. */
 typedef struct lk_store_client {
-	int form;          /* 1, 2; 0: not known yet */
-	lk_bytes in, out;  /* that is not yet a whole request; that is to be sent */
-	const char *wrong; /* why it is to be closed; NULL */
+	int form;          /* 1, 2; 0: unknown yet */
+	lk_bytes in, out;  /* not yet a whole request; still to be sent */
+	const char *wrong; /* why it must be closed; NULL */
 } lk_store_client;
 
 void lk_store_begin(lk_store *store, int rank, int world);
 void lk_store_end(lk_store *store);
-/* Bytes of a connection, however they are cut. False: it is to be closed; `wrong` says why. */
+/* Process bytes of a connection, split in any way. False: close it; `wrong` says why. */
 bool lk_store_take(lk_store *store, lk_store_client *client, const unsigned char *bytes,
                    size_t size);
 void lk_store_client_end(lk_store_client *client);
@@ -73,10 +73,10 @@ typedef struct lk_store_server lk_store_server;
 
 typedef struct lk_store_served {
 	uint64_t connections, requests, made_up;
-	char wrong[160]; /* the first connection that was closed: why; "" none */
+	char wrong[160]; /* why the first closed connection was closed; "" none */
 } lk_store_served;
 
-/* Listens and serves until it is ended. `port` 0: any that is free. */
+/* Listen and serve until stopped. `port` 0: any free port. */
 lk_status lk_store_serve(int rank, int world, int port, lk_store_server **out, lk_error *err);
 int lk_store_port(const lk_store_server *server);
 void lk_store_stop(lk_store_server *server, lk_store_served *out); /* accepts NULL */

@@ -1,5 +1,5 @@
-/* store.c: requests of PyTorch's TCPStore, answered for all ranks but one. What a connection sends
- * may be anything: its requests are bounded, and so is what is kept. */
+/* store.c: requests of PyTorch's TCPStore, answered for all ranks but one. A connection may send
+ * anything: requests are bounded, and so is the stored data. */
 #include "rendezvous/rendezvous.h"
 #include "base/check.h"
 #include "base/stats.h"
@@ -50,8 +50,8 @@ struct request {
 	lk_store *store;
 	lk_store_client *client;
 	struct span left;
-	bool more;   /* the rest has not come yet */
-	bool failed; /* no memory, or more than there may be */
+	bool more;   /* incomplete: wait for the rest */
+	bool failed; /* no memory, or over a limit */
 };
 
 /* ---- keys and values ---- */
@@ -92,7 +92,7 @@ static lk_store_entry *new_store_entry(lk_store *store, struct span key) {
 	return entry;
 }
 
-/* Sets a key to a value, or appends to it. NULL: there is no room. */
+/* Set a key to a value, or append to it. NULL: no room. */
 static lk_store_entry *put_store_value(lk_store *store, struct span key, struct span value,
                                        bool append) {
 	LK_ASSERT(store->bytes <= LK_STORE_MOST_BYTES && store->keys <= LK_STORE_MOST_KEYS);
@@ -113,7 +113,7 @@ static lk_store_entry *put_store_value(lk_store *store, struct span key, struct 
 	return entry;
 }
 
-/* What the rank set under the same key with its own number for another rank's. */
+/* The entry that the rank set under the same key with its own number for another rank's. */
 static lk_store_entry *find_own_equivalent(lk_store *store, struct span key) {
 	char own[NUMBER], *text = malloc(key.size + NUMBER);
 	int digits = snprintf(own, sizeof own, "%d", store->rank);
@@ -134,7 +134,7 @@ static lk_store_entry *find_own_equivalent(lk_store *store, struct span key) {
 	return found;
 }
 
-/* The value of a key, whoever would have set it. */
+/* The value of a key, whichever rank would have set it. */
 static lk_store_entry *value_of_key(lk_store *store, struct span key) {
 	lk_store_entry *entry = *find_key_place(store, key.at, key.size);
 	if (!entry) entry = find_own_equivalent(store, key);
@@ -146,7 +146,7 @@ static lk_store_entry *value_of_key(lk_store *store, struct span key) {
 	return put_store_value(store, key, (struct span){id, sizeof id}, false);
 }
 
-/* What the rank adds, all add. False: the value is no number. */
+/* Add for all ranks what this rank adds. False: the value is no number. */
 static bool add_to_counter(lk_store *store, struct span key, int64_t by, int64_t *out) {
 	lk_store_entry *entry = *find_key_place(store, key.at, key.size);
 	char text[NUMBER] = "", *end = text;
@@ -163,7 +163,7 @@ static bool add_to_counter(lk_store *store, struct span key, int64_t by, int64_t
 	                       false) != NULL;
 }
 
-/* ---- reading and answering ---- */
+/* ---- parsing and replying ---- */
 
 static bool take_request_bytes(struct request *request, void *to, size_t size) {
 	if (request->more || request->failed || request->left.size < size)
@@ -180,7 +180,7 @@ static uint64_t take_request_number(struct request *request) {
 	return value;
 }
 
-/* A length and so many bytes. */
+/* A length and that many bytes. */
 static struct span take_request_text(struct request *request) {
 	struct span out = {request->left.at, (size_t)take_request_number(request)};
 	if (request->more || request->failed) return (struct span){NULL, 0};
@@ -229,7 +229,7 @@ static void reply_value_of(struct request *request, struct span key) {
 
 /* ---- requests ---- */
 
-/* Several keys, of MULTI_SET with values: all of them are there before one counts. */
+/* Several keys, for MULTI_SET with values: they take effect only when complete. */
 static void answer_key_list(struct request *request, what kind) {
 	uint64_t count = take_request_number(request);
 	struct span begin = request->left;
@@ -259,7 +259,7 @@ static void answer_compare_set(struct request *request, struct span key, struct 
                                struct span wanted) {
 	lk_store_entry *entry = *find_key_place(request->store, key.at, key.size);
 	if (!entry && expected.size) {
-		reply_text(request, expected); /* as PyTorch's does */
+		reply_text(request, expected); /* like PyTorch's store */
 		return;
 	}
 	bool same = entry && entry->size == expected.size &&
@@ -294,7 +294,7 @@ static void answer_key_request(struct request *request, what kind) {
 		break;
 	default:
 		reply_byte(request, CALLBACK_REGISTERED);
-		break; /* WATCH: nobody but the rank itself changes a key */
+		break; /* WATCH: only the rank itself changes keys */
 	}
 }
 
@@ -319,8 +319,8 @@ static void answer_request(struct request *request, what kind) {
 	}
 }
 
-/* The first request decides the form: in the second it is a zero and the magic number, which in the
- * first would be the length of a key of a gigabyte. False: not enough has come. */
+/* Determine the form from the first request: in the second it is a zero and the magic number, which
+ * in the first would be the length of a key of a gigabyte. False: not enough bytes yet. */
 static bool find_protocol_form(lk_store_client *client) {
 	uint32_t magic = 0;
 	if (client->form) return true;

@@ -1,6 +1,5 @@
 /* store_serve.c: connections of one process to the store of the absent ranks. One thread waits for
- * all of them; a pipe ends it. A connection that sends what is no request is closed, others go on.
- */
+ * all of them; a pipe ends it. A connection with an invalid request is closed, others continue. */
 #include "rendezvous/rendezvous.h"
 #include "base/check.h"
 
@@ -82,7 +81,7 @@ static bool send_pending_reply(lk_store_server *server, size_t i) {
 	return true;
 }
 
-/* From a client that does not read its answers nothing more is read. */
+/* Serve ready clients; a client that does not read its answers is not read from. */
 static void serve_ready_clients(lk_store_server *server) {
 	for (size_t i = server->count; i-- > 0;) {
 		short ready = server->poll[FIRST + i].revents;
@@ -137,7 +136,7 @@ static lk_status listen_on_loopback(lk_store_server *server, int port, lk_error 
 	return LK_OK;
 }
 
-/* The thread takes no signals: they are waited for elsewhere. */
+/* The thread blocks all signals, which are waited for elsewhere. */
 static lk_status start_store_thread(lk_store_server *server, lk_error *err) {
 	sigset_t all, before;
 	if (pipe2(server->ends, O_CLOEXEC) != 0)

@@ -14,10 +14,10 @@
 #include "base/noun.h"
 
 enum {
-	/* steps in a row: the difference of two simulations is the steady state */
+	/* consecutive steps: the difference of two simulations is the steady state */
 	FEW = 3,
 	MANY = 6,
-	LONGEST_RANGE = 64 /* characters of "123-456" and what ends a list */
+	LONGEST_RANGE = 64 /* characters of "123-456" and the end of a list */
 };
 
 struct compose_work {
@@ -27,7 +27,7 @@ struct compose_work {
 	LK_VEC(const char *) notes;
 };
 
-/* What a simulation of one graph gave. */
+/* Results of simulating one graph. */
 struct simulated {
 	double step_s, first_s;
 	size_t operations;
@@ -127,7 +127,7 @@ struct timeline {
 	lk_intervals device, own, files, comm;
 };
 
-/* A small message of MPI on its way. */
+/* Whether an operation is a small MPI message in flight. */
 static bool is_message_in_flight(const lk_graph *graph, uint32_t op) {
 	return strcmp(lk_intern_text(graph->names, graph->ops.name[op]), LK_COMPOSED_FLIGHT) == 0;
 }
@@ -146,7 +146,7 @@ static bool put_event_on_timeline(struct timeline *timeline, const lk_graph *gra
 	                        event->end_ps);
 }
 
-/* The length of a set without what is in `before`, to which it is added. */
+/* The length of a set outside `before`, to which it is then added. */
 static bool measure_uncovered(lk_intervals *set, lk_intervals *before, double *seconds) {
 	lk_intervals alone = {0};
 	lk_intervals_sort(set);
@@ -159,8 +159,8 @@ static bool measure_uncovered(lk_intervals *set, lk_intervals *before, double *s
 	return fine;
 }
 
-/* Of the last step in a row, each moment counts once: for the device, else own work, files, moving
- * data; the rest is waiting. */
+/* Divide the last of the steps into parts; each moment counts once: for the device, else own work,
+ * files, data movement; the rest is waiting. */
 static lk_status sum_rank_parts(struct compose_work *work, const lk_graph *graph,
                                 const lk_sim_result *result, uint32_t record, double step_s,
                                 lk_compose_parts *out) {
@@ -274,7 +274,7 @@ static double clamp_spread(double end, double of, bool low) {
 	return low ? fmin(1, ratio) : fmax(1, ratio);
 }
 
-/* The spread of whole steps, relative, mean over classes by their ranks. */
+/* The relative spread of whole steps: mean over classes, weighted by their ranks. */
 static void find_step_spread(const struct compose_work *work, lk_compose_slower *low,
                              lk_compose_slower *high) {
 	*low = *high = (lk_compose_slower){0, 1, 0};
@@ -359,10 +359,10 @@ static lk_status note_assumptions(struct compose_work *work, const char *content
 	return LK_OK;
 }
 
-/* ---- all of it ---- */
+/* ---- the composition ---- */
 
-/* Options of ranks that share a machine, where it is no processor or its memory was not measured.
- */
+/* Refuse options of ranks that share a machine, if it is no processor or its memory was not
+ * measured. */
 static lk_status check_shared(const lk_composer *composer) {
 	const lk_compose_request *request = composer->request;
 	const lk_device *device = composer->cluster.node[0].device;
@@ -436,9 +436,9 @@ static lk_status compose_recordings(struct compose_work *work) {
 	return composed->program && composed->cluster ? LK_OK : lk_oom(composer->err);
 }
 
-/* ---- what holds for every answer ----
+/* ---- invariants of every answer ----
  *
- * Nothing is printed that contradicts itself: whatever made it is a defect of lockstep. */
+ * An answer that contradicts itself is a defect of lockstep and is not printed. */
 
 static bool is_whole_step(const lk_compose_parts *parts, double step_s) {
 	double sum = parts->device + parts->own + parts->files + parts->transfer + parts->wait;

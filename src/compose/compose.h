@@ -1,16 +1,15 @@
-/* compose.h: recordings of single emulated ranks as one job: what the files of compose share, in
- * the order in which they should be read.
+/* compose.h: recordings of single emulated ranks as one job: shared by the files of compose, in the
+ * order in which they should be read.
  *
- *     emulated_device.c   what a rank put on its device, and how long that took
- *     emulated_step.c     the usual step of a recording: calls, and own work between them
+ *     emulated_device.c   a rank's device work, and its times
+ *     emulated_step.c     the typical step of a recording: calls, and own work between them
  *     compose_read.c      the recordings of a folder
- *     compose_ranks.c     which recorded rank represents (is the stand-in of) which rank of the job
- *     compose_time.c      how long communication takes on the cluster
+ *     compose_ranks.c     the recorded rank that stands in for each rank of the job
+ *     compose_time.c      times of communication on the cluster
  *     compose_teams.c     communicators and channels of the step graph
  *     compose_device.c    streams, events and NCCL in the step graph
  *     compose_graph.c     the job as a step graph
- *     compose.c           lk_compose: recordings in, simulated, summed up
- */
+ *     compose.c           lk_compose: recordings in, simulated, summed up */
 #ifndef LK_COMPOSE_COMPOSE_H
 #define LK_COMPOSE_COMPOSE_H
 
@@ -23,13 +22,13 @@
 
 /* ---- the device of a recording (emulated_device.c) ---- */
 
-/* All that has one serial number: a batch of kernels, a copy, an event's recording. */
+/* Work with one serial number: a batch of kernels, a copy, an event's recording. */
 typedef struct lk_emulated_work {
 	uint64_t serial;
 	uint32_t call; /* of the run: the first that put it on its stream; LK_NONE */
 	uint32_t name; /* interned, of a kernel; 0 none */
 	bool waited;   /* something waits for the event */
-	double ns;     /* on the stream, without communication; NAN not known */
+	double ns;     /* on the stream, without communication; NAN unknown */
 } lk_emulated_work;
 
 typedef struct lk_emulated_device {
@@ -38,7 +37,7 @@ typedef struct lk_emulated_device {
 
 lk_status lk_emulated_device_read(const lk_recorded_run *run, lk_emulated_device *out,
                                   lk_error *err);
-/* Whether call `i` is part of a step: the first of a batch, a copy, an event that is waited for, a
+/* Whether call `i` is an item of the step: the first of a batch, a copy, an awaited event, a
  * wait. */
 bool lk_emulated_device_item(const lk_emulated_device *device, const lk_recorded_run *run,
                              uint32_t i);
@@ -47,55 +46,54 @@ bool lk_emulated_device_waits(const lk_recorded_run *run, uint32_t i);
 /* The call that recorded the event that call `i` waits for; LK_NONE. */
 uint32_t lk_emulated_device_awaited(const lk_emulated_device *device, const lk_recorded_run *run,
                                     uint32_t i);
-/* Of a call of the device: what it put on a stream takes so long there, and its name; of others 0.
- */
+/* For a call of the device: the time of its work on the stream, and its name; 0 for others. */
 double lk_emulated_device_work_ns(const lk_emulated_device *device, const lk_record_entry *call);
 uint32_t lk_emulated_device_name(const lk_emulated_device *device, const lk_record_entry *call);
 
-/* ---- the usual step of a recording (emulated_step.c) ----
+/* ---- the typical step of a recording (emulated_step.c) ----
  *
- * What one emulated rank communicates and asks of its device, in order, and how long its own work
- * between takes. Times in communication mean nothing there and are left out. What several threads
- * ask of the device is taken as one thread's, in the order of time. */
+ * The communication and device calls of one emulated rank, in order, and the times of its own work
+ * between them. Recorded communication times are meaningless and are left out. Device calls of
+ * several threads are treated as one thread's, in order of time. */
 
 /* Peers of messages that are no rank, as recorded: MPI_ANY_SOURCE, MPI_PROC_NULL. */
 enum { LK_PEER_ANY = -1, LK_PEER_NOBODY = -2 };
 
-/* A communicator of the emulated world; also those of other ranks that were made together with it.
- */
+/* A communicator of the emulated world; also those of other ranks that the same call made. */
 typedef struct lk_emulated_group {
 	uint32_t number;   /* in the recording */
 	int32_t own;       /* own rank in it; -1: of other ranks */
-	uint64_t division; /* the same of all that were made together */
+	uint64_t division; /* shared by all that one call made */
 	int32_t size;
 	int32_t *ranks; /* [size] of the world */
-	uint32_t again; /* how many communicators of these very ranks came before */
+	uint32_t again; /* number of earlier communicators of exactly these ranks */
 } lk_emulated_group;
 
-/* A call, and what comes before it. */
+/* A call, and the own work before it. */
 typedef struct lk_emulated_item {
-	uint8_t part; /* of communication: WHOLE, POST, START, DONE, ENQUEUE */
-	uint8_t what; /* lk_comm_what */
-	bool device;  /* a call of a device's runtime, `what` an lk_device_what; else communication */
+	uint8_t part;      /* of communication: WHOLE, POST, START, DONE, ENQUEUE */
+	uint8_t what;      /* lk_comm_what */
+	bool device;       /* a call of a device's runtime, with `what` an lk_device_what; else
+	                      communication */
 	uint8_t direction; /* of a copy, as recorded */
-	bool waits;        /* a copy that the call itself waits for */
+	bool waits;        /* a synchronous copy */
 	uint16_t element_bytes;
 	uint32_t group;     /* index into groups */
 	uint32_t name;      /* interned in the run's texts */
 	int32_t peer, from; /* rank in the group, LK_PEER_ANY, LK_PEER_NOBODY */
 	int32_t tag;
 	int64_t bytes;
-	/* DONE: the item that it waits for; a wait for an event: the one that recorded it; LK_NONE:
-	 * none of this step. */
+	/* DONE: the item it waits for; a wait for an event: the item that recorded it; LK_NONE: none of
+	 * this step. */
 	uint32_t begun;
 	uint32_t stream; /* of a device: its number in the recording; 0 none */
-	uint32_t on;     /* a wait for an event: the stream that it was recorded in; 0 not known */
-	/* ENQUEUE: the last item of its group of calls on this stream, and how many items it has. */
+	uint32_t on;     /* a wait for an event: the stream on which it was recorded; 0 unknown */
+	/* ENQUEUE: the last item of its group of calls on this stream, and the number of its items. */
 	uint32_t last, members;
-	double work_ns; /* on the stream: median; NAN not known */
+	double work_ns; /* on the stream: median; NAN unknown */
 	/* Own work since the item before: median, 10 % and 90 % quantile over steps. */
 	double own_ns, low_ns, high_ns;
-	double asleep_ns; /* of own_ns, in which no thread of it computed: median */
+	double asleep_ns; /* of own_ns, without any thread computing: median */
 	double files_ns;  /* in reading and writing, median */
 } lk_emulated_item;
 
@@ -105,19 +103,19 @@ typedef struct lk_emulated_step {
 	LK_VEC(lk_emulated_group) groups;
 	LK_VEC(lk_emulated_item) items;
 	uint32_t steps, unlike; /* in the recording; of these, with another sequence of calls */
-	double step_ns;         /* own work and files of a usual step: sum of the medians */
-	double asleep_ns;       /* of it, in which no thread of it computed */
+	double step_ns;         /* own work and files of a typical step: sum of the medians */
+	double asleep_ns;       /* of it, without any thread computing */
 	double low_ns, high_ns; /* 10 % and 90 % quantile over whole steps */
-	double preempted_ns;    /* in a mean step, waiting for a processor that others used; in no time
-	                           above */
-	double extra_ns; /* what a mean step has more than the usual one: checkpoints, evaluation */
+	double preempted_ns;    /* in a mean step, waiting for a processor used by others; excluded from
+	                           the times above */
+	double extra_ns; /* excess of a mean step over the typical one: checkpoints, evaluation */
 	/* Work on streams: sum of the medians; 10 % and 90 % quantile over whole steps. */
 	double device_ns, device_low_ns, device_high_ns;
-	uint32_t untimed; /* pieces of it whose time is not known */
+	uint32_t untimed; /* pieces of it with unknown times */
 	lk_arena arena;
 } lk_emulated_step;
 
-/* The run outlives it. Errors say why the recording has no such step. */
+/* Find the typical step; the run must outlive it. Errors say why the recording has none. */
 lk_status lk_emulated_step_of(const lk_recorded_run *run, lk_emulated_step *out, lk_error *err);
 void lk_emulated_step_free(lk_emulated_step *step);
 
@@ -133,23 +131,23 @@ typedef struct lk_emulated_rank {
 typedef struct lk_job_comm {
 	const int32_t *ranks; /* [size] of the world, in its order */
 	int32_t size;
-	uint32_t again; /* how many of these very ranks came before */
+	uint32_t again; /* number of earlier ones of exactly these ranks */
 	uint32_t team;  /* of its collectives in the graph; LK_NONE none yet */
 } lk_job_comm;
 
 /* A rank in a communicator of its stand-in, translated to its own. */
 typedef struct lk_job_member {
 	const int32_t *ranks;
-	int32_t size, at; /* at: own rank in it; -1: it is not known who would be in it */
+	int32_t size, at; /* at: own rank in it; -1: its members are unknown */
 } lk_job_member;
 
-/* A division of a communicator, as far as the recordings have it. */
+/* A division of a communicator, as far as recorded. */
 typedef struct lk_job_division {
 	uint64_t division;
-	lk_job_member *member; /* [world] the part that a rank is in; ranks NULL not known */
+	lk_job_member *member; /* [world] the part of a rank; ranks NULL: unknown */
 } lk_job_division;
 
-/* A communicator that no recording tells of, by the pattern of a recorded one. */
+/* A communicator without recording, extrapolated from the pattern of a recorded one. */
 typedef struct lk_job_pattern {
 	const lk_emulated_group *of;
 	int32_t first, *ranks;
@@ -169,32 +167,33 @@ typedef struct lk_composer {
 	lk_cluster cluster;
 	lk_host_messages messages;
 	int ranks_per_node;
-	bool mpi, nccl, devices; /* whether the usual steps use them */
+	bool mpi, nccl, devices; /* the typical steps use them */
 	lk_error *err;
 } lk_composer;
 
 /* ---- recordings (compose_read.c) ---- */
 
-/* Reads the recordings of the request's folder, by rank; they must be of one program and one world.
- */
+/* Read the recordings of the request's folder, by rank; they must be of one program and one
+ * world. */
 lk_status lk_compose_read(lk_composer *composer);
 void lk_emulated_rank_free(lk_emulated_rank *rank);
 
 /* ---- stand-ins (compose_ranks.c) ---- */
 
-/* Sets stand_in of every rank, or says which rank nobody can stand in for. */
+/* Set stand_in of every rank, or report which rank has no possible stand-in. */
 lk_status lk_compose_stand_in(lk_composer *composer);
-/* Group `group` of a recorded rank, as `rank` would have it. */
+/* Translate group `group` of a recorded rank to `rank`. */
 lk_status lk_compose_member(lk_composer *composer, uint32_t recorded, uint32_t group, int32_t rank,
                             lk_job_member *out);
-/* The rank of the world that rank `peer` of the stand-in's communicator is for `rank`; -1: none. */
+/* Translate rank `peer` of the stand-in's communicator to a rank of the world for `rank`; -1:
+ * none. */
 int32_t lk_compose_peer(const lk_composer *composer, uint32_t recorded, uint32_t group,
                         const lk_job_member *member, int32_t peer);
 
 /* ---- times (compose_time.c) ---- */
 
-/* Seconds on the cluster. `after_another`: another one has just ended, so that ranks arrive as
- * unlike as they left it. */
+/* Seconds on the cluster. `after_another`: another one has just ended, so ranks arrive as staggered
+ * as they left it. */
 double lk_compose_collective_s(const lk_composer *composer, const lk_emulated_item *item,
                                const int32_t *ranks, int32_t size, bool after_another);
 double lk_compose_message_s(const lk_composer *composer, int32_t from, int32_t to, double bytes);
@@ -203,12 +202,12 @@ double lk_compose_nccl_s(const lk_composer *composer, const lk_emulated_item *it
                          const int32_t *ranks, int32_t size);
 double lk_compose_nccl_message_s(const lk_composer *composer, int32_t from, int32_t to,
                                  double bytes);
-/* What computing in own work takes longer, of ranks that share a machine: at least and at most. */
+/* Slowdown of computation in own work for ranks that share a machine: least and most. */
 void lk_compose_contention(lk_composer *composer, double *low, double *high, const char **why);
 
-/* ---- the step graph while it is written (compose_teams.c) ---- */
+/* ---- the step graph under construction (compose_teams.c) ---- */
 
-/* Factors on recorded times: of own work, of what of it computes, of work on devices. */
+/* Factors on recorded times: own work, its computation, device work. */
 typedef struct lk_compose_slower {
 	double own, computing, device;
 } lk_compose_slower;
@@ -221,7 +220,7 @@ enum {
 	LK_COMPOSED_FEWEST_FLIGHTS = 2
 };
 
-/* The name of a small message of MPI on its way. */
+/* The name of a small MPI message in flight. */
 #define LK_COMPOSED_FLIGHT "flight"
 
 /* Messages from one rank to another with one tag in one communicator. */
@@ -230,17 +229,17 @@ typedef struct lk_compose_channel {
 	int32_t from, to, tag;
 } lk_compose_channel;
 
-/* The device of the rank that is written: a recorded stream has one of the graph, where groups of
- * calls were put on it three more: what they send, what they receive, collectives. */
+/* The device of the current rank: a recorded stream has one of the graph, and if groups of calls
+ * were put on it three more: sends, receives, collectives. */
 typedef struct lk_compose_device {
-	uint8_t first; /* of the graph's streams; LK_STREAMS: there is no device */
+	uint8_t first; /* of the graph's streams; LK_STREAMS: no device */
 	int count;
 	struct {
 		uint32_t number;       /* in the recording */
 		uint8_t stream, lanes; /* of the graph; lanes 0: none */
 		uint32_t tail;         /* last operation of this step; LK_NONE */
 	} at[LK_STREAMS];
-	/* [items] the operation that a recorded event stands for; LK_NONE: work of an earlier step */
+	/* [items] the operation of a recorded event; LK_NONE: work of an earlier step */
 	uint32_t *event;
 } lk_compose_device;
 
@@ -253,7 +252,7 @@ typedef struct lk_compose_builder {
 	uint32_t *channel_at; /* hash table of 1 + index */
 	uint32_t *comm_at;    /* likewise, of the composer's communicators */
 	size_t table;
-	/* of the rank that is written */
+	/* of the current rank */
 	int32_t rank;
 	uint32_t recorded;     /* its stand-in: index into the composer's recorded ranks */
 	uint32_t *op_of;       /* [items] the operation that a wait waits for */
@@ -264,31 +263,31 @@ typedef struct lk_compose_builder {
 
 /* Picoseconds, at least 1. */
 int64_t lk_compose_ps(double seconds);
-/* lk_op_kind of an lk_comm_what. */
+/* The lk_op_kind of an lk_comm_what. */
 unsigned lk_compose_op_kind(unsigned what);
-/* Index of the communicator that is this one of the stand-in's groups for the rank. */
+/* Index of the rank's communicator that corresponds to this group of the stand-in. */
 lk_status lk_compose_comm(lk_compose_builder *builder, uint32_t group, uint32_t *out);
 /* The team of its collectives; of the messages from one rank to another. */
 lk_status lk_compose_team(lk_compose_builder *builder, uint32_t comm, uint32_t *out);
 lk_status lk_compose_channel_team(lk_compose_builder *builder, uint32_t comm, int32_t from,
                                   int32_t to, int32_t tag, uint32_t *team);
-/* Adds an operation that synchronises in a team; its place in the block. */
+/* Add an operation that synchronises in a team; returns its place in the block. */
 uint32_t lk_compose_add_comm(lk_compose_builder *builder, const lk_emulated_item *item,
                              unsigned kind, uint8_t stream, uint32_t join, uint32_t team,
                              double seconds);
 
 /* ---- devices (compose_device.c) ---- */
 
-/* Finds the graph's streams for those of the device of the rank's stand-in. */
+/* Map the streams of the stand-in's device to the graph's. */
 lk_status lk_compose_device_begin(lk_compose_builder *builder, const lk_emulated_step *step);
-/* A call of the device's runtime, or of NCCL; own work before it is there already. */
+/* Add a call of the device's runtime, or of NCCL; own work before it was already added. */
 lk_status lk_compose_device_item(lk_compose_builder *builder, const lk_emulated_step *step,
                                  uint32_t i);
 lk_status lk_compose_device_name_streams(lk_compose_builder *builder);
 
 /* ---- the step graph (compose_graph.c) ---- */
 
-/* `progress`: lk_progress. The graph is the caller's. */
+/* `progress`: lk_progress. The caller owns the graph. */
 lk_status lk_compose_graph(lk_composer *composer, int progress, lk_compose_slower slower,
                            lk_graph **out);
 

@@ -1,7 +1,7 @@
-/* compose_device.c: what the ranks of the composed job put on their devices.
+/* compose_device.c: device work of the composed job's ranks.
  *
  *     kernels, copies    on their stream, as long as recorded; they begin no earlier than the host
- *                        has come to them
+ *                        has reached them
  *     NCCL               on its stream, as long as the cluster's links take
  *     a group of calls   together: sends, receives and collectives each in a row of their own,
  *                        which the stream waits for. Messages follow one another by communicator,
@@ -24,7 +24,7 @@ struct together {
 	uint32_t item, team;
 	unsigned kind, lane;
 	double seconds;
-	uint64_t key[3]; /* its place in the order of all ranks */
+	uint64_t key[3]; /* its position in the order of all ranks */
 };
 
 /* ---- streams ---- */
@@ -108,7 +108,7 @@ static const char *name_device_work(const lk_compose_builder *builder,
 	return item->name ? lk_intern_text(builder->composer->texts, item->name) : "kernels";
 }
 
-/* An operation of no length; its place in the block. */
+/* Add an operation of zero length; returns its place in the block. */
 static uint32_t add_stream_wait(lk_compose_builder *builder, uint8_t stream, uint32_t join,
                                 const uint32_t *deps, uint32_t count) {
 	return lk_graph_add(builder->graph, &(lk_op){.kind = LK_OP_WAIT,
@@ -140,7 +140,7 @@ static uint32_t join_of_stream(const lk_compose_builder *builder, uint32_t numbe
 	return at < 0 ? 0 : LK_JOIN(builder->device.at[at].stream);
 }
 
-/* A stream, or the host, waits for an event; LK_NONE: there is nothing to wait for. */
+/* Let a stream, or the host, wait for an event; LK_NONE: nothing to wait for. */
 static uint32_t add_event_wait(lk_compose_builder *builder, const lk_emulated_item *item,
                                uint8_t stream) {
 	uint32_t event = item->begun == LK_NONE ? LK_NONE : builder->device.event[item->begun];
@@ -180,7 +180,7 @@ static void add_device_call(lk_compose_builder *builder, const lk_emulated_item 
 
 /* ---- NCCL ---- */
 
-/* What an item is for this rank; false: nothing, of a communicator of one, or to itself. */
+/* Translate an item to this rank; false: nothing to do, in a communicator of one, or to itself. */
 static lk_status resolve_nccl_call(lk_compose_builder *builder, const lk_emulated_item *item,
                                    struct together *out, bool *something) {
 	const lk_job_member *member = &builder->member[item->group];
@@ -252,7 +252,7 @@ static lk_status list_group_calls(lk_compose_builder *builder, const lk_emulated
 	return LK_OK;
 }
 
-/* Item `last` ends a group of calls. */
+/* Add the group of calls that item `last` ends. */
 static lk_status add_nccl_group(lk_compose_builder *builder, const lk_emulated_step *step,
                                 uint32_t last, int at) {
 	LK_ASSERT(step->items.at[last].members > 1 && at >= 0 && at < builder->device.count);

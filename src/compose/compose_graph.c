@@ -1,5 +1,5 @@
 /* compose_graph.c: the job as a step graph: a program for each rank, of the items of its stand-in's
- * usual step.
+ * typical step.
  *
  *     own work             on the compute stream, as long as recorded
  *     reading, writing     the same, as copies
@@ -10,7 +10,7 @@
  *     devices              compose_device.c
  *
  * Collectives of a communicator are one team, the messages of a pair with one tag another; the k-th
- * synchronises with the k-th. Where the library progresses only while it is called, a non-blocking
+ * synchronises with the k-th. If the library progresses only while it is called, a non-blocking
  * collective starts when it is waited for. */
 #include <stdlib.h>
 #include <string.h>
@@ -35,7 +35,7 @@ static void add_own_work(lk_compose_builder *builder, const lk_emulated_item *it
 		                                      .phase = LK_PHASE_OTHER,
 		                                      .measured_ps = lk_compose_ps(item->files_ns * 1e-9)});
 	double own = item->asleep_ns + (item->own_ns - item->asleep_ns) * builder->slower.computing;
-	/* with a device, the host's work is no computation that another device would do faster */
+	/* with a device, the host's work is no computation that another device would speed up */
 	unsigned kind = builder->device.count ? LK_OP_HOST : LK_OP_ELEMENTWISE;
 	lk_graph_add(builder->graph,
 	             &(lk_op){.kind = (uint8_t)kind,
@@ -46,13 +46,13 @@ static void add_own_work(lk_compose_builder *builder, const lk_emulated_item *it
 	                      .measured_ps = lk_compose_ps(own * 1e-9 * builder->slower.own)});
 }
 
-/* Streams of things in flight: those of one team are done in order. */
+/* The stream of an operation in flight: those of one team are done in order. */
 static uint8_t choose_flight_stream(const lk_compose_builder *builder, uint32_t team) {
 	LK_ASSERT(builder->device.first > LK_COMPOSED_FLIGHTS);
 	return (uint8_t)(LK_COMPOSED_FLIGHTS + team % (builder->device.first - LK_COMPOSED_FLIGHTS));
 }
 
-/* What waits on the compute stream for an operation of another one. */
+/* Add a wait on the compute stream for an operation of another stream. */
 static void add_compute_wait(lk_compose_builder *builder, uint32_t op) {
 	LK_ASSERT(op < builder->graph->ops.count);
 	lk_graph_add(builder->graph, &(lk_op){.kind = LK_OP_WAIT,
@@ -68,8 +68,8 @@ static bool is_collective_item(const lk_emulated_item *item) {
 	       item->what != LK_WHAT_SENDRECV;
 }
 
-/* Whether own work since the collective before was shorter than that one: ranks come as unlike as
- * they left it. */
+/* Whether own work since the previous collective was shorter than that collective: then ranks
+ * arrive as staggered as they left it. */
 static bool follows_collective_closely(const lk_compose_builder *builder,
                                        const lk_emulated_item *item, const lk_job_member *member) {
 	const lk_emulated_step *step = &builder->composer->recorded.at[builder->recorded]->step;
@@ -98,7 +98,7 @@ static lk_status add_collective_item(lk_compose_builder *builder, const lk_emula
 	return LK_OK;
 }
 
-/* One direction of a message. `blocks`: the caller waits for it; else it is in flight. */
+/* Add one direction of a message. `blocks`: the caller waits for it; else it is in flight. */
 static lk_status add_message_item(lk_compose_builder *builder, const lk_emulated_item *item,
                                   int32_t peer, bool sends, bool blocks, uint32_t *op) {
 	uint32_t comm = 0, team = 0;
@@ -106,7 +106,7 @@ static lk_status add_message_item(lk_compose_builder *builder, const lk_emulated
 	                                &builder->member[item->group], peer);
 	*op = LK_NONE;
 	if (peer == LK_PEER_NOBODY || other < 0 || other == builder->rank)
-		return LK_OK; /* nobody, or itself */
+		return LK_OK; /* no peer, or itself */
 	LK_TRY(lk_compose_comm(builder, item->group, &comm));
 	LK_TRY(lk_compose_channel_team(builder, comm, sends ? builder->rank : other,
 	                               sends ? other : builder->rank, item->tag, &team));
@@ -115,7 +115,7 @@ static lk_status add_message_item(lk_compose_builder *builder, const lk_emulated
 		   bytes = (double)item->bytes;
 	double seconds = lk_compose_message_s(builder->composer, builder->rank, other, bytes);
 	bool small = bytes <= eager;
-	if (small && sends) /* it flies, whether somebody waits for it or not; then it is there */
+	if (small && sends) /* it leaves whether or not anybody waits for it */
 		lk_graph_add(builder->graph, &(lk_op){.kind = LK_OP_COPY,
 		                                      .stream = choose_flight_stream(builder, team),
 		                                      .join = LK_JOIN(LK_COMPOSED_OWN),
@@ -130,7 +130,7 @@ static lk_status add_message_item(lk_compose_builder *builder, const lk_emulated
 	return LK_OK;
 }
 
-/* Both directions at once: begun together, then waited for. */
+/* Both directions at once: started together, then waited for. */
 static lk_status add_exchange_item(lk_compose_builder *builder, const lk_emulated_item *item) {
 	uint32_t sent, received;
 	LK_TRY(add_message_item(builder, item, item->peer, true, false, &sent));
@@ -149,7 +149,7 @@ static lk_status add_posted_item(lk_compose_builder *builder, const lk_emulated_
 	                                               : LK_OK;
 }
 
-/* A collective that goes on in calls alone is done where it is waited for. */
+/* A collective that progresses only in calls is executed where it is waited for. */
 static lk_status add_completed_item(lk_compose_builder *builder, const lk_emulated_step *step,
                                     const lk_emulated_item *item) {
 	LK_ASSERT(item->begun == LK_NONE || item->begun < step->items.count);

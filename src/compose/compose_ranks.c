@@ -1,17 +1,18 @@
-/* compose_ranks.c: which recorded rank stands in for which rank of the job.
+/* compose_ranks.c: chooses the recorded rank that stands in for each rank of the job.
  *
- * A recorded rank q can stand in for r where everything fits: each message that q sends or
- * receives, translated to r, has a counterpart at its peer; every communicator that q communicates
- * in, translated to r, has members that do the same in it. What does not fit is left out until
- * nothing changes any more (arc consistency); of those that are left the nearest recorded rank
- * below r is taken, else the nearest above. Where these do not fit one another, they are chosen one
- * after another, and what each choice rules out is left out before the next.
+ * A recorded rank q can stand in for r if everything fits: each message that q sends or receives,
+ * translated to r, has a counterpart at its peer; every communicator that q uses, translated to r,
+ * has members that do the same in it. What does not fit is removed until nothing changes any more
+ * (arc consistency); of the remaining ones the nearest recorded rank below r is taken, else the
+ * nearest above. If these do not fit one another, they are chosen one after another, and what each
+ * choice rules out is removed before the next.
  *
- * Translating. A communicator's ranks are known where the recordings hold the division that it came
- * from (which has the other parts of a split). Else the recorded ranks' own pattern goes on:
- * size n, stride s, first rank a multiple of n s plus what is below s. A peer keeps its distance in
- * the communicator; around its end only where the recorded rank shifts, that is, receives from one
- * side what it sends to the other: else the ends of a pipeline would be taken for a ring. */
+ * Translation. A communicator's ranks are known if the recordings hold the division that it came
+ * from (which has the other parts of a split). Otherwise the recorded ranks' own pattern is
+ * extrapolated: size n, stride s, first rank a multiple of n s plus the remainder below s. A peer
+ * keeps its distance in the communicator; around its end only if the recorded rank shifts, that is,
+ * receives from one side what it sends to the other: otherwise the ends of a pipeline would be
+ * taken for a ring. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -19,20 +20,20 @@
 #include "compose/compose.h"
 #include "base/stats.h"
 
-/* What q does with one peer: all messages of one direction. */
+/* What q exchanges with one peer: all messages of one direction. */
 struct edge {
 	uint32_t group;
 	int32_t peer; /* in the communicator */
 	bool sends;
-	bool around;   /* a shift: what goes to one side comes from the other, so that it may go around
-	                  the end */
-	uint64_t what; /* of sizes and tags, whatever their order */
+	bool around;   /* a shift: what goes to one side comes from the other, so that it may wrap
+	                  around */
+	uint64_t what; /* hash of sizes and tags, in any order */
 };
 
 /* What q does in one communicator with all its members. */
 struct duty {
 	uint32_t group;
-	uint64_t what; /* in order */
+	uint64_t what; /* hash, in order */
 };
 
 struct doings {
@@ -45,7 +46,7 @@ struct searcher {
 	struct doings *doings; /* [recorded] */
 	bool *fits;            /* [world * recorded] */
 	uint32_t count;        /* recorded */
-	/* answers about communicators in this round, by hash */
+	/* cached answers about communicators in this round, by hash */
 	struct answer {
 		const int32_t *ranks;
 		uint64_t what;
@@ -66,7 +67,7 @@ static lk_status find_or_add_division(lk_composer *composer, uint64_t division,
 	return (*out)->member ? LK_OK : lk_oom(composer->err);
 }
 
-/* All parts of all divisions that the recordings have. */
+/* List all parts of all recorded divisions. */
 static lk_status list_recorded_divisions(lk_composer *composer) {
 	lk_job_division *division = NULL;
 	for (size_t q = 0; q < composer->recorded.count; q++) {
@@ -97,7 +98,7 @@ static lk_status find_or_add_pattern(lk_composer *composer, const lk_emulated_gr
 	return LK_OK;
 }
 
-/* The pattern of a group, gone on with. */
+/* Extrapolate the pattern of a group. */
 static lk_status extend_group_pattern(lk_composer *composer, const lk_emulated_group *group,
                                       int32_t rank, lk_job_member *out) {
 	int32_t n = group->size, stride = n > 1 ? group->ranks[1] - group->ranks[0] : 1;
@@ -148,7 +149,7 @@ static int32_t find_edge_peer(const struct searcher *searcher, uint32_t q, const
 	return lk_compose_peer(searcher->composer, q, edge->group, member, edge->peer);
 }
 
-/* ---- what recorded ranks do ---- */
+/* ---- behaviour of recorded ranks ---- */
 
 static lk_status add_message_edge(struct searcher *searcher, struct doings *doings,
                                   const lk_emulated_item *item, int32_t peer, bool sends) {
@@ -248,7 +249,7 @@ static lk_status has_other_end(struct searcher *searcher, int32_t peer, int32_t 
 	return LK_OK;
 }
 
-/* Whether some stand-in of a rank does this in the communicator. */
+/* Whether some stand-in of a rank does the same in the communicator. */
 static lk_status rank_takes_part(struct searcher *searcher, int32_t rank, const lk_job_member *comm,
                                  uint64_t what, bool *out) {
 	*out = false;
@@ -302,7 +303,7 @@ static lk_status stand_in_still_fits(struct searcher *searcher, int32_t rank, ui
 	return LK_OK;
 }
 
-/* The only one that fits; LK_NONE: there are more, or none. */
+/* The only stand-in that fits; LK_NONE: several, or none. */
 static uint32_t only_stand_in_of(const struct searcher *searcher, int32_t rank) {
 	uint32_t found = LK_NONE, count = 0;
 	for (uint32_t q = 0; q < searcher->count; q++)
@@ -391,7 +392,7 @@ static lk_status take_nearest_stand_ins(struct searcher *searcher) {
 	return first < 0 ? LK_OK : fail_no_stand_in(searcher, first);
 }
 
-/* Whether the chosen ones have the other ends of all their messages. */
+/* Whether the chosen stand-ins have the other ends of all their messages. */
 static lk_status check_stand_in_choice(struct searcher *searcher, bool *out) {
 	*out = true;
 	for (int32_t rank = 0; rank < searcher->composer->world && *out; rank++) {

@@ -18,7 +18,7 @@ void lk_emulated_rank_free(lk_emulated_rank *rank) {
 	free(rank);
 }
 
-/* What the step uses; its device's times must be there. */
+/* Note what the step uses; times of its device are required. */
 static lk_status note_device_use(lk_composer *composer, const lk_emulated_rank *rank) {
 	const lk_emulated_step *step = &rank->step;
 	for (size_t i = 0; i < step->items.count; i++) {

@@ -18,7 +18,7 @@ int64_t lk_compose_ps(double seconds) {
 
 /* ---- communicators and channels ---- */
 
-/* Tables that are at most half full. */
+/* Keep tables at most half full. */
 static lk_status grow_composed_tables(lk_compose_builder *builder) {
 	size_t size = builder->table ? builder->table * 2 : 1 << 12;
 	free(builder->channel_at);

@@ -1,5 +1,5 @@
-/* compose_time.c: how long communication of MPI and of NCCL takes on the cluster, and what ranks on
- * one machine take from one another. Ranks are placed in order, so many to a node. Formulas:
+/* compose_time.c: times of MPI and NCCL communication on the cluster, and the contention of ranks
+ * on one machine. Ranks are placed in order, with a fixed number per node. Formulas:
  * docs/method/stalls.md, "Composing a job". */
 #include <math.h>
 
@@ -13,16 +13,16 @@ static int node_of_rank(const lk_composer *composer, int32_t rank) {
 	return rank / composer->ranks_per_node;
 }
 
-/* A group as the network sees it: nodes that it touches, and how many of its kind leave a node at
- * the same time, for which all ranks of a node are taken to do alike. */
+/* A group in the network: its nodes, and how many of its kind leave a node at the same time,
+ * assuming that all ranks of a node do alike. */
 static lk_group_shape group_shape_of(const lk_composer *composer, const int32_t *ranks,
                                      int32_t size) {
 	LK_ASSERT(size > 0);
 	int nodes = 0, low = node_of_rank(composer, ranks[0]), high = low, last = -1;
 	for (int32_t i = 0; i < size; i++) {
 		int node = node_of_rank(composer, ranks[i]);
-		nodes += node != last; /* lists are runs by node, nearly always; else too many are counted,
-		                          at most the ranks */
+		nodes += node != last; /* lists are nearly always in runs by node; otherwise too many are
+		                          counted, at most the ranks */
 		last = node;
 		if (node < low) low = node;
 		if (node > high) high = node;
@@ -43,8 +43,7 @@ static lk_coll_kind collective_kind_of(unsigned what) {
 	case LK_WHAT_REDUCE: return LK_COLL_REDUCE;
 	case LK_WHAT_BROADCAST: return LK_COLL_BROADCAST;
 	case LK_WHAT_ALLGATHER: return LK_COLL_ALLGATHER;
-	/* a root that is sent, or sends, all of it: what goes through its link is what an all-gather
-	 * moves */
+	/* a root that receives, or sends, everything: its link carries as much as in an all-gather */
 	case LK_WHAT_GATHER:
 	case LK_WHAT_SCATTER: return LK_COLL_ALLGATHER;
 	case LK_WHAT_REDUCESCATTER: return LK_COLL_REDUCESCATTER;
@@ -53,7 +52,7 @@ static lk_coll_kind collective_kind_of(unsigned what) {
 	}
 }
 
-/* Ranks that are more than the cores of their machine take turns. */
+/* Ranks exceeding the cores of their machine take turns. */
 static double turns_on_cores(const lk_device *device, double ranks) {
 	return device->arch == LK_ARCH_CPU && device->sms > 0 ? fmax(1, ranks / device->sms) : 1;
 }
@@ -62,9 +61,9 @@ static int ranks_sharing_machine(const lk_composer *composer) {
 	return composer->request->shared ? composer->request->shared : composer->ranks_per_node;
 }
 
-/* What ranks do for a collective inside of a machine (copying, adding, asking whether others are
- * there) takes processors. All ranks of the machine are in such a call at the same time, so that
- * their parts are done in turns as well; those in which it was measured are in its time already. */
+/* Work of ranks for a collective inside a machine (copying, adding, polling) takes processors. All
+ * ranks of the machine are in such a call at the same time, so that work takes turns as well; turns
+ * at the time of measurement are already in its time. */
 static double collective_turns(const lk_composer *composer, lk_coll_kind kind,
                                const lk_group_shape *shape) {
 	const lk_device *device = composer->cluster.node[0].device;
@@ -79,7 +78,7 @@ static double collective_turns(const lk_composer *composer, lk_coll_kind kind,
 
 double lk_compose_collective_s(const lk_composer *composer, const lk_emulated_item *item,
                                const int32_t *ranks, int32_t size, bool after_another) {
-	/* a barrier, and what moves no bytes, is an all-reduce of nothing */
+	/* a barrier, or a collective without bytes, is an empty all-reduce */
 	double bytes = item->bytes > 0 ? (double)item->bytes : 1;
 	if (size < 2) return 0;
 	lk_group_shape shape = group_shape_of(composer, ranks, size);
@@ -108,8 +107,7 @@ double lk_compose_nccl_s(const lk_composer *composer, const lk_emulated_item *it
 	    .seconds;
 }
 
-/* All ranks of a node are taken to send at the same time, as everywhere where GPUs' messages are
- * priced. */
+/* All ranks of a node are assumed to send at the same time, as everywhere for messages of GPUs. */
 double lk_compose_nccl_message_s(const lk_composer *composer, int32_t from, int32_t to,
                                  double bytes) {
 	LK_ASSERT(from != to && bytes >= 0);
@@ -127,7 +125,7 @@ void lk_compose_contention(lk_composer *composer, double *low, double *high, con
 	*why = NULL;
 	if (device->arch != LK_ARCH_CPU || shared < 2) return;
 	double turns = turns_on_cores(device, shared);
-	/* of what memory limits, each gets its share of what all cores together stream; one core alone
+	/* if memory is the limit, each gets its share of the rate of all cores together; one core alone
 	 * streams one_core */
 	double busy = cores > 0 ? fmin(shared, cores) : shared,
 		   one_core = composer->messages.one_core_rate, all = device->stream_rate;

@@ -1,6 +1,6 @@
-/* emulated_device.c: calls of a device's runtime joined with the work that they put on streams, by
- * its serial numbers. Launches that were recorded as several calls, and kernels that were timed one
- * by one, are one piece where they have one number. */
+/* emulated_device.c: joins calls of a device's runtime with the work that they put on streams, by
+ * its serial numbers. Launches recorded as several calls, and kernels timed one by one, are one
+ * piece if they share a number. */
 #include "compose/compose.h"
 #include "base/sort.h"
 
@@ -34,7 +34,7 @@ static const lk_emulated_work *find_emulated_work(const lk_emulated_device *devi
 	           : NULL;
 }
 
-/* What one record says of its serial; false: nothing. */
+/* Read what one record states about its serial; false: nothing. */
 static bool measured_part_of(const lk_recorded_run *run, uint32_t i, lk_emulated_work *out) {
 	const lk_record_entry *entry = &run->calls.at[i].record;
 	if (run->calls.at[i].process || !entry->device.serial) return false;

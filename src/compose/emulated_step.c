@@ -1,5 +1,5 @@
-/* emulated_step.c: of the steps of a recording, the sequence of calls that most of them have; then,
- * over these, medians of the own work before each call and of the work that it put on a device's
+/* emulated_step.c: finds the most frequent sequence of calls among the steps of a recording; then,
+ * over these steps, medians of the own work before each call and of its work on a device's
  * stream. */
 #include "base/arena.h"
 #include "compose/compose.h"
@@ -23,13 +23,14 @@ struct reader {
 	const lk_recorded_run *run;
 	lk_emulated_step *out;
 	lk_recorded_steps steps;
-	LK_VEC(uint32_t) call; /* of the step that is looked at: calls of the run */
-	/* of each: own work before it, what of that no thread computed, files, work on its stream */
+	LK_VEC(uint32_t) call; /* of the current step: calls of the run */
+	/* of each: own work before it, its part without any thread computing, files, work on its
+	 * stream */
 	LK_VEC(double) own, asleep, files, work;
 	LK_VEC(struct queue_note) queue;
-	double queued; /* nanoseconds that were taken off own work, of all steps that were collected */
+	double queued; /* nanoseconds taken off own work, over all collected steps */
 	lk_emulated_device device;
-	uint32_t *item_of; /* [calls of the run] its place among `call` */
+	uint32_t *item_of; /* [calls of the run] its index in `call` */
 	lk_error *err;
 };
 
@@ -40,7 +41,7 @@ static lk_status fail_recording(const struct reader *reader, const char *what, c
 
 /* ---- communicators ---- */
 
-/* "[0, 1, 2]", of large ones also first:last:stride. */
+/* Read "[0, 1, 2]"; large lists also use first:last:stride. */
 static bool read_rank_list(const char *text, int32_t world, int32_t size, int32_t *out) {
 	LK_ASSERT(world > 0 && size > 0 && size <= world);
 	int32_t count = 0;
@@ -80,7 +81,7 @@ static lk_status add_emulated_group(struct reader *reader, const lk_recorded_nam
 	                             .size = name->size,
 	                             .ranks = LK_ARRAY(&out->arena, int32_t, name->size)};
 	if (!group->ranks) return lk_oom(reader->err);
-	/* those of NCCL have no division: each is one of its own */
+	/* NCCL's have no division: each is its own */
 	if (!group->division)
 		group->division = lk_hash64((uint64_t)(uint32_t)out->rank << 32 | group->number) | 1;
 	if (!read_rank_list(lk_intern_text(reader->run->texts, name->name), out->world, group->size,
@@ -112,7 +113,7 @@ static uint32_t find_emulated_group(const lk_emulated_step *step, uint32_t numbe
 
 /* ---- one step ---- */
 
-/* Of MPI what the main thread does; what is put on streams may come from any. */
+/* For MPI, calls of the main thread; work on streams may come from any. */
 static bool is_step_communication(const lk_recorded_run *run, const lk_recorded_call *call) {
 	const lk_record_entry *record = &call->record;
 	if (call->process || record->kind != LK_RECORD_COMM) return false;
@@ -144,8 +145,8 @@ static size_t find_first_call_from(const lk_recorded_run *run, int64_t ns) {
 	return low;
 }
 
-/* How long the process had computed at a moment, a straight line between what was recorded; NAN
- * before the first record and after the last. */
+/* How long the process had computed at a moment, interpolated between records; NAN before the first
+ * record and after the last. */
 static double processor_ns_at(const lk_recorded_run *run, int64_t ns) {
 	size_t low = 0, high = run->processor.count;
 	while (low < high) {
@@ -160,15 +161,14 @@ static double processor_ns_at(const lk_recorded_run *run, int64_t ns) {
 	return (double)before->bytes + share * (double)(after->bytes - before->bytes);
 }
 
-/* Of `own` nanoseconds before `until`, those in which no thread computed; 0 where it is not known.
- */
+/* Of `own` nanoseconds before `until`, those without any thread computing; 0 if unknown. */
 static double asleep_ns(const lk_recorded_run *run, int64_t since, int64_t until, double own) {
 	double computed = processor_ns_at(run, until) - processor_ns_at(run, since);
 	return isnan(computed) ? 0 : fmax(0, own - fmax(0, computed));
 }
 
-/* What of the queue was recorded: every few milliseconds, where calls of communication begin and
- * end. */
+/* Read the recorded queue times: every few milliseconds, at begin and end of communication
+ * calls. */
 static lk_status read_queue(struct reader *reader) {
 	const lk_recorded_run *run = reader->run;
 	if (run->head.version < LK_RECORDING_THREAD_USE) return LK_OK;
@@ -184,7 +184,7 @@ static lk_status read_queue(struct reader *reader) {
 	return LK_OK;
 }
 
-/* A straight line between notes; what was before the first and after the last is not known. */
+/* Interpolated between notes; before the first and after the last it is unknown. */
 static double queued_ns_at(const struct reader *reader, int64_t ns) {
 	size_t low = 0, high = reader->queue.count;
 	while (low < high) {
@@ -199,16 +199,16 @@ static double queued_ns_at(const struct reader *reader, int64_t ns) {
 	       share * ((double)after->queued_ns - (double)before->queued_ns);
 }
 
-/* Of own work in which no thread computed, the time in which the main one waited for a processor
- * that other programs used: the job's machines do not have them. */
+/* Time of own work without any thread computing in which the main thread waited for a processor
+ * used by other programs: the job's machines do not have them. */
 static double preempted_ns(const struct reader *reader, int64_t since, int64_t until,
                            double asleep) {
 	double queued = queued_ns_at(reader, until) - queued_ns_at(reader, since);
 	return isnan(queued) ? 0 : fmin(asleep, fmax(0, queued));
 }
 
-/* Puts call `i` among those of the step. What it put on a stream begins when it was called: the
- * time in it is own work before what follows. */
+/* Add call `i` to the step. Work that it put on a stream begins at the call: the time in the call
+ * is own work before the next one. */
 static lk_status add_step_call(struct reader *reader, uint32_t i, double *files, int64_t *since) {
 	const lk_record_entry *record = &reader->run->calls.at[i].record;
 	bool goes_on =
@@ -232,8 +232,8 @@ static lk_status add_step_call(struct reader *reader, uint32_t i, double *files,
 	return LK_OK;
 }
 
-/* The calls of step `s`, and the own work and files before each. What follows the last call belongs
- * to the next step. */
+/* Collect the calls of step `s`, and the own work and files before each. Work after the last call
+ * belongs to the next step. */
 static lk_status collect_step_calls(struct reader *reader, size_t s) {
 	LK_ASSERT(s + 1 < reader->steps.begin.count);
 	const lk_recorded_run *run = reader->run;
@@ -252,7 +252,7 @@ static lk_status collect_step_calls(struct reader *reader, size_t s) {
 	return LK_OK;
 }
 
-/* How many items before item `i` the call is that it waits for; 0 none of this step. */
+/* Distance in items from item `i` back to the call that it waits for; 0: none in this step. */
 static uint64_t items_since_awaited(const struct reader *reader, size_t i) {
 	LK_ASSERT(i < reader->call.count);
 	uint32_t call = reader->call.at[i], of = reader->run->calls.at[call].done;
@@ -355,7 +355,7 @@ static void add_device_item(struct reader *reader, size_t i, lk_emulated_item *i
 	if (awaited != LK_NONE) item->on = reader->run->calls.at[awaited].record.device.stream;
 }
 
-/* Calls of a group reach their stream together. */
+/* Mark calls of a group, which reach their stream together. */
 static void join_nccl_groups(struct reader *reader) {
 	for (size_t i = reader->call.count; i-- > 0;) {
 		lk_emulated_item *item = &reader->out->items.at[i];
@@ -396,10 +396,10 @@ static lk_status add_step_items(struct reader *reader) {
 
 /* ---- times ---- */
 
-/* Of each item in every usual step: [item * count + step]. */
+/* Of each item in every typical step: [item * count + step]. */
 struct times {
-	size_t count;                                         /* usual steps */
-	double *own, *asleep, *files, *work, *whole, *device; /* the last two of whole steps */
+	size_t count;                                         /* typical steps */
+	double *own, *asleep, *files, *work, *whole, *device; /* the last two are of whole steps */
 };
 
 static bool allocate_step_times(struct times *times, size_t items, size_t count) {
@@ -424,7 +424,7 @@ static void free_step_times(struct times *times) {
 	free(times->device);
 }
 
-/* Of what was timed; NAN where nothing was. */
+/* The median of the timed ones; NAN if none was timed. */
 static double median_known_work(double *work, size_t count) {
 	size_t known = 0;
 	for (size_t i = 0; i < count; i++)
@@ -448,7 +448,7 @@ static void set_item_times(lk_emulated_step *out, size_t i, struct times *times)
 	else out->device_ns += item->work_ns;
 }
 
-/* Work before item `i`, and on its stream, in every usual step. */
+/* Work before item `i`, and on its stream, in every typical step. */
 static lk_status fill_item_times(struct reader *reader, const uint64_t *hash, uint64_t usual) {
 	size_t items = reader->out->items.count, at = 0;
 	struct times t;
@@ -480,7 +480,7 @@ static lk_status fill_item_times(struct reader *reader, const uint64_t *hash, ui
 	return status;
 }
 
-/* Own work of all steps, whatever they communicate, beyond so many usual ones. */
+/* Own work of all steps, of any sequence, beyond as many typical ones. */
 static lk_status find_extra_time(struct reader *reader) {
 	double all = 0;
 	reader->queued = 0;
@@ -504,7 +504,7 @@ static lk_status read_emulated_step(struct reader *reader) {
 		return fail_recording(
 			reader, "has no steps",
 			"record more of them, or name what begins one with record --step-marker");
-	/* where the first one begins is not known, and it warms up */
+	/* the first step's begin is unknown, and it warms up */
 	if (reader->steps.begin.count > FEWEST_STEPS + 1)
 		memmove(reader->steps.begin.at, reader->steps.begin.at + 1,
 		        --reader->steps.begin.count * sizeof *reader->steps.begin.at);

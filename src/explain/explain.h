@@ -99,7 +99,7 @@ typedef struct lk_rank_comm {
 	int64_t exposed_ns;      /* exposed time that it alone causes */
 	int64_t exposed_wait_ns; /* ... before the last rank arrived */
 	int64_t last_ns;         /* the last rank's arrival on this rank's clock; INT64_MIN: not
-	                          matched */
+	                            matched */
 	uint32_t last_capture;   /* of which capture */
 } lk_rank_comm;
 

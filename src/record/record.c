@@ -1,4 +1,4 @@
-/* record.c: runs a command with the probe, then says what the recordings hold. */
+/* record.c: runs a command with the probe, then summarises its recordings. */
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
@@ -24,18 +24,18 @@ struct record_work {
 	lk_record_answer result;
 	LK_VEC(lk_record_process) processes;
 	LK_VEC(lk_record_file) files;
-	lk_intern *paths; /* of the files; a path's place among them is its number - 1 */
+	lk_intern *paths; /* of the files; a path's number is its index + 1 */
 	lk_record_scratch scratch;
 	lk_arena arena;
 	int unbegun;           /* processes that could not begin their recording */
 	char folder[PATH_MAX]; /* absolute */
-	int locked;            /* the folder, open and locked as long as it is recorded into; -1 */
+	int locked;            /* the folder, open and locked while it is recorded into; -1 */
 };
 
 /* ---- the folder ---- */
 
-/* Of two that record into one empty folder the second one is refused. File systems without locks
- * have none. */
+/* Lock the folder, so that of two commands that record into one empty folder the second is refused.
+ * File systems without locks cannot do this. */
 static lk_status lock_recording_folder(struct record_work *work, const char *out, lk_error *err) {
 	work->locked = open(work->folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (work->locked < 0 || flock(work->locked, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK)
@@ -65,7 +65,7 @@ static lk_status make_recording_folder(struct record_work *work, const char *out
 	return lk_hint(err, "remove it, or name another one with --out");
 }
 
-/* ---- what a process did ---- */
+/* ---- summary of a process ---- */
 
 static void add_device_times(lk_record_process *process, const lk_record_entry *entry,
                              double seconds) {
@@ -221,7 +221,7 @@ static lk_status add_recorded_process(void *context, const char *path, lk_error 
 	return status;
 }
 
-/* By rank, then by path; forked ones, which have ranks of their own, after all others. */
+/* By rank, then by path; forked processes, which have ranks of their own, come last. */
 static int compare_processes(const void *a, const void *b) {
 	const lk_record_process *x = a, *y = b;
 	if (x->forked != y->forked) return x->forked ? 1 : -1;
@@ -229,9 +229,9 @@ static int compare_processes(const void *a, const void *b) {
 	return strcmp(x->path, y->path);
 }
 
-/* ---- why not more ---- */
+/* ---- missing calls ---- */
 
-/* Whether what was to be left out went over sockets. */
+/* Whether communication that should have been left out went over sockets. */
 static bool null_mode_saw_sockets(const struct record_work *work) {
 	bool sockets = false, left_out = false;
 	for (size_t i = 0; i < work->processes.count; i++) {
@@ -265,7 +265,7 @@ static const char *explain_dropped_calls(struct record_work *work, uint64_t drop
 	                       lk_noun(dropped, "call was", "calls were"), why ? why : "", remedy);
 }
 
-/* The first of the names in --program that no process had; NULL: each had one. */
+/* The first name in --program that no process had; NULL: all were seen. */
 static const char *find_unseen_program(struct record_work *work, const lk_record_request *request) {
 	for (const char *at = request->program; at && *at;) {
 		size_t length = strcspn(at, ",");
@@ -297,7 +297,7 @@ static const char *explain_missing_steps(struct record_work *work,
 		comms += process->comms;
 		steps += process->steps;
 	}
-	work->result.dropped = dropped + (uint64_t)work->unbegun; /* one call of each at the least */
+	work->result.dropped = dropped + (uint64_t)work->unbegun; /* at least one call each */
 	if (work->unbegun)
 		return lk_arena_printf(&work->arena,
 		                       "%d %s could not begin a recording: its disk is full, or your quota "
@@ -325,9 +325,9 @@ static const char *explain_missing_steps(struct record_work *work,
 	return "";
 }
 
-/* ---- the question ---- */
+/* ---- the request ---- */
 
-/* Runs the command. An error: it did not run, or not to its end. */
+/* Run the command. An error means that it did not run, or not to its end. */
 static lk_status run_recorded_command(struct record_work *work, const lk_record_request *request,
                                       const char *out, lk_run_end *end, lk_error *err) {
 	bool made = access(out, F_OK) != 0;
@@ -383,7 +383,7 @@ static lk_status sum_up_recordings(struct record_work *work, const lk_record_req
 	return answer->reason && answer->store_wrong ? LK_OK : lk_oom(err);
 }
 
-/* Nothing is printed that contradicts itself: whatever made it is a defect of lockstep. */
+/* An answer that contradicts itself is a defect of lockstep and is not printed. */
 static const char *record_check(const lk_record_answer *answer) {
 	for (int i = 0; i < answer->count; i++) {
 		const lk_record_process *process = &answer->processes[i];
@@ -428,7 +428,7 @@ lk_status lk_record(const lk_record_request *request, lk_record_answer **out, lk
 		lk_record_free(answer);
 		return status;
 	}
-	/* From here on nothing takes away how the command ended. */
+	/* From here on the command's end is always reported. */
 	set_command_end(answer, &end);
 	if (sum_up_recordings(work, &own, &end, &answer->failure) == LK_OK)
 		answer->failed_check = lk_failed_check(record_check(answer));

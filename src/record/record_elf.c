@@ -1,5 +1,5 @@
-/* record_elf.c: the needed libraries and the loader of an ELF file of 64 bits in this machine's
- * byte order. Any bytes are read: offsets that lie outside make it a file that needs nothing. */
+/* record_elf.c: the needed libraries and the loader of a 64-bit ELF file in this machine's byte
+ * order. Any bytes may be read: with offsets outside the file it needs nothing. */
 #include "record/record.h"
 
 #include <elf.h>
@@ -15,7 +15,7 @@ static bool read_elf_at(FILE *file, uint64_t at, void *to, size_t size) {
 	       fread(to, 1, size, file) == size;
 }
 
-/* Where an address of memory lies in the file; 0 nowhere. */
+/* The file offset of a memory address; 0: none. */
 static uint64_t offset_of_address(FILE *file, const Elf64_Ehdr *head, uint64_t address) {
 	Elf64_Phdr part;
 	for (unsigned i = 0; i < head->e_phnum && i < MOST_HEADERS; i++) {
@@ -27,7 +27,7 @@ static uint64_t offset_of_address(FILE *file, const Elf64_Ehdr *head, uint64_t a
 	return 0;
 }
 
-/* Also whether it is such a file at all. */
+/* Also checks whether it is such a file at all. */
 static bool find_segment(FILE *file, uint32_t type, Elf64_Ehdr *head, Elf64_Phdr *out) {
 	if (!read_elf_at(file, 0, head, sizeof *head) || memcmp(head->e_ident, ELFMAG, SELFMAG) != 0 ||
 	    head->e_ident[EI_CLASS] != ELFCLASS64)

@@ -1,4 +1,5 @@
-/* record_emulated.c: a command as one emulated rank after another, each a process of its own. */
+/* record_emulated.c: runs a command as one emulated rank after another, each a process of its
+ * own. */
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -65,7 +66,7 @@ static lk_status list_ranks_to_run(const lk_record_request *request, rank_list *
 
 /* ---- the request ---- */
 
-/* A rule of its own, or a file with bytes. */
+/* Check a fill rule: one of the known rules, or a file with bytes. */
 static lk_status check_fill_rule(const char *fill, lk_error *err) {
 	static const char *const rules[] = {"numbers", "random", "zeros"};
 	struct stat info;
@@ -79,7 +80,7 @@ static lk_status check_fill_rule(const char *fill, lk_error *err) {
 	return lk_hint(err, "give numbers, random, zeros or the name of a file");
 }
 
-/* "4,/2": blocks of so many ranks, or every so many-th rank; an empty one is inferred. */
+/* "4,/2": blocks of 4 ranks, then every second rank; an empty item is inferred. */
 static lk_status check_splits(const lk_record_request *request, lk_error *err) {
 	size_t length = 0;
 	for (const char *at = request->splits; at; at = at[length] ? at + length + 1 : NULL) {
@@ -137,8 +138,8 @@ lk_status lk_record_check_emulated(lk_record_request *request, lk_error *err) {
 
 /* ---- the runs ---- */
 
-/* Where PyTorch finds the store of the absent ranks, which it takes for that of torchrun's agent:
- * so that rank 0 asks it too, instead of serving one itself. */
+/* Set where PyTorch finds the store of the absent ranks. It takes the store for that of torchrun's
+ * agent, so that rank 0 asks it too, instead of serving one itself. */
 static lk_status set_store_address(const lk_store_server *store, lk_arena *arena,
                                    lk_record_settings *settings, lk_error *err) {
 	LK_TRY(lk_record_set(settings, "MASTER_ADDR", "127.0.0.1", err));

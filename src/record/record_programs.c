@@ -1,4 +1,4 @@
-/* record_programs.c: the programs of a command: which of them is recorded, which MPI it uses. */
+/* record_programs.c: the programs of a command: which one is recorded, which MPI it uses. */
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -15,7 +15,7 @@ static const char *base_name_of_program(const char *path) {
 	return slash ? slash + 1 : path;
 }
 
-/* Programs that start others and do no work of their own. */
+/* Programs that only start others. */
 static bool is_launcher_name(const char *name) {
 	static const char *const names[] = {"mpirun",
 	                                    "mpiexec",
@@ -90,7 +90,7 @@ const char *lk_record_programs(const lk_record_request *request, char room[LK_PR
 	const char *interpreter = file ? find_interpreter(path, room) : NULL;
 	const char *own = base_name_of_program(request->command[0]);
 	if (is_launcher_name(own)) return NULL;
-	/* a script of a shell may choose the program of its own name, as pyenv's python3 does */
+	/* a shell script may choose the program of its own name, as pyenv's python3 does */
 	return interpreter && !is_launcher_name(interpreter) ? interpreter : own;
 }
 

@@ -1,5 +1,5 @@
-/* record_run.c: a command in a process group of its own: its start, its end, and what ends it
- * before. Signals are waited for, not handled, so that nothing global is kept. */
+/* record_run.c: runs a command in a process group of its own: starts it, waits, and ends it early
+ * if needed. Signals are waited for, not handled, so that no global state is needed. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -14,10 +14,10 @@
 #include "record/record.h"
 #include "base/check.h"
 
-/* How often steps are counted, at most; which share of the time that may take; how long a command
- * may take to end after SIGTERM. */
+/* Least time between two counts of steps; share of the time that counting may take; time that a
+ * command may take to end after SIGTERM. */
 static const double LOOK_S = 0.25, LOOK_SHARE = 0.02, GRACE_S = 5;
-/* How much of the time until a step is due passes before the next look, while it is further away
+/* Share of the time until the next step that passes before the next look, while it is further away
  * than NEAR_S. */
 static const double NEARLY = 0.6, NEAR_S = 0.1;
 
@@ -26,15 +26,15 @@ struct runner {
 	const char *folder;
 	pid_t child;
 	sigset_t watched, before;     /* signals */
-	struct sigaction child_ended; /* what the caller does at SIGCHLD */
-	double begin, asked;          /* when it got SIGTERM; 0 not yet */
-	double next_look;             /* for steps */
+	struct sigaction child_ended; /* the caller's handling of SIGCHLD */
+	double begin, asked;          /* asked: when it got SIGTERM; 0 not yet */
+	double next_look;             /* for counting steps */
 	lk_run_end *out;
 };
 
 /* ---- the start ---- */
 
-/* Nothing comes in, and what is printed goes to a file. */
+/* Close the input, and redirect output to a file. */
 static bool redirect_standard_streams(const char *output) {
 	int in = open("/dev/null", O_RDONLY | O_CLOEXEC),
 		out = open(output, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
@@ -42,7 +42,7 @@ static bool redirect_standard_streams(const char *output) {
 	       dup2(out, STDERR_FILENO) == 2;
 }
 
-/* The child: never returns. What goes wrong is written to the pipe. */
+/* The child: never returns. Errors are written to the pipe. */
 static _Noreturn void exec_command(const struct runner *runner, const lk_record_settings *settings,
                                    char **words, int pipe) {
 	LK_ASSERT(words[0] != NULL && pipe >= 0);
@@ -50,7 +50,7 @@ static _Noreturn void exec_command(const struct runner *runner, const lk_record_
 	setpgid(0, 0);
 	sigaction(SIGCHLD, &runner->child_ended, NULL);
 	sigprocmask(SIG_SETMASK, &runner->before, NULL);
-	bool set = true; /* without one of them the command would run unrecorded */
+	bool set = true; /* without every setting the command would run unrecorded */
 	for (; more && *more; more++) set = set && putenv((char *)(uintptr_t)*more) == 0;
 	for (size_t i = 0; i < settings->count; i++)
 		set = set && setenv(settings->at[i].name, settings->at[i].value, 1) == 0;
@@ -68,7 +68,7 @@ static lk_status fail_start(const char *command, int code, lk_error *err) {
 	           : err->status;
 }
 
-/* The group gets the terminal, as a shell would give it. */
+/* Give the terminal to the group, like a shell. */
 static void hand_over_terminal(pid_t group) {
 	if (isatty(STDIN_FILENO) && tcgetpgrp(STDIN_FILENO) == getpgrp())
 		tcsetpgrp(STDIN_FILENO, group);
@@ -124,7 +124,7 @@ static pid_t parent_of_process(pid_t process) {
 	return name_ends && strlen(name_ends) > 4 ? (pid_t)strtol(name_ends + 3, NULL, 10) : 0;
 }
 
-/* What the command has started, in groups of their own too: launchers take their time to pass
+/* Signal the command's descendants, also those in their own groups: launchers are slow to pass
  * signals on. */
 static void signal_descendants(pid_t ancestor, int signal) {
 	enum { DEEPEST = 64 };
@@ -147,8 +147,8 @@ static void request_end(struct runner *runner, lk_record_end why) {
 	runner->out->end = why;
 }
 
-/* Once steps are known, the next look is when the last one is due, a little earlier while that is
- * far. */
+/* Count steps. Once their time is known, the next look is when the last one is due, or a little
+ * earlier while that is far. */
 static void look_for_enough_steps(struct runner *runner, double at) {
 	double step_s = 0;
 	int left = runner->request->steps -
@@ -177,7 +177,7 @@ static void check_limits(struct runner *runner) {
 	}
 }
 
-/* Until the next signal, or the next moment at which something is to be looked at. */
+/* The time until the next thing to look at, unless a signal comes first. */
 static struct timespec next_pause(const struct runner *runner) {
 	double wait = runner->request->steps > 0 || runner->asked > 0 ? LOOK_S : 1,
 		   left = runner->begin + runner->request->time_limit - lk_clock_s();
@@ -196,7 +196,7 @@ static void wait_for_command(struct runner *runner) {
 		if (signal > 0 && signal != SIGCHLD) kill(-runner->child, signal);
 		check_limits(runner);
 	}
-	/* what a command that was stopped left running */
+	/* end what a stopped command left running */
 	if (runner->out->end != LK_RECORD_ENDED) kill(-runner->child, SIGKILL);
 }
 
@@ -207,7 +207,7 @@ static lk_status run_with_signals_blocked(struct runner *runner, const lk_record
 	for (size_t i = 0; i < sizeof signals / sizeof *signals; i++)
 		sigaddset(&runner->watched, signals[i]);
 	sigprocmask(SIG_BLOCK, &runner->watched, &runner->before);
-	/* A caller that ignores it would never hear how the command ended. */
+	/* If the caller ignored SIGCHLD, the command's end would never be reported. */
 	sigaction(SIGCHLD, &(struct sigaction){.sa_handler = SIG_DFL}, &runner->child_ended);
 	sigdelset(&runner->watched, SIGTTOU);
 	runner->begin = lk_clock_s();

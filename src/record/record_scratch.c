@@ -1,6 +1,5 @@
-/* record_scratch.c: the folder that gets what an overlaid run writes
- * (lib/recorder/overlay/overlay.h has its layout): made before, summed up and removed afterwards.
- */
+/* record_scratch.c: the folder for an overlaid run's writes (layout in
+ * src/recorder/overlay/overlay.h): made before, summed up and removed afterwards. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -16,7 +15,7 @@
 #include "base/text.h"
 #include "base/sort.h"
 
-/* TMPDIR lies in it, and programs put sockets there, whose paths may have 107 bytes. */
+/* TMPDIR is inside, and programs put sockets there, whose paths are limited to 107 bytes. */
 enum {
 	LONGEST_SCRATCH = 60,
 	STATE_BYTES = 4096,
@@ -96,7 +95,7 @@ lk_status lk_record_scratch_open(const lk_record_request *request, const char *f
 typedef lk_status (*visitor)(void *context, const char *path, const struct stat *info,
                              lk_error *err);
 
-/* Files and folders, those within a folder before it. */
+/* Visit files and folders, a folder after its contents. */
 static lk_status visit_scratch_tree(const char *path, int depth, visitor visit, void *context,
                                     lk_error *err) {
 	struct stat info;
@@ -138,7 +137,7 @@ void lk_record_scratch_free(lk_record_scratch *scratch) {
 
 struct summing {
 	lk_record_scratch *scratch;
-	size_t skipped; /* of a path: SCRATCH/over */
+	size_t skipped; /* prefix of a path: SCRATCH/over */
 	lk_arena *arena;
 };
 
@@ -160,7 +159,7 @@ static lk_status add_written_file(void *context, const char *path, const struct 
 	return add_scratch_change(summing, path + summing->skipped, false, (double)info->st_size, err);
 }
 
-/* A mark lies in a folder of the deleted file's name; one that was written again is listed as
+/* A deletion is marked in a folder of the deleted file's name; a file written again is listed as
  * written. */
 static lk_status add_deleted_file(void *context, const char *path, const struct stat *info,
                                   lk_error *err) {
@@ -214,7 +213,7 @@ lk_status lk_record_scratch_sum(lk_record_scratch *scratch, lk_arena *arena, lk_
 		.scratch = scratch, .skipped = strlen(scratch->path) + strlen("/over"), .arena = arena};
 	snprintf(path, sizeof path, "%s/over", scratch->path);
 	LK_TRY(visit_scratch_tree(path, 0, add_written_file, &sums, err));
-	snprintf(path, sizeof path, "%s/gone", scratch->path); /* as long a name */
+	snprintf(path, sizeof path, "%s/gone", scratch->path); /* this path is not longer */
 	LK_TRY(visit_scratch_tree(path, 0, add_deleted_file, &sums, err));
 	lk_sort(scratch->changes.at, scratch->changes.count, sizeof *scratch->changes.at,
 	        compare_change_paths);

@@ -1,14 +1,14 @@
-/* record_settings.c: what the processes of a command find in their environment: which of lockstep's
- * libraries they load, and what those are to do.
+/* record_settings.c: the environment of a command's processes: which of lockstep's libraries they
+ * load, and the libraries' settings.
  *
  * NCCL is recorded by one of
  *
  *     preload   the recorder's wrappers: programs and libraries that are linked with libnccl.so.2
  *     shim      lockstep's libnccl.so.2, first in LD_LIBRARY_PATH: programs that load it by dlopen
- *     plugin    NCCL's own profiler interface: programs that have NCCL inside
+ *     plugin    NCCL's own profiler interface: programs that contain NCCL
  *
- * By default the shim where a program of the command has the library's name in it without being
- * linked with it, else the wrappers. */
+ * Default: the shim if a program of the command contains the library's name without being linked
+ * with it, else the wrappers. */
 #include <errno.h>
 #include <limits.h>
 #include <math.h>
@@ -25,7 +25,7 @@
 
 /* ---- lockstep's libraries ---- */
 
-/* Nothing is linked with them, so that `make install` puts them into a folder of lockstep's own. */
+/* Nothing is linked with them, so `make install` puts them into lockstep's own folder. */
 lk_status lk_record_library(const char *name, lk_arena *arena, const char **out, lk_error *err) {
 	static const char *const places[] = {"", "../lib/lockstep/", "../lib64/lockstep/",
 	                                     "../lib/x86_64-linux-gnu/lockstep/",
@@ -135,13 +135,13 @@ static lk_status set_nccl_plugin(lk_arena *arena, lk_record_settings *out, lk_er
 	return lk_record_set(out, "NCCL_PROFILER_PLUGIN", plugin, err);
 }
 
-/* Its rank, by the names of torchrun, for programs that take it from there. */
+/* Set its rank under torchrun's names, for programs that read it there. */
 static lk_status set_launcher_rank(const lk_record_request *request, lk_arena *arena,
                                    lk_record_settings *out, lk_error *err) {
 	LK_TRY(lk_record_set(out, "RANK", lk_arena_printf(arena, "%d", request->as_rank), err));
 	LK_TRY(
 		lk_record_set(out, "WORLD_SIZE", lk_arena_printf(arena, "%d", request->world_size), err));
-	LK_TRY(lk_record_set(out, "LOCAL_RANK", "0", err)); /* the device of this machine */
+	LK_TRY(lk_record_set(out, "LOCAL_RANK", "0", err)); /* this machine's device */
 	return request->splits ? lk_record_set(out, "LOCKSTEP_RECORD_SPLITS", request->splits, err)
 	                       : LK_OK;
 }
@@ -190,7 +190,7 @@ static lk_status add_slow_setting(const lk_record_request *request, lk_arena *ar
 		lk_arena_printf(arena, "%.0f %.0f %s", 1e9 * tier.latency_s, 1e12 / tier.rate, real), err);
 }
 
-/* ---- all of them ---- */
+/* ---- all settings ---- */
 
 lk_status lk_record_settings_of(const lk_record_request *request, const char *folder,
                                 const char *scratch, lk_arena *arena, lk_record_settings *out,

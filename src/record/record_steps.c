@@ -1,5 +1,5 @@
-/* record_steps.c: the recordings of a folder, while they are written and afterwards: which there
- * are, and how many steps they have. */
+/* record_steps.c: the recordings of a folder, during and after the run: their list, and the number
+ * of their steps. */
 #include <math.h>
 #include <limits.h>
 #include <stdlib.h>
@@ -75,16 +75,16 @@ lk_status lk_record_step_time(const lk_recorded_steps *steps, double *out, lk_er
 	return LK_OK;
 }
 
-/* What forked processes repeat counts only where no other process has steps, and they talk to
- * others: a loader, which does not, may have repeated itself before the first step. */
+/* Steps of forked processes count only if no other process has steps, and the process communicates
+ * with others: a loader does not, and may have repeated itself before the first step. */
 struct so_far {
-	int rank; /* that is looked for; -1 all */
+	int rank; /* the rank looked for; -1 all */
 	int steps;
 	double step_s;
 	bool forked;
 };
 
-/* By a communication library, or over connections that are no pipes. */
+/* Whether it communicates by a communication library, or over connections other than pipes. */
 static bool talks_to_others(const lk_recorded_run *run) {
 	for (size_t i = 0; i < run->calls.count; i++) {
 		const lk_recorded_call *call = &run->calls.at[i];
@@ -116,7 +116,7 @@ static lk_status keep_most_steps(void *context, const char *path, lk_error *err)
 		lk_recorded_free(&run);
 	}
 	lk_intern_free(texts);
-	return LK_OK; /* it is asked again */
+	return LK_OK; /* it will be read again */
 }
 
 int lk_record_steps_so_far(const char *folder, int rank, double *step_s) {

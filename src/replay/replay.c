@@ -1,4 +1,4 @@
-/* replay.c: the question `replay`: traces lifted step by step, simulated with times of other steps,
+/* replay.c: the verb `replay`: traces lifted step by step, simulated with times of other steps,
  * compared with their own. */
 #include <math.h>
 #include <stdlib.h>
@@ -52,8 +52,8 @@ static uint32_t device_ops(const lk_lifted_rank *rank) {
 	return count;
 }
 
-/* A step with many more or fewer launches than the others is not of the same kind: a warm-up, or
- * one that profiling cut off. */
+/* A step with many more or fewer launches than the others is of another kind: a warm-up, or cut off
+ * by profiling. */
 static lk_status judge_steps(lk_replaying *replaying, lk_error *err) {
 	double launches[LK_REPLAY_STEPS];
 	uint32_t filled = 0;
@@ -88,7 +88,8 @@ static lk_status lift_steps(lk_replaying *replaying, lk_error *err) {
 
 /* ---- the answer ---- */
 
-/* Why a step is not predicted; NULL. By its own times every step is that has any. */
+/* Why a step is not predicted; NULL: it is. Predicting by its own times needs only a step that is
+ * not empty. */
 static const char *replay_left_out(const lk_replaying *replaying, uint32_t s) {
 	bool itself = replaying->hold_out == LK_HOLD_NONE && !replaying->empty[s];
 	return itself ? NULL : replaying->left_out[s];
@@ -152,7 +153,7 @@ static void score_steps(lk_replay *out) {
 	out->baseline_error = baselines ? expm1(baseline / (double)baselines) : NAN;
 }
 
-/* Parts of a rank summed over its steps; those that are hardly anything are not judged. */
+/* Score parts of a rank summed over its steps; negligible ones are not scored. */
 static void score_part(lk_replay *out, const lk_replay_rank *rank, const char *name) {
 	double measured = 0, predicted = 0, steps = 0;
 	for (size_t s = 0; s < rank->step_count; s++) {
@@ -190,8 +191,8 @@ static lk_status copy_texts(lk_arena *arena, const char *const *from, size_t cou
 	return LK_OK;
 }
 
-/* Steps that do the same have their operations in the same places; where most are elsewhere,
- * operations are missing. */
+/* Equal steps have their operations in the same places; if most are elsewhere, operations are
+ * missing. */
 static lk_status warn_of_gaps(lk_replaying *replaying, lk_replay *out, lk_error *err) {
 	const double LITTLE = 0.5;
 	double known = 0;
@@ -258,7 +259,7 @@ static lk_status replay_describe(lk_replaying *replaying, lk_replay *out, lk_err
 	return warn_of_gaps(replaying, out, err);
 }
 
-/* The graph that is written: the first step that is like the others, with its own times. */
+/* Write the graph of the first step that is like the others, with its own times. */
 static lk_status write_graphs(lk_replaying *replaying, lk_error *err) {
 	uint32_t s = 0;
 	if (!replaying->request->graph && !replaying->request->chakra) return LK_OK;

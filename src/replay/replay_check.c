@@ -1,6 +1,6 @@
-/* replay_check.c: what holds for every answer of `replay`.
+/* replay_check.c: invariants of every answer of `replay`.
  *
- * Nothing is printed that contradicts itself: whatever made it is a defect of lockstep. */
+ * An answer that contradicts itself is a defect of lockstep and is not printed. */
 #include <math.h>
 
 #include "base/check.h"
@@ -14,12 +14,12 @@ static bool is_share(double share) {
 	return share >= 0 && share <= 1 + 1e-9;
 }
 
-/* Kernels may run on after the step that launched them: a part can be longer than the step. */
+/* Kernels may continue after the step that launched them: a part can be longer than the step. */
 static const char *replay_check_step(const lk_replay_step *step) {
 	LK_HOLDS(is_known_time(step->measured_s) && is_known_time(step->baseline_s));
 	if (step->left_out) return NULL;
 	LK_HOLDS(isfinite(step->predicted_s) && step->predicted_s >= 0);
-	/* works hold no calls of a host, and not always kernels */
+	/* works hold no host calls, and not always kernels */
 	LK_HOLDS(isnan(step->host_known) || is_share(step->host_known));
 	LK_HOLDS(isnan(step->device_known) || is_share(step->device_known));
 	for (size_t i = 0; i < step->part_count; i++) {

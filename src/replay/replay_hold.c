@@ -1,4 +1,4 @@
-/* replay_hold.c: steps and ranks held out: whose times are taken, and what comes out. */
+/* replay_hold.c: predicts held-out steps and ranks from the others. */
 #include <math.h>
 #include <stdlib.h>
 
@@ -10,7 +10,7 @@ static double measured_s(const lk_lifted *lifted, uint32_t rank) {
 	return (double)(lifted->rank[rank].to_ns - lifted->rank[rank].from_ns) * 1e-9;
 }
 
-/* ---- what a simulated step gives ---- */
+/* ---- results of a simulated step ---- */
 
 static double share_known(const double ns[LK_KNOWNS], bool shared) {
 	double sum = 0;
@@ -44,7 +44,7 @@ static lk_status begin_parts(lk_replaying *replaying, const lk_lifted *lifted, u
 	return LK_OK;
 }
 
-/* The mean of several runs grows: this one is a share of it. */
+/* Accumulate the mean of several runs: this one has a share of it. */
 static lk_status hold_add_parts(const lk_lifted *lifted, const lk_ran *ran, uint32_t rank,
                                 double share, lk_replay_step *out, lk_error *err) {
 	LK_ASSERT(rank < lifted->traces->count);
@@ -95,12 +95,12 @@ static int64_t hold_given(const void *context, const lk_lifted *lifted, uint32_t
 	return times[rank].ns ? times[rank].ns[op] * 1000 : -1;
 }
 
-/* Times of every rank from its table (`tables` one for all, or one each), and the step simulated
+/* Times of every rank from its table (`tables`: one for all, or one each), and the step simulated
  * with them. */
 struct trial {
 	lk_replaying *r;
 	uint32_t step;
-	bool itself;            /* ranks without a table keep their times as predictions */
+	bool itself;            /* ranks without a table use their own times */
 	lk_step_times **tables; /* [ranks] */
 	lk_retimed *times;      /* [ranks] */
 	lk_arena arena;         /* of the run */
@@ -161,8 +161,8 @@ static double other_steps(const lk_replaying *replaying, uint32_t rank, uint32_t
 	return count ? sum / count : NAN;
 }
 
-/* Whether transfers are learned from the capture: then every step is lifted again without the one
- * that is held out. */
+/* Whether transfers are learned from the capture: then every step is lifted again without the
+ * held-out one. */
 static bool has_peers(const lk_lifted *lifted) {
 	for (uint32_t r = 0; r < lifted->traces->count; r++)
 		if (lifted->rank[r].streams & LK_JOIN(LK_STREAM_PEERS)) return true;
@@ -183,9 +183,9 @@ static lk_status learn_step(struct trial *trial, uint32_t from, lk_error *err) {
 	return status;
 }
 
-/* Every other step gives one run; of large steps so many that it stays bearable. Averaging the
- * times instead would lose what they have in common: the mean of two latenesses is no lateness, and
- * waiting is what is left of it. */
+/* Number of runs: every other step gives one; for large steps as many as are affordable. Averaging
+ * the times instead would lose their correlation: the mean of two delays is no delay, and waiting
+ * results from delays. */
 static uint32_t runs_of(const lk_replaying *replaying) {
 	enum { MOST_OPERATIONS = 30000000 };
 	uint64_t each = (uint64_t)replaying->base[0]->graph->ops.count * replaying->steps + 1;
@@ -236,8 +236,8 @@ static double other_ranks(const lk_replaying *replaying, uint32_t s, uint32_t bu
 	return count > 1 ? sum / (count - 1) : NAN;
 }
 
-/* One rank is held out at a time: no rank's time is taken from it, not even where it only makes
- * others wait. */
+/* Hold one rank out at a time: none of its own times are used, even where it only makes others
+ * wait. */
 static lk_status predict_rank(struct trial *trial, uint32_t out, lk_error *err) {
 	lk_replaying *replaying = trial->r;
 	uint32_t count = replaying->traces->count;
@@ -250,12 +250,12 @@ static lk_status predict_rank(struct trial *trial, uint32_t out, lk_error *err) 
 	}
 	LK_TRY(hold_begin_step(replaying, out, trial->step, other_ranks(replaying, trial->step, out),
 	                       err));
-	/* What ranks have in common is the run, not their times: one run with the means. */
+	/* Ranks share the run, not their times: one run with the means. */
 	LK_TRY(hold_run(trial, LK_NONE, err));
 	return hold_add_run(replaying, trial->ran, &trial->times[out], out, trial->step, 1, err);
 }
 
-/* Each rank held out costs a look at all the others: of many, every n-th is. */
+/* Each held-out rank costs a pass over all others: with many, every n-th is held out. */
 static bool is_held_out(const lk_replaying *replaying, uint32_t rank) {
 	LK_ASSERT(rank < replaying->traces->count);
 	enum { MOST_RANKS = 16 };
@@ -278,9 +278,9 @@ lk_status lk_replay_rank_out(lk_replaying *replaying, uint32_t s, lk_error *err)
 	return status;
 }
 
-/* ---- nothing ---- */
+/* ---- nothing held out ---- */
 
-/* By its own times, but for shared overheads. */
+/* By its own times, except shared overheads. */
 static lk_status predict_itself(struct trial *trial, lk_error *err) {
 	lk_replaying *replaying = trial->r;
 	trial->itself = true;

@@ -1,5 +1,5 @@
-/* replay_overheads.c: overheads of the host, extracted from captures, read from a table, fitted to
- * each rank, and written. */
+/* replay_overheads.c: host overheads, extracted from captures, read from a table, fitted to each
+ * rank, and written. */
 #include <string.h>
 
 #include "base/arena.h"
@@ -18,7 +18,7 @@ static lk_status own_overheads(const lk_replaying *replaying, uint32_t first, ui
 	return status;
 }
 
-/* A table, or a trace to take them from. */
+/* Read a table, or a trace to extract them from. */
 lk_status lk_replay_stored_overheads(const char *path, lk_overheads **out, lk_traces **traces,
                                      lk_error *err) {
 	size_t length = strlen(path);

@@ -1,5 +1,5 @@
 /* replay_works.c: execution traces, which have no times: the host by stored overheads, the device
- * by the cost models, together simulated on a cluster. */
+ * by the cost models, simulated together on a cluster. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,10 +19,10 @@ struct asked {
 	lk_replaying *r;
 	lk_works **works; /* by rank */
 	uint32_t count;
-	lk_cluster cluster; /* groups 0: none is needed */
+	lk_cluster cluster; /* groups 0: not needed */
 	lk_works_lifted lifted;
 	lk_step step;
-	int64_t skew_ns; /* from the first rank's begin to the last one's; -1 not known */
+	int64_t skew_ns; /* from the first rank's begin to the last one's; -1 unknown */
 	lk_sentences warnings;
 };
 
@@ -91,7 +91,7 @@ static int64_t step_number(const lk_works *works) {
 
 /* ---- when ranks begin ---- */
 
-/* The begin of a rank's step on the ranks' common clock: the step of the works' number, else the
+/* The begin of a rank's step on the common clock: of the step with the works' number, else the
  * first. */
 static lk_status works_begin_of(const lk_traces *traces, const lk_works *works, int64_t number,
                                 bool *found, int64_t *begin, lk_error *err) {
@@ -110,7 +110,7 @@ static lk_status works_begin_of(const lk_traces *traces, const lk_works *works, 
 	return LK_OK;
 }
 
-/* Execution traces do not say when a rank begins; profiles of the same ranks do. */
+/* Execution traces do not tell when a rank begins; profiles of the same ranks do. */
 static lk_status works_find_begins(struct asked *asked, const lk_traces *traces, lk_error *err) {
 	int64_t first = INT64_MAX, last = INT64_MIN;
 	bool all = traces != NULL;
@@ -126,7 +126,7 @@ static lk_status works_find_begins(struct asked *asked, const lk_traces *traces,
 	return LK_OK;
 }
 
-/* ---- where it runs ---- */
+/* ---- hardware ---- */
 
 /* Groups may have more ranks than were traced. */
 static uint32_t ranks_needed(const struct asked *asked) {
@@ -154,7 +154,8 @@ static lk_status works_find_cluster(struct asked *asked, lk_error *err) {
 	return lk_where_read(&asked->step.arena, &where, &asked->cluster, NULL, err);
 }
 
-/* Traces name the format of tensors; what a device has no units for, frameworks compute in fp32. */
+/* Traces name the format of tensors; if a device has no units for it, frameworks compute in
+ * fp32. */
 static void use_known_formats(struct asked *asked) {
 	lk_graph *graph = asked->step.graph;
 	const double *peak = asked->cluster.node[0].device->peak_flops;
@@ -186,8 +187,7 @@ static lk_status find_costs(struct asked *asked, lk_error *err) {
 
 /* ---- the answer ---- */
 
-/* Events of a rank, as the device saw them: busy streams, communication that nothing overlaps,
- * nothing at all. */
+/* Divide a rank's events as seen by the device: busy streams, exposed communication, idle. */
 static lk_status works_add_parts(struct asked *asked, uint32_t rank, lk_replay_step *out,
                                  lk_error *err) {
 	const lk_graph *graph = asked->step.graph;
@@ -328,12 +328,13 @@ static lk_status works_describe(struct asked *asked, lk_replay *out, lk_error *e
 	return fill_warnings(asked, out, err);
 }
 
-/* ---- what was measured ---- */
+/* ---- comparison with measurements ---- */
 
 static void works_compare_rank(lk_replay *out, const lk_capture *capture,
                                const lk_capture_steps *steps, double *sum, size_t *count) {
 	for (size_t i = 0; i < out->rank_count; i++) {
-		lk_replay_step *step = (lk_replay_step *)out->ranks[i].steps; /* this file made it */
+		lk_replay_step *step = (lk_replay_step *)out->ranks[i].steps; /* owned by the answer, made
+		                                                                 in this file */
 		if (out->ranks[i].rank != capture->rank) continue;
 		for (size_t s = 0; s < steps->count; s++) {
 			if (steps->count > 1 && steps->at[s].number != step->number) continue;
@@ -368,10 +369,10 @@ static lk_status works_compare(struct asked *asked, lk_replay *out, lk_error *er
 	return LK_OK;
 }
 
-/* ---- what is written ---- */
+/* ---- files ---- */
 
-/* A step graph is left to the models of whoever reads it. Chakra has one duration for a node: what
- * was predicted here. */
+/* Pricing a step graph is left to its reader. Chakra has one duration per node: the one predicted
+ * here. */
 static lk_status write_files(struct asked *asked, lk_error *err) {
 	const lk_replay_request *request = asked->r->request;
 	lk_graph *graph = asked->step.graph;
@@ -387,7 +388,7 @@ static lk_status write_files(struct asked *asked, lk_error *err) {
 	return lk_graph_chakra_write(graph, &(lk_chakra_options){.host = true}, request->chakra, err);
 }
 
-/* ---- all together ---- */
+/* ---- the whole verb ---- */
 
 static lk_status works_run(struct asked *asked, lk_overheads **table, lk_replay *out,
                            lk_error *err) {

@@ -1,4 +1,4 @@
-/* stalls.c: the question: the first run, the plan, the rounds, the answer. */
+/* stalls.c: the verb: the first run, the plan, the rounds, the answer. */
 #include <math.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -152,8 +152,7 @@ static void take_comm_times(lk_stalls_times *times, const lk_stalls_comm *comm) 
 	times->network = comm->network;
 }
 
-/* Times in calls of communication; where they are not known (recordings without ranks) they stay
- * NAN. */
+/* Read times in calls of communication; if unknown (recordings without ranks) they stay NAN. */
 static lk_status see_rank_comm(lk_stalls_work *work, const char *folder, lk_stalls_times *times,
                                lk_stalls_comm *out) {
 	lk_error said = {0};
@@ -231,7 +230,7 @@ static lk_status run_one_configuration(lk_stalls_work *work, lk_stalls_configura
 	return LK_OK;
 }
 
-/* How much longer a rank works in the round's null run than the usual one; 0 not known. */
+/* How much longer a rank works than the typical one in the round's null run; 0 unknown. */
 static double work_beyond_usual(const lk_stalls_work *work, int round, int rank) {
 	const lk_stalls_seen *null = &work->last[LK_STALLS_NULL].seen;
 	if (isnan(work->rounds.at[LK_STALLS_NULL][round].step) || !(null->times.usual > 0)) return 0;
@@ -240,7 +239,7 @@ static double work_beyond_usual(const lk_stalls_work *work, int round, int rank)
 	return 0;
 }
 
-/* Runs that ranks do not leave together are taken as the usual rank's. */
+/* Correct runs without synchronisation at their end to the typical rank's time. */
 static void note_uneven_runs(lk_stalls_work *work, int round) {
 	lk_stalls_times *null = &work->rounds.at[LK_STALLS_NULL][round],
 					*one = &work->rounds.at[LK_STALLS_ONE][round];
@@ -285,7 +284,8 @@ static lk_status run_all_rounds(lk_stalls_work *work) {
 	work->rounds.first = work->first.seen.times;
 	while (another_round(work, done, start_ns)) LK_TRY(run_round(work, done++));
 	work->rounds.count = done;
-	/* what failed in a later round does not count at all: the rounds would not be alike */
+	/* a configuration that failed in a later round does not count at all: the rounds would
+	 * differ */
 	for (int c = 0; c < LK_STALLS_CONFIGURATIONS; c++)
 		for (int i = 0; i < work->rounds.count && !work->wanted[c]; i++)
 			work->rounds.at[c][i].step = NAN;
@@ -294,7 +294,7 @@ static lk_status run_all_rounds(lk_stalls_work *work) {
 
 /* ---- the answer ---- */
 
-/* How many rounds would tell the largest parts apart; "" where more are not to be run. */
+/* How many rounds would distinguish the largest parts; "" if no more are to be run. */
 static const char *rounds_that_would_do(const lk_stalls_answer *answer) {
 	if (!(answer->lead.rounds_needed > answer->rounds)) return "";
 	return answer->lead.rounds_needed <= 20                  ? "; 20 rounds or fewer would do it"
@@ -386,9 +386,9 @@ static lk_status make_stalls_command(lk_stalls_work *work) {
 	return work->result.reproduce ? LK_OK : lk_oom(work->err);
 }
 
-/* ---- the question ---- */
+/* ---- the request ---- */
 
-/* What the run reads, and what of it is to lie on a fast tier. */
+/* Find the files that the run reads, and those for a fast tier. */
 static lk_status see_files(lk_stalls_work *work, const char *folder, bool darshan) {
 	lk_stalls_answer *answer = &work->result;
 	if (darshan) {
@@ -417,7 +417,7 @@ static lk_status look_at_first_run(lk_stalls_work *work, const char *folder) {
 	return make_stalls_command(work);
 }
 
-/* Options of steps, of which a log of Darshan has none. */
+/* Refuse options of steps, which a log of Darshan does not have. */
 static lk_status refuse_step_options(const lk_stalls_request *request, lk_error *err) {
 	lk_stalls_request usual;
 	lk_stalls_defaults(&usual);
@@ -496,7 +496,7 @@ static lk_status analyse_command(lk_stalls_work *work) {
 	return LK_OK;
 }
 
-/* Options of runs, of which there are none where a recording is given. */
+/* Refuse options of runs if a recording is given. */
 static lk_status refuse_run_options(const lk_stalls_request *request, lk_error *err) {
 	lk_stalls_request usual;
 	lk_stalls_defaults(&usual);
@@ -536,7 +536,7 @@ static lk_status check_what_ifs(const char *lines, lk_error *err) {
 	return LK_OK;
 }
 
-/* A command with one configuration of none: nothing but the first run. */
+/* Whether no configuration is requested: only the first run. */
 static bool runs_once(const lk_stalls_request *request) {
 	return request->configurations && strcmp(request->configurations, "first") == 0;
 }

@@ -1,5 +1,5 @@
-/* stalls_against.c: the files of two runs side by side: of recordings, or of Darshan's logs. A file
- * is known by its path. */
+/* stalls_against.c: compares the files of two runs: of recordings, or of Darshan's logs. A file is
+ * identified by its path. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -34,7 +34,7 @@ static int by_change(const void *a, const void *b) {
 
 LK_ORDER_BY_TEXT(by_pair_path, lk_stalls_pair, path)
 
-/* Before and after: files of the two, those of one path joined. `pairs` has room for all. */
+/* Join files of the two runs by path. `pairs` has room for all. */
 static int join_files(const lk_stalls_profile *before, const lk_stalls_profile *after,
                       lk_stalls_pair *pairs) {
 	size_t count = 0, kept = 0;

@@ -1,14 +1,14 @@
-/* stalls_buckets.c: the layer and bucket model: how long the gradients' communication takes by how
- * many calls they are in.
+/* stalls_buckets.c: the layer and bucket model: time of the gradients' communication by the number
+ * of calls.
  *
  *     T(step) = a * calls + b * bytes + c,   a, b, c >= 0
  *
  * a and b are fitted to the transfer times by size of the message (least squares of relative
- * errors; a negative one is 0 and the other fitted alone, which is non-negative least squares for
- * two numbers); of one size alone a is what a call takes on measured machines; c is what shows of
- * the step's communication beyond them. Tensors that are sent one by one make `calls` their number;
- * buckets of B bytes make it ceil(bytes / B). What overlap hides stays hidden: the shown time
- * changes by the change of the transfer, not below 0. */
+ * errors; a negative one is set to 0 and the other fitted alone, which is non-negative least
+ * squares for two numbers); with only one size, a is the time of a call on measured machines; c is
+ * the rest of the step's exposed communication. Tensors sent one by one make `calls` their number;
+ * buckets of B bytes make it ceil(bytes / B). Hidden time stays hidden: the exposed time changes by
+ * the change of the transfer, not below 0. */
 #include <math.h>
 #include <stdlib.h>
 
@@ -23,8 +23,7 @@ struct line {
 	double per_call, per_byte;
 };
 
-/* Least squares of seconds = a + b * bytes with weights 1 / seconds^2, calls as often as they are
- * made. */
+/* Least squares of seconds = a + b * bytes with weights 1 / seconds^2, by the number of calls. */
 static struct line fit_bucket_line(const lk_stalls_size *size, int count) {
 	LK_ASSERT(count > 1);
 	double w = 0, x = 0, y = 0, xx = 0, xy = 0;
@@ -63,7 +62,7 @@ static void predict_bucket_steps(lk_stalls_buckets *buckets, double exposed_s, d
 	}
 }
 
-/* One size: a call takes what it took on machines that were measured, bytes the rest of it. */
+/* With one size: a call takes its time on measured machines, bytes the rest. */
 static struct line line_of_one_size(const lk_stalls_size *size, double call_s) {
 	double per_call = fmin(call_s, size->seconds);
 	return (struct line){per_call, (size->seconds - per_call) / size->bytes};
@@ -95,7 +94,7 @@ bool lk_stalls_fit_buckets(const lk_stalls_size *sizes, int count, double call_s
 	out->per_byte_s = l.per_byte;
 	out->error = median_fit_error(used, n, l, room);
 	out->rest_s = fmax(0, exposed_s - l.per_call * out->calls - l.per_byte * out->bytes);
-	/* from one bucket for all down to a thousandth */
+	/* from one bucket for everything down to a thousandth */
 	out->at = LK_ARRAY(arena, struct lk_stalls_bucket, BUCKETS);
 	if (!out->at) return false;
 	for (double parts = 1; out->count < BUCKETS; parts *= 4)

@@ -1,10 +1,10 @@
 /* stalls_cache.c: the page cache, without root.
  *
  * Evicting: dirty pages are written (fdatasync), then posix_fadvise(POSIX_FADV_DONTNEED) drops
- * those that nobody has mapped. File systems may ignore that, so the files are looked at
- * afterwards: cachestat(2) where the kernel has it and the file is ours, else preadv2(RWF_NOWAIT)
- * of one byte at a few places, which fails where the page is not there. Each such miss begins a
- * read ahead, so few places are tried, from the end of the file to its begin. */
+ * unmapped pages. File systems may ignore that, so the files are examined afterwards: by
+ * cachestat(2) if the kernel has it and the file is ours, else by preadv2(RWF_NOWAIT) of one byte
+ * at a few places, which fails if the page is absent. Each such miss begins a read ahead, so few
+ * places are tried, from the end of the file to its beginning. */
 #include <errno.h>
 #include <fcntl.h>
 #include <math.h>
@@ -31,7 +31,7 @@ static double page_bytes(void) {
 	return (double)sysconf(_SC_PAGESIZE);
 }
 
-/* Pages of the file in memory by the kernel's count; NAN where it gives none. */
+/* Pages of the file in memory by the kernel's count; NAN if not available. */
 static double cached_share_by_count(int fd, double bytes) {
 	LK_ASSERT(bytes > 0);
 	struct cache_range range = {0, (uint64_t)bytes};
@@ -40,7 +40,7 @@ static double cached_share_by_count(int fd, double bytes) {
 	return fmin(1, (double)count.cached / ceil(bytes / page_bytes()));
 }
 
-/* The share of a few places whose page is there; NAN where the file system cannot say. */
+/* The share of a few places whose page is in memory; NAN if the file system cannot tell. */
 static double cached_share_by_sampling(int fd, double bytes) {
 	double page = page_bytes(), pages = ceil(bytes / page);
 	int places = pages < PLACES ? (int)pages : PLACES, there = 0;
@@ -56,7 +56,7 @@ static double cached_share_by_sampling(int fd, double bytes) {
 }
 
 struct looker {
-	double seen, resident; /* bytes that were looked at; of them in memory */
+	double seen, resident; /* bytes examined; of these in memory */
 	lk_cache_state *out;
 };
 
@@ -100,7 +100,7 @@ static void warm_file(int fd, double bytes) {
 	free(room);
 }
 
-/* All files are dealt with before the first is looked at: looking reads a little. */
+/* Process all files before examining the first: examining reads a little. */
 static void act_on_all_files(const char *const *paths, size_t count, deed *act,
                              lk_cache_state *out) {
 	struct looker l = {.out = out};

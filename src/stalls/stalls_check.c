@@ -1,6 +1,6 @@
-/* stalls_check.c: what holds for every answer of `stalls`.
+/* stalls_check.c: invariants of every answer of `stalls`.
  *
- * Nothing is printed that contradicts itself: whatever made it is a defect of lockstep. */
+ * An answer that contradicts itself is a defect of lockstep and is not printed. */
 #include <math.h>
 
 #include "base/check.h"
@@ -14,7 +14,7 @@ static bool is_sum(double sum, double whole) {
 	return fabs(sum - whole) <= 1e-6 * whole + 1e-9;
 }
 
-/* The parts that are known make up the step; a part that is not known has no figures. */
+/* The known parts sum to the step; an unknown part has no figures. */
 static const char *stalls_check_parts(const lk_stalls_answer *answer) {
 	double sum = 0;
 	for (int k = 0; k < LK_STALL_KINDS; k++) {
@@ -62,7 +62,7 @@ static const char *stalls_check_changes(const lk_stalls_answer *answer) {
 	return NULL;
 }
 
-/* Each file is in one folder; what is staged has room on the fast tier. */
+/* Each file is in one folder; staged files fit on the fast tier. */
 static const char *stalls_check_files(const lk_stalls_answer *answer) {
 	double reads = 0, bytes = 0, staged = 0, of_folders = 0, bytes_of_folders = 0, files = 0;
 	for (int i = 0; i < answer->file_count; i++) {

@@ -1,16 +1,15 @@
 /* stalls_comm.c: communication of a recorded run: waiting for own code of others and transfer,
  * inside and across hosts.
  *
- * The ranks are put on one clock and their calls matched as `explain` does; but ranks of one host
- * have one clock already, which is exact where an alignment by ends of calls is not. The exposed
- * part of a call is what overlaps with no own code of the rank. A group whose ranks have several
- * hosts counts as network, whatever part of its work stays on a host.
+ * The ranks are put on one clock and their calls matched like in `explain`; but ranks of one host
+ * already share a clock, which is exact where an alignment by ends of calls is not. The exposed
+ * part of a call is its time without own code of the rank. A group whose ranks have several hosts
+ * counts as network, even if part of its work stays on a host.
  *
- * Ranks do not leave a collective together, least so over a network; what they then wait for in the
- * next one is the transfer of the one before. So where all members of a collective come from one
- * and the same other one, a rank waits for the own code that the slowest of them had since, less
- * its own; no clock is needed for that. Elsewhere it waits for the last arrival on the common
- * clock. */
+ * Ranks do not leave a collective together, least so over a network; their wait in the next one is
+ * then transfer of the one before. So if all members of a collective come from the same previous
+ * one, a rank waits for the own code of the slowest member since then, less its own; no clock is
+ * needed for that. Otherwise it waits for the last arrival on the common clock. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -27,10 +26,10 @@ struct sorter {
 	lk_stalls_comm *out;
 	uint32_t *host;    /* [captures] */
 	uint32_t **before; /* [captures][events] */
-	int64_t *clock;    /* [captures] the host's own clock when the capture's time was 0 */
+	int64_t *clock;    /* [captures] the host's own clock at time 0 of the capture */
 	int steps;
 	char window[48];
-	LK_VEC(lk_stalls_size) calls; /* one by one */
+	LK_VEC(lk_stalls_size) calls; /* single calls */
 };
 
 /* ---- hosts ---- */
@@ -45,7 +44,7 @@ static lk_status read_capture_host(struct sorter *sorter, uint32_t i, lk_intern 
 	return sorter->host[i] == UINT32_MAX ? lk_oom(err) : LK_OK;
 }
 
-/* Captures of a host keep the distance of their clocks to the host's first one. */
+/* Captures of a host keep their clocks' distance to the host's first one. */
 static void share_host_clock(struct sorter *sorter, uint32_t i) {
 	lk_traces *traces = sorter->traces;
 	for (uint32_t k = 0; k < i; k++) {
@@ -76,10 +75,10 @@ static bool group_spans_hosts(const struct sorter *sorter, const lk_run_group *g
 	return false;
 }
 
-/* ---- what shows ---- */
+/* ---- exposed communication ---- */
 
-/* By event of a capture: the call of communication that was over before, LK_NONE where there is
- * none or it was not over. */
+/* By event of a capture: the previous communication call that had ended; LK_NONE if there is none
+ * or it had not ended. */
 static lk_status find_previous_calls(struct sorter *sorter, const lk_explain_work *work,
                                      lk_error *err) {
 	for (uint32_t r = 0; r < work->count; r++) {
@@ -97,7 +96,7 @@ static lk_status find_previous_calls(struct sorter *sorter, const lk_explain_wor
 	return LK_OK;
 }
 
-/* Own code of a member since the call before; *match is that call's. */
+/* Own code of a member since the previous call; *match is that call's. */
 static int64_t own_code_since_call(const struct sorter *sorter, const lk_match_member *member,
                                    const lk_match **match) {
 	const lk_capture *capture = sorter->traces->capture[member->capture];
@@ -106,7 +105,7 @@ static int64_t own_code_since_call(const struct sorter *sorter, const lk_match_m
 	return *match ? capture->start_ns[member->event] - lk_event_end(capture, last) : 0;
 }
 
-/* Nanoseconds that a rank waits for others, as much as shows. */
+/* Nanoseconds that a rank waits for others, exposed. */
 static int64_t waiting_for_others(const struct sorter *sorter, const lk_rank_comm *comm,
                                   uint32_t capture, const lk_match *match) {
 	LK_ASSERT(match->begin < match->end);
@@ -194,7 +193,7 @@ static bool is_bulk_collective(const lk_match *match) {
 	       match->kind == LK_OP_ALLGATHER;
 }
 
-/* The group that moves most bytes in collectives that gradients use. */
+/* The group that moves most bytes in collectives used for gradients. */
 static uint32_t find_busiest_group(const struct sorter *sorter, lk_error *err, lk_status *status) {
 	double *bytes = calloc(sorter->traces->groups.count + 1, sizeof *bytes);
 	uint32_t best = LK_NONE;
@@ -212,7 +211,7 @@ static uint32_t find_busiest_group(const struct sorter *sorter, lk_error *err, l
 
 LK_ORDER_BY(compare_size_bytes, lk_stalls_size, bytes, seconds)
 
-/* Calls of one size together: their median. `calls` are sorted by size and time. */
+/* Join calls of one size to their median. `calls` are sorted by size and time. */
 static lk_status join_equal_sizes(struct sorter *sorter, lk_error *err) {
 	for (size_t i = 0, end; i < sorter->calls.count; i = end) {
 		for (end = i;
@@ -251,7 +250,7 @@ static lk_status add_group_sizes(struct sorter *sorter, const lk_capture_steps *
 	return join_equal_sizes(sorter, err);
 }
 
-/* ---- all ---- */
+/* ---- the whole recording ---- */
 
 static lk_status choose_step_window(struct sorter *sorter, int warmup, int steps,
                                     lk_capture_steps *out, int *first, lk_error *err) {

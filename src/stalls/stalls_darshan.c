@@ -1,6 +1,6 @@
-/* stalls_darshan.c: the text that `darshan-parser` writes of a log: lines of module, rank, record,
- * counter, value, file, mount point and file system, with tabs between them; -1 is no value. Files
- * of the modules POSIX and STDIO are read (darshan-runtime's counters). */
+/* stalls_darshan.c: reads the output of `darshan-parser`: lines of module, rank, record, counter,
+ * value, file, mount point and file system, separated by tabs; -1 means no value. Files of the
+ * modules POSIX and STDIO are read (darshan-runtime's counters). */
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -26,7 +26,7 @@ lk_status lk_stalls_is_darshan(const char *path, bool *is, lk_error *err) {
 		lk_stream_close(in);
 	}
 	*is = status == LK_OK && got == sizeof head - 1 && memcmp(first, head, got) == 0;
-	return status == LK_ERR_INPUT ? LK_OK : status; /* what is wrong in it is said by its reader */
+	return status == LK_ERR_INPUT ? LK_OK : status; /* its reader reports its errors */
 }
 
 static void darshan_add_counter(lk_stalls_file *file, const char *counter, double value) {
@@ -46,7 +46,7 @@ static void darshan_add_counter(lk_stalls_file *file, const char *counter, doubl
 		if (strcmp(counter + sizeof size_read - 1, classes[c]) == 0) file->sizes[c] += value;
 }
 
-/* "/data\tnfs4", what follows the path. */
+/* "/data\tnfs4", after the path. */
 static lk_status darshan_set_tier(lk_stalls_file *file, const char *text, lk_arena *arena,
                                   lk_error *err) {
 	int mount = (int)strcspn(text, "\t");
@@ -55,7 +55,7 @@ static lk_status darshan_set_tier(lk_stalls_file *file, const char *text, lk_are
 	return file->tier ? LK_OK : lk_oom(err);
 }
 
-/* One line, without its end; what is no counter is passed over. */
+/* Read one line, without its end; lines without a counter are skipped. */
 static lk_status darshan_read_line(char *line, const char *where, lk_arena *arena,
                                    lk_stalls_profile *out, lk_error *err) {
 	char *fields[FIELDS], *at = line;
@@ -72,7 +72,7 @@ static lk_status darshan_read_line(char *line, const char *where, lk_arena *aren
 	if (strncmp(fields[COUNTER], fields[MODULE], length) != 0 || fields[COUNTER][length] != '_')
 		return LK_OK;
 	LK_TRY(lk_parse_real(fields[VALUE], -1e18, 1e18, &value, where, err));
-	if (*fields[PATH] != '/' || value < 0) return LK_OK; /* <STDIN>; not known */
+	if (*fields[PATH] != '/' || value < 0) return LK_OK; /* <STDIN>; unknown */
 	LK_TRY(lk_stalls_file_of(out, fields[PATH], arena, &file, err));
 	if (!file->tier && at) LK_TRY(darshan_set_tier(file, at, arena, err));
 	darshan_add_counter(file, fields[COUNTER] + length + 1, value);
@@ -101,7 +101,7 @@ lk_status lk_stalls_darshan_read(lk_stream *in, lk_arena *arena, lk_stalls_profi
 			number++;
 		}
 	}
-	size_t read = 0; /* files that were */
+	size_t read = 0; /* files that were read */
 	for (size_t i = 0; i < out->files.count; i++)
 		if (out->files.at[i].reads > 0) out->files.at[read++] = out->files.at[i];
 	out->files.count = read;

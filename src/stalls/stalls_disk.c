@@ -1,20 +1,20 @@
-/* stalls_disk.c: how long storage works for a step, and how much of that is hidden from the step.
+/* stalls_disk.c: the time that storage works for a step, and its part hidden from the step.
  *
- * A step that waits 0.2 s for storage does not show what storage twice as fast would save: the
+ * A step that waits 0.2 s for storage does not tell what storage twice as fast would save: the
  * kernel reads ahead while the program computes, one rank is served while another decodes, and a
- * rate-limited volume lets through at once what was not used before. So storage works longer than
- * is waited for, at least
+ * rate-limited volume lets unused budget through at once. So storage works longer than the program
+ * waits for it, at least
  *
  *     bytes / rate   the bytes that the kernel counts as read from storage in a step, all ranks of
- *                    a host, over the rate at which the same files come when nothing else is done:
+ *                    a host, over the rate of the same files when nothing else is done:
  *                    lk_disk_rate, measured just before a cold run
- *     waiting        the time in which some thread of the host waits in a read, without what the
- *                    hot run's reads take
- *     fetch          how much longer the cold step is
+ *     waiting        the time in which some thread of the host waits in a read, without the time of
+ *                    the hot run's reads
+ *     fetch          the excess of the cold step
  *
- * The first is exact where storage is limited by its bandwidth, the second where each read waits
- * for its own request. The kernel's counters of a device are of no use: what a limit of a control
- * group holds back counts as idle there, and they include what other programs read. */
+ * The first is exact if storage is limited by its bandwidth, the second if each read waits for its
+ * own request. The kernel's counters of a device are of no use: time held back by a control group's
+ * limit counts as idle there, and they include what other programs read. */
 #include <fcntl.h>
 #include <math.h>
 #include <stdlib.h>
@@ -27,7 +27,7 @@
 #include "base/parallel.h"
 #include "base/sort.h"
 
-/* ---- what a run read ---- */
+/* ---- reads of a run ---- */
 
 enum { MOST_THREADS = 1 << 10 };
 
@@ -37,7 +37,7 @@ struct counter {
 };
 typedef LK_VEC(struct counter) counters;
 
-/* The bytes that a thread had from storage since its last record; 0 where there are too many
+/* The bytes that a thread got from storage since its last record; 0 if there are too many
  * threads. */
 static double newly_stored_bytes(counters *all, const lk_recorded_call *call) {
 	uint64_t key = (uint64_t)call->process << 16 | call->record.thread;
@@ -77,7 +77,7 @@ static lk_disk_use *find_or_add_host(lk_disk_uses *uses, const char *host) {
 
 static bool add_host_reads(lk_disk_use *use, const lk_recorded_run *run, const int64_t *begin,
                            int steps) {
-	/* ranks of a host have one clock; a moment that none has is as good as another */
+	/* ranks of a host share a clock; a moment outside it does no harm */
 	const int64_t latest = INT64_C(1) << 61;
 	int64_t moment =
 		run->head.monotonic_ns >= 0 && run->head.monotonic_ns < latest ? run->head.monotonic_ns : 0;
@@ -115,8 +115,8 @@ lk_status lk_disk_see(lk_disk_uses *uses, const lk_recorded_run *run, const int6
 	return LK_OK;
 }
 
-/* Waits are divided by the steps of the first rank. After its last step come reads of other ranks,
- * whose clock is the same. */
+/* Divide waits by the steps of the first rank. After its last step come reads of other ranks, whose
+ * clock is the same. */
 static double divide_waits_by_step(lk_disk_use *use) {
 	size_t step = 0, last = use->begin.count ? use->begin.count - 1 : 0;
 	if (last > use->steps.count) last = use->steps.count; /* memory ran out */
@@ -136,7 +136,7 @@ static double divide_waits_by_step(lk_disk_use *use) {
 	           : 0;
 }
 
-/* Ranks of a host have equally many steps, or a last one that not all have. */
+/* Add the steps of a host's ranks: equally many, or with a last one that not all have. */
 static void add_host_steps(const lk_disk_use *use, size_t steps, double hosts, lk_disk_steps *out) {
 	LK_ASSERT(steps <= out->count && hosts > 0);
 	size_t first = out->count - steps;
@@ -172,7 +172,7 @@ lk_status lk_disk_sum_up(lk_disk_uses *uses, double *waited, lk_disk_steps *out,
 
 /* ---- the rate ---- */
 
-/* What a limit lets through at once is over after SETTLING_S; a slow device is looked at for
+/* The burst that a limit allows is over after SETTLING_S; a slow device is measured for
  * LONGEST_S. */
 static const double SETTLING_S = 0.2, LONGEST_S = 1, ENOUGH_BYTES = 64 << 20, LEAST_BYTES = 1 << 20;
 enum { CHUNK = 128 << 10 };
@@ -205,7 +205,7 @@ static double regular_file_bytes(const char *path) {
 	return stat(path, &info) == 0 && S_ISREG(info.st_mode) ? (double)info.st_size : 0;
 }
 
-/* Nothing is read ahead: it would still be on its way when the files are evicted again. */
+/* Read without read-ahead, which would still be in progress when the files are evicted again. */
 static void read_file_part(struct reader *reader, const char *path, double from, double to,
                            char *room) {
 	LK_ASSERT(from >= 0 && from <= to);
@@ -269,7 +269,7 @@ double lk_disk_rate(const char *const *paths, size_t count, int streams) {
 	return bytes >= LEAST_BYTES / 2 && rate > 0 ? rate : NAN;
 }
 
-/* ---- what it means ---- */
+/* ---- fitting the model ---- */
 
 static double mean_stored_bytes(const lk_disk_work *work) {
 	double sum = 0;
@@ -283,15 +283,15 @@ double lk_disk_busy(const lk_disk_work *work) {
 	return fmax(0, fmin(busy, work->step));
 }
 
-/* A step: how long it is, how long storage worked in it, and how long it waited. */
+/* A step: its length, the time that storage worked in it, and its waiting. */
 struct worked {
 	double seconds, device, fetch;
 };
 
 LK_ORDER_BY(compare_step_seconds, struct worked, seconds)
 
-/* What a step asks for and storage does not do within it, it does in the next one. Means become
- * those that are known. */
+/* Storage work that does not fit into a step moves to the next one. Means are scaled to the known
+ * ones. */
 static bool spread_device_work(const lk_disk_work *work, double busy, struct worked *out) {
 	double left = 0, device = 0, fetch = 0, n = (double)work->count;
 	for (size_t i = 0; i < work->count; i++) {
@@ -311,7 +311,7 @@ static bool spread_device_work(const lk_disk_work *work, double busy, struct wor
 	return true;
 }
 
-/* By length, an equal share of all steps to each kind: a step may be a part of two. */
+/* Kinds by length, with an equal share of all steps each: a step may be divided between two. */
 static void sort_steps_into_kinds(lk_stalls_model *model, const struct worked *steps, size_t count,
                                   double busy) {
 	LK_ASSERT(count > 0 && busy > 0);
@@ -334,7 +334,8 @@ static void sort_steps_into_kinds(lk_stalls_model *model, const struct worked *s
 		model->of[k].rest = all > 0 ? model->of[k].rest / all : 1;
 }
 
-/* One that reads much now and then is not helped as one that always reads alike. */
+/* Fit the kinds of steps: reading much now and then profits less from faster storage than reading
+ * evenly. */
 static void fit_step_kinds(lk_stalls_model *model, const lk_disk_work *work, double busy) {
 	if (!work->count || !(work->rate > 0) || busy <= 0) return;
 	struct worked *steps = malloc(work->count * sizeof *steps);
@@ -345,9 +346,9 @@ static void fit_step_kinds(lk_stalls_model *model, const lk_disk_work *work, dou
 	free(steps);
 }
 
-/* Beside a loader of w workers a step is max(compute, device, (preparation + device - hidden) / w).
- * Where fetching is a stall, that is what was measured: a device that is not known to work so long
- * is one whose requests the workers wait for. */
+/* With a loader of w workers a step is max(compute, device, (preparation + device - hidden) / w).
+ * If fetching is a stall, that was measured: if the device is not known to work that long, the
+ * workers wait for its requests. */
 static double pipelined_device_busy(const lk_stalls_model *model, double busy,
                                     const lk_disk_work *work) {
 	if (!work->stalls || fmax(busy, (model->preparation + busy) / model->workers) >= work->step)

@@ -1,10 +1,10 @@
-/* stalls_files.c: what a run reads, file by file, and which files to put on a fast tier (as
+/* stalls_files.c: the files that a run reads, and which of them to put on a fast tier (as
  * tf-Darshan, arXiv 2008.04395, chose by hand).
  *
- * A file on a tier takes opens and reads x latency + bytes / rate; what it takes less than it took
- * in this run is its value, its size its weight. Files are taken by value over size as long as they
- * fit: the best choice of all is worth at most the largest value more. Sizes of reads are counted
- * in Darshan's classes; of calls that were recorded together, all in that of their mean. */
+ * A file on a tier takes opens and reads x latency + bytes / rate; the time saved against this run
+ * is its value, its size its weight. Files are taken by value over size as long as they fit: the
+ * optimum is better by at most the largest value. Sizes of reads are counted in Darshan's classes;
+ * calls recorded together all count in the class of their mean. */
 #include <math.h>
 #include <stddef.h>
 #include <stdlib.h>
@@ -15,7 +15,7 @@
 #include "options/number_words.h"
 #include "stalls/stalls.h"
 
-/* Upper ends of the classes, within them; the last has none. */
+/* Inclusive upper ends of the classes; the last has none. */
 static const double class_ends[LK_STALLS_CLASSES - 1] = {
 	100, 1024, 10240, 102400, 1048576, 4194304, 10485760, 104857600, 1073741824,
 };

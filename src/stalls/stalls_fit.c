@@ -1,7 +1,7 @@
-/* stalls_fit.c: what was measured as sums of parts: all of it fitted together.
+/* stalls_fit.c: fits all measurements together as sums of parts.
  *
- * A cycle runs every configuration once. Of each cycle there are values y_r, each the sum of a
- * known subset of the parts: steps of the configurations, and times recorded in one of them.
+ * A cycle runs every configuration once. Each cycle has values y_r, each the sum of a known subset
+ * of the parts: steps of the configurations, and times recorded in one of them.
  *
  *     1. f_k = exp(mean over configurations of (log y_kc - mean over cycles of log y_kc)): how slow
  *        the machine was in cycle k; all values of the cycle are divided by it
@@ -12,9 +12,9 @@
  *     4. last, parts >= 0 and their sum is the step: the nearest such ones, distances in units of
  *        each part's deviation
  *
- * Intervals are Student's below MANY cycles, where resampling them gives too wide ones, else of the
+ * Intervals are Student's below MANY cycles, where resampling gives too wide ones, else of the
  * studentised bootstrap over cycles: a bootstrap of parts that were clipped at 0 would not hold
- * them. A cycle in which one run is far from the others is left out. */
+ * them. A cycle with one run far from the others is left out. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -26,17 +26,17 @@
 enum {
 	RESAMPLES = 999,
 	MANY = 12,
-	ENOUGH = 6, /* cycles, to leave one out */
-	WIDEST = 2, /* intervals of the bootstrap, over Student's */
+	ENOUGH = 6, /* cycles needed to leave one out */
+	WIDEST = 2, /* limit of the bootstrap's intervals, over Student's */
 	LEAVE_ONE_OF = 5
 };
-static const double OUTLYING = 8; /* deviations */
+static const double OUTLYING = 8; /* standard deviations */
 static const double LEAST_WEIGHT = 1e-4, TOTAL_WEIGHT = 10, PIVOT = 1e-10;
 static const double ROUNDING = 1e-12;  /* of the step */
 static const double NORMAL = 1.959964; /* 97.5 % quantile */
 static const uint64_t SEED = 24;
 
-/* 97.5 % quantile of Student's t: exact to the digits given up to 10, beyond by the expansion of
+/* 97.5 % quantile of Student's t: exact to the given digits up to 10, beyond by the expansion of
  * Cornish and Fisher. */
 double lk_student_quantile(int freedom) {
 	LK_ASSERT(freedom > 0);
@@ -50,7 +50,7 @@ double lk_student_quantile(int freedom) {
 struct fit_work {
 	const lk_fit_row *rows;
 	int row_count, parts, n, configurations;
-	double value[LK_STALLS_REPEATS][LK_FIT_ROWS]; /* of the cycles that count, without drift */
+	double value[LK_STALLS_REPEATS][LK_FIT_ROWS]; /* of the counted cycles, without drift */
 	double mean[LK_FIT_ROWS], variance[LK_FIT_ROWS];
 	double contrast[LK_FIT_PARTS][LK_FIT_ROWS]; /* parts from values */
 	bool known[LK_FIT_PARTS];
@@ -91,7 +91,8 @@ static void take_drift_out(struct fit_work *work, lk_fit *out) {
 	}
 }
 
-/* How far the cycle's most distant run is from the others of its configuration, in deviations. */
+/* Distance of the cycle's worst outlier from the other runs of its configuration, in standard
+ * deviations. */
 static double cycle_distance(const struct fit_work *work, int cycle) {
 	double room[LK_STALLS_REPEATS], most = 0;
 	for (int r = 0; r < work->row_count; r++) {
@@ -146,7 +147,7 @@ static void sum_up_rows(struct fit_work *work) {
 }
 
 /* Row reduction of `parts` rows of width `width`. pivot_of[p]: the row with the pivot of column p;
- * -1: it has none. */
+ * -1: none. */
 static void reduce_rows(int parts, int width, double at[LK_FIT_PARTS][LK_FIT_PARTS + LK_FIT_ROWS],
                         int pivot_of[LK_FIT_PARTS]) {
 	int row = 0;
@@ -171,7 +172,7 @@ static void reduce_rows(int parts, int width, double at[LK_FIT_PARTS][LK_FIT_PAR
 	}
 }
 
-/* The total has most weight, so that the parts sum to it before they are made to. */
+/* The total has the largest weight, so that the parts nearly sum to it before they are adjusted. */
 static void weigh_rows(const struct fit_work *work, int total, double weight[LK_FIT_ROWS]) {
 	double most = 0, size = fabs(work->mean[total]) + 1e-300;
 	for (int r = 0; r < work->row_count; r++) {
@@ -196,7 +197,7 @@ static void find_contrasts(struct fit_work *work, int total) {
 			for (int q = 0; q < work->parts; q++)
 				if (work->rows[r].parts >> q & 1) at[p][q] += weight[r];
 		}
-	/* in units of each part's own weight, for they differ by orders of magnitude */
+	/* in units of each part's own weight, because they differ by orders of magnitude */
 	double unit[LK_FIT_PARTS] = {0};
 	for (int p = 0; p < work->parts; p++) unit[p] = at[p][p] > 0 ? 1 / sqrt(at[p][p]) : 0;
 	for (int p = 0; p < work->parts; p++)
@@ -281,14 +282,14 @@ static void estimate_parts(struct fit_work *work, lk_fit *out) {
 
 /* ---- the constraints ---- */
 
-/* What a part may move by, against the others: its variance; without one its size. */
+/* How far a part may move, relative to the others: its variance, or without one its size. */
 static double part_looseness(const lk_fit *out, int p) {
 	const lk_estimate *part = &out->part[p];
 	double width = isnan(part->high) ? part->mean : part->high - part->low;
 	return width * width + 1e-24;
 }
 
-/* The nearest parts that are not negative and sum to the step. */
+/* Adjust to the nearest parts that are not negative and sum to the step. */
 static void make_parts_sum(int parts, lk_fit *out) {
 	bool fixed[LK_FIT_PARTS] = {false};
 	for (int round = 0; round <= parts; round++) {
@@ -311,7 +312,7 @@ static void make_parts_sum(int parts, lk_fit *out) {
 	}
 }
 
-/* What rounding left of nothing is nothing. */
+/* Clear rounding residues of zero parts. */
 static void keep_interval_in_step(lk_estimate *part, double step) {
 	if (part->mean < ROUNDING * step) part->mean = 0;
 	if (part->high < ROUNDING * step) part->high = 0;

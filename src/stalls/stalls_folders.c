@@ -1,6 +1,6 @@
-/* stalls_folders.c: what a run reads, by data set: files below one folder, on one tier. A data set
- * may have a folder for each class, and a file for each sample: folders are taken at the greatest
- * depth at which they are few. */
+/* stalls_folders.c: a run's reads by data set: files below one folder, on one tier. A data set may
+ * have a folder per class, and a file per sample: folders are taken at the greatest depth at which
+ * there are few. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,7 +15,7 @@ enum {
 	KEY = 8192 /* bytes of a folder and its tier */
 };
 
-/* Bytes of the path's first `depth` folders: "/a/b/c.bin" of depth 1: "/a". The file's name is no
+/* Bytes of the path's first `depth` folders: "/a/b/c.bin" with depth 1: "/a". The file's name is no
  * folder. */
 static size_t folder_bytes(const char *path, int depth) {
 	const char *end = path, *slash;
@@ -77,7 +77,7 @@ static lk_status add_to_folder(lk_stalls_folder *folder, const lk_stalls_file *f
 	return LK_OK;
 }
 
-/* Where tiers are many, folders of depth 0 may be more than FEW. */
+/* With many tiers, folders of depth 0 may be more than FEW. */
 lk_status lk_stalls_folders_of(const lk_stalls_profile *profile, lk_arena *arena,
                                const lk_stalls_folder **out, int *count, lk_error *err) {
 	int depth = 0;

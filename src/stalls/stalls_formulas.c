@@ -1,33 +1,34 @@
 /* stalls_formulas.c: the step's parts from the step times of the configurations.
  *
- * Every configuration's step is a sum of parts, and so is what was recorded in it:
+ * Every configuration's step is a sum of parts, and so are the times recorded in it:
  *
- *     one                 compute + writing [+ preparation]     of the usual rank
- *     null                the same + sharing                    of the usual rank, outside of calls
+ *     one                 compute + writing [+ preparation]     of the typical rank
+ *     null                the same + sharing                    of the typical rank, outside calls
  *     ready               the same + imbalance + communication
  *     hot                 the same + preparation
  *     cold                the same + fetch
- *     recorded in them    writing; imbalance; communication; preparation where nothing can be made
- *                         ready (of a loader in the step it is then in one and null too)
+ *     recorded in them    writing; imbalance; communication; preparation if nothing can be made
+ *                         ready (with a loader in the step it is then in one and null too)
  *
- * All are fitted together (stalls_fit.c). What is missing is left out; without rounds the first run
- * is the step, and all is recorded. Differences of Stash: interconnect RUN1 - RUN0, preparation
- * RUN3 - RUN1, fetch RUN2 - RUN3.
+ * All are fitted together (stalls_fit.c). Missing ones are left out; without rounds the first run
+ * is the step, and everything is recorded. Differences of Stash: interconnect RUN1 - RUN0,
+ * preparation RUN3 - RUN1, fetch RUN2 - RUN3.
  *
- * In step s rank r works w_rs and waits l_rs for its loader, if that is other threads or processes.
- * The step is as long as max_r (w_rs + l_rs) and its communication. Means over steps:
+ * In step s rank r works w_rs and waits l_rs for its loader, if that is in other threads or
+ * processes. The step takes max_r (w_rs + l_rs) and its communication. Means over steps:
  *
- *     usual rank           the lower median over ranks of the mean w_rs: of two the faster one
- *     imbalance            max_r w_rs - usual
+ *     typical rank         the lower median over ranks of the mean w_rs: of two the faster one
+ *     imbalance            max_r w_rs - typical
  *     preparation          max_r (w_rs + l_rs) - max_r w_rs: what no rank would wait if data were
  *                          there, whichever rank waits in which step
  *     waiting for a rank   max_r (w_rs + l_rs) - mean_r (w_rs + l_rs): in calls, but caused by the
  *                          parts above
  *
- * Communication is divided as the recorded times in calls are.
+ * Communication is divided like the recorded times in calls.
  *
- * A step is a burst where it is far longer than those of its run, few are, and runs of the same
- * configuration had none at its place: another program's doing. Bursts are a part of their own. */
+ * A step is a burst if it is far longer than those of its run, few are, and runs of the same
+ * configuration had none at its place: caused by another program. Bursts are a part of their
+ * own. */
 #include <math.h>
 #include <string.h>
 
@@ -35,20 +36,20 @@
 #include "base/check.h"
 #include "base/stats.h"
 
-/* Below this share of the step nothing is called a stall. */
+/* Smaller shares of the step are not called stalls. */
 static const double NAMED_SHARE = 0.02;
-/* Recorded times may differ from what a step without them would save by so much. */
+/* Relative difference that recorded times may have from the saving of a step without them. */
 static const double DOUBT_OF_CALLS = 0.1, DOUBT_OF_LOADER = 0.05;
-/* Intervals that are narrower, of the step, need no more rounds. */
+/* Intervals narrower than this share of the step need no more rounds. */
 static const double NARROW_SHARE = 0.2;
-/* Bursts: deviations beyond the median, and of a run's steps at most so many. */
+/* Bursts: standard deviations above the median, and largest share of a run's steps. */
 static const double BURST_DEVIATIONS = 4, BURST_SHARE = 0.15;
 
 static const uint64_t ORDER_SEED = 7;
 
 enum {
 	SETTLED_ROUNDS = 5,
-	LEAST_STEPS = 8, /* of a run, to tell bursts */
+	LEAST_STEPS = 8, /* in a run, to detect bursts */
 	FIRST_RUN = LK_STALLS_CONFIGURATIONS
 };
 
@@ -82,16 +83,16 @@ static bool has_configuration(const lk_stalls_rounds *rounds, int c) {
 	return false;
 }
 
-/* The run of a round; every round has the first run. */
+/* The run of a round; every round shares the first run. */
 static const lk_stalls_times *times_of_run(const lk_stalls_rounds *rounds, int c, int round) {
 	return c == FIRST_RUN ? &rounds->first : &rounds->at[c][round];
 }
 
-/* How long a step of the run may be without being far longer than the others; INFINITY: none is. */
+/* Limit of a step's length in the run, beyond which it is a burst; INFINITY: none. */
 static double longest_usual_step(const lk_stalls_steps *steps) {
 	if (steps->count < LEAST_STEPS) return INFINITY;
 	double middle = lk_median(steps->length, (size_t)steps->count);
-	/* the lower half's spread, which bursts do not widen */
+	/* the lower half's spread, which bursts do not affect */
 	double low = lk_quantile(steps->length, (size_t)steps->count, 0.25);
 	double limit = middle + BURST_DEVIATIONS * fmax(1.4826 * (middle - low), 0.01 * middle);
 	int longer = 0;
@@ -157,9 +158,9 @@ struct design {
 	int base, warm, with; /* configurations: the step; without fetch; without preparation */
 	int without;          /* without communication; -1: none */
 	bool ready;           /* data could be made ready: preparation is measured */
-	bool handed;          /* preparation is waits for loaders, which are known of each run */
+	bool handed;          /* preparation is waits for loaders, which are known in each run */
 	bool imbalance, comm; /* recorded */
-	uint32_t all;         /* parts that there are */
+	uint32_t all;         /* existing parts */
 	int cycles, count;
 	lk_fit_row row[LK_FIT_ROWS];
 	double value[LK_FIT_ROWS][LK_STALLS_REPEATS];
@@ -171,23 +172,23 @@ static double comm_of_run(const lk_stalls_times *times) {
 	       lk_stalls_known(times->network);
 }
 
-/* What ranks wait in calls because one of them comes later; as measured, below 0 too: what were
- * cut in each round would be too much in the mean. */
+/* Waiting of ranks in calls because one of them comes later. Negative values are kept: clipping
+ * each round would bias the mean. */
 static double awaited_of_run(const struct design *design, int c, int k) {
 	const lk_stalls_times *times = times_of_run(design->rounds, c, k);
 	double slowest = design->run[c][k].slowest;
 	return design->imbalance && !isnan(slowest) ? slowest - times->own : 0;
 }
 
-/* What the loaders delay the run's steps. */
+/* The delay of the run's steps by the loaders. */
 static double preparation_of_run(const struct design *design, int c, int k) {
 	const lk_stalls_times *times = times_of_run(design->rounds, c, k);
 	const struct plain_run *run = &design->run[c][k];
 	return times->handed && design->imbalance ? run->slowest - run->working : times->preparation;
 }
 
-/* A step of the usual rank, without what is left of communication in null runs; where preparation
- * is waits for loaders, without those. */
+/* A step of the typical rank, without the remaining communication of null runs; if preparation is
+ * waits for loaders, without those. */
 static double alone_of_run(const struct design *design, int c, int k) {
 	const lk_stalls_times *times = times_of_run(design->rounds, c, k);
 	double step = design->run[c][k].step - lk_stalls_known(times->uneven);
@@ -203,7 +204,7 @@ static double *add_design_row(struct design *design, uint32_t parts, bool config
 	return design->value[r];
 }
 
-/* Which parts a configuration's step has. */
+/* The parts in a configuration's step. */
 static uint32_t parts_of_configuration(const struct design *design, int c) {
 	uint32_t parts = design->all;
 	if (c != design->base && c != FIRST_RUN) parts &= ~(uint32_t)HAS_FETCH;
@@ -239,7 +240,7 @@ static void add_recorded_rows(struct design *design) {
 		if (imbalance) imbalance[k] = design->run[design->with][k].working - with->usual;
 		if (comm) comm[k] = comm_of_run(with) - awaited_of_run(design, design->with, k);
 	}
-	/* a run may not tell it: it has then what the others have */
+	/* if a run does not tell, it takes the mean of the others */
 	double mean = preparation ? lk_estimate_of(preparation, design->cycles).mean : 0;
 	for (int k = 0; preparation && k < design->cycles; k++)
 		if (isnan(preparation[k])) preparation[k] = mean;
@@ -251,7 +252,7 @@ static bool any_run_knows_preparation(const struct design *design) {
 	return false;
 }
 
-/* Of runs with several ranks; `uneven` of their null runs holds the waits for loaders. */
+/* For runs with several ranks; `uneven` of their null runs includes the waits for loaders. */
 static bool all_runs_are_handed_data(const struct design *design) {
 	for (int k = 0; k < design->cycles; k++) {
 		const lk_stalls_times *times = times_of_run(design->rounds, design->warm, k);
@@ -357,8 +358,8 @@ static double fitted_step(const struct design *design, const lk_fit *fit, int c)
 	return sum;
 }
 
-/* Of communication: waiting, interconnect, network, whose kinds follow one another. Without any
- * call all of it is the interconnect's (one host) or the network's. */
+/* Communication: waiting, interconnect, network, whose kinds are consecutive. Without any call all
+ * of it counts as interconnect (one host) or network. */
 _Static_assert(LK_STALL_INTERCONNECT == LK_STALL_WAITING + 1 &&
                    LK_STALL_NETWORK == LK_STALL_WAITING + 2,
                "kinds of communication");

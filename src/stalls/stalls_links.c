@@ -1,6 +1,6 @@
-/* stalls_links.c: what a call of communication takes at the least on the machines of a file that
- * `lockstep calibrate host --mpi` wrote. Where all calls of a run have one size, their time alone
- * does not say how much of it each call costs, and how much each byte. */
+/* stalls_links.c: the least time of a communication call on the machines of a file written by
+ * `lockstep calibrate host --mpi`. If all calls of a run have one size, their time alone does not
+ * divide into the costs per call and per byte. */
 #include <math.h>
 
 #include "base/arena.h"

@@ -1,13 +1,12 @@
-/* stalls_loader.c: how long a rank prepares data, from its reads and its own code between them.
+/* stalls_loader.c: a rank's preparation time, from its reads and its own code between them.
  *
  * A loader reads a sample and decodes it, reads the next one and decodes that: the code from a read
- * to the thread's next call is preparation. Where the step's own thread loads, its reads come in
- * bursts, and what follows a burst's last read is that sample's decoding and then the model. So
- * each read of a step has its place there; places whose time is longer than that of the usual one
- * end a burst, and count as the others do. The model's code must show that way: with no longer
- * places, or more than one in three, every one may be the model's, and nothing is known. A
- * loader of other threads or processes also waits for room between reads: there each read counts
- * with the first quartile. */
+ * to the thread's next call is preparation. If the step's own thread loads, its reads come in
+ * bursts, and a burst's last read is followed by that sample's decoding and then the model. So each
+ * read of a step is numbered; numbers whose time is longer than the typical one end a burst, and
+ * count like the others. The model's code must show that way: with no longer times, or more than
+ * one in three, each may include the model's, and nothing is known. A loader of other threads or
+ * processes also waits for room between reads: there each read counts with the first quartile. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,14 +16,14 @@
 #include "base/stats.h"
 #include "base/sort.h"
 
-/* Of hostile recordings no more threads and gaps are looked at than any loader has. */
+/* Limits for hostile recordings, above the threads and gaps of any real loader. */
 enum { LEAST_BURST = 3, PLACES = 1 << 14, MOST_READERS = 1 << 10, MOST_GAPS = 1 << 20 };
-/* Longer than usual: medians of a place over steps, and, where steps read unequally often, single
- * times. */
+/* Longer than typical: medians of a read number over steps, and, if steps have different numbers of
+ * reads, single times. */
 static const double LONGER = 1.25, MUCH_LONGER = 1.5;
 
 struct gap {
-	uint32_t place; /* the how-manieth read of its step */
+	uint32_t place; /* the number of the read in its step */
 	double seconds;
 };
 
@@ -32,7 +31,7 @@ struct reader {
 	uint64_t key;                        /* process and thread */
 	int64_t end_ns;                      /* of its last read */
 	bool open;                           /* nothing followed it yet */
-	int step;                            /* it is in */
+	int step;                            /* current step */
 	uint32_t reads_in_step, most, least; /* this step; of all steps so far */
 	double reads, busy;
 	LK_VEC(struct gap) gaps;
@@ -84,7 +83,7 @@ static void begin_reader_step(struct reader *reader, int step) {
 	reader->reads_in_step = 0;
 }
 
-/* A record may stand for several calls that followed one another closely: equal gaps. */
+/* A record may represent several calls in close succession: equal gaps. */
 static bool add_reader_read(struct reader *reader, const lk_record_entry *entry, int step) {
 	double busy = 1e-9 * (double)entry->io.busy_ns,
 		   inside = 1e-9 * (double)(entry->end_ns - entry->start_ns) - busy;
@@ -126,13 +125,13 @@ static bool see_loader_calls(const lk_recorded_run *run, const int64_t *begin, i
 
 LK_ORDER_BY(compare_gap_places, struct gap, place, seconds)
 
-/* Places, or single reads, as what is usual there and its sum. */
+/* Read numbers, or single reads: typical time and sum. */
 struct stretch {
 	double usual, sum, count;
 };
 
-/* Sums what is not much longer than the usual; the rest counts as the mean of that. `room` has as
- * many numbers. */
+/* Sum the times not much longer than the typical one; the others count as the mean of those.
+ * `room`: space for n numbers. */
 static double sum_without_burst_ends(const struct stretch *at, size_t n, double longer,
                                      double *room) {
 	double sum = 0, count = 0, ends = 0, all = 0;

@@ -1,5 +1,5 @@
-/* stalls_model.c: what the runs say of the loader, as a model; what the model says of other
- * machines, and of other sizes of gradient buckets. */
+/* stalls_model.c: a model of the loader from the runs; its predictions for other machines, and for
+ * other sizes of gradient buckets. */
 #include <math.h>
 #include <string.h>
 
@@ -10,12 +10,12 @@
 
 enum { LONGEST_CHANGE = 160 };
 
-/* A rate that limits nothing, bytes a second. */
+/* A rate without effect, bytes/s. */
 static const double UNLIMITED = 1e15;
 
 /* ---- the loader ---- */
 
-/* Of a host: at least one for each of its ranks. */
+/* On a host: at least one per rank. */
 static double count_busy_cores(const lk_stalls_work *work) {
 	double ranks = ceil((double)work->result.ranks / fmax(1, work->result.hosts));
 	if (!work->busy_seen || work->result.hosts != 1) return ranks;
@@ -50,7 +50,7 @@ static void model_pipelined_loader(const lk_stalls_work *work, const lk_stalls_s
 	                    : UNLIMITED;
 }
 
-/* Of the host: of a command, what lockstep itself may use. */
+/* Of the host: for a command, the cores that lockstep itself may use. */
 static double count_host_cores(const lk_stalls_work *work) {
 	return work->request->recording ? work->first.seen.cores : lk_cores();
 }

@@ -1,8 +1,8 @@
-/* stalls_own.c: what the main thread does outside of communication, by what the kernel counts.
+/* stalls_own.c: the main thread's time outside communication, from the kernel's counters.
  *
- * Where calls of communication begin and end the recorder notes how long the thread has computed,
- * its page faults that read from storage and its switches, and less often how long it was queued
- * for a processor. Between two notes that have the queue is a *stretch*:
+ * At begin and end of communication calls the recorder notes how long the thread has computed, its
+ * page faults that read from storage and its switches, and less often how long it was queued for a
+ * processor. Between two notes with the queue is a *stretch*:
  *
  *     own        = its length - calls of communication
  *     computing  = what the thread computed between these calls
@@ -11,8 +11,7 @@
  *     for data   = of left, waits for what loaders in threads and processes hand over
  *     sleeping   = of the rest, calls that sleep
  *     storage    = of the rest, calls of files; all of it where pages were read (mapped files)
- *     sleeping  += what is still left: waiting for something unknown
- */
+ *     sleeping  += the remainder: waiting for something unknown */
 #include <math.h>
 
 #include "base/check.h"
@@ -27,7 +26,7 @@ struct stretch_times {
 
 struct own_walk {
 	const lk_recorded_run *run;
-	size_t call;        /* the next to be looked at */
+	size_t call;        /* the next call to process */
 	int64_t comm_until; /* end of the last call of communication */
 	lk_stalls_own *out;
 	struct stretch_times now;
@@ -60,7 +59,7 @@ static double file_seconds(const lk_record_entry *entry) {
 	}
 }
 
-/* Between two notes the thread is in one call of communication, or between two. */
+/* Between two notes the thread is either inside one communication call, or between two. */
 static void add_interval(struct own_walk *walk, const lk_record_entry *before,
                          const lk_record_entry *after) {
 	struct stretch_times *now = &walk->now;

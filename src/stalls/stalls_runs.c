@@ -1,9 +1,9 @@
-/* stalls_runs.c: the command in each of its configurations.
+/* stalls_runs.c: runs the command in each of its configurations.
  *
- * A run again has its recording and its scratch folder in a private folder; nothing that it prints
- * or writes gets out, and its input is empty. Python programs get a sitecustomize module that marks
- * the loader's batches as steps, and repeats the first ones where data is to be ready; others are
- * what they are. */
+ * A repeated run has its recording and its scratch folder in a private folder; its output and
+ * writes are kept private, and its input is empty. Python programs get a sitecustomize module that
+ * marks the loader's batches as steps, and repeats the first ones if data is to be ready; other
+ * programs are unchanged. */
 #include <errno.h>
 #include <fcntl.h>
 #include <ftw.h>
@@ -99,7 +99,7 @@ static bool is_rank_launcher(const char *word) {
 	return false;
 }
 
-/* "--nproc_per_node=8": where the number begins. */
+/* "--nproc_per_node=8": the start of the number. */
 static const char *process_count_within(const char *word) {
 	const char *equals = strchr(word, '=');
 	char name[32];
@@ -108,8 +108,8 @@ static const char *process_count_within(const char *word) {
 	return is_process_count_option(name) ? equals + 1 : NULL;
 }
 
-/* The command with 1 as the number of processes that its launcher starts; left NULL where that is
- * not found. */
+/* Derive the command with 1 as the number of processes for its launcher; stays NULL if that is not
+ * found. */
 static lk_status derive_one_process(lk_stalls_runner *runner, lk_error *err) {
 	const lk_stalls_request *request = runner->request;
 	const char **words = LK_ARRAY(runner->arena, const char *, (size_t)request->words + 1);
@@ -180,7 +180,7 @@ const char *lk_stalls_run_folder(const lk_stalls_runner *runner, lk_stalls_confi
 	                       lk_stalls_configurations[c]);
 }
 
-/* What Python finds in its environment; NULL last. */
+/* The environment for Python; NULL ends it. */
 static lk_status python_settings_of(lk_stalls_runner *runner, bool ready, const char *out[4],
                                     lk_error *err) {
 	int n = 0;
@@ -225,7 +225,7 @@ static lk_record_request record_request_of(const lk_stalls_runner *runner, const
 	return record;
 }
 
-/* What runs again did that could not be kept from the user's work, each once. */
+/* Keep the lines on effects of repeated runs that could not be kept private, each once. */
 static lk_status keep_unguarded_lines(lk_stalls_runner *runner, const lk_record_answer *answer,
                                       lk_error *err) {
 	enum { MOST = 20 };
@@ -297,7 +297,7 @@ static void prepare_page_cache(const lk_stalls_runner *runner, lk_stalls_configu
 	out->rate = rate;
 }
 
-/* A command that the user gives for one process is run as it is; otherwise the process runs as an
+/* A command that the user gives for one process is run unchanged; otherwise the process runs as an
  * emulated rank of all. */
 static void set_one_process_command(const lk_stalls_runner *runner, lk_record_request *record) {
 	record->command = runner->one;

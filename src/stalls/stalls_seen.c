@@ -1,6 +1,6 @@
 /* stalls_seen.c: a folder of recordings as the times of a step.
  *
- * The step of a run is the mean over its ranks of the mean over the steps that count: sums of parts
+ * The step of a run is the mean over its ranks of the mean over the counted steps: sums of parts
  * hold for means, not for medians. Recordings without steps (a launcher's, a helper's) are left
  * out. */
 #include <errno.h>
@@ -23,14 +23,14 @@ struct rank_times {
 	double working; /* own time without waits for the loader */
 };
 
-/* Of one step: its length, summed over ranks; the most of any rank's own time, and of what of that
- * is no wait for its loader. */
+/* For one step: its length, summed over ranks; the most own time of any rank, and the most own time
+ * without waits for the loader. */
 struct step_times {
 	double length, slowest, working;
 };
 
 struct viewer {
-	int warmup, count; /* steps: left out at the beginning; that are looked at, at most */
+	int warmup, count; /* steps: left out at the beginning; analysed, at most */
 	lk_stalls_seen *out;
 	lk_disk_uses disks;
 	LK_VEC(struct rank_times) by_rank;
@@ -48,7 +48,7 @@ struct viewer {
 typedef lk_status look(struct viewer *v, const char *path, const lk_recorded_run *run,
                        const lk_recorded_steps *steps, lk_error *err);
 
-/* Recordings of forked processes are read with those that they came from. */
+/* Recordings of forked processes are read with their parent's. */
 static bool is_root_recording(const char *name) {
 	return lk_ends_in(name, LK_RECORDING_ENDING) && !strstr(name, LK_RECORDING_FORKED);
 }
@@ -67,7 +67,7 @@ static lk_status look_at_recording(struct viewer *viewer, const char *path, look
 		lk_vec_free(&steps.begin);
 		lk_recorded_free(&run);
 	} else if (status == LK_ERR_INPUT) {
-		status = LK_OK; /* what was ended while its recording began holds nothing */
+		status = LK_OK; /* a recording that was only begun is empty */
 	} else {
 		lk_fail_as(err, &unreadable);
 	}
@@ -93,7 +93,7 @@ static lk_status look_at_all_recordings(struct viewer *viewer, const char *folde
 lk_status lk_stalls_check_recording(const char *path, lk_error *err) {
 	struct stat info;
 	lk_recording recording;
-	char first[PATH_MAX + NAME_MAX + 2] = ""; /* of those that cannot be read */
+	char first[PATH_MAX + NAME_MAX + 2] = ""; /* the first unreadable one */
 	int readable = 0;
 	bool emulated = false;
 	if (stat(path, &info) != 0)
@@ -128,7 +128,7 @@ lk_status lk_stalls_check_recording(const char *path, lk_error *err) {
 	}
 	if (readable) return LK_OK;
 	if (*first) {
-		LK_TRY(lk_recording_open(first, &recording, err)); /* says why */
+		LK_TRY(lk_recording_open(first, &recording, err)); /* reports why */
 		lk_recording_close(&recording);
 	}
 	lk_fail(err, LK_ERR_INPUT, path, "has no recordings (*" LK_RECORDING_ENDING ")");
@@ -137,7 +137,7 @@ lk_status lk_stalls_check_recording(const char *path, lk_error *err) {
 
 /* ---- times ---- */
 
-/* The steps that count: from step `first`, `count` of them. */
+/* The counted steps: `count` of them from step `first` on. */
 static int window_of_steps(const struct viewer *viewer, const lk_recorded_steps *steps,
                            int *first) {
 	int all = steps->begin.count ? (int)steps->begin.count - 1 : 0;
@@ -152,7 +152,7 @@ static bool is_main_thread_call(const lk_recorded_run *run, const lk_recorded_ca
 	       call->record.start_ns >= from && call->record.start_ns < to;
 }
 
-/* Time in calls of the main thread, and how many calls of communication there are. */
+/* Add time in calls of the main thread, and the number of communication calls. */
 static void add_main_thread_times(const lk_recorded_run *run, int64_t from, int64_t to,
                                   double *reading, double *writing, double *comms) {
 	LK_ASSERT(from <= to);
@@ -183,7 +183,7 @@ static lk_status quick_step_s(const lk_recorded_steps *steps, int first, int cou
 /* ---- own times of ranks ---- */
 
 /* Calls in which a thread may wait for other ranks: of a communication library; without one, on
- * connections, which pipes are not. */
+ * connections other than pipes. */
 static bool waits_for_ranks(const lk_recorded_run *run, const lk_recorded_call *call,
                             bool library) {
 	const lk_record_entry *entry = &call->record;
@@ -193,7 +193,7 @@ static bool waits_for_ranks(const lk_recorded_run *run, const lk_recorded_call *
 	       entry->kind == LK_RECORD_SENT;
 }
 
-/* Time of the main thread outside of communication, in each step. Calls may overlap. */
+/* Time of the main thread outside communication, in each step. Calls may overlap. */
 static void find_own_times(const lk_recorded_run *run, const int64_t *begin, int count,
                            bool library, double *own) {
 	int64_t free_from = begin[0];
@@ -218,7 +218,7 @@ static void find_own_times(const lk_recorded_run *run, const int64_t *begin, int
 	}
 }
 
-/* Steps that some rank does not have are none. */
+/* Keep only steps that all ranks have. */
 static bool make_steps(struct viewer *viewer, int count) {
 	bool first = viewer->by_rank.count == 1;
 	while (first && viewer->steps.count < (size_t)count) {
@@ -229,7 +229,7 @@ static bool make_steps(struct viewer *viewer, int count) {
 	return true;
 }
 
-/* Adds a rank's own time of each step, of which it waited `handed` for its loader. */
+/* Add a rank's own time of each step, of which it waited `handed` for its loader. */
 static void add_rank_steps(struct viewer *viewer, const int64_t *begin, const double *own,
                            const double *handed) {
 	for (size_t i = 0; i < viewer->steps.count; i++) {
@@ -279,7 +279,7 @@ static int compare_rank_numbers(const void *a, const void *b) {
 	return (x->own > y->own) - (x->own < y->own);
 }
 
-/* Half of the ranks, or more, work at least as long. */
+/* The lower median: at least half of the ranks work at least as long. */
 static lk_status find_usual_rank(const struct viewer *viewer, double *usual, lk_error *err) {
 	size_t count = viewer->by_rank.count;
 	double *working = malloc(count * sizeof *working);
@@ -354,9 +354,9 @@ static lk_status see_rank_recording(struct viewer *viewer, const char *path,
 	return LK_OK;
 }
 
-/* Preparation that delays the step: all of it where the main thread loads; with loader threads or
- * processes the time that the main thread waits for them; where that is not recorded, how much
- * longer the step takes than one whose data was there, if the loader is always busy. */
+/* Preparation that delays the step: all of it if the main thread loads; with loader threads or
+ * processes the time that the main thread waits for them; if that is not recorded, the excess over
+ * a step whose data was ready, provided that the loader is always busy. */
 static void see_rank_preparation(lk_stalls_seen *seen) {
 	lk_stalls_times *times = &seen->times;
 	const lk_stalls_loader *loader = &seen->loader;
@@ -425,8 +425,8 @@ static lk_status add_seen_file(struct viewer *viewer, const lk_recorded_run *run
 	return LK_OK;
 }
 
-/* Files read before the first step, as those of the interpreter, are no data; a file that was
- * mapped then is read in the steps. */
+/* Files read before the first step, like the interpreter's, are no data; a file that was mapped
+ * then is read in the steps. */
 static lk_status see_recording_files(struct viewer *viewer, const char *path,
                                      const lk_recorded_run *run, const lk_recorded_steps *steps,
                                      lk_error *err) {
@@ -474,7 +474,7 @@ lk_status lk_stalls_files_of(const char *folder, bool written, lk_arena *arena,
 	return status;
 }
 
-/* What is true of it where it was recorded: its size, and the file system that it lies on. */
+/* Note a file's size and file system, as of the recording. */
 static lk_status see_file_place(struct viewer *viewer, const lk_recorded_run *run, uint32_t process,
                                 const lk_recorded_name *name, lk_stalls_file *file, lk_error *err) {
 	const lk_recorded_name *mount = lk_recorded_find(&run->mounts, process, name->mount);
@@ -530,7 +530,7 @@ static lk_status see_recording_reads(struct viewer *viewer, const char *path,
 lk_status lk_stalls_profile_of(const char *folder, lk_arena *arena, lk_stalls_profile *out,
                                lk_error *err) {
 	struct viewer viewer = {.arena = arena, .profile = out};
-	size_t read = 0; /* files that were, and not only opened */
+	size_t read = 0; /* files that were read, not only opened */
 	LK_TRY(look_at_all_recordings(&viewer, folder, see_recording_reads, err));
 	for (size_t i = 0; i < out->files.count; i++) {
 		if (out->files.at[i].reads > 0) out->files.at[read++] = out->files.at[i];

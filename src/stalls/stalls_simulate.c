@@ -1,12 +1,11 @@
-/* stalls_simulate.c: the loader's model as a step graph, run by the engine that runs every other
- * one.
+/* stalls_simulate.c: the loader's model as a step graph, simulated by the common engine.
  *
  * The device fetches batches one after another, the workers prepare them in turn, each as long as
  * one thread needs, and the step uses them. The hidden part of the device's work follows the part
  * that a worker waits for; only the device itself waits for it. A loader that runs concurrently
- * with the step has AHEAD batches per worker on their way or waiting, in addition to the one in
- * use, as PyTorch's DataLoader has (prefetch_factor). One that the step waits for begins a batch
- * when the step before is over, and its workers share it. */
+ * with the step has AHEAD batches per worker in progress or waiting, in addition to the one in use,
+ * like PyTorch's DataLoader (prefetch_factor). A loader that the step waits for begins a batch
+ * after the step before, and its workers share it. */
 #include <math.h>
 
 #include "base/arena.h"
@@ -54,8 +53,8 @@ static uint32_t add_stage_op(struct line_up *line_up, const char *name, unsigned
 	return lk_graph_add(line_up->graph, &op);
 }
 
-/* A worker's time for a batch after it was fetched: a fractional number of workers is rounded up to
- * workers that take longer. */
+/* A worker's time for a fetched batch: a fractional number of workers is rounded up to slower
+ * workers. */
 static double loader_work_s(const struct line_up *line_up, double waited) {
 	const lk_stalls_model *model = line_up->m;
 	double copying = model->bytes > 0 ? model->bytes / model->memory : 0;
@@ -117,7 +116,7 @@ static lk_status run_stage_graph(struct line_up *line_up, lk_arena *arena, doubl
 	LK_TRY(build_stage_graph(line_up, err));
 	LK_TRY(lk_lifted_costs(arena, line_up->graph, &costs, err));
 	LK_TRY(lk_sim_run(line_up->graph, &costs, &options, &result, err));
-	/* rounds of the workers, inside which batches may come in a bunch; or of the kinds of steps */
+	/* rounds of the workers, inside which batches may come in bunches; or of the kinds of steps */
 	uint32_t round = line_up->m->kinds ? (uint32_t)line_up->m->kinds : line_up->workers;
 	LK_CHECK(round > 0 && round <= MEASURED, err);
 	uint32_t measured = MEASURED / round * round;

@@ -1,5 +1,5 @@
-/* whatif.c: a requested change of a step: the base graph copied, the sets applied in the order of
- * their table, priced, simulated. */
+/* whatif.c: simulates a change of a step: copies the base graph, applies the sets in the order of
+ * their table, prices and simulates it. */
 #include "base/arena.h"
 #include "whatif/whatif.h"
 #include "step/traced.h"
@@ -15,7 +15,7 @@
 struct lk_whatif_base {
 	lk_arena arena;
 	lk_whatif_site site;
-	lk_edit edit; /* as it is, with what is known of each operation */
+	lk_edit edit; /* the original, with what is known of each operation */
 	bool *mask;
 	uint32_t stand_ins;
 	double step_s;
@@ -23,8 +23,8 @@ struct lk_whatif_base {
 
 /* ---- where a step's time goes ---- */
 
-/* Events of one program, those of the step's own work: compute, communication alone, communication
- * alongside compute. */
+/* Divide events of one program into the step's own work: compute, exposed communication,
+ * communication overlapped with compute. */
 lk_status lk_whatif_split(const lk_graph *graph, const lk_sim_event *events, size_t count,
                           double seconds[3], lk_error *err) {
 	lk_intervals compute = {0}, comm = {0}, alone = {0};
@@ -89,7 +89,7 @@ static lk_status whatif_split(lk_whatif_outcome *out, lk_error *err) {
 
 /* ---- a scenario ---- */
 
-/* A copy of what is under edit, knowledge included. */
+/* Copy the edited graph, knowledge included. */
 static lk_status copy_edit(const lk_edit *from, lk_edit *out, lk_error *err) {
 	memset(out, 0, sizeof *out);
 	LK_TRY(lk_graph_copy(from->graph, &out->graph, err));
@@ -112,14 +112,14 @@ lk_status lk_whatif_check_twice(const lk_whatif_set *a, const lk_whatif_set *b, 
 	return lk_hint(err, "write values to try one after the other as a list: %s=A,B", a->key->name);
 }
 
-/* A device that has no arithmetic of a format; NULL: all have. */
+/* A device without arithmetic of a format; NULL: all have it. */
 static const lk_device *whatif_lacks(const lk_cluster *cluster, lk_dtype dtype) {
 	for (int g = 0; g < cluster->groups; g++)
 		if (!(cluster->node[g].device->peak_flops[dtype] > 0)) return cluster->node[g].device;
 	return NULL;
 }
 
-/* As predict refuses it. What ran before goes on as it was. */
+/* Refuse a format like predict does; one that was already used is accepted. */
 static lk_status check_format(const lk_scenario *scenario, lk_dtype before, lk_error *err) {
 	const lk_device *device = whatif_lacks(&scenario->cluster, scenario->dtype);
 	if (!device || whatif_lacks(scenario->before, before)) return LK_OK;
@@ -129,14 +129,14 @@ static lk_status check_format(const lk_scenario *scenario, lk_dtype before, lk_e
 	return lk_hint(err, "give another format or another GPU");
 }
 
-/* Of the whole run. */
+/* Ranks of the whole run. */
 int lk_whatif_ranks(const lk_graph *graph, uint32_t before, const lk_whatif_site *site) {
 	double each = site->run_ranks > before && before ? (double)site->run_ranks / before : 1;
 	return (int)(graph->ranks.world * each + 0.5);
 }
 
-/* Functions of keys name a key or --cluster as the place: what the user gave is --set, of `key`
- * where that is known. */
+/* Errors name a key or --cluster as the place; change that to the user's --set, with `key` if
+ * known. */
 static lk_status whatif_name_set(lk_status status, const lk_whatif_key *key, lk_error *err) {
 	if (status != LK_ERR_INPUT || !err) return status;
 	char place[sizeof err->where];
@@ -173,8 +173,7 @@ static lk_status whatif_apply(lk_scenario *scenario, const lk_whatif_set *sets, 
 	return lk_cluster_grown(scenario->arena, &scenario->cluster, ranks, &scenario->cluster, err);
 }
 
-/* What was measured is in the graph as the time that it was given, for files and other tools.
- */
+/* Write measured times into the graph, for files and other tools. */
 static void state_times(const lk_scenario *scenario, const lk_costs *costs) {
 	lk_graph *graph = scenario->edit.graph;
 	for (size_t p = graph->programs.count; p-- > 0;) {
@@ -192,7 +191,7 @@ static void state_times(const lk_scenario *scenario, const lk_costs *costs) {
 static lk_status whatif_simulate(lk_scenario *scenario, const lk_ranks *before,
                                  lk_whatif_outcome *out, lk_error *err) {
 	lk_step_options options = {
-		/* What was measured has been slowed by what ran concurrently already. */
+		/* Measured times already include contention. */
 		.no_contention = scenario->site->no_contention || scenario->edit.graph->traced,
 		.stragglers = scenario->stragglers.at,
 		.straggler_count = (uint32_t)scenario->stragglers.count,
@@ -211,7 +210,7 @@ static lk_status whatif_simulate(lk_scenario *scenario, const lk_ranks *before,
 		out->uncertainty =
 			lk_whatif_uncertainty(scenario, &out->step.costs, before,
 		                          out->exposed_s / out->step.step_s, out->step.step_s);
-	scenario->edit.graph = NULL; /* the step's now */
+	scenario->edit.graph = NULL; /* now owned by the step */
 	return status;
 }
 
@@ -288,9 +287,9 @@ static lk_status check_room(const lk_whatif_base *base, lk_error *err) {
 	return lk_hint(err, "give the cluster that it ran on, or was predicted for");
 }
 
-/* Every operation of a program may be recorded; a file can ask for any number of them. */
+/* Every operation of a program may be recorded; limit what a file may demand. */
 static lk_status whatif_check_length(const lk_graph *graph, lk_error *err) {
-	const double most = 5e7; /* largest predicted jobs and traces have a tenth */
+	const double most = 5e7; /* the largest predicted jobs and traces have a tenth of that */
 	double ops = lk_graph_length(graph);
 	if (ops <= most) return LK_OK;
 	return lk_fail(err, LK_ERR_INPUT, "step graph",
@@ -298,7 +297,7 @@ static lk_status whatif_check_length(const lk_graph *graph, lk_error *err) {
 }
 
 static lk_status whatif_learn(lk_whatif_base *base, lk_error *err) {
-	lk_arena arena = LK_ARENA_INIT; /* of what was learnt only `edit` is kept */
+	lk_arena arena = LK_ARENA_INIT; /* of what is learnt only `edit` is kept */
 	lk_costs costs = {0};
 	lk_scenario s = {
 		.site = &base->site,

@@ -1,6 +1,6 @@
-/* whatif_keys.c: the changes that `--set KEY=VALUE` names: one function and one line of the table
- * each. They are applied in the order of the table whatever the order in which they were given:
- * where it runs, what runs, how many of it, and last what is said of operations by name. */
+/* whatif_keys.c: the changes of `--set KEY=VALUE`: one function and one line of the table each.
+ * They are applied in the order of the table, not in the given order: hardware, software, numbers
+ * of ranks, and last operations by name. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -17,8 +17,8 @@ static lk_status keys_note(lk_scenario *scenario, const char *text, lk_error *er
 	return LK_OK;
 }
 
-/* An edit that found nothing to change is not an error: of several traces some have it. But it is
- * said. */
+/* An edit without effect is no error, because only some of several traces may have its operations.
+ * It is reported. */
 static lk_status say_changed(lk_scenario *scenario, const char *key, const char *what,
                              lk_error *err) {
 	if (scenario->edit.changed) return LK_OK;
@@ -35,7 +35,7 @@ static lk_status keys_wrong(const char *key, const char *value, const char *hint
 	return lk_hint(err, "%s", hint);
 }
 
-/* "0.8x", "0.8", "off" where that is 0. */
+/* "0.8x", "0.8"; "off" for 0. */
 static lk_status read_factor(const char *key, const char *value, bool off, double *out,
                              lk_error *err) {
 	const char *end;
@@ -69,7 +69,7 @@ static lk_status keys_read_bytes(const char *key, const char *value, double *out
 	return keys_wrong(key, value, "write bytes from 1024 on, as 25MB or 25MiB", err);
 }
 
-/* ---- where it runs ---- */
+/* ---- hardware ---- */
 
 static lk_status set_cluster(lk_scenario *scenario, const char *what, const char *value,
                              lk_error *err) {
@@ -125,7 +125,7 @@ static lk_status set_link(lk_scenario *scenario, const char *what, const char *v
 	                             err);
 }
 
-/* ---- what runs ---- */
+/* ---- software ---- */
 
 static lk_status set_dtype(lk_scenario *scenario, const char *what, const char *value,
                            lk_error *err) {
@@ -191,7 +191,7 @@ static lk_status set_fused(lk_scenario *scenario, const char *what, const char *
 
 /* ---- the host ---- */
 
-/* What a launch inside a CUDA graph costs of one outside. */
+/* Cost of a launch inside a CUDA graph relative to one outside. */
 static double graph_share(void) {
 	lk_constants c;
 	lk_profile_base(lk_calibration_current(), &c);
@@ -270,9 +270,9 @@ static lk_status set_remove(lk_scenario *scenario, const char *what, const char 
 	           : status;
 }
 
-/* ---- how many ---- */
+/* ---- numbers of ranks ---- */
 
-/* `ranks` of the run; the graph may hold some of them, which represent the others. */
+/* `ranks` of the run; the graph may hold only some of them, which represent the others. */
 static lk_status keys_grow(lk_scenario *scenario, double ranks, const char *key, const char *value,
                            lk_error *err) {
 	uint32_t held = scenario->edit.graph->ranks.world,
@@ -416,7 +416,7 @@ static lk_status keys_add(lk_arena *arena, const lk_whatif_set *set, const char 
 
 enum { MOST_TEXT = 4096 };
 
-/* "KEY:WHAT=VALUE": the name ends at the first ':' or '='; a name of an operation may hold ':', its
+/* "KEY:WHAT=VALUE": the key ends at the first ':' or '='; an operation's name may contain ':', its
  * value not '='. */
 lk_status lk_whatif_parse(lk_arena *arena, const char *text, lk_whatif_sets *out, lk_error *err) {
 	lk_whatif_set set = {0};

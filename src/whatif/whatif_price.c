@@ -1,19 +1,19 @@
-/* whatif_price.c: what operations of an edited graph take.
+/* whatif_price.c: times of an edited graph's operations.
  *
  *     never measured   as predict prices it: the model on the new site
  *     measured         measured * model(edited operation, new site)
- *                               / model(operation as it was, old site)
+ *                               / model(operation before, old site)
  *     set by name      times the factors that were set
  *
- * A network that was made faster (or slower) by rates alone never takes longer (shorter): what runs
- * at a rate can run at a higher one. The model searches for channels as NCCL does, in steps of
- * rates, and may find more of them, each with its start-up; so communication takes the least (most)
- * of what it takes at rates on the way, an eighth of an octave apart.
+ * A network with only faster (or slower) rates never takes longer (shorter): what runs at a rate
+ * can run at a higher one. The model searches for channels like NCCL, in steps of rates, and may
+ * find more of them, each with its start-up; so communication takes the least (most) of its times
+ * at rates in between, an eighth of an octave apart.
  *
- * Host work has no model of hardware: it stays as measured but for factors. An operation that a
- * trace says no shape of gets one: that of its kind which the model says to take as long as it was
- * measured. What changes it later, changes it as the model says of that shape: a kernel of
- * microseconds hardly, one of milliseconds by bandwidth. */
+ * Host work has no hardware model: it stays as measured except for factors. An operation without a
+ * known shape gets one: of its kind, and such that the model gives its measured time. A later
+ * change affects it like the model of that shape: a kernel of microseconds hardly, one of
+ * milliseconds by bandwidth. */
 #include <math.h>
 #include <string.h>
 
@@ -25,7 +25,7 @@
 
 /* ---- the models on a site ---- */
 
-/* Of the operations `only`; NULL: of all. */
+/* Only for operations `only`; NULL: all. */
 static lk_status model_costs(const lk_scenario *scenario, const lk_cluster *cluster,
                              const bool *only, lk_arena *arena, lk_costs *out, lk_error *err) {
 	const lk_whatif_site *site = scenario->site;
@@ -46,7 +46,7 @@ uint32_t lk_whatif_variant(const lk_graph *graph, const lk_costs *costs, uint32_
 	return costs->variant_of ? costs->variant_of[lk_rank_of(graph, stage, 0)] : 0;
 }
 
-/* For every operation the variant of the first program that runs it. */
+/* For every operation, the variant of the first program that runs it. */
 static uint32_t *variants(lk_arena *arena, const lk_graph *graph, const lk_costs *costs) {
 	uint32_t *of = LK_ARRAY(arena, uint32_t, graph->ops.count);
 	for (size_t s = graph->programs.count; of && s-- > 0;) {
@@ -60,7 +60,7 @@ static uint32_t *variants(lk_arena *arena, const lk_graph *graph, const lk_costs
 	return of;
 }
 
-/* ---- shapes that are not known ---- */
+/* ---- unknown shapes ---- */
 
 static bool price_multiplies(unsigned kind) {
 	return kind == LK_OP_GEMM || kind == LK_OP_GROUPED_GEMM || kind == LK_OP_CONV;
@@ -80,8 +80,8 @@ static bool shapeless(const lk_edit *edit, uint32_t i) {
 	return !(ops->bytes[i] > 0);
 }
 
-/* `size` times as much work as before; at first the smallest of its kind: a product of 256^3, heads
- * of 128 on 1024 tokens, 64 KiB. */
+/* Set a shape with `size` times as much work as before; `first`: the smallest of its kind: a
+ * product of 256^3, heads of 128 on 1024 tokens, 64 KiB. */
 static void set_shape(lk_ops *ops, uint32_t i, double size, bool first) {
 	if (price_multiplies(ops->kind[i])) {
 		double side = first ? 256 : ops->m[i] * cbrt(size),
@@ -102,7 +102,7 @@ static void set_shape(lk_ops *ops, uint32_t i, double size, bool first) {
 
 enum { ROUNDS = 12 };
 
-/* Times grow by less than the work, so a step by their ratio never goes too far up. */
+/* Times grow by less than the work, so a step by their ratio never overshoots. */
 static lk_status fit_shapes(lk_scenario *scenario, const bool *found, const uint32_t *op,
                             uint32_t count, lk_error *err) {
 	for (int round = 0; round < ROUNDS; round++) {
@@ -151,8 +151,8 @@ lk_status lk_whatif_stand_in(lk_scenario *scenario, uint32_t *count, lk_error *e
 
 /* ---- networks of other rates ---- */
 
-/* log2 of the largest change of a rate; NAN where some rates rise and others fall, or nodes differ
- * in more. */
+/* log2 of the largest change of a rate; NAN if some rates rise and others fall, or nodes differ in
+ * more. */
 static double octaves(const lk_cluster *from, const lk_cluster *to) {
 	double up = 0, down = 0;
 	for (int g = 0; g < from->groups; g++) {
@@ -166,7 +166,7 @@ static double octaves(const lk_cluster *from, const lk_cluster *to) {
 	return up > 0 && down < 0 ? NAN : up + down;
 }
 
-/* Rates a share of the way. */
+/* Price with rates part of the way. */
 static lk_status price_between(lk_arena *arena, const lk_scenario *scenario, double share,
                                lk_cluster *out, lk_error *err) {
 	*out = scenario->wired;
@@ -251,8 +251,7 @@ static int family_of(unsigned kind) {
 	return price_multiplies(kind) || price_is_attention(kind) ? PRODUCTS : STREAMS;
 }
 
-/* Mean error of a family's fits in the calibration in use: of all devices where such a row is, else
- * over its rows. */
+/* Mean error of a family's fits in the current calibration, weighted by the points of its rows. */
 static double family_error(const char *family) {
 	const lk_calibration *calibration = lk_calibration_current();
 	double sum = 0, weight = 0;
@@ -265,7 +264,7 @@ static double family_error(const char *family) {
 	return weight > 0 ? sum / weight : .1;
 }
 
-/* How far the model had to carry an operation: half or double is the whole way. */
+/* How far an operation is extrapolated by the model: half or double counts fully. */
 static double price_distance(const lk_edit_op *known, double ps) {
 	double before = known->measured_ps * known->factor;
 	return before > 0 && ps > 0 ? fmin(1, fabs(log2(ps / before))) : 0;
@@ -291,20 +290,20 @@ static void carried_time(const lk_scenario *scenario, const lk_costs *costs,
 	for (int f = 0; f < FAMILIES; f++) carried[f] /= LK_PS_PER_S * (double)graph->programs.count;
 }
 
-/* Ranks wait for the latest: the expected maximum of n normal deviations is about sqrt(2 ln n) of
- * them. */
+/* Ranks wait for the latest: the expected maximum of n normal variables is about sqrt(2 ln n)
+ * standard deviations. */
 static double more_ranks(double before, double after) {
 	const double deviation =
-		0.01; /* of a rank's compute time in a step: assumed, of clocks and caches */
+		0.01; /* of a rank's compute time in a step: assumed, for clocks and caches */
 	double low = sqrt(2 * log(fmax(fmin(before, after), 1))),
 		   high = sqrt(2 * log(fmax(fmax(before, after), 1)));
 	return deviation * (high - low);
 }
 
-/* A trace: a replay's mean error, 3.3 % in Lumos (arXiv 2504.09307, abstract) where it does not say
- * its own. A graph that was built of a model, which it counts the arithmetic of, was never
- * measured: half the 80 % range of a prediction where the changes put it, or where they began: what
- * was changed is no surer than what it was changed from. */
+/* For a trace: the replay's mean error, or 3.3 % as in Lumos (arXiv 2504.09307, abstract) if it is
+ * not known. A graph built from a model, with counted arithmetic, was never measured: half the 80 %
+ * range of a prediction, on the new or on the old cluster, whichever is larger: the changed step is
+ * no more certain than the original. */
 static double base_error(const lk_scenario *scenario, double network_share) {
 	const lk_graph *graph = scenario->edit.graph;
 	const lk_whatif_site *site = scenario->site;

@@ -1,5 +1,5 @@
-/* whatif_report.c: the question as the verb asks it: the base from a file, one column for every
- * change alone and one for every combination. */
+/* whatif_report.c: the request of the verb: the base from a file, one column for every single
+ * change and one for every combination. */
 #include <limits.h>
 #include <math.h>
 #include <stdlib.h>
@@ -24,10 +24,10 @@ struct answer {
 	lk_whatif_base *base;
 	lk_whatif_outcome together; /* kept for the files */
 	lk_whatif_column *columns;
-	lk_whatif_sets groups[MOST_GROUPS]; /* what each --set says: one value, or a list */
+	lk_whatif_sets groups[MOST_GROUPS]; /* by --set: one value, or a list */
 	size_t group_count;
 	double base_s;
-	uint32_t base_ranks, graph_ranks; /* of the run, and those that the graph holds */
+	uint32_t base_ranks, graph_ranks; /* of the run, and those in the graph */
 	lk_whatif_site site;
 	lk_calibration_hold calibration;
 };
@@ -38,12 +38,12 @@ const lk_step *lk_whatif_step(const lk_whatif *whatif) {
 
 /* ---- the base ---- */
 
-/* What a graph comes with where it was lifted from traces. */
+/* Information that comes with a graph lifted from traces. */
 struct origin {
 	const lk_device *device; /* NULL not given */
-	const char *cluster;     /* that a step graph carries; NULL none */
+	const char *cluster;     /* of a step graph; NULL none */
 	uint32_t ranks;          /* of the run, traced or not */
-	double replay_error;     /* 0 not known */
+	double replay_error;     /* 0 unknown */
 };
 
 static lk_status read_site(struct answer *answer, const lk_whatif_request *request,
@@ -68,8 +68,8 @@ static lk_status read_site(struct answer *answer, const lk_whatif_request *reque
 	return lk_where_read(&answer->arena, &where, &out->cluster, NULL, err);
 }
 
-/* How well the run's steps predict one another says how far its base can be trusted; of long traces
- * it would take long. */
+/* The error of the run's steps in predicting one another tells how far to trust its base; skipped
+ * for long traces, where it would take long. */
 static lk_status trust(lk_traces *traces, struct origin *out, lk_error *err) {
 	enum { MOST_EVENTS = 3000000 };
 	uint64_t events = 0;
@@ -160,7 +160,7 @@ static lk_status read_sets(struct answer *answer, const char *sets, lk_error *er
 	return LK_OK;
 }
 
-/* Columns: the base, every value alone, every combination where there is more than one set. */
+/* Columns: the base, every value alone, every combination if there is more than one set. */
 static lk_status count_columns(const struct answer *answer, size_t *singles, size_t *combinations,
                                lk_error *err) {
 	*singles = 0;
@@ -202,9 +202,8 @@ static lk_status copy_notes(struct answer *answer, const lk_whatif_outcome *from
 	return notes ? LK_OK : lk_oom(err);
 }
 
-/* Scaling efficiency: what a rank gets done in a second, of what it does with the same changes on
- * as many ranks as the base has. Without samples: of the step's inverse, as copies do the same
- * work. */
+/* Scaling efficiency: a rank's work per second, relative to that with the same changes on as many
+ * ranks as the base has. Without samples: the step's inverse, because copies do the same work. */
 static lk_status efficiency(const struct answer *answer, const lk_whatif_set *sets, size_t count,
                             lk_whatif_column *column, lk_error *err) {
 	lk_whatif_set others[MOST_GROUPS];
@@ -250,7 +249,7 @@ static lk_status report_refuse(struct answer *answer, const lk_error *why, lk_wh
 	return out->refused ? LK_OK : lk_oom(err);
 }
 
-/* A change that cannot be made is reported in its column; the base must be possible. */
+/* An impossible change is reported in its column; the base must be possible. */
 static lk_status report_ask(struct answer *answer, const lk_whatif_set *sets, size_t count,
                             bool keep, lk_error *err) {
 	lk_whatif_column *column = &answer->columns[answer->w.column_count++];
@@ -352,11 +351,11 @@ static lk_status answer_all(struct answer *answer, const lk_whatif_request *requ
 	return report_reproduce(answer, request, err);
 }
 
-/* ---- what holds for every answer ----
+/* ---- invariants of every answer ----
  *
- * Nothing is printed that contradicts itself: whatever made it is a defect of lockstep. */
+ * An answer that contradicts itself is a defect of lockstep and is not printed. */
 
-/* Views read by it. */
+/* Indices that views follow. */
 static lk_status whatif_check_places(const lk_whatif *whatif, lk_error *err) {
 	LK_CHECK(whatif->column_count > 0 && whatif->together < whatif->column_count, err);
 	return LK_OK;

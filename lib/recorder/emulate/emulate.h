@@ -1,17 +1,15 @@
 /* emulate.h: one process that runs as one rank of many: an emulated rank.
  *
- * The MPI library is started alone; it sees one rank. Communicators that the program gets are
- * copies of MPI_COMM_SELF, so that everything local (names, attributes, error handlers) is the
- * library's; who is in them, and all that depends on it, is answered here. Groups are the
- * recorder's own.
+ * The MPI library is started with a single rank. Communicators that the program gets are copies of
+ * MPI_COMM_SELF, so that everything local (names, attributes, error handlers) is the library's;
+ * members and everything that depends on them is answered here. Groups are the recorder's own.
  *
- *     emulate_comms.c    who the process is; the table of communicators
+ *     emulate_comms.c    the process' identity; the table of communicators
  *     emulate_group.c    groups and their algebra
- *     emulate_split.c    what other ranks would answer to a split: copies of the process are run
+ *     emulate_split.c    other ranks' arguments to a split, found by running copies of the process
  *     emulate_grids.c    Cartesian grids
- *     emulate_calls.c    making communicators, and what programs ask of them
- *     emulate_data.c     what collectives and receives leave in buffers; the mode
- */
+ *     emulate_calls.c    creating and querying communicators
+ *     emulate_data.c     results of collectives and receives in buffers; the mode */
 #ifndef LK_RECORDER_EMULATE_EMULATE_H
 #define LK_RECORDER_EMULATE_EMULATE_H
 
@@ -25,30 +23,30 @@ enum {
 	LP_EMULATE_MOST_RANKS = 1 << 16 /* of an emulated world */
 };
 
-/* How the ranks of a communicator were divided: part after part, as they were ordered. */
+/* How the ranks of a communicator were divided: part after part, in order. */
 typedef struct lp_emulated_parts {
 	int count, *ranks; /* of the world */
-	int *end;          /* [count]: where a part ends in `ranks` */
-	uint64_t *id;      /* [count]: of the communicator that the part became */
+	int *end;          /* [count]: end of a part in `ranks` */
+	uint64_t *id;      /* [count]: of the part's communicator */
 } lp_emulated_parts;
 
 /* A communicator of the emulated world. */
 typedef struct lp_emulated_comm {
-	uint64_t id;       /* the same in every rank's process, so that copies can be asked about it */
-	uint64_t division; /* the same for the communicators that were made with it, of other ranks */
-	lp_emulated_parts *parts; /* all of these; NULL: only this one is known */
+	uint64_t id;       /* the same in every rank's process, so that copies can refer to it */
+	uint64_t division; /* shared by the communicators of other ranks that one call made together */
+	lp_emulated_parts *parts; /* all parts of that division; NULL: only this one is known */
 	int size, rank;           /* own rank */
 	int *ranks;               /* [size] of the world */
-	uint32_t made;            /* how many communicators were made of it so far */
+	uint32_t made;            /* communicators made from it so far */
 	int dims;                 /* of a grid; 0: none */
 	int *dim, *periodic;      /* [dims] */
 } lp_emulated_comm;
 
-/* Who the process is. */
+/* The process' identity. */
 typedef struct lp_emulated_rank {
 	bool on;
 	int rank, world;
-	int node; /* ranks that share a node */
+	int node; /* ranks per node */
 } lp_emulated_rank;
 extern lp_emulated_rank lp_emulated;
 
@@ -56,38 +54,39 @@ static inline bool lp_is_emulating(void) {
 	return __builtin_expect(lp_emulated.on, false);
 }
 
-/* Describes MPI_COMM_WORLD and MPI_COMM_SELF; again in a copy of the process that runs as another
+/* Describe MPI_COMM_WORLD and MPI_COMM_SELF; again in a copy of the process that runs as another
  * rank. */
 void lp_emulate_world(void);
-/* NULL: not of the emulated world. */
+/* NULL: not emulated. */
 lp_emulated_comm *lp_emulate_find_comm(lp_handle comm);
 void lp_emulate_forget_comm(lp_handle comm);
-/* A communicator for the program, of these ranks of the world, which become its own. */
+/* Make a communicator for the program, with these ranks of the world, of which it takes
+ * ownership. */
 lp_emulated_comm *lp_emulate_new_comm(uint64_t id, int *ranks, int size, lp_handle *out);
-/* One of part `own` of the parts, which become the communicator's. */
+/* Make a communicator of part `own`; takes ownership of the parts. */
 lp_emulated_comm *lp_emulate_new_part(uint64_t division, lp_emulated_parts *parts, int own,
                                       lp_handle *out);
 void lp_emulate_free_parts(lp_emulated_parts *parts); /* accepts NULL */
 void lp_emulate_copy_grid(lp_emulated_comm *to, int dims, const int *dim, const int *periodic);
 
-/* The text of ranks: "[0, 1, 2]"; of more than 1000 also first:last:stride. */
+/* Format ranks: "[0, 1, 2]"; more than 1000 also as first:last:stride. */
 void lp_emulate_list_ranks(const int *ranks, int size, char *out, size_t room);
-/* Where a rank is in a list; -1 nowhere. */
+/* Index of a rank in a list; -1: not in it. */
 int lp_emulate_index_of(const int *ranks, int size, int rank);
-/* From malloc; they give up where out of memory. */
+/* Like malloc, but give up when memory runs out. */
 int *lp_emulate_new_ints(int count);
 int *lp_emulate_copy_ranks(const int *ranks, int size);
 uint64_t lp_emulate_hash(uint64_t a, uint64_t b);
-/* The id of a communicator that is made of another: the same in every process, for all members make
- * as many of it. */
+/* The id of a communicator made from another: the same in every process, because all members make
+ * equally many. */
 static inline uint64_t lp_emulate_next_id(lp_emulated_comm *parent) {
 	return lp_emulate_hash(parent->id, ++parent->made);
 }
 
-/* Ends the program with a reason and exit status 70: what cannot be emulated. */
+/* End the program with a reason and exit status 70, because something cannot be emulated. */
 void lp_emulate_give_up(const char *format, ...) __attribute__((noreturn, format(printf, 1, 2)));
 
-/* A wrapper that gives ANSWER where `comm` is of the emulated world, as `known`. */
+/* A wrapper that gives ANSWER if `comm` is emulated, as `known`. */
 #define EMULATED(name, parameters, arguments, answer)         \
 	int name parameters;                                      \
 	LP_EXPORT int name parameters {                           \
@@ -98,7 +97,7 @@ void lp_emulate_give_up(const char *format, ...) __attribute__((noreturn, format
 
 /* ---- calls that make communicators (emulate_calls.c) ---- */
 
-/* False: another call, which is the library's. */
+/* False: another call, which the library handles. */
 bool lp_emulate_make_comm(lp_mpi_call *call, lp_emulated_comm *parent);
 
 /* ---- groups (emulate_group.c) ---- */
@@ -107,16 +106,17 @@ typedef struct lp_emulated_group {
 	int size;
 	int *ranks; /* of the world */
 } lp_emulated_group;
-int lp_emulate_new_group(int *ranks, int size, lp_handle *out); /* `ranks` becomes the group's */
-const lp_emulated_group *lp_emulate_group_of(lp_handle group);  /* gives up where it is none */
+int lp_emulate_new_group(int *ranks, int size, lp_handle *out); /* takes ownership of `ranks` */
+const lp_emulated_group *lp_emulate_group_of(lp_handle group);  /* gives up if it is no emulated
+                                                                   group */
 
 /* ---- splits (emulate_split.c) ---- */
 
-/* Forks the asker: a process that waits until copies must be run as other ranks; each copy returns
+/* Fork the asker: a process that waits for requests to run copies as other ranks; each copy returns
  * from here as its rank. */
 void lp_emulate_begin_splits(void);
 /* The parts of a split, in the order of their colours; `own`: this rank's, -1 none. `division`:
- * lp_emulate_next_id. */
+ * from lp_emulate_next_id. */
 lp_emulated_parts *lp_emulate_split(const lp_emulated_comm *parent, uint64_t division, int colour,
                                     int key, int *own);
 

@@ -1,5 +1,5 @@
-/* emulate_calls.c: making communicators of the emulated world, what programs ask of them, and what
- * is not emulated. */
+/* emulate_calls.c: creating and querying communicators of the emulated world, and calls that are
+ * not emulated. */
 #include "recorder/emulate/emulate.h"
 
 #include <stdlib.h>
@@ -41,7 +41,7 @@ static int compare_comms(const lp_emulated_comm *a, const lp_emulated_comm *b) {
 	return result;
 }
 
-/* The communicators that were made with it have copies too. */
+/* Duplicate a communicator; the others of its division are duplicated too. */
 static int duplicate_comm(lp_emulated_comm *of, lp_handle *out) {
 	uint32_t number = of->made + 1;
 	lp_emulated_comm *made = lp_emulate_new_comm(
@@ -73,7 +73,8 @@ static int split_comm_by_type(lp_emulated_comm *parent, int type, int key, lp_ha
 	return split_comm(parent, lp_emulated.rank / lp_emulated.node, key, out);
 }
 
-/* Who is in a group is known to every process: no copy need be run. `id` of the call. */
+/* Create a communicator of a group. Every process knows the members, so no copy runs. `id` of the
+ * call. */
 static int create_comm_of_group(uint64_t id, lp_handle group, lp_handle *out) {
 	const lp_emulated_group *members = lp_emulate_group_of(group);
 	for (int i = 0; i < members->size; i++) id = lp_emulate_hash(id, (uint64_t)members->ranks[i]);
@@ -102,7 +103,7 @@ bool lp_emulate_make_comm(lp_mpi_call *call, lp_emulated_comm *parent) {
 
 EMULATED(MPI_Comm_size, (lp_handle comm, int *size), (comm, size), (*size = known->size, 0))
 EMULATED(MPI_Comm_rank, (lp_handle comm, int *rank), (comm, rank), (*rank = known->rank, 0))
-/* From Fortran. */
+/* The same from Fortran. */
 #define EMULATED_FORTRAN(name, parameters, arguments, answer)                      \
 	void name parameters;                                                          \
 	LP_EXPORT void name parameters {                                               \
@@ -127,7 +128,7 @@ EMULATED(MPI_Comm_create_group, (lp_handle comm, lp_handle group, int tag, lp_ha
          (comm, group, tag, out),
          create_comm_of_group(lp_emulate_hash(known->id ^ UINT64_C(0x6772), (uint64_t)tag), group,
                               out))
-/* What cannot be emulated ends the program with a reason instead of going on with one rank. */
+/* End the program with a reason, instead of continuing with one rank. */
 #define REFUSED(name, parameters, arguments)                                        \
 	int name parameters;                                                            \
 	LP_EXPORT int name parameters {                                                 \

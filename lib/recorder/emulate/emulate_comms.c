@@ -1,4 +1,5 @@
-/* emulate_comms.c: who the process believes it is, and the communicators of the emulated world. */
+/* emulate_comms.c: the identity that the process assumes, and the communicators of the emulated
+ * world. */
 #include "recorder/emulate/emulate.h"
 
 #include <stdarg.h>
@@ -11,7 +12,7 @@
 enum {
 	MOST_COMMS = 4096,
 	LIST_MARGIN = 48,
-	MOST_LISTED = 1000,     /* ranks of a longer list are joined to first:last:stride */
+	MOST_LISTED = 1000,     /* longer lists use first:last:stride */
 	EXIT_NOT_EMULATED = 70, /* EX_SOFTWARE of sysexits.h */
 	EXIT_UNHEARD = 71
 };
@@ -21,7 +22,7 @@ enum {
 
 lp_emulated_rank lp_emulated;
 
-/* By handle. A place is given back when its communicator is freed. */
+/* By handle. A slot is reused after its communicator is freed. */
 static struct place {
 	uint64_t key;
 	lp_emulated_comm *comm;
@@ -120,7 +121,8 @@ static lp_emulated_comm *new_comm_entry(uint64_t id, int *ranks, int size) {
 	return comm;
 }
 
-/* A communicator for the program, of these ranks of the world; `ranks` becomes its own. */
+/* Make a communicator for the program, with these ranks of the world; takes ownership of
+ * `ranks`. */
 lp_emulated_comm *lp_emulate_new_comm(uint64_t id, int *ranks, int size, lp_handle *out) {
 	LP_ASSERT(size > 0);
 	static int (*copy)(lp_handle, lp_handle *);
@@ -141,7 +143,7 @@ void lp_emulate_world(void) {
 	keep_comm(SELF, new_comm_entry(lp_emulate_hash(2, (uint64_t)lp_emulated.rank), own, 1));
 }
 
-/* Rank lists that are too long become first:last:stride. */
+/* Lists that are too long use first:last:stride. */
 void lp_emulate_list_ranks(const int *ranks, int size, char *out, size_t room) {
 	LP_ASSERT(size > 0);
 	lp_rank_list list = lp_rank_list_begin(out, room, LIST_MARGIN);
@@ -169,7 +171,7 @@ void lp_emulate_copy_grid(lp_emulated_comm *to, int dims, const int *dim, const 
 	to->periodic = lp_emulate_copy_ranks(periodic, dims);
 }
 
-/* Part `own` of the parts, which become the communicator's. */
+/* Make a communicator of part `own`; takes ownership of the parts. */
 lp_emulated_comm *lp_emulate_new_part(uint64_t division, lp_emulated_parts *parts, int own,
                                       lp_handle *out) {
 	LP_ASSERT(own >= 0 && own < parts->count);

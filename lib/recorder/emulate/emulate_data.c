@@ -1,13 +1,13 @@
-/* emulate_data.c: the calls of an emulated rank: nothing is sent, and what others would have sent
- * is made up by a rule. Where the result is known to hold the rank's own contribution, it does: its
- * own block of gathers and exchanges; of reductions its own operand, as if all others gave the
- * neutral element.
+/* emulate_data.c: the calls of an emulated rank: nothing is sent, and data of other ranks is made
+ * up by a rule. If the result is known to hold the rank's own contribution, it does: its own block
+ * of gathers and exchanges; in reductions its own operand, as if all others gave the neutral
+ * element.
  *
  *     numbers  numbers from -1 to 1 in buffers of floating-point numbers, the same ones in every
- *              run. Zeros in others, for a program may steer by them, and where the type has no
- *              name. Zeros everywhere would be faster than real data: exponentials of zeros, and
- *              steps that all go one way, take less time.
- *     random   the same, and whole numbers below 16 in buffers of these
+ *              run. Zeros in others, because a program may steer by them, and if the type is
+ *              unknown. Zeros everywhere would be faster than real data: exponentials of zeros, and
+ *              branches that all go one way, take less time.
+ *     random   the same, and integers below 16 in integer buffers
  *     zeros    bytes of 0
  *     FILE     the file's bytes, from its beginning in every call, repeated */
 #include "recorder/emulate/emulate.h"
@@ -26,7 +26,7 @@ enum { ANY_TAG = -1, LONGEST_NAME = 256, SMALL = 15 };
 static enum { ZEROS, NUMBERS, RANDOM, FILE_BYTES } rule;
 static const char *file; /* mapped */
 static size_t file_bytes;
-static uint64_t drawn; /* random numbers so far */
+static uint64_t drawn; /* random numbers drawn so far */
 
 /* ---- the rule ---- */
 
@@ -54,7 +54,7 @@ static void choose_fill_rule(const char *fill) {
 	}
 }
 
-/* Bytes of a number of this type; `real`: of floating point. 0: not known. */
+/* Bytes of a number of this type; `real`: floating point. 0: unknown. */
 static int number_type_bytes(lp_handle type, bool *real) {
 	static int (*name_of)(lp_handle, char *, int *);
 	char name[LONGEST_NAME] = "";
@@ -79,8 +79,7 @@ static void draw_numbers(char *to, size_t bytes, lp_handle type) {
 		if (real) memcpy(to + at, size == 4 ? (void *)&single : (void *)&both, (size_t)size);
 		else if (rule == RANDOM)
 			to[at] =
-				(char)(random &
-			           SMALL); /* the lowest byte comes first on the machines that this runs on */
+				(char)(random & SMALL); /* the lowest byte comes first on the supported machines */
 	}
 }
 
@@ -97,8 +96,8 @@ static void fill_dense(char *to, size_t bytes, lp_handle type) {
 	else draw_numbers(to, bytes, type);
 }
 
-/* `count` elements that others would have sent. A type with gaps is filled from a packed copy: gaps
- * stay as they are. */
+/* Fill `count` elements that others would have sent. A type with gaps is filled from a packed copy,
+ * so that gaps are unchanged. */
 static void fill_typed(void *to, lp_count count, lp_handle type) {
 	int size;
 	lp_aint lower, extent;
@@ -119,8 +118,8 @@ static void fill_typed(void *to, lp_count count, lp_handle type) {
 
 /* ---- collectives ---- */
 
-/* A block of a buffer that holds one for each rank. `list`: which of the call's lists says so; -1:
- * they are of equal size. */
+/* The block of a rank in a buffer. `list`: which of the call's lists has the sizes; -1: all sizes
+ * are equal. */
 struct block {
 	void *at;
 	lp_count count;
@@ -166,7 +165,7 @@ static void emulate_scatter(const lp_mpi_call *call, const lp_emulated_comm *com
 			rank_block_of(call, call->send, call->counts[0], call->types[0], 0, comm->rank), to);
 }
 
-/* Places of MPI_Alltoallw are bytes, and every block has its own type. */
+/* MPI_Alltoallw: displacements are in bytes, and every block has its own type. */
 static struct block alltoallw_block(const lp_mpi_call *call, const void *buffer, int side, int i) {
 	char *at = (char *)(uintptr_t)buffer + lp_mpi_placed(call, side, i);
 	return (struct block){at, lp_mpi_listed(call, side, i), call->type_lists[side][i]};
@@ -216,8 +215,8 @@ static void emulate_reduce_scatter(const lp_mpi_call *call, const lp_emulated_co
 
 /* ---- messages ---- */
 
-/* Whom a message is from, where the program leaves it open: the next rank. The recording says that
- * it is not known. */
+/* Fill a receive. If the program leaves the source open, it is the next rank; the recording marks
+ * it as unknown. */
 static void emulate_receive(lp_mpi_call *call, const lp_emulated_comm *comm, int from,
                             lp_count count, lp_handle type) {
 	int tag = call->tag == ANY_TAG ? 0 : call->tag;
@@ -294,8 +293,8 @@ static bool describe_emulated_comm(lp_handle handle, int *size, int *rank, char 
 	return true;
 }
 
-/* The communicators of other ranks that were made with this one are recorded too: numbers that no
- * call uses, own rank -1. */
+/* Record the communicators of other ranks that the same call made: numbers that no call uses, own
+ * rank -1. */
 static void record_other_parts(lp_handle handle, lk_record_entry *group) {
 	static uint32_t others = UINT32_C(1) << 31;
 	const lp_emulated_comm *comm = lp_emulate_find_comm(handle);

@@ -25,7 +25,7 @@ static void rank_to_coordinates(const lp_emulated_comm *grid, int rank, int *out
 	for (int d = grid->dims; d-- > 0; rank /= grid->dim[d]) out[d] = rank % grid->dim[d];
 }
 
-/* -1: outside of the grid. */
+/* -1: outside the grid. */
 static int coordinates_to_rank(const lp_emulated_comm *grid, const int *at) {
 	int rank = 0;
 	for (int d = 0; d < grid->dims; d++) {
@@ -36,7 +36,7 @@ static int coordinates_to_rank(const lp_emulated_comm *grid, const int *at) {
 	return rank;
 }
 
-/* Ranks keep their order: reordering is the library's choice, and this one's is not to. */
+/* Ranks keep their order: a library may reorder them, but this emulation does not. */
 static int make_grid_comm(lp_emulated_comm *parent, int dims, const int *dim, const int *periodic,
                           lp_handle *out) {
 	int64_t size = 1;
@@ -54,7 +54,7 @@ static int make_grid_comm(lp_emulated_comm *parent, int dims, const int *dim, co
 	return 0;
 }
 
-/* The number of the part that coordinates are in: those that do not remain, as one number. */
+/* The number of the part with these coordinates: the dropped ones, as one number. */
 static int grid_part_at(const lp_emulated_comm *grid, const int *remain, const int *at) {
 	int number = 0;
 	for (int d = 0; d < grid->dims; d++)
@@ -62,7 +62,7 @@ static int grid_part_at(const lp_emulated_comm *grid, const int *remain, const i
 	return number;
 }
 
-/* The ranks that share the coordinates that do not remain, in their order: no copy need be run. */
+/* Divide a grid into the ranks that share the dropped coordinates, in order: no copy runs. */
 static lp_emulated_parts *divide_grid(const lp_emulated_comm *grid, const int *remain,
                                       uint64_t division, int *own) {
 	int size = 1, *at = lp_emulate_new_ints(grid->dims), *taken;

@@ -1,15 +1,14 @@
-/* emulate_group.c: groups of the emulated world: handles of the probe's own, as lists of the
- * world's ranks. */
+/* emulate_group.c: groups of the emulated world: the probe's own handles for lists of the world's
+ * ranks. */
 #include "recorder/emulate/emulate.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* In Open MPI and MPICH alike. */
+/* The same in Open MPI and MPICH. */
 enum { MOST_GROUPS = 4096, IDENTICAL = 0, SIMILAR = 2, UNEQUAL = 3 };
 #ifdef LP_MPI_NUMBERS
-/* No kind of MPICH's handles begins with these bits; what the library answers is never one of them.
- */
+/* No handle kind of MPICH begins with these bits, so the library never returns one. */
 enum { FIRST_HANDLE = 0x08700000 };
 #endif
 #define UNDEFINED LP_UNDEFINED
@@ -52,8 +51,8 @@ int lp_emulate_new_group(int *ranks, int size, lp_handle *out) {
 	lp_emulate_give_up("more than %d groups are in use", MOST_GROUPS);
 }
 
-/* The library's own groups are empty (MPI_GROUP_EMPTY), or of a communicator that is not emulated.
- */
+/* The library's own groups are empty (MPI_GROUP_EMPTY), or of a communicator that is not
+ * emulated. */
 const lp_emulated_group *lp_emulate_group_of(lp_handle group) {
 	static const lp_emulated_group empty;
 	int (*size_of)(lp_handle, int *) =
@@ -73,7 +72,7 @@ static int find_rank_in_group(const lp_emulated_group *group, int rank) {
 	return -1;
 }
 
-/* Which ranks of the world are in a group, for the algebra of large ones. */
+/* Mark the world's ranks in a group, for the algebra of large ones. */
 static unsigned char *mark_group_members(const lp_emulated_group *group) {
 	unsigned char *in = calloc((size_t)lp_emulated.world + 1, 1);
 	if (!in) lp_emulate_give_up("out of memory");
@@ -81,8 +80,8 @@ static unsigned char *mark_group_members(const lp_emulated_group *group) {
 	return in;
 }
 
-/* Ranks of `a`, then of `b`, that are wanted: (in a, in b) by the bits 1 in a alone, 2 in both, 4
- * in b alone. */
+/* Ranks of `a`, then of `b`, selected by the bits of `wanted`: 1 only in a, 2 in both, 4 only in
+ * b. */
 static int combine_groups(lp_handle first, lp_handle second, unsigned wanted, lp_handle *out) {
 	const lp_emulated_group *a = lp_emulate_group_of(first), *b = lp_emulate_group_of(second);
 	unsigned char *in_a = mark_group_members(a), *in_b = mark_group_members(b);
@@ -126,7 +125,7 @@ static int exclude_from_group(const lp_emulated_group *group, int n, const int *
 	return result;
 }
 
-/* First, last, stride, as MPI has them. */
+/* First, last, stride, as in MPI. */
 static int *expand_rank_ranges(const lp_emulated_group *group, int n, const int (*range)[3],
                                int *count) {
 	int *all = lp_emulate_new_ints(group->size);
@@ -165,7 +164,7 @@ static int compare_groups(const lp_emulated_group *a, const lp_emulated_group *b
 	return result;
 }
 
-/* Where each rank of one group is in another. */
+/* Map each rank of one group to its rank in another. */
 static int translate_group_ranks(lp_handle from, int n, const int *which, lp_handle to, int *out) {
 	const lp_emulated_group *a = lp_emulate_group_of(from), *b = lp_emulate_group_of(to);
 	int *at = lp_emulate_new_ints(lp_emulated.world);

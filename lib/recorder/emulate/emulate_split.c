@@ -1,13 +1,12 @@
-/* emulate_split.c: who is in a communicator that MPI_Comm_split makes depends on the colour and key
- * of every rank. They are found by running the program: a copy of the process, forked when MPI_Init
- * is over, waits (the *asker*). For each rank whose answer is needed it forks another copy, which
- * returns from MPI_Init as that rank, runs the program's own code up to the split, leaves its
- * colour and key in shared memory, and ends. So the answer is the program's, whatever rule it has.
+/* emulate_split.c: the members of a communicator from MPI_Comm_split depend on the colour and key
+ * of every rank. They are found by running the program: a copy of the process, forked at the end of
+ * MPI_Init, waits (the *asker*). For each needed rank it forks another copy, which returns from
+ * MPI_Init as that rank, runs the program's own code up to the split, leaves its colour and key in
+ * shared memory, and ends. So the answer is the program's, whatever rule it has.
  *
- * A copy that comes to another split first, whose answers are not complete, is run again when they
- * are. All of this happens while the rank that needs the answers waits, so that the shared memory
- * needs no lock. What copies print goes nowhere; what they write is overlaid as the program's own
- * writing is. */
+ * A copy that first reaches another, incomplete split is run again when that one is complete. All
+ * of this happens while the rank that needs the answers waits, so the shared memory needs no lock.
+ * Output of copies is discarded; their writes are overlaid like the program's. */
 #include "recorder/emulate/emulate.h"
 
 #include <fcntl.h>
@@ -24,7 +23,7 @@
 #include <unistd.h>
 
 enum { MOST_QUESTIONS = 4096, DEEPEST = 64, SHARED_BYTES = 1 << 28 };
-/* A rank that has not come to the split after so long does not; all ranks together. Nanoseconds. */
+/* Limits of the time for one rank to reach the split, and for all ranks together. Nanoseconds. */
 static const int64_t LONGEST_NS = INT64_C(20000000000), LONGEST_IN_ALL_NS = INT64_C(300000000000);
 
 struct said {
@@ -32,17 +31,17 @@ struct said {
 	int known;
 };
 
-/* One split, and what its ranks say. */
+/* One split, and the arguments of its ranks. */
 struct question {
 	uint64_t division;
-	uint32_t ranks, said; /* where they begin in the shared memory; `size` each */
+	uint32_t ranks, said; /* offsets in the shared memory; `size` each */
 	int size, unknown;
 };
 
 static struct shared {
-	uint32_t wanted;  /* 1 + the question that the asker is to complete; 0 none */
-	uint32_t stopped; /* of a copy: 1 + the question that it came to; 0 not yet */
-	int silent;       /* the rank that said nothing; -1 */
+	uint32_t wanted;  /* 1 + the question for the asker to complete; 0 none */
+	uint32_t stopped; /* of a copy: 1 + the question that it reached; 0 not yet */
+	int silent;       /* the rank that did not reach the split; -1 */
 	int questions;
 	uint32_t used; /* bytes of `room` */
 	pid_t program, asker;
@@ -52,7 +51,7 @@ static struct shared {
 
 static bool asked;       /* this is a copy that runs as another rank */
 static uint32_t asking;  /* one thread at a time */
-static int64_t asked_ns; /* of the asker, so far */
+static int64_t asked_ns; /* the asker's time so far */
 
 static void wait_for_word(uint32_t *word, uint32_t value, int ms) {
 	struct timespec most = {0, (long)ms * 1000000};
@@ -108,7 +107,7 @@ static void note_own_answer(struct question *question, int at, int colour, int k
 
 /* ---- the asker ---- */
 
-/* A copy that goes on as another rank: true in the copy. Else it was waited for until it stopped or
+/* Fork a copy that continues as another rank: true in the copy. Otherwise wait until it stopped or
  * ended. */
 static bool fork_as_rank(int rank) {
 	set_and_wake_word(&shared->stopped, 0);
@@ -133,8 +132,8 @@ static bool fork_as_rank(int rank) {
 	return false;
 }
 
-/* Questions that wait for one another, the latest last; true in a copy. Where a rank says nothing,
- * shared->silent. */
+/* Complete a question, with those it depends on, the latest last; true in a copy. If a rank does
+ * not answer, sets shared->silent. */
 static bool complete_question(struct question *first) {
 	struct question *open[DEEPEST] = {first};
 	for (int depth = 1; depth > 0;) {
@@ -157,13 +156,13 @@ static bool complete_question(struct question *first) {
 	return false;
 }
 
-/* Nothing of a copy is to be seen. */
+/* Discard the output of a copy. */
 static void silence_output(void) {
 	int nowhere = open("/dev/null", O_RDWR | O_CLOEXEC);
 	for (int fd = 0; fd <= 2 && nowhere >= 0; fd++) dup2(nowhere, fd);
 }
 
-/* Returns in copies alone. */
+/* Serve requests; returns only in copies. */
 static void answer_questions(void) {
 	shared->asker = getpid();
 	silence_output();
@@ -179,7 +178,7 @@ static void answer_questions(void) {
 	syscall(SYS_exit_group, 0);
 }
 
-/* Forked twice, so that the program has no child that it does not know of. */
+/* Fork twice, so that the program has no unknown child. */
 void lp_emulate_begin_splits(void) {
 	shared = mmap(NULL, SHARED_BYTES, PROT_READ | PROT_WRITE,
 	              MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -191,13 +190,13 @@ void lp_emulate_begin_splits(void) {
 		waitpid(between, NULL, 0);
 		return;
 	}
-	if (between < 0) return; /* a split will say that nobody answers */
+	if (between < 0) return; /* the first split will report that nobody answers */
 	lp_state.on = 0;
 	if (fork() != 0) syscall(SYS_exit_group, 0);
 	answer_questions();
 }
 
-/* ---- who asks ---- */
+/* ---- the requesting rank ---- */
 
 static void wait_for_answers(const struct question *question) {
 	uint32_t wanted = (uint32_t)(question - shared->question) + 1;

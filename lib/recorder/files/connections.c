@@ -1,13 +1,13 @@
-/* connections.c: where an address leads.
+/* connections.c: redirects addresses of sockets.
  *
- * In a run of the overlay, Unix sockets are those of the scratch folder, and connections to other
- * hosts are logged.
+ * In an overlaid run, Unix sockets are those of the scratch folder, and connections to other hosts
+ * are logged.
  *
- * In a process that runs as a rank alone, rank 0 would serve PyTorch's rendezvous itself and find
+ * In a process that runs as a single rank, rank 0 would serve PyTorch's rendezvous itself and find
  * no other rank there. At MASTER_PORT the launcher serves the store of the absent ranks
- * (lib/rendezvous/); a socket that the process binds to that port gets another port, and
- * getsockname reports the wanted one. So the process connects to the launcher's store, as all ranks
- * would to their own. */
+ * (src/rendezvous/); a socket that the process binds to that port gets another port, and
+ * getsockname reports the wanted one. So the process connects to the launcher's store, like all
+ * ranks to their own. */
 #undef _FORTIFY_SOURCE
 #include "recorder/files/files.h"
 
@@ -21,10 +21,10 @@ enum { MOST_MOVED = 16 };
 
 /* ---- the port of the rendezvous ---- */
 
-/* Sockets that were bound elsewhere. */
+/* Sockets that were bound to another port. */
 static struct {
-	int fd;         /* + 1; 0: a free place */
-	in_port_t port; /* that it has */
+	int fd;         /* 1; 0: a free slot */
+	in_port_t port; /* the actual port */
 } moved_binds[MOST_MOVED];
 
 static in_port_t *port_of_address(const void *at, socklen_t length) {
@@ -34,7 +34,7 @@ static in_port_t *port_of_address(const void *at, socklen_t length) {
 	return length >= sizeof *v6 && v6->sin6_family == AF_INET6 ? &v6->sin6_port : NULL;
 }
 
-/* In network byte order; 0: no store. */
+/* The store's port, in network byte order; 0: no store. */
 static in_port_t own_store_port(void) {
 	static in_port_t known;
 	static bool looked;

@@ -1,4 +1,4 @@
-/* descriptors.c: which file a descriptor is, by a table of descriptors and one of files. */
+/* descriptors.c: the file of a descriptor, by a table of descriptors and one of files. */
 #include "recorder/files/files.h"
 
 #include <stdio.h>
@@ -12,8 +12,8 @@
 enum { DESCRIPTORS = 1 << 16, FILES = 1 << 13, NO_FILE = 1 };
 #define MOVED (UINT32_C(1) << 31)
 
-/* 0 not known, NO_FILE, or NO_FILE + a file's number or, with LP_SOCKET, a peer's; and whether
- * lseek has been there. */
+/* 0 unknown, NO_FILE, or NO_FILE + a file's number or, with LP_SOCKET, a peer's; and whether lseek
+ * was called. */
 static lp_age age;
 static uint32_t of_descriptor[DESCRIPTORS];
 /* By device and inode: open addressing, filled by compare and exchange. A slot's `number` is stored
@@ -60,7 +60,7 @@ static void record_file_name(int fd, uint32_t number, const struct stat *info) {
 	lp_text(&record, LK_RECORD_FILE, path);
 }
 
-/* The number of a file; one that finds no room in the table gets a new number each time. */
+/* The number of a file; if the table is full, a new number each time. */
 static uint32_t number_of_file(int fd, const struct stat *info) {
 	uint64_t device = (uint64_t)info->st_dev, inode = (uint64_t)info->st_ino;
 	uint32_t number;
@@ -85,8 +85,8 @@ static uint32_t number_of_file(int fd, const struct stat *info) {
 	return number;
 }
 
-/* The C library's fstat passes an empty path to newfstatat, which takes the kernel longer; what
- * SYS_fstat fills is struct stat on machines of 64 bits. */
+/* The C library's fstat passes an empty path to newfstatat, which is slower; on 64-bit machines
+ * SYS_fstat fills struct stat. */
 static int read_inode(int fd, struct stat *info) {
 #ifdef SYS_fstat
 	return sizeof(long) == 8 ? (int)syscall(SYS_fstat, fd, info) : fstat(fd, info);

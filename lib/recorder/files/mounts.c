@@ -1,6 +1,6 @@
-/* mounts.c: the file systems that files lie on, recorded where they are mounted: who reads the
- * recording may do so on another machine. A file's mount is the kernel's number for it, which
- * statx tells, or, before Linux 5.8, /proc/self/fdinfo; /proc/self/mountinfo names it. */
+/* mounts.c: the file systems of files, recorded with their mounts, because the recording may be
+ * read on another machine. A file's mount is the kernel's number for it, from statx, or, before
+ * Linux 5.8, from /proc/self/fdinfo; /proc/self/mountinfo names it. */
 #include "recorder/files/files.h"
 
 #include <fcntl.h>
@@ -15,20 +15,20 @@
 #endif
 
 enum {
-	MOUNTS = 64,    /* of a recording; further ones are not known */
-	LONGEST = 1024, /* folder of a mount; longer ones are cut */
+	MOUNTS = 64,    /* of a recording; further ones stay unknown */
+	LONGEST = 1024, /* longest folder of a mount; longer ones are cut */
 	LONGEST_TYPE = 32,
-	PIECE = 512 /* threads of a program may have small stacks */
+	PIECE = 512 /* small, because threads of a program may have small stacks */
 };
 
-/* A slot's `number` is stored last; it is that of the slot, from 1. */
+/* A slot's `number` is stored last; slots are numbered from 1. */
 static lp_age age;
 static struct known_mount {
 	uint64_t id;
 	uint32_t taken, number;
 } known[MOUNTS];
 
-/* ---- files of the kernel ---- */
+/* ---- files of /proc ---- */
 
 typedef struct proc_file {
 	int fd;
@@ -54,7 +54,7 @@ static int proc_byte(proc_file *file) {
 	return (unsigned char)file->bytes[file->at++];
 }
 
-/* The next word of the line, cut at `room`; returns the byte that ends it. */
+/* Read the next word of the line, cut at `room`; returns the byte that ends it. */
 static int proc_word(proc_file *file, char *word, size_t room) {
 	size_t length = 0;
 	int byte;
@@ -78,7 +78,8 @@ static uint64_t mount_id_of_descriptor(int fd) {
 	struct statx info;
 	if (syscall(SYS_statx, fd, "", AT_EMPTY_PATH, STATX_MNT_ID, &info) == 0 &&
 	    (info.stx_mask & STATX_MNT_ID))
-		memcpy(&id, (char *)&info + 0x90, sizeof id); /* stx_mnt_id, which old headers lack */
+		memcpy(&id, (char *)&info + 0x90, sizeof id); /* stx_mnt_id, which is missing in old
+		                                                 headers */
 	if (id) return id;
 #endif
 	snprintf(path, sizeof path, "/proc/self/fdinfo/%d", fd);
@@ -94,7 +95,7 @@ static uint64_t mount_id_of_descriptor(int fd) {
 	return id;
 }
 
-/* Blanks and line ends are octal there: "\040". */
+/* Decode blanks and line ends, which are octal: "\040". */
 static void decode_mount_folder(char *text) {
 	char *to = text;
 	for (const char *at = text; *at; to++) {
@@ -154,7 +155,8 @@ uint32_t lp_mount_of(int fd) {
 			__atomic_store_n(&slot->number, number, __ATOMIC_RELEASE);
 			return number;
 		}
-		/* one that another thread describes now is taken for another mount: it is recorded twice */
+		/* if another thread is describing this mount now, it counts as another mount and is
+		 * recorded twice */
 		uint32_t number = __atomic_load_n(&slot->number, __ATOMIC_ACQUIRE);
 		if (number && slot->id == id) return number;
 	}

@@ -1,10 +1,10 @@
 /* peers.c: TCP connections and pipes by peer (gloo, parameter servers, rendezvous, loader
- * processes). In a process that has called MPI_Init pipes alone are recorded: connections may be
- * those of the MPI library.
+ * processes). In a process that has called MPI_Init only pipes are recorded, because connections
+ * may belong to the MPI library.
  *
- * A message that a non-blocking socket takes in pieces is one message: the pieces after the first
- * are marked (io.sequential), and io.most of the first is what was to be sent, so that messages can
- * be distinguished by their sizes. */
+ * A message that a non-blocking socket takes in pieces is one message: later pieces are marked
+ * (io.sequential), and io.most of the first is the full size, so that messages can be distinguished
+ * by their sizes. */
 #include "recorder/files/files.h"
 
 #include <arpa/inet.h>
@@ -18,7 +18,7 @@
 enum { PEERS = 1 << 12, PEER_TEXT = 176 };
 
 lp_peer_table lp_peers;
-/* [peer] whether its last message was not taken whole. */
+/* [peer] whether its last message was incomplete. */
 static bool was_cut[PEERS];
 
 /* ---- peers ---- */
@@ -46,8 +46,7 @@ static bool format_connection(int fd, char out[PEER_TEXT]) {
 	return snprintf(out, PEER_TEXT, "%s from %s", there, here) > 0;
 }
 
-/* Loader processes hand over their batches by pipes. Those of standard input and output are the
- * user's. */
+/* Loader processes pass their batches through pipes. Standard input and output are the user's. */
 static bool format_pipe(int fd, ino_t inode, char out[PEER_TEXT]) {
 	return fd > 2 && snprintf(out, PEER_TEXT, LK_RECORD_PIPE "%llu", (unsigned long long)inode) > 0;
 }
@@ -81,7 +80,7 @@ uint32_t lp_new_peer(int fd, const struct stat *info) {
 void lp_peer_moved(lk_record_kind kind, uint32_t peer, int64_t start, int64_t end, int64_t bytes,
                    int64_t wanted) {
 	bool sends = kind == LK_RECORD_WRITE;
-	if (bytes <= 0 || peer >= PEERS) return; /* nothing to be had now, or its end */
+	if (bytes <= 0 || peer >= PEERS) return; /* nothing available now, or the end */
 	lk_record_entry *record = lp_next();
 	if (!record) return;
 	record->object = peer;

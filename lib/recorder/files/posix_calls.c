@@ -11,7 +11,7 @@
 
 #include "recorder/overlay/overlay.h"
 
-/* Runs CALL, which gives `result`, and records it as KIND; WANTED: the bytes that the call is to
+/* Run CALL, which gives `result`, and record it as KIND; WANTED: the bytes that the call should
  * move. */
 #define TRANSFER(name, type, call, kind, fd, offset, wanted)                         \
 	LP_REAL(name)                                                                    \
@@ -49,7 +49,7 @@ static int64_t count_iovec_bytes(const struct iovec *at, int count) {
 	return sum;
 }
 
-/* Checked variants that programs compiled with _FORTIFY_SOURCE call; no header declares them. */
+/* Checked variants for programs compiled with _FORTIFY_SOURCE; no header declares them. */
 ssize_t __read_chk(int fd, void *to, size_t size, size_t room);
 ssize_t __pread_chk(int fd, void *to, size_t size, off_t at, size_t room);
 ssize_t __pread64_chk(int fd, void *to, size_t size, off64_t at, size_t room);
@@ -128,7 +128,7 @@ int __open64_2(const char *path, int flags);
 int __openat_2(int at, const char *path, int flags);
 int __openat64_2(int at, const char *path, int flags);
 
-/* The overlay may open another file in its place. */
+/* The overlay may open another file instead. */
 #define RESOLVES(at, flags)                                                                     \
 	char room[PATH_MAX];                                                                        \
 	const char *given = lp_overlay_is_active() ? lp_overlay_open(at, path, flags, room) : path; \
@@ -180,7 +180,7 @@ LP_EXPORT int creat64(const char *path, mode_t mode) {
 	OPENS(creat64, real(given, mode));
 }
 
-/* ---- names that are found by trying ---- */
+/* ---- unique names ---- */
 
 #define MAKES_FILE(name, parameters, call, suffix, flags)                                        \
 	LP_EXPORT int name parameters {                                                              \
@@ -201,7 +201,7 @@ MAKES_FILE(mkostemps64, (char *path, int suffix, int flags), (path, suffix, flag
 
 /* ---- closing, replacing, moving ---- */
 
-/* A child of vfork closes descriptors of its own, in the memory of its parent. */
+/* A child of vfork closes its own descriptors, in its parent's memory. */
 static bool shares_parent_memory(void) {
 	return lp_state.on && lp_state.gate->open && lp_state.recorder.head->pid != (uint32_t)getpid();
 }
@@ -284,7 +284,7 @@ LP_EXPORT int fdatasync(int fd) {
 	FILE_CALL(fdatasync, int, real(fd), LK_RECORD_SYNC, fd, 0);
 }
 
-/* That a file is mapped is seen; the page faults that read it are not. */
+/* The mapping of a file is recorded; the page faults that read it are not. */
 LP_EXPORT void *mmap(void *at, size_t size, int protection, int flags, int fd, off_t offset) {
 	FILE_CALL(mmap, void *, real(at, size, protection, flags, fd, offset), LK_RECORD_MAP, fd, size);
 }

@@ -1,5 +1,4 @@
-/* socket_calls.c: sending and receiving, and how long threads wait meanwhile, on sockets and on
- * each other. */
+/* socket_calls.c: sends and receives, and the waiting of threads, on sockets and on each other. */
 #undef _FORTIFY_SOURCE
 #include "recorder/files/files.h"
 
@@ -69,8 +68,8 @@ MOVES(recvmsg, LK_RECORD_READ, (int fd, struct msghdr *message, int flags), (fd,
 
 /* ---- waiting ---- */
 
-/* Of programs without MPI all threads' waits; with it those of threads that call MPI themselves, in
- * their own code: what the library waits for is its affair. */
+/* Without MPI, waits of all threads are recorded; with it, only those of threads that call MPI
+ * themselves, in their own code: the MPI library's internal waits are not. */
 static bool is_watching_waits(lk_wait_for what) {
 	if (!lp_state.on || lp_thread.busy || !lp_state.gate->open) return false;
 	if (lp_thread.processor_ns) return what != LK_WAIT_PEERS || lp_has_peers();
@@ -123,7 +122,7 @@ WAITS(LK_WAIT_SLEEP, clock_nanosleep,
       (clock, flags, time, left))
 WAITS(LK_WAIT_SLEEP, usleep, (useconds_t microseconds), (microseconds))
 
-/* Conditions have had another form; libc's symbol of today's is wanted for by its version. */
+/* Conditions once had another form; request the version of libc's present symbol. */
 #if defined __x86_64__
 #define CONDITION_VERSION "GLIBC_2.3.2"
 #else

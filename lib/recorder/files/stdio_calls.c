@@ -1,7 +1,7 @@
-/* stdio_calls.c: reading and writing by streams, whose own system calls are inside libc and pass no
- * preload library. Calls for single characters and formatted input are not seen. */
+/* stdio_calls.c: reading and writing by streams, whose own system calls are inside libc and bypass
+ * preload libraries. Calls for single characters and formatted input are not recorded. */
 #undef _FORTIFY_SOURCE
-/* The header's own inline versions would hide ours. */
+/* The header's inline versions would hide ours. */
 #ifndef __NO_INLINE__
 #define __NO_INLINE__ 1
 #endif

@@ -13,7 +13,7 @@ enum {
 	FILES = 1 << 16 /* later ones are not slowed */
 };
 
-static uint8_t slowed[FILES]; /* by number; of a forked child, until its own files get numbers */
+static uint8_t slowed[FILES]; /* by number; in a forked child, until its own files get numbers */
 
 __attribute__((constructor)) static void read_slow_setting(void) {
 	const char *text = getenv("LOCKSTEP_RECORD_SLOW");

@@ -1,14 +1,13 @@
-/* cupti.c: work on the device from CUPTI's activity records: every kernel with its name, whoever
- * launched it.
+/* cupti.c: device work from CUPTI's activity records: every kernel with its name, whatever launched
+ * it.
  *
- * Only where it is requested, where libcupti is found, and where nobody else uses it: another
- * subscriber (a profiler) makes the first call fail, and the times come from events instead.
- * Nothing is linked or needed to build; the binary interface is a few functions and the first
- * members of four records, which have kept their places since CUDA 9.
+ * Used only on request, if libcupti is found, and if nobody else uses it: another subscriber (a
+ * profiler) makes the first call fail, and the times come from events instead. Nothing is linked or
+ * needed to build; the binary interface is a few functions and the first members of four records,
+ * which have kept their places since CUDA 9.
  *
- * A call of the program pushes its serial number as an external correlation; CUPTI reports which of
- * its own numbers that became before it reports the work. Its buffers come filled in a thread of
- * its own. */
+ * A call of the program pushes its serial number as an external correlation; CUPTI reports its own
+ * number for it before it reports the work. Filled buffers arrive in a thread of CUPTI's own. */
 #include "recorder/gpu/gpu.h"
 
 #include <stdlib.h>
@@ -18,7 +17,7 @@
 enum {
 	MEMCPY = 1,
 	MEMSET = 2,
-	DRIVER = 4, /* calls: only work that one of them puts on the device is correlated */
+	DRIVER = 4, /* calls: only work that one of them launches is correlated */
 	RUNTIME = 5,
 	KERNEL = 10,
 	EXTERNAL = 39,
@@ -33,7 +32,7 @@ enum {
 	NAME = 512
 };
 
-/* Records as far as they are looked at; `kind` is first in all. */
+/* The used part of records; `kind` is first in all. */
 struct kernel_record {
 	uint32_t kind, caches, partitions[2];
 	uint64_t start, end, completed;
@@ -77,7 +76,7 @@ static struct {
 
 static enum { UNKNOWN, ON, OFF } state;
 static lp_age age;
-static bool own_clock; /* CUPTI's records are by the recording's clock */
+static bool own_clock; /* CUPTI uses the recording's clock */
 static int64_t flushed_ns;
 static struct {
 	uint32_t correlation;
@@ -127,15 +126,16 @@ static bool is_cupti_free(void) {
 
 /* ---- the clock ----
  *
- * CUPTI takes its times from a clock that the recording gives it. An older one has its own, whose
- * origin may change when the device is initialised: it is compared with the recording's whenever
- * records come. */
+ * CUPTI takes its times from a clock that the recording provides. An older CUPTI has its own clock,
+ * whose origin may change when the device is initialised: it is compared with the recording's
+ * whenever records come. */
 
 static uint64_t recording_clock(void) {
 	return (uint64_t)lp_now();
 }
 
-/* From CUPTI's clock to the recording's: of a few comparisons the one that took the least time. */
+/* Offset from CUPTI's clock to the recording's: of a few comparisons, the one that took the least
+ * time. */
 static int64_t clock_offset(void) {
 	int64_t offset = 0, least = INT64_MAX;
 	for (int i = 0; i < 3 && !own_clock; i++) {
@@ -159,7 +159,7 @@ static void give_activity_buffer(uint8_t **buffer, size_t *size, size_t *records
 	*records = 0;
 }
 
-/* As it stands in the source, where the program has C++'s library. */
+/* The name as in the source, if the program has C++'s library. */
 static char *demangled(const char *text) {
 	static char *(*demangle)(const char *, char *, size_t *, int *);
 	static bool looked;
@@ -192,7 +192,7 @@ static uint32_t number_of_kernel_name(const char *text) {
 	return 0;
 }
 
-/* CUPTI's direction of a copy (1 to the device, 2 from it, 8 on it) as recorded; 4 not known. */
+/* CUPTI's direction of a copy (1 to the device, 2 from it, 8 on it) as recorded; 4 unknown. */
 static uint8_t recorded_direction(uint8_t direction) {
 	if (direction == 1 || direction == 2) return direction;
 	return direction == 8 ? 3 : 4;
@@ -303,7 +303,7 @@ void lp_cupti_pop(void) {
 	if (lp_cupti_on()) cupti.pop(CUSTOM, &unused);
 }
 
-/* What is complete is handed over; the thread's own work is over while it happens. */
+/* Hand over complete buffers; meanwhile the thread is not in the recorder. */
 void lp_cupti_flush(void) {
 	if (!is_on() || lp_now() - flushed_ns < FLUSH_NS) return;
 	flushed_ns = lp_now();

@@ -1,13 +1,12 @@
-/* gpu.h: the device of a program: calls of its runtime (CUDA), on which streams, and how long their
- * work took.
+/* gpu.h: a program's device: calls of its runtime (CUDA), their streams, and the times of their
+ * work.
  *
- * The calls of a runtime that is linked dynamically are wrapped (cuda_calls.txt); no header of CUDA
- * is needed, and nothing is looked for before the program calls it. Times on the device come from
- * events that the recorder puts around pieces of work (marks.c), or from CUPTI where that is
- * requested and not used by another (cupti.c).
+ * The calls of a dynamically linked runtime are wrapped (cuda_calls.txt); no CUDA header is needed,
+ * and nothing is searched before the program calls it. Device times come from events that the
+ * recorder puts around pieces of work (marks.c), or from CUPTI if that is requested and free
+ * (cupti.c).
  *
- * Environment: LOCKSTEP_RECORD_CUDA=calls|events|cupti; events if not given.
- */
+ * Environment: LOCKSTEP_RECORD_CUDA=calls|events|cupti; default: events. */
 #ifndef LK_RECORDER_GPU_GPU_H
 #define LK_RECORDER_GPU_GPU_H
 
@@ -18,11 +17,11 @@ enum { LP_FIRST_NAME = 1 << 20, LP_FIRST_GROUP = 1 << 20 };
 
 /* ---- libraries (libraries.c) ---- */
 
-/* Functions of CUDA's runtime and of NCCL, whether or not their library is where the next symbol is
- * looked for; NULL: there is none. */
+/* A function of CUDA's runtime or of NCCL, whether or not its library is in the search order of the
+ * next symbol; NULL: none. */
 void *lp_gpu_symbol(const char *name);
 void *lp_nccl_symbol(const char *name);
-/* What a runtime without a driver answers, and NCCL to a call that it does not have. */
+/* Results of a runtime without a driver, and of NCCL for a missing call. */
 enum { LP_GPU_ABSENT = 35, LP_NCCL_ABSENT = 5 };
 #define LP_GPU_REAL(name)  LP_REAL_BY(lp_gpu_symbol, name)
 #define LP_NCCL_REAL(name) LP_REAL_BY(lp_nccl_symbol, name)
@@ -31,7 +30,7 @@ enum { LP_GPU_ABSENT = 35, LP_NCCL_ABSENT = 5 };
 uint64_t lp_gpu_serial(void);
 /* The number of a name, which is recorded at its first use in a recording. */
 uint32_t lp_name(uint32_t *number, uint32_t *epoch, const char *name);
-/* Whether NCCL itself reports its work (profiler.c), so that the wrappers are silent. */
+/* Whether NCCL itself reports its work (profiler.c); then the wrappers record nothing. */
 bool lp_nccl_by_plugin(void);
 
 /* ---- calls of the runtime (gpu_calls.c, streams.c) ---- */
@@ -40,31 +39,31 @@ typedef struct lp_dim3 {
 	unsigned x, y, z;
 } lp_dim3;
 
-/* cudaLaunchConfig_t as far as it matters. */
+/* The used part of cudaLaunchConfig_t. */
 typedef struct lp_launch_config {
 	lp_dim3 grid, block;
 	size_t shared;
 	void *stream;
 } lp_launch_config;
 
-/* A stream by its handle, first come first served. */
+/* A stream by its handle, in order of appearance. */
 typedef struct lp_stream {
 	uint64_t key;
 	uint32_t taken, number;
-	/* the batch of kernels that is open, with marks.c's lock */
+	/* the open batch of kernels, with marks.c's lock */
 	void *begin; /* the event before it */
 	uint64_t serial;
 	uint32_t count;
 	bool open;
 } lp_stream;
 lp_stream *lp_gpu_stream(void *handle); /* NULL: the table is full */
-/* All known streams: the first for NULL; NULL: there are no more. */
+/* Iterate over all known streams: NULL gives the first; returns NULL at the end. */
 lp_stream *lp_gpu_next_stream(const lp_stream *after);
-/* The serial number of the work that last recorded an event; 0 not known. */
+/* Note the serial number of the work that last recorded an event; 0 unknown. */
 void lp_gpu_note_event(void *event, uint64_t serial);
 uint64_t lp_gpu_event_serial(const void *event);
 
-/* What a wrapper knows of its call. */
+/* What a wrapper states about its call. */
 typedef struct lp_gpu_call {
 	const char *name;
 	uint32_t *number, *epoch;
@@ -83,28 +82,28 @@ void lp_gpu_end(lp_gpu_call *call, int result);
 
 /* ---- activity records of CUPTI (cupti.c) ---- */
 
-/* Whether CUPTI reports work; the first call begins it if that is wanted. */
+/* Whether CUPTI reports work; the first call starts it if requested. */
 bool lp_cupti_on(void);
-/* Around a call of the program, which has this serial; nothing where CUPTI is not on. */
+/* Around a call of the program with this serial; no effect if CUPTI is off. */
 void lp_cupti_push(uint64_t serial);
 void lp_cupti_pop(void);
-/* Now and then; at the end of the program's work with the device. */
+/* Called now and then, and at the end of the program's work with the device. */
 void lp_cupti_flush(void);
 void lp_cupti_end(void);
 
 /* ---- events of the runtime around pieces of work (marks.c) ---- */
 
-/* Work will be put on a stream: opens a batch unless one is open. Its serial; 0 where there will be
- * no times. */
+/* Before work is put on a stream: open a batch unless one is open. Returns its serial; 0: without
+ * times. */
 uint64_t lp_marks_open(lp_stream *stream, void *handle);
-/* Ends the batch of a stream, or of all. */
+/* End the batch of a stream, or of all. */
 void lp_marks_cut(lp_stream *stream, void *handle);
 void lp_marks_cut_all(void);
-/* Work of its own: between the two, on the stream. */
+/* A single piece of work: between the two, on the stream. */
 void *lp_marks_begin(lp_stream *stream, void *handle);
 void lp_marks_end(lp_stream *stream, void *handle, void *begin, lk_device_what what,
                   uint64_t serial, int64_t bytes);
-/* Writes the records of work that is done. */
+/* Write the records of finished work. */
 void lp_marks_harvest(void);
 
 /* ---- calls of NCCL (nccl_calls.c) ----
@@ -120,16 +119,16 @@ typedef struct lp_nccl_id {
 typedef struct lp_nccl_group {
 	uint64_t key;
 	uint32_t state, number;
-	int32_t ranks, rank; /* -1: not known yet */
-	uint64_t hash;       /* the same on all members, another for each communicator */
+	int32_t ranks, rank; /* -1: unknown yet */
+	uint64_t hash;       /* the same on all members, unique for each communicator */
 	uint32_t children;   /* splits and shrinks so far */
 	struct {
-		uint64_t key, count; /* what and bytes; calls so far */
+		uint64_t key, count; /* call and bytes; number of calls so far */
 	} calls[64];
 	bool recorded;
 } lp_nccl_group;
 
-/* What a wrapper knows of its call. */
+/* What a wrapper states about its call. */
 typedef struct lp_nccl_call {
 	const char *name;
 	uint32_t *number, *epoch;
@@ -138,7 +137,7 @@ typedef struct lp_nccl_call {
 	void *to, *comm, *stream;
 	size_t count;
 	int type, peer, result;
-	bool all; /* bytes: times the ranks */
+	bool all; /* multiply bytes by the ranks */
 	/* made by lp_nccl_begin */
 	lp_nccl_group *group;
 	lp_stream *on_stream;
@@ -149,7 +148,7 @@ typedef struct lp_nccl_call {
 	bool on;
 } lp_nccl_call;
 
-/* True: the mode has done it, `result` is what the program gets. */
+/* True: the mode has done it; `result` is returned to the program. */
 bool lp_nccl_begin(lp_nccl_call *call);
 void lp_nccl_end(lp_nccl_call *call);
 
@@ -158,17 +157,17 @@ void lp_nccl_end(lp_nccl_call *call);
 enum {
 	LP_NCCL_QUEUED = 256,
 	LP_NCCL_MAKING = 64,
-	LP_NCCL_IN_PROGRESS = 7 /* the answer of a call that goes on */
+	LP_NCCL_IN_PROGRESS = 7 /* result of a call still in progress */
 };
 
 /* A communicator that a call is about to make. */
 typedef struct lp_nccl_making {
 	void **out;
 	uint64_t hash;
-	int32_t ranks, rank; /* -1 not known yet */
+	int32_t ranks, rank; /* -1: unknown yet */
 } lp_nccl_making;
 
-/* Of each thread: what waits for the end of a group of calls. */
+/* Per thread: calls that wait for the end of their group. */
 typedef struct lp_nccl_queue {
 	uint32_t count, made;
 	struct {
@@ -182,34 +181,34 @@ extern __thread int lp_nccl_depth
 extern __thread lp_nccl_queue *lp_nccl_queued __attribute__((tls_model("initial-exec")));
 lp_nccl_queue *lp_nccl_own_queue(void); /* NULL: out of memory */
 
-/* A communicator by its handle; NULL: it was made before recording began. */
+/* A communicator by its handle; NULL: made before recording began. */
 lp_nccl_group *lp_nccl_find_group(const void *comm);
 /* NULL: the table is full. */
 lp_nccl_group *lp_nccl_add_group(void *comm, const lp_nccl_making *making);
-/* Found or added, and recorded; NULL: `comm` is, or the table is full. */
+/* Find or add, and record; NULL: `comm` is NULL, or the table is full. */
 lp_nccl_group *lp_nccl_group_of(void *comm);
 void lp_nccl_keep_made(lp_nccl_making *making);
 void lp_nccl_forget_group(lp_nccl_group *group);
-/* Records a communicator once: its members by the file of its name, or as a list. */
+/* Record a communicator once: its members by the file of its name, or as a list. */
 void lp_nccl_record_group(lp_nccl_group *group, void *comm);
-/* Records a communicator: its number in the recording, the name that its members agree on, ranks
- * and own rank. */
+/* Record a communicator: its number in the recording, the name that its members agree on, ranks and
+ * own rank. */
 void lp_nccl_name_group(uint32_t number, uint64_t hash, int ranks, int rank);
 /* FNV-1a; all members of a communicator hash the same bytes. */
 uint64_t lp_nccl_hash(const void *bytes, size_t size);
 uint64_t lp_nccl_mix(uint64_t hash, const void *bytes, size_t size);
 
-/* A record that was filled elsewhere, as one of a call of NCCL. */
+/* Publish a record filled elsewhere, for a call of NCCL. */
 void lp_nccl_publish(const lk_record_entry *filled);
-/* A call that is no communication, since `start`. */
+/* Record a call that is no communication, from `start`. */
 void lp_nccl_record_management(uint32_t *number, uint32_t *epoch, const char *name,
                                const lp_nccl_group *group, int64_t start);
 
 /* ---- modes (nccl_mode.c) ---- */
 
-/* A collective or message before the library gets it; true: done instead, call->result is set. */
+/* A collective or message before it reaches the library; true: replaced, call->result is set. */
 bool lp_nccl_replaces(lp_nccl_call *call);
-/* Holds the stream, for the mode that delays. */
+/* Hold the stream, for the mode that delays. */
 void lp_nccl_hold(void *stream);
 
 /* ---- communicators of an emulated rank (nccl_emulate.c) ---- */
@@ -217,18 +216,18 @@ void lp_nccl_hold(void *stream);
 /* A wrapper under both names of a function of NCCL. */
 #define BOTH(kind, name, ...) kind(nccl##name, __VA_ARGS__) kind(pnccl##name, __VA_ARGS__)
 
-/* A part of the emulated world: first, first + stride, ...; stride 0: which ranks is not known. */
+/* A part of the emulated world: first, first + stride, ...; stride 0: unknown ranks. */
 typedef struct lp_nccl_emulated {
 	int ranks, rank, first, stride;
-	int product; /* of the sizes of the parts that were made of it */
+	int product; /* of the sizes of the parts made from it */
 } lp_nccl_emulated;
 
 static inline bool lp_nccl_is_emulating(void) {
 	return !LP_HOT(lp_mode.kind != LP_MODE_AS_RANK);
 }
-lp_nccl_emulated *lp_nccl_find_emulated(const void *comm); /* NULL: the library's */
-/* A communicator by its size and own rank; by the colour of a split; without some ranks. NULL:
- * there is no room. */
+lp_nccl_emulated *lp_nccl_find_emulated(const void *comm); /* NULL: a communicator of the library */
+/* Make a communicator by its size and own rank; by the colour of a split; without some ranks. NULL:
+ * the table is full. */
 void *lp_nccl_emulate_comm(int ranks, int rank);
 void *lp_nccl_emulate_part(lp_nccl_emulated *parent, int color, int key);
 void *lp_nccl_emulate_rest(const lp_nccl_emulated *parent, const int *without, int count);

@@ -1,7 +1,7 @@
-/* gpu_calls.c: records of what a program asks of its device's runtime. */
+/* gpu_calls.c: records of a program's calls of its device's runtime. */
 #include "recorder/gpu/gpu.h"
 
-/* Launches that follow one another so closely on a stream are recorded as one. */
+/* Launches on a stream that follow each other this closely are recorded as one. */
 enum { CLOSE_NS = 20000 };
 
 static void prepare_gpu_call(lp_gpu_call *call) {
@@ -88,7 +88,7 @@ static bool is_host_wait(const lp_gpu_call *call) {
 	       call->what == LK_DEVICE_WAIT_ALL;
 }
 
-/* The runtime's calls end in an error of earlier work too; the record is kept either way. */
+/* The runtime's calls also return errors of earlier work; the record is kept either way. */
 void lp_gpu_end(lp_gpu_call *call, int result) {
 	(void)result;
 	if (!call->on) return;

@@ -1,5 +1,5 @@
-/* libraries.c: functions of CUDA's runtime and of NCCL, wherever they were loaded; numbers for
- * names and for pieces of work. */
+/* libraries.c: functions of CUDA's runtime and of NCCL, wherever they are loaded; numbers for names
+ * and for pieces of work. */
 #include "recorder/gpu/gpu.h"
 
 #include <stdlib.h>
@@ -12,7 +12,7 @@ void *lp_gpu_symbol(const char *name) {
 	                                        "libcudart.so.11.0"};
 	int code = errno;
 	void *found = dlsym(RTLD_NEXT, name);
-	/* loaded where the search for the next symbol does not look: by a module of Python */
+	/* loaded outside the search order of the next symbol: by a Python module */
 	for (size_t i = 0; i < sizeof libraries / sizeof *libraries && !found; i++) {
 		void *library = dlopen(libraries[i], RTLD_LAZY | RTLD_NOLOAD);
 		if (library) {
@@ -27,9 +27,9 @@ void *lp_gpu_symbol(const char *name) {
 
 /* ---- NCCL ---- */
 
-static void *library; /* that lockstep's own libnccl.so.2 opened */
+static void *library; /* opened by lockstep's own libnccl.so.2 */
 
-/* lockstep's libnccl.so.2 (nccl_shim.c) says which is the real one. */
+/* Called by lockstep's libnccl.so.2 (nccl_shim.c) with the real one. */
 void lockstep_probe_nccl_library(void *handle);
 LP_EXPORT void lockstep_probe_nccl_library(void *handle) {
 	library = handle;
@@ -48,7 +48,7 @@ void *lp_nccl_symbol(const char *name) {
 	return found;
 }
 
-/* NCCL itself reports its work (profiler.c): the wrappers record nothing. */
+/* If NCCL itself reports its work (profiler.c), the wrappers record nothing. */
 bool lp_nccl_by_plugin(void) {
 	static enum { UNKNOWN, YES, NO } known;
 	if (known == UNKNOWN) {

@@ -1,19 +1,19 @@
-/* marks.c: when work of a device was done: events of the runtime, recorded before and after it and
- * read later.
+/* marks.c: start and end times of device work: events of the runtime, recorded before and after it
+ * and read later.
  *
- * A *batch* is the kernels that are put on a stream between two things that order it: a wait, an
- * event, a copy, a communication. It has one event before and one after it, so that a loop of a
- * thousand launches costs two; gaps inside it are part of it. Events are read only when they are
- * done (cudaEventQuery), in the program's own waits; the device's clock is tied to the host's once
- * a second by an event on a stream of the recorder's own.
+ * A *batch* is the kernels on a stream between two calls that order it: a wait, an event, a copy, a
+ * communication. It has one event before and one after it, so that a loop of a thousand launches
+ * costs two; gaps inside it are part of it. Events are read only when they are done
+ * (cudaEventQuery), during the program's own waits; the device's clock is tied to the host's once a
+ * second by an event on the recorder's own stream.
  *
- * Between two looks at the host's clock a busy machine may let milliseconds pass. What is sure is
- * that an event was reached after it was recorded and before it was seen to be done; so each event
- * that would be outside moves the device's clock.
+ * On a busy machine milliseconds may pass between two reads of the host's clock. It is certain only
+ * that an event was reached after it was recorded and before it was seen to be done; an event
+ * outside these bounds shifts the device's clock.
  *
- * One thread at a time works here; one that comes meanwhile leaves its work without times. Nothing
- * is done while the runtime has an error that the program has not read, nor on a stream that is
- * being captured into a graph. */
+ * One thread at a time works here; others meanwhile leave their work without times. Nothing is done
+ * while the runtime has an error that the program has not read, nor on a stream that is being
+ * captured into a graph. */
 #include "recorder/gpu/gpu.h"
 
 #include <stdlib.h>
@@ -32,7 +32,7 @@ enum {
 	QUICK_NS = 50000
 };
 
-/* A piece of work that is on its way. */
+/* A piece of work in progress. */
 struct piece {
 	void *begin, *end; /* events */
 	int64_t given_ns;  /* when the second one was recorded */
@@ -47,7 +47,7 @@ static struct {
 	enum { UNKNOWN, WANTED, UNWANTED } want;
 	bool ready, failed, related;
 	int device;
-	void *base, *other; /* events, the last one and the next */
+	void *base, *other; /* events: the last one and the next */
 	void *stream;       /* where they are recorded */
 	int64_t base_ns;
 	void *pool[EVENTS];
@@ -65,11 +65,11 @@ static struct {
 	int (*stream_create)(void **, unsigned);
 } runtime;
 
-/* Whether times of devices are to be known at all, by events. */
+/* Whether device times are requested, by events. */
 static bool is_wanted(void) {
 	if (marks.want == UNKNOWN) {
 		const char *said = getenv("LOCKSTEP_RECORD_CUDA");
-		/* events take the place of CUPTI where that does not work */
+		/* events replace CUPTI if that does not work */
 		bool cupti = said && strcmp(said, "cupti") == 0;
 		marks.want =
 			!said || strcmp(said, "events") == 0 || (cupti && !lp_cupti_on()) ? WANTED : UNWANTED;
@@ -102,8 +102,8 @@ static int64_t host_time_of_event(void *event) {
 	return marks.base_ns + (int64_t)((double)ms * 1e6);
 }
 
-/* The stream has no other work: the event is done as soon as it is recorded. Some tries: the
- * first one may find the device asleep. */
+/* Relate the clocks. The stream has no other work, so the event is done as soon as it is recorded.
+ * Tries several times, because the first may find the device asleep. */
 static bool relate_clocks(void) {
 	for (int i = 0; i < RELATE_TRIES; i++) {
 		void *event = marks.other;
@@ -142,7 +142,7 @@ static void forget_marks(void) {
 	lp_renewed(&age);
 }
 
-/* Takes the lock; false: there will be no mark. */
+/* Take the lock; false: no mark. */
 static bool enter_marks(void) {
 	int device;
 	if (lp_is_stale(&age)) forget_marks();
@@ -182,7 +182,7 @@ static void *record_mark(void *stream) {
 	return NULL;
 }
 
-/* Marks the end of a piece of work. */
+/* Mark the end of a piece of work. */
 static void push_piece(struct piece p, void *stream) {
 	LP_ASSERT(marks.busy);
 	p.given_ns = lp_now();
@@ -243,7 +243,7 @@ void *lp_marks_begin(lp_stream *stream, void *handle) {
 
 void lp_marks_end(lp_stream *stream, void *handle, void *begin, lk_device_what what,
                   uint64_t serial, int64_t bytes) {
-	int tries = PATIENCE; /* the begin should not be lost; nobody stays here long */
+	int tries = PATIENCE; /* the begin should not be lost, but must not block for long */
 	while (__atomic_exchange_n(&marks.busy, 1, __ATOMIC_ACQUIRE))
 		if (tries-- == 0) return;
 	push_piece((struct piece){.begin = begin,
@@ -253,16 +253,14 @@ void lp_marks_end(lp_stream *stream, void *handle, void *begin, lk_device_what w
 	                          .count = 1,
 	                          .what = (uint8_t)what},
 	           handle);
-	bool many =
-		marks.tail - marks.head >= MANY; /* the program may not wait by calls that are seen */
+	bool many = marks.tail - marks.head >= MANY; /* the program may not wait by recorded calls */
 	leave_marks();
 	if (many) lp_marks_harvest();
 }
 
 /* ---- records ---- */
 
-/* Whether an event is done. That it is not is an answer, which the runtime keeps as its last error.
- */
+/* Whether an event is done. The runtime keeps "not done" as its last error. */
 static bool is_event_done(void *event) {
 	int answer = runtime.query(event);
 	if (answer != 0) runtime.clear();

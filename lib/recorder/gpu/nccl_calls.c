@@ -1,7 +1,7 @@
 /* nccl_calls.c: collectives and messages of NCCL, and groups of calls.
  *
  * Calls between ncclGroupStart and ncclGroupEnd reach the device together: they are one piece of
- * work of each stream. */
+ * work per stream. */
 #include "recorder/gpu/gpu.h"
 
 #include <string.h>

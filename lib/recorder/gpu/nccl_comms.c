@@ -1,4 +1,4 @@
-/* nccl_comms.c: calls of NCCL that make and end communicators. */
+/* nccl_comms.c: calls of NCCL that create and destroy communicators. */
 #include "recorder/gpu/gpu.h"
 
 #include <string.h>
@@ -8,7 +8,7 @@ enum { NO_COLOR = -1 };
 
 /* ---- making communicators ---- */
 
-/* What NCCL reads and asks of the runtime while it begins is its own affair. */
+/* NCCL's own reads and runtime calls during its initialisation are not recorded. */
 struct beginning {
 	bool was;
 	int64_t start;
@@ -35,7 +35,7 @@ static void end_comm_making(struct beginning b, lp_nccl_making m, int result, ui
 	lp_leave();
 }
 
-/* As-rank: a communicator that is none of the library's. */
+/* As-rank: return a communicator unknown to the library. */
 static int give_emulated_comm(void **out, void *made_one) {
 	*out = made_one;
 	return made_one ? 0 : LP_NCCL_ABSENT;
@@ -64,7 +64,7 @@ BOTH(MAKES, CommInitRankScalable,
      (out, ranks, rank, count, ids, config),
      {out, lp_nccl_hash(ids, count > 0 ? sizeof *ids : 0), ranks, rank})
 
-/* The part of a communicator: all members of the part know the key. */
+/* Describe a part of a communicator: all members of the part know the key. */
 static lp_nccl_making describe_part(void *comm, void **out, const void *key, size_t size) {
 	lp_nccl_group *parent = lp_state.on ? lp_nccl_find_group(comm) : NULL;
 	lp_nccl_making m = {out, 0, -1, -1};
@@ -75,7 +75,7 @@ static lp_nccl_making describe_part(void *comm, void **out, const void *key, siz
 	return m;
 }
 
-/* Answers for an emulated communicator; false: it is the library's. */
+/* Answer for an emulated communicator; false: it is the library's. */
 static bool emulate_split(void *comm, int color, int key, lp_nccl_making *making, int *result) {
 	lp_nccl_emulated *parent = lp_nccl_find_emulated(comm), *child;
 	if (!parent) return false;
@@ -151,7 +151,7 @@ BOTH(SHRINKS, CommShrink, 0)
 	}
 BOTH(MAKES_ALL, CommInitAll, 0)
 
-/* ---- ending them ---- */
+/* ---- destroying them ---- */
 
 static void forget_nccl_group(void *comm) {
 	lp_nccl_group *group = lp_state.on && comm ? lp_nccl_find_group(comm) : NULL;

@@ -1,18 +1,18 @@
-/* nccl_emulate.c: one process that runs as one rank of many, as far as NCCL is concerned.
+/* nccl_emulate.c: one process that runs as one rank of many, for NCCL.
  *
- * Communicators are places in a table. Which ranks are in a part of the world depends on the
+ * Communicators are entries of a table. Which ranks are in a part of the world depends on the
  * colours of the others, and copies of a process that uses a device cannot be run to find them. So
- * it is inferred from what layouts are made of: blocks of neighbours, and rows of ranks at equal
- * distance.
+ * they are inferred from the usual elements of layouts: blocks of neighbours, and rows of ranks at
+ * equal distance.
  *
  *     by size and rank       the block, else the row, in which this rank has that place
  *     colour of a split      rank / size = colour: a block; rank % distance = colour: a row. Of
  *                            several that fit, the one that divides the parent wholly, together
  *                            with the parts made before
  *
- * Where that leaves a choice (rank 0 fits everywhere) LOCKSTEP_RECORD_SPLITS makes it, one item per
+ * If that is ambiguous (rank 0 fits everywhere), LOCKSTEP_RECORD_SPLITS decides, with one item per
  * split in the order in which the program makes them: "2,/2" is blocks of 2, then every second
- * rank. What was taken is in the recording. */
+ * rank. The choice is in the recording. */
 #include "recorder/gpu/gpu.h"
 
 #include <stdio.h>
@@ -24,7 +24,7 @@
 enum {
 	MOST = 1024,
 	SOFTWARE = 70,
-	MOST_LISTED = 1 << 10, /* ranks of a longer list are joined to first:last:stride */
+	MOST_LISTED = 1 << 10, /* longer lists use first:last:stride */
 	LIST_MARGIN = 32
 };
 
@@ -95,7 +95,7 @@ static int split_setting_at(int at) {
 	return (int)(far ? -value : value);
 }
 
-/* The only part that fits, or the only one of those that divide the parent wholly. */
+/* Infer the only part that fits, or the only one of those that divide the parent wholly. */
 static bool infer_part(const lp_nccl_emulated *parent, int color, lp_nccl_emulated *out) {
 	int fits = 0, whole = 0;
 	for (int size = 1; size <= parent->ranks; size++) {
@@ -116,7 +116,7 @@ static bool infer_part(const lp_nccl_emulated *parent, int color, lp_nccl_emulat
 void *lp_nccl_emulate_part(lp_nccl_emulated *parent, int color, int key) {
 	lp_nccl_emulated part;
 	int size = split_setting_at(++splits);
-	(void)key; /* orders the ranks: by their own order, in what is looked for here */
+	(void)key; /* orders the ranks; here they keep their own order */
 	if (size && parent->ranks % size) give_up_on_split(parent, color);
 	if (size) part = size < 0 ? row_of_ranks(parent, -size) : block_of_ranks(parent, size);
 	else if (!infer_part(parent, color, &part)) give_up_on_split(parent, color);
@@ -143,7 +143,7 @@ void lp_nccl_list_emulated(const lp_nccl_emulated *comm, char *out, size_t room)
 	lp_rank_list_end(&list);
 }
 
-/* ---- what programs ask of communicators ---- */
+/* ---- queries of communicators ---- */
 
 #define ASKS(name, parameters, arguments, answer)              \
 	int name parameters;                                       \

@@ -1,7 +1,7 @@
 /* nccl_groups.c: communicators of NCCL as numbers that join the processes of a job; records of its
  * calls.
  *
- * A communicator that ranks make together has a name that all of them can work out: a hash of the
+ * A communicator that ranks make together has a name that each of them can compute: a hash of the
  * unique id, or of the parent's name, the number of the split, and the colour. Each member writes
  * its rank of the world into the file of that name, so that the reader knows the members without a
  * message being sent. */
@@ -22,7 +22,7 @@ enum { FREE_PLACE, TAKEN, LIVE };
 
 static lp_nccl_group groups[GROUPS];
 static uint32_t group_count;
-static bool world_from_nccl; /* rank and world of the recording are those of a communicator */
+static bool world_from_nccl; /* rank and world of the recording come from a communicator */
 static lp_age age;
 
 __thread int lp_nccl_depth __attribute__((tls_model("initial-exec")));
@@ -35,7 +35,7 @@ lp_nccl_queue *lp_nccl_own_queue(void) {
 	return lp_nccl_queued = room == MAP_FAILED ? NULL : room;
 }
 
-/* Of a forked child, which has one thread. */
+/* For a forked child, which has one thread. */
 static void empty_groups(void) {
 	memset(groups, 0, sizeof groups);
 	group_count = 0;
@@ -85,7 +85,7 @@ lp_nccl_group *lp_nccl_add_group(void *comm, const lp_nccl_making *making) {
 	return NULL;
 }
 
-/* Rank and size of the world: as the launcher says it (torchrun's names), else those of the largest
+/* Set rank and size of the world: from the launcher (torchrun's names), else from the largest
  * communicator. */
 static void learn_world_rank(int ranks, int rank) {
 	lk_recording_head *head = lp_state.recorder.head;
@@ -104,7 +104,7 @@ static void learn_world_rank(int ranks, int rank) {
 	world_from_nccl = !said;
 }
 
-/* Own place in the file of the members. */
+/* Write the own entry in the file of members. */
 static void write_group_member(uint64_t hash, int rank) {
 	char path[PATH_MAX];
 	int32_t number = lp_state.recorder.head->rank + 1;
@@ -137,7 +137,7 @@ static int ask_nccl(const char *name, void *comm) {
 	return real && real(comm, &value) == 0 ? value : -1;
 }
 
-/* When it is first used: one that is not yet complete (non-blocking) cannot be queried before. */
+/* At first use: an incomplete communicator (non-blocking) cannot be queried earlier. */
 void lp_nccl_record_group(lp_nccl_group *group, void *comm) {
 	char ranks[LK_TEXT_MOST];
 	if (group->recorded) return;

@@ -1,8 +1,8 @@
-/* nccl_mode.c: what replaces calls of NCCL: null, as-rank, delay.
+/* nccl_mode.c: replaces calls of NCCL: null, as-rank, delay.
  *
- * What a collective would leave in this rank's buffers without the others is done on the stream:
- * its own contribution, its own shard; in as-rank what others would send is filled in. So the order
- * of the program's work stays as it is. */
+ * The result of a collective in this rank's buffers without the others is produced on the stream:
+ * its own contribution, its own shard; in as-rank, data of others is filled in. So the order of the
+ * program's work is unchanged. */
 #include "recorder/gpu/gpu.h"
 
 #include <string.h>
@@ -46,7 +46,7 @@ static void copy_on_stream(const lp_nccl_call *call, void *to, const void *from,
 		runtime.copy(to, from, size, ANY_DIRECTION, call->stream);
 }
 
-/* What others would have sent. */
+/* Fill in what others would have sent. */
 static void fill_on_stream(const lp_nccl_call *call, void *to, size_t size) {
 	bool zeros = strcmp(lp_mode.fill, "random") != 0;
 	if (size && to && lp_nccl_is_emulating() && runtime.set)
@@ -57,8 +57,8 @@ static void *shard_at(const void *buffer, size_t size, int rank) {
 	return buffer && rank >= 0 ? (char *)(uintptr_t)buffer + size * (size_t)rank : NULL;
 }
 
-/* This rank's shard as everybody's, in copies that double: programs compare counts and shapes that
- * they gather, and go on where all ranks have the same. */
+/* Repeat this rank's shard for every rank, in doubling copies: programs compare counts and shapes
+ * that they gather, and continue if all ranks have the same. */
 static void repeat_shard(const lp_nccl_call *call, size_t size) {
 	int first = call->group->rank, end = first + 1, ranks = call->group->ranks;
 	while (first > 0 || end < ranks) {
@@ -75,7 +75,8 @@ static void repeat_shard(const lp_nccl_call *call, size_t size) {
 	}
 }
 
-/* All ranks' shards, of which one is known. What is gathered in place stands there already. */
+/* Assemble all ranks' shards, of which one is known. With an in-place gather it is already
+ * there. */
 static void assemble_shards(const lp_nccl_call *call, const void *own, size_t size) {
 	int rank = call->group->rank;
 	if (shard_at(call->to, size, rank) == own) return;
@@ -98,8 +99,8 @@ static void apply_own_contribution(const lp_nccl_call *call) {
 	case LK_WHAT_REDUCE:
 		if (root) copy_on_stream(call, call->to, call->from, size);
 		break;
-	case LK_WHAT_BROADCAST: /* ncclBcast has one buffer; what is there is as good as what others
-	                           have there, weights say */
+	case LK_WHAT_BROADCAST: /* ncclBcast has one buffer; the present content (weights, say) is as
+	                           good as what others would send */
 		if (root) copy_on_stream(call, call->to, call->from, size);
 		else if (call->from && call->from != call->to) fill_on_stream(call, call->to, size);
 		break;
@@ -122,9 +123,9 @@ static void apply_own_contribution(const lp_nccl_call *call) {
 
 /* ---- null ---- */
 
-/* How often this call came before on its communicator; what finds no place has come never, for
- * ever. All members fill their tables alike: NCCL demands that calls and sizes are the same on all.
- */
+/* How often this call occurred before on its communicator; calls that do not fit into the table
+ * count as first calls. All members fill their tables alike: NCCL requires the same calls and sizes
+ * on all. */
 static uint64_t count_earlier_calls(lp_nccl_call *call) {
 	enum { PLACES = sizeof call->group->calls / sizeof *call->group->calls };
 	uint64_t key = (uint64_t)call->bytes << 8 | (uint64_t)call->what << 1 | 1;

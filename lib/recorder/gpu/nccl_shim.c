@@ -1,10 +1,10 @@
-/* nccl_shim.c: a libnccl.so.2 for programs that load NCCL by dlopen, where a preload library has no
- * say. It is first in LD_LIBRARY_PATH; every symbol leads to the recorder's wrapper if there is
+/* nccl_shim.c: a libnccl.so.2 for programs that load NCCL by dlopen, which bypasses a preload
+ * library. It is first in LD_LIBRARY_PATH; every symbol leads to the recorder's wrapper if there is
  * one, else to the real library, which is opened by its path: LOCKSTEP_RECORD_NCCL, or the first
  * libnccl.so.2 in the rest of LD_LIBRARY_PATH and in the default folders.
  *
- * Where no real library is found every call answers that its use is invalid, as NCCL does to a call
- * it cannot serve. */
+ * If no real library is found, every call returns "invalid usage", like NCCL for a call it cannot
+ * serve. */
 #include "recorder/gpu/nccl_shim.h"
 
 #include <dlfcn.h>
@@ -24,7 +24,7 @@ static const char *answer_absent_text(void) {
 	return "lockstep: the real libnccl.so.2 was not found";
 }
 
-/* Whether a path is this library itself, by whatever name. */
+/* Whether a path is this library itself, under any name. */
 static bool is_own_library(const char *path) {
 	struct stat a, b;
 	Dl_info own;
@@ -60,7 +60,7 @@ static void *open_real_nccl(void) {
 	return found;
 }
 
-/* The probe, if it was loaded before. */
+/* The probe, if it was loaded earlier. */
 static void *open_recorder(void *real) {
 	Dl_info probe;
 	void (*announce)(void *) =

@@ -16,6 +16,6 @@ extern const char *const lps_name[];
 	        "\tbti c\n\tadrp x16, lps_slot+" offset "\n\tldr x16, [x16, :lo12:lps_slot+" offset \
 	        "]\n\tbr x16\n"                                                                     \
 	        ".size " name ", .-" name "\n");
-#endif /* other processors have no stand-in: LPS_JUMP is missing */
+#endif /* other processors are not supported: LPS_JUMP is missing */
 
 #endif

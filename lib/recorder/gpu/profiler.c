@@ -1,13 +1,13 @@
-/* profiler.c: a plugin of NCCL's profiler interface: what the library does with a collective after
- * it was called, and the only view of it where NCCL is linked into a program.
+/* profiler.c: a plugin of NCCL's profiler interface: the library's work for a collective after the
+ * call, and the only view of it if NCCL is linked into a program.
  *
  *     collective, message   COMM: what it is, its number on the communicator
  *     channels of kernels   DEVICE_WORK: when it was on the device, by the device's clock
  *     network operations    PROXY: how long they waited for the device, the wire, the other side
  *
- * The event that NCCL gets is a number, not an address: a place of a ring and how often that was
- * used. NCCL reports parts after it has ended the whole; what comes so late that the place has
- * another event is dropped. Once a communicator has begun, the answer is always success. */
+ * The event handle given to NCCL is a number, not an address: a slot of a ring and its use count.
+ * NCCL reports parts after it has ended the whole; reports that come after the slot was reused are
+ * dropped. Once a communicator has begun, the result is always success. */
 #include "recorder/gpu/gpu.h"
 #include "recorder/gpu/profiler_abi.h"
 
@@ -36,23 +36,24 @@ struct event {
 	uint32_t type;
 	struct context *of;
 	void *parent;
-	uint64_t serial; /* of the collective's work on the device */
+	uint64_t serial; /* of the collective's device work */
 	int64_t start;
 	void *stream;           /* of an API event */
 	lk_record_entry record; /* of a collective or message, or network operation */
-	/* channels of a collective that run, and from when to when some did, by the device's clock */
+	/* running channels of a collective, and the time during which some ran, by the device's
+	 * clock */
 	int running;
 	int64_t first, last;
-	uint64_t timer; /* of a channel: when it began */
-	int state;      /* of a step: what it waits for, since when */
+	uint64_t timer; /* of a channel: its begin */
+	int state;      /* of a step: what it waits for, and since when */
 	int64_t since;
 };
 
 static struct context contexts[CONTEXTS];
 static struct event events[EVENTS];
 static uint64_t used;
-/* From the device's clock to the host's: the smallest difference seen lately, for news of the
- * device come late, never early. */
+/* Offset from the device's clock to the host's: the smallest difference seen lately, because
+ * reports come late, never early. */
 static int64_t offset, offset_at;
 static bool has_offset;
 static lp_age age;
@@ -144,7 +145,7 @@ static int type_name_bytes(const char *type) {
 static struct function {
 	const char *name, *call;
 	lk_comm_what what;
-	bool all; /* bytes: times the ranks */
+	bool all; /* multiply bytes by the ranks */
 	uint32_t number, epoch;
 } functions[] = {
 	{"AllReduce", "ncclAllReduce", LK_WHAT_ALLREDUCE, false, 0, 0},
@@ -166,7 +167,7 @@ static struct function *find_nccl_function(const char *name) {
 	return function;
 }
 
-/* The stream of a communicator where it is not given: frameworks use one for each. */
+/* The stream of a communicator if not given: frameworks use one for each. */
 static uint32_t stream_number_of(const struct event *event) {
 	const struct event *api = find_profiler_event(event->parent);
 	lp_stream *stream = lp_gpu_stream(api && api->stream ? api->stream : event->of);
@@ -194,7 +195,7 @@ static void describe_collective(struct event *event, const char *func, const cha
 
 /* ---- channels on the device ---- */
 
-/* `timer` 0: the interface does not say it; the host's clock is all there is. */
+/* `timer` 0: the interface lacks it; only the host's clock is available. */
 static int64_t note_device_time(uint64_t timer, int64_t now) {
 	if (!timer) return now;
 	int64_t difference = now - (int64_t)timer;
@@ -222,8 +223,8 @@ static void begin_channel(const struct event *event, int64_t now) {
 	if (whole->running++ == 0 || at < whole->first) whole->first = at;
 }
 
-/* When no channel runs any more the work is recorded; should others come late, there are two pieces
- * of it. */
+/* End a channel. When none runs any more the work is recorded; channels that come later make a
+ * second piece. */
 static void end_channel(const struct event *event, uint64_t timer, int64_t now) {
 	struct event *whole = find_profiler_event(event->parent);
 	int64_t at = note_device_time(timer, now), shift = timer ? offset : 0;
@@ -246,7 +247,7 @@ static void end_channel(const struct event *event, uint64_t timer, int64_t now) 
 
 /* ---- network ---- */
 
-/* The time since the last state counts as that state's. */
+/* Count the time since the last state as that state's. */
 static void spend_proxy_time(struct event *step, int64_t now) {
 	struct event *op = find_profiler_event(step->parent);
 	int64_t spent = now - step->since;
@@ -263,7 +264,7 @@ static void spend_proxy_time(struct event *step, int64_t now) {
 	}
 }
 
-/* Of an operation that is done for another process (PXN) the parent is an address there. */
+/* For an operation done for another process (PXN) the parent is an address in that process. */
 static void begin_network_operation(struct event *event, const lp_np_proxy_op *op) {
 	struct event *whole = op->pid == getpid() ? find_profiler_event(event->parent) : NULL;
 	event->record = (lk_record_entry){.object = whole ? (uint32_t)whole->serial : 0};
@@ -313,7 +314,8 @@ static int change_event_state(void *handle, int to, size_t bytes, uint64_t timer
 	if (event->type == LP_NP_PROXY_STEP) {
 		struct event *op = find_profiler_event(event->parent);
 		spend_proxy_time(event, now);
-		/* said with the state that follows the transfer's begin (sends) or its end (receives) */
+		/* reported with the state that follows the transfer's begin (sends) or its end
+		 * (receives) */
 		if (op && (to == LP_NP_SEND_WAIT || to == LP_NP_RECV_FLUSH_WAIT) && bytes < INT64_MAX / 4)
 			op->record.bytes += (int64_t)bytes;
 	} else if (event->type == LP_NP_KERNEL_CH && to == LP_NP_KERNEL_CH_STOP)
@@ -419,8 +421,8 @@ static const lp_np_table_v4 own_v4 = {"lockstep", init_context_v4, start_event_v
 static const lp_np_table_v5 own_v5 = {"lockstep", init_context_v5, start_event_v5,
                                       stop_event, change_state_v4, end_context};
 
-/* The preload library's tables, for the plugin's library, which may be loaded into a process that
- * has the preload library: there is one recording. */
+/* The preload library's tables, for the plugin's library, which may be loaded into a process with
+ * the preload library: there must be one recording. */
 const void *lockstep_probe_profiler(int version);
 LP_EXPORT const void *lockstep_probe_profiler(int version) {
 	if (version == 3) return &own_v3;

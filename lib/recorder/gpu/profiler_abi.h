@@ -1,7 +1,6 @@
-/* profiler_abi.h: the binary interface of NCCL's profiler plugins, versions 3 (NCCL 2.26) to 6
- * (2.29), as far as it is used here: what NCCL's library looks up is ncclProfiler_vN, a table of
- * functions; what it hands over are descriptions of events. Sizes and order of members are NCCL's.
- */
+/* profiler_abi.h: the used part of the binary interface of NCCL's profiler plugins, versions 3
+ * (NCCL 2.26) to 6 (2.29): NCCL's library looks up ncclProfiler_vN, a table of functions; it passes
+ * descriptions of events. Sizes and order of members are NCCL's. */
 #ifndef LK_PROBE_PROFILER_ABI_H
 #define LK_PROBE_PROFILER_ABI_H
 
@@ -170,7 +169,7 @@ typedef struct lp_np_descr_v5 { /* and 6 */
 	};
 } lp_np_descr_v5;
 
-/* What comes with a state. */
+/* Arguments of a state. */
 typedef union lp_np_state_v3 {
 	struct {
 		size_t bytes;

@@ -1,4 +1,4 @@
-/* streams.c: streams of a device as numbers, and which piece of work last recorded an event. */
+/* streams.c: streams of a device as numbers, and the piece of work that last recorded an event. */
 #include "recorder/gpu/gpu.h"
 
 #include <string.h>
@@ -9,7 +9,8 @@ static lp_age age;
 static lp_stream streams[STREAMS];
 static uint32_t stream_count;
 
-/* What last recorded an event: a cache, in which a younger event may take an older one's place. */
+/* The work that last recorded an event: a cache, in which a newer event may replace an older
+ * one. */
 static struct event { uint64_t key, serial; } events[EVENTS];
 
 static void empty_tables(void) {

@@ -1,4 +1,4 @@
-/* delay.c: communication that takes a known time longer: the ground truth of tests.
+/* delay.c: lengthens communication by a known time: the ground truth of tests.
  *
  *     blocking       the call waits for the delay, then calls the library
  *     non-blocking   complete no earlier than post + transfer + delay; the transfer is the time
@@ -12,8 +12,8 @@
 #include <string.h>
 #include <time.h>
 
-/* Requests in flight that are known; one that finds no place among PROBES is not delayed. A sleep
- * may last LATE longer. */
+/* Known requests in flight; one that finds no slot within PROBES is not delayed. A sleep may last
+ * LATE longer. */
 enum { REQUESTS = 1 << 14, PROBES = 64 };
 static const int64_t LATE_NS = 120000;
 
@@ -82,13 +82,14 @@ bool lp_delay_any_late(const lp_handle *all, int n) {
 	for (int i = 0; i < n; i++) {
 		if (!is_request_late(all[i])) continue;
 		lp_mpi_real.request_get_status(all[i], &done,
-		                               LP_STATUS_IGNORE); /* the library goes on, as in a test */
+		                               LP_STATUS_IGNORE); /* the library makes progress, as in a
+		                                                     test */
 		return true;
 	}
 	return false;
 }
 
-/* Those that may be done already, the others hidden; how many were hidden. */
+/* Show the requests that may be done, and hide the others; returns the number of hidden ones. */
 static int hide_late_requests(const lp_handle *all, int n, lp_handle *shown) {
 	LP_ASSERT(n <= LP_MOST_REQUESTS);
 	int hidden = 0;

@@ -5,8 +5,8 @@
 
 lp_mpi_functions lp_mpi_real;
 
-/* Special addresses of Fortran are those of variables; which of the names there are is the
- * compiler's choice. */
+/* Special addresses of Fortran are those of variables; which of the names exist depends on the
+ * compiler. */
 static void find_fortran_addresses(lp_mpi_functions *found) {
 #ifdef LP_MPI_NUMBERS
 	void **in_place = dlsym(RTLD_DEFAULT, "MPIR_F_MPI_IN_PLACE");

@@ -1,5 +1,5 @@
 /* library.h: internal to mpi/ and emulate/: the MPI library that the wrappers call: its functions,
- * found when MPI_Init has been called, and what differs between the two binary forms: public
+ * found when MPI_Init has been called, and the differences between the two binary forms: public
  * constants of Open MPI's mpi.h, and of MPICH's and its relatives'. */
 #ifndef LK_RECORDER_MPI_LIBRARY_H
 #define LK_RECORDER_MPI_LIBRARY_H
@@ -64,7 +64,7 @@ typedef struct lp_mpi_functions {
 	lp_fint (*comm_c2f)(lp_handle), (*request_c2f)(lp_handle);
 #endif
 	lp_handle world, self, type_null, request_null, byte, info_null;
-	void *in_place_f[4], *status_ignore_f[2]; /* addresses by which Fortran says so */
+	void *in_place_f[4], *status_ignore_f[2]; /* addresses that denote these constants in Fortran */
 	bool ready;
 } lp_mpi_functions;
 extern lp_mpi_functions lp_mpi_real;
@@ -73,16 +73,16 @@ void lp_mpi_find_functions(void);
 
 /* ---- delay.c ---- */
 
-/* In one call that waits or tests; of more the others are not seen. */
+/* In one waiting or testing call; further ones are not recorded. */
 enum { LP_MOST_REQUESTS = 512 };
 
-/* A request begins, at that moment; requests that the library says are done after `transfer_ns` in
- * it: returns when they may be. */
+/* A request begins at that moment. For requests that the library reports as done after
+ * `transfer_ns` in it: wait until they may be. */
 void lp_delay_posted(uint64_t key, int64_t ns);
 void lp_delay_done(const uint64_t *keys, int count, int64_t transfer_ns);
 /* Whether one of them cannot be done yet. */
 bool lp_delay_any_late(const lp_handle *all, int n);
-/* As MPI_Testany and MPI_Testsome, or the waits of those names, without those that are late. */
+/* MPI_Testany and MPI_Testsome, or the corresponding waits, without the late requests. */
 int lp_delay_any(int n, lp_handle *all, int *which, int *flag, void *status, bool wait);
 int lp_delay_some(int n, lp_handle *all, int *count, int *which, void *statuses, bool wait);
 

@@ -1,4 +1,4 @@
-/* mpi.c: records of communication, communicators as numbers, and the calls of MPI that are no
+/* mpi.c: records of communication, communicators as numbers, and MPI calls that are no
  * communication: waiting, testing, starting, freeing. */
 #include "recorder/mpi/library.h"
 
@@ -26,7 +26,7 @@ int lp_mpi_size(lp_handle comm) {
 	return size;
 }
 
-/* Asked before lp_mpi_begin: only where somebody will know of it. */
+/* Evaluated before lp_mpi_begin, and only if it will be used. */
 #define SUM(counts, comm)                                                                      \
 	lp_count sum = 0;                                                                          \
 	int size =                                                                                 \
@@ -42,7 +42,7 @@ lp_count lp_mpi_sum(const int *counts, lp_handle comm){SUM(counts, comm)} lp_cou
 
 enum { FREE_PLACE, TAKEN, LIVE };
 
-/* By handle, first come first served; a place is given back when its communicator is freed. */
+/* By handle, in order of appearance; a slot is reused after its communicator is freed. */
 static struct group {
 	uint64_t key;
 	uint32_t state, number;
@@ -98,7 +98,7 @@ static void record_comm_group(lp_handle comm, uint32_t number) {
 	lp_text(&record, LK_RECORD_GROUP, ranks);
 }
 
-/* The number of a communicator; 0 where the table is full. */
+/* The number of a communicator; 0 if the table is full. */
 static uint32_t comm_number_of(lp_handle comm) {
 	LP_ASSERT(lp_thread.busy && lp_mpi_real.ready);
 	if (lp_is_stale(&age)) empty_groups();
@@ -139,19 +139,19 @@ static uint32_t number_of_call_name(const lp_mpi_call *call) {
 	return *call->number;
 }
 
-/* From here to lp_mpi_end the thread is the probe's: what the library calls itself is not the
+/* From here to lp_mpi_end the thread belongs to the probe: calls made by the library are not the
  * program's. */
 void lp_mpi_begin(lp_mpi_call *call) {
 	call->own = lp_mpi_real.ready && !lp_thread.busy;
 	call->on = call->own && lp_enter();
-	if (call->own)
-		lp_thread.busy = true; /* where nothing is recorded, too: a mode is in force all the same */
+	if (call->own) lp_thread.busy = true; /* also without recording: a mode applies all the same */
 	if (!call->on) return;
 	call->start = lp_now();
 	lp_record_processor(call->start);
 }
 
-/* An exchange with a rank that the program names needs none: only the source is taken from it. */
+/* The caller's status or `room`. An exchange with a given rank needs none: only the source would be
+ * taken from it. */
 void *lp_mpi_status_of(lp_mpi_call *call, void *status, lp_mpi_status *room) {
 	bool known = call->what == LK_WHAT_SENDRECV && call->from != LP_ANY_SOURCE;
 	if (call->on && !known && lp_mpi_ignores(status)) status = room;
@@ -169,7 +169,7 @@ static int32_t resolve_peer(const lp_mpi_call *call, int32_t peer) {
 	return call->status ? ((const int *)call->status)[LP_SOURCE_WORD] : -1;
 }
 
-/* What a receive got; a mode's own statuses say what it made up. */
+/* The result of a receive; a mode's own statuses contain what it made up. */
 struct arrival {
 	int32_t peer, tag;
 	int64_t bytes;
@@ -234,19 +234,18 @@ void lp_mpi_end(lp_mpi_call *call, int result, const lp_handle *request) {
 
 /* ---- waiting and starting ---- */
 
-/* Handles are gone after the call, so they are kept before; what does not fit is not seen, and is
- * counted as lost. */
+/* Handles change during the call, so they are saved before; those that do not fit are counted as
+ * lost. */
 struct lp_waits {
 	uint64_t key[MOST_REQUESTS];
 	int count;
 	int64_t start;
 	bool on;
-	const char *statuses; /* of what is done, in order; NULL: not known */
+	const char *statuses; /* of the finished requests, in order; NULL: unknown */
 	char room[MOST_REQUESTS * LP_STATUS_BYTES];
 };
 
-/* Where the library puts `count` statuses: where the program wants them, else where they can be
- * looked at. */
+/* Where the library puts `count` statuses: at the program's, else where they can be read. */
 static void *take_statuses(struct lp_waits *waits, void *statuses, int count) {
 	waits->statuses = NULL;
 	if (!waits->on) return statuses;
@@ -272,7 +271,7 @@ static void begin_waiting(struct lp_waits *waits, const lp_handle *requests, int
 	lp_record_processor(waits->start);
 }
 
-/* The request `at`, which is the `place`-th that is done. */
+/* Record request `at`, the `place`-th that is done. */
 static void record_done_request(const struct lp_waits *waits, int at, int place, lk_comm_part part,
                                 int64_t end) {
 	struct arrival got =
@@ -310,7 +309,7 @@ static void end_waiting(struct lp_waits *waits, const int *which, int count, lk_
 	lp_leave();
 }
 
-/* `late` instead of the library's call where delays are wanted. */
+/* `late` replaces the library's call if delays are requested. */
 #define WAITS(name, parameters, call, requests, length, which, done, how, late) \
 	WAITS_FOR(name, parameters, call, requests, length, which, done, how, late, (w.statuses = NULL))
 #define WAITS_FOR(name, parameters, call, requests, length, which, done, how, late, status) \
@@ -407,7 +406,7 @@ LP_EXPORT void mpi_waitany_(lp_fint *n, lp_fint *all, lp_fint *index, lp_fint *s
 	end_waiting(&w, &which, *error == 0 ? 1 : 0, LK_PART_DONE);
 }
 
-/* ---- ending communicators ---- */
+/* ---- freeing communicators ---- */
 
 #define FREES(name)                       \
 	int name(lp_handle *comm);            \

@@ -1,15 +1,15 @@
-/* null_mode.c: large collectives return at once; what a program costs without communication, at
- * full scale.
+/* null_mode.c: large collectives return at once; shows the cost of a program without communication,
+ * at full scale.
  *
- * All members of a communicator must decide alike, or some wait for ever for the others. So a
- * decision takes nothing but what MPI demands to be equal on all of them: which call it is, the
- * bytes that a member contributes, and how often that came before on this communicator. The counts
- * hang on the communicator as an attribute, so that they end with it. Calls whose size is not known
- * to all members alike (gatherv, scatterv, alltoallv) are never left out; nor is what hands data to
+ * All members of a communicator must decide alike, or some wait forever for the others. So a
+ * decision uses only what MPI requires to be equal on all of them: which call it is, the bytes that
+ * a member contributes, and how often that occurred before on this communicator. The counts are an
+ * attribute of the communicator, so that they end with it. Calls whose size is not known to all
+ * members alike (gatherv, scatterv, alltoallv) are never left out; nor are those that hand data to
  * ranks that may steer by it (broadcast, scatter, scan, point-to-point), nor barriers. Persistent
  * collectives are made to be repeated: they are left out from the first time.
  *
- * Of the result a rank gets what is its own: its own contribution reduced with nothing, its own
+ * In the result a rank gets its own part: its own contribution reduced with nothing, its own
  * shard. */
 #include "recorder/mpi/library.h"
 
@@ -19,11 +19,11 @@
 
 enum { KINDS = 1024, PERSISTENT = 4096 };
 
-/* Of one communicator: calls of a kind so far. Filled in the same order on all members, so that it
- * is full for all alike. */
+/* Of one communicator: calls of each kind so far. Filled in the same order on all members, so that
+ * it is full on all alike. */
 struct counts {
 	struct kind {
-		uint32_t name; /* a hash of it, never 0 */
+		uint32_t name; /* its hash, never 0 */
 		int64_t bytes;
 		uint64_t calls;
 	} kind[KINDS];
@@ -52,7 +52,7 @@ static struct counts *counts_of_comm(lp_handle comm) {
 	if (lp_mpi_real.comm_get_attr(comm, keyval, &value, &there) == 0 && there) return value;
 	value = mmap(NULL, sizeof(struct counts), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
 	             -1, 0);
-	if (value == MAP_FAILED) abort(); /* to decide otherwise than the others would hang the job */
+	if (value == MAP_FAILED) abort(); /* a different decision than the others' would hang the job */
 	if (lp_mpi_real.comm_set_attr(comm, keyval, value) != 0) abort();
 	return value;
 }
@@ -63,7 +63,7 @@ static uint32_t hash_call_name(const char *name) {
 	return hash | 1;
 }
 
-/* How often it came before; what finds no place has come never, for ever. */
+/* How often the call occurred before; calls that do not fit into the table count as first calls. */
 static uint64_t count_calls_before(struct counts *counts, uint32_t name, int64_t bytes) {
 	uint64_t at = (uint64_t)name * UINT64_C(0x9e3779b97f4a7c15) ^
 	              (uint64_t)bytes * UINT64_C(0xff51afd7ed558ccd);
@@ -78,7 +78,7 @@ static uint64_t count_calls_before(struct counts *counts, uint32_t name, int64_t
 	return 0;
 }
 
-/* ---- what a member contributes ---- */
+/* ---- a member's contribution ---- */
 
 static int64_t checked_bytes(lp_count count, lp_handle type) {
 	int size = 0;
@@ -114,7 +114,7 @@ static int64_t contribution_bytes(const lp_mpi_call *call, int size, int rank) {
 	}
 }
 
-/* ---- what a member gets ---- */
+/* ---- a member's result ---- */
 
 static void give_own_shard(const lp_mpi_call *call, int size, int rank) {
 	bool in_place = lp_mpi_in_place(call->send);
@@ -156,10 +156,10 @@ static void give_own_shard(const lp_mpi_call *call, int size, int rank) {
 	}
 }
 
-/* ---- persistent ones ---- */
+/* ---- persistent collectives ---- */
 
-/* Made collectives by request: their shard is copied whenever they are started. One that finds no
- * place is not copied. */
+/* Created collectives by request: their shard is copied whenever they are started. One without a
+ * slot is not copied. */
 static struct made {
 	uint64_t key;
 	lp_mpi_call call;
@@ -203,9 +203,9 @@ static bool is_left_out(const lp_mpi_call *call, int64_t bytes) {
 static bool leave_out_collective(lp_mpi_call *call) {
 	int inter = 0, size = 0, rank = 0;
 	if (!lp_null_skips((lk_comm_what)call->what, INT64_MAX, UINT64_MAX))
-		return false; /* whatever its size */
+		return false; /* of any size */
 	if (lp_mpi_real.comm_test_inter(call->comm, &inter) != 0 || inter)
-		return false; /* wrong calls are the library's to refuse */
+		return false; /* the library refuses invalid calls */
 	if (lp_mpi_real.comm_size(call->comm, &size) != 0 || size < 2 ||
 	    lp_mpi_real.comm_rank(call->comm, &rank) != 0)
 		return false;

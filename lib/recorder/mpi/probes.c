@@ -1,11 +1,10 @@
 /* probes.c: calls that wait for a message before the program makes room for it: MPI_Probe, after
- * which any receive may take it, and MPI_Mprobe and MPI_Improbe, whose message MPI_Mrecv alone can
- * take (what mpi4py's recv is made of). A matched message is recorded as received by the probe,
- * whose status says from whom, with which tag, how many bytes; what MPI_Mrecv takes is the
- * library's. */
+ * which any receive may take it, and MPI_Mprobe and MPI_Improbe, whose message only MPI_Mrecv can
+ * take (mpi4py's recv uses these). A matched message is recorded as received by the probe, whose
+ * status has source, tag and bytes; MPI_Mrecv is passed to the library. */
 #include "recorder/mpi/library.h"
 
-/* The caller's status, or one to look at. */
+/* The caller's status, or a local one. */
 #define PROBES(symbol, what_, parameters, passed, came)                  \
 	int symbol parameters;                                               \
 	LP_EXPORT int symbol parameters {                                    \

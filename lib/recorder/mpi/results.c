@@ -1,6 +1,6 @@
-/* results.c: what a mode that replaces a call of MPI gives the program: copies between typed
- * buffers, statuses, requests that are done, communicators. All of it is made of the library's own
- * calls, so that programs may do with them what they like. */
+/* results.c: results of a mode that replaces a call of MPI: copies between typed buffers, statuses,
+ * requests that are done, communicators. All are made with the library's own calls, so programs may
+ * use them freely. */
 #include "recorder/mpi/library.h"
 
 #include <stdlib.h>
@@ -24,7 +24,7 @@ void lp_mpi_copy(const void *from, lp_count count, lp_handle type, void *to, lp_
 		return;
 	}
 	if (count > INT32_MAX || to_count > INT32_MAX)
-		return; /* no library has a send of its own of so many */
+		return; /* no library has a send to itself of this size */
 	lp_mpi_real.sendrecv(from, (int)count, type, 0, 0, to, (int)to_count, to_type, 0, 0,
 	                     lp_mpi_real.self, LP_STATUS_IGNORE);
 }
@@ -66,7 +66,7 @@ void lp_mpi_give_status(lp_mpi_call *call, int source, int tag, lp_handle type, 
 
 /* ---- requests ---- */
 
-/* A generalized request asks for its status when it is waited for. */
+/* A generalized request queries its status when it is waited for. */
 static int query_given_status(void *given, void *status) {
 	if (status && !lp_mpi_ignores(status)) memcpy(status, given, LP_STATUS_BYTES);
 	return 0;

@@ -1,5 +1,5 @@
-/* overlay.c: what a name means where part of the files are in the scratch folder: folder by folder,
- * links followed in the program's view. */
+/* overlay.c: resolves names when some files are in the scratch folder: folder by folder, following
+ * links in the program's view. */
 #include "recorder/overlay/overlay.h"
 
 #include <stdio.h>
@@ -48,7 +48,7 @@ static lp_overlay_shared *map_overlay_state(void) {
 	return map == MAP_FAILED ? NULL : map;
 }
 
-/* Files that were opened for writing before the first process of the run began: whoever started
+/* Log files that were opened for writing before the first process of the run began: whoever started
  * lockstep wants them written. Standard output and error are lockstep's own. */
 static void log_inherited_files(void) {
 	for (int fd = 3; fd < 256; fd++) {
@@ -103,14 +103,14 @@ static bool is_within_folder(const char *path, const char *folder) {
 	return strncmp(path, folder, length) == 0 && (path[length] == '/' || !path[length]);
 }
 
-/* Where the overlay ends: devices, the system, its own folder, the recordings. */
+/* Paths outside the overlay: devices, the system, its own folder, the recordings. */
 static bool is_outside_overlay(const char *path) {
 	return is_within_folder(path, "/dev") || is_within_folder(path, "/proc") ||
 	       is_within_folder(path, "/sys") || is_within_folder(path, lp_overlay.scratch) ||
 	       (lp_state.folder[0] && is_within_folder(path, lp_state.folder));
 }
 
-/* The folder that a relative path begins at, as the program knows it. */
+/* The start folder of a relative path, as the program knows it. */
 static int find_base_folder(int at, char out[PATH_MAX]) {
 	char link[40];
 	long length;
@@ -127,9 +127,9 @@ static int find_base_folder(int at, char out[PATH_MAX]) {
 	return 0;
 }
 
-/* ---- the walk ---- */
+/* ---- resolving ---- */
 
-/* Of a folder on the way: whether the scratch folder has it, has marks below it, and whether the
+/* A folder on the way: whether it is in the scratch folder, has marks below it, and whether the
  * disk's is deleted. */
 struct level {
 	size_t length; /* of the path up to it */
@@ -149,7 +149,7 @@ static bool has_deletion_mark(const char *path) {
 	       exists_raw(strcat(mark, "/\001"));
 }
 
-/* The next name below the present folder. */
+/* Look up the next name in the present folder. */
 static int look_at_name(struct walk *walk, struct level *next) {
 	lp_place *place = walk->out;
 	const struct level *here = &walk->level[walk->depth];
@@ -174,7 +174,7 @@ static int look_at_name(struct walk *walk, struct level *next) {
 	return !place->type && errno != ENOENT && errno != ENOTDIR && !next->gone ? errno : 0;
 }
 
-/* What a link says, put before what is left of the way. */
+/* Put a link's target before the rest of the path. */
 static int follow_link_text(struct walk *walk, bool more) {
 	char path[PATH_MAX], text[PATH_MAX], rest[sizeof walk->todo];
 	lp_place *place = walk->out;
@@ -206,7 +206,7 @@ static int leave_overlay(struct walk *walk) {
 	return 0;
 }
 
-/* Takes the next name from what is left; false: nothing is left. */
+/* Take the next name from the rest of the path; false: nothing is left. */
 static bool take_next_name(struct walk *walk, char name[NAME_MAX + 2], bool *more) {
 	char *at = walk->todo + strspn(walk->todo, "/");
 	size_t length = strcspn(at, "/");
@@ -257,7 +257,7 @@ static int walk_path(struct walk *walk, bool follow) {
 	return 0;
 }
 
-/* Ways that end in ., .. or the root have not been looked at. */
+/* Paths that end in ., .. or the root have not been looked up yet. */
 static int look_at_last_level(struct walk *walk) {
 	lp_place *place = walk->out;
 	struct stat info;

@@ -1,18 +1,18 @@
 /* overlay.h: a private overlay file system in the preload library: a run that is not the real one
- * (null, delay, as-rank, the further runs of `stalls`) leaves the user's files as they are. The
+ * (null, delay, as-rank, the further runs of `stalls`) leaves the user's files unchanged. The
  * rules, with what is not covered, are in docs/method/overlay.md.
  *
- * What a process would change is changed in a scratch folder instead, where all processes of the
- * run see it:
+ * Changes of a process are made in a scratch folder instead, where all processes of the run see
+ * them:
  *
  *     SCRATCH/over/PATH     what was written: new files, copies of changed ones
- *     SCRATCH/gone/PATH/^A  PATH as it lies on the disk, with all below, is deleted
+ *     SCRATCH/gone/PATH/^A  PATH on the disk, with all below, is deleted
  *     SCRATCH/list/N/PATH   the merged names of a folder, for listing it
- *     SCRATCH/tmp           TMPDIR of the run; used as it is
+ *     SCRATCH/tmp           TMPDIR of the run; used directly
  *     SCRATCH/state         a page that all processes map: lp_overlay_shared
  *     SCRATCH/unguarded     a line for each thing seen that could not be protected
  *
- * A wrapper asks for the path to use and calls the real function with it:
+ * A wrapper requests the path to use and calls the real function with it:
  *
  *     char room[PATH_MAX];
  *     const char *given = lp_overlay_is_active() ? lp_overlay_open(at, path, flags, room) : path;
@@ -20,15 +20,14 @@
  *     return real(at, given, flags);
  *
  * It works on names, at the border of libc, in every process that loads the recorder, armed or not,
- * and by raw system calls. Before anything was changed, reading costs one look at the shared page.
+ * and by raw system calls. Before the first change, reading costs one look at the shared page.
  * Paths are limited to PATH_MAX, folders to a depth of 256, links to 40.
  *
- *     overlay.c            what a name means: resolved folder by folder
+ *     overlay.c            resolves names folder by folder
  *     overlay_change.c     the paths to read, write, create; removing, renaming
  *     overlay_sockets.c    addresses of sockets
  *     overlay_calls.c      libc's functions that take names
- *     overlay_programs.c   exec and spawn
- */
+ *     overlay_programs.c   exec and spawn */
 #ifndef LK_RECORDER_OVERLAY_OVERLAY_H
 #define LK_RECORDER_OVERLAY_OVERLAY_H
 
@@ -50,7 +49,7 @@ typedef struct lp_overlay_shared {
 typedef struct lp_overlay_process {
 	bool looked; /* the environment was read */
 	bool on;
-	/* There is no scratch folder (on another host): nothing can be changed, and `state` is NULL. */
+	/* Without a scratch folder (on another host): nothing can be changed, and `state` is NULL. */
 	bool refuses;
 	lp_overlay_shared *state;
 	size_t length;              /* of scratch */
@@ -58,7 +57,7 @@ typedef struct lp_overlay_process {
 } lp_overlay_process;
 extern lp_overlay_process lp_overlay;
 
-/* Reads LOCKSTEP_RECORD_SCRATCH; by lp_overlay_is_active, once. */
+/* Read LOCKSTEP_RECORD_SCRATCH; called once, by lp_overlay_is_active. */
 void lp_overlay_begin(void);
 static inline bool lp_overlay_is_active(void) {
 	if (!LP_HOT(lp_overlay.looked)) lp_overlay_begin();
@@ -67,56 +66,56 @@ static inline bool lp_overlay_is_active(void) {
 
 /* ---- names (overlay.c) ---- */
 
-/* What a name means. */
+/* A resolved name. */
 typedef struct lp_place {
 	char path[PATH_MAX]; /* absolute, without links in its folders */
-	bool free;           /* outside of the overlay: the path is used as it is */
+	bool free;           /* outside the overlay: the path is used unchanged */
 	bool above;          /* it is in the scratch folder */
 	bool below;          /* it is on the disk and not deleted */
 	mode_t type;         /* S_IFMT and permissions; 0: no such file, but its folder exists */
 } lp_place;
 
-/* 0, or the value for errno. `follow`: a link at the end too. */
+/* Returns 0, or the value for errno. `follow`: also follow a link at the end. */
 int lp_overlay_find(int at, const char *path, bool follow, lp_place *out);
 /* Not NULL and not empty. */
 bool lp_overlay_is_name(const char *path);
 /* SCRATCH/FOLDER + path; false: too long. */
 bool lp_overlay_path_in(const char *folder, const char *path, char out[PATH_MAX]);
-/* A path in the scratch folder as the program knows it, in place. */
+/* Convert a path in the scratch folder to the program's view, in place. */
 void lp_overlay_show_path(char *path);
-/* Adds "WHAT: ABOUT" to SCRATCH/unguarded. */
+/* Add "WHAT: ABOUT" to SCRATCH/unguarded. */
 void lp_overlay_log(const char *what, const char *about);
 
 /* ---- changes (overlay_change.c) ---- */
 
-/* Each gives the path to hand to the system, which may be `path` itself or in `room`; NULL and
- * errno where the call must fail. */
+/* Each returns the path for the system call, which may be `path` itself or in `room`; NULL and
+ * errno if the call must fail. */
 
-/* Of a file that is read, or looked at. */
+/* For a file that is read, or looked up. */
 const char *lp_overlay_read(int at, const char *path, bool follow, char room[PATH_MAX]);
-/* Of one that is opened with these flags. */
+/* For a file opened with these flags. */
 const char *lp_overlay_open(int at, const char *path, int flags, char room[PATH_MAX]);
-/* Of an existing one that is changed. */
+/* For an existing file that is changed. */
 const char *lp_overlay_change(int at, const char *path, bool follow, char room[PATH_MAX]);
-/* Of one that is created; only a folder's name may end in a slash. */
+/* For a new file; only a folder's name may end in a slash. */
 const char *lp_overlay_make(int at, const char *path, bool folder, char room[PATH_MAX]);
 
 /* 0, or -1 and errno. */
 int lp_overlay_remove(int at, const char *path, bool folder);
 int lp_overlay_rename(int at, const char *path, int to_at, const char *to, unsigned flags);
 
-/* Whether a descriptor is of a listing; of which folder, as the program knows it. */
+/* Whether a descriptor is of a listing; of which folder, in the program's view. */
 bool lp_overlay_is_listing(int fd, char path[PATH_MAX]);
 /* Whether a descriptor's file must not be changed: it is on the disk, not in the scratch folder. */
 bool lp_overlay_is_protected(int fd);
 
-/* As mkostemps: replaces the X's before `suffix` letters of `name`. A descriptor, or -1 and errno.
- */
+/* Like mkostemps: replaces the X's before the last `suffix` letters of `name`. Returns a
+ * descriptor, or -1 and errno. */
 int lp_overlay_make_temporary(char *name, int suffix, int flags);
 
 /* ---- sockets (overlay_sockets.c) ---- */
 
-/* Logs a connection to another host, unless a communication library is the caller. Keeps errno. */
+/* Log a connection to another host, unless a communication library is the caller. Keeps errno. */
 void lp_overlay_log_connection(int fd, const struct sockaddr *to, socklen_t length,
                                const void *caller);
 
@@ -126,7 +125,7 @@ typedef struct lp_overlay_socket {
 	int folder; /* closed by lp_overlay_socket_used; -1 none */
 } lp_overlay_socket;
 
-/* True: `out` is the address to use, until lp_overlay_socket_used. False: the address given is, or
+/* True: `out` is the address to use, until lp_overlay_socket_used. False: use the given address, or
  * *failed and errno. `makes`: it is bound, not connected to. */
 bool lp_overlay_move_socket(const struct sockaddr *at, socklen_t length, bool makes,
                             lp_overlay_socket *out, bool *failed);

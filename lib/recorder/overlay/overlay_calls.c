@@ -1,5 +1,5 @@
-/* overlay_calls.c: libc's functions that take names of files, but for those that open them
- * (files/posix_calls.c and stdio_calls.c): each gets from the overlay the path to use. Without a
+/* overlay_calls.c: libc's functions that take names of files, except those that open them
+ * (files/posix_calls.c and stdio_calls.c): each gets the path to use from the overlay. Without a
  * scratch folder they pass through. */
 #undef _FORTIFY_SOURCE
 #include "recorder/overlay/overlay.h"
@@ -15,7 +15,7 @@
 #include <sys/xattr.h>
 #include <utime.h>
 
-/* `given` is the path to use; FAILED: what the call returns where it must fail. */
+/* `given` is the path to use; FAILED: the call's result on failure. */
 #define WITH_PATH(name, failed, ask, path, call)             \
 	LP_REAL(name)                                            \
 	char room[PATH_MAX];                                     \
@@ -55,7 +55,7 @@ LP_EXPORT int fstatat64(int at, const char *path, struct stat64 *out, int flags)
 LP_EXPORT int statx(int at, const char *path, int flags, unsigned mask, struct statx *out) {
 	READS(statx, at, path, FOLLOW(flags), real(at, given, flags, mask, out));
 }
-/* Of programs from before glibc 2.33; their structures are the same. */
+/* For programs from before glibc 2.33; their structures are the same. */
 int __xstat(int version, const char *path, struct stat *out);
 int __lxstat(int version, const char *path, struct stat *out);
 int __fxstatat(int version, int at, const char *path, struct stat *out, int flags);
@@ -86,7 +86,7 @@ LP_EXPORT int __fxstatat64(int version, int at, const char *path, struct stat64 
 	(void)version;
 	return fstatat64(at, path, out, flags);
 }
-/* Of a folder that is being listed: what it is by its name, so that programs know it again. */
+/* For a folder that is being listed: look it up by name, so that programs recognise it. */
 #define BY_FOLDER(name, by_name)                                            \
 	LP_REAL(name)                                                           \
 	char path[PATH_MAX];                                                    \
@@ -141,7 +141,7 @@ LP_EXPORT ssize_t readlink(const char *path, char *out, size_t size) {
 LP_EXPORT ssize_t readlinkat(int at, const char *path, char *out, size_t size) {
 	READS(readlinkat, at, path, false, real(at, given, out, size));
 }
-/* Checked variants, which end the program where a buffer is too small, as libc's do. */
+/* Checked variants, which end the program if a buffer is too small, like libc's. */
 ssize_t __readlink_chk(const char *path, char *out, size_t size, size_t room);
 ssize_t __readlinkat_chk(int at, const char *path, char *out, size_t size, size_t room);
 char *__getcwd_chk(char *out, size_t size, size_t room);
@@ -204,7 +204,7 @@ LP_EXPORT char *get_current_dir_name(void) {
 	return result;
 }
 
-/* The path without links, as the program knows it; `room` NULL: from malloc. */
+/* Resolve a path without links, in the program's view; `room` NULL: from malloc. */
 static char *resolve_whole_path(const char *path, char *room) {
 	lp_place p;
 	int code = path ? lp_overlay_find(AT_FDCWD, path, true, &p) : EINVAL;
@@ -274,10 +274,9 @@ LP_EXPORT int link(const char *from, const char *path) {
 	return linkat(AT_FDCWD, from, AT_FDCWD, path, 0);
 }
 
-/* ---- names that are found by trying ---- */
+/* ---- unique names ---- */
 
-/* Puts other letters for the X's before `suffix`, which is what the library does too; false: there
- * are none. */
+/* Put other letters for the X's before `suffix`, like the library; false: there are none. */
 static bool try_temporary_name(char *name, int suffix) {
 	static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789";
 	static uint64_t state;
@@ -406,8 +405,8 @@ LP_EXPORT int lremovexattr(const char *path, const char *name) {
 	CHANGES(lremovexattr, AT_FDCWD, path, false, real(given, name));
 }
 
-/* Through a descriptor that was opened for reading, times and permissions of the disk's file could
- * still be changed. */
+/* Through a descriptor opened for reading, times and permissions of the disk's file could still be
+ * changed. */
 #define BY_DESCRIPTOR(name, fd, call)                            \
 	LP_REAL(name)                                                \
 	if (lp_overlay_is_active() && lp_overlay_is_protected(fd)) { \

@@ -1,6 +1,5 @@
-/* overlay_change.c: changes that go to the scratch folder: files are copied there before they are
- * written to, deletions are marked, folders that were changed are listed as the program must see
- * them. */
+/* overlay_change.c: changes in the scratch folder: files are copied there before they are written
+ * to, deletions are marked, changed folders are listed in the program's view. */
 #include "recorder/overlay/overlay.h"
 
 #include <dirent.h>
@@ -42,8 +41,7 @@ static bool is_untouched(void) {
 
 /* ---- copies ---- */
 
-/* The folders above a path, in SCRATCH/`folder`, with the permissions that they have on the disk.
- */
+/* Make the folders above a path, in SCRATCH/`folder`, with their permissions on the disk. */
 static int make_scratch_folders(const char *folder, const char *path, bool all) {
 	LP_ASSERT(path[0] == '/');
 	char part[PATH_MAX], made[PATH_MAX];
@@ -71,7 +69,7 @@ static int copy_file_bytes(int from, int to) {
 	while ((got = syscall(SYS_copy_file_range, from, NULL, to, NULL, MOST, 0)) > 0) {
 	}
 	if (got == 0) return 0;
-	/* not between these file systems, or not of this kind: from where it stopped */
+	/* not between these file systems, or not of this kind: continue where it stopped */
 	while ((got = syscall(SYS_read, from, buffer, sizeof buffer)) > 0)
 		for (long done = 0, put; done < got; done += put)
 			if ((put = syscall(SYS_write, to, buffer + done, (size_t)(got - done))) <= 0)
@@ -105,8 +103,8 @@ static int copy_symbolic_link(const char *path, const char *to) {
 	return error_of_syscall(syscall(SYS_symlinkat, text, AT_FDCWD, to));
 }
 
-/* A file of the disk into SCRATCH/over, complete or not at all: another process may want the same.
- */
+/* Copy a file of the disk into SCRATCH/over, completely or not at all: another process may want the
+ * same. */
 static int copy_to_scratch(const lp_place *place, bool empty) {
 	LP_ASSERT(!place->free);
 	char to[PATH_MAX], part[PATH_MAX];
@@ -129,7 +127,7 @@ static int copy_to_scratch(const lp_place *place, bool empty) {
 	return code == EEXIST ? 0 : code;
 }
 
-/* The disk's file of this name, with all below it, is no longer there. */
+/* Mark the disk's file of this name, with everything below it, as deleted. */
 static int mark_deleted(const char *path) {
 	LP_ASSERT(path[0] == '/');
 	char mark[PATH_MAX];
@@ -145,10 +143,9 @@ static int mark_deleted(const char *path) {
 	return 0;
 }
 
-/* ---- folders as the program sees them ---- */
+/* ---- folders in the program's view ---- */
 
-/* Visits the names of a folder of the program's; stops where `visit` gives something else than 0.
- */
+/* Visit the names of a folder in the program's view; stops if `visit` returns other than 0. */
 typedef int (*visitor)(void *context, const char *path, const lp_place *place);
 
 static int visit_folder_names(const char *folder, const char *logical, bool above, visitor visit,
@@ -190,7 +187,7 @@ static int stop_at_first_name(void *context, const char *path, const lp_place *p
 	return ENOTEMPTY;
 }
 
-/* An entry of the same name and kind; what it holds nobody reads here. */
+/* Make an entry of the same name and kind; its content is never read. */
 static int make_list_entry(void *context, const char *path, const lp_place *place) {
 	char to[PATH_MAX];
 	if (snprintf(to, sizeof to, "%s%s", (const char *)context, strrchr(path, '/')) >=
@@ -219,14 +216,14 @@ static const char *make_listing(const lp_place *place, char room[PATH_MAX]) {
 	return code ? fail_with_errno(code) : room;
 }
 
-/* Whether a folder of the disk is as it was: nothing of it is in the scratch folder. */
+/* Whether a folder of the disk is unchanged: nothing of it is in the scratch folder. */
 static bool is_unchanged_folder(const lp_place *place) {
 	char path[PATH_MAX];
 	struct stat info;
 	return !place->above && lp_overlay_path_in("gone", place->path, path) && !stat_raw(path, &info);
 }
 
-/* ---- what is there ---- */
+/* ---- existing files ---- */
 
 static const char *present_path(const lp_place *place, char room[PATH_MAX]) {
 	if (place->free || !place->above) return give_path(place->path, room);
@@ -268,15 +265,15 @@ const char *lp_overlay_change(int at, const char *path, bool follow, char room[P
 	return code ? fail_with_errno(code) : present_path(&p, room);
 }
 
-/* ---- what is not there ---- */
+/* ---- new files ---- */
 
-/* Whether names may be added to and taken from the folder of a path. */
+/* Whether names may be added to and removed from the folder of a path. */
 static int may_change_folder(const lp_place *place) {
 	char folder[PATH_MAX];
 	strcpy(folder, place->path);
 	*strrchr(folder, '/') = '\0';
 	struct stat info;
-	if (!stat_raw(*folder ? folder : "/", &info)) return 0; /* it is in the scratch folder alone */
+	if (!stat_raw(*folder ? folder : "/", &info)) return 0; /* it is only in the scratch folder */
 	if (may_write_path(*folder ? folder : "/")) return 0;
 	return errno == EROFS ? 0 : errno;
 }
@@ -303,11 +300,11 @@ const char *lp_overlay_make(int at, const char *path, bool folder, char room[PAT
 
 /* ---- opening ---- */
 
-/* Of a file that is there and is to be written to. */
+/* For an existing file that is to be written to. */
 static int prepare_existing_file(const lp_place *place, int flags) {
 	if ((flags & O_CREAT) && (flags & O_EXCL)) return EEXIST;
 	if (!S_ISREG(place->type) || place->above)
-		return 0; /* pipes and devices are as they are; of folders the system says it */
+		return 0; /* pipes and devices are used directly; for folders the system reports it */
 	if (!may_write_path(place->path)) return errno;
 	return copy_to_scratch(place, flags & O_TRUNC);
 }
@@ -318,7 +315,7 @@ static const char *open_for_writing(int at, const char *path, int flags, char ro
 	if (lp_overlay.refuses) return fail_with_errno(EROFS);
 	size_t length = strlen(path);
 	if (flags & O_CREAT && path[length - 1] == '/' &&
-	    length < PATH_MAX) { /* a folder, whatever is there */
+	    length < PATH_MAX) { /* a folder, whether it exists or not */
 		memcpy(room, path, length);
 		while (length > 1 && room[length - 1] == '/') length--;
 		room[length] = '\0';
@@ -376,7 +373,7 @@ int lp_overlay_remove(int at, const char *path, bool folder) {
 	return code ? (errno = code, -1) : 0;
 }
 
-/* A folder with all that is in it. */
+/* Copy a folder with all its contents. */
 static int copy_tree_to_scratch(void *unused, const char *path, const lp_place *place) {
 	(void)unused, (void)path;
 	if (place->free) return 0;
@@ -393,7 +390,7 @@ static int may_replace(const lp_place *from, const lp_place *to, unsigned flags)
 	return S_ISDIR(to->type) ? visit_merged_folder(to, stop_at_first_name, NULL) : 0;
 }
 
-/* Both names are in the scratch folder then, or are not guarded. */
+/* Afterwards both names are in the scratch folder, or are not guarded. */
 static int move_place(lp_place *from, lp_place *to, unsigned flags) {
 	char a[PATH_MAX], b[PATH_MAX];
 	int code = from->free ? 0 : may_change_folder(from);

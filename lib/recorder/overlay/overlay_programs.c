@@ -1,6 +1,6 @@
 /* overlay_programs.c: programs that a process starts. A path is resolved in the merged view; a
- * program that the recorder cannot be loaded into is not refused, for the run would end, but logged
- * for whoever started it. */
+ * program that the recorder cannot be loaded into is not refused, because the run would end, but
+ * logged. */
 #undef _FORTIFY_SOURCE
 #include "recorder/overlay/overlay.h"
 
@@ -16,7 +16,7 @@ extern char **environ;
 
 /* ---- programs ---- */
 
-/* Whether a program of this file loads no libraries. Scripts do what their interpreters do. */
+/* Whether a program of this file loads no libraries. For scripts their interpreters count. */
 static bool is_static_program(int fd) {
 	Elf64_Ehdr head;
 	Elf64_Phdr part;
@@ -48,7 +48,7 @@ static bool is_recorder_preloaded(char *const *env) {
 	return false;
 }
 
-/* The path to start, in `room` where it is another one; NULL and errno where it must fail. */
+/* The path to start, in `room` if it differs; NULL and errno if it must fail. */
 static const char *find_program_to_start(const char *path, bool search, char *const *env,
                                          char room[PATH_MAX]) {
 	char found[PATH_MAX];
@@ -110,7 +110,7 @@ LP_EXPORT int posix_spawnp(pid_t *child, const char *path,
 	SPAWNS(posix_spawnp, true, env, real(child, given, actions, attributes, words, env));
 }
 
-/* What a child of posix_spawn opens it opens inside libc. */
+/* A child of posix_spawn opens these files inside libc. */
 LP_EXPORT int posix_spawn_file_actions_addopen(posix_spawn_file_actions_t *actions, int fd,
                                                const char *path, int flags, mode_t mode) {
 	LP_REAL(posix_spawn_file_actions_addopen)
@@ -120,7 +120,7 @@ LP_EXPORT int posix_spawn_file_actions_addopen(posix_spawn_file_actions_t *actio
 	return lp_overlay.on && !given ? errno : real(actions, fd, given, flags, mode);
 }
 
-/* Lists of words become arrays; `after` reads what comes after their end. */
+/* Lists of words become arrays; `after` reads what follows their end. */
 #define LISTED(first, after)                                              \
 	int count = 1;                                                        \
 	va_list list;                                                         \

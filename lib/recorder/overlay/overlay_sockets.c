@@ -9,7 +9,7 @@
 #include <sys/syscall.h>
 
 enum {
-	LONGEST_NAME = 64 /* of a socket whose folder is named by a descriptor */
+	LONGEST_NAME = 64 /* of a socket whose folder is given by a descriptor */
 };
 
 /* ---- other hosts ---- */
@@ -35,7 +35,7 @@ static bool is_other_host(const struct sockaddr *to, socklen_t length, char *tex
 	return *host != '\0';
 }
 
-/* Libraries of communication connect to the other ranks, which are guarded as this one is. */
+/* Communication libraries connect to other ranks, which are guarded like this one. */
 static bool is_communication_library(const void *caller) {
 	static const char *const names[] = {"libmpi", "libopen-", "libpmix",  "mca_",    "libfabric",
 	                                    "libuc",  "libgloo",  "libtorch", "libnccl", "libevent"};
@@ -63,7 +63,7 @@ void lp_overlay_log_connection(int fd, const struct sockaddr *to, socklen_t leng
 
 /* ---- Unix sockets ---- */
 
-/* Paths of sockets are short; one that is not is named by its folder's descriptor. */
+/* Paths of sockets are short; a long one is given by its folder's descriptor. */
 static bool put_socket_path(const char *path, lp_overlay_socket *out) {
 	const char *name = strrchr(path, '/');
 	char folder[PATH_MAX];
@@ -90,7 +90,7 @@ bool lp_overlay_move_socket(const struct sockaddr *at, socklen_t length, bool ma
 	*failed = false;
 	if (at->sa_family != AF_UNIX || length <= before || length > sizeof out->at) return false;
 	memcpy(name, (const char *)at + before, length - before);
-	if (!*name) return false; /* it has none in the file system */
+	if (!*name) return false; /* it has no name in the file system */
 	const char *given = makes ? lp_overlay_make(AT_FDCWD, name, false, room)
 	                          : lp_overlay_read(AT_FDCWD, name, true, room);
 	if (given && strcmp(given, name) == 0) return false;

@@ -1,6 +1,6 @@
-/* plugin.c: libnccl-profiler-lockstep.so: what NCCL looks up. It has the probe's code, without its
- * wrappers; where the probe is in the process too, that one's is used, so that there is one
- * recording. */
+/* plugin.c: libnccl-profiler-lockstep.so: the symbols that NCCL looks up. It has the probe's code,
+ * without its wrappers; if the probe is in the process too, that one's is used, so that there is
+ * one recording. */
 #include "recorder/gpu/gpu.h"
 #include "recorder/gpu/profiler_abi.h"
 #include "recorder/start/start.h"

@@ -1,5 +1,5 @@
-/* start.c: what happens when a process begins and when it ends: the settings are read, the process
- * is armed if its program is to be recorded, and the recording gets its end. */
+/* start.c: begin and end of a process: reads the settings, arms the process if its program is to be
+ * recorded, and ends the recording. */
 #include "recorder/start/start.h"
 
 #include <fcntl.h>
@@ -38,7 +38,7 @@ static uint64_t parse_setting_number(const char *text, uint64_t otherwise) {
 }
 
 __attribute__((constructor)) static void read_recorder_settings(void) {
-	lp_overlay_is_active(); /* before the program opens anything: what is open now was inherited */
+	lp_overlay_is_active(); /* before the program opens anything: files open now were inherited */
 	const char *folder = getenv("LOCKSTEP_RECORD"), *program = getenv("LOCKSTEP_RECORD_PROGRAM");
 	if (!folder || folder[0] != '/' || strlen(folder) >= sizeof lp_state.folder ||
 	    getauxval(AT_SECURE))
@@ -63,7 +63,7 @@ __attribute__((constructor)) static void read_recorder_settings(void) {
 		lp_arm();
 }
 
-/* Rings of io_uring are mapped; what goes through them is not seen. */
+/* io_uring's rings are mapped; operations through them are not recorded. */
 static bool maps_io_uring(void) {
 	char text[4096 + 16];
 	size_t kept = 0;
@@ -79,8 +79,7 @@ static bool maps_io_uring(void) {
 	return found;
 }
 
-/* The last words of a recording: of this process, not of the parent of a vfork, whose memory it
- * shares. */
+/* End the recording: of this process, not of the parent of a vfork, whose memory it shares. */
 static void leave_process(void) {
 	struct rusage use;
 	bool uring = (lp_state.on || lp_overlay.on) && maps_io_uring();

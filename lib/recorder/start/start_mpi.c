@@ -33,7 +33,8 @@ static void choose_mpi_mode(void) {
 	if ((size_t)lp_mode.kind < sizeof modes / sizeof *modes) lp_mpi_mode_now = modes[lp_mode.kind];
 }
 
-/* What the library reads while it begins is its own affair. True: as the thread was before. */
+/* Mark the thread as busy, because the library's own reads during its initialisation are not
+ * recorded. Returns the earlier state. */
 static bool enter_library(void) {
 	bool was = lp_thread.busy;
 	lp_thread.busy = true;

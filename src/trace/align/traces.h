@@ -39,7 +39,7 @@ typedef struct lk_traces {
 	int64_t *shift_ns;    /* common time = a capture's own time + this; 0 for the first rank; see
 	                         lk_traces_time */
 	double *drift_ppm;    /* by which its clock is slow against the first rank's, if clear; else 0.
-	                       The shift then holds at middle_ns */
+	                         The shift then holds at middle_ns */
 	int64_t *middle_ns;   /* own time */
 	uint32_t count;
 	int32_t world; /* ranks of the run, captured or not */

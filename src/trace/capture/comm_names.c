@@ -30,8 +30,8 @@ static const struct comm_name names[] = {
  * the others are names from public sources. */
 static const struct comm_name direct[] = {
 	{"allreduce", LK_OP_ALLREDUCE}, /* PyTorch's symmetric memory (multimem_all_reduce_kernel,
-                                       one_shot_, two_shot_), TensorRT-LLM, FlashInfer,
-                                       quickreduce, MSCCL++ */
+	                                   one_shot_, two_shot_), TensorRT-LLM, FlashInfer, quickreduce,
+	                                   MSCCL++ */
 	{"reducescatter", LK_OP_REDUCESCATTER},
 	{"allgather", LK_OP_ALLGATHER},
 	{"alltoall", LK_OP_ALLTOALL},
