@@ -6,6 +6,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 #include "lockstep/error.h"
 
 /* Copies at most size-1 bytes and always ends with '\0'. */
@@ -27,6 +28,11 @@ lk_text lk_text_begin(char *at, size_t size);
 void lk_text_add(lk_text *text, const char *format, ...) LK_PRINTF(2, 3);
 /* Whether the text was cut or has no room for another character. */
 bool lk_text_full(const lk_text *text);
+
+/* In every locale. */
+static inline bool lk_is_digit(char c) {
+	return c >= '0' && c <= '9';
+}
 
 /* Compares names as people write them: case, '-', '_', ' ' and '.' do not count. */
 bool lk_same_name(const char *a, const char *b);
@@ -91,7 +97,14 @@ size_t lk_utf8_length(const char *text, size_t size);
  * its dots, where it has ten letters or more. */
 bool lk_is_slip(const char *typed, const char *meant);
 
+static inline bool lk_begins_with(const char *text, const char *beginning) {
+	return strncmp(text, beginning, strlen(beginning)) == 0;
+}
 bool lk_ends_in(const char *text, const char *ending);
+/* Equal texts, or both NULL. */
+bool lk_same_text(const char *a, const char *b);
+/* The path after its last slash. */
+const char *lk_file_name(const char *path);
 
 enum {
 	LK_ID = 160 /* bytes that hold a repository's id */

@@ -286,7 +286,7 @@ static lk_status not_found(const struct catalogue *cat, const char *name, const 
                            const char *where, lk_error *err) {
 	for (size_t i = 0; i < cat->refusals.count; i++) {
 		const struct refusal *refusal = &cat->refusals.at[i];
-		if (strncmp(text, refusal->prefix, strlen(refusal->prefix)) != 0) continue;
+		if (!lk_begins_with(text, refusal->prefix)) continue;
 		lk_fail(err, LK_ERR_INPUT, where, "'%.80s' (%s) is not modelled: %s", name, refusal->name,
 		        refusal->reason);
 		return lk_hint(

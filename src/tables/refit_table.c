@@ -60,7 +60,7 @@ static void take_transport(const lk_csv *csv, const int *at, lk_refit_run *run) 
 	bool first = strcmp(lk_csv_field(csv, at[STATUS]), "first release") == 0;
 	for (size_t i = 0; i < sizeof transport_names / sizeof *transport_names; i++) {
 		const struct transport_name *name = &transport_names[i];
-		if (strncmp(run->transport, name->begins, strlen(name->begins)) != 0) continue;
+		if (!lk_begins_with(run->transport, name->begins)) continue;
 		run->job.transport = first ? name->first_release : name->is;
 		return;
 	}

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/arena.h"
+#include "base/text.h"
 #include "io/protobuf.h"
 #include "trace/capture/capture.h"
 #include "trace/capture/works.h"
@@ -468,7 +469,7 @@ static lk_status json_type(struct reader *reader, lk_json *json) {
 	LK_TRY(lk_json_next(json, &token, reader->err));
 	const char *text = lk_json_text(json, NULL);
 	for (size_t i = 0; i < sizeof names / sizeof *names && token == LK_JSON_STRING; i++)
-		if (strncmp(text, names[i], strlen(names[i])) == 0) {
+		if (lk_begins_with(text, names[i])) {
 			reader->type = i;
 			return LK_OK;
 		}
