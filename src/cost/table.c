@@ -101,10 +101,6 @@ static void table_shape_of(const struct lk_table_builder *builder, uint32_t firs
 	signature->group[kind].slowest = slowest;
 }
 
-static bool table_across_stages(int kind) {
-	return kind == LK_GROUP_PP || kind == LK_GROUP_EMBEDDING || kind == LK_GROUP_MODEL;
-}
-
 static uint32_t table_group_ranks(const lk_ranks *ranks, int kind) {
 	return kind == LK_GROUP_MODEL ? ranks->group[kind].size * ranks->stages
 	                              : ranks->group[kind].size;
@@ -131,7 +127,7 @@ static void signature(const struct lk_table_builder *builder, uint32_t stage, ui
 	for (int kind = 1; kind < LK_GROUPS; kind++) {
 		uint32_t size = ranks->group[kind].size, stride = ranks->group[kind].stride;
 		if (table_group_ranks(ranks, kind) <= 1) continue;
-		if (table_across_stages(kind)) {
+		if (lk_group_crosses_stages(kind)) {
 			across_shape(builder, chain, kind, s);
 		} else if (ranks->chains % ((uint64_t)size * stride) ==
 		           0) { /* else nothing uses it: graph_check.c */
@@ -186,7 +182,7 @@ static void mix_groups(const struct lk_table_builder *builder, uint32_t stage, i
 	LK_ASSERT(stage < builder->graph->ranks.stages);
 	const lk_ranks *ranks = &builder->graph->ranks;
 	uint32_t size = ranks->group[kind].size, stride = ranks->group[kind].stride;
-	if (size <= 1 || table_across_stages(kind)) return;
+	if (size <= 1 || lk_group_crosses_stages(kind)) return;
 	for (uint32_t block = 0; block + size * stride <= ranks->chains; block += size * stride)
 		for (uint32_t offset = 0; offset < stride; offset++) {
 			struct lk_signature s;

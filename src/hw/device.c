@@ -166,10 +166,9 @@ static lk_status device_add_device(struct catalogue *cat, const lk_csv *csv, lk_
 }
 
 static lk_status add_refusal(struct catalogue *cat, const lk_csv *csv, lk_error *err) {
-	const char *list = lk_csv_field(csv, lk_csv_column(csv, "prefixes")), *part;
-	const char *name = lk_arena_strdup(&cat->arena, lk_csv_field(csv, lk_csv_column(csv, "name")));
-	const char *reason =
-		lk_arena_strdup(&cat->arena, lk_csv_field(csv, lk_csv_column(csv, "reason")));
+	const char *list = lk_csv_named(csv, "prefixes"), *part;
+	const char *name = lk_arena_strdup(&cat->arena, lk_csv_named(csv, "name"));
+	const char *reason = lk_arena_strdup(&cat->arena, lk_csv_named(csv, "reason"));
 	size_t length;
 	if (!name || !reason) return lk_oom(err);
 	while (device_next_part(&list, &part, &length)) {

@@ -46,13 +46,8 @@ struct reading {
 /* A number of a row; empty: none, 0. */
 static lk_status tree_read_number(const lk_csv *csv, const int *at, int column, double low,
                                   double high, double scale, double *out, lk_error *err) {
-	char where[256];
-	const char *said = lk_csv_field(csv, at[column]);
-	*out = 0;
-	if (!*said) return LK_OK;
-	snprintf(where, sizeof where, "%.200s: column %s", lk_csv_where(csv), columns[column]);
-	LK_TRY(lk_parse_real(said, low, high, out, where, err));
-	*out *= scale;
+	LK_TRY(lk_csv_real(csv, at[column], low, high, out, err));
+	*out = isnan(*out) ? 0 : *out * scale;
 	return LK_OK;
 }
 

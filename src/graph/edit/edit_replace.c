@@ -42,10 +42,6 @@ struct replacement {
 
 /* ---- what goes ---- */
 
-static const char *replace_name(const lk_graph *graph, uint32_t op) {
-	return lk_intern_text(graph->names, graph->ops.name[op]);
-}
-
 static bool replace_ends_step(const lk_graph *graph, uint32_t i) {
 	return graph->ops.phase[i] == LK_PHASE_OPTIMIZER;
 }
@@ -54,7 +50,7 @@ static bool replace_ends_step(const lk_graph *graph, uint32_t i) {
  * optimizer. */
 static bool replace_is_pass(const lk_graph *graph, uint32_t i) {
 	return graph->ops.kind[i] == LK_OP_OPTIMIZER && replace_ends_step(graph, i) &&
-	       strcmp(replace_name(graph, i), "average") != 0;
+	       strcmp(lk_graph_text(graph, graph->ops.name[i]), "average") != 0;
 }
 
 /* Weights gathered for the passes of a step as they are needed: they are sharded. */
