@@ -344,8 +344,8 @@ static lk_status log_read_text(struct reader *reader, char *text, lk_error *err)
 /* ---- JSON ---- */
 
 static double log_number_at(const lk_value *object, const char *key) {
-	const lk_value *value = lk_json_get(object, key);
-	return value && value->kind == LK_JSON_NUMBER && value->number >= 0 ? value->number : NAN;
+	double number = lk_json_get_number(object, key, NAN);
+	return number >= 0 ? number : NAN;
 }
 
 static double time_at(const lk_value *group) {

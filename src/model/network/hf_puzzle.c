@@ -6,6 +6,7 @@
  *
  * A half that is left out has no norm either. Halves replaced by one matrix, windows and sinks are
  * refused by name. */
+#include "io/json.h"
 #include "model/network/hf.h"
 #include "base/noun.h"
 
@@ -34,17 +35,12 @@ static lk_status puzzle_half(const lk_hf_config *config, const lk_value *half, c
 	return LK_OK;
 }
 
-static double puzzle_number(const lk_value *half, const char *name) {
-	const lk_value *value = lk_json_get(half, name);
-	return value && value->kind == LK_JSON_NUMBER ? value->number : 0;
-}
-
 static lk_status puzzle_attention(const lk_hf_config *config, const lk_value *half, lk_model *model,
                                   lk_layer *layer, lk_error *err) {
 	bool skipped;
 	LK_TRY(puzzle_half(config, half, "attention", &skipped, err));
 	if (skipped) return LK_OK;
-	double group = puzzle_number(half, "n_heads_in_group");
+	double group = lk_json_get_number(half, "n_heads_in_group", 0);
 	if (!(group >= 1 && group <= model->heads) || model->heads % (int)group != 0 ||
 	    group != (int)group)
 		return lk_hf_fail(config, half, err, "%d heads are not in groups of n_heads_in_group, %g",
@@ -64,7 +60,7 @@ static lk_status puzzle_ffn(const lk_hf_config *config, const lk_value *half, co
 	bool skipped;
 	LK_TRY(puzzle_half(config, half, "ffn", &skipped, err));
 	if (skipped) return LK_OK;
-	double width = 2 * puzzle_number(half, "ffn_mult") * model->hidden / 3;
+	double width = 2 * lk_json_get_number(half, "ffn_mult", 0) * model->hidden / 3;
 	if (!(width >= 1 && width < 1 << 24))
 		return lk_hf_fail(config, half, err, "ffn_mult does not give a width of an MLP");
 	layer->ffn = LK_FFN_DENSE;
