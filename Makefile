@@ -453,8 +453,9 @@ gpu-tests: $(PROGRAM) $(RECORDERS) ## on a GPU: programs recorded, emitted CUDA 
 fresh-check: ## ./demo and ./check in a minimal Debian, without terminals and a network, that is made for it and removed; takes root
 	tools/fresh_check.sh
 
-layers: ## folders include only what is above them in the table of tools/layers.sh
+layers: ## folders include only what is above them in the table of tools/layers.sh; static names are unique in a folder, and no function is written twice
 	tools/layers.sh
+	tools/names.py
 
 circles: $(PROGRAM) $(RECORDERS) $(LANG_STATIC) ## the files of a folder form an order: none uses a file that uses it; no static of the library is written but those listed
 	@tools/circles.py $(B)

@@ -242,21 +242,22 @@ const char *lk_nearest(const char *text, const char *const *names, size_t count)
 }
 
 /* Whether at most `most` letters were replaced, left out, added or exchanged with a neighbour. */
-static bool text_within(const char *a, const char *b, int most) {
+static bool text_within_slips(const char *a, const char *b, int most) {
 	while (*a && *a == *b) a++, b++;
 	if (*a == *b) return true;
 	if (most == 0) return false;
 	bool exchanged = *a && *b && a[0] == b[1] && a[1] == b[0];
-	return (*a && *b && text_within(a + 1, b + 1, most - 1)) ||
-	       (*a && text_within(a + 1, b, most - 1)) || (*b && text_within(a, b + 1, most - 1)) ||
-	       (exchanged && text_within(a + 2, b + 2, most - 1));
+	return (*a && *b && text_within_slips(a + 1, b + 1, most - 1)) ||
+	       (*a && text_within_slips(a + 1, b, most - 1)) ||
+	       (*b && text_within_slips(a, b + 1, most - 1)) ||
+	       (exchanged && text_within_slips(a + 2, b + 2, most - 1));
 }
 
 bool lk_is_slip(const char *typed, const char *meant) {
 	const char *dot = strrchr(meant, '.'), *part = dot ? dot + 1 : meant;
 	bool below = strncmp(typed, meant, (size_t)(part - meant)) == 0;
 	int most = below && strlen(part) >= 10 ? 2 : 1;
-	return strcmp(typed, meant) != 0 && text_within(typed, meant, most);
+	return strcmp(typed, meant) != 0 && text_within_slips(typed, meant, most);
 }
 
 /* ---- UTF-8 and escapes ---- */
@@ -318,6 +319,13 @@ char *lk_escape(const char *text, char *out, size_t size) {
 	}
 	out[used] = '\0';
 	return out;
+}
+
+lk_status lk_not_understood(const char *where, const char *text, const char *hint, lk_error *err) {
+	char shown[64];
+	lk_fail(err, LK_ERR_INPUT, where, "'%s' is not understood",
+	        lk_escape(text, shown, sizeof shown));
+	return lk_hint(err, "%s", hint);
 }
 
 bool lk_same_text(const char *a, const char *b) {

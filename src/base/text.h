@@ -69,6 +69,8 @@ double lk_days_since(const char *date);
  * there is none. Decimal notation only: no hexadecimal, infinity or NaN; overflow gives infinity.
  */
 double lk_read_real(const char *text, const char **end);
+/* LK_ERR_INPUT: "'TEXT' is not understood", with the hint. */
+lk_status lk_not_understood(const char *where, const char *text, const char *hint, lk_error *err);
 lk_status lk_parse_bool(const char *text, bool *out, const char *where, lk_error *err);
 
 /* Numbers for people: "1.53 s", "812 us", "73.6 GiB", "1.8 TB/s", "405.9 G", "1,012". Each returns

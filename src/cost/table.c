@@ -70,10 +70,6 @@ static void place_ranks(struct lk_table_builder *builder, uint32_t world) {
 	}
 }
 
-static double table_speed(const lk_node *node) {
-	return node->intra_rate + node->nics * node->nic_rate;
-}
-
 static uint32_t table_rank_at(const struct lk_table_builder *builder, uint32_t stage,
                               uint32_t chain) {
 	return stage * builder->stage_step + chain * builder->chain_step;
@@ -93,7 +89,7 @@ static void table_shape_of(const struct lk_table_builder *builder, uint32_t firs
 		}
 		if (++run > most) most = run;
 		if (builder->cluster->groups > 1 &&
-		    table_speed(node_at(builder, rank)) < table_speed(slowest))
+		    lk_node_rate(node_at(builder, rank)) < lk_node_rate(slowest))
 			slowest = node_at(builder, rank);
 	}
 	signature->group[kind].nodes = nodes;
@@ -227,7 +223,7 @@ static void table_count_member(const struct lk_table_builder *builder, uint32_t 
 		count->last = builder->node_of[rank];
 	}
 	if (++count->run > count->lie.per_node) count->lie.per_node = count->run;
-	if (table_speed(node) < table_speed(count->lie.slowest)) count->lie.slowest = node;
+	if (lk_node_rate(node) < lk_node_rate(count->lie.slowest)) count->lie.slowest = node;
 }
 
 /* Members that the graph does not hold go on as those that it holds begin: as far apart, one alone

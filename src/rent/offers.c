@@ -145,7 +145,7 @@ static lk_status offers_read_row(const lk_csv *csv, const int *at, const lk_main
 	for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
 		LK_TRY(offers_text_of(csv, at, texts[i].column, arena, texts[i].text, err));
 	for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
-		LK_TRY(offers_number(csv, at, numbers[i].column, numbers[i].number, err));
+		LK_TRY(lk_csv_real(csv, at[numbers[i].column], 0, 1e9, numbers[i].number, err));
 	snprintf(where, sizeof where, "%.200s: column date", lk_csv_where(csv));
 	LK_TRY(lk_offer_date_check(offer->date, where, err));
 	if (!isnan(offer->block) && !*offer->block_date) offer->block_date = offer->date;

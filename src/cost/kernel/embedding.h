@@ -68,6 +68,9 @@ typedef struct lk_lookup {
 	double state; /* bytes of a row's optimizer state, read and written once for each different row,
 	                 backward */
 } lk_lookup;
+static inline double lk_lookup_element(const lk_lookup *lookup) {
+	return lookup->element > 0 ? lookup->element : 4;
+}
 
 typedef struct lk_lookup_traffic {
 	double hit;      /* share of looked-up rows that the cache holds */

@@ -40,10 +40,6 @@ enum {
 	INTERVALS = 20
 };
 
-static double host_element_of(const lk_lookup *lookup) {
-	return lookup->element > 0 ? lookup->element : single;
-}
-
 /* Lines that a row of so many bytes lies in, rows packed one after the other: those of 48 bytes in
  * one or two. */
 static double host_lines_of(double bytes) {
@@ -120,7 +116,7 @@ static double crowd_of(const lk_locality *locality, double lookups) {
 void lk_host_lookup_uses(const lk_lookup *lookup, int threads, lk_host_uses *out) {
 	lk_locality room;
 	const lk_locality *locality = host_locality_of(lookup, &room);
-	double bytes = lookup->dim * host_element_of(lookup),
+	double bytes = lookup->dim * lk_lookup_element(lookup),
 		   passing = lookup->batch * single * lookup->dim; /* sums */
 	int bins[GAPS] = {0};
 	*out = (lk_host_uses){.lookups = lk_locality_lookups(locality),
@@ -258,7 +254,7 @@ static double lines_in_order(const lk_lookup *lookup) {
 
 static double forward_seconds(const lk_host_lookup *lookup, const lk_lookup *l,
                               const lk_host_uses *uses, const lk_host_found *found) {
-	struct row_lines r = row_lines_of(l->dim * host_element_of(l));
+	struct row_lines r = row_lines_of(l->dim * lk_lookup_element(l));
 	double rows = uses->lookups * work_of(&lookup->add, &r) +
 	              read_of(lookup, lookup->row, &r, found->lookups, uses->crowd) +
 	              walks_of(lookup, uses, found);
@@ -276,8 +272,8 @@ static double first_gradients(const lk_host_lookup *lookup, const lk_lookup *l, 
 /* Rows are changed in their order, so that a page is met once. */
 static double change_seconds(const lk_host_lookup *lookup, const lk_lookup *l,
                              const lk_host_uses *uses, const lk_host_found *host_found) {
-	struct row_lines r = row_lines_of(l->dim * host_element_of(l));
-	struct row_lines numbers = {.vectors = l->dim * host_element_of(l) / line_bytes,
+	struct row_lines r = row_lines_of(l->dim * lk_lookup_element(l));
+	struct row_lines numbers = {.vectors = l->dim * lk_lookup_element(l) / line_bytes,
 	                            .tail = r.tail}; /* the squares' sum takes them one by one */
 	double each =
 			   work_of(&lookup->change, &numbers) +
@@ -336,12 +332,13 @@ void lk_host_share_add(lk_host_share *share, const lk_lookup *lookup) {
 	double lookups = lookup->batch * lookup->pooling, tables = fmax(lookup->tables, 1);
 	if (!(lookups > 0)) return;
 	double rows = lk_locality_rows(host_locality_of(lookup, &room));
-	double bytes = footprint(rows, lookup->dim * host_element_of(lookup), lookup->rows) +
+	double bytes = footprint(rows, lookup->dim * lk_lookup_element(lookup), lookup->rows) +
 	               footprint(rows, lookup->state, lookup->rows) * (lookup->state > 0);
 	share->bytes += tables * (bytes + lookup->batch * 2 * single * lookup->dim + lookups * single);
 	share->sorted_bytes = fmax(share->sorted_bytes, lookups * PAIR);
 	share->page_bytes +=
-		tables * blocks_of(page_bytes, rows, lookup->dim * host_element_of(lookup), lookup->rows) *
+		tables *
+		blocks_of(page_bytes, rows, lookup->dim * lk_lookup_element(lookup), lookup->rows) *
 		page_bytes;
 	share->samples += tables * lookup->batch;
 }

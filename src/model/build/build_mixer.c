@@ -39,7 +39,7 @@ static double mixer_norm_out(const lk_builder *builder, const lk_layer_shape *sh
 }
 
 /* The output of the norm is discarded and made again; that before cross-attention is kept. */
-static bool makes_norm_again(const lk_builder *builder, const lk_layer_shape *shape) {
+static bool mixer_makes_norm_again(const lk_builder *builder, const lk_layer_shape *shape) {
 	return !shape->across && lk_build_runs_again(builder, LK_MODULE_LAYERNORM) &&
 	       lk_job_norm_apart(builder->job, true, false);
 }
@@ -68,11 +68,11 @@ void lk_build_mixers_forward(lk_builder *builder, const lk_layer_shape *shape) {
 		lk_build_memory(builder, LK_OP_NORM, "post_attention_norm", 2 * row);
 	lk_build_residual(builder, "attention_residual", false);
 	lk_build_save(builder, lk_build_mask_bytes(builder), LK_OWN_ACTIVATIONS);
-	if (makes_norm_again(builder, shape))
+	if (mixer_makes_norm_again(builder, shape))
 		lk_build_release(builder, mixer_norm_out(builder, shape), LK_OWN_ACTIVATIONS);
 }
 
-static void norm_again(lk_builder *builder, const lk_layer_shape *shape) {
+static void mixer_norm_again(lk_builder *builder, const lk_layer_shape *shape) {
 	lk_build_begin_again(builder);
 	lk_build_norm(builder, "input_norm", mixer_elements(builder, shape),
 	              mixer_readers(builder, shape));
@@ -95,7 +95,7 @@ void lk_build_mixers_backward(lk_builder *builder, const lk_layer_shape *shape, 
 	double row = lk_build_row_bytes(builder), inputs = mixer_inputs(builder, shape) * row;
 	bool last = weight ||
 	            !builder->train_base; /* this block is the last that needs the inputs of products */
-	if (input && makes_norm_again(builder, shape)) norm_again(builder, shape);
+	if (input && mixer_makes_norm_again(builder, shape)) mixer_norm_again(builder, shape);
 	if (input) {
 		lk_build_residual(builder, "attention_residual_grad", true);
 		lk_build_release(builder, lk_build_mask_bytes(builder), LK_OWN_ACTIVATIONS);

@@ -6,6 +6,7 @@
  * which are not trained. */
 #include "model/network/hf.h"
 #include "base/noun.h"
+#include "model/network/parts.h"
 
 #include <limits.h>
 #include <string.h>
@@ -325,11 +326,6 @@ static lk_status finish_pixart(const lk_hf_config *config, lk_model *model, lk_e
 	return crossed_sizes(config, model, err);
 }
 
-/* Linear layers: what adds up in the ends of a network, biases apart. */
-static double dense(double in, double out, bool bias) {
-	return in * out + (bias ? out : 0);
-}
-
 static lk_status dit_ends(const lk_hf_config *config, double ends, lk_model *model, lk_error *err) {
 	if (!(ends >= 1 && ends < INT_MAX))
 		return lk_hf_fail(config, NULL, err, "the ends of the network are too wide");
@@ -351,9 +347,10 @@ static lk_status finish_flux2(const lk_hf_config *config, lk_model *model, lk_er
 	if (!(inner >= 1 && inner <= 1 << 24))
 		return lk_hf_fail(config, NULL, err, "mlp_ratio is %g", ratio);
 	model->ffn = (int)inner;
-	double step = dense(LK_DIT_STEP_WIDTH, d, false) + dense(d, d, false);
+	double step = lk_linear_params(LK_DIT_STEP_WIDTH, d, false) + lk_linear_params(d, d, false);
 	return dit_ends(config,
-	                2 * dense(net->patch_inputs, d, false) + dense(net->text_width, d, false) +
+	                2 * lk_linear_params(net->patch_inputs, d, false) +
+	                    lk_linear_params(net->text_width, d, false) +
 	                    (net->guidance ? 2 : 1) * step + (6 + 6 + 3 + 2) * d * d,
 	                model, err);
 }
@@ -390,10 +387,11 @@ static lk_status finish_cogvideox(const lk_hf_config *config, lk_model *model, l
 	/* learned positions of the text and of every patch */
 	double places = learned ? net->text_tokens + lk_dit_latent_tokens(net) : 0;
 	return dit_ends(config,
-	                dense(net->patch_inputs, d, true) + dense(net->text_width, d, true) +
-	                    dense(d, step, true) + dense(step, step, true) + 2 * d +
-	                    dense(step, 2 * d, true) + 2 * d + dense(d, net->patch_outputs, true) +
-	                    places * d,
+	                lk_linear_params(net->patch_inputs, d, true) +
+	                    lk_linear_params(net->text_width, d, true) +
+	                    lk_linear_params(d, step, true) + lk_linear_params(step, step, true) +
+	                    2 * d + lk_linear_params(step, 2 * d, true) + 2 * d +
+	                    lk_linear_params(d, net->patch_outputs, true) + places * d,
 	                model, err);
 }
 
@@ -416,10 +414,11 @@ static lk_status finish_auraflow(const lk_hf_config *config, lk_model *model, lk
 	double d = model->hidden;
 	model->ffn = (int)((8 * d / 3 + 255) / 256) * 256;
 	return dit_ends(config,
-	                dense(net->patch_inputs, d, true) + places * d +
-	                    dense(net->text_width, d, false) + dense(LK_DIT_STEP_WIDTH, d, true) +
-	                    dense(d, d, true) + 8 * d + dense(d, 2 * d, false) +
-	                    dense(d, lk_dit_outputs(net), false),
+	                lk_linear_params(net->patch_inputs, d, true) + places * d +
+	                    lk_linear_params(net->text_width, d, false) +
+	                    lk_linear_params(LK_DIT_STEP_WIDTH, d, true) +
+	                    lk_linear_params(d, d, true) + 8 * d + lk_linear_params(d, 2 * d, false) +
+	                    lk_linear_params(d, lk_dit_outputs(net), false),
 	                model, err);
 }
 
@@ -443,9 +442,11 @@ static lk_status next_dit(const lk_hf_config *config, int refiners, double step,
 	double d = model->hidden, text = net->text_width;
 	net->joint_norms = 4 * model->hidden;
 	return dit_ends(config,
-	                dense(net->patch_inputs, d, true) + text + dense(text, d, true) +
-	                    dense(LK_DIT_STEP_WIDTH, step_inner, true) + dense(step_inner, step, true) +
-	                    dense(step, d, true) + dense(d, lk_dit_outputs(net), true) + loose,
+	                lk_linear_params(net->patch_inputs, d, true) + text +
+	                    lk_linear_params(text, d, true) +
+	                    lk_linear_params(LK_DIT_STEP_WIDTH, step_inner, true) +
+	                    lk_linear_params(step_inner, step, true) + lk_linear_params(step, d, true) +
+	                    lk_linear_params(d, lk_dit_outputs(net), true) + loose,
 	                model, err);
 }
 
