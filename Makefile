@@ -457,8 +457,9 @@ gpu-tests: $(PROGRAM) $(RECORDERS) ## on a GPU: programs recorded, emitted CUDA 
 fresh-check: ## ./demo and ./check in a minimal Debian, without terminals and a network, that is made for it and removed; takes root
 	tools/fresh_check.sh
 
-layers: ## folders include only what is above them in the table of tools/layers.sh
+layers: ## folders include only what is above them in the table of tools/layers.sh; static names are unique in a folder, and no function is written twice
 	tools/layers.sh
+	tools/names.py
 
 circles: $(PROGRAM) $(RECORDERS) $(LANG_STATIC) ## symbols are defined in folders above, as in the table of tools/layers.sh; no file uses one that uses it; no static is written but those listed
 	@tools/circles.py $(B)

@@ -38,7 +38,7 @@ static bool can_be_cut(const struct pipeline *pipeline, const lc_step *step) {
 		bool moves = value->op == LC_ALLREDUCE || value->op == LC_REDUCESCATTER ||
 		             value->op == LC_ALLGATHER || value->op == LC_ALLTOALL;
 		bool computes = (step->kind == LC_STEP_CONTRACT && value->op == LC_MATMUL) ||
-		                (step->kind == LC_STEP_MAP && lc_is_pointwise(value) &&
+		                (step->kind == LC_STEP_MAP && lc_is_expression(value) &&
 		                 lc_ops[value->op].family == LC_MAP);
 		if (value->at.axis >= 0 || !(communicates ? moves : computes)) return false;
 	}

@@ -10,9 +10,6 @@
 lc_dtype lc_kernel_format(const lc_kernel *kernel, int id) {
 	return (lc_dtype)lc_node_at(kernel->pass.p, id)->dtype;
 }
-static char kernel_variable(int loop) {
-	return (char)('i' + loop);
-}
 
 /* ---- names ---- */
 
@@ -51,11 +48,11 @@ void lc_kernel_index(const lc_kernel *kernel, const lc_place *at, FILE *out) {
 	}
 	for (int l = 0; l < kernel->pass.loops.count; l++) {
 		if (!lc_place_moves(kernel->pass.p, &kernel->pass.loops, at, l)) continue;
-		fprintf(out, begun ? " + %c" : "%c", kernel_variable(l));
+		fprintf(out, begun ? " + %c" : "%c", lc_map_variable(l));
 		begun = true;
 		if (!by_one(kernel, at, l))
 			fprintf(out, "*a.s_%s_%c", lc_kernel_place_name(kernel, "", at, name),
-			        kernel_variable(l));
+			        lc_map_variable(l));
 	}
 	if (!begun) fputc('0', out);
 }
@@ -221,9 +218,9 @@ static void declare_strides(lc_kernel *kernel, const lc_place *at) {
 			continue;
 		lc_place_stride(kernel->pass.p, &kernel->pass.loops, at, l, &from, &rank);
 		lc_kernel_place_name(kernel, "", at, name);
-		fprintf(kernel->fields, "\tint64_t s_%s_%c;\n", name, kernel_variable(l));
+		fprintf(kernel->fields, "\tint64_t s_%s_%c;\n", name, lc_map_variable(l));
 		fprintf(kernel->fills, "\ta.s_%s_%c = rt_extents((%s)->%s, %d, %d);\n", name,
-		        kernel_variable(l), lc_mpi_part(kernel->c, at->id, part, sizeof part),
+		        lc_map_variable(l), lc_mpi_part(kernel->c, at->id, part, sizeof part),
 		        at->kind == LC_PLACE_WHOLE ? "whole" : "extent", from, rank);
 	}
 }
@@ -252,8 +249,8 @@ static void declare_all(lc_kernel *kernel) {
 	fprintf(kernel->fields, "\tint64_t count;\n");
 	fprintf(kernel->fills, "\ta.count = (%s)->count;\n", part);
 	for (int l = 1; l < kernel->pass.loops.count; l++) {
-		fprintf(kernel->fields, "\tint64_t n_%c;\n", kernel_variable(l));
-		fprintf(kernel->fills, "\ta.n_%c = rt_extents((%s)->extent, %d, %d);\n", kernel_variable(l),
+		fprintf(kernel->fields, "\tint64_t n_%c;\n", lc_map_variable(l));
+		fprintf(kernel->fills, "\ta.n_%c = rt_extents((%s)->extent, %d, %d);\n", lc_map_variable(l),
 		        part, kernel->pass.loops.first[l], kernel->pass.loops.first[l + 1]);
 	}
 	if (list) {
@@ -353,10 +350,10 @@ void lc_kernel_coordinates(lc_kernel *kernel) {
 	for (int l = kernel->pass.loops.count; l-- > 0;) {
 		if (!kernel_used(kernel, l)) continue;
 		lc_put_tabs(kernel->depth, kernel->out);
-		fprintf(kernel->out, "const int64_t %c = e", kernel_variable(l));
+		fprintf(kernel->out, "const int64_t %c = e", lc_map_variable(l));
 		for (int below = kernel->pass.loops.count - 1; below > l; below--)
-			fprintf(kernel->out, " / a.n_%c", kernel_variable(below));
-		if (l) fprintf(kernel->out, " %% a.n_%c", kernel_variable(l));
+			fprintf(kernel->out, " / a.n_%c", lc_map_variable(below));
+		if (l) fprintf(kernel->out, " %% a.n_%c", lc_map_variable(l));
 		fputs(";\n", kernel->out);
 	}
 }

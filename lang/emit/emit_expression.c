@@ -6,22 +6,19 @@
 
 enum { COMPARED = 1, ADDED, MULTIPLIED, SIGNED, ATOM }; /* how tightly an operation binds */
 
-bool lc_is_pointwise(const lc_node *node) {
+bool lc_is_expression(const lc_node *node) {
 	lc_family family = lc_ops[node->op].family;
 	return family == LC_MAP || family == LC_DROP || node->op == LC_SLICE || node->op == LC_CONST ||
 	       node->op == LC_SIZE || node->op == LC_SCALAR;
 }
 
-static bool expression_compares(int op) {
-	return op >= LC_LT && op <= LC_NE;
-}
 static bool expression_whole(lc_dtype t) {
 	return lc_is_integer(t) && t != LC_WEAK_INT;
 }
 
 /* The common format of an operation's operands. */
 static lc_dtype meeting(const lc_text *text, const lc_node *value) {
-	if (!expression_compares(value->op)) return (lc_dtype)value->dtype;
+	if (!lc_compares(value->op)) return (lc_dtype)value->dtype;
 	lc_dtype a = (lc_dtype)lc_node_at(text->p, value->in[0])->dtype,
 			 b = (lc_dtype)lc_node_at(text->p, value->in[1])->dtype;
 	return lc_is_weak(a) ? b : a;
@@ -30,13 +27,12 @@ static lc_dtype meeting(const lc_text *text, const lc_node *value) {
 /* C's operator, or NULL if the runtime has a function: integers wrap, and their divisor may be
  * zero. */
 static const char *operator(const lc_node *node, lc_dtype in, int *tight) {
-	if (expression_compares(node->op)) *tight = COMPARED;
+	if (lc_compares(node->op)) *tight = COMPARED;
 	else if (node->op == LC_ADD || node->op == LC_SUB) *tight = ADDED;
 	else *tight = MULTIPLIED;
 	bool plain =
 		node->op == LC_ADD || node->op == LC_SUB || node->op == LC_MUL || node->op == LC_DIV;
-	return expression_compares(node->op) || (plain && !expression_whole(in)) ? lc_ops[node->op].name
-	                                                                         : NULL;
+	return lc_compares(node->op) || (plain && !expression_whole(in)) ? lc_ops[node->op].name : NULL;
 }
 
 static void expression_put(const lc_text *text, int id, lc_dtype wanted, int tight);

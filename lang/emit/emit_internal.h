@@ -15,6 +15,7 @@
 #ifndef LK_LANG_EMIT_EMIT_INTERNAL_H
 #define LK_LANG_EMIT_EMIT_INTERNAL_H
 
+#include "base/check.h"
 #include "lang/emit/emit.h"
 #include "lang/steps/steps.h"
 
@@ -88,7 +89,7 @@ void lc_put_value(const lc_text *text, int id, lc_dtype wanted);
  * the store does. */
 void lc_put_operation(const lc_text *text, int id, bool stored);
 /* Whether a value is pointwise: MAP, dropout, slice, constant, size, scalar. */
-bool lc_is_pointwise(const lc_node *node);
+bool lc_is_expression(const lc_node *node);
 
 /* ---- passes over elements: loops and indices ----
  *
@@ -337,6 +338,13 @@ bool lc_pass_stands_alone(const lc_pass *pass, int id);
 
 /* ---- the text of a pass in C: emit_mpi_map.c has its loops, emit_mpi_sums.c the reductions in
  * them. */
+
+static inline bool lc_pass_stores(const lc_pass *pass, int id) {
+	LK_ASSERT(id >= 0 && (size_t)id < pass->p->nodes.count);
+	for (size_t i = 0; i < pass->stores.count; i++)
+		if (pass->stores.at[i] == id) return true;
+	return false;
+}
 
 /* ---- emit_mpi_map.c ---- */
 static inline char lc_map_variable(int loop) {

@@ -23,14 +23,6 @@ static bool loops_inner(const lc_program *program, const lc_place *place, int d)
 	return true;
 }
 
-/* Dim d of a reduction's operand as a dim of its result; -1 if it was removed. */
-static int loops_kept(const lc_node *node, int d) {
-	int at = d;
-	if (node->dims >> d & 1) return -1;
-	for (int below = 0; below < d && !node->keep; below++) at -= node->dims >> below & 1;
-	return at;
-}
-
 lc_place lc_place_of(const lc_program *program, int space, lc_place_kind kind, int id, int view) {
 	LK_ASSERT(id >= 0 && (size_t)id < program->nodes.count);
 	lc_place place = {.kind = kind, .id = id, .view = view};
@@ -43,7 +35,7 @@ lc_place lc_place_of(const lc_program *program, int space, lc_place_kind kind, i
 		if (kind == LC_PLACE_RED && k < over->rank && over->dim[k] == 0)
 			there = false; /* one element moves nothing, where a loop goes over a summed dim, too */
 		place.dim[k] = (int8_t)(!there                 ? -1
-		                        : kind == LC_PLACE_RED ? loops_kept(lc_node_at(program, id), d)
+		                        : kind == LC_PLACE_RED ? lc_reduced_dim(lc_node_at(program, id), d)
 		                                               : d);
 		place.inner[k] = !there || loops_inner(program, &place, d);
 	}

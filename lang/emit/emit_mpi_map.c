@@ -168,20 +168,13 @@ static void mpi_map_put_bounds(lc_pass *pass) {
 
 /* ---- loops ---- */
 
-static bool mpi_map_stored(const lc_pass *pass, int id) {
-	LK_ASSERT(id >= 0 && (size_t)id < pass->p->nodes.count);
-	for (size_t i = 0; i < pass->stores.count; i++)
-		if (pass->stores.at[i] == id) return true;
-	return false;
-}
-
 static void put_variable(lc_pass *pass, int id, int depth) {
 	LK_ASSERT(id >= 0 && (size_t)id < pass->p->nodes.count);
 	char name[LC_IDENTIFIER];
 	lc_put_tabs(depth, pass->c->out);
 	fprintf(pass->c->out, "const %s %s = ", lc_register_type(lc_pass_format(pass, id)),
 	        lc_map_value_name(pass, id, name));
-	mpi_map_put_made(pass, id, mpi_map_stored(pass, id) && pass->uses[id] == 1);
+	mpi_map_put_made(pass, id, lc_pass_stores(pass, id) && pass->uses[id] == 1);
 	fputs(";\n", pass->c->out);
 }
 

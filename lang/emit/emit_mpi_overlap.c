@@ -162,18 +162,12 @@ static lk_status put_gathered(lc_mpi *mpi, const lc_step *step, bool *done) {
 
 /* ---- hand-over between groups ---- */
 
-static bool overlap_has(const lc_ids *ids, int id) {
-	for (int i = 0; i < ids->count; i++)
-		if (ids->at[i] == id) return true;
-	return false;
-}
-
 /* Whether nothing but one step reads a value. */
 static bool read_only_by(const lc_mpi *mpi, int id, const lc_step *step) {
 	LK_ASSERT(id >= 0 && (size_t)id < mpi->p->nodes.count);
 	for (int user = 0; user < (int)mpi->p->nodes.count; user++)
 		for (int k = 0; k < lc_node_at(mpi->p, user)->inputs; k++)
-			if (lc_node_at(mpi->p, user)->in[k] == id && !overlap_has(&step->values, user))
+			if (lc_node_at(mpi->p, user)->in[k] == id && !lc_ids_have(&step->values, user))
 				return false;
 	return true;
 }
@@ -198,7 +192,7 @@ static bool see_handover(const lc_mpi *mpi, const lc_step *step, lc_step *pass, 
 		(lc_ring){.scatter = -1, .gather = {gather}, .gathers = 1, .sends = send, .rows_of = -1};
 	if (!lc_ring_ends(mpi, give, &why) || !lc_ring_ends(mpi, take, &why)) return false;
 	int given = lc_node_at(mpi->p, send)->in[0];
-	bool chained = overlap_has(&pass->writes, given) &&
+	bool chained = lc_ids_have(&pass->writes, given) &&
 	               overlap_is_of(mpi, lc_node_at(mpi->p, gather)->in[0], send) &&
 	               read_only_by(mpi, scatter, pass);
 	bool fit =

@@ -15,10 +15,6 @@ int lc_pass_taken(const lc_program *program, int id) {
 	           : -1;
 }
 
-static bool is_result(const lc_node *node) {
-	return lc_ops[node->op].family == LC_RED || lc_ops[node->op].family == LC_TOTALS;
-}
-
 /* ---- places ---- */
 
 static lk_status add_place(lc_pass *pass, lc_place_kind kind, int id, int view, int *out) {
@@ -119,7 +115,7 @@ static lk_status find_all(lc_pass *pass) {
 	for (int i = 0; i < step->values.count; i++) {
 		int id = step->values.at[i];
 		if (!pass->inside[id]) continue;
-		if (is_result(lc_node_at(pass->p, id))) LK_TRY(find_result(pass, id));
+		if (lc_is_reduction(lc_node_at(pass->p, id))) LK_TRY(find_result(pass, id));
 		else if (pass->c->memory[id] >= 0) LK_TRY(find_store(pass, id));
 	}
 	return LK_OK;
@@ -164,19 +160,12 @@ void lc_pass_close(lc_pass *pass) {
 	lk_vec_free(&pass->results);
 }
 
-static bool pass_stored(const lc_pass *pass, int id) {
-	LK_ASSERT(id >= 0 && (size_t)id < pass->p->nodes.count);
-	for (size_t i = 0; i < pass->stores.count; i++)
-		if (pass->stores.at[i] == id) return true;
-	return false;
-}
-
-/* Values with a name, with two uses, or stored together with others get a variable: then all loads
- * come before all stores. */
+/* What has a name, is needed twice, or is stored alongside others: all loads are then before all
+ * stores. */
 bool lc_pass_stands_alone(const lc_pass *pass, int id) {
 	LK_ASSERT(id >= 0 && (size_t)id < pass->p->nodes.count);
 	if (pass->source[id] != LC_COMPUTED) return false;
-	bool last = pass_stored(pass, id);
+	bool last = lc_pass_stores(pass, id);
 	int uses = pass->uses[id] - last;
 	if (last) return uses > 0 || pass->stores.count > 1;
 	const lc_node *value = lc_node_at(pass->p, id);

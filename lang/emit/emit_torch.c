@@ -121,7 +121,7 @@ static const char *torch_operator(int op) {
 	}
 }
 
-static void put_map(const struct torch *torch, const lc_node *node) {
+static void torch_put_map(const struct torch *torch, const lc_node *node) {
 	int a = node->in[0], b = node->in[1];
 	const char *dtype = torch_dtype((lc_dtype)node->dtype);
 	bool whole = lc_is_integer((lc_dtype)node->dtype) && !lc_is_weak((lc_dtype)node->dtype);
@@ -255,7 +255,7 @@ static void put_torch_value(const struct torch *torch, int id) {
 		fputs(lk_format_shortest(node->number, number, sizeof number), torch->out);
 	else switch (lc_ops[node->op].family) {
 		case LC_LEAF: put_leaf(torch, node); break;
-		case LC_MAP: put_map(torch, node); break;
+		case LC_MAP: torch_put_map(torch, node); break;
 		case LC_CONTRACT: put_contract(torch, node); break;
 		case LC_ROWS: put_rows(torch, node); break;
 		case LC_VIEW: put_view(torch, node); break;

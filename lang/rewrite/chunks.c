@@ -16,13 +16,6 @@ static int matmul_dim(const lc_node *node, const lc_node *value, int k, int d) {
 	return d < value->rank - 2 && value->dim[d] != 0 ? d + node->rank - value->rank : -1;
 }
 
-static int reduced_dim(const lc_node *node, int d) {
-	int at = d;
-	if (node->dims >> d & 1) return -1;
-	for (int below = 0; below < d && !node->keep; below++) at -= node->dims >> below & 1;
-	return at;
-}
-
 /* Dims that are divided, joined or cut do not map to a dim of the result. */
 static int viewed_dim(const lc_node *node, int d) {
 	switch (node->op) {
@@ -59,7 +52,7 @@ int lc_dim_to(const lc_program *program, int id, int k, int d) {
 		if (d == 1) return node->rank - 1;
 		return -1;
 	}
-	case LC_RED: return reduced_dim(node, d);
+	case LC_RED: return lc_reduced_dim(node, d);
 	case LC_EFFECT: return node->op == LC_UPDATE && k == 0 ? -1 : d;
 	default: return d; /* total, collectives, send */
 	}
@@ -147,21 +140,16 @@ static bool keeps_states(struct cutter *cutter) {
 	return true;
 }
 
-static bool chunks_is_collective(const lc_node *node) {
-	return (lc_ops[node->op].family == LC_COMM && node->op != LC_SLICE && !lc_relabels(node)) ||
-	       node->op == LC_SEND;
-}
-
 static bool scatters(const lc_node *node) {
 	return node->op == LC_REDUCESCATTER || node->op == LC_ALLGATHER || node->op == LC_ALLTOALL;
 }
 
-/* The value that defines the dims: the first collective, or the first value with dims. */
+/* Where dims are counted: the first collective, or the first value with dims. */
 static int find_anchor(const lc_program *program, const uint8_t *set) {
 	int anchor = -1;
 	for (int i = 0; i < (int)program->nodes.count; i++) {
 		if (!set[i] || program->nodes.at[i].rank == 0) continue;
-		if (chunks_is_collective(&program->nodes.at[i])) return i;
+		if (lc_communicates(&program->nodes.at[i])) return i;
 		if (anchor < 0 || program->nodes.at[i].rank > program->nodes.at[anchor].rank) anchor = i;
 	}
 	return anchor;

@@ -24,11 +24,6 @@ static int find_word(lc_mover *mover, const char *text) {
 	return mover->count++;
 }
 
-static bool moves_is_collective(const lc_node *node) {
-	return (lc_ops[node->op].family == LC_COMM && node->op != LC_SLICE && !lc_relabels(node)) ||
-	       node->op == LC_SEND;
-}
-
 static lk_status find_shares(lc_mover *mover, lk_error *err) {
 	const lc_program *program = mover->p;
 	uint64_t *readers = LK_ARRAY(&mover->scratch, uint64_t, program->nodes.count);
@@ -53,7 +48,7 @@ lk_status lc_mover_open(lc_mover *mover, const lc_program *program, lc_moves *ou
 		const char *text = word_text(program, node);
 		int w = mover->word_of[i] = text ? find_word(mover, text) : -1;
 		if (w < 0) continue;
-		mover->collective[w] |= moves_is_collective(node);
+		mover->collective[w] |= lc_communicates(node);
 		mover->overlapped[w] |= node->overlap >= 0;
 		for (int k = lc_first_read(node); k < node->inputs; k++)
 			if (mover->word_of[node->in[k]] >= 0 && mover->word_of[node->in[k]] != w)
@@ -68,20 +63,13 @@ void lc_mover_close(lc_mover *mover) {
 
 /* ---- all-reduces ---- */
 
-static bool moves_is_sliced(const lc_program *program, const lc_node *node, int d) {
-	LK_ASSERT(d >= 0 && d < node->rank);
-	for (int a = 0; a < program->axis_count; a++)
-		if (node->layout[a].kind == LC_S && node->layout[a].dim == d) return true;
-	return false;
-}
-
-/* Try splits along dims that are not sliced yet; if there are several, not along the last, so that
- * rows stay contiguous. */
+/* Splits along the dims that are not sliced yet; of several, the last stays whole, for rows are
+ * contiguous. */
 static lk_status moves_split(lc_mover *mover, int word, const lc_node *node, lk_error *err) {
 	static const char *const names[] = {"rs", "ag"};
 	int found = 0;
 	for (int d = 0; d < node->rank && (d < node->rank - 1 || !found); d++) {
-		if (node->dim[d] == 0 || moves_is_sliced(mover->p, node, d)) continue;
+		if (node->dim[d] == 0 || lc_is_sliced(mover->p, node, d)) continue;
 		lc_directive *move = lc_move(mover, LC_SPLIT, &word, 1);
 		if (!move || !lc_move_names(mover, move, names, 2)) return lk_oom(err);
 		move->dim_given = true;

@@ -3,6 +3,7 @@
 #ifndef LK_LANG_REWRITE_REWRITE_INTERNAL_H
 #define LK_LANG_REWRITE_REWRITE_INTERNAL_H
 
+#include "base/check.h"
 #include "lang/rewrite/rewrite.h"
 
 /* ---- build.c ---- */
@@ -36,8 +37,15 @@ lk_status lc_count_uses(const lc_program *program, lk_arena *arena, int **out, l
 static inline int lc_first_read(const lc_node *node) {
 	return node->op == LC_UPDATE ? 1 : 0;
 }
-static inline bool lc_is_pointwise(const lc_node *node) {
-	return lc_ops[node->op].family == LC_MAP || lc_ops[node->op].family == LC_DROP;
+static inline bool lc_communicates(const lc_node *node) {
+	return lc_is_collective(node) || node->op == LC_SEND;
+}
+/* Whether ranks of some axis hold different pieces of a dim. */
+static inline bool lc_is_sliced(const lc_program *program, const lc_node *node, int d) {
+	LK_ASSERT(d >= 0 && d < node->rank);
+	for (int a = 0; a < program->axis_count; a++)
+		if (node->layout[a].kind == LC_S && node->layout[a].dim == d) return true;
+	return false;
 }
 static inline bool lc_is_leaf(const lc_node *node) {
 	return lc_ops[node->op].family == LC_LEAF;

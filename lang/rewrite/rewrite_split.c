@@ -33,13 +33,6 @@ static lk_status split_check_names(const lc_program *program, const lc_directive
 	return lk_hint(err, "split %s -> (rs,ag)", directive->names[0].text);
 }
 
-static bool split_is_sliced(const lc_program *program, const lc_node *node, int d) {
-	LK_ASSERT(d >= 0 && d < node->rank);
-	for (int a = 0; a < program->axis_count; a++)
-		if (node->layout[a].kind == LC_S && node->layout[a].dim == d) return true;
-	return false;
-}
-
 lk_status lc_scatter_dim(const lc_program *program, const lc_directive *directive,
                          const lc_node *node, int *dim, lk_error *err) {
 	const lc_word *word = &directive->names[0];
@@ -55,7 +48,7 @@ lk_status lc_scatter_dim(const lc_program *program, const lc_directive *directiv
 	}
 	if (*dim >= 0) return LK_OK;
 	for (int i = 0; i < node->rank; i++)
-		if (node->dim[i] != 0 && !split_is_sliced(program, node, i)) return *dim = i, LK_OK;
+		if (node->dim[i] != 0 && !lc_is_sliced(program, node, i)) return *dim = i, LK_OK;
 	lc_word_wrong(program, word, err, "every dim of %s is sliced already, or has one element",
 	              word->text);
 	return lk_hint(err, "leave it reduced");

@@ -161,10 +161,6 @@ struct row_state {
 
 /* ---- choices ---- */
 
-static bool compares(int op) {
-	return op >= LC_LT && op <= LC_NE;
-}
-
 /* Whether a real number becomes an integer or a boolean. */
 static bool truncates(const struct row_state *row_state) {
 	const lc_node *x = lc_in(row_state->bounds->run->p, row_state->n, 0);
@@ -287,7 +283,7 @@ static void bound_row(void *state, int64_t out, int64_t count, const int64_t in[
 			e[k] = row_state->e[k][element[k]];
 			if (row_state->weak[k] && lc_round(t, x[k]) != x[k]) e[k] += lc_rounding(t, x[k]);
 		}
-		if (compares(node->op)) note_comparison(row_state, x, e, element);
+		if (lc_compares(node->op)) note_comparison(row_state, x, e, element);
 		if (node->op == LC_ROUND || truncated)
 			note_truncation(row_state, x[0], e[0], y, element[0]);
 		double carry = truncated ? same_side(e[0]) : bound_carried(node->op, x, e, y);
@@ -312,7 +308,7 @@ static lk_status bound_map(struct bounds *bounds, lc_at *at) {
 		s.weak[i] = lc_is_weak((lc_dtype)bounds->run->p->nodes.at[at->n->in[i]].dtype) &&
 		            !lc_is_weak((lc_dtype)at->n->dtype);
 	}
-	for (int k = 0; k < 2 && compares(at->n->op) && s.extremum < 0; k++)
+	for (int k = 0; k < 2 && lc_compares(at->n->op) && s.extremum < 0; k++)
 		if (is_extremum(bounds->run->p, at->n, k)) s.extremum = k;
 	if (s.extremum >= 0) {
 		s.equals = calloc((size_t)x[s.extremum]->count + 1, sizeof *s.equals);

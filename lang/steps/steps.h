@@ -49,6 +49,11 @@ typedef enum lc_step_kind {
 typedef struct lc_ids {
 	int *at, count;
 } lc_ids;
+static inline bool lc_ids_have(const lc_ids *ids, int id) {
+	for (int i = ids->count; i-- > 0;)
+		if (ids->at[i] == id) return true;
+	return false;
+}
 
 typedef struct lc_step {
 	lc_step_kind kind;

@@ -54,7 +54,6 @@ typedef struct lc_maker {
 /* The fusing bundle of a value, or -1. */
 int lc_fused(const lc_maker *maker, int v);
 bool lc_ids_add(lk_arena *arena, lc_ids *ids, int id); /* false when memory runs out */
-bool lc_ids_have(const lc_ids *ids, int id);
 /* Append unless present. */
 lk_status lc_ids_put(lk_arena *arena, lc_ids *ids, int id, lk_error *err);
 

@@ -12,12 +12,6 @@
 
 /* ---- sets of ids ---- */
 
-bool lc_ids_have(const lc_ids *ids, int id) {
-	for (int i = ids->count; i-- > 0;)
-		if (ids->at[i] == id) return true;
-	return false;
-}
-
 bool lc_ids_add(lk_arena *arena, lc_ids *ids, int id) {
 	if ((ids->count & (ids->count - 1)) == 0) { /* full: 0, 1, 2, 4, ... */
 		int *more = LK_ARRAY(arena, int, ids->count ? 2 * (size_t)ids->count : 1);

@@ -8,17 +8,8 @@
 #include "base/arena.h"
 #include "lang/steps/steps_internal.h"
 
-static bool pointwise(const lc_node *node) {
-	return lc_ops[node->op].family == LC_MAP || lc_ops[node->op].family == LC_DROP;
-}
-static bool units_reduces(const lc_node *node) {
-	return lc_ops[node->op].family == LC_RED || lc_ops[node->op].family == LC_TOTALS;
-}
 static bool is_version(const lc_node *node) {
 	return node->op == LC_STATE || node->op == LC_UPDATE;
-}
-static bool units_collective(const lc_node *node) {
-	return lc_ops[node->op].family == LC_COMM && node->op != LC_SLICE && !lc_relabels(node);
 }
 
 int lc_fused(const lc_maker *maker, int v) {
@@ -70,11 +61,12 @@ static void find_versions(lc_maker *maker) {
 		lc_place *place = &maker->at[v];
 		if (is_version(node)) place->keeps = place->next;
 		bool through = node->op == LC_SLICE || lc_relabels(node);
-		if (!through && (!pointwise(node) || (node->name && node->rank && lc_fused(maker, v) < 0)))
+		if (!through &&
+		    (!lc_is_pointwise(node) || (node->name && node->rank && lc_fused(maker, v) < 0)))
 			continue;
 		for (int k = 0; k < node->inputs; k++) {
 			const lc_place *o = &maker->at[node->in[k]];
-			if (through && pointwise(lc_node_at(maker->p, node->in[k])))
+			if (through && lc_is_pointwise(lc_node_at(maker->p, node->in[k])))
 				continue; /* stored, for it is read from memory */
 			if (o->keeps < place->keeps) place->keeps = o->keeps;
 		}
@@ -135,7 +127,7 @@ static bool from_memory(const lc_maker *maker, int v, int u) {
 	if (node->op == LC_OUT) return maker->at[u].held == LC_ALIAS;
 	if (node->op == LC_SLICE)
 		return lc_node_at(maker->p, v)->op != LC_SLICE || maker->at[u].held != LC_IN_PLACE;
-	if (node->op == LC_UPDATE || pointwise(node) || units_reduces(node)) return false;
+	if (node->op == LC_UPDATE || lc_is_pointwise(node) || lc_is_reduction(node)) return false;
 	return !gathered_by_ring(maker, u);
 }
 
@@ -260,7 +252,7 @@ static bool written_directly(const lc_maker *maker, int v) {
 	int e = lc_node_at(maker->p, v)->in[1];
 	const lc_node *node = lc_node_at(maker->p, e);
 	lc_family family = lc_ops[node->op].family;
-	bool heavy = units_collective(node) || family == LC_CONTRACT || family == LC_ROWS ||
+	bool heavy = lc_is_collective(node) || family == LC_CONTRACT || family == LC_ROWS ||
 	             family == LC_VIEW || node->op == LC_SEND;
 	if (!heavy || lc_relabels(node) || maker->at[e].users != 1 || node->bucket >= 0 ||
 	    (lc_fused(maker, e) >= 0 && !ring_writes(maker, v)))
@@ -302,7 +294,8 @@ static bool ring_takes(const lc_maker *maker, int v) {
 	if (node->op == LC_ALLGATHER) {
 		const lc_node *value = lc_node_at(maker->p, node->in[0]);
 		bool inside = lc_fused(maker, node->in[0]) == lc_fused(maker, v);
-		if (!inside && (value->name || !pointwise(value) || maker->at[node->in[0]].users != 1))
+		if (!inside &&
+		    (value->name || !lc_is_pointwise(value) || maker->at[node->in[0]].users != 1))
 			return false;
 		for (int i = 0; i < maker->at[v].users && maker->at[v].into < 0; i++)
 			if (lc_fused(maker, maker->users[maker->at[v].first + i]) == lc_fused(maker, v))

@@ -36,13 +36,10 @@ static void lexer_skip_blanks(struct lexer *lexer) {
 static bool letter(char c) {
 	return isalpha((unsigned char)c) || c == '_';
 }
-static bool lexer_digit(char c) {
-	return c >= '0' && c <= '9';
-}
 
 static lk_status name(struct lexer *lexer, lc_token *token, lk_error *err) {
 	const char *p = lexer->at;
-	while (p < lexer->end && (letter(*p) || lexer_digit(*p))) p++;
+	while (p < lexer->end && (letter(*p) || lk_is_digit(*p))) p++;
 	token->kind = LC_NAME_TOKEN;
 	token->length = (int)(p - lexer->at);
 	if (token->length >= LC_NAME) {
@@ -56,7 +53,7 @@ static lk_status name(struct lexer *lexer, lc_token *token, lk_error *err) {
 static lk_status lexer_number(struct lexer *lexer, lc_token *token, lk_error *err) {
 	char text[64];
 	const char *p = lexer->at, *end;
-	while (p < lexer->end && (letter(*p) || lexer_digit(*p) || *p == '.' ||
+	while (p < lexer->end && (letter(*p) || lk_is_digit(*p) || *p == '.' ||
 	                          ((*p == '+' || *p == '-') && (p[-1] == 'e' || p[-1] == 'E'))))
 		p++;
 	token->kind = LC_NUMBER_TOKEN;
@@ -71,7 +68,7 @@ static lk_status lexer_number(struct lexer *lexer, lc_token *token, lk_error *er
 		lexer_wrong(lexer, err, "this is not a number");
 		return lk_hint(err, "numbers are written 12, 0.5 or 1e-8; names begin with a letter");
 	}
-	for (int i = 0; i < token->length; i++) token->whole &= lexer_digit(text[i]);
+	for (int i = 0; i < token->length; i++) token->whole &= lk_is_digit(text[i]);
 	lexer->at = p;
 	return LK_OK;
 }
@@ -121,7 +118,7 @@ lk_status lc_lex(lc_file *file, const char *text, size_t size, lc_tokens *out, l
 		*token = (lc_token){.text = l.at, .line = l.line, .column = (int)(l.at - l.line_start) + 1};
 		if (l.at == l.end) return LK_OK;
 		if (letter(*l.at)) LK_TRY(name(&l, token, err));
-		else if (lexer_digit(*l.at) || *l.at == '.') LK_TRY(lexer_number(&l, token, err));
+		else if (lk_is_digit(*l.at) || *l.at == '.') LK_TRY(lexer_number(&l, token, err));
 		else LK_TRY(sign(&l, token, err));
 	}
 }

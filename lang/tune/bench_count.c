@@ -39,13 +39,7 @@ static lk_status local_bytes(const struct counting *counting, int id, double *ou
 	return LK_OK;
 }
 
-static bool count_has(const lc_ids *ids, int id) {
-	for (int i = 0; i < ids->count; i++)
-		if (ids->at[i] == id) return true;
-	return false;
-}
-
-/* Count a pass' access to a value: no more elements than the pass covers, because slices are read
+/* What a pass reads or writes of a value: no more elements than it goes over, for slices are read
  * in place. */
 static lk_status count_touch(struct counting *counting, const lc_step *step, const lc_ids *ids,
                              lk_error *err) {
@@ -53,7 +47,7 @@ static lk_status count_touch(struct counting *counting, const lc_step *step, con
 		const lc_node *node = &counting->steps->p->nodes.at[ids->at[i]];
 		double elements, space = INFINITY;
 		bool wire = step->kind == LC_STEP_RING &&
-		            (count_has(&step->gathers, ids->at[i]) ||
+		            (lc_ids_have(&step->gathers, ids->at[i]) ||
 		             (step->scatter >= 0 &&
 		              counting->steps->p->nodes.at[step->scatter].in[0] == ids->at[i]));
 		if (wire) continue;

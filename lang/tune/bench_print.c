@@ -120,7 +120,7 @@ static lk_status bench_print_put_text(const lc_program *program, const lc_bench_
 	return LK_OK;
 }
 
-static void json_interval(lk_json_writer *writer, const char *key, const lc_interval *interval) {
+void lc_put_interval(lk_json_writer *writer, const char *key, const lc_interval *interval) {
 	lk_json_object(writer, key);
 	lk_json_put_number(writer, "median", interval->median);
 	lk_json_put_number(writer, "low", interval->low);
@@ -144,8 +144,8 @@ static lk_status bench_print_put_json(const lc_program *program, const lc_bench_
 	for (int i = 0; i < result->count; i++) {
 		lk_json_object(&w, NULL);
 		lk_json_put_text(&w, "name", result->rows[i].name);
-		json_interval(&w, "seconds", &result->rows[i].time);
-		json_interval(&w, "ratio", &result->rows[i].ratio);
+		lc_put_interval(&w, "seconds", &result->rows[i].time);
+		lc_put_interval(&w, "ratio", &result->rows[i].ratio);
 		lk_json_put_number(&w, "sent_bytes", result->rows[i].moved.sent);
 		lk_json_put_number(&w, "between_groups_bytes", result->rows[i].moved.between);
 		lk_json_put_number(&w, "touched_bytes", result->rows[i].moved.touched);

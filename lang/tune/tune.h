@@ -7,6 +7,7 @@
 #include "base/vec.h"
 #include "cost/collective/collective.h"
 #include "cost/cost.h"
+#include "io/json.h"
 #include "lang/emit/emit.h"
 #include "lang/rewrite/rewrite.h"
 #include "lang/run/run.h"
@@ -66,6 +67,7 @@ typedef struct lc_bench_options {
 typedef struct lc_interval {
 	double median, low, high; /* 95 % bounds of the median; NAN with too few values */
 } lc_interval;
+void lc_put_interval(lk_json_writer *writer, const char *key, const lc_interval *interval);
 
 /* Bytes that one rank moves in one run, the largest over all ranks. */
 typedef struct lc_moved {

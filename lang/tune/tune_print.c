@@ -259,14 +259,6 @@ static void json_verdict(lk_json_writer *writer, const lc_verdict *verdict) {
 	lk_json_object_end(writer);
 }
 
-static void json_gain(lk_json_writer *writer, const char *key, const lc_interval *gain) {
-	lk_json_object(writer, key);
-	lk_json_put_number(writer, "median", gain->median);
-	lk_json_put_number(writer, "low", gain->low);
-	lk_json_put_number(writer, "high", gain->high);
-	lk_json_object_end(writer);
-}
-
 static void json_measurement(lk_json_writer *writer, const lk_measurement *m) {
 	if (m->schedules == 0) {
 		lk_json_put_null(writer, "measurement");
@@ -278,8 +270,8 @@ static void json_measurement(lk_json_writer *writer, const lk_measurement *m) {
 	lk_json_put_number(writer, "tau", m->tau);
 	lk_json_put_integer(writer, "tau_pairs", m->pairs);
 	lk_json_put_bool(writer, "faster_than_plain", !m->plain);
-	json_gain(writer, "gain", &m->first);
-	json_gain(writer, "simulated_first_gain", &m->simulated);
+	lc_put_interval(writer, "gain", &m->first);
+	lc_put_interval(writer, "simulated_first_gain", &m->simulated);
 	lk_json_object_end(writer);
 }
 

@@ -190,10 +190,6 @@ lk_status lc_list_add(lc_program *program, const char *name, lk_error *err) {
 
 /* ---- equality ---- */
 
-static bool program_same_text(const char *a, const char *b) {
-	return a == b || (a && b && strcmp(a, b) == 0);
-}
-
 bool lc_same_layout(const lc_layout *a, const lc_layout *b) {
 	if (a->kind != b->kind) return false;
 	if (a->kind == LC_S) return a->dim == b->dim && a->turn == b->turn;
@@ -208,7 +204,7 @@ bool lc_relabels(const lc_node *node) {
 
 bool lc_same_group(const lc_group *a, const lc_group *b) {
 	if (a->axis != b->axis) return false;
-	return a->axis < 0 || (a->offset == b->offset && program_same_text(a->index, b->index));
+	return a->axis < 0 || (a->offset == b->offset && lk_same_text(a->index, b->index));
 }
 
 static bool same_dim(const lc_program *a, lc_dim x, const lc_program *b, lc_dim y) {
@@ -237,7 +233,7 @@ static bool program_same_node(const lc_program *a, const lc_node *x, const lc_pr
 	for (int i = 0; i < a->axis_count; i++)
 		if (!lc_same_layout(&x->layout[i], &y->layout[i])) return false;
 	return lc_same_group(&x->at, &y->at) && lc_same_group(&x->from, &y->from) &&
-	       same_attributes(x, y) && program_same_text(x->name, y->name);
+	       same_attributes(x, y) && lk_same_text(x->name, y->name);
 }
 
 static bool same_words(const lc_word *a, int count, const lc_word *b, int other) {
@@ -252,7 +248,7 @@ static bool same_schedule(const lc_schedule *a, const lc_schedule *b) {
 	for (int i = 0; i < a->count; i++) {
 		const lc_directive *x = &a->directives[i], *y = &b->directives[i];
 		if (x->kind != y->kind || x->chunks != y->chunks || x->size != y->size ||
-		    !program_same_text(x->chunk, y->chunk) || !program_same_text(x->order, y->order) ||
+		    !lk_same_text(x->chunk, y->chunk) || !lk_same_text(x->order, y->order) ||
 		    !same_words(x->names, x->name_count, y->names, y->name_count) ||
 		    !same_words(x->results, x->result_count, y->results, y->result_count))
 			return false;

@@ -510,6 +510,27 @@ void lc_print_listing(const lc_program *program, FILE *out);
  * that operands are looked up again after it.
  */
 
+static inline bool lc_compares(int op) {
+	return op >= LC_LT && op <= LC_NE;
+}
+static inline bool lc_is_pointwise(const lc_node *node) {
+	return lc_ops[node->op].family == LC_MAP || lc_ops[node->op].family == LC_DROP;
+}
+static inline bool lc_is_reduction(const lc_node *node) {
+	return lc_ops[node->op].family == LC_RED || lc_ops[node->op].family == LC_TOTALS;
+}
+/* Whether its ranks communicate; a slice and another name for a value do not. */
+static inline bool lc_is_collective(const lc_node *node) {
+	return lc_ops[node->op].family == LC_COMM && node->op != LC_SLICE && !lc_relabels(node);
+}
+/* Dim d of a reduction's operand as a dim of its result; -1 where it is gone. */
+static inline int lc_reduced_dim(const lc_node *node, int d) {
+	int at = d;
+	if (node->dims >> d & 1) return -1;
+	for (int below = 0; below < d && !node->keep; below++) at -= node->dims >> below & 1;
+	return at;
+}
+
 static inline const lc_node *lc_in(const lc_program *program, const lc_node *node, int i) {
 	return &program->nodes.at[node->in[i]];
 }

@@ -37,9 +37,6 @@ static lk_status broadcast(const lc_program *program, lc_node *node, lk_error *e
 
 /* ---- format ---- */
 
-static bool types_map_compares(int op) {
-	return op >= LC_LT && op <= LC_NE;
-}
 static bool needs_real(int op) {
 	return op == LC_SQRT || (op >= LC_EXP && op <= LC_ERF) || op == LC_GELU || op == LC_SIGMOID ||
 	       (op >= LC_SIN && op <= LC_ROUND);
@@ -70,7 +67,7 @@ static lk_status types_map_format(const lc_program *program, lc_node *node, lk_e
 		return lk_hint(err, "cast it: cast(f32, %s)", x);
 	}
 	LK_TRY(lc_join_dtypes(program, node, node->op == LC_SELECT, node->inputs - 1, &joined, err));
-	if (types_map_compares(node->op)) node->dtype = LC_BOOL;
+	if (lc_compares(node->op)) node->dtype = LC_BOOL;
 	else if (joined == LC_WEAK_INT && needs_real(node->op)) node->dtype = LC_WEAK_REAL;
 	else node->dtype = joined;
 	if (joined == LC_WEAK_INT && (node->op == LC_DIV || node->op == LC_POW))

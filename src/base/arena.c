@@ -112,6 +112,11 @@ void lk_arena_free(lk_arena *arena) {
 	*arena = (lk_arena)LK_ARENA_INIT;
 }
 
+void lk_arena_free_owner(void *owner) {
+	if (owner) lk_arena_free(owner);
+	free(owner);
+}
+
 const char *lk_shell_quote(lk_arena *arena, const char *text) {
 	static const char plain[] =
 		"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-+.,:/@%=";

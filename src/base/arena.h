@@ -31,6 +31,9 @@ char *lk_arena_printf(lk_arena *arena, const char *fmt, ...) LK_PRINTF(2, 3);
 /* Free everything; the arena may be used again. Accepts an arena that was never used. */
 void lk_arena_free(lk_arena *arena);
 
+/* Frees an object from malloc that begins with the arena of all it holds; accepts NULL. */
+void lk_arena_free_owner(void *owner);
+
 #define LK_NEW(arena, type)          ((type *)lk_arena_alloc((arena), sizeof(type)))
 #define LK_ARRAY(arena, type, count) ((type *)lk_arena_array((arena), (count), sizeof(type)))
 

@@ -36,19 +36,11 @@ int64_t lk_intervals_length(const lk_intervals *set) {
 	return length;
 }
 
-static int64_t intervals_later(int64_t a, int64_t b) {
-	return a > b ? a : b;
-}
-static int64_t intervals_earlier(int64_t a, int64_t b) {
-	return a < b ? a : b;
-}
-
 bool lk_intervals_and(const lk_intervals *a, const lk_intervals *b, lk_intervals *out) {
 	out->count = 0;
 	for (size_t i = 0, j = 0; i < a->count && j < b->count;) {
 		const lk_interval *x = &a->at[i], *y = &b->at[j];
-		if (!lk_intervals_add(out, intervals_later(x->start, y->start),
-		                      intervals_earlier(x->end, y->end)))
+		if (!lk_intervals_add(out, lk_later(x->start, y->start), lk_sooner(x->end, y->end)))
 			return false;
 		if (x->end < y->end) i++;
 		else j++;
@@ -64,7 +56,7 @@ bool lk_intervals_minus(const lk_intervals *a, const lk_intervals *b, lk_interva
 		while (j < b->count && b->at[j].end <= from) j++;
 		for (size_t k = j; k < b->count && b->at[k].start < end; k++) {
 			if (!lk_intervals_add(out, from, b->at[k].start)) return false;
-			from = intervals_later(from, b->at[k].end);
+			from = lk_later(from, b->at[k].end);
 		}
 		if (!lk_intervals_add(out, from, end)) return false;
 	}

@@ -11,6 +11,13 @@ typedef struct lk_interval {
 
 typedef LK_VEC(lk_interval) lk_intervals;
 
+static inline int64_t lk_later(int64_t a, int64_t b) {
+	return a > b ? a : b;
+}
+static inline int64_t lk_sooner(int64_t a, int64_t b) {
+	return a < b ? a : b;
+}
+
 /* Append [start, end); empty ones are dropped. False when memory runs out. Order does not matter
  * until lk_intervals_sort. */
 bool lk_intervals_add(lk_intervals *set, int64_t start, int64_t end);

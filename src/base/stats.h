@@ -3,8 +3,15 @@
 #ifndef LK_BASE_STATS_H
 #define LK_BASE_STATS_H
 
+#include <math.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+
+/* What every time of an answer is: not known, or finite and not negative. */
+static inline bool lk_is_time(double seconds) {
+	return isnan(seconds) || (isfinite(seconds) && seconds >= 0);
+}
 
 /* Order of doubles for lk_sort and bsearch; NANs come last. */
 int lk_ascending(const void *a, const void *b);

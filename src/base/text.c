@@ -38,10 +38,6 @@ bool lk_text_full(const lk_text *text) {
 	return text->used + 1 >= text->size;
 }
 
-static bool text_digit(char c) {
-	return c >= '0' && c <= '9';
-}
-
 static char text_lower(char c) {
 	return c >= 'A' && c <= 'Z' ? (char)(c - 'A' + 'a') : c;
 }
@@ -79,18 +75,18 @@ bool lk_name_among(const char *names, const char *name) {
 static const char *end_of_number(const char *text) {
 	const char *p = text + (*text == '-' || *text == '+');
 	const char *digits = p;
-	while (text_digit(*p)) p++;
+	while (lk_is_digit(*p)) p++;
 	size_t count = (size_t)(p - digits);
 	if (*p == '.') {
 		const char *fraction = ++p;
-		while (text_digit(*p)) p++;
+		while (lk_is_digit(*p)) p++;
 		count += (size_t)(p - fraction);
 	}
 	if (!count) return text;
 	if (*p == 'e' || *p == 'E') {
 		const char *power = p + 1 + (p[1] == '-' || p[1] == '+');
-		if (text_digit(*power)) {
-			while (text_digit(*power)) power++;
+		if (lk_is_digit(*power)) {
+			while (lk_is_digit(*power)) power++;
 			p = power;
 		}
 	}
@@ -151,8 +147,8 @@ static const char *read_power(const char *p, int *power) {
 	bool negative = *p == '-';
 	if (*p == '-' || *p == '+') p++;
 	int number = 0, digits = 0;
-	for (; text_digit(*p) && digits < 5; p++, digits++) number = number * 10 + (*p - '0');
-	if (!digits || text_digit(*p)) return NULL;
+	for (; lk_is_digit(*p) && digits < 5; p++, digits++) number = number * 10 + (*p - '0');
+	if (!digits || lk_is_digit(*p)) return NULL;
 	*power += negative ? -number : number;
 	return p;
 }
@@ -163,11 +159,11 @@ double lk_read_real(const char *text, const char **end) {
 	if (*p == '-' || *p == '+') p++;
 	const char *first = p;
 	uint64_t whole = 0;
-	while (text_digit(*p)) whole = whole * 10 + (uint64_t)(*p++ - '0');
+	while (lk_is_digit(*p)) whole = whole * 10 + (uint64_t)(*p++ - '0');
 	ptrdiff_t digits = p - first, power = 0;
 	if (*p == '.') {
 		first = ++p;
-		while (text_digit(*p)) whole = whole * 10 + (uint64_t)(*p++ - '0');
+		while (lk_is_digit(*p)) whole = whole * 10 + (uint64_t)(*p++ - '0');
 		power = first - p;
 		digits -= power;
 	}
@@ -242,21 +238,22 @@ const char *lk_nearest(const char *text, const char *const *names, size_t count)
 }
 
 /* Whether at most `most` letters were replaced, left out, added or exchanged with a neighbour. */
-static bool text_within(const char *a, const char *b, int most) {
+static bool text_within_slips(const char *a, const char *b, int most) {
 	while (*a && *a == *b) a++, b++;
 	if (*a == *b) return true;
 	if (most == 0) return false;
 	bool exchanged = *a && *b && a[0] == b[1] && a[1] == b[0];
-	return (*a && *b && text_within(a + 1, b + 1, most - 1)) ||
-	       (*a && text_within(a + 1, b, most - 1)) || (*b && text_within(a, b + 1, most - 1)) ||
-	       (exchanged && text_within(a + 2, b + 2, most - 1));
+	return (*a && *b && text_within_slips(a + 1, b + 1, most - 1)) ||
+	       (*a && text_within_slips(a + 1, b, most - 1)) ||
+	       (*b && text_within_slips(a, b + 1, most - 1)) ||
+	       (exchanged && text_within_slips(a + 2, b + 2, most - 1));
 }
 
 bool lk_is_slip(const char *typed, const char *meant) {
 	const char *dot = strrchr(meant, '.'), *part = dot ? dot + 1 : meant;
 	bool below = strncmp(typed, meant, (size_t)(part - meant)) == 0;
 	int most = below && strlen(part) >= 10 ? 2 : 1;
-	return strcmp(typed, meant) != 0 && text_within(typed, meant, most);
+	return strcmp(typed, meant) != 0 && text_within_slips(typed, meant, most);
 }
 
 /* ---- UTF-8 and escapes ---- */
@@ -318,6 +315,15 @@ char *lk_escape(const char *text, char *out, size_t size) {
 	}
 	out[used] = '\0';
 	return out;
+}
+
+bool lk_same_text(const char *a, const char *b) {
+	return a == b || (a && b && strcmp(a, b) == 0);
+}
+
+const char *lk_file_name(const char *path) {
+	const char *slash = strrchr(path, '/');
+	return slash ? slash + 1 : path;
 }
 
 bool lk_ends_in(const char *text, const char *ending) {

@@ -6,6 +6,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 #include "lockstep/error.h"
 
 /* Copy at most size-1 bytes; always ends with '\0'. */
@@ -27,6 +28,11 @@ lk_text lk_text_begin(char *at, size_t size);
 void lk_text_add(lk_text *text, const char *format, ...) LK_PRINTF(2, 3);
 /* Whether the text was cut or has no room for another character. */
 bool lk_text_full(const lk_text *text);
+
+/* In every locale. */
+static inline bool lk_is_digit(char c) {
+	return c >= '0' && c <= '9';
+}
 
 /* Compare names ignoring case, '-', '_', ' ' and '.'. */
 bool lk_same_name(const char *a, const char *b);
@@ -57,10 +63,12 @@ lk_status lk_parse_dollars(const char *text, double low, double high, double *ou
                            const char *where, lk_error *err);
 /* Days from a date such as 2026-07-20 to today, UTC; negative in the future, NAN: not a date. */
 double lk_days_since(const char *date);
-/* Read the number at the start of `text`, whatever the locale; *end is set after it, or to `text`
- * if there is none. Decimal notation only: no hexadecimal, infinity or NaN; overflow gives
- * infinity. */
+/* The number at the start of `text`, whatever the locale; *end is set after it, or to `text` if
+ * there is none. Decimal notation only: no hexadecimal, infinity or NaN; overflow gives infinity.
+ */
 double lk_read_real(const char *text, const char **end);
+/* LK_ERR_INPUT: "'TEXT' is not understood", with the hint. */
+lk_status lk_not_understood(const char *where, const char *text, const char *hint, lk_error *err);
 lk_status lk_parse_bool(const char *text, bool *out, const char *where, lk_error *err);
 
 /* Numbers for people: "1.53 s", "812 us", "73.6 GiB", "1.8 TB/s", "405.9 G", "1,012". Each returns
@@ -89,7 +97,14 @@ size_t lk_utf8_length(const char *text, size_t size);
  * dots, if it has ten letters or more. */
 bool lk_is_slip(const char *typed, const char *meant);
 
+static inline bool lk_begins_with(const char *text, const char *beginning) {
+	return strncmp(text, beginning, strlen(beginning)) == 0;
+}
 bool lk_ends_in(const char *text, const char *ending);
+/* Equal texts, or both NULL. */
+bool lk_same_text(const char *a, const char *b);
+/* The path after its last slash. */
+const char *lk_file_name(const char *path);
 
 enum {
 	LK_ID = 160 /* bytes of a repository id */

@@ -109,10 +109,6 @@ static lk_status collective_ask_find_cluster(struct work *work, lk_error *err) {
 	return lk_where_read(&work->arena, &where, &work->cluster, &work->group.ranks, err);
 }
 
-static double collective_ask_speed(const lk_node *node) {
-	return node->intra_rate + node->nics * node->nic_rate;
-}
-
 static lk_status collective_ask_find_group(struct work *work, lk_error *err) {
 	lk_group_shape *shape = &work->group;
 	lk_place last = lk_cluster_place(&work->cluster, shape->ranks - 1);
@@ -124,7 +120,7 @@ static lk_status collective_ask_find_group(struct work *work, lk_error *err) {
 	shape->settings = &work->settings;
 	shape->node = &work->cluster.node[0];
 	for (int i = 1; i <= last.group; i++)
-		if (collective_ask_speed(&work->cluster.node[i]) < collective_ask_speed(shape->node))
+		if (lk_node_rate(&work->cluster.node[i]) < lk_node_rate(shape->node))
 			shape->node = &work->cluster.node[i];
 	if (work->request->library != LK_LIBRARY_NCCL)
 		LK_TRY(lk_cluster_refuse_network(&work->cluster, "MPI and gloo", err));

@@ -21,14 +21,10 @@ struct reach_kind {
 	uint32_t size, stride, count;
 };
 
-static bool reach_across(int kind) {
-	return kind == LK_GROUP_PP || kind == LK_GROUP_EMBEDDING || kind == LK_GROUP_MODEL;
-}
-
-/* count 0: the graph has no such groups of at least two ranks. */
+/* count 0: the graph has no such groups of two ranks or more. */
 static struct reach_kind reach_kind_of(const lk_ranks *ranks, int kind) {
 	struct reach_kind out = {.kind = kind,
-	                         .across = reach_across(kind),
+	                         .across = lk_group_crosses_stages(kind),
 	                         .size = ranks->group[kind].size,
 	                         .stride = ranks->group[kind].stride};
 	if (out.across) {

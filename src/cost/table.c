@@ -70,10 +70,6 @@ static void place_ranks(struct lk_table_builder *builder, uint32_t world) {
 	}
 }
 
-static double table_speed(const lk_node *node) {
-	return node->intra_rate + node->nics * node->nic_rate;
-}
-
 static uint32_t table_rank_at(const struct lk_table_builder *builder, uint32_t stage,
                               uint32_t chain) {
 	return stage * builder->stage_step + chain * builder->chain_step;
@@ -93,16 +89,12 @@ static void table_shape_of(const struct lk_table_builder *builder, uint32_t firs
 		}
 		if (++run > most) most = run;
 		if (builder->cluster->groups > 1 &&
-		    table_speed(node_at(builder, rank)) < table_speed(slowest))
+		    lk_node_rate(node_at(builder, rank)) < lk_node_rate(slowest))
 			slowest = node_at(builder, rank);
 	}
 	signature->group[kind].nodes = nodes;
 	signature->group[kind].per_node = most;
 	signature->group[kind].slowest = slowest;
-}
-
-static bool table_across_stages(int kind) {
-	return kind == LK_GROUP_PP || kind == LK_GROUP_EMBEDDING || kind == LK_GROUP_MODEL;
 }
 
 static uint32_t table_group_ranks(const lk_ranks *ranks, int kind) {
@@ -131,7 +123,7 @@ static void signature(const struct lk_table_builder *builder, uint32_t stage, ui
 	for (int kind = 1; kind < LK_GROUPS; kind++) {
 		uint32_t size = ranks->group[kind].size, stride = ranks->group[kind].stride;
 		if (table_group_ranks(ranks, kind) <= 1) continue;
-		if (table_across_stages(kind)) {
+		if (lk_group_crosses_stages(kind)) {
 			across_shape(builder, chain, kind, s);
 		} else if (ranks->chains % ((uint64_t)size * stride) ==
 		           0) { /* otherwise nothing uses it: graph_check.c */
@@ -187,7 +179,7 @@ static void mix_groups(const struct lk_table_builder *builder, uint32_t stage, i
 	LK_ASSERT(stage < builder->graph->ranks.stages);
 	const lk_ranks *ranks = &builder->graph->ranks;
 	uint32_t size = ranks->group[kind].size, stride = ranks->group[kind].stride;
-	if (size <= 1 || table_across_stages(kind)) return;
+	if (size <= 1 || lk_group_crosses_stages(kind)) return;
 	for (uint32_t block = 0; block + size * stride <= ranks->chains; block += size * stride)
 		for (uint32_t offset = 0; offset < stride; offset++) {
 			struct lk_signature s;
@@ -232,7 +224,7 @@ static void table_count_member(const struct lk_table_builder *builder, uint32_t 
 		count->last = builder->node_of[rank];
 	}
 	if (++count->run > count->lie.per_node) count->lie.per_node = count->run;
-	if (table_speed(node) < table_speed(count->lie.slowest)) count->lie.slowest = node;
+	if (lk_node_rate(node) < lk_node_rate(count->lie.slowest)) count->lie.slowest = node;
 }
 
 /* Members missing from the graph continue the pattern of those in it: equally spaced, a single one

@@ -8,6 +8,7 @@
  * sqrt((s1/m1)^2 + (s2/m2)^2). */
 #include "diff/diff.h"
 
+#include <stddef.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -139,57 +140,26 @@ static void diff_finish_rows(const struct work *work, lk_diff_row *rows, size_t 
 	lk_sort(rows, count, sizeof *rows, by_change);
 }
 
-/* A time of a rank in nanoseconds, summed over the steps looked at. */
-typedef int64_t category_time(const lk_explain_rank *rank);
-
-static int64_t compute_of(const lk_explain_rank *rank) {
-	return rank->compute_ns;
-}
-
-static int64_t exposed_communication_of(const lk_explain_rank *rank) {
-	return rank->exposed_communication_ns;
-}
-
-static int64_t exposed_memory_of(const lk_explain_rank *rank) {
-	return rank->exposed_memory_ns;
-}
-
-static int64_t idle_data_of(const lk_explain_rank *rank) {
-	return rank->idle_data_ns;
-}
-
-static int64_t idle_sync_of(const lk_explain_rank *rank) {
-	return rank->idle_sync_ns;
-}
-
-static int64_t idle_host_of(const lk_explain_rank *rank) {
-	return rank->idle_host_ns;
-}
-
-static int64_t idle_other_of(const lk_explain_rank *rank) {
-	return rank->idle_other_ns;
-}
-
-/* Its mean per rank and step, in seconds. */
-static double diff_mean_of(const lk_explanation *explanation, category_time *time) {
+/* The mean per rank and step, in seconds, of a time of lk_rank_time. */
+static double diff_mean_of(const lk_explanation *explanation, size_t time) {
 	double sum = 0;
 	for (int i = 0; i < explanation->rank_count; i++)
-		sum += (double)time(&explanation->ranks[i]) * 1e-9;
+		sum += (double)lk_rank_time(&explanation->ranks[i], time) * 1e-9;
 	return sum / diff_rank_steps(explanation);
 }
 
 static lk_status compare_categories(struct work *work, lk_error *err) {
 	static const struct {
 		const char *name;
-		category_time *time;
+		size_t time;
 	} parts[] = {
-		{"computation", compute_of},
-		{"exposed communication", exposed_communication_of},
-		{"exposed copies", exposed_memory_of},
-		{"idle: data loading", idle_data_of},
-		{"idle: sync, host waits for device", idle_sync_of},
-		{"idle: launch, host launches too late", idle_host_of},
-		{"idle: gaps between kernels", idle_other_of},
+		{"computation", offsetof(lk_explain_rank, compute_ns)},
+		{"exposed communication", offsetof(lk_explain_rank, exposed_communication_ns)},
+		{"exposed copies", offsetof(lk_explain_rank, exposed_memory_ns)},
+		{"idle: data loading", offsetof(lk_explain_rank, idle_data_ns)},
+		{"idle: sync, host waits for device", offsetof(lk_explain_rank, idle_sync_ns)},
+		{"idle: launch, host launches too late", offsetof(lk_explain_rank, idle_host_ns)},
+		{"idle: gaps between kernels", offsetof(lk_explain_rank, idle_other_ns)},
 	};
 	enum { PARTS = sizeof parts / sizeof *parts };
 	lk_diff_row *rows = LK_ARRAY(&work->arena, lk_diff_row, PARTS);

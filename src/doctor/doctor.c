@@ -7,8 +7,8 @@
 #include "lockstep/catalogue.h"
 
 struct answer {
+	lk_arena arena; /* first: lk_arena_free_owner */
 	lk_doctor public;
-	lk_arena arena;
 };
 
 /* ---- this build ---- */
@@ -84,8 +84,5 @@ lk_status lk_doctor_find(const lk_doctor_request *request, lk_doctor **out, lk_e
 }
 
 void lk_doctor_free(lk_doctor *doctor) {
-	if (!doctor) return;
-	struct answer *answer = doctor->memory_owner;
-	lk_arena_free(&answer->arena);
-	free(answer);
+	if (doctor) lk_arena_free_owner(doctor->memory_owner);
 }

@@ -195,6 +195,12 @@ static inline bool lk_in_windows(const lk_rank_work *work, int64_t time) {
 	return time < INT64_MAX && lk_times_between(&work->windows, time, time + 1) > 0;
 }
 
+/* A time of a rank in nanoseconds, summed over the steps looked at: offsetof(lk_explain_rank,
+ * compute_ns) and others. */
+static inline int64_t lk_rank_time(const lk_explain_rank *rank, size_t at) {
+	return *(const int64_t *)(const void *)((const char *)rank + at);
+}
+
 /* ---- all ranks ---- */
 
 /* A capture's own time on the run's common clock. */

@@ -2,39 +2,38 @@
  * once. */
 #include <string.h>
 
+#include "base/text.h"
 #include "explain/explain.h"
 #include "trace/capture/capture.h"
 #include "base/check.h"
 
-static bool names_begins(const char *text, const char *with) {
-	return strncmp(text, with, strlen(with)) == 0;
-}
-
-/* Calls of CUDA and HIP, runtime and driver, that return after the device has done its work.
- * Freeing memory also waits for the whole device; synchronous copies wait for themselves and
- * earlier work in their stream. */
+/* Calls of CUDA and HIP, runtime and driver, that return when the device has done its work. Freeing
+ * memory waits for the whole device too; copies that are not asynchronous wait for themselves and
+ * what is before them in their stream.
+ */
 static bool names_waits(const char *name) {
 	static const char *const exact[] = {"cudaMemcpy", "hipMemcpy", "cudaFree",
 	                                    "hipFree",    "cuMemFree", "cuMemFree_v2"};
-	bool call = names_begins(name, "cuda") || names_begins(name, "hip") || names_begins(name, "cu");
+	bool call =
+		lk_begins_with(name, "cuda") || lk_begins_with(name, "hip") || lk_begins_with(name, "cu");
 	if (call && strstr(name, "Synchronize")) return true;
 	for (size_t i = 0; i < sizeof exact / sizeof *exact; i++)
 		if (strcmp(name, exact[i]) == 0) return true;
 	return false;
 }
 
-/* torch.distributed's annotations of host backends. */
+/* torch.distributed's annotations of backends that work on the host. */
 static bool host_comm(const char *name) {
-	return names_begins(name, "gloo:") || names_begins(name, "mpi:");
+	return lk_begins_with(name, "gloo:") || lk_begins_with(name, "mpi:");
 }
 
 static unsigned names_look(const char *name) {
 	unsigned kind, class = LK_NAME_KNOWN;
 	if (lk_comm_kernel(name, &kind)) class |= LK_NAME_COMM;
 	if (names_waits(name)) class |= LK_NAME_WAITS;
-	if (names_begins(name, "enumerate(DataLoader)#") || names_begins(name, "file:read "))
+	if (lk_begins_with(name, "enumerate(DataLoader)#") || lk_begins_with(name, "file:read "))
 		class |= LK_NAME_LOADS;
-	if (names_begins(name, "ProfilerStep#")) class |= LK_NAME_STEP;
+	if (lk_begins_with(name, "ProfilerStep#")) class |= LK_NAME_STEP;
 	/* "Memcpy HtoD (Pageable -> Device)", "CopyHostToDevice" of HIP, "[CUDA memcpy HtoD]" of nsys
 	 */
 	if (strstr(name, "HtoD") || strstr(name, "HostToDevice")) class |= LK_NAME_TO_DEVICE;

@@ -7,6 +7,7 @@
 #include "base/arena.h"
 #include "base/heap.h"
 #include "base/sort.h"
+#include "base/text.h"
 #include "explain/explain.h"
 #include "step/traced.h"
 #include "whatif/whatif.h"
@@ -84,8 +85,7 @@ static const char *change_for(const lk_explain_stall *stall) {
 	};
 	for (size_t i = 0; i < sizeof changes / sizeof *changes; i++) {
 		if (strcmp(stall->kind, changes[i].kind) != 0) continue;
-		if (!changes[i].what || strncmp(stall->what, changes[i].what, strlen(changes[i].what)) == 0)
-			return changes[i].set;
+		if (!changes[i].what || lk_begins_with(stall->what, changes[i].what)) return changes[i].set;
 	}
 	return NULL;
 }

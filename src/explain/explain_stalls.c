@@ -1,6 +1,7 @@
-/* explain_stalls.c: ranks the causes of lost time. Each stall has its time per step (mean over
- * ranks), the figures that show it, and known remedies. The times of stalls are disjoint parts of
- * the step. */
+/* explain_stalls.c: what costs a step its time, ranked. Each stall has the time that it costs per
+ * step (mean over ranks), the figures that show it, and what people do about it. The times of
+ * stalls are disjoint parts of the step. */
+#include <stddef.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -42,54 +43,19 @@ static char *ms(double seconds, char out[32]) {
 	return lk_format_seconds(seconds, out, 32);
 }
 
-/* A time of a rank in nanoseconds, summed over the analysed steps. */
-typedef int64_t time_of_rank(const lk_explain_rank *rank);
-
-static int64_t loading_idle_of(const lk_explain_rank *rank) {
-	return rank->idle_data_ns;
-}
-
-static int64_t loading_time_of(const lk_explain_rank *rank) {
-	return rank->data_loading_ns;
-}
-
-static int64_t sync_idle_of(const lk_explain_rank *rank) {
-	return rank->idle_sync_ns;
-}
-
-static int64_t launch_idle_of(const lk_explain_rank *rank) {
-	return rank->idle_host_ns;
-}
-
-static int64_t other_idle_of(const lk_explain_rank *rank) {
-	return rank->idle_other_ns;
-}
-
-static int64_t exposed_upload_of(const lk_explain_rank *rank) {
-	return rank->h2d_exposed_ns;
-}
-
-static int64_t upload_time_of(const lk_explain_rank *rank) {
-	return rank->h2d_ns;
-}
-
-static int64_t exposed_copies_of(const lk_explain_rank *rank) {
-	return rank->exposed_memory_ns;
-}
-
 /* A time over the ranks shown: its mean per step in seconds, and the rank with most. */
 struct spread {
 	double mean_s, most_s;
 	const lk_rank_work *most;
 };
 
-static struct spread spread_of(const lk_explain_work *work, time_of_rank *time) {
+static struct spread spread_of(const lk_explain_work *work, size_t time) {
 	struct spread s = {0};
 	for (uint32_t r = 0; r < work->count; r++) {
 		const lk_rank_work *rank = &work->rank[r];
 		if (!rank->shown) continue;
-		LK_ASSERT(rank->result.steps > 0 && time(&rank->result) >= 0);
-		double here = (double)time(&rank->result) * 1e-9;
+		LK_ASSERT(rank->result.steps > 0 && lk_rank_time(&rank->result, time) >= 0);
+		double here = (double)lk_rank_time(&rank->result, time) * 1e-9;
 		s.mean_s += here;
 		here /= rank->result.steps;
 		if (!s.most || here > s.most_s) {
@@ -146,7 +112,8 @@ static const char *where(lk_explain_work *work, const lk_rank_work *rank,
 
 static lk_status data_loading(lk_explain_work *work, lk_error *err) {
 	char time[32];
-	struct spread idle = spread_of(work, loading_idle_of), all = spread_of(work, loading_time_of);
+	struct spread idle = spread_of(work, offsetof(lk_explain_rank, idle_data_ns)),
+				  all = spread_of(work, offsetof(lk_explain_rank, data_loading_ns));
 	if (work->result.processors) {
 		const char *evidence = lk_arena_printf(
 			&work->arena, "the main thread reads, or waits for what loads, %s a step%s",
@@ -164,7 +131,7 @@ static lk_status data_loading(lk_explain_work *work, lk_error *err) {
 }
 
 static lk_status synchronisation(lk_explain_work *work, lk_error *err) {
-	struct spread idle = spread_of(work, sync_idle_of);
+	struct spread idle = spread_of(work, offsetof(lk_explain_rank, idle_sync_ns));
 	const lk_rank_work *rank_work = idle.most;
 	if (!rank_work || !rank_work->result.idle_sync_ns) return LK_OK;
 	const char *at = where(work, rank_work, &rank_work->sync, rank_work->result.idle_sync_ns),
@@ -194,7 +161,7 @@ static lk_status other_calls(lk_explain_work *work, const struct spread *idle, c
 
 static lk_status launching(lk_explain_work *work, lk_error *err) {
 	char call[32], kernel[32];
-	struct spread idle = spread_of(work, launch_idle_of);
+	struct spread idle = spread_of(work, offsetof(lk_explain_rank, idle_host_ns));
 	const lk_rank_work *rank_work = idle.most;
 	if (!rank_work || !rank_work->result.idle_host_ns) return LK_OK;
 	const lk_explain_launch *launch = &rank_work->launch;
@@ -220,7 +187,7 @@ static lk_status launching(lk_explain_work *work, lk_error *err) {
 }
 
 static lk_status stalls_device_gaps(lk_explain_work *work, lk_error *err) {
-	struct spread idle = spread_of(work, other_idle_of);
+	struct spread idle = spread_of(work, offsetof(lk_explain_rank, idle_other_ns));
 	if (!idle.most || !idle.most->device.count) return LK_OK;
 	const char *evidence =
 		lk_arena_printf(&work->arena,
@@ -235,8 +202,9 @@ static lk_status stalls_device_gaps(lk_explain_work *work, lk_error *err) {
 
 static lk_status copying(lk_explain_work *work, lk_error *err) {
 	char time[32];
-	struct spread h2d = spread_of(work, exposed_upload_of), all = spread_of(work, upload_time_of),
-				  any = spread_of(work, exposed_copies_of);
+	struct spread h2d = spread_of(work, offsetof(lk_explain_rank, h2d_exposed_ns)),
+				  all = spread_of(work, offsetof(lk_explain_rank, h2d_ns)),
+				  any = spread_of(work, offsetof(lk_explain_rank, exposed_memory_ns));
 	const char *evidence = lk_arena_printf(
 		&work->arena, "copies from the host take %s a step, %.0f %% of it while nothing computes%s",
 		ms(all.mean_s, time), 100 * h2d.mean_s / all.mean_s, worst(work, &h2d));
@@ -367,10 +335,10 @@ static int stalls_by_loss(const void *a, const void *b) {
 	return strcmp(x->what, y->what);
 }
 
-/* Without a device: from the host's own annotations. */
+/* Without a device: what the host says of itself. */
 static lk_status on_hosts(lk_explain_work *work, lk_error *err) {
 	char time[32];
-	struct spread all = spread_of(work, loading_time_of);
+	struct spread all = spread_of(work, offsetof(lk_explain_rank, data_loading_ns));
 	const char *evidence =
 		lk_arena_printf(&work->arena, "the main thread is in the data loader for %s a step%s",
 	                    ms(all.mean_s, time), worst(work, &all));

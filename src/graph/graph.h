@@ -74,6 +74,13 @@ static inline bool lk_op_is_collective(unsigned kind) {
 	return kind >= LK_OP_ALLREDUCE && kind <= LK_OP_BROADCAST;
 }
 
+static inline bool lk_op_multiplies(unsigned kind) {
+	return kind == LK_OP_GEMM || kind == LK_OP_GROUPED_GEMM || kind == LK_OP_CONV;
+}
+static inline bool lk_op_is_attention(unsigned kind) {
+	return kind == LK_OP_ATTENTION || kind == LK_OP_ATTENTION_BWD;
+}
+
 /* Streams of a rank. The host thread is stream 0, the main compute stream 1. */
 enum {
 	LK_STREAM_HOST,
@@ -119,6 +126,10 @@ enum {
 	LK_GROUPS,
 };
 const char *lk_group_label(unsigned group); /* "tp", "dp", ... */
+/* Whether its ranks are of several stages of one chain, instead of several chains of one stage. */
+static inline bool lk_group_crosses_stages(unsigned group) {
+	return group == LK_GROUP_PP || group == LK_GROUP_EMBEDDING || group == LK_GROUP_MODEL;
+}
 
 typedef enum lk_phase {
 	LK_PHASE_FORWARD,
@@ -288,6 +299,10 @@ typedef struct lk_graph {
 	                   * as after edits, which may have changed it */
 	bool failed;      /* memory ran out while building; lk_graph_end_block reports it */
 } lk_graph;
+
+static inline const char *lk_graph_text(const lk_graph *graph, uint32_t id) {
+	return lk_intern_text(graph->names, id);
+}
 
 /* Number of a rank: stage by stage; copy by copy in lifted traces. */
 static inline uint32_t lk_rank_of(const lk_graph *graph, uint32_t stage, uint32_t chain) {

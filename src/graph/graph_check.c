@@ -56,12 +56,8 @@ struct checker {
 
 /* ---- places ---- */
 
-static const char *graph_check_text_of(const lk_graph *graph, uint32_t id) {
-	return lk_intern_text(graph->names, id);
-}
-
 static const char *block_name(const lk_graph *graph, size_t block) {
-	return graph_check_text_of(graph, graph->blocks.at[block].name);
+	return lk_graph_text(graph, graph->blocks.at[block].name);
 }
 
 static lk_status graph_check_bad(const struct checker *checker, const char *where,
@@ -75,20 +71,20 @@ static lk_status bad_op(const struct checker *checker, size_t block, uint32_t op
 	char where[PLACE];
 	snprintf(where, sizeof where, "block %zu (%.60s), operation %u (%.60s)", block,
 	         block_name(checker->graph, block), op - checker->graph->blocks.at[block].begin,
-	         graph_check_text_of(checker->graph, checker->graph->ops.name[op]));
+	         lk_graph_text(checker->graph, checker->graph->ops.name[op]));
 	return graph_check_bad(checker, where, what);
 }
 
 static void program_place(const struct checker *checker, size_t stage, char out[PLACE]) {
 	snprintf(out, PLACE, "program %zu (%.60s)", stage,
-	         graph_check_text_of(checker->graph, checker->graph->programs.at[stage].name));
+	         lk_graph_text(checker->graph, checker->graph->programs.at[stage].name));
 }
 
 static void call_place(const struct checker *checker, size_t stage, size_t call, char out[PLACE]) {
 	const lk_program *program = &checker->graph->programs.at[stage];
 	uint32_t block = program->calls.at[call].block;
 	snprintf(out, PLACE, "program %zu (%.40s), call %zu (%.60s)", stage,
-	         graph_check_text_of(checker->graph, program->name), call,
+	         lk_graph_text(checker->graph, program->name), call,
 	         block < checker->graph->blocks.count ? block_name(checker->graph, block) : "?");
 }
 
@@ -100,7 +96,7 @@ static void graph_check_op_place(const struct checker *checker, size_t stage, si
 	uint32_t block = checker->graph->programs.at[stage].calls.at[call].block;
 	snprintf(out + length, PLACE - length, ", operation %u (%.60s)",
 	         op - checker->graph->blocks.at[block].begin,
-	         graph_check_text_of(checker->graph, checker->graph->ops.name[op]));
+	         lk_graph_text(checker->graph, checker->graph->ops.name[op]));
 }
 
 /* ---- operations ---- */
@@ -224,8 +220,7 @@ static lk_status check_blocks(struct checker *checker) {
 	for (size_t b = 0; b < graph->blocks.count; b++) {
 		const lk_block *block = &graph->blocks.at[b];
 		char where[PLACE];
-		snprintf(where, sizeof where, "block %zu (%.60s)", b,
-		         graph_check_text_of(graph, block->name));
+		snprintf(where, sizeof where, "block %zu (%.60s)", b, lk_graph_text(graph, block->name));
 		if (block->name >= lk_intern_count(graph->names))
 			return graph_check_bad(checker, where, "has a name that does not exist");
 		if (block->begin != at || block->end < block->begin || block->end > n)
@@ -243,10 +238,6 @@ static lk_status check_blocks(struct checker *checker) {
 
 /* ---- ranks and wires ---- */
 
-static bool graph_check_across_stages(unsigned group) {
-	return group == LK_GROUP_PP || group == LK_GROUP_EMBEDDING || group == LK_GROUP_MODEL;
-}
-
 static lk_status graph_check_group(const struct checker *checker, unsigned group, bool used) {
 	const lk_ranks *ranks = &checker->graph->ranks;
 	char where[PLACE];
@@ -257,7 +248,7 @@ static lk_status graph_check_group(const struct checker *checker, unsigned group
 		                       "has a size or stride of 0; a group of one rank is 1 and 1");
 	if (group == LK_GROUP_TEAM && (size != 1 || stride != 1))
 		return graph_check_bad(checker, where, "has a size: teams are listed");
-	if (!used || graph_check_across_stages(group) || group == LK_GROUP_NONE || size == 1)
+	if (!used || lk_group_crosses_stages(group) || group == LK_GROUP_NONE || size == 1)
 		return LK_OK;
 	if (size <= ranks->chains && stride <= ranks->chains && ranks->chains % (size * stride) == 0)
 		return LK_OK;

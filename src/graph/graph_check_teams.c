@@ -17,13 +17,9 @@ struct team_checker {
 	uint64_t *use;   /* operations issued by an entry of team_stages */
 };
 
-static const char *teams_text_of(const lk_graph *graph, uint32_t id) {
-	return lk_intern_text(graph->names, id);
-}
-
 static void team_place(const lk_graph *graph, size_t team, char out[PLACE]) {
 	snprintf(out, PLACE, "team %zu (%.60s)", team,
-	         teams_text_of(graph, graph->teams.at[team].name));
+	         lk_graph_text(graph, graph->teams.at[team].name));
 }
 
 static void teams_op_place(const lk_graph *graph, uint32_t stage, size_t call, uint32_t op,
@@ -33,8 +29,8 @@ static void teams_op_place(const lk_graph *graph, uint32_t stage, size_t call, u
 	const lk_program *program = &graph->programs.at[stage];
 	const lk_block *block = &graph->blocks.at[program->calls.at[call].block];
 	snprintf(out, PLACE, "program %u (%.40s), call %zu (%.40s), operation %u (%.60s)", stage,
-	         teams_text_of(graph, program->name), call, teams_text_of(graph, block->name),
-	         op - block->begin, teams_text_of(graph, graph->ops.name[op]));
+	         lk_graph_text(graph, program->name), call, lk_graph_text(graph, block->name),
+	         op - block->begin, lk_graph_text(graph, graph->ops.name[op]));
 }
 
 static const char *team_fault(const lk_graph *graph, const lk_team *team) {

@@ -22,10 +22,6 @@
 
 /* ---- process groups ---- */
 
-static bool export_across_stages(unsigned group) {
-	return group == LK_GROUP_PP || group == LK_GROUP_EMBEDDING || group == LK_GROUP_MODEL;
-}
-
 enum { GROUP_NAME = 256 };
 /* A name shared by exactly the members of a group: its kind, its stage unless it spans stages, and
  * its index among the chains. */
@@ -45,7 +41,7 @@ static void group_name(const lk_export *export, const lk_op *op, char out[GROUP_
 	uint64_t members = chain ? 1 : ranks->group[op->group].size,
 			 stride = chain ? 1 : ranks->group[op->group].stride;
 	uint64_t index = export->chain / (members * stride) * stride + export->chain % stride;
-	if (export_across_stages(op->group))
+	if (lk_group_crosses_stages(op->group))
 		snprintf(out, GROUP_NAME, "%s.%llu", lk_group_label(op->group), (unsigned long long)index);
 	else
 		snprintf(out, GROUP_NAME, "%s.%u.%llu", lk_group_label(op->group), export->stage,

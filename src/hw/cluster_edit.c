@@ -131,14 +131,6 @@ struct amount {
 	int count;
 };
 
-static lk_status not_understood(const char *where, const char *text, const char *hint,
-                                lk_error *err) {
-	char shown[64];
-	lk_fail(err, LK_ERR_INPUT, where, "'%s' is not understood",
-	        lk_escape(text, shown, sizeof shown));
-	return lk_hint(err, "%s", hint);
-}
-
 /* Bytes/s of a unit; 0: unknown. "g" means Gbit/s, as links are sold. */
 static double unit(const char *text) {
 	static const struct {
@@ -173,7 +165,7 @@ lk_status lk_cluster_with_nics(lk_arena *arena, const lk_cluster *from, const ch
                                lk_cluster *out, lk_error *err) {
 	struct amount a;
 	if (!read_amount(text, &a))
-		return not_understood("nic", text, "write 2x, 400g (Gbit/s), 50GB/s or 8*400g", err);
+		return lk_not_understood("nic", text, "write 2x, 400g (Gbit/s), 50GB/s or 8*400g", err);
 	lk_cluster_draft draft = draft_like(from);
 	lk_status status = LK_OK;
 	for (int g = 0; g < from->groups && status == LK_OK; g++) {
@@ -189,7 +181,7 @@ lk_status lk_cluster_with_links(lk_arena *arena, const lk_cluster *from, const c
                                 lk_cluster *out, lk_error *err) {
 	struct amount a;
 	if (!read_amount(text, &a) || a.count)
-		return not_understood("link", text, "write 2x, or a rate as 450GB/s", err);
+		return lk_not_understood("link", text, "write 2x, or a rate as 450GB/s", err);
 	lk_cluster_draft draft = draft_like(from);
 	lk_status status = LK_OK;
 	for (int g = 0; g < from->groups && status == LK_OK; g++) {
@@ -213,7 +205,7 @@ lk_status lk_cluster_with_topology(lk_arena *arena, const lk_cluster *from, cons
 			lk_fail(err, status, "topology", "%s", why.what);
 			return lk_hint(err, "%s", why.hint);
 		}
-		if (*at) return not_understood("topology", at, "write it as in tree 16 leaf 4:1", err);
+		if (*at) return lk_not_understood("topology", at, "write it as in tree 16 leaf 4:1", err);
 	}
 	lk_status status = LK_OK;
 	for (int g = 0; g < from->groups && status == LK_OK; g++)

@@ -57,10 +57,6 @@ static bool accept(struct parser *parser, char c) {
 	return true;
 }
 
-static bool parse_is_digit(char c) {
-	return c >= '0' && c <= '9';
-}
-
 static bool is_letter(char c) {
 	return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
 }
@@ -81,7 +77,7 @@ static lk_status parse_read_count(struct parser *parser, long long high, const c
 	parse_skip_blanks(parser);
 	const char *from = parser->at;
 	long long count = 0;
-	for (; parse_is_digit(*parser->at); parser->at++)
+	for (; lk_is_digit(*parser->at); parser->at++)
 		if (count <= high) count = count * 10 + (*parser->at - '0');
 	char what[96], hint[64];
 	snprintf(hint, sizeof hint, "give a whole number from 1 to %lld", high);
@@ -179,9 +175,9 @@ static lk_status read_power(struct parser *parser, const lk_device **device) {
 static lk_status read_pcie(struct parser *parser, const char *from, lk_node *node) {
 	node->intra = LK_INTRA_PCIE;
 	node->intra_rate = node->device->pcie_rate;
-	if (!parse_is_digit(*parser->at)) return LK_OK;
+	if (!lk_is_digit(*parser->at)) return LK_OK;
 	int generation = *parser->at++ - '0';
-	if (generation < 3 || generation > 7 || parse_is_digit(*parser->at))
+	if (generation < 3 || generation > 7 || lk_is_digit(*parser->at))
 		return parse_fail_at(parser, from, "no PCIe generation that is known", NULL,
 		                     "say pcie3, pcie4, pcie5, pcie6 or pcie7");
 	node->intra_rate = 12e9 * (1 << (generation - 3));
@@ -211,7 +207,7 @@ static lk_status parse_read_links(struct parser *parser, const char *from, lk_no
 static lk_status read_nvlink(struct parser *parser, const char *from, lk_node *node,
                              lk_intra wired) {
 	int generation = lk_nvlink_generation(node->device->arch);
-	int said = parse_is_digit(*parser->at) ? *parser->at++ - '0' : generation;
+	int said = lk_is_digit(*parser->at) ? *parser->at++ - '0' : generation;
 	return parse_read_links(parser, from, node, wired, generation && said == generation);
 }
 
@@ -235,7 +231,7 @@ static lk_status parse_read_wiring(struct parser *parser, lk_node *node) {
 /* Read an optional "300GB/s". */
 static lk_status read_link_rate(struct parser *parser, lk_node *node) {
 	parse_skip_blanks(parser);
-	if (!parse_is_digit(*parser->at) && *parser->at != '.') return LK_OK;
+	if (!lk_is_digit(*parser->at) && *parser->at != '.') return LK_OK;
 	const char *from = parser->at;
 	double rate;
 	LK_TRY(parse_read_rate(parser, 1e-3, LK_CLUSTER_RATE / 1e9, "the link rate", &rate));
@@ -261,7 +257,7 @@ static lk_status read_nic(struct parser *parser, lk_node *node) {
 			                        "the rate of a NIC is in gigabits per second, such as 400g");
 	}
 	parse_skip_blanks(parser);
-	if (parse_is_digit(*parser->at) || *parser->at == '.') {
+	if (lk_is_digit(*parser->at) || *parser->at == '.') {
 		LK_TRY(parse_read_rate(parser, 0, 1e6, "the latency", &us));
 		if (!accept_word(parser, "us"))
 			return parse_unexpected(parser, "the latency of a NIC is in us, such as 35us");
@@ -372,7 +368,7 @@ static lk_status read_xml(lk_arena *arena, const char *text, lk_cluster *out, lk
 	lk_stream *in;
 	int nodes = 1;
 	parse_skip_blanks(&p);
-	if (parse_is_digit(*p.at) &&
+	if (lk_is_digit(*p.at) &&
 	    (parse_read_count(&p, LK_CLUSTER_GPUS, "a count", &nodes) != LK_OK ||
 	     !(accept_word(&p, "node") || accept_word(&p, "nodes")) || !accept(&p, '*'))) {
 		p.at = text;

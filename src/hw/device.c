@@ -167,10 +167,9 @@ static lk_status device_add_device(struct catalogue *cat, const lk_csv *csv, lk_
 }
 
 static lk_status add_refusal(struct catalogue *cat, const lk_csv *csv, lk_error *err) {
-	const char *list = lk_csv_field(csv, lk_csv_column(csv, "prefixes")), *part;
-	const char *name = lk_arena_strdup(&cat->arena, lk_csv_field(csv, lk_csv_column(csv, "name")));
-	const char *reason =
-		lk_arena_strdup(&cat->arena, lk_csv_field(csv, lk_csv_column(csv, "reason")));
+	const char *list = lk_csv_named(csv, "prefixes"), *part;
+	const char *name = lk_arena_strdup(&cat->arena, lk_csv_named(csv, "name"));
+	const char *reason = lk_arena_strdup(&cat->arena, lk_csv_named(csv, "reason"));
 	size_t length;
 	if (!name || !reason) return lk_oom(err);
 	while (device_next_part(&list, &part, &length)) {
@@ -284,7 +283,7 @@ static lk_status not_found(const struct catalogue *cat, const char *name, const 
                            const char *where, lk_error *err) {
 	for (size_t i = 0; i < cat->refusals.count; i++) {
 		const struct refusal *refusal = &cat->refusals.at[i];
-		if (strncmp(text, refusal->prefix, strlen(refusal->prefix)) != 0) continue;
+		if (!lk_begins_with(text, refusal->prefix)) continue;
 		lk_fail(err, LK_ERR_INPUT, where, "'%.80s' (%s) is not modelled: %s", name, refusal->name,
 		        refusal->reason);
 		return lk_hint(

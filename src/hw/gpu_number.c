@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/text.h"
 #include "hw/hw_internal.h"
 
 #define NAME_SIGNS "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789 -_.()"
@@ -15,17 +16,13 @@ static size_t gpu_times(const char *at) {
 	return *at && strchr("xX*", *at) ? 1 : 0;
 }
 
-static bool gpu_is_digit(char c) {
-	return c >= '0' && c <= '9';
-}
-
-/* Read a whole number and its end; 0: none, or more GPUs than a cluster has. */
+/* A whole number, and where it ends; 0: none, or more GPUs than a cluster has. */
 static int gpu_number(const char *at, const char **end) {
 	int number = 0;
-	for (; gpu_is_digit(*at) && number <= LK_CLUSTER_GPUS / 10; at++)
+	for (; lk_is_digit(*at) && number <= LK_CLUSTER_GPUS / 10; at++)
 		number = 10 * number + (*at - '0');
 	*end = at;
-	return gpu_is_digit(*at) ? 0 : number;
+	return lk_is_digit(*at) ? 0 : number;
 }
 
 /* A device by an exact name: the catalogue ignores signs, and "h100," is not a name. */
@@ -55,7 +52,7 @@ static const char *gpu_name_after(const char *text, int *count) {
 static const char *gpu_name_before(const char *text, int *count) {
 	char name[128];
 	const char *end = text + strlen(text), *after;
-	while (end > text && gpu_is_digit(end[-1])) end--;
+	while (end > text && lk_is_digit(end[-1])) end--;
 	int number = gpu_number(end, &after);
 	while (end > text && end[-1] == ' ') end--;
 	if (number == 0 || end == text) return NULL;

@@ -124,6 +124,11 @@ typedef struct lk_node {
 	bool sockets;         /* no RDMA: messages pass through host memory and TCP */
 } lk_node;
 
+/* Bytes/s that a GPU of it sends at most, inside and out. */
+static inline double lk_node_rate(const lk_node *node) {
+	return node->intra_rate + node->nics * node->nic_rate;
+}
+
 /* Latency that EFA adds to a message, s, by the generation of its cards. */
 double lk_efa_latency(const lk_node *node);
 /* Latency that its plugin reports to NCCL for cards of this rate, s: only for the choice of

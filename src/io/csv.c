@@ -6,6 +6,7 @@
 #include "io/form.h"
 
 #include <stdio.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include "base/text.h"
@@ -296,9 +297,28 @@ const char *lk_csv_field(const lk_csv *csv, int column) {
 	return csv->text.at + csv->starts.at[column];
 }
 
+const char *lk_csv_named(const lk_csv *csv, const char *name) {
+	return lk_csv_field(csv, lk_csv_column(csv, name));
+}
+
 const char *lk_csv_where(const lk_csv *csv) {
 	/* The reader itself is not constant: only its callers promise not to change it. */
 	return where_line((lk_csv *)csv, csv->row_line);
+}
+
+const char *lk_csv_place(const lk_csv *csv, const char *what, char out[LK_CSV_PLACE]) {
+	snprintf(out, LK_CSV_PLACE, "%.200s: %s", lk_csv_where(csv), what);
+	return out;
+}
+
+lk_status lk_csv_real(const lk_csv *csv, int column, double low, double high, double *out,
+                      lk_error *err) {
+	const char *text = lk_csv_field(csv, column);
+	char where[LK_CSV_PLACE];
+	*out = NAN;
+	if (!*text) return LK_OK;
+	snprintf(where, sizeof where, "%.200s: column %s", lk_csv_where(csv), lk_csv_name(csv, column));
+	return lk_parse_real(text, low, high, out, where, err);
 }
 
 static lk_status csv_read_rows(lk_csv *csv, const lk_csv_table *table, void *context,

@@ -30,8 +30,16 @@ int lk_csv_columns(const lk_csv *csv);
 const char *lk_csv_name(const lk_csv *csv, int column);
 /* Field of the current row ("" if column is -1); valid until the next row. */
 const char *lk_csv_field(const lk_csv *csv, int column);
+/* Field of the current row in the column of this name, "" if there is none. */
+const char *lk_csv_named(const lk_csv *csv, const char *name);
 /* "file:line" of the current row. */
 const char *lk_csv_where(const lk_csv *csv);
+enum { LK_CSV_PLACE = 256 };
+/* "file:line: what" of the current row; returns `out`. */
+const char *lk_csv_place(const lk_csv *csv, const char *what, char out[LK_CSV_PLACE]);
+/* The number in a column of the current row, within inclusive limits; NAN where the field is empty. */
+lk_status lk_csv_real(const lk_csv *csv, int column, double low, double high, double *out,
+                      lk_error *err);
 
 /* A table read as a whole. */
 enum { LK_CSV_MOST_COLUMNS = 64 };

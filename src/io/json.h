@@ -74,6 +74,10 @@ struct lk_value {
 lk_status lk_json_document(lk_arena *arena, lk_stream *in, lk_value **out, lk_error *err);
 /* Member of an object, or NULL (also when `value` is NULL or no object). */
 const lk_value *lk_json_get(const lk_value *value, const char *key);
+/* The number, or the text, of a member; `otherwise` where there is no such member, or of another
+ * kind. */
+double lk_json_get_number(const lk_value *value, const char *key, double otherwise);
+const char *lk_json_get_text(const lk_value *value, const char *key, const char *otherwise);
 
 /* Writer: commas, escaping, indentation of two blanks. Numbers are written with the fewest digits
  * that read back the same; non-finite ones as null; text that is not UTF-8 with U+FFFD in place of

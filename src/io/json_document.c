@@ -173,3 +173,13 @@ const lk_value *lk_json_get(const lk_value *value, const char *key) {
 	}
 	return NULL;
 }
+
+double lk_json_get_number(const lk_value *value, const char *key, double otherwise) {
+	const lk_value *member = lk_json_get(value, key);
+	return member && member->kind == LK_JSON_NUMBER ? member->number : otherwise;
+}
+
+const char *lk_json_get_text(const lk_value *value, const char *key, const char *otherwise) {
+	const lk_value *member = lk_json_get(value, key);
+	return member && member->kind == LK_JSON_STRING ? member->text : otherwise;
+}

@@ -13,8 +13,8 @@
 #include "jobs/jobs.h"
 
 struct answer {
+	lk_arena arena; /* first: lk_arena_free_owner */
 	lk_jobs_answer public;
-	lk_arena arena;
 };
 
 static lk_status jobs_check(const lk_jobs_request *request, lk_error *err) {
@@ -379,8 +379,5 @@ lk_status lk_jobs(const lk_jobs_request *request, lk_jobs_answer **out, lk_error
 }
 
 void lk_jobs_free(lk_jobs_answer *answer) {
-	if (!answer) return;
-	struct answer *owner = answer->memory_owner;
-	lk_arena_free(&owner->arena);
-	free(owner);
+	if (answer) lk_arena_free_owner(answer->memory_owner);
 }

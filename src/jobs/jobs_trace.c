@@ -449,11 +449,6 @@ lk_status lk_trace_read_folder(const char *folder, lk_job_trace *trace, lk_error
 
 /* ---- Philly: one document ---- */
 
-static const char *philly_text(const lk_value *job, const char *key) {
-	const lk_value *value = lk_json_get(job, key);
-	return value && value->kind == LK_JSON_STRING ? value->text : "";
-}
-
 static double philly_gpus(const lk_value *attempt) {
 	const lk_value *detail = lk_json_get(attempt, "detail");
 	double gpus = 0;
@@ -467,15 +462,15 @@ static double philly_gpus(const lk_value *attempt) {
 static lk_status philly_job(const lk_value *job, const char *where, lk_job_trace *trace,
                             lk_error *err) {
 	const lk_value *attempts = lk_json_get(job, "attempts");
-	traced_job traced = {.name = philly_text(job, "jobid"),
-	                     .user = philly_text(job, "user"),
-	                     .group = philly_text(job, "vc"),
-	                     .submit_s = lk_trace_time(philly_text(job, "submitted_time")),
+	traced_job traced = {.name = lk_json_get_text(job, "jobid", ""),
+	                     .user = lk_json_get_text(job, "user", ""),
+	                     .group = lk_json_get_text(job, "vc", ""),
+	                     .submit_s = lk_trace_time(lk_json_get_text(job, "submitted_time", "")),
 	                     .duration_s = NAN};
 	for (size_t i = 0; attempts && attempts->kind == LK_JSON_ARRAY && i < attempts->count; i++) {
 		const lk_value *attempt = &attempts->items[i];
-		double ran_s = lk_trace_time(philly_text(attempt, "end_time")) -
-		               lk_trace_time(philly_text(attempt, "start_time"));
+		double ran_s = lk_trace_time(lk_json_get_text(attempt, "end_time", "")) -
+		               lk_trace_time(lk_json_get_text(attempt, "start_time", ""));
 		traced.gpus = fmax(traced.gpus, philly_gpus(attempt));
 		if (ran_s >= 0) traced.duration_s = fmax(traced.duration_s, 0) + ran_s;
 	}

@@ -1,5 +1,6 @@
-/* hierarchy_read.c: a tree of links as a list of its nodes: each node's link to its parent, and
- * what its clients train. */
+/* hierarchy_read.c: a tree of links as a list of its nodes: what each sends to its parent, and what
+ * its clients train. */
+#include <math.h>
 #include <stdlib.h>
 
 #include "base/intern.h"
@@ -43,16 +44,11 @@ struct reading {
 	lk_intern *names;
 };
 
-/* Read a number of a row; empty: 0. */
+/* A number of a row; empty: none, 0. */
 static lk_status tree_read_number(const lk_csv *csv, const int *at, int column, double low,
                                   double high, double scale, double *out, lk_error *err) {
-	char where[256];
-	const char *said = lk_csv_field(csv, at[column]);
-	*out = 0;
-	if (!*said) return LK_OK;
-	snprintf(where, sizeof where, "%.200s: column %s", lk_csv_where(csv), columns[column]);
-	LK_TRY(lk_parse_real(said, low, high, out, where, err));
-	*out *= scale;
+	LK_TRY(lk_csv_real(csv, at[column], low, high, out, err));
+	*out = isnan(*out) ? 0 : *out * scale;
 	return LK_OK;
 }
 

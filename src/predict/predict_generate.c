@@ -221,8 +221,8 @@ static lk_status run_phase(struct generation *generation, int kind, lk_rollout *
 }
 
 /* What a mean hides: the phase with the least and with the widest spread. */
-static lk_status fill_range(struct generation *generation, lk_prediction *prediction,
-                            lk_error *err) {
+static lk_status generate_fill_range(struct generation *generation, lk_prediction *prediction,
+                                     lk_error *err) {
 	lk_rollout fixed, wide;
 	LK_TRY(run_phase(generation, LK_LENGTHS_FIXED, &fixed, err));
 	LK_TRY(run_phase(generation, LK_LENGTHS_EXPONENTIAL, &wide, err));
@@ -437,7 +437,7 @@ lk_status lk_predict_generate(lk_arena *arena, const lk_predict_request *request
 	LK_TRY(read_engine(generation, err));
 	LK_TRY(read_sequences(generation, err));
 	double begin = lk_clock_s();
-	if (generation->kind >= 0) LK_TRY(fill_range(generation, prediction, err));
+	if (generation->kind >= 0) LK_TRY(generate_fill_range(generation, prediction, err));
 	LK_TRY(run_phase(generation, generation->kind, &rollout, err));
 	prediction->simulation_s = lk_clock_s() - begin;
 	generate_fill_memory(generation, &rollout, memory, prediction);

@@ -6,15 +6,12 @@
 #include <stdlib.h>
 
 struct reading {
-	lk_arena arena;
+	lk_arena arena; /* first: lk_arena_free_owner */
 	lk_stated stated;
 };
 
 void lk_stated_free(lk_stated *stated) {
-	if (!stated) return;
-	struct reading *reading = stated->memory_owner;
-	lk_arena_free(&reading->arena);
-	free(reading);
+	if (stated) lk_arena_free_owner(stated->memory_owner);
 }
 
 lk_status lk_predict_stated(const lk_predict_request *request, lk_stated **out, lk_error *err) {

@@ -10,11 +10,6 @@
 
 /* ---- whose program ---- */
 
-static const char *base_name_of_program(const char *path) {
-	const char *slash = strrchr(path, '/');
-	return slash ? slash + 1 : path;
-}
-
 /* Programs that only start others. */
 static bool is_launcher_name(const char *name) {
 	static const char *const names[] = {"mpirun",
@@ -74,10 +69,10 @@ static const char *find_interpreter(const char *path, char room[LK_PROGRAM_NAME]
 	bool script = file && fgets(line, sizeof line, file) && line[0] == '#' && line[1] == '!';
 	if (file) fclose(file);
 	char *word = script ? strtok_r(line + 2, " \t\r\n", &rest) : NULL;
-	if (word && strcmp(base_name_of_program(word), "env") == 0) do
+	if (word && strcmp(lk_file_name(word), "env") == 0) do
 			word = strtok_r(NULL, " \t\r\n", &rest);
 		while (word && (*word == '-' || strchr(word, '=')));
-	if (word) lk_copy(room, LK_PROGRAM_NAME, base_name_of_program(word));
+	if (word) lk_copy(room, LK_PROGRAM_NAME, lk_file_name(word));
 	return word ? room : NULL;
 }
 
@@ -88,9 +83,9 @@ const char *lk_record_programs(const lk_record_request *request, char room[LK_PR
 	const char *path = lk_program_in_path(request->command[0], found);
 	bool file = path && stat(path, &info) == 0 && S_ISREG(info.st_mode);
 	const char *interpreter = file ? find_interpreter(path, room) : NULL;
-	const char *own = base_name_of_program(request->command[0]);
+	const char *own = lk_file_name(request->command[0]);
 	if (is_launcher_name(own)) return NULL;
-	/* a shell script may choose the program of its own name, as pyenv's python3 does */
+	/* a script of a shell may choose the program of its own name, as pyenv's python3 does */
 	return interpreter && !is_launcher_name(interpreter) ? interpreter : own;
 }
 
@@ -118,8 +113,8 @@ bool lk_file_contains(const char *path, const char *library) {
 
 static bool program_uses_mpich(const char *path) {
 	char real[PATH_MAX];
-	if (realpath(path, real) && (strstr(base_name_of_program(real), "hydra") ||
-	                             strstr(base_name_of_program(real), "mpich")))
+	if (realpath(path, real) &&
+	    (strstr(lk_file_name(real), "hydra") || strstr(lk_file_name(real), "mpich")))
 		return true;
 	return lk_file_contains(path, "libmpich.so") || lk_file_contains(path, "libmpi.so.12");
 }

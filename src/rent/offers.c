@@ -57,16 +57,6 @@ static const char *const columns[COLUMNS] = {
 
 /* ---- reading ---- */
 
-static lk_status offers_number(const lk_csv *csv, const int *at, int column, double *out,
-                               lk_error *err) {
-	const char *text = lk_csv_field(csv, at[column]);
-	char where[256];
-	*out = NAN;
-	if (!*text) return LK_OK;
-	snprintf(where, sizeof where, "%.200s: column %s", lk_csv_where(csv), columns[column]);
-	return lk_parse_real(text, 0, 1e9, out, where, err);
-}
-
 static lk_status offers_text_of(const lk_csv *csv, const int *at, int column, lk_arena *arena,
                                 const char **out, lk_error *err) {
 	const char *text = lk_csv_field(csv, at[column]);
@@ -84,7 +74,7 @@ static lk_status offers_take_own(const lk_csv *csv, const int *at, const lk_main
 	double own[COLUMNS];
 	int stated = -1;
 	for (int i = CAPITAL; i <= PUE; i++) {
-		LK_TRY(offers_number(csv, at, i, &own[i], err));
+		LK_TRY(lk_csv_real(csv, at[i], 0, 1e9, &own[i], err));
 		if (!isnan(own[i])) stated = i;
 	}
 	if (stated < 0) return LK_OK;
@@ -155,7 +145,7 @@ static lk_status offers_read_row(const lk_csv *csv, const int *at, const lk_main
 	for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
 		LK_TRY(offers_text_of(csv, at, texts[i].column, arena, texts[i].text, err));
 	for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
-		LK_TRY(offers_number(csv, at, numbers[i].column, numbers[i].number, err));
+		LK_TRY(lk_csv_real(csv, at[numbers[i].column], 0, 1e9, numbers[i].number, err));
 	snprintf(where, sizeof where, "%.200s: column date", lk_csv_where(csv));
 	LK_TRY(lk_offer_date_check(offer->date, where, err));
 	if (!isnan(offer->block) && !*offer->block_date) offer->block_date = offer->date;

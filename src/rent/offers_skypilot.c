@@ -82,27 +82,17 @@ static const lk_device *skypilot_device_of(const char *name) {
 	return lk_device_find(name);
 }
 
-static lk_status skypilot_number(const lk_csv *csv, const int *at, int column, double *out,
-                                 lk_error *err) {
-	const char *text = lk_csv_field(csv, at[column]);
-	char where[256];
-	*out = NAN;
-	if (!*text) return LK_OK;
-	snprintf(where, sizeof where, "%.200s: column %s", lk_csv_where(csv), columns[column]);
-	return lk_parse_real(text, 0, 1e9, out, where, err);
-}
-
 static lk_status skypilot_read_row(const lk_csv *csv, const int *at, const char *provider,
                                    const char *date, lk_arena *arena, struct row *out,
                                    lk_error *err) {
 	lk_offer *offer = &out->offer;
 	double gpus;
-	LK_TRY(skypilot_number(csv, at, COUNT, &gpus, err));
-	LK_TRY(skypilot_number(csv, at, PRICE, &offer->on_demand, err));
-	LK_TRY(skypilot_number(csv, at, SPOT, &offer->spot, err));
+	LK_TRY(lk_csv_real(csv, at[COUNT], 0, 1e9, &gpus, err));
+	LK_TRY(lk_csv_real(csv, at[PRICE], 0, 1e9, &offer->on_demand, err));
+	LK_TRY(lk_csv_real(csv, at[SPOT], 0, 1e9, &offer->spot, err));
 	offer->block = NAN;
-	LK_TRY(skypilot_number(csv, at, VCPUS, &offer->vcpus, err));
-	LK_TRY(skypilot_number(csv, at, MEMORY, &offer->memory_gib, err));
+	LK_TRY(lk_csv_real(csv, at[VCPUS], 0, 1e9, &offer->vcpus, err));
+	LK_TRY(lk_csv_real(csv, at[MEMORY], 0, 1e9, &offer->memory_gib, err));
 	offer->provider = provider;
 	offer->date = date;
 	offer->links = "";

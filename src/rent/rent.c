@@ -11,8 +11,8 @@
 #include "rent/rent.h"
 
 struct answer {
+	lk_arena arena; /* first: lk_arena_free_owner */
 	lk_rent public;
-	lk_arena arena;
 };
 
 static lk_status rent_check(const lk_rent_request *request, lk_error *err) {
@@ -329,8 +329,5 @@ lk_status lk_rent_find(const lk_rent_request *request, lk_rent **out, lk_error *
 }
 
 void lk_rent_free(lk_rent *rent) {
-	if (!rent) return;
-	struct answer *answer = rent->memory_owner;
-	lk_arena_free(&answer->arena);
-	free(answer);
+	if (rent) lk_arena_free_owner(rent->memory_owner);
 }

@@ -8,11 +8,6 @@
 #include "io/json.h"
 #include "rent/rent.h"
 
-static double stalls_number(const lk_value *object, const char *key) {
-	const lk_value *value = lk_json_get(object, key);
-	return value && value->kind == LK_JSON_NUMBER ? value->number : NAN;
-}
-
 static lk_status no_stalls(const char *path, lk_error *err) {
 	lk_fail(err, LK_ERR_INPUT, path, "holds no rates of a loader");
 	return lk_hint(err, "give what `lockstep stalls -o json` wrote of a job that reads data");
@@ -23,13 +18,15 @@ static lk_status stalls_take(const lk_rent_request *request, const lk_value *roo
                              lk_rent_loader *out, lk_error *err) {
 	const lk_value *rates = lk_json_get(root, "rates"),
 				   *pipelined = lk_json_get(rates, "pipelined");
-	double hosts = stalls_number(root, "hosts"), cores = stalls_number(rates, "cores");
+	double hosts = lk_json_get_number(root, "hosts", NAN),
+		   cores = lk_json_get_number(rates, "cores", NAN);
 	if (!rates || rates->kind != LK_JSON_OBJECT || !(hosts >= 1) || !(cores >= 1))
 		return no_stalls(request->stalls, err);
 	out->pipelined = !pipelined || pipelined->kind != LK_JSON_FALSE;
 	out->prepare_per_core =
-		stalls_number(rates, "preparation") * request->stalls_batch / (hosts * cores);
-	out->fetch_per_machine = stalls_number(rates, "fetch") * request->stalls_batch / hosts;
+		lk_json_get_number(rates, "preparation", NAN) * request->stalls_batch / (hosts * cores);
+	out->fetch_per_machine =
+		lk_json_get_number(rates, "fetch", NAN) * request->stalls_batch / hosts;
 	return LK_OK;
 }
 

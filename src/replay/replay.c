@@ -16,8 +16,8 @@ void lk_replay_defaults(lk_replay_request *request) {
 }
 
 struct answer {
+	lk_arena arena; /* first: lk_arena_free_owner */
 	lk_replay replay;
-	lk_arena arena;
 };
 
 /* ---- steps ---- */
@@ -382,8 +382,5 @@ lk_status lk_replay_error(lk_traces *traces, double *error, lk_error *err) {
 }
 
 void lk_replay_free(lk_replay *replay) {
-	if (!replay) return;
-	struct answer *answer = replay->memory_owner;
-	lk_arena_free(&answer->arena);
-	free(answer);
+	if (replay) lk_arena_free_owner(replay->memory_owner);
 }

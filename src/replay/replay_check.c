@@ -4,11 +4,8 @@
 #include <math.h>
 
 #include "base/check.h"
+#include "base/stats.h"
 #include "replay/replay.h"
-
-static bool is_known_time(double seconds) {
-	return isnan(seconds) || (isfinite(seconds) && seconds >= 0);
-}
 
 static bool is_share(double share) {
 	return share >= 0 && share <= 1 + 1e-9;
@@ -16,15 +13,15 @@ static bool is_share(double share) {
 
 /* Kernels may continue after the step that launched them: a part can be longer than the step. */
 static const char *replay_check_step(const lk_replay_step *step) {
-	LK_HOLDS(is_known_time(step->measured_s) && is_known_time(step->baseline_s));
+	LK_HOLDS(lk_is_time(step->measured_s) && lk_is_time(step->baseline_s));
 	if (step->left_out) return NULL;
 	LK_HOLDS(isfinite(step->predicted_s) && step->predicted_s >= 0);
 	/* works hold no host calls, and not always kernels */
 	LK_HOLDS(isnan(step->host_known) || is_share(step->host_known));
 	LK_HOLDS(isnan(step->device_known) || is_share(step->device_known));
 	for (size_t i = 0; i < step->part_count; i++) {
-		LK_HOLDS(is_known_time(step->parts[i].measured_s));
-		LK_HOLDS(is_known_time(step->parts[i].predicted_s));
+		LK_HOLDS(lk_is_time(step->parts[i].measured_s));
+		LK_HOLDS(lk_is_time(step->parts[i].predicted_s));
 	}
 	return NULL;
 }

@@ -235,12 +235,8 @@ static inline int64_t rank_settle(lk_engine *engine, lk_rank *rank) {
 
 /* ---- the order of time. Branch-free: the next rank is unpredictable ---- */
 
-static inline int64_t sooner_of(int64_t a, int64_t b) {
-	return a < b ? a : b;
-}
-
 static inline int64_t node_least(const int64_t *key) {
-	return sooner_of(sooner_of(key[0], key[1]), sooner_of(key[2], key[3]));
+	return lk_sooner(lk_sooner(key[0], key[1]), lk_sooner(key[2], key[3]));
 }
 
 static void engine_settle(lk_engine *engine) {
@@ -284,7 +280,7 @@ static const uint32_t *engine_find_due(lk_engine *engine, int64_t *next, uint32_
 	int64_t least = LK_NEVER;
 	for (uint32_t i = 0; i < engine->top_nodes; i++) {
 		found = top[i] < least ? 0 : found;
-		least = sooner_of(top[i], least);
+		least = lk_sooner(top[i], least);
 		nodes[found] = i;
 		found += top[i] == least;
 	}

@@ -13,16 +13,12 @@
 #define VECTOR(v) __builtin_assume_aligned((v), 64)
 #define WHOLE(n)  ((n) & ~(size_t)(LK_LANES - 1))
 
-static inline int64_t most_of(int64_t a, int64_t b) {
-	return a > b ? a : b;
-}
-
 LK_CLONES static void lanes_chain1(int64_t *to, const lk_sources *from, int64_t work,
                                    int64_t launch, size_t n) {
 	int64_t *t = VECTOR(to);
 	const int64_t *a = VECTOR(from->at[0]), *h = VECTOR(from->host);
 	n = WHOLE(n);
-	LANES for (size_t i = 0; i < n; i++) t[i] = most_of(a[i] + work, h[i] + launch);
+	LANES for (size_t i = 0; i < n; i++) t[i] = lk_later(a[i] + work, h[i] + launch);
 }
 
 LK_CLONES static void lanes_chain2(int64_t *to, const lk_sources *from, int64_t work,
@@ -30,7 +26,8 @@ LK_CLONES static void lanes_chain2(int64_t *to, const lk_sources *from, int64_t 
 	int64_t *t = VECTOR(to);
 	const int64_t *a = VECTOR(from->at[0]), *b = VECTOR(from->at[1]), *h = VECTOR(from->host);
 	n = WHOLE(n);
-	LANES for (size_t i = 0; i < n; i++) t[i] = most_of(most_of(a[i], b[i]) + work, h[i] + launch);
+	LANES for (size_t i = 0; i < n; i++) t[i] =
+		lk_later(lk_later(a[i], b[i]) + work, h[i] + launch);
 }
 
 LK_CLONES static void lanes_chain3(int64_t *to, const lk_sources *from, int64_t work,
@@ -40,7 +37,7 @@ LK_CLONES static void lanes_chain3(int64_t *to, const lk_sources *from, int64_t 
 				  *h = VECTOR(from->host);
 	n = WHOLE(n);
 	LANES for (size_t i = 0; i < n; i++) t[i] =
-		most_of(most_of(most_of(a[i], b[i]), c[i]) + work, h[i] + launch);
+		lk_later(lk_later(lk_later(a[i], b[i]), c[i]) + work, h[i] + launch);
 }
 
 LK_CLONES static void lanes_chain4(int64_t *to, const lk_sources *from, int64_t work,
@@ -51,7 +48,7 @@ LK_CLONES static void lanes_chain4(int64_t *to, const lk_sources *from, int64_t 
 	const int64_t *h = VECTOR(from->host);
 	n = WHOLE(n);
 	LANES for (size_t i = 0; i < n; i++) t[i] =
-		most_of(most_of(most_of(a[i], b[i]), most_of(c[i], d[i])) + work, h[i] + launch);
+		lk_later(lk_later(lk_later(a[i], b[i]), lk_later(c[i], d[i])) + work, h[i] + launch);
 }
 
 void lk_lanes_chain_many(int64_t *to, const lk_sources *from, int64_t work, int64_t launch,
@@ -68,7 +65,7 @@ LK_CLONES void lk_lanes_max_many(int64_t *to, const int64_t *from, size_t n) {
 	int64_t *t = VECTOR(to);
 	const int64_t *a = VECTOR(from);
 	n = WHOLE(n);
-	LANES for (size_t i = 0; i < n; i++) t[i] = most_of(t[i], a[i]);
+	LANES for (size_t i = 0; i < n; i++) t[i] = lk_later(t[i], a[i]);
 }
 
 LK_CLONES void lk_lanes_max_sum_many(int64_t *to, const int64_t *from, const int64_t *add,
@@ -76,7 +73,7 @@ LK_CLONES void lk_lanes_max_sum_many(int64_t *to, const int64_t *from, const int
 	int64_t *t = VECTOR(to);
 	const int64_t *a = VECTOR(from), *b = VECTOR(add);
 	n = WHOLE(n);
-	LANES for (size_t i = 0; i < n; i++) t[i] = most_of(t[i], a[i] + b[i]);
+	LANES for (size_t i = 0; i < n; i++) t[i] = lk_later(t[i], a[i] + b[i]);
 }
 
 LK_CLONES void lk_lanes_add_many(int64_t *to, const int64_t *from, size_t n) {
@@ -94,13 +91,13 @@ LK_CLONES void lk_lanes_shift_many(int64_t *to, int64_t number, size_t n) {
 
 /* Groups of neighbours. The small sizes of tensor parallelism have loops of fixed length, which
  * become shuffles. */
-#define NEIGHBOURS(size)                                                  \
-	LK_CLONES static void neighbours##size(int64_t *v, size_t n) {        \
-		for (size_t i = 0; i + (size) <= n; i += (size)) {                \
-			int64_t m = v[i];                                             \
-			for (size_t j = 1; j < (size); j++) m = most_of(m, v[i + j]); \
-			for (size_t j = 0; j < (size); j++) v[i + j] = m;             \
-		}                                                                 \
+#define NEIGHBOURS(size)                                                   \
+	LK_CLONES static void neighbours##size(int64_t *v, size_t n) {         \
+		for (size_t i = 0; i + (size) <= n; i += (size)) {                 \
+			int64_t m = v[i];                                              \
+			for (size_t j = 1; j < (size); j++) m = lk_later(m, v[i + j]); \
+			for (size_t j = 0; j < (size); j++) v[i + j] = m;              \
+		}                                                                  \
 	}
 NEIGHBOURS(2)
 NEIGHBOURS(4)
@@ -109,7 +106,7 @@ NEIGHBOURS(8)
 LK_CLONES static void group_neighbours(int64_t *v, size_t size, size_t n) {
 	for (size_t i = 0; i + size <= n; i += size) {
 		int64_t m = v[i];
-		for (size_t j = 1; j < size; j++) m = most_of(m, v[i + j]);
+		for (size_t j = 1; j < size; j++) m = lk_later(m, v[i + j]);
 		for (size_t j = 0; j < size; j++) v[i + j] = m;
 	}
 }
@@ -121,7 +118,7 @@ LK_CLONES static void group_strided(int64_t *v, size_t size, size_t stride, size
 		int64_t *m = v + base;
 		for (size_t j = 1; j < size; j++) {
 			const int64_t *a = m + j * stride;
-			LANES for (size_t i = 0; i < stride; i++) m[i] = most_of(m[i], a[i]);
+			LANES for (size_t i = 0; i < stride; i++) m[i] = lk_later(m[i], a[i]);
 		}
 		for (size_t j = 1; j < size; j++) {
 			int64_t *a = m + j * stride;
@@ -134,7 +131,7 @@ static void group_listed(int64_t *v, const lk_lane_groups *groups) {
 	for (uint32_t g = 0; g < groups->groups; g++) {
 		int64_t m = INT64_MIN;
 		for (uint32_t i = groups->begin[g]; i < groups->begin[g + 1]; i++)
-			m = most_of(m, v[groups->lane[i]]);
+			m = lk_later(m, v[groups->lane[i]]);
 		for (uint32_t i = groups->begin[g]; i < groups->begin[g + 1]; i++) v[groups->lane[i]] = m;
 	}
 }
@@ -224,7 +221,7 @@ LK_CLONES void lk_lanes_kernel(const lk_lane_kernel *kernel, const int64_t *sour
 	n = WHOLE(n);
 	if (!f) {
 		LANES for (size_t i = 0; i < n; i++) duration[i] = k.alone, floor[i] = k.tail;
-	} else if ((double)most_of(k.alone, k.tail) * k.most * 1024 < 0x1p51) {
+	} else if ((double)lk_later(k.alone, k.tail) * k.most * 1024 < 0x1p51) {
 		LANES for (size_t i = 0; i < n; i++) duration[i] = scale_vector(alone, f[i]),
 											 floor[i] = scale_vector(tail, f[i]);
 	} else {
@@ -232,10 +229,10 @@ LK_CLONES void lk_lanes_kernel(const lk_lane_kernel *kernel, const int64_t *sour
 			duration[i] = lk_sim_scale(k.alone, f[i]), floor[i] = lk_sim_scale(k.tail, f[i]);
 	}
 	LANES for (size_t i = 0; i < n; i++) {
-		at[i] = most_of(from[i], h[i] + k.lead);
+		at[i] = lk_later(from[i], h[i] + k.lead);
 		h[i] += k.host;
 		floor[i] += h[i];
-		end[i] = most_of(at[i] + duration[i], floor[i]);
+		end[i] = lk_later(at[i] + duration[i], floor[i]);
 	}
 }
 
@@ -245,9 +242,9 @@ LK_CLONES int64_t lk_lanes_meet(const int64_t *source, int64_t *host, int64_t le
 	const int64_t *from = VECTOR(source);
 	n = WHOLE(n);
 	LANES for (size_t i = 0; i < n; i++) {
-		at[i] = most_of(from[i], h[i] + lead);
+		at[i] = lk_later(from[i], h[i] + lead);
 		h[i] += host_ps;
-		all = most_of(all, at[i]);
+		all = lk_later(all, at[i]);
 	}
 	return all;
 }

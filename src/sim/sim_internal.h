@@ -18,6 +18,7 @@
 #include <string.h>
 
 #include "base/check.h"
+#include "base/intervals.h"
 #include "base/stop.h"
 #include "sim/sim.h"
 
@@ -736,10 +737,6 @@ typedef struct lk_engine {
 	bool no_memory, crowded, stopped, gave_up, left;
 	int64_t least_end; /* lower bound of the step's end: known if it was given up */
 } lk_engine;
-
-static inline int64_t lk_later(int64_t a, int64_t b) {
-	return a > b ? a : b;
-}
 
 static inline void lk_engine_no_memory(lk_engine *engine) {
 	engine->no_memory = engine->halted = true;

@@ -8,10 +8,6 @@
 #include "sim/sim_internal.h"
 #include "base/check.h"
 
-static int64_t later_of(int64_t a, int64_t b) {
-	return a > b ? a : b;
-}
-
 int64_t *lk_sweep_vectors(lk_arena *arena, size_t count, size_t n) {
 	if (count && n > (SIZE_MAX / 16) / count) return NULL;
 	if (n == 1) return lk_arena_array(arena, count, sizeof(int64_t));
@@ -41,7 +37,7 @@ void lk_sweep_load(const lk_sim *sim, uint32_t variant, uint32_t op, lk_sweep_in
 		.last = op,
 	};
 	if (insn->what == LK_INSN_LOCAL && (insn->flags & LK_INSN_MAIN))
-		out->launch = later_of(out->launch, host + tail);
+		out->launch = lk_later(out->launch, host + tail);
 	if (insn->what == LK_INSN_HOST) {
 		out->start_launch = host;
 		out->launch = host + work;
@@ -59,9 +55,9 @@ static bool insn_follows_chain(const lk_sim *sim, const lk_sweep_insn *chain, ui
 
 static void chain_append(lk_sweep_insn *chain, const lk_sweep_insn *next) {
 	chain->start_work = chain->work;
-	chain->start_launch = later_of(chain->launch, chain->host + next->start_launch);
+	chain->start_launch = lk_later(chain->launch, chain->host + next->start_launch);
 	chain->work += next->work;
-	chain->launch = later_of(chain->launch + next->work, chain->host + next->launch);
+	chain->launch = lk_later(chain->launch + next->work, chain->host + next->launch);
 	chain->host += next->host;
 	chain->ops++;
 	chain->last = next->op;

@@ -4,11 +4,8 @@
 #include <math.h>
 
 #include "base/check.h"
+#include "base/stats.h"
 #include "stalls/stalls.h"
-
-static bool is_known_time(double seconds) {
-	return isnan(seconds) || (isfinite(seconds) && seconds >= 0);
-}
 
 static bool is_sum(double sum, double whole) {
 	return fabs(sum - whole) <= 1e-6 * whole + 1e-9;
@@ -19,13 +16,13 @@ static const char *stalls_check_parts(const lk_stalls_answer *answer) {
 	double sum = 0;
 	for (int k = 0; k < LK_STALL_KINDS; k++) {
 		const lk_stalls_part *part = &answer->parts[k];
-		LK_HOLDS(is_known_time(part->seconds));
+		LK_HOLDS(lk_is_time(part->seconds));
 		LK_HOLDS(!(part->low > part->seconds) && !(part->high < part->seconds));
 		LK_HOLDS(isnan(part->share) || (part->share >= 0 && part->share <= 1 + 1e-9));
 		LK_HOLDS(isnan(part->seconds) || part->basis != LK_STALLS_UNKNOWN);
 		sum += isnan(part->seconds) ? 0 : part->seconds;
 	}
-	LK_HOLDS(is_known_time(answer->step_s) && is_known_time(answer->first_s));
+	LK_HOLDS(lk_is_time(answer->step_s) && lk_is_time(answer->first_s));
 	LK_HOLDS(isnan(answer->step_s) || is_sum(sum, answer->step_s));
 	LK_HOLDS(!(answer->low > answer->step_s) && !(answer->high < answer->step_s));
 	return NULL;
@@ -34,15 +31,15 @@ static const char *stalls_check_parts(const lk_stalls_answer *answer) {
 static const char *stalls_check_ranks(const lk_stalls_answer *answer) {
 	for (int i = 0; i < answer->rank_count; i++) {
 		const lk_stalls_rank *rank = &answer->by_rank[i];
-		LK_HOLDS(is_known_time(rank->step) && is_known_time(rank->own));
+		LK_HOLDS(lk_is_time(rank->step) && lk_is_time(rank->own));
 		LK_HOLDS(!(rank->own > rank->step * (1 + 1e-9)));
-		LK_HOLDS(is_known_time(rank->computing) && is_known_time(rank->sleeping));
-		LK_HOLDS(is_known_time(rank->storage) && is_known_time(rank->data));
-		LK_HOLDS(is_known_time(rank->preempted));
+		LK_HOLDS(lk_is_time(rank->computing) && lk_is_time(rank->sleeping));
+		LK_HOLDS(lk_is_time(rank->storage) && lk_is_time(rank->data));
+		LK_HOLDS(lk_is_time(rank->preempted));
 	}
 	for (int c = 0; c < LK_STALLS_CONFIGURATIONS; c++) {
 		const lk_stalls_row *row = &answer->rows[c];
-		LK_HOLDS(row->runs >= 0 && is_known_time(row->step_s));
+		LK_HOLDS(row->runs >= 0 && lk_is_time(row->step_s));
 		LK_HOLDS(!(row->low > row->step_s) && !(row->high < row->step_s));
 	}
 	return NULL;
@@ -51,14 +48,14 @@ static const char *stalls_check_ranks(const lk_stalls_answer *answer) {
 static const char *stalls_check_changes(const lk_stalls_answer *answer) {
 	for (int i = 0; i < answer->change_count; i++) {
 		const lk_stalls_change *change = &answer->changes[i];
-		LK_HOLDS(is_known_time(change->step_s) && is_known_time(change->closed_s));
+		LK_HOLDS(lk_is_time(change->step_s) && lk_is_time(change->closed_s));
 		LK_HOLDS(isnan(change->step_s) || is_sum(change->step_s * change->factor, answer->step_s));
 	}
 	const lk_stalls_buckets *buckets = &answer->buckets;
-	LK_HOLDS(is_known_time(buckets->per_call_s) && is_known_time(buckets->per_byte_s));
-	LK_HOLDS(is_known_time(buckets->rest_s) && is_known_time(buckets->error));
+	LK_HOLDS(lk_is_time(buckets->per_call_s) && lk_is_time(buckets->per_byte_s));
+	LK_HOLDS(lk_is_time(buckets->rest_s) && lk_is_time(buckets->error));
 	for (int i = 0; i < buckets->count; i++)
-		LK_HOLDS(is_known_time(buckets->at[i].transfer_s) && is_known_time(buckets->at[i].step_s));
+		LK_HOLDS(lk_is_time(buckets->at[i].transfer_s) && lk_is_time(buckets->at[i].step_s));
 	return NULL;
 }
 
@@ -67,7 +64,7 @@ static const char *stalls_check_files(const lk_stalls_answer *answer) {
 	double reads = 0, bytes = 0, staged = 0, of_folders = 0, bytes_of_folders = 0, files = 0;
 	for (int i = 0; i < answer->file_count; i++) {
 		const lk_stalls_file *file = &answer->files[i];
-		LK_HOLDS(file->reads >= 0 && file->read_bytes >= 0 && is_known_time(file->read_s));
+		LK_HOLDS(file->reads >= 0 && file->read_bytes >= 0 && lk_is_time(file->read_s));
 		LK_HOLDS(file->sequential >= 0 && file->sequential <= file->reads);
 		reads += file->reads;
 		bytes += file->read_bytes;

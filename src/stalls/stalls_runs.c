@@ -78,11 +78,6 @@ static lk_status add_python_module(lk_stalls_runner *runner, lk_error *err) {
 
 /* ---- one process ---- */
 
-static const char *base_name_of_word(const char *path) {
-	const char *slash = strrchr(path, '/');
-	return slash ? slash + 1 : path;
-}
-
 static bool is_process_count_option(const char *word) {
 	static const char *const options[] = {
 		"-n", "-np", "--np", "--n", "-c", "--nproc_per_node", "--nproc-per-node", "--ntasks"};
@@ -95,7 +90,7 @@ static bool is_rank_launcher(const char *word) {
 	static const char *const names[] = {"mpirun",  "mpiexec", "orterun",
 	                                    "prterun", "srun",    "torchrun"};
 	for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-		if (strncmp(base_name_of_word(word), names[i], strlen(names[i])) == 0) return true;
+		if (lk_begins_with(lk_file_name(word), names[i])) return true;
 	return false;
 }
 

@@ -28,14 +28,7 @@ static lk_status say_changed(lk_scenario *scenario, const char *key, const char 
 
 /* ---- values ---- */
 
-static lk_status keys_wrong(const char *key, const char *value, const char *hint, lk_error *err) {
-	char shown[64];
-	lk_fail(err, LK_ERR_INPUT, key, "'%s' is not understood",
-	        lk_escape(value, shown, sizeof shown));
-	return lk_hint(err, "%s", hint);
-}
-
-/* "0.8x", "0.8"; "off" for 0. */
+/* "0.8x", "0.8", "off" where that is 0. */
 static lk_status read_factor(const char *key, const char *value, bool off, double *out,
                              lk_error *err) {
 	const char *end;
@@ -46,15 +39,15 @@ static lk_status read_factor(const char *key, const char *value, bool off, doubl
 	*out = lk_read_real(value, &end);
 	bool good = end != value && (*end == '\0' || strcmp(end, "x") == 0) &&
 	            *out >= (off ? 0 : 1e-6) && *out <= 1e6;
-	return good
-	           ? LK_OK
-	           : keys_wrong(key, value,
-	                        off ? "write a factor as 0.5x, or off" : "write a factor as 0.5x", err);
+	return good ? LK_OK
+	            : lk_not_understood(
+					  key, value, off ? "write a factor as 0.5x, or off" : "write a factor as 0.5x",
+					  err);
 }
 
 static lk_status read_switch(const char *key, const char *value, bool *out, lk_error *err) {
 	if (lk_parse_bool(value, out, key, NULL) == LK_OK) return LK_OK;
-	return keys_wrong(key, value, "write on or off", err);
+	return lk_not_understood(key, value, "write on or off", err);
 }
 
 /* "25MB" (1e6), "25MiB", "4096". */
@@ -66,7 +59,7 @@ static lk_status keys_read_bytes(const char *key, const char *value, double *out
 		text[length - 1] = '\0';
 	if (length < sizeof text && lk_parse_count(text, 1024, 1e15, out, key, NULL) == LK_OK)
 		return LK_OK;
-	return keys_wrong(key, value, "write bytes from 1024 on, as 25MB or 25MiB", err);
+	return lk_not_understood(key, value, "write bytes from 1024 on, as 25MB or 25MiB", err);
 }
 
 /* ---- hardware ---- */
@@ -112,7 +105,7 @@ static lk_status set_power(lk_scenario *scenario, const char *what, const char *
 	(void)what;
 	bool unit = *end == 'w' || *end == 'W';
 	if (end == value || end[unit] || !(watts > 0))
-		return keys_wrong("power", value, "give watts, as in power=500", err);
+		return lk_not_understood("power", value, "give watts, as in power=500", err);
 	return lk_cluster_with_power(scenario->arena, &scenario->cluster, watts, &scenario->cluster,
 	                             err);
 }
@@ -132,8 +125,8 @@ static lk_status set_dtype(lk_scenario *scenario, const char *what, const char *
 	lk_dtype dtype;
 	(void)what;
 	if (!lk_dtype_parse(value, &dtype))
-		return keys_wrong("dtype", value, "give one of fp32, tf32, fp16, bf16, fp8, mxfp8, nvfp4",
-		                  err);
+		return lk_not_understood("dtype", value,
+		                         "give one of fp32, tf32, fp16, bf16, fp8, mxfp8, nvfp4", err);
 	if (dtype == scenario->dtype) return LK_OK;
 	LK_TRY(lk_edit_dtype(&scenario->edit, dtype, err));
 	scenario->dtype = dtype;
@@ -182,8 +175,9 @@ static lk_status set_fused(lk_scenario *scenario, const char *what, const char *
 	(void)what;
 	LK_TRY(read_switch("fused-optimizer", value, &on, err));
 	if (!on)
-		return keys_wrong("fused-optimizer", value,
-		                  "only on is possible: the parts of a fused one are not known", err);
+		return lk_not_understood("fused-optimizer", value,
+		                         "only on is possible: the parts of a fused one are not known",
+		                         err);
 	LK_TRY(lk_edit_fuse_optimizer(&scenario->edit, err));
 	return say_changed(scenario, "fused-optimizer",
 	                   "the optimizer is one kernel, or no operation is known to be one", err);
@@ -208,7 +202,7 @@ static lk_status set_launch(lk_scenario *scenario, const char *what, const char 
 	}
 	double factor;
 	if (read_factor("launch", value, true, &factor, NULL) != LK_OK)
-		return keys_wrong("launch", value, "write graphs, 0, or a factor as 0.5x", err);
+		return lk_not_understood("launch", value, "write graphs, 0, or a factor as 0.5x", err);
 	scenario->launch *= factor;
 	if (scenario->edit.graph->traced) lk_edit_host(&scenario->edit, factor);
 	return LK_OK;
@@ -261,7 +255,7 @@ static lk_status set_op(lk_scenario *scenario, const char *what, const char *val
 
 static lk_status set_remove(lk_scenario *scenario, const char *what, const char *value,
                             lk_error *err) {
-	if (value) return keys_wrong("remove", value, "write remove:NAME", err);
+	if (value) return lk_not_understood("remove", value, "write remove:NAME", err);
 	lk_edit_remove(&scenario->edit, what);
 	if (!scenario->edit.changed) return unknown_operation(scenario, "remove", what, err);
 	lk_status status = lk_graph_check(scenario->edit.graph, err);
@@ -272,17 +266,18 @@ static lk_status set_remove(lk_scenario *scenario, const char *what, const char 
 
 /* ---- numbers of ranks ---- */
 
-/* `ranks` of the run; the graph may hold only some of them, which represent the others. */
+/* `ranks` of the run; the graph may hold some of them, which represent the others. */
 static lk_status keys_grow(lk_scenario *scenario, double ranks, const char *key, const char *value,
                            lk_error *err) {
 	uint32_t held = scenario->edit.graph->ranks.world,
 			 all = scenario->site->run_ranks > held ? scenario->site->run_ranks : held;
 	ranks = ranks * held / all;
 	if (!(ranks >= 1 && ranks <= 1 << 24) || ranks != floor(ranks))
-		return keys_wrong(key, value,
-		                  held == all ? "it must give a whole number of ranks"
-		                              : "it must give a whole number of copies of the traced ranks",
-		                  err);
+		return lk_not_understood(key, value,
+		                         held == all
+		                             ? "it must give a whole number of ranks"
+		                             : "it must give a whole number of copies of the traced ranks",
+		                         err);
 	if (lk_edit_ranks(&scenario->edit, (uint32_t)ranks, scenario->mask, err) == LK_OK) return LK_OK;
 	if (err) lk_copy(err->where, sizeof err->where, key);
 	return err ? err->status : LK_ERR_INPUT;
@@ -314,7 +309,7 @@ static lk_status set_straggler(lk_scenario *scenario, const char *what, const ch
 	char number[24];
 	(void)what;
 	if (!colon || (size_t)(colon - value) >= sizeof number)
-		return keys_wrong("straggler", value, "write RANK:FACTOR, as in 5:1.3", err);
+		return lk_not_understood("straggler", value, "write RANK:FACTOR, as in 5:1.3", err);
 	lk_copy(number, (size_t)(colon - value) + 1, value);
 	LK_TRY(lk_parse_int(number, 0, UINT32_MAX - 1, &rank, "straggler", err));
 	LK_TRY(read_factor("straggler", colon + 1, false, &slow.factor, err));
@@ -332,7 +327,7 @@ static lk_status set_replace(lk_scenario *scenario, const char *what, const char
                              lk_error *err) {
 	lk_graph *update;
 	if (!lk_same_name(what, "optimizer"))
-		return keys_wrong("replace", what, "write replace:optimizer=FILE", err);
+		return lk_not_understood("replace", what, "write replace:optimizer=FILE", err);
 	LK_TRY(lk_graph_read(value, &update, err));
 	lk_status status = lk_edit_replace_update(&scenario->edit, update, err);
 	lk_graph_free(update);
@@ -416,7 +411,7 @@ static lk_status keys_add(lk_arena *arena, const lk_whatif_set *set, const char 
 
 enum { MOST_TEXT = 4096 };
 
-/* "KEY:WHAT=VALUE": the key ends at the first ':' or '='; an operation's name may contain ':', its
+/* "KEY:WHAT=VALUE": the name ends at the first ':' or '='; a name of an operation may hold ':', its
  * value not '='. */
 lk_status lk_whatif_parse(lk_arena *arena, const char *text, lk_whatif_sets *out, lk_error *err) {
 	lk_whatif_set set = {0};
@@ -433,13 +428,13 @@ lk_status lk_whatif_parse(lk_arena *arena, const char *text, lk_whatif_sets *out
 	bool valued = equals && equals[1], named = colon && colon[1];
 	if (set.key->what != named || (!valued && set.key->apply != set_remove) ||
 	    (colon && !set.key->what))
-		return keys_wrong("--set", text, set.key->form, err);
+		return lk_not_understood("--set", text, set.key->form, err);
 	set.what = set.key->what ? colon + 1 : NULL;
 	set.value = equals ? equals + 1 : NULL;
 	if (!set.key->list || !strchr(set.value, ',')) return keys_add(arena, &set, head, out, err);
 	for (char *rest = equals + 1, *item; (item = strsep(&rest, ","));) {
 		set.value = item;
-		if (!*item) return keys_wrong("--set", text, "an empty value in the list", err);
+		if (!*item) return lk_not_understood("--set", text, "an empty value in the list", err);
 		LK_TRY(keys_add(arena, &set, head, out, err));
 	}
 	return LK_OK;

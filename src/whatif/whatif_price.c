@@ -62,12 +62,6 @@ static uint32_t *variants(lk_arena *arena, const lk_graph *graph, const lk_costs
 
 /* ---- unknown shapes ---- */
 
-static bool price_multiplies(unsigned kind) {
-	return kind == LK_OP_GEMM || kind == LK_OP_GROUPED_GEMM || kind == LK_OP_CONV;
-}
-static bool price_is_attention(unsigned kind) {
-	return kind == LK_OP_ATTENTION || kind == LK_OP_ATTENTION_BWD;
-}
 static bool has_model(unsigned kind) {
 	return kind != LK_OP_HOST && kind != LK_OP_WAIT && kind != LK_OP_MACRO;
 }
@@ -75,7 +69,7 @@ static bool has_model(unsigned kind) {
 static bool shapeless(const lk_edit *edit, uint32_t i) {
 	const lk_ops *ops = &edit->graph->ops;
 	if (edit->op.at[i].measured_ps <= 0 || !has_model(ops->kind[i])) return false;
-	if (price_multiplies(ops->kind[i]) || price_is_attention(ops->kind[i]))
+	if (lk_op_multiplies(ops->kind[i]) || lk_op_is_attention(ops->kind[i]))
 		return !(ops->m[i] > 0 && ops->n[i] > 0 && ops->k[i] > 0);
 	return !(ops->bytes[i] > 0);
 }
@@ -83,14 +77,14 @@ static bool shapeless(const lk_edit *edit, uint32_t i) {
 /* Set a shape with `size` times as much work as before; `first`: the smallest of its kind: a
  * product of 256^3, heads of 128 on 1024 tokens, 64 KiB. */
 static void set_shape(lk_ops *ops, uint32_t i, double size, bool first) {
-	if (price_multiplies(ops->kind[i])) {
+	if (lk_op_multiplies(ops->kind[i])) {
 		double side = first ? 256 : ops->m[i] * cbrt(size),
 			   element = fmax(2, lk_dtype_bytes((lk_dtype)ops->dtype[i]));
 		ops->m[i] = ops->n[i] = ops->k[i] = side;
 		ops->batch[i] = 1;
 		ops->bytes[i] = 3 * side * side * element;
 		ops->flops[i] = 2 * side * side * side;
-	} else if (price_is_attention(ops->kind[i])) {
+	} else if (lk_op_is_attention(ops->kind[i])) {
 		ops->m[i] = ops->n[i] = 1024, ops->k[i] = 128,
 		ops->batch[i] = first ? 1 : ops->batch[i] * size;
 		ops->bytes[i] = ops->batch[i] * 4 * 1024 * 128 * 2;
@@ -248,7 +242,7 @@ enum { PRODUCTS, STREAMS, NETWORK, FAMILIES };
 
 static int family_of(unsigned kind) {
 	if (lk_op_is_comm(kind)) return NETWORK;
-	return price_multiplies(kind) || price_is_attention(kind) ? PRODUCTS : STREAMS;
+	return lk_op_multiplies(kind) || lk_op_is_attention(kind) ? PRODUCTS : STREAMS;
 }
 
 /* Mean error of a family's fits in the current calibration, weighted by the points of its rows. */

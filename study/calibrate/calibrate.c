@@ -157,10 +157,8 @@ static const char *source_of(const lk_calibrate_request *request, lk_arena *aren
 	if (request->source) return lk_arena_strdup(arena, request->source);
 	if (!request->table) return lk_arena_strdup(arena, "lockstep calibrate host");
 	if (strcmp(request->table, "-") == 0) return lk_arena_strdup(arena, "standard input");
-	const char *slash = strrchr(request->table, '/');
 	char shown[256];
-	return lk_arena_strdup(arena,
-	                       lk_escape(slash ? slash + 1 : request->table, shown, sizeof shown));
+	return lk_arena_strdup(arena, lk_escape(lk_file_name(request->table), shown, sizeof shown));
 }
 
 /* ---- tables ---- */

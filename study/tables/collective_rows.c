@@ -204,27 +204,22 @@ struct reader {
 	lk_coll_rows *out;
 };
 
-static const char *collective_rows_field(const struct reader *reader, const char *name) {
-	return lk_csv_field(reader->csv, lk_csv_column(reader->csv, name));
-}
-
 static lk_status read_int(const struct reader *reader, const char *name, int *out, lk_error *err) {
 	long long value;
-	char where[256];
-	snprintf(where, sizeof where, "%.200s: %s", lk_csv_where(reader->csv), name);
-	LK_TRY(lk_parse_int(collective_rows_field(reader, name), 1, 1 << 24, &value, where, err));
+	char where[LK_CSV_PLACE];
+	LK_TRY(lk_parse_int(lk_csv_named(reader->csv, name), 1, 1 << 24, &value,
+	                    lk_csv_place(reader->csv, name, where), err));
 	*out = (int)value;
 	return LK_OK;
 }
 
 static lk_status read_real(const struct reader *reader, const char *name, double *out,
                            lk_error *err) {
-	char where[256];
-	snprintf(where, sizeof where, "%.200s: %s", lk_csv_where(reader->csv), name);
+	const char *text = lk_csv_named(reader->csv, name);
+	char where[LK_CSV_PLACE];
 	*out = NAN;
-	return *collective_rows_field(reader, name)
-	           ? lk_parse_real(collective_rows_field(reader, name), 0, 1e18, out, where, err)
-	           : LK_OK;
+	if (!*text) return LK_OK;
+	return lk_parse_real(text, 0, 1e18, out, lk_csv_place(reader->csv, name, where), err);
 }
 
 static lk_status collective_rows_read_row(void *context, const lk_csv *csv, const int *at,
@@ -239,9 +234,9 @@ static lk_status collective_rows_read_row(void *context, const lk_csv *csv, cons
 	LK_TRY(read_real(reader, "size_bytes", &row->bytes, err));
 	LK_TRY(read_real(reader, "time_us", &row->us, err));
 	row->refused = "";
-	row->gpu = lk_arena_strdup(reader->arena, collective_rows_field(reader, "gpu"));
-	row->text = lk_arena_strdup(reader->arena, collective_rows_field(reader, "fabric"));
-	row->source = lk_arena_strdup(reader->arena, collective_rows_field(reader, "source"));
+	row->gpu = lk_arena_strdup(reader->arena, lk_csv_named(reader->csv, "gpu"));
+	row->text = lk_arena_strdup(reader->arena, lk_csv_named(reader->csv, "fabric"));
+	row->source = lk_arena_strdup(reader->arena, lk_csv_named(reader->csv, "source"));
 	row->where = lk_arena_strdup(reader->arena, lk_csv_where(reader->csv));
 	if (!row->gpu || !row->text || !row->source || !row->where) return lk_oom(err);
 	row->fabric = short_name(reader->arena, row->text);
@@ -249,7 +244,7 @@ static lk_status collective_rows_read_row(void *context, const lk_csv *csv, cons
 	row->slow = slow_reason(row->text, row->source);
 	LK_TRY(lk_devices_ready(err));
 	const lk_device *device = lk_coll_device(row->gpu);
-	if (!collective_rows_kind_of(collective_rows_field(reader, "collective"), &row->kind))
+	if (!collective_rows_kind_of(lk_csv_named(reader->csv, "collective"), &row->kind))
 		row->refused = "this collective is not modelled";
 	else if (!device) row->refused = "this GPU is not in the catalogue";
 	else if (!(row->bytes > 0)) row->refused = "the size is not stated";

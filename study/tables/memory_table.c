@@ -41,12 +41,8 @@ static bool memory_table_put(struct words *words, const char *word) {
 	return true;
 }
 
-static const char *memory_table_field(const struct reader *reader, const char *name) {
-	return lk_csv_field(reader->csv, lk_csv_column(reader->csv, name));
-}
-
 static const char *memory_table_kept(const struct reader *reader, const char *name) {
-	return lk_arena_strdup(reader->arena, memory_table_field(reader, name));
+	return lk_arena_strdup(reader->arena, lk_csv_named(reader->csv, name));
 }
 
 /* ---- the machine ---- */
@@ -110,15 +106,15 @@ static bool memory_table_put_columns(struct reader *reader, struct words *words)
 		    !memory_table_put_flag(reader, words, reader->names[c], value))
 			return false;
 	}
-	const char *vocab = memory_table_field(reader, "vocab"),
-			   *stated = memory_table_field(reader, "vocab-size");
+	const char *vocab = lk_csv_named(reader->csv, "vocab"),
+			   *stated = lk_csv_named(reader->csv, "vocab-size");
 	return !*vocab || *stated || memory_table_put_flag(reader, words, "vocab-size", vocab);
 }
 
 static bool put_backend(struct reader *reader, const lk_memory_run *run, struct words *words) {
-	bool open = !*memory_table_field(reader, "attention-backend") &&
-	            strcmp(memory_table_field(reader, "transformer-impl"), "transformer_engine") == 0;
-	bool exact = strcmp(memory_table_field(reader, "deterministic-mode"), "True") == 0;
+	bool open = !*lk_csv_named(reader->csv, "attention-backend") &&
+	            strcmp(lk_csv_named(reader->csv, "transformer-impl"), "transformer_engine") == 0;
+	bool exact = strcmp(lk_csv_named(reader->csv, "deterministic-mode"), "True") == 0;
 	return !(open && exact && early_software(run->env)) ||
 	       memory_table_put_flag(reader, words, "attention-backend", "unfused");
 }
@@ -186,11 +182,11 @@ static lk_status memory_table_find_world(struct reader *reader, lk_memory_run *r
 }
 
 static lk_status memory_table_build(struct reader *reader, lk_memory_run *run, lk_error *err) {
-	int nodes = atoi(memory_table_field(reader, "nodes")),
-		each = atoi(memory_table_field(reader, "gpus_per_node"));
+	int nodes = atoi(lk_csv_named(reader->csv, "nodes")),
+		each = atoi(lk_csv_named(reader->csv, "gpus_per_node"));
 	if (nodes > 0 && each > 0 && nodes <= WORLD_MOST && each <= WORLD_MOST)
 		return memory_table_job_of(reader, run, nodes * each, err);
-	if (strcmp(memory_table_field(reader, "type"), "release") != 0)
+	if (strcmp(lk_csv_named(reader->csv, "type"), "release") != 0)
 		return memory_table_job_of(reader, run, NODE_GPUS, err);
 	if (!(run->steady > 0))
 		return lk_fail(err, LK_ERR_INPUT, run->where, "the row does not state how many GPUs");
@@ -201,7 +197,7 @@ static lk_status memory_table_build(struct reader *reader, lk_memory_run *run, l
 
 static lk_status memory_table_read_bytes(struct reader *reader, const char *name, double *out,
                                          lk_error *err) {
-	const char *text = memory_table_field(reader, name);
+	const char *text = lk_csv_named(reader->csv, name);
 	*out = NAN;
 	return *text ? lk_parse_real(text, 0, 1e15, out, lk_csv_where(reader->csv), err) : LK_OK;
 }

@@ -88,8 +88,7 @@ static bool log_find_kind(const char *text, const char *perf, lk_coll_kind *out)
 
 /* What a file is called may say what is in it: "all_gather_8gpus.txt". */
 static void log_find_kind_of_file(lk_nccl_run *run, const char *path) {
-	const char *slash = strrchr(path, '/');
-	run->kind_known = log_find_kind(slash ? slash + 1 : path, "", &run->kind);
+	run->kind_known = log_find_kind(lk_file_name(path), "", &run->kind);
 }
 
 lk_status lk_nccl_ask_kind(const lk_nccl_run *run, const char *option, lk_error *err) {
@@ -345,8 +344,8 @@ static lk_status log_read_text(struct reader *reader, char *text, lk_error *err)
 /* ---- JSON ---- */
 
 static double log_number_at(const lk_value *object, const char *key) {
-	const lk_value *value = lk_json_get(object, key);
-	return value && value->kind == LK_JSON_NUMBER && value->number >= 0 ? value->number : NAN;
+	double number = lk_json_get_number(object, key, NAN);
+	return number >= 0 ? number : NAN;
 }
 
 static double time_at(const lk_value *group) {

@@ -27,11 +27,6 @@ struct reader {
 	int op, gpu, dtype, time, points, model, size[4];
 };
 
-static const char *ops_table_place(const struct reader *reader, const char *column, char out[256]) {
-	snprintf(out, 256, "%.200s: %s", lk_csv_where(reader->csv), column);
-	return out;
-}
-
 /* The one copy of a name, and the device of that name. Tables are sorted: the newest names come
  * first. */
 static lk_status ops_table_keep(struct reader *reader, const char *text, struct name *out,
@@ -53,19 +48,19 @@ static lk_status ops_table_keep(struct reader *reader, const char *text, struct 
 static lk_status ops_table_read_size(const struct reader *reader, int column, const char *what,
                                      double *out, lk_error *err) {
 	long long value;
-	char where[256];
+	char where[LK_CSV_PLACE];
 	LK_TRY(lk_parse_int(lk_csv_field(reader->csv, column), 1, 1000000000, &value,
-	                    ops_table_place(reader, what, where), err));
+	                    lk_csv_place(reader->csv, what, where), err));
 	*out = (double)value;
 	return LK_OK;
 }
 
 static lk_status ops_table_read_dtype(const struct reader *reader, lk_dtype *out, lk_error *err) {
 	const char *text = lk_csv_field(reader->csv, reader->dtype);
-	char where[256];
+	char where[LK_CSV_PLACE];
 	*out = LK_FP32;
 	if (reader->dtype < 0 || lk_dtype_parse(text, out)) return LK_OK;
-	lk_fail(err, LK_ERR_INPUT, ops_table_place(reader, "dtype", where),
+	lk_fail(err, LK_ERR_INPUT, lk_csv_place(reader->csv, "dtype", where),
 	        "unknown number format \"%.60s\"", text);
 	return lk_hint(err, "give one of fp32, tf32, fp16, bf16, fp8, mxfp8, nvfp4");
 }
@@ -93,7 +88,7 @@ static lk_status ops_table_read_sizes(const struct reader *reader, lk_op_sample 
 
 static lk_status ops_table_read_row(struct reader *reader, lk_op_sample *sample, lk_error *err) {
 	struct name op, gpu, model = {"", NULL};
-	char where[256];
+	char where[LK_CSV_PLACE];
 	double ms;
 	LK_TRY(ops_table_keep(reader, lk_csv_field(reader->csv, reader->op), &op, err));
 	LK_TRY(ops_table_keep(reader, lk_csv_field(reader->csv, reader->gpu), &gpu, err));
@@ -109,14 +104,14 @@ static lk_status ops_table_read_row(struct reader *reader, lk_op_sample *sample,
 	LK_TRY(ops_table_read_sizes(reader, sample, err));
 	const char *time = reader->general ? "latency_ms" : "time_ms";
 	LK_TRY(lk_parse_real(lk_csv_field(reader->csv, reader->time), 1e-9, 1e9, &ms,
-	                     ops_table_place(reader, time, where), err));
+	                     lk_csv_place(reader->csv, time, where), err));
 	sample->seconds = ms * 1e-3;
 	sample->points = 1;
 	const char *points = lk_csv_field(reader->csv, reader->points);
 	long long count = 1;
 	if (*points)
-		LK_TRY(lk_parse_int(points, 1, 1000000000, &count, ops_table_place(reader, "n_meas", where),
-		                    err));
+		LK_TRY(lk_parse_int(points, 1, 1000000000, &count,
+		                    lk_csv_place(reader->csv, "n_meas", where), err));
 	sample->points = (int)count;
 	return LK_OK;
 }

@@ -60,7 +60,7 @@ static void take_transport(const lk_csv *csv, const int *at, lk_refit_run *run) 
 	bool first = strcmp(lk_csv_field(csv, at[STATUS]), "first release") == 0;
 	for (size_t i = 0; i < sizeof transport_names / sizeof *transport_names; i++) {
 		const struct transport_name *name = &transport_names[i];
-		if (strncmp(run->transport, name->begins, strlen(name->begins)) != 0) continue;
+		if (!lk_begins_with(run->transport, name->begins)) continue;
 		run->job.transport = first ? name->first_release : name->is;
 		return;
 	}
@@ -104,7 +104,7 @@ static void take_groups(const lk_csv *csv, const int *at, lk_refit_run *run) {
 	if (*to == '\0' && run->gpus < 2) run->why_not = "the layouts are not stated";
 }
 
-static lk_status take_network(lk_arena *arena, lk_refit_run *run, lk_error *err) {
+static lk_status refit_take_network(lk_arena *arena, lk_refit_run *run, lk_error *err) {
 	lk_model *model = LK_NEW(arena, lk_model);
 	lk_cluster *cluster = LK_NEW(arena, lk_cluster);
 	bool known = false;
@@ -143,7 +143,7 @@ static lk_status refit_read_row(void *context, const lk_csv *csv, const int *at,
 	run->seconds = lk_read_real(seconds, &end);
 	take_transport(csv, at, run);
 	take_groups(csv, at, run);
-	LK_TRY(take_network(arena, run, err));
+	LK_TRY(refit_take_network(arena, run, err));
 	if (end == seconds || !(run->seconds > 0)) run->why_not = "the time is not stated";
 	else if (strncmp(lk_csv_field(csv, at[WHAT]), "whole refit", 11) == 0)
 		run->why_not = "it is the whole refit, with what the engines do besides";

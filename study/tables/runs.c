@@ -96,33 +96,24 @@ struct reader {
 	int number[NUMBERS], choice[CHOICES]; /* columns, -1 where the table lacks them */
 };
 
-static const char *runs_field(const struct reader *reader, const char *name) {
-	return lk_csv_field(reader->csv, lk_csv_column(reader->csv, name));
-}
-
-/* "runs.csv:12: tp" */
-static const char *runs_place(const struct reader *reader, const char *column, char out[256]) {
-	snprintf(out, 256, "%.200s: %s", lk_csv_where(reader->csv), column);
-	return out;
-}
-
 static lk_status runs_read_number(const struct reader *reader, int i, lk_run_row *row,
                                   lk_error *err) {
 	int *at = (int *)(void *)((char *)row + numbers[i].offset);
 	const char *text = lk_csv_field(reader->csv, reader->number[i]);
-	char where[256];
+	char where[LK_CSV_PLACE];
 	long long value = LK_EMPTY;
 	if (*text)
 		LK_TRY(lk_parse_int(text, numbers[i].low, numbers[i].high, &value,
-		                    runs_place(reader, numbers[i].name, where), err));
+		                    lk_csv_place(reader->csv, numbers[i].name, where), err));
 	*at = (int)value;
 	return LK_OK;
 }
 
 static lk_status unknown_word(const struct reader *reader, const char *column, const char *text,
                               const struct word *words, lk_error *err) {
-	char where[256], list[200] = "";
-	lk_fail(err, LK_ERR_INPUT, runs_place(reader, column, where), "\"%.60s\" is not known", text);
+	char where[LK_CSV_PLACE], list[200] = "";
+	lk_fail(err, LK_ERR_INPUT, lk_csv_place(reader->csv, column, where), "\"%.60s\" is not known",
+	        text);
 	for (const struct word *word = words; word->text; word++) {
 		size_t used = strlen(list);
 		snprintf(list + used, sizeof list - used, "%s%s", used ? ", " : "", word->text);
@@ -145,13 +136,13 @@ static lk_status runs_read_choice(const struct reader *reader, int i, lk_run_row
 }
 
 static lk_status read_precision(const struct reader *reader, lk_run_row *row, lk_error *err) {
-	const char *text = runs_field(reader, "precision");
-	char where[256];
+	const char *text = lk_csv_named(reader->csv, "precision");
+	char where[LK_CSV_PLACE];
 	lk_dtype dtype;
 	row->precision = LK_EMPTY;
 	if (!*text) return LK_OK;
 	if (!lk_dtype_parse(text, &dtype)) {
-		lk_fail(err, LK_ERR_INPUT, runs_place(reader, "precision", where),
+		lk_fail(err, LK_ERR_INPUT, lk_csv_place(reader->csv, "precision", where),
 		        "unknown number format \"%.60s\"", text);
 		return lk_hint(err, "give one of fp32, tf32, fp16, bf16, fp8, mxfp8, nvfp4");
 	}
@@ -163,7 +154,7 @@ static lk_status read_precision(const struct reader *reader, lk_run_row *row, lk
  * so. */
 static lk_status runs_read_options(const struct reader *reader, lk_run_row *row, lk_run *run,
                                    lk_error *err) {
-	for (const char *at = runs_field(reader, "options"); *at;) {
+	for (const char *at = lk_csv_named(reader->csv, "options"); *at;) {
 		size_t length = strcspn(at, ";");
 		if (length == 7 && strncmp(at, "compile", 7) == 0) row->compile = true;
 		else if (length == 8 && strncmp(at, "async_tp", 8) == 0) row->async_tp = true;
@@ -180,17 +171,17 @@ static lk_status runs_read_options(const struct reader *reader, lk_run_row *row,
 
 static lk_status read_reals(const struct reader *reader, lk_run_row *row, lk_run *run,
                             lk_error *err) {
-	const char *network = runs_field(reader, "net_gbps_per_gpu"),
-			   *step = runs_field(reader, "step_s");
-	char where[256];
+	const char *network = lk_csv_named(reader->csv, "net_gbps_per_gpu"),
+			   *step = lk_csv_named(reader->csv, "step_s");
+	char where[LK_CSV_PLACE];
 	row->net_gbps_per_gpu = LK_EMPTY;
 	run->measured_s = NAN;
 	if (*network)
 		LK_TRY(lk_parse_real(network, 1e-3, 1e6, &row->net_gbps_per_gpu,
-		                     runs_place(reader, "net_gbps_per_gpu", where), err));
+		                     lk_csv_place(reader->csv, "net_gbps_per_gpu", where), err));
 	if (*step)
-		LK_TRY(lk_parse_real(step, 1e-9, 1e9, &run->measured_s, runs_place(reader, "step_s", where),
-		                     err));
+		LK_TRY(lk_parse_real(step, 1e-9, 1e9, &run->measured_s,
+		                     lk_csv_place(reader->csv, "step_s", where), err));
 	return LK_OK;
 }
 
@@ -206,7 +197,7 @@ static lk_status read_texts(const struct reader *reader, lk_run *run, lk_error *
 	run->where = lk_arena_strdup(reader->arena, lk_csv_where(reader->csv));
 	if (!run->where) return lk_oom(err);
 	for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
-		*texts[i].to = lk_arena_strdup(reader->arena, runs_field(reader, texts[i].column));
+		*texts[i].to = lk_arena_strdup(reader->arena, lk_csv_named(reader->csv, texts[i].column));
 		if (!*texts[i].to) return lk_oom(err);
 	}
 	if (!*run->id) run->id = run->where;

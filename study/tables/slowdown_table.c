@@ -49,10 +49,9 @@ enum { ROWS = 1 << 13 };
 static lk_status slowdown_table_read_numbers(const lk_csv *csv, const int *column, double *value,
                                              lk_error *err) {
 	for (int c = 0; c < NUMBERS; c++) {
-		char where[256];
-		snprintf(where, sizeof where, "%.200s: %s", lk_csv_where(csv), columns[c].name);
+		char where[LK_CSV_PLACE];
 		LK_TRY(lk_parse_real(lk_csv_field(csv, column[c]), columns[c].low, columns[c].high,
-		                     &value[c], where, err));
+		                     &value[c], lk_csv_place(csv, columns[c].name, where), err));
 	}
 	return LK_OK;
 }

@@ -11,11 +11,6 @@
 #include "io/json.h"
 #include "base/text.h"
 
-static double messages_number(const lk_value *object, const char *key) {
-	const lk_value *value = lk_json_get(object, key);
-	return value && value->kind == LK_JSON_NUMBER ? value->number : NAN;
-}
-
 /* Insert in order; false: this size exists already, or there are too many. */
 static bool messages_insert(lk_message_times *times, double bytes, double alone, double both) {
 	int at = times->count;
@@ -36,9 +31,9 @@ static lk_status messages_add(const lk_value *item, const char *path, lk_host_me
                               lk_error *err) {
 	bool object = item->kind == LK_JSON_OBJECT;
 	const lk_value *inside = object ? lk_json_get(item, "inside") : NULL;
-	double bytes = object ? messages_number(item, "bytes") : NAN,
-		   alone = object ? 1e-6 * messages_number(item, "alone_us") : NAN;
-	double both = object ? 1e-6 * messages_number(item, "both_us") : NAN;
+	double bytes = object ? lk_json_get_number(item, "bytes", NAN) : NAN,
+		   alone = object ? 1e-6 * lk_json_get_number(item, "alone_us", NAN) : NAN;
+	double both = object ? 1e-6 * lk_json_get_number(item, "both_us", NAN) : NAN;
 	char where[300];
 	snprintf(where, sizeof where, "%.250s:%d:%d", path, item->line, item->column);
 	if (!(bytes >= 1 && bytes <= 1e12 && alone > 0 && alone < 1e6 && both > 0 && both < 1e6))
@@ -56,16 +51,16 @@ static lk_collective_times *messages_times_of(const lk_value *kind, lk_host_mess
 	return NULL;
 }
 
-/* Of one kind: equal ranks and nodes, sizes in ascending order. */
+/* Of one kind: as many ranks and nodes each, sizes in ascending order. */
 static lk_status messages_add_collective(const lk_value *item, const char *path,
                                          lk_host_messages *out, lk_error *err) {
 	bool object = item->kind == LK_JSON_OBJECT;
 	lk_collective_times *times = object ? messages_times_of(lk_json_get(item, "kind"), out) : NULL;
-	double bytes = object ? messages_number(item, "bytes") : NAN,
-		   ranks = object ? messages_number(item, "ranks") : NAN;
-	double alone = object ? 1e-6 * messages_number(item, "alone_us") : NAN,
-		   behind = object ? 1e-6 * messages_number(item, "behind_us") : NAN;
-	double nodes = object ? messages_number(item, "nodes") : NAN;
+	double bytes = object ? lk_json_get_number(item, "bytes", NAN) : NAN,
+		   ranks = object ? lk_json_get_number(item, "ranks", NAN) : NAN;
+	double alone = object ? 1e-6 * lk_json_get_number(item, "alone_us", NAN) : NAN,
+		   behind = object ? 1e-6 * lk_json_get_number(item, "behind_us", NAN) : NAN;
+	double nodes = object ? lk_json_get_number(item, "nodes", NAN) : NAN;
 	char where[300];
 	snprintf(where, sizeof where, "%.250s:%d:%d", path, item->line, item->column);
 	if (!times)
@@ -108,13 +103,13 @@ static lk_status take_list(const lk_value *measured, const char *key, adder *one
 	return LK_OK;
 }
 
-/* {"GROUP": {"NAME": {"value": ..}}}; NAN: missing. */
+/* {"GROUP": {"NAME": {"value": ..}}}; NAN. */
 static double messages_quantity(const lk_value *measured, const char *group, const char *name) {
 	const lk_value *at = measured;
 	const char *const keys[] = {group, name};
 	for (int i = 0; i < 2 && at; i++)
 		at = at->kind == LK_JSON_OBJECT ? lk_json_get(at, keys[i]) : NULL;
-	return at && at->kind == LK_JSON_OBJECT ? messages_number(at, "value") : NAN;
+	return at && at->kind == LK_JSON_OBJECT ? lk_json_get_number(at, "value", NAN) : NAN;
 }
 
 static lk_status messages_take(const lk_value *top, const char *path, lk_host_messages *out,

@@ -22,10 +22,6 @@ static const double sector = 32, single = 4; /* bytes */
 
 const double lk_lookup_l2_gain = 3.2;
 
-static double embedding_element_of(const lk_lookup *lookup) {
-	return lookup->element > 0 ? lookup->element : single;
-}
-
 static double sectors(double bytes) {
 	return ceil(bytes / sector) * sector;
 }
@@ -34,7 +30,7 @@ static double cached_rows(const lk_lookup *lookup, const lk_device *device, doub
 	double warps = fmax(device->sms, 1) * fmax(floor(256 / lookup->dim), 1);
 	double tables = ceil(warps / fmax(lookup->batch, 1));
 	return fmin(
-		fmin(floor(0.9 * device->l2_bytes / (tables * embedding_element_of(lookup) * lookup->dim)),
+		fmin(floor(0.9 * device->l2_bytes / (tables * lk_lookup_element(lookup) * lookup->dim)),
 	         lookup->rows),
 		lookups);
 }
@@ -70,7 +66,7 @@ lk_lookup_traffic lk_lookup_traffic_of(const lk_lookup *lookup, const lk_device 
 	const lk_locality *locality = embedding_locality_of(lookup, lookups, &room);
 	double hit = locality ? reused_hits(locality, cached) : uniform_hits(lookup, cached, lookups);
 	hit = fmin(fmax(hit, 0), 1);
-	double row = sectors(embedding_element_of(lookup) * lookup->dim),
+	double row = sectors(lk_lookup_element(lookup) * lookup->dim),
 		   weights = lookup->pooling * row * (lookup->backward ? 2 : 1);
 	/* per sample and table: place of the table, two offsets, indices, the sum or its gradient */
 	double once =

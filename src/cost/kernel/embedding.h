@@ -67,6 +67,9 @@ typedef struct lk_lookup {
 	double state;   /* bytes of a row's optimizer state, read and written once per distinct row,
 	                 backward */
 } lk_lookup;
+static inline double lk_lookup_element(const lk_lookup *lookup) {
+	return lookup->element > 0 ? lookup->element : 4;
+}
 
 typedef struct lk_lookup_traffic {
 	double hit;      /* share of looked-up rows that hit the cache */

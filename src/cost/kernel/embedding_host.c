@@ -39,10 +39,6 @@ enum {
 	INTERVALS = 20
 };
 
-static double host_element_of(const lk_lookup *lookup) {
-	return lookup->element > 0 ? lookup->element : single;
-}
-
 /* Mean number of lines that hold a row of this many bytes, with rows packed: those of 48 bytes in
  * one or two. */
 static double host_lines_of(double bytes) {
@@ -119,7 +115,7 @@ static double crowd_of(const lk_locality *locality, double lookups) {
 void lk_host_lookup_uses(const lk_lookup *lookup, int threads, lk_host_uses *out) {
 	lk_locality room;
 	const lk_locality *locality = host_locality_of(lookup, &room);
-	double bytes = lookup->dim * host_element_of(lookup),
+	double bytes = lookup->dim * lk_lookup_element(lookup),
 		   passing = lookup->batch * single * lookup->dim; /* sums */
 	int bins[GAPS] = {0};
 	*out = (lk_host_uses){.lookups = lk_locality_lookups(locality),
@@ -128,7 +124,7 @@ void lk_host_lookup_uses(const lk_lookup *lookup, int threads, lk_host_uses *out
 	out->pages = blocks_of(page_bytes, out->rows, bytes, lookup->rows);
 	out->entries = blocks_of(entries_bytes, out->rows, bytes, lookup->rows);
 	passing += single * out->lookups;
-	/* the first of the rows that share a line fetches it */
+	/* rows that share a line are fetched by the first of them */
 	out->fresh = fmin(footprint(out->rows, bytes, lookup->rows) / line_bytes /
 	                      (out->rows * host_lines_of(bytes)),
 	                  1);
@@ -141,7 +137,7 @@ void lk_host_lookup_uses(const lk_lookup *lookup, int threads, lk_host_uses *out
 			   firsts = firsts_of(threads, times), one = fmin(firsts, 1);
 		out->first += rows * one * out->fresh;
 		out->of_others += rows * (firsts - one) * out->fresh;
-		/* reuse the result for classes that are close to each other */
+		/* classes that are close to one another need not be worked out each */
 		for (int g = 0; g < GAPS && times > firsts && !(fabs(times - at) < 0.1 * at); g++) {
 			double gap = -log1p(-(g + 0.5) / GAPS) / times;
 			bins[g] = host_bin_of(footprint(host_touched(locality, gap), bytes, lookup->rows) +
@@ -257,7 +253,7 @@ static double lines_in_order(const lk_lookup *lookup) {
 
 static double forward_seconds(const lk_host_lookup *lookup, const lk_lookup *l,
                               const lk_host_uses *uses, const lk_host_found *found) {
-	struct row_lines r = row_lines_of(l->dim * host_element_of(l));
+	struct row_lines r = row_lines_of(l->dim * lk_lookup_element(l));
 	double rows = uses->lookups * work_of(&lookup->add, &r) +
 	              read_of(lookup, lookup->row, &r, found->lookups, uses->crowd) +
 	              walks_of(lookup, uses, found);
@@ -272,19 +268,19 @@ static double first_gradients(const lk_host_lookup *lookup, const lk_lookup *l, 
 	return lookups * firsts_of(lookup->threads, l->pooling) / l->pooling;
 }
 
-/* Rows are changed in order, so each page is used once. */
+/* Rows are changed in their order, so that a page is met once. */
 static double change_seconds(const lk_host_lookup *lookup, const lk_lookup *l,
                              const lk_host_uses *uses, const lk_host_found *host_found) {
-	struct row_lines r = row_lines_of(l->dim * host_element_of(l));
-	struct row_lines numbers = {.vectors = l->dim * host_element_of(l) / line_bytes,
-	                            .tail = r.tail}; /* the sum of squares takes elements one by one */
+	struct row_lines r = row_lines_of(l->dim * lk_lookup_element(l));
+	struct row_lines numbers = {.vectors = l->dim * lk_lookup_element(l) / line_bytes,
+	                            .tail = r.tail}; /* the squares' sum takes them one by one */
 	double each =
 			   work_of(&lookup->change, &numbers) +
 			   from_others(lookup, r.ahead + r.torn + r.rest, host_found, lookup->update_shared_s),
 		   found[LK_HOST_LEVELS];
 	each += uses->state_lines / uses->rows * host_mean_of(host_found->step, lookup->state_s);
 	double dense =
-		uses->rows / l->rows; /* adjacent rows: the processor's prefetcher fetches them */
+		uses->rows / l->rows; /* rows after one another: the processor's prefetcher has them */
 	r.rest += r.ahead * uses->fresh * dense;
 	r.ahead = r.ahead * uses->fresh * (1 - dense);
 	r.torn *= uses->fresh;
@@ -335,12 +331,13 @@ void lk_host_share_add(lk_host_share *share, const lk_lookup *lookup) {
 	double lookups = lookup->batch * lookup->pooling, tables = fmax(lookup->tables, 1);
 	if (!(lookups > 0)) return;
 	double rows = lk_locality_rows(host_locality_of(lookup, &room));
-	double bytes = footprint(rows, lookup->dim * host_element_of(lookup), lookup->rows) +
+	double bytes = footprint(rows, lookup->dim * lk_lookup_element(lookup), lookup->rows) +
 	               footprint(rows, lookup->state, lookup->rows) * (lookup->state > 0);
 	share->bytes += tables * (bytes + lookup->batch * 2 * single * lookup->dim + lookups * single);
 	share->sorted_bytes = fmax(share->sorted_bytes, lookups * PAIR);
 	share->page_bytes +=
-		tables * blocks_of(page_bytes, rows, lookup->dim * host_element_of(lookup), lookup->rows) *
+		tables *
+		blocks_of(page_bytes, rows, lookup->dim * lk_lookup_element(lookup), lookup->rows) *
 		page_bytes;
 	share->samples += tables * lookup->batch;
 }

@@ -11,10 +11,6 @@
 #include "cost/kernel/kernel.h"
 #include "base/check.h"
 
-static bool measured_multiplies(unsigned kind) {
-	return kind == LK_OP_GEMM || kind == LK_OP_GROUPED_GEMM || kind == LK_OP_CONV;
-}
-
 static bool measured_streams(unsigned kind) {
 	return kind == LK_OP_SOFTMAX || kind == LK_OP_NORM || kind == LK_OP_ELEMENTWISE ||
 	       kind == LK_OP_PERMUTE || kind == LK_OP_EMBEDDING || kind == LK_OP_LOSS ||
@@ -25,7 +21,7 @@ bool lk_cost_measured(const lk_graph *graph, uint32_t op, const lk_cost_site *si
 	LK_ASSERT(op < graph->ops.count);
 	const lk_device *device = site->node->device;
 	const lk_ops *ops = &graph->ops;
-	bool product = measured_multiplies(ops->kind[op]);
+	bool product = lk_op_multiplies(ops->kind[op]);
 	if (product ? device->gemm_flops <= 0
 	            : device->stream_rate <= 0 || !measured_streams(ops->kind[op]))
 		return false;

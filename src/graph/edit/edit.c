@@ -108,12 +108,8 @@ bool lk_glob(const char *pattern, const char *name) {
 	return *pattern == '\0';
 }
 
-static const char *edit_name_of(const lk_graph *graph, uint32_t op) {
-	return lk_intern_text(graph->names, graph->ops.name[op]);
-}
-
 static bool edit_matches(const lk_graph *graph, uint32_t op, const char *pattern) {
-	return lk_glob(pattern, edit_name_of(graph, op)) ||
+	return lk_glob(pattern, lk_graph_text(graph, graph->ops.name[op])) ||
 	       strcmp(pattern, lk_op_kind_name(graph->ops.kind[op])) == 0;
 }
 
@@ -131,7 +127,8 @@ bool lk_edit_waits(const lk_graph *graph, uint32_t op) {
 	static const char *const patterns[] = {
 		"*Synchronize*", "*synchronize*", "*StreamWait*", "*EventQuery*",     "peers",
 		"arrival",       "gap",           "begin",        "before the trace", NULL};
-	return graph->ops.kind[op] == LK_OP_HOST && matches_any(edit_name_of(graph, op), patterns);
+	return graph->ops.kind[op] == LK_OP_HOST &&
+	       matches_any(lk_graph_text(graph, graph->ops.name[op]), patterns);
 }
 
 /* Names of PyTorch's profiler and its relatives:
@@ -145,7 +142,8 @@ static bool edit_loads_data(const lk_graph *graph, uint32_t op) {
 	                                       "*data_loading*",
 	                                       "*DataPipe*",
 	                                       NULL};
-	return graph->ops.kind[op] == LK_OP_HOST && matches_any(edit_name_of(graph, op), patterns);
+	return graph->ops.kind[op] == LK_OP_HOST &&
+	       matches_any(lk_graph_text(graph, graph->ops.name[op]), patterns);
 }
 
 /* ---- edits ---- */
@@ -162,7 +160,7 @@ void lk_edit_factor(lk_edit *edit, const char *pattern, double factor) {
 bool lk_edit_is_gap(const lk_graph *graph, uint32_t op) {
 	LK_ASSERT(op < graph->ops.count);
 	return graph->traced && graph->ops.kind[op] == LK_OP_HOST &&
-	       strcmp(edit_name_of(graph, op), "gap") == 0;
+	       strcmp(lk_graph_text(graph, graph->ops.name[op]), "gap") == 0;
 }
 
 /* Remove everything except its place in its stream and its effect on memory. */

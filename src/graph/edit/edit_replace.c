@@ -43,10 +43,6 @@ struct replacement {
 
 /* ---- removed operations ---- */
 
-static const char *replace_name(const lk_graph *graph, uint32_t op) {
-	return lk_intern_text(graph->names, graph->ops.name[op]);
-}
-
 static bool replace_ends_step(const lk_graph *graph, uint32_t i) {
 	return graph->ops.phase[i] == LK_PHASE_OPTIMIZER;
 }
@@ -55,7 +51,7 @@ static bool replace_ends_step(const lk_graph *graph, uint32_t i) {
  * the optimizer. */
 static bool replace_is_pass(const lk_graph *graph, uint32_t i) {
 	return graph->ops.kind[i] == LK_OP_OPTIMIZER && replace_ends_step(graph, i) &&
-	       strcmp(replace_name(graph, i), "average") != 0;
+	       strcmp(lk_graph_text(graph, graph->ops.name[i]), "average") != 0;
 }
 
 /* Weights gathered in the step's passes as needed: they are sharded. */

@@ -16,14 +16,6 @@
 
 #include <math.h>
 
-static bool shape_multiplies(unsigned kind) {
-	return kind == LK_OP_GEMM || kind == LK_OP_GROUPED_GEMM || kind == LK_OP_CONV;
-}
-
-static bool shape_is_attention(unsigned kind) {
-	return kind == LK_OP_ATTENTION || kind == LK_OP_ATTENTION_BWD;
-}
-
 static bool shape_streams(unsigned kind) {
 	return kind >= LK_OP_SOFTMAX && kind <= LK_OP_OPTIMIZER;
 }
@@ -49,7 +41,7 @@ static void find_rows(const lk_graph *graph, struct rows *out) {
 	out->count = 0;
 	for (uint32_t i = 0; i < graph->ops.count && out->count < MOST_ROWS; i++) {
 		bool forward =
-			graph->ops.phase[i] == LK_PHASE_FORWARD && shape_multiplies(graph->ops.kind[i]);
+			graph->ops.phase[i] == LK_PHASE_FORWARD && lk_op_multiplies(graph->ops.kind[i]);
 		if (forward && graph->ops.m[i] > 0 && !shape_has(out, graph->ops.m[i]))
 			out->at[out->count++] = graph->ops.m[i];
 	}
@@ -99,8 +91,8 @@ static bool grows(lk_edit *edit, uint32_t i, const struct rows *rows, double f) 
 	lk_ops *ops = &edit->graph->ops;
 	unsigned kind = ops->kind[i];
 	if (kind == LK_OP_HOST || kind == LK_OP_WAIT || kind == LK_OP_MACRO) return false;
-	if (shape_multiplies(kind)) grow_product(edit, i, rows, f);
-	else if (shape_is_attention(kind) && ops->batch[i] > 0) {
+	if (lk_op_multiplies(kind)) grow_product(edit, i, rows, f);
+	else if (lk_op_is_attention(kind) && ops->batch[i] > 0) {
 		ops->batch[i] *= f;
 		ops->flops[i] *= f;
 		ops->bytes[i] *= f;
@@ -196,7 +188,7 @@ static uint32_t conversion_place(const lk_graph *graph, const lk_block *block, u
 
 static bool product_converts(const lk_graph *graph, const lk_block *block, uint32_t i,
                              const struct rows *rows) {
-	return shape_multiplies(graph->ops.kind[i]) && graph->ops.dtype[i] < LK_FP8 &&
+	return lk_op_multiplies(graph->ops.kind[i]) && graph->ops.dtype[i] < LK_FP8 &&
 	       !sums_tokens(graph, i, rows) && !behind_norm(graph, block, i);
 }
 
@@ -229,15 +221,15 @@ lk_status lk_edit_dtype(lk_edit *edit, lk_dtype dtype, lk_error *err) {
 	edit->changed = 0;
 	for (uint32_t i = 0; i < edit->op.count; i++) {
 		unsigned kind = ops->kind[i];
-		if (shape_multiplies(kind)) {
+		if (lk_op_multiplies(kind)) {
 			edit->changed += ops->dtype[i] != dtype;
 			retype_product(edit, i, dtype);
 			continue;
 		}
 		if (kind == LK_OP_OPTIMIZER || ops->phase[i] == LK_PHASE_OPTIMIZER) continue;
-		if (dtype < LK_FP8 && (shape_is_attention(kind) || shape_streams(kind)))
+		if (dtype < LK_FP8 && (lk_op_is_attention(kind) || shape_streams(kind)))
 			ops->dtype[i] = (uint8_t)dtype;
-		if (size == 1 || !(shape_is_attention(kind) || shape_streams(kind) || lk_op_is_comm(kind)))
+		if (size == 1 || !(lk_op_is_attention(kind) || shape_streams(kind) || lk_op_is_comm(kind)))
 			continue;
 		ops->bytes[i] *= size;
 		edit->changed++;

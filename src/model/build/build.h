@@ -139,6 +139,15 @@ void lk_build_quantize(lk_builder *builder, double elements);
 void lk_build_quantize_normed(lk_builder *builder);
 void lk_build_transpose_narrow(lk_builder *builder, double elements);
 uint32_t lk_build_memory(lk_builder *builder, unsigned kind, const char *name, double bytes);
+/* The same that moves so many numbers of each token. */
+static inline uint32_t lk_build_token_memory(lk_builder *builder, unsigned kind, const char *name,
+                                             double columns) {
+	return lk_build_memory(builder, kind, name, builder->bytes * builder->tokens * columns);
+}
+/* Columns of the hidden state that a tensor rank has. */
+static inline double lk_build_hidden_share(const lk_builder *builder) {
+	return builder->model->hidden / builder->tp;
+}
 uint32_t lk_build_norm_weight_grad(
 	lk_builder *builder, double bytes); /* a norm's own parameters: sums over rows, per column */
 uint32_t lk_build_collective(lk_builder *builder, unsigned kind, unsigned stream, unsigned group,

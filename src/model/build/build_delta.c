@@ -63,26 +63,22 @@ static void low_ranks_backward(lk_builder *builder, struct lk_delta_width w, boo
 	lk_build_row_backward(builder, "decay_proj_grad", w.keys, w.rank, input, weight);
 }
 
-static void delta_memory(lk_builder *builder, unsigned kind, const char *name, double columns) {
-	lk_build_memory(builder, kind, name, builder->bytes * builder->tokens * columns);
-}
-
 void lk_build_delta_forward(lk_builder *builder, const lk_layer_shape *shape) {
 	struct lk_delta_width w = delta_width(builder, shape);
 	double t = builder->tokens, h = builder->model->hidden;
 	lk_build_gemm(builder, "in_proj", t, w.in, h);
 	lk_build_cp_heads(builder, "exchange_delta_input", w.in);
 	low_ranks(builder, w);
-	delta_memory(builder, LK_OP_ELEMENTWISE, "conv1d", 2 * w.mixed);
-	delta_memory(builder, LK_OP_NORM, "qk_norm", 2 * w.keys + 2 * w.heads * w.dk);
-	delta_memory(builder, LK_OP_ELEMENTWISE, "decay", 6 * decays(w));
+	lk_build_token_memory(builder, LK_OP_ELEMENTWISE, "conv1d", 2 * w.mixed);
+	lk_build_token_memory(builder, LK_OP_NORM, "qk_norm", 2 * w.keys + 2 * w.heads * w.dk);
+	lk_build_token_memory(builder, LK_OP_ELEMENTWISE, "decay", 6 * decays(w));
 	lk_build_core_gemm(builder, "delta_prepare", w.chunk, w.chunk, 2 * w.dk + w.dv + w.chunk / 6,
 	                   w.pieces);
 	lk_build_core_gemm(builder, "delta_states", w.chunk, w.dv, 2 * w.dk, w.pieces);
 	lk_build_scratch(builder, 2 * w.dk * w.dv * w.pieces, LK_OWN_WORKSPACE);
 	lk_build_core_gemm(builder, "delta_read", w.chunk, w.dv, w.dk, w.pieces);
 	lk_build_core_gemm(builder, "delta_output", w.chunk, w.chunk, w.dk + w.dv, w.pieces);
-	delta_memory(builder, LK_OP_NORM, "gated_norm", 3 * w.values);
+	lk_build_token_memory(builder, LK_OP_NORM, "gated_norm", 3 * w.values);
 	lk_build_save(builder, delta_saved(builder, w), LK_OWN_ACTIVATIONS);
 	lk_build_cp_heads(builder, "exchange_delta_output", w.values);
 	lk_build_quantize(builder, t * w.values);
@@ -90,15 +86,15 @@ void lk_build_delta_forward(lk_builder *builder, const lk_layer_shape *shape) {
 }
 
 static void delta_core_backward(lk_builder *builder, struct lk_delta_width w) {
-	delta_memory(builder, LK_OP_NORM, "gated_norm_grad", 5 * w.values);
+	lk_build_token_memory(builder, LK_OP_NORM, "gated_norm_grad", 5 * w.values);
 	lk_build_core_gemm(builder, "delta_states", w.chunk, w.dv, 2 * w.dk, w.pieces);
 	lk_build_scratch(builder, 4 * w.dk * w.dv * w.pieces, LK_OWN_WORKSPACE);
 	lk_build_core_gemm(builder, "delta_states_grad", w.chunk, w.dv, 6 * w.dk, w.pieces);
 	lk_build_core_gemm(builder, "delta_chunks_grad", w.chunk, w.chunk,
 	                   8 * w.dk + 5 * w.dv + 2 * w.chunk, w.pieces);
-	delta_memory(builder, LK_OP_ELEMENTWISE, "decay_grad", 6 * decays(w));
-	delta_memory(builder, LK_OP_NORM, "qk_norm_grad", 4 * w.keys + 2 * w.heads * w.dk);
-	delta_memory(builder, LK_OP_ELEMENTWISE, "conv1d_grad", 3 * w.mixed);
+	lk_build_token_memory(builder, LK_OP_ELEMENTWISE, "decay_grad", 6 * decays(w));
+	lk_build_token_memory(builder, LK_OP_NORM, "qk_norm_grad", 4 * w.keys + 2 * w.heads * w.dk);
+	lk_build_token_memory(builder, LK_OP_ELEMENTWISE, "conv1d_grad", 3 * w.mixed);
 }
 
 /* The second product's input and the gradients after both. */

@@ -28,10 +28,6 @@ static void dit_take(lk_builder *builder, double tokens) {
 	builder->rows = builder->sp ? tokens / builder->tp : tokens;
 }
 
-static double dit_width(const lk_builder *builder) {
-	return builder->model->hidden / builder->tp;
-}
-
 static double dit_inner(const lk_builder *builder) {
 	return builder->model->ffn / builder->tp;
 }
@@ -93,7 +89,7 @@ struct dit_columns {
 /* For `count` projections: q, k and v; k and v; q. */
 static struct dit_columns columns_of(const lk_builder *builder, int count) {
 	const lk_model *model = builder->model;
-	double queries = count == 2 ? 0 : dit_width(builder),
+	double queries = count == 2 ? 0 : lk_build_hidden_share(builder),
 		   keys = count == 1 ? 0 : (double)model->kv_heads * model->head_dim / builder->tp;
 	return (struct dit_columns){queries + 2 * keys, queries + keys};
 }
@@ -128,7 +124,7 @@ static void project_in_backward(lk_builder *builder, const char *name, int count
  * kept. */
 static void dit_core(lk_builder *builder, double queries, double keys, bool split, bool forward) {
 	const lk_job *job = builder->job;
-	double cp = split ? job->cp : 1, wide = dit_width(builder) / cp,
+	double cp = split ? job->cp : 1, wide = lk_build_hidden_share(builder) / cp,
 		   heads = builder->model->heads / builder->tp / cp, mbs = job->mbs,
 		   saved = mbs * queries * (builder->bytes * wide + 4 * heads);
 	if (split) lk_build_cp_heads(builder, "exchange_qkv", columns_of(builder, 3).all);
@@ -157,7 +153,7 @@ static void dit_core(lk_builder *builder, double queries, double keys, bool spli
 		                 LK_OWN_WORKSPACE);
 		lk_build_release(builder, saved, LK_OWN_ACTIVATIONS);
 	}
-	if (split) lk_build_cp_heads(builder, "exchange_heads", dit_width(builder));
+	if (split) lk_build_cp_heads(builder, "exchange_heads", lk_build_hidden_share(builder));
 }
 
 static void project_out(lk_builder *builder, const char *name, double width, bool forward) {
@@ -194,7 +190,7 @@ static void post_norm(lk_builder *builder, bool forward) {
 
 static void attention_end(lk_builder *builder, bool forward) {
 	if (forward) {
-		project_out(builder, "out_proj", dit_width(builder), true);
+		project_out(builder, "out_proj", lk_build_hidden_share(builder), true);
 		post_norm(builder, true);
 		dit_gate(builder, true);
 		lk_build_save(builder, first_saved(builder), LK_OWN_ACTIVATIONS);
@@ -203,7 +199,7 @@ static void attention_end(lk_builder *builder, bool forward) {
 	dit_gate(builder, false);
 	post_norm(builder, false);
 	lk_build_release(builder, first_saved(builder), LK_OWN_ACTIVATIONS);
-	project_out(builder, "out_proj_grad", dit_width(builder), false);
+	project_out(builder, "out_proj_grad", lk_build_hidden_share(builder), false);
 }
 
 /* Input products of the MLP: two with a gate. */
@@ -309,21 +305,21 @@ static void second_attention(lk_builder *builder, bool forward) {
 	if (forward) {
 		project_in(builder, "second_qkv_proj", 3);
 		dit_core(builder, keys, keys, true, true);
-		project_out(builder, "second_out_proj", dit_width(builder), true);
+		project_out(builder, "second_out_proj", lk_build_hidden_share(builder), true);
 		dit_gate(builder, true);
 		lk_build_save(builder, gated, LK_OWN_ACTIVATIONS);
 		return;
 	}
 	dit_gate(builder, false);
 	lk_build_release(builder, gated, LK_OWN_ACTIVATIONS);
-	project_out(builder, "second_out_proj_grad", dit_width(builder), false);
+	project_out(builder, "second_out_proj_grad", lk_build_hidden_share(builder), false);
 	dit_core(builder, keys, keys, true, false);
 	project_in_backward(builder, "second_qkv_proj_grad", 3);
 }
 
 /* Attention and MLP read the same input, one product adds their outputs. */
 static void single_block(lk_builder *builder, const lk_dit_unit *unit, bool forward) {
-	double keys = builder->job->seq, both = dit_width(builder) + dit_inner(builder);
+	double keys = builder->job->seq, both = lk_build_hidden_share(builder) + dit_inner(builder);
 	dit_take(builder, dit_tokens_of(builder).joint);
 	if (forward) {
 		dit_modulation(builder, unit->image, true);
@@ -390,11 +386,11 @@ static void attention_to_text(lk_builder *builder, bool forward) {
 		dit_take(builder, tokens.image);
 		dit_core(builder, queries, keys, false, true);
 		if (read > 0) dit_core(builder, queries, read, false, true);
-		project_out(builder, "cross_out_proj", dit_width(builder), true);
+		project_out(builder, "cross_out_proj", lk_build_hidden_share(builder), true);
 		dit_memory(builder, LK_OP_ELEMENTWISE, "cross_residual", 3);
 		return;
 	}
-	project_out(builder, "cross_out_proj_grad", dit_width(builder), false);
+	project_out(builder, "cross_out_proj_grad", lk_build_hidden_share(builder), false);
 	if (read > 0) dit_core(builder, queries, read, false, false);
 	dit_core(builder, queries, keys, false, false);
 	builder->tokens = read * builder->job->mbs;

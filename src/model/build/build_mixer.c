@@ -39,8 +39,8 @@ static double mixer_norm_out(const lk_builder *builder, const lk_layer_shape *sh
 	                                             mixer_readers(builder, shape));
 }
 
-/* The norm's output is discarded and recomputed; that before cross-attention is kept. */
-static bool makes_norm_again(const lk_builder *builder, const lk_layer_shape *shape) {
+/* The output of the norm is discarded and made again; that before cross-attention is kept. */
+static bool mixer_makes_norm_again(const lk_builder *builder, const lk_layer_shape *shape) {
 	return !shape->across && lk_build_runs_again(builder, LK_MODULE_LAYERNORM) &&
 	       lk_job_norm_apart(builder->job, true, false);
 }
@@ -55,7 +55,7 @@ void lk_build_mixers_forward(lk_builder *builder, const lk_layer_shape *shape) {
 	double elements = mixer_elements(builder, shape), held = lk_build_norm_held(builder, elements);
 	lk_build_norm(builder, norm_name(shape), elements, mixer_readers(builder, shape));
 	bool replay = builder->phase == LK_PHASE_RECOMPUTE && !(shape->across && shape->cross);
-	/* a replay already has its input, but not the embedded token with it */
+	/* a replay has its input, but not the embedded token beside it */
 	lk_build_save(builder, replay ? held - lk_build_stream_bytes(builder) : held,
 	              LK_OWN_ACTIVATIONS);
 	lk_build_save(builder, mixer_norm_out(builder, shape), LK_OWN_ACTIVATIONS);
@@ -69,11 +69,11 @@ void lk_build_mixers_forward(lk_builder *builder, const lk_layer_shape *shape) {
 		lk_build_memory(builder, LK_OP_NORM, "post_attention_norm", 2 * row);
 	lk_build_residual(builder, "attention_residual", false);
 	lk_build_save(builder, lk_build_mask_bytes(builder), LK_OWN_ACTIVATIONS);
-	if (makes_norm_again(builder, shape))
+	if (mixer_makes_norm_again(builder, shape))
 		lk_build_release(builder, mixer_norm_out(builder, shape), LK_OWN_ACTIVATIONS);
 }
 
-static void norm_again(lk_builder *builder, const lk_layer_shape *shape) {
+static void mixer_norm_again(lk_builder *builder, const lk_layer_shape *shape) {
 	lk_build_begin_again(builder);
 	lk_build_norm(builder, "input_norm", mixer_elements(builder, shape),
 	              mixer_readers(builder, shape));
@@ -94,9 +94,9 @@ static double kept_for_weights(const lk_builder *builder, const lk_layer_shape *
 void lk_build_mixers_backward(lk_builder *builder, const lk_layer_shape *shape, bool input,
                               bool weight) {
 	double row = lk_build_row_bytes(builder), inputs = mixer_inputs(builder, shape) * row;
-	bool last =
-		weight || !builder->train_base; /* this block is the last that needs the products' inputs */
-	if (input && makes_norm_again(builder, shape)) norm_again(builder, shape);
+	bool last = weight ||
+	            !builder->train_base; /* this block is the last that needs the inputs of products */
+	if (input && mixer_makes_norm_again(builder, shape)) mixer_norm_again(builder, shape);
 	if (input) {
 		lk_build_residual(builder, "attention_residual_grad", true);
 		lk_build_release(builder, lk_build_mask_bytes(builder), LK_OWN_ACTIVATIONS);

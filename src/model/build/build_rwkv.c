@@ -62,7 +62,7 @@ static void wkv(lk_builder *builder, const lk_layer_shape *shape, bool backward)
 }
 
 /* Low-rank products: into each mix, into decay and others. */
-static void low_ranks(lk_builder *builder) {
+static void rwkv_low_ranks(lk_builder *builder) {
 	const lk_model *model = builder->model;
 	double h = model->hidden, a = model->rwkv_inner, t = builder->tokens;
 	if (model->rwkv == 6) {
@@ -77,7 +77,7 @@ static void low_ranks(lk_builder *builder) {
 	}
 }
 
-static void low_ranks_backward(lk_builder *builder, bool input, bool weight) {
+static void rwkv_low_ranks_backward(lk_builder *builder, bool input, bool weight) {
 	const lk_model *model = builder->model;
 	double h = model->hidden, a = model->rwkv_inner, t = builder->tokens;
 	for (int i = model->rwkv == 6; i < 4 && model->rwkv >= 6; i++) {
@@ -116,7 +116,7 @@ void lk_build_rwkv_forward(lk_builder *builder, const lk_layer_shape *shape) {
 	const lk_model *model = builder->model;
 	double h = model->hidden, a = model->rwkv_inner, t = builder->tokens;
 	mix(builder, lk_rwkv_mixes(model));
-	low_ranks(builder);
+	rwkv_low_ranks(builder);
 	for (int i = 0; i < lk_rwkv_inputs(model); i++)
 		lk_build_gemm(builder, time_products[i], t, a, h);
 	wkv(builder, shape, false);
@@ -146,7 +146,7 @@ void lk_build_rwkv_backward(lk_builder *builder, const lk_layer_shape *shape, bo
 	}
 	for (int i = lk_rwkv_inputs(model); i-- > 0;)
 		lk_build_column_backward(builder, time_gradients[i], a, h, input, weight);
-	low_ranks_backward(builder, input, weight);
+	rwkv_low_ranks_backward(builder, input, weight);
 	if (!input) return;
 	mix_backward(builder, lk_rwkv_mixes(model));
 	lk_build_release(builder, time_saved(builder), LK_OWN_ACTIVATIONS);

@@ -5,23 +5,20 @@
 #include "model/build/build.h"
 #include "model/layout/job.h"
 
-static double conv_columns(const lk_builder *builder) {
-	return builder->model->hidden / builder->tp;
-}
-
-/* Both gates and the value; the gated value, the convolution's output, the gated output. */
+/* Both gates and the value; the gated value, what comes out of the convolution, the gated output.
+ */
 static double conv_saved(const lk_builder *builder) {
-	double elements = builder->tokens * conv_columns(builder);
+	double elements = builder->tokens * lk_build_hidden_share(builder);
 	return 5 * builder->bytes * elements + lk_build_kept_bytes(builder, elements);
 }
 
 static void conv_memory(lk_builder *builder, const char *name, double passes) {
 	lk_build_memory(builder, LK_OP_ELEMENTWISE, name,
-	                passes * builder->bytes * builder->tokens * conv_columns(builder));
+	                passes * builder->bytes * builder->tokens * lk_build_hidden_share(builder));
 }
 
 void lk_build_short_conv_forward(lk_builder *builder, const lk_layer_shape *shape) {
-	double wide = conv_columns(builder), t = builder->tokens, h = builder->model->hidden;
+	double wide = lk_build_hidden_share(builder), t = builder->tokens, h = builder->model->hidden;
 	(void)shape;
 	lk_build_gemm(builder, "conv_in_proj", t, 3 * wide, h);
 	conv_memory(builder, "gate_input", 3);
@@ -34,12 +31,12 @@ void lk_build_short_conv_forward(lk_builder *builder, const lk_layer_shape *shap
 
 /* The second product's input and the gradients after both. */
 double lk_build_short_conv_between(const lk_builder *builder) {
-	return 4 * lk_build_kept_bytes(builder, builder->tokens * conv_columns(builder));
+	return 4 * lk_build_kept_bytes(builder, builder->tokens * lk_build_hidden_share(builder));
 }
 
 void lk_build_short_conv_backward(lk_builder *builder, const lk_layer_shape *shape, bool input,
                                   bool weight) {
-	double wide = conv_columns(builder), h = builder->model->hidden;
+	double wide = lk_build_hidden_share(builder), h = builder->model->hidden;
 	(void)shape;
 	lk_build_row_backward(builder, "conv_out_proj_grad", h, wide, input, weight);
 	if (input) {

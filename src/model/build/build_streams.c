@@ -13,10 +13,6 @@
  */
 #include "model/build/build.h"
 
-static void streams_memory(lk_builder *builder, unsigned kind, const char *name, double columns) {
-	lk_build_memory(builder, kind, name, builder->bytes * builder->tokens * columns);
-}
-
 /* Streams before and after prediction, their scores, the low-rank pair and its output, the gated
  * input with its factors, the input of the last norm. */
 static double streams_saved(const lk_builder *builder) {
@@ -31,7 +27,7 @@ static double streams_saved(const lk_builder *builder) {
 static void score_streams(lk_builder *builder, double coefficients) {
 	const lk_model *model = builder->model;
 	double n = model->streams.count, h = model->hidden;
-	streams_memory(builder, LK_OP_NORM, "stream_norm", 2 * h);
+	lk_build_token_memory(builder, LK_OP_NORM, "stream_norm", 2 * h);
 	lk_build_gemm(builder, "stream_scores", builder->tokens, n, h);
 	lk_build_gemm(builder, "stream_coefficients", builder->tokens, coefficients, n);
 }
@@ -42,7 +38,7 @@ static void score_streams_backward(lk_builder *builder, double coefficients, boo
 	double n = model->streams.count, h = model->hidden;
 	lk_build_row_backward(builder, "stream_coefficients_grad", coefficients, n, input, weight);
 	lk_build_row_backward(builder, "stream_scores_grad", n, h, input, weight);
-	if (input) streams_memory(builder, LK_OP_NORM, "stream_norm_grad", 3 * h);
+	if (input) lk_build_token_memory(builder, LK_OP_NORM, "stream_norm_grad", 3 * h);
 }
 
 void lk_build_streams_enter(lk_builder *builder) {
@@ -51,11 +47,11 @@ void lk_build_streams_enter(lk_builder *builder) {
 	double n = net->count, h = model->hidden;
 	if (n == 0) return;
 	score_streams(builder, n * n);
-	streams_memory(builder, LK_OP_ELEMENTWISE, "predict_streams", 3 * n * h);
+	lk_build_token_memory(builder, LK_OP_ELEMENTWISE, "predict_streams", 3 * n * h);
 	lk_build_gemm(builder, "low_rank_down", builder->tokens, net->low_rank, h);
 	lk_build_gemm(builder, "low_rank_up", builder->tokens, h, net->low_rank);
-	streams_memory(builder, LK_OP_NORM, "low_rank_norm", 2 * h);
-	streams_memory(builder, LK_OP_ELEMENTWISE, "low_rank_add", 3 * h);
+	lk_build_token_memory(builder, LK_OP_NORM, "low_rank_norm", 2 * h);
+	lk_build_token_memory(builder, LK_OP_ELEMENTWISE, "low_rank_add", 3 * h);
 	lk_build_save(builder, streams_saved(builder), LK_OWN_ACTIVATIONS);
 }
 
@@ -65,28 +61,29 @@ void lk_build_streams_leave(lk_builder *builder) {
 	double n = net->count, h = model->hidden, p = net->inputs;
 	if (n == 0) return;
 	score_streams(builder, n);
-	streams_memory(builder, LK_OP_ELEMENTWISE, "correct_streams", (2 * n + 1) * h);
+	lk_build_token_memory(builder, LK_OP_ELEMENTWISE, "correct_streams", (2 * n + 1) * h);
 	lk_build_gemm(builder, "layer_input_gate", builder->tokens, p, h);
-	streams_memory(builder, LK_OP_ELEMENTWISE, "gate_layer_input", 3 * p);
+	lk_build_token_memory(builder, LK_OP_ELEMENTWISE, "gate_layer_input", 3 * p);
 	lk_build_gemm(builder, "layer_input_proj", builder->tokens, h, p);
-	streams_memory(builder, LK_OP_NORM, "layer_input_norm", 2 * h);
-	streams_memory(builder, LK_OP_ELEMENTWISE, "add_layer_input", (2 * (n - 1) + 1) * h);
+	lk_build_token_memory(builder, LK_OP_NORM, "layer_input_norm", 2 * h);
+	lk_build_token_memory(builder, LK_OP_ELEMENTWISE, "add_layer_input", (2 * (n - 1) + 1) * h);
 }
 
-/* Backward of `leave`: the gradient reaches the streams before the layer's does. */
+/* Of what `leave` added: the gradient reaches the streams before the layer's does. */
 void lk_build_streams_leave_backward(lk_builder *builder, bool input, bool weight) {
 	const lk_model *model = builder->model;
 	const lk_streams *net = &model->streams;
 	double n = net->count, h = model->hidden, p = net->inputs;
 	if (n == 0) return;
 	if (input) {
-		streams_memory(builder, LK_OP_ELEMENTWISE, "add_layer_input_grad", n * h);
-		streams_memory(builder, LK_OP_NORM, "layer_input_norm_grad", 3 * h);
+		lk_build_token_memory(builder, LK_OP_ELEMENTWISE, "add_layer_input_grad", n * h);
+		lk_build_token_memory(builder, LK_OP_NORM, "layer_input_norm_grad", 3 * h);
 	}
 	lk_build_row_backward(builder, "layer_input_proj_grad", h, p, input, weight);
-	if (input) streams_memory(builder, LK_OP_ELEMENTWISE, "gate_layer_input_grad", 5 * p);
+	if (input) lk_build_token_memory(builder, LK_OP_ELEMENTWISE, "gate_layer_input_grad", 5 * p);
 	lk_build_row_backward(builder, "layer_input_gate_grad", p, h, input, weight);
-	if (input) streams_memory(builder, LK_OP_ELEMENTWISE, "correct_streams_grad", (2 * n + 2) * h);
+	if (input)
+		lk_build_token_memory(builder, LK_OP_ELEMENTWISE, "correct_streams_grad", (2 * n + 2) * h);
 	score_streams_backward(builder, n, input, weight);
 }
 
@@ -95,10 +92,10 @@ void lk_build_streams_enter_backward(lk_builder *builder, bool input, bool weigh
 	const lk_streams *net = &model->streams;
 	double n = net->count, h = model->hidden;
 	if (n == 0) return;
-	if (input) streams_memory(builder, LK_OP_NORM, "low_rank_norm_grad", 3 * h);
+	if (input) lk_build_token_memory(builder, LK_OP_NORM, "low_rank_norm_grad", 3 * h);
 	lk_build_row_backward(builder, "low_rank_up_grad", h, net->low_rank, input, weight);
 	lk_build_row_backward(builder, "low_rank_down_grad", net->low_rank, h, input, weight);
-	if (input) streams_memory(builder, LK_OP_ELEMENTWISE, "predict_streams_grad", 4 * n * h);
+	if (input) lk_build_token_memory(builder, LK_OP_ELEMENTWISE, "predict_streams_grad", 4 * n * h);
 	score_streams_backward(builder, n * n, input, weight);
 	if (input) lk_build_release(builder, streams_saved(builder), LK_OWN_ACTIVATIONS);
 }
@@ -121,21 +118,21 @@ void lk_build_streams_embed(lk_builder *builder, bool forward) {
 	double n = net->count, h = model->hidden, all = (double)net->inputs * model->layers;
 	if (n == 0) return;
 	if (forward) {
-		streams_memory(builder, LK_OP_EMBEDDING, "layer_embedding", 2 * all);
+		lk_build_token_memory(builder, LK_OP_EMBEDDING, "layer_embedding", 2 * all);
 		lk_build_gemm(builder, "layer_inputs", builder->tokens, all, h);
-		streams_memory(builder, LK_OP_NORM, "layer_inputs_norm", 4 * all);
+		lk_build_token_memory(builder, LK_OP_NORM, "layer_inputs_norm", 4 * all);
 		for (int i = 1; i < net->count; i++)
 			lk_build_gemm(builder, "stream_proj", builder->tokens, h, h);
-		streams_memory(builder, LK_OP_ELEMENTWISE, "scale_streams", 2 * (n - 1) * h);
+		lk_build_token_memory(builder, LK_OP_ELEMENTWISE, "scale_streams", 2 * (n - 1) * h);
 		lk_build_save(builder, lk_build_streams_kept(builder, false), LK_OWN_ACTIVATIONS);
 		return;
 	}
-	streams_memory(builder, LK_OP_ELEMENTWISE, "scale_streams_grad", 3 * (n - 1) * h);
+	lk_build_token_memory(builder, LK_OP_ELEMENTWISE, "scale_streams_grad", 3 * (n - 1) * h);
 	for (int i = 1; i < net->count; i++)
 		lk_build_row_backward(builder, "stream_proj_grad", h, h, true, true);
-	streams_memory(builder, LK_OP_NORM, "layer_inputs_norm_grad", 5 * all);
+	lk_build_token_memory(builder, LK_OP_NORM, "layer_inputs_norm_grad", 5 * all);
 	lk_build_row_backward(builder, "layer_inputs_grad", all, h, true, true);
-	streams_memory(builder, LK_OP_EMBEDDING, "layer_embedding_grad", 3 * all);
+	lk_build_token_memory(builder, LK_OP_EMBEDDING, "layer_embedding_grad", 3 * all);
 	lk_build_release(builder, lk_build_streams_kept(builder, false), LK_OWN_ACTIVATIONS);
 }
 
@@ -146,8 +143,8 @@ void lk_build_streams_join(lk_builder *builder, bool forward) {
 	for (int i = 1; i < model->streams.count; i++)
 		if (forward) lk_build_gemm(builder, "stream_unproj", builder->tokens, h, h);
 		else lk_build_row_backward(builder, "stream_unproj_grad", h, h, true, builder->train_base);
-	streams_memory(builder, LK_OP_ELEMENTWISE, forward ? "join_streams" : "join_streams_grad",
-	               (n + 1) * h);
+	lk_build_token_memory(builder, LK_OP_ELEMENTWISE,
+	                      forward ? "join_streams" : "join_streams_grad", (n + 1) * h);
 	if (forward) lk_build_save(builder, lk_build_streams_kept(builder, true), LK_OWN_ACTIVATIONS);
 	else lk_build_release(builder, lk_build_streams_kept(builder, true), LK_OWN_ACTIVATIONS);
 }

@@ -1,11 +1,12 @@
-/* hf_diffusion.c: families of configs of diffusion transformers in the form of the diffusers
- * library: the class is in _class_name. Keys and defaults are those of its classes
+/* hf_diffusion.c: families of configs of diffusion transformers, as the diffusers library writes
+ * them: the class is in _class_name. Keys and defaults are those of its classes
  * (models/transformers/transformer_{flux,flux2,sd3,wan,hunyuan_video,qwenimage,ltx,lumina2,
  * z_image}.py, pixart_transformer_2d.py, cogvideox_transformer_3d.py, auraflow_transformer_2d.py),
- * text lengths those of its pipelines. Text encoders and the VAE are separate networks, which are
- * not trained. */
+ * lengths of texts those of its pipelines. Text encoders and the VAE are networks of their own,
+ * which are not trained. */
 #include "model/network/hf.h"
 #include "base/noun.h"
+#include "model/network/parts.h"
 
 #include <limits.h>
 #include <string.h>
@@ -327,11 +328,6 @@ static lk_status finish_pixart(const lk_hf_config *config, lk_model *model, lk_e
 	return crossed_sizes(config, model, err);
 }
 
-/* Linear layers, for the sum over the ends of a network; biases separate. */
-static double dense(double in, double out, bool bias) {
-	return in * out + (bias ? out : 0);
-}
-
 static lk_status dit_ends(const lk_hf_config *config, double ends, lk_model *model, lk_error *err) {
 	if (!(ends >= 1 && ends < INT_MAX))
 		return lk_hf_fail(config, NULL, err, "the ends of the network are too wide");
@@ -339,7 +335,7 @@ static lk_status dit_ends(const lk_hf_config *config, double ends, lk_model *mod
 	return LK_OK;
 }
 
-/* Flux.2: latents arrive packed; adaLN is shared by all blocks, and nothing has a bias. */
+/* Flux.2: latents come packed; adaLN is shared by all blocks, and nothing has a bias. */
 static lk_status finish_flux2(const lk_hf_config *config, lk_model *model, lk_error *err) {
 	double ratio = 3;
 	lk_diffusion *net = &model->dit;
@@ -353,15 +349,16 @@ static lk_status finish_flux2(const lk_hf_config *config, lk_model *model, lk_er
 	if (!(inner >= 1 && inner <= 1 << 24))
 		return lk_hf_fail(config, NULL, err, "mlp_ratio is %g", ratio);
 	model->ffn = (int)inner;
-	double step = dense(LK_DIT_STEP_WIDTH, d, false) + dense(d, d, false);
+	double step = lk_linear_params(LK_DIT_STEP_WIDTH, d, false) + lk_linear_params(d, d, false);
 	return dit_ends(config,
-	                2 * dense(net->patch_inputs, d, false) + dense(net->text_width, d, false) +
+	                2 * lk_linear_params(net->patch_inputs, d, false) +
+	                    lk_linear_params(net->text_width, d, false) +
 	                    (net->guidance ? 2 : 1) * step + (6 + 6 + 3 + 2) * d * d,
 	                model, err);
 }
 
-/* CogVideoX: latents of 8 x 8 pixels and 4 frames. All norms of a block, including those of queries
- * and keys, have a scale and a shift; the text's adaLN is part of the image's. */
+/* CogVideoX: latents of 8 x 8 pixels and 4 frames. The norms of a block, of queries and keys too,
+ * have a scale and a shift; adaLN of the text is a part of the image's. */
 static lk_status finish_cogvideox(const lk_hf_config *config, lk_model *model, lk_error *err) {
 	int wide = 90, high = 60, frames = 49, out = 16;
 	bool biases = true, learned = false;
@@ -392,15 +389,16 @@ static lk_status finish_cogvideox(const lk_hf_config *config, lk_model *model, l
 	/* learned positions of the text and of every patch */
 	double places = learned ? net->text_tokens + lk_dit_latent_tokens(net) : 0;
 	return dit_ends(config,
-	                dense(net->patch_inputs, d, true) + dense(net->text_width, d, true) +
-	                    dense(d, step, true) + dense(step, step, true) + 2 * d +
-	                    dense(step, 2 * d, true) + 2 * d + dense(d, net->patch_outputs, true) +
-	                    places * d,
+	                lk_linear_params(net->patch_inputs, d, true) +
+	                    lk_linear_params(net->text_width, d, true) +
+	                    lk_linear_params(d, step, true) + lk_linear_params(step, step, true) +
+	                    2 * d + lk_linear_params(step, 2 * d, true) + 2 * d +
+	                    lk_linear_params(d, net->patch_outputs, true) + places * d,
 	                model, err);
 }
 
-/* AuraFlow: gated MLPs of 2/3 of 4 d, norms of queries and keys without parameters, eight learned
- * tokens before the text, a table of positions. */
+/* AuraFlow: gated MLPs of two thirds of 4 d, norms of queries and keys without parameters, eight
+ * learned tokens before the text, a table of positions. */
 static lk_status finish_auraflow(const lk_hf_config *config, lk_model *model, lk_error *err) {
 	int side = 64, places = 1024;
 	lk_diffusion *net = &model->dit;
@@ -418,16 +416,17 @@ static lk_status finish_auraflow(const lk_hf_config *config, lk_model *model, lk
 	double d = model->hidden;
 	model->ffn = (int)((8 * d / 3 + 255) / 256) * 256;
 	return dit_ends(config,
-	                dense(net->patch_inputs, d, true) + places * d +
-	                    dense(net->text_width, d, false) + dense(LK_DIT_STEP_WIDTH, d, true) +
-	                    dense(d, d, true) + 8 * d + dense(d, 2 * d, false) +
-	                    dense(d, lk_dit_outputs(net), false),
+	                lk_linear_params(net->patch_inputs, d, true) + places * d +
+	                    lk_linear_params(net->text_width, d, false) +
+	                    lk_linear_params(LK_DIT_STEP_WIDTH, d, true) +
+	                    lk_linear_params(d, d, true) + 8 * d + lk_linear_params(d, 2 * d, false) +
+	                    lk_linear_params(d, lk_dit_outputs(net), false),
 	                model, err);
 }
 
-/* Lumina-Image 2.0 and Z-Image: blocks with four norms, gated MLPs, adaLN from a narrow vector;
- * before them `refiners` blocks of the image, priced as joint ones, and as many of the text,
- * without adaLN. */
+/* Lumina-Image 2.0 and Z-Image: blocks of four norms, MLPs with a gate, adaLN from a narrow vector;
+ * as many blocks of the image alone before them, priced as of both, and of the text alone, without
+ * adaLN. */
 static lk_status next_dit(const lk_hf_config *config, int refiners, double step, double step_inner,
                           double loose, lk_model *model, lk_error *err) {
 	lk_diffusion *net = &model->dit;
@@ -445,9 +444,11 @@ static lk_status next_dit(const lk_hf_config *config, int refiners, double step,
 	double d = model->hidden, text = net->text_width;
 	net->joint_norms = 4 * model->hidden;
 	return dit_ends(config,
-	                dense(net->patch_inputs, d, true) + text + dense(text, d, true) +
-	                    dense(LK_DIT_STEP_WIDTH, step_inner, true) + dense(step_inner, step, true) +
-	                    dense(step, d, true) + dense(d, lk_dit_outputs(net), true) + loose,
+	                lk_linear_params(net->patch_inputs, d, true) + text +
+	                    lk_linear_params(text, d, true) +
+	                    lk_linear_params(LK_DIT_STEP_WIDTH, step_inner, true) +
+	                    lk_linear_params(step_inner, step, true) + lk_linear_params(step, d, true) +
+	                    lk_linear_params(d, lk_dit_outputs(net), true) + loose,
 	                model, err);
 }
 

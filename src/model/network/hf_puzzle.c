@@ -1,11 +1,12 @@
-/* hf_puzzle.c: networks that a search derived from another one by removing parts of its layers and
+/* hf_puzzle.c: networks that a search made of another one by leaving parts of its layers out and
  * narrowing others (nemotron-nas: arXiv 2411.19146). block_configs states each layer:
  *
  *     attention   no_op, or heads in a group: key/value heads = heads / n_heads_in_group
  *     ffn         no_op, or ffn_mult: width = 2 ffn_mult h / 3, up to a multiple of 256
  *
- * A removed half has no norm either. Halves replaced by one matrix, windows and sinks are refused
- * by name. */
+ * A half that is left out has no norm either. Halves replaced by one matrix, windows and sinks are
+ * refused by name. */
+#include "io/json.h"
 #include "model/network/hf.h"
 #include "base/noun.h"
 
@@ -34,17 +35,12 @@ static lk_status puzzle_half(const lk_hf_config *config, const lk_value *half, c
 	return LK_OK;
 }
 
-static double puzzle_number(const lk_value *half, const char *name) {
-	const lk_value *value = lk_json_get(half, name);
-	return value && value->kind == LK_JSON_NUMBER ? value->number : 0;
-}
-
 static lk_status puzzle_attention(const lk_hf_config *config, const lk_value *half, lk_model *model,
                                   lk_layer *layer, lk_error *err) {
 	bool skipped;
 	LK_TRY(puzzle_half(config, half, "attention", &skipped, err));
 	if (skipped) return LK_OK;
-	double group = puzzle_number(half, "n_heads_in_group");
+	double group = lk_json_get_number(half, "n_heads_in_group", 0);
 	if (!(group >= 1 && group <= model->heads) || model->heads % (int)group != 0 ||
 	    group != (int)group)
 		return lk_hf_fail(config, half, err, "%d heads are not in groups of n_heads_in_group, %g",
@@ -64,7 +60,7 @@ static lk_status puzzle_ffn(const lk_hf_config *config, const lk_value *half, co
 	bool skipped;
 	LK_TRY(puzzle_half(config, half, "ffn", &skipped, err));
 	if (skipped) return LK_OK;
-	double width = 2 * puzzle_number(half, "ffn_mult") * model->hidden / 3;
+	double width = 2 * lk_json_get_number(half, "ffn_mult", 0) * model->hidden / 3;
 	if (!(width >= 1 && width < 1 << 24))
 		return lk_hf_fail(config, half, err, "ffn_mult does not give a width of an MLP");
 	layer->ffn = LK_FFN_DENSE;

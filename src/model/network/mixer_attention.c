@@ -63,7 +63,7 @@ lk_weights lk_attention_weights(const lk_model *model) {
 	return model->attention == LK_ATTN_MLA ? latent_attention(model) : head_attention(model);
 }
 
-static void head_matrices(const lk_model *model, lk_matrices *list) {
+static void attention_head_matrices(const lk_model *model, lk_matrices *list) {
 	double h = model->hidden, in = lk_model_attention_inputs(model),
 		   q = (double)model->heads * model->head_dim,
 		   kv = (double)model->kv_heads * model->head_dim;
@@ -92,7 +92,7 @@ static void latent_matrices(const lk_model *model, lk_matrices *list) {
 
 void lk_attention_matrices(const lk_model *model, lk_matrices *list) {
 	if (model->attention == LK_ATTN_MLA) latent_matrices(model, list);
-	else head_matrices(model, list);
+	else attention_head_matrices(model, list);
 }
 
 static double pair_width(const lk_model *model) {

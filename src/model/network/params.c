@@ -9,10 +9,6 @@
  * Whole numbers below 2^53 are exact in a double; lk_model_check refuses larger networks. */
 #include "model/network/parts.h"
 
-static double params_linear(double in, double out, bool bias) {
-	return in * out + (bias ? out : 0);
-}
-
 static lk_weights params_mlp(const lk_model *model, double hidden, double width, bool bias) {
 	lk_weights sum = lk_weights_linear(width, hidden, bias);
 	for (int i = 0; i < (model->gated ? 2 : 1); i++)
@@ -125,11 +121,11 @@ double lk_model_embedding_params(const lk_model *model) {
 	double h = model->hidden, sum = model->vocab * embed_width(model),
 		   wide = encodes ? embed_width(model) : h;
 	sum += ((double)model->position_rows + model->token_types) * wide;
-	if (model->embed_dim > 0) sum += params_linear(model->embed_dim, h, encodes);
+	if (model->embed_dim > 0) sum += lk_linear_params(model->embed_dim, h, encodes);
 	if (model->embed_norm) sum += lk_weights_norm(model, wide);
 	if (model->relative_rows > 0) sum += model->relative_rows * h + lk_weights_norm(model, h);
 	if (model->image > 0)
-		sum += params_linear(lk_model_patch_inputs(model), h, !model->patch_plain) +
+		sum += lk_linear_params(lk_model_patch_inputs(model), h, !model->patch_plain) +
 		       (!model->no_class + model->distills) * h; /* patches, class token */
 	return sum + model->loose + lk_audio_params(model) + lk_model_tower_params(model) +
 	       lk_streams_embedding(model);
@@ -154,8 +150,8 @@ double lk_model_head_params(const lk_model *model) {
 	if (model->final_norm)
 		sum += (model->network == LK_NET_ENCDEC ? 2 : 1) *
 		       lk_weights_norm(model, h); /* one per stack */
-	if (model->pooler) sum += params_linear(h, h, true);
-	if (model->head_transform) sum += params_linear(h, h, true) + lk_weights_norm(model, h);
+	if (model->pooler) sum += lk_linear_params(h, h, true);
+	if (model->head_transform) sum += lk_linear_params(h, h, true) + lk_weights_norm(model, h);
 	if (model->lm_head && model->embed_dim > 0) sum += model->embed_dim * h;
 	if (model->lm_head && !model->tied) sum += model->vocab * embed_width(model);
 	if (model->lm_head && model->head_bias) sum += model->vocab;

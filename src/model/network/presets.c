@@ -285,10 +285,9 @@ static lk_status presets_named(const char *name, struct name_row *row, lk_error 
 	                                   .what = "list of names of networks",
 	                                   .most = 4096,
 	                                   .row = presets_name_row};
-	const char *owner = strrchr(name, '/');
 	char wanted[2 * NAME];
 	lk_stream *in = NULL;
-	canonical(owner ? owner + 1 : name, wanted, sizeof wanted);
+	canonical(lk_file_name(name), wanted, sizeof wanted);
 	*row = (struct name_row){.wanted = wanted};
 	LK_TRY(lk_data_open(NULL, "model_names.csv", &in, err));
 	lk_status status = lk_csv_read(in, &table, row, err);
@@ -341,7 +340,7 @@ static lk_status presets_unknown(const char *wanted, lk_error *err) {
 		families[count] = lk_arena_strndup(&arena, name, strcspn(name, "-"));
 		if (!names[count] || !families[count]) break;
 	}
-	const char *owner = strrchr(wanted, '/'), *plain = owner ? owner + 1 : wanted;
+	const char *plain = lk_file_name(wanted);
 	struct found similar = {.count = 0};
 	if (strlen(plain) >= SAYS_SOMETHING) presets_find(plain, true, &similar);
 	if (!similar.count) presets_with_word(plain, &similar);
@@ -364,7 +363,7 @@ static lk_status presets_unknown(const char *wanted, lk_error *err) {
  * "Llama-3-8b-sft-mixture"). False: no such part. */
 static bool presets_base(const char *name, char base[2 * NAME]) {
 	static const char *const families[] = {"llama", "mistral-", "mixtral", "qwen", "gemma", "phi"};
-	const char *owner = strrchr(name, '/'), *start = owner ? owner + 1 : name;
+	const char *start = lk_file_name(name);
 	for (const char *at = start; at; at = strchr(at, '-')) {
 		at += *at == '-';
 		for (size_t i = 0; i < sizeof families / sizeof *families; i++) {
@@ -397,9 +396,8 @@ static void presets_by_part(const char *part, struct found *out) {
 /* Find presets by name, else by published name, else both without endings. A name that is a prefix
  * of others does not match them here. */
 static void presets_search(const char *name, struct found *match) {
-	const char *owner = strrchr(name, '/');
 	char wanted[2 * NAME];
-	lk_copy(wanted, sizeof wanted, owner ? owner + 1 : name);
+	lk_copy(wanted, sizeof wanted, lk_file_name(name));
 	if (strncasecmp(wanted, "meta-", 5) == 0) memmove(wanted, wanted + 5, strlen(wanted + 5) + 1);
 	*match = (struct found){.count = 0};
 	do {

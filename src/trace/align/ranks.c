@@ -7,6 +7,7 @@
 #include "base/check.h"
 #include "base/noun.h"
 #include "base/sort.h"
+#include "base/text.h"
 #include "trace/align/align_internal.h"
 
 /* The number after the last `word` and at most one of "_-. "; -1 if there is none. */
@@ -36,7 +37,7 @@ static int32_t number_between_dots(const char *name) {
 }
 
 int32_t lk_trace_rank_in_name(const char *path) {
-	const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
+	const char *name = lk_file_name(path);
 	int32_t rank = number_after(name, "rank");
 	if (rank < 0) rank = number_after(name, "worker");
 	return rank >= 0 ? rank : number_between_dots(name);

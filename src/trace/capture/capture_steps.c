@@ -2,15 +2,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/text.h"
 #include "trace/capture/capture.h"
 #include "base/sort.h"
 
 static const char profiler_step[] = "ProfilerStep#", data_loading[] = "enumerate(DataLoader)#",
 				  optimizer_step[] = "Optimizer.step#";
-
-static bool steps_begins(const char *text, const char *with) {
-	return strncmp(text, with, strlen(with)) == 0;
-}
 
 LK_ORDER_BY(steps_by_start, lk_capture_step, start_ns)
 
@@ -46,7 +43,7 @@ static lk_status annotated(const lk_capture *capture, lk_capture_steps *out, lk_
 	for (uint32_t i = 0; i < capture->count; i++) {
 		if (capture->kind[i] != LK_EVENT_NOTE) continue;
 		const char *name = lk_capture_text(capture, capture->name[i]);
-		if (!steps_begins(name, profiler_step)) continue;
+		if (!lk_begins_with(name, profiler_step)) continue;
 		LK_TRY(steps_add(out, i, strtoll(name + strlen(profiler_step), NULL, 10),
 		                 capture->start_ns[i], lk_event_end(capture, i), err));
 	}
@@ -58,7 +55,7 @@ static lk_status between_loads(const lk_capture *capture, int64_t last, lk_captu
                                lk_error *err) {
 	for (uint32_t i = 0; i < capture->count; i++) {
 		if (capture->kind[i] != LK_EVENT_NOTE ||
-		    !steps_begins(lk_capture_text(capture, capture->name[i]), data_loading))
+		    !lk_begins_with(lk_capture_text(capture, capture->name[i]), data_loading))
 			continue;
 		LK_TRY(steps_add(out, i, 0, capture->start_ns[i], capture->start_ns[i], err));
 	}
@@ -84,7 +81,7 @@ enum {
 /* Names of an optimizer's work: annotations that PyTorch makes around each of its steps, or kernels
  * that process lists of parameters. */
 static bool names_optimizer(const char *name, bool notes) {
-	if (notes) return steps_begins(name, optimizer_step);
+	if (notes) return lk_begins_with(name, optimizer_step);
 	return strcasestr(name, "multi_tensor_apply") || strcasestr(name, "adam");
 }
 
@@ -181,7 +178,7 @@ static lk_status between_optimizers(const lk_capture *capture, bool notes, int64
 
 bool lk_capture_step_is_marked(const lk_capture *capture, const lk_capture_step *step) {
 	return step->event != LK_NONE && capture->kind[step->event] == LK_EVENT_NOTE &&
-	       !steps_begins(lk_capture_text(capture, capture->name[step->event]), optimizer_step);
+	       !lk_begins_with(lk_capture_text(capture, capture->name[step->event]), optimizer_step);
 }
 
 /* Drop a step that mostly lies inside the one before it: it is the same step, annotated twice.

@@ -9,6 +9,7 @@
 #ifndef LK_TRACE_CAPTURE_WORKS_H
 #define LK_TRACE_CAPTURE_WORKS_H
 
+#include <math.h>
 #include "io/json.h"
 #include "io/stream.h"
 #include "trace/capture/capture.h"
@@ -112,5 +113,13 @@ lk_status lk_works_name(lk_works *works, const lk_read_limits *limits, const cha
 /* Add within the limit of events. */
 lk_status lk_works_put(lk_works *works, const lk_read_limits *limits, const lk_work *work,
                        lk_error *err);
+
+/* A number of a file as a whole one: of what is none 0, of others the nearest that there is. */
+static inline int64_t lk_works_whole(double number) {
+	if (isnan(number)) return 0;
+	if (number > 9.2e18) return INT64_MAX;
+	if (number < -9.2e18) return INT64_MIN;
+	return (int64_t)number;
+}
 
 #endif

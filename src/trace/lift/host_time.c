@@ -4,6 +4,7 @@
 #include <string.h>
 #include "base/check.h"
 #include "base/stats.h"
+#include "base/text.h"
 
 enum { MOST_OPEN = 512 };
 
@@ -23,12 +24,8 @@ struct walk {
 	bool no_memory;
 };
 
-static bool host_time_begins(const char *text, const char *with) {
-	return strncmp(text, with, strlen(with)) == 0;
-}
-
 static bool host_time_loads_data(const char *name) {
-	return host_time_begins(name, "enumerate(DataLoader)") || host_time_begins(name, "file:read ");
+	return lk_begins_with(name, "enumerate(DataLoader)") || lk_begins_with(name, "file:read ");
 }
 
 /* Annotations that represent an operation own the time inside them. Others only name a stretch of
@@ -38,8 +35,8 @@ static bool is_op(const lk_capture *capture, uint32_t event) {
 	if (capture->kind[event] == LK_EVENT_OP) return true;
 	if (capture->kind[event] != LK_EVENT_NOTE) return false;
 	const char *name = lk_capture_text(capture, capture->name[event]);
-	return host_time_loads_data(name) || host_time_begins(name, "Optimizer.") ||
-	       host_time_begins(name, "gloo:") || host_time_begins(name, "mpi:");
+	return host_time_loads_data(name) || lk_begins_with(name, "Optimizer.") ||
+	       lk_begins_with(name, "gloo:") || lk_begins_with(name, "mpi:");
 }
 
 lk_call_kind lk_host_call(const lk_capture *capture, uint32_t event) {
@@ -61,9 +58,9 @@ static uint32_t host_time_mix(uint32_t path, uint32_t name) {
 static lk_phase host_time_phase_of(const struct walk *walk) {
 	for (int i = walk->depth; i > 0; i--) {
 		const char *name = lk_capture_text(walk->capture, walk->capture->name[walk->open[i].event]);
-		if (host_time_begins(name, "Optimizer.step")) return LK_PHASE_OPTIMIZER;
-		if (host_time_begins(name, "Optimizer.")) return LK_PHASE_OTHER;
-		if (host_time_begins(name, "autograd::engine")) return LK_PHASE_BACKWARD;
+		if (lk_begins_with(name, "Optimizer.step")) return LK_PHASE_OPTIMIZER;
+		if (lk_begins_with(name, "Optimizer.")) return LK_PHASE_OTHER;
+		if (lk_begins_with(name, "autograd::engine")) return LK_PHASE_BACKWARD;
 	}
 	return walk->backward ? LK_PHASE_BACKWARD : LK_PHASE_FORWARD;
 }
@@ -170,8 +167,8 @@ static void call_event(struct walk *walk, uint32_t event, lk_call_kind call) {
 static bool is_backward(const lk_capture *capture, uint32_t lane) {
 	for (uint32_t at = capture->lanes.at[lane].begin; at < capture->lanes.at[lane].end; at++)
 		if (capture->kind[capture->order[at]] == LK_EVENT_OP)
-			return host_time_begins(lk_capture_text(capture, capture->name[capture->order[at]]),
-			                        "autograd::engine");
+			return lk_begins_with(lk_capture_text(capture, capture->name[capture->order[at]]),
+			                      "autograd::engine");
 	return false;
 }
 

@@ -99,7 +99,7 @@ static bool shapes_foreign(const char *name) {
 	                                  "torch::distributed::",
 	                                  "torch.distributed"};
 	for (size_t i = 0; i < sizeof own / sizeof *own; i++)
-		if (strncmp(name, own[i], strlen(own[i])) == 0) return false;
+		if (lk_begins_with(name, own[i])) return false;
 	return strstr(name, "::");
 }
 

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/arena.h"
+#include "base/text.h"
 #include "io/protobuf.h"
 #include "trace/capture/capture.h"
 #include "trace/capture/works.h"
@@ -92,20 +93,13 @@ enum {
 	A_BYTES = 31,
 };
 
-static int64_t chakra_clip(double real) {
-	if (isnan(real)) return 0;
-	if (real > 9.2e18) return INT64_MAX;
-	if (real < -9.2e18) return INT64_MIN;
-	return (int64_t)real;
-}
-
 static bool whole_value(struct value *value, int64_t whole) {
 	*value = (struct value){.number = true, .whole = whole, .real = (double)whole};
 	return true;
 }
 
 static bool real_value(struct value *value, double real) {
-	*value = (struct value){.number = true, .whole = chakra_clip(real), .real = real};
+	*value = (struct value){.number = true, .whole = lk_works_whole(real), .real = real};
 	return true;
 }
 
@@ -468,7 +462,7 @@ static lk_status json_type(struct reader *reader, lk_json *json) {
 	LK_TRY(lk_json_next(json, &token, reader->err));
 	const char *text = lk_json_text(json, NULL);
 	for (size_t i = 0; i < sizeof names / sizeof *names && token == LK_JSON_STRING; i++)
-		if (strncmp(text, names[i], strlen(names[i])) == 0) {
+		if (lk_begins_with(text, names[i])) {
 			reader->type = i;
 			return LK_OK;
 		}
@@ -503,10 +497,10 @@ static lk_status json_member(struct reader *reader, lk_json *json, const char *k
 	else if (strcmp(key, "runtime") == 0 || strcmp(key, "durationmicros") == 0)
 		reader->work.duration_ns = positive ? (int64_t)llround(number * 1e3) : -1;
 	else if (strcmp(key, "iscpuop") == 0) reader->cpu = number != 0;
-	else if (strcmp(key, "tid") == 0) reader->work.thread = chakra_clip(number);
-	else if (strcmp(key, "stream") == 0) reader->stream = chakra_clip(number);
-	else if (strcmp(key, "commtype") == 0) reader->comm_type = chakra_clip(number);
-	else if (strcmp(key, "commsize") == 0) reader->comm_size = chakra_clip(number);
+	else if (strcmp(key, "tid") == 0) reader->work.thread = lk_works_whole(number);
+	else if (strcmp(key, "stream") == 0) reader->stream = lk_works_whole(number);
+	else if (strcmp(key, "commtype") == 0) reader->comm_type = lk_works_whole(number);
+	else if (strcmp(key, "commsize") == 0) reader->comm_size = lk_works_whole(number);
 	return LK_OK;
 }
 

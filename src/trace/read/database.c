@@ -152,7 +152,7 @@ lk_status lk_database_table(lk_database *database, const char *beginning, int wh
 		const char *name = (const char *)lk_sqlite.column_text(row, 0);
 		const char *sql = (const char *)lk_sqlite.column_text(row, 1);
 		if (!name || !sql || strncasecmp(sql, "CREATE TABLE", 12) != 0 || strlen(name) >= size ||
-		    strncmp(name, beginning, strlen(beginning)) != 0 || which-- > 0)
+		    !lk_begins_with(name, beginning) || which-- > 0)
 			continue;
 		lk_copy(out, size, name);
 		*found = true;

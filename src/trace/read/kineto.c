@@ -324,7 +324,7 @@ static lk_status read_end(lk_kineto *kineto) {
 	return LK_OK;
 }
 
-static lk_status no_trace(lk_kineto *kineto, const char *what) {
+static lk_status kineto_no_trace(lk_kineto *kineto, const char *what) {
 	char where[240];
 	snprintf(where, sizeof where, "%s:%llu", kineto->capture->path,
 	         (unsigned long long)lk_window_line(&kineto->window, kineto->window.at));
@@ -341,17 +341,18 @@ static lk_status kineto_read_document(lk_kineto *kineto) {
 	if (window->end - window->at >= 3 && memcmp(window->at, "\xef\xbb\xbf", 3) == 0)
 		window->at += 3;
 	LK_TRY(kineto_peek(kineto, &c));
-	if (c < 0) return window->broken != LK_OK ? LK_OK : no_trace(kineto, "the file is empty");
-	if (c != '{' && c != '[') return no_trace(kineto, "it begins neither with { nor with [");
+	if (c < 0)
+		return window->broken != LK_OK ? LK_OK : kineto_no_trace(kineto, "the file is empty");
+	if (c != '{' && c != '[') return kineto_no_trace(kineto, "it begins neither with { nor with [");
 	window->at++;
 	LK_TRY(c == '[' ? kineto_read_list(kineto, 0) : read_members(kineto, 0));
 	if (!kineto->cut && (kineto->found || !kineto->odd[LK_ODD_DAMAGED].count))
 		LK_TRY(read_end(kineto));
 	if (kineto->found) return LK_OK;
 	if (window->broken != LK_OK) return LK_OK;
-	if (kineto->odd[LK_ODD_DAMAGED].count) return no_trace(kineto, "this is no JSON");
-	return no_trace(kineto,
-	                kineto->cut ? "it is cut off before its events" : "it has no list traceEvents");
+	if (kineto->odd[LK_ODD_DAMAGED].count) return kineto_no_trace(kineto, "this is no JSON");
+	return kineto_no_trace(kineto, kineto->cut ? "it is cut off before its events"
+	                                           : "it has no list traceEvents");
 }
 
 /* ---- warnings ---- */

@@ -4,10 +4,6 @@
 #include <math.h>
 #include "base/text.h"
 
-static bool number_is_digit(char c) {
-	return c >= '0' && c <= '9';
-}
-
 static int64_t clamped(double x, double most) {
 	if (x > most) return (int64_t)most;
 	if (x < -most) return -(int64_t)most;
@@ -29,14 +25,14 @@ int64_t lk_slice_whole(lk_slice slice) {
 	const char *p = slice.at, *end = p + slice.length;
 	bool negative = p < end && *p == '-';
 	p += negative;
-	if (p == end || !number_is_digit(*p)) return LK_UNSAID;
+	if (p == end || !lk_is_digit(*p)) return LK_UNSAID;
 	const char *first = p;
 	uint64_t value = 0; /* 19 digits fit */
-	while (p < end && number_is_digit(*p) && p - first < 19)
+	while (p < end && lk_is_digit(*p) && p - first < 19)
 		value = value * 10 + (uint64_t)(*p++ - '0');
-	bool more = p < end && (number_is_digit(*p) || *p == 'e' || *p == 'E');
+	bool more = p < end && (lk_is_digit(*p) || *p == 'e' || *p == 'E');
 	if (p < end && *p == '.') {
-		while (++p < end && number_is_digit(*p)) {
+		while (++p < end && lk_is_digit(*p)) {
 		}
 		more = p < end && (*p == 'e' || *p == 'E');
 	}
@@ -53,19 +49,19 @@ int64_t lk_slice_nanoseconds(lk_slice slice) {
 	p += negative;
 	const char *first = p;
 	int64_t ns = 0;
-	while (p < end && number_is_digit(*p) && p - first < 16) ns = ns * 10 + (*p++ - '0');
+	while (p < end && lk_is_digit(*p) && p - first < 16) ns = ns * 10 + (*p++ - '0');
 	if (ns > LK_MOST_NS / 1000) return negative ? -LK_MOST_NS : LK_MOST_NS;
 	ns *= 1000;
 	if (p < end && *p == '.') {
 		int64_t unit = 100;
-		for (p++; p < end && number_is_digit(*p); p++, unit /= 10) {
+		for (p++; p < end && lk_is_digit(*p); p++, unit /= 10) {
 			if (unit == 0) {
 				ns += *p >= '5';
 				break;
 			}
 			ns += (*p - '0') * unit;
 		}
-		while (p < end && number_is_digit(*p)) p++;
+		while (p < end && lk_is_digit(*p)) p++;
 	}
 	if (p < end) return clamped(round(slowly(slice) * 1000), (double)LK_MOST_NS);
 	return negative ? -ns : ns;
@@ -78,8 +74,8 @@ static int number_hex(const char *p, const char *end) {
 	if (end - p < 4) return -1;
 	for (int i = 0; i < 4; i++) {
 		char c = (char)(p[i] | 0x20);
-		if (!number_is_digit(p[i]) && (c < 'a' || c > 'f')) return -1;
-		value = value * 16 + (number_is_digit(p[i]) ? p[i] - '0' : c - 'a' + 10);
+		if (!lk_is_digit(p[i]) && (c < 'a' || c > 'f')) return -1;
+		value = value * 16 + (lk_is_digit(p[i]) ? p[i] - '0' : c - 'a' + 10);
 	}
 	return value;
 }

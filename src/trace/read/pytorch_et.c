@@ -72,17 +72,11 @@ static void keep_text(const struct reader *reader, char *out, size_t size) {
 	out[length] = '\0';
 }
 
-static int64_t et_whole(double x) {
-	if (isnan(x)) return 0;
-	if (x > 9.2e18) return INT64_MAX;
-	if (x < -9.2e18) return INT64_MIN;
-	return (int64_t)x;
-}
-
-/* Parse a whole number without the rounding of a double: ids may be hashes. */
+/* A whole number without the rounding of a double: ids are hashes sometimes. */
 static int64_t whole_text(const struct reader *reader) {
 	const char *text = lk_json_text(reader->json, NULL);
-	return strpbrk(text, ".eE") ? et_whole(lk_json_number(reader->json)) : strtoll(text, NULL, 10);
+	return strpbrk(text, ".eE") ? lk_works_whole(lk_json_number(reader->json))
+	                            : strtoll(text, NULL, 10);
 }
 
 /* Read a number, also single in a list or in quotes (`ctrl_deps`); `none` for anything else. */
@@ -148,9 +142,9 @@ static lk_status add_tensor(struct reader *reader, const struct list *list, bool
 	if (!lk_push(&reader->w->tensors)) return lk_oom(reader->err);
 	double bytes = list->number[4];
 	*lk_last(&reader->w->tensors) =
-		(lk_tensor){.id = et_whole(list->number[0]),
-	                .storage = et_whole(list->number[1]),
-	                .elements = et_whole(fmax(0, list->number[3])),
+		(lk_tensor){.id = lk_works_whole(list->number[0]),
+	                .storage = lk_works_whole(list->number[1]),
+	                .elements = lk_works_whole(fmax(0, list->number[3])),
 	                .element_bytes = bytes >= 0 && bytes < 1024 ? (uint16_t)bytes : 0,
 	                .device = device,
 	                .output = output};
@@ -232,7 +226,8 @@ static lk_status name_ranks(struct reader *reader, lk_arena *arena, const lk_val
 	if (!list) return lk_oom(reader->err);
 	lk_text text = lk_text_begin(list, (ranks->count + 1) * EACH);
 	for (size_t i = 0; i < ranks->count; i++)
-		lk_text_add(&text, i ? ", %lld" : "[%lld", (long long)et_whole(ranks->items[i].number));
+		lk_text_add(&text, i ? ", %lld" : "[%lld",
+		            (long long)lk_works_whole(ranks->items[i].number));
 	lk_text_add(&text, "]");
 	LK_ASSERT(!lk_text_full(&text));
 	return lk_works_name(reader->w, reader->limits, list, out, reader->err);
@@ -319,7 +314,7 @@ static lk_status push_comm(struct reader *reader, lk_work_comm *comm) {
 	return LK_OK;
 }
 
-/* Fill in what attributes did not state from the inputs of record_param_comms. */
+/* What the inputs of record_param_comms say that attributes did not. */
 static lk_status read_comm(struct reader *reader) {
 	lk_work_comm comm = {.note = reader->comm, .sequence = -1};
 	uint32_t named = 0;
@@ -329,14 +324,14 @@ static lk_status read_comm(struct reader *reader) {
 	comm.waits = strcmp(name, "wait") == 0;
 	if (comm.note.kind == LK_OP_COUNT) comm.note.kind = (uint8_t)lk_comm_kind(name);
 	if (named >= 3 && reader->items[named - 3].kind == NUMBER)
-		comm.sequence = et_whole(reader->items[named - 3].number);
+		comm.sequence = lk_works_whole(reader->items[named - 3].number);
 	if (!comm.note.group && named >= 2)
 		LK_TRY(name_group(reader, &reader->items[named - 2], &comm.note.group));
 	const struct item *last = reader->item_count ? &reader->items[reader->item_count - 1] : NULL;
 	if (!comm.note.group_size && named + 3 < reader->item_count && last->kind == NUMBER &&
 	    last->number > 0 && last->number < 1e9)
 		comm.note.group_size = (int32_t)last->number;
-	/* the list of sizes has one element per rank */
+	/* the sizes sent to each rank are as many as there are ranks */
 	if (!comm.note.group_size && named + 1 < reader->item_count &&
 	    reader->items[named + 1].kind == LIST && reader->items[named + 1].number < 1e9)
 		comm.note.group_size = (int32_t)reader->items[named + 1].number;

@@ -1,5 +1,6 @@
-/* rocm.c: work and calls from AMD's profilers, put into a capture; of several devices, the one with
- * most kernels. */
+/* rocm.c: work and calls as AMD's profilers see them, put into a capture: of several devices the
+ * one with most kernels. */
+#include "base/text.h"
 #include "trace/read/rocm_internal.h"
 #include "base/noun.h"
 #include "base/sort.h"
@@ -61,11 +62,11 @@ bool lk_rocm_domain(const char *domain, lk_event_kind *kind) {
 	} domains[] = {
 		{"HIP_RUNTIME", LK_EVENT_RUNTIME}, {"MARKER_", LK_EVENT_NOTE}, {"RCCL_", LK_EVENT_NOTE}};
 	for (size_t i = 0; i < sizeof domains / sizeof *domains; i++)
-		if (strncmp(domain, domains[i].begins, strlen(domains[i].begins)) == 0) {
+		if (lk_begins_with(domain, domains[i].begins)) {
 			*kind = domains[i].kind;
 			return true;
 		}
-	return false; /* HSA lies within HIP, and the rest takes negligible time */
+	return false; /* HSA lies within HIP, and the rest takes no time of interest */
 }
 
 const char *lk_rocm_copy_name(const char *operation) {

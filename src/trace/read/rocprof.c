@@ -39,11 +39,6 @@ static int64_t rocprof_handle(const lk_value *value, int64_t none) {
 	return rocprof_whole(handle ? handle : value, none);
 }
 
-static const char *rocprof_text(const lk_value *value, const char *key) {
-	const lk_value *member = lk_json_get(value, key);
-	return member && member->kind == LK_JSON_STRING ? member->text : "";
-}
-
 static const lk_value *rocprof_list(const lk_value *value, const char *key) {
 	static const lk_value empty = {.kind = LK_JSON_ARRAY};
 	const lk_value *list = lk_json_get(value, key);
@@ -95,15 +90,15 @@ static lk_status rocprof_read_names(struct rocprof_tool *tool) {
 	const lk_value *symbols = rocprof_list(tool->value, "kernel_symbols");
 	const lk_value *markers = rocprof_list(lk_json_get(tool->value, "strings"), "marker_api");
 	for (size_t i = 0; i < symbols->count; i++) {
-		const char *name = rocprof_text(&symbols->items[i], "formatted_kernel_name");
-		if (!*name) name = rocprof_text(&symbols->items[i], "kernel_name");
+		const char *name = lk_json_get_text(&symbols->items[i], "formatted_kernel_name", "");
+		if (!*name) name = lk_json_get_text(&symbols->items[i], "kernel_name", "");
 		LK_TRY(rocprof_put(tool->rocm, &tool->symbols,
 		                   rocprof_member(&symbols->items[i], "kernel_id", -1), name));
 	}
 	for (size_t i = 0; i < markers->count; i++)
 		LK_TRY(rocprof_put(tool->rocm, &tool->markers,
 		                   rocprof_member(&markers->items[i], "key", -1),
-		                   rocprof_text(&markers->items[i], "value")));
+		                   lk_json_get_text(&markers->items[i], "value", "")));
 	rocprof_sort(&tool->symbols);
 	rocprof_sort(&tool->markers);
 	return LK_OK;
@@ -114,7 +109,7 @@ static lk_status rocprof_read_agents(struct rocprof_tool *tool) {
 	const lk_value *agents = rocprof_list(tool->value, "agents");
 	lk_capture *capture = tool->rocm->capture;
 	for (size_t i = 0; i < agents->count && !capture->device; i++) {
-		const char *product = rocprof_text(&agents->items[i], "product_name");
+		const char *product = lk_json_get_text(&agents->items[i], "product_name", "");
 		int64_t units = rocprof_member(&agents->items[i], "cu_count", 0);
 		if (rocprof_member(&agents->items[i], "type", 0) != GPU || !*product) continue;
 		if (units > 0 && units < 100000) capture->sms = (int32_t)units;
@@ -133,7 +128,7 @@ static const char *rocprof_kind(const struct rocprof_tool *tool, const lk_value 
 	const lk_value *operations = rocprof_list(&kinds->items[kind], "operations");
 	if (op >= 0 && (uint64_t)op < operations->count && operations->items[op].kind == LK_JSON_STRING)
 		*operation = operations->items[op].text;
-	return rocprof_text(&kinds->items[kind], "kind");
+	return lk_json_get_text(&kinds->items[kind], "kind", "");
 }
 
 static bool rocprof_begin(const struct rocprof_tool *tool, const lk_value *record,
@@ -255,14 +250,14 @@ static lk_status rocprof_put_end(struct rocprof_chrome *chrome, rocprof_ends *en
 static lk_status rocprof_sort_out(struct rocprof_chrome *chrome) {
 	for (size_t i = 0; i < chrome->events->count; i++) {
 		const lk_value *event = &chrome->events->items[i];
-		const char *phase = rocprof_text(event, "ph");
+		const char *phase = lk_json_get_text(event, "ph", "");
 		int64_t id = rocprof_member(event, "id", -1);
 		if (*phase == 'X') LK_TRY(rocprof_put_end(chrome, &chrome->places, event, (int64_t)i));
 		else if (*phase == 's') LK_TRY(rocprof_put_end(chrome, &chrome->from, event, id));
 		else if (*phase == 't') LK_TRY(rocprof_put_end(chrome, &chrome->to, event, id));
-		else if (*phase == 'M' && strcmp(rocprof_text(event, "name"), "process_name") == 0)
+		else if (*phase == 'M' && strcmp(lk_json_get_text(event, "name", ""), "process_name") == 0)
 			LK_TRY(rocprof_put(chrome->rocm, &chrome->processes, rocprof_member(event, "pid", -1),
-			                   rocprof_text(lk_json_get(event, "args"), "name")));
+			                   lk_json_get_text(lk_json_get(event, "args"), "name", "")));
 	}
 	rocprof_sort(&chrome->processes);
 	lk_sort(chrome->places.at, chrome->places.count, sizeof *chrome->places.at, rocprof_by_place);
@@ -284,7 +279,7 @@ static lk_status rocprof_read_event(struct rocprof_chrome *chrome, size_t i) {
 	const lk_value *value = &chrome->events->items[i], *args = lk_json_get(value, "args");
 	int64_t process = rocprof_member(value, "pid", -1), thread = rocprof_member(value, "tid", 0);
 	const char *where = rocprof_find(&chrome->processes, process);
-	const char *name = rocprof_text(value, "name");
+	const char *name = lk_json_get_text(value, "name", "");
 	lk_event event = {.correlation = chrome->correlation[i]};
 	bool gpu = strncmp(where, "GPU", 3) == 0, copy = strcmp(where, "COPY") == 0;
 	if (gpu) event.kind = strncasecmp(name, "Copy", 4) == 0 ? LK_EVENT_MEMCPY : LK_EVENT_KERNEL;
@@ -316,7 +311,8 @@ static lk_status rocprof_read_chrome(lk_rocm *rocm, const lk_value *events) {
 		rocprof_join(&chrome, &chrome.to);
 	}
 	for (size_t i = 0; i < events->count && status == LK_OK; i++)
-		if (*rocprof_text(&events->items[i], "ph") == 'X') status = rocprof_read_event(&chrome, i);
+		if (*lk_json_get_text(&events->items[i], "ph", "") == 'X')
+			status = rocprof_read_event(&chrome, i);
 	free(chrome.correlation);
 	lk_vec_free(&chrome.processes);
 	lk_vec_free(&chrome.from);

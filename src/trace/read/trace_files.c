@@ -169,7 +169,7 @@ struct archive_names {
 
 static lk_status files_add_member(void *context, const char *name, lk_error *err) {
 	struct archive_names *into = context;
-	const char *slash = strrchr(name, '/'), *base = slash ? slash + 1 : name;
+	const char *base = lk_file_name(name);
 	char *path = NULL;
 	if (!trace_name(base) || is_simulator_file(base)) return LK_OK;
 	if (asprintf(&path, "%s!%s", into->archive, name) < 0) path = NULL;

@@ -2,14 +2,14 @@
 #include <stdlib.h>
 #include <string.h>
 #include "base/arena.h"
+#include "base/text.h"
 #include "io/json.h"
 #include "trace/read/read.h"
 #include "trace/capture/works.h"
 
 /* The number before the file endings: "lockstep.3.et", "rank3.json.gz"; -1 none. */
 static int32_t works_read_rank_of(const char *path) {
-	const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path,
-			   *end = name + strlen(name);
+	const char *name = lk_file_name(path), *end = name + strlen(name);
 	static const char *const endings[] = {".gz", ".zst", ".json", ".et"};
 	for (size_t i = 0; i < sizeof endings / sizeof *endings; i++) {
 		size_t length = strlen(endings[i]);

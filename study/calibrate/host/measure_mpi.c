@@ -52,9 +52,8 @@ static bool mpi_find_program(char *out, size_t size) {
 /* ---- its lines ---- */
 
 static double mpi_number(const lk_value *object, const char *key, double otherwise) {
-	const lk_value *value = lk_json_get(object, key);
-	return value && value->kind == LK_JSON_NUMBER && isfinite(value->number) ? value->number
-	                                                                         : otherwise;
+	double number = lk_json_get_number(object, key, otherwise);
+	return isfinite(number) ? number : otherwise;
 }
 
 /* Rates between nodes, for their median. */
