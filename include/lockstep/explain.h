@@ -47,7 +47,7 @@ typedef struct lk_explain_request {
 		steps; /* "3-5", "4", "all" (the whole trace, as HTA looks at it); NULL: every whole step */
 	int rank;  /* only this one; -1 all */
 	int top;   /* rows of kernels and stalls in texts; 0 all */
-	int threads; /* to read files with; 0: one per core */
+	int threads; /* to read files with; 0: as the context says */
 	/* What the run is held against, as for predict; NULL: the GPU that the traces name, in its
 	 * usual nodes. */
 	const char *gpu, *cluster;

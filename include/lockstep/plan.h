@@ -69,7 +69,7 @@ typedef struct lk_plan_request {
 	                   * (slower); 0: every step is of use */
 	double search_s;  /* the most seconds; the best that was found by then is answered. 0: any, of
 	                   * lk_post_plan_find 60 */
-	int threads;      /* 0 one for each core */
+	int threads;      /* 0 as the context says (context.h) */
 
 	/* Work that several processes share (lockstep-mpi): see lk_plan_team. NULL: this process alone.
 	 */

@@ -326,7 +326,7 @@ void lk_stated_free(lk_stated *stated);
  * its options; LK_ERR_IO; LK_ERR_MEMORY. */
 lk_status lk_predict_check(const lk_predict_request *request, lk_error *err);
 
-/* Answers `count` requests on several threads (0: one for each core). predictions[i] is the answer,
+/* Answers `count` requests on several threads (0: as the context says). predictions[i] is the answer,
  * or NULL where request i was refused (LK_ERR_INPUT): then refusals[i] says why. Any other error
  * ends all of it; what was answered by then is in `predictions` too, whose elements are to be freed
  * in every case. `progress`, unless NULL, is called now and then from the thread that asked. */

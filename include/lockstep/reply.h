@@ -34,7 +34,7 @@ lk_reply *lk_reply_ask(const char *verb, int count, const char *const *words, co
 
 /* Sweeps: `parts` command lines of predict, whose words stand after one another, counts[i] of them
  * for line i. Every combination of comma lists is a row, in the order of the lines. Combinations
- * that cannot run are rows with a reason. `threads` 0: one for each core. */
+ * that cannot run are rows with a reason. `threads` 0: as the context says. */
 lk_reply *lk_reply_sweep(int parts, const int *counts, const char *const *words, int threads,
                          const lk_stop *stop);
 

@@ -56,8 +56,8 @@ static const struct {
 	{"predict", 6, {JOB, "--gpus=16", "--tp=2"}},
 	{"predict", 7, {JOB, "--gpus=16", "--tp=2", laid}},
 	{"plan", 6, {JOB, "--gpus=8", "--threads=2"}},
-	{"shard", 2, {"--model=dlrm-mlperf", "--gpu=8xh100-sxm"}},
-	{"rent", 5, {"--model=llama3.1-8b", "--gbs=16", "--seq=2048", "--tokens=1G", "--most-gpus=8"}},
+	{"shard", 2, {"--model=dlrm-ddp", "--gpu=2xh100-sxm"}},
+	{"rent", 5, {"--model=llama3.1-8b", "--gbs=16", "--seq=2048", "--tokens=1G", "--most-gpus=1"}},
 	{"devices", 1, {"100"}},
 	{"predict", 3, {"--model=llama3.1-8b", "--gpu=k99", "--gpus=8"}},
 };
@@ -219,7 +219,7 @@ static void *ask_all(void *argument) {
 	struct asker *asker = argument;
 	lk_context_use(asker->context);
 	int asked = rounds(QUESTIONS, 20 * QUESTIONS);
-	for (int i = 0; i < asked || i < QUESTIONS; i++)
+	for (int i = 0; i < asked || i < 2; i++)
 		asker->wrong += !is_as_alone(asker->world, (asker->first + i) % QUESTIONS);
 	return NULL;
 }
