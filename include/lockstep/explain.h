@@ -1,4 +1,4 @@
-/* explain.h: why a run is as slow as it is, from traces of one or many of its ranks.
+/* explain.h: what makes a run slow, from traces of one or many of its ranks.
  *
  *     const char *files[] = {"rank0.json.gz", "rank1.json.gz"};
  *     lk_explain_request request;
@@ -10,7 +10,7 @@
  *     lk_explain_print(answer, LK_OUTPUT_TEXT, LK_EXPLAIN_ALL, false, NULL, stdout, &err);
  *     lk_explain_free(answer);
  *
- * Everything is measured; the gains of remedies alone are simulated. Names and definitions of the
+ * Everything is measured; only the gains of remedies are simulated. Names and definitions of the
  * measures are those of HolisticTraceAnalysis (HTA), so that results can be checked against it:
  *
  *   kernel_time       the time looked at: the steps that were requested
@@ -43,40 +43,41 @@ extern "C" {
 typedef struct lk_explain_request {
 	const char *const *traces; /* files, and folders of them */
 	int trace_count;
-	const char *
-		steps; /* "3-5", "4", "all" (the whole trace, as HTA looks at it); NULL: every whole step */
-	int rank;  /* only this one; -1 all */
-	int top;   /* rows of kernels and stalls in texts; 0 all */
-	int threads; /* to read files with; 0: one per core */
-	/* What the run is held against, as for predict; NULL: the GPU that the traces name, in its
-	 * usual nodes. */
+	const char *steps; /* "3-5", "4", "all" (the whole trace, as in HTA); NULL: every whole step */
+	int rank;          /* only this one; -1: all */
+	int top;           /* rows of kernels and stalls in texts; 0: all */
+	int threads;       /* for reading files; 0: one per core */
+	/* The hardware to compare with, as for predict; NULL: the GPU named by the traces, in its
+	 * default nodes. */
 	const char *gpu, *cluster;
-	lk_mains mains; /* for `energy`; an error where the power of the GPU is not known */
-	bool roofline;  /* shapes are read too, for `shaped`; gpu and cluster ask for it as well */
+	lk_mains mains;       /* for `energy`; an error if the GPU's power is unknown */
+	bool roofline;        /* also read shapes, for `shaped`; implied by gpu and cluster */
 	bool roofline_needed; /* likewise, and traces without shapes are an error */
 	bool strict;          /* damaged traces are an error */
 } lk_explain_request;
 
-/* The time of one rank's device, over all steps looked at. */
+/* The time of one rank's device, over all examined steps. */
 typedef struct lk_explain_rank {
 	int rank;
-	const char *path, *format, *device; /* device "" where not given */
+	const char *path, *format, *device; /* device "" if unknown */
 	int steps;
-	uint64_t events, device_events; /* of the file; device_events within the steps */
+	uint64_t events, device_events; /* in the file; device_events: within the steps */
 	/* idle_ns + compute_ns + non_compute_ns = kernel_time_ns */
 	int64_t kernel_time_ns, idle_ns, compute_ns, non_compute_ns;
-	/* together non_compute_ns; copies count only where no communication runs either */
+	/* add up to non_compute_ns; copies count only while no communication runs */
 	int64_t exposed_communication_ns, exposed_memory_ns;
 	int64_t communication_ns, memory_ns; /* unions, whatever else runs */
 	int64_t overlap_ns;                  /* communication_ns that computation covers */
-	/* together idle_ns: what the idle device waited for */
-	int64_t idle_data_ns;  /* the host was in its data loader */
-	int64_t idle_sync_ns;  /* the host had been waiting for the device, which so ran dry */
-	int64_t idle_host_ns;  /* the host was otherwise late with the next launch */
-	int64_t idle_other_ns; /* it was launched: waits for another stream, or the launch on its way */
-	int64_t data_loading_ns;        /* host time in enumerate(DataLoader), hidden or not */
-	int64_t sync_ns;                /* host time in calls that wait for the device */
-	int64_t h2d_ns, h2d_exposed_ns; /* copies from host to device; those that nothing covers */
+	/* add up to idle_ns: what the idle device waited for */
+	int64_t idle_data_ns;    /* the host was in its data loader */
+	int64_t idle_sync_ns;    /* the host had waited for the device and launched nothing in the
+	                          * meantime */
+	int64_t idle_host_ns;    /* the host was late with the next launch for other reasons */
+	int64_t idle_other_ns;   /* already launched: waits for another stream, or for the launch to
+	                          * arrive */
+	int64_t data_loading_ns; /* host time in enumerate(DataLoader), hidden or not */
+	int64_t sync_ns;         /* host time in calls that wait for the device */
+	int64_t h2d_ns, h2d_exposed_ns; /* copies from host to device; those that nothing overlaps */
 } lk_explain_rank;
 
 /* A step of a rank. */
@@ -96,14 +97,14 @@ typedef struct lk_explain_idle {
 	int64_t idle_ns, host_wait_ns, kernel_wait_ns, other_ns;
 } lk_explain_idle;
 
-/* Launches of a stream that are outstanding. */
+/* Outstanding launches of a stream. */
 typedef struct lk_explain_queue {
 	int rank;
 	int64_t stream;
 	uint64_t launches;
-	double mean, median, p95; /* by time */
+	double mean, median, p95; /* weighted by time */
 	int64_t min, max;
-	int64_t full_ns, span_ns; /* time with 1024 or more outstanding, and of all */
+	int64_t full_ns, span_ns; /* time with 1024 or more outstanding, and total */
 } lk_explain_queue;
 
 /* Nanoseconds of many events. */
@@ -112,29 +113,29 @@ typedef struct lk_explain_stats {
 	double total_ns, mean_ns, median_ns, p95_ns, min_ns, max_ns, deviation_ns;
 } lk_explain_stats;
 
-/* How a rank's launches and their kernels lie in time. */
+/* Timing of a rank's launches and their kernels. */
 typedef struct lk_explain_launch {
 	int rank;
 	lk_explain_stats cpu_duration, gpu_duration, launch_delay;
 	uint64_t short_kernels; /* gpu_duration < cpu_duration: the host cannot keep ahead */
 } lk_explain_launch;
 
-/* A part of the trace in which the device is idle most of the time, for one reason. */
+/* A part of the trace in which the device is mostly idle, for one reason. */
 typedef struct lk_explain_stretch {
 	int rank;
 	const char *cause;        /* "launch", "sync" or "data loading" */
 	int64_t start_ns, dur_ns; /* on the run's common clock */
-	int64_t lost_ns;          /* of it: idle for this reason */
+	int64_t lost_ns;          /* idle time in it for this reason */
 	uint64_t gaps;
-	const char *annotation, *operation; /* around the call that ends the longest gap; "" none */
+	const char *annotation, *operation; /* enclosing the call that ends the longest gap; "" none */
 } lk_explain_stretch;
 
 /* Types of device work, and their names in tables. */
 enum { LK_WORK_COMPUTATION, LK_WORK_COMMUNICATION, LK_WORK_MEMORY, LK_WORK_HOST };
 extern const char *const
-	lk_explain_types[]; /* "COMPUTATION", ...; HOST: operations, of traces without a device */
+	lk_explain_types[]; /* "COMPUTATION", ...; HOST: operations, for traces without a device */
 
-/* All kernels of a name, over all ranks; those that begin in the steps. */
+/* All kernels of a name, over all ranks, that begin within the steps. */
 typedef struct lk_explain_kernel {
 	const char *name;
 	int type;
@@ -144,26 +145,25 @@ typedef struct lk_explain_kernel {
 
 /* Communication of a kind and process group, over all ranks. */
 typedef struct lk_explain_comm {
-	const char *kind, *group; /* "all_reduce", "default_pg"; group "" where not given */
-	const char *ranks;        /* of the group, "[0, 1, 2, 3]", as the trace has them; "" not said */
-	int group_size;           /* 0 not given */
+	const char *kind, *group; /* "all_reduce", "default_pg"; group "" if unknown */
+	const char *ranks;        /* of the group, "[0, 1, 2, 3]", as in the trace; "" unknown */
+	int group_size;           /* 0: unknown */
 	uint64_t count;           /* kernels */
-	double bytes;             /* of their messages; NAN not given */
-	bool host; /* by hosts: exposed_ns is then its union; what it hides after is not known */
+	double bytes;             /* of their messages; NAN: unknown */
+	bool host; /* between hosts: exposed_ns is then its union; the overlapped part is unknown */
 	int64_t kernel_ns, exposed_ns;
-	/* of the kernels that were matched across ranks */
+	/* for the kernels that were matched across ranks */
 	uint64_t matched;
-	int64_t wait_ns,
-		transfer_ns;         /* before and after the last rank's arrival; together their time */
-	int64_t exposed_wait_ns; /* the part of exposed_ns that is waiting */
-	/* GB/s as nccl-tests define it, mean; of the transfer where all were matched, else of whole
-	 * kernels, and so too low
-	 */
+	int64_t wait_ns, transfer_ns; /* before and after the last rank's arrival; they add up to their
+	                               * time */
+	int64_t exposed_wait_ns;      /* the waiting part of exposed_ns */
+	/* mean GB/s as defined by nccl-tests; of the transfer if all were matched, else of whole
+	 * kernels, and so too low */
 	double busbw;
-	double model_busbw; /* what the model of NCCL gives at the mean size; NAN not known */
+	double model_busbw; /* NCCL model at the mean size; NAN: unknown */
 } lk_explain_comm;
 
-/* The model's bus bandwidth over sizes, for a row of communication. */
+/* The model's bus bandwidth by size, for a row of communication. */
 typedef struct lk_explain_curve {
 	const char *kind, *group;
 	int ranks, nodes;
@@ -172,32 +172,33 @@ typedef struct lk_explain_curve {
 	const double *bytes, *busbw; /* GB/s */
 } lk_explain_curve;
 
-/* What operations of one name and shape asked of the device, over all ranks. Bytes pass through
- * memory once, flops are two for each multiply-add; the time is that of all kernels that the
- * operation launched. */
+/* Work of the operations of one name and shape on the device, over all ranks. Bytes pass through
+ * memory once, a multiply-add is two flops; the time is that of all kernels that the operation
+ * launched. */
 typedef struct lk_explain_shaped {
 	const char *operation, *shapes; /* "aten::mm", "[[512,13],[13,512]]" */
 	const char *kernel;             /* the longest of its kernels */
 	const char *kind, *dtype;       /* "gemm", "fp16" */
 	uint64_t count;
 	double total_ns, share; /* share of the sum of all kernels' durations */
-	double flops, bytes;    /* of one; bytes 0: shapes do not tell */
-	double peak_flops;      /* dense, of the device in this format; 0 not known */
-	double roof; /* least time by peak and memory bandwidth, over the time it took; NAN not known */
-	bool memory_bound; /* the least time is that of memory */
+	double flops, bytes;    /* of each; bytes 0: unknown from shapes */
+	double peak_flops;      /* dense, of the device in this format; 0: unknown */
+	double roof; /* least time by peak and memory bandwidth, over the actual time; NAN: unknown */
+	bool memory_bound; /* the least time is memory's */
 } lk_explain_shaped;
 
-/* Who keeps the others waiting. */
+/* Which ranks keep the others waiting. */
 typedef struct lk_explain_straggler {
 	int rank;
-	uint64_t collectives, last; /* matched ones it took part in; where it came last */
-	int64_t late_ns;            /* of those: after the one before it, in sum */
-	int64_t caused_ns;          /* exposed waiting for it, of the ranks requested */
-	int64_t waited_ns;          /* waiting of its own, exposed or not */
-	double compute_ratio;       /* its compute_time to the median of the ranks */
+	uint64_t collectives, last; /* matched collectives in which it took part; in which it arrived
+	                             * last */
+	int64_t late_ns;            /* sum over those: delay after the second to last rank */
+	int64_t caused_ns;          /* exposed waiting for it, of the requested ranks */
+	int64_t waited_ns;          /* its own waiting, exposed or not */
+	double compute_ratio;       /* its compute_time over the median of the ranks */
 } lk_explain_straggler;
 
-/* What costs the steps time, with evidence, remedy and what that would be worth. */
+/* What costs the steps time, with evidence, remedy and the remedy's gain. */
 typedef struct lk_explain_stall {
 	const char
 		*kind; /* "communication", "straggler", "launch", "sync", "data loading", "copies", ... */
@@ -206,14 +207,15 @@ typedef struct lk_explain_stall {
 	double lost_s;                 /* per step, mean over ranks */
 	double share;                  /* of the step */
 	const char *evidence, *remedy; /* remedy: "" if it gains nothing in the simulation */
-	double gain_s; /* per step, what the simulation says the remedy is worth, on all ranks; it may
-	                * be more than is lost to the stall; NAN where it cannot be simulated */
-	double most_s; /* per step, the most that a remedy can gain where it cannot be simulated:
-	                * lost_s, of work of the device at most what the critical path has of it */
-	const char *change; /* what was simulated, as whatif --set has it; "" nothing was */
+	double gain_s; /* per step, simulated gain of the remedy on all ranks; it may exceed what is
+	                * lost to the stall; NAN if it cannot be simulated */
+	double most_s; /* per step, upper bound of a remedy's gain if it cannot be simulated: lost_s;
+	                * for device work at most its part of the critical path */
+	const char *change; /* the simulated change, in the form of whatif --set; "" none */
 } lk_explain_stall;
 
-/* The chain of work that a step's time hangs on, at most as long as the step; empty until found. */
+/* The chain of work that determines a step's time, at most as long as the step; empty until
+ * found. */
 typedef struct lk_critical_part {
 	const char *kind;
 	double seconds;
@@ -227,23 +229,23 @@ typedef struct lk_critical_path {
 	const lk_critical_event *events; /* in order of time */
 	size_t event_count;
 	int64_t step;  /* the number of the step whose time is nearest to the mean */
-	double step_s; /* its time, the mean of its ranks */
+	double step_s; /* its time, averaged over its ranks */
 } lk_critical_path;
 
-/* Everything that was measured, and the ranked stalls. */
+/* All measurements, and the ranked stalls. */
 typedef struct lk_explanation {
-	int world;        /* ranks of the run, traced or not; 0 not given */
+	int world;        /* ranks of the run, traced or not; 0: unknown */
 	uint64_t kernels; /* device events in the steps */
-	uint32_t anchors; /* collectives that the clocks were aligned on */
+	uint32_t anchors; /* collectives by which the clocks were aligned */
 	double residual_max_s;
-	int step_count;  /* different steps */
-	int lost_steps;  /* further ones that a rank shown lacks, or has a part of */
-	bool annotated;  /* false: no steps were marked, the trace counts as one */
-	bool processors; /* recorded programs without a device: their processors stand for it */
+	int step_count;  /* distinct steps */
+	int lost_steps;  /* further steps that a shown rank lacks, wholly or partly */
+	bool annotated;  /* false: no marked steps, the trace counts as one */
+	bool processors; /* recorded programs without a device: their processors count as devices */
 	double step_s,
-		step_deviation_s; /* over steps, each the mean of its ranks; deviation NAN for one */
-	/* Of all ranks, traced or not, as those shown are on average; emissions and cost are of one
-	 * step, and training_kwh is 0. All 0 where the GPU is not known. */
+		step_deviation_s; /* over steps, each the mean of its ranks; deviation NAN for one step */
+	/* Of all ranks, traced or not, extrapolated from the average of those shown; emissions and cost
+	 * are per step, and training_kwh is 0. All 0 if the GPU is unknown. */
 	lk_energy energy;
 	const lk_explain_rank *ranks;
 	int rank_count;
@@ -252,7 +254,7 @@ typedef struct lk_explanation {
 	const lk_explain_idle *idle;
 	int idle_count;
 	const lk_explain_stretch
-		*stretches; /* the costliest first; those of a thousandth of the time or more */
+		*stretches; /* the costliest first; at least a thousandth of the time */
 	int stretch_count;
 	const lk_explain_queue *queues;
 	int queue_count;
@@ -265,28 +267,28 @@ typedef struct lk_explanation {
 	const lk_explain_curve *curves;
 	int curve_count;
 	const lk_explain_shaped *shaped; /* by time, the longest first */
-	int shaped_count, shaped_all;    /* those that are kept, 256 at most, of how many */
-	double shaped_share;      /* of the kernels' durations: that of all work of known shape */
-	const char *held_against; /* the device, "NVIDIA H100 SXM5 80GB"; NULL not known */
+	int shaped_count, shaped_all;    /* rows kept, at most 256, and their total number */
+	double shaped_share;             /* share of the kernels' durations with known shape */
+	const char *held_against; /* the device compared with, "NVIDIA H100 SXM5 80GB"; NULL: unknown */
 	double memory_rate;       /* bytes/s of it */
-	const char *no_roofline, *no_curves; /* why there are none; NULL where there are */
+	const char *no_roofline, *no_curves; /* why they are missing; NULL if present */
 	const lk_explain_straggler *stragglers;
 	int straggler_count;
 	const lk_explain_stall *stalls; /* the worst first */
 	int stall_count;
 	lk_critical_path critical;
-	const char *diagnosis; /* two sentences: what costs most, and what the critical path and the
-	                        * simulation of remedies say */
-	const int *actions;    /* stalls whose remedies gain most, three at most, the best first */
+	const char *diagnosis; /* two sentences: the largest cost, and the result of critical path and
+	                        * simulated remedies */
+	const int *actions;    /* stalls whose remedies gain most, at most three, best first */
 	int action_count;
 	const char *const *warnings; /* numbered sentences; the first ... */
 	int warning_count;
-	int caveat_count; /* ... so many change what the rest means: damage, lost steps, missing ranks
-	                   */
+	int caveat_count; /* ... this many limit how far the rest can be trusted: damage, lost steps,
+	                   * missing ranks */
 	int top;          /* of the request */
-	const char *reproduce;    /* the command that asks again */
-	lk_inputs inputs;         /* the files that were read; reports name them by their content */
-	const char *failed_check; /* of its own consistency, which failed; NULL: none did */
+	const char *reproduce;    /* the command that reproduces it */
+	lk_inputs inputs;         /* the files read; reports identify them by content */
+	const char *failed_check; /* the consistency check that failed; NULL: all passed */
 	void *memory_owner;
 } lk_explanation;
 
@@ -310,19 +312,18 @@ enum {
 };
 extern const char *const lk_explain_tables[LK_EXPLAIN_TABLES + 1];
 
-/* Sets every field to what holds where nothing is said. Call it first, then set fields: they may
- * become more. */
+/* Set every field to its default. Call it first, then set fields; later versions may add fields. */
 void lk_explain_defaults(lk_explain_request *request);
-/* Reads, measures, ranks. LK_ERR_INPUT: files that are no traces, two of one rank, steps or ranks
- * that they do not hold; LK_ERR_IO; LK_ERR_MEMORY. */
+/* Read, measure, rank. LK_ERR_INPUT: files that are not traces, two of one rank, missing steps or
+ * ranks; LK_ERR_IO; LK_ERR_MEMORY. */
 lk_status lk_explain(const lk_explain_request *request, lk_explanation **out, lk_error *err);
-/* Frees an explanation with all that it points to; accepts NULL. */
+/* Free an explanation and everything it points to; accepts NULL. */
 void lk_explain_free(lk_explanation *explanation);
 
-/* To `path` where it is not NULL, else to `out`; `format` is an lk_output (view.h). LK_ERR_INPUT
- * for a format without its path; LK_ERR_IO; LK_ERR_MEMORY. `table` selects what is printed;
- * LK_EXPLAIN_ALL is the report in text, every table in md, json and sqlite, and the breakdown in
- * csv and jsonl, which hold one table.
+/* Write to `path`, or to `out` if it is NULL; `format` is an lk_output (view.h). LK_ERR_INPUT: the
+ * format needs a path; LK_ERR_IO; LK_ERR_MEMORY. `table` selects what is printed; LK_EXPLAIN_ALL is
+ * the report in text, every table in md, json and sqlite, and the breakdown in csv and jsonl, which
+ * hold one table.
  *
  * Keys of the JSON document: ranks, world_size, step_count, steps_annotated, step_s,
  * step_deviation_s, lost_steps, kernel_count, clock_anchors, clock_residual_max_s; gpu_watts,
@@ -333,12 +334,12 @@ void lk_explain_free(lk_explanation *explanation);
  * reproduce. What is not known is null. */
 lk_status lk_explain_print(const lk_explanation *explanation, int format, int table, bool colour,
                            const char *path, FILE *out, lk_error *err);
-/* The events of the steps as a file for trace viewers (.json, .json.gz, .pftrace): one track per
- * thread and stream of each rank, all ranks on one clock, and a track "critical path" where there
- * is one. LK_ERR_INPUT: an ending that is none of these; LK_ERR_IO; LK_ERR_MEMORY. */
+/* Write the events of the steps as a file for trace viewers (.json, .json.gz, .pftrace): one track
+ * per thread and stream of each rank, all ranks on one clock, and a track "critical path" if there
+ * is one. LK_ERR_INPUT: another extension; LK_ERR_IO; LK_ERR_MEMORY. */
 lk_status lk_explain_trace(const lk_explanation *explanation, const char *path, lk_error *err);
 
-/* The verb's option table: parsing, help, man page and completion come from it (options.h). */
+/* The verb's option table, for parsing, help, man page and completion (options.h). */
 extern const lk_verb lk_explain_verb;
 
 #ifdef __cplusplus
