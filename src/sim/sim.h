@@ -29,7 +29,7 @@ typedef struct lk_sim_options {
 	bool contention;
 	bool all_ranks; /* the result has every rank, with the times of its class's simulated rank */
 	bool apart;     /* simulate every rank, even equal ones, and every period of a steady state: the
-	               reference for tests */
+	                   reference for tests */
 	double jitter;  /* relative deviation of every compute duration; 0: none */
 	double gpu_spread; /* relative deviation between ranks: each one's compute has a factor for the
 	                    * whole step; 0: none */

@@ -333,7 +333,7 @@ typedef struct lk_model {
 	lk_network network;
 
 	int layers;         /* of the decoder, or of the encoder if there is no decoder; ENCDEC: encoder
-	               layers */
+	                       layers */
 	int decoder_layers; /* ENCDEC only */
 	int decoder_context; /* ENCDEC: tokens of the decoder if they differ from the encoder's; 0:
 	                        equal */
