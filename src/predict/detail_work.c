@@ -122,7 +122,7 @@ lk_status lk_detail_work(lk_arena *arena, const lk_step *step, lk_prediction_det
 		if (!name) return lk_oom(err);
 		if (work->seconds <= 0 || work->kind == LK_OP_RECV)
 			continue; /* a receive is counted as its
-		                                                               * send */
+			           * send */
 		if (!lk_op_is_comm(work->kind)) {
 			if (out->kernel_count < MOST_KERNELS)
 				kernels[out->kernel_count++] = (lk_detail_kernel){
