@@ -7,8 +7,8 @@
  *     sequences of an update fill
  *   - engines: powers of two of GPUs each, experts split over them or not, with the fastest of
  *     these layouts: engines that are slower with it are slower with any other
- *   - lag: 0 and 1, and the value of --rollout With --exhaustive all splits in whole nodes, all
- *   layouts and all engines are combined. */
+ *   - lag: 0 and 1, and the value of --rollout
+ * With --exhaustive all splits in whole nodes, all layouts and all engines are combined. */
 #include "cost/calibration/calibration.h"
 #include "base/check.h"
 #include "lockstep/post_plan.h"

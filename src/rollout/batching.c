@@ -2,11 +2,10 @@
  * the next. Between two changes the batch is constant and all sequences grow equally, so that its
  * iterations are one sum. The batch changes when
  *
- *     a chunk of prompts is computed    an iteration of its own, in which the others decode
- *     a sequence ends                   kept in a heap by the place on the clock at which it does
- *     the cache is full                 the sequence that came last makes room and waits again;
- *                                       what it had is computed anew (vLLM,
- *                                       v1/core/sched/scheduler.py)
+ *     a chunk of prompts is computed    a separate iteration, in which the others decode
+ *     a sequence ends                   kept in a heap by its ending time on the clock
+ *     the cache is full                 the sequence that came last is preempted and recomputed
+ *                                       later (vLLM, v1/core/sched/scheduler.py)
  *
  * The clock counts the tokens of a sequence that has run from the start. Software that reserves
  * admits a sequence when its end fits, and never preempts. */

@@ -4,17 +4,16 @@
  *     products     the model of cost/kernel/gemm_model.c, each weight read once; of experts those
  *                  that r rows touch, E (1 - (1 - k/E)^r) of E
  *     attention    decode: cached bytes / (memory bandwidth * share), at least the products of the
- *                  latent space over what tensor cores reach; prompts: pairs of query and key at
- *                  the published rate of fused attention
+ *                  latent space at the tensor cores' reached rate; prompts: pairs of query and
+ *                  key at the published rate of fused attention
  *     recurrences  decode: the state of each sequence read and written; prompts: the operations of
  *                  the scan
- *     exchange     two all-reduces a layer among the GPUs that split it; where they attend to
- *                  sequences of their own, they split experts alone, with an all-gather and a
- *                  reduce-scatter around them
- *     head         of one row a sequence, in 16 bits; sampling passes over the logits three times
- *     host         what no kernel overlaps; of each launch where nothing is replayed from CUDA
- *                  graphs: in iterations that compute prompts, whose rows differ every time, and in
- *                  eager mode
+ *     exchange     two all-reduces per layer among the GPUs that split it; if they attend to their
+ *                  own sequences, they only split experts, with an all-gather and a reduce-scatter
+ *                  around them
+ *     head         of one row per sequence, in 16 bits; sampling passes over the logits three times
+ *     host         time that no kernel overlaps; time per launch outside CUDA graphs: in iterations
+ *                  that compute prompts, whose rows differ every time, and in eager mode
  *
  * Small kernels take the minimum time of a kernel within a graph. A pipeline of p stages works on p
  * batches in turn: an iteration of all is all layers with 1/p of the rows. Rows are tabulated at

@@ -13,7 +13,7 @@
  *     shards        bytes / GPUs of an engine, over the network card of each
  *     whole         all of them, over the network card of each
  *     from hosts    bytes / GPUs from pinned memory, then broadcast
- *     in pairs      the same, between two nodes over one network card before that */
+ *     in pairs      likewise, after a transfer between two nodes over one network card */
 #include <math.h>
 
 #include "rollout/rollout.h"

@@ -1,8 +1,8 @@
 /* sim.h: from a step graph and costs to times. Engines give the same answer if nothing is shared:
  *
- *   sweep.c precedence only. Programs are evaluated once, all ranks of a stage together as lanes of
- *   vectors: a time is the maximum of an operation's dependencies, plus its duration (max-plus
- *   algebra).
+ *   sweep.c   precedence only. Programs are evaluated once, all ranks of a stage together as lanes
+ *             of vectors: a time is the maximum of an operation's dependencies, plus its duration
+ *             (max-plus algebra).
  *   engine.c  contention. Ranks advance in the order of time while something overlaps on them, and
  *             run ahead while nothing does; operations that overlap slow one another (processor
  *             sharing, lk_contention_rates).
