@@ -1,4 +1,4 @@
-/* calibrate.h: numbers of the models, fitted to measurements; and the machine itself, measured.
+/* calibrate.h: fit the numbers of the models to measurements; measure this machine.
  *
  *     lk_calibrate_request request;
  *     lk_calibrate_defaults(&request);
@@ -21,21 +21,22 @@
 extern "C" {
 #endif
 
-/* Formats, in the order of the option's choices; AUTO goes by the name of the output file, and is
- * text without one. */
+/* Formats, in the order of the option's choices; AUTO depends on the name of the output file, and
+ * is text without one. */
 enum { LK_CALIBRATE_AUTO = -1, LK_CALIBRATE_TEXT, LK_CALIBRATE_CSV, LK_CALIBRATE_JSON };
 
-/* The request. Texts are borrowed; NULL was not given. */
+/* The request. Texts are borrowed; NULL: not given. */
 typedef struct lk_calibrate_request {
 	const char *kind;  /* "ops", "collectives", "memory", "slowdown", "models", "inference", "runs"
-	                   or  "host" */
-	const char *table; /* the measurements, .csv or .csv.gz, "-" standard input; none for "host" */
+	                      or  "host" */
+	const char *table; /* the measurements, .csv or .csv.gz, "-" standard input; unused for
+	                    * "host" */
 	const char *const *more; /* "runs" only: further tables, fitted together with it */
 	int more_count;
-	const char *source; /* where they come from, in words; is in every row */
-	const char *date;   /* YYYY-MM-DD; today */
-	const char *name; /* of what was measured, instead of the table's name for it; of the device of
-	                     "host" */
+	const char *source; /* their origin in words; in every row */
+	const char *date;   /* YYYY-MM-DD; default: today */
+	const char *name;   /* name of the measured thing instead of the table's; of the device for
+	                       "host" */
 	/* "host" only */
 	double seconds;   /* for all measurements together; 0: 20 */
 	const char *disk; /* folder for a temporary file, or a large file to read */
@@ -44,59 +45,59 @@ typedef struct lk_calibrate_request {
 	void *context;
 } lk_calibrate_request;
 
-/* A row of fitted numbers: `family` names the model, `subject` what was measured, `variant` a part
+/* A row of fitted numbers: `family` names the model, `subject` the measured thing, `variant` a part
  * of it. */
 typedef struct lk_fitted {
 	const char *family, *subject, *variant;
 	const char *numbers; /* "efficiency=0.74 fill_us=4.2" */
-	int points;          /* measurements after it */
-	double error;        /* of the fit, exp(mean |ln(predicted / measured)|) - 1; NAN not stated */
+	int points;          /* number of measurements */
+	double error;        /* of the fit, exp(mean |ln(predicted / measured)|) - 1; NAN: not stated */
 	const char *date, *source;
 } lk_fitted;
 
-/* A quantity of the machine. */
+/* A measured quantity of the machine. */
 typedef struct lk_measured {
 	const char *group, *name, *unit;
 	double value;     /* median of the repetitions */
-	double low, high; /* their 10 % and 90 % quantiles; NAN for what was counted */
+	double low, high; /* their 10 % and 90 % quantiles; NAN for counts */
 	int repeats;
 } lk_measured;
 
-/* What was fitted or measured. */
+/* The fitted numbers or measured quantities. */
 typedef struct lk_calibrated {
 	const char *kind;
 	const lk_fitted *rows; /* of tables */
 	int row_count;
 	const lk_measured *measured; /* of "host" */
 	int measured_count;
-	const char *const *notes; /* of "host": what was not measured and why */
+	const char *const *notes; /* for "host": what was not measured and why */
 	int note_count;
 	const char *reproduce;    /* the command */
-	const char *failed_check; /* of its own consistency, which failed; NULL: none did */
+	const char *failed_check; /* the consistency check that failed; NULL: all passed */
 	void *memory_owner;
 } lk_calibrated;
 
-/* Sets every field to what holds where nothing is said. Call it first, then set fields: they may
- * become more. */
+/* Set every field to its default. Call it first, then set fields; later versions may add fields. */
 void lk_calibrate_defaults(lk_calibrate_request *request);
 
-/* Fits the numbers of a table, or measures the machine. What cannot be read or followed is
- * LK_ERR_INPUT with its place; LK_ERR_IO; LK_ERR_MEMORY. */
+/* Fit the numbers of a table, or measure the machine. LK_ERR_INPUT: unreadable or inconsistent
+ * input, with its place; LK_ERR_IO; LK_ERR_MEMORY. */
 lk_status lk_calibrate(const lk_calibrate_request *request, lk_calibrated **out, lk_error *err);
-/* Frees a calibration with all that it points to; accepts NULL. */
+/* Free a calibration and everything it points to; accepts NULL. */
 void lk_calibrate_free(lk_calibrated *calibrated);
 
-/* Writes the result. Of tables: TEXT a table for people, CSV the form that --calibration reads,
- * JSON the rows. Of "host": TEXT and CSV the quantities, JSON the file that --cluster reads. AUTO
- * is TEXT here. LK_ERR_IO; LK_ERR_MEMORY. */
+/* Write the result. For tables: TEXT is a table for people, CSV the form that --calibration reads,
+ * JSON the rows. For "host": TEXT and CSV are the quantities, JSON the file that --cluster reads.
+ * AUTO is TEXT here. LK_ERR_IO; LK_ERR_MEMORY. */
 lk_status lk_calibrate_print(const lk_calibrated *calibrated, int format, bool colour, FILE *out,
                              lk_error *err);
-/* The same to a path, where it appears when it is complete, or to `out` where path is NULL; AUTO
- * goes by its ending. LK_ERR_INPUT for an ending that is not known; LK_ERR_IO; LK_ERR_MEMORY. */
+/* lk_calibrate_print to a path, where the file appears when it is complete, or to `out` if path is
+ * NULL; AUTO depends on its extension. LK_ERR_INPUT: unknown extension; LK_ERR_IO;
+ * LK_ERR_MEMORY. */
 lk_status lk_calibrate_save(const lk_calibrated *calibrated, int format, bool colour,
                             const char *path, FILE *out, lk_error *err);
 
-/* The verb's option table: parsing, help, man page and completion come from it (options.h). */
+/* The verb's option table, for parsing, help, man page and completion (options.h). */
 extern const lk_verb lk_calibrate_verb;
 
 #ifdef __cplusplus

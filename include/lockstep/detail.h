@@ -1,6 +1,5 @@
-/* detail.h: what pictures of a prediction are made of, beyond the numbers of the prediction itself.
- * Computed where lk_predict_request.detail or .html asks for it; owned by the prediction. Seconds,
- * bytes, FLOP/s. */
+/* detail.h: data for pictures of a prediction, in addition to its numbers. Computed if
+ * lk_predict_request.detail or .html is set; owned by the prediction. Seconds, bytes, FLOP/s. */
 #ifndef LOCKSTEP_DETAIL_H
 #define LOCKSTEP_DETAIL_H
 
@@ -11,15 +10,15 @@
 extern "C" {
 #endif
 
-/* What runs in a span of the pipeline. */
+/* The activity in a span of the pipeline. */
 typedef enum lk_span_kind {
 	LK_SPAN_FORWARD,
 	LK_SPAN_BACKWARD,
-	LK_SPAN_WEIGHT, /* backward pass of the weights alone, where a schedule splits it off */
+	LK_SPAN_WEIGHT, /* separate backward pass of the weights, if a schedule splits it */
 	LK_SPAN_RECOMPUTE,
 	LK_SPAN_OPTIMIZER,
 	LK_SPAN_OTHER,
-	LK_SPAN_COMM, /* data-parallel traffic, on a row of its own */
+	LK_SPAN_COMM, /* data-parallel traffic, on a separate row */
 	LK_SPANS,
 } lk_span_kind;
 extern const char *const lk_span_kinds[LK_SPANS + 1]; /* "forward", ... */
@@ -37,36 +36,36 @@ typedef struct lk_stage_time {
 	double exposed_s[16], hidden_s[16]; /* by lk_prediction_detail.parts */
 } lk_stage_time;
 
-/* A kernel of the step: operations of one name and shape, per rank (mean over the stages). */
+/* A kernel of the step: operations of equal name and shape, per rank (mean over the stages). */
 typedef struct lk_detail_kernel {
 	const char *name, *family; /* "qkv_proj", "gemm" */
-	double count, seconds;     /* in a step; all of them together */
-	double flops, bytes;       /* of one */
-	double each_s;             /* alone on the device */
+	double count, seconds;     /* per step; of all together */
+	double flops, bytes;       /* of each */
+	double each_s;             /* when running alone on the device */
 } lk_detail_kernel;
 
 /* Messages of one kind, group and size. */
 typedef struct lk_detail_message {
 	const char *name, *kind, *group; /* "grad_reduce", "reduce_scatter", "dp" */
 	int ranks;
-	double bytes, seconds, busbw; /* of one, alone; busbw as nccl-tests define it */
-	double count;                 /* in a step of a rank, mean over the stages */
+	double bytes, seconds, busbw; /* of each, running alone; busbw as defined by nccl-tests */
+	double count;                 /* per step of a rank, mean over the stages */
 } lk_detail_message;
 
-/* The model's curve of a kind of collective in a group, over sizes. */
+/* The model's curve of a kind of collective in a group, by size. */
 typedef struct lk_detail_curve {
 	const char *kind, *group;
 	int ranks, count;
 	const double *bytes, *busbw;
 } lk_detail_curve;
 
-/* What a rate 10 % lower or higher makes of the step. */
+/* Effect on the step of a rate that is 10 % lower or higher. */
 typedef struct lk_detail_sensitivity {
 	const char *cost; /* "compute", "memory bandwidth", "network", "links inside a node" */
 	double factor, step_time_s; /* of the rate: 0.9, 1.1 */
 } lk_detail_sensitivity;
 
-/* How a stage's memory comes about: formulas with their numbers, "" where there is none. */
+/* How a stage's memory is computed: formulas with their numbers, "" if there is none. */
 typedef struct lk_stage_formulas {
 	const char *weights, *gradients, *optimizer, *activations, *logits, *workspace, *buffers,
 		*unused, *context, *nccl;
@@ -77,10 +76,10 @@ typedef struct lk_range_class_row {
 	const char *name;
 	int runs;
 	double low, high;
-	int own; /* the one that this prediction's range rests on */
+	int own; /* whether this prediction's range is based on it */
 } lk_range_class_row;
 
-/* What pictures of a prediction show beside its figures; asked with lk_predict_request.detail. */
+/* Data for pictures of a prediction; requested with lk_predict_request.detail. */
 typedef struct lk_prediction_detail {
 	const lk_detail_span *spans; /* by stage, then start */
 	size_t span_count;
@@ -89,7 +88,7 @@ typedef struct lk_prediction_detail {
 	int part_count;
 	const lk_stage_time *stages;
 	int stage_count;
-	const lk_detail_kernel *kernels; /* by seconds, most first */
+	const lk_detail_kernel *kernels; /* by seconds, descending */
 	int kernel_count;
 	double peak_flops, memory_rate; /* of the first kind of device: the roof */
 	const lk_detail_message *messages;

@@ -1,5 +1,4 @@
-/* diff.h: what changed between two runs: per category and per kernel, and whether it is more than
- * noise.
+/* diff.h: changes between two runs: per category and per kernel, and whether they exceed noise.
  *
  *     lk_diff_request request;
  *     lk_diff_defaults(&request);
@@ -20,8 +19,8 @@ extern "C" {
 
 /* The request. Texts are borrowed; NULL means "not given". */
 typedef struct lk_diff_request {
-	const char *before, *after; /* a trace, or a folder with those of all ranks */
-	const char *steps;          /* as in lk_explain_request, of both */
+	const char *before, *after; /* a trace, or a folder with the traces of all ranks */
+	const char *steps;          /* as in lk_explain_request, for both */
 	int rank, top, threads;     /* likewise */
 } lk_diff_request;
 
@@ -30,28 +29,28 @@ typedef struct lk_diff_row {
 	const char *name, *type; /* a category, "", or a kernel and its type */
 	double before_s, after_s;
 	double delta_s;                   /* after - before */
-	double share;                     /* delta_s as part of before's step */
+	double share;                     /* delta_s over before's step */
 	double before_count, after_count; /* kernels per step; NAN for categories */
 	const char *state;                /* "new", "removed" or "" */
 } lk_diff_row;
 
-/* Two runs. Times are seconds a step. */
+/* Two runs. Times are seconds per step. */
 typedef struct lk_diff {
 	const lk_explanation *before, *after;
-	double before_s, after_s; /* of a step */
+	double before_s, after_s; /* duration of a step */
 	double ratio;             /* before / after: above 1 the second run is faster */
-	double ratio_deviation;   /* from the step-to-step deviations of both; NAN if one has a single
+	double ratio_deviation;   /* from the step-to-step deviations of both; NAN if one has only one
 	                             step */
-	int verdict;              /* 1 faster, -1 slower, 0 within noise or not known */
-	const char *sentence;     /* "1.07 +- 0.01 x faster" and how sure */
+	int verdict;              /* 1 faster, -1 slower, 0 within noise or unknown */
+	const char *sentence;     /* "1.07 +- 0.01 x faster" and its certainty */
 	const lk_diff_row *categories; /* they add up to the step; the largest change first */
 	int category_count;
 	const lk_diff_row *kernels; /* the largest change first */
 	int kernel_count;
 	int top;
 	const char
-		*reproduce; /* the command that asks again; NULL where the runs were not read from files */
-	const char *failed_check; /* of its own consistency, which failed; NULL: none did */
+		*reproduce; /* the command that reproduces it; NULL if the runs were not read from files */
+	const char *failed_check; /* the consistency check that failed; NULL: all passed */
 	void *memory_owner;
 } lk_diff;
 
@@ -59,27 +58,25 @@ typedef struct lk_diff {
 enum { LK_DIFF_ALL, LK_DIFF_CATEGORIES, LK_DIFF_KERNELS, LK_DIFF_TABLES };
 extern const char *const lk_diff_tables[LK_DIFF_TABLES + 1];
 
-/* Sets every field to what holds where nothing is said. Call it first, then set fields: they may
- * become more. */
+/* Set every field to its default. Call it first, then set fields; later versions may add fields. */
 void lk_diff_defaults(lk_diff_request *request);
-/* Explains both runs and sets them side by side. LK_ERR_INPUT: files that are no traces, steps or
- * ranks that they do not hold; LK_ERR_IO; LK_ERR_MEMORY. */
+/* Explain and compare both runs. LK_ERR_INPUT: files that are not traces, missing steps or ranks;
+ * LK_ERR_IO; LK_ERR_MEMORY. */
 lk_status lk_diff_ask(const lk_diff_request *request, lk_diff **out, lk_error *err);
-/* As lk_explain, except that two traces, or two folders of traces, that have a rank in common are
+/* Like lk_explain, except that two traces, or two folders of traces, that have a rank in common are
  * two runs, which are compared: *two is the answer then, else *one; the other is NULL. Two single
- * traces that name no rank and do not communicate are two runs as well, and so are traces that ran
- * on devices of different names or with different numbers of ranks. Errors (LK_ERR_...) as
- * lk_explain. */
+ * traces without ranks and communication are also two runs, and so are traces from devices of
+ * different names or with different numbers of ranks. Errors (LK_ERR_...) as in lk_explain. */
 lk_status lk_explain_or_diff(const lk_explain_request *request, lk_explanation **one, lk_diff **two,
                              lk_error *err);
 /* Frees an answer with all that it points to; accepts NULL. */
 void lk_diff_free(lk_diff *diff);
-/* As lk_explain_print, with its errors (LK_ERR_...); csv and jsonl hold the kernels unless another
- * table is requested. */
+/* Like lk_explain_print, with its errors (LK_ERR_...); csv and jsonl hold the kernels unless
+ * another table is requested. */
 lk_status lk_diff_print(const lk_diff *diff, int format, int table, bool colour, const char *path,
                         FILE *out, lk_error *err);
 
-/* The verb's option table: parsing, help, man page and completion come from it (options.h). */
+/* The verb's option table, for parsing, help, man page and completion (options.h). */
 extern const lk_verb lk_diff_verb;
 
 #ifdef __cplusplus

@@ -1,10 +1,10 @@
-/* emit.h: a job written as what its framework, or a cluster's scheduler, is started with.
+/* emit.h: write a job in the form that starts its framework, or a cluster's scheduler.
  *
  * Targets: launch lines of megatron, bridge, nemo, deepspeed and torchtitan; configurations of
- * axolotl, llama-factory, nanotron and accelerate; jobs of clusters that run any of them,
- * "sbatch:axolotl", "skypilot:megatron", "kubernetes:nanotron" (alone: of the framework that the
- * job's stack is of); "program", the end of the step as a program of lockstep compile, which starts
- * nothing. lk_predict_emit and lk_plan_launch write them. */
+ * axolotl, llama-factory, nanotron and accelerate; cluster jobs that run any of them,
+ * "sbatch:axolotl", "skypilot:megatron", "kubernetes:nanotron" (without a framework: that of the
+ * job's stack); "program", the end of the step as a lockstep compile program, which starts nothing.
+ * lk_predict_emit and lk_plan_launch write them. */
 #ifndef LOCKSTEP_EMIT_H
 #define LOCKSTEP_EMIT_H
 
@@ -12,13 +12,13 @@
 extern "C" {
 #endif
 
-/* What was written. It reads back as the same job: settings that the target has no word for are in
- * it as LOCKSTEP_NAME=value, which lockstep alone looks at. Texts live as long as what was asked.
- */
+/* The emitted text. It reads back as the same job: settings that the target cannot express are in
+ * it as LOCKSTEP_NAME=value, which only lockstep reads. Texts live as long as the answer that they
+ * come from. */
 typedef struct lk_emitted {
 	const char *text;
-	const char *const *notes; /* what to know before it is run: settings that the target cannot
-	                             say, names to fill in */
+	const char *const *notes; /* read these before running it: settings that the target cannot
+	                             express, names to fill in */
 	int note_count;
 } lk_emitted;
 

@@ -1,4 +1,4 @@
-/* explain.h: why a run is as slow as it is, from traces of one or many of its ranks.
+/* explain.h: what makes a run slow, from traces of one or many of its ranks.
  *
  *     const char *files[] = {"rank0.json.gz", "rank1.json.gz"};
  *     lk_explain_request request;
@@ -10,7 +10,7 @@
  *     lk_explain_print(answer, LK_OUTPUT_TEXT, LK_EXPLAIN_ALL, false, NULL, stdout, &err);
  *     lk_explain_free(answer);
  *
- * Everything is measured; the gains of remedies alone are simulated. Names and definitions of the
+ * Everything is measured; only the gains of remedies are simulated. Names and definitions of the
  * measures are those of HolisticTraceAnalysis (HTA), so that results can be checked against it:
  *
  *   kernel_time       the time looked at: the steps that were requested

@@ -23,50 +23,50 @@
 extern "C" {
 #endif
 
-/* The mains that machines run on; 0: not said. */
+/* The mains that supply the machines; 0: not stated. */
 typedef struct lk_mains {
-	double pue;       /* their power per power of the machines; 0: 1.2 */
+	double pue;       /* mains power over the machines' power; 0: 1.2 */
 	double carbon;    /* g of CO2e per kWh */
 	double price_kwh; /* US dollars per kWh */
 } lk_mains;
 
-/* Power and energy, of all GPUs with their hosts and at the mains but for gpu_watts. All 0 where a
- * board's power is not known (docs/method/energy.md). */
+/* Power and energy, of all GPUs with their hosts at the mains, except gpu_watts. All 0 if a board's
+ * power is unknown (docs/method/energy.md). */
 typedef struct lk_energy {
 	double gpu_watts, site_watts; /* means over a step; gpu_watts of one GPU */
-	double pue;                   /* that site_watts counts with */
+	double pue;                   /* used for site_watts */
 	double step_kwh;
-	double training_kwh;         /* 0: no length of a training was given */
-	double carbon_kg, power_usd; /* of it; 0: lk_mains says neither */
+	double training_kwh;         /* 0: the length of the training was not given */
+	double carbon_kg, power_usd; /* of it; 0: not stated in lk_mains */
 } lk_energy;
 
-/* The request. Numbers that are 0 and texts that are NULL were not given: they follow from the
- * rest, or a default is taken and listed among the assumptions. Texts are borrowed. */
+/* The request. Zero and NULL mean "not given": the value follows from others, or a default is used
+ * and listed among the assumptions. Texts are borrowed. */
 typedef struct lk_predict_request {
-	/* what trains where */
+	/* the job and the machine */
 	const char *model; /* preset name, a config.json, or a folder that holds one */
-	const char *as;    /* model_type to read the config.json as, whatever it says itself */
+	const char *as;    /* model_type to read the config.json as, overriding its own */
 	const char *gpu;
 	int gpus;
 	const char *cluster;   /* synthetic form or JSON file, instead of gpu and gpus */
-	double power;          /* W that each GPU is held to; 0: its board's */
-	const char *config;    /* a training framework's configuration, or a launch script: what it is
-	                          is found out */
-	const char *sets;      /* lines "key=value" on top of it, in the framework's own names */
-	const char *vars;      /* lines "NAME=value": variables that only the cluster knows */
-	const char *script;    /* shell script with a launch line; `launch` are its arguments */
+	double power;          /* power limit of each GPU, W; 0: its board's */
+	const char *config;    /* a training framework's configuration or a launch script; the kind is
+	                          detected */
+	const char *sets;      /* lines "key=value" that override it, in the framework's own names */
+	const char *vars;      /* lines "NAME=value": variables known only to the cluster */
+	const char *script;    /* shell script with a launch line; `launch` holds its arguments */
 	const char *deepspeed; /* ds_config.json */
 	const char *const *launch; /* words of a launch line, as pasted after "--" */
 	int launch_count;
 
-	const char *calibration; /* a file of `lockstep calibrate`, on top of the built-in numbers. It
-	                            stays in use for the process: name the same one in every request,
-	                            and the first before other threads ask */
+	const char *calibration; /* a file of `lockstep calibrate`, which overrides the built-in
+	                            numbers. It stays in use for the process: name the same one in every
+	                            request, and the first before other threads ask */
 
 	/* layout */
 	int tp, pp, vp, cp, ep, etp, dp;
 	int mbs, gbs, seq;
-	int sequence_parallel; /* as all switches: 0 not given, 1 on, -1 off */
+	int sequence_parallel; /* all switches: 0 not given, 1 on, -1 off */
 	const char *zero;      /* "0" to "3" */
 	int shard_group;
 	const char *schedule;  /* "1f1b", ... */
@@ -81,10 +81,10 @@ typedef struct lk_predict_request {
 	const char *task; /* "pretrain", "sft", "lora", "dpo" (sft with `dpo`),
 	                     "generate", "grpo", "dapo", "ppo" */
 	int lora_rank;
-	bool dpo; /* pairs of sequences, read by a frozen reference too; mbs and gbs count both */
+	bool dpo; /* pairs of sequences, which a frozen reference reads too; mbs and gbs count both */
 	bool qlora, dora; /* adapters: frozen matrices in 4 bits; weights as direction and magnitude */
-	int images, image_size; /* of a sequence, pixels of a side: networks that read images */
-	bool freeze_vision;     /* their encoder is not trained, what joins it is */
+	int images, image_size; /* per sequence; side in pixels: networks that read images */
+	bool freeze_vision;     /* their encoder is not trained, the projector is */
 	int first_stage_layers, last_stage_layers;
 	const char *pipeline_layout;
 	const char *cp_kind;    /* "ring", "all-gather", "ulysses", "ulysses/N": in groups of N */
@@ -92,83 +92,85 @@ typedef struct lk_predict_request {
 	const char *dispatcher; /* "alltoall", "allgather", "node" */
 	double moe_imbalance;
 	int fp8_dispatch;       /* rows travel to their experts in 8 bits */
-	int dispatch_sms;       /* that the node dispatcher's kernels take; 0: known of them */
+	int dispatch_sms;       /* SMs of the node dispatcher's kernels; 0: their known number */
 	const char *fp8_recipe; /* "delayed", "tensorwise", "blockwise" */
-	const char *plan;       /* of a recommendation model: which table goes where, the file that
-	                           lk_shard_write_plan writes; NULL as lk_shard places them */
+	const char *plan;       /* for a recommendation model: the placement of tables, a file of
+	                           lk_shard_write_plan; NULL: placed by lk_shard */
 	int overlap_grad_reduce, overlap_param_gather, overlap_p2p, tp_overlap;
 	double bucket_mib;
 	int cuda_graphs, fused_loss, expert_overlap;
-	int eager;           /* element-wise operations one by one, as Hugging Face's code is written */
-	int master_weights;  /* -1: weights, and moments where nothing states them, in 16 bits alone */
-	const char *loss;    /* logits that are held: "logits" (all), "linear", "cut", "chunked",
+	int eager;           /* element-wise operations one by one, as in Hugging Face's code */
+	int master_weights;  /* -1: weights, and moments unless stated otherwise, only in 16 bits */
+	const char *loss;    /* which logits are held: "logits" (all), "linear", "cut", "chunked",
 	                        "chunked/N" */
-	int max_connections; /* CUDA_DEVICE_MAX_CONNECTIONS; 0 as the launch line says, else 8 */
-	const char *nccl; /* release and environment of NCCL: "2.21 NCCL_ALGO=Ring"; NULL as the launch
-	                     line says */
+	int max_connections; /* CUDA_DEVICE_MAX_CONNECTIONS; 0: from the launch line, else 8 */
+	const char *nccl;    /* release and environment of NCCL: "2.21 NCCL_ALGO=Ring"; NULL: from the
+	                        launch line */
 	bool offload_optimizer, compile;
-	const char
-		*teacher; /* distillation: the frozen network that reads too: a preset or a config.json */
+	const char *teacher; /* distillation: the frozen network, a preset or a config.json */
 	const char *pack;    /* documents packed into each sequence: "lognormal:800", "800", a file */
-	bool offload_params; /* ZeRO-3: pieces of the weights are in the host's memory too */
+	bool offload_params; /* ZeRO-3: pieces of the weights are also in host memory */
 	const char *ema;     /* average of the parameters: "none", "device", "host" */
-	bool offload_activations; /* what layers keep for the backward pass waits on the host */
-	bool fp8_params; /* no 16-bit copy of the weights is kept, only 8 bits and the master weights */
-	int bf16_layers; /* so many first and last layers compute in bf16, others in 8 or 4 bits */
-	bool fp8_activations; /* what gated activations take is kept in 8 bits */
-	bool delay_wgrad;     /* with expert_overlap: weight gradients of experts run while gradients of
-	                         their inputs travel back */
+	bool offload_activations; /* activations that layers keep for the backward pass are on the
+	                           * host */
+	bool fp8_params;          /* weights only in 8 bits and the master copy, not in 16 bits */
+	int bf16_layers;      /* this many first and last layers compute in bf16, the others in 8 or 4
+	                       * bits */
+	bool fp8_activations; /* inputs of gated activations are kept in 8 bits */
+	bool delay_wgrad;     /* with expert_overlap: the experts' weight gradients overlap with the
+	                         return of their input gradients */
 	const char *stack;
-	const char *release; /* of the stack: "26.04"; NULL the newest that runs were measured of */
+	const char *release; /* of the stack: "26.04"; NULL: the newest with measured runs */
 
 	/* generation (task "generate"): `gbs` sequences on engines of tp * pp GPUs each */
-	double prompt, response; /* tokens of a prompt; mean of those generated */
-	double response_max;     /* where a sequence is cut; 0: nowhere */
+	double prompt, response; /* prompt tokens; mean of generated ones */
+	double response_max;     /* limit at which a sequence is cut; 0: none */
 	const char *lengths;     /* "fixed", "lognormal", "exponential", or a file of lengths */
-	int samples;             /* sequences of one prompt */
+	int samples;             /* sequences per prompt */
 	const char
 		*engine; /* "vllm", "sglang", "tensorrt-llm", "tensorrt-llm-1.0", "tensorrt-engine" */
 	double gpu_mem_util;           /* share of a GPU's memory that an engine may use */
-	int max_sequences, max_tokens; /* of a batch; of an iteration */
-	int prefix_caching;            /* prompts in the cache are not computed again */
-	bool attention_dp;             /* the GPUs of an engine attend to sequences of their own */
+	int max_sequences, max_tokens; /* per batch; per iteration */
+	int prefix_caching;            /* cached prompts are not computed again */
+	bool attention_dp;             /* each GPU of an engine attends to its own sequences */
 	const char *kv_dtype;          /* of the cache */
 	const char *speculative;       /* "TOKENS:RATE": tokens guessed, how often one is accepted */
 
 	/* reinforcement learning (tasks "grpo", "dapo", "ppo", "distill"): the training layout above,
-	 * updates of `gbs` sequences packed into rows of at most `seq` tokens, and the engines that
-	 * write: "sequences=2048 gpus=8 tp=2 pp=1 ep=1 lag=1 reward=SECONDS reference=1", each word
-	 * optional (docs/guide/post-training.md has all). Without gpus they run where training does.
-	 * lag: batches that they may be ahead */
+	 * updates of `gbs` sequences packed into rows of at most `seq` tokens, and the generating
+	 * engines: "sequences=2048 gpus=8 tp=2 pp=1 ep=1 lag=1 reward=SECONDS reference=1", each word
+	 * optional (docs/guide/post-training.md has all). Without gpus they run on the training GPUs.
+	 * lag: batches that they may run ahead */
 	const char *rollout;
 
-	/* how it is simulated */
-	const char *ranks;     /* NULL one per class, "all" */
+	/* the simulation */
+	const char *ranks;     /* NULL: one per class; "all" */
 	bool exact;            /* no folding of repetition */
 	bool no_contention;    /* precedence only */
 	const char *straggler; /* "RANK:FACTOR[,...]" */
 	double jitter;         /* relative deviation of kernel times */
 	double gpu_spread;     /* relative deviation between GPUs, constant through the step */
 	double seed;           /* of both */
-	int seeds;             /* so many steps, with seeds from `seed` on: their quantiles; 0 none */
-	lk_search_progress *progress; /* how many seeds are done; NULL: nobody is told */
+	int seeds;             /* number of simulated steps, with seeds from `seed` on, for quantiles;
+	                        * 0: none */
+	lk_search_progress *progress; /* reports finished seeds; NULL: no reports */
 	void *progress_context;
 
-	/* what is wanted */
+	/* requested results */
 	double tokens;                         /* of the whole training */
-	double mtbf_hours, checkpoint_minutes; /* of one node; between checkpoints */
-	double checkpoint_write_gbps; /* 10^9 bytes/s that each node writes of a checkpoint; 0: 1 */
+	double mtbf_hours, checkpoint_minutes; /* per node; between checkpoints */
+	double checkpoint_write_gbps; /* 10^9 bytes/s per node when writing a checkpoint; 0: 1 */
 	lk_mains mains;
-	bool no_fixes;           /* do not look for changes that fit */
-	bool step;               /* keep the simulated step: files are made from it */
-	const char *trace_ranks; /* "0,8": more ranks than one per stage in its timeline */
-	bool detail;             /* fill lk_prediction.detail, as reports need it */
-	bool no_sensitivity;     /* but not with what other rates would make of the step: eight more
+	bool no_fixes;           /* do not search changes that make it fit */
+	bool step;               /* keep the simulated step, for writing files from it */
+	const char *trace_ranks; /* "0,8": ranks in its timeline in addition to one per stage */
+	bool detail;             /* fill lk_prediction.detail, as needed by reports */
+	bool no_sensitivity;     /* but without sensitivities to rates, which take eight more
 	                            predictions */
-	const char *replace;     /* "optimizer=FILE": the end of the step replaced by a program's graph,
-	                            which compile tune --graph or emit --target graph wrote */
-	const char *emit; /* a target of lk_predict_emit, whose stack is taken where none is stated:
-	                     "axolotl", "sbatch:megatron"; NULL none */
+	const char *replace;     /* "optimizer=FILE": replace the end of the step by a program's graph,
+	                            written by compile tune --graph or emit --target graph */
+	const char *emit; /* a target of lk_predict_emit, which also sets the default stack: "axolotl",
+	                     "sbatch:megatron"; NULL: none */
 
 } lk_predict_request;
 
@@ -178,61 +180,62 @@ typedef struct lk_time_part {
 	double exposed_s, hidden_s;
 } lk_time_part;
 
-/* A phase of a step of reinforcement learning, on the GPUs that train or on engines with GPUs of
- * their own. */
+/* A phase of a step of reinforcement learning, on the training GPUs or on engines with their own
+ * GPUs. */
 typedef struct lk_phase_span {
-	int part; /* of the breakdown, by its index; -1: the GPUs wait */
+	int part; /* index into the breakdown; -1: the GPUs wait */
 	bool engines;
 	double start_s, end_s;
 } lk_phase_span;
 enum { LK_PHASE_SPANS = 16 };
 
-/* Quantiles over steps that differ in the seed of their jitter and spread of GPUs. */
+/* Quantiles over steps with different seeds of jitter and GPU spread. */
 typedef struct lk_seed_spread {
 	const char *key, *label; /* "step", a part of the breakdown (exposed), "straggler_share" */
-	double p50, p95, p99;    /* seconds; of "straggler_share" the part of the step by which it is
-	                            longer than with all ranks equally fast */
+	double p50, p95, p99;    /* seconds; for "straggler_share" the relative excess of the step over
+	                            one with all ranks equally fast */
 } lk_seed_spread;
 
-/* Memory of one rank of a stage at its fullest moment, bytes. */
+/* Memory of one rank of a stage at its peak, bytes. */
 typedef struct lk_stage_memory {
 	int stage;
 	double weights, gradients, optimizer, activations, logits, workspace, buffers;
 	double allocated, reserved; /* peak of tensors; of the allocator */
-	double low, high;           /* 80 % range of `allocated`; NAN where no such job was measured */
+	double low, high;           /* 80 % range of `allocated`; NAN without measured jobs of this
+	                             * kind */
 	double context, nccl;       /* outside the allocator */
-	double total;               /* reserved + context + nccl: what nvidia-smi shows */
-	char moment[96];            /* what runs then */
+	double total;               /* reserved + context + nccl: as shown by nvidia-smi */
+	char moment[96];            /* the operation that is running then */
 } lk_stage_memory;
 
-/* A change that would make the job fit, found by asking. */
+/* A change that makes the job fit, found by prediction. */
 typedef struct lk_fix {
 	char change[96];
 	double peak_bytes, step_time_s;
-	double time_ratio; /* against the job as requested */
+	double time_ratio; /* relative to the requested job */
 } lk_fix;
 
-/* What generation answers beyond a step; all 0 where the task is another one. Of one engine where
- * nothing else is said. */
+/* Results of generation in addition to a step; all 0 for other tasks. For one engine unless stated
+ * otherwise. */
 typedef struct lk_generation {
-	int sequences; /* of all engines; 0: this is no generation */
+	int sequences; /* of all engines; 0: no generation */
 	int engines, engine_gpus;
-	double tokens;         /* generated by all engines */
-	double tokens_per_s;   /* of all engines */
-	double token_time_s;   /* mean time between two tokens of a sequence */
-	double longest_tokens; /* of the longest response */
-	double cache_bytes;    /* for keys and values on each GPU */
-	double token_bytes;    /* that a token takes of them */
-	double cache_tokens;   /* that an engine has room for */
-	double batch_room;     /* sequences of usual length that an engine has room for */
-	double batch_most;     /* largest batch that ran */
-	double tail_s;         /* at the end, with less than half of the largest batch */
-	double preempted;      /* sequences that were computed again for want of room, all engines */
-	double fixed_s, exponential_s; /* the phase with all lengths equal; spread most widely */
+	double tokens;                 /* generated by all engines */
+	double tokens_per_s;           /* of all engines */
+	double token_time_s;           /* mean time between two tokens of a sequence */
+	double longest_tokens;         /* of the longest response */
+	double cache_bytes;            /* for keys and values on each GPU */
+	double token_bytes;            /* per token */
+	double cache_tokens;           /* capacity of an engine */
+	double batch_room;             /* capacity of an engine, in sequences of mean length */
+	double batch_most;             /* largest batch that occurred */
+	double tail_s;                 /* at the end, with less than half of the largest batch */
+	double preempted;              /* sequences recomputed for lack of cache space, all engines */
+	double fixed_s, exponential_s; /* duration with all lengths equal; with the widest spread */
 } lk_generation;
 
-/* The answer. Times in seconds, sizes in bytes, rates in units per second; texts live as long as it
- * does. */
+/* The answer. Times in seconds, sizes in bytes, rates per second; texts live as long as the
+ * answer. */
 typedef struct lk_prediction {
 	/* verdict */
 	bool fits;
@@ -241,22 +244,22 @@ typedef struct lk_prediction {
 	/* speed */
 	double step_time_s, step_time_low_s, step_time_high_s; /* 80 % range */
 	const char *basis;
-	double tokens_per_s_per_gpu; /* 0 where there are no tokens */
+	double tokens_per_s_per_gpu; /* 0 if there are no tokens */
 	double samples_per_s;
 	const char
-		*unit; /* what a sample is: "sequence", "image"; "sample" of a recommendation model */
+		*unit; /* unit of a sample: "sequence", "image"; "sample" for recommendation models */
 	double model_flops_per_s_per_gpu, mfu, hfu, peak_flops;
 	const char *peak_label;          /* "989.4 TFLOP/s dense bf16, NVIDIA H100 SXM" */
-	double days, gpu_hours, goodput; /* with tokens, else 0 */
+	double days, gpu_hours, goodput; /* 0 without tokens */
 	lk_energy energy;
-	double checkpoint_bytes, checkpoint_write_s; /* with mtbf_hours, else 0 */
-	/* where the time goes, mean over stages */
+	double checkpoint_bytes, checkpoint_write_s; /* 0 without mtbf_hours */
+	/* breakdown of the time, mean over stages */
 	const lk_time_part *breakdown;
 	int breakdown_count;
-	bool phases; /* the parts are phases, one after another: a step of reinforcement learning */
-	lk_phase_span spans[LK_PHASE_SPANS]; /* when they run, in order: of one side, then the other */
+	bool phases; /* the parts are successive phases of a step of reinforcement learning */
+	lk_phase_span spans[LK_PHASE_SPANS]; /* in order of time: one side, then the other */
 	int phase_span_count;
-	/* with `seeds`, else none: how far the step and its parts spread */
+	/* with `seeds`, else empty: spread of the step and its parts */
 	const lk_seed_spread *spread;
 	int spread_count, seeds;
 	/* memory by stage */
@@ -264,92 +267,92 @@ typedef struct lk_prediction {
 	int memory_count;
 	const lk_fix *fixes;
 	int fix_count;
-	/* what was requested and assumed */
+	/* requests and assumptions */
 	const char *model, *cluster, *layout; /* one line each */
-	const char *searched; /* of a request without a layout: how this one was found; else NULL */
+	const char *searched; /* for a request without a layout: how this one was found; else NULL */
 	const char *const *assumptions;
 	int assumption_count;
-	int taken_count;               /* the first of them: what the job's file or line leaves open */
-	const char *const *understood; /* settings of the job's file: "key value" */
+	int taken_count;               /* number of leading ones about what the job's file or line
+	                                * leaves open */
+	const char *const *understood; /* settings translated from the job's file: "key value" */
 	int understood_count;
-	const char *const *ignored; /* flags of a launch line: "flag: reason" */
+	const char *const *ignored; /* ignored flags of a launch line: "flag: reason" */
 	int ignored_count;
-	int notable_count;     /* the first of them: somebody may have counted on these */
+	int notable_count;     /* number of leading ones that the user may rely on */
 	const char *warning;   /* NULL: none */
-	const char *reproduce; /* the command */
-	/* how it was simulated */
+	const char *reproduce; /* the command that reproduces it */
+	/* the simulation */
 	uint64_t operations;       /* run by the engine */
 	uint32_t layer_operations; /* of a transformer layer, forward and backward */
 	uint32_t ranks_simulated, ranks;
 	double simulation_s;      /* time in the engine */
-	lk_generation generation; /* with task "generate", and of steps that generate */
+	lk_generation generation; /* with task "generate", and for steps that generate */
 	/* the layout in numbers, for tables */
 	int gpus, tp, pp, vp, cp, ep, dp, mbs, gbs, seq, microbatches;
 	const char *recompute, *dtype, *schedule;
 	const lk_prediction_detail *detail; /* NULL: not requested */
-	lk_inputs inputs;         /* the files that were read; reports name them by their content */
-	const char *failed_check; /* of its own consistency, which failed; NULL: none did */
+	lk_inputs inputs;                   /* the files read; reports identify them by content */
+	const char *failed_check;           /* the consistency check that failed; NULL: all passed */
 	void *memory_owner;
 } lk_prediction;
 
-/* Sets every field to what holds where nothing is said. Call it first, then set fields: they may
- * become more. */
+/* Set every field to its default. Call it first, then set fields; later versions may add fields. */
 void lk_predict_defaults(lk_predict_request *request);
 
-/* Answers one request. A job that does not fit is an answer, not an error: fits is false.
- * LK_ERR_INPUT: something that is not known, layouts that cannot run, files that are wrong;
- * LK_ERR_IO; LK_ERR_MEMORY. From several threads at once. */
+/* Answer one request. A job that does not fit is an answer, not an error: fits is false.
+ * LK_ERR_INPUT: unknown names, layouts that cannot run, invalid files; LK_ERR_IO; LK_ERR_MEMORY.
+ * Thread-safe. */
 lk_status lk_predict(const lk_predict_request *request, lk_prediction **out, lk_error *err);
-/* The job of a prediction as what a framework or a scheduler is started with (lockstep/emit.h):
- * what its request named as `emit`. Texts live as long as the prediction. LK_ERR_INPUT: the
- * framework cannot run it, or the request named nothing. */
+/* Write the job of a prediction in the form that starts a framework or a scheduler
+ * (lockstep/emit.h): the target is `emit` of its request. Texts live as long as the prediction.
+ * LK_ERR_INPUT: the framework cannot run it, or the request has no target. */
 lk_status lk_predict_emit(const lk_prediction *prediction, lk_emitted *out, lk_error *err);
-/* Frees a prediction with all that it points to; accepts NULL. */
+/* Free a prediction and everything it points to; accepts NULL. */
 void lk_predict_free(lk_prediction *prediction);
 
-/* What the launch line, script and DeepSpeed config of a request state, as the options that state
- * it too. Nothing is predicted; the other fields of the request are not looked at. */
+/* The statements of a request's launch line, script and DeepSpeed config, as the equivalent
+ * options. Nothing is predicted; the other fields of the request are ignored. */
 typedef struct lk_stated {
-	lk_predict_request options; /* as of a request: what is not given is not stated */
-	bool network; /* the shape of the network is stated, in place of `options.model` */
+	lk_predict_request options; /* as in a request: fields not given are not stated */
+	bool network;               /* the shape of the network is stated, instead of `options.model` */
 	void *memory_owner;
 } lk_stated;
 
-/* LK_ERR_INPUT: a line or file that is wrong, or trains what is not modelled; LK_ERR_IO;
- * LK_ERR_MEMORY. */
+/* Express a launch line as options. LK_ERR_INPUT: an invalid line or file, or one that trains what
+ * is not modelled; LK_ERR_IO; LK_ERR_MEMORY. */
 lk_status lk_predict_stated(const lk_predict_request *request, lk_stated **out, lk_error *err);
 /* Accepts NULL. */
 void lk_stated_free(lk_stated *stated);
 
-/* What is wrong with a request whatever machine it is for. The fields that say the machine are not
- * looked at; nothing is predicted. LK_ERR_INPUT: its network, its launch line, a value or a name of
- * its options; LK_ERR_IO; LK_ERR_MEMORY. */
+/* Check a request independent of the machine. Fields about the machine are ignored; nothing is
+ * predicted. LK_ERR_INPUT: its network, its launch line, a value or a name of its options;
+ * LK_ERR_IO; LK_ERR_MEMORY. */
 lk_status lk_predict_check(const lk_predict_request *request, lk_error *err);
 
-/* Answers `count` requests on several threads (0: as the context says). predictions[i] is the answer,
- * or NULL where request i was refused (LK_ERR_INPUT): then refusals[i] says why. Any other error
- * ends all of it; what was answered by then is in `predictions` too, whose elements are to be freed
- * in every case. `progress`, unless NULL, is called now and then from the thread that asked. */
+/* Answer `count` requests on several threads (0: one per core). predictions[i] is the answer, or
+ * NULL if request i was refused (LK_ERR_INPUT), with the reason in refusals[i]. Any other error
+ * ends the whole call; answers made by then are in `predictions` too, whose elements must be freed
+ * in every case. `progress`, unless NULL, is called now and then from the calling thread. */
 lk_status lk_predict_many(const lk_predict_request *requests, size_t count, int threads,
                           lk_prediction **predictions, lk_error *refusals,
                           void (*progress)(void *context, size_t done), void *context,
                           lk_error *err);
 
-/* A prediction as bytes, for another process of the same program on a machine alike; *bytes is to
- * be freed with free(). Timeline, graph and detail are not in it. LK_ERR_MEMORY; of bytes that are
- * none of this version, LK_ERR_INPUT. */
+/* Serialise a prediction for another process of the same program on a similar machine; free *bytes
+ * with free(). Timeline, graph and detail are not included. LK_ERR_MEMORY; for bytes that are not
+ * of this version, LK_ERR_INPUT. */
 lk_status lk_predict_pack(const lk_prediction *prediction, void **bytes, size_t *size,
                           lk_error *err);
 lk_status lk_predict_unpack(const void *bytes, size_t size, lk_prediction **out, lk_error *err);
 
-/* Writes the timeline (outputs->trace), the step graph (graph), Chakra execution traces (chakra)
- * and a GOAL schedule (goal) of a prediction that kept its step, and the report (html) and its
- * charts (charts) of one with details; nothing without them. LK_ERR_INPUT: an ending of the file
- * that is not known; LK_ERR_IO; LK_ERR_MEMORY. */
+/* Write the timeline (outputs->trace), the step graph (graph), Chakra execution traces (chakra) and
+ * a GOAL schedule (goal) of a prediction that kept its step, and the report (html) and its charts
+ * (charts) of one with details; nothing without them. LK_ERR_INPUT: an unknown file extension;
+ * LK_ERR_IO; LK_ERR_MEMORY. */
 lk_status lk_predict_write_files(const lk_prediction *prediction, const lk_outputs *outputs,
                                  lk_error *err);
 
-/* The verb's option table: parsing, help, man page and completion come from it (options.h). */
+/* The verb's option table, for parsing, help, man page and completion (options.h). */
 extern const lk_verb lk_predict_verb;
 
 #ifdef __cplusplus

@@ -1,5 +1,4 @@
-/* simulate.h: a step graph that somebody wrote, simulated: on a cluster, or with the durations that
- * are in it.
+/* simulate.h: simulate a user's step graph: on a cluster, or with its own durations.
  *
  *     lk_simulate_request request;
  *     lk_simulate_defaults(&request);
@@ -10,7 +9,7 @@
  *     simulation->step_s ...
  *     lk_simulate_free(simulation);
  *
- * The form of the file: docs/reference/files.md, "The graph file". */
+ * The file format: docs/reference/files.md, "The graph file". */
 #ifndef LOCKSTEP_SIMULATE_H
 #define LOCKSTEP_SIMULATE_H
 
@@ -26,34 +25,34 @@
 extern "C" {
 #endif
 
-/* The request. Texts are borrowed; 0 and NULL were not given. */
+/* The request. Texts are borrowed; 0 and NULL: not given. */
 typedef struct lk_simulate_request {
 	const char *graph; /* file; "-" standard input */
-	const char *text;  /* instead: what such a file holds */
+	const char *text;  /* alternative: the contents of such a file */
 	size_t text_size;
-	/* What operations without a time of their own (measured_ps) take theirs from. Neither: all of
-	 * them have one, launches take no time, and nothing that overlaps slows anything. */
-	const char *gpu;             /* in its usual nodes, as many as the graph has ranks */
+	/* The hardware that times operations without a time of their own (measured_ps). Neither: all
+	 * operations have one, launches take no time, and overlap slows nothing. */
+	const char *gpu;             /* in its default nodes, as many as the graph has ranks */
 	const char *cluster;         /* as for predict */
-	const char *stack, *release; /* software whose measured efficiencies hold */
+	const char *stack, *release; /* software whose measured efficiencies apply */
 	bool cuda_graphs, compile;
 	const char *calibration; /* as in lk_predict_request */
 	bool no_contention;
-	bool all_ranks;                  /* times of every rank, not of one of each class */
+	bool all_ranks;                  /* per-rank times instead of one per class */
 	const char *straggler;           /* "RANK:FACTOR[,...]" */
 	double jitter, gpu_spread, seed; /* as in lk_predict_request */
-	const char
-		*ranks; /* "0,8": whose spans are kept besides those of the first rank of each program */
+	const char *ranks; /* "0,8": ranks whose spans are kept in addition to the first rank of each
+	                    * program */
 } lk_simulate_request;
 
-/* A program, as the first of its ranks ran it. */
+/* A program, as run by the first of its ranks. */
 typedef struct lk_simulated_program {
 	const char *name;
 	int rank;          /* the first */
-	double finish_s;   /* when its last operation ended */
-	double peak_bytes; /* what the graph allocates at its fullest moment */
+	double finish_s;   /* end of its last operation */
+	double peak_bytes; /* peak of the graph's allocations */
 	double compute_s, exposed_s,
-		hidden_s; /* computing; communication alone, and alongside computing */
+		hidden_s; /* computing; exposed communication; communication overlapped with computing */
 } lk_simulated_program;
 
 /* An operation that ran. */
@@ -68,44 +67,45 @@ typedef struct lk_simulated_span {
 /* An operation of the graph, in the order of the file. */
 typedef struct lk_simulated_operation {
 	const char *block, *name, *kind,
-		*stream;       /* stream: as the first program that runs it names it */
-	double duration_s; /* alone, on the first rank that runs it; NAN where nothing runs it */
+		*stream;       /* stream: as named by the first program that runs it */
+	double duration_s; /* when running alone, on the first rank that runs it; NAN if nothing runs
+	                    * it */
 } lk_simulated_operation;
 
 /* A simulated step. Freed with lk_simulate_free. */
 typedef struct lk_simulation {
-	double step_s; /* when the last operation of the last rank ended */
+	double step_s; /* end of the last operation of the last rank */
 	const lk_simulated_program *programs;
 	int program_count;
 	const lk_simulated_operation *operations;
 	size_t operation_count;
-	const lk_simulated_span *spans; /* by rank as requested, then in the order of the program */
+	const lk_simulated_span *spans; /* by rank as requested, then in program order */
 	size_t span_count;
 	uint64_t ran; /* operations run, over all simulated ranks */
 	int ranks, ranks_simulated;
 	const char *cluster;      /* one line; NULL: durations of the graph */
-	const char *failed_check; /* of its own consistency, which failed; NULL: none did */
+	const char *failed_check; /* the consistency check that failed; NULL: all passed */
 	void *memory_owner;
 } lk_simulation;
 
-/* Sets every field to what holds where nothing is said. Call it first, then set fields. */
+/* Set every field to its default. Call it first, then set fields. */
 void lk_simulate_defaults(lk_simulate_request *request);
-/* Simulates operation by operation. LK_ERR_INPUT: a file that is no step graph, ranks that wait for
- * one another forever (both with their place), operations without a time where no hardware is
- * named. */
+/* Simulate operation by operation. LK_ERR_INPUT: a file that is not a step graph, a deadlock (both
+ * with their place), operations without a time if no hardware is named. */
 lk_status lk_simulate(const lk_simulate_request *request, lk_simulation **out, lk_error *err);
 void lk_simulate_free(lk_simulation *simulation); /* accepts NULL */
 
-/* Writes the timeline (outputs->trace); nothing without one. LK_ERR_INPUT: an ending of the
- * file that is not known; LK_ERR_IO; LK_ERR_MEMORY. */
+/* Write the timeline (outputs->trace); nothing without one. LK_ERR_INPUT: an unknown file
+ * extension; LK_ERR_IO; LK_ERR_MEMORY. */
 lk_status lk_simulate_write_files(const lk_simulation *simulation, const lk_outputs *outputs,
                                   lk_error *err);
 
-/* As JSON; LK_ERR_IO, LK_ERR_MEMORY. Keys: step_time_s, ranks, ranks_simulated, operations_run,
- * cluster, programs: [{name, rank, finish_s, peak_bytes, compute_s, exposed_s, hidden_s}]. */
+/* Print as JSON; LK_ERR_IO, LK_ERR_MEMORY. Keys: step_time_s, ranks, ranks_simulated,
+ * operations_run, cluster, programs: [{name, rank, finish_s, peak_bytes, compute_s, exposed_s,
+ * hidden_s}]. */
 lk_status lk_simulate_print(const lk_simulation *simulation, FILE *out, lk_error *err);
 
-/* Options for callers that work on texts; the program has no such verb, `lockstep whatif` reads the
+/* Options for callers that use texts; the program has no such verb, `lockstep whatif` reads the
  * same files. */
 extern const lk_verb lk_simulate_verb;
 

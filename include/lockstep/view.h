@@ -13,27 +13,28 @@
 extern "C" {
 #endif
 
-/* Output formats; the numbers are those of the options -o of all verbs. */
+/* Output formats; the numbers are those of the option -o of all verbs. */
 typedef enum lk_output {
 	LK_OUTPUT_TEXT,   /* for a terminal: control characters of the input are escaped */
 	LK_OUTPUT_MD,     /* a Markdown table */
 	LK_OUTPUT_CSV,    /* all columns, SI units (seconds, bytes, FLOP/s) */
 	LK_OUTPUT_JSON,   /* one document */
-	LK_OUTPUT_JSONL,  /* one object a line */
+	LK_OUTPUT_JSONL,  /* one object per line */
 	LK_OUTPUT_SQLITE, /* a table in a database; needs a path */
 } lk_output;
 
-/* The functions below write to `path` where it is not NULL (beside it first, then renamed; *.gz is
- * compressed; an SQLite database is opened, not replaced, and only the table in it is), else to
- * `out`. `colour` goes to `out` alone. Errors: LK_ERR_INPUT for a format without its path,
- * LK_ERR_IO, LK_ERR_MEMORY; a file that could not be completed is left as it was. */
+/* The functions below write to `path` (a temporary file, then renamed; *.gz is compressed; an
+ * SQLite database is opened, and only its table is replaced), or to `out` if it is NULL. `colour`
+ * applies only to `out`. Errors: LK_ERR_INPUT: the format needs a path, LK_ERR_IO, LK_ERR_MEMORY; a
+ * file that could not be completed is left unchanged. */
 
-/* Predictions (LK_ERR_INPUT, LK_ERR_IO, LK_ERR_MEMORY as above). One is a report in TEXT; several
- * are one row each, the best that fits (most tokens per second and GPU) marked. MD, CSV and SQLITE
- * (table "predictions") are rows for one as well. JSON: an object for one, else an array of
- * objects; JSONL: such an object in each line.
+/* Print predictions (LK_ERR_INPUT, LK_ERR_IO, LK_ERR_MEMORY as above). In TEXT one is a report;
+ * several are one row each, with the best that fits (most tokens per second and GPU) marked. MD,
+ * CSV and SQLITE (table "predictions") always have rows. JSON: an object for one, else an array of
+ * objects; JSONL: one object per line.
  *
- * Keys of the object. Numbers have SI units, what was not asked or does not apply is null:
+ * Keys of the object. Numbers have SI units; values that were not requested or do not apply are
+ * null:
  *   fits                    bool; null where the combination was refused
  *   refused                 only then: why
  *   peak_bytes, usable_bytes, fullest_stage
@@ -78,26 +79,25 @@ lk_status lk_predict_print(const lk_prediction *const *predictions, size_t count
 /* One combination of a sweep: its prediction, or why there is none. */
 typedef struct lk_sweep_row {
 	const lk_prediction *prediction;   /* NULL: refused */
-	const lk_error *refusal;           /* then: why */
+	const lk_error *refusal;           /* the reason, if refused */
 	const lk_predict_request *request; /* what was requested; may be NULL */
 } lk_sweep_row;
 
-/* As lk_predict_print, with its errors (LK_ERR_...), for a sweep in which combinations may have
- * been refused. What differs between the requests has a column of its own. */
+/* Like lk_predict_print, with its errors (LK_ERR_...), for a sweep in which combinations may have
+ * been refused. Fields that differ between the requests have columns. */
 lk_status lk_sweep_print(const lk_sweep_row *rows, size_t count, int format, bool verbose,
                          bool colour, const char *path, FILE *out, lk_error *err);
 
-/* A text that is an answer of its own, such as a launch line or an emitted program, as the
- * functions above write theirs; it ends with a line feed there. LK_ERR_IO, LK_ERR_MEMORY as above.
- */
+/* Write a text that is an answer of its own, such as a launch line or an emitted program, like the
+ * functions above; a line feed is added at its end. LK_ERR_IO, LK_ERR_MEMORY as above. */
 lk_status lk_text_save(const char *text, const char *path, FILE *out, lk_error *err);
 
 /* A FILE that writes into memory: `*text` (the caller frees it with free) and its `*size` in bytes
- * without the '\0' at its end are valid once lk_memory_close has closed it. NULL when memory is
- * out. Other than open_memstream's, it says when something in the middle was lost. */
+ * without the final '\0' are valid once lk_memory_close has closed it. NULL when memory runs out.
+ * Unlike open_memstream's, it reports data lost in the middle. */
 FILE *lk_memory_open(char **text, size_t *size);
-/* Closes a FILE of lk_memory_open; false where memory ran out on the way: the text is not whole,
- * and still the caller's. */
+/* Close a FILE of lk_memory_open; false if memory ran out on the way: the text is incomplete, and
+ * still the caller's. */
 bool lk_memory_close(FILE *file);
 
 /* lk_validate_print to a path or a stream, in every format. LK_ERR_INPUT, LK_ERR_IO, LK_ERR_MEMORY

@@ -7,9 +7,9 @@
  *   LK_CHECK(condition, err)   a cheap invariant whose violation would be undefined behaviour:
  *                              tested in every build. A failure leaves the calling function with
  *                              LK_ERR_INTERNAL, file and line.
- *   LK_HOLDS(condition) a property of every answer, in a validator: a function that returns the
- *   first of its conditions that fails, with file and line, or NULL. A failure does not suppress
- *   the answer: it marks it.
+ *   LK_HOLDS(condition)        a property of every answer, in a validator: a function that returns
+ *                              the first of its conditions that fails, with file and line, or NULL.
+ *                              A failure does not suppress the answer: it marks it.
  *
  * None is for input: mistakes of a user, a file or the system are errors with a remedy
  * (lockstep/error.h).

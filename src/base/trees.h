@@ -40,7 +40,7 @@ typedef struct lk_trees_options {
 	double sample; /* share of the rows per tree */
 	int rows;      /* fewest rows of a leaf */
 	double limit;  /* residuals are clipped to this: between squares and magnitudes; falls to a
-	                 quarter */
+	                  quarter */
 } lk_trees_options;
 
 /* Fit `target[rows]` by x[rows * features], row by row; memory of the trees from the arena. */

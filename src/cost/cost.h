@@ -65,9 +65,9 @@ typedef struct lk_eager_device {
 	lk_group_shape network;  /* all ranks, for collectives; filled by the caller */
 	double memory, l2, pcie; /* bytes/s reached by streams */
 	lk_gemm_numbers gemm;    /* of the formula: fitted on the nearest device of its architecture;
-	                          floor_s excludes the launch */
+	                            floor_s excludes the launch */
 	const lk_device *twin;   /* the same chip, perhaps at another clock, on which products were
-	                          measured; NULL: none */
+	                            measured; NULL: none */
 	lk_gemm_model twin_gemm;
 	double twin_launch[2]; /* seconds of the smallest products there, timed from the host: single,
 	                          batched */

@@ -184,7 +184,7 @@ enum {
 	LK_OP_CARRIED = 8,   /* lifted traces: launched before the step and still running at its
 	                      * start */
 	LK_OP_DIRECT = 16,   /* all-to-all or all-reduce by the program's own remote reads and writes,
-	                      without NCCL */
+	                        without NCCL */
 	LK_OP_SUMS_PIXELS = 32, /* convolution: the weights' gradient, k pixels */
 	LK_OP_OVERLAPPED = 4, /* TP collective pipelined with its GEMM (userbuffers): only the first and
 	                         last piece are exposed */

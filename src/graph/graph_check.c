@@ -2,12 +2,11 @@
  * block; one pass over the calls of every program then needs a few additions per call, however long
  * its block is:
  *   - memory: the bytes in use of every owner change by `net` over a block and fall at most to
- *       `low` below its start. A
- * call repeated r times is lowest in its first repetition or in its last. They never fall below
- * what is resident and end there;
+ *     `low` below its start. A call repeated r times is lowest in its first repetition or in its
+ *     last. They never fall below the resident bytes and end there;
  *   - events: those that a block waits for and sets, in order;
  *   - sends and receives: counted per channel, compared along each wire; collectives across stages
- *       likewise. */
+ *     likewise. */
 #include "base/arena.h"
 #include "graph/graph_internal.h"
 

@@ -1,8 +1,7 @@
-/* cluster_json.c: reads the JSON form of a cluster:
+/* cluster_json.c: read the JSON form of a cluster:
  *
- *     {"nodes": [{"count": 8, "gpus": 8, "device": "h100-sxm", "intra": "switch", "intra_GBps":
- *         370,
- *                 "nics": 8, "nic_gbps": 400, "nic_latency_us": 0}],
+ *     {"nodes": [{"count": 8, "gpus": 8, "device": "h100-sxm", "intra": "switch",
+ *                 "intra_GBps": 370, "nics": 8, "nic_gbps": 400, "nic_latency_us": 0}],
  *      "oversubscription": 1, "rail_optimised": true,
  *      "topology": {"kind": "tree", "sizes": [16, 8], "leaf": {"ratio": 4, "background": 0.3}},
  *      "devices": [{"name": "host-cpu", "base": "xeon-8380", "fp32_tflops": 2.9, "sms": 32}],

@@ -156,12 +156,12 @@ typedef struct lk_interconnect {
 	int sizes; /* tree, rails: tiers of switches under the top, 1 to 3; dragonfly: 3; torus: 1 to 3
 	              dimensions */
 	int size[LK_TIERS];     /* tree, rails: nodes per leaf, leaves per spine switch, ...; dragonfly:
-	                       nodes per router, routers per group, global links per router; torus:
-	                       nodes along each dimension */
+	                           nodes per router, routers per group, global links per router; torus:
+	                           nodes along each dimension */
 	double ratio[LK_TIERS]; /* tree, rails: downlink over uplink bandwidth, 1 or more */
 	double rate[LK_TIERS];  /* bytes/s per direction. Tree, rails: all uplinks of a switch; 0:
-	                                by the ratio. Dragonfly, torus: one link; 0: that of all NICs of
-	                                a node */
+	                           by the ratio. Dragonfly, torus: one link; 0: that of all NICs of
+	                           a node */
 	double latency_s[LK_TIERS];  /* added to a message that crosses the tier: for a tree, up and
 	                                down together; otherwise per link */
 	double background[LK_TIERS]; /* share taken by other jobs, 0 to less than 1 */
@@ -230,7 +230,7 @@ typedef struct lk_where {
 	double power_w;      /* --power of every GPU, W; 0: the board's, or the cluster's */
 	/* used where options leave it open */
 	const char *origin;      /* the cluster for which a graph was built, as lk_cluster.text; NULL:
-	                     * none */
+	                          * none */
 	const lk_device *device; /* of a trace or a log; NULL not known */
 	uint32_t ranks;          /* of a launch line, a trace or a log; 0: unknown */
 	uint32_t needed;         /* ranks that a given cluster must hold; 0: any number */

@@ -1,10 +1,9 @@
 /* topology_xml.c: read NCCL's topology XML, version 1:
  *
  *     <system version="1"><cpu numaid arch vendor ...>
- *       <pci busid class="0x030200" device link_speed link_width><gpu dev sm rank gdr><nvlink
- *           target count
- * tclass/></gpu></pci> <pci class="0x020700"><nic><net dev speed latency
- * .../></nic></pci></cpu></system>
+ *       <pci busid class="0x030200" device link_speed link_width>
+ *         <gpu dev sm rank gdr><nvlink target count tclass/></gpu></pci>
+ *       <pci class="0x020700"><nic><net dev speed latency .../></nic></pci></cpu></system>
  *
  * Classes: 0x0302 and 0x0300 are GPUs, 0x0200 and 0x0207 NICs, 0x0680 NVSwitches. speed is in
  * Mbit/s (0 or less: 10 Gbit/s), latency in us (NVIDIA/nccl@5067397, src/graph/xml.cc and topo.cc).

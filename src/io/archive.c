@@ -1,6 +1,6 @@
 /* archive.c: tar (POSIX.1-2017, pax, "ustar Interchange Format"; GNU's long names) and zip
- * (PKWARE's APPNOTE 6.3.10, stored or deflated, ZIP64). Sizes and names come from anywhere: what is
- * read is counted, not believed. */
+ * (PKWARE's APPNOTE 6.3.10, stored or deflated, ZIP64). Sizes and names are untrusted: bytes read
+ * are counted. */
 #include "io/archive.h"
 
 #include <errno.h>
@@ -25,7 +25,7 @@ enum {
 	COMMENT = 1 << 16
 };
 
-/* What a member is unpacked to at most: traces are long, disks are not endless. */
+/* Most bytes of an unpacked member: traces are long, disks are finite. */
 #define MEMBER_BYTES (INT64_C(1) << 36)
 
 static lk_status archive_damaged(const char *path, const char *what, lk_error *err) {
@@ -33,7 +33,7 @@ static lk_status archive_damaged(const char *path, const char *what, lk_error *e
 	return lk_hint(err, "unpack it, and give the files");
 }
 
-/* All of them, or false with errno. */
+/* Write all bytes, or return false with errno. */
 static bool archive_write(int to, const void *bytes, size_t size) {
 	for (size_t done = 0; done < size;) {
 		ssize_t n = write(to, (const char *)bytes + done, size - done);
@@ -46,7 +46,7 @@ static bool archive_write(int to, const void *bytes, size_t size) {
 
 /* ---- tar ---- */
 
-/* A number in octal, or in GNU's binary form; -1: none. */
+/* A number in octal, or in GNU's binary form; -1: invalid. */
 static int64_t tar_number(const unsigned char *at, size_t size) {
 	int64_t value = 0;
 	if (at[0] & 0x80) {
@@ -62,14 +62,14 @@ static int64_t tar_number(const unsigned char *at, size_t size) {
 	return i < size && at[i] != ' ' && at[i] != '\0' ? -1 : value;
 }
 
-/* The sum of a header, its own field counted as blanks. */
+/* Check the sum of a header, with its own field counted as blanks. */
 static bool tar_sound(const unsigned char header[BLOCK]) {
 	int64_t sum = 0;
 	for (int i = 0; i < BLOCK; i++) sum += i >= 148 && i < 156 ? ' ' : header[i];
 	return sum == tar_number(header + 148, 8);
 }
 
-/* Copies `size` bytes to a file, or passes them over (to < 0). */
+/* Copy `size` bytes to a file, or skip them (to < 0). */
 static lk_status tar_move(lk_stream *in, int64_t size, int to, lk_error *err) {
 	char *piece = malloc(PIECE);
 	lk_status status = piece ? LK_OK : lk_oom(err);
@@ -92,10 +92,10 @@ struct tar {
 	char name[NAME_BYTES];
 	int64_t size;   /* of the member whose content comes next */
 	bool file;      /* a regular one */
-	bool long_name; /* `name` is of the member that follows */
+	bool long_name; /* `name` is of the next member */
 };
 
-/* The text of a header that names the next member: GNU's 'L', or path= of a pax header. */
+/* Read the name of the next member from a header: GNU's 'L', or path= of a pax header. */
 static lk_status tar_names(struct tar *tar, char type, int64_t size, lk_error *err) {
 	char text[2 * NAME_BYTES];
 	int64_t padded = (size + BLOCK - 1) / BLOCK * BLOCK;
@@ -118,7 +118,7 @@ static lk_status tar_names(struct tar *tar, char type, int64_t size, lk_error *e
 	return LK_OK;
 }
 
-/* The next member; *more false at the end. */
+/* Go to the next member; *more false at the end. */
 static lk_status tar_next(struct tar *tar, bool *more, lk_error *err) {
 	unsigned char header[BLOCK];
 	for (int i = 0; i < LK_ARCHIVE_MEMBERS; i++) {
@@ -210,7 +210,7 @@ static bool zip_read(const struct zip *zip, void *to, size_t size, uint64_t at) 
 	return done == size;
 }
 
-/* Where the directory begins: by the last record, or ZIP64's in front of it. */
+/* Find the begin of the directory: from the last record, or ZIP64's before it. */
 static lk_status zip_open(struct zip *zip, lk_error *err) {
 	struct stat info;
 	unsigned char *tail = malloc(END_BYTES + COMMENT), wide[56];
@@ -239,7 +239,7 @@ static lk_status zip_open(struct zip *zip, lk_error *err) {
 	return LK_OK;
 }
 
-/* Sizes and place of ZIP64's extra field, where the short ones say so. */
+/* Read sizes and place from ZIP64's extra field if the short ones refer to it. */
 static void zip_widen(struct zip *zip, const unsigned char *extra, size_t size) {
 	uint64_t *const wide[] = {&zip->size, &zip->packed, &zip->local};
 	for (size_t i = 0; i + 4 <= size;) {
@@ -288,7 +288,7 @@ static lk_status zip_list(const char *path, lk_archive_member_fn *member, void *
 	return status;
 }
 
-/* The bytes of the present entry, as they are or inflated. */
+/* Copy the bytes of the current entry, stored or inflated. */
 static lk_status zip_copy(const struct zip *zip, int to, lk_error *err) {
 	unsigned char local[LOCAL_BYTES];
 	unsigned char *in = malloc(PIECE), *out = malloc(PIECE);
@@ -348,7 +348,7 @@ static lk_status zip_unpack(const char *path, const char *name, int to, bool *fo
 
 /* ---- either ---- */
 
-/* 'z' a zip, 't' a tar, whatever packs it, 0 neither. */
+/* 'z' a zip, 't' a tar in any compression, 0 neither. */
 static char archive_kind(const char *path) {
 	const char *head;
 	size_t size;
@@ -383,7 +383,7 @@ const char *lk_archive_mark(const char *path) {
 	return mark && mark > path && mark[1] && stat(path, &info) != 0 ? mark : NULL;
 }
 
-/* A file that is gone when it is closed. */
+/* A temporary file that disappears when it is closed. */
 static int archive_scratch(const char *path, lk_error *err) {
 	const char *folder = getenv("TMPDIR");
 	char name[NAME_BYTES];

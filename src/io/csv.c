@@ -1,6 +1,6 @@
-/* csv.c: RFC 4180 reader. One record is taken apart into one text buffer, field after field;
- * offsets, not pointers, are kept while the buffer may still move. Line numbers count physical
- * lines, so that editors find them. */
+/* csv.c: RFC 4180 reader. A record is split into one text buffer, field after field; offsets, not
+ * pointers, are kept while the buffer may still move. Line numbers count physical lines, as in
+ * editors. */
 #include "base/arena.h"
 #include "io/csv.h"
 #include "io/form.h"
@@ -26,13 +26,13 @@ struct lk_csv {
 	LK_VEC(size_t) starts; /* of the fields in `text` */
 	const char **names;
 	size_t columns;
-	char first[80]; /* of the first line, where that is a comment */
+	char first[80]; /* of the first line, if that is a comment */
 	char where[256];
 };
 
 enum { NOTHING = -1 }; /* the end of the file */
 
-/* The next byte without taking it; NOTHING at the end. */
+/* Peek at the next byte; NOTHING at the end. */
 static lk_status csv_peek(lk_csv *csv, int *byte, lk_error *err) {
 	if (csv->at == csv->end) {
 		csv->at = 0;
@@ -67,7 +67,7 @@ static lk_status csv_put(lk_csv *csv, const char *bytes, size_t count, lk_error 
 	return LK_OK;
 }
 
-/* Copies the bytes of the window up to one that needs a decision. */
+/* Copy the bytes of the window up to one that needs a decision. */
 static lk_status csv_put_run(lk_csv *csv, bool quoted, lk_error *err) {
 	size_t from = csv->at, i = from;
 	for (; i < csv->end; i++) {
@@ -79,7 +79,7 @@ static lk_status csv_put_run(lk_csv *csv, bool quoted, lk_error *err) {
 	return LK_OK;
 }
 
-/* The rest of a quoted field; its opening quote is taken. */
+/* The rest of a quoted field, after its opening quote. */
 static lk_status quoted_field(lk_csv *csv, lk_error *err) {
 	long long opened = csv->line;
 	for (;;) {
@@ -101,7 +101,7 @@ static lk_status quoted_field(lk_csv *csv, lk_error *err) {
 	}
 }
 
-/* One field; *last is set if a line end or the end of the file follows it. */
+/* Read one field; *last is set if a line end or the end of the file follows it. */
 static lk_status csv_field(lk_csv *csv, bool *last, lk_error *err) {
 	if (csv->starts.count >= COLUMN_LIMIT)
 		return csv_wrong(csv, err, "over 65536 fields in a row", "is this a CSV file?");
@@ -118,7 +118,7 @@ static lk_status csv_field(lk_csv *csv, bool *last, lk_error *err) {
 		LK_TRY(csv_peek(csv, &c, err));
 		if (c == NOTHING || c == '\n' || c == ',') break;
 		if (c == '\0') return csv_wrong(csv, err, "a NUL byte", "is this a text file?");
-		if (c == '\r') { /* part of a line end, or the old line end of its own */
+		if (c == '\r') { /* part of a line end, or an old-style line end */
 			csv_take(csv);
 			LK_TRY(csv_peek(csv, &c, err));
 			if (c == '\n' || c == NOTHING) break;
@@ -138,7 +138,7 @@ static lk_status csv_field(lk_csv *csv, bool *last, lk_error *err) {
 	return lk_push(&csv->text) ? LK_OK : lk_oom(err); /* the end of the field: '\0' */
 }
 
-/* Keeps what the first line says about the form of the file. */
+/* Keep the first line's statement of the file's form. */
 static void csv_keep_comment(lk_csv *csv, int byte) {
 	size_t used = strlen(csv->first);
 	if (csv->line == 1 && byte != '\r' && byte != '\n' && used + 1 < sizeof csv->first)
@@ -147,7 +147,7 @@ static void csv_keep_comment(lk_csv *csv, int byte) {
 
 /* Skips blank lines and comments; *more is false at the end of the file. */
 static lk_status to_row(lk_csv *csv, bool *more, lk_error *err) {
-	bool comment = false, fresh = true; /* fresh: nothing of this line was taken */
+	bool comment = false, fresh = true; /* fresh: nothing of this line was read */
 	for (;;) {
 		int c;
 		LK_TRY(csv_peek(csv, &c, err));

@@ -12,17 +12,17 @@ typedef struct lk_csv lk_csv;
 lk_status lk_csv_open(lk_stream *in, lk_csv **out,
                       lk_error *err); /* reads the header row; borrows `in` */
 void lk_csv_close(lk_csv *csv);
-/* Reads the next row. *more is false at the end. A row with more or fewer fields than the header is
+/* Read the next row. *more is false at the end. A row with more or fewer fields than the header is
  * an error. */
 lk_status lk_csv_next(lk_csv *csv, bool *more, lk_error *err);
 /* Column index by name, or -1. */
 int lk_csv_column(const lk_csv *csv, const char *name);
-/* Columns by name into at[count], -1 where there is none. The first `needed` must be there: the
- * error says that the file is no `what` ("table of kernel times"), and which columns one has. */
+/* Find columns by name into at[count], -1 if missing. The first `needed` are required: the error
+ * says that the file is no `what` ("table of kernel times"), and which columns one has. */
 lk_status lk_csv_find(const lk_csv *csv, const char *const *names, int count, int needed,
                       const char *what, int *at, lk_error *err);
-/* Refuses a column that is not among the names, for lists that people write: nobody would read it,
- * so it is misspelt or a wish that is not granted. */
+/* Refuse an unknown column, for lists that people write: it would be ignored, so it is misspelt or
+ * an unsupported feature. */
 lk_status lk_csv_refuse_others(const lk_csv *csv, const char *const *names, int count,
                                const char *what, lk_error *err);
 int lk_csv_columns(const lk_csv *csv);
@@ -46,14 +46,14 @@ enum { LK_CSV_MOST_COLUMNS = 64 };
 /* A row, with the places of its columns. */
 typedef lk_status lk_csv_row_fn(void *context, const lk_csv *csv, const int *at, lk_error *err);
 typedef struct lk_csv_table {
-	const char *const *columns; /* [count], of which the first `needed` must be there */
+	const char *const *columns; /* [count], the first `needed` required */
 	int count, needed;
 	const char *what; /* "table of kernel times" */
-	int most;         /* rows */
+	int most;         /* most rows */
 	lk_csv_row_fn *row;
-	lk_csv_row_fn *head; /* before the first row; NULL: nothing else is asked of the header */
+	lk_csv_row_fn *head; /* called before the first row; NULL: the header needs no further checks */
 } lk_csv_table;
-/* Reads all rows of `in`, which stays open; the first error ends it. */
+/* Read all rows of `in`, which stays open; the first error ends it. */
 lk_status lk_csv_read(lk_stream *in, const lk_csv_table *table, void *context, lk_error *err);
 
 #endif

@@ -1,4 +1,4 @@
-/* document.c: what form a text has; objects and arrays that grow while a document is read. */
+/* document.c: the form of a text; objects and arrays that grow while a document is read. */
 #include "io/document.h"
 
 #include <ctype.h>
@@ -19,7 +19,7 @@ static bool document_sees(const document_cursor *cursor, const char *text) {
 	return (size_t)(cursor->end - cursor->at) >= length && memcmp(cursor->at, text, length) == 0;
 }
 
-/* A blank, a line's end or the text's. */
+/* At a blank, a line's end or the text's end. */
 static bool document_word_ends(const document_cursor *cursor) {
 	return cursor->at == cursor->end || isspace((unsigned char)*cursor->at);
 }
@@ -28,7 +28,7 @@ static void document_skip(document_cursor *cursor, const char *signs) {
 	while (cursor->at < cursor->end && *cursor->at && strchr(signs, *cursor->at)) cursor->at++;
 }
 
-/* Goes to the first line that states something: no comment, no mark or directive of YAML. */
+/* Go to the first significant line: no comment, no mark or directive of YAML. */
 static void document_begin(document_cursor *cursor) {
 	if (document_sees(cursor, "\xEF\xBB\xBF")) cursor->at += 3;
 	for (;;) {
@@ -44,7 +44,7 @@ static void document_begin(document_cursor *cursor) {
 	}
 }
 
-/* Passes a key, plain or in quotes; false: there is none. */
+/* Skip a key, plain or in quotes; false: none. */
 static bool document_key(document_cursor *cursor) {
 	const char *begin = cursor->at;
 	if (begin < cursor->end && (*begin == '"' || *begin == '\'')) {
@@ -60,7 +60,7 @@ static bool document_key(document_cursor *cursor) {
 	return cursor->at > begin;
 }
 
-/* "[table]" or "[[tables]]", and nothing but a comment after it. */
+/* Match "[table]" or "[[tables]]", followed by nothing but a comment. */
 static bool document_is_table(document_cursor cursor) {
 	int depth = document_sees(&cursor, "[[") ? 2 : 1;
 	cursor.at += depth;
@@ -71,8 +71,8 @@ static bool document_is_table(document_cursor cursor) {
 	return cursor.at == cursor.end || *cursor.at == '\n' || *cursor.at == '#';
 }
 
-/* A brace begins a map where a key follows, or its end; a shell groups commands. Comments and plain
- * keys are YAML's alone. */
+/* A brace begins a map if a key or its end follows; in a shell it groups commands. Comments and
+ * plain keys occur only in YAML. */
 static lk_document_form document_of_brace(document_cursor cursor) {
 	const char *begin = ++cursor.at;
 	document_skip(&cursor, " \t\r\n");

@@ -1,4 +1,4 @@
-/* embedded.c: opening a data file, from a directory that overrides the compiled-in ones. */
+/* embedded.c: open a data file, from a directory that overrides the compiled-in ones. */
 #include "io/embedded.h"
 
 #include <stdio.h>

@@ -1,4 +1,4 @@
-/* form.c: the forms of files, and which of them are read. */
+/* form.c: the forms of files, and which of them can be read. */
 #include "io/form.h"
 
 #include <math.h>
@@ -54,7 +54,7 @@ lk_status lk_form_check_line(const char *line, const char *where, lk_error *err)
 		if (strncmp(line, forms[form].name, length) != 0 || line[length] != ' ') continue;
 		char *end;
 		double version = strtod(line + length + 1, &end);
-		if (end == line + length + 1) return LK_OK; /* words that people wrote */
+		if (end == line + length + 1) return LK_OK; /* words written by people */
 		return lk_form_check((lk_form)form, version, where, err);
 	}
 	return LK_OK;

@@ -39,7 +39,7 @@ void lk_inflate_next(lk_inflate *inflate) {
 lk_inflate_state lk_inflate_some(lk_inflate *inflate, const unsigned char **at,
                                  const unsigned char *end, unsigned char **to,
                                  unsigned char *to_end) {
-	inflate->state.next_in = (unsigned char *)*at; /* it is not written to */
+	inflate->state.next_in = (unsigned char *)*at; /* it is not modified */
 	inflate->state.avail_in = inflate_room((size_t)(end - *at));
 	inflate->state.next_out = *to;
 	inflate->state.avail_out = inflate_room((size_t)(to_end - *to));
@@ -76,7 +76,7 @@ void lk_inflate_next(lk_inflate *f) {
 
 lk_inflate_state lk_inflate_some(lk_inflate *f, const unsigned char **at, const unsigned char *end,
                                  unsigned char **to, unsigned char *to_end) {
-	f->state.next_in = (unsigned char *)*at; /* zlib does not write to it */
+	f->state.next_in = (unsigned char *)*at; /* zlib does not modify it */
 	f->state.avail_in = inflate_room((size_t)(end - *at));
 	f->state.next_out = *to;
 	f->state.avail_out = inflate_room((size_t)(to_end - *to));

@@ -1,10 +1,10 @@
 /* json.h: the one JSON reader and the one writer.
  *
- * The reader pulls: lk_json_next gives one token after another with its position; nothing is kept
- * of what was read, so a file of any size streams through a fixed window. Nesting is limited
- * (LK_JSON_DEPTH). For small documents lk_json_document reads the same tokens into a tree.
+ * A pull reader: lk_json_next returns one token after another with its position and keeps nothing,
+ * so a file of any size streams through a fixed window. Nesting is limited (LK_JSON_DEPTH). For
+ * small documents lk_json_document reads the same tokens into a tree.
  *
- * Tolerances (Megatron, PyTorch and others write them): a byte-order mark, NaN / Infinity /
+ * Tolerances (for files of Megatron, PyTorch and others): a byte-order mark, NaN / Infinity /
  * -Infinity as numbers. Everything else that is not RFC 8259 is an error with line and column (in
  * bytes, from 1). Half a surrogate pair, which the grammar allows and UTF-8 cannot hold, is read as
  * U+FFFD.
@@ -39,19 +39,18 @@ typedef enum lk_json_token {
 
 typedef struct lk_json lk_json; /* a reader */
 
-/* Reads from `in` (borrowed). NULL when memory runs out. */
+/* Read from `in` (borrowed). NULL when memory runs out. */
 lk_json *lk_json_open(lk_stream *in);
 void lk_json_close(lk_json *json);
-/* From here on NaN and Infinity are errors too: nothing passes but RFC 8259. */
+/* From now on NaN and Infinity are errors too: strictly RFC 8259. */
 void lk_json_be_strict(lk_json *json);
 
-/* The next token. After KEY, STRING and NUMBER, lk_json_text gives its unescaped text (valid until
- * the next call). */
+/* Read the next token. After KEY, STRING and NUMBER, lk_json_text returns its unescaped text (valid
+ * until the next call). */
 lk_status lk_json_next(lk_json *json, lk_json_token *token, lk_error *err);
 const char *lk_json_text(const lk_json *json, size_t *length);
 double lk_json_number(const lk_json *json);
-/* Skips the value that the next token would begin. What is skipped is checked like everything else.
- */
+/* Skip the value that begins at the next token. Skipped input is checked like everything else. */
 lk_status lk_json_skip(lk_json *json, lk_error *err);
 /* "file:line:column" of the last token. */
 const char *lk_json_where(const lk_json *json);
@@ -70,9 +69,10 @@ struct lk_value {
 	double number;
 };
 
-/* A NUL in a text (\u0000), which a C string cannot hold, is read as U+FFFD. */
+/* Read a whole document. A NUL in a text (\u0000), which a C string cannot hold, is read as
+ * U+FFFD. */
 lk_status lk_json_document(lk_arena *arena, lk_stream *in, lk_value **out, lk_error *err);
-/* Member of an object, or NULL (also when `value` is NULL or no object). */
+/* Member of an object, or NULL (also if `value` is NULL or no object). */
 const lk_value *lk_json_get(const lk_value *value, const char *key);
 /* The number, or the text, of a member; `otherwise` where there is no such member, or of another
  * kind. */
@@ -80,15 +80,15 @@ double lk_json_get_number(const lk_value *value, const char *key, double otherwi
 const char *lk_json_get_text(const lk_value *value, const char *key, const char *otherwise);
 
 /* Writer: commas, escaping, indentation of two blanks. Numbers are written with the fewest digits
- * that read back the same; non-finite ones as null; text that is not UTF-8 with U+FFFD in place of
- * the wrong bytes. Errors of the file show at the end, in lk_json_finish. */
+ * that read back the same; non-finite ones as null; invalid UTF-8 as U+FFFD. lk_json_finish reports
+ * errors of the file. */
 typedef struct lk_json_writer {
 	FILE *file;
 	int depth;
 	bool compact; /* one line, for jsonl */
 	bool filled[LK_JSON_DEPTH];
-	bool out_of_memory; /* what was to be written is not whole: shows in lk_json_finish */
-	bool wrong;         /* nested too deep, or ended more often than begun: shows there too */
+	bool out_of_memory; /* the output is incomplete: reported by lk_json_finish */
+	bool wrong;         /* nested too deep, or unbalanced: reported there too */
 } lk_json_writer;
 
 void lk_json_begin(lk_json_writer *writer, FILE *file, bool compact);
@@ -101,47 +101,48 @@ void lk_json_put_text(lk_json_writer *writer, const char *key,
                       const char *text); /* NULL text: null */
 void lk_json_put_number(lk_json_writer *writer, const char *key,
                         double number); /* not finite: null */
-/* The same, and null of 0: where 0 stands for what is not known or was not asked. */
+/* lk_json_put_number, but null for 0: for fields where 0 means unknown or not requested. */
 void lk_json_put_known(lk_json_writer *writer, const char *key, double number);
-/* As lk_json_put_number, but "inf", "-inf" and "nan" as text: where these are values, not values
- * that lack. */
+/* lk_json_put_number, but "inf", "-inf" and "nan" as text: for fields where these are values, not
+ * missing ones. */
 void lk_json_put_real(lk_json_writer *writer, const char *key, double number);
 void lk_json_put_integer(lk_json_writer *writer, const char *key, long long number);
 void lk_json_put_bool(lk_json_writer *writer, const char *key, bool value);
 void lk_json_put_null(lk_json_writer *writer, const char *key);
-/* A document in memory, with its keys in their order. */
+/* Write a document in memory, with its keys in order. */
 void lk_json_put_value(lk_json_writer *writer, const char *key, const lk_value *value);
-/* A document that this writer wrote, as a value of this one, without blanks between its tokens. */
+/* Write a document that this writer wrote as a value of this one, without blanks between its
+ * tokens. */
 void lk_json_put_document(lk_json_writer *writer, const char *key, const char *document,
                           size_t size);
-/* The first members of every answer's object: `schema` ("lockstep/VERB/N"; N goes up when a key
- * changes its meaning or goes), the version of lockstep and the day of its data; of an answer with
- * a failed check (base/check.h; NULL: none) `checked`, false, and `failed_check`. The schemas are
- * in docs/reference/schemas/. */
+/* Write the first members of every answer's object: `schema` ("lockstep/VERB/N"; N is incremented
+ * when a key changes its meaning or is removed), the version of lockstep and the date of its data;
+ * for an answer with a failed check (base/check.h; NULL: none) `checked`, false, and
+ * `failed_check`. The schemas are in docs/reference/schemas/. */
 void lk_json_put_head(lk_json_writer *writer, const char *schema, const char *failed_check);
-/* Ends the document with a newline and flushes the file. An error of the file, or objects left
- * open, show here. */
+/* End the document with a newline and flush the file. Reports errors of the file and unclosed
+ * objects. */
 lk_status lk_json_finish(lk_json_writer *writer, lk_error *err);
 
-/* ---- json_mend: text that is nearly JSON, made JSON: what profilers that were stopped, or that
- * print values of other languages, leave behind. */
+/* ---- json_mend: repair text that is nearly JSON: from profilers that were stopped, or that print
+ * values of other languages. */
 
-/* What was changed, counted. */
+/* Counts of the repairs. */
 typedef struct lk_json_mended {
-	size_t controls; /* control characters inside texts, now blanks */
+	size_t controls; /* control characters within texts, now blanks */
 	size_t commas;   /* before a closing bracket, now blanks */
-	size_t quotes;   /* inside of texts that they would have ended, now ' */
+	size_t quotes;   /* within texts that they would have ended, now ' */
 	size_t escapes;  /* backslashes that escape nothing, now / */
 	size_t numbers;  /* nan and inf in C's spelling, now NaN */
 	size_t words;    /* True, False, None and texts in single quotes (Python) */
-	size_t cut;      /* bytes at the end that belonged to something incomplete */
-	bool closed;     /* brackets that were open at the end have been closed */
+	size_t cut;      /* bytes of an incomplete element, cut at the end */
+	bool closed;     /* brackets open at the end were closed */
 } lk_json_mended;
 
-/* Works in place on `*text`, from malloc, which may move; a '\0' stands after the result. When the
- * text ends inside of something, it is cut after the last complete element down to two brackets
- * deep (a list that is a member of the document), and closed. What is still no JSON is left for the
- * reader to complain about. */
+/* Repair `*text`, allocated by malloc, in place; it may move; a '\0' follows the result. If the
+ * text ends within something, it is cut after the last complete element down to two brackets deep
+ * (a list that is a member of the document), and closed. The reader reports what is still not
+ * JSON. */
 lk_status lk_json_mend(char **text, size_t *size, lk_json_mended *mended, lk_error *err);
 
 #endif

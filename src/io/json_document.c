@@ -37,7 +37,7 @@ static void locate(const lk_json *json, lk_value *value) {
 	value->column = clamp_int(column);
 }
 
-/* A copy of the token's text, with U+FFFD for each NUL, which would end a C string. */
+/* Copy the token's text, with U+FFFD for each NUL, which would end a C string. */
 static lk_status copy_text(struct builder *builder, const char **out, lk_error *err) {
 	static const char instead[] = "\xef\xbf\xbd";
 	const size_t width = sizeof instead - 1;
@@ -62,9 +62,9 @@ static int document_by_key(const void *a, const void *b) {
 	return keys ? keys : (x->index > y->index) - (x->index < y->index);
 }
 
-/* Of members with the same key the first keeps its place and gets the value of the last; the others
- * are dropped. Returns how many are left of the `count` from `members` on; sets *status when memory
- * is out. */
+/* Merge members with equal keys: the first keeps its place and gets the value of the last; the
+ * others are dropped. Returns the number left of the `count` from `members` on; sets *status when
+ * memory runs out. */
 static size_t merge_duplicates(struct builder *builder, struct member *members, size_t count,
                                lk_status *status, lk_error *err) {
 	builder->sorted.count = 0;
@@ -90,7 +90,7 @@ static size_t merge_duplicates(struct builder *builder, struct member *members, 
 	return left;
 }
 
-/* Moves the members from `first` on into `value`. */
+/* Move the members from `first` on into `value`. */
 static lk_status document_collect(struct builder *builder, size_t first, lk_value *value,
                                   lk_error *err) {
 	struct member *members = builder->stack.at ? builder->stack.at + first : NULL;
@@ -114,7 +114,7 @@ static lk_status document_collect(struct builder *builder, size_t first, lk_valu
 static lk_status document_build(struct builder *builder, lk_json_token token, lk_value *value,
                                 lk_error *err);
 
-/* The members up to the end of the object or array; the reader limits the depth. */
+/* Read the members up to the end of the object or array; the reader limits the depth. */
 static lk_status build_members(struct builder *builder, lk_value *value, lk_error *err) {
 	size_t first = builder->stack.count;
 	for (;;) {

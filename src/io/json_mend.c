@@ -1,19 +1,19 @@
-/* json_mend.c: text that is nearly JSON, made JSON, in one pass and in place. */
+/* json_mend.c: repair text that is nearly JSON, in one pass and in place. */
 #include "io/json.h"
 
 #include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { WHOLE_DEPTH = 2 }; /* elements of a list of the document are kept or dropped as a whole */
+enum { WHOLE_DEPTH = 2 }; /* elements of the document's lists are kept or dropped as a whole */
 
 struct mender {
 	char *text;
 	size_t size, at;
-	char open[LK_JSON_DEPTH]; /* the closing brackets that are due */
+	char open[LK_JSON_DEPTH]; /* the expected closing brackets */
 	size_t depth;
 	size_t good, good_depth; /* after the last complete element */
-	size_t comma;            /* 1 + place of a comma with nothing but blanks after it; 0 none */
+	size_t comma;            /* 1 + place of a comma followed only by blanks; 0: none */
 	lk_json_mended *found;
 };
 
@@ -21,7 +21,7 @@ static bool mend_blank(char c) {
 	return c == ' ' || c == '\n' || c == '\t' || c == '\r';
 }
 
-/* Whether a quote at `at` ends a text: what follows can follow a text. */
+/* Whether a quote at `at` ends a text: the rest must be a possible continuation. */
 static bool ends_text(const struct mender *mender, size_t at) {
 	for (at++; at < mender->size && mend_blank(mender->text[at]);) at++;
 	return at >= mender->size || (mender->text[at] && strchr(",]}:", mender->text[at]));
@@ -40,7 +40,8 @@ static void mend_escape(struct mender *mender) {
 	}
 }
 
-/* A text from its opening quote on; false if it does not end. Python's may be in single quotes. */
+/* Repair a text from its opening quote on; false if it does not end. Python's may be in single
+ * quotes. */
 static bool mend_text(struct mender *mender) {
 	char quote = mender->text[mender->at];
 	if (quote == '\'') {
@@ -107,7 +108,7 @@ static bool close_bracket(struct mender *mender, char c) {
 	return true;
 }
 
-/* One bracket, comma, text or word; false where mending must end. */
+/* Repair one bracket, comma, text or word; false where repair must end. */
 static bool mend_one(struct mender *mender) {
 	char c = mender->text[mender->at];
 	if (c == '"' || c == '\'') {
@@ -124,7 +125,7 @@ static bool mend_one(struct mender *mender) {
 	return good;
 }
 
-/* Cuts after the last complete element and closes what is open there. */
+/* Cut after the last complete element and close everything open there. */
 static lk_status mend_close_all(struct mender *mender, char **text, size_t *size, lk_error *err) {
 	char *longer = realloc(*text, mender->good + mender->good_depth + 1);
 	if (!longer) return lk_oom(err);

@@ -1,10 +1,10 @@
 /* json_reader.c: the pull reader of RFC 8259 over a sliding window.
  *
- * The window always ends with bytes of zero, which stop every scan; only there is it asked whether
- * more input can be had. Texts are unescaped in place (they only shrink) and ended by overwriting
- * their closing quote; the byte after a number is overwritten too and put back at the next call.
- * What lies before the current token is dropped when the window is filled again; a token longer
- * than the window makes it grow. */
+ * The window always ends with zero bytes, which stop every scan; only there the reader checks for
+ * more input. Texts are unescaped in place (they only shrink) and ended by overwriting their
+ * closing quote; the byte after a number is overwritten too and restored at the next call. Bytes
+ * before the current token are dropped when the window is refilled; a token longer than the window
+ * makes it grow. */
 #include "io/json.h"
 
 #include <math.h>
@@ -25,7 +25,7 @@ typedef enum expect {
 	FIRST_KEY,     /* a key or '}' */
 	COLON,         /* ':' and a value */
 	AFTER,         /* ',' or the end of the object or array */
-	DONE,          /* nothing but white space */
+	DONE,          /* only white space */
 	FAILED,
 } expect;
 
@@ -33,16 +33,16 @@ struct lk_json {
 	lk_stream *in;
 	char *buffer;
 	size_t capacity;            /* without the pad */
-	char *at, *end;             /* what is not read yet */
-	bool ended;                 /* the input has no more */
-	bool strict;                /* RFC 8259 alone: no NaN, no Infinity */
+	char *at, *end;             /* unread bytes */
+	bool ended;                 /* end of input reached */
+	bool strict;                /* strictly RFC 8259: no NaN, no Infinity */
 	long long base;             /* offset in the input of buffer[0] */
 	long long line, line_start; /* line_start: offset of its first byte */
 	long long token_line, token_column;
 	lk_json_token token;
 	char *text;
 	size_t length;
-	char *held; /* where a '\0' stands for held_byte */
+	char *held; /* where a '\0' replaces held_byte */
 	char held_byte;
 	expect expect;
 	int depth;
@@ -109,8 +109,8 @@ static lk_status reader_unexpected(lk_json *json, const char *p, const char *wan
 
 /* ---- the window ---- */
 
-/* Gets more input after what is there; keeps the bytes from *keep on and moves *keep and *p along
- * with them. At the end of the input nothing changes but `ended`. */
+/* Read more input after the existing bytes; keep those from *keep on and move *keep and *p with
+ * them. At the end of the input only `ended` changes. */
 static lk_status reader_more(lk_json *json, char **keep, char **p, lk_error *err) {
 	if (json->ended) return LK_OK;
 	size_t kept = (size_t)(json->end - *keep), offset = (size_t)(*p - *keep);
@@ -141,7 +141,7 @@ static lk_status reader_more(lk_json *json, char **keep, char **p, lk_error *err
 	return status;
 }
 
-/* Makes `count` bytes available at p, or as many as there are. */
+/* Make `count` bytes available at p, or as many as exist. */
 static lk_status reader_need(lk_json *json, char **keep, char **p, ptrdiff_t count, lk_error *err) {
 	while (json->end - *p < count && !json->ended) LK_TRY(reader_more(json, keep, p, err));
 	return LK_OK;
@@ -164,7 +164,8 @@ static lk_status skip_spaces(lk_json *json, lk_error *err) {
 	}
 }
 
-/* Moves j->at to the next byte that is no white space; nearly always there is none or one blank. */
+/* Move j->at to the next byte that is not white space; nearly always it is there or after one
+ * blank. */
 static inline lk_status reader_skip_space(lk_json *json, lk_error *err) {
 	if (*json->at == ' ') json->at++;
 	return (unsigned char)*json->at > ' ' ? LK_OK : skip_spaces(json, err);
@@ -179,8 +180,8 @@ static inline char *scan_text(char *p) {
 				  space = _mm_set1_epi8(' ');
 	for (;; p += 16) {
 		__m128i bytes = _mm_loadu_si128((const __m128i *)p);
-		/* As signed numbers, bytes that are not ASCII are below the blank, as control characters
-		 * are. */
+		/* As signed numbers, bytes that are not ASCII are below the blank, like control
+		 * characters. */
 		__m128i stop =
 			_mm_or_si128(_mm_cmplt_epi8(bytes, space),
 		                 _mm_or_si128(_mm_cmpeq_epi8(bytes, quote), _mm_cmpeq_epi8(bytes, slash)));
@@ -235,8 +236,8 @@ enum {
 	LONGEST_ESCAPE = 12 /* a surrogate pair */
 };
 
-/* The escape at *p (its backslash) to *out; both move on. Twelve bytes are readable there. False if
- * it is none. */
+/* Decode the escape at *p (its backslash) to *out; both move on. Twelve bytes are readable there.
+ * False if invalid. */
 static bool unescape(char **p, char **out) {
 	static const char letters[] = "\"\\/bfnrt", bytes[] = "\"\\/\b\f\n\r\t";
 	char letter = (*p)[1];
@@ -261,9 +262,9 @@ static bool unescape(char **p, char **out) {
 	return true;
 }
 
-/* Reads the text whose opening quote is at j->at. Three pointers: what was read (p), where the
- * bytes since the last escape begin (run) and where they belong (out); all move when the window
- * does. */
+/* Read the text whose opening quote is at j->at. Three pointers: the read position (p), the begin
+ * of the bytes since the last escape (run) and their destination (out); all move with the
+ * window. */
 static lk_status reader_read_text(lk_json *json, lk_error *err) {
 	char *start = json->at + 1, *p = start, *run = start, *out = start;
 	for (;;) {
@@ -311,7 +312,7 @@ static char *scan_digits(char *p) {
 	return p;
 }
 
-/* The end of the number at p; *bad is set to the byte that breaks the grammar, or NULL. */
+/* The end of the number at p; *bad is set to the byte that violates the grammar, or NULL. */
 static char *scan_number(char *p, char **bad) {
 	*bad = NULL;
 	if (*p == '-') p++;
@@ -354,7 +355,7 @@ static lk_status reader_read_number(lk_json *json, lk_error *err) {
 	return LK_OK;
 }
 
-/* true, false, null, and the numbers that are none. */
+/* true, false, null, NaN and Infinity. */
 static lk_status read_word(lk_json *json, lk_json_token *token, lk_error *err) {
 	static const struct {
 		const char *word;
@@ -424,7 +425,7 @@ static lk_status reader_read_key(lk_json *json, lk_json_token *token, lk_error *
 	return reader_read_text(json, err);
 }
 
-/* A byte-order mark at the beginning; texts in UTF-16 are told from damaged ones. */
+/* Skip a byte-order mark at the beginning; distinguish UTF-16 from damaged text. */
 static lk_status reader_begin(lk_json *json, lk_error *err) {
 	LK_TRY(reader_need(json, &json->at, &json->at, 3, err));
 	bool utf16 = json->end - json->at >= 2 &&
@@ -437,8 +438,8 @@ static lk_status reader_begin(lk_json *json, lk_error *err) {
 	return LK_OK;
 }
 
-/* What comes before a token by the state: a comma or colon is taken. *close is set where the token
- * is an end. */
+/* Read what precedes a token in this state: a comma or colon. *close is set if the token is an
+ * end. */
 static lk_status punctuation(lk_json *json, bool *close, lk_error *err) {
 	char c = *json->at;
 	bool object = json->depth && json->kinds[json->depth - 1] == '{';

@@ -1,5 +1,5 @@
-/* json_writer.c: JSON out. Whatever the caller passes, the text is valid JSON: wrong UTF-8 becomes
- * U+FFFD, numbers that are not finite become null. */
+/* json_writer.c: JSON out. Whatever the caller passes, the text is valid JSON: invalid UTF-8
+ * becomes U+FFFD, non-finite numbers become null. */
 #include "io/json.h"
 
 #include <errno.h>
@@ -18,7 +18,7 @@ static void write_escape(FILE *file, unsigned char c) {
 	else fprintf(file, "\\u%04x", c);
 }
 
-/* A character of 2 or 3 bytes by its number: what a terminal would obey. */
+/* Write a character of 2 or 3 bytes by its number: one that a terminal would obey. */
 static void write_code_point(FILE *file, const char *text, size_t length) {
 	const unsigned char *byte = (const unsigned char *)text;
 	unsigned point = length == 2
@@ -57,7 +57,7 @@ static void new_line(lk_json_writer *writer) {
 	fprintf(writer->file, "\n%*s", writer->depth * 2, "");
 }
 
-/* What comes before a value: comma, line, key. */
+/* Write what precedes a value: comma, line, key. */
 static void writer_before(lk_json_writer *writer, const char *key) {
 	if (writer->depth > 0) {
 		bool *filled = &writer->filled[writer->depth - 1];

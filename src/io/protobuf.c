@@ -115,7 +115,7 @@ void lk_proto_put_bytes(lk_proto_out *out, const void *bytes, size_t size) {
 	out->bytes.count += size;
 }
 
-/* The length takes one byte until the message is ended and turns out to be longer. */
+/* The length takes one byte; lk_proto_end makes room if the message is longer. */
 size_t lk_proto_begin(lk_proto_out *out, unsigned field) {
 	unsigned char *at = protobuf_room(out, 2 * VARINT);
 	if (!at) return 0;

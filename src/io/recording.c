@@ -1,4 +1,4 @@
-/* recording.c: the writer of recordings. Used inside other people's programs: libc alone, no
+/* recording.c: the writer of recordings. Used within other people's programs: only libc, no
  * allocation, no lock, and system calls that a preload library does not see. */
 #include "io/recording.h"
 
@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 #ifndef MADV_POPULATE_WRITE
-#define MADV_POPULATE_WRITE 23 /* Linux 5.14; older kernels refuse it, which changes nothing */
+#define MADV_POPULATE_WRITE 23 /* Linux 5.14; older kernels refuse it, which is harmless */
 #endif
 
 enum { TRIES = 100, FAILURES = 16 };
@@ -35,8 +35,8 @@ static void raw_close(int fd) {
 	syscall(SYS_close, fd);
 }
 
-/* Pages on the disk for a range that only the caller uses. Where the file system cannot reserve,
- * zeros are written. */
+/* Reserve disk pages for a range used only by the caller. If the file system cannot reserve, write
+ * zeros. */
 static bool reserve(int fd, uint64_t from, uint64_t size) {
 	static const char zeros[4096];
 	if (syscall(SYS_fallocate, fd, 0, (off_t)from, (off_t)size) == 0) return true;
@@ -47,7 +47,7 @@ static bool reserve(int fd, uint64_t from, uint64_t size) {
 	return true;
 }
 
-/* The file of this recorder and no other that came to its name. */
+/* Check that it is this recorder's file, and no other that now has its name. */
 static bool recording_grow(const lk_recorder *recorder, uint64_t from, uint64_t size) {
 	struct stat info;
 	int fd = raw_open(recorder->path, O_RDWR), code = errno;
@@ -58,7 +58,7 @@ static bool recording_grow(const lk_recorder *recorder, uint64_t from, uint64_t 
 	return good;
 }
 
-/* Beyond the limit of file sizes a signal would end the program. */
+/* Above the limit of file sizes a signal would end the program. */
 static uint64_t within_limits(uint64_t bytes) {
 	struct rlimit most;
 	if (getrlimit(RLIMIT_FSIZE, &most) == 0 && most.rlim_cur != RLIM_INFINITY &&
@@ -93,7 +93,7 @@ static void shown_name(const lk_recorder *recorder, char out[PATH_MAX]) {
 	snprintf(out, PATH_MAX, "%.*s/%s", (int)(slash - recorder->path), recorder->path, slash + 2);
 }
 
-/* Under a hidden name, which readers leave alone, until it is a recording: whoever is killed
+/* Created under a hidden name, which readers ignore, until it is a recording: a process killed
  * meanwhile leaves none. */
 static int recording_create(lk_recorder *recorder, const char *folder, const char *host,
                             uint32_t root) {
@@ -106,19 +106,19 @@ static int recording_create(lk_recorder *recorder, const char *folder, const cha
 		if (length >= (int)sizeof recorder->path) return errno = ENAMETOOLONG, -1;
 		shown_name(recorder, shown);
 		if (syscall(SYS_faccessat, AT_FDCWD, shown, F_OK) == 0)
-			continue; /* what this process was before exec */
+			continue; /* left by this process before exec */
 		int fd = raw_open(recorder->path, O_RDWR | O_CREAT | O_EXCL);
 		if (fd >= 0 || errno != EEXIST) return fd;
 	}
 	return -1;
 }
 
-/* Gives it its name, which no other file may have. */
+/* Give it its name, which must not exist yet. */
 static int recording_show(lk_recorder *recorder) {
 	char shown[PATH_MAX];
 	shown_name(recorder, shown);
 	long done = syscall(SYS_linkat, AT_FDCWD, recorder->path, AT_FDCWD, shown, 0);
-	if (done != 0 && errno != EEXIST) /* of a file system without links */
+	if (done != 0 && errno != EEXIST) /* for a file system without links */
 		return syscall(SYS_renameat2, AT_FDCWD, recorder->path, AT_FDCWD, shown, 0) == 0
 		           ? (strcpy(recorder->path, shown), 0)
 		           : errno;
@@ -176,7 +176,7 @@ static lk_record_block *block_at(const lk_recorder *recorder, uint32_t number) {
 	                                   (uint64_t)number * LK_BLOCK_BYTES);
 }
 
-/* The first place that is free. */
+/* The first free place. */
 static uint32_t recording_used(const lk_record_block *block) {
 	uint32_t at = 0;
 	while (at < LK_BLOCK_RECORDS && block->record[at].kind != LK_RECORD_NONE) at++;
@@ -210,7 +210,8 @@ static bool new_block(lk_recorder *recorder, lk_record_place *place) {
 		__atomic_compare_exchange_n(&recorder->head->growth_errno, &none, why, false,
 		                            __ATOMIC_RELAXED, __ATOMIC_RELAXED);
 	place->block = block_at(recorder, number);
-	/* All pages at once: a fault for each, when records reach it, would take longer than they. */
+	/* Populate all pages at once: single faults, when records reach them, would take longer than
+	 * the records. */
 	if (good) madvise(place->block, LK_BLOCK_BYTES, MADV_POPULATE_WRITE);
 	errno = code;
 	if (!good) {
@@ -223,7 +224,7 @@ static bool new_block(lk_recorder *recorder, lk_record_place *place) {
 	return true;
 }
 
-/* Room for so many records in a row. */
+/* Make room for `count` consecutive records. */
 static bool recording_make_room(lk_recorder *recorder, lk_record_place *place, uint32_t count) {
 	if (place->block && place->at + count <= LK_BLOCK_RECORDS) return true;
 	if (place->block) place->at = LK_BLOCK_RECORDS;

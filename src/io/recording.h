@@ -1,18 +1,18 @@
-/* recording.h: what a recorded process leaves behind: one file, mapped and shared, so that what was
- * stored is kept however the process ends (kill -9, exec, _exit): nothing has to be flushed.
+/* recording.h: the file of a recorded process, mapped and shared, so that stored data survives
+ * however the process ends (kill -9, exec, _exit): nothing has to be flushed.
  *
  *     header          one page: format, process, clock, rank, what was lost
  *     block 0 ...     LK_BLOCK_BYTES each: its own head, then records of 64 bytes
  *
- * A thread takes a block and fills it alone. A record is there once its `kind` is stored, which is
- * last; a block ends at the first record without one. So every file is whole up to the last record
- * of every block. Texts (paths, names, ranks) are a head record and pieces directly after it, in
- * the same block; the head is stored last.
+ * A block is filled by one thread. A record is valid once its `kind` is stored, which is last; a
+ * block ends at the first record without one. So every file is complete up to the last record of
+ * every block. Texts (paths, names, ranks) are a head record and pieces directly after it, in the
+ * same block; the head is stored last.
  *
- * The writer (recording.c) is used by the preload library: libc alone, no allocation, no locks, raw
+ * The writer (recording.c) is used by the preload library: only libc, no allocation, no locks, raw
  * system calls; it keeps no descriptor, so that a program may close all of them. Pages are
- * allocated before they are touched: a full disk costs records, never a SIGBUS. The reader
- * (recording_file.c) takes any bytes. */
+ * allocated before they are touched: a full disk loses records, but causes no SIGBUS. The reader
+ * (recording_file.c) accepts any bytes. */
 #ifndef LK_BASE_RECORDING_H
 #define LK_BASE_RECORDING_H
 
@@ -27,11 +27,11 @@
 #define LK_GROUP_ENDING     ".lkgroup"
 #define LK_RECORDING_FORKED ".of-" /* in names of recordings of forked processes */
 enum {
-	/* 2: records of devices; 3: of what came from storage; 4: of processor time; 5: of the thread's
-	 * own, its faults and switches; 6: of mounts, and the machine's cores */
+	/* 2: device records; 3: bytes from storage; 4: processor time; 5: that of the thread, its
+	 * faults and switches; 6: mounts, and the machine's cores */
 	LK_RECORDING_VERSION = 6,
 	LK_RECORDING_THREAD_USE = 5, /* the first with lk_record_entry.use */
-	LK_RECORDING_OLDEST = 1,     /* that is read */
+	LK_RECORDING_OLDEST = 1,     /* oldest readable version */
 	LK_HEADER_BYTES = 4096,
 	LK_BLOCK_BYTES = 1 << 16,
 	LK_RECORD_BYTES = 64,
@@ -45,15 +45,15 @@ enum {
 
 typedef enum lk_record_kind {
 	LK_RECORD_NONE,
-	LK_RECORD_TEXT,   /* a piece of the text of the record before it */
+	LK_RECORD_TEXT,   /* a piece of the text of the previous record */
 	LK_RECORD_THREAD, /* object: its number here; bytes: its id in the system */
 	LK_RECORD_FILE,   /* object: its number; bytes: its size when first seen; file.mount; text: its
 	                     path */
 	/* object: number of a communicator; comm.peer: ranks in it; comm.tag: own rank in it; text:
-	 * ranks, or "#" and a name, of NCCL: NAME.lkgroup beside the recording holds an int32 for each
-	 * rank, its rank of the world + 1, or 0, as every member writes its own. Of an emulated world
+	 * ranks, or "#" and a name. For NCCL, NAME.lkgroup next to the recording holds an int32 per
+	 * rank, its rank in the world + 1, or 0, as every member writes its own. For an emulated world
 	 * also bytes: the division that it is a part of; comm.request: its name in all processes; and
-	 * those of other ranks that were made with it, with own rank -1. */
+	 * those of other ranks that were created with it, with own rank -1. */
 	LK_RECORD_GROUP,
 	LK_RECORD_NAME, /* object: number of a call; text: "MPI_Allreduce" */
 	LK_RECORD_OPEN,
@@ -64,21 +64,21 @@ typedef enum lk_record_kind {
 	LK_RECORD_CLOSE, /* of a file */
 	LK_RECORD_COMM,  /* a call of a communication library */
 	LK_RECORD_PEER,  /* object: number of a connection; text: "HOST:PORT from HOST:PORT", "pipe 123"
-	                  */
+	                    */
 	LK_RECORD_SENT,
-	LK_RECORD_RECEIVED,    /* by a connection; io.most: what was requested, io.sequential: part of a
+	LK_RECORD_RECEIVED,    /* on a connection; io.most: requested bytes, io.sequential: part of a
 	                          message */
 	LK_RECORD_WAIT,        /* a thread waited; object: lk_wait_for */
 	LK_RECORD_DEVICE_CALL, /* a call of a device's runtime on the host */
-	LK_RECORD_DEVICE_WORK, /* work on a stream of a device, whose times are known */
-	LK_RECORD_PROXY, /* a network transfer of a communication, by one channel; object: device.serial
-	                    of its work, cut */
-	LK_RECORD_STORAGE,   /* bytes: read from storage for this thread so far, reading ahead included,
-	                        as the kernel counts it */
-	LK_RECORD_PROCESSOR, /* bytes: nanoseconds that the process's threads have computed so far; use:
-	                        of the thread */
+	LK_RECORD_DEVICE_WORK, /* work on a stream of a device, with known times */
+	LK_RECORD_PROXY,     /* a network transfer of a communication, by one channel; object: truncated
+	                        device.serial of its work */
+	LK_RECORD_STORAGE,   /* bytes: total read from storage for this thread, including readahead, as
+	                        counted by the kernel */
+	LK_RECORD_PROCESSOR, /* bytes: total nanoseconds computed by the process's threads; use: of the
+	                        thread */
 	LK_RECORD_MOUNT, /* object: its number; text: folder and type of a file system, "/data (nfs4)"
-	                  */
+	                    */
 	LK_RECORD_KINDS,
 } lk_record_kind;
 
@@ -89,16 +89,16 @@ typedef enum lk_wait_for {
 	LK_WAIT_SLEEP,  /* time to pass */
 } lk_wait_for;
 
-/* How a call takes part in a communication. */
+/* The role of a call in a communication. */
 typedef enum lk_comm_part {
-	LK_PART_WHOLE,   /* it does all of it */
-	LK_PART_POST,    /* begins it; `request` will be waited for */
-	LK_PART_MAKE,    /* makes a persistent request */
-	LK_PART_START,   /* begins a persistent one */
-	LK_PART_DONE,    /* waited for `request`, which is done */
-	LK_PART_FREE,    /* the request is forgotten */
-	LK_PART_ENQUEUE, /* puts it on the stream `tag`; the work `request` on the device tells when it
-	                    was done */
+	LK_PART_WHOLE,   /* the whole communication */
+	LK_PART_POST,    /* starts it; `request` will be waited for */
+	LK_PART_MAKE,    /* creates a persistent request */
+	LK_PART_START,   /* starts a persistent one */
+	LK_PART_DONE,    /* `request` was waited for and is done */
+	LK_PART_FREE,    /* the request is discarded */
+	LK_PART_ENQUEUE, /* enqueues it on the stream `tag`; the work `request` on the device records
+	                    its end */
 	LK_PARTS,
 } lk_comm_part;
 
@@ -121,7 +121,7 @@ typedef enum lk_comm_what {
 	LK_WHATS,
 } lk_comm_what;
 
-/* What a call asks of a device. */
+/* What a call requests of a device. */
 typedef enum lk_device_what {
 	LK_DEVICE_KERNEL,
 	LK_DEVICE_COPY,
@@ -132,51 +132,50 @@ typedef enum lk_device_what {
 	LK_DEVICE_WAIT_STREAM,
 	LK_DEVICE_WAIT_EVENT,
 	LK_DEVICE_WAIT_ALL, /* the host waits */
-	LK_DEVICE_OTHER,    /* memory is taken or given back */
+	LK_DEVICE_OTHER,    /* memory is allocated or freed */
 	LK_DEVICE_WHATS,
 } lk_device_what;
 
 typedef struct lk_record_entry {
 	uint16_t kind;            /* lk_record_kind; stored last */
 	uint16_t thread;          /* number of the thread in its process */
-	uint32_t object;          /* a file or communicator; 0 not known */
-	int64_t start_ns, end_ns; /* since the header's moment */
-	int64_t bytes;            /* read, written; message as nccl-tests count it */
+	uint32_t object;          /* a file or communicator; 0: unknown */
+	int64_t start_ns, end_ns; /* relative to the header's time */
+	int64_t bytes;            /* read, written; message size as counted by nccl-tests */
 	union {
-		/* READ, WRITE: calls that followed one another closely are one record. */
+		/* READ, WRITE: closely successive calls are one record. */
 		struct {
 			int64_t busy_ns;     /* in the calls */
-			int64_t offset;      /* after the last one; -1 where the file's position says it */
+			int64_t offset;      /* after the last one; -1 if the file's position determines it */
 			uint32_t count;      /* calls */
-			uint32_t sequential; /* that went on where the one before ended */
+			uint32_t sequential; /* calls that continued where the previous one ended */
 			int64_t most;        /* bytes of the largest */
 		} io;
 		struct {
 			uint64_t request;
-			int32_t peer;       /* rank in the group; root of a collective; -1 none */
-			int32_t tag;        /* of DONE, as the peer, what the receive got */
+			int32_t peer;       /* rank in the group; root of a collective; -1: none */
+			int32_t tag;        /* for DONE, like the peer, as received */
 			uint8_t part, what; /* lk_comm_part, lk_comm_what */
 			uint16_t element_bytes;
 			uint32_t call; /* number of its name */
-			int64_t from;  /* SENDRECV: the rank received from; RECV and DONE: bytes that came, -1
-			                  not known */
+			int64_t from;  /* SENDRECV: the source rank; RECV and DONE: bytes received, -1:
+			                  unknown */
 		} comm;
-		/* DEVICE_CALL: launches that followed one another closely are one record. DEVICE_WORK:
-		 * pieces of work on one stream between two marks are one record; the clock is the host's.
-		 */
+		/* DEVICE_CALL: closely successive launches are one record. DEVICE_WORK: pieces of work on
+		 * one stream between two marks are one record; times are by the host's clock. */
 		struct {
-			uint64_t serial;   /* joins a call with its work, and waits with what recorded their
-			                      event; 0 not known */
+			uint64_t serial;   /* joins a call with its work, and waits with the call that recorded
+			                      their event; 0: unknown */
 			int64_t busy_ns;   /* in the calls */
-			uint32_t stream;   /* number, from 1; 0 none */
+			uint32_t stream;   /* number, from 1; 0: none */
 			uint32_t call;     /* number of the name of the call, or of the kernel */
 			uint32_t count;    /* calls, kernels */
 			uint8_t what;      /* lk_device_what */
 			uint8_t direction; /* of a copy: 0 host to host, 1 to the device, 2 from it, 3 on it, 4
-			                      not given */
+			                      unknown */
 			uint16_t device;
 		} device;
-		/* PROXY: what its thread waited for, over all steps. */
+		/* PROXY: waits of its thread, over all steps. */
 		struct {
 			int64_t device_ns, network_ns,
 				peer_ns; /* for the GPU, the wire, the other side's readiness */
@@ -184,15 +183,15 @@ typedef struct lk_record_entry {
 			uint16_t steps;
 			uint8_t channel, sends;
 		} proxy;
-		/* PROCESSOR: of its thread so far, as the kernel counts. */
+		/* PROCESSOR: totals of its thread, as counted by the kernel. */
 		struct {
 			int64_t computed_ns, queued_ns; /* on a processor; waiting for one, -1: not read */
-			uint32_t major_faults;          /* pages that were read from storage */
-			uint32_t gave_up, preempted;    /* switches: it had to wait; another took its place */
+			uint32_t major_faults;          /* pages read from storage */
+			uint32_t gave_up, preempted;    /* switches: voluntary; involuntary */
 		} use;
 		/* FILE */
 		struct {
-			uint32_t mount; /* number of the mount that it lies on; 0 not known */
+			uint32_t mount; /* number of the file's mount; 0: unknown */
 		} file;
 	};
 } lk_record_entry;
@@ -222,36 +221,37 @@ enum { /* bits of lk_recording_head.seen */
 	   LK_RECORDED_NCCL = 4,
 	   LK_RECORDED_DEVICE = 8,
 	   LK_RECORDED_TORCH =
-	       16, /* Python's torch.distributed among several ranks, as its module of lockstep's told */
-	   LK_RECORDED_SLOWED = 32, /* reads of some files were made to take longer */
+	       16, /* Python's torch.distributed among several ranks, as reported by lockstep's
+	            * module */
+	   LK_RECORDED_SLOWED = 32, /* reads of some files were slowed */
 };
 
 typedef struct lk_recording_head {
 	char magic[8];
 	uint32_t version, header_bytes, block_bytes, record_bytes;
 	uint32_t pid, parent;
-	int64_t monotonic_ns, realtime_ns; /* the moment from which times count */
+	int64_t monotonic_ns, realtime_ns; /* the origin of the times */
 	uint64_t limit_bytes;
-	/* these change while it runs */
+	/* these change during the run */
 	uint32_t blocks; /* handed out */
 	uint32_t threads;
 	uint64_t dropped;    /* records that found no room */
-	int64_t end_ns;      /* of the process, where it said goodbye; else 0 */
+	int64_t end_ns;      /* of the process, if it ended regularly; else 0 */
 	int32_t rank, world; /* -1 and 0 before MPI_Init */
 	uint32_t seen;
-	uint32_t cost_ns; /* of one record, measured when recording began; 0 not measured */
+	uint32_t cost_ns; /* of one record, measured at the start; 0: not measured */
 	uint64_t major_faults,
-		storage_bytes; /* at goodbye: page faults that read, bytes read from storage */
-	uint32_t root; /* the process that this one was forked from, if that is recorded too; else 0 */
+		storage_bytes; /* at a regular end: major page faults, bytes read from storage */
+	uint32_t root;     /* the process that this one was forked from, if also recorded; else 0 */
 	char host[64], program[64];
-	char marker[128];  /* what begins a step: "MPI_Barrier", "read:NAME"; "" not given */
+	char marker[128];  /* the begin of a step: "MPI_Barrier", "read:NAME"; "" not given */
 	uint32_t mode;     /* lk_recorded_mode */
-	uint32_t delay_us; /* that was added to communication */
+	uint32_t delay_us; /* added to communication */
 	uint64_t left_out; /* null: calls that never reached the library */
-	/* Why there is no more room: errno of the first growth that failed (ENOSPC, EDQUOT, ...);
-	 * EFBIG: the limit of file sizes is below limit_bytes; 0: none but that */
+	/* Why there is no more room: errno of the first failed growth (ENOSPC, EDQUOT, ...); EFBIG: the
+	 * limit of file sizes is below limit_bytes; 0: only limit_bytes */
 	uint32_t growth_errno;
-	uint32_t cores; /* of the machine, that are online; 0 not known */
+	uint32_t cores; /* online cores of the machine; 0: unknown */
 } lk_recording_head;
 _Static_assert(sizeof(lk_recording_head) <= LK_HEADER_BYTES, "the header is one page");
 
@@ -261,35 +261,35 @@ typedef struct lk_recorder {
 	lk_recording_head *head; /* NULL: not open */
 	char *map;
 	uint64_t limit;
-	uint64_t device, inode;          /* of the file, which is opened anew for each block */
-	uint32_t failures;               /* to make the file longer; after some it is not tried again */
-	uint32_t spare[LK_SPARE_BLOCKS]; /* blocks that ended threads left, + 1; 0 none */
+	uint64_t device, inode;          /* of the file, which is reopened for each block */
+	uint32_t failures;               /* to extend the file; after some it is not tried again */
+	uint32_t spare[LK_SPARE_BLOCKS]; /* blocks left by ended threads, + 1; 0: none */
 	char path[PATH_MAX];
 } lk_recorder;
 
-/* Where a thread writes. Zeroed it has no block yet. */
+/* Where a thread writes. Zeroed: no block yet. */
 typedef struct lk_record_place {
 	lk_record_block *block;
 	uint32_t at; /* next place */
 	uint16_t thread;
 } lk_record_place;
 
-/* Creates FOLDER/HOST-PID-N.lkrec, of a forked process HOST-PID-N.of-ROOT.lkrec: exclusively, mode
- * 0600, no link followed. `root` 0: not forked. 0 or an errno. */
+/* Create FOLDER/HOST-PID-N.lkrec, for a forked process HOST-PID-N.of-ROOT.lkrec: exclusively, mode
+ * 0600, without following links. `root` 0: not forked. Returns 0 or an errno. */
 int lk_recorder_open(lk_recorder *recorder, const char *folder, uint64_t limit_bytes,
                      uint32_t root);
-/* Unmaps it; the file stays. */
+/* Unmap it; the file stays. */
 void lk_recorder_close(lk_recorder *recorder);
-/* The next place of this thread, to be filled and published; NULL where there is no room, which is
+/* The next place of this thread, to be filled and published; NULL if there is no room, which is
  * counted. */
 lk_record_entry *lk_recorder_next(lk_recorder *recorder, lk_record_place *place);
-/* Makes a filled record visible. */
+/* Make a filled record visible. */
 void lk_recorder_publish(lk_recorder *recorder, lk_record_place *place, lk_record_entry *record,
                          lk_record_kind kind);
-/* A record with a text after it. */
+/* Write a record followed by a text. */
 void lk_recorder_text(lk_recorder *recorder, lk_record_place *place, const lk_record_entry *record,
                       lk_record_kind kind, const char *text, size_t length);
-/* The thread ends: its block may be used by another. */
+/* The thread ends: another one may use its block. */
 void lk_recorder_leave(lk_recorder *recorder, lk_record_place *place);
 int64_t lk_monotonic_ns(void);
 
@@ -301,31 +301,32 @@ typedef struct lk_recording {
 	const char *path;           /* as given; must outlive it */
 	const unsigned char *bytes; /* in memory; NULL: read from `fd` */
 	uint64_t size;
-	int fd, error;          /* errno of a read that failed; 0 none did */
-	lk_recording_head head; /* a copy, its texts ended */
-	uint32_t blocks;        /* that are there */
-	/* where the reader is */
+	int fd, error;          /* errno of a failed read; 0: none */
+	lk_recording_head head; /* a copy with terminated texts */
+	uint32_t blocks;        /* existing blocks */
+	/* position of the reader */
 	uint32_t block, at;
-	lk_record_block *here; /* the block that is being read */
+	lk_record_block *here; /* the current block */
 	bool loaded;
 } lk_recording;
 
-/* A record that was read, by value: the file may still be written to. */
+/* A record by value: the file may still be written to. */
 typedef struct lk_recorded {
 	lk_record_entry record;
 	char text[LK_TEXT_MOST + LK_TEXT_PIECE + 1];
 } lk_recorded;
 
-/* An lk_status: LK_OK, or why it is no recording; nothing is to be closed then. */
+/* Returns an lk_status: LK_OK, or why it is no recording; nothing is to be closed then. */
 int lk_recording_open(const char *path, lk_recording *out, struct lk_error *err);
-/* Of bytes that outlive it. */
+/* lk_recording_open for bytes that outlive it. */
 int lk_recording_of(const char *path, const void *bytes, size_t size, lk_recording *out,
                     struct lk_error *err);
 void lk_recording_close(lk_recording *recording);
-/* The next record in file order; false at the end. That is time's order within a block only: a
- * thread goes on in what another has left of an earlier one. */
+/* Read the next record in file order; false at the end. Only within a block that is the order of
+ * time: a thread may continue in an earlier block left by another. */
 bool lk_recording_next(lk_recording *recording, lk_recorded *out);
-/* An lk_status: after the last record, whether it was the end or a read that failed (LK_ERR_IO). */
+/* Returns an lk_status: after the last record, whether it was the end or a failed read
+ * (LK_ERR_IO). */
 int lk_recording_status(const lk_recording *recording, struct lk_error *err);
 void lk_recording_rewind(lk_recording *recording);
 

@@ -1,6 +1,6 @@
-/* recording_file.c: the reader of recordings: any bytes are a recording as far as they are whole,
- * or an error. The file may still be growing, or be cut while it is read: blocks are copied one by
- * one. */
+/* recording_file.c: the reader of recordings: any bytes are a recording as far as they are
+ * complete, or an error. The file may still grow, or be truncated while it is read: blocks are
+ * copied one by one. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -11,10 +11,10 @@
 #include "io/recording.h"
 #include "lockstep/error.h"
 
-/* More than any --max-mb allows; a larger file is sparse and made to be slow. */
+/* More than any --max-mb allows; a larger file is sparse and meant to be slow. */
 static const uint64_t MOST_BYTES = UINT64_C(20) << 30;
 
-/* False where so many bytes are not there, or cannot be read: then recording->error is set. */
+/* False if not all bytes exist or can be read: then recording->error is set. */
 static bool file_read_at(lk_recording *recording, void *to, size_t size, uint64_t from) {
 	if (from + size > recording->size) return false;
 	if (recording->bytes) return memcpy(to, recording->bytes + from, size), true;
@@ -109,7 +109,7 @@ void lk_recording_rewind(lk_recording *recording) {
 
 /* ---- records ---- */
 
-/* The pieces after a record. */
+/* Read the pieces after a record. */
 static void file_read_text(lk_recording *recording, lk_recorded *out) {
 	size_t length = 0;
 	for (; recording->at < LK_BLOCK_RECORDS &&
@@ -133,7 +133,7 @@ static bool file_load(lk_recording *recording) {
 	return recording->loaded;
 }
 
-/* Up to the first place that was never filled. */
+/* Whether more records exist up to the first place that was never filled. */
 static bool more_here(lk_recording *recording) {
 	if (!file_load(recording) || recording->at >= LK_BLOCK_RECORDS) return false;
 	uint16_t kind = recording->here->record[recording->at].kind;

@@ -1,5 +1,5 @@
-/* release.c: the version of lockstep, the day of its data and what was left out when it was built,
- * and the members with which a JSON answer states the first two. */
+/* release.c: the version of lockstep and the date of its data, and their members in a JSON
+ * answer. */
 #include "io/embedded.h"
 #include "io/json.h"
 #include "lockstep/catalogue.h"
@@ -13,7 +13,7 @@ const char *lk_version(void) {
 }
 
 const char *lk_data_date(void) {
-	/* The file holds the ten characters and no line end. */
+	/* The file holds ten characters without a line end. */
 	const char *date = lk_data_file("DATE", NULL);
 	return date ? date : "undated";
 }

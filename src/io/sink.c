@@ -1,8 +1,8 @@
 /* sink.c: bytes out. zlib's file layer writes plain ("T") or gzip; it buffers in both cases. A
- * regular file is written as a file without a name beside its target, which ends with the process
- * however that ends; when it is whole it gets a name and is renamed. Where the file system has no
- * such files (NFS, FUSE) it has its passing name from the start. What is no regular file
- * (/dev/null, a pipe) is written directly. */
+ * regular file is written as an unnamed file in its target's folder, which disappears with the
+ * process however that ends; when it is complete it gets a temporary name and is renamed. If the
+ * file system has no unnamed files (NFS, FUSE) it has its temporary name from the start. Anything
+ * else (/dev/null, a pipe) is written directly. */
 #include "io/stream.h"
 #include "base/text.h"
 
@@ -21,12 +21,12 @@
 struct lk_sink {
 	char *name;      /* as given, for messages */
 	char *target;    /* with symbolic links resolved; NULL: written directly */
-	char *temporary; /* the passing name; NULL: written directly */
-	int nameless;    /* the file that has yet to get it, or -1 */
+	char *temporary; /* the temporary name; NULL: written directly */
+	int nameless;    /* the unnamed file before it gets that name, or -1 */
 	gzFile out;
 	FILE *file;      /* of lk_sink_file */
 	bool failed;     /* the first error of lk_sink_printf or of the FILE */
-	int failed_code; /* errno of it */
+	int failed_code; /* its errno */
 };
 
 static void free_sink(lk_sink *sink) {
@@ -46,11 +46,11 @@ static lk_status sink_refused(const char *name, const char *did, int code, lk_er
 	return LK_ERR_IO;
 }
 
-/* ---- the file beside the target ---- */
+/* ---- the temporary file ---- */
 
 enum { PASSING_NAMES = 1000 };
 
-/* By process and a count, so that two writers never share one. */
+/* By process and a counter, so that two writers never share a name. */
 static void set_passing_name(lk_sink *sink, int count) {
 	sprintf(sink->temporary, "%s.%ld-%d.part", sink->target, (long)getpid(), count);
 }
@@ -59,7 +59,8 @@ static void write_fd_path(char path[32], int fd) {
 	snprintf(path, 32, "/proc/self/fd/%d", fd);
 }
 
-/* A file without a name in the target's folder, kept a second time for when the first is closed. */
+/* Open an unnamed file in the target's folder, duplicated because the first descriptor will be
+ * closed. */
 static int open_nameless(lk_sink *sink, mode_t mode) {
 	char path[32];
 	const char *slash = strrchr(sink->target, '/');
@@ -70,7 +71,9 @@ static int open_nameless(lk_sink *sink, mode_t mode) {
 	sink->nameless = fcntl(fd, F_DUPFD_CLOEXEC, 0);
 	write_fd_path(path, sink->nameless);
 	if (sink->nameless >= 0 && faccessat(AT_FDCWD, path, F_OK, 0) == 0) return fd;
-	if (sink->nameless >= 0) close(sink->nameless); /* /proc, where it gets its name, is absent */
+	if (sink->nameless >= 0)
+		close(sink->nameless); /* /proc, through which it gets its name, is
+		                        * missing */
 	sink->nameless = -1;
 	close(fd);
 	return -1;
@@ -88,7 +91,7 @@ static int open_temporary(lk_sink *sink, mode_t mode) {
 	return fd;
 }
 
-/* link does not replace a file, rename does: so the name is a passing one first. */
+/* link does not replace a file, rename does: so the name is temporary first. */
 static bool name_nameless(lk_sink *sink) {
 	char path[32];
 	write_fd_path(path, sink->nameless);
@@ -104,7 +107,7 @@ static void remove_temporary(lk_sink *sink) {
 	if (sink->temporary && sink->nameless < 0) unlink(sink->temporary);
 }
 
-/* Puts the whole file into its place. Nobody is interrupted between the two names. */
+/* Put the complete file into place. Signals are blocked between the two names. */
 static bool put_into_place(lk_sink *sink) {
 	sigset_t all, before;
 	sigfillset(&all);
@@ -127,12 +130,12 @@ static int open_target(lk_sink *sink, const char *path) {
 		return -1;
 	}
 	if (exists && !S_ISREG(old.st_mode)) return open(path, O_WRONLY | O_CLOEXEC);
-	/* A link stays a link: the file it names is replaced. */
+	/* A link stays a link: the file that it names is replaced. */
 	sink->target = exists ? realpath(path, NULL) : strdup(path);
 	if (!sink->target) return -1;
 	int fd = open_temporary(sink, 0666);
 	if (fd >= 0 && exists)
-		(void)!fchmod(fd, old.st_mode & 0777); /* as it was, where the system allows it */
+		(void)!fchmod(fd, old.st_mode & 0777); /* keep the mode if the system allows it */
 	return fd;
 }
 
@@ -142,7 +145,7 @@ lk_status lk_sink_open(const char *path, lk_sink **out, lk_error *err) {
 	if (!sink) return lk_oom(err);
 	sink->nameless = -1;
 	sink->name = strdup(strcmp(path, "-") ? path : "standard output");
-	errno = ENOMEM; /* what failed allocations leave behind everywhere below */
+	errno = ENOMEM; /* as after failed allocations everywhere below */
 	int fd = sink->name ? open_target(sink, path) : -1;
 	int code = errno;
 	if (fd >= 0) {
@@ -161,7 +164,7 @@ lk_status lk_sink_open(const char *path, lk_sink **out, lk_error *err) {
 	return status;
 }
 
-/* Writes; on failure keeps the cause and returns false. */
+/* Write; on failure keep the cause and return false. */
 static bool sink_put(lk_sink *sink, const char *bytes, size_t size) {
 	while (size && !sink->failed) {
 		unsigned part = size < (1u << 30) ? (unsigned)size : 1u << 30;
@@ -218,7 +221,7 @@ FILE *lk_sink_file(lk_sink *sink) {
 	return sink->file;
 }
 
-/* Closes what is open; false if that failed. */
+/* Close everything open; false if that failed. */
 static bool sink_close_all(lk_sink *sink) {
 	errno = 0;
 	bool closed = !sink->file || fclose(sink->file) == 0;

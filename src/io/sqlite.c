@@ -1,4 +1,4 @@
-/* sqlite.c: loads libsqlite3.so.0, or is linked with it. */
+/* sqlite.c: load libsqlite3.so.0, or use the linked one. */
 #include "io/sqlite.h"
 
 #include <string.h>

@@ -5,7 +5,7 @@
 #include <sqlite3.h>
 #include "lockstep/error.h"
 
-/* What is called of it, by names without the prefix sqlite3_. */
+/* The functions used, by names without the prefix sqlite3_. */
 #define LK_SQLITE_CALLS(CALL) \
 	CALL(bind_double)         \
 	CALL(bind_int)            \
@@ -46,7 +46,7 @@ typedef struct lk_sqlite_calls {
 #undef LK_CALL
 } lk_sqlite_calls;
 
-/* Usable after lk_sqlite_load, which may be said again, from any thread. */
+/* Usable after lk_sqlite_load, which may be called repeatedly, from any thread. */
 extern lk_sqlite_calls lk_sqlite;
 lk_status lk_sqlite_load(lk_error *err);
 

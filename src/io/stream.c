@@ -1,7 +1,7 @@
 /* stream.c: bytes in. A source (file or memory) fills an input buffer; a decoder (none, gzip,
- * zstd), chosen by the first bytes, turns it into what is read. gzip: RFC 1952 (members may follow
- * one another); zstd: RFC 8878 (frames likewise). What other programs pack is refused by name, and
- * so is what expands without end. */
+ * zstd), chosen by the first bytes, decodes it. gzip: RFC 1952 (several members allowed); zstd: RFC
+ * 8878 (several frames likewise). Other compression formats are refused by name, and so are files
+ * that expand without limit. */
 #include "io/stream.h"
 
 #include <errno.h>
@@ -18,11 +18,11 @@
 
 enum {
 	BUFFER = 1 << 17,
-	EXPANDS_FREELY = 1 << 26, /* bytes that any packed file may expand to */
-	EXPANDS_TIMES = 256       /* and beyond, for each packed byte */
+	EXPANDS_FREELY = 1 << 26, /* bytes to which any packed file may expand */
+	EXPANDS_TIMES = 256       /* and above, per packed byte */
 };
 
-/* The programs whose files are not read, by bytes at the beginning. */
+/* Refused formats, by their first bytes. */
 static const struct packer {
 	const char *name, *unpack;
 	size_t offset, length;
@@ -43,7 +43,7 @@ struct lk_stream {
 	char *name;
 	int fd; /* -1: memory */
 	unsigned char *buffer;
-	const unsigned char *at, *end; /* bytes of the source that are not decoded yet */
+	const unsigned char *at, *end; /* undecoded bytes of the source */
 	uint64_t taken, made;          /* bytes of the source up to `end`; decoded bytes */
 	bool source_ended;
 	coding coding;
@@ -51,9 +51,9 @@ struct lk_stream {
 	bool padding;    /* zero bytes follow the last gzip member */
 	lk_inflate *gzip;
 	ZSTD_DStream *zstd;
-	char *ahead; /* decoded bytes that were looked at and not taken */
+	char *ahead; /* decoded bytes that were peeked at */
 	size_t ahead_at, ahead_end;
-	lk_status failed; /* after them, and why */
+	lk_status failed; /* the error after them */
 	lk_error cause;
 };
 
@@ -65,7 +65,7 @@ static lk_status io_error(lk_stream *stream, const char *did, lk_error *err) {
 	return LK_ERR_IO;
 }
 
-/* Reads from the file until `size` bytes are there or it ends. */
+/* Read from the file until `size` bytes are there or it ends. */
 static lk_status stream_read_file(lk_stream *stream, unsigned char *to, size_t size, size_t *got,
                                   lk_error *err) {
 	*got = 0;
@@ -80,7 +80,7 @@ static lk_status stream_read_file(lk_stream *stream, unsigned char *to, size_t s
 	return LK_OK;
 }
 
-/* Fills the input buffer if it is empty. Afterwards at == end means the end of the source. */
+/* Fill the input buffer if it is empty. Afterwards at == end means the end of the source. */
 static lk_status refill(lk_stream *stream, lk_error *err) {
 	if (stream->at < stream->end || stream->source_ended) return LK_OK;
 	size_t got;
@@ -97,8 +97,8 @@ static lk_status stream_damaged(lk_stream *stream, const char *what, lk_error *e
 	return lk_hint(err, "it may have been cut off while it was copied; fetch it again");
 }
 
-/* Whether another gzip member begins; zero bytes after the last one are padding (tar and tapes
- * write it). */
+/* Whether another gzip member begins; zero bytes after the last one are padding (from tar and
+ * tapes). */
 static lk_status next_member(lk_stream *stream, bool *more, lk_error *err) {
 	*more = false;
 	for (;;) {
@@ -231,8 +231,8 @@ bool lk_stream_plain(const lk_stream *stream) {
 	return stream->coding == PLAIN;
 }
 
-/* Refuses a file that another program packed; texts in memory may be any part of one. Brotli has no
- * first bytes of its own. */
+/* Refuse a file in another compression format; texts in memory may be any part of one. Brotli has
+ * no magic bytes. */
 static lk_status refuse_packers(const lk_stream *stream, lk_error *err) {
 	size_t n = (size_t)(stream->end - stream->at);
 	const char *name = NULL, *unpack = NULL;
@@ -255,7 +255,7 @@ static lk_status refuse_packers(const lk_stream *stream, lk_error *err) {
 	return lk_hint(err, "unpack it with `%s`; packed files may be of gzip or zstd", unpack);
 }
 
-/* Chooses the decoder by the first bytes of the source. */
+/* Choose the decoder by the first bytes of the source. */
 static lk_status detect(lk_stream *stream, lk_error *err) {
 	LK_TRY(refill(stream, err));
 	LK_TRY(refuse_packers(stream, err));
@@ -293,7 +293,7 @@ static lk_status new_stream(const char *name, lk_stream **out, lk_error *err) {
 	return LK_OK;
 }
 
-/* Starts the decoder, or closes the stream if that fails. */
+/* Start the decoder, or close the stream if that fails. */
 static lk_status started(lk_stream *stream, lk_stream **out, lk_error *err) {
 	lk_status status = detect(stream, err);
 	if (status != LK_OK) {
@@ -372,7 +372,7 @@ void lk_stream_close(lk_stream *stream) {
 	free(stream);
 }
 
-/* Reads until the end; `text` grows by doubling. */
+/* Read to the end; `text` grows by doubling. */
 static lk_status slurp(lk_stream *stream, size_t limit, char **text, size_t *size, lk_error *err) {
 	size_t capacity = 0;
 	for (;;) {

@@ -11,18 +11,18 @@
 #include "io/document.h"
 
 enum {
-	TOML_PARTS = 32 /* of a dotted key */
+	TOML_PARTS = 32 /* most parts of a dotted key */
 };
 
-/* While it is read a table is a list, which grows; values of the tree are made of it at the end. */
+/* While it is read, a table is a growing list; at the end it becomes values of the tree. */
 struct toml_node {
 	const char *key;
 	lk_value scalar; /* kind OBJECT and ARRAY: see first */
 	struct toml_node *first, *last, *next;
 	int count;
 	bool closed;  /* an inline table or array: nothing may be added later */
-	bool defined; /* by a header of its own, which no other one repeats */
-	int dotted;   /* the section whose dotted keys made it, from 1 on; 0: none did */
+	bool defined; /* by its own header, which must not repeat */
+	int dotted;   /* the section whose dotted keys created it, from 1 on; 0: none */
 };
 
 struct toml_reader {
@@ -30,7 +30,7 @@ struct toml_reader {
 	lk_error *err;
 	const char *name, *at, *end, *line_start;
 	int line, depth;
-	int section; /* headers so far, and one */
+	int section; /* 1 + number of headers so far */
 	size_t values;
 };
 
@@ -54,13 +54,13 @@ static void toml_newline(struct toml_reader *reader) {
 	reader->line_start = reader->at;
 }
 
-/* A control character, of which tabs and ends of lines alone may be written. */
+/* Whether a control character is forbidden: all but tabs and line ends. */
 static bool toml_control(const struct toml_reader *reader, const char *at) {
 	bool ends = *at == '\r' && at + 1 < reader->end && at[1] == '\n';
 	return ((unsigned char)*at < 0x20 && *at != '\t' && !ends) || *at == 0x7f;
 }
 
-/* Blanks and comments; with `lines`, ends of lines too. */
+/* Skip blanks and comments; with `lines`, line ends too. */
 static void toml_skip(struct toml_reader *reader, bool lines) {
 	while (reader->at < reader->end) {
 		char c = *reader->at;
@@ -114,7 +114,7 @@ static size_t toml_utf8(unsigned long code, char *out) {
 	return 4;
 }
 
-/* After a backslash. */
+/* Decode an escape, after its backslash. */
 static lk_status toml_escape(struct toml_reader *reader, char *out, size_t *used) {
 	static const char letters[] = "btnfre\"\\", values[] = "\b\t\n\f\r\x1b\"\\";
 	if (reader->at >= reader->end) return toml_wrong(reader, "a text does not end");
@@ -141,14 +141,14 @@ static lk_status toml_string(struct toml_reader *reader, const char **out) {
 	reader->at += lines ? 3 : 1;
 	if (lines && toml_sees(reader, "\r")) reader->at++;
 	if (lines && toml_sees(reader, "\n")) toml_newline(reader);
-	/* What it stands for is never longer than what is written. */
+	/* The value is never longer than its notation. */
 	const char *stop = reader->at;
 	for (bool skip = false; stop < reader->end; stop++) {
 		if (!lines && *stop == '\n') break;
 		bool ends = *stop == quote && !skip &&
 		            (!lines || ((size_t)(reader->end - stop) >= 3 && memcmp(stop, triple, 3) == 0));
 		if (ends) {
-			/* quotes before the last three are a part of it */
+			/* quotes before the last three are part of it */
 			for (int i = 0; lines && i < 2 && stop + 3 < reader->end && stop[3] == quote; i++)
 				stop++;
 			break;
@@ -163,14 +163,14 @@ static lk_status toml_string(struct toml_reader *reader, const char **out) {
 		char c = *reader->at;
 		if (toml_control(reader, reader->at) && !(lines && c == '\n'))
 			return toml_wrong(reader, "a control character in a text");
-		if (toml_sees(reader, "\r\n")) { /* one end of a line, as anywhere */
+		if (toml_sees(reader, "\r\n")) { /* one line end, as elsewhere */
 			reader->at++;
 			continue;
 		}
 		if (quote == '"' && c == '\\') {
 			reader->at++;
 			const char *next = reader->at + strspn(reader->at, " \t\r");
-			if (lines && next < stop && *next == '\n') { /* the line goes on */
+			if (lines && next < stop && *next == '\n') { /* the line continues */
 				while (reader->at < stop && isspace((unsigned char)*reader->at)) {
 					if (*reader->at == '\n') toml_newline(reader);
 					else reader->at++;
@@ -227,7 +227,7 @@ static lk_status toml_inline_table(struct toml_reader *reader, struct toml_node 
 	return LK_OK;
 }
 
-/* Digits of a base with single '_' between them; what follows them, NULL: there are none. */
+/* Digits of a base with single '_' between them; returns their end, NULL: none. */
 static const char *toml_digits(const char *at, int base) {
 	const char *from = at;
 	for (;; at++) {
@@ -273,8 +273,8 @@ static bool toml_number(const char *text, double *number) {
 	return *at == '\0' && *stop == '\0';
 }
 
-/* The end of what has the form, where n stands for a digit and all digits are a number of at most
- * `most`; NULL: it has not. */
+/* The end of a match of the form, where n is a digit and all digits make a number of at most
+ * `most`; NULL: no match. */
 static const char *toml_form(const char *at, const char *form, int most) {
 	int number = 0;
 	for (; *form != '\0'; form++, at++) {
@@ -304,7 +304,7 @@ static const char *toml_day(const char *at) {
 	return right ? at + 10 : NULL;
 }
 
-/* 1979-05-27, 07:32:00, 1979-05-27T07:32:00.5-07:00: a text. */
+/* 1979-05-27, 07:32:00, 1979-05-27T07:32:00.5-07:00: kept as text. */
 static bool toml_date(const char *text) {
 	const char *at = toml_day(text);
 	if (at == NULL) return (at = toml_time(text)) != NULL && *at == '\0';
@@ -389,7 +389,7 @@ static lk_status toml_key(struct toml_reader *reader, const char **parts, int *c
 	}
 }
 
-/* The table of the name, made where it is new; of an array of tables the last one. */
+/* The table of this name, created if new; of an array of tables the last one. */
 static lk_status toml_descend(struct toml_reader *reader, struct toml_node **table,
                               const char *key) {
 	struct toml_node *node = toml_find(*table, key);
@@ -495,7 +495,7 @@ lk_status lk_toml_document(lk_arena *arena, const char *text, size_t size, const
 	struct toml_node root = {.scalar = {.kind = LK_JSON_OBJECT, .line = 1, .column = 1}};
 	if (size > LK_DOCUMENT_BYTES)
 		return lk_fail(err, LK_ERR_INPUT, name, "a document of more than 4 MiB");
-	/* A '\0' after it: spans of blanks end there. */
+	/* Followed by a '\0', which ends spans of blanks. */
 	reader.at = reader.line_start = lk_arena_strndup(arena, text, size);
 	*out = LK_NEW(arena, lk_value);
 	if (!*out || !reader.at) return lk_oom(err);

@@ -24,7 +24,7 @@ static bool yaml_among(const char *text, const char *const *names) {
 	return false;
 }
 
-/* 010, 0b101, 0x1f of YAML 1.1 and 0o10 of 1.2; false: it is none of them. */
+/* 010, 0b101, 0x1f of YAML 1.1 and 0o10 of 1.2; false: no match. */
 static bool yaml_base(const char *digits, double *number) {
 	int base = digits[1] == 'x' ? 16 : digits[1] == 'b' ? 2 : 8;
 	const char *at = digits + 1 + !isdigit((unsigned char)digits[1]);
@@ -91,7 +91,7 @@ struct yaml_reader {
 	const char *name;
 	yaml_parser_t parser;
 	yaml_event_t event;
-	bool holds; /* an event that has to be deleted */
+	bool holds; /* whether an event must be deleted */
 	LK_VEC(struct yaml_anchor) anchors;
 	size_t values;
 	int depth;
@@ -136,7 +136,7 @@ static lk_status yaml_alias(struct yaml_reader *reader, lk_value *out) {
 	return yaml_wrong(reader, reader->event.start_mark, "an alias of an unknown anchor");
 }
 
-/* "int" of !!int and the like, which say what a scalar is, quoted or not; NULL: another tag. */
+/* "int" for !!int and the like, which set a scalar's type, quoted or not; NULL: another tag. */
 static const char *yaml_tag(const char *tag) {
 	static const char *const kinds[] = {"str", "int", "float", "bool", "null"};
 	static const char standard[] = "tag:yaml.org,2002:";
@@ -146,7 +146,7 @@ static const char *yaml_tag(const char *tag) {
 	return NULL;
 }
 
-/* Without the blanks and ends of lines that a block has around a number. */
+/* Strip the blanks and line ends around a number in a block scalar. */
 static const char *yaml_trimmed(lk_arena *arena, const char *text) {
 	text += strspn(text, " \n");
 	size_t length = strlen(text);
@@ -243,7 +243,7 @@ static lk_status yaml_read_list(struct yaml_reader *reader, bool object, lk_valu
 	return status == LK_OK ? yaml_keep_anchor(reader, name, out) : status;
 }
 
-/* The value that the present event begins; afterwards that of its end is the present one. */
+/* Read the value that begins at the current event; afterwards its last event is the current one. */
 static lk_status yaml_read_node(struct yaml_reader *reader, lk_value *out) {
 	yaml_mark_t mark = reader->event.start_mark;
 	*out = (lk_value){.line = (int)mark.line + 1, .column = (int)mark.column + 1};
@@ -275,7 +275,7 @@ static lk_status yaml_read_document(struct yaml_reader *reader, lk_value *out) {
 		return LK_OK;
 	}
 	LK_TRY(yaml_read_node(reader, out));
-	return yaml_next(reader); /* what follows the value is its end */
+	return yaml_next(reader); /* the value is followed by its end */
 }
 
 lk_status lk_yaml_document(lk_arena *arena, const char *text, size_t size, const char *name,

@@ -1,4 +1,4 @@
-/* answer.c: every request to the part that answers it, and what holds for every answer. */
+/* answer.c: dispatch every request to the part that answers it, and check every answer. */
 #include <math.h>
 #include <stdlib.h>
 
@@ -24,7 +24,7 @@ static lk_status predict_check_task(const lk_predict_request *request, lk_error 
 	return lk_hint(err, "give one of pretrain, sft, lora, dpo, generate, grpo, dapo, ppo, distill");
 }
 
-/* A training whose other phases are stated but cannot be predicted. */
+/* Warn that a training's other phases are stated but cannot be predicted. */
 static lk_status warn_alone(struct lk_answer *a, const char *alone, lk_error *err) {
 	const char *before = a->p.warning ? a->p.warning : "";
 	a->p.warning = lk_arena_printf(&a->arena, "%s%s%s", before, *before ? "; " : "", alone);
@@ -73,7 +73,7 @@ static lk_status predict_answer_any(const lk_predict_request *request, struct lk
 	return lk_answer_job(&found, request->emit, a, err);
 }
 
-/* ---- what holds for every answer ---- */
+/* ---- checks of every answer ---- */
 
 static bool is_size(double bytes) {
 	return isfinite(bytes) && bytes >= 0;
@@ -93,7 +93,7 @@ static const char *prediction_check_memory(const lk_prediction *prediction) {
 	return NULL;
 }
 
-/* Sizes of the job: every GPU is one rank; the classes that are simulated are no more. */
+/* Sizes of the job: every GPU is one rank; there are no more simulated classes than ranks. */
 static const char *prediction_check_speed(const lk_prediction *prediction) {
 	const lk_energy *energy = &prediction->energy;
 	LK_HOLDS(is_size(prediction->samples_per_s) && is_size(prediction->tokens_per_s_per_gpu));
@@ -107,7 +107,7 @@ static const char *prediction_check_speed(const lk_prediction *prediction) {
 	return NULL;
 }
 
-/* Of the pictures: each stage's parts are the step, kernels come by time. */
+/* Data of pictures: each stage's parts add up to the step, kernels are sorted by time. */
 static const char *prediction_check_detail(const lk_prediction_detail *detail, double step) {
 	for (int s = 0; s < detail->stage_count; s++) {
 		double sum = 0;
@@ -122,13 +122,13 @@ static const char *prediction_check_detail(const lk_prediction_detail *detail, d
 	for (int i = 1; i < detail->kernel_count; i++)
 		LK_HOLDS(detail->kernels[i].seconds <= detail->kernels[i - 1].seconds);
 	for (int i = 0; i < detail->sensitivity_count; i++) {
-		double other = detail->sensitivity[i].step_time_s; /* NAN: of a job that does not fit */
+		double other = detail->sensitivity[i].step_time_s; /* NAN: a job that does not fit */
 		LK_HOLDS(isnan(other) || (isfinite(other) && other > 0));
 	}
 	return NULL;
 }
 
-/* Nothing is printed that contradicts itself: whatever made it is a defect of lockstep. */
+/* An answer that contradicts itself is a defect of lockstep. */
 static const char *prediction_check(const lk_prediction *prediction) {
 	double step = prediction->step_time_s, sum = 0;
 	LK_HOLDS(isfinite(step) && step > 0);

@@ -1,5 +1,5 @@
-/* detail.c: what pictures of a prediction show beyond its numbers: stages, spans, kernels,
- * messages, sensitivities, formulas of memory, and the runs that the range rests on. */
+/* detail.c: the data of a prediction's pictures: stages, spans, kernels, messages, sensitivities,
+ * formulas of memory, and the runs behind the range. */
 #include "base/arena.h"
 #include "predict/predict_internal.h"
 
@@ -56,7 +56,7 @@ static lk_status sensitivity(lk_arena *arena, const lk_asked *asked, const lk_st
 	return LK_OK;
 }
 
-/* ---- what the range rests on ---- */
+/* ---- the basis of the range ---- */
 
 static lk_status detail_ranges(lk_arena *arena, const lk_asked *asked, lk_prediction_detail *out,
                                lk_error *err) {

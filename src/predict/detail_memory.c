@@ -1,6 +1,5 @@
-/* detail_memory.c: how a stage's memory comes about, in words with the numbers of the job. What a
- * formula gives is what the prediction says: bytes for each parameter are what was found, not what
- * was meant. */
+/* detail_memory.c: formulas of a stage's memory, in words with the job's numbers. A formula's
+ * result equals the prediction: bytes per parameter are derived from it, not nominal. */
 #include "base/arena.h"
 #include "predict/predict_internal.h"
 
@@ -18,8 +17,7 @@ static const char *count_text(double count, char *out) {
 	return lk_format_count(count, out, TEXT);
 }
 
-/* Layers whose activations are held at the fullest moment: those run forward and not yet backward.
- */
+/* Layers whose activations are held at the peak: those run forward and not yet backward. */
 static double layers_held(const lk_graph *graph, int stage, const lk_memory *walk) {
 	const lk_program *program = &graph->programs.at[stage];
 	double held = 0;
@@ -29,12 +27,12 @@ static double layers_held(const lk_graph *graph, int stage, const lk_memory *wal
 		if (call->layer < 0) continue;
 		if (call->pass == LK_PHASE_FORWARD) held += times;
 		else if (call->pass == LK_PHASE_BACKWARD)
-			held -= c == walk->call ? times - 1 : times; /* its last one is under way */
+			held -= c == walk->call ? times - 1 : times; /* its last one is running */
 	}
 	return held;
 }
 
-/* "6.33 G parameters x 2 B", with what divides them. */
+/* "6.33 G parameters x 2 B", with its divisors. */
 static const char *per_parameter(lk_arena *arena, double bytes, double parameters, int shards,
                                  const char *what) {
 	char count[TEXT], shard[TEXT] = "";

@@ -1,6 +1,6 @@
-/* detail_spans.c: the pipeline as spans: what runs on the first rank of each stage, pass by pass.
- * Operations of one pass of one micro-batch through one chunk are one span; data-parallel traffic
- * has spans of its own. */
+/* detail_spans.c: the pipeline as spans: the passes on the first rank of each stage. Operations of
+ * one pass of one micro-batch through one chunk are one span; data-parallel traffic has separate
+ * spans. */
 #include "base/arena.h"
 #include "predict/predict_internal.h"
 
@@ -22,8 +22,7 @@ _Static_assert((int)LK_SPAN_WEIGHT == (int)LK_PHASE_WEIGHT &&
 
 typedef LK_VEC(lk_detail_span) span_list;
 
-/* Whether `next` continues `last`: the same pass, and no wait between them that a picture would
- * show. */
+/* Whether `next` continues `last`: the same pass, without a visible wait in between. */
 static bool continues(const lk_detail_span *last, const lk_detail_span *next, double step_s) {
 	return last->stage == next->stage && last->kind == next->kind &&
 	       last->microbatch == next->microbatch && last->chunk == next->chunk &&

@@ -1,5 +1,5 @@
-/* detail_work.c: the kernels and messages of a step, added up by name and size, and the model's
- * curves of the collectives that the job uses. */
+/* detail_work.c: the kernels and messages of a step, summed by name and size, and the model's
+ * curves of the job's collectives. */
 #include "base/arena.h"
 #include "predict/predict_internal.h"
 
@@ -19,11 +19,11 @@ enum {
 	MOST_SIZE = 33
 };
 
-/* An operation of the graph and how often a rank runs it in a step, mean over the stages. */
+/* An operation of the graph and its runs on a rank per step, mean over the stages. */
 struct work {
 	uint32_t op, name;
 	uint8_t kind, group;
-	double count, bytes, flops, seconds; /* seconds of one */
+	double count, bytes, flops, seconds; /* seconds of each */
 };
 
 static int by_likeness(const void *a, const void *b) {
@@ -42,7 +42,7 @@ static int work_by_time(const void *a, const void *b) {
 	return by_likeness(a, b);
 }
 
-/* Times that each block runs on a rank, mean over the stages. */
+/* Runs of each block on a rank, mean over the stages. */
 static double *block_counts(lk_arena *arena, const lk_graph *graph) {
 	double *counts = LK_ARRAY(arena, double, graph->blocks.count);
 	for (size_t s = 0; counts && s < graph->programs.count; s++) {
@@ -54,7 +54,7 @@ static double *block_counts(lk_arena *arena, const lk_graph *graph) {
 	return counts;
 }
 
-/* All work of the graph, equal operations together, the costliest first; `count` of them. */
+/* Collect all work of the graph, equal operations together, costliest first; `count` of them. */
 static struct work *work_collect(lk_arena *arena, const lk_step *step, size_t *count) {
 	const lk_graph *graph = step->graph;
 	const double *times = block_counts(arena, graph);
@@ -120,7 +120,9 @@ lk_status lk_detail_work(lk_arena *arena, const lk_step *step, lk_prediction_det
 		const char *name = lk_arena_strdup(arena, lk_intern_text(graph->names, work->name));
 		const char *kind = lk_op_kind_name((lk_op_kind)work->kind);
 		if (!name) return lk_oom(err);
-		if (work->seconds <= 0 || work->kind == LK_OP_RECV) continue; /* a receive is its send */
+		if (work->seconds <= 0 || work->kind == LK_OP_RECV)
+			continue; /* a receive is counted as its
+			           * send */
 		if (!lk_op_is_comm(work->kind)) {
 			if (out->kernel_count < MOST_KERNELS)
 				kernels[out->kernel_count++] = (lk_detail_kernel){
@@ -150,7 +152,7 @@ struct pair {
 	uint8_t kind, group;
 };
 
-/* Kinds of collectives and the groups that they run in. */
+/* Kinds of collectives and their groups. */
 static int pairs_of(const lk_graph *graph, struct pair *out) {
 	int count = 0;
 	for (uint32_t op = 0; op < graph->ops.count && count < MOST_CURVES; op++) {
@@ -165,7 +167,7 @@ static int pairs_of(const lk_graph *graph, struct pair *out) {
 	return count;
 }
 
-/* A graph of nothing but these collectives in all sizes, among the ranks of `like`. */
+/* A graph of only these collectives in all sizes, among the ranks of `like`. */
 static lk_status curve_graph(const lk_graph *like, const struct pair *pairs, int count,
                              lk_graph **out, lk_error *err) {
 	uint32_t block;

@@ -1,8 +1,8 @@
-/* fixes.c: a list of changes to a job, smallest first in each kind. Each is an option more on the
- * request, which is then read, completed, built and walked as any request: so a row of the list is
- * what `predict` answers when it is typed. Of each kind the first that fits is kept. Where single
- * changes hardly help, they are tried again on top of full recomputation, of full sharding, and of
- * a longer pipeline. */
+/* fixes.c: a list of changes to a job, smallest first in each kind. Each is an additional option of
+ * the request, which is then read, completed, built and evaluated like any request: so a row of the
+ * list equals the answer of `predict` with that option. Of each kind the first that fits is kept.
+ * If single changes hardly help, they are tried again on top of full recomputation, of full
+ * sharding, and of a longer pipeline. */
 #include "base/arena.h"
 #include "predict/predict_internal.h"
 
@@ -13,7 +13,7 @@
 #include "base/sort.h"
 #include "step/step.h"
 
-/* A request that is changed, the job that it is so far, and the options that were added to it. */
+/* A request being changed, its current job, and the options added to it. */
 typedef struct lk_trial {
 	lk_predict_request request;
 	const lk_job *job;
@@ -21,8 +21,7 @@ typedef struct lk_trial {
 	char made[96];
 } lk_trial;
 
-/* A change: step `i` (0, 1, ...) of its kind, as an option of the request; false when there are no
- * more. */
+/* A change: step `i` (0, 1, ...) of its kind, as an option of the request; false: no more steps. */
 typedef bool (*lk_change)(lk_trial *trial, int i, char *text, size_t size);
 
 static bool more_recompute(lk_trial *trial, int i, char *text, size_t size) {
@@ -112,7 +111,7 @@ static bool fuse_layers(lk_trial *trial, int i, char *text, size_t size) {
 	return true;
 }
 
-/* A cluster that was described has as many GPUs as it has. */
+/* A described cluster has a fixed number of GPUs. */
 static bool more_gpus(lk_trial *trial, int i, char *text, size_t size) {
 	if (i > 3 || trial->job->sharding == LK_SHARD_NONE || trial->request.cluster) return false;
 	trial->request.gpus = trial->job->gpus << (i + 1);
@@ -127,7 +126,7 @@ static const lk_change changes[] = {
 };
 enum { CHANGES = sizeof changes / sizeof *changes };
 
-/* The trial with one change more; false when there are no more. */
+/* Apply one more change to the trial; false: no more steps. */
 static bool trial_change(const lk_trial *from, lk_change change, int i, lk_trial *out) {
 	char text[64];
 	*out = *from;
@@ -138,14 +137,13 @@ static bool trial_change(const lk_trial *from, lk_change change, int i, lk_trial
 	return true;
 }
 
-/* A change that cannot run is none; what a lack of memory or a file kept from being tried is an
- * error. */
+/* A change that cannot run does not count; one that could not be tried for lack of memory or a file
+ * is an error. */
 static lk_status trial_refused(lk_status status) {
 	return status == LK_ERR_MEMORY || status == LK_ERR_IO ? status : LK_OK;
 }
 
-/* Reads the changed request; of the batch of the job that was asked for, which is stated where it
- * would be another one. */
+/* Read the changed request, with the batch of the requested job stated if it would differ. */
 static lk_status trial_read(lk_arena *arena, const lk_job *wanted, lk_trial *trial, lk_asked *asked,
                             bool *reads, lk_error *err) {
 	lk_status status = lk_request_read(arena, &trial->request, asked, err);
@@ -159,7 +157,7 @@ static lk_status trial_read(lk_arena *arena, const lk_job *wanted, lk_trial *tri
 	return trial_refused(status);
 }
 
-/* Whether the changed job fits; then how long it takes. */
+/* Whether the changed job fits; if so, its step time. */
 static lk_status trial_ask(lk_arena *arena, const lk_job *wanted, const lk_step_options *options,
                            lk_trial *trial, lk_fix *fix, bool *fits, lk_error *err) {
 	lk_asked asked;
@@ -188,7 +186,7 @@ typedef struct lk_fixer {
 	lk_fix *fixes;
 } lk_fixer;
 
-/* The first step of a kind of change that fits, on top of what the trial has made. */
+/* Find the first step of a kind of change that fits, in addition to the trial's changes. */
 static lk_status fixer_try_change(lk_fixer *fixer, const lk_trial *from, lk_change change,
                                   lk_error *err) {
 	lk_fix *fix = &fixer->fixes[fixer->out->fix_count];
@@ -211,7 +209,7 @@ LK_ORDER_BY(fixes_by_time, lk_fix, step_time_s)
 
 enum { ENOUGH = 3, PIPELINES = 4 };
 
-/* Tries every kind of change but `made_by` on top of what that made. */
+/* Try every kind of change except `made_by` in addition to that one. */
 static lk_status fixer_try_all(lk_fixer *fixer, const lk_trial *from, lk_change made_by,
                                lk_error *err) {
 	for (int i = 0; i < CHANGES; i++)
@@ -219,7 +217,7 @@ static lk_status fixer_try_all(lk_fixer *fixer, const lk_trial *from, lk_change 
 	return LK_OK;
 }
 
-/* The step of a kind that changes most and can run, and the job that it makes. */
+/* The strongest step of a kind that can run, and its job. */
 static lk_status apply_fully(lk_arena *arena, const lk_job *wanted, const lk_trial *from,
                              lk_change change, lk_trial *out, lk_asked *asked, bool *found,
                              lk_error *err) {

@@ -1,6 +1,6 @@
-/* post_memory.c: who has the memory of a GPU when, in a step of reinforcement learning: what the
- * training keeps while engines run on its GPUs, what is copied to the host and back, and whether
- * the networks that only pass over the sequences find room. */
+/* post_memory.c: the use of a GPU's memory over a step of reinforcement learning: what the training
+ * keeps while engines run on its GPUs, what is copied to the host and back, and whether the
+ * networks that only pass over the sequences fit. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -12,13 +12,13 @@
 #include "predict/predict_internal.h"
 #include "rollout/rollout.h"
 
-/* Bytes/s of a process that copies to host memory which is not pinned and was just allocated: the
- * driver stages it, the host clears each page first. An assumption that was chosen with published
- * steps in view (docs/method/post-training.md). */
+/* Bytes/s of a process that copies to unpinned, newly allocated host memory: the driver stages it,
+ * the host clears each page first. An assumption chosen with regard to published steps
+ * (docs/method/post-training.md). */
 static const double HOST_COPY_RATE = 4e9;
 
-/* What a training keeps on a GPU: weights, and what the optimizer needs. Sharded weights (ZeRO 3)
- * of a 16-bit training are the optimizer's 32-bit ones. */
+/* What a training keeps on a GPU: weights, and state for the optimizer. Sharded weights (ZeRO 3) of
+ * a 16-bit training are the optimizer's 32-bit ones. */
 static void split_kept(const lk_job *job, double weights, double optimizer, double *params,
                        double *states) {
 	bool sharded = job->sharding == LK_SHARD_ZERO3;
@@ -29,15 +29,15 @@ static void split_kept(const lk_job *job, double weights, double optimizer, doub
 	*states = optimizer - masters;
 }
 
-/* Bytes of the reference that a GPU always has. */
+/* Bytes of the reference that are always on a GPU. */
 static double reference_stays(const lk_post *post) {
 	return post->said.offload_reference > 0 ? 0 : post->reference.weights;
 }
 
-/* Engines on the GPUs that train need the room of what training keeps. What the file or the words
- * say goes to the host and back: weights and optimizer, of the critic too. Gradients are not
- * copied: they are zero by then. Frozen networks wait in pages that are there from the start on, as
- * the weights do where their copy is pinned. */
+/* Engines on the training GPUs need the memory that training keeps. As stated by the file or the
+ * words, weights and optimizer, the critic's too, go to the host and back. Gradients are not
+ * copied: they are zero by then. Frozen networks wait in pages allocated at the start, as do
+ * weights with a pinned copy. */
 void lk_post_offload(lk_post *post) {
 	const lk_post_words *said = &post->said;
 	const lk_cluster *cluster = &post->asked.cluster;
@@ -69,7 +69,8 @@ void lk_post_offload(lk_post *post) {
 	             reference_stays(post) + post->rewarding.weights;
 }
 
-/* What the other networks keep on the GPUs that train, with the policy's training. */
+/* Memory that the other networks keep on the training GPUs, in addition to the policy's
+ * training. */
 void lk_post_keep(lk_post *post) {
 	lk_prediction *trained = post->trained;
 	const lk_post_network *critic = &post->critic;
@@ -91,8 +92,8 @@ void lk_post_keep(lk_post *post) {
 	trained->fits = trained->peak_bytes <= trained->usable_bytes;
 }
 
-/* Where nobody says how much memory engines take, those on the GPUs that train take what is left of
- * it: while they run, and all the time where they do not sleep. */
+/* By default engines on the training GPUs take the remaining memory: while they run, or all the
+ * time if they do not sleep. */
 void lk_post_leave_room(const lk_post *post, lk_predict_request *writing) {
 	double whole = post->trained->usable_bytes,
 		   held = post->said.sleep > 0 ? post->kept : post->trained->peak_bytes;
@@ -102,7 +103,7 @@ void lk_post_leave_room(const lk_post *post, lk_predict_request *writing) {
 	writing->gpu_mem_util = fmax(0.05, fmin(software->memory_share, 0.98 - held / whole));
 }
 
-/* Engines and training on the same GPUs: what one keeps while the other runs. */
+/* Engines and training on the same GPUs: what each keeps while the other runs. */
 lk_status lk_post_share(lk_post *post, double share, lk_error *err) {
 	lk_prediction *trained = post->trained, *written = post->written;
 	double taken = fmax(written->peak_bytes, share * trained->usable_bytes);
@@ -133,12 +134,12 @@ lk_status lk_post_share(lk_post *post, double share, lk_error *err) {
 	return LK_OK;
 }
 
-/* Where a network besides the policy runs, and what else is there then. */
+/* Where a network other than the policy runs, and what shares its memory. */
 struct room {
 	const char *name;
 	const lk_post_network *network;
-	double gpus;   /* of its own; 0: those that train */
-	double beside; /* bytes on one of those */
+	double gpus;   /* dedicated; 0: the training GPUs */
+	double beside; /* bytes of other data on one of those */
 	const char *remedy;
 };
 
@@ -174,8 +175,8 @@ static lk_status check_one(const lk_post *post, const struct room *room, lk_pred
 	return LK_OK;
 }
 
-/* On the GPUs that train a frozen network passes over the sequences while there is what stays while
- * engines run; a critic learns beside all that the policy keeps. */
+/* On the training GPUs a frozen network passes over the sequences next to what stays while engines
+ * run; a critic learns next to everything that the policy keeps. */
 lk_status lk_post_check_room(const lk_post *post, lk_prediction *prediction, lk_error *err) {
 	const lk_post_words *said = &post->said;
 	const lk_stage_memory *held = &post->trained->memory[post->trained->fullest_stage];

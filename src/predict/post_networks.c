@@ -1,6 +1,6 @@
-/* post_networks.c: networks of a step of reinforcement learning besides the policy. Each is laid
- * out as the policy's training, on the GPUs that train or on its own; what it takes is that of a
- * step of its job, forward passes alone where it is frozen:
+/* post_networks.c: networks of a step of reinforcement learning other than the policy. Each has the
+ * layout of the policy's training, on the training GPUs or on its own; its cost is that of a step
+ * of its job, only forward passes if it is frozen:
  *
  *     critic         learns: weights, gradients, optimizer; a number for each token
  *     reward model   frozen: weights in 16 bits; a number for each token
@@ -11,7 +11,7 @@
 #include "base/arena.h"
 #include "predict/predict_internal.h"
 
-/* The job of another network on the layout of the policy's, with what follows from the network open
+/* The job of another network on the policy's layout, with fields that depend on the network open
  * again. */
 static void network_take_model(const lk_model *model, lk_job *job) {
 	int experts = model->experts;
@@ -67,12 +67,12 @@ static lk_status network_job(const lk_post_network_request *request, lk_job *job
 	return lk_job_complete(job, &request->policy->cluster, err);
 }
 
-/* Memory of the stage that is fullest while a step of it runs. What is frozen has neither gradients
- * nor an optimizer. */
+/* Peak memory over the stages during a step of it. A frozen network has neither gradients nor an
+ * optimizer. */
 static void network_peak(const lk_step *step, bool learns, lk_post_network *out) {
 	lk_stage_memory *stage = &out->memory;
 	lk_predict_stage(step, step->fullest, stage);
-	stage->logits = fmax(0, stage->logits); /* next to none, of sums in which it is rounded off */
+	stage->logits = fmax(0, stage->logits); /* almost 0, but rounding may make it negative */
 	out->usable = step->usable;
 	if (learns) return;
 	double more = out->weights - stage->weights - stage->gradients - stage->optimizer;
@@ -81,24 +81,24 @@ static void network_peak(const lk_step *step, bool learns, lk_post_network *out)
 	stage->low += more, stage->high += more;
 }
 
-/* A step of the job with so many rows: its seconds, and its memory into `out`. */
+/* Predict a step of the job with this many rows: its seconds, and its memory into `out`. */
 static lk_status network_ask(const lk_post_network_request *request, lk_job *job, int rows,
                              double *seconds, lk_post_network *out, lk_error *err) {
-	lk_step_options options = {.few = true}; /* a bare step has no time where it does not fit */
+	lk_step_options options = {.few = true}; /* a bare step has no time if it does not fit */
 	lk_step step = {0};
 	job->gbs = lk_post_rows_dealt(rows, job);
 	job->microbatches = job->gbs / (job->mbs * job->dp);
 	LK_TRY(lk_job_check_passes(job, err));
 	lk_status status = lk_step_ask(job, &request->policy->cluster, &options, &step, err);
 	*seconds = step.step_s;
-	/* a network that learns has its most in an update, which is asked first */
+	/* a trained network peaks in an update, which is predicted first */
 	if (status == LK_OK && !out->memory.total) network_peak(&step, !job->forward_only, out);
 	lk_step_free(&step);
 	return status;
 }
 
-/* Bytes of a frozen copy of the job's network in 16 bits, on a GPU of the stage that has most:
- * sharded where its training shards weights. */
+/* Bytes of a frozen 16-bit copy of the job's network on a GPU of the largest stage: sharded if its
+ * training shards weights. */
 static double frozen_bytes(const lk_job *job) {
 	double dense, experts, most = 0;
 	lk_sizes_shards(job, &dense, &experts);
@@ -110,7 +110,7 @@ static double frozen_bytes(const lk_job *job) {
 	return most;
 }
 
-/* Of a network that learns: the stage that holds most. */
+/* For a trained network: the largest stage. */
 static void network_memory(const lk_job *job, lk_post_network *out) {
 	double most = -1;
 	for (int stage = 0; stage < job->pp; stage++) {

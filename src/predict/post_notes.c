@@ -1,4 +1,4 @@
-/* post_notes.c: what an answer about a step of reinforcement learning assumes, its layouts in
+/* post_notes.c: the assumptions of an answer about a step of reinforcement learning, its layouts in
  * words, and the command that reproduces it. */
 #include "base/arena.h"
 #include "base/check.h"
@@ -9,7 +9,7 @@
 
 enum { POST_ASSUMPTIONS = 16 };
 
-/* Sentences that are added one by one; one that found no memory is NULL. */
+/* Sentences added one by one; NULL if memory ran out. */
 struct notes {
 	lk_arena *arena;
 	const char **at;
@@ -71,7 +71,7 @@ static void note_rows(const lk_post *post, struct notes *notes) {
 	                            lk_noun(updates, "update", "updates"), scored));
 }
 
-/* Whether something of a critic is on the GPUs while engines run there. */
+/* Whether part of a critic stays on the GPUs while engines run there. */
 static bool critic_stays(const lk_post *post) {
 	const lk_post_words *said = &post->said;
 	return post->critic.model && !(said->critic_gpus > 0) &&
@@ -122,7 +122,7 @@ static void note_networks(const lk_post *post, struct notes *notes) {
 	                            lk_noun(post->refit.tensors, "tensor", "tensors")));
 }
 
-/* What the launch line or file of the training states or leaves open comes first. */
+/* First list what the training's launch line or file states or leaves open. */
 static lk_status post_assume(const lk_post *post, lk_prediction *prediction, lk_error *err) {
 	int before = prediction->assumption_count, most = before + POST_ASSUMPTIONS;
 	struct notes notes = {post->arena, LK_ARRAY(post->arena, const char *, most), before, most};

@@ -1,5 +1,5 @@
-/* post_phases.c: the phases of a step of reinforcement learning on one timeline, and what follows
- * of them: the time of a step with its range, the speed, what is shown of both layouts. */
+/* post_phases.c: the phases of a step of reinforcement learning on one timeline, and derived
+ * results: the time of a step with its range, the speed, the summary of both layouts. */
 #include <math.h>
 #include <string.h>
 
@@ -35,8 +35,8 @@ static const char *const phase_labels[POST_PHASES] = {
 	"training waits for sequences",
 };
 
-/* Of the GPUs that train; what engines and networks with GPUs of their own do at the same time is
- * hidden for as long as those train. Returns the step. */
+/* Phases of the training GPUs; concurrent work of engines and networks on their own GPUs is hidden
+ * for as long as those train. Returns the step. */
 static double fill_phases(const lk_post *post, double generation, lk_time_part *parts) {
 	double at[POST_PHASES] = {
 		[POST_GENERATION] = generation,
@@ -77,8 +77,8 @@ static double add_span(lk_prediction *prediction, int part, bool engines, double
 	return start + fmax(0, seconds);
 }
 
-/* When each side does what: on GPUs of their own engines write at the start of a step, whether the
- * others wait for it or learn what was written before; both stop for the refit. */
+/* Timeline of each side: engines on their own GPUs generate from the start of a step, whether the
+ * others wait for it or learn from earlier sequences; both stop for the refit. */
 static void fill_post_spans(const lk_post *post, lk_prediction *prediction) {
 	const lk_time_part *parts = prediction->breakdown;
 	double at = 0, refit = prediction->step_time_s - post->refit.seconds;
@@ -103,8 +103,8 @@ static void fill_post_spans(const lk_post *post, lk_prediction *prediction) {
 		}
 }
 
-/* Tokens of a step over those assumed, where nobody says how long responses are: with a quarter of
- * the limit in the mean, and with the limit for all. */
+/* If response lengths are not stated, the tokens of a step relative to the assumed ones: for a mean
+ * of a quarter of the limit, and with the limit for all. */
 static void open_lengths(const lk_post *post, double *shorter, double *longer) {
 	const lk_predict_request *request = post->request;
 	double prompt = request->prompt > 0 ? request->prompt : 128, most = request->response_max;
@@ -168,7 +168,7 @@ void lk_post_fill_speed(const lk_post *post, lk_prediction *prediction) {
 	prediction->hfu = fmin(1, prediction->mfu * (1 + learned * (again - 1) / work));
 }
 
-/* The layout, and the memory of the side that is fuller. */
+/* Fill in the layout, and the memory of the side with the higher use. */
 void lk_post_fill_layout(const lk_post *post, lk_prediction *prediction) {
 	const lk_prediction *trained = post->trained, *written = post->written;
 	const lk_prediction *tight = written->fits || !trained->fits ? trained : written;

@@ -1,4 +1,4 @@
-/* post_rows.c: sequences of a step in the rows that are trained. */
+/* post_rows.c: packing of a step's sequences into training rows. */
 #include <math.h>
 #include <stdlib.h>
 
@@ -11,21 +11,21 @@ static int post_longer_first(const void *a, const void *b) {
 	return (x < y) - (x > y);
 }
 
-/* The first sequence from `i` on that no row has yet; paths are halved on the way. */
+/* The first unpacked sequence from `i` on; paths are halved on the way. */
 static size_t row_next(size_t *next, size_t i) {
 	for (; next[i] != i; i = next[i]) next[i] = next[next[i]];
 	return i;
 }
 
-/* Counts a row whose sequences have so many pairs; `squares` is the sum of their squares. */
+/* Count a row whose sequences have this many pairs; `squares` is the sum of their squares. */
 static void row_close(lk_post_rows *out, double pairs, double *squares) {
 	out->rows++;
 	out->pairs += pairs, *squares += pairs * pairs;
 }
 
-/* Rows of `room` tokens that the sequences fill: the longest that is left begins a row, and the
- * longest that fits goes on, as first fit decreasing does. `lengths` is sorted, `next` is scratch
- * of count + 1. */
+/* Pack the sequences into rows of `room` tokens: the longest remaining one begins a row, followed
+ * by the longest that fits, as in first fit decreasing. `lengths` is sorted, `next` is scratch of
+ * count + 1. */
 static void rows_fill(const double *lengths, size_t *next, size_t count, double room,
                       lk_post_rows *out, double *squares) {
 	for (size_t i = 0; i <= count; i++) next[i] = i;
@@ -56,7 +56,7 @@ lk_status lk_post_rows_fill(lk_arena *arena, double *lengths, size_t count, doub
 	lk_sort(lengths, count, sizeof *lengths, post_longer_first);
 	*out = (lk_post_rows){0};
 	for (size_t i = 0; i < count; i++) {
-		double kept = fmin(lengths[i], room); /* what is longer than a row is cut */
+		double kept = fmin(lengths[i], room); /* sequences longer than a row are cut */
 		out->tokens += kept;
 		if (!shared) row_close(out, kept * kept, &squares);
 	}

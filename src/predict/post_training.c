@@ -1,6 +1,6 @@
-/* post_training.c: what the GPUs that train do in a step of reinforcement learning: sequences
- * become rows, forward passes of policy and reference score them, updates learn from them; other
- * networks do the same on their layouts (post_networks.c). */
+/* post_training.c: the training GPUs in a step of reinforcement learning: sequences become rows,
+ * forward passes of policy and reference score them, updates learn from them; other networks do the
+ * same on their layouts (post_networks.c). */
 #include <math.h>
 #include <string.h>
 
@@ -21,7 +21,7 @@ lk_predict_request lk_post_training_request(const lk_predict_request *request, b
 	return training;
 }
 
-/* The training alone; what is kept of its answer is copied out of it. */
+/* The training without other phases; what is kept of its answer is copied. */
 static lk_status keep_training(lk_post *post, const lk_prediction *answer, lk_error *err) {
 	lk_prediction *kept = LK_NEW(post->arena, lk_prediction);
 	lk_stage_memory *memory = LK_ARRAY(post->arena, lk_stage_memory, answer->memory_count);
@@ -46,8 +46,8 @@ static lk_status ask_training(lk_post *post, const lk_predict_request *training,
 	return status;
 }
 
-/* Rows that any layout divides: what a file states are sequences, and how many rows they fill is
- * not known before the layout is. */
+/* A number of rows that any layout divides: a file states sequences, and how many rows they fill is
+ * unknown before the layout is. */
 static int rows_for_any(const lk_post *post, const lk_predict_request *training) {
 	int mbs = training->mbs > 0 ? training->mbs : post->asked.job.mbs;
 	int own = (int)(post->said.gpus + post->said.critic_gpus + post->said.teacher_gpus);
@@ -62,14 +62,14 @@ static lk_status run_scoring(lk_post *post, double rows, double *seconds, lk_err
 	job.gbs = lk_post_rows_dealt(rows, &job);
 	job.microbatches = job.gbs / (job.mbs * job.dp);
 	LK_TRY(lk_job_check_passes(&job, err));
-	lk_step_options options = {.few = true}; /* a bare step has no time where it does not fit */
+	lk_step_options options = {.few = true}; /* a bare step has no time if it does not fit */
 	lk_status status = lk_step_ask(&job, &post->asked.cluster, &options, &step, err);
 	*seconds = step.step_s;
 	lk_step_free(&step);
 	return status;
 }
 
-/* Networks besides the policy, on the rows of a step. */
+/* Networks other than the policy, on the rows of a step. */
 static lk_status run_networks(lk_post *post, int rows, int update, lk_error *err) {
 	const lk_post_words *said = &post->said;
 	lk_post_network_request network = {.policy = &post->asked, .rows = rows};
@@ -87,7 +87,7 @@ static lk_status run_networks(lk_post *post, int rows, int update, lk_error *err
 	}
 	network = (lk_post_network_request){.policy = &post->asked, .rows = rows};
 	if (said->reference > 0 && post->asked.job.task != LK_TASK_LORA) {
-		network.where = "--rollout reference"; /* of adapters: the frozen base */
+		network.where = "--rollout reference"; /* with adapters: the frozen base */
 		LK_TRY(lk_post_network_of(post->arena, &network, &post->reference, err));
 	}
 	if (!said->teacher) return LK_OK;
@@ -96,8 +96,8 @@ static lk_status run_networks(lk_post *post, int rows, int update, lk_error *err
 	return lk_post_network_of(post->arena, &network, &post->teacher, err);
 }
 
-/* Rows that sequences share are as long as what is in them, but where a pipeline wants equal ones
- * (full_rows): `rows` of them of the tokens of an update, in units that the layout divides. */
+/* Rows shared by sequences are as long as their contents, unless a pipeline needs equal ones
+ * (full_rows): `rows` of them with the tokens of an update, in units that the layout divides. */
 static void shorten_rows(const lk_post *post, double rows, double part,
                          lk_predict_request *training) {
 	const lk_job *job = &post->asked.job;
@@ -105,9 +105,9 @@ static void shorten_rows(const lk_post *post, double rows, double part,
 	if (!(post->said.full_rows > 0)) training->seq = (int)fmin(job->seq, ceil(held / unit) * unit);
 }
 
-/* Attention goes over the pairs within sequences, of which `rows` rows hold `part` of all: more
- * than those of equal sequences. Frameworks balance sequences that are rows of their own over the
- * ranks; rows that are shared differ by chance. */
+/* Attention covers the pairs within sequences; `rows` rows hold `part` of all: more than with equal
+ * sequences. Frameworks balance sequences that are rows of their own over the ranks; shared rows
+ * vary randomly. */
 static void attend_within(lk_post *post, double rows, double part, bool shared) {
 	lk_job *job = &post->asked.job;
 	if (job->pack_share > 0 || lk_job_pack_lacks(job)) return;
@@ -124,8 +124,8 @@ static int longest_row(const lk_post *post, const lk_predict_request *training, 
 	return (int)ceil(longest / unit) * unit;
 }
 
-/* Where each sequence is a row, the micro-batch that has the longest of a step takes most memory:
- * it, with others of the mean. */
+/* If each sequence is a row, the micro-batch with the longest one of a step takes most memory: that
+ * one, and others of mean length. */
 static lk_status hold_longest(lk_post *post, double longest, lk_error *err) {
 	lk_job job = post->asked.job;
 	lk_prediction *trained = post->trained;

@@ -1,5 +1,5 @@
-/* post_words.c: the words of --rollout: the engines of a step of reinforcement learning, and what
- * the step does besides writing and training. */
+/* post_words.c: the words of --rollout: the engines of a step of reinforcement learning, and the
+ * step's phases other than generation and training. */
 #include <math.h>
 #include <string.h>
 

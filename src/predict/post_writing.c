@@ -1,6 +1,5 @@
-/* post_writing.c: what the engines do in a step of reinforcement learning: they write sequences, as
- * `predict --task generate` says (predict_generate.c), and get the new weights (rollout/refit.c).
- */
+/* post_writing.c: the engines in a step of reinforcement learning: they generate sequences, as in
+ * `predict --task generate` (predict_generate.c), and get the new weights (rollout/refit.c). */
 #include <math.h>
 
 #include "base/arena.h"
@@ -32,9 +31,9 @@ lk_predict_request lk_post_writing_request(const lk_post *post) {
 	return writing;
 }
 
-/* Engines that may run ahead begin the next sequences while the last ones end: of `lag` batches in
- * one queue each takes its part. On the GPUs that train they stop when a batch is finished, and
- * what is not goes on in a later phase: of `lag` + 1 batches in one queue. */
+/* Engines that may run ahead begin the next sequences while the last ones finish: each takes its
+ * part of `lag` batches in one queue. On the training GPUs they stop when a batch is complete, and
+ * unfinished sequences continue in a later phase: `lag` + 1 batches in one queue. */
 lk_status lk_post_write(lk_post *post, lk_predict_request *writing, lk_error *err) {
 	double batches = post->apart ? fmax(1, post->said.lag) : 1 + post->said.lag;
 	double all = ceil(post->sequences * post->said.oversample) * batches;
@@ -54,7 +53,7 @@ lk_status lk_post_write(lk_post *post, lk_predict_request *writing, lk_error *er
 	post->generation_low = post->written->step_time_low_s / batches;
 	post->generation_high = post->written->step_time_high_s / batches;
 	if (!post->mean_open) return LK_OK;
-	/* from a quarter of the limit in the mean to the limit for all */
+	/* from a mean of a quarter of the limit to the limit for all */
 	lk_prediction end = {0};
 	double most = writing->response_max;
 	writing->response = fmax(1, most / 4);

@@ -1,6 +1,5 @@
-/* predict.c: a training job answered: verdict, speed, where the time goes, memory, and the changes
- * that would make it fit.
- */
+/* predict.c: answer for a training job: verdict, speed, breakdown of the time, memory, and the
+ * changes that would make it fit. */
 #include "lockstep/predict.h"
 
 #include <math.h>
@@ -26,7 +25,7 @@ lk_status lk_read_stragglers(lk_arena *arena, const char *text, lk_step_options 
 	lk_straggler *list = LK_ARRAY(arena, lk_straggler, count);
 	char *copy = lk_arena_strdup(arena, text), *next = copy, *item;
 	if (!list || !copy) return lk_oom(err);
-	while ((item = strsep(&next, ","))) { /* an empty item is a slip too */
+	while ((item = strsep(&next, ","))) { /* an empty item is a typo too */
 		char *colon = strchr(item, ':');
 		long long rank;
 		if (!colon) {
@@ -91,8 +90,7 @@ const lk_step *lk_prediction_step(const lk_prediction *prediction) {
 	return &((const struct lk_answer *)prediction->memory_owner)->step;
 }
 
-/* Dense peak of a GPU, the mean of those that the job's ranks run on; `mixed`: they are not all of
- * one kind. */
+/* Mean dense peak of the GPUs of the job's ranks; `mixed`: they are of several kinds. */
 static double mean_peak(const lk_job *job, const lk_cluster *cluster, bool *mixed) {
 	double sum = 0;
 	int64_t left = job->gpus;
@@ -131,7 +129,7 @@ static void predict_fill_speed(lk_prediction *prediction, const lk_job *job,
 		lk_dtype_name(job->dtype), mixed ? "mean of the GPUs" : cluster->node[0].device->label);
 }
 
-/* As stated, or the best one. */
+/* The stated interval, or the best one. */
 static double checkpoint_interval_s(double job_mtbf_hours, double checkpoint_minutes,
                                     double write_s) {
 	return checkpoint_minutes > 0 ? checkpoint_minutes * 60
@@ -172,15 +170,15 @@ static int nodes_used(const lk_cluster *cluster, int gpus) {
 	return nodes > 0 ? nodes : 1;
 }
 
-/* Power of a step and energy of the training. The breakdown may be that of a step that was scaled:
- * its shares count. */
+/* Power of a step and energy of the training. The breakdown may be of a scaled step: only its
+ * shares are used. */
 static void fill_energy(lk_prediction *prediction, const lk_predict_request *request,
                         const lk_cluster *cluster, const lk_breakdown *breakdown) {
 	prediction->energy = lk_energy_of(breakdown, cluster, prediction->gpus, prediction->step_time_s,
 	                                  prediction->days * 24, &request->mains);
 }
 
-/* Goodput and the whole training; `per_step` tokens, or samples where there are none. */
+/* Goodput and the whole training; `per_step`: tokens, or samples if there are no tokens. */
 static lk_status fill_training(lk_prediction *prediction, const lk_predict_request *request,
                                double per_step, double bytes, int nodes, lk_error *err) {
 	double useful = 1;
@@ -228,7 +226,7 @@ static void predict_add_spread(lk_prediction *prediction, lk_seed_spread *rows, 
 	rows[prediction->spread_count++] = (lk_seed_spread){key, label, of.p50, of.p95, of.p99};
 }
 
-/* Parts that the step has, and what it loses to slow ranks. */
+/* Spread of the parts that the step has, and its loss to slow ranks. */
 static lk_status predict_fill_spread(lk_prediction *prediction, const lk_predict_request *request,
                                      const lk_step_options *options, const lk_step *step,
                                      lk_arena *arena, lk_error *err) {
@@ -325,7 +323,7 @@ static void fill_simulation(lk_prediction *prediction, const lk_job *job, const 
 
 /* ---- the whole ---- */
 
-/* A graph that is written says where it ran, where its text says all of that. */
+/* Name the cluster in a graph to be written, if its text describes it completely. */
 static lk_status name_cluster(const lk_predict_request *request, const lk_cluster *cluster,
                               lk_graph *graph, lk_error *err) {
 	if (request->cluster && lk_cluster_text_is_file(request->cluster)) return LK_OK;
@@ -402,7 +400,7 @@ static lk_status answer_asked(const lk_predict_request *request, const lk_asked 
 	           : LK_OK;
 }
 
-/* "optimizer=FILE": the graph that the options point to, or NULL; *update is to be freed. */
+/* "optimizer=FILE": the graph that the options point to, or NULL; free *update. */
 static lk_status read_replacement(const lk_predict_request *request, lk_graph **update,
                                   lk_error *err) {
 	static const char key[] = "optimizer=";

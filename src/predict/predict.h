@@ -1,4 +1,4 @@
-/* predict.h: the step after a prediction, for what is written of it. */
+/* predict.h: a prediction's step, for writing files from it. */
 #ifndef LK_PREDICT_PREDICT_H
 #define LK_PREDICT_PREDICT_H
 
@@ -9,30 +9,30 @@
 enum {
 	LK_RESTART_S = 600 /* from a failure to the next step */
 };
-/* GB/s (10^9 bytes) that a node writes of a checkpoint where nothing is said: storage for 16 K GPUs
- * in nodes of 8 that takes 2 TB/s (Llama 3, arXiv 2407.21783, section 3.3.1). */
+/* Default checkpoint rate of a node, GB/s (10^9 bytes): storage for 16 K GPUs in nodes of 8 that
+ * accepts 2 TB/s (Llama 3, arXiv 2407.21783, section 3.3.1). */
 #define LK_CHECKPOINT_WRITE 1.0
 
 /* Owned by the prediction. */
 const lk_step *lk_prediction_step(const lk_prediction *prediction);
 
-/* Share of time that does useful work when the job fails every `job_mtbf_hours` and loses half a
+/* Share of time with useful work if the job fails every `job_mtbf_hours` and loses half a
  * checkpoint interval each time; writing a checkpoint takes `write_s`, restarting ten minutes
- * (Young 1974, first order). 0: none is left. Checkpoints are `checkpoint_minutes` apart; 0: as far
- * as is best. */
+ * (Young 1974, first order). 0: no useful work. Checkpoints are `checkpoint_minutes` apart; 0: the
+ * best interval. */
 double lk_goodput(double job_mtbf_hours, double checkpoint_minutes, double write_s);
-/* The variance of the time lost to failures: hours squared for each hour that the job runs. Their
- * number is Poisson-distributed; each loses the restart and the time since the last checkpoint,
- * uniform from 0 to the interval. */
+/* The variance of the time lost to failures: hours squared per hour of the job. Their number is
+ * Poisson-distributed; each loses the restart and the time since the last checkpoint, uniform from
+ * 0 to the interval. */
 double lk_failure_variance(double job_mtbf_hours, double checkpoint_minutes, double write_s);
-/* Seconds that `nodes` nodes take to write a checkpoint of so many bytes, each `gb_per_s` (10^9
- * bytes); 0: LK_CHECKPOINT_WRITE. */
+/* Seconds for `nodes` nodes to write a checkpoint of `bytes` bytes at `gb_per_s` (10^9 bytes) each;
+ * 0: LK_CHECKPOINT_WRITE. */
 double lk_checkpoint_seconds(double bytes, double nodes, double gb_per_s);
-/* Bytes of a checkpoint of a completed job (an lk_job, as lk_plan_choice names it). */
+/* Bytes of a checkpoint of a completed job (an lk_job, as in lk_plan_choice). */
 double lk_checkpoint_bytes(const void *job);
 
-/* Options of the simulation from their texts, NULL nothing: "RANK:FACTOR[,...]"; "0,8", with the
- * option's name for errors. */
+/* Parse options of the simulation, NULL: none: "RANK:FACTOR[,...]"; "0,8", with the option's name
+ * for errors. */
 lk_status lk_read_stragglers(lk_arena *arena, const char *text, lk_step_options *out,
                              lk_error *err);
 lk_status lk_read_ranks(lk_arena *arena, const char *text, const char *where, lk_step_options *out,
@@ -42,8 +42,8 @@ lk_status lk_read_ranks(lk_arena *arena, const char *text, const char *where, lk
  * whose model_type is dlrm. LK_ERR_MEMORY. */
 lk_status lk_predict_is_dlrm(const lk_predict_request *request, bool *is, lk_error *err);
 
-/* `predict --task generate`; texts are owned by the arena. `model`: the network where the request
- * names none; else NULL. */
+/* `predict --task generate`; the arena owns the texts. `model`: the network if the request names
+ * none; else NULL. */
 lk_status lk_predict_generate(lk_arena *arena, const lk_predict_request *request,
                               const lk_model *model, lk_prediction *out, lk_error *err);
 
@@ -63,7 +63,7 @@ lk_status lk_post_no_effect(const char *where, const char *task, lk_error *err);
 /* An empty prediction and the arena that it owns; NULL when memory runs out. */
 lk_prediction *lk_prediction_new(lk_arena **arena);
 
-/* ---- simulate: the step after a simulation, for what is written of it. */
+/* ---- simulate: a simulation's step, for writing files from it. */
 
 /* Owned by the simulation. */
 const lk_step *lk_simulation_step(const lk_simulation *simulation);

@@ -1,8 +1,8 @@
-/* predict_dlrm.c: `predict` for recommendation models: MLPs copied, tables where a plan or the
- * search of `lockstep shard` places them, each operation issued by a host (shard/shard_model.c);
- * or, with --stack hugectr, as MLPerf's submissions run them: tables spread evenly, frequent
- * rows copied, the step replayed from a CUDA graph (model/build/dlrm_hybrid.c). Options that shape
- * transformers do not apply and are refused, so that none is quietly ignored. */
+/* predict_dlrm.c: `predict` for recommendation models: MLPs replicated, tables placed by a plan or
+ * the search of `lockstep shard`, each operation issued by a host (shard/shard_model.c); or, with
+ * --stack hugectr, as in MLPerf's submissions: tables distributed evenly, frequent rows replicated,
+ * the step replayed from a CUDA graph (model/build/dlrm_hybrid.c). Options that shape transformers
+ * do not apply and are refused, so that none is quietly ignored. */
 #include "predict/predict.h"
 #include "predict/predict_internal.h"
 
@@ -53,14 +53,14 @@ lk_status lk_predict_is_dlrm(const lk_predict_request *request, bool *is, lk_err
 		free(text);
 	}
 	lk_arena_free(&arena);
-	return status == LK_ERR_MEMORY ? lk_oom(err) : LK_OK; /* the rest is said by its reader */
+	return status == LK_ERR_MEMORY ? lk_oom(err) : LK_OK; /* its reader reports the rest */
 }
 
 static bool is_hugectr(const lk_predict_request *request) {
 	return request->stack && lk_same_name(request->stack, "hugectr");
 }
 
-/* Options that act, by name; all others are refused. */
+/* Options with an effect, by name; all others are refused. */
 static lk_status check_options(const lk_predict_request *request, lk_error *err) {
 	static const char both[] =
 		"model gpu gpus cluster calibration gbs mbs dtype dp straggler jitter gpu-spread seed "
@@ -131,7 +131,7 @@ struct asked {
 	lk_dlrm_job job;
 	lk_cluster cluster;
 	int placed[LK_SHARD_KINDS]; /* tables by kind of placement; all 0 with HugeCTR */
-	bool measured;              /* the device's rates */
+	bool measured;              /* whether the device's rates are measured */
 };
 
 static void count_kinds(const lk_shard_pieces *pieces, int counts[LK_SHARD_KINDS]) {
@@ -168,8 +168,8 @@ static lk_status ask_step(struct asked *asked, lk_step *step, lk_error *err) {
 
 /* ---- the answer ---- */
 
-/* The CUDA context with its libraries (as in memory_use.c), and the buffers of two communicators of
- * NCCL. */
+/* The CUDA context with its libraries (as in memory_use.c), and the buffers of two NCCL
+ * communicators. */
 static const double context_bytes = 0.8 * 0x1p30, nccl_bytes = 0.3 * 0x1p30;
 
 static double held_by(const lk_graph *graph, size_t rank) {
@@ -216,15 +216,15 @@ static const lk_calibration_row *stack_row(const char *dtype) {
 	return lk_calibration_find(lk_calibration_current(), "recommender", "hugectr", dtype);
 }
 
-/* Measured over simulated: what the stack's number makes of a step, and of its parts alike. */
+/* Measured over simulated: the stack's factor on a step and on its parts. */
 static double dlrm_scale_of(const struct asked *asked) {
 	return is_hugectr(asked->request)
 	           ? lk_calibration_value(stack_row(lk_dtype_name(asked->job.dtype)), "scale", 1)
 	           : 1;
 }
 
-/* Eager steps: what `validate --dlrm` missed by, on the devices and the one rank that were
- * measured; else as wide as HugeCTR's. */
+/* Eager steps: the errors of `validate --dlrm`, on the measured devices and one rank; otherwise as
+ * wide as HugeCTR's. */
 static void fill_range(const struct asked *asked, lk_prediction *prediction) {
 	double low, high;
 	bool eager = !is_hugectr(asked->request) && asked->request->cuda_graphs <= 0,
@@ -291,7 +291,7 @@ static const char *placement_line(const struct asked *asked) {
 	return lk_arena_printf(asked->arena, "tables %s", text);
 }
 
-/* The command that asks again: of options what was given, of the job what it came to. */
+/* The command that reproduces it: options as given, the job as resolved. */
 static const char *dlrm_reproduce(const struct asked *asked) {
 	const lk_predict_request *request = asked->request;
 	lk_command_line line = lk_command_begin(asked->arena, lk_predict_verb.name);

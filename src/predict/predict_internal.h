@@ -1,4 +1,4 @@
-/* predict_internal.h: a simulated step, taken apart for pictures (lockstep/detail.h). A file per
+/* predict_internal.h: the parts of a simulated step for pictures (lockstep/detail.h). One file per
  * part. */
 #ifndef LK_PREDICT_PREDICT_INTERNAL_H
 #define LK_PREDICT_PREDICT_INTERNAL_H
@@ -12,8 +12,8 @@
 #include "predict/predict.h"
 #include "step/step.h"
 
-/* Everything that can be said of the step. `asked` NULL: the step has no job (recommendation
- * models), and what needs one is left out. `scale`: of all times. Memory from the arena. */
+/* All details of the step. `asked` NULL: the step has no job (recommendation models), and parts
+ * that need one are left out. `scale`: factor on all times. Memory from the arena. */
 lk_status lk_detail_of(lk_arena *arena, const lk_asked *asked, const lk_step *step, double scale,
                        bool no_sensitivity, const lk_prediction_detail **out, lk_error *err);
 
@@ -29,47 +29,47 @@ lk_status lk_detail_formulas(lk_arena *arena, const lk_job *job, const lk_step *
 
 /* ---- predict: training jobs. */
 
-/* A prediction with what it owns; lk_predict frees it. */
+/* A prediction with its data; lk_predict frees it. */
 struct lk_answer {
 	lk_arena arena;
 	lk_calibration_hold calibration;
 	lk_prediction p;
-	lk_step step; /* kept for the files that may be written of it */
+	lk_step step; /* kept for files that may be written from it */
 	lk_emitted emitted;
-	const char
-		*batch_assumed; /* of a layout that was searched: its batch, where that was assumed */
+	const char *batch_assumed; /* for a searched layout: its assumed batch */
 };
 
-/* Answers into an empty one. `emit`: the target to write the job for; NULL: none. */
+/* Fill an empty answer. `emit`: the target to write the job for; NULL: none. */
 lk_status lk_answer_dlrm(const lk_predict_request *request, struct lk_answer *answer,
                          lk_error *err);
 lk_status lk_answer_job(const lk_predict_request *request, const char *emit,
                         struct lk_answer *answer, lk_error *err);
-/* The same of a request that was read into *asked. */
+/* Likewise for a request that was read into *asked. */
 lk_status lk_answer_asked(const lk_predict_request *request, const lk_asked *asked,
                           const char *emit, struct lk_answer *answer, lk_error *err);
-/* Memory of a stage at its peak, and what runs then. */
+/* Memory of a stage at its peak, and the operation that is running then. */
 void lk_predict_stage(const lk_step *step, int stage, lk_stage_memory *out);
 
 /* ---- fixes: when a job does not fit: the smallest changes that would, found by asking. */
 
-/* Tries one change of the request at a time, keeps those that fit, and asks for their step time, as
- * the request itself was asked for. Cheapest in time first. */
+/* Try one change of the request at a time, keep those that fit, and predict their step time with
+ * the options of the request. Cheapest in time first. */
 lk_status lk_find_fixes(lk_arena *arena, const lk_predict_request *request, const lk_asked *asked,
                         const lk_step_options *options, lk_prediction *out, lk_error *err);
 
 /* ---- predict_search: requests that name no layout. */
 
-/* Whether a request says nothing of the layout. */
+/* Whether a request states nothing about the layout. */
 bool lk_predict_leaves_layout(const lk_predict_request *request);
-/* The request with the fastest layout that fits; as it was where none does. `searched` tells it. */
+/* The request with the fastest layout that fits; unchanged if none does. `searched` describes the
+ * search. */
 lk_status lk_predict_search(lk_arena *arena, const lk_predict_request *request,
                             const lk_asked *taken, lk_predict_request *out, const char **searched,
                             lk_error *err);
 
 /* ---- predict_dlrm: predictions of recommendation models. */
 
-/* Answers; texts are owned by the arena. `saved_bytes`: of a checkpoint. */
+/* Answer; the arena owns the texts. `saved_bytes`: of a checkpoint. */
 lk_status lk_predict_dlrm(lk_arena *arena, const lk_predict_request *request,
                           const lk_step_options *options, lk_step *step, lk_prediction *out,
                           double *saved_bytes, lk_error *err);
@@ -81,52 +81,53 @@ bool lk_predict_generates(const lk_predict_request *request);
 
 /* ---- predict_rollout: phases that the file of a job states. */
 
-/* The request, with what its launch line or file states of generation filled into the fields of
- * options that are not given. *mean_open: the mean length of responses is not stated. */
+/* Fill what the launch line or file states about generation into options that are not given.
+ * *mean_open: the mean length of responses is not stated. */
 lk_status lk_rollout_fill(lk_arena *arena, const lk_predict_request *request, const lk_asked *asked,
                           lk_predict_request *out, bool *mean_open, lk_error *err);
 
 /* ---- post_words: the words of --rollout. */
 
 typedef struct lk_post_words {
-	double sequences, oversample, epochs; /* of a step; written for one that is kept; passes */
-	double gpus, tp, pp, ep;              /* engines' own GPUs, 0: those that train; an engine */
-	double lag;                           /* batches that the engines may be ahead */
+	double sequences, oversample, epochs; /* per step; generated per one kept; passes */
+	double gpus, tp, pp, ep;              /* dedicated engine GPUs, 0: the training GPUs; layout of
+	                                       * an engine */
+	double lag;                           /* batches that the engines may run ahead */
 	double reward;                        /* seconds */
 	double policy, reference;             /* passes of log-probabilities: 0 or 1 */
 	double eager;                         /* engines without CUDA graphs */
-	double padded;      /* each sequence is a row that is padded to the longest of the step */
-	double full_rows;   /* rows that sequences share are padded to --seq */
-	double by_sequence; /* a row is one sequence, as long as it is */
-	/* what is in the host's memory while it is not used; engines on the GPUs that train alone */
+	double padded;      /* each sequence is a row, padded to the longest of the step */
+	double full_rows;   /* rows shared by sequences are padded to --seq */
+	double by_sequence; /* a row is one sequence of its own length */
+	/* what is in host memory while unused; only for engines on the training GPUs */
 	double offload_params, offload_optimizer, offload_reference;
-	/* of the critic; below 0: as the policy's */
+	/* for the critic; below 0: as the policy's */
 	double critic_epochs, critic_offload_params, critic_offload_optimizer;
-	double pinned_params; /* the host has a pinned copy of the weights, which is written again */
-	double sleep;         /* such engines give their memory back while training */
-	double critic_gpus, teacher_gpus, teacher_tp; /* own GPUs; 0: those that train */
-	const char *dtype;                            /* of the engines; NULL: that of the training */
-	const char *critic, *reward_model, *teacher;  /* networks; NULL: as the policy; none; none */
+	double pinned_params; /* the host has a pinned copy of the weights, which is reused */
+	double sleep;         /* such engines release their memory during training */
+	double critic_gpus, teacher_gpus, teacher_tp; /* dedicated GPUs; 0: the training GPUs */
+	const char *dtype;                            /* of the engines; NULL: the training's */
+	const char *critic, *reward_model, *teacher;  /* networks; if NULL: the policy's, none, none */
 } lk_post_words;
 
-/* Words of `text` (may be NULL) replace what *out has. LK_ERR_INPUT: an unknown word, a value
- * outside of its limits. Texts are owned by the arena. */
+/* Words of `text` (may be NULL) override *out. LK_ERR_INPUT: an unknown word, a value outside its
+ * limits. The arena owns the texts. */
 lk_status lk_post_words_read(lk_arena *arena, const char *text, lk_post_words *out, lk_error *err);
 
 /* ---- post_rows: sequences of a step in the rows that are trained. */
 
 typedef struct lk_post_rows {
 	int rows;
-	double tokens; /* of all sequences, each cut where a row ends */
-	double pairs;  /* sum of their squares: what attention within sequences goes over */
+	double tokens; /* of all sequences, each cut at the end of a row */
+	double pairs;  /* sum of their squares: the pairs of attention within sequences */
 	double spread; /* deviation of the pairs of a row */
 } lk_post_rows;
 
 /* `shared`: sequences share rows of `room` tokens; else each is a row. Sorts `lengths`. */
 lk_status lk_post_rows_fill(lk_arena *arena, double *lengths, size_t count, double room,
                             bool shared, lk_post_rows *out, lk_error *err);
-/* So many rows or more that every rank gets a whole number of micro-batches, and of groups of them
- * where chunks of an interleaved pipeline take turns. */
+/* At least this many rows, such that every rank gets a whole number of micro-batches, and of the
+ * groups that chunks of an interleaved pipeline alternate. */
 int lk_post_rows_dealt(double rows, const lk_job *job);
 
 /* ---- post_networks: networks of a step besides the policy: critic, reward model, teacher. */
@@ -134,17 +135,18 @@ int lk_post_rows_dealt(double rows, const lk_job *job);
 typedef struct lk_post_network {
 	const lk_model *model;
 	double pass_s;                        /* a forward pass over the sequences of a step */
-	double update_s;                      /* of one update; frozen ones: 0 */
-	double weights, gradients, optimizer; /* bytes on a GPU of the stage that has most */
-	/* alone on its GPUs: the stage with the least room left, and the bytes of its GPU */
+	double update_s;                      /* of one update; 0 if frozen */
+	double weights, gradients, optimizer; /* bytes on a GPU of the largest stage */
+	/* without the policy on its GPUs: the stage with the least free memory, and the bytes of its
+	 * GPU */
 	lk_stage_memory memory;
 	double usable;
 } lk_post_network;
 
-/* `policy` lays it out, but for `gpus` and `tp` of its own (0: those of the policy). `name`: a
- * preset or a name of Hugging Face; NULL or "policy": shaped as the policy. `scalar`: its head
- * gives one number a token. `rows`: of a step; `update_rows`: of an update, 0: it is frozen.
- * LK_ERR_INPUT: an unknown network, a layout that does not divide it; `where` names it. */
+/* The layout is that of `policy`, except for separate `gpus` and `tp` (0: the policy's). `name`: a
+ * preset or a name of Hugging Face; NULL or "policy": the policy's shape. `scalar`: its head gives
+ * one number per token. `rows`: per step; `update_rows`: per update, 0: frozen. LK_ERR_INPUT: an
+ * unknown network, a layout that does not divide it; `where` names it. */
 typedef struct lk_post_network_request {
 	const lk_asked *policy;
 	const char *name, *where;
@@ -156,51 +158,51 @@ lk_status lk_post_network_of(lk_arena *arena, const lk_post_network_request *req
 
 /* ---- predict_post: a step of reinforcement learning. */
 
-/* What an algorithm keeps besides the policy. */
+/* What an algorithm needs in addition to the policy. */
 typedef struct lk_post_algorithm {
 	const char *name;
 	bool policy, reference, critic, teacher;
 } lk_post_algorithm;
 
-/* A step while it is answered. Times are seconds, sizes bytes. */
+/* A step of reinforcement learning being answered. Times are seconds, sizes bytes. */
 typedef struct lk_post {
 	lk_arena *arena;
-	const lk_predict_request *request; /* what its launch line or file states is filled in */
-	const lk_predict_request *given;   /* as it came */
+	const lk_predict_request *request; /* completed from its launch line or file */
+	const lk_predict_request *given;   /* as given */
 	bool launched, mean_open, prompt_open;
 	const lk_post_algorithm *algorithm;
 	lk_post_words said;
-	bool apart;                   /* engines have GPUs of their own */
+	bool apart;                   /* engines have their own GPUs */
 	lk_asked asked;               /* the training */
 	const char *cluster;          /* all GPUs */
 	double *lengths;              /* [sequences], prompt and response */
-	int sequences, gpus, updates; /* updates: of one pass over the sequences */
+	int sequences, gpus, updates; /* updates: per pass over the sequences */
 	double generation, generation_low, generation_high;
 	double scoring; /* forward passes of policy and reference over all sequences */
 	double update, offload;
-	lk_post_rows rows;                                     /* of a step */
-	lk_post_network critic, rewarding, teacher, reference; /* without a model: there is none */
-	double kept;  /* what stays on a GPU that trains while engines run there */
-	double awake; /* what engines there have of it all the time */
+	lk_post_rows rows;                                     /* per step */
+	lk_post_network critic, rewarding, teacher, reference; /* without a model: absent */
+	double kept;  /* stays on a training GPU while engines run there */
+	double awake; /* part of the engines that always stays there */
 	lk_refit refit;
 	lk_stage_memory *memory; /* [trained->memory_count] */
 	lk_prediction *written, *trained;
 } lk_post;
 
-/* Answers; texts are owned by the arena. */
+/* Answer; the arena owns the texts. */
 lk_status lk_predict_post(lk_arena *arena, const lk_predict_request *request, lk_prediction *out,
                           lk_error *err);
 
 /* ---- post_training: rows, forward passes and updates. */
 
-/* The request of the training alone. */
+/* The request of the training without other phases. */
 lk_predict_request lk_post_training_request(const lk_predict_request *request, bool launched);
-/* Trains on the sequences: fills what the training and the other networks take. */
+/* Train on the sequences: set the costs of the training and the other networks. */
 lk_status lk_post_train(lk_post *post, lk_predict_request *training, lk_error *err);
 
 /* ---- post_writing: the engines. */
 
-/* The request of the generation alone. */
+/* The request of the generation without other phases. */
 lk_predict_request lk_post_writing_request(const lk_post *post);
 lk_status lk_post_write(lk_post *post, lk_predict_request *writing, lk_error *err);
 void lk_post_refit(lk_post *post);
@@ -209,13 +211,14 @@ void lk_post_refit(lk_post *post);
 
 /* What the training keeps on its GPUs, and what is copied to the host and back. */
 void lk_post_offload(lk_post *post);
-/* Adds what other networks keep there to the memory of the training. */
+/* Add what other networks keep there to the memory of the training. */
 void lk_post_keep(lk_post *post);
-/* Where nobody says how much memory engines take. */
+/* Set the engines' default share of memory. */
 void lk_post_leave_room(const lk_post *post, lk_predict_request *writing);
-/* Engines and training on the same GPUs; `share`: of the memory, which the engines take. */
+/* Engines and training on the same GPUs; `share`: the engines' share of the memory. */
 lk_status lk_post_share(lk_post *post, double share, lk_error *err);
-/* Networks besides the policy have room, or are named in the warning with what they take. */
+/* Check that networks other than the policy fit; otherwise the warning names them with their
+ * memory. */
 lk_status lk_post_check_room(const lk_post *post, lk_prediction *prediction, lk_error *err);
 
 /* ---- post_phases: one timeline, and what follows of it. */

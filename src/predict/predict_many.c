@@ -1,4 +1,4 @@
-/* predict_many.c: many requests answered, each as if it were alone, on all cores. */
+/* predict_many.c: answer many requests, each independently, on all cores. */
 #include "lockstep/predict.h"
 
 #include <pthread.h>
@@ -28,7 +28,7 @@ static lk_status ask_one(void *context, size_t i, lk_error *err) {
 	return LK_OK;
 }
 
-/* The file that all requests name, which is read once for all of them; NULL: there is none. */
+/* The file named by all requests, which is read once; NULL: none. */
 static const char *shared_calibration(const lk_predict_request *requests, size_t count) {
 	const char *file = count ? requests[0].calibration : NULL;
 	for (size_t i = 1; i < count && file; i++)

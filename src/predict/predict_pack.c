@@ -1,5 +1,5 @@
-/* predict_pack.c: predictions as bytes and back: the struct, then what its pointers lead to, in a
- * fixed order. Between processes of one program alone: numbers stand as they lie in memory. */
+/* predict_pack.c: predictions as bytes and back: the struct, then the targets of its pointers, in a
+ * fixed order. Only between processes of one program: numbers are in memory format. */
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,7 +22,7 @@ static void pack_put(struct packer *packer, const void *bytes, size_t size) {
 	packer->out.count += size;
 }
 
-/* Length first; UINT32_MAX stands for NULL. */
+/* Length first; UINT32_MAX represents NULL. */
 static void pack_put_text(struct packer *packer, const char *text) {
 	uint32_t length = text ? (uint32_t)strlen(text) : UINT32_MAX;
 	pack_put(packer, &length, sizeof length);
@@ -115,7 +115,7 @@ static const char *const *take_texts(struct unpacker *unpacker, int count) {
 	return list;
 }
 
-/* What begins with its two names. */
+/* Structs that begin with two names. */
 struct labelled {
 	const char *key, *label;
 };

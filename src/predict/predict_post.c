@@ -1,19 +1,19 @@
 /* predict_post.c: `predict --task grpo|dapo|ppo|distill`: a step of reinforcement learning, from
- * rollout to refit. Each phase is answered by what answers it alone: generation by rollout/,
- * log-probabilities and updates by the step graph of the training layout, forward passes alone or
+ * rollout to refit. Each phase is predicted by the model for its kind: generation by rollout/,
+ * log-probabilities and updates by the step graph of the training layout, as forward passes or
  * whole steps.
  *
  * On the same GPUs phases follow one another:
  *
  *     step = generation + reward + values + log-probabilities + updates + refit + offload
  *
- * Where `lag` is stated there, sequences that are unfinished when a batch is complete go on with
- * the next. Engines on GPUs of their own that may run `lag` steps ahead write the next sequences
- * while the last are learned; both sides stop for the refit:
+ * If `lag` is stated there, sequences unfinished when a batch is complete continue with the next.
+ * Engines on their own GPUs that may run `lag` steps ahead generate the next sequences while the
+ * last are learned; both sides stop for the refit:
  *
  *     step = max(generation, the rest of it) + refit
  *
- * docs/method/post-training.md states what each phase is. A file per idea: post_training.c,
+ * docs/method/post-training.md defines each phase. One file per subject: post_training.c,
  * post_writing.c, post_memory.c, post_phases.c, post_notes.c. */
 #include <math.h>
 
@@ -24,8 +24,8 @@
 #include "rollout/rollout.h"
 
 /* DAPO has no term against a reference (arXiv
- * 2503.14476, section 2.3), PPO learns a critic; a distillation of the policy's own sequences
- * learns a teacher's distribution (arXiv 2306.13649), without a ratio to an older policy. */
+ * 2503.14476, section 2.3), PPO learns a critic; distillation on the policy's own sequences learns
+ * a teacher's distribution (arXiv 2306.13649), without a ratio to an older policy. */
 static const lk_post_algorithm algorithms[] = {
 	{"grpo", true, true, false, false},
 	{"dapo", true, false, false, false},
@@ -92,7 +92,7 @@ lk_status lk_post_no_effect(const char *where, const char *task, lk_error *err) 
 	               "it has no effect on a step of reinforcement learning");
 }
 
-/* What a step of several phases does not answer. */
+/* Refuse what a step of several phases does not answer. */
 static lk_status check_post(const lk_predict_request *request, lk_error *err) {
 	const char *where = NULL;
 	if (request->dpo) where = "--dpo";
@@ -110,7 +110,7 @@ static lk_status check_post(const lk_predict_request *request, lk_error *err) {
 	return lk_hint(err, "leave it out; the options of training and of generation act");
 }
 
-/* The cluster of all GPUs, where the file states only those that train. */
+/* The cluster of all GPUs, if the file states only the training GPUs. */
 static lk_status name_all_gpus(lk_post *post, lk_error *err) {
 	lk_cluster *all = LK_NEW(post->arena, lk_cluster);
 	lk_where where = {
@@ -138,7 +138,7 @@ static lk_status count_gpus(lk_post *post, lk_predict_request *training,
 	post->gpus = whole->job.gpus;
 	post->cluster = whole->cluster.text;
 	if (post->launched && !request->gpus && !request->cluster) {
-		/* a file states the GPUs that train */
+		/* a file states the training GPUs */
 		writing->gpus = post->apart ? engines : post->gpus;
 		post->gpus += own;
 		return own > 0 ? name_all_gpus(post, err) : LK_OK;
@@ -192,7 +192,7 @@ static lk_status count_sequences(lk_post *post, lk_error *err) {
 	return lk_hint(err, "give a divisor of the sequences (--rollout sequences=)");
 }
 
-/* Network, batch and rollout of a launch line or file, filled into the request. */
+/* Fill network, batch and rollout of a launch line or file into the request. */
 static lk_status take_launch(lk_post *post, lk_error *err) {
 	post->launched = lk_request_launched(post->given);
 	if (!post->launched) return LK_OK;

@@ -1,9 +1,9 @@
-/* predict_rollout.c: files and command lines of post-training frameworks: what they state of
- * generation and of the other phases, as the options of `predict --task grpo` that state it too.
+/* predict_rollout.c: files and command lines of post-training frameworks: their statements about
+ * generation and the other phases, as the equivalent options of `predict --task grpo`.
  *
- * No such file says how long responses are: half of the limit is taken where nobody does, and the
- * range of the answer then reaches from a quarter of it to the limit for all. Of prompts, whose
- * limit is there to drop the longest, a quarter of it is taken. */
+ * No such file states the length of responses: half of the limit is assumed unless it is given, and
+ * the range of the answer then extends from a quarter of it to the limit for all. For prompts,
+ * whose limit exists to drop the longest, a quarter of it is assumed. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -45,7 +45,7 @@ static void add_off_word(char text[ROLLOUT_TEXT], const char *name, bool off) {
 	if (off) snprintf(text + used, ROLLOUT_TEXT - used, "%s=0 ", name);
 }
 
-/* Of the critic alone: 1 moved, -1 kept, 0 as the policy's. */
+/* Only for the critic: 1 moved, -1 kept, 0 as the policy's. */
 static void add_critic_word(char text[ROLLOUT_TEXT], const char *name, int moved) {
 	add_word(text, name, moved > 0);
 	add_off_word(text, name, moved < 0);
@@ -56,15 +56,15 @@ static void add_name_word(char text[ROLLOUT_TEXT], const char *name, const char 
 	if (*value) snprintf(text + used, ROLLOUT_TEXT - used, "%s=%s ", name, value);
 }
 
-/* The network that a file names by a preset's name or one of Hugging Face; what is neither, a path
- * of one's own, is taken as large as the policy. */
+/* The network that a file names, as a preset or a Hugging Face name; anything else, such as a local
+ * path, is assumed to be as large as the policy. */
 static const char *named_network(const char *name) {
 	lk_model model;
 	lk_error none;
 	return lk_model_preset(name, &model, &none) == LK_OK ? name : "policy";
 }
 
-/* The words of --rollout; those of the request follow, so that they hold. */
+/* The words of --rollout; those of the request follow, so that they override. */
 static const char *rollout_words(lk_arena *arena, const lk_launch_rollout *rollout, int gbs,
                                  const char *over) {
 	char text[ROLLOUT_TEXT] = "";
@@ -102,7 +102,7 @@ static const char *rollout_words(lk_arena *arena, const lk_launch_rollout *rollo
 	return lk_arena_printf(arena, "%s %s", text, over ? over : "");
 }
 
-/* Of a step whose batch is stated by micro-batches. */
+/* The batch of a step stated by micro-batches. */
 static int stated_batch(const lk_job *job) {
 	int64_t degrees = 1, batch;
 	const int each[] = {job->tp, job->pp, job->cp};

@@ -1,14 +1,13 @@
-/* predict_search.c: a request that names no layout is answered for the fastest one that fits; the
- * answer says so, and what data parallelism alone would take. */
+/* predict_search.c: a request without a layout is answered for the fastest one that fits; the
+ * answer says so, and gives the result of pure data parallelism. */
 #include "predict/predict_internal.h"
 
 #include "base/arena.h"
 #include "base/text.h"
 #include "plan/plan.h"
 
-/* Options that shape a layout, and texts that state one: who gives any of them has laid the job
- * out.
- */
+/* Options that shape a layout, and texts that state one: any of them means that the user chose the
+ * layout. */
 static bool names_layout(const lk_predict_request *request) {
 	static const char layout[] =
 		"config set var script deepspeed_config tp pp vp cp ep etp dp mbs zero "
@@ -28,8 +27,8 @@ bool lk_predict_leaves_layout(const lk_predict_request *request) {
 	return !names_layout(request);
 }
 
-/* One replica on each GPU, a sequence at a time: "takes 3.80 s", "does not fit: 1499.9 of 139.8
- * GiB", or why the job is refused. What cannot be read says nothing of the job: an error. */
+/* One replica per GPU, one sequence at a time: "takes 3.80 s", "does not fit: 1499.9 of 139.8 GiB",
+ * or why the job is refused. Unreadable input says nothing about the job: an error. */
 static lk_status naive_line(lk_arena *arena, const lk_predict_request *request, const char **text,
                             lk_error *err) {
 	lk_asked asked;
@@ -56,8 +55,8 @@ static lk_status naive_line(lk_arena *arena, const lk_predict_request *request, 
 	return *text ? LK_OK : lk_oom(err);
 }
 
-/* The batch where none was given: that which is assumed, or of a job that has no usual one that of
- * a sequence on each GPU. */
+/* The batch if none was given: the assumed one, or, for a job without a default, one sequence per
+ * GPU. */
 static lk_status fill_batch(lk_arena *arena, const lk_predict_request *request, lk_asked *taken,
                             lk_predict_request *out, lk_error *err) {
 	lk_asked naive;

@@ -1,5 +1,5 @@
-/* simulate.c: a step graph from its file form, priced, simulated operation by operation, and what
- * ran as lists. */
+/* simulate.c: read a step graph from its file form, price it, simulate it operation by operation,
+ * and list what ran. */
 #include "base/check.h"
 #include "base/arena.h"
 #include "predict/predict.h"
@@ -44,7 +44,7 @@ static lk_status simulate_read_graph(const lk_simulate_request *request, lk_grap
 	return status;
 }
 
-/* Every operation of a program is kept as a span; a few bytes can ask for any number of them. */
+/* Every operation of a program is kept as a span; a few bytes can request any number of them. */
 static lk_status simulate_check_length(const lk_graph *graph, lk_error *err) {
 	const double most = 1e7;
 	double ops = lk_graph_length(graph);
@@ -72,7 +72,7 @@ static lk_status simulate_read_cluster(simulated *a, const lk_simulate_request *
 	return lk_where_read(&a->arena, &where, &a->cluster, NULL, err);
 }
 
-/* What waits takes no time by itself; everything else must say what it takes. */
+/* Waits take no time by themselves; everything else must state its time. */
 static lk_status simulate_check_times(const lk_graph *graph, lk_error *err) {
 	for (size_t b = 0; b < graph->blocks.count; b++) {
 		const lk_block *block = &graph->blocks.at[b];
@@ -111,8 +111,7 @@ static const lk_cost *simulate_cost_of(const lk_step *step, size_t program, uint
 	                    lk_whatif_variant(step->graph, &step->costs, (uint32_t)program), op);
 }
 
-/* Times are counted in 64 bits of picoseconds: even one after the other the operations must stay
- * within. */
+/* Times are 64-bit picoseconds: even the sum of all operations must stay within them. */
 static lk_status check_durations(const lk_step *step, lk_error *err) {
 	const double most_s = 4e6;
 	const lk_graph *graph = step->graph;
@@ -136,7 +135,7 @@ static lk_status check_durations(const lk_step *step, lk_error *err) {
 	return lk_hint(err, "are their times in picoseconds?");
 }
 
-/* ---- what came out ---- */
+/* ---- results ---- */
 
 static lk_status list_operations(simulated *a, lk_error *err) {
 	const lk_graph *graph = a->step.graph;
@@ -228,8 +227,7 @@ static lk_status simulate_fill(simulated *a, lk_error *err) {
 
 /* ---- the whole ---- */
 
-/* Who writes a graph whose ranks wait in a circle has made a mistake; of a graph of ours it would
- * be a bug. */
+/* A user's graph with a deadlock is a mistake; in one of our own graphs it would be a bug. */
 static lk_status predict_simulate_run(simulated *a, const lk_step_options *options, lk_error *err) {
 	lk_error why = {0};
 	lk_status status = lk_step_simulate(options, &a->step, &why);
@@ -278,14 +276,14 @@ static lk_status predict_simulate(const lk_simulate_request *request, simulated 
 	return simulate_fill(a, err);
 }
 
-/* Views read by them. */
+/* Views index by these. */
 static lk_status simulation_check_places(const lk_simulation *simulation, lk_error *err) {
 	for (size_t i = 0; i < simulation->span_count; i++)
 		LK_CHECK(simulation->spans[i].operation < simulation->operation_count, err);
 	return LK_OK;
 }
 
-/* Nothing is printed that contradicts itself: whatever made it is a defect of lockstep. */
+/* An answer that contradicts itself is a defect of lockstep. */
 static const char *simulation_check(const lk_simulation *simulation) {
 	double step = simulation->step_s * (1 + 1e-9);
 	LK_HOLDS(isfinite(step) && step >= 0);

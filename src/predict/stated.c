@@ -1,4 +1,4 @@
-/* stated.c: what a launch line states, as the options that state it too. */
+/* stated.c: a launch line as the equivalent options. */
 #include "base/arena.h"
 #include "lockstep/predict.h"
 #include "step/step.h"

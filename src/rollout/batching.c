@@ -1,15 +1,14 @@
 /* batching.c: continuous batching (Orca, OSDI 2022) of one engine, from one change of the batch to
- * the next. Between two changes the batch is the same and every sequence grows alike, so that all
- * its iterations are one sum. The batch changes when
+ * the next. Between two changes the batch is constant and all sequences grow equally, so that its
+ * iterations are one sum. The batch changes when
  *
- *     a chunk of prompts is computed    an iteration of its own, in which the others decode
- *     a sequence ends                   kept in a heap by the place on the clock at which it does
- *     the cache is full                 the sequence that came last makes room and waits again;
- *                                       what it had is computed anew (vLLM,
- *                                       v1/core/sched/scheduler.py)
+ *     a chunk of prompts is computed    a separate iteration, in which the others decode
+ *     a sequence ends                   kept in a heap by its ending time on the clock
+ *     the cache is full                 the sequence that came last is preempted and recomputed
+ *                                       later (vLLM, v1/core/sched/scheduler.py)
  *
- * The clock counts the tokens that a sequence that ran from the start would have. Software that
- * reserves admits a sequence when its end has room, and none makes room for others. */
+ * The clock counts the tokens of a sequence that has run from the start. Software that reserves
+ * admits a sequence when its end fits, and never preempts. */
 #include "rollout/rollout.h"
 
 #include <math.h>
@@ -19,9 +18,9 @@
 #include "base/check.h"
 #include "base/vec.h"
 
-/* Tokens of a prompt in the cache that are computed all the same: its last block. */
+/* Tokens of a cached prompt that are computed anyway: its last block. */
 static const double BLOCK = 16;
-/* Share of the cache that stays free when a sequence is admitted next to others. */
+/* Share of the cache that stays free when a sequence joins others. */
 static const double WATERMARK = 0.01;
 
 struct ending {
@@ -34,22 +33,23 @@ struct batch {
 	const lk_prices *prices;
 	const lk_sequence *sequences;
 	size_t count, next; /* next: the first that never ran */
-	int64_t partial;    /* the sequence whose prompt is computed in part; -1: none */
-	double cache;       /* tokens that there is room for */
+	int64_t partial;    /* the sequence whose prompt is partly computed; -1: none */
+	double cache;       /* capacity in tokens */
 	double clock;
-	double running;      /* sequences that decode */
-	double admitted;     /* and those whose prompt is being computed */
+	double running;      /* decoding sequences */
+	double admitted;     /* plus those whose prompt is being computed */
 	double used;         /* tokens in the cache, or promised */
-	double context;      /* that the running ones attend to */
-	double last_half;    /* when half of the largest batch ran last */
+	double context;      /* attended to by the running ones */
+	double last_half;    /* when half of the largest batch last ran */
 	double *had;         /* [count] tokens generated before `since` */
 	double *since;       /* [count] the clock when it began to decode */
-	double *left;        /* [count] of its prompt to compute; -1: not admitted */
-	uint32_t *admission; /* [count] how often it was admitted; endings of earlier ones are void */
+	double *left;        /* [count] tokens of its prompt to compute; -1: not admitted */
+	uint32_t *admission; /* [count] how often it was admitted; endings of earlier admissions are
+	                      * void */
 	uint32_t *members;   /* [groups] admitted sequences of the prompt */
-	bool *computed;      /* [groups] the prompt was */
+	bool *computed;      /* [groups] whether the prompt was computed */
 	LK_VEC(struct ending) heap;
-	LK_VEC(uint32_t) waiting; /* that made room; the last goes first */
+	LK_VEC(uint32_t) waiting; /* preempted; the last one goes first */
 	LK_VEC(uint32_t) order;   /* admitted, in order; some have ended since */
 	LK_VEC(uint32_t) joining; /* whose prompt is computed in this iteration */
 	lk_iteration_spans *spans;
@@ -94,7 +94,7 @@ static double generated(const struct batch *batch, uint32_t i) {
 	return batch->left[i] > 0 ? batch->had[i] : batch->had[i] + batch->clock - batch->since[i];
 }
 
-/* Tokens that a sequence takes when it is admitted, with the first that it gets. */
+/* Tokens that a sequence needs when admitted, including the first that it gets. */
 static double room_needed(const struct batch *batch, uint32_t i) {
 	const lk_sequence *sequence = &batch->sequences[i];
 	bool shared = batch->engine->prefix_caching && batch->members[sequence->group] > 0;
@@ -102,7 +102,7 @@ static double room_needed(const struct batch *batch, uint32_t i) {
 	       (batch->engine->software->reserves ? sequence->response : batch->had[i] + 1);
 }
 
-/* What the batch grows by in an iteration. */
+/* Growth of the batch per iteration. */
 static double batch_growth(const struct batch *batch) {
 	return batch->engine->software->reserves ? 0 : batch->running * batch->prices->taken;
 }
@@ -146,7 +146,7 @@ static void batch_leave_queue(struct batch *batch) {
 	else batch->next++;
 }
 
-/* Limits hold for each GPU that attends to sequences of its own, else for the engine. */
+/* Limits apply to each GPU that attends to its own sequences, else to the engine. */
 static double batch_limit(const struct batch *batch, int each) {
 	return (double)each * (batch->engine->attention_dp ? batch->engine->tp : 1);
 }
@@ -158,7 +158,7 @@ static bool batch_has_room(const struct batch *batch, uint32_t i) {
 	return room_needed(batch, i) <= free;
 }
 
-/* As many prompts as an iteration takes; the last one perhaps in part. */
+/* Take as many prompts as fit into an iteration; the last one perhaps partly. */
 static lk_status gather_prompts(struct batch *batch, double *rows, double *pairs, lk_error *err) {
 	double budget =
 		batch_limit(batch, batch->engine->tokens) - batch->running * batch->prices->rows;
@@ -185,7 +185,7 @@ static lk_status gather_prompts(struct batch *batch, double *rows, double *pairs
 	return LK_OK;
 }
 
-/* A prompt that is computed gives the first token. */
+/* A computed prompt gives the first token. */
 static lk_status join_prompts(struct batch *batch, lk_error *err) {
 	for (size_t k = 0; k < batch->joining.count; k++) {
 		uint32_t i = batch->joining.at[k];
@@ -236,7 +236,7 @@ static void end_sequences(struct batch *batch) {
 	}
 }
 
-/* The sequence that came last waits again. */
+/* Preempt the sequence that came last. */
 static lk_status make_room(struct batch *batch, lk_error *err) {
 	while (batch->order.count) {
 		uint32_t i = batch->order.at[--batch->order.count];

@@ -1,4 +1,4 @@
-/* engine.c: the software that generates, its numbers, and what a GPU of an engine holds.
+/* engine.c: inference software, its numbers, and the memory of an engine's GPU.
  *
  *     cache = memory * share - weights - workspace - context
  *     bytes of a cached token on a GPU = sum over its layers of
@@ -17,8 +17,8 @@
 #include "base/text.h"
 #include "cost/calibration/calibration.h"
 
-/* Defaults; unverified: vLLM's of its version 1 on GPUs of 70 GiB and more, SGLang's taken as alike
- * but for its share of memory; TensorRT-LLM's with its scheduler GUARANTEED_NO_EVICT.
+/* Defaults; unverified: vLLM's of its version 1 on GPUs of 70 GiB and more, SGLang's assumed equal
+ * except for its share of memory; TensorRT-LLM's with its scheduler GUARANTEED_NO_EVICT.
  * "tensorrt-engine" is TensorRT-LLM before 1.0, which ran compiled engines from C++. vLLM and
  * SGLang run PyTorch modules from a scheduler in Python, as TensorRT-LLM does since 1.0. */
 static const lk_engine_software software[] = {
@@ -74,7 +74,7 @@ lk_engine_numbers lk_engine_numbers_of(const lk_engine_software *of) {
 	return numbers;
 }
 
-/* openai/gpt-oss, README; the cache is in 8 bits on devices that multiply 4 bits, else in 16
+/* openai/gpt-oss, README; the cache is in 8 bits on devices with 4-bit products, else in 16
  * (TensorRT-LLM, docs/source/developer-guide/perf-overview.md, options of GPT-OSS). */
 void lk_engine_take_mxfp4(lk_engine *engine, bool kv_open) {
 	bool multiplies = engine->cluster->node[0].device->peak_flops[LK_NVFP4] > 0;
@@ -89,10 +89,10 @@ void lk_engine_take_mxfp4(lk_engine *engine, bool kv_open) {
 /* CUDA context and libraries 0.8 GiB as in memory_use.c; CUDA graphs 0.5 GiB, assumed. */
 static const double context_bytes = 1.3 * 0x1p30;
 
-/* 4 bits and a scale of 8 bits for 32 numbers (OCP Microscaling Formats 1.0). */
+/* 4 bits and a scale of 8 bits per 32 values (OCP Microscaling Formats 1.0). */
 const double lk_engine_mxfp4_bytes = 0.5 + 1 / 32.0;
 
-/* fp32, in which recurrences are computed; an assumption, as engines have an option for it. */
+/* fp32, the format of recurrences; an assumption, as engines have an option for it. */
 const double LK_STATE_BYTES = 4;
 
 double lk_engine_split(const lk_engine *engine) {
@@ -113,8 +113,8 @@ double lk_engine_token_bytes(const lk_engine *engine) {
 	return width * lk_dtype_bytes(engine->kv_dtype);
 }
 
-/* Tensors of a chunk that is computed, of which each stage has its part: residual stream, the
- * widest product, rows of experts (of all GPUs, where these attend apart), logits of a batch. */
+/* Tensors of a computed chunk, of which each stage has its part: residual stream, the widest
+ * product, rows of experts (of all GPUs, if these attend separately), logits of a batch. */
 static double engine_workspace(const lk_engine *engine) {
 	const lk_model *model = engine->model;
 	double split = lk_engine_split(engine), tokens = (double)engine->tokens / engine->pp,
@@ -167,13 +167,12 @@ lk_engine_memory lk_engine_memory_of(const lk_engine *engine, double length) {
 	}
 	memory.cache = memory.usable - held;
 	memory.sequences = engine->sequences;
-	if (memory.state >
-	    0) { /* states are set aside for as many as there is room for with their tokens */
+	if (memory.state > 0) { /* states are reserved for as many sequences as fit with their tokens */
 		double most = floor(fmax(0, memory.cache) / (memory.state + length * memory.token));
 		memory.sequences = (int)fmax(1, fmin(engine->sequences, most));
 		memory.cache -= memory.sequences * memory.state;
 	}
-	if (!(memory.token > 0)) memory.token = 1; /* no layer attends: room is for states alone */
+	if (!(memory.token > 0)) memory.token = 1; /* no attention layers: only states need room */
 	memory.tokens = fmax(0, memory.cache / memory.token) * (engine->attention_dp ? engine->tp : 1);
 	return memory;
 }

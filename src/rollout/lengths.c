@@ -1,12 +1,12 @@
 /* lengths.c: lengths of generated sequences: spread as a law with a given mean, or read from a
  * file.
  *
- * The longest sequence decides how long a phase takes, and among independent draws of a few hundred
- * it is an accident of the seed. Lengths are therefore the law's quantiles at (i + 1/2) / count,
- * one in each of `count` equally likely strata; the seed decides their order alone.
+ * The longest sequence determines the length of a phase, and among a few hundred independent draws
+ * it depends on the seed. Lengths are therefore the law's quantiles at (i + 1/2) / count, one in
+ * each of `count` equally likely strata; the seed only determines their order.
  *
- * The mean of lengths that are cut at a limit is below that of the law: the scale of the law is
- * found by bisection, so that the mean over all lengths is the one given. */
+ * The mean of lengths cut at a limit is below that of the law: the scale of the law is found by
+ * bisection, so that the mean over all lengths is the given one. */
 #include "rollout/rollout.h"
 
 #include <math.h>
@@ -29,17 +29,17 @@ bool lk_lengths_named(const char *text) {
 	return false;
 }
 
-/* Published runs state means alone. Answers of one batch spread by about a factor of two either
- * way: an assumption, which the range of a prediction covers from none (fixed) to exponential. */
+/* Published runs state only means. Answers of one batch spread by about a factor of two either way:
+ * an assumption, which the range of a prediction covers from none (fixed) to exponential. */
 const double lk_lengths_sigma = 0.7;
 
-/* What a share `q` of the law with scale 1 lies below. */
+/* The `q` quantile of the law with scale 1. */
 static double length_quantile(lk_length_kind kind, double q) {
 	if (kind == LK_LENGTHS_EXPONENTIAL) return -log1p(-q);
 	return exp(lk_lengths_sigma * lk_normal_quantile(q));
 }
 
-/* Fisher and Yates: every order is as likely. */
+/* Fisher and Yates: every order is equally likely. */
 static void lengths_shuffle(uint64_t seed, size_t count, double *lengths) {
 	for (size_t i = count; i > 1; i--) {
 		size_t other = (size_t)(lk_uniform(seed, i) * (double)i);
@@ -80,7 +80,7 @@ void lk_lengths_spread(lk_length_kind kind, double mean, double most, uint64_t s
 	lengths_shuffle(seed, count, out);
 }
 
-/* One line without its end; `some`: it holds a length. */
+/* Parse one line without its end; `some`: it holds a length. */
 static lk_status length_of_line(const char *path, const char *line, int number, double *out,
                                 bool *some, lk_error *err) {
 	const char *end;

@@ -1,24 +1,23 @@
-/* prices.c: how long an iteration of an engine takes. With r rows (tokens that pass the layers) on
+/* prices.c: the duration of an engine's iteration. With r rows (tokens that pass the layers) on
  * each of its GPUs, over all layers and heads:
  *
  *     products     the model of cost/kernel/gemm_model.c, each weight read once; of experts those
  *                  that r rows touch, E (1 - (1 - k/E)^r) of E
  *     attention    decode: cached bytes / (memory bandwidth * share), at least the products of the
- *                  latent space over what tensor cores reach; prompts: pairs of query and key at
- *                  the published rate of fused attention
+ *                  latent space at the tensor cores' reached rate; prompts: pairs of query and
+ *                  key at the published rate of fused attention
  *     recurrences  decode: the state of each sequence read and written; prompts: the operations of
  *                  the scan
- *     exchange     two all-reduces a layer among the GPUs that split it; where they attend to
- *                  sequences of their own, they split experts alone, with an all-gather and a
- *                  reduce-scatter around them
- *     head         of one row a sequence, in 16 bits; sampling passes over the logits three times
- *     host         what no kernel overlaps; of each launch where nothing is replayed from CUDA
- *                  graphs: in iterations that compute prompts, whose rows differ every time, and in
- *                  eager mode
+ *     exchange     two all-reduces per layer among the GPUs that split it; if they attend to their
+ *                  own sequences, they only split experts, with an all-gather and a reduce-scatter
+ *                  around them
+ *     head         of one row per sequence, in 16 bits; sampling passes over the logits three times
+ *     host         time that no kernel overlaps; time per launch outside CUDA graphs: in iterations
+ *                  that compute prompts, whose rows differ every time, and in eager mode
  *
- * Kernels of little work take the floor of a kernel inside a graph. A pipeline of p stages works on
- * p batches in turn: an iteration of all is all layers with 1/p of the rows. Rows are tabulated at
- * eight places an octave and interpolated; times never fall as rows grow. */
+ * Small kernels take the minimum time of a kernel within a graph. A pipeline of p stages works on p
+ * batches in turn: an iteration of all is all layers with 1/p of the rows. Rows are tabulated at
+ * eight places per octave and interpolated; times never fall as rows grow. */
 #include "rollout/rollout_internal.h"
 
 #include <math.h>
@@ -39,13 +38,13 @@ struct pricing {
 	const lk_engine *engine;
 	const lk_device *device;
 	lk_gemm_numbers gemm, wide; /* of the layers' format; of 16 bits */
-	lk_gemm_numbers expert;     /* of what experts are multiplied in */
+	lk_gemm_numbers expert;     /* in the format of the experts' products */
 	lk_dtype expert_dtype;
 	double stream; /* bytes/s of passes over activations */
-	double narrow; /* bytes of a number as products of layers read it */
+	double narrow; /* bytes per element of the layers' operands */
 	double floor_s;
 	lk_group_shape group; /* GPUs that split a layer */
-	double launches;      /* of an iteration, counted while it is priced */
+	double launches;      /* per iteration, counted while it is priced */
 };
 
 /* `share`: of the tensor cores' rate; bytes move as in other products. */
@@ -60,7 +59,7 @@ static lk_gemm_numbers gemm_numbers(const lk_engine *engine, const lk_device *de
 	return numbers;
 }
 
-/* `weight`: bytes of a number of the n x k matrix, which may be kept narrower than it is
+/* `weight`: bytes per element of the n x k matrix, which may be stored narrower than it is
  * multiplied. */
 static double price_kept_product(struct pricing *pricing, const lk_gemm_numbers *numbers,
                                  lk_dtype dtype, double weight, double batch, double m, double n,
@@ -77,7 +76,7 @@ static double price_product(struct pricing *pricing, const lk_gemm_numbers *numb
 	return price_kept_product(pricing, numbers, dtype, lk_dtype_bytes(dtype), batch, m, n, k);
 }
 
-/* A product inside of a layer. */
+/* A product within a layer. */
 static double price_inside(struct pricing *pricing, double m, double n, double k) {
 	return price_product(pricing, &pricing->gemm, pricing->engine->dtype, 1, m, n, k);
 }
@@ -94,7 +93,7 @@ static double price_norm(struct pricing *pricing, double rows) {
 
 /* ---- a layer ---- */
 
-/* Rows of a GPU in all but experts. */
+/* Rows of a GPU in everything but experts. */
 static double own_rows(const lk_engine *engine, double rows) {
 	return engine->attention_dp ? fmax(1, rows / engine->tp) : rows;
 }
@@ -110,7 +109,7 @@ static double price_heads(struct pricing *pricing, double rows, double split) {
 	       price_inside(pricing, rows, h, heads * v);
 }
 
-/* Queries are brought into the latent space, and what is attended to out of it, by products of each
+/* Queries are projected into the latent space, and attention's output out of it, by products per
  * head (DeepSeek-V2, arXiv 2405.04434, section 2.1.2: absorbed weights). */
 static double price_latent(struct pricing *pricing, double rows, double split) {
 	const lk_model *model = pricing->engine->model;
@@ -124,7 +123,7 @@ static double price_latent(struct pricing *pricing, double rows, double split) {
 	return seconds + price_inside(pricing, rows, h, heads * model->v_dim);
 }
 
-/* The products of recurrences, and a pass over what they write: convolutions and gates. */
+/* The products of recurrences, and a pass over their output: convolutions and gates. */
 static double price_recurrence(struct pricing *pricing, const lk_recurrence *recurrence,
                                double rows) {
 	double split = lk_engine_split(pricing->engine), own = own_rows(pricing->engine, rows);
@@ -146,7 +145,7 @@ static double price_attention_products(struct pricing *pricing, double rows) {
 	                                               : price_heads(pricing, own, split);
 }
 
-/* What mixes the tokens of a layer; some layers have a feed-forward alone. */
+/* The mixers of a layer; some layers have only a feed-forward. */
 static double price_mixers(struct pricing *pricing, int i, const lk_layer *layer, double rows) {
 	lk_recurrence recurrence = lk_model_recurrence(pricing->engine->model, i);
 	double seconds = 0;
@@ -177,7 +176,7 @@ static double price_experts(struct pricing *pricing, double rows) {
 	double own = own_rows(engine, rows);
 	double seconds = price_product(pricing, &pricing->wide, LK_BF16, 1, own, model->experts, h);
 	seconds += price_pass(pricing, own * model->experts * 6); /* choice of experts */
-	/* to their experts, each row read once; what products read is in their format */
+	/* to their experts, each row read once; operands are in the products' format */
 	seconds += price_pass(pricing, rows * h * 2 + routed * h * pricing->narrow);
 	seconds += price_kept_product(pricing, &pricing->expert, pricing->expert_dtype, kept, touched,
 	                              each, inner * (model->gated ? 2 : 1), h);
@@ -222,7 +221,7 @@ static double price_exchange(struct pricing *pricing, const lk_layer *layer, dou
 
 /* ---- tables ---- */
 
-/* Rows at a place of the tables: each of the first eight, then eight an octave. */
+/* Rows at a place of the tables: each of the first eight, then eight per octave. */
 static double rows_at(int place) {
 	return place < 8 ? place + 1 : 8 * exp2((place - 7) / 8.0);
 }
@@ -247,7 +246,7 @@ static void price_layers(struct pricing *pricing, double rows, double *products,
 			double before = pricing->launches;
 			layer_s = price_mixers(pricing, i, &layer, rows) + price_ffn(pricing, &layer, rows);
 			moved_s = price_exchange(pricing, &layer, rows);
-			launches = pricing->launches - before + 1; /* and attention */
+			launches = pricing->launches - before + 1; /* including attention */
 			pricing->launches = before;
 		}
 		*products += layer_s;
@@ -260,7 +259,7 @@ static void price_layers(struct pricing *pricing, double rows, double *products,
 		                                             .seconds;
 }
 
-/* GPUs that attend to sequences of their own keep the whole head and sample for themselves. */
+/* GPUs that attend to their own sequences keep the whole head and sample for themselves. */
 static double price_head(struct pricing *pricing, double rows) {
 	const lk_engine *engine = pricing->engine;
 	double vocab = engine->model->vocab;
@@ -290,7 +289,7 @@ static void fill_tables(struct pricing *pricing, lk_prices *out) {
 
 /* ---- attention ---- */
 
-/* Seconds of a cached token in one layer: bytes on a GPU, at least the arithmetic of latent
+/* Seconds per cached token in one layer: bytes on a GPU, at least the arithmetic of latent
  * attention, whose heads all read the same bytes. */
 static double price_cached(const struct pricing *pricing) {
 	const lk_engine *engine = pricing->engine;
@@ -322,16 +321,16 @@ static double price_pair(const struct pricing *pricing) {
 	double rate = lk_published_attention(device, best, false).flops, wider = 1;
 	if (engine->kv_dtype >= LK_FP8) /* queries, keys and values are multiplied in 8 bits too */
 		wider = lk_peak_flops(device, LK_FP8) / lk_peak_flops(device, LK_BF16);
-	/* the published rate is of heads of 128; a pair's exponential takes as long as `c` of them */
+	/* the published rate is for heads of 128; a pair's exponential takes as long as `c` elements */
 	double c = lk_attention_exponential(device, best);
 	double seconds = 4 * 128 / rate * (head / wider + c) / (128 + c);
 	return seconds * model->heads / engine->tp / engine->numbers.products / engine->pp;
 }
 
-/* Kernels that scan a prompt in chunks reach this share of what products do: an assumption. */
+/* Kernels that scan a prompt in chunks reach this share of the products' rate: an assumption. */
 static const double SCAN_SHARE = 0.3;
 
-/* A recurrence reads and writes its state once for a sequence and iteration. */
+/* A recurrence reads and writes its state once per sequence and iteration. */
 static void add_states(const struct pricing *pricing, int layer, lk_prices *out) {
 	const lk_engine *engine = pricing->engine;
 	lk_recurrence recurrence = lk_model_recurrence(engine->model, layer);
@@ -403,8 +402,9 @@ bool lk_engine_has_grace(const lk_engine *engine) {
 	return strncmp(name, "gh", 2) == 0 || strncmp(name, "gb", 2) == 0;
 }
 
-/* Where tensor cores multiply 4 bits, MXFP4 experts meet rows in MXFP8; elsewhere a kernel widens
- * them to the format of the rest (TensorRT-LLM's CUTLASS and TRITON backends of experts). */
+/* If tensor cores multiply 4 bits, MXFP4 experts are multiplied with rows in MXFP8; otherwise a
+ * kernel widens them to the format of the rest (TensorRT-LLM's CUTLASS and TRITON backends of
+ * experts). */
 static lk_dtype experts_multiplied_in(const lk_engine *engine, const lk_device *device) {
 	if (!engine->mxfp4_experts) return engine->dtype;
 	return device->peak_flops[LK_NVFP4] > 0 ? LK_MXFP8 : engine->dtype;
@@ -456,7 +456,7 @@ double lk_iterations(const lk_prices *prices, const lk_iteration_span *span,
 		   count = span->count;
 	LK_ASSERT(sequences >= 0 && prompt >= 0 && count >= 0);
 	double rows = sequences * prices->rows, mean = sequences > 0 ? context / sequences : 0;
-	double draft = 1 + prices->draft_s; /* a guess is a layer and the head, once for each token */
+	double draft = 1 + prices->draft_s; /* a guess is a layer and the head, once per token */
 	double products = table_at(prices->products_s, rows) * draft,
 		   exchange = table_at(prices->exchange_s, rows) * draft,
 		   head = table_at(prices->head_s, rows) +
@@ -474,8 +474,8 @@ double lk_iterations(const lk_prices *prices, const lk_iteration_span *span,
 			prefill += prices->pair_s[i] * fmin(span->pairs, prompt * prices->window[i]);
 	}
 	double device = products + exchange + head + attention + prefill;
-	/* launches run ahead of the device. Where all of the host does, the two hide each other in
-	 * part: sqrt(device^2 + host^2), the longer one when they differ much. */
+	/* launches run ahead of the device. If all host work does, host and device partly hide each
+	 * other: sqrt(device^2 + host^2), the longer one when they differ much. */
 	double issue = prices->eager || prompt > 0 ? prices->issue_s : 0,
 		   serial = prices->step_s + prices->sequence_s * sequences;
 	double host = prices->overlaps ? hypot(device, serial + issue) - device

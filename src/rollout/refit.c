@@ -1,11 +1,11 @@
-/* refit.c: new weights on their way from the training layout to the engines.
+/* refit.c: transfer of new weights from the training layout to the engines.
  *
  *     refit = max(gather, move) + tensors * host time of one
  *
  * Every training rank gathers the whole network over its model-parallel group (tensor, pipeline and
  * expert ranks) bucket by bucket and writes it tensor by tensor in the engine's names, as
- * Megatron's exporters do; a bucket moves while the next is gathered. The host spends a time on
- * each tensor, whatever its size: it is named, handed over and copied to its place by the engine's
+ * Megatron's exporters do; a bucket moves while the next is gathered. The host spends a fixed time
+ * per tensor, whatever its size: it is named, handed over and copied to its place by the engine's
  * loader. How bytes move:
  *
  *     broadcast     all of them to all engine GPUs (the collective model)
@@ -13,7 +13,7 @@
  *     shards        bytes / GPUs of an engine, over the network card of each
  *     whole         all of them, over the network card of each
  *     from hosts    bytes / GPUs from pinned memory, then broadcast
- *     in pairs      the same, between two nodes over one network card before that */
+ *     in pairs      likewise, after a transfer between two nodes over one network card */
 #include <math.h>
 
 #include "rollout/rollout.h"
@@ -40,7 +40,7 @@ static const struct transport {
 	[LK_REFIT_HOST_PAIRS] = {BY_BROADCAST, 0.10e-3, true, true},
 };
 
-/* As a checkpoint counts them: each expert's matrices apart. */
+/* As counted in a checkpoint: each expert's matrices separately. */
 double lk_refit_tensors(const lk_model *model) {
 	double count = 3; /* embedding, last norm, head */
 	double gates = model->gated ? 3 : 2;

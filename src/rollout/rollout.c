@@ -1,4 +1,4 @@
-/* rollout.c: sequences dealt over equal engines; the phase ends with the last of them. */
+/* rollout.c: sequences distributed over equal engines; the phase ends with the last of them. */
 #include "rollout/rollout.h"
 
 #include <math.h>
@@ -6,7 +6,7 @@
 
 #include "base/check.h"
 
-/* Where the sequences of each prompt begin, and their end. Returns how many prompts there are. */
+/* Find where the sequences of each prompt begin, and their end. Returns the number of prompts. */
 static size_t find_prompts(const lk_sequence *sequences, size_t count, size_t *begin) {
 	size_t prompts = 0;
 	for (size_t i = 0; i < count; i++)
@@ -15,8 +15,8 @@ static size_t find_prompts(const lk_sequence *sequences, size_t count, size_t *b
 	return prompts;
 }
 
-/* The sequences of one engine: prompts k, k + engines, k + 2 engines ..., their groups counted
- * anew. With twice the engines each works off a part of what one did before. */
+/* The sequences of one engine: prompts k, k + engines, k + 2 engines ..., with their groups
+ * renumbered. With twice the engines each processes a part of what one did before. */
 static size_t deal(const lk_sequence *sequences, const size_t *begin, size_t prompts, int engines,
                    int which, lk_sequence *out, size_t *groups) {
 	size_t dealt = 0;

@@ -1,8 +1,8 @@
-/* rollout.h: the generation phase of a post-training step: sequences that inference engines write
- * token by token, until the last of them is finished. An engine is priced by the kernel and
- * collective models of cost/ (engine.c), its continuous batching is simulated from one change of
- * the batch to the next (batching.c), over a spread of lengths (lengths.c).
- * docs/method/generation.md states the formulas. */
+/* rollout.h: the generation phase of a post-training step: inference engines generate sequences
+ * token by token, until the last one is finished. An engine is priced by the kernel and collective
+ * models of cost/ (engine.c), its continuous batching is simulated from one change of the batch to
+ * the next (batching.c), over a spread of lengths (lengths.c). docs/method/generation.md states the
+ * formulas. */
 #ifndef LK_ROLLOUT_ROLLOUT_H
 #define LK_ROLLOUT_ROLLOUT_H
 
@@ -12,7 +12,7 @@
 #include "hw/hw.h"
 #include "model/network/model.h"
 
-/* ---- lengths: how many tokens each sequence gets. */
+/* ---- lengths: the number of tokens of each sequence. */
 
 typedef enum lk_length_kind {
 	LK_LENGTHS_FIXED,
@@ -26,38 +26,38 @@ extern const char *const lk_length_kind_names[]; /* ends with NULL */
 /* Whether the text is one of them. */
 bool lk_lengths_named(const char *text);
 
-/* The deviation of ln(length) that a lognormal distribution gets. */
+/* The default deviation of ln(length) of a lognormal distribution. */
 extern const double lk_lengths_sigma;
 
-/* `count` lengths of at least 1 that are spread as the law, with this mean and none above `most`
- * (0: no limit): what would be longer is cut there, and the rest grows so that the mean stays. A
- * mean of `most` or more gives `most` for all. The seed decides their order alone. */
+/* `count` lengths of at least 1 distributed by the law, with this mean and none above `most` (0: no
+ * limit): longer ones are cut there, and the rest grows so that the mean stays. A mean of `most` or
+ * more gives `most` for all. The seed only determines their order. */
 void lk_lengths_spread(lk_length_kind kind, double mean, double most, uint64_t seed, size_t count,
                        double *out);
 
-/* Lengths from a file, one number a line, comments after '#', taken in their order and from the
- * start again where there are fewer than `count`. LK_ERR_IO; LK_ERR_INPUT: a line that is no
- * positive number, or a file without one. */
+/* Read lengths from a file, one number per line, comments after '#', in order, repeated from the
+ * start if there are fewer than `count`. LK_ERR_IO; LK_ERR_INPUT: a line that is no positive
+ * number, or a file without one. */
 lk_status lk_lengths_read(const char *path, size_t count, double *out, lk_error *err);
 
-/* ---- engine: what one inference engine holds and how long an iteration takes. */
+/* ---- engine: memory of one inference engine and the duration of an iteration. */
 
-/* The few numbers that kernel and collective models do not say; rows of the family "generation" of
- * the calibration, by engine software. */
+/* The few numbers that kernel and collective models lack; rows of family "generation" of the
+ * calibration, by engine software. */
 typedef struct lk_engine_numbers {
-	double attention;   /* share of memory bandwidth that attention over the cache reaches */
+	double attention;   /* share of memory bandwidth reached by attention over the cache */
 	double products;    /* factor on the rates of products and of other kernels */
-	double experts;     /* more of it for experts, many small products in a kernel */
-	double floor_us;    /* shortest kernel inside a CUDA graph */
-	double step_us;     /* host time of an iteration that no kernel overlaps */
-	double sequence_us; /* more of it for each running sequence */
-	double launch_us;   /* of each launch where nothing is replayed from CUDA graphs */
-	double grace;       /* factor on host times where the processor is Grace, not an x86 one */
-	double early_us;    /* more of sequence_us in an early release */
+	double experts;     /* a further factor for experts, many small products in a kernel */
+	double floor_us;    /* shortest kernel within a CUDA graph */
+	double step_us;     /* host time per iteration that no kernel overlaps */
+	double sequence_us; /* likewise per running sequence */
+	double launch_us;   /* per launch outside CUDA graphs */
+	double grace;       /* factor on host times if the processor is Grace instead of x86 */
+	double early_us;    /* added to sequence_us in an early release */
 } lk_engine_numbers;
 
 enum {
-	LK_ENGINE_EXPERTS = 2, /* among them */
+	LK_ENGINE_EXPERTS = 2, /* index among them */
 	LK_ENGINE_GRACE = 7,
 	LK_ENGINE_EARLY = 8,
 	LK_ENGINE_NUMBERS = 9
@@ -66,27 +66,27 @@ enum {
 extern const lk_fit_number lk_engine_number_limits[LK_ENGINE_NUMBERS];
 double *lk_engine_number(lk_engine_numbers *numbers, int index);
 
-/* The software that generates. */
+/* Inference software. */
 typedef struct lk_engine_software {
 	const char *name;    /* "vllm" */
-	const char *alike;   /* whose numbers hold where it was not measured; "" none */
-	bool reserves;       /* a sequence starts when its longest possible end has room */
+	const char *alike;   /* whose numbers apply if it was not measured; "" none */
+	bool reserves;       /* a sequence starts when its longest possible end fits */
 	bool overlaps;       /* the host prepares the next iteration while the device computes */
-	int sequences;       /* most sequences of a batch where nothing is said */
-	int tokens;          /* tokens of an iteration where nothing is said */
+	int sequences;       /* default most sequences of a batch */
+	int tokens;          /* default tokens of an iteration */
 	double memory_share; /* of the device's memory */
 	bool share_of_free;  /* the share is of what weights and workspace leave */
-	bool keeps_chunks;   /* layers that attend within chunks cache earlier chunks, too */
-	bool early;          /* a first release of `alike`, whose numbers hold but for early_us */
+	bool keeps_chunks;   /* layers that attend within chunks also cache earlier chunks */
+	bool early;          /* an early release of `alike`, whose numbers apply except for early_us */
 } lk_engine_software;
 
-/* Known software by name; NULL: unknown. The i-th; NULL after the last. */
+/* Known software by name; NULL: unknown. The i-th; NULL past the last. */
 const lk_engine_software *lk_engine_software_find(const char *name);
 const lk_engine_software *lk_engine_software_at(int index);
-/* The software whose fit holds for it: its own, or that of an early release's successor. */
+/* The software whose fit applies to it: its own, or that of an early release's successor. */
 const lk_engine_software *lk_engine_software_fitted(const lk_engine_software *of);
-/* The numbers of the calibration in use for it; of software that was not measured those
- * of what is alike, else the row "all". */
+/* Its numbers in the current calibration; for unmeasured software those of the similar one, else
+ * the row "all". */
 lk_engine_numbers lk_engine_numbers_of(const lk_engine_software *software);
 
 typedef struct lk_engine {
@@ -95,36 +95,36 @@ typedef struct lk_engine {
 	const lk_engine_software *software;
 	lk_engine_numbers numbers;
 	int tp, pp, ep;    /* GPUs of an engine: tp * pp; ep divides tp */
-	bool attention_dp; /* the tp GPUs attend to sequences of their own; else to heads */
-	lk_dtype dtype;    /* of weights and products inside of layers; embedding and head: 16 bits */
+	bool attention_dp; /* the tp GPUs split sequences; otherwise heads */
+	lk_dtype dtype;    /* of weights and products within layers; embedding and head: 16 bits */
 	lk_dtype kv_dtype;
-	bool mxfp4_experts;  /* experts are kept in 4 bits, whatever `dtype` the rest is in */
+	bool mxfp4_experts;  /* experts are stored in 4 bits, whatever the `dtype` of the rest */
 	bool eager;          /* kernels are issued one by one, not replayed from CUDA graphs */
 	double memory_share; /* of the device's memory that the engine may use */
-	/* with attention_dp of each of its GPUs, else of the engine: */
-	int sequences; /* most sequences of a batch, in all stages together */
-	int tokens;    /* most tokens of an iteration of all stages: prompts are cut into chunks */
-	bool prefix_caching; /* a prompt that is in the cache is not computed again */
-	int draft;           /* tokens guessed in an iteration; 0 none */
-	double accept; /* probability that a guessed token is taken, given that those before are */
+	/* per GPU with attention_dp, else per engine: */
+	int sequences; /* most sequences of a batch, over all stages */
+	int tokens;    /* most tokens of an iteration over all stages: prompts are cut into chunks */
+	bool prefix_caching; /* a cached prompt is not computed again */
+	int draft;           /* tokens guessed per iteration; 0: none */
+	double accept; /* probability that a guessed token is accepted, given that those before are */
 } lk_engine;
 
-/* Networks whose experts are published in MXFP4 keep all else in 16 bits, whatever format is
- * requested; `kv_open`: and cache in what their publishers use. */
+/* Networks with experts published in MXFP4 keep everything else in 16 bits, whatever format is
+ * requested; `kv_open`: also use their publishers' cache format. */
 void lk_engine_take_mxfp4(lk_engine *engine, bool kv_open);
 
-/* What a GPU of the engine holds, bytes. */
+/* Memory of a GPU of the engine, bytes. */
 typedef struct lk_engine_memory {
 	double weights, workspace, context;
 	double usable; /* of the device */
-	double cache;  /* what is left for keys and values; negative: weights do not fit */
-	double token;  /* keys and values of a token, all layers, on one GPU */
-	double tokens; /* that the whole engine has room for */
-	double state;  /* recurrences' state of a sequence, on one GPU */
-	int sequences; /* of a batch: the engine's most, fewer where their states need more room */
+	double cache;  /* left for keys and values; negative: weights do not fit */
+	double token;  /* keys and values per token, all layers, on one GPU */
+	double tokens; /* capacity of the whole engine */
+	double state;  /* recurrences' state per sequence, on one GPU */
+	int sequences; /* of a batch: the engine's most, or fewer if their states need more room */
 } lk_engine_memory;
 
-/* `length`: usual tokens of a finished sequence; layers with a window keep no more than that. */
+/* `length`: typical tokens of a finished sequence; layers with a window keep at most that many. */
 lk_engine_memory lk_engine_memory_of(const lk_engine *engine, double length);
 
 enum { LK_PRICE_ROWS = 160, LK_PRICE_WINDOWS = 4 };
@@ -134,26 +134,26 @@ typedef struct lk_prices {
 	double products_s[LK_PRICE_ROWS], exchange_s[LK_PRICE_ROWS], head_s[LK_PRICE_ROWS];
 	int windows;
 	double window[LK_PRICE_WINDOWS];    /* tokens; INFINITY: all */
-	double context_s[LK_PRICE_WINDOWS]; /* of a cached token that a sequence attends to */
-	double pair_s[LK_PRICE_WINDOWS];    /* of a pair of query and key of a prompt */
+	double context_s[LK_PRICE_WINDOWS]; /* per cached token that a sequence attends to */
+	double pair_s[LK_PRICE_WINDOWS];    /* per pair of query and key of a prompt */
 	double attention_floor_s;           /* of all layers' attention kernels */
-	double state_s; /* of recurrences' state of a sequence, read and written in an iteration */
-	double scan_s;  /* of recurrences over a token of a prompt */
+	double state_s; /* per recurrence state of a sequence, read and written in an iteration */
+	double scan_s;  /* of recurrences per prompt token */
 	double step_s, sequence_s; /* host */
-	double issue_s;            /* host: launches of an iteration that is not replayed */
-	bool eager;                /* none is */
-	bool overlaps;             /* host and device hide each other in part */
-	double taken;              /* tokens that a sequence gains in an iteration */
-	double rows;               /* rows of a sequence in an iteration */
-	double draft_s;            /* share of an iteration's layers that guessing adds */
+	double issue_s;            /* host: launches of an iteration outside CUDA graphs */
+	bool eager;                /* no CUDA graphs */
+	bool overlaps;             /* host and device partly hide each other */
+	double taken;              /* tokens that a sequence gains per iteration */
+	double rows;               /* rows per sequence and iteration */
+	double draft_s;            /* share of an iteration's layers added by guessing */
 } lk_prices;
 
-/* Whether the GPUs of the engine are of superchips with a Grace processor. */
+/* Whether the engine's GPUs are superchips with a Grace processor. */
 bool lk_engine_has_grace(const lk_engine *engine);
-/* Why generation of a network is not modelled; NULL: it is. */
+/* Why generation with a network is not modelled; NULL: it is. */
 const char *lk_engine_lacks(const lk_model *model);
 
-/* LK_ERR_INPUT: a network that does not generate as modelled, a layout that does not divide it. */
+/* LK_ERR_INPUT: a network whose generation is not modelled, a layout that does not divide it. */
 lk_status lk_engine_prices(const lk_engine *engine, lk_prices *out, lk_error *err);
 
 /* Parts of an engine's time. */
@@ -169,22 +169,22 @@ typedef enum lk_generation_part {
 extern const char *const lk_generation_part_keys[LK_GENERATION_PARTS];
 extern const char *const lk_generation_part_labels[LK_GENERATION_PARTS];
 
-/* ---- batching: one engine works off its sequences. */
+/* ---- batching: one engine processes its sequences. */
 
-/* Equal iterations one after another: `sequences` decode with `context` cached tokens in all, while
- * a chunk of `prompt` tokens with `pairs` pairs of query and key is computed. */
+/* Successive equal iterations: `sequences` decode with `context` cached tokens in total, while a
+ * chunk of `prompt` tokens with `pairs` pairs of query and key is computed. */
 typedef struct lk_iteration_span {
 	double sequences, context, prompt, pairs, count;
 } lk_iteration_span;
 typedef LK_VEC(lk_iteration_span) lk_iteration_spans;
 
-/* Adds the iterations to `parts`. Returns their seconds. */
+/* Add the iterations to `parts`. Returns their seconds. */
 double lk_iterations(const lk_prices *prices, const lk_iteration_span *span,
                      double parts[LK_GENERATION_PARTS]);
 
 typedef struct lk_sequence {
 	double prompt, response; /* tokens */
-	uint32_t group;          /* sequences of one prompt are of one group */
+	uint32_t group;          /* sequences of one prompt belong to one group */
 } lk_sequence;
 
 typedef struct lk_batching {
@@ -193,15 +193,15 @@ typedef struct lk_batching {
 	double iterations, tokens;         /* tokens: generated */
 	double tail_s;                     /* with less than half of the largest batch */
 	double most;                       /* sequences of the largest batch */
-	double most_tokens;                /* keys and values held at most */
-	double running_s;                  /* seconds that sequences ran, added up over them */
-	size_t preempted;                  /* sequences that made room and were computed again */
+	double most_tokens;                /* most keys and values held */
+	double running_s;                  /* seconds that sequences ran, summed over them */
+	size_t preempted;                  /* sequences that were preempted and recomputed */
 	uint64_t events;
 } lk_batching;
 
-/* All sequences wait at the start, in this order; groups count from 0 to `groups` - 1.
- * `spans` gets what ran, in order; NULL: not wanted. LK_ERR_INPUT: a sequence that does not fit
- * into the cache alone; LK_ERR_MEMORY. */
+/* All sequences wait at the start, in this order; groups count from 0 to `groups` - 1. `spans`
+ * receives what ran, in order; NULL: not wanted. LK_ERR_INPUT: a sequence that does not fit into an
+ * empty cache; LK_ERR_MEMORY. */
 lk_status lk_batching_run(const lk_engine *engine, const lk_prices *prices, double cache_tokens,
                           const lk_sequence *sequences, size_t count, size_t groups,
                           lk_iteration_spans *spans, lk_batching *out, lk_error *err);
@@ -210,48 +210,48 @@ lk_status lk_batching_run(const lk_engine *engine, const lk_prices *prices, doub
 
 typedef struct lk_rollout {
 	int engines;
-	lk_batching longest; /* of the engine that ends last; the phase takes as long */
-	double tokens;       /* generated by all */
+	lk_batching longest; /* of the engine that ends last; it determines the phase */
+	double tokens;       /* generated by all engines */
 	double mean_end_s;   /* over engines */
 	size_t preempted;
 	uint64_t events;
 } lk_rollout;
 
-/* `sequences` are dealt over `engines` equal engines one prompt (group) after another; sequences of
- * one group stand together. */
+/* `sequences` are dealt over `engines` equal engines prompt (group) by prompt; sequences of one
+ * group are adjacent. */
 lk_status lk_rollout_run(const lk_engine *engine, int engines, double cache_tokens,
                          const lk_sequence *sequences, size_t count, lk_rollout *out,
                          lk_error *err);
 
-/* ---- refit: new weights on their way from training to the engines. */
+/* ---- refit: transfer of new weights from training to the engines. */
 
 /* How they travel (refit.c). */
 typedef enum lk_refit_transport {
-	LK_REFIT_PACKED,     /* large messages, broadcast to engines on GPUs of their own */
-	LK_REFIT_TENSORS,    /* the same tensor by tensor */
+	LK_REFIT_PACKED,     /* large messages, broadcast to engines on their own GPUs */
+	LK_REFIT_TENSORS,    /* likewise tensor by tensor */
 	LK_REFIT_IPC,        /* to engines on the same GPUs, which read them there */
 	LK_REFIT_SHARDS,     /* each engine GPU gets its own part over its network card */
-	LK_REFIT_RESHARD,    /* the same between layouts that are planned ahead */
+	LK_REFIT_RESHARD,    /* likewise between layouts that are planned ahead */
 	LK_REFIT_WHOLE,      /* each engine GPU gets the whole network over its network card */
 	LK_REFIT_HOST,       /* from pinned memory of the hosts, then broadcast */
-	LK_REFIT_HOST_PAIRS, /* the same, and between nodes over one network card of a node */
+	LK_REFIT_HOST_PAIRS, /* likewise, and between nodes over one network card per node */
 	LK_REFIT_TRANSPORTS,
 } lk_refit_transport;
 
 typedef struct lk_refit_job {
 	const lk_model *model;
 	const lk_cluster *cluster;
-	double width;      /* bytes of a number; below 2 each matrix has a tensor of scales */
-	int gathered_over; /* training GPUs that hold the network together; 1: nothing is gathered */
+	double width;      /* bytes per element; below 2 each matrix has a tensor of scales */
+	int gathered_over; /* training GPUs that hold the network together; 1: no gathering */
 	int engine_gpus;   /* of all engines */
 	int engine_shards; /* GPUs that split an engine's weights */
 	lk_refit_transport transport;
 } lk_refit_job;
 
 typedef struct lk_refit {
-	double bytes, tensors; /* of the network; as a checkpoint counts them */
+	double bytes, tensors; /* of the network; as counted in a checkpoint */
 	double gather_s, move_s, host_s;
-	double seconds; /* gathering and moving overlap: the longer of them, and the host */
+	double seconds; /* gathering and moving overlap: the longer of them, plus the host */
 } lk_refit;
 
 double lk_refit_tensors(const lk_model *model);

@@ -254,7 +254,7 @@ static bool finder_find_stage(lk_finder *finder, uint32_t stage, lk_fold_pieces 
 	if (!count) return true;
 	if (!lk_reserve(pieces, count))
 		return false; /* a program has at most as many pieces as
-	                                               * calls */
+		               * calls */
 	lk_fold_piece *piece = pieces->at + pieces->count;
 	const bool *keep =
 		finder->keep ? finder->keep + lk_fold_first_call(finder->graph, stage) : NULL;

@@ -1,8 +1,8 @@
 /* sim.h: from a step graph and costs to times. Engines give the same answer if nothing is shared:
  *
- *   sweep.c precedence only. Programs are evaluated once, all ranks of a stage together as lanes of
- *   vectors: a time is the maximum of an operation's dependencies, plus its duration (max-plus
- *   algebra).
+ *   sweep.c   precedence only. Programs are evaluated once, all ranks of a stage together as lanes
+ *             of vectors: a time is the maximum of an operation's dependencies, plus its duration
+ *             (max-plus algebra).
  *   engine.c  contention. Ranks advance in the order of time while something overlaps on them, and
  *             run ahead while nothing does; operations that overlap slow one another (processor
  *             sharing, lk_contention_rates).
@@ -29,7 +29,7 @@ typedef struct lk_sim_options {
 	bool contention;
 	bool all_ranks; /* the result has every rank, with the times of its class's simulated rank */
 	bool apart;     /* simulate every rank, even equal ones, and every period of a steady state: the
-	               reference for tests */
+	                   reference for tests */
 	double jitter;  /* relative deviation of every compute duration; 0: none */
 	double gpu_spread; /* relative deviation between ranks: each one's compute has a factor for the
 	                    * whole step; 0: none */

@@ -1,12 +1,11 @@
-/* reproduce.c: a request as the command that asks it again. What was left open and decided is
- * written out (degrees, batch, format, schedule); every other option stands as it was given
- * (command.c). */
+/* reproduce.c: the command that reproduces a request. Derived values are written out (degrees,
+ * batch, format, schedule); every other option is written as given (command.c). */
 #include "base/arena.h"
 #include "options/command.h"
 #include "step/step.h"
 #include "model/layout/schedule.h"
 
-/* What changes no figure. */
+/* Options that change no figure. */
 #define SHOWN "trace-ranks", "no-fixes"
 
 void lk_reproduce_where(lk_command_line *line, const lk_predict_request *request, int gpus) {

@@ -139,7 +139,7 @@ typedef struct lk_asked {
 	lk_cluster cluster;
 	lk_launch launch;          /* facts of a launch line other than the job */
 	lk_trained trained;        /* unstated number formats taken from the network's publishers; NULL:
-	                       none */
+	                              none */
 	const char *batch_assumed; /* lk_request_assume_batch; NULL: stated or derived */
 	char warning[LK_MODEL_WARNING];
 } lk_asked;

@@ -43,7 +43,7 @@ typedef struct lk_calibration {
 	LK_VEC(lk_calibration_row) rows; /* later rows have precedence */
 	LK_VEC(uint32_t)
 	buckets; /* the last row of each, counted from 1; their number is a power of
-	                           * two */
+	          * two */
 	lk_arena arena;
 } lk_calibration;
 

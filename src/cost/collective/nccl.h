@@ -37,7 +37,7 @@ typedef struct lk_nccl_site {
 	double wire;             /* within the node, per GPU and direction */
 	double pair_wire;        /* likewise between only two GPUs */
 	double bridge;    /* between the CPUs that hold half of the GPUs each; 0: no traffic has to pass
-		         * there */
+	                   * there */
 	double node_nics; /* line rate of all NICs of a node that this group may use */
 	double nic_efficiency;        /* reached share of it */
 	double nic_line;              /* GB/s that they reach, ignoring the GPUs' slots */

@@ -131,7 +131,7 @@ static lk_coll_cost p2p_message(const lk_group_shape *pair, double bytes) {
 	cost.busbw = bytes / cost.seconds;
 	cost.memory_rate =
 		2 * cost.busbw; /* mean of the sender, which reads, and the receiver, which copies through a
-		             * buffer */
+		                 * buffer */
 	*(same_node ? &cost.intra_rate : &cost.nic_rate) = cost.busbw;
 	return cost;
 }

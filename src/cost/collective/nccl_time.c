@@ -192,7 +192,7 @@ static double wait_of(lk_coll_kind kind, const lk_nccl_site *site, lk_algo algo,
 	double scanned = proto == LK_PROTO_LL ? terms->crossings * bytes / 1000 : 0;
 	if (algo == LK_ALGO_RING)
 		scanned /= site->n; /* a ring's step passes a part, a tree's
-	                                               * everything */
+		                     * everything */
 	double channels = site->fabric->channel * newer * (channels_at(site, algo, proto, bytes) - 1);
 	double network = terms->network + laws->scan * scanned +
 	                 (site->sockets ? laws->socket_us * terms->crossings : 0);

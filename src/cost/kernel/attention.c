@@ -1,8 +1,8 @@
 /* attention.c: fused (flash) attention, forward and backward, causal and with sliding windows.
  *
  *     pairs   = queries * keys (causal: the lower triangle; window: a band)
- *     forward = 4 * pairs * head_dim flops per head (q.k and p.v), backward 2.5 times as many (5
- *         products instead of 2)
+ *     forward = 4 * pairs * head_dim flops per head (q.k and p.v), backward 2.5 times as many
+ *               (5 products instead of 2)
  *     time    = flops / (rate of the kernel * efficiency(head_dim)) + floor, at least the bytes
  *
  * The builder states flops; efficiency falls for small heads, because softmax's exponentials per

@@ -4,7 +4,7 @@
  *     warps at a time  = SMs * max(256 / dim, 1), so tables at a time T = ceil(warps / batch)
  *     X                = rows of a table in the cache: min(0.9 L2 / (4 dim T), rows, lookups)
  *     different rows U = rows (1 - (1 - 1/rows)^lookups)
- *     hit rate         = 1 - U / lookups where U fits X: only the first touch misses;
+ *     hit rate         = 1 - U / lookups if U fits X: only the first touch misses;
  *                        else (1 - X / lookups) * X / rows: a cold start, then each touch finds
  *                        its row with X / rows
  *

@@ -60,12 +60,12 @@ void lk_locality_draw(const lk_locality *locality, uint64_t rows, uint64_t seed,
 typedef struct lk_lookup {
 	double batch, tables, rows, dim, pooling; /* rows and pooling per table */
 	const double *reuse;         /* [LK_REUSE_BINS] shares of distinct looked-up rows; NULL: uniform
-	                        indices */
+	                                indices */
 	const lk_locality *locality; /* the same in more detail; overrides `reuse` */
 	bool backward;  /* reads and writes each looked-up row: an optimizer fused into the kernel */
 	double element; /* bytes per element of the table; 0: 4 */
 	double state;   /* bytes of a row's optimizer state, read and written once per distinct row,
-	                 backward */
+	                   backward */
 } lk_lookup;
 static inline double lk_lookup_element(const lk_lookup *lookup) {
 	return lookup->element > 0 ? lookup->element : 4;
@@ -176,7 +176,7 @@ enum { LK_HOST_BINS = 96 };
 typedef struct lk_host_uses {
 	double lookups, rows;      /* of all threads; distinct rows */
 	double pages, entries;     /* pages that hold them; lines of the page table with these pages'
-	                        * entries */
+	                            * entries */
 	double fresh, state_lines; /* share of a first use's lines not yet fetched for another row;
 	                              lines of their states */
 	double crowd;              /* share of first uses among the lookups around one */

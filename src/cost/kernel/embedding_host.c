@@ -2,7 +2,7 @@
  * bytes a thread touched since the row's last use, which decides the cache that still holds it.
  *
  *     found beyond a cache of C bytes, after d others:  m(C, d) = 1 / (1 + (C/d)^slope)
- *     a row near: row + vectors of 64 bytes + a partial vector at the end
+ *     a row near:  row + vectors of 64 bytes + a partial vector at the end
  *     further:     more, sum over levels of the share found there * (row + lines fetched ahead + a
  *                  torn line + the others)
  *

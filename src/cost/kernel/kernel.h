@@ -30,7 +30,7 @@ typedef struct lk_cost {
 	float exposed;      /* few blocks that wait for memory: relative slowdown while communication
 	                       moves data */
 	float spread;       /* of independent jitter: 1; for a MACRO sqrt(sum d^2) / sum d over its
-	               * operations */
+	                     * operations */
 } lk_cost;
 
 /* Fused attention kernels of different speed: cuDNN's (AITER on AMD's), cuDNN's before 9.13, which
@@ -57,7 +57,7 @@ typedef struct lk_constants {
 	double memory_efficiency; /* of memory bandwidth, streaming kernels */
 	double norm_efficiency;   /* likewise for norms and other reductions */
 	double stream_issue;      /* both apply up to this many bytes per SM and clock; 0: on every
-	                         * device */
+	                           * device */
 	double kernel_floor_s;    /* shortest kernel */
 	double launch_s;          /* host time to issue one operation, eager framework */
 	double graph_launch_s;    /* likewise within a CUDA graph */

@@ -6,9 +6,8 @@
  *     SMs       slower = displacement * (compute - memory), where compute throughput is above
  *               memory's: blocks whose SM is taken wait for another
  *     few blocks slower = latency * dram * (1 - L2 hits) * (1 - launch / alone): less than a wave
- *         of blocks, found by an
- *               achieved occupancy far below what the kernel could have, cannot hide memory that
- *                   answers later
+ *               of blocks, recognised by an achieved occupancy far below the possible one, cannot
+ *               hide slower memory
  * Kernels that fill the device and stream are hardly slower: their other blocks continue.
  *
  * If similar launches were measured (a kind), their middle replaces the constants. A kind is a

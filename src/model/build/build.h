@@ -58,7 +58,7 @@ typedef struct lk_builder {
 
 	double batch;         /* sequences of a micro-batch */
 	double tokens;        /* of a micro-batch on this rank: batch * seq / cp; of the stack under
-	                  construction */
+	                         construction */
 	double memory_tokens; /* tokens of an encoder, which cross-attention reads */
 	double rows;  /* tokens on this rank under sequence parallelism: tokens / tp, else tokens */
 	double bytes; /* of one activation: 2, or 4 in fp32 */

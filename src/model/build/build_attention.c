@@ -1,7 +1,6 @@
 /* build_attention.c: attention: projections (heads or latent), rotary positions, the core (fused or
  * not, causal, windowed, over context-parallel ranks), output projection. Saved tensors: arXiv
- * 2205.05198 section 4, itemised in docs/method/memory.md
- * ("Memory"). */
+ * 2205.05198 section 4, itemised in docs/method/memory.md ("Memory"). */
 #include "model/build/build.h"
 #include "model/layout/job.h"
 

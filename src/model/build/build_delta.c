@@ -2,8 +2,8 @@
  * fla-org/flash-linear-attention run it, gated_delta_rule/chunk.py, chunks of C = 64. First queries
  * and keys are repeated to match the value heads. Per token and head of values
  *
- *     forward   6 dk dv + C (6 dk + 4 dv) + C^2 / 3        backward  16 dk dv + C (16 dk + 10 dv) +
- *         4 C^2
+ *     forward    6 dk dv + C (6 dk + 4 dv) + C^2 / 3
+ *     backward  16 dk dv + C (16 dk + 10 dv) + 4 C^2
  *
  * operations; the backward pass recomputes the chunks' states. Kimi delta attention (ops/kda) has
  * the same products; its decay, one value per key channel, is in fp32. */

@@ -2,10 +2,10 @@
  * model-parallel tables with fused lookups, data-parallel MLPs. Frequent rows, or small tables, are
  * also replicated (dlrm_copies.c).
  *
- *     communication   indices   sums                       gradients of sums   gradients of MLPs
- *                     and copies, one bucket
- *     compute         lookups   bottom MLP | interaction, top MLP and back     lookups backward |
- *                     MLPs' optimizer
+ *     communication  indices  sums                     gradients of sums  gradients of MLPs and
+ *                                                                         copies, one bucket
+ *     compute        lookups  bottom MLP | interaction, top MLP and back  lookups backward |
+ *                                                                         MLPs' optimizer
  *
  * Indices are those of the next batch. The bottom MLP overlaps with the exchange of sums, its
  * backward with that of their gradients; the reduction of the MLPs' gradients overlaps with the

@@ -14,12 +14,12 @@
  *     copy the batch after the next | bottom MLP | indices of this batch | lookup |
  *         exchange of sums | interaction | top MLP | loss
  *     indices of the next batch: exchange of their counts, for which the host waits, then of them
- *     backward, with the exchange of the sums' gradients in it; gradients of MLPs in buckets, of
- *         copied tables alone | optimizer step
+ *     backward, with the exchange of the sums' gradients in it; gradients of MLPs in buckets, those
+ *         of copied tables separately | optimizer step
  *
  * Each operation is host work before its first launch (T2, with T1 of the gap in front of it), its
  * launches (T4) with T5 between them, and T3 after the last; operations that launch nothing are T5
- * long. Names are those of the tables of overheads: autograd's without the number of their version.
+ * long. Names are those of the tables of overheads: autograd's without their version number.
  * Without a host, the same kernels are replayed from a CUDA graph.
  */
 #include <math.h>

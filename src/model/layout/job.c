@@ -8,24 +8,23 @@
  * Chosen defaults:
  *     gpus     the cluster's; without one tp * pp * cp * dp, with the fewest replicas on which the
  *              experts fit
- *     seq      the model's context, at most 8192; 2048 where the config states none; an image's
+ *     seq      the model's context, at most 8192; 2048 if the config states none; an image's
  *              tokens for a ViT
- *     gbs      dp * mbs * m: the largest up to gbs_wanted, with m a multiple of what the schedule
- *              takes in turn, once at least; without gbs_wanted m = 4 * pp in a pipeline (a
+ *     gbs      dp * mbs * m: the largest up to gbs_wanted, with m a multiple of the schedule's
+ *              group, at least one group; without gbs_wanted m = 4 * pp in a pipeline (a
  *              bubble of about a fifth), else 1
- *     sharding ZeRO-1 where there is data parallelism; ZeRO-3 for the stack "fsdp"; none for "ddp"
- *     stack    "ddp" for convolution nets, else "megatron", whatever is sharded: it is not for a
- *              layout to say which software runs
- *     switches off; with --stack and no launch line as in the stack's recipes
- *              (lk_job_features)
+ *     sharding ZeRO-1 with data parallelism; ZeRO-3 for the stack "fsdp"; none for "ddp"
+ *     stack    "ddp" for convolution nets, else "megatron", whatever is sharded: the layout does
+ *              not determine the software
+ *     switches off; with --stack and no launch line as in the stack's recipes (lk_job_features)
  *     bucket   40 M parameters or 1 M per data-parallel rank, the larger (Megatron-LM); 500 M
  *              (DeepSpeed's reduce_bucket_size); 25 MiB elsewhere (PyTorch DDP)
- *     split of layers that do not divide by the chunks: embedding and loss count as a layer
- *              each where that makes it even (Llama 3's 126 + 2 on 64 chunks); else every chunk
- *              holds the ceiling, and the last one, then the first, goes short (DeepSeek-V3 on 8
- *              stages of 4 chunks: 1, 2 ... 2, 0 and the prediction module), as the recipes of
- *              Megatron-Bridge and MLPerf have it. Not for a launch line, which states everything.
- *              Completing a completed job changes nothing. */
+ *     split    of layers that do not divide by the chunks: embedding and loss count as a layer
+ *              each if that makes it even (Llama 3's 126 + 2 on 64 chunks); else every chunk
+ *              holds the ceiling, and the last one, then the first, holds fewer (DeepSeek-V3 on 8
+ *              stages of 4 chunks: 1, 2 ... 2, 0 and the prediction module), as in the recipes of
+ *              Megatron-Bridge and MLPerf. Not for a launch line, which states everything.
+ * Completing a completed job changes nothing. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>

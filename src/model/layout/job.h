@@ -179,7 +179,7 @@ typedef struct lk_job {
 	                                   share of a sequence's pairs that remain; 0: one document.
 	                                   Above 1: sequences of varying length, `seq` on average */
 	int microbatch_group; /* interleaved: micro-batches that pass a chunk before the next one; 0: pp
-	                       */
+	                         */
 	int microbatches;     /* per data-parallel rank, derived: gbs / (mbs * dp) */
 
 	lk_dtype dtype;  /* of matrix multiplications */
@@ -199,7 +199,7 @@ typedef struct lk_job {
 	bool recompute_said;
 	int recompute_layers;  /* FULL: layers per stage that are recomputed; 0 = all */
 	int recompute_modules; /* SELECTIVE in Megatron-LM: a set of lk_module; 0: the core of attention
-	                        */
+	                          */
 
 	lk_switch overlap_grad_reduce;  /* default on */
 	lk_switch overlap_param_gather; /* default: as overlap_grad_reduce, with sharding */
@@ -226,7 +226,7 @@ typedef struct lk_job {
 	                     * next product reads, attention takes packed heads; every remaining pass
 	                     * over memory is listed */
 	bool own_code;      /* the program's own network, whichever stack trains it: not Hugging Face's
-	                    code */
+	                       code */
 	bool host_ahead; /* the device never waits for the host at the end of a step: overflow and norm
 	                    stay on the device */
 	bool attention_mask;     /* the data loader makes a mask, a byte per pair of positions:
@@ -268,7 +268,7 @@ typedef struct lk_job {
 	bool stack_recipe; /* unstated fields follow the stack's recipes (lk_job_features); false for a
 	                    * launch line, where an unstated switch is off */
 	lk_switch expert_overlap;   /* expert traffic alongside the computation of another micro-batch
-	                             (interleaved); default off */
+	                               (interleaved); default off */
 	lk_switch graph_experts;    /* CUDA graphs include the experts; default off: their sizes vary */
 	lk_switch scatter_messages; /* a pipeline message is split among tensor-parallel ranks; default:
 	                               on in DeepSpeed's engine */

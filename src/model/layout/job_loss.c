@@ -1,7 +1,7 @@
 /* job_loss.c: losses that hold the logits of only some tokens at a time, or none (--loss;
  * docs/method/memory.md).
  *
- *     linear Liger's fused linear cross-entropy: pieces of next_power_of_2(T / ceil(V / h))
+ *     linear    Liger's fused linear cross-entropy: pieces of next_power_of_2(T / ceil(V / h))
  *               tokens, so that a piece's logits are about as large as the hidden states
  *               (linkedin/Liger-Kernel, ops/fused_linear_cross_entropy.py)
  *     cut       Cut Cross-Entropy: blocks of logits in shared memory alone (arXiv 2411.09009)

@@ -3,20 +3,15 @@
  * The model is a chain of places, one for each model chunk: pp * vp of them, pp in each direction
  * for DualPipe. A schedule says which place a rank's chunk is. The layers of a place come from, in
  * this order:
- *   - a layout string of Megatron-LM (--pipeline-model-parallel-layout): E embedding, t layer, m
- *       prediction module, L
- *   loss,
- *     '|' next place, (..)*n and x*n repeat, ',' and blanks mean nothing;
+ *   - a layout string of Megatron-LM (--pipeline-model-parallel-layout): E embedding, t layer,
+ *     m prediction module, L loss, '|' next place, (..)*n and x*n repeat; ',' and blanks are
+ *     ignored;
  *   - stated layers of the first and last stage, the rest over the stages between;
- *   - an even split of the layers, in which the embedding and the loss count as a layer where that
- *       was requested. Where
- *     one chunk per rank leaves a remainder r, the places 1, 2, ... hold one layer more, r of them,
- *         then place 0: the
- *     first
- *     and the last stage carry the embedding and the head, so they come last (DeepSeek-V3's 61
- *         layers on 8 stages:
- *     7, 8, 8, 8, 8, 8, 7, 7). With more chunks per rank a remainder is refused, as Megatron does.
- */
+ *   - an even split of the layers, in which the embedding and the loss count as a layer if
+ *     requested. If one chunk per rank leaves a remainder r, r of the places 1, 2, ..., then 0,
+ *     hold one more layer: the first and the last stage carry the embedding and the head, so they
+ *     come last (DeepSeek-V3's 61 layers on 8 stages: 7, 8, 8, 8, 8, 8, 7, 7). With more chunks per
+ *     rank a remainder is refused, as by Megatron. */
 #include <stdio.h>
 #include <string.h>
 

@@ -4,10 +4,10 @@
  *     adam, lamb   two moments
  *     sgd, lion    one moment (2302.06675)
  *     adafactor    sums of rows and columns (1804.04235)
- *     adam-mini one moment; the second is one number per block, not counted (2406.16793)
+ *     adam-mini    one moment; the second is one number per block, not counted (2406.16793)
  *     adam-8bit    two bytes, and factors in fp32 for every 256 (2110.02861, bitsandbytes)
  *     adam-4bit    half a byte each, and factors for every 128 (torchao; 2309.01507)
- *     adam-flash two bytes, factors in 16 bits for every 32, and the byte of the master copy that
+ *     adam-flash   two bytes, factors in 16 bits for every 32, and the byte of the master copy that
  *                  16-bit weights lack (FlashOptim, databricks/flashoptim, README)
  *     lion-8bit    one byte, and factors in fp32 for every 256 (bitsandbytes)
  *     ademamix     three moments (2409.03137); in 8 bits a byte each, and factors

@@ -2,7 +2,7 @@
  * halves the number of frames, arXiv 2212.04356), or over samples (wav2vec 2.0: one token per 320,
  * arXiv 2006.11477). With k the window, c channels and w the width of one:
  *
- *     parameters k c w (+ w) multiply-adds k c w per output frame
+ *     parameters k c w (+ w)      multiply-adds k c w per output frame
  *
  * and k h h / groups of the convolution that gives tokens their positions. */
 #include "model/network/parts.h"

@@ -3,11 +3,9 @@
  * in one click probability. The training step is a list of PyTorch operations, as
  * facebookresearch/dlrm issues them with table-batched embeddings.
  *
- *     {"model_type": "dlrm", "bottom_mlp": [512, 512, 64], "top_mlp": [1024, 1], "embedding_dim":
- *         64,
- *      "tables": [{"count": 8, "rows": 1000000, "pooling": 100}], "interaction": "dot", "loss":
- *          "mse",
- *      "optimizer": "sgd"}
+ *     {"model_type": "dlrm", "bottom_mlp": [512, 512, 64], "top_mlp": [1024, 1],
+ *      "embedding_dim": 64, "tables": [{"count": 8, "rows": 1000000, "pooling": 100}],
+ *      "interaction": "dot", "loss": "mse", "optimizer": "sgd"}
  *
  * bottom_mlp begins with the dense features; the input width of the top MLP follows from the
  * interaction. */

@@ -260,7 +260,7 @@ static lk_status finish_dinov2(const lk_hf_config *config, lk_model *model, lk_e
 	model->gated = gated;
 	if (gated)
 		model->ffn = (model->ffn * 2 / 3 + 7) / 8 * 8; /* as many weights as without a
-	                                                           * gate */
+		                                                * gate */
 	model->loose = masks ? model->hidden : 0;
 	return finish_vit(config, model, err);
 }

@@ -11,10 +11,10 @@
 /* ---- convnet: convolution nets for images: a stem, stages of equal blocks, a classifier. ResNet,
  * ResNeXt, VGG, AlexNet, MobileNetV2, EfficientNet, ShuffleNetV2 and SqueezeNet are such lists.
  *
- *     {"model_type": "convnet", "image_size": 224, "stem": {"kernel": 7, "stride": 2, "width": 64,
- *         "pool": true},
+ *     {"model_type": "convnet", "image_size": 224,
+ *      "stem": {"kernel": 7, "stride": 2, "width": 64, "pool": true},
  *      "stages": [{"block": "bottleneck", "repeat": 3, "width": 256, "inner": 64}, ...],
- *          "num_classes": 1000}
+ *      "num_classes": 1000}
  *
  * A block is a layer of lk_model; the first block of a stage may halve the image and change the
  * width. */
@@ -333,17 +333,17 @@ typedef struct lk_model {
 	lk_network network;
 
 	int layers;         /* of the decoder, or of the encoder if there is no decoder; ENCDEC: encoder
-	               layers */
+	                       layers */
 	int decoder_layers; /* ENCDEC only */
 	int decoder_context; /* ENCDEC: tokens of the decoder if they differ from the encoder's; 0:
 	                        equal */
 	/* The list of layers, as repeats and kinds: "3GE *E", "M- ME *- ME". Letters of mixers: * full
 	 * attention, w and c attention within `window`, sliding or in chunks, x attention to the tokens
-	 * of an image (tower.crossed), M Mamba, G gated delta
-	 * net, L lightning attention, R RWKV, S short convolution; of feed-forwards: - dense, with its
-	 * own width if a number follows ("*-512"), E experts. It repeats until all layers are named.
-	 * "": the fields below (dense_layers, moe_every, moe_offset, window, full_every) state it. Only
-	 * lk_model_layer reads it. */
+	 * of an image (tower.crossed), M Mamba, G gated delta net, L lightning attention, R RWKV,
+	 * S short convolution; of feed-forwards: - dense, with its own width if a number follows
+	 * ("*-512"), E experts. It repeats until all layers are named. "": the fields below
+	 * (dense_layers, moe_every, moe_offset, window, full_every) state it. Only lk_model_layer reads
+	 * it. */
 	char order[LK_MODEL_ORDER];
 	int hidden, heads, kv_heads, head_dim, ffn, vocab;
 	int context; /* max positions stated by the config: the default sequence length; 0 unknown */

@@ -7,7 +7,7 @@
  *     sequences of an update fill
  *   - engines: powers of two of GPUs each, experts split over them or not, with the fastest of
  *     these layouts: engines that are slower with it are slower with any other
- *   - lag: 0 and 1, and what --rollout says
+ *   - lag: 0 and 1, and the value of --rollout
  * With --exhaustive all splits in whole nodes, all layouts and all engines are combined. */
 #include "cost/calibration/calibration.h"
 #include "base/check.h"
@@ -31,30 +31,30 @@ enum {
 	SPLITS = 64,
 	ENGINES = 16,
 	LAGS = 3,
-	LAYOUTS = 3,      /* of the training, kept for a split */
+	LAYOUTS = 3,      /* training layouts kept per split */
 	EVERY_LAYOUT = 64 /* with --exhaustive */
 };
 static const double SEARCH_SECONDS = 60;
 
 typedef LK_VEC(lk_post_choice) choices;
 
-/* What is searched, and what was found. */
+/* The search and its results. */
 struct post_search {
 	lk_post_plan plan;
 	lk_arena arena;
 	const lk_plan_request *request;
-	const char *words; /* of --rollout, as they came */
+	const char *words; /* text of --rollout as given */
 	int gpus, rows, seq, mbs, node;
-	int others; /* GPUs of a critic's and a teacher's own */
+	int others; /* dedicated GPUs of critic and teacher */
 	bool experts, launched;
 	int lags[LAGS], lag_count;
-	int fixed_gpus, fixed_tp, fixed_ep; /* by --rollout; -1: searched */
+	int fixed_gpus, fixed_tp, fixed_ep; /* from --rollout; -1: searched */
 	lk_cutoff cutoff;
 	choices found;
 	lk_calibration_hold calibration;
 };
 
-/* An engine: GPUs of a layer, and over how many of them experts are split. */
+/* An engine: GPUs per layer, and the number over which experts are split. */
 struct engine_layout {
 	int tp, ep;
 };
@@ -68,7 +68,7 @@ lk_status lk_post_plan_asked(const lk_plan_request *request, bool *asked, lk_err
 	return status;
 }
 
-/* ---- what is asked ---- */
+/* ---- the question ---- */
 
 static lk_status refuse_idle_options(const lk_plan_request *request, lk_error *err) {
 	const char *idle = NULL;
@@ -91,8 +91,8 @@ static lk_status refuse_idle_options(const lk_plan_request *request, lk_error *e
 	return lk_hint(err, "leave it out");
 }
 
-/* The value of a word of --rollout; -1: it is not given. The prediction of the first step checks
- * the words. */
+/* The value of a word of --rollout; -1: not given. The prediction of the first step validates the
+ * words. */
 static int word_value(const char *words, const char *name) {
 	size_t length = strlen(name);
 	int value = -1;
@@ -125,7 +125,7 @@ static lk_status read_search(struct post_search *search, lk_error *err) {
 
 /* ---- requests of predict ---- */
 
-/* The step with a split, engines and a lag. The layout of the training is left to the caller. */
+/* The step with a split, engines and a lag. The caller sets the training layout. */
 static lk_status step_request(struct post_search *search, int engine_gpus,
                               struct engine_layout engine, int lag, lk_predict_request *out,
                               lk_error *err) {
@@ -139,7 +139,7 @@ static lk_status step_request(struct post_search *search, int engine_gpus,
 	return out->rollout ? LK_OK : lk_oom(err);
 }
 
-/* `launched`: a file may state chunks of a pipeline and experts that the choice does not have. */
+/* `launched`: a file may state pipeline chunks and experts that the choice lacks. */
 static void take_training(const lk_plan_choice *choice, bool launched, lk_predict_request *out) {
 	static const char *const stages[] = {"0", "1", "2", "3"};
 	int none = launched ? 1 : 0;
@@ -154,7 +154,7 @@ static void take_training(const lk_plan_choice *choice, bool launched, lk_predic
 	out->offload_optimizer |= choice->offload;
 }
 
-/* Rows and their length, by a step on all GPUs that does both. */
+/* Measure rows and their length, by predicting a step on all GPUs that does both. */
 static lk_status measure_rows(struct post_search *search, lk_error *err) {
 	lk_predict_request request = search->request->job;
 	lk_prediction *step;
@@ -188,7 +188,7 @@ static void add_split(struct post_search *search, int *splits, int gpus) {
 	if (legal) splits[search->plan.splits_all++] = gpus;
 }
 
-/* GPUs of the engines; 0: those that train. The even split comes first of those that divide. */
+/* GPUs of the engines; 0: the training GPUs. Of the real splits the even one comes first. */
 static void list_splits(struct post_search *search, int *splits) {
 	static const int eighths[] = {4, 2, 6, 1, 3, 5, 7};
 	int unit = search->gpus > search->node ? search->node : 1;
@@ -222,7 +222,7 @@ static int list_engines(const struct post_search *search, int gpus, struct engin
 	return count;
 }
 
-/* The largest micro-batch that is searched; 0: it is left open. */
+/* The largest micro-batch to search; 0: left open. */
 static int stated_mbs(const struct post_search *search) {
 	int most = search->launched ? search->mbs : 0;
 	for (const char *at = search->request->mbs; at && *at; at += strcspn(at, ","), at += *at == ',')
@@ -230,8 +230,8 @@ static int stated_mbs(const struct post_search *search) {
 	return most;
 }
 
-/* A batch that divides among many replicas, as near to the rows as may be; where micro-batches are
- * given, into groups of them that chunks of a pipeline take turns with. */
+/* A batch near the number of rows that divides among many replicas and, with stated micro-batches,
+ * into the groups that pipeline chunks alternate. */
 static int batch_of(int rows, int gpus, int mbs) {
 	int power = 1, each = gpus * (mbs > 0 ? mbs : 1);
 	if (rows >= gpus) return rows >= each ? rows / each * each : each;
@@ -239,8 +239,7 @@ static int batch_of(int rows, int gpus, int mbs) {
 	return power;
 }
 
-/* The fastest layouts of the GPUs that train; *plan is freed by the caller, NULL where none is
- * legal. */
+/* The fastest layouts of the training GPUs; the caller frees *plan, NULL if none is legal. */
 static lk_status plan_training(const struct post_search *search, int gpus, lk_plan **plan,
                                lk_error *err) {
 	lk_plan_request training = *search->request;
@@ -256,7 +255,7 @@ static lk_status plan_training(const struct post_search *search, int gpus, lk_pl
 	training.job.samples = training.job.max_sequences = training.job.max_tokens = 0;
 	training.job.prefix_caching = 0;
 	training.job.attention_dp = false;
-	char rows[16]; /* of a micro-batch, which a file may state in sequences */
+	char rows[16]; /* per micro-batch, which a file may state in sequences */
 	snprintf(rows, sizeof rows, "%d", search->mbs);
 	if (search->launched && !training.mbs) training.mbs = rows;
 	training.job.gbs = batch_of(search->rows, gpus, stated_mbs(search));
@@ -271,7 +270,7 @@ static lk_status plan_training(const struct post_search *search, int gpus, lk_pl
 	return status == LK_ERR_INPUT ? LK_OK : status;
 }
 
-/* ---- what is found ---- */
+/* ---- results ---- */
 
 static double part_of(const lk_prediction *step, const char *keys) {
 	double sum = 0;
@@ -323,7 +322,7 @@ struct candidate {
 	int lag;
 };
 
-/* Predicts and keeps those that are legal. */
+/* Predict the candidates and keep the legal ones. */
 static lk_status predict_candidates(struct post_search *search, int engine_gpus,
                                     const struct candidate *candidates,
                                     const lk_plan_choice *const *trainings, size_t count,
@@ -349,7 +348,7 @@ static lk_status predict_candidates(struct post_search *search, int engine_gpus,
 	return status;
 }
 
-/* The fastest of what was kept from `from` on, with this lag; NULL: none. */
+/* The fastest kept choice from `from` on with this lag; NULL: none. */
 static const lk_post_choice *fastest_of(const struct post_search *search, size_t from, int lag) {
 	const lk_post_choice *best = NULL;
 	for (size_t i = from; i < search->found.count; i++) {
@@ -362,7 +361,7 @@ static const lk_post_choice *fastest_of(const struct post_search *search, size_t
 	return best;
 }
 
-/* Engines with the fastest training, then the other trainings with the engines that did best. */
+/* Engines with the fastest training, then the other trainings with the best engines. */
 static lk_status search_layouts(struct post_search *search, int engine_gpus,
                                 const lk_plan_count *trainings, lk_error *err) {
 	struct engine_layout engines[ENGINES];
@@ -411,7 +410,7 @@ static int faster_first(const void *a, const void *b) {
 	return (left > right) - (left < right);
 }
 
-/* Of each split and lag the fastest stays. */
+/* Keep the fastest of each split and lag. */
 static void keep_some(struct post_search *search) {
 	int top = search->request->top > 0 ? search->request->top : 10;
 	size_t kept = 0;
@@ -453,13 +452,13 @@ static lk_status post_plan_answer(struct post_search *search, lk_error *err) {
 	return search->plan.reproduce ? LK_OK : lk_oom(err);
 }
 
-/* ---- what holds for every answer ----
+/* ---- checks of every answer ----
  *
- * Nothing is printed that contradicts itself: whatever made it is a defect of lockstep. Those that
- * fit come first, the fastest of them first. */
+ * An answer that contradicts itself is a defect of lockstep. Choices that fit come first, fastest
+ * first. */
 
 static const char *post_plan_check(const lk_post_plan *plan) {
-	LK_HOLDS_ALL(plan->failed_check); /* of a prediction that it is made of */
+	LK_HOLDS_ALL(plan->failed_check); /* of an underlying prediction */
 	LK_HOLDS(plan->splits <= plan->splits_all && plan->count <= plan->asked);
 	for (int i = 0; i < plan->count; i++) {
 		const lk_post_choice *choice = &plan->choices[i];
