@@ -1,6 +1,6 @@
-/* measure_calls.c: what it costs to call something: a function, the system, the clock, another
- * thread, all cores. The start of all cores is what a kernel launch is on a GPU: it becomes the
- * device's `call_us`. */
+/* measure_calls.c: the cost of a call: of a function, the system, the clock, another thread, all
+ * cores. The start of all cores corresponds to a kernel launch on a GPU: it becomes the device's
+ * `call_us`. */
 #include <math.h>
 #include <pthread.h>
 #include <sys/syscall.h>
@@ -16,7 +16,8 @@ static int add_one(int x) {
 	return x + 1;
 }
 
-static int (*volatile called)(int) = add_one; /* volatile: it may change, so the call stays one */
+static int (*volatile called)(int) = add_one; /* volatile: it may change, so the call is not
+                                                 optimised away */
 
 static double time_function(void *unused) {
 	(void)unused;
@@ -61,11 +62,11 @@ static double time_threads(void *unused) {
 	return lk_now() - start;
 }
 
-/* Two threads that hand a turn to and fro. */
+/* Two threads that hand a turn back and forth. */
 struct table_tennis {
 	pthread_mutex_t lock;
 	pthread_cond_t turned;
-	int turn; /* even: of the caller */
+	int turn; /* even: the caller's */
 };
 
 static void play(struct table_tennis *tennis, int side) {
@@ -110,8 +111,8 @@ static double time_team(void *context) {
 
 enum { ADDS = 1000000 };
 
-/* Additions that wait for one another take a cycle each. What is added is in a register: some
- * processors add constants while they rename registers, in no time. */
+/* Dependent additions take a cycle each. The addend is in a register, because some processors add
+ * constants for free while renaming registers. */
 static double time_adds(void *unused) {
 	(void)unused;
 	unsigned long x = 1, y = 3;
