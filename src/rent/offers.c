@@ -34,7 +34,7 @@ enum {
 	NVME,
 	NETWORK,
 	SPOT,
-	SPOT_SOURCE, /* for people, as the next one */
+	SPOT_SOURCE, /* for users, like the next one */
 	NETWORK_SOURCE,
 	CAPITAL, /* of owned machines */
 	LIFE,

@@ -2,8 +2,8 @@
  *
  *     whole table     all lookups of all samples; D columns of sums to every rank
  *     k column parts  all lookups, rows D/k wide; D/k columns
- *     k row parts     1/k of the lookups (rows are assumed to be dealt out by hash); partial sums, so
- *                     D columns
+ *     k row parts     1/k of the lookups (rows are assumed to be dealt out by hash); partial sums,
+ *                     so D columns
  *     a copy          the rank's own samples; nothing exchanged, the whole gradient reduced over
  *                     ranks and applied
  *
