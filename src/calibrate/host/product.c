@@ -1,7 +1,8 @@
 /* product.c: our own matrix product, for machines without a BLAS library.
  *
  * K. Goto and R. A. van de Geijn, "Anatomy of high-performance matrix multiplication", ACM TOMS
- * 34, */
+ * 34, 2008: a slab of b, DEPTH rows, is packed once for all threads; each thread packs blocks of a
+ * and multiplies tile by tile out of its caches. */
 #include <string.h>
 
 #include "calibrate/host/meter.h"
