@@ -1,5 +1,5 @@
-/* shell_assign.c: what sets variables: assignments, arrays, export and its relatives, unset, read.
- */
+/* shell_assign.c: commands that set variables: assignments, arrays, export and its relatives,
+ * unset, read. */
 #include "base/arena.h"
 #include "shell/shell.h"
 
@@ -38,7 +38,7 @@ static lk_status array_words(lk_shell *shell, const lk_raw *raw, const char *val
 			word.end = lk_shell_word_end(shell, at, end, line);
 			if (word.end == NULL) return LK_ERR_INPUT;
 			if (word.end == at)
-				word.end++; /* a bracket or sign of the shell, where bash would object */
+				word.end++; /* a bracket or operator of the shell, which bash would refuse */
 			LK_TRY(lk_shell_expand(shell, &word, out));
 			line += lk_shell_lines(at, word.end);
 			at = word.end;
@@ -55,7 +55,7 @@ static lk_status assign_put_values(lk_shell *shell, lk_shell_var *var, const lk_
 	size_t old = append && var->set ? var->values.count : 0;
 	if (!array && var->set && var->array)
 		return put_element(shell, var, "0", &values->at[0], append);
-	if (append && !array && old > 0) { /* text is glued to the text */
+	if (append && !array && old > 0) { /* append to the text */
 		lk_word *target = &var->values.at[0];
 		char *text = lk_arena_printf(shell->arena, "%s%s", target->text, values->at[0].text);
 		shell->produced += text != NULL ? strlen(text) : 0;
@@ -77,7 +77,7 @@ static lk_status assign_put_values(lk_shell *shell, lk_shell_var *var, const lk_
 	return LK_OK;
 }
 
-/* What is assigned where it is not certain that the line runs. */
+/* Make an assigned value unknown, because it is not certain that the line runs. */
 static lk_status make_unknown(lk_shell *shell, const lk_raw *raw, size_t length, lk_words *values) {
 	values->count = 0;
 	if (!lk_push(values)) return lk_oom(shell->err);
@@ -90,7 +90,7 @@ static lk_status make_unknown(lk_shell *shell, const lk_raw *raw, size_t length,
 	return LK_OK;
 }
 
-/* Elements as "[KEY]=VALUE", which lists with holes are as well. */
+/* Turn the elements into "[KEY]=VALUE", the form that lists with holes have too. */
 static lk_status make_keyed(lk_shell *shell, lk_shell_var *var) {
 	for (size_t i = 0; !var->keyed && i < var->values.count; i++) {
 		lk_word *element = &var->values.at[i];
@@ -101,7 +101,7 @@ static lk_status make_keyed(lk_shell *shell, lk_shell_var *var) {
 	return LK_OK;
 }
 
-/* Where a number stands among the keys of a list. */
+/* Place of an index among the keys of a list. */
 static size_t key_place(const lk_shell_var *var, long number) {
 	size_t at = var->values.count;
 	while (!var->named && at > 0 && strtol(var->values.at[at - 1].text + 1, NULL, 10) > number)
@@ -109,7 +109,7 @@ static size_t key_place(const lk_shell_var *var, long number) {
 	return at;
 }
 
-/* Sets or appends to the element of a key, which is a number where the variable has no names. */
+/* Set or append to the element of a key, which is an index unless the variable's keys are names. */
 static lk_status put_element(lk_shell *shell, lk_shell_var *var, const char *key,
                              const lk_word *value, bool append) {
 	lk_word *at = lk_shell_element(var, key), word = *value;
@@ -140,7 +140,8 @@ static lk_status put_element(lk_shell *shell, lk_shell_var *var, const char *key
 	return LK_OK;
 }
 
-/* The key between brackets: a name of declare -A, else the value of a sum. */
+/* Read the key between brackets: a name of declare -A, else the value of an arithmetic
+ * expression. */
 static lk_status element_key(lk_shell *shell, const lk_shell_var *var, const char *at,
                              const char *end, int line, lk_word *key) {
 	lk_raw raw = {.at = at, .end = end, .line = line};
@@ -175,7 +176,7 @@ static lk_status assign_element(lk_shell *shell, const lk_raw *raw, size_t lengt
 	return make_unknown(shell, raw, length, &var->values);
 }
 
-/* `local`: what a function of the script declares ends with it. */
+/* Assign. `local`: the variable ends with the function that declares it. */
 static lk_status assign_as(lk_shell *shell, const lk_raw *raw, lk_truth certain, bool exported,
                            bool local);
 
@@ -194,11 +195,11 @@ static lk_status assign_as(lk_shell *shell, const lk_raw *raw, lk_truth certain,
 	lk_status status = LK_OK;
 	if (element && certain == LK_SHELL_TRUE)
 		return assign_element(shell, raw, length, value, append);
-	/* What may be added to a list is left out: whoever reads on is told so. */
+	/* a value that might be appended is left out, and the caller is told */
 	if (certain == LK_SHELL_UNKNOWN && append && !element)
 		return shell->doubt != NULL ? shell->doubt(shell, raw->line) : LK_OK;
 	if (certain != LK_SHELL_TRUE || element) {
-		lk_word set; /* what the value sets */
+		lk_word set; /* unused; the expansion may set variables */
 		lk_raw text = {.at = value, .end = raw->end, .line = raw->line};
 		if (!array && lk_shell_may_set(value, raw->end))
 			status = lk_shell_expand_one(shell, &text, &set);
@@ -214,7 +215,7 @@ static lk_status assign_as(lk_shell *shell, const lk_raw *raw, lk_truth certain,
 	if (status == LK_OK && local) status = lk_shell_hide(shell, raw->at, length);
 	if (status == LK_OK) status = lk_shell_var_at(shell, raw->at, length, &var);
 	if (status == LK_OK && !var->held && certain != LK_SHELL_TRUE && element) {
-		var->values.count = 0; /* any of its elements */
+		var->values.count = 0; /* any element may be the one that is set */
 		var->keyed = var->array = false;
 	}
 	if (status == LK_OK && !var->held)
@@ -224,7 +225,7 @@ static lk_status assign_as(lk_shell *shell, const lk_raw *raw, lk_truth certain,
 	return status;
 }
 
-/* export "$NAME"=VALUE: a name that is worked out. */
+/* export "$NAME"=VALUE: the name is an expansion. */
 static lk_status assign_named(lk_shell *shell, const lk_raw *raw, lk_truth certain, bool exported) {
 	lk_word word;
 	lk_shell_var *var;
@@ -243,7 +244,7 @@ static lk_status assign_named(lk_shell *shell, const lk_raw *raw, lk_truth certa
 	return LK_OK;
 }
 
-/* What the options of a declaration ask for. */
+/* Options of a declaration. */
 struct declared {
 	bool exported, local, names, other;
 };
@@ -254,11 +255,11 @@ static void declare_options(struct declared *declared, const lk_raw *raw) {
 		declared->names |= *at == 'A';
 		declared->local &= *at != 'g';
 		declared->other |=
-			strchr("ilnu", *at) != NULL; /* values that are changed when they are set */
+			strchr("ilnu", *at) != NULL; /* options that change values when they are set */
 	}
 }
 
-/* One name of a declaration, without a value: local N, declare -A M, export N. */
+/* Declare one name without a value: local N, declare -A M, export N. */
 static lk_status declare_name(lk_shell *shell, const lk_raw *raw, size_t length,
                               const struct declared *declared) {
 	lk_shell_var *var;
@@ -347,7 +348,7 @@ lk_status lk_shell_unset(lk_shell *shell, const lk_raws *words, lk_truth certain
 	return LK_OK;
 }
 
-/* read, mapfile: what they set only an execution could tell. */
+/* read, mapfile: make the variables unknown, because only execution could determine them. */
 lk_status lk_shell_set_by_command(lk_shell *shell, const lk_raws *words) {
 	for (size_t i = 1; i < words->count; i++) {
 		const lk_raw *raw = &words->at[i];

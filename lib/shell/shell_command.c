@@ -1,6 +1,6 @@
-/* shell_command.c: what $(command) stands for where text alone decides it: echo, expr, seq,
- * basename, dirname, a calculation by bc, a field by cut, a here-document of cat. Nothing is
- * executed: of any other command the text is not known. */
+/* shell_command.c: the output of $(command) if text alone decides it: echo, expr, seq, basename,
+ * dirname, a calculation by bc, a field by cut, a here-document of cat. Nothing is executed: the
+ * output of any other command is unknown. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -29,7 +29,7 @@ static lk_status command_sum(lk_shell *shell, const lk_shell_expanders *expand, 
 	/* fractions, and operators that expr, bc and the shell read differently: 2 ^ 3, 1 | 2 */
 	if (text[strspn(text, "0123456789+-*/%() \t")] != '\0' || strstr(text, "**") != NULL)
 		return LK_OK;
-	for (const char *at = text; *at != '\0'; at++) /* 010 is 10 for them */
+	for (const char *at = text; *at != '\0'; at++) /* leading zeros: 010 is 10 for them */
 		if (*at == '0' && at[1] >= '0' && at[1] <= '9' &&
 		    (at == text || strchr("0123456789", at[-1]) == NULL))
 			return LK_OK;
@@ -73,7 +73,8 @@ static const char *command_path(lk_shell *shell, const lk_words *words, bool fol
 	return lk_arena_strndup(shell->arena, name, ends ? length - cut : length);
 }
 
-/* cut -f N -d C of one line; its options may have their values behind a blank. NULL: other ones. */
+/* cut -f N -d C of one line; the values of options may follow after a blank. NULL: other
+ * options. */
 static const char *command_field(lk_shell *shell, const char *line, const lk_words *cut) {
 	long field = 0;
 	char mark = '\t';
@@ -132,7 +133,7 @@ static lk_status command_words(lk_shell *shell, const lk_shell_expanders *expand
 	return LK_OK;
 }
 
-/* cat <<END: its text without the ends of lines at the end. */
+/* cat <<END: its text without trailing line ends. */
 static lk_status command_document(lk_shell *shell, const lk_shell_expanders *expand, const char *at,
                                   const char *end, int line, const char **out) {
 	at += strspn(at, "<- \t");

@@ -1,5 +1,6 @@
-/* shell_edit.c: what ${A%pattern}, ${A#pattern}, ${A/pattern/text}, ${A,,} and ${A:2:3} make of a
- * text (POSIX.1-2017, Shell Command Language 2.6.2; bash's manual, Shell Parameter Expansion). */
+/* shell_edit.c: the operations ${A%pattern}, ${A#pattern}, ${A/pattern/text}, ${A,,} and ${A:2:3}
+ * on a text (POSIX.1-2017, Shell Command Language 2.6.2; bash's manual, Shell Parameter
+ * Expansion). */
 #include <ctype.h>
 #include <fnmatch.h>
 #include <stdlib.h>
@@ -9,10 +10,10 @@
 #include "shell/shell.h"
 
 enum {
-	EDITED = 4096 /* bytes of a text that is edited */
+	EDITED = 4096 /* bytes of an edited text */
 };
 
-/* Whether a pattern is a text, which *text then is without the escapes. */
+/* Whether a pattern is a plain text; *text is then the pattern without the escapes. */
 static bool edit_is_plain(lk_shell *shell, const char *pattern, const char **text) {
 	char *out = lk_arena_strdup(shell->arena, pattern), *to = out;
 	for (const char *at = pattern; out != NULL && *at != '\0'; at++) {
@@ -25,7 +26,7 @@ static bool edit_is_plain(lk_shell *shell, const char *pattern, const char **tex
 	return true;
 }
 
-/* Bytes of the longest piece at the start of `at` that a pattern matches; -1: none does. */
+/* Bytes of the longest piece at the start of `at` that a pattern matches; -1: none. */
 static long edit_match(char *at, const char *pattern, const char *plain, bool to_the_end) {
 	size_t left = strlen(at), size = plain != NULL ? strlen(plain) : 0;
 	if (plain != NULL && to_the_end && left != size) return -1;
@@ -40,12 +41,12 @@ static long edit_match(char *at, const char *pattern, const char *plain, bool to
 	}
 }
 
-/* ${A/from/to}, ${A//from/to}, ${A/#from/to}, ${A/%from/to}; NULL: not known. */
+/* ${A/from/to}, ${A//from/to}, ${A/#from/to}, ${A/%from/to}; NULL: unknown. */
 static const char *edit_replace(lk_shell *shell, const char *text, char how, const char *pattern,
                                 const char *to) {
 	char *copy = lk_arena_strdup(shell->arena, text);
 	const char *plain = NULL, *out = "";
-	/* since 5.2 an & stands for what was matched */
+	/* since 5.2 an & in the replacement means the matched text */
 	if (copy == NULL || strchr(to, '&') != NULL) return NULL;
 	bool whole = edit_is_plain(shell, pattern, &plain);
 	if (whole && plain == NULL) return NULL;
@@ -75,7 +76,7 @@ bool lk_shell_is_ascii(const char *text) {
 	return true;
 }
 
-/* Where a slice of `length` begins and ends; false: an error of the shell. */
+/* Find begin and end of a slice of `length`; false: an error of the shell. */
 bool lk_shell_edit_bounds(const lk_shell_edit *edit, long long length, long long *from,
                           long long *count) {
 	*from = edit->from;
@@ -88,7 +89,7 @@ bool lk_shell_edit_bounds(const lk_shell_edit *edit, long long length, long long
 	return true;
 }
 
-/* What an operation makes of a text; NULL: not known. */
+/* Apply an operation to a text; NULL: unknown. */
 const char *lk_shell_edit_text(lk_shell *shell, const char *text, const lk_shell_edit *edit) {
 	size_t length = strlen(text);
 	bool twice = edit->how == edit->op;
@@ -108,7 +109,8 @@ const char *lk_shell_edit_text(lk_shell *shell, const char *text, const lk_shell
 	}
 	for (size_t k = 0; k <= length; k++) {
 		bool front = edit->op == '#';
-		size_t cut = front == twice ? length - k : k; /* the shortest piece first, or the longest */
+		size_t cut = front == twice ? length - k : k; /* from the shortest piece, or from the
+		                                                 longest */
 		char kept = copy[cut];
 		if (front) copy[cut] = '\0';
 		bool matches = fnmatch(edit->pattern, front ? copy : copy + cut, 0) == 0;

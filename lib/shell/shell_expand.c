@@ -14,16 +14,16 @@ struct builder {
 	lk_shell *s;
 	lk_words *out;
 	LK_VEC(char) text;
-	bool open;    /* something belongs to the present word, be it "" */
+	bool open;    /* the current word has begun, even if it is "" */
 	bool split;   /* expansions are split at blanks */
-	bool here;    /* a here-document, in which quotes stand for themselves */
-	bool pattern; /* what is quoted is escaped, so that it stands for itself in the pattern */
-	bool quoted;  /* what is put is quoted */
-	bool nothing; /* "$@" or "${A[@]}" of no elements, which is no word */
-	int inner;    /* inside ${name:-...}: blanks that are written there split too */
+	bool here;    /* a here-document, in which quotes are literal */
+	bool pattern; /* quoted text is escaped, so that it matches literally in the pattern */
+	bool quoted;  /* the text being put is quoted */
+	bool nothing; /* "$@" or "${A[@]}" without elements, which is no word */
+	int inner;    /* inside ${name:-...}: blanks in its source text split too */
 	const char *unknown;
-	bool empty_if_unset; /* all that is unknown would be empty in a plain shell */
-	bool by_default;     /* ${X:-} of what nobody sets */
+	bool empty_if_unset; /* all unknown parts would be empty in a plain shell */
+	bool by_default;     /* ${X:-} of an unset variable */
 	bool argument;
 	int line, depth;
 };
@@ -90,7 +90,7 @@ static bool expand_blank(char c) {
 	return c == ' ' || c == '\t' || c == '\n';
 }
 
-/* Bytes up to the blank that ends a word, which none inside of $(..), ${..} and `..` does. */
+/* Bytes up to the blank that ends a word; blanks inside $(..), ${..} and `..` do not. */
 static size_t expand_word_length(const char *at) {
 	const char *end = at + strlen(at), *c = at;
 	while (c < end && !expand_blank(*c)) {
@@ -111,8 +111,8 @@ static bool expand_is_variable(const char *at, size_t size) {
 	return length > 0 && name + length == end;
 }
 
-/* The text of a variable of which parts are not known, split: the words that hold none of them are
- * known. "--micro-batch-size 2 --save $DIR" has three of four. */
+/* Put the partly unknown text of a variable, split: words without unknown parts are known.
+ * "--micro-batch-size 2 --save $DIR" has three known words of four. */
 static lk_status expand_put_partly(struct builder *builder, const lk_word *value) {
 	for (const char *at = value->text; *at != '\0';) {
 		size_t n = expand_word_length(at);
@@ -140,7 +140,7 @@ static const char *expand_separators(const struct builder *builder) {
 	return known ? ifs->values.at[0].text : blanks;
 }
 
-/* Puts a text, split at separators: at any number of blanks among them, at each of the others. */
+/* Put a text, split at separators: at any number of blanks together, at each of the others. */
 static lk_status expand_split(struct builder *builder, const char *at, const char *end) {
 	const char *separators = expand_separators(builder);
 	while (at < end) {
@@ -158,7 +158,7 @@ static lk_status expand_split(struct builder *builder, const char *at, const cha
 	return LK_OK;
 }
 
-/* The text of a variable: split where it is not quoted. */
+/* Put the text of a variable, split if it is not quoted. */
 static lk_status expand_put_value(struct builder *builder, const lk_word *value, bool quoted) {
 	if (value->unknown != NULL && !quoted && builder->split && strpbrk(value->text, " \t\n"))
 		return expand_put_partly(builder, value);
@@ -176,8 +176,8 @@ static lk_status expand_put_value(struct builder *builder, const lk_word *value,
 	return expand_split(builder, at, at + strlen(at));
 }
 
-/* Several values: those of ${A[@]} and "$@" are words of their own, "${A[*]}" and "$*" join them by
- * the first character of IFS. */
+/* Put several values: those of ${A[@]} and "$@" become separate words, "${A[*]}" and "$*" join them
+ * with the first character of IFS. */
 static lk_status put_values(struct builder *builder, const lk_word *values, size_t count,
                             char which, bool quoted) {
 	const char *joint = which == '*' ? expand_separators(builder) : " ";
@@ -195,7 +195,7 @@ static lk_status put_values(struct builder *builder, const lk_word *values, size
 static lk_status expand_range(struct builder *builder, const char *at, const char *end,
                               bool quoted);
 
-/* $1 of known arguments; NULL: it is none, or not known. Those that were not given are empty. */
+/* Find $1 of known arguments; NULL: no argument, or unknown. Missing arguments are empty. */
 static const lk_word *expand_argument(const lk_shell *shell, const char *name, size_t length) {
 	static const lk_word none = {.text = ""};
 	size_t number = 0;
@@ -218,16 +218,15 @@ static lk_status put_unset(struct builder *builder, const char *name, size_t len
 	return expand_put_unknown(builder, text, size, why, true);
 }
 
-/* What ${...} names: the values of a variable, of one of its elements, of all of them, of the
- * arguments. */
+/* What ${...} names: the values of a variable, of one or all of its elements, or the arguments. */
 struct expand_named {
 	const char *name;
 	size_t length;
 	const lk_word *values;
 	size_t count;
 	lk_word held;
-	char which; /* '@' or '*': all of them; '\0' */
-	bool set;   /* something sets it, be it to nothing */
+	char which; /* '@' or '*': all elements; '\0' */
+	bool set;   /* something sets it, even to an empty text */
 	bool positional, keyed;
 };
 
@@ -246,7 +245,7 @@ static lk_status put_operator(struct builder *builder, const struct expand_named
 	bool none = named->count == 0,
 		 blank = op[0] == ':' && named->count == 1 && named->values[0].text[0] == '\0';
 	bool empty = none || blank, unsure = !none && named->values[0].unknown != NULL;
-	if (kind == '+' && !unsure) { /* what is never set is empty */
+	if (kind == '+' && !unsure) { /* a variable that is never set is empty */
 		builder->inner++;
 		if (!empty) LK_TRY(expand_range(builder, word, close, quoted));
 		builder->inner--;
@@ -273,7 +272,7 @@ static lk_status put_operator(struct builder *builder, const struct expand_named
 	return expand_put_value(builder, &value, quoted);
 }
 
-/* ${NAME:FROM} and ${NAME:FROM:COUNT}, both sums; negative ones are from the end. */
+/* ${NAME:FROM} and ${NAME:FROM:COUNT}, both arithmetic; negative ones count from the end. */
 static lk_status expand_slice(struct builder *builder, const char *at, const char *close,
                               lk_shell_edit *edit, const char **unknown) {
 	const char *colon = memchr(at, ':', (size_t)(close - at));
@@ -287,7 +286,7 @@ static lk_status expand_slice(struct builder *builder, const char *at, const cha
 	                     &edit->count, unknown);
 }
 
-/* The slash between pattern and text of ${A/pattern/text}; `close`: there is none. */
+/* Find the slash between pattern and text of ${A/pattern/text}; `close`: there is none. */
 static const char *expand_slash(const char *at, const char *close) {
 	while (at < close && *at != '/') {
 		const char *next = at + 1;
@@ -303,7 +302,8 @@ static const char *expand_slash(const char *at, const char *close) {
 	return at;
 }
 
-/* Reads the operation between a name and the bracket; *known false: it is none, or not known. */
+/* Read the operation between a name and the bracket; *known false: there is none, or it is
+ * unknown. */
 static lk_status expand_read_edit(struct builder *builder, const char *op, const char *close,
                                   lk_shell_edit *edit, bool *known) {
 	const char *unknown = NULL;
@@ -330,7 +330,8 @@ static lk_status expand_read_edit(struct builder *builder, const char *op, const
 	return LK_OK;
 }
 
-/* ${NAME<operation>}, of each of several values; a slice of several is some of them. */
+/* ${NAME<operation>}, applied to each of several values; a slice of several selects some of
+ * them. */
 static lk_status put_edit(struct builder *builder, const struct expand_named *named, const char *op,
                           const char *close, const char *start, bool quoted) {
 	lk_shell_edit edit;
@@ -340,7 +341,8 @@ static lk_status put_edit(struct builder *builder, const struct expand_named *na
 	size_t count = single ? 1 : named->count;
 	if (known) LK_TRY(expand_read_edit(builder, op, close, &edit, &known));
 	for (size_t i = 0; i < count; i++) known = known && values[i].unknown == NULL;
-	known = known && (single || edit.op != ':' || !named->keyed); /* its numbers have holes */
+	known = known && (single || edit.op != ':' || !named->keyed); /* slices count over the holes of
+	                                                                 its indices */
 	lk_word *edited = known ? LK_ARRAY(builder->s->arena, lk_word, count + 1) : NULL;
 	if (known && edited == NULL) return lk_oom(builder->s->err);
 	if (known && edit.op == ':' && !single) {
@@ -361,7 +363,7 @@ static lk_status put_edit(struct builder *builder, const struct expand_named *na
 	return put_values(builder, edited, count, named->which, quoted);
 }
 
-/* Values without their keys. */
+/* Copy the values without their keys. */
 static lk_status expand_elements(struct builder *builder, const lk_shell_var *var,
                                  struct expand_named *named) {
 	named->values = var->values.at;
@@ -378,8 +380,8 @@ static lk_status expand_elements(struct builder *builder, const lk_shell_var *va
 	return LK_OK;
 }
 
-/* What the name at the start of ${...} and the brackets after it stand for; *op moves after them.
- * *known false: an element that is not known. */
+/* Find what the name at the start of ${...} and the brackets after it refer to; *op moves after
+ * them. *known false: an unknown element. */
 static lk_status expand_name(struct builder *builder, const char *name, const char *close,
                              const char **op, struct expand_named *named, bool *known) {
 	size_t n = lk_shell_name(name, close);
@@ -417,7 +419,7 @@ static lk_status expand_name(struct builder *builder, const char *name, const ch
 	if (bracket != NULL && bracket - key == 2 && (*key == '@' || *key == '*')) {
 		named->which = *key;
 		*op = bracket;
-		/* in which order the elements of declare -A come only bash knows */
+		/* only bash knows the order of the elements of declare -A */
 		*known = var == NULL || !var->named || var->values.count < 2;
 		return var != NULL ? expand_elements(builder, var, named) : LK_OK;
 	}
@@ -486,7 +488,7 @@ static lk_status put_indirect(struct builder *builder, const char *at, const cha
 	return put_edit(builder, &meant, op, close, at, quoted);
 }
 
-/* ${#NAME}: characters of a value; ${#A[@]}: how many elements there are. */
+/* ${#NAME}: characters of a value; ${#A[@]}: number of elements. */
 static lk_status put_length(struct builder *builder, const struct expand_named *named,
                             const char *start, size_t size) {
 	char number[24];
@@ -539,7 +541,7 @@ static lk_status put_command(struct builder *builder, const char *at, const char
 	static const lk_shell_expanders expanders = {lk_shell_expand, lk_shell_expand_one,
 	                                             lk_shell_expand_here};
 	lk_shell_vars saved;
-	bool sets = lk_shell_may_set(inner, close - 1); /* for itself alone */
+	bool sets = lk_shell_may_set(inner, close - 1); /* only for the command itself */
 	if (sets) LK_TRY(lk_shell_save(builder->s, &saved));
 	lk_status status =
 		lk_shell_command(builder->s, &expanders, inner, close - 1, builder->line, &value);
@@ -577,7 +579,7 @@ static lk_status put_math(struct builder *builder, const char *at, const char *e
 	return expand_put(builder, number, (size_t)snprintf(number, sizeof number, "%lld", value));
 }
 
-/* Text that a quote makes stand for itself. */
+/* Put text that a quote makes literal. */
 static lk_status put_literal(struct builder *builder, const char *text, size_t length) {
 	bool was = builder->quoted;
 	builder->quoted = builder->open = true;
@@ -586,7 +588,7 @@ static lk_status put_literal(struct builder *builder, const char *text, size_t l
 	return status;
 }
 
-/* The character of a code of $'\u20ac' as UTF-8; its length. */
+/* Encode the character of $'\u20ac' as UTF-8; return its length. */
 static size_t expand_encode(unsigned long code, char out[4]) {
 	size_t length = code < 0x80 ? 1 : code < 0x800 ? 2 : code < 0x10000 ? 3 : 4;
 	static const unsigned char marks[] = {0, 0, 0xc0, 0xe0, 0xf0};
@@ -656,15 +658,14 @@ static lk_status put_dollar(struct builder *builder, const char *at, const char 
 		return expand_put_value(builder, &value, quoted);
 	}
 	if (*name == '\'' && !quoted && !builder->here) return put_ansi(builder, at, end, next);
-	if (*name == '"' && !quoted && !builder->here)
-		return LK_OK; /* $"...": a text that is translated */
+	if (*name == '"' && !quoted && !builder->here) return LK_OK; /* $"...": a translated text */
 	if (strchr("0123456789@*#?$!-", *name) == NULL) return expand_put(builder, "$", 1);
 	*next = name + 1;
 	if (*name == '@' || *name == '*')
 		return put_values(builder, builder->s->args, builder->s->arg_count, *name, quoted);
 	const lk_word *argument = expand_argument(builder->s, name, 1);
 	bool beyond = argument != NULL && (size_t)(*name - '0') > builder->s->arg_count;
-	if (beyond) return LK_OK; /* not set: in quotes, not even an empty text */
+	if (beyond) return LK_OK; /* unset: not even an empty word in quotes */
 	if (argument != NULL) return expand_put_value(builder, argument, quoted);
 	if (*name == '#' && builder->s->args_known) {
 		char number[24];

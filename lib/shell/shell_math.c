@@ -14,11 +14,11 @@ struct math {
 	lk_shell *s;
 	const char *at, *end;
 	int line, depth;
-	int passed; /* operands that the answer does not depend on are read all the same: 0 && 1 / 0 */
+	int passed; /* > 0: the operands do not affect the result and are only parsed: 0 && 1 / 0 */
 	const char *unknown;
 };
 
-/* Operators of two operands, by how loosely they bind; a longer one comes before its beginning. */
+/* Binary operators and their precedence; an operator comes before its own prefixes. */
 static const struct math_operator {
 	const char *text;
 	int level;
@@ -28,7 +28,7 @@ static const struct math_operator {
 	{"+", 9},  {"-", 9},   {"*", 10}, {"/", 10}, {"%", 10},
 };
 
-/* Blanks, and quotes, which mean nothing here. */
+/* Skip blanks, and quotes, which have no meaning here. */
 static void math_skip_blanks(struct math *math) {
 	while (math->at < math->end && (isspace((unsigned char)*math->at) || *math->at == '"'))
 		math->at++;
@@ -50,7 +50,7 @@ static lk_status math_forget(struct math *math, const char *unknown) {
 	return LK_OK;
 }
 
-/* A variable whose value is not known from here on, be it an array. */
+/* Make a variable, or an array, unknown from here on. */
 static lk_status math_spoil(struct math *math, const char *name, size_t length) {
 	lk_shell_var *var;
 	if (math->passed > 0 || math->s->certain == LK_SHELL_FALSE) return LK_OK;
@@ -63,8 +63,8 @@ static lk_status math_spoil(struct math *math, const char *name, size_t length) 
 	return LK_OK;
 }
 
-/* What is of no form that is evaluated: the rest is passed over, and what it may set is not known.
- */
+/* Handle a form that is not evaluated: skip the rest and make the variables that it may set
+ * unknown. */
 static lk_status math_other(struct math *math) {
 	const char *at = math->at;
 	math->at = math->end;
@@ -86,7 +86,7 @@ static lk_status math_overflow(struct math *math) {
 	return lk_shell_fail(math->s, math->line, "$((...)) overflows", "write smaller numbers");
 }
 
-/* 12, 010, 0x1f, 2#101; false: no number begins here, or it has another form. */
+/* Read 12, 010, 0x1f or 2#101; false: no number begins here, or it has another form. */
 static bool math_digits(struct math *math, long long *value, bool *large) {
 	static const char digits[] = "0123456789abcdefghijklmnopqrstuvwxyz";
 	const char *at = math->at;
@@ -124,7 +124,7 @@ static lk_status math_large(struct math *math) {
 	                     "write a smaller one");
 }
 
-/* The value of a variable is a sum of its own. */
+/* Evaluate the value of a variable as an expression of its own. */
 static lk_status math_number_of(struct math *math, const char *text, long long *value) {
 	struct math inner = *math;
 	bool large;
@@ -147,7 +147,7 @@ static lk_status math_number_of(struct math *math, const char *text, long long *
 	return LK_OK;
 }
 
-/* ${X:-8}, $1, $(command), A[0]: as anywhere else. */
+/* Evaluate ${X:-8}, $1, $(command), A[0], expanded as anywhere else. */
 static lk_status math_expand(struct math *math, const char *at, const char *end, long long *value) {
 	lk_raw raw = {at, end, math->line};
 	lk_word word;
@@ -171,7 +171,7 @@ static lk_status math_dollar(struct math *math, long long *value) {
 	return math_expand(math, at, end, value);
 }
 
-/* What a variable holds. */
+/* Evaluate a variable. */
 static lk_status math_value_of(struct math *math, const char *name, size_t length,
                                long long *value) {
 	const lk_shell_var *var = lk_shell_find(math->s, name, length);
@@ -180,7 +180,7 @@ static lk_status math_value_of(struct math *math, const char *name, size_t lengt
 		return math_forget(
 			math, lk_shell_unknown(math->s, math->line, name, length, "is not set in the script"));
 	const lk_word *held = lk_shell_element(var, "0");
-	if (held == NULL) return LK_OK; /* what is unset counts as 0 */
+	if (held == NULL) return LK_OK; /* an unset variable counts as 0 */
 	if (held->unknown != NULL) return math_forget(math, held->unknown);
 	return math_number_of(math, held->text + (var->keyed ? lk_shell_key(held->text) : 0), value);
 }
@@ -280,7 +280,7 @@ static lk_status math_atom(struct math *math, long long *value) {
 	return LK_OK;
 }
 
-/* The operator that comes next, where it binds at least as tightly as the level; NULL: none. */
+/* Find the next operator if it binds at least as tightly as `level`; NULL: none. */
 static const struct math_operator *math_operator_at(struct math *math, int level) {
 	size_t left;
 	math_skip_blanks(math);
@@ -298,7 +298,7 @@ static const struct math_operator *math_operator_at(struct math *math, int level
 	return NULL;
 }
 
-/* left ** right; true: it overflows. */
+/* left ** right; true if it overflows. */
 static bool math_power(long long left, long long right, long long *value) {
 	if (left >= -1 && left <= 1 && right > 2) right = 2 - right % 2;
 	for (*value = 1; right > 0; right--)
@@ -306,7 +306,7 @@ static bool math_power(long long left, long long right, long long *value) {
 	return false;
 }
 
-/* left OP right; where the answer does not depend on them, or one is not known, 0. */
+/* left OP right; 0 if the operands do not affect the result, or one is unknown. */
 static lk_status math_apply(struct math *math, const char *op, long long left, long long right,
                             long long *value) {
 	bool over = false, none = math->passed > 0 || math->unknown != NULL;
@@ -338,7 +338,7 @@ static lk_status math_apply(struct math *math, const char *op, long long left, l
 	return over ? math_overflow(math) : LK_OK;
 }
 
-/* Operands joined by operators that bind at least as tightly as the level. */
+/* Evaluate operands joined by operators that bind at least as tightly as `level`. */
 static lk_status math_joined(struct math *math, int level, long long *value) {
 	if (++math->depth > 64)
 		return lk_shell_fail(math->s, math->line, "$((...)) is nested too deeply",
@@ -352,7 +352,7 @@ static lk_status math_joined(struct math *math, int level, long long *value) {
 		long long left = *value, right;
 		math->at += strlen(op->text);
 		math->passed += settled;
-		/* a power is joined from the right */
+		/* powers associate to the right */
 		LK_TRY(math_joined(math, op->level + (strcmp(op->text, "**") != 0), &right));
 		math->passed -= settled;
 		if (either || both) *value = either ? left || right : left && right;
@@ -362,7 +362,7 @@ static lk_status math_joined(struct math *math, int level, long long *value) {
 	return LK_OK;
 }
 
-/* The operator of NAME = ..., NAME += ...: its length, 0: none is here. */
+/* Length of the operator of NAME = ..., NAME += ...; 0: none is here. */
 static size_t math_assigns(const char *at, const char *end) {
 	static const char *const operators[] = {
 		"<<=", ">>=", "+=", "-=", "*=", "/=", "%=", "&=", "^=", "|=", "="};
@@ -374,7 +374,7 @@ static size_t math_assigns(const char *at, const char *end) {
 	return 0;
 }
 
-/* NAME = value, NAME += value; *is false: it is none. */
+/* NAME = value, NAME += value; *is false: not an assignment. */
 static lk_status math_assignment(struct math *math, long long *value, bool *is) {
 	struct math ahead = *math;
 	math_skip_blanks(&ahead);
@@ -430,7 +430,7 @@ static lk_status math_choice(struct math *math, long long *value) {
 	return LK_OK;
 }
 
-/* One after another: the last is the value. */
+/* Comma-separated expressions: the last is the value. */
 static lk_status math_sequence(struct math *math, long long *value) {
 	LK_TRY(math_choice(math, value));
 	while (math_take(math, ',')) LK_TRY(math_choice(math, value));
@@ -444,7 +444,7 @@ lk_status lk_shell_math(lk_shell *shell, const char *at, const char *end, int li
 	*value = 0;
 	if (memchr(at, '$', (size_t)(end - at)) != NULL ||
 	    memchr(at, '`', (size_t)(end - at)) != NULL) {
-		/* the text of $N is put in its place first: N=1+1; $(($N * 2)) is 3 */
+		/* $N is replaced by its text first: N=1+1; $(($N * 2)) is 3 */
 		lk_raw raw = {at, end, line};
 		lk_word word;
 		LK_TRY(expand(shell, &raw, &word));

@@ -1,5 +1,5 @@
-/* shell_read.c: the words of one simple command after another: blanks, comments, continued lines,
- * redirections and here-documents (POSIX.1-2017, Shell Command Language 2.3, 2.7). */
+/* shell_read.c: reads simple commands as words: blanks, comments, continued lines, redirections and
+ * here-documents (POSIX.1-2017, Shell Command Language 2.3, 2.7). */
 #include "base/arena.h"
 #include "shell/shell.h"
 
@@ -8,8 +8,8 @@
 
 const char lk_shell_errors[] = "&2";
 
-/* The text of a here-document up to its delimiter; `dashed`: <<-, where tabs may be before it.
- * NULL: memory is out. */
+/* Read the text of a here-document up to its delimiter; `dashed`: <<-, with tabs allowed before it.
+ * NULL: out of memory. */
 static const char *shell_read_heredoc(lk_shell *shell, const char *delimiter, bool dashed) {
 	size_t length = strlen(delimiter);
 	const char *body = shell->at, *body_end = shell->at;
@@ -26,7 +26,7 @@ static const char *shell_read_heredoc(lk_shell *shell, const char *delimiter, bo
 	}
 	if (!ended) body_end = shell->end;
 	char *text = lk_arena_strndup(shell->arena, body, (size_t)(body_end - body)), *to = text;
-	bool begins = true; /* a line */
+	bool begins = true; /* at the start of a line */
 	for (const char *from = text; dashed && text != NULL && *from != '\0'; from++) {
 		if (begins && *from == '\t') continue;
 		begins = *from == '\n';
@@ -68,7 +68,7 @@ static lk_status read_comment(lk_shell *shell) {
 	return status;
 }
 
-/* Blanks, continued lines and comments. */
+/* Skip blanks, continued lines and comments. */
 static lk_status shell_read_skip_space(lk_shell *shell) {
 	while (shell->at < shell->end) {
 		char c = *shell->at;
@@ -140,7 +140,7 @@ static lk_status redirection(lk_shell *shell, lk_raws *words) {
 	if (file) {
 		lk_word name;
 		lk_truth certain = shell->certain;
-		shell->certain = LK_SHELL_FALSE; /* the command is not reached yet */
+		shell->certain = LK_SHELL_FALSE; /* the command does not run yet */
 		lk_status status = lk_shell_expand_one(shell, &target, &name);
 		shell->certain = certain;
 		if (status == LK_OK) shell->output = name.text;
@@ -161,7 +161,7 @@ static lk_status push_raw(lk_shell *shell, lk_raws *words, const lk_raw *raw) {
 	return LK_OK;
 }
 
-/* An operator inside [[ ]] as a word. */
+/* Take an operator inside [[ ]] as a word. */
 static lk_status test_operator(lk_shell *shell, lk_raws *words) {
 	char c = *shell->at;
 	lk_raw raw = {.at = shell->at, .end = shell->at + 1, .line = shell->line};
@@ -181,7 +181,7 @@ static lk_status take_math(lk_shell *shell, lk_raws *words) {
 	return push_raw(shell, words, &raw);
 }
 
-/* The words up to the end of a simple command, which is left unread. */
+/* Take the words up to the end of a simple command, which is left unread. */
 lk_status lk_shell_take_words(lk_shell *shell, lk_raws *words) {
 	words->count = 0;
 	shell->strung = false;
@@ -212,7 +212,7 @@ lk_status lk_shell_take_words(lk_shell *shell, lk_raws *words) {
 		if (c == '\n' || c == ';' || c == '&' || c == '|' || c == '(' || c == ')') return LK_OK;
 		const char *before = shell->at;
 		LK_TRY(take_word(shell, &raw));
-		if (shell->at == before) shell->at++; /* a NUL byte or the like stands for itself */
+		if (shell->at == before) shell->at++; /* skip a NUL byte or the like */
 		LK_TRY(push_raw(shell, words, &raw));
 		if (lk_shell_raw_is(&raw, "[[")) test = true;
 		if (lk_shell_raw_is(&raw, "]]")) test = false;

@@ -1,4 +1,4 @@
-/* shell_sets.c: {a,b} and {1..3} in a word, which bash expands before anything else of it (its
+/* shell_sets.c: {a,b} and {1..3} in a word, which bash expands before anything else in it (its
  * manual, Brace Expansion). */
 #include <ctype.h>
 #include <stdio.h>
@@ -12,7 +12,7 @@ enum {
 	SET_MEMBERS = 4096 /* of {1..4096} */
 };
 
-/* After the piece that begins at `at`: a quoted text, an expansion, a character. */
+/* Skip the piece that begins at `at`: a quoted text, an expansion, a character. */
 static const char *set_step(const char *at, const char *end) {
 	const char *next = NULL;
 	if (*at == '\'') next = lk_shell_skip_single(at, end);
@@ -27,7 +27,7 @@ static const char *set_step(const char *at, const char *end) {
 	return next != NULL ? next : at + 1;
 }
 
-/* The bracket that closes a set, and whether a comma is in it; NULL: none does. */
+/* Find the bracket that closes a set, and whether a comma is in it; NULL: none. */
 static const char *set_close(const char *open, const char *end, bool *commas) {
 	int depth = 0;
 	*commas = false;
@@ -39,10 +39,10 @@ static const char *set_close(const char *open, const char *end, bool *commas) {
 	return NULL;
 }
 
-/* FIRST..LAST[..STEP] of whole numbers or of letters; false: it is none. */
+/* FIRST..LAST[..STEP] of integers or of letters; false: not a range. */
 struct set_range {
 	long first, last, step;
-	int width; /* digits to which numbers are filled up; -1: letters */
+	int width; /* digits to which numbers are padded; -1: letters */
 };
 
 static bool set_range(const char *at, const char *close, struct set_range *range) {
@@ -58,7 +58,7 @@ static bool set_range(const char *at, const char *close, struct set_range *range
 		range->first = text[0];
 		range->last = text[3];
 		range->width = -1;
-		/* from an upper-case letter to a lower-case one there are other characters */
+		/* between upper-case and lower-case letters are other characters */
 		if (!isupper((unsigned char)text[0]) != !isupper((unsigned char)text[3])) return false;
 		end = text + 4;
 	} else {
@@ -88,7 +88,7 @@ static bool set_range(const char *at, const char *close, struct set_range *range
 
 static lk_status expand_sets(lk_shell *shell, const lk_raw *raw, lk_raws *out, int depth);
 
-/* The word with one member in the place of a set. */
+/* Build the word with one member in place of a set. */
 static lk_status set_member(lk_shell *shell, const lk_raw *raw, const char *open, const char *close,
                             const char *member, size_t length, lk_raws *out, int depth) {
 	const char *text = lk_arena_printf(shell->arena, "%.*s%.*s%.*s", (int)(open - raw->at), raw->at,
@@ -122,7 +122,7 @@ static lk_status set_numbers(lk_shell *shell, const lk_raw *raw, const char *ope
 	return LK_OK;
 }
 
-/* Appends a word for each member of the first set of a word, and so on for the sets after it. */
+/* Append a word for each member of the first set of a word, recursively for the sets after it. */
 static lk_status expand_sets(lk_shell *shell, const lk_raw *raw, lk_raws *out, int depth) {
 	struct set_range range;
 	if (depth > LK_SHELL_DEPTH)

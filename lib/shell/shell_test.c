@@ -31,8 +31,8 @@ static lk_truth test_either(lk_truth a, lk_truth b) {
 	return test_not(test_both(test_not(a), test_not(b)));
 }
 
-/* The text of a word; NULL: only an execution could tell. Arguments that nobody has said are taken
- * as none where it is asked whether they are empty, and else as not known. */
+/* Text of a word; NULL: only execution could determine it. Arguments that nobody has given are
+ * empty if the test asks for emptiness, otherwise unknown. */
 static const char *test_text(const lk_word *word, bool emptiness, bool *assumed) {
 	*assumed |= word->unknown == NULL && word->empty_if_unset;
 	if (word->unknown == NULL) return word->text;
@@ -57,7 +57,7 @@ static lk_truth test_numbers(const char *op, long long x, long long y) {
 	return test_truth(x <= y);
 }
 
-/* Whether the name of a variable has a value: -v NAME. */
+/* -v NAME: whether the variable has a value. */
 static lk_truth test_is_set(const lk_shell *shell, const char *name) {
 	uint32_t id = lk_intern_find(shell->names, name);
 	const lk_shell_var *var = id < shell->vars.count ? &shell->vars.at[id] : NULL;
@@ -73,13 +73,12 @@ struct test {
 	const lk_word *words;
 	size_t count, at;
 	bool *assumed;
-	bool wrong; /* an error of the shell, which is no success */
+	bool wrong; /* an error of the shell, which makes the test fail */
 	bool deep;  /* nested too deeply to be evaluated */
 	int depth;
 };
 
-/* What is no whole number is an error; of a variable that nobody sets it is 0, as scripts mean it.
- */
+/* Read an integer; anything else is an error, but an unset variable is 0, as scripts intend. */
 static bool test_integer(struct test *test, const lk_word *word, long long *value, bool *known) {
 	char *end;
 	const char *text = test_text(word, false, test->assumed);
@@ -138,7 +137,7 @@ static bool test_is_unary(const lk_word *word) {
 
 static lk_truth test_any(struct test *test);
 
-/* One comparison, or what stands in brackets or after '!'. */
+/* Evaluate one comparison, or the test in parentheses or after '!'. */
 static lk_truth test_one(struct test *test) {
 	const lk_word *word = test->words + test->at;
 	size_t left = test->count - test->at;
@@ -195,7 +194,7 @@ static lk_truth test_any(struct test *test) {
 	return any;
 }
 
-/* By the number of words, as far as there are few. */
+/* Evaluate by the number of words, as POSIX defines for few. */
 static lk_truth test_counted(struct test *test, const lk_word *word, size_t count) {
 	if (count == 0) return LK_SHELL_FALSE;
 	if (count == 1) return test_single(test, word);
@@ -235,7 +234,7 @@ struct long_test {
 	const lk_raw *words;
 	size_t count, at;
 	bool *assumed;
-	bool other; /* something of a form that is not evaluated */
+	bool other; /* contains a form that is not evaluated */
 	int depth, passed;
 };
 
@@ -347,7 +346,7 @@ static lk_status long_one(struct long_test *test, lk_truth *answer) {
 	return LK_OK;
 }
 
-/* What && and || settle is read, and not expanded. */
+/* Evaluate parts joined by && or ||; those that no longer matter are read, but not expanded. */
 static lk_status long_joined(struct long_test *test, const char *op, lk_truth *answer,
                              lk_status (*part)(struct long_test *test, lk_truth *answer)) {
 	bool both = *op == '&';

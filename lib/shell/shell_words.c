@@ -1,5 +1,5 @@
 /* shell_words.c: errors and variables of a script, and where its quotes, brackets and words end:
- * what the rest of the reader is built on. */
+ * the base of the rest of the reader. */
 #include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -196,7 +196,7 @@ const char *lk_shell_skip_ansi(const char *at, const char *end) {
 	return NULL;
 }
 
-/* Quotes and brackets nest at most so deep: what is deeper counts as not closed. */
+/* Deepest nesting of quotes and brackets: deeper ones count as not closed. */
 enum { NESTED = 64 };
 
 static const char *close_nested(const char *at, const char *end, char open, char close, int depth);
@@ -267,7 +267,7 @@ const char *lk_shell_close(const char *at, const char *end, char open, char clos
 	return close_nested(at, end, open, close, 0);
 }
 
-/* NAME=( or NAME+=(: an array, which is one word up to its bracket. */
+/* Whether NAME=( or NAME+=( begins an array, which is one word up to its parenthesis. */
 static bool array_begins(const char *start, const char *at) {
 	size_t n = lk_shell_name(start, at);
 	const char *p = start + n;

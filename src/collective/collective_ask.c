@@ -1,4 +1,4 @@
-/* collective_ask.c: the question of `lockstep collective`: from options and a log to a group of
+/* collective_ask.c: the request of `lockstep collective`: from options and a log to a group of
  * ranks, and from that a prediction for every size. */
 #include <math.h>
 #include <stdlib.h>
@@ -19,7 +19,7 @@ enum { ROWS = 100000, ELEMENT = 4, NOTES = LK_COLLECTIVE_FLAGS + 4 };
 
 static const char *const library_names[] = {"NCCL", "MPI", "gloo"};
 
-/* Everything that an answer owns, and what it is made of. */
+/* Everything that an answer owns, and its inputs. */
 struct work {
 	lk_collective result; /* first: the result is the work */
 	lk_arena arena;
@@ -82,7 +82,7 @@ static const lk_nccl_run *log_of(const struct work *work) {
 	return work->runs.count ? &work->runs.at[0] : NULL;
 }
 
-/* ---- who takes part ---- */
+/* ---- participants ---- */
 
 static lk_status collective_ask_find_cluster(struct work *work, lk_error *err) {
 	const lk_collective_request *request = work->request;
@@ -93,7 +93,7 @@ static lk_status collective_ask_find_cluster(struct work *work, lk_error *err) {
 		LK_TRY(lk_devices_ready(err));
 		where.device = *run->device ? lk_coll_device(run->device) : NULL;
 		where.ranks = (uint32_t)run->gpus;
-		/* usual nodes, not all of whose GPUs are used */
+		/* default nodes, with some GPUs unused */
 		int domains =
 			where.device ? lk_coll_domains(where.device, run->gpus, run->nodes) : run->nodes;
 		if (domains > 1 && run->gpus % domains == 0) where.domain = run->gpus / domains;
@@ -103,7 +103,7 @@ static lk_status collective_ask_find_cluster(struct work *work, lk_error *err) {
 			where.no_gpu = unknown;
 		}
 		where.no_gpus = "the log does not say on how many GPUs it ran";
-		/* a log's own number must fit as well as one that is given */
+		/* a log's own number must fit like a given one */
 		where.needed = request->gpus ? 0 : where.ranks;
 	}
 	return lk_where_read(&work->arena, &where, &work->cluster, &work->group.ranks, err);
@@ -158,7 +158,7 @@ static lk_status find_fabric(struct work *work, lk_error *err) {
 
 /* ---- sizes ---- */
 
-/* "16G" as nccl-tests read it. */
+/* "16G", as nccl-tests read it. */
 static lk_status collective_ask_read_size(const char *text, double otherwise, const char *where,
                                           double *out, lk_error *err) {
 	const char *end;
@@ -228,8 +228,8 @@ static double collective_ask_elements(const struct work *work, double bytes) {
 	return floor(bytes / ELEMENT / (parts ? work->group.ranks : 1));
 }
 
-/* The range of a time that NCCL takes: of a fabric that was asked for by its own errors, wider
- * where this group was not measured there. */
+/* The range of an NCCL time: for a requested fabric by its own errors, wider if this group was not
+ * measured there. */
 static void collective_ask_range(const struct work *work, lk_collective_row *row) {
 	bool measured = lk_curves_have(&work->curves, work->kind, &work->group);
 	double width = lk_coll_width(lk_calibration_current(), work->request->fabric, work->kind,
@@ -322,7 +322,7 @@ static lk_status collective_ask_check_nccl(const struct work *work, lk_error *er
 	return lk_hint(err, "leave it out, or name ranks and a collective on which it acts");
 }
 
-/* Options that cannot act on these ranks, this library. */
+/* Refuse options without effect for these ranks and this library. */
 static lk_status check_idle(const struct work *work, lk_error *err) {
 	const lk_collective_request *request = work->request;
 	if (request->step && request->factor > 0) {
@@ -362,9 +362,9 @@ static lk_status collective_ask_answer(struct work *work, lk_error *err) {
 	return collective_ask_fill(work, err);
 }
 
-/* ---- what holds for every answer ----
+/* ---- invariants of every answer ----
  *
- * Nothing is printed that contradicts itself: whatever made it is a defect of lockstep. */
+ * An answer that contradicts itself is a defect of lockstep and is not printed. */
 
 static const char *collective_check(const lk_collective *collective) {
 	for (int i = 0; i < collective->row_count; i++) {

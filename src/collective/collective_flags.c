@@ -20,7 +20,7 @@
 #include "base/text.h"
 
 static const double falling = .97, slow = 1.5, low = .6, large = 67108864;
-enum { SMALL = 4 }; /* sizes that the offset is taken from */
+enum { SMALL = 4 }; /* sizes that determine the offset */
 
 static int mark_falls(lk_collective_row *rows, int count) {
 	int found = 0;
@@ -58,8 +58,8 @@ static int mark_slow(lk_collective_row *rows, int count) {
 	return found;
 }
 
-/* Measured over predicted bus bandwidth at large sizes, by the geometric mean; NAN where nothing
- * large was measured. */
+/* Measured over predicted bus bandwidth at large sizes, as the geometric mean; NAN if none was
+ * measured. */
 static double share_reached(const lk_collective_row *rows, int count) {
 	double sum = 0;
 	int n = 0;
@@ -79,7 +79,7 @@ static lk_status flags_note(lk_arena *arena, const char **notes, int *count, con
 	return LK_OK;
 }
 
-/* Where the flag begins and ends. */
+/* The sizes where the flag begins and ends, as a text. */
 static const char *flags_range_of(lk_arena *arena, const lk_collective_row *rows, int count,
                                   const char *flag) {
 	char from[40], to[40];

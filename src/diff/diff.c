@@ -1,11 +1,11 @@
-/* diff.c: what changed between two runs. Each is explained on its own; here categories and kernels
- * are laid side by side.
+/* diff.c: what changed between two runs. Each is explained separately; here categories and kernels
+ * are compared.
  *
- * Whether a change is more than noise: Welch's test of the two sets of step times at 95 % (B. L.
+ * Whether a change exceeds the noise: Welch's test of the two sets of step times at 95 % (B. L.
  * Welch, "The generalization of Student's problem", Biometrika 34, 1947). The sentence states the
- * difference with the test's own interval, so that it leaves out 0 where it says "beyond noise".
- * The deviation of the ratio is that of single steps, as hyperfine prints it: ratio *
- * sqrt((s1/m1)^2 + (s2/m2)^2). */
+ * difference with the test's own interval, which excludes 0 if it says "beyond noise". The
+ * deviation of the ratio is that of single steps, as printed by hyperfine: ratio * sqrt((s1/m1)^2 +
+ * (s2/m2)^2). */
 #include "diff/diff.h"
 
 #include <stddef.h>
@@ -44,8 +44,8 @@ void lk_diff_free(lk_diff *diff) {
 
 /* ---- the step ---- */
 
-/* R. A. Fisher, F. Yates, "Statistical tables", table III; between its rows linear in 1 / freedom.
- */
+/* R. A. Fisher, F. Yates, "Statistical tables", table III; between its rows linear in 1 /
+ * freedom. */
 double lk_student_95(double freedom) {
 	static const struct {
 		double freedom, t;
@@ -63,7 +63,7 @@ double lk_student_95(double freedom) {
 	return rows[i].t + part * (rows[i + 1].t - rows[i].t);
 }
 
-/* By how much the difference of the means may be off, at 95 %; both have two steps or more. */
+/* The error of the difference of the means, at 95 %; both have at least two steps. */
 static double diff_noise_s(const lk_explanation *a, const lk_explanation *b) {
 	double va = a->step_deviation_s * a->step_deviation_s / a->step_count;
 	double vb = b->step_deviation_s * b->step_deviation_s / b->step_count;
@@ -117,7 +117,7 @@ static lk_status diff_judge(struct work *work, lk_error *err) {
 
 /* ---- rows ---- */
 
-/* Ranks times steps that were looked at. */
+/* Analysed ranks times steps. */
 static double diff_rank_steps(const lk_explanation *explanation) {
 	double count = 0;
 	for (int i = 0; i < explanation->rank_count; i++) count += explanation->ranks[i].steps;
@@ -289,7 +289,7 @@ lk_status lk_diff_make(lk_explanation *before, lk_explanation *after, int top, l
 	return status;
 }
 
-/* Both belong to the difference from then on, also on errors. */
+/* Takes ownership of both, also on errors. */
 static lk_status diff_answer(lk_explanation *before, lk_explanation *after,
                              const lk_diff_request *request, lk_diff **out, lk_error *err) {
 	static const char *const but[] = {"threads", "top", NULL};
@@ -340,8 +340,9 @@ static bool diff_names_no_rank(const lk_trace_files *files) {
 	       files->capture[0]->world <= 1 && !files->capture[0]->comms.count;
 }
 
-/* Whether the devices of both are named and none is in both, or both say of how many ranks the run
- * was and not the same. Ranks of one run on different devices can be given as one folder. */
+/* Whether the runs are surely different: the devices of both are named and disjoint, or both state
+ * a number of ranks and they differ. Ranks of one run on different devices can be given as one
+ * folder. */
 static bool diff_ran_apart(const lk_trace_files *a, const lk_trace_files *b) {
 	bool named = a->captures && b->captures, shared = false, worlds = false;
 	for (uint32_t i = 0; i < a->captures; i++)

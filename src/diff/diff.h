@@ -1,10 +1,10 @@
-/* diff.h: the inside of a difference: from explanations that exist already. */
+/* diff.h: internals of a difference: from existing explanations. */
 #ifndef LK_ASK_DIFF_H
 #define LK_ASK_DIFF_H
 
 #include "lockstep/diff.h"
 
-/* They belong to the difference from then on, also on errors. */
+/* Takes ownership of both, also on errors. */
 lk_status lk_diff_make(lk_explanation *before, lk_explanation *after, int top, lk_diff **out,
                        lk_error *err);
 

@@ -53,7 +53,7 @@ static lk_status doctor_build(const lk_doctor_request *request, lk_findings *out
 	                     err);
 }
 
-/* ---- the whole ---- */
+/* ---- all findings ---- */
 
 static lk_status doctor_fill(const lk_doctor_request *request, lk_findings *findings,
                              lk_doctor *out, lk_error *err) {

@@ -1,5 +1,5 @@
-/* doctor.h: what the files of doctor share. doctor_data.c looks at what lockstep brings along,
- * doctor_system.c at what it uses of the machine, doctor.c puts it together. */
+/* doctor.h: shared by the files of doctor. doctor_data.c examines the data in lockstep,
+ * doctor_system.c what it uses of the machine, doctor.c combines them. */
 #ifndef LK_DOCTOR_DOCTOR_H
 #define LK_DOCTOR_DOCTOR_H
 
@@ -12,7 +12,7 @@ typedef struct lk_findings {
 	lk_arena *arena;
 } lk_findings;
 
-/* Adds a finding; its texts stay valid as long as the arena. */
+/* Add a finding; its texts are valid as long as the arena. */
 static inline lk_status lk_doctor_add(lk_findings *findings, const lk_finding *finding,
                                       lk_error *err) {
 	if (!lk_push(&findings->rows)) return lk_oom(err);

@@ -1,5 +1,5 @@
-/* doctor_data.c: what lockstep brings along and how old it is: devices, models, calibrations,
- * prices; and the files of defaults, whose calibration and prices are looked at too. */
+/* doctor_data.c: lockstep's data and their age: devices, models, calibrations, prices; and the
+ * files of defaults, with their calibration and prices. */
 #include <math.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -12,7 +12,7 @@
 #include "lockstep/catalogue.h"
 #include "rent/rent.h"
 
-/* A file that cannot be used: the error says where and why. */
+/* Add a file that cannot be used: the error says where and why. */
 static lk_status add_broken(lk_findings *out, const lk_finding *finding, const lk_error *why,
                             lk_error *err) {
 	char line[1024];
@@ -79,7 +79,7 @@ static const char *span_text(const struct span *span, lk_arena *arena) {
 
 /* ---- calibrations ---- */
 
-/* Whether a row before this one is of its family. */
+/* Whether an earlier row is of the same family. */
 static bool family_known(const lk_calibration *rows, size_t at) {
 	for (size_t i = 0; i < at; i++)
 		if (strcmp(rows->rows.at[i].family, rows->rows.at[at].family) == 0) return true;
@@ -133,7 +133,7 @@ static lk_status prices_describe(const lk_offers *offers, lk_finding *finding, l
 	return finding->what ? LK_OK : lk_oom(err);
 }
 
-/* The list in `path`; NULL: the one that is built in. */
+/* The list in `path`; NULL: the built-in one. */
 static lk_status doctor_prices(const char *path, lk_findings *out, lk_error *err) {
 	lk_offers offers = {0};
 	lk_offer_faults faults = {0};

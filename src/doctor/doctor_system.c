@@ -1,5 +1,5 @@
-/* doctor_system.c: what lockstep uses of the machine where a question needs it: libraries that are
- * loaded then, its own recorder, programs that are started, the Python package. */
+/* doctor_system.c: parts of the machine that lockstep uses on demand: libraries, its own recorder,
+ * programs it starts, the Python package. */
 #include <limits.h>
 #include <string.h>
 #include <unistd.h>
@@ -28,7 +28,7 @@ static lk_status doctor_library(const lk_library *library, const char *use, lk_f
 	return finding.mend ? lk_doctor_add(out, &finding, err) : lk_oom(err);
 }
 
-/* The driver's library is of use where there is a GPU. */
+/* The driver's library is needed if there is a GPU. */
 static lk_status doctor_gpu(lk_findings *out, lk_error *err) {
 	static const char *const use = "calibrate host of GPUs";
 	if (access("/proc/driver/nvidia/version", R_OK) == 0)
@@ -42,7 +42,7 @@ static lk_status doctor_gpu(lk_findings *out, lk_error *err) {
 	                     err);
 }
 
-/* The recorder is a part of lockstep: without it the installation is not whole. */
+/* The recorder is a part of lockstep: without it the installation is incomplete. */
 static lk_status doctor_recorder(const char *name, const char *use, lk_findings *out,
                                  lk_error *err) {
 	const char *path;
@@ -72,7 +72,7 @@ static lk_status doctor_program(const char *name, const char *use, const char *m
 	return path && !finding.what ? lk_oom(err) : lk_doctor_add(out, &finding, err);
 }
 
-/* The version of the package that `python3` imports, from elsewhere than this folder. */
+/* The version of the package that `python3` imports, from outside this folder. */
 static lk_status doctor_python(lk_findings *out, lk_error *err) {
 	static const char *const words[] = {
 		"python3", "-c",

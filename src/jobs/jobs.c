@@ -1,4 +1,4 @@
-/* jobs.c: `lockstep jobs`: the list, its rates, every policy, and what they come to. */
+/* jobs.c: `lockstep jobs`: the list, its rates, every policy, and summaries of their results. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -40,7 +40,7 @@ static lk_status jobs_check(const lk_jobs_request *request, lk_error *err) {
 	return LK_OK;
 }
 
-/* ---- the nodes ---- */
+/* ---- nodes ---- */
 
 static bool places_matter(const lk_jobs_request *request) {
 	return request->nodes || request->gpus_per_node || request->save_energy;
@@ -62,9 +62,10 @@ static lk_status jobs_make_places(const lk_jobs_request *request, lk_arena *aren
 	return LK_OK;
 }
 
-/* ---- which policies ---- */
+/* ---- selection of policies ---- */
 
-/* Elastic policies change how a job runs: that takes a model, and GPUs that are all alike. */
+/* Refuse elastic policies unless jobs have models and all GPUs are alike, because they change how a
+ * job runs. */
 static lk_status refuse_elastic(const lk_jobs_request *request, const lk_job_list *list,
                                 const lk_policy *policy, lk_error *err) {
 	if (!policy->divide) return LK_OK;
@@ -85,7 +86,7 @@ static lk_status refuse_elastic(const lk_jobs_request *request, const lk_job_lis
 	return LK_OK;
 }
 
-/* Refuses options of elastic policies where no such policy is simulated. */
+/* Refuse options of elastic policies if no such policy is simulated. */
 static lk_status check_elastic(const lk_jobs_request *request, lk_error *err) {
 	lk_jobs_request usual;
 	const char *idle = NULL;
@@ -99,7 +100,7 @@ static lk_status check_elastic(const lk_jobs_request *request, lk_error *err) {
 	return lk_hint(err, "add elastic to --policy, or leave it out");
 }
 
-/* Refuses options on how fast models train where no job has a model. */
+/* Refuse options on training speed if no job has a model. */
 static lk_status check_models(const lk_jobs_request *request, const lk_job_list *list,
                               lk_error *err) {
 	const char *idle = request->gpu           ? "--gpu"
@@ -113,7 +114,7 @@ static lk_status check_models(const lk_jobs_request *request, const lk_job_list 
 	return lk_hint(err, "leave it out: how long the jobs run is in the list");
 }
 
-/* The policies asked for; of those that are usual, the ones that the list and the nodes allow. */
+/* The requested policies; by default, those that the list and the nodes allow. */
 static lk_status choose_policies(const lk_jobs_request *request, const lk_job_list *list,
                                  lk_arena *arena, const lk_policy ***out, int *count,
                                  bool *as_requested, lk_error *err) {
@@ -129,7 +130,7 @@ static lk_status choose_policies(const lk_jobs_request *request, const lk_job_li
 	return check_models(request, list, err);
 }
 
-/* ---- what policies come to ---- */
+/* ---- summaries ---- */
 
 static lk_status jobs_sum_up(const lk_jobs_request *request, const lk_job_list *list, double *times,
                              lk_jobs_policy *policy, lk_error *err) {
@@ -158,7 +159,7 @@ static lk_status refuse_cut_off(const char *cut_off, lk_error *err) {
 	return lk_hint(err, "give it more time, or fifo as the first --policy");
 }
 
-/* Policies side by side: none knows of another. */
+/* Policies run concurrently and independently. */
 struct policy_runs {
 	const lk_jobs_request *request;
 	const lk_places *places;
@@ -166,7 +167,7 @@ struct policy_runs {
 	const lk_policy **policies;
 	lk_jobs_watch *watch;
 	lk_jobs_course **courses;
-	const char **cut_off; /* of each, why it is not there; NULL: it is */
+	const char **cut_off; /* by policy, why it is missing; NULL: it is not */
 };
 
 static lk_status run_policy(void *context, size_t i, lk_error *err) {
@@ -177,7 +178,7 @@ static lk_status run_policy(void *context, size_t i, lk_error *err) {
 	                        runs->courses[i], &runs->cut_off[i], err);
 }
 
-/* Policies that the cutoff leaves out are not among the answer's. */
+/* Run the policies; those left out by the cutoff are missing in the answer. */
 static lk_status run_policies(const lk_jobs_request *request, const lk_places *places,
                               const lk_job_list *list, const lk_policy **policies,
                               lk_jobs_watch *watch, lk_arena *arena, lk_jobs_answer *out,
@@ -216,7 +217,7 @@ static lk_status run_policies(const lk_jobs_request *request, const lk_places *p
 
 /* ---- the answer ---- */
 
-/* GPU time requested per GPU time until the last arrival; NAN where all arrive at once. */
+/* GPU time requested per GPU time until the last arrival; NAN if all arrive at once. */
 static double load_of(const lk_job_list *list, int gpus) {
 	double asked_s = 0, span_s = lk_last(list)->job.submit_s - list->at[0].job.submit_s;
 	for (size_t i = 0; i < list->count; i++) {
@@ -327,9 +328,9 @@ static lk_status jobs_make(const lk_jobs_request *asked, lk_arena *arena, lk_job
 	return jobs_add_notes(request, &left, as_requested, arena, out, err);
 }
 
-/* ---- what holds for every answer ----
+/* ---- invariants of every answer ----
  *
- * Nothing is printed that contradicts itself: whatever made it is a defect of lockstep. */
+ * An answer that contradicts itself is a defect of lockstep and is not printed. */
 
 static const char *jobs_check_policy(const lk_jobs_answer *answer, const lk_jobs_policy *policy) {
 	for (int i = 0; policy->courses && i < answer->count; i++) {

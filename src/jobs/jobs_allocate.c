@@ -1,13 +1,14 @@
-/* jobs_allocate.c: GPUs divided between jobs by a dynamic program. Jobs cannot use more GPUs than
- * their largest options take: beyond that sum, a row has its last value, and is not computed. Where
- * all of them fit together, nothing has to be divided, and of every row its last value is enough.
+/* jobs_allocate.c: divides GPUs between jobs by a dynamic program. Jobs cannot use more GPUs than
+ * their largest options take: beyond that sum, a row keeps its last value, which is not computed.
+ * If all of them fit together, nothing has to be divided, and only the last value of each row is
+ * needed.
  *
- * An option that takes no fewer GPUs than one before it and is worth no more is never chosen, as a
- * row never falls with more GPUs: it is left out.
+ * An option that takes no fewer GPUs than an earlier one and has no higher value is never chosen,
+ * because a row never falls with more GPUs: it is dropped.
  *
- * Rows hold values alone. Which option a row's value at some k comes from is found afterwards, for
- * the one k of each job that counts: the first whose sum is that value. From one call to the next
- * mostly the last jobs change, so the rows of those before them are kept. */
+ * Rows hold only values. The option behind a row's value at some k is found afterwards, for the one
+ * k of each job that counts: the first whose sum is that value. From one call to the next mostly
+ * the last jobs change, so the rows of earlier jobs are kept. */
 #include <math.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -18,7 +19,7 @@
 #include "jobs/jobs.h"
 
 enum {
-	TILE = 1024 /* GPUs for which all options are tried while what they write is in the cache */
+	TILE = 1024 /* GPUs for which all options are tried while their results are in the cache */
 };
 
 void lk_allocator_free(lk_allocator *allocator) {
@@ -39,10 +40,10 @@ static bool allocate_grow(void **memory, size_t *size, size_t wanted) {
 	return true;
 }
 
-/* The options of a job that may be chosen, in their order; returns how many. */
+/* Keep the options of a job that may be chosen, in order; returns their number. */
 static int allocate_keep(const lk_allocation_job *job, uint16_t *kept) {
 	int count = 0, gpus = 0;
-	double most = -INFINITY; /* value of those so far that take `gpus` at most */
+	double most = -INFINITY; /* largest value so far with at most `gpus` GPUs */
 	for (int o = 0; o < job->count; o++) {
 		const lk_allocation_option *option = &job->options[o];
 		if (option->gpus < gpus) most = -INFINITY;
@@ -54,7 +55,7 @@ static int allocate_keep(const lk_allocation_job *job, uint16_t *kept) {
 	return count;
 }
 
-/* Tries one option: with k GPUs, as many as it takes fewer are left to the jobs before. */
+/* Try one option: with k GPUs, k less its own are left to the earlier jobs. */
 LK_CLONES static void allocate_try_option(double *restrict after, const double *restrict before,
                                           double value, int count) {
 	for (int k = 0; k < count; k++) {
@@ -63,7 +64,7 @@ LK_CLONES static void allocate_try_option(double *restrict after, const double *
 	}
 }
 
-/* Row j up to `gpus` from row j-1 up to `used`: best[k] with at most k GPUs. */
+/* Compute row j up to `gpus` from row j-1 up to `used`: best[k] with at most k GPUs. */
 static void allocate_add_job(const lk_allocation_job *job, const uint16_t *kept, int kept_count,
                              double *before, int used, double *after, int gpus) {
 	for (int k = used + 1; k <= gpus; k++) before[k] = before[used];
@@ -80,7 +81,7 @@ static void allocate_add_job(const lk_allocation_job *job, const uint16_t *kept,
 	}
 }
 
-/* The option that a row's value with k GPUs comes from: the first of that sum. */
+/* The option behind a row's value with k GPUs: the first with that sum. */
 static int allocate_chosen(const lk_allocation_job *job, const uint16_t *kept, int kept_count,
                            const double *before, double value, int k) {
 	for (int i = 0; i < kept_count; i++) {
@@ -91,8 +92,8 @@ static int allocate_chosen(const lk_allocation_job *job, const uint16_t *kept, i
 	return 0;
 }
 
-/* Every job has what it is worth most with: the first such option, by the sums that the rows would
- * have there. */
+/* Give every job its most valuable option: the first such, by the sums that the rows would
+ * contain. */
 static bool allocate_all_they_want(const lk_allocation_job *jobs, int count, int *choice) {
 	double sum = 0;
 	for (int j = 0; j < count; j++) {
@@ -116,7 +117,7 @@ static bool allocate_same(const lk_allocation_job *job, const lk_allocation_opti
 	return true;
 }
 
-/* How many of the first jobs are those that the rows at hand were made of; notes all. */
+/* The number of leading jobs for which the present rows were made; stores all. */
 static lk_status allocate_note(lk_allocator *allocator, const lk_allocation_job *jobs, int count,
                                int gpus, int *same, lk_error *err) {
 	size_t options = 0, begin = 0;
@@ -143,7 +144,7 @@ static lk_status allocate_note(lk_allocator *allocator, const lk_allocation_job 
 	return LK_OK;
 }
 
-/* The rows of all jobs, which can use more GPUs than there are. */
+/* Compute the rows of all jobs, which can use more GPUs than there are. */
 static lk_status allocate_divide(lk_allocator *allocator, const lk_allocation_job *jobs, int count,
                                  int gpus, int *choice, bool *possible, lk_error *err) {
 	size_t row = (size_t)gpus + 1;
@@ -162,7 +163,7 @@ static lk_status allocate_divide(lk_allocator *allocator, const lk_allocation_jo
 		                 most[j + 1]);
 	}
 	*possible = best[(size_t)count * row + (size_t)most[count]] > -INFINITY;
-	/* From back to front, what is left for the jobs before may be more than they can use. */
+	/* From back to front: the rest for the earlier jobs may exceed what they can use. */
 	for (int j = count - 1, k = gpus; *possible && j >= 0; j--) {
 		int kept_count = allocate_keep(&jobs[j], allocator->kept);
 		const double *before = best + (size_t)j * row;

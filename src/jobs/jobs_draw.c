@@ -1,12 +1,12 @@
 /* jobs_draw.c: random jobs at a given load. Times are as measured in a GPU cluster: log-normal with
  * the mean and median that Helios publishes for its GPU jobs (6651.7 s and 206 s; arXiv 2109.01313,
- * helios_cluster_summary.csv). What Helios does not say is assumed: how many GPUs jobs ask for,
- * which networks they train, how far the batch may go.
+ * helios_cluster_summary.csv). Assumed, because Helios does not report them: GPUs per job,
+ * networks, range of the batch.
  *
- * With users, jobs recur: each user has KINDS kinds of jobs, whose GPUs and network are one, and
- * whose lengths are log-normal about the kind's own, with a deviation of 0.5 to 1 of the logarithm;
- * between kinds it is 2, so that jobs of one kind resemble one another and kinds do not. The mean
- * over all is the same as without. */
+ * With users, jobs recur: each user has KINDS kinds of jobs, each with fixed GPUs and network, and
+ * lengths log-normal about the kind's own, with a deviation of 0.5 to 1 of the logarithm; between
+ * kinds it is 2, so that jobs of one kind are similar and kinds differ. The mean over all is the
+ * same as without users. */
 #include <math.h>
 
 #include "base/arena.h"
@@ -20,13 +20,13 @@ enum {
 	KINDS = 8 /* of each user */
 };
 
-/* More than half of the jobs ask for one GPU, most others for up to a node. */
+/* More than half of the jobs request one GPU, most others up to a node. */
 static const struct {
 	int gpus;
 	double share;
 } asks[] = {{1, 0.50}, {2, 0.15}, {4, 0.15}, {8, 0.15}, {16, 0.05}};
 
-/* Small enough for one GPU; the batch of one GPU as it is usual. */
+/* Small enough for one GPU; with a common batch for one GPU. */
 static const struct {
 	const char *model;
 	int seq, batch;
@@ -45,7 +45,7 @@ static double draw_number(const lk_jobs_request *request, int job, int what) {
 	return lk_uniform((uint64_t)request->seed, (uint64_t)job * DRAWS + (uint64_t)what);
 }
 
-/* GPUs and network are drawn of a job, or of the kind that it is of. */
+/* GPUs and network are drawn per job, or per kind. */
 static int draw_gpus(const lk_jobs_request *request, int of) {
 	double at = draw_number(request, of, OF_GPUS);
 	int gpus = 1;

@@ -1,11 +1,11 @@
-/* jobs_energy.c: what it costs and saves to switch nodes off: the list is run with all nodes on,
- * then with nodes switched off beyond a forecast of demand and a buffer (jobs_power.c), for buffers
- * from none to half of the cluster. The best point has the least of
+/* jobs_energy.c: costs and savings of switching nodes off: the list is run with all nodes on, then
+ * with nodes switched off beyond a forecast of demand and a buffer (jobs_power.c), for buffers from
+ * none to half of the cluster. The best point has the least of
  *
- *     node hours + penalty x hours that jobs waited longer
+ *     node hours + penalty x additional waiting hours of jobs
  *
- * Node hours are counted until the last job arrives: what an emptying cluster saves says nothing.
- */
+ * Node hours are counted until the last job arrives, because savings of an emptying cluster are
+ * meaningless. */
 #include <math.h>
 
 #include "base/arena.h"
@@ -13,7 +13,7 @@
 
 enum { POINTS_MOST = 24 };
 
-/* Seconds that all jobs together waited. */
+/* Waiting seconds of all jobs together. */
 static double energy_waited(const lk_job_list *list, const lk_jobs_course *courses) {
 	double waited_s = 0;
 	for (size_t i = 0; i < list->count; i++)

@@ -1,13 +1,13 @@
-/* jobs_history.c: how long a job will run, from those that have ended (Helios, arXiv 2109.01313):
+/* jobs_history.c: predicts a job's duration from those that have ended (Helios, arXiv 2109.01313):
  *
  *     service = GPUs (lambda P_R + (1 - lambda) P_M),   lambda = 0.1
  *
- * P_R, the rolling estimate, is the mean of the nearest group that has ended jobs: the user's jobs
- * of the same name and GPUs, of the same name, all users' jobs of that name, then the same with the
+ * P_R, the rolling estimate, is the mean of the nearest group with ended jobs: the user's jobs of
+ * the same name and GPUs, of the same name, all users' jobs of that name, then the same with the
  * numbers in names left out ("train_v2" and "train_v3" are one), the user's jobs, all jobs. Helios
  * compares names by difflib's ratio instead (HeliosArtifact). P_M, there a boosted regression, is
- * here the mean logarithm, shrunk towards the wider group at each step: all jobs, those of as many
- * GPUs, the user's, the user's of that name:
+ * here the mean logarithm, shrunk towards the wider group at each step: all jobs, those with as
+ * many GPUs, the user's, the user's of that name:
  *
  *     m = (sum of logarithms + k m_wider) / (n + k),   k = 2
  *
@@ -31,7 +31,7 @@ enum {
 	OF_FOLDED,
 	OF_USER,
 	OF_ALL,
-	ROLLING, /* P_R looks at these */
+	ROLLING, /* groups used for P_R */
 	OF_GPUS = ROLLING,
 	GROUPS
 };
@@ -47,7 +47,7 @@ struct lk_history {
 
 static const double LAMBDA = 0.1, SHRINKAGE = 2, SHORTEST_S = 1;
 
-/* A name with every number as one '#'. */
+/* A name with every number replaced by '#'. */
 static char *history_fold(lk_arena *arena, const char *name) {
 	char *folded = lk_arena_strdup(arena, name), *to = folded;
 	for (const char *from = folded; folded && *from;) {
@@ -64,7 +64,7 @@ static lk_status history_group(const lk_jobs_job *job, lk_arena *scratch, lk_int
 	const char *user = job->user ? job->user : "", *name = job->group ? job->group : job->name,
 			   *folded = history_fold(scratch, name);
 	if (!folded) return lk_oom(err);
-	/* \x1f parts the fields; the letter in front keeps kinds of groups apart. */
+	/* \x1f separates the fields; the first letter keeps kinds of groups apart. */
 	const char *const texts[GROUPS] = {
 		[OF_USER_NAME_GPUS] = lk_arena_printf(scratch, "a%s\x1f%s\x1f%d", user, name, job->gpus),
 		[OF_USER_NAME] = lk_arena_printf(scratch, "b%s\x1f%s", user, name),

@@ -1,8 +1,8 @@
-/* jobs_nodes.c: where jobs are placed, as Helios does it (arXiv 2109.01313): a job that fits on one
- * node goes to the fullest node that has room for it, a larger one takes empty nodes whole and its
- * rest like a small job. Nodes of equal free GPUs are a list; a bit per list says whether it is
- * empty, so that the list with the least room that is enough is found by words. Empty nodes have
- * lists of their own. A cluster without nodes is one node of all GPUs. */
+/* jobs_nodes.c: places jobs like Helios (arXiv 2109.01313): a job that fits on one node goes to the
+ * fullest node with room for it; a larger one takes whole empty nodes and its rest like a small
+ * job. Nodes of equal free GPUs are a list; a bit per list says whether it is empty, so that the
+ * list with the least sufficient room is found by words. Empty nodes have lists of their own. A
+ * cluster without nodes is one node of all GPUs. */
 #include <stdlib.h>
 
 #include "base/arena.h"
@@ -35,7 +35,7 @@ static void nodes_unlink(lk_nodes *nodes, int node) {
 	if (nodes->first[list] == NONE) nodes->any[list / WORD] &= ~((uint64_t)1 << list % WORD);
 }
 
-/* The first list in [from, end) that holds a node, else `end`. */
+/* The first list in [from, end) with a node, else `end`. */
 static int nodes_next_list(const lk_nodes *nodes, int from, int end) {
 	for (int list = from; list < end; list = (list / WORD + 1) * WORD) {
 		uint64_t word = nodes->any[list / WORD] >> list % WORD;
@@ -84,7 +84,7 @@ int lk_nodes_switch_off(lk_nodes *nodes) {
 	return node;
 }
 
-/* ---- what a job holds ---- */
+/* ---- holdings of jobs ---- */
 
 static lk_status nodes_hold(lk_nodes *nodes, int node, int gpus, int *holding, lk_error *err) {
 	int at = nodes->spare;
@@ -119,7 +119,7 @@ void lk_nodes_release(lk_nodes *nodes, int holding) {
 	}
 }
 
-/* The node with the least room that is enough; one in use before an empty one. */
+/* The node with the least sufficient room; one in use before an empty one. */
 static int nodes_fullest(const lk_nodes *nodes, int gpus) {
 	int used_end = nodes->most + 1, end = 2 * used_end;
 	if (gpus > nodes->most) return NONE;
@@ -129,7 +129,7 @@ static int nodes_fullest(const lk_nodes *nodes, int gpus) {
 	return empty < end ? nodes->first[empty] : NONE;
 }
 
-/* The largest empty node of at most so many GPUs. */
+/* The largest empty node of at most this many GPUs. */
 static int nodes_largest_empty(const lk_nodes *nodes, int gpus) {
 	int size = gpus < nodes->most ? gpus : nodes->most;
 	while (size > 0 && nodes->first[nodes->most + 1 + size] == NONE) size--;
@@ -142,7 +142,8 @@ lk_status lk_nodes_place(lk_nodes *nodes, int gpus, int *holding, lk_error *err)
 	for (int left = gpus; left > 0;) {
 		int node =
 			left > nodes->most ? nodes_largest_empty(nodes, left) : nodes_fullest(nodes, left);
-		/* The rest of a large job may lie on several nodes where no node has room for all of it. */
+		/* The rest of a large job may be split over several nodes if no node has room for all of
+		 * it. */
 		if (node == NONE && gpus > nodes->most) node = nodes_largest_empty(nodes, left);
 		if (node == NONE) {
 			lk_nodes_release(nodes, *holding);

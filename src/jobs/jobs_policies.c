@@ -1,5 +1,5 @@
-/* jobs_policies.c: ways to divide a cluster. A fixed policy gives every job what it requested, when
- * its turn comes, and leaves it alone; an elastic one divides all GPUs anew. */
+/* jobs_policies.c: policies that divide a cluster. A fixed policy gives every job what it
+ * requested, in its turn, and leaves it alone; an elastic one divides all GPUs anew. */
 #include <math.h>
 #include <string.h>
 
@@ -14,7 +14,7 @@ static double in_order(const lk_job_list *list, const lk_history *history, int j
 	return job;
 }
 
-/* GPU time that a job takes as it was requested. */
+/* GPU time of a job as requested. */
 static double policies_service(const lk_job_list *list, const lk_history *history, int job) {
 	const lk_jobs_job *asked = &list->at[job].job;
 	(void)history;
@@ -28,7 +28,7 @@ static double policies_expected(const lk_job_list *list, const lk_history *histo
 
 /* ---- elastic ---- */
 
-/* Samples per second until the horizon, of which a restart takes its part. */
+/* Samples per second until the horizon, reduced by the time of a restart. */
 static double policies_rate_of(const lk_jobs_moment *moment, const lk_active_job *job,
                                const lk_jobs_rate *rate) {
 	if (!job->started || rate == job->now) return rate->per_s;
@@ -47,7 +47,7 @@ static double policies_value_of(const lk_jobs_moment *moment, const lk_active_jo
 	}
 }
 
-/* The ways a job may run, and with `waits` as option 0 that it waits. */
+/* The ways a job may run; with `waits`, option 0 is waiting. */
 static lk_status options_of(const lk_jobs_moment *moment, const lk_active_job *job,
                             const lk_jobs_rate *rates, int count, bool waits,
                             lk_allocation_job *out, lk_error *err) {
@@ -63,8 +63,8 @@ static lk_status options_of(const lk_jobs_moment *moment, const lk_active_job *j
 	return LK_OK;
 }
 
-/* Where finishing early counts, any job may have to wait. Else all that fit with their fewest GPUs,
- * the oldest first, share the GPUs; the newest wait. */
+/* Share the GPUs. If finishing early counts, any job may have to wait. Otherwise the oldest jobs
+ * that fit with their fewest GPUs share them; the newest wait. */
 static lk_status policies_share(const lk_jobs_moment *moment, bool batches,
                                 const lk_jobs_rate **out, lk_error *err) {
 	lk_allocation_job *jobs =

@@ -1,19 +1,19 @@
-/* jobs_power.c: which nodes are off. Every ten minutes demand is forecast; nodes beyond it and a
+/* jobs_power.c: switches nodes off. Every ten minutes demand is forecast; nodes beyond it and a
  * buffer are switched off, after the cluster energy saving service of Helios (arXiv 2109.01313,
  * section 4.3; rule and windows from its published code, HeliosArtifact). Its forecast is a boosted
- * regression; here, the same time a day ago, moved by how much the last hour differs from that hour
- * a day ago:
+ * regression; here it is the same time a day ago, shifted by the difference of the last hour from
+ * that hour a day ago:
  *
  *     P(t, f) = mean U(t+1-day .. t+f-day) + mean U(t-5 .. t) - mean U(t-5-day .. t-day)
  *
- * U is the most nodes in use within a slot; the first day, and where a window reaches beyond what
- * was seen, P is the mean of the last hour. Nodes stay on for
+ * U is the most nodes in use within a slot; on the first day, and if a window reaches beyond the
+ * data, P is the mean of the last hour. Nodes stay on for
  *
  *     max(U(t), mean of the last hour, P(t, 3 h), P(t, 6 h)) + buffer
  *
- * and for two hours after a job had to wait for a node to start. Where Helios switches on what the
- * demand of the last slot lacks, here a job that waits for a node starts it at once, with the
- * buffer, and waits for it to start. */
+ * and for two hours after a job had to wait for a node to start. Where Helios switches on the nodes
+ * that the last slot lacked, here a waiting job starts them at once, with the buffer, and waits for
+ * their start. */
 #include <math.h>
 #include <stdlib.h>
 
@@ -51,7 +51,7 @@ void lk_power_pass(lk_power *power, const lk_nodes *nodes, double to_s) {
 
 /* ---- switching off ---- */
 
-/* Mean of U over the slots from..to, both counted. */
+/* Mean of U over the slots from..to, inclusive. */
 static double power_mean(const lk_power *power, int from, int to) {
 	if (from < 0) from = 0;
 	return (power->sums.at[to + 1] - power->sums.at[from]) / (to + 1 - from);
@@ -66,7 +66,7 @@ static double power_forecast(const lk_power *power, int slots) {
 	       power_mean(power, now - HOUR + 1 - DAY, now - DAY);
 }
 
-/* The slot ends: its U is kept, and what is not needed is switched off. */
+/* End a slot: store its U, and switch off unneeded nodes. */
 static lk_status power_end_slot(lk_power *power, lk_nodes *nodes, lk_error *err) {
 	double used = power->most_used, sum = *lk_last(&power->sums) + used;
 	if (!lk_push(&power->sums)) return lk_oom(err);
@@ -98,7 +98,7 @@ lk_status lk_power_advance(lk_power *power, lk_nodes *nodes, lk_error *err) {
 /* ---- switching on ---- */
 
 lk_status lk_power_demand(lk_power *power, const lk_nodes *nodes, int waiting, lk_error *err) {
-	/* Nothing runs and nothing starts, and still a job waits: what was counted is not enough. */
+	/* Nothing runs, nothing starts, and still a job waits: the counted nodes are not enough. */
 	bool stuck = !nodes->used && !power_starting(power) && nodes->on >= waiting;
 	int wanted = stuck ? nodes->count : nodes->used + waiting + power->buffer;
 	int missing = nodes->used + waiting - nodes->on - power_starting(power);

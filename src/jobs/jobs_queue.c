@@ -1,7 +1,7 @@
 /* jobs_queue.c: a cluster whose policy leaves running jobs alone. Jobs wait in a heap per number of
- * GPUs, by the policy's priority, ties by submission; whatever starts is the first of one of these
- * heaps. What ends is found in another heap, so that an event takes the logarithm of the jobs at
- * hand. At one moment ends come first, then arrivals, then starts. */
+ * GPUs, by the policy's priority, ties by submission; the next to start is the first of one of
+ * these heaps. Ends are in another heap, so that an event takes the logarithm of the present jobs.
+ * At one moment ends come first, then arrivals, then starts. */
 #include <math.h>
 #include <stdlib.h>
 
@@ -13,7 +13,7 @@
 
 typedef LK_VEC(int) job_heap;
 
-/* The first: least key, then least number. */
+/* Order: least key, then least number. */
 static bool queue_before(const double *key, int a, int b) {
 	return key[a] != key[b] ? key[a] < key[b] : a < b;
 }
@@ -52,12 +52,12 @@ struct queue {
 	double now_s;
 	size_t arrived;
 	double *priority, *end_s; /* by job: the keys of the heaps */
-	int *holding;             /* by job: what it holds */
-	int *sizes, size_count;   /* numbers of GPUs that jobs ask for, ascending */
+	int *holding;             /* by job: its holding */
+	int *sizes, size_count;   /* numbers of GPUs that jobs request, ascending */
 	int *size_of;             /* by GPUs */
 	job_heap *waiting;        /* by size */
 	job_heap running;
-	bool *blocked;           /* by size: scratch of one moment */
+	bool *blocked;           /* by size: scratch for one moment */
 	long long waiting_small; /* GPUs wanted by waiting jobs that fit on a node */
 	int waiting_nodes;       /* nodes wanted by those that do not */
 };
@@ -67,7 +67,7 @@ static double queue_run_s(const struct queue *queue, int job) {
 	return asked->samples / asked->asked_per_s;
 }
 
-/* Counts a job among those that wait, or out of them. */
+/* Add a job to the waiting ones, or remove it. */
 static void queue_count(struct queue *queue, int gpus, int sign) {
 	if (gpus <= queue->nodes.most) queue->waiting_small += sign * gpus;
 	else queue->waiting_nodes += sign * ((gpus + queue->nodes.most - 1) / queue->nodes.most);
@@ -100,7 +100,7 @@ static lk_status queue_start(struct queue *queue, int job, lk_error *err) {
 	return queue_push(&queue->running, queue->end_s, job) ? LK_OK : lk_oom(err);
 }
 
-/* The size whose first job comes first, of sizes not blocked; -1 where no job waits. */
+/* The size whose first job is next, among sizes not blocked; -1 if no job waits. */
 static int queue_first(const struct queue *queue) {
 	int first = -1;
 	for (int s = 0; s < queue->size_count; s++) {
@@ -112,8 +112,8 @@ static int queue_first(const struct queue *queue) {
 	return first;
 }
 
-/* Starts what may start. A job for which there is no room holds up all after it, or, where jobs may
- * pass, those of its size. */
+/* Start what may start. A job without room blocks all later ones, or, if jobs may pass, those of
+ * its size. */
 static lk_status queue_start_all(struct queue *queue, lk_error *err) {
 	for (int s = 0; s < queue->size_count; s++) queue->blocked[s] = false;
 	for (int s; (s = queue_first(queue)) >= 0;) {
@@ -176,13 +176,13 @@ static lk_status queue_find_sizes(struct queue *queue, lk_arena *arena, lk_error
 	return LK_OK;
 }
 
-/* Every job must find room in the empty cluster, or it would wait for ever. */
+/* Check that every job has room in the empty cluster; otherwise it would wait forever. */
 static lk_status queue_check_room(struct queue *queue, lk_error *err) {
 	for (size_t i = 0; i < queue->list->count; i++) {
 		const lk_listed_job *job = &queue->list->at[i];
 		int holding, size = queue->size_of[job->job.gpus];
 		if (queue->blocked[size]) continue;
-		queue->blocked[size] = true; /* looked at */
+		queue->blocked[size] = true; /* checked */
 		LK_TRY(lk_nodes_place(&queue->nodes, job->job.gpus, &holding, err));
 		if (holding < 0)
 			return lk_fail(err, LK_ERR_INPUT, job->where,

@@ -1,9 +1,9 @@
-/* jobs_rates.c: how fast jobs are, which is what `predict` answers of each: every (kind, GPUs,
- * batch) that matters is asked once, on all cores.
+/* jobs_rates.c: speeds of jobs, as predicted by `predict`: every relevant (kind, GPUs, batch) is
+ * predicted once, on all cores.
  *
- * Of the batches that a job may use on some GPUs, those that divide the largest are not asked where
- * that one runs without a pipeline: more micro-batches of the same layout need no more memory then,
- * and pay the end of a step less often, so that the largest is the fastest per sample. */
+ * Of the batches that a job may use on some GPUs, those that divide the largest are not predicted
+ * if that one runs without a pipeline: more micro-batches of the same layout then need no more
+ * memory, and have fewer step ends per sample, so the largest is the fastest per sample. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,10 +20,10 @@ struct question {
 	const lk_jobs_kind *kind;
 	int gpus, batch;
 	bool wanted, asked;
-	bool needed;  /* as a job requests it: no policy does without */
-	double per_s; /* answer: 0 cannot be */
+	bool needed;  /* as requested by a job: every policy needs it */
+	double per_s; /* result: 0 impossible */
 	bool pipelined;
-	char why[200]; /* where it cannot be */
+	char why[200]; /* why it is impossible */
 };
 typedef LK_VEC(struct question) questions;
 
@@ -117,7 +117,7 @@ static void rates_take(struct question *question, const lk_prediction *predictio
 }
 
 enum {
-	ASKED_AT_ONCE = 512 /* predictions are kept until all of them are there */
+	ASKED_AT_ONCE = 512 /* predictions are kept until all of these are complete */
 };
 
 struct rates_asking {
@@ -128,7 +128,7 @@ struct rates_asking {
 	size_t count;
 };
 
-/* Asks the questions from number *from on that are wanted and were not asked; `needed`: those. */
+/* Answer the open questions that are wanted, from number *from on; `needed`: only needed ones. */
 static lk_status rates_ask_some(const lk_jobs_request *request, questions *all, bool needed,
                                 size_t *from, struct rates_asking *asking, lk_error *err) {
 	asking->count = 0;
@@ -148,7 +148,7 @@ static lk_status rates_ask_some(const lk_jobs_request *request, questions *all, 
 	return status;
 }
 
-/* What is needed; or what is wanted, until the cutoff. */
+/* Answer the needed ones; or the wanted ones, until the cutoff. */
 static lk_status rates_ask(const lk_jobs_request *request, questions *all, bool needed,
                            const lk_cutoff *cutoff, lk_error *err) {
 	struct rates_asking *asking = calloc(1, sizeof *asking);
@@ -159,9 +159,9 @@ static lk_status rates_ask(const lk_jobs_request *request, questions *all, bool 
 	return status;
 }
 
-/* ---- which questions ---- */
+/* ---- selection of questions ---- */
 
-/* GPU counts worth a look: all of a node's, then whole nodes. */
+/* GPU counts to try: up to a node, then whole nodes. */
 static int next_count(int gpus) {
 	return gpus < 8 ? gpus + 1 : gpus + 8;
 }
@@ -170,14 +170,14 @@ static int divisor_of(const lk_jobs_kind *kind) {
 	return (kind->tp ? kind->tp : 1) * (kind->pp ? kind->pp : 1);
 }
 
-/* What every replica takes at once, all together: batches are multiples of it. */
+/* Samples that all replicas process at once: batches are multiples of it. */
 static int rates_batch_step(const lk_jobs_kind *kind, int gpus) {
 	int64_t step = (int64_t)(gpus / divisor_of(kind)) * (kind->mbs ? kind->mbs : 1);
 	return step < LK_JOBS_BATCH_MOST ? (int)step : LK_JOBS_BATCH_MOST;
 }
 
-/* Batches that a job may use on so many GPUs: powers of two times the least, the largest, the one
- * requested, each made a multiple of what the replicas take at once. */
+/* Batches to try on this many GPUs: powers of two times the least, the largest, the requested one,
+ * each rounded to a multiple of what the replicas process at once. */
 static int batches_of(const lk_listed_job *job, int gpus, int out[34]) {
 	int step = rates_batch_step(&job->kind, gpus), count = 0;
 	for (long long b = job->job.batch_min;;
@@ -233,7 +233,7 @@ static int by_question(const void *a, const void *b) {
 	return order;
 }
 
-/* ---- jobs that ask the same ---- */
+/* ---- jobs with equal questions ---- */
 
 static int by_what_is_asked(const void *a, const void *b) {
 	const lk_listed_job *x = *(lk_listed_job *const *)a, *y = *(lk_listed_job *const *)b;
@@ -249,7 +249,7 @@ static int by_what_is_asked(const void *a, const void *b) {
 	return order;
 }
 
-/* Of each job the first of the list that asks the same, which answers for all of them: a cluster's
+/* For each job the first of the list with equal questions, which answers for all: a cluster's
  * million jobs are of a few thousand kinds and sizes. NULL when memory runs out. */
 static lk_listed_job **rates_first_alike(lk_job_list *list) {
 	lk_listed_job **sorted = malloc((list->count + 1) * sizeof *sorted),
@@ -287,7 +287,7 @@ static struct question *rates_find(const questions *all, const lk_listed_job *jo
 	return !all->count ? NULL : bsearch(&key, all->at, all->count, sizeof *all->at, by_question);
 }
 
-/* Wants the batches that the largest does not stand for, after it was asked. */
+/* Want the batches not covered by the largest, once that is answered. */
 static void rates_want_smaller(questions *all, const lk_listed_job *job) {
 	for (int gpus = 1; gpus <= job->job.gpus_max; gpus = next_count(gpus)) {
 		int batches[34];
@@ -322,12 +322,12 @@ static bool is_measured(const measured_rates *measured, const char *model) {
 	return false;
 }
 
-/* Whether `predict` is asked how fast a job is. */
+/* Whether a job's speed is predicted. */
 static bool rates_predicted(const measured_rates *measured, const lk_listed_job *job) {
 	return job->job.model && !is_measured(measured, job->job.model);
 }
 
-/* Of the measured rates, those of the model that the job may use. */
+/* Take the measured rates of the model that the job may use. */
 static void take_measured(const measured_rates *measured, lk_jobs_job *job,
                           struct rate_list *free_batch, struct rate_list *fixed) {
 	for (size_t i = 0; i < measured->count; i++) {
@@ -343,7 +343,7 @@ static void take_measured(const measured_rates *measured, lk_jobs_job *job,
 
 static void take_predicted(const questions *all, const lk_listed_job *job,
                            struct rate_list *free_batch, struct rate_list *fixed) {
-	/* The questions of a kind stand together, by GPUs, then by batch. */
+	/* The questions of a kind are consecutive, by GPUs, then by batch. */
 	for (int gpus = 1; gpus <= job->job.gpus_max; gpus = next_count(gpus)) {
 		int batches[34];
 		const struct question *question;
@@ -359,7 +359,7 @@ static void take_predicted(const questions *all, const lk_listed_job *job,
 	}
 }
 
-/* Puts the rate as requested where it belongs: its GPU count need not be one of those looked at. */
+/* Insert the rate as requested in order: its GPU count need not be one of those tried. */
 static void rates_insert(struct rate_list *list, lk_jobs_rate rate) {
 	int at = 0;
 	while (at < list->count && list->at[at].gpus < rate.gpus) at++;
@@ -376,7 +376,7 @@ static lk_status cannot_run(const lk_listed_job *job, const char *why, lk_error 
 	return lk_hint(err, "change gpus or batch, or give tp, pp, zero or recompute of the job");
 }
 
-/* A job whose duration is known: a sample is a second, and there is no other way to run it. */
+/* A job of known duration: a sample is a second, and it runs only as requested. */
 static lk_status rates_settle_duration(lk_arena *arena, lk_listed_job *job, lk_error *err) {
 	lk_jobs_rate *rate = LK_NEW(arena, lk_jobs_rate);
 	if (!rate) return lk_oom(err);
@@ -427,21 +427,21 @@ static void rates_copy(const lk_listed_job *from, lk_listed_job *to) {
 	to->fixed_count = from->fixed_count;
 }
 
-/* ---- what is wrong with a kind of job on any number of GPUs ---- */
+/* ---- faults of a kind on any number of GPUs ---- */
 
 static bool rates_same_kind(const struct question *a, const struct question *b) {
 	struct question x = {.kind = a->kind}, y = {.kind = b->kind};
 	return by_question(&x, &y) == 0;
 }
 
-/* The first of the list that is of the kind. */
+/* The first of the list of that kind. */
 static const lk_listed_job *rates_first_of(const lk_job_list *list, const struct question *of) {
 	for (size_t i = 0; i < list->count; i++)
 		if (rates_same_kind(&(struct question){.kind = &list->at[i].kind}, of)) return &list->at[i];
 	return NULL;
 }
 
-/* Refused once and as it is, not as a batch that cannot run on some GPUs. */
+/* Refuse a faulty kind with its own error, instead of as a batch that cannot run on some GPUs. */
 static lk_status rates_check_kinds(const lk_jobs_request *request, const lk_job_list *list,
                                    const questions *all, lk_error *err) {
 	for (size_t i = 0; i < all->count; i++) {
@@ -459,7 +459,7 @@ static lk_status rates_check_kinds(const lk_jobs_request *request, const lk_job_
 	return LK_OK;
 }
 
-/* ---- all of it ---- */
+/* ---- the whole ---- */
 
 static lk_status rates_ask_all(const lk_jobs_request *request, const measured_rates *measured,
                                bool as_requested, const lk_cutoff *cutoff, const lk_job_list *list,
@@ -483,7 +483,7 @@ static lk_status rates_ask_all(const lk_jobs_request *request, const measured_ra
 	return LK_OK;
 }
 
-/* `first`: of each job the one that answers for it. */
+/* `first`: for each job the one that answers for it. */
 static lk_status rates_find_rates(const lk_jobs_request *request, bool as_requested,
                                   const lk_cutoff *cutoff, lk_arena *arena, lk_job_list *list,
                                   lk_listed_job *const *first, questions *all,

@@ -20,7 +20,7 @@ enum {
 	MODEL = NEEDED,
 	SAMPLES,
 	BATCH,
-	TRAINED, /* columns before it are needed of a job whose duration is not given */
+	TRAINED, /* columns before it are required for jobs without a duration */
 	BATCH_MIN = TRAINED,
 	BATCH_MAX,
 	GPUS_MIN,
@@ -47,7 +47,7 @@ static lk_status jobs_read_empty(const lk_csv *csv, int column, lk_error *err) {
 	return lk_fail(err, LK_ERR_INPUT, lk_csv_where(csv), "column %s is empty", columns[column]);
 }
 
-/* A whole number of a column; where it is empty or absent, `otherwise`. */
+/* Read an integer of a column; if it is empty or absent, `otherwise`. */
 static lk_status jobs_read_whole(const lk_csv *csv, const int *at, int column, long long high,
                                  int otherwise, int *out, lk_error *err) {
 	const char *text = lk_csv_field(csv, at[column]);
@@ -96,7 +96,7 @@ static lk_status jobs_read_check_ranges(const lk_listed_job *listed_job, lk_erro
 	return LK_OK;
 }
 
-/* What only a job has whose duration is known: nothing of a model. */
+/* Read a job of known duration, which has no model. */
 static lk_status jobs_read_duration(const lk_csv *csv, const int *at, lk_listed_job *listed_job,
                                     lk_error *err) {
 	char where[256];
@@ -111,7 +111,7 @@ static lk_status jobs_read_duration(const lk_csv *csv, const int *at, lk_listed_
 	                     where, err);
 }
 
-/* What predict is asked of a job, and how far it may be changed. */
+/* Read what predict needs for a job, and how far it may be changed. */
 static lk_status jobs_read_training(const lk_csv *csv, const int *at, int gpus, lk_arena *arena,
                                     lk_listed_job *listed_job, lk_error *err) {
 	lk_jobs_job *job = &listed_job->job;
@@ -183,7 +183,7 @@ static lk_status jobs_read_head(void *context, const lk_csv *csv, const int *at,
 	return LK_OK;
 }
 
-/* The first job of a log comes at 0. */
+/* Shift the times of a log so that its first job comes at 0. */
 static lk_status jobs_read_settle_trace(lk_job_list *list, int gpus, lk_error *err) {
 	double first_s = list->at[0].job.submit_s;
 	for (size_t i = 0; i < list->count; i++) {
@@ -271,7 +271,7 @@ lk_status lk_places_read(const char *path, lk_arena *arena, lk_places *out, lk_e
 
 /* ---- writing ---- */
 
-/* A field as CSV: quoted where it must be. */
+/* A field as CSV: quoted if necessary. */
 static void jobs_read_put_text(lk_sink *sink, const char *text) {
 	if (!text) text = "";
 	if (!text[strcspn(text, ",\"\r\n")]) {

@@ -1,7 +1,7 @@
 /* jobs_simulate.c: a cluster in which jobs arrive, run at their rates, are changed by an elastic
- * policy, and end; policies that leave running jobs alone have jobs_queue.c. Events are arrivals,
- * ends, and the moments from which a policy may change again. Ties go to the job that came first.
- */
+ * policy, and end; policies that leave running jobs alone use jobs_queue.c. Events are arrivals,
+ * ends, and the moments from which a policy may change jobs again. Ties go to the job that came
+ * first. */
 #include <math.h>
 #include <stdlib.h>
 
@@ -16,9 +16,9 @@ struct cluster {
 	lk_jobs_watch *watch; /* NULL: none */
 	lk_active_job *active;
 	int count;
-	size_t arrived, told; /* told: of the arrived, how many the watch knows of */
+	size_t arrived, told; /* told: arrivals already reported to the watch */
 	double now_s, next_change_s;
-	bool stale; /* something happened that the policy has not seen */
+	bool stale; /* the policy has not seen the last event */
 	lk_allocator allocator;
 	lk_arena scratch;
 	const lk_jobs_rate **wanted;
@@ -29,7 +29,7 @@ static double simulate_end_of(const struct cluster *cluster, const lk_active_job
 	return fmax(cluster->now_s, job->paused_until_s) + job->left / job->now->per_s;
 }
 
-/* The active job that ends first; -1 where none runs. */
+/* The active job that ends first; -1 if none runs. */
 static int first_end(const struct cluster *cluster, double *end_s) {
 	int first = -1;
 	*end_s = INFINITY;
@@ -101,7 +101,7 @@ static lk_status simulate_divide(struct cluster *cluster, lk_error *err) {
 	return LK_OK;
 }
 
-/* Goes to the next event; false: no event is left. */
+/* Advance to the next event; false: none is left. */
 static bool next_event(struct cluster *cluster) {
 	double end_s;
 	int first = first_end(cluster, &end_s);
@@ -117,7 +117,7 @@ static bool next_event(struct cluster *cluster) {
 	return true;
 }
 
-/* Tells how far it is; why the simulation ends here, or NULL. */
+/* Report progress; returns why the simulation ends here, or NULL. */
 static const char *simulate_look(struct cluster *cluster) {
 	lk_jobs_watch *watch = cluster->watch;
 	if (!watch) return NULL;
@@ -135,7 +135,7 @@ static lk_status simulate_run(struct cluster *cluster, const char **cut_off, lk_
 	while (next_event(cluster)) {
 		const char *reached = simulate_look(cluster);
 		if (reached) return *cut_off = reached, LK_OK;
-		/* Arrivals of one moment are seen together. */
+		/* Simultaneous arrivals are handled together. */
 		while (cluster->arrived < cluster->list->count &&
 		       cluster->list->at[cluster->arrived].job.submit_s <= cluster->now_s)
 			simulate_arrive(cluster);

@@ -1,6 +1,6 @@
-/* jobs_trace.c: logs of clusters as lists of jobs: whose name and user are known, and how long they
- * ran on how many GPUs. A job's `group` is what its owner calls such jobs; where a log withholds
- * names, it is what jobs of one kind share.
+/* jobs_trace.c: logs of clusters as lists of jobs: their names and users if known, durations and
+ * numbers of GPUs. A job's `group` is its owner's name for such jobs; if a log withholds names, it
+ * is what jobs of one kind share.
  *
  *     Helios    cluster_log.csv of S-Lab-System-Group/HeliosData: names withheld; group: virtual
  *               cluster, GPUs and CPUs
@@ -11,7 +11,7 @@
  *     Philly    cluster_job_log of msr-fiddle/philly-traces, one JSON document; attempts are
  *               added up
  *
- * A share of a GPU counts as a whole one. Jobs without GPUs, and jobs that never ran or run still,
+ * A share of a GPU counts as a whole one. Jobs without GPUs, and jobs that never ran or still run,
  * are left out and counted. */
 #include <math.h>
 #include <stdio.h>
@@ -27,20 +27,20 @@
 #include "io/json.h"
 #include "jobs/jobs_trace.h"
 
-/* ---- what all of them share ---- */
+/* ---- shared by all formats ---- */
 
 enum {
-	TEXT_MOST = 1 << 30, /* bytes of a log that is read as a whole */
+	TEXT_MOST = 1 << 30, /* bytes of a log that is read whole */
 	DAY_S = 86400
 };
 
-/* A job of a log; NAN where a time or the number of GPUs is not known. */
+/* A job of a log; NAN if a time or the number of GPUs is unknown. */
 typedef struct traced_job {
 	const char *name, *user, *group;
 	double submit_s, duration_s, gpus;
 } traced_job;
 
-/* Adds a job, or counts why it is left out. */
+/* Add a job, or count why it is left out. */
 static lk_status trace_add(lk_job_trace *trace, const char *where, const traced_job *traced,
                            lk_error *err) {
 	if (traced->gpus <= 0) return trace->left->no_gpu++, LK_OK;
@@ -71,8 +71,8 @@ static lk_status trace_add(lk_job_trace *trace, const char *where, const traced_
 	           : lk_oom(err);
 }
 
-/* Days from 1970-01-01 in the Gregorian calendar: years begin in March, so that the day that leap
- * years add is the last. */
+/* Days from 1970-01-01 in the Gregorian calendar: years begin in March, so that the leap day is the
+ * last. */
 static long long trace_days(int year, int month, int day) {
 	year -= month < 3;
 	long long era = year / 400, of_era = year - era * 400;
@@ -94,7 +94,7 @@ double lk_trace_time(const char *text) {
 	                (sign == '-' ? -zone_s : zone_s));
 }
 
-/* The number that is all of the text, else NAN. */
+/* The number if it is the whole text, else NAN. */
 static double trace_number(const char *text) {
 	const char *end;
 	double number = lk_read_real(text, &end);
@@ -203,7 +203,7 @@ static lk_status trace_lines_open(lk_stream *in, struct trace_lines *out, lk_err
 	return lk_fail(err, LK_ERR_INPUT, out->name, "it holds a NUL byte: is this a text file?");
 }
 
-/* The next line that is not empty, its fields parted; false at the end. */
+/* Read the next line that is not empty, split into fields; false at the end. */
 static bool trace_lines_next(struct trace_lines *lines, char separator) {
 	while (*lines->next) {
 		char *line = lines->next, *end = line + strcspn(line, "\n");
@@ -246,8 +246,8 @@ enum {
 static const char *const sacct_columns[SACCT_COLUMNS] = {
 	"JobID", "JobName", "User", "Submit", "Start", "End", "AllocTRES", "ReqTRES"};
 
-/* GPUs of "billing=8,cpu=8,gres/gpu:a100=2,gres/gpu=2": the total where it is listed, else the
- * types together. */
+/* GPUs of "billing=8,cpu=8,gres/gpu:a100=2,gres/gpu=2": the total if listed, else the sum of the
+ * types. */
 static double sacct_gpus(const char *resources) {
 	double typed = 0;
 	for (const char *at = resources; (at = strstr(at, "gres/gpu"));) {
@@ -260,15 +260,15 @@ static double sacct_gpus(const char *resources) {
 	return typed;
 }
 
-/* Lists of fields that are known by their number where sacct -n wrote no header line. */
+/* Known lists of fields, identified by their number, for sacct -n without a header line. */
 static const char *const sacct_lists[][FIELDS_OF_SACCT] = {
 	{"JobID", "JobName", "User", "Submit", "Start", "End", "AllocTRES", "ReqTRES"},
 	{"JobID", "JobName", "User", "Partition", "Submit", "Start", "End", "ElapsedRaw", "State",
      "AllocTRES", "ReqTRES", "NNodes"},
 };
 
-/* Places of the columns in a line of a job; false where no known list has as many fields, or the
- * field of the submission holds no time. */
+/* Column indices in a line of a job; false if no known list has that many fields, or the submission
+ * field has no time. */
 static bool sacct_places(const struct trace_lines *lines, int *at) {
 	for (size_t i = 0; i < sizeof sacct_lists / sizeof *sacct_lists; i++) {
 		int count = 0;
@@ -301,7 +301,7 @@ static lk_status sacct_job(const struct trace_lines *lines, const int *at, lk_jo
                            lk_error *err) {
 	double gpus = sacct_gpus(trace_field(lines, at[SACCT_ALLOCATED]));
 	if (gpus <= 0) gpus = sacct_gpus(trace_field(lines, at[SACCT_REQUESTED]));
-	/* The steps of a job, "12.batch", are its own time again. */
+	/* The steps of a job, "12.batch", repeat its time. */
 	if (strchr(trace_field(lines, at[SACCT_ID]), '.')) return LK_OK;
 	return trace_add(trace, lines->where,
 	                 &(traced_job){.name = trace_field(lines, at[SACCT_ID]),
@@ -365,8 +365,8 @@ static lk_status pai_job(struct trace_lines *lines, pai_jobs *jobs, lk_arena *ar
 }
 
 /* job_name,task_name,inst_num,status,start_time,end_time,plan_cpu,plan_mem,plan_gpu,gpu_type: GPUs
- * in percent of each instance. A job runs from the start of its first task to the end of its last.
- */
+ * in percent of each instance. A job runs from the start of its first task to the end of its
+ * last. */
 static lk_status pai_task(struct trace_lines *lines, pai_jobs *jobs, lk_arena *arena,
                           lk_error *err) {
 	(void)arena;
@@ -474,7 +474,7 @@ static lk_status philly_job(const lk_value *job, const char *where, lk_job_trace
 		traced.gpus = fmax(traced.gpus, philly_gpus(attempt));
 		if (ran_s >= 0) traced.duration_s = fmax(traced.duration_s, 0) + ran_s;
 	}
-	if (isnan(traced.duration_s)) traced.gpus = NAN; /* attempts name them */
+	if (isnan(traced.duration_s)) traced.gpus = NAN; /* attempts state them */
 	return trace_add(trace, where, &traced, err);
 }
 
@@ -494,11 +494,11 @@ static lk_status trace_read_philly(lk_stream *in, lk_job_trace *trace, lk_error 
 	return status;
 }
 
-/* ---- which form it is ---- */
+/* ---- recognising the format ---- */
 
 enum { HEAD_MOST = 4096 };
 
-/* The first line that is no comment, cut to `size`. */
+/* Read the first line that is no comment, cut to `size`. */
 static lk_status trace_head(lk_stream *in, char *out, size_t size, lk_error *err) {
 	const char *bytes;
 	size_t got, from = 0, length = 0;
@@ -519,7 +519,7 @@ static bool trace_all_in(const char *head, const char *const *names, int count) 
 	return true;
 }
 
-/* A header line, or a job's of sacct -n: its number, then fields between bars. */
+/* A header line, or a job line of sacct -n: its number, then fields between bars. */
 static bool trace_is_sacct(const char *head) {
 	if (!strchr(head, '|')) return false;
 	return strstr(head, "JobID") || (*head >= '0' && *head <= '9');

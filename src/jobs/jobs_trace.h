@@ -4,7 +4,7 @@
 
 #include "jobs/jobs.h"
 
-/* Where the jobs of a log go, and what was left out. */
+/* Destination of a log's jobs, and counts of those left out. */
 typedef struct lk_job_trace {
 	lk_arena *arena;
 	lk_job_list *out;
@@ -12,13 +12,13 @@ typedef struct lk_job_trace {
 } lk_job_trace;
 
 /* Seconds since 1970 of "2020-04-01 00:00:43", "2020-04-01T00:00:43" and the same with a zone such
- * as +08:00; NAN where it is no time. */
+ * as +08:00; NAN if it is no time. */
 double lk_trace_time(const char *text);
 
 typedef lk_status lk_trace_reader(lk_stream *in, lk_job_trace *trace, lk_error *err);
-/* The reader of a log, by how it begins; *out is NULL where it is no log that is known. */
+/* Choose the reader of a log by its beginning; *out is NULL if the format is unknown. */
 lk_status lk_trace_form(lk_stream *in, lk_trace_reader **out, lk_error *err);
-/* Alibaba's tables of 2020. */
+/* Read Alibaba's tables of 2020. */
 lk_status lk_trace_read_folder(const char *folder, lk_job_trace *trace, lk_error *err);
 
 #endif

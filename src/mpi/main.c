@@ -1,6 +1,6 @@
 /* main.c: lockstep-mpi: `plan`, sweeps of `predict`, and `validate`, divided over the processes of
- * an MPI job. Every process does the whole but for the tasks that are shared; rank 0 speaks. The
- * output is that of `lockstep`, byte for byte. */
+ * an MPI job. Every process does everything except the shared tasks; only rank 0 prints. The output
+ * is that of `lockstep`, byte for byte. */
 #include <mpi.h>
 #include <signal.h>
 #include <stdio.h>
@@ -19,8 +19,8 @@ static const cli_command *const commands[] = {&cli_plan, &cli_predict, &cli_vali
 typedef int run_with(lk_args *args, const lk_plan_team *team, bool speaks);
 static run_with *const runs[] = {cli_plan_with, cli_predict_with, cli_validate_with};
 
-/* When a process dies, mpirun ends the others. Rank 0 says what that means; only calls that are
- * safe in a handler. */
+/* When a process dies, mpirun ends the others. Rank 0 then prints what that means, using only
+ * async-signal-safe calls. */
 static char farewell[512];
 
 static void say_farewell(int number) {
@@ -114,14 +114,14 @@ static int run_mpi_verb(int argc, char **argv, int rank) {
 		result = runs[which](&args, &team.team, rank == 0);
 	else if (rank == 0) cli_fail(&err);
 	mpi_team_close(&team);
-	signal(SIGTERM, SIG_DFL); /* the work is over: mpirun ends all where the first of them leaves
-	                             with a status other than 0 */
+	signal(SIGTERM, SIG_DFL); /* the work is over: mpirun ends all when the first of them leaves
+	                             with a nonzero status */
 	lk_args_free(&args);
 	return result;
 }
 
 /* All processes come here, unless one has failed where the others wait for it: then the job is
- * ended. */
+ * aborted. */
 static void leave_together(int rank, int result) {
 	MPI_Request request;
 	int done = 0;

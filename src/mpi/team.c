@@ -1,9 +1,9 @@
 /* team.c: tasks divided over the processes of an MPI job, in turn: process r does tasks r, r + K, r
- * + 2K ... Results travel as bytes, so all processes run the same program on machines alike. The
- * lists of tasks do not depend on K, so a job may be resumed with another number of processes.
+ * + 2K ... Results travel as bytes, so all processes must run the same program on similar machines.
+ * The lists of tasks do not depend on K, so a job may be resumed with another number of processes.
  *
- * The file of finished parts is a head and one record for each list of tasks that is done: number
- * of results, size of one, bytes. It is written whole under another name and renamed. */
+ * The file of finished parts is a head and one record for each finished list of tasks: number of
+ * results, size of one, bytes. It is written whole under another name and renamed. */
 #include "mpi/team.h"
 
 #include <errno.h>
@@ -93,7 +93,7 @@ static lk_status append_part(mpi_team *team, const struct record *record, const 
 	return team->rank == 0 ? write_parts_file(team, err) : LK_OK;
 }
 
-/* The next list of tasks as the file has it; false where it ends. */
+/* Take the next list of tasks from the file; false at its end. */
 static bool take_finished_part(mpi_team *team, const struct record *asked, void *results) {
 	LK_ASSERT(team->read_at <= team->read_size && team->read_size <= team->parts_size);
 	struct record r;
@@ -112,7 +112,7 @@ struct share {
 	const mpi_team *t;
 	lk_plan_task *task;
 	void *context;
-	char *results; /* own ones, one after another */
+	char *results; /* own results, in sequence */
 	size_t size;
 };
 
@@ -122,7 +122,7 @@ static lk_status run_own_task(void *context, size_t i, lk_error *err) {
 	                   share->results + i * share->size, err);
 }
 
-/* The same error on all processes: that of the first process that has one. */
+/* Agree on the same error in all processes: that of the first process with one. */
 static lk_status agree_on_status(const mpi_team *team, lk_status own, lk_error *err) {
 	int mine = own == LK_OK ? team->size : team->rank, first;
 	MPI_Allreduce(&mine, &first, 1, MPI_INT, MPI_MIN, MPI_COMM_WORLD);
@@ -136,7 +136,7 @@ static size_t count_own_tasks(size_t count, int rank, int size) {
 	return count / (size_t)size + ((size_t)rank < count % (size_t)size);
 }
 
-/* Own results of all processes, to their places. */
+/* Gather the results of all processes, in their places. */
 static lk_status gather_task_results(const mpi_team *team, size_t count, size_t size,
                                      const char *own, char *results, lk_error *err) {
 	int *bytes = malloc((size_t)team->size * 2 * sizeof *bytes), *begin = bytes + team->size;
@@ -183,7 +183,7 @@ static lk_status run_team_tasks(void *self, size_t count, size_t size, lk_plan_t
 	return status;
 }
 
-/* ---- life ---- */
+/* ---- begin and end ---- */
 
 static int count_local_processes(void) {
 	MPI_Comm node;

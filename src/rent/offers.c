@@ -1,8 +1,8 @@
-/* offers.c: the project's own list of machines, and the rules that prices keep to. A machine of
- * one's own has what it cost and draws in place of a price:
+/* offers.c: the project's own list of machines, and consistency rules of prices. An owned machine
+ * has its cost and power instead of a price:
  *
- *     dollars an hour = capital / (life x share of its hours that are used) + power x PUE x $/kWh
- */
+ *     dollars an hour = capital / (life x share of its hours that are used) + power x PUE x
+ * $/kWh */
 #include "base/arena.h"
 #include "rent/rent.h"
 
@@ -34,9 +34,9 @@ enum {
 	NVME,
 	NETWORK,
 	SPOT,
-	SPOT_SOURCE, /* for people, as the next one */
+	SPOT_SOURCE, /* for users, like the next one */
 	NETWORK_SOURCE,
-	CAPITAL, /* of machines of one's own */
+	CAPITAL, /* of owned machines */
 	LIFE,
 	USED,
 	POWER,
@@ -68,7 +68,7 @@ static lk_status offers_text_of(const lk_csv *csv, const int *at, int column, lk
 
 static const double HOURS_OF_A_YEAR = 8766;
 
-/* The price of a machine of one's own; others are left as they are. */
+/* Compute the price of an owned machine; others are unchanged. */
 static lk_status offers_take_own(const lk_csv *csv, const int *at, const lk_mains *mains,
                                  lk_offer *offer, lk_error *err) {
 	double own[COLUMNS];
@@ -229,7 +229,7 @@ static bool offers_same_machine(const lk_offer *a, const lk_offer *b) {
 	       strcmp(a->gpu, b->gpu) == 0 && a->gpus == b->gpus;
 }
 
-/* Of every offer the lowest price of its machine over the regions. */
+/* For every offer, the lowest price of its machine over the regions. */
 static lk_status cheapest_of(const lk_offers *offers, double *out, lk_error *err) {
 	const lk_offer **order = calloc(offers->count + 1, sizeof *order);
 	if (!order) return lk_oom(err);
@@ -283,8 +283,8 @@ const char *lk_offer_cluster(const lk_offer *offer, int machines, lk_arena *aren
 	if (machines == 1 || isnan(offer->network_gbps))
 		return lk_arena_printf(arena, "%d node * %d %s%s%s", machines, offer->gpus, name,
 		                       *links ? " " : "", links);
-	/* A machine's network is one pipe to the job, but NICs of 400 Gbit/s where it is wider: one for
-	 * each GPU then. */
+	/* A machine's network is one link to the job, or NICs of 400 Gbit/s if it is wider: then one
+	 * per GPU. */
 	int nics = offer->network_gbps > 400 ? offer->gpus : 1;
 	return lk_arena_printf(arena, "%d node * %d %s%s%s, nic %d*%gg", machines, offer->gpus, name,
 	                       *links ? " " : "", links, nics, offer->network_gbps / nics);

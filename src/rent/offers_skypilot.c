@@ -68,15 +68,14 @@ static const char *skypilot_host_of(const char *gpu, int count) {
 }
 
 struct row {
-	lk_offer offer; /* instance "" of GCP's GPUs; gpus 0 of hosts */
+	lk_offer offer; /* instance "" for GCP's GPUs; gpus 0 for hosts */
 	const char *where;
 };
 typedef LK_VEC(struct row) rows;
 
 /* ---- reading ---- */
 
-/* Names differ from list to list by memory: what SkyPilot calls "A100" has 40 GB, "A100-80GB" 80.
- */
+/* Names depend on the list's memory sizes: SkyPilot's "A100" has 40 GB, "A100-80GB" 80. */
 static const lk_device *skypilot_device_of(const char *name) {
 	if (strcmp(name, "A100") == 0) return lk_device_find("a100-sxm-40");
 	return lk_device_find(name);
@@ -103,7 +102,7 @@ static lk_status skypilot_read_row(const lk_csv *csv, const int *at, const char 
 	offer->region = lk_arena_strdup(arena, lk_csv_field(csv, at[REGION]));
 	out->where = lk_arena_strdup(arena, lk_csv_where(csv));
 	if (!offer->instance || !offer->gpu || !offer->region || !out->where) return lk_oom(err);
-	/* Parts of a GPU (0.5 of an A10) are no machine of ours; they are left out with the hosts. */
+	/* Fractions of a GPU (0.5 of an A10) are not supported; they are left out with the hosts. */
 	offer->gpus = gpus >= 1 && gpus <= 1024 && gpus == floor(gpus) ? (int)gpus : 0;
 	offer->device = skypilot_device_of(offer->gpu);
 	return LK_OK;
@@ -132,7 +131,7 @@ static int skypilot_by_place(const void *a, const void *b) {
 	return order ? order : strcmp(x->region, y->region);
 }
 
-/* Zones of a region as one row: the lowest prices. */
+/* Join the zones of a region to one row: the lowest prices. */
 static void join_zones(rows *all) {
 	size_t kept = 0;
 	lk_sort(all->at, all->count, sizeof *all->at, skypilot_by_place);
@@ -182,7 +181,7 @@ static lk_status skypilot_add_host(const rows *all, const struct row *row, lk_of
 	return LK_OK;
 }
 
-/* What price lists do not say, from the project's own. */
+/* Take what price lists lack from the project's own. */
 static void take_wiring(const lk_offers *known, lk_offer *offer) {
 	for (size_t i = 0; i < known->count; i++) {
 		const lk_offer *k = &known->at[i];

@@ -1,4 +1,4 @@
-/* rent.c: `lockstep rent`: machines, how fast the job is on them, what that costs. */
+/* rent.c: `lockstep rent`: machines, the job's speed on them, and its cost. */
 #include <math.h>
 #include <stdlib.h>
 
@@ -52,11 +52,11 @@ static lk_status rent_check(const lk_rent_request *request, lk_error *err) {
 		        request->job.model);
 		return lk_hint(err, "use `lockstep shard` and `lockstep predict` on each machine");
 	}
-	/* found here, once, and not again on every machine */
+	/* reported here once, instead of for every machine */
 	return lk_predict_check(&request->job, err);
 }
 
-/* Who rents a machine pays for its power with it. */
+/* Refuse a price of power for rented machines: it is included in the rent. */
 static lk_status check_price_of_power(const lk_rent_request *request, const lk_offers *offers,
                                       lk_error *err) {
 	for (size_t i = 0; i < offers->count; i++)
@@ -67,7 +67,7 @@ static lk_status check_price_of_power(const lk_rent_request *request, const lk_o
 	return lk_hint(err, "leave it out, or give machines of your own with --prices");
 }
 
-/* ---- what the numbers rest on ---- */
+/* ---- notes: the basis of the numbers ---- */
 
 typedef LK_VEC(const char *) notes;
 
@@ -163,7 +163,7 @@ static lk_status note_method(const lk_rent_request *request, const lk_offers *of
 	                err);
 }
 
-/* What the plan of some machine assumed; others may lack what it takes. */
+/* Note the assumptions of some machine's plan; others may not have all of them. */
 static lk_status note_assumed(const lk_rent_rates *rates, lk_arena *arena, notes *n,
                               lk_error *err) {
 	for (size_t i = 0; i < rates->count; i++)
@@ -193,9 +193,9 @@ static lk_status take_notes(const lk_rent_request *request, const lk_offers *off
 	return status;
 }
 
-/* ---- the whole ---- */
+/* ---- the whole answer ---- */
 
-/* The batch that `plan` assumes, where none is given: *out says so and *note why. */
+/* Use the batch that `plan` assumes if none is given: *out has it and *note the reason. */
 static lk_status rent_take_batch(const lk_rent_request *request, lk_arena *arena,
                                  lk_rent_request *out, const char **note, lk_error *err) {
 	int batch;
@@ -244,9 +244,9 @@ static const char *rent_reproduce(lk_arena *arena, const lk_rent_request *reques
 	                  &(lk_question){.verb = &lk_rent_verb, .request = request, .usual = &usual});
 }
 
-/* ---- what holds for every answer ----
+/* ---- invariants of every answer ----
  *
- * Nothing is printed that contradicts itself: whatever made it is a defect of lockstep. */
+ * An answer that contradicts itself is a defect of lockstep and is not printed. */
 
 static bool is_inside(double low, double value, double high) {
 	return isnan(value) || (isfinite(value) && value >= 0 && !(low > value) && !(high < value));
@@ -265,7 +265,7 @@ static const char *rent_check_choice(const lk_rent_choice *choice) {
 	return NULL;
 }
 
-/* Views read by them. */
+/* Indices that views follow. */
 static lk_status rent_check_places(const lk_rent *rent, lk_error *err) {
 	LK_CHECK(rent->most < rent->count || rent->function_count, err);
 	for (int i = 0; i < rent->tie_count; i++)
@@ -273,9 +273,9 @@ static lk_status rent_check_places(const lk_rent *rent, lk_error *err) {
 	return LK_OK;
 }
 
-/* What is called the cheapest is: of all that meet deadline and budget, where it does. */
+/* The cheapest is the cheapest of all that meet deadline and budget, if it meets them. */
 static const char *rent_check_answer(const lk_rent *rent) {
-	LK_HOLDS_ALL(rent->failed_check); /* of a plan that it is made of */
+	LK_HOLDS_ALL(rent->failed_check); /* of an underlying plan */
 	LK_HOLDS(rent->within_limits <= rent->considered);
 	const lk_rent_choice *cheapest =
 		rent->function_count || rent->cheapest < 0 ? NULL : &rent->choices[rent->cheapest];
@@ -284,7 +284,7 @@ static const char *rent_check_answer(const lk_rent *rent) {
 	for (int i = 0; i < rent->count; i++) {
 		const lk_rent_choice *choice = &rent->choices[i];
 		LK_HOLDS_ALL(rent_check_choice(choice));
-		/* by cost, where a length was given */
+		/* by cost, if a length was given */
 		LK_HOLDS(i == 0 || isnan(rent->samples) || !(choice->cost < choice[-1].cost));
 		if (!choice->in_time || !choice->in_budget) continue;
 		LK_HOLDS(!cheapest || choice->cost >= cheapest->cost);

@@ -1,7 +1,7 @@
-/* rent_choose.c: prices against hours. Of every offer, every number of machines and batch that fits
- * is a choice; shown are the front (nobody is both cheaper and faster) and the best of each
- * machine. A training has a length, and choices take more or less of time and money for it; or it
- * has none, and they train more or less in the time that deadline and budget leave. */
+/* rent_choose.c: weighs prices against hours. Every number of machines and batch of every offer
+ * that fits is a choice; shown are the front (no other is both cheaper and faster) and the best of
+ * each machine. If a training has a length, choices differ in time and money for it; if it has
+ * none, they differ in how much they train within deadline and budget. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,7 +21,7 @@ struct ware {
 	lk_rent_choice choice;
 	const lk_offer *offer;
 	bool shown;
-	int at; /* then: its place among those shown */
+	int at; /* then: its index among those shown */
 };
 typedef LK_VEC(struct ware) wares;
 
@@ -32,19 +32,19 @@ static double choose_hours_of(const lk_rent_request *request, double steps, doub
 	return steps * step_s / 3600 / goodput + request->setup_min / 60;
 }
 
-/* Preparation and fetching run alongside the step: the slowest counts; a loader that does not is
+/* If preparation and fetching overlap with the step, the slowest counts; otherwise they are
  * added. */
 static double with_data(const lk_rent_loader *loader, const lk_offer *offer,
                         const lk_rent_rate *rate, double step_s, const char **slowest) {
 	double prepare = rate->batch / (loader->prepare_per_core * offer->vcpus * rate->machines);
 	double fetch = rate->batch / (loader->fetch_per_machine * rate->machines),
 		   data = fmax(prepare, fetch);
-	if (isnan(data)) return step_s; /* fmax leaves out one that is not known */
+	if (isnan(data)) return step_s; /* fmax ignores an unknown one */
 	*slowest = data == fetch ? "fetch" : "preparation";
 	return loader->pipelined ? fmax(step_s, data) : step_s + data;
 }
 
-/* What costs less than one part in a hundred is no stall. */
+/* A cost below one hundredth is not called a stall. */
 static void set_stall(const lk_rent_rate *rate, const char *slowest, lk_rent_choice *choice) {
 	double waiting = choice->step_s - rate->step_s;
 	bool waits = waiting > rate->stall_s;
@@ -54,20 +54,20 @@ static void set_stall(const lk_rent_rate *rate, const char *slowest, lk_rent_cho
 	else choice->stall = rate->stall;
 }
 
-/* Samples of the whole training; of tokens, as many as sequences of the rate's length hold them. */
+/* Samples of the whole training; tokens are converted by the rate's sequence length. */
 static double choose_samples(const lk_rent_request *request, const lk_rent_rate *rate) {
 	if (request->tokens > 0) return request->tokens / rate->seq;
 	return request->samples * (request->epochs > 0 ? request->epochs : 1);
 }
 
-/* The hours that deadline and budget leave at so many dollars an hour; infinite: neither given. */
+/* The hours within deadline and budget at a price per hour; infinite: neither given. */
 static double choose_room(const lk_rent_request *request, double usd_per_hour) {
 	double hours = request->deadline_h > 0 ? request->deadline_h : INFINITY;
 	if (!(request->budget > 0)) return hours;
 	return fmin(hours, lk_rent_hours_sold(request, request->budget / usd_per_hour));
 }
 
-/* Failures and interruptions an hour of that many machines together. */
+/* Failures and interruptions per hour of this many machines together. */
 static double choose_failures(const lk_rent_request *request, int machines) {
 	double each = request->spot ? request->interruptions : 0;
 	if (request->mtbf_h > 0) each += 1 / request->mtbf_h;
@@ -85,13 +85,12 @@ double lk_rent_goodput(const lk_rent_request *request, const lk_rent_rate *rate)
 	return lk_goodput(1 / failures, request->job.checkpoint_minutes, choose_write_s(request, rate));
 }
 
-/* The standard normal deviate that nine in ten lie below: an 80 % range ends there on both sides.
- */
+/* The standard normal deviate with nine in ten below: both ends of an 80 % range. */
 static const double NINE_IN_TEN = 1.2815515655446004;
 
-/* The chance of keeping to deadline and budget. Both limit the same hours, since dollars are hours
- * at a fixed rate: the tighter one counts. The hours' logarithm is taken to be normal on each side
- * of the prediction, with a tenth beyond each end of the 80 % range. */
+/* The chance of meeting deadline and budget. Both limit the same hours, since dollars are hours at
+ * a fixed rate: the tighter one counts. The hours' logarithm is assumed normal on each side of the
+ * prediction, with a tenth beyond each end of the 80 % range. */
 static double choose_chance(const lk_rent_request *request, const lk_rent_choice *choice) {
 	double most = choose_room(request, choice->price * choice->machines);
 	double end = most < choice->hours ? choice->hours_low : choice->hours_high;
@@ -101,8 +100,8 @@ static double choose_chance(const lk_rent_request *request, const lk_rent_choice
 	return 0.5 * erfc(-room / width * NINE_IN_TEN / sqrt(2));
 }
 
-/* The ends of an 80 % range of hours with what their number of failures scatters by: both are
- * independent, and their logarithms normal. */
+/* Widen an 80 % range of hours by the scatter of the number of failures: both are assumed
+ * independent, with normal logarithms. */
 static void widen_hours(const lk_rent_request *request, const lk_rent_rate *rate,
                         lk_rent_choice *choice) {
 	double failures = choose_failures(request, rate->machines);
@@ -117,7 +116,7 @@ static void widen_hours(const lk_rent_request *request, const lk_rent_rate *rate
 		choice->hours * exp(hypot(log(choice->hours_high / choice->hours), scatter));
 }
 
-/* A training of a length: the hours that it takes. */
+/* A training with a length: the hours it takes. */
 static void set_hours(const lk_rent_request *request, const lk_rent_rate *rate,
                       lk_rent_choice *choice) {
 	double samples = choose_samples(request, rate), steps = samples / rate->batch;
@@ -139,7 +138,7 @@ static double samples_in(double seconds, const lk_rent_choice *choice, double st
 	return seconds > 0 ? seconds * choice->goodput / step_s * choice->batch : 0;
 }
 
-/* A training without one: what it gets through in the hours that deadline and budget leave. */
+/* A training without one: its progress within deadline and budget. */
 static void set_samples(const lk_rent_request *request, lk_rent_choice *choice) {
 	double rate_usd = choice->price * choice->machines, hours = choose_room(request, rate_usd);
 	double seconds = 3600 * hours - 60 * request->setup_min;
@@ -200,7 +199,7 @@ bool lk_rent_choice_by_hour(const lk_rent_request *request, const lk_rent_loader
 
 /* ---- all choices ---- */
 
-/* Choices that interruptions leave no time; the first is of the fewest machines of its offer. */
+/* Choices whose time is lost to interruptions; the first has the fewest machines of its offer. */
 struct useless {
 	int count, machines;
 	const lk_offer *first;
@@ -247,7 +246,7 @@ static lk_status add_choices(const lk_rent_request *request, const lk_rent_loade
 	return LK_OK;
 }
 
-/* The better first: of a training of one length the cheaper, else the one that trains more. */
+/* The better first: with a length the cheaper, else the one that trains more. */
 static int choose_by_worth(const void *a, const void *b) {
 	const struct ware *x = a, *y = b;
 	if (x->choice.samples != y->choice.samples)
@@ -257,9 +256,9 @@ static int choose_by_worth(const void *a, const void *b) {
 	return (x->offer > y->offer) - (x->offer < y->offer);
 }
 
-/* On the front is what no better one equals in dollars and hours; nor trains twice as much for no
- * more dollars. One that is not on it has one there which is as good, so that only those are looked
- * at. */
+/* Mark the front: choices that no better one equals in dollars and hours; and that do not train
+ * half as much for no fewer dollars. A choice outside the front has one on it that is at least as
+ * good, so only those are compared. */
 static void mark_front(wares *all) {
 	for (size_t i = 0; i < all->count; i++) {
 		lk_rent_choice *choice = &all->at[i].choice;
@@ -272,8 +271,8 @@ static void mark_front(wares *all) {
 	}
 }
 
-/* The best of its machine among those that keep to what was asked (or among all where
- * none does). */
+/* Whether it is the best of its machine among those that meet the request (or among all if none
+ * does). */
 static bool is_best_of_machine(const wares *all, size_t at) {
 	const lk_rent_choice *choice = &all->at[at].choice;
 	bool keeps = choice->in_time && choice->in_budget;
@@ -290,7 +289,8 @@ static bool is_best_of_machine(const wares *all, size_t at) {
 
 enum { MOST_TIES = 3 };
 
-/* By places among all; -1 none. `best` is what ties are told from: the cheapest or the most. */
+/* Indices among all; -1 none. `best`: the cheapest or the one that trains most, which ties are
+ * compared with. */
 struct decision {
 	int cheapest, fastest, most, best;
 	int ties[MOST_TIES], tie_count;
@@ -305,13 +305,13 @@ static bool choose_same_machine(const struct ware *a, const struct ware *b) {
 	       strcmp(a->choice.provider, b->choice.provider) == 0;
 }
 
-/* Whether one may cost less than the other may cost, or train more than it may train. */
+/* Whether one may cost less, or train more, than the other within their ranges. */
 static bool may_be_better(bool ends, const lk_rent_choice *one, const lk_rent_choice *other) {
 	return ends ? one->cost_low < other->cost_high : one->samples_high > other->samples_low;
 }
 
-/* Others that may be better than the best: their ranges against its. On the same device the error
- * of the prediction is largely the same, so that the price decides: those are no ties. */
+/* Find others that may be better than the best, by their ranges. On the same device the prediction
+ * errors are mostly the same, so the price decides: those are no ties. */
 static void find_ties(bool ends, const wares *all, struct decision *decision) {
 	const struct ware *best = &all->at[decision->best];
 	for (int i = decision->best + 1; i < (int)all->count && decision->tie_count < MOST_TIES; i++) {
@@ -342,9 +342,9 @@ static struct decision choose_decide(const lk_rent_request *request, const wares
 	return d;
 }
 
-/* ---- what is shown ---- */
+/* ---- what to show ---- */
 
-/* The front, the decisions, and of every machine its best, as many as requested; where some keep to
+/* Mark the front, the decisions, and as many of every machine's best as requested; if some meet
  * deadline and budget, only those. */
 static void mark_shown(const lk_rent_request *request, wares *all,
                        const struct decision *decision) {
@@ -413,7 +413,7 @@ static const char *hours_of(double hours, char *out, size_t size) {
 	return out;
 }
 
-/* The nearest miss: cheapest in time, fastest in budget. */
+/* Explain the nearest misses: the cheapest in time, the fastest within budget. */
 static lk_status explain_nothing(const lk_rent_request *request, const wares *all, lk_arena *arena,
                                  lk_rent *out, lk_error *err) {
 	if (!lk_rent_has_length(request)) {
@@ -465,9 +465,9 @@ static lk_status explain_nothing(const lk_rent_request *request, const wares *al
 	return out->nothing ? LK_OK : lk_oom(err);
 }
 
-/* ---- the whole ---- */
+/* ---- the whole choice ---- */
 
-/* Whether some machine whose GPU is known has a price on the terms of the request. */
+/* Whether some machine with a known GPU has a price on the terms of the request. */
 static bool any_is_priced(const lk_rent_request *request, const lk_offers *offers) {
 	for (size_t i = 0; i < offers->count; i++)
 		if (offers->at[i].device && !isnan(lk_rent_price(request, &offers->at[i]))) return true;

@@ -26,7 +26,7 @@
 /* The words of --map. */
 struct map_job {
 	double folds, repeats, learners;
-	double work_s, load_s, cold_s; /* of a fit, in processor seconds; of a call; of an instance */
+	double work_s, load_s, cold_s; /* processor seconds per fit; seconds per call; per instance */
 	double threads, memory_mb, payload_mb, concurrency, spread;
 };
 
@@ -114,7 +114,7 @@ static double map_ended(double time_s, double call_s, double cold_s, double conc
 
 double lk_rent_calls_s(double calls, double call_s, double cold_s, double concurrency,
                        double *instances) {
-	double low = 0, high = cold_s + calls * call_s; /* one instance would do by then */
+	double low = 0, high = cold_s + calls * call_s; /* one instance would be done by then */
 	while (high - low > 1e-12 * high) {
 		double middle = low + (high - low) / 2;
 		if (map_ended(middle, call_s, cold_s, concurrency, instances) >= calls) high = middle;
@@ -125,8 +125,8 @@ double lk_rent_calls_s(double calls, double call_s, double cold_s, double concur
 	return high;
 }
 
-/* One size at one level: calls of `fits` fits. False where a call would be ended, or has too little
- * memory. */
+/* Try one size at one level: calls of `fits` fits. False if a call would be aborted, or has too
+ * little memory. */
 static bool map_try(const struct map_job *job, const struct platform *platform, int mib,
                     double fits, lk_rent_function *out) {
 	double processors = fmin(job->threads, (double)mib / MIB_OF_PROCESSOR);
@@ -150,7 +150,7 @@ static bool map_try(const struct map_job *job, const struct platform *platform, 
 
 LK_ORDER_BY(by_time, lk_rent_function, seconds, cost)
 
-/* Fastest first: the front is what is cheaper than all before it. */
+/* Fastest first: the front are those cheaper than all before. */
 static void map_judge(lk_rent_function *functions, int count, lk_rent *out) {
 	double least = INFINITY;
 	lk_sort(functions, (size_t)count, sizeof *functions, by_time);

@@ -1,4 +1,4 @@
-/* rent_offers.c: which machines a request means. */
+/* rent_offers.c: selects the machines of a request. */
 #include <string.h>
 #include <strings.h>
 
@@ -30,7 +30,7 @@ static lk_status offers_read_list(const lk_machines_request *request, const lk_m
 	return status;
 }
 
-/* Letters and digits alone, in lower case. */
+/* Keep only letters and digits, in lower case. */
 static void offers_bare(const char *text, char out[256]) {
 	size_t used = 0;
 	for (; *text && used < 255; text++)
@@ -46,7 +46,7 @@ static bool offers_holds(const char *text, const char *part) {
 	return strstr(whole, wanted) != NULL;
 }
 
-/* Whether one of the names, which are separated by commas, is the text. */
+/* Whether one of the comma-separated names is the text. */
 static bool offers_names(const char *list, const char *text) {
 	for (const char *at = list; at; at = strchr(at, ',') ? strchr(at, ',') + 1 : NULL)
 		if (strcspn(at, ",") == strlen(text) && strncasecmp(at, text, strlen(text)) == 0)
@@ -79,7 +79,7 @@ static lk_status none_found(const lk_machines_request *request, const lk_offers 
 	        all->count, request->filter ? " " : "", request->filter ? request->filter : "",
 	        request->provider ? " --provider " : "", request->provider ? request->provider : "",
 	        request->region ? " --region " : "", request->region ? request->region : "");
-	/* one that is there by its name is left out by the other conditions */
+	/* one that exists by its name is excluded by the other conditions */
 	return near && strcasecmp(near, request->filter) != 0
 	           ? lk_hint(err, "did you mean %s?", near)
 	           : lk_hint(err, "lockstep machines lists all");

@@ -1,5 +1,5 @@
-/* rent_rates.c: how fast a job is on so many machines of a kind: the fastest layout that fits, as
- * `plan` finds it. Offers that differ in price alone are one kind. */
+/* rent_rates.c: a job's speed on a number of machines of a kind: the fastest layout that fits, from
+ * `plan`. Offers that differ only in price are one kind. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,7 +11,7 @@
 #include "predict/predict.h"
 #include "rent/rent.h"
 
-/* ---- what is asked ---- */
+/* ---- questions ---- */
 
 static bool rates_is_known(const lk_rent_rates *rates, const char *cluster, int batch) {
 	for (size_t i = 0; i < rates->count; i++)
@@ -65,8 +65,8 @@ const lk_rent_rate *lk_rent_rates_next(const lk_rent_rates *rates, const char *c
 
 /* ---- the answer ---- */
 
-/* Kinds of stalls, by parts of the step. Data-parallel and other traffic is the network's where
- * machines are several. */
+/* Kinds of stalls, by parts of the step. With several machines, data-parallel and other traffic is
+ * the network's. */
 static const struct {
 	const char *part, *alone, *several;
 } kinds[] = {
@@ -108,7 +108,7 @@ static void find_stall(const lk_plan_choice *choice, bool several, lk_rent_rate 
 struct asking {
 	const lk_rent_request *request;
 	lk_rent_rates *rates;
-	lk_arena *arenas; /* one per question: arenas are no thread's friends */
+	lk_arena *arenas; /* one per question: arenas are not thread-safe */
 	const size_t *order;
 	const lk_cutoff *cutoff;
 };
@@ -146,7 +146,7 @@ static lk_status rates_keep(lk_arena *arena, const lk_plan *plan, lk_rent_rate *
 	return rate->layout && rate->reproduce && rate->model ? LK_OK : lk_oom(err);
 }
 
-/* The layout that `predict` takes where none is said. */
+/* The layout that `predict` uses by default. */
 static lk_plan_request rates_plan_of(const lk_rent_request *rent, const char *cluster, int batch) {
 	lk_plan_request request;
 	lk_plan_defaults(&request);
@@ -155,7 +155,7 @@ static lk_plan_request rates_plan_of(const lk_rent_request *rent, const char *cl
 	request.job.gpu = NULL;
 	request.job.gpus = 0;
 	request.job.gbs = batch;
-	/* goodput is rent's own matter: the command that predicts a choice does without */
+	/* goodput is computed by rent itself: the command that predicts a choice does without */
 	request.job.checkpoint_minutes = request.job.checkpoint_write_gbps = 0;
 	request.fixed_switches = request.no_exact = request.no_sensitivity = true;
 	request.top = 1;
@@ -192,9 +192,9 @@ static lk_status rent_rates_ask(void *context, size_t job, lk_error *err) {
 	return kept;
 }
 
-/* ---- all of them ---- */
+/* ---- the whole ---- */
 
-/* Largest first, so that no long search is left for the end. */
+/* Largest first, so that no long search remains at the end. */
 static lk_status rates_order_of(const lk_rent_rates *rates, size_t from, bool fewest_first,
                                 lk_arena *arena, size_t **out, lk_error *err) {
 	size_t *order = LK_ARRAY(arena, size_t, rates->count - from + 1);
@@ -212,7 +212,7 @@ static lk_status rates_order_of(const lk_rent_rates *rates, size_t from, bool fe
 	return LK_OK;
 }
 
-/* In parts, so that somebody may watch. */
+/* In parts, so that progress can be shown. */
 static lk_status rent_rates_ask_all(const lk_rent_request *request, size_t from,
                                     struct asking *asking, lk_arena *arena, lk_error *err) {
 	enum { PART = 16 };
@@ -230,7 +230,7 @@ static lk_status rent_rates_ask_all(const lk_rent_request *request, size_t from,
 	return LK_OK;
 }
 
-/* What the threads' arenas hold goes into the one that stays. */
+/* Copy from the threads' arenas into the permanent one. */
 static lk_status rates_gather(struct asking *asking, size_t from, lk_arena *arena, lk_error *err) {
 	for (size_t i = from; i < asking->rates->count; i++) {
 		lk_rent_rate *rate = &asking->rates->at[i];
@@ -267,7 +267,7 @@ struct bounding {
 	lk_rent_least *least;
 };
 
-/* On one GPU micro-batches may be as large as the batch; on eight, experts may lie on several. */
+/* On one GPU micro-batches may be as large as the batch; on eight, experts may be spread. */
 static lk_status rates_bound(void *context, size_t at, lk_error *err) {
 	static const int gpus[] = {1, 8};
 	const struct bounding *bounding = context;

@@ -1,33 +1,34 @@
-/* rent_search.c: how many machines are tried. Of every offer 1, 2, 4, ... machines, while the next
+/* rent_search.c: how many machines are tried: 1, 2, 4, ... machines of every offer, while the next
  * can change the answer, up to --most-gpus GPUs.
  *
- * A number cannot where a choice that is known beats the best that it can be. That best has two
- * bounds. A sample takes at least so many GPU-seconds on a device, whatever the layout
+ * A number cannot change it if a known choice beats the best that it can be. That best has two
+ * bounds. A sample takes at least a known number of GPU-seconds on a device, whatever the layout
  * (plan/layout_least.c). And twice as many machines are at most 2 * STEADY times as fast. A job
  * that is tight in memory gets cheaper on more machines: as long as it does, or while only one
- * number is known, they may be 2 * FALLING times as fast; with memory to spare they are not. Where
- * the better choice can be had in any number, with as fast a network, more of its machines beat
- * larger numbers too, and the offer's search is over; else the number alone is passed over. What is
- * known also says how long a step on a number of machines may be to be of use: only layouts up to
- * that are searched. The cheapest and the fastest are beaten by no other choice, whatever the
- * limits. Nor can the next number of an offer change the answer where the same machine with as fast
- * a network is rented out for less.
+ * number is known, they may be 2 * FALLING times as fast; with memory to spare they are not. If the
+ * better choice can be had in any number, with as fast a network, more of its machines also beat
+ * larger numbers, and the offer's search is over; otherwise only the number is skipped. The known
+ * choices also limit how long a useful step on a number of machines may be: only layouts up to that
+ * are searched. The cheapest and the fastest are beaten by no other choice, whatever the limits.
+ * Nor can the next number of an offer change the answer if the same machine with as fast a network
+ * is offered for less.
  *
- * Of what is left, those are tried first that no other could beat if each were as good as its
- * bound: their results rule out most of the rest.
+ * Of the rest, those are tried first that no other could beat if each were as good as its bound:
+ * their results rule out most of the others.
  *
- * The fastest within the budget: while the next may cost no more than the budget. That twice as
- * many machines are slower ends nothing: four times as many may have a layout that is faster again.
+ * The fastest within the budget: while the next may cost no more than the budget. If twice as many
+ * machines are slower, the search continues: four times as many may have a layout that is faster
+ * again.
  *
- * Once something keeps to deadline and budget, what does not is of no use.
+ * Once something meets deadline and budget, what does not is of no interest.
  *
- * The cheapest before the deadline: while the next may cost less than the cheapest of all that is
- * in time.
+ * The cheapest before the deadline: while the next may cost less than the cheapest of all that meet
+ * it.
  *
- * Without budget and deadline nothing says how many are wanted: 64, and the answer says so.
+ * Without budget and deadline nothing limits the number: it is 64, and the answer says so.
  *
- * The most that a budget buys, where the training has no length: while the most machines train more
- * than half as many. A deadline alone buys more on every machine more: 64, too. */
+ * The most that a budget buys, if the training has no length: while the most machines train more
+ * than half as many samples. A deadline alone allows more on every larger number: 64, too. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -42,15 +43,15 @@ enum {
 	FIRST_GPUS = 64,
 	MEMORY_GPUS = 1024 /* a job that fits on no number up to this one is given up */
 };
-/* With so many times the memory that weights and optimizer state need, a job is not tight in it. */
+/* With this many times the memory of weights and optimizer state, a job is not tight in it. */
 static const double ROOM = 4;
 /* How much cheaper than the last number of machines the next may be. */
 static const double STEADY = 1.25, FALLING = 3;
 
-/* What is known to be had; on the front of those known. */
+/* A known choice; kept if on the front. */
 struct had {
 	double samples, hours, cost;
-	double network; /* of each GPU, gigabits a second; 0: the machine is not joined with others */
+	double network; /* per GPU, Gbit/s; 0: the machine is not connected to others */
 };
 
 struct search {
@@ -61,20 +62,20 @@ struct search {
 	lk_rent_rates *rates;
 	lk_arena *arena;
 	double cheapest_in_time; /* dollars; infinite: none yet */
-	bool keeps;              /* something is known that keeps to deadline and budget */
+	bool keeps;              /* something known meets deadline and budget */
 	LK_VEC(struct had) had;
 	LK_VEC(lk_rent_least) least; /* of every device */
 };
 
-/* What is known of an offer. Infinite: nothing fits. */
+/* Knowledge about an offer. Infinite: nothing fits. */
 struct known {
 	double last_hours, fewer_hours; /* the fastest of the most machines tried, and of fewer */
-	double last_gpu_s, fewer_gpu_s; /* the least of a sample */
+	double last_gpu_s, fewer_gpu_s; /* the least per sample */
 	double last_samples, fewer_samples;
-	double cheapest_in_time; /* of all numbers of machines: dollars */
-	bool useless;            /* on the most machines it fits, and interruptions leave no time */
+	double cheapest_in_time; /* over all numbers of machines: dollars */
+	bool useless;            /* on the most machines it fits, but interruptions leave no time */
 	bool open;               /* more machines may change the answer */
-	int next;                /* GPUs: the next number that is worth a look */
+	int next;                /* GPUs: the next number to try */
 	struct had best;         /* the best that it can be */
 };
 
@@ -82,15 +83,16 @@ static double search_price(const struct search *search, const lk_offer *offer) {
 	return lk_rent_price(search->request, offer);
 }
 
-/* Whether one is no worse than the other in anything. Of trainings without a length one that trains
- * twice as much for no more dollars is better however long it takes: it keeps to the deadline. */
+/* Whether one is no worse than the other in any respect. For trainings without a length, one that
+ * trains twice as much for no more dollars is better however long it takes: it meets the
+ * deadline. */
 static bool beats(const struct had *one, const struct had *other) {
 	if (one->cost > other->cost) return false;
 	return one->samples >= 2 * other->samples ||
 	       (one->samples >= other->samples && one->hours <= other->hours);
 }
 
-/* Whether it is late or too dear: of no use where something else is neither. */
+/* Whether it is late or too expensive: of no interest if something else is neither. */
 static bool breaks_limits(const lk_rent_request *request, const struct had *had) {
 	return (request->deadline_h > 0 && had->hours > request->deadline_h) ||
 	       (request->budget > 0 && had->cost > request->budget);
@@ -100,20 +102,20 @@ static double network_of(const lk_offer *offer) {
 	return offer->network_gbps > 0 ? offer->network_gbps / offer->gpus : 0;
 }
 
-/* Whether something known is no worse, with a network of at least that rate. */
+/* Whether a known choice is no worse, with a network of at least that rate. */
 static bool is_had(const struct search *search, const struct had *wanted, double network) {
 	for (size_t i = 0; i < search->had.count; i++)
 		if (search->had.at[i].network >= network && beats(&search->had.at[i], wanted)) return true;
 	return false;
 }
 
-/* Whether it cannot change the answer, by itself; more of its machines may. */
+/* Whether it cannot itself change the answer; more of its machines may. */
 static bool is_useless(const struct search *search, const struct had *wanted) {
 	return (search->keeps && breaks_limits(search->request, wanted)) || is_had(search, wanted, 0);
 }
 
-/* Whether the best that a number of machines can be is beaten by something with as fast a network:
- * then more of that beat larger numbers too; not where half the hours are paid like all. */
+/* Whether the best of a number of machines is beaten by a choice with as fast a network: then more
+ * of that beat larger numbers too; not if half the hours are paid like all. */
 static bool is_beaten(const struct search *search, const lk_offer *offer, const struct had *best) {
 	if (search->request->block) return false;
 	double network = network_of(offer);
@@ -143,16 +145,17 @@ static const lk_rent_least *search_least_of(const struct search *search, const l
 	return &search->least.at[at];
 }
 
-/* Whether the job has memory to spare on that many GPUs: more machines make it little cheaper. */
+/* Whether the job has memory to spare on that many GPUs: then more machines make it hardly
+ * cheaper. */
 static bool has_room(const struct search *search, const lk_offer *offer, int gpus) {
 	return gpus * offer->device->memory_bytes >= ROOM * search_least_of(search, offer)->work.bytes;
 }
 
-/* The least GPU-seconds of a sample on that many GPUs of an offer. */
+/* The least GPU-seconds per sample on that many GPUs of an offer. */
 static double least_gpu_s(const struct search *search, const lk_offer *offer,
                           const struct known *known, int gpus) {
 	double least = search_least_of(search, offer)->work.gpu_s;
-	if (isinf(least)) least = 0; /* no layout of one GPU is legal: nothing is known */
+	if (isinf(least)) least = 0; /* no layout on one GPU is legal: unknown */
 	if (isinf(known->last_gpu_s)) return least;
 	bool falls =
 		known->last_gpu_s < known->fewer_gpu_s && !has_room(search, offer, offer->gpus_searched);
@@ -161,7 +164,7 @@ static double least_gpu_s(const struct search *search, const lk_offer *offer,
 	return fmax(least, known->last_gpu_s / pow(gain, doublings));
 }
 
-/* What a number of GPUs of an offer would be with a step of that length. */
+/* The choice of a number of GPUs of an offer, given a step's length. */
 static struct had had_with(const struct search *search, const lk_offer *offer, int gpus, int batch,
                            double step_s) {
 	lk_rent_rate rate = {.fits = true,
@@ -187,7 +190,7 @@ static struct had best_of(const struct search *search, const lk_offer *offer,
 	return had_with(search, offer, gpus, batch, step_s);
 }
 
-/* Whether two offers differ in price alone: then their rates are the same. */
+/* Whether two offers differ only in price: then their rates are the same. */
 static bool same_rates(const lk_offer *one, const lk_offer *other) {
 	bool both_alone = isnan(one->network_gbps) && isnan(other->network_gbps);
 	return one->device == other->device && one->gpus == other->gpus &&
@@ -195,8 +198,8 @@ static bool same_rates(const lk_offer *one, const lk_offer *other) {
 	       (one->network_gbps == other->network_gbps || both_alone);
 }
 
-/* The longest step with which so many GPUs of an offer are not beaten by what is known; 0: every
- * step will do. */
+/* The longest step with which this many GPUs of an offer are not beaten by known choices; 0: no
+ * limit. */
 static double longest_of_use(const struct search *search, const lk_offer *offer, int gpus,
                              int batch, double shortest_s) {
 	double of_use = shortest_s > 0 ? shortest_s : 1e-6, of_none = of_use;
@@ -214,9 +217,9 @@ static double longest_of_use(const struct search *search, const lk_offer *offer,
 	return of_none;
 }
 
-/* The same for all offers with the same rates, for every batch, and some more: a step that is even
- * longer rules out twice as many machines as well. The first number of machines is answered where
- * it is up to twice as slow, so that its machine has a row. */
+/* The same for all offers with the same rates, for every batch, with a margin: an even longer step
+ * also rules out twice as many machines. The first number of machines is computed up to twice as
+ * slow, so that its machine has a row. */
 static void find_slowest(const struct search *search, const lk_offer *offer,
                          const struct known *known, double *slowest_s) {
 	double slack = isinf(known->last_gpu_s) ? 2 : STEADY;
@@ -247,8 +250,8 @@ static bool is_too_small(const struct search *search, const lk_offer *offer, int
 	return search_least_of(search, offer)->work.bytes > gpus * offer->device->memory_bytes;
 }
 
-/* The next number of machines, without those that are too small, or that are beaten by something
- * with a slower network alone; else the first beyond the limit. */
+/* Find the next number of machines, skipping those that are too small, or beaten by something that
+ * differs only in a slower network; else the first beyond the limit. */
 static void find_next(const struct search *search, const lk_offer *offer, struct known *known) {
 	int limit = search_limit(search->request), most = lk_rent_most_machines(search->request);
 	if (most < limit / offer->gpus) limit = most * offer->gpus;
@@ -287,7 +290,7 @@ static lk_status search_look(struct search *search, const lk_offer *offer, struc
 		for (size_t from = 0; (rate = lk_rent_rates_next(search->rates, cluster, &from));) {
 			lk_rent_choice choice;
 			lk_rent_rate at_best = *rate;
-			if (rate->slower && !last) continue; /* how much slower is not known */
+			if (rate->slower && !last) continue; /* how much slower is unknown */
 			if (rate->slower) {                  /* it takes longer than that */
 				at_best.fits = true;
 				at_best.step_s = at_best.low_s = at_best.high_s = rate->slowest_s;
@@ -304,7 +307,7 @@ static lk_status search_look(struct search *search, const lk_offer *offer, struc
 	return LK_OK;
 }
 
-/* The same machine, but a network that is as fast or faster, for less. */
+/* Whether the same machine, with as fast a network, is offered for less. */
 static bool has_better_twin(const struct search *search, const lk_offer *offer) {
 	for (size_t i = 0; i < search->offers->count; i++) {
 		const lk_offer *twin = &search->offers->at[i];
@@ -320,7 +323,7 @@ static bool has_better_twin(const struct search *search, const lk_offer *offer) 
 	return false;
 }
 
-/* Why more machines of an offer cannot change the answer; NULL where they can. */
+/* Why more machines of an offer cannot change the answer; NULL if they can. */
 static const char *search_end(const struct search *search, const lk_offer *offer,
                               const struct known *known) {
 	const lk_rent_request *request = search->request;
@@ -330,7 +333,7 @@ static const char *search_end(const struct search *search, const lk_offer *offer
 		if (offer->gpus_searched) return "network not stated";
 		return is_too_small(search, offer, offer->gpus) ? "does not fit" : "beaten";
 	}
-	if (known->useless) return "interruptions"; /* of more machines there are more */
+	if (known->useless) return "interruptions"; /* more machines have more interruptions */
 	if (is_beaten(search, offer, &known->best)) return "beaten";
 	if (known->next / offer->gpus > lk_rent_most_machines(request)) return "block";
 	if (none_fits && offer->gpus_searched >= MEMORY_GPUS) return "never fits";
@@ -357,8 +360,8 @@ static bool search_waits(const struct search *search, const struct known *known,
 	return false;
 }
 
-/* A machine of every offer, and then twice as many while that can change the answer. *more: some
- * were added, though perhaps none whose rate is not known. */
+/* Add one machine of every offer, then twice as many while that can change the answer. *more: some
+ * were added, though perhaps only with known rates. */
 static lk_status add_more(struct search *search, bool *more, lk_error *err) {
 	size_t count = search->offers->count;
 	struct known *known = LK_ARRAY(search->arena, struct known, count + 1);
@@ -413,7 +416,7 @@ static lk_status search_find_least(struct search *search, lk_error *err) {
 	return lk_rent_least_find(search->request, batch, search->least.at, search->least.count, err);
 }
 
-/* Whether of so many machines of an offer a rate is late. */
+/* Whether a rate of this many machines of an offer is late. */
 static lk_status is_late(const struct search *search, const lk_offer *offer, int machines,
                          bool *out, lk_error *err) {
 	const char *cluster = lk_offer_cluster(offer, machines, search->arena);
@@ -425,7 +428,7 @@ static lk_status is_late(const struct search *search, const lk_offer *offer, int
 	return LK_OK;
 }
 
-/* The time is over: more of every machine that was still being searched may change the answer. */
+/* Out of time: more of every machine still being searched may change the answer. */
 static lk_status search_stop(struct search *search, lk_error *err) {
 	for (size_t i = 0; i < search->offers->count; i++) {
 		lk_offer *offer = &search->offers->at[i];

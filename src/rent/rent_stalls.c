@@ -1,6 +1,6 @@
-/* rent_stalls.c: how fast a job's data is made ready, as `lockstep stalls` measured it: JSON of its
- * -o json. A rate of steps is that of all hosts it ran on; preparation goes with cores, fetching
- * with machines, whose disks are taken to be like those. */
+/* rent_stalls.c: the speed of a job's data preparation, as measured by `lockstep stalls`: its JSON
+ * (-o json). A rate of steps is that of all hosts it ran on; preparation scales with cores,
+ * fetching with machines, whose disks are assumed to be alike. */
 #include <math.h>
 
 #include "base/arena.h"
@@ -13,7 +13,7 @@ static lk_status no_stalls(const char *path, lk_error *err) {
 	return lk_hint(err, "give what `lockstep stalls -o json` wrote of a job that reads data");
 }
 
-/* Samples a second of one core, of one machine; NAN where no limit was seen. */
+/* Samples per second of one core, of one machine; NAN if no limit was observed. */
 static lk_status stalls_take(const lk_rent_request *request, const lk_value *root,
                              lk_rent_loader *out, lk_error *err) {
 	const lk_value *rates = lk_json_get(root, "rates"),

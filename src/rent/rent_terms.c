@@ -1,12 +1,12 @@
-/* rent_terms.c: on what terms machines are rented: by the hour on demand or at spot prices; or in
- * blocks of whole days for a number of machines, paid ahead, as AWS sells capacity. */
+/* rent_terms.c: terms of renting: by the hour on demand or at spot prices; or in blocks of whole
+ * days for a number of machines, paid in advance, as AWS sells capacity. */
 #include <limits.h>
 #include <math.h>
 
 #include "rent/rent.h"
 
-/* A block of AWS: whole days, beyond two weeks whole weeks, for half a year at the most. What takes
- * longer is a block after another. */
+/* A block of AWS: whole days, beyond two weeks whole weeks, half a year at most. Longer times are
+ * several blocks. */
 enum { BLOCK_MACHINES = 64, DAYS_SINGLY = 14, WEEK = 7, BLOCK_DAYS = 182 };
 static const double HOURS_OF_DAY = 24;
 
@@ -19,7 +19,7 @@ int lk_rent_most_machines(const lk_rent_request *request) {
 	return request->block ? BLOCK_MACHINES : INT_MAX;
 }
 
-/* The days of one block that are sold for so many: no fewer, or no more. */
+/* The days sold in one block for this many: no fewer, or no more. */
 static double days_sold(double days, double (*to_whole)(double)) {
 	return days <= DAYS_SINGLY ? to_whole(days) : fmax(to_whole(days / WEEK) * WEEK, DAYS_SINGLY);
 }

@@ -1,5 +1,5 @@
-/* shard.c: a request answered: tables and device read, every sharder run, the one requested shown
- * in parts. */
+/* shard.c: answers a request: reads tables and device, runs every sharder, shows the requested one
+ * in detail. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,11 +19,11 @@ struct answer {
 	lk_shard_answer a;
 	lk_shard_problem p;
 	lk_cluster cluster;
-	lk_dlrm model; /* whose tables they are; without layers where tables alone were given */
+	lk_dlrm model; /* owner of the tables; without layers if only tables were given */
 	lk_host_terms host;
 	lk_cutoff cutoff;
 	bool pooling_assumed;
-	bool eager; /* the model's step is issued by a host */
+	bool eager; /* a host issues the model's step */
 	lk_calibration_hold calibration;
 };
 
@@ -89,7 +89,7 @@ static lk_status shard_read_tables(struct answer *answer, const lk_shard_request
 	return status;
 }
 
-/* Bytes of optimizer state: for each number, and for each row. FBGEMM's "exact" optimizers. */
+/* Bytes of optimizer state: per number, and per row. FBGEMM's "exact" optimizers. */
 static void shard_read_numbers(lk_shard_problem *problem, const lk_shard_request *request) {
 	static const double elements[] = {4, 2, 2};
 	static const struct { double number, row; } states[] = {{0, 4}, {4, 0}, {0, 0}, {8, 0}};
@@ -99,7 +99,7 @@ static void shard_read_numbers(lk_shard_problem *problem, const lk_shard_request
 	problem->dense_s = request->dense_ms * 1e-3;
 }
 
-/* Of tables alone a batch is an average; a model's ranks have whole samples, as in predict. */
+/* For tables alone a batch may be an average; a model's ranks have whole samples, as in predict. */
 static lk_status check_batch(double batch, int ranks, bool whole, lk_error *err) {
 	if (batch < ranks) {
 		lk_fail(err, LK_ERR_INPUT, "--batch", "%.0f samples on %d ranks", batch, ranks);
@@ -111,7 +111,7 @@ static lk_status check_batch(double batch, int ranks, bool whole, lk_error *err)
 	return lk_hint(err, "give a multiple, such as %.0f", ceil(batch / ranks) * ranks);
 }
 
-/* A model says these itself. */
+/* Refuse options whose values a model states itself. */
 static lk_status check_model_options(const lk_shard_request *request, lk_error *err) {
 	lk_shard_request usual;
 	lk_shard_defaults(&usual);
@@ -255,8 +255,8 @@ static lk_status shard_fill_ranks(struct answer *answer, const lk_shard_pieces *
 	return LK_OK;
 }
 
-/* Of the training step: with the model's dense part as its framework runs it, else of the barriers
- * alone. */
+/* Time of the training step: with the model's dense part as its framework runs it, else of the
+ * barriers only. */
 static lk_status step_seconds(const struct answer *answer, const lk_shard_pieces *pieces,
                               const lk_shard_load *load, double *out, lk_error *err) {
 	lk_step step;
@@ -336,7 +336,7 @@ static bool whole_allowed(const lk_shard_problem *problem) {
 	return true;
 }
 
-/* Runs one; a placement that it does not find is a reason, not an error. */
+/* Run one sharder; not finding a placement is a reason, not an error. */
 static lk_status shard_try_one(struct answer *answer, const lk_sharder *sharder,
                                lk_shard_plan *plan, lk_shard_tried *out, lk_error *err) {
 	lk_arena arena = LK_ARENA_INIT;
@@ -367,7 +367,7 @@ static lk_status shard_try_one(struct answer *answer, const lk_sharder *sharder,
 	return out->reason ? LK_OK : lk_oom(err);
 }
 
-/* The placement that the user has, after the sharders'. */
+/* Add the user's own placement, after the sharders'. */
 static lk_status try_given(struct answer *answer, const lk_shard_request *request,
                            lk_shard_plan *plan, lk_shard_tried *out, lk_error *err) {
 	lk_arena arena = LK_ARENA_INIT;
@@ -408,9 +408,9 @@ static lk_status shard_try_all(struct answer *answer, const lk_shard_request *re
 	return LK_OK;
 }
 
-/* ---- what does not fit ---- */
+/* ---- remedies ---- */
 
-/* So many ranks, or so much host memory for each. */
+/* Whether everything fits with this many ranks, or this much host memory for each. */
 static lk_status shard_has_room(const struct answer *answer, double ranks, double host_gib,
                                 bool *fits, lk_error *err) {
 	lk_shard_problem p = answer->p;
@@ -422,8 +422,8 @@ static lk_status shard_has_room(const struct answer *answer, double ranks, doubl
 	return lk_shard_has_room(&p, fits, err);
 }
 
-/* The least whole number from `least` on that suffices, of ranks or of GiB of host memory; 0: none
- * was found. */
+/* The least integer from `least` on that suffices, of ranks or of GiB of host memory; 0: none was
+ * found. */
 static lk_status least_remedy(const struct answer *answer, double least, bool ranks, double *out,
                               lk_error *err) {
 	double lacking = fmax(least, 1) - 1, enough = fmax(least, 1);
@@ -448,7 +448,8 @@ static lk_status least_remedy(const struct answer *answer, double least, bool ra
 	return LK_OK;
 }
 
-/* What would do: more GPUs for all bytes, or host memory for what is too much. Both were tried. */
+/* Explain what would suffice: more GPUs for all bytes, or host memory for the excess. Both were
+ * tried. */
 static lk_status explain_lack(struct answer *answer, lk_error *err) {
 	const lk_shard_problem *problem = &answer->p;
 	double all = answer->a.table_bytes, room = problem->capacity * problem->ranks, ranks, gib;
@@ -524,11 +525,11 @@ static lk_status shard_ask(struct answer *answer, const lk_shard_request *reques
 	return answer->a.fits ? LK_OK : explain_lack(answer, err);
 }
 
-/* ---- what holds for every answer ----
+/* ---- invariants of every answer ----
  *
- * Nothing is printed that contradicts itself: whatever made it is a defect of lockstep. */
+ * An answer that contradicts itself is a defect of lockstep and is not printed. */
 
-/* Pieces that lie on all ranks count on each. */
+/* Pieces on all ranks count on each. */
 static const char *shard_check_rank(const lk_shard_answer *answer, const lk_shard_rank *rank) {
 	double device = 0, host = 0;
 	int pieces = 0;
@@ -563,7 +564,7 @@ static const char *shard_check(const lk_shard_answer *answer) {
 		tables += piece->part == 0;
 		bytes += piece->bytes;
 	}
-	/* every table is somewhere, once; columns have states of its rows each */
+	/* every table is placed once; column parts each have states of their rows */
 	LK_HOLDS(tables == answer->tables && bytes >= answer->table_bytes * (1 - 1e-9));
 	for (int i = 0; i < answer->rank_count; i++)
 		LK_HOLDS_ALL(shard_check_rank(answer, &answer->ranks[i]));

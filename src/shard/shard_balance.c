@@ -1,23 +1,22 @@
 /* shard_balance.c: local search. A step waits for the rank that is slowest forward, the one that is
- * slowest backward, and the one that sends most columns; these may be three. What is made small is
- * a smooth stand-in for their sum,
+ * slowest backward, and the one that sends most columns; these may be three. The search minimises a
+ * smooth substitute for their sum,
  *
  *     sum over ranks  F (f/F)^s + B (b/B)^s + 2 E (c/C)^s
  *
  * with F, B the means over ranks, C the least number of columns that the slowest rank can have, E
- * the exchange's time then, and s = 2^steepness: ranks above a mean count much, those below
- * nothing. A larger s sees the slowest alone, and finds no way from a placement that is far from
+ * the exchange's time then, and s = 2^steepness: ranks above a mean count much, those below hardly.
+ * A larger s is dominated by the slowest rank, and finds no way from a placement that is far from
  * even, so s grows.
  *
- * On a processor, what a rank touches changes what its lookups take. That is left out here: ranks
- * that were made even by it took longer, measured, than ranks that are even in the mean share's
- * times (docs/guide/shard.md).
+ * On a processor, a rank's accesses change the time of its lookups. That is ignored here: ranks
+ * made even with it took longer, measured, than ranks that are even in the mean share's times
+ * (docs/guide/shard.md).
  *
- * Bundles of pieces of the ranks that count most change places with bundles of other ranks, always
- * to the least sum: bundles of one piece or none, and where these improve nothing, of two. It ends
- * when nothing improves. A rank's bundles are kept in the order of their time forward: those that
- * another bundle can be exchanged for stand together.
- */
+ * Bundles of pieces of the ranks that count most are exchanged with bundles of other ranks, always
+ * to the least sum: bundles of one piece or none, and if these improve nothing, of two. It ends
+ * when nothing improves. A rank's bundles are ordered by their time forward: those that can be
+ * exchanged for a given bundle are contiguous. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -26,8 +25,8 @@
 #include "base/sort.h"
 #include "shard/shard.h"
 
-/* Of one rank at most about so many exchanges are looked at: then bundles are left out by turns.
- * Ranks of many pieces have no pairs. */
+/* Approximate number of exchanges tried for one rank: beyond it bundles are left out by turns.
+ * Ranks of many pieces do not use pairs. */
 enum {
 	WORST = 8,
 	TRIALS = 200000,
@@ -41,9 +40,9 @@ enum {
 
 /* Of a rank: at most level + 1 pieces. */
 struct bundle {
-	double at[LK_SHARD_MEASURES]; /* times what is aimed at */
+	double at[LK_SHARD_MEASURES]; /* relative to the targets */
 	double device, host;          /* bytes */
-	int piece[LEVELS];            /* places in the rank's list */
+	int piece[LEVELS];            /* indices in the rank's list */
 };
 
 struct rank_load {
@@ -51,8 +50,8 @@ struct rank_load {
 	double value; /* its part of the sum */
 	LK_VEC(uint32_t) pieces;
 	LK_VEC(struct bundle) bundles[LEVELS];
-	bool known[LEVELS]; /* the bundles are those of its pieces */
-	uint32_t changed;   /* in this turn, the last time */
+	bool known[LEVELS]; /* the bundles are up to date with its pieces */
+	uint32_t changed;   /* turn of the last change */
 };
 
 struct balancer {
@@ -60,7 +59,7 @@ struct balancer {
 	lk_shard_pieces *pieces;
 	struct rank_load *rank; /* [ranks] */
 	double aim[LK_SHARD_MEASURES], weight[LK_SHARD_MEASURES];
-	uint32_t *looked[LEVELS]; /* [ranks * ranks] in this turn nothing was found from rank to rank;
+	uint32_t *looked[LEVELS]; /* [ranks * ranks] turn in which nothing was found from rank to rank;
 	                             NULL: too many ranks */
 	int steepness;
 	double root; /* 2^-steepness */
@@ -108,7 +107,7 @@ static void aim(struct balancer *balancer) {
 	                            balancer->aim[LK_SHARD_EXCHANGED] * problem->ranks);
 }
 
-/* A piece's part of its rank. */
+/* A piece's contribution to its rank. */
 static struct bundle balance_bundle_of(const struct balancer *balancer, uint32_t index) {
 	const lk_shard_cost *shard_cost = &balancer->pieces->at[index].cost;
 	const double cost[LK_SHARD_MEASURES] = {shard_cost->forward_s, shard_cost->backward_s,
@@ -211,9 +210,8 @@ static void balance_consider(const struct balancer *balancer, const struct rank_
 	if (gain > best->gain) *best = (struct move){gain, *out, *back, to};
 }
 
-/* Loads that neither of two ranks may have if they are to count less together, by more than the
- * best gain: of each measure what is left to it if the others were even. False: they count least
- * already. */
+/* Loads that both ranks must stay below to count less together, by more than the best gain: for
+ * each measure what remains to it if the others were even. False: they already count least. */
 static bool find_limits(const struct balancer *balancer, const struct rank_load *here,
                         const struct rank_load *there, double gain, double *limit) {
 	double even[LK_SHARD_MEASURES], left = here->value + there->value - gain;
@@ -229,7 +227,7 @@ static bool find_limits(const struct balancer *balancer, const struct rank_load 
 	return true;
 }
 
-/* Both ranks' bundles are in order: what may come back for a longer one is longer. */
+/* Both ranks' bundles are in order: a longer bundle is exchanged for a longer one. */
 static void consider_rank(struct balancer *balancer, int from, int to, int level, size_t begin,
                           size_t step, struct move *best) {
 	const struct rank_load *here = &balancer->rank[from], *there = &balancer->rank[to];
@@ -251,15 +249,15 @@ static void consider_rank(struct balancer *balancer, int from, int to, int level
 	}
 }
 
-/* Whether nothing was found from rank to rank since both changed last. */
+/* Whether nothing was found from rank to rank since both last changed. */
 static bool balance_looked_at(const struct balancer *balancer, int from, int to, int level) {
 	if (!balancer->looked[level]) return false;
 	uint32_t turn = balancer->looked[level][(size_t)from * (size_t)balancer->p->ranks + (size_t)to];
 	return turn > balancer->rank[from].changed && turn > balancer->rank[to].changed;
 }
 
-/* The best exchange of a rank, or one that takes half of what it counts above the mean. Gains below
- * a part of that are not worth it. */
+/* The best exchange of a rank, or one that takes half of its excess over the mean. Gains below a
+ * fraction of that are ignored. */
 static lk_status balance_best_of(struct balancer *balancer, int from, int level, struct move *best,
                                  lk_error *err) {
 	struct rank_load *here = &balancer->rank[from];
@@ -287,7 +285,7 @@ static lk_status balance_best_of(struct balancer *balancer, int from, int level,
 	return LK_OK;
 }
 
-/* The pieces of a bundle leave `here` for the end of `there`. The later place goes first. */
+/* Move the pieces of a bundle from `here` to the end of `there`. The later index goes first. */
 static lk_status balance_hand_over(struct balancer *balancer, struct rank_load *here,
                                    const struct bundle *bundle, int to, uint32_t *moved,
                                    size_t *count, lk_error *err) {

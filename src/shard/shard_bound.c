@@ -1,27 +1,28 @@
-/* shard_bound.c: a time that no placement of the allowed kinds beats.
+/* shard_bound.c: a lower bound of the step over all placements of the allowed kinds.
  *
  * The slowest rank has at least the mean, so with W the lookups of all pieces over the ranks, C the
  * columns that a rank sends on average and G the bytes of copies' gradients,
  *
  *     step >= indices + dense + W + 2 exchange(C) + reduction(G)
  *
- * Tables are tied together by C and G alone. For any prices m of a column and g of a byte
+ * Only C and G couple the tables. For any prices m of a column and g of a byte
  *
  *     W >= P(m, g) - m C - g G,   P = sum over tables of min over ways to place it of (w + m c + g
  *                                 b)
  *
- * holds for every placement (the Lagrangian dual). The plane of C and G is divided in boxes; in
- * one, exchange and reduction are at least those of its lower corner and W at least what the best
- * of some hundred prices gives at its upper corner. The box whose sum is least is halved until it
+ * holds for every placement (the Lagrangian dual). The plane of C and G is divided into boxes; in
+ * one, exchange and reduction are at least those of its lower corner and W at least the best value
+ * that some hundred prices give at its upper corner. The box with the least sum is halved until it
  * is small: its sum is the bound.
  *
- * Pieces are some columns wide, so the rank that sends most has a multiple of their common divisor.
+ * Pieces are several columns wide, so the rank that sends most has a multiple of their common
+ * divisor.
  *
- * A piece is on some rank, so what is longer than a step allows beside the least of everything else
- * is no way to place a table if the step is to be S or less: the bound is the least S that its own
- * ways do not exceed.
+ * A piece is on some rank, so if it is longer than a step S leaves besides the least of everything
+ * else, its way to place a table cannot give S or less: the bound is the least S that its own ways
+ * do not exceed.
  *
- * Ways: splits into 1, 2, 4, ... parts and as many as there may be, as the search uses them. */
+ * Ways: splits into 1, 2, 4, ... parts and as many as possible, as in the search. */
 #include <math.h>
 #include <string.h>
 
@@ -37,13 +38,12 @@ enum {
 	HALVINGS = 10
 };
 
-/* What a step is taken to be: lookups forward, backward and the exchange, or some of them not at
- * all. */
+/* Which parts count as the step: lookups forward, backward and the exchange, or some of them. */
 struct counted {
 	bool forward, backward;
 };
 
-/* Ways whose pieces are longer are left out. */
+/* Ways with longer pieces are excluded. */
 struct longest {
 	double forward, backward;
 };
@@ -51,22 +51,22 @@ struct longest {
 struct box {
 	double columns[2], bytes[2]; /* from, to */
 	double least;
-	int price; /* by which it is the least */
+	int price; /* the one that gives its sum */
 	bool small;
 };
 
 struct bounder {
 	const lk_shard_problem *p;
 	const lk_shard_ways *tables;                      /* [count] */
-	double exchange[SIZES + 1], reduction[SIZES + 1]; /* least from so many columns or bytes on */
+	double exchange[SIZES + 1], reduction[SIZES + 1]; /* least from this many columns or bytes on */
 	double most_columns, most_bytes, narrowest,
-		smallest;      /* of all tables; of one: columns, and bytes of a copy */
+		smallest;      /* over all tables; of one table: columns, and bytes of a copy */
 	double grain;      /* every piece's columns are a multiple */
 	struct box *boxes; /* [BOXES] */
 	double saved[PRICES], column_price[PRICES], byte_price[PRICES]; /* P and its prices */
 };
 
-/* ---- exchange and reduction: the least of so much and of anything more ---- */
+/* ---- exchange and reduction: the least for an amount or anything more ---- */
 
 static double exchange_of(const lk_shard_problem *problem, double columns) {
 	return 2 * lk_shard_exchange_s(problem, columns, columns, columns * problem->ranks);
@@ -108,7 +108,7 @@ static double reduction_from(const struct bounder *bounder, double bytes) {
 
 /* ---- prices ---- */
 
-/* P(m, g) for all prices; infinite where a table has no way left. */
+/* P(m, g) for all prices; infinite if a table has no way left. */
 static void find_saved(struct bounder *bounder, struct counted what, struct longest limit) {
 	double least[PRICES];
 	for (int i = 0; i < PRICES; i++) bounder->saved[i] = 0;
@@ -130,7 +130,7 @@ static void find_saved(struct bounder *bounder, struct counted what, struct long
 	}
 }
 
-/* Prices about those that the network has, and nothing, and beyond everything. */
+/* Prices around the network's, and 0, and very high. */
 static double price_at(int i, int count, double usual) {
 	if (i == 0) return 0;
 	if (i == count - 1) return usual * 0x1p30;
@@ -157,7 +157,7 @@ static void make_prices(struct bounder *bounder, struct counted what, struct lon
 
 static void price_box(const struct bounder *bounder, struct box *box) {
 	double columns = ceil(box->columns[0] / bounder->grain * (1 - 1e-12)) *
-	                 bounder->grain; /* of one rank at least */
+	                 bounder->grain; /* of at least one rank */
 	double work = 0,
 		   from = exchange_from(bounder, columns) + reduction_from(bounder, box->bytes[0]);
 	for (int i = 0; i < PRICES; i++) {
@@ -174,7 +174,7 @@ static void price_box(const struct bounder *bounder, struct box *box) {
 	box->small = width < 2e-4 * box->least && box->columns[1] < box->columns[0] * 1.001 + 1e-9;
 }
 
-/* Halves a box along the side that is longer, in the box's own measure. */
+/* Halve a box along its longer side, relative to the box's own scale. */
 static void halve(struct box *low, struct box *high) {
 	double columns = low->columns[1] - low->columns[0], bytes = low->bytes[1] - low->bytes[0];
 	bool along_bytes = bytes / fmax(low->bytes[1], 1e-9) > columns / fmax(low->columns[1], 1e-9);
@@ -184,7 +184,7 @@ static void halve(struct box *low, struct box *high) {
 	side[1] = other[0] = side[0] > 0 ? sqrt(side[0] * side[1]) : side[1] / 16;
 }
 
-/* Without copies, with some, with copies alone. */
+/* Without copies, with some, with copies only. */
 static size_t first_boxes(struct bounder *bounder) {
 	const struct box firsts[] = {{{bounder->narrowest, bounder->most_columns}, {0, 0}, 0, 0, false},
 	                             {{bounder->narrowest, bounder->most_columns},
@@ -202,7 +202,7 @@ static size_t first_boxes(struct bounder *bounder) {
 	return count;
 }
 
-/* The box whose lookups, exchange and reduction take least. */
+/* The box with the least lookups, exchange and reduction. */
 static const struct box *least_box(struct bounder *bounder, struct counted what,
                                    struct longest limit) {
 	make_prices(bounder, what, limit);
@@ -245,7 +245,7 @@ static bool shard_bound_begin(struct bounder *bounder, const lk_shard_ways *ways
 	return true;
 }
 
-/* The least S that is not beaten by ways whose pieces leave room in S for the least of the other
+/* The least S not exceeded by ways whose pieces leave room in S for the least of the other
  * direction and exchange. */
 static double without_long_pieces(struct bounder *bounder, lk_shard_prices *out) {
 	const struct counted all = {true, true}, forward = {true, false}, backward = {false, true};

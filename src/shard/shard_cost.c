@@ -1,15 +1,14 @@
-/* shard_cost.c: what a piece of a table takes on the rank that has it.
+/* shard_cost.c: costs of a table's piece on its rank.
  *
  *     whole table     all lookups of all samples; D columns of sums to every rank
  *     k column parts  all lookups, rows D/k wide; D/k columns
- *     k row parts     1/k of the lookups (rows are taken to be dealt out by hash); partial sums, so
- *                     D columns
+ *     k row parts     1/k of the lookups (rows are assumed to be dealt out by hash); partial sums,
+ *                     so D columns
  *     a copy          the rank's own samples; nothing exchanged, the whole gradient reduced over
  *                     ranks and applied
  *
  * Rows in host memory: the most frequent ones are cached on the device; each other row that the
- * batch touches comes over PCIe once, and goes back once when it was changed (FBGEMM's UVM
- * caching). */
+ * batch touches passes over PCIe once, and back once if it was changed (FBGEMM's UVM caching). */
 #include <math.h>
 
 #include "base/arena.h"
@@ -26,7 +25,7 @@ static void scale_rows(const lk_locality *in, double factor, lk_locality *out) {
 	for (int i = 0; i < out->count; i++) out->rows[i] *= factor;
 }
 
-/* In a share that touches so many times what the mean one does. */
+/* In a share that touches this multiple of the mean. */
 static void host_seconds(const lk_shard_problem *problem, lk_lookup *lookup,
                          const lk_host_uses *uses, double times, double *forward,
                          double *backward) {
@@ -133,7 +132,7 @@ static void put_on_host(const lk_shard_problem *problem, const lk_lookup *lookup
 	cost->backward_s += missed / problem->at.host_rate;
 }
 
-/* The gradient as large as the table: cleared, read, and the weights read and written. */
+/* The gradient is as large as the table: cleared, read, and the weights read and written. */
 static void make_copy(const lk_shard_problem *problem, const lk_lookup *lookup,
                       lk_shard_cost *cost) {
 	double gradient = lookup->rows * lookup->dim * FLOAT;
@@ -174,7 +173,7 @@ void lk_shard_piece_hold(const lk_shard_problem *problem, const lk_shard_piece *
 	                       held[LK_OWN_OPTIMIZER] - held[LK_OWN_GRADIENTS];
 }
 
-/* Parts that are as wide, or have as many rows, as the one before cost what it does. */
+/* Parts as wide as the previous one, or with as many rows, have its cost. */
 lk_status lk_shard_add_parts(const lk_shard_problem *problem, lk_shard_pieces *pieces,
                              uint32_t table, lk_shard_kind kind, int parts, bool host,
                              lk_error *err) {

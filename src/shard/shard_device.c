@@ -1,5 +1,4 @@
-/* shard_device.c: where tables are placed: rates of lookups on a device, the network of all ranks.
- */
+/* shard_device.c: rates of lookups on a device, and the network of all ranks. */
 #include <math.h>
 
 #include "base/arena.h"

@@ -1,8 +1,7 @@
 /* shard_heuristics.c: the published sharders: those of the sharding study of Lin et al. (arXiv
- * 2404.12674) after DreamShard (daochenzha/dreamshard). Each places whole tables and looks at one
- * number for each: naive, naive-chunk, random, and four that give the costliest remaining table to
- * the rank with the least cost so far.
- */
+ * 2404.12674) after DreamShard (daochenzha/dreamshard). Each places whole tables by one number per
+ * table: naive, naive-chunk, random, and four that give the costliest remaining table to the rank
+ * with the least cost so far. */
 #include <math.h>
 #include <stdlib.h>
 
@@ -70,7 +69,7 @@ static lk_status place_greedily(const lk_shard_problem *problem,
 	return status;
 }
 
-/* Table i on rank i modulo the ranks; where there is no room, on the next rank that has some. */
+/* Table i on rank i modulo the ranks; without room, on the next rank with some. */
 static lk_status place_by_number(const lk_shard_problem *problem, lk_shard_pieces *pieces,
                                  double *bytes, lk_error *err) {
 	for (size_t i = 0; i < pieces->count; i++) {
@@ -89,8 +88,8 @@ lk_status lk_shard_naive(const lk_shard_problem *problem, lk_shard_plan *out, lk
 	return lk_shard_in_turn(problem, place_by_number, out, err);
 }
 
-/* Runs of neighbouring tables, as many on each rank; where there is no room, the next rank's run
- * begins. The study names this sharder and defines it nowhere; this is what its name says. */
+/* Runs of neighbouring tables, equally many on each rank; without room, the next rank's run begins.
+ * The study names this sharder without defining it; this is our reading. */
 lk_status lk_shard_naive_chunk(const lk_shard_problem *problem, lk_shard_plan *out, lk_error *err) {
 	LK_TRY(lk_shard_whole(problem, &out->pieces, err));
 	double bytes = 0;
@@ -111,7 +110,7 @@ lk_status lk_shard_naive_chunk(const lk_shard_problem *problem, lk_shard_plan *o
 	return LK_OK;
 }
 
-/* Each table on a random rank that has room; the same for the same seed. */
+/* Each table on a random rank with room; the same for the same seed. */
 static lk_status place_at_random(const lk_shard_problem *problem, lk_shard_pieces *pieces,
                                  double *bytes, lk_error *err) {
 	for (size_t i = 0; i < pieces->count; i++) {
@@ -153,7 +152,7 @@ lk_status lk_shard_lookup_greedy(const lk_shard_problem *problem, lk_shard_plan 
 }
 
 /* What a sample reads, times the share of distinct rows among its lookups. The study names this
- * sharder and defines it nowhere; this is our reading of "norm". */
+ * sharder without defining it; this is our reading of "norm". */
 static double distinct_lookup_cost(const lk_shard_table *table) {
 	return table->dim * table->pooling * lk_locality_rows(table->locality) /
 	       fmax(lk_locality_lookups(table->locality), 1);
@@ -164,7 +163,7 @@ lk_status lk_shard_norm_lookup_greedy(const lk_shard_problem *problem, lk_shard_
 	return place_greedily(problem, distinct_lookup_cost, out, err);
 }
 
-/* What a sample reads, more where the table is large and thus seldom cached. */
+/* What a sample reads, more if the table is large and thus seldom cached. */
 static double size_lookup_cost(const lk_shard_table *table) {
 	return table->dim * table->pooling * log10(fmax(table->rows, 1));
 }

@@ -1,5 +1,5 @@
-/* shard_model.c: a recommendation model's tables as a problem of placing them, and the training
- * step that a placement makes: MLPs copied on all ranks, tables where they were placed. */
+/* shard_model.c: a recommendation model's tables as a placement problem, and the training step of a
+ * placement: MLPs copied on all ranks, tables as placed. */
 #include <math.h>
 #include <string.h>
 
@@ -11,7 +11,7 @@
 
 /* ---- the problem ---- */
 
-/* "t0", "t1", ... over all kinds, as plans name them. */
+/* "t0", "t1", ... over all kinds, as named in plans. */
 static lk_status model_tables(lk_arena *arena, const lk_dlrm *model, double batch,
                               const lk_shard_table **out, lk_error *err) {
 	lk_shard_table *tables = LK_ARRAY(arena, lk_shard_table, (size_t)model->tables);
@@ -36,7 +36,7 @@ static lk_status model_tables(lk_arena *arena, const lk_dlrm *model, double batc
 	return LK_OK;
 }
 
-/* What one rank's device does besides lookups: between the exchanges, as the search sees it. */
+/* Time of one rank's device besides lookups: between the exchanges, as the search sees it. */
 static lk_status dense_seconds(const lk_shard_problem *problem, const lk_dlrm *model,
                                lk_dtype dtype, double *out, lk_error *err) {
 	const double none = 0;
@@ -116,7 +116,7 @@ lk_status lk_shard_step(const lk_shard_problem *problem, const lk_shard_pieces *
 	lk_dlrm_placed placed;
 	lk_shard_load load;
 	memset(out, 0, sizeof *out);
-	simulated.no_contention = true; /* eager kernels have times, but not what they occupy */
+	simulated.no_contention = true; /* eager kernels have times, but unknown occupancy */
 	LK_TRY(lk_shard_load_of(&out->arena, problem, pieces, &load, err));
 	LK_TRY(placed_of(&out->arena, problem, &load, &placed, err));
 	LK_TRY(lk_dlrm_step(model, problem->batch, dtype, &placed, host ? &times : NULL, &out->graph,
@@ -144,7 +144,7 @@ const char *lk_shard_step_class(const lk_step *step) {
 }
 
 void lk_shard_step_range(bool measured, double *low, double *high) {
-	/* what cross-validation over the three models of the public table gives */
+	/* from cross-validation over the three models of the public table */
 	static const double width = 0.16;
 	lk_range_recommender(low, high);
 	*low = measured ? exp(-width) : fmin(*low, 1);
@@ -153,8 +153,8 @@ void lk_shard_step_range(bool measured, double *low, double *high) {
 
 /* ---- a placement ---- */
 
-/* As `lockstep shard` finds it. Tables that have no room are placed as if they had: that they do
- * not fit is an answer. */
+/* Search like `lockstep shard`. Tables without room are placed as if they had it: not fitting is an
+ * answer. */
 static lk_status search_placement(const lk_shard_problem *problem, lk_shard_plan *out,
                                   lk_error *err) {
 	lk_error refused = {0};

@@ -1,6 +1,6 @@
-/* shard_pack.c: places pieces by memory alone, where nothing else fits any more: largest first,
- * each to the rank that it fills most; and when that fails, every placement one after the other,
- * ranks that are filled alike once. */
+/* shard_pack.c: places pieces by memory alone, as a last resort: largest first, each to the rank
+ * that it fills most; if that fails, tries every placement in turn, equally filled ranks only
+ * once. */
 #include <stdlib.h>
 
 #include "base/arena.h"
@@ -12,7 +12,7 @@ struct packer {
 	lk_shard_piece **order;
 	size_t count;
 	double *device, *host;
-	double device_left, host_left; /* that is not placed yet */
+	double device_left, host_left; /* not placed yet */
 	double device_room, host_room; /* on all ranks */
 	uint64_t nodes;
 };
@@ -65,8 +65,8 @@ static bool best_fit(struct packer *packer) {
 	return true;
 }
 
-/* Of pieces that are as large as the one before, none goes to an earlier rank: they could change
- * places. */
+/* Pieces as large as the one before do not go to an earlier rank: exchanging them changes
+ * nothing. */
 static int pack_first_rank(const struct packer *packer, size_t at) {
 	if (at == 0) return 0;
 	const lk_shard_piece *before = packer->order[at - 1], *piece = packer->order[at];
@@ -89,8 +89,8 @@ static bool every_way(struct packer *packer, size_t at) {
 	return false;
 }
 
-/* A rank has room for k pieces of more than 1/(k+1) of it: whether there are more of them than the
- * ranks have room for, for some k. Ranks are alike before anything is placed. */
+/* A rank has room for k pieces larger than 1/(k+1) of it: whether there are more such pieces than
+ * the ranks have room for, for some k. Ranks are alike before anything is placed. */
 static bool pack_too_many(const struct packer *packer) {
 	enum { MOST = 16 };
 	double device_room = packer->p->capacity - packer->device[0],
@@ -135,7 +135,7 @@ static void pack_begin(struct packer *packer, lk_shard_pieces *pieces) {
 
 lk_status lk_shard_pack(const lk_shard_problem *problem, lk_shard_pieces *pieces, uint64_t nodes,
                         bool *placed, lk_error *err) {
-	enum { DEEPEST = 4000 }; /* the search calls itself for each piece */
+	enum { DEEPEST = 4000 }; /* the search recurses for each piece */
 	lk_arena arena = LK_ARENA_INIT;
 	struct packer k = {.p = problem,
 	                   .order = LK_ARRAY(&arena, lk_shard_piece *, pieces->count),

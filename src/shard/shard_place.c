@@ -1,7 +1,6 @@
-/* shard_place.c: gives pieces ranks: longest first, each where it fits; and what fits nowhere is
- * split, by columns while they last, then by rows; then taken to host memory, where a byte costs
- * least time first.
- */
+/* shard_place.c: gives pieces ranks: longest first, each where it fits. A piece that fits nowhere
+ * is split, by columns while possible, then by rows; then moved to host memory, the table whose
+ * bytes cost least time first. */
 #include <math.h>
 
 #include "base/arena.h"
@@ -9,7 +8,7 @@
 #include "shard/shard.h"
 
 enum { PACK_NODES = 200000 };
-/* Pieces that are looked at before it counts as unknown whether there is room. */
+/* Pieces tried before the room counts as unknown. */
 #define ROOM_WORK 3e6
 
 static lk_shard_kind first_kind(const lk_shard_table *table) {
@@ -28,7 +27,7 @@ lk_status lk_shard_start_pieces(const lk_shard_problem *problem, const bool *cop
 	return LK_OK;
 }
 
-/* The next finer way to split a piece's table; false: there is none. */
+/* The next finer way to split a piece's table; false: none. */
 bool lk_shard_finer(const lk_shard_problem *problem, const lk_shard_piece *piece,
                     lk_shard_kind *kind, int *parts) {
 	int columns = lk_shard_most_parts(problem, piece->table, LK_SHARD_COLUMN),
@@ -52,7 +51,7 @@ double lk_shard_work(const lk_shard_piece *piece) {
 	return piece->cost.forward_s + piece->cost.backward_s;
 }
 
-/* The rank that has room and where the most of the measures is least. */
+/* The rank with room whose largest measure is least. */
 static int place_least_loaded(const lk_shard_problem *problem, const lk_shard_cost *mean,
                               const lk_shard_cost *load, const lk_shard_cost *more) {
 	int best = -1;
@@ -82,7 +81,7 @@ static void load_with(lk_shard_cost *load, const lk_shard_cost *cost) {
 	load->host_bytes += cost->host_bytes;
 }
 
-/* Places what has no rank yet. */
+/* Place pieces without a rank. */
 lk_status lk_shard_longest_first(const lk_shard_problem *problem, lk_shard_pieces *pieces,
                                  bool *placed, lk_error *err) {
 	lk_arena arena = LK_ARENA_INIT;
@@ -121,7 +120,7 @@ lk_status lk_shard_longest_first(const lk_shard_problem *problem, lk_shard_piece
 	return LK_OK;
 }
 
-/* ---- what fits nowhere ---- */
+/* ---- pieces that fit nowhere ---- */
 
 static double piece_bytes(const lk_shard_problem *problem, const lk_shard_piece *piece) {
 	return piece->cost.device_bytes * (piece->kind == LK_SHARD_DATA ? problem->ranks : 1);
@@ -133,7 +132,7 @@ static double all_bytes(const lk_shard_problem *problem, const lk_shard_pieces *
 	return sum;
 }
 
-/* The largest piece whose table can be split further is split. */
+/* Split the largest piece whose table can be split further. */
 static lk_status split_largest(const lk_shard_problem *problem, lk_shard_pieces *pieces, bool *done,
                                lk_error *err) {
 	size_t largest = SIZE_MAX;
@@ -154,9 +153,9 @@ static lk_status split_largest(const lk_shard_problem *problem, lk_shard_pieces 
 	             : LK_OK;
 }
 
-/* A table in another form, in place of its pieces. */
+/* A table in another form, replacing its pieces. */
 struct place_change {
-	double price; /* of a byte that the device saves */
+	double price; /* per byte saved on the device */
 	size_t piece;
 	uint32_t table;
 	lk_shard_kind kind;
@@ -166,8 +165,8 @@ struct place_change {
 
 LK_ORDER_BY(place_cheapest_first, struct place_change, price, piece)
 
-/* Makes changes one after the other until the devices together have room, one at least. What is
- * changed comes last, in this order. */
+/* Make changes one after the other until the devices together have room, at least one. Changed
+ * pieces come last, in this order. */
 static lk_status place_change_until_room(const lk_shard_problem *problem,
                                          const struct place_change *changes, size_t count,
                                          lk_shard_pieces *pieces, lk_error *err) {
@@ -202,7 +201,7 @@ static lk_status place_change_until_room(const lk_shard_problem *problem,
 	return status;
 }
 
-/* Tables go to host memory, where a byte of the device costs least time first. */
+/* Move tables to host memory, those whose device bytes cost least time first. */
 static lk_status move_to_host(const lk_shard_problem *problem, lk_shard_pieces *pieces, bool *done,
                               lk_error *err) {
 	lk_arena arena = LK_ARENA_INIT;
@@ -228,7 +227,7 @@ static lk_status move_to_host(const lk_shard_problem *problem, lk_shard_pieces *
 	return status;
 }
 
-/* Copies become tables again. */
+/* Turn copies into tables again. */
 static lk_status copies_to_tables(const lk_shard_problem *problem, lk_shard_pieces *pieces,
                                   bool *done, lk_error *err) {
 	lk_arena arena = LK_ARENA_INIT;
@@ -274,7 +273,7 @@ bool lk_shard_hopeless(const lk_shard_problem *problem, const lk_shard_pieces *p
 	return all_bytes(problem, pieces) > problem->capacity * problem->ranks;
 }
 
-/* `work`: pieces that may be looked at. */
+/* `work`: pieces that may be tried. */
 static lk_status place_within(const lk_shard_problem *problem, lk_shard_pieces *pieces, double work,
                               bool *placed, lk_error *err) {
 	for (bool more = true; more && work > 0; work -= (double)pieces->count) {
@@ -286,7 +285,7 @@ static lk_status place_within(const lk_shard_problem *problem, lk_shard_pieces *
 			work -= (double)pieces->count * problem->ranks;
 		}
 		if (*placed) return LK_OK;
-		/* splits repeat indices or sums: they never make less of too much */
+		/* splits repeat indices or sums: they never reduce an excess */
 		if (problem->host_capacity <= 0 &&
 		    all_bytes(problem, pieces) > problem->capacity * problem->ranks)
 			LK_TRY(copies_to_tables(problem, pieces, &more, err));

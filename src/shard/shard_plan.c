@@ -1,11 +1,11 @@
-/* shard_plan.c: reads a placement in TorchRec's terms, as `lockstep shard --plan` writes it:
+/* shard_plan.c: reads a placement in TorchRec's terms, as written by `lockstep shard --plan`:
  *
  *     {"lockstep_placement": 1,
  *      "t0": {"sharding_type": "column_wise", "compute_kernel": "fused", "ranks": [3, 1],
  *             "sharding_spec": {"shards": [{"shard_offsets": [0, 0], "shard_sizes": [1000, 64],
  *                                           "placement": "rank:3/cuda:3"}, ...]}}, ...}
  *
- * Parts are where "ranks" says; sizes, where the plan has them, must be those of equal parts. */
+ * Parts are placed by "ranks"; sizes, if the plan has them, must be those of equal parts. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -75,7 +75,7 @@ static bool is_pair(const lk_value *sizes) {
 	       sizes->items[0].kind == LK_JSON_NUMBER && sizes->items[1].kind == LK_JSON_NUMBER;
 }
 
-/* Where the plan states the shards' sizes, they are those of the pieces. */
+/* If the plan states the shards' sizes, they must be those of the pieces. */
 static lk_status check_shards(const struct reader *reader, const lk_value *entry, const char *table,
                               const lk_shard_piece *pieces, int parts, lk_error *err) {
 	const lk_value *shards = lk_json_get(lk_json_get(entry, "sharding_spec"), "shards");
@@ -124,7 +124,7 @@ static lk_status read_entry(const struct reader *reader, const lk_value *entry, 
 	return check_shards(reader, entry, name, &reader->out->at[first], parts, err);
 }
 
-/* Names of the plan by their place in it. */
+/* Match names of the plan by their position in it. */
 static lk_status read_all(const struct reader *reader, const lk_value *root, lk_error *err) {
 	uint32_t count = reader->problem->count, known = 0;
 	lk_intern *names = lk_intern_new();
@@ -145,7 +145,7 @@ static lk_status read_all(const struct reader *reader, const lk_value *root, lk_
 			                   "its tables are t0, t1, ... in the order of the model's file");
 			continue;
 		}
-		LK_ASSERT(id - base < count); /* names differ, and were counted one after another */
+		LK_ASSERT(id - base < count); /* names are distinct, and were counted in sequence */
 		seen[id - base] = true;
 		known++;
 		status = read_entry(reader, &root->items[i], id - base, err);

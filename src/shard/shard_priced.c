@@ -1,12 +1,11 @@
-/* shard_priced.c: starts from ways to place each table that are cheap together: at prices for
- * columns and copied bytes (those of the bound, shard_bound.c), each table takes the way that costs
- * it least. The price of a column rises until ranks send no more than they are to. Pieces may be no
- * longer than a part of a rank's load, or ranks could not be made even.
+/* shard_priced.c: starts with ways to place each table that are cheap together: at prices for
+ * columns and copied bytes (those of the bound, shard_bound.c), each table takes its cheapest way.
+ * The price of a column rises until ranks send at most the wanted number. Pieces may be no longer
+ * than a part of a rank's load, or ranks could not be made even.
  *
- * Copies cheaper and dearer, or none; pieces long and short; columns that fill ranks, and that
- * leave them some room: each is a choice. Those whose step would be least are tried first, as the
- * ranks are likely to become: the longer the pieces, the less even.
- */
+ * Variants: copies cheaper and dearer, or none; pieces long and short; columns that fill ranks, or
+ * leave some room. Those with the least likely step are tried first: the longer the pieces, the
+ * less even ranks become. */
 #include <math.h>
 #include <stdlib.h>
 
@@ -14,10 +13,10 @@
 #include "base/sort.h"
 #include "shard/shard.h"
 
-/* Exchanges looked at, for all starts together. */
+/* Exchanges tried, for all starts together. */
 enum { PRICED_BUDGET = 60000000, BYTES = 4, LENGTHS = 7, STEPS = 4 };
 
-/* Prices and what they are to lead to. */
+/* Prices, and their targets. */
 struct choice {
 	double column, byte;          /* byte: INFINITY for no copies */
 	double columns;               /* at most, of a rank on average */
@@ -69,7 +68,7 @@ static lk_shard_way sum_at(const struct chooser *chooser, double column, const l
 	return sum;
 }
 
-/* The way of each table, out[count]; what they sum up to. */
+/* Choose the way of each table, out[count]; returns their sum. */
 static lk_shard_way priced_choose(const lk_shard_problem *problem, const lk_shard_ways *ways,
                                   const struct choice *choice, const lk_shard_way **out) {
 	enum { DOUBLINGS = 20, HALVINGS = 14 };
@@ -91,7 +90,7 @@ static lk_shard_way priced_choose(const lk_shard_problem *problem, const lk_shar
 
 struct variant {
 	struct choice x;
-	double even_s, likely_s; /* step if all ranks were even; and as they may become */
+	double even_s, likely_s; /* step if all ranks were even; and as they will likely become */
 	int order;
 };
 
@@ -115,11 +114,11 @@ static lk_status from_ways(searcher *s, const lk_shard_way *const *ways, size_t 
 	return status;
 }
 
-/* Ways at these prices; where the same ones were chosen before, none. */
+/* Add the ways at these prices, unless the same ones were chosen before. */
 static void priced_add_variant(searcher *s, const struct choice *choice, double length,
                                const lk_shard_way **ways, struct variant *all, int *count) {
-	static const double uneven = 0.03; /* of the lookups, about, if pieces are as long as the bound
-	                                      allows; less with length^4 */
+	static const double uneven = 0.03; /* of the lookups, roughly, if pieces are as long as the
+	                                      bound allows; less with length^4 */
 	const lk_shard_problem *problem = s->p;
 	lk_shard_widths widths = {.grain = s->grain};
 	lk_shard_way sum = priced_choose(problem, s->ways, choice, ways);
@@ -136,8 +135,8 @@ static void priced_add_variant(searcher *s, const struct choice *choice, double 
 	++*count;
 }
 
-/* With as many columns as the prices lead to; up to a step of the ranks' columns less and more, and
- * steps that most pieces make. */
+/* With as many columns as the prices give; up to a step of the ranks' columns less and more, and
+ * steps of most pieces' widths. */
 static void priced_add_variants(searcher *s, struct choice x, double length,
                                 const lk_shard_way **ways, struct variant *all, int *count) {
 	static const double steps[] = {-1, -0.5, 0, 0.5};

@@ -1,6 +1,5 @@
-/* shard_refine.c: a placement made better: the table that the slowest rank waits for is split
- * further while the step gets shorter; tables that cost little when split fill ranks up evenly.
- */
+/* shard_refine.c: improves a placement: splits the table that the slowest rank waits for while the
+ * step gets shorter; tables that are cheap to split fill ranks up evenly. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,9 +10,9 @@
 
 enum { ROUNDS = 200 };
 
-/* ---- finer where ranks wait ---- */
+/* ---- finer pieces where ranks wait ---- */
 
-/* What the step loses by the slowest rank of a measure, against the mean; *rank: that rank. */
+/* The step's loss by the slowest rank of a measure, against the mean; *rank: that rank. */
 static double loss_of(const lk_shard_problem *problem, const lk_shard_load *load, int which,
                       int *rank) {
 	double mean = 0;
@@ -29,7 +28,7 @@ static double loss_of(const lk_shard_problem *problem, const lk_shard_load *load
 	return 0;
 }
 
-/* On that rank, the piece that counts most and can be finer; SIZE_MAX: none. */
+/* The piece on that rank that counts most and can be split further; SIZE_MAX: none. */
 static size_t coarsest(const searcher *s, const lk_shard_pieces *pieces, int rank, int which) {
 	size_t found = SIZE_MAX;
 	double most = 0;
@@ -49,7 +48,7 @@ static size_t coarsest(const searcher *s, const lk_shard_pieces *pieces, int ran
 	return found;
 }
 
-/* The piece to split: of the measure by which the step loses most, else of the next one. */
+/* Find the piece to split: by the measure with the largest loss, else by the next one. */
 static lk_status find_waited(const searcher *s, const lk_shard_pieces *pieces, size_t *out,
                              lk_error *err) {
 	lk_arena arena = LK_ARENA_INIT;
@@ -70,7 +69,7 @@ static lk_status find_waited(const searcher *s, const lk_shard_pieces *pieces, s
 	return status;
 }
 
-/* Splits a table further and balances again; *better: the step got shorter, and `pieces` is that
+/* Split a table further and balance again; *better: the step got shorter, and `pieces` has that
  * placement. */
 static lk_status split_waited(searcher *s, lk_shard_pieces *pieces, size_t at, double *step_s,
                               bool *better, lk_error *err) {
@@ -99,7 +98,7 @@ static lk_status split_waited(searcher *s, lk_shard_pieces *pieces, size_t at, d
 /* ---- small pieces, to fill ranks up evenly ---- */
 
 struct filler {
-	double price; /* what splitting the table finest adds */
+	double price; /* added by splitting the table finest */
 	uint32_t table;
 };
 
@@ -127,7 +126,7 @@ static size_t piece_of_table(const lk_shard_pieces *pieces, uint32_t table) {
 	return i;
 }
 
-/* The tables that cost least when they are split finest, until there are `wanted` such pieces. */
+/* The tables that are cheapest to split finest, until there are `wanted` such pieces. */
 lk_status lk_shard_fill_up(searcher *s, size_t wanted, lk_error *err) {
 	const lk_shard_problem *problem = s->p;
 	lk_arena arena = LK_ARENA_INIT;

@@ -1,10 +1,9 @@
-/* shard_search.c: our sharder. Starts from ways to place each table that are cheap together
+/* shard_search.c: our sharder. It starts from ways to place each table that are cheap together
  * (shard_priced.c); from whole tables, placed longest first (LPT), and from finer parts of them
  * (shard_place.c); from every published heuristic's placement; and with copies of the tables whose
  * gradients are smaller than their sums. In each, pieces are exchanged between ranks
- * (shard_balance.c). The best is refined (shard_refine.c). What would not be faster with all ranks
- * even is not looked at.
- */
+ * (shard_balance.c). The best is refined (shard_refine.c). Starts that would not be faster even
+ * with balanced ranks are skipped. */
 #include <math.h>
 
 #include "base/arena.h"
@@ -25,13 +24,12 @@ const lk_sharder lk_sharders[] = {
 const int lk_sharder_count = sizeof lk_sharders / sizeof *lk_sharders;
 const int lk_sharder_search = sizeof lk_sharders / sizeof *lk_sharders - 1;
 
-/* Exchanges that are looked at: from each start, and while the best is refined. About 10 ns each.
- */
+/* Exchanges tried: from each start, and while refining the best. About 10 ns each. */
 enum {
-	SPLITS = 20000, /* ways to split, looked at where nothing else fits */
+	SPLITS = 20000, /* ways to split that are tried as a last resort */
 	SPLIT_NODES = 20000,
 	FEW = 16,     /* tables */
-	LARGE = 2000, /* tables: one start balances them, and is not refined */
+	LARGE = 2000, /* tables: one start balances them, without refinement */
 	START_BUDGET = 2000000,
 	REFINE_BUDGET = 20000000
 };
@@ -43,7 +41,7 @@ static lk_status search_take(searcher *s, lk_shard_pieces *pieces, lk_error *err
 
 /* ---- starts ---- */
 
-/* Parts of no more than `grain` of a rank's mean load in every measure. */
+/* Parts of at most `grain` of a rank's mean load in every measure. */
 static lk_status start_fine(const lk_shard_problem *problem, lk_shard_pieces *pieces, double grain,
                             lk_error *err) {
 	double mean[LK_SHARD_MEASURES] = {0};
@@ -71,7 +69,7 @@ static lk_status start_fine(const lk_shard_problem *problem, lk_shard_pieces *pi
 	return status;
 }
 
-/* Of few tables, every way to split each: what is large by rows may have room only beside what is
+/* With few tables, try every split of each: tables large in rows may have room only next to tables
  * split by columns. */
 static lk_status every_split(const lk_shard_problem *problem, uint32_t table,
                              lk_shard_pieces *pieces, int *left, bool *placed, lk_error *err) {
@@ -127,8 +125,8 @@ static lk_status from_grains(searcher *s, const bool *copied, lk_error *err) {
 	return LK_OK;
 }
 
-/* Tables whose gradients are reduced faster than their sums are exchanged, by what the last of many
- * bytes takes. */
+/* Copy tables whose gradients are reduced faster than their sums are exchanged, at the rates of
+ * large messages. */
 static lk_status from_copies(searcher *s, lk_error *err) {
 	const lk_shard_problem *problem = s->p;
 	const double much = 0x1p28;
@@ -155,7 +153,7 @@ static lk_status from_copies(searcher *s, lk_error *err) {
 	return status;
 }
 
-/* Only where every table may stand whole. */
+/* Only if every table may be whole. */
 static lk_status from_heuristics(searcher *s, lk_error *err) {
 	for (uint32_t t = 0; t < s->p->count; t++)
 		if (!(s->p->tables[t].allowed & 1u << LK_SHARD_TABLE)) return LK_OK;

@@ -1,4 +1,5 @@
-/* shard_steps.c: plans as the search handles them: copied, taken, split evenly, their step. */
+/* shard_steps.c: operations of the search on plans: copying, taking, splitting evenly, their
+ * step. */
 #include <string.h>
 
 #include "base/arena.h"
@@ -12,8 +13,8 @@ double lk_shard_even_step(const lk_shard_problem *problem, const lk_shard_way *s
 	       lk_shard_reduce_s(problem, sum->bytes);
 }
 
-/* No placement of these pieces is faster, where more columns take longer to exchange. On a
- * processor nothing is known: ranks that touch little are faster than the mean. */
+/* A lower bound of the step for any placement of these pieces, if more columns take longer to
+ * exchange. On a processor none is known: ranks that touch little are faster than the mean. */
 double lk_shard_even_pieces(const lk_shard_problem *problem, const lk_shard_pieces *pieces) {
 	lk_shard_way sum = {.parts = 1};
 	lk_shard_widths widths = {.grain = lk_shard_grain(problem)};

@@ -2,10 +2,10 @@
  *
  *     [name,]rows,dim[,pooling][,count][,skew | ,reuse][,kinds]
  *
- * Columns may have the names that other programs give them, as `columns` has them. pooling: rows
- * that a sample looks up and sums; count: so many equal tables; skew: exponent of a Zipf law, 0
- * uniform; reuse: 17 shares of different rows by how often a batch looks them up, blanks between
- * them; kinds: "table|column|row|data". */
+ * Columns may have other programs' names, listed in `columns`. pooling: rows that a sample looks up
+ * and sums; count: number of equal tables; skew: exponent of a Zipf law, 0 uniform; reuse: 17
+ * shares of different rows by how often a batch looks them up, separated by blanks; kinds:
+ * "table|column|row|data". */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -27,11 +27,10 @@ enum {
 	REUSE,
 	KINDS,
 	COLUMNS,
-	NEEDED = NAME,    /* columns that are there */
+	NEEDED = NAME,    /* required columns */
 	OPTIONAL = COUNT, /* columns whose fields may be empty */
 	TABLES = 100000,
-	REUSE_BATCH = 65536 /* samples that histograms of reuse are of, as in
-	                       facebookresearch/dlrm_datasets 2021 */
+	REUSE_BATCH = 65536 /* samples in the reuse histograms of facebookresearch/dlrm_datasets 2021 */
 };
 /* Our names, and those of TorchRec (EmbeddingBagConfig, ParameterConstraints), facebookresearch's
  * dlrm and dlrm_datasets, MLPerf's recommendation_v2, HugeCTR and Keras. Of several in a file the
@@ -154,7 +153,7 @@ static lk_status read_locality(const struct reader *reader, lk_shard_table *tabl
 	return LK_OK;
 }
 
-/* A product that no machine has is a slip; the sum over all is checked against memory later. */
+/* A size beyond any machine is a typing error; the sum over all is checked against memory later. */
 static lk_status tables_check_size(const struct reader *reader, const lk_shard_table *table,
                                    lk_error *err) {
 	char where[192];
@@ -181,7 +180,7 @@ static lk_status tables_add(const struct reader *reader, const lk_shard_table *t
 	return LK_OK;
 }
 
-/* One where the file has no such column, or TorchRec's word for how rows are combined. */
+/* 1 if the file has no such column, or TorchRec's word for how rows are combined. */
 static lk_status tables_read_pooling(struct reader *reader, double *out, lk_error *err) {
 	static const char *const words[] = {"sum", "mean", "none"};
 	const char *text = tables_field(reader, POOLING);
@@ -194,7 +193,7 @@ static lk_status tables_read_pooling(struct reader *reader, double *out, lk_erro
 	return LK_OK;
 }
 
-/* The column; tables of a file without it are t0, t1, ..., as those of a model. */
+/* The column; tables of a file without it are named t0, t1, ..., like those of a model. */
 static const char *tables_name(const struct reader *reader) {
 	if (reader->at[NAME] >= 0) return tables_field(reader, NAME);
 	return lk_arena_printf(reader->arena, "t%zu", reader->out->count);
@@ -239,7 +238,7 @@ static lk_status tables_check_names(const lk_shard_tables *tables, lk_error *err
 	return status;
 }
 
-/* The place of a column by the first of its names that the header has; -1: it has none. */
+/* The index of a column by the first of its names in the header; -1: none. */
 static int tables_find_column(const lk_csv *csv, const char *names) {
 	char list[256], *next = list, *name;
 	int at = -1;

@@ -4,13 +4,13 @@
  *         lookups backward |
  *     all-reduce of the gradients of copies
  *
- * Each is a barrier for the ranks, so a step is the sum of the slowest ranks' times. That closed
- * form is what the search looks at; what is shown comes from the simulation of the step graph, and
- * a test holds the two together.
+ * Each is a barrier for the ranks, so a step is the sum of the slowest ranks' times. The search
+ * uses that closed form; the answer comes from the simulation of the step graph, and a test
+ * compares the two.
  *
- * Exchange: the rank that sends most and the one that receives most are what it waits for (Lin et
- * al., arXiv 2404.12674, "max of max"): with c_i columns on rank i, B samples and n ranks,
- * max(c_max (n - 1), sum c - c_min) * B/n * 4 bytes. */
+ * Exchange: it waits for the rank that sends most and the one that receives most (Lin et al., arXiv
+ * 2404.12674, "max of max"): with c_i columns on rank i, B samples and n ranks, max(c_max (n - 1),
+ * sum c - c_min) * B/n * 4 bytes. */
 #include <math.h>
 
 #include "base/arena.h"
@@ -73,7 +73,7 @@ static void shard_time_sum_up(const lk_shard_problem *problem, lk_shard_load *ou
 	              out->backward_s + out->reduce_s;
 }
 
-/* Straight between the sizes that are known; beyond as at the last. */
+/* Interpolate linearly between known sizes; beyond them use the last. */
 static void shard_time_add_shared(const lk_shard_problem *problem, double touched,
                                   const lk_shard_shared *shared, lk_shard_cost *sum) {
 	double at = (fmin(fmax(log2(touched / problem->share.bytes), -1), 1) + 1) * LK_SHARD_OCTAVE;
@@ -127,7 +127,7 @@ bool lk_shard_fits(const lk_shard_problem *problem, const lk_shard_load *load) {
 struct builder {
 	lk_graph *graph;
 	const lk_shard_problem *p;
-	LK_VEC(double) seconds; /* of each operation */
+	LK_VEC(double) seconds; /* by operation */
 	uint32_t team;
 	bool failed;
 };
@@ -152,7 +152,7 @@ static void shard_time_communicate(struct builder *builder, const char *name, lk
 	               seconds);
 }
 
-/* Nothing to do is no kernel. */
+/* Without work there is no kernel. */
 static void compute(struct builder *builder, const char *name, lk_op_kind kind, lk_phase phase,
                     double seconds) {
 	if (!(seconds > 0)) return;
@@ -222,7 +222,7 @@ lk_status lk_shard_graph(lk_arena *arena, const lk_shard_problem *problem,
 	b.graph->ranks.world = b.graph->ranks.stages = (uint32_t)problem->ranks;
 	b.graph->ranks.chains = 1;
 	b.graph->samples = problem->batch;
-	b.graph->traced = true; /* no launches delay it */
+	b.graph->traced = true; /* not delayed by launches */
 	lk_status status = build_programs(&b, load, err);
 	if (status == LK_OK) status = shard_time_price(arena, &b, costs, err);
 	lk_vec_free(&b.seconds);

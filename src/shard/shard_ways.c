@@ -1,5 +1,5 @@
 /* shard_ways.c: the ways to place each table: whole, copied, in 2, 4, ... and as many parts as
- * there may be. */
+ * possible. */
 #include <math.h>
 
 #include "base/arena.h"
@@ -88,7 +88,7 @@ void lk_shard_widths_of_way(const lk_shard_problem *problem, uint32_t table,
 		lk_shard_widths_add(widths, floor(dim * (i + 1) / k) - floor(dim * i / k), 1);
 }
 
-/* All columns that ranks of `units` at most can have. */
+/* All columns that ranks of at most `units` can have. */
 static double room_of(const lk_shard_widths *widths, double spare, int ranks, uint64_t units) {
 	double room = 0;
 	for (int i = 0; i < LK_SHARD_WIDTHS; i++)

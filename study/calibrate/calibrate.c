@@ -1,4 +1,4 @@
-/* calibrate.c: hands a table to the function of its kind, or measures the machine; the result in
+/* calibrate.c: passes a table to the function of its kind, or measures the machine; the result has
  * one form. */
 #include "base/arena.h"
 #include "base/check.h"
@@ -25,7 +25,7 @@ struct work {
 static const struct kind {
 	const char *name;
 	lk_calibrate_fn *fit; /* NULL: host */
-	const char *table;    /* such as this */
+	const char *table;    /* an example of it */
 } kinds[] = {
 	{"ops", lk_calibrate_ops, "ops_fp16.csv.gz"},
 	{"collectives", lk_calibrate_collectives, "collectives.csv"},
@@ -58,7 +58,7 @@ void lk_calibrate_free(lk_calibrated *calibrated) {
 	free(work);
 }
 
-/* ---- what is asked ---- */
+/* ---- the request ---- */
 
 static lk_status calibrate_find_kind(const char *name, const struct kind **out, lk_error *err) {
 	const char *names[KINDS];
@@ -105,7 +105,7 @@ static lk_status check_table(const lk_calibrate_request *request, const struct k
 	               kind->table);
 }
 
-/* Texts that get into files: short, and of one line. */
+/* Check texts that are written into files: short, and of one line. */
 static lk_status calibrate_check_text(const char *option, const char *text, size_t longest,
                                       lk_error *err) {
 	if (!text) return LK_OK;
@@ -164,7 +164,7 @@ static const char *source_of(const lk_calibrate_request *request, lk_arena *aren
 /* ---- tables ---- */
 
 /* --name is for a table of one device or fabric: two under one name would hide each other. Rows
- * that hold for all of them ("", "all", "default") and those of other families keep their subject;
+ * that apply to all of them ("", "all", "default") and those of other families keep their subject;
  * ranges have it as a part of the variant. */
 static bool has_own_subject(const lk_calibration_row *row) {
 	static const char *const families[] = {"gemm", "memory", "collective", "overlap", "network"};
@@ -292,7 +292,7 @@ static lk_status calibrate_measure(const lk_calibrate_request *request, struct w
 	return LK_OK;
 }
 
-/* The command line that gives this result again; NULL when memory runs out. */
+/* The command line that reproduces this result; NULL when memory runs out. */
 static const char *calibrate_command(lk_arena *arena, const lk_calibrate_request *request) {
 	const char *const operands[] = {request->kind, request->table};
 	return lk_command(arena, &(lk_question){.verb = &lk_calibrate_verb,

@@ -1,12 +1,12 @@
-/* calibrate_check.c: what holds for every answer of `calibrate`.
+/* calibrate_check.c: invariants of every answer of `calibrate`.
  *
- * Nothing is printed that contradicts itself: whatever made it is a defect of lockstep. */
+ * An answer that contradicts itself is a defect of lockstep and is not printed. */
 #include <math.h>
 
 #include "base/check.h"
 #include "calibrate/calibrate.h"
 
-/* What is fitted is what --calibration reads: numbers that their models can work with. */
+/* Fitted rows are what --calibration reads: numbers that their models can use. */
 static const char *calibrate_check_fitted(const lk_calibration_row *row) {
 	LK_HOLDS(*row->family && (row->count > 0 || row->text));
 	LK_HOLDS(row->points >= 0 && (isnan(row->error) || row->error >= 0));

@@ -1,8 +1,8 @@
-/* calibrate_collectives.c: measured collectives to what all fabrics have in common, the numbers and
- * curves of fabrics, and the widths of their ranges, from |ln(predicted / measured)| of
- * cross-validated rows: of a fabric without the sizes or the number of GPUs the 80 % quantile, by
- * size class, whether a network is crossed and whether it is a message between two ranks; of
- * fabrics that nobody measured without the fabric (fit/collective_range.c). */
+/* calibrate_collectives.c: from measured collectives to the numbers common to all fabrics, numbers
+ * and curves of single fabrics, and the widths of their ranges, from |ln(predicted / measured)| of
+ * cross-validated rows. For a fabric, the 80 % quantile without the sizes or the number of GPUs, by
+ * size class, with or without a network, and for messages between two ranks; for unmeasured
+ * fabrics, without the fabric (fit/collective_range.c). */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,12 +16,12 @@
 
 static const double quantile = .8;
 enum {
-	FABRICS_LEAST = 6, /* that teach what all have in common */
-	ERRORS_LEAST = 3,  /* that tell a width */
+	FABRICS_LEAST = 6, /* needed for the common numbers */
+	ERRORS_LEAST = 3,  /* needed for a width */
 };
 
 struct task {
-	lk_arena arena; /* of what is only needed on the way */
+	lk_arena arena; /* of intermediate data */
 	lk_coll_rows rows;
 	lk_coll_fabrics fabrics;
 	const char *source, *date;
@@ -29,8 +29,8 @@ struct task {
 	lk_coll_pick *picked;
 	size_t picked_count;
 	lk_nccl_laws laws;
-	lk_fabric shared;                      /* what fits of fabrics start from */
-	double *size_us, *gpus_us, *fabric_us; /* cross-validated, by the kinds of folds */
+	lk_fabric shared;                      /* start of the fabrics' fits */
+	double *size_us, *gpus_us, *fabric_us; /* cross-validated, by kind of folds */
 };
 
 /* ---- a row of the result ---- */
@@ -83,7 +83,7 @@ static lk_status collectives_put_curve(struct task *task, const char *name, cons
 	return LK_OK;
 }
 
-/* A fabric's own rows: numbers, then the curves that they leave something of. */
+/* A fabric's own rows: numbers, then curves of the residuals. */
 static lk_status collectives_put_measured(struct task *task, const char *name,
                                           const lk_fabric *start, lk_error *err) {
 	lk_fabric fabric;
@@ -120,8 +120,8 @@ static int collectives_fabrics(const struct task *task) {
 	return count;
 }
 
-/* What all fabrics have in common, where the table has enough of them: the laws, and the default
- * for fabrics that nobody measured. The NICs' share stays open, as it is a law's. */
+/* The numbers common to all fabrics, if the table has enough fabrics: the laws, and the default for
+ * unmeasured ones. The NICs' share stays open, because it is a law's. */
 static lk_status collectives_put_shared(struct task *task, lk_error *err) {
 	if (collectives_fabrics(task) < FABRICS_LEAST) return LK_OK;
 	double error;
@@ -150,12 +150,12 @@ static lk_status put_fabrics(struct task *task, lk_error *err) {
 
 /* ---- ranges ---- */
 
-/* Which rows a width is of. */
+/* Selects the rows of a width. */
 struct wide {
 	const char *fabric;
 	bool network;  /* over a network, else inside a node */
-	bool messages; /* between two ranks, else collectives */
-	int size;      /* class */
+	bool messages; /* between two ranks; else collectives */
+	int size;      /* size class */
 };
 
 static bool collectives_counts(const struct task *task, const struct wide *wide,
@@ -167,7 +167,7 @@ static bool collectives_counts(const struct task *task, const struct wide *wide,
 	return lk_coll_fitted(&task->fabrics, row) && strcmp(wide->fabric, row->fabric) == 0;
 }
 
-/* NAN where too few rows tell. */
+/* NAN with too few rows. */
 static double collectives_width(const struct task *task, const struct wide *wide,
                                 lk_coll_folds folds, const double *us, int *points) {
 	double *errors = malloc((task->rows.count + 1) * sizeof *errors);
@@ -208,7 +208,7 @@ static lk_status collectives_put_widths(struct task *task, const char *fabric, l
 	return LK_OK;
 }
 
-/* Of fabrics that nobody measured. */
+/* For unmeasured fabrics. */
 static lk_status collectives_put_unseen(struct task *task, lk_error *err) {
 	for (int place = 0; place < LK_COLL_PLACES; place++)
 		for (int messages = 0; messages < 2; messages++) {
@@ -263,7 +263,7 @@ static lk_status calibrate_log(struct task *task, lk_stream *in, lk_error *err) 
 	return collectives_put_measured(task, "default", lk_fabric_default(), err);
 }
 
-/* ---- the whole ---- */
+/* ---- whole tables ---- */
 
 static lk_status calibrate_table(struct task *task, lk_stream *in, lk_error *err) {
 	LK_TRY(lk_coll_rows_read(&task->arena, in, &task->rows, err));

@@ -11,7 +11,7 @@
 #include "rollout/rollout.h"
 #include "tables/tables.h"
 
-/* Rows that can be predicted and are not suspect; the others teach nothing. */
+/* Use rows that can be predicted and are not suspect; skip the others. */
 static lk_status inference_terms(lk_arena *arena, const lk_inference_runs *runs,
                                  lk_engine_terms *terms, double *measured, bool *use,
                                  lk_error *err) {
@@ -35,7 +35,7 @@ struct inference_rows {
 	bool *known, *use;
 };
 
-/* A row of the numbers of one software; of all rows where it is NULL. Too few teach nothing. */
+/* A row of the numbers of one software; of all rows if it is NULL. None with too few rows. */
 static lk_status inference_add(const struct inference_rows *rows,
                                const lk_engine_software *software, const char *source,
                                const char *date, lk_calibration *out, lk_error *err) {

@@ -1,6 +1,6 @@
-/* calibrate_kernels.c: `lockstep calibrate ops`. Memory-bound operations: a row of family
- * "memory" for each device, operation and format, and the widths of ranges from predictions of rows
- * whose width the fit had not seen. */
+/* calibrate_kernels.c: `lockstep calibrate ops`. Memory-bound operations: a row of family "memory"
+ * for each device, operation and format, and the widths of ranges from predictions of rows whose
+ * width the fit had not seen. */
 #include "base/arena.h"
 #include "calibrate/calibrate.h"
 #include "validate/validate.h"

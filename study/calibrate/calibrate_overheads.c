@@ -1,6 +1,6 @@
-/* calibrate_overheads.c: `lockstep calibrate` of a table of host overheads: terms of operations, as
- * recommendation models at batches of 512 to 4096 have them; what the table lacks is that which is
- * known already. */
+/* calibrate_overheads.c: `lockstep calibrate` of a table of host overheads: terms of operations,
+ * for recommendation models at batches of 512 to 4096; what the table lacks comes from the present
+ * calibration. */
 #include "calibrate/calibrate.h"
 #include "fit/fits.h"
 

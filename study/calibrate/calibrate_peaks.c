@@ -1,5 +1,5 @@
-/* calibrate_peaks.c: how far measured peaks lie from predicted ones, as rows of family "range". The
- * memory model itself has no fitted numbers: it counts tensors. */
+/* calibrate_peaks.c: the errors of predicted peaks against measured ones, as rows of family
+ * "range". The memory model itself has no fitted numbers: it counts tensors. */
 #include "base/arena.h"
 #include "calibrate/calibrate.h"
 #include "fit/fits.h"

@@ -1,5 +1,5 @@
-/* calibrate_runs.c: measured training runs as rows of a calibration: base constants, factors of
- * architectures, profiles of stacks, and the ranges that cross-validation gives. */
+/* calibrate_runs.c: from measured training runs to rows of a calibration: base constants, factors
+ * of architectures, profiles of stacks, and ranges from cross-validation. */
 #include "base/arena.h"
 #include "validate/validate.h"
 #include "calibrate/calibrate.h"

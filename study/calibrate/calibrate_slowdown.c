@@ -1,7 +1,7 @@
 /* calibrate_slowdown.c: `lockstep calibrate` of a table of overlapped kernels: the two constants,
- * the kinds, and how wide the ranges of each class are. A range is `times` what such a kernel is
- * usually off (lk_overlap_spread): RANGE of the rows of a class lie inside when they are predicted
- * from fits without them: kinds of one launch would otherwise seem exact. */
+ * the kinds, and the width of each class' range. A range is `times` the typical error of such a
+ * kernel (lk_overlap_spread): RANGE of the rows of a class lie inside when predicted from fits
+ * without them; otherwise kinds of one launch would seem exact. */
 #include <math.h>
 
 #include "base/arena.h"
@@ -11,18 +11,19 @@
 #include "base/stats.h"
 
 #define DEVICE "a100-sxm-40"
-#define RANGE  0.74 /* launches alike miss alike */
+#define RANGE  0.74 /* similar launches have similar errors */
 enum { PARTS = 20 };
 
 /* Rows predicted from fits without their part. */
 struct left {
-	double *miss; /* |ln(predicted / measured)|; NAN for rows that nothing runs alongside */
+	double *miss; /* ln(predicted / measured)|; NAN for rows without overlap */
 	double *least,
-		*own; /* lk_overlap_spread with a usual miss of 0, and what a usual miss of 1 adds */
+		*own; /* lk_overlap_spread with a typical error of 0, and the increase per typical error of
+		         1 */
 };
 
-/* One part's rows: their misses; once these are known, what the kinds of the same fit say of such
- * rows. */
+/* The rows of one part: their errors; once these are known, the estimate of the same fit's kinds
+ * for such rows. */
 static bool slowdown_leave_out(lk_arena *arena, const lk_slowdown_table *table, size_t part,
                                bool *use, bool known, struct left *out) {
 	lk_overlap model;
@@ -51,7 +52,7 @@ static bool leave_out_all(lk_arena *arena, const lk_slowdown_table *table, struc
 	return fitted;
 }
 
-/* The range of a class from its rows; `some` has room for them. */
+/* The range of a class from its rows; `some` is scratch for them. */
 static bool add_range(const lk_slowdown_table *table, lk_overlap_class class,
                       const struct left *rows, double *some, const lk_calibration_row *like,
                       lk_calibration *out) {

@@ -1,6 +1,6 @@
-/* collective_curves.c: corrections from the rows of a fabric, curve by curve. What is left of
+/* collective_curves.c: corrections from the rows of a fabric, curve by curve. The remaining
  * ln(measured / model) is averaged around each power of two of bytes, with weights that fall to 0
- * at the next ones. */
+ * at the neighbouring powers. */
 #include <math.h>
 
 #include "fit/fits.h"
@@ -12,7 +12,7 @@ double lk_coll_row_time(const lk_coll_row *row, const lk_fabric *fabric) {
 	return lk_collective_cost(row->kind, &group, row->bytes).seconds * 1e6;
 }
 
-enum { FEWEST = 4 }; /* sizes of a curve; fewer are a few calls and not a curve */
+enum { FEWEST = 4 }; /* sizes of a curve; with fewer there is no curve */
 
 static bool same_curve(const lk_curve *curve, const lk_coll_row *row) {
 	return curve->kind == row->kind && curve->gpus == row->gpus && curve->nodes == row->nodes;

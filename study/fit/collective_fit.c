@@ -1,7 +1,7 @@
 /* collective_fit.c: the model's five numbers from the rows of a fabric, by a simplex search for the
- * smallest mean |ln(predicted / measured)|. A number that no row depends on keeps its start: the
- * NICs' share where nothing crosses the network; and all are held near it by a small penalty, so
- * that what few rows tell loosely stays usual. */
+ * smallest mean |ln(predicted / measured)|. A number that no row depends on keeps its start, for
+ * instance the NICs' share if nothing crosses the network. A small penalty pulls all numbers to
+ * their start, so that those that few rows determine stay near the default. */
 #include <math.h>
 
 #include "fit/fits.h"
@@ -32,7 +32,7 @@ static void fit_hold(lk_fit_number *number) {
 	number->low = number->high = number->start;
 }
 
-/* The search begins at `start`; a number that no row depends on is held there. */
+/* Start the search at `start`; fix the numbers that no row depends on there. */
 static void fit_set_limits(const lk_coll_pick *rows, size_t count, const lk_fabric *start,
                            lk_fit_number *numbers) {
 	bool inside = false, network = false, messages = false;

@@ -1,6 +1,7 @@
-/* collective_folds.c: folds over the rows of a fabric. By size: the sizes fall into five parts, and
- * a part is left out of all curves of the fabric. By GPUs: all rows on that number of GPUs are left
- * out. By fabric: every fabric, however few its rows, is predicted from the rows of all others. */
+/* collective_folds.c: folds over the rows of a fabric. By size: the sizes are divided into five
+ * parts, and a part is left out of all curves of the fabric. By GPUs: all rows on that number of
+ * GPUs are left out. By fabric: every fabric, however few its rows, is predicted from the rows of
+ * all others. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -42,9 +43,9 @@ static int validate_fold_of(const lk_coll_row *row, lk_coll_folds folds) {
 	return (int)(lk_hash64((uint64_t)row->bytes) % PARTS);
 }
 
-/* Where a fabric is left out, nothing tells of a network that its source does not state. A row has
- * no relatives where no other number of GPUs of its fabric was measured, or none over the
- * network that its own time is made of and that nobody states. */
+/* With a fabric left out, a network that its source does not state is unknown. A row has no
+ * relatives if no other number of GPUs of its fabric was measured, or none over the unstated
+ * network on which its own time depends. */
 const char *lk_coll_no_relatives(const lk_coll_rows *rows, const lk_coll_row *row,
                                  lk_coll_folds folds) {
 	if (folds == LK_COLL_FOLDS_SIZE) return NULL;
@@ -111,7 +112,7 @@ static lk_status cross(const lk_coll_rows *rows, const char *fabric, lk_coll_fol
 	return LK_OK;
 }
 
-/* Rows of a fabric, in split->held, and of all others. */
+/* Divide the rows into those of a fabric, in split->held, and all others. */
 static void folds_divide_fabrics(const lk_coll_rows *rows, const char *fabric,
                                  struct split *split) {
 	split->seen_count = split->held_count = 0;

@@ -1,9 +1,9 @@
-/* collective_laws.c: the numbers that all fabrics share, with those of a fabric that nobody
- * measured, from rows of many fabrics: Gauss and Newton's steps on ln(measured / predicted), by
- * robust least squares, in logarithms of the numbers. Each curve (collective, group, fabric) counts
- * with the square root of its sizes, so that a table with many sizes of one group does not decide
- * alone. A number leaves what NCCL's tables or the hardware say only where rows pay for it: its
- * distance costs in proportion. */
+/* collective_laws.c: the numbers that all fabrics share, and the numbers of a fabric that nobody
+ * measured, from rows of many fabrics: Gauss-Newton steps on ln(measured / predicted), by robust
+ * least squares, in logarithms of the numbers. Each curve (collective, group, fabric) is weighted
+ * with the square root of its number of sizes, so that a table with many sizes of one group does
+ * not dominate. A number moves away from NCCL's tables or the hardware's data only if rows pay for
+ * it: its distance costs in proportion. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,13 +17,14 @@ enum {
 	ROUNDS = 24,
 };
 static const double pull = .3;    /* of a factor e of one number, in curves */
-static const double ripple = .02; /* the derivatives' step, over what a change of protocol does */
+static const double ripple = .02; /* step of the derivatives, larger than what a change of protocol
+                                     does */
 static const double reach = .5;   /* a step's largest factor, as ln */
 
 struct laws_fit {
 	const lk_coll_pick *rows;
 	size_t count;
-	double *weight, *residual, *moved, *jacobian; /* of rows, and one more for each number */
+	double *weight, *residual, *moved, *jacobian; /* by row, plus one row for each number */
 };
 
 static const lk_fit_number *laws_limits(int index) {
@@ -31,7 +32,7 @@ static const lk_fit_number *laws_limits(int index) {
 	                            : &lk_fabric_limits[index - LK_NCCL_LAWS];
 }
 
-/* From ln(number / start). */
+/* Set the numbers from x = ln(number / start). */
 static void laws_numbers(const double *x, lk_nccl_laws *laws, lk_fabric *fabric) {
 	*laws = lk_nccl_laws_of(NULL);
 	*fabric = lk_fabric_plain;
@@ -48,7 +49,7 @@ static double laws_held(int index, double x) {
 	return fmin(fmax(x, log(limits->low / limits->start)), log(limits->high / limits->start));
 }
 
-/* What is left of the rows, and the mean that is made small. */
+/* Fill the residuals of the rows; return the mean to minimise. */
 static double laws_residuals(const struct laws_fit *fit, const double *x, double *residual) {
 	lk_nccl_laws laws;
 	lk_fabric fabric;
@@ -93,7 +94,7 @@ static void laws_derive(const struct laws_fit *fit, const double *x) {
 	}
 }
 
-/* A step, halved until it is one forward. False where none is left. */
+/* Take a step, halved until it improves. False if no step does. */
 static bool laws_walk(const struct laws_fit *fit, const double *step, double *x, double *least) {
 	for (double part = 1; part > .02; part /= 2) {
 		double next[NUMBERS];

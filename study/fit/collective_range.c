@@ -1,5 +1,5 @@
-/* collective_range.c: the range of collectives on fabrics that no fit had seen: of all pairs of a
- * share and a time whose ranges hold 80 % of the rows the one whose ranges are the narrowest, as
+/* collective_range.c: the range of collectives on fabrics that no fit had seen. Of all pairs of a
+ * share and a time whose ranges hold 80 % of the rows, take the one with the narrowest ranges, by
  * the mean of their ln. */
 #include "fit/fits.h"
 
@@ -10,12 +10,12 @@
 #include "base/stats.h"
 
 enum {
-	FEWEST = 10, /* rows that tell a range */
+	FEWEST = 10, /* rows that a range needs */
 	TIMES = 16,
 };
 static const double held = .8;
 
-/* Times over shares that are tried, us: 0, then 10 to 1280. */
+/* Ratios of time to share that are tried, us: 0, then 10 to 1280. */
 static double range_ratio(int step) {
 	return step == 0 ? 0 : 10 * pow(2, (step - 1) / 2.);
 }
@@ -23,7 +23,7 @@ static double range_ratio(int step) {
 struct misses {
 	double *by, *us, *scaled; /* |ln(predicted / measured)|, predicted time */
 	size_t count;
-	int nodes; /* the most of a row */
+	int nodes; /* largest number of nodes of a row */
 };
 
 static void range_narrowest(const struct misses *misses, lk_coll_range *out) {

@@ -1,24 +1,24 @@
 /* cross_runs.c: cross-validation of training runs, and ranges from it.
  *
  * A run is predicted from a fit that has not seen its fold. The range of a prediction comes from
- * the errors of such predictions of runs in other folds that are alike: of the same software stack
- * and kind of network (experts or not); where these are fewer than FEWEST, of the kind with whole
- * stacks left out. Where the other folds have too few runs on the run's GPU or architecture, it is
- * as wide as for runs whose GPU or architecture was left out. It is the shortest interval of
+ * the errors of such predictions of similar runs in other folds: of the same software stack and
+ * kind of network (with experts or not); if these are fewer than FEWEST, of the kind with whole
+ * stacks left out. If the other folds have too few runs on the run's GPU or architecture, the range
+ * is as wide as for runs whose GPU or architecture was left out. It is the shortest interval of
  * ln(measured / predicted) that holds 0.8 + 0.2 / G of them, G the number of their folds: runs of a
- * fold err alike, and with few folds the next one lies outside more often. It is not centred on 0
- * where predictions lean to one side.
+ * fold have similar errors, and with few folds the next one lies outside more often. It is not
+ * centred on 0 if predictions are biased.
  *
- * Where all runs on an architecture or of a stack were left out, the runs of each fold lean
- * together, and the folds that were seen do not say to which side the next one leans: they lie on
- * both sides of the prediction by the distance that holds 80 % of all runs of the kind.
+ * If all runs on an architecture or of a stack were left out, the runs of each fold are biased
+ * together, and the folds that were seen do not tell the direction for the next one: the interval
+ * extends to both sides of the prediction by the distance that holds 80 % of all runs of the kind.
  *
- * Runs whose layers are divided among the GPUs of a node or more have larger errors with any
- * software. The ratio of the spreads of both kinds divides the errors of such runs before an
- * interval is formed, and multiplies the width (ln) of the range of such a job.
+ * Runs whose layers are split over the GPUs of a node or more have larger errors with any software.
+ * The errors of such runs are divided by the ratio of the spreads of both kinds before an interval
+ * is formed, and the width (ln) of the range of such a job is multiplied by it.
  *
- * What a job has that no run had makes its range wider (src/step/range.c). By how much is said by
- * folds of that kind: all runs on a GPU, on an architecture, of a stack. */
+ * Properties of a job that no run had make its range wider (src/step/range.c). The factors come
+ * from folds of that kind: all runs on a GPU, on an architecture, of a stack. */
 #include "base/arena.h"
 #include "fit/fits.h"
 
@@ -33,7 +33,7 @@
 
 enum {
 	FEWEST = 10,      /* runs from which a range of a class or an architecture is taken */
-	FEWEST_ON_GPU = 3 /* and of a GPU */
+	FEWEST_ON_GPU = 3 /* the same for a GPU */
 };
 static const double share = .80;
 
@@ -45,8 +45,8 @@ const char *lk_runs_alike_name(lk_runs_alike alike) {
 	return names[alike];
 }
 
-/* Length of the part of a source that names the publication: "owner/repository" of a file in one,
- * else the first word's site or name. */
+/* Length of the part of a source that names the publication: "owner/repository" of a file in a
+ * repository, else the first word's site or name. */
 static int publication(const char *source) {
 	int at = 0, parts = 0;
 	while (source[at] && source[at] != ' ' && source[at] != '@') {
@@ -129,14 +129,14 @@ static lk_status predict_folds(lk_arena *arena, const lk_runs *runs, const lk_ru
 
 /* ---- ranges ---- */
 
-/* ln(measured / predicted) of a run that counts; NAN else. */
+/* ln(measured / predicted) of a run that counts; otherwise NAN. */
 static double runs_offset(const lk_run *run, const lk_cross_run *cross) {
 	if (*run->refused || *run->suspect || !(cross->predicted > 0) || !(run->measured_s > 0))
 		return NAN;
 	return log(run->measured_s / cross->predicted);
 }
 
-/* Which runs say how far a prediction may be off. */
+/* Selection of the runs whose errors are used. */
 struct errors_of {
 	enum { DENSE, EXPERTS, ANY } kind;
 	const char *stack, *gpu; /* NULL: all */
@@ -162,14 +162,14 @@ struct errors {
 	double *x;  /* [runs] */
 	bool *seen; /* [folds] */
 	int folds;
-	bool even; /* whether folds lean to sides of their own */
+	bool even; /* whether each fold has its own bias */
 };
 
 static bool folds_lean(lk_runs_alike alike) {
 	return alike == LK_RUNS_ARCHITECTURE || alike == LK_RUNS_STACK || alike == LK_RUNS_SOURCE;
 }
 
-/* The shortest interval that holds `share` of the offsets and more with few groups of them. */
+/* Find the shortest interval that holds `share` of the offsets, or more if there are few groups. */
 static void leaning_interval(double *x, size_t n, size_t groups, double *low, double *high) {
 	size_t inside =
 		(size_t)fmin(ceil((share + (1 - share) / (double)groups) * (double)n - 1e-9), (double)n);
@@ -177,7 +177,7 @@ static void leaning_interval(double *x, size_t n, size_t groups, double *low, do
 	lk_shortest(x, n, inside, low, high);
 }
 
-/* Equally far to both sides, so that it holds `share` of the offsets. */
+/* Find the symmetric interval that holds `share` of the offsets. */
 static void even_interval(double *x, size_t n, double *low, double *high) {
 	for (size_t i = 0; i < n; i++) x[i] = fabs(x[i]);
 	lk_sort(x, n, sizeof *x, lk_ascending);
@@ -185,8 +185,8 @@ static void even_interval(double *x, size_t n, double *low, double *high) {
 	*low = -*high;
 }
 
-/* Root of the mean square of the errors outside of a fold, of runs whose layers are divided or are
- * not; 0: too few. */
+/* Root mean square of the errors outside a fold, of runs whose layers are split or are not; 0: too
+ * few. */
 static double spread_of(const struct errors *errors, bool divided, int without) {
 	double squares = 0;
 	size_t n = 0;
@@ -201,7 +201,7 @@ static double spread_of(const struct errors *errors, bool divided, int without) 
 	return n < FEWEST ? 0 : sqrt(squares / (double)n);
 }
 
-/* The spread of the errors of runs with divided layers over that of others, at least 1. */
+/* Ratio of the spreads of the errors: runs with split layers to others, at least 1. */
 static double divided_times(const struct errors *errors, int without) {
 	double divided = spread_of(errors, true, without), others = spread_of(errors, false, without);
 	return others > 0 ? fmax(divided / others, 1) : 1;
@@ -239,8 +239,8 @@ static lk_status make_errors(lk_arena *arena, const lk_runs *runs, const lk_cros
 	return out->x && out->seen ? LK_OK : lk_oom(err);
 }
 
-/* Of the kind, outside of the run's fold; of all runs, where no other fold has enough of the kind.
- */
+/* Find the interval from runs of the kind outside the run's fold; from all runs if the other folds
+ * have too few of the kind. */
 static struct interval interval_of_kind(const struct errors *errors, size_t run) {
 	bool experts = errors->runs->at[run].job.model.experts > 0;
 	struct errors_of of = {experts ? EXPERTS : DENSE, NULL, NULL, errors->fold[run]};
@@ -249,13 +249,13 @@ static struct interval interval_of_kind(const struct errors *errors, size_t run)
 	return found.runs ? found : interval_of(errors, &of, FEWEST);
 }
 
-/* What speaks of runs that lie far from all others: errors of whole stacks, GPUs and architectures
- * left out. */
+/* Errors that stand for runs far from all others: with whole stacks, GPUs and architectures left
+ * out. */
 struct far {
 	struct errors stack, gpu, architecture;
 };
 
-/* Runs outside of a run's fold on its GPU, or on its architecture. */
+/* Count the runs outside a run's fold on its GPU, or on its architecture. */
 static size_t runs_beside(const struct errors *errors, size_t run, lk_runs_alike alike) {
 	size_t count = 0;
 	for (size_t i = 0; i < errors->runs->count; i++)
@@ -265,7 +265,7 @@ static size_t runs_beside(const struct errors *errors, size_t run, lk_runs_alike
 	return count;
 }
 
-/* A GPU, or an architecture, of which the other folds hold too little counts as unseen. */
+/* Treat a GPU or an architecture with too few runs in the other folds as unseen. */
 static void widen_for_device(const struct errors *errors, const struct far *far, size_t run,
                              struct interval *range) {
 	const struct errors *unseen = NULL;
@@ -278,9 +278,9 @@ static void widen_for_device(const struct errors *errors, const struct far *far,
 	range->high = lk_range_wider(range->high, fmax(more.high, 0), fmax(usual.high, 0));
 }
 
-/* Ranges of runs, each from the errors in other folds: of the run's stack and kind; where the other
- * folds have too few of these, of its kind when whole stacks were left out (`far` may be NULL);
- * where the folds lean, or nothing else speaks, of its kind. */
+/* Find the ranges of runs, each from the errors in other folds: of the run's stack and kind; if
+ * these are too few, of its kind with whole stacks left out (`far` may be NULL); if the folds are
+ * biased, or there is nothing else, of its kind. */
 static void range_runs(const struct errors *errors, const struct far *far, lk_cross_run *cross) {
 	for (size_t i = 0; i < errors->runs->count; i++) {
 		const lk_run *run = &errors->runs->at[i];
@@ -299,7 +299,7 @@ static void range_runs(const struct errors *errors, const struct far *far, lk_cr
 	}
 }
 
-/* The errors of predictions with all runs alike left out. */
+/* Find the errors of predictions with all runs of a fold left out. */
 static lk_status errors_without(lk_arena *arena, const lk_runs *runs, const lk_runs_fit *fit,
                                 lk_runs_alike alike, struct errors *out, lk_error *err) {
 	int *fold = LK_ARRAY(arena, int, runs->count), folds;
@@ -318,7 +318,8 @@ lk_status lk_runs_cross(lk_arena *arena, const lk_runs *runs, const lk_runs_fit 
 	LK_TRY(predict_folds(arena, runs, fit, fold, folds, out, err));
 	LK_TRY(make_errors(arena, runs, out, alike, fold, folds, &errors, err));
 	bool near =
-		alike == LK_RUNS_GROUP; /* other folds say themselves how far what they leave out is */
+		alike == LK_RUNS_GROUP; /* other folds tell directly how large errors of left-out runs
+		                           are */
 	if (near) {
 		LK_TRY(errors_without(arena, runs, fit, LK_RUNS_STACK, &far.stack, err));
 		LK_TRY(errors_without(arena, runs, fit, LK_RUNS_GPU, &far.gpu, err));
@@ -335,7 +336,7 @@ struct range_rows {
 	lk_calibration *out;
 };
 
-/* A row of a class, none where there are too few runs. */
+/* Append the row of a class, unless it has too few runs. */
 static lk_status put_interval(const struct range_rows *rows, const char *variant,
                               const struct interval *interval, lk_error *err) {
 	if (!interval->runs) return LK_OK;
@@ -351,7 +352,7 @@ static lk_status put_interval(const struct range_rows *rows, const char *variant
 	return LK_OK;
 }
 
-/* How many times as wide (ln) the range of a job with divided layers is. */
+/* Append the factor by which the range (ln) of a job with split layers is wider. */
 static lk_status put_divided(const struct range_rows *rows, const struct errors *errors,
                              lk_error *err) {
 	lk_calibration_row *row = lk_calibration_add(rows->out, "range", "step", "divided");

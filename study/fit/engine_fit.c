@@ -6,24 +6,24 @@
  *              else of s + sequences q + max(device, launches l)
  *
  * with the numbers e, p, a, f, s, q, l of lk_engine_numbers. The other factors come from one run of
- * the simulation (rollout/batching.c), whose order of events does not depend on any price, and
- * prices at numbers of 1; products(e) from prices at a few values of e, between them linear in 1/e
- * as products are that arithmetic bounds. Iterations that are nearly alike are added up. */
+ * the simulation (rollout/batching.c), whose order of events does not depend on any price, and from
+ * prices at numbers of 1. products(e) is priced at a few values of e and interpolated linearly in
+ * 1/e, because compute-bound products are linear in it. Nearly equal iterations are added up. */
 #include <math.h>
 
 #include "base/arena.h"
 #include "base/check.h"
 #include "fit/fits.h"
 
-/* Values of the number `experts`, from its upper limit to its lower one, evenly in ln e. */
+/* Values of the number `experts`, from its upper limit to its lower one, evenly spaced in ln e. */
 static double expert_place(int place) {
 	const lk_fit_number *limit = &lk_engine_number_limits[LK_ENGINE_EXPERTS];
 	double first = 1 / limit->high, last = 1 / limit->low;
 	return 1 / (first * pow(last / first, (double)place / (LK_EXPERT_PLACES - 1)));
 }
 
-/* Prices of what runs on the device: at numbers of 1 for each value of `experts`, and with a
- * shortest kernel of 1 us. */
+/* Prices of the device's work: at numbers of 1 for each value of `experts`, and with a shortest
+ * kernel of 1 us. */
 struct unit_prices {
 	lk_prices bare[LK_EXPERT_PLACES], floored;
 	double launches;
@@ -74,7 +74,7 @@ static double *iterations_value(lk_engine_iterations *iterations, int index) {
 
 enum { ITERATION_VALUES = LK_EXPERT_PLACES + 5 };
 
-/* Alike enough that host and device weigh the same in both, nearly. */
+/* Whether two iterations are so similar that host and device have nearly the same weight. */
 static bool iterations_alike(const lk_engine_iterations *a, const lk_engine_iterations *b) {
 	const double apart = 0.1;
 	double device_a = a->products_s[0] + a->attention_s,
@@ -132,8 +132,7 @@ lk_status lk_engine_terms_of(lk_arena *arena, const lk_engine *engine, double pr
 	return status;
 }
 
-/* Where a value of `experts` lies among the places: the lower of two, and the share of the other.
- */
+/* Find the place of a value of `experts`: the lower of two, and the share of the other. */
 static int find_expert_place(double experts, double *share) {
 	int place = 0;
 	while (place < LK_EXPERT_PLACES - 2 && experts < expert_place(place + 1)) place++;
@@ -185,7 +184,7 @@ static double engine_miss(const double *x, void *context) {
 	return used > 0 ? sum / used : 0;
 }
 
-/* Dense networks say nothing of experts: that number stays where its search begins. */
+/* Whether rows determine `experts`: dense networks do not, and the number keeps its start. */
 static bool experts_matter(const struct engine_rows *rows) {
 	for (size_t i = 0; i < rows->count; i++)
 		if (rows->use[i] && rows->terms[i].count > 0 &&
@@ -195,7 +194,7 @@ static bool experts_matter(const struct engine_rows *rows) {
 	return false;
 }
 
-/* Nor do rows on x86 hosts of others, or rows of later releases of the first one. */
+/* Whether rows determine the number of Grace hosts, or of early releases (`early`). */
 static bool host_matters(const struct engine_rows *rows, bool early) {
 	for (size_t i = 0; i < rows->count; i++)
 		if (rows->use[i] && (early ? rows->terms[i].early : rows->terms[i].grace)) return true;

@@ -1,6 +1,6 @@
 /* fit_gemm.c: fits of the product model: the formula's numbers by a simplex search, device by
- * device; then boosted trees on what the formula leaves over, over all devices together. What trees
- * gain over the formula: docs/method/kernels.md. */
+ * device; then boosted trees on the formula's residuals, over all devices together. What trees gain
+ * over the formula: docs/method/kernels.md. */
 #include "base/arena.h"
 #include "fit/fits.h"
 
@@ -34,7 +34,7 @@ static int by_pair(const void *a, const void *b) {
 	return (x->k > y->k) - (x->k < y->k);
 }
 
-/* How many different (n, k); orders the points by them. */
+/* Sort the points by (n, k); return the number of different pairs. */
 static size_t sort_by_pair(lk_gemm_table *table) {
 	size_t pairs = table->count > 0;
 	lk_sort(table->points, table->count, sizeof *table->points, by_pair);
@@ -49,8 +49,8 @@ static int octave(const lk_gemm_shape *shape) {
 	return (int)floor(log2(2 * shape->batch * shape->m * shape->n * shape->k));
 }
 
-/* Sweeps over m for few (n, k): whole pairs are left out. Random shapes: whole octaves of the
- * floating-point operations, every sixth together. */
+/* Assign folds. Sweeps over m for few (n, k): leave out whole pairs. Random shapes: leave out whole
+ * octaves of the floating-point operations, every sixth together. */
 static void set_folds(lk_gemm_table *table, int folds) {
 	bool sweep = sort_by_pair(table) * 20 < table->count;
 	lk_sort(table->points, table->count, sizeof *table->points, by_row);
@@ -102,7 +102,7 @@ static lk_gemm_numbers fit_gemm_numbers_of(const double *x) {
 	return (lk_gemm_numbers){x[0], x[1], x[2], x[3], x[4], x[5], x[6], x[7], x[8], 16};
 }
 
-/* Rows that a search looks at. */
+/* Points that a search uses. */
 struct sample {
 	const lk_gemm_table *table;
 	const lk_gemm_point *points[LK_GEMM_DEVICES * SAMPLE];
@@ -122,7 +122,7 @@ static double formula_error(const double *x, void *context) {
 	return sample->count ? sum / (double)sample->count : 0;
 }
 
-/* Adds an even sample of a device's points outside the fold. */
+/* Add an even sample of a device's points outside the fold. */
 static void gemm_draw(struct sample *sample, int device, int without, size_t most) {
 	size_t fitting = 0, seen = 0;
 	for (size_t i = 0; i < sample->table->count; i++)
@@ -152,7 +152,7 @@ static lk_status fit_numbers(const lk_gemm_table *table, int without, lk_gemm_fi
 		if (!out->general) gemm_draw(sample, d, without, SAMPLE);
 		for (int all = 0; all < table->devices && out->general; all++)
 			gemm_draw(sample, all, without, SAMPLE / 2);
-		if (sample->count == 0 && d > 0) { /* all its rows lie in the fold */
+		if (sample->count == 0 && d > 0) { /* all its points are in the fold */
 			out->numbers[d] = out->numbers[0];
 			continue;
 		}
@@ -165,10 +165,10 @@ static lk_status fit_numbers(const lk_gemm_table *table, int without, lk_gemm_fi
 
 /* ---- the correction ---- */
 
-/* One tree for so many rows. */
+/* Rows per tree. */
 enum { ROWS_PER_TREE = 200, ROWS_PER_GENERAL_TREE = 1200, TREES = 600 };
-/* From fewer devices trees do not learn what holds on another one: with three of them the formula
- * alone does better. */
+/* With fewer devices, trees do not learn what generalises to another one: with three devices the
+ * formula alone does better. */
 enum { DEVICES_FOR_GENERAL_TREES = 5 };
 
 static double features_of(const lk_gemm_fitted *fitted, const lk_gemm_table *table,
@@ -244,15 +244,15 @@ static lk_status gemm_predict_fold(const lk_gemm_table *table, int fold, bool ge
 	return status;
 }
 
-/* Folds are handed out to two threads: they know nothing of each other, so the result is the same
- * in any order. */
+/* Folds are distributed to two threads. They are independent, so the result is the same in any
+ * order. */
 struct crossing {
 	const lk_gemm_table *table;
 	bool general;
 	double *predicted;
 	int fitted, next;
 	pthread_mutex_t lock;
-	lk_carried carried; /* of the caller, and so of the other thread */
+	lk_carried carried; /* by the caller, and so by the other thread */
 	lk_status status;
 	lk_error err;
 };

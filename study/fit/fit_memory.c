@@ -1,9 +1,9 @@
-/* fit_memory.c: a simplex search over the numbers of the memory model: it makes
+/* fit_memory.c: a simplex search over the numbers of the memory model. It minimises
  *
  *     mean w |ln(predicted / measured)| + 0.0005 sum (ln(x / usual) / 1.5)^2
  *
- * small. The second term holds what the points do not determine. Calls under 10 us weigh a quarter:
- * tables state them in whole microseconds. */
+ * The second term fixes what the points do not determine. Calls under 10 us have a quarter of the
+ * weight: tables state them in whole microseconds. */
 #include "base/arena.h"
 #include "fit/fits.h"
 
@@ -13,7 +13,7 @@
 
 enum { SAMPLE = 400, EVALUATIONS_FLAT = 1200, EVALUATIONS_ROWS = 4000 };
 
-/* Every stride-th point is enough: the surface is smooth in what varies. */
+/* Use every stride-th point: the surface is smooth in its parameters. */
 struct task {
 	const lk_memory_group *group;
 	size_t stride;
@@ -54,7 +54,7 @@ static double memory_objective(const double *x, void *context) {
 	return sum / weights + far_from_usual(x, task->group->kernel);
 }
 
-/* The shortest call is near the floor, wherever the others end. */
+/* Shortest call: it is near the floor, whatever the other calls are. */
 static double shortest_us(const lk_memory_group *group) {
 	double least = INFINITY;
 	for (size_t i = 0; i < group->count; i++) least = fmin(least, group->points[i].seconds);

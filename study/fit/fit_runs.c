@@ -1,9 +1,9 @@
-/* fit_runs.c: base constants and stack profiles, found together from measured step times.
+/* fit_runs.c: base constants and stack profiles, fitted together to measured step times.
  *
- * The logarithm of a predicted step time moves along a few directions: the rates of matrix
- * products, attention, memory-bound kernels, launches, communication and expert kernels, and three
- * base numbers. How far it moves along each is found by predicting the run again with the number a
- * little changed. Every number of the fit acts along one direction on the runs that it concerns:
+ * The logarithm of a predicted step time depends on a few directions: the rates of matrix products,
+ * attention, memory-bound kernels, launches, communication and expert kernels, and three base
+ * numbers. Each slope is found by predicting the run again with the number slightly changed. Every
+ * number of the fit acts along one direction on the runs that it concerns:
  *
  *     base             all runs
  *     architecture     runs on it: matrix products, attention
@@ -13,12 +13,12 @@
  *     release          runs of a stack from a release on: its change against the one before, of
  *                      host time and experts
  *
- * Rates of products and attention begin at what is published of the kernels alone
- * (src/cost/kernel/sustained.c), and a stack leans on the base, a release on the one before. A
- * number that fewer than three runs, or runs of one network only, would speak for is left out. The
- * sum of absolute errors, with a normal prior on each number, is made small by linear steps
- * (lk_fit_linear). A fit without a fold solves the last linear step again without the fold's runs,
- * from the prior on. */
+ * Rates of products and attention start at published rates of the kernels alone
+ * (src/cost/kernel/sustained.c); a stack is pulled to the base, a release to the one before. A
+ * number is left out if fewer than three runs, or runs of one network only, determine it. Linear
+ * steps (lk_fit_linear) minimise the sum of absolute errors, with a normal prior on each number. A
+ * fit without a fold solves the last linear step again without the fold's runs, starting from the
+ * prior. */
 #include "base/arena.h"
 #include "fit/fits.h"
 
@@ -34,8 +34,8 @@
 
 enum { ROUNDS = 7, COLUMNS_MOST = 400 };
 
-/* The scale of what no number explains: runs alike in every field differ by 1 to 2 %, vendors and
- * clusters by more. */
+/* Scale of the unexplained part: runs equal in every field differ by 1 to 2 %, vendors and clusters
+ * by more. */
 static const double noise = .05,
 					noise_experts = .1; /* runs with experts that are alike in every field: 9.5 % */
 
@@ -65,7 +65,7 @@ struct lk_runs_fit {
 	const lk_runs *runs;
 	struct column columns[COLUMNS_MOST];
 	int count;
-	bool sloping;             /* slopes are found anew */
+	bool sloping;             /* slopes are computed anew */
 	bool full;                /* more numbers than there is room for */
 	lk_constants base;        /* before the fit */
 	double *slope;            /* [runs * DIRECTIONS] of ln time */
@@ -105,7 +105,7 @@ static bool runs_usable(const lk_run *run) {
 	return !*run->refused && !*run->suspect && isfinite(run->measured_s) && run->measured_s > 0;
 }
 
-/* Whether a run's time can move along a direction at all. */
+/* Whether a direction can change a run's time at all. */
 static bool moves(const lk_run *run, int along) {
 	const lk_job *job = &run->job;
 	switch (along) {
@@ -116,7 +116,7 @@ static bool moves(const lk_run *run, int along) {
 	}
 }
 
-/* Three runs, and two networks. */
+/* Whether a number has enough data: three runs and two networks. */
 static bool well_founded(const lk_runs *runs, const struct column *c) {
 	const char *network = NULL;
 	int count = 0;
@@ -142,7 +142,8 @@ static void add_column(lk_runs_fit *fit, struct column c) {
 	if (!fit->full) fit->columns[fit->count++] = c;
 }
 
-/* Whether a stack has runs of an earlier release, whose numbers the release's changes add to. */
+/* Whether a stack has runs of an earlier release, to whose numbers the changes of the release are
+ * added. */
 static bool has_earlier(const lk_runs *runs, const lk_run *run) {
 	for (size_t i = 0; i < runs->count; i++)
 		if (runs_usable(&runs->at[i]) && strcmp(runs->at[i].stack, run->stack) == 0 &&
@@ -152,7 +153,7 @@ static bool has_earlier(const lk_runs *runs, const lk_run *run) {
 }
 
 static void list_columns(lk_runs_fit *fit) {
-	/* deviations: what is known of such numbers before any run is seen */
+	/* prior deviations */
 	static const double base[DIRECTIONS] = {.1, .15, .3, .4, .2, .3, .5, .7, .3, .7, .5, .3};
 	static const double stack[LK_KNOBS] = {.06, .12, .12, .40, .25, .30};
 	static const double release[LK_KNOBS] = {0, 0, 0, .3, 0, 0};
@@ -196,7 +197,7 @@ static void list_columns(lk_runs_fit *fit) {
 
 /* ---- predictions ---- */
 
-/* Sums of the numbers that concern a run, by direction. */
+/* Sum the numbers that concern a run, by direction. */
 static void totals_of(const lk_runs_fit *fit, const double *x, const lk_run *run, double *total) {
 	memset(total, 0, DIRECTIONS * sizeof *total);
 	for (int c = 0; c < fit->count; c++)
@@ -218,7 +219,7 @@ static void runs_constants_of(const lk_constants *base, const lk_run *run, const
 	if (run) out->attention = lk_profile_attention(&run->job);
 }
 
-/* ln of the step time; NAN where the job cannot be built: such a run teaches nothing. */
+/* Predict ln of the step time; NAN if the job cannot be built: such a run is not used. */
 static lk_status runs_predict(const lk_run *run, const lk_constants *constants, double *log_seconds,
                               lk_error *err) {
 	lk_status status = lk_run_predict(run, constants, log_seconds, NULL, err);
@@ -226,7 +227,7 @@ static lk_status runs_predict(const lk_run *run, const lk_constants *constants, 
 	return status == LK_ERR_MEMORY ? status : LK_OK;
 }
 
-/* How much the time moves along each direction, at the totals. */
+/* Measure the slope of the time along each direction, at the totals. */
 static lk_status measure_slopes(const lk_runs_fit *fit, size_t i, const double *total,
                                 lk_error *err) {
 	const double change = .06;
@@ -246,7 +247,7 @@ static lk_status measure_slopes(const lk_runs_fit *fit, size_t i, const double *
 	return LK_OK;
 }
 
-/* One run's part of a linear step's material, at fit->x. */
+/* Compute a run's row of the linear step at fit->x. */
 static lk_status linearise_run(void *context, size_t i, lk_error *err) {
 	lk_runs_fit *fit = context;
 	const lk_run *run = &fit->runs->at[i];
@@ -271,7 +272,8 @@ static lk_status linearise_run(void *context, size_t i, lk_error *err) {
 	return LK_OK;
 }
 
-/* Slopes take a prediction each; between the rounds that find them anew the last ones serve. */
+/* Linearise all runs. Slopes cost a prediction each; rounds that do not compute them use the last
+ * ones. */
 static lk_status linearise(lk_runs_fit *fit, bool sloping, lk_error *err) {
 	fit->sloping = sloping;
 	return lk_parallel(fit->runs->count, 0, linearise_run, fit, err);
@@ -316,7 +318,7 @@ lk_status lk_runs_fit_all(lk_arena *arena, const lk_runs *runs, const lk_fit_wat
 		LK_TRY(lk_fit_linear(fit->jacobian, fit->residual, fit->weight, runs->count, fit->count,
 		                     fit->prior, fit->next, err));
 		double step =
-			round < 2 ? 1 : .6; /* shorter: where host and device change places, slopes jump */
+			round < 2 ? 1 : .6; /* shorter: slopes jump where host and device change places */
 		for (int c = 0; c < fit->count; c++) fit->x[c] += step * (fit->next[c] - fit->x[c]);
 	}
 	if (watch)
@@ -361,7 +363,7 @@ static lk_calibration_row *runs_add_row(lk_calibration *out, const char *family,
 	return row;
 }
 
-/* How many runs a row rests on, and how far the fit of all runs is from them. */
+/* Set the number of runs that a row is based on, and the error of the fit of all runs on them. */
 static void weigh(const lk_runs_fit *fit, bool (*counts)(const lk_run *run, const lk_run *like),
                   const lk_run *like, lk_calibration_row *row) {
 	double sum = 0;
@@ -423,7 +425,7 @@ static lk_status put_base(const lk_runs_fit *fit, const lk_calibration_row *like
 	return LK_OK;
 }
 
-/* What was found for an architecture, or one of its formats. */
+/* Value found for an architecture, or one of its formats. */
 static double number_of(const lk_runs_fit *fit, level of, int along, const lk_run *run) {
 	for (int i = 0; i < fit->count; i++) {
 		const struct column *c = &fit->columns[i];
@@ -508,10 +510,9 @@ lk_status lk_runs_fit_rows(const lk_runs_fit *fit, const char *source, const cha
 	return LK_OK;
 }
 
-/* ---- runs predict ----
+/* ---- predictions of runs ----
  *
- * a measured run, predicted: the question that `lockstep predict` asks of its job on its
- * cluster. */
+ * Predict a measured run: the request that `lockstep predict` makes of its job on its cluster. */
 
 lk_status lk_run_predict(const lk_run *run, const lk_constants *constants, double *seconds,
                          double *network_share, lk_error *err) {

@@ -1,5 +1,5 @@
-/* fits.h: the numbers of a fabric from measured collectives, folds of them, and other ways to
- * predict the same. */
+/* fits.h: the numbers of a fabric from measured collectives, cross-validation of them, and other
+ * models to compare with. */
 #ifndef LK_FIT_FITS_H
 #define LK_FIT_FITS_H
 
@@ -24,14 +24,14 @@ enum { LK_COLL_FIT_ROWS = 60 };
 typedef enum lk_coll_folds {
 	LK_COLL_FOLDS_SIZE,
 	LK_COLL_FOLDS_GPUS,
-	LK_COLL_FOLDS_FABRIC, /* all rows of a fabric; others teach what fabrics have in common */
+	LK_COLL_FOLDS_FABRIC, /* all rows of a fabric; the common numbers come from others */
 } lk_coll_folds;
 
 typedef const lk_coll_row *lk_coll_pick; /* a row among many */
 
-/* Predicts `held` in us from what `seen` teaches. All rows are of one fabric; where a fabric is
- * left out, the seen ones of all others. `start`: what fits of a fabric start from, with the laws
- * that hold. */
+/* Predict `held` in us from a fit to `seen`. All rows are of one fabric; if a fabric is left out,
+ * `seen` holds the rows of all others. `start`: where fits of a fabric start, with the laws that
+ * hold. */
 typedef lk_status lk_coll_predictor(const lk_fabric *start, const lk_coll_pick *seen,
                                     size_t seen_count, const lk_coll_pick *held, size_t held_count,
                                     double *us, lk_error *err);
@@ -42,40 +42,40 @@ typedef lk_status lk_coll_predictor(const lk_fabric *start, const lk_coll_pick *
 lk_coll_predictor lk_coll_predict_model, lk_coll_predict_alpha_beta, lk_coll_predict_raw,
 	lk_coll_predict_scalars;
 
-/* The same of a fabric that was not seen, with what the others have in common. */
+/* The same for a fabric that was not seen, with the numbers common to the others. */
 lk_coll_predictor lk_coll_predict_laws;
 
-/* What all fabrics have in common, and the numbers of one that nobody measured; *error the mean
- * |ln(predicted / measured)|. */
+/* Fit the numbers common to all fabrics, and those of a fabric that nobody measured; *error is the
+ * mean |ln(predicted / measured)|. */
 lk_status lk_coll_laws_fit(const lk_coll_pick *rows, size_t count, lk_nccl_laws *laws,
                            lk_fabric *fabric, double *error, lk_error *err);
-/* A row can teach it: measured, not known as slow, over a network that is stated. */
+/* Whether a row is used for it: measured, not known as slow, over a stated network. */
 bool lk_coll_teaches_laws(const lk_coll_row *row);
 
-/* The numbers that make mean |ln(predicted / measured)| small; what the rows say nothing of stays
- * as in `start`. */
+/* Find the numbers that minimise mean |ln(predicted / measured)|; numbers that the rows do not
+ * determine stay as in `start`. */
 void lk_fabric_fit(const lk_coll_pick *rows, size_t count, const lk_fabric *start, lk_fabric *out,
                    double *error);
 
-/* What is left between the rows and the model with these numbers, curve by curve. */
+/* Fit the residuals between the rows and the model with these numbers, curve by curve. */
 void lk_coll_curves_fit(const lk_coll_pick *rows, size_t count, const lk_fabric *fabric,
                         lk_curves *out);
 
-/* Predicted, in us. */
+/* Predicted time, us. */
 double lk_coll_row_time(const lk_coll_row *row, const lk_fabric *fabric);
 
-/* The fabrics of a table that are fitted: their names, in the order of the table. */
+/* Names of the fabrics of a table that are fitted, in the order of the table. */
 typedef LK_VEC(const char *) lk_coll_fabrics;
 lk_status lk_coll_fabrics_of(const lk_coll_rows *rows, lk_coll_fabrics *out, lk_error *err);
 bool lk_coll_fitted(const lk_coll_fabrics *fabrics, const lk_coll_row *row);
 
-/* us[i] of every row of a fitted fabric, each from rows outside its fold; others are left as they
- * are. */
+/* Fill us[i] of every row of a fitted fabric, each from rows outside its fold; others are left
+ * unchanged. */
 lk_status lk_coll_cross(const lk_coll_rows *rows, const lk_coll_fabrics *fabrics,
                         lk_coll_folds folds, lk_coll_predictor *predict, const lk_fabric *start,
                         double *us, lk_error *err);
 
-/* Why a row cannot be scored when its fold is left out; NULL: it can. */
+/* Why a row cannot be scored with its fold left out; NULL: it can. */
 const char *lk_coll_no_relatives(const lk_coll_rows *rows, const lk_coll_row *row,
                                  lk_coll_folds folds);
 
@@ -86,9 +86,9 @@ static inline bool lk_coll_is_message(const lk_coll_row *row) {
 /* ---- collective_range: the range of collectives on fabrics that no fit had seen, from rows that
  * were predicted so: us[i] of rows->at[i], NAN where it was not. */
 
-/* From the rows of this class but those of the fabric `without` (NULL: all); where fewer than ten
- * are left, from all over a network, or inside of nodes. `out` stays as it is where these are too
- * few. *points: rows that it is from. */
+/* Fit the range to the rows of this class except those of the fabric `without` (NULL: all); if
+ * fewer than ten remain, to all rows over a network, or inside nodes. `out` stays unchanged if
+ * these are too few. *points: rows used. */
 lk_status lk_coll_range_fit(const lk_coll_rows *rows, const double *us, lk_coll_place place,
                             bool messages, const char *without, lk_coll_range *out, int *points,
                             lk_error *err);
@@ -105,24 +105,23 @@ lk_status lk_run_predict(const lk_run *run, const lk_constants *constants, doubl
 /* The architecture of its first node. */
 lk_arch lk_run_arch(const lk_run *run);
 
-/* Who is told how far a fit has come; the share is from 0 to 1. */
+/* Observer of the progress of a fit; the share is from 0 to 1. */
 typedef struct lk_fit_watch {
 	void (*progress)(void *context, const char *doing, double share);
 	void *context;
 } lk_fit_watch;
 
-/* Fits all numbers to the runs that are measured, predictable and not suspect; memory from the
+/* Fit all numbers to the runs that are measured, predictable and not suspect; memory from the
  * arena. `watch` may be NULL. */
 lk_status lk_runs_fit_all(lk_arena *arena, const lk_runs *runs, const lk_fit_watch *watch,
                           lk_runs_fit **out, lk_error *err);
-/* The numbers from the same runs without those whose fold[i] is `left_out`, into
- * x[lk_runs_fit_numbers]. */
+/* Fit the numbers without the runs whose fold[i] is `left_out`, into x[lk_runs_fit_numbers]. */
 lk_status lk_runs_fit_without(const lk_runs_fit *fit, const int *fold, int left_out, double *x,
                               lk_error *err);
 int lk_runs_fit_numbers(const lk_runs_fit *fit);
-/* The constants that run i is predicted with; x NULL: the fit of all runs. */
+/* Set the constants that run i is predicted with; x NULL: the fit of all runs. */
 void lk_runs_fit_constants(const lk_runs_fit *fit, const double *x, size_t i, lk_constants *out);
-/* Appends the rows of families "step", "architecture" and "stack". */
+/* Append the rows of families "step", "architecture" and "stack". */
 lk_status lk_runs_fit_rows(const lk_runs_fit *fit, const char *source, const char *date,
                            lk_calibration *out, lk_error *err);
 
@@ -130,11 +129,11 @@ lk_status lk_runs_fit_rows(const lk_runs_fit *fit, const char *source, const cha
  * follow from how far off those predictions are. */
 
 typedef struct lk_cross_run {
-	double predicted; /* s, from a fit without the run's fold; NAN not predictable */
-	double low, high; /* 80 % range, from such errors of runs alike in other folds */
+	double predicted; /* s, from a fit without the run's fold; NAN: not predictable */
+	double low, high; /* 80 % range, from such errors of similar runs in other folds */
 } lk_cross_run;
 
-/* What a fold has in common: stack, network and GPU, or one of them. */
+/* What the runs of a fold have in common: stack, network and GPU, or one of them. */
 typedef enum lk_runs_alike {
 	LK_RUNS_GROUP,
 	LK_RUNS_NETWORK,
@@ -146,17 +145,17 @@ typedef enum lk_runs_alike {
 /* "(stack, network, GPU)", "network", ... */
 const char *lk_runs_alike_name(lk_runs_alike alike);
 
-/* fold[i] of run i is 0 .. *count - 1. */
+/* Set fold[i] of each run i to 0 .. *count - 1. */
 lk_status lk_runs_folds(const lk_runs *runs, lk_runs_alike alike, int *fold, int *count,
                         lk_error *err);
 
-/* out[i] of run i; folds as lk_runs_folds gives them for `alike`. */
+/* Set out[i] of each run i; folds as lk_runs_folds gives them for `alike`. */
 lk_status lk_runs_cross(lk_arena *arena, const lk_runs *runs, const lk_runs_fit *fit,
                         lk_runs_alike alike, const int *fold, int folds, lk_cross_run *out,
                         lk_error *err);
 
-/* Appends the rows of family "range", subject "step": how far runs of a class were missed by fits
- * without their network; and those of what no fit had seen: GPU, architecture, stack. */
+/* Append the rows of family "range", subject "step": errors of fits on runs of a class without
+ * their network, and on what no fit had seen: GPU, architecture, stack. */
 lk_status lk_runs_range_rows(lk_arena *arena, const lk_runs *runs, const lk_runs_fit *fit,
                              const char *source, const char *date, lk_calibration *out,
                              lk_error *err);
@@ -183,28 +182,29 @@ typedef struct lk_gemm_table {
 	const char *held_out; /* "whole (n, k) pairs" */
 } lk_gemm_table;
 
-/* Rows of known devices and this format, with folds of a kind: LK_FOLDS_SHAPE, LK_FOLDS_GPU. */
+/* Collect the rows of known devices and this format, with folds of a kind: LK_FOLDS_SHAPE,
+ * LK_FOLDS_GPU. */
 lk_status lk_gemm_table_build(lk_arena *arena, const lk_op_sample *samples, size_t count,
                               lk_dtype dtype, int folds, lk_gemm_table *out, lk_error *err);
 
-/* A fit. `general`: one set of numbers for all devices and a correction that does not tell them
- * apart, for devices that were not measured. */
+/* A fit. `general`: one set of numbers for all devices and a correction that does not distinguish
+ * them, for devices that were not measured. */
 typedef struct lk_gemm_fitted {
 	bool general;
 	lk_gemm_numbers numbers[LK_GEMM_DEVICES];
 	lk_trees trees;
 } lk_gemm_fitted;
 
-/* Fits to the points outside a fold (-1: to all). Memory of the trees from the arena. */
+/* Fit to the points outside a fold (-1: to all). The trees' memory is from the arena. */
 lk_status lk_gemm_fit(lk_arena *arena, const lk_gemm_table *table, int without, bool general,
                       lk_gemm_fitted *out, lk_error *err);
 double lk_gemm_fitted_seconds(const lk_gemm_fitted *fitted, const lk_gemm_table *table,
                               const lk_gemm_point *point);
-/* Numbers that a fit has. */
+/* Number of fitted numbers. */
 int lk_gemm_fitted_count(const lk_gemm_fitted *fitted, const lk_gemm_table *table);
 
-/* predicted[count] of every point from a fit that has not seen its fold. `fitted` (may be NULL):
- * numbers of one fit. */
+/* Predict every point from a fit that has not seen its fold, into predicted[count]. `fitted` (may
+ * be NULL): number of fitted numbers of one fit. */
 lk_status lk_gemm_cross(const lk_gemm_table *table, bool general, double *predicted, int *fitted,
                         lk_error *err);
 
@@ -216,9 +216,9 @@ typedef struct lk_memory_point {
 	double rows, width, seconds;
 } lk_memory_point;
 
-enum { LK_MEMORY_POINTS_LEAST = 8 }; /* fewer are not fitted: relatives know more */
+enum { LK_MEMORY_POINTS_LEAST = 8 }; /* fewer are not fitted: related devices predict better */
 
-/* What is fitted at a time. */
+/* Points that are fitted together. */
 typedef struct lk_memory_group {
 	const lk_device *device;
 	const lk_memory_kernel *kernel;
@@ -227,19 +227,19 @@ typedef struct lk_memory_group {
 	size_t count;
 } lk_memory_group;
 
-/* The model with the least mean error by ratio; numbers that the points do not show stay near the
- * usual ones. */
+/* Find the model with the least mean error by ratio; numbers that the points do not determine stay
+ * near the default. */
 lk_memory_model lk_memory_fit(const lk_memory_group *group);
 
 /* exp(mean |ln(predicted / measured)|) - 1 over the points. */
 double lk_memory_fit_error(const lk_memory_group *group, const lk_memory_model *model);
 
-/* Appends the model as a row of family "memory"; texts stay owned by the caller. */
+/* Append the model as a row of family "memory"; the caller keeps owning the texts. */
 lk_status lk_memory_fit_row(lk_calibration *into, const lk_memory_group *group,
                             const lk_memory_model *model, const char *source, const char *date,
                             lk_error *err);
 
-/* How many numbers of a model are fitted. */
+/* Number of fitted numbers of a model. */
 int lk_memory_fit_numbers(const lk_memory_kernel *kernel);
 
 /* ---- host_terms: tables of measured host overheads (cost/host_terms.h), merged: "shared
@@ -248,21 +248,21 @@ int lk_memory_fit_numbers(const lk_memory_kernel *kernel);
  *     type,name,mean_us[,model][,batch_size][,count]
  */
 
-/* Whose overheads are shared: runs of models whose names begin so, at batches from `least` to
+/* Selection of rows: runs of models whose names begin with this, at batches from `least` to
  * `most`. */
 typedef struct lk_host_kind {
 	const char *models;
 	double least, most;
 } lk_host_kind;
 
-/* Reads a table. Rows that say that they are of other runs are left out; means of one name are
- * weighted by their counts. */
+/* Read a table. Rows that name other runs are left out; means of one name are weighted by their
+ * counts. */
 lk_status lk_host_terms_read(lk_stream *in, const lk_host_kind *kind, lk_host_terms *out,
                              lk_error *err);
-/* Terms that `terms` lacks are taken from `more`, times the ratio of the name's T2 in the two (of
- * names that not both have, the median ratio), at most 1: profilers differ in what they add to all
- * times of an operation, releases in how long it takes; a longer T2 is of what a release counts in
- * front of the call. */
+/* Take terms that `terms` lacks from `more`, times the ratio of the name's T2 in the two (for names
+ * that are not in both, the median ratio), at most 1: profilers differ in what they add to all
+ * times of an operation, releases in how long it takes; a longer T2 comes from what a release
+ * counts before the call. */
 lk_status lk_host_terms_fill(lk_host_terms *terms, const lk_host_terms *more, lk_error *err);
 
 /* ---- memory_range: how far measured memory lies from its prediction, by class of network. */
@@ -273,14 +273,14 @@ typedef struct lk_memory_residual {
 	double predicted, measured;
 } lk_memory_residual;
 
-/* The band of a class from all rows but those of one fold (NULL: from all). */
+/* Fit the band of a class to all rows except those of one fold (NULL: to all). */
 lk_status lk_memory_band_fit(const lk_memory_residual *rows, size_t count, const char *class,
                              const char *without, lk_memory_band *out, lk_error *err);
 
 /* ---- misses: widths of ranges from how far predictions missed: the same share of the rows of a
  * class lies inside. */
 
-/* A prediction of a row by a fit that had not seen its fold. */
+/* A row's prediction by a fit that had not seen its fold. */
 typedef struct lk_miss {
 	const char *name; /* class of the row */
 	int fold;
@@ -288,13 +288,13 @@ typedef struct lk_miss {
 	double width; /* filled: half the range, as ln; from the rows of the class in other folds */
 } lk_miss;
 
-/* Fills the widths. A class with too few rows in other folds takes all rows of other folds. */
+/* Fill the widths. A class with too few rows in other folds takes all rows of other folds. */
 lk_status lk_misses_widths(lk_arena *arena, lk_miss *misses, size_t count, lk_error *err);
-/* The same for another share of the misses than usual. */
+/* The same for another share of the errors than the default. */
 lk_status lk_misses_widths_of(lk_arena *arena, lk_miss *misses, size_t count, double share,
                               lk_error *err);
 
-/* Appends one row per class: family "range", subject `kind`, number "half". */
+/* Append one row per class: family "range", subject `kind`, number "half". */
 lk_status lk_misses_write(lk_arena *arena, const lk_miss *misses, size_t count, const char *kind,
                           const char *source, const char *date, lk_calibration *into,
                           lk_error *err);
@@ -304,21 +304,21 @@ lk_status lk_misses_write_of(lk_arena *arena, const lk_miss *misses, size_t coun
                              const char *kind, const char *source, const char *date,
                              lk_calibration *into, lk_error *err);
 
-/* The width of a class in a calibration; `otherwise` where it has none. */
+/* Width of a class in a calibration; `otherwise` if it has none. */
 double lk_misses_width(const lk_calibration *calibration, const char *kind, const char *name,
                        double otherwise);
 
 /* ---- slowdown_fit: the overlap model fitted to kernels measured concurrently with communication.
  */
 
-/* Fits the model to the rows with use[i] set (NULL: all). False when memory runs out. */
+/* Fit the model to the rows with use[i] set (NULL: all). False when memory runs out. */
 bool lk_slowdown_fit(lk_arena *arena, const lk_slowdown_table *table, const bool *use, bool kinds,
                      lk_overlap *out);
-/* Fills how far predictions of each kind miss: miss[i] is |ln(predicted / measured)| of row i by a
+/* Fill the errors of predictions of each kind: miss[i] is |ln(predicted / measured)| of row i by a
  * fit that had not seen it, NAN for rows that do not count. False when memory runs out. */
 bool lk_slowdown_spreads(lk_arena *arena, const lk_slowdown_table *table, const bool *use,
                          const double *miss, lk_overlap *model);
-/* The median over time of slower = (measured / alone - 1) / ratio / strength of the rows with
+/* Median, weighted by time, of slower = (measured / alone - 1) / ratio / strength of the rows with
  * strength[i] above 0. */
 double lk_slowdown_median(lk_arena *arena, const lk_slowdown_table *table, const double *strength);
 
@@ -329,32 +329,33 @@ double lk_slowdown_median(lk_arena *arena, const lk_slowdown_table *table, const
 
 enum { LK_EXPERT_PLACES = 6 };
 
-/* Iterations that are nearly alike, per iteration. */
+/* Nearly equal iterations, per iteration. */
 typedef struct lk_engine_iterations {
 	double count;
 	double products_s[LK_EXPERT_PLACES]; /* by the share that experts reach (engine_fit.c) */
 	double attention_s;                  /* at a number of 1 */
 	double exchange_s;
-	double kernels;   /* that take the floor */
-	double sequences; /* that decode */
-	double launches;  /* that no CUDA graph holds */
+	double kernels;   /* kernels that take the floor */
+	double sequences; /* decoding sequences */
+	double launches;  /* outside CUDA graphs */
 } lk_engine_iterations;
 
 typedef struct lk_engine_terms {
 	const lk_engine_iterations *spans;
 	size_t count;
-	bool overlaps; /* the software's */
-	bool grace;    /* the host's processor is one */
-	bool early;    /* the software's */
+	bool overlaps; /* of the software */
+	bool grace;    /* whether the host's processor is a Grace */
+	bool early;    /* of the software */
 } lk_engine_terms;
 
-/* Of `sequences` equal ones on the engine, whose own numbers are not looked at. */
+/* Compute the terms of `sequences` equal sequences on the engine; its own numbers are ignored. */
 lk_status lk_engine_terms_of(lk_arena *arena, const lk_engine *engine, double prompt,
                              double response, size_t sequences, lk_engine_terms *out,
                              lk_error *err);
 double lk_engine_seconds(const lk_engine_numbers *numbers, const lk_engine_terms *terms);
 
-/* The numbers that make the mean of |ln(predicted / measured)| least over the rows with use[i]. */
+/* Find the numbers that minimise the mean of |ln(predicted / measured)| over the rows with
+ * use[i]. */
 void lk_engine_fit(const lk_engine_terms *terms, const double *measured, const bool *use,
                    size_t count, lk_engine_numbers *out);
 

@@ -26,14 +26,14 @@ static lk_status bad_type(const char *where, const char *text, lk_error *err) {
 	return lk_hint(err, "give t1, t2, t3, t4 or t5");
 }
 
-/* A launch takes 10 us under the profiler, of which 2 us are its host event and 4 us its device
- * event (Lin et al., arXiv 2201.07821): never more than 4 us without it. Other terms of such a
- * table are corrected in lk_host_terms_fill. */
+/* Correct a measured time for the profiler. A launch takes 10 us under the profiler, of which 2 us
+ * are its host event and 4 us its device event (Lin et al., arXiv 2201.07821): without it never
+ * more than 4 us. Other terms of such a table are corrected in lk_host_terms_fill. */
 static double corrected(int term, double us) {
 	return term == 4 ? fmin(us, 4) : us;
 }
 
-/* Is the row of such a run? Rows that do not say are of any. */
+/* Whether a row is of such a run. Rows that do not say are of any. */
 static lk_status of_kind(const lk_csv *csv, const int *at, const lk_host_kind *kind, bool *out,
                          lk_error *err) {
 	const char *model = lk_csv_field(csv, at[MODEL]), *text = lk_csv_field(csv, at[BATCH]);
@@ -84,7 +84,8 @@ lk_status lk_host_terms_read(lk_stream *in, const lk_host_kind *kind, lk_host_te
 
 /* ---- merging ---- */
 
-/* Median over names of the T2 of one table over the other's; 1 where they share none. */
+/* Median, over names, of the ratio of T2 in one table to T2 in the other; 1 without common
+ * names. */
 static lk_status ratio_of(const lk_host_terms *terms, const lk_host_terms *more, double *out,
                           lk_error *err) {
 	double *ratios = malloc((more->of.count + 1) * sizeof *ratios);

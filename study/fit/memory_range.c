@@ -1,8 +1,8 @@
 /* memory_range.c: the band that holds 80 % of measured peaks.
  *
- * It is that of step/memory_range.c. The band of a class is the shortest interval of z that holds a
- * share of 0.8 (1 + 1 / G) of its rows, G the number of tests after them: rows of one test err
- * alike, and with few tests the next one lies outside more often. */
+ * Its form is that of step/memory_range.c. The band of a class is the shortest interval of z that
+ * holds a share of 0.8 (1 + 1 / G) of its rows, G the number of tests that they come from: rows of
+ * a test have similar errors, and with few tests the next one lies outside more often. */
 #include "fit/fits.h"
 
 #include <math.h>

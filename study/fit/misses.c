@@ -1,6 +1,6 @@
-/* misses.c: widths as quantiles of misses, class by class. The quantile lies below 0.8 since rows
- * of a class come in groups that miss alike, and a wider range would say less than the data does.
- */
+/* misses.c: widths as quantiles of errors, class by class. The quantile is below 0.8, because rows
+ * of a class come in groups with similar errors, and a wider range would say less than the data
+ * does. */
 #include "base/arena.h"
 #include "fit/fits.h"
 
@@ -20,7 +20,7 @@ static int by_class(const void *a, const void *b) {
 	return order ? order : (x->fold > y->fold) - (x->fold < y->fold);
 }
 
-/* Those with a miss, sorted by class and fold. */
+/* List the rows with an error, sorted by class and fold. */
 static lk_miss **sorted(lk_arena *arena, lk_miss *misses, size_t count, size_t *known) {
 	lk_miss **list = LK_ARRAY(arena, lk_miss *, count);
 	*known = 0;
@@ -30,7 +30,7 @@ static lk_miss **sorted(lk_arena *arena, lk_miss *misses, size_t count, size_t *
 	return list;
 }
 
-/* The quantile over a run of the list, without a fold. */
+/* Quantile over a section of the list, without a fold. */
 static double misses_width_of(lk_miss *const *list, size_t from, size_t to, int without,
                               double share, double *scratch, size_t *used) {
 	*used = 0;

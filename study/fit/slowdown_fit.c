@@ -1,15 +1,15 @@
 /* slowdown_fit.c: fits the overlap model (cost/kernel/overlap.c) to a table.
  *
- * The two constants are medians over time of what the kernels show that they act on: half of the
- * time that is concerned was slower, half less; this makes the sum of absolute errors least. Kinds
- * are found by grouping: a launch further than RADIUS from all centres begins one, centres move to
- * the mean of their launches, four times. A kind's slowdown is the candidate s, among its launches'
- * own u and the constants', with the least sum of
+ * The two constants are medians, weighted by time, of the values that the affected kernels show;
+ * the median minimises the sum of absolute errors. Kinds are found by grouping: a launch further
+ * than RADIUS from all centres starts a new one, and centres move to the mean of their launches,
+ * four times. A kind's slowdown is the candidate s, among its launches' own u and the constants',
+ * with the least sum of
  *
  *     |s - u| + BONUS min(1, |s - u| / NEAR)
  *
  * a median that leans to where most launches agree: collectives are at times busy and at times
- * waiting, and the mean of both is never seen. */
+ * waiting, and the mean of both never occurs. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,7 +22,7 @@
 #define RADIUS 0.8
 #define BONUS  0.5
 #define NEAR   0.07
-#define PRIOR  0.3 /* launches that the constants count for */
+#define PRIOR  0.3 /* weight of the constants, in launches */
 enum { ROUNDS = 4 };
 
 struct lk_weighted {
@@ -53,7 +53,7 @@ double lk_slowdown_median(lk_arena *arena, const lk_slowdown_table *table, const
 	return weighted ? median(weighted, count) : NAN;
 }
 
-/* Kernels on which a mechanism hardly acts would only bring their noise. */
+/* Zero for kernels on which a mechanism hardly acts: they would only add noise. */
 static double fit_clear(double strength) {
 	return strength > 0.05 ? strength : 0;
 }
@@ -114,8 +114,8 @@ static void begin_kinds(struct grouping *grouping) {
 	}
 }
 
-/* Gives launches to the nearest centre and moves centres to their middle; those without launches
- * go. */
+/* Assign launches to the nearest centre and move centres to their mean; remove centres without
+ * launches. */
 static void move_kinds(struct grouping *grouping) {
 	lk_overlap *model = grouping->model;
 	double distance2;
@@ -191,7 +191,7 @@ static bool fit_all_kinds(lk_arena *arena, const lk_slowdown_table *table, const
 	return true;
 }
 
-/* ---- how far predictions miss ---- */
+/* ---- errors of predictions ---- */
 
 bool lk_slowdown_spreads(lk_arena *arena, const lk_slowdown_table *table, const bool *use,
                          const double *miss, lk_overlap *model) {

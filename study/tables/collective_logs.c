@@ -6,7 +6,7 @@
 #include "hw/hw.h"
 #include "tables/tables.h"
 
-/* A log's sizes as rows of one fabric, on the usual nodes of its GPU. */
+/* Append a log's sizes as rows of one fabric, on the default nodes of its GPU. */
 static lk_status logs_add_run(const lk_nccl_run *run, const char *source, lk_coll_rows *out,
                               lk_error *err) {
 	LK_TRY(lk_devices_ready(err));

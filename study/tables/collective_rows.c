@@ -1,6 +1,6 @@
-/* collective_rows.c: reads a table of measured collectives. What its column `fabric` says of the
- * nodes, in words of any source, is read here: NICs ("8x200Gb IB", "4x100G EFA"), GPUs joined in
- * pairs ("pairwise_nvlink"). */
+/* collective_rows.c: reads a table of measured collectives. Its column `fabric` describes the nodes
+ * in the words of its source: NICs ("8x200Gb IB", "4x100G EFA"), GPUs joined in pairs
+ * ("pairwise_nvlink"). */
 #include "base/arena.h"
 #include "tables/tables.h"
 
@@ -16,7 +16,7 @@ enum { ROWS = 1 << 20 };
 
 /* ---- the fabric in words ---- */
 
-/* "8x200Gb": so many NICs of so many Gbit/s. False where the text says nothing of that kind. */
+/* Read "8x200Gb": number of NICs and their Gbit/s. False if the text has no such part. */
 static bool collective_rows_read_nics(const char *text, lk_node *node) {
 	for (const char *x = strchr(text, 'x'); x; x = strchr(x + 1, 'x')) {
 		const char *begin = x, *end;
@@ -32,8 +32,8 @@ static bool collective_rows_read_nics(const char *text, lk_node *node) {
 	return false;
 }
 
-/* GPUs joined in pairs by bridges: two of them see NVLink, a larger group goes through PCIe. NVLink
- * bridges have 12 links on cards of both generations. */
+/* Wire GPUs joined in pairs by bridges: two of them use NVLink, larger groups go through PCIe.
+ * NVLink bridges have 12 links on cards of both generations. */
 static void collective_rows_pairs(int gpus, lk_node *node) {
 	const lk_device *device = node->device;
 	bool pair = gpus <= 2;
@@ -43,10 +43,10 @@ static void collective_rows_pairs(int gpus, lk_node *node) {
 	node->intra_rate = pair ? device->link_rate * links : device->pcie_rate;
 }
 
-/* Networks that no text states. That of vidur's A100 nodes: the sizes at which its all-reduce turns
- * from slow to fast and back (4, 8 and 16 GPUs on 2 nodes: 8, 16 and 64 MiB) are where NCCL turns
- * from rings to trees and back if a node has a single NIC of up to 100 Gb/s and no LL128; nothing
- * faster than 14 GB/s per node was measured, and a lone GPU reaches the same 6 GB/s as two:
+/* Networks that no text states. The A100 nodes of vidur: the sizes at which their all-reduce turns
+ * from slow to fast and back (4, 8 and 16 GPUs on 2 nodes: 8, 16 and 64 MiB) are where NCCL changes
+ * from rings to trees and back if a node has a single NIC of up to 100 Gb/s and no LL128. Nothing
+ * faster than 14 GB/s per node was measured, and a single GPU reaches the same 6 GB/s as two:
  * sockets. */
 static const struct {
 	const char *text;
@@ -64,7 +64,8 @@ int lk_coll_domains(const lk_device *device, int gpus, int hosts) {
 	return most > BOARD ? (gpus + most - 1) / most : hosts;
 }
 
-/* A table gives the NICs of a tray, a domain has those of all its trays. */
+/* Convert from trays to domains: a table gives the NICs of a tray, a domain has those of all its
+ * trays. */
 static void collective_rows_racks(lk_coll_row *row, bool nics_stated) {
 	int domains = lk_coll_domains(row->node.device, row->gpus, row->nodes);
 	if (domains == row->nodes) return;
@@ -111,7 +112,7 @@ void lk_coll_row_wire(lk_coll_row *row, const lk_device *device) {
 
 /* ---- NCCL in words ---- */
 
-/* The word after `label`, as "2.26.2" after "NCCL "; false where the label is missing. */
+/* Copy the word after `label`, as "2.26.2" after "NCCL "; false if the label is missing. */
 static bool collective_rows_word_after(const char *text, const char *label, char *word,
                                        size_t size) {
 	const char *at = strstr(text, label);
@@ -124,8 +125,8 @@ static bool collective_rows_word_after(const char *text, const char *label, char
 	return true;
 }
 
-/* A release, which algorithm ran, NVLS switched off: as settings that state the same. Words that
- * state none are passed over. */
+/* Turn the words of a row into settings: a release, the algorithm that ran, NVLS switched off.
+ * Other words are skipped. */
 static void collective_rows_nccl(lk_coll_row *row) {
 	const char *const texts[] = {row->text, row->source};
 	char release[32] = "", algo[32] = "", settings[160];
@@ -148,7 +149,7 @@ static void collective_rows_nccl(lk_coll_row *row) {
 		row->settings = (lk_nccl_settings){0};
 }
 
-/* Fabrics whose own source says that they are slower than they should be. */
+/* Fabrics that their own source calls slower than expected. */
 static const struct {
 	const char *text, *source, *why;
 } slow_ones[] = {
@@ -174,8 +175,8 @@ static bool collective_rows_kind_of(const char *name, lk_coll_kind *out) {
 	return false;
 }
 
-/* "H100-SXM (per file comment)" without the remark, "NVIDIA H100 80GB HBM3" without its last words.
- */
+/* Find a device from "H100-SXM (per file comment)" without the remark, or "NVIDIA H100 80GB HBM3"
+ * without its last words. */
 const lk_device *lk_coll_device(const char *text) {
 	char name[128];
 	lk_copy(name, sizeof name, text);
@@ -188,8 +189,8 @@ const lk_device *lk_coll_device(const char *text) {
 	}
 }
 
-/* The fabric's name: its first word, two where the first one names who measured; what comes before
- * a remark if that is too short for a name. */
+/* Shorten the fabric's name: its first word, or two if the first one names who measured; if that is
+ * too short for a name, the text before a remark. */
 static const char *short_name(lk_arena *arena, const char *text) {
 	size_t length = strcspn(text, " ;");
 	if (strncmp(text, "vidur ", 6) == 0) length += 1 + strcspn(text + length + 1, " ;");

@@ -11,7 +11,8 @@ enum { ROWS = 100000, GPU = 0, MODEL, BATCH, TIME, COLUMNS };
 static const char *const columns[COLUMNS] = {"gpu", "model", "batch_size", "measured_iter_ms"};
 static const char digitised_time[] = "measured_iter_ms_digitised"; /* the same, read off a figure */
 
-/* A name that is no preset is no error: the row is skipped. A file that is named must be read. */
+/* Find the model. A name that is no preset is not an error: the row is skipped. A file that is
+ * named must be readable. */
 static lk_status dlrm_table_find_model(lk_arena *arena, lk_dlrm_run *run, lk_error *err) {
 	lk_error unknown;
 	if (!lk_ends_in(run->name, ".json")) {

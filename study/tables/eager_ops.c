@@ -2,10 +2,9 @@
  *
  * Sizes: T = batch * seq tokens, h hidden, s sequence, a heads. Scores are a * batch matrices of s
  * x s. Matrix products of attention need contiguous operands, so queries, keys and values are
- * copied. What a backward pass launches follows from its forward: two products for one, a gradient
+ * copied. The launches of a backward pass follow from its forward: two products for one, a gradient
  * pass for each operation, sums over rows for biases and norms, an addition wherever a tensor is
- * used twice, and the addition to the gradients of the step before.
- */
+ * used twice, and the addition to the gradients of the step before. */
 #include "tables/tables.h"
 
 #include <math.h>
@@ -43,7 +42,7 @@ static void one_product(struct lister *lister, double batch, double m, double n,
 	                              .k = k});
 }
 
-/* `accesses` elements per element of rows x width. */
+/* Add passes that access `accesses` elements per element of rows x width. */
 static void ops_pass(struct lister *lister, const char *name, double count, double rows,
                      double width, double accesses, bool backward) {
 	ops_add(lister, (lk_eager_op){.count = count,
@@ -65,8 +64,8 @@ static void ops_backward(struct lister *lister, const char *name, double count, 
 	if (lister->run->train) ops_pass(lister, name, count, rows, width, accesses, true);
 }
 
-/* y = x W + b for `rows` rows; backward: gradients of input and weight, the bias's sum, gradients
- * added up. */
+/* Add y = x W + b for `rows` rows; backward: gradients of input and weight, sum of the bias,
+ * accumulation of gradients. */
 static void ops_linear(struct lister *lister, double rows, double in, double width, bool bias) {
 	one_product(lister, 1, rows, width, in, false);
 	if (!lister->run->train) return;
@@ -94,7 +93,7 @@ static void layer_norm(struct lister *lister) {
 	             2); /* sums for scale and shift */
 }
 
-/* Written out as power, mean, product with the root, product with the scale. */
+/* RMSNorm as separate operations: power, mean, product with the root, product with the scale. */
 static void rms_norm(struct lister *lister) {
 	if (lister->run->compiled) {
 		ops_forward(lister, "ln", 1, lister->tokens, lister->hidden, 3);
@@ -112,9 +111,9 @@ static void rms_norm(struct lister *lister) {
 
 struct attention {
 	double queries, keys;       /* tokens of one sequence */
-	double copies, copy_back;   /* of T x inner, in front of and after the products */
+	double copies, copy_back;   /* of T x inner, before and after the products */
 	double before, before_grad; /* accesses per score between product and softmax: scale, mask */
-	double launches;            /* kernels that these are */
+	double launches;            /* number of kernels of these accesses */
 	bool dropout;
 };
 
@@ -226,8 +225,8 @@ static void bert_layer(struct lister *lister) {
 }
 
 /* Attention of T5: no bias, no scale; a table of relative positions is added to the scores. It
- * comes out of an embedding with the heads innermost and is never turned round, so a score's bias
- * costs a sector of 32 bytes, 8 elements. Attention to the encoder adds its mask alone. */
+ * comes out of an embedding with the heads innermost and is never transposed, so a score's bias
+ * costs a sector of 32 bytes, 8 elements. Attention to the encoder adds only its mask. */
 static void t5_attention(struct lister *lister, bool positions) {
 	double t = lister->tokens, h = lister->hidden;
 	rms_norm(lister);
@@ -249,8 +248,8 @@ static void t5_mlp(struct lister *lister, double tokens) {
 	ops_linear(lister, tokens, f, lister->hidden, false);
 }
 
-/* Tokens without padding are all alike here: one expert gets as many as it takes, the others none;
- * routing, gathering and scattering are many small launches. */
+/* Switch MLP. Tokens without padding are all equal here: one expert gets as many as it takes, the
+ * others none; routing, gathering and scattering are many small launches. */
 static void switch_mlp(struct lister *lister) {
 	enum { CAPACITY = 64 };
 	double t = lister->tokens, h = lister->hidden, experts = lister->model->experts;
@@ -283,7 +282,7 @@ static void ops_embedding(struct lister *lister, double tables) {
 	ops_backward(lister, "add", 1, lister->model->vocab, lister->hidden, 3);
 }
 
-/* The loss is computed outside of what is timed; its gradient is not. */
+/* The loss is computed outside the timed part; its gradient inside. */
 static void ops_head(struct lister *lister) {
 	ops_linear(lister, lister->tokens, lister->hidden, lister->model->vocab, false);
 	ops_backward(lister, "softmax", 1, lister->tokens, lister->model->vocab, 3);
@@ -358,8 +357,8 @@ lk_status lk_eager_list(const lk_model *model, const lk_eager_run *run, lk_eager
 	return l.failed ? lk_oom(err) : LK_OK;
 }
 
-/* Requests below 10 MB share segments of 20 MB, larger ones get their own: PyTorch's caching
- * allocator. */
+/* Count allocations: requests below 10 MB share segments of 20 MB, larger ones get their own
+ * (PyTorch's caching allocator). */
 static void ops_keep(lk_eager_kept *kept, double tensors, double elements) {
 	double bytes = 4 * elements;
 	kept->bytes += tensors * bytes;
@@ -375,7 +374,7 @@ lk_eager_kept lk_eager_keeps(const lk_model *model, const lk_eager_run *run) {
 	double inner = (double)model->heads *
 	               (model->head_dim > 0 ? model->head_dim : model->hidden / model->heads);
 	lk_eager_kept kept = {0, 0};
-	/* the softmax and what dropout makes of it, with its mask of bytes */
+	/* the softmax and its dropout, with the mask in bytes */
 	ops_keep(&kept, 2 * attentions, run->batch * model->heads * run->seq * run->seq);
 	if (strcmp(model->family, "opt") != 0)
 		ops_keep(&kept, attentions, run->batch * model->heads * run->seq * run->seq / 4);

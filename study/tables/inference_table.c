@@ -1,5 +1,5 @@
-/* inference_table.c: tables of what inference engines generate, as TensorRT-LLM's performance pages
- * have them: equal sequences that all wait at the start, or one batch from start to end. */
+/* inference_table.c: tables of generation by inference engines, as on TensorRT-LLM's performance
+ * pages: equal sequences that all wait at the start, or one batch from start to end. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -19,7 +19,7 @@ enum {
 	PROMPT,
 	RESPONSE,
 	PRECISION,
-	NEEDED, /* the columns above must be there */
+	NEEDED, /* the columns above are required */
 	LAYERS = NEEDED,
 	HIDDEN,
 	HEADS,
@@ -52,15 +52,15 @@ struct inference_reading {
 	lk_inference_runs *out;
 };
 
-/* A number of a field; `otherwise` where the field holds none ("", "?"). */
+/* Read the number of a field; `otherwise` if the field holds none ("", "?"). */
 static double number_or(const lk_csv *csv, int column, double otherwise) {
 	const char *text = lk_csv_field(csv, column), *end;
 	double number = lk_read_real(text, &end);
 	return end > text && *end == '\0' && number >= 0 && number <= 1e9 ? number : otherwise;
 }
 
-/* The software is the first word: "tensorrt-llm v1.0". Before 1.0 TensorRT-LLM ran compiled
- * engines; 1.0 is a software of its own. */
+/* Set the software from the first word: "tensorrt-llm v1.0". Before 1.0 TensorRT-LLM ran compiled
+ * engines; 1.0 counts as separate software. */
 static void inference_take_software(const char *text, lk_inference_run *run) {
 	char name[32];
 	const char *version = strstr(text, " v"), *end;
@@ -80,17 +80,18 @@ static void inference_take_software(const char *text, lk_inference_run *run) {
 	run->engine.memory_share = run->engine.software->memory_share;
 }
 
-/* Up to a multiple of the first step below `low`, of the second below `high`, else of the third. */
+/* Round up to a multiple of the first step below `low`, of the second below `high`, else of the
+ * third. */
 static double round_up(double number, double low, double high, const double steps[3]) {
 	double step = steps[(number >= low) + (number >= high)];
 	return step * ceil(number / step);
 }
 
-/* What TensorRT-LLM's benchmark chooses for the lengths of its requests: sequences of a batch that
- * the cache has room for, and tokens of an iteration so that prompts keep pace with what is
- * generated (tensorrt_llm/bench/build/tuning.py; with the room that is found here). Both are of a
- * stage, so that an engine has as many of them as stages. The tables give 0.95 of the free memory
- * to the cache. */
+/* Set the limits that TensorRT-LLM's benchmark chooses for the lengths of its requests: as many
+ * sequences of a batch as the cache has room for, and tokens of an iteration such that prompts keep
+ * pace with generation (tensorrt_llm/bench/build/tuning.py; with the room computed here). Both are
+ * computed per stage; the engine's are pp times as many. The tables give 0.95 of the free memory to
+ * the cache. */
 static void inference_take_tuning(lk_inference_run *run) {
 	static const double sequence_steps[3] = {32, 128, 256}, token_steps[3] = {256, 512, 1024};
 	lk_engine *engine = &run->engine;
@@ -105,7 +106,7 @@ static void inference_take_tuning(lk_inference_run *run) {
 	engine->tokens = (int)tokens * engine->pp;
 }
 
-/* Networks without a preset: dense decoders, from their shape. */
+/* Set the network; those without a preset become dense decoders of their shape. */
 static lk_status inference_take_model(const lk_csv *csv, const int *at, lk_model *model,
                                       lk_inference_run *run) {
 	lk_error unknown;
@@ -135,7 +136,7 @@ static lk_status inference_take_cluster(lk_arena *arena, const char *gpu, int gp
                                         lk_cluster *cluster, lk_inference_run *run, lk_error *err) {
 	char name[64];
 	lk_copy(name, sizeof name, gpu);
-	name[strcspn(name, "?")] = '\0'; /* which of its kinds is a guess of the table */
+	name[strcspn(name, "?")] = '\0'; /* a "?" marks the variant as a guess of the table */
 	const lk_device *device = lk_device_find(name);
 	run->engine.cluster = cluster;
 	if (device) return lk_cluster_simple(arena, device, gpus, 0, 0, cluster, err);
@@ -148,8 +149,9 @@ static bool inference_dtype(const char *text, lk_dtype *out) {
 	return lk_dtype_parse(text, out);
 }
 
-/* GPUs of an engine that split a layer are tp x attn_dp; "on" says that they attend to sequences of
- * their own where there are several. Where experts go is taken as split over all of them. */
+/* Set the layout. GPUs of an engine that split a layer are tp x attn_dp; "on" means that they
+ * attend to sequences of their own if there are several. Experts are taken as split over all of
+ * them. */
 static void inference_take_layout(const lk_csv *csv, const int *at, int gpus,
                                   lk_inference_run *run) {
 	const char *dp = lk_csv_field(csv, at[ATTENTION_DP]);

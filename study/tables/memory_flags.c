@@ -1,8 +1,8 @@
-/* memory_flags.c: launch flags that the table of Megatron-LM's test runs has no column for, but
- * that change the memory. Tests are named after the flags that they try, and the rest is in
- * their public configurations (NVIDIA/Megatron-LM,
+/* memory_flags.c: launch flags that change the memory but have no column in the table of
+ * Megatron-LM's test runs. Tests are named after the flags that they try, and the rest is in their
+ * public configurations (NVIDIA/Megatron-LM,
  * tests/functional_tests/test_cases/MODEL/TEST/model_config.yaml), read on 2026-11-21. These are
- * inputs, as the columns are; no measured value is after them. */
+ * inputs, like the columns; none is derived from a measured value. */
 #include <string.h>
 
 #include "base/arena.h"
@@ -26,14 +26,14 @@
 
 static const struct {
 	const char *model, *part,
-		*flags; /* part of the test's name, "" all of the model; "a!b" has a, but not b */
+		*flags; /* part of the test's name, "" all tests of the model; "a!b" has a, but not b */
 } stated[] = {
 	{"t5", "",
      "--encoder-num-layers 12 --decoder-num-layers 12 --encoder-seq-length 512 "
      "--decoder-seq-length 128 "
      "--max-position-embeddings 512 --vocab-extra-ids 100"},
 	{"bert", "release", "--bert-no-binary-head"},
-	/* named after what they try */
+	/* named after the flag that they try */
 	{"gpt", "rope_embeddings", "--position-embedding-type rope"},
 	{"gpt", "rope_embeddings_interleaved_no_fusion", "--no-rope-fusion"},
 	{"gpt", "disable_bias_linear", "--disable-bias-linear"},

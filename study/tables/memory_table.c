@@ -1,6 +1,6 @@
-/* memory_table.c: rows of a table of measured memory as jobs. A column whose name is a flag of
- * Megatron-LM becomes that flag of a launch line; the line is read by launch/launch.c, so that
- * nothing here knows what a flag means. The column `env` names the machine and the software. */
+/* memory_table.c: rows of a table of measured memory as jobs. A column named after a flag of
+ * Megatron-LM becomes that flag of a launch line, which launch/launch.c reads, so that this file
+ * needs no meaning of flags. The column `env` names the machine and the software. */
 #include "base/arena.h"
 #include "tables/tables.h"
 
@@ -19,7 +19,7 @@ enum {
 	ROWS = 1 << 20,
 	WORDS = 512,
 	WORLD_MOST = 4096,
-	NODE_GPUS = 8 /* of a test that does not say */
+	NODE_GPUS = 8 /* of a test that states none */
 };
 
 struct reader {
@@ -54,14 +54,14 @@ static const char *gpu_of(const char *env) {
 	return "a100-sxm-80";
 }
 
-/* Software before Transformer Engine had a deterministic fused attention on A100: with
- * --deterministic-mode and no stated backend it ran the unfused one. The results of the first CI
- * clusters ("dracooci") are of that time. */
+/* Whether the software is from before Transformer Engine had a deterministic fused attention on
+ * A100: with --deterministic-mode and no stated backend it ran the unfused one. The results of the
+ * first CI clusters ("dracooci") are of that time. */
 static bool early_software(const char *env) {
 	return strstr(env, "dracooci") != NULL;
 }
 
-/* Runs that are not one plain training step of one network. */
+/* Reason to exclude runs that are not one plain training step of one network. */
 static const char *suspicion(const char *test) {
 	if (strstr(test, "distill"))
 		return "distillation: a second network is in memory that the row does not describe";
@@ -150,9 +150,10 @@ static double resident(const lk_job *job) {
 	return held.weights + held.gradients + held.optimizer;
 }
 
-/* The table does not state how many GPUs the release tests ran on. Only the optimizer's shards
- * depend on it, so the world size, a power of two times the model-parallel ranks, is that whose
- * model states come nearest to the steady allocation, which is measured apart from the peak. */
+/* Find the world size. The table does not state how many GPUs the release tests ran on. Only the
+ * optimizer's shards depend on it, so the world size, a power of two times the model-parallel
+ * ranks, is the one whose model states come nearest to the steady allocation, which is measured
+ * apart from the peak. */
 static lk_status memory_table_find_world(struct reader *reader, lk_memory_run *run, lk_error *err) {
 	lk_memory_run best = *run;
 	double nearest = INFINITY;
@@ -228,7 +229,7 @@ static lk_status memory_table_read_row(void *context, const lk_csv *csv, const i
 	return run->refused ? LK_OK : lk_oom(err);
 }
 
-/* Columns that are flags. */
+/* Find the columns that are flags. */
 static lk_status find_flags(void *context, const lk_csv *csv, const int *at, lk_error *err) {
 	struct reader *reader = context;
 	(void)at;

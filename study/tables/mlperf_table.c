@@ -32,7 +32,7 @@ static lk_status mlperf_table_number(const char *text, double low, double high, 
 	return *text ? lk_parse_real(text, low, high, out, where, err) : LK_OK;
 }
 
-/* Nodes that a system's name states, "..._n4" or "..._n4_..."; 0: it states none. */
+/* Nodes stated by a system's name, "..._n4" or "..._n4_..."; 0: none. */
 static int nodes_of(const char *name) {
 	for (const char *at = name; (at = strstr(at, "_n")) != NULL; at++) {
 		size_t digits = strspn(at + 2, "0123456789");
@@ -42,7 +42,7 @@ static int nodes_of(const char *name) {
 	return 0;
 }
 
-/* "v5.0" of "mlperf v5.0 NVIDIA nyx_n1"; "": the source names no round. */
+/* "v5.0" of "mlperf v5.0 NVIDIA nyx_n1"; "" if the source names no round. */
 static const char *mlperf_table_round(lk_arena *arena, const char *source) {
 	static const char label[] = "mlperf ";
 	const char *at = strstr(source, label);

@@ -12,8 +12,8 @@ enum { GPU, MODEL, PHASE, SEQ, BATCH, MODE, TIME, COLUMNS };
 static const char *const columns[COLUMNS] = {"gpu",   "model", "phase", "seq",
                                              "batch", "mode",  "e2e_ms"};
 
-/* Names of the table that are no preset's. "gpt3_xl" there has 24 heads of 128 and a width of 3072.
- */
+/* Names of the table that are no presets. "gpt3_xl" there has 24 heads of 128 and a width of
+ * 3072. */
 static const struct {
 	const char *name, *preset;
 } names[] = {{"opt_13", "opt-1.3b"}, {"gpt3_27", "gpt3-2.7b"}, {"gpt3_xl", "gpt3-24x3072"}};

@@ -1,12 +1,11 @@
 /* nccl_log.c: reads the output of nccl-tests.
  *
- * Text: '#' lines say how the test was started ("nThread"), which ranks ran where ("Rank 3 ... on
+ * Text: '#' lines state how the test was started ("nThread"), which ranks ran where ("Rank 3 ... on
  * HOST device 3 [0x..] NAME") and what the columns are ("size count type redop root time algbw
- * busbw #wrong time ..."). A row is a line of numbers. The columns were fewer in old versions and
- * are more with statistics per iteration, so that they are found by the header. Without
- * out-of-place figures a row is short by one group. Launchers put a rank before each line,
- * clusters a time stamp, forums a mark of quotation. JSON, version 3: keys args, devices and
- * results. */
+ * busbw #wrong time ..."). A row is a line of numbers. Old versions have fewer columns and
+ * statistics per iteration add some, so columns are found by the header. Without out-of-place
+ * figures a row lacks one group. Launchers put a rank before each line, clusters a time stamp,
+ * forums a quote's '>'. JSON, version 3: keys args, devices and results. */
 #include "base/arena.h"
 #include "tables/tables.h"
 
@@ -21,16 +20,16 @@
 
 enum { WORDS = 64, LIMIT = 256 << 20, HOSTS = 4096, RANKS = 1 << 20 };
 
-/* A log while it is read. */
+/* State of reading a log. */
 struct reader {
 	lk_arena *arena;
 	lk_nccl_runs *runs;
 	const char *name;
 	int line;
-	LK_VEC(lk_nccl_point) points; /* of the run that is being read */
+	LK_VEC(lk_nccl_point) points; /* of the current run */
 	lk_nccl_run run;
 	LK_VEC(const char *) hosts; /* of the run, each once */
-	int columns, times[2];      /* of the header: columns, and where the times stand; -1 */
+	int columns, times[2];      /* of the header: number of columns, and columns of the times; -1 */
 };
 
 double lk_nccl_point_us(const lk_nccl_point *point) {
@@ -74,7 +73,7 @@ static const struct {
 	{"reduce", LK_COLL_REDUCE},
 };
 
-/* "all_reduce_perf" and "alltoall_perf" somewhere in a text; without `perf` the name alone. */
+/* Find "all_reduce_perf" or "alltoall_perf" somewhere in a text; without `perf` only the name. */
 static bool log_find_kind(const char *text, const char *perf, lk_coll_kind *out) {
 	for (size_t i = 0; i < sizeof tests / sizeof *tests; i++) {
 		char name[32];
@@ -86,7 +85,7 @@ static bool log_find_kind(const char *text, const char *perf, lk_coll_kind *out)
 	return false;
 }
 
-/* What a file is called may say what is in it: "all_gather_8gpus.txt". */
+/* Find the test in a file's name: "all_gather_8gpus.txt". */
 static void log_find_kind_of_file(lk_nccl_run *run, const char *path) {
 	run->kind_known = log_find_kind(lk_file_name(path), "", &run->kind);
 }
@@ -101,7 +100,8 @@ lk_status lk_nccl_ask_kind(const lk_nccl_run *run, const char *option, lk_error 
 	               option ? option : "", option ? ", " : "");
 }
 
-/* A log that does not name the test: an all-reduce's bus bandwidth is 2(n-1)/n of the other one. */
+/* Guess the test of a log that does not name it, from bus bandwidth / algorithm bandwidth: an
+ * all-reduce has 2(n-1)/n. */
 static void guess_kind(lk_nccl_run *run, double factor) {
 	if (run->kind_known || run->gpus < 3 || !(factor > 1.05)) return;
 	if (fabs(factor / lk_coll_busbw_factor(LK_COLL_ALLREDUCE, run->gpus) - 1) > .02) return;
@@ -119,7 +119,7 @@ static double log_joined(double sum, int runs, double next) {
 	return (sum * runs + next) / (runs + 1);
 }
 
-/* Points of equal size become one. */
+/* Merge points of equal size. */
 static int log_join(lk_nccl_point *points, size_t count) {
 	size_t kept = 0;
 	lk_sort(points, count, sizeof *points, log_by_size);
@@ -137,7 +137,7 @@ static int log_join(lk_nccl_point *points, size_t count) {
 	return (int)kept;
 }
 
-/* Ends the run that is being read, if it has rows. */
+/* End the current run if it has rows. */
 static lk_status end_run(struct reader *reader, lk_error *err) {
 	if (reader->points.count) {
 		if (!lk_push(reader->runs)) return lk_oom(err);
@@ -185,7 +185,7 @@ static lk_status log_add_rank(struct reader *reader, const char *host, const cha
 
 /* ---- text ---- */
 
-/* Words; the bars of `lockstep collective` are no words. */
+/* Split a line into words, without the bars of `lockstep collective`. */
 static int log_split(char *line, char *words[WORDS]) {
 	int count = 0;
 	char *state = NULL;
@@ -203,7 +203,7 @@ static bool log_number_of(const char *word, double *out) {
 	return true;
 }
 
-/* "2024-11-05T12:01:00.123456789Z", "2024-11-05 12:01:00,123": its length; 0: the text is none. */
+/* Length of a time stamp, "2024-11-05T12:01:00.123456789Z", "2024-11-05 12:01:00,123"; 0: none. */
 static size_t log_time_stamp(const char *text) {
 	static const char form[] = "dddd-dd-dd_dd:dd:dd";
 	for (size_t i = 0; i < sizeof form - 1; i++) {
@@ -216,8 +216,8 @@ static size_t log_time_stamp(const char *text) {
 	return sizeof form - 1 + strspn(text + sizeof form - 1, "0123456789.,:+-Z");
 }
 
-/* What stands before a line, of which there may be several: a time stamp of a cluster's log, marks
- * of a quotation, the rank that a launcher names: "[1,0]<stdout>:", "[0]", "0: ". */
+/* Length of one prefix of a line, of which there may be several: a time stamp of a cluster's log, a
+ * quote's '>', the rank that a launcher prints: "[1,0]<stdout>:", "[0]", "0: ". */
 static size_t log_prefix(const char *text) {
 	size_t stamp = log_time_stamp(text), digits = strspn(text, "0123456789");
 	if (stamp > 0) return stamp;
@@ -231,7 +231,7 @@ static size_t log_prefix(const char *text) {
 	return digits > 0 && text[digits] == ':' ? digits + 1 : 0;
 }
 
-/* The line itself. */
+/* Skip the prefixes of a line. */
 static char *behind_rank(char *line) {
 	for (;;) {
 		char *text = line + strspn(line, " \t");
@@ -273,8 +273,9 @@ static lk_status read_comment(struct reader *reader, char *line, lk_error *err) 
 	return LK_OK;
 }
 
-/* The same from the columns "size count type redop root": a count of elements whose bytes are less
- * than the size is a rank's part of a reduce-scatter; a root is that of a reduce or a broadcast. */
+/* Guess the test from the columns "size count type redop root": if the bytes of count elements are
+ * less than the size, it is a rank's part of a reduce-scatter; a root means a reduce or a
+ * broadcast. */
 static void guess_kind_of_columns(lk_nccl_run *run, char *const *words, double bytes,
                                   double elements) {
 	static const struct {
@@ -286,7 +287,7 @@ static void guess_kind_of_columns(lk_nccl_run *run, char *const *words, double b
 	for (size_t i = 0; i < sizeof types / sizeof *types; i++)
 		if (strcmp(words[2], types[i].name) == 0) word = types[i].bytes;
 	if (run->kind_known || word == 0 || elements == 0) return;
-	bool rooted = log_number_of(words[4], &root); /* -1 where there is none */
+	bool rooted = log_number_of(words[4], &root); /* -1: no root */
 	bool reduces = strcmp(words[3], "none") != 0, part = elements * word < bytes;
 	if (reduces && part) run->kind = LK_COLL_REDUCESCATTER;
 	else if (rooted && !part) run->kind = reduces ? LK_COLL_REDUCE : LK_COLL_BROADCAST;
@@ -304,7 +305,7 @@ static lk_status log_read_row(struct reader *reader, char *line, lk_error *err) 
 	if (time < 0) { /* no header was seen: two groups of four at the end, or one */
 		time = count >= 11 ? count - 8 : count - 4;
 		second = count >= 11 ? count - 4 : -1;
-	} else if (second > 0 && count <= second) { /* one group is missing: out of place */
+	} else if (second > 0 && count <= second) { /* the out-of-place group is missing */
 		double us;
 		if (time < count && log_number_of(words[time], &us)) point.in_place_us = us;
 		second = -1;
@@ -312,7 +313,7 @@ static lk_status log_read_row(struct reader *reader, char *line, lk_error *err) 
 	if (isnan(point.in_place_us) && time < count) (void)log_number_of(words[time], &point.us);
 	if (second > 0 && second < count) (void)log_number_of(words[second], &point.in_place_us);
 	if (!(lk_nccl_point_us(&point) > 0) || !(point.bytes > 0))
-		return LK_OK; /* nccl-tests write 0 for nothing to do */
+		return LK_OK; /* nccl-tests write 0 if there is nothing to do */
 	if (reader->times[0] == 5) guess_kind_of_columns(&reader->run, words, point.bytes, elements);
 	double algbw, busbw;
 	if (time + 2 < count && log_number_of(words[time + 1], &algbw) &&

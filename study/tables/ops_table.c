@@ -1,5 +1,5 @@
-/* ops_table.c: reads tables of measured kernel times. Columns are found by name; those that are not
- * known are not read. */
+/* ops_table.c: reads tables of measured kernel times. Columns are found by name; unknown columns
+ * are ignored. */
 #include "base/arena.h"
 #include "tables/tables.h"
 
@@ -11,13 +11,13 @@
 
 enum { ROWS = 1 << 22, NAMES = 4096 };
 
-/* A name that occurs in many rows, kept once. */
+/* A name that occurs in many rows, stored once. */
 struct name {
 	const char *text;
 	const lk_device *device;
 };
 
-/* The columns of both forms; -1 where the table lacks one. */
+/* Columns of both forms; -1 if the table lacks one. */
 struct reader {
 	lk_csv *csv;
 	lk_arena *arena;
@@ -27,8 +27,7 @@ struct reader {
 	int op, gpu, dtype, time, points, model, size[4];
 };
 
-/* The one copy of a name, and the device of that name. Tables are sorted: the newest names come
- * first. */
+/* Find or store a name and its device. Tables are sorted, so the newest names are tried first. */
 static lk_status ops_table_keep(struct reader *reader, const char *text, struct name *out,
                                 lk_error *err) {
 	for (size_t i = reader->names.count; i-- > 0;) {
@@ -65,7 +64,7 @@ static lk_status ops_table_read_dtype(const struct reader *reader, lk_dtype *out
 	return lk_hint(err, "give one of fp32, tf32, fp16, bf16, fp8, mxfp8, nvfp4");
 }
 
-/* Sizes in the order batch, m, n, k. A row whose last one is empty is no product. */
+/* Read the sizes in the order batch, m, n, k. A row whose last one is empty is not a product. */
 static lk_status ops_table_read_sizes(const struct reader *reader, lk_op_sample *sample,
                                       lk_error *err) {
 	static const char *const general[] = {"d0", "d1", "d2", "d3"}, *const plain[] = {"", "m", "n",

@@ -22,7 +22,7 @@ enum {
 	PROMPTS,
 	SAMPLES,
 	STEP,
-	NEEDED, /* the columns above must be there */
+	NEEDED, /* the columns above are required */
 	RELEASE = NEEDED,
 	COLOCATED,
 	GEN_GPUS,
@@ -99,7 +99,7 @@ struct post_reading {
 	lk_post_runs *out;
 };
 
-/* A number of a field; `otherwise` where the field holds none. */
+/* Read the number of a field; `otherwise` if the field holds none. */
 static double post_number(const lk_csv *csv, const int *at, int column, double otherwise) {
 	const char *text = lk_csv_field(csv, at[column]), *end;
 	double number = lk_read_real(text, &end);
@@ -110,7 +110,7 @@ static int post_whole(const lk_csv *csv, const int *at, int column) {
 	return (int)post_number(csv, at, column, 0);
 }
 
-/* A number of the recipe's further options: "name=3|other". */
+/* Read a number of the recipe's further options: "name=3|other". */
 static int post_option(const char *options, const char *name) {
 	const char *found = strstr(options, name), *end;
 	double number = found ? lk_read_real(found + strlen(name), &end) : 0;
@@ -142,7 +142,7 @@ static void post_take_training(const lk_csv *csv, const int *at, lk_post_run *ru
 	request->fp8_recipe = "blockwise";
 }
 
-/* What the engines are told: the words of --rollout. */
+/* Set the engines' options, the words of --rollout. */
 static lk_status post_take_rollout(lk_arena *arena, const lk_csv *csv, const int *at,
                                    lk_post_run *run, lk_error *err) {
 	lk_predict_request *request = &run->request;

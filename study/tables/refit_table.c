@@ -1,5 +1,5 @@
-/* refit_table.c: tables of times that new weights take from training to the engines. A row's
- * transport is told from its first words, sizes of groups from its layouts ("TP8xDP2"). */
+/* refit_table.c: tables of times that new weights take from training to the engines. The first
+ * words of the column give a row's transport, its layouts the sizes of groups ("TP8xDP2"). */
 #include <ctype.h>
 #include <math.h>
 #include <string.h>
@@ -19,7 +19,7 @@ enum {
 	PRECISION,
 	TRANSPORT,
 	SECONDS,
-	NEEDED, /* the columns above must be there */
+	NEEDED, /* the columns above are required */
 	GEN_GPUS = NEEDED,
 	TRAIN_LAYOUT,
 	GEN_LAYOUT,
@@ -32,8 +32,8 @@ static const char *const columns[COLUMNS] = {
 	"time_s", "gen_gpus",  "train_layout", "gen_layout", "what",  "status",
 };
 
-/* By the first words of the column. Releases of checkpoint-engine after the first send in pairs
- * over all network cards of a node, as fast as its broadcast. */
+/* Transports by the first words of the column. Releases of checkpoint-engine after the first send
+ * in pairs over all network cards of a node, as fast as its broadcast. */
 static const struct transport_name {
 	const char *begins;
 	lk_refit_transport is, first_release;
@@ -67,7 +67,7 @@ static void take_transport(const lk_csv *csv, const int *at, lk_refit_run *run) 
 	run->why_not = "the transport is not known";
 }
 
-/* The sizes of a layout that begin with one of `letters` ("TPE": TP, PP and EP), multiplied. */
+/* Multiply the sizes of a layout that begin with one of `letters` ("TPE": TP, PP and EP). */
 static int layout_product(const char *layout, const char *letters) {
 	double product = 1;
 	for (const char *end; *layout; layout = end) {
@@ -86,7 +86,7 @@ static int count_of(const lk_csv *csv, const int *at, int column) {
 	return end > text && *end == '\0' && number >= 1 && number <= 1 << 20 ? (int)number : 0;
 }
 
-/* Engines' GPUs as stated, else of their layout, else half of all. */
+/* Set the engines' GPUs: as stated, else from their layout, else half of all. */
 static void take_groups(const lk_csv *csv, const int *at, lk_refit_run *run) {
 	const char *from = lk_csv_field(csv, at[TRAIN_LAYOUT]), *to = lk_csv_field(csv, at[GEN_LAYOUT]);
 	lk_refit_job *job = &run->job;
@@ -100,7 +100,7 @@ static void take_groups(const lk_csv *csv, const int *at, lk_refit_run *run) {
 	if (job->transport == LK_REFIT_IPC) job->engine_gpus = run->gpus = 8; /* each copies its own */
 	if (job->transport == LK_REFIT_SHARDS || job->transport == LK_REFIT_WHOLE ||
 	    job->transport == LK_REFIT_RESHARD)
-		job->gathered_over = 1; /* parts go as they lie */
+		job->gathered_over = 1; /* parts are sent without gathering */
 	if (*to == '\0' && run->gpus < 2) run->why_not = "the layouts are not stated";
 }
 
@@ -111,7 +111,7 @@ static lk_status refit_take_network(lk_arena *arena, lk_refit_run *run, lk_error
 	char name[64];
 	if (!model || !cluster) return lk_oom(err);
 	lk_copy(name, sizeof name, run->gpu);
-	name[strcspn(name, "?")] = '\0'; /* a guess of the table */
+	name[strcspn(name, "?")] = '\0'; /* a "?" marks a guess of the table */
 	const lk_device *device = lk_device_find(name);
 	run->job.model = model, run->job.cluster = cluster;
 	run->job.width = strncmp(run->precision, "fp8", 3) == 0 ? 1 : 2;

@@ -1,6 +1,6 @@
-/* runs.c: reads the rows of a table of runs. Columns are found by name, in any order; columns that
- * are not known are not read. Numbers and choices are checked here, one column each; whether they
- * make a job is found in runs_job.c. */
+/* runs.c: reads the rows of a table of runs. Columns are found by name, in any order; unknown
+ * columns are ignored. Numbers and choices are checked here, one column each; runs_job.c checks
+ * whether they make a job. */
 #include "base/arena.h"
 #include "tables/tables.h"
 
@@ -88,12 +88,12 @@ enum {
 	ROWS = 1 << 20,
 };
 
-/* The table while it is read. */
+/* State of reading the table. */
 struct reader {
 	const lk_csv *csv;
 	lk_arena *arena;
 	lk_runs *out;
-	int number[NUMBERS], choice[CHOICES]; /* columns, -1 where the table lacks them */
+	int number[NUMBERS], choice[CHOICES]; /* columns, -1 if the table lacks them */
 };
 
 static lk_status runs_read_number(const struct reader *reader, int i, lk_run_row *row,
@@ -150,8 +150,8 @@ static lk_status read_precision(const struct reader *reader, lk_run_row *row, lk
 	return LK_OK;
 }
 
-/* Switches, separated by ';'. What is not known does not change the prediction, and the row says
- * so. */
+/* Read the switches, separated by ';'. Unknown ones do not change the prediction; the row's note
+ * names them. */
 static lk_status runs_read_options(const struct reader *reader, lk_run_row *row, lk_run *run,
                                    lk_error *err) {
 	for (const char *at = lk_csv_named(reader->csv, "options"); *at;) {
@@ -232,7 +232,7 @@ static lk_status runs_find_columns(void *context, const lk_csv *csv, const int *
 }
 
 lk_status lk_runs_read(lk_arena *arena, lk_stream *in, lk_runs *out, lk_error *err) {
-	/* Without these no row could be predicted or scored. */
+	/* A row without these cannot be predicted or scored. */
 	static const char *const needed[] = {"id", "model", "gpu", "n_gpu", "gbs", "step_s"};
 	enum { NEEDED = sizeof needed / sizeof *needed };
 	static const lk_csv_table table = {needed, NEEDED,        NEEDED,           "table of runs",

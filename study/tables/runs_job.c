@@ -1,9 +1,9 @@
 /* runs_job.c: a row of a table of runs as a job on a cluster.
  *
- * The network is the catalogue's of that name where its sizes agree with the columns: that settles
- * what has no column (norms, biases, learned positions, tied embeddings, sliding windows).
- * Otherwise it follows from the columns alone: a gated MLP stands for the llama family (RMSNorm, no
- * biases), two matrices for the GPT family. Stated columns win.
+ * The network is the catalogue's of that name if its sizes agree with the columns: it supplies what
+ * has no column (norms, biases, learned positions, tied embeddings, sliding windows). Otherwise it
+ * follows from the columns alone: a gated MLP means the llama family (RMSNorm, no biases), two
+ * matrices the GPT family. Stated columns win.
  *
  * What a row leaves open is filled from stack_defaults.c, then by lk_job_complete, with the
  * features of its stack and release. */
@@ -15,8 +15,8 @@
 #include "tables/tables.h"
 #include "base/text.h"
 
-/* DeepSeek-V3's latent attention (arXiv 2412.19437, 4.2), for networks that the catalogue does not
- * know. */
+/* DeepSeek-V3's latent attention (arXiv 2412.19437, 4.2), for networks that are not in the
+ * catalogue. */
 enum { MLA_Q = 1536, MLA_KV = 512, MLA_NOPE = 128, MLA_ROPE = 64, MLA_V = 128 };
 
 static void job_take(int *to, int stated) {
@@ -79,7 +79,7 @@ static void take_experts(const lk_run_row *row, lk_model *model) {
 		model->shared_ffn = row->shared_experts * model->expert_ffn;
 }
 
-/* *whole: whether the row and the catalogue together say what trains. */
+/* *whole: whether the row and the catalogue together fully describe the trained network. */
 static lk_status take_network(const lk_run_row *row, const char *name, lk_model *model, bool *whole,
                               lk_error *err) {
 	bool found = false;
@@ -93,7 +93,7 @@ static lk_status take_network(const lk_run_row *row, const char *name, lk_model 
 	take_attention(row, model);
 	take_experts(row, model);
 	job_take(&model->mtp_layers, row->mtp);
-	/* Longer sequences than the network was published with were run with a longer table of
+	/* Sequences longer than those the network was published with were run with a longer table of
 	 * positions. */
 	if (model->position_rows > 0 && row->seq > model->position_rows)
 		model->position_rows = row->seq;
@@ -112,13 +112,13 @@ static void job_take_layout(const lk_run_row *row, lk_job *job) {
 	job_take(&job->mbs, row->mbs);
 	job_take(&job->gbs, row->gbs);
 	job_take(&job->seq, row->seq);
-	/* Sequence parallelism over one rank is none. */
+	/* Sequence parallelism over one rank means none. */
 	if (row->seq_parallel != LK_EMPTY)
 		job->sequence_parallel = row->seq_parallel && job->tp > 1 ? LK_ON : LK_OFF;
 	job->split_open = true;
 }
 
-/* Defaults of the stack, then what the row states. */
+/* Set the software: the stack's defaults, then the row's columns. */
 static void take_software(const lk_run_row *row, const lk_stack_defaults *defaults,
                           const lk_run *run, lk_job *job) {
 	lk_copy(job->stack, sizeof job->stack, defaults->job_stack);
@@ -140,8 +140,8 @@ static void take_software(const lk_run_row *row, const lk_stack_defaults *defaul
 	if (job->model.experts > 0) job->moe_imbalance = defaults->moe_imbalance;
 }
 
-/* Racks of 72 GPUs in one NVLink domain: jobs beyond one are laid out on 64 of the 72, whose counts
- * divide. */
+/* Size of the NVLink domain. In racks of 72 GPUs, jobs on several racks use 64 of the 72, because
+ * such counts divide. */
 static int domain_of(const lk_run_row *row) {
 	enum { RACK = 72, RACK_USED = 64 };
 	if (row->nvlink_domain == RACK && row->n_gpu > RACK) return RACK_USED;
@@ -155,7 +155,7 @@ static lk_status take_cluster(lk_arena *arena, const lk_run_row *row, lk_run *ru
 	return lk_cluster_simple(arena, device, row->n_gpu, domain_of(row), nic, &run->cluster, err);
 }
 
-/* Keeps a wrong input as the reason why the row is not predicted. */
+/* Keep a wrong input as the reason why the row is not predicted. */
 static lk_status job_refuse(lk_arena *arena, lk_run *run, lk_status status, lk_error *err) {
 	char text[900];
 	if (status != LK_ERR_INPUT) return status;

@@ -1,5 +1,5 @@
-/* slowdown_table.c: reads a table of kernels, each with its duration alone and beside communication
- * and with what Nsight Compute says of it alone. Durations in ns; throughputs, occupancies and hit
+/* slowdown_table.c: reads a table of kernels, each with its duration alone and during communication
+ * and with Nsight Compute's metrics of it alone. Durations in ns; throughputs, occupancies and hit
  * rates in percent. */
 #include <math.h>
 #include <stdio.h>

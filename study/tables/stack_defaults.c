@@ -1,7 +1,7 @@
-/* stack_defaults.c: the one table of defaults for columns that a table of measured runs leaves
- * empty. An entry is chosen by the column `stack` alone: nothing here depends on a model, a GPU or
- * a run. A stated column always wins. What the software itself turns on, by release, is lk_job's
- * (model/layout/job_stack.c). */
+/* stack_defaults.c: the defaults for columns that a table of measured runs leaves empty. An entry
+ * is chosen only by the column `stack`: nothing here depends on a model, a GPU or a run. A stated
+ * column always wins. Features that the software itself turns on, by release, are in
+ * model/layout/job_stack.c. */
 #include "tables/tables.h"
 
 #include <stddef.h>

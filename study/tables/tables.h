@@ -1,5 +1,5 @@
-/* tables.h: a table of measured training runs, read as jobs on clusters. The columns are those of
- * docs/reference/tables.md, "Tables of runs": shape of the network, hardware, layout, numbers,
+/* tables.h: a table of measured training runs, read as jobs on clusters. The columns are described
+ * in docs/reference/tables.md, "Tables of runs": shape of the network, hardware, layout, numbers,
  * software, measured step time. */
 #ifndef LK_TABLES_TABLES_H
 #define LK_TABLES_TABLES_H
@@ -24,7 +24,7 @@ typedef struct lk_run {
 	const char *model, *gpu, *stack, *release; /* as in the table */
 	const char *source;                        /* where it was published; "" */
 	const char *suspect;                       /* why it is not to be scored; "" */
-	const char *note;                          /* what of the row was not used; "" */
+	const char *note;                          /* parts of the row that were not used; "" */
 	const char *refused;                       /* why it cannot be predicted; "" */
 	double measured_s;                         /* NAN: not stated */
 	lk_job job;                                /* completed, unless refused */
@@ -33,22 +33,23 @@ typedef struct lk_run {
 
 typedef LK_VEC(lk_run) lk_runs;
 
-/* Reads all rows; texts are owned by the arena, and the vector is to be freed with lk_vec_free in
- * every case. A value that cannot be read is an error with file, line and column; a row whose job
- * cannot be, or that lacks what no default can supply, is kept with `refused` set. */
+/* Read all rows; the arena owns the texts, and the vector must be freed with lk_vec_free in every
+ * case. A value that cannot be read is an error with file, line and column; a row whose job is
+ * invalid, or that lacks a value without default, is kept with `refused` set. */
 lk_status lk_runs_read(lk_arena *arena, lk_stream *in, lk_runs *out, lk_error *err);
 
-/* Appends the rows of further tables. */
+/* Append the rows of further tables. */
 lk_status lk_runs_read_files(lk_arena *arena, const char *const *paths, int count, lk_runs *out,
                              lk_error *err);
 
-/* "tp4 pp8 vp5 dp2 mbs1 zero1 sp", what a rank comparison varies; NULL when memory runs out. */
+/* "tp4 pp8 vp5 dp2 mbs1 zero1 sp": the layout, which rank comparisons vary; NULL when memory runs
+ * out. */
 const char *lk_run_layout(lk_arena *arena, const lk_run *run);
 
-/* The scaling series of a run: what stays the same while GPUs are added, data-parallel ranks with
- * them. Network, task, sequence, GPU and its network, stack and release, number format, all degrees
- * but data parallelism, micro-batch, sharding, recomputation, attention kernel. The batch may grow
- * or stay: speed is per token. NULL when memory runs out. */
+/* The scaling series of a run: everything that stays the same while GPUs and, with them,
+ * data-parallel ranks are added. Network, task, sequence, GPU and its network, stack and release,
+ * number format, all degrees except data parallelism, micro-batch, sharding, recomputation,
+ * attention kernel. The batch may grow or stay: speed is per token. NULL when memory runs out. */
 const char *lk_run_series(lk_arena *arena, const lk_run *run);
 
 /* ---- collective_rows: a table of measured collectives (collectives.csv), each row with the nodes
@@ -63,37 +64,37 @@ typedef struct lk_coll_row {
 	const char *text, *source, *where; /* of the table; "file:line" */
 	const char *slow;                  /* why the fabric is known to be slow; "" */
 	const char *refused;               /* why it cannot be predicted; "" */
-	lk_node node;              /* an NVLink domain; `nodes` counts those, not the trays of a rack */
-	bool network_stated;       /* the table says what joins the nodes */
-	lk_nccl_settings settings; /* what it says of NCCL: release, algorithm, NVLS off */
+	lk_node node;              /* an NVLink domain; `nodes` counts domains, not trays of a rack */
+	bool network_stated;       /* whether the table states the network between nodes */
+	lk_nccl_settings settings; /* its NCCL settings: release, algorithm, NVLS off */
 } lk_coll_row;
 
 typedef LK_VEC(lk_coll_row) lk_coll_rows;
 
-/* Reads all rows; texts are owned by the arena, the vector is to be freed with lk_vec_free in every
+/* Read all rows; the arena owns the texts, the vector must be freed with lk_vec_free in every
  * case. */
 lk_status lk_coll_rows_read(lk_arena *arena, lk_stream *in, lk_coll_rows *out, lk_error *err);
-/* The runs of a log of nccl-tests as rows of the fabric "default", on the usual nodes of its GPU;
- * `source` is borrowed. A log that does not name its test, GPUs or ranks is an error. */
+/* Read the runs of a log of nccl-tests as rows of the fabric "default", on the default nodes of its
+ * GPU; `source` is borrowed. A log that does not name its test, GPUs or ranks is an error. */
 lk_status lk_coll_rows_of_log(lk_arena *arena, lk_stream *in, const char *source, lk_coll_rows *out,
                               lk_error *err);
-/* Whether a text is a table: a header with commas comes before anything else. */
+/* Whether a text is a table: it begins with a header that has commas. */
 bool lk_coll_is_table(const char *text);
-/* Reads a table or a log. */
+/* Read a table or a log. */
 lk_status lk_coll_rows_read_any(lk_arena *arena, lk_stream *in, lk_coll_rows *out, lk_error *err);
-/* Appends those of further tables and logs. */
+/* Append the rows of further tables and logs. */
 lk_status lk_coll_rows_read_files(lk_arena *arena, const char *const *paths, int count,
                                   lk_coll_rows *out, lk_error *err);
 
-/* A device by the name that a table or a log has for it; NULL. */
+/* Find a device by its name in a table or a log; NULL. */
 const lk_device *lk_coll_device(const char *text);
-/* NVLink domains that so many hosts make: the trays of a rack are one. */
+/* Number of NVLink domains of `hosts` hosts: the trays of a rack are one. */
 int lk_coll_domains(const lk_device *device, int gpus, int hosts);
-/* Fills the node of a row, from the words of its fabric and the usual wiring of the device, and
- * counts its domains in place of hosts. */
+/* Fill the node of a row, from the words of its fabric and the default wiring of the device, and
+ * count domains instead of hosts. */
 void lk_coll_row_wire(lk_coll_row *row, const lk_device *device);
 
-/* The group of a row; `fabric` may be NULL. */
+/* Group of a row; `fabric` may be NULL. */
 lk_group_shape lk_coll_row_group(const lk_coll_row *row, const lk_fabric *fabric);
 
 /* ---- dlrm_table: a table of training steps of recommendation models, timed on one device.
@@ -112,8 +113,7 @@ typedef struct lk_dlrm_run {
 
 typedef LK_VEC(lk_dlrm_run) lk_dlrm_runs;
 
-/* Reads all rows; texts and tables are owned by the arena, the vector is to be freed in every case.
- */
+/* Read all rows; the arena owns texts and tables, the vector must be freed in every case. */
 lk_status lk_dlrm_runs_read(lk_arena *arena, lk_stream *in, lk_dlrm_runs *out, lk_error *err);
 
 /* ---- memory_table: a table of measured memory: launch flags of Megatron-LM as columns, allocated
@@ -126,20 +126,20 @@ typedef struct lk_memory_run {
 	const char *gpu, *class;        /* device; one of lk_memory_classes */
 	const char *refused;            /* why it cannot be predicted; "" */
 	const char *suspect;            /* why it is not to be scored; "" */
-	const char *note;               /* what was assumed; "" */
+	const char *note;               /* assumptions; "" */
 	double steady,
-		peak;   /* bytes that torch had allocated after a step, and at most; NAN not stated */
+		peak;   /* bytes allocated by torch after a step, and their maximum; NAN: not stated */
 	lk_job job; /* completed, unless refused */
 	lk_cluster cluster;
 } lk_memory_run;
 
 typedef LK_VEC(lk_memory_run) lk_memory_runs;
 
-/* Reads all rows; texts are owned by the arena, and the vector is to be freed with lk_vec_free in
- * every case. */
+/* Read all rows; the arena owns the texts, and the vector must be freed with lk_vec_free in every
+ * case. */
 lk_status lk_memory_read(lk_arena *arena, lk_stream *in, lk_memory_runs *out, lk_error *err);
 
-/* memory_flags.c: flags that the table has no column for, by the test's name, as one text; NULL
+/* memory_flags.c: flags that have no column in the table, by the test's name, as one text; NULL
  * when memory runs out. */
 const char *lk_memory_flags(lk_arena *arena, const char *model, const char *test);
 
@@ -150,14 +150,13 @@ typedef struct lk_mlperf_run {
 	const char *id, *benchmark, *gpu, *framework, *where;
 	const char *round; /* "v5.0"; "": not stated */
 	int nodes, gpus;
-	int named_nodes; /* that the system's name states ("..._n4"), where the table says otherwise; 0
-	                  */
+	int named_nodes; /* nodes stated by the system's name ("..._n4") if the table differs; 0 */
 	double batch, seconds; /* NAN: not stated */
 } lk_mlperf_run;
 
 typedef LK_VEC(lk_mlperf_run) lk_mlperf_runs;
 
-/* Texts are owned by the arena; the vector is to be freed in every case. */
+/* The arena owns the texts; the vector must be freed in every case. */
 lk_status lk_mlperf_read(lk_arena *arena, lk_stream *in, lk_mlperf_runs *out, lk_error *err);
 
 /* ---- models_table: a table of whole networks, timed on one device or a few: fp32, run operator by
@@ -171,17 +170,17 @@ lk_status lk_mlperf_read(lk_arena *arena, lk_stream *in, lk_mlperf_runs *out, lk
 typedef struct lk_model_run {
 	const char *gpu, *name, *phase, *mode, *where;
 	const lk_device *device; /* NULL: not in the catalogue */
-	lk_model model;          /* of a name that is known */
+	lk_model model;          /* of a known name */
 	bool known;
 	bool train, compiled;
-	int data, tensor, stages, micro; /* 1 where not split */
+	int data, tensor, stages, micro; /* 1 if not split */
 	double seq, batch;               /* the batch over all devices */
 	double seconds;
 } lk_model_run;
 
 typedef LK_VEC(lk_model_run) lk_model_runs;
 
-/* Reads all rows; texts are owned by the arena, the vector is to be freed in every case. */
+/* Read all rows; the arena owns the texts, the vector must be freed in every case. */
 lk_status lk_models_read(lk_arena *arena, lk_stream *in, lk_model_runs *out, lk_error *err);
 
 /* ---- nccl_log: what nccl-tests print (NVIDIA/nccl-tests@a0b82b2), as text or as JSON (-J), read
@@ -189,15 +188,15 @@ lk_status lk_models_read(lk_arena *arena, lk_stream *in, lk_model_runs *out, lk_
 
 typedef struct lk_nccl_point {
 	double bytes;
-	double us, in_place_us; /* mean over equal sizes of a run; NAN not measured */
-	double busbw;           /* GB/s, of the time that counts; NAN */
-	int runs;               /* lines that the means are over */
+	double us, in_place_us; /* mean over equal sizes of a run; NAN: not measured */
+	double busbw;           /* GB/s, of the time of lk_nccl_point_us; NAN */
+	int runs;               /* number of averaged lines */
 } lk_nccl_point;
 
 /* One run of one test. */
 typedef struct lk_nccl_run {
 	lk_coll_kind kind;
-	bool kind_known;       /* the log, its name or its rates tell the test */
+	bool kind_known;       /* whether the log, its name or its rates tell the test */
 	int gpus, nodes;       /* 0: not stated */
 	const char *device;    /* "NVIDIA A100-SXM4-40GB"; "" not stated */
 	const char *where;     /* "file:line" of its first row */
@@ -207,19 +206,19 @@ typedef struct lk_nccl_run {
 
 typedef LK_VEC(lk_nccl_run) lk_nccl_runs;
 
-/* Reads all runs of a log; what they hold is owned by the arena, the vector is to be freed with
- * lk_vec_free in every case. Lines that are no rows of a table are passed over; a text without any
- * row is an error. */
+/* Read all runs of a log; the arena owns their contents, the vector must be freed with lk_vec_free
+ * in every case. Lines that are not rows of a table are skipped; a text without any row is an
+ * error. */
 lk_status lk_nccl_log_read(lk_arena *arena, lk_stream *in, lk_nccl_runs *out, lk_error *err);
 
-/* The error of a run whose test nothing tells: `option` ("--op") may name it where it is not NULL.
- */
+/* Fail for a run whose test is unknown: `option` ("--op"), unless NULL, is named as a way to set
+ * it. */
 lk_status lk_nccl_ask_kind(const lk_nccl_run *run, const char *option, lk_error *err);
 
-/* The time that counts: out of place where there is one. */
+/* Time of a point: out of place if measured. */
 double lk_nccl_point_us(const lk_nccl_point *point);
 
-/* The whole of a stream, owned by the arena, '\0' after it. */
+/* Read the whole of a stream, owned by the arena, '\0' after it. */
 lk_status lk_nccl_log_text(lk_arena *arena, lk_stream *in, char **text, size_t *size,
                            lk_error *err);
 
@@ -241,37 +240,37 @@ typedef enum lk_op_family {
 typedef struct lk_op_sample {
 	const char *op, *gpu,
 		*where;        /* as in the table; "file:line". Equal texts of op and gpu are one pointer */
-	const char *model; /* the network it was profiled for; "" not stated */
-	const lk_device *device; /* of the catalogue; NULL: not known */
+	const char *model; /* the network it was profiled for; "": not stated */
+	const lk_device *device; /* of the catalogue; NULL: unknown */
 	lk_op_family family;
 	lk_dtype dtype;
 	double batch, m, n, k; /* whole numbers from 1 */
 	double seconds;
-	int points; /* measurements after it, 1 where not stated */
+	int points; /* averaged measurements, 1 if not stated */
 } lk_op_sample;
 
 typedef LK_VEC(lk_op_sample) lk_op_samples;
 
-/* Reads all rows; texts are owned by the arena, and the vector is to be freed with lk_vec_free in
- * every case. A value that cannot be read is an error with file, line and column. */
+/* Read all rows; the arena owns the texts, and the vector must be freed with lk_vec_free in every
+ * case. A value that cannot be read is an error with file, line and column. */
 lk_status lk_ops_read(lk_arena *arena, lk_stream *in, lk_op_samples *out, lk_error *err);
 
 /* ---- stack_defaults: what a table of runs leaves empty, by software stack. */
 
 typedef struct lk_stack_defaults {
 	const char *stack;     /* column `stack` of the table of runs */
-	const char *job_stack; /* lk_job.stack: whose rules of layout, padding and buckets apply */
+	const char *job_stack; /* lk_job.stack, whose rules of layout, padding and buckets apply */
 	/* for columns that may be empty */
 	lk_sharding sharding;
 	lk_recompute recompute;
 	lk_attn_kernel attention;
 	lk_dtype dtype;
-	/* for what has no column */
+	/* for values without a column */
 	double dropout, moe_imbalance;
 	const char *source; /* where this is stated, or why it is assumed */
 } lk_stack_defaults;
 
-/* The entry of the stack; unknown stacks get the entry of the stack "". Never NULL. */
+/* Find the entry of the stack; unknown stacks get the entry of the stack "". Never NULL. */
 const lk_stack_defaults *lk_stack_defaults_of(const char *stack);
 
 /* All entries, for documents and tests; NULL past the end. */
@@ -280,28 +279,28 @@ const lk_stack_defaults *lk_stack_defaults_at(int index);
 /* ---- throughput: measured training throughput of BERT and of convolution nets, from published
  * tables. */
 
-/* One row, as far as its table tells. */
+/* One row; fields that its table lacks are empty. */
 typedef struct lk_throughput_run {
 	const char *id, *where;
 	const char *stack;       /* whose code: "tensorflow", "mlperf bert" */
 	const char *model;       /* a preset */
-	const char *gpu;         /* as the table has it */
-	const lk_device *device; /* NULL: not known */
+	const char *gpu;         /* as in the table */
+	const lk_device *device; /* NULL: unknown */
 	lk_dtype dtype;
 	const char *precision; /* "fp32", "tf32", "fp16" */
 	int gpus;
-	int mbs, steps;        /* samples of a GPU at once; times that before an update */
+	int mbs, steps;        /* samples per GPU at once; micro-batches per update */
 	int seq;               /* 0: images */
 	bool reduces_late;     /* gradients are reduced after the backward pass */
 	bool unfused;          /* attention as separate kernels */
 	bool compiled;         /* element-wise work is fused */
 	const char *optimizer; /* NULL: lamb of BERT, sgd of images */
-	double seconds;        /* of a step of all GPUs */
-	const char *why_not;   /* cannot be predicted, because; NULL */
+	double seconds;        /* per step of all GPUs */
+	const char *why_not;   /* why it cannot be predicted; NULL */
 } lk_throughput_run;
 typedef LK_VEC(lk_throughput_run) lk_throughput_runs;
 
-/* Tables of throughput by GPUs (cnn_bert_scaling.csv): framework, model_path, gpu, n_gpu,
+/* Read tables of throughput by GPUs (cnn_bert_scaling.csv): framework, model_path, gpu, n_gpu,
  * batch_cols, precision, throughput, extra, section. Texts belong to the arena. */
 lk_status lk_throughput_read(lk_arena *arena, lk_stream *in, lk_throughput_runs *out,
                              lk_error *err);
@@ -309,7 +308,7 @@ lk_status lk_throughput_read(lk_arena *arena, lk_stream *in, lk_throughput_runs 
 /* ---- inference: tables of what inference engines generate (inference_throughput.csv): sequences
  * of one length that all wait at the start. */
 
-/* One row. What it lies on (model, cluster) is of the arena that the table was read into. */
+/* One row. The arena that the table was read into owns its model and cluster. */
 typedef struct lk_inference_run {
 	const char *id, *where, *software, *model, *gpu, *precision; /* texts of the table */
 	lk_engine engine;
@@ -317,30 +316,30 @@ typedef struct lk_inference_run {
 	size_t sequences;
 	double seconds; /* until all are finished */
 	bool suspect;
-	const char *why_not; /* cannot be predicted, because; NULL */
+	const char *why_not; /* why it cannot be predicted; NULL */
 } lk_inference_run;
 typedef LK_VEC(lk_inference_run) lk_inference_runs;
 
-/* Columns: engine, model, shape (as in tables of training runs), gpu, n_gpu, pp, attn_dp, ep, isl,
- * osl, precision, kv_precision, batch, num_requests, out_tok_s, ttft_ms, suspect. A batch without
- * requests is a batch that runs from start to end. */
+/* Read the columns engine, model, shape (as in tables of training runs), gpu, n_gpu, pp, attn_dp,
+ * ep, isl, osl, precision, kv_precision, batch, num_requests, out_tok_s, ttft_ms, suspect. A batch
+ * without requests is a batch that runs from start to end. */
 lk_status lk_inference_read(lk_arena *arena, lk_stream *in, lk_inference_runs *out, lk_error *err);
 
 /* ---- post: tables of steps of reinforcement learning (rl_runs.csv). */
 
-/* One row: the request that predicts it. Texts are of the arena that the table was read into. */
+/* One row: the request that predicts it. The arena that the table was read into owns the texts. */
 typedef struct lk_post_run {
 	const char *id, *where, *software, *model, *gpu, *precision; /* texts of the table */
-	const char *kind; /* "on the same GPUs", "lag 1": what runs where */
+	const char *kind; /* placement, "on the same GPUs", "lag 1" */
 	lk_predict_request request;
 	double seconds; /* of a step */
 	bool suspect;
-	const char *why_not; /* cannot be predicted, because; NULL */
+	const char *why_not; /* why it cannot be predicted; NULL */
 } lk_post_run;
 typedef LK_VEC(lk_post_run) lk_post_runs;
 
-/* Columns: framework, algorithm, model, gpu, n_gpu, gen_gpus, colocated, async_lag, the training
- * layout, gen_tp, gen_pp, lengths, batches, step_s, suspect. */
+/* Read the columns framework, algorithm, model, gpu, n_gpu, gen_gpus, colocated, async_lag, the
+ * training layout, gen_tp, gen_pp, lengths, batches, step_s, suspect. */
 lk_status lk_post_read(lk_arena *arena, lk_stream *in, lk_post_runs *out, lk_error *err);
 
 /* ---- refit: tables of times that new weights take to the engines (weight_update.csv). */
@@ -350,11 +349,11 @@ typedef struct lk_refit_run {
 	lk_refit_job job;
 	int gpus;
 	double seconds;
-	const char *why_not; /* cannot be predicted, because; NULL */
+	const char *why_not; /* why it cannot be predicted; NULL */
 } lk_refit_run;
 typedef LK_VEC(lk_refit_run) lk_refit_runs;
 
-/* Columns: id, framework, model, gpu, n_gpu, gen_gpus, train_layout, gen_layout, precision,
+/* Read the columns id, framework, model, gpu, n_gpu, gen_gpus, train_layout, gen_layout, precision,
  * transport, time_s, what, status. */
 lk_status lk_refit_read(lk_arena *arena, lk_stream *in, lk_refit_runs *out, lk_error *err);
 
@@ -368,7 +367,7 @@ typedef struct lk_slowdown_row {
 
 typedef LK_VEC(lk_slowdown_row) lk_slowdown_table;
 
-/* Reads a table; texts are of the arena. */
+/* Read a table; texts belong to the arena. */
 lk_status lk_slowdown_read(lk_arena *arena, lk_stream *in, lk_slowdown_table *out, lk_error *err);
 
 /* ---- eager_ops: the kernels that a network launches when a framework runs it operator by
@@ -387,29 +386,29 @@ typedef struct lk_eager_op {
 } lk_eager_op;
 typedef LK_VEC(lk_eager_op) lk_eager_ops;
 
-/* How it is run. */
+/* How the network is run. */
 typedef struct lk_eager_run {
 	double batch, seq;
-	bool train;    /* forward that keeps what backward needs, and backward; no optimizer */
+	bool train;    /* forward that keeps the inputs of backward, and backward; no optimizer */
 	bool compiled; /* operations between products fused */
 } lk_eager_run;
 
-/* Families gpt2, opt, bert and switch_transformers; false for others. */
+/* Whether the family is known: gpt2, opt, bert and switch_transformers. */
 bool lk_eager_known(const lk_model *model);
 
-/* Appends the kernels. */
+/* Append the kernels. */
 lk_status lk_eager_list(const lk_model *model, const lk_eager_run *run, lk_eager_ops *out,
                         lk_error *err);
 
-/* What is on the device at the end of a training forward. */
+/* Memory on the device at the end of a training forward. */
 typedef struct lk_eager_kept {
-	double bytes;   /* weights, gradients, what backward needs */
-	double fetches; /* requests to the driver for it, when the allocator begins with nothing */
+	double bytes;   /* weights, gradients, inputs of backward */
+	double fetches; /* requests to the driver for it, starting with an empty allocator */
 } lk_eager_kept;
 lk_eager_kept lk_eager_keeps(const lk_model *model, const lk_eager_run *run);
 
-/* Switch Transformer shapes that are measured and no preset: an encoder and a decoder, every second
- * MLP of experts. */
+/* Find a measured Switch Transformer shape that is no preset: an encoder and a decoder, every
+ * second MLP with experts. */
 bool lk_eager_switch(const char *name, lk_model *out);
 
 #endif

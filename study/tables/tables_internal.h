@@ -1,5 +1,5 @@
-/* tables_internal.h: one row of a table of runs between its text and its job. Private to runs*.c.
- */
+/* tables_internal.h: one row of a table of runs, as read from its text for its job. Private to
+ * runs*.c. */
 #ifndef LK_TABLES_TABLES_INTERNAL_H
 #define LK_TABLES_TABLES_INTERNAL_H
 
@@ -7,8 +7,7 @@
 
 enum { LK_EMPTY = -1 }; /* a field that the row leaves empty */
 
-/* Integer columns by the name of their column; choices are values of the enumeration that they
- * stand for. */
+/* Integer columns, named after their column; choices are values of their enumeration. */
 typedef struct lk_run_row {
 	int layers, hidden, heads, kv_heads, head_dim, ffn, vocab, seq, gated;
 	int experts, topk, expert_ffn, shared_experts, dense_layers;
@@ -19,8 +18,8 @@ typedef struct lk_run_row {
 	bool compile, async_tp;
 } lk_run_row;
 
-/* runs_job.c: fills job and cluster of a run whose texts are set, or `refused`. Fails only when
- * out of memory. */
+/* runs_job.c: fill job and cluster of a run whose texts are set, or `refused`. Fails only when out
+ * of memory. */
 lk_status lk_run_build(lk_arena *arena, const lk_run_row *row, lk_run *run, lk_error *err);
 
 #endif

@@ -1,6 +1,6 @@
-/* throughput_table.c: tables of throughput as READMEs have them, whose columns were kept as they
- * were: batch sizes are in a text with the names of their columns ("Batch size / GPU: mixed
- * precision, FP32=24, 10"), the rest of what matters in another. */
+/* throughput_table.c: tables of throughput from READMEs, with their original columns: batch sizes
+ * are in a text with the names of their columns ("Batch size / GPU: mixed precision, FP32=24, 10"),
+ * further options in another. */
 #include "base/arena.h"
 #include "tables/tables.h"
 
@@ -21,11 +21,11 @@ static const char *const columns[COLUMNS] = {
 	"precision", "throughput", "extra", "section",
 };
 
-/* Sequence length of fine-tuning on SQuAD, where the tables state none (NVIDIA's
+/* Sequence length of fine-tuning on SQuAD if the tables state none (NVIDIA's
  * DeepLearningExamples). */
 enum { SQUAD_SEQ = 384 };
 
-/* Networks whose shapes are known, by the end of their path. */
+/* Networks of known shape, by the end of their path. */
 static const struct {
 	const char *path, *preset;
 } networks[] = {
@@ -44,8 +44,8 @@ static const char *throughput_table_preset_of(const char *path) {
 
 /* ---- numbers in texts ---- */
 
-/* The value of a field "NAME...=VALUE;..." whose name begins so; "" none. `label` gets the rest of
- * the name. */
+/* Value of the field "NAME...=VALUE;..." whose name begins with `name`; "" if there is none.
+ * `label` gets the rest of the name. */
 static const char *throughput_table_field(const char *text, const char *name, char *label,
                                           size_t size) {
 	for (const char *at = text; *at;) {
@@ -65,7 +65,7 @@ static int throughput_table_numbers_of(const char *text, double out[2]) {
 	for (const char *at = text; *at && *at != ';' && count < 2;) {
 		const char *end;
 		double value = lk_read_real(at, &end);
-		/* digits of names ("FP32", "TF32") are none */
+		/* digits in names ("FP32", "TF32") do not count */
 		bool named =
 			at > text && ((at[-1] >= 'A' && at[-1] <= 'Z') || (at[-1] >= 'a' && at[-1] <= 'z'));
 		if (end == at || named || *at == '-' || *at == '+') at += end == at ? 1 : end - at;
@@ -77,7 +77,7 @@ static int throughput_table_numbers_of(const char *text, double out[2]) {
 	return count;
 }
 
-/* Which of two numbers is that of the precision: labels say their order, "(TF32 and FP16)", ":
+/* Choose the number of the precision among two: labels state their order, "(TF32 and FP16)", ":
  * mixed precision, FP32", or the values carry names, "128 (FP32) / 256 (AMP)". */
 static double of_precision(const char *value, const char *label, bool mixed) {
 	double both[2];
@@ -95,7 +95,8 @@ static double batch_of(const char *text, const char *name, bool mixed) {
 
 /* ---- a row ---- */
 
-/* Tables that call a column of A100s FP32 say TF32 in the names of their batch sizes. */
+/* Set the precision. Tables that label a column of A100s FP32 say TF32 in the names of their batch
+ * sizes. */
 static void take_precision(const char *text, const char *batch, lk_throughput_run *run) {
 	bool narrow = strcmp(text, "TF32") == 0 ||
 	              (strcmp(text, "FP32") == 0 && (strstr(batch, "TF32") || strstr(batch, "(TF)")));
@@ -106,7 +107,7 @@ static void take_precision(const char *text, const char *batch, lk_throughput_ru
 	run->precision = lk_dtype_name(run->dtype);
 }
 
-/* A DGX-2 has V100s of its own kind. */
+/* Set the device. A DGX-2 has its own variant of V100. */
 static void take_device(const char *gpu, const char *section, lk_throughput_run *run) {
 	run->device = lk_device_find(strstr(section, "DGX-2") ? "v100-sxm3-32" : gpu);
 	if (!run->device) run->why_not = "the device is not in the catalogue";
@@ -121,7 +122,7 @@ static void throughput_table_take_batch(const char *batch, const char *extra,
 		   more = batch_of(extra, "Gradient Accumulation", mixed);
 	if (isnan(steps)) steps = more;
 	if (isnan(steps)) steps = 1;
-	/* where the table gives what is accumulated as the batch of a GPU */
+	/* if the table gives the accumulated batch as the batch of a GPU */
 	if (isnan(all) && steps > 1 && strncmp(extra, "Accumulation", 12) == 0) gpu /= steps;
 	bool whole = gpu >= 1 && steps >= 1 && gpu == floor(gpu) && steps == floor(steps);
 	if (!whole || gpu * steps * run->gpus > 1 << 28) {
@@ -133,9 +134,9 @@ static void throughput_table_take_batch(const char *batch, const char *extra,
 }
 
 /* BERT as NVIDIA/DeepLearningExamples runs it (scripts/run_pretraining_lamb_phase2.sh,
- * run_squad.sh): compiled by XLA, whose attention is several kernels; gradients are reduced when
- * all are there, for they are accumulated (--allreduce_post_accumulation) or clipped by their
- * common norm first. */
+ * run_squad.sh): compiled by XLA, whose attention is several kernels. Gradients are reduced after
+ * the backward pass, because they are accumulated (--allreduce_post_accumulation) or clipped by
+ * their common norm first. */
 static void throughput_table_take_bert(const char *extra, const char *section,
                                        lk_throughput_run *run) {
 	char label[80];
@@ -151,8 +152,8 @@ static void throughput_table_take_bert(const char *extra, const char *section,
 	} else run->why_not = "the sequence length is not stated";
 }
 
-/* In mixed precision TensorFlow joins a batch norm with its activation (grappler's remapper, NHWC
- * and persistent norms: TF_USE_CUDNN_BATCHNORM_SPATIAL_PERSISTENT in
+/* Image networks. In mixed precision TensorFlow fuses a batch norm with its activation (grappler's
+ * remapper, NHWC and persistent norms: TF_USE_CUDNN_BATCHNORM_SPATIAL_PERSISTENT in
  * NVIDIA/DeepLearningExamples@169b0818, ConvNets/runtime/runner.py). */
 static void take_images(lk_throughput_run *run) {
 	if (strcmp(run->model, "bert-large") != 0) run->compiled = run->dtype == LK_FP16;

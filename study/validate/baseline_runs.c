@@ -1,7 +1,7 @@
-/* baseline_runs.c: what a page of arithmetic predicts for a training run.
+/* baseline_runs.c: predictions of training runs by simple arithmetic.
  *
  *     constant MFU            flops / (GPUs x peak) / MFU; one MFU, the median of the other folds
- *     constant MFU per stack  the same, one MFU per software stack (of all stacks where no other
+ *     constant MFU per stack  the same, one MFU per software stack (of all stacks if no other
  *                             fold has this one)
  *     roofline, alpha-beta    max(max(flops / peak, bytes / bandwidth) x bubble + messages of
  *                             layers, messages of gradients and weights), times one factor
@@ -10,9 +10,10 @@
  * Roofline: bytes are three reads of the weights per micro-batch, 34 bytes per token, hidden unit
  * and layer written and read (arXiv 2205.05198), and the optimizer's state read and written. The
  * bubble is 1 + (p - 1) / (v m). Messages: 4 all-reduces per layer and micro-batch for tensor
- * parallelism, 4 all-to-alls for experts; beside the arithmetic one all-reduce of the gradients and
- * with ZeRO-3 two all-gathers of the weights per micro-batch. Each takes ALPHA + bytes over the
- * rate of the link. The factor is the median of measured / predicted over the other folds.
+ * parallelism, 4 all-to-alls for experts; overlapped with the arithmetic, one all-reduce of the
+ * gradients and with ZeRO-3 two all-gathers of the weights per micro-batch. Each takes ALPHA +
+ * bytes over the rate of the link. The factor is the median of measured / predicted over the other
+ * folds.
  *
  * Similar: the sum of |log2| of the ratios of sizes, degrees and peak, and 1 for each choice that
  * differs. */
@@ -30,12 +31,12 @@
 enum {
 	SIZES = 11,
 	CHOICES = 7,
-	MOST = 8192, /* runs; the time grows with the square */
+	MOST = 8192, /* runs; the time grows with their square */
 };
 
 static const double ALPHA = 10e-6; /* s per message */
 
-/* A run as the baselines see it. */
+/* A run for the baselines. */
 struct lesson {
 	const char *stack;
 	int fold;
@@ -54,14 +55,14 @@ static double ideal_of(const lk_run *run) {
 	return flops / job->gpus / lk_peak_flops(run->cluster.node[0].device, job->dtype);
 }
 
-/* Seconds of `calls` messages of so many bytes among ranks that span so many GPUs. */
+/* Seconds of `calls` messages of this size among ranks that span this many GPUs. */
 static double runs_messages(const lk_node *node, int ranks, int span, double calls, double bytes) {
 	double rate = span <= node->gpus ? node->intra_rate : node->nics * node->nic_rate / node->gpus;
 	if (ranks < 2) return 0;
 	return calls * (ALPHA + bytes * (ranks - 1) / ranks / fmax(rate, 1e8));
 }
 
-/* Messages inside the layers, which the arithmetic waits for. */
+/* Messages inside the layers, which block the arithmetic. */
 static double layer_messages(const lk_run *run, double tokens, double layers) {
 	const lk_job *job = &run->job;
 	const lk_node *node = &run->cluster.node[0];
@@ -73,7 +74,7 @@ static double layer_messages(const lk_run *run, double tokens, double layers) {
 	return time;
 }
 
-/* Gradients, and weights that are gathered, which travel alongside the arithmetic. */
+/* Gradients, and gathered weights, which overlap with the arithmetic. */
 static double data_messages(const lk_run *run, double layers) {
 	const lk_job *job = &run->job;
 	const lk_node *node = &run->cluster.node[0];
@@ -159,8 +160,8 @@ static double roofline_seconds(const struct lesson *lesson) {
 	return lesson->roofline;
 }
 
-/* Median of measured over `seconds` in the other folds, of one stack or (NULL) of all; NAN where
- * there are none. */
+/* Median of measured over `seconds` in the other folds, of one stack or (NULL) of all; NAN without
+ * any. */
 static double factor_for(const struct lesson *lessons, size_t count, int fold, const char *stack,
                          seconds_fn *seconds, double *room) {
 	size_t n = 0;
@@ -174,7 +175,7 @@ static double factor_for(const struct lesson *lessons, size_t count, int fold, c
 	return n > 0 ? lk_median(room, n) : NAN;
 }
 
-/* Rows of one fold share their factor: it is worked out once. */
+/* Rows of one fold share their factor, which is computed once. */
 static lk_status runs_scaled(lk_arena *arena, lk_scoring *out, const char *name,
                              const struct lesson *lessons, bool per_stack, seconds_fn *seconds,
                              int parameters, lk_error *err) {
@@ -227,7 +228,7 @@ static lk_status runs_nearest(lk_arena *arena, lk_scoring *out, const struct les
 	return LK_OK;
 }
 
-/* How many stacks the lessons are of. */
+/* The number of stacks in the lessons. */
 static int runs_stacks_of(const struct lesson *lessons, size_t count) {
 	int stacks = 0;
 	for (size_t i = 0; i < count; i++) {

@@ -1,12 +1,11 @@
-/* collective_baselines.c: what the model is compared with, on the same folds.
+/* collective_baselines.c: baselines for the model, on the same folds.
  *
- *     alpha-beta     t = a + traffic / b of each collective and group (of the fabric, where its own
+ *     alpha-beta     t = a + traffic / b of each collective and group (of the fabric, if its own
  *                    sizes were not seen); traffic is the size times the factor of the bus
  *                    bandwidth
  *     raw NCCL       NCCL's own latency + size / bandwidth, nothing fitted
  *     five scalars   t = t0 + kL latency + S / (bandwidth e), with e for each protocol, on NCCL's
- *                    numbers
- */
+ *                    numbers */
 #include <math.h>
 #include <string.h>
 

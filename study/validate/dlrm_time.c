@@ -1,4 +1,4 @@
-/* dlrm_time.c: a recommendation model's step on one device, as predict and shard say it. */
+/* dlrm_time.c: a recommendation model's step on one device, as in predict and shard. */
 #include "validate/validate.h"
 
 #include "base/arena.h"

@@ -4,10 +4,9 @@
  *     states       P w + g + 12 / d bytes a parameter: 18 without the distributed optimizer,
  *                  6 + 12 / d with it
  *     activations  s b h (10 + 24 / t + 5 a s / (h t)), all of it over t with sequence parallelism;
- *                  5 a s / h only where attention is not fused; full recomputation keeps 2 s b h
+ *                  5 a s / h only if attention is not fused; full recomputation keeps 2 s b h
  *     in flight    one micro-batch of the stage's layers, (v - 1) p + 1 chunks with v chunks
- *     logits       6 s b V / t
- */
+ *     logits       6 s b V / t */
 #include <math.h>
 
 #include "tables/tables.h"

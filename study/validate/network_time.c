@@ -6,9 +6,9 @@
  *     backward = max4(device, host)
  *     time     = (forward + backward) * bubble
  *
- * Kernels are issued ahead of the device, so the longer of the two counts. Measured loops give all
- * memory back before each run: a training forward fetches what it keeps from the driver. Where that
- * nearly fills the device, the allocator gives back and fetches again in the middle of it. */
+ * Kernels are issued ahead of the device, so the longer of the two counts. Measured loops release
+ * all memory before each run: a training forward allocates what it keeps from the driver. If that
+ * nearly fills the device, the allocator releases and allocates again in the middle of it. */
 #include "validate/validate.h"
 
 #include <math.h>
@@ -30,7 +30,7 @@ static void add_product(const lk_model_run *run, const lk_gemm_model *model, con
 	work->roofline_s += count * flops / lk_peak_flops(run->device, LK_FP32);
 }
 
-/* Models of the operations that lists name, looked up once a row of the table. */
+/* Models of the operations in the lists, looked up once per row of the table. */
 struct found {
 	const lk_memory_kernel *kernel;
 	lk_memory_model model;
@@ -47,7 +47,7 @@ static const lk_memory_model *network_time_model_of(const lk_calibration *calibr
 		cache[i].kernel = kernel;
 		cache[i].model = lk_memory_model_find(calibration, device, kernel, LK_FP32, NULL, NULL);
 		cache[i].model.floor_s = cache[i].model.start_s =
-			0; /* of a call alone; in a queue it is the gap */
+			0; /* of a single call; in a queue it is the gap */
 		return &cache[i].model;
 	}
 	return &cache[0].model;
@@ -79,7 +79,7 @@ static void network_time_add_exchange(const lk_model_run *run, double batch,
 		work->exchange_s[0] += 2 * layers * each;
 		work->exchange_s[1] += 2 * layers * each;
 	}
-	if (run->data > 1) { /* after the backward pass, but for the last buckets */
+	if (run->data > 1) { /* after the backward pass, except the last buckets */
 		double bytes = 4 * lk_model_params(model);
 		work->exchange_s[1] += 0.2 * reduce_seconds(run->device, run->data, bytes);
 	}
@@ -120,7 +120,7 @@ lk_status lk_network_work_of(const lk_calibration *calibration, const lk_model_r
 
 static const struct {
 	const char *name;
-	double usual, low, high, spread; /* spread: how far from usual is no surprise, as ln */
+	double usual, low, high, spread; /* spread: a typical distance from usual, as ln */
 } numbers[LK_NETWORK_NUMBERS] = {
 	{"gap_us", 3, 0.3, 30, 1}, {"products", 1.02, 0.7, 1.5, 0.1}, {"passes", 1.0, 0.5, 2, 0.2},
 	{"host", 0.5, 0.02, 5, 1}, {"fetch_us", 200, 10, 2000, 1},    {"squeeze", 0.5, 0.01, 3, 1},
@@ -165,7 +165,7 @@ struct task {
 	lk_network_fit *fit;
 };
 
-/* Seconds with products longer by a factor. */
+/* Seconds with products lengthened by a factor. */
 static double with_factor(const lk_network_model *model, const lk_network_work *work,
                           double factor) {
 	lk_network_model own = *model;
@@ -173,7 +173,7 @@ static double with_factor(const lk_network_model *model, const lk_network_work *
 	return lk_network_seconds(&own, work);
 }
 
-/* ln of the factor with which a row comes out right; the secant of two tries is near enough. */
+/* ln of the factor that makes a row exact; the secant of two tries is close enough. */
 static double factor_of_row(const lk_network_model *model, const lk_network_row *row) {
 	double at = 1;
 	for (int step = 0; step < 3; step++) {
@@ -185,8 +185,8 @@ static double factor_of_row(const lk_network_model *model, const lk_network_row 
 	return log(at);
 }
 
-/* Products of devices whose kernels are borrowed: the mean of what rows ask for, drawn to 1 as by
- * half a row. */
+/* Products of devices with borrowed kernels: the mean of the factors of their rows, shrunk towards
+ * 1 as by half a row. */
 static void network_time_set_factors(const struct task *task) {
 	for (int d = 0; d < task->fit->owners; d++) {
 		double sum = 0, rows = 0.5;

@@ -1,6 +1,6 @@
-/* ops_gemm.c: products of a table of kernel times: each row predicted with the calibration in use,
- * or from a fit to the other folds; ranges from the misses of such fits, by device and operation.
- */
+/* ops_gemm.c: products of a table of kernel times: each row predicted with the current calibration,
+ * or from a fit to the other folds; ranges from the errors of such fits, by device and
+ * operation. */
 #include <math.h>
 #include <string.h>
 
@@ -13,14 +13,15 @@ static const char *gemm_class_of(lk_arena *arena, const lk_op_sample *sample) {
 	return lk_arena_printf(arena, "%s %s", sample->op, lk_dtype_name(sample->dtype));
 }
 
-/* Rows that miss alike: "bmm fp32 t4"; "bmm fp32 other" on devices that the fit has not seen. */
+/* Rows with similar errors: "bmm fp32 t4"; "bmm fp32 other" on devices that the fit has not
+ * seen. */
 static const char *gemm_range_of(lk_arena *arena, const lk_op_sample *sample, bool measured) {
 	return lk_arena_printf(arena, "%s %s %s", sample->op, lk_dtype_name(sample->dtype),
 	                       measured ? sample->device->name : "other");
 }
 
-/* Classes and ranges' names of all points; few texts, so each is made once per run of alike rows.
- */
+/* Names of classes and ranges of all points; there are few, so each is made once per run of equal
+ * rows. */
 struct names {
 	const char *class, *range;
 };
@@ -41,7 +42,7 @@ static lk_status name_points(lk_arena *arena, const lk_gemm_table *table, const 
 	return LK_OK;
 }
 
-/* Misses of cross-validated predictions, by the names of their ranges. */
+/* Errors of cross-validated predictions, by the names of their ranges. */
 static lk_miss *misses_of(lk_arena *arena, const lk_gemm_table *table, const struct names *of,
                           const double *predicted) {
 	lk_miss *out = LK_ARRAY(arena, lk_miss, table->count);
@@ -78,7 +79,7 @@ static lk_status predict_cross(struct work *work, lk_error *err) {
 }
 
 static lk_status predict_calibrated(struct work *work, lk_error *err) {
-	static const double unknown = 0.3; /* half a range where no width was calibrated */
+	static const double unknown = 0.3; /* half a range without a calibrated width */
 	lk_gemm_model models[LK_GEMM_DEVICES];
 	const char *notes[LK_GEMM_DEVICES] = {NULL};
 	for (int d = 0; d < work->table.devices; d++) {

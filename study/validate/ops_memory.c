@@ -1,9 +1,8 @@
 /* ops_memory.c: memory-bound operations of a table of kernel times, predicted by the memory model.
  *
- * What is left out together is a width, on all devices and for all operations (or a device). The
- * numbers of a group are fitted to its other rows; where none are left, they come from relatives
- * that were fitted without the fold too.
- */
+ * A fold is a width, on all devices and for all operations (or a device). The numbers of a group
+ * are fitted to its other rows; if none are left, they come from relatives that were fitted without
+ * the fold too. */
 #include "base/arena.h"
 #include "validate/validate.h"
 
@@ -13,7 +12,7 @@
 /* A class of its own: tables state such times in whole microseconds. */
 static const double short_call_s = 10e-6;
 
-/* Half the range where numbers are borrowed, as ln. */
+/* Half the range with borrowed numbers, as ln. */
 static const double of_relatives = 0.35;
 
 struct scorer {
@@ -49,7 +48,7 @@ static void memory_put_row(struct scorer *scorer, const lk_memory_rows *rows, si
 	else if (rows->dtype == LK_FP32) scorer->part->classes[row].name = "memory-bound fp32";
 	else scorer->part->classes[row].name = "memory-bound fp16";
 	scorer->part->classes[row].order = sample->seconds < short_call_s ? 2 : 1;
-	if (basis == LK_BASIS_DEVICE) /* of others it is not known how far off they are */
+	if (basis == LK_BASIS_DEVICE) /* the error of others is unknown */
 		scorer->misses[row] =
 			(lk_miss){.name = lk_memory_range_class(scorer->arena, rows, out->predicted),
 		              .fold = scorer->table.fold[row],
@@ -88,7 +87,7 @@ static bool has_fold(const struct scorer *scorer, const lk_memory_rows *rows, in
 	return false;
 }
 
-/* Fits a group without a fold; false where too few rows are left. */
+/* Fit a group without a fold; false if too few rows are left. */
 static bool memory_fit_without(struct scorer *scorer, lk_memory_rows *rows, int fold,
                                lk_memory_model *out) {
 	if (!has_fold(scorer, rows, fold)) {
@@ -101,7 +100,7 @@ static bool memory_fit_without(struct scorer *scorer, lk_memory_rows *rows, int 
 	return true;
 }
 
-/* Relatives: the same operation elsewhere, or others here. */
+/* Relatives: the same operation on other devices, or others on this one. */
 static bool is_relative(const lk_memory_rows *a, const lk_memory_rows *b) {
 	return a != b && a->dtype == b->dtype && (a->kernel == b->kernel || a->device == b->device);
 }
@@ -151,7 +150,7 @@ static lk_status memory_score_group(struct scorer *scorer, lk_memory_rows *rows,
 	return LK_OK;
 }
 
-/* Ranges: with `cross` from the misses in other folds, else as calibrated. */
+/* Ranges: with `cross` from the errors in other folds, else as calibrated. */
 static lk_status memory_put_ranges(struct scorer *scorer, lk_error *err) {
 	double share = lk_memory_inside(&scorer->table);
 	if (scorer->part->cross)

@@ -1,5 +1,5 @@
-/* ops_memory_table.c: memory-bound rows of a table of kernel times, sorted by what is fitted
- * together and by what is left out together. */
+/* ops_memory_table.c: memory-bound rows of a table of kernel times, sorted into groups that are
+ * fitted together and folds. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,8 +14,8 @@ enum { FEW_WIDTHS = 32, SHARES = 8 };
 
 /* ---- groups ---- */
 
-/* Networks differ in what one name stands for: with a parallel residual an addition has three
- * terms, and norms are of two kinds. */
+/* Networks differ in the meaning of a name: with a parallel residual an addition has three terms,
+ * and there are two kinds of norms. */
 static lk_status kernel_named(const lk_op_sample *sample, const lk_memory_kernel **out,
                               lk_error *err) {
 	lk_model model = {0};
@@ -29,7 +29,7 @@ static lk_status kernel_named(const lk_op_sample *sample, const lk_memory_kernel
 	return LK_OK;
 }
 
-/* Answers for names seen before: texts of a table are one pointer each. */
+/* Cache by name: each text of a table has one address. */
 struct known_kernel {
 	const char *op, *model;
 	const lk_memory_kernel *kernel;
@@ -101,7 +101,7 @@ void lk_memory_table_free(lk_memory_table *table) {
 
 /* ---- folds ---- */
 
-/* Few widths: each is a fold. Many: an even share of them, by their hash. */
+/* With few widths, each is a fold; with many, an even share of them, by hash. */
 static lk_status folds_of_widths(lk_arena *arena, lk_memory_table *table, lk_error *err) {
 	double *widths = LK_ARRAY(arena, double, table->count);
 	size_t rows = 0, different = 0;
@@ -161,7 +161,7 @@ const lk_memory_model *lk_memory_table_whole(lk_memory_table *table, lk_memory_r
 	return &rows->whole;
 }
 
-/* Operations that only stream miss alike; times are taken together by octaves. */
+/* Operations that only stream have similar errors; times are grouped by octaves. */
 const char *lk_memory_range_class(lk_arena *arena, const lk_memory_rows *rows, double seconds) {
 	const char *kind = rows->kernel->grid == LK_GRID_FLAT ? "flat" : rows->kernel->name;
 	int octave = (int)fmin(fmax(floor(log2(seconds * 1e6)), 0), 12);

@@ -38,10 +38,10 @@ struct search {
 	size_t count, own;
 	bool cross;
 	double least; /* squared distance */
-	size_t best;  /* of at; `own` none */
+	size_t best;  /* index; `own`: none */
 };
 
-/* Looks at one place; false when nothing nearer can lie beyond it. */
+/* Compare one place; false if nothing nearer can lie beyond it. */
 static bool nearest_look(struct search *search, size_t i) {
 	const struct place *own = &search->at[search->own], *other = &search->at[i];
 	double apart = (other->sum - own->sum) / 2, far = 0;

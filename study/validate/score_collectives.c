@@ -1,7 +1,7 @@
-/* score_collectives.c: measured collectives, size by size. Fabrics with rows enough are fitted
+/* score_collectives.c: measured collectives, size by size. Fabrics with enough rows are fitted
  * (cross-validated: without the row's fold), the others are predicted from the catalogue and the
  * default numbers. Fabrics whose source calls them slow are predicted and not scored. Ranges are
- * those of the calibration (cost/collective/range.c); where fabrics are left out, each from the
+ * those of the calibration (cost/collective/range.c); when fabrics are left out, each from the
  * errors of the others. */
 #include <math.h>
 #include <stdio.h>
@@ -17,8 +17,8 @@ static const lk_calibration_row *own_row(const char *fabric) {
 	return lk_calibration_find(lk_calibration_current(), "collective", fabric, "");
 }
 
-/* With the numbers in use: the fabric's own row of the calibration and its curves, else the
- * default. */
+/* Predict with the current numbers: the fabric's own row of the calibration and its curves, else
+ * the default. */
 static void predict_in_use(const lk_coll_rows *rows, double *us) {
 	for (size_t i = 0; i < rows->count; i++) {
 		const lk_calibration_row *row = own_row(rows->at[i].fabric);
@@ -30,7 +30,7 @@ static void predict_in_use(const lk_coll_rows *rows, double *us) {
 	}
 }
 
-/* Numbers after the predictions of fitted fabrics. */
+/* The number of fitted numbers for all fabrics. */
 static int collectives_numbers_of(const lk_coll_fabrics *fabrics) {
 	const lk_calibration *calibration = lk_calibration_current();
 	int numbers = LK_FABRIC_NUMBERS * (int)fabrics->count;
@@ -53,7 +53,7 @@ struct task {
 	lk_coll_folds folds;
 	bool cross;
 	lk_scoring *out;
-	lk_coll_range *apart; /* [rows] where fabrics are left out: from the errors of the others */
+	lk_coll_range *apart; /* [rows] with fabrics left out: from the errors of the others */
 };
 
 static bool collectives_apart(const struct task *task) {
@@ -65,7 +65,8 @@ static lk_coll_place collectives_place(const lk_coll_row *row) {
 	return lk_coll_place_of(&group);
 }
 
-/* The first row of the table with the same fabric, place and kind of traffic has the same range. */
+/* The first row of the table with the same fabric, place and kind of traffic, which shares its
+ * range. */
 static size_t collectives_first_alike(const lk_coll_rows *rows, size_t row) {
 	const lk_coll_row *one = &rows->at[row];
 	size_t first = 0;
@@ -158,7 +159,7 @@ static lk_status collectives_fill_row(const struct task *task, size_t i, double 
 	return task->out->divisions[3].keys[i].name ? LK_OK : lk_oom(err);
 }
 
-/* ---- the whole ---- */
+/* ---- the whole table ---- */
 
 static lk_status collectives_compare(const struct task *task, lk_error *err) {
 	static const struct {

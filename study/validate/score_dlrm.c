@@ -1,6 +1,6 @@
 /* score_dlrm.c: training steps of recommendation models on one device. Nothing is fitted to the
- * rows: kernels come from other measurements, what the host spends from profiles of recommendation
- * models on one of the devices, shared by all rows. */
+ * rows: kernels come from other measurements, host overheads from profiles of recommendation models
+ * on one of the devices, shared by all rows. */
 #include <math.h>
 #include <string.h>
 
@@ -20,9 +20,9 @@ struct scorer {
 	lk_scoring *out;
 };
 
-/* ---- what the host spends ---- */
+/* ---- host overheads ---- */
 
-/* Of recommendation models, at batches as those of the table. */
+/* Of recommendation models, at the table's batches. */
 static lk_host_kind dlrm_kind_of(const struct scorer *scorer) {
 	lk_host_kind kind = {"DLRM", INFINITY, 0};
 	for (size_t i = 0; i < scorer->count; i++) {
@@ -98,7 +98,7 @@ static lk_status dlrm_divide(struct scorer *scorer, lk_error *err) {
 
 /* ---- baselines ---- */
 
-/* The mean by ratio of the other models' steps on the GPU, at the batch that is nearest. */
+/* The mean by ratio of the other models' steps on the GPU, at the nearest batch. */
 static double nearest_of_others(const struct scorer *scorer, size_t i) {
 	const lk_dlrm_run *run = &scorer->runs[i];
 	double least = INFINITY, sum = 0;

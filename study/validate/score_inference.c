@@ -1,6 +1,6 @@
-/* score_inference.c: what inference engines generate: the time until all sequences are finished, as
- * `predict --task generate` answers it. With folds, the engines' numbers are fitted to rows of
- * other networks alone, and the range is that of the answer. */
+/* score_inference.c: generation by inference engines: the time until all sequences are finished, as
+ * answered by `predict --task generate`. With folds, the engines' numbers are fitted only to rows
+ * of other networks, and the range is that of the answer. */
 #include <math.h>
 #include <string.h>
 
@@ -23,7 +23,7 @@ struct inference {
 	lk_scoring *out;
 };
 
-/* The question that a row is the answer of. */
+/* The request that a row answers. */
 static lk_predict_request inference_request(const lk_inference_run *run) {
 	const lk_engine *engine = &run->engine;
 	lk_predict_request request;
@@ -45,7 +45,7 @@ static lk_predict_request inference_request(const lk_inference_run *run) {
 	return request;
 }
 
-/* Of a row that cannot be predicted, the reason. */
+/* Predict a row; if that is impossible, store the reason. */
 static lk_status inference_ask(lk_arena *arena, const lk_inference_run *run, lk_validated *row,
                                lk_error *why) {
 	const lk_predict_request request = inference_request(run);
@@ -86,7 +86,7 @@ static bool inference_same_software(const struct inference *inference, size_t a,
 	       lk_engine_software_fitted(inference->runs[b].engine.software);
 }
 
-/* Rows that a fit may see: of the software of row `of`, of other networks. */
+/* Rows that a fit may use: of the software of row `of`, of other networks. */
 static void inference_leave_out(struct inference *inference, size_t of) {
 	for (size_t i = 0; i < inference->count; i++)
 		inference->use[i] = !inference->out->rows[i].reason && !inference->runs[i].suspect &&
@@ -105,7 +105,7 @@ static int inference_softwares(const struct inference *inference) {
 	return count;
 }
 
-/* From fits without a row's network; the range is as wide as that of its answer. */
+/* From fits without a row's network; the range is as wide as its answer's. */
 static void inference_predict_unseen(struct inference *inference) {
 	lk_engine_numbers numbers = {0};
 	for (size_t i = 0; i < inference->count; i++) {

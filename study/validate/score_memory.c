@@ -1,5 +1,5 @@
-/* score_memory.c: peak memory of the last pipeline stage, predicted as `lockstep predict` would:
- * the same builder, the same walk over the graph (lk_step_ask). */
+/* score_memory.c: peak memory of the last pipeline stage, predicted like `lockstep predict`: the
+ * same builder, the same walk over the graph (lk_step_ask). */
 #include <math.h>
 #include <string.h>
 
@@ -60,7 +60,7 @@ static lk_status memory_fill_row(lk_arena *arena, const lk_memory_run *run, lk_s
 	return LK_OK;
 }
 
-/* The range of every row: known from the calibration, or found from the rows of the other tests. */
+/* The range of every row: from the calibration, or from the other tests' rows. */
 static lk_status fill_ranges(lk_arena *arena, const lk_memory_runs *runs, bool cross,
                              lk_scoring *out, lk_error *err) {
 	lk_memory_residual *known = LK_ARRAY(arena, lk_memory_residual, out->count + 1);

@@ -1,12 +1,12 @@
-/* score_mlperf.c: MLPerf steps of recommendation models, BERT and ResNet-50, as `predict` says
- * them. Nearly all submissions of a benchmark run one code: HugeCTR's or built like it (fp16 or
+/* score_mlperf.c: MLPerf steps of recommendation models, BERT and ResNet-50, predicted like
+ * `predict`. Nearly all submissions of a benchmark run one code: HugeCTR's or similar ones (fp16 or
  * TF32 with tables in fp32), NVIDIA's BERT and ResNet (compiled or fused, replayed from CUDA
- * graphs); tinygrad's are their own. One number is fitted to HugeCTR; with folds, it is that of the
+ * graphs); tinygrad's are their own. One number is fitted to HugeCTR; with folds, it comes from
  * rows of other models or other GPUs.
  *
- * Entries that the table itself contradicts are listed, not scored: those whose system's name tells
- * other nodes than the column, and those that other entries of the same benchmark, code and GPU
- * beat by far. */
+ * Entries that contradict the table itself are listed, not scored: those whose system's name
+ * implies another number of nodes than the column, and those that other entries of the same
+ * benchmark, code and GPU beat by far. */
 #include <math.h>
 #include <string.h>
 
@@ -24,7 +24,7 @@ struct scorer {
 	const lk_validate_request *request;
 	const lk_mlperf_run *runs;
 	size_t count;
-	double *raw;    /* [count] before the number of the stack; NAN */
+	double *raw;    /* [count] before the stack's number; NAN */
 	double *ratios; /* [count] scratch */
 	lk_scoring *out;
 };
@@ -47,14 +47,14 @@ static const char *stack_of(const lk_mlperf_run *run) {
 	return strcmp(run->benchmark, "bert") == 0 ? "mlperf bert" : "mlperf resnet";
 }
 
-/* What the programs of BERT do that no option of `predict` states. NVIDIA's code, which nearly all
- * submissions run (mlcommons/training_results_v3.1, NVIDIA/benchmarks/bert, and xFusion's on Ada):
- * sequences of up to 512 tokens are packed, two of them in 512 on average ("Average
- * sequences/sample 1.99895" in its packed_data/README.md; PACKING_FACTOR=2), masked positions alone
+/* Properties of the BERT programs that no option of `predict` states. NVIDIA's code, which nearly
+ * all submissions run (mlcommons/training_results_v3.1, NVIDIA/benchmarks/bert, and xFusion's on
+ * Ada): sequences of up to 512 tokens are packed, two of them in 512 on average ("Average
+ * sequences/sample 1.99895" in its packed_data/README.md; PACKING_FACTOR=2), only masked positions
  * reach the head (masked_lm_prob 0.15, --dense_seq_output), layers are fused by hand and replayed
  * from CUDA graphs, on Hopper and Blackwell in 8 bits (--use_transformer_engine2). tinygrad pads to
- * 512, gathers masked positions as well and has no fused attention; its loss stays on the device,
- * too. cuDNN is that of the round, as in NVIDIA's other submissions. */
+ * 512, also gathers masked positions and has no fused attention; its loss stays on the device, too.
+ * cuDNN is that of the round, as in NVIDIA's other submissions. */
 static void mlperf_take_bert(const lk_mlperf_run *run, bool packed, lk_job *job) {
 	job->logit_share = 0.15;
 	job->host_ahead = job->own_code = true;
@@ -86,7 +86,7 @@ static lk_predict_request mlperf_network_request(const lk_mlperf_run *run,
 	return request;
 }
 
-/* A step as `predict` answers it, of a job with more than its options can state. */
+/* A step predicted like `predict`, of a job beyond its options. */
 static lk_status mlperf_ask_bert(struct scorer *scorer, const lk_mlperf_run *run,
                                  const lk_predict_request *request, lk_validated *row,
                                  lk_error *err) {
@@ -105,7 +105,7 @@ static lk_status mlperf_ask_bert(struct scorer *scorer, const lk_mlperf_run *run
 	return status;
 }
 
-/* Nodes that are smaller than the device is usually sold in are written out. */
+/* Nodes smaller than the device's default ones are written out. */
 static lk_status mlperf_ask_recommender(struct scorer *scorer, const lk_mlperf_run *run,
                                         const lk_device *device, lk_validated *row, lk_error *err) {
 	int in_node = (run->gpus + run->nodes - 1) / run->nodes;
@@ -124,7 +124,7 @@ static lk_status mlperf_ask_recommender(struct scorer *scorer, const lk_mlperf_r
 	return lk_scoring_ask(scorer->arena, &request, row, NULL, err);
 }
 
-/* The number of a stack in the calibration in use. */
+/* The number of a stack in the current calibration. */
 static double mlperf_known_scale(const char *stack) {
 	const lk_calibration *calibration = lk_calibration_current();
 	return lk_calibration_value(lk_calibration_find(calibration, "recommender", stack, "fp16"),
@@ -168,8 +168,8 @@ static lk_status mlperf_fill_row(struct scorer *scorer, size_t i, lk_error *err)
 
 /* ---- contradicted entries ---- */
 
-/* Scaling out costs efficiency: GPU time for a sample that is so many times that of an entry with
- * as many GPUs or more and no larger batch has a cause that the table does not state. */
+/* Scaling out costs efficiency: if GPU time per sample is this multiple of that of an entry with at
+ * least as many GPUs and no larger batch, the cause is not in the table. */
 static const double contradicts = 1.5;
 
 static double gpu_seconds(const lk_mlperf_run *run) {
@@ -192,7 +192,7 @@ static const lk_mlperf_run *contradiction(const struct scorer *scorer, size_t ro
 	return best;
 }
 
-/* Why an entry is not scored; "" it is. NULL when memory runs out. */
+/* Why an entry is not scored; "": it is. NULL when memory runs out. */
 static const char *suspicion(const struct scorer *scorer, size_t row) {
 	const lk_mlperf_run *run = &scorer->runs[row], *against = contradiction(scorer, row);
 	if (isnan(scorer->raw[row])) return "";
@@ -207,13 +207,13 @@ static const char *suspicion(const struct scorer *scorer, size_t row) {
 	                       lk_noun(against->gpus, "GPU", "GPUs"));
 }
 
-/* ---- the one number ---- */
+/* ---- the fitted number ---- */
 
 static bool mlperf_same_fold(const lk_mlperf_run *a, const lk_mlperf_run *b) {
 	return strcmp(a->benchmark, b->benchmark) == 0 && strcmp(a->gpu, b->gpu) == 0;
 }
 
-/* Median of measured over predicted of a row's stack, which makes the mean of |ln| least, without
+/* Median of measured over predicted of a row's stack, which minimises the mean of |ln|, without
  * rows of its model and GPU. NAN: no other rows. */
 static double mlperf_scale_of(const struct scorer *scorer, size_t without) {
 	size_t rows = 0;

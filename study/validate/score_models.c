@@ -1,6 +1,6 @@
 /* score_models.c: whole networks against the sum of their kernels. With `cross` the few numbers
- * between kernels and network are fitted without all rows of the network that is predicted; times
- * of kernels come from other measurements. */
+ * between kernels and network are fitted without all rows of the predicted network; times of
+ * kernels come from other measurements. */
 #include <math.h>
 #include <string.h>
 
@@ -9,7 +9,7 @@
 #include "tables/tables.h"
 #include "validate/validate.h"
 
-/* Of misses, for a range that holds about 80 % of another network's. */
+/* Share of errors inside, for a range that holds about 80 % of another network's. */
 static const double inside = 0.8;
 
 struct scorer {
@@ -66,12 +66,12 @@ static lk_status models_divide(struct scorer *scorer, lk_error *err) {
 	return LK_OK;
 }
 
-/* What is left out together: a network, or a device. */
+/* The fold of a row: a network, or a device. */
 static const char *models_fold_of(const struct scorer *scorer, size_t i) {
 	return scorer->request->folds == LK_FOLDS_GPU ? scorer->runs[i].gpu : scorer->runs[i].name;
 }
 
-/* Fits to all rows but those of a fold; NULL: to all. */
+/* Fit to all rows except a fold's; NULL: to all. */
 static size_t models_fit_without(struct scorer *scorer, const char *name, lk_network_fit *fit) {
 	size_t count = 0;
 	for (size_t i = 0; i < scorer->count; i++)
@@ -142,8 +142,7 @@ static lk_status models_prepare(struct scorer *scorer, lk_error *err) {
 	return scorer->work && scorer->rows && scorer->misses ? LK_OK : lk_oom(err);
 }
 
-/* Numbers of one fit: those of all rows, and a factor for each device whose kernels are borrowed.
- */
+/* Numbers of one fit: those for all rows, and a factor for each device with borrowed kernels. */
 static int parameters(struct scorer *scorer) {
 	lk_network_fit fit;
 	models_fit_without(scorer, NULL, &fit);

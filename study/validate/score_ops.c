@@ -1,4 +1,4 @@
-/* score_ops.c: measured kernel times against predicted ones: reads the table, hands products and
+/* score_ops.c: measured kernel times against predicted ones: reads the table, passes products and
  * memory-bound operations to their parts, divides the rows. */
 #include <string.h>
 
@@ -48,8 +48,8 @@ static lk_status ops_divide(lk_arena *arena, const lk_op_samples *samples, lk_op
 	return LK_OK;
 }
 
-/* "A40, gemm fp16": once the parts have named the classes. Rows alike stand together, so texts are
- * made once a run. */
+/* "A40, gemm fp16", after the parts have named the classes. Equal rows are consecutive, so texts
+ * are made once per run. */
 static lk_status divide_by_both(lk_arena *arena, const lk_op_samples *samples,
                                 const lk_score_key *classes, lk_scoring *out, lk_error *err) {
 	lk_score_key *both = lk_scoring_divide(arena, out, "gpu, class");

@@ -1,8 +1,8 @@
-/* score_plans.c: `validate --plan`: would the search for a layout have found the one that was
- * measured to be the fastest? Runs of the same network, GPU, number of GPUs and batch are a group;
- * of groups with four layouts or more each is a row: its measured best layout, whether the search
- * looks at it, and its place among the measured layouts when they are ranked by prediction. Suspect
- * rows and rows without a time do not count. */
+/* score_plans.c: `validate --plan`: would the search for a layout have found the one measured as
+ * the fastest? Runs of the same network, GPU, number of GPUs and batch are a group; each group with
+ * at least four layouts is a row: its measured best layout, whether the search includes it, and its
+ * rank among the measured layouts by prediction. Suspect rows and rows without a time do not
+ * count. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -32,7 +32,7 @@ static int plans_by_group(const void *a, const void *b) {
 	return order ? order : strcmp(x->run->id, y->run->id);
 }
 
-/* Layouts in the order of their groups; of repeated runs of a layout the fastest. */
+/* Collect layouts in the order of their groups; of repeated runs of a layout the fastest. */
 static lk_status plans_collect(lk_arena *arena, const lk_runs *runs, struct layout_run **out,
                                size_t *count, lk_error *err) {
 	struct layout_run *all = LK_ARRAY(arena, struct layout_run, runs->count);

@@ -1,4 +1,4 @@
-/* score_post.c: steps of reinforcement learning, as `predict --task grpo` says them. Nothing is
+/* score_post.c: steps of reinforcement learning, predicted like `predict --task grpo`. Nothing is
  * fitted to such steps, so every row is unseen. */
 #include <math.h>
 #include <string.h>
@@ -9,8 +9,8 @@
 #include "tables/tables.h"
 #include "validate/validate.h"
 
-/* What a recipe states: rows with equal texts are one recipe that ran several times. Lengths of
- * responses differ from run to run. */
+/* The recipe as a text: rows with equal texts are repeated runs of one. Lengths of responses differ
+ * from run to run. */
 static const char *recipe_of(lk_arena *arena, const lk_post_run *run) {
 	const lk_predict_request *request = &run->request;
 	return lk_arena_printf(
@@ -36,7 +36,7 @@ static lk_status post_fill_row(lk_arena *arena, const lk_post_run *run, lk_valid
 	if (row->reason) return LK_OK;
 	LK_TRY(lk_scoring_ask(arena, &run->request, row, NULL, err));
 	if (row->reason) return LK_OK;
-	/* Recipes of one network on one kind of GPU are ranked, by the time of a sequence. */
+	/* Recipes of one network on one kind of GPU are ranked, by the time per sequence. */
 	score->group = lk_arena_printf(arena, "%s %s %s", run->software, run->model, run->gpu);
 	score->layout = recipe_of(arena, run);
 	return score->group && score->layout ? LK_OK : lk_oom(err);

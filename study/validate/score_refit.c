@@ -1,5 +1,5 @@
-/* score_refit.c: new weights on their way to the engines, as rollout/refit.c says them. Host times
- * of a tensor come from rows of such tables, so that nothing is left to fit. */
+/* score_refit.c: transfers of new weights to the engines, predicted by rollout/refit.c. Host times
+ * per tensor come from rows of such tables, so nothing is left to fit. */
 #include "base/arena.h"
 #include "rollout/rollout.h"
 #include "tables/tables.h"

@@ -1,5 +1,5 @@
-/* score_runs.c: measured training runs. Rows are predicted as `lockstep predict` would: the same
- * question (lk_step_ask), no constant that depends on the row. */
+/* score_runs.c: measured training runs. Rows are predicted like by `lockstep predict`: the same
+ * request (lk_step_ask), no constant that depends on the row. */
 #include <math.h>
 #include <string.h>
 
@@ -26,8 +26,7 @@ static const char *runs_group_of(lk_arena *arena, const lk_run *run) {
 	return lk_arena_printf(arena, "%s|%s|%d|%d", run->model, run->gpu, run->job.gpus, run->job.gbs);
 }
 
-/* What is ranked: the layout with all else that a user could choose; repeated runs of it are one.
- */
+/* What is ranked: the layout with all other choices of a user; repeated runs of it are one. */
 static const char *choice_of(lk_arena *arena, const lk_run *run, const char *layout) {
 	const lk_job *job = &run->job;
 	return layout ? lk_arena_printf(arena, "%s|%d|%d|%s", layout, job->task, job->seq,
@@ -35,7 +34,7 @@ static const char *choice_of(lk_arena *arena, const lk_run *run, const char *lay
 	              : NULL;
 }
 
-/* A prediction that a team of processes shares, or the reason why there is none. */
+/* A prediction shared by a team of processes, or the reason why there is none. */
 struct shared_run {
 	double seconds, network_share;
 	lk_status status;
@@ -53,7 +52,7 @@ static lk_status predict_one(void *context, size_t i, void *result, lk_error *er
 	return out->status == LK_ERR_MEMORY ? out->status : LK_OK;
 }
 
-/* In parts, so that those that are done can be kept. */
+/* In parts, so that finished ones can be kept. */
 static lk_status predict_together(const struct lk_plan_team *team, const lk_runs *runs,
                                   struct shared_run *out, lk_error *err) {
 	enum { PART = 64 };
@@ -92,8 +91,8 @@ static lk_status runs_fill_row(lk_arena *arena, const lk_run *run, const lk_cros
 	row->measured = run->measured_s;
 	lk_status status = LK_OK;
 	double network_share = 0;
-	double in_use = NAN; /* with the calibration in use, which has seen the run: in cross-validation
-	                        for its error alone */
+	double in_use = NAN; /* with the current calibration, which has seen the run: in
+	                        cross-validation only for its error */
 	if (!*refused && !(cross && isfinite(cross->predicted)))
 		status = predict_run(run, shared, &in_use, &network_share, err);
 	row->predicted = cross ? cross->predicted : in_use;

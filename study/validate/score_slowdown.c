@@ -1,7 +1,7 @@
-/* score_slowdown.c: kernels alongside communication, predicted from their time alone and their
- * profile. Names of kernels serve to tell rows apart in what is printed and to keep kernels apart
- * in the folds of one baseline; the model never sees them. Rows that no communication runs beside
- * are not predicted; the fit learns from them how far a time alone can be trusted.
+/* score_slowdown.c: kernels overlapped with communication, predicted from their time without it and
+ * their profile. Kernel names only label printed rows and separate kernels in the folds of one
+ * baseline; the model never uses them. Rows without concurrent communication are not predicted; the
+ * fit learns from them how far a time without communication can be trusted.
  *
  * Folds: FOLDS parts of the launches, by a hash of their place. The baseline "kernel never seen" is
  * the same model with all launches of a name left out together. */
@@ -21,12 +21,12 @@ struct work {
 	lk_slowdown_table table;
 	size_t *fold, *name_fold; /* [rows] */
 	size_t names;
-	bool *use;        /* [rows] of the fit at hand */
+	bool *use;        /* [rows] of the current fit */
 	double *strength; /* [rows] */
 	double *width;    /* [rows] half the 80 % range, |ln| */
 };
 
-/* What one way to predict writes: [rows of the table]. */
+/* A way to predict; writes [rows of the table]. */
 typedef lk_status way(struct work *w, bool all, size_t fold, const size_t *folds, double *predicted,
                       lk_error *err);
 
@@ -55,8 +55,7 @@ static lk_status by_model(struct work *work, bool kinds, size_t fold, const size
 	return fitted ? LK_OK : lk_oom(err);
 }
 
-/* Half the range of the fold's rows, from how far launches outside it were missed when they were
- * left out. */
+/* Half the range of the fold's rows, from the errors of other launches when they were left out. */
 static lk_status slowdown_widths(struct work *work, bool kinds, size_t fold, const size_t *folds,
                                  double *predicted, lk_error *err) {
 	lk_arena arena = {0};
@@ -74,7 +73,7 @@ static lk_status slowdown_widths(struct work *work, bool kinds, size_t fold, con
 	return fitted ? LK_OK : lk_oom(err);
 }
 
-/* The reference of the literature: one kernel, by its name, and one number for all others. */
+/* The reference in the literature: one number per kernel name, and one for all others. */
 static lk_status slowdown_by_name(struct work *work, bool kinds, size_t fold, const size_t *folds,
                                   double *predicted, lk_error *err) {
 	double slower[2];
@@ -105,7 +104,7 @@ static lk_status each_fold(struct work *work, way *predict, bool kinds, const si
 	return LK_OK;
 }
 
-/* ---- what is filled ---- */
+/* ---- results ---- */
 
 static lk_status number_folds(struct work *work, lk_error *err) {
 	size_t count = work->table.count;
@@ -129,7 +128,7 @@ static double slowdown_plain(const lk_overlap_kernel *kernel, double slower) {
 	return kernel->alone_s * (1 + kernel->ratio * slower);
 }
 
-/* A baseline's predictions, from those of all rows of the table. */
+/* Add a baseline's predictions, from those of all rows of the table. */
 static lk_status slowdown_add_baseline(struct work *work, lk_scoring *out, const char *name,
                                        int parameters, const double *all, lk_error *err) {
 	lk_baseline *baseline = lk_scoring_baseline(work->arena, out, name, parameters);

@@ -1,6 +1,6 @@
-/* score_throughput.c: throughput of BERT and convolution nets, as `predict` says it. Nothing is
+/* score_throughput.c: throughput of BERT and convolution nets, predicted like `predict`. Nothing is
  * fitted to such rows, so every row is unseen. The baseline, a share of the peak for each stack and
- * precision, is that of rows of other networks or other GPUs. */
+ * precision, comes from rows of other networks or other GPUs. */
 #include <math.h>
 #include <string.h>
 
@@ -21,7 +21,7 @@ struct scorer {
 
 /* ---- prediction ---- */
 
-/* The question that a row is the answer of. */
+/* The request that a row answers. */
 static lk_predict_request throughput_request(const lk_throughput_run *run) {
 	lk_predict_request request;
 	lk_predict_defaults(&request);
@@ -73,7 +73,7 @@ static bool throughput_same_fold(const lk_throughput_run *a, const lk_throughput
 	return strcmp(a->model, b->model) == 0 && a->device == b->device;
 }
 
-/* Median of measured over ideal of the stack in that precision, which makes the mean of |ln| least,
+/* Median of measured over ideal of the stack in that precision, which minimises the mean of |ln|,
  * without rows of the network on that GPU. NAN: no other rows. */
 static double throughput_scale_of(const struct scorer *scorer, size_t of) {
 	size_t rows = 0;

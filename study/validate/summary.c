@@ -2,13 +2,13 @@
  *
  * Errors are symmetric in the logarithm: halving and doubling count alike in geomean_error. Rank
  * figures compare layouts of one job: rows of one layout (repeated submissions, releases) are one
- * point, by the geometric mean of what was predicted and measured; only groups with two layouts or
- * more count.
+ * point, by the geometric mean of predictions and measurements; only groups with at least two
+ * layouts count.
  *
  * A scaling series is one job on different numbers of GPUs. Its speed is work / time, and each
- * number of GPUs is held against the smallest one: ln of (predicted speed-up / measured speed-up).
- * What is wrong at every size alike cancels, so scaling_error says how far one measurement can be
- * carried to other sizes. */
+ * number of GPUs is compared with the smallest one: ln of (predicted speed-up / measured speed-up).
+ * An error common to all sizes cancels, so scaling_error says how far one measurement can be
+ * extrapolated to other sizes. */
 #include "validate/validate.h"
 
 #include <math.h>
@@ -108,7 +108,7 @@ static int summary_by_group(const void *a, const void *b) {
 	return order ? order : strcmp(x->layout, y->layout);
 }
 
-/* Joins points of one layout; returns how many are left. */
+/* Join points of one layout; returns how many are left. */
 static size_t join_layouts(struct point *points, size_t count) {
 	size_t kept = 0;
 	for (size_t i = 0; i < count; i++) {
@@ -127,7 +127,7 @@ static size_t join_layouts(struct point *points, size_t count) {
 	return kept;
 }
 
-/* Of the layout with the shortest predicted time; where several share it, their mean. */
+/* Regret of the layout with the shortest predicted time; if several share it, their mean. */
 static double top1_regret(const double *predicted, const double *measured, size_t n) {
 	double first = INFINITY, best = INFINITY, sum = 0;
 	size_t ties = 0;
@@ -143,7 +143,7 @@ static double top1_regret(const double *predicted, const double *measured, size_
 	return sum / (double)ties;
 }
 
-/* Means over the groups of joined points. x and y have room for all of them. */
+/* Means over the groups of joined points. x and y are scratch for all of them. */
 static void rank_groups(const struct point *points, size_t count, double *x, double *y,
                         lk_accuracy *out) {
 	double tau_sum = 0, regret_sum = 0;
@@ -203,7 +203,7 @@ static int summary_by_series(const void *a, const void *b) {
 	return order ? order : (x->gpus > y->gpus) - (x->gpus < y->gpus);
 }
 
-/* Joins runs of one series on equally many GPUs; returns how many are left. */
+/* Join runs of one series on equally many GPUs; returns how many are left. */
 static size_t summary_join_sizes(struct pace *paces, size_t count) {
 	size_t kept = 0;
 	for (size_t i = 0; i < count; i++) {
@@ -259,7 +259,7 @@ static lk_status summarise_scaling(const lk_score *scores, size_t count, lk_accu
 
 /* ---- divisions ---- */
 
-/* A row of a division: its key, and where it stands. */
+/* A row of a division: its key, and its index. */
 struct member {
 	lk_score_key key;
 	size_t row;

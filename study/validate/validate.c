@@ -29,7 +29,7 @@ void lk_validate_free(lk_validation *validation) {
 
 /* ---- summing up ---- */
 
-/* Rows and scores from one another. */
+/* Fill rows and scores from one another. */
 static void validate_finish_rows(lk_scoring *scoring) {
 	for (size_t i = 0; i < scoring->count; i++) {
 		lk_validated *row = &scoring->rows[i];
@@ -53,7 +53,7 @@ static bool tells_apart(const lk_division *division, size_t count) {
 	return false;
 }
 
-/* The part of each row, for those who show rows one by one. */
+/* The part of each row, for views that list rows. */
 static const char *validate_part_rows(lk_scoring *scoring) {
 	int chosen = 0;
 	while (chosen < scoring->division_count &&
@@ -65,7 +65,7 @@ static const char *validate_part_rows(lk_scoring *scoring) {
 	return scoring->divisions[chosen].by;
 }
 
-/* Rows of a part, for every division. */
+/* Divide the rows of a part, for every division. */
 static lk_status validate_divide(const lk_scoring *scoring, lk_arena *arena,
                                  lk_validation *validation, lk_error *err) {
 	size_t room = (size_t)scoring->division_count * scoring->count;
@@ -79,7 +79,7 @@ static lk_status validate_divide(const lk_scoring *scoring, lk_arena *arena,
 	return LK_OK;
 }
 
-/* The baselines over the rows that they answer. */
+/* Summarise the baselines over the rows that they predict. */
 static lk_status validate_compare(const lk_scoring *scoring, lk_arena *arena,
                                   lk_validation *validation, lk_error *err) {
 	lk_accuracy *baselines = LK_ARRAY(arena, lk_accuracy, scoring->baseline_count);
@@ -117,7 +117,7 @@ static lk_status summarise(lk_scoring *scoring, lk_arena *arena, lk_validation *
 	return validate_compare(scoring, arena, validation, err);
 }
 
-/* Largest error first, then rows without one; those alike in the order of the table. */
+/* Largest error first, then rows without one; equal ones in the order of the table. */
 static int by_error(const void *a, const void *b) {
 	const lk_validated *x = a, *y = b;
 	double dx = fabs(log1p(x->error)), dy = fabs(log1p(y->error));
@@ -170,7 +170,7 @@ static lk_status check_overheads(const lk_validate_request *request, lk_error *e
 	return lk_hint(err, "add --dlrm");
 }
 
-/* Kinds that can leave something else out than usual. */
+/* Check folds: some kinds can leave out something else than the default. */
 static lk_status check_folds(const lk_validate_request *request, lk_error *err) {
 	bool kernels = request->ops || request->models,
 		 of_kernels = request->folds == LK_FOLDS_SHAPE || request->folds == LK_FOLDS_GPU;
@@ -195,7 +195,7 @@ static lk_status check_folds(const lk_validate_request *request, lk_error *err) 
 	                            : lk_hint(err, "leave it out: they have one kind of folds");
 }
 
-/* The command line that gives this result again; NULL when memory runs out. */
+/* The command line that reproduces this result; NULL when memory runs out. */
 static const char *validate_command(lk_arena *arena, const lk_validate_request *request) {
 	static const char *const but[] = {"plot", NULL};
 	const char **tables = LK_ARRAY(arena, const char *, (size_t)request->more_count + 1);
@@ -236,7 +236,7 @@ static lk_status validate_answer(const lk_validate_request *request, lk_stream *
 	return work->result.source && work->result.reproduce ? LK_OK : lk_oom(err);
 }
 
-/* Before the work, not after it. */
+/* Check before the work, not after it. */
 static lk_status check_plot(const char *path, lk_error *err) {
 	if (lk_ends_in(path, ".svg") || lk_ends_in(path, ".svg.gz") || lk_ends_in(path, ".png"))
 		return LK_OK;

@@ -1,6 +1,6 @@
-/* validate_check.c: what holds for every answer of `validate`.
+/* validate_check.c: invariants of every answer of `validate`.
  *
- * Nothing is printed that contradicts itself: whatever made it is a defect of lockstep. */
+ * An answer that contradicts itself is a defect of lockstep and is not printed. */
 #include <math.h>
 #include <string.h>
 
@@ -31,7 +31,7 @@ static const char *validate_check_accuracy(const lk_accuracy *accuracy) {
 	LK_HOLDS(is_unknown_or_share(accuracy->within_5));
 	LK_HOLDS(isnan(accuracy->kendall_tau) || fabs(accuracy->kendall_tau) <= 1 + 1e-9);
 	LK_HOLDS(!(accuracy->p90_error < accuracy->median_error));
-	/* no mean of errors with their signs is further from 0 than that of their sizes */
+	/* the mean of signed errors is never further from 0 than the mean of their sizes */
 	LK_HOLDS(!(fabs(log1p(accuracy->bias)) > log1p(accuracy->geomean_error) + 1e-9));
 	return NULL;
 }
@@ -45,7 +45,7 @@ static const char *validate_check_row(const lk_validated *row) {
 	return NULL;
 }
 
-/* The parts of a division have each row once at the most. */
+/* The parts of a division have each row at most once. */
 static const char *validate_check_groups(const lk_validation *validation) {
 	int rows = 0;
 	for (int i = 0; i < validation->group_count; i++) {

@@ -1,6 +1,5 @@
-/* facts.c: what the system says about itself: processor, cores that this process may use, caches,
- * memory, NICs. Reads /proc and /sys; what is not there stays 0 or gets a usual value and a note.
- */
+/* facts.c: facts from the system: processor, cores that this process may use, caches, memory, NICs.
+ * Reads /proc and /sys; missing values stay 0 or get a default and a note. */
 #include <dirent.h>
 #include <math.h>
 #include <sched.h>
@@ -14,7 +13,7 @@
 #include "base/units.h"
 #include "calibrate/host/meter.h"
 
-/* The first line of a small file, without its end; false where there is none. */
+/* Read the first line of a small file, without its end; false if there is none. */
 static bool facts_read_line(const char *path, char *out, size_t size) {
 	FILE *file = fopen(path, "re");
 	if (!file) return false;
@@ -47,7 +46,7 @@ static lk_status read_processor(lk_meter *meter) {
 	return meter->host->processor ? LK_OK : lk_oom(meter->err);
 }
 
-/* Cores in the process's mask, and no more than its control group gives it time for. */
+/* Cores in the process's mask, limited by the time that its control group allows. */
 static int usable_cores(void) {
 	cpu_set_t *set = CPU_ALLOC(4096);
 	size_t size = CPU_ALLOC_SIZE(4096);
@@ -115,7 +114,8 @@ static void add_nic(struct nics *nics, double gbps) {
 	if (gbps == nics->gbps) nics->count++;
 }
 
-/* Ethernet states megabits; cards without hardware (bridges, loopback) have no folder "device". */
+/* Ethernet states megabits; interfaces without hardware (bridges, loopback) have no folder
+ * "device". */
 static void find_ethernet(struct nics *nics) {
 	DIR *folder = opendir("/sys/class/net");
 	for (struct dirent *entry; folder && (entry = readdir(folder));) {

@@ -1,9 +1,9 @@
-/* host.c: the measurements one after the other, and what of them makes the device.
+/* host.c: runs the measurements in turn, and makes the device from them.
  *
  * The time is divided in fixed shares. The device is all cores that the process may use, as one:
- * its peak is what registers allow, its matrix and memory rates what was reached, its call the
- * start of all cores. It gets the fast decile of each sample: what other programs took away in
- * between is not the machine's. */
+ * its peak is that of registers alone, its matrix and memory rates are measured, its call is the
+ * start of all cores. It uses the fast decile of each sample: time taken by other programs is not
+ * the machine's. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -19,7 +19,7 @@ struct part {
 	double share;
 };
 
-/* First what an option of the user's can make fail. */
+/* Measurements that a user's option can make fail come first. */
 static const struct part parts[] = {
 	{lk_measure_mpi, 0.16},   {lk_measure_disk, 0.10},   {lk_measure_calls, 0.08},
 	{lk_measure_gemm, 0.25},  {lk_measure_passes, 0.01}, {lk_measure_memory, 0.24},
@@ -32,7 +32,7 @@ static lk_status measure_parts(lk_meter *meter) {
 	return LK_OK;
 }
 
-/* What a device must have and a processor has no name for: its links are the way between two
+/* Fill in what a device must have and a processor lacks: its links are the transfers between two
  * processes. */
 static void complete_device(lk_meter *meter) {
 	lk_host *host = meter->host;

@@ -1,5 +1,5 @@
-/* host_json.c: what was measured as a cluster file (hw/cluster_json.c reads it back). A device is
- * written by the names of its fields, so that reader and writer cannot differ. */
+/* host_json.c: writes the measurements as a cluster file (hw/cluster_json.c reads it back). A
+ * device is written by the names of its fields, so that reader and writer cannot differ. */
 #include <math.h>
 #include <string.h>
 
@@ -7,7 +7,7 @@
 #include "io/json.h"
 #include "calibrate/host/measure.h"
 
-/* Four digits are what a measurement has. */
+/* A measurement has four significant digits. */
 static double json_rounded(double value) {
 	if (!isfinite(value) || value == 0) return value;
 	double step = pow(10, floor(log10(fabs(value))) - 3);
@@ -41,7 +41,8 @@ static void json_put_device(lk_json_writer *writer, const lk_device *device) {
 	lk_json_object_end(writer);
 }
 
-/* A GPU is the catalogue's, with the rate of its slot and the memory that the driver states. */
+/* A GPU is the catalogue's, with the measured rate of its slot and the memory that the driver
+ * states. */
 static void put_gpu_node(lk_json_writer *writer, const lk_host *host) {
 	static const char *const wiring[] = {
 		[LK_INTRA_PCIE] = "pcie", [LK_INTRA_MESH] = "mesh", [LK_INTRA_SWITCH] = "switch"};
@@ -67,7 +68,7 @@ static void put_nodes(lk_json_writer *writer, const lk_host *host) {
 	lk_json_array_end(writer);
 }
 
-/* {"value", "unit", "low", "high", "repeats"}; what was only counted has a value and a unit. */
+/* {"value", "unit", "low", "high", "repeats"}; counted quantities have only a value and a unit. */
 static void put_quantity(lk_json_writer *writer, const lk_quantity *quantity) {
 	lk_json_object(writer, quantity->name);
 	json_put(writer, "value", quantity->value);
@@ -80,7 +81,7 @@ static void put_quantity(lk_json_writer *writer, const lk_quantity *quantity) {
 	lk_json_object_end(writer);
 }
 
-/* What cost/collective/host_messages.c reads back. */
+/* Read back by cost/collective/host_messages.c. */
 static void put_messages(lk_json_writer *writer, const lk_host *host) {
 	if (!host->messages.count) return;
 	lk_json_array(writer, "messages");
@@ -114,7 +115,7 @@ static void json_put_collectives(lk_json_writer *writer, const lk_host *host) {
 	lk_json_array_end(writer);
 }
 
-/* A group may come up again later in the list; it is written once, where it comes first. */
+/* A group may occur again later in the list; it is written once, at its first place. */
 static bool written_before(const lk_host *host, size_t index) {
 	for (size_t i = 0; i < index; i++)
 		if (strcmp(host->quantities.at[i].group, host->quantities.at[index].group) == 0)

@@ -1,5 +1,5 @@
-/* kernels.c: the loops of kernels_loops.h for each set of vector instructions, and which of them
- * runs here. */
+/* kernels.c: the loops of kernels_loops.h for each set of vector instructions, and the choice of
+ * the set for this machine. */
 #include "calibrate/host/meter.h"
 
 #include <string.h>

@@ -5,7 +5,7 @@
 typedef float LOOP(floats) __attribute__((vector_size(4 * LANES)));
 typedef uint64_t LOOP(words) __attribute__((vector_size(4 * LANES)));
 
-/* Twelve sums at a time: as many as the latency of two units needs, and still in the registers of
+/* Twelve sums at a time: enough for the latency of two units, and few enough for the registers of
  * AVX2. */
 TARGET static float LOOP(multiply_add)(long rounds, double *flops) {
 	enum { SUMS = 12 };

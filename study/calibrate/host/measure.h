@@ -1,9 +1,9 @@
-/* measure.h: what the machine does that lockstep runs on: products, memory, calls, disk, pairs of
+/* measure.h: measures the machine that lockstep runs on: products, memory, calls, disk, pairs of
  * processes, GPUs.
  *
- * Everything is repeated and given as a median with its 10 % and 90 % quantiles. What could not be
- * measured is a note that says why; only running out of memory, and an option that cannot be
- * followed, is an error. No name of a host, of a user or of a file gets into the result. */
+ * Everything is repeated and reported as a median with its 10 % and 90 % quantiles. What could not
+ * be measured becomes a note with the reason; only running out of memory, and an impossible option,
+ * are errors. No name of a host, of a user or of a file gets into the result. */
 #ifndef LK_MEASURE_MEASURE_H
 #define LK_MEASURE_MEASURE_H
 
@@ -17,19 +17,18 @@ typedef struct lk_quantity {
 	const char *name;  /* "triad, all cores" */
 	const char *unit;  /* "GB/s" */
 	double value;      /* median */
-	double low,
-		high; /* 10 % and 90 % quantiles of the repetitions; NAN for what is counted, not timed */
+	double low, high;  /* 10 % and 90 % quantiles of the repetitions; NAN for counted quantities */
 	int repeats;
 } lk_quantity;
 
-/* A message of MPI by its size, medians: alone, and both ways at once. */
+/* A message of MPI by its size, medians: in one direction, and in both at once. */
 typedef struct lk_message_measured {
 	bool inside;                   /* of a node */
 	double bytes, alone_s, both_s; /* 0: not measured */
 } lk_message_measured;
 
-/* A collective of MPI among all processes that the launcher started, means: after a pause, and
- * after another one. */
+/* A collective of MPI among all processes started by the launcher, means: after a pause, and after
+ * another one. */
 typedef struct lk_collective_measured {
 	const char *what; /* "all_reduce" */
 	int ranks, nodes;
@@ -37,11 +36,11 @@ typedef struct lk_collective_measured {
 } lk_collective_measured;
 
 typedef struct lk_host_options {
-	double seconds;   /* for everything together, about */
+	double seconds;   /* for everything together, approximately */
 	const char *name; /* of the device; NULL "host-cpu" */
 	const char *date, *source;
-	const char *disk; /* folder for a temporary file, or a file to read; NULL the usual folder for
-	                     such files */
+	const char *disk; /* folder for a temporary file, or a file to read; NULL the default folder for
+	                     temporary files */
 	const char *mpi;  /* launcher and its options: "mpirun -n 2"; NULL no MPI */
 	void (*progress)(void *context, const char *doing, double share); /* may be NULL */
 	void *context;
@@ -52,23 +51,23 @@ typedef struct lk_host {
 	LK_VEC(lk_quantity) quantities;
 	LK_VEC(lk_message_measured) messages;       /* by size */
 	LK_VEC(lk_collective_measured) collectives; /* by kind and size */
-	LK_VEC(const char *) notes; /* what was not measured, and why; what a number rests on */
+	LK_VEC(const char *) notes; /* what was not measured, and why; the basis of numbers */
 	const char *date, *source;
 	const char *processor;
 	int cores;        /* that this process may use */
-	int nodes;        /* that MPI reached; 1 without */
+	int nodes;        /* reached by MPI; 1 without */
 	lk_device device; /* all these cores as one device */
 	int gpus;         /* of the kind below; 0: the device of a node is the processor */
 	const lk_device *gpu;
 	lk_intra intra;
-	double intra_rate; /* of the GPUs, measured; 0: as usual */
+	double intra_rate; /* of the GPUs, measured; 0: the default */
 } lk_host;
 
-/* Measures. Free with lk_host_free, also after an error. */
+/* Measure. Free with lk_host_free, also after an error. */
 lk_status lk_host_measure(const lk_host_options *options, lk_host *out, lk_error *err);
 void lk_host_free(lk_host *host);
 
-/* The cluster file: nodes, devices and, under "measured", every quantity and note. */
+/* Write the cluster file: nodes, devices and, under "measured", every quantity and note. */
 lk_status lk_host_write(const lk_host *host, FILE *out, lk_error *err);
 
 #endif

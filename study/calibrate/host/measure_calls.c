@@ -1,6 +1,6 @@
-/* measure_calls.c: what it costs to call something: a function, the system, the clock, another
- * thread, all cores. The start of all cores is what a kernel launch is on a GPU: it becomes the
- * device's `call_us`. */
+/* measure_calls.c: the cost of a call: of a function, the system, the clock, another thread, all
+ * cores. The start of all cores corresponds to a kernel launch on a GPU: it becomes the device's
+ * `call_us`. */
 #include <math.h>
 #include <pthread.h>
 #include <sys/syscall.h>
@@ -61,11 +61,11 @@ static double time_threads(void *unused) {
 	return lk_clock_s() - start;
 }
 
-/* Two threads that hand a turn to and fro. */
+/* Two threads that hand a turn back and forth. */
 struct table_tennis {
 	pthread_mutex_t lock;
 	pthread_cond_t turned;
-	int turn; /* even: of the caller */
+	int turn; /* even: the caller's */
 };
 
 static void play(struct table_tennis *tennis, int side) {

@@ -1,10 +1,8 @@
-/* measure_disk.c: reads of a file: one after the other in large blocks, and of 4 KiB at random
- * places.
+/* measure_disk.c: reads of a file: sequential in large blocks, and of 4 KiB at random places.
  *
- * The file is read with O_DIRECT, past the page cache; where a file system does not do that, the
- * system is asked to forget the file first. Without a file of the user's a temporary one is written
- * that loses its name at once: nothing is left behind, whatever happens.
- */
+ * The file is read with O_DIRECT, past the page cache; on file systems without it, the system is
+ * asked to drop the file from the cache first. Without a user's file a temporary one is written and
+ * unlinked at once: nothing is left behind, whatever happens. */
 #include <errno.h>
 #include <fcntl.h>
 #include <math.h>
@@ -69,7 +67,7 @@ static lk_status disk_read_all(lk_meter *meter, struct disk *disk, double second
 
 /* ---- the file ---- */
 
-/* An eighth of what is free, 256 MiB at most, whole batches. */
+/* An eighth of the free space, at most 256 MiB, in whole batches. */
 static off_t temporary_size(int fd, double seconds) {
 	struct statvfs room;
 	double most = seconds < 0.5 ? 16 * LK_MIB : 256 * LK_MIB;
@@ -78,7 +76,7 @@ static off_t temporary_size(int fd, double seconds) {
 	return (off_t)floor(most / ((double)BATCH * LARGE)) * BATCH * LARGE;
 }
 
-/* What cannot be compressed: some file systems would store nothing. */
+/* Fill with incompressible data: some file systems would store nothing otherwise. */
 static bool disk_fill(struct disk *disk) {
 	uint64_t *words = (uint64_t *)(void *)disk->block;
 	for (off_t at = 0; at < disk->size; at += LARGE) {
@@ -88,7 +86,7 @@ static bool disk_fill(struct disk *disk) {
 	return fsync(disk->fd) == 0;
 }
 
-/* The same file once more, past the page cache; it may have lost its name. */
+/* Open the same file again, past the page cache; it may be unlinked already. */
 static void open_direct(struct disk *disk) {
 	char path[64];
 	snprintf(path, sizeof path, "/proc/self/fd/%d", disk->fd);

@@ -1,12 +1,11 @@
-/* measure_gemm.c: fp32 matrix products on all cores, square, from small to large; and the peak that
- * registers alone allow.
+/* measure_gemm.c: fp32 matrix products on all cores, square, from small to large; and the peak of
+ * registers alone.
  *
- * The product is that of a BLAS library where the system has one (OpenBLAS, MKL, BLIS, found when
- * it runs), or our own (product.c): the faster of the two, for a reference BLAS would say nothing
+ * The product is that of a BLAS library if the system has one (OpenBLAS, MKL, BLIS, found at run
+ * time), or our own (product.c): the faster of the two, because a reference BLAS would say nothing
  * about the machine.
  *
- * The rate that goes into the device is that of the best size.
- */
+ * The device gets the rate of the best size. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -28,7 +27,7 @@ struct bench {
 	sgemm_fn *blas; /* NULL: our own */
 	float *a, *b, *c, *room;
 	long size;
-	int calls; /* in a repetition */
+	int calls; /* per repetition */
 };
 
 /* ---- the product ---- */
@@ -68,7 +67,7 @@ static const struct library {
 	{"libblas.so.3", "the system's BLAS", NULL},
 };
 
-/* The library stays open: its threads may not end with it. */
+/* The library stays open, because its threads may not end with it. */
 static sgemm_fn *open_blas(int threads, const char **name) {
 	for (size_t i = 0; i < sizeof libraries / sizeof *libraries; i++) {
 		void *library = lk_library_open(libraries[i].file);
@@ -87,7 +86,7 @@ static sgemm_fn *open_blas(int threads, const char **name) {
 	return NULL;
 }
 
-/* Leaves in g->blas what is faster; the name of it. */
+/* Put the faster one into bench->blas; returns its name. */
 static const char *gemm_choose(struct bench *bench, double seconds) {
 	const char *name = NULL;
 	sgemm_fn *blas = open_blas(lk_team_size(bench->team), &name);
@@ -109,7 +108,7 @@ struct peak {
 	const lk_kernels *kernels;
 	long rounds;
 	double flops;     /* of one thread */
-	float sink[1024]; /* by thread, so that nothing is left out */
+	float sink[1024]; /* by thread, so that nothing is optimised away */
 };
 
 static void spin(void *context, int thread, int threads) {
@@ -139,7 +138,7 @@ static lk_status measure_peak(lk_meter *meter, const lk_kernels *kernels, double
 
 /* ---- all sizes ---- */
 
-/* About 2 ms a repetition; sizes whose repetitions would not fit are left out. */
+/* About 2 ms per repetition; sizes whose repetitions would not fit are left out. */
 static lk_status measure_sizes(lk_meter *meter, struct bench *bench, double seconds, long largest) {
 	double best = 0;
 	int sizes = 0;
@@ -187,7 +186,7 @@ lk_status lk_measure_gemm(lk_meter *meter, double seconds) {
 	lk_meter_say(meter, "matrix products");
 	const lk_kernels *kernels = lk_kernels_best();
 	LK_TRY(measure_peak(meter, kernels, seconds * 0.1));
-	/* A second or less is no time for large ones. */
+	/* A second or less is too little for large ones. */
 	long largest;
 	if (seconds < 1) largest = TRIED;
 	else if (seconds < 3) largest = 2048;

@@ -1,6 +1,6 @@
-/* measure_gpu.c: NVIDIA GPUs of this machine, through the driver (libcuda, found when the program
- * runs) and `nvidia-smi topo -m`: copies from and to the host, on the device and from GPU to GPU,
- * the launch of an empty kernel, the matrix of links. Without GPUs a note says so. */
+/* measure_gpu.c: NVIDIA GPUs of this machine, through the driver (libcuda, found at run time) and
+ * `nvidia-smi topo -m`: copies from and to the host, on the device and from GPU to GPU, the launch
+ * of an empty kernel, the matrix of links. Without GPUs it adds a note. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -124,7 +124,7 @@ static lk_status measure_peers(lk_meter *meter, struct bench *bench, double seco
 			bench->cuda.use(bench->from->context);
 			if (direct)
 				bench->cuda.enable_peer(bench->to->context,
-				                        0); /* fails harmlessly where it is enabled already */
+				                        0); /* fails harmlessly if already enabled */
 			lk_sample s =
 				lk_repeat(time_copy, bench, seconds / (bench->gpus * (bench->gpus - 1)), 3);
 			if (s.repeats) rate[count++] = COPY / s.low;
@@ -178,8 +178,8 @@ static bool gpu_read_links(lk_topology *out) {
 	return lk_topology_read(text, out);
 }
 
-/* A switch where NVLink joins all and the device is built for one; a mesh where it joins them
- * otherwise. Only through a switch, or through PCIe, does one pair see all of a GPU's links. */
+/* A switch if NVLink connects all GPUs and the device is built for one; a mesh if it connects them
+ * otherwise. Only through a switch, or through PCIe, does one pair use all of a GPU's links. */
 static lk_status judge_links(lk_meter *meter, int gpus, double pair_rate) {
 	lk_topology links;
 	lk_host *host = meter->host;
@@ -203,7 +203,7 @@ static lk_status judge_links(lk_meter *meter, int gpus, double pair_rate) {
 	return LK_OK;
 }
 
-/* ---- the whole ---- */
+/* ---- the whole measurement ---- */
 
 static lk_status note_device(lk_meter *meter, const struct bench *bench, double pcie) {
 	lk_host *host = meter->host;
@@ -225,7 +225,7 @@ static lk_status note_device(lk_meter *meter, const struct bench *bench, double 
 	own->memory_bytes = (double)bench->gpu[0].memory;
 	host->gpu = own;
 	host->gpus = bench->gpus;
-	host->intra = LK_INTRA_PCIE; /* until the links are known: the usual wiring */
+	host->intra = LK_INTRA_PCIE; /* until the links are known: the default wiring */
 	if (own->link_switch) host->intra = LK_INTRA_SWITCH;
 	else if (own->link_rate > 0 && !own->link_bridge) host->intra = LK_INTRA_MESH;
 	return LK_OK;

@@ -1,10 +1,9 @@
 /* measure_memory.c: bandwidth of memory and of the caches.
  *
  * Memory: McCalpin's triad a = b + s c on all cores and on one, with arrays beyond the last cache
- * where there is room for that, a sixteenth at a time and round again; bytes are counted as STREAM
- * does (three arrays, no write-allocate). Caches: each core reads a working set of its own again
- * and again; from size to size the rate falls where a level ends.
- */
+ * if memory allows, a sixteenth per repetition in turn; bytes are counted as in STREAM (three
+ * arrays, no write-allocate). Caches: each core repeatedly reads a working set of its own; with
+ * growing size the rate falls where a level ends. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -21,8 +20,8 @@ struct stream {
 	lk_team *team; /* NULL: one core */
 	double *a, *b, *c;
 	size_t count;    /* of each array */
-	size_t at, step; /* a repetition does `step` numbers, the next one those after them, and round
-	                    again */
+	size_t at, step; /* a repetition processes `step` numbers, the next one those after them,
+	                    cyclically */
 	bool copy;
 };
 
@@ -51,7 +50,7 @@ static double time_stream(void *context) {
 	return taken;
 }
 
-/* Each core touches first what it will stream: the pages come from its own node's memory. */
+/* Each core first touches what it will stream, so that the pages are in its own node's memory. */
 static void touch_part(void *context, int thread, int threads) {
 	const struct stream *stream = context;
 	size_t part = stream->step / (size_t)threads, from = stream->at + part * (size_t)thread;
@@ -152,7 +151,7 @@ static void touch_set(void *context, int thread, int threads) {
 	memset(sweep->pages + (size_t)thread * sweep->stride, 1, sweep->stride);
 }
 
-/* A repetition is long against the start of the team: 64 MiB at least are read. */
+/* A repetition is long compared with the start of the team: it reads at least 64 MiB. */
 static lk_status measure_sets(lk_meter *meter, struct sweep *sweep, size_t largest,
                               double seconds) {
 	const size_t smallest = 16 << 10;

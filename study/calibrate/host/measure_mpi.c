@@ -1,7 +1,7 @@
-/* measure_mpi.c: pairs of MPI processes. MPI has no binary interface that one program could rely
- * on, so the measuring is done by a program of its own, lockstep-mpi-pairs (tools/mpi_pairs.c,
- * built where mpicc is), under the launcher that the user names. It prints one JSON object a line;
- * other lines (of the launcher) are passed over:
+/* measure_mpi.c: pairs of MPI processes. MPI has no common binary interface, so the measurement is
+ * made by a separate program, lockstep-mpi-pairs (tools/mpi_pairs.c, built if mpicc is available),
+ * under the launcher that the user names. It prints one JSON object per line; other lines (from the
+ * launcher) are skipped:
  *
  *     {"ranks": 2, "nodes": 1}
  *     {"a": 0, "b": 1, "same_node": true, "what": "a to b", "bytes": 4194304, "seconds": [median,
@@ -28,8 +28,8 @@ enum { LINE = 4096, LINES = 4096, SHOWN = 64 };
 
 /* ---- the program ---- */
 
-/* Beside this program, else on the PATH; false if it is in neither place, or where quotes would not
- * hold its name. */
+/* Find it next to this program, else on the PATH; false if it is in neither place, or if its name
+ * cannot be quoted. */
 static bool mpi_find_program(char *out, size_t size) {
 	static const char name[] = "lockstep-mpi-pairs";
 	char self[PATH_MAX];

@@ -1,10 +1,9 @@
 /* measure_pairs.c: two processes of this machine that exchange messages, without MPI: through a
- * local socket, through TCP on the loopback, and through memory that both see.
+ * local socket, through TCP on the loopback, and through shared memory.
  *
- * An exchange sends and receives at the same time, as MPI_Isend and MPI_Irecv with a wait for both.
- * One way: the other side sends back a single byte. The child only copies and ends; nothing of the
- * parent's state is touched in it.
- */
+ * An exchange sends and receives at the same time, like MPI_Isend and MPI_Irecv with a wait for
+ * both. One way: the other side sends back a single byte. The child only copies and ends; it does
+ * not touch the parent's state. */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -26,7 +25,7 @@
 
 enum { MESSAGE = 4 << 20, TURNS = 100 };
 
-/* What the two do in a repetition, in the eyes of the parent. */
+/* A repetition of the pair, as seen by the parent. */
 struct pair {
 	int fd;
 	char *out, *in; /* MESSAGE bytes each */
@@ -36,7 +35,7 @@ struct pair {
 
 /* ---- through a socket ---- */
 
-/* Sends and receives at the same time; false when the other side is gone. */
+/* Send and receive at the same time; false if the other side is gone. */
 static bool pairs_exchange(int fd, const char *out, size_t send_bytes, char *in,
                            size_t receive_bytes) {
 	size_t sent = 0, got = 0;
@@ -59,7 +58,7 @@ static bool pairs_exchange(int fd, const char *out, size_t send_bytes, char *in,
 	return true;
 }
 
-/* The orders that a repetition gives the child: how much it receives and sends, how often. */
+/* A repetition's orders to the child: how much it receives and sends, how often. */
 struct order {
 	size_t receive, send;
 	int turns;
@@ -70,14 +69,15 @@ static void serve_socket(int fd, char *out, char *in) {
 	while (pairs_exchange(fd, NULL, 0, (char *)&o, sizeof o))
 		for (int i = 0; i < o.turns; i++) {
 			size_t at_once =
-				o.send > 1 ? o.send : 0; /* a single byte says that everything has arrived */
+				o.send > 1 ? o.send : 0; /* a single byte acknowledges that everything has
+				                            arrived */
 			if (!pairs_exchange(fd, out, at_once, in, o.receive) ||
 			    !pairs_exchange(fd, out, o.send - at_once, NULL, 0))
 				return;
 		}
 }
 
-/* When only one side sends, the other answers with a byte at the end, so that all has arrived. */
+/* If only one side sends, the other finally answers with a byte, after everything has arrived. */
 static double time_socket(void *context) {
 	const struct pair *pair = context;
 	struct order o = {pair->send, pair->receive, pair->turns};
@@ -88,7 +88,7 @@ static double time_socket(void *context) {
 	return lk_clock_s() - start;
 }
 
-/* A ping-pong of one byte: it is received before it is sent back. */
+/* A ping-pong of one byte: received before it is sent back. */
 static void serve_pong(int fd) {
 	char byte;
 	while (pairs_exchange(fd, NULL, 0, &byte, 1) && byte)
@@ -141,14 +141,14 @@ static lk_status measure_ways(lk_meter *meter, struct pair *pair, const char *wa
 	return LK_OK;
 }
 
-/* A second process; it ends with this one. */
+/* Start a second process, which ends with this one. */
 static pid_t start_child(void) {
 	pid_t child = fork();
 	if (child == 0) prctl(PR_SET_PDEATHSIG, SIGKILL);
 	return child;
 }
 
-/* A child for the messages, and one for the byte. */
+/* Start a child for the messages, and one for the byte. */
 static lk_status with_child(lk_meter *meter, struct pair *pair, const char *way, int fd[2],
                             bool pong, double seconds) {
 	pid_t child = start_child();
@@ -187,7 +187,7 @@ static lk_status measure_sockets(lk_meter *meter, struct pair *pair, bool tcp, d
 
 /* ---- through memory ---- */
 
-/* Two halves of a buffer; the sender copies in, the receiver copies out: as MPI does between
+/* Two halves of a buffer; the sender copies in, the receiver copies out, like MPI between
  * processes. */
 struct mailbox {
 	_Atomic long written, taken; /* pieces so far */
@@ -201,7 +201,7 @@ struct mail {
 	long pieces;
 };
 
-/* Waits without holding the core for ever; false when the other is done for. */
+/* Wait without occupying the core forever; false if the other process has ended. */
 static bool wait_until(const struct mailbox *box, const _Atomic long *counter, long wanted) {
 	for (long i = 0; atomic_load_explicit(counter, memory_order_acquire) < wanted; i++) {
 		if (atomic_load(&box->over)) return false;

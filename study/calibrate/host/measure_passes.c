@@ -1,8 +1,7 @@
-/* measure_passes.c: a pass over memory as lockstep compile writes it in C, with the same text of
- * its runtime (data/target/numbers.h), where the data is in the cache: cycles of a core for an
- * element, while all cores run it, as ranks do: some of what counts as cores are two threads of
- * one. Predictions of compiled programs scale the cycles of their passes by it
- * (lang/tune/timed_host.c). */
+/* measure_passes.c: a pass over memory as emitted in C by lockstep compile, with the same text of
+ * its runtime (data/target/numbers.h), with the data in the cache: core cycles per element, while
+ * all cores run it, like ranks do: some cores may be two threads of one. Predictions of compiled
+ * programs scale the cycles of their passes by it (lang/tune/timed_host.c). */
 #include <errno.h>
 #include <inttypes.h>
 #include <math.h>
@@ -15,7 +14,7 @@
 #include "base/clock.h"
 #include "calibrate/host/meter.h"
 
-#include <../data/target/numbers.h> /* the text that emitted programs carry, beside src */
+#include <../data/target/numbers.h> /* the text in emitted programs, next to src */
 
 enum {
 	PASS_ELEMENTS = 4096,
@@ -39,7 +38,7 @@ static void passes_repeat(void *context, int thread, int threads) {
 	(void)threads;
 	for (int i = 0; i < PASS_ROUNDS; i++) {
 		passes_gelu(passes);
-		passes->y[i] = passes->out[i]; /* so that none is left out */
+		passes->y[i] = passes->out[i]; /* so that none is optimised away */
 	}
 }
 

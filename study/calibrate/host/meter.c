@@ -31,7 +31,7 @@ void *lk_pages(size_t bytes) {
 	void *pages = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	if (pages == MAP_FAILED) return NULL;
 	madvise(pages, bytes,
-	        MADV_HUGEPAGE); /* fewer faults and misses of the address cache; no matter if refused */
+	        MADV_HUGEPAGE); /* fewer page faults and TLB misses; no matter if refused */
 	return pages;
 }
 

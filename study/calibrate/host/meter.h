@@ -1,5 +1,5 @@
-/* meter.h: what the files of calibrate/host share: the clock, repetition, a team of threads, where
- * results go. */
+/* meter.h: shared by the files of the room: the clock, repetition, a team of threads, the
+ * results. */
 #ifndef LK_CALIBRATE_HOST_METER_H
 #define LK_CALIBRATE_HOST_METER_H
 
@@ -11,27 +11,27 @@
 
 /* ---- time ---- */
 
-/* Seconds of the repetitions of something. */
+/* Seconds of repeated trials. */
 typedef struct lk_sample {
-	double median, low, high; /* and 10 %, 90 % quantiles; NAN where nothing was measured */
+	double median, low, high; /* and 10 %, 90 % quantiles; NAN if nothing was measured */
 	int repeats;
 } lk_sample;
 
-/* One repetition: its seconds, NAN where it failed. */
+/* One repetition: its seconds, NAN on failure. */
 typedef double lk_trial(void *context);
-/* Repeats for about so many seconds, `least` times at least, after one that does not count. Ends at
- * a failure. */
+/* Repeat for about this many seconds, at least `least` times, after one that does not count. Ends
+ * at a failure. */
 lk_sample lk_repeat(lk_trial *trial, void *context, double seconds, int least);
 
 /* ---- threads ---- */
 
 typedef struct lk_team lk_team;
 typedef void lk_team_work(void *context, int thread, int threads);
-/* Threads that wait for work; the caller is thread 0. NULL when memory runs out; with fewer threads
- * than asked where the system gives no more. */
+/* Threads that wait for work; the caller is thread 0. NULL when memory runs out; fewer threads than
+ * requested if the system gives no more. */
 lk_team *lk_team_new(int threads);
 int lk_team_size(const lk_team *team);
-/* Runs the work on all threads and returns when all are done. */
+/* Run the work on all threads and return when all are done. */
 void lk_team_run(lk_team *team, lk_team_work *work, void *context);
 void lk_team_free(lk_team *team);
 
@@ -41,27 +41,26 @@ typedef struct lk_meter {
 	lk_host *host;
 	const lk_host_options *options;
 	lk_team *team;
-	double begun, seconds; /* when, and for how long */
-	double send_rate; /* between two processes of a node, the best way found, bytes/s; 0 unknown */
+	double begun, seconds; /* when it began, and its duration */
+	double send_rate; /* between two processes of a node, by the fastest way, bytes/s; 0 unknown */
 	double net_rate;  /* between nodes, by MPI; 0 unknown */
 	lk_error *err;
 } lk_meter;
 
 void lk_meter_say(lk_meter *meter, const char *doing);
-/* amount / seconds, in units of `scale`: (bytes, 1e9) is GB/s. Nothing where the sample is empty.
- */
+/* amount / seconds, in units of `scale`: (bytes, 1e9) is GB/s. Adds nothing if the sample is
+ * empty. */
 lk_status lk_meter_rate(lk_meter *meter, const char *group, const char *name, const char *unit,
                         double amount, double scale, const lk_sample *sample);
 /* seconds / parts, in units of `scale`: (1000, 1e-6) is us of each of a thousand. */
 lk_status lk_meter_time(lk_meter *meter, const char *group, const char *name, const char *unit,
                         double parts, double scale, const lk_sample *sample);
-/* What was counted or read from the system. */
+/* Add a quantity counted or read from the system. */
 lk_status lk_meter_count(lk_meter *meter, const char *group, const char *name, const char *unit,
                          double value);
 lk_status lk_meter_note(lk_meter *meter, const char *fmt, ...) LK_PRINTF(2, 3);
 
-/* Room that the kernel hands out zeroed and page-aligned, NULL where there is none; release with
- * munmap. */
+/* Memory from the kernel, zeroed and page-aligned, NULL if there is none; release with munmap. */
 void *lk_pages(size_t bytes);
 
 /* ---- one file each ---- */
@@ -82,13 +81,13 @@ lk_status lk_measure_gpus(lk_meter *meter, double seconds);
 typedef struct lk_kernels {
 	const char *name;  /* "AVX-512" */
 	int rows, columns; /* of a tile of a product */
-	/* Multiplies and adds in registers alone, `rounds` times; *flops is what was done. The sum
-	 * keeps it from being left out. */
+	/* Multiply and add only in registers, `rounds` times; *flops is the number of operations. The
+	 * sum prevents optimising it away. */
 	float (*multiply_add)(long rounds, double *flops);
 	/* c (rows x columns, `stride` apart) = a * b, or that added to c. a and b are packed: k times
-	 * `rows` and k times `columns` numbers, zeros where the matrices end. */
+	 * `rows` and k times `columns` numbers, zeros beyond the matrices. */
 	void (*tile)(long k, const float *a, const float *b, float *c, long stride, bool add);
-	/* Reads `count` words, a multiple of 64, aligned to 64 bytes. */
+	/* Read `count` words, a multiple of 64, aligned to 64 bytes. */
 	uint64_t (*read)(const uint64_t *words, size_t count);
 } lk_kernels;
 
@@ -113,17 +112,16 @@ typedef struct lk_topology {
 			 [8]; /* "NV18", "PIX", "PHB", "SYS", "X" on the diagonal */
 } lk_topology;
 
-/* Reads the text that the command prints, with or without colours. False where it holds no such
- * matrix. */
+/* Read the command's output, with or without colours. False if it holds no such matrix. */
 bool lk_topology_read(const char *text, lk_topology *out);
-/* Pairs (i < j) that NVLink joins, and all pairs. */
+/* Number of pairs (i < j) connected by NVLink; *pairs: all pairs. */
 int lk_topology_joined(const lk_topology *topology, int *pairs);
 
 /* ---- cuda: the few functions of NVIDIA's driver that are used, found when the program runs:
  * nothing of CUDA is needed to build lockstep. Names and types are those of the driver API's
  * documentation. */
 
-/* X(member, symbol, arguments): each returns 0 when it worked. */
+/* X(member, symbol, arguments): each returns 0 on success. */
 #define LK_CUDA_CALLS(X)                                                                         \
 	X(init, "cuInit", (unsigned))                                                                \
 	X(count, "cuDeviceGetCount", (int *))                                                        \

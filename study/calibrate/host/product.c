@@ -1,9 +1,8 @@
-/* product.c: matrix product of our own, for machines without a BLAS library.
+/* product.c: our own matrix product, for machines without a BLAS library.
  *
- * K. Goto and R. A. van de Geijn, "Anatomy of high-performance matrix multiplication", ACM TOMS 34,
- * 2008: a slab of b, DEPTH rows, is packed once for all threads; each thread packs blocks of a and
- * multiplies tile by tile out of its caches.
- */
+ * K. Goto and R. A. van de Geijn, "Anatomy of high-performance matrix multiplication", ACM TOMS
+ * 34, 2008: a slab of b, DEPTH rows, is packed once for all threads; each thread packs blocks of a
+ * and multiplies tile by tile out of its caches. */
 #include <string.h>
 
 #include "calibrate/host/meter.h"
@@ -14,7 +13,7 @@ enum { DEPTH = 256, BLOCK = 120, TILE = 12 * 32 };
 struct product {
 	const lk_kernels *kernels;
 	long m, n, k, from, depth; /* from, depth: of the slab */
-	long block;                /* rows of a that a thread takes at a time */
+	long block;                /* rows of a that a thread processes at a time */
 	const float *a, *b;
 	float *c, *slab, *blocks;
 };
@@ -33,7 +32,7 @@ size_t lk_product_room(const lk_kernels *kernels, int threads, long n, long k) {
 	                threads * block_floats());
 }
 
-/* One strip of the slab: `columns` columns of b, zeros beyond its last. */
+/* Pack one strip of the slab: `columns` columns of b, zeros beyond its last. */
 static void pack_strip(const struct product *product, long strip) {
 	long width = product->kernels->columns, first = strip * width,
 		 there = product->n - first < width ? product->n - first : width;
@@ -52,7 +51,7 @@ static void pack_slab(void *context, int thread, int threads) {
 		pack_strip(product, strip);
 }
 
-/* `rows` rows of a from `first` on, tile by tile, zeros beyond its last. */
+/* Pack `rows` rows of a from `first` on, tile by tile, zeros beyond its last. */
 static void pack_block(const struct product *product, long first, long rows, float *to) {
 	long height = product->kernels->rows;
 	for (long tile = 0; tile < rows; tile += height)
@@ -64,7 +63,7 @@ static void pack_block(const struct product *product, long first, long rows, flo
 			}
 }
 
-/* A tile at the rim is computed aside and what exists of it copied. */
+/* A tile at the edge is computed separately and its existing part copied. */
 static void multiply_tile(const struct product *product, const float *a, long strip, long row) {
 	const lk_kernels *kernels = product->kernels;
 	long column = strip * kernels->columns, add = product->from > 0;

@@ -1,5 +1,5 @@
-/* team.c: threads that wait for work. A run is numbered; a thread that sees a new number works and
- * counts itself done. */
+/* team.c: threads that wait for work. Each run has a number; a thread that sees a new number works
+ * and counts itself as done. */
 #include <pthread.h>
 #include <stdlib.h>
 

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Copies a text without terminal escapes (ESC [ ... letter). */
+/* Copy a text without terminal escapes (ESC [ ... letter). */
 static void topology_plain(const char *text, char *out, size_t size) {
 	size_t used = 0;
 	while (*text && used + 1 < size) {
@@ -38,7 +38,7 @@ static int gpu_number(const char *word, size_t length) {
 	return atoi(digits);
 }
 
-/* Names of GPUs from the start of the line on. */
+/* Count names of GPUs at the start of the line. */
 static int count_header(const char *line) {
 	size_t length;
 	int count = 0;
