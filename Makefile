@@ -482,9 +482,14 @@ format: ## clang-format on every C file
 format-check:
 	@printf '%s\n' $(FORMATTED) | xargs -P2 -n40 clang-format --dry-run -Werror
 
+.PHONY: measure
+measure: ## how the C sources read: functions, asserts, comments, nested ?:, by room
+	@tools/measure.py
+
 # LINT_PART=0, 1 or 2: every third file. ./check takes them in turn from commit to commit, make lint and check-long all.
 LINTED = $(shell find src tests/fuzz/replay.c -name '*.c' | sort $(if $(LINT_PART),| awk 'NR % 3 == $(LINT_PART)'))
-lint: docs-check format-check ## cppcheck, zero warnings; the format; the documents
+lint: docs-check format-check ## cppcheck, zero warnings; the format; the documents; the limits of tools/limits
+	@tools/measure.py --check
 	@mkdir -p build/lint
 	printf '%s\n' $(LINTED) | cppcheck --quiet --std=c11 --language=c --enable=warning,portability,performance --inline-suppr \
 		--error-exitcode=1 --suppress=missingIncludeSystem --suppress=normalCheckLevelMaxBranches --cppcheck-build-dir=build/lint -j2 \
