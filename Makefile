@@ -151,7 +151,7 @@ STAMP_flags := $(CC) $(shell $(CC) -dumpfullversion -dumpversion 2>/dev/null) $(
 STAMP_sources := $(LIB_C) $(CLI_C) $(SERVE_C)
 STAMP_datafiles := $(DATA) charts $(CHARTS)
 STAMP_commit := $(shell tools/commit.sh 2>/dev/null)
-STAMP_mpi := $(HAS_MPI)
+STAMP_mpi := $(if $(HAS_MPI),yes)
 STAMPS := flags sources datafiles commit mpi
 kept = $(file < $(B)/$1)
 changed = $(or $(if $(wildcard $(B)/$1),,yes),$(subst x$(kept),,x$(STAMP_$1)),$(subst x$(STAMP_$1),,x$(kept)))
@@ -485,9 +485,14 @@ format: ## clang-format on every C file
 format-check:
 	@printf '%s\n' $(FORMATTED) | xargs -P2 -n40 clang-format --dry-run -Werror
 
+.PHONY: measure
+measure: ## how the C sources read: functions, asserts, comments, nested ?:, by room
+	@tools/measure.py
+
 # LINT_PART=0, 1 or 2: every third file. ./check takes them in turn from commit to commit, make lint and check-long all.
 LINTED = $(shell find $(HOUSES) tests/fuzz/replay.c -name '*.c' | sort $(if $(LINT_PART),| awk 'NR % 3 == $(LINT_PART)'))
 lint: docs-check format-check ## cppcheck, zero warnings; the format; the documents
+	@tools/measure.py --check
 	@mkdir -p build/lint
 	printf '%s\n' $(LINTED) | cppcheck --quiet --std=c11 --language=c --enable=warning,portability,performance --inline-suppr \
 		--error-exitcode=1 --suppress=missingIncludeSystem --suppress=normalCheckLevelMaxBranches --cppcheck-build-dir=build/lint -j2 \
@@ -567,11 +572,12 @@ INSTALLED_LIB = $(STATIC) $(SHARED)
 # What `lockstep record` loads into other programs; nothing is linked with it.
 PRIVATE_LIB = $(RECORDER_LIBRARIES) $(RECORDER_PLUGIN)
 PRIVATEDIR = $(LIBDIR)/lockstep
+CMAKEDIR = $(LIBDIR)/cmake/lockstep
 COMPLETIONS := bash-completion/completions/lockstep zsh/site-functions/_lockstep fish/vendor_completions.d/lockstep.fish
 
 # Paths below the prefix are written by it, so that pkg-config --define-prefix finds a tree that was moved.
-install: all man ## program, libraries, headers, pkg-config file, man pages, completions
-	install -d $(DESTDIR)$(BINDIR) $(DESTDIR)$(LIBDIR)/pkgconfig $(DESTDIR)$(PRIVATEDIR)/lockstep-nccl \
+install: all man ## program, libraries, headers, files for pkg-config and CMake, man pages, completions
+	install -d $(DESTDIR)$(BINDIR) $(DESTDIR)$(LIBDIR)/pkgconfig $(DESTDIR)$(CMAKEDIR) $(DESTDIR)$(PRIVATEDIR)/lockstep-nccl \
 		$(DESTDIR)$(INCLUDEDIR)/lockstep $(DESTDIR)$(DATADIR)/man/man1 $(dir $(COMPLETIONS:%=$(DESTDIR)$(DATADIR)/%))
 	install -m 755 $(INSTALLED_BIN) $(DESTDIR)$(BINDIR)/
 	install -m 755 $(filter %.so %.so.$(VERSION),$(INSTALLED_LIB)) $(DESTDIR)$(LIBDIR)/
@@ -584,6 +590,9 @@ install: all man ## program, libraries, headers, pkg-config file, man pages, com
 	sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@LIBDIR@|$(LIBDIR:$(PREFIX)/%=$${prefix}/%)|' -e 's|@VERSION@|$(VERSION)|' \
 		-e 's|@INCLUDEDIR@|$(INCLUDEDIR:$(PREFIX)/%=$${prefix}/%)|' -e 's|@ISAL@|$(filter -lisal,$(LDLIBS))|' \
 		tools/lockstep.pc.in > $(DESTDIR)$(LIBDIR)/pkgconfig/lockstep.pc
+	for file in lockstep-config lockstep-config-version; do \
+		sed -e 's|@INCLUDES@|$(shell realpath -ms --relative-to=/$(CMAKEDIR) /$(INCLUDEDIR))|' -e 's|@VERSION@|$(VERSION)|' \
+			tools/$$file.cmake.in > $(DESTDIR)$(CMAKEDIR)/$$file.cmake || exit 1; done
 	install -m 644 $(filter-out $(if $(HAS_MPI),,%/lockstep-mpi.1) $(if $(wildcard $(MPI_PAIRS)),,%/lockstep-mpi-pairs.1), \
 		$(shell ls build/man/*.1 2>/dev/null)) $(DESTDIR)$(DATADIR)/man/man1/
 	for shell in bash:1 zsh:2 fish:3; do \
@@ -595,7 +604,7 @@ uninstall: ## removes what install put there
 	rm -f $(DESTDIR)$(LIBDIR)/liblockstep.* $(DESTDIR)$(LIBDIR)/pkgconfig/lockstep.pc
 	rm -f $(DESTDIR)$(DATADIR)/man/man1/lockstep.1 $(DESTDIR)$(DATADIR)/man/man1/lockstep-*.1
 	rm -f $(COMPLETIONS:%=$(DESTDIR)$(DATADIR)/%)
-	rm -rf $(DESTDIR)$(INCLUDEDIR)/lockstep $(DESTDIR)$(PRIVATEDIR)
+	rm -rf $(DESTDIR)$(INCLUDEDIR)/lockstep $(DESTDIR)$(PRIVATEDIR) $(DESTDIR)$(CMAKEDIR)
 
 include packaging.mk
 

@@ -4,7 +4,7 @@
 #   lockstep         the program, what it loads into recorded programs, man pages, completions, documents, examples
 #   lockstep-mpi     the program over an MPI cluster (where mpicc was there): it alone needs an MPI library
 #   liblockstepN     the shared library of soname N; several can be installed beside one another
-#   liblockstep-dev  headers, the archive, lockstep.pc, the C examples
+#   liblockstep-dev  headers, the archive, files for pkg-config and CMake, the C examples
 #
 # The program is linked with the archive, so `lockstep` does not need `liblockstepN`. Files go to packages by the patterns below;
 # one that no pattern takes is an error. Same tree and same commit, same bytes.
@@ -35,7 +35,7 @@ package_of() {
 	case $1 in
 	usr/bin/lockstep-mpi | usr/bin/lockstep-mpi-pairs | usr/share/man/man1/lockstep-mpi*) echo lockstep-mpi ;;
 	usr/lib/*/liblockstep.so.*) echo "$library" ;;
-	usr/lib/*/liblockstep.so | usr/lib/*/liblockstep.a | usr/lib/*/pkgconfig/* | usr/include/*) echo liblockstep-dev ;;
+	usr/lib/*/liblockstep.so | usr/lib/*/liblockstep.a | usr/lib/*/pkgconfig/* | usr/lib/*/cmake/* | usr/include/*) echo liblockstep-dev ;;
 	usr/lib/*/lockstep/*) echo lockstep ;;
 	usr/bin/* | usr/share/*) echo lockstep ;;
 	*) fail "no package takes /$1; add a pattern to tools/deb.sh" ;;

@@ -26,7 +26,7 @@ mkdir "$work/$name/examples"
 cp -r examples/library examples/traces "$work/$name/examples/"
 # The archive is of the same objects as the program. pkg-config finds the tree wherever it is unpacked, and asks for no package
 # of the libraries that the shared library holds.
-replaced=$(find "$portable/io" "$portable/view" -name '*.o' 2>/dev/null || true)
+replaced=$(find "$portable/io" -name '*.o' 2>/dev/null || true)
 [ -z "$replaced" ] || ar -rD "$work/$name/lib/liblockstep.a" $replaced
 sed -i -e 's|^prefix=.*|prefix=${pcfiledir}/../..|' -e '/^Requires.private:/d' -e 's|^Libs.private: |&-lz -lzstd -lexpat -lyaml |' "$work/$name/lib/pkgconfig/lockstep.pc"
 [ ! -e "$portable/io/inflate.o" ] || sed -i 's| -lisal||' "$work/$name/lib/pkgconfig/lockstep.pc"

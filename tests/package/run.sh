@@ -154,6 +154,28 @@ answers() {
 shared() { LD_LIBRARY_PATH=$tree/opt/lockstep/lib ldd "$work/shared/predict" | grep "liblockstep.so.$soversion => $tree"; }
 alone() { ! ldd "$work/static/predict" | grep liblockstep; }
 
+# ---- CMake: what is installed, and the sources as a part of another program's build ----
+
+# cmake_builds NAME HOW: a program that finds the library by the lines HOW
+cmake_builds() {
+	mkdir -p "$work/$1"
+	printf '%s\n' 'cmake_minimum_required(VERSION 3.18)' 'project(app LANGUAGES C)' "$2" "add_executable(app $PWD/examples/library/predict.c)" \
+		'target_link_libraries(app PRIVATE lockstep::lockstep)' > "$work/$1/CMakeLists.txt"
+	(unset MAKEFLAGS MAKELEVEL && cmake -S "$work/$1" -B "$work/$1/build" && cmake --build "$work/$1/build") || return
+	"$work/$1/build/app" llama3.1-8b h100-sxm 16 2
+}
+cmake_finds() {
+	local prefix="set(CMAKE_PREFIX_PATH $tree/opt/lockstep)"
+	cmake_builds found "$prefix
+find_package(lockstep $version REQUIRED)" && ldd "$work/found/build/app" | grep "liblockstep.so.$soversion => $tree" || return
+	! cmake_builds newer "$prefix
+find_package(lockstep 1 REQUIRED)" || { echo "version $version was taken for 1"; return 1; }
+}
+cmake_adds() {
+	cmake_builds added "set(LOCKSTEP_BUILD $PWD/$build)
+add_subdirectory($PWD lockstep)" && ldd "$work/added/build/app" | grep "liblockstep.so.$soversion => $PWD/$build"
+}
+
 # ---- make dist ----
 
 packs_twice() {
@@ -354,6 +376,12 @@ check "examples: which library" shared
 check "examples: no library" alone
 check "examples run, shared" answers shared
 check "examples run, static" answers static
+if command -v cmake > /dev/null; then
+	check "CMake: find_package" cmake_finds
+	check "CMake: add_subdirectory" cmake_adds
+else
+	skip "CMake" "no cmake"
+fi
 if git rev-parse --is-inside-work-tree > /dev/null 2>&1; then
 	check "tarball, twice the same" packs_twice
 	check "tarball: every file, its commit" unpacks
