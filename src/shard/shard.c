@@ -322,7 +322,10 @@ static lk_status shard_choose(const lk_shard_request *request, int *out, lk_erro
 	}
 	for (int i = 0; i < lk_sharder_count; i++) {
 		names[i] = lk_sharders[i].name;
-		if (lk_same_name(request->sharder, names[i])) return *out = i, LK_OK;
+		if (lk_same_name(request->sharder, names[i])) {
+			*out = i;
+			return LK_OK;
+		}
 	}
 	lk_fail(err, LK_ERR_INPUT, "--sharder", "\"%.40s\" is not known", request->sharder);
 	const char *near = lk_nearest(request->sharder, names, (size_t)lk_sharder_count);
