@@ -256,21 +256,18 @@ const char *lk_run_layout(lk_arena *arena, const lk_run *run) {
 	static const char *const shardings_text[] = {"ddp", "zero1", "zero2", "zero3"};
 	static const char *const recomputes_text[] = {"", " selective", " full"};
 	const lk_job *job = &run->job;
-	char text[160];
-	int used = 0;
+	char line[160];
+	lk_text text = lk_text_begin(line, sizeof line);
 	const struct {
 		const char *name;
 		int value;
 	} degrees[] = {
 		{"tp", job->tp}, {"pp", job->pp}, {"vp", job->vp}, {"cp", job->cp}, {"ep", job->ep}};
 	for (size_t i = 0; i < sizeof degrees / sizeof *degrees; i++)
-		if (degrees[i].value > 1)
-			used += snprintf(text + used, sizeof text - (size_t)used, "%s%d ", degrees[i].name,
-			                 degrees[i].value);
-	snprintf(text + used, sizeof text - (size_t)used, "dp%d mbs%d %s%s%s", job->dp, job->mbs,
-	         shardings_text[job->sharding], job->sequence_parallel == LK_ON ? " sp" : "",
-	         recomputes_text[job->recompute]);
-	return lk_arena_strdup(arena, text);
+		if (degrees[i].value > 1) lk_text_add(&text, "%s%d ", degrees[i].name, degrees[i].value);
+	lk_text_add(&text, "dp%d mbs%d %s%s%s", job->dp, job->mbs, shardings_text[job->sharding],
+	            job->sequence_parallel == LK_ON ? " sp" : "", recomputes_text[job->recompute]);
+	return lk_arena_strdup(arena, line);
 }
 
 const char *lk_run_series(lk_arena *arena, const lk_run *run) {

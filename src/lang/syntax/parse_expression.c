@@ -164,7 +164,10 @@ static lk_status expression_say(lc_parser *parser, const lc_token *from, int id,
 		if (space && (used == 0 || said[used - 1] == ' ')) continue;
 		said[used++] = space ? ' ' : from->text[i];
 	}
-	if (used == sizeof said - 4) used += (size_t)snprintf(said + used, 4, "...");
+	if (used == sizeof said - 4) {
+		memcpy(said + used, "...", 3);
+		used += 3;
+	}
 	node->said = lk_arena_strndup(&parser->file->arena, said, used);
 	return node->said ? LK_OK : lk_oom(err);
 }
