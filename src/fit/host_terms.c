@@ -8,6 +8,7 @@
 #include <string.h>
 #include <strings.h>
 
+#include "base/check.h"
 #include "io/csv.h"
 #include "base/stats.h"
 #include "base/text.h"
@@ -64,6 +65,7 @@ static lk_status terms_read_row(void *context, const lk_csv *csv, const int *at,
 	LK_TRY(of_kind(csv, at, reading->kind, &wanted, err));
 	if (!wanted) return LK_OK;
 	int term = type[1] - '0';
+	LK_ASSERT(1 <= term && term <= LK_HOST_TERMS);
 	lk_host_term_name(lk_csv_field(csv, at[NAME]), term, name, sizeof name);
 	lk_host_term *to = lk_host_terms_add(out, name);
 	if (!to)

@@ -1,4 +1,5 @@
 /* json_mend.c: text that is nearly JSON, made JSON, in one pass and in place. */
+#include "base/check.h"
 #include "io/json.h"
 
 #include <ctype.h>
@@ -78,6 +79,7 @@ static void mend_word(struct mender *mender) {
 		if (length != mender->at - begin ||
 		    memcmp(mender->text + begin, words[i].word, length) != 0)
 			continue;
+		LK_ASSERT(strlen(words[i].instead) == length);
 		/* "false" is as long as "False": every replacement has its word's length */
 		memcpy(mender->text + begin, words[i].instead, length);
 		bool number = words[i].instead[0] == 'N';
@@ -126,6 +128,7 @@ static bool mend_one(struct mender *mender) {
 
 /* Cuts after the last complete element and closes what is open there. */
 static lk_status mend_close_all(struct mender *mender, char **text, size_t *size, lk_error *err) {
+	LK_ASSERT(mender->good <= mender->size && mender->good_depth <= WHOLE_DEPTH);
 	char *longer = realloc(*text, mender->good + mender->good_depth + 1);
 	if (!longer) return lk_oom(err);
 	mender->found->cut = mender->size - mender->good;

@@ -3,6 +3,7 @@
  * however that ends; when it is whole it gets a name and is renamed. Where the file system has no
  * such files (NFS, FUSE) it has its passing name from the start. What is no regular file
  * (/dev/null, a pipe) is written directly. */
+#include "base/check.h"
 #include "io/stream.h"
 #include "base/text.h"
 
@@ -52,6 +53,7 @@ enum { PASSING_NAMES = 1000 };
 
 /* By process and a count, so that two writers never share one. */
 static void set_passing_name(lk_sink *sink, int count) {
+	LK_ASSERT(sink->target && sink->temporary && count < PASSING_NAMES);
 	sprintf(sink->temporary, "%s.%ld-%d.part", sink->target, (long)getpid(), count);
 }
 
@@ -106,6 +108,7 @@ static void remove_temporary(lk_sink *sink) {
 
 /* Puts the whole file into its place. Nobody is interrupted between the two names. */
 static bool put_into_place(lk_sink *sink) {
+	LK_ASSERT(sink->target && sink->temporary);
 	sigset_t all, before;
 	sigfillset(&all);
 	pthread_sigmask(SIG_BLOCK, &all, &before);
@@ -163,6 +166,7 @@ lk_status lk_sink_open(const char *path, lk_sink **out, lk_error *err) {
 
 /* Writes; on failure keeps the cause and returns false. */
 static bool sink_put(lk_sink *sink, const char *bytes, size_t size) {
+	LK_ASSERT(sink->out);
 	while (size && !sink->failed) {
 		unsigned part = size < (1u << 30) ? (unsigned)size : 1u << 30;
 		errno = 0;

@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/check.h"
 #include "io/csv.h"
 #include "base/text.h"
 #include "hw/hw.h"
@@ -263,6 +264,7 @@ lk_status lk_coll_rows_read(lk_arena *arena, lk_stream *in, lk_coll_rows *out, l
 }
 
 lk_group_shape lk_coll_row_group(const lk_coll_row *row, const lk_fabric *fabric) {
+	LK_ASSERT(row->gpus > 0 && row->nodes > 0);
 	return (lk_group_shape){
 		.node = &row->node,
 		.ranks = row->gpus,

@@ -6,6 +6,7 @@
  * pass for each operation, sums over rows for biases and norms, an addition wherever a tensor is
  * used twice, and the addition to the gradients of the step before.
  */
+#include "base/check.h"
 #include "tables/tables.h"
 
 #include <math.h>
@@ -121,6 +122,7 @@ struct attention {
 static void ops_attend(struct lister *lister, const struct attention *attention) {
 	double heads = lister->model->heads, batch = lister->sequences * heads,
 		   head = lister->inner / heads;
+	LK_ASSERT(heads > 0 && attention->queries > 0 && attention->keys > 0);
 	double rows = batch * attention->queries;
 	bool fused = lister->run->compiled;
 	ops_forward(lister, "addu", fused ? 1 : attention->copies, lister->tokens, lister->inner, 2);

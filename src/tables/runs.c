@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/check.h"
 #include "tables/tables_internal.h"
 #include "io/csv.h"
 #include "base/text.h"
@@ -105,19 +106,19 @@ static lk_status runs_read_number(const struct reader *reader, int i, lk_run_row
 	if (*text)
 		LK_TRY(lk_parse_int(text, numbers[i].low, numbers[i].high, &value,
 		                    lk_csv_place(reader->csv, numbers[i].name, where), err));
+	LK_ASSERT(value == LK_EMPTY || (numbers[i].low <= value && value <= numbers[i].high));
 	*at = (int)value;
 	return LK_OK;
 }
 
 static lk_status unknown_word(const struct reader *reader, const char *column, const char *text,
                               const struct word *words, lk_error *err) {
-	char where[LK_CSV_PLACE], list[200] = "";
+	char where[LK_CSV_PLACE], list[200];
+	lk_text known = lk_text_begin(list, sizeof list);
 	lk_fail(err, LK_ERR_INPUT, lk_csv_place(reader->csv, column, where), "\"%.60s\" is not known",
 	        text);
-	for (const struct word *word = words; word->text; word++) {
-		size_t used = strlen(list);
-		snprintf(list + used, sizeof list - used, "%s%s", used ? ", " : "", word->text);
-	}
+	for (const struct word *word = words; word->text; word++)
+		lk_text_add(&known, "%s%s", known.used ? ", " : "", word->text);
 	return lk_hint(err, "give one of %s, or leave it empty", list);
 }
 
@@ -228,6 +229,7 @@ static lk_status runs_find_columns(void *context, const lk_csv *csv, const int *
 	reader->csv = csv;
 	for (int i = 0; i < NUMBERS; i++) reader->number[i] = lk_csv_column(csv, numbers[i].name);
 	for (int i = 0; i < CHOICES; i++) reader->choice[i] = lk_csv_column(csv, choices[i].name);
+	LK_ASSERT(reader->arena && reader->out);
 	return LK_OK;
 }
 
