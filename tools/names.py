@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Names of static functions, and functions that are written twice.
 
-A static name is unique in its room (a folder of src/), so that a backtrace, a profile and grep say which function it is; another
+A static name is unique in its room (a folder of sources), so that a backtrace, a profile and grep say which function it is; another
 room may use it again. Two static functions of different files that differ in nothing but their names and those of their parameters
 and variables are one function: it belongs into a header that both rooms may include (base/sort.h has the orders of arrays).
 Usage: tools/names.py. Prints file:line of each violation; exit status 1 if there is one.
@@ -56,7 +56,7 @@ def plain(parameters, body):
 def main():
     os.chdir(os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
     named, equal, bad, count = collections.defaultdict(list), collections.defaultdict(list), 0, 0
-    for path in sorted(glob.glob("src/**/*.[ch]", recursive=True)):
+    for path in sorted(path for house in ("src", "lang", "lib", "study") for path in glob.glob(f"{house}/**/*.[ch]", recursive=True)):
         for name, line, parameters, body in functions(path):
             count += 1
             named[os.path.dirname(path), name].append((path, line))

@@ -182,13 +182,6 @@ static lk_status add_collective_duty(struct searcher *searcher, struct doings *d
 	return LK_OK;
 }
 
-static lk_status fail_unknown_sender(struct searcher *searcher, uint32_t q) {
-	const lk_emulated_rank *recorded = searcher->composer->recorded.at[q];
-	lk_fail(searcher->composer->err, LK_ERR_INPUT, recorded->path,
-	        "receives from MPI_ANY_SOURCE: the sender is not known to a single process");
-	return lk_hint(searcher->composer->err, "let the program name the sender");
-}
-
 static void mark_ring_shifts(struct searcher *searcher, uint32_t q) {
 	struct doings *doings = &searcher->doings[q];
 	for (size_t i = 0; i < doings->edges.count; i++) {
@@ -211,7 +204,12 @@ static lk_status collect_rank_duties(struct searcher *searcher, uint32_t q) {
 		bool receives = item->what == LK_WHAT_RECV || item->what == LK_WHAT_SENDRECV;
 		int32_t from = item->what == LK_WHAT_SENDRECV ? item->from : item->peer;
 		if (item->device || item->part == LK_PART_DONE) continue;
-		if (receives && from == LK_PEER_ANY) return fail_unknown_sender(searcher, q);
+		if (receives && from == LK_PEER_ANY) {
+			const lk_emulated_rank *recorded = searcher->composer->recorded.at[q];
+			lk_fail(searcher->composer->err, LK_ERR_INPUT, recorded->path,
+			        "receives from MPI_ANY_SOURCE: the sender is not known to a single process");
+			return lk_hint(searcher->composer->err, "let the program name the sender");
+		}
 		if (sends) LK_TRY(add_message_edge(searcher, &searcher->doings[q], item, item->peer, true));
 		if (receives) LK_TRY(add_message_edge(searcher, &searcher->doings[q], item, from, false));
 		if (!sends && !receives) LK_TRY(add_collective_duty(searcher, &searcher->doings[q], item));

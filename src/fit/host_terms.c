@@ -20,13 +20,6 @@ static const char *const columns[COLUMNS] = {"type",  "name",       "mean_us",
 
 /* ---- reading ---- */
 
-static lk_status bad_type(const char *where, const char *text, lk_error *err) {
-	char shown[64];
-	lk_fail(err, LK_ERR_INPUT, where, "column type: \"%s\" is not a term",
-	        lk_escape(text, shown, sizeof shown));
-	return lk_hint(err, "give t1, t2, t3, t4 or t5");
-}
-
 /* A launch takes 10 us under the profiler, of which 2 us are its host event and 4 us its device
  * event (Lin et al., arXiv 2201.07821): never more than 4 us without it. Other terms of such a
  * table are corrected in lk_host_terms_fill. */
@@ -58,8 +51,12 @@ static lk_status terms_read_row(void *context, const lk_csv *csv, const int *at,
 	char name[sizeof((lk_host_term *)0)->name];
 	double us, weight = 1;
 	bool wanted = true;
-	if ((type[0] != 't' && type[0] != 'T') || type[1] < '1' || type[1] > '5' || type[2])
-		return bad_type(where, type, err);
+	if ((type[0] != 't' && type[0] != 'T') || type[1] < '1' || type[1] > '5' || type[2]) {
+		char shown[64];
+		lk_fail(err, LK_ERR_INPUT, where, "column type: \"%s\" is not a term",
+		        lk_escape(type, shown, sizeof shown));
+		return lk_hint(err, "give t1, t2, t3, t4 or t5");
+	}
 	LK_TRY(lk_parse_real(lk_csv_field(csv, at[MEAN]), 0, 1e9, &us, where, err));
 	if (*count) LK_TRY(lk_parse_real(count, 0, 1e12, &weight, where, err));
 	LK_TRY(of_kind(csv, at, reading->kind, &wanted, err));

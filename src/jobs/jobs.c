@@ -152,12 +152,6 @@ static lk_status jobs_sum_up(const lk_jobs_request *request, const lk_job_list *
 	return isnan(policy->median_s) || isnan(policy->late_s) ? lk_oom(err) : LK_OK;
 }
 
-static lk_status refuse_cut_off(const char *cut_off, lk_error *err) {
-	lk_fail(err, LK_ERR_STOPPED, "jobs", "cut off by %s before any policy was simulated",
-	        lk_cutoff_text(cut_off));
-	return lk_hint(err, "give it more time, or fifo as the first --policy");
-}
-
 /* Policies side by side: none knows of another. */
 struct policy_runs {
 	const lk_jobs_request *request;
@@ -198,7 +192,11 @@ static lk_status run_policies(const lk_jobs_request *request, const lk_places *p
 	watch->all = list->count * count;
 	watch->teller = pthread_self();
 	LK_TRY(lk_parallel(count, 0, run_policy, &runs, err));
-	if (runs.cut_off[0]) return refuse_cut_off(runs.cut_off[0], err);
+	if (runs.cut_off[0]) {
+		lk_fail(err, LK_ERR_STOPPED, "jobs", "cut off by %s before any policy was simulated",
+		        lk_cutoff_text(runs.cut_off[0]));
+		return lk_hint(err, "give it more time, or fifo as the first --policy");
+	}
 	for (size_t i = 0; i < count; i++) {
 		if (runs.cut_off[i]) {
 			out->cut_off = runs.cut_off[i];

@@ -146,12 +146,6 @@ static lk_status ask_for_agreement(lk_stalls_work *work, bool *yes) {
 
 /* ---- rounds ---- */
 
-static void take_comm_times(lk_stalls_times *times, const lk_stalls_comm *comm) {
-	times->waiting = comm->waiting;
-	times->interconnect = comm->interconnect;
-	times->network = comm->network;
-}
-
 /* Times in calls of communication; where they are not known (recordings without ranks) they stay
  * NAN. */
 static lk_status see_rank_comm(lk_stalls_work *work, const char *folder, lk_stalls_times *times,
@@ -161,7 +155,11 @@ static lk_status see_rank_comm(lk_stalls_work *work, const char *folder, lk_stal
 	*out = (lk_stalls_comm){0};
 	if (!folder) return lk_oom(work->err);
 	lk_status status = lk_stalls_see_comm(folder, request->warmup, request->steps, out, &said);
-	if (status == LK_OK) take_comm_times(times, out);
+	if (status == LK_OK) {
+		times->waiting = out->waiting;
+		times->interconnect = out->interconnect;
+		times->network = out->network;
+	}
 	if (status == LK_OK || status == LK_ERR_INPUT) return LK_OK;
 	*work->err = said;
 	return status;
@@ -260,16 +258,12 @@ static lk_status run_round(lk_stalls_work *work, int round) {
 	return LK_OK;
 }
 
-static double seconds_since(int64_t start_ns) {
-	return 1e-9 * (double)(lk_monotonic_ns() - start_ns);
-}
-
 /* Whether another round is wanted and fits the budget. */
 static bool another_round(lk_stalls_work *work, int done, int64_t start_ns) {
 	const lk_stalls_request *request = work->request;
 	if (!(request->budget > 0)) return done < request->repeats;
 	if (done == 0) return true;
-	double spent = seconds_since(start_ns);
+	double spent = 1e-9 * (double)(lk_monotonic_ns() - start_ns);
 	if (done == LK_STALLS_REPEATS || spent + spent / done > request->budget) return false;
 	lk_stalls_answer now = {.hosts = work->first_comm.hosts};
 	work->rounds.count = done;
