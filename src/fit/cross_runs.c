@@ -384,19 +384,14 @@ static lk_status put_classes(const struct range_rows *rows, const struct errors 
 		for (size_t i = 0; i < errors->runs->count; i++) {
 			const lk_run *run = &errors->runs->at[i];
 			if (*run->refused) continue;
-			const char *gpu = run->cluster.node[0].device->name;
+			const char *stack = class == 1 ? run->stack : NULL,
+					   *gpu = class == 2 ? run->cluster.node[0].device->name : NULL;
 			bool experts = run->job.model.experts > 0;
-			const struct errors_of of = {experts ? EXPERTS : DENSE, class == 1 ? run->stack : NULL,
-			                             class == 2 ? gpu : NULL, -1};
+			const struct errors_of of = {experts ? EXPERTS : DENSE, stack, gpu, -1};
 			if (!first_of(errors->runs, i, &of)) continue;
 			struct interval found = interval_of(errors, &of, class == 2 ? FEWEST_ON_GPU : FEWEST);
-			LK_TRY(put_interval(rows,
-			                    lk_range_class(arena,
-			                                   class == 1   ? run->stack
-			                                   : class == 2 ? gpu
-			                                                : NULL,
-			                                   experts),
-			                    &found, err));
+			LK_TRY(put_interval(rows, lk_range_class(arena, stack ? stack : gpu, experts), &found,
+			                    err));
 		}
 	return LK_OK;
 }

@@ -51,9 +51,8 @@ static lk_status jobs_make_places(const lk_jobs_request *request, lk_arena *aren
                                   lk_error *err) {
 	enum { USUAL = 8 };
 	if (request->nodes) return lk_places_read(request->nodes, arena, out, err);
-	int size = request->gpus_per_node   ? request->gpus_per_node
-	           : places_matter(request) ? USUAL
-	                                    : request->gpus;
+	int size = places_matter(request) ? USUAL : request->gpus;
+	if (request->gpus_per_node) size = request->gpus_per_node;
 	out->count = (request->gpus + size - 1) / size;
 	out->sizes = LK_ARRAY(arena, int, (size_t)out->count);
 	if (!out->sizes) return lk_oom(err);
@@ -70,10 +69,9 @@ static lk_status refuse_elastic(const lk_jobs_request *request, const lk_job_lis
 	if (!policy->divide) return LK_OK;
 	if (places_matter(request)) {
 		lk_fail(err, LK_ERR_INPUT, "--policy", "%s does not place jobs on nodes", policy->name);
+		const char *nodes = request->nodes ? "--nodes" : "--gpus-per-node";
 		return lk_hint(err, "leave it out, or leave out %s",
-		               request->nodes           ? "--nodes"
-		               : request->gpus_per_node ? "--gpus-per-node"
-		                                        : "--save-energy");
+		               request->nodes || request->gpus_per_node ? nodes : "--save-energy");
 	}
 	for (size_t i = 0; i < list->count; i++) {
 		if (list->at[i].job.model) continue;
@@ -102,13 +100,13 @@ static lk_status check_elastic(const lk_jobs_request *request, lk_error *err) {
 /* Refuses options on how fast models train where no job has a model. */
 static lk_status check_models(const lk_jobs_request *request, const lk_job_list *list,
                               lk_error *err) {
-	const char *idle = request->gpu           ? "--gpu"
-	                   : request->rates       ? "--rates"
-	                   : request->calibration ? "--calibration"
-	                                          : NULL;
-	for (size_t i = 0; idle && i < list->count; i++)
-		if (list->at[i].job.model) idle = NULL;
-	if (!idle) return LK_OK;
+	const char *idle;
+	if (request->gpu) idle = "--gpu";
+	else if (request->rates) idle = "--rates";
+	else if (request->calibration) idle = "--calibration";
+	else return LK_OK;
+	for (size_t i = 0; i < list->count; i++)
+		if (list->at[i].job.model) return LK_OK;
 	lk_fail(err, LK_ERR_INPUT, idle, "it has no effect: no job of the list has a model");
 	return lk_hint(err, "leave it out: how long the jobs run is in the list");
 }

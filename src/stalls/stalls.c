@@ -290,10 +290,11 @@ static lk_status run_all_rounds(lk_stalls_work *work) {
 
 /* How many rounds would tell the largest parts apart; "" where more are not to be run. */
 static const char *rounds_that_would_do(const lk_stalls_answer *answer) {
-	if (!(answer->lead.rounds_needed > answer->rounds)) return "";
-	return answer->lead.rounds_needed <= 20                  ? "; 20 rounds or fewer would do it"
-	       : answer->lead.rounds_needed <= LK_STALLS_REPEATS ? "; 50 rounds or fewer would do it"
-	                                                         : "; 50 rounds would not do it";
+	double needed = answer->lead.rounds_needed;
+	if (!(needed > answer->rounds)) return "";
+	if (needed <= 20) return "; 20 rounds or fewer would do it";
+	if (needed <= LK_STALLS_REPEATS) return "; 50 rounds or fewer would do it";
+	return "; 50 rounds would not do it";
 }
 
 static lk_status add_stalls_notes(lk_stalls_work *work) {
@@ -415,12 +416,12 @@ static lk_status look_at_first_run(lk_stalls_work *work, const char *folder) {
 static lk_status refuse_step_options(const lk_stalls_request *request, lk_error *err) {
 	lk_stalls_request usual;
 	lk_stalls_defaults(&usual);
-	const char *name = request->what_ifs                 ? "--what-if"
-	                   : request->cluster                ? "--cluster"
-	                   : request->steps != usual.steps   ? "--steps"
-	                   : request->warmup != usual.warmup ? "--warmup"
-	                                                     : NULL;
-	if (!name) return LK_OK;
+	const char *name;
+	if (request->what_ifs) name = "--what-if";
+	else if (request->cluster) name = "--cluster";
+	else if (request->steps != usual.steps) name = "--steps";
+	else if (request->warmup != usual.warmup) name = "--warmup";
+	else return LK_OK;
 	lk_fail(err, LK_ERR_INPUT, name, "has no effect with a log of Darshan, which has no steps");
 	return lk_hint(err, "leave it out, or give a folder of lockstep record");
 }

@@ -211,11 +211,10 @@ static bool log_number_of(const char *word, double *out) {
 static size_t log_time_stamp(const char *text) {
 	static const char form[] = "dddd-dd-dd_dd:dd:dd";
 	for (size_t i = 0; i < sizeof form - 1; i++) {
-		bool digit = text[i] >= '0' && text[i] <= '9';
-		if (form[i] == 'd'   ? !digit
-		    : form[i] == '_' ? text[i] != 'T' && text[i] != ' '
-		                     : text[i] != form[i])
-			return 0;
+		bool fits = text[i] == form[i];
+		if (form[i] == 'd') fits = lk_is_digit(text[i]);
+		if (form[i] == '_') fits = text[i] == 'T' || text[i] == ' ';
+		if (!fits) return 0;
 	}
 	return sizeof form - 1 + strspn(text + sizeof form - 1, "0123456789.,:+-Z");
 }
