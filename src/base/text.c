@@ -321,13 +321,6 @@ char *lk_escape(const char *text, char *out, size_t size) {
 	return out;
 }
 
-lk_status lk_not_understood(const char *where, const char *text, const char *hint, lk_error *err) {
-	char shown[64];
-	lk_fail(err, LK_ERR_INPUT, where, "'%s' is not understood",
-	        lk_escape(text, shown, sizeof shown));
-	return lk_hint(err, "%s", hint);
-}
-
 bool lk_same_text(const char *a, const char *b) {
 	return a == b || (a && b && strcmp(a, b) == 0);
 }
