@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Names of static functions, and functions that are written twice.
 
-A static name is unique in its room (a folder of src/), so that a backtrace, a profile and grep say which function it is; another
+A static name is unique in its room (a folder of sources), so that a backtrace, a profile and grep say which function it is; another
 room may use it again. Two static functions of different files that differ in nothing but their names and those of their parameters
 and variables are one function: it belongs into a header that both rooms may include (base/sort.h has the orders of arrays).
 Usage: tools/names.py. Prints file:line of each violation; exit status 1 if there is one.
@@ -21,7 +21,7 @@ APART = {
     # conditions of a table,
     "lacks_trained_tower lora",
     # and of views and launch lines, which share no helpers yet
-    "dotted_fill fill_int", "explain_text_put_heading stalls_view_put_heading", "jobs_view_put_table rent_view_put_table",
+    "cli_ends_in ends_with", "dotted_fill fill_int", "explain_text_put_heading stalls_view_put_heading", "jobs_view_put_table rent_view_put_table",
     "json_put_texts whatif_view_put_texts", "largest_stall worst_of", "ms record_view_seconds", "predict_plain sweep_plain",
     "predict_seconds_since search_seconds_since", "predict_tera predict_view_tera", "rent_view_put_whole tables_put_plain",
     "whatif_said whatif_view_said",
@@ -31,7 +31,7 @@ TRIVIAL = 9  # tokens of a body: `{ return thing -> member ; }` is shorter than 
 COMMENT = re.compile(r"/\*.*?\*/|//[^\n]*", re.S)
 TOKEN = re.compile(r'"(?:\\.|[^"\\])*"|\'(?:\\.|[^\'\\])*\'|[A-Za-z_]\w*|\d[\w.]*|->|\+\+|--|<<=?|>>=?|[<>=!]=|&&|\|\||[-+*/%&|^]=|\S')
 OPENING = re.compile(r"^static [^;={}]*?(\w+)\(([^{};]*)\) \{\n(.*?)^\}", re.S | re.M)
-DECLARED = re.compile(r"(?:^|[(;{}])\s*(?:const |unsigned |struct |static )*\w+ \*?(?:const )?\*?(\w+)(?= =|;|\[|,| :)", re.M)
+DECLARED = re.compile(r"(?:^|[({};])\s*(?:const |unsigned |struct |static )*\w+ \*?(?:const )?\*?(\w+)(?= =|;|\[|,| :)|, \*?([A-Za-z_]\w*)(?= = )", re.M)
 
 
 def functions(path):
@@ -44,11 +44,11 @@ def functions(path):
 
 def plain(parameters, body):
     """The function as tokens in which its own names are numbers, in the order in which they occur."""
-    own = set(re.findall(r"(\w+)(?:\[[^\]]*\])?(?=,|$)", parameters.replace("\n", " "))) | set(DECLARED.findall(body))
+    own = set(re.findall(r"(\w+)(?:\[[^\]]*\])?(?=,|$)", parameters.replace("\n", " "))) | {name for both in DECLARED.findall(body) for name in both}
     numbers, tokens, before = {}, [], ""
     for token in TOKEN.findall(parameters + " { " + body):
         name = token in own and before not in (".", "->", "struct")
-        tokens.append(str(numbers.setdefault(token, len(numbers))) if name else token)
+        tokens.append(f"${numbers.setdefault(token, len(numbers))}" if name else token)
         before = token
     return " ".join(tokens)
 
@@ -56,7 +56,7 @@ def plain(parameters, body):
 def main():
     os.chdir(os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
     named, equal, bad, count = collections.defaultdict(list), collections.defaultdict(list), 0, 0
-    for path in sorted(glob.glob("src/**/*.[ch]", recursive=True)):
+    for path in sorted(path for house in ("src", "lang", "lib", "study") for path in glob.glob(f"{house}/**/*.[ch]", recursive=True)):
         for name, line, parameters, body in functions(path):
             count += 1
             named[os.path.dirname(path), name].append((path, line))

@@ -27,7 +27,10 @@ lk_status lk_compile_action_find(const char *name, int *out, lk_error *err) {
 	size_t count = 0;
 	for (int i = 0; i < LK_COMPILE_ACTIONS; i++) {
 		if (!names[i]) continue;
-		if (strcmp(names[i], name) == 0) return *out = i, LK_OK;
+		if (strcmp(names[i], name) == 0) {
+			*out = i;
+			return LK_OK;
+		}
 		known[count++] = names[i];
 	}
 	const char *near = lk_nearest(name, known, count);

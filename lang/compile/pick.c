@@ -12,11 +12,16 @@ lk_status lc_pick_program(const lk_compile *answer, const lk_compile_request *re
 	const lc_file *file = answer->file;
 	const char *known[LC_PROGRAMS];
 	size_t count = file->programs.count;
-	if (!request->program && count == 1) return *out = file->programs.at[0], LK_OK;
+	if (!request->program && count == 1) {
+		*out = file->programs.at[0];
+		return LK_OK;
+	}
 	for (size_t i = 0; i < count; i++) {
 		known[i] = file->programs.at[i]->name;
-		if (request->program && strcmp(known[i], request->program) == 0)
-			return *out = file->programs.at[i], LK_OK;
+		if (request->program && strcmp(known[i], request->program) == 0) {
+			*out = file->programs.at[i];
+			return LK_OK;
+		}
 	}
 	if (!request->program) {
 		lk_fail(err, LK_ERR_INPUT, file->path, "the file has %zu %s", count,
@@ -36,8 +41,10 @@ lk_status lc_pick_schedule(const lc_program *program, const char *name, const lc
 	*out = NULL;
 	if (!name || strcmp(name, LC_PLAIN) == 0) return LK_OK;
 	for (size_t i = 0; i < program->schedules.count; i++) {
-		if (strcmp(program->schedules.at[i].name, name) == 0)
-			return *out = &program->schedules.at[i], LK_OK;
+		if (strcmp(program->schedules.at[i].name, name) == 0) {
+			*out = &program->schedules.at[i];
+			return LK_OK;
+		}
 		if (count < LC_VALUES) known[count++] = program->schedules.at[i].name;
 	}
 	lk_fail(err, LK_ERR_INPUT, program->file->path, "%s has no schedule %.64s", program->name,

@@ -21,7 +21,10 @@ static lk_status add_place(lc_pass *pass, lc_place_kind kind, int id, int view, 
 	LK_ASSERT(id >= 0 && (size_t)id < pass->p->nodes.count);
 	for (size_t i = 0; i < pass->places.count; i++) {
 		const lc_place *at = &pass->places.at[i];
-		if (at->kind == kind && at->id == id && at->view == view) return *out = (int)i, LK_OK;
+		if (at->kind == kind && at->id == id && at->view == view) {
+			*out = (int)i;
+			return LK_OK;
+		}
 	}
 	if (!lk_push(&pass->places)) return lk_oom(pass->c->err);
 	*lk_last(&pass->places) = lc_place_of(pass->p, pass->step->space, kind, id, view);
@@ -63,8 +66,14 @@ static lk_status pass_find(lc_pass *pass, int id) {
 	LK_ASSERT(id >= 0 && (size_t)id < pass->p->nodes.count);
 	const lc_node *value = lc_node_at(pass->p, id);
 	if (pass->uses[id]++) return LK_OK;
-	if (value->op == LC_CONST) return pass->source[id] = LC_LITERAL, LK_OK;
-	if (value->op == LC_SCALAR || value->op == LC_SIZE) return pass->source[id] = LC_NUMBER, LK_OK;
+	if (value->op == LC_CONST) {
+		pass->source[id] = LC_LITERAL;
+		return LK_OK;
+	}
+	if (value->op == LC_SCALAR || value->op == LC_SIZE) {
+		pass->source[id] = LC_NUMBER;
+		return LK_OK;
+	}
 	if (value->op == LC_SLICE && (pass->inside[id] || pass->c->memory[id] < 0))
 		return pass_find_slice(pass, id);
 	if (!pass->inside[id] && pass->c->memory[id] >= 0) return find_loaded(pass, id);

@@ -44,7 +44,10 @@ char *lc_identifier(const char *prefix, const char *name, char out[LC_IDENTIFIER
 		unsigned char c = (unsigned char)*name;
 		if ((c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_')
 			out[used++] = *name;
-		else if (used + 3 <= room) used += (size_t)snprintf(out + used, 4, "_%02X", c);
+		else if (used + 3 <= room) {
+			snprintf(out + used, 4, "_%02X", c);
+			used += 3;
+		}
 	}
 	out[used] = '\0';
 	return out;

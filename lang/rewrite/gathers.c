@@ -185,7 +185,10 @@ static lk_status gathers_file(struct mover *mover, int id, int built, lk_error *
 	lc_node *made = &mover->b.to->nodes.at[built];
 	const lc_node *value = lc_node_at(mover->p, id);
 	const lc_layout *before = &value->layout[mover->axis], *now = &made->layout[mover->axis];
-	if (lc_same_layout(before, now)) return mover->b.map[id] = built, LK_OK;
+	if (lc_same_layout(before, now)) {
+		mover->b.map[id] = built;
+		return LK_OK;
+	}
 	if (before->kind == LC_R && (now->kind == LC_S || now->kind == LC_ROOT)) {
 		mover->cut[id] = built;
 		return mover->outside[id] ? gather_back(mover, id, err) : LK_OK;
@@ -217,8 +220,10 @@ static lk_status slice_of_gathered(struct mover *mover, int id, lk_error *err) {
 	const lc_node *value = lc_node_at(mover->p, id),
 				  *cut = &mover->b.to->nodes.at[mover->cut[value->in[0]]];
 	if (cut->layout[mover->axis].kind == LC_S && cut->layout[mover->axis].dim == value->d &&
-	    !cut->layout[mover->axis].turn)
-		return mover->b.map[id] = mover->cut[value->in[0]], LK_OK;
+	    !cut->layout[mover->axis].turn) {
+		mover->b.map[id] = mover->cut[value->in[0]];
+		return LK_OK;
+	}
 	return gathers_refuse(mover, id, "it slices another dim", err);
 }
 

@@ -48,7 +48,10 @@ lk_status lc_scatter_dim(const lc_program *program, const lc_directive *directiv
 	}
 	if (*dim >= 0) return LK_OK;
 	for (int i = 0; i < node->rank; i++)
-		if (node->dim[i] != 0 && !lc_is_sliced(program, node, i)) return *dim = i, LK_OK;
+		if (node->dim[i] != 0 && !lc_is_sliced(program, node, i)) {
+			*dim = i;
+			return LK_OK;
+		}
 	lc_word_wrong(program, word, err, "every dim of %s is sliced already, or has one element",
 	              word->text);
 	return lk_hint(err, "leave it reduced");

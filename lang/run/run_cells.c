@@ -86,7 +86,10 @@ lk_status lc_run_wrong(const lc_at *at, const char *fmt, ...) {
 lk_status lc_run_spend(lc_run *run, const lc_node *node, double products, lk_error *err) {
 	double work = (double)run->work + products,
 		   limit = run->o.work > 0 ? run->o.work : LC_WORK_LIMIT;
-	if (work <= limit) return run->work = (int64_t)work, LK_OK;
+	if (work <= limit) {
+		run->work = (int64_t)work;
+		return LK_OK;
+	}
 	lc_wrong(run->p, node->line, node->column, err, "more than %.0f products in all", limit);
 	return lk_hint(err, "give smaller --sizes");
 }

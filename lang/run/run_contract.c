@@ -201,9 +201,15 @@ lk_status lc_run_conv(lc_at *at) {
 /* The row that an index denotes, or an error; *row counts in the whole table. */
 static lk_status contract_row_of(const lc_at *at, const lc_cells *index, int64_t i, int64_t rows,
                                  int64_t *row) {
-	if (index->element) return *row = (int64_t)(index->element[i] % (uint64_t)rows), LK_OK;
+	if (index->element) {
+		*row = (int64_t)(index->element[i] % (uint64_t)rows);
+		return LK_OK;
+	}
 	double number = index->number[i];
-	if (number >= 0 && number < (double)rows) return *row = (int64_t)number, LK_OK;
+	if (number >= 0 && number < (double)rows) {
+		*row = (int64_t)number;
+		return LK_OK;
+	}
 	return lc_run_wrong(at, "index %.0f, and the table has %lld rows", number, (long long)rows);
 }
 

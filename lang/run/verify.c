@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/stats.h"
+#include "base/text.h"
 #include "lang/run/run.h"
 #include "lang/run/run_internal.h"
 
@@ -196,15 +197,13 @@ static bool new_mesh(struct verifier *verifier, const lc_sizes *sizes) {
 		if (memcmp(verifier->seen[i], sizes->symbol, sizeof verifier->seen[i]) == 0) return false;
 	if (verifier->out->meshes == MESHES) return false;
 	memcpy(verifier->seen[verifier->out->meshes++], sizes->symbol, sizeof verifier->seen[0]);
-	size_t used = strlen(verifier->out->tried);
+	lk_text tried = {.at = verifier->out->tried,
+	                 .size = sizeof verifier->out->tried,
+	                 .used = strlen(verifier->out->tried)};
 	for (int a = 0; a < verifier->p->axis_count; a++) {
-		if (used + 24 > sizeof verifier->out->tried) break;
-		used += (size_t)snprintf(verifier->out->tried + used, sizeof verifier->out->tried - used,
-		                         "%s%lld",
-		                         a      ? "x"
-		                         : used ? " "
-		                                : "",
-		                         (long long)sizes->symbol[a]);
+		if (tried.used + 24 > tried.size) break;
+		const char *before = tried.used ? " " : "";
+		lk_text_add(&tried, "%s%lld", a ? "x" : before, (long long)sizes->symbol[a]);
 	}
 	return true;
 }

@@ -198,7 +198,10 @@ static lk_status pair_team(struct lowering *lowering, int a, int64_t from, int64
 	uint32_t second =
 		(uint32_t)(lowering->stage + (to - lowering->place[a]) * stride_of(lowering, a));
 	for (const struct pair *pair = lowering->pairs[first]; pair; pair = pair->next)
-		if (pair->to == second) return *team = (int32_t)pair->team, LK_OK;
+		if (pair->to == second) {
+			*team = (int32_t)pair->team;
+			return LK_OK;
+		}
 	uint32_t members[2] = {first < second ? first : second, first < second ? second : first};
 	struct pair *made = LK_NEW(&lowering->scratch, struct pair);
 	if (!made) return lk_oom(lowering->err);

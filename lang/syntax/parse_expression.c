@@ -80,8 +80,14 @@ static lk_status optional(lc_parser *parser, unsigned kind, lc_node *node, lk_er
 	int8_t d;
 	switch (kind) {
 	case LC_A_TRANSPOSES:
-		if (lc_take_word(parser, "ta")) return node->ta = 1, LK_OK;
-		if (lc_take_word(parser, "tb")) return node->tb = 1, LK_OK;
+		if (lc_take_word(parser, "ta")) {
+			node->ta = 1;
+			return LK_OK;
+		}
+		if (lc_take_word(parser, "tb")) {
+			node->tb = 1;
+			return LK_OK;
+		}
 		return lc_unexpected(parser, "ta, tb or ')'", err);
 	case LC_A_WINDOW:
 		if (lc_sees_word(parser, "stride"))
@@ -89,10 +95,16 @@ static lk_status optional(lc_parser *parser, unsigned kind, lc_node *node, lk_er
 		if (lc_sees_word(parser, "pad")) return integer32(parser, "pad", 0, &node->pad, err);
 		return lc_unexpected(parser, "stride=, pad= or ')'", err);
 	case LC_A_REVERSE:
-		if (lc_take_word(parser, "reverse")) return node->reverse = 1, LK_OK;
+		if (lc_take_word(parser, "reverse")) {
+			node->reverse = 1;
+			return LK_OK;
+		}
 		return lc_unexpected(parser, "reverse or ')'", err);
 	default:
-		if (lc_take_word(parser, "keep")) return node->keep = 1, LK_OK;
+		if (lc_take_word(parser, "keep")) {
+			node->keep = 1;
+			return LK_OK;
+		}
 		LK_TRY(dim(parser, &d, err));
 		node->dims |= (uint8_t)(1u << d);
 		return LK_OK;
@@ -152,7 +164,10 @@ static lk_status expression_say(lc_parser *parser, const lc_token *from, int id,
 		if (space && (used == 0 || said[used - 1] == ' ')) continue;
 		said[used++] = space ? ' ' : from->text[i];
 	}
-	if (used == sizeof said - 4) used += (size_t)snprintf(said + used, 4, "...");
+	if (used == sizeof said - 4) {
+		memcpy(said + used, "...", 3);
+		used += 3;
+	}
 	node->said = lk_arena_strndup(&parser->file->arena, said, used);
 	return node->said ? LK_OK : lk_oom(err);
 }

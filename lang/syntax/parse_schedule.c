@@ -161,8 +161,10 @@ static lk_status schedule_find_program(lc_parser *parser, lk_error *err) {
 	const char *name, *names[LC_PROGRAMS];
 	const lc_token *token = lc_peek(parser);
 	if (!lc_take_word(parser, "for")) {
-		if (parser->file->programs.count)
-			return parser->p = *lk_last(&parser->file->programs), LK_OK;
+		if (parser->file->programs.count) {
+			parser->p = *lk_last(&parser->file->programs);
+			return LK_OK;
+		}
 		lc_at(parser, token, err, "a schedule precedes every program");
 		return lk_hint(err, "write it after its program");
 	}
@@ -170,7 +172,10 @@ static lk_status schedule_find_program(lc_parser *parser, lk_error *err) {
 	LK_TRY(lc_word_next(parser, "the name of a program", &name, err));
 	for (size_t i = 0; i < parser->file->programs.count; i++) {
 		names[i] = parser->file->programs.at[i]->name;
-		if (strcmp(names[i], name) == 0) return parser->p = parser->file->programs.at[i], LK_OK;
+		if (strcmp(names[i], name) == 0) {
+			parser->p = parser->file->programs.at[i];
+			return LK_OK;
+		}
 	}
 	lc_at(parser, token, err, "there is no program %s before this schedule", name);
 	return lc_suggest(err, name, names, parser->file->programs.count,

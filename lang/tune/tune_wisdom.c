@@ -134,7 +134,10 @@ lk_status lk_wisdom_keep(lk_wisdom *wisdom, const lk_wise *entry, lk_error *err)
 	kept.where = lk_arena_strdup(&wisdom->arena, entry->where);
 	kept.schedule = lk_arena_strdup(&wisdom->arena, entry->schedule);
 	if (!kept.where || !kept.schedule) return lk_oom(err);
-	if (old) return *old = kept, LK_OK;
+	if (old) {
+		*old = kept;
+		return LK_OK;
+	}
 	if (!lk_push(&wisdom->entries)) return lk_oom(err);
 	*lk_last(&wisdom->entries) = kept;
 	return LK_OK;

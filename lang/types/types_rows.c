@@ -39,7 +39,10 @@ static lk_status gather_layout(lc_program *program, lc_node *node, int axis, lk_
 		return lc_refuse_layout(program, node, 1, axis,
 		                        ", and so must be whole for a table that is divided", err);
 	if (table.kind == LC_P) {
-		if (table.reduce == LC_SUM) return node->layout[axis] = table, LK_OK;
+		if (table.reduce == LC_SUM) {
+			node->layout[axis] = table;
+			return LK_OK;
+		}
 		return lc_refuse_layout(program, node, 0, axis, "", err);
 	}
 	if (table.turn) return lc_refuse_layout(program, node, 0, axis, " and turned", err);
@@ -84,7 +87,10 @@ static lk_status add_layout(lc_program *program, lc_node *node, int axis, lc_add
 		return lc_refuse_layout(program, node, 1, axis, ", and parts of indices are not indices",
 		                        err);
 	if (x.kind == LC_R && index.kind == LC_R) return LK_OK;
-	if (index.kind == LC_R && x.kind == LC_P && x.reduce == LC_SUM) return *to = x, LK_OK;
+	if (index.kind == LC_R && x.kind == LC_P && x.reduce == LC_SUM) {
+		*to = x;
+		return LK_OK;
+	}
 	if (index.kind == LC_R && x.kind == LC_S && x.dim == columns) {
 		*to = (lc_layout){.kind = LC_S, .dim = 1, .turn = x.turn};
 		return LK_OK;

@@ -160,7 +160,10 @@ lk_status lk_store_serve(int rank, int world, int port, lk_store_server **out, l
 	lk_store_begin(&server->store, rank, world);
 	lk_status status = listen_on_loopback(server, port, err);
 	if (status == LK_OK) status = start_store_thread(server, err);
-	if (status == LK_OK) return *out = server, LK_OK;
+	if (status == LK_OK) {
+		*out = server;
+		return LK_OK;
+	}
 	if (server->listens >= 0) close(server->listens);
 	free(server);
 	return status;

@@ -181,6 +181,13 @@ lk_status lk_parse_duration(const char *text, double unit_s, double low, double 
 	return text_within(text, sum, low, high, out, where, err);
 }
 
+lk_status lk_not_understood(const char *where, const char *text, const char *hint, lk_error *err) {
+	char shown[64];
+	lk_fail(err, LK_ERR_INPUT, where, "'%s' is not understood",
+	        lk_escape(text, shown, sizeof shown));
+	return lk_hint(err, "%s", hint);
+}
+
 lk_status lk_parse_bool(const char *text, bool *out, const char *where, lk_error *err) {
 	static const char *const words[] = {"false", "true", "no", "yes", "off", "on", "0", "1"};
 	for (size_t i = 0; i < sizeof words / sizeof *words; i++) {

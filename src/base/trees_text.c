@@ -3,12 +3,12 @@
  * node, one character each, and two characters per leaf, counted from -2048, all in digits of base
  * 64. */
 #include "base/arena.h"
+#include "base/check.h"
 #include "base/text.h"
 #include "base/trees.h"
 
 #include <math.h>
 #include <stdbool.h>
-#include <stdio.h>
 #include <string.h>
 
 static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+-";
@@ -35,23 +35,23 @@ static void tree_word(const lk_tree *tree, char word[WORD + 1]) {
 }
 
 const char *lk_trees_text(lk_arena *arena, const lk_trees *trees) {
-	size_t size = 64 + (size_t)trees->features * (LK_TREE_EDGES + 1) * 16 +
-	              (size_t)trees->count * (WORD + 1),
-		   used;
-	char *text = LK_ARRAY(arena, char, size);
-	if (!text) return NULL;
-	used = (size_t)snprintf(text, size, "%d %d", trees->features, trees->count);
+	size_t size =
+		64 + (size_t)trees->features * (LK_TREE_EDGES + 1) * 16 + (size_t)trees->count * (WORD + 1);
+	char *at = LK_ARRAY(arena, char, size);
+	if (!at) return NULL;
+	lk_text text = lk_text_begin(at, size);
+	lk_text_add(&text, "%d %d", trees->features, trees->count);
 	for (int f = 0; f < trees->features; f++) {
-		used += (size_t)snprintf(text + used, size - used, " %d", trees->edges[f]);
-		for (int e = 0; e < trees->edges[f]; e++)
-			used += (size_t)snprintf(text + used, size - used, " %.5g", trees->edge[f][e]);
+		lk_text_add(&text, " %d", trees->edges[f]);
+		for (int e = 0; e < trees->edges[f]; e++) lk_text_add(&text, " %.5g", trees->edge[f][e]);
 	}
 	for (int t = 0; t < trees->count; t++) {
 		char word[WORD + 1];
 		tree_word(&trees->tree[t], word);
-		used += (size_t)snprintf(text + used, size - used, " %s", word);
+		lk_text_add(&text, " %s", word);
 	}
-	return text;
+	LK_ASSERT(!lk_text_full(&text));
+	return at;
 }
 
 /* ---- reading ---- */

@@ -59,8 +59,10 @@ struct searcher {
 static lk_status find_or_add_division(lk_composer *composer, uint64_t division,
                                       lk_job_division **out) {
 	for (size_t i = 0; i < composer->divisions.count; i++)
-		if (composer->divisions.at[i].division == division)
-			return *out = &composer->divisions.at[i], LK_OK;
+		if (composer->divisions.at[i].division == division) {
+			*out = &composer->divisions.at[i];
+			return LK_OK;
+		}
 	if (!lk_push(&composer->divisions)) return lk_oom(composer->err);
 	*out = lk_last(&composer->divisions);
 	**out = (lk_job_division){division, LK_ARRAY(&composer->arena, lk_job_member, composer->world)};
@@ -88,8 +90,10 @@ static lk_status list_recorded_divisions(lk_composer *composer) {
 static lk_status find_or_add_pattern(lk_composer *composer, const lk_emulated_group *group,
                                      int32_t first, int32_t stride, const int32_t **out) {
 	for (size_t i = 0; i < composer->patterns.count; i++)
-		if (composer->patterns.at[i].of == group && composer->patterns.at[i].first == first)
-			return *out = composer->patterns.at[i].ranks, LK_OK;
+		if (composer->patterns.at[i].of == group && composer->patterns.at[i].first == first) {
+			*out = composer->patterns.at[i].ranks;
+			return LK_OK;
+		}
 	int32_t *ranks = LK_ARRAY(&composer->arena, int32_t, group->size);
 	if (!ranks || !lk_push(&composer->patterns)) return lk_oom(composer->err);
 	for (int32_t i = 0; i < group->size; i++) ranks[i] = first + i * stride;
@@ -179,13 +183,6 @@ static lk_status add_collective_duty(struct searcher *searcher, struct doings *d
 	return LK_OK;
 }
 
-static lk_status fail_unknown_sender(struct searcher *searcher, uint32_t q) {
-	const lk_emulated_rank *recorded = searcher->composer->recorded.at[q];
-	lk_fail(searcher->composer->err, LK_ERR_INPUT, recorded->path,
-	        "receives from MPI_ANY_SOURCE: the sender is not known to a single process");
-	return lk_hint(searcher->composer->err, "let the program name the sender");
-}
-
 static void mark_ring_shifts(struct searcher *searcher, uint32_t q) {
 	struct doings *doings = &searcher->doings[q];
 	for (size_t i = 0; i < doings->edges.count; i++) {
@@ -208,7 +205,12 @@ static lk_status collect_rank_duties(struct searcher *searcher, uint32_t q) {
 		bool receives = item->what == LK_WHAT_RECV || item->what == LK_WHAT_SENDRECV;
 		int32_t from = item->what == LK_WHAT_SENDRECV ? item->from : item->peer;
 		if (item->device || item->part == LK_PART_DONE) continue;
-		if (receives && from == LK_PEER_ANY) return fail_unknown_sender(searcher, q);
+		if (receives && from == LK_PEER_ANY) {
+			const lk_emulated_rank *recorded = searcher->composer->recorded.at[q];
+			lk_fail(searcher->composer->err, LK_ERR_INPUT, recorded->path,
+			        "receives from MPI_ANY_SOURCE: the sender is not known to a single process");
+			return lk_hint(searcher->composer->err, "let the program name the sender");
+		}
 		if (sends) LK_TRY(add_message_edge(searcher, &searcher->doings[q], item, item->peer, true));
 		if (receives) LK_TRY(add_message_edge(searcher, &searcher->doings[q], item, from, false));
 		if (!sends && !receives) LK_TRY(add_collective_duty(searcher, &searcher->doings[q], item));
@@ -274,8 +276,10 @@ static lk_status all_members_take_part(struct searcher *searcher, const lk_job_m
 	size_t places = sizeof searcher->answer / sizeof *searcher->answer;
 	struct answer *known =
 		&searcher->answer[lk_hash64((uint64_t)(uintptr_t)comm->ranks ^ what) % places];
-	if (known->known && known->ranks == comm->ranks && known->what == what)
-		return *out = known->known == 1, LK_OK;
+	if (known->known && known->ranks == comm->ranks && known->what == what) {
+		*out = known->known == 1;
+		return LK_OK;
+	}
 	*out = true;
 	for (int32_t i = 0; i < comm->size && *out; i++)
 		LK_TRY(rank_takes_part(searcher, comm->ranks[i], comm, what, out));

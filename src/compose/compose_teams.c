@@ -146,21 +146,18 @@ unsigned lk_compose_op_kind(unsigned what) {
 	}
 }
 
-static const char *name_comm_item(const lk_compose_builder *builder, const lk_emulated_item *item) {
-	return lk_intern_text(builder->composer->texts, item->name);
-}
-
 uint32_t lk_compose_add_comm(lk_compose_builder *builder, const lk_emulated_item *item,
                              unsigned kind, uint8_t stream, uint32_t join, uint32_t team,
                              double seconds) {
 	LK_ASSERT(team < builder->graph->teams.count);
-	return lk_graph_add(builder->graph, &(lk_op){.kind = (uint8_t)kind,
-	                                             .stream = stream,
-	                                             .join = join,
-	                                             .group = LK_GROUP_TEAM,
-	                                             .channel = (int32_t)team,
-	                                             .name = name_comm_item(builder, item),
-	                                             .bytes = (double)item->bytes,
-	                                             .phase = LK_PHASE_OTHER,
-	                                             .measured_ps = lk_compose_ps(seconds)});
+	return lk_graph_add(builder->graph,
+	                    &(lk_op){.kind = (uint8_t)kind,
+	                             .stream = stream,
+	                             .join = join,
+	                             .group = LK_GROUP_TEAM,
+	                             .channel = (int32_t)team,
+	                             .name = lk_intern_text(builder->composer->texts, item->name),
+	                             .bytes = (double)item->bytes,
+	                             .phase = LK_PHASE_OTHER,
+	                             .measured_ps = lk_compose_ps(seconds)});
 }

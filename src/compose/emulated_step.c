@@ -98,13 +98,6 @@ static lk_status add_emulated_group(struct reader *reader, const lk_recorded_nam
 	return LK_OK;
 }
 
-static lk_status add_emulated_groups(struct reader *reader) {
-	for (size_t i = 0; i < reader->run->groups.count; i++)
-		if (reader->run->groups.at[i].key >> 32 == 0)
-			LK_TRY(add_emulated_group(reader, &reader->run->groups.at[i]));
-	return LK_OK;
-}
-
 static uint32_t find_emulated_group(const lk_emulated_step *step, uint32_t number) {
 	for (uint32_t i = 0; i < step->groups.count; i++)
 		if (step->groups.at[i].number == number && step->groups.at[i].own >= 0) return i;
@@ -496,7 +489,9 @@ static lk_status find_extra_time(struct reader *reader) {
 
 static lk_status read_emulated_step(struct reader *reader) {
 	uint64_t usual = 0;
-	LK_TRY(add_emulated_groups(reader));
+	for (size_t i = 0; i < reader->run->groups.count; i++)
+		if (reader->run->groups.at[i].key >> 32 == 0)
+			LK_TRY(add_emulated_group(reader, &reader->run->groups.at[i]));
 	LK_TRY(read_queue(reader));
 	LK_TRY(lk_emulated_device_read(reader->run, &reader->device, reader->err));
 	LK_TRY(lk_recorded_find_steps(reader->run, &reader->steps, reader->err));

@@ -205,8 +205,10 @@ static lk_status finder_known(struct reach_finder *finder, const lk_reach *reach
 	*out = NULL;
 	if (memcmp(reach, &nothing, sizeof nothing) == 0) return LK_OK;
 	for (size_t i = finder->known.count; i-- > 0;)
-		if (memcmp(finder->known.at[i], reach, sizeof *reach) == 0)
-			return *out = finder->known.at[i], LK_OK;
+		if (memcmp(finder->known.at[i], reach, sizeof *reach) == 0) {
+			*out = finder->known.at[i];
+			return LK_OK;
+		}
 	lk_reach *own = LK_NEW(finder->arena, lk_reach);
 	if (!own || !lk_push(&finder->known)) return lk_oom(err);
 	*own = *reach;

@@ -152,8 +152,10 @@ static lk_status table_too_many(lk_error *err) {
 static lk_status variant_of(struct lk_table_builder *builder, const struct lk_signature *signature,
                             uint16_t *variant, lk_error *err) {
 	for (size_t i = builder->count; i-- > 0;)
-		if (memcmp(&builder->known[i], signature, sizeof *signature) == 0)
-			return *variant = (uint16_t)i, LK_OK;
+		if (memcmp(&builder->known[i], signature, sizeof *signature) == 0) {
+			*variant = (uint16_t)i;
+			return LK_OK;
+		}
 	if (builder->count == MOST_VARIANTS) return table_too_many(err);
 	if (builder->count == builder->capacity) {
 		size_t capacity = builder->capacity ? builder->capacity * 2 : 8;

@@ -280,7 +280,10 @@ static lk_status goal_put(lk_export *export, const lk_export_node *node) {
 	                  : goal_cpu(goal, op->stream);
 	if (!lk_push(&goal->places)) return lk_oom(export->err);
 	*lk_last(&goal->places) = (struct goal_place){.cpu = (uint8_t)cpu};
-	if (lk_op_is_collective(op->kind)) return goal_collective(goal, export, node, cpu), LK_OK;
+	if (lk_op_is_collective(op->kind)) {
+		goal_collective(goal, export, node, cpu);
+		return LK_OK;
+	}
 	if (message) goal_message(goal, export, node, cpu);
 	else goal_calc(goal, export, node, cpu);
 	goal_put_deps(goal, export, node, 'l', 0);

@@ -86,13 +86,11 @@ static lk_status want_text(struct reader *reader, uint32_t *id) {
 static lk_status graph_read_unknown(struct reader *reader, const char *text,
                                     const char *const *names, size_t count) {
 	char known[200];
-	size_t length = 0;
+	lk_text list = lk_text_begin(known, sizeof known);
 	const char *near = lk_nearest(text, names, count);
 	lk_fail(reader->err, LK_ERR_INPUT, lk_json_where(reader->json), "unknown name \"%.64s\"", text);
 	if (near) return lk_hint(reader->err, "did you mean \"%s\"?", near);
-	for (size_t i = 0; i < count && length < sizeof known - 1; i++)
-		length += (size_t)snprintf(known + length, sizeof known - length, "%s%s", i ? ", " : "",
-		                           names[i]);
+	for (size_t i = 0; i < count; i++) lk_text_add(&list, "%s%s", i ? ", " : "", names[i]);
 	return lk_hint(reader->err, "known: %s", known);
 }
 

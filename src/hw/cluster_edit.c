@@ -56,7 +56,10 @@ static lk_node whole_node(const lk_cluster *cluster) {
 
 lk_status lk_cluster_grown(lk_arena *arena, const lk_cluster *from, int gpus, lk_cluster *out,
                            lk_error *err) {
-	if (gpus <= from->gpus) return *out = *from, LK_OK;
+	if (gpus <= from->gpus) {
+		*out = *from;
+		return LK_OK;
+	}
 	lk_cluster_draft draft = draft_like(from);
 	lk_status status = LK_OK;
 	lk_node node = whole_node(from);
@@ -89,7 +92,10 @@ lk_status lk_cluster_with_device(lk_arena *arena, const lk_cluster *from, const 
                                  lk_cluster *out, lk_error *err) {
 	bool same = true;
 	for (int g = 0; g < from->groups; g++) same &= from->node[g].device == device;
-	if (same) return *out = *from, LK_OK;
+	if (same) {
+		*out = *from;
+		return LK_OK;
+	}
 	if (edit_usual(arena, from))
 		return lk_cluster_simple(arena, device, from->gpus, 0, 0, out, err);
 	lk_cluster_draft draft = draft_like(from);
@@ -108,7 +114,10 @@ lk_status lk_cluster_with_power(lk_arena *arena, const lk_cluster *from, double 
                                 lk_cluster *out, lk_error *err) {
 	bool same = true;
 	for (int g = 0; g < from->groups; g++) same &= from->node[g].device->power_w == watts;
-	if (same) return *out = *from, LK_OK;
+	if (same) {
+		*out = *from;
+		return LK_OK;
+	}
 	lk_cluster_draft draft = draft_like(from);
 	lk_status status = LK_OK;
 	const lk_device *last = NULL, *held = NULL;

@@ -151,18 +151,23 @@ static lk_status parse_read_device(struct parser *parser, const lk_device **out)
 	return parse_fail_at(parser, from, why.what, NULL, why.hint);
 }
 
-/* Read an optional "500w": a number here may also be a link's rate. */
+/* Reads "500w", if it stands here: a number may also be a link's rate. */
 static lk_status read_power(struct parser *parser, const lk_device **device) {
 	parse_skip_blanks(parser);
 	const char *from = parser->at, *end;
 	double watts = lk_read_real(from, &end);
 	if (end == from) return LK_OK;
 	parser->at = end;
-	if (!accept_word(parser, "w")) return parser->at = from, LK_OK;
-	for (size_t i = 0; i < parser->draft.runs.count; i++) { /* one device, not two equal ones */
+	if (!accept_word(parser, "w")) {
+		parser->at = from;
+		return LK_OK;
+	}
+	for (size_t i = 0; i < parser->draft.runs.count; i++) { /* one device, not two alike */
 		const lk_device *before = parser->draft.runs.at[i].node.device;
-		if (strcmp(before->name, (*device)->name) == 0 && before->power_w == watts)
-			return *device = before, LK_OK;
+		if (strcmp(before->name, (*device)->name) == 0 && before->power_w == watts) {
+			*device = before;
+			return LK_OK;
+		}
 	}
 	lk_error why = {0};
 	lk_status status = lk_device_with_power(parser->arena, *device, watts, device, &why);

@@ -377,7 +377,10 @@ lk_status lk_device_with_power(lk_arena *arena, const lk_device *device, double 
                                const lk_device **out, lk_error *err) {
 	const lk_device *known = lk_device_find(device->name);
 	double board = known ? known->power_w : device->power_w;
-	if (known && watts == board) return *out = known, LK_OK;
+	if (known && watts == board) {
+		*out = known;
+		return LK_OK;
+	}
 	if (!(board > 0))
 		return lk_fail(err, LK_ERR_INPUT, "--power", "the board power of %s is not known",
 		               device->name);
@@ -390,7 +393,8 @@ lk_status lk_device_with_power(lk_arena *arena, const lk_device *device, double 
 	if (!held) return lk_oom(err);
 	*held = *device;
 	held->power_w = watts;
-	return *out = held, LK_OK;
+	*out = held;
+	return LK_OK;
 }
 
 double lk_intra_rate(const lk_device *device, lk_intra intra) {

@@ -13,6 +13,7 @@
 #include <unistd.h>
 #include <zlib.h>
 
+#include "base/check.h"
 #include "base/text.h"
 
 enum {
@@ -81,6 +82,7 @@ static lk_status tar_move(lk_stream *in, int64_t size, int to, lk_error *err) {
 		if (status == LK_OK && to >= 0 && !archive_write(to, piece, got))
 			status =
 				lk_fail(err, LK_ERR_IO, lk_stream_name(in), "cannot unpack: %s", strerror(errno));
+		LK_ASSERT(got <= wish);
 		size -= (int64_t)got;
 	}
 	free(piece);
@@ -97,6 +99,7 @@ struct tar {
 
 /* Read the name of the next member from a header: GNU's 'L', or path= of a pax header. */
 static lk_status tar_names(struct tar *tar, char type, int64_t size, lk_error *err) {
+	LK_ASSERT((type == 'L' || type == 'x') && size >= 0 && size <= MEMBER_BYTES);
 	char text[2 * NAME_BYTES];
 	int64_t padded = (size + BLOCK - 1) / BLOCK * BLOCK;
 	size_t wish = padded < (int64_t)sizeof text ? (size_t)padded : sizeof text, got;
@@ -313,6 +316,7 @@ static lk_status zip_copy(const struct zip *zip, int to, lk_error *err) {
 			inflater.next_out = out;
 			inflater.avail_out = PIECE;
 			state = inflate(&inflater, Z_NO_FLUSH);
+			LK_ASSERT(inflater.avail_out <= PIECE);
 			size_t made = PIECE - inflater.avail_out;
 			written += made;
 			sound = (state == Z_OK || state == Z_STREAM_END || state == Z_BUF_ERROR) &&

@@ -9,6 +9,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include "base/check.h"
 #include "base/text.h"
 #include "base/vec.h"
 #include "base/sort.h"
@@ -39,11 +40,13 @@ static lk_status csv_peek(lk_csv *csv, int *byte, lk_error *err) {
 		csv->end = 0;
 		LK_TRY(lk_stream_read(csv->in, csv->window, WINDOW, &csv->end, err));
 	}
+	LK_ASSERT(csv->end <= WINDOW && (csv->at < csv->end || csv->end == 0));
 	*byte = csv->end ? (unsigned char)csv->window[csv->at] : NOTHING;
 	return LK_OK;
 }
 
 static void csv_take(lk_csv *csv) {
+	LK_ASSERT(csv->at < csv->end);
 	if (csv->window[csv->at++] == '\n') csv->line++;
 }
 
@@ -58,6 +61,7 @@ static lk_status csv_wrong(lk_csv *csv, lk_error *err, const char *what, const c
 }
 
 static lk_status csv_put(lk_csv *csv, const char *bytes, size_t count, lk_error *err) {
+	LK_ASSERT(csv->text.count <= RECORD_LIMIT);
 	bool fits = count <= RECORD_LIMIT - csv->text.count;
 	if (!fits) return csv_wrong(csv, err, "a row of over 64 MiB", "is a quote not closed?");
 	bool room = csv->text.capacity - csv->text.count >= count;
@@ -245,18 +249,16 @@ int lk_csv_column(const lk_csv *csv, const char *name) {
 
 lk_status lk_csv_find(const lk_csv *csv, const char *const *names, int count, int needed,
                       const char *what, int *at, lk_error *err) {
+	LK_ASSERT(0 <= needed && needed <= count);
 	const char *missing = NULL;
-	char all[200] = "";
+	char all[200];
+	lk_text text = lk_text_begin(all, sizeof all);
 	for (int i = 0; i < count; i++) {
 		at[i] = lk_csv_column(csv, names[i]);
 		if (i >= needed) continue;
 		if (at[i] < 0 && !missing) missing = names[i];
-		size_t used = strlen(all);
-		snprintf(all + used, sizeof all - used, "%s%s",
-		         !i                ? ""
-		         : i + 1 == needed ? " and "
-		                           : ", ",
-		         names[i]);
+		const char *between = i + 1 == needed ? " and " : ", ";
+		lk_text_add(&text, "%s%s", i ? between : "", names[i]);
 	}
 	if (!missing) return LK_OK;
 	lk_fail(err, LK_ERR_INPUT, lk_stream_name(csv->in),
@@ -266,11 +268,9 @@ lk_status lk_csv_find(const lk_csv *csv, const char *const *names, int count, in
 
 lk_status lk_csv_refuse_others(const lk_csv *csv, const char *const *names, int count,
                                const char *what, lk_error *err) {
-	char known[200] = "", shown[64];
-	for (int i = 0; i < count; i++) {
-		size_t used = strlen(known);
-		snprintf(known + used, sizeof known - used, "%s%s", i > 0 ? ", " : "", names[i]);
-	}
+	char known[200], shown[64];
+	lk_text text = lk_text_begin(known, sizeof known);
+	for (int i = 0; i < count; i++) lk_text_add(&text, "%s%s", i > 0 ? ", " : "", names[i]);
 	for (size_t column = 0; column < csv->columns; column++) {
 		int i = 0;
 		while (i < count && strcmp(names[i], csv->names[column]) != 0) i++;
@@ -294,6 +294,7 @@ const char *lk_csv_name(const lk_csv *csv, int column) {
 
 const char *lk_csv_field(const lk_csv *csv, int column) {
 	if (column < 0 || (size_t)column >= csv->starts.count) return "";
+	LK_ASSERT(csv->starts.at[column] < csv->text.count);
 	return csv->text.at + csv->starts.at[column];
 }
 

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/arena.h"
+#include "base/check.h"
 #include "base/sort.h"
 
 /* ---- the form of a text ---- */
@@ -62,6 +63,7 @@ static bool document_key(document_cursor *cursor) {
 
 /* Match "[table]" or "[[tables]]", followed by nothing but a comment. */
 static bool document_is_table(document_cursor cursor) {
+	LK_ASSERT(document_sees(&cursor, "["));
 	int depth = document_sees(&cursor, "[[") ? 2 : 1;
 	cursor.at += depth;
 	while (document_key(&cursor)) document_skip(&cursor, ".");
@@ -109,6 +111,7 @@ lk_document_form lk_document_form_of(const char *text, size_t size) {
 /* ---- objects and arrays that grow ---- */
 
 bool lk_members_add(lk_members *members, const char *key, const lk_value *item) {
+	LK_ASSERT(members->count <= members->capacity);
 	if (members->count == members->capacity) {
 		size_t capacity = members->capacity ? 2 * members->capacity : 8;
 		const char **keys = realloc(members->keys, capacity * sizeof *keys);
@@ -149,6 +152,7 @@ bool lk_members_settle(lk_members *members) {
 		members->keys[kept] = members->keys[i];
 		members->items[kept++] = members->items[i];
 	}
+	LK_ASSERT(0 < kept && kept <= count);
 	members->count = kept;
 	return true;
 }

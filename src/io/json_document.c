@@ -6,6 +6,7 @@
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
+#include "base/check.h"
 #include "base/vec.h"
 #include "base/sort.h"
 
@@ -87,12 +88,14 @@ static size_t merge_duplicates(struct builder *builder, struct member *members, 
 	for (size_t i = 0; i < count; i++) {
 		if (members[i].key) members[left++] = members[i];
 	}
+	LK_ASSERT(0 < left && left < count);
 	return left;
 }
 
 /* Move the members from `first` on into `value`. */
 static lk_status document_collect(struct builder *builder, size_t first, lk_value *value,
                                   lk_error *err) {
+	LK_ASSERT(first <= builder->stack.count);
 	struct member *members = builder->stack.at ? builder->stack.at + first : NULL;
 	size_t count = builder->stack.count - first;
 	bool object = value->kind == LK_JSON_OBJECT;
@@ -160,6 +163,7 @@ lk_status lk_json_document(lk_arena *arena, lk_stream *in, lk_value **out, lk_er
 	struct builder b = {.json = lk_json_open(in), .arena = arena};
 	*out = NULL;
 	lk_status status = b.json ? build_document(&b, out, err) : lk_oom(err);
+	LK_ASSERT(status != LK_OK || b.stack.count == 0);
 	lk_json_close(b.json);
 	lk_vec_free(&b.stack);
 	lk_vec_free(&b.sorted);

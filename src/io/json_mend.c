@@ -1,4 +1,5 @@
-/* json_mend.c: repair text that is nearly JSON, in one pass and in place. */
+/* json_mend.c: text that is nearly JSON, made JSON, in one pass and in place. */
+#include "base/check.h"
 #include "io/json.h"
 
 #include <ctype.h>
@@ -21,7 +22,7 @@ static bool mend_blank(char c) {
 	return c == ' ' || c == '\n' || c == '\t' || c == '\r';
 }
 
-/* Whether a quote at `at` ends a text: the rest must be a possible continuation. */
+/* Whether a quote at `at` ends a text: what follows can follow a text. */
 static bool ends_text(const struct mender *mender, size_t at) {
 	for (at++; at < mender->size && mend_blank(mender->text[at]);) at++;
 	return at >= mender->size || (mender->text[at] && strchr(",]}:", mender->text[at]));
@@ -40,8 +41,7 @@ static void mend_escape(struct mender *mender) {
 	}
 }
 
-/* Repair a text from its opening quote on; false if it does not end. Python's may be in single
- * quotes. */
+/* A text from its opening quote on; false if it does not end. Python's may be in single quotes. */
 static bool mend_text(struct mender *mender) {
 	char quote = mender->text[mender->at];
 	if (quote == '\'') {
@@ -79,6 +79,7 @@ static void mend_word(struct mender *mender) {
 		if (length != mender->at - begin ||
 		    memcmp(mender->text + begin, words[i].word, length) != 0)
 			continue;
+		LK_ASSERT(strlen(words[i].instead) == length);
 		/* "false" is as long as "False": every replacement has its word's length */
 		memcpy(mender->text + begin, words[i].instead, length);
 		bool number = words[i].instead[0] == 'N';
@@ -108,7 +109,7 @@ static bool close_bracket(struct mender *mender, char c) {
 	return true;
 }
 
-/* Repair one bracket, comma, text or word; false where repair must end. */
+/* One bracket, comma, text or word; false where mending must end. */
 static bool mend_one(struct mender *mender) {
 	char c = mender->text[mender->at];
 	if (c == '"' || c == '\'') {
@@ -125,8 +126,9 @@ static bool mend_one(struct mender *mender) {
 	return good;
 }
 
-/* Cut after the last complete element and close everything open there. */
+/* Cuts after the last complete element and closes what is open there. */
 static lk_status mend_close_all(struct mender *mender, char **text, size_t *size, lk_error *err) {
+	LK_ASSERT(mender->good <= mender->size && mender->good_depth <= WHOLE_DEPTH);
 	char *longer = realloc(*text, mender->good + mender->good_depth + 1);
 	if (!longer) return lk_oom(err);
 	mender->found->cut = mender->size - mender->good;

@@ -15,6 +15,7 @@
 #ifdef __SSE2__
 #include <emmintrin.h>
 #endif
+#include "base/check.h"
 #include "base/text.h"
 
 enum { WINDOW = 1 << 18, PAD = 32, TEXT_LIMIT = 1 << 28 };
@@ -112,6 +113,7 @@ static lk_status reader_unexpected(lk_json *json, const char *p, const char *wan
 /* Read more input after the existing bytes; keep those from *keep on and move *keep and *p with
  * them. At the end of the input only `ended` changes. */
 static lk_status reader_more(lk_json *json, char **keep, char **p, lk_error *err) {
+	LK_ASSERT(json->buffer <= *keep && *keep <= *p && *p <= json->end);
 	if (json->ended) return LK_OK;
 	size_t kept = (size_t)(json->end - *keep), offset = (size_t)(*p - *keep);
 	json->base += *keep - json->buffer;
@@ -266,6 +268,7 @@ static bool unescape(char **p, char **out) {
  * of the bytes since the last escape (run) and their destination (out); all move with the
  * window. */
 static lk_status reader_read_text(lk_json *json, lk_error *err) {
+	LK_ASSERT(*json->at == '"');
 	char *start = json->at + 1, *p = start, *run = start, *out = start;
 	for (;;) {
 		p = scan_text(p);
@@ -298,6 +301,7 @@ static lk_status reader_read_text(lk_json *json, lk_error *err) {
 	}
 	if (out != run) memmove(out, run, (size_t)(p - run));
 	out += p - run;
+	LK_ASSERT(start <= out && out <= p && p < json->end);
 	*out = '\0';
 	json->text = start;
 	json->length = (size_t)(out - start);

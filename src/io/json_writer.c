@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <math.h>
 #include <string.h>
+#include "base/check.h"
 #include "base/text.h"
 
 void lk_json_begin(lk_json_writer *writer, FILE *file, bool compact) {
@@ -20,6 +21,7 @@ static void write_escape(FILE *file, unsigned char c) {
 
 /* Write a character of 2 or 3 bytes by its number: one that a terminal would obey. */
 static void write_code_point(FILE *file, const char *text, size_t length) {
+	LK_ASSERT(length == 2 || length == 3);
 	const unsigned char *byte = (const unsigned char *)text;
 	unsigned point = length == 2
 	                     ? (byte[0] & 0x1fu) << 6 | (byte[1] & 0x3fu)
@@ -59,6 +61,7 @@ static void new_line(lk_json_writer *writer) {
 
 /* Write what precedes a value: comma, line, key. */
 static void writer_before(lk_json_writer *writer, const char *key) {
+	LK_ASSERT(0 <= writer->depth && writer->depth <= LK_JSON_DEPTH);
 	if (writer->depth > 0) {
 		bool *filled = &writer->filled[writer->depth - 1];
 		if (*filled) putc(',', writer->file);

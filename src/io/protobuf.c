@@ -2,6 +2,7 @@
 #include "io/protobuf.h"
 
 #include <string.h>
+#include "base/check.h"
 #include "base/text.h"
 
 /* ---- reading ---- */
@@ -33,6 +34,7 @@ static bool fixed(lk_proto *proto, unsigned bytes, uint64_t *value) {
 
 bool lk_proto_next(lk_proto *proto, lk_proto_field *field) {
 	uint64_t tag, length;
+	LK_ASSERT(proto->at <= proto->end);
 	if (proto->at == proto->end || !lk_proto_varint(proto, &tag)) return false;
 	*field = (lk_proto_field){.number = (uint32_t)(tag >> 3), .type = (lk_wire_type)(tag & 7)};
 	if (tag >> 32 || field->number == 0) return protobuf_fail(proto);
@@ -79,6 +81,7 @@ size_t lk_proto_encode(unsigned char *at, uint64_t value) {
 	size_t used = 0;
 	for (; value >= 0x80; value >>= 7) at[used++] = (unsigned char)(value | 0x80);
 	at[used++] = (unsigned char)value;
+	LK_ASSERT(used <= VARINT);
 	return used;
 }
 

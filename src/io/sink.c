@@ -1,8 +1,9 @@
 /* sink.c: bytes out. zlib's file layer writes plain ("T") or gzip; it buffers in both cases. A
- * regular file is written as an unnamed file in its target's folder, which disappears with the
- * process however that ends; when it is complete it gets a temporary name and is renamed. If the
- * file system has no unnamed files (NFS, FUSE) it has its temporary name from the start. Anything
- * else (/dev/null, a pipe) is written directly. */
+ * regular file is written as a file without a name beside its target, which ends with the process
+ * however that ends; when it is whole it gets a name and is renamed. Where the file system has no
+ * such files (NFS, FUSE) it has its passing name from the start. What is no regular file
+ * (/dev/null, a pipe) is written directly. */
+#include "base/check.h"
 #include "io/stream.h"
 #include "base/text.h"
 
@@ -50,8 +51,9 @@ static lk_status sink_refused(const char *name, const char *did, int code, lk_er
 
 enum { PASSING_NAMES = 1000 };
 
-/* By process and a counter, so that two writers never share a name. */
+/* By process and a count, so that two writers never share one. */
 static void set_passing_name(lk_sink *sink, int count) {
+	LK_ASSERT(sink->target && sink->temporary && count < PASSING_NAMES);
 	sprintf(sink->temporary, "%s.%ld-%d.part", sink->target, (long)getpid(), count);
 }
 
@@ -107,8 +109,9 @@ static void remove_temporary(lk_sink *sink) {
 	if (sink->temporary && sink->nameless < 0) unlink(sink->temporary);
 }
 
-/* Put the complete file into place. Signals are blocked between the two names. */
+/* Puts the whole file into its place. Nobody is interrupted between the two names. */
 static bool put_into_place(lk_sink *sink) {
+	LK_ASSERT(sink->target && sink->temporary);
 	sigset_t all, before;
 	sigfillset(&all);
 	pthread_sigmask(SIG_BLOCK, &all, &before);
@@ -164,8 +167,9 @@ lk_status lk_sink_open(const char *path, lk_sink **out, lk_error *err) {
 	return status;
 }
 
-/* Write; on failure keep the cause and return false. */
+/* Writes; on failure keeps the cause and returns false. */
 static bool sink_put(lk_sink *sink, const char *bytes, size_t size) {
+	LK_ASSERT(sink->out);
 	while (size && !sink->failed) {
 		unsigned part = size < (1u << 30) ? (unsigned)size : 1u << 30;
 		errno = 0;

@@ -13,6 +13,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 #include <zstd.h>
+#include "base/check.h"
 #include "base/stop.h"
 #include "base/text.h"
 
@@ -84,6 +85,7 @@ static lk_status stream_read_file(lk_stream *stream, unsigned char *to, size_t s
 static lk_status refill(lk_stream *stream, lk_error *err) {
 	if (stream->at < stream->end || stream->source_ended) return LK_OK;
 	size_t got;
+	LK_ASSERT(stream->fd >= 0 && stream->buffer); /* a source in memory has ended */
 	LK_TRY(stream_read_file(stream, stream->buffer, BUFFER, &got, err));
 	stream->at = stream->buffer;
 	stream->end = stream->buffer + got;
@@ -182,6 +184,7 @@ static lk_status stream_decode(lk_stream *stream, void *buffer, size_t size, siz
 		(stream->coding == GZIP ? read_gzip : read_zstd)(stream, buffer, size, got, err);
 	stream->made += *got;
 	LK_TRY(status);
+	LK_ASSERT(*got <= size && stream->taken >= (uint64_t)(stream->end - stream->at));
 	uint64_t packed = stream->taken - (uint64_t)(stream->end - stream->at);
 	return lk_stream_expands(packed, stream->made, stream->name, err);
 }
@@ -196,6 +199,7 @@ static lk_status stream_go_on(lk_stream *stream, void *buffer, size_t size, size
 
 lk_status lk_stream_read(lk_stream *stream, void *buffer, size_t size, size_t *got, lk_error *err) {
 	*got = 0;
+	LK_ASSERT(stream->ahead_at <= stream->ahead_end);
 	LK_TRY(lk_stop_check(err));
 	size_t there = stream->ahead_end - stream->ahead_at, first = there < size ? there : size;
 	if (!there) return stream_go_on(stream, buffer, size, got, err);
@@ -383,6 +387,7 @@ static lk_status slurp(lk_stream *stream, size_t limit, char **text, size_t *siz
 		*text = grown;
 		LK_TRY(lk_stream_read(stream, grown + *size, wish - *size, &got, err));
 		*size += got;
+		LK_ASSERT(*size <= wish);
 		capacity = wish;
 		if (*size > limit) {
 			char shown[32];

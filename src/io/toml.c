@@ -120,7 +120,10 @@ static lk_status toml_escape(struct toml_reader *reader, char *out, size_t *used
 	if (reader->at >= reader->end) return toml_wrong(reader, "a text does not end");
 	char c = *reader->at++;
 	const char *known = c ? strchr(letters, c) : NULL;
-	if (known) return out[(*used)++] = values[known - letters], LK_OK;
+	if (known) {
+		out[(*used)++] = values[known - letters];
+		return LK_OK;
+	}
 	if (c != 'u' && c != 'U') return toml_wrong(reader, "an unknown escape");
 	unsigned long code = 0;
 	for (int i = c == 'u' ? 4 : 8; i > 0; i--) {
@@ -332,8 +335,14 @@ static lk_status toml_word(struct toml_reader *reader, struct toml_node *into) {
 	const char *text = lk_arena_strndup(reader->arena, from, (size_t)(reader->at - from));
 	if (!text) return lk_oom(reader->err);
 	into->scalar.text = text;
-	if (strcmp(text, "true") == 0) return into->scalar.kind = LK_JSON_TRUE, LK_OK;
-	if (strcmp(text, "false") == 0) return into->scalar.kind = LK_JSON_FALSE, LK_OK;
+	if (strcmp(text, "true") == 0) {
+		into->scalar.kind = LK_JSON_TRUE;
+		return LK_OK;
+	}
+	if (strcmp(text, "false") == 0) {
+		into->scalar.kind = LK_JSON_FALSE;
+		return LK_OK;
+	}
 	into->scalar.kind = LK_JSON_NUMBER;
 	if (toml_number(text, &into->scalar.number)) return LK_OK;
 	into->scalar.kind = LK_JSON_STRING;
@@ -447,7 +456,10 @@ static lk_status toml_header(struct toml_reader *reader, struct toml_node *root,
 	}
 	if (!array && ((*table)->defined || (*table)->dotted))
 		return toml_wrong(reader, "a table is given twice");
-	if (!array) return (*table)->defined = true, LK_OK;
+	if (!array) {
+		(*table)->defined = true;
+		return LK_OK;
+	}
 	struct toml_node *list = toml_find(*table, parts[count - 1]);
 	if (!list) {
 		list = toml_add(reader, *table, parts[count - 1]);

@@ -51,9 +51,8 @@ static lk_status jobs_make_places(const lk_jobs_request *request, lk_arena *aren
                                   lk_error *err) {
 	enum { USUAL = 8 };
 	if (request->nodes) return lk_places_read(request->nodes, arena, out, err);
-	int size = request->gpus_per_node   ? request->gpus_per_node
-	           : places_matter(request) ? USUAL
-	                                    : request->gpus;
+	int size = places_matter(request) ? USUAL : request->gpus;
+	if (request->gpus_per_node) size = request->gpus_per_node;
 	out->count = (request->gpus + size - 1) / size;
 	out->sizes = LK_ARRAY(arena, int, (size_t)out->count);
 	if (!out->sizes) return lk_oom(err);
@@ -64,17 +63,15 @@ static lk_status jobs_make_places(const lk_jobs_request *request, lk_arena *aren
 
 /* ---- selection of policies ---- */
 
-/* Refuse elastic policies unless jobs have models and all GPUs are alike, because they change how a
- * job runs. */
+/* Elastic policies change how a job runs: that takes a model, and GPUs that are all alike. */
 static lk_status refuse_elastic(const lk_jobs_request *request, const lk_job_list *list,
                                 const lk_policy *policy, lk_error *err) {
 	if (!policy->divide) return LK_OK;
 	if (places_matter(request)) {
 		lk_fail(err, LK_ERR_INPUT, "--policy", "%s does not place jobs on nodes", policy->name);
+		const char *nodes = request->nodes ? "--nodes" : "--gpus-per-node";
 		return lk_hint(err, "leave it out, or leave out %s",
-		               request->nodes           ? "--nodes"
-		               : request->gpus_per_node ? "--gpus-per-node"
-		                                        : "--save-energy");
+		               request->nodes || request->gpus_per_node ? nodes : "--save-energy");
 	}
 	for (size_t i = 0; i < list->count; i++) {
 		if (list->at[i].job.model) continue;
@@ -100,16 +97,16 @@ static lk_status check_elastic(const lk_jobs_request *request, lk_error *err) {
 	return lk_hint(err, "add elastic to --policy, or leave it out");
 }
 
-/* Refuse options on training speed if no job has a model. */
+/* Refuses options on how fast models train where no job has a model. */
 static lk_status check_models(const lk_jobs_request *request, const lk_job_list *list,
                               lk_error *err) {
-	const char *idle = request->gpu           ? "--gpu"
-	                   : request->rates       ? "--rates"
-	                   : request->calibration ? "--calibration"
-	                                          : NULL;
-	for (size_t i = 0; idle && i < list->count; i++)
-		if (list->at[i].job.model) idle = NULL;
-	if (!idle) return LK_OK;
+	const char *idle;
+	if (request->gpu) idle = "--gpu";
+	else if (request->rates) idle = "--rates";
+	else if (request->calibration) idle = "--calibration";
+	else return LK_OK;
+	for (size_t i = 0; i < list->count; i++)
+		if (list->at[i].job.model) return LK_OK;
 	lk_fail(err, LK_ERR_INPUT, idle, "it has no effect: no job of the list has a model");
 	return lk_hint(err, "leave it out: how long the jobs run is in the list");
 }
@@ -153,12 +150,6 @@ static lk_status jobs_sum_up(const lk_jobs_request *request, const lk_job_list *
 	return isnan(policy->median_s) || isnan(policy->late_s) ? lk_oom(err) : LK_OK;
 }
 
-static lk_status refuse_cut_off(const char *cut_off, lk_error *err) {
-	lk_fail(err, LK_ERR_STOPPED, "jobs", "cut off by %s before any policy was simulated",
-	        lk_cutoff_text(cut_off));
-	return lk_hint(err, "give it more time, or fifo as the first --policy");
-}
-
 /* Policies run concurrently and independently. */
 struct policy_runs {
 	const lk_jobs_request *request;
@@ -178,7 +169,7 @@ static lk_status run_policy(void *context, size_t i, lk_error *err) {
 	                        runs->courses[i], &runs->cut_off[i], err);
 }
 
-/* Run the policies; those left out by the cutoff are missing in the answer. */
+/* Policies that the cutoff leaves out are not among the answer's. */
 static lk_status run_policies(const lk_jobs_request *request, const lk_places *places,
                               const lk_job_list *list, const lk_policy **policies,
                               lk_jobs_watch *watch, lk_arena *arena, lk_jobs_answer *out,
@@ -199,7 +190,11 @@ static lk_status run_policies(const lk_jobs_request *request, const lk_places *p
 	watch->all = list->count * count;
 	watch->teller = pthread_self();
 	LK_TRY(lk_parallel(count, 0, run_policy, &runs, err));
-	if (runs.cut_off[0]) return refuse_cut_off(runs.cut_off[0], err);
+	if (runs.cut_off[0]) {
+		lk_fail(err, LK_ERR_STOPPED, "jobs", "cut off by %s before any policy was simulated",
+		        lk_cutoff_text(runs.cut_off[0]));
+		return lk_hint(err, "give it more time, or fifo as the first --policy");
+	}
 	for (size_t i = 0; i < count; i++) {
 		if (runs.cut_off[i]) {
 			out->cut_off = runs.cut_off[i];

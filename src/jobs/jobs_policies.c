@@ -120,7 +120,10 @@ static lk_status policies_find(const char *name, const lk_policy **out, lk_error
 	const char *names[sizeof lk_policies / sizeof *lk_policies];
 	for (int i = 0; i < lk_policy_count; i++) {
 		names[i] = lk_policies[i].name;
-		if (strcmp(names[i], name) == 0) return *out = &lk_policies[i], LK_OK;
+		if (strcmp(names[i], name) == 0) {
+			*out = &lk_policies[i];
+			return LK_OK;
+		}
 	}
 	const char *nearest = lk_nearest(name, names, (size_t)lk_policy_count);
 	lk_fail(err, LK_ERR_INPUT, "--policy", "unknown policy \"%.40s\"", name);

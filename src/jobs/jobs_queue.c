@@ -82,12 +82,6 @@ static lk_status queue_arrive(struct queue *queue, lk_error *err) {
 	                                                                               : lk_oom(err);
 }
 
-static void queue_end(struct queue *queue) {
-	int job = queue_pop(&queue->running, queue->end_s);
-	lk_nodes_release(&queue->nodes, queue->holding[job]);
-	lk_history_learn(queue->history, job, queue_run_s(queue, job));
-}
-
 static lk_status queue_start(struct queue *queue, int job, lk_error *err) {
 	double run_s = queue_run_s(queue, job);
 	int gpus = queue->list->at[job].job.gpus;
@@ -140,8 +134,11 @@ static lk_status queue_run(struct queue *queue, lk_error *err) {
 	for (double next_s; (next_s = queue_next(queue)) < INFINITY;) {
 		if (queue->power) lk_power_pass(queue->power, &queue->nodes, next_s);
 		queue->now_s = next_s;
-		while (queue->running.count && queue->end_s[queue->running.at[0]] <= next_s)
-			queue_end(queue);
+		while (queue->running.count && queue->end_s[queue->running.at[0]] <= next_s) {
+			int job = queue_pop(&queue->running, queue->end_s);
+			lk_nodes_release(&queue->nodes, queue->holding[job]);
+			lk_history_learn(queue->history, job, queue_run_s(queue, job));
+		}
 		while (queue->arrived < queue->list->count &&
 		       queue->list->at[queue->arrived].job.submit_s <= next_s)
 			LK_TRY(queue_arrive(queue, err));

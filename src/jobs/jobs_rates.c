@@ -390,9 +390,8 @@ static lk_status rates_settle_duration(lk_arena *arena, lk_listed_job *job, lk_e
 static lk_status rates_settle(const questions *all, const measured_rates *measured,
                               bool as_requested, lk_arena *arena, lk_listed_job *job,
                               lk_error *err) {
-	size_t most = is_measured(measured, job->job.model) ? measured->count
-	              : as_requested                        ? 1
-	                                                    : 8 + (size_t)job->job.gpus_max / 8;
+	size_t most = as_requested ? 1 : 8 + (size_t)job->job.gpus_max / 8;
+	if (is_measured(measured, job->job.model)) most = measured->count;
 	struct rate_list free_batch = {LK_ARRAY(arena, lk_jobs_rate, most + 1), 0},
 					 fixed = {LK_ARRAY(arena, lk_jobs_rate, most + 1), 0};
 	if (!free_batch.at || !fixed.at) return lk_oom(err);

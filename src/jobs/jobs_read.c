@@ -54,7 +54,10 @@ static lk_status jobs_read_whole(const lk_csv *csv, const int *at, int column, l
 	char where[256];
 	long long value;
 	if (!*text && column < TRAINED) return jobs_read_empty(csv, column, err);
-	if (!*text) return *out = otherwise, LK_OK;
+	if (!*text) {
+		*out = otherwise;
+		return LK_OK;
+	}
 	snprintf(where, sizeof where, "%.200s: column %s", lk_csv_where(csv), columns[column]);
 	LK_TRY(lk_parse_int(text, 1, high, &value, where, err));
 	*out = (int)value;

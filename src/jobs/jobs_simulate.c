@@ -134,8 +134,11 @@ static const char *simulate_look(struct cluster *cluster) {
 static lk_status simulate_run(struct cluster *cluster, const char **cut_off, lk_error *err) {
 	while (next_event(cluster)) {
 		const char *reached = simulate_look(cluster);
-		if (reached) return *cut_off = reached, LK_OK;
-		/* Simultaneous arrivals are handled together. */
+		if (reached) {
+			*cut_off = reached;
+			return LK_OK;
+		}
+		/* Arrivals of one moment are seen together. */
 		while (cluster->arrived < cluster->list->count &&
 		       cluster->list->at[cluster->arrived].job.submit_s <= cluster->now_s)
 			simulate_arrive(cluster);

@@ -43,10 +43,19 @@ typedef struct traced_job {
 /* Add a job, or count why it is left out. */
 static lk_status trace_add(lk_job_trace *trace, const char *where, const traced_job *traced,
                            lk_error *err) {
-	if (traced->gpus <= 0) return trace->left->no_gpu++, LK_OK;
-	if (!(traced->duration_s >= 0) || !isfinite(traced->duration_s) || !isfinite(traced->submit_s))
-		return trace->left->unfinished++, LK_OK;
-	if (isnan(traced->gpus)) return trace->left->no_gpu++, LK_OK;
+	if (traced->gpus <= 0) {
+		trace->left->no_gpu++;
+		return LK_OK;
+	}
+	if (!(traced->duration_s >= 0) || !isfinite(traced->duration_s) ||
+	    !isfinite(traced->submit_s)) {
+		trace->left->unfinished++;
+		return LK_OK;
+	}
+	if (isnan(traced->gpus)) {
+		trace->left->no_gpu++;
+		return LK_OK;
+	}
 	if (traced->gpus > LK_JOBS_GPUS_MOST) {
 		lk_fail(err, LK_ERR_INPUT, where, "job %.60s has %.0f %s", traced->name, traced->gpus,
 		        lk_noun(traced->gpus, "GPU", "GPUs"));

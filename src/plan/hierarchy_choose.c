@@ -224,9 +224,10 @@ lk_hierarchy_cost lk_hierarchy_choose(lk_hierarchy_walk *walk, const lk_hierarch
 	int left_out = 0;
 	tree_try_set(&search, -1, 0, &pick);
 	for (;;) {
-		bool better = pick.possible != best.possible ? pick.possible
-		              : pick.possible                ? pick.cost.drift < best.cost.drift
-		                              : tree_rate(&pick.cost) > tree_rate(&best.cost);
+		bool better = pick.possible;
+		if (pick.possible && best.possible) better = pick.cost.drift < best.cost.drift;
+		if (!pick.possible && !best.possible)
+			better = tree_rate(&pick.cost) > tree_rate(&best.cost);
 		if (better) best = pick;
 		const char *reached = lk_cutoff_reached(cutoff);
 		if (reached) *cut_off = reached;

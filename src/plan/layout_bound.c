@@ -526,7 +526,8 @@ static struct alike *alike_with(struct family *family, const lk_layout *layout, 
 static struct alike *alike_of(const struct core_work *work, struct family *family,
                               const lk_layout *layout, int recompute) {
 	const lk_job *job = &work->lie.job;
-	int passes = paired(job) ? PAIRED : lk_job_splits_backward(job) ? SPLIT : WHOLE;
+	int passes = lk_job_splits_backward(job) ? SPLIT : WHOLE;
+	if (paired(job)) passes = PAIRED;
 	return alike_with(family, layout, passes, recompute);
 }
 

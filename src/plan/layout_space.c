@@ -249,10 +249,10 @@ static void add_usual(lk_space *space) {
 		add_powers(&space->mbs, each);
 		if (each > 0 && (each & (each - 1)) != 0) space_add(&space->mbs, each);
 	}
-	if (!space->mbs.count)
-		add_powers(&space->mbs, seq >= MOST_TOKENS                   ? 1
-		                        : MOST_TOKENS / seq < MOST_SEQUENCES ? MOST_TOKENS / seq
-		                                                             : MOST_SEQUENCES);
+	if (!space->mbs.count) {
+		int most = seq < MOST_TOKENS ? MOST_TOKENS / seq : 1;
+		add_powers(&space->mbs, most < MOST_SEQUENCES ? most : MOST_SEQUENCES);
+	}
 	if (!space->recompute.count)
 		for (int kind = LK_RECOMPUTE_NONE; kind <= LK_RECOMPUTE_FULL; kind++)
 			add_recompute(&space->recompute, (lk_recompute)kind, 0);

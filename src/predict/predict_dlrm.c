@@ -281,14 +281,13 @@ static void dlrm_fill_speed(const struct asked *asked, const lk_step *step,
 
 static const char *placement_line(const struct asked *asked) {
 	static const char *const words[LK_SHARD_KINDS] = {"whole", "by columns", "by rows", "copied"};
-	char text[128];
-	size_t used = 0;
+	char line[128];
+	lk_text text = lk_text_begin(line, sizeof line);
 	if (is_hugectr(asked->request)) return "tables spread evenly";
 	for (int kind = 0; kind < LK_SHARD_KINDS; kind++)
 		if (asked->placed[kind] > 0)
-			used += (size_t)snprintf(text + used, sizeof text - used, "%s%d %s", used ? ", " : "",
-			                         asked->placed[kind], words[kind]);
-	return lk_arena_printf(asked->arena, "tables %s", text);
+			lk_text_add(&text, "%s%d %s", text.used ? ", " : "", asked->placed[kind], words[kind]);
+	return lk_arena_printf(asked->arena, "tables %s", line);
 }
 
 /* The command that reproduces it: options as given, the job as resolved. */

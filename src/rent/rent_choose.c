@@ -478,14 +478,13 @@ static lk_status nothing_fits(const lk_rent_request *request, const lk_offers *o
                               const lk_rent_rates *rates, const char *useless, const char *cut_off,
                               lk_error *err) {
 	if (!any_is_priced(request, offers)) {
-		lk_fail(err, LK_ERR_INPUT, "rent",
-		        request->block  ? "none of the selected machines has a price for blocks"
-		        : request->spot ? "none of the selected machines has a spot price"
-		                        : "none of the selected machines has both a price and a known GPU");
-		return request->block || request->spot
-		           ? lk_hint(err, "leave out %s, or select others (lockstep machines lists them)",
-		                     request->block ? "--block" : "--spot")
-		           : LK_ERR_INPUT;
+		if (!request->block && !request->spot)
+			return lk_fail(err, LK_ERR_INPUT, "rent",
+			               "none of the selected machines has both a price and a known GPU");
+		lk_fail(err, LK_ERR_INPUT, "rent", "none of the selected machines has a %s",
+		        request->block ? "price for blocks" : "spot price");
+		return lk_hint(err, "leave out %s, or select others (lockstep machines lists them)",
+		               request->block ? "--block" : "--spot");
 	}
 	if (useless) {
 		lk_fail(err, LK_ERR_INPUT, "rent",

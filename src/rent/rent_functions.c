@@ -200,13 +200,12 @@ lk_status lk_rent_map(const lk_rent_request *request, lk_arena *arena, lk_rent *
 	out->note_count = sizeof notes / sizeof *notes;
 	if (!out->model) return lk_oom(err);
 	map_judge(functions, out->function_count, out);
+	const char *limit = out->budget > 0 ? "the budget" : "the deadline";
+	if (out->budget > 0 && out->deadline_h > 0) limit = "both deadline and budget";
 	if (!out->function_count) out->nothing = "no size has the memory and ends a call within 900 s";
 	else if (out->cheapest < 0)
 		out->nothing =
-			lk_arena_printf(arena, "no size of memory meets %s: the fastest takes %s for %s",
-		                    !(out->budget > 0)       ? "the deadline"
-		                    : !(out->deadline_h > 0) ? "the budget"
-		                                             : "both deadline and budget",
+			lk_arena_printf(arena, "no size of memory meets %s: the fastest takes %s for %s", limit,
 		                    lk_format_seconds(functions[0].seconds, time, sizeof time),
 		                    lk_format_dollars(functions[0].cost, cost, sizeof cost));
 	return out->function_count && out->cheapest < 0 && !out->nothing ? lk_oom(err) : LK_OK;

@@ -171,7 +171,10 @@ static lk_status rent_rates_ask(void *context, size_t job, lk_error *err) {
 	const struct asking *asking = context;
 	size_t at = asking->order[job];
 	lk_rent_rate *rate = &asking->rates->at[at];
-	if (lk_cutoff_reached(asking->cutoff)) return rates_leave_out(rate), LK_OK;
+	if (lk_cutoff_reached(asking->cutoff)) {
+		rates_leave_out(rate);
+		return LK_OK;
+	}
 	lk_plan_request request = rates_plan_of(asking->request, rate->cluster, rate->batch);
 	request.slowest_s = rate->slowest_s;
 	request.search_s = lk_cutoff_left_s(asking->cutoff);

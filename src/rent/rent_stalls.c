@@ -8,20 +8,17 @@
 #include "io/json.h"
 #include "rent/rent.h"
 
-static lk_status no_stalls(const char *path, lk_error *err) {
-	lk_fail(err, LK_ERR_INPUT, path, "holds no rates of a loader");
-	return lk_hint(err, "give what `lockstep stalls -o json` wrote of a job that reads data");
-}
-
-/* Samples per second of one core, of one machine; NAN if no limit was observed. */
+/* Samples a second of one core, of one machine; NAN where no limit was seen. */
 static lk_status stalls_take(const lk_rent_request *request, const lk_value *root,
                              lk_rent_loader *out, lk_error *err) {
 	const lk_value *rates = lk_json_get(root, "rates"),
 				   *pipelined = lk_json_get(rates, "pipelined");
 	double hosts = lk_json_get_number(root, "hosts", NAN),
 		   cores = lk_json_get_number(rates, "cores", NAN);
-	if (!rates || rates->kind != LK_JSON_OBJECT || !(hosts >= 1) || !(cores >= 1))
-		return no_stalls(request->stalls, err);
+	if (!rates || rates->kind != LK_JSON_OBJECT || !(hosts >= 1) || !(cores >= 1)) {
+		lk_fail(err, LK_ERR_INPUT, request->stalls, "holds no rates of a loader");
+		return lk_hint(err, "give what `lockstep stalls -o json` wrote of a job that reads data");
+	}
 	out->pipelined = !pipelined || pipelined->kind != LK_JSON_FALSE;
 	out->prepare_per_core =
 		lk_json_get_number(rates, "preparation", NAN) * request->stalls_batch / (hosts * cores);

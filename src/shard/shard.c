@@ -33,18 +33,6 @@ static bool has_model(const struct answer *answer) {
 
 /* ---- reading the request ---- */
 
-static lk_status shard_read_cluster(struct answer *answer, const lk_shard_request *request,
-                                    lk_error *err) {
-	lk_where where = {
-		.cluster = request->cluster, .gpu = request->gpu, .gpus = request->gpus, .flat = "shard"};
-	return lk_where_read(&answer->arena, &where, &answer->cluster, &answer->p.ranks, err);
-}
-
-static lk_status shard_read_device(struct answer *answer, lk_error *err) {
-	answer->p.network = lk_shard_network(&answer->cluster, answer->p.ranks);
-	return lk_shard_device_of(&answer->arena, answer->cluster.node[0].device, &answer->p.at, err);
-}
-
 static lk_status shard_read_kinds(const lk_shard_request *request, unsigned *out, lk_error *err) {
 	char text[128], *next = text, *word;
 	*out = (1u << LK_SHARD_KINDS) - 1;
@@ -155,7 +143,8 @@ static lk_status read_tables(struct answer *answer, const lk_shard_request *requ
 	answer->p.batch = request->batch > 0 ? request->batch : 65536;
 	LK_TRY(lk_shard_check_devices(&answer->cluster, answer->p.ranks, err));
 	LK_TRY(check_batch(answer->p.batch, answer->p.ranks, false, err));
-	LK_TRY(shard_read_device(answer, err));
+	answer->p.network = lk_shard_network(&answer->cluster, answer->p.ranks);
+	LK_TRY(lk_shard_device_of(&answer->arena, answer->cluster.node[0].device, &answer->p.at, err));
 	LK_TRY(shard_read_tables(answer, request, err));
 	shard_read_numbers(&answer->p, request);
 	lk_shard_share(&answer->p);
@@ -181,7 +170,9 @@ static lk_status read_request(struct answer *answer, const lk_shard_request *req
 	problem->cut_off = &answer->a.cut_off;
 	problem->progress = request->progress;
 	problem->progress_context = request->progress_context;
-	LK_TRY(shard_read_cluster(answer, request, err));
+	lk_where where = {
+		.cluster = request->cluster, .gpu = request->gpu, .gpus = request->gpus, .flat = "shard"};
+	LK_TRY(lk_where_read(&answer->arena, &where, &answer->cluster, &answer->p.ranks, err));
 	if (request->model) LK_TRY(read_model(answer, request, err));
 	else LK_TRY(read_tables(answer, request, err));
 	problem->capacity = problem->at.device->memory_bytes * (1 - request->reserve);
@@ -322,7 +313,10 @@ static lk_status shard_choose(const lk_shard_request *request, int *out, lk_erro
 	}
 	for (int i = 0; i < lk_sharder_count; i++) {
 		names[i] = lk_sharders[i].name;
-		if (lk_same_name(request->sharder, names[i])) return *out = i, LK_OK;
+		if (lk_same_name(request->sharder, names[i])) {
+			*out = i;
+			return LK_OK;
+		}
 	}
 	lk_fail(err, LK_ERR_INPUT, "--sharder", "\"%.40s\" is not known", request->sharder);
 	const char *near = lk_nearest(request->sharder, names, (size_t)lk_sharder_count);

@@ -360,13 +360,6 @@ static lk_status improve(struct balancer *balancer, size_t limit, lk_error *err)
 	return LK_OK;
 }
 
-static void balance_end(struct balancer *balancer) {
-	for (int r = 0; balancer->rank && r < balancer->p->ranks; r++) {
-		lk_vec_free(&balancer->rank[r].pieces);
-		for (int i = 0; i < LEVELS; i++) lk_vec_free(&balancer->rank[r].bundles[i]);
-	}
-}
-
 bool lk_shard_ends(const lk_shard_problem *problem) {
 	const char *reached = lk_cutoff_reached(problem->cutoff);
 	if (reached) *problem->cut_off = reached;
@@ -381,7 +374,10 @@ lk_status lk_shard_balance(const lk_shard_problem *problem, lk_shard_pieces *pie
 	for (b.steepness = FIRST; b.steepness <= LAST && status == LK_OK; b.steepness += 2)
 		status = improve(&b, *budget, err);
 	*budget -= b.trials < *budget ? b.trials : *budget;
-	balance_end(&b);
+	for (int r = 0; b.rank && r < b.p->ranks; r++) {
+		lk_vec_free(&b.rank[r].pieces);
+		for (int i = 0; i < LEVELS; i++) lk_vec_free(&b.rank[r].bundles[i]);
+	}
 	lk_arena_free(&arena);
 	return status;
 }

@@ -177,10 +177,9 @@ void lk_shard_piece_hold(const lk_shard_problem *problem, const lk_shard_piece *
 lk_status lk_shard_add_parts(const lk_shard_problem *problem, lk_shard_pieces *pieces,
                              uint32_t table, lk_shard_kind kind, int parts, bool host,
                              lk_error *err) {
-	double all = kind == LK_SHARD_COLUMN ? problem->tables[table].dim
-	             : kind == LK_SHARD_ROW  ? problem->tables[table].rows
-	                                     : parts,
-		   before = -1;
+	double all = parts, before = -1;
+	if (kind == LK_SHARD_COLUMN) all = problem->tables[table].dim;
+	if (kind == LK_SHARD_ROW) all = problem->tables[table].rows;
 	if (!lk_reserve(pieces, (size_t)parts)) return lk_oom(err);
 	for (int i = 0; i < parts; i++, pieces->count++) {
 		double size = floor(all * (i + 1) / parts) - floor(all * i / parts);

@@ -107,12 +107,6 @@ static bool pack_too_many(const struct packer *packer) {
 	return false;
 }
 
-static void pack_clear(struct packer *packer) {
-	for (size_t i = 0; i < packer->count; i++)
-		if (packer->order[i]->rank >= 0)
-			shard_pack_put(packer, packer->order[i]->rank, packer->order[i], -1);
-}
-
 /* Copies are on every rank. */
 static void pack_begin(struct packer *packer, lk_shard_pieces *pieces) {
 	for (size_t i = 0; i < pieces->count; i++) {
@@ -146,7 +140,8 @@ lk_status lk_shard_pack(const lk_shard_problem *problem, lk_shard_pieces *pieces
 	if (status == LK_OK) {
 		pack_begin(&k, pieces);
 		*placed = best_fit(&k);
-		if (!*placed) pack_clear(&k);
+		for (size_t i = 0; !*placed && i < k.count; i++)
+			if (k.order[i]->rank >= 0) shard_pack_put(&k, k.order[i]->rank, k.order[i], -1);
 		if (!*placed && k.count <= DEEPEST && !pack_too_many(&k)) *placed = every_way(&k, 0);
 	}
 	lk_arena_free(&arena);

@@ -256,10 +256,6 @@ static lk_status relax(const lk_shard_problem *problem, lk_shard_pieces *pieces,
 	return *done ? LK_OK : split_largest(problem, pieces, done, err);
 }
 
-static void unplace(lk_shard_pieces *pieces) {
-	for (size_t i = 0; i < pieces->count; i++) pieces->at[i].rank = -1;
-}
-
 bool lk_shard_overfull(const lk_shard_problem *problem) {
 	return lk_shard_table_bytes(problem) >
 	       (problem->capacity + problem->host_capacity) * problem->ranks;
@@ -279,7 +275,7 @@ static lk_status place_within(const lk_shard_problem *problem, lk_shard_pieces *
 	for (bool more = true; more && work > 0; work -= (double)pieces->count) {
 		*placed = false;
 		if (!lk_shard_hopeless(problem, pieces)) {
-			unplace(pieces);
+			for (size_t i = 0; i < pieces->count; i++) pieces->at[i].rank = -1;
 			LK_TRY(lk_shard_longest_first(problem, pieces, placed, err));
 			if (!*placed) LK_TRY(lk_shard_pack(problem, pieces, PACK_NODES, placed, err));
 			work -= (double)pieces->count * problem->ranks;

@@ -146,13 +146,8 @@ static lk_status ask_for_agreement(lk_stalls_work *work, bool *yes) {
 
 /* ---- rounds ---- */
 
-static void take_comm_times(lk_stalls_times *times, const lk_stalls_comm *comm) {
-	times->waiting = comm->waiting;
-	times->interconnect = comm->interconnect;
-	times->network = comm->network;
-}
-
-/* Read times in calls of communication; if unknown (recordings without ranks) they stay NAN. */
+/* Times in calls of communication; where they are not known (recordings without ranks) they stay
+ * NAN. */
 static lk_status see_rank_comm(lk_stalls_work *work, const char *folder, lk_stalls_times *times,
                                lk_stalls_comm *out) {
 	lk_error said = {0};
@@ -160,7 +155,11 @@ static lk_status see_rank_comm(lk_stalls_work *work, const char *folder, lk_stal
 	*out = (lk_stalls_comm){0};
 	if (!folder) return lk_oom(work->err);
 	lk_status status = lk_stalls_see_comm(folder, request->warmup, request->steps, out, &said);
-	if (status == LK_OK) take_comm_times(times, out);
+	if (status == LK_OK) {
+		times->waiting = out->waiting;
+		times->interconnect = out->interconnect;
+		times->network = out->network;
+	}
 	if (status == LK_OK || status == LK_ERR_INPUT) return LK_OK;
 	*work->err = said;
 	return status;
@@ -259,16 +258,12 @@ static lk_status run_round(lk_stalls_work *work, int round) {
 	return LK_OK;
 }
 
-static double seconds_since(int64_t start_ns) {
-	return 1e-9 * (double)(lk_monotonic_ns() - start_ns);
-}
-
 /* Whether another round is wanted and fits the budget. */
 static bool another_round(lk_stalls_work *work, int done, int64_t start_ns) {
 	const lk_stalls_request *request = work->request;
 	if (!(request->budget > 0)) return done < request->repeats;
 	if (done == 0) return true;
-	double spent = seconds_since(start_ns);
+	double spent = 1e-9 * (double)(lk_monotonic_ns() - start_ns);
 	if (done == LK_STALLS_REPEATS || spent + spent / done > request->budget) return false;
 	lk_stalls_answer now = {.hosts = work->first_comm.hosts};
 	work->rounds.count = done;
@@ -294,12 +289,13 @@ static lk_status run_all_rounds(lk_stalls_work *work) {
 
 /* ---- the answer ---- */
 
-/* How many rounds would distinguish the largest parts; "" if no more are to be run. */
+/* How many rounds would tell the largest parts apart; "" where more are not to be run. */
 static const char *rounds_that_would_do(const lk_stalls_answer *answer) {
-	if (!(answer->lead.rounds_needed > answer->rounds)) return "";
-	return answer->lead.rounds_needed <= 20                  ? "; 20 rounds or fewer would do it"
-	       : answer->lead.rounds_needed <= LK_STALLS_REPEATS ? "; 50 rounds or fewer would do it"
-	                                                         : "; 50 rounds would not do it";
+	double needed = answer->lead.rounds_needed;
+	if (!(needed > answer->rounds)) return "";
+	if (needed <= 20) return "; 20 rounds or fewer would do it";
+	if (needed <= LK_STALLS_REPEATS) return "; 50 rounds or fewer would do it";
+	return "; 50 rounds would not do it";
 }
 
 static lk_status add_stalls_notes(lk_stalls_work *work) {
@@ -417,16 +413,16 @@ static lk_status look_at_first_run(lk_stalls_work *work, const char *folder) {
 	return make_stalls_command(work);
 }
 
-/* Refuse options of steps, which a log of Darshan does not have. */
+/* Options of steps, of which a log of Darshan has none. */
 static lk_status refuse_step_options(const lk_stalls_request *request, lk_error *err) {
 	lk_stalls_request usual;
 	lk_stalls_defaults(&usual);
-	const char *name = request->what_ifs                 ? "--what-if"
-	                   : request->cluster                ? "--cluster"
-	                   : request->steps != usual.steps   ? "--steps"
-	                   : request->warmup != usual.warmup ? "--warmup"
-	                                                     : NULL;
-	if (!name) return LK_OK;
+	const char *name;
+	if (request->what_ifs) name = "--what-if";
+	else if (request->cluster) name = "--cluster";
+	else if (request->steps != usual.steps) name = "--steps";
+	else if (request->warmup != usual.warmup) name = "--warmup";
+	else return LK_OK;
 	lk_fail(err, LK_ERR_INPUT, name, "has no effect with a log of Darshan, which has no steps");
 	return lk_hint(err, "leave it out, or give a folder of lockstep record");
 }

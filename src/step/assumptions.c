@@ -123,13 +123,11 @@ static const char *layout_line(lk_arena *arena, const lk_job *job) {
 	static const char *const sharding[] = {"none", "1", "2", "3"};
 	const char *again = lk_recompute_text(arena, job);
 	if (!again) return NULL;
-	char extra[128] = "";
-	size_t used = 0;
-	if (job->vp > 1)
-		used += (size_t)snprintf(extra + used, sizeof extra - used, " x VP%d", job->vp);
-	if (job->cp > 1)
-		used += (size_t)snprintf(extra + used, sizeof extra - used, " x CP%d", job->cp);
-	if (job->ep > 1) snprintf(extra + used, sizeof extra - used, ", EP%d", job->ep);
+	char extra[128];
+	lk_text degrees = lk_text_begin(extra, sizeof extra);
+	if (job->vp > 1) lk_text_add(&degrees, " x VP%d", job->vp);
+	if (job->cp > 1) lk_text_add(&degrees, " x CP%d", job->cp);
+	if (job->ep > 1) lk_text_add(&degrees, ", EP%d", job->ep);
 	if (job->model.network == LK_NET_CONV)
 		return lk_arena_printf(
 			arena, "DP%d, ZeRO %s, %d %s a GPU%s, %s", job->dp, sharding[job->sharding],

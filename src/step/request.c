@@ -293,7 +293,10 @@ static lk_status request_take_name(int *out, const char *text, const char *const
 	if (!text) return LK_OK;
 	int count = 0;
 	for (; names[count]; count++)
-		if (lk_same_name(text, names[count])) return *out = count, LK_OK;
+		if (lk_same_name(text, names[count])) {
+			*out = count;
+			return LK_OK;
+		}
 	char shown[64], list[192] = "";
 	lk_escape(text, shown, sizeof shown);
 	for (int i = 0; i < count; i++) {
@@ -329,7 +332,10 @@ static lk_status take_recompute(lk_job *job, const char *text, lk_error *err) {
 	if (slash && value != LK_RECOMPUTE_FULL)
 		return lk_fail(err, LK_ERR_INPUT, "--recompute",
 		               "a number of layers goes with full/N only");
-	if (value > LK_RECOMPUTE_FULL) return lk_job_select(job, 1 << (value - 3)), LK_OK;
+	if (value > LK_RECOMPUTE_FULL) {
+		lk_job_select(job, 1 << (value - 3));
+		return LK_OK;
+	}
 	job->recompute = (lk_recompute)value;
 	job->recompute_said = true;
 	return LK_OK;

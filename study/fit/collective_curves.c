@@ -5,6 +5,7 @@
 
 #include "fit/fits.h"
 #include <string.h>
+#include "base/check.h"
 #include "base/fit.h"
 
 double lk_coll_row_time(const lk_coll_row *row, const lk_fabric *fabric) {
@@ -26,6 +27,7 @@ static bool fit_curve(const lk_coll_pick *rows, size_t count, const lk_fabric *f
 		if (!same_curve(curve, rows[i])) continue;
 		double left = log(rows[i]->us / lk_coll_row_time(rows[i], fabric)),
 			   place = lk_curve_place(rows[i]->bytes);
+		LK_ASSERT(place >= 0 && place <= LK_CURVE_KNOTS - 1);
 		for (int k = (int)place; k < LK_CURVE_KNOTS && k < place + 1; k++) {
 			double w = 1 - fabs(place - k);
 			weight[k] += w;

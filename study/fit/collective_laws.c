@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/arena.h"
+#include "base/check.h"
 #include "fit/fits.h"
 
 enum {
@@ -77,6 +78,7 @@ static void laws_weigh(const struct laws_fit *fit) {
 		size_t alike = 0;
 		for (size_t k = 0; k < fit->count; k++)
 			alike += laws_same_curve(fit->rows[i], fit->rows[k]);
+		LK_ASSERT(alike > 0); /* a row is like itself */
 		fit->weight[i] = 1 / sqrt((double)alike);
 	}
 	for (int i = 0; i < NUMBERS; i++) fit->weight[fit->count + (size_t)i] = pull;

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/arena.h"
+#include "base/check.h"
 #include "base/stats.h"
 
 enum {
@@ -28,6 +29,7 @@ struct misses {
 
 static void range_narrowest(const struct misses *misses, lk_coll_range *out) {
 	double least = INFINITY;
+	LK_ASSERT(misses->count >= FEWEST);
 	for (int step = 0; step < TIMES; step++) {
 		double ratio = range_ratio(step), spread = 0;
 		for (size_t i = 0; i < misses->count; i++) {

@@ -26,6 +26,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/check.h"
 #include "step/step.h"
 #include "base/parallel.h"
 #include "base/stats.h"
@@ -104,6 +105,7 @@ static lk_status predict_fold_run(void *context, size_t i, lk_error *err) {
 	const struct fold_job *job = context;
 	const lk_run *run = &job->runs->at[i];
 	lk_constants constants;
+	LK_ASSERT(i < job->runs->count && job->fold[i] >= 0);
 	if (*run->refused) return LK_OK;
 	size_t numbers = (size_t)lk_runs_fit_numbers(job->fit);
 	lk_runs_fit_constants(job->fit, &job->x[(size_t)job->fold[i] * numbers], i, &constants);
@@ -180,6 +182,7 @@ static void leaning_interval(double *x, size_t n, size_t groups, double *low, do
 /* Find the symmetric interval that holds `share` of the offsets. */
 static void even_interval(double *x, size_t n, double *low, double *high) {
 	for (size_t i = 0; i < n; i++) x[i] = fabs(x[i]);
+	LK_ASSERT(n > 0);
 	lk_sort(x, n, sizeof *x, lk_ascending);
 	*high = x[(size_t)ceil(share * (double)n - 1e-9) - 1];
 	*low = -*high;
@@ -215,6 +218,7 @@ static struct interval interval_of(const struct errors *errors, const struct err
 	for (size_t i = 0; i < errors->runs->count; i++) {
 		double offset = runs_offset(&errors->runs->at[i], &errors->cross[i]);
 		if (!isfinite(offset) || !runs_counts(of, &errors->runs->at[i], errors->fold[i])) continue;
+		LK_ASSERT(errors->fold[i] >= 0 && errors->fold[i] < errors->folds);
 		groups += !errors->seen[errors->fold[i]];
 		errors->seen[errors->fold[i]] = true;
 		errors->x[n++] = lk_range_divided(&errors->runs->at[i].job) ? offset / times : offset;
@@ -381,19 +385,14 @@ static lk_status put_classes(const struct range_rows *rows, const struct errors 
 		for (size_t i = 0; i < errors->runs->count; i++) {
 			const lk_run *run = &errors->runs->at[i];
 			if (*run->refused) continue;
-			const char *gpu = run->cluster.node[0].device->name;
+			const char *stack = class == 1 ? run->stack : NULL,
+					   *gpu = class == 2 ? run->cluster.node[0].device->name : NULL;
 			bool experts = run->job.model.experts > 0;
-			const struct errors_of of = {experts ? EXPERTS : DENSE, class == 1 ? run->stack : NULL,
-			                             class == 2 ? gpu : NULL, -1};
+			const struct errors_of of = {experts ? EXPERTS : DENSE, stack, gpu, -1};
 			if (!first_of(errors->runs, i, &of)) continue;
 			struct interval found = interval_of(errors, &of, class == 2 ? FEWEST_ON_GPU : FEWEST);
-			LK_TRY(put_interval(rows,
-			                    lk_range_class(arena,
-			                                   class == 1   ? run->stack
-			                                   : class == 2 ? gpu
-			                                                : NULL,
-			                                   experts),
-			                    &found, err));
+			LK_TRY(put_interval(rows, lk_range_class(arena, stack ? stack : gpu, experts), &found,
+			                    err));
 		}
 	return LK_OK;
 }

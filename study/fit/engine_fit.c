@@ -86,6 +86,7 @@ static bool iterations_alike(const lk_engine_iterations *a, const lk_engine_iter
 
 static void iterations_add(lk_engine_iterations *to, lk_engine_iterations from) {
 	double count = to->count + from.count;
+	LK_ASSERT(count > 0);
 	for (int i = 0; i < ITERATION_VALUES; i++) {
 		double *value = iterations_value(to, i);
 		*value = (*value * to->count + *iterations_value(&from, i) * from.count) / count;
@@ -137,6 +138,7 @@ static int find_expert_place(double experts, double *share) {
 	int place = 0;
 	while (place < LK_EXPERT_PLACES - 2 && experts < expert_place(place + 1)) place++;
 	double low = 1 / expert_place(place), high = 1 / expert_place(place + 1);
+	LK_ASSERT(low != high);
 	*share = (1 / experts - low) / (high - low);
 	return place;
 }

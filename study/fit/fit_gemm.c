@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/check.h"
 #include "base/fit.h"
 #include "base/stats.h"
 #include "base/context.h"
@@ -66,6 +67,7 @@ static void set_folds(lk_gemm_table *table, int folds) {
 		if (folds == LK_FOLDS_GPU) point->fold = point->device;
 		else if (sweep) point->fold = (int)(lk_hash64(pair) % PAIR_FOLDS);
 		else point->fold = octave(&point->shape) % OCTAVE_FOLDS;
+		LK_ASSERT(0 <= point->fold && point->fold < table->folds);
 	}
 }
 
@@ -135,6 +137,7 @@ static void gemm_draw(struct sample *sample, int device, int without, size_t mos
 		if (lk_uniform(1, seen++) * (double)fitting < (double)most)
 			sample->points[sample->count++] = point;
 	}
+	LK_ASSERT(sample->count <= sizeof sample->points / sizeof *sample->points);
 }
 
 static lk_status fit_numbers(const lk_gemm_table *table, int without, lk_gemm_fitted *out,
@@ -173,6 +176,7 @@ enum { DEVICES_FOR_GENERAL_TREES = 5 };
 
 static double features_of(const lk_gemm_fitted *fitted, const lk_gemm_table *table,
                           const lk_gemm_point *point, float *x) {
+	LK_ASSERT(0 <= point->device && point->device < table->devices);
 	const lk_gemm_numbers *numbers = &fitted->numbers[point->device];
 	lk_gemm_detail detail;
 	double seconds =

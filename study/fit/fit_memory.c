@@ -9,6 +9,7 @@
 
 #include <math.h>
 
+#include "base/check.h"
 #include "base/fit.h"
 
 enum { SAMPLE = 400, EVALUATIONS_FLAT = 1200, EVALUATIONS_ROWS = 4000 };
@@ -19,14 +20,11 @@ struct task {
 	size_t stride;
 };
 
-static double memory_element_bytes(const lk_memory_group *group) {
-	return lk_dtype_bytes(group->dtype);
-}
-
 static double miss_of(const lk_memory_group *group, const lk_memory_model *model,
                       const lk_memory_point *point) {
+	LK_ASSERT(point->seconds > 0);
 	lk_memory_work work =
-		lk_memory_work_of(group->kernel, point->rows, point->width, memory_element_bytes(group));
+		lk_memory_work_of(group->kernel, point->rows, point->width, lk_dtype_bytes(group->dtype));
 	return fabs(log(lk_memory_seconds(model, group->device, &work) / point->seconds));
 }
 

@@ -26,6 +26,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/check.h"
 #include "step/step.h"
 #include "base/fit.h"
 #include "base/parallel.h"
@@ -139,6 +140,7 @@ static void add_column(lk_runs_fit *fit, struct column c) {
 		if (same_column(&fit->columns[i], &c)) return;
 	if (c.level != BASE && !well_founded(fit->runs, &c)) return;
 	fit->full |= fit->count == COLUMNS_MOST;
+	LK_ASSERT(0 <= c.along && c.along < DIRECTIONS && c.prior > 0);
 	if (!fit->full) fit->columns[fit->count++] = c;
 }
 
@@ -264,6 +266,7 @@ static lk_status linearise_run(void *context, size_t i, lk_error *err) {
 	const double *slope = &fit->slope[i * DIRECTIONS];
 	fit->weight[i] = 1 / (run->job.model.experts > 0 ? noise_experts : noise);
 	fit->residual[i] = log(run->measured_s) - fit->predicted[i];
+	LK_ASSERT(isfinite(fit->residual[i])); /* the run is usable */
 	for (size_t c = 0; c < n; c++) {
 		const struct column *number = &fit->columns[c];
 		row[c] = concerns(number, run) ? slope[number->along] : 0;

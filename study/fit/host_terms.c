@@ -8,6 +8,7 @@
 #include <string.h>
 #include <strings.h>
 
+#include "base/check.h"
 #include "io/csv.h"
 #include "base/stats.h"
 #include "base/text.h"
@@ -18,13 +19,6 @@ static const char *const columns[COLUMNS] = {"type",  "name",       "mean_us",
                                              "model", "batch_size", "count"};
 
 /* ---- reading ---- */
-
-static lk_status bad_type(const char *where, const char *text, lk_error *err) {
-	char shown[64];
-	lk_fail(err, LK_ERR_INPUT, where, "column type: \"%s\" is not a term",
-	        lk_escape(text, shown, sizeof shown));
-	return lk_hint(err, "give t1, t2, t3, t4 or t5");
-}
 
 /* Correct a measured time for the profiler. A launch takes 10 us under the profiler, of which 2 us
  * are its host event and 4 us its device event (Lin et al., arXiv 2201.07821): without it never
@@ -57,13 +51,18 @@ static lk_status terms_read_row(void *context, const lk_csv *csv, const int *at,
 	char name[sizeof((lk_host_term *)0)->name];
 	double us, weight = 1;
 	bool wanted = true;
-	if ((type[0] != 't' && type[0] != 'T') || type[1] < '1' || type[1] > '5' || type[2])
-		return bad_type(where, type, err);
+	if ((type[0] != 't' && type[0] != 'T') || type[1] < '1' || type[1] > '5' || type[2]) {
+		char shown[64];
+		lk_fail(err, LK_ERR_INPUT, where, "column type: \"%s\" is not a term",
+		        lk_escape(type, shown, sizeof shown));
+		return lk_hint(err, "give t1, t2, t3, t4 or t5");
+	}
 	LK_TRY(lk_parse_real(lk_csv_field(csv, at[MEAN]), 0, 1e9, &us, where, err));
 	if (*count) LK_TRY(lk_parse_real(count, 0, 1e12, &weight, where, err));
 	LK_TRY(of_kind(csv, at, reading->kind, &wanted, err));
 	if (!wanted) return LK_OK;
 	int term = type[1] - '0';
+	LK_ASSERT(1 <= term && term <= LK_HOST_TERMS);
 	lk_host_term_name(lk_csv_field(csv, at[NAME]), term, name, sizeof name);
 	lk_host_term *to = lk_host_terms_add(out, name);
 	if (!to)

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/check.h"
 #include "base/stats.h"
 #include "base/sort.h"
 
@@ -20,6 +21,7 @@ static size_t distinct(const char **folds, size_t count) {
 }
 
 static void range_shortest(double *z, size_t count, size_t tests, lk_memory_band *out) {
+	LK_ASSERT(0 < tests && tests <= count);
 	size_t inside = (size_t)ceil(0.8 * (1 + 1.0 / (double)tests) * (double)count - 1e-9);
 	if (inside > count) inside = count;
 	lk_sort(z, count, sizeof *z, lk_ascending);

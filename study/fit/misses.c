@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/check.h"
 #include "base/stats.h"
 #include "base/sort.h"
 
@@ -34,6 +35,7 @@ static lk_miss **sorted(lk_arena *arena, lk_miss *misses, size_t count, size_t *
 static double misses_width_of(lk_miss *const *list, size_t from, size_t to, int without,
                               double share, double *scratch, size_t *used) {
 	*used = 0;
+	LK_ASSERT(from <= to);
 	for (size_t i = from; i < to; i++)
 		if (list[i]->fold != without) scratch[(*used)++] = list[i]->by;
 	return lk_quantile(scratch, *used, share);
@@ -53,6 +55,7 @@ lk_status lk_misses_widths_of(lk_arena *arena, lk_miss *misses, size_t count, do
 			double width = misses_width_of(list, from, to, list[at]->fold, share, scratch, &used);
 			if (used < ENOUGH)
 				width = misses_width_of(list, 0, known, list[at]->fold, share, scratch, &used);
+			LK_ASSERT(end > at);
 			for (size_t i = at; i < end; i++) list[i]->width = width;
 		}
 	}

@@ -15,6 +15,7 @@
 #include <string.h>
 
 #include "base/arena.h"
+#include "base/check.h"
 #include "fit/fits.h"
 #include "base/stats.h"
 #include "base/sort.h"
@@ -125,6 +126,7 @@ static void move_kinds(struct grouping *grouping) {
 	for (size_t k = 0; k < model->kind_count; k++) model->kinds[k] = (lk_overlap_kind){.count = 0};
 	for (size_t i = 0; i < grouping->table->count; i++) {
 		if (!fit_used(grouping, i)) continue;
+		LK_ASSERT(grouping->kind[i] < model->kind_count);
 		lk_overlap_kind *kind = &model->kinds[grouping->kind[i]];
 		kind->count++;
 		for (int f = 0; f < LK_OVERLAP_FEATURES; f++)

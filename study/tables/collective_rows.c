@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/check.h"
 #include "io/csv.h"
 #include "base/text.h"
 #include "hw/hw.h"
@@ -85,15 +86,10 @@ void lk_coll_row_wire(lk_coll_row *row, const lk_device *device) {
 	const char *text = row->text;
 	lk_node *node = &row->node;
 	int most = device->node_gpus > 0 ? device->node_gpus : BOARD;
-	*node = (lk_node){
-		.device = device,
-		.gpus = most,
-		.nics = most,
-		.nic_rate = device->nic_rate,
-		.intra = device->link_switch                             ? LK_INTRA_SWITCH
-	             : device->link_rate > 0 && !device->link_bridge ? LK_INTRA_MESH
-	                                                             : LK_INTRA_PCIE,
-	};
+	*node = (lk_node){.device = device, .gpus = most, .nics = most, .nic_rate = device->nic_rate};
+	if (device->link_switch) node->intra = LK_INTRA_SWITCH;
+	else if (device->link_rate > 0 && !device->link_bridge) node->intra = LK_INTRA_MESH;
+	else node->intra = LK_INTRA_PCIE;
 	node->intra_rate = node->intra == LK_INTRA_PCIE ? device->pcie_rate : device->link_rate;
 	bool nics = collective_rows_read_nics(text, node);
 	row->network_stated = nics || collective_rows_names_network(text);
@@ -264,6 +260,7 @@ lk_status lk_coll_rows_read(lk_arena *arena, lk_stream *in, lk_coll_rows *out, l
 }
 
 lk_group_shape lk_coll_row_group(const lk_coll_row *row, const lk_fabric *fabric) {
+	LK_ASSERT(row->gpus > 0 && row->nodes > 0);
 	return (lk_group_shape){
 		.node = &row->node,
 		.ranks = row->gpus,

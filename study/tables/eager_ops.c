@@ -2,9 +2,11 @@
  *
  * Sizes: T = batch * seq tokens, h hidden, s sequence, a heads. Scores are a * batch matrices of s
  * x s. Matrix products of attention need contiguous operands, so queries, keys and values are
- * copied. The launches of a backward pass follow from its forward: two products for one, a gradient
+ * copied. What a backward pass launches follows from its forward: two products for one, a gradient
  * pass for each operation, sums over rows for biases and norms, an addition wherever a tensor is
- * used twice, and the addition to the gradients of the step before. */
+ * used twice, and the addition to the gradients of the step before.
+ */
+#include "base/check.h"
 #include "tables/tables.h"
 
 #include <math.h>
@@ -120,6 +122,7 @@ struct attention {
 static void ops_attend(struct lister *lister, const struct attention *attention) {
 	double heads = lister->model->heads, batch = lister->sequences * heads,
 		   head = lister->inner / heads;
+	LK_ASSERT(heads > 0 && attention->queries > 0 && attention->keys > 0);
 	double rows = batch * attention->queries;
 	bool fused = lister->run->compiled;
 	ops_forward(lister, "addu", fused ? 1 : attention->copies, lister->tokens, lister->inner, 2);

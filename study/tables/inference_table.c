@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/arena.h"
+#include "base/check.h"
 #include "base/text.h"
 #include "io/csv.h"
 #include "tables/tables.h"
@@ -157,6 +158,7 @@ static void inference_take_layout(const lk_csv *csv, const int *at, int gpus,
 	const char *dp = lk_csv_field(csv, at[ATTENTION_DP]);
 	lk_engine *engine = &run->engine;
 	engine->pp = (int)fmax(1, number_or(csv, at[PP], 1));
+	LK_ASSERT(gpus > 0 && engine->pp > 0);
 	engine->tp = gpus / engine->pp > 0 ? gpus / engine->pp : 1;
 	engine->attention_dp =
 		engine->tp > 1 && (strncmp(dp, "on", 2) == 0 || number_or(csv, at[ATTENTION_DP], 1) > 1);

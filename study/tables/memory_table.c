@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/check.h"
 #include "step/step.h"
 #include "io/csv.h"
 #include "base/text.h"
@@ -36,6 +37,7 @@ struct words {
 };
 
 static bool memory_table_put(struct words *words, const char *word) {
+	LK_ASSERT(0 <= words->count && words->count <= WORDS);
 	if (!word || words->count == WORDS) return false;
 	words->at[words->count++] = word;
 	return true;

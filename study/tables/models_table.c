@@ -29,11 +29,6 @@ static lk_status models_table_find_model(const char *name, lk_model *out, bool *
 	return LK_OK;
 }
 
-static lk_status bad_mode(const char *where, const char *text, lk_error *err) {
-	lk_fail(err, LK_ERR_INPUT, where, "column mode: \"%.40s\" is not a way to run", text);
-	return lk_hint(err, "give single, fusion, dpN, tpN or ppN_M");
-}
-
 /* "pp4_1", "tp4" */
 static lk_status read_mode(lk_model_run *run, lk_error *err) {
 	run->data = run->tensor = run->stages = run->micro = 1;
@@ -53,7 +48,8 @@ static lk_status read_mode(lk_model_run *run, lk_error *err) {
 			return LK_OK;
 		break;
 	}
-	return bad_mode(run->where, run->mode, err);
+	lk_fail(err, LK_ERR_INPUT, run->where, "column mode: \"%.40s\" is not a way to run", run->mode);
+	return lk_hint(err, "give single, fusion, dpN, tpN or ppN_M");
 }
 
 static lk_status models_table_read_row(lk_arena *arena, const lk_csv *csv, const int *at,

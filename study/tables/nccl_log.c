@@ -14,6 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/check.h"
 #include "io/json.h"
 #include "base/text.h"
 #include "base/sort.h"
@@ -122,6 +123,7 @@ static double log_joined(double sum, int runs, double next) {
 /* Merge points of equal size. */
 static int log_join(lk_nccl_point *points, size_t count) {
 	size_t kept = 0;
+	LK_ASSERT(count > 0);
 	lk_sort(points, count, sizeof *points, log_by_size);
 	for (size_t i = 0; i < count; i++) {
 		lk_nccl_point *last = kept ? &points[kept - 1] : NULL;
@@ -163,6 +165,7 @@ static lk_status add_point(struct reader *reader, lk_nccl_point point, lk_error 
 		reader->run.where = lk_arena_printf(reader->arena, "%s:%d", reader->name, reader->line);
 		if (!reader->run.where) return lk_oom(err);
 	}
+	LK_ASSERT(point.bytes > 0);
 	if (!lk_push(&reader->points)) return lk_oom(err);
 	point.runs = 1;
 	*lk_last(&reader->points) = point;
@@ -177,6 +180,7 @@ static lk_status log_add_rank(struct reader *reader, const char *host, const cha
 	for (size_t i = reader->hosts.count; i-- > 0;)
 		if (strcmp(reader->hosts.at[i], host) == 0) return LK_OK;
 	if (reader->hosts.count >= HOSTS) return LK_OK;
+	LK_ASSERT(reader->run.gpus > 0);
 	const char *copy = lk_arena_strdup(reader->arena, host);
 	if (!copy || !lk_push(&reader->hosts)) return lk_oom(err);
 	*lk_last(&reader->hosts) = copy;
@@ -207,11 +211,10 @@ static bool log_number_of(const char *word, double *out) {
 static size_t log_time_stamp(const char *text) {
 	static const char form[] = "dddd-dd-dd_dd:dd:dd";
 	for (size_t i = 0; i < sizeof form - 1; i++) {
-		bool digit = text[i] >= '0' && text[i] <= '9';
-		if (form[i] == 'd'   ? !digit
-		    : form[i] == '_' ? text[i] != 'T' && text[i] != ' '
-		                     : text[i] != form[i])
-			return 0;
+		bool fits = text[i] == form[i];
+		if (form[i] == 'd') fits = lk_is_digit(text[i]);
+		if (form[i] == '_') fits = text[i] == 'T' || text[i] == ' ';
+		if (!fits) return 0;
 	}
 	return sizeof form - 1 + strspn(text + sizeof form - 1, "0123456789.,:+-Z");
 }

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/check.h"
 #include "io/csv.h"
 #include "base/text.h"
 
@@ -112,6 +113,7 @@ static lk_status ops_table_read_row(struct reader *reader, lk_op_sample *sample,
 		LK_TRY(lk_parse_int(points, 1, 1000000000, &count,
 		                    lk_csv_place(reader->csv, "n_meas", where), err));
 	sample->points = (int)count;
+	LK_ASSERT(sample->seconds > 0 && sample->points >= 1);
 	return LK_OK;
 }
 

@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/check.h"
 #include "tables/tables_internal.h"
 #include "io/csv.h"
 #include "base/text.h"
@@ -105,19 +106,19 @@ static lk_status runs_read_number(const struct reader *reader, int i, lk_run_row
 	if (*text)
 		LK_TRY(lk_parse_int(text, numbers[i].low, numbers[i].high, &value,
 		                    lk_csv_place(reader->csv, numbers[i].name, where), err));
+	LK_ASSERT(value == LK_EMPTY || (numbers[i].low <= value && value <= numbers[i].high));
 	*at = (int)value;
 	return LK_OK;
 }
 
 static lk_status unknown_word(const struct reader *reader, const char *column, const char *text,
                               const struct word *words, lk_error *err) {
-	char where[LK_CSV_PLACE], list[200] = "";
+	char where[LK_CSV_PLACE], list[200];
+	lk_text known = lk_text_begin(list, sizeof list);
 	lk_fail(err, LK_ERR_INPUT, lk_csv_place(reader->csv, column, where), "\"%.60s\" is not known",
 	        text);
-	for (const struct word *word = words; word->text; word++) {
-		size_t used = strlen(list);
-		snprintf(list + used, sizeof list - used, "%s%s", used ? ", " : "", word->text);
-	}
+	for (const struct word *word = words; word->text; word++)
+		lk_text_add(&known, "%s%s", known.used ? ", " : "", word->text);
 	return lk_hint(err, "give one of %s, or leave it empty", list);
 }
 
@@ -228,6 +229,7 @@ static lk_status runs_find_columns(void *context, const lk_csv *csv, const int *
 	reader->csv = csv;
 	for (int i = 0; i < NUMBERS; i++) reader->number[i] = lk_csv_column(csv, numbers[i].name);
 	for (int i = 0; i < CHOICES; i++) reader->choice[i] = lk_csv_column(csv, choices[i].name);
+	LK_ASSERT(reader->arena && reader->out);
 	return LK_OK;
 }
 
@@ -256,21 +258,18 @@ const char *lk_run_layout(lk_arena *arena, const lk_run *run) {
 	static const char *const shardings_text[] = {"ddp", "zero1", "zero2", "zero3"};
 	static const char *const recomputes_text[] = {"", " selective", " full"};
 	const lk_job *job = &run->job;
-	char text[160];
-	int used = 0;
+	char line[160];
+	lk_text text = lk_text_begin(line, sizeof line);
 	const struct {
 		const char *name;
 		int value;
 	} degrees[] = {
 		{"tp", job->tp}, {"pp", job->pp}, {"vp", job->vp}, {"cp", job->cp}, {"ep", job->ep}};
 	for (size_t i = 0; i < sizeof degrees / sizeof *degrees; i++)
-		if (degrees[i].value > 1)
-			used += snprintf(text + used, sizeof text - (size_t)used, "%s%d ", degrees[i].name,
-			                 degrees[i].value);
-	snprintf(text + used, sizeof text - (size_t)used, "dp%d mbs%d %s%s%s", job->dp, job->mbs,
-	         shardings_text[job->sharding], job->sequence_parallel == LK_ON ? " sp" : "",
-	         recomputes_text[job->recompute]);
-	return lk_arena_strdup(arena, text);
+		if (degrees[i].value > 1) lk_text_add(&text, "%s%d ", degrees[i].name, degrees[i].value);
+	lk_text_add(&text, "dp%d mbs%d %s%s%s", job->dp, job->mbs, shardings_text[job->sharding],
+	            job->sequence_parallel == LK_ON ? " sp" : "", recomputes_text[job->recompute]);
+	return lk_arena_strdup(arena, line);
 }
 
 const char *lk_run_series(lk_arena *arena, const lk_run *run) {

@@ -18,10 +18,6 @@ enum { EVALUATIONS = 600 };
 
 /* ---- alpha and beta ---- */
 
-static double traffic(const lk_coll_row *row) {
-	return row->bytes * lk_coll_busbw_factor(row->kind, row->gpus);
-}
-
 struct line_fit {
 	const lk_coll_pick *rows;
 	size_t count;
@@ -33,7 +29,7 @@ static bool baselines_alike(const lk_coll_row *a, const lk_coll_row *b) {
 }
 
 static double line_at(const double *x, const lk_coll_row *row) {
-	return x[0] + traffic(row) / x[1] / 1e3;
+	return x[0] + row->bytes * lk_coll_busbw_factor(row->kind, row->gpus) / x[1] / 1e3;
 }
 
 static double line_error(const double *x, void *context) {

@@ -147,10 +147,6 @@ lk_status lk_ops_gemm_score(lk_arena *arena, lk_ops_part *part, lk_error *err) {
 
 /* ---- calibration ---- */
 
-static double share_off(double sum, size_t count) {
-	return count ? expm1(sum / (double)count) : NAN;
-}
-
 static lk_status gemm_put_numbers(const lk_gemm_table *table, const lk_gemm_fitted *fitted,
                                   const char *source, const char *date, lk_calibration *out,
                                   lk_error *err) {
@@ -169,7 +165,7 @@ static lk_status gemm_put_numbers(const lk_gemm_table *table, const lk_gemm_fitt
 		if (!row) return lk_oom(err);
 		lk_gemm_put(row, &fitted->numbers[d]);
 		row->points = (int)count;
-		row->error = share_off(sum, count);
+		row->error = count ? expm1(sum / (double)count) : NAN;
 		row->source = source;
 		row->date = date;
 	}

@@ -42,12 +42,6 @@ static lk_status read_terms(const struct scorer *scorer, const char *path, lk_ho
 	return status;
 }
 
-static lk_status read_host(struct scorer *scorer, lk_error *err) {
-	return scorer->request->overheads
-	           ? read_terms(scorer, scorer->request->overheads, &scorer->host, err)
-	           : lk_host_terms_known(&scorer->host, err);
-}
-
 /* ---- rows ---- */
 
 static const char *dlrm_why_not(const lk_dlrm_run *run) {
@@ -139,7 +133,9 @@ static lk_status dlrm_score(struct scorer *scorer, lk_error *err) {
 	LK_TRY(lk_scoring_rows(scorer->arena, scorer->count, scorer->out, err));
 	scorer->times = LK_ARRAY(scorer->arena, lk_dlrm_time, scorer->count);
 	if (!scorer->times) return lk_oom(err);
-	LK_TRY(read_host(scorer, err));
+	LK_TRY(scorer->request->overheads
+	           ? read_terms(scorer, scorer->request->overheads, &scorer->host, err)
+	           : lk_host_terms_known(&scorer->host, err));
 	for (size_t i = 0; i < scorer->count; i++) LK_TRY(dlrm_fill_row(scorer, i, err));
 	LK_TRY(dlrm_divide(scorer, err));
 	LK_TRY(dlrm_add_baselines(scorer, err));

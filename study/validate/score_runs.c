@@ -124,10 +124,8 @@ static lk_status runs_fill_row(lk_arena *arena, const lk_run *run, const lk_cros
 	out->divisions[1].keys[i] = (lk_score_key){run->gpu, 0};
 	out->divisions[2].keys[i] = lk_scale_key(run->job.gpus);
 	bool experts = !*run->refused && run->job.model.experts > 0;
-	out->divisions[3].keys[i] = (lk_score_key){*run->refused ? NULL
-	                                           : experts     ? "experts"
-	                                                         : "dense",
-	                                           0};
+	const char *layers = experts ? "experts" : "dense";
+	out->divisions[3].keys[i] = (lk_score_key){*run->refused ? NULL : layers, 0};
 	out->divisions[4].keys[i] = (lk_score_key){experts ? run->stack : NULL, 0};
 	return LK_OK;
 }

@@ -205,7 +205,10 @@ static lk_status overlap_name_streams(lk_edit *edit, lk_error *err) {
 lk_status lk_edit_overlap(lk_edit *edit, bool on, const bool *mask, lk_error *err) {
 	struct plan all = {0};
 	edit->changed = 0;
-	if (!on) return overlap_off(edit), LK_OK;
+	if (!on) {
+		overlap_off(edit);
+		return LK_OK;
+	}
 	if (!edit->graph->traced) return check_predicted(edit, mask, err);
 	LK_TRY(lk_edit_rewrite(edit, overlap_block, mask, &all, err));
 	edit->changed = all.changed;

@@ -134,7 +134,10 @@ static bool turns_back(const lk_job *job) {
 static lk_status wire_block(struct lk_stage_builder *builder, int chunk, int wire,
                             uint32_t *block) {
 	uint32_t channel = channel_of(chunk, wire), *known = &builder->wire_block[channel];
-	if (*known) return *block = *known - 1, LK_OK;
+	if (*known) {
+		*block = *known - 1;
+		return LK_OK;
+	}
 	static const char *const names[] = {"receive forward", "send forward", "receive backward",
 	                                    "send backward"};
 	static const uint8_t streams[2][WIRES_PER_CHUNK] = {

@@ -74,8 +74,10 @@ static lk_status pair_build(lk_builder *builder, uint32_t first, uint32_t second
 
 lk_status lk_build_pair(lk_builder *builder, uint32_t first, uint32_t second, uint32_t *block) {
 	for (int i = 0; i < builder->pair_count; i++)
-		if (builder->pairs[i].first == first && builder->pairs[i].second == second)
-			return *block = builder->pairs[i].block, LK_OK;
+		if (builder->pairs[i].first == first && builder->pairs[i].second == second) {
+			*block = builder->pairs[i].block;
+			return LK_OK;
+		}
 	LK_TRY(pair_build(builder, first, second, block));
 	if (builder->pair_count < (int)(sizeof builder->pairs / sizeof *builder->pairs)) {
 		builder->pairs[builder->pair_count].first = first;

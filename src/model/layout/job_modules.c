@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 #include "base/arena.h"
+#include "base/text.h"
 
 const char *const lk_module_name[] = {
 	"core_attn", "mlp", "moe", "layernorm", "moe_act", "mla_up_proj", "shared_experts", NULL};
@@ -32,12 +33,11 @@ int lk_modules_named(const char *text, const char *apart) {
 }
 
 char *lk_module_names(char out[LK_MODULES_TEXT], int modules, char between) {
-	size_t used = 0;
-	out[0] = '\0';
+	lk_text text = lk_text_begin(out, LK_MODULES_TEXT);
 	for (int i = 0; i < MODULES; i++) {
 		if (!(modules & 1 << i)) continue;
-		if (used) out[used++] = between;
-		used += (size_t)snprintf(out + used, LK_MODULES_TEXT - used, "%s", lk_module_name[i]);
+		if (text.used) lk_text_add(&text, "%c", between);
+		lk_text_add(&text, "%s", lk_module_name[i]);
 	}
 	return out;
 }

@@ -18,8 +18,10 @@ static lk_status convnet_read_take(const lk_hf_config *config, const lk_value *o
 		return lk_hint(err, "give a whole number from %d to %d", low, high);
 	}
 	if (value->kind == LK_JSON_NUMBER && value->number >= low && value->number <= high &&
-	    value->number == (int)value->number)
-		return *out = (int)value->number, LK_OK;
+	    value->number == (int)value->number) {
+		*out = (int)value->number;
+		return LK_OK;
+	}
 	lk_hf_fail(config, value, err, "%s cannot be this", name);
 	return lk_hint(err, "give a whole number from %d to %d", low, high);
 }
@@ -56,7 +58,10 @@ static lk_status read_block(const lk_hf_config *config, const lk_value *object,
 	const lk_value *block = lk_hf_get(config, object, "block");
 	for (int i = 0;
 	     block && block->kind == LK_JSON_STRING && i < (int)(sizeof names / sizeof *names); i++)
-		if (strcmp(block->text, names[i]) == 0) return stage->block = i, LK_OK;
+		if (strcmp(block->text, names[i]) == 0) {
+			stage->block = i;
+			return LK_OK;
+		}
 	lk_hf_fail(config, block ? block : object, err, "a stage needs its block");
 	return lk_hint(err, "plain, basic, bottleneck, inverted, shuffle or fire");
 }
@@ -228,8 +233,10 @@ static lk_status resnet_stages(const lk_hf_config *config, int block, bool first
 /* Number of classes in a config; default 1,000. */
 static lk_status read_classes(const lk_hf_config *config, int *classes, lk_error *err) {
 	const lk_value *labels = lk_hf_get(config, config->object, "id2label");
-	if (labels && labels->kind == LK_JSON_OBJECT && labels->count)
-		return *classes = (int)labels->count, LK_OK;
+	if (labels && labels->kind == LK_JSON_OBJECT && labels->count) {
+		*classes = (int)labels->count;
+		return LK_OK;
+	}
 	return convnet_read_take(config, config->object, "num_labels", 1, CHANNELS, false, classes,
 	                         err);
 }

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/check.h"
+#include "base/text.h"
 #include "model/network/hf.h"
 
 /* Bookkeeping names, as file name patterns separated by blanks: the library's, tokens, numerics,
@@ -110,18 +111,17 @@ bool lk_hf_neutral(const char *name, const lk_value *value) {
 
 const lk_value *lk_hf_unread(const lk_hf_config *config, char *out, size_t size) {
 	const lk_value *object = config->language, *first = NULL;
-	size_t used = 0, more = 0;
+	size_t more = 0;
 	LK_ASSERT(config->read && size >= 64);
-	out[0] = '\0';
+	lk_text text = lk_text_begin(out, size);
 	for (size_t i = 0; i < object->count; i++) {
 		const char *name = object->keys[i];
 		if (config->read[i] || lk_hf_neutral(name, &object->items[i])) continue;
 		if (!first) first = &object->items[i];
-		size_t length = strlen(name);
-		if (used + length + 24 < size)
-			used += (size_t)snprintf(out + used, size - used, "%s%s", used ? ", " : "", name);
+		if (text.used + strlen(name) + 24 < size)
+			lk_text_add(&text, "%s%s", text.used ? ", " : "", name);
 		else more++;
 	}
-	if (more) snprintf(out + used, size - used, "%s%zu more", used ? " and " : "", more);
+	if (more) lk_text_add(&text, "%s%zu more", text.used ? " and " : "", more);
 	return first;
 }

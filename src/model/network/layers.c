@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/text.h"
 #include "model/network/parts.h"
 
 /* Read one item at *text and move *text past it; false at the end or if it is not an item. */
@@ -180,7 +181,7 @@ static int list_period(const lk_layer *layers, int count) {
 }
 
 bool lk_model_set_order(lk_model *model, const lk_layer *layers, int count) {
-	size_t used = 0;
+	lk_text order = lk_text_begin(model->order, sizeof model->order);
 	count = list_period(layers, count);
 	for (int i = 0, next; i < count; i = next) {
 		char letters[LAYER_TEXT], times[16] = "";
@@ -188,12 +189,11 @@ bool lk_model_set_order(lk_model *model, const lk_layer *layers, int count) {
 		layer_letters(&layers[i], letters);
 		if (!*letters) return false;
 		if (next - i > 1) snprintf(times, sizeof times, "%d", next - i);
-		size_t length = strlen(times) + strlen(letters) + (used > 0);
-		if (used + length >= sizeof model->order) return false;
-		used += (size_t)snprintf(model->order + used, sizeof model->order - used, "%s%s%s",
-		                         used > 0 ? " " : "", times, letters);
+		size_t length = strlen(times) + strlen(letters) + (order.used > 0);
+		if (order.used + length >= order.size) return false;
+		lk_text_add(&order, "%s%s%s", order.used > 0 ? " " : "", times, letters);
 	}
-	return used > 0;
+	return order.used > 0;
 }
 
 const lk_model *lk_model_seen(const lk_model *model, const lk_layer *layer, lk_model *room) {

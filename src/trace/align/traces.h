@@ -163,7 +163,8 @@ double lk_select_median(double *x, size_t n);
 
 static inline int64_t lk_add_saturated(int64_t a, int64_t b) {
 	int64_t sum;
-	return __builtin_add_overflow(a, b, &sum) ? b < 0 ? INT64_MIN : INT64_MAX : sum;
+	if (!__builtin_add_overflow(a, b, &sum)) return sum;
+	return b < 0 ? INT64_MIN : INT64_MAX;
 }
 
 /* Add a sentence; dropped when memory runs out or there are too many. */

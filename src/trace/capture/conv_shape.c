@@ -5,7 +5,6 @@ groups count. */
 #include "trace/capture/capture.h"
 
 #include <math.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "base/text.h"
@@ -86,15 +85,16 @@ bool lk_conv_result(const char *name, const char *dims, const char *values, char
 	    !per_dimension(values, signature->dilation, rank - 2, 1, dilation))
 		return false;
 	if (is_true(values, signature->transposed)) return false;
-	int length = snprintf(out, size, "[[%.0f,%.0f", in[0], weight[0]);
+	lk_text text = lk_text_begin(out, size);
+	lk_text_add(&text, "[[%.0f,%.0f", in[0], weight[0]);
 	for (int d = 0; d < rank - 2; d++) {
 		double points = floor((in[d + 2] + 2 * padding[d] - dilation[d] * (weight[d + 2] - 1) - 1) /
 		                      stride[d]) +
 		                1;
-		if (!(points >= 1) || length < 0 || (size_t)length >= size) return false;
-		length += snprintf(out + length, size - (size_t)length, ",%.0f", points);
+		if (!(points >= 1)) return false;
+		lk_text_add(&text, ",%.0f", points);
 	}
-	if (length < 0 || (size_t)length + 3 > size) return false;
-	strcpy(out + length, "]]");
+	if (text.used + sizeof "]]" > size) return false;
+	lk_text_add(&text, "]]");
 	return true;
 }

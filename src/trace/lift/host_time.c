@@ -49,10 +49,6 @@ lk_call_kind lk_host_call(const lk_capture *capture, uint32_t event) {
 	return LK_CALL_NONE;
 }
 
-static uint32_t host_time_mix(uint32_t path, uint32_t name) {
-	return (uint32_t)(lk_hash64((uint64_t)path << 32 | name) >> 20);
-}
-
 /* ---- phases ---- */
 
 static lk_phase host_time_phase_of(const struct walk *walk) {
@@ -131,10 +127,6 @@ static void close_op(struct walk *walk) {
 	walk->depth--;
 }
 
-static void host_time_close_until(struct walk *walk, int64_t time) {
-	while (walk->depth > 0 && walk->open[walk->depth].end <= time) close_op(walk);
-}
-
 static void open_event(struct walk *walk, uint32_t event) {
 	LK_ASSERT(event < walk->capture->count);
 	const lk_capture *capture = walk->capture;
@@ -144,8 +136,8 @@ static void open_event(struct walk *walk, uint32_t event) {
 	int64_t end = lk_event_end(capture, event);
 	walk->open[walk->depth + 1] = (struct open_op){
 		.event = event,
-		.path = host_time_mix(outer->path, capture->name[event]),
-		.cursor = outer->cursor, /* starts after the enclosing call */
+		.path = (uint32_t)(lk_hash64((uint64_t)outer->path << 32 | capture->name[event]) >> 20),
+		.cursor = outer->cursor, /* behind what it begins inside of: a call */
 		.end = walk->depth && end > outer->end ? outer->end : end,
 	};
 	walk->depth++;
@@ -187,7 +179,7 @@ lk_status lk_host_time(const lk_capture *capture, uint32_t lane, int64_t from, i
 		lk_call_kind call = lk_host_call(capture, event);
 		bool op = is_op(capture, event);
 		if (!op && call == LK_CALL_NONE) continue;
-		host_time_close_until(&w, capture->start_ns[event]);
+		while (w.depth > 0 && w.open[w.depth].end <= capture->start_ns[event]) close_op(&w);
 		if (op) open_event(&w, event);
 		else call_event(&w, event, call);
 	}

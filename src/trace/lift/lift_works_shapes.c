@@ -107,17 +107,12 @@ static bool lookup_backward(const char *name) {
 	return strncmp(name, "torch::autograd::CppNode<", 25) == 0 && strstr(name, "LookupFunction");
 }
 
-static bool lookup_forward(const char *name) {
-	return strncmp(name, "fbgemm::", 8) == 0 && strstr(name, "lookup");
-}
-
-/* Pair lookups with backward passes: a lookup joins the list of its shape; a backward pass takes
- * the last one there. */
+/* A lookup joins the list of its shape; a backward pass takes the last one there. */
 static void shapes_pair_lookups(struct shapes *shapes, uint32_t work) {
 	const lk_works *works = shapes->w;
 	const char *name = shapes_name_of(shapes, work);
 	if (works->kind[work] != LK_NODE_OP) return;
-	if (lookup_forward(name)) {
+	if (strncmp(name, "fbgemm::", 8) == 0 && strstr(name, "lookup")) {
 		uint32_t *newest = &shapes->newest[works->outputs[work]];
 		shapes->lookup[work] = *newest;
 		*newest = work;

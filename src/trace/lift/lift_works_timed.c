@@ -132,13 +132,6 @@ static bool timed_add(struct timed *timed, uint32_t work) {
 	return true;
 }
 
-static lk_status circle(const struct timed *timed) {
-	lk_fail(timed->l->err, LK_ERR_INPUT, timed->w->path,
-	        "%llu data dependencies lead back to the node that has them",
-	        (unsigned long long)timed->circles);
-	return lk_hint(timed->l->err, "a trace with circles cannot be run; write it again");
-}
-
 lk_status lk_lift_by_dependencies(lk_lifter *lifter) {
 	size_t n = lifter->w->count + 1;
 	struct timed t = {.l = lifter,
@@ -156,6 +149,11 @@ lk_status lk_lift_by_dependencies(lk_lifter *lifter) {
 	free(t.state);
 	lk_vec_free(&t.stack);
 	if (!good) return lk_oom(lifter->err);
-	if (t.circles) return circle(&t);
+	if (t.circles) {
+		lk_fail(t.l->err, LK_ERR_INPUT, t.w->path,
+		        "%llu data dependencies lead back to the node that has them",
+		        (unsigned long long)t.circles);
+		return lk_hint(t.l->err, "a trace with circles cannot be run; write it again");
+	}
 	return LK_OK;
 }

@@ -254,17 +254,13 @@ static lk_status read_head(lk_kineto *kineto, const char *key) {
 	}
 }
 
-static bool kineto_is(const char *key, const char *name) {
-	return strcmp(key, name) == 0;
-}
-
 static lk_status kineto_read_member(lk_kineto *kineto, const char *key, int depth) {
 	const char *wanted = lk_head_wants(key, strlen(key));
 	int c;
 	LK_TRY(kineto_peek(kineto, &c));
 	if (c < 0) return LK_OK;
 	if (wanted) return read_head(kineto, wanted);
-	if (c == '[' && kineto_is(key, "traceEvents")) {
+	if (c == '[' && strcmp(key, "traceEvents") == 0) {
 		kineto->window.at++;
 		return kineto_read_list(kineto, depth);
 	}

@@ -136,10 +136,9 @@ static lk_status keep_add_comm(lk_kineto *kineto, uint32_t event) {
 		.group_size = small(fields->group_size, 0),
 		.in_elements = fields->in_elements,
 		.out_elements = fields->out_elements};
-	n.peer = small(n.kind == LK_OP_SEND   ? fields->target
-	               : n.kind == LK_OP_RECV ? fields->source
-	                                      : -1,
-	               -1);
+	n.peer = -1;
+	if (n.kind == LK_OP_SEND) n.peer = small(fields->target, -1);
+	if (n.kind == LK_OP_RECV) n.peer = small(fields->source, -1);
 	LK_TRY(keep_intern(kineto, fields->dtype, &n.dtype));
 	LK_TRY(keep_intern(kineto, fields->group, &n.group));
 	LK_TRY(keep_intern(kineto, fields->group_text, &n.group_text));

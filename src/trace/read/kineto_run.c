@@ -179,13 +179,6 @@ static bool join_labels(lk_kineto *kineto, const lk_run *run) {
 	return true;
 }
 
-static void join_oddities(lk_kineto *kineto, const lk_kineto *reader, uint64_t lines) {
-	for (int i = 0; i < LK_ODD_COUNT; i++) {
-		if (!kineto->odd[i].count) kineto->odd[i].line = lines + reader->odd[i].line;
-		kineto->odd[i].count += reader->odd[i].count;
-	}
-}
-
 lk_status lk_run_join(lk_kineto *kineto, lk_run *run, uint64_t lines, bool *taken) {
 	lk_kineto *reader = run->reader;
 	LK_ASSERT(run->there && !reader->open_count);
@@ -195,7 +188,10 @@ lk_status lk_run_join(lk_kineto *kineto, lk_run *run, uint64_t lines, bool *take
 	    !lk_capture_append(kineto->capture, reader->capture, run->names.at, run->lanes.at) ||
 	    !join_labels(kineto, run))
 		return lk_oom(kineto->err);
-	join_oddities(kineto, reader, lines);
+	for (int i = 0; i < LK_ODD_COUNT; i++) {
+		if (!kineto->odd[i].count) kineto->odd[i].line = lines + reader->odd[i].line;
+		kineto->odd[i].count += reader->odd[i].count;
+	}
 	kineto->capture->dropped += reader->capture->dropped;
 	kineto->mtia |= reader->mtia;
 	lk_capture_empty(reader->capture);

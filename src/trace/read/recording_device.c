@@ -127,7 +127,15 @@ static lk_status work_name(lk_shower *shower, const lk_recorded_call *work, uint
 	return device_name_of(shower, work, entry->device.call, "kernels", out);
 }
 
-/* Add the work of a call on its stream, once for all calls that share it. */
+static lk_event_kind device_event_kind(const lk_record_entry *entry) {
+	switch (entry->device.what) {
+	case LK_DEVICE_COPY: return LK_EVENT_MEMCPY;
+	case LK_DEVICE_SET: return LK_EVENT_MEMSET;
+	default: return LK_EVENT_KERNEL;
+	}
+}
+
+/* The work that a call has put on its stream, once for all calls that it came from. */
 static lk_status device_add_work(lk_shower *shower, const lk_record_entry *call,
                                  uint32_t *correlation) {
 	lk_shown_work *first = device_find(shower->works.at, shower->works.count, call->device.serial);
@@ -137,7 +145,7 @@ static lk_status device_add_work(lk_shower *shower, const lk_record_entry *call,
 	     shown_work++) {
 		const lk_recorded_call *work = &shower->run->calls.at[shown_work->call];
 		const lk_record_entry *entry = &work->record;
-		/* CUPTI numbers streams itself */
+		/* CUPTI has numbers of its own for streams */
 		uint32_t lane = device_lane_of(
 					 shower, call->device.stream ? call->device.stream : entry->device.stream,
 					 false),
@@ -147,9 +155,7 @@ static lk_status device_add_work(lk_shower *shower, const lk_record_entry *call,
 		if (!*correlation) *correlation = ++shower->correlation;
 		shown_work->correlation = *correlation;
 		LK_TRY(work_name(shower, work, call->device.direction, &name));
-		lk_event e = {.kind = entry->device.what == LK_DEVICE_COPY  ? LK_EVENT_MEMCPY
-		                      : entry->device.what == LK_DEVICE_SET ? LK_EVENT_MEMSET
-		                                                            : LK_EVENT_KERNEL,
+		lk_event e = {.kind = device_event_kind(entry),
 		              .start_ns = entry->start_ns,
 		              .dur_ns =
 		                  entry->end_ns > entry->start_ns ? entry->end_ns - entry->start_ns : 1,
@@ -177,11 +183,8 @@ lk_status lk_show_unclaimed(lk_shower *shower, const lk_recorded_call *work) {
 	uint32_t name, event,
 		lane = device_lane_of(shower, own_stream(shower, entry->device.stream), false);
 	LK_TRY(work_name(shower, work, entry->device.direction, &name));
-	return lk_show_event(shower,
-	                     entry->device.what == LK_DEVICE_COPY  ? LK_EVENT_MEMCPY
-	                     : entry->device.what == LK_DEVICE_SET ? LK_EVENT_MEMSET
-	                                                           : LK_EVENT_KERNEL,
-	                     lane, name, entry->start_ns, entry->end_ns, 0, &event);
+	return lk_show_event(shower, device_event_kind(entry), lane, name, entry->start_ns,
+	                     entry->end_ns, 0, &event);
 }
 
 /* ---- waits ---- */

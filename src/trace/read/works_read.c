@@ -113,17 +113,15 @@ static lk_status works_read_json(char **text, size_t size, const lk_read_limits 
 	return status;
 }
 
-static lk_status has_times(const char *name, lk_trace_kind kind, lk_error *err) {
-	lk_fail(err, LK_ERR_INPUT, name, "is %s, with times, not an execution trace",
-	        lk_trace_kind_name(kind));
-	return lk_hint(err, "read it as a profile");
-}
-
 static lk_status works_read_bytes(char **text, size_t size, const char *name,
                                   const lk_read_limits *limits, lk_works **out, lk_error *err) {
 	static const lk_read_limits none = {.shapes = true};
 	lk_trace_kind kind = lk_trace_kind_of(*text, size);
-	if (kind == LK_TRACE_DATABASE) return has_times(name, kind, err);
+	if (kind == LK_TRACE_DATABASE) {
+		lk_fail(err, LK_ERR_INPUT, name, "is %s, with times, not an execution trace",
+		        lk_trace_kind_name(kind));
+		return lk_hint(err, "read it as a profile");
+	}
 	bool wire = kind == LK_TRACE_CHAKRA || kind == LK_TRACE_OTHER;
 	lk_works *works = lk_works_new(name, "");
 	if (!works) return lk_oom(err);

@@ -361,12 +361,7 @@ static bool xplane_is_host(const lk_proto *name) {
 	       !xplane_is(name, "/host:python-tracer");
 }
 
-static lk_status xplane_refuse_tpu(const struct xplane *reader) {
-	lk_fail(reader->err, LK_ERR_INPUT, reader->capture->path, "is a trace of TPUs: not supported");
-	return lk_hint(reader->err, "give one of GPUs");
-}
-
-/* Choose the longest plane of a GPU; warn if there are others. */
+/* The longest plane of a GPU, which is the one read; whether there are others. */
 static lk_status xplane_choose(struct xplane *reader, lk_proto space, lk_proto *chosen) {
 	lk_proto_field field;
 	int devices = 0;
@@ -375,7 +370,11 @@ static lk_status xplane_choose(struct xplane *reader, lk_proto space, lk_proto *
 		if (field.number != 1 || field.type != LK_WIRE_BYTES) continue;
 		if (++reader->planes > MOST_PLANES) return xplane_damaged(reader);
 		lk_proto name = xplane_plane_name(field.bytes);
-		if (xplane_begins(&name, "/device:TPU:")) return xplane_refuse_tpu(reader);
+		if (xplane_begins(&name, "/device:TPU:")) {
+			lk_fail(reader->err, LK_ERR_INPUT, reader->capture->path,
+			        "is a trace of TPUs: not supported");
+			return lk_hint(reader->err, "give one of GPUs");
+		}
 		if (!xplane_begins(&name, gpu_plane)) continue;
 		devices++;
 		if (!chosen->at || lk_proto_size(&field.bytes) > lk_proto_size(chosen))

@@ -74,7 +74,12 @@ static int usable_cores(void) {
 static double cache_bytes(const char *text) {
 	const char *end;
 	double size = lk_read_real(text, &end);
-	return size * (*end == 'K' ? LK_KIB : *end == 'M' ? LK_MIB : *end == 'G' ? LK_GIB : 1);
+	switch (*end) {
+	case 'K': return size * LK_KIB;
+	case 'M': return size * LK_MIB;
+	case 'G': return size * LK_GIB;
+	default: return size;
+	}
 }
 
 static lk_status read_caches(lk_meter *meter) {

@@ -26,12 +26,6 @@ static const struct part parts[] = {
 	{lk_measure_pairs, 0.10}, {lk_measure_gpus, 0.06},
 };
 
-static lk_status measure_parts(lk_meter *meter) {
-	for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
-		LK_TRY(parts[i].measure(meter, meter->seconds * parts[i].share));
-	return LK_OK;
-}
-
 /* Fill in what a device must have and a processor lacks: its links are the transfers between two
  * processes. */
 static void complete_device(lk_meter *meter) {
@@ -56,7 +50,8 @@ static lk_status host_measure(lk_meter *meter) {
 	if (lk_team_size(meter->team) < meter->host->cores)
 		LK_TRY(lk_meter_note(meter, "only %d threads could be started", lk_team_size(meter->team)));
 	meter->begun = lk_clock_s();
-	LK_TRY(measure_parts(meter));
+	for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
+		LK_TRY(parts[i].measure(meter, meter->seconds * parts[i].share));
 	complete_device(meter);
 	return LK_OK;
 }

@@ -127,12 +127,6 @@ static double time_adds(void *unused) {
 	return x ? taken : NAN;
 }
 
-static lk_status measure_clock(lk_meter *meter, double seconds) {
-	lk_sample s = lk_repeat(time_adds, NULL, seconds, 5);
-	meter->host->device.clock_hz = ADDS / s.low;
-	return lk_meter_rate(meter, "processor", "clock, by dependent additions", "MHz", ADDS, 1e6, &s);
-}
-
 lk_status lk_measure_calls(lk_meter *meter, double seconds) {
 	const struct {
 		const char *name, *unit;
@@ -155,5 +149,7 @@ lk_status lk_measure_calls(lk_meter *meter, double seconds) {
 	lk_sample team = lk_repeat(time_team, meter->team, seconds / (count + 2), 3);
 	meter->host->device.call_s = team.low / RUNS;
 	LK_TRY(lk_meter_time(meter, "call", "starting work on all cores", "us", RUNS, 1e-6, &team));
-	return measure_clock(meter, seconds / (count + 2));
+	lk_sample s = lk_repeat(time_adds, NULL, seconds / (count + 2), 5);
+	meter->host->device.clock_hz = ADDS / s.low;
+	return lk_meter_rate(meter, "processor", "clock, by dependent additions", "MHz", ADDS, 1e6, &s);
 }

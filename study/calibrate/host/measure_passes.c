@@ -54,13 +54,6 @@ static double time_passes(void *context) {
 	return lk_clock_s() - start;
 }
 
-static void passes_fill(struct passes *passes) {
-	for (int i = 0; i < PASS_ELEMENTS; i++) {
-		passes->x[i] = rt_to_bf16((float)(i % 97) * 0.05f - 2.4f);
-		passes->y[i] = rt_to_bf16((float)(i % 31) * 0.1f - 1.5f);
-	}
-}
-
 lk_status lk_measure_passes(lk_meter *meter, double seconds) {
 	const lk_device *device = &meter->host->device;
 	int cores = lk_team_size(meter->team);
@@ -70,7 +63,11 @@ lk_status lk_measure_passes(lk_meter *meter, double seconds) {
 	};
 	if (!bench.of_core) return lk_oom(meter->err);
 	if (device->clock_hz <= 0) return LK_OK;
-	for (int i = 0; i < cores; i++) passes_fill(&bench.of_core[i]);
+	for (int core = 0; core < cores; core++)
+		for (int i = 0; i < PASS_ELEMENTS; i++) {
+			bench.of_core[core].x[i] = rt_to_bf16((float)(i % 97) * 0.05f - 2.4f);
+			bench.of_core[core].y[i] = rt_to_bf16((float)(i % 31) * 0.1f - 1.5f);
+		}
 	lk_sample taken = lk_repeat(time_passes, &bench, seconds, 8);
 	return lk_meter_time(meter, "pass", "GELU of bf16, all cores", "cycles",
 	                     PASS_ROUNDS * PASS_ELEMENTS, 1 / device->clock_hz, &taken);
