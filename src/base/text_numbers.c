@@ -8,13 +8,6 @@
 
 #include "base/text.h"
 
-lk_status lk_not_understood(const char *where, const char *text, const char *hint, lk_error *err) {
-	char shown[64];
-	lk_fail(err, LK_ERR_INPUT, where, "'%s' is not understood",
-	        lk_escape(text, shown, sizeof shown));
-	return lk_hint(err, "%s", hint);
-}
-
 lk_status lk_parse_int(const char *text, long long low, long long high, long long *out,
                        const char *where, lk_error *err) {
 	const char *p = text + (*text == '-' || *text == '+');
