@@ -189,8 +189,7 @@ typedef struct lk_cluster {
 	lk_interconnect net; /* the network above the nodes in detail */
 	char text[256];      /* the synthetic form, for reports */
 	char nccl[256];      /* NCCL's release and settings from a log, in the form of --nccl */
-	const char *assumed; /* what was inferred because a log does not state it, for reports; NULL:
-	                      * nothing */
+	const char *assumed; /* what was inferred, as a log does not state it; NULL: nothing */
 } lk_cluster;
 
 /* NCCL's variables whose effect is modelled (cost/collective, nccl_settings), ended by NULL. */
@@ -229,8 +228,7 @@ typedef struct lk_where {
 	int gpus;            /* --gpus; 0 not given */
 	double power_w;      /* --power of every GPU, W; 0: the board's, or the cluster's */
 	/* used where options leave it open */
-	const char *origin;      /* the cluster for which a graph was built, as lk_cluster.text; NULL:
-	                          * none */
+	const char *origin;      /* the cluster a graph was built for, as lk_cluster.text; NULL: none */
 	const lk_device *device; /* of a trace or a log; NULL not known */
 	uint32_t ranks;          /* of a launch line, a trace or a log; 0: unknown */
 	uint32_t needed;         /* ranks that a given cluster must hold; 0: any number */

@@ -73,9 +73,7 @@ static int open_nameless(lk_sink *sink, mode_t mode) {
 	sink->nameless = fcntl(fd, F_DUPFD_CLOEXEC, 0);
 	write_fd_path(path, sink->nameless);
 	if (sink->nameless >= 0 && faccessat(AT_FDCWD, path, F_OK, 0) == 0) return fd;
-	if (sink->nameless >= 0)
-		close(sink->nameless); /* /proc, through which it gets its name, is
-		                        * missing */
+	if (sink->nameless >= 0) close(sink->nameless); /* /proc, which names it, is missing */
 	sink->nameless = -1;
 	close(fd);
 	return -1;

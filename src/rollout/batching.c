@@ -44,8 +44,7 @@ struct batch {
 	double *had;         /* [count] tokens generated before `since` */
 	double *since;       /* [count] the clock when it began to decode */
 	double *left;        /* [count] tokens of its prompt to compute; -1: not admitted */
-	uint32_t *admission; /* [count] how often it was admitted; endings of earlier admissions are
-	                      * void */
+	uint32_t *admission; /* [count] admissions so far; endings of earlier ones are void */
 	uint32_t *members;   /* [groups] admitted sequences of the prompt */
 	bool *computed;      /* [groups] whether the prompt was computed */
 	LK_VEC(struct ending) heap;

@@ -133,8 +133,7 @@ typedef struct lk_fabric {
 	double nic;     /* likewise of the NICs' line rate; 0: by the PCIe generation of the device */
 	double buffer;  /* MB of a message between nodes that a slow network's buffers absorb at once */
 	const struct lk_curves
-		*curves; /* residual corrections between model and measurements on the fabric; NULL:
-		          * unknown */
+		*curves; /* residual corrections of the model on the fabric; NULL: unknown */
 	const struct lk_nccl_laws *laws; /* NULL: the current ones */
 } lk_fabric;
 

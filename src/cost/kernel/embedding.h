@@ -175,14 +175,12 @@ double lk_host_lookup_seconds(const lk_host_lookup *host, const lk_lookup *looku
 enum { LK_HOST_BINS = 96 };
 typedef struct lk_host_uses {
 	double lookups, rows;      /* of all threads; distinct rows */
-	double pages, entries;     /* pages that hold them; lines of the page table with these pages'
-	                            * entries */
+	double pages, entries;     /* pages that hold them; page-table lines with their entries */
 	double fresh, state_lines; /* share of a first use's lines not yet fetched for another row;
 	                              lines of their states */
 	double crowd;              /* share of first uses among the lookups around one */
 	double first,
-		of_others; /* uses after a whole step; a thread's first use of a row that others have
-		            * used */
+		of_others; /* uses after a whole step; a thread's first use of a row used by others */
 	double later[LK_HOST_BINS];
 } lk_host_uses;
 

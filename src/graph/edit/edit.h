@@ -95,8 +95,7 @@ typedef struct lk_rewrite {
 	const lk_edit_op *known;
 	lk_graph *to;
 	lk_edit *edit;   /* receives what is known of the new operations */
-	uint32_t *place; /* place of the block's operations in the new block; UINT32_MAX: not there
-	                  * yet */
+	uint32_t *place; /* operations' places in the new block; UINT32_MAX: not there yet */
 	uint32_t *deps;  /* space for dependencies */
 	const bool *mask;
 	void *context;

@@ -148,8 +148,7 @@ enum {
 typedef struct lk_diffusion {
 	int repeat[LK_DIT_BLOCKS];                 /* blocks of each kind, one kind after the other */
 	int text_tokens, text_width, pooled_width; /* of the text encoders; no pooled text: 0 */
-	int patch_inputs;                          /* input values of a patch of latents, which is a
-	                                            * token */
+	int patch_inputs;                          /* input values per patch of latents, a token */
 	int patch_outputs;                         /* output values of a patch; 0: as many */
 	int text_norm;             /* parameters of a text norm before the first product */
 	bool cross_plain;          /* CROSS: the norm before attention to the text has no parameters */
@@ -273,8 +272,7 @@ typedef struct lk_projector {
 	int taps, tap_norms; /* further projectors, of intermediate layers (Qwen3-VL's deepstack), and
 	                        the parameters of the norm in each */
 	int loose;           /* parameters that no product reads: the end-of-row embedding */
-	int inputs; /* input width of the first product if it reads several layers' outputs; 0: one
-	             * layer's */
+	int inputs; /* first product's input width if it reads several layers; 0: one layer's */
 	lk_pool pool;
 } lk_projector;
 
@@ -439,8 +437,7 @@ typedef struct lk_model {
 	bool patch_plain;           /* patches without a bias */
 	bool no_class;              /* no class token: tokens = (image/patch)^2 */
 	bool distills;              /* DeiT: a second token in addition to the class token */
-	int tiles;                  /* tiles that an image is cut into, with as many tokens each; 0:
-	                             * 1 */
+	int tiles;                  /* tiles per image, with as many tokens each; 0: 1 */
 	bool layer_scale;           /* a factor per element of what a half of a layer adds */
 	int loose;                  /* parameters that no operation of a step reads: mask tokens */
 	lk_projector project;       /* of a tower, after its last norm */
