@@ -9,7 +9,7 @@
 #define OUTPUT_ROWS(more) \
 	{GROUP("Output") \
 	 OUT_FORMAT(lk_output_formats, "how it is written")}, \
-	{OUT_FILE("where the output goes; sqlite needs one"), LETTER('f')}, \
+	{OUT_ANY_FILE}, \
 	{OUT_VERBOSE(more)}
 /* clang-format on */
 

@@ -30,16 +30,6 @@
 #define WITH(names_)  .with = names_
 #define WHERE(words_) .verbs = words_
 
-/* What several verbs say of the same option. */
-#define LK_OPTIMIZERS_HELP                                                       \
-	"adam, adam-8bit, adam-4bit, adam-flash (FlashOptim), adam-mini, ademamix, " \
-	"ademamix-8bit, sgd, lamb, lion, lion-8bit, adafactor, muon, soap or shampoo"
-
-#define LK_PUE_HELP    "mains power per power of the machines, for energy; default 1.2"
-#define LK_CARBON_HELP "emissions of the mains, g of CO2e per kWh: gives kg of the training"
-#define LK_PRICE_KWH_HELP \
-	"US dollars per kWh of the mains: gives what the energy of the training costs"
-
 /* The heading over this row and those after it. */
 #define GROUP(heading) .group = heading,
 
@@ -78,6 +68,9 @@
 	LK_OUT_ROW("table", CHOICE, table, help), .choices = choices_, .value = value_
 #define OUT_FILE(help)                         LK_OUT_ROW("file", TEXT, path, help), .value = "FILE"
 #define OUT_FILE_OF(name, field, value_, help) LK_OUT_ROW(name, TEXT, field, help), .value = value_
+/* The formats of most answers, and the file that holds one. */
+#define OUT_ANY_FORMAT OUT_FORMAT(lk_output_formats, "text, md, csv, json, jsonl or sqlite")
+#define OUT_ANY_FILE   OUT_FILE("where the output goes; sqlite needs one"), LETTER('f')
 #define OUT_HTML \
 	OUT_FILE_OF("html", html, "FILE", "a report with pictures: one page that needs no network")
 #define OUT_CHARTS \
