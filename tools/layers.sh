@@ -62,10 +62,11 @@ calibrate:        base io options cost/calibration rollout tables fit calibrate/
 view/table:       base io
 view/timeline:    base io trace/read sim step predict view/table
 view/text:        base io hw model/network whatif predict explain rent calibrate view/table view/timeline
-view/reply:       base io hw model/network model/layout view/text
 view/report:      base io view/table view/text
-serve:            base io options
-cli:              options serve/serve.h
+verbs:            base io
+view/reply:       base io hw model/network model/layout view/text verbs
+serve:            base io options verbs
+cli:              base options verbs serve/serve.h
 mpi:              base cli
 recorder:         io/recording.h
 recorder/overlay: recorder

@@ -1,4 +1,5 @@
-/* cli.h: what the verbs of the program share. One file per verb; main.c holds the table of them. */
+/* cli.h: what the verbs of the program share. main.c holds the table of verbs. ask.c runs those
+ * that only ask; a verb that does more, as with processes or a terminal, has a file. */
 #ifndef LK_CLI_CLI_H
 #define LK_CLI_CLI_H
 
@@ -12,6 +13,7 @@
 #include "lockstep/options.h"
 #include "lockstep/plan.h"
 #include "lockstep/stop.h"
+#include "verbs/verbs.h"
 
 /* Exit statuses: 0 done, or it fits; 1 it does not fit; 2 the input is wrong or the system refused.
  */
@@ -24,21 +26,30 @@ enum {
 	CLI_OF_PROGRAM = 256
 };
 
+/* A verb of the program: run by `row`, or by a function of its own. Returns the exit status. */
+typedef int cli_run(lk_args *args);
 typedef struct cli_command {
 	const lk_verb *verb;
-	int (*run)(lk_args *args);
+	const lk_verb_row *row;
+	cli_run *run; /* NULL: by the row */
 } cli_command;
 
-extern const cli_command cli_predict, cli_plan, cli_explain, cli_replay, cli_whatif, cli_diff,
-	cli_validate, cli_calibrate, cli_collective, cli_compile, cli_record, cli_stalls, cli_compose,
-	cli_shard, cli_rent, cli_machines, cli_jobs, cli_serve, cli_html, cli_devices, cli_models,
-	cli_init, cli_doctor;
+/* Verbs that the program alone has. */
+extern const lk_verb cli_devices_verb, cli_models_verb;
 
-/* `plan` by this process, or by one of a team of which one speaks. */
+cli_run cli_predict, cli_plan, cli_explain, cli_calibrate, cli_compile, cli_record, cli_stalls,
+	cli_machines, cli_serve, cli_html, cli_devices, cli_models, cli_init, cli_doctor;
+
+/* Asks the verb of a row: reads the request, searches with progress on the terminal, writes the
+ * answer. With a team, one of whose processes `speaks`, the work is divided. */
+int cli_ask_with(const lk_verb_row *row, lk_args *args, const lk_plan_team *team, bool speaks);
+/* Writes the answer to files, standard output and, with --verbose, its times to standard error;
+ * returns the exit status. */
+int cli_show(const lk_verb_row *row, const void *request, const void *answer,
+             const lk_outputs *outputs);
+/* `plan`, and a sweep of `predict`, likewise. */
 int cli_plan_with(lk_args *args, const lk_plan_team *team, bool speaks);
-/* A sweep of `predict`, and `validate`, likewise. */
 int cli_predict_with(lk_args *args, const lk_plan_team *team, bool speaks);
-int cli_validate_with(lk_args *args, const lk_plan_team *team, bool speaks);
 
 /* Where lockstep.toml may be: in this folder, then in the home folder, if there is one. Returns how
  * many places there are. */
@@ -58,18 +69,17 @@ void cli_hand_over(char **argv);
 
 /* Prints "lockstep: where: what; hint" on standard error; returns CLI_WRONG. */
 int cli_fail(const lk_error *err);
-/* Fills the request of a verb and what becomes of its answer, then checks the latter before any
- * work: a format that needs a file has one; every file can be put where it is to go, as far as its
- * folder shows; no two are the same; parts are kept (--resume) only by a team of processes. `more`:
- * files that the request itself names, found in it after it is filled (may be NULL). */
-typedef int cli_files(const void *request, const char **paths);
-lk_status cli_read(lk_args *args, void *request, lk_outputs *outputs, cli_files *more,
+/* Fills `request` (NULL: the verb has none) and `outputs` from the options, then checks before any
+ * work that a format which needs a file has one, that every file can be put where it is to go, as
+ * far as its folder shows, that no two are the same, and that parts are kept (--resume) only by a
+ * team of processes. `row`: finds files that the request itself names; may be NULL. LK_ERR_INPUT;
+ * LK_ERR_IO. */
+lk_status cli_read(lk_args *args, void *request, lk_outputs *outputs, const lk_verb_row *row,
                    const lk_plan_team *team, lk_error *err);
+/* Operands and launch words of the command line; `outputs` must outlive the input. */
+lk_verb_input cli_input(const lk_args *args, const lk_outputs *outputs);
 /* Warns of an answer whose check of its own consistency failed (failed_check; NULL: none did). */
 void cli_warn_failed(const char *failed_check);
-/* The operand of a verb that asks of a job: the name of a network as with --model, unless there is
- * such a file, or a file as with --config (NULL: the verb reads none); both are refused. */
-lk_status cli_take_job(const lk_args *args, const char **config, const char **model, lk_error *err);
 /* Refuses a table's format for what --emit writes (NULL: nothing). */
 lk_status cli_check_emit(const char *target, const lk_outputs *outputs, lk_error *err);
 /* Puts it into a file or on standard output, and what is to be known of it on standard error. */
@@ -109,7 +119,7 @@ typedef struct cli_global {
 } cli_global;
 
 /* The manual page of `lockstep` on standard output, in troff; `globals` ends with names NULL. */
-int cli_manual(const cli_command *const *commands, int count, const cli_global *globals);
+int cli_manual(const cli_command *commands, int count, const cli_global *globals);
 /* Of another program that is installed, "lockstep-mpi"; false where there is none of that name. */
 bool cli_program_manual(const char *name);
 

@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/check.h"
 #include "cli/cli.h"
 #include "lockstep/catalogue.h"
 #include "lockstep/view.h"
@@ -50,8 +51,7 @@ static lk_status check_place(const char *path, lk_error *err) {
 	return code == ENOENT ? lk_hint(err, "does the folder exist?") : LK_ERR_IO;
 }
 
-/* Files of an answer and of its request. */
-enum { FILES = 16 };
+enum { OUTPUT_FILES = 7 }; /* of lk_outputs */
 
 static lk_status check_files(const char *const *paths, int count, lk_error *err) {
 	for (int i = 0; i < count; i++)
@@ -65,32 +65,21 @@ static lk_status check_files(const char *const *paths, int count, lk_error *err)
 	return LK_OK;
 }
 
-lk_status cli_take_job(const lk_args *args, const char **config, const char **model,
-                       lk_error *err) {
-	if (args->operand_count == 0) return LK_OK;
-	if (!*model && access(args->operands[0], F_OK) != 0 && lk_model_named(args->operands[0])) {
-		*model = args->operands[0];
-		return LK_OK;
-	}
-	if (!config && !*model) return *model = args->operands[0], LK_OK;
-	if (!config) {
-		lk_fail(err, LK_ERR_INPUT, "--model", "%.80s is given too", args->operands[0]);
-		return lk_hint(err, "name one network");
-	}
-	if (*config) {
-		lk_fail(err, LK_ERR_INPUT, "--config", "%.80s is given too", args->operands[0]);
-		return lk_hint(err, "name one file of the job");
-	}
-	*config = args->operands[0];
-	return LK_OK;
-}
-
 static bool cli_ends_in(const char *path, const char *ending) {
 	size_t length = strlen(path), tail = strlen(ending);
 	return length > tail && strcmp(path + length - tail, ending) == 0;
 }
 
-lk_status cli_read(lk_args *args, void *request, lk_outputs *outputs, cli_files *more,
+lk_verb_input cli_input(const lk_args *args, const lk_outputs *outputs) {
+	return (lk_verb_input){.operands = args->operands,
+	                       .operand_count = args->operand_count,
+	                       .launch = args->rest,
+	                       .launch_count = args->rest_count,
+	                       .outputs = outputs,
+	                       .pictured = outputs->html || outputs->charts};
+}
+
+lk_status cli_read(lk_args *args, void *request, lk_outputs *outputs, const lk_verb_row *row,
                    const lk_plan_team *team, lk_error *err) {
 	LK_TRY(lk_args_fill(args, 0, request, err));
 	LK_TRY(lk_args_fill_outputs(args, outputs, err));
@@ -108,10 +97,12 @@ lk_status cli_read(lk_args *args, void *request, lk_outputs *outputs, cli_files 
 		lk_fail(err, LK_ERR_INPUT, "--output", "the format sqlite needs a file");
 		return lk_hint(err, "add --file NAME.sqlite");
 	}
-	const char *paths[FILES] = {outputs->path,   outputs->html,  outputs->charts, outputs->trace,
-	                            outputs->folded, outputs->graph, outputs->goal};
-	int count = 7;
-	if (more) count += more(request, paths + count);
+	const char *paths[OUTPUT_FILES + LK_VERB_PATHS] = {
+		outputs->path,   outputs->html,  outputs->charts, outputs->trace,
+		outputs->folded, outputs->graph, outputs->goal};
+	int count = OUTPUT_FILES;
+	if (row && row->paths) count += row->paths(request, paths + count);
+	LK_ASSERT(count <= OUTPUT_FILES + LK_VERB_PATHS);
 	return check_files(paths, count, err);
 }
 

@@ -89,7 +89,7 @@ static lk_status compile_check_single(const lk_args *args, const lk_compile_requ
 	return lk_hint(err, "name one program");
 }
 
-static int compile_run(lk_args *args) {
+int cli_compile(lk_args *args) {
 	lk_compile_request request = {0};
 	lk_outputs outputs;
 	lk_error err = {0};
@@ -103,5 +103,3 @@ static int compile_run(lk_args *args) {
 	if (outputs.path && compile_check_single(args, &request, &err) != LK_OK) return cli_fail(&err);
 	return run_as_whole(files, count, &request, outputs.path);
 }
-
-const cli_command cli_compile = {&lk_compile_verb, compile_run};

@@ -30,7 +30,7 @@ static lk_status read_answer(const char *path, char **text, size_t *size, lk_err
 	return lk_hint(err, "ask for less of the answer, or use --html of the verb");
 }
 
-static int html_run(lk_args *args) {
+int cli_html(lk_args *args) {
 	lk_html_request request;
 	lk_outputs outputs;
 	lk_error err = {0};
@@ -46,5 +46,3 @@ static int html_run(lk_args *args) {
 	free(text);
 	return status == LK_OK ? CLI_OK : cli_fail(&err);
 }
-
-const cli_command cli_html = {&lk_html_verb, html_run};

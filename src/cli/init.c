@@ -94,7 +94,7 @@ static lk_status init_check(const lk_init_request *request, lk_error *err) {
 	           : err->status;
 }
 
-static int init_run(lk_args *args) {
+int cli_init(lk_args *args) {
 	lk_init_request request = {0};
 	lk_error err = {0};
 	char home[PATH_MAX];
@@ -105,5 +105,3 @@ static int init_run(lk_args *args) {
 	lk_fail(&err, LK_ERR_INPUT, "--home", "HOME names no folder");
 	return cli_fail(&err);
 }
-
-const cli_command cli_init = {&lk_init_verb, init_run};

@@ -6,6 +6,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/check.h"
 #include "cli/cli.h"
 #include "lockstep/predict.h"
 #include "lockstep/report.h"
@@ -74,28 +75,15 @@ static void free_sweep(struct sweep *sweep) {
 	free(sweep->predictions);
 }
 
-/* An option for a file that is made from the simulated step; NULL without one. */
-static const char *writes_step(const lk_outputs *outputs) {
-	if (outputs->trace) return "--trace";
-	if (outputs->graph) return "--graph";
-	if (outputs->chakra) return "--chakra";
-	return outputs->goal ? "--goal" : NULL;
-}
-
 static lk_status fill_requests(struct sweep *sweep, lk_args *args, lk_error *err) {
-	for (size_t i = 0; i < sweep->count; i++) {
-		lk_predict_defaults(&sweep->requests[i]);
-		LK_TRY(lk_args_fill(args, i, &sweep->requests[i], err));
-		LK_TRY(cli_take_job(args, &sweep->requests[i].config, &sweep->requests[i].model, err));
-		sweep->requests[i].launch = args->rest;
-		sweep->requests[i].launch_count = args->rest_count;
-		sweep->requests[i].step = writes_step(&sweep->outputs) != NULL;
-		sweep->requests[i].detail =
-			(sweep->outputs.html || sweep->outputs.charts) && sweep->count == 1;
-		if (sweep->count > 1) continue;
-		sweep->requests[i].progress = show_seeds;
-		sweep->requests[i].progress_context = sweep;
+	lk_verb_input input = cli_input(args, &sweep->outputs);
+	input.pictured = input.pictured && sweep->count == 1;
+	if (sweep->count == 1) {
+		input.progress = show_seeds;
+		input.progress_context = sweep;
 	}
+	for (size_t i = 0; i < sweep->count; i++)
+		LK_TRY(lk_verb_request(&lk_row_predict, args, i, &input, &sweep->requests[i], err));
 	return LK_OK;
 }
 
@@ -104,11 +92,10 @@ static lk_status predict_ask(struct sweep *sweep, lk_args *args, lk_error *err) 
 	LK_TRY(fill_requests(sweep, args, err));
 	LK_TRY(lk_predict_many(sweep->requests, sweep->count, 0, sweep->predictions, sweep->refusals,
 	                       show_progress, sweep, err));
-	if (sweep->count == 1 && !sweep->predictions[0]) return *err = sweep->refusals[0], err->status;
-	for (size_t i = 0; i < sweep->count; i++)
-		sweep->rows[i] =
-			(lk_sweep_row){sweep->predictions[i],
-		                   sweep->predictions[i] ? NULL : &sweep->refusals[i], &sweep->requests[i]};
+	if (sweep->count == 1 && !sweep->predictions[0]) {
+		*err = sweep->refusals[0];
+		return err->status;
+	}
 	return LK_OK;
 }
 
@@ -174,9 +161,6 @@ static lk_status take_packed(struct together *together, const struct outcome *ou
 			LK_TRY(lk_predict_unpack(bytes + i * together->most, outcomes[i].size,
 			                         &sweep->predictions[i], err));
 		else sweep->refusals[i] = outcomes[i].refusal;
-		sweep->rows[i] =
-			(lk_sweep_row){sweep->predictions[i],
-		                   sweep->predictions[i] ? NULL : &sweep->refusals[i], &sweep->requests[i]};
 	}
 	return LK_OK;
 }
@@ -212,8 +196,8 @@ static lk_status predict_ask_all(struct sweep *sweep, lk_args *args, const lk_pl
 	lk_predict_request first;
 	LK_TRY(lk_args_combinations(args, &count, err));
 	lk_predict_defaults(&first);
-	LK_TRY(cli_read(args, &first, &sweep->outputs, NULL, team, err));
-	const char *single = first.emit ? "--emit" : writes_step(&sweep->outputs);
+	LK_TRY(cli_read(args, &first, &sweep->outputs, &lk_row_predict, team, err));
+	const char *single = first.emit ? "--emit" : lk_step_file_option(&sweep->outputs);
 	if (single && count > 1) {
 		lk_fail(err, LK_ERR_INPUT, single, "%zu combinations would write the same file", count);
 		return lk_hint(err, "ask for one combination");
@@ -252,46 +236,57 @@ static int all_refused(const struct sweep *sweep) {
 	return CLI_WRONG;
 }
 
-static int predict_answer(const struct sweep *sweep, lk_error *err) {
+/* The report of a sweep, where one is wanted; that of one prediction is among its files. */
+static lk_status predict_report_sweep(const struct sweep *sweep, lk_error *err) {
 	const lk_outputs *outputs = &sweep->outputs;
-	size_t refused = 0, fit = 0;
-	for (size_t i = 0; i < sweep->count; i++) {
-		refused += !sweep->rows[i].prediction;
-		fit += sweep->rows[i].prediction && sweep->rows[i].prediction->fits;
-	}
-	if (refused == sweep->count) return all_refused(sweep);
-	const char *failed = NULL; /* one warning for all combinations */
-	for (size_t i = 0; i < sweep->count && !failed; i++)
-		if (sweep->predictions[i]) failed = sweep->predictions[i]->failed_check;
-	cli_warn_failed(failed);
-	if (sweep->count == 1 && lk_predict_write_files(sweep->predictions[0], outputs, err) != LK_OK)
-		return cli_fail(err);
-	if (outputs->html && sweep->count > 1 &&
-	    lk_report_sweep(sweep->rows, sweep->count, LK_REPORT_HTML, outputs->html, NULL, err) !=
-	        LK_OK)
-		return cli_fail(err);
-	if (outputs->charts && sweep->count > 1 &&
-	    lk_report_sweep(sweep->rows, sweep->count, LK_REPORT_CHARTS, outputs->charts, NULL, err) !=
-	        LK_OK)
-		return cli_fail(err);
-	const char *emit = sweep->count == 1 ? sweep->requests[0].emit : NULL;
-	lk_emitted emitted;
-	if (emit && (lk_predict_emit(sweep->predictions[0], &emitted, err) != LK_OK ||
-	             cli_write_emitted(&emitted, outputs->path, err) != LK_OK))
-		return cli_fail(err);
-	if (emit && !fit)
-		fprintf(
-			stderr,
-			"lockstep: note: it does not fit: %.1f GiB of %.1f GiB of a GPU; without --emit the "
-			"answer names changes that do\n",
-			sweep->predictions[0]->peak_bytes / (1 << 30),
-			sweep->predictions[0]->usable_bytes / (1 << 30));
-	if (emit) return fit ? CLI_OK : CLI_NO;
-	lk_status status = lk_sweep_print(sweep->rows, sweep->count, outputs->format, outputs->verbose,
-	                                  cli_colour(), outputs->path, stdout, err);
-	if (status != LK_OK) return cli_fail(err);
+	if (outputs->html)
+		LK_TRY(
+			lk_report_sweep(sweep->rows, sweep->count, LK_REPORT_HTML, outputs->html, NULL, err));
+	if (!outputs->charts) return LK_OK;
+	return lk_report_sweep(sweep->rows, sweep->count, LK_REPORT_CHARTS, outputs->charts, NULL, err);
+}
+
+static lk_status predict_emit(const struct sweep *sweep, lk_error *err) {
+	lk_emitted emitted = {0};
+	const lk_prediction *prediction = sweep->predictions[0];
+	LK_ASSERT(sweep->count == 1 && prediction != NULL);
+	LK_TRY(lk_row_predict.emit(&sweep->requests[0], prediction, &emitted, err));
+	LK_TRY(cli_write_emitted(&emitted, sweep->outputs.path, err));
+	if (!prediction->fits)
+		fprintf(stderr,
+		        "lockstep: note: it does not fit: %.1f GiB of %.1f GiB of a GPU; without --emit "
+		        "the answer names changes that do\n",
+		        prediction->peak_bytes / (1 << 30), prediction->usable_bytes / (1 << 30));
+	return LK_OK;
+}
+
+static lk_status predict_write(const struct sweep *sweep, lk_error *err) {
+	const lk_outputs *outputs = &sweep->outputs;
+	if (sweep->count > 1) LK_TRY(predict_report_sweep(sweep, err));
+	else LK_TRY(lk_predict_write_files(sweep->predictions[0], outputs, err));
+	if (sweep->count == 1 && sweep->requests[0].emit) return predict_emit(sweep, err);
+	LK_TRY(lk_sweep_print(sweep->rows, sweep->count, outputs->format, outputs->verbose,
+	                      cli_colour(), outputs->path, stdout, err));
 	if (outputs->verbose && outputs->format != LK_OUTPUT_TEXT) show_simulation_time(sweep);
-	return fit ? CLI_OK : CLI_NO;
+	return LK_OK;
+}
+
+static int predict_answer(struct sweep *sweep) {
+	lk_error err = {0};
+	size_t refused = lk_sweep_rows(sweep->requests, sweep->predictions, sweep->refusals,
+	                               sweep->count, sweep->rows);
+	if (refused == sweep->count) return all_refused(sweep);
+	bool fits = false;
+	const char *failed = NULL; /* one warning for all combinations */
+	for (size_t i = 0; i < sweep->count; i++) {
+		const lk_prediction *prediction = sweep->predictions[i];
+		if (!prediction) continue;
+		fits |= prediction->fits;
+		if (!failed) failed = prediction->failed_check;
+	}
+	cli_warn_failed(failed);
+	if (predict_write(sweep, &err) != LK_OK) return cli_fail(&err);
+	return fits ? CLI_OK : CLI_NO;
 }
 
 int cli_predict_with(lk_args *args, const lk_plan_team *team, bool speaks) {
@@ -299,18 +294,12 @@ int cli_predict_with(lk_args *args, const lk_plan_team *team, bool speaks) {
 	lk_error err = {0};
 	lk_status status = predict_ask_all(&s, args, team, &err);
 	clear_progress(&s);
-	int result;
-	if (!speaks) {
-		if (status == LK_OK) result = CLI_OK;
-		else result = CLI_WRONG;
-	} else if (status == LK_OK) result = predict_answer(&s, &err);
-	else result = cli_fail(&err);
+	int result = status == LK_OK ? CLI_OK : CLI_WRONG;
+	if (speaks) result = status == LK_OK ? predict_answer(&s) : cli_fail(&err);
 	free_sweep(&s);
 	return result;
 }
 
-static int cli_predict_run(lk_args *args) {
+int cli_predict(lk_args *args) {
 	return cli_predict_with(args, NULL, true);
 }
-
-const cli_command cli_predict = {&lk_predict_verb, cli_predict_run};

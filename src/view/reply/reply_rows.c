@@ -6,6 +6,7 @@
 #include "base/arena.h"
 #include "view/reply/reply.h"
 #include "base/memory.h"
+#include "verbs/verbs.h"
 
 /* ---- sweeps ---- */
 
@@ -53,13 +54,16 @@ static lk_status make_requests(lk_reply *reply, size_t rows, lk_error *err) {
 	for (int p = 0; p < reply->parts; p++) {
 		LK_TRY(lk_args_combinations(&reply->args[p], &combinations, err));
 		LK_TRY(check_files(&reply->args[p], err));
-		for (size_t i = 0; i < combinations; i++, at++) {
-			lk_predict_request *request = &reply->requests[at];
-			lk_predict_defaults(request);
-			LK_TRY(lk_args_fill(&reply->args[p], i, request, err));
-			request->launch = reply->args[p].rest;
-			request->launch_count = reply->args[p].rest_count;
-		}
+		const lk_outputs outputs = {0};
+		const lk_args *args = &reply->args[p];
+		const lk_verb_input input = {.operands = args->operands,
+		                             .operand_count = args->operand_count,
+		                             .launch = args->rest,
+		                             .launch_count = args->rest_count,
+		                             .outputs = &outputs};
+		for (size_t i = 0; i < combinations; i++, at++)
+			LK_TRY(lk_verb_request(&lk_row_predict, &reply->args[p], i, &input,
+			                       &reply->requests[at], err));
 	}
 	return LK_OK;
 }
@@ -67,12 +71,9 @@ static lk_status make_requests(lk_reply *reply, size_t rows, lk_error *err) {
 static lk_status reply_rows_answer(lk_reply *reply, int threads, lk_error *err) {
 	LK_TRY(lk_predict_many(reply->requests, reply->rows, threads, reply->predictions,
 	                       reply->refusals, NULL, NULL, err));
-	for (size_t i = 0; i < reply->rows; i++) {
-		reply->sweep[i] =
-			(lk_sweep_row){reply->predictions[i],
-		                   reply->predictions[i] ? NULL : &reply->refusals[i], &reply->requests[i]};
+	lk_sweep_rows(reply->requests, reply->predictions, reply->refusals, reply->rows, reply->sweep);
+	for (size_t i = 0; i < reply->rows; i++)
 		reply->yes |= reply->predictions[i] && reply->predictions[i]->fits;
-	}
 	lk_sweep sweep = {.rows = reply->sweep, .count = reply->rows};
 	lk_sweep_varying(&sweep);
 	reply->columns = lk_sweep_columns(&sweep, &reply->arena, &reply->column_count);
