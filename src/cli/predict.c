@@ -13,11 +13,7 @@
 #include "lockstep/view.h"
 
 struct sweep {
-	lk_sweep_row *rows;
-	lk_predict_request *requests;
-	lk_error *refusals;
-	lk_prediction **predictions;
-	size_t count;
+	lk_combinations all;
 	lk_outputs outputs;
 	struct timespec start;
 	bool progress; /* a line on the terminal says how far it is */
@@ -42,7 +38,7 @@ static void predict_how_far(struct sweep *sweep, double done, double all, const 
 
 static void show_progress(void *context, size_t done) {
 	struct sweep *sweep = context;
-	if (sweep->count > 1) predict_how_far(sweep, (double)done, (double)sweep->count, "");
+	if (sweep->all.count > 1) predict_how_far(sweep, (double)done, (double)sweep->all.count, "");
 }
 
 static void show_seeds(void *context, int gpus, double done, double all) {
@@ -57,43 +53,23 @@ static void clear_progress(struct sweep *sweep) {
 
 /* ---- asking ---- */
 
-static bool predict_make_room(struct sweep *sweep, size_t count) {
-	sweep->rows = calloc(count, sizeof *sweep->rows);
-	sweep->requests = calloc(count, sizeof *sweep->requests);
-	sweep->refusals = calloc(count, sizeof *sweep->refusals);
-	sweep->predictions = calloc(count, sizeof *sweep->predictions);
-	sweep->count = count;
-	return sweep->rows && sweep->requests && sweep->refusals && sweep->predictions;
-}
-
-static void free_sweep(struct sweep *sweep) {
-	for (size_t i = 0; sweep->predictions && i < sweep->count; i++)
-		lk_predict_free(sweep->predictions[i]);
-	free(sweep->rows);
-	free(sweep->requests);
-	free(sweep->refusals);
-	free(sweep->predictions);
-}
-
 static lk_status fill_requests(struct sweep *sweep, lk_args *args, lk_error *err) {
 	lk_verb_input input = cli_input(args, &sweep->outputs);
-	input.pictured = input.pictured && sweep->count == 1;
-	if (sweep->count == 1) {
+	input.pictured = input.pictured && sweep->all.count == 1;
+	if (sweep->all.count == 1) {
 		input.progress = show_seeds;
 		input.progress_context = sweep;
 	}
-	for (size_t i = 0; i < sweep->count; i++)
-		LK_TRY(lk_verb_request(&lk_row_predict, args, i, &input, &sweep->requests[i], err));
-	return LK_OK;
+	return lk_combinations_fill(&sweep->all, 0, args, &input, err);
 }
 
 /* A combination whose input is wrong becomes a row that says so; anything else ends the sweep. */
 static lk_status predict_ask(struct sweep *sweep, lk_args *args, lk_error *err) {
 	LK_TRY(fill_requests(sweep, args, err));
-	LK_TRY(lk_predict_many(sweep->requests, sweep->count, 0, sweep->predictions, sweep->refusals,
-	                       show_progress, sweep, err));
-	if (sweep->count == 1 && !sweep->predictions[0]) {
-		*err = sweep->refusals[0];
+	LK_TRY(lk_predict_many(sweep->all.requests, sweep->all.count, 0, sweep->all.predictions,
+	                       sweep->all.refusals, show_progress, sweep, err));
+	if (sweep->all.count == 1 && !sweep->all.predictions[0]) {
+		*err = sweep->all.refusals[0];
 		return err->status;
 	}
 	return LK_OK;
@@ -125,11 +101,11 @@ static lk_status ask_packed(void *context, size_t i, void *result, lk_error *err
 	struct outcome *out = result;
 	lk_prediction *prediction = NULL;
 	memset(out, 0, sizeof *out);
-	out->status = lk_predict(&together->s->requests[i], &prediction, &out->refusal);
+	out->status = lk_predict(&together->s->all.requests[i], &prediction, &out->refusal);
 	lk_status status = LK_OK;
 	if (out->status == LK_OK)
 		status = lk_predict_pack(prediction, &together->own[i].bytes, &together->own[i].size, err);
-	else if (out->status != LK_ERR_INPUT || together->s->count == 1) {
+	else if (out->status != LK_ERR_INPUT || together->s->all.count == 1) {
 		*err = out->refusal;
 		status = out->status;
 	}
@@ -156,34 +132,34 @@ static lk_status send_packed(void *context, size_t i, void *result, lk_error *er
 static lk_status take_packed(struct together *together, const struct outcome *outcomes,
                              const char *bytes, lk_error *err) {
 	struct sweep *sweep = together->s;
-	for (size_t i = 0; i < sweep->count; i++) {
+	for (size_t i = 0; i < sweep->all.count; i++) {
 		if (outcomes[i].status == LK_OK)
 			LK_TRY(lk_predict_unpack(bytes + i * together->most, outcomes[i].size,
-			                         &sweep->predictions[i], err));
-		else sweep->refusals[i] = outcomes[i].refusal;
+			                         &sweep->all.predictions[i], err));
+		else sweep->all.refusals[i] = outcomes[i].refusal;
 	}
 	return LK_OK;
 }
 
 static lk_status ask_together(struct sweep *sweep, lk_args *args, const lk_plan_team *team,
                               lk_error *err) {
-	struct together t = {.s = sweep, .own = calloc(sweep->count, sizeof *t.own), .most = 1};
-	struct outcome *outcomes = t.outcomes = calloc(sweep->count, sizeof *outcomes);
+	struct together t = {.s = sweep, .own = calloc(sweep->all.count, sizeof *t.own), .most = 1};
+	struct outcome *outcomes = t.outcomes = calloc(sweep->all.count, sizeof *outcomes);
 	char *bytes = NULL;
 	lk_status status =
 		t.own && outcomes ? LK_OK : lk_fail(err, LK_ERR_MEMORY, NULL, "out of memory");
 	if (status == LK_OK) status = fill_requests(sweep, args, err);
 	if (status == LK_OK)
-		status =
-			team->run(team->self, sweep->count, sizeof *outcomes, ask_packed, &t, outcomes, err);
-	for (size_t i = 0; status == LK_OK && i < sweep->count; i++)
+		status = team->run(team->self, sweep->all.count, sizeof *outcomes, ask_packed, &t, outcomes,
+		                   err);
+	for (size_t i = 0; status == LK_OK && i < sweep->all.count; i++)
 		if (outcomes[i].size > t.most) t.most = outcomes[i].size;
-	if (status == LK_OK && !(bytes = calloc(sweep->count, t.most)))
+	if (status == LK_OK && !(bytes = calloc(sweep->all.count, t.most)))
 		status = lk_fail(err, LK_ERR_MEMORY, NULL, "out of memory");
 	if (status == LK_OK)
-		status = team->run(team->self, sweep->count, t.most, send_packed, &t, bytes, err);
+		status = team->run(team->self, sweep->all.count, t.most, send_packed, &t, bytes, err);
 	if (status == LK_OK) status = take_packed(&t, outcomes, bytes, err);
-	for (size_t i = 0; t.own && i < sweep->count; i++) free(t.own[i].bytes);
+	for (size_t i = 0; t.own && i < sweep->all.count; i++) free(t.own[i].bytes);
 	free(t.own);
 	free(outcomes);
 	free(bytes);
@@ -203,7 +179,7 @@ static lk_status predict_ask_all(struct sweep *sweep, lk_args *args, const lk_pl
 		return lk_hint(err, "ask for one combination");
 	}
 	if (first.emit) LK_TRY(cli_check_emit(first.emit, &sweep->outputs, err));
-	if (!predict_make_room(sweep, count)) return lk_fail(err, LK_ERR_MEMORY, NULL, "out of memory");
+	LK_TRY(lk_combinations_open(&sweep->all, count, err));
 	clock_gettime(CLOCK_MONOTONIC, &sweep->start);
 	if (team && count > 1) return ask_together(sweep, args, team, err);
 	return predict_ask(sweep, args, err);
@@ -214,8 +190,8 @@ static lk_status predict_ask_all(struct sweep *sweep, lk_args *args, const lk_pl
 /* Reports say it themselves; answers for programs are the same from run to run. */
 static void show_simulation_time(const struct sweep *sweep) {
 	double seconds = 0;
-	for (size_t i = 0; i < sweep->count; i++)
-		if (sweep->predictions[i]) seconds += sweep->predictions[i]->simulation_s;
+	for (size_t i = 0; i < sweep->all.count; i++)
+		if (sweep->all.predictions[i]) seconds += sweep->all.predictions[i]->simulation_s;
 	fprintf(stderr, "lockstep: simulated in %.6f s\n", seconds);
 }
 
@@ -223,16 +199,16 @@ static void show_simulation_time(const struct sweep *sweep) {
 static int all_refused(const struct sweep *sweep) {
 	enum { REASONS = 10 };
 	size_t shown[REASONS], count = 0;
-	for (size_t i = 0; i < sweep->count && count < REASONS; i++) {
+	for (size_t i = 0; i < sweep->all.count && count < REASONS; i++) {
 		bool seen = false;
 		for (size_t k = 0; k < count; k++)
-			seen |= memcmp(&sweep->refusals[shown[k]], &sweep->refusals[i],
-			               sizeof sweep->refusals[i]) == 0;
+			seen |= memcmp(&sweep->all.refusals[shown[k]], &sweep->all.refusals[i],
+			               sizeof sweep->all.refusals[i]) == 0;
 		if (seen) continue;
 		shown[count++] = i;
-		cli_fail(&sweep->refusals[i]);
+		cli_fail(&sweep->all.refusals[i]);
 	}
-	fprintf(stderr, "lockstep: none of the %zu combinations can run\n", sweep->count);
+	fprintf(stderr, "lockstep: none of the %zu combinations can run\n", sweep->all.count);
 	return CLI_WRONG;
 }
 
@@ -240,17 +216,18 @@ static int all_refused(const struct sweep *sweep) {
 static lk_status predict_report_sweep(const struct sweep *sweep, lk_error *err) {
 	const lk_outputs *outputs = &sweep->outputs;
 	if (outputs->html)
-		LK_TRY(
-			lk_report_sweep(sweep->rows, sweep->count, LK_REPORT_HTML, outputs->html, NULL, err));
+		LK_TRY(lk_report_sweep(sweep->all.rows, sweep->all.count, LK_REPORT_HTML, outputs->html,
+		                       NULL, err));
 	if (!outputs->charts) return LK_OK;
-	return lk_report_sweep(sweep->rows, sweep->count, LK_REPORT_CHARTS, outputs->charts, NULL, err);
+	return lk_report_sweep(sweep->all.rows, sweep->all.count, LK_REPORT_CHARTS, outputs->charts,
+	                       NULL, err);
 }
 
 static lk_status predict_emit(const struct sweep *sweep, lk_error *err) {
 	lk_emitted emitted = {0};
-	const lk_prediction *prediction = sweep->predictions[0];
-	LK_ASSERT(sweep->count == 1 && prediction != NULL);
-	LK_TRY(lk_row_predict.emit(&sweep->requests[0], prediction, &emitted, err));
+	const lk_prediction *prediction = sweep->all.predictions[0];
+	LK_ASSERT(sweep->all.count == 1 && prediction != NULL);
+	LK_TRY(lk_row_predict.emit(&sweep->all.requests[0], prediction, &emitted, err));
 	LK_TRY(cli_write_emitted(&emitted, sweep->outputs.path, err));
 	if (!prediction->fits)
 		fprintf(stderr,
@@ -262,10 +239,10 @@ static lk_status predict_emit(const struct sweep *sweep, lk_error *err) {
 
 static lk_status predict_write(const struct sweep *sweep, lk_error *err) {
 	const lk_outputs *outputs = &sweep->outputs;
-	if (sweep->count > 1) LK_TRY(predict_report_sweep(sweep, err));
-	else LK_TRY(lk_predict_write_files(sweep->predictions[0], outputs, err));
-	if (sweep->count == 1 && sweep->requests[0].emit) return predict_emit(sweep, err);
-	LK_TRY(lk_sweep_print(sweep->rows, sweep->count, outputs->format, outputs->verbose,
+	if (sweep->all.count > 1) LK_TRY(predict_report_sweep(sweep, err));
+	else LK_TRY(lk_predict_write_files(sweep->all.predictions[0], outputs, err));
+	if (sweep->all.count == 1 && sweep->all.requests[0].emit) return predict_emit(sweep, err);
+	LK_TRY(lk_sweep_print(sweep->all.rows, sweep->all.count, outputs->format, outputs->verbose,
 	                      cli_colour(), outputs->path, stdout, err));
 	if (outputs->verbose && outputs->format != LK_OUTPUT_TEXT) show_simulation_time(sweep);
 	return LK_OK;
@@ -273,13 +250,11 @@ static lk_status predict_write(const struct sweep *sweep, lk_error *err) {
 
 static int predict_answer(struct sweep *sweep) {
 	lk_error err = {0};
-	size_t refused = lk_sweep_rows(sweep->requests, sweep->predictions, sweep->refusals,
-	                               sweep->count, sweep->rows);
-	if (refused == sweep->count) return all_refused(sweep);
+	if (lk_combinations_rows(&sweep->all) == sweep->all.count) return all_refused(sweep);
 	bool fits = false;
 	const char *failed = NULL; /* one warning for all combinations */
-	for (size_t i = 0; i < sweep->count; i++) {
-		const lk_prediction *prediction = sweep->predictions[i];
+	for (size_t i = 0; i < sweep->all.count; i++) {
+		const lk_prediction *prediction = sweep->all.predictions[i];
 		if (!prediction) continue;
 		fits |= prediction->fits;
 		if (!failed) failed = prediction->failed_check;
@@ -296,7 +271,7 @@ int cli_predict_with(lk_args *args, const lk_plan_team *team, bool speaks) {
 	clear_progress(&s);
 	int result = status == LK_OK ? CLI_OK : CLI_WRONG;
 	if (speaks) result = status == LK_OK ? predict_answer(&s) : cli_fail(&err);
-	free_sweep(&s);
+	lk_combinations_close(&s.all);
 	return result;
 }
 

@@ -104,73 +104,57 @@ static lk_status ask_row(const lk_verb_row *row, void *request, const lk_asked *
 
 /* ---- sweeps ---- */
 
+enum { SWEEP_ROWS = 10000 }; /* what one answer may hold */
+
 struct sweep {
 	const lk_asked *asked;
 	size_t count;
-	lk_predict_request *requests;
-	lk_prediction **predictions;
-	lk_error *refusals;
-	lk_sweep_row *rows;
 };
-
-enum { SWEEP_ROWS = 10000 }; /* what one answer may hold */
 
 static void show_sweep(void *context, size_t done) {
 	const struct sweep *sweep = context;
 	sweep->asked->progress(sweep->asked->context, 0, (double)done, (double)sweep->count);
 }
 
-static lk_status make_sweep(struct sweep *sweep, lk_error *err) {
-	const lk_asked *asked = sweep->asked;
-	LK_TRY(lk_args_combinations(asked->args, &sweep->count, err));
-	if (sweep->count > SWEEP_ROWS) {
-		lk_fail(err, LK_ERR_INPUT, "body", "the lists make %zu combinations, and %d are answered",
-		        sweep->count, SWEEP_ROWS);
-		return lk_hint(err, "give shorter lists, or use lockstep predict");
-	}
-	sweep->requests = calloc(sweep->count, sizeof *sweep->requests);
-	sweep->predictions = calloc(sweep->count, sizeof *sweep->predictions);
-	sweep->refusals = calloc(sweep->count, sizeof *sweep->refusals);
-	sweep->rows = calloc(sweep->count, sizeof *sweep->rows);
-	if (!sweep->requests || !sweep->predictions || !sweep->refusals || !sweep->rows)
-		return lk_oom(err);
-	const lk_outputs outputs = {0};
-	lk_verb_input input = input_of(asked, &outputs);
-	input.pictured = input.brief = false; /* of one prediction */
-	input.progress = NULL;
-	for (size_t i = 0; i < sweep->count; i++)
-		LK_TRY(lk_verb_request(&lk_row_predict, asked->args, i, &input, &sweep->requests[i], err));
-	return LK_OK;
+static lk_status count_sweep(const lk_asked *asked, size_t *count, lk_error *err) {
+	LK_TRY(lk_args_combinations(asked->args, count, err));
+	if (*count <= SWEEP_ROWS) return LK_OK;
+	lk_fail(err, LK_ERR_INPUT, "body", "the lists make %zu combinations, and %d are answered",
+	        *count, SWEEP_ROWS);
+	return lk_hint(err, "give shorter lists, or use lockstep predict");
 }
 
-/* A combination that is refused is a row; where all are, the first refusal is the answer. */
-static lk_status write_sweep(struct sweep *sweep, lk_error *err) {
-	size_t refused = lk_sweep_rows(sweep->requests, sweep->predictions, sweep->refusals,
-	                               sweep->count, sweep->rows);
-	if (refused == sweep->count) {
-		*err = sweep->refusals[0];
+static lk_status run_sweep(lk_combinations *all, const lk_asked *asked, lk_error *err) {
+	const lk_outputs outputs = {0};
+	struct sweep sweep = {asked, all->count};
+	lk_verb_input input = input_of(asked, &outputs);
+	input.pictured = input.brief = false; /* what a single prediction has in addition */
+	input.progress = NULL;
+	LK_TRY(lk_combinations_fill(all, 0, asked->args, &input, err));
+	return lk_predict_many(all->requests, all->count, asked->question->threads, all->predictions,
+	                       all->refusals, show_sweep, &sweep, err);
+}
+
+/* A refused combination is a row; where all are refused, the first refusal is the answer. */
+static lk_status write_sweep(lk_combinations *all, const lk_asked *asked, lk_error *err) {
+	if (lk_combinations_rows(all) == all->count) {
+		*err = all->refusals[0];
 		return err->status;
 	}
-	FILE *out = sweep->asked->out;
-	return wants_report(sweep->asked)
-	           ? lk_report_sweep(sweep->rows, sweep->count, LK_REPORT_JSON, NULL, out, err)
-	           : lk_sweep_print(sweep->rows, sweep->count, LK_OUTPUT_JSON, false, false, NULL, out,
-	                            err);
+	if (wants_report(asked))
+		return lk_report_sweep(all->rows, all->count, LK_REPORT_JSON, NULL, asked->out, err);
+	return lk_sweep_print(all->rows, all->count, LK_OUTPUT_JSON, false, false, NULL, asked->out,
+	                      err);
 }
 
 static lk_status ask_sweep(const lk_asked *asked, lk_error *err) {
-	struct sweep sweep = {.asked = asked};
-	lk_status status = make_sweep(&sweep, err);
-	if (status == LK_OK)
-		status = lk_predict_many(sweep.requests, sweep.count, asked->question->threads,
-		                         sweep.predictions, sweep.refusals, show_sweep, &sweep, err);
-	if (status == LK_OK) status = write_sweep(&sweep, err);
-	for (size_t i = 0; sweep.predictions && i < sweep.count; i++)
-		lk_predict_free(sweep.predictions[i]);
-	free(sweep.requests);
-	free(sweep.predictions);
-	free(sweep.refusals);
-	free(sweep.rows);
+	lk_combinations all;
+	size_t count;
+	LK_TRY(count_sweep(asked, &count, err));
+	lk_status status = lk_combinations_open(&all, count, err);
+	if (status == LK_OK) status = run_sweep(&all, asked, err);
+	if (status == LK_OK) status = write_sweep(&all, asked, err);
+	lk_combinations_close(&all);
 	return status;
 }
 

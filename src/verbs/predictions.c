@@ -9,6 +9,13 @@
 
 /* ---- predict ---- */
 
+const char *lk_step_file_option(const lk_outputs *outputs) {
+	if (outputs->trace) return "--trace";
+	if (outputs->graph) return "--graph";
+	if (outputs->chakra) return "--chakra";
+	return outputs->goal ? "--goal" : NULL;
+}
+
 ROW_FUNCTIONS(predict, lk_prediction, lk_predict)
 ROW_REPORT(predict)
 

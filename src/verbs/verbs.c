@@ -54,23 +54,3 @@ lk_status lk_verb_take_job(const lk_verb_input *input, const char **config, cons
 	*config = operand;
 	return LK_OK;
 }
-
-/* ---- predictions ---- */
-
-const char *lk_step_file_option(const lk_outputs *outputs) {
-	if (outputs->trace) return "--trace";
-	if (outputs->graph) return "--graph";
-	if (outputs->chakra) return "--chakra";
-	return outputs->goal ? "--goal" : NULL;
-}
-
-size_t lk_sweep_rows(const lk_predict_request *requests, lk_prediction *const *predictions,
-                     const lk_error *refusals, size_t count, lk_sweep_row *rows) {
-	size_t refused = 0;
-	for (size_t i = 0; i < count; i++) {
-		const lk_error *refusal = predictions[i] ? NULL : &refusals[i];
-		refused += refusal != NULL;
-		rows[i] = (lk_sweep_row){predictions[i], refusal, &requests[i]};
-	}
-	return refused;
-}

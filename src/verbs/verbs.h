@@ -103,9 +103,24 @@ const char *lk_verb_failed_check(const lk_verb_row *row, const void *answer);
 /* An option for a file that is made from the simulated step of a prediction; NULL: none is. */
 const char *lk_step_file_option(const lk_outputs *outputs);
 
-/* Makes the rows of a sweep; predictions[i] is NULL where refusals[i] says why. Returns how many
- * were refused. */
-size_t lk_sweep_rows(const lk_predict_request *requests, lk_prediction *const *predictions,
-                     const lk_error *refusals, size_t count, lk_sweep_row *rows);
+/* ---- sweeps: the combinations of comma lists of predict ---- */
+
+typedef struct lk_combinations {
+	size_t count;
+	lk_predict_request *requests; /* [count], as are the others */
+	lk_prediction **predictions;  /* NULL: refused */
+	lk_error *refusals;
+	lk_sweep_row *rows;
+} lk_combinations;
+
+/* Room for `count`, at least 1. LK_ERR_MEMORY; to be closed even so. */
+lk_status lk_combinations_open(lk_combinations *all, size_t count, lk_error *err);
+void lk_combinations_close(lk_combinations *all); /* accepts one of zeros */
+/* Fills the requests of all combinations of `args`, the first of them at `first`. LK_ERR_INPUT. */
+lk_status lk_combinations_fill(lk_combinations *all, size_t first, lk_args *args,
+                               const lk_verb_input *input, lk_error *err);
+/* Makes the rows, once each combination has a prediction or a refusal. Returns how many were
+ * refused. */
+size_t lk_combinations_rows(lk_combinations *all);
 
 #endif

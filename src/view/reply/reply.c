@@ -169,8 +169,7 @@ lk_reply *lk_reply_verbs(void) {
 
 void lk_reply_free(lk_reply *reply) {
 	if (!reply) return;
-	for (size_t i = 0; reply->predictions && i < reply->rows; i++)
-		lk_predict_free(reply->predictions[i]);
+	lk_combinations_close(&reply->sweep);
 	for (int i = 0; i < reply->parts; i++) lk_args_free(&reply->args[i]);
 	lk_simulate_free(reply->simulation);
 	free(reply->json);

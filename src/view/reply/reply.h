@@ -6,6 +6,7 @@
 #include "lockstep/predict.h"
 #include "lockstep/reply.h"
 #include "lockstep/simulate.h"
+#include "verbs/verbs.h"
 #include "view/text/views.h"
 
 struct lk_reply {
@@ -21,11 +22,8 @@ struct lk_reply {
 	lk_sweep_column *columns;
 	int column_count;
 	size_t rows;
-	lk_sweep_row *sweep; /* [rows] of a sweep */
-	lk_predict_request *requests;
-	lk_prediction **predictions;
-	lk_error *refusals;
-	lk_args *args; /* [parts] */
+	lk_combinations sweep; /* [rows] of a sweep */
+	lk_args *args;         /* [parts] */
 	int parts;
 	lk_simulation *simulation;
 };

@@ -5,8 +5,8 @@
 
 #include "base/arena.h"
 #include "view/reply/reply.h"
+#include "base/check.h"
 #include "base/memory.h"
-#include "verbs/verbs.h"
 
 /* ---- sweeps ---- */
 
@@ -33,60 +33,49 @@ static lk_status reply_rows_parse(lk_reply *reply, int parts, const int *counts,
 /* Many combinations would write one file. */
 static lk_status check_files(const lk_args *args, lk_error *err) {
 	lk_outputs outputs;
-	const char *single;
 	LK_TRY(lk_args_fill_outputs(args, &outputs, err));
-	if (outputs.trace) single = "--trace";
-	else if (outputs.graph) single = "--graph";
-	else if (outputs.chakra) single = "--chakra";
-	else return LK_OK;
+	const char *single = lk_step_file_option(&outputs);
+	if (!single) return LK_OK;
 	lk_fail(err, LK_ERR_INPUT, single, "the combinations of a sweep would write the same file");
 	return lk_hint(err, "ask predict for one combination");
 }
 
-static lk_status make_requests(lk_reply *reply, size_t rows, lk_error *err) {
+static lk_status make_requests(lk_reply *reply, lk_error *err) {
+	const lk_outputs outputs = {0};
 	size_t at = 0, combinations;
-	reply->requests = LK_ARRAY(&reply->arena, lk_predict_request, rows);
-	reply->predictions = LK_ARRAY(&reply->arena, lk_prediction *, rows);
-	reply->refusals = LK_ARRAY(&reply->arena, lk_error, rows);
-	reply->sweep = LK_ARRAY(&reply->arena, lk_sweep_row, rows);
-	if (!reply->requests || !reply->predictions || !reply->refusals || !reply->sweep)
-		return lk_oom(err);
 	for (int p = 0; p < reply->parts; p++) {
-		LK_TRY(lk_args_combinations(&reply->args[p], &combinations, err));
-		LK_TRY(check_files(&reply->args[p], err));
-		const lk_outputs outputs = {0};
-		const lk_args *args = &reply->args[p];
+		lk_args *args = &reply->args[p];
 		const lk_verb_input input = {.operands = args->operands,
 		                             .operand_count = args->operand_count,
 		                             .launch = args->rest,
 		                             .launch_count = args->rest_count,
 		                             .outputs = &outputs};
-		for (size_t i = 0; i < combinations; i++, at++)
-			LK_TRY(lk_verb_request(&lk_row_predict, &reply->args[p], i, &input,
-			                       &reply->requests[at], err));
+		LK_TRY(check_files(args, err));
+		LK_TRY(lk_combinations_fill(&reply->sweep, at, args, &input, err));
+		LK_TRY(lk_args_combinations(args, &combinations, err));
+		at += combinations;
 	}
+	LK_ASSERT(at == reply->sweep.count);
 	return LK_OK;
-}
-
-static lk_status reply_rows_answer(lk_reply *reply, int threads, lk_error *err) {
-	LK_TRY(lk_predict_many(reply->requests, reply->rows, threads, reply->predictions,
-	                       reply->refusals, NULL, NULL, err));
-	lk_sweep_rows(reply->requests, reply->predictions, reply->refusals, reply->rows, reply->sweep);
-	for (size_t i = 0; i < reply->rows; i++)
-		reply->yes |= reply->predictions[i] && reply->predictions[i]->fits;
-	lk_sweep sweep = {.rows = reply->sweep, .count = reply->rows};
-	lk_sweep_varying(&sweep);
-	reply->columns = lk_sweep_columns(&sweep, &reply->arena, &reply->column_count);
-	return reply->columns ? LK_OK : lk_oom(err);
 }
 
 static lk_status reply_rows_sweep(lk_reply *reply, int parts, const int *counts,
                                   const char *const *words, int threads, lk_error *err) {
+	lk_combinations *all = &reply->sweep;
 	size_t rows;
 	LK_TRY(reply_rows_parse(reply, parts, counts, words, &rows, err));
-	LK_TRY(make_requests(reply, rows, err));
+	LK_TRY(lk_combinations_open(all, rows, err));
+	LK_TRY(make_requests(reply, err));
+	LK_TRY(lk_predict_many(all->requests, rows, threads, all->predictions, all->refusals, NULL,
+	                       NULL, err));
+	lk_combinations_rows(all);
+	for (size_t i = 0; i < rows; i++)
+		reply->yes |= all->predictions[i] && all->predictions[i]->fits;
+	lk_sweep sweep = {.rows = all->rows, .count = rows};
+	lk_sweep_varying(&sweep);
 	reply->rows = rows;
-	return reply_rows_answer(reply, threads, err);
+	reply->columns = lk_sweep_columns(&sweep, &reply->arena, &reply->column_count);
+	return reply->columns ? LK_OK : lk_oom(err);
 }
 
 lk_reply *lk_reply_sweep(int parts, const int *counts, const char *const *words, int threads,
@@ -102,12 +91,12 @@ const char *lk_reply_row(lk_reply *reply, size_t row, size_t *size) {
 	size_t written = 0;
 	free(reply->row_json);
 	reply->row_json = NULL;
-	if (!reply->sweep || row >= reply->rows) return NULL;
+	if (!reply->sweep.rows || row >= reply->rows) return NULL;
 	FILE *out = lk_memory_open(&reply->row_json, &written);
 	if (!out) return NULL;
 	lk_error err;
 	lk_status status =
-		lk_sweep_print(&reply->sweep[row], 1, LK_OUTPUT_JSON, false, false, NULL, out, &err);
+		lk_sweep_print(&reply->sweep.rows[row], 1, LK_OUTPUT_JSON, false, false, NULL, out, &err);
 	if (!lk_memory_close(out) || status != LK_OK) return NULL;
 	if (size) *size = written;
 	return reply->row_json;
