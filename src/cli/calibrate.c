@@ -5,7 +5,7 @@
 #include "cli/cli.h"
 #include "lockstep/calibrate.h"
 
-/* On a terminal a line says what is measured. */
+/* Shows on a terminal what is being measured. */
 static void calibrate_show(void *context, const char *doing, double share) {
 	bool *shown = context;
 	fprintf(stderr, "\r%3.0f %%  %s\x1b[K", 100 * share, doing);

@@ -21,8 +21,7 @@ enum {
 	CLI_OK = 0,
 	CLI_NO = 1,
 	CLI_WRONG = 2,
-	/* Added to the exit status of a program that was run: nothing that fails afterwards replaces
-	 * it. */
+	/* Marks the exit status of a program that was run, which no later failure replaces. */
 	CLI_OF_PROGRAM = 256
 };
 
@@ -51,20 +50,20 @@ int cli_show(const lk_verb_row *row, const void *request, const void *answer,
 int cli_plan_with(lk_args *args, const lk_plan_team *team, bool speaks);
 int cli_predict_with(lk_args *args, const lk_plan_team *team, bool speaks);
 
-/* Where lockstep.toml may be: in this folder, then in the home folder, if there is one. Returns how
- * many places there are. */
+/* Sets the places of lockstep.toml: this folder, then the home folder, if any. Returns their
+ * number. */
 typedef struct cli_defaults_paths {
 	const char *at[2];
 	char home[PATH_MAX];
 } cli_defaults_paths;
 int cli_defaults_find(cli_defaults_paths *out);
-/* The defaults of these; the caller frees them. */
+/* Reads the defaults from these places; the caller frees them. The errors of lk_defaults_open. */
 lk_status cli_defaults_open(lk_defaults **out, lk_error *err);
-/* Names on standard error the defaults that the parsed words used. */
+/* Reports on standard error the defaults that the parsed command line used. */
 void cli_defaults_say(const lk_defaults *defaults);
 
-/* Runs another build of the program in place of this one, where that one can do more with these
- * words; returns where it cannot. */
+/* Replaces this process by a dynamically linked build of the program if the words need it; returns
+ * if that build cannot start. */
 void cli_hand_over(char **argv);
 
 /* Prints "lockstep: where: what; hint" on standard error; returns CLI_WRONG. */
@@ -78,31 +77,33 @@ lk_status cli_read(lk_args *args, void *request, lk_outputs *outputs, const lk_v
                    const lk_plan_team *team, lk_error *err);
 /* Operands and launch words of the command line; `outputs` must outlive the input. */
 lk_verb_input cli_input(const lk_args *args, const lk_outputs *outputs);
-/* Warns of an answer whose check of its own consistency failed (failed_check; NULL: none did). */
+/* Warns that an answer failed a check of its own consistency; NULL: it failed none. */
 void cli_warn_failed(const char *failed_check);
-/* Refuses a table's format for what --emit writes (NULL: nothing). */
+/* With --emit (`target` not NULL), refuses output formats other than text. LK_ERR_INPUT. */
 lk_status cli_check_emit(const char *target, const lk_outputs *outputs, lk_error *err);
-/* Puts it into a file or on standard output, and what is to be known of it on standard error. */
+/* Writes the text to `path` (NULL: standard output) and its notes to standard error. LK_ERR_IO. */
 lk_status cli_write_emitted(const lk_emitted *emitted, const char *path, lk_error *err);
-/* Whether standard output is a terminal that wants colour (https://no-color.org). */
+/* Whether to colour standard output: a terminal, and no NO_COLOR (https://no-color.org). */
 bool cli_colour(void);
 
-/* search.c: a search under way. */
+/* search.c: a running search. */
 typedef struct cli_search {
-	const char *what; /* what it goes through, in the plural */
+	const char *what; /* what it evaluates, in the plural */
 	struct timespec start;
 	bool shown, catches;
 	lk_stop *stop;
 	struct sigaction before;
 } cli_search;
-/* From now on Ctrl-C ends the search of this thread with the best that it has found. */
+/* Starts a search of this thread: Ctrl-C ends it with the best answer found so far. */
 void cli_search_begin(cli_search *search, const char *what);
-/* An lk_search_progress whose context is the search: after half a second a line on the terminal. */
+/* Shows progress on the terminal after half a second; an lk_search_progress whose context is the
+ * search. */
 void cli_search_show(void *context, int gpus, double done, double all);
 void cli_search_end(cli_search *search);
 
-/* A call that runs other programs and keeps files: until cli_stop_end signals that would end this
- * program ask the call to stop, so that it takes both with it; then they end the program. */
+/* A call that runs other programs and keeps files. Until cli_stop_end, a signal that would end this
+ * program asks the call to stop, so that it ends the programs and removes the files; then the
+ * signal takes effect. */
 typedef struct cli_stop {
 	lk_stop *stop;
 	struct sigaction before[3];
@@ -110,7 +111,7 @@ typedef struct cli_stop {
 void cli_stop_begin(cli_stop *stop);
 void cli_stop_end(cli_stop *stop);
 
-/* The commit that the program was built from; NULL: not known. Made by tools/commit.sh. */
+/* The commit that the program was built from; NULL: unknown. Written by tools/commit.sh. */
 extern const char *const cli_commit;
 
 /* An option that comes before the verb. */
@@ -118,9 +119,10 @@ typedef struct cli_global {
 	const char *names, *value, *help; /* "-h, --help"; "" or " DIR" */
 } cli_global;
 
-/* The manual page of `lockstep` on standard output, in troff; `globals` ends with names NULL. */
+/* Writes the manual page of `lockstep` to standard output, in troff; `globals` ends with names
+ * NULL. Returns the exit status. */
 int cli_manual(const cli_command *commands, int count, const cli_global *globals);
-/* Of another program that is installed, "lockstep-mpi"; false where there is none of that name. */
+/* The same for another installed program, as "lockstep-mpi"; false: unknown name. */
 bool cli_program_manual(const char *name);
 
 #endif

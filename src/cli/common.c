@@ -106,7 +106,7 @@ lk_status cli_read(lk_args *args, void *request, lk_outputs *outputs, const lk_v
 	return check_files(paths, count, err);
 }
 
-/* What was written has one form: it is no row of a table. */
+/* What --emit writes has one form and is no row of a table. */
 lk_status cli_check_emit(const char *target, const lk_outputs *outputs, lk_error *err) {
 	if (!target || outputs->format == LK_OUTPUT_TEXT) return LK_OK;
 	lk_fail(err, LK_ERR_INPUT, "--emit", "a launch line is text and has no other --output format");

@@ -7,7 +7,7 @@
 #include "lockstep/diff.h"
 #include "lockstep/explain.h"
 
-/* What shows one run has no place for two. */
+/* Refuses options that show a single run. */
 static lk_status refuse_of_one(const lk_explain_request *request, const lk_outputs *outputs,
                                lk_error *err) {
 	const struct {
@@ -28,7 +28,7 @@ static lk_status refuse_of_one(const lk_explain_request *request, const lk_outpu
 	return LK_OK;
 }
 
-/* The table of a comparison with this name. */
+/* Finds the table of a comparison that has the name of a table of one run. */
 static lk_status diff_table_of(int table, int *out, lk_error *err) {
 	for (*out = 0; *out < LK_DIFF_TABLES; ++*out)
 		if (strcmp(lk_diff_tables[*out], lk_explain_tables[table]) == 0) return LK_OK;

@@ -1,4 +1,4 @@
-/* html.c: `lockstep html`: an answer that was written as JSON, as a page. */
+/* html.c: `lockstep html`: turns an answer in JSON into a page. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,7 +10,7 @@
 
 #define MOST_BYTES (256u << 20)
 
-/* All of a file, or of standard input for "-". */
+/* Reads a whole file, or standard input for "-". */
 static lk_status read_answer(const char *path, char **text, size_t *size, lk_error *err) {
 	bool standard = strcmp(path, "-") == 0;
 	FILE *in = standard ? stdin : fopen(path, "r"), *copy = lk_memory_open(text, size);

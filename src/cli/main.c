@@ -1,4 +1,4 @@
-/* main.c: the program: the table of verbs, and what it says about itself. */
+/* main.c: the program: its table of verbs, its help, and the dispatch of a command line. */
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
@@ -59,7 +59,7 @@ static const cli_command commands[] = {
 };
 enum { COMMANDS = sizeof commands / sizeof *commands };
 
-/* What comes before the verb. */
+/* Options that precede the verb. */
 static const cli_global globals[] = {
 	{"-h, --help", "", "this list; `lockstep help VERB` shows the options of a verb"},
 	{"-V, --version", "", "version, commit, day of the data, features; -o json as data"},
@@ -71,11 +71,11 @@ static const cli_global globals[] = {
 	{NULL, NULL, NULL},
 };
 
-/* ---- about itself ---- */
+/* ---- help and version ---- */
 
 static int overview(FILE *out) {
-	const char *bold = out == stdout && cli_colour() ? "\x1b[1m" : "",
-			   *plain = *bold ? "\x1b[0m" : "";
+	bool colour = out == stdout && cli_colour();
+	const char *bold = colour ? "\x1b[1m" : "", *plain = colour ? "\x1b[0m" : "";
 	fprintf(out, "Usage: lockstep VERB [OPTION...]\n\n%sVerbs%s\n", bold, plain);
 	for (int i = 0; i < COMMANDS; i++)
 		fprintf(out, "  %-20s %s\n", commands[i].verb->name, commands[i].verb->summary);
@@ -94,7 +94,7 @@ static int overview(FILE *out) {
 	return out == stdout ? CLI_OK : CLI_WRONG;
 }
 
-/* --version, and -o FORMAT after it. */
+/* Runs --version, which may be followed by -o FORMAT. */
 static int main_version(int argc, const char *const *argv) {
 	static const char *const formats[] = {"text", "json", NULL};
 	static const lk_option options[] = {{OUT_FORMAT(formats, "")}, {0}};
@@ -112,7 +112,7 @@ static int main_version(int argc, const char *const *argv) {
 
 /* ---- finding a verb ---- */
 
-/* What people type for a verb, and the verb with what does it. */
+/* Words that people type, and the verb that they mean. */
 static const char *const main_words[][2] = {
 	{"sweep", "predict with lists: lockstep predict --gpus 8,16,32"},
 	{"simulate", "predict"},
@@ -152,7 +152,7 @@ static const char *const main_words[][2] = {
 	{"version", "--version"},
 };
 
-/* The command of a name; NULL with an error that names the nearest one. */
+/* Finds a verb by name; NULL with an error that names the nearest one. */
 static const cli_command *main_find(const char *name, lk_error *err) {
 	const char *names[COMMANDS + 1] = {"help"};
 	for (int i = 0; i < COMMANDS; i++) {
@@ -169,7 +169,7 @@ static const cli_command *main_find(const char *name, lk_error *err) {
 	return NULL;
 }
 
-/* An option before the verb that is not one of `globals`. */
+/* Refuses an option before the verb that is not one of `globals`. */
 static int unknown_option(const char *word) {
 	static const char *const names[] = {"version", "verbs", "man",      "completion",
 	                                    "data",    "help",  "no-config"};
@@ -250,7 +250,7 @@ static int main_run_verb(int argc, const char *const *argv, bool config) {
 	return result;
 }
 
-/* The words after the program's name. */
+/* Runs the words after the program's name; returns the exit status. */
 static int main_run(int argc, const char *const *argv, bool config) {
 	const char *word = argc ? argv[0] : NULL, *next = argc > 1 ? argv[1] : NULL;
 	lk_error err = {0};
@@ -278,22 +278,22 @@ static int main_run(int argc, const char *const *argv, bool config) {
 }
 
 int main(int argc, char **argv) {
-	/* A reader that has seen enough (`| head`) ends the program without a word, also where SIGPIPE
-	 * came in ignored. */
+	/* A reader that closes early (`| head`) ends the program silently, even if SIGPIPE was
+	 * inherited as ignored. */
 	signal(SIGPIPE, SIG_DFL);
 	cli_hand_over(argv);
 	errno = 0;
 	int result = main_run(argc > 0 ? argc - 1 : 0, (const char *const *)argv + (argc > 0), true);
 	bool of_program = (result & CLI_OF_PROGRAM) != 0, lost = ferror(stdout) != 0;
-	int code = lost ? errno : 0; /* of the write that failed on the way, if nothing failed since */
+	int code = lost ? errno : 0; /* of the failed write, unless another call failed since */
 	if (fflush(stdout) != 0 || (fclose(stdout) != 0 && errno != EBADF)) { /* EBADF: never opened */
 		lost = true;
 		code = errno;
 	}
 	if (lost) {
-		if (result != CLI_WRONG)
-			fprintf(stderr, "lockstep: standard output: cannot write%s%s\n", code ? ": " : "",
-			        code ? strerror(code) : "");
+		if (result != CLI_WRONG && code)
+			fprintf(stderr, "lockstep: standard output: cannot write: %s\n", strerror(code));
+		else if (result != CLI_WRONG) fputs("lockstep: standard output: cannot write\n", stderr);
 		if (!of_program) result = CLI_WRONG;
 	}
 	return result & ~CLI_OF_PROGRAM;

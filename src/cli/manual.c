@@ -1,13 +1,12 @@
-/* manual.c: the manual pages of the programs, in troff with the man macros. Those of verbs come
- * from their option tables (lk_verb_man). */
+/* manual.c: manual pages of the programs, in troff with the man macros. Pages of verbs come from
+ * their option tables (lk_verb_man). */
 #include <stdio.h>
 #include <string.h>
 
 #include "cli/cli.h"
 #include "lockstep/catalogue.h"
 
-/* Text of ours for troff: hyphens are to be copied, backquotes and apostrophes stay what they are.
- */
+/* Escapes text for troff, so that hyphens, backquotes and apostrophes can be copied. */
 static void troff(const char *text) {
 	for (; *text; text++) {
 		if (*text == '-') fputs("\\-", stdout);

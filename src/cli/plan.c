@@ -1,5 +1,5 @@
-/* plan.c: `lockstep plan`: the search for a layout, or, of a step of post-training, for a division of
- * the GPUs. */
+/* plan.c: `lockstep plan`: the search for a layout or, for a step of post-training, for a division
+ * of the GPUs. */
 #include <stdio.h>
 #ifdef __GLIBC__
 #include <malloc.h>
@@ -25,8 +25,8 @@ static int plan_emit(const lk_plan *plan, const lk_plan_request *request, const 
 	return status == LK_OK ? CLI_OK : cli_fail(&err);
 }
 
-/* A search asks for the same few megabytes for each layout: they are not given back to the system
- * in between. */
+/* A search allocates the same few megabytes for each layout: keep them from going back to the
+ * system in between. */
 static void keep_memory(void) {
 #ifdef __GLIBC__
 	mallopt(M_MMAP_THRESHOLD, 32 << 20);

@@ -16,7 +16,7 @@ struct sweep {
 	lk_combinations all;
 	lk_outputs outputs;
 	struct timespec start;
-	bool progress; /* a line on the terminal says how far it is */
+	bool progress; /* a line of progress is on the terminal */
 };
 
 /* ---- progress ---- */
@@ -27,7 +27,7 @@ static double predict_seconds_since(const struct timespec *start) {
 	return (double)(now.tv_sec - start->tv_sec) + (double)(now.tv_nsec - start->tv_nsec) / 1e9;
 }
 
-/* What takes over a second says on a terminal how far it is. */
+/* Shows progress on a terminal after one second. */
 static void predict_how_far(struct sweep *sweep, double done, double all, const char *of) {
 	double elapsed = predict_seconds_since(&sweep->start);
 	if (elapsed < 1 || !isatty(STDERR_FILENO)) return;
@@ -63,7 +63,8 @@ static lk_status fill_requests(struct sweep *sweep, lk_args *args, lk_error *err
 	return lk_combinations_fill(&sweep->all, 0, args, &input, err);
 }
 
-/* A combination whose input is wrong becomes a row that says so; anything else ends the sweep. */
+/* Predicts all combinations. One with wrong input becomes a row with its reason; any other error
+ * ends the sweep. */
 static lk_status predict_ask(struct sweep *sweep, lk_args *args, lk_error *err) {
 	LK_TRY(fill_requests(sweep, args, err));
 	LK_TRY(lk_predict_many(sweep->all.requests, sweep->all.count, 0, sweep->all.predictions,
@@ -75,9 +76,9 @@ static lk_status predict_ask(struct sweep *sweep, lk_args *args, lk_error *err) 
 	return LK_OK;
 }
 
-/* ---- asking together ---- */
+/* ---- asking as a team of processes ---- */
 
-/* What a process says of a combination: its size, then the bytes; a refusal without bytes. */
+/* A packed prediction of this process; bytes NULL: refused, or predicted by another process. */
 struct packed {
 	void *bytes;
 	size_t size;
@@ -114,7 +115,8 @@ static lk_status ask_packed(void *context, size_t i, void *result, lk_error *err
 	return status;
 }
 
-/* What was asked in a job before this one (--resume) is asked again: its bytes were not kept. */
+/* Sends the bytes of a prediction. One finished in an earlier job (--resume) is predicted again,
+ * because its bytes were not kept. */
 static lk_status send_packed(void *context, size_t i, void *result, lk_error *err) {
 	struct together *together = context;
 	memset(result, 0, together->most);
@@ -125,6 +127,7 @@ static lk_status send_packed(void *context, size_t i, void *result, lk_error *er
 			return lk_fail(err, LK_ERR_INTERNAL, "predict",
 			               "a prediction differs from the one before");
 	}
+	LK_ASSERT(together->own[i].size <= together->most);
 	if (together->own[i].bytes) memcpy(result, together->own[i].bytes, together->own[i].size);
 	return LK_OK;
 }
@@ -187,7 +190,7 @@ static lk_status predict_ask_all(struct sweep *sweep, lk_args *args, const lk_pl
 
 /* ---- answering ---- */
 
-/* Reports say it themselves; answers for programs are the same from run to run. */
+/* Reports contain the time; answers for programs do not, so that they are equal from run to run. */
 static void show_simulation_time(const struct sweep *sweep) {
 	double seconds = 0;
 	for (size_t i = 0; i < sweep->all.count; i++)
@@ -195,7 +198,7 @@ static void show_simulation_time(const struct sweep *sweep) {
 	fprintf(stderr, "lockstep: simulated in %.6f s\n", seconds);
 }
 
-/* Every combination was refused: the reasons, each once, as far as a screen takes them. */
+/* Reports why every combination was refused: each reason once, at most ten. */
 static int all_refused(const struct sweep *sweep) {
 	enum { REASONS = 10 };
 	size_t shown[REASONS], count = 0;

@@ -1,5 +1,5 @@
-/* record.c: `lockstep record`: runs a command and records it. Its own lines go to standard error:
- * standard output is the command's. */
+/* record.c: `lockstep record`: runs a command and records it. lockstep writes to standard error
+ * only: standard output is the command's. */
 #include <signal.h>
 #include <stdio.h>
 

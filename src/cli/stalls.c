@@ -1,9 +1,10 @@
-/* stalls.c: `lockstep stalls`: what stalls a training command. The report goes to standard output
- * after what the first run printed; what lockstep says meanwhile goes to standard error. */
+/* stalls.c: `lockstep stalls`: what stalls a training command. The report follows the output of the
+ * first run on standard output; messages go to standard error. */
 #include <signal.h>
 #include <stdio.h>
 #include <unistd.h>
 
+#include "base/check.h"
 #include "cli/cli.h"
 #include "lockstep/stalls.h"
 
@@ -41,6 +42,7 @@ int cli_stalls(lk_args *args) {
 	request.say = request.recording ? NULL : stalls_say;
 	request.context = &request;
 	if (lk_stalls(&request, &answer, &err) != LK_OK) return cli_fail(&err);
+	LK_ASSERT(answer != NULL);
 	int status = CLI_OK;
 	if (answer->status) signal(SIGPIPE, SIG_IGN); /* a closed pipe must not replace the status */
 	if (answer->failure.status) status = cli_fail(&answer->failure);

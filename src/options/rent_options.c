@@ -2,8 +2,8 @@
 #include "lockstep/rent.h"
 #include "options/job_rows.h"
 
-/* Which machines; `of` leads from the request to its lk_machines_request: nothing, or "machines.".
- */
+/* Selects machines. `of`: the path from the request to its lk_machines_request, empty or
+ * "machines.". */
 /* clang-format off */
 #define MACHINES(of) \
 	{GROUP("Which machines") \

@@ -1,5 +1,5 @@
-/* questions.c: the verbs that the server asks: from parsed words to the answer as JSON, the report
- * or a file of it. */
+/* questions.c: asks verbs by their rows (verbs/verbs.h) and writes answers as JSON, as the document
+ * of a report, or as a file. */
 #include "serve/serve_internal.h"
 
 #include <errno.h>
@@ -10,7 +10,7 @@
 #include "base/memory.h"
 #include "verbs/verbs.h"
 
-/* Whether the answer is the page's document. */
+/* Whether the answer is the document that the page shows. */
 static bool wants_report(const lk_asked *asked) {
 	return asked->question->form == LK_FORM_REPORT || asked->question->form == LK_FORM_PICTURE;
 }
@@ -104,7 +104,7 @@ static lk_status ask_row(const lk_verb_row *row, void *request, const lk_asked *
 
 /* ---- sweeps ---- */
 
-enum { SWEEP_ROWS = 10000 }; /* what one answer may hold */
+enum { SWEEP_ROWS = 10000 }; /* most rows of an answer */
 
 struct sweep {
 	const lk_asked *asked;

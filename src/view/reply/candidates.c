@@ -1,6 +1,5 @@
-/* candidates.c: words that shells offer as values of options and as first operands, where the
- * option table does not hold them itself: names of the catalogues, and words that an option takes
- * alongside others. */
+/* candidates.c: words that shells offer as values of options and as first operands, in addition to
+ * the choices in option tables: names in the catalogues, and common values of free texts. */
 #include <string.h>
 
 #include "hw/hw.h"
@@ -11,7 +10,7 @@
 #include "model/network/model.h"
 #include "model/layout/schedule.h"
 
-/* ---- of the catalogues ---- */
+/* ---- names in the catalogues ---- */
 
 const char *lk_device_name(int index) {
 	return index >= 0 && index < lk_device_count() ? lk_device_at(index)->name : NULL;
@@ -41,8 +40,8 @@ static const char *schedule_name(int index) {
 
 /* ---- the table ---- */
 
-/* Words of an option, or of the first operand where `option` is NULL; of one verb, or of all but
- * `compile`, whose options name other things. Either `at` finds them or they are listed. */
+/* Words of an option, or of the first operand (`option` NULL), for one verb or for all (`verb`
+ * NULL) except `compile`, whose options mean other things. `at` finds them, or they are listed. */
 struct row {
 	const char *verb, *option;
 	const char *(*at)(int index);

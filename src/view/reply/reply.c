@@ -1,4 +1,5 @@
-/* reply.c: verbs by name: words to a request, the request to an answer, the answer to JSON. */
+/* reply.c: answers for bindings: finds the row of a verb by name, asks it, keeps the answer as
+ * JSON. */
 #include "base/arena.h"
 #include "base/memory.h"
 #include "view/reply/reply.h"
@@ -51,7 +52,7 @@ static lk_status reply_emit(lk_reply *reply, const lk_verb_row *row, const void 
 	return reply->text ? LK_OK : lk_oom(err);
 }
 
-/* One answer comes of one combination of comma lists. */
+/* Refuses comma lists that make several combinations. */
 static lk_status reply_check_single(const lk_args *args, lk_error *err) {
 	size_t count;
 	LK_TRY(lk_args_combinations(args, &count, err));
@@ -92,7 +93,7 @@ static lk_status reply_row(lk_reply *reply, const lk_verb_row *row, lk_args *arg
 	return status;
 }
 
-/* ---- lists of what is known ---- */
+/* ---- catalogues ---- */
 
 typedef lk_status lister(const char *filter, int format, bool verbose, bool colour,
                          const char *path, FILE *out, lk_error *err);

@@ -10,7 +10,7 @@
 
 /* ---- sweeps ---- */
 
-/* Parses the lines; counts[i] words each. How many rows they make. */
+/* Parses the lines, line i of counts[i] words, and sets how many rows they make. */
 static lk_status reply_rows_parse(lk_reply *reply, int parts, const int *counts,
                                   const char *const *words, size_t *rows, lk_error *err) {
 	*rows = 0;
@@ -30,7 +30,7 @@ static lk_status reply_rows_parse(lk_reply *reply, int parts, const int *counts,
 	return lk_hint(err, "give one request or more");
 }
 
-/* Many combinations would write one file. */
+/* Refuses files that all combinations would write. */
 static lk_status check_files(const lk_args *args, lk_error *err) {
 	lk_outputs outputs;
 	LK_TRY(lk_args_fill_outputs(args, &outputs, err));
@@ -139,6 +139,7 @@ static void put_span(const lk_simulation *simulation, size_t row, double *number
 
 lk_status lk_reply_spans(lk_reply *reply, lk_error *err) {
 	const lk_simulation *simulation = reply->simulation;
+	LK_ASSERT(simulation && !reply->columns && !reply->sweep.rows);
 	double *numbers[SPAN_COLUMNS] = {NULL};
 	const char **texts[SPAN_COLUMNS] = {NULL};
 	reply->columns = LK_ARRAY(&reply->arena, lk_sweep_column, SPAN_COLUMNS);
@@ -156,7 +157,7 @@ lk_status lk_reply_spans(lk_reply *reply, lk_error *err) {
 	return LK_OK;
 }
 
-/* ---- what callers read ---- */
+/* ---- access ---- */
 
 size_t lk_reply_rows(const lk_reply *reply) {
 	return reply->status == LK_OK ? reply->rows : 0;

@@ -1,8 +1,8 @@
-/* version.c: which lockstep this is, and what was left out when it was built. */
+/* version.c: the version, and the optional features of this build. */
 #include "io/json.h"
 #include "lockstep/catalogue.h"
 
-/* A row for each flag of the Makefile that leaves something out. */
+/* One row per flag of the Makefile that leaves out a feature. */
 #ifdef LK_ISAL
 #define HERE_ISAL true
 #else
