@@ -19,7 +19,7 @@ static lk_status ask_row(const lk_verb_row *row, lk_args *args, void *request, l
 	cli_search search;
 	row->defaults(request);
 	LK_TRY(cli_read(args, request, outputs, row, team, err));
-	lk_verb_input input = cli_input(args, outputs);
+	lk_verb_input input = lk_verb_words(args, outputs);
 	input.team = team;
 	if (row->searches) {
 		input.progress = cli_search_show;

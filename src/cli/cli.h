@@ -75,8 +75,6 @@ int cli_fail(const lk_error *err);
  * LK_ERR_IO. */
 lk_status cli_read(lk_args *args, void *request, lk_outputs *outputs, const lk_verb_row *row,
                    const lk_plan_team *team, lk_error *err);
-/* Operands and launch words of the command line; `outputs` must outlive the input. */
-lk_verb_input cli_input(const lk_args *args, const lk_outputs *outputs);
 /* Warns that an answer failed a check of its own consistency; NULL: it failed none. */
 void cli_warn_failed(const char *failed_check);
 /* With --emit (`target` not NULL), refuses output formats other than text. LK_ERR_INPUT. */

@@ -7,7 +7,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/check.h"
 #include "cli/cli.h"
 #include "lockstep/catalogue.h"
 #include "lockstep/view.h"
@@ -70,15 +69,6 @@ static bool cli_ends_in(const char *path, const char *ending) {
 	return length > tail && strcmp(path + length - tail, ending) == 0;
 }
 
-lk_verb_input cli_input(const lk_args *args, const lk_outputs *outputs) {
-	return (lk_verb_input){.operands = args->operands,
-	                       .operand_count = args->operand_count,
-	                       .launch = args->rest,
-	                       .launch_count = args->rest_count,
-	                       .outputs = outputs,
-	                       .pictured = outputs->html || outputs->charts};
-}
-
 lk_status cli_read(lk_args *args, void *request, lk_outputs *outputs, const lk_verb_row *row,
                    const lk_plan_team *team, lk_error *err) {
 	LK_TRY(lk_args_fill(args, 0, request, err));
@@ -101,8 +91,9 @@ lk_status cli_read(lk_args *args, void *request, lk_outputs *outputs, const lk_v
 		outputs->path,   outputs->html,  outputs->charts, outputs->trace,
 		outputs->folded, outputs->graph, outputs->goal};
 	int count = OUTPUT_FILES;
-	if (row && row->paths) count += row->paths(request, paths + count);
-	LK_ASSERT(count <= OUTPUT_FILES + LK_VERB_PATHS);
+	for (int i = 0; row && i < LK_VERB_PATHS && row->paths[i]; i++)
+		paths[count++] =
+			*(const char *const *)(const void *)((const char *)request + row->paths[i] - 1);
 	return check_files(paths, count, err);
 }
 

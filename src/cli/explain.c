@@ -55,7 +55,7 @@ int cli_explain(lk_args *args) {
 	lk_error err = {0};
 	lk_explain_defaults(&request);
 	if (cli_read(args, &request, &outputs, row, NULL, &err) != LK_OK) return cli_fail(&err);
-	lk_verb_input input = cli_input(args, &outputs);
+	lk_verb_input input = lk_verb_words(args, &outputs);
 	lk_status status = row->fill(&request, &input, &err);
 	if (status == LK_OK) status = lk_explain_or_diff(&request, &one, &two, &err);
 	LK_ASSERT(status != LK_OK || !one != !two);

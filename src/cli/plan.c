@@ -48,7 +48,7 @@ static lk_status plan_check_sites(const lk_plan_request *request, const lk_outpu
 static lk_status plan_fill(lk_args *args, const lk_plan_team *team, lk_plan_request *request,
                            lk_outputs *outputs, cli_search *search, lk_error *err) {
 	LK_TRY(cli_read(args, request, outputs, &lk_row_plan, team, err));
-	lk_verb_input input = cli_input(args, outputs);
+	lk_verb_input input = lk_verb_words(args, outputs);
 	input.team = team;
 	input.threads = team && request->threads == 0 ? team->threads : 0;
 	input.progress = search ? cli_search_show : NULL;

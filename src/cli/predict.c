@@ -54,7 +54,7 @@ static void clear_progress(struct sweep *sweep) {
 /* ---- asking ---- */
 
 static lk_status fill_requests(struct sweep *sweep, lk_args *args, lk_error *err) {
-	lk_verb_input input = cli_input(args, &sweep->outputs);
+	lk_verb_input input = lk_verb_words(args, &sweep->outputs);
 	input.pictured = input.pictured && sweep->all.count == 1;
 	if (sweep->all.count == 1) {
 		input.progress = show_seeds;

@@ -36,7 +36,7 @@ int cli_stalls(lk_args *args) {
 	lk_error err = {0};
 	lk_stalls_defaults(&request);
 	if (cli_read(args, &request, &outputs, row, NULL, &err) != LK_OK) return cli_fail(&err);
-	lk_verb_input input = cli_input(args, &outputs);
+	lk_verb_input input = lk_verb_words(args, &outputs);
 	if (row->fill(&request, &input, &err) != LK_OK) return cli_fail(&err);
 	request.confirm = confirm;
 	request.say = request.recording ? NULL : stalls_say;

@@ -51,18 +51,19 @@ static lk_status copy_file(const char *path, FILE *out, lk_error *err) {
 /* Files that were sent are operands, even of a verb that takes none on a command line (stalls). */
 static lk_verb_input input_of(const lk_asked *asked, const lk_outputs *outputs) {
 	const lk_question *question = asked->question;
-	bool sent = question->trace_count > 0;
-	return (lk_verb_input){
-		.operands = sent ? question->traces : asked->args->operands,
-		.operand_count = sent ? question->trace_count : asked->args->operand_count,
-		.launch = asked->launch,
-		.launch_count = asked->launch_count,
-		.outputs = outputs,
-		.pictured = wants_report(asked),
-		.brief = question->form != LK_FORM_REPORT && question->form != LK_FORM_RESULT,
-		.threads = question->threads,
-		.progress = asked->progress,
-		.progress_context = asked->context};
+	lk_verb_input input = lk_verb_words(asked->args, outputs);
+	if (question->trace_count > 0) {
+		input.operands = question->traces;
+		input.operand_count = question->trace_count;
+	}
+	input.launch = asked->launch;
+	input.launch_count = asked->launch_count;
+	input.pictured = wants_report(asked);
+	input.brief = question->form != LK_FORM_REPORT && question->form != LK_FORM_RESULT;
+	input.threads = question->threads;
+	input.progress = asked->progress;
+	input.progress_context = asked->context;
+	return input;
 }
 
 static lk_status check_pictured(const lk_verb_row *row, const void *request, const lk_asked *asked,
@@ -85,8 +86,8 @@ static lk_status write_form(const lk_verb_row *row, const void *request, const v
 	return row->print(answer, &json, false, asked->out, err);
 }
 
-static lk_status ask_row(const lk_verb_row *row, void *request, const lk_asked *asked,
-                         lk_error *err) {
+static lk_status ask_by_row(const lk_verb_row *row, void *request, const lk_asked *asked,
+                            lk_error *err) {
 	const char *path = file_of_question(asked->question);
 	bool timeline = asked->question->form == LK_FORM_TIMELINE;
 	const lk_outputs files = {.trace = timeline ? path : NULL, .graph = timeline ? NULL : path};
@@ -187,7 +188,7 @@ lk_status lk_question_ask(const lk_asked *asked, lk_error *err) {
 	if (kind == LK_ASK_SWEEP) return ask_sweep(asked, err);
 	const lk_verb_row *row = questions[kind].row;
 	void *request = calloc(1, row->verb->request_size);
-	lk_status status = request ? ask_row(row, request, asked, err) : lk_oom(err);
+	lk_status status = request ? ask_by_row(row, request, asked, err) : lk_oom(err);
 	free(request);
 	return status;
 }

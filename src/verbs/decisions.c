@@ -161,13 +161,6 @@ static bool shard_row_yes(const void *answer) {
 	return ((const lk_shard_answer *)answer)->fits;
 }
 
-static int shard_row_paths(const void *request, const char **paths) {
-	const lk_shard_request *r = request;
-	paths[0] = r->plan;
-	paths[1] = r->graph;
-	return 2;
-}
-
 static void shard_row_times(const void *answer, FILE *out) {
 	const lk_shard_answer *shard = answer;
 	for (int i = 0; i < shard->tried_count; i++)
@@ -179,7 +172,7 @@ const lk_verb_row lk_row_shard = {
 	.files = shard_row_files,
 	.report = shard_row_report,
 	.yes = shard_row_yes,
-	.paths = shard_row_paths,
+	.paths = {ROW_PATH(lk_shard_request, plan), ROW_PATH(lk_shard_request, graph)},
 	.times = shard_row_times,
 	.searches = "placements",
 };
@@ -198,13 +191,8 @@ static lk_status jobs_row_fill(void *request, const lk_verb_input *input, lk_err
 	return LK_OK;
 }
 
-static int jobs_row_paths(const void *request, const char **paths) {
-	paths[0] = ((const lk_jobs_request *)request)->write;
-	return 1;
-}
-
 const lk_verb_row lk_row_jobs = {
 	ROW_MEMBERS(jobs, lk_jobs_answer),
-	.paths = jobs_row_paths,
+	.paths = {ROW_PATH(lk_jobs_request, write)},
 	.searches = "jobs under all policies",
 };

@@ -106,14 +106,9 @@ static lk_status compose_row_fill(void *request, const lk_verb_input *input, lk_
 	return LK_OK;
 }
 
-static int compose_row_paths(const void *request, const char **paths) {
-	paths[0] = ((const lk_compose_request *)request)->graph;
-	return 1;
-}
-
 const lk_verb_row lk_row_compose = {
 	ROW_MEMBERS(compose, lk_composed),
-	.paths = compose_row_paths,
+	.paths = {ROW_PATH(lk_compose_request, graph)},
 };
 
 /* ---- collective ---- */
@@ -161,13 +156,8 @@ static lk_status validate_row_files(const void *request, const void *answer,
 	return plot ? lk_validate_plot(answer, plot, err) : LK_OK;
 }
 
-static int validate_row_paths(const void *request, const char **paths) {
-	paths[0] = ((const lk_validate_request *)request)->plot;
-	return 1;
-}
-
 const lk_verb_row lk_row_validate = {
 	ROW_MEMBERS(validate, lk_validation),
 	.files = validate_row_files,
-	.paths = validate_row_paths,
+	.paths = {ROW_PATH(lk_validate_request, plot)},
 };

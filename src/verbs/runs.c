@@ -121,16 +121,9 @@ static lk_status replay_row_fill(void *request, const lk_verb_input *input, lk_e
 	return LK_OK;
 }
 
-static int replay_row_paths(const void *request, const char **paths) {
-	const lk_replay_request *r = request;
-	paths[0] = r->overheads_out;
-	paths[1] = r->graph;
-	return 2;
-}
-
 const lk_verb_row lk_row_replay = {
 	ROW_MEMBERS(replay, lk_replay),
-	.paths = replay_row_paths,
+	.paths = {ROW_PATH(lk_replay_request, overheads_out), ROW_PATH(lk_replay_request, graph)},
 };
 
 /* ---- stalls ---- */

@@ -6,6 +6,15 @@
 #include "base/check.h"
 #include "lockstep/catalogue.h"
 
+lk_verb_input lk_verb_words(const lk_args *args, const lk_outputs *outputs) {
+	return (lk_verb_input){.operands = args->operands,
+	                       .operand_count = args->operand_count,
+	                       .launch = args->rest,
+	                       .launch_count = args->rest_count,
+	                       .outputs = outputs,
+	                       .pictured = outputs->html || outputs->charts};
+}
+
 lk_status lk_verb_request(const lk_verb_row *row, lk_args *args, size_t index,
                           const lk_verb_input *input, void *request, lk_error *err) {
 	LK_ASSERT(args->verb == row->verb && input->outputs != NULL);

@@ -34,6 +34,8 @@ typedef struct lk_verb_input {
 	size_t text_size;
 } lk_verb_input;
 
+enum { LK_VERB_PATHS = 2 };
+
 /* A verb. `request` is an object of verb->request_size bytes, `answer` what `ask` made. Functions
  * that may be NULL do nothing. */
 typedef struct lk_verb_row {
@@ -65,17 +67,14 @@ typedef struct lk_verb_row {
 	const char *(*refusal)(const void *answer);
 	/* The option that leaves the answer without a report; NULL: none. May be NULL. */
 	const char *(*unpictured)(const void *request);
-	/* Files of the request that the answer is written to, `paths` has room for LK_VERB_PATHS;
-	 * returns their number. May be NULL. */
-	int (*paths)(const void *request, const char **paths);
 	/* Wall-clock times, which differ from run to run. May be NULL. */
 	void (*times)(const void *answer, FILE *out);
 
+	/* Fields of the request that name files for the answer: 1 + the offset of each; 0: no more. */
+	size_t paths[LK_VERB_PATHS];
 	size_t failed_check;  /* offset of failed_check in the answer */
 	const char *searches; /* what a search goes through, in the plural; NULL: it is no search */
 } lk_verb_row;
-
-enum { LK_VERB_PATHS = 2 };
 
 extern const lk_verb_row lk_row_predict, lk_row_simulate, lk_row_compose, lk_row_collective,
 	lk_row_validate; /* predictions.c */
@@ -83,6 +82,9 @@ extern const lk_verb_row lk_row_plan, lk_row_post_plan, lk_row_rent, lk_row_shar
 	lk_row_jobs; /* decisions.c; post_plan: plan, where lk_post_plan_asked says so */
 extern const lk_verb_row lk_row_explain, lk_row_diff, lk_row_whatif, lk_row_replay,
 	lk_row_stalls; /* runs.c */
+
+/* The operands and launch words of a command line, with the pictures that the outputs name. */
+lk_verb_input lk_verb_words(const lk_args *args, const lk_outputs *outputs);
 
 /* Sets all of a request: defaults, then the options of combination `index`, then `input`.
  * LK_ERR_INPUT. */

@@ -33,6 +33,9 @@
 		return lk_report_##verb(answer, form, path, out, err);                                    \
 	}
 
+/* An element of `paths`. */
+#define ROW_PATH(Request, field) (1 + offsetof(Request, field))
+
 /* The members that every row has. */
 #define ROW_MEMBERS(verb_, Answer)                                                          \
 	.verb = &lk_##verb_##_verb, .defaults = verb_##_row_defaults, .fill = verb_##_row_fill, \

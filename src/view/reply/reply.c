@@ -31,6 +31,12 @@ static const lk_verb_row *const rows[] = {
 };
 enum { ROWS = sizeof rows / sizeof *rows };
 
+/* The graph of simulate, given as a text. */
+struct text {
+	const char *at;
+	size_t size;
+};
+
 struct answered {
 	const lk_verb_row *row;
 	const void *answer;
@@ -73,18 +79,16 @@ static lk_status reply_take(lk_reply *reply, const lk_verb_row *row, const void 
 }
 
 static lk_status reply_row(lk_reply *reply, const lk_verb_row *row, lk_args *args,
-                           lk_verb_input *input, void *request, lk_error *err) {
+                           const struct text *text, void *request, lk_error *err) {
 	lk_outputs outputs;
 	void *answer = NULL;
 	LK_TRY(reply_check_single(args, err));
 	LK_TRY(lk_args_fill_outputs(args, &outputs, err));
-	input->operands = args->operands;
-	input->operand_count = args->operand_count;
-	input->launch = args->rest;
-	input->launch_count = args->rest_count;
-	input->outputs = &outputs;
-	input->pictured = outputs.html != NULL;
-	LK_TRY(lk_verb_request(row, args, 0, input, request, err));
+	lk_verb_input input = lk_verb_words(args, &outputs);
+	input.pictured = outputs.html != NULL;
+	input.text = text->at;
+	input.text_size = text->size;
+	LK_TRY(lk_verb_request(row, args, 0, &input, request, err));
 	LK_TRY(row->ask(request, &answer, err));
 	/* Columns are borrowed from a simulation: it lives as long as the reply. */
 	if (row == &lk_row_simulate) reply->simulation = answer;
@@ -127,7 +131,7 @@ static lk_status reply_unknown(const char *verb, lk_error *err) {
 }
 
 static lk_status reply_ask(lk_reply *reply, const char *name, int count, const char *const *words,
-                           lk_verb_input *input, lk_error *err) {
+                           const struct text *text, lk_error *err) {
 	int at = 0;
 	lk_args args;
 	if (strcmp(name, "devices") == 0) return ask_list(reply, lk_devices_print, count, words, err);
@@ -140,18 +144,18 @@ static lk_status reply_ask(lk_reply *reply, const char *name, int count, const c
 		status = lk_fail(err, LK_ERR_INPUT, "--help", "is for people: lockstep help %s", name);
 	void *request = lk_arena_alloc(&reply->arena, rows[at]->verb->request_size);
 	if (status == LK_OK && !request) status = lk_oom(err);
-	if (status == LK_OK) status = reply_row(reply, rows[at], &args, input, request, err);
+	if (status == LK_OK) status = reply_row(reply, rows[at], &args, text, request, err);
 	lk_args_free(&args);
 	return status;
 }
 
 lk_reply *lk_reply_ask(const char *verb, int count, const char *const *words, const char *input,
                        size_t size, const lk_stop *stop) {
-	lk_verb_input asked = {.text = input, .text_size = size};
+	const struct text text = {input, size};
 	lk_reply *reply = lk_reply_new();
 	if (!reply) return NULL;
 	lk_stop_watch(stop);
-	return lk_reply_end(reply, reply_ask(reply, verb, count, words, &asked, &reply->error), stop);
+	return lk_reply_end(reply, reply_ask(reply, verb, count, words, &text, &reply->error), stop);
 }
 
 static lk_status write_verbs(const void *what, FILE *out, lk_error *err) {

@@ -45,11 +45,7 @@ static lk_status make_requests(lk_reply *reply, lk_error *err) {
 	size_t at = 0, combinations;
 	for (int p = 0; p < reply->parts; p++) {
 		lk_args *args = &reply->args[p];
-		const lk_verb_input input = {.operands = args->operands,
-		                             .operand_count = args->operand_count,
-		                             .launch = args->rest,
-		                             .launch_count = args->rest_count,
-		                             .outputs = &outputs};
+		const lk_verb_input input = lk_verb_words(args, &outputs);
 		LK_TRY(check_files(args, err));
 		LK_TRY(lk_combinations_fill(&reply->sweep, at, args, &input, err));
 		LK_TRY(lk_args_combinations(args, &combinations, err));
