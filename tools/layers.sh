@@ -66,7 +66,7 @@ view/report:      base io view/table view/text
 verbs:            base io
 view/reply:       base io hw model/network model/layout view/text verbs
 serve:            base io options verbs
-cli:              base options verbs serve/serve.h
+cli:              base/check.h options verbs/verbs.h serve/serve.h
 mpi:              base cli
 recorder:         io/recording.h
 recorder/overlay: recorder
