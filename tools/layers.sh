@@ -79,9 +79,10 @@ view/table:       base io
 view/timeline:    base io trace/read sim step explain predict view/table
 view/text:        base io hw model/network whatif predict explain rent calibrate view/table view/timeline
 view/report:      base io predict view/table view/timeline view/text
-view/reply:       base io model/layout view/text
-serve:            base io options
-cli:              options serve/serve.h
+verbs:            base io
+view/reply:       base io model/layout view/text verbs
+serve:            base io options verbs
+cli:              base/check.h options verbs/verbs.h serve/serve.h
 mpi:              base cli
 -- lib
 recorder:         io/recording.h

@@ -5,14 +5,14 @@
 #include "cli/cli.h"
 #include "lockstep/calibrate.h"
 
-/* On a terminal a line says what is measured. */
+/* Shows on a terminal what is being measured. */
 static void calibrate_show(void *context, const char *doing, double share) {
 	bool *shown = context;
 	fprintf(stderr, "\r%3.0f %%  %s\x1b[K", 100 * share, doing);
 	*shown = true;
 }
 
-static int calibrate_run(lk_args *args) {
+int cli_calibrate(lk_args *args) {
 	lk_calibrate_request request;
 	lk_calibrated *calibrated = NULL;
 	lk_outputs outputs;
@@ -38,5 +38,3 @@ static int calibrate_run(lk_args *args) {
 	lk_calibrate_free(calibrated);
 	return status == LK_OK ? CLI_OK : cli_fail(&err);
 }
-
-const cli_command cli_calibrate = {&lk_calibrate_verb, calibrate_run};

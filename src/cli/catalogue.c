@@ -1,15 +1,17 @@
-/* catalogue.c: `lockstep devices` and `lockstep models`: what is known by name. */
+/* catalogue.c: lists: `lockstep devices` and `lockstep models`, what is known by name, and
+ * `lockstep machines`, what can be rented. */
 #include <stdio.h>
 
 #include "cli/cli.h"
 #include "lockstep/catalogue.h"
+#include "lockstep/rent.h"
 #include "options/rows.h"
 
 /* clang-format off */
 #define OUTPUT_ROWS(more) \
 	{GROUP("Output") \
 	 OUT_FORMAT(lk_output_formats, "how it is written")}, \
-	{OUT_FILE("where the output goes; sqlite needs one"), LETTER('f')}, \
+	{OUT_ANY_FILE}, \
 	{OUT_VERBOSE(more)}
 /* clang-format on */
 
@@ -41,7 +43,7 @@ static const char *const device_examples[] = {
 	NULL,
 };
 
-static const lk_verb devices = {
+const lk_verb cli_devices_verb = {
 	.name = "devices",
 	.summary = "the GPUs that are known by name, with peaks, memory and links",
 	.operands = "[NAME]",
@@ -56,11 +58,9 @@ static const lk_verb devices = {
 	.max_operands = 1,
 };
 
-static int run_devices(lk_args *args) {
+int cli_devices(lk_args *args) {
 	return catalogue_run(args, lk_devices_print);
 }
-
-const cli_command cli_devices = {&devices, run_devices};
 
 /* ---- models ---- */
 
@@ -79,7 +79,7 @@ static const char *const model_examples[] = {
 	NULL,
 };
 
-static const lk_verb models = {
+const lk_verb cli_models_verb = {
 	.name = "models",
 	.summary = "the networks that are known by name, with their sizes",
 	.operands = "[NAME]",
@@ -93,8 +93,20 @@ static const lk_verb models = {
 	.max_operands = 1,
 };
 
-static int run_models(lk_args *args) {
+int cli_models(lk_args *args) {
 	return catalogue_run(args, lk_models_print);
 }
 
-const cli_command cli_models = {&models, run_models};
+/* ---- machines ---- */
+
+int cli_machines(lk_args *args) {
+	lk_machines_request request;
+	lk_outputs outputs;
+	lk_error err = {0};
+	lk_machines_defaults(&request);
+	if (cli_read(args, &request, &outputs, NULL, NULL, &err) != LK_OK) return cli_fail(&err);
+	request.filter = args->operand_count ? args->operands[0] : NULL;
+	lk_status status = lk_machines_print(&request, outputs.format, outputs.verbose, cli_colour(),
+	                                     outputs.path, stdout, &err);
+	return status == LK_OK ? CLI_OK : cli_fail(&err);
+}

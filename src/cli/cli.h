@@ -1,4 +1,5 @@
-/* cli.h: what the verbs of the program share. One file per verb; main.c holds the table of them. */
+/* cli.h: what the verbs of the program share. main.c holds the table of verbs. ask.c runs those
+ * that only ask; a verb that does more, as with processes or a terminal, has a file. */
 #ifndef LK_CLI_CLI_H
 #define LK_CLI_CLI_H
 
@@ -12,6 +13,7 @@
 #include "lockstep/options.h"
 #include "lockstep/plan.h"
 #include "lockstep/stop.h"
+#include "verbs/verbs.h"
 
 /* Exit statuses: 0 done, or it fits; 1 it does not fit; 2 the input is wrong or the system refused.
  */
@@ -19,80 +21,87 @@ enum {
 	CLI_OK = 0,
 	CLI_NO = 1,
 	CLI_WRONG = 2,
-	/* Added to the exit status of a program that was run: nothing that fails afterwards replaces
-	 * it. */
+	/* Marks the exit status of a program that was run, which no later failure replaces. */
 	CLI_OF_PROGRAM = 256
 };
 
+/* A verb of the program: run by `row`, or by a function of its own. Returns the exit status. */
+typedef int cli_run(lk_args *args);
 typedef struct cli_command {
 	const lk_verb *verb;
-	int (*run)(lk_args *args);
+	const lk_verb_row *row;
+	cli_run *run; /* NULL: by the row */
 } cli_command;
 
-extern const cli_command cli_predict, cli_plan, cli_explain, cli_replay, cli_whatif, cli_diff,
-	cli_validate, cli_calibrate, cli_collective, cli_compile, cli_record, cli_stalls, cli_compose,
-	cli_shard, cli_rent, cli_machines, cli_jobs, cli_serve, cli_html, cli_devices, cli_models,
-	cli_init, cli_doctor;
+/* Verbs that the program alone has. */
+extern const lk_verb cli_devices_verb, cli_models_verb;
 
-/* `plan` by this process, or by one of a team of which one speaks. */
+cli_run cli_predict, cli_plan, cli_explain, cli_calibrate, cli_compile, cli_record, cli_stalls,
+	cli_machines, cli_serve, cli_html, cli_devices, cli_models, cli_init, cli_doctor;
+
+/* Asks the verb of a row: reads the request, searches with progress on the terminal, writes the
+ * answer. With a team, one of whose processes `speaks`, the work is divided. */
+int cli_ask_with(const lk_verb_row *row, lk_args *args, const lk_plan_team *team, bool speaks);
+/* Writes the answer to files, standard output and, with --verbose, its times to standard error;
+ * returns the exit status. */
+int cli_show(const lk_verb_row *row, const void *request, const void *answer,
+             const lk_outputs *outputs);
+/* `plan`, and a sweep of `predict`, likewise. */
 int cli_plan_with(lk_args *args, const lk_plan_team *team, bool speaks);
-/* A sweep of `predict`, and `validate`, likewise. */
 int cli_predict_with(lk_args *args, const lk_plan_team *team, bool speaks);
-int cli_validate_with(lk_args *args, const lk_plan_team *team, bool speaks);
 
-/* Where lockstep.toml may be: in this folder, then in the home folder, if there is one. Returns how
- * many places there are. */
+/* Sets the places of lockstep.toml: this folder, then the home folder, if any. Returns their
+ * number. */
 typedef struct cli_defaults_paths {
 	const char *at[2];
 	char home[PATH_MAX];
 } cli_defaults_paths;
 int cli_defaults_find(cli_defaults_paths *out);
-/* The defaults of these; the caller frees them. */
+/* Reads the defaults from these places; the caller frees them. The errors of lk_defaults_open. */
 lk_status cli_defaults_open(lk_defaults **out, lk_error *err);
-/* Names on standard error the defaults that the parsed words used. */
+/* Reports on standard error the defaults that the parsed command line used. */
 void cli_defaults_say(const lk_defaults *defaults);
 
-/* Runs another build of the program in place of this one, where that one can do more with these
- * words; returns where it cannot. */
+/* Replaces this process by a dynamically linked build of the program if the words need it; returns
+ * if that build cannot start. */
 void cli_hand_over(char **argv);
 
 /* Prints "lockstep: where: what; hint" on standard error; returns CLI_WRONG. */
 int cli_fail(const lk_error *err);
-/* Fills the request of a verb and what becomes of its answer, then checks the latter before any
- * work: a format that needs a file has one; every file can be put where it is to go, as far as its
- * folder shows; no two are the same; parts are kept (--resume) only by a team of processes. `more`:
- * files that the request itself names, found in it after it is filled (may be NULL). */
-typedef int cli_files(const void *request, const char **paths);
-lk_status cli_read(lk_args *args, void *request, lk_outputs *outputs, cli_files *more,
+/* Fills `request` (NULL: the verb has none) and `outputs` from the options, then checks before any
+ * work that a format which needs a file has one, that every file can be put where it is to go, as
+ * far as its folder shows, that no two are the same, and that parts are kept (--resume) only by a
+ * team of processes. `row`: finds files that the request itself names; may be NULL. LK_ERR_INPUT;
+ * LK_ERR_IO. */
+lk_status cli_read(lk_args *args, void *request, lk_outputs *outputs, const lk_verb_row *row,
                    const lk_plan_team *team, lk_error *err);
-/* Warns of an answer whose check of its own consistency failed (failed_check; NULL: none did). */
+/* Warns that an answer failed a check of its own consistency; NULL: it failed none. */
 void cli_warn_failed(const char *failed_check);
-/* The operand of a verb that asks of a job: the name of a network as with --model, unless there is
- * such a file, or a file as with --config (NULL: the verb reads none); both are refused. */
-lk_status cli_take_job(const lk_args *args, const char **config, const char **model, lk_error *err);
-/* Refuses a table's format for what --emit writes (NULL: nothing). */
+/* With --emit (`target` not NULL), refuses output formats other than text. LK_ERR_INPUT. */
 lk_status cli_check_emit(const char *target, const lk_outputs *outputs, lk_error *err);
-/* Puts it into a file or on standard output, and what is to be known of it on standard error. */
+/* Writes the text to `path` (NULL: standard output) and its notes to standard error. LK_ERR_IO. */
 lk_status cli_write_emitted(const lk_emitted *emitted, const char *path, lk_error *err);
-/* Whether standard output is a terminal that wants colour (https://no-color.org). */
+/* Whether to colour standard output: a terminal, and no NO_COLOR (https://no-color.org). */
 bool cli_colour(void);
 
-/* search.c: a search under way. */
+/* search.c: a running search. */
 typedef struct cli_search {
-	const char *what; /* what it goes through, in the plural */
+	const char *what; /* what it evaluates, in the plural */
 	struct timespec start;
 	bool shown, catches;
 	lk_stop *stop;
 	struct sigaction before;
 } cli_search;
-/* From now on Ctrl-C ends the search of this thread with the best that it has found. */
+/* Starts a search of this thread: Ctrl-C ends it with the best answer found so far. */
 void cli_search_begin(cli_search *search, const char *what);
-/* An lk_search_progress whose context is the search: after half a second a line on the terminal. */
+/* Shows progress on the terminal after half a second; an lk_search_progress whose context is the
+ * search. */
 void cli_search_show(void *context, int gpus, double done, double all);
 void cli_search_end(cli_search *search);
 
-/* A call that runs other programs and keeps files: until cli_stop_end signals that would end this
- * program ask the call to stop, so that it takes both with it; then they end the program. */
+/* A call that runs other programs and keeps files. Until cli_stop_end, a signal that would end this
+ * program asks the call to stop, so that it ends the programs and removes the files; then the
+ * signal takes effect. */
 typedef struct cli_stop {
 	lk_stop *stop;
 	struct sigaction before[3];
@@ -100,7 +109,7 @@ typedef struct cli_stop {
 void cli_stop_begin(cli_stop *stop);
 void cli_stop_end(cli_stop *stop);
 
-/* The commit that the program was built from; NULL: not known. Made by tools/commit.sh. */
+/* The commit that the program was built from; NULL: unknown. Written by tools/commit.sh. */
 extern const char *const cli_commit;
 
 /* An option that comes before the verb. */
@@ -108,9 +117,10 @@ typedef struct cli_global {
 	const char *names, *value, *help; /* "-h, --help"; "" or " DIR" */
 } cli_global;
 
-/* The manual page of `lockstep` on standard output, in troff; `globals` ends with names NULL. */
-int cli_manual(const cli_command *const *commands, int count, const cli_global *globals);
-/* Of another program that is installed, "lockstep-mpi"; false where there is none of that name. */
+/* Writes the manual page of `lockstep` to standard output, in troff; `globals` ends with names
+ * NULL. Returns the exit status. */
+int cli_manual(const cli_command *commands, int count, const cli_global *globals);
+/* The same for another installed program, as "lockstep-mpi"; false: unknown name. */
 bool cli_program_manual(const char *name);
 
 #endif

@@ -50,8 +50,7 @@ static lk_status check_place(const char *path, lk_error *err) {
 	return code == ENOENT ? lk_hint(err, "does the folder exist?") : LK_ERR_IO;
 }
 
-/* Files of an answer and of its request. */
-enum { FILES = 16 };
+enum { OUTPUT_FILES = 7 }; /* of lk_outputs */
 
 static lk_status check_files(const char *const *paths, int count, lk_error *err) {
 	for (int i = 0; i < count; i++)
@@ -65,32 +64,12 @@ static lk_status check_files(const char *const *paths, int count, lk_error *err)
 	return LK_OK;
 }
 
-lk_status cli_take_job(const lk_args *args, const char **config, const char **model,
-                       lk_error *err) {
-	if (args->operand_count == 0) return LK_OK;
-	if (!*model && access(args->operands[0], F_OK) != 0 && lk_model_named(args->operands[0])) {
-		*model = args->operands[0];
-		return LK_OK;
-	}
-	if (!config && !*model) return *model = args->operands[0], LK_OK;
-	if (!config) {
-		lk_fail(err, LK_ERR_INPUT, "--model", "%.80s is given too", args->operands[0]);
-		return lk_hint(err, "name one network");
-	}
-	if (*config) {
-		lk_fail(err, LK_ERR_INPUT, "--config", "%.80s is given too", args->operands[0]);
-		return lk_hint(err, "name one file of the job");
-	}
-	*config = args->operands[0];
-	return LK_OK;
-}
-
 static bool cli_ends_in(const char *path, const char *ending) {
 	size_t length = strlen(path), tail = strlen(ending);
 	return length > tail && strcmp(path + length - tail, ending) == 0;
 }
 
-lk_status cli_read(lk_args *args, void *request, lk_outputs *outputs, cli_files *more,
+lk_status cli_read(lk_args *args, void *request, lk_outputs *outputs, const lk_verb_row *row,
                    const lk_plan_team *team, lk_error *err) {
 	LK_TRY(lk_args_fill(args, 0, request, err));
 	LK_TRY(lk_args_fill_outputs(args, outputs, err));
@@ -108,14 +87,17 @@ lk_status cli_read(lk_args *args, void *request, lk_outputs *outputs, cli_files 
 		lk_fail(err, LK_ERR_INPUT, "--output", "the format sqlite needs a file");
 		return lk_hint(err, "add --file NAME.sqlite");
 	}
-	const char *paths[FILES] = {outputs->path,   outputs->html,  outputs->charts, outputs->trace,
-	                            outputs->folded, outputs->graph, outputs->goal};
-	int count = 7;
-	if (more) count += more(request, paths + count);
+	const char *paths[OUTPUT_FILES + LK_VERB_PATHS] = {
+		outputs->path,   outputs->html,  outputs->charts, outputs->trace,
+		outputs->folded, outputs->graph, outputs->goal};
+	int count = OUTPUT_FILES;
+	for (int i = 0; row && i < LK_VERB_PATHS && row->paths[i]; i++)
+		paths[count++] =
+			*(const char *const *)(const void *)((const char *)request + row->paths[i] - 1);
 	return check_files(paths, count, err);
 }
 
-/* What was written has one form: it is no row of a table. */
+/* What --emit writes has one form and is no row of a table. */
 lk_status cli_check_emit(const char *target, const lk_outputs *outputs, lk_error *err) {
 	if (!target || outputs->format == LK_OUTPUT_TEXT) return LK_OK;
 	lk_fail(err, LK_ERR_INPUT, "--emit", "a launch line is text and has no other --output format");

@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "base/check.h"
 #include "cli/cli.h"
 #include "lockstep/compile.h"
 #include "lockstep/view.h"
@@ -51,8 +52,8 @@ static int run_file(const char *path, const lk_compile_request *request, FILE *o
 	return result;
 }
 
-/* In memory first: a file, a document, or what is said of a program, appears only where none of
- * these was refused. path NULL: standard output. */
+/* Collects the output in memory and writes it only if no program was refused. path NULL: standard
+ * output. */
 static int run_as_whole(const char *const *files, int count, const lk_compile_request *request,
                         const char *path) {
 	lk_error err = {0};
@@ -89,13 +90,14 @@ static lk_status compile_check_single(const lk_args *args, const lk_compile_requ
 	return lk_hint(err, "name one program");
 }
 
-static int compile_run(lk_args *args) {
+int cli_compile(lk_args *args) {
 	lk_compile_request request = {0};
 	lk_outputs outputs;
 	lk_error err = {0};
 	if (cli_read(args, &request, &outputs, NULL, NULL, &err) != LK_OK) return cli_fail(&err);
 	if (lk_compile_action_find(args->operands[0], &request.action, &err) != LK_OK)
 		return cli_fail(&err);
+	LK_ASSERT(args->operand_count >= 2); /* the table's min_operands */
 	const char *const *files = args->operands + 1;
 	int count = args->operand_count - 1;
 	if (!outputs.path && request.format != LK_COMPILE_JSON)
@@ -103,5 +105,3 @@ static int compile_run(lk_args *args) {
 	if (outputs.path && compile_check_single(args, &request, &err) != LK_OK) return cli_fail(&err);
 	return run_as_whole(files, count, &request, outputs.path);
 }
-
-const cli_command cli_compile = {&lk_compile_verb, compile_run};

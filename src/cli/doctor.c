@@ -5,7 +5,7 @@
 #include "lockstep/doctor.h"
 #include "serve/serve.h"
 
-static int doctor_run(lk_args *args) {
+int cli_doctor(lk_args *args) {
 	lk_outputs outputs;
 	lk_doctor *doctor = NULL;
 	lk_error err = {0};
@@ -24,5 +24,3 @@ static int doctor_run(lk_args *args) {
 	lk_doctor_free(doctor);
 	return status == LK_OK ? code : cli_fail(&err);
 }
-
-const cli_command cli_doctor = {&lk_doctor_verb, doctor_run};

@@ -2,22 +2,12 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/check.h"
 #include "cli/cli.h"
 #include "lockstep/diff.h"
 #include "lockstep/explain.h"
-#include "lockstep/report.h"
 
-static lk_status print(const lk_outputs *outputs, const lk_explanation *answer, lk_error *err) {
-	LK_TRY(lk_explain_print(answer, outputs->format, outputs->table, cli_colour(), outputs->path,
-	                        stdout, err));
-	if (outputs->trace) LK_TRY(lk_explain_trace(answer, outputs->trace, err));
-	if (outputs->charts)
-		LK_TRY(lk_report_explain(answer, LK_REPORT_CHARTS, outputs->charts, NULL, err));
-	return outputs->html ? lk_report_explain(answer, LK_REPORT_HTML, outputs->html, NULL, err)
-	                     : LK_OK;
-}
-
-/* What shows one run has no place for two. */
+/* Refuses options that show a single run. */
 static lk_status refuse_of_one(const lk_explain_request *request, const lk_outputs *outputs,
                                lk_error *err) {
 	const struct {
@@ -38,7 +28,7 @@ static lk_status refuse_of_one(const lk_explain_request *request, const lk_outpu
 	return LK_OK;
 }
 
-/* The table of a comparison with this name. */
+/* Finds the table of a comparison that has the name of a table of one run. */
 static lk_status diff_table_of(int table, int *out, lk_error *err) {
 	for (*out = 0; *out < LK_DIFF_TABLES; ++*out)
 		if (strcmp(lk_diff_tables[*out], lk_explain_tables[table]) == 0) return LK_OK;
@@ -56,20 +46,20 @@ static lk_status print_runs(const lk_explain_request *request, const lk_outputs 
 	return lk_diff_print(answer, outputs->format, table, cli_colour(), outputs->path, stdout, err);
 }
 
-static int explain_run(lk_args *args) {
+int cli_explain(lk_args *args) {
+	const lk_verb_row *row = &lk_row_explain;
 	lk_explain_request request;
 	lk_explanation *one = NULL;
 	lk_diff *two = NULL;
 	lk_outputs outputs;
 	lk_error err = {0};
 	lk_explain_defaults(&request);
-	if (cli_read(args, &request, &outputs, NULL, NULL, &err) != LK_OK) return cli_fail(&err);
-	request.roofline = outputs.html || outputs.charts;
-	request.roofline_needed = outputs.table == LK_EXPLAIN_ROOFLINE;
-	request.traces = args->operands;
-	request.trace_count = args->operand_count;
-	lk_status status = lk_explain_or_diff(&request, &one, &two, &err);
-	if (one) status = print(&outputs, one, &err);
+	if (cli_read(args, &request, &outputs, row, NULL, &err) != LK_OK) return cli_fail(&err);
+	lk_verb_input input = lk_verb_words(args, &outputs);
+	lk_status status = row->fill(&request, &input, &err);
+	if (status == LK_OK) status = lk_explain_or_diff(&request, &one, &two, &err);
+	LK_ASSERT(status != LK_OK || !one != !two);
+	if (one) status = lk_verb_write(row, &request, one, &outputs, cli_colour(), stdout, &err);
 	if (two) status = print_runs(&request, &outputs, two, &err);
 	if (one) cli_warn_failed(one->failed_check);
 	if (two) cli_warn_failed(two->failed_check);
@@ -77,5 +67,3 @@ static int explain_run(lk_args *args) {
 	lk_diff_free(two);
 	return status == LK_OK ? CLI_OK : cli_fail(&err);
 }
-
-const cli_command cli_explain = {&lk_explain_verb, explain_run};

@@ -1,7 +1,7 @@
-/* hand_over.c: the program of a release's tarball is static, so that it runs where there is another
- * libc or none, and cannot load what few questions take from the machine: NVIDIA's driver, a BLAS,
- * librsvg. Next to it lies the same program linked with the machine's glibc, which answers those
- * questions where it can start. Where it cannot, this one does, and says what it left out. */
+/* hand_over.c: the program of a release's tarball is static, so that it runs with any libc or none.
+ * It cannot load libraries of the machine, which few questions need: NVIDIA's driver, a BLAS,
+ * librsvg. The tarball also holds a build linked with glibc, which answers those questions if it
+ * can start; otherwise the static one answers and reports what it left out. */
 #include "cli/cli.h"
 
 #ifdef LK_STATIC

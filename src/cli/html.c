@@ -1,4 +1,4 @@
-/* html.c: `lockstep html`: an answer that was written as JSON, as a page. */
+/* html.c: `lockstep html`: turns an answer in JSON into a page. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,7 +10,7 @@
 
 #define MOST_BYTES (256u << 20)
 
-/* All of a file, or of standard input for "-". */
+/* Reads a whole file, or standard input for "-". */
 static lk_status read_answer(const char *path, char **text, size_t *size, lk_error *err) {
 	bool standard = strcmp(path, "-") == 0;
 	FILE *in = standard ? stdin : fopen(path, "r"), *copy = lk_memory_open(text, size);
@@ -30,7 +30,7 @@ static lk_status read_answer(const char *path, char **text, size_t *size, lk_err
 	return lk_hint(err, "ask for less of the answer, or use --html of the verb");
 }
 
-static int html_run(lk_args *args) {
+int cli_html(lk_args *args) {
 	lk_html_request request;
 	lk_outputs outputs;
 	lk_error err = {0};
@@ -46,5 +46,3 @@ static int html_run(lk_args *args) {
 	free(text);
 	return status == LK_OK ? CLI_OK : cli_fail(&err);
 }
-
-const cli_command cli_html = {&lk_html_verb, html_run};

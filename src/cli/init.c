@@ -1,4 +1,4 @@
-/* init.c: lockstep.toml: found for every verb, and `lockstep init`, which writes it. */
+/* init.c: finds lockstep.toml for every verb; `lockstep init` writes it. */
 #include <errno.h>
 #include <limits.h>
 #include <stdio.h>
@@ -10,7 +10,7 @@
 
 static const char *const config_name = "lockstep.toml";
 
-/* "HOME/lockstep.toml"; false without a home folder. */
+/* Writes "HOME/lockstep.toml"; false: no home folder. */
 static bool config_of_home(char path[PATH_MAX]) {
 	const char *home = getenv("HOME");
 	if (!home || !*home) return false;
@@ -39,7 +39,7 @@ void cli_defaults_say(const lk_defaults *defaults) {
 
 static int init_write(const lk_init_request *request, const char *path) {
 	lk_error err = {0};
-	FILE *out = fopen(path, "wx"); /* a file that is there is the user's */
+	FILE *out = fopen(path, "wx"); /* an existing file is never overwritten */
 	if (!out) {
 		int code = errno;
 		lk_fail(&err, LK_ERR_IO, path, "cannot write: %s", strerror(code));
@@ -57,7 +57,7 @@ static int init_write(const lk_init_request *request, const char *path) {
 	return CLI_OK;
 }
 
-/* A small step on one GPU: whoever reads the defaults later asks the same way. */
+/* Predicts a small step on one GPU, which reads the defaults as later questions do. */
 static lk_status init_try(const char *model, const char *gpu, const char *stack,
                           const char *calibration, lk_error *err) {
 	lk_prediction *prediction = NULL;
@@ -67,7 +67,7 @@ static lk_status init_try(const char *model, const char *gpu, const char *stack,
 	                           .calibration = calibration,
 	                           .no_fixes = true};
 	lk_status status = lk_predict(&step, &prediction, err);
-	if (status != LK_OK && strcmp(err->where, "--gpus") == 0) { /* "8xh100" would state them */
+	if (status != LK_OK && strcmp(err->where, "--gpus") == 0) { /* "8xh100" states the number */
 		step.gpus = 1;
 		status = lk_predict(&step, &prediction, err);
 	}
@@ -75,8 +75,7 @@ static lk_status init_try(const char *model, const char *gpu, const char *stack,
 	return status;
 }
 
-/* Refuses defaults that every later answer would refuse: unknown names, files that are not there.
- */
+/* Refuses defaults that every later question would refuse: unknown names, missing files. */
 static lk_status init_check(const lk_init_request *request, lk_error *err) {
 	FILE *prices = request->prices ? fopen(request->prices, "r") : NULL;
 	if (request->prices && !prices) {
@@ -88,13 +87,13 @@ static lk_status init_check(const lk_init_request *request, lk_error *err) {
 	if (init_try("gpt2", request->gpu, request->stack, request->calibration, err) == LK_OK)
 		return LK_OK;
 	if (strcmp(err->where, "--stack") != 0) return err->status;
-	lk_error unused; /* stacks of recommendation models train nothing else */
+	lk_error unused; /* some stacks train only recommendation models */
 	return init_try("dlrm-dcnv2", "8xh100-sxm", request->stack, NULL, &unused) == LK_OK
 	           ? LK_OK
 	           : err->status;
 }
 
-static int init_run(lk_args *args) {
+int cli_init(lk_args *args) {
 	lk_init_request request = {0};
 	lk_error err = {0};
 	char home[PATH_MAX];
@@ -105,5 +104,3 @@ static int init_run(lk_args *args) {
 	lk_fail(&err, LK_ERR_INPUT, "--home", "HOME names no folder");
 	return cli_fail(&err);
 }
-
-const cli_command cli_init = {&lk_init_verb, init_run};

@@ -1,22 +1,65 @@
-/* main.c: the program: the table of verbs, and what it says about itself. */
+/* main.c: the program: its table of verbs, its help, and the dispatch of a command line. */
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
 
+#include "base/check.h"
 #include "cli/cli.h"
 #include "lockstep/catalogue.h"
+#include "lockstep/calibrate.h"
+#include "lockstep/collective.h"
+#include "lockstep/compile.h"
+#include "lockstep/compose.h"
+#include "lockstep/diff.h"
+#include "lockstep/doctor.h"
+#include "lockstep/explain.h"
+#include "lockstep/jobs.h"
+#include "lockstep/plan.h"
+#include "lockstep/predict.h"
+#include "lockstep/record.h"
+#include "lockstep/rent.h"
+#include "lockstep/replay.h"
+#include "lockstep/shard.h"
+#include "lockstep/stalls.h"
+#include "lockstep/validate.h"
+#include "lockstep/whatif.h"
 #include "options/rows.h"
+#include "serve/serve.h"
 
-static const cli_command *const commands[] = {
-	&cli_predict,  &cli_plan,      &cli_explain,    &cli_replay,   &cli_whatif, &cli_diff,
-	&cli_validate, &cli_calibrate, &cli_collective, &cli_compile,  &cli_record, &cli_stalls,
-	&cli_compose,  &cli_shard,     &cli_rent,       &cli_machines, &cli_jobs,   &cli_serve,
-	&cli_html,     &cli_devices,   &cli_models,     &cli_init,     &cli_doctor,
+#define ROW(name) \
+	{ &lk_##name##_verb, &lk_row_##name, NULL }
+#define OWN(verb, run) \
+	{ &verb, NULL, run }
+
+static const cli_command commands[] = {
+	{&lk_predict_verb, &lk_row_predict, cli_predict},
+	{&lk_plan_verb, &lk_row_plan, cli_plan},
+	{&lk_explain_verb, &lk_row_explain, cli_explain},
+	ROW(replay),
+	ROW(whatif),
+	ROW(diff),
+	ROW(validate),
+	OWN(lk_calibrate_verb, cli_calibrate),
+	ROW(collective),
+	OWN(lk_compile_verb, cli_compile),
+	OWN(lk_record_verb, cli_record),
+	{&lk_stalls_verb, &lk_row_stalls, cli_stalls},
+	ROW(compose),
+	ROW(shard),
+	ROW(rent),
+	OWN(lk_machines_verb, cli_machines),
+	ROW(jobs),
+	OWN(lk_serve_verb, cli_serve),
+	OWN(lk_html_verb, cli_html),
+	OWN(cli_devices_verb, cli_devices),
+	OWN(cli_models_verb, cli_models),
+	OWN(lk_init_verb, cli_init),
+	OWN(lk_doctor_verb, cli_doctor),
 };
 enum { COMMANDS = sizeof commands / sizeof *commands };
 
-/* What comes before the verb. */
+/* Options that precede the verb. */
 static const cli_global globals[] = {
 	{"-h, --help", "", "this list; `lockstep help VERB` shows the options of a verb"},
 	{"-V, --version", "", "version, commit, day of the data, features; -o json as data"},
@@ -28,14 +71,14 @@ static const cli_global globals[] = {
 	{NULL, NULL, NULL},
 };
 
-/* ---- about itself ---- */
+/* ---- help and version ---- */
 
 static int overview(FILE *out) {
-	const char *bold = out == stdout && cli_colour() ? "\x1b[1m" : "",
-			   *plain = *bold ? "\x1b[0m" : "";
+	bool colour = out == stdout && cli_colour();
+	const char *bold = colour ? "\x1b[1m" : "", *plain = colour ? "\x1b[0m" : "";
 	fprintf(out, "Usage: lockstep VERB [OPTION...]\n\n%sVerbs%s\n", bold, plain);
 	for (int i = 0; i < COMMANDS; i++)
-		fprintf(out, "  %-20s %s\n", commands[i]->verb->name, commands[i]->verb->summary);
+		fprintf(out, "  %-20s %s\n", commands[i].verb->name, commands[i].verb->summary);
 	fprintf(out, "\n%sOptions%s\n", bold, plain);
 	for (const cli_global *global = globals; global->names; global++) {
 		char label[64];
@@ -51,7 +94,7 @@ static int overview(FILE *out) {
 	return out == stdout ? CLI_OK : CLI_WRONG;
 }
 
-/* --version, and -o FORMAT after it. */
+/* Runs --version, which may be followed by -o FORMAT. */
 static int main_version(int argc, const char *const *argv) {
 	static const char *const formats[] = {"text", "json", NULL};
 	static const lk_option options[] = {{OUT_FORMAT(formats, "")}, {0}};
@@ -69,7 +112,7 @@ static int main_version(int argc, const char *const *argv) {
 
 /* ---- finding a verb ---- */
 
-/* What people type for a verb, and the verb with what does it. */
+/* Words that people type, and the verb that they mean. */
 static const char *const main_words[][2] = {
 	{"sweep", "predict with lists: lockstep predict --gpus 8,16,32"},
 	{"simulate", "predict"},
@@ -109,12 +152,12 @@ static const char *const main_words[][2] = {
 	{"version", "--version"},
 };
 
-/* The command of a name; NULL with an error that names the nearest one. */
+/* Finds a verb by name; NULL with an error that names the nearest one. */
 static const cli_command *main_find(const char *name, lk_error *err) {
 	const char *names[COMMANDS + 1] = {"help"};
 	for (int i = 0; i < COMMANDS; i++) {
-		if (strcmp(name, commands[i]->verb->name) == 0) return commands[i];
-		names[i + 1] = commands[i]->verb->name;
+		if (strcmp(name, commands[i].verb->name) == 0) return &commands[i];
+		names[i + 1] = commands[i].verb->name;
 	}
 	lk_fail(err, LK_ERR_INPUT, NULL, "unknown verb \"%.64s\"", name);
 	for (size_t i = 0; i < sizeof main_words / sizeof *main_words; i++)
@@ -126,7 +169,7 @@ static const cli_command *main_find(const char *name, lk_error *err) {
 	return NULL;
 }
 
-/* An option before the verb that is not one of `globals`. */
+/* Refuses an option before the verb that is not one of `globals`. */
 static int unknown_option(const char *word) {
 	static const char *const names[] = {"version", "verbs", "man",      "completion",
 	                                    "data",    "help",  "no-config"};
@@ -168,22 +211,25 @@ static int completion(const char *shell) {
 		lk_hint(&err, "give bash, zsh or fish");
 		return cli_fail(&err);
 	}
-	for (int i = 0; i < COMMANDS; i++) verbs[i] = commands[i]->verb;
+	for (int i = 0; i < COMMANDS; i++) verbs[i] = commands[i].verb;
 	return lk_verbs_completion(verbs, lk_candidate, shell, stdout, &err) == LK_OK ? CLI_OK
 	                                                                              : cli_fail(&err);
 }
 
 static int list_verbs(void) {
-	for (int i = 0; i < COMMANDS; i++) puts(commands[i]->verb->name);
+	for (int i = 0; i < COMMANDS; i++) puts(commands[i].verb->name);
 	return CLI_OK;
 }
 
 static int main_run_parsed(const cli_command *command, lk_args *args) {
 	lk_error err = {0};
 	if (lk_args_check_empty(args, &err) != LK_OK) return cli_fail(&err);
-	if (!args->help) return command->run(args);
-	lk_verb_help(command->verb, cli_colour(), stdout);
-	return CLI_OK;
+	if (args->help) {
+		lk_verb_help(command->verb, cli_colour(), stdout);
+		return CLI_OK;
+	}
+	LK_ASSERT(command->run || command->row);
+	return command->run ? command->run(args) : cli_ask_with(command->row, args, NULL, true);
 }
 
 static int main_run_verb(int argc, const char *const *argv, bool config) {
@@ -191,8 +237,8 @@ static int main_run_verb(int argc, const char *const *argv, bool config) {
 	lk_args args;
 	lk_defaults *defaults = NULL;
 	const cli_command *command = main_find(argv[0], &err);
-	config &=
-		command != &cli_init && command != &cli_doctor; /* which look at the files themselves */
+	/* init and doctor look at these files themselves. */
+	config &= !command || (command->run != cli_init && command->run != cli_doctor);
 	if (!command || (config && cli_defaults_open(&defaults, &err) != LK_OK)) return cli_fail(&err);
 	lk_status status =
 		defaults ? lk_args_parse_defaults(command->verb, argc - 1, argv + 1, defaults, &args, &err)
@@ -204,7 +250,7 @@ static int main_run_verb(int argc, const char *const *argv, bool config) {
 	return result;
 }
 
-/* The words after the program's name. */
+/* Runs the words after the program's name; returns the exit status. */
 static int main_run(int argc, const char *const *argv, bool config) {
 	const char *word = argc ? argv[0] : NULL, *next = argc > 1 ? argv[1] : NULL;
 	lk_error err = {0};
@@ -232,22 +278,22 @@ static int main_run(int argc, const char *const *argv, bool config) {
 }
 
 int main(int argc, char **argv) {
-	/* A reader that has seen enough (`| head`) ends the program without a word, also where SIGPIPE
-	 * came in ignored. */
+	/* A reader that closes early (`| head`) ends the program silently, even if SIGPIPE was
+	 * inherited as ignored. */
 	signal(SIGPIPE, SIG_DFL);
 	cli_hand_over(argv);
 	errno = 0;
 	int result = main_run(argc > 0 ? argc - 1 : 0, (const char *const *)argv + (argc > 0), true);
 	bool of_program = (result & CLI_OF_PROGRAM) != 0, lost = ferror(stdout) != 0;
-	int code = lost ? errno : 0; /* of the write that failed on the way, if nothing failed since */
+	int code = lost ? errno : 0; /* of the failed write, unless another call failed since */
 	if (fflush(stdout) != 0 || (fclose(stdout) != 0 && errno != EBADF)) { /* EBADF: never opened */
 		lost = true;
 		code = errno;
 	}
 	if (lost) {
-		if (result != CLI_WRONG)
-			fprintf(stderr, "lockstep: standard output: cannot write%s%s\n", code ? ": " : "",
-			        code ? strerror(code) : "");
+		if (result != CLI_WRONG && code)
+			fprintf(stderr, "lockstep: standard output: cannot write: %s\n", strerror(code));
+		else if (result != CLI_WRONG) fputs("lockstep: standard output: cannot write\n", stderr);
 		if (!of_program) result = CLI_WRONG;
 	}
 	return result & ~CLI_OF_PROGRAM;

@@ -1,13 +1,12 @@
-/* manual.c: the manual pages of the programs, in troff with the man macros. Those of verbs come
- * from their option tables (lk_verb_man). */
+/* manual.c: manual pages of the programs, in troff with the man macros. Pages of verbs come from
+ * their option tables (lk_verb_man). */
 #include <stdio.h>
 #include <string.h>
 
 #include "cli/cli.h"
 #include "lockstep/catalogue.h"
 
-/* Text of ours for troff: hyphens are to be copied, backquotes and apostrophes stay what they are.
- */
+/* Escapes text for troff, so that hyphens, backquotes and apostrophes can be copied. */
 static void troff(const char *text) {
 	for (; *text; text++) {
 		if (*text == '-') fputs("\\-", stdout);
@@ -41,7 +40,7 @@ static void title(const char *capitals, const char *name, const char *purpose) {
 	fputs("\n.SH SYNOPSIS\n", stdout);
 }
 
-int cli_manual(const cli_command *const *commands, int count, const cli_global *globals) {
+int cli_manual(const cli_command *commands, int count, const cli_global *globals) {
 	title("LOCKSTEP", "lockstep", "predicts step time and memory of distributed training");
 	fputs(".B lockstep\n\\fIVERB\\fR [\\fIOPTION\\fR...]\n.SH DESCRIPTION\n", stdout);
 	troff("lockstep predicts the step time and the memory of distributed training: from a model's "
@@ -49,8 +48,7 @@ int cli_manual(const cli_command *const *commands, int count, const cli_global *
 	      "pasted launch line, without a GPU. From traces of a run it says why the run is slow and "
 	      "what changes would be worth.\n");
 	fputs(".SH VERBS\n", stdout);
-	for (int i = 0; i < count; i++)
-		manual_item(commands[i]->verb->name, commands[i]->verb->summary);
+	for (int i = 0; i < count; i++) manual_item(commands[i].verb->name, commands[i].verb->summary);
 	fputs(".SH OPTIONS\n", stdout);
 	for (; globals->names; globals++) {
 		char label[64];
@@ -67,7 +65,7 @@ int cli_manual(const cli_command *const *commands, int count, const cli_global *
 	fputs(".SH SEE ALSO\n", stdout);
 	for (int i = 0; i < count; i++) {
 		fputs(i ? ", \\fBlockstep\\-" : "\\fBlockstep\\-", stdout);
-		troff(commands[i]->verb->name);
+		troff(commands[i].verb->name);
 		fputs("\\fR(1)", stdout);
 	}
 	fputs(", \\fBlockstep\\-mpi\\fR(1)\n", stdout);

@@ -1,15 +1,15 @@
-/* plan.c: `lockstep plan`: the search for a layout. */
+/* plan.c: `lockstep plan`: the search for a layout or, for a step of post-training, for a division
+ * of the GPUs. */
 #include <stdio.h>
 #ifdef __GLIBC__
 #include <malloc.h>
 #endif
 
+#include "base/check.h"
 #include "cli/cli.h"
-#include "lockstep/plan.h"
 #include "lockstep/post_plan.h"
-#include "lockstep/report.h"
-#include "lockstep/view.h"
 
+/* With --emit and no layout: the reasons, one per number of GPUs. */
 static int plan_none(const lk_plan *plan) {
 	for (int i = 0; i < plan->count; i++)
 		if (plan->counts[i].nothing) fprintf(stderr, "lockstep: %s\n", plan->counts[i].nothing);
@@ -18,54 +18,15 @@ static int plan_none(const lk_plan *plan) {
 
 static int plan_emit(const lk_plan *plan, const lk_plan_request *request, const char *path) {
 	lk_error err = {0};
-	lk_emitted emitted;
+	lk_emitted emitted = {0};
 	if (plan->best < 0) return plan_none(plan);
-	lk_status status =
-		lk_plan_launch(plan, plan->counts[plan->best].choices, request->job.emit, &emitted, &err);
+	lk_status status = lk_row_plan.emit(request, plan, &emitted, &err);
 	if (status == LK_OK) status = cli_write_emitted(&emitted, path, &err);
 	return status == LK_OK ? CLI_OK : cli_fail(&err);
 }
 
-static double rate(double count, double seconds) {
-	return seconds > 0 ? count / seconds : 0;
-}
-
-/* Times differ from run to run: they stand on standard error. */
-static void show_speed(const lk_plan *plan) {
-	for (int i = 0; i < plan->count; i++) {
-		const lk_plan_count *count = &plan->counts[i];
-		if (count->layouts == 0) continue;
-		double tried = (double)(count->simulated + count->cut_short + count->found_too_large);
-		fprintf(
-			stderr,
-			"lockstep: %d GPUs: %.0f layouts bounded, %.0f schedules evaluated and %.0f layouts "
-			"simulated, cut short or found too large, per "
-			"second and core; %.0f of %.0f simulated to the end\n",
-			count->gpus, rate((double)count->bounded, count->bound_s),
-			rate((double)count->schedules_walked, count->schedule_s),
-			rate(tried, count->simulate_s), (double)count->simulated, tried);
-	}
-	fprintf(stderr, "lockstep: %.2f s with %d threads\n", plan->seconds, plan->threads);
-}
-
-static int plan_answer(const lk_plan *plan, const lk_plan_request *request,
-                       const lk_outputs *outputs) {
-	lk_error err = {0};
-	if (outputs->html && lk_report_plan(plan, LK_REPORT_HTML, outputs->html, NULL, &err) != LK_OK)
-		return cli_fail(&err);
-	if (outputs->charts &&
-	    lk_report_plan(plan, LK_REPORT_CHARTS, outputs->charts, NULL, &err) != LK_OK)
-		return cli_fail(&err);
-	if (request->job.emit) return plan_emit(plan, request, outputs->path);
-	if (lk_plan_print(plan, outputs->format, outputs->verbose, cli_colour(), outputs->path, stdout,
-	                  &err) != LK_OK)
-		return cli_fail(&err);
-	if (outputs->verbose) show_speed(plan);
-	return plan->best >= 0 && (!plan->tree || plan->tree->keeps) ? CLI_OK : CLI_NO;
-}
-
-/* A search asks for the same few megabytes for each layout: they are not given back to the system
- * in between. */
+/* A search allocates the same few megabytes for each layout: keep them from going back to the
+ * system in between. */
 static void keep_memory(void) {
 #ifdef __GLIBC__
 	mallopt(M_MMAP_THRESHOLD, 32 << 20);
@@ -73,80 +34,66 @@ static void keep_memory(void) {
 #endif
 }
 
-/* A step of reinforcement learning: its GPUs are divided. */
-static int plan_post(const lk_plan_request *asked, const lk_outputs *outputs, bool speaks) {
+/* Sites have no pictures and no tables. */
+static lk_status plan_check_sites(const lk_plan_request *request, const lk_outputs *outputs,
+                                  lk_error *err) {
+	bool text = outputs->format == LK_OUTPUT_TEXT || outputs->format == LK_OUTPUT_JSON ||
+	            outputs->format == LK_OUTPUT_JSONL;
+	if (!request->aggregate && !request->tree) return LK_OK;
+	if (text && !outputs->html && !outputs->charts) return LK_OK;
+	return lk_fail(err, LK_ERR_INPUT, request->tree ? "--tree" : "--aggregate",
+	               "sites are shown as text, json or jsonl");
+}
+
+static lk_status plan_fill(lk_args *args, const lk_plan_team *team, lk_plan_request *request,
+                           lk_outputs *outputs, cli_search *search, lk_error *err) {
+	LK_TRY(cli_read(args, request, outputs, &lk_row_plan, team, err));
+	lk_verb_input input = lk_verb_words(args, outputs);
+	input.team = team;
+	input.threads = team && request->threads == 0 ? team->threads : 0;
+	input.progress = search ? cli_search_show : NULL;
+	input.progress_context = search;
+	LK_TRY(lk_row_plan.fill(request, &input, err));
+	LK_TRY(cli_check_emit(request->job.emit, outputs, err));
+	return plan_check_sites(request, outputs, err);
+}
+
+static int plan_answer(const lk_verb_row *row, const lk_plan_request *request, const void *answer,
+                       const lk_outputs *outputs) {
 	lk_error err = {0};
-	cli_search search;
-	lk_post_plan *plan = NULL;
-	lk_plan_request request = *asked;
-	request.progress = cli_search_show;
-	request.progress_context = &search;
-	cli_search_begin(&search, "splits of the GPUs");
-	lk_status status = lk_post_plan_find(&request, &plan, &err);
-	cli_search_end(&search);
-	if (status != LK_OK) return speaks ? cli_fail(&err) : CLI_WRONG;
-	status = lk_post_plan_print(plan, outputs->format, outputs->verbose, cli_colour(),
-	                            outputs->path, stdout, &err);
-	if (status == LK_OK && outputs->html)
-		status = lk_report_post_plan(plan, LK_REPORT_HTML, outputs->html, NULL, &err);
-	if (status == LK_OK && outputs->charts)
-		status = lk_report_post_plan(plan, LK_REPORT_CHARTS, outputs->charts, NULL, &err);
-	bool fits = plan->count > 0 && plan->choices[0].fits;
-	if (outputs->verbose) fprintf(stderr, "lockstep: %.2f s\n", plan->seconds);
-	cli_warn_failed(plan->failed_check);
-	lk_post_plan_free(plan);
-	if (status != LK_OK) return cli_fail(&err);
-	return fits ? CLI_OK : CLI_NO;
+	if (!request->job.emit || row != &lk_row_plan) return cli_show(row, request, answer, outputs);
+	if (lk_verb_report(row, answer, outputs, &err) != LK_OK) return cli_fail(&err);
+	return plan_emit(answer, request, outputs->path);
 }
 
 int cli_plan_with(lk_args *args, const lk_plan_team *team, bool speaks) {
-	lk_plan_request r;
-	lk_plan *plan = NULL;
+	LK_ASSERT(speaks || team);
+	lk_plan_request request;
 	lk_outputs outputs;
 	lk_error err = {0};
-	cli_search search;
+	cli_search search = {0};
+	bool post = false;
+	void *answer = NULL;
 	keep_memory();
-	lk_plan_defaults(&r);
-	if (cli_read(args, &r, &outputs, NULL, team, &err) != LK_OK ||
-	    cli_take_job(args, &r.job.config, &r.job.model, &err) != LK_OK ||
-	    cli_check_emit(r.job.emit, &outputs, &err) != LK_OK)
-		return speaks ? cli_fail(&err) : CLI_WRONG;
-	if ((r.aggregate || r.tree) &&
-	    (outputs.html || outputs.charts ||
-	     (outputs.format != LK_OUTPUT_TEXT && outputs.format != LK_OUTPUT_JSON &&
-	      outputs.format != LK_OUTPUT_JSONL))) {
-		lk_fail(&err, LK_ERR_INPUT, r.tree ? "--tree" : "--aggregate",
-		        "sites are shown as text, json or jsonl");
-		return speaks ? cli_fail(&err) : CLI_WRONG;
-	}
-	r.job.launch = args->rest;
-	r.job.launch_count = args->rest_count;
-	r.team = team;
-	bool post;
-	if (lk_post_plan_asked(&r, &post, &err) != LK_OK) return speaks ? cli_fail(&err) : CLI_WRONG;
-	if (post) return plan_post(&r, &outputs, speaks);
-	if (team && r.threads == 0) r.threads = team->threads;
-	if (speaks) {
-		r.progress = cli_search_show;
-		r.progress_context = &search;
-	}
-	if (!team) cli_search_begin(&search, "layouts"); /* processes of a team end together */
-	lk_status status = lk_plan_find(&r, &plan, &err);
+	lk_plan_defaults(&request);
+	lk_status status = plan_fill(args, team, &request, &outputs, speaks ? &search : NULL, &err);
+	if (status == LK_OK) status = lk_post_plan_asked(&request, &post, &err);
+	if (status != LK_OK) return speaks ? cli_fail(&err) : CLI_WRONG;
+	const lk_verb_row *row = post ? &lk_row_post_plan : &lk_row_plan;
+	/* Processes of a team end together: none of them stops its search alone. */
+	if (!team) cli_search_begin(&search, row->searches);
+	status = row->ask(&request, &answer, &err);
 	if (!team) cli_search_end(&search);
-	int result;
-	if (status != LK_OK) {
-		if (speaks) result = cli_fail(&err);
-		else result = CLI_WRONG;
-	} else if (speaks) {
-		result = plan_answer(plan, &r, &outputs);
-		cli_warn_failed(plan->failed_check);
-	} else result = CLI_OK;
-	lk_plan_free(plan);
+	int result = status == LK_OK ? CLI_OK : CLI_WRONG;
+	if (speaks && status != LK_OK) cli_fail(&err);
+	if (speaks && status == LK_OK) {
+		result = plan_answer(row, &request, answer, &outputs);
+		cli_warn_failed(lk_verb_failed_check(row, answer));
+	}
+	row->free(answer);
 	return result;
 }
 
-static int plan_run(lk_args *args) {
+int cli_plan(lk_args *args) {
 	return cli_plan_with(args, NULL, true);
 }
-
-const cli_command cli_plan = {&lk_plan_verb, plan_run};

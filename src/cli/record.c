@@ -1,12 +1,12 @@
-/* record.c: `lockstep record`: runs a command and records it. Its own lines go to standard error:
- * standard output is the command's. */
+/* record.c: `lockstep record`: runs a command and records it. lockstep writes to standard error
+ * only: standard output is the command's. */
 #include <signal.h>
 #include <stdio.h>
 
 #include "cli/cli.h"
 #include "lockstep/record.h"
 
-static int record_run(lk_args *args) {
+int cli_record(lk_args *args) {
 	lk_record_request request;
 	lk_record_answer *answer = NULL;
 	lk_error err = {0};
@@ -23,5 +23,3 @@ static int record_run(lk_args *args) {
 	lk_record_free(answer);
 	return status;
 }
-
-const cli_command cli_record = {&lk_record_verb, record_run};

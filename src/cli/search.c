@@ -1,17 +1,18 @@
-/* search.c: searches on a terminal: how far they are, and Ctrl-C, which ends them with the best
- * that they have found. A second Ctrl-C ends the program. Other calls that leave something behind
- * are asked to stop by every signal that ends a program. */
+/* search.c: progress of searches on a terminal, and signals. Ctrl-C ends a search with the best
+ * answer found so far; a second one ends the program. Calls that run programs are asked to stop by
+ * every signal that ends this program. */
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "base/check.h"
 #include "cli/cli.h"
 
 enum { BAR = 30 };
 static const double SHOW_AFTER_S = 0.5;
 
-/* The handler's: a program runs one search at a time. */
+/* For the signal handler; a program runs one search at a time. */
 static lk_stop *ending;
 
 static void search_interrupt(int signal) {
@@ -27,9 +28,10 @@ static double search_seconds_since(const struct timespec *start) {
 
 void cli_search_begin(cli_search *search, const char *what) {
 	struct sigaction act = {.sa_handler = search_interrupt, .sa_flags = SA_RESTART | SA_RESETHAND};
+	LK_ASSERT(!ending && what);
 	*search = (cli_search){.what = what, .stop = lk_stop_new()};
 	clock_gettime(CLOCK_MONOTONIC, &search->start);
-	if (!search->stop) return; /* Ctrl-C ends the program, then */
+	if (!search->stop) return; /* without memory, Ctrl-C ends the program */
 	ending = search->stop;
 	lk_stop_watch(search->stop);
 	sigemptyset(&act.sa_mask);
@@ -71,7 +73,7 @@ void cli_search_end(cli_search *search) {
 	search->stop = NULL;
 }
 
-/* ---- calls that take with them what they have started ---- */
+/* ---- calls that run other programs ---- */
 
 static const int endings[] = {SIGINT, SIGTERM, SIGHUP};
 static volatile sig_atomic_t stop_signal;
@@ -83,6 +85,7 @@ static void stop_by_signal(int signal) {
 
 void cli_stop_begin(cli_stop *stop) {
 	struct sigaction act = {.sa_handler = stop_by_signal, .sa_flags = SA_RESTART | SA_RESETHAND};
+	LK_ASSERT(!ending);
 	stop_signal = 0;
 	if (!(stop->stop = lk_stop_new())) return;
 	ending = stop->stop;

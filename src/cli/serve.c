@@ -13,12 +13,10 @@ static bool cli_serve_ready(void *context, const char *url, bool opened) {
 	return true;
 }
 
-static int serve_run(lk_args *args) {
+int cli_serve(lk_args *args) {
 	lk_serve_request request;
 	lk_error err = {0};
 	lk_serve_defaults(&request);
 	if (lk_args_fill(args, 0, &request, &err) != LK_OK) return cli_fail(&err);
 	return lk_serve(&request, cli_serve_ready, &request, &err) == LK_OK ? CLI_OK : cli_fail(&err);
 }
-
-const cli_command cli_serve = {&lk_serve_verb, serve_run};

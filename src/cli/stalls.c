@@ -1,11 +1,11 @@
-/* stalls.c: `lockstep stalls`: what stalls a training command. The report goes to standard output
- * after what the first run printed; what lockstep says meanwhile goes to standard error. */
+/* stalls.c: `lockstep stalls`: what stalls a training command. The report follows the output of the
+ * first run on standard output; messages go to standard error. */
 #include <signal.h>
 #include <stdio.h>
 #include <unistd.h>
 
+#include "base/check.h"
 #include "cli/cli.h"
-#include "lockstep/report.h"
 #include "lockstep/stalls.h"
 
 static void stalls_say(const char *line, void *context) {
@@ -28,40 +28,29 @@ static bool confirm(const lk_stalls_plan *plan, void *context) {
 	return false;
 }
 
-static lk_status write_answer(const lk_outputs *outputs, const lk_stalls_answer *answer,
-                              lk_error *err) {
-	LK_TRY(lk_stalls_print(answer, outputs->format, outputs->table, cli_colour(), outputs->path,
-	                       stdout, err));
-	if (outputs->trace) LK_TRY(lk_stalls_timeline(answer, outputs->trace, err));
-	if (outputs->folded) LK_TRY(lk_stalls_folded(answer, outputs->folded, err));
-	if (outputs->charts)
-		LK_TRY(lk_report_stalls(answer, LK_REPORT_CHARTS, outputs->charts, NULL, err));
-	return outputs->html ? lk_report_stalls(answer, LK_REPORT_HTML, outputs->html, NULL, err)
-	                     : LK_OK;
-}
-
-static int stalls_run(lk_args *args) {
+int cli_stalls(lk_args *args) {
+	const lk_verb_row *row = &lk_row_stalls;
 	lk_stalls_request request;
 	lk_stalls_answer *answer = NULL;
 	lk_outputs outputs;
 	lk_error err = {0};
 	lk_stalls_defaults(&request);
-	if (cli_read(args, &request, &outputs, NULL, NULL, &err) != LK_OK) return cli_fail(&err);
-	request.command = args->rest;
-	request.words = args->rest_count;
+	if (cli_read(args, &request, &outputs, row, NULL, &err) != LK_OK) return cli_fail(&err);
+	lk_verb_input input = lk_verb_words(args, &outputs);
+	if (row->fill(&request, &input, &err) != LK_OK) return cli_fail(&err);
 	request.confirm = confirm;
 	request.say = request.recording ? NULL : stalls_say;
 	request.context = &request;
 	if (lk_stalls(&request, &answer, &err) != LK_OK) return cli_fail(&err);
+	LK_ASSERT(answer != NULL);
 	int status = CLI_OK;
 	if (answer->status) signal(SIGPIPE, SIG_IGN); /* a closed pipe must not replace the status */
 	if (answer->failure.status) status = cli_fail(&answer->failure);
 	else if (*answer->reason) fprintf(stderr, "lockstep: %s\n", answer->reason);
-	else if (write_answer(&outputs, answer, &err) != LK_OK) status = cli_fail(&err);
+	else if (lk_verb_write(row, &request, answer, &outputs, cli_colour(), stdout, &err) != LK_OK)
+		status = cli_fail(&err);
 	cli_warn_failed(answer->failed_check);
 	if (answer->status) status = answer->status | CLI_OF_PROGRAM;
 	lk_stalls_free(answer);
 	return status;
 }
-
-const cli_command cli_stalls = {&lk_stalls_verb, stalls_run};

@@ -11,13 +11,24 @@
 #include "base/stats.h"
 #include "cli/cli.h"
 #include "lockstep/catalogue.h"
+#include "lockstep/validate.h"
 #include "mpi/team.h"
 
 enum { PATIENCE_S = 20 };
 
-static const cli_command *const commands[] = {&cli_plan, &cli_predict, &cli_validate, NULL};
-typedef int run_with(lk_args *args, const lk_plan_team *team, bool speaks);
-static run_with *const runs[] = {cli_plan_with, cli_predict_with, cli_validate_with};
+static int validate_with(lk_args *args, const lk_plan_team *team, bool speaks) {
+	return cli_ask_with(&lk_row_validate, args, team, speaks);
+}
+
+static const struct {
+	const lk_verb *verb;
+	int (*run)(lk_args *args, const lk_plan_team *team, bool speaks);
+} commands[] = {
+	{&lk_plan_verb, cli_plan_with},
+	{&lk_predict_verb, cli_predict_with},
+	{&lk_validate_verb, validate_with},
+};
+enum { COMMANDS = sizeof commands / sizeof *commands };
 
 /* When a process dies, mpirun ends the others. Rank 0 then prints what that means, using only
  * async-signal-safe calls. */
@@ -80,8 +91,8 @@ static int print_mpi_help(int rank) {
 	puts("Usage: mpirun -n K lockstep-mpi VERB [OPTION...]\n\n"
 	     "Divides over K processes what lockstep does with one; the output is the same, byte for "
 	     "byte.\n\nVerbs");
-	for (int i = 0; commands[i]; i++)
-		printf("  %-20s %s\n", commands[i]->verb->name, commands[i]->verb->summary);
+	for (int i = 0; i < COMMANDS; i++)
+		printf("  %-20s %s\n", commands[i].verb->name, commands[i].verb->summary);
 	puts("\nOptions are those of the verbs, which lockstep-mpi VERB --help lists, and\n"
 	     "  --resume FILE        keeps finished parts there, and begins with those that it has\n\n"
 	     "First steps\n"
@@ -96,12 +107,12 @@ static int run_mpi_verb(int argc, char **argv, int rank) {
 	mpi_team team;
 	int which = 0;
 	if (argc > 1 && is_help_word(argv[1])) return print_mpi_help(rank);
-	while (argc > 1 && commands[which] && strcmp(argv[1], commands[which]->verb->name) != 0)
+	while (argc > 1 && which < COMMANDS && strcmp(argv[1], commands[which].verb->name) != 0)
 		which++;
-	if (argc < 2 || !commands[which]) return print_mpi_usage(rank);
+	if (argc < 2 || which == COMMANDS) return print_mpi_usage(rank);
 	const char *resume = find_resume_file(argc, argv);
-	if (lk_args_parse(commands[which]->verb, argc - 2, (const char *const *)argv + 2, &args,
-	                  &err) != LK_OK)
+	if (lk_args_parse(commands[which].verb, argc - 2, (const char *const *)argv + 2, &args, &err) !=
+	    LK_OK)
 		return rank == 0 ? cli_fail(&err) : CLI_WRONG;
 	if (args.help) {
 		if (rank == 0) lk_verb_help(args.verb, cli_colour(), stdout);
@@ -111,7 +122,7 @@ static int run_mpi_verb(int argc, char **argv, int rank) {
 	int result = CLI_WRONG;
 	if (rank == 0) prepare_farewell(resume);
 	if (mpi_team_open(&team, resume, hash_command_words(argc, argv), &err) == LK_OK)
-		result = runs[which](&args, &team.team, rank == 0);
+		result = commands[which].run(&args, &team.team, rank == 0);
 	else if (rank == 0) cli_fail(&err);
 	mpi_team_close(&team);
 	signal(SIGTERM, SIG_DFL); /* the work is over: mpirun ends all when the first of them leaves

@@ -1,6 +1,6 @@
 /* collective_options.c: the options of `lockstep collective`, as one table. */
 #include "lockstep/collective.h"
-#include "options/rows.h"
+#include "options/job_rows.h"
 
 static const char *const libraries[] = {"nccl", "mpi", "gloo", NULL};
 static const char *const ops[] = {
@@ -12,7 +12,8 @@ const char *const lk_collective_formats[] = {"text",  "md",     "csv",        "j
                                              "jsonl", "sqlite", "nccl-tests", NULL};
 
 /* clang-format off */
-#define REQUEST lk_collective_request
+#define REQUEST    lk_collective_request
+#define JOB(field) field
 static const lk_option options[] = {
 	{GROUP("What runs")
 	 CHOICE("op", op, ops, "NAME",
@@ -34,12 +35,9 @@ static const lk_option options[] = {
 	 "instead of --gpu: \"8 node * 8 h100-sxm, nic 8*400g\", a .json file, NCCL's topology \"8 "
 	 "node * topo.xml\", or what it prints with NCCL_DEBUG=INFO \"nccl.log h100-sxm\"")},
 	{INT("sharing", sharing, "N", 1, 1024, "groups that use a node's NICs at the same time")},
-	{TEXT("nccl", nccl, "TEXT",
-	 "NCCL's release and environment: \"2.21 NCCL_ALGO=Ring NCCL_MAX_NCHANNELS=8\"; NCCL_ALGO, "
-	 "NCCL_PROTO, NCCL_MIN_ and NCCL_MAX_NCHANNELS and _CTAS, NCCL_NVLS_ENABLE, NCCL_BUFFSIZE")},
+	{NCCL_ROW(LK_NCCL_HELP)},
 	{TEXT("fabric", fabric, "NAME", "numbers of a calibrated fabric, as NDv4")},
-	{TEXT("calibration", calibration, "FILE",
-	 "numbers that `lockstep calibrate` wrote, on top of the built-in ones")},
+	{CALIBRATION_ROW},
 
 	{GROUP("Output")
 	 OUT_FORMAT(lk_collective_formats,

@@ -1,9 +1,10 @@
-/* command.c: a question as the command that asks it again, from the verb's own table. */
+/* command.c: writes a question as the command that asks it again, from the verb's own table. */
 #include "base/arena.h"
 #include "options/command.h"
 
 #include <string.h>
 
+#include "base/check.h"
 #include "base/text.h"
 
 static bool in(const char *name, const char *const *names) {
@@ -42,7 +43,7 @@ void lk_command_number(lk_command_line *line, const char *name, double value) {
 
 /* ---- options of a question ---- */
 
-/* An option that is given any number of times: its values stand one a line. */
+/* Writes an option that may be repeated, once per line of its value. */
 static void command_put_lines(lk_command_line *line, const char *name, const char *values) {
 	for (const char *end; line->text && *values; values = *end ? end + 1 : end) {
 		end = values + strcspn(values, "\n");
@@ -61,7 +62,7 @@ static bool command_same_text(const char *a, const char *b) {
 	return a == b || (a && b && strcmp(a, b) == 0);
 }
 
-/* Nothing where the field is as usual. */
+/* Writes nothing if the field has its default. */
 static void command_put_option(lk_command_line *line, const lk_option *option, const void *field,
                                const void *usual) {
 	const char *name = option->name;
@@ -80,8 +81,10 @@ static void command_put_option(lk_command_line *line, const lk_option *option, c
 	case LK_OPTION_SWITCH:
 	case LK_OPTION_INT:
 	case LK_OPTION_CHOICE:
-		is.whole = *(const int *)field, was.whole = usual ? *(const int *)usual : 0;
+		is.whole = *(const int *)field;
+		was.whole = usual ? *(const int *)usual : 0;
 		if (is.whole == was.whole) break;
+		LK_ASSERT(option->kind != LK_OPTION_CHOICE || is.whole >= 0);
 		if (option->kind == LK_OPTION_SWITCH) command_put_switch(line, name, is.whole > 0);
 		else if (option->kind == LK_OPTION_CHOICE)
 			lk_command_text(line, name, option->choices[is.whole]);
@@ -89,11 +92,12 @@ static void command_put_option(lk_command_line *line, const lk_option *option, c
 		break;
 	case LK_OPTION_REAL:
 	case LK_OPTION_COUNT:
-		is.real = *(const double *)field, was.real = usual ? *(const double *)usual : 0;
+		is.real = *(const double *)field;
+		was.real = usual ? *(const double *)usual : 0;
 		if (is.real != was.real) lk_command_number(line, name, is.real);
 		break;
 	default:
-		is.text = *(const char *const *)field,
+		is.text = *(const char *const *)field;
 		was.text = usual ? *(const char *const *)usual : NULL;
 		if (!is.text || command_same_text(is.text, was.text)) break;
 		if (option->kind == LK_OPTION_LINES) command_put_lines(line, name, is.text);
@@ -103,8 +107,10 @@ static void command_put_option(lk_command_line *line, const lk_option *option, c
 
 const char *lk_command_options(lk_arena *arena, const lk_question *question) {
 	lk_command_line line = {arena, ""};
+	LK_ASSERT(question->request != NULL);
 	for (const lk_option *option = question->verb->options; option->name; option++) {
 		if (option->output || in(option->name, question->but)) continue;
+		LK_ASSERT(option->offset < question->verb->request_size);
 		const char *usual = question->usual ? (const char *)question->usual + option->offset : NULL;
 		command_put_option(&line, option, (const char *)question->request + option->offset, usual);
 	}

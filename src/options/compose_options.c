@@ -26,8 +26,8 @@ static const lk_option options[] = {
 	{GROUP("Output")
 	 TEXT("graph", graph, "FILE",
 	 "write the step graph of all ranks (.json, .json.gz), for whatif")},
-	{OUT_FORMAT(lk_output_formats, "text, md, csv, json, jsonl or sqlite")},
-	{OUT_FILE("where the output goes; sqlite needs one"), LETTER('f')},
+	{OUT_ANY_FORMAT},
+	{OUT_ANY_FILE},
 	{0},
 };
 /* clang-format on */

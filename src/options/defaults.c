@@ -1,5 +1,5 @@
-/* defaults.c: lockstep.toml, the defaults of a project or a person: options that are as if they
- * were given, where the command line does not say otherwise. */
+/* defaults.c: lockstep.toml, the defaults of a project or a person: options that apply unless the
+ * command line overrides them. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -7,13 +7,14 @@
 #include <sys/stat.h>
 
 #include "base/arena.h"
+#include "base/check.h"
 #include "base/text.h"
 #include "io/document.h"
 #include "lockstep/options.h"
 
-/* A key: the option of its name acts for the verbs in `verbs`, where none of the options in `but`
- * is given, and for those that read a job from a file, a script or a launch line only where that
- * cannot say it itself (`stated`: it can). */
+/* A key sets the option of its name for the verbs in `verbs`, unless an option in `but` is given. A
+ * key with `stated` is ignored for a job that a file, a script or a launch line describes, because
+ * that may state the same. */
 static const struct key {
 	const char *name, *word, *verbs, *but;
 	bool stated;
@@ -37,7 +38,7 @@ enum {
 	BYTES = 65536 /* of a file */
 };
 
-/* A value and the file that states it; NULL: none does. */
+/* A value and the file that states it; NULL: no file does. */
 struct stated {
 	const char *text, *file;
 	bool used; /* by the command line that was parsed last */
@@ -72,7 +73,7 @@ static lk_status defaults_wrong(const char *path, const struct key *key, const l
 	return lk_hint(err, "leave currency out, or give prices in USD");
 }
 
-/* Files are named as seen from the file that names them. */
+/* Resolves a path relative to the file that contains it. */
 static const char *defaults_from(lk_arena *arena, const char *path, const struct key *key,
                                  const char *text) {
 	const char *slash = strrchr(path, '/');
@@ -90,7 +91,7 @@ static lk_status defaults_take(lk_defaults *defaults, const char *path, const ch
 		strcmp(name, "currency") != 0 || strcmp(value->text ? value->text : "", "USD") == 0;
 	if (value->kind != LK_JSON_STRING || !*value->text || !dollars)
 		return defaults_wrong(path, &keys[at], value, err);
-	if (defaults->values[at].text) return LK_OK; /* a file before this one says it */
+	if (defaults->values[at].text) return LK_OK; /* an earlier file takes precedence */
 	defaults->values[at].text = defaults_from(&defaults->arena, path, &keys[at], value->text);
 	defaults->values[at].file = lk_arena_strdup(&defaults->arena, path);
 	return defaults->values[at].text && defaults->values[at].file ? LK_OK : lk_oom(err);
@@ -150,7 +151,8 @@ static bool defaults_any_given(const lk_args *args, const char *names) {
 	return false;
 }
 
-/* `compile` simulates with tune alone; a log of a collective names its GPUs. */
+/* Whether the default applies. `compile` simulates only with tune; a log of a collective names its
+ * GPUs. */
 static bool defaults_act(const lk_args *args, const struct key *key) {
 	const char *verb = args->verb->name;
 	bool described = args->operand_count > 0 || args->rest_count > 0 ||
@@ -179,6 +181,7 @@ lk_status lk_args_parse_defaults(const lk_verb *verb, int argc, const char *cons
 	lk_args_free(out);
 	if (!words) return lk_oom(err);
 	for (int i = 0; i < argc; i++) words[count++] = argv[i];
+	LK_ASSERT(count <= argc + 2 * KEYS);
 	return lk_args_parse(verb, count, words, out, err);
 }
 

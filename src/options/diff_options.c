@@ -15,10 +15,10 @@ static const lk_option options[] = {
 	 "files read at a time; default: one per core"), LETTER('j')},
 
 	{GROUP("Output")
-	 OUT_FORMAT(lk_output_formats, "text, md, csv, json, jsonl or sqlite")},
+	 OUT_ANY_FORMAT},
 	{OUT_TABLE(lk_diff_tables, "NAME", "one table: categories or kernels")},
 	{INT("top", top, "N", 0, 1000000, "number of kernels shown; 0 all; default 10")},
-	{OUT_FILE("where the output goes; sqlite needs one"), LETTER('f')},
+	{OUT_ANY_FILE},
 	{0},
 };
 /* clang-format on */

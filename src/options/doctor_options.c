@@ -6,7 +6,7 @@
 static const lk_option options[] = {
 	{GROUP("Output")
 	 OUT_FORMAT(lk_output_formats, "how it is written")},
-	{OUT_FILE("where the output goes; sqlite needs one"), LETTER('f')},
+	{OUT_ANY_FILE},
 	{OUT_VERBOSE("the calibrations of each family")},
 	{0},
 };

@@ -1,6 +1,6 @@
 /* explain_options.c: the options of `lockstep explain`, as one table. */
 #include "lockstep/explain.h"
-#include "options/rows.h"
+#include "options/job_rows.h"
 
 const char *const lk_explain_tables[] = {
 	"all",       "stalls", "breakdown", "steps", "overlap",  "communication", "stragglers",
@@ -8,7 +8,9 @@ const char *const lk_explain_tables[] = {
 };
 
 /* clang-format off */
-#define REQUEST lk_explain_request
+#define REQUEST    lk_explain_request
+#define JOB(field) field
+#define LISTS      false
 static const lk_option options[] = {
 	{GROUP("Which part")
 	 TEXT("steps", steps, "A-B",
@@ -17,15 +19,14 @@ static const lk_option options[] = {
 	{INT("rank", rank, "N", 0, 16777216, "only this rank; the others still show who waited for "
 	 "whom")},
 	{GROUP("What it is compared with")
-	 TEXT("gpu", gpu, "NAME",
-	 "GPU; default: the one that the traces name"), LETTER('g')},
-	{TEXT("cluster", cluster, "TEXT|FILE", "instead of --gpu: a text or a file, as for predict")},
+	 GPU_ROW("GPU; default: the one that the traces name")},
+	{CLUSTER_ROW(LK_CLUSTER_HELP)},
 
 	{GROUP("Energy, where the GPU is known")
-	 REAL("pue", mains.pue, "RATIO", 1, 10, LK_PUE_HELP)},
-	{REAL("carbon", mains.carbon, "G/KWH", 0.1, 5000,
+	 PUE_ROW},
+	{CARBON_ROW(
 	 "emissions of the mains, g of CO2e per kWh: gives those of a step")},
-	{REAL("price-kwh", mains.price_kwh, "DOLLARS", 1e-4, 100,
+	{PRICE_KWH_ROW(
 	 "US dollars per kWh of the mains: gives what the energy of a step costs")},
 
 	{GROUP("Reading")
@@ -36,12 +37,12 @@ static const lk_option options[] = {
 	 "files read at a time; default: one per core"), LETTER('j')},
 
 	{GROUP("Output")
-	 OUT_FORMAT(lk_output_formats, "text, md, csv, json, jsonl or sqlite")},
+	 OUT_ANY_FORMAT},
 	{OUT_TABLE(lk_explain_tables, "NAME",
 	 "one table: stalls, breakdown, steps, overlap, communication, stragglers, stretches, idle, "
 	 "kernels, queue, launches or roofline")},
 	{INT("top", top, "N", 0, 1000000, "number of stalls and kernels shown; 0 all; default 10")},
-	{OUT_FILE("where the output goes; sqlite needs one"), LETTER('f')},
+	{OUT_ANY_FILE},
 	{OUT_FILE_OF("trace", trace, "FILE",
 	 "all ranks on one clock for a trace viewer: .json, .json.gz or .pftrace")},
 	{OUT_HTML},

@@ -1,4 +1,4 @@
-/* inputs.c: the files among operands and values of options. */
+/* inputs.c: finds the files among operands and values of options. */
 #include "base/arena.h"
 #include "options/command.h"
 
@@ -7,10 +7,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/check.h"
 #include "base/text.h"
 
-/* Options of any verb that read a file, by name: tables of options do not tell reading from
- * writing. */
+/* Options of any verb that read a file, by name: the tables of options do not distinguish reading
+ * from writing. */
 static const char *const reading[] = {
 	"model",       "cluster", "config",  "script", "deepspeed_config",
 	"calibration", "prices",  "catalog", "stalls", "teacher",
@@ -23,13 +24,13 @@ static bool inputs_reads(const lk_option *option) {
 	return false;
 }
 
-/* As verbs tell a file from a preset or a description. */
+/* Distinguishes a file from a preset or a description, as the verbs do. */
 static bool inputs_looks_like_path(const char *text) {
 	return strchr(text, '/') || lk_ends_in(text, ".json") || lk_ends_in(text, ".xml") ||
 	       lk_ends_in(text, ".log");
 }
 
-/* A file that opens: one that is kept from this process is not even said to be there. */
+/* Whether the file can be opened: a file that this process may not read is not named either. */
 static bool inputs_is_file(const char *path) {
 	struct stat info;
 	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
@@ -63,11 +64,12 @@ lk_status lk_inputs_find(lk_arena *arena, const lk_verb *verb, const void *reque
 		bool named = !strchr(option->value, '|') || inputs_looks_like_path(value);
 		if (named && inputs_is_file(value)) inputs_add(paths, &found, value);
 	}
-	/* many operands have different names: traces of thousands of ranks */
+	/* Operands may be traces of thousands of ranks, whose names differ: no search for duplicates. */
 	for (int i = 0; i < count; i++)
 		if (inputs_is_file(operands[i])) paths[found++] = operands[i];
 	for (int i = 0; i < found; i++)
 		if (!(paths[i] = lk_arena_strdup(arena, paths[i]))) return lk_oom(err);
+	LK_ASSERT(found <= count + READING);
 	*out = (lk_inputs){paths, found};
 	return LK_OK;
 }

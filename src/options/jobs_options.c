@@ -55,7 +55,7 @@ static const lk_option options[] = {
 	 WITH("save-energy")},
 	{GROUP("Output")
 	 OUT_FORMAT(lk_output_formats, "how it is written")},
-	{OUT_FILE("where the output goes; sqlite needs one"), LETTER('f')},
+	{OUT_ANY_FILE},
 	{OUT_VERBOSE("every job under every policy")},
 	{0},
 };

@@ -1,5 +1,4 @@
-/* number_words.c: words NAME=NUMBER with a unit, one after another. A quantity is read in any of
- * its units. */
+/* number_words.c: reads a list of words NAME=NUMBER with a unit, a quantity in any of its units. */
 #include <math.h>
 #include <string.h>
 
@@ -43,7 +42,7 @@ static const struct unit {
 	{"Tbit/s", LINK, 1e3},  {"%", SHARE, 1},
 };
 
-/* What a word's own unit measures; its last characters "/s" are not looked at. */
+/* Returns the quantity that a word's own unit measures, without its "/s". */
 static enum quantity quantity_of(const char *unit) {
 	if (!*unit) return COUNT;
 	if (strcmp(unit, "%") == 0) return SHARE;
@@ -51,7 +50,7 @@ static enum quantity quantity_of(const char *unit) {
 	return strchr(unit, 'B') ? BYTES : TIME;
 }
 
-/* The size of a unit of a quantity, of which the text has `length` characters; 0: it is none. */
+/* Returns the size of a unit, given as `length` characters; 0: the quantity has no such unit. */
 static double unit_size(enum quantity quantity, const char *text, size_t length) {
 	for (size_t i = 0; i < sizeof units / sizeof *units; i++)
 		if (units[i].quantity == quantity && strlen(units[i].name) == length &&
@@ -60,7 +59,7 @@ static double unit_size(enum quantity quantity, const char *text, size_t length)
 	return 0;
 }
 
-/* How many of a word's own units one of what is written after its number is; 0: it is none. */
+/* Converts the unit written after a number into the word's own unit; 0: unknown unit. */
 static double unit_in_own(const char *own, const char *written) {
 	size_t length = strlen(own), said = strlen(written);
 	enum quantity quantity = quantity_of(own);
@@ -99,7 +98,7 @@ static lk_status number_words_read_one(const lk_word_list *list, const char *sai
 lk_status lk_number_words_read(const lk_word_list *list, const char *text, void *out,
                                const char **over, lk_error *err) {
 	char word[64];
-	uint64_t given = 0; /* by place in the list */
+	uint64_t given = 0; /* one bit per word of the list */
 	LK_ASSERT(list->count <= 64);
 	*over = NULL;
 	while (*(text += strspn(text, " ,"))) {

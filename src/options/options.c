@@ -1,8 +1,7 @@
 /* options.c: from the words of a command line to a request struct, driven by the table of a verb.
  *
- * Every text is converted once while it is parsed, into a scratch value, so that a mistake anywhere
- * in a comma list shows before the first request is made. The lists themselves are kept apart in
- * `args->memory`. */
+ * Parsing converts every text once, into a scratch value, so that a mistake anywhere in a comma list
+ * is reported before the first request is made. `args->memory` keeps the lists. */
 #include "lockstep/options.h"
 
 #include <limits.h>
@@ -19,7 +18,7 @@ const char *const lk_output_formats[] = {"text", "md", "csv", "json", "jsonl", "
 
 enum { COMBINATION_LIMIT = 100000, WHERE_SIZE = 80 };
 
-/* The values of one swept option. */
+/* The values in the comma list of one option. */
 struct list {
 	const char **items;
 	size_t count;
@@ -27,7 +26,7 @@ struct list {
 
 struct memory {
 	lk_arena arena;
-	struct list *lists; /* one per option; count 0 where it is no list */
+	struct list *lists; /* one per option; count 0: the option is not a list */
 	size_t option_count;
 };
 
@@ -54,6 +53,7 @@ static void where_of(const lk_option *option, char out[WHERE_SIZE]) {
 
 static lk_status parse_choice(const lk_option *option, const char *text, int *out, lk_error *err) {
 	size_t count = 0;
+	LK_ASSERT(option->choices != NULL);
 	for (; option->choices[count]; count++) {
 		if (!lk_same_name(text, option->choices[count])) continue;
 		*out = (int)count;
@@ -66,7 +66,8 @@ static lk_status parse_choice(const lk_option *option, const char *text, int *ou
 	return lk_hint_names(err, text, option->choices, count);
 }
 
-/* "8k" as "8Ki" and "1M" as "1Mi" where tokens of a sequence are counted; else the text itself. */
+/* Returns "8Ki" for "8k" and "1Mi" for "1M" in counts of sequence tokens, every other text as it
+ * is. */
 static const char *options_sequence(lk_option_unit unit, const char *text, char *out, size_t size) {
 	size_t length = strlen(text);
 	bool suffix = length > 1 && length + 2 <= size && strchr("kKM", text[length - 1]);
@@ -88,7 +89,7 @@ static lk_status convert_count(lk_option_unit unit, const char *text, double low
 	return lk_fail(err, LK_ERR_INTERNAL, where, "a quantity of unknown unit");
 }
 
-/* The unit that an option's value has, where its help names one; NULL: none. */
+/* Returns the unit of an option from its placeholder in help; NULL: the placeholder names none. */
 static const char *options_unit(const lk_option *option) {
 	static const char *const units[][2] = {
 		{"HOURS", "hours"},     {"H", "hours"},       {"MINUTES", "minutes"},
@@ -103,7 +104,8 @@ static const char *options_unit(const lk_option *option) {
 	return NULL;
 }
 
-/* "give a number from 1 to 60" as "give a number of minutes from 1 to 60". */
+/* Adds the unit to a hint: "give a number from 1 to 60" becomes "give a number of minutes from 1 to
+ * 60". */
 static void options_name_unit(const char *unit, lk_error *err) {
 	static const char *const starts[] = {"give a number", "give a whole number"};
 	char hint[sizeof err->hint];
@@ -121,8 +123,10 @@ static lk_status convert_field(const lk_option *option, const char *text, void *
                                lk_error *err) {
 	char where[WHERE_SIZE];
 	where_of(option, where);
+	LK_ASSERT(option->low <= option->high);
 	bool limited = option->low != 0 || option->high != 0;
-	double low = limited ? option->low : -INFINITY, high = limited ? option->high : INFINITY;
+	double low = limited ? option->low : -INFINITY;
+	double high = limited ? option->high : INFINITY;
 	long long number = 0;
 	char length[32];
 	text = options_sequence(option->unit, text, length, sizeof length);
@@ -137,9 +141,9 @@ static lk_status convert_field(const lk_option *option, const char *text, void *
 	case LK_OPTION_TEXT:
 	case LK_OPTION_LINES: memcpy(field, &text, sizeof text); return LK_OK;
 	case LK_OPTION_INT:
-		LK_TRY(lk_parse_whole(text, low > INT_MIN ? (long long)ceil(low) : INT_MIN,
-		                      high < INT_MAX ? (long long)floor(high) : INT_MAX, &number, where,
-		                      err));
+		low = fmax(ceil(low), INT_MIN);
+		high = fmin(floor(high), INT_MAX);
+		LK_TRY(lk_parse_whole(text, (long long)low, (long long)high, &number, where, err));
 		*(int *)field = (int)number;
 		return LK_OK;
 	case LK_OPTION_REAL: return lk_parse_real(text, low, high, field, where, err);
@@ -173,6 +177,7 @@ static lk_status options_split(struct parser *parser, size_t index) {
 	struct list *list = &parser->memory->lists[index];
 	char where[WHERE_SIZE];
 	where_of(option, where);
+	LK_ASSERT(!list->items && !option->output);
 	size_t count = 1;
 	for (const char *c = text; *c; c++) count += *c == ',';
 	if (count > COMBINATION_LIMIT) {
@@ -196,7 +201,7 @@ static lk_status options_split(struct parser *parser, size_t index) {
 	return LK_OK;
 }
 
-/* Checks all texts that were given and takes the lists apart. */
+/* Checks the given texts and splits the comma lists. */
 static lk_status check_texts(struct parser *parser) {
 	for (size_t i = 0; i < parser->memory->option_count; i++) {
 		if (!parser->args->texts[i]) continue;
@@ -213,8 +218,8 @@ static bool is_number(const char *text) {
 	return lk_parse_count(text, -INFINITY, INFINITY, &number, NULL, NULL) == LK_OK;
 }
 
-/* Whether a word that begins with '-' stands for itself: standard input, or a negative number (or a
- * list of such). */
+/* Whether a word is an operand or a value even though it may begin with '-': "-" (standard input), a
+ * negative number, a list of them. */
 static bool is_plain_word(const char *word) {
 	if (word[0] != '-' || !word[1]) return true;
 	char first[64];
@@ -239,10 +244,12 @@ static const lk_option *find_letter(const struct parser *parser, char letter) {
 }
 
 static void options_set(struct parser *parser, const lk_option *option, const char *text) {
+	LK_ASSERT(option >= parser->verb->options &&
+	          option < parser->verb->options + parser->memory->option_count);
 	parser->args->texts[option - parser->verb->options] = text;
 }
 
-/* An option given again: the last one counts, but of LINES all do. */
+/* The last of repeated options counts; LINES collects all of them. */
 static lk_status options_set_value(struct parser *parser, const lk_option *option,
                                    const char *text) {
 	const char *before = parser->args->texts[option - parser->verb->options];
@@ -252,7 +259,7 @@ static lk_status options_set_value(struct parser *parser, const lk_option *optio
 	return text ? LK_OK : lk_oom(parser->err);
 }
 
-/* Whether an operand is the first word of a launch line. */
+/* Whether an operand begins a launch line that lacks its "--". */
 static bool options_launches(const char *word) {
 	static const char *const launchers[] = {
 		"torchrun", "deepspeed", "accelerate", "python",  "python3",  "mpirun",          "mpiexec",
@@ -262,7 +269,7 @@ static bool options_launches(const char *word) {
 	return false;
 }
 
-/* A word of an example as a shell reads it. */
+/* Quotes a word of an example for a shell. */
 static const char *options_quoted(const struct parser *parser, const char *word) {
 	const char *quoted = lk_shell_quote(&parser->memory->arena, word);
 	return quoted ? quoted : "COMMAND";
@@ -290,7 +297,7 @@ static lk_status options_unknown(struct parser *parser, const char *word, size_t
 	return LK_ERR_INPUT;
 }
 
-/* The value of an option: what stands after '=' or the letter, or the next word. */
+/* Takes the value of an option: the text after '=' or the letter, else the next word. */
 static lk_status take_value(struct parser *parser, const lk_option *option, const char *attached) {
 	if (attached) return options_set_value(parser, option, attached);
 	char where[WHERE_SIZE];
@@ -337,8 +344,8 @@ static lk_status letters(struct parser *parser, const char *word) {
 		}
 		if (!option) {
 			char shown[3] = {'-', *c, '\0'};
-			return options_unknown(parser, c == word + 1 ? word : shown,
-			                       c == word + 1 ? strlen(word) : 2);
+			if (c == word + 1) return options_unknown(parser, word, strlen(word));
+			return options_unknown(parser, shown, 2);
 		}
 		if (!lk_option_is_switch(option))
 			return take_value(parser, option, c[1] ? c + 1 + (c[1] == '=') : NULL);
@@ -377,8 +384,8 @@ static lk_status check_operands(struct parser *parser) {
 	if (n < verb->min_operands) {
 		size_t length = strlen(named); /* "TRACE..." is one or more of them */
 		while (length > 0 && named[length - 1] == '.') length--;
-		lk_fail(parser->err, LK_ERR_INPUT, verb->name, "%.*s is missing", length ? (int)length : 10,
-		        length ? named : "an operand");
+		if (length == 0) lk_fail(parser->err, LK_ERR_INPUT, verb->name, "an operand is missing");
+		else lk_fail(parser->err, LK_ERR_INPUT, verb->name, "%.*s is missing", (int)length, named);
 		return lk_hint(parser->err, "see lockstep %s --help", verb->name);
 	}
 	if (verb->max_operands < 0 || n <= verb->max_operands) return LK_OK;
@@ -393,7 +400,7 @@ static lk_status check_operands(struct parser *parser) {
 	return LK_ERR_INPUT;
 }
 
-/* ---- what acts with something else only ---- */
+/* ---- options that need another option or a certain operand ---- */
 
 static bool company_given(const struct parser *parser, const char *names) {
 	for (size_t i = 0; i < parser->memory->option_count; i++)
@@ -402,13 +409,12 @@ static bool company_given(const struct parser *parser, const char *names) {
 	return false;
 }
 
-/* "--jitter or --noise" of "jitter noise". */
+/* Writes "jitter noise" as "--jitter or --noise". */
 static void name_all(const char *names, const char *dashes, char *out, size_t size) {
-	*out = '\0';
+	lk_text text = lk_text_begin(out, size);
 	for (const char *at = names; *at;) {
-		size_t used = strlen(out), length = strcspn(at, " ");
-		snprintf(out + used, size - used, "%s%s%.*s", at == names ? "" : " or ", dashes,
-		         (int)length, at);
+		size_t length = strcspn(at, " ");
+		lk_text_add(&text, "%s%s%.*s", at == names ? "" : " or ", dashes, (int)length, at);
 		at += length + (at[length] == ' ');
 	}
 }
@@ -449,7 +455,8 @@ static lk_status options_parse(struct parser *parser) {
 	if (!args->texts || !memory->lists || !args->operands || !args->rest)
 		return lk_oom(parser->err);
 	LK_TRY(options_words(parser));
-	/* Who asks for help need not have everything else right. */
+	LK_ASSERT(args->operand_count + args->rest_count <= parser->argc);
+	/* --help is answered whatever else is wrong. */
 	if (args->help) return LK_OK;
 	LK_TRY(check_texts(parser));
 	LK_TRY(check_operands(parser));
@@ -501,8 +508,8 @@ lk_status lk_args_fill(lk_args *args, size_t index, void *request, lk_error *err
 	for (size_t i = memory->option_count; i-- > 0;) {
 		const lk_option *option = &args->verb->options[i];
 		const char *text = args->texts[i];
-		if (!text) continue;
-		if (option->output) continue;
+		if (!text || option->output) continue;
+		LK_ASSERT(option->offset < args->verb->request_size);
 		if (memory->lists[i].count) {
 			text = memory->lists[i].items[index % memory->lists[i].count];
 			index /= memory->lists[i].count;
@@ -518,7 +525,7 @@ lk_status lk_args_fill_outputs(const lk_args *args, lk_outputs *outputs, lk_erro
 	for (size_t i = 0; i < memory->option_count; i++) {
 		const lk_option *option = &args->verb->options[i];
 		if (!option->output || !args->texts[i]) continue;
-		LK_ASSERT(!option->sweep);
+		LK_ASSERT(!option->sweep && option->offset < sizeof *outputs);
 		LK_TRY(convert(option, args->texts[i], (char *)outputs + option->offset, err));
 	}
 	return LK_OK;

@@ -1,23 +1,24 @@
 /* options_completion.c: completion scripts for bash, zsh and fish: verbs, their options, words for
  * values, and files. */
 #include <string.h>
+#include "base/check.h"
 #include "options/options_internal.h"
 #include "base/text.h"
 
-/* What is written, and where words come from that the tables do not hold. */
+/* The verbs, the source of words that the tables do not hold, and the output. */
 struct script {
 	const lk_verb *const *verbs;
 	lk_candidates *known;
 	FILE *out;
 };
 
-/* What comes before verbs: the options of the program itself. */
+/* The options of the program itself, which precede the verb. */
 static const char *const globals[] = {"--help",       "--version", "--verbs", "--man",
                                       "--completion", "--data",    NULL};
 static const char *const shells[] = {"bash", "zsh", "fish", NULL};
 
-/* Text inside single quotes of a shell; characters of `special` get a backslash (zsh's _arguments
- * wants it). Fish reads backslashes inside single quotes, other shells do not. */
+/* Writes text inside single quotes of a shell. Characters of `special` get a backslash, as zsh's
+ * _arguments requires. Fish reads backslashes inside single quotes, other shells do not. */
 static void quoted(FILE *out, const char *s, const char *special, bool fish) {
 	for (; *s; s++) {
 		if (*s == '\'') fputs(fish ? "\\'" : "'\\''", out);
@@ -27,7 +28,7 @@ static void quoted(FILE *out, const char *s, const char *special, bool fish) {
 	}
 }
 
-/* The first sentence or clause of help, which is what a menu has room for. */
+/* Writes the first sentence or clause of help, which fits in a menu. */
 static void short_help(FILE *out, const char *help, const char *special, bool fish) {
 	char line[80];
 	lk_copy(line, sizeof line, help ? help : "");
@@ -39,16 +40,18 @@ static void short_help(FILE *out, const char *help, const char *special, bool fi
 	quoted(out, line, special, fish);
 }
 
-/* Word `index` for the values of an option, or for the first operand where there is none; NULL past
- * the last. */
+/* Returns word `index` of the values of an option, or of the first operand if `option` is NULL;
+ * NULL past the last. */
 static const char *completion_word(const struct script *script, const lk_verb *verb,
                                    const lk_option *option, int index) {
+	LK_ASSERT(index >= 0);
 	if (option && option->kind == LK_OPTION_CHOICE) {
 		for (int i = 0; i < index; i++)
 			if (!option->choices[i]) return NULL;
 		return option->choices[index];
 	}
-	return script->known ? script->known(verb->name, option ? option->name : NULL, index) : NULL;
+	const char *name = option ? option->name : NULL;
+	return script->known ? script->known(verb->name, name, index) : NULL;
 }
 
 static void completion_words(const struct script *script, const lk_verb *verb,
@@ -64,7 +67,7 @@ static bool has_words(const struct script *script, const lk_verb *verb, const lk
 	return completion_word(script, verb, option, 0) != NULL;
 }
 
-/* Whether several values stand with commas between them. */
+/* Whether the option takes several values, separated by commas. */
 static bool is_list(const lk_option *option) {
 	return option->sweep || strstr(lk_option_value(option), ",...") ||
 	       strcmp(lk_option_value(option), "LIST") == 0;
@@ -144,7 +147,7 @@ static void bash(const struct script *script) {
 
 /* ---- zsh ---- */
 
-/* What completes a value: words, one or several with commas; files; both; nothing. */
+/* Writes what completes a value: words, one or several with commas; files; both; nothing. */
 static void zsh_value(const struct script *script, const lk_verb *verb, const lk_option *option) {
 	bool known = has_words(script, verb, option), path = lk_option_is_path(option);
 	if (!known) {

@@ -1,12 +1,13 @@
 /* options_help.c: help for people, wrapped at 100 columns. */
 #include <math.h>
 #include <string.h>
+#include "base/check.h"
 #include "options/options_internal.h"
 #include "base/text.h"
 
 enum { COLUMNS = 100, HELP_COLUMN = 30, LABEL_SIZE = 128, NOTE_SIZE = 512 };
 
-/* ---- what other outputs say too ---- */
+/* ---- what the man page and completion say too ---- */
 
 const char *lk_option_value(const lk_option *option) {
 	if (lk_option_is_switch(option)) return "";
@@ -29,43 +30,38 @@ bool lk_verb_sweeps(const lk_verb *verb) {
 	return false;
 }
 
-static void help_append(char *out, size_t size, const char *separator, const char *text) {
-	size_t used = strlen(out);
-	snprintf(out + used, size - used, "%s%s", used ? separator : "", text);
-}
-
-/* "1 to 64", "at least 0"; a limit that nobody can reach is not shown. */
-static void note_limits(const lk_option *option, char *out, size_t size) {
-	bool low = isfinite(option->low) && option->low > -1e15,
-		 high = isfinite(option->high) && option->high < 1e15;
-	if (low && high) snprintf(out, size, "%.12g to %.12g", option->low, option->high);
-	else if (low) snprintf(out, size, "at least %.12g", option->low);
-	else if (high) snprintf(out, size, "at most %.12g", option->high);
+/* Writes "1 to 64" or "at least 0"; limits of 1e15 and more are no limits for people. */
+static void note_limits(lk_text *note, const lk_option *option) {
+	bool low = isfinite(option->low) && option->low > -1e15;
+	bool high = isfinite(option->high) && option->high < 1e15;
+	if (low && high) lk_text_add(note, "%.12g to %.12g", option->low, option->high);
+	else if (low) lk_text_add(note, "at least %.12g", option->low);
+	else if (high) lk_text_add(note, "at most %.12g", option->high);
 }
 
 char *lk_option_note(const lk_option *option, char *out, size_t size) {
-	out[0] = '\0';
+	lk_text note = lk_text_begin(out, size);
 	bool number = option->kind == LK_OPTION_INT || option->kind == LK_OPTION_REAL ||
 	              option->kind == LK_OPTION_COUNT;
-	if (number && (option->low != 0 || option->high != 0)) note_limits(option, out, size);
+	if (number && (option->low != 0 || option->high != 0)) note_limits(&note, option);
 	if (option->kind == LK_OPTION_CHOICE) {
 		for (size_t i = 0; option->choices[i]; i++)
-			help_append(out, size, ", ", option->choices[i]);
+			lk_text_add(&note, "%s%s", note.used ? ", " : "", option->choices[i]);
 	}
-	if (option->sweep) help_append(out, size, "; ", "list");
+	if (option->sweep) lk_text_add(&note, "%slist", note.used ? "; " : "");
 	return out;
 }
 
 /* ---- wrapping ---- */
 
-/* A place on the page: the column that is written next and the column where lines begin. */
+/* The place on the page: the column of the next character and the column where lines begin. */
 struct page {
 	FILE *out;
 	int column, indent;
 	bool colour;
 };
 
-/* Columns that text takes: bytes that do not continue a UTF-8 sequence. */
+/* Counts columns: bytes that do not continue a UTF-8 sequence. */
 static int help_width(const char *text, size_t length) {
 	int n = 0;
 	for (size_t i = 0; i < length; i++) n += (text[i] & 0xc0) != 0x80;
@@ -81,8 +77,9 @@ static void help_end_line(struct page *page) {
 	page->column = 0;
 }
 
-/* Writes words, breaking lines before COLUMNS; words of earlier calls may stand on the line. */
+/* Writes words and breaks lines before COLUMNS; the line may hold words of earlier calls. */
 static void wrap(struct page *page, const char *text) {
+	LK_ASSERT(page->indent < COLUMNS);
 	while (*(text += strspn(text, " \t\n"))) {
 		size_t length = strcspn(text, " \t\n");
 		int taken = help_width(text, length);
@@ -100,8 +97,8 @@ static void heading(struct page *page, const char *text) {
 	        page->colour ? "\033[0m" : "");
 }
 
-/* Paragraphs are separated by blank lines; a line that begins with a blank or tab is kept as it is.
- */
+/* Writes paragraphs, which blank lines separate; a line that begins with a blank or tab is written
+ * as it is. */
 static void help_paragraphs(struct page *page, const char *text) {
 	page->indent = 0;
 	while (*text) {
@@ -138,9 +135,10 @@ static void one_option(struct page *page, const lk_option *option) {
 	char label[LABEL_SIZE], note[NOTE_SIZE], bracketed[NOTE_SIZE + 4];
 	const char *value = lk_option_value(option);
 	const char *no = option->kind == LK_OPTION_SWITCH ? "[no-]" : "";
-	snprintf(label, sizeof label, "  %c%c%c --%s%s%s%s", option->letter ? '-' : ' ',
-	         option->letter ? option->letter : ' ', option->letter ? ',' : ' ', no, option->name,
-	         *value ? " " : "", value);
+	char letter[] = "   ";
+	if (option->letter) snprintf(letter, sizeof letter, "-%c,", option->letter);
+	snprintf(label, sizeof label, "  %s --%s%s%s%s", letter, no, option->name, *value ? " " : "",
+	         value);
 	fputs(label, page->out);
 	page->column = help_width(label, strlen(label));
 	page->indent = HELP_COLUMN;

@@ -1,7 +1,7 @@
-/* options_json.c: option tables as JSON, for programs that write something of their own from them.
- */
+/* options_json.c: option tables as JSON, from which other programs generate code and documents. */
 #include "lockstep/options.h"
 
+#include "base/check.h"
 #include "io/json.h"
 #include "options/options_internal.h"
 
@@ -30,6 +30,7 @@ static void put_choices(lk_json_writer *writer, const lk_option *option) {
 
 static void json_put_option(lk_json_writer *writer, const lk_option *option, const char *group) {
 	const char letter[2] = {option->letter, '\0'};
+	LK_ASSERT((size_t)option->kind < sizeof kinds / sizeof *kinds);
 	lk_json_object(writer, NULL);
 	lk_json_put_text(writer, "name", option->name);
 	lk_json_put_text(writer, "letter", option->letter ? letter : NULL);

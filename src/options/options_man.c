@@ -3,8 +3,8 @@
 #include <string.h>
 #include "options/options_internal.h"
 
-/* Text for troff: backslashes, hyphens that are meant to be copied, and control lines are escaped.
- * In an argument of a macro (`quoted`) quotes are too. */
+/* Writes text for troff: escapes backslashes, hyphens (so that they can be copied), control lines,
+ * and in an argument of a macro (`quoted`) quotes. */
 static void man_text(FILE *out, const char *s, bool quoted) {
 	bool line_start = !quoted;
 	for (; *s; s++) {
@@ -38,7 +38,7 @@ static void synopsis(const lk_verb *verb, FILE *out) {
 	putc('\n', out);
 }
 
-/* Paragraphs: a blank line is .PP; lines that begin with a blank are shown as they are. */
+/* Writes paragraphs: a blank line becomes .PP, a line that begins with a blank stays as it is. */
 static void man_paragraphs(const char *s, FILE *out) {
 	bool kept = false;
 	while (*s) {

@@ -1,9 +1,9 @@
 /* rent_options.c: the options of `lockstep rent` and `lockstep machines`. */
 #include "lockstep/rent.h"
-#include "options/rows.h"
+#include "options/job_rows.h"
 
-/* Which machines; `of` leads from the request to its lk_machines_request: nothing, or "machines.".
- */
+/* Selects machines. `of`: the path from the request to its lk_machines_request, empty or
+ * "machines.". */
 /* clang-format off */
 #define MACHINES(of) \
 	{GROUP("Which machines") \
@@ -26,7 +26,7 @@ static const lk_option machines_options[] = {
 	{GROUP("Output")
 	 FLAG("age", age, "days since each price was listed, and which are older than 90")},
 	{OUT_FORMAT(lk_output_formats, "how it is written")},
-	{OUT_FILE("where the output goes; sqlite needs one"), LETTER('f')},
+	{OUT_ANY_FILE},
 	{OUT_VERBOSE("every offer that was left out, and why")},
 	{0},
 };
@@ -62,28 +62,23 @@ void lk_machines_defaults(lk_machines_request *request) {
 
 /* clang-format off */
 #undef REQUEST
-#define REQUEST lk_rent_request
+#define REQUEST    lk_rent_request
+#define JOB(field) job.field
+#define LISTS      false
 static const lk_option rent_options[] = {
-	{GROUP("What is trained")
-	 TEXT("model", job.model, "NAME|FILE",
-	 "a preset (see `lockstep models`), a HuggingFace config.json, or a folder "
-	 "that holds one"), LETTER('m')},
-	{TEXT("as", job.as, "TYPE",
-	 "read the config.json as this model_type: for networks that are not known")},
+	NETWORK_ROWS("What is trained"),
 	{TEXT("gbs", batches, "N,...", "acceptable global batch sizes: the best one is used; default, of a language model: at most 4 Mi tokens")},
-	{INT("seq", job.seq, "N", 1, 16777216, "sequence length, tokens; 8k is 8192"), SEQUENCE, LETTER('s')},
+	{SEQUENCE_ROW},
 	{COUNT("tokens", tokens, "N", 1, 1e18,
 	 "length of the training in tokens (100G, 100B); default: as long as deadline and "
 	 "budget allow"), LETTER('t')},
 	{COUNT("samples", samples, "N", 1, 1e18, "or in samples: images, sequences")},
 	{REAL("epochs", epochs, "N", 1e-3, 1e9, "passes over these samples; default 1"),
 	 WITH("samples")},
-	{TEXT("dtype", job.dtype, "TYPE", "fp32, tf32, fp16, bf16, fp8, mxfp8 or nvfp4"), LETTER('d')},
-	{TEXT("task", job.task, "TASK", "pretrain, sft or lora")},
-	{TEXT("optimizer", job.optimizer, "NAME",
-	 LK_OPTIMIZERS_HELP)},
-	{TEXT("calibration", job.calibration, "FILE",
-	 "numbers that `lockstep calibrate` wrote, on top of the built-in ones")},
+	{DTYPE_ROW("fp32, tf32, fp16, bf16, fp8, mxfp8 or nvfp4")},
+	{TASK_ROW("pretrain, sft or lora")},
+	{OPTIMIZER_ROW},
+	{CALIBRATION_ROW},
 
 	{GROUP("Functions instead of machines")
 	 TEXT("map", map, "WORDS",
@@ -111,9 +106,9 @@ static const lk_option rent_options[] = {
 	 "between checkpoints, of --spot and --mtbf; default: the best interval")},
 	{REAL("checkpoint-write", job.checkpoint_write_gbps, "GB/S", 1e-6, 1e6,
 	 "that each machine writes of a checkpoint, of --spot and --mtbf; default 1")},
-	{REAL("pue", job.mains.pue, "RATIO", 1, 10, LK_PUE_HELP)},
-	{REAL("carbon", job.mains.carbon, "G/KWH", 0.1, 5000, LK_CARBON_HELP)},
-	{REAL("price-kwh", job.mains.price_kwh, "DOLLARS", 1e-4, 100,
+	{PUE_ROW},
+	{CARBON_ROW(LK_CARBON_HELP)},
+	{PRICE_KWH_ROW(
 	 "US dollars per kWh, where machines of your own in --prices do not state usd_kwh"), WITH("prices")},
 	{DURATION("setup", setup_min, MINUTES, 0, 1e5, "paid for before the first step; default 10")},
 	{COUNT("prepare-per-core", prepare_per_core, "SAMPLES/S", 1e-9, 1e9,
@@ -129,7 +124,7 @@ static const lk_option rent_options[] = {
 	{GROUP("Output")
 	 INT("top", top, "N", 0, 1000, "machines shown in addition to those on the front; default 8")},
 	{OUT_FORMAT(lk_output_formats, "how it is written")},
-	{OUT_FILE("where the output goes; sqlite needs one"), LETTER('f')},
+	{OUT_ANY_FILE},
 	{OUT_HTML},
 	{OUT_CHARTS},
 	{OUT_VERBOSE("also layouts, and the command that predicts each")},

@@ -1,11 +1,13 @@
 /* replay_options.c: the options of `lockstep replay`, as one table. */
 #include "lockstep/replay.h"
-#include "options/rows.h"
+#include "options/job_rows.h"
 
 static const char *const holds[] = {"auto", "step", "rank", "none", NULL};
 
 /* clang-format off */
-#define REQUEST lk_replay_request
+#define REQUEST    lk_replay_request
+#define JOB(field) field
+#define LISTS      false
 static const lk_option options[] = {
 	{GROUP("Times")
 	 CHOICE("hold-out", hold_out, holds, "WHAT",
@@ -20,8 +22,8 @@ static const lk_option options[] = {
 	 "profiler of this trace"), WITH("overheads")},
 
 	{GROUP("Execution traces without times")
-	 TEXT("gpu", gpu, "NAME", "GPU that they are predicted for"), LETTER('g')},
-	{TEXT("cluster", cluster, "TEXT|FILE", "instead of --gpu: a text or a file, as for predict")},
+	 GPU_ROW("GPU that they are predicted for")},
+	{CLUSTER_ROW(LK_CLUSTER_HELP)},
 	{TEXT("measured", measured, "TRACES",
 	 "file or folder with profiles of the same steps, whose measured times are shown next to the "
 	 "predicted ones")},
@@ -32,8 +34,8 @@ static const lk_option options[] = {
 	{TEXT("graph", graph, "FILE",
 	 "write the step graph of the first typical step (.json, .json.gz), for whatif")},
 	{TEXT("chakra", chakra, "DIR", "write it as Chakra execution traces, a file for each rank")},
-	{OUT_FORMAT(lk_output_formats, "text, md, csv, json, jsonl or sqlite")},
-	{OUT_FILE("where the output goes; sqlite needs one"), LETTER('f')},
+	{OUT_ANY_FORMAT},
+	{OUT_ANY_FILE},
 	{OUT_VERBOSE("parts of each step, kernels of unknown shape")},
 	{0},
 };

@@ -25,22 +25,12 @@
 #define LETTER(letter_) .letter = letter_
 #define SWEPT           .sweep = true /* a comma list makes one request per value */
 
-/* It has no effect without one of these options, or where the first operand is none of these words:
- * then it is refused. */
+/* The option is refused without one of these options, or unless the first operand is one of these
+ * words. */
 #define WITH(names_)  .with = names_
 #define WHERE(words_) .verbs = words_
 
-/* What several verbs say of the same option. */
-#define LK_OPTIMIZERS_HELP                                                       \
-	"adam, adam-8bit, adam-4bit, adam-flash (FlashOptim), adam-mini, ademamix, " \
-	"ademamix-8bit, sgd, lamb, lion, lion-8bit, adafactor, muon, soap or shampoo"
-
-#define LK_PUE_HELP    "mains power per power of the machines, for energy; default 1.2"
-#define LK_CARBON_HELP "emissions of the mains, g of CO2e per kWh: gives kg of the training"
-#define LK_PRICE_KWH_HELP \
-	"US dollars per kWh of the mains: gives what the energy of the training costs"
-
-/* The heading over this row and those after it. */
+/* Heads this row and the rows that follow. */
 #define GROUP(heading) .group = heading,
 
 /* ---- rows of the verb's own request ---- */
@@ -49,21 +39,21 @@
 #define SWITCH(name, field, help)        LK_ROW(name, SWITCH, REQUEST, field, help)
 #define TEXT(name, field, value_, help)  LK_ROW(name, TEXT, REQUEST, field, help), .value = value_
 #define LINES(name, field, value_, help) LK_ROW(name, LINES, REQUEST, field, help), .value = value_
-/* A number from `low` to `high`; 0 and 0: any. */
+/* A number from `low` to `high`, inclusive; both 0: any number. */
 #define INT(name, field, value_, low_, high_, help) \
 	LK_ROW(name, INT, REQUEST, field, help), .value = value_, .low = low_, .high = high_
 #define REAL(name, field, value_, low_, high_, help) \
 	LK_ROW(name, REAL, REQUEST, field, help), .value = value_, .low = low_, .high = high_
 #define COUNT(name, field, value_, low_, high_, help) \
 	LK_ROW(name, COUNT, REQUEST, field, help), .value = value_, .low = low_, .high = high_
-/* The limit that every search has. `note` ends its help. */
+/* The time limit of a search. `note` ends its help. */
 #define SEARCH_TIME(note)                              \
 	REAL("search-time", search_s, "SECONDS", 0.1, 1e6, \
 	     "the search ends after this time with the best found so far, as it does at Ctrl-C" note)
 /* A duration; `unit_` is SECONDS, MINUTES or HOURS. */
 #define DURATION(name, field, unit_, low_, high_, help) \
 	COUNT(name, field, #unit_, low_, high_, help), .unit = LK_UNIT_##unit_
-/* After a row: it counts tokens of a sequence. */
+/* After a row: the number counts tokens of a sequence. */
 #define SEQUENCE .unit = LK_UNIT_SEQUENCE
 #define CHOICE(name, field, choices_, value_, help) \
 	LK_ROW(name, CHOICE, REQUEST, field, help), .choices = choices_, .value = value_
@@ -78,6 +68,9 @@
 	LK_OUT_ROW("table", CHOICE, table, help), .choices = choices_, .value = value_
 #define OUT_FILE(help)                         LK_OUT_ROW("file", TEXT, path, help), .value = "FILE"
 #define OUT_FILE_OF(name, field, value_, help) LK_OUT_ROW(name, TEXT, field, help), .value = value_
+/* The formats of most answers, and the file that holds one. */
+#define OUT_ANY_FORMAT OUT_FORMAT(lk_output_formats, "text, md, csv, json, jsonl or sqlite")
+#define OUT_ANY_FILE   OUT_FILE("where the output goes; sqlite needs one"), LETTER('f')
 #define OUT_HTML \
 	OUT_FILE_OF("html", html, "FILE", "a report with pictures: one page that needs no network")
 #define OUT_CHARTS \

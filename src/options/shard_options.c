@@ -1,6 +1,6 @@
 /* shard_options.c: the options of `lockstep shard`, as one table. */
 #include "lockstep/shard.h"
-#include "options/rows.h"
+#include "options/job_rows.h"
 
 const char *const lk_shard_table_names[LK_SHARD_TABLES + 1] = {"plan", "ranks", "pieces",
                                                                "sharders", NULL};
@@ -8,13 +8,15 @@ const char *const lk_shard_table_names[LK_SHARD_TABLES + 1] = {"plan", "ranks", 
 static const char *const optimizers[] = {"rowwise-adagrad", "adagrad", "sgd", "adam", NULL};
 static const char *const types[] = {"fp32", "fp16", "bf16", NULL};
 /* clang-format off */
-#define REQUEST lk_shard_request
+#define REQUEST    lk_shard_request
+#define JOB(field) field
+#define LISTS      false
 static const lk_option options[] = {
 	{GROUP("Where")
-	 TEXT("gpu", gpu, "NAME", "GPU, see `lockstep devices`; 64xh100: 64 of them"), LETTER('g')},
+	 GPU_ROW(LK_GPU_HELP)},
 	{INT("gpus", gpus, "N", 1, 16777216,
 	 "number of GPUs, in nodes as the device is usually sold"), LETTER('n')},
-	{TEXT("cluster", cluster, "TEXT|FILE", "instead of --gpu: a text or a file, as for predict")},
+	{CLUSTER_ROW(LK_CLUSTER_HELP)},
 	{TEXT("calibration", calibration, "FILE",
 	 "numbers that `lockstep calibrate` wrote, or bench-lookup for a processor")},
 	{REAL("reserve", reserve, "SHARE", 0, 0.99,
@@ -52,8 +54,8 @@ static const lk_option options[] = {
 	 TEXT("plan", plan, "FILE", "write the placement as JSON in TorchRec's terms")},
 	{TEXT("graph", graph, "FILE", "write the step graph (.json, .json.gz), for whatif")},
 	{OUT_TABLE(lk_shard_table_names, "WHICH", "plan (all), ranks, pieces or sharders")},
-	{OUT_FORMAT(lk_output_formats, "text, md, csv, json, jsonl or sqlite")},
-	{OUT_FILE("where the output goes; sqlite needs one"), LETTER('f')},
+	{OUT_ANY_FORMAT},
+	{OUT_ANY_FILE},
 	{OUT_HTML},
 	{OUT_CHARTS},
 	{OUT_VERBOSE("also how long each sharder took, on standard error")},

@@ -1,32 +1,27 @@
 /* simulate_options.c: the options of lk_simulate by name, as one table. */
 #include "lockstep/simulate.h"
-#include "options/rows.h"
+#include "options/job_rows.h"
 
 /* clang-format off */
-#define REQUEST lk_simulate_request
+#define REQUEST    lk_simulate_request
+#define JOB(field) field
+#define LISTS      false
 static const lk_option options[] = {
 	{GROUP("Where it runs")
-	 TEXT("gpu", gpu, "NAME",
-	 "GPU; as many as the graph has ranks"), LETTER('g')},
-	{TEXT("cluster", cluster, "TEXT|FILE", "instead of --gpu, as for predict")},
+	 GPU_ROW("GPU; as many as the graph has ranks")},
+	{CLUSTER_ROW("instead of --gpu, as for predict")},
 	{GROUP("Software")
-	 TEXT("stack", stack, "NAME",
-	 "software whose measured efficiencies apply: megatron, nemo, fsdp, llm-foundry, "
+	 STACK_ROW("software whose measured efficiencies apply: megatron, nemo, fsdp, llm-foundry, "
 	 "torchtitan, deepspeed")},
-	{TEXT("release", release, "NUMBER", "of that software, as 26.04")},
+	{RELEASE_ROW("of that software, as 26.04")},
 	{FLAG("cuda-graphs", cuda_graphs, "launches replayed from CUDA graphs")},
-	{FLAG("compile", compile, "torch.compile: element-wise work is fused")},
-	{TEXT("calibration", calibration, "FILE",
-	 "numbers that `lockstep calibrate` wrote, on top of the built-in ones")},
+	{COMPILE_ROW},
+	{CALIBRATION_ROW},
 	{GROUP("Simulation")
-	 FLAG("no-contention", no_contention,
-	 "precedence only: overlapping operations do not slow one another")},
+	 NO_CONTENTION_ROW},
 	{FLAG("all-ranks", all_ranks, "times of every rank, not of one of each class")},
-	{TEXT("straggler", straggler, "RANK:FACTOR", "a slow rank; several with commas")},
-	{REAL("jitter", jitter, "SIGMA", 0, 1, "relative deviation of kernel times")},
-	{REAL("gpu-spread", gpu_spread, "SIGMA", 0, 1,
-	 "relative deviation between GPUs, each as fast throughout the step")},
-	{REAL("seed", seed, "N", 0, 4503599627370496.0, "seed of jitter and spread")},
+	DISTURBANCE_ROWS,
+	{SEED_ROW},
 	{GROUP("Output")
 	 TEXT("ranks", ranks, "RANKS",
 	 "whose spans are kept besides those of the first rank of each program")},

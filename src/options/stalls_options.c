@@ -53,10 +53,10 @@ static const lk_option options[] = {
 	 "which files to put on a fast tier: size=4GB rate=2GB/s latency=100us")},
 	{GROUP("Output")
 	 TEXT("out", out, "DIR", "folder, not there yet, that keeps all recordings")},
-	{OUT_FORMAT(lk_output_formats, "text, md, csv, json, jsonl or sqlite")},
+	{OUT_ANY_FORMAT},
 	{OUT_TABLE(lk_stalls_tables, "NAME",
 	 "one table: parts, runs, ranks, buckets, what-if, files, folders or against")},
-	{OUT_FILE("where the output goes; sqlite needs one"), LETTER('f')},
+	{OUT_ANY_FILE},
 	{OUT_FILE_OF("timeline", trace, "FILE",
 	 "all ranks of a run for a trace viewer: .json, .json.gz or .pftrace")},
 	{OUT_FILE_OF("folded", folded, "FILE", "the same as folded stacks, for flame graphs")},

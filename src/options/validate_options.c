@@ -2,14 +2,15 @@
 #include <string.h>
 
 #include "lockstep/validate.h"
-#include "options/rows.h"
+#include "options/job_rows.h"
 
 static const char *const orders[] = {"file", "error", NULL};
 static const char *const folds[] = {"shape",   "gpu",          "size",  "gpus",   "fabric",
                                     "network", "architecture", "stack", "source", NULL};
 
 /* clang-format off */
-#define REQUEST lk_validate_request
+#define REQUEST    lk_validate_request
+#define JOB(field) field
 static const lk_option options[] = {
 	{GROUP("What the table holds (default: training runs)")
 	 FLAG("ops", ops, "kernel times by shape (ops_*.csv)")},
@@ -36,8 +37,7 @@ static const lk_option options[] = {
 	 "with --cross-validate, what is left out together; kernels: shape or gpu (all of a "
 	 "device); collectives: size, gpus (a number of GPUs) or fabric (all rows of one); training "
 	 "runs: network, gpu, architecture, stack or source (one publication)"), WITH("cross-validate")},
-	{TEXT("calibration", calibration, "FILE",
-	 "numbers that `lockstep calibrate` wrote, on top of the built-in ones")},
+	{CALIBRATION_ROW},
 	{TEXT("overheads", overheads, "FILE",
 	 "with --dlrm, what the host spends by operation (T1 to T5); else host_op_overheads.csv and "
 	 "host_op_overheads_dlrm.csv in the table's folder"), WITH("dlrm")},
@@ -47,8 +47,8 @@ static const lk_option options[] = {
 	{GROUP("Output")
 	 FLAG("rows", rows, "list every row, not only the ten with the largest errors")},
 	{OUT_RESUME("lockstep-mpi: finished parts are kept in it and reused")},
-	{OUT_FORMAT(lk_output_formats, "text, md, csv, json, jsonl or sqlite")},
-	{OUT_FILE("where the output goes; sqlite needs one"), LETTER('f')},
+	{OUT_ANY_FORMAT},
+	{OUT_ANY_FILE},
 	{TEXT("plot", plot, "FILE", "predicted over measured, as a picture: FILE.svg or FILE.png")},
 	{0},
 };

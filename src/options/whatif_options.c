@@ -2,10 +2,12 @@
 #include <string.h>
 
 #include "lockstep/whatif.h"
-#include "options/rows.h"
+#include "options/job_rows.h"
 
 /* clang-format off */
-#define REQUEST lk_whatif_request
+#define REQUEST    lk_whatif_request
+#define JOB(field) field
+#define LISTS      false
 static const lk_option options[] = {
 	{GROUP("What changes")
 	 LINES("set", sets, "KEY=VALUE",
@@ -15,26 +17,24 @@ static const lk_option options[] = {
 	{GROUP("What ran, and where")
 	 TEXT("step", step, "N",
 	 "of traces: the step with this number (ProfilerStep#N); default: the one nearest to the mean, as explain")},
-	{TEXT("gpu", gpu, "NAME",
-	 "GPU; default for traces: the one that they name"), LETTER('g')},
-	{TEXT("cluster", cluster, "TEXT|FILE", "instead of --gpu: a text or a file, as for predict")},
-	{TEXT("stack", stack, "NAME", "software whose efficiencies apply, as for predict")},
-	{TEXT("release", release, "NUMBER", "of that software")},
+	{GPU_ROW("GPU; default for traces: the one that they name")},
+	{CLUSTER_ROW(LK_CLUSTER_HELP)},
+	{STACK_ROW("software whose efficiencies apply, as for predict")},
+	{RELEASE_ROW("of that software")},
 	{FLAG("cuda-graphs", cuda_graphs, "the run used CUDA graphs")},
 	{FLAG("compile", compile, "the run used torch.compile")},
 	{FLAG("no-contention", no_contention, "overlapping operations do not slow one another")},
 	{TEXT("data-parallel", data_parallel, "NAMES",
 	 "data-parallel groups of a trace; default: found from what the groups do")},
-	{TEXT("calibration", calibration, "FILE",
-	 "numbers that `lockstep calibrate` wrote, on top of the built-in ones")},
+	{CALIBRATION_ROW},
 
 	{GROUP("Output")
 	 OUT_FILE_OF("graph", graph, "FILE", "write the graph with all changes (.json or .json.gz)")},
 	{OUT_FILE_OF("trace", trace, "FILE", "its timeline for Perfetto: .pftrace, .json or .json.gz")},
 	{OUT_HTML},
 	{OUT_CHARTS},
-	{OUT_FORMAT(lk_output_formats, "text, md, csv, json, jsonl or sqlite")},
-	{OUT_FILE("where the output goes; sqlite needs one"), LETTER('f')},
+	{OUT_ANY_FORMAT},
+	{OUT_ANY_FILE},
 	{OUT_VERBOSE("what the numbers are based on")},
 	{0},
 };

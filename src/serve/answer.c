@@ -1,6 +1,7 @@
-/* answer.c: the life of a child: fields become words, a verb answers (questions.c), the answer goes
- * through a pipe. */
+/* answer.c: the work of a child process: it turns fields into words, asks the verb (questions.c)
+ * and sends the answer through a pipe. */
 #include "base/arena.h"
+#include "base/check.h"
 #include "serve/serve_internal.h"
 
 #include <ctype.h>
@@ -45,6 +46,7 @@ static void write_whole(int fd, const void *bytes, size_t size) {
 
 static void write_frame(const struct child *child, lk_frame_kind kind, const void *bytes,
                         size_t size) {
+	LK_ASSERT(size <= UINT32_MAX && (bytes || size == 0));
 	lk_frame frame = {.kind = kind, .size = (uint32_t)size};
 	write_whole(child->out, &frame, sizeof frame);
 	write_whole(child->out, bytes, size);
@@ -81,8 +83,8 @@ static lk_status write_question_file(const lk_serve_file *file, lk_error *err) {
 	return status;
 }
 
-/* Whether a text holds a path that leads out of the working folder: a '/' that begins one, or
- * follows "..". "full/8" or the id of a network lead nowhere, as the folder has no folders. */
+/* Whether a text contains a path out of the working folder: a '/' at its start or after "..".
+ * "full/8" and the id of a network are no such paths, because the folder contains no folders. */
 static bool leads_outside(const char *text) {
 	for (const char *slash = strchr(text, '/'); slash; slash = strchr(slash + 1, '/'))
 		if (slash == text || !(isalnum((unsigned char)slash[-1]) || strchr("_-", slash[-1])))
@@ -90,8 +92,8 @@ static bool leads_outside(const char *text) {
 	return false;
 }
 
-/* Launch lines and scripts name further files, and texts may be paths: they are taken only where
- * the kernel keeps this process from them. */
+/* Refuses launch lines and scripts, which name further files, and texts that may be paths, unless
+ * the kernel denies this process access to other files. */
 static lk_status check_file_access(const struct child *child, bool confined, lk_error *err) {
 	if (confined) return LK_OK;
 	const char *where = child->words.launch_count > 0 ? "launch" : NULL;
@@ -114,7 +116,7 @@ static lk_status check_file_access(const struct child *child, bool confined, lk_
 
 /* ---- what a launch line states ---- */
 
-/* An option as a field of a request; nothing where it is not given. */
+/* Writes an option as a field of a request; nothing if it is not given. */
 static void put_field(lk_json_writer *writer, const lk_option *option, const void *field) {
 	const char *name = option->name, *text;
 	double number;
@@ -155,17 +157,18 @@ static void put_fields(lk_json_writer *writer, const char *key, const lk_predict
 	lk_json_object_end(writer);
 }
 
-/* The words after -- as a shell reads them; NULL when memory runs out. */
+/* Joins the words after --, quoted for a shell; NULL: out of memory. */
 static const char *join_words(lk_arena *arena, const char *const *words, int count) {
 	const char *line = "";
 	for (int i = 0; line && i < count; i++) {
 		const char *word = lk_shell_quote(arena, words[i]);
-		line = word ? lk_arena_printf(arena, "%s%s%s", line, i ? " " : "", word) : NULL;
+		if (!word) return NULL;
+		line = lk_arena_printf(arena, "%s%s%s", line, i ? " " : "", word);
 	}
 	return line;
 }
 
-/* Whether a file of this name came with the question. */
+/* Whether the question brought a file of this name. */
 static bool is_sent(const struct child *child, const char *name) {
 	bool sent = false;
 	for (int i = 0; i < child->words.file_count && !sent; i++)
@@ -173,8 +176,8 @@ static bool is_sent(const struct child *child, const char *name) {
 	return sent;
 }
 
-/* The options of the command as fields. Its operand is a network, or a launch line in quotes. What
- * was sent as a file is among the fields of the question already. */
+/* Reads the options of the command. Its operand is a network, or a launch line in quotes. A file
+ * that was sent is a field of the question already and is left out. */
 static lk_status read_command(struct child *child, lk_predict_request *request, lk_error *err) {
 	lk_args *command = &child->command;
 	lk_predict_defaults(request);
@@ -203,8 +206,8 @@ static lk_status put_command(struct child *child, lk_json_writer *writer, lk_err
 	return LK_OK;
 }
 
-/* {"line": fields of the line, "network": whether it states one, "command": {"options": fields,
- * "launch": the line} or null}. */
+/* Writes {"line": fields of the line, "network": whether the line states one, "command":
+ * {"options": fields, "launch": the line} or null}. */
 static lk_status answer_stated(struct child *child, lk_error *err) {
 	lk_predict_request r;
 	lk_stated *stated = NULL;
@@ -238,7 +241,7 @@ static lk_status fail_command_file(const char *where, lk_error *err) {
 	return lk_hint(err, "leave it out, or use lockstep predict");
 }
 
-/* The operand of a command: a launch line in quotes, a network, or a file that was sent. */
+/* Refuses an operand that is no launch line in quotes, no network and no file that was sent. */
 static lk_status check_command_operand(const struct child *child, lk_error *err) {
 	const lk_args *command = &child->command;
 	const char *operand = command->operand_count > 0 ? command->operands[0] : NULL;
@@ -247,9 +250,9 @@ static lk_status check_command_operand(const struct child *child, lk_error *err)
 	return fail_command_file(operand, err);
 }
 
-/* A command of lockstep in place of a launch line: its options, and as launch line what follows
- * after --. Options that name files are refused, unless the file was sent: here is not where those
- * files are. */
+/* Parses a command of lockstep in place of a launch line; the words after its -- become the launch
+ * line. Options that name files are refused, unless the file was sent: the files are on the machine
+ * of the client. */
 static lk_status parse_command(struct child *child, lk_error *err) {
 	lk_serve_words *words = &child->words;
 	if (words->launch_count == 0 || strcmp(words->launch[0], "lockstep") != 0) return LK_OK;
@@ -269,12 +272,13 @@ static lk_status parse_command(struct child *child, lk_error *err) {
 		if (content && is_sent(child, content)) continue;
 		return fail_command_file(lk_arena_printf(&child->arena, "--%s", option->name), err);
 	}
+	LK_ASSERT(child->command.verb == &lk_predict_verb);
 	words->launch = child->command.rest;
 	words->launch_count = child->command.rest_count;
 	return LK_OK;
 }
 
-/* The words of the fields, and after them the files that were sent, where the verb takes any. */
+/* Parses the words of the fields, then, if the verb takes operands, the files that were sent. */
 static lk_status parse_question(struct child *child, lk_error *err) {
 	const lk_question *question = child->question;
 	const lk_verb *verb = lk_question_verb(question->kind);
@@ -283,6 +287,7 @@ static lk_status parse_question(struct child *child, lk_error *err) {
 	const char **words = LK_ARRAY(&child->arena, const char *,
 	                              (size_t)child->words.count + (size_t)question->trace_count + 1);
 	if (!words) return lk_oom(err);
+	LK_ASSERT(verb != NULL && question->trace_count >= 0);
 	int count = 0, files = verb->max_operands ? question->trace_count : 0;
 	for (int i = 0; i < child->words.count; i++) words[count++] = child->words.words[i];
 	for (int i = 0; i < files; i++) words[count++] = question->traces[i];
@@ -305,7 +310,7 @@ static lk_status answer_confined(struct child *child, lk_error *err) {
 	if (chdir(child->question->folder) != 0)
 		return lk_fail(err, LK_ERR_IO, child->question->folder, "cannot enter: %s",
 		               strerror(errno));
-	/* What was sent is looked at where it can do no harm. */
+	/* Confine this process before it reads what was sent. */
 	bool confined = lk_confine_files(true);
 	LK_TRY(parse_question(child, err));
 	if (stated) LK_TRY(parse_command(child, err));
@@ -316,7 +321,7 @@ static lk_status answer_confined(struct child *child, lk_error *err) {
 	child->answer = lk_memory_open(&child->text, &child->size);
 	if (!child->answer) return lk_oom(err);
 	lk_status status = stated ? answer_stated(child, err) : answer_verb(child, err);
-	/* A file that the question named: neither its content nor whether it exists is revealed. */
+	/* The question named a file: reveal neither its content nor whether it exists. */
 	if (status == LK_ERR_IO) {
 		char where[sizeof err->where];
 		memcpy(where, err->where, sizeof where);

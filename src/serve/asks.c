@@ -1,4 +1,4 @@
-/* asks.c: children that answer questions: started, listened to, ended. */
+/* asks.c: starts child processes that answer questions, reads their pipes, and ends them. */
 #include "serve/serve_internal.h"
 
 #include <errno.h>
@@ -93,7 +93,7 @@ static int lane_of_ask(const lk_ask *ask) {
 
 /* ---- ends ---- */
 
-/* The child is gone afterwards, whatever it did. Returns how it ended. */
+/* Kills the child, if any, and waits for it. Returns its status, as waitpid gives it. */
 static int reap_child(lk_ask *ask) {
 	int how = 0;
 	if (ask->child <= 0) return 0;
@@ -144,20 +144,19 @@ static void fail_ask_time(lk_asks *asks, lk_ask *ask) {
 	fail_ask(asks, ask, 422, &err);
 }
 
-/* The pipe ended before an answer came. */
+/* Fails a question whose pipe ended without an answer. */
 static void fail_ask_broken(lk_asks *asks, lk_ask *ask) {
 	lk_error err = {0};
-	/* What ends a process that is about to leave comes too late to change its status; one that
-	 * stays is ended. */
+	/* A child that is exiting keeps its status in spite of the signal; any other is killed. */
 	int how = reap_child(ask);
 	if (WIFSIGNALED(how) && (WTERMSIG(how) == SIGXCPU || WTERMSIG(how) == SIGKILL)) {
 		fail_ask_time(asks, ask);
 		return;
 	}
+	bool killed = WIFSIGNALED(how);
 	lk_fail(&err, LK_ERR_INTERNAL, "answer",
 	        "the process that computes the answer ended without one (%s %d)",
-	        WIFSIGNALED(how) ? "signal" : "status",
-	        WIFSIGNALED(how) ? WTERMSIG(how) : WEXITSTATUS(how));
+	        killed ? "signal" : "status", killed ? WTERMSIG(how) : WEXITSTATUS(how));
 	lk_hint(&err, "this is an error in lockstep; the server continues");
 	fail_ask(asks, ask, 500, &err);
 }
@@ -196,7 +195,7 @@ void lk_ask_drop(lk_ask *ask) {
 
 static void answer_in_child(const lk_asks *asks, const lk_ask *ask, int out) {
 	if (out != CHILD_PIPE && dup2(out, CHILD_PIPE) < 0) _exit(1);
-	/* Connections of others, the listening socket, other pipes: none of its business. */
+	/* Connections of other clients, the listening socket and other pipes stay with the parent. */
 	lk_process_close_from(CHILD_PIPE + 1);
 	sigprocmask(SIG_SETMASK, &asks->signals, NULL);
 	lk_answer(&ask->question, CHILD_PIPE);
@@ -248,7 +247,7 @@ void lk_asks_submit(lk_asks *asks, lk_ask *ask) {
 
 /* ---- listening ---- */
 
-/* The frames that are whole. True when the last one came. */
+/* Takes the complete frames. True: the last one has come. */
 static bool take_whole_frames(lk_asks *asks, lk_ask *ask) {
 	LK_ASSERT(ask->used <= ask->room);
 	size_t at = 0;
@@ -281,6 +280,7 @@ static bool take_whole_frames(lk_asks *asks, lk_ask *ask) {
 }
 
 static bool make_frame_room(lk_ask *ask) {
+	LK_ASSERT(ask->used <= ask->room);
 	if (ask->room - ask->used >= CHUNK) return true;
 	size_t room = ask->room ? 2 * ask->room : 2 * (size_t)CHUNK;
 	char *bytes = room <= ANSWER_LIMIT ? realloc(ask->bytes, room) : NULL;
@@ -309,7 +309,7 @@ static void read_child_pipe(lk_asks *asks, lk_ask *ask) {
 	if (lk_serve_now() > ask->deadline) fail_ask_time(asks, ask);
 }
 
-/* Of those that wait and may start the one of the earliest round; NULL: none. */
+/* Finds the question of the earliest round that waits and may start; NULL: none. */
 static lk_ask *next_in_turn(const lk_asks *asks) {
 	lk_ask *best = NULL;
 	for (lk_ask *ask = asks->first; ask; ask = ask->next)
@@ -320,6 +320,7 @@ static lk_ask *next_in_turn(const lk_asks *asks) {
 }
 
 void lk_asks_step(lk_asks *asks) {
+	LK_ASSERT(asks->waiting >= 0 && asks->running[0] >= 0 && asks->running[1] >= 0);
 	for (lk_ask *ask = asks->first, *next; ask; ask = next) {
 		next = ask->next;
 		if (ask->state == LK_ASK_RUNNING) read_child_pipe(asks, ask);

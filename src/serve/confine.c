@@ -1,5 +1,4 @@
-/* confine.c: limits of the kernel (setrlimit) and Landlock, which takes rights away from the
- * process that asks for it.
+/* confine.c: limits of resources (setrlimit) and Landlock, by which a process gives up rights.
  *
  * Landlock: linux/landlock.h and https://docs.kernel.org/userspace-api/landlock.html. Rights of
  * later versions are named here by number, so that older headers will do. */
@@ -18,7 +17,7 @@ enum {
 	WRITTEN = 64 << 20 /* a timeline; as much as an answer may have */
 };
 
-/* The sanitizers' shadow takes terabytes of addresses. */
+/* The shadow memory of sanitizers needs terabytes of addresses. */
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 enum { SHADOWED = 1 };
 #else
@@ -38,8 +37,8 @@ static long landlock_version(void) {
 	return syscall(SYS_landlock_create_ruleset, NULL, 0, LANDLOCK_CREATE_RULESET_VERSION);
 }
 
-/* `more`: how far the hard limit is above the soft one; the hard limit of processor time kills
- * without a message. */
+/* Sets a soft limit, and the hard limit `more` above it. At the hard limit of processor time the
+ * kernel kills without a message. */
 static void set_resource_limit(int what, double value, rlim_t more) {
 	struct rlimit now;
 	if (getrlimit((__rlimit_resource_t)what, &now) != 0) return;
@@ -59,7 +58,7 @@ void lk_confine_limits(const lk_limits *limits) {
 	(void)!nice(limits->nice);
 }
 
-/* What may still be done below the working folder. */
+/* Grants rights below the working folder. */
 static bool allow_working_folder(int ruleset, uint64_t rights) {
 	struct landlock_path_beneath_attr here = {.allowed_access = rights,
 	                                          .parent_fd = open(".", O_PATH | O_CLOEXEC)};
@@ -72,13 +71,18 @@ static bool allow_working_folder(int ruleset, uint64_t rights) {
 bool lk_confine_files(bool writing) {
 	long v = landlock_version();
 	if (v < 1) return false;
-	/* so many bits by version: see above */
+	/* one bit per right, whose number grows with the version: see above */
 	int rights = 13 + (v >= 2) + (v >= 3) + (v >= 5);
-	struct rules r = {
-		.files = (UINT64_C(1) << rights) - 1, .network = v >= 4 ? 3 : 0, .scoped = v >= 6 ? 3 : 0};
-	size_t known = v >= 6   ? sizeof r
-	               : v >= 4 ? offsetof(struct rules, scoped)
-	                        : offsetof(struct rules, network);
+	struct rules r = {.files = (UINT64_C(1) << rights) - 1};
+	size_t known = offsetof(struct rules, network); /* bytes that this version reads */
+	if (v >= 4) {
+		r.network = 3;
+		known = offsetof(struct rules, scoped);
+	}
+	if (v >= 6) {
+		r.scoped = 3;
+		known = sizeof r;
+	}
 	int ruleset = (int)syscall(SYS_landlock_create_ruleset, &r, known, 0);
 	if (ruleset < 0) return false;
 	uint64_t here = LANDLOCK_ACCESS_FS_READ_FILE | LANDLOCK_ACCESS_FS_READ_DIR;

@@ -1,4 +1,4 @@
-/* fields.c: from the fields of a JSON request to words that lk_args_parse reads. */
+/* fields.c: turns the fields of a JSON request into words for lk_args_parse. */
 #include "base/arena.h"
 #include "serve/serve_internal.h"
 
@@ -9,7 +9,7 @@
 #include "base/check.h"
 #include "base/text.h"
 
-/* Options that take the content of a file, and the name under which the question finds it. */
+/* Options that take the content of a file, and the name of the file that will hold it. */
 static const struct {
 	const char *option, *file;
 	lk_serve_form form;
@@ -18,7 +18,7 @@ static const struct {
 	{"cluster", "cluster.json", LK_FIELD_TEXT_OR_FILE},
 	{"deepspeed_config", "ds_config.json", LK_FIELD_FILE},
 	{"script", "script.sh", LK_FIELD_CONTENT},
-	{"config", "job", LK_FIELD_CONTENT}, /* its text says which form it has */
+	{"config", "job", LK_FIELD_CONTENT}, /* its text determines its form */
 	{"prices", "prices.csv", LK_FIELD_CONTENT},
 	{"catalog", "vms.csv", LK_FIELD_CONTENT},
 	{"placement", "placement.json", LK_FIELD_FILE},
@@ -28,7 +28,7 @@ enum { CONTENTS = sizeof contents / sizeof *contents };
 /* Options that the server sets itself, in addition to all output options. */
 static const char *const decided[] = {"threads", "emit"};
 
-/* The operand of shard, a field like the options whose content is sent. */
+/* The operand of shard is a field too: the content of the table. */
 static const char tables_field[] = "tables", tables_file[] = "tables.csv";
 
 static int find_content_option(const lk_option *option) {
@@ -110,8 +110,8 @@ static lk_status fail_wrong_form(struct reader *reader, const lk_option *option,
 	return lk_hint(reader->err, "see GET /api/v1/options, or leave it out");
 }
 
-/* A text that could be a path would be read as one by the verb. An id of a network has a slash too;
- * the child that answers stands in a folder of the request's own, where it names no file. */
+/* Refuses an empty text and a text that the verb might read as a path. The id of a network has a
+ * slash too; it names no file in the child's working folder. */
 static lk_status check_option_text(struct reader *reader, const lk_option *option,
                                    lk_serve_form form, const char *text) {
 	const char *where = lk_arena_printf(reader->arena, "--%s", option->name);
@@ -161,8 +161,8 @@ static lk_status add_json_field(struct reader *reader, const lk_option *option,
 	if (kind == LK_JSON_NULL) return LK_OK;
 	if (form == LK_FIELD_BOOL && (kind == LK_JSON_TRUE || kind == LK_JSON_FALSE))
 		return add_option_word(reader, option->name, kind == LK_JSON_TRUE ? "true" : "false");
-	/* a text may be one number of a list, "gpus": 16 of a plan, or a number that is a name, "zero":
-	 * 3 */
+	/* A number may stand for a text: a list of one, as "gpus": 16 of a plan, or a name, as "zero":
+	 * 3. */
 	if ((form == LK_FIELD_NUMBER || form == LK_FIELD_COUNT || form == LK_FIELD_TEXT) &&
 	    kind == LK_JSON_NUMBER)
 		return add_option_word(reader, option->name, value->text);
@@ -178,7 +178,7 @@ static lk_status add_json_field(struct reader *reader, const lk_option *option,
 	return add_option_word(reader, option->name, value->text);
 }
 
-/* The words of a launch line. */
+/* Takes the words of a launch line. */
 static lk_status add_launch_words(struct reader *reader, const lk_value *value) {
 	if (value->kind == LK_JSON_NULL) return LK_OK;
 	bool right = value->kind == LK_JSON_ARRAY;
@@ -202,8 +202,8 @@ static const lk_option *find_verb_option(const lk_verb *verb, const char *key) {
 	return NULL;
 }
 
-/* The option parser names the nearest option; what it would take in another spelling is no name
- * here. */
+/* Fails with the hint of the option parser, which names the nearest option. Other spellings that
+ * the parser accepts are unknown here. */
 static lk_status fail_unknown_field(struct reader *reader, const char *key) {
 	lk_args args;
 	const char *word = lk_arena_printf(reader->arena, "--%s", key);

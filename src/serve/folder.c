@@ -1,4 +1,4 @@
-/* folder.c: private folders, removed with what is in them. */
+/* folder.c: private folders, made and removed with their files. */
 #include "serve/serve_internal.h"
 
 #include <ctype.h>
@@ -47,7 +47,7 @@ void lk_folder_name(const char *sent, char *name, size_t size) {
 	for (const char *p = sent; *p; p++)
 		if (*p == '/' || *p == '\\') begin = p + 1;
 	while (*begin == '.') begin++;
-	/* The ending is the kind of file: of names that are too long the end is kept. */
+	/* The ending tells the kind of file, so a name that is too long loses its beginning. */
 	size_t length = strlen(begin), used = 0;
 	if (length >= size) begin += length - size + 1;
 	for (; *begin && used + 1 < size; begin++) {

@@ -19,7 +19,7 @@ lk_status lk_guard_init(lk_guard *guard, bool loopback, const char *names, lk_er
 	return LK_OK;
 }
 
-/* The name of "name:port" or "[address]:port". False where it is none of these. */
+/* Extracts the name from "name:port" or "[address]:port". False: another form. */
 static bool split_host_port(const char *host, char name[HOST_SIZE]) {
 	const char *begin = host, *end, *port;
 	if (*host == '[') {
@@ -44,7 +44,7 @@ static bool is_loopback_address(const struct in6_addr *address) {
 	       (IN6_IS_ADDR_V4MAPPED(address) && address->s6_addr[12] == 127);
 }
 
-/* An address in its usual form, no number that a lenient reader would take for one. */
+/* Whether a text is a numeric address in canonical form. */
 static bool is_plain_address(const char *name, bool bracket, bool *loopback) {
 	struct in_addr four;
 	struct in6_addr six;

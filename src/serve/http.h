@@ -21,13 +21,13 @@ typedef struct lk_server lk_server;
 typedef struct lk_exchange lk_exchange;
 typedef struct lk_upload lk_upload;
 
-/* A connection of a client, and until when its next step must be done. */
+/* A connection of a client, and the deadline of its next step. */
 typedef struct lk_peer {
 	struct lk_peer *next, *previous;
 	lk_server *server;
 	int fd;
-	uint64_t client; /* its address, of IPv6 the network's; 0 not known */
-	bool leaving;    /* was closed to make place */
+	uint64_t client; /* its address, for IPv6 the /64 network; 0: unknown */
+	bool leaving;    /* closed to make room */
 	bool asking; /* the request is complete, the answer is not: the clock of the client stands still
 	              */
 	double deadline;
@@ -39,25 +39,25 @@ struct lk_exchange {
 	struct MHD_Connection *connection;
 	lk_peer *peer;
 	const struct lk_route *route;
-	const char *rest; /* of the path, after the route's: an id */
+	const char *rest; /* the path after that of the route: an id */
 	lk_form form;     /* ?form= */
 	const char *page; /* ?page=, or NULL */
-	double begin;     /* when its first byte came */
+	double begin;     /* time of its first byte */
 	double received;  /* bytes of the body */
 	char *body;       /* of a JSON request */
 	size_t size, room;
 	lk_upload *upload; /* of a question about files */
-	lk_ask *ask;       /* a prediction that is waited for; owned */
+	lk_ask *ask;       /* a prediction that the client waits for; owned */
 	bool suspended;
 };
 
-/* Which function answers a method and path. */
+/* The function that answers a method and path. */
 typedef struct lk_route {
-	const char *method, *path; /* a path that ends in '/' takes what follows as `rest` */
+	const char *method, *path; /* a path that ends in '/' matches any continuation, the `rest` */
 	enum MHD_Result (*run)(lk_exchange *x);
 	enum { LK_BODY_NONE, LK_BODY_JSON, LK_BODY_FORM } body;
 	bool open;             /* needs no token */
-	lk_question_kind kind; /* of a question */
+	lk_question_kind kind; /* for questions */
 } lk_route;
 
 struct lk_server {
@@ -67,34 +67,34 @@ struct lk_server {
 	lk_job_list jobs;
 	lk_lists lists;
 	struct MHD_Daemon *daemon;
-	lk_peer *peers; /* the newest first */
+	lk_peer *peers; /* newest first */
 	int peer_count;
 	int workers;
 	char folder[LK_FOLDER_SIZE];
-	unsigned long long folders; /* made so far */
-	int uploads;                /* under way */
-	bool resumed;               /* a suspended request goes on */
-	bool ending;                /* takes no more questions */
+	unsigned long long folders; /* made by now */
+	int uploads;                /* running */
+	bool resumed;               /* a suspended request was resumed */
+	bool ending;                /* accepts no more questions */
 };
 
 enum {
 	LK_BODY_LIMIT = 1 << 20, /* bytes of a JSON request */
 	LK_PEERS = 512,          /* connections */
-	LK_UPLOADS = 4           /* questions whose files lie on the disk, waiting ones included */
+	LK_UPLOADS = 4           /* questions with files on the disk, including waiting ones */
 };
 
-/* ---- answers (http_respond.c): all of them queue the answer of the exchange ---- */
+/* ---- answers (http_respond.c): each queues the answer of the exchange ---- */
 
-/* `bytes` are copied. */
+/* Copies `bytes`. */
 enum MHD_Result lk_respond(lk_exchange *exchange, unsigned status, const char *type,
                            const void *bytes, size_t size);
-/* `bytes` stay. */
+/* Borrows `bytes`, which must outlive the server. */
 enum MHD_Result lk_respond_static(lk_exchange *exchange, const char *type, const void *bytes,
                                   size_t size);
-/* Takes `text` over, which comes from malloc; NULL: memory was out. */
+/* Takes ownership of `text`, allocated by malloc; NULL: out of memory. */
 enum MHD_Result lk_respond_json(lk_exchange *exchange, unsigned status, char *text, size_t size);
 enum MHD_Result lk_respond_error(lk_exchange *exchange, unsigned status, const lk_error *err);
-/* With one more header. */
+/* The same with one more header. */
 enum MHD_Result lk_respond_with(lk_exchange *exchange, unsigned status, const lk_error *err,
                                 const char *header, const char *value);
 
@@ -102,36 +102,36 @@ enum MHD_Result lk_respond_with(lk_exchange *exchange, unsigned status, const lk
 
 void lk_peer_notify(void *server, struct MHD_Connection *connection, void **peer,
                     enum MHD_ConnectionNotificationCode what);
-/* The next step of the client must be done in so many seconds. */
+/* Sets the deadline of the next step of the client, in seconds from now. */
 void lk_peer_within(lk_peer *peer, double seconds);
-/* When the first client is late; INFINITY never. */
+/* Returns the earliest deadline of a client; INFINITY: none. */
 double lk_peers_deadline(const lk_server *server);
-/* Closes the connections of those who are late. */
+/* Closes connections past their deadline. */
 void lk_peers_step(lk_server *server);
 
 /* ---- questions (http_question.c) ---- */
 
 uint64_t lk_exchange_client(const lk_exchange *exchange);
-/* 503, to be tried again. */
+/* Answers 503, so that the client tries again. */
 enum MHD_Result lk_respond_busy(lk_exchange *exchange);
-/* The question of the route, with the body, in `folder` or, NULL, one of its own; NULL: answered
- * with an error. */
+/* Makes the question of the route with the body of the request, in `folder` or (NULL) in a new one.
+ * NULL: an error was answered. */
 lk_ask *lk_exchange_ask(lk_exchange *exchange, const char *folder, const char *const *traces,
                         int count);
 
 /* ---- files that come as multipart/form-data (http_upload.c) ---- */
 
 lk_upload *lk_upload_new(lk_exchange *exchange); /* NULL: out of memory */
-/* What is wrong shows in lk_upload_ask. */
+/* Takes a piece of the form; lk_upload_ask reports errors. */
 void lk_upload_take(lk_upload *upload, const char *data, size_t size);
-/* The question, or NULL: answered with an error. */
+/* Makes the question. NULL: an error was answered. */
 lk_ask *lk_upload_ask(lk_upload *upload, lk_exchange *exchange);
 void lk_upload_free(lk_upload *upload); /* accepts NULL */
 
 /* ---- routes (http_routes.c) ---- */
 
-/* NULL where the path is unknown or the method wrong; *allowed then names the methods that would
- * do, NULL for an unknown path. *rest: of the path, after the route's. */
+/* Finds a route and sets *rest to the path after that of the route. NULL: the path is unknown, or
+ * the method is wrong; then *allowed names the methods of the path. */
 const lk_route *lk_route_find(const char *method, const char *path, const char **rest,
                               const char **allowed);
 

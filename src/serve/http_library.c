@@ -1,4 +1,4 @@
-/* http_library.c: loads libmicrohttpd.so.12, or is linked with it. */
+/* http_library.c: loads libmicrohttpd.so.12, unless the program is linked with it. */
 #include "serve/http_library.h"
 
 #include <string.h>

@@ -1,11 +1,11 @@
-/* http_library.h: libmicrohttpd, loaded when the server starts. */
+/* http_library.h: functions of libmicrohttpd, loaded when the server starts. */
 #ifndef LK_SERVE_HTTP_LIBRARY_H
 #define LK_SERVE_HTTP_LIBRARY_H
 
 #include <microhttpd.h>
 #include "lockstep/error.h"
 
-/* What is called of it, by names without the prefix MHD_. */
+/* The functions used, without the prefix MHD_. */
 #define LK_MHD_CALLS(CALL)            \
 	CALL(add_response_header)         \
 	CALL(create_post_processor)       \
@@ -31,7 +31,7 @@ typedef struct lk_mhd_calls {
 #undef LK_CALL
 } lk_mhd_calls;
 
-/* Usable after lk_mhd_load, which may be said again, from any thread. */
+/* Usable after lk_mhd_load, which may be called repeatedly and from any thread. */
 extern lk_mhd_calls lk_mhd;
 lk_status lk_mhd_load(lk_error *err);
 

@@ -1,4 +1,4 @@
-/* http_loop.c: the life of the server: the socket, what is known beforehand, the loop, the end. */
+/* http_loop.c: runs the server: the socket, preparation, the loop, the end. */
 #include "serve/serve.h"
 
 #include <ctype.h>
@@ -47,8 +47,8 @@ static lk_status fail_bad_address(const lk_serve_request *request, const char *w
 	return lk_hint(err, "give an address of this machine, as 127.0.0.1, ::1 or 0.0.0.0");
 }
 
-/* Names are not resolved: what getaddrinfo loads for that, the static program of a release lacks.
- */
+/* Names are not resolved: the static program of a release cannot load what getaddrinfo needs for
+ * that. */
 static lk_status read_address(const lk_serve_request *request, struct sockaddr_storage *out,
                               socklen_t *size, lk_error *err) {
 	struct sockaddr_in four = {.sin_family = AF_INET, .sin_port = htons((uint16_t)request->port)};
@@ -98,7 +98,7 @@ static lk_status name_listen_url(struct place *place, lk_error *err) {
 	bool six = own.ss_family == AF_INET6;
 	const struct sockaddr_in *four = (const struct sockaddr_in *)&own;
 	place->loopback = six ? strcmp(host, "::1") == 0 : (ntohl(four->sin_addr.s_addr) >> 24) == 127;
-	/* Who listens everywhere is reached here too. */
+	/* A server on all addresses is reached on the loopback address too. */
 	if (strcmp(host, "0.0.0.0") == 0) snprintf(host, sizeof host, "127.0.0.1");
 	if (strcmp(host, "::") == 0) snprintf(host, sizeof host, "::1");
 	snprintf(place->url, sizeof place->url, six ? "http://[%s]:%s/" : "http://%s:%s/", host, port);
@@ -116,13 +116,13 @@ static lk_status open_listen_place(const lk_serve_request *request, struct place
 	return name_listen_url(place, err);
 }
 
-/* ---- what is known beforehand ---- */
+/* ---- preparation ---- */
 
-/* Children begin as copies of this process: what every prediction needs is read here, once. */
+/* Reads what every prediction needs, once: children start as copies of this process. */
 static void warm_up_catalogues(void) {
 	lk_predict_request r;
 	lk_prediction *prediction = NULL;
-	lk_error not_here; /* who asks is told then */
+	lk_error not_here; /* the question reports it */
 	lk_predict_defaults(&r);
 	r.model = "llama3.1-8b";
 	r.gpu = "h100-sxm";
@@ -145,7 +145,7 @@ static void ignore_library_message(void *context, const char *format, va_list va
 	(void)context, (void)format, (void)values;
 }
 
-/* Undoes %XX in a path or argument in place, and leaves %00 as it is: a text would end there. */
+/* Decodes %XX in a path or argument in place, except %00, which would end the text. */
 static size_t decode_percent(void *context, struct MHD_Connection *connection, char *text) {
 	char *to = text;
 	unsigned byte;
@@ -175,7 +175,7 @@ static lk_status start_http_daemon(lk_server *server, int socket, lk_error *err)
 	                      : lk_fail(err, LK_ERR_IO, "server", "libmicrohttpd cannot be started");
 }
 
-/* Milliseconds until something is late or the library wants to be called; -1: never. */
+/* Returns the milliseconds until a deadline or until the library wants to be called; -1: never. */
 static int milliseconds_left(lk_server *server) {
 	MHD_UNSIGNED_LONG_LONG library;
 	double first = fmin(lk_asks_deadline(&server->asks), lk_peers_deadline(server));
@@ -197,19 +197,18 @@ static lk_status run_server_loop(lk_server *server, int signals, lk_error *err) 
 		bool alone = !server->peers;
 		lk_asks_step(&server->asks);
 		lk_peers_step(server);
-		/* One request may end another, which then goes on in the next round. */
+		/* One request may end another, which then continues in the next round. */
 		do {
 			server->resumed = false;
 			lk_mhd.run(server->daemon);
 		} while (server->resumed);
-		/* Somebody wants a connection and has none: it could not be accepted, for want of
-		 * descriptors, and is tried again soon, but not without pause. */
+		/* Descriptors ran out, so a connection could not be accepted: try again after a pause. */
 		if (alone && !server->peers && (fds[1].revents & POLLIN)) poll(fds, 1, ACCEPT_AGAIN_MS);
 	}
 }
 
-/* Questions first: the library may not be stopped while requests stand still, and one that comes
- * now would. */
+/* Ends questions first: the library must not be stopped while requests are suspended, and a request
+ * that comes now would be. */
 static void finish_server(lk_server *server) {
 	server->ending = true;
 	while (server->asks.first) lk_asks_cancel(&server->asks, server->asks.first);
@@ -266,9 +265,9 @@ lk_status lk_serve(const lk_serve_request *request, lk_serve_ready *ready, void 
 		status = serve_until_signal(server, &p, signals, ready, context, err);
 	}
 	finish_server(server);
-	/* The library closes the socket that it was given. */
+	/* The library has closed the socket. */
 	if (p.socket >= 0 && !server->daemon) close(p.socket);
-	/* The signal that ended the server is not to end the process too. */
+	/* Discard the signal that ended the server, so that it does not end the process. */
 	while (sigtimedwait(&held, NULL, &(struct timespec){0}) > 0) continue;
 	if (signals >= 0) close(signals);
 	sigprocmask(SIG_SETMASK, &before, NULL);

@@ -1,6 +1,6 @@
-/* http_peers.c: connections by age. A client has a time for each thing it has to do: for a request
- * to come whole, for the answer to be taken, for the next request to begin. One that dribbles bytes
- * is as late as one that is silent. */
+/* http_peers.c: deadlines of connections. A client has a limited time for each step: to send a
+ * whole request, to take the answer, to begin the next request. A client that sends byte by byte is
+ * as late as a silent one. */
 #include "serve/http.h"
 #include "base/check.h"
 #include "base/stats.h"
@@ -17,7 +17,7 @@ void lk_peer_within(lk_peer *peer, double seconds) {
 	peer->deadline = lk_serve_now() + seconds;
 }
 
-/* Where nearly all places are taken, the one that has waited longest for its client gives way. */
+/* Closes the connection that has waited longest for its client, if nearly all places are taken. */
 static void make_peer_place(const lk_server *server) {
 	lk_peer *oldest = NULL;
 	for (lk_peer *peer = server->peers; peer; peer = peer->next)
@@ -28,7 +28,8 @@ static void make_peer_place(const lk_server *server) {
 	shutdown(oldest->fd, SHUT_RDWR);
 }
 
-/* Whoever has an IPv6 address has 2^64 of them. */
+/* Returns a hash of the client's address, 0 if unknown. Of an IPv6 address only the /64 network
+ * counts: a client controls all 2^64 addresses in it. */
 static uint64_t client_of(struct MHD_Connection *connection) {
 	const union MHD_ConnectionInfo *info =
 		lk_mhd.get_connection_info(connection, MHD_CONNECTION_INFO_CLIENT_ADDRESS);
@@ -90,7 +91,7 @@ void lk_peers_step(lk_server *server) {
 	for (lk_peer *peer = server->peers; peer; peer = peer->next) {
 		if (peer->asking || peer->deadline > now) continue;
 		shutdown(peer->fd, SHUT_RDWR);
-		/* The library notices; that it does is not waited for without end. */
+		/* The library notices the closed connection; the wait for that is limited. */
 		peer->deadline = now + 1;
 	}
 }

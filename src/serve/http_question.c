@@ -1,10 +1,9 @@
-/* http_question.c: a request as a question for a child process: its folder, limits and form. */
+/* http_question.c: makes a question for a child process from a request: folder, limits, form. */
 #include "serve/http.h"
 
 #include <stdio.h>
 
-/* Questions give way to the server itself, which everybody waits for; least of all those whose
- * answer is watched. */
+/* Niceness: the server itself comes first, then questions whose user is waiting, then the rest. */
 enum { NICE = 5, NICE_QUICK = 1 };
 
 uint64_t lk_exchange_client(const lk_exchange *exchange) {

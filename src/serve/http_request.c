@@ -1,5 +1,4 @@
-/* http_request.c: a request from its headers to its answer: who sends it, what for, the body, the
- * question. */
+/* http_request.c: handles a request: checks its headers, reads its body, calls its route. */
 #include "serve/http.h"
 #include "base/check.h"
 
@@ -9,11 +8,11 @@
 
 enum { SWALLOWED = 4 * LK_BODY_LIMIT };
 
-#define REQUEST_S 10.0          /* for a request to come whole */
-#define RATE      (64.0 * 1024) /* bytes per second that an upload must have on top of that */
-#define IDLE_S    30.0          /* between two requests */
+#define REQUEST_S 10.0          /* for a complete request */
+#define RATE      (64.0 * 1024) /* minimum rate of an upload, bytes per second, after that */
+#define IDLE_S    30.0          /* between requests */
 
-/* ---- what is wrong with a request, by its headers ---- */
+/* ---- checks of headers ---- */
 
 static const char *find_header(const lk_exchange *exchange, const char *name) {
 	return lk_mhd.lookup_connection_value(exchange->connection, MHD_HEADER_KIND, name);
@@ -26,8 +25,8 @@ static enum MHD_Result refuse_host(lk_exchange *exchange) {
 	return lk_respond_error(exchange, MHD_HTTP_MISDIRECTED_REQUEST, &err);
 }
 
-/* Of headers that decide who asks and what is sent, two are two opinions: a proxy may have gone by
- * the other one (RFC 9112, section 3.2: two of Host are answered with 400). */
+/* Headers that identify the client or delimit the body must not be repeated: a proxy may have
+ * followed the other one (RFC 9112, section 3.2: two Host headers are answered with 400). */
 static enum MHD_Result refuse_twice(lk_exchange *exchange, const char *name) {
 	lk_error err = {0};
 	lk_fail(&err, LK_ERR_INPUT, name, "is given twice");
@@ -121,7 +120,7 @@ static bool take_form_argument(lk_exchange *exchange) {
 }
 
 static double find_body_limit(const lk_exchange *exchange) {
-	/* A form is a little larger than the files in it. */
+	/* The form adds some bytes to those of its files. */
 	return exchange->route->body == LK_BODY_FORM
 	           ? exchange->server->request->upload_mib * 1048576 + LK_BODY_LIMIT
 	           : LK_BODY_LIMIT;
@@ -144,7 +143,7 @@ static const char *const given_once[] = {MHD_HTTP_HEADER_HOST,
 
 struct head_count {
 	unsigned seen;     /* a bit for each of given_once */
-	const char *twice; /* the first one that came again, or NULL */
+	const char *twice; /* the first repeated header, or NULL */
 };
 
 static enum MHD_Result count_header(void *count, enum MHD_ValueKind kind, const char *name,
@@ -159,8 +158,8 @@ static enum MHD_Result count_header(void *count, enum MHD_ValueKind kind, const 
 	return MHD_YES;
 }
 
-/* Headers of which a proxy before this server may have had another opinion: where the body ends,
- * who asks. MHD_YES: there are none. */
+/* Answers requests whose headers a proxy may have understood differently: where the body ends, who
+ * asks. MHD_YES: there are no such headers. */
 static enum MHD_Result check_framing(lk_exchange *exchange, bool *refused) {
 	struct head_count heads = {0};
 	lk_mhd.get_connection_values(exchange->connection, MHD_HEADER_KIND, count_header, &heads);
@@ -176,7 +175,7 @@ static enum MHD_Result check_framing(lk_exchange *exchange, bool *refused) {
 	return MHD_YES;
 }
 
-/* Answers what can be answered without the body: everything that is wrong with the headers. */
+/* Answers errors in the headers, without the body. */
 static enum MHD_Result check_request_head(lk_exchange *exchange, const char *method,
                                           const char *url) {
 	const char *host = find_header(exchange, MHD_HTTP_HEADER_HOST), *allowed = NULL;
@@ -190,7 +189,7 @@ static enum MHD_Result check_request_head(lk_exchange *exchange, const char *met
 		return refuse_origin(exchange);
 	exchange->route = lk_route_find(method, url, &exchange->rest, &allowed);
 	bool open = exchange->route && exchange->route->open;
-	/* A link from elsewhere may lead to the page; nothing but the page may use the interface. */
+	/* Other sites may link to the page, but only the page may use the interface. */
 	if (!open && !lk_guard_origin(NULL, find_header(exchange, "Sec-Fetch-Site"), host))
 		return refuse_origin(exchange);
 	if (!open && strncmp(url, "/api/", 5) == 0 &&
@@ -206,7 +205,8 @@ static enum MHD_Result check_request_head(lk_exchange *exchange, const char *met
 		const char *length = find_header(exchange, MHD_HTTP_HEADER_CONTENT_LENGTH);
 		if (!has_content_type(exchange, types[exchange->route->body]))
 			return refuse_type(exchange, types[exchange->route->body]);
-		/* what is little more is read first: a client that still sends would not see the answer */
+		/* A slightly larger body is read first: a client that is still sending would not see the
+		 * answer. */
 		if (length && strtod(length, NULL) > find_body_limit(exchange) + SWALLOWED)
 			return refuse_size(exchange, find_body_limit(exchange));
 	}
@@ -230,8 +230,8 @@ static bool keep_body_bytes(lk_exchange *exchange, const char *data, size_t size
 	return true;
 }
 
-/* What is too large is counted and thrown away, so that the answer can say so; what is far too
- * large ends the connection. */
+/* Counts and discards the bytes beyond the limit, so that the answer can report it; far beyond it
+ * the connection ends. */
 static enum MHD_Result take_body_bytes(lk_exchange *exchange, const char *data, size_t size) {
 	exchange->received += (double)size;
 	if (exchange->peer)

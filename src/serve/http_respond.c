@@ -1,5 +1,4 @@
-/* http_respond.c: answers, with the headers that keep a browser from doing more with them than
- * showing our page. */
+/* http_respond.c: queues answers with headers that restrict what a browser may do with them. */
 #include "serve/http.h"
 
 #include <stdlib.h>
@@ -9,8 +8,8 @@
 
 static const char json[] = "application/json";
 
-/* Scripts, styles and data come from here alone; nobody frames the page; other sites do not learn
- * of it. */
+/* Scripts, styles and data come only from this server; no site frames the page; no site learns its
+ * address. */
 static const struct {
 	const char *name, *value;
 } headers[] = {
@@ -20,7 +19,7 @@ static const struct {
 	{"X-Content-Type-Options", "nosniff"},
 	{"X-Frame-Options", "DENY"},
 	{"Referrer-Policy", "no-referrer"},
-	/* The page may open a window of Perfetto and give it a timeline; nobody has the page itself. */
+	/* The page may open Perfetto and pass it a timeline; no other window has access to the page. */
 	{"Cross-Origin-Opener-Policy", "same-origin-allow-popups"},
 	{"Cross-Origin-Resource-Policy", "same-origin"},
 	{"Cache-Control", "no-store"},
@@ -34,7 +33,7 @@ static enum MHD_Result queue_response(lk_exchange *exchange, unsigned status, co
 	for (size_t i = 0; whole && i < sizeof headers / sizeof *headers; i++)
 		whole = lk_mhd.add_response_header(response, headers[i].name, headers[i].value) == MHD_YES;
 	if (whole && header) whole = lk_mhd.add_response_header(response, header, value) == MHD_YES;
-	if (!whole) { /* memory ran out: no answer rather than one without its headers */
+	if (!whole) { /* out of memory: no answer is better than one without its headers */
 		lk_mhd.destroy_response(response);
 		return MHD_NO;
 	}

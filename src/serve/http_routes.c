@@ -8,7 +8,7 @@
 #include "io/embedded.h"
 #include "lockstep/catalogue.h"
 
-/* ---- what is made once ---- */
+/* ---- lists and files of the page ---- */
 
 static enum MHD_Result get_list(lk_exchange *exchange, const lk_list_text *list) {
 	return lk_respond_static(exchange, "application/json", list->text, list->size);
@@ -94,7 +94,7 @@ static enum MHD_Result get_asset(lk_exchange *exchange) {
 
 /* ---- questions ---- */
 
-/* The answer is ready; the suspended request goes on. */
+/* Resumes a suspended request whose answer is ready. */
 static void resume_exchange(void *exchange) {
 	lk_exchange *x = exchange;
 	if (x->suspended) {
@@ -120,7 +120,7 @@ static enum MHD_Result post_predict(lk_exchange *exchange) {
 	return MHD_YES;
 }
 
-/* What a launch line states is read under the limits of a prediction. */
+/* Answers what a launch line states, under the limits of a prediction. */
 static enum MHD_Result post_launch(lk_exchange *exchange) {
 	exchange->form = LK_FORM_STATED;
 	return post_predict(exchange);
@@ -132,7 +132,7 @@ static enum MHD_Result respond_job(lk_exchange *exchange, unsigned status, const
 	return lk_respond_json(exchange, status, text, size);
 }
 
-/* A job for the question; without a question the exchange is answered. */
+/* Starts a job for the question; without a question the exchange is already answered. */
 static enum MHD_Result start_job(lk_exchange *exchange, lk_ask *ask) {
 	lk_server *server = exchange->server;
 	if (!ask) return MHD_YES;
@@ -210,7 +210,7 @@ static bool route_matches(const lk_route *route, const char *path, const char **
 	bool folder = route->path[length - 1] == '/';
 	if (strncmp(route->path, path, length) != 0) return false;
 	*rest = path + length;
-	/* What comes after /api/ is not a file of the page. */
+	/* Paths below /api/ are no files of the page. */
 	if (length == 1) return strncmp(path, "/api/", 5) != 0;
 	return folder ? **rest != '\0' : **rest == '\0';
 }

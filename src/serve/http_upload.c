@@ -1,5 +1,5 @@
-/* http_upload.c: a form with files (traces, step graphs, recordings), written to the folder of the
- * question as it comes. libmicrohttpd takes it apart. */
+/* http_upload.c: writes the files of a form (traces, step graphs, recordings) to the folder of the
+ * question as they arrive. libmicrohttpd parses the form. */
 #include "serve/http.h"
 #include "base/check.h"
 #include "base/sort.h"
@@ -17,12 +17,12 @@ struct lk_upload {
 	lk_exchange *x;
 	struct MHD_PostProcessor *form;
 	char folder[LK_FOLDER_SIZE];
-	bool owns; /* the folder; later the question does */
+	bool owns; /* owns the folder, until the question does */
 	char **names;
 	int count, room;
-	int file; /* that is being written; -1 none */
+	int file; /* being written; -1: none */
 	double bytes;
-	unsigned status; /* of what went wrong first; 0 nothing */
+	unsigned status; /* of the first error; 0: none */
 	lk_error err;
 };
 
@@ -46,7 +46,7 @@ static bool remember_upload_name(lk_upload *upload, const char *name) {
 	return upload->names[upload->count] && ++upload->count;
 }
 
-/* A file of this name, or, where there is one, of the next that is free. */
+/* Creates a file of this name, or of the next free one if it exists. */
 static int create_upload_file(const lk_upload *upload, const char *sent,
                               char name[NAME_SIZE + 16]) {
 	char plain[NAME_SIZE], path[LK_FOLDER_SIZE + NAME_SIZE + 32];
@@ -122,7 +122,7 @@ static enum MHD_Result take_form_part(void *upload, enum MHD_ValueKind kind, con
 		fail_upload(own, 400, "form", "holds a field that is neither a file nor \"options\"",
 		            "give options as one JSON object");
 	}
-	/* Errors are reported when all has come; going on here costs nothing. */
+	/* Errors are reported once the whole form has come. */
 	return MHD_YES;
 }
 
@@ -179,7 +179,7 @@ lk_ask *lk_upload_ask(lk_upload *upload, lk_exchange *exchange) {
 		lk_respond_error(exchange, upload->status, &upload->err);
 		return NULL;
 	}
-	/* The two of a comparison are told apart by their order. */
+	/* The order distinguishes the two traces of a comparison. */
 	if (exchange->route->kind != LK_ASK_DIFF)
 		lk_sort(upload->names, (size_t)upload->count, sizeof *upload->names, compare_upload_names);
 	upload->owns = false;

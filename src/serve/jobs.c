@@ -1,4 +1,4 @@
-/* jobs.c: a fixed number of places for jobs. */
+/* jobs.c: jobs in a fixed number of places. */
 #include "serve/serve_internal.h"
 
 #include <stdio.h>
@@ -28,6 +28,7 @@ const lk_job *lk_job_list_add(lk_job_list *jobs, lk_asks *asks, lk_ask *ask) {
 	lk_job *job = own < LK_JOBS_OF_CLIENT ? find_job_place(jobs) : NULL;
 	if (!job) return NULL;
 	lk_job_list_remove(jobs, asks, job);
+	LK_ASSERT(job->id == 0 && ask->state != LK_ASK_DONE);
 	*job = (lk_job){++jobs->last, ask};
 	return job;
 }
@@ -58,7 +59,7 @@ static const char *job_state_name(const lk_ask *ask) {
 	return ask->status == 200 ? "done" : "failed";
 }
 
-/* The members of an object that is written already: what is between its braces. */
+/* Writes the members of a finished object: the text between its braces. */
 static void put_object_members(FILE *out, const char *text, size_t size) {
 	const char *end = text + size;
 	while (end > text && end[-1] != '}') end--;

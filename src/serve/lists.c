@@ -54,7 +54,7 @@ static lk_status print_options_json(FILE *out, lk_error *err) {
 	lk_json_object(&w, NULL);
 	for (lk_question_kind kind = 0; kind < LK_ASK_KINDS; kind++) {
 		const lk_verb *verb = lk_question_verb(kind);
-		if (kind == LK_ASK_SWEEP) continue; /* those of predict, as lists */
+		if (kind == LK_ASK_SWEEP) continue; /* it has the options of predict */
 		const char *group = NULL;
 		lk_json_array(&w, verb->name);
 		for (const lk_option *option = verb->options; option->name; option++) {

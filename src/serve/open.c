@@ -1,6 +1,5 @@
-/* open.c: a browser, started and left to itself. $BROWSER is a list of commands with ':' between
- * them, of which the first that can be started is taken; %s in a command is replaced by the
- * address, which otherwise comes last. */
+/* open.c: starts a browser. $BROWSER is a list of commands, separated by ':'; the first that can be
+ * started is used. The address replaces %s in a command, or follows it. */
 #include "serve/serve_internal.h"
 
 #include <ctype.h>
@@ -17,7 +16,7 @@
 
 enum { WORDS = 16, COMMAND_SIZE = 1024, NAME_SIZE = 3 * LK_FOLDER_SIZE };
 
-/* ---- the page that leads there ---- */
+/* ---- the page that redirects to the server ---- */
 
 static bool write_redirect_page(const char *folder, const char *url, char path[LK_FOLDER_SIZE]) {
 	int length = snprintf(path, LK_FOLDER_SIZE, "%s/open.html", folder);
@@ -47,7 +46,7 @@ static void format_file_url(const char *path, char name[NAME_SIZE]) {
 
 /* ---- the command ---- */
 
-/* Becomes the command; comes back where it cannot. */
+/* Replaces this process by the command; returns if it cannot. */
 static void exec_browser_command(const char *command, size_t length, const char *name) {
 	char text[COMMAND_SIZE], *words[WORDS + 2], *rest = text;
 	int count = 0;
@@ -77,8 +76,8 @@ static void exec_browser(const char *name) {
 	exec_browser_command("xdg-open", strlen("xdg-open"), name);
 }
 
-/* In a process of its own, away from the terminal: what browsers say is not for it, and Ctrl-C is
- * for the server alone. */
+/* Starts the command detached from the terminal: its messages do not appear there, and Ctrl-C
+ * reaches only the server. */
 static void start_detached_browser(const char *name, const sigset_t *mask, int result_fd) {
 	int nothing = open("/dev/null", O_RDWR);
 	setsid();
@@ -103,7 +102,7 @@ bool lk_open_browser(const char *folder, const char *url, const sigset_t *mask) 
 	if (child == 0) start_detached_browser(name, mask, ends[1]);
 	close(ends[1]);
 	while (child > 0 && waitpid(child, NULL, 0) < 0 && errno == EINTR) continue;
-	/* The end of the pipe closes when a command has been started. */
+	/* The pipe closes once a command has been started. */
 	do n = child > 0 ? read(ends[0], &said, 1) : 1;
 	while (n < 0 && errno == EINTR);
 	close(ends[0]);

@@ -26,19 +26,19 @@
 
 typedef struct lk_arena lk_arena; /* base/arena.h */
 
-/* ---- confine.c: what the child of a question may use ---- */
+/* ---- confine.c: limits of the child of a question ---- */
 
 typedef struct lk_limits {
 	double memory_bytes; /* address space */
 	double cpu_seconds;  /* of all threads together */
-	int nice;            /* how far it gives way to others */
+	int nice;            /* added to its niceness */
 } lk_limits;
 
-/* For a process with one thread that is about to answer a question, in whose working folder the
- * files of the question lie. lk_confine_limits: the limits hold from now on. lk_confine_files:
- * files can be read below the working folder, written and renamed there too where `writing` is
- * true, and used nowhere else; nothing can be run or connected. What was taken stays taken: a
- * second call can only take more. False where the kernel cannot. */
+/* Confine a process of one thread that is about to answer a question, in whose working folder the
+ * files of the question are. lk_confine_limits sets limits of resources. lk_confine_files allows
+ * reading below the working folder and, if `writing`, writing and renaming there; it denies all
+ * other files, running programs and connections. A second call can only deny more. False: the
+ * kernel cannot confine. */
 void lk_confine_limits(const lk_limits *limits);
 bool lk_confine_files(bool writing);
 
@@ -57,9 +57,10 @@ typedef enum lk_question_kind {
 	LK_ASK_KINDS
 } lk_question_kind;
 
-/* The answer as -o json prints it; the report that the page shows. Of a prediction: the report
- * without what takes further predictions (changes that would make it fit, other rates); the events
- * of its timeline; its step graph; or, in place of one, what its launch line states. */
+/* RESULT is the answer as -o json prints it, REPORT the document that the page shows. Only for a
+ * prediction: PICTURE is the report without what needs further predictions (changes that would make
+ * it fit, other rates), TIMELINE its events, GRAPH its step graph, STATED what its launch line
+ * states, without a prediction. */
 typedef enum lk_form {
 	LK_FORM_RESULT,
 	LK_FORM_REPORT,
@@ -73,23 +74,22 @@ enum { LK_PAGE_SIZE = 33 };
 
 typedef struct lk_question {
 	lk_question_kind kind;
-	const char *folder; /* private to this question; what was sent lies there */
+	const char *folder; /* private to this question; holds the files that were sent */
 	const char *body;   /* fields in JSON */
 	size_t size;
-	const char *const *traces; /* names below the folder: traces, step graphs, recordings */
+	const char *const *traces; /* files in the folder: traces, step graphs, recordings */
 	int trace_count;
-	int threads; /* of all but a prediction */
+	int threads; /* for all but predictions */
 	lk_form form;
-	char page[LK_PAGE_SIZE]; /* who asks; "" unknown. A newer question of the same page ends this
-	                            one */
+	char page[LK_PAGE_SIZE]; /* the page that asks; "" unknown. Its next question ends this one */
 	lk_limits limits;
 } lk_question;
 
 const lk_verb *lk_question_verb(lk_question_kind kind);
-/* The last part of its path: "sweep", or the verb's name. */
+/* Returns the last part of its path: "sweep", or the name of the verb. */
 const char *lk_question_name(lk_question_kind kind);
 
-/* What the child writes, one after the other: a head, then `size` bytes. */
+/* The child writes frames: a head, then `size` bytes. */
 typedef enum lk_frame_kind {
 	LK_FRAME_PROGRESS = 1, /* an lk_progress; any number of them */
 	LK_FRAME_ANSWER,       /* JSON; the last */
@@ -105,15 +105,15 @@ typedef struct lk_progress {
 	double done, all;
 } lk_progress;
 
-/* Confines this process, answers and writes frames to `out`. The caller then leaves the process. */
+/* Confines this process, answers the question and writes frames to `out`. The caller then exits. */
 void lk_answer(const lk_question *question, int out);
 
 /* ---- questions.c: the verbs ---- */
 
-/* What a verb is asked with, and where its answer goes. */
+/* The input of a question, and the stream for its answer. */
 typedef struct lk_asked {
 	const lk_question *question;
-	lk_args *args;             /* of its fields, and the files that were sent as operands */
+	lk_args *args;             /* the fields, and the files that were sent as operands */
 	const char *const *launch; /* words of a launch line */
 	int launch_count;
 	void (*progress)(void *context, int gpus, double done, double all);
@@ -121,91 +121,91 @@ typedef struct lk_asked {
 	FILE *out;
 } lk_asked;
 
-/* Asks the verb of the question and writes the answer in its form, which is none of
- * LK_FORM_STATED. The errors of the verb. */
+/* Asks the verb of the question and writes the answer in its form, which is not LK_FORM_STATED. The
+ * errors of the verb. */
 lk_status lk_question_ask(const lk_asked *asked, lk_error *err);
-/* Whether the answer is a file that the verb writes first. */
+/* Whether the verb writes the answer to a file first. */
 bool lk_question_writes(const lk_question *question);
-/* LK_ERR_INPUT where comma lists make more than one combination; `where` is of the error. */
+/* Checks that comma lists make a single combination; else LK_ERR_INPUT at `where`. */
 lk_status lk_question_single(const lk_args *args, const char *where, lk_error *err);
 
-/* ---- asks.c: questions on their way: waiting, in the hands of a child, answered ---- */
+/* ---- asks.c: questions that wait, run in a child, or are answered ---- */
 
 typedef enum lk_ask_state { LK_ASK_WAITING, LK_ASK_RUNNING, LK_ASK_DONE } lk_ask_state;
 
 typedef struct lk_ask {
 	lk_question question;       /* folder, body, names are owned */
-	double seconds;             /* wall time that it may take once it runs */
-	uint64_t client;            /* whose it is; 0 not known */
-	void (*ended)(void *owner); /* called when it is done; NULL: nobody waits */
+	double seconds;             /* limit of wall time, from its start */
+	uint64_t client;            /* 0: unknown */
+	void (*ended)(void *owner); /* called at its end; may be NULL */
 	void *owner;
-	/* what came of it */
+	/* the outcome */
 	lk_ask_state state;
 	bool cancelled;
 	lk_progress progress;
-	int status; /* of HTTP: 200, or what went wrong */
+	int status; /* status of HTTP */
 	char *text; /* JSON: the answer, or {"error": ...} */
 	size_t text_size;
-	/* of asks.c */
+	/* used by asks.c */
 	uint64_t round;
 	double deadline;
 	pid_t child;
 	int pipe;
-	char *bytes; /* that came through the pipe and are no whole frame yet */
+	char *bytes; /* received, but not yet a complete frame */
 	size_t used, room;
 	struct lk_ask *next;
 } lk_ask;
 
-/* Of one client no more than LK_ASKS_OF_CLIENT wait, so that others have room. */
+/* At most LK_ASKS_OF_CLIENT questions of one client wait, so that others have room. */
 enum { LK_ASKS_WAITING = 256, LK_ASKS_OF_CLIENT = 192 };
 
 typedef struct lk_asks {
-	int most;                /* predictions at a time; as many of the others */
-	sigset_t signals;        /* that children take */
-	lk_ask *first;           /* those that wait or run, in order */
+	int most;                /* most concurrent predictions, and most others */
+	sigset_t signals;        /* signal mask of the children */
+	lk_ask *first;           /* waiting or running, in order of submission */
 	int running[2], waiting; /* predictions, others */
-	uint64_t round;          /* of the latest that started */
+	uint64_t round;          /* of the latest question that started */
 } lk_asks;
 
 double lk_serve_now(void);
 
-/* `question` without what it owns; copies are made. NULL when memory runs out. */
+/* Makes a question and copies the texts of `question`. NULL: out of memory. */
 lk_ask *lk_ask_new(const lk_question *question, double seconds);
-/* Ends it if it waits or runs, and removes its folder. Accepts NULL. */
+/* Cancels the question if it is not done, and frees it with its folder. Accepts NULL. */
 void lk_ask_free(lk_asks *asks, lk_ask *ask);
-/* The same for one that was never submitted. */
+/* The same for a question that was not submitted. */
 void lk_ask_drop(lk_ask *ask);
 
 /* Whether a question of this client may wait. */
 bool lk_asks_have_room(const lk_asks *asks, uint64_t client);
-/* Where they have room. Clients take turns: a question is one round later than the latest of its
- * client that waits or runs, and those of the earliest round start first. */
+/* Submits a question; lk_asks_have_room must hold. Clients take turns: a question is one round
+ * later than the latest unfinished one of its client, and the earliest round starts first. */
 void lk_asks_submit(lk_asks *asks, lk_ask *ask);
-/* It is done then, with status 409. */
+/* Ends a question with status 409. */
 void lk_asks_cancel(lk_asks *asks, lk_ask *ask);
 
-/* A newer question of this page has come: those before it that wait or run are done, with status
- * 204 and no text. */
+/* Ends the unfinished questions of a page that asks a new one, with status 204 and no text. */
 void lk_asks_overtake(lk_asks *asks, const char *page);
 
-/* The descriptors to wait for; at most `room`, the number is returned. */
+/* Sets the descriptors to wait for, at most `room`; returns their number. */
 int lk_asks_poll(const lk_asks *asks, struct pollfd *fds, int room);
-/* The next time at which something is late; INFINITY never. */
+/* Returns the earliest deadline; INFINITY: none. */
 double lk_asks_deadline(const lk_asks *asks);
-/* Takes what children wrote, ends those that are late, starts those that wait. */
+/* Reads what children wrote, ends late ones, starts waiting ones. */
 void lk_asks_step(lk_asks *asks);
 
-/* {"error": {"where", "what", "remedy", "text"}}; NULL when memory runs out. */
+/* Writes {"error": {"where", "what", "remedy", "text"}}. NULL: out of memory; else the caller frees
+ * it. */
 char *lk_error_json(const lk_error *err, size_t *size);
 
-/* ---- jobs.c: all questions but predictions, which are started now and fetched later ---- */
+/* ---- jobs.c: questions other than predictions: started now, fetched later ---- */
 
 enum {
 	LK_JOBS = 64,
-	LK_JOBS_OF_CLIENT = 48 /* that are not done */
+	LK_JOBS_OF_CLIENT = 48 /* unfinished */
 };
 
-/* The latest questions; a finished one gives way to a new one, the oldest first. */
+/* The latest questions. A new one replaces the oldest finished one. */
 typedef struct lk_job {
 	unsigned long long id; /* 0: free */
 	lk_ask *ask;           /* owned */
@@ -216,62 +216,64 @@ typedef struct lk_job_list {
 	unsigned long long last;
 } lk_job_list;
 
-/* Takes the question over. NULL: all places, or the client's, are taken by jobs that are not done;
- * the caller still owns it. */
+/* Takes ownership of the question. NULL: unfinished jobs fill all places, or those of the client;
+ * then the caller keeps it. */
 const lk_job *lk_job_list_add(lk_job_list *jobs, lk_asks *asks, lk_ask *ask);
 const lk_job *lk_job_list_find(const lk_job_list *jobs, const char *id);
 void lk_job_list_remove(lk_job_list *jobs, lk_asks *asks, const lk_job *job);
 void lk_job_list_free(lk_job_list *jobs, lk_asks *asks);
 
-/* {"id", "verb", "state": "waiting" | "running" | "done" | "failed", "progress": {"gpus", "done",
- * "all"} or null, "status", "answer", "error"}. NULL when memory runs out. */
+/* Writes {"id", "verb", "state": "waiting" | "running" | "done" | "failed", "progress": {"gpus",
+ * "done", "all"} or null, "status", "answer", "error"}. NULL: out of memory. */
 char *lk_job_json(const lk_job *job, size_t *size);
 
 /* ---- folder.c: private folders for what is uploaded ---- */
 
 enum { LK_FOLDER_SIZE = 4096 };
 
-/* A new folder below $TMPDIR or /tmp that only this user may enter. */
+/* Makes a folder below $TMPDIR or /tmp that only this user may enter. */
 lk_status lk_folder_make(char path[LK_FOLDER_SIZE], lk_error *err);
-/* Folder NUMBER below another. */
+/* Makes folder `number` in another folder. */
 lk_status lk_folder_below(const char *parent, unsigned long long number, char path[LK_FOLDER_SIZE],
                           lk_error *err);
-/* The files of a folder, which has no folders in it, and the folder. */
+/* Removes a folder and its files; it contains no folders. */
 void lk_folder_remove(const char *path);
-/* A file's name as it was sent, made one that can do nothing but name a file: the part after the
- * last '/' or '\', other signs than letters, digits, '.', '_' and '-' as '_', no '.' in front,
- * "trace" where nothing is left. */
+/* Makes the name of a file that was sent harmless: takes the part after the last '/' or '\',
+ * replaces all characters but letters, digits, '.', '_' and '-' by '_', and removes leading dots.
+ * An empty name becomes "trace". */
 void lk_folder_name(const char *sent, char *name, size_t size);
 
-/* ---- guard: who may ask. Three checks, each on the texts of headers alone.
+/* ---- guard: who may ask. Three checks, each on the text of a header.
  *
- * Host: a page of another site whose name was made to lead here (DNS rebinding) sends its own name.
- * An address cannot be rebound, so addresses and localhost pass, and the names that the user gave.
- * On a loopback address only loopback addresses pass. Origin: a browser says which page asks; only
- * our own may. Token: a secret of this run in the header "Authorization: Bearer TOKEN". It is no
- * cookie: a cookie is sent to every port of a host and with requests that other pages start. */
+ * Host: a page of another site whose name was redirected to this server (DNS rebinding) sends its
+ * own name. An address cannot be rebound, so addresses, localhost and the names that the user gave
+ * pass. A server on a loopback address accepts only loopback addresses. Origin: a browser names the
+ * page that asks; only our own page may. Token: a secret of this run in the header "Authorization:
+ * Bearer TOKEN". It is not a cookie, because browsers send cookies to every port of a host and with
+ * requests from other pages. */
 
 enum { LK_TOKEN_BYTES = 16, LK_TOKEN_SIZE = 2 * LK_TOKEN_BYTES + 1 };
 
 typedef struct lk_guard {
-	bool loopback;     /* listens on a loopback address */
-	const char *names; /* one a line, or NULL */
+	bool loopback;     /* the server listens on a loopback address */
+	const char *names; /* one per line, or NULL */
 	char token[LK_TOKEN_SIZE];
 } lk_guard;
 
-/* Draws the token. Errors: LK_ERR_IO where the system gives no random numbers. */
+/* Draws the token. LK_ERR_IO: the system has no random numbers. */
 lk_status lk_guard_init(lk_guard *guard, bool loopback, const char *names, lk_error *err);
 
-/* `host`: the header, or NULL. */
+/* Whether Host passes; `host`: the header, or NULL. */
 bool lk_guard_host(const lk_guard *guard, const char *host);
-/* `origin`: the header, or NULL, which programs that are no browsers send. `site`: Sec-Fetch-Site,
- * or NULL. */
+/* Whether Origin passes. `origin`: the header, or NULL, as of programs other than browsers. `site`:
+ * Sec-Fetch-Site, or NULL. */
 bool lk_guard_origin(const char *origin, const char *site, const char *host);
-/* `authorization`: the header, or NULL. Takes as long for a wrong token as for another. */
+/* Whether the token is right, in a time that does not depend on it. `authorization`: the header, or
+ * NULL. */
 bool lk_guard_token(const lk_guard *guard, const char *authorization);
 
-/* ---- lists: what does not change and is made once: what may be asked, as JSON (models, GPUs, the
- * fields of each verb), and style and script of reports. */
+/* ---- lists: constant answers, made once: catalogues and the fields of each verb as JSON, style
+ * and script of reports. */
 
 typedef struct lk_list_text {
 	char *text;
@@ -285,28 +287,28 @@ typedef struct lk_lists {
 lk_status lk_lists_make(lk_lists *lists, lk_error *err);
 void lk_lists_free(lk_lists *lists);
 
-/* ---- open: the page, opened in the user's browser. */
+/* ---- open: opens the page in the user's browser. */
 
-/* Opens the address with a command of $BROWSER, or xdg-open. What the command is given is a page
- * below `folder` that leads there and that only this user can read: the address holds the token,
- * and all users of a machine see the words of commands. The command gets the signal mask, and
- * nothing of what this process has open. False where none could be started. */
+/* Opens the address with a command of $BROWSER, or xdg-open. The command gets a page in `folder`
+ * that only this user can read and that redirects to the address: the address contains the token,
+ * and all users of a machine see the words of commands. The command gets the signal mask and no
+ * open descriptors. False: no command could be started. */
 bool lk_open_browser(const char *folder, const char *url, const sigset_t *mask);
 
-/* ---- fields: the fields of a JSON request as the words of a command line.
+/* ---- fields: turns the fields of a JSON request into the words of a command line.
  *
- * A field has the name of an option of the verb, so that one table says what may be asked, and one
- * parser what is wrong with it: errors have the text that the command line gives. In addition to
- * options, verbs that take a launch line have the field "launch", an array of its words, and shard
- * the field "tables", the content of its operand. Comma lists of numbers are texts.
+ * A field has the name of an option of the verb, so that the option table and its parser serve
+ * both, with the same error texts. In addition to options, verbs that take a launch line have the
+ * field "launch", an array of its words, and shard the field "tables", the content of its operand.
+ * Comma lists of numbers are texts.
  *
- * Options that name files take the file's content instead (model, cluster, deepspeed_config,
+ * Options that name files take the content of the file instead (model, cluster, deepspeed_config,
  * script, config, prices, catalog, placement) or are refused. */
 
-/* A file that is to be written into the folder of the question before it is asked. */
+/* A file to write into the folder of the question before the verb is asked. */
 typedef struct lk_serve_file {
 	const char *name; /* "config.json" */
-	/* Its content: an object, written as JSON, or a text, written as it is. */
+	/* Its content: an object, written as JSON, or a text. */
 	const lk_value *value;
 } lk_serve_file;
 
@@ -321,9 +323,9 @@ typedef struct lk_serve_words {
 	int file_count;
 } lk_serve_words;
 
-/* How an option is given in JSON. */
+/* The form of an option in JSON. */
 typedef enum lk_serve_form {
-	LK_FIELD_REFUSED, /* not at all: it names a file, or the server decides it */
+	LK_FIELD_REFUSED, /* not accepted: it names a file, or the server sets it */
 	LK_FIELD_BOOL,
 	LK_FIELD_NUMBER,
 	LK_FIELD_COUNT, /* a number, or a text as "15T" or "8k" */
@@ -335,12 +337,12 @@ typedef enum lk_serve_form {
 } lk_serve_form;
 
 lk_serve_form lk_serve_form_of(const lk_option *option);
-/* The name of the file that holds the content of an option; NULL: it takes none. */
+/* Returns the name of the file for the content of an option; NULL: the option takes no content. */
 const char *lk_serve_file_of(const lk_option *option);
-/* "text or object", for documents and errors. */
+/* Names a form for documents and errors: "text or object". */
 const char *lk_serve_form_name(lk_serve_form form);
 
-/* Reads a body. Texts are owned by the arena. Errors: LK_ERR_INPUT. */
+/* Reads the body of a request. The arena owns the texts. LK_ERR_INPUT. */
 lk_status lk_serve_fields(const lk_verb *verb, const char *body, size_t size, lk_arena *arena,
                           lk_serve_words *out, lk_error *err);
 

@@ -8,6 +8,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 #include <cmocka.h>
 #include "base/arena.h"
 #include "step/traced.h"
@@ -256,6 +258,35 @@ static void errors_are_the_programs(void **state) {
 	lk_reply_free(reply);
 }
 
+/* The operand is --model here too; the file of --goal is written by predict, refused by a sweep. */
+static void words_are_those_of_the_program(void **state) {
+	(void)state;
+	char goal[] = "/tmp/goal-XXXXXX", option[64];
+	int file = mkstemp(goal);
+	assert_true(file >= 0);
+	close(file);
+	snprintf(option, sizeof option, "--goal=%s", goal);
+	const char *const named[] = {JOB, option};
+	const char *const operand[] = {"llama3.1-8b", "--gpu=h100-sxm", "--gpus=8", "--gbs=16",
+	                               "--seq=2048"};
+	lk_reply *one = lk_reply_ask("predict", COUNT(named), named, NULL, 0, NULL);
+	lk_reply *two = lk_reply_ask("predict", COUNT(operand), operand, NULL, 0, NULL);
+	assert_int_equal(lk_reply_status(one), LK_OK);
+	assert_int_equal(lk_reply_status(two), LK_OK);
+	assert_string_equal(lk_reply_json(one, NULL), lk_reply_json(two, NULL));
+	struct stat info;
+	assert_int_equal(stat(goal, &info), 0);
+	assert_true(info.st_size > 0);
+	lk_reply_free(one);
+	lk_reply_free(two);
+	remove(goal);
+	const int counts[] = {COUNT(named)};
+	lk_reply *sweep = lk_reply_sweep(1, counts, named, 1, NULL);
+	assert_int_equal(lk_reply_status(sweep), LK_ERR_INPUT);
+	assert_string_equal(lk_reply_error(sweep, LK_REPLY_WHERE), "--goal");
+	lk_reply_free(sweep);
+}
+
 static void tables_are_told(void **state) {
 	(void)state;
 	lk_reply *reply = lk_reply_verbs();
@@ -345,6 +376,7 @@ int main(void) {
 		cmocka_unit_test(many_are_as_one),
 		cmocka_unit_test(sweeps_have_columns),
 		cmocka_unit_test(errors_are_the_programs),
+		cmocka_unit_test(words_are_those_of_the_program),
 		cmocka_unit_test(tables_are_told),
 		cmocka_unit_test(durations_add_up),
 		cmocka_unit_test(wrong_graphs_are_errors),

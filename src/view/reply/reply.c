@@ -1,4 +1,5 @@
-/* reply.c: verbs by name: words to a request, the request to an answer, the answer to JSON. */
+/* reply.c: answers for bindings: finds the row of a verb by name, asks it, keeps the answer as
+ * JSON. */
 #include "base/arena.h"
 #include "base/memory.h"
 #include "view/reply/reply.h"
@@ -9,12 +10,7 @@
 
 #include "base/text.h"
 #include "lockstep/catalogue.h"
-#include "lockstep/explain.h"
-#include "lockstep/plan.h"
-#include "lockstep/rent.h"
-#include "lockstep/shard.h"
-#include "lockstep/validate.h"
-#include "lockstep/whatif.h"
+#include "verbs/verbs.h"
 
 /* ---- writing to memory ---- */
 
@@ -26,204 +22,82 @@ lk_status lk_reply_write(lk_reply *reply, lk_reply_writer *write, const void *wh
 	return status;
 }
 
-static lk_status write_prediction(const void *what, FILE *out, lk_error *err) {
-	const lk_prediction *prediction = what;
-	return lk_predict_print(&prediction, 1, LK_OUTPUT_JSON, false, false, NULL, out, err);
-}
-static lk_status reply_write_plan(const void *what, FILE *out, lk_error *err) {
-	return lk_plan_print(what, LK_OUTPUT_JSON, false, false, NULL, out, err);
-}
-static lk_status write_validation(const void *what, FILE *out, lk_error *err) {
-	return lk_validate_print(what, LK_VALIDATE_JSON, false, out, err);
-}
-static lk_status write_explanation(const void *what, FILE *out, lk_error *err) {
-	return lk_explain_print(what, LK_OUTPUT_JSON, LK_EXPLAIN_ALL, false, NULL, out, err);
-}
-static lk_status write_shard(const void *what, FILE *out, lk_error *err) {
-	return lk_shard_print(what, LK_SHARD_PLAN, LK_OUTPUT_JSON, false, NULL, out, err);
-}
-static lk_status write_rent(const void *what, FILE *out, lk_error *err) {
-	return lk_rent_print(what, LK_OUTPUT_JSON, false, false, NULL, out, err);
-}
-static lk_status write_whatif(const void *what, FILE *out, lk_error *err) {
-	return lk_whatif_print(what, LK_OUTPUT_JSON, false, false, NULL, out, err);
-}
-static lk_status write_simulation(const void *what, FILE *out, lk_error *err) {
-	return lk_simulate_print(what, out, err);
-}
-
 /* ---- verbs ---- */
 
-/* What a verb is asked with. */
-struct asked {
-	lk_args *args;
-	const char *input;
+/* The verbs that bindings ask, in the order in which they are listed. */
+static const lk_verb_row *const rows[] = {
+	&lk_row_predict, &lk_row_plan, &lk_row_validate, &lk_row_explain,
+	&lk_row_shard,   &lk_row_rent, &lk_row_whatif,   &lk_row_simulate,
+};
+enum { ROWS = sizeof rows / sizeof *rows };
+
+/* The graph of simulate, given as a text. */
+struct text {
+	const char *at;
 	size_t size;
 };
 
-typedef lk_status asker(lk_reply *reply, const struct asked *a, lk_error *err);
+struct answered {
+	const lk_verb_row *row;
+	const void *answer;
+};
 
-static lk_status take_emitted(lk_reply *reply, const lk_emitted *emitted, lk_error *err) {
-	reply->text = lk_arena_strdup(&reply->arena, emitted->text);
+static lk_status write_answered(const void *what, FILE *out, lk_error *err) {
+	const struct answered *answered = what;
+	const lk_outputs outputs = {.format = LK_OUTPUT_JSON};
+	return answered->row->print(answered->answer, &outputs, false, out, err);
+}
+
+static lk_status reply_emit(lk_reply *reply, const lk_verb_row *row, const void *request,
+                            const void *answer, lk_error *err) {
+	lk_emitted emitted = {0};
+	if (!row->emit) return LK_OK;
+	LK_TRY(row->emit(request, answer, &emitted, err));
+	if (!emitted.text) return LK_OK;
+	reply->text = lk_arena_strdup(&reply->arena, emitted.text);
 	return reply->text ? LK_OK : lk_oom(err);
 }
 
-static lk_status ask_predict(lk_reply *reply, const struct asked *asked, lk_error *err) {
-	lk_outputs outputs;
-	lk_predict_request r;
-	lk_prediction *prediction;
+/* Refuses comma lists that make several combinations. */
+static lk_status reply_check_single(const lk_args *args, lk_error *err) {
 	size_t count;
-	LK_TRY(lk_args_combinations(asked->args, &count, err));
-	if (count > 1) {
-		lk_fail(err, LK_ERR_INPUT, "predict",
-		        "the lists make %zu combinations, and one is answered here", count);
-		return lk_hint(err, "use sweep for all combinations");
-	}
-	lk_predict_defaults(&r);
-	LK_TRY(lk_args_fill(asked->args, 0, &r, err));
-	LK_TRY(lk_args_fill_outputs(asked->args, &outputs, err));
-	r.step = outputs.trace || outputs.graph || outputs.chakra;
-	r.detail = outputs.html != NULL;
-	r.launch = asked->args->rest;
-	r.launch_count = asked->args->rest_count;
-	LK_TRY(lk_predict(&r, &prediction, err));
-	lk_status status = lk_predict_write_files(prediction, &outputs, err);
-	lk_emitted emitted;
-	if (status == LK_OK && r.emit && (status = lk_predict_emit(prediction, &emitted, err)) == LK_OK)
-		status = take_emitted(reply, &emitted, err);
-	if (status == LK_OK) status = lk_reply_write(reply, write_prediction, prediction, err);
-	reply->yes = prediction->fits;
-	lk_predict_free(prediction);
-	return status;
+	LK_TRY(lk_args_combinations(args, &count, err));
+	if (count == 1) return LK_OK;
+	lk_fail(err, LK_ERR_INPUT, args->verb->name,
+	        "the lists make %zu combinations, and one is answered here", count);
+	return lk_hint(err, "use sweep for all combinations");
 }
 
-static lk_status take_launch_line(lk_reply *reply, const lk_plan *plan, const char *target,
-                                  lk_error *err) {
-	lk_emitted emitted;
-	if (!target || plan->best < 0) return LK_OK;
-	LK_TRY(lk_plan_launch(plan, plan->counts[plan->best].choices, target, &emitted, err));
-	return take_emitted(reply, &emitted, err);
+static lk_status reply_take(lk_reply *reply, const lk_verb_row *row, const void *request,
+                            const void *answer, const lk_outputs *outputs, lk_error *err) {
+	struct answered answered = {row, answer};
+	reply->yes = !row->yes || row->yes(answer);
+	if (row->files) LK_TRY(row->files(request, answer, outputs, err));
+	LK_TRY(reply_emit(reply, row, request, answer, err));
+	if (reply->simulation) LK_TRY(lk_reply_spans(reply, err));
+	return lk_reply_write(reply, write_answered, &answered, err);
 }
 
-static lk_status ask_plan(lk_reply *reply, const struct asked *asked, lk_error *err) {
-	lk_plan_request r;
-	lk_plan *plan;
-	lk_plan_defaults(&r);
-	LK_TRY(lk_args_fill(asked->args, 0, &r, err));
-	r.job.launch = asked->args->rest;
-	r.job.launch_count = asked->args->rest_count;
-	LK_TRY(lk_plan_find(&r, &plan, err));
-	lk_status status = take_launch_line(reply, plan, r.job.emit, err);
-	if (status == LK_OK) status = lk_reply_write(reply, reply_write_plan, plan, err);
-	reply->yes = plan->best >= 0;
-	lk_plan_free(plan);
-	return status;
-}
-
-static lk_status ask_validate(lk_reply *reply, const struct asked *asked, lk_error *err) {
-	lk_validate_request r;
-	lk_validation *validation;
-	lk_validate_defaults(&r);
-	LK_TRY(lk_args_fill(asked->args, 0, &r, err));
-	r.table = asked->args->operands[0];
-	LK_TRY(lk_validate(&r, &validation, err));
-	lk_status status = r.plot ? lk_validate_plot(validation, r.plot, err) : LK_OK;
-	if (status == LK_OK) status = lk_reply_write(reply, write_validation, validation, err);
-	reply->yes = true;
-	lk_validate_free(validation);
-	return status;
-}
-
-static lk_status ask_explain(lk_reply *reply, const struct asked *asked, lk_error *err) {
+static lk_status reply_row(lk_reply *reply, const lk_verb_row *row, lk_args *args,
+                           const struct text *text, void *request, lk_error *err) {
 	lk_outputs outputs;
-	lk_explain_request r;
-	lk_explanation *answer;
-	lk_explain_defaults(&r);
-	LK_TRY(lk_args_fill(asked->args, 0, &r, err));
-	LK_TRY(lk_args_fill_outputs(asked->args, &outputs, err));
-	r.roofline = outputs.html != NULL;
-	r.roofline_needed = outputs.table == LK_EXPLAIN_ROOFLINE;
-	r.traces = asked->args->operands;
-	r.trace_count = asked->args->operand_count;
-	LK_TRY(lk_explain(&r, &answer, err));
-	lk_status status = outputs.trace ? lk_explain_trace(answer, outputs.trace, err) : LK_OK;
-	if (status == LK_OK) status = lk_reply_write(reply, write_explanation, answer, err);
-	reply->yes = true;
-	lk_explain_free(answer);
+	void *answer = NULL;
+	LK_TRY(reply_check_single(args, err));
+	LK_TRY(lk_args_fill_outputs(args, &outputs, err));
+	lk_verb_input input = lk_verb_words(args, &outputs);
+	input.pictured = outputs.html != NULL;
+	input.text = text->at;
+	input.text_size = text->size;
+	LK_TRY(lk_verb_request(row, args, 0, &input, request, err));
+	LK_TRY(row->ask(request, &answer, err));
+	/* Columns are borrowed from a simulation: it lives as long as the reply. */
+	if (row == &lk_row_simulate) reply->simulation = answer;
+	lk_status status = reply_take(reply, row, request, answer, &outputs, err);
+	if (row != &lk_row_simulate) row->free(answer);
 	return status;
 }
 
-static lk_status ask_shard(lk_reply *reply, const struct asked *asked, lk_error *err) {
-	lk_shard_request r;
-	lk_shard_answer *answer;
-	lk_shard_defaults(&r);
-	LK_TRY(lk_args_fill(asked->args, 0, &r, err));
-	r.tables = asked->args->operand_count ? asked->args->operands[0] : NULL;
-	LK_TRY(lk_shard(&r, &answer, err));
-	lk_status status = answer->fits && r.plan ? lk_shard_write_plan(answer, r.plan, err) : LK_OK;
-	if (status == LK_OK) status = lk_reply_write(reply, write_shard, answer, err);
-	reply->yes = answer->fits;
-	lk_shard_free(answer);
-	return status;
-}
-
-static lk_status ask_rent(lk_reply *reply, const struct asked *asked, lk_error *err) {
-	lk_rent_request r;
-	lk_rent *rent;
-	lk_rent_defaults(&r);
-	LK_TRY(lk_args_fill(asked->args, 0, &r, err));
-	LK_TRY(lk_rent_find(&r, &rent, err));
-	lk_status status = lk_reply_write(reply, write_rent, rent, err);
-	reply->yes = !rent->nothing;
-	lk_rent_free(rent);
-	return status;
-}
-
-static lk_status ask_whatif(lk_reply *reply, const struct asked *asked, lk_error *err) {
-	lk_outputs outputs;
-	lk_whatif_request r;
-	lk_whatif *answer;
-	lk_whatif_defaults(&r);
-	LK_TRY(lk_args_fill(asked->args, 0, &r, err));
-	LK_TRY(lk_args_fill_outputs(asked->args, &outputs, err));
-	r.paths = asked->args->operands;
-	r.path_count = asked->args->operand_count;
-	LK_TRY(lk_whatif_ask(&r, &answer, err));
-	lk_status status = lk_whatif_write_files(answer, &outputs, err);
-	if (status == LK_OK) status = lk_reply_write(reply, write_whatif, answer, err);
-	reply->yes = true;
-	lk_whatif_free(answer);
-	return status;
-}
-
-static lk_status ask_simulate(lk_reply *reply, const struct asked *asked, lk_error *err) {
-	lk_outputs outputs;
-	lk_simulate_request r;
-	lk_simulate_defaults(&r);
-	LK_TRY(lk_args_fill(asked->args, 0, &r, err));
-	LK_TRY(lk_args_fill_outputs(asked->args, &outputs, err));
-	r.graph = asked->args->operand_count ? asked->args->operands[0] : NULL;
-	r.text = asked->input;
-	r.text_size = asked->size;
-	LK_TRY(lk_simulate(&r, &reply->simulation, err));
-	LK_TRY(lk_simulate_write_files(reply->simulation, &outputs, err));
-	reply->yes = true;
-	LK_TRY(lk_reply_spans(reply, err));
-	return lk_reply_write(reply, write_simulation, reply->simulation, err);
-}
-
-static const struct {
-	const lk_verb *verb;
-	asker *ask;
-} verbs[] = {
-	{&lk_predict_verb, ask_predict},   {&lk_plan_verb, ask_plan},
-	{&lk_validate_verb, ask_validate}, {&lk_explain_verb, ask_explain},
-	{&lk_shard_verb, ask_shard},       {&lk_rent_verb, ask_rent},
-	{&lk_whatif_verb, ask_whatif},     {&lk_simulate_verb, ask_simulate},
-};
-enum { VERBS = sizeof verbs / sizeof *verbs };
-
-/* ---- lists of what is known ---- */
+/* ---- catalogues ---- */
 
 typedef lk_status lister(const char *filter, int format, bool verbose, bool colour,
                          const char *path, FILE *out, lk_error *err);
@@ -249,38 +123,39 @@ static lk_status ask_list(lk_reply *reply, lister *list, int count, const char *
 /* ---- asking ---- */
 
 static lk_status reply_unknown(const char *verb, lk_error *err) {
-	const char *names[VERBS + 2] = {"devices", "models"};
-	for (int i = 0; i < VERBS; i++) names[i + 2] = verbs[i].verb->name;
-	const char *near = lk_nearest(verb, names, VERBS + 2);
+	const char *names[ROWS + 2] = {"devices", "models"};
+	for (int i = 0; i < ROWS; i++) names[i + 2] = rows[i]->verb->name;
+	const char *near = lk_nearest(verb, names, ROWS + 2);
 	lk_fail(err, LK_ERR_INPUT, NULL, "unknown verb \"%.64s\"", verb);
 	return near ? lk_hint(err, "did you mean %s?", near) : LK_ERR_INPUT;
 }
 
 static lk_status reply_ask(lk_reply *reply, const char *name, int count, const char *const *words,
-                           struct asked a, lk_error *err) {
+                           const struct text *text, lk_error *err) {
 	int at = 0;
 	lk_args args;
 	if (strcmp(name, "devices") == 0) return ask_list(reply, lk_devices_print, count, words, err);
 	if (strcmp(name, "models") == 0) return ask_list(reply, lk_models_print, count, words, err);
-	while (at < VERBS && strcmp(verbs[at].verb->name, name) != 0) at++;
-	if (at == VERBS) return reply_unknown(name, err);
-	LK_TRY(lk_args_parse(verbs[at].verb, count, words, &args, err));
-	a.args = &args;
+	while (at < ROWS && strcmp(rows[at]->verb->name, name) != 0) at++;
+	if (at == ROWS) return reply_unknown(name, err);
+	LK_TRY(lk_args_parse(rows[at]->verb, count, words, &args, err));
 	lk_status status = lk_args_check_empty(&args, err);
 	if (args.help)
 		status = lk_fail(err, LK_ERR_INPUT, "--help", "is for people: lockstep help %s", name);
-	if (status == LK_OK) status = verbs[at].ask(reply, &a, err);
+	void *request = lk_arena_alloc(&reply->arena, rows[at]->verb->request_size);
+	if (status == LK_OK && !request) status = lk_oom(err);
+	if (status == LK_OK) status = reply_row(reply, rows[at], &args, text, request, err);
 	lk_args_free(&args);
 	return status;
 }
 
 lk_reply *lk_reply_ask(const char *verb, int count, const char *const *words, const char *input,
                        size_t size, const lk_stop *stop) {
-	struct asked a = {.input = input, .size = size};
+	const struct text text = {input, size};
 	lk_reply *reply = lk_reply_new();
 	if (!reply) return NULL;
 	lk_stop_watch(stop);
-	return lk_reply_end(reply, reply_ask(reply, verb, count, words, a, &reply->error), stop);
+	return lk_reply_end(reply, reply_ask(reply, verb, count, words, &text, &reply->error), stop);
 }
 
 static lk_status write_verbs(const void *what, FILE *out, lk_error *err) {
@@ -288,10 +163,10 @@ static lk_status write_verbs(const void *what, FILE *out, lk_error *err) {
 }
 
 lk_reply *lk_reply_verbs(void) {
-	const lk_verb *all[VERBS + 1] = {NULL};
+	const lk_verb *all[ROWS + 1] = {NULL};
 	lk_reply *reply = lk_reply_new();
 	if (!reply) return NULL;
-	for (int i = 0; i < VERBS; i++) all[i] = verbs[i].verb;
+	for (int i = 0; i < ROWS; i++) all[i] = rows[i]->verb;
 	return lk_reply_end(reply, lk_reply_write(reply, write_verbs, all, &reply->error), NULL);
 }
 
@@ -299,8 +174,7 @@ lk_reply *lk_reply_verbs(void) {
 
 void lk_reply_free(lk_reply *reply) {
 	if (!reply) return;
-	for (size_t i = 0; reply->predictions && i < reply->rows; i++)
-		lk_predict_free(reply->predictions[i]);
+	lk_combinations_close(&reply->sweep);
 	for (int i = 0; i < reply->parts; i++) lk_args_free(&reply->args[i]);
 	lk_simulate_free(reply->simulation);
 	free(reply->json);

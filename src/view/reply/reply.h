@@ -1,4 +1,4 @@
-/* reply.h: the inside of a reply, for the files that fill it. */
+/* reply.h: the members of a reply, for the files that fill it. */
 #ifndef LK_VIEW_REPLY_H
 #define LK_VIEW_REPLY_H
 
@@ -6,6 +6,7 @@
 #include "lockstep/predict.h"
 #include "lockstep/reply.h"
 #include "lockstep/simulate.h"
+#include "verbs/verbs.h"
 #include "view/text/views.h"
 
 struct lk_reply {
@@ -17,29 +18,26 @@ struct lk_reply {
 	char *json, *row_json; /* of open_memstream */
 	size_t json_size;
 	const char *text;
-	/* columns, and what their texts are borrowed of */
+	/* columns, and the objects that own their texts */
 	lk_sweep_column *columns;
 	int column_count;
 	size_t rows;
-	lk_sweep_row *sweep; /* [rows] of a sweep */
-	lk_predict_request *requests;
-	lk_prediction **predictions;
-	lk_error *refusals;
-	lk_args *args; /* [parts] */
+	lk_combinations sweep; /* [rows] of a sweep */
+	lk_args *args;         /* [parts] */
 	int parts;
 	lk_simulation *simulation;
 };
 
-/* Writes to memory: what `write` printed is in reply->json. */
+/* Keeps what `write` prints in reply->json. LK_ERR_MEMORY, and the errors of `write`. */
 typedef lk_status lk_reply_writer(const void *what, FILE *out, lk_error *err);
 lk_status lk_reply_write(lk_reply *reply, lk_reply_writer *write, const void *what, lk_error *err);
 
-/* The spans of reply->simulation as columns. */
+/* Makes the spans of reply->simulation columns of the reply. LK_ERR_MEMORY. */
 lk_status lk_reply_spans(lk_reply *reply, lk_error *err);
 
 lk_reply *lk_reply_new(void);
-/* Sets the status that `lk_reply_status` says; an end that was requested wins over what came of it.
- */
+/* Sets the status of the reply and the line of its error; a requested stop overrides the result.
+ * Returns `reply`. */
 lk_reply *lk_reply_end(lk_reply *reply, lk_status status, const lk_stop *stop);
 
 #endif

@@ -5,11 +5,12 @@
 
 #include "base/arena.h"
 #include "view/reply/reply.h"
+#include "base/check.h"
 #include "base/memory.h"
 
 /* ---- sweeps ---- */
 
-/* Parses the lines; counts[i] words each. How many rows they make. */
+/* Parses the lines, line i of counts[i] words, and sets how many rows they make. */
 static lk_status reply_rows_parse(lk_reply *reply, int parts, const int *counts,
                                   const char *const *words, size_t *rows, lk_error *err) {
 	*rows = 0;
@@ -29,63 +30,48 @@ static lk_status reply_rows_parse(lk_reply *reply, int parts, const int *counts,
 	return lk_hint(err, "give one request or more");
 }
 
-/* Many combinations would write one file. */
+/* Refuses files that all combinations would write. */
 static lk_status check_files(const lk_args *args, lk_error *err) {
 	lk_outputs outputs;
-	const char *single;
 	LK_TRY(lk_args_fill_outputs(args, &outputs, err));
-	if (outputs.trace) single = "--trace";
-	else if (outputs.graph) single = "--graph";
-	else if (outputs.chakra) single = "--chakra";
-	else return LK_OK;
+	const char *single = lk_step_file_option(&outputs);
+	if (!single) return LK_OK;
 	lk_fail(err, LK_ERR_INPUT, single, "the combinations of a sweep would write the same file");
 	return lk_hint(err, "ask predict for one combination");
 }
 
-static lk_status make_requests(lk_reply *reply, size_t rows, lk_error *err) {
+static lk_status make_requests(lk_reply *reply, lk_error *err) {
+	const lk_outputs outputs = {0};
 	size_t at = 0, combinations;
-	reply->requests = LK_ARRAY(&reply->arena, lk_predict_request, rows);
-	reply->predictions = LK_ARRAY(&reply->arena, lk_prediction *, rows);
-	reply->refusals = LK_ARRAY(&reply->arena, lk_error, rows);
-	reply->sweep = LK_ARRAY(&reply->arena, lk_sweep_row, rows);
-	if (!reply->requests || !reply->predictions || !reply->refusals || !reply->sweep)
-		return lk_oom(err);
 	for (int p = 0; p < reply->parts; p++) {
-		LK_TRY(lk_args_combinations(&reply->args[p], &combinations, err));
-		LK_TRY(check_files(&reply->args[p], err));
-		for (size_t i = 0; i < combinations; i++, at++) {
-			lk_predict_request *request = &reply->requests[at];
-			lk_predict_defaults(request);
-			LK_TRY(lk_args_fill(&reply->args[p], i, request, err));
-			request->launch = reply->args[p].rest;
-			request->launch_count = reply->args[p].rest_count;
-		}
+		lk_args *args = &reply->args[p];
+		const lk_verb_input input = lk_verb_words(args, &outputs);
+		LK_TRY(check_files(args, err));
+		LK_TRY(lk_combinations_fill(&reply->sweep, at, args, &input, err));
+		LK_TRY(lk_args_combinations(args, &combinations, err));
+		at += combinations;
 	}
+	LK_ASSERT(at == reply->sweep.count);
 	return LK_OK;
-}
-
-static lk_status reply_rows_answer(lk_reply *reply, int threads, lk_error *err) {
-	LK_TRY(lk_predict_many(reply->requests, reply->rows, threads, reply->predictions,
-	                       reply->refusals, NULL, NULL, err));
-	for (size_t i = 0; i < reply->rows; i++) {
-		reply->sweep[i] =
-			(lk_sweep_row){reply->predictions[i],
-		                   reply->predictions[i] ? NULL : &reply->refusals[i], &reply->requests[i]};
-		reply->yes |= reply->predictions[i] && reply->predictions[i]->fits;
-	}
-	lk_sweep sweep = {.rows = reply->sweep, .count = reply->rows};
-	lk_sweep_varying(&sweep);
-	reply->columns = lk_sweep_columns(&sweep, &reply->arena, &reply->column_count);
-	return reply->columns ? LK_OK : lk_oom(err);
 }
 
 static lk_status reply_rows_sweep(lk_reply *reply, int parts, const int *counts,
                                   const char *const *words, int threads, lk_error *err) {
+	lk_combinations *all = &reply->sweep;
 	size_t rows;
 	LK_TRY(reply_rows_parse(reply, parts, counts, words, &rows, err));
-	LK_TRY(make_requests(reply, rows, err));
+	LK_TRY(lk_combinations_open(all, rows, err));
+	LK_TRY(make_requests(reply, err));
+	LK_TRY(lk_predict_many(all->requests, rows, threads, all->predictions, all->refusals, NULL,
+	                       NULL, err));
+	lk_combinations_rows(all);
+	for (size_t i = 0; i < rows; i++)
+		reply->yes |= all->predictions[i] && all->predictions[i]->fits;
+	lk_sweep sweep = {.rows = all->rows, .count = rows};
+	lk_sweep_varying(&sweep);
 	reply->rows = rows;
-	return reply_rows_answer(reply, threads, err);
+	reply->columns = lk_sweep_columns(&sweep, &reply->arena, &reply->column_count);
+	return reply->columns ? LK_OK : lk_oom(err);
 }
 
 lk_reply *lk_reply_sweep(int parts, const int *counts, const char *const *words, int threads,
@@ -101,12 +87,12 @@ const char *lk_reply_row(lk_reply *reply, size_t row, size_t *size) {
 	size_t written = 0;
 	free(reply->row_json);
 	reply->row_json = NULL;
-	if (!reply->sweep || row >= reply->rows) return NULL;
+	if (!reply->sweep.rows || row >= reply->rows) return NULL;
 	FILE *out = lk_memory_open(&reply->row_json, &written);
 	if (!out) return NULL;
 	lk_error err;
 	lk_status status =
-		lk_sweep_print(&reply->sweep[row], 1, LK_OUTPUT_JSON, false, false, NULL, out, &err);
+		lk_sweep_print(&reply->sweep.rows[row], 1, LK_OUTPUT_JSON, false, false, NULL, out, &err);
 	if (!lk_memory_close(out) || status != LK_OK) return NULL;
 	if (size) *size = written;
 	return reply->row_json;
@@ -149,6 +135,7 @@ static void put_span(const lk_simulation *simulation, size_t row, double *number
 
 lk_status lk_reply_spans(lk_reply *reply, lk_error *err) {
 	const lk_simulation *simulation = reply->simulation;
+	LK_ASSERT(simulation && !reply->columns && !reply->sweep.rows);
 	double *numbers[SPAN_COLUMNS] = {NULL};
 	const char **texts[SPAN_COLUMNS] = {NULL};
 	reply->columns = LK_ARRAY(&reply->arena, lk_sweep_column, SPAN_COLUMNS);
@@ -166,7 +153,7 @@ lk_status lk_reply_spans(lk_reply *reply, lk_error *err) {
 	return LK_OK;
 }
 
-/* ---- what callers read ---- */
+/* ---- access ---- */
 
 size_t lk_reply_rows(const lk_reply *reply) {
 	return reply->status == LK_OK ? reply->rows : 0;

@@ -1,0 +1,159 @@
+/* runs.c: verbs about what ran: traces explained, compared, changed, simulated again; recordings
+ * with their stalls. */
+#include "verbs/verbs_internal.h"
+
+#include <stdlib.h>
+
+#include "base/memory.h"
+#include "base/text.h"
+#include "io/recording.h"
+#include "lockstep/diff.h"
+#include "lockstep/explain.h"
+#include "lockstep/replay.h"
+#include "lockstep/stalls.h"
+#include "lockstep/whatif.h"
+
+/* ---- explain ---- */
+
+ROW_FUNCTIONS(explain, lk_explanation, lk_explain)
+ROW_PRINT(explain, table)
+ROW_REPORT(explain)
+
+static lk_status explain_row_fill(void *request, const lk_verb_input *input, lk_error *err) {
+	(void)err;
+	lk_explain_request *r = request;
+	r->traces = input->operands;
+	r->trace_count = input->operand_count;
+	r->roofline = input->pictured;
+	r->roofline_needed = input->outputs->table == LK_EXPLAIN_ROOFLINE;
+	if (input->threads) r->threads = input->threads;
+	return LK_OK;
+}
+
+static lk_status explain_row_files(const void *request, const void *answer,
+                                   const lk_outputs *outputs, lk_error *err) {
+	(void)request;
+	return outputs->trace ? lk_explain_trace(answer, outputs->trace, err) : LK_OK;
+}
+
+const lk_verb_row lk_row_explain = {
+	ROW_MEMBERS(explain, lk_explanation),
+	.files = explain_row_files,
+	.report = explain_row_report,
+};
+
+/* ---- diff ---- */
+
+ROW_FUNCTIONS(diff, lk_diff, lk_diff_ask)
+ROW_PRINT(diff, table)
+
+static lk_status diff_row_fill(void *request, const lk_verb_input *input, lk_error *err) {
+	(void)err;
+	lk_diff_request *r = request;
+	r->before = input->operands[0];
+	r->after = input->operands[1];
+	if (input->threads) r->threads = input->threads;
+	return LK_OK;
+}
+
+/* The report of a comparison is made of its JSON. */
+static lk_status diff_row_report(const void *answer, lk_report_form form, const char *path,
+                                 FILE *out, lk_error *err) {
+	char *text = NULL;
+	size_t size = 0;
+	FILE *json = lk_memory_open(&text, &size);
+	if (!json) return lk_oom(err);
+	lk_status status = lk_diff_print(answer, LK_OUTPUT_JSON, LK_DIFF_ALL, false, NULL, json, err);
+	if (!lk_memory_close(json) && status == LK_OK) status = lk_oom(err);
+	if (status == LK_OK) status = lk_report_answer(text, size, "diff", form, path, out, err);
+	free(text);
+	return status;
+}
+
+const lk_verb_row lk_row_diff = {ROW_MEMBERS(diff, lk_diff), .report = diff_row_report};
+
+/* ---- whatif ---- */
+
+ROW_FUNCTIONS(whatif, lk_whatif, lk_whatif_ask)
+ROW_PRINT(whatif, verbose)
+ROW_REPORT(whatif)
+
+static lk_status whatif_row_fill(void *request, const lk_verb_input *input, lk_error *err) {
+	(void)err;
+	lk_whatif_request *r = request;
+	r->paths = input->operands;
+	r->path_count = input->operand_count;
+	return LK_OK;
+}
+
+static lk_status whatif_row_files(const void *request, const void *answer,
+                                  const lk_outputs *outputs, lk_error *err) {
+	(void)request;
+	return lk_whatif_write_files(answer, outputs, err);
+}
+
+/* A change that cannot be made is a column among others; where none can be made, the first reason
+ * is the answer. */
+static const char *whatif_row_refusal(const void *answer) {
+	const lk_whatif *whatif = answer;
+	for (int i = 1; i < whatif->column_count; i++)
+		if (!whatif->columns[i].refused) return NULL;
+	return whatif->column_count > 1 ? whatif->columns[1].refused : NULL;
+}
+
+const lk_verb_row lk_row_whatif = {
+	ROW_MEMBERS(whatif, lk_whatif),
+	.files = whatif_row_files,
+	.report = whatif_row_report,
+	.refusal = whatif_row_refusal,
+};
+
+/* ---- replay ---- */
+
+ROW_FUNCTIONS(replay, lk_replay, lk_replay_ask)
+ROW_PRINT(replay, verbose)
+
+static lk_status replay_row_fill(void *request, const lk_verb_input *input, lk_error *err) {
+	(void)err;
+	lk_replay_request *r = request;
+	r->paths = input->operands;
+	r->path_count = input->operand_count;
+	return LK_OK;
+}
+
+const lk_verb_row lk_row_replay = {
+	ROW_MEMBERS(replay, lk_replay),
+	.paths = {ROW_PATH(lk_replay_request, overheads_out), ROW_PATH(lk_replay_request, graph)},
+};
+
+/* ---- stalls ---- */
+
+ROW_FUNCTIONS(stalls, lk_stalls_answer, lk_stalls)
+ROW_PRINT(stalls, table)
+ROW_REPORT(stalls)
+
+/* The command to run, or, as operands, recordings: one file may be the text of darshan-parser; else
+ * all are the files of a recording, whose folder is the working folder. */
+static lk_status stalls_row_fill(void *request, const lk_verb_input *input, lk_error *err) {
+	(void)err;
+	lk_stalls_request *r = request;
+	r->command = input->launch;
+	r->words = input->launch_count;
+	if (input->operand_count == 0) return LK_OK;
+	bool text = input->operand_count == 1 && !lk_ends_in(input->operands[0], LK_RECORDING_ENDING);
+	r->recording = text ? input->operands[0] : ".";
+	return LK_OK;
+}
+
+static lk_status stalls_row_files(const void *request, const void *answer,
+                                  const lk_outputs *outputs, lk_error *err) {
+	(void)request;
+	if (outputs->trace) LK_TRY(lk_stalls_timeline(answer, outputs->trace, err));
+	return outputs->folded ? lk_stalls_folded(answer, outputs->folded, err) : LK_OK;
+}
+
+const lk_verb_row lk_row_stalls = {
+	ROW_MEMBERS(stalls, lk_stalls_answer),
+	.files = stalls_row_files,
+	.report = stalls_row_report,
+};
