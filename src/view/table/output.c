@@ -90,6 +90,13 @@ lk_status lk_write_table(const lk_writing *writing, lk_table *table, lk_error *e
 	return status;
 }
 
+lk_status lk_put_table(lk_table *table, bool colour, FILE *out, lk_error *err) {
+	if (!table) return lk_oom(err);
+	lk_status status = lk_table_write(table, LK_FORMAT_TEXT, colour, out, err);
+	lk_table_free(table);
+	return status;
+}
+
 lk_status lk_write_database(const lk_writing *writing, lk_table *const *tables, int count,
                             lk_error *err) {
 	lk_status status = lk_writing_check(writing, err);

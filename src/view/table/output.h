@@ -23,6 +23,8 @@ lk_status lk_write_through(const lk_writing *writing, lk_writer *write, const vo
                            lk_error *err);
 /* A table in any format; frees the table. NULL (out of memory) is an error. */
 lk_status lk_write_table(const lk_writing *writing, lk_table *table, lk_error *err);
+/* A table as text inside of a report; frees the table. NULL (out of memory) is an error. */
+lk_status lk_put_table(lk_table *table, bool colour, FILE *out, lk_error *err);
 /* Tables of a database, all of them or none; frees them. A NULL one is an error. */
 lk_status lk_write_database(const lk_writing *writing, lk_table *const *tables, int count,
                             lk_error *err);

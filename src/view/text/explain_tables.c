@@ -533,22 +533,3 @@ lk_table *lk_explain_table(const lk_explanation *explanation, int which, bool pe
 	default: return breakdown(explanation);
 	}
 }
-
-void lk_json_put_table(lk_json_writer *writer, const char *key, const lk_table *table) {
-	if (lk_table_status(table) == LK_ERR_MEMORY) writer->out_of_memory = true;
-	else if (lk_table_status(table) != LK_OK) writer->wrong = true;
-	lk_json_array(writer, key);
-	for (int row = 0; row < table->rows; row++) {
-		lk_json_object(writer, NULL);
-		for (int column = 0; column < table->count; column++) {
-			const lk_cell *cell = lk_table_cell(table, row, column);
-			const char *name = lk_table_key(table, column);
-			if (cell->kind == LK_CELL_NUMBER) lk_json_put_number(writer, name, cell->number);
-			else if (cell->kind == LK_CELL_TEXT) lk_json_put_text(writer, name, cell->text);
-			else if (cell->kind == LK_CELL_BOOL) lk_json_put_bool(writer, name, cell->number != 0);
-			else lk_json_put_null(writer, name);
-		}
-		lk_json_object_end(writer);
-	}
-	lk_json_array_end(writer);
-}

@@ -6,14 +6,24 @@
 #include "lockstep/catalogue.h"
 #include "view/text/views.h"
 
+static const lk_answer_field energy_fields[] = {
+	{"gpu_watts", "W", LK_AT(lk_energy, gpu_watts), .known = LK_UNLESS_ZERO},
+	{"site_watts", "site W", LK_AT(lk_energy, site_watts), .known = LK_UNLESS_ZERO},
+	{"pue", "PUE", LK_AT(lk_energy, pue), .known = LK_UNLESS_ZERO},
+	{"step_kwh", "energy of a step", LK_AT(lk_energy, step_kwh), .known = LK_UNLESS_ZERO,
+     .shown = lk_format_energy},
+	{"training_kwh", "energy", LK_AT(lk_energy, training_kwh), .known = LK_UNLESS_ZERO,
+     .shown = lk_format_energy},
+	{"carbon_kg", "CO2e", LK_AT(lk_energy, carbon_kg), .known = LK_UNLESS_ZERO,
+     .shown = lk_format_mass},
+	{"power_usd", "power", LK_AT(lk_energy, power_usd), .known = LK_UNLESS_ZERO,
+     .shown = lk_format_dollars},
+};
+const lk_answer_record lk_energy_record = {.what = "Power and energy.",
+                                           LK_RECORD(lk_energy, energy_fields)};
+
 void lk_json_put_energy(lk_json_writer *writer, const lk_energy *energy) {
-	lk_json_put_known(writer, "gpu_watts", energy->gpu_watts);
-	lk_json_put_known(writer, "site_watts", energy->site_watts);
-	lk_json_put_known(writer, "pue", energy->pue);
-	lk_json_put_known(writer, "step_kwh", energy->step_kwh);
-	lk_json_put_known(writer, "training_kwh", energy->training_kwh);
-	lk_json_put_known(writer, "carbon_kg", energy->carbon_kg);
-	lk_json_put_known(writer, "power_usd", energy->power_usd);
+	lk_json_put_fields(writer, &lk_energy_record, &(lk_subject){energy, energy, 0});
 }
 
 static void json_put_verdict(lk_json_writer *writer, const lk_prediction *prediction) {

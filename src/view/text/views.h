@@ -9,6 +9,7 @@
 #include "lockstep/view.h"
 #include "base/arena.h"
 #include "base/vec.h"
+#include "view/table/fields.h"
 #include "view/table/output.h"
 
 typedef struct lk_arena lk_arena; /* base/arena.h */
@@ -37,10 +38,12 @@ lk_table *lk_post_plan_table(const lk_post_plan *plan, bool people);
 void lk_put_cut_off(const char *cut_off, FILE *out);
 /* A line where an MFU or HFU is above 1: how that can be. */
 lk_status lk_put_above_peak(double share, FILE *out, lk_error *err);
+/* Power and energy of an answer. */
+extern const lk_answer_record lk_energy_record;
+/* The JSON of every verb. */
+extern const lk_document lk_plan_document;
 /* Members of the present object: watts, kWh, CO2e, dollars; null where not known or not asked. */
 void lk_json_put_energy(lk_json_writer *writer, const lk_energy *energy);
-/* The rows as an array of objects inside a document. */
-void lk_json_put_table(lk_json_writer *writer, const char *key, const lk_table *table);
 /* The report for people. */
 lk_status lk_explain_report(const lk_explanation *explanation, bool colour, FILE *out,
                             lk_error *err);

@@ -1,0 +1,276 @@
+/* fields.c: values of an answer's fields, and the answer as JSON. */
+#include "view/table/fields.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "base/check.h"
+#include "base/text.h"
+#include "view/table/fields_internal.h"
+
+/* ---- values ---- */
+
+static const void *fields_at(const lk_answer_field *field, const lk_subject *subject) {
+	return (const char *)subject->record + field->at;
+}
+
+static int fields_count(const lk_answer_field *field, const lk_subject *subject) {
+	return *(const int *)(const void *)((const char *)subject->record + field->count);
+}
+
+static const void *fields_pointer(const lk_answer_field *field, const lk_subject *subject) {
+	return *(const void *const *)fields_at(field, subject);
+}
+
+static bool is_text(const lk_answer_field *field) {
+	return field->kind == LK_FIELD_TEXT || field->kind == LK_FIELD_CHARS;
+}
+
+static void load(const lk_answer_field *field, const lk_subject *subject, lk_field_value *found) {
+	const void *at = fields_at(field, subject);
+	switch (field->kind) {
+	case LK_FIELD_BOOL: found->number = *(const bool *)at; break;
+	case LK_FIELD_INT: found->number = *(const int *)at; break;
+	case LK_FIELD_UINT32: found->number = *(const uint32_t *)at; break;
+	case LK_FIELD_INT64: found->number = (double)*(const int64_t *)at; break;
+	case LK_FIELD_UINT64: found->number = (double)*(const uint64_t *)at; break;
+	case LK_FIELD_REAL: found->number = *(const double *)at; break;
+	case LK_FIELD_TEXT: found->text = *(const char *const *)at; break;
+	case LK_FIELD_CHARS: found->text = at; break;
+	default: LK_ASSERT(!"a field with one value");
+	}
+}
+
+void lk_field_find(const lk_answer_field *field, const lk_subject *subject, lk_field_value *found) {
+	found->number = NAN;
+	found->text = NULL;
+	*found->shown = '\0';
+	if (field->get) field->get(subject, found);
+	else load(field, subject, found);
+	if (field->there && !field->there(subject)) {
+		found->number = NAN;
+		found->text = NULL;
+	}
+	bool empty = is_text(field) ? found->text && !*found->text : found->number == 0;
+	if (field->known == LK_UNLESS_ZERO && empty) {
+		found->number = NAN;
+		found->text = NULL;
+	}
+	if (field->known == LK_UNLESS_NEGATIVE && found->number < 0) found->number = NAN;
+}
+
+/* ---- JSON ---- */
+
+static void put_value(lk_json_writer *writer, const lk_answer_field *field,
+                      const lk_subject *subject) {
+	lk_field_value found;
+	lk_field_find(field, subject, &found);
+	if (is_text(field)) lk_json_put_text(writer, field->key, found.text);
+	else if (isnan(found.number)) lk_json_put_null(writer, field->key);
+	else if (field->kind == LK_FIELD_BOOL) lk_json_put_bool(writer, field->key, found.number != 0);
+	else if (field->kind == LK_FIELD_REAL) lk_json_put_number(writer, field->key, found.number);
+	else lk_json_put_integer(writer, field->key, (long long)found.number);
+}
+
+static void put_record(lk_json_writer *writer, const char *key, const lk_answer_record *record,
+                       const lk_subject *subject) {
+	if (!record->fields->key) { /* the record is its one value */
+		lk_answer_field field = *record->fields;
+		field.key = key;
+		put_value(writer, &field, subject);
+		return;
+	}
+	lk_json_object(writer, key);
+	lk_json_put_fields(writer, record, subject);
+	lk_json_object_end(writer);
+}
+
+static void put_elements(lk_json_writer *writer, const lk_answer_field *field,
+                         const lk_subject *subject) {
+	const char *at = fields_pointer(field, subject);
+	int count = fields_count(field, subject);
+	for (int i = 0; i < count; i++, at += field->of->size) {
+		const void *name = at + field->named;
+		lk_subject element = {subject->answer, at, i};
+		put_record(writer, field->kind == LK_FIELD_MAP ? *(const char *const *)name : NULL,
+		           field->of, &element);
+	}
+}
+
+static void put_texts(lk_json_writer *writer, const lk_answer_field *field,
+                      const lk_subject *subject) {
+	const char *const *texts = fields_pointer(field, subject);
+	int count = fields_count(field, subject);
+	lk_json_array(writer, field->key);
+	for (int i = 0; i < count; i++) lk_json_put_text(writer, NULL, texts[i]);
+	lk_json_array_end(writer);
+}
+
+static void put_integers(lk_json_writer *writer, const lk_answer_field *field,
+                         const lk_subject *subject) {
+	const int *numbers = fields_pointer(field, subject);
+	int count = fields_count(field, subject);
+	lk_json_array(writer, field->key);
+	for (int i = 0; i < count; i++) lk_json_put_integer(writer, NULL, numbers[i]);
+	lk_json_array_end(writer);
+}
+
+static void put_map(lk_json_writer *writer, const lk_answer_field *field,
+                    const lk_subject *subject) {
+	lk_json_object(writer, field->key);
+	if (field->put) field->put(writer, subject);
+	else put_elements(writer, field, subject);
+	lk_json_object_end(writer);
+}
+
+static void put_many(lk_json_writer *writer, const lk_answer_field *field,
+                     const lk_subject *subject) {
+	lk_json_array(writer, field->key);
+	if (field->put) field->put(writer, subject);
+	else put_elements(writer, field, subject);
+	lk_json_array_end(writer);
+}
+
+static void put_table(lk_json_writer *writer, const lk_answer_field *field,
+                      const lk_subject *subject) {
+	lk_table *table = field->rows(subject->answer, field->which);
+	if (table) lk_json_put_table(writer, field->key, table);
+	else writer->out_of_memory = true;
+	lk_table_free(table);
+}
+
+static void put_inside(lk_json_writer *writer, const lk_answer_field *field,
+                       const lk_subject *subject) {
+	lk_subject inner = {subject->answer, fields_at(field, subject), subject->index};
+	if (field->key) put_record(writer, field->key, field->of, &inner);
+	else lk_json_put_fields(writer, field->of, &inner);
+}
+
+static void put_one(lk_json_writer *writer, const lk_answer_field *field,
+                    const lk_subject *subject) {
+	lk_subject inner = {subject->answer, fields_pointer(field, subject), subject->index};
+	if (inner.record) put_record(writer, field->key, field->of, &inner);
+	else lk_json_put_null(writer, field->key);
+}
+
+static void put_field(lk_json_writer *writer, const lk_answer_field *field,
+                      const lk_subject *subject) {
+	if (field->there && !field->there(subject)) {
+		lk_json_put_null(writer, field->key);
+		return;
+	}
+	switch (field->kind) {
+	case LK_FIELD_TEXTS: put_texts(writer, field, subject); break;
+	case LK_FIELD_INTS: put_integers(writer, field, subject); break;
+	case LK_FIELD_ONE: put_one(writer, field, subject); break;
+	case LK_FIELD_INSIDE: put_inside(writer, field, subject); break;
+	case LK_FIELD_MANY: put_many(writer, field, subject); break;
+	case LK_FIELD_MAP: put_map(writer, field, subject); break;
+	case LK_FIELD_ROWS: put_table(writer, field, subject); break;
+	default: put_value(writer, field, subject);
+	}
+}
+
+void lk_json_put_fields(lk_json_writer *writer, const lk_answer_record *record,
+                        const lk_subject *subject) {
+	for (int i = 0; i < record->count; i++) {
+		const lk_answer_field *field = &record->fields[i];
+		if (!field->column && (!field->when || field->when(subject)))
+			put_field(writer, field, subject);
+	}
+}
+
+/* ---- documents ---- */
+
+struct documented {
+	const lk_document *document;
+	const void *answer;
+	bool compact;
+};
+
+static lk_status write_documented(const void *what, bool colour, FILE *out, lk_error *err) {
+	const struct documented *documented = what;
+	const lk_document *document = documented->document;
+	const char *failed = (const char *)documented->answer + document->failed_check, *const * check;
+	lk_subject place = {documented->answer, documented->answer, 0};
+	char schema[64];
+	lk_json_writer w;
+	(void)colour;
+	check = (const void *)failed;
+	snprintf(schema, sizeof schema, "lockstep/%s/1", document->name);
+	lk_json_begin(&w, out, documented->compact);
+	lk_json_object(&w, NULL);
+	lk_json_put_head(&w, schema, *check);
+	lk_json_put_fields(&w, document->record, &place);
+	lk_json_object_end(&w);
+	return lk_json_finish(&w, err);
+}
+
+lk_status lk_write_document(const lk_writing *writing, const lk_document *document,
+                            const void *answer, lk_error *err) {
+	struct documented documented = {document, answer, writing->format == LK_FORMAT_JSONL};
+	return lk_write_through(writing, write_documented, &documented, err);
+}
+
+/* ---- types ---- */
+
+static const char *plain_type(const lk_answer_field *field) {
+	if (field->kind == LK_FIELD_BOOL) return "bool";
+	if (is_text(field)) return "text";
+	return field->kind == LK_FIELD_REAL ? "num" : "int";
+}
+
+static void add_type(lk_text *text, const lk_answer_field *field);
+
+static void add_record(lk_text *text, const lk_answer_record *record) {
+	if (record->name) lk_text_add(text, "%s", record->name);
+	else if (!record->fields->key) add_type(text, record->fields);
+	else {
+		lk_text_add(text, "{");
+		for (int i = 0; i < record->count; i++) {
+			const lk_answer_field *field = &record->fields[i];
+			if (field->column) continue;
+			LK_ASSERT(field->key);
+			lk_text_add(text, "%s%s%s:", i ? " " : "", field->key, field->when ? "?" : "");
+			add_type(text, field);
+		}
+		lk_text_add(text, "}");
+	}
+}
+
+static void add_type(lk_text *text, const lk_answer_field *field) {
+	const char *open = "", *close = "";
+	if (field->kind == LK_FIELD_MANY) open = "[", close = "]";
+	if (field->kind == LK_FIELD_MAP) open = "{*:", close = "}";
+	lk_text_add(text, "%s", open);
+	if (field->type) lk_text_add(text, "%s", field->type);
+	else if (field->kind == LK_FIELD_ROWS) lk_text_add(text, "[Row]");
+	else if (field->kind == LK_FIELD_TEXTS) lk_text_add(text, "[text]");
+	else if (field->kind == LK_FIELD_INTS) lk_text_add(text, "[int]");
+	else if (field->of) add_record(text, field->of);
+	else lk_text_add(text, "%s", plain_type(field));
+	bool null = field->known != LK_ALWAYS || field->there || field->kind == LK_FIELD_ONE;
+	lk_text_add(text, "%s%s", close, null ? "?" : "");
+}
+
+static void put_types(lk_json_writer *writer, const lk_answer_record *record) {
+	for (int i = 0; i < record->count; i++) {
+		const lk_answer_field *field = &record->fields[i];
+		char type[2000], key[80];
+		if (field->column) continue;
+		if (!field->key) {
+			put_types(writer, field->of);
+			continue;
+		}
+		lk_text text = lk_text_begin(type, sizeof type);
+		add_type(&text, field);
+		snprintf(key, sizeof key, "%s%s", field->key, field->when ? "?" : "");
+		lk_json_put_text(writer, key, type);
+	}
+}
+
+void lk_json_put_type(lk_json_writer *writer, const char *key, const lk_answer_record *record) {
+	lk_json_object(writer, key);
+	put_types(writer, record);
+	lk_json_object_end(writer);
+}

@@ -1,0 +1,116 @@
+/* fields_table.c: columns and rows of tables from the fields of a record. */
+#include <math.h>
+#include <string.h>
+
+#include "base/arena.h"
+#include "base/check.h"
+#include "view/table/fields_internal.h"
+
+/* A field of a record, or of one that lies in it. */
+struct reached {
+	const lk_answer_field *field;
+	size_t at; /* of the record that has it */
+};
+
+static bool reach(const lk_answer_record *record, const char *key, size_t length, size_t at,
+                  struct reached *out) {
+	for (int i = 0; i < record->count; i++) {
+		const lk_answer_field *field = &record->fields[i];
+		if (!field->key && reach(field->of, key, length, at + field->at, out)) return true;
+		if (!field->key || strlen(field->key) != length || strncmp(field->key, key, length) != 0)
+			continue;
+		*out = (struct reached){field, at};
+		return true;
+	}
+	return false;
+}
+
+/* The column that a view names. */
+static struct reached reach_column(const lk_columns *columns, int column, const char **title) {
+	struct reached out = {0};
+	const char *key = columns->keys[column];
+	size_t length = strcspn(key, ":");
+	bool found = reach(columns->record, key, length, 0, &out);
+	LK_ASSERT(found && out.field->kind <= LK_FIELD_CHARS);
+	(void)found;
+	*title = key[length] ? key + length + 1 : out.field->title;
+	return out;
+}
+
+/* A row that is a column of its own. */
+static bool has_column(const lk_answer_field *field) {
+	return field->title && field->kind <= LK_FIELD_CHARS;
+}
+
+static int count_columns(const lk_columns *columns) {
+	int count = 0;
+	if (columns->keys)
+		while (columns->keys[count]) count++;
+	for (int i = 0; !columns->keys && i < columns->record->count; i++)
+		count += has_column(&columns->record->fields[i]);
+	return count;
+}
+
+static lk_column column_of(const lk_answer_field *field, const char *title) {
+	bool text = field->kind == LK_FIELD_TEXT || field->kind == LK_FIELD_CHARS;
+	return (lk_column){.key = field->key,
+	                   .title = title ? title : "",
+	                   .right = field->right || (!text && field->kind != LK_FIELD_BOOL),
+	                   .hidden = field->hidden};
+}
+
+lk_table *lk_fields_table(const lk_columns *columns) {
+	lk_arena arena = LK_ARENA_INIT;
+	int count = count_columns(columns), filled = 0;
+	lk_column *all = LK_ARRAY(&arena, lk_column, (size_t)count);
+	for (int i = 0; all && columns->keys && i < count; i++) {
+		const char *title;
+		struct reached reached = reach_column(columns, i, &title);
+		all[filled++] = column_of(reached.field, title);
+	}
+	for (int i = 0; all && !columns->keys && i < columns->record->count; i++) {
+		const lk_answer_field *field = &columns->record->fields[i];
+		if (has_column(field)) all[filled++] = column_of(field, field->title);
+	}
+	lk_table *table = all ? lk_table_new(columns->name, all, count) : NULL;
+	lk_arena_free(&arena);
+	return table;
+}
+
+static void put_cell(lk_table *table, const lk_answer_field *field, const lk_subject *subject) {
+	lk_field_value found;
+	char text[160];
+	lk_field_find(field, subject, &found);
+	if (field->kind == LK_FIELD_TEXT || field->kind == LK_FIELD_CHARS)
+		lk_table_text(table, found.text);
+	else if (isnan(found.number)) lk_table_number(table, NAN, NULL);
+	else if (field->kind == LK_FIELD_BOOL) lk_table_bool(table, found.number != 0);
+	else if (*found.shown) lk_table_number(table, found.number, found.shown);
+	else if (field->shown)
+		lk_table_number(table, found.number, field->shown(found.number, text, sizeof text));
+	else lk_table_number(table, found.number, NULL);
+}
+
+void lk_fields_row(lk_table *table, const lk_columns *columns, const lk_subject *subject) {
+	if (!table) return;
+	lk_table_row(table);
+	for (int i = 0; columns->keys && columns->keys[i]; i++) {
+		const char *title;
+		struct reached reached = reach_column(columns, i, &title);
+		lk_subject inner = {subject->answer, (const char *)subject->record + reached.at,
+		                    subject->index};
+		put_cell(table, reached.field, &inner);
+	}
+	for (int i = 0; !columns->keys && i < columns->record->count; i++)
+		if (has_column(&columns->record->fields[i]))
+			put_cell(table, &columns->record->fields[i], subject);
+}
+
+lk_table *lk_fields_rows(const lk_columns *columns, const void *answer, const void *records,
+                         int count) {
+	lk_table *table = lk_fields_table(columns);
+	const char *at = records;
+	for (int i = 0; i < count; i++, at += columns->record->size)
+		lk_fields_row(table, columns, &(lk_subject){answer, at, i});
+	return table;
+}
