@@ -91,7 +91,7 @@ static void put_elements(lk_json_writer *writer, const lk_answer_field *field,
 	int count = fields_count(field, subject);
 	for (int i = 0; i < count; i++, at += field->of->size) {
 		const void *name = at + field->named;
-		lk_subject element = {subject->answer, at, i};
+		lk_subject element = {subject->answer, at, i, NULL};
 		put_record(writer, field->kind == LK_FIELD_MAP ? *(const char *const *)name : NULL,
 		           field->of, &element);
 	}
@@ -141,14 +141,16 @@ static void put_table(lk_json_writer *writer, const lk_answer_field *field,
 
 static void put_inside(lk_json_writer *writer, const lk_answer_field *field,
                        const lk_subject *subject) {
-	lk_subject inner = {subject->answer, fields_at(field, subject), subject->index};
+	lk_subject inner = {subject->answer, fields_at(field, subject), subject->index,
+	                    subject->context};
 	if (field->key) put_record(writer, field->key, field->of, &inner);
 	else lk_json_put_fields(writer, field->of, &inner);
 }
 
 static void put_one(lk_json_writer *writer, const lk_answer_field *field,
                     const lk_subject *subject) {
-	lk_subject inner = {subject->answer, fields_pointer(field, subject), subject->index};
+	lk_subject inner = {subject->answer, fields_pointer(field, subject), subject->index,
+	                    subject->context};
 	if (inner.record) put_record(writer, field->key, field->of, &inner);
 	else lk_json_put_null(writer, field->key);
 }
@@ -192,7 +194,7 @@ static lk_status write_documented(const void *what, bool colour, FILE *out, lk_e
 	const struct documented *documented = what;
 	const lk_document *document = documented->document;
 	const char *failed = (const char *)documented->answer + document->failed_check, *const * check;
-	lk_subject place = {documented->answer, documented->answer, 0};
+	lk_subject place = {documented->answer, documented->answer, 0, NULL};
 	char schema[64];
 	lk_json_writer w;
 	(void)colour;

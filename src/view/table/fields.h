@@ -42,7 +42,8 @@ typedef enum lk_field_known {
 /* The record that a row of the table is about. */
 typedef struct lk_subject {
 	const void *answer, *record;
-	int index; /* of the record among its equals */
+	int index;           /* of the record among its equals */
+	const void *context; /* what a view hands to columns of its own; NULL: nothing */
 } lk_subject;
 
 /* A value that a function computes: `number` of numbers and truths, `text` of texts. */
@@ -114,6 +115,8 @@ struct lk_answer_record {
 	.count = offsetof(struct_type, number), .of = &(record)
 #define LK_ONE(struct_type, member, record) \
 	.kind = LK_FIELD_ONE, .at = offsetof(struct_type, member), .of = &(record)
+/* All fields of a record of the same struct. */
+#define LK_HERE(record) .kind = LK_FIELD_INSIDE, .at = 0, .of = &(record)
 #define LK_INSIDE(struct_type, member, record) \
 	.kind = LK_FIELD_INSIDE, .at = offsetof(struct_type, member), .of = &(record)
 

@@ -98,7 +98,7 @@ void lk_fields_row(lk_table *table, const lk_columns *columns, const lk_subject 
 		const char *title;
 		struct reached reached = reach_column(columns, i, &title);
 		lk_subject inner = {subject->answer, (const char *)subject->record + reached.at,
-		                    subject->index};
+		                    subject->index, subject->context};
 		put_cell(table, reached.field, &inner);
 	}
 	for (int i = 0; !columns->keys && i < columns->record->count; i++)
@@ -111,6 +111,6 @@ lk_table *lk_fields_rows(const lk_columns *columns, const void *answer, const vo
 	lk_table *table = lk_fields_table(columns);
 	const char *at = records;
 	for (int i = 0; i < count; i++, at += columns->record->size)
-		lk_fields_row(table, columns, &(lk_subject){answer, at, i});
+		lk_fields_row(table, columns, &(lk_subject){answer, at, i, NULL});
 	return table;
 }

@@ -196,6 +196,10 @@ char *lk_grouped(double number, int places, char *out, size_t size) {
 	return out;
 }
 
+char *lk_whole(double number, char *out, size_t size) {
+	return lk_fixed(number, 0, out, size);
+}
+
 char *lk_days(double days, char *out, size_t size) {
 	double magnitude = fabs(days);
 	return lk_grouped(days, magnitude < 9.995 ? 2 : magnitude < 999.95 ? 1 : 0, out, size);

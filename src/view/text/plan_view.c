@@ -342,7 +342,7 @@ static lk_status plan_view_put_front(const lk_plan *plan, bool colour, FILE *out
 	lk_table *table = lk_fields_table(&columns);
 	for (int i = 0; i < plan->count; i++)
 		if (plan->counts[i].choice_count)
-			lk_fields_row(table, &columns, &(lk_subject){plan, plan->counts[i].choices, i});
+			lk_fields_row(table, &columns, &(lk_subject){plan, plan->counts[i].choices, i, NULL});
 	lk_table_hide(table, "days", !days);
 	lk_table_hide(table, "gpu_hours", !days);
 	lk_table_hide(table, "gpu_s", days);
@@ -474,7 +474,8 @@ lk_table *lk_plan_table(const lk_plan *plan) {
 	lk_table *table = lk_fields_table(&columns);
 	for (int i = 0; i < plan->count; i++)
 		for (int k = 0; k < plan->counts[i].choice_count; k++)
-			lk_fields_row(table, &columns, &(lk_subject){plan, &plan->counts[i].choices[k], k});
+			lk_fields_row(table, &columns,
+			              &(lk_subject){plan, &plan->counts[i].choices[k], k, NULL});
 	return table;
 }
 

@@ -23,7 +23,7 @@ const lk_answer_record lk_energy_record = {.what = "Power and energy.",
                                            LK_RECORD(lk_energy, energy_fields)};
 
 void lk_json_put_energy(lk_json_writer *writer, const lk_energy *energy) {
-	lk_json_put_fields(writer, &lk_energy_record, &(lk_subject){energy, energy, 0});
+	lk_json_put_fields(writer, &lk_energy_record, &(lk_subject){energy, energy, 0, NULL});
 }
 
 static void json_put_verdict(lk_json_writer *writer, const lk_prediction *prediction) {
