@@ -41,7 +41,8 @@ lk_status lk_put_above_peak(double share, FILE *out, lk_error *err);
 /* Power and energy of an answer. */
 extern const lk_answer_record lk_energy_record;
 /* The JSON of every verb. */
-extern const lk_document lk_plan_document, lk_rent_document, lk_jobs_document;
+extern const lk_document lk_plan_document, lk_rent_document, lk_jobs_document, lk_whatif_document,
+	lk_validate_document;
 /* Members of the present object: watts, kWh, CO2e, dollars; null where not known or not asked. */
 void lk_json_put_energy(lk_json_writer *writer, const lk_energy *energy);
 /* The report for people. */
