@@ -6,7 +6,6 @@
 
 #include "base/check.h"
 #include "base/text.h"
-#include "view/table/fields_internal.h"
 
 /* ---- values ---- */
 

@@ -125,7 +125,8 @@ struct lk_answer_record {
 typedef struct lk_document {
 	const char *name, *prints; /* `prints`: the command, as the schema's description names it */
 	const lk_answer_record *record;
-	size_t failed_check; /* where the text of its failed check lies */
+	size_t failed_check;           /* where the text of its failed check lies */
+	const lk_answer_record *other; /* what is printed where there is no answer; NULL: nothing */
 } lk_document;
 
 /* Writes an answer as JSON, in one line for LK_FORMAT_JSONL. */
@@ -138,6 +139,14 @@ void lk_json_put_fields(lk_json_writer *writer, const lk_answer_record *record,
 void lk_json_put_table(lk_json_writer *writer, const char *key, const lk_table *table);
 /* The type of a record, as an object {key: type}, in the notation of tools/schemas.py. */
 void lk_json_put_type(lk_json_writer *writer, const char *key, const lk_answer_record *record);
+
+/* ---- values ---- */
+
+/* The value of a field that has one, as its row says when it is known. */
+void lk_field_find(const lk_answer_field *field, const lk_subject *subject, lk_field_value *found);
+/* The field of a key, in a record or in one without a key that lies in it; NULL: none. `at` is where
+ * the struct that has it lies. */
+const lk_answer_field *lk_field_of(const lk_answer_record *record, const char *key, size_t *at);
 
 /* ---- tables ---- */
 

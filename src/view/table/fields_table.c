@@ -4,37 +4,39 @@
 
 #include "base/arena.h"
 #include "base/check.h"
-#include "view/table/fields_internal.h"
+#include "view/table/fields.h"
 
-/* A field of a record, or of one that lies in it. */
-struct reached {
-	const lk_answer_field *field;
-	size_t at; /* of the record that has it */
-};
-
-static bool reach(const lk_answer_record *record, const char *key, size_t length, size_t at,
-                  struct reached *out) {
+static const lk_answer_field *find_key(const lk_answer_record *record, const char *key,
+                                       size_t length, size_t from, size_t *at) {
 	for (int i = 0; i < record->count; i++) {
-		const lk_answer_field *field = &record->fields[i];
-		if (!field->key && reach(field->of, key, length, at + field->at, out)) return true;
-		if (!field->key || strlen(field->key) != length || strncmp(field->key, key, length) != 0)
-			continue;
-		*out = (struct reached){field, at};
-		return true;
+		const lk_answer_field *field = &record->fields[i], *inner;
+		if (!field->key) {
+			inner = find_key(field->of, key, length, from + field->at, at);
+			if (inner) return inner;
+		} else if (strlen(field->key) == length && strncmp(field->key, key, length) == 0) {
+			*at = from;
+			return field;
+		}
 	}
-	return false;
+	return NULL;
 }
 
-/* The column that a view names. */
-static struct reached reach_column(const lk_columns *columns, int column, const char **title) {
-	struct reached out = {0};
+const lk_answer_field *lk_field_of(const lk_answer_record *record, const char *key, size_t *at) {
+	return find_key(record, key, strlen(key), 0, at);
+}
+
+/* The field of a column that a view names. */
+static const lk_answer_field *field_of_column(const lk_columns *columns, int column, size_t *at) {
 	const char *key = columns->keys[column];
-	size_t length = strcspn(key, ":");
-	bool found = reach(columns->record, key, length, 0, &out);
-	LK_ASSERT(found && out.field->kind <= LK_FIELD_CHARS);
-	(void)found;
-	*title = key[length] ? key + length + 1 : out.field->title;
-	return out;
+	const lk_answer_field *field = find_key(columns->record, key, strcspn(key, ":"), 0, at);
+	LK_ASSERT(field && field->kind <= LK_FIELD_CHARS);
+	return field;
+}
+
+/* The title that a view gives a column; NULL: that of the field. */
+static const char *given_title(const char *key) {
+	const char *colon = strchr(key, ':');
+	return colon ? colon + 1 : NULL;
 }
 
 /* A row that is a column of its own. */
@@ -51,8 +53,9 @@ static int count_columns(const lk_columns *columns) {
 	return count;
 }
 
-static lk_column column_of(const lk_answer_field *field, const char *title) {
+static lk_column make_column(const lk_answer_field *field, const char *given) {
 	bool text = field->kind == LK_FIELD_TEXT || field->kind == LK_FIELD_CHARS;
+	const char *title = given ? given : field->title;
 	return (lk_column){.key = field->key,
 	                   .title = title ? title : "",
 	                   .right = field->right || (!text && field->kind != LK_FIELD_BOOL),
@@ -64,14 +67,15 @@ lk_table *lk_fields_table(const lk_columns *columns) {
 	int count = count_columns(columns), filled = 0;
 	lk_column *all = LK_ARRAY(&arena, lk_column, (size_t)count);
 	for (int i = 0; all && columns->keys && i < count; i++) {
-		const char *title;
-		struct reached reached = reach_column(columns, i, &title);
-		all[filled++] = column_of(reached.field, title);
+		size_t at;
+		const lk_answer_field *field = field_of_column(columns, i, &at);
+		all[filled++] = make_column(field, given_title(columns->keys[i]));
 	}
 	for (int i = 0; all && !columns->keys && i < columns->record->count; i++) {
 		const lk_answer_field *field = &columns->record->fields[i];
-		if (has_column(field)) all[filled++] = column_of(field, field->title);
+		if (has_column(field)) all[filled++] = make_column(field, NULL);
 	}
+	LK_ASSERT(!all || filled == count);
 	lk_table *table = all ? lk_table_new(columns->name, all, count) : NULL;
 	lk_arena_free(&arena);
 	return table;
@@ -95,11 +99,11 @@ void lk_fields_row(lk_table *table, const lk_columns *columns, const lk_subject 
 	if (!table) return;
 	lk_table_row(table);
 	for (int i = 0; columns->keys && columns->keys[i]; i++) {
-		const char *title;
-		struct reached reached = reach_column(columns, i, &title);
-		lk_subject inner = {subject->answer, (const char *)subject->record + reached.at,
-		                    subject->index, subject->context};
-		put_cell(table, reached.field, &inner);
+		size_t at;
+		const lk_answer_field *field = field_of_column(columns, i, &at);
+		lk_subject inner = *subject;
+		inner.record = (const char *)subject->record + at;
+		put_cell(table, field, &inner);
 	}
 	for (int i = 0; !columns->keys && i < columns->record->count; i++)
 		if (has_column(&columns->record->fields[i]))

@@ -29,7 +29,8 @@ static void explain_view_put_head(lk_json_writer *writer, const lk_explanation *
 	lk_json_put_integer(writer, "kernel_count", (long long)explanation->kernels);
 	lk_json_put_integer(writer, "clock_anchors", explanation->anchors);
 	lk_json_put_number(writer, "clock_residual_max_s", explanation->residual_max_s);
-	lk_json_put_energy(writer, &explanation->energy);
+	lk_json_put_fields(writer, &lk_energy_record,
+	                   &(lk_subject){explanation, &explanation->energy, 0, NULL});
 }
 
 static void explain_view_put_critical(lk_json_writer *writer, const lk_critical_path *path) {

@@ -175,7 +175,7 @@ static const lk_answer_field answer_fields[] = {
 };
 static const lk_answer_record answer_record = {LK_RECORD(lk_jobs_answer, answer_fields)};
 const lk_document lk_jobs_document = {"jobs", "`jobs -o json`", &answer_record,
-                                      offsetof(lk_jobs_answer, failed_check)};
+                                      offsetof(lk_jobs_answer, failed_check), NULL};
 
 /* ---- tables ---- */
 

@@ -195,7 +195,7 @@ static const lk_answer_field plan_fields[] = {
 static const lk_answer_record plan_record = {
 	.python = "Plan", .what = "The fastest layouts that fit.", LK_RECORD(lk_plan, plan_fields)};
 const lk_document lk_plan_document = {"plan", "`plan -o json`", &plan_record,
-                                      offsetof(lk_plan, failed_check)};
+                                      offsetof(lk_plan, failed_check), NULL};
 
 /* ---- text ---- */
 

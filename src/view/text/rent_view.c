@@ -218,7 +218,7 @@ static const lk_answer_record rent_record = {
 			"budget allow: most is the choice that trains most.",
 	LK_RECORD(lk_rent, rent_fields)};
 const lk_document lk_rent_document = {"rent", "`rent -o json`", &rent_record,
-                                      offsetof(lk_rent, failed_check)};
+                                      offsetof(lk_rent, failed_check), NULL};
 
 /* ---- tables ---- */
 

@@ -139,7 +139,7 @@ static const lk_answer_record validation_record = {.python = "Validation",
                                                    .what = "Predictions against measurements.",
                                                    LK_RECORD(lk_validation, validation_fields)};
 const lk_document lk_validate_document = {"validate", "`validate -o json`", &validation_record,
-                                          offsetof(lk_validation, failed_check)};
+                                          offsetof(lk_validation, failed_check), NULL};
 
 /* ---- tables ---- */
 

@@ -40,11 +40,11 @@ void lk_put_cut_off(const char *cut_off, FILE *out);
 lk_status lk_put_above_peak(double share, FILE *out, lk_error *err);
 /* Power and energy of an answer. */
 extern const lk_answer_record lk_energy_record;
+/* A prediction, and the numbers of its layout, which are a record of the same struct. */
+extern const lk_answer_record lk_prediction_record, lk_layout_record;
 /* The JSON of every verb. */
 extern const lk_document lk_plan_document, lk_rent_document, lk_jobs_document, lk_whatif_document,
-	lk_validate_document;
-/* Members of the present object: watts, kWh, CO2e, dollars; null where not known or not asked. */
-void lk_json_put_energy(lk_json_writer *writer, const lk_energy *energy);
+	lk_validate_document, lk_predict_document;
 /* The report for people. */
 lk_status lk_explain_report(const lk_explanation *explanation, bool colour, FILE *out,
                             lk_error *err);

@@ -172,7 +172,7 @@ static const lk_answer_record whatif_record = {
 	.what = "What a step would take with changes; changes[0] is the base.",
 	LK_RECORD(lk_whatif, whatif_fields)};
 const lk_document lk_whatif_document = {"whatif", "`whatif -o json`", &whatif_record,
-                                        offsetof(lk_whatif, failed_check)};
+                                        offsetof(lk_whatif, failed_check), NULL};
 
 /* ---- rows ---- */
 
