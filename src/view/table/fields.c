@@ -130,8 +130,14 @@ static void put_many(lk_json_writer *writer, const lk_answer_field *field,
 	lk_json_array_end(writer);
 }
 
+static bool is_wanted(const lk_answer_field *field, const lk_subject *subject) {
+	const int *which = subject->context;
+	return !which || *which == 0 || *which == field->which;
+}
+
 static void put_table(lk_json_writer *writer, const lk_answer_field *field,
                       const lk_subject *subject) {
+	if (!is_wanted(field, subject)) return;
 	lk_table *table = field->rows(subject->answer, field->which);
 	if (table) lk_json_put_table(writer, field->key, table);
 	else writer->out_of_memory = true;
@@ -187,13 +193,14 @@ struct documented {
 	const lk_document *document;
 	const void *answer;
 	bool compact;
+	const int *which; /* the one table that is wanted; NULL: all */
 };
 
 static lk_status write_documented(const void *what, bool colour, FILE *out, lk_error *err) {
 	const struct documented *documented = what;
 	const lk_document *document = documented->document;
 	const char *failed = (const char *)documented->answer + document->failed_check, *const * check;
-	lk_subject place = {documented->answer, documented->answer, 0, NULL};
+	lk_subject place = {documented->answer, documented->answer, 0, documented->which};
 	char schema[64];
 	lk_json_writer w;
 	(void)colour;
@@ -207,10 +214,15 @@ static lk_status write_documented(const void *what, bool colour, FILE *out, lk_e
 	return lk_json_finish(&w, err);
 }
 
+lk_status lk_write_document_part(const lk_writing *writing, const lk_document *document,
+                                 const void *answer, int which, lk_error *err) {
+	struct documented documented = {document, answer, writing->format == LK_FORMAT_JSONL, &which};
+	return lk_write_through(writing, write_documented, &documented, err);
+}
+
 lk_status lk_write_document(const lk_writing *writing, const lk_document *document,
                             const void *answer, lk_error *err) {
-	struct documented documented = {document, answer, writing->format == LK_FORMAT_JSONL};
-	return lk_write_through(writing, write_documented, &documented, err);
+	return lk_write_document_part(writing, document, answer, 0, err);
 }
 
 /* ---- types ---- */

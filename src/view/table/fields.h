@@ -43,7 +43,8 @@ typedef enum lk_field_known {
 typedef struct lk_subject {
 	const void *answer, *record;
 	int index;           /* of the record among its equals */
-	const void *context; /* what a view hands to columns of its own; NULL: nothing */
+	const void *context; /* what a view hands to columns of its own; of a document with ROWS the int
+	                      * of the one table that is wanted; NULL: nothing, all */
 } lk_subject;
 
 /* A value that a function computes: `number` of numbers and truths, `text` of texts. */
@@ -132,6 +133,9 @@ typedef struct lk_document {
 /* Writes an answer as JSON, in one line for LK_FORMAT_JSONL. */
 lk_status lk_write_document(const lk_writing *writing, const lk_document *document,
                             const void *answer, lk_error *err);
+/* The same with the rows of one table only; `which` 0: of all. */
+lk_status lk_write_document_part(const lk_writing *writing, const lk_document *document,
+                                 const void *answer, int which, lk_error *err);
 /* The members of a record, inside of an object that is begun. */
 void lk_json_put_fields(lk_json_writer *writer, const lk_answer_record *record,
                         const lk_subject *subject);

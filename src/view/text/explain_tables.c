@@ -100,28 +100,44 @@ static int tables_rows_of(int count, int top) {
 
 /* ---- tables ---- */
 
+static void find_stall_number(const lk_subject *subject, lk_field_value *found) {
+	found->number = subject->index + 1;
+}
+
+static void find_lost_share(const lk_subject *subject, lk_field_value *found) {
+	found->number = 100 * ((const lk_explain_stall *)subject->record)->share;
+}
+
+static char *show_tenths_of_pctg(double pctg, char *out, size_t size) {
+	return lk_fixed(pctg, 1, out, size);
+}
+
+static const lk_answer_field stall_fields[] = {
+	{"rank_of_stall", "#", LK_FIELD_INT, .get = find_stall_number},
+	{"kind", "kind", LK_AT(lk_explain_stall, kind)},
+	{"what", "what", LK_AT(lk_explain_stall, what)},
+	{"lost_s", "lost a step", LK_AT(lk_explain_stall, lost_s), .shown = lk_format_seconds},
+	{"lost_pctg", "%", LK_FIELD_REAL, .get = find_lost_share, .known = LK_MAYBE,
+     .shown = show_tenths_of_pctg},
+	{"gain_s", "remedy gains", LK_AT(lk_explain_stall, gain_s), .known = LK_MAYBE,
+     .shown = lk_format_seconds},
+	{"most_s", "at most", LK_AT(lk_explain_stall, most_s), .shown = lk_format_seconds},
+	{"change", "change", LK_AT(lk_explain_stall, change), .known = LK_MAYBE},
+	{"evidence", "evidence", LK_AT(lk_explain_stall, evidence), .known = LK_MAYBE},
+	{"remedy", "remedy", LK_AT(lk_explain_stall, remedy), .known = LK_MAYBE},
+};
+const lk_answer_record lk_stall_record = {
+	.python = "Stall",
+	.what =
+		"What costs a step its time, with the figures that show it and the remedy. gain_s: "
+		"simulated with the change of whatif; None: that cannot be simulated, and most_s bounds "
+		"it.",
+	LK_RECORD(lk_explain_stall, stall_fields)};
+
 static lk_table *stalls(const lk_explanation *explanation, int top) {
-	static const lk_column columns[] = {
-		RIGHT("rank_of_stall", "#"),    LEFT("kind", "kind"),     LEFT("what", "what"),
-		RIGHT("lost_s", "lost a step"), RIGHT("lost_pctg", "%"),  RIGHT("gain_s", "remedy gains"),
-		RIGHT("most_s", "at most"),     LEFT("change", "change"), LEFT("evidence", "evidence"),
-		LEFT("remedy", "remedy"),
-	};
-	lk_table *table = TABLE("stalls", columns);
-	for (int i = 0; table && i < tables_rows_of(explanation->stall_count, top); i++) {
-		const lk_explain_stall *stall = &explanation->stalls[i];
-		lk_table_row(table);
-		tables_put_plain(table, i + 1);
-		lk_table_text(table, stall->kind);
-		lk_table_text(table, stall->what);
-		lk_put_seconds(table, stall->lost_s);
-		lk_put_pctg(table, stall->share, 1);
-		lk_put_seconds(table, stall->gain_s);
-		lk_put_seconds(table, stall->most_s);
-		lk_table_text(table, stall->change);
-		lk_table_text(table, stall->evidence);
-		lk_table_text(table, stall->remedy);
-	}
+	static const lk_columns columns = {"stalls", &lk_stall_record, NULL};
+	lk_table *table = lk_fields_rows(&columns, explanation, explanation->stalls,
+	                                 tables_rows_of(explanation->stall_count, top));
 	if (table) lk_table_hide_empty(table);
 	return table;
 }

@@ -40,11 +40,14 @@ void lk_put_cut_off(const char *cut_off, FILE *out);
 lk_status lk_put_above_peak(double share, FILE *out, lk_error *err);
 /* Power and energy of an answer. */
 extern const lk_answer_record lk_energy_record;
+/* A row of the stalls of an explanation. */
+extern const lk_answer_record lk_stall_record;
 /* A prediction, and the numbers of its layout, which are a record of the same struct. */
 extern const lk_answer_record lk_prediction_record, lk_layout_record;
 /* The JSON of every verb. */
 extern const lk_document lk_plan_document, lk_rent_document, lk_jobs_document, lk_whatif_document,
-	lk_validate_document, lk_predict_document;
+	lk_validate_document, lk_predict_document, lk_shard_document, lk_collective_document,
+	lk_simulate_document, lk_explain_document;
 /* The report for people. */
 lk_status lk_explain_report(const lk_explanation *explanation, bool colour, FILE *out,
                             lk_error *err);
