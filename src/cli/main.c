@@ -6,6 +6,7 @@
 
 #include "cli/cli.h"
 #include "lockstep/catalogue.h"
+#include "lockstep/view.h"
 #include "options/rows.h"
 
 static const cli_command *const commands[] = {
@@ -225,6 +226,8 @@ static int main_run(int argc, const char *const *argv, bool config) {
 	if (strcmp(word, "--version") == 0 || strcmp(word, "-V") == 0)
 		return main_version(argc - 1, argv + 1);
 	if (strcmp(word, "--verbs") == 0) return list_verbs();
+	if (strcmp(word, "--answers") == 0)
+		return lk_answers_print(stdout, &err) == LK_OK ? CLI_OK : cli_fail(&err);
 	if (strcmp(word, "--man") == 0) return man(next);
 	if (strcmp(word, "--completion") == 0) return completion(next);
 	if (word[0] == '-') return unknown_option(word);

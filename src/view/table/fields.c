@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "base/check.h"
-#include "base/text.h"
 
 /* ---- values ---- */
 
@@ -223,67 +222,4 @@ lk_status lk_write_document_part(const lk_writing *writing, const lk_document *d
 lk_status lk_write_document(const lk_writing *writing, const lk_document *document,
                             const void *answer, lk_error *err) {
 	return lk_write_document_part(writing, document, answer, 0, err);
-}
-
-/* ---- types ---- */
-
-static const char *plain_type(const lk_answer_field *field) {
-	if (field->kind == LK_FIELD_BOOL) return "bool";
-	if (is_text(field)) return "text";
-	return field->kind == LK_FIELD_REAL ? "num" : "int";
-}
-
-static void add_type(lk_text *text, const lk_answer_field *field);
-
-static void add_record(lk_text *text, const lk_answer_record *record) {
-	if (record->name) lk_text_add(text, "%s", record->name);
-	else if (!record->fields->key) add_type(text, record->fields);
-	else {
-		lk_text_add(text, "{");
-		for (int i = 0; i < record->count; i++) {
-			const lk_answer_field *field = &record->fields[i];
-			if (field->column) continue;
-			LK_ASSERT(field->key);
-			lk_text_add(text, "%s%s%s:", i ? " " : "", field->key, field->when ? "?" : "");
-			add_type(text, field);
-		}
-		lk_text_add(text, "}");
-	}
-}
-
-static void add_type(lk_text *text, const lk_answer_field *field) {
-	const char *open = "", *close = "";
-	if (field->kind == LK_FIELD_MANY) open = "[", close = "]";
-	if (field->kind == LK_FIELD_MAP) open = "{*:", close = "}";
-	lk_text_add(text, "%s", open);
-	if (field->type) lk_text_add(text, "%s", field->type);
-	else if (field->kind == LK_FIELD_ROWS) lk_text_add(text, "[Row]");
-	else if (field->kind == LK_FIELD_TEXTS) lk_text_add(text, "[text]");
-	else if (field->kind == LK_FIELD_INTS) lk_text_add(text, "[int]");
-	else if (field->of) add_record(text, field->of);
-	else lk_text_add(text, "%s", plain_type(field));
-	bool null = field->known != LK_ALWAYS || field->there || field->kind == LK_FIELD_ONE;
-	lk_text_add(text, "%s%s", close, null ? "?" : "");
-}
-
-static void put_types(lk_json_writer *writer, const lk_answer_record *record) {
-	for (int i = 0; i < record->count; i++) {
-		const lk_answer_field *field = &record->fields[i];
-		char type[2000], key[80];
-		if (field->column) continue;
-		if (!field->key) {
-			put_types(writer, field->of);
-			continue;
-		}
-		lk_text text = lk_text_begin(type, sizeof type);
-		add_type(&text, field);
-		snprintf(key, sizeof key, "%s%s", field->key, field->when ? "?" : "");
-		lk_json_put_text(writer, key, type);
-	}
-}
-
-void lk_json_put_type(lk_json_writer *writer, const char *key, const lk_answer_record *record) {
-	lk_json_object(writer, key);
-	put_types(writer, record);
-	lk_json_object_end(writer);
 }

@@ -8,6 +8,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/text.h"
 #include "io/json.h"
 #include "view/table/output.h"
 #include "view/table/table.h"
@@ -141,8 +142,10 @@ void lk_json_put_fields(lk_json_writer *writer, const lk_answer_record *record,
                         const lk_subject *subject);
 /* Rows of a table as an array of objects. */
 void lk_json_put_table(lk_json_writer *writer, const char *key, const lk_table *table);
-/* The type of a record, as an object {key: type}, in the notation of tools/schemas.py. */
-void lk_json_put_type(lk_json_writer *writer, const char *key, const lk_answer_record *record);
+/* Types in the notation of tools/schemas.py: of a record with all its members, of a field. Records
+ * with a name are referred to; `classes`: by the names of their classes in Python. */
+void lk_record_type(const lk_answer_record *record, bool classes, lk_text *out);
+void lk_field_type(const lk_answer_field *field, bool classes, lk_text *out);
 
 /* ---- values ---- */
 

@@ -119,7 +119,7 @@ static const lk_answer_record point_record = {LK_RECORD(lk_jobs_energy_point, po
 static const lk_answer_field energy_fields[] = {
 	{"policy", NULL, ENERGY(policy)},
 	{"nodes", NULL, ENERGY(nodes)},
-	{"boot_s", NULL, ENERGY(boot_s), .known = LK_MAYBE},
+	{"boot_s", NULL, ENERGY(boot_s)},
 	{"penalty", NULL, ENERGY(penalty)},
 	{"node_hours", NULL, ENERGY(node_hours)},
 	{"wait_s", NULL, ENERGY(wait_s), .known = LK_MAYBE},

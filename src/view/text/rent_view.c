@@ -113,7 +113,7 @@ static const lk_answer_field choice_fields[] = {
 	{"gpus", "GPUs", CHOICE(gpus)},
 	{"batch", "batch", CHOICE(batch)},
 	{"layout", "layout", CHOICE(layout), .known = LK_MAYBE},
-	{"step_time_s", "step", CHOICE(step_s), .shown = lk_format_seconds},
+	{"step_time_s", "step", CHOICE(step_s), .known = LK_MAYBE, .shown = lk_format_seconds},
 	{"samples", "samples", CHOICE(samples), .known = LK_MAYBE, .shown = lk_format_count},
 	{"samples_low", NULL, CHOICE(samples_low), .known = LK_MAYBE},
 	{"samples_high", NULL, CHOICE(samples_high), .known = LK_MAYBE},
