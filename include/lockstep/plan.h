@@ -94,6 +94,10 @@ typedef struct lk_plan_choice {
 	const char *layout; /* "tp 8, pp 16, dp 8, micro-batch 1, recompute selective" */
 	int gpus, tp, pp, vp, cp, ep, etp, dp, mbs, microbatches, zero;
 	const char *schedule, *recompute, *stack;
+	const char *dispatcher; /* of tokens to experts: "alltoall", "allgather", "node"; NULL: the
+	                              * experts are on one GPU */
+	const char
+		*pipeline_layout; /* where layers are not divided evenly: "Et*3|t*5|...|tL"; else NULL */
 	bool sequence_parallel, tp_overlap, overlap_grad_reduce, overlap_param_gather, offload;
 	double bucket_bytes;
 	double step_time_s, step_time_low_s, step_time_high_s;

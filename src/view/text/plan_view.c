@@ -55,6 +55,8 @@ static const lk_answer_field choice_fields[] = {
 	{"schedule", "schedule", CHOICE(schedule)},
 	{"recompute", "recompute", CHOICE(recompute)},
 	{"stack", "stack", CHOICE(stack)},
+	{"dispatcher", NULL, CHOICE(dispatcher), .known = LK_MAYBE},
+	{"pipeline_layout", NULL, CHOICE(pipeline_layout), .known = LK_MAYBE},
 	{"sequence_parallel", NULL, CHOICE(sequence_parallel)},
 	{"tp_overlap", NULL, CHOICE(tp_overlap)},
 	{"overlap_grad_reduce", NULL, CHOICE(overlap_grad_reduce)},
