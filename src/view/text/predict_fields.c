@@ -239,6 +239,8 @@ static const lk_answer_field prediction_fields[] = {
 	{"gpu_hours", "GPU-hours", FIELD(gpu_hours), .known = LK_UNLESS_ZERO,
      .shown = lk_format_thousands},
 	{"goodput", "goodput", FIELD(goodput), .known = LK_UNLESS_ZERO, .shown = lk_percent},
+	{"checkpoint_bytes", NULL, FIELD(checkpoint_bytes), .known = LK_UNLESS_ZERO},
+	{"checkpoint_write_s", NULL, FIELD(checkpoint_write_s), .known = LK_UNLESS_ZERO},
 	{LK_INSIDE(lk_prediction, energy, lk_energy_record)},
 	{"breakdown", NULL, LK_MAP(lk_prediction, breakdown, breakdown_count, part_record),
      .named = offsetof(lk_time_part, key)},
