@@ -25,36 +25,12 @@ TYPES = {
         attributes?:text of?:text number?:num}""",
     "Interval": "{median:num low:num high:num}",
     "Found": "{time_s:num compute_s:num exposed_s:num memory_bytes:num gain:num measured:bool schedule:text? name?:text simulated_s?:num? step_s?:num step_memory_bytes?:num step_fits?:bool}",
-    "Run": "{step_s:num? step_deviation_s:num? step_count:int ranks:int warnings:[text]}",
-    "Buckets": """{group:text? calls:num? bytes:num? per_call_s:num? per_byte_s:num? rest_s:num? error:num? sizes:int}""",
-    "Rates": """{pipelined:bool ingestion:num? preparation:num? fetch:num? bytes:num? disk_bytes_per_s:num?
-        memory_bytes_per_s:num? device_s:num? hidden_s:num? hit:num? workers:num? cores:num? busy:num? cores_to_hide:num?
-        cache_to_hide:num? from:text?}""",
-    "Parts": "{device_s:num own_s:num files_s:num transfer_s:num wait_s:num}",
 }
 
 # Every document: what prints it, and its keys; `schema`, `version` and `data_date` come first in all of them.
 DOCUMENTS = {
-    "replay": ("`replay -o json`", """{summary:{held_out:text times_from:text geomean_error:num? baseline_error:num? predicted:int
-        parts_error:num? worst_part:text? operations:int collectives:int clock_residual_us:num? device_known_shape:num?}
-        execution_traces?:{modelled:int timed:int uncovered:int nothing:int hosts:int host_times:int host_times_by_mean:int} ranks:[{rank:int path:text steps:[{number:int measured_us:num predicted_us:num? baseline_us:num?
-        left_out:text? host_known:num? device_known:num? parts:[{name:text measured_us:num predicted_us:num?}]}]}]
-        uncovered:[text] notes:[text] warnings:[text]}"""),
-    "diff": ("`diff -o json`", """{before:Run after:Run ratio:num? ratio_deviation:num? verdict:text sentence:text
-        categories:[Row] kernels:[Row] reproduce:text}"""),
     "calibrate": ("`calibrate KIND -o json`", """{rows:[{family:text subject:text? variant:text? numbers:{*:num?} points:int
         error:num? date:text source:text?}] command:text}"""),
-    "stalls": ("`stalls -o json`", """{status:int ranks:int hosts:int steps:int first_step_s:num? step_s:num? step_low_s:num?
-        step_high_s:num? base:text? rounds:int rounds_left_out:int drift:{low:num? high:num? trend:num?}
-        staging:{size:num used:num files:int unknown:int read_s:num gain_s:num bound_s:num}?
-        lead:{first:text second:text low_s:num? high_s:num? rounds_needed:num? apart:bool} parts?:[Row] runs?:[Row]
-        by_rank?:[Row] buckets?:[Row] what_if?:[Row] files?:[Row] folders?:[Row] against?:[Row]
-        communication:Buckets rates:Rates notes:[text] reason:text?
-        reproduce:text}"""),
-    "compose": ("`compose -o json`", """{program:text? cluster:text world:int nodes:int ranks_per_node:int step_s:num step_low_s:num
-        step_high_s:num first_step_s:num? parts:Parts operations:int messages_measured:int notes:[text] classes:[{rank:int
-        path:text ranks:int stands_for:text? steps:int unlike:int calls:int bytes:num own_s:num own_low_s:num? own_high_s:num?
-        asleep_s:num? device_s:num? device_low_s:num? device_high_s:num? beside_s:num? parts:Parts}]}"""),
     "table": ("`devices`, `models`, `machines` and `doctor`, and of any verb with `--table`: a table by rows", "{table:text rows:[Row]}"),
     "version": ("`--version -o json`", "{commit:text? features:{*:bool}}"),
     "compile-check": ("`compile check -o json`",

@@ -12,8 +12,12 @@ static const void *fields_at(const lk_answer_field *field, const lk_subject *sub
 	return (const char *)subject->record + field->at;
 }
 
-static int fields_count(const lk_answer_field *field, const lk_subject *subject) {
-	return *(const int *)(const void *)((const char *)subject->record + field->count);
+static size_t fields_count(const lk_answer_field *field, const lk_subject *subject) {
+	const void *at = (const char *)subject->record + field->count;
+	if (field->wide) return *(const size_t *)at;
+	int count = *(const int *)at;
+	LK_ASSERT(count >= 0);
+	return (size_t)count;
 }
 
 static const void *fields_pointer(const lk_answer_field *field, const lk_subject *subject) {
@@ -86,10 +90,10 @@ static void put_record(lk_json_writer *writer, const char *key, const lk_answer_
 static void put_elements(lk_json_writer *writer, const lk_answer_field *field,
                          const lk_subject *subject) {
 	const char *at = fields_pointer(field, subject);
-	int count = fields_count(field, subject);
-	for (int i = 0; i < count; i++, at += field->of->size) {
+	size_t count = fields_count(field, subject);
+	for (size_t i = 0; i < count; i++, at += field->of->size) {
 		const void *name = at + field->named;
-		lk_subject element = {subject->answer, at, i, NULL};
+		lk_subject element = {subject->answer, at, (int)i, NULL};
 		put_record(writer, field->kind == LK_FIELD_MAP ? *(const char *const *)name : NULL,
 		           field->of, &element);
 	}
@@ -98,18 +102,18 @@ static void put_elements(lk_json_writer *writer, const lk_answer_field *field,
 static void put_texts(lk_json_writer *writer, const lk_answer_field *field,
                       const lk_subject *subject) {
 	const char *const *texts = fields_pointer(field, subject);
-	int count = fields_count(field, subject);
+	size_t count = fields_count(field, subject);
 	lk_json_array(writer, field->key);
-	for (int i = 0; i < count; i++) lk_json_put_text(writer, NULL, texts[i]);
+	for (size_t i = 0; i < count; i++) lk_json_put_text(writer, NULL, texts[i]);
 	lk_json_array_end(writer);
 }
 
 static void put_integers(lk_json_writer *writer, const lk_answer_field *field,
                          const lk_subject *subject) {
 	const int *numbers = fields_pointer(field, subject);
-	int count = fields_count(field, subject);
+	size_t count = fields_count(field, subject);
 	lk_json_array(writer, field->key);
-	for (int i = 0; i < count; i++) lk_json_put_integer(writer, NULL, numbers[i]);
+	for (size_t i = 0; i < count; i++) lk_json_put_integer(writer, NULL, numbers[i]);
 	lk_json_array_end(writer);
 }
 

@@ -70,6 +70,7 @@ typedef struct lk_answer_field {
 	lk_field_kind kind;
 	size_t at;    /* in the struct of the record; see LK_AT */
 	size_t count; /* where the length of an array lies */
+	bool wide;    /* it is a size_t */
 	lk_field_known known;
 	lk_shown *shown;            /* NULL: %.6g */
 	lk_field_get *get;          /* instead of `at` */
@@ -107,14 +108,18 @@ struct lk_answer_record {
 	                 char *: LK_FIELD_CHARS, const char *const *: LK_FIELD_TEXTS, \
 	                 const int *: LK_FIELD_INTS),                                \
 	.at = offsetof(struct_type, member)
+/* Whether a count is a size_t, not an int. */
+#define LK_WIDE(struct_type, number)        \
+	.count = offsetof(struct_type, number), \
+	.wide = sizeof(((struct_type *)0)->number) == sizeof(size_t)
 #define LK_LIST(struct_type, member, number) \
-	LK_AT(struct_type, member), .count = offsetof(struct_type, number)
-#define LK_MANY(struct_type, member, number, record)            \
-	.kind = LK_FIELD_MANY, .at = offsetof(struct_type, member), \
-	.count = offsetof(struct_type, number), .of = &(record)
-#define LK_MAP(struct_type, member, number, record)            \
-	.kind = LK_FIELD_MAP, .at = offsetof(struct_type, member), \
-	.count = offsetof(struct_type, number), .of = &(record)
+	LK_AT(struct_type, member), LK_WIDE(struct_type, number)
+#define LK_MANY(struct_type, member, number, record)                                          \
+	.kind = LK_FIELD_MANY, .at = offsetof(struct_type, member), LK_WIDE(struct_type, number), \
+	.of = &(record)
+#define LK_MAP(struct_type, member, number, record)                                          \
+	.kind = LK_FIELD_MAP, .at = offsetof(struct_type, member), LK_WIDE(struct_type, number), \
+	.of = &(record)
 #define LK_ONE(struct_type, member, record) \
 	.kind = LK_FIELD_ONE, .at = offsetof(struct_type, member), .of = &(record)
 /* All fields of a record of the same struct. */

@@ -62,6 +62,6 @@ void lk_field_type(const lk_answer_field *field, bool classes, lk_text *out) {
 	if (classes && field->kind == LK_FIELD_ROWS && field->of)
 		lk_text_add(out, "[%s]", referred(field->of, classes));
 	else add_inner(field, classes, out);
-	bool null = field->known != LK_ALWAYS || field->there || field->kind == LK_FIELD_ONE;
+	bool null = field->known != LK_ALWAYS || field->there;
 	lk_text_add(out, "%s%s", close, null ? "?" : "");
 }

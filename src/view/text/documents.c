@@ -12,7 +12,8 @@ enum { TYPE = 8000 };
 static const lk_document *const documents[] = {
 	&lk_predict_document,  &lk_plan_document,       &lk_explain_document, &lk_whatif_document,
 	&lk_validate_document, &lk_collective_document, &lk_shard_document,   &lk_rent_document,
-	&lk_jobs_document,     &lk_simulate_document,
+	&lk_jobs_document,     &lk_simulate_document,   &lk_compose_document, &lk_diff_document,
+	&lk_replay_document,   &lk_stalls_document,
 };
 enum { DOCUMENTS = sizeof documents / sizeof *documents };
 

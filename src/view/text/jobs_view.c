@@ -170,7 +170,7 @@ static const lk_answer_field answer_fields[] = {
 	{"predictions", NULL, ANSWER(predictions)},
 	{"policies", NULL, LK_MANY(lk_jobs_answer, policies, policy_count, policy_record)},
 	{"jobs", NULL, LK_MANY(lk_jobs_answer, jobs, count, job_record)},
-	{"energy", NULL, LK_ONE(lk_jobs_answer, energy, energy_record)},
+	{"energy", NULL, LK_ONE(lk_jobs_answer, energy, energy_record), .known = LK_MAYBE},
 	{"notes", NULL, LK_LIST(lk_jobs_answer, notes, note_count)},
 };
 static const lk_answer_record answer_record = {LK_RECORD(lk_jobs_answer, answer_fields)};

@@ -191,7 +191,7 @@ static const lk_answer_field plan_fields[] = {
 	{"assumptions", NULL, LK_LIST(lk_plan, notes, note_count)},
 	{"not_searched", NULL, LK_LIST(lk_plan, not_searched, not_searched_count)},
 	{"syncs", NULL, LK_MANY(lk_plan, syncs, sync_count, sync_record)},
-	{"tree", NULL, LK_ONE(lk_plan, tree, tree_record)},
+	{"tree", NULL, LK_ONE(lk_plan, tree, tree_record), .known = LK_MAYBE},
 	{"counts", NULL, LK_MANY(lk_plan, counts, count, count_record)},
 };
 static const lk_answer_record plan_record = {

@@ -595,112 +595,130 @@ static lk_status stalls_view_write_markdown(const void *what, bool colour, FILE 
 	return LK_OK;
 }
 
-/* ---- JSON ---- */
+/* ---- fields ---- */
 
-static void put_json_head(lk_json_writer *writer, const lk_stalls_answer *answer) {
-	lk_json_put_integer(writer, "status", answer->status);
-	lk_json_put_integer(writer, "ranks", answer->ranks);
-	lk_json_put_integer(writer, "hosts", answer->hosts);
-	lk_json_put_integer(writer, "steps", answer->steps);
-	lk_json_put_number(writer, "first_step_s", answer->first_s);
-	lk_json_put_number(writer, "step_s", answer->step_s);
-	lk_json_put_number(writer, "step_low_s", answer->low);
-	lk_json_put_number(writer, "step_high_s", answer->high);
-	lk_json_put_text(writer, "base", answer->base);
-	lk_json_put_integer(writer, "rounds", answer->rounds);
-	lk_json_put_integer(writer, "rounds_left_out", answer->rounds_left_out);
-	lk_json_object(writer, "drift");
-	lk_json_put_number(writer, "low", answer->drift_low);
-	lk_json_put_number(writer, "high", answer->drift_high);
-	lk_json_put_number(writer, "trend", answer->drift_trend);
-	lk_json_object_end(writer);
-	if (answer->staging.size > 0) {
-		lk_json_object(writer, "staging");
-		lk_json_put_number(writer, "size", answer->staging.size);
-		lk_json_put_number(writer, "used", answer->staging.used);
-		lk_json_put_integer(writer, "files", answer->staging.files);
-		lk_json_put_integer(writer, "unknown", answer->staging.unknown);
-		lk_json_put_number(writer, "read_s", answer->staging.read_s);
-		lk_json_put_number(writer, "gain_s", answer->staging.gain_s);
-		lk_json_put_number(writer, "bound_s", answer->staging.bound_s);
-		lk_json_object_end(writer);
-	} else lk_json_put_null(writer, "staging");
-	lk_json_object(writer, "lead");
-	lk_json_put_text(writer, "first", lk_stalls_kinds[answer->lead.first]);
-	lk_json_put_text(writer, "second", lk_stalls_kinds[answer->lead.second]);
-	lk_json_put_number(writer, "low_s", answer->lead.low);
-	lk_json_put_number(writer, "high_s", answer->lead.high);
-	lk_json_put_number(writer, "rounds_needed", answer->lead.rounds_needed);
-	lk_json_put_bool(writer, "apart", answer->lead.apart);
-	lk_json_object_end(writer);
+#define STALLED(member) LK_AT(lk_stalls_answer, member)
+#define BUCKETS(member) LK_AT(lk_stalls_buckets, member)
+#define RATES(member)   LK_AT(lk_stalls_rates, member)
+#define LEAD(member)    LK_AT(lk_stalls_lead, member)
+#define STAGED(member)  LK_AT(lk_stalls_staging, member)
+
+static const lk_answer_field drift_fields[] = {
+	{"low", NULL, STALLED(drift_low), .known = LK_MAYBE},
+	{"high", NULL, STALLED(drift_high), .known = LK_MAYBE},
+	{"trend", NULL, STALLED(drift_trend), .known = LK_MAYBE},
+};
+static const lk_answer_record drift_record = {LK_RECORD(lk_stalls_answer, drift_fields)};
+
+static bool has_staging(const lk_subject *subject) {
+	return ((const lk_stalls_answer *)subject->answer)->staging.size > 0;
 }
 
-static void put_json_communication(lk_json_writer *writer, const lk_stalls_buckets *buckets) {
-	lk_json_object(writer, "communication");
-	lk_json_put_text(writer, "group", buckets->group);
-	lk_json_put_number(writer, "calls", buckets->calls);
-	lk_json_put_number(writer, "bytes", buckets->bytes);
-	lk_json_put_number(writer, "per_call_s", buckets->per_call_s);
-	lk_json_put_number(writer, "per_byte_s", buckets->per_byte_s);
-	lk_json_put_number(writer, "rest_s", buckets->rest_s);
-	lk_json_put_number(writer, "error", buckets->error);
-	lk_json_put_integer(writer, "sizes", buckets->sizes);
-	lk_json_object_end(writer);
+static const lk_answer_field staging_fields[] = {
+	{"size", NULL, STAGED(size)},       {"used", NULL, STAGED(used)},
+	{"files", NULL, STAGED(files)},     {"unknown", NULL, STAGED(unknown)},
+	{"read_s", NULL, STAGED(read_s)},   {"gain_s", NULL, STAGED(gain_s)},
+	{"bound_s", NULL, STAGED(bound_s)},
+};
+static const lk_answer_record staging_record = {LK_RECORD(lk_stalls_staging, staging_fields)};
+
+static void find_first(const lk_subject *subject, lk_field_value *found) {
+	found->text = lk_stalls_kinds[((const lk_stalls_lead *)subject->record)->first];
 }
 
-static void put_json_rates(lk_json_writer *writer, const lk_stalls_rates *rates) {
-	lk_json_object(writer, "rates");
-	lk_json_put_bool(writer, "pipelined", rates->pipelined);
-	lk_json_put_number(writer, "ingestion", rates->ingestion);
-	lk_json_put_number(writer, "preparation", rates->preparation);
-	lk_json_put_number(writer, "fetch", rates->fetch);
-	lk_json_put_number(writer, "bytes", rates->bytes);
-	lk_json_put_number(writer, "disk_bytes_per_s", rates->disk);
-	lk_json_put_number(writer, "memory_bytes_per_s", rates->memory);
-	lk_json_put_number(writer, "device_s", rates->device);
-	lk_json_put_number(writer, "hidden_s", rates->hidden);
-	lk_json_put_number(writer, "hit", rates->hit);
-	lk_json_put_number(writer, "workers", rates->workers);
-	lk_json_put_number(writer, "cores", rates->cores);
-	lk_json_put_number(writer, "busy", rates->busy);
-	lk_json_put_number(writer, "cores_to_hide", rates->cores_to_hide);
-	lk_json_put_number(writer, "cache_to_hide", rates->cache_to_hide);
-	lk_json_put_text(writer, "from", rates->from);
-	lk_json_object_end(writer);
+static void find_second(const lk_subject *subject, lk_field_value *found) {
+	found->text = lk_stalls_kinds[((const lk_stalls_lead *)subject->record)->second];
 }
 
-static lk_status put_json_tables(lk_json_writer *writer, const struct asked *asked, lk_error *err) {
-	static const char *const keys[LK_STALLS_TABLES] = {
-		"", "parts", "runs", "by_rank", "buckets", "what_if", "files", "folders", "against"};
-	for (int i = LK_STALLS_ALL + 1; i < LK_STALLS_TABLES; i++) {
-		if (asked->table != LK_STALLS_ALL && asked->table != i) continue;
-		lk_table *table = lk_stalls_table(asked->x, i);
-		if (!table) return lk_oom(err);
-		lk_json_put_table(writer, keys[i], table);
-		lk_table_free(table);
-	}
-	return LK_OK;
+static const lk_answer_field lead_fields[] = {
+	{"first", NULL, LK_FIELD_TEXT, .get = find_first},
+	{"second", NULL, LK_FIELD_TEXT, .get = find_second},
+	{"low_s", NULL, LEAD(low), .known = LK_MAYBE},
+	{"high_s", NULL, LEAD(high), .known = LK_MAYBE},
+	{"rounds_needed", NULL, LEAD(rounds_needed), .known = LK_MAYBE},
+	{"apart", NULL, LEAD(apart)},
+};
+static const lk_answer_record lead_record = {LK_RECORD(lk_stalls_lead, lead_fields)};
+
+static const lk_answer_field bucket_fields[] = {
+	{"group", NULL, BUCKETS(group), .known = LK_MAYBE},
+	{"calls", NULL, BUCKETS(calls), .known = LK_MAYBE},
+	{"bytes", NULL, BUCKETS(bytes), .known = LK_MAYBE},
+	{"per_call_s", NULL, BUCKETS(per_call_s), .known = LK_MAYBE},
+	{"per_byte_s", NULL, BUCKETS(per_byte_s), .known = LK_MAYBE},
+	{"rest_s", NULL, BUCKETS(rest_s), .known = LK_MAYBE},
+	{"error", NULL, BUCKETS(error), .known = LK_MAYBE},
+	{"sizes", NULL, BUCKETS(sizes)},
+};
+static const lk_answer_record bucket_record = {.name = "Buckets",
+                                               LK_RECORD(lk_stalls_buckets, bucket_fields)};
+
+static const lk_answer_field rate_fields[] = {
+	{"pipelined", NULL, RATES(pipelined)},
+	{"ingestion", NULL, RATES(ingestion), .known = LK_MAYBE},
+	{"preparation", NULL, RATES(preparation), .known = LK_MAYBE},
+	{"fetch", NULL, RATES(fetch), .known = LK_MAYBE},
+	{"bytes", NULL, RATES(bytes), .known = LK_MAYBE},
+	{"disk_bytes_per_s", NULL, RATES(disk), .known = LK_MAYBE},
+	{"memory_bytes_per_s", NULL, RATES(memory), .known = LK_MAYBE},
+	{"device_s", NULL, RATES(device), .known = LK_MAYBE},
+	{"hidden_s", NULL, RATES(hidden), .known = LK_MAYBE},
+	{"hit", NULL, RATES(hit), .known = LK_MAYBE},
+	{"workers", NULL, RATES(workers), .known = LK_MAYBE},
+	{"cores", NULL, RATES(cores), .known = LK_MAYBE},
+	{"busy", NULL, RATES(busy), .known = LK_MAYBE},
+	{"cores_to_hide", NULL, RATES(cores_to_hide), .known = LK_MAYBE},
+	{"cache_to_hide", NULL, RATES(cache_to_hide), .known = LK_MAYBE},
+	{"from", NULL, RATES(from), .known = LK_MAYBE},
+};
+static const lk_answer_record rate_record = {.name = "Rates",
+                                             LK_RECORD(lk_stalls_rates, rate_fields)};
+
+static lk_table *rows_of(const void *answer, int which) {
+	return lk_stalls_table(answer, which);
 }
 
-static lk_status stalls_view_write_json(const void *what, bool colour, FILE *out, lk_error *err) {
-	const struct asked *asked = what;
-	lk_json_writer w;
-	(void)colour;
-	lk_json_begin(&w, out, false);
-	lk_json_object(&w, NULL);
-	lk_json_put_head(&w, "lockstep/stalls/1", asked->x->failed_check);
-	put_json_head(&w, asked->x);
-	LK_TRY(put_json_tables(&w, asked, err));
-	put_json_communication(&w, &asked->x->buckets);
-	put_json_rates(&w, &asked->x->rates);
-	lk_json_array(&w, "notes");
-	for (int i = 0; i < asked->x->note_count; i++) lk_json_put_text(&w, NULL, asked->x->notes[i]);
-	lk_json_array_end(&w);
-	lk_json_put_text(&w, "reason", *asked->x->reason ? asked->x->reason : NULL);
-	lk_json_put_text(&w, "reproduce", asked->x->reproduce);
-	lk_json_object_end(&w);
-	return lk_json_finish(&w, err);
+/* --table leaves the rows of the other tables out, so that their keys may be absent. */
+static bool may_be_absent(const lk_subject *subject) {
+	(void)subject;
+	return true;
 }
+
+#define ROWS(number) \
+	.kind = LK_FIELD_ROWS, .rows = rows_of, .which = LK_STALLS_##number, .when = may_be_absent
+
+static const lk_answer_field answer_fields[] = {
+	{"status", NULL, STALLED(status)},
+	{"ranks", NULL, STALLED(ranks)},
+	{"hosts", NULL, STALLED(hosts)},
+	{"steps", NULL, STALLED(steps)},
+	{"first_step_s", NULL, STALLED(first_s), .known = LK_MAYBE},
+	{"step_s", NULL, STALLED(step_s), .known = LK_MAYBE},
+	{"step_low_s", NULL, STALLED(low), .known = LK_MAYBE},
+	{"step_high_s", NULL, STALLED(high), .known = LK_MAYBE},
+	{"base", NULL, STALLED(base), .known = LK_MAYBE},
+	{"rounds", NULL, STALLED(rounds)},
+	{"rounds_left_out", NULL, STALLED(rounds_left_out)},
+	{"drift", NULL, LK_HERE(drift_record)},
+	{"staging", NULL, LK_INSIDE(lk_stalls_answer, staging, staging_record), .there = has_staging},
+	{"lead", NULL, LK_INSIDE(lk_stalls_answer, lead, lead_record)},
+	{"parts", NULL, ROWS(PARTS)},
+	{"runs", NULL, ROWS(RUNS)},
+	{"by_rank", NULL, ROWS(RANKS)},
+	{"buckets", NULL, ROWS(BUCKETS)},
+	{"what_if", NULL, ROWS(WHAT_IF)},
+	{"files", NULL, ROWS(FILES)},
+	{"folders", NULL, ROWS(FOLDERS)},
+	{"against", NULL, ROWS(AGAINST)},
+	{"communication", NULL, LK_INSIDE(lk_stalls_answer, buckets, bucket_record)},
+	{"rates", NULL, LK_INSIDE(lk_stalls_answer, rates, rate_record)},
+	{"notes", NULL, LK_LIST(lk_stalls_answer, notes, note_count)},
+	{"reason", NULL, STALLED(reason), .known = LK_UNLESS_ZERO},
+	{"reproduce", NULL, STALLED(reproduce)},
+};
+static const lk_answer_record answer_record = {LK_RECORD(lk_stalls_answer, answer_fields)};
+const lk_document lk_stalls_document = {"stalls", "`stalls -o json`", &answer_record,
+                                        offsetof(lk_stalls_answer, failed_check), NULL};
 
 /* ---- all ---- */
 
@@ -711,7 +729,8 @@ lk_status lk_stalls_print(const lk_stalls_answer *answer, int format, int table,
 	LK_TRY(lk_writing_check(&w, err));
 	if (table < 0 || table >= LK_STALLS_TABLES)
 		return lk_fail(err, LK_ERR_INPUT, "--table", "unknown table %d", table);
-	if (format == LK_FORMAT_JSON) return lk_write_through(&w, stalls_view_write_json, &a, err);
+	if (format == LK_FORMAT_JSON)
+		return lk_write_document_part(&w, &lk_stalls_document, answer, table, err);
 	if (!answer->shown && table > LK_STALLS_ALL && table < LK_STALLS_FILES) {
 		lk_fail(err, LK_ERR_INPUT, "--table", "%s: a log of Darshan has no steps",
 		        lk_stalls_tables[table]);
