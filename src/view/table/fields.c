@@ -43,12 +43,21 @@ static void load(const lk_answer_field *field, const lk_subject *subject, lk_fie
 	}
 }
 
+static double per_cent_of(const lk_answer_field *field, const lk_subject *subject, double part) {
+	lk_field_value whole = {.number = 1};
+	lk_answer_field at_whole = *field;
+	at_whole.at = field->whole;
+	if (field->whole) load(&at_whole, subject, &whole);
+	return whole.number > 0 ? 100 * part / whole.number : NAN;
+}
+
 void lk_field_find(const lk_answer_field *field, const lk_subject *subject, lk_field_value *found) {
 	found->number = NAN;
 	found->text = NULL;
 	*found->shown = '\0';
 	if (field->get) field->get(subject, found);
 	else load(field, subject, found);
+	if (field->per_cent) found->number = per_cent_of(field, subject, found->number);
 	if (field->there && !field->there(subject)) {
 		found->number = NAN;
 		found->text = NULL;
@@ -70,7 +79,8 @@ static void put_value(lk_json_writer *writer, const lk_answer_field *field,
 	if (is_text(field)) lk_json_put_text(writer, field->key, found.text);
 	else if (isnan(found.number)) lk_json_put_null(writer, field->key);
 	else if (field->kind == LK_FIELD_BOOL) lk_json_put_bool(writer, field->key, found.number != 0);
-	else if (field->kind == LK_FIELD_REAL) lk_json_put_number(writer, field->key, found.number);
+	else if (field->kind == LK_FIELD_REAL || field->per_cent)
+		lk_json_put_number(writer, field->key, found.number);
 	else lk_json_put_integer(writer, field->key, (long long)found.number);
 }
 

@@ -72,11 +72,13 @@ typedef struct lk_answer_field {
 	size_t count; /* where the length of an array lies */
 	bool wide;    /* it is a size_t */
 	lk_field_known known;
-	lk_shown *shown;            /* NULL: %.6g */
-	lk_field_get *get;          /* instead of `at` */
-	lk_field_there *there;      /* else null */
-	lk_field_there *when;       /* else the key is absent */
-	lk_field_put *put;          /* writes the value of a MAP; instead of `at` */
+	bool per_cent;         /* the value is a part: per cent of the member at `whole`, of its kind */
+	size_t whole;          /* 0: the value is a share */
+	lk_shown *shown;       /* NULL: %.6g */
+	lk_field_get *get;     /* instead of `at` */
+	lk_field_there *there; /* else null */
+	lk_field_there *when;  /* else the key is absent */
+	lk_field_put *put;     /* writes the value of a MAP; instead of `at` */
 	const lk_answer_record *of; /* of a record, an array, a map or rows: what is in it */
 	size_t named;               /* MAP: where the name of an element lies */
 	lk_field_rows *rows;        /* ROWS */

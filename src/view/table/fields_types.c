@@ -48,7 +48,7 @@ void lk_record_type(const lk_answer_record *record, bool classes, lk_text *out) 
 static void add_inner(const lk_answer_field *field, bool classes, lk_text *out) {
 	const lk_answer_record *of = field->kind == LK_FIELD_ROWS ? NULL : field->of;
 	if (field->type) lk_text_add(out, "%s", field->type);
-	else if (!of) lk_text_add(out, "%s", plain_type(field->kind));
+	else if (!of) lk_text_add(out, "%s", field->per_cent ? "num" : plain_type(field->kind));
 	else if (referred(of, classes)) lk_text_add(out, "%s", referred(of, classes));
 	else if (!of->fields->key) lk_field_type(of->fields, classes, out);
 	else lk_record_type(of, classes, out);
