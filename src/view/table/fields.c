@@ -67,6 +67,7 @@ void lk_field_find(const lk_answer_field *field, const lk_subject *subject, lk_f
 		found->number = NAN;
 		found->text = NULL;
 	}
+	if (field->known == LK_MAYBE && !isfinite(found->number)) found->number = NAN;
 	if (field->known == LK_UNLESS_NEGATIVE && found->number < 0) found->number = NAN;
 }
 

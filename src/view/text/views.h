@@ -40,6 +40,9 @@ void lk_put_cut_off(const char *cut_off, FILE *out);
 lk_status lk_put_above_peak(double share, FILE *out, lk_error *err);
 /* Power and energy of an answer. */
 extern const lk_answer_record lk_energy_record;
+/* The first rows of a table of stalls, all of 0; how a part was found, by lk_stalls_basis. */
+lk_table *lk_stalls_top(const lk_stalls_answer *answer, int which, int most);
+extern const char *const lk_stalls_bases[];
 /* A row of the stalls of an explanation. */
 extern const lk_answer_record lk_stall_record;
 /* A prediction, and the numbers of its layout, which are a record of the same struct. */
