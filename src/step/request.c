@@ -475,7 +475,8 @@ static lk_status request_take_layout(const lk_predict_request *request, lk_job *
 	LK_TRY(take_cp_kind(job, request->cp_kind, err));
 	LK_TRY(lk_job_take_loss(job, request->loss, err));
 	LK_TRY(request_take_name(&kernel, request->attention, kernels, "--attention", err));
-	LK_TRY(request_take_name(&dispatcher, request->dispatcher, lk_dispatcher_names, "--dispatcher", err));
+	LK_TRY(request_take_name(&dispatcher, request->dispatcher, lk_dispatcher_names, "--dispatcher",
+	                         err));
 	if (request->attention) take_attention(kernel, job);
 	job->dispatcher = (lk_dispatcher)dispatcher;
 	job->dispatcher_said |= request->dispatcher != NULL;

@@ -29,7 +29,7 @@ static const lk_answer_record simulation_record = {
 	.python = "Simulation",
 	.what =
 		"A step graph, simulated. spans: a row for each operation that ran on the first rank of "
-        "each "
+		"each "
 		"program, and on ranks that were named: rank, call, repetition, ready_s, start_s, end_s, "
 		"block, name, kind, stream.",
 	LK_RECORD(lk_simulation, simulation_fields)};
