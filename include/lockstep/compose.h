@@ -96,11 +96,8 @@ lk_status lk_compose(const lk_compose_request *request, lk_composed **out, lk_er
 void lk_compose_free(lk_composed *composed);
 
 /* To `path` where it is not NULL, else to `out`; `format` is an lk_output (view.h). LK_ERR_INPUT
- * for a format without its path; LK_ERR_IO; LK_ERR_MEMORY. Keys of the JSON: program, cluster,
- * world, nodes, ranks_per_node, step_s, step_low_s, step_high_s, first_step_s, parts {device_s,
- * own_s, files_s, transfer_s, wait_s}, classes [{rank, path, ranks, stands_for, steps, unlike,
- * calls, bytes, own_s, own_low_s, own_high_s, asleep_s, device_s, device_low_s, device_high_s,
- * beside_s, parts}], operations, messages_measured, notes. Tables have a row for each class. */
+ * for a format without its path; LK_ERR_IO; LK_ERR_MEMORY. The keys of the JSON are in
+ * docs/reference/schemas/compose.json. Tables have a row for each class. */
 lk_status lk_compose_print(const lk_composed *composed, int format, bool verbose, bool colour,
                            const char *path, FILE *out, lk_error *err);
 

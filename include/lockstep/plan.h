@@ -246,18 +246,8 @@ void lk_plan_free(lk_plan *plan);
 lk_status lk_plan_launch(const lk_plan *plan, const lk_plan_choice *choice, const char *target,
                          lk_emitted *out, lk_error *err);
 
-/* Text for people or data for programs, as lk_predict_print, with its errors (LK_ERR_...). Keys of
- * the JSON object: model, cluster, gbs, unit, seq, tokens, reproduce, warning,
- * assumptions, not_searched, syncs: [{bits, every, bytes, sync_s, stall_s, utilisation,
- * tokens_per_s}], tree: null or {keeps, misses, bits, step_s, utilisation, tokens_per_s, bytes,
- * drift, hours, total_bytes, clients, left_out, levels: [{nodes, children, every, rounds, bytes}]},
- * cut_off,
- * counts:
- * [{gpus, layouts, bounded, too_large, too_slow, schedules_walked, simulated, cut_short,
- * found_too_large, untried, nothing, choices: [{layout, gpus, tp, ..., step_time_s, exact_s,
- * peak_bytes, days, gpu_hours, gpu_watts, site_watts, pue, step_kwh, training_kwh, carbon_kg,
- * power_usd, tight, why_not, reproduce, pareto}], sensitivity: [{cost, factor, step_time_s,
- * best}]}]. */
+/* Text for people or data for programs, as lk_predict_print, with its errors (LK_ERR_...). The keys
+ * of the JSON are in docs/reference/schemas/plan.json. */
 lk_status lk_plan_print(const lk_plan *plan, int format, bool verbose, bool colour,
                         const char *path, FILE *out, lk_error *err);
 

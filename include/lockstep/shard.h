@@ -128,10 +128,8 @@ void lk_shard_free(lk_shard_answer *answer);
 
 /* To `path` where it is not NULL, else to `out`; `format` is an lk_output (view.h). LK_ERR_INPUT
  * for a format without its path; LK_ERR_IO; LK_ERR_MEMORY. `table`: LK_SHARD_PLAN is a report in
- * TEXT, everything in JSON, the pieces elsewhere. Keys of the JSON: fits, reason, sharder, cut_off,
- * step_s, placed_s, bound_s, gap, imbalance, index_s, forward_s, exchange_s, dense_s, backward_s,
- * reduce_s, batch, tables, table_bytes, capacity_bytes, host_capacity_bytes, ranks [..], pieces
- * [..], sharders [..], model, cluster, basis, reproduce. */
+ * TEXT, everything in JSON, the pieces elsewhere. The keys of the JSON are in
+ * docs/reference/schemas/shard.json. */
 lk_status lk_shard_print(const lk_shard_answer *answer, int table, int format, bool colour,
                          const char *path, FILE *out, lk_error *err);
 /* Writes the placement as JSON in TorchRec's terms: {table: {sharding_type, compute_kernel, ranks,
