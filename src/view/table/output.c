@@ -200,6 +200,14 @@ char *lk_whole(double number, char *out, size_t size) {
 	return lk_fixed(number, 0, out, size);
 }
 
+char *lk_tenths(double number, char *out, size_t size) {
+	return lk_fixed(number, 1, out, size);
+}
+
+char *lk_hundredths(double number, char *out, size_t size) {
+	return lk_fixed(number, 2, out, size);
+}
+
 char *lk_days(double days, char *out, size_t size) {
 	double magnitude = fabs(days);
 	return lk_grouped(days, magnitude < 9.995 ? 2 : magnitude < 999.95 ? 1 : 0, out, size);

@@ -45,8 +45,10 @@ lk_status lk_put_fitted(lk_table *table, const char *const *keys, const char *al
 char *lk_fixed(double number, int places, char *out, size_t size);
 /* The same with commas between thousands: "2,078.6". */
 char *lk_grouped(double number, int places, char *out, size_t size);
-/* No decimal place: "1204". */
+/* lk_fixed with no decimal place, one and two, as columns show their numbers: "1204". */
 char *lk_whole(double number, char *out, size_t size);
+char *lk_tenths(double number, char *out, size_t size);
+char *lk_hundredths(double number, char *out, size_t size);
 /* Days of a training: "1.60", "168.4", "3,838". */
 char *lk_days(double days, char *out, size_t size);
 /* GiB of bytes: "73.6", "0.42", "2,078.6"; returns `out`. */

@@ -181,10 +181,6 @@ static lk_status collective_view_write_tests(const void *what, bool colour, FILE
 #define ROW(member)    LK_AT(lk_collective_row, member)
 #define ANSWER(member) LK_AT(lk_collective, member)
 
-static char *show_hundredths(double value, char *out, size_t size) {
-	return lk_fixed(value, 2, out, size);
-}
-
 /* Fields of what a log measured. */
 static bool has_log(const lk_subject *subject) {
 	return ((const lk_collective *)subject->answer)->log;
@@ -193,19 +189,19 @@ static bool has_log(const lk_subject *subject) {
 static const lk_answer_field row_fields[] = {
 	{"size_bytes", "size", ROW(bytes), .shown = lk_whole},
 	{"count", "count", ROW(count), .shown = lk_whole},
-	{"time_us", "time us", ROW(us), .shown = show_hundredths},
-	{"algbw_GBps", "algbw", ROW(algbw), .shown = show_hundredths},
-	{"busbw_GBps", "busbw", ROW(busbw), .shown = show_hundredths},
+	{"time_us", "time us", ROW(us), .shown = lk_hundredths},
+	{"algbw_GBps", "algbw", ROW(algbw), .shown = lk_hundredths},
+	{"busbw_GBps", "busbw", ROW(busbw), .shown = lk_hundredths},
 	{"algo", "algo", ROW(algo), .known = LK_MAYBE},
 	{"proto", "proto", ROW(proto), .known = LK_UNLESS_ZERO},
 	{"channels", "channels", ROW(channels), .known = LK_UNLESS_ZERO},
 	{"limit", "limit", ROW(limit), .known = LK_MAYBE},
-	{"time_low_us", "low us", ROW(low_us), .known = LK_MAYBE, .shown = show_hundredths},
-	{"time_high_us", "high us", ROW(high_us), .known = LK_MAYBE, .shown = show_hundredths},
-	{"measured_us", "measured us", ROW(measured_us), .when = has_log, .shown = show_hundredths},
+	{"time_low_us", "low us", ROW(low_us), .known = LK_MAYBE, .shown = lk_hundredths},
+	{"time_high_us", "high us", ROW(high_us), .known = LK_MAYBE, .shown = lk_hundredths},
+	{"measured_us", "measured us", ROW(measured_us), .when = has_log, .shown = lk_hundredths},
 	{"measured_busbw_GBps", "busbw", ROW(measured_busbw), .known = LK_MAYBE, .when = has_log,
-     .shown = show_hundredths},
-	{"ratio", "ratio", ROW(ratio), .known = LK_MAYBE, .when = has_log, .shown = show_hundredths},
+     .shown = lk_hundredths},
+	{"ratio", "ratio", ROW(ratio), .known = LK_MAYBE, .when = has_log, .shown = lk_hundredths},
 	{"flag", "flag", ROW(flag), .known = LK_UNLESS_ZERO, .when = has_log},
 };
 static const lk_answer_record row_record = {LK_RECORD(lk_collective_row, row_fields)};

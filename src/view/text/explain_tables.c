@@ -99,10 +99,6 @@ static void find_stall_number(const lk_subject *subject, lk_field_value *found) 
 	found->number = subject->index + 1;
 }
 
-static char *show_tenths(double number, char *out, size_t size) {
-	return lk_fixed(number, 1, out, size);
-}
-
 static char *show_ratio(double ratio, char *out, size_t size) {
 	return lk_fixed(ratio, 3, out, size);
 }
@@ -117,7 +113,7 @@ static const lk_answer_field stall_fields[] = {
 	{"what", "what", LK_AT(lk_explain_stall, what)},
 	{"lost_s", "lost a step", LK_AT(lk_explain_stall, lost_s), .shown = lk_format_seconds},
 	{"lost_pctg", "%", LK_AT(lk_explain_stall, share), .per_cent = true, .known = LK_MAYBE,
-     .shown = show_tenths},
+     .shown = lk_tenths},
 	{"gain_s", "remedy gains", LK_AT(lk_explain_stall, gain_s), .known = LK_MAYBE,
      .shown = lk_format_seconds},
 	{"most_s", "at most", LK_AT(lk_explain_stall, most_s), .shown = lk_format_seconds},
@@ -148,7 +144,7 @@ static lk_table *stalls(const lk_explanation *explanation, int top) {
 #define IDLE(member)    LK_AT(lk_explain_idle, member)
 #define QUEUE(member)   LK_AT(lk_explain_queue, member)
 #define PCTG(struct_type, member) \
-	.per_cent = true, .whole = offsetof(struct_type, member), .shown = show_tenths
+	.per_cent = true, .whole = offsetof(struct_type, member), .shown = lk_tenths
 #define OF_KERNELS PCTG(lk_explain_rank, kernel_time_ns)
 
 static const lk_answer_field breakdown_fields[] = {
@@ -279,7 +275,7 @@ static const lk_answer_field queue_fields[] = {
 	{"rank", "rank", QUEUE(rank), .shown = lk_whole},
 	{"stream", "stream", QUEUE(stream), .shown = lk_whole},
 	{"launches", "launches", QUEUE(launches), .shown = lk_format_thousands},
-	{"mean", "mean", QUEUE(mean), .shown = show_tenths},
+	{"mean", "mean", QUEUE(mean), .shown = lk_tenths},
 	{"min", "min", QUEUE(min), .shown = lk_whole},
 	{"median", "median", QUEUE(median), .shown = lk_whole},
 	{"p95", "95 %", QUEUE(p95), .shown = lk_whole},

@@ -29,10 +29,6 @@ static char *show_node_hours(double hours, char *out, size_t size) {
 	return lk_format_thousands(rint(hours), out, size);
 }
 
-static char *show_tenths(double number, char *out, size_t size) {
-	return lk_fixed(number, 1, out, size);
-}
-
 static const lk_answer_field policy_fields[] = {
 	{"policy", "policy", POLICY(name)},
 	{"mean_s", "mean", POLICY(mean_s), .known = LK_MAYBE, .shown = lk_format_seconds},
@@ -109,8 +105,8 @@ static const lk_answer_field point_fields[] = {
 	{"saved", "saved", POINT(saved), .shown = lk_percent},
 	{"longer_s", "added wait", POINT(longer_s), .known = LK_MAYBE, .shown = lk_format_seconds},
 	{"used", "GPUs used", POINT(used), .known = LK_MAYBE, .shown = lk_percent},
-	{"wakeups_a_day", "starts a day", POINT(wakeups_a_day), .shown = show_tenths},
-	{"nodes_woken", "nodes each", POINT(woken), .shown = show_tenths},
+	{"wakeups_a_day", "starts a day", POINT(wakeups_a_day), .shown = lk_tenths},
+	{"nodes_woken", "nodes each", POINT(woken), .shown = lk_tenths},
 	{"best", "", LK_FIELD_TEXT, .get = find_best_mark, .column = true},
 	{"best", NULL, LK_FIELD_BOOL, .get = find_best},
 };

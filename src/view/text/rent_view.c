@@ -26,7 +26,8 @@ const char *lk_rent_mark(const lk_rent *rent, int i) {
 
 static char *hours_text(double hours, char *out, size_t size) {
 	if (hours >= 999.5) return lk_format_thousands(hours, out, size);
-	return lk_fixed(hours, hours < 10 ? 2 : hours < 100 ? 1 : 0, out, size);
+	if (hours >= 100) return lk_whole(hours, out, size);
+	return hours < 10 ? lk_hundredths(hours, out, size) : lk_tenths(hours, out, size);
 }
 
 char *lk_rent_trained(const lk_rent *rent, double samples, bool unit, char *out, size_t size) {

@@ -26,10 +26,6 @@ static char *show_thousandths(double number, char *out, size_t size) {
 	return lk_fixed(number, 3, out, size);
 }
 
-static char *show_hundredths(double number, char *out, size_t size) {
-	return lk_fixed(number, 2, out, size);
-}
-
 static const lk_answer_field rank_fields[] = {
 	{"rank", "rank", RANK(rank)},
 	{"pieces", "pieces", RANK(pieces)},
@@ -58,7 +54,7 @@ static const lk_answer_field piece_fields[] = {
 	{"parts", "of", PIECE(parts)},
 	{"rows", "rows", PIECE(rows), .shown = lk_format_thousands},
 	{"dim", "dim", PIECE(dim)},
-	{"pooling", "pooling", PIECE(pooling), .shown = show_hundredths},
+	{"pooling", "pooling", PIECE(pooling), .shown = lk_hundredths},
 	{"bytes", "bytes", PIECE(bytes), .shown = lk_format_bytes},
 	{"forward_s", "lookups", PIECE(forward_s), .shown = lk_format_seconds},
 	{"backward_s", "backward", PIECE(backward_s), .shown = lk_format_seconds},

@@ -31,10 +31,6 @@ static char *show_share(double share, char *out, size_t size) {
 	return out;
 }
 
-static char *show_pctg(double pctg, char *out, size_t size) {
-	return lk_fixed(pctg, 1, out, size);
-}
-
 static void find_interval(double low, double high, lk_field_value *found) {
 	char a[32], b[32];
 	if (isnan(low)) return;
@@ -68,8 +64,8 @@ static const lk_answer_field part_fields[] = {
 	{"low_s", "", PART(low), .hidden = true},
 	{"high_s", "", PART(high), .hidden = true},
 	{"interval", "95 %", LK_FIELD_TEXT, .get = find_part_interval, .right = true},
-	{"share_pctg", "of the step", PART(share), .per_cent = true, .shown = show_pctg},
-	{"own_share_pctg", "of its run", PART(own_share), .per_cent = true, .shown = show_pctg},
+	{"share_pctg", "of the step", PART(share), .per_cent = true, .shown = lk_tenths},
+	{"own_share_pctg", "of its run", PART(own_share), .per_cent = true, .shown = lk_tenths},
 	{"slowdown", "slowdown", PART(factor), .known = LK_MAYBE, .shown = show_factor},
 	{"verdict", "", LK_FIELD_TEXT, .get = find_verdict},
 	{"basis", "basis", LK_FIELD_TEXT, .get = find_basis},
@@ -94,7 +90,7 @@ static const lk_answer_field run_fields[] = {
 	{"high_s", "", RUN(high), .hidden = true},
 	{"interval", "95 %", LK_FIELD_TEXT, .get = find_run_interval, .right = true},
 	{"files_in_memory_pctg", "files in memory", RUN(resident), .per_cent = true,
-     .shown = show_pctg},
+     .shown = lk_tenths},
 	{"note", "", RUN(note), .known = LK_UNLESS_ZERO, .hidden = true},
 };
 static const lk_answer_record run_record = {LK_RECORD(lk_stalls_row, run_fields)};

@@ -23,10 +23,6 @@ static char *show_signed(double fraction, char *out, size_t size) {
 	return out;
 }
 
-static char *show_hundredths(double value, char *out, size_t size) {
-	return lk_fixed(value, 2, out, size);
-}
-
 /* The rows of a group carry its name; the summary has none. */
 static bool is_group(const lk_subject *subject) {
 	return subject->record != &((const lk_validation *)subject->answer)->summary;
@@ -53,7 +49,7 @@ static const lk_answer_field score_fields[] = {
 	{"median_error", "median", SCORE(median_error), .known = LK_MAYBE, .shown = lk_percent},
 	{"p90_error", "p90", SCORE(p90_error), .known = LK_MAYBE, .shown = lk_percent},
 	{"bias", "bias", SCORE(bias), .known = LK_MAYBE, .shown = show_signed},
-	{"kendall_tau", "tau", SCORE(kendall_tau), .known = LK_MAYBE, .shown = show_hundredths},
+	{"kendall_tau", "tau", SCORE(kendall_tau), .known = LK_MAYBE, .shown = lk_hundredths},
 	{"mean_top1_regret", "regret", SCORE(mean_top1_regret), .known = LK_MAYBE, .shown = lk_percent},
 	{"coverage", "in range", SCORE(coverage), .known = LK_MAYBE, .shown = lk_percent},
 	{"rank_groups", "groups", SCORE(rank_groups), .hidden = true},
