@@ -24,7 +24,7 @@ static const void *fields_pointer(const lk_answer_field *field, const lk_subject
 	return *(const void *const *)fields_at(field, subject);
 }
 
-static bool is_text(const lk_answer_field *field) {
+static bool field_is_text(const lk_answer_field *field) {
 	return field->kind == LK_FIELD_TEXT || field->kind == LK_FIELD_CHARS;
 }
 
@@ -62,7 +62,7 @@ void lk_field_find(const lk_answer_field *field, const lk_subject *subject, lk_f
 		found->number = NAN;
 		found->text = NULL;
 	}
-	bool empty = is_text(field) ? found->text && !*found->text : found->number == 0;
+	bool empty = field_is_text(field) ? found->text && !*found->text : found->number == 0;
 	if (field->known == LK_UNLESS_ZERO && empty) {
 		found->number = NAN;
 		found->text = NULL;
@@ -73,11 +73,11 @@ void lk_field_find(const lk_answer_field *field, const lk_subject *subject, lk_f
 
 /* ---- JSON ---- */
 
-static void put_value(lk_json_writer *writer, const lk_answer_field *field,
-                      const lk_subject *subject) {
+static void fields_put_value(lk_json_writer *writer, const lk_answer_field *field,
+                             const lk_subject *subject) {
 	lk_field_value found;
 	lk_field_find(field, subject, &found);
-	if (is_text(field)) lk_json_put_text(writer, field->key, found.text);
+	if (field_is_text(field)) lk_json_put_text(writer, field->key, found.text);
 	else if (isnan(found.number)) lk_json_put_null(writer, field->key);
 	else if (field->kind == LK_FIELD_BOOL) lk_json_put_bool(writer, field->key, found.number != 0);
 	else if (field->kind == LK_FIELD_REAL || field->per_cent)
@@ -90,7 +90,7 @@ static void put_record(lk_json_writer *writer, const char *key, const lk_answer_
 	if (!record->fields->key) { /* the record is its one value */
 		lk_answer_field field = *record->fields;
 		field.key = key;
-		put_value(writer, &field, subject);
+		fields_put_value(writer, &field, subject);
 		return;
 	}
 	lk_json_object(writer, key);
@@ -110,8 +110,8 @@ static void put_elements(lk_json_writer *writer, const lk_answer_field *field,
 	}
 }
 
-static void put_texts(lk_json_writer *writer, const lk_answer_field *field,
-                      const lk_subject *subject) {
+static void fields_put_texts(lk_json_writer *writer, const lk_answer_field *field,
+                             const lk_subject *subject) {
 	const char *const *texts = fields_pointer(field, subject);
 	size_t count = fields_count(field, subject);
 	lk_json_array(writer, field->key);
@@ -181,14 +181,14 @@ static void put_field(lk_json_writer *writer, const lk_answer_field *field,
 		return;
 	}
 	switch (field->kind) {
-	case LK_FIELD_TEXTS: put_texts(writer, field, subject); break;
+	case LK_FIELD_TEXTS: fields_put_texts(writer, field, subject); break;
 	case LK_FIELD_INTS: put_integers(writer, field, subject); break;
 	case LK_FIELD_ONE: put_one(writer, field, subject); break;
 	case LK_FIELD_INSIDE: put_inside(writer, field, subject); break;
 	case LK_FIELD_MANY: put_many(writer, field, subject); break;
 	case LK_FIELD_MAP: put_map(writer, field, subject); break;
 	case LK_FIELD_ROWS: put_table(writer, field, subject); break;
-	default: put_value(writer, field, subject);
+	default: fields_put_value(writer, field, subject);
 	}
 }
 

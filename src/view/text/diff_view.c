@@ -179,12 +179,12 @@ static const lk_answer_field run_fields[] = {
 };
 static const lk_answer_record run_record = {.name = "Run", LK_RECORD(lk_explanation, run_fields)};
 
-static void find_verdict(const lk_subject *subject, lk_field_value *found) {
+static void find_diff_verdict(const lk_subject *subject, lk_field_value *found) {
 	static const char *const verdicts[] = {"slower", "undecided", "faster"};
 	found->text = verdicts[((const lk_diff *)subject->record)->verdict + 1];
 }
 
-static lk_table *rows_of(const void *answer, int which) {
+static lk_table *diff_rows(const void *answer, int which) {
 	return diff_view_table_of(answer, which, false);
 }
 
@@ -193,10 +193,10 @@ static const lk_answer_field diff_fields[] = {
 	{"after", NULL, LK_ONE(lk_diff, after, run_record)},
 	{"ratio", NULL, DIFF(ratio), .known = LK_MAYBE},
 	{"ratio_deviation", NULL, DIFF(ratio_deviation), .known = LK_MAYBE},
-	{"verdict", NULL, LK_FIELD_TEXT, .get = find_verdict},
+	{"verdict", NULL, LK_FIELD_TEXT, .get = find_diff_verdict},
 	{"sentence", NULL, DIFF(sentence)},
-	{"categories", NULL, LK_FIELD_ROWS, .rows = rows_of, .which = LK_DIFF_CATEGORIES},
-	{"kernels", NULL, LK_FIELD_ROWS, .rows = rows_of, .which = LK_DIFF_KERNELS},
+	{"categories", NULL, LK_FIELD_ROWS, .rows = diff_rows, .which = LK_DIFF_CATEGORIES},
+	{"kernels", NULL, LK_FIELD_ROWS, .rows = diff_rows, .which = LK_DIFF_KERNELS},
 	{"reproduce", NULL, DIFF(reproduce)},
 };
 static const lk_answer_record diff_record = {LK_RECORD(lk_diff, diff_fields)};

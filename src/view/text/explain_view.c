@@ -56,11 +56,11 @@ static bool has_critical(const lk_subject *subject) {
 	return ((const lk_explanation *)subject->answer)->critical.part_count > 0;
 }
 
-static lk_table *rows_of(const void *answer, int which) {
+static lk_table *explain_rows(const void *answer, int which) {
 	return lk_explain_table(answer, which, false);
 }
 
-#define ROWS(number) .kind = LK_FIELD_ROWS, .rows = rows_of, .which = LK_EXPLAIN_##number
+#define ROWS(number) .kind = LK_FIELD_ROWS, .rows = explain_rows, .which = LK_EXPLAIN_##number
 
 static const lk_answer_field explanation_fields[] = {
 	{"ranks", NULL, EXPLAINED(rank_count)},

@@ -19,7 +19,7 @@
 #define JOB(member)    LK_AT(lk_jobs_job, member)
 #define ANSWER(member) LK_AT(lk_jobs_answer, member)
 
-static char *show_ratio(double ratio, char *out, size_t size) {
+static char *show_speedup(double ratio, char *out, size_t size) {
 	char number[32];
 	snprintf(out, size, "%s x", lk_fixed(ratio, 2, number, sizeof number));
 	return out;
@@ -39,7 +39,7 @@ static const lk_answer_field policy_fields[] = {
 	{"used", "GPUs used", POLICY(used), .known = LK_MAYBE, .shown = lk_percent},
 	{"restarts", "restarts", POLICY(restarts)},
 	{"done", "in time", POLICY(done)},
-	{"ratio", "sooner", POLICY(ratio), .known = LK_MAYBE, .shown = show_ratio},
+	{"ratio", "sooner", POLICY(ratio), .known = LK_MAYBE, .shown = show_speedup},
 	{"what", "how", POLICY(what), .hidden = true, .column = true},
 };
 static const lk_answer_record policy_record = {LK_RECORD(lk_jobs_policy, policy_fields)};

@@ -190,11 +190,11 @@ static const lk_answer_field part_fields[] = {
 };
 static const lk_answer_record part_record = {LK_RECORD(lk_replay_part, part_fields)};
 
-static void find_measured(const lk_subject *subject, lk_field_value *found) {
+static void find_step_measured(const lk_subject *subject, lk_field_value *found) {
 	found->number = ((const lk_replay_step *)subject->record)->measured_s * 1e6;
 }
 
-static void find_predicted(const lk_subject *subject, lk_field_value *found) {
+static void find_step_predicted(const lk_subject *subject, lk_field_value *found) {
 	found->number = ((const lk_replay_step *)subject->record)->predicted_s * 1e6;
 }
 
@@ -204,8 +204,8 @@ static void find_baseline(const lk_subject *subject, lk_field_value *found) {
 
 static const lk_answer_field step_fields[] = {
 	{"number", NULL, STEP(number)},
-	{"measured_us", NULL, LK_FIELD_REAL, .get = find_measured},
-	{"predicted_us", NULL, LK_FIELD_REAL, .get = find_predicted, .known = LK_MAYBE},
+	{"measured_us", NULL, LK_FIELD_REAL, .get = find_step_measured},
+	{"predicted_us", NULL, LK_FIELD_REAL, .get = find_step_predicted, .known = LK_MAYBE},
 	{"baseline_us", NULL, LK_FIELD_REAL, .get = find_baseline, .known = LK_MAYBE},
 	{"left_out", NULL, STEP(left_out), .known = LK_MAYBE},
 	{"host_known", NULL, STEP(host_known), .known = LK_MAYBE},

@@ -83,7 +83,7 @@ static bool fits(const lk_subject *subject) {
 	return ((const lk_shard_answer *)subject->record)->fits;
 }
 
-static lk_table *rows_of(const void *answer, int which) {
+static lk_table *shard_rows(const void *answer, int which) {
 	return lk_shard_table(answer, which);
 }
 
@@ -108,9 +108,9 @@ static const lk_answer_field answer_fields[] = {
 	{"table_bytes", NULL, ANSWER(table_bytes)},
 	{"capacity_bytes", NULL, ANSWER(capacity_bytes)},
 	{"host_capacity_bytes", NULL, ANSWER(host_capacity_bytes)},
-	{"ranks", NULL, LK_FIELD_ROWS, .rows = rows_of, .which = LK_SHARD_RANKS},
-	{"pieces", NULL, LK_FIELD_ROWS, .rows = rows_of, .which = LK_SHARD_PIECES},
-	{"sharders", NULL, LK_FIELD_ROWS, .rows = rows_of, .which = LK_SHARD_TRIED},
+	{"ranks", NULL, LK_FIELD_ROWS, .rows = shard_rows, .which = LK_SHARD_RANKS},
+	{"pieces", NULL, LK_FIELD_ROWS, .rows = shard_rows, .which = LK_SHARD_PIECES},
+	{"sharders", NULL, LK_FIELD_ROWS, .rows = shard_rows, .which = LK_SHARD_TRIED},
 	{"model", NULL, ANSWER(model), .known = LK_MAYBE},
 	{"cluster", NULL, ANSWER(cluster)},
 	{"basis", NULL, ANSWER(basis), .known = LK_MAYBE},

@@ -48,7 +48,7 @@ static void find_part_interval(const lk_subject *subject, lk_field_value *found)
 	find_interval(part->low, part->high, found);
 }
 
-static void find_verdict(const lk_subject *subject, lk_field_value *found) {
+static void find_part_verdict(const lk_subject *subject, lk_field_value *found) {
 	const lk_stalls_part *part = subject->record;
 	if (subject->index == LK_STALL_COMPUTE || part->basis == LK_STALLS_UNKNOWN) return;
 	found->text = part->named ? "stall" : "within noise";
@@ -67,7 +67,7 @@ static const lk_answer_field part_fields[] = {
 	{"share_pctg", "of the step", PART(share), .per_cent = true, .shown = lk_tenths},
 	{"own_share_pctg", "of its run", PART(own_share), .per_cent = true, .shown = lk_tenths},
 	{"slowdown", "slowdown", PART(factor), .known = LK_MAYBE, .shown = show_factor},
-	{"verdict", "", LK_FIELD_TEXT, .get = find_verdict},
+	{"verdict", "", LK_FIELD_TEXT, .get = find_part_verdict},
 	{"basis", "basis", LK_FIELD_TEXT, .get = find_basis},
 	{"how", "how", PART(how), .hidden = true},
 };
@@ -322,7 +322,7 @@ static const lk_answer_field rate_fields[] = {
 static const lk_answer_record rate_record = {.name = "Rates",
                                              LK_RECORD(lk_stalls_rates, rate_fields)};
 
-static lk_table *rows_of(const void *answer, int which) {
+static lk_table *stalls_rows(const void *answer, int which) {
 	return lk_stalls_table(answer, which);
 }
 
@@ -333,7 +333,7 @@ static bool may_be_absent(const lk_subject *subject) {
 }
 
 #define ROWS(number) \
-	.kind = LK_FIELD_ROWS, .rows = rows_of, .which = LK_STALLS_##number, .when = may_be_absent
+	.kind = LK_FIELD_ROWS, .rows = stalls_rows, .which = LK_STALLS_##number, .when = may_be_absent
 
 static const lk_answer_field answer_fields[] = {
 	{"status", NULL, STALLED(status)},
