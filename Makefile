@@ -536,7 +536,8 @@ $(WHEEL): $(PYTHON_SOURCES) $(SHARED) $(B)/portable/$(notdir $(SHARED))
 	$(call say,WHEEL)
 	$(Q)cp python/lockstep/*.py python/lockstep/py.typed $(B)/python/lockstep/
 	$(Q)sed -i 's/@SOVERSION@/$(SOVERSION)/' $(B)/python/lockstep/_library.py
-	$(Q)$(PYTHON) python/generate.py $(SHARED) $(B)/python/lockstep/_verbs.py
+	$(Q)$(PYTHON) python/generate.py $(SHARED) $(B)/python/lockstep/_verbs.py \
+		$(B)/python/lockstep/_answers.py
 	$(Q)strip --strip-unneeded -o $(B)/python/lockstep/$(SONAME) $(B)/portable/$(notdir $(SHARED))
 	$(Q)if command -v dpkg-query > /dev/null; then \
 		python3 tools/sbom.py --copyrights $(B)/python/licenses $(VERSION) 0 $(PORTABLE)/$(notdir $(SHARED)).linked > $(B)/python/spdx.json; fi

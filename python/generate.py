@@ -1,11 +1,13 @@
 #!/usr/bin/env python3
-"""Writes lockstep/_verbs.py: the functions with all their options, from the option tables of the library.
+"""Writes lockstep/_verbs.py, the functions with all their options, and lockstep/_answers.py, the classes of what they answer, from
+the tables of options and of answers of the library.
 
-Usage: generate.py LIBRARY OUT.py"""
+Usage: generate.py LIBRARY VERBS.py ANSWERS.py"""
 
 import ctypes
 import keyword
 import json
+import re
 import sys
 import textwrap
 
@@ -167,6 +169,71 @@ def write(verbs):
     return out.rstrip() + "\n"
 
 
+# ---- answers ----
+
+ANSWERS_HEAD = '''"""What is in answers: dataclasses with the keys of the program's JSON. Written by python/generate.py from the library's tables of
+answers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Dict, List, Optional
+
+from ._columns import Table
+
+__all__ = [{names}]
+'''
+PLAIN = {"bool": "bool", "int": "int", "num": "float", "text": "str", "any": "Any"}
+
+
+def answers(path):
+    """What `lockstep --answers` prints."""
+    library = ctypes.CDLL(path)
+    text, size = ctypes.c_char_p(), ctypes.c_size_t()
+    error = ctypes.create_string_buffer(1 << 16)
+    library.lk_memory_open.restype = ctypes.c_void_p
+    library.lk_memory_close.argtypes = [ctypes.c_void_p]
+    library.lk_answers_print.argtypes = [ctypes.c_void_p, ctypes.c_void_p]
+    out = library.lk_memory_open(ctypes.byref(text), ctypes.byref(size))
+    if library.lk_answers_print(out, error) or not library.lk_memory_close(out):
+        raise SystemExit("generate.py: the library does not tell its answers")
+    return json.loads(text.value.decode())
+
+
+def answer_hint(kind):
+    """The hint of a type in the notation of tools/schemas.py; rows without a class are a Table."""
+    if kind.endswith("?"):
+        return f"Optional[{answer_hint(kind[:-1])}]"
+    if kind == "[Row]" or kind.startswith("[{"):
+        return "Table"
+    if kind.startswith("["):
+        return f"List[{answer_hint(kind[1:-1])}]"
+    if kind.startswith("{*:"):
+        return f"Dict[str, {answer_hint(kind[3:-1])}]"
+    if kind in PLAIN:
+        return PLAIN[kind]
+    if not re.fullmatch(r"[A-Z]\w*", kind):
+        raise SystemExit(f"generate.py: no hint for the type {kind}")
+    return kind
+
+
+def answer_class(name, told):
+    """A dataclass; keys that may be absent come last. What was requested (any) is no part of it."""
+    always = [(key, kind) for key, kind in told["fields"].items() if not key.endswith("?")]
+    absent = [(key[:-1], kind) for key, kind in told["fields"].items() if key.endswith("?") and kind != "{*:any}"]
+    lines = [f"    {key}: {answer_hint(kind)}\n" for key, kind in always]
+    lines += [f"    {key}: Optional[{answer_hint(kind)}] = None\n" for key, kind in absent]
+    doc = textwrap.fill('"""' + quoted(told["what"]) + '"""', WIDTH, initial_indent="    ", subsequent_indent="    ")
+    return f"\n\n@dataclass(frozen=True)\nclass {name}:\n{doc}\n\n{''.join(lines)}"
+
+
+def write_answers(classes):
+    names = textwrap.fill(", ".join(json.dumps(name) for name in sorted(classes)), WIDTH - 11).replace("\n", "\n           ")
+    return ANSWERS_HEAD.replace("{names}", names) + "".join(answer_class(name, told) for name, told in classes.items())
+
+
 if __name__ == "__main__":
     with open(sys.argv[2], "w", encoding="utf-8") as out_file:
         out_file.write(write(tables(sys.argv[1])))
+    with open(sys.argv[3], "w", encoding="utf-8") as out_file:
+        out_file.write(write_answers(answers(sys.argv[1])["classes"]))

@@ -128,7 +128,7 @@ def declarations(owner, only):
             continue
         with open(header) as text:
             for number, line in enumerate(text, 1):
-                if not re.match(r"[a-z]", line) or line.startswith("static"):
+                if not re.match(r"[a-z]", line) or line.startswith(("static", "typedef")):
                     continue
                 named = re.search(r"\b(\w+)\(", line) or line.startswith("extern") and re.search(r"\b(\w+)(\[.*\])?;", line)
                 if named and owner.get(named[1], room) != room:

@@ -258,6 +258,7 @@ def document(options, version):
 
 def main():
     os.environ["LOCKSTEP"] = sys.argv[1]
+    schemas.load(sys.argv[1])
     from client import Server
     with Server() as server:
         options = server.json("GET", "/api/v1/options")[1]

@@ -1,8 +1,10 @@
 #!/usr/bin/env python3
-"""schemas.py: the one table of the keys of JSON answers; writes docs/reference/schemas/ (JSON Schema, draft 2020-12).
+"""schemas.py: writes docs/reference/schemas/ (JSON Schema, draft 2020-12) from the program's tables of answers.
 
-    tools/schemas.py            writes them
-    tools/schemas.py --check    says whether they are as they would be written
+    tools/schemas.py [PROGRAM]            writes them; PROGRAM: build/release/lockstep
+    tools/schemas.py [PROGRAM] --check    says whether they are as they would be written
+
+`PROGRAM --answers` prints the fields of the answers that have such tables; the other documents are below.
 
 Types: bool, int, num, text, any; [T] an array; {key:T ...} an object; {*:T} an object with any keys; a capital letter names a type
 of TYPES; "T?" may be null; "key?:T" may be absent; "A | B" is one of both. tools/openapi.py, python/tests and tests/cli take their
@@ -11,124 +13,24 @@ keys from here.
 import json
 import os
 import re
+import subprocess
 import sys
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 PLACE = os.path.join(ROOT, "docs/reference/schemas")
 
 TYPES = {
-    "Part": "{label:text exposed_s:num hidden_s:num}",
-    "Quantiles": "{label:text p50:num? p95:num? p99:num?}",
-    "Stage": """{stage:int weights_bytes:num gradients_bytes:num optimizer_bytes:num activations_bytes:num logits_bytes:num
-        workspace_bytes:num buffers_bytes:num allocated_bytes:num allocated_low_bytes:num? allocated_high_bytes:num?
-        reserved_bytes:num context_bytes:num nccl_bytes:num total_bytes:num moment:text?}""",
-    "Layout": """{text:text gpus:int tp:int pp:int vp:int cp:int ep:int dp:int mbs:int gbs:int seq:int microbatches:int
-        recompute:text? dtype:text? schedule:text?}""",
-    "Generation": """{sequences:int engines:int engine_gpus:int tokens:num tokens_per_s:num token_time_s:num longest_tokens:num
-        cache_bytes:num token_bytes:num cache_tokens:num batch_room:num batch_most:num tail_s:num preempted:num fixed_s:num?
-        exponential_s:num?}""",
-    "Fix": "{change:text peak_bytes:num step_time_s:num time_ratio:num}",
-    "Prediction": """{fits:bool peak_bytes:num usable_bytes:num fullest_stage:int step_time_s:num step_time_low_s:num?
-        step_time_high_s:num? basis:text? tokens_per_s_per_gpu:num? samples_per_s:num unit:text model_tflops_per_gpu:num mfu:num?
-        hfu:num? peak_flops:num? peak:text? days:num? gpu_hours:num? goodput:num? gpu_watts:num? site_watts:num?
-        pue:num? step_kwh:num? training_kwh:num? carbon_kg:num? power_usd:num? breakdown:{*:Part}
-        seeds:{count:int quantiles:{*:Quantiles}}? generation:Generation?
-        phases:[{gpus:text phase:text start_s:num end_s:num}]? memory:[Stage] layout:Layout assumptions:[text]
-        understood:[text] ignored:[text] fixes:[Fix] operations:int layer_operations:int ranks_simulated:int ranks:int
-        searched:text? warning:text? reproduce:text model:text cluster:text asked?:{*:any}}""",
-    "Refused": "{fits:any refused:text asked?:{*:any}}",
-    "Choice": """{layout:text gpus:int tp:int pp:int vp:int cp:int ep:int etp:int dp:int mbs:int microbatches:int zero:int
-        schedule:text recompute:text stack:text sequence_parallel:bool tp_overlap:bool overlap_grad_reduce:bool
-        overlap_param_gather:bool offload:bool bucket_bytes:num step_time_s:num step_time_low_s:num? step_time_high_s:num?
-        exact_s:num? peak_bytes:num usable_bytes:num tokens_per_s_per_gpu:num? mfu:num? days:num? gpu_hours:num?
-        gpu_watts:num? site_watts:num? pue:num? step_kwh:num? training_kwh:num? carbon_kg:num? power_usd:num?
-        breakdown:{*:num} tight:bool why_not:text? reproduce:text pareto:bool}""",
-    "Tree": """{keeps:bool misses:text? bits:num step_s:num utilisation:num tokens_per_s:num bytes:num drift:num hours:num?
-        total_bytes:num? clients:int left_out:[text] levels:[{nodes:int children:int every:int rounds:int bytes:num}]}""",
-    "Function": """{platform:text level:text memory_mib:int calls:num call_s:num instances:num seconds:num gib_s:num cost_usd:num
-        pareto:bool in_time:bool in_budget:bool}""",
-    "Sync": "{bits:int every:int bytes:num sync_s:num stall_s:num utilisation:num tokens_per_s:num?}",
-    "Count": """{gpus:int layouts:int bounded:int too_large:int too_slow:int schedules_walked:int simulated:int cut_short:int
-        found_too_large:int untried:int nothing:text? in_fp8:text? choices:[Choice]
-        sensitivity:[{cost:text factor:num step_time_s:num best:int}]}""",
     "Schedule": "{name:text directives:[text]}",
     "Value": """{id:int op:text name:text? dtype:text? operands:[int] shape:[text] layout:[text]? line:int column:int
         attributes?:text of?:text number?:num}""",
     "Interval": "{median:num low:num high:num}",
     "Found": "{time_s:num compute_s:num exposed_s:num memory_bytes:num gain:num measured:bool schedule:text? name?:text simulated_s?:num? step_s?:num step_memory_bytes?:num step_fits?:bool}",
-    "Score": """{rows:int predicted:int skipped:int suspect:int scored:int geomean_error:num? macro_geomean_error:num? mape:num?
-        median_error:num? p90_error:num? bias:num? kendall_tau:num? mean_top1_regret:num? coverage:num? rank_groups:int
-        within_5:num? weighted_error:num? half_width:num? scaling_error:num? series:int parameters:int by?:text name?:text}""",
-    "Run": "{step_s:num? step_deviation_s:num? step_count:int ranks:int warnings:[text]}",
-    "Buckets": """{group:text? calls:num? bytes:num? per_call_s:num? per_byte_s:num? rest_s:num? error:num? sizes:int}""",
-    "Rates": """{pipelined:bool ingestion:num? preparation:num? fetch:num? bytes:num? disk_bytes_per_s:num?
-        memory_bytes_per_s:num? device_s:num? hidden_s:num? hit:num? workers:num? cores:num? busy:num? cores_to_hide:num?
-        cache_to_hide:num? from:text?}""",
-    "Parts": "{device_s:num own_s:num files_s:num transfer_s:num wait_s:num}",
-    "Rent": """{provider:text instance:text region:text? gpu:text machines:int gpus:int batch:int layout:text? step_time_s:num?
-        samples:num? samples_low:num? samples_high:num? tokens:num? hours:num hours_low:num? hours_high:num? price_usd_h:num
-        cost_usd:num cost_low_usd:num? cost_high_usd:num? price_date:text? price_source:text? stall:text? stall_share:num?
-        goodput:num? kwh:num? carbon_kg:num? power_usd:num? pareto:bool in_time:bool in_budget:bool chance:num? gpus_searched:int search_end:text? reproduce:text?}""",
 }
 
 # Every document: what prints it, and its keys; `schema`, `version` and `data_date` come first in all of them.
 DOCUMENTS = {
-    "predict": ("`predict -o json`; a sweep is an array of them, JSON lines have one a line", "Prediction | Refused"),
-    "plan": ("`plan -o json`", """{model:text cluster:text gbs:int unit:text seq:int? tokens:num? reproduce:text warning:text? cut_off:text?
-        assumptions:[text] not_searched:[text] syncs:[Sync] tree:Tree? counts:[Count]}"""),
-    "explain": ("`explain -o json`; times of tables in nanoseconds", """{ranks:int world_size:int? step_count:int
-        steps_annotated:bool step_s:num? step_deviation_s:num? lost_steps:int kernel_count:num clock_anchors:int
-        clock_residual_max_s:num? gpu_watts:num? site_watts:num? pue:num? step_kwh:num? training_kwh:num? carbon_kg:num? power_usd:num?
-        stalls:[Row] breakdown:[Row] steps:[Row] overlap:[Row] communication:[Row] stragglers:[Row] stretches:[Row] idle:[Row]
-        kernels:[Row] queue:[Row] launches:[Row] roofline:[Row] critical_path:[{kind:text seconds:num}]
-        critical_step:int? critical_step_s:num? diagnosis:text
-        actions:[{stall:text what:text lost_s:num gain_s:num? most_s:num change:text how:text}] caveat_count:int
-        warnings:[text] reproduce:text}"""),
-    "replay": ("`replay -o json`", """{summary:{held_out:text times_from:text geomean_error:num? baseline_error:num? predicted:int
-        parts_error:num? worst_part:text? operations:int collectives:int clock_residual_us:num? device_known_shape:num?}
-        execution_traces?:{modelled:int timed:int uncovered:int nothing:int hosts:int host_times:int host_times_by_mean:int} ranks:[{rank:int path:text steps:[{number:int measured_us:num predicted_us:num? baseline_us:num?
-        left_out:text? host_known:num? device_known:num? parts:[{name:text measured_us:num predicted_us:num?}]}]}]
-        uncovered:[text] notes:[text] warnings:[text]}"""),
-    "whatif": ("`whatif -o json`", """{source:text traced:bool changes:[{change:text sets:[text] refused:text? gpus:int?
-        batch:num? step_time_s:num? vs_base:num? scaling_efficiency:num? uncertainty:num? compute_s:num? exposed_s:num? hidden_s:num?
-        other_s:num? samples_per_s:num? cluster:text? notes:[text]}] notes:[text] reproduce:text}"""),
-    "diff": ("`diff -o json`", """{before:Run after:Run ratio:num? ratio_deviation:num? verdict:text sentence:text
-        categories:[Row] kernels:[Row] reproduce:text}"""),
-    "validate": ("`validate -o json`", """{summary:Score groups:[Score] baselines:[Score] folds:text? rows:[{id:text predicted:num?
-        measured:num? unit:text? error:num? low:num? high:num? reason:text? scored:bool part:text? stack:text? release:text?
-        model:text? gpu:text? gpus:int? layout:text? precision:text?}] command:text}"""),
     "calibrate": ("`calibrate KIND -o json`", """{rows:[{family:text subject:text? variant:text? numbers:{*:num?} points:int
         error:num? date:text source:text?}] command:text}"""),
-    "collective": ("`collective -o json`", """{op:text library:text gpus:int nodes:int cluster:text fabric:text?
-        mean_busbw_GBps:num? error:num? notes:[text] rows:[{size_bytes:num count:num time_us:num algbw_GBps:num busbw_GBps:num
-        algo:text? proto:text? channels:int? limit:text? time_low_us:num? time_high_us:num? measured_us?:num measured_busbw_GBps?:num? ratio?:num? flag?:text?}]}"""),
-    "stalls": ("`stalls -o json`", """{status:int ranks:int hosts:int steps:int first_step_s:num? step_s:num? step_low_s:num?
-        step_high_s:num? base:text? rounds:int rounds_left_out:int drift:{low:num? high:num? trend:num?}
-        staging:{size:num used:num files:int unknown:int read_s:num gain_s:num bound_s:num}?
-        lead:{first:text second:text low_s:num? high_s:num? rounds_needed:num? apart:bool} parts?:[Row] runs?:[Row]
-        by_rank?:[Row] buckets?:[Row] what_if?:[Row] files?:[Row] folders?:[Row] against?:[Row]
-        communication:Buckets rates:Rates notes:[text] reason:text?
-        reproduce:text}"""),
-    "compose": ("`compose -o json`", """{program:text? cluster:text world:int nodes:int ranks_per_node:int step_s:num step_low_s:num
-        step_high_s:num first_step_s:num? parts:Parts operations:int messages_measured:int notes:[text] classes:[{rank:int
-        path:text ranks:int stands_for:text? steps:int unlike:int calls:int bytes:num own_s:num own_low_s:num? own_high_s:num?
-        asleep_s:num? device_s:num? device_low_s:num? device_high_s:num? beside_s:num? parts:Parts}]}"""),
-    "shard": ("`shard -o json`", """{fits:bool reason:text? sharder:text? cut_off:text? step_s:num? placed_s:num? bound_s:num? gap:num?
-        imbalance:num? index_s:num? forward_s:num? exchange_s:num? dense_s:num? backward_s:num? reduce_s:num? batch:int tables:int
-        table_bytes:num capacity_bytes:num host_capacity_bytes:num ranks:[Row] pieces:[Row] sharders:[Row] model:text?
-        cluster:text basis:text? reproduce:text}"""),
-    "rent": ("`rent -o json`", """{model:text warning:text? samples:num? unit:text? deadline_h:num? budget_usd:num? considered:int within_limits:int
-        gpus_searched:int cut_off:text? search_complete:bool searched:text? choices:[Rent] functions:[Function] cheapest:int? fastest:int? most:int? ties:[int]
-        settle:text? nothing:text? reproduce:text notes:[text]}"""),
-    "jobs": ("`jobs -o json`", """{gpus:int gpu:text? load:num? cut_off:text? predictions:int policies:[{policy:text mean_s:num? median_s:num?
-        p95_s:num? wait_s:num? makespan_s:num? used:num? restarts:int done:int ratio:num?}] jobs:[{job:text model:text? user:text?
-        group:text? submit_s:num samples:num? gpus:int batch:int samples_per_s:num? rates:[{gpus:int batch:int samples_per_s:num}]
-        courses:{*:{start_s:num? end_s:num? gpu_s:num? restarts:int most_gpus:int}}}] energy:{policy:text nodes:int boot_s:num
-        penalty:num node_hours:num wait_s:num? used:num? points:[{buffer_nodes:int node_hours:num saved:num longer_s:num? used:num?
-        wakeups_a_day:num nodes_woken:num best:bool}]}? notes:[text]}"""),
-    "simulate": ("lockstep.simulate of Python, `lk_simulate_print`", """{step_time_s:num ranks:int ranks_simulated:int
-        operations_run:num cluster:text? programs:[{name:text rank:int finish_s:num peak_bytes:num compute_s:num exposed_s:num
-        hidden_s:num}]}"""),
     "table": ("`devices`, `models`, `machines` and `doctor`, and of any verb with `--table`: a table by rows", "{table:text rows:[Row]}"),
     "version": ("`--version -o json`", "{commit:text? features:{*:bool}}"),
     "compile-check": ("`compile check -o json`",
@@ -154,6 +56,16 @@ DOCUMENTS = {
         ranks:int rounds:int spread:num? tau:num? tau_pairs:int schedules:[{name:text seconds:Interval ratio:Interval
         sent_bytes:num between_groups_bytes:num touched_bytes:num agrees:bool? predicted:num? rounds:[num]}]}"""),
 }
+
+
+
+def load(program):
+    """Adds the answers that the program describes itself."""
+    ran = subprocess.run([program, "--answers"], capture_output=True, text=True, check=True)
+    told = json.loads(ran.stdout)
+    TYPES.update(told["types"])
+    DOCUMENTS.update({name: (document["prints"], document["type"]) for name, document in told["documents"].items()})
+
 
 SIMPLE = {"bool": "boolean", "int": "integer", "num": "number", "text": "string", "real": ["number", "string"]}
 ROW = {"type": "object", "additionalProperties": {"type": ["string", "number", "boolean", "null"]}}
@@ -268,6 +180,8 @@ def files():
 
 
 def main():
+    programs = [word for word in sys.argv[1:] if word != "--check"]
+    load(programs[0] if programs else os.path.join(ROOT, "build/release/lockstep"))
     wrong = []
     for name, text in files().items():
         path = os.path.join(PLACE, name)
@@ -280,7 +194,7 @@ def main():
             out.write(text)
     extra = set(os.listdir(PLACE)) - set(files())
     if wrong or extra:
-        sys.exit("docs/reference/schemas: run tools/schemas.py; not as the table has it: " + ", ".join([*wrong, *sorted(extra)]))
+        sys.exit("docs/reference/schemas: run tools/schemas.py; not as the tables have it: " + ", ".join([*wrong, *sorted(extra)]))
 
 
 if __name__ == "__main__":

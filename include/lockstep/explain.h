@@ -324,13 +324,7 @@ void lk_explain_free(lk_explanation *explanation);
  * LK_EXPLAIN_ALL is the report in text, every table in md, json and sqlite, and the breakdown in
  * csv and jsonl, which hold one table.
  *
- * Keys of the JSON document: ranks, world_size, step_count, steps_annotated, step_s,
- * step_deviation_s, lost_steps, kernel_count, clock_anchors, clock_residual_max_s; gpu_watts,
- * site_watts, pue, step_kwh, and of a step carbon_kg, power_usd; each table by its name, an array
- * of objects with the columns of csv; critical_path [{kind, seconds}], critical_step,
- * critical_step_s, diagnosis, actions [{stall, what, lost_s, gain_s, most_s,
- * change, how}], caveat_count, warnings,
- * reproduce. What is not known is null. */
+ * The keys of the JSON are in docs/reference/schemas/explain.json. What is not known is null. */
 lk_status lk_explain_print(const lk_explanation *explanation, int format, int table, bool colour,
                            const char *path, FILE *out, lk_error *err);
 /* The events of the steps as a file for trace viewers (.json, .json.gz, .pftrace): one track per

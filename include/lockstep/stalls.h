@@ -300,14 +300,7 @@ void lk_stalls_print_plan(const lk_stalls_plan *plan, FILE *out);
 /* Like lk_explain_print, with its errors (LK_ERR_...). LK_STALLS_ALL: the report in text, all
  * tables in md, json and sqlite, and the parts in csv and jsonl, which hold one table.
  *
- * Keys of the JSON document: status, ranks, hosts, steps, first_step_s, step_s, step_low_s,
- * step_high_s, base, rounds, rounds_left_out, drift {low, high, trend}, lead {first, second, low_s,
- * high_s, rounds_needed, apart}, staging {size, used, files, unknown, read_s, gain_s, bound_s} or
- * null, parts, runs, by_rank, buckets, what_if, files (arrays of objects with the columns of csv),
- * communication {group, calls, bytes, per_call_s, per_byte_s, rest_s, error, sizes}, rates
- * {pipelined, ingestion, preparation, fetch, bytes, disk_bytes_per_s, memory_bytes_per_s, device_s,
- * hidden_s, hit, workers, cores, busy, cores_to_hide, cache_to_hide, from}, notes, reason,
- * reproduce. What is not known is null. */
+ * The keys of the JSON are in docs/reference/schemas/stalls.json. What is not known is null. */
 lk_status lk_stalls_print(const lk_stalls_answer *answer, int format, int table, bool colour,
                           const char *path, FILE *out, lk_error *err);
 /* Write all ranks of one run as a timeline (.json, .json.gz, .pftrace); as folded stacks, one

@@ -105,6 +105,12 @@ bool lk_memory_close(FILE *file);
 lk_status lk_validate_save(const lk_validation *validation, int format, bool colour,
                            const char *path, FILE *out, lk_error *err);
 
+/* Writes what is in the JSON of answers, as JSON: `documents` {verb: {prints, type}}, `types` {name:
+ * type} and, for bindings, `classes` {name: {what, fields: {key: type}}}. Types: bool, int, num, text,
+ * any, [T], {key:T ...}, {*:T}, a name; "T?" may be null, "key?" may be absent. LK_ERR_IO,
+ * LK_ERR_MEMORY. */
+lk_status lk_answers_print(FILE *out, lk_error *err);
+
 #ifdef __cplusplus
 }
 #endif

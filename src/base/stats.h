@@ -32,6 +32,12 @@ void lk_shortest(const double *sorted, size_t n, size_t held, double *low, doubl
 /* Kendall's tau-b of two rankings; NAN for n < 2 or when all are tied. O(n^2): groups are small. */
 double lk_kendall_tau(const double *x, const double *y, size_t n);
 
+/* A part's share of a whole, at most 1; 0 of an empty whole. */
+static inline double lk_share(double part, double whole) {
+	if (whole <= 0) return 0;
+	return part < whole ? part / whole : 1;
+}
+
 /* Random numbers: splitmix64 of (seed, counter), so that any draw can be made independently and in
  * any order. */
 uint64_t lk_hash64(uint64_t x);

@@ -24,6 +24,7 @@
 #include "lockstep/stalls.h"
 #include "lockstep/validate.h"
 #include "lockstep/whatif.h"
+#include "lockstep/view.h"
 #include "options/rows.h"
 #include "serve/serve.h"
 
@@ -250,7 +251,7 @@ static int main_run_verb(int argc, const char *const *argv, bool config) {
 	return result;
 }
 
-/* Runs the words after the program's name; returns the exit status. */
+/* The words after the program's name. */
 static int main_run(int argc, const char *const *argv, bool config) {
 	const char *word = argc ? argv[0] : NULL, *next = argc > 1 ? argv[1] : NULL;
 	lk_error err = {0};
@@ -271,6 +272,8 @@ static int main_run(int argc, const char *const *argv, bool config) {
 	if (strcmp(word, "--version") == 0 || strcmp(word, "-V") == 0)
 		return main_version(argc - 1, argv + 1);
 	if (strcmp(word, "--verbs") == 0) return list_verbs();
+	if (strcmp(word, "--answers") == 0)
+		return lk_answers_print(stdout, &err) == LK_OK ? CLI_OK : cli_fail(&err);
 	if (strcmp(word, "--man") == 0) return man(next);
 	if (strcmp(word, "--completion") == 0) return completion(next);
 	if (word[0] == '-') return unknown_option(word);

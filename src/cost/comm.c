@@ -7,6 +7,7 @@
 #include "cost/kernel/kernel.h"
 #include "cost/collective/nccl.h"
 #include "base/check.h"
+#include "base/stats.h"
 
 static lk_coll_kind comm_collective_of(unsigned kind) {
 	switch (kind) {
@@ -16,10 +17,6 @@ static lk_coll_kind comm_collective_of(unsigned kind) {
 	case LK_OP_ALLTOALL: return LK_COLL_ALLTOALL;
 	default: return LK_COLL_BROADCAST;
 	}
-}
-
-static double comm_share(double rate, double capacity) {
-	return capacity > 0 ? fmin(1, rate / capacity) : 0;
 }
 
 enum {
@@ -148,12 +145,12 @@ void lk_cost_comm(const lk_graph *graph, uint32_t op, const lk_cost_site *site, 
 	lk_cost_set(out, seconds);
 	out->sm = (float)fmin(0.5, device->sms > 0 ? (double)cost.channels / device->sms : 0);
 	out->compute = 0;
-	out->memory = (float)comm_share(cost.memory_rate, device->memory_rate);
-	out->intra = (float)comm_share(cost.intra_rate, site->node->intra_rate);
+	out->memory = (float)lk_share(cost.memory_rate, device->memory_rate);
+	out->intra = (float)lk_share(cost.intra_rate, site->node->intra_rate);
 	double nic =
 		site->node->nics * site->node->nic_rate / (site->node->gpus > 0 ? site->node->gpus : 1);
-	out->nic = (float)comm_share(cost.nic_rate, nic);
+	out->nic = (float)lk_share(cost.nic_rate, nic);
 	const double *use = reach ? reach->flow[lk_coll_traffic(collective, cost.algo)].use : NULL;
 	for (int tier = 0; use && tier < LK_TIERS; tier++)
-		out->tier[tier] = (float)comm_share(use[tier] * cost.nic_rate, nic);
+		out->tier[tier] = (float)lk_share(use[tier] * cost.nic_rate, nic);
 }

@@ -83,6 +83,8 @@ static void fill_degrees(lk_plan_choice *out, const lk_job *job) {
 	out->zero = (int)job->sharding;
 	out->schedule = lk_schedule_get(job->schedule)->name;
 	out->stack = job->stack;
+	out->dispatcher = job->ep > 1 ? lk_dispatcher_names[job->dispatcher] : NULL;
+	if (!job->split_open && job->pipeline_layout[0]) out->pipeline_layout = job->pipeline_layout;
 	out->sequence_parallel = job->sequence_parallel == LK_ON;
 	out->tp_overlap = job->tp_overlap == LK_ON;
 	out->overlap_grad_reduce = job->overlap_grad_reduce == LK_ON;

@@ -21,7 +21,7 @@ static const char *const cp_kinds[] = {"ring", "all-gather", "ulysses", NULL};
  * on). */
 static const char *const kernels[] = {"flash", "unfused", "cudnn", "fa2", "fa3", NULL};
 static const char *const averages[] = {"none", "device", "host", NULL};
-static const char *const dispatchers[] = {"alltoall", "allgather", "node", NULL};
+const char *const lk_dispatcher_names[] = {"alltoall", "allgather", "node", NULL};
 static const char *const fp8_recipes[] = {"delayed", "tensorwise", "blockwise", NULL};
 
 bool lk_request_launched(const lk_predict_request *request) {
@@ -479,7 +479,8 @@ static lk_status request_take_layout(const lk_predict_request *request, lk_job *
 	LK_TRY(take_cp_kind(job, request->cp_kind, err));
 	LK_TRY(lk_job_take_loss(job, request->loss, err));
 	LK_TRY(request_take_name(&kernel, request->attention, kernels, "--attention", err));
-	LK_TRY(request_take_name(&dispatcher, request->dispatcher, dispatchers, "--dispatcher", err));
+	LK_TRY(request_take_name(&dispatcher, request->dispatcher, lk_dispatcher_names, "--dispatcher",
+	                         err));
 	if (request->attention) take_attention(kernel, job);
 	job->dispatcher = (lk_dispatcher)dispatcher;
 	job->dispatcher_said |= request->dispatcher != NULL;
@@ -710,7 +711,7 @@ static void state_software(const lk_job *job, lk_predict_request *out) {
 	                     : stated_name(kernels, job->attn_kernel);
 	out->fused_loss = job->fused_cross_entropy;
 	out->loss = stated_name(lk_loss_names, job->loss);
-	out->dispatcher = stated_name(dispatchers, job->dispatcher);
+	out->dispatcher = stated_name(lk_dispatcher_names, job->dispatcher);
 	out->expert_overlap = job->expert_overlap;
 	out->moe_imbalance = job->moe_imbalance;
 	out->dispatch_sms = job->dispatch_sms;

@@ -395,4 +395,7 @@ lk_status lk_dlrm_ask(const lk_dlrm *model, const lk_dlrm_job *job, const lk_clu
  * their first repetitions nested inside; an exact simulation has every operation. */
 lk_status lk_step_timeline(const lk_step *step, lk_timeline **out, lk_error *err);
 
+/* By lk_dispatcher, ended by NULL: the values of --dispatcher. */
+extern const char *const lk_dispatcher_names[];
+
 #endif

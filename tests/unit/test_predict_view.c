@@ -478,6 +478,8 @@ static void test_json(void **state) {
 	                                   "days",
 	                                   "gpu_hours",
 	                                   "goodput",
+	                                   "checkpoint_bytes",
+	                                   "checkpoint_write_s",
 	                                   "gpu_watts",
 	                                   "site_watts",
 	                                   "pue",

@@ -62,7 +62,6 @@ static void stalls_put_verdict(lk_report *writer, const lk_stalls_answer *answer
 static void stalls_put_waterfall(lk_report *writer, const lk_stalls_answer *answer) {
 	static const char *const keys[LK_STALL_KINDS] = {
 		"compute", "wait", "copy", "host", "prep", "data", "wait", "tp", "network", "bubble"};
-	static const char *const bases[] = {"measured", "estimated", "not known"};
 	char note[LINE];
 	lk_report_panel(writer, "waterfall", "From computing to the measured step",
 	                "what is not known is left out", true);
@@ -70,7 +69,7 @@ static void stalls_put_waterfall(lk_report *writer, const lk_stalls_answer *answ
 	for (int k = 0; k < LK_STALL_KINDS; k++) {
 		const lk_stalls_part *part = &answer->parts[k];
 		if (isnan(part->seconds) || part->seconds == 0) continue;
-		snprintf(note, sizeof note, "%s: %s", bases[part->basis], part->how);
+		snprintf(note, sizeof note, "%s: %s", lk_stalls_bases[part->basis], part->how);
 		lk_report_fall(writer, keys[k], lk_stalls_kinds[k], part->seconds, note, false);
 	}
 	lk_report_fall(writer, "total", "measured step", answer->step_s, answer->base, true);

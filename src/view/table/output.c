@@ -90,6 +90,13 @@ lk_status lk_write_table(const lk_writing *writing, lk_table *table, lk_error *e
 	return status;
 }
 
+lk_status lk_put_table(lk_table *table, bool colour, FILE *out, lk_error *err) {
+	if (!table) return lk_oom(err);
+	lk_status status = lk_table_write(table, LK_FORMAT_TEXT, colour, out, err);
+	lk_table_free(table);
+	return status;
+}
+
 lk_status lk_write_database(const lk_writing *writing, lk_table *const *tables, int count,
                             lk_error *err) {
 	lk_status status = lk_writing_check(writing, err);
@@ -166,6 +173,22 @@ char *lk_grouped(double number, int places, char *out, size_t size) {
 	}
 	out[used] = '\0';
 	return out;
+}
+
+char *lk_whole(double number, char *out, size_t size) {
+	return lk_fixed(number, 0, out, size);
+}
+
+char *lk_tenths(double number, char *out, size_t size) {
+	return lk_fixed(number, 1, out, size);
+}
+
+char *lk_hundredths(double number, char *out, size_t size) {
+	return lk_fixed(number, 2, out, size);
+}
+
+char *lk_thousandths(double number, char *out, size_t size) {
+	return lk_fixed(number, 3, out, size);
 }
 
 char *lk_days(double days, char *out, size_t size) {

@@ -23,6 +23,8 @@ lk_status lk_write_through(const lk_writing *writing, lk_writer *write, const vo
                            lk_error *err);
 /* A table in any format; frees the table. NULL (out of memory) is an error. */
 lk_status lk_write_table(const lk_writing *writing, lk_table *table, lk_error *err);
+/* A table as text inside of a report; frees the table. NULL (out of memory) is an error. */
+lk_status lk_put_table(lk_table *table, bool colour, FILE *out, lk_error *err);
 /* Tables of a database, all of them or none; frees them. A NULL one is an error. */
 lk_status lk_write_database(const lk_writing *writing, lk_table *const *tables, int count,
                             lk_error *err);
@@ -43,6 +45,11 @@ lk_status lk_put_fitted(lk_table *table, const char *const *keys, const char *al
 char *lk_fixed(double number, int places, char *out, size_t size);
 /* The same with commas between thousands: "2,078.6". */
 char *lk_grouped(double number, int places, char *out, size_t size);
+/* lk_fixed with none to three decimal places, as columns show their numbers: "1204". */
+char *lk_whole(double number, char *out, size_t size);
+char *lk_tenths(double number, char *out, size_t size);
+char *lk_hundredths(double number, char *out, size_t size);
+char *lk_thousandths(double number, char *out, size_t size);
 /* Days of a training: "1.60", "168.4", "3,838". */
 char *lk_days(double days, char *out, size_t size);
 /* GiB of bytes: "73.6", "0.42", "2,078.6"; returns `out`. */

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/arena.h"
+#include "base/check.h"
 #include "base/text.h"
 #include "view/table/table_internal.h"
 
@@ -130,6 +131,19 @@ void lk_table_hide_empty(lk_table *table) {
 		while (row < table->rows && says_nothing(lk_table_cell(table, row, column))) row++;
 		if (row == table->rows) table->columns[column].hidden = true;
 	}
+}
+
+static int column_of(const lk_table *table, const char *key) {
+	for (int i = 0; i < table->count; i++)
+		if (strcmp(table->columns[i].key, key) == 0) return i;
+	return -1;
+}
+
+void lk_table_hide(lk_table *table, const char *key, bool hidden) {
+	if (!table) return;
+	int column = column_of(table, key);
+	LK_ASSERT(column >= 0);
+	if (column >= 0) table->columns[column].hidden = hidden;
 }
 
 static uint32_t table_code_point(const unsigned char *s, size_t length) {
@@ -298,12 +312,6 @@ static const char *sheet_same(const struct sheet *sheet, const lk_table *table, 
 		else if (strcmp(first, text) != 0) return NULL;
 	}
 	return first;
-}
-
-static int column_of(const lk_table *table, const char *key) {
-	for (int i = 0; i < table->count; i++)
-		if (strcmp(table->columns[i].key, key) == 0) return i;
-	return -1;
 }
 
 /* The title of a column, with that of the column before it where another has the same: "80 % range

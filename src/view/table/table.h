@@ -60,6 +60,8 @@ int lk_table_rows(const lk_table *table);
 bool lk_table_shows(const lk_table *table);
 /* The first failure while it was filled: LK_ERR_MEMORY, or cells that no column has. */
 lk_status lk_table_status(const lk_table *table);
+/* Hides a column from people, or shows it again. `table` may be NULL. */
+void lk_table_hide(lk_table *table, const char *key, bool hidden);
 /* People are not shown columns that are empty, or a count of zero, in every row. */
 void lk_table_hide_empty(lk_table *table);
 

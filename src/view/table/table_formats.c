@@ -6,6 +6,7 @@
 #include "base/arena.h"
 #include "io/json.h"
 #include "base/text.h"
+#include "view/table/fields.h"
 #include "view/table/table_internal.h"
 
 char *lk_cell_digits(double number, char out[LK_DIGITS]) {
@@ -119,15 +120,25 @@ static void put_object(lk_json_writer *writer, const lk_table *table, int row) {
 	lk_json_object_end(writer);
 }
 
+static void formats_put_rows(lk_json_writer *writer, const char *key, const lk_table *table) {
+	lk_json_array(writer, key);
+	for (int row = 0; row < table->rows; row++) put_object(writer, table, row);
+	lk_json_array_end(writer);
+}
+
+void lk_json_put_table(lk_json_writer *writer, const char *key, const lk_table *table) {
+	if (table->status == LK_ERR_MEMORY) writer->out_of_memory = true;
+	else if (table->status != LK_OK) writer->wrong = true;
+	formats_put_rows(writer, key, table);
+}
+
 lk_status lk_table_json(const lk_table *table, FILE *out, lk_error *err) {
 	lk_json_writer w;
 	lk_json_begin(&w, out, false);
 	lk_json_object(&w, NULL);
 	lk_json_put_head(&w, "lockstep/table/1", table->failed_check);
 	lk_json_put_text(&w, "table", table->name);
-	lk_json_array(&w, "rows");
-	for (int row = 0; row < table->rows; row++) put_object(&w, table, row);
-	lk_json_array_end(&w);
+	formats_put_rows(&w, "rows", table);
 	lk_json_object_end(&w);
 	return lk_json_finish(&w, err);
 }

@@ -7,11 +7,10 @@
 #include <string.h>
 
 #include "base/check.h"
-#include "io/json.h"
 #include "lockstep/catalogue.h"
 #include "base/text.h"
 #include "base/noun.h"
-#include "view/table/output.h"
+#include "view/table/fields.h"
 #include "view/text/views.h"
 
 /* ---- text ---- */
@@ -177,114 +176,60 @@ static lk_status collective_view_write_tests(const void *what, bool colour, FILE
 	return ferror(out) ? lk_fail(err, LK_ERR_IO, "output", "cannot write") : LK_OK;
 }
 
-/* ---- tables ---- */
+/* ---- fields ---- */
 
-static const lk_column columns[] = {
-	{"size_bytes", "size", true, false},
-	{"count", "count", true, false},
-	{"time_us", "time us", true, false},
-	{"algbw_GBps", "algbw", true, false},
-	{"busbw_GBps", "busbw", true, false},
-	{"algo", "algo", false, false},
-	{"proto", "proto", false, false},
-	{"channels", "channels", true, false},
-	{"limit", "limit", false, false},
-	{"time_low_us", "low us", true, false},
-	{"time_high_us", "high us", true, false},
-	{"measured_us", "measured us", true, false},
-	{"measured_busbw_GBps", "busbw", true, false},
-	{"ratio", "ratio", true, false},
-	{"flag", "flag", false, false},
+#define ROW(member)    LK_AT(lk_collective_row, member)
+#define ANSWER(member) LK_AT(lk_collective, member)
+
+/* Fields of what a log measured. */
+static bool has_log(const lk_subject *subject) {
+	return ((const lk_collective *)subject->answer)->log;
+}
+
+static const lk_answer_field row_fields[] = {
+	{"size_bytes", "size", ROW(bytes), .shown = lk_whole},
+	{"count", "count", ROW(count), .shown = lk_whole},
+	{"time_us", "time us", ROW(us), .shown = lk_hundredths},
+	{"algbw_GBps", "algbw", ROW(algbw), .shown = lk_hundredths},
+	{"busbw_GBps", "busbw", ROW(busbw), .shown = lk_hundredths},
+	{"algo", "algo", ROW(algo), .known = LK_MAYBE},
+	{"proto", "proto", ROW(proto), .known = LK_UNLESS_ZERO},
+	{"channels", "channels", ROW(channels), .known = LK_UNLESS_ZERO},
+	{"limit", "limit", ROW(limit), .known = LK_MAYBE},
+	{"time_low_us", "low us", ROW(low_us), .known = LK_MAYBE, .shown = lk_hundredths},
+	{"time_high_us", "high us", ROW(high_us), .known = LK_MAYBE, .shown = lk_hundredths},
+	{"measured_us", "measured us", ROW(measured_us), .when = has_log, .shown = lk_hundredths},
+	{"measured_busbw_GBps", "busbw", ROW(measured_busbw), .known = LK_MAYBE, .when = has_log,
+     .shown = lk_hundredths},
+	{"ratio", "ratio", ROW(ratio), .known = LK_MAYBE, .when = has_log, .shown = lk_hundredths},
+	{"flag", "flag", ROW(flag), .known = LK_UNLESS_ZERO, .when = has_log},
 };
+static const lk_answer_record row_record = {LK_RECORD(lk_collective_row, row_fields)};
 
-static void collective_view_put_fixed(lk_table *table, double value) {
-	char text[64];
-	lk_table_number(table, value, lk_fixed(value, 2, text, sizeof text));
-}
-
-static void collective_view_put_whole(lk_table *table, double value) {
-	char text[64];
-	lk_table_number(table, value, lk_fixed(value, 0, text, sizeof text));
-}
+static const lk_answer_field answer_fields[] = {
+	{"op", NULL, ANSWER(op)},
+	{"library", NULL, ANSWER(library)},
+	{"gpus", NULL, ANSWER(gpus)},
+	{"nodes", NULL, ANSWER(nodes)},
+	{"cluster", NULL, ANSWER(cluster)},
+	{"fabric", NULL, ANSWER(fabric), .known = LK_MAYBE},
+	{"mean_busbw_GBps", NULL, ANSWER(mean_busbw), .known = LK_MAYBE},
+	{"error", NULL, ANSWER(error), .known = LK_MAYBE},
+	{"notes", NULL, LK_LIST(lk_collective, notes, note_count)},
+	{"rows", NULL, LK_MANY(lk_collective, rows, row_count, row_record)},
+};
+static const lk_answer_record answer_record = {LK_RECORD(lk_collective, answer_fields)};
+const lk_document lk_collective_document = {"collective", "`collective -o json`", &answer_record,
+                                            offsetof(lk_collective, failed_check), NULL};
 
 static lk_table *collective_view_table_of(const lk_collective *collective) {
-	lk_table *table = lk_table_new(
-		"collective", columns, (int)(sizeof columns / sizeof *columns) - (collective->log ? 0 : 4));
-	for (int i = 0; table && i < collective->row_count; i++) {
-		const lk_collective_row *row = &collective->rows[i];
-		lk_table_row(table);
-		collective_view_put_whole(table, row->bytes);
-		collective_view_put_whole(table, row->count);
-		collective_view_put_fixed(table, row->us);
-		collective_view_put_fixed(table, row->algbw);
-		collective_view_put_fixed(table, row->busbw);
-		lk_table_text(table, row->algo);
-		lk_table_text(table, *row->proto ? row->proto : NULL);
-		lk_table_number(table, row->channels ? row->channels : NAN, NULL);
-		lk_table_text(table, row->limit);
-		collective_view_put_fixed(table, row->low_us);
-		collective_view_put_fixed(table, row->high_us);
-		if (!collective->log) continue;
-		collective_view_put_fixed(table, row->measured_us);
-		collective_view_put_fixed(table, row->measured_busbw);
-		collective_view_put_fixed(table, row->ratio);
-		lk_table_text(table, *row->flag ? row->flag : NULL);
-	}
-	return table;
-}
-
-/* ---- JSON: one document ---- */
-
-static void put_json_row(lk_json_writer *writer, const lk_collective *collective,
-                         const lk_collective_row *row) {
-	lk_json_object(writer, NULL);
-	lk_json_put_number(writer, "size_bytes", row->bytes);
-	lk_json_put_number(writer, "count", row->count);
-	lk_json_put_number(writer, "time_us", row->us);
-	lk_json_put_number(writer, "algbw_GBps", row->algbw);
-	lk_json_put_number(writer, "busbw_GBps", row->busbw);
-	lk_json_put_text(writer, "algo", row->algo);
-	lk_json_put_text(writer, "proto", *row->proto ? row->proto : NULL);
-	if (row->channels) lk_json_put_integer(writer, "channels", row->channels);
-	else lk_json_put_null(writer, "channels");
-	lk_json_put_text(writer, "limit", row->limit);
-	lk_json_put_number(writer, "time_low_us", row->low_us);
-	lk_json_put_number(writer, "time_high_us", row->high_us);
-	if (collective->log) {
-		lk_json_put_number(writer, "measured_us", row->measured_us);
-		lk_json_put_number(writer, "measured_busbw_GBps", row->measured_busbw);
-		lk_json_put_number(writer, "ratio", row->ratio);
-		lk_json_put_text(writer, "flag", *row->flag ? row->flag : NULL);
-	}
-	lk_json_object_end(writer);
-}
-
-static lk_status collective_view_write_json(const void *what, bool colour, FILE *out,
-                                            lk_error *err) {
-	const lk_collective *collective = what;
-	lk_json_writer w;
-	(void)colour;
-	lk_json_begin(&w, out, false);
-	lk_json_object(&w, NULL);
-	lk_json_put_head(&w, "lockstep/collective/1", collective->failed_check);
-	lk_json_put_text(&w, "op", collective->op);
-	lk_json_put_text(&w, "library", collective->library);
-	lk_json_put_integer(&w, "gpus", collective->gpus);
-	lk_json_put_integer(&w, "nodes", collective->nodes);
-	lk_json_put_text(&w, "cluster", collective->cluster);
-	lk_json_put_text(&w, "fabric", collective->fabric);
-	lk_json_put_number(&w, "mean_busbw_GBps", collective->mean_busbw);
-	lk_json_put_number(&w, "error", collective->error);
-	lk_json_array(&w, "notes");
-	for (int i = 0; i < collective->note_count; i++)
-		lk_json_put_text(&w, NULL, collective->notes[i]);
-	lk_json_array_end(&w);
-	lk_json_array(&w, "rows");
-	for (int i = 0; i < collective->row_count; i++)
-		put_json_row(&w, collective, &collective->rows[i]);
-	lk_json_array_end(&w);
-	lk_json_object_end(&w);
-	return lk_json_finish(&w, err);
+	static const char *const predicted[] = {
+		"size_bytes", "count",    "time_us", "algbw_GBps",  "busbw_GBps",   "algo",
+		"proto",      "channels", "limit",   "time_low_us", "time_high_us", NULL};
+	static const lk_columns all = {"collective", &row_record, NULL},
+							short_ones = {"collective", &row_record, predicted};
+	return lk_fields_rows(collective->log ? &all : &short_ones, collective, collective->rows,
+	                      collective->row_count);
 }
 
 lk_status lk_collective_print(const lk_collective *collective, int format, bool colour,
@@ -300,6 +245,6 @@ lk_status lk_collective_print(const lk_collective *collective, int format, bool 
 	if (format == LK_FORMAT_TEXT)
 		return lk_write_through(&w, collective_view_write_text, collective, err);
 	if (format == LK_FORMAT_JSON)
-		return lk_write_through(&w, collective_view_write_json, collective, err);
+		return lk_write_document(&w, &lk_collective_document, collective, err);
 	return lk_write_table(&w, collective_view_table_of(collective), err);
 }

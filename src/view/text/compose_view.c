@@ -3,7 +3,6 @@
 
 #include <math.h>
 
-#include "io/json.h"
 #include "base/text.h"
 #include "base/noun.h"
 #include "view/table/output.h"
@@ -16,45 +15,68 @@ struct shown {
 
 /* ---- table ---- */
 
-static const lk_column columns[] = {
-	{"rank", "rank", true, false},         {"ranks", "stands for", true, false},
-	{"stands_for", "ranks", false, false}, {"steps", "steps", true, false},
-	{"calls", "calls", true, false},       {"bytes", "bytes", true, false},
-	{"own_s", "own work", true, false},    {"own_low_s", "10 %", true, false},
-	{"own_high_s", "90 %", true, false},   {"asleep_s", "asleep", true, false},
-	{"device_s", "device", true, false},   {"transfer_s", "transfer", true, false},
-	{"wait_s", "waiting", true, false},    {"path", "path", false, true},
+#define CLASS(member)    LK_AT(lk_compose_class, member)
+#define COMPOSED(member) LK_AT(lk_composed, member)
+#define PART(member)     LK_AT(lk_compose_parts, member)
+
+static const lk_answer_field part_fields[] = {
+	{"device_s", NULL, PART(device)}, {"own_s", NULL, PART(own)},
+	{"files_s", NULL, PART(files)},   {"transfer_s", NULL, PART(transfer)},
+	{"wait_s", NULL, PART(wait)},
 };
+static const lk_answer_record part_record = {.name = "Parts",
+                                             LK_RECORD(lk_compose_parts, part_fields)};
 
-static void compose_view_put_time(lk_table *table, double seconds) {
-	char text[64];
-	lk_table_number(table, seconds, lk_format_seconds(seconds, text, sizeof text));
-}
+static const lk_answer_field class_fields[] = {
+	{"rank", "rank", CLASS(rank)},
+	{"path", "path", CLASS(path), .hidden = true},
+	{"ranks", "stands for", CLASS(ranks)},
+	{"stands_for", "ranks", CLASS(stands_for), .known = LK_MAYBE},
+	{"steps", "steps", CLASS(steps)},
+	{"unlike", NULL, CLASS(unlike)},
+	{"calls", "calls", CLASS(calls)},
+	{"bytes", "bytes", CLASS(bytes), .shown = lk_format_bytes},
+	{"own_s", "own work", CLASS(own_s), .shown = lk_format_seconds},
+	{"own_low_s", "10 %", CLASS(own_low_s), .known = LK_MAYBE, .shown = lk_format_seconds},
+	{"own_high_s", "90 %", CLASS(own_high_s), .known = LK_MAYBE, .shown = lk_format_seconds},
+	{"asleep_s", "asleep", CLASS(asleep_s), .known = LK_MAYBE, .shown = lk_format_seconds},
+	{"device_s", "device", CLASS(device_s), .known = LK_MAYBE, .shown = lk_format_seconds},
+	{"device_low_s", NULL, CLASS(device_low_s), .known = LK_MAYBE},
+	{"device_high_s", NULL, CLASS(device_high_s), .known = LK_MAYBE},
+	{"beside_s", NULL, CLASS(beside_s), .known = LK_MAYBE},
+	{"parts", NULL, LK_INSIDE(lk_compose_class, parts, part_record)},
+	{"transfer_s", "transfer", CLASS(parts.transfer), .column = true, .shown = lk_format_seconds},
+	{"wait_s", "waiting", CLASS(parts.wait), .column = true, .shown = lk_format_seconds},
+};
+static const lk_answer_record class_record = {LK_RECORD(lk_compose_class, class_fields)};
 
-static void put_class(lk_table *table, const lk_compose_class *class) {
-	char bytes[64];
-	lk_table_row(table);
-	lk_table_number(table, class->rank, NULL);
-	lk_table_number(table, class->ranks, NULL);
-	lk_table_text(table, class->stands_for);
-	lk_table_number(table, class->steps, NULL);
-	lk_table_number(table, class->calls, NULL);
-	lk_table_number(table, class->bytes, lk_format_bytes(class->bytes, bytes, sizeof bytes));
-	compose_view_put_time(table, class->own_s);
-	compose_view_put_time(table, class->own_low_s);
-	compose_view_put_time(table, class->own_high_s);
-	compose_view_put_time(table, class->asleep_s);
-	compose_view_put_time(table, class->device_s);
-	compose_view_put_time(table, class->parts.transfer);
-	compose_view_put_time(table, class->parts.wait);
-	lk_table_text(table, class->path);
-}
+static const lk_answer_field composed_fields[] = {
+	{"program", NULL, COMPOSED(program), .known = LK_MAYBE},
+	{"cluster", NULL, COMPOSED(cluster)},
+	{"world", NULL, COMPOSED(world)},
+	{"nodes", NULL, COMPOSED(nodes)},
+	{"ranks_per_node", NULL, COMPOSED(ranks_per_node)},
+	{"step_s", NULL, COMPOSED(step_s)},
+	{"step_low_s", NULL, COMPOSED(low_s)},
+	{"step_high_s", NULL, COMPOSED(high_s)},
+	{"first_step_s", NULL, COMPOSED(first_s), .known = LK_MAYBE},
+	{"parts", NULL, LK_INSIDE(lk_composed, parts, part_record)},
+	{"classes", NULL, LK_MANY(lk_composed, classes, class_count, class_record)},
+	{"operations", NULL, COMPOSED(operations)},
+	{"messages_measured", NULL, COMPOSED(messages)},
+	{"notes", NULL, LK_LIST(lk_composed, notes, note_count)},
+};
+static const lk_answer_record composed_record = {LK_RECORD(lk_composed, composed_fields)};
+const lk_document lk_compose_document = {"compose", "`compose -o json`", &composed_record,
+                                         offsetof(lk_composed, failed_check), NULL};
 
 static lk_table *compose_view_table_of(const lk_composed *composed) {
-	lk_table *table = lk_table_new("compose", columns, (int)(sizeof columns / sizeof *columns));
-	for (int i = 0; table && i < composed->class_count; i++)
-		put_class(table, &composed->classes[i]);
-	return table;
+	static const char *const keys[] = {"rank",       "ranks",    "stands_for", "steps",
+	                                   "calls",      "bytes",    "own_s",      "own_low_s",
+	                                   "own_high_s", "asleep_s", "device_s",   "transfer_s",
+	                                   "wait_s",     "path",     NULL};
+	static const lk_columns columns = {"compose", &class_record, keys};
+	return lk_fields_rows(&columns, composed, composed->classes, composed->class_count);
 }
 
 /* ---- text ---- */
@@ -103,75 +125,12 @@ static lk_status compose_view_write_text(const void *what, bool colour, FILE *ou
 	return ferror(out) ? lk_fail(err, LK_ERR_IO, "output", "cannot write") : LK_OK;
 }
 
-/* ---- JSON ---- */
-
-static void put_json_parts(lk_json_writer *writer, const lk_compose_parts *parts) {
-	lk_json_object(writer, "parts");
-	lk_json_put_number(writer, "device_s", parts->device);
-	lk_json_put_number(writer, "own_s", parts->own);
-	lk_json_put_number(writer, "files_s", parts->files);
-	lk_json_put_number(writer, "transfer_s", parts->transfer);
-	lk_json_put_number(writer, "wait_s", parts->wait);
-	lk_json_object_end(writer);
-}
-
-static void put_json_class(lk_json_writer *writer, const lk_compose_class *class) {
-	lk_json_object(writer, NULL);
-	lk_json_put_integer(writer, "rank", class->rank);
-	lk_json_put_text(writer, "path", class->path);
-	lk_json_put_integer(writer, "ranks", class->ranks);
-	lk_json_put_text(writer, "stands_for", class->stands_for);
-	lk_json_put_integer(writer, "steps", class->steps);
-	lk_json_put_integer(writer, "unlike", class->unlike);
-	lk_json_put_integer(writer, "calls", class->calls);
-	lk_json_put_number(writer, "bytes", class->bytes);
-	lk_json_put_number(writer, "own_s", class->own_s);
-	lk_json_put_number(writer, "own_low_s", class->own_low_s);
-	lk_json_put_number(writer, "own_high_s", class->own_high_s);
-	lk_json_put_number(writer, "asleep_s", class->asleep_s);
-	lk_json_put_number(writer, "device_s", class->device_s);
-	lk_json_put_number(writer, "device_low_s", class->device_low_s);
-	lk_json_put_number(writer, "device_high_s", class->device_high_s);
-	lk_json_put_number(writer, "beside_s", class->beside_s);
-	put_json_parts(writer, &class->parts);
-	lk_json_object_end(writer);
-}
-
-static lk_status compose_view_write_json(const void *what, bool colour, FILE *out, lk_error *err) {
-	const lk_composed *composed = ((const struct shown *)what)->composed;
-	lk_json_writer w;
-	(void)colour;
-	lk_json_begin(&w, out, false);
-	lk_json_object(&w, NULL);
-	lk_json_put_head(&w, "lockstep/compose/1", composed->failed_check);
-	lk_json_put_text(&w, "program", composed->program);
-	lk_json_put_text(&w, "cluster", composed->cluster);
-	lk_json_put_integer(&w, "world", composed->world);
-	lk_json_put_integer(&w, "nodes", composed->nodes);
-	lk_json_put_integer(&w, "ranks_per_node", composed->ranks_per_node);
-	lk_json_put_number(&w, "step_s", composed->step_s);
-	lk_json_put_number(&w, "step_low_s", composed->low_s);
-	lk_json_put_number(&w, "step_high_s", composed->high_s);
-	lk_json_put_number(&w, "first_step_s", composed->first_s);
-	put_json_parts(&w, &composed->parts);
-	lk_json_array(&w, "classes");
-	for (int i = 0; i < composed->class_count; i++) put_json_class(&w, &composed->classes[i]);
-	lk_json_array_end(&w);
-	lk_json_put_integer(&w, "operations", (long long)composed->operations);
-	lk_json_put_integer(&w, "messages_measured", (long long)composed->messages);
-	lk_json_array(&w, "notes");
-	for (int i = 0; i < composed->note_count; i++) lk_json_put_text(&w, NULL, composed->notes[i]);
-	lk_json_array_end(&w);
-	lk_json_object_end(&w);
-	return lk_json_finish(&w, err);
-}
-
 lk_status lk_compose_print(const lk_composed *composed, int format, bool verbose, bool colour,
                            const char *path, FILE *out, lk_error *err) {
 	lk_writing w = {format, verbose, colour, path, out};
 	struct shown s = {composed, verbose};
 	LK_TRY(lk_writing_check(&w, err));
 	if (format == LK_FORMAT_TEXT) return lk_write_through(&w, compose_view_write_text, &s, err);
-	if (format == LK_FORMAT_JSON) return lk_write_through(&w, compose_view_write_json, &s, err);
+	if (format == LK_FORMAT_JSON) return lk_write_document(&w, &lk_compose_document, composed, err);
 	return lk_write_table(&w, compose_view_table_of(composed), err);
 }

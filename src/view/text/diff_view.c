@@ -165,47 +165,45 @@ static lk_status diff_view_write_markdown(const void *what, bool colour, FILE *o
 	return diff_view_put_table(diff_view_kernels(diff, true), LK_FORMAT_MD, colour, out, err);
 }
 
-/* ---- JSON ---- */
+/* ---- fields ---- */
 
-static void put_json_run(lk_json_writer *writer, const char *key,
-                         const lk_explanation *explanation) {
-	lk_json_object(writer, key);
-	lk_json_put_number(writer, "step_s", explanation->step_s);
-	lk_json_put_number(writer, "step_deviation_s", explanation->step_deviation_s);
-	lk_json_put_integer(writer, "step_count", explanation->step_count);
-	lk_json_put_integer(writer, "ranks", explanation->rank_count);
-	lk_json_array(writer, "warnings");
-	for (int i = 0; i < explanation->warning_count; i++)
-		lk_json_put_text(writer, NULL, explanation->warnings[i]);
-	lk_json_array_end(writer);
-	lk_json_object_end(writer);
-}
+#define RUN(member)  LK_AT(lk_explanation, member)
+#define DIFF(member) LK_AT(lk_diff, member)
 
-static lk_status diff_view_write_json(const void *what, bool colour, FILE *out, lk_error *err) {
+static const lk_answer_field run_fields[] = {
+	{"step_s", NULL, RUN(step_s), .known = LK_MAYBE},
+	{"step_deviation_s", NULL, RUN(step_deviation_s), .known = LK_MAYBE},
+	{"step_count", NULL, RUN(step_count)},
+	{"ranks", NULL, RUN(rank_count)},
+	{"warnings", NULL, LK_LIST(lk_explanation, warnings, warning_count)},
+};
+static const lk_answer_record run_record = {.name = "Run", LK_RECORD(lk_explanation, run_fields)};
+
+static void find_diff_verdict(const lk_subject *subject, lk_field_value *found) {
 	static const char *const verdicts[] = {"slower", "undecided", "faster"};
-	const struct asked *asked = what;
-	lk_json_writer w;
-	(void)colour;
-	lk_json_begin(&w, out, false);
-	lk_json_object(&w, NULL);
-	lk_json_put_head(&w, "lockstep/diff/1", asked->d->failed_check);
-	put_json_run(&w, "before", asked->d->before);
-	put_json_run(&w, "after", asked->d->after);
-	lk_json_put_number(&w, "ratio", asked->d->ratio);
-	lk_json_put_number(&w, "ratio_deviation", asked->d->ratio_deviation);
-	lk_json_put_text(&w, "verdict", verdicts[asked->d->verdict + 1]);
-	lk_json_put_text(&w, "sentence", asked->d->sentence);
-	for (int i = LK_DIFF_ALL + 1; i < LK_DIFF_TABLES; i++) {
-		if (asked->table != LK_DIFF_ALL && asked->table != i) continue;
-		lk_table *table = diff_view_table_of(asked->d, i, false);
-		if (!table) return lk_oom(err);
-		lk_json_put_table(&w, lk_diff_tables[i], table);
-		lk_table_free(table);
-	}
-	lk_json_put_text(&w, "reproduce", asked->d->reproduce);
-	lk_json_object_end(&w);
-	return lk_json_finish(&w, err);
+	found->text = verdicts[((const lk_diff *)subject->record)->verdict + 1];
 }
+
+static lk_table *diff_rows(const void *answer, int which) {
+	return diff_view_table_of(answer, which, false);
+}
+
+static const lk_answer_field diff_fields[] = {
+	{"before", NULL, LK_ONE(lk_diff, before, run_record)},
+	{"after", NULL, LK_ONE(lk_diff, after, run_record)},
+	{"ratio", NULL, DIFF(ratio), .known = LK_MAYBE},
+	{"ratio_deviation", NULL, DIFF(ratio_deviation), .known = LK_MAYBE},
+	{"verdict", NULL, LK_FIELD_TEXT, .get = find_diff_verdict},
+	{"sentence", NULL, DIFF(sentence)},
+	{"categories", NULL, LK_FIELD_ROWS, .rows = diff_rows, .which = LK_DIFF_CATEGORIES},
+	{"kernels", NULL, LK_FIELD_ROWS, .rows = diff_rows, .which = LK_DIFF_KERNELS},
+	{"reproduce", NULL, DIFF(reproduce)},
+};
+static const lk_answer_record diff_record = {LK_RECORD(lk_diff, diff_fields)};
+const lk_document lk_diff_document = {"diff", "`diff -o json`", &diff_record,
+                                      offsetof(lk_diff, failed_check), NULL};
+
+/* ---- all ---- */
 
 lk_status lk_diff_print(const lk_diff *diff, int format, int table, bool colour, const char *path,
                         FILE *out, lk_error *err) {
@@ -214,7 +212,8 @@ lk_status lk_diff_print(const lk_diff *diff, int format, int table, bool colour,
 	LK_TRY(lk_writing_check(&w, err));
 	if (table < 0 || table >= LK_DIFF_TABLES)
 		return lk_fail(err, LK_ERR_INPUT, "--table", "unknown table %d", table);
-	if (format == LK_FORMAT_JSON) return lk_write_through(&w, diff_view_write_json, &a, err);
+	if (format == LK_FORMAT_JSON)
+		return lk_write_document_part(&w, &lk_diff_document, diff, table, err);
 	if (table == LK_DIFF_ALL && format == LK_FORMAT_TEXT)
 		return lk_write_through(&w, diff_view_write_text, &a, err);
 	if (table == LK_DIFF_ALL && format == LK_FORMAT_MD)

@@ -75,11 +75,6 @@ static void tables_put_real(lk_table *table, double number) {
 	lk_table_number(table, number, isnan(number) ? NULL : lk_fixed(number, 2, text, sizeof text));
 }
 
-static void put_ratio(lk_table *table, double number) {
-	char text[32];
-	lk_table_number(table, number, isnan(number) ? NULL : lk_fixed(number, 3, text, sizeof text));
-}
-
 static void tables_put_bytes(lk_table *table, double bytes) {
 	char text[32];
 	lk_table_number(table, bytes, isnan(bytes) ? NULL : lk_format_bytes(bytes, text, sizeof text));
@@ -100,139 +95,192 @@ static int tables_rows_of(int count, int top) {
 
 /* ---- tables ---- */
 
+static char *show_ns(double ns, char *out, size_t size) {
+	return lk_format_seconds(ns * 1e-9, out, size);
+}
+
+static const lk_answer_field stall_fields[] = {
+	{"rank_of_stall", "#", LK_FIELD_INT, .get = lk_find_row_number},
+	{"kind", "kind", LK_AT(lk_explain_stall, kind)},
+	{"what", "what", LK_AT(lk_explain_stall, what)},
+	{"lost_s", "lost a step", LK_AT(lk_explain_stall, lost_s), .shown = lk_format_seconds},
+	{"lost_pctg", "%", LK_AT(lk_explain_stall, share), .per_cent = true, .known = LK_MAYBE,
+     .shown = lk_tenths},
+	{"gain_s", "remedy gains", LK_AT(lk_explain_stall, gain_s), .known = LK_MAYBE,
+     .shown = lk_format_seconds},
+	{"most_s", "at most", LK_AT(lk_explain_stall, most_s), .shown = lk_format_seconds},
+	{"change", "change", LK_AT(lk_explain_stall, change), .known = LK_MAYBE},
+	{"evidence", "evidence", LK_AT(lk_explain_stall, evidence), .known = LK_MAYBE},
+	{"remedy", "remedy", LK_AT(lk_explain_stall, remedy), .known = LK_MAYBE},
+};
+const lk_answer_record lk_stall_record = {
+	.python = "Stall",
+	.what =
+		"What costs a step its time, with the figures that show it and the remedy. gain_s: "
+		"simulated with the change of whatif; None: that cannot be simulated, and most_s bounds "
+		"it.",
+	LK_RECORD(lk_explain_stall, stall_fields)};
+
 static lk_table *stalls(const lk_explanation *explanation, int top) {
-	static const lk_column columns[] = {
-		RIGHT("rank_of_stall", "#"),    LEFT("kind", "kind"),     LEFT("what", "what"),
-		RIGHT("lost_s", "lost a step"), RIGHT("lost_pctg", "%"),  RIGHT("gain_s", "remedy gains"),
-		RIGHT("most_s", "at most"),     LEFT("change", "change"), LEFT("evidence", "evidence"),
-		LEFT("remedy", "remedy"),
-	};
-	lk_table *table = TABLE("stalls", columns);
-	for (int i = 0; table && i < tables_rows_of(explanation->stall_count, top); i++) {
-		const lk_explain_stall *stall = &explanation->stalls[i];
-		lk_table_row(table);
-		tables_put_plain(table, i + 1);
-		lk_table_text(table, stall->kind);
-		lk_table_text(table, stall->what);
-		lk_put_seconds(table, stall->lost_s);
-		lk_put_pctg(table, stall->share, 1);
-		lk_put_seconds(table, stall->gain_s);
-		lk_put_seconds(table, stall->most_s);
-		lk_table_text(table, stall->change);
-		lk_table_text(table, stall->evidence);
-		lk_table_text(table, stall->remedy);
-	}
+	static const lk_columns columns = {"stalls", &lk_stall_record, NULL};
+	lk_table *table = lk_fields_rows(&columns, explanation, explanation->stalls,
+	                                 tables_rows_of(explanation->stall_count, top));
 	if (table) lk_table_hide_empty(table);
 	return table;
 }
 
+#define RANK(member)    LK_AT(lk_explain_rank, member)
+#define STEP(member)    LK_AT(lk_explain_step, member)
+#define LATE(member)    LK_AT(lk_explain_straggler, member)
+#define STRETCH(member) LK_AT(lk_explain_stretch, member)
+#define IDLE(member)    LK_AT(lk_explain_idle, member)
+#define QUEUE(member)   LK_AT(lk_explain_queue, member)
+#define PCTG(struct_type, member) \
+	.per_cent = true, .whole = offsetof(struct_type, member), .shown = lk_tenths
+#define OF_KERNELS PCTG(lk_explain_rank, kernel_time_ns)
+
+static const lk_answer_field breakdown_fields[] = {
+	{"rank", "rank", RANK(rank), .shown = lk_whole},
+	{"trace", "trace", RANK(path), .hidden = true},
+	{"device", "device", RANK(device), .known = LK_UNLESS_ZERO, .hidden = true},
+	{"steps", "steps", RANK(steps), .shown = lk_whole},
+	{"events", "events", RANK(events), .shown = lk_format_thousands, .hidden = true},
+	{"kernels", "kernels", RANK(device_events), .shown = lk_format_thousands},
+	{"kernel_time_ns", "kernel_time", RANK(kernel_time_ns), .shown = show_ns},
+	{"compute_time_ns", "compute_time", RANK(compute_ns), .shown = show_ns},
+	{"compute_time_pctg", "%", RANK(compute_ns), OF_KERNELS},
+	{"non_compute_time_ns", "non_compute_time", RANK(non_compute_ns), .shown = show_ns},
+	{"non_compute_time_pctg", "%", RANK(non_compute_ns), OF_KERNELS},
+	{"idle_time_ns", "idle_time", RANK(idle_ns), .shown = show_ns},
+	{"idle_time_pctg", "%", RANK(idle_ns), OF_KERNELS},
+	{"exposed_communication_ns", "", RANK(exposed_communication_ns), .hidden = true},
+	{"exposed_memory_ns", "", RANK(exposed_memory_ns), .hidden = true},
+	{"idle_data_loading_ns", "", RANK(idle_data_ns), .hidden = true},
+	{"idle_sync_ns", "", RANK(idle_sync_ns), .hidden = true},
+	{"idle_host_ns", "", RANK(idle_host_ns), .hidden = true},
+	{"idle_other_ns", "", RANK(idle_other_ns), .hidden = true},
+	{"data_loading_ns", "", RANK(data_loading_ns), .hidden = true},
+	{"sync_calls_ns", "", RANK(sync_ns), .hidden = true},
+	{"h2d_ns", "", RANK(h2d_ns), .hidden = true},
+	{"h2d_exposed_ns", "", RANK(h2d_exposed_ns), .hidden = true},
+};
+static const lk_answer_record breakdown_record = {LK_RECORD(lk_explain_rank, breakdown_fields)};
+
 static lk_table *breakdown(const lk_explanation *explanation) {
-	static const lk_column columns[] = {
-		RIGHT("rank", "rank"),
-		HIDDEN("trace"),
-		HIDDEN("device"),
-		RIGHT("steps", "steps"),
-		HIDDEN("events"),
-		RIGHT("kernels", "kernels"),
-		RIGHT("kernel_time_ns", "kernel_time"),
-		RIGHT("compute_time_ns", "compute_time"),
-		RIGHT("compute_time_pctg", "%"),
-		RIGHT("non_compute_time_ns", "non_compute_time"),
-		RIGHT("non_compute_time_pctg", "%"),
-		RIGHT("idle_time_ns", "idle_time"),
-		RIGHT("idle_time_pctg", "%"),
-		HIDDEN("exposed_communication_ns"),
-		HIDDEN("exposed_memory_ns"),
-		HIDDEN("idle_data_loading_ns"),
-		HIDDEN("idle_sync_ns"),
-		HIDDEN("idle_host_ns"),
-		HIDDEN("idle_other_ns"),
-		HIDDEN("data_loading_ns"),
-		HIDDEN("sync_calls_ns"),
-		HIDDEN("h2d_ns"),
-		HIDDEN("h2d_exposed_ns"),
-	};
-	lk_table *table = TABLE("breakdown", columns);
-	for (int i = 0; table && i < explanation->rank_count; i++) {
-		const lk_explain_rank *rank = &explanation->ranks[i];
-		double whole = (double)rank->kernel_time_ns;
-		lk_table_row(table);
-		tables_put_plain(table, rank->rank);
-		lk_table_text(table, rank->path);
-		lk_table_text(table, *rank->device ? rank->device : NULL);
-		tables_put_plain(table, rank->steps);
-		lk_put_count(table, (double)rank->events);
-		lk_put_count(table, (double)rank->device_events);
-		lk_put_ns(table, whole);
-		lk_put_ns(table, (double)rank->compute_ns);
-		lk_put_pctg(table, (double)rank->compute_ns, whole);
-		lk_put_ns(table, (double)rank->non_compute_ns);
-		lk_put_pctg(table, (double)rank->non_compute_ns, whole);
-		lk_put_ns(table, (double)rank->idle_ns);
-		lk_put_pctg(table, (double)rank->idle_ns, whole);
-		const int64_t more[] = {rank->exposed_communication_ns,
-		                        rank->exposed_memory_ns,
-		                        rank->idle_data_ns,
-		                        rank->idle_sync_ns,
-		                        rank->idle_host_ns,
-		                        rank->idle_other_ns,
-		                        rank->data_loading_ns,
-		                        rank->sync_ns,
-		                        rank->h2d_ns,
-		                        rank->h2d_exposed_ns};
-		for (size_t k = 0; k < sizeof more / sizeof *more; k++) lk_put_ns(table, (double)more[k]);
-	}
-	return table;
+	static const lk_columns columns = {"breakdown", &breakdown_record, NULL};
+	return lk_fields_rows(&columns, explanation, explanation->ranks, explanation->rank_count);
 }
+
+static const lk_answer_field step_fields[] = {
+	{"rank", "rank", STEP(rank), .shown = lk_whole},
+	{"step", "step", STEP(number), .shown = lk_whole},
+	{"start_ns", "", STEP(start_ns), .shown = lk_whole, .hidden = true},
+	{"dur_ns", "time", STEP(dur_ns), .shown = show_ns},
+	{"compute_ns", "compute", STEP(compute_ns), .shown = show_ns},
+	{"exposed_communication_ns", "exposed comm", STEP(exposed_communication_ns), .shown = show_ns},
+	{"exposed_memory_ns", "exposed copies", STEP(exposed_memory_ns), .shown = show_ns},
+	{"idle_ns", "idle", STEP(idle_ns), .shown = show_ns},
+	{"data_loading_ns", "data loading", STEP(data_loading_ns), .shown = show_ns},
+};
+static const lk_answer_record step_record = {LK_RECORD(lk_explain_step, step_fields)};
 
 static lk_table *steps(const lk_explanation *explanation) {
-	static const lk_column columns[] = {
-		RIGHT("rank", "rank"),
-		RIGHT("step", "step"),
-		HIDDEN("start_ns"),
-		RIGHT("dur_ns", "time"),
-		RIGHT("compute_ns", "compute"),
-		RIGHT("exposed_communication_ns", "exposed comm"),
-		RIGHT("exposed_memory_ns", "exposed copies"),
-		RIGHT("idle_ns", "idle"),
-		RIGHT("data_loading_ns", "data loading"),
-	};
-	lk_table *table = TABLE("steps", columns);
-	for (int i = 0; table && i < explanation->step_rows; i++) {
-		const lk_explain_step *step = &explanation->steps[i];
-		lk_table_row(table);
-		tables_put_plain(table, step->rank);
-		tables_put_plain(table, (double)step->number);
-		tables_put_plain(table, (double)step->start_ns);
-		lk_put_ns(table, (double)step->dur_ns);
-		lk_put_ns(table, (double)step->compute_ns);
-		lk_put_ns(table, (double)step->exposed_communication_ns);
-		lk_put_ns(table, (double)step->exposed_memory_ns);
-		lk_put_ns(table, (double)step->idle_ns);
-		lk_put_ns(table, (double)step->data_loading_ns);
-	}
-	return table;
+	static const lk_columns columns = {"steps", &step_record, NULL};
+	return lk_fields_rows(&columns, explanation, explanation->steps, explanation->step_rows);
 }
 
+static const lk_answer_field overlap_fields[] = {
+	{"rank", "rank", RANK(rank), .shown = lk_whole},
+	{"comp_comm_overlap_pctg", "comp_comm_overlap_pctg", RANK(overlap_ns),
+     PCTG(lk_explain_rank, communication_ns)},
+	{"communication_ns", "communication", RANK(communication_ns), .shown = show_ns},
+	{"overlap_ns", "hidden", RANK(overlap_ns), .shown = show_ns},
+	{"exposed_communication_ns", "exposed", RANK(exposed_communication_ns), .shown = show_ns},
+};
+static const lk_answer_record overlap_record = {LK_RECORD(lk_explain_rank, overlap_fields)};
+
 static lk_table *tables_overlap(const lk_explanation *explanation) {
-	static const lk_column columns[] = {
-		RIGHT("rank", "rank"),
-		RIGHT("comp_comm_overlap_pctg", "comp_comm_overlap_pctg"),
-		RIGHT("communication_ns", "communication"),
-		RIGHT("overlap_ns", "hidden"),
-		RIGHT("exposed_communication_ns", "exposed"),
-	};
-	lk_table *table = TABLE("overlap", columns);
-	for (int i = 0; table && i < explanation->rank_count; i++) {
-		const lk_explain_rank *rank = &explanation->ranks[i];
-		lk_table_row(table);
-		tables_put_plain(table, rank->rank);
-		lk_put_pctg(table, (double)rank->overlap_ns, (double)rank->communication_ns);
-		lk_put_ns(table, (double)rank->communication_ns);
-		lk_put_ns(table, (double)rank->overlap_ns);
-		lk_put_ns(table, (double)rank->exposed_communication_ns);
-	}
-	return table;
+	static const lk_columns columns = {"overlap", &overlap_record, NULL};
+	return lk_fields_rows(&columns, explanation, explanation->ranks, explanation->rank_count);
+}
+
+static const lk_answer_field straggler_fields[] = {
+	{"rank", "rank", LATE(rank), .shown = lk_whole},
+	{"collectives", "collectives", LATE(collectives), .shown = lk_format_thousands},
+	{"last", "last", LATE(last), .shown = lk_format_thousands},
+	{"last_pctg", "%", LATE(last), PCTG(lk_explain_straggler, collectives)},
+	{"late_ns", "late by", LATE(late_ns), .shown = show_ns},
+	{"caused_ns", "others wait, exposed", LATE(caused_ns), .shown = show_ns},
+	{"waited_ns", "waits itself", LATE(waited_ns), .shown = show_ns},
+	{"compute_ratio", "compute / median", LATE(compute_ratio), .shown = lk_thousandths},
+};
+static const lk_answer_record straggler_record = {
+	LK_RECORD(lk_explain_straggler, straggler_fields)};
+
+static lk_table *tables_stragglers(const lk_explanation *explanation) {
+	static const lk_columns columns = {"stragglers", &straggler_record, NULL};
+	return lk_fields_rows(&columns, explanation, explanation->stragglers,
+	                      explanation->straggler_count);
+}
+
+static const lk_answer_field stretch_fields[] = {
+	{"rank", "rank", STRETCH(rank), .shown = lk_whole},
+	{"cause", "idle for", STRETCH(cause)},
+	{"start_ns", "start", STRETCH(start_ns), .shown = show_ns},
+	{"dur_ns", "length", STRETCH(dur_ns), .shown = show_ns},
+	{"lost_ns", "lost", STRETCH(lost_ns), .shown = show_ns},
+	{"lost_pctg", "%", STRETCH(lost_ns), PCTG(lk_explain_stretch, dur_ns)},
+	{"gaps", "gaps", STRETCH(gaps), .shown = lk_format_thousands},
+	{"annotation", "annotation", STRETCH(annotation), .known = LK_UNLESS_ZERO},
+	{"operation", "operation", STRETCH(operation), .known = LK_UNLESS_ZERO},
+};
+static const lk_answer_record stretch_record = {LK_RECORD(lk_explain_stretch, stretch_fields)};
+
+static lk_table *stretches(const lk_explanation *explanation, int top) {
+	static const lk_columns columns = {"stretches", &stretch_record, NULL};
+	return lk_fields_rows(&columns, explanation, explanation->stretches,
+	                      tables_rows_of(explanation->stretch_count, top));
+}
+
+#define OF_IDLE PCTG(lk_explain_idle, idle_ns)
+
+static const lk_answer_field idle_fields[] = {
+	{"rank", "rank", IDLE(rank), .shown = lk_whole},
+	{"stream", "stream", IDLE(stream), .shown = lk_whole},
+	{"gaps", "gaps", IDLE(gaps), .shown = lk_format_thousands},
+	{"idle_time_ns", "idle_time", IDLE(idle_ns), .shown = show_ns},
+	{"host_wait_ns", "host_wait", IDLE(host_wait_ns), .shown = show_ns},
+	{"host_wait_pctg", "%", IDLE(host_wait_ns), OF_IDLE},
+	{"kernel_wait_ns", "kernel_wait", IDLE(kernel_wait_ns), .shown = show_ns},
+	{"kernel_wait_pctg", "%", IDLE(kernel_wait_ns), OF_IDLE},
+	{"other_ns", "other", IDLE(other_ns), .shown = show_ns},
+	{"other_pctg", "%", IDLE(other_ns), OF_IDLE},
+};
+static const lk_answer_record idle_record = {LK_RECORD(lk_explain_idle, idle_fields)};
+
+static lk_table *tables_idle(const lk_explanation *explanation) {
+	static const lk_columns columns = {"idle", &idle_record, NULL};
+	return lk_fields_rows(&columns, explanation, explanation->idle, explanation->idle_count);
+}
+
+static const lk_answer_field queue_fields[] = {
+	{"rank", "rank", QUEUE(rank), .shown = lk_whole},
+	{"stream", "stream", QUEUE(stream), .shown = lk_whole},
+	{"launches", "launches", QUEUE(launches), .shown = lk_format_thousands},
+	{"mean", "mean", QUEUE(mean), .shown = lk_tenths},
+	{"min", "min", QUEUE(min), .shown = lk_whole},
+	{"median", "median", QUEUE(median), .shown = lk_whole},
+	{"p95", "95 %", QUEUE(p95), .shown = lk_whole},
+	{"max", "max", QUEUE(max), .shown = lk_whole},
+	{"full_ns", "full (1024)", QUEUE(full_ns), .shown = show_ns},
+	{"span_ns", "", QUEUE(span_ns), .hidden = true},
+	{"full_pctg", "%", QUEUE(full_ns), PCTG(lk_explain_queue, span_ns)},
+};
+static const lk_answer_record queue_record = {LK_RECORD(lk_explain_queue, queue_fields)};
+
+static lk_table *tables_queue(const lk_explanation *explanation) {
+	static const lk_columns columns = {"queue", &queue_record, NULL};
+	return lk_fields_rows(&columns, explanation, explanation->queues, explanation->queue_count);
 }
 
 static lk_table *tables_communication(const lk_explanation *explanation, bool people) {
@@ -281,88 +329,6 @@ static lk_table *tables_communication(const lk_explanation *explanation, bool pe
 	return table;
 }
 
-static lk_table *tables_stragglers(const lk_explanation *explanation) {
-	static const lk_column columns[] = {
-		RIGHT("rank", "rank"),
-		RIGHT("collectives", "collectives"),
-		RIGHT("last", "last"),
-		RIGHT("last_pctg", "%"),
-		RIGHT("late_ns", "late by"),
-		RIGHT("caused_ns", "others wait, exposed"),
-		RIGHT("waited_ns", "waits itself"),
-		RIGHT("compute_ratio", "compute / median"),
-	};
-	lk_table *table = TABLE("stragglers", columns);
-	for (int i = 0; table && i < explanation->straggler_count; i++) {
-		const lk_explain_straggler *straggler = &explanation->stragglers[i];
-		lk_table_row(table);
-		tables_put_plain(table, straggler->rank);
-		lk_put_count(table, (double)straggler->collectives);
-		lk_put_count(table, (double)straggler->last);
-		lk_put_pctg(table, (double)straggler->last, (double)straggler->collectives);
-		lk_put_ns(table, (double)straggler->late_ns);
-		lk_put_ns(table, (double)straggler->caused_ns);
-		lk_put_ns(table, (double)straggler->waited_ns);
-		put_ratio(table, straggler->compute_ratio);
-	}
-	return table;
-}
-
-static lk_table *stretches(const lk_explanation *explanation, int top) {
-	static const lk_column columns[] = {
-		RIGHT("rank", "rank"),     LEFT("cause", "idle for"),        RIGHT("start_ns", "start"),
-		RIGHT("dur_ns", "length"), RIGHT("lost_ns", "lost"),         RIGHT("lost_pctg", "%"),
-		RIGHT("gaps", "gaps"),     LEFT("annotation", "annotation"), LEFT("operation", "operation"),
-	};
-	lk_table *table = TABLE("stretches", columns);
-	for (int i = 0; table && i < tables_rows_of(explanation->stretch_count, top); i++) {
-		const lk_explain_stretch *stretch = &explanation->stretches[i];
-		lk_table_row(table);
-		tables_put_plain(table, stretch->rank);
-		lk_table_text(table, stretch->cause);
-		lk_put_ns(table, (double)stretch->start_ns);
-		lk_put_ns(table, (double)stretch->dur_ns);
-		lk_put_ns(table, (double)stretch->lost_ns);
-		lk_put_pctg(table, (double)stretch->lost_ns, (double)stretch->dur_ns);
-		lk_put_count(table, (double)stretch->gaps);
-		lk_table_text(table, *stretch->annotation ? stretch->annotation : NULL);
-		lk_table_text(table, *stretch->operation ? stretch->operation : NULL);
-	}
-	return table;
-}
-
-static lk_table *tables_idle(const lk_explanation *explanation) {
-	static const lk_column columns[] = {
-		RIGHT("rank", "rank"),
-		RIGHT("stream", "stream"),
-		RIGHT("gaps", "gaps"),
-		RIGHT("idle_time_ns", "idle_time"),
-		RIGHT("host_wait_ns", "host_wait"),
-		RIGHT("host_wait_pctg", "%"),
-		RIGHT("kernel_wait_ns", "kernel_wait"),
-		RIGHT("kernel_wait_pctg", "%"),
-		RIGHT("other_ns", "other"),
-		RIGHT("other_pctg", "%"),
-	};
-	lk_table *table = TABLE("idle", columns);
-	for (int i = 0; table && i < explanation->idle_count; i++) {
-		const lk_explain_idle *explain_idle = &explanation->idle[i];
-		double whole = (double)explain_idle->idle_ns;
-		lk_table_row(table);
-		tables_put_plain(table, explain_idle->rank);
-		tables_put_plain(table, (double)explain_idle->stream);
-		lk_put_count(table, (double)explain_idle->gaps);
-		lk_put_ns(table, whole);
-		lk_put_ns(table, (double)explain_idle->host_wait_ns);
-		lk_put_pctg(table, (double)explain_idle->host_wait_ns, whole);
-		lk_put_ns(table, (double)explain_idle->kernel_wait_ns);
-		lk_put_pctg(table, (double)explain_idle->kernel_wait_ns, whole);
-		lk_put_ns(table, (double)explain_idle->other_ns);
-		lk_put_pctg(table, (double)explain_idle->other_ns, whole);
-	}
-	return table;
-}
-
 static lk_table *tables_kernels(const lk_explanation *explanation, int top, bool people) {
 	static const lk_column columns[] = {
 		RIGHT("time_pctg", "Time (%)"),
@@ -390,34 +356,6 @@ static lk_table *tables_kernels(const lk_explanation *explanation, int top, bool
 		lk_put_ns(table, kernel->time.deviation_ns);
 		lk_table_text(table, lk_explain_types[kernel->type]);
 		tables_put_name(table, kernel->name, people);
-	}
-	return table;
-}
-
-static lk_table *tables_queue(const lk_explanation *explanation) {
-	static const lk_column columns[] = {
-		RIGHT("rank", "rank"), RIGHT("stream", "stream"), RIGHT("launches", "launches"),
-		RIGHT("mean", "mean"), RIGHT("min", "min"),       RIGHT("median", "median"),
-		RIGHT("p95", "95 %"),  RIGHT("max", "max"),       RIGHT("full_ns", "full (1024)"),
-		HIDDEN("span_ns"),     RIGHT("full_pctg", "%"),
-	};
-	lk_table *table = TABLE("queue", columns);
-	for (int i = 0; table && i < explanation->queue_count; i++) {
-		const lk_explain_queue *explain_queue = &explanation->queues[i];
-		char mean[32];
-		lk_table_row(table);
-		tables_put_plain(table, explain_queue->rank);
-		tables_put_plain(table, (double)explain_queue->stream);
-		lk_put_count(table, (double)explain_queue->launches);
-		lk_table_number(table, explain_queue->mean,
-		                lk_fixed(explain_queue->mean, 1, mean, sizeof mean));
-		tables_put_plain(table, (double)explain_queue->min);
-		tables_put_plain(table, explain_queue->median);
-		tables_put_plain(table, explain_queue->p95);
-		tables_put_plain(table, (double)explain_queue->max);
-		lk_put_ns(table, (double)explain_queue->full_ns);
-		lk_put_ns(table, (double)explain_queue->span_ns);
-		lk_put_pctg(table, (double)explain_queue->full_ns, (double)explain_queue->span_ns);
 	}
 	return table;
 }
@@ -532,23 +470,4 @@ lk_table *lk_explain_table(const lk_explanation *explanation, int which, bool pe
 	case LK_EXPLAIN_ROOFLINE: return roofline(explanation, top, people);
 	default: return breakdown(explanation);
 	}
-}
-
-void lk_json_put_table(lk_json_writer *writer, const char *key, const lk_table *table) {
-	if (lk_table_status(table) == LK_ERR_MEMORY) writer->out_of_memory = true;
-	else if (lk_table_status(table) != LK_OK) writer->wrong = true;
-	lk_json_array(writer, key);
-	for (int row = 0; row < table->rows; row++) {
-		lk_json_object(writer, NULL);
-		for (int column = 0; column < table->count; column++) {
-			const lk_cell *cell = lk_table_cell(table, row, column);
-			const char *name = lk_table_key(table, column);
-			if (cell->kind == LK_CELL_NUMBER) lk_json_put_number(writer, name, cell->number);
-			else if (cell->kind == LK_CELL_TEXT) lk_json_put_text(writer, name, cell->text);
-			else if (cell->kind == LK_CELL_BOOL) lk_json_put_bool(writer, name, cell->number != 0);
-			else lk_json_put_null(writer, name);
-		}
-		lk_json_object_end(writer);
-	}
-	lk_json_array_end(writer);
 }

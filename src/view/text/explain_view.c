@@ -1,12 +1,10 @@
 /* explain_view.c: an explanation in every format. */
 #include "view/text/views.h"
 
-#include <math.h>
-
 /* The part of an explanation that is written. */
 struct asked {
 	const lk_explanation *x;
-	int table, format;
+	int table;
 };
 
 static lk_status explain_view_write_report(const void *what, bool colour, FILE *out,
@@ -15,86 +13,97 @@ static lk_status explain_view_write_report(const void *what, bool colour, FILE *
 	return lk_explain_report(asked->x, colour, out, err);
 }
 
-/* ---- JSON: one document ---- */
+/* ---- fields ---- */
 
-static void explain_view_put_head(lk_json_writer *writer, const lk_explanation *explanation) {
-	lk_json_put_integer(writer, "ranks", explanation->rank_count);
-	if (explanation->world) lk_json_put_integer(writer, "world_size", explanation->world);
-	else lk_json_put_null(writer, "world_size");
-	lk_json_put_integer(writer, "step_count", explanation->step_count);
-	lk_json_put_bool(writer, "steps_annotated", explanation->annotated);
-	lk_json_put_number(writer, "step_s", explanation->step_s);
-	lk_json_put_number(writer, "step_deviation_s", explanation->step_deviation_s);
-	lk_json_put_integer(writer, "lost_steps", explanation->lost_steps);
-	lk_json_put_integer(writer, "kernel_count", (long long)explanation->kernels);
-	lk_json_put_integer(writer, "clock_anchors", explanation->anchors);
-	lk_json_put_number(writer, "clock_residual_max_s", explanation->residual_max_s);
-	lk_json_put_energy(writer, &explanation->energy);
-}
+#define EXPLAINED(member) LK_AT(lk_explanation, member)
 
-static void explain_view_put_critical(lk_json_writer *writer, const lk_critical_path *path) {
-	lk_json_array(writer, "critical_path");
-	for (int i = 0; i < path->part_count; i++) {
-		lk_json_object(writer, NULL);
-		lk_json_put_text(writer, "kind", path->parts[i].kind);
-		lk_json_put_number(writer, "seconds", path->parts[i].seconds);
-		lk_json_object_end(writer);
-	}
-	lk_json_array_end(writer);
-	if (path->part_count) lk_json_put_integer(writer, "critical_step", (long long)path->step);
-	else lk_json_put_null(writer, "critical_step");
-	lk_json_put_number(writer, "critical_step_s", path->part_count ? path->step_s : NAN);
-}
+static const lk_answer_field critical_fields[] = {
+	{"kind", NULL, LK_AT(lk_critical_part, kind)},
+	{"seconds", NULL, LK_AT(lk_critical_part, seconds)},
+};
+static const lk_answer_record critical_record = {
+	.python = "CriticalPart",
+	.what = "A share of the chain of work that determines the step's time.",
+	LK_RECORD(lk_critical_part, critical_fields)};
 
-static lk_status put_tables(lk_json_writer *writer, const struct asked *asked, lk_error *err) {
-	for (int i = LK_EXPLAIN_ALL + 1; i < LK_EXPLAIN_TABLES; i++) {
-		if (asked->table != LK_EXPLAIN_ALL && asked->table != i) continue;
-		lk_table *table = lk_explain_table(asked->x, i, false);
-		if (!table) return lk_oom(err);
-		lk_json_put_table(writer, lk_explain_tables[i], table);
-		lk_table_free(table);
-	}
-	return LK_OK;
-}
+static const lk_answer_field action_fields[] = {
+	{"stall", NULL, LK_AT(lk_explain_stall, kind)},
+	{"what", NULL, LK_AT(lk_explain_stall, what)},
+	{"lost_s", NULL, LK_AT(lk_explain_stall, lost_s)},
+	{"gain_s", NULL, LK_AT(lk_explain_stall, gain_s), .known = LK_MAYBE},
+	{"most_s", NULL, LK_AT(lk_explain_stall, most_s)},
+	{"change", NULL, LK_AT(lk_explain_stall, change)},
+	{"how", NULL, LK_AT(lk_explain_stall, remedy)},
+};
+static const lk_answer_record action_record = {
+	.python = "Action",
+	.what =
+		"A remedy for a stall: what it gains a step in the simulation with the change of whatif "
+		"(None: that cannot be simulated, and it gains most_s at most), and how.",
+	LK_RECORD(lk_explain_stall, action_fields)};
 
-static void explain_view_put_diagnosis(lk_json_writer *writer, const lk_explanation *explanation) {
-	lk_json_put_text(writer, "diagnosis", explanation->diagnosis);
-	lk_json_array(writer, "actions");
+static void put_actions(lk_json_writer *writer, const lk_subject *subject) {
+	const lk_explanation *explanation = subject->answer;
 	for (int i = 0; i < explanation->action_count; i++) {
 		const lk_explain_stall *stall = &explanation->stalls[explanation->actions[i]];
 		lk_json_object(writer, NULL);
-		lk_json_put_text(writer, "stall", stall->kind);
-		lk_json_put_text(writer, "what", stall->what);
-		lk_json_put_number(writer, "lost_s", stall->lost_s);
-		lk_json_put_number(writer, "gain_s", stall->gain_s);
-		lk_json_put_number(writer, "most_s", stall->most_s);
-		lk_json_put_text(writer, "change", stall->change);
-		lk_json_put_text(writer, "how", stall->remedy);
+		lk_json_put_fields(writer, &action_record, &(lk_subject){explanation, stall, i, NULL});
 		lk_json_object_end(writer);
 	}
-	lk_json_array_end(writer);
 }
 
-static lk_status explain_view_write_json(const void *what, bool colour, FILE *out, lk_error *err) {
-	const struct asked *asked = what;
-	lk_json_writer w;
-	(void)colour;
-	lk_json_begin(&w, out, false);
-	lk_json_object(&w, NULL);
-	lk_json_put_head(&w, "lockstep/explain/1", asked->x->failed_check);
-	explain_view_put_head(&w, asked->x);
-	LK_TRY(put_tables(&w, asked, err));
-	explain_view_put_critical(&w, &asked->x->critical);
-	explain_view_put_diagnosis(&w, asked->x);
-	lk_json_put_integer(&w, "caveat_count", asked->x->caveat_count);
-	lk_json_array(&w, "warnings");
-	for (int i = 0; i < asked->x->warning_count; i++)
-		lk_json_put_text(&w, NULL, asked->x->warnings[i]);
-	lk_json_array_end(&w);
-	lk_json_put_text(&w, "reproduce", asked->x->reproduce);
-	lk_json_object_end(&w);
-	return lk_json_finish(&w, err);
+static bool has_critical(const lk_subject *subject) {
+	return ((const lk_explanation *)subject->answer)->critical.part_count > 0;
 }
+
+static lk_table *explain_rows(const void *answer, int which) {
+	return lk_explain_table(answer, which, false);
+}
+
+#define ROWS(number) .kind = LK_FIELD_ROWS, .rows = explain_rows, .which = LK_EXPLAIN_##number
+
+static const lk_answer_field explanation_fields[] = {
+	{"ranks", NULL, EXPLAINED(rank_count)},
+	{"world_size", NULL, EXPLAINED(world), .known = LK_UNLESS_ZERO},
+	{"step_count", NULL, EXPLAINED(step_count)},
+	{"steps_annotated", NULL, EXPLAINED(annotated)},
+	{"step_s", NULL, EXPLAINED(step_s), .known = LK_MAYBE},
+	{"step_deviation_s", NULL, EXPLAINED(step_deviation_s), .known = LK_MAYBE},
+	{"lost_steps", NULL, EXPLAINED(lost_steps)},
+	{"kernel_count", NULL, EXPLAINED(kernels), .type = "num"},
+	{"clock_anchors", NULL, EXPLAINED(anchors)},
+	{"clock_residual_max_s", NULL, EXPLAINED(residual_max_s), .known = LK_MAYBE},
+	{LK_INSIDE(lk_explanation, energy, lk_energy_record)},
+	{"stalls", NULL, ROWS(STALLS), .of = &lk_stall_record},
+	{"breakdown", NULL, ROWS(BREAKDOWN)},
+	{"steps", NULL, ROWS(STEPS)},
+	{"overlap", NULL, ROWS(OVERLAP)},
+	{"communication", NULL, ROWS(COMMUNICATION)},
+	{"stragglers", NULL, ROWS(STRAGGLERS)},
+	{"stretches", NULL, ROWS(STRETCHES)},
+	{"idle", NULL, ROWS(IDLE)},
+	{"kernels", NULL, ROWS(KERNELS)},
+	{"queue", NULL, ROWS(QUEUE)},
+	{"launches", NULL, ROWS(LAUNCHES)},
+	{"roofline", NULL, ROWS(ROOFLINE)},
+	{"critical_path", NULL,
+     LK_MANY(lk_explanation, critical.parts, critical.part_count, critical_record)},
+	{"critical_step", NULL, EXPLAINED(critical.step), .there = has_critical},
+	{"critical_step_s", NULL, EXPLAINED(critical.step_s), .there = has_critical},
+	{"diagnosis", NULL, EXPLAINED(diagnosis)},
+	{"actions", NULL, LK_FIELD_MANY, .of = &action_record, .put = put_actions},
+	{"caveat_count", NULL, EXPLAINED(caveat_count)},
+	{"warnings", NULL, LK_LIST(lk_explanation, warnings, warning_count)},
+	{"reproduce", NULL, EXPLAINED(reproduce)},
+};
+static const lk_answer_record explanation_record = {
+	.python = "Explanation",
+	.what =
+		"Why a run is as slow as it is. The tables have the columns of `lockstep explain -o csv`.",
+	LK_RECORD(lk_explanation, explanation_fields)};
+const lk_document lk_explain_document = {
+	"explain", "`explain -o json`; times of tables in nanoseconds", &explanation_record,
+	offsetof(lk_explanation, failed_check), NULL};
 
 /* ---- several tables ---- */
 
@@ -128,11 +137,12 @@ static lk_status write_sqlite(const lk_writing *writing, const struct asked *ask
 lk_status lk_explain_print(const lk_explanation *explanation, int format, int table, bool colour,
                            const char *path, FILE *out, lk_error *err) {
 	lk_writing w = {format, false, colour, path, out};
-	struct asked a = {explanation, table, format};
+	struct asked a = {explanation, table};
 	LK_TRY(lk_writing_check(&w, err));
 	if (table < 0 || table >= LK_EXPLAIN_TABLES)
 		return lk_fail(err, LK_ERR_INPUT, "--table", "unknown table %d", table);
-	if (format == LK_FORMAT_JSON) return lk_write_through(&w, explain_view_write_json, &a, err);
+	if (format == LK_FORMAT_JSON)
+		return lk_write_document_part(&w, &lk_explain_document, explanation, table, err);
 	if (format == LK_FORMAT_SQLITE) return write_sqlite(&w, &a, err);
 	if (table == LK_EXPLAIN_ALL && format == LK_FORMAT_TEXT)
 		return lk_write_through(&w, explain_view_write_report, &a, err);

@@ -1,119 +1,202 @@
-/* jobs_view.c: policies side by side, and every job under each. */
+/* jobs_view.c: the fields of a simulated cluster of jobs; policies next to one another, and every job
+ * under each. */
 #include "lockstep/jobs.h"
 
 #include <math.h>
 
-#include "io/json.h"
 #include "base/cutoff.h"
 #include "base/text.h"
 #include "base/noun.h"
-#include "view/table/output.h"
+#include "view/table/fields.h"
 #include "view/text/views.h"
+
+/* ---- fields ---- */
+
+#define POLICY(member) LK_AT(lk_jobs_policy, member)
+#define COURSE(member) LK_AT(lk_jobs_course, member)
+#define POINT(member)  LK_AT(lk_jobs_energy_point, member)
+#define ENERGY(member) LK_AT(lk_jobs_energy, member)
+#define JOB(member)    LK_AT(lk_jobs_job, member)
+#define ANSWER(member) LK_AT(lk_jobs_answer, member)
+
+static char *show_speedup(double ratio, char *out, size_t size) {
+	char number[32];
+	snprintf(out, size, "%s x", lk_fixed(ratio, 2, number, sizeof number));
+	return out;
+}
+
+static char *show_node_hours(double hours, char *out, size_t size) {
+	return lk_format_thousands(rint(hours), out, size);
+}
+
+static const lk_answer_field policy_fields[] = {
+	{"policy", "policy", POLICY(name)},
+	{"mean_s", "mean", POLICY(mean_s), .known = LK_MAYBE, .shown = lk_format_seconds},
+	{"median_s", "median", POLICY(median_s), .known = LK_MAYBE, .shown = lk_format_seconds},
+	{"p95_s", "95 %", POLICY(late_s), .known = LK_MAYBE, .shown = lk_format_seconds},
+	{"wait_s", "wait", POLICY(wait_s), .known = LK_MAYBE, .shown = lk_format_seconds},
+	{"makespan_s", "makespan", POLICY(makespan_s), .known = LK_MAYBE, .shown = lk_format_seconds},
+	{"used", "GPUs used", POLICY(used), .known = LK_MAYBE, .shown = lk_percent},
+	{"restarts", "restarts", POLICY(restarts)},
+	{"done", "in time", POLICY(done)},
+	{"ratio", "sooner", POLICY(ratio), .known = LK_MAYBE, .shown = show_speedup},
+	{"what", "how", POLICY(what), .hidden = true, .column = true},
+};
+static const lk_answer_record policy_record = {LK_RECORD(lk_jobs_policy, policy_fields)};
+
+/* A job under a policy: `index` is the job, `context` the policy. */
+static const lk_jobs_job *job_of(const lk_subject *subject) {
+	return &((const lk_jobs_answer *)subject->answer)->jobs[subject->index];
+}
+
+static void find_job(const lk_subject *subject, lk_field_value *found) {
+	found->text = job_of(subject)->name;
+}
+
+static void find_policy(const lk_subject *subject, lk_field_value *found) {
+	found->text = ((const lk_jobs_policy *)subject->context)->name;
+}
+
+static void find_model(const lk_subject *subject, lk_field_value *found) {
+	found->text = job_of(subject)->model;
+}
+
+static void find_submitted(const lk_subject *subject, lk_field_value *found) {
+	found->number = job_of(subject)->submit_s;
+}
+
+static void find_completion(const lk_subject *subject, lk_field_value *found) {
+	const lk_jobs_course *course = subject->record;
+	found->number = course->end_s - job_of(subject)->submit_s;
+}
+
+static const lk_answer_field course_fields[] = {
+	{"job", "job", LK_FIELD_TEXT, .get = find_job, .column = true},
+	{"policy", "policy", LK_FIELD_TEXT, .get = find_policy, .column = true},
+	{"model", "model", LK_FIELD_TEXT, .get = find_model, .column = true},
+	{"submit_s", "submitted", LK_FIELD_REAL, .get = find_submitted, .column = true,
+     .shown = lk_format_seconds},
+	{"start_s", "start", COURSE(start_s), .known = LK_MAYBE, .shown = lk_format_seconds},
+	{"end_s", "end", COURSE(end_s), .known = LK_MAYBE, .shown = lk_format_seconds},
+	{"completion_s", "took", LK_FIELD_REAL, .get = find_completion, .column = true,
+     .shown = lk_format_seconds},
+	{"gpu_s", "GPU time", COURSE(gpu_s), .known = LK_MAYBE, .shown = lk_format_seconds},
+	{"restarts", "restarts", COURSE(restarts)},
+	{"most_gpus", "most GPUs", COURSE(most_gpus)},
+};
+static const lk_answer_record course_record = {LK_RECORD(lk_jobs_course, course_fields)};
+
+static bool is_best(const lk_subject *subject) {
+	const lk_jobs_energy *energy = ((const lk_jobs_answer *)subject->answer)->energy;
+	return subject->index == energy->best && energy->worth;
+}
+
+static void find_best(const lk_subject *subject, lk_field_value *found) {
+	found->number = is_best(subject);
+}
+
+static void find_best_mark(const lk_subject *subject, lk_field_value *found) {
+	found->text = is_best(subject) ? "best" : NULL;
+}
+
+static const lk_answer_field point_fields[] = {
+	{"buffer_nodes", "buffer", POINT(buffer)},
+	{"node_hours", "node hours", POINT(node_hours), .shown = show_node_hours},
+	{"saved", "saved", POINT(saved), .shown = lk_percent},
+	{"longer_s", "added wait", POINT(longer_s), .known = LK_MAYBE, .shown = lk_format_seconds},
+	{"used", "GPUs used", POINT(used), .known = LK_MAYBE, .shown = lk_percent},
+	{"wakeups_a_day", "starts a day", POINT(wakeups_a_day), .shown = lk_tenths},
+	{"nodes_woken", "nodes each", POINT(woken), .shown = lk_tenths},
+	{"best", "", LK_FIELD_TEXT, .get = find_best_mark, .column = true},
+	{"best", NULL, LK_FIELD_BOOL, .get = find_best},
+};
+static const lk_answer_record point_record = {LK_RECORD(lk_jobs_energy_point, point_fields)};
+
+static const lk_answer_field energy_fields[] = {
+	{"policy", NULL, ENERGY(policy)},
+	{"nodes", NULL, ENERGY(nodes)},
+	{"boot_s", NULL, ENERGY(boot_s)},
+	{"penalty", NULL, ENERGY(penalty)},
+	{"node_hours", NULL, ENERGY(node_hours)},
+	{"wait_s", NULL, ENERGY(wait_s), .known = LK_MAYBE},
+	{"used", NULL, ENERGY(used), .known = LK_MAYBE},
+	{"points", NULL, LK_MANY(lk_jobs_energy, points, point_count, point_record)},
+};
+static const lk_answer_record energy_record = {LK_RECORD(lk_jobs_energy, energy_fields)};
+
+static const lk_answer_field rate_fields[] = {
+	{"gpus", NULL, LK_AT(lk_jobs_rate, gpus)},
+	{"batch", NULL, LK_AT(lk_jobs_rate, batch)},
+	{"samples_per_s", NULL, LK_AT(lk_jobs_rate, per_s)},
+};
+static const lk_answer_record rate_record = {LK_RECORD(lk_jobs_rate, rate_fields)};
+
+static void put_courses(lk_json_writer *writer, const lk_subject *subject) {
+	const lk_jobs_answer *answer = subject->answer;
+	int job = subject->index;
+	for (int i = 0; i < answer->policy_count; i++) {
+		const lk_jobs_policy *policy = &answer->policies[i];
+		lk_subject course = {answer, &policy->courses[job], job, policy};
+		lk_json_object(writer, policy->name);
+		lk_json_put_fields(writer, &course_record, &course);
+		lk_json_object_end(writer);
+	}
+}
+
+static const lk_answer_field job_fields[] = {
+	{"job", NULL, JOB(name)},
+	{"model", NULL, JOB(model), .known = LK_MAYBE},
+	{"user", NULL, JOB(user), .known = LK_MAYBE},
+	{"group", NULL, JOB(group), .known = LK_MAYBE},
+	{"submit_s", NULL, JOB(submit_s)},
+	{"samples", NULL, JOB(samples), .known = LK_MAYBE},
+	{"gpus", NULL, JOB(gpus)},
+	{"batch", NULL, JOB(batch)},
+	{"samples_per_s", NULL, JOB(asked_per_s), .known = LK_MAYBE},
+	{"rates", NULL, LK_MANY(lk_jobs_job, rates, rate_count, rate_record)},
+	{"courses", NULL, LK_FIELD_MAP, .of = &course_record, .put = put_courses},
+};
+static const lk_answer_record job_record = {LK_RECORD(lk_jobs_job, job_fields)};
+
+static const lk_answer_field answer_fields[] = {
+	{"gpus", NULL, ANSWER(gpus)},
+	{"gpu", NULL, ANSWER(gpu), .known = LK_UNLESS_ZERO},
+	{"load", NULL, ANSWER(load), .known = LK_MAYBE},
+	{"cut_off", NULL, ANSWER(cut_off), .known = LK_MAYBE},
+	{"predictions", NULL, ANSWER(predictions)},
+	{"policies", NULL, LK_MANY(lk_jobs_answer, policies, policy_count, policy_record)},
+	{"jobs", NULL, LK_MANY(lk_jobs_answer, jobs, count, job_record)},
+	{"energy", NULL, LK_ONE(lk_jobs_answer, energy, energy_record), .known = LK_MAYBE},
+	{"notes", NULL, LK_LIST(lk_jobs_answer, notes, note_count)},
+};
+static const lk_answer_record answer_record = {LK_RECORD(lk_jobs_answer, answer_fields)};
+const lk_document lk_jobs_document = {"jobs", "`jobs -o json`", &answer_record,
+                                      offsetof(lk_jobs_answer, failed_check), NULL};
 
 /* ---- tables ---- */
 
-static const lk_column policy_columns[] = {
-	{"policy", "policy", false, false},  {"mean_s", "mean", true, false},
-	{"median_s", "median", true, false}, {"p95_s", "95 %", true, false},
-	{"wait_s", "wait", true, false},     {"makespan_s", "makespan", true, false},
-	{"used", "GPUs used", true, false},  {"restarts", "restarts", true, false},
-	{"done", "in time", true, false},    {"ratio", "sooner", true, false},
-	{"what", "how", false, true},
-};
-
-static void jobs_view_put_seconds(lk_table *table, double s) {
-	char text[40];
-	lk_table_number(table, s, lk_format_seconds(s, text, sizeof text));
-}
-
 static lk_table *policies_of(const lk_jobs_answer *answer) {
-	lk_table *table = lk_table_new("policies", policy_columns,
-	                               (int)(sizeof policy_columns / sizeof *policy_columns));
-	char text[40], number[32];
-	for (int i = 0; table && i < answer->policy_count; i++) {
-		const lk_jobs_policy *policy = &answer->policies[i];
-		lk_table_row(table);
-		lk_table_text(table, policy->name);
-		jobs_view_put_seconds(table, policy->mean_s);
-		jobs_view_put_seconds(table, policy->median_s);
-		jobs_view_put_seconds(table, policy->late_s);
-		jobs_view_put_seconds(table, policy->wait_s);
-		jobs_view_put_seconds(table, policy->makespan_s);
-		lk_table_number(table, policy->used, lk_percent(policy->used, text, sizeof text));
-		lk_table_number(table, policy->restarts, NULL);
-		lk_table_number(table, policy->done, NULL);
-		snprintf(text, sizeof text, "%s x", lk_fixed(policy->ratio, 2, number, sizeof number));
-		lk_table_number(table, policy->ratio, text);
-		lk_table_text(table, policy->what);
-	}
-	return table;
+	static const lk_columns columns = {"policies", &policy_record, NULL};
+	return lk_fields_rows(&columns, answer, answer->policies, answer->policy_count);
 }
-
-static const lk_column course_columns[] = {
-	{"job", "job", false, false},
-	{"policy", "policy", false, false},
-	{"model", "model", false, false},
-	{"submit_s", "submitted", true, false},
-	{"start_s", "start", true, false},
-	{"end_s", "end", true, false},
-	{"completion_s", "took", true, false},
-	{"gpu_s", "GPU time", true, false},
-	{"most_gpus", "most GPUs", true, false},
-	{"restarts", "restarts", true, false},
-};
 
 static lk_table *courses_of(const lk_jobs_answer *answer) {
-	lk_table *table =
-		lk_table_new("jobs", course_columns, (int)(sizeof course_columns / sizeof *course_columns));
-	for (int i = 0; table && i < answer->count; i++) {
+	static const char *const keys[] = {"job",   "policy",       "model", "submit_s",  "start_s",
+	                                   "end_s", "completion_s", "gpu_s", "most_gpus", "restarts",
+	                                   NULL};
+	static const lk_columns columns = {"jobs", &course_record, keys};
+	lk_table *table = lk_fields_table(&columns);
+	for (int i = 0; i < answer->count; i++)
 		for (int p = 0; p < answer->policy_count; p++) {
-			const lk_jobs_course *course = &answer->policies[p].courses[i];
-			lk_table_row(table);
-			lk_table_text(table, answer->jobs[i].name);
-			lk_table_text(table, answer->policies[p].name);
-			lk_table_text(table, answer->jobs[i].model);
-			jobs_view_put_seconds(table, answer->jobs[i].submit_s);
-			jobs_view_put_seconds(table, course->start_s);
-			jobs_view_put_seconds(table, course->end_s);
-			jobs_view_put_seconds(table, course->end_s - answer->jobs[i].submit_s);
-			jobs_view_put_seconds(table, course->gpu_s);
-			lk_table_number(table, course->most_gpus, NULL);
-			lk_table_number(table, course->restarts, NULL);
+			const lk_jobs_policy *policy = &answer->policies[p];
+			lk_fields_row(table, &columns, &(lk_subject){answer, &policy->courses[i], i, policy});
 		}
-	}
 	return table;
 }
 
-static const lk_column energy_columns[] = {
-	{"buffer_nodes", "buffer", true, false},
-	{"node_hours", "node hours", true, false},
-	{"saved", "saved", true, false},
-	{"longer_s", "added wait", true, false},
-	{"used", "GPUs used", true, false},
-	{"wakeups_a_day", "starts a day", true, false},
-	{"nodes_woken", "nodes each", true, false},
-	{"best", "", false, false},
-};
-
-static lk_table *energy_of(const lk_jobs_energy *energy) {
-	lk_table *table = lk_table_new("energy", energy_columns,
-	                               (int)(sizeof energy_columns / sizeof *energy_columns));
-	char text[40];
-	for (int i = 0; table && i < energy->point_count; i++) {
-		const lk_jobs_energy_point *point = &energy->points[i];
-		lk_table_row(table);
-		lk_table_number(table, point->buffer, NULL);
-		lk_table_number(table, point->node_hours,
-		                lk_format_thousands(rint(point->node_hours), text, sizeof text));
-		lk_table_number(table, point->saved, lk_percent(point->saved, text, sizeof text));
-		jobs_view_put_seconds(table, point->longer_s);
-		lk_table_number(table, point->used, lk_percent(point->used, text, sizeof text));
-		lk_table_number(table, point->wakeups_a_day,
-		                lk_fixed(point->wakeups_a_day, 1, text, sizeof text));
-		lk_table_number(table, point->woken, lk_fixed(point->woken, 1, text, sizeof text));
-		lk_table_text(table, i == energy->best && energy->worth ? "best" : NULL);
-	}
-	return table;
+static lk_table *energy_of(const lk_jobs_answer *answer) {
+	static const lk_columns columns = {"energy", &point_record, NULL};
+	return lk_fields_rows(&columns, answer, answer->energy->points, answer->energy->point_count);
 }
 
 /* ---- text ---- */
@@ -123,15 +206,9 @@ struct text {
 	bool verbose;
 };
 
-static lk_status jobs_view_put_table(lk_table *table, bool colour, FILE *out, lk_error *err) {
-	lk_status status =
-		table ? lk_table_write(table, LK_FORMAT_TEXT, colour, out, err) : lk_oom(err);
-	lk_table_free(table);
-	return status;
-}
-
-static lk_status jobs_view_put_energy(const lk_jobs_energy *energy, bool colour, FILE *out,
+static lk_status jobs_view_put_energy(const lk_jobs_answer *answer, bool colour, FILE *out,
                                       lk_error *err) {
+	const lk_jobs_energy *energy = answer->energy;
 	char wait[40], boot[40], used[40], penalty[32], hours[40];
 	fprintf(out,
 	        "\nNodes switched off beyond a forecast of demand and a buffer, under %s, until the "
@@ -142,7 +219,7 @@ static lk_status jobs_view_put_energy(const lk_jobs_energy *energy, bool colour,
 	        lk_percent(energy->used, used, sizeof used),
 	        lk_format_seconds(energy->wait_s, wait, sizeof wait),
 	        lk_format_seconds(energy->boot_s, boot, sizeof boot));
-	LK_TRY(jobs_view_put_table(energy_of(energy), colour, out, err));
+	LK_TRY(lk_put_table(energy_of(answer), colour, out, err));
 	fprintf(out,
 	        energy->worth
 	            ? "\nBest: least node hours, an hour of a job's added wait counting as %s "
@@ -164,7 +241,7 @@ static lk_status jobs_view_write_text(const void *what, bool colour, FILE *out, 
 			lk_format_seconds(answer->jobs[answer->count - 1].submit_s - answer->jobs[0].submit_s,
 		                      arrivals, sizeof arrivals));
 	fputs("\n\n", out);
-	LK_TRY(jobs_view_put_table(policies_of(answer), colour, out, err));
+	LK_TRY(lk_put_table(policies_of(answer), colour, out, err));
 	fputc('\n', out);
 	for (int i = 0; i < answer->policy_count; i++)
 		fprintf(out, "%-12s  %s\n", answer->policies[i].name, answer->policies[i].what);
@@ -176,7 +253,7 @@ static lk_status jobs_view_write_text(const void *what, bool colour, FILE *out, 
 	if (isfinite(answer->load))
 		fputs("load: GPU time that all jobs request / that all GPUs have while jobs arrive.\n",
 		      out);
-	if (answer->energy) LK_TRY(jobs_view_put_energy(answer->energy, colour, out, err));
+	if (answer->energy) LK_TRY(jobs_view_put_energy(answer, colour, out, err));
 	if (answer->cut_off)
 		fprintf(out, "\nCUT OFF by %s: what is not shown was not simulated\n",
 		        lk_cutoff_text(answer->cut_off));
@@ -186,121 +263,7 @@ static lk_status jobs_view_write_text(const void *what, bool colour, FILE *out, 
 	}
 	if (!((const struct text *)what)->verbose) return LK_OK;
 	fputc('\n', out);
-	return jobs_view_put_table(courses_of(answer), colour, out, err);
-}
-
-/* ---- JSON ---- */
-
-static void jobs_view_put_policy(lk_json_writer *writer, const lk_jobs_policy *policy) {
-	lk_json_object(writer, NULL);
-	lk_json_put_text(writer, "policy", policy->name);
-	lk_json_put_number(writer, "mean_s", policy->mean_s);
-	lk_json_put_number(writer, "median_s", policy->median_s);
-	lk_json_put_number(writer, "p95_s", policy->late_s);
-	lk_json_put_number(writer, "wait_s", policy->wait_s);
-	lk_json_put_number(writer, "makespan_s", policy->makespan_s);
-	lk_json_put_number(writer, "used", policy->used);
-	lk_json_put_integer(writer, "restarts", policy->restarts);
-	lk_json_put_integer(writer, "done", policy->done);
-	lk_json_put_number(writer, "ratio", policy->ratio);
-	lk_json_object_end(writer);
-}
-
-static void jobs_view_put_energy_json(lk_json_writer *writer, const lk_jobs_energy *energy) {
-	if (!energy) {
-		lk_json_put_null(writer, "energy");
-		return;
-	}
-	lk_json_object(writer, "energy");
-	lk_json_put_text(writer, "policy", energy->policy);
-	lk_json_put_integer(writer, "nodes", energy->nodes);
-	lk_json_put_number(writer, "boot_s", energy->boot_s);
-	lk_json_put_number(writer, "penalty", energy->penalty);
-	lk_json_put_number(writer, "node_hours", energy->node_hours);
-	lk_json_put_number(writer, "wait_s", energy->wait_s);
-	lk_json_put_number(writer, "used", energy->used);
-	lk_json_array(writer, "points");
-	for (int i = 0; i < energy->point_count; i++) {
-		const lk_jobs_energy_point *point = &energy->points[i];
-		lk_json_object(writer, NULL);
-		lk_json_put_integer(writer, "buffer_nodes", point->buffer);
-		lk_json_put_number(writer, "node_hours", point->node_hours);
-		lk_json_put_number(writer, "saved", point->saved);
-		lk_json_put_number(writer, "longer_s", point->longer_s);
-		lk_json_put_number(writer, "used", point->used);
-		lk_json_put_number(writer, "wakeups_a_day", point->wakeups_a_day);
-		lk_json_put_number(writer, "nodes_woken", point->woken);
-		lk_json_put_bool(writer, "best", i == energy->best && energy->worth);
-		lk_json_object_end(writer);
-	}
-	lk_json_array_end(writer);
-	lk_json_object_end(writer);
-}
-
-static void put_courses(lk_json_writer *writer, const lk_jobs_answer *answer, int job) {
-	lk_json_object(writer, "courses");
-	for (int i = 0; i < answer->policy_count; i++) {
-		const lk_jobs_course *course = &answer->policies[i].courses[job];
-		lk_json_object(writer, answer->policies[i].name);
-		lk_json_put_number(writer, "start_s", course->start_s);
-		lk_json_put_number(writer, "end_s", course->end_s);
-		lk_json_put_number(writer, "gpu_s", course->gpu_s);
-		lk_json_put_integer(writer, "restarts", course->restarts);
-		lk_json_put_integer(writer, "most_gpus", course->most_gpus);
-		lk_json_object_end(writer);
-	}
-	lk_json_object_end(writer);
-}
-
-static void jobs_view_put_job(lk_json_writer *writer, const lk_jobs_answer *answer, int job) {
-	const lk_jobs_job *jobs_job = &answer->jobs[job];
-	lk_json_object(writer, NULL);
-	lk_json_put_text(writer, "job", jobs_job->name);
-	lk_json_put_text(writer, "model", jobs_job->model);
-	lk_json_put_text(writer, "user", jobs_job->user);
-	lk_json_put_text(writer, "group", jobs_job->group);
-	lk_json_put_number(writer, "submit_s", jobs_job->submit_s);
-	lk_json_put_number(writer, "samples", jobs_job->samples);
-	lk_json_put_integer(writer, "gpus", jobs_job->gpus);
-	lk_json_put_integer(writer, "batch", jobs_job->batch);
-	lk_json_put_number(writer, "samples_per_s", jobs_job->asked_per_s);
-	lk_json_array(writer, "rates");
-	for (int i = 0; i < jobs_job->rate_count; i++) {
-		lk_json_object(writer, NULL);
-		lk_json_put_integer(writer, "gpus", jobs_job->rates[i].gpus);
-		lk_json_put_integer(writer, "batch", jobs_job->rates[i].batch);
-		lk_json_put_number(writer, "samples_per_s", jobs_job->rates[i].per_s);
-		lk_json_object_end(writer);
-	}
-	lk_json_array_end(writer);
-	put_courses(writer, answer, job);
-	lk_json_object_end(writer);
-}
-
-static lk_status jobs_view_write_json(const void *what, bool colour, FILE *out, lk_error *err) {
-	const lk_jobs_answer *answer = ((const struct text *)what)->answer;
-	lk_json_writer w;
-	(void)colour;
-	lk_json_begin(&w, out, false);
-	lk_json_object(&w, NULL);
-	lk_json_put_head(&w, "lockstep/jobs/1", answer->failed_check);
-	lk_json_put_integer(&w, "gpus", answer->gpus);
-	lk_json_put_text(&w, "gpu", *answer->gpu ? answer->gpu : NULL);
-	lk_json_put_number(&w, "load", answer->load);
-	lk_json_put_text(&w, "cut_off", answer->cut_off);
-	lk_json_put_integer(&w, "predictions", answer->predictions);
-	lk_json_array(&w, "policies");
-	for (int i = 0; i < answer->policy_count; i++) jobs_view_put_policy(&w, &answer->policies[i]);
-	lk_json_array_end(&w);
-	lk_json_array(&w, "jobs");
-	for (int i = 0; i < answer->count; i++) jobs_view_put_job(&w, answer, i);
-	lk_json_array_end(&w);
-	jobs_view_put_energy_json(&w, answer->energy);
-	lk_json_array(&w, "notes");
-	for (int i = 0; i < answer->note_count; i++) lk_json_put_text(&w, NULL, answer->notes[i]);
-	lk_json_array_end(&w);
-	lk_json_object_end(&w);
-	return lk_json_finish(&w, err);
+	return lk_put_table(courses_of(answer), colour, out, err);
 }
 
 lk_status lk_jobs_print(const lk_jobs_answer *answer, int format, bool verbose, bool colour,
@@ -309,10 +272,7 @@ lk_status lk_jobs_print(const lk_jobs_answer *answer, int format, bool verbose, 
 	struct text t = {answer, verbose};
 	LK_TRY(lk_writing_check(&w, err));
 	if (format == LK_FORMAT_TEXT) return lk_write_through(&w, jobs_view_write_text, &t, err);
-	if (format == LK_FORMAT_JSON) return lk_write_through(&w, jobs_view_write_json, &t, err);
-	return lk_write_table(&w,
-	                      verbose          ? courses_of(answer)
-	                      : answer->energy ? energy_of(answer->energy)
-	                                       : policies_of(answer),
-	                      err);
+	if (format == LK_FORMAT_JSON) return lk_write_document(&w, &lk_jobs_document, answer, err);
+	if (verbose) return lk_write_table(&w, courses_of(answer), err);
+	return lk_write_table(&w, answer->energy ? energy_of(answer) : policies_of(answer), err);
 }

@@ -1,16 +1,199 @@
-/* plan_view.c: plans as text for people, as JSON, and as rows. */
+/* plan_view.c: the fields of plans, and plans as text for people. */
 #include <math.h>
 #include <string.h>
 
-#include "io/json.h"
 #include "base/cutoff.h"
 #include "base/text.h"
 #include "base/noun.h"
 #include "lockstep/catalogue.h"
 #include "lockstep/plan.h"
-#include "view/table/output.h"
-#include "view/table/table.h"
+#include "view/table/fields.h"
 #include "view/text/views.h"
+
+/* ---- fields ---- */
+
+#define CHOICE(member) LK_AT(lk_plan_choice, member)
+#define COUNT(member)  LK_AT(lk_plan_count, member)
+#define SYNC(member)   LK_AT(lk_plan_sync, member)
+#define TREE(member)   LK_AT(lk_plan_tree, member)
+#define LEVEL(member)  LK_AT(lk_plan_tree_level, member)
+
+static void find_gpu_seconds(const lk_subject *subject, lk_field_value *found) {
+	const lk_plan_choice *choice = subject->record;
+	found->number = choice->step_time_s * choice->gpus;
+}
+
+static void find_front(const lk_subject *subject, lk_field_value *found) {
+	found->text = ((const lk_plan_choice *)subject->record)->pareto ? "*" : "";
+}
+
+static void plan_view_find_warning(const lk_subject *subject, lk_field_value *found) {
+	found->text = ((const lk_plan *)subject->answer)->warning;
+}
+
+static const lk_answer_field exposed_fields[] = {{LK_AT(lk_time_part, exposed_s)}};
+static const lk_answer_record exposed_record = {LK_RECORD(lk_time_part, exposed_fields)};
+
+static const lk_answer_field choice_fields[] = {
+	{"rank", "rank", LK_FIELD_INT, .get = lk_find_row_number, .column = true},
+	{"layout", "layout", CHOICE(layout)},
+	{"gpus", "GPUs", CHOICE(gpus)},
+	{"tp", "tp", CHOICE(tp)},
+	{"pp", "pp", CHOICE(pp)},
+	{"vp", "vp", CHOICE(vp)},
+	{"cp", "cp", CHOICE(cp)},
+	{"ep", "ep", CHOICE(ep)},
+	{"etp", "etp", CHOICE(etp)},
+	{"dp", "dp", CHOICE(dp)},
+	{"mbs", "mbs", CHOICE(mbs)},
+	{"microbatches", "micro-batches", CHOICE(microbatches)},
+	{"zero", "zero", CHOICE(zero)},
+	{"schedule", "schedule", CHOICE(schedule)},
+	{"recompute", "recompute", CHOICE(recompute)},
+	{"stack", "stack", CHOICE(stack)},
+	{"dispatcher", NULL, CHOICE(dispatcher), .known = LK_MAYBE},
+	{"pipeline_layout", NULL, CHOICE(pipeline_layout), .known = LK_MAYBE},
+	{"sequence_parallel", NULL, CHOICE(sequence_parallel)},
+	{"tp_overlap", NULL, CHOICE(tp_overlap)},
+	{"overlap_grad_reduce", NULL, CHOICE(overlap_grad_reduce)},
+	{"overlap_param_gather", NULL, CHOICE(overlap_param_gather)},
+	{"offload", NULL, CHOICE(offload)},
+	{"bucket_bytes", NULL, CHOICE(bucket_bytes)},
+	{"step_time_s", "step", CHOICE(step_time_s), .shown = lk_format_seconds},
+	{"step_time_low_s", NULL, CHOICE(step_time_low_s), .known = LK_MAYBE},
+	{"step_time_high_s", NULL, CHOICE(step_time_high_s), .known = LK_MAYBE},
+	{"exact_s", "exact", CHOICE(exact_s), .known = LK_UNLESS_ZERO, .shown = lk_format_seconds},
+	{"peak_bytes", "GiB", CHOICE(peak_bytes), .shown = lk_gib},
+	{"usable_bytes", NULL, CHOICE(usable_bytes)},
+	{"tokens_per_s_per_gpu", NULL, CHOICE(tokens_per_s_per_gpu), .known = LK_UNLESS_ZERO},
+	{"mfu", "MFU", CHOICE(mfu), .known = LK_UNLESS_ZERO, .shown = lk_percent},
+	{"days", "days", CHOICE(days), .known = LK_UNLESS_ZERO, .shown = lk_days},
+	{"gpu_hours", "GPU-hours", CHOICE(gpu_hours), .known = LK_UNLESS_ZERO,
+     .shown = lk_format_thousands},
+	{"gpu_s", "GPU-seconds a step", LK_FIELD_REAL, .get = find_gpu_seconds, .column = true,
+     .shown = lk_format_thousands},
+	{LK_INSIDE(lk_plan_choice, energy, lk_energy_record)},
+	{"breakdown", NULL, LK_MAP(lk_plan_choice, breakdown, breakdown_count, exposed_record),
+     .named = offsetof(lk_time_part, key)},
+	{"tight", NULL, CHOICE(tight)},
+	{"why_not", "why not", CHOICE(why_not), .known = LK_MAYBE},
+	{"reproduce", NULL, CHOICE(reproduce)},
+	{"pareto", NULL, CHOICE(pareto)},
+	{"front", "", LK_FIELD_TEXT, .get = find_front, .column = true},
+	{"warning", "warning", LK_FIELD_TEXT, .get = plan_view_find_warning, .column = true},
+};
+static const lk_answer_record choice_record = {.name = "Choice",
+                                               .python = "PlanChoice",
+                                               .what = "One layout.",
+                                               LK_RECORD(lk_plan_choice, choice_fields)};
+
+static const lk_answer_field sensitivity_fields[] = {
+	{"cost", NULL, LK_AT(lk_plan_sensitivity, cost)},
+	{"factor", NULL, LK_AT(lk_plan_sensitivity, factor)},
+	{"step_time_s", NULL, LK_AT(lk_plan_sensitivity, step_time_s)},
+	{"best", NULL, LK_AT(lk_plan_sensitivity, best)},
+};
+static const lk_answer_record sensitivity_record = {
+	.python = "Sensitivity",
+	.what = "The step if a rate were another.",
+	LK_RECORD(lk_plan_sensitivity, sensitivity_fields)};
+
+static const lk_answer_field count_fields[] = {
+	{"gpus", NULL, COUNT(gpus)},
+	{"layouts", NULL, COUNT(layouts)},
+	{"bounded", NULL, COUNT(bounded)},
+	{"too_large", NULL, COUNT(too_large)},
+	{"too_slow", NULL, COUNT(too_slow)},
+	{"schedules_walked", NULL, COUNT(schedules_walked)},
+	{"simulated", NULL, COUNT(simulated)},
+	{"cut_short", NULL, COUNT(cut_short)},
+	{"found_too_large", NULL, COUNT(found_too_large)},
+	{"untried", NULL, COUNT(untried)},
+	{"nothing", NULL, COUNT(nothing), .known = LK_MAYBE},
+	{"in_fp8", NULL, COUNT(in_fp8), .known = LK_MAYBE},
+	{"choices", NULL, LK_MANY(lk_plan_count, choices, choice_count, choice_record)},
+	{"sensitivity", NULL,
+     LK_MANY(lk_plan_count, sensitivity, sensitivity_count, sensitivity_record)},
+};
+static const lk_answer_record count_record = {
+	.name = "Count",
+	.python = "PlanCount",
+	.what = "What was found for one number of GPUs, the fastest first; nothing: why there is none.",
+	LK_RECORD(lk_plan_count, count_fields)};
+
+static const lk_answer_field sync_fields[] = {
+	{"bits", "bits", SYNC(bits)},
+	{"every", "every (steps)", SYNC(every), .type = "int"},
+	{"bytes", "sent by a site", SYNC(bytes), .shown = lk_format_bytes},
+	{"sync_s", "on the links", SYNC(sync_s), .shown = lk_format_seconds},
+	{"stall_s", "stalls", SYNC(stall_s), .shown = lk_format_seconds},
+	{"utilisation", "computes", SYNC(utilisation), .shown = lk_percent},
+	{"tokens_per_s", "tokens/s", SYNC(tokens_per_s), .known = LK_MAYBE, .shown = lk_format_count},
+};
+static const lk_answer_record sync_record = {
+	.name = "Sync",
+	.python = "PlanSync",
+	.what = "Sites that train with the best choice and synchronise now and then, at one precision.",
+	LK_RECORD(lk_plan_sync, sync_fields)};
+
+static void find_level(const lk_subject *subject, lk_field_value *found) {
+	found->number = subject->index;
+}
+
+static const lk_answer_field level_fields[] = {
+	{"level", "level", LK_FIELD_INT, .get = find_level, .column = true},
+	{"nodes", "nodes", LEVEL(nodes)},
+	{"children", "children", LEVEL(children)},
+	{"every", "every (steps)", LEVEL(every)},
+	{"rounds", "gossip", LEVEL(rounds)},
+	{"bytes", "bytes a step", LEVEL(bytes), .shown = lk_format_bytes},
+};
+static const lk_answer_record level_record = {
+	.python = "PlanTreeLevel",
+	.what = "Nodes of a tree that are equally far from its root and aggregate.",
+	LK_RECORD(lk_plan_tree_level, level_fields)};
+
+static const lk_answer_field tree_fields[] = {
+	{"keeps", NULL, TREE(keeps)},
+	{"misses", NULL, TREE(misses), .known = LK_MAYBE},
+	{"bits", NULL, TREE(bits)},
+	{"step_s", NULL, TREE(step_s)},
+	{"utilisation", NULL, TREE(utilisation)},
+	{"tokens_per_s", NULL, TREE(tokens_per_s)},
+	{"bytes", NULL, TREE(bytes)},
+	{"drift", NULL, TREE(drift)},
+	{"hours", NULL, TREE(hours), .known = LK_UNLESS_ZERO},
+	{"total_bytes", NULL, TREE(total_bytes), .known = LK_UNLESS_ZERO},
+	{"clients", NULL, TREE(clients)},
+	{"left_out", NULL, LK_LIST(lk_plan_tree, left_out, left_out_count)},
+	{"levels", NULL, LK_MANY(lk_plan_tree, levels, level_count, level_record)},
+};
+static const lk_answer_record tree_record = {
+	.name = "Tree",
+	.python = "PlanTree",
+	.what = "How to aggregate over a tree: the way with the least drift that keeps to the limits.",
+	LK_RECORD(lk_plan_tree, tree_fields)};
+
+static const lk_answer_field plan_fields[] = {
+	{"model", NULL, LK_AT(lk_plan, model)},
+	{"cluster", NULL, LK_AT(lk_plan, cluster)},
+	{"gbs", NULL, LK_AT(lk_plan, gbs)},
+	{"unit", NULL, LK_AT(lk_plan, unit)},
+	{"seq", NULL, LK_AT(lk_plan, seq), .known = LK_UNLESS_ZERO},
+	{"tokens", NULL, LK_AT(lk_plan, tokens), .known = LK_UNLESS_ZERO},
+	{"reproduce", NULL, LK_AT(lk_plan, reproduce)},
+	{"warning", NULL, LK_AT(lk_plan, warning), .known = LK_MAYBE},
+	{"cut_off", NULL, LK_AT(lk_plan, cut_off), .known = LK_MAYBE},
+	{"assumptions", NULL, LK_LIST(lk_plan, notes, note_count)},
+	{"not_searched", NULL, LK_LIST(lk_plan, not_searched, not_searched_count)},
+	{"syncs", NULL, LK_MANY(lk_plan, syncs, sync_count, sync_record)},
+	{"tree", NULL, LK_ONE(lk_plan, tree, tree_record), .known = LK_MAYBE},
+	{"counts", NULL, LK_MANY(lk_plan, counts, count, count_record)},
+};
+static const lk_answer_record plan_record = {
+	.python = "Plan", .what = "The fastest layouts that fit.", LK_RECORD(lk_plan, plan_fields)};
+const lk_document lk_plan_document = {"plan", "`plan -o json`", &plan_record,
+                                      offsetof(lk_plan, failed_check), NULL};
 
 /* ---- text ---- */
 
@@ -18,20 +201,14 @@ static const char *plan_view_seconds(double s, char out[32]) {
 	return isfinite(s) ? lk_format_seconds(s, out, 32) : "";
 }
 
-/* Columns of energy: of the training, or of a step where nothing says how long that is. */
-#define ENERGY_COLUMNS(plan)                                         \
-	{"training_kwh", "energy", true, !((plan)->tokens > 0)},         \
-		{"step_kwh", "energy of a step", true,                       \
-	     (plan)->tokens > 0 || (plan)->objective != LK_PLAN_ENERGY}, \
-		{"carbon_kg", "CO2e", true, !((plan)->mains.carbon > 0)}, {  \
-		"power_usd", "power", true, !((plan)->mains.price_kwh > 0)   \
-	}
-
-static void plan_view_put_energy(lk_table *table, const lk_energy *energy) {
-	lk_put_known(table, energy->training_kwh, lk_format_energy);
-	lk_put_known(table, energy->step_kwh, lk_format_energy);
-	lk_put_known(table, energy->carbon_kg, lk_format_mass);
-	lk_put_known(table, energy->power_usd, lk_format_dollars);
+/* Hides the columns of energy that say nothing: of the training, or of a step where the length of
+ * the training is unknown. */
+static void plan_view_hide_energy(lk_table *table, const lk_plan *plan) {
+	bool training = plan->tokens > 0;
+	lk_table_hide(table, "training_kwh", !training);
+	lk_table_hide(table, "step_kwh", training || plan->objective != LK_PLAN_ENERGY);
+	lk_table_hide(table, "carbon_kg", !(plan->mains.carbon > 0));
+	lk_table_hide(table, "power_usd", !(plan->mains.price_kwh > 0));
 }
 
 /* Whether simulating operation by operation gives a choice another time than people are shown. */
@@ -47,35 +224,15 @@ static bool plan_view_exact_differs(const lk_plan_count *count) {
 }
 
 static lk_table *choices_table(const lk_plan *plan, const lk_plan_count *count) {
-	const bool days = plan->tokens > 0;
-	const lk_column columns[] = {
-		{"rank", "", true, false},
-		{"step_time_s", "step", true, false},
-		{"exact_s", "exact", true, !plan_view_exact_differs(count)},
-		{"mfu", "MFU", true, false},
-		{"days", "days", true, !days},
-		{"gpu_hours", "GPU-hours", true, !days},
-		ENERGY_COLUMNS(plan),
-		{"peak_bytes", "GiB", true, false},
-		{"layout", "layout", false, false},
-	};
-	lk_table *table = lk_table_new("plan", columns, sizeof columns / sizeof *columns);
-	for (int i = 0; table && i < count->choice_count; i++) {
-		const lk_plan_choice *choice = &count->choices[i];
-		char a[32], b[32], m[32], d[32], h[32], g[32];
-		lk_table_row(table);
-		lk_table_number(table, i + 1, NULL);
-		lk_table_number(table, choice->step_time_s, plan_view_seconds(choice->step_time_s, a));
-		lk_table_number(table, choice->exact_s, plan_view_seconds(choice->exact_s, b));
-		lk_table_number(table, choice->mfu > 0 ? choice->mfu : NAN,
-		                lk_percent(choice->mfu, m, sizeof m));
-		lk_table_number(table, choice->days, lk_days(choice->days, d, sizeof d));
-		lk_table_number(table, choice->gpu_hours,
-		                lk_format_thousands(choice->gpu_hours, h, sizeof h));
-		plan_view_put_energy(table, &choice->energy);
-		lk_table_number(table, choice->peak_bytes, lk_gib(choice->peak_bytes, g, sizeof g));
-		lk_table_text(table, choice->layout);
-	}
+	static const char *const keys[] = {
+		"rank:",    "step_time_s", "exact_s",   "mfu",        "days",   "gpu_hours", "training_kwh",
+		"step_kwh", "carbon_kg",   "power_usd", "peak_bytes", "layout", NULL};
+	static const lk_columns columns = {"plan", &choice_record, keys};
+	lk_table *table = lk_fields_rows(&columns, plan, count->choices, count->choice_count);
+	lk_table_hide(table, "exact_s", !plan_view_exact_differs(count));
+	lk_table_hide(table, "days", !(plan->tokens > 0));
+	lk_table_hide(table, "gpu_hours", !(plan->tokens > 0));
+	plan_view_hide_energy(table, plan);
 	return table;
 }
 
@@ -156,11 +313,7 @@ static lk_status plan_view_put_count(const lk_plan *plan, const lk_plan_count *c
 		fputc('\n', out);
 	}
 	if (count->choice_count) {
-		lk_table *table = choices_table(plan, count);
-		lk_status status =
-			table ? lk_table_write(table, LK_FORMAT_TEXT, colour, out, err) : lk_oom(err);
-		lk_table_free(table);
-		LK_TRY(status);
+		LK_TRY(lk_put_table(choices_table(plan, count), colour, out, err));
 		LK_TRY(put_why_not(count, out, err));
 		if (count->in_fp8) {
 			fputs("\nOther numbers\n  ", out);
@@ -177,95 +330,47 @@ static lk_status plan_view_put_count(const lk_plan *plan, const lk_plan_count *c
 
 /* Numbers of GPUs against one another. */
 static lk_status plan_view_put_front(const lk_plan *plan, bool colour, FILE *out, lk_error *err) {
+	static const char *const keys[] = {"gpus",      "step_time_s",  "days",     "gpu_hours",
+	                                   "gpu_s",     "training_kwh", "step_kwh", "carbon_kg",
+	                                   "power_usd", "front",        NULL};
+	static const lk_columns columns = {"front", &choice_record, keys};
 	const bool days = plan->tokens > 0;
-	const lk_column columns[] = {
-		{"gpus", "GPUs", true, false},
-		{"step_time_s", "step", true, false},
-		{"days", "days", true, !days},
-		{"gpu_hours", days ? "GPU-hours" : "GPU-seconds a step", true, false},
-		ENERGY_COLUMNS(plan),
-		{"front", "", false, false},
-	};
 	if (plan->count < 2) return LK_OK;
 	fputs("\nNumbers of GPUs (* none is faster for fewer GPU-hours)\n", out);
-	lk_table *table = lk_table_new("front", columns, sizeof columns / sizeof *columns);
-	for (int i = 0; table && i < plan->count; i++) {
-		if (!plan->counts[i].choice_count) continue;
-		const lk_plan_choice *choice = plan->counts[i].choices;
-		char a[32], d[32], h[32];
-		double hours = days ? choice->gpu_hours : choice->step_time_s * choice->gpus;
-		lk_table_row(table);
-		lk_table_number(table, choice->gpus, NULL);
-		lk_table_number(table, choice->step_time_s, plan_view_seconds(choice->step_time_s, a));
-		lk_table_number(table, choice->days, lk_days(choice->days, d, sizeof d));
-		lk_table_number(table, hours, lk_format_thousands(hours, h, sizeof h));
-		plan_view_put_energy(table, &choice->energy);
-		lk_table_text(table, choice->pareto ? "*" : "");
-	}
-	lk_status status =
-		table ? lk_table_write(table, LK_FORMAT_TEXT, colour, out, err) : lk_oom(err);
-	lk_table_free(table);
-	return status;
+	lk_table *table = lk_fields_table(&columns);
+	for (int i = 0; i < plan->count; i++)
+		if (plan->counts[i].choice_count)
+			lk_fields_row(table, &columns, &(lk_subject){plan, plan->counts[i].choices, i, NULL});
+	lk_table_hide(table, "days", !days);
+	lk_table_hide(table, "gpu_hours", !days);
+	lk_table_hide(table, "gpu_s", days);
+	plan_view_hide_energy(table, plan);
+	return lk_put_table(table, colour, out, err);
 }
 
 /* Sites that synchronise now and then. */
 static lk_status plan_view_put_syncs(const lk_plan *plan, bool colour, FILE *out, lk_error *err) {
-	const lk_column columns[] = {
-		{"bits", "bits", true, false},
-		{"every", "every (steps)", true, false},
-		{"bytes", "sent by a site", true, false},
-		{"sync_s", "on the links", true, false},
-		{"stall_s", "stalls", true, false},
-		{"utilisation", "computes", true, false},
-		{"tokens_per_s", plan->seq ? "tokens/s" : "samples/s", true, false},
-	};
+	const char *const keys[] = {"bits",
+	                            "every",
+	                            "bytes",
+	                            "sync_s",
+	                            "stall_s",
+	                            "utilisation",
+	                            plan->seq ? "tokens_per_s" : "tokens_per_s:samples/s",
+	                            NULL};
+	const lk_columns columns = {"syncs", &sync_record, keys};
 	if (!plan->sync_count) return LK_OK;
 	fputs("\nSites that train so and synchronise over their links\n", out);
-	lk_table *table = lk_table_new("syncs", columns, 7);
-	for (int i = 0; table && i < plan->sync_count; i++) {
-		const lk_plan_sync *sync = &plan->syncs[i];
-		char a[32], b[32], c[32], d[32], e[32];
-		snprintf(d, sizeof d, "%.1f %%", 100 * sync->utilisation);
-		lk_table_row(table);
-		lk_table_number(table, sync->bits, NULL);
-		lk_table_number(table, sync->every, NULL);
-		lk_table_number(table, sync->bytes, lk_format_bytes(sync->bytes, a, sizeof a));
-		lk_table_number(table, sync->sync_s, lk_format_seconds(sync->sync_s, b, sizeof b));
-		lk_table_number(table, sync->stall_s, lk_format_seconds(sync->stall_s, c, sizeof c));
-		lk_table_number(table, sync->utilisation, d);
-		lk_table_number(table, sync->tokens_per_s,
-		                lk_format_count(sync->tokens_per_s, e, sizeof e));
-	}
-	lk_status status =
-		table ? lk_table_write(table, LK_FORMAT_TEXT, colour, out, err) : lk_oom(err);
-	lk_table_free(table);
-	return status;
+	return lk_put_table(lk_fields_rows(&columns, plan, plan->syncs, plan->sync_count), colour, out,
+	                    err);
 }
 
 /* Which levels of a tree aggregate how often, and what that costs. */
 static lk_status plan_view_put_levels(const lk_plan_tree *tree, bool colour, FILE *out,
                                       lk_error *err) {
-	static const lk_column columns[] = {
-		{"level", "level", true, false},       {"nodes", "nodes", true, false},
-		{"children", "children", true, false}, {"every", "every (steps)", true, false},
-		{"rounds", "gossip", true, false},     {"bytes", "bytes a step", true, false},
-	};
-	lk_table *table = lk_table_new("tree", columns, 6);
-	for (int l = 0; table && l < tree->level_count; l++) {
-		const lk_plan_tree_level *level = &tree->levels[l];
-		char bytes[32];
-		lk_table_row(table);
-		lk_table_number(table, l, NULL);
-		lk_table_number(table, level->nodes, NULL);
-		lk_table_number(table, level->children, NULL);
-		lk_table_number(table, level->every, NULL);
-		lk_table_number(table, level->rounds, NULL);
-		lk_table_number(table, level->bytes, lk_format_bytes(level->bytes, bytes, sizeof bytes));
-	}
-	lk_status status =
-		table ? lk_table_write(table, LK_FORMAT_TEXT, colour, out, err) : lk_oom(err);
-	lk_table_free(table);
-	return status;
+	static const lk_columns columns = {"tree", &level_record, NULL};
+	return lk_put_table(lk_fields_rows(&columns, tree, tree->levels, tree->level_count), colour,
+	                    out, err);
 }
 
 static lk_status plan_view_put_tree(const lk_plan *plan, bool colour, FILE *out, lk_error *err) {
@@ -300,7 +405,6 @@ static lk_status plan_view_put_tree(const lk_plan *plan, bool colour, FILE *out,
 struct text {
 	const lk_plan *plan;
 	bool verbose;
-	int format;
 };
 
 static lk_status plan_view_put_list(const char *heading, const char *const *lines, int count,
@@ -356,244 +460,30 @@ static lk_status plan_view_write_text(const void *what, bool colour, FILE *out, 
 	return plan_view_put_notes(plan, text->verbose, out, err);
 }
 
-/* ---- JSON ---- */
-
-static void json_degrees(lk_json_writer *writer, const lk_plan_choice *choice) {
-	const struct {
-		const char *key;
-		int value;
-	} numbers[] = {{"gpus", choice->gpus}, {"tp", choice->tp},
-	               {"pp", choice->pp},     {"vp", choice->vp},
-	               {"cp", choice->cp},     {"ep", choice->ep},
-	               {"etp", choice->etp},   {"dp", choice->dp},
-	               {"mbs", choice->mbs},   {"microbatches", choice->microbatches},
-	               {"zero", choice->zero}};
-	for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
-		lk_json_put_integer(writer, numbers[i].key, numbers[i].value);
-	lk_json_put_text(writer, "schedule", choice->schedule);
-	lk_json_put_text(writer, "recompute", choice->recompute);
-	lk_json_put_text(writer, "stack", choice->stack);
-	lk_json_put_bool(writer, "sequence_parallel", choice->sequence_parallel);
-	lk_json_put_bool(writer, "tp_overlap", choice->tp_overlap);
-	lk_json_put_bool(writer, "overlap_grad_reduce", choice->overlap_grad_reduce);
-	lk_json_put_bool(writer, "overlap_param_gather", choice->overlap_param_gather);
-	lk_json_put_bool(writer, "offload", choice->offload);
-	lk_json_put_number(writer, "bucket_bytes", choice->bucket_bytes);
-}
-
-static void json_choice(lk_json_writer *writer, const lk_plan_choice *choice) {
-	lk_json_object(writer, NULL);
-	lk_json_put_text(writer, "layout", choice->layout);
-	json_degrees(writer, choice);
-	lk_json_put_number(writer, "step_time_s", choice->step_time_s);
-	lk_json_put_number(writer, "step_time_low_s", choice->step_time_low_s);
-	lk_json_put_number(writer, "step_time_high_s", choice->step_time_high_s);
-	lk_json_put_known(writer, "exact_s", choice->exact_s);
-	lk_json_put_number(writer, "peak_bytes", choice->peak_bytes);
-	lk_json_put_number(writer, "usable_bytes", choice->usable_bytes);
-	lk_json_put_known(writer, "tokens_per_s_per_gpu", choice->tokens_per_s_per_gpu);
-	lk_json_put_known(writer, "mfu", choice->mfu);
-	lk_json_put_known(writer, "days", choice->days);
-	lk_json_put_known(writer, "gpu_hours", choice->gpu_hours);
-	lk_json_put_energy(writer, &choice->energy);
-	lk_json_object(writer, "breakdown");
-	for (int i = 0; i < choice->breakdown_count; i++)
-		lk_json_put_number(writer, choice->breakdown[i].key, choice->breakdown[i].exposed_s);
-	lk_json_object_end(writer);
-	lk_json_put_bool(writer, "tight", choice->tight);
-	lk_json_put_text(writer, "why_not", choice->why_not);
-	lk_json_put_text(writer, "reproduce", choice->reproduce);
-	lk_json_put_bool(writer, "pareto", choice->pareto);
-	lk_json_object_end(writer);
-}
-
-static void json_count(lk_json_writer *writer, const lk_plan_count *count) {
-	lk_json_object(writer, NULL);
-	lk_json_put_integer(writer, "gpus", count->gpus);
-	lk_json_put_integer(writer, "layouts", (long long)count->layouts);
-	lk_json_put_integer(writer, "bounded", (long long)count->bounded);
-	lk_json_put_integer(writer, "too_large", (long long)count->too_large);
-	lk_json_put_integer(writer, "too_slow", (long long)count->too_slow);
-	lk_json_put_integer(writer, "schedules_walked", (long long)count->schedules_walked);
-	lk_json_put_integer(writer, "simulated", (long long)count->simulated);
-	lk_json_put_integer(writer, "cut_short", (long long)count->cut_short);
-	lk_json_put_integer(writer, "found_too_large", (long long)count->found_too_large);
-	lk_json_put_integer(writer, "untried", (long long)count->untried);
-	lk_json_put_text(writer, "nothing", count->nothing);
-	lk_json_put_text(writer, "in_fp8", count->in_fp8);
-	lk_json_array(writer, "choices");
-	for (int i = 0; i < count->choice_count; i++) json_choice(writer, &count->choices[i]);
-	lk_json_array_end(writer);
-	lk_json_array(writer, "sensitivity");
-	for (int i = 0; i < count->sensitivity_count; i++) {
-		const lk_plan_sensitivity *sensitivity = &count->sensitivity[i];
-		lk_json_object(writer, NULL);
-		lk_json_put_text(writer, "cost", sensitivity->cost);
-		lk_json_put_number(writer, "factor", sensitivity->factor);
-		lk_json_put_number(writer, "step_time_s", sensitivity->step_time_s);
-		lk_json_put_integer(writer, "best", sensitivity->best);
-		lk_json_object_end(writer);
-	}
-	lk_json_array_end(writer);
-	lk_json_object_end(writer);
-}
-
-static void json_tree(lk_json_writer *writer, const lk_plan_tree *tree) {
-	if (!tree) {
-		lk_json_put_null(writer, "tree");
-		return;
-	}
-	lk_json_object(writer, "tree");
-	lk_json_put_bool(writer, "keeps", tree->keeps);
-	lk_json_put_text(writer, "misses", tree->misses);
-	lk_json_put_number(writer, "bits", tree->bits);
-	lk_json_put_number(writer, "step_s", tree->step_s);
-	lk_json_put_number(writer, "utilisation", tree->utilisation);
-	lk_json_put_number(writer, "tokens_per_s", tree->tokens_per_s);
-	lk_json_put_number(writer, "bytes", tree->bytes);
-	lk_json_put_number(writer, "drift", tree->drift);
-	lk_json_put_known(writer, "hours", tree->hours);
-	lk_json_put_known(writer, "total_bytes", tree->total_bytes);
-	lk_json_put_integer(writer, "clients", tree->clients);
-	lk_json_array(writer, "left_out");
-	for (int i = 0; i < tree->left_out_count; i++)
-		lk_json_put_text(writer, NULL, tree->left_out[i]);
-	lk_json_array_end(writer);
-	lk_json_array(writer, "levels");
-	for (int l = 0; l < tree->level_count; l++) {
-		const lk_plan_tree_level *level = &tree->levels[l];
-		lk_json_object(writer, NULL);
-		lk_json_put_integer(writer, "nodes", level->nodes);
-		lk_json_put_integer(writer, "children", level->children);
-		lk_json_put_integer(writer, "every", level->every);
-		lk_json_put_integer(writer, "rounds", level->rounds);
-		lk_json_put_number(writer, "bytes", level->bytes);
-		lk_json_object_end(writer);
-	}
-	lk_json_array_end(writer);
-	lk_json_object_end(writer);
-}
-
-static lk_status plan_view_write_json(const void *what, bool colour, FILE *out, lk_error *err) {
-	const struct text *text = what;
-	lk_json_writer w;
-	(void)colour;
-	lk_json_begin(&w, out, text->format == LK_FORMAT_JSONL);
-	lk_json_object(&w, NULL);
-	lk_json_put_head(&w, "lockstep/plan/1", text->plan->failed_check);
-	lk_json_put_text(&w, "model", text->plan->model);
-	lk_json_put_text(&w, "cluster", text->plan->cluster);
-	lk_json_put_integer(&w, "gbs", text->plan->gbs);
-	lk_json_put_text(&w, "unit", text->plan->unit);
-	lk_json_put_known(&w, "seq", text->plan->seq);
-	lk_json_put_known(&w, "tokens", text->plan->tokens);
-	lk_json_put_text(&w, "reproduce", text->plan->reproduce);
-	lk_json_put_text(&w, "warning", text->plan->warning);
-	lk_json_put_text(&w, "cut_off", text->plan->cut_off);
-	lk_json_array(&w, "assumptions");
-	for (int i = 0; i < text->plan->note_count; i++)
-		lk_json_put_text(&w, NULL, text->plan->notes[i]);
-	lk_json_array_end(&w);
-	lk_json_array(&w, "not_searched");
-	for (int i = 0; i < text->plan->not_searched_count; i++)
-		lk_json_put_text(&w, NULL, text->plan->not_searched[i]);
-	lk_json_array_end(&w);
-	lk_json_array(&w, "syncs");
-	for (int i = 0; i < text->plan->sync_count; i++) {
-		const lk_plan_sync *sync = &text->plan->syncs[i];
-		lk_json_object(&w, NULL);
-		lk_json_put_integer(&w, "bits", sync->bits);
-		lk_json_put_number(&w, "every", sync->every);
-		lk_json_put_number(&w, "bytes", sync->bytes);
-		lk_json_put_number(&w, "sync_s", sync->sync_s);
-		lk_json_put_number(&w, "stall_s", sync->stall_s);
-		lk_json_put_number(&w, "utilisation", sync->utilisation);
-		lk_json_put_number(&w, "tokens_per_s", sync->tokens_per_s);
-		lk_json_object_end(&w);
-	}
-	lk_json_array_end(&w);
-	json_tree(&w, text->plan->tree);
-	lk_json_array(&w, "counts");
-	for (int i = 0; i < text->plan->count; i++) json_count(&w, &text->plan->counts[i]);
-	lk_json_array_end(&w);
-	lk_json_object_end(&w);
-	return lk_json_finish(&w, err);
-}
-
 /* ---- rows ---- */
 
-static const lk_column row_columns[] = {
-	{"gpus", "GPUs", true, false},
-	{"rank", "rank", true, false},
-	{"step_time_s", "step", true, false},
-	{"exact_s", "exact", true, false},
-	{"mfu", "MFU", true, false},
-	{"days", "days", true, false},
-	{"gpu_hours", "GPU-hours", true, false},
-	{"training_kwh", "energy", true, false},
-	{"step_kwh", "energy of a step", true, false},
-	{"carbon_kg", "CO2e", true, false},
-	{"power_usd", "power", true, false},
-	{"peak_bytes", "GiB", true, false},
-	{"tp", "tp", true, false},
-	{"pp", "pp", true, false},
-	{"vp", "vp", true, false},
-	{"cp", "cp", true, false},
-	{"ep", "ep", true, false},
-	{"dp", "dp", true, false},
-	{"mbs", "mbs", true, false},
-	{"zero", "zero", true, false},
-	{"recompute", "recompute", false, false},
-	{"schedule", "schedule", false, false},
-	{"stack", "stack", false, false},
-	{"layout", "layout", false, false},
-	{"why_not", "why not", false, false},
-	{"warning", "warning", false, false},
-};
-
-static void plan_view_put_row(lk_table *table, const lk_plan *plan, const lk_plan_choice *choice,
-                              int rank) {
-	char a[32], b[32], m[32], d[32], h[32], g[32];
-	lk_table_row(table);
-	lk_table_number(table, choice->gpus, NULL);
-	lk_table_number(table, rank, NULL);
-	lk_table_number(table, choice->step_time_s, plan_view_seconds(choice->step_time_s, a));
-	lk_table_number(table, choice->exact_s, plan_view_seconds(choice->exact_s, b));
-	lk_table_number(table, choice->mfu > 0 ? choice->mfu : NAN,
-	                lk_percent(choice->mfu, m, sizeof m));
-	lk_table_number(table, choice->days > 0 ? choice->days : NAN,
-	                lk_days(choice->days, d, sizeof d));
-	lk_table_number(table, choice->gpu_hours > 0 ? choice->gpu_hours : NAN,
-	                lk_format_thousands(choice->gpu_hours, h, sizeof h));
-	plan_view_put_energy(table, &choice->energy);
-	lk_table_number(table, choice->peak_bytes, lk_gib(choice->peak_bytes, g, sizeof g));
-	const int numbers[] = {choice->tp, choice->pp, choice->vp,  choice->cp,
-	                       choice->ep, choice->dp, choice->mbs, choice->zero};
-	for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
-		lk_table_number(table, numbers[i], NULL);
-	lk_table_text(table, choice->recompute);
-	lk_table_text(table, choice->schedule);
-	lk_table_text(table, choice->stack);
-	lk_table_text(table, choice->layout);
-	lk_table_text(table, choice->why_not);
-	lk_table_text(table, plan->warning);
-}
-
 lk_table *lk_plan_table(const lk_plan *plan) {
-	lk_table *table = lk_table_new("plans", row_columns, sizeof row_columns / sizeof *row_columns);
-	for (int i = 0; table && i < plan->count; i++)
+	static const char *const keys[] = {
+		"gpus",         "rank",     "step_time_s", "exact_s",   "mfu",        "days", "gpu_hours",
+		"training_kwh", "step_kwh", "carbon_kg",   "power_usd", "peak_bytes", "tp",   "pp",
+		"vp",           "cp",       "ep",          "dp",        "mbs",        "zero", "recompute",
+		"schedule",     "stack",    "layout",      "why_not",   "warning",    NULL};
+	static const lk_columns columns = {"plans", &choice_record, keys};
+	lk_table *table = lk_fields_table(&columns);
+	for (int i = 0; i < plan->count; i++)
 		for (int k = 0; k < plan->counts[i].choice_count; k++)
-			plan_view_put_row(table, plan, &plan->counts[i].choices[k], k + 1);
+			lk_fields_row(table, &columns,
+			              &(lk_subject){plan, &plan->counts[i].choices[k], k, NULL});
 	return table;
 }
 
 lk_status lk_plan_print(const lk_plan *plan, int format, bool verbose, bool colour,
                         const char *path, FILE *out, lk_error *err) {
 	lk_writing w = {format, verbose, colour, path, out};
-	struct text t = {plan, verbose, format};
+	struct text t = {plan, verbose};
 	LK_TRY(lk_writing_check(&w, err));
 	if (format == LK_FORMAT_TEXT) return lk_write_through(&w, plan_view_write_text, &t, err);
 	if (format == LK_FORMAT_JSON || format == LK_FORMAT_JSONL)
-		return lk_write_through(&w, plan_view_write_json, &t, err);
+		return lk_write_document(&w, &lk_plan_document, plan, err);
 	return lk_write_table(&w, lk_plan_table(plan), err);
 }

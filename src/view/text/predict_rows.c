@@ -1,16 +1,17 @@
-/* predict_rows.c: predictions as rows of one table. What people look at is shown, the rest is there
- * for programs. A column is a line of `fixed`; after them stand those of swept options that have
- * no line, and those of the parts of a step. */
+/* predict_rows.c: predictions as rows of one table: which fields of a prediction are columns, and
+ * when people see them. Swept options without a row and the parts of a step add columns. */
 #include <math.h>
 #include <stdint.h>
 #include <string.h>
 
 #include "base/arena.h"
+#include "base/check.h"
 #include "base/text.h"
 #include "base/vec.h"
 #include "view/text/views.h"
 
 typedef enum kind {
+	FIELD, /* of a prediction */
 	BEST,
 	NOTES,
 	VERDICT,
@@ -18,29 +19,20 @@ typedef enum kind {
 	REFUSED,
 	OPTION,
 	PART, /* made by hand */
-	TEXT,
-	LIST, /* of texts, as one */
-	REAL,
-	REAL_OR_NONE, /* the field of lk_prediction; OR_NONE: 0 means not known */
-	INT,
-	INT_OR_NONE,
-	WIDE,
-	NARROW, /* int, uint64_t, uint32_t */
 } kind;
 
 /* When people see a column: always; never; where its cells differ; where one is not 1; where one is
  * not empty; where one is not empty and no row has tokens. */
 typedef enum show { ALWAYS, NEVER, VARIES, NOT_ONE, PRESENT, WITHOUT_TOKENS } show;
 
-typedef char *shown_as(double number, char *out, size_t size);
-
 struct spec {
-	const char *key, *title;
-	kind kind;
+	const char *key;
 	show show;
-	size_t offset;           /* of the field in lk_prediction */
-	size_t count;            /* LIST: of the field with the number of its texts */
-	shown_as *shown;         /* NULL: %.6g */
+	kind kind;
+	bool unknown_zero;            /* FIELD: a cell with 0 is empty */
+	const lk_answer_field *field; /* FIELD: filled by find_field */
+	size_t at;
+	const char *title;       /* of columns that are no FIELD */
 	const lk_option *option; /* OPTION */
 	const char *part;        /* PART */
 };
@@ -57,147 +49,74 @@ struct cell {
 	char shown[64], buffer[512];
 };
 
-#define AT(field) offsetof(lk_prediction, field)
-
 static const struct spec fixed[] = {
-	{.key = "best", .title = "", .kind = BEST, .show = VARIES},
-	{.key = "verdict", .title = "verdict", .kind = VERDICT},
-	{.key = "peak_bytes", .title = "GiB", .kind = REAL, .offset = AT(peak_bytes), .shown = lk_gib},
-	{.key = "usable_bytes",
-     .title = "of GiB",
-     .kind = REAL,
-     .offset = AT(usable_bytes),
-     .shown = lk_gib,
-     .show = VARIES},
-	{.key = "fullest_stage",
-     .title = "stage",
-     .kind = INT,
-     .offset = AT(fullest_stage),
-     .show = NEVER},
-	{.key = "model", .title = "model", .kind = MODEL, .show = VARIES},
-	{.key = "cluster", .title = "cluster", .kind = TEXT, .offset = AT(cluster), .show = NEVER},
-	{.key = "gpus", .title = "GPUs", .kind = INT_OR_NONE, .offset = AT(gpus), .show = VARIES},
-	{.key = "tp", .title = "tp", .kind = INT_OR_NONE, .offset = AT(tp)},
-	{.key = "pp", .title = "pp", .kind = INT_OR_NONE, .offset = AT(pp)},
-	{.key = "vp", .title = "vp", .kind = INT_OR_NONE, .offset = AT(vp), .show = NOT_ONE},
-	{.key = "cp", .title = "cp", .kind = INT_OR_NONE, .offset = AT(cp), .show = NOT_ONE},
-	{.key = "ep", .title = "ep", .kind = INT_OR_NONE, .offset = AT(ep), .show = NOT_ONE},
-	{.key = "dp", .title = "dp", .kind = INT_OR_NONE, .offset = AT(dp)},
-	{.key = "mbs", .title = "mbs", .kind = INT_OR_NONE, .offset = AT(mbs)},
-	{.key = "gbs", .title = "gbs", .kind = INT_OR_NONE, .offset = AT(gbs)},
-	{.key = "seq", .title = "seq", .kind = INT_OR_NONE, .offset = AT(seq), .show = PRESENT},
-	{.key = "microbatches", .kind = INT_OR_NONE, .offset = AT(microbatches), .show = NEVER},
-	{.key = "recompute", .title = "recompute", .kind = TEXT, .offset = AT(recompute)},
-	{.key = "dtype", .title = "dtype", .kind = TEXT, .offset = AT(dtype)},
-	{.key = "schedule", .title = "schedule", .kind = TEXT, .offset = AT(schedule), .show = VARIES},
+	{.key = "best", .show = VARIES, .kind = BEST, .title = ""},
+	{.key = "verdict", .kind = VERDICT, .title = "verdict"},
+	{.key = "peak_bytes"},
+	{.key = "usable_bytes", .show = VARIES},
+	{.key = "fullest_stage", .show = NEVER},
+	{.key = "model", .show = VARIES, .kind = MODEL, .title = "model"},
+	{.key = "cluster", .show = NEVER},
+	{.key = "gpus", .show = VARIES, .unknown_zero = true},
+	{.key = "tp", .unknown_zero = true},
+	{.key = "pp", .unknown_zero = true},
+	{.key = "vp", .show = NOT_ONE, .unknown_zero = true},
+	{.key = "cp", .show = NOT_ONE, .unknown_zero = true},
+	{.key = "ep", .show = NOT_ONE, .unknown_zero = true},
+	{.key = "dp", .unknown_zero = true},
+	{.key = "mbs", .unknown_zero = true},
+	{.key = "gbs", .unknown_zero = true},
+	{.key = "seq", .show = PRESENT, .unknown_zero = true},
+	{.key = "microbatches", .show = NEVER, .unknown_zero = true},
+	{.key = "recompute"},
+	{.key = "dtype"},
+	{.key = "schedule", .show = VARIES},
 };
 
 static const struct spec results[] = {
-	{.key = "step_time_s",
-     .title = "step",
-     .kind = REAL,
-     .offset = AT(step_time_s),
-     .shown = lk_format_seconds},
-	{.key = "step_time_low_s",
-     .title = "low",
-     .kind = REAL,
-     .offset = AT(step_time_low_s),
-     .show = NEVER,
-     .shown = lk_format_seconds},
-	{.key = "step_time_high_s",
-     .title = "high",
-     .kind = REAL,
-     .offset = AT(step_time_high_s),
-     .show = NEVER,
-     .shown = lk_format_seconds},
-	{.key = "basis", .kind = TEXT, .offset = AT(basis), .show = NEVER},
-	{.key = "tokens_per_s_per_gpu",
-     .title = "tokens/s/GPU",
-     .kind = REAL_OR_NONE,
-     .offset = AT(tokens_per_s_per_gpu),
-     .show = PRESENT,
-     .shown = lk_format_thousands},
-	{.key = "samples_per_s",
-     .title = "samples/s",
-     .kind = REAL,
-     .offset = AT(samples_per_s),
-     .show = WITHOUT_TOKENS,
-     .shown = lk_format_thousands},
-	{.key = "model_tflops_per_gpu",
-     .kind = REAL,
-     .offset = AT(model_flops_per_s_per_gpu),
-     .show = NEVER},
-	{.key = "mfu", .title = "MFU", .kind = REAL_OR_NONE, .offset = AT(mfu), .shown = lk_percent},
-	{.key = "hfu",
-     .title = "HFU",
-     .kind = REAL_OR_NONE,
-     .offset = AT(hfu),
-     .shown = lk_percent,
-     .show = NEVER},
-	{.key = "peak_flops", .kind = REAL, .offset = AT(peak_flops), .show = NEVER},
-	{.key = "days",
-     .title = "days",
-     .kind = REAL_OR_NONE,
-     .offset = AT(days),
-     .show = PRESENT,
-     .shown = lk_days},
-	{.key = "gpu_hours",
-     .title = "GPU-hours",
-     .kind = REAL_OR_NONE,
-     .offset = AT(gpu_hours),
-     .show = PRESENT,
-     .shown = lk_format_thousands},
-	{.key = "goodput",
-     .title = "goodput",
-     .kind = REAL_OR_NONE,
-     .offset = AT(goodput),
-     .show = PRESENT,
-     .shown = lk_percent},
-	{.key = "gpu_watts", .kind = REAL_OR_NONE, .offset = AT(energy.gpu_watts), .show = NEVER},
-	{.key = "site_watts", .kind = REAL_OR_NONE, .offset = AT(energy.site_watts), .show = NEVER},
-	{.key = "pue", .kind = REAL_OR_NONE, .offset = AT(energy.pue), .show = NEVER},
-	{.key = "step_kwh", .kind = REAL_OR_NONE, .offset = AT(energy.step_kwh), .show = NEVER},
-	{.key = "training_kwh",
-     .title = "energy",
-     .kind = REAL_OR_NONE,
-     .offset = AT(energy.training_kwh),
-     .show = PRESENT,
-     .shown = lk_format_energy},
-	{.key = "carbon_kg",
-     .title = "CO2e",
-     .kind = REAL_OR_NONE,
-     .offset = AT(energy.carbon_kg),
-     .show = PRESENT,
-     .shown = lk_format_mass},
-	{.key = "power_usd",
-     .title = "power",
-     .kind = REAL_OR_NONE,
-     .offset = AT(energy.power_usd),
-     .show = PRESENT,
-     .shown = lk_format_dollars},
+	{.key = "step_time_s"},
+	{.key = "step_time_low_s", .show = NEVER},
+	{.key = "step_time_high_s", .show = NEVER},
+	{.key = "basis", .show = NEVER},
+	{.key = "tokens_per_s_per_gpu", .show = PRESENT},
+	{.key = "samples_per_s", .show = WITHOUT_TOKENS},
+	{.key = "model_tflops_per_gpu", .show = NEVER},
+	{.key = "mfu"},
+	{.key = "hfu", .show = NEVER},
+	{.key = "peak_flops", .show = NEVER},
+	{.key = "days", .show = PRESENT},
+	{.key = "gpu_hours", .show = PRESENT},
+	{.key = "goodput", .show = PRESENT},
+	{.key = "gpu_watts", .show = NEVER},
+	{.key = "site_watts", .show = NEVER},
+	{.key = "pue", .show = NEVER},
+	{.key = "step_kwh", .show = NEVER},
+	{.key = "training_kwh", .show = PRESENT},
+	{.key = "carbon_kg", .show = PRESENT},
+	{.key = "power_usd", .show = PRESENT},
 };
 
 static const struct spec closing[] = {
-	{.key = "operations", .kind = WIDE, .offset = AT(operations), .show = NEVER},
-	{.key = "layer_operations", .kind = NARROW, .offset = AT(layer_operations), .show = NEVER},
-	{.key = "ranks_simulated", .kind = NARROW, .offset = AT(ranks_simulated), .show = NEVER},
-	{.key = "ranks", .kind = NARROW, .offset = AT(ranks), .show = NEVER},
-	{.key = "ignored",
-     .kind = LIST,
-     .offset = AT(ignored),
-     .count = AT(ignored_count),
-     .show = NEVER},
-	{.key = "notable",
-     .title = "ignored flags",
-     .kind = LIST,
-     .offset = AT(ignored),
-     .count = AT(notable_count),
-     .show = PRESENT},
-	{.key = "reproduce", .kind = TEXT, .offset = AT(reproduce), .show = NEVER},
-	{.key = "searched", .kind = TEXT, .offset = AT(searched), .show = NEVER},
-	{.key = "warning", .title = "warning", .kind = TEXT, .offset = AT(warning), .show = PRESENT},
-	{.key = "refused", .title = "why refused", .kind = REFUSED, .show = PRESENT},
+	{.key = "operations", .show = NEVER},
+	{.key = "layer_operations", .show = NEVER},
+	{.key = "ranks_simulated", .show = NEVER},
+	{.key = "ranks", .show = NEVER},
+	{.key = "ignored", .show = NEVER},
+	{.key = "notable", .show = PRESENT},
+	{.key = "reproduce", .show = NEVER},
+	{.key = "searched", .show = NEVER},
+	{.key = "warning", .show = PRESENT},
+	{.key = "refused", .show = PRESENT, .kind = REFUSED, .title = "why refused"},
 };
+
+/* The row of a prediction's field, with what its table says of it. */
+static struct spec find_field(struct spec spec) {
+	if (spec.kind != FIELD) return spec;
+	spec.field = lk_field_of(&lk_prediction_record, spec.key, &spec.at);
+	if (!spec.field) spec.field = lk_field_of(&lk_layout_record, spec.key, &spec.at);
+	LK_ASSERT(spec.field);
+	return spec;
+}
 
 /* ---- cells ---- */
 
@@ -230,21 +149,17 @@ static const lk_option *option_of(const char *key) {
 	return NULL;
 }
 
-static void predict_rows_set_field(struct cell *out, const struct spec *spec,
-                                   const lk_prediction *prediction) {
-	const char *at = (const char *)prediction + spec->offset;
-	double number = 0;
-	switch (spec->kind) {
-	case TEXT: predict_rows_set_text(out, *(const char *const *)(const void *)at); return;
-	case WIDE: number = (double)*(const uint64_t *)(const void *)at; break;
-	case NARROW: number = *(const uint32_t *)(const void *)at; break;
-	case INT:
-	case INT_OR_NONE: number = *(const int *)(const void *)at; break;
-	default: number = *(const double *)(const void *)at;
-	}
-	bool none = number == 0 && (spec->kind == INT_OR_NONE || spec->kind == REAL_OR_NONE);
-	if (spec->offset == AT(model_flops_per_s_per_gpu)) number /= 1e12;
-	if (!none) predict_rows_set_number(out, number);
+static bool is_text(const struct spec *spec) {
+	return spec->field->kind == LK_FIELD_TEXT || spec->field->kind == LK_FIELD_TEXTS;
+}
+
+static void set_field(struct cell *out, const struct spec *spec, const lk_prediction *prediction) {
+	lk_subject subject = {prediction, (const char *)prediction + spec->at, 0, NULL};
+	lk_field_value found;
+	lk_field_find(spec->field, &subject, &found);
+	if (is_text(spec)) predict_rows_set_text(out, found.text);
+	else if (!isnan(found.number) && (found.number != 0 || !spec->unknown_zero))
+		predict_rows_set_number(out, found.number);
 }
 
 static void set_part(struct cell *out, const char *part, const lk_prediction *prediction) {
@@ -254,14 +169,25 @@ static void set_part(struct cell *out, const char *part, const lk_prediction *pr
 			predict_rows_set_number(out, prediction->breakdown[i].exposed_s);
 }
 
+/* A list of texts as one. */
 static const char *predict_rows_join(const struct spec *spec, const lk_prediction *prediction,
                                      lk_arena *arena) {
 	const char *at = (const char *)prediction, *all = "";
-	const char *const *texts = *(const char *const *const *)(const void *)(at + spec->offset);
-	int count = *(const int *)(const void *)(at + spec->count);
+	const char *const *texts = *(const char *const *const *)(const void *)(at + spec->field->at);
+	int count = *(const int *)(const void *)(at + spec->field->count);
 	for (int i = 0; i < count && all; i++)
 		all = lk_arena_printf(arena, "%s%s%s", all, i ? "; " : "", texts[i]);
 	return all;
+}
+
+static const char *verdict_of(const lk_prediction *prediction) {
+	if (!prediction) return "refused";
+	return prediction->fits ? "fits" : "does not fit";
+}
+
+static const char *model_of(const lk_sweep_row *row) {
+	if (row->request && row->request->model) return row->request->model;
+	return row->prediction ? row->prediction->model : NULL;
 }
 
 /* Texts that are made for it are owned by the arena, or lie in the cell. */
@@ -275,44 +201,43 @@ static void fill_cell(const lk_sweep *sweep, const struct spec *spec, size_t row
 		predict_rows_set_number(out, (long)row == best);
 		lk_copy(out->shown, sizeof out->shown, (long)row == best ? "*" : "");
 		return;
-	case VERDICT:
-		predict_rows_set_text(out, !prediction        ? "refused"
-		                           : prediction->fits ? "fits"
-		                                              : "does not fit");
-		return;
-	case MODEL:
-		predict_rows_set_text(out, sweep_row->request && sweep_row->request->model
-		                               ? sweep_row->request->model
-		                           : prediction ? prediction->model
-		                                        : NULL);
-		return;
+	case VERDICT: predict_rows_set_text(out, verdict_of(prediction)); return;
+	case MODEL: predict_rows_set_text(out, model_of(sweep_row)); return;
 	case REFUSED:
 		predict_rows_set_text(
 			out, sweep_row->refusal
 					 ? lk_error_text(sweep_row->refusal, out->buffer, sizeof out->buffer)
 					 : NULL);
 		return;
-	case OPTION: set_asked(out, spec->option, sweep_row->request); break;
+	case OPTION: set_asked(out, spec->option, sweep_row->request); return;
 	case PART: set_part(out, spec->part, prediction); return;
-	case LIST:
-		if (prediction) predict_rows_set_text(out, predict_rows_join(spec, prediction, arena));
-		return;
-	default:
-		if (prediction) predict_rows_set_field(out, spec, prediction);
-		else if (option_of(spec->key)) set_asked(out, option_of(spec->key), sweep_row->request);
+	default: break;
 	}
+	if (!prediction) {
+		if (option_of(spec->key)) set_asked(out, option_of(spec->key), sweep_row->request);
+	} else if (spec->field->kind == LK_FIELD_TEXTS)
+		predict_rows_set_text(out, predict_rows_join(spec, prediction, arena));
+	else set_field(out, spec, prediction);
 }
 
 /* What people see of it. */
 static void show_cell(const struct spec *spec, struct cell *out) {
 	if (!out->filled || out->is_text || spec->kind == BEST) return;
-	if (spec->shown) spec->shown(out->number, out->shown, sizeof out->shown);
-	else
-		lk_format_shortest(spec->kind == REAL_OR_NONE ? round(out->number * 10) / 10 : out->number,
-		                   out->shown, sizeof out->shown);
+	const lk_answer_field *field = spec->field;
+	double number = out->number;
+	if (field && field->shown) {
+		field->shown(number, out->shown, sizeof out->shown);
+		return;
+	}
+	bool rounded = field && field->kind == LK_FIELD_REAL && field->known == LK_UNLESS_ZERO;
+	lk_format_shortest(rounded ? round(number * 10) / 10 : number, out->shown, sizeof out->shown);
 }
 
 /* ---- notes below the table ---- */
+
+static const char *title_of(const struct spec *spec) {
+	return spec->field ? spec->field->title : spec->title;
+}
 
 static bool is_note(const struct spec *spec) {
 	return strcmp(spec->key, "refused") == 0 || strcmp(spec->key, "warning") == 0 ||
@@ -321,8 +246,9 @@ static bool is_note(const struct spec *spec) {
 
 /* The number of a text, from 1. */
 static size_t note_number(lk_sweep_notes *notes, const struct spec *spec, const char *text) {
-	const char *whole =
-		spec->kind == REFUSED ? text : lk_arena_printf(&notes->arena, "%s: %s", spec->title, text);
+	const char *whole = spec->kind == REFUSED
+	                        ? text
+	                        : lk_arena_printf(&notes->arena, "%s: %s", title_of(spec), text);
 	size_t i = 0;
 	while (whole && i < notes->texts.count && strcmp(notes->texts.at[i], whole) != 0) i++;
 	if (whole && i < notes->texts.count) return i + 1;
@@ -339,10 +265,11 @@ static void fill_notes(const lk_sweep *sweep, size_t row, lk_arena *arena, struc
 	for (size_t i = 0; i < sizeof closing / sizeof *closing; i++) {
 		struct cell note;
 		if (!is_note(&closing[i])) continue;
-		fill_cell(sweep, &closing[i], row, -1, arena, &note);
+		struct spec spec = find_field(closing[i]);
+		fill_cell(sweep, &spec, row, -1, arena, &note);
 		if (!note.filled || !*note.text) continue;
 		lk_text_add(&numbers, "%s%zu", out->filled ? ", " : "",
-		            note_number(sweep->notes, &closing[i], note.text));
+		            note_number(sweep->notes, &spec, note.text));
 		predict_rows_set_text(out, out->shown);
 	}
 }
@@ -386,7 +313,7 @@ static bool add_spec(struct specs *all, struct spec s) {
 
 static bool add_specs(struct specs *all, const struct spec *some, size_t count) {
 	for (size_t i = 0; i < count; i++)
-		if (!add_spec(all, some[i])) return false;
+		if (!add_spec(all, find_field(some[i]))) return false;
 	return true;
 }
 
@@ -444,7 +371,7 @@ static bool predict_rows_find_columns(struct specs *all, const lk_sweep *sweep) 
 
 static bool is_number_kind(const struct spec *spec) {
 	if (spec->kind == OPTION) return spec->option->kind != LK_OPTION_TEXT;
-	return spec->kind >= REAL;
+	return spec->kind == FIELD && !is_text(spec);
 }
 
 static void predict_rows_put_cell(lk_table *table, const struct cell *cell) {
@@ -461,7 +388,7 @@ static lk_table *make_table(struct specs *all, const lk_sweep *sweep) {
 	for (size_t i = 0; columns && i < count; i++) {
 		const struct spec *spec = &all->list.at[i];
 		columns[i] = (lk_column){.key = spec->key,
-		                         .title = spec->title,
+		                         .title = title_of(spec),
 		                         .right = is_number_kind(spec),
 		                         .hidden = !is_shown(sweep, spec, best, &all->arena)};
 	}
@@ -491,9 +418,9 @@ lk_table *lk_sweep_table(const lk_sweep *sweep) {
 /* ---- as arrays ---- */
 
 static bool is_text_column(const struct spec *spec) {
-	return spec->kind == VERDICT || spec->kind == MODEL || spec->kind == REFUSED ||
-	       spec->kind == TEXT || spec->kind == LIST ||
-	       (spec->kind == OPTION && spec->option->kind == LK_OPTION_TEXT);
+	if (spec->kind == FIELD) return is_text(spec);
+	if (spec->kind == OPTION) return spec->option->kind == LK_OPTION_TEXT;
+	return spec->kind == VERDICT || spec->kind == MODEL || spec->kind == REFUSED;
 }
 
 static bool fill_texts(const lk_sweep *sweep, const struct spec *spec, lk_arena *arena,

@@ -4,7 +4,6 @@
 #include <math.h>
 #include <string.h>
 
-#include "io/json.h"
 #include "base/text.h"
 #include "base/noun.h"
 #include "view/table/output.h"
@@ -145,11 +144,7 @@ static lk_status replay_view_write_text(const void *what, bool colour, FILE *out
 	const struct shown *shown = what;
 	const lk_replay *replay = shown->replay;
 	put_summary(replay, out);
-	lk_table *table = replay_view_table_of(replay);
-	if (!table) return lk_oom(err);
-	lk_status status = lk_table_write(table, LK_FORMAT_TEXT, colour, out, err);
-	lk_table_free(table);
-	LK_TRY(status);
+	LK_TRY(lk_put_table(replay_view_table_of(replay), colour, out, err));
 	if (shown->verbose) {
 		fprintf(out, "\nparts\n");
 		for (size_t i = 0; i < replay->rank_count; i++)
@@ -174,92 +169,105 @@ static lk_status replay_view_write_text(const void *what, bool colour, FILE *out
 	return ferror(out) ? lk_fail(err, LK_ERR_IO, "output", "cannot write") : LK_OK;
 }
 
-/* ---- JSON ---- */
+/* ---- fields ---- */
 
-static void put_json_step(lk_json_writer *writer, const lk_replay_step *step) {
-	lk_json_object(writer, NULL);
-	lk_json_put_integer(writer, "number", step->number);
-	lk_json_put_number(writer, "measured_us", step->measured_s * 1e6);
-	lk_json_put_number(writer, "predicted_us", step->predicted_s * 1e6);
-	lk_json_put_number(writer, "baseline_us", step->baseline_s * 1e6);
-	lk_json_put_text(writer, "left_out", step->left_out);
-	lk_json_put_number(writer, "host_known", step->host_known);
-	lk_json_put_number(writer, "device_known", step->device_known);
-	lk_json_array(writer, "parts");
-	for (size_t p = 0; p < step->part_count; p++) {
-		lk_json_object(writer, NULL);
-		lk_json_put_text(writer, "name", step->parts[p].name);
-		lk_json_put_number(writer, "measured_us", step->parts[p].measured_s * 1e6);
-		lk_json_put_number(writer, "predicted_us", step->parts[p].predicted_s * 1e6);
-		lk_json_object_end(writer);
-	}
-	lk_json_array_end(writer);
-	lk_json_object_end(writer);
+#define REPLAYED(member) LK_AT(lk_replay, member)
+#define STEP(member)     LK_AT(lk_replay_step, member)
+#define WORKS(member)    LK_AT(lk_replay_works, member)
+
+static void find_part_measured(const lk_subject *subject, lk_field_value *found) {
+	found->number = ((const lk_replay_part *)subject->record)->measured_s * 1e6;
 }
 
-static void put_json_texts(lk_json_writer *writer, const char *key, const char *const *texts,
-                           size_t count) {
-	lk_json_array(writer, key);
-	for (size_t i = 0; i < count; i++) lk_json_put_text(writer, NULL, texts[i]);
-	lk_json_array_end(writer);
+static void find_part_predicted(const lk_subject *subject, lk_field_value *found) {
+	found->number = ((const lk_replay_part *)subject->record)->predicted_s * 1e6;
 }
 
-static void put_json_summary(lk_json_writer *writer, const lk_replay *replay) {
-	lk_json_object(writer, "summary");
-	lk_json_put_text(writer, "held_out", replay->held_out);
-	lk_json_put_text(writer, "times_from", replay->times_from);
-	lk_json_put_number(writer, "geomean_error", replay->geomean_error);
-	lk_json_put_number(writer, "baseline_error", replay->baseline_error);
-	lk_json_put_integer(writer, "predicted", (long long)replay->predicted);
-	lk_json_put_number(writer, "parts_error", replay->parts_error);
-	lk_json_put_text(writer, "worst_part", replay->worst_part);
-	lk_json_put_integer(writer, "operations", (long long)replay->operations);
-	lk_json_put_integer(writer, "collectives", (long long)replay->collectives);
-	lk_json_put_number(writer, "clock_residual_us", replay->residual_s * 1e6);
-	lk_json_put_number(writer, "device_known_shape", replay->device_known_shape);
-	lk_json_object_end(writer);
+static const lk_answer_field part_fields[] = {
+	{"name", NULL, LK_AT(lk_replay_part, name)},
+	{"measured_us", NULL, LK_FIELD_REAL, .get = find_part_measured},
+	{"predicted_us", NULL, LK_FIELD_REAL, .get = find_part_predicted, .known = LK_MAYBE},
+};
+static const lk_answer_record part_record = {LK_RECORD(lk_replay_part, part_fields)};
+
+static void find_step_measured(const lk_subject *subject, lk_field_value *found) {
+	found->number = ((const lk_replay_step *)subject->record)->measured_s * 1e6;
 }
 
-static void put_json_works(lk_json_writer *writer, const lk_replay_works *works) {
-	if (!works) return;
-	lk_json_object(writer, "execution_traces");
-	lk_json_put_integer(writer, "modelled", (long long)works->modelled);
-	lk_json_put_integer(writer, "timed", (long long)works->timed);
-	lk_json_put_integer(writer, "uncovered", (long long)works->uncovered);
-	lk_json_put_integer(writer, "nothing", (long long)works->nothing);
-	lk_json_put_integer(writer, "hosts", (long long)works->hosts);
-	lk_json_put_integer(writer, "host_times", (long long)works->host_times);
-	lk_json_put_integer(writer, "host_times_by_mean", (long long)works->host_times_by_mean);
-	lk_json_object_end(writer);
+static void find_step_predicted(const lk_subject *subject, lk_field_value *found) {
+	found->number = ((const lk_replay_step *)subject->record)->predicted_s * 1e6;
 }
 
-static lk_status replay_view_write_json(const void *what, bool colour, FILE *out, lk_error *err) {
-	const lk_replay *replay = ((const struct shown *)what)->replay;
-	lk_json_writer w;
-	(void)colour;
-	lk_json_begin(&w, out, false);
-	lk_json_object(&w, NULL);
-	lk_json_put_head(&w, "lockstep/replay/1", replay->failed_check);
-	put_json_summary(&w, replay);
-	put_json_works(&w, replay->works);
-	lk_json_array(&w, "ranks");
-	for (size_t i = 0; i < replay->rank_count; i++) {
-		lk_json_object(&w, NULL);
-		lk_json_put_integer(&w, "rank", replay->ranks[i].rank);
-		lk_json_put_text(&w, "path", replay->ranks[i].path);
-		lk_json_array(&w, "steps");
-		for (size_t s = 0; s < replay->ranks[i].step_count; s++)
-			put_json_step(&w, &replay->ranks[i].steps[s]);
-		lk_json_array_end(&w);
-		lk_json_object_end(&w);
-	}
-	lk_json_array_end(&w);
-	put_json_texts(&w, "uncovered", replay->uncovered, replay->uncovered_count);
-	put_json_texts(&w, "notes", replay->notes, replay->note_count);
-	put_json_texts(&w, "warnings", replay->warnings, replay->warning_count);
-	lk_json_object_end(&w);
-	return lk_json_finish(&w, err);
+static void find_baseline(const lk_subject *subject, lk_field_value *found) {
+	found->number = ((const lk_replay_step *)subject->record)->baseline_s * 1e6;
 }
+
+static const lk_answer_field step_fields[] = {
+	{"number", NULL, STEP(number)},
+	{"measured_us", NULL, LK_FIELD_REAL, .get = find_step_measured},
+	{"predicted_us", NULL, LK_FIELD_REAL, .get = find_step_predicted, .known = LK_MAYBE},
+	{"baseline_us", NULL, LK_FIELD_REAL, .get = find_baseline, .known = LK_MAYBE},
+	{"left_out", NULL, STEP(left_out), .known = LK_MAYBE},
+	{"host_known", NULL, STEP(host_known), .known = LK_MAYBE},
+	{"device_known", NULL, STEP(device_known), .known = LK_MAYBE},
+	{"parts", NULL, LK_MANY(lk_replay_step, parts, part_count, part_record)},
+};
+static const lk_answer_record step_record = {LK_RECORD(lk_replay_step, step_fields)};
+
+static const lk_answer_field rank_fields[] = {
+	{"rank", NULL, LK_AT(lk_replay_rank, rank)},
+	{"path", NULL, LK_AT(lk_replay_rank, path)},
+	{"steps", NULL, LK_MANY(lk_replay_rank, steps, step_count, step_record)},
+};
+static const lk_answer_record rank_record = {LK_RECORD(lk_replay_rank, rank_fields)};
+
+static const lk_answer_field works_fields[] = {
+	{"modelled", NULL, WORKS(modelled)},
+	{"timed", NULL, WORKS(timed)},
+	{"uncovered", NULL, WORKS(uncovered)},
+	{"nothing", NULL, WORKS(nothing)},
+	{"hosts", NULL, WORKS(hosts)},
+	{"host_times", NULL, WORKS(host_times)},
+	{"host_times_by_mean", NULL, WORKS(host_times_by_mean)},
+};
+static const lk_answer_record works_record = {LK_RECORD(lk_replay_works, works_fields)};
+
+static void find_residual(const lk_subject *subject, lk_field_value *found) {
+	found->number = ((const lk_replay *)subject->record)->residual_s * 1e6;
+}
+
+static const lk_answer_field summary_fields[] = {
+	{"held_out", NULL, REPLAYED(held_out)},
+	{"times_from", NULL, REPLAYED(times_from)},
+	{"geomean_error", NULL, REPLAYED(geomean_error), .known = LK_MAYBE},
+	{"baseline_error", NULL, REPLAYED(baseline_error), .known = LK_MAYBE},
+	{"predicted", NULL, REPLAYED(predicted)},
+	{"parts_error", NULL, REPLAYED(parts_error), .known = LK_MAYBE},
+	{"worst_part", NULL, REPLAYED(worst_part), .known = LK_MAYBE},
+	{"operations", NULL, REPLAYED(operations)},
+	{"collectives", NULL, REPLAYED(collectives)},
+	{"clock_residual_us", NULL, LK_FIELD_REAL, .get = find_residual, .known = LK_MAYBE},
+	{"device_known_shape", NULL, REPLAYED(device_known_shape), .known = LK_MAYBE},
+};
+static const lk_answer_record summary_record = {LK_RECORD(lk_replay, summary_fields)};
+
+static bool has_works(const lk_subject *subject) {
+	return ((const lk_replay *)subject->record)->works;
+}
+
+static const lk_answer_field replay_fields[] = {
+	{"summary", NULL, LK_HERE(summary_record)},
+	{"execution_traces", NULL, LK_ONE(lk_replay, works, works_record), .when = has_works},
+	{"ranks", NULL, LK_MANY(lk_replay, ranks, rank_count, rank_record)},
+	{"uncovered", NULL, LK_LIST(lk_replay, uncovered, uncovered_count)},
+	{"notes", NULL, LK_LIST(lk_replay, notes, note_count)},
+	{"warnings", NULL, LK_LIST(lk_replay, warnings, warning_count)},
+};
+static const lk_answer_record replay_record = {LK_RECORD(lk_replay, replay_fields)};
+const lk_document lk_replay_document = {"replay", "`replay -o json`", &replay_record,
+                                        offsetof(lk_replay, failed_check), NULL};
+
+/* ---- all ---- */
 
 lk_status lk_replay_print(const lk_replay *replay, int format, bool verbose, bool colour,
                           const char *path, FILE *out, lk_error *err) {
@@ -267,6 +275,6 @@ lk_status lk_replay_print(const lk_replay *replay, int format, bool verbose, boo
 	struct shown s = {replay, verbose};
 	LK_TRY(lk_writing_check(&w, err));
 	if (format == LK_FORMAT_TEXT) return lk_write_through(&w, replay_view_write_text, &s, err);
-	if (format == LK_FORMAT_JSON) return lk_write_through(&w, replay_view_write_json, &s, err);
+	if (format == LK_FORMAT_JSON) return lk_write_document(&w, &lk_replay_document, replay, err);
 	return lk_write_table(&w, replay_view_table_of(replay), err);
 }

@@ -9,117 +9,127 @@
 #include "base/noun.h"
 #include "lockstep/shard.h"
 #include "view/text/views.h"
-#include "view/table/table.h"
+#include "view/table/fields.h"
 
 struct asked {
 	const lk_shard_answer *a;
 };
 
-static void shard_view_put_bytes(lk_table *table, double bytes) {
-	char text[32];
-	lk_table_number(table, bytes, lk_format_bytes(bytes, text, sizeof text));
+/* ---- fields ---- */
+
+#define RANK(member)   LK_AT(lk_shard_rank, member)
+#define PIECE(member)  LK_AT(lk_shard_placed, member)
+#define TRIED(member)  LK_AT(lk_shard_tried, member)
+#define ANSWER(member) LK_AT(lk_shard_answer, member)
+
+static const lk_answer_field rank_fields[] = {
+	{"rank", "rank", RANK(rank)},
+	{"pieces", "pieces", RANK(pieces)},
+	{"device_bytes", "device", RANK(device_bytes), .shown = lk_format_bytes},
+	{"host_bytes", "host", RANK(host_bytes), .shown = lk_format_bytes},
+	{"forward_s", "lookups", RANK(forward_s), .shown = lk_format_seconds},
+	{"backward_s", "backward", RANK(backward_s), .shown = lk_format_seconds},
+	{"columns", "columns sent", RANK(columns), .shown = lk_format_thousands},
+	{"exchange_s", "exchange", RANK(exchange_s), .shown = lk_format_seconds},
+};
+static const lk_answer_record rank_record = {LK_RECORD(lk_shard_rank, rank_fields)};
+
+static void find_place(const lk_subject *subject, lk_field_value *found) {
+	found->number = ((const lk_shard_placed *)subject->record)->rank;
+	if (found->number >= 0) return;
+	found->number = -1;
+	lk_copy(found->shown, sizeof found->shown, "all");
 }
 
-static void shard_view_put_count(lk_table *table, double count) {
-	char text[32];
-	lk_table_number(table, count, lk_format_thousands(count, text, sizeof text));
-}
+static const lk_answer_field piece_fields[] = {
+	{"table", "table", PIECE(name)},
+	{"kind", "kind", PIECE(kind)},
+	{"memory", "memory", PIECE(where)},
+	{"rank", "rank", LK_FIELD_INT, .get = find_place},
+	{"part", "part", PIECE(part)},
+	{"parts", "of", PIECE(parts)},
+	{"rows", "rows", PIECE(rows), .shown = lk_format_thousands},
+	{"dim", "dim", PIECE(dim)},
+	{"pooling", "pooling", PIECE(pooling), .shown = lk_hundredths},
+	{"bytes", "bytes", PIECE(bytes), .shown = lk_format_bytes},
+	{"forward_s", "lookups", PIECE(forward_s), .shown = lk_format_seconds},
+	{"backward_s", "backward", PIECE(backward_s), .shown = lk_format_seconds},
+};
+static const lk_answer_record piece_record = {LK_RECORD(lk_shard_placed, piece_fields)};
 
-static void shard_view_put_fixed(lk_table *table, double number, int places) {
-	char text[32];
-	lk_table_number(table, number,
-	                isnan(number) ? NULL : lk_fixed(number, places, text, sizeof text));
-}
-
-/* ---- tables ---- */
-
-static lk_table *ranks(const lk_shard_answer *answer) {
-	static const lk_column columns[] = {
-		{"rank", "rank", true, false},
-		{"pieces", "pieces", true, false},
-		{"device_bytes", "device", true, false},
-		{"host_bytes", "host", true, false},
-		{"forward_s", "lookups", true, false},
-		{"backward_s", "backward", true, false},
-		{"columns", "columns sent", true, false},
-		{"exchange_s", "exchange", true, false},
-	};
-	lk_table *table = lk_table_new("ranks", columns, (int)(sizeof columns / sizeof *columns));
-	for (int i = 0; table && i < answer->rank_count; i++) {
-		const lk_shard_rank *rank = &answer->ranks[i];
-		lk_table_row(table);
-		lk_table_number(table, rank->rank, NULL);
-		lk_table_number(table, rank->pieces, NULL);
-		shard_view_put_bytes(table, rank->device_bytes);
-		shard_view_put_bytes(table, rank->host_bytes);
-		lk_put_seconds(table, rank->forward_s);
-		lk_put_seconds(table, rank->backward_s);
-		shard_view_put_count(table, rank->columns);
-		lk_put_seconds(table, rank->exchange_s);
-	}
-	return table;
-}
-
-static lk_table *shard_view_pieces(const lk_shard_answer *answer) {
-	static const lk_column columns[] = {
-		{"table", "table", false, false},      {"kind", "kind", false, false},
-		{"memory", "memory", false, false},    {"rank", "rank", true, false},
-		{"part", "part", true, false},         {"parts", "of", true, false},
-		{"rows", "rows", true, false},         {"dim", "dim", true, false},
-		{"pooling", "pooling", true, false},   {"bytes", "bytes", true, false},
-		{"forward_s", "lookups", true, false}, {"backward_s", "backward", true, false},
-	};
-	lk_table *table = lk_table_new("pieces", columns, (int)(sizeof columns / sizeof *columns));
-	for (int i = 0; table && i < answer->piece_count; i++) {
-		const lk_shard_placed *placed = &answer->pieces[i];
-		lk_table_row(table);
-		lk_table_text(table, placed->name);
-		lk_table_text(table, placed->kind);
-		lk_table_text(table, placed->where);
-		if (placed->rank < 0) lk_table_number(table, -1, "all");
-		else lk_table_number(table, placed->rank, NULL);
-		lk_table_number(table, placed->part, NULL);
-		lk_table_number(table, placed->parts, NULL);
-		shard_view_put_count(table, placed->rows);
-		lk_table_number(table, placed->dim, NULL);
-		shard_view_put_fixed(table, placed->pooling, 2);
-		shard_view_put_bytes(table, placed->bytes);
-		lk_put_seconds(table, placed->forward_s);
-		lk_put_seconds(table, placed->backward_s);
-	}
-	return table;
-}
-
-static lk_table *sharders(const lk_shard_answer *answer) {
-	static const lk_column columns[] = {
-		{"sharder", "sharder", false, false},
-		{"step_s", "step", true, false},
-		{"over_best", "over best", true, false},
-		{"imbalance", "imbalance", true, false},
-		{"reason", "", false, false},
-	};
-	lk_table *table = lk_table_new("sharders", columns, (int)(sizeof columns / sizeof *columns));
+/* Over the best of all sharders. */
+static void find_over_best(const lk_subject *subject, lk_field_value *found) {
+	const lk_shard_answer *answer = subject->answer;
 	double best = INFINITY;
 	for (int i = 0; i < answer->tried_count; i++)
 		best = fmin(best, isnan(answer->tried[i].step_s) ? INFINITY : answer->tried[i].step_s);
-	for (int i = 0; table && i < answer->tried_count; i++) {
-		const lk_shard_tried *tried = &answer->tried[i];
-		char over[32];
-		lk_table_row(table);
-		lk_table_text(table, tried->name);
-		lk_put_seconds(table, tried->step_s);
-		double ratio = tried->step_s / best - 1;
-		lk_table_number(table, ratio, isnan(ratio) ? NULL : lk_percent(ratio, over, sizeof over));
-		shard_view_put_fixed(table, tried->imbalance, 3);
-		lk_table_text(table, tried->reason);
-	}
-	return table;
+	found->number = ((const lk_shard_tried *)subject->record)->step_s / best - 1;
 }
 
+static const lk_answer_field tried_fields[] = {
+	{"sharder", "sharder", TRIED(name)},
+	{"step_s", "step", TRIED(step_s), .shown = lk_format_seconds},
+	{"over_best", "over best", LK_FIELD_REAL, .get = find_over_best, .shown = lk_percent},
+	{"imbalance", "imbalance", TRIED(imbalance), .shown = lk_thousandths},
+	{"reason", "", TRIED(reason)},
+};
+static const lk_answer_record tried_record = {LK_RECORD(lk_shard_tried, tried_fields)};
+
+static bool fits(const lk_subject *subject) {
+	return ((const lk_shard_answer *)subject->record)->fits;
+}
+
+static lk_table *shard_rows(const void *answer, int which) {
+	return lk_shard_table(answer, which);
+}
+
+static const lk_answer_field answer_fields[] = {
+	{"fits", NULL, ANSWER(fits)},
+	{"reason", NULL, ANSWER(reason), .known = LK_MAYBE},
+	{"sharder", NULL, ANSWER(sharder), .known = LK_MAYBE},
+	{"cut_off", NULL, ANSWER(cut_off), .known = LK_MAYBE},
+	{"step_s", NULL, ANSWER(step_s), .there = fits},
+	{"placed_s", NULL, ANSWER(placed_s), .there = fits},
+	{"bound_s", NULL, ANSWER(bound_s), .there = fits},
+	{"gap", NULL, ANSWER(gap), .there = fits},
+	{"imbalance", NULL, ANSWER(imbalance), .there = fits},
+	{"index_s", NULL, ANSWER(index_s), .there = fits},
+	{"forward_s", NULL, ANSWER(forward_s), .there = fits},
+	{"exchange_s", NULL, ANSWER(exchange_s), .there = fits},
+	{"dense_s", NULL, ANSWER(dense_s), .there = fits},
+	{"backward_s", NULL, ANSWER(backward_s), .there = fits},
+	{"reduce_s", NULL, ANSWER(reduce_s), .there = fits},
+	{"batch", NULL, ANSWER(batch), .type = "int"},
+	{"tables", NULL, ANSWER(tables)},
+	{"table_bytes", NULL, ANSWER(table_bytes)},
+	{"capacity_bytes", NULL, ANSWER(capacity_bytes)},
+	{"host_capacity_bytes", NULL, ANSWER(host_capacity_bytes)},
+	{"ranks", NULL, LK_FIELD_ROWS, .rows = shard_rows, .which = LK_SHARD_RANKS},
+	{"pieces", NULL, LK_FIELD_ROWS, .rows = shard_rows, .which = LK_SHARD_PIECES},
+	{"sharders", NULL, LK_FIELD_ROWS, .rows = shard_rows, .which = LK_SHARD_TRIED},
+	{"model", NULL, ANSWER(model), .known = LK_MAYBE},
+	{"cluster", NULL, ANSWER(cluster)},
+	{"basis", NULL, ANSWER(basis), .known = LK_MAYBE},
+	{"reproduce", NULL, ANSWER(reproduce)},
+};
+static const lk_answer_record answer_record = {
+	.python = "Sharding",
+	.what = "Which embedding table goes on which GPU. Tables: ranks, pieces, sharders.",
+	LK_RECORD(lk_shard_answer, answer_fields)};
+const lk_document lk_shard_document = {"shard", "`shard -o json`", &answer_record,
+                                       offsetof(lk_shard_answer, failed_check), NULL};
+
+/* ---- tables ---- */
+
 lk_table *lk_shard_table(const lk_shard_answer *answer, int which) {
-	if (which == LK_SHARD_RANKS) return ranks(answer);
-	if (which == LK_SHARD_TRIED) return sharders(answer);
-	return shard_view_pieces(answer);
+	static const lk_columns ranks = {"ranks", &rank_record, NULL},
+							pieces = {"pieces", &piece_record, NULL},
+							sharders = {"sharders", &tried_record, NULL};
+	if (which == LK_SHARD_RANKS)
+		return lk_fields_rows(&ranks, answer, answer->ranks, answer->rank_count);
+	if (which == LK_SHARD_TRIED)
+		return lk_fields_rows(&sharders, answer, answer->tried, answer->tried_count);
+	return lk_fields_rows(&pieces, answer, answer->pieces, answer->piece_count);
 }
 
 /* ---- text ---- */
@@ -236,12 +246,13 @@ static lk_status shard_view_write_report(const lk_shard_answer *answer, lk_forma
 	LK_TRY(shard_view_put_verdict(answer, colour, out, err));
 	if (answer->fits) {
 		shard_view_put_parts(answer, out);
-		LK_TRY(shard_view_put_table(ranks(answer), format, colour, out, err));
+		LK_TRY(
+			shard_view_put_table(lk_shard_table(answer, LK_SHARD_RANKS), format, colour, out, err));
 		fputc('\n', out);
 		LK_TRY(shard_view_put_kinds(answer, out, err));
 	}
 	fputc('\n', out);
-	LK_TRY(shard_view_put_table(sharders(answer), format, colour, out, err));
+	LK_TRY(shard_view_put_table(lk_shard_table(answer, LK_SHARD_TRIED), format, colour, out, err));
 	fputs("\nbasis: ", out);
 	LK_TRY(lk_put_wrapped(answer->basis, 7, 7, out, err));
 	fputs("\nreproduce: ", out);
@@ -261,56 +272,6 @@ static lk_status shard_view_write_markdown(const void *what, bool colour, FILE *
 	return shard_view_write_report(((const struct asked *)what)->a, LK_FORMAT_MD, false, out, err);
 }
 
-/* ---- JSON ---- */
-
-static void shard_view_put_numbers(lk_json_writer *writer, const lk_shard_answer *answer) {
-	const struct {
-		const char *key;
-		double value;
-	} numbers[] = {{"step_s", answer->step_s},       {"placed_s", answer->placed_s},
-	               {"bound_s", answer->bound_s},     {"gap", answer->gap},
-	               {"imbalance", answer->imbalance}, {"index_s", answer->index_s},
-	               {"forward_s", answer->forward_s}, {"exchange_s", answer->exchange_s},
-	               {"dense_s", answer->dense_s},     {"backward_s", answer->backward_s},
-	               {"reduce_s", answer->reduce_s}};
-	for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
-		if (answer->fits) lk_json_put_number(writer, numbers[i].key, numbers[i].value);
-		else lk_json_put_null(writer, numbers[i].key);
-	}
-	lk_json_put_number(writer, "batch", answer->batch);
-	lk_json_put_integer(writer, "tables", answer->tables);
-	lk_json_put_number(writer, "table_bytes", answer->table_bytes);
-	lk_json_put_number(writer, "capacity_bytes", answer->capacity_bytes);
-	lk_json_put_number(writer, "host_capacity_bytes", answer->host_capacity_bytes);
-}
-
-static lk_status shard_view_write_json(const void *what, bool colour, FILE *out, lk_error *err) {
-	const lk_shard_answer *answer = ((const struct asked *)what)->a;
-	static const char *const keys[] = {NULL, "ranks", "pieces", "sharders"};
-	lk_json_writer w;
-	(void)colour;
-	lk_json_begin(&w, out, false);
-	lk_json_object(&w, NULL);
-	lk_json_put_head(&w, "lockstep/shard/1", answer->failed_check);
-	lk_json_put_bool(&w, "fits", answer->fits);
-	lk_json_put_text(&w, "reason", answer->reason);
-	lk_json_put_text(&w, "sharder", answer->sharder);
-	lk_json_put_text(&w, "cut_off", answer->cut_off);
-	shard_view_put_numbers(&w, answer);
-	for (int i = LK_SHARD_RANKS; i < LK_SHARD_TABLES; i++) {
-		lk_table *table = lk_shard_table(answer, i);
-		if (!table) return lk_oom(err);
-		lk_json_put_table(&w, keys[i], table);
-		lk_table_free(table);
-	}
-	lk_json_put_text(&w, "model", answer->model);
-	lk_json_put_text(&w, "cluster", answer->cluster);
-	lk_json_put_text(&w, "basis", answer->basis);
-	lk_json_put_text(&w, "reproduce", answer->reproduce);
-	lk_json_object_end(&w);
-	return lk_json_finish(&w, err);
-}
-
 lk_status lk_shard_print(const lk_shard_answer *answer, int table, int format, bool colour,
                          const char *path, FILE *out, lk_error *err) {
 	lk_writing w = {format, false, colour, path, out};
@@ -323,7 +284,7 @@ lk_status lk_shard_print(const lk_shard_answer *answer, int table, int format, b
 	if (table == LK_SHARD_PLAN && format == LK_FORMAT_MD)
 		return lk_write_through(&w, shard_view_write_markdown, &a, err);
 	if (table == LK_SHARD_PLAN && format == LK_FORMAT_JSON)
-		return lk_write_through(&w, shard_view_write_json, &a, err);
+		return lk_write_document(&w, &lk_shard_document, answer, err);
 	return lk_write_table(&w, lk_table_mark(lk_shard_table(answer, table), answer->failed_check),
 	                      err);
 }

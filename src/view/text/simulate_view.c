@@ -1,37 +1,45 @@
-/* simulate_view.c: a simulation as JSON, and its timeline as a file. */
+/* simulate_view.c: the fields of a simulation, and its timeline as a file. */
 #include "predict/predict.h"
-#include "io/json.h"
 #include "view/timeline/trace.h"
 #include "view/text/views.h"
 
-static void simulate_view_put_program(lk_json_writer *writer, const lk_simulated_program *program) {
-	lk_json_object(writer, NULL);
-	lk_json_put_text(writer, "name", program->name);
-	lk_json_put_integer(writer, "rank", program->rank);
-	lk_json_put_number(writer, "finish_s", program->finish_s);
-	lk_json_put_number(writer, "peak_bytes", program->peak_bytes);
-	lk_json_put_number(writer, "compute_s", program->compute_s);
-	lk_json_put_number(writer, "exposed_s", program->exposed_s);
-	lk_json_put_number(writer, "hidden_s", program->hidden_s);
-	lk_json_object_end(writer);
-}
+#define PROGRAM(member)   LK_AT(lk_simulated_program, member)
+#define SIMULATED(member) LK_AT(lk_simulation, member)
+
+static const lk_answer_field program_fields[] = {
+	{"name", NULL, PROGRAM(name)},           {"rank", NULL, PROGRAM(rank)},
+	{"finish_s", NULL, PROGRAM(finish_s)},   {"peak_bytes", NULL, PROGRAM(peak_bytes)},
+	{"compute_s", NULL, PROGRAM(compute_s)}, {"exposed_s", NULL, PROGRAM(exposed_s)},
+	{"hidden_s", NULL, PROGRAM(hidden_s)},
+};
+static const lk_answer_record program_record = {.python = "ProgramTimes",
+                                                .what =
+                                                    "A program, as the first of its ranks ran it.",
+                                                LK_RECORD(lk_simulated_program, program_fields)};
+
+static const lk_answer_field simulation_fields[] = {
+	{"step_time_s", NULL, SIMULATED(step_s)},
+	{"ranks", NULL, SIMULATED(ranks)},
+	{"ranks_simulated", NULL, SIMULATED(ranks_simulated)},
+	{"operations_run", NULL, SIMULATED(ran), .type = "num"},
+	{"cluster", NULL, SIMULATED(cluster), .known = LK_MAYBE},
+	{"programs", NULL, LK_MANY(lk_simulation, programs, program_count, program_record)},
+};
+static const lk_answer_record simulation_record = {
+	.python = "Simulation",
+	.what =
+		"A step graph, simulated. spans: a row for each operation that ran on the first rank of "
+		"each "
+		"program, and on ranks that were named: rank, call, repetition, ready_s, start_s, end_s, "
+		"block, name, kind, stream.",
+	LK_RECORD(lk_simulation, simulation_fields)};
+const lk_document lk_simulate_document = {
+	"simulate", "lockstep.simulate of Python, `lk_simulate_print`", &simulation_record,
+	offsetof(lk_simulation, failed_check), NULL};
 
 lk_status lk_simulate_print(const lk_simulation *simulation, FILE *out, lk_error *err) {
-	lk_json_writer w;
-	lk_json_begin(&w, out, false);
-	lk_json_object(&w, NULL);
-	lk_json_put_head(&w, "lockstep/simulate/1", simulation->failed_check);
-	lk_json_put_number(&w, "step_time_s", simulation->step_s);
-	lk_json_put_integer(&w, "ranks", simulation->ranks);
-	lk_json_put_integer(&w, "ranks_simulated", simulation->ranks_simulated);
-	lk_json_put_number(&w, "operations_run", (double)simulation->ran);
-	lk_json_put_text(&w, "cluster", simulation->cluster);
-	lk_json_array(&w, "programs");
-	for (int i = 0; i < simulation->program_count; i++)
-		simulate_view_put_program(&w, &simulation->programs[i]);
-	lk_json_array_end(&w);
-	lk_json_object_end(&w);
-	return lk_json_finish(&w, err);
+	lk_writing writing = {.format = LK_FORMAT_JSON, .out = out};
+	return lk_write_document(&writing, &lk_simulate_document, simulation, err);
 }
 
 lk_status lk_simulate_write_files(const lk_simulation *simulation, const lk_outputs *outputs,

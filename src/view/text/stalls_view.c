@@ -13,268 +13,6 @@ struct asked {
 	int table;
 };
 
-static const char *const bases[] = {"measured", "estimated", "not known"};
-
-/* ---- tables ---- */
-
-static void put_interval(lk_table *table, double low, double high) {
-	char a[32], b[32], text[72];
-	lk_table_number(table, low, NULL);
-	lk_table_number(table, high, NULL);
-	if (isnan(low)) {
-		lk_table_text(table, NULL);
-		return;
-	}
-	snprintf(text, sizeof text, "%s - %s", lk_format_seconds(low, a, sizeof a),
-	         lk_format_seconds(high, b, sizeof b));
-	lk_table_text(table, text);
-}
-
-static void put_factor(lk_table *table, double factor) {
-	char text[32], shown[40];
-	if (!isfinite(factor)) {
-		lk_table_number(table, NAN, NULL);
-		return;
-	}
-	snprintf(shown, sizeof shown, "x%s", lk_fixed(factor, 2, text, sizeof text));
-	lk_table_number(table, factor, shown);
-}
-
-static const char *verdict(const lk_stalls_part *part, int kind) {
-	if (kind == LK_STALL_COMPUTE || part->basis == LK_STALLS_UNKNOWN) return NULL;
-	return part->named ? "stall" : "within noise";
-}
-
-static lk_table *parts(const lk_stalls_answer *answer) {
-	static const lk_column columns[] = {
-		{"part", "part", false, false},
-		{"seconds", "a step", true, false},
-		{"low_s", "", true, true},
-		{"high_s", "", true, true},
-		{"interval", "95 %", true, false},
-		{"share_pctg", "of the step", true, false},
-		{"own_share_pctg", "of its run", true, false},
-		{"slowdown", "slowdown", true, false},
-		{"verdict", "", false, false},
-		{"basis", "basis", false, false},
-		{"how", "how", false, true},
-	};
-	lk_table *table = lk_table_new("parts", columns, (int)(sizeof columns / sizeof *columns));
-	for (int k = 0; table && k < LK_STALL_KINDS; k++) {
-		const lk_stalls_part *part = &answer->parts[k];
-		lk_table_row(table);
-		lk_table_text(table, lk_stalls_kinds[k]);
-		lk_put_seconds(table, part->seconds);
-		put_interval(table, part->low, part->high);
-		lk_put_pctg(table, part->share, 1);
-		lk_put_pctg(table, part->own_share, 1);
-		put_factor(table, part->factor);
-		lk_table_text(table, verdict(part, k));
-		lk_table_text(table, bases[part->basis]);
-		lk_table_text(table, part->how);
-	}
-	return table;
-}
-
-static lk_table *stalls_view_runs(const lk_stalls_answer *answer) {
-	static const lk_column columns[] = {
-		{"configuration", "configuration", false, false},
-		{"runs", "runs", true, false},
-		{"step_s", "step", true, false},
-		{"low_s", "", true, true},
-		{"high_s", "", true, true},
-		{"interval", "95 %", true, false},
-		{"files_in_memory_pctg", "files in memory", true, false},
-		{"note", "", false, true},
-	};
-	lk_table *table = lk_table_new("runs", columns, (int)(sizeof columns / sizeof *columns));
-	for (int c = 0; table && c < LK_STALLS_CONFIGURATIONS; c++) {
-		const lk_stalls_row *row = &answer->rows[c];
-		lk_table_row(table);
-		lk_table_text(table, lk_stalls_configurations[c]);
-		lk_put_count(table, row->runs);
-		lk_put_seconds(table, row->step_s);
-		put_interval(table, row->low, row->high);
-		lk_put_pctg(table, row->resident, 1);
-		lk_table_text(table, *row->note ? row->note : NULL);
-	}
-	return table;
-}
-
-static lk_table *stalls_view_ranks(const lk_stalls_answer *answer) {
-	static const lk_column columns[] = {
-		{"rank", "rank", true, false},         {"step_s", "step", true, false},
-		{"own_s", "own time", true, false},    {"computing_s", "computing", true, false},
-		{"sleeping_s", "asleep", true, false}, {"storage_s", "storage", true, false},
-		{"data_s", "for data", true, false},   {"preempted_s", "preempted", true, false},
-	};
-	lk_table *table = lk_table_new("ranks", columns, (int)(sizeof columns / sizeof *columns));
-	for (int i = 0; table && i < answer->rank_count; i++) {
-		const lk_stalls_rank *rank = &answer->by_rank[i];
-		lk_table_row(table);
-		lk_put_count(table, rank->rank < 0 ? NAN : rank->rank);
-		lk_put_seconds(table, rank->step);
-		lk_put_seconds(table, rank->own);
-		lk_put_seconds(table, rank->computing);
-		lk_put_seconds(table, rank->sleeping);
-		lk_put_seconds(table, rank->storage);
-		lk_put_seconds(table, rank->data);
-		lk_put_seconds(table, rank->preempted);
-	}
-	return table;
-}
-
-static lk_table *buckets(const lk_stalls_answer *answer) {
-	static const lk_column columns[] = {
-		{"bucket_bytes", "bucket", true, false},
-		{"calls", "calls a step", true, false},
-		{"transfer_s", "transfer", true, false},
-		{"step_s", "step", true, false},
-	};
-	lk_table *table = lk_table_new("buckets", columns, (int)(sizeof columns / sizeof *columns));
-	for (int i = 0; table && i < answer->buckets.count; i++) {
-		char text[32];
-		const struct lk_stalls_bucket *bucket = &answer->buckets.at[i];
-		lk_table_row(table);
-		lk_table_number(table, bucket->bucket_bytes,
-		                lk_format_bytes(bucket->bucket_bytes, text, sizeof text));
-		lk_put_count(table, bucket->calls);
-		lk_put_seconds(table, bucket->transfer_s);
-		lk_put_seconds(table, bucket->step_s);
-	}
-	return table;
-}
-
-static lk_table *what_ifs(const lk_stalls_answer *answer) {
-	static const lk_column columns[] = {
-		{"machine", "machine", false, false},     {"step_s", "step", true, false},
-		{"speedup", "faster", true, false},       {"closed_step_s", "closed form", true, true},
-		{"bottleneck", "hangs on", false, false},
-	};
-	lk_table *table = lk_table_new("what_if", columns, (int)(sizeof columns / sizeof *columns));
-	for (int i = 0; table && i < answer->change_count; i++) {
-		const lk_stalls_change *change = &answer->changes[i];
-		lk_table_row(table);
-		lk_table_text(table, change->what);
-		lk_put_seconds(table, change->step_s);
-		put_factor(table, change->factor);
-		lk_table_number(table, change->closed_s, NULL);
-		lk_table_text(table, change->bottleneck);
-	}
-	return table;
-}
-
-/* Files that were read; at most so many. */
-static lk_table *stalls_view_files(const lk_stalls_answer *answer, int most) {
-	const lk_column columns[] = {
-		{"file", "file", false, false},
-		{"opens", "opens", true, false},
-		{"reads", "reads", true, false},
-		{"read_bytes", "read", true, false},
-		{"size_bytes", "size", true, false},
-		{"sequential", "sequential", true, false},
-		{"read_s", "time", true, false},
-		{"bytes_per_s", "rate", true, false},
-		{"gain_s", "gain", true, answer->staging.size == 0},
-		{"staged", "staged", false, answer->staging.size == 0},
-	};
-	lk_table *table = lk_table_new("files", columns, 10);
-	for (int i = 0; table && i < answer->file_count && i < most; i++) {
-		const lk_stalls_file *file = &answer->files[i];
-		double rate = file->read_s > 0 ? file->read_bytes / file->read_s : NAN;
-		char text[64];
-		lk_table_row(table);
-		lk_table_text(table, file->path);
-		lk_table_number(table, file->opens, NULL);
-		lk_table_number(table, file->reads, NULL);
-		lk_table_number(table, file->read_bytes,
-		                lk_format_bytes(file->read_bytes, text, sizeof text));
-		lk_table_number(table, file->size > 0 ? file->size : NAN,
-		                file->size > 0 ? lk_format_bytes(file->size, text, sizeof text) : NULL);
-		double share = file->reads > 0 ? fmin(1, file->sequential / file->reads) : 0;
-		snprintf(text, sizeof text, "%.0f %%", 100 * share);
-		lk_table_number(table, share, text);
-		lk_table_number(table, file->read_s, lk_format_seconds(file->read_s, text, sizeof text));
-		lk_table_number(table, rate, isnan(rate) ? NULL : lk_format_rate(rate, text, sizeof text));
-		lk_table_number(table, file->gain_s, lk_format_seconds(file->gain_s, text, sizeof text));
-		lk_table_text(table, file->staged ? "yes" : "");
-	}
-	return table;
-}
-
-static lk_table *stalls_view_folders(const lk_stalls_answer *answer) {
-	static const lk_column columns[] = {
-		{"folder", "folder", false, false}, {"tier", "tier", false, false},
-		{"files", "files", true, false},    {"opens", "opens", true, true},
-		{"reads", "reads", true, false},    {"read_bytes", "read", true, false},
-		{"size_bytes", "size", true, true}, {"sequential", "sequential", true, false},
-		{"read_s", "time", true, false},    {"bytes_per_s", "rate", true, false},
-	};
-	lk_table *table = lk_table_new("folders", columns, 10);
-	for (int i = 0; table && i < answer->folder_count; i++) {
-		const lk_stalls_folder *folder = &answer->folders[i];
-		double rate = folder->read_s > 0 ? folder->read_bytes / folder->read_s : NAN;
-		double share = folder->reads > 0 ? fmin(1, folder->sequential / folder->reads) : 0;
-		char text[64];
-		lk_table_row(table);
-		lk_table_text(table, folder->path);
-		lk_table_text(table, *folder->tier ? folder->tier : NULL);
-		lk_table_number(table, folder->files, NULL);
-		lk_table_number(table, folder->opens, NULL);
-		lk_table_number(table, folder->reads,
-		                lk_format_thousands(folder->reads, text, sizeof text));
-		lk_table_number(table, folder->read_bytes,
-		                lk_format_bytes(folder->read_bytes, text, sizeof text));
-		lk_table_number(table, folder->size, NULL);
-		snprintf(text, sizeof text, "%.0f %%", 100 * share);
-		lk_table_number(table, share, text);
-		lk_table_number(table, folder->read_s,
-		                lk_format_seconds(folder->read_s, text, sizeof text));
-		lk_table_number(table, rate, isnan(rate) ? NULL : lk_format_rate(rate, text, sizeof text));
-	}
-	return table;
-}
-
-/* Files of two runs; at most so many. */
-static lk_table *stalls_view_pairs(const lk_stalls_answer *answer, int most) {
-	static const lk_column columns[] = {
-		{"file", "file", false, false},        {"before_reads", "reads before", true, false},
-		{"after_reads", "after", true, false}, {"before_bytes", "read before", true, false},
-		{"after_bytes", "after", true, false}, {"before_s", "time before", true, false},
-		{"after_s", "after", true, false},
-	};
-	lk_table *table = lk_table_new("against", columns, 7);
-	for (int i = 0; table && i < answer->pair_count && i < most; i++) {
-		const lk_stalls_pair *pair = &answer->pairs[i];
-		char text[64];
-		lk_table_row(table);
-		lk_table_text(table, pair->path);
-		lk_table_number(table, pair->before_reads, NULL);
-		lk_table_number(table, pair->after_reads, NULL);
-		lk_table_number(table, pair->before_bytes,
-		                lk_format_bytes(pair->before_bytes, text, sizeof text));
-		lk_table_number(table, pair->after_bytes,
-		                lk_format_bytes(pair->after_bytes, text, sizeof text));
-		lk_table_number(table, pair->before_s,
-		                lk_format_seconds(pair->before_s, text, sizeof text));
-		lk_table_number(table, pair->after_s, lk_format_seconds(pair->after_s, text, sizeof text));
-	}
-	return table;
-}
-
-lk_table *lk_stalls_table(const lk_stalls_answer *answer, int which) {
-	switch (which) {
-	case LK_STALLS_AGAINST: return stalls_view_pairs(answer, answer->pair_count);
-	case LK_STALLS_FOLDERS: return stalls_view_folders(answer);
-	case LK_STALLS_FILES: return stalls_view_files(answer, answer->file_count);
-	case LK_STALLS_RUNS: return stalls_view_runs(answer);
-	case LK_STALLS_RANKS: return stalls_view_ranks(answer);
-	case LK_STALLS_BUCKETS: return buckets(answer);
-	case LK_STALLS_WHAT_IF: return what_ifs(answer);
-	default: return parts(answer);
-	}
-}
-
 /* ---- the report ---- */
 
 static void stalls_view_put_heading(const char *text, bool colour, FILE *out) {
@@ -386,7 +124,7 @@ static void stalls_view_put_verdict(const lk_stalls_answer *answer, FILE *out) {
 	fputs("largest stall: ", out);
 	put_part_size(answer, worst, out);
 	fprintf(out, ",\n  %.2f times as long as without it; %s\n", answer->parts[worst].factor,
-	        bases[answer->parts[worst].basis]);
+	        lk_stalls_bases[answer->parts[worst].basis]);
 }
 
 static void put_drift(const lk_stalls_answer *answer, FILE *out) {
@@ -500,8 +238,8 @@ static lk_status stalls_view_put_files(const lk_stalls_answer *answer, bool colo
 	char a[32], b[32], c[32], d[32];
 	if (!answer->file_count) return LK_OK;
 	stalls_view_put_heading("files read, by time in calls", colour, out);
-	LK_TRY(
-		stalls_view_put_table(stalls_view_files(answer, SHOWN), LK_FORMAT_TEXT, colour, out, err));
+	LK_TRY(stalls_view_put_table(lk_stalls_top(answer, LK_STALLS_FILES, SHOWN), LK_FORMAT_TEXT,
+	                             colour, out, err));
 	if (answer->file_count > SHOWN)
 		fprintf(out, "  and %d more (--table files)\n", answer->file_count - SHOWN);
 	stalls_view_put_sizes(answer, out);
@@ -522,8 +260,8 @@ static lk_status stalls_view_put_files(const lk_stalls_answer *answer, bool colo
 		        lk_noun(staging->unknown, "its size is", "their sizes are"));
 	if (answer->file_count > 1) {
 		stalls_view_put_heading("the same by folder and tier", colour, out);
-		LK_TRY(
-			stalls_view_put_table(stalls_view_folders(answer), LK_FORMAT_TEXT, colour, out, err));
+		LK_TRY(stalls_view_put_table(lk_stalls_table(answer, LK_STALLS_FOLDERS), LK_FORMAT_TEXT,
+		                             colour, out, err));
 	}
 	return LK_OK;
 }
@@ -542,8 +280,8 @@ static lk_status stalls_view_put_against(const lk_stalls_answer *answer, bool co
 		after_bytes += answer->pairs[i].after_bytes;
 	}
 	stalls_view_put_heading("files before (--against) and after, by change of time", colour, out);
-	LK_TRY(
-		stalls_view_put_table(stalls_view_pairs(answer, SHOWN), LK_FORMAT_TEXT, colour, out, err));
+	LK_TRY(stalls_view_put_table(lk_stalls_top(answer, LK_STALLS_AGAINST, SHOWN), LK_FORMAT_TEXT,
+	                             colour, out, err));
 	if (answer->pair_count > SHOWN)
 		fprintf(out, "  and %d more (--table against)\n", answer->pair_count - SHOWN);
 	fprintf(out, "  in all %s before and %s after, in calls %s before and %s after\n",
@@ -565,20 +303,25 @@ static lk_status stalls_view_write_report(const void *what, bool colour, FILE *o
 	stalls_view_put_heading("where a step's time goes", colour, out);
 	stalls_view_put_waterfall(answer, out);
 	stalls_view_put_heading("parts", colour, out);
-	LK_TRY(stalls_view_put_table(parts(answer), LK_FORMAT_TEXT, colour, out, err));
+	LK_TRY(stalls_view_put_table(lk_stalls_table(answer, LK_STALLS_PARTS), LK_FORMAT_TEXT, colour,
+	                             out, err));
 	LK_TRY(stalls_view_put_ways(answer, out, err));
 	stalls_view_put_heading("runs", colour, out);
 	put_drift(answer, out);
-	LK_TRY(stalls_view_put_table(stalls_view_runs(answer), LK_FORMAT_TEXT, colour, out, err));
+	LK_TRY(stalls_view_put_table(lk_stalls_table(answer, LK_STALLS_RUNS), LK_FORMAT_TEXT, colour,
+	                             out, err));
 	LK_TRY(stalls_view_put_run_notes(answer, out, err));
 	if (answer->rank_count > 1) {
 		stalls_view_put_heading("ranks", colour, out);
-		LK_TRY(stalls_view_put_table(stalls_view_ranks(answer), LK_FORMAT_TEXT, colour, out, err));
+		LK_TRY(stalls_view_put_table(lk_stalls_table(answer, LK_STALLS_RANKS), LK_FORMAT_TEXT,
+		                             colour, out, err));
 	}
 	put_communication(answer, colour, out);
-	LK_TRY(stalls_view_put_table(buckets(answer), LK_FORMAT_TEXT, colour, out, err));
+	LK_TRY(stalls_view_put_table(lk_stalls_table(answer, LK_STALLS_BUCKETS), LK_FORMAT_TEXT, colour,
+	                             out, err));
 	put_rates(answer, colour, out);
-	LK_TRY(stalls_view_put_table(what_ifs(answer), LK_FORMAT_TEXT, colour, out, err));
+	LK_TRY(stalls_view_put_table(lk_stalls_table(answer, LK_STALLS_WHAT_IF), LK_FORMAT_TEXT, colour,
+	                             out, err));
 	LK_TRY(stalls_view_put_files(answer, colour, out, err));
 	LK_TRY(stalls_view_put_against(answer, colour, out, err));
 	return put_end(answer, out, err);
@@ -595,113 +338,6 @@ static lk_status stalls_view_write_markdown(const void *what, bool colour, FILE 
 	return LK_OK;
 }
 
-/* ---- JSON ---- */
-
-static void put_json_head(lk_json_writer *writer, const lk_stalls_answer *answer) {
-	lk_json_put_integer(writer, "status", answer->status);
-	lk_json_put_integer(writer, "ranks", answer->ranks);
-	lk_json_put_integer(writer, "hosts", answer->hosts);
-	lk_json_put_integer(writer, "steps", answer->steps);
-	lk_json_put_number(writer, "first_step_s", answer->first_s);
-	lk_json_put_number(writer, "step_s", answer->step_s);
-	lk_json_put_number(writer, "step_low_s", answer->low);
-	lk_json_put_number(writer, "step_high_s", answer->high);
-	lk_json_put_text(writer, "base", answer->base);
-	lk_json_put_integer(writer, "rounds", answer->rounds);
-	lk_json_put_integer(writer, "rounds_left_out", answer->rounds_left_out);
-	lk_json_object(writer, "drift");
-	lk_json_put_number(writer, "low", answer->drift_low);
-	lk_json_put_number(writer, "high", answer->drift_high);
-	lk_json_put_number(writer, "trend", answer->drift_trend);
-	lk_json_object_end(writer);
-	if (answer->staging.size > 0) {
-		lk_json_object(writer, "staging");
-		lk_json_put_number(writer, "size", answer->staging.size);
-		lk_json_put_number(writer, "used", answer->staging.used);
-		lk_json_put_integer(writer, "files", answer->staging.files);
-		lk_json_put_integer(writer, "unknown", answer->staging.unknown);
-		lk_json_put_number(writer, "read_s", answer->staging.read_s);
-		lk_json_put_number(writer, "gain_s", answer->staging.gain_s);
-		lk_json_put_number(writer, "bound_s", answer->staging.bound_s);
-		lk_json_object_end(writer);
-	} else lk_json_put_null(writer, "staging");
-	lk_json_object(writer, "lead");
-	lk_json_put_text(writer, "first", lk_stalls_kinds[answer->lead.first]);
-	lk_json_put_text(writer, "second", lk_stalls_kinds[answer->lead.second]);
-	lk_json_put_number(writer, "low_s", answer->lead.low);
-	lk_json_put_number(writer, "high_s", answer->lead.high);
-	lk_json_put_number(writer, "rounds_needed", answer->lead.rounds_needed);
-	lk_json_put_bool(writer, "apart", answer->lead.apart);
-	lk_json_object_end(writer);
-}
-
-static void put_json_communication(lk_json_writer *writer, const lk_stalls_buckets *buckets) {
-	lk_json_object(writer, "communication");
-	lk_json_put_text(writer, "group", buckets->group);
-	lk_json_put_number(writer, "calls", buckets->calls);
-	lk_json_put_number(writer, "bytes", buckets->bytes);
-	lk_json_put_number(writer, "per_call_s", buckets->per_call_s);
-	lk_json_put_number(writer, "per_byte_s", buckets->per_byte_s);
-	lk_json_put_number(writer, "rest_s", buckets->rest_s);
-	lk_json_put_number(writer, "error", buckets->error);
-	lk_json_put_integer(writer, "sizes", buckets->sizes);
-	lk_json_object_end(writer);
-}
-
-static void put_json_rates(lk_json_writer *writer, const lk_stalls_rates *rates) {
-	lk_json_object(writer, "rates");
-	lk_json_put_bool(writer, "pipelined", rates->pipelined);
-	lk_json_put_number(writer, "ingestion", rates->ingestion);
-	lk_json_put_number(writer, "preparation", rates->preparation);
-	lk_json_put_number(writer, "fetch", rates->fetch);
-	lk_json_put_number(writer, "bytes", rates->bytes);
-	lk_json_put_number(writer, "disk_bytes_per_s", rates->disk);
-	lk_json_put_number(writer, "memory_bytes_per_s", rates->memory);
-	lk_json_put_number(writer, "device_s", rates->device);
-	lk_json_put_number(writer, "hidden_s", rates->hidden);
-	lk_json_put_number(writer, "hit", rates->hit);
-	lk_json_put_number(writer, "workers", rates->workers);
-	lk_json_put_number(writer, "cores", rates->cores);
-	lk_json_put_number(writer, "busy", rates->busy);
-	lk_json_put_number(writer, "cores_to_hide", rates->cores_to_hide);
-	lk_json_put_number(writer, "cache_to_hide", rates->cache_to_hide);
-	lk_json_put_text(writer, "from", rates->from);
-	lk_json_object_end(writer);
-}
-
-static lk_status put_json_tables(lk_json_writer *writer, const struct asked *asked, lk_error *err) {
-	static const char *const keys[LK_STALLS_TABLES] = {
-		"", "parts", "runs", "by_rank", "buckets", "what_if", "files", "folders", "against"};
-	for (int i = LK_STALLS_ALL + 1; i < LK_STALLS_TABLES; i++) {
-		if (asked->table != LK_STALLS_ALL && asked->table != i) continue;
-		lk_table *table = lk_stalls_table(asked->x, i);
-		if (!table) return lk_oom(err);
-		lk_json_put_table(writer, keys[i], table);
-		lk_table_free(table);
-	}
-	return LK_OK;
-}
-
-static lk_status stalls_view_write_json(const void *what, bool colour, FILE *out, lk_error *err) {
-	const struct asked *asked = what;
-	lk_json_writer w;
-	(void)colour;
-	lk_json_begin(&w, out, false);
-	lk_json_object(&w, NULL);
-	lk_json_put_head(&w, "lockstep/stalls/1", asked->x->failed_check);
-	put_json_head(&w, asked->x);
-	LK_TRY(put_json_tables(&w, asked, err));
-	put_json_communication(&w, &asked->x->buckets);
-	put_json_rates(&w, &asked->x->rates);
-	lk_json_array(&w, "notes");
-	for (int i = 0; i < asked->x->note_count; i++) lk_json_put_text(&w, NULL, asked->x->notes[i]);
-	lk_json_array_end(&w);
-	lk_json_put_text(&w, "reason", *asked->x->reason ? asked->x->reason : NULL);
-	lk_json_put_text(&w, "reproduce", asked->x->reproduce);
-	lk_json_object_end(&w);
-	return lk_json_finish(&w, err);
-}
-
 /* ---- all ---- */
 
 lk_status lk_stalls_print(const lk_stalls_answer *answer, int format, int table, bool colour,
@@ -711,7 +347,8 @@ lk_status lk_stalls_print(const lk_stalls_answer *answer, int format, int table,
 	LK_TRY(lk_writing_check(&w, err));
 	if (table < 0 || table >= LK_STALLS_TABLES)
 		return lk_fail(err, LK_ERR_INPUT, "--table", "unknown table %d", table);
-	if (format == LK_FORMAT_JSON) return lk_write_through(&w, stalls_view_write_json, &a, err);
+	if (format == LK_FORMAT_JSON)
+		return lk_write_document_part(&w, &lk_stalls_document, answer, table, err);
 	if (!answer->shown && table > LK_STALLS_ALL && table < LK_STALLS_FILES) {
 		lk_fail(err, LK_ERR_INPUT, "--table", "%s: a log of Darshan has no steps",
 		        lk_stalls_tables[table]);

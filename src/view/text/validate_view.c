@@ -3,146 +3,185 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "io/json.h"
 #include "base/text.h"
 #include "base/noun.h"
 #include "base/sort.h"
 #include "lockstep/validate.h"
-#include "view/table/table.h"
+#include "view/table/fields.h"
 #include "view/text/views.h"
 
-enum { WORST = 10, CELL = 64 };
+enum { WORST = 10 };
 
-/* ---- cells ---- */
+/* ---- fields ---- */
 
-/* A fraction as a percentage for people. */
-static void validate_view_put_percent(lk_table *table, double fraction, bool sign) {
-	char shown[CELL];
-	snprintf(shown, sizeof shown, sign ? "%+.1f %%" : "%.1f %%", 100 * fraction);
-	lk_table_number(table, fraction, shown);
+#define SCORE(member) LK_AT(lk_accuracy, member)
+#define ROW(member)   LK_AT(lk_validated, member)
+
+/* A fraction as a percentage with its sign. */
+static char *show_signed(double fraction, char *out, size_t size) {
+	snprintf(out, size, "%+.1f %%", 100 * fraction);
+	return out;
 }
 
-static void validate_view_put_value(lk_table *table, double value, const char *unit) {
-	char shown[CELL];
-	if (strcmp(unit, "s") == 0) lk_format_seconds(value, shown, sizeof shown);
-	else if (strcmp(unit, "bytes") == 0) lk_format_bytes(value, shown, sizeof shown);
-	else snprintf(shown, sizeof shown, "%.4g %.16s", value, unit);
-	lk_table_number(table, value, shown);
+/* The rows of a group carry its name; the summary has none. */
+static bool is_group(const lk_subject *subject) {
+	return subject->record != &((const lk_validation *)subject->answer)->summary;
 }
 
-static void validate_view_put_plain(lk_table *table, double value) {
-	char shown[CELL];
-	snprintf(shown, sizeof shown, "%.2f", value);
-	lk_table_number(table, value, shown);
+static void find_group_name(const lk_subject *subject, lk_field_value *found) {
+	const lk_accuracy *accuracy = subject->record;
+	found->text = strcmp(accuracy->by, accuracy->name) == 0 ? "" : accuracy->name;
 }
+
+static const lk_answer_field score_fields[] = {
+	{"name", "", LK_FIELD_TEXT, .get = find_group_name, .column = true},
+	{"by", "by", SCORE(by), .when = is_group},
+	{"name", NULL, SCORE(name), .when = is_group},
+	{"rows", "rows", SCORE(rows)},
+	{"predicted", "predicted", SCORE(predicted), .hidden = true},
+	{"skipped", "skipped", SCORE(skipped)},
+	{"suspect", "suspect", SCORE(suspect), .hidden = true},
+	{"scored", "scored", SCORE(scored)},
+	{"geomean_error", "error", SCORE(geomean_error), .known = LK_MAYBE, .shown = lk_percent},
+	{"macro_geomean_error", "macro error", SCORE(macro_geomean_error), .known = LK_MAYBE,
+     .shown = lk_percent, .hidden = true},
+	{"mape", "mape", SCORE(mape), .known = LK_MAYBE, .shown = lk_percent},
+	{"median_error", "median", SCORE(median_error), .known = LK_MAYBE, .shown = lk_percent},
+	{"p90_error", "p90", SCORE(p90_error), .known = LK_MAYBE, .shown = lk_percent},
+	{"bias", "bias", SCORE(bias), .known = LK_MAYBE, .shown = show_signed},
+	{"kendall_tau", "tau", SCORE(kendall_tau), .known = LK_MAYBE, .shown = lk_hundredths},
+	{"mean_top1_regret", "regret", SCORE(mean_top1_regret), .known = LK_MAYBE, .shown = lk_percent},
+	{"coverage", "in range", SCORE(coverage), .known = LK_MAYBE, .shown = lk_percent},
+	{"rank_groups", "groups", SCORE(rank_groups), .hidden = true},
+	{"within_5", "in 5 %", SCORE(within_5), .known = LK_MAYBE, .shown = lk_percent},
+	{"weighted_error", "weighted", SCORE(weighted_error), .known = LK_MAYBE, .shown = lk_percent},
+	{"half_width", "range +/-", SCORE(half_width), .known = LK_MAYBE, .shown = lk_percent},
+	{"scaling_error", "scaling", SCORE(scaling_error), .known = LK_MAYBE, .shown = lk_percent},
+	{"series", "series", SCORE(series), .hidden = true},
+	{"parameters", "fitted", SCORE(parameters), .hidden = true},
+};
+static const lk_answer_record score_record = {
+	.name = "Score",
+	.python = "Accuracy",
+	.what = "How well a set of rows was predicted; errors are shares.",
+	LK_RECORD(lk_accuracy, score_fields)};
+
+/* A value in the unit of its row, for people. */
+static void find_value(double value, const lk_validated *row, lk_field_value *found) {
+	found->number = value;
+	if (isnan(value)) return;
+	if (strcmp(row->unit, "s") == 0) lk_format_seconds(value, found->shown, sizeof found->shown);
+	else if (strcmp(row->unit, "bytes") == 0)
+		lk_format_bytes(value, found->shown, sizeof found->shown);
+	else snprintf(found->shown, sizeof found->shown, "%.4g %.16s", value, row->unit);
+}
+
+static void find_predicted(const lk_subject *subject, lk_field_value *found) {
+	const lk_validated *row = subject->record;
+	find_value(row->predicted, row, found);
+}
+
+static void find_measured(const lk_subject *subject, lk_field_value *found) {
+	const lk_validated *row = subject->record;
+	find_value(row->measured, row, found);
+}
+
+static void find_low(const lk_subject *subject, lk_field_value *found) {
+	const lk_validated *row = subject->record;
+	find_value(row->low, row, found);
+}
+
+static void find_high(const lk_subject *subject, lk_field_value *found) {
+	const lk_validated *row = subject->record;
+	find_value(row->high, row, found);
+}
+
+static void find_gpus(const lk_subject *subject, lk_field_value *found) {
+	int gpus = ((const lk_validated *)subject->record)->gpus;
+	if (gpus > 0) found->number = gpus;
+}
+
+static const lk_answer_field row_fields[] = {
+	{"id", "id", ROW(id)},
+	{"predicted", "predicted", LK_FIELD_REAL, .get = find_predicted, .known = LK_MAYBE},
+	{"measured", "measured", LK_FIELD_REAL, .get = find_measured, .known = LK_MAYBE},
+	{"unit", "unit", ROW(unit), .known = LK_MAYBE, .hidden = true},
+	{"error", "error", ROW(error), .known = LK_MAYBE, .shown = show_signed},
+	{"low", "low", LK_FIELD_REAL, .get = find_low, .known = LK_MAYBE, .hidden = true},
+	{"high", "high", LK_FIELD_REAL, .get = find_high, .known = LK_MAYBE, .hidden = true},
+	{"reason", "remark", ROW(reason), .known = LK_MAYBE},
+	{"scored", "scored", ROW(scored), .hidden = true},
+	{"part", "part", ROW(part), .known = LK_MAYBE, .hidden = true},
+	{"stack", "stack", ROW(stack), .known = LK_MAYBE},
+	{"release", "release", ROW(release), .known = LK_MAYBE, .hidden = true},
+	{"model", "model", ROW(model), .known = LK_MAYBE},
+	{"gpu", "GPU", ROW(gpu), .known = LK_MAYBE},
+	{"gpus", "GPUs", LK_FIELD_INT, .get = find_gpus, .column = true},
+	{"gpus", NULL, ROW(gpus), .known = LK_MAYBE},
+	{"layout", "layout", ROW(layout), .known = LK_MAYBE},
+	{"precision", "precision", ROW(precision), .known = LK_MAYBE},
+};
+static const lk_answer_record row_record = {LK_RECORD(lk_validated, row_fields)};
+
+static const lk_answer_field validation_fields[] = {
+	{"summary", NULL, LK_INSIDE(lk_validation, summary, score_record)},
+	{"groups", NULL, LK_MANY(lk_validation, groups, group_count, score_record)},
+	{"baselines", NULL, LK_MANY(lk_validation, baselines, baseline_count, score_record)},
+	{"folds", NULL, LK_AT(lk_validation, folds), .known = LK_MAYBE},
+	{"rows", NULL, LK_MANY(lk_validation, rows, row_count, row_record)},
+	{"command", NULL, LK_AT(lk_validation, reproduce)},
+};
+static const lk_answer_record validation_record = {.python = "Validation",
+                                                   .what = "Predictions against measurements.",
+                                                   LK_RECORD(lk_validation, validation_fields)};
+const lk_document lk_validate_document = {"validate", "`validate -o json`", &validation_record,
+                                          offsetof(lk_validation, failed_check), NULL};
 
 /* ---- tables ---- */
 
-static const lk_column summary_columns[] = {
-	{"by", "by", false, false},
-	{"name", "", false, false},
-	{"rows", "rows", true, false},
-	{"predicted", "predicted", true, true},
-	{"skipped", "skipped", true, false},
-	{"suspect", "suspect", true, true},
-	{"scored", "scored", true, false},
-	{"geomean_error", "error", true, false},
-	{"macro_geomean_error", "macro error", true, true},
-	{"mape", "mape", true, false},
-	{"median_error", "median", true, false},
-	{"p90_error", "p90", true, false},
-	{"bias", "bias", true, false},
-	{"kendall_tau", "tau", true, false},
-	{"mean_top1_regret", "regret", true, false},
-	{"coverage", "in range", true, false},
-	{"rank_groups", "groups", true, true},
-	{"within_5", "in 5 %", true, false},
-	{"weighted_error", "weighted", true, false},
-	{"half_width", "range +/-", true, false},
-	{"scaling_error", "scaling", true, false},
-	{"series", "series", true, true},
-	{"parameters", "fitted", true, true},
-};
+static const char *const summary_keys[] = {"by",
+                                           "name",
+                                           "rows",
+                                           "predicted",
+                                           "skipped",
+                                           "suspect",
+                                           "scored",
+                                           "geomean_error",
+                                           "macro_geomean_error",
+                                           "mape",
+                                           "median_error",
+                                           "p90_error",
+                                           "bias",
+                                           "kendall_tau",
+                                           "mean_top1_regret",
+                                           "coverage",
+                                           "rank_groups",
+                                           "within_5",
+                                           "weighted_error",
+                                           "half_width",
+                                           "scaling_error",
+                                           "series",
+                                           "parameters",
+                                           NULL};
+static const lk_columns summary_columns = {"validate_summary", &score_record, summary_keys};
 
-static void validate_view_put_accuracy(lk_table *table, const lk_accuracy *accuracy) {
-	lk_table_row(table);
-	lk_table_text(table, accuracy->by);
-	lk_table_text(table, strcmp(accuracy->by, accuracy->name) == 0 ? "" : accuracy->name);
-	lk_table_number(table, accuracy->rows, NULL);
-	lk_table_number(table, accuracy->predicted, NULL);
-	lk_table_number(table, accuracy->skipped, NULL);
-	lk_table_number(table, accuracy->suspect, NULL);
-	lk_table_number(table, accuracy->scored, NULL);
-	validate_view_put_percent(table, accuracy->geomean_error, false);
-	validate_view_put_percent(table, accuracy->macro_geomean_error, false);
-	validate_view_put_percent(table, accuracy->mape, false);
-	validate_view_put_percent(table, accuracy->median_error, false);
-	validate_view_put_percent(table, accuracy->p90_error, false);
-	validate_view_put_percent(table, accuracy->bias, true);
-	validate_view_put_plain(table, accuracy->kendall_tau);
-	validate_view_put_percent(table, accuracy->mean_top1_regret, false);
-	validate_view_put_percent(table, accuracy->coverage, false);
-	lk_table_number(table, accuracy->rank_groups, NULL);
-	validate_view_put_percent(table, accuracy->within_5, false);
-	validate_view_put_percent(table, accuracy->weighted_error, false);
-	validate_view_put_percent(table, accuracy->half_width, false);
-	validate_view_put_percent(table, accuracy->scaling_error, false);
-	lk_table_number(table, accuracy->series, NULL);
-	lk_table_number(table, accuracy->parameters, NULL);
+static void put_scores(lk_table *table, const lk_validation *validation, const lk_accuracy *scores,
+                       int count) {
+	for (int i = 0; i < count; i++)
+		lk_fields_row(table, &summary_columns, &(lk_subject){validation, &scores[i], i, NULL});
 }
 
 static lk_table *summary_table(const lk_validation *validation) {
-	lk_table *table = lk_table_new("validate_summary", summary_columns,
-	                               sizeof summary_columns / sizeof *summary_columns);
-	if (!table) return NULL;
-	validate_view_put_accuracy(table, &validation->summary);
-	for (int i = 0; i < validation->group_count; i++)
-		validate_view_put_accuracy(table, &validation->groups[i]);
-	for (int i = 0; i < validation->baseline_count; i++)
-		validate_view_put_accuracy(table, &validation->baselines[i]);
+	lk_table *table = lk_fields_table(&summary_columns);
+	put_scores(table, validation, &validation->summary, 1);
+	put_scores(table, validation, validation->groups, validation->group_count);
+	put_scores(table, validation, validation->baselines, validation->baseline_count);
 	return table;
 }
 
-static const lk_column row_columns[] = {
-	{"id", "id", false, false},
-	{"stack", "stack", false, false},
-	{"release", "release", false, true},
-	{"model", "model", false, false},
-	{"gpu", "GPU", false, false},
-	{"gpus", "GPUs", true, false},
-	{"layout", "layout", false, false},
-	{"precision", "precision", false, false},
-	{"predicted", "predicted", true, false},
-	{"measured", "measured", true, false},
-	{"unit", "unit", false, true},
-	{"error", "error", true, false},
-	{"low", "low", true, true},
-	{"high", "high", true, true},
-	{"scored", "scored", false, true},
-	{"part", "part", false, true},
-	{"reason", "remark", false, false},
-};
-
-static void validate_view_put_row(lk_table *table, const lk_validated *row) {
-	lk_table_row(table);
-	lk_table_text(table, row->id);
-	lk_table_text(table, row->stack);
-	lk_table_text(table, row->release);
-	lk_table_text(table, row->model);
-	lk_table_text(table, row->gpu);
-	lk_table_number(table, row->gpus > 0 ? row->gpus : NAN, NULL);
-	lk_table_text(table, row->layout);
-	lk_table_text(table, row->precision);
-	validate_view_put_value(table, row->predicted, row->unit);
-	validate_view_put_value(table, row->measured, row->unit);
-	lk_table_text(table, row->unit);
-	validate_view_put_percent(table, row->error, true);
-	validate_view_put_value(table, row->low, row->unit);
-	validate_view_put_value(table, row->high, row->unit);
-	lk_table_bool(table, row->scored);
-	lk_table_text(table, row->part);
-	lk_table_text(table, row->reason);
-}
+static const char *const row_keys[] = {
+	"id",       "stack", "release", "model", "gpu",  "gpus",   "layout", "precision", "predicted",
+	"measured", "unit",  "error",   "low",   "high", "scored", "part",   "reason",    NULL};
 
 typedef bool keep_fn(const lk_validated *row);
 
@@ -156,10 +195,12 @@ static bool keep_unscored(const lk_validated *row) {
 }
 
 static lk_table *row_table(const lk_validation *validation, keep_fn *keep) {
-	lk_table *table =
-		lk_table_new("validate_rows", row_columns, sizeof row_columns / sizeof *row_columns);
-	for (int i = 0; table && i < validation->row_count; i++)
-		if (keep(&validation->rows[i])) validate_view_put_row(table, &validation->rows[i]);
+	static const lk_columns columns = {"validate_rows", &row_record, row_keys};
+	lk_table *table = lk_fields_table(&columns);
+	for (int i = 0; i < validation->row_count; i++)
+		if (keep(&validation->rows[i]))
+			lk_fields_row(table, &columns,
+			              &(lk_subject){validation, &validation->rows[i], i, NULL});
 	return table;
 }
 
@@ -172,8 +213,8 @@ static int by_distance(const void *a, const void *b) {
 
 /* The scored rows with the largest errors. */
 static lk_table *worst_table(const lk_validation *validation) {
-	lk_table *table =
-		lk_table_new("validate_worst", row_columns, sizeof row_columns / sizeof *row_columns);
+	static const lk_columns columns = {"validate_worst", &row_record, row_keys};
+	lk_table *table = lk_fields_table(&columns);
 	const lk_validated **rows = malloc((size_t)(validation->row_count + 1) * sizeof *rows);
 	int count = 0;
 	if (!table || !rows) {
@@ -184,7 +225,8 @@ static lk_table *worst_table(const lk_validation *validation) {
 	for (int i = 0; i < validation->row_count; i++)
 		if (validation->rows[i].scored) rows[count++] = &validation->rows[i];
 	lk_sort(rows, (size_t)count, sizeof *rows, by_distance);
-	for (int i = 0; i < count && i < WORST; i++) validate_view_put_row(table, rows[i]);
+	for (int i = 0; i < count && i < WORST; i++)
+		lk_fields_row(table, &columns, &(lk_subject){validation, rows[i], i, NULL});
 	free(rows);
 	return table;
 }
@@ -247,86 +289,11 @@ static lk_status print_people(const lk_validation *validation, lk_format format,
 
 /* ---- for machines ---- */
 
-static void json_accuracy(lk_json_writer *writer, const char *key, const lk_accuracy *accuracy,
-                          bool named) {
-	lk_json_object(writer, key);
-	if (named) {
-		lk_json_put_text(writer, "by", accuracy->by);
-		lk_json_put_text(writer, "name", accuracy->name);
-	}
-	lk_json_put_integer(writer, "rows", accuracy->rows);
-	lk_json_put_integer(writer, "predicted", accuracy->predicted);
-	lk_json_put_integer(writer, "skipped", accuracy->skipped);
-	lk_json_put_integer(writer, "suspect", accuracy->suspect);
-	lk_json_put_integer(writer, "scored", accuracy->scored);
-	lk_json_put_number(writer, "geomean_error", accuracy->geomean_error);
-	lk_json_put_number(writer, "macro_geomean_error", accuracy->macro_geomean_error);
-	lk_json_put_number(writer, "mape", accuracy->mape);
-	lk_json_put_number(writer, "median_error", accuracy->median_error);
-	lk_json_put_number(writer, "p90_error", accuracy->p90_error);
-	lk_json_put_number(writer, "bias", accuracy->bias);
-	lk_json_put_number(writer, "kendall_tau", accuracy->kendall_tau);
-	lk_json_put_number(writer, "mean_top1_regret", accuracy->mean_top1_regret);
-	lk_json_put_number(writer, "coverage", accuracy->coverage);
-	lk_json_put_integer(writer, "rank_groups", accuracy->rank_groups);
-	lk_json_put_number(writer, "within_5", accuracy->within_5);
-	lk_json_put_number(writer, "weighted_error", accuracy->weighted_error);
-	lk_json_put_number(writer, "half_width", accuracy->half_width);
-	lk_json_put_number(writer, "scaling_error", accuracy->scaling_error);
-	lk_json_put_integer(writer, "series", accuracy->series);
-	lk_json_put_integer(writer, "parameters", accuracy->parameters);
-	lk_json_object_end(writer);
-}
-
-static void json_row(lk_json_writer *writer, const lk_validated *row) {
-	lk_json_object(writer, NULL);
-	lk_json_put_text(writer, "id", row->id);
-	lk_json_put_number(writer, "predicted", row->predicted);
-	lk_json_put_number(writer, "measured", row->measured);
-	lk_json_put_text(writer, "unit", row->unit);
-	lk_json_put_number(writer, "error", row->error);
-	lk_json_put_number(writer, "low", row->low);
-	lk_json_put_number(writer, "high", row->high);
-	lk_json_put_text(writer, "reason", row->reason);
-	lk_json_put_bool(writer, "scored", row->scored);
-	lk_json_put_text(writer, "part", row->part);
-	lk_json_put_text(writer, "stack", row->stack);
-	lk_json_put_text(writer, "release", row->release);
-	lk_json_put_text(writer, "model", row->model);
-	lk_json_put_text(writer, "gpu", row->gpu);
-	lk_json_put_integer(writer, "gpus", row->gpus);
-	lk_json_put_text(writer, "layout", row->layout);
-	lk_json_put_text(writer, "precision", row->precision);
-	lk_json_object_end(writer);
-}
-
-static lk_status validate_view_print_json(const lk_validation *validation, FILE *out,
-                                          lk_error *err) {
-	lk_json_writer w;
-	lk_json_begin(&w, out, false);
-	lk_json_object(&w, NULL);
-	lk_json_put_head(&w, "lockstep/validate/1", validation->failed_check);
-	json_accuracy(&w, "summary", &validation->summary, false);
-	lk_json_array(&w, "groups");
-	for (int i = 0; i < validation->group_count; i++)
-		json_accuracy(&w, NULL, &validation->groups[i], true);
-	lk_json_array_end(&w);
-	lk_json_array(&w, "baselines");
-	for (int i = 0; i < validation->baseline_count; i++)
-		json_accuracy(&w, NULL, &validation->baselines[i], true);
-	lk_json_array_end(&w);
-	lk_json_put_text(&w, "folds", validation->folds);
-	lk_json_array(&w, "rows");
-	for (int i = 0; i < validation->row_count; i++) json_row(&w, &validation->rows[i]);
-	lk_json_array_end(&w);
-	lk_json_put_text(&w, "command", validation->reproduce);
-	lk_json_object_end(&w);
-	return lk_json_finish(&w, err);
-}
-
 lk_status lk_validate_print(const lk_validation *validation, int format, bool colour, FILE *out,
                             lk_error *err) {
-	if (format == LK_FORMAT_JSON) return validate_view_print_json(validation, out, err);
+	lk_writing writing = {.format = format, .out = out};
+	if (format == LK_FORMAT_JSON)
+		return lk_write_document(&writing, &lk_validate_document, validation, err);
 	if (format == LK_FORMAT_TEXT || format == LK_FORMAT_MD) {
 		LK_TRY(print_people(validation, (lk_format)format, colour, out, err));
 		if (fflush(out) == 0 && !ferror(out)) return LK_OK;

@@ -14,6 +14,7 @@
 #include "lockstep/whatif.h"
 #include "base/arena.h"
 #include "base/vec.h"
+#include "view/table/fields.h"
 #include "view/table/output.h"
 #include "view/table/table.h"
 
@@ -43,10 +44,20 @@ lk_table *lk_post_plan_table(const lk_post_plan *plan, bool people);
 void lk_put_cut_off(const char *cut_off, FILE *out);
 /* A line where an MFU or HFU is above 1: how that can be. */
 lk_status lk_put_above_peak(double share, FILE *out, lk_error *err);
-/* Members of the present object: watts, kWh, CO2e, dollars; null where not known or not asked. */
-void lk_json_put_energy(lk_json_writer *writer, const lk_energy *energy);
-/* The rows as an array of objects inside a document. */
-void lk_json_put_table(lk_json_writer *writer, const char *key, const lk_table *table);
+/* Power and energy of an answer. */
+extern const lk_answer_record lk_energy_record;
+/* The first rows of a table of stalls, all of 0; how a part was found, by lk_stalls_basis. */
+lk_table *lk_stalls_top(const lk_stalls_answer *answer, int which, int most);
+extern const char *const lk_stalls_bases[];
+/* A row of the stalls of an explanation. */
+extern const lk_answer_record lk_stall_record;
+/* A prediction, and the numbers of its layout, which are a record of the same struct. */
+extern const lk_answer_record lk_prediction_record, lk_layout_record;
+/* The JSON of every verb. */
+extern const lk_document lk_plan_document, lk_rent_document, lk_jobs_document, lk_whatif_document,
+	lk_validate_document, lk_predict_document, lk_shard_document, lk_collective_document,
+	lk_simulate_document, lk_explain_document, lk_compose_document, lk_diff_document,
+	lk_replay_document, lk_stalls_document;
 /* The report for people. */
 lk_status lk_explain_report(const lk_explanation *explanation, bool colour, FILE *out,
                             lk_error *err);

@@ -4,11 +4,9 @@
 #include <string.h>
 
 #include "whatif/whatif.h"
-#include "io/json.h"
 #include "base/text.h"
 #include "lockstep/whatif.h"
-#include "view/table/output.h"
-#include "view/table/table.h"
+#include "view/table/fields.h"
 #include "view/timeline/trace.h"
 #include "view/text/views.h"
 
@@ -107,73 +105,86 @@ static lk_status write_side_by_side(const lk_whatif *whatif, bool colour, FILE *
 			                         : line_text(&whatif->columns[i], line, i == 0, text));
 		}
 	}
-	lk_status status = lk_table_write(table, LK_FORMAT_TEXT, colour, out, err);
-	lk_table_free(table);
-	return status;
+	return lk_put_table(table, colour, out, err);
 }
+
+/* ---- fields ---- */
+
+#define COLUMN(member) LK_AT(lk_whatif_column, member)
+
+static bool is_answered(const lk_subject *subject) {
+	return !((const lk_whatif_column *)subject->record)->refused;
+}
+
+static bool counts_samples(const lk_subject *subject) {
+	return is_answered(subject) && ((const lk_whatif_column *)subject->record)->samples_per_s > 0;
+}
+
+static void find_batch(const lk_subject *subject, lk_field_value *found) {
+	const lk_whatif_column *column = subject->record;
+	found->number = round(column->samples_per_s * column->step_s);
+}
+
+static void find_change(const lk_subject *subject, lk_field_value *found) {
+	const lk_whatif_column *column = subject->record;
+	found->number = column->change;
+	change_text(column, subject->index == 0, found->shown);
+}
+
+static char *show_uncertainty(double share, char *out, size_t size) {
+	char number[CELL];
+	snprintf(out, size, "+-%s %%", lk_fixed(100 * share, 1, number, sizeof number));
+	return out;
+}
+
+static const lk_answer_field change_fields[] = {
+	{"change", "change", COLUMN(label)},
+	{"sets", NULL, LK_LIST(lk_whatif_column, sets, set_count)},
+	{"refused", "refused", COLUMN(refused), .known = LK_MAYBE},
+	{"gpus", "GPUs", COLUMN(ranks), .there = is_answered},
+	{"batch", "batch", LK_FIELD_REAL, .get = find_batch, .there = counts_samples},
+	{"step_time_s", "step", COLUMN(step_s), .there = is_answered, .shown = lk_format_seconds},
+	{"vs_base", "vs base", LK_FIELD_REAL, .get = find_change, .there = is_answered},
+	{"scaling_efficiency", "scaling", COLUMN(efficiency), .there = is_answered,
+     .shown = lk_percent},
+	{"uncertainty", "range", COLUMN(uncertainty), .there = is_answered, .shown = show_uncertainty},
+	{"compute_s", "compute", COLUMN(compute_s), .there = is_answered, .shown = lk_format_seconds},
+	{"exposed_s", "comm.", COLUMN(exposed_s), .there = is_answered, .shown = lk_format_seconds},
+	{"hidden_s", "hidden", COLUMN(hidden_s), .there = is_answered, .shown = lk_format_seconds},
+	{"other_s", "other", COLUMN(other_s), .there = is_answered, .shown = lk_format_seconds},
+	{"samples_per_s", "samples/s", COLUMN(samples_per_s), .there = counts_samples, .hidden = true},
+	{"cluster", "cluster", COLUMN(cluster), .known = LK_MAYBE, .hidden = true},
+	{"notes", NULL, LK_LIST(lk_whatif_column, notes, note_count)},
+};
+static const lk_answer_record change_record = {.python = "Change",
+                                               .what = "The base, one change, or several together.",
+                                               LK_RECORD(lk_whatif_column, change_fields)};
+
+static const lk_answer_field whatif_fields[] = {
+	{"source", NULL, LK_AT(lk_whatif, source)},
+	{"traced", NULL, LK_AT(lk_whatif, traced)},
+	{"changes", NULL, LK_MANY(lk_whatif, columns, column_count, change_record)},
+	{"notes", NULL, LK_LIST(lk_whatif, notes, note_count)},
+	{"reproduce", NULL, LK_AT(lk_whatif, reproduce)},
+};
+static const lk_answer_record whatif_record = {
+	.python = "WhatIf",
+	.what = "What a step would take with changes; changes[0] is the base.",
+	LK_RECORD(lk_whatif, whatif_fields)};
+const lk_document lk_whatif_document = {"whatif", "`whatif -o json`", &whatif_record,
+                                        offsetof(lk_whatif, failed_check), NULL};
 
 /* ---- rows ---- */
 
-static const lk_column row_columns[] = {
-	{"change", "change", false, false},
-	{"gpus", "GPUs", true, false},
-	{"step_time_s", "step", true, false},
-	{"vs_base", "vs base", true, false},
-	{"scaling_efficiency", "scaling", true, false},
-	{"uncertainty", "range", true, false},
-	{"compute_s", "compute", true, false},
-	{"exposed_s", "comm.", true, false},
-	{"hidden_s", "hidden", true, false},
-	{"other_s", "other", true, false},
-	{"batch", "batch", true, false},
-	{"samples_per_s", "samples/s", true, true},
-	{"cluster", "cluster", false, true},
-	{"refused", "refused", false, false},
-};
-
-static void whatif_view_put_seconds(lk_table *table, const lk_whatif_column *column,
-                                    double seconds) {
-	char text[CELL];
-	lk_table_number(table, column->refused ? NAN : seconds,
-	                lk_format_seconds(seconds, text, sizeof text));
-}
-
-static void whatif_view_put_row(lk_table *table, const lk_whatif_column *column, bool base) {
-	char text[CELL];
-	double none = column->refused ? NAN : 0;
-	lk_table_row(table);
-	lk_table_text(table, column->label);
-	lk_table_number(table, column->ranks + none, NULL);
-	whatif_view_put_seconds(table, column, column->step_s);
-	lk_table_number(table, column->change + none, change_text(column, base, text));
-	lk_table_number(table, column->efficiency + none, efficiency_text(column, base, text));
-	lk_table_number(table, column->uncertainty + none, uncertainty_text(column, base, text));
-	whatif_view_put_seconds(table, column, column->compute_s);
-	whatif_view_put_seconds(table, column, column->exposed_s);
-	whatif_view_put_seconds(table, column, column->hidden_s);
-	whatif_view_put_seconds(table, column, column->other_s);
-	double batch = round(column->samples_per_s * column->step_s);
-	lk_table_number(table, batch > 0 ? batch + none : NAN, NULL);
-	lk_table_number(table, column->samples_per_s > 0 ? column->samples_per_s : NAN, NULL);
-	lk_table_text(table, column->cluster);
-	lk_table_text(table, column->refused);
-}
-
 lk_table *lk_whatif_table(const lk_whatif *whatif) {
-	lk_table *table = lk_table_new("whatif", row_columns, sizeof row_columns / sizeof *row_columns);
-	for (int i = 0; table && i < whatif->column_count; i++)
-		whatif_view_put_row(table, &whatif->columns[i], i == 0);
+	static const char *const keys[] = {
+		"change",      "gpus",          "step_time_s", "vs_base",  "scaling_efficiency",
+		"uncertainty", "compute_s",     "exposed_s",   "hidden_s", "other_s",
+		"batch",       "samples_per_s", "cluster",     "refused",  NULL};
+	static const lk_columns columns = {"whatif", &change_record, keys};
+	lk_table *table = lk_fields_rows(&columns, whatif, whatif->columns, whatif->column_count);
 	if (table) lk_table_hide_empty(table);
 	return table;
-}
-
-static lk_status whatif_view_write_rows(const lk_whatif *whatif, bool colour, FILE *out,
-                                        lk_error *err) {
-	lk_table *table = lk_whatif_table(whatif);
-	if (!table) return lk_oom(err);
-	lk_status status = lk_table_write(table, LK_FORMAT_TEXT, colour, out, err);
-	lk_table_free(table);
-	return status;
 }
 
 /* ---- text ---- */
@@ -224,7 +235,7 @@ static lk_status whatif_view_write_text(const void *what, bool colour, FILE *out
 	LK_TRY(whatif_view_put_line("cluster  ", whatif->columns[0].cluster, out, err));
 	fputc('\n', out);
 	LK_TRY(whatif_view_fits(whatif) ? write_side_by_side(whatif, colour, out, err)
-	                                : whatif_view_write_rows(whatif, colour, out, err));
+	                                : lk_put_table(lk_whatif_table(whatif), colour, out, err));
 	fputc('\n', out);
 	for (int i = 0; i < whatif->column_count; i++) LK_TRY(put_remarks(whatif, i, out, err));
 	for (int i = 0; text->verbose && i < whatif->note_count; i++)
@@ -235,63 +246,6 @@ static lk_status whatif_view_write_text(const void *what, bool colour, FILE *out
 	return LK_OK;
 }
 
-/* ---- JSON ---- */
-
-static void whatif_view_put_number(lk_json_writer *writer, const char *key, double value,
-                                   bool known) {
-	if (known && isfinite(value)) lk_json_put_number(writer, key, value);
-	else lk_json_put_null(writer, key);
-}
-
-static void whatif_view_put_texts(lk_json_writer *writer, const char *key, const char *const *texts,
-                                  int count) {
-	lk_json_array(writer, key);
-	for (int i = 0; i < count; i++) lk_json_put_text(writer, NULL, texts[i]);
-	lk_json_array_end(writer);
-}
-
-static void whatif_view_put_column(lk_json_writer *writer, const lk_whatif_column *column) {
-	bool known = !column->refused;
-	lk_json_object(writer, NULL);
-	lk_json_put_text(writer, "change", column->label);
-	whatif_view_put_texts(writer, "sets", column->sets, column->set_count);
-	lk_json_put_text(writer, "refused", column->refused);
-	whatif_view_put_number(writer, "gpus", column->ranks, known);
-	whatif_view_put_number(writer, "batch", round(column->samples_per_s * column->step_s),
-	                       known && column->samples_per_s > 0);
-	whatif_view_put_number(writer, "step_time_s", column->step_s, known);
-	whatif_view_put_number(writer, "vs_base", column->change, known);
-	whatif_view_put_number(writer, "scaling_efficiency", column->efficiency, known);
-	whatif_view_put_number(writer, "uncertainty", column->uncertainty, known);
-	whatif_view_put_number(writer, "compute_s", column->compute_s, known);
-	whatif_view_put_number(writer, "exposed_s", column->exposed_s, known);
-	whatif_view_put_number(writer, "hidden_s", column->hidden_s, known);
-	whatif_view_put_number(writer, "other_s", column->other_s, known);
-	whatif_view_put_number(writer, "samples_per_s", column->samples_per_s,
-	                       known && column->samples_per_s > 0);
-	lk_json_put_text(writer, "cluster", column->cluster);
-	whatif_view_put_texts(writer, "notes", column->notes, column->note_count);
-	lk_json_object_end(writer);
-}
-
-static lk_status whatif_view_write_json(const void *what, bool colour, FILE *out, lk_error *err) {
-	const lk_whatif *answer = what;
-	lk_json_writer w;
-	(void)colour;
-	lk_json_begin(&w, out, false);
-	lk_json_object(&w, NULL);
-	lk_json_put_head(&w, "lockstep/whatif/1", answer->failed_check);
-	lk_json_put_text(&w, "source", answer->source);
-	lk_json_put_bool(&w, "traced", answer->traced);
-	lk_json_array(&w, "changes");
-	for (int i = 0; i < answer->column_count; i++) whatif_view_put_column(&w, &answer->columns[i]);
-	lk_json_array_end(&w);
-	whatif_view_put_texts(&w, "notes", answer->notes, answer->note_count);
-	lk_json_put_text(&w, "reproduce", answer->reproduce);
-	lk_json_object_end(&w);
-	return lk_json_finish(&w, err);
-}
-
 /* ---- the ways out ---- */
 
 lk_status lk_whatif_print(const lk_whatif *whatif, int format, bool verbose, bool colour,
@@ -300,7 +254,7 @@ lk_status lk_whatif_print(const lk_whatif *whatif, int format, bool verbose, boo
 	LK_TRY(lk_writing_check(&w, err));
 	if (format == LK_FORMAT_TEXT)
 		return lk_write_through(&w, whatif_view_write_text, &(struct text){whatif, verbose}, err);
-	if (format == LK_FORMAT_JSON) return lk_write_through(&w, whatif_view_write_json, whatif, err);
+	if (format == LK_FORMAT_JSON) return lk_write_document(&w, &lk_whatif_document, whatif, err);
 	return lk_write_table(&w, lk_whatif_table(whatif), err);
 }
 

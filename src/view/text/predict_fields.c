@@ -1,0 +1,334 @@
+/* predict_fields.c: the fields of predictions, and predictions as JSON. */
+#include <string.h>
+
+#include "base/text.h"
+#include "lockstep/catalogue.h"
+#include "view/text/views.h"
+
+static const lk_answer_field energy_fields[] = {
+	{"gpu_watts", "W", LK_AT(lk_energy, gpu_watts), .known = LK_UNLESS_ZERO},
+	{"site_watts", "site W", LK_AT(lk_energy, site_watts), .known = LK_UNLESS_ZERO},
+	{"pue", "PUE", LK_AT(lk_energy, pue), .known = LK_UNLESS_ZERO},
+	{"step_kwh", "energy of a step", LK_AT(lk_energy, step_kwh), .known = LK_UNLESS_ZERO,
+     .shown = lk_format_energy},
+	{"training_kwh", "energy", LK_AT(lk_energy, training_kwh), .known = LK_UNLESS_ZERO,
+     .shown = lk_format_energy},
+	{"carbon_kg", "CO2e", LK_AT(lk_energy, carbon_kg), .known = LK_UNLESS_ZERO,
+     .shown = lk_format_mass},
+	{"power_usd", "power", LK_AT(lk_energy, power_usd), .known = LK_UNLESS_ZERO,
+     .shown = lk_format_dollars},
+};
+const lk_answer_record lk_energy_record = {.what = "Power and energy.",
+                                           LK_RECORD(lk_energy, energy_fields)};
+
+#define FIELD(member)     LK_AT(lk_prediction, member)
+#define STAGE(member)     LK_AT(lk_stage_memory, member)
+#define GENERATED(member) LK_AT(lk_generation, member)
+
+static const lk_answer_field part_fields[] = {
+	{"label", NULL, LK_AT(lk_time_part, label)},
+	{"exposed_s", NULL, LK_AT(lk_time_part, exposed_s)},
+	{"hidden_s", NULL, LK_AT(lk_time_part, hidden_s)},
+};
+static const lk_answer_record part_record = {
+	.name = "Part",
+	.python = "TimePart",
+	.what = "A part of the step: what is exposed, and what is overlapped with computation.",
+	LK_RECORD(lk_time_part, part_fields)};
+
+static const lk_answer_field quantile_fields[] = {
+	{"label", NULL, LK_AT(lk_seed_spread, label)},
+	{"p50", NULL, LK_AT(lk_seed_spread, p50), .known = LK_MAYBE},
+	{"p95", NULL, LK_AT(lk_seed_spread, p95), .known = LK_MAYBE},
+	{"p99", NULL, LK_AT(lk_seed_spread, p99), .known = LK_MAYBE},
+};
+static const lk_answer_record quantile_record = {.name = "Quantiles",
+                                                 .what =
+                                                     "Of a time, or of a share, over the seeds.",
+                                                 LK_RECORD(lk_seed_spread, quantile_fields)};
+
+static const lk_answer_field seed_fields[] = {
+	{"count", NULL, FIELD(seeds)},
+	{"quantiles", NULL, LK_MAP(lk_prediction, spread, spread_count, quantile_record),
+     .named = offsetof(lk_seed_spread, key)},
+};
+static const lk_answer_record seed_record = {.python = "Seeds",
+                                             .what =
+                                                 "How far the step and its parts spread over seeds "
+                                                 "of the jitter; keys as in breakdown, step "
+                                                 "and straggler_share.",
+                                             LK_RECORD(lk_prediction, seed_fields)};
+
+static const lk_answer_field stage_fields[] = {
+	{"stage", NULL, STAGE(stage)},
+	{"weights_bytes", NULL, STAGE(weights)},
+	{"gradients_bytes", NULL, STAGE(gradients)},
+	{"optimizer_bytes", NULL, STAGE(optimizer)},
+	{"activations_bytes", NULL, STAGE(activations)},
+	{"logits_bytes", NULL, STAGE(logits)},
+	{"workspace_bytes", NULL, STAGE(workspace)},
+	{"buffers_bytes", NULL, STAGE(buffers)},
+	{"allocated_bytes", NULL, STAGE(allocated)},
+	{"allocated_low_bytes", NULL, STAGE(low), .known = LK_MAYBE},
+	{"allocated_high_bytes", NULL, STAGE(high), .known = LK_MAYBE},
+	{"reserved_bytes", NULL, STAGE(reserved)},
+	{"context_bytes", NULL, STAGE(context)},
+	{"nccl_bytes", NULL, STAGE(nccl)},
+	{"total_bytes", NULL, STAGE(total)},
+	{"moment", NULL, STAGE(moment), .known = LK_MAYBE},
+};
+static const lk_answer_record stage_record = {
+	.name = "Stage",
+	.python = "StageMemory",
+	.what = "Memory of one rank of a pipeline stage at its peak.",
+	LK_RECORD(lk_stage_memory, stage_fields)};
+
+static const lk_answer_field layout_fields[] = {
+	{"text", NULL, FIELD(layout)},
+	{"gpus", "GPUs", FIELD(gpus)},
+	{"tp", "tp", FIELD(tp)},
+	{"pp", "pp", FIELD(pp)},
+	{"vp", "vp", FIELD(vp)},
+	{"cp", "cp", FIELD(cp)},
+	{"ep", "ep", FIELD(ep)},
+	{"dp", "dp", FIELD(dp)},
+	{"mbs", "mbs", FIELD(mbs)},
+	{"gbs", "gbs", FIELD(gbs)},
+	{"seq", "seq", FIELD(seq)},
+	{"microbatches", NULL, FIELD(microbatches)},
+	{"recompute", "recompute", FIELD(recompute), .known = LK_MAYBE},
+	{"dtype", "dtype", FIELD(dtype), .known = LK_MAYBE},
+	{"schedule", "schedule", FIELD(schedule), .known = LK_MAYBE},
+};
+const lk_answer_record lk_layout_record = {
+	.name = "Layout", .what = "The layout in numbers.", LK_RECORD(lk_prediction, layout_fields)};
+
+static const lk_answer_field fix_fields[] = {
+	{"change", NULL, LK_AT(lk_fix, change)},
+	{"peak_bytes", NULL, LK_AT(lk_fix, peak_bytes)},
+	{"step_time_s", NULL, LK_AT(lk_fix, step_time_s)},
+	{"time_ratio", NULL, LK_AT(lk_fix, time_ratio)},
+};
+static const lk_answer_record fix_record = {
+	.name = "Fix", .what = "A change that would make the job fit.", LK_RECORD(lk_fix, fix_fields)};
+
+static const lk_answer_field generation_fields[] = {
+	{"sequences", NULL, GENERATED(sequences)},
+	{"engines", NULL, GENERATED(engines)},
+	{"engine_gpus", NULL, GENERATED(engine_gpus)},
+	{"tokens", NULL, GENERATED(tokens)},
+	{"tokens_per_s", NULL, GENERATED(tokens_per_s)},
+	{"token_time_s", NULL, GENERATED(token_time_s)},
+	{"longest_tokens", NULL, GENERATED(longest_tokens)},
+	{"cache_bytes", NULL, GENERATED(cache_bytes)},
+	{"token_bytes", NULL, GENERATED(token_bytes)},
+	{"cache_tokens", NULL, GENERATED(cache_tokens)},
+	{"batch_room", NULL, GENERATED(batch_room)},
+	{"batch_most", NULL, GENERATED(batch_most)},
+	{"tail_s", NULL, GENERATED(tail_s)},
+	{"preempted", NULL, GENERATED(preempted)},
+	{"fixed_s", NULL, GENERATED(fixed_s), .known = LK_UNLESS_ZERO},
+	{"exponential_s", NULL, GENERATED(exponential_s), .known = LK_UNLESS_ZERO},
+};
+static const lk_answer_record generation_record = {
+	.name = "Generation",
+	.what =
+		"What generation answers beyond a step: figures of one engine where nothing else is said.",
+	LK_RECORD(lk_generation, generation_fields)};
+
+static void find_side(const lk_subject *subject, lk_field_value *found) {
+	found->text = ((const lk_phase_span *)subject->record)->engines ? "engines" : "training";
+}
+
+static void find_phase(const lk_subject *subject, lk_field_value *found) {
+	const lk_prediction *prediction = subject->answer;
+	const lk_phase_span *span = subject->record;
+	found->text = span->part < 0 ? "wait" : prediction->breakdown[span->part].key;
+}
+
+static const lk_answer_field span_fields[] = {
+	{"gpus", NULL, LK_FIELD_TEXT, .get = find_side},
+	{"phase", NULL, LK_FIELD_TEXT, .get = find_phase},
+	{"start_s", NULL, LK_AT(lk_phase_span, start_s)},
+	{"end_s", NULL, LK_AT(lk_phase_span, end_s)},
+};
+static const lk_answer_record span_record = {.python = "PhaseSpan",
+                                             .what =
+                                                 "When a phase of a step of reinforcement learning "
+                                                 "runs, on the GPUs that train (\"training\") "
+                                                 "or on engines of their own.",
+                                             LK_RECORD(lk_phase_span, span_fields)};
+
+static void put_spans(lk_json_writer *writer, const lk_subject *subject) {
+	const lk_prediction *prediction = subject->answer;
+	for (int i = 0; i < prediction->phase_span_count; i++) {
+		lk_subject span = {prediction, &prediction->spans[i], i, NULL};
+		lk_json_object(writer, NULL);
+		lk_json_put_fields(writer, &span_record, &span);
+		lk_json_object_end(writer);
+	}
+}
+
+static void find_tflops(const lk_subject *subject, lk_field_value *found) {
+	found->number = ((const lk_prediction *)subject->record)->model_flops_per_s_per_gpu / 1e12;
+}
+
+static bool has_seeds(const lk_subject *subject) {
+	return ((const lk_prediction *)subject->record)->seeds > 0;
+}
+
+static bool has_generation(const lk_subject *subject) {
+	return ((const lk_prediction *)subject->record)->generation.sequences > 0;
+}
+
+static bool has_phases(const lk_subject *subject) {
+	return ((const lk_prediction *)subject->record)->phases;
+}
+
+/* A row of a sweep, as the context of its fields. */
+struct swept {
+	const lk_sweep *sweep;
+	const lk_sweep_row *row;
+};
+
+static bool was_swept(const lk_subject *subject) {
+	const struct swept *swept = subject->context;
+	return swept && swept->row->request && swept->sweep->count > 1;
+}
+
+/* The requested values that distinguish this object of an array from the others. */
+static void put_asked(lk_json_writer *writer, const lk_subject *subject) {
+	const struct swept *swept = subject->context;
+	char text[512];
+	for (int i = 0; i < swept->sweep->varying_count; i++) {
+		const lk_option *option = swept->sweep->varying[i];
+		lk_option_text(option, swept->row->request, text, sizeof text);
+		const char *end;
+		double number = lk_read_real(text, &end);
+		if (!*text) lk_json_put_null(writer, option->name);
+		else if (option->kind == LK_OPTION_TEXT || *end)
+			lk_json_put_text(writer, option->name, text);
+		else lk_json_put_number(writer, option->name, number);
+	}
+}
+
+#define ASKED \
+	{ "asked", NULL, LK_FIELD_MAP, .when = was_swept, .put = put_asked, .type = "any" }
+
+static const lk_answer_field prediction_fields[] = {
+	{"fits", NULL, FIELD(fits)},
+	{"peak_bytes", "GiB", FIELD(peak_bytes), .shown = lk_gib},
+	{"usable_bytes", "of GiB", FIELD(usable_bytes), .shown = lk_gib},
+	{"fullest_stage", "stage", FIELD(fullest_stage)},
+	{"step_time_s", "step", FIELD(step_time_s), .shown = lk_format_seconds},
+	{"step_time_low_s", "low", FIELD(step_time_low_s), .known = LK_MAYBE,
+     .shown = lk_format_seconds},
+	{"step_time_high_s", "high", FIELD(step_time_high_s), .known = LK_MAYBE,
+     .shown = lk_format_seconds},
+	{"basis", NULL, FIELD(basis), .known = LK_MAYBE},
+	{"tokens_per_s_per_gpu", "tokens/s/GPU", FIELD(tokens_per_s_per_gpu), .known = LK_UNLESS_ZERO,
+     .shown = lk_format_thousands},
+	{"samples_per_s", "samples/s", FIELD(samples_per_s), .shown = lk_format_thousands},
+	{"unit", NULL, FIELD(unit)},
+	{"model_tflops_per_gpu", NULL, LK_FIELD_REAL, .get = find_tflops},
+	{"mfu", "MFU", FIELD(mfu), .known = LK_UNLESS_ZERO, .shown = lk_percent},
+	{"hfu", "HFU", FIELD(hfu), .known = LK_UNLESS_ZERO, .shown = lk_percent},
+	{"peak_flops", NULL, FIELD(peak_flops), .known = LK_UNLESS_ZERO},
+	{"peak", NULL, FIELD(peak_label), .known = LK_MAYBE},
+	{"days", "days", FIELD(days), .known = LK_UNLESS_ZERO, .shown = lk_days},
+	{"gpu_hours", "GPU-hours", FIELD(gpu_hours), .known = LK_UNLESS_ZERO,
+     .shown = lk_format_thousands},
+	{"goodput", "goodput", FIELD(goodput), .known = LK_UNLESS_ZERO, .shown = lk_percent},
+	{"checkpoint_bytes", NULL, FIELD(checkpoint_bytes), .known = LK_UNLESS_ZERO},
+	{"checkpoint_write_s", NULL, FIELD(checkpoint_write_s), .known = LK_UNLESS_ZERO},
+	{LK_INSIDE(lk_prediction, energy, lk_energy_record)},
+	{"breakdown", NULL, LK_MAP(lk_prediction, breakdown, breakdown_count, part_record),
+     .named = offsetof(lk_time_part, key)},
+	{"seeds", NULL, LK_HERE(seed_record), .there = has_seeds},
+	{"generation", NULL, LK_INSIDE(lk_prediction, generation, generation_record),
+     .there = has_generation},
+	{"phases", NULL, LK_FIELD_MANY, .of = &span_record, .put = put_spans, .there = has_phases},
+	{"memory", NULL, LK_MANY(lk_prediction, memory, memory_count, stage_record)},
+	{"layout", NULL, LK_HERE(lk_layout_record)},
+	{"assumptions", NULL, LK_LIST(lk_prediction, assumptions, assumption_count)},
+	{"understood", NULL, LK_LIST(lk_prediction, understood, understood_count)},
+	{"ignored", NULL, LK_LIST(lk_prediction, ignored, ignored_count)},
+	{"notable", "ignored flags", LK_LIST(lk_prediction, ignored, notable_count), .column = true},
+	{"fixes", NULL, LK_MANY(lk_prediction, fixes, fix_count, fix_record)},
+	{"operations", NULL, FIELD(operations)},
+	{"layer_operations", NULL, FIELD(layer_operations)},
+	{"ranks_simulated", NULL, FIELD(ranks_simulated)},
+	{"ranks", NULL, FIELD(ranks)},
+	{"searched", NULL, FIELD(searched), .known = LK_MAYBE},
+	{"warning", "warning", FIELD(warning), .known = LK_MAYBE},
+	{"reproduce", NULL, FIELD(reproduce)},
+	{"model", "model", FIELD(model)},
+	{"cluster", "cluster", FIELD(cluster)},
+	ASKED,
+};
+const lk_answer_record lk_prediction_record = {
+	.name = "Prediction",
+	.what = "One training step: does it fit, how long is it, where does the time go.",
+	LK_RECORD(lk_prediction, prediction_fields)};
+
+/* ---- refused combinations ---- */
+
+static void find_nothing(const lk_subject *subject, lk_field_value *found) {
+	(void)subject;
+	(void)found;
+}
+
+static void find_refusal(const lk_subject *subject, lk_field_value *found) {
+	found->text = subject->record;
+}
+
+static const lk_answer_field refused_fields[] = {
+	{"fits", NULL, LK_FIELD_BOOL, .get = find_nothing, .type = "any"},
+	{"refused", NULL, LK_FIELD_TEXT, .get = find_refusal},
+	ASKED,
+};
+static const lk_answer_record refused_record = {.name = "Refused",
+                                                .fields = refused_fields,
+                                                .count =
+                                                    sizeof refused_fields / sizeof *refused_fields};
+
+const lk_document lk_predict_document = {
+	"predict", "`predict -o json`; a sweep is an array of them, JSON lines have one a line",
+	&lk_prediction_record, offsetof(lk_prediction, failed_check), &refused_record};
+
+/* ---- JSON ---- */
+
+static void json_put_row(lk_json_writer *writer, const lk_sweep *sweep, const lk_sweep_row *row) {
+	const lk_prediction *prediction = row->prediction;
+	struct swept swept = {sweep, row};
+	char text[1024];
+	lk_json_object(writer, NULL);
+	lk_json_put_head(writer, "lockstep/predict/1", prediction ? prediction->failed_check : NULL);
+	if (prediction) {
+		lk_subject subject = {prediction, prediction, 0, &swept};
+		lk_json_put_fields(writer, &lk_prediction_record, &subject);
+	} else {
+		const char *why = row->refusal ? lk_error_text(row->refusal, text, sizeof text) : NULL;
+		lk_json_put_fields(writer, &refused_record, &(lk_subject){NULL, why, 0, &swept});
+	}
+	lk_json_object_end(writer);
+}
+
+lk_status lk_write_sweep_json(const void *what, bool colour, FILE *out, lk_error *err) {
+	const lk_sweep *sweep = what;
+	(void)colour;
+	lk_json_writer w;
+	lk_json_begin(&w, out, sweep->compact);
+	bool array = !sweep->compact && sweep->count != 1;
+	if (array) lk_json_array(&w, NULL);
+	for (size_t i = 0; i < sweep->count; i++) {
+		if (sweep->compact && i) {
+			LK_TRY(lk_json_finish(&w, err));
+			lk_json_begin(&w, out, true);
+		}
+		json_put_row(&w, sweep, &sweep->rows[i]);
+	}
+	if (array) lk_json_array_end(&w);
+	if (sweep->compact && !sweep->count) return LK_OK;
+	return lk_json_finish(&w, err);
+}
