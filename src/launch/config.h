@@ -4,7 +4,8 @@
  *   config_load.c    file to tree: YAML, JSON, TOML, inheritance, interpolation, settings
  *   config_draft.c   one setting to one fact of the job, by a table; facts to the job
  *   config_rollout.c facts of a step of reinforcement learning besides its training
- *   keys_*.c         a framework each: how it is recognised, its keys, what they mean together
+ *   keys_*.c         a framework each: how it is recognised, what its keys mean together; the keys are
+ *                    rows of data/launch, and tables (tables.h) in the program
  *   config.c         which framework a file is of
  *
  * Nothing is executed or fetched: a class that a file names is a name. */
@@ -107,9 +108,6 @@ typedef struct lk_pair {
 	const char *theirs, *ours;
 } lk_pair;
 
-/* Arguments foreach and fused of PyTorch's optimizers, as the fact "update". */
-extern const lk_pair lk_foreach_words[], lk_fused_words[];
-
 typedef enum lk_key_kind {
 	LK_KEY_FACT,
 	LK_KEY_RULE,   /* it acts by a rule of the framework, which reads it by its path */
@@ -118,50 +116,23 @@ typedef enum lk_key_kind {
 	LK_KEY_REFUSE, /* what it asks for cannot be predicted */
 } lk_key_kind;
 
+/* A row of data/launch/NAME.csv: a key of a configuration, or a setting of a command line that is a
+ * path with dots. */
 typedef struct lk_key {
-	/* or several, with blanks between them; ends with '*': all that begin so; begins with '*': all
-	 * that end so. A path that a table does not have is unknown: rows for many are of sections of
-	 * which no key matters, never of all keys. */
+	/* Ends with '*': all that begin so; begins with '*': all that end so. A path that a table does
+	 * not have is unknown: rows for many are of sections of which no key matters, never of all
+	 * keys. */
 	const char *path;
 	lk_key_kind kind;
 	const char *fact;      /* of FACT */
 	const lk_pair *values; /* NULL: as it stands; theirs that are not among them stay */
 	const char *reason;    /* of the others. REFUSE is so where the value is neither false nor 0 */
+	lk_direction direction;
+	bool (*when)(const lk_job *job); /* whether it is written; NULL: always */
 } lk_key;
 
-#define LK_FACT(path, fact) \
-	{ path, LK_KEY_FACT, fact, NULL, NULL }
-#define LK_WORDS(path, fact, pairs) \
-	{ path, LK_KEY_FACT, fact, pairs, NULL }
-#define LK_RULE(path) \
-	{ path, LK_KEY_RULE, NULL, NULL, NULL }
-#define LK_SKIP(path, reason) \
-	{ path, LK_KEY_SKIP, NULL, NULL, reason }
-#define LK_NOTE(path, reason) \
-	{ path, LK_KEY_NOTE, NULL, NULL, reason }
-#define LK_REFUSE(path, reason) \
-	{ path, LK_KEY_REFUSE, NULL, NULL, reason }
-#define LK_KEYS_END \
-	{ NULL, LK_KEY_SKIP, NULL, NULL, NULL }
-
-/* Values that recur (config_draft.c): a switch that is on, off or open; the opposite of ours; a
- * size of which 0 is "off" and so states nothing; ZeRO's stage; devices that offload to the host's
- * memory; a loss that makes no logits; dispatchers of experts' tokens by library, and DeepEP as a
- * switch; Megatron-Core's attention back ends; the format in which gradients are reduced. */
-extern const lk_pair lk_pairs_switch[], lk_pairs_opposite[], lk_pairs_zero_off[], lk_pairs_stage[],
-	lk_pairs_host[], lk_pairs_linear[], lk_pairs_fuses[], lk_pairs_dispatcher[], lk_pairs_deepep[],
-	lk_pairs_kernels[], lk_pairs_reduced[];
-
-/* Reasons that recur. */
-#define LK_WHY_DATA    "data: does not change the step"
-#define LK_WHY_LOGGING "logging: not part of the step"
-#define LK_WHY_SAVING  "checkpointing: not part of the step"
-#define LK_WHY_RATE    "values of the optimizer: do not change the step's work"
-#define LK_WHY_LENGTH  "length of the run, not of a step"
-#define LK_WHY_EVAL    "evaluation: not part of the step"
-#define LK_WHY_START   "start-up: not part of the step"
-#define LK_WHY_NUMBERS "numerics: changes no shape"
-
+/* draft_facts.c: what a row can state, by name: a field of a draft or of its job; NULL: unknown. */
+const lk_field *lk_draft_fact(const char *name);
 /* Sets the facts that the settings state; tables are looked up one after the other. */
 lk_status lk_draft_read(const lk_config *config, const lk_key *const *tables, lk_draft *draft);
 lk_status lk_draft_set(const lk_config *config, const char *key, const char *fact,

@@ -17,25 +17,6 @@
 #include "base/text.h"
 #include "launch/config.h"
 
-/* ---- values that recur ---- */
-
-const lk_pair lk_pairs_switch[] = {{"true", "on"}, {"false", "off"}, {NULL, NULL}};
-const lk_pair lk_pairs_opposite[] = {{"true", "false"}, {"false", "true"}, {NULL, NULL}};
-const lk_pair lk_pairs_zero_off[] = {{"0", ""}, {NULL, NULL}};
-const lk_pair lk_pairs_stage[] = {{"0", "1"}, {"1", "2"}, {"2", "3"}, {"3", "4"}, {NULL, NULL}};
-const lk_pair lk_pairs_host[] = {{"cpu", "1"}, {"nvme", "1"}, {"none", "0"}, {NULL, NULL}};
-/* Kernels that fuse element-wise operations: `eager`. */
-const lk_pair lk_pairs_fuses[] = {{"true", "off"}, {"false", ""}, {NULL, NULL}};
-const lk_pair lk_pairs_linear[] = {{"true", "linear"}, {"false", ""}, {NULL, NULL}};
-const lk_pair lk_pairs_dispatcher[] = {{"flex", "node"},      {"deepep", "node"},
-                                       {"hybridep", "node"},  {"uccl_ep", "node"},
-                                       {"torch", "alltoall"}, {NULL, NULL}};
-const lk_pair lk_pairs_deepep[] = {{"true", "node"}, {"false", ""}, {NULL, NULL}};
-const lk_pair lk_pairs_kernels[] = {{"unfused", "eager"}, {NULL, NULL}};
-const lk_pair lk_pairs_reduced[] = {{"float32", "on"},   {"torch.float32", "on"},   {"fp32", "on"},
-                                    {"bfloat16", "off"}, {"torch.bfloat16", "off"}, {"bf16", "off"},
-                                    {NULL, NULL}};
-
 /* ---- the three lists ---- */
 
 lk_status lk_launch_understood(lk_reading *reading, const char *key, const char *value) {
@@ -45,109 +26,6 @@ lk_status lk_launch_understood(lk_reading *reading, const char *key, const char 
 }
 
 /* ---- facts ---- */
-
-#define FACT(name_, kind_, field)                                                     \
-	{                                                                                 \
-		.name = name_, .kind = LK_FIELD_##kind_, .offset = offsetof(lk_draft, field), \
-		.size = sizeof(((lk_draft *)0)->field)                                        \
-	}
-
-const lk_pair lk_foreach_words[] = {{"true", "foreach"}, {"false", "loop"}, {NULL, NULL}};
-const lk_pair lk_fused_words[] = {{"true", "fused"}, {"false", ""}, {NULL, NULL}};
-
-/* Those that are no field of a job. */
-static const lk_field draft_facts[] = {
-	FACT("nodes", INT, nodes),
-	FACT("per_node", INT, per_node),
-	FACT("gpus", INT, all_gpus),
-	FACT("accumulation", INT, accumulation),
-	FACT("mbs_of_all", INT, mbs_of_all),
-	FACT("microbatches", INT, job.microbatches),
-	FACT("dp", INT, dp),
-	FACT("dp_shard", INT, dp_shard),
-	FACT("dp_replicate", INT, dp_replicate),
-	FACT("stage_layers", INT, stage_layers),
-	FACT("zero", INT, zero),
-	FACT("bf16", BOOL, bf16),
-	FACT("fp16", BOOL, fp16),
-	FACT("fp8", BOOL, fp8),
-	FACT("tf32", BOOL, tf32),
-	FACT("packing", BOOL, packing),
-	FACT("adapter", BOOL, adapter),
-	FACT("quantized", BOOL, quantized),
-	FACT("quantization_bits", INT, quantization_bits),
-	FACT("reshard_off", BOOL, reshard_off),
-	FACT("no_tying", BOOL, no_tying),
-	FACT("fsdp2", BOOL, fsdp2),
-	FACT("stages_up", BOOL, stages_up),
-	FACT("host_shards", BOOL, host_shards),
-	FACT("host_params", BOOL, host_params),
-	FACT("host_activations", BOOL, host_activations),
-	FACT("format", TEXT, format),
-	FACT("storage", TEXT, storage),
-	FACT("fsdp", TEXT, fsdp),
-	FACT("sharding_name", TEXT, sharding_name),
-	FACT("deepspeed", TEXT, deepspeed),
-	FACT("accelerate", TEXT, accelerate),
-	FACT("network_name", TEXT, network),
-	FACT("optimizer_name", TEXT, optimizer_name),
-	FACT("attention_name", TEXT, attention_name),
-	FACT("schedule_name", TEXT, schedule_name),
-	FACT("recompute_text", TEXT, recompute_text),
-	FACT("tokenizer", TEXT, tokenizer),
-	FACT("strategy", TEXT, strategy),
-	FACT("method", TEXT, method),
-	FACT("stage", TEXT, stage),
-	FACT("activation", TEXT, activation),
-	FACT("norm_name", TEXT, norm_name),
-	FACT("positions_name", TEXT, positions_name),
-	FACT("expansion", REAL, expansion),
-	FACT("multiple", INT, multiple),
-	FACT("vocab_multiple", INT, job.vocab_multiple),
-	FACT("rollout_prompts", INT, rollout.prompts),
-	FACT("rollout_samples", INT, rollout.samples),
-	FACT("rollout_sequences", INT, rollout.sequences),
-	FACT("rollout_oversample", REAL, rollout.oversample),
-	FACT("rollout_epochs", INT, rollout.epochs),
-	FACT("rollout_gpus", INT, rollout.gpus),
-	FACT("rollout_engines", INT, rollout.engines),
-	FACT("rollout_tp", INT, rollout.tp),
-	FACT("rollout_pp", INT, rollout.pp),
-	FACT("rollout_ep", INT, rollout.ep),
-	FACT("rollout_lag", INT, rollout.lag),
-	FACT("rollout_no_policy", BOOL, rollout.no_policy),
-	FACT("rollout_no_reference", BOOL, rollout.no_reference),
-	FACT("rollout_eager", BOOL, rollout.eager),
-	FACT("rollout_padded", BOOL, rollout.padded),
-	FACT("rollout_no_prefix_caching", BOOL, rollout.no_prefix_caching),
-	FACT("rollout_prompt", REAL, rollout.prompt_most),
-	FACT("rollout_response", REAL, rollout.response_most),
-	FACT("rollout_memory", REAL, rollout.memory_share),
-	FACT("rollout_batch", INT, rollout.max_sequences),
-	FACT("rollout_tokens", INT, rollout.max_tokens),
-	FACT("rollout_engine", TEXT, rollout.engine),
-	FACT("rollout_format", TEXT, rollout.format),
-	FACT("rollout_kv_format", TEXT, rollout.kv_format),
-	FACT("rollout_keep_params", BOOL, rollout.keep_params),
-	FACT("rollout_keep_optimizer", BOOL, rollout.keep_optimizer),
-	FACT("rollout_keep_reference", BOOL, rollout.keep_reference),
-	FACT("rollout_no_sleep", BOOL, rollout.no_sleep),
-	FACT("rollout_critic", TEXT, rollout.critic),
-	FACT("rollout_critic_epochs", INT, rollout.critic_epochs),
-	FACT("rollout_critic_params", INT, rollout.critic_params),
-	FACT("rollout_critic_optimizer", INT, rollout.critic_optimizer),
-	FACT("rollout_reward_model", TEXT, rollout.reward_model),
-	FACT("rollout_teacher", TEXT, rollout.teacher),
-	FACT("rollout_teacher_tp", INT, rollout.teacher_tp),
-};
-
-static const lk_field *draft_fact(const char *name) {
-	for (size_t i = 0; i < sizeof draft_facts / sizeof *draft_facts; i++)
-		if (strcmp(draft_facts[i].name, name) == 0) return &draft_facts[i];
-	for (const lk_field *field = lk_job_fields; field->name; field++)
-		if (strcmp(field->name, name) == 0) return field;
-	return NULL;
-}
 
 /* "2e4" and "8192.0" are whole numbers too; -1, "auto" and "none" state nothing. */
 static bool draft_whole(const lk_value *value, const char *text, char *out, size_t size) {
@@ -187,7 +65,7 @@ static bool draft_degree(const char *fact) {
 
 lk_status lk_draft_set(const lk_config *config, const char *key, const char *fact,
                        const lk_value *value, const lk_pair *pairs, lk_draft *draft) {
-	const lk_field *field = draft_fact(fact);
+	const lk_field *field = lk_draft_fact(fact);
 	const char *text = lk_config_text(value), *ours = NULL;
 	char whole[32], named[96];
 	LK_ASSERT(field != NULL);
@@ -227,24 +105,16 @@ lk_status lk_draft_set(const lk_config *config, const char *key, const char *fac
 
 /* ---- keys ---- */
 
-static bool draft_matches(const char *pattern, size_t length, const char *path) {
-	size_t size = strlen(path);
+static bool draft_matches(const char *pattern, const char *path) {
+	size_t size = strlen(path), length = strlen(pattern);
 	if (*pattern == '*')
 		return size >= length - 1 &&
 		       memcmp(path + size - (length - 1), pattern + 1, length - 1) == 0;
-	if (pattern[length - 1] == '*') {
-		if (strncmp(pattern, path, length - 1) != 0) return false;
-		/* whole words: "lr*" is lr, lr.end and lr_end, not lrx */
-		char last = pattern[length - 2], next = path[length - 1];
-		return last == '.' || last == '_' || next == '\0' || next == '.' || next == '_';
-	}
-	return size == length && memcmp(pattern, path, length) == 0;
-}
-
-/* The next of a row's paths, from *at on, and how long it is; 0: none. */
-static size_t draft_next(const char **at) {
-	*at += strspn(*at, " ");
-	return strcspn(*at, " ");
+	if (pattern[length - 1] != '*') return strcmp(pattern, path) == 0;
+	if (strncmp(pattern, path, length - 1) != 0) return false;
+	/* whole words: "lr*" is lr, lr.end and lr_end, not lrx */
+	char last = pattern[length - 2], next = path[length - 1];
+	return last == '.' || last == '_' || next == '\0' || next == '.' || next == '_';
 }
 
 /* The row that names a path itself, else the first of those that stand for many; NULL: none. */
@@ -253,37 +123,27 @@ static const lk_key *draft_key(const lk_key *const *tables, const char *path, bo
 	*exact = true;
 	for (; *tables; tables++)
 		for (const lk_key *key = *tables; key->path; key++) {
-			const char *name = key->path;
-			for (size_t length; (length = draft_next(&name)) > 0; name += length) {
-				if (!draft_matches(name, length, path)) continue;
-				if (!memchr(name, '*', length)) return key;
-				if (!many) many = key;
-			}
+			if (!draft_matches(key->path, path)) continue;
+			if (!strchr(key->path, '*')) return key;
+			if (!many) many = key;
 		}
 	*exact = false;
 	return many;
 }
 
-/* The key of which a slip made `path`, or, where `anywhere`, that ends in the same word; empty:
+/* The key of which a slip made `path`, or, where `anywhere`, that ends in the same word; NULL:
  * none. */
-static void draft_near(const lk_key *const *tables, const char *path, bool anywhere,
-                       char found[LK_CONFIG_NAME]) {
-	const char *last = strrchr(path, '.');
-	for (*found = '\0'; *tables; tables++)
+static const char *draft_near(const lk_key *const *tables, const char *path, bool anywhere) {
+	const char *last = strrchr(path, '.'), *found = NULL;
+	for (; *tables; tables++)
 		for (const lk_key *key = *tables; key->path; key++) {
-			const char *name = key->path;
-			for (size_t length; (length = draft_next(&name)) > 0; name += length) {
-				char one[LK_CONFIG_NAME];
-				if (memchr(name, '*', length)) continue;
-				snprintf(one, sizeof one, "%.*s", (int)length, name);
-				const char *other = strrchr(one, '.');
-				bool slip = lk_is_slip(path, one);
-				bool same = anywhere && last && other && strcmp(last, other) == 0;
-				if (slip || (same && !*found && key->kind != LK_KEY_SKIP))
-					memcpy(found, one, sizeof one);
-				if (slip) return;
-			}
+			if (strchr(key->path, '*')) continue;
+			if (lk_is_slip(path, key->path)) return key->path;
+			const char *other = strrchr(key->path, '.');
+			bool same = anywhere && last && other && strcmp(last, other) == 0;
+			if (same && !found && key->kind != LK_KEY_SKIP) found = key->path;
 		}
+	return found;
 }
 
 static bool draft_off(const lk_value *value) {
@@ -308,22 +168,15 @@ static lk_status draft_read_list(const lk_config *config, const lk_setting *sett
 	return lk_draft_set(config, setting->path, key->fact, &value, key->values, draft);
 }
 
-static lk_status draft_unknown_key(lk_reading *reading, const char *path, const char *near) {
-	char *copy = *near ? lk_arena_strdup(reading->arena, near) : NULL;
-	if (*near && !copy) return lk_oom(reading->err);
-	return lk_launch_unknown(reading, path, copy);
-}
-
 static lk_status draft_read_one(const lk_config *config, const lk_setting *setting,
                                 const lk_key *const *tables, lk_draft *draft) {
-	char near[LK_CONFIG_NAME] = "";
 	bool exact;
 	const lk_key *key = draft_key(tables, setting->path, &exact);
 	lk_reading *reading = config->reading;
 	LK_TRY(lk_launch_seen(reading, setting->path));
-	if (!exact) draft_near(tables, setting->path, key == NULL, near);
-	if (*near || (!key && !draft_off(setting->value)))
-		return draft_unknown_key(reading, setting->path, near);
+	const char *near = exact ? NULL : draft_near(tables, setting->path, key == NULL);
+	if (near || (!key && !draft_off(setting->value)))
+		return lk_launch_unknown(reading, setting->path, near);
 	if (!key) return LK_OK;
 	switch (key->kind) {
 	case LK_KEY_RULE: {

@@ -6,7 +6,7 @@
 
 #include "base/arena.h"
 #include "base/text.h"
-#include "launch/config.h"
+#include "launch/tables.h"
 
 lk_status lk_config_word(const lk_config *config, const char *text, lk_words *words) {
 	if (!text || !lk_push(words)) return lk_oom(config->reading->err);
@@ -61,35 +61,6 @@ lk_status lk_config_launcher_words(const lk_config *config, const char *program,
 	return lk_config_word(config, program, words);
 }
 
-/* Names of Megatron-Core's configuration classes, and of NeMo's, where the flag has another one; a
- * value that turns the flag on is given where it is no plain switch. */
-static const struct {
-	const char *name, *flag, *when; /* when: the value that means the switch; NULL: any value */
-} renamed[] = {
-	{"add_bias_linear", "disable-bias-linear", "false"},
-	{"bias", "disable-bias-linear", "false"},
-	{"gated_linear_unit", "swiglu", "true"},
-	{"activation", "swiglu", "fast-swiglu"},
-	{"activation", "swiglu", "swiglu"},
-	{"share_embeddings_and_output_weights", "untie-embeddings-and-output-weights", "false"},
-	{"num_moe_experts", "num-experts", NULL},
-	{"encoder_seq_length", "seq-length", NULL},
-	{"sequence_length", "seq-length", NULL},
-	{"fp8", "fp8-format", NULL},
-	{"fp4", "fp4-format", NULL},
-	{"rotary_percentage", "rotary-percent", NULL},
-	{"layernorm_zero_centered_gamma", "apply-layernorm-1p", NULL},
-	{"virtual_pipeline_model_parallel_size", "num-virtual-stages-per-pipeline-rank", NULL},
-	{"bf16", "bf16", NULL},
-	{"precision", "bf16", "bf16"},
-	{"precision", "bf16", "bf16-mixed"},
-	{"precision", "fp16", "16"},
-	{"precision", "fp16", "16-mixed"},
-	{"precision", "fp16", "fp16"},
-	{"use_torch_fsdp2", "use-torch-fsdp2", "true"},
-	{"lora_rank", "lora-rank", NULL},
-};
-
 /* Values under other names. */
 static const struct {
 	const char *name, *theirs, *ours;
@@ -116,13 +87,13 @@ static const char *config_flag_name(lk_arena *arena, const char *name, const lk_
 	const char *text = lk_config_text(value);
 	bool known = false;
 	*means = false;
-	for (size_t i = 0; i < sizeof renamed / sizeof *renamed; i++) {
-		if (strcmp(renamed[i].name, name) != 0) continue;
+	for (const lk_renamed *row = lk_megatron_names; row->name; row++) {
+		if (strcmp(row->name, name) != 0) continue;
 		known = true;
-		if (!renamed[i].when) return renamed[i].flag;
-		if (!text || strcasecmp(renamed[i].when, text) != 0) continue;
+		if (!row->when) return row->flag;
+		if (!text || strcasecmp(row->when, text) != 0) continue;
 		*means = true;
-		return renamed[i].flag;
+		return row->flag;
 	}
 	if (known) return NULL;
 	char *dashed = lk_arena_strdup(arena, name);
@@ -133,8 +104,8 @@ static const char *config_flag_name(lk_arena *arena, const char *name, const lk_
 
 /* The setting that a slip made `name` of, by its own name or by that of its flag; NULL: none. */
 static const char *config_near(const char *flag, const char *name) {
-	for (size_t i = 0; i < sizeof renamed / sizeof *renamed; i++)
-		if (lk_is_slip(name, renamed[i].name)) return renamed[i].name;
+	for (const lk_renamed *row = lk_megatron_names; row->name; row++)
+		if (lk_is_slip(name, row->name)) return row->name;
 	return lk_megatron_near(flag);
 }
 

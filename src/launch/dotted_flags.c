@@ -1,10 +1,6 @@
-/* dotted_flags.c: the frameworks whose settings are paths with dots: NeMo 2.0's command line
- * (trainer.strategy. tensor_model_parallel_size=8, NVIDIA/NeMo,
- * nemo/lightning/pytorch/strategies/megatron_strategy.py and megatron.core's
- * DistributedDataParallelConfig), Megatron-Bridge's (--recipe NAME
- * model.tensor_model_parallel_size=8) and torchtitan (--parallelism.tensor_parallel_degree=8,
- * pytorch/torchtitan, torchtitan/config). One table; a row names the field of a job, reading and
- * writing use the same one. The network is named by a recipe (recipes.c).
+/* dotted_flags.c: the frameworks whose settings are paths with dots: NeMo 2.0, Megatron-Bridge and
+ * torchtitan, by the rows of data/launch/nemo.csv, bridge.csv and torchtitan.csv, which are read and
+ * written. The network is named by a recipe (recipes.c).
  *
  * torchtitan counts tokens, T of a micro-batch of a replica and all of a step, and P micro-batches
  * of a pass through the pipeline; until 2026 it counted sequences, which is still read: micro-batch
@@ -17,216 +13,33 @@
 #include "base/text.h"
 #include "base/noun.h"
 #include "model/layout/job.h"
-#include "launch/emit.h"
+#include "launch/tables.h"
 
-/* A value of theirs and what it is in lk_job_fields; the first pair of a value of ours is written.
- */
-struct pair {
-	const char *theirs, *ours;
-};
+#define NEMO   LK_DIALECT_NEMO
+#define TITAN  LK_DIALECT_TORCHTITAN
+#define BRIDGE LK_DIALECT_BRIDGE
 
-static const struct pair truths[] = {
-	{"true", "on"}, {"false", "off"}, {"True", "on"}, {"False", "off"}, {NULL, NULL}};
-static const struct pair bits[] = {
-	{"true", "1"}, {"false", "0"}, {"True", "1"}, {"False", "0"}, {NULL, NULL}};
-static const struct pair nones[] = {{"null", "1"}, {"None", "1"}, {NULL, NULL}};
-/* Sizes that the program derives: None in Python; -1 for torchtitan's global batch. */
-static const struct pair derived[] = {{"null", ""}, {"None", ""}, {NULL, NULL}};
-static const struct pair of_replicas[] = {{"-1", ""}, {NULL, NULL}};
-static const struct pair granularities[] = {
-	{"null", "none"}, {"full", "full"}, {"selective", "selective"}, {"None", "none"}, {NULL, NULL}};
-static const struct pair modes[] = {
-	{"none", "none"}, {"full", "full"}, {"selective", "selective"}, {NULL, NULL}};
-static const struct pair optimizers[] = {
-	{"true", "zero1"}, {"false", "none"}, {"True", "zero1"}, {"False", "none"}, {NULL, NULL}};
-static const struct pair reshards[] = {
-	{"always", "zero3"}, {"never", "zero2"}, {"default", "zero3"}, {NULL, NULL}};
-static const struct pair schedules[] = {{"1F1B", "1f1b"},
-                                        {"GPipe", "gpipe"},
-                                        {"Interleaved1F1B", "interleaved"},
-                                        {"ZBVZeroBubble", "zb-v"},
-                                        {NULL, NULL}};
-/* Weights, gradients and the optimizer's state in the training's format, without a copy in fp32. */
-static const struct pair masters[] = {{"bfloat16", "off"}, {"float32", "on"}, {NULL, NULL}};
-static const struct pair reductions[] = {{"float32", "on"}, {NULL, NULL}};
-/* te and native are values of another field, fused_cross_entropy. */
-static const struct pair losses[] = {
-	{"linear", "linear"}, {"te", ""}, {"native", ""}, {NULL, NULL}};
-static const struct pair updates[] = {
-	{"fused", "fused"}, {"foreach", "foreach"}, {"for-loop", "loop"}, {NULL, NULL}};
-static const struct pair formats[] = {{"bfloat16", "bf16"}, {"float32", "fp32"}, {NULL, NULL}};
+/* The rows of a dialect. */
+static const lk_key *flags_rows(int dialect) {
+	static const lk_key none[] = {{0}};
+	if (dialect == NEMO) return lk_keys_nemo;
+	if (dialect == TITAN) return lk_keys_torchtitan;
+	return dialect == BRIDGE ? lk_keys_bridge : none;
+}
 
-struct path_row {
-	int dialect; /* lk_dialect */
-	const char *path;
-	const char *field;         /* in lk_job_fields; NULL: read and passed over */
-	const struct pair *values; /* NULL: as it stands */
-	const char *reason;        /* why it is passed over */
-	bool pipeline;             /* only with several stages */
-	bool alias;                /* read only */
-	bool harmless;             /* the reason: it changes nothing of a step */
-};
-
-#define STRATEGY "trainer.strategy."
-#define NEMO     LK_DIALECT_NEMO
-#define TITAN    LK_DIALECT_TORCHTITAN
-#define BRIDGE   LK_DIALECT_BRIDGE
-
-static const struct path_row rows[] = {
-	{NEMO, STRATEGY "tensor_model_parallel_size", "tp", NULL, NULL, false, false, false},
-	{NEMO, STRATEGY "pipeline_model_parallel_size", "pp", NULL, NULL, false, false, false},
-	{NEMO, STRATEGY "virtual_pipeline_model_parallel_size", "vp", nones, NULL, true, false, false},
-	{NEMO, STRATEGY "context_parallel_size", "cp", NULL, NULL, false, false, false},
-	{NEMO, STRATEGY "expert_model_parallel_size", "ep", NULL, NULL, false, false, false},
-	{NEMO, STRATEGY "expert_tensor_parallel_size", "etp", NULL, NULL, false, false, false},
-	{NEMO, STRATEGY "sequence_parallel", "sequence_parallel", truths, NULL, false, false, false},
-	{NEMO, STRATEGY "account_for_embedding_in_pipeline_split", "account_embedding", bits, NULL,
-     true, false, false},
-	{NEMO, STRATEGY "account_for_loss_in_pipeline_split", "account_loss", bits, NULL, true, false,
-     false},
-	{NEMO, STRATEGY "ddp.use_distributed_optimizer", "sharding", optimizers, NULL, false, false,
-     false},
-	{NEMO, STRATEGY "ddp.overlap_grad_reduce", "overlap_grad_reduce", truths, NULL, false, false,
-     false},
-	{NEMO, STRATEGY "ddp.overlap_param_gather", "overlap_param_gather", truths, NULL, false, false,
-     false},
-	{NEMO, STRATEGY "ddp.grad_reduce_in_fp32", "grad_reduce_fp32", truths, NULL, false, false,
-     false},
-	{NEMO, "data.micro_batch_size", "mbs", derived, NULL, false, false, false},
-	{NEMO, "data.global_batch_size", "gbs", derived, NULL, false, false, false},
-	{NEMO, "data.seq_length", "seq", derived, NULL, false, false, false},
-	{NEMO, "model.config.recompute_granularity", "recompute", granularities, NULL, false, false,
-     false},
-	{NEMO, "model.config.recompute_num_layers", "recompute_layers", NULL, NULL, false, false,
-     false},
-	{NEMO, "model.config.recompute_method", NULL, NULL,
-     "block and uniform are distinguished by the number of layers", false, false, false},
-	{NEMO, "model.config.cross_entropy_loss_fusion", "fused_cross_entropy", truths, NULL, false,
-     false, false},
-	{NEMO, "model.config.cross_entropy_fusion_impl", "loss", losses, NULL, false, false, false},
-	{NEMO, "model.config.tp_comm_overlap", "tp_overlap", truths, NULL, false, false, false},
-	{NEMO, "model.config.overlap_p2p_comm", "overlap_p2p", truths, NULL, true, false, false},
-	{NEMO, "optim.config.optimizer_cpu_offload", "offload_optimizer", bits, NULL, false, false,
-     false},
-	{NEMO, "peft.dim", "lora_rank", NULL, NULL, false, true, false},
-	{NEMO, "trainer.max_steps", NULL, NULL, "length of the run, not of a step", false, false, true},
-
-	{TITAN, "parallelism.tensor_parallel_degree", "tp", NULL, NULL, false, false, false},
-	{TITAN, "parallelism.pipeline_parallel_degree", "pp", NULL, NULL, false, false, false},
-	{TITAN, "parallelism.pipeline_parallel_schedule", "schedule", schedules, NULL, true, false,
-     false},
-	{TITAN, "parallelism.pipeline_parallel_microbatch_size", "mbs", NULL, NULL, true, true, false},
-	{TITAN, "parallelism.disable_loss_parallel", NULL, NULL,
-     "logits are divided among the ranks of tensor parallelism", false, true, false},
-	{TITAN, "parallelism.context_parallel_rotate_method", NULL, NULL,
-     "context parallelism is modelled as a ring", false, true, false},
-	{TITAN, "parallelism.context_parallel_degree", "cp", NULL, NULL, false, false, false},
-	{TITAN, "parallelism.expert_parallel_degree", "ep", NULL, NULL, false, false, false},
-	{TITAN, "parallelism.expert_tensor_parallel_degree", "etp", NULL, NULL, false, false, false},
-	{TITAN, "parallelism.enable_async_tensor_parallel", "tp_overlap", truths, NULL, false, false,
-     false},
-	{TITAN, "parallelism.fsdp_reshard_after_forward", "sharding", reshards, NULL, false, false,
-     false},
-	{TITAN, "training.global_batch_size", "gbs", of_replicas, NULL, false, true, false},
-	{TITAN, "training.seq_len", "seq", NULL, NULL, false, true, false},
-	{TITAN, "training.max_context_length", "seq", NULL, NULL, false, false, false},
-	{TITAN, "training.mixed_precision_param", "dtype", formats, NULL, false, false, false},
-	{TITAN, "training.dtype", "master_weights", masters, NULL, false, true, false},
-	{TITAN, "training.mixed_precision_reduce", "grad_reduce_fp32", reductions, NULL, false, false,
-     false},
-	{TITAN, "optimizer.implementation", "update", updates, NULL, false, false, false},
-	{TITAN, "optimizer.early_step_in_backward", NULL, NULL,
-     "gradients are counted until the step ends", false, true, false},
-	{TITAN, "training.enable_cpu_offload", "offload_params", bits, NULL, false, false, false},
-	{TITAN, "training.compile", "compile", bits, NULL, false, true, false},
-	{TITAN, "compile.enable", "compile", bits, NULL, false, false, false},
-	{TITAN, "training.steps", NULL, NULL, "length of the run, not of a step", false, false, true},
-	{TITAN, "activation_checkpoint.mode", "recompute", modes, NULL, false, true, false},
-
-	{BRIDGE, "model.tensor_model_parallel_size", "tp", NULL, NULL, false, false, false},
-	{BRIDGE, "model.pipeline_model_parallel_size", "pp", NULL, NULL, false, false, false},
-	{BRIDGE, "model.virtual_pipeline_model_parallel_size", "vp", nones, NULL, true, false, false},
-	{BRIDGE, "model.context_parallel_size", "cp", NULL, NULL, false, false, false},
-	{BRIDGE, "model.expert_model_parallel_size", "ep", NULL, NULL, false, false, false},
-	{BRIDGE, "model.expert_tensor_parallel_size", "etp", NULL, NULL, false, false, false},
-	{BRIDGE, "model.sequence_parallel", "sequence_parallel", truths, NULL, false, false, false},
-	{BRIDGE, "model.account_for_embedding_in_pipeline_split", "account_embedding", bits, NULL, true,
-     false, false},
-	{BRIDGE, "model.account_for_loss_in_pipeline_split", "account_loss", bits, NULL, true, false,
-     false},
-	{BRIDGE, "model.num_layers_in_first_pipeline_stage", "first_stage_layers", nones, NULL, true,
-     false, false},
-	{BRIDGE, "model.num_layers_in_last_pipeline_stage", "last_stage_layers", nones, NULL, true,
-     false, false},
-	{BRIDGE, "model.recompute_granularity", "recompute", granularities, NULL, false, false, false},
-	{BRIDGE, "model.recompute_num_layers", "recompute_layers", NULL, NULL, false, false, false},
-	{BRIDGE, "model.cross_entropy_loss_fusion", "fused_cross_entropy", truths, NULL, false, false,
-     false},
-	{BRIDGE, "model.cross_entropy_fusion_impl", "loss", losses, NULL, false, false, false},
-	{BRIDGE, "model.moe_grouped_gemm", "grouped_gemm", truths, NULL, false, false, false},
-	{BRIDGE, "model.seq_length", "seq", derived, NULL, false, false, false},
-	{BRIDGE, "dataset.seq_length", "seq", derived, NULL, false, false, false},
-	{BRIDGE, "dataset.sequence_length", "seq", derived, NULL, false, true, false},
-	{BRIDGE, "train.micro_batch_size", "mbs", derived, NULL, false, false, false},
-	{BRIDGE, "train.global_batch_size", "gbs", derived, NULL, false, false, false},
-	{BRIDGE, "ddp.use_distributed_optimizer", "sharding", optimizers, NULL, false, false, false},
-	{BRIDGE, "ddp.overlap_grad_reduce", "overlap_grad_reduce", truths, NULL, false, false, false},
-	{BRIDGE, "ddp.overlap_param_gather", "overlap_param_gather", truths, NULL, false, false, false},
-	{BRIDGE, "ddp.grad_reduce_in_fp32", "grad_reduce_fp32", truths, NULL, false, false, false},
-	{BRIDGE, "comm_overlap.tp_comm_overlap", "tp_overlap", truths, NULL, false, false, false},
-	{BRIDGE, "optimizer.optimizer_cpu_offload", "offload_optimizer", bits, NULL, false, false,
-     false},
-	{BRIDGE, "model.recompute_method", NULL, NULL,
-     "block and uniform are distinguished by the number of layers", false, false, false},
-	{BRIDGE, "train.train_iters", NULL, NULL, "length of the run, not of a step", false, false,
-     true},
-	{0, NULL, NULL, NULL, NULL, false, false, false},
-};
-
-static const lk_field *field_named(const char *name) {
-	for (const lk_field *field = lk_job_fields; field->name != NULL; field++)
-		if (strcmp(field->name, name) == 0) return field;
+/* The row of a path; NULL: unknown. */
+static const lk_key *flags_find(int dialect, const char *path, size_t length) {
+	for (const lk_key *row = flags_rows(dialect); row->path != NULL; row++)
+		if (strlen(row->path) == length && strncmp(row->path, path, length) == 0) return row;
 	return NULL;
 }
 
-static const struct path_row *flags_find(int dialect, const char *path, size_t length) {
-	for (const struct path_row *row = rows; row->path != NULL; row++)
-		if (row->dialect == dialect && strlen(row->path) == length &&
-		    strncmp(row->path, path, length) == 0)
-			return row;
-	return NULL;
-}
-
-/* torchtitan's sections that change nothing of a step. */
-static const char *flags_section(int dialect, const char *path) {
-	static const struct {
-		const char *section, *reason;
-	} sections[] = {{"job.", "start-up: not part of the step"},
-	                {"optimizer.", "values of the optimizer: do not change the step's work"},
-	                {"lr_scheduler.", "values of the optimizer: do not change the step's work"},
-	                {"checkpoint.", "checkpointing: not part of the step"},
-	                {"metrics.", "logging: not part of the step"},
-	                {"profiling.", "logging: not part of the step"},
-	                {"validation.", "evaluation: not part of the step"},
-	                {"comm.", "start-up: not part of the step"},
-	                {"debug.", "numerics: changes no shape"},
-	                {"float8.", "what is quantized is in model.converters"},
-	                {"quantize.", "what is quantized is in model.converters"},
-	                {"model.hf_assets_path", "start-up: not part of the step"},
-	                {"model.tokenizer_path", "start-up: not part of the step"},
-	                {"model.print_after_conversion", "logging: not part of the step"},
-	                {"activation_checkpoint.selective_ac_option",
-	                 "selective recomputation is that of attention"},
-	                {"compile.components", "see compile.enable"},
-	                {"training.dataset", "data: does not change the step"},
-	                {"training.mock_data", "data: does not change the step"},
-	                {"training.max_norm", "values of the optimizer: do not change the step's work"},
-	                {"training.seed", "numerics: changes no shape"},
-	                {"training.deterministic", "numerics: changes no shape"},
-	                {"training.gc_", "start-up: not part of the step"}};
-	for (size_t i = 0; dialect == TITAN && i < sizeof sections / sizeof *sections; i++)
-		if (strncmp(path, sections[i].section, strlen(sections[i].section)) == 0)
-			return sections[i].reason;
+/* The row of a section, whose paths begin so; NULL: none. */
+static const lk_key *flags_section(int dialect, const char *path) {
+	for (const lk_key *row = flags_rows(dialect); row->path != NULL; row++) {
+		size_t length = strlen(row->path) - 1;
+		if (row->path[length] == '*' && strncmp(row->path, path, length) == 0) return row;
+	}
 	return NULL;
 }
 
@@ -256,9 +69,8 @@ bool lk_dotted_flag(int dialect, const char *path) {
 
 /* The path that acts and that a slip made `path` of; NULL: none. */
 static const char *flags_near(int dialect, const char *path) {
-	for (const struct path_row *row = rows; row->path != NULL; row++)
-		if (row->dialect == dialect && !row->harmless && lk_is_slip(path, row->path))
-			return row->path;
+	for (const lk_key *row = flags_rows(dialect); row->path != NULL; row++)
+		if (row->kind != LK_KEY_SKIP && lk_is_slip(path, row->path)) return row->path;
 	for (int i = 0; parts[i] != NULL; i++)
 		if (lk_is_slip(path, parts[i])) return parts[i];
 	return NULL;
@@ -292,18 +104,18 @@ static lk_status flags_set_tokens(lk_reading *reading, const char *path, const c
 	return LK_OK;
 }
 
-static lk_status flags_set_field(lk_reading *reading, lk_dotted *dotted, const struct path_row *row,
+static lk_status flags_set_field(lk_reading *reading, lk_dotted *dotted, const lk_key *row,
                                  const char *value) {
 	bool known;
-	for (const struct pair *pair = row->values; pair != NULL && pair->theirs != NULL; pair++)
+	for (const lk_pair *pair = row->values; pair != NULL && pair->theirs != NULL; pair++)
 		if (strcmp(pair->theirs, value) == 0) value = pair->ours;
 	if (*value == '\0') return LK_OK; /* it states nothing */
-	if (field_named(row->field)->some) {
+	if (lk_draft_fact(row->fact)->some) {
 		long long number;
 		LK_TRY(lk_parse_int(value, 1, 1 << 30, &number, row->path, reading->err));
 	}
-	LK_TRY(lk_field_set(&dotted->job, row->field, strlen(row->field), value, &known, reading->err));
-	if (strcmp(row->field, "master_weights") == 0 && dotted->job.master_weights == LK_OFF)
+	LK_TRY(lk_field_set(&dotted->job, row->fact, strlen(row->fact), value, &known, reading->err));
+	if (strcmp(row->fact, "master_weights") == 0 && dotted->job.master_weights == LK_OFF)
 		dotted->job.state_dtype = LK_BF16; /* moments have the weights' format */
 	return LK_OK;
 }
@@ -341,14 +153,16 @@ lk_status lk_dotted_read(lk_reading *reading, lk_dotted *dotted, const char *pat
 		*(strcmp(path, "model.name") == 0 ? &dotted->name : &dotted->flavor) = copy;
 		return LK_OK;
 	}
-	const struct path_row *row = flags_find(dotted->dialect, path, strlen(path));
-	const char *near = row == NULL ? flags_near(dotted->dialect, path) : NULL;
-	const char *apart = row == NULL ? flags_section(dotted->dialect, path) : NULL;
-	if (apart != NULL && near == NULL) return lk_launch_skip(reading, name, apart);
-	if (row == NULL) return lk_launch_unknown(reading, name, near);
-	if (row->field == NULL && !row->harmless && strcasecmp(value, "false") == 0) return LK_OK;
-	if (row->field == NULL)
-		return (row->harmless ? lk_launch_skip : lk_launch_note)(reading, name, row->reason);
+	const lk_key *row = flags_find(dotted->dialect, path, strlen(path));
+	if (row == NULL) {
+		const char *near = flags_near(dotted->dialect, path);
+		const lk_key *section = near == NULL ? flags_section(dotted->dialect, path) : NULL;
+		return section != NULL ? lk_launch_skip(reading, name, section->reason)
+		                       : lk_launch_unknown(reading, name, near);
+	}
+	if (row->kind == LK_KEY_SKIP) return lk_launch_skip(reading, name, row->reason);
+	if (row->kind == LK_KEY_NOTE)
+		return strcasecmp(value, "false") == 0 ? LK_OK : lk_launch_note(reading, name, row->reason);
 	return flags_set_field(reading, dotted, row, value);
 }
 
@@ -673,11 +487,11 @@ lk_status lk_dotted_finish(lk_reading *reading, lk_dotted *dotted, int *gpus) {
 /* ---- writing ---- */
 
 /* The value in their words; NULL where they have none for it, or out of memory. */
-static const char *theirs(lk_arena *arena, const struct path_row *row, const lk_field *field,
+static const char *theirs(lk_arena *arena, const lk_key *row, const lk_field *field,
                           const lk_job *job) {
 	const char *value = lk_field_text(arena, field, job);
 	if (value == NULL || row->values == NULL) return value;
-	for (const struct pair *pair = row->values; pair->theirs != NULL; pair++)
+	for (const lk_pair *pair = row->values; pair->theirs != NULL; pair++)
 		if (strcmp(pair->ours, value) == 0) return pair->theirs;
 	return field->kind == LK_FIELD_INT ? value : NULL;
 }
@@ -686,20 +500,24 @@ static const char *flags_spell(lk_arena *arena, int dialect, const char *path, c
 	return lk_arena_printf(arena, dialect == TITAN ? "--%s=%s" : "%s=%s", path, value);
 }
 
-static bool flags_put_row(lk_arena *arena, int dialect, const struct path_row *row,
-                          const lk_job *job, lk_words *words) {
-	const lk_field *field = row->field != NULL ? field_named(row->field) : NULL;
+bool lk_when_pipeline(const lk_job *job) {
+	return job->pp > 1;
+}
+
+static bool flags_put_row(lk_arena *arena, int dialect, const lk_key *row, const lk_job *job,
+                          lk_words *words) {
 	static const lk_job open;
-	if (field == NULL || row->alias || (row->pipeline && job->pp <= 1)) return true;
+	if (row->direction == LK_READ || (row->when != NULL && !row->when(job))) return true;
+	const lk_field *field = lk_draft_fact(row->fact);
 	static const char *const of_experts[] = {"ep", "etp", "grouped_gemm"};
 	for (int i = 0; i < 3; i++)
-		if (job->model.experts == 0 && strcmp(row->field, of_experts[i]) == 0) return true;
-	if (strcmp(row->field, "recompute_layers") == 0 && job->recompute != LK_RECOMPUTE_FULL)
+		if (job->model.experts == 0 && strcmp(row->fact, of_experts[i]) == 0) return true;
+	if (strcmp(row->fact, "recompute_layers") == 0 && job->recompute != LK_RECOMPUTE_FULL)
 		return true;
 	if (field->kind == LK_FIELD_INT && lk_field_equal(field, job, &open)) return true;
 	const char *value = theirs(arena, row, field, job);
 	/* the switch of which a linear loss is one kind */
-	if (job->loss == LK_LOSS_LINEAR && strcmp(row->field, "fused_cross_entropy") == 0)
+	if (job->loss == LK_LOSS_LINEAR && strcmp(row->fact, "fused_cross_entropy") == 0)
 		value = row->values[0].theirs;
 	return value == NULL || lk_put_word(words, flags_spell(arena, dialect, row->path, value));
 }
@@ -803,9 +621,8 @@ bool lk_dotted_write(lk_emission *emission, int dialect) {
 	const lk_job *job = emission->job;
 	lk_words *words = &emission->program;
 	if (!flags_put_program(emission, dialect, recipe(arena, job->model.name), words)) return false;
-	for (const struct path_row *row = rows; row->path != NULL; row++)
-		if (row->dialect == dialect && !flags_put_row(arena, dialect, row, job, words))
-			return false;
+	for (const lk_key *row = flags_rows(dialect); row->path != NULL; row++)
+		if (!flags_put_row(arena, dialect, row, job, words)) return false;
 	if (dialect != TITAN && job->recompute == LK_RECOMPUTE_FULL)
 		return lk_put_word(words, lk_arena_printf(arena, "model.%srecompute_method=%s",
 		                                          dialect == NEMO ? "config." : "",

@@ -344,12 +344,6 @@ const char *lk_field_value(lk_arena *arena, const lk_field *field, const lk_job 
 	return lk_arena_printf(arena, "%d", fields_whole(field, job));
 }
 
-/* Between single quotes where a shell would read anything but the text itself. */
-const char *lk_field_text(lk_arena *arena, const lk_field *field, const lk_job *job) {
-	const char *value = lk_field_value(arena, field, job);
-	return value != NULL && field->kind == LK_FIELD_TEXT ? lk_shell_quote(arena, value) : value;
-}
-
 static lk_status fields_set_choice(void *job, const lk_field *field, const char *value,
                                    lk_error *err) {
 	for (int i = 0; field->choices[i] != NULL; i++) {
@@ -393,16 +387,6 @@ lk_status lk_field_set(lk_job *job, const char *name, size_t length, const char 
 		return lk_field_put(job, field, value, err);
 	}
 	return LK_OK;
-}
-
-lk_status lk_launch_set(lk_reading *reading, const char *setting) {
-	lk_job *job = reading->out->job;
-	const char *name = setting + 9, *equals = strchr(name, '=');
-	bool known;
-	LK_TRY(lk_field_set(job, name, (size_t)(equals - name), equals + 1, &known, reading->err));
-	if (known && strncmp(name, "MODEL=", 6) == 0 && job->model.layers == 0)
-		return lk_launch_network(reading, "LOCKSTEP_MODEL", equals + 1);
-	return known ? LK_OK : lk_launch_note(reading, setting, "no field of a job has this name");
 }
 
 void lk_job_open_layout(lk_job *job) {

@@ -267,7 +267,7 @@ static bool launch_write_put_flag(lk_arena *arena, const lk_flag *flag, const lk
 	int number = 0, usual_number = 0;
 	const char *value = NULL;
 	char real[32];
-	if (flag->alias || flag->kind >= LK_FLAG_IGNORED) return true;
+	if (flag->direction != LK_BOTH || flag->kind >= LK_FLAG_IGNORED) return true;
 	switch (flag->kind) {
 	case LK_FLAG_SET:
 	case LK_FLAG_CLEAR:

@@ -124,3 +124,13 @@ const char *lk_line_environment(const lk_line *line, const char *name) {
 	}
 	return NULL;
 }
+
+lk_status lk_launch_set(lk_reading *reading, const char *setting) {
+	lk_job *job = reading->out->job;
+	const char *name = setting + 9, *equals = strchr(name, '=');
+	bool known;
+	LK_TRY(lk_field_set(job, name, (size_t)(equals - name), equals + 1, &known, reading->err));
+	if (known && strncmp(name, "MODEL=", 6) == 0 && job->model.layers == 0)
+		return lk_launch_network(reading, "LOCKSTEP_MODEL", equals + 1);
+	return known ? LK_OK : lk_launch_note(reading, setting, "no field of a job has this name");
+}
