@@ -97,7 +97,7 @@ static void put_text(const char *text) {
 /* ---- keys */
 
 static size_t word_end(const char *text) {
-	return strcspn(text, " ");
+	return strcspn(text, " \n");
 }
 
 /* Refuses a value of ours that the field does not take. */
@@ -108,14 +108,14 @@ static void check_value(const struct file *file, const lk_field *field, const ch
 		refuse(file, "words: \"%s\" is no value of the field %s", ours, field->name);
 }
 
-/* "theirs=ours theirs=ours" as an array of pairs. */
+/* "theirs=ours theirs=ours", with blanks or ends of lines between, as an array of pairs. */
 static void put_pairs(const struct file *file, const lk_field *field, const char *text) {
 	if (!*text) {
 		printf("NULL");
 		return;
 	}
 	printf("(const lk_pair[]){");
-	for (size_t length; *text; text += length + (text[length] == ' ')) {
+	for (size_t length; *text; text += length + (text[length] != '\0')) {
 		char ours[NAME_BYTES];
 		const char *equals = strchr(text, '=');
 		length = word_end(text);

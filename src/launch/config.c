@@ -15,7 +15,7 @@ static const lk_framework *const frameworks[] = {
 	&lk_framework_llama_factory, &lk_framework_accelerate,  &lk_framework_maxtext,
 	&lk_framework_mosaic,        &lk_framework_titan,       &lk_framework_nemo,
 	&lk_framework_bridge,        &lk_framework_primus_part, &lk_framework_neox,
-	&lk_framework_deepspeed,     &lk_framework_trainer,
+	&lk_framework_deepspeed,     &lk_framework_torchtune,   &lk_framework_trainer,
 };
 
 /* ---- DeepSpeed's file, which deepspeed.c reads */
@@ -121,7 +121,7 @@ static lk_status config_translate(lk_config *config, lk_words *words) {
 	return lk_hint(
 		reading->err,
 		"give a file of Megatron-LM, Megatron-Bridge, NeMo, AutoModel, NeMo RL, Primus, "
-		"torchtitan, verl, "
+		"torchtitan, torchtune, verl, "
 		"nanotron, gpt-neox, axolotl, LLaMA-Factory, the Trainer, accelerate, DeepSpeed, "
 		"llm-foundry or MaxText, a task of SkyPilot, a job of Kubernetes, or the launch script");
 }

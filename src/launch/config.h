@@ -65,6 +65,10 @@ lk_status lk_config_fill(lk_config *config, lk_value *value);
 lk_status lk_config_fail(const lk_config *config, const char *key, const char *what,
                          const char *hint);
 
+/* The number after one of several names in the file's text, as the command in a comment has it:
+ * "--nproc_per_node 8"; 0: none. `names` ends with NULL. */
+int lk_config_commented(const lk_config *config, const char *const *names);
+
 /* ---- config_draft.c */
 /* What a file states, by name: the fields of a job, and what has to be known of others before it is
  * one. Zero: not stated. */
@@ -95,6 +99,8 @@ typedef struct lk_draft {
 	char accelerate[LK_CONFIG_NAME]; /* a file */
 	char network[LK_CONFIG_NAME];    /* by name */
 	char network_key[64];
+	char teacher[LK_CONFIG_NAME]; /* the frozen network of a distillation, by name */
+	char teacher_key[64];
 	char optimizer_name[64], attention_name[48], strategy[96];
 	char schedule_name[48], recompute_text[48], tokenizer[LK_CONFIG_NAME], method[32], stage[32];
 	char activation[32], norm_name[32], positions_name[32];
@@ -104,6 +110,7 @@ typedef struct lk_draft {
 	lk_launch_rollout rollout; /* phases besides training, if it has a task */
 } lk_draft;
 
+/* A value of theirs, and what it is to us; "*end" stands for all that end so. */
 typedef struct lk_pair {
 	const char *theirs, *ours;
 } lk_pair;
@@ -137,6 +144,9 @@ const lk_field *lk_draft_fact(const char *name);
 lk_status lk_draft_read(const lk_config *config, const lk_key *const *tables, lk_draft *draft);
 lk_status lk_draft_set(const lk_config *config, const char *key, const char *fact,
                        const lk_value *value, const lk_pair *pairs, lk_draft *draft);
+/* Assumes sequences of 2048 tokens where a file states no length, as samples of any length are padded
+ * to the longest of a batch. */
+lk_status lk_draft_assume_length(const lk_config *config, lk_draft *draft);
 /* What all frameworks mean by the facts: numbers, sharding, recomputation, GPUs, batch. The job is
  * then that of the reading. */
 lk_status lk_draft_finish(const lk_config *config, lk_draft *draft);
@@ -184,7 +194,7 @@ extern const lk_framework lk_framework_megatron_test, lk_framework_megatron_yaml
 	lk_framework_nemo, lk_framework_bridge, lk_framework_nanotron, lk_framework_neox,
 	lk_framework_axolotl, lk_framework_llama_factory, lk_framework_llama_factory_v1,
 	lk_framework_trainer, lk_framework_accelerate, lk_framework_deepspeed, lk_framework_mosaic,
-	lk_framework_maxtext, lk_framework_titan, lk_framework_verl;
+	lk_framework_maxtext, lk_framework_titan, lk_framework_torchtune, lk_framework_verl;
 
 /* keys_verl.c: whether a program is verl's, whose settings follow it as words; whether one of them
  * says something of the job. */

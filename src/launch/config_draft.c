@@ -63,6 +63,10 @@ static bool draft_degree(const char *fact) {
 	return false;
 }
 
+static bool draft_is_word(const char *theirs, const char *text) {
+	return *theirs == '*' ? lk_ends_in(text, theirs + 1) : strcasecmp(theirs, text) == 0;
+}
+
 lk_status lk_draft_set(const lk_config *config, const char *key, const char *fact,
                        const lk_value *value, const lk_pair *pairs, lk_draft *draft) {
 	const lk_field *field = lk_draft_fact(fact);
@@ -73,7 +77,7 @@ lk_status lk_draft_set(const lk_config *config, const char *key, const char *fac
 	bool number = field->kind == LK_FIELD_INT && draft_whole(value, text, whole, sizeof whole);
 	const char *named_by = number ? whole : text; /* 0.0 and -0 are 0 */
 	for (const lk_pair *pair = pairs; pair && pair->theirs && !ours; pair++)
-		if (strcasecmp(pair->theirs, named_by) == 0) ours = pair->ours;
+		if (draft_is_word(pair->theirs, named_by)) ours = pair->ours;
 	if (!ours && strstr(text, "${")) return draft_unknown(config, key, text);
 	if (ours && !*ours) return LK_OK; /* it states nothing */
 	if (!ours && field->kind == LK_FIELD_SWITCH && value->kind == LK_JSON_TRUE) ours = "on";
@@ -97,10 +101,18 @@ lk_status lk_draft_set(const lk_config *config, const char *key, const char *fac
 	LK_TRY(lk_launch_understood(config->reading, key, text));
 	if (strcmp(fact, "network_name") == 0)
 		lk_copy(draft->network_key, sizeof draft->network_key, key);
+	if (strcmp(fact, "teacher") == 0) lk_copy(draft->teacher_key, sizeof draft->teacher_key, key);
 	lk_status status = lk_field_put(draft, field, ours, config->reading->err);
 	if (status != LK_ERR_INPUT) return status;
 	snprintf(named, sizeof named, "\"%.60s\" is not among its values", text);
 	return lk_config_fail(config, key, named, "correct the value, or take the key out");
+}
+
+lk_status lk_draft_assume_length(const lk_config *config, lk_draft *draft) {
+	draft->job.seq = 2048;
+	return lk_launch_assume(config->reading,
+	                        "sequences of 2048 tokens: the file states none, samples are padded to "
+	                        "the longest of a batch (--seq)");
 }
 
 /* ---- keys ---- */
@@ -453,12 +465,26 @@ static int draft_named_bits(const char *name) {
 	return 0;
 }
 
+/* Distillation: the frozen network that reads what the job's network reads. */
+static lk_status draft_teacher(lk_reading *reading, lk_draft *draft) {
+	if (!*draft->teacher) return LK_OK;
+	lk_model *teacher = LK_NEW(reading->arena, lk_model);
+	if (!teacher) return lk_oom(reading->err);
+	if (lk_model_preset(draft->teacher, teacher, NULL) != LK_OK)
+		return lk_launch_note(reading, draft->teacher_key,
+		                      "no network of this name is known: its forward pass is not priced "
+		                      "(--teacher)");
+	draft->job.teacher = teacher;
+	return LK_OK;
+}
+
 lk_status lk_draft_finish(const lk_config *config, lk_draft *draft) {
 	lk_reading *reading = config->reading;
 	lk_job *job = &draft->job;
 	int bits = draft_named_bits(draft->network);
 	if (bits > 0 && draft->quantization_bits == 0) draft->quantization_bits = bits;
 	draft->quantized |= bits < 0;
+	LK_TRY(draft_teacher(reading, draft));
 	draft_numbers(draft);
 	LK_TRY(draft_optimizer(reading, draft));
 	draft_attention(draft);

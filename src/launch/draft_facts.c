@@ -44,6 +44,7 @@ static const lk_field draft_facts[] = {
 	FACT("deepspeed", TEXT, deepspeed),
 	FACT("accelerate", TEXT, accelerate),
 	FACT("network_name", TEXT, network),
+	FACT("teacher", TEXT, teacher),
 	FACT("optimizer_name", TEXT, optimizer_name),
 	FACT("attention_name", TEXT, attention_name),
 	FACT("schedule_name", TEXT, schedule_name),

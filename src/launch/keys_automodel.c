@@ -54,19 +54,6 @@ static lk_status automodel_refuse(const lk_config *config) {
 	return LK_OK;
 }
 
-/* "nproc-per-node 8" in a comment; 0: none says it. */
-static int automodel_commented(const char *text, const char *const *names) {
-	for (; text && *names; names++) {
-		const char *at = strstr(text, *names);
-		if (!at) continue;
-		at += strlen(*names);
-		at += strspn(at, " =");
-		long value = strtol(at, NULL, 10);
-		if (isdigit((unsigned char)*at) && value > 0 && value <= 1 << 16) return (int)value;
-	}
-	return 0;
-}
-
 static int automodel_nodes(const lk_config *config) {
 	const char *text = lk_config_text(lk_config_at(config->root, "ci.nodes"));
 	long nodes = text ? strtol(text, NULL, 10) : 0;
@@ -78,9 +65,8 @@ static void automodel_gpus(const lk_config *config, lk_draft *draft) {
 	static const char *const nodes[] = {"--nnodes", NULL};
 	const char *cluster = lk_config_text(lk_config_at(config->root, "ci.cluster_tag"));
 	if (draft->nodes == 0) draft->nodes = automodel_nodes(config);
-	if (draft->per_node == 0) draft->per_node = automodel_commented(config->text, per_node);
-	if (draft->nodes == 0 && draft->per_node > 0)
-		draft->nodes = automodel_commented(config->text, nodes);
+	if (draft->per_node == 0) draft->per_node = lk_config_commented(config, per_node);
+	if (draft->nodes == 0 && draft->per_node > 0) draft->nodes = lk_config_commented(config, nodes);
 	if (draft->nodes > 0 && draft->per_node == 0)
 		draft->per_node = cluster && strncmp(cluster, "gb", 2) == 0 ? 4 : 8;
 }
@@ -99,10 +85,7 @@ static lk_status automodel_sequence(const lk_config *config, lk_draft *draft) {
 			job->seq = (int)value->number;
 	}
 	if (job->seq > 0) return LK_OK;
-	job->seq = 2048;
-	return lk_launch_assume(config->reading,
-	                        "sequences of 2048 tokens: the file states none, samples are padded to "
-	                        "the longest of a batch (--seq)");
+	return lk_draft_assume_length(config, draft);
 }
 
 /* A network that the file itself describes, as config.json would: its type is that of the class,
@@ -164,21 +147,6 @@ static void automodel_loss(const lk_config *config, lk_draft *draft) {
 	if (narrow) draft->job.fused_cross_entropy = LK_ON;
 }
 
-/* Distillation: the frozen network that reads what the job's network reads. */
-static lk_status automodel_teacher(const lk_config *config, lk_job *job) {
-	static const char key[] = "teacher_model.pretrained_model_name_or_path";
-	const char *name = lk_config_text(lk_config_at(config->root, key));
-	if (!name) return LK_OK;
-	lk_model *teacher = LK_NEW(config->reading->arena, lk_model);
-	if (!teacher) return lk_oom(config->reading->err);
-	if (lk_model_preset(name, teacher, NULL) == LK_OK) job->teacher = teacher;
-	else
-		LK_TRY(lk_launch_note(config->reading, key,
-		                      "no network of this name is known: its forward pass is not priced "
-		                      "(--teacher)"));
-	return LK_OK;
-}
-
 static lk_status automodel_translate(const lk_config *config, lk_words *words) {
 	static const lk_key *const tables[] = {lk_keys_automodel, NULL};
 	lk_draft draft = {0};
@@ -191,7 +159,6 @@ static lk_status automodel_translate(const lk_config *config, lk_words *words) {
 	automodel_gpus(config, &draft);
 	LK_TRY(automodel_sequence(config, &draft));
 	LK_TRY(automodel_network(config, &draft.job.model));
-	LK_TRY(automodel_teacher(config, &draft.job));
 	lk_job *job = &draft.job;
 	if (draft.job.pp > 1) { /* the local batch passes the stages in micro-batches */
 		job->mbs = draft.multiple > 0 ? draft.multiple : 1;
