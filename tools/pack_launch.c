@@ -143,29 +143,36 @@ static void put_direction(const struct file *file) {
 	printf("LK_%s, ", is[one_of(file, "direction", names)]);
 }
 
+/* Whether the text of a framework has the row. */
+static bool written(const struct file *file) {
+	const char *direction = cell(file, "direction");
+	return strcmp(direction, "written") == 0 || strcmp(direction, "both") == 0;
+}
+
 static void put_key(const struct file *file) {
-	static const char *const names[] = {"fact", "rule", "skip", "note", "refuse", NULL};
-	static const char *const is[] = {"FACT", "RULE", "SKIP", "NOTE", "REFUSE"};
-	const char *fact = cell(file, "field"), *when = cell(file, "when");
+	static const char *const names[] = {"fact", "rule", "text", "skip", "note", "refuse", NULL};
+	static const char *const is[] = {"FACT", "RULE", "TEXT", "SKIP", "NOTE", "REFUSE"};
+	const char *fact = cell(file, "field"), *rule = cell(file, "rule"), *text = cell(file, "words");
 	const char *reason = text_of(file, &reasons, cell(file, "reason"));
 	int kind = one_of(file, "kind", names);
 	const lk_field *field = kind == 0 ? lk_draft_fact(fact) : NULL;
 	if (kind == 0 && !field) refuse(file, "field: unknown \"%s\"", fact);
-	if (kind != 0 && (*fact || *cell(file, "words")))
-		refuse(file, "a row of kind %s fills no field", names[kind]);
-	if ((kind > 1) != (*reason != '\0'))
-		refuse(file, "reason: %s", kind > 1 ? "it is missing" : "nothing prints it");
+	if (kind != 0 && *fact) refuse(file, "a row of kind %s fills no field", names[kind]);
+	if (kind != 0 && *text && !written(file)) refuse(file, "words: nothing writes them");
+	if ((kind > 2) != (*reason != '\0'))
+		refuse(file, "reason: %s", kind > 2 ? "it is missing" : "nothing prints it");
 	printf("\t{");
-	put_text(cell(file, "key"));
+	put_quoted(cell(file, "key"), strlen(cell(file, "key")));
 	printf(", LK_KEY_%s, ", is[kind]);
 	put_text(fact);
 	printf(", ");
-	put_pairs(file, field, text_of(file, &words, cell(file, "words")));
+	put_pairs(file, field, field ? text_of(file, &words, text) : "");
 	printf(", ");
 	put_text(reason);
 	printf(", ");
 	put_direction(file);
-	printf("%s%s},\n", *when ? "lk_when_" : "", *when ? when : "NULL");
+	put_text(field ? "" : text);
+	printf(", %s%s},\n", *rule ? "lk_rule_" : "", *rule ? rule : "NULL");
 }
 
 /* ---- flags */
@@ -233,7 +240,7 @@ static const struct form {
 	void (*put)(const struct file *file);
 	bool once; /* of a key there is one row */
 } forms[] = {
-	{"key", "lk_key", "lk_keys_", "", "{NULL, LK_KEY_SKIP, NULL, NULL, NULL, LK_READ, NULL}",
+	{"key", "lk_key", "lk_keys_", "", "{NULL, LK_KEY_SKIP, NULL, NULL, NULL, LK_READ, NULL, NULL}",
      put_key, true},
 	{"flag", "lk_flag", "lk_", "_flags", "{NULL, LK_FLAG_IGNORED, 0, 0, 0, NULL, NULL, LK_READ}",
      put_flag, true},
@@ -266,9 +273,11 @@ static void put_row(struct file *file, const struct form *form) {
 	const char *part = cell(file, "part"), *key = cell(file, form->column);
 	const char *where = lk_csv_where(file->csv), *line = strrchr(where, ':');
 	if (!file->open || strcmp(part, file->part) != 0) table_begin(file, form, part);
-	if (!*key) refuse(file, "%s: it is missing", form->column);
-	if (form->once && list_find(&file->seen, key)) refuse(file, "%s has a row already", key);
-	list_put(&file->seen, key, "");
+	bool read = strcmp(cell(file, "direction"), "written") != 0;
+	if (read && !*key) refuse(file, "%s: it is missing", form->column);
+	if (read && form->once && list_find(&file->seen, key))
+		refuse(file, "%s has a row already", key);
+	if (read) list_put(&file->seen, key, "");
 	printf("#line %s \"%.*s\"\n", line + 1, (int)(line - where), where);
 	form->put(file);
 }

@@ -118,11 +118,13 @@ typedef struct lk_pair {
 typedef enum lk_key_kind {
 	LK_KEY_FACT,
 	LK_KEY_RULE,   /* it acts by a rule of the framework, which reads it by its path */
+	LK_KEY_TEXT,   /* only written: the text itself */
 	LK_KEY_SKIP,   /* it changes nothing of a step */
 	LK_KEY_NOTE,   /* it could, and is not modelled */
 	LK_KEY_REFUSE, /* what it asks for cannot be predicted */
 } lk_key_kind;
 
+struct lk_emission;
 /* A row of data/launch/NAME.csv: a key of a configuration, or a setting of a command line that is a
  * path with dots. */
 typedef struct lk_key {
@@ -135,7 +137,10 @@ typedef struct lk_key {
 	const lk_pair *values; /* NULL: as it stands; theirs that are not among them stay */
 	const char *reason;    /* of the others. REFUSE is so where the value is neither false nor 0 */
 	lk_direction direction;
-	bool (*when)(const lk_job *job); /* whether it is written; NULL: always */
+	const char *text; /* what is written of a row that fills no field; NULL: nothing */
+	/* What is written instead of `value`, which the row has by itself; NULL: the row is left out.
+	 * No rule: the value. */
+	const char *(*rule)(const struct lk_emission *emission, const char *value);
 } lk_key;
 
 /* draft_facts.c: what a row can state, by name: a field of a draft or of its job; NULL: unknown. */

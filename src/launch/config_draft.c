@@ -135,7 +135,7 @@ static const lk_key *draft_key(const lk_key *const *tables, const char *path, bo
 	*exact = true;
 	for (; *tables; tables++)
 		for (const lk_key *key = *tables; key->path; key++) {
-			if (!draft_matches(key->path, path)) continue;
+			if (key->direction == LK_WRITTEN || !draft_matches(key->path, path)) continue;
 			if (!strchr(key->path, '*')) return key;
 			if (!many) many = key;
 		}
@@ -149,7 +149,7 @@ static const char *draft_near(const lk_key *const *tables, const char *path, boo
 	const char *last = strrchr(path, '.'), *found = NULL;
 	for (; *tables; tables++)
 		for (const lk_key *key = *tables; key->path; key++) {
-			if (strchr(key->path, '*')) continue;
+			if (key->direction == LK_WRITTEN || strchr(key->path, '*')) continue;
 			if (lk_is_slip(path, key->path)) return key->path;
 			const char *other = strrchr(key->path, '.');
 			bool same = anywhere && last && other && strcmp(last, other) == 0;
@@ -203,6 +203,7 @@ static lk_status draft_read_one(const lk_config *config, const lk_setting *setti
 	case LK_KEY_NOTE:
 		if (draft_off(setting->value)) return LK_OK;
 		return lk_launch_note(reading, setting->path, key->reason);
+	case LK_KEY_TEXT:
 	case LK_KEY_REFUSE: break;
 	}
 	if (draft_off(setting->value)) return LK_OK;

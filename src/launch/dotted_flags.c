@@ -500,26 +500,16 @@ static const char *flags_spell(lk_arena *arena, int dialect, const char *path, c
 	return lk_arena_printf(arena, dialect == TITAN ? "--%s=%s" : "%s=%s", path, value);
 }
 
-bool lk_when_pipeline(const lk_job *job) {
-	return job->pp > 1;
-}
-
-static bool flags_put_row(lk_arena *arena, int dialect, const lk_key *row, const lk_job *job,
-                          lk_words *words) {
+static bool flags_put_row(lk_emission *emission, int dialect, const lk_key *row) {
 	static const lk_job open;
-	if (row->direction == LK_READ || (row->when != NULL && !row->when(job))) return true;
+	lk_arena *arena = emission->arena;
+	if (row->direction == LK_READ) return true;
 	const lk_field *field = lk_draft_fact(row->fact);
-	static const char *const of_experts[] = {"ep", "etp", "grouped_gemm"};
-	for (int i = 0; i < 3; i++)
-		if (job->model.experts == 0 && strcmp(row->fact, of_experts[i]) == 0) return true;
-	if (strcmp(row->fact, "recompute_layers") == 0 && job->recompute != LK_RECOMPUTE_FULL)
-		return true;
-	if (field->kind == LK_FIELD_INT && lk_field_equal(field, job, &open)) return true;
-	const char *value = theirs(arena, row, field, job);
-	/* the switch of which a linear loss is one kind */
-	if (job->loss == LK_LOSS_LINEAR && strcmp(row->fact, "fused_cross_entropy") == 0)
-		value = row->values[0].theirs;
-	return value == NULL || lk_put_word(words, flags_spell(arena, dialect, row->path, value));
+	if (field->kind == LK_FIELD_INT && lk_field_equal(field, emission->job, &open)) return true;
+	const char *value = theirs(arena, row, field, emission->job);
+	if (row->rule) value = row->rule(emission, value);
+	return value == NULL ||
+	       lk_put_word(&emission->program, flags_spell(arena, dialect, row->path, value));
 }
 
 /* Llama 3.1 has torchtitan's configurations of Llama 3: they differ in the longest context. */
@@ -622,7 +612,7 @@ bool lk_dotted_write(lk_emission *emission, int dialect) {
 	lk_words *words = &emission->program;
 	if (!flags_put_program(emission, dialect, recipe(arena, job->model.name), words)) return false;
 	for (const lk_key *row = flags_rows(dialect); row->path != NULL; row++)
-		if (!flags_put_row(arena, dialect, row, job, words)) return false;
+		if (!flags_put_row(emission, dialect, row)) return false;
 	if (dialect != TITAN && job->recompute == LK_RECOMPUTE_FULL)
 		return lk_put_word(words, lk_arena_printf(arena, "model.%srecompute_method=%s",
 		                                          dialect == NEMO ? "config." : "",
