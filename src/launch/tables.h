@@ -7,9 +7,10 @@
 #include "launch/emit.h"
 
 extern const lk_key lk_keys_accelerate[], lk_keys_automodel[], lk_keys_axolotl[],
-	lk_keys_llama_factory_v1[], lk_keys_llm_foundry[], lk_keys_maxtext[], lk_keys_nanotron[],
-	lk_keys_neox[], lk_keys_openrlhf[], lk_keys_primus[], lk_keys_trainer[], lk_keys_torchtune[],
-	lk_keys_trainer_megatron[], lk_keys_trainer_llama_factory[], lk_keys_verl[];
+	lk_keys_deepspeed[], lk_keys_llama_factory_v1[], lk_keys_llm_foundry[], lk_keys_maxtext[],
+	lk_keys_nanotron[], lk_keys_neox[], lk_keys_openrlhf[], lk_keys_primus[], lk_keys_trainer[],
+	lk_keys_torchtune[], lk_keys_trainer_megatron[], lk_keys_trainer_llama_factory[],
+	lk_keys_verl[];
 
 /* Of all files; of files that generate, and of their engine; of files that train alone; of the back
  * end that trains. */
