@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/arena.h"
+#include "base/check.h"
 #include "base/text.h"
 #include "io/document.h"
 #include "launch/config.h"
@@ -72,6 +73,7 @@ static lk_status config_take_gpus(const lk_config *config) {
 	while (reading->out->gpus == 0 && (setting = config_comment(config, &at)) != NULL) {
 		if (!config_is_gpus(setting)) continue;
 		LK_TRY(lk_parse_int(setting + 14, 1, LK_JOB_GPUS, &gpus, "LOCKSTEP_GPUS", reading->err));
+		LK_ASSERT(gpus > 0 && gpus <= LK_JOB_GPUS);
 		reading->out->gpus = (int)gpus;
 	}
 	return LK_OK;
@@ -106,6 +108,7 @@ static lk_status config_translate(lk_config *config, lk_words *words) {
 	for (size_t i = 0; i < sizeof frameworks / sizeof *frameworks; i++) {
 		const lk_framework *framework = frameworks[i];
 		if (!framework->is(config->root)) continue;
+		LK_ASSERT(reading->out->job != NULL && words->count == 0);
 		reading->out->framework = framework->name;
 		if (framework->gather) LK_TRY(framework->gather(config));
 		LK_TRY(config_take_gpus(config));

@@ -72,7 +72,7 @@ lk_status lk_draft_set(const lk_config *config, const char *key, const char *fac
 	const lk_field *field = lk_draft_fact(fact);
 	const char *text = lk_config_text(value), *ours = NULL;
 	char whole[32], named[96];
-	LK_ASSERT(field != NULL);
+	LK_ASSERT(field != NULL && field->offset + field->size <= sizeof *draft);
 	if (!text) return LK_OK;
 	bool number = field->kind == LK_FIELD_INT && draft_whole(value, text, whole, sizeof whole);
 	const char *named_by = number ? whole : text; /* 0.0 and -0 are 0 */
@@ -119,6 +119,7 @@ lk_status lk_draft_assume_length(const lk_config *config, lk_draft *draft) {
 
 static bool draft_matches(const char *pattern, const char *path) {
 	size_t size = strlen(path), length = strlen(pattern);
+	LK_ASSERT(length > 1 || *pattern != '*'); /* no row is of all keys */
 	if (*pattern == '*')
 		return size >= length - 1 &&
 		       memcmp(path + size - (length - 1), pattern + 1, length - 1) == 0;
@@ -190,6 +191,7 @@ static lk_status draft_read_one(const lk_config *config, const lk_setting *setti
 	if (near || (!key && !draft_off(setting->value)))
 		return lk_launch_unknown(reading, setting->path, near);
 	if (!key) return LK_OK;
+	LK_ASSERT(key->direction != LK_WRITTEN && (key->kind != LK_KEY_FACT || key->fact != NULL));
 	switch (key->kind) {
 	case LK_KEY_RULE: {
 		const char *text = lk_config_text(setting->value);
@@ -521,6 +523,8 @@ lk_status lk_draft_finish(const lk_config *config, lk_draft *draft) {
 	if (*draft->network)
 		LK_TRY(
 			lk_launch_network_of_file(reading, draft->network_key, draft->network, config->file));
+	LK_ASSERT(job->tp > 0 && job->pp > 0 && job->cp > 0 && *job->stack);
+	LK_ASSERT(job->sharding >= LK_SHARD_NONE && job->sharding <= LK_SHARD_ZERO3);
 	*reading->out->job = *job;
 	const lk_value *inner = lk_config_at(config->root, "deepspeed");
 	if (inner && inner->kind == LK_JSON_OBJECT) return lk_deepspeed_tree(reading, inner);

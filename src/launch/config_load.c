@@ -534,6 +534,7 @@ lk_status lk_config_settle(lk_config *config) {
 	struct config_leaves leaves = {.at = LK_ARRAY(arena, lk_setting, LK_CONFIG_SETTINGS)};
 	if (!leaves.at) return lk_oom(config->reading->err);
 	LK_TRY(config_flatten(config, config->root, "", 0, &leaves));
+	LK_ASSERT(leaves.count <= LK_CONFIG_SETTINGS);
 	config->settings = leaves.at;
 	config->count = leaves.count;
 	return LK_OK;

@@ -5,6 +5,7 @@
 #include <strings.h>
 
 #include "base/arena.h"
+#include "base/check.h"
 #include "base/text.h"
 #include "launch/tables.h"
 
@@ -136,6 +137,7 @@ static lk_status config_one_flag(const lk_config *config, const char *name, cons
 	bool below =
 		row->kind == LK_FLAG_INT && value->kind == LK_JSON_NUMBER && value->number < row->low;
 	if (below || (value->kind == LK_JSON_FALSE && row->kind < LK_FLAG_IGNORED)) return LK_OK;
+	LK_ASSERT(row != NULL && !(row->kind == LK_FLAG_SET || row->kind == LK_FLAG_CLEAR));
 	lk_value spelt = config_respelt(name, value);
 	return lk_config_flag_words(config, flag, &spelt, words);
 }

@@ -10,6 +10,7 @@
 #include <strings.h>
 
 #include "base/arena.h"
+#include "base/check.h"
 #include "base/text.h"
 #include "base/noun.h"
 #include "model/layout/job.h"
@@ -110,6 +111,7 @@ static lk_status flags_set_field(lk_reading *reading, lk_dotted *dotted, const l
 	for (const lk_pair *pair = row->values; pair != NULL && pair->theirs != NULL; pair++)
 		if (strcmp(pair->theirs, value) == 0) value = pair->ours;
 	if (*value == '\0') return LK_OK; /* it states nothing */
+	LK_ASSERT(row->kind == LK_KEY_FACT && lk_draft_fact(row->fact) != NULL);
 	if (lk_draft_fact(row->fact)->some) {
 		long long number;
 		LK_TRY(lk_parse_int(value, 1, 1 << 30, &number, row->path, reading->err));
@@ -391,6 +393,7 @@ static lk_status dotted_stages_titan(lk_reading *reading, lk_dotted *dotted) {
 		                         "two at least"
 		                       : "one on each rank");
 	}
+	LK_ASSERT(stages >= job->pp && stages % job->pp == 0);
 	job->vp = stages / job->pp;
 	if (lk_launch_split(job, &model, first, last)) return LK_OK;
 	return lk_launch_note(reading, "parallelism.pipeline_parallel_degree",
@@ -505,6 +508,8 @@ static bool flags_put_row(lk_emission *emission, int dialect, const lk_key *row)
 	lk_arena *arena = emission->arena;
 	if (row->direction == LK_READ) return true;
 	const lk_field *field = lk_draft_fact(row->fact);
+	LK_ASSERT(field != NULL &&
+	          field->offset < sizeof(lk_job)); /* a draft's facts are not written */
 	if (field->kind == LK_FIELD_INT && lk_field_equal(field, emission->job, &open)) return true;
 	const char *value = theirs(arena, row, field, emission->job);
 	if (row->rule) value = row->rule(emission, value);

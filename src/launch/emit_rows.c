@@ -57,6 +57,7 @@ static lk_draft *rows_draft(const lk_emission *emission) {
 	if (!draft) return NULL;
 	const lk_job *job = emission->job;
 	int ranks = job->dp * job->cp, shard = lk_emit_shard(job);
+	LK_ASSERT(shard > 0 && ranks % shard == 0); /* the job is complete */
 	*draft = (lk_draft){.job = *job,
 	                    .nodes = emission->nodes,
 	                    .all_gpus = job->gpus,
@@ -136,6 +137,7 @@ static void rows_put_line(lk_page *page, struct rows_open *open, const char *pat
 		at += length + 1;
 		if (!same) open->depth = level + 1;
 	}
+	LK_ASSERT(level < DEPTH);
 	open->depth = level;
 }
 

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
+#include "base/check.h"
 #include "base/text.h"
 
 static const char *const networks[] = {"decoder", "encoder", "encdec", NULL};
@@ -358,6 +359,8 @@ static lk_status fields_set_choice(void *job, const lk_field *field, const char 
 
 lk_status lk_field_put(void *base, const lk_field *field, const char *value, lk_error *err) {
 	void *at = (char *)base + field->offset;
+	LK_ASSERT(field->kind != LK_FIELD_INT || field->size == sizeof(int));
+	LK_ASSERT(field->kind != LK_FIELD_BOOL || field->size == sizeof(bool));
 	if (field->said != 0) *(bool *)((char *)base + field->said) = true;
 	long long number;
 	switch (field->kind) {

@@ -6,6 +6,7 @@
  *     lag = max_trajectory_age_steps, where asynchronous steps are enabled */
 #include <string.h>
 
+#include "base/check.h"
 #include "base/text.h"
 #include "base/noun.h"
 #include "launch/tables.h"
@@ -85,6 +86,7 @@ static lk_status nemo_rl_gpus(const lk_config *config, lk_draft *draft) {
 			own = nemo_rl_whole(config, "policy.generation.colocated.resources.gpus_per_node");
 	int64_t away = apart ? own : 0;
 	if (apart && nodes > 1 && others > 0) away = others * (own > 0 ? own : per_node);
+	LK_ASSERT(nodes > 0 && per_node > 0 && away >= 0);
 	int64_t left = nodes * per_node - away - draft->rollout.teacher_gpus;
 	if (left <= 0 || left > LK_JOB_GPUS) return LK_OK;
 	draft->all_gpus = (int)left;

@@ -111,6 +111,7 @@ static void verl_name_critic(const lk_config *config) {
 static int verl_micro_batch(const lk_draft *draft) {
 	const int split[] = {draft->job.tp, draft->job.pp, draft->job.cp};
 	double replicas = (double)draft->nodes * draft->per_node;
+	LK_ASSERT(replicas >= 0);
 	for (int i = 0; i < 3; i++) replicas /= fmax(1, split[i]);
 	return (int)fmax(1, floor(draft->mbs_of_all / fmax(1, replicas)));
 }

@@ -2,6 +2,7 @@
  * launchers pass on: lockstep's own, NCCL's, the device's queues; others for the programs that read
  * them. */
 #include "base/arena.h"
+#include "base/check.h"
 #include "base/text.h"
 #include "launch/line.h"
 
@@ -128,6 +129,7 @@ const char *lk_line_environment(const lk_line *line, const char *name) {
 lk_status lk_launch_set(lk_reading *reading, const char *setting) {
 	lk_job *job = reading->out->job;
 	const char *name = setting + 9, *equals = strchr(name, '=');
+	LK_ASSERT(strncmp(setting, "LOCKSTEP_", 9) == 0 && equals != NULL);
 	bool known;
 	LK_TRY(lk_field_set(job, name, (size_t)(equals - name), equals + 1, &known, reading->err));
 	if (known && strncmp(name, "MODEL=", 6) == 0 && job->model.layers == 0)

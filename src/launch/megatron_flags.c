@@ -7,6 +7,7 @@
 
 #include <stdio.h>
 #include <string.h>
+#include "base/check.h"
 #include "base/text.h"
 
 /* A row that ends with '*' is that of all names that begin so. */
@@ -46,6 +47,7 @@ static size_t flags_truth(const lk_word *words, size_t count, bool *on) {
 
 static lk_status flags_read_choice(lk_reading *reading, const lk_flag *flag, const char *text,
                                    int *out) {
+	LK_ASSERT(flag->choices != NULL && flag->choices[0] != NULL);
 	for (int i = 0; flag->choices[i] != NULL; i++) {
 		if (flag->choices[i][0] == '\0' || strcmp(flag->choices[i], text) != 0) continue;
 		*out = i;
@@ -94,6 +96,7 @@ static lk_status flags_read_value(lk_reading *reading, const lk_flag *flag, cons
 	lk_copy(where + 2, sizeof where - 2, flag->name);
 	switch (flag->kind) {
 	case LK_FLAG_INT:
+		LK_ASSERT(flag->low < flag->high);
 		LK_TRY(lk_parse_int(word->text, flag->low, flag->high, &number, where, reading->err));
 		*(int *)field = (int)number;
 		return LK_OK;
@@ -130,6 +133,7 @@ lk_status lk_megatron_read(lk_reading *reading, lk_megatron *megatron, const cha
 		lk_fail(reading->err, LK_ERR_INPUT, reading->where, "--%s: %s", name, flag->reason);
 		return lk_hint(reading->err, "this launch line cannot be predicted as it is");
 	}
+	LK_ASSERT(flag->offset < sizeof *megatron);
 	void *field = (char *)megatron + flag->offset;
 	if (flag->kind == LK_FLAG_SET || flag->kind == LK_FLAG_CLEAR) {
 		bool on = true;
