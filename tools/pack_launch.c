@@ -1,9 +1,9 @@
-/* pack_launch.c: the rows of data/launch as C source, for the build: tables of keys (lk_key), of flags
- * (lk_flag) and of names (lk_renamed), one per file, or one per part of a file. A row that no reader
- * can work with fails the build with its file and line: unknown kinds, fields and named words here,
- * members of structs and rules by the compiler, to which #line says where the row is.
+/* pack_launch.c: the rows of data/launch as C source, for the build: tables of keys (lk_key), of
+ * flags (lk_flag) and of names (lk_renamed), one per file, or one per part of a file. A row that no
+ * reader can work with fails the build with its file and line: unknown kinds, fields and named
+ * words here, members of structs and rules by the compiler, to which #line says where the row is.
  *
- *     pack_launch data/launch/words.csv data/launch/reasons.csv data/launch/axolotl.csv ... > tables.c
+ *     pack_launch words.csv reasons.csv axolotl.csv trainer.csv ... > tables.c
  *
  * The first two files name words and reasons that recur, which the others mention as @name. A file
  * is of keys, flags or names by its first column, after part. */

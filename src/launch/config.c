@@ -1,5 +1,5 @@
-/* config.c: finds out which framework a configuration file is of, by what stands in it, and has it
- * translated. */
+/* config.c: recognises the framework of a configuration file by its keys and translates the
+ * file. */
 #include <string.h>
 
 #include "base/arena.h"
@@ -8,7 +8,7 @@
 #include "io/document.h"
 #include "launch/config.h"
 
-/* In the order in which they are tried: what states more comes first. */
+/* In the order of trying: stricter recognisers come first. */
 static const lk_framework *const frameworks[] = {
 	&lk_framework_megatron_test, &lk_framework_primus,      &lk_framework_nemo_rl,
 	&lk_framework_verl,          &lk_framework_axolotl,     &lk_framework_nanotron,
@@ -43,12 +43,12 @@ static lk_status deepspeed_file_translate(const lk_config *config, lk_words *wor
 const lk_framework lk_framework_deepspeed = {"deepspeed", deepspeed_file_is, NULL,
                                              deepspeed_file_translate};
 
-/* ---- what no key says ----
+/* ---- settings in comments ----
  *
  * Comments "# LOCKSTEP_NAME=value" state fields of the job, as settings of the environment do on a
- * launch line; the framework passes them over. */
+ * launch line; the framework ignores them. */
 
-/* The next of them from *at on, in the arena as "LOCKSTEP_NAME=value"; NULL: no more. */
+/* Return the next such setting from *at on, "LOCKSTEP_NAME=value" in the arena; NULL: no more. */
 static const char *config_comment(const lk_config *config, const char **at) {
 	static const char mark[] = "# LOCKSTEP_";
 	while (*at && **at) {
@@ -65,7 +65,7 @@ static bool config_is_gpus(const char *setting) {
 	return strncmp(setting, "LOCKSTEP_GPUS=", 14) == 0;
 }
 
-/* GPUs are known before the keys are read, where no launcher states them. */
+/* Read LOCKSTEP_GPUS before the keys, unless a launcher states the number. */
 static lk_status config_take_gpus(const lk_config *config) {
 	lk_reading *reading = config->reading;
 	const char *at = config->text, *setting;
@@ -79,7 +79,7 @@ static lk_status config_take_gpus(const lk_config *config) {
 	return LK_OK;
 }
 
-/* The others: fields of the job, or settings in front of the words of a launch line. */
+/* Apply the other settings: to fields of the job, or in front of the words of a launch line. */
 static lk_status config_take_comments(const lk_config *config, lk_words *words) {
 	lk_reading *reading = config->reading;
 	const char *at = config->text, *setting;

@@ -3,9 +3,9 @@
  *
  *   config_load.c    file to tree: YAML, JSON, TOML, inheritance, interpolation, settings
  *   config_draft.c   one setting to one fact of the job, by a table; facts to the job
- *   config_rollout.c facts of a step of reinforcement learning besides its training
- *   keys_*.c         a framework each: how it is recognised, what its keys mean together; the keys are
- *                    rows of data/launch, and tables (tables.h) in the program
+ *   config_rollout.c facts of a reinforcement-learning step other than training
+ *   keys_*.c         a framework each: how it is recognised, what its keys mean together; the
+ *                    keys are rows of data/launch, packed as tables (tables.h)
  *   config.c         which framework a file is of
  *
  * Nothing is executed or fetched: a class that a file names is a name. */
@@ -48,9 +48,9 @@ lk_status lk_config_parse(lk_arena *arena, const char *text, size_t size, const 
                           lk_value **out, lk_error *err);
 /* Overrides, interpolation, then the list of settings. */
 lk_status lk_config_settle(lk_config *config);
-/* A member by its path with dots; NULL where there is none, or null. */
+/* A member by its dotted path; NULL: absent or null. */
 const lk_value *lk_config_at(const lk_value *root, const char *path);
-/* The text of a scalar; NULL of what is none, of null and of "none" in any case. */
+/* The text of a scalar; NULL for maps, lists, null and "none" in any case. */
 const char *lk_config_text(const lk_value *value);
 /* Whether a member is true, in any case: YAML's true, Python's True. */
 /* Whether any of several paths, with blanks between them, is on. */
@@ -70,8 +70,8 @@ lk_status lk_config_fail(const lk_config *config, const char *key, const char *w
 int lk_config_commented(const lk_config *config, const char *const *names);
 
 /* ---- config_draft.c */
-/* What a file states, by name: the fields of a job, and what has to be known of others before it is
- * one. Zero: not stated. */
+/* The facts of a file before they make a job: the fields of the job, and facts that need others to
+ * be resolved. Zero: not stated. */
 typedef struct lk_draft {
 	lk_job job;
 	int nodes, per_node, all_gpus;
@@ -110,7 +110,7 @@ typedef struct lk_draft {
 	lk_launch_rollout rollout; /* phases besides training, if it has a task */
 } lk_draft;
 
-/* A value of theirs, and what it is to us; "*end" stands for all that end so. */
+/* A framework's value and ours; "*end" matches every value with that ending. */
 typedef struct lk_pair {
 	const char *theirs, *ours;
 } lk_pair;
@@ -128,18 +128,18 @@ struct lk_emission;
 /* A row of data/launch/NAME.csv: a key of a configuration, or a setting of a command line that is a
  * path with dots. */
 typedef struct lk_key {
-	/* Ends with '*': all that begin so; begins with '*': all that end so. A path that a table does
-	 * not have is unknown: rows for many are of sections of which no key matters, never of all
+	/* "a*" matches every path with that beginning, "*a" every path with that ending. A path without
+	 * a row is unknown: patterns are only for sections in which no key matters, never for all
 	 * keys. */
 	const char *path;
 	lk_key_kind kind;
 	const char *fact;      /* of FACT */
-	const lk_pair *values; /* NULL: as it stands; theirs that are not among them stay */
-	const char *reason;    /* of the others. REFUSE is so where the value is neither false nor 0 */
+	const lk_pair *values; /* other values are kept as they are; NULL: all values */
+	const char *reason;    /* of SKIP, NOTE, REFUSE; REFUSE holds unless the value is false or 0 */
 	lk_direction direction;
-	const char *text; /* what is written of a row that fills no field; NULL: nothing */
-	/* What is written instead of `value`, which the row has by itself; NULL: the row is left out.
-	 * No rule: the value. */
+	const char *text; /* written for a row without a field; NULL: nothing */
+	/* Return the text to write, given the row's own `value`, or NULL to leave the row out. NULL:
+	 * write the value. */
 	const char *(*rule)(const struct lk_emission *emission, const char *value);
 } lk_key;
 
@@ -149,8 +149,8 @@ const lk_field *lk_draft_fact(const char *name);
 lk_status lk_draft_read(const lk_config *config, const lk_key *const *tables, lk_draft *draft);
 lk_status lk_draft_set(const lk_config *config, const char *key, const char *fact,
                        const lk_value *value, const lk_pair *pairs, lk_draft *draft);
-/* Assumes sequences of 2048 tokens where a file states no length, as samples of any length are padded
- * to the longest of a batch. */
+/* Assumes sequences of 2048 tokens where a file states no length, as samples of any length are
+ * padded to the longest of a batch. */
 lk_status lk_draft_assume_length(const lk_config *config, lk_draft *draft);
 /* What all frameworks mean by the facts: numbers, sharding, recomputation, GPUs, batch. The job is
  * then that of the reading. */
@@ -180,7 +180,7 @@ lk_status lk_titan_numbers(const lk_config *config, lk_words *words);
 
 /* ---- config_cluster.c: jobs of clusters, whose command trains */
 /* The script that a SkyPilot task or a job of Kubernetes runs, as the words of a launch line;
- * *found false where the document is none. */
+ * *found is false for other documents. */
 lk_status lk_config_cluster(const lk_config *config, lk_words *words, bool *found);
 
 /* ---- keys_*.c */

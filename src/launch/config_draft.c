@@ -1,10 +1,10 @@
-/* config_draft.c: settings of a file as facts of a job, by tables of keys, and what facts mean
- * together whichever framework states them:
+/* config_draft.c: reads the settings of a file into a draft, by tables of keys, and turns a draft
+ * into a job by the rules that all frameworks share:
  *
  *     gpus = total, or nodes * GPUs of a node; else the least number that the degrees need
  *     dp = gpus / (tp pp cp);  global batch = micro-batch * accumulation * dp
  *     FULL_SHARD, full_shard, ZeRO 3: weights too; SHARD_GRAD_OP: gradients; HYBRID: within a node
- */
+ * / */
 #include <ctype.h>
 #include <math.h>
 #include <stdio.h>
@@ -17,7 +17,7 @@
 #include "base/text.h"
 #include "launch/config.h"
 
-/* ---- the three lists ---- */
+/* ---- what the user is told ---- */
 
 lk_status lk_launch_understood(lk_reading *reading, const char *key, const char *value) {
 	char text[256], shown[128];
@@ -55,7 +55,7 @@ static bool draft_open(const char *text) {
 	return strcasecmp(text, "auto") == 0 || strcmp(text, "-1") == 0 || *text == '\0';
 }
 
-/* Whether nothing else says how many ranks a layout takes for it. */
+/* Whether the fact is a degree of parallelism, whose "auto" nothing else resolves. */
 static bool draft_degree(const char *fact) {
 	static const char *const degrees[] = {"tp", "pp", "cp", "ep"};
 	for (size_t i = 0; i < sizeof degrees / sizeof *degrees; i++)
@@ -130,7 +130,7 @@ static bool draft_matches(const char *pattern, const char *path) {
 	return last == '.' || last == '_' || next == '\0' || next == '.' || next == '_';
 }
 
-/* The row that names a path itself, else the first of those that stand for many; NULL: none. */
+/* Find the row of a path: an exact one, else the first pattern that matches; NULL: none. */
 static const lk_key *draft_key(const lk_key *const *tables, const char *path, bool *exact) {
 	const lk_key *many = NULL;
 	*exact = true;
@@ -144,8 +144,8 @@ static const lk_key *draft_key(const lk_key *const *tables, const char *path, bo
 	return many;
 }
 
-/* The key of which a slip made `path`, or, where `anywhere`, that ends in the same word; NULL:
- * none. */
+/* Suggest a key for an unknown path: one that differs by a slip or, with `anywhere`, one that ends
+ * in the same word; NULL: none. */
 static const char *draft_near(const lk_key *const *tables, const char *path, bool anywhere) {
 	const char *last = strrchr(path, '.'), *found = NULL;
 	for (; *tables; tables++)
@@ -166,7 +166,7 @@ static bool draft_off(const lk_value *value) {
 	return (value->kind == LK_JSON_ARRAY || value->kind == LK_JSON_OBJECT) && value->count == 0;
 }
 
-/* A list of words becomes one text: ["full_shard", "auto_wrap"]. */
+/* Join a list of words: ["full_shard", "auto_wrap"]. */
 static lk_status draft_read_list(const lk_config *config, const lk_setting *setting,
                                  const lk_key *key, lk_draft *draft) {
 	lk_arena *arena = config->reading->arena;
@@ -219,7 +219,7 @@ lk_status lk_draft_read(const lk_config *config, const lk_key *const *tables, lk
 	return LK_OK;
 }
 
-/* ---- what facts mean ---- */
+/* ---- from the draft to the job ---- */
 
 static bool draft_has(const char *text, const char *part) {
 	return strcasestr(text, part) != NULL;
@@ -243,8 +243,8 @@ static void draft_numbers(lk_draft *draft) {
 	job->dtype_said = true;
 }
 
-/* "FULL_SHARD" or its number, "full_shard auto_wrap offload", a ZeRO stage. A group that shards is
- * all ranks of a replica, those of context parallelism too. */
+/* Sharding by FSDP's name or number ("FULL_SHARD", "full_shard auto_wrap offload") or by a ZeRO
+ * stage. A sharding group has all ranks of a replica, including those of context parallelism. */
 static void draft_sharding(lk_draft *draft) {
 	lk_job *job = &draft->job;
 	const char *name = *draft->sharding_name ? draft->sharding_name : draft->fsdp;
@@ -272,7 +272,7 @@ static void draft_sharding(lk_draft *draft) {
 		job->shard_group = draft->dp_shard * context_ranks;
 }
 
-/* Optimizers that are priced as another one, which differs in what it keeps or computes. */
+/* Note an optimizer that is priced as Adam although it keeps or computes something else. */
 static lk_status draft_note_optimizer(lk_reading *reading, const char *name) {
 	static const struct {
 		const char *part, *reason;
@@ -388,7 +388,7 @@ static void draft_pipeline(lk_draft *draft) {
 	if (chunks && job->vp <= 1) job->schedule_said = false;
 }
 
-/* The text of recomputation: a bool, or a word. */
+/* Recomputation, from a switch or a word. */
 static lk_status draft_recompute(const lk_config *config, lk_draft *draft) {
 	lk_job *job = &draft->job;
 	const char *text = draft->recompute_text;
@@ -423,9 +423,9 @@ static lk_status draft_gpus(const lk_config *config, lk_draft *draft) {
 	return lk_launch_count_gpus(reading, &draft->job, replicas, (int)stated, exact);
 }
 
-/* Published configurations of DeepSpeed, by the name: a stage; zero3_bf16_cpuoffload_all and
- * ds_z3_offload move parameters and the optimizer's states, zero3_bf16_cpuoffload_params the former
- * alone, those of lower stages the latter. */
+/* The name of a published DeepSpeed configuration gives its stage and offload.
+ * zero3_bf16_cpuoffload_all and ds_z3_offload offload parameters and optimizer states,
+ * zero3_bf16_cpuoffload_params only parameters, lower stages only optimizer states. */
 lk_status lk_deepspeed_named(lk_reading *reading, const char *path) {
 	const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
 	const char *stage = strpbrk(name, "0123");
@@ -444,7 +444,7 @@ lk_status lk_deepspeed_named(lk_reading *reading, const char *path) {
 	return params ? lk_launch_offload_params(reading, job, name) : LK_OK;
 }
 
-/* What of the job waits in the host's memory. */
+/* CPU offload of parameters, optimizer states and activations. */
 static lk_status draft_offload(const lk_config *config, lk_draft *draft) {
 	lk_reading *reading = config->reading;
 	if (draft->host_shards || draft_has(draft->fsdp, "offload"))
@@ -456,8 +456,8 @@ static lk_status draft_offload(const lk_config *config, lk_draft *draft) {
 	                                     draft->network);
 }
 
-/* Bits of the weights that a checkpoint's name says, as those of GPTQ, AWQ and bitsandbytes have
- * them; 0: none, -1: others than 4. */
+/* Weight bits in the name of a quantised checkpoint (GPTQ, AWQ, bitsandbytes); 0: not quantised,
+ * -1: not 4 bits. */
 static int draft_named_bits(const char *name) {
 	static const char *const others[] = {"aqlm", "int8", "8bit", "8-bit", "2bit", "3bit"};
 	static const char *const four[] = {"awq", "gptq", "bnb-4bit", "int4", "bnb-nf4"};
@@ -468,7 +468,7 @@ static int draft_named_bits(const char *name) {
 	return 0;
 }
 
-/* Distillation: the frozen network that reads what the job's network reads. */
+/* Distillation: look up the frozen teacher, which reads the same batch as the job's network. */
 static lk_status draft_teacher(lk_reading *reading, lk_draft *draft) {
 	if (!*draft->teacher) return LK_OK;
 	lk_model *teacher = LK_NEW(reading->arena, lk_model);
@@ -496,7 +496,7 @@ lk_status lk_draft_finish(const lk_config *config, lk_draft *draft) {
 	LK_TRY(draft_gpus(config, draft));
 	draft_sharding(draft);
 	LK_TRY(draft_offload(config, draft));
-	/* such a loss works on logits in place */
+	/* these losses work on logits in place */
 	if (job->loss == LK_LOSS_LINEAR || job->loss == LK_LOSS_CUT) job->fused_cross_entropy = LK_AUTO;
 	if (draft->adapter || job->lora_rank > 0) job->task = LK_TASK_LORA;
 	job->narrow_base |= draft->quantization_bits == 4;

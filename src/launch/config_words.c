@@ -62,7 +62,7 @@ lk_status lk_config_launcher_words(const lk_config *config, const char *program,
 	return lk_config_word(config, program, words);
 }
 
-/* Values under other names. */
+/* Values with another spelling. */
 static const struct {
 	const char *name, *theirs, *ours;
 } respelt[] = {
@@ -81,8 +81,8 @@ static lk_value config_respelt(const char *name, const lk_value *value) {
 	return out;
 }
 
-/* The flag of a setting; NULL: the setting says nothing that a flag would. *means: its value
- * is the switch, whatever it is. */
+/* Name the flag of a setting; NULL: its value states nothing. *means: the value turns the switch
+ * on, even where it is false. */
 static const char *config_flag_name(lk_arena *arena, const char *name, const lk_value *value,
                                     bool *means) {
 	const char *text = lk_config_text(value);
@@ -103,7 +103,7 @@ static const char *config_flag_name(lk_arena *arena, const char *name, const lk_
 	return dashed;
 }
 
-/* The setting that a slip made `name` of, by its own name or by that of its flag; NULL: none. */
+/* Suggest a setting that `name` is a slip of, by its own name or its flag's; NULL: none. */
 static const char *config_near(const char *flag, const char *name) {
 	for (const lk_renamed *row = lk_megatron_names; row->name; row++)
 		if (lk_is_slip(name, row->name)) return row->name;
@@ -122,8 +122,7 @@ static lk_status config_one_flag(const lk_config *config, const char *name, cons
 	bool off =
 		value->kind == LK_JSON_FALSE || (value->kind == LK_JSON_NUMBER && value->number == 0);
 	const char *near = row ? NULL : config_near(flag, name);
-	/* Of what no flag is and none was meant, only what is turned on can matter, and not where a
-	 * flag turns it off: --no-rope-fusion. */
+	/* Report an unknown key only if it is enabled, and if no flag disables it: --no-rope-fusion. */
 	static const char *const off_by[] = {"no-", "disable-"};
 	for (size_t i = 0; !row && i < sizeof off_by / sizeof *off_by; i++) {
 		char turns[128];

@@ -1,11 +1,10 @@
-/* deepspeed.c: DeepSpeed's configuration file (ds_config.json), by its documented keys:
- * data/launch/deepspeed.csv. "auto", which HuggingFace's trainer fills
- * in, leaves a field open.
+/* deepspeed.c: reads DeepSpeed's configuration (ds_config.json) by its documented keys, the rows of
+ * data/launch/deepspeed.csv. "auto", which HuggingFace's Trainer fills in, leaves a field open.
  *
  *     train_batch_size = train_micro_batch_size_per_gpu * gradient_accumulation_steps *
  *         data-parallel ranks,
- * of which any one may be missing; where two are, the accumulation is 1. Defaults that a file
- * leaves out are DeepSpeed's: stage 0, overlap_comm only with stage 3, buckets of 5e8 elements. */
+ * One of the three may be missing; if two are, the accumulation is 1. DeepSpeed's defaults:
+ * stage 0, overlap_comm only with stage 3, buckets of 5e8 elements. */
 #include "base/arena.h"
 #include "launch/tables.h"
 
@@ -198,7 +197,7 @@ static lk_status read_optimizer(struct config *config, const lk_value *value, co
 	return lk_launch_note(config->r, path, "it is priced as adam");
 }
 
-/* What reads the value of a key. */
+/* Reads the value of a key. */
 typedef lk_status deepspeed_reader(struct config *config, const lk_value *value, const char *path);
 static const struct {
 	const char *path;
@@ -234,7 +233,7 @@ static deepspeed_reader *deepspeed_reads(const char *path) {
 	return NULL;
 }
 
-/* The row of a path, else that of the nearest path above it that has a reason; NULL: unknown. */
+/* Find the row of a path, else of the nearest section above it that has a reason; NULL: unknown. */
 static const lk_key *deepspeed_find_key(const char *path) {
 	const lk_key *found = NULL;
 	for (const lk_key *row = lk_keys_deepspeed; row->path; row++) {
@@ -246,7 +245,7 @@ static const lk_key *deepspeed_find_key(const char *path) {
 	return found;
 }
 
-/* The path that acts and that a slip made `path` of; NULL: none. */
+/* Suggest a key that `path` is a slip of; NULL: none. */
 static const char *deepspeed_near(const char *path) {
 	for (const lk_key *row = lk_keys_deepspeed; row->path; row++)
 		if (row->kind == LK_KEY_RULE && lk_is_slip(path, row->path)) return row->path;

@@ -1,6 +1,6 @@
 /* dotted_flags.c: the frameworks whose settings are paths with dots: NeMo 2.0, Megatron-Bridge and
- * torchtitan, by the rows of data/launch/nemo.csv, bridge.csv and torchtitan.csv, which are read and
- * written. The network is named by a recipe (recipes.c).
+ * torchtitan, by the rows of data/launch/nemo.csv, bridge.csv and torchtitan.csv, which are read
+ * and written. The network is named by a recipe (recipes.c).
  *
  * torchtitan counts tokens, T of a micro-batch of a replica and all of a step, and P micro-batches
  * of a pass through the pipeline; until 2026 it counted sequences, which is still read: micro-batch
@@ -44,7 +44,7 @@ static const lk_key *flags_section(int dialect, const char *path) {
 	return NULL;
 }
 
-/* Paths that fill no field of a job but what it is made of. */
+/* Paths from which fields of the job are derived (lk_dotted). */
 static const char *const parts[] = {"trainer.num_nodes",
                                     "trainer.devices",
                                     "training.local_batch_size",
@@ -68,7 +68,7 @@ bool lk_dotted_flag(int dialect, const char *path) {
 	return flags_find(dialect, path, length) != NULL;
 }
 
-/* The path that acts and that a slip made `path` of; NULL: none. */
+/* Suggest a path that `path` is a slip of; NULL: none. */
 static const char *flags_near(int dialect, const char *path) {
 	for (const lk_key *row = flags_rows(dialect); row->path != NULL; row++)
 		if (row->kind != LK_KEY_SKIP && lk_is_slip(path, row->path)) return row->path;
@@ -87,7 +87,7 @@ static lk_status flags_set_number(lk_reading *reading, const char *path, const c
 	return LK_OK;
 }
 
-/* One more than the number, so that 0 is the default. */
+/* Store the number plus one, so that 0 means the default. */
 static lk_status flags_set_less(lk_reading *reading, const char *path, const char *value,
                                 int *out) {
 	long long number;
@@ -168,7 +168,7 @@ lk_status lk_dotted_read(lk_reading *reading, lk_dotted *dotted, const char *pat
 	return flags_set_field(reading, dotted, row, value);
 }
 
-/* Flavours of torchtitan (models/deepseek_v3, llama3, llama4) under the names of what they are. */
+/* Map flavours of torchtitan (models/deepseek_v3, llama3, llama4) to published names. */
 static const char *dotted_published(const char *flavored) {
 	static const struct {
 		const char *flavored, *published;
@@ -182,7 +182,7 @@ static const char *dotted_published(const char *flavored) {
 	return flavored;
 }
 
-/* "llama3" and "70B" are "llama3-70B"; a name alone is a family. */
+/* Join name and flavour: "llama3" and "70B" are "llama3-70B". */
 static lk_status dotted_name_network(lk_reading *reading, const lk_dotted *dotted) {
 	if (dotted->name == NULL && dotted->flavor == NULL) return LK_OK;
 	if (dotted->dialect == TITAN && dotted->name != NULL && strcmp(dotted->name, "flux") == 0) {
@@ -210,8 +210,7 @@ static lk_dtype dotted_format(const char *format) {
 	return strcmp(format, "nvfp4") == 0 ? LK_NVFP4 : LK_BF16;
 }
 
-/* What a recipe for performance states where the command line does not; *found false: none is
- * known. */
+/* Fill what the line leaves open from a performance recipe; *found is false if it is unknown. */
 static lk_status dotted_finish_perf(lk_reading *reading, lk_dotted *dotted, const char *stem,
                                     int *gpus, bool *found) {
 	lk_job *job = &dotted->job;
@@ -251,7 +250,7 @@ static lk_status dotted_finish_perf(lk_reading *reading, lk_dotted *dotted, cons
 	                        named->kind, format, job->gbs, job->seq);
 }
 
-/* Adapters where the line asks for fine-tuning with them. */
+/* Set the default adapter rank if the line requests adapters. */
 static lk_status dotted_task(lk_reading *reading, lk_dotted *dotted) {
 	lk_job *job = &dotted->job;
 	const char *task = dotted->task != NULL ? dotted->task : "";
@@ -263,7 +262,7 @@ static lk_status dotted_task(lk_reading *reading, lk_dotted *dotted) {
 	return lk_launch_assume(reading, "adapters of rank 32: the default of LoRA (--lora-rank)");
 }
 
-/* Layouts of recipes that fine-tune are others, and not known. */
+/* Whether the recipe pretrains: layouts of fine-tuning recipes differ and are unknown. */
 static bool dotted_pretrains(const lk_dotted *dotted) {
 	static const char *const others[] = {"_sft", "_peft", "_finetune"};
 	for (size_t i = 0; i < 3; i++)
@@ -271,7 +270,7 @@ static bool dotted_pretrains(const lk_dotted *dotted) {
 	return dotted->task == NULL || strcmp(dotted->task, "pretrain") == 0;
 }
 
-/* Whether GPUs that the line states are enough for what it leaves to the recipe. */
+/* Whether the recipe's degrees divide the number of GPUs on the line. */
 static bool dotted_holds(const lk_dotted *dotted, const lk_recipe *recipe, int gpus) {
 	const lk_job *job = &dotted->job;
 	int64_t stated = gpus, tp = job->tp > 0 ? job->tp : recipe->layout.tp,
@@ -283,7 +282,7 @@ static bool dotted_holds(const lk_dotted *dotted, const lk_recipe *recipe, int g
 	return stated == 0 || stated % (tp * pp * cp) == 0;
 }
 
-/* What a recipe of Megatron-Bridge's library states where the command line does not. */
+/* Fill what the line leaves open from a recipe of Megatron-Bridge's library. */
 static lk_status dotted_finish_bridge(lk_reading *reading, lk_dotted *dotted, int *gpus) {
 	lk_job *job = &dotted->job;
 	const lk_recipe *recipe = lk_recipe_of_stem(dotted->recipe);
@@ -329,7 +328,7 @@ static lk_status dotted_finish_bridge(lk_reading *reading, lk_dotted *dotted, in
 	                        job->gbs, job->seq);
 }
 
-/* What torchtitan's configuration states where the command line does not. */
+/* Fill what the line leaves open from torchtitan's configuration. */
 static lk_status dotted_fill_titan(lk_reading *reading, lk_dotted *dotted) {
 	lk_job *job = &dotted->job;
 	const lk_recipe *recipe = dotted->recipe ? lk_recipe_of_titan(dotted->recipe) : NULL;
@@ -347,7 +346,7 @@ static lk_status dotted_fill_titan(lk_reading *reading, lk_dotted *dotted) {
 	return LK_OK;
 }
 
-/* Sequences of the tokens that torchtitan counts. */
+/* Convert torchtitan's token counts to sequences. */
 static lk_status dotted_batch_titan(lk_reading *reading, lk_dotted *dotted) {
 	lk_job *job = &dotted->job;
 	if (dotted->tokens == 0 && dotted->step_tokens == 0) return LK_OK;
@@ -367,8 +366,8 @@ static lk_status dotted_batch_titan(lk_reading *reading, lk_dotted *dotted) {
 	return LK_OK;
 }
 
-/* Stages by layers per stage, else two a rank where the schedule has several; the embedding and the
- * head count as layers (stages.c). */
+/* Derive the stages from layers per stage, else one per rank, two with an interleaved schedule. The
+ * embedding and the head count as layers (stages.c). */
 static lk_status dotted_stages_titan(lk_reading *reading, lk_dotted *dotted) {
 	lk_job *job = &dotted->job;
 	lk_model model;
@@ -400,7 +399,7 @@ static lk_status dotted_stages_titan(lk_reading *reading, lk_dotted *dotted) {
 	                      "stages hold layers as equally as they can");
 }
 
-/* torchtitan looks at the schedule only where pipeline_parallel_degree (default 1) is above 1. */
+/* torchtitan ignores the schedule unless pipeline_parallel_degree (default 1) is above 1. */
 static lk_status dotted_schedule_titan(lk_reading *reading, lk_job *job) {
 	if (job->pp > 1 || !job->schedule_said) return LK_OK;
 	job->schedule = LK_SCHED_1F1B;
@@ -409,9 +408,9 @@ static lk_status dotted_schedule_titan(lk_reading *reading, lk_job *job) {
 	                      "it acts with two pipeline stages or more");
 }
 
-/* Replicas of groups that shard, HSDP: a group is all ranks of a replica, those of context
- * parallelism too (torchtitan/distributed/parallel_dims.py, fsdp = dp_shard x cp). Groups of one
- * rank are plain data parallelism. */
+/* HSDP: replicas of sharding groups. A group has all ranks of a replica, including those of context
+ * parallelism (torchtitan/distributed/parallel_dims.py, fsdp = dp_shard x cp). Groups of one rank
+ * are plain data parallelism. */
 static lk_status dotted_replicas(lk_reading *reading, lk_dotted *dotted, const int *gpus) {
 	lk_job *job = &dotted->job;
 	int64_t replicas = dotted->replicate > 1 ? dotted->replicate : 1;
@@ -423,7 +422,7 @@ static lk_status dotted_replicas(lk_reading *reading, lk_dotted *dotted, const i
 	return lk_launch_count_gpus(reading, job, replicas * dotted->shard, 0, false);
 }
 
-/* FSDP2's defaults: it shards weights too and reduces in fp32; its offload. */
+/* FSDP2: weights are sharded, gradients are reduced in fp32; offload moves all shards. */
 static lk_status dotted_shards_titan(lk_reading *reading, lk_job *job) {
 	if (job->grad_reduce_fp32 == LK_AUTO) job->grad_reduce_fp32 = LK_ON;
 	if (!job->offload_params) return LK_OK;
@@ -433,8 +432,8 @@ static lk_status dotted_shards_titan(lk_reading *reading, lk_job *job) {
 	return lk_launch_offload_shards(reading, job, "training.enable_cpu_offload");
 }
 
-/* Until 2026: the sequences of one forward and backward pass, which pass a pipeline in
- * micro-batches of pipeline_parallel_microbatch_size, default 1. */
+/* local_batch_size (until 2026): the sequences of one forward and backward pass; a pipeline divides
+ * them into micro-batches of pipeline_parallel_microbatch_size, default 1. */
 static lk_status dotted_local_batch(lk_reading *reading, lk_dotted *dotted) {
 	lk_job *job = &dotted->job;
 	if (job->pp <= 1) job->mbs = dotted->local;
@@ -489,7 +488,7 @@ lk_status lk_dotted_finish(lk_reading *reading, lk_dotted *dotted, int *gpus) {
 
 /* ---- writing ---- */
 
-/* The value in their words; NULL where they have none for it, or out of memory. */
+/* The framework's word for the value; NULL: none, or out of memory. */
 static const char *theirs(lk_arena *arena, const lk_key *row, const lk_field *field,
                           const lk_job *job) {
 	const char *value = lk_field_text(arena, field, job);
@@ -517,7 +516,7 @@ static bool flags_put_row(lk_emission *emission, int dialect, const lk_key *row)
 	       lk_put_word(&emission->program, flags_spell(arena, dialect, row->path, value));
 }
 
-/* Llama 3.1 has torchtitan's configurations of Llama 3: they differ in the longest context. */
+/* Llama 3.1 uses torchtitan's Llama 3 configurations, which differ only in the longest context. */
 static const lk_recipe *titan_recipe(const char *preset) {
 	const lk_recipe *recipe = lk_recipe_of_preset(preset);
 	bool titan = recipe != NULL && recipe->titan.config != NULL;
@@ -559,7 +558,7 @@ static bool flags_put_program(const lk_emission *emission, int dialect, const ch
 			   words, lk_arena_printf(arena, "--config=%s", titan ? titan->titan.config : network));
 }
 
-/* NeMo's recipes are called after the network: llama31_405b. */
+/* NeMo names a recipe after its network: llama31_405b. */
 static const char *recipe(lk_arena *arena, const char *name) {
 	char out[64];
 	size_t n = 0;
@@ -569,8 +568,7 @@ static const char *recipe(lk_arena *arena, const char *name) {
 	return lk_arena_strdup(arena, n > 0 ? out : "recipe");
 }
 
-/* torchtitan's degrees of hybrid sharding, where a group holds whole groups of context
- * parallelism. */
+/* Write the degrees of hybrid sharding if sharding groups contain whole context-parallel groups. */
 static bool titan_put_shards(lk_arena *arena, const lk_job *job, lk_words *words) {
 	int ranks = job->dp * job->cp, group = job->shard_group;
 	bool hybrid = job->sharding != LK_SHARD_NONE && group > 0 && group < ranks;
@@ -582,8 +580,8 @@ static bool titan_put_shards(lk_arena *arena, const lk_job *job, lk_words *words
 	                                          group / job->cp));
 }
 
-/* How torchtitan comes to the same stages: as many layers for a stage, and as many less in the
- * first and the last, as divide so. */
+/* Write the layers per stage, and how many fewer the first and last stage have, that make
+ * torchtitan split the layers the same way. */
 static bool titan_put_stages(lk_arena *arena, const lk_job *job, lk_words *words) {
 	static const char *const ends[] = {"first", "last"};
 	int stages = job->pp * (job->vp > 1 ? job->vp : 1), layers = lk_job_layers(job);

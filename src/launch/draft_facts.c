@@ -1,4 +1,4 @@
-/* draft_facts.c: what a file can state, by name: the fields of a job and the facts of a draft. */
+/* draft_facts.c: fields of a draft and of its job by name, as rows of data/launch use them. */
 #include <string.h>
 
 #include "launch/config.h"
@@ -9,7 +9,7 @@
 		.size = sizeof(((lk_draft *)0)->field)                                        \
 	}
 
-/* Those that are no field of a job. */
+/* Facts that are not fields of a job. */
 static const lk_field draft_facts[] = {
 	FACT("nodes", INT, nodes),
 	FACT("per_node", INT, per_node),

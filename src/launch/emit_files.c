@@ -1,6 +1,6 @@
-/* emit_files.c: configurations of axolotl, LLaMA-Factory, nanotron and accelerate, complete but for
- * data, rates and length, which a prediction does not know: what they cannot run, and the rules that
- * their rows in data/launch name.
+/* emit_files.c: writes configurations of axolotl, LLaMA-Factory, nanotron and accelerate: the jobs
+ * that they cannot run, and the rules that their rows in data/launch name. Data, rates and length
+ * are placeholders, as a prediction does not know them.
  *
  *     accumulation = micro-batches of a step on a replica;  replicas = gpus / (tp cp) */
 #include <string.h>
@@ -13,7 +13,7 @@ static const char *files_truth(bool is) {
 	return is ? "true" : "false";
 }
 
-/* ---- what they share ---- */
+/* ---- shared ---- */
 
 static bool files_fsdp(const lk_job *job) {
 	return strcmp(job->stack, "fsdp") == 0 || strcmp(job->stack, "llm-foundry") == 0 ||
@@ -46,7 +46,8 @@ static const char *files_trainer_lacks(const lk_job *job, const char *optimizer)
 	return NULL;
 }
 
-/* Whether a published configuration of ZeRO 3 with offload would do otherwise: it moves both. */
+/* Whether the job offloads only optimizer states with ZeRO 3: published configurations offload
+ * both. */
 static bool files_offloads_half(const lk_job *job) {
 	return files_deepspeed(job) && job->sharding == LK_SHARD_ZERO3 && job->offload_optimizer &&
 	       !job->offload_params;
@@ -56,13 +57,13 @@ static bool files_offloads_half(const lk_job *job) {
 	"its configuration of ZeRO 3 moves parameters with the optimizer's states; add " \
 	"--offload-params"
 
-/* ---- rules of several ---- */
+/* ---- rules of several frameworks ---- */
 
 static const char *files_if(bool is, const char *value) {
 	return is ? value : NULL;
 }
 
-/* A rule that leaves a row out where the job is otherwise. */
+/* Define a rule that leaves the row out unless a condition of `job` holds. */
 #define ONLY(name, is)                                                           \
 	const char *lk_rule_##name(const lk_emission *emission, const char *value) { \
 		const lk_job *job = emission->job;                                       \
@@ -80,24 +81,25 @@ ONLY(tokens, job->model.vocab > 0)
 ONLY(attends, job->model.heads > 0)
 ONLY(recomputes_all, job->recompute == LK_RECOMPUTE_FULL)
 
-/* Only what is on; only a degree that splits something. */
+/* Leave the row out unless its switch is on. */
 const char *lk_rule_on(const lk_emission *emission, const char *value) {
 	(void)emission;
 	return files_if(strcmp(value, "true") == 0, value);
 }
 
-/* Only what has a name there. */
+/* Leave the row out if the framework has no name for the value. */
 const char *lk_rule_named(const lk_emission *emission, const char *value) {
 	(void)emission;
 	return files_if(*value != '\0', value);
 }
 
+/* Leave the row out unless the degree is above 1. */
 const char *lk_rule_several(const lk_emission *emission, const char *value) {
 	(void)emission;
 	return files_if(strcmp(value, "0") != 0 && strcmp(value, "1") != 0, value);
 }
 
-/* The switch of which a linear loss is one kind. */
+/* A linear loss is one kind of fused loss. */
 const char *lk_rule_loss_switch(const lk_emission *emission, const char *value) {
 	return emission->job->loss == LK_LOSS_LINEAR ? "true" : value;
 }
@@ -150,7 +152,8 @@ ONLY(loss_fused, job->loss == LK_LOSS_LOGITS && job->fused_cross_entropy == LK_O
 ONLY(liger_plugin, job->loss == LK_LOSS_LINEAR ||
                        (job->loss == LK_LOSS_LOGITS && job->fused_cross_entropy == LK_ON))
 
-/* What starts a configuration: its words after the launcher, and the command of its first line. */
+/* Write a configuration: `command` in its first line, then its rows; the program starts with
+ * `words` and the file. */
 static bool files_write(lk_emission *emission, const char *command, const char *file,
                         const lk_key *rows, const char *const *words) {
 	lk_page page = {emission->arena, ""};
@@ -201,7 +204,7 @@ const char *lk_rule_image_pixels(const lk_emission *emission, const char *value)
 	return lk_arena_printf(emission->arena, "%lld", width * width);
 }
 
-/* Megatron-Core has its own recomputation and losses. */
+/* With Megatron-Core, recomputation and losses have keys of their own. */
 const char *lk_rule_factory_keeps(const lk_emission *emission, const char *value) {
 	return files_truth(strcmp(value, "false") == 0 || lk_job_like_megatron(emission->job));
 }
@@ -340,7 +343,7 @@ const char *lk_rule_fsdp_recomputed(const lk_emission *emission, const char *val
 	return files_if(files_fsdp(emission->job), lk_rule_whole_recomputed(emission, value));
 }
 
-/* The program's flags, those of the Trainer, say what accelerate's file does not. */
+/* accelerate's file has the layout; the program's flags, those of the Trainer, have the rest. */
 bool lk_write_accelerate(lk_emission *emission) {
 	lk_page page = {emission->arena, ""};
 	lk_page_add(&page,

@@ -1,7 +1,7 @@
-/* emit_rows.c: configurations and flags from the rows of data/launch that are written. Rows are in the
- * order of the text; a path with dots is a section in a section, "-" an item of a list, an empty path
- * an empty line. What a row writes is the value of its field in their words, or its own text; its
- * rule may change that or leave the row out. */
+/* emit_rows.c: writes a configuration or flags from the rows of data/launch. Rows are in the order
+ * of the file. A dotted path nests sections, "-" is an item of a list, an empty path an empty line.
+ * A row writes its field in the framework's words, or its own text; its rule may change the text or
+ * leave the row out. */
 #include <stdio.h>
 #include <string.h>
 
@@ -12,7 +12,7 @@
 
 enum { DEPTH = 8, SEGMENT = 64 }; /* of sections; bytes of a name */
 
-/* ---- a job in words that trainers share */
+/* ---- names that trainers share */
 
 bool lk_emit_images(const lk_job *job) {
 	return job->model.tower.layers > 0 && job->model.tower.images > 0;
@@ -50,8 +50,8 @@ static const char *rows_format(const lk_job *job) {
 	return job->dtype <= LK_TF32 ? "float32" : "bfloat16";
 }
 
-/* What a reader of the text would have before it makes a job of it: config_draft.c's inverse. Words
- * borrow its texts, so that it is the arena's; NULL: no memory. */
+/* Make the draft from which config_draft.c would make this job. It is in the arena because the
+ * words written borrow its texts; NULL: out of memory. */
 static lk_draft *rows_draft(const lk_emission *emission) {
 	lk_draft *draft = LK_NEW(emission->arena, lk_draft);
 	if (!draft) return NULL;
@@ -86,7 +86,7 @@ static lk_draft *rows_draft(const lk_emission *emission) {
 	return draft;
 }
 
-/* The value of a field in their words. */
+/* The value of a field in the framework's words. */
 static const char *rows_field(lk_arena *arena, const lk_key *row, const lk_draft *draft) {
 	const lk_field *field = lk_draft_fact(row->fact);
 	LK_ASSERT(field != NULL);
@@ -101,7 +101,7 @@ static const char *rows_field(lk_arena *arena, const lk_key *row, const lk_draft
 	return *truth ? truth : value;
 }
 
-/* What a row writes; NULL: nothing, or no memory. */
+/* The text that a row writes; NULL: the row is left out, or out of memory. */
 static const char *rows_value(const lk_emission *emission, const lk_key *row,
                               const lk_draft *draft) {
 	const char *value = row->text ? row->text : "";
@@ -109,7 +109,7 @@ static const char *rows_value(const lk_emission *emission, const lk_key *row,
 	return value && row->rule ? row->rule(emission, value) : value;
 }
 
-/* The sections that are open, by their names. */
+/* Names of the sections that enclose the last line. */
 struct rows_open {
 	char names[DEPTH][SEGMENT];
 	int depth;

@@ -46,8 +46,8 @@ static const char *const switches[] = {"off", "auto", "on", NULL};
 #define PROJECT(name_, field) FIELD(name_, INT, model.tower.project.field)
 #define M_CHOICE(field, list) FIELD(#field, CHOICE, model.field), .choices = list
 
-/* What a field states: the network and its training, or how that is laid out over ranks, which a
- * search opens. */
+/* Two kinds of fields: the network and its training, and the layout over ranks, which a search
+ * varies. */
 #define JOB .layout = false
 #define LAYOUT .layout = true
 

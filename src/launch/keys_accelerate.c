@@ -1,6 +1,6 @@
 /* keys_accelerate.c: configurations of HuggingFace accelerate, and the flags of accelerate launch
- * that stand for their keys and override them: how the ranks are laid out, nothing of what trains.
- * A file alone goes with --model, or with a file that names it. */
+ * that override their keys. They state the layout only: a file needs --model, or a file that names
+ * the network. */
 #include <string.h>
 
 #include "base/arena.h"
@@ -8,7 +8,7 @@
 #include "launch/tables.h"
 
 /* A degree of 1 leaves that of the other kind of sequence parallelism. */
-/* Written by hand, a file may leave out where it runs. */
+/* A file written by hand may lack compute_environment. */
 static bool accelerate_is(const lk_value *root) {
 	static const char *const others[] = {"compute_environment", "num_processes", "fsdp_config",
 	                                     "deepspeed_config"};
@@ -58,7 +58,7 @@ static const char *accelerate_named(lk_arena *arena, const char *name) {
 	return NULL;
 }
 
-/* The file that accelerate is launched with; *root stays NULL where it is not here. */
+/* Load the file that accelerate is launched with; config->root stays NULL if it is not here. */
 static lk_status accelerate_load(lk_config *config, const char *name) {
 	const lk_inner_file *inner;
 	lk_reading *reading = config->reading;
@@ -87,14 +87,14 @@ static lk_status accelerate_load(lk_config *config, const char *name) {
 
 lk_status lk_accelerate_read(const lk_config *line, lk_draft *draft) {
 	lk_reading *reading = line->reading;
-	draft->shard_beside_cp = true; /* its keys may stand in the program's own file */
+	draft->shard_beside_cp = true; /* its keys may be in the program's own file */
 	lk_config config = {.reading = reading,
 	                    .file = "accelerate launch",
 	                    .text = "",
 	                    .given = {.sets = reading->accelerate_flags}};
 	if (reading->accelerate) LK_TRY(accelerate_load(&config, reading->accelerate));
 	if (!config.root && !reading->accelerate_flags) return LK_OK;
-	if (!config.root) { /* flags alone */
+	if (!config.root) { /* only flags */
 		config.root = LK_NEW(reading->arena, lk_value);
 		if (!config.root) return lk_oom(reading->err);
 		config.root->kind = LK_JSON_OBJECT;

@@ -2,7 +2,7 @@
  *
  *     accumulation = global_batch_size / (local_batch_size dp);  dp = gpus / (tp pp cp)
  *     vp = layers / (pp layers_per_stage)
- * The number of GPUs stands in benchmark.num_nodes, ci.nodes, or a comment with the command. */
+ * The number of GPUs is in benchmark.num_nodes, ci.nodes, or the command in a comment. */
 #include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,7 +20,7 @@ static bool automodel_is(const lk_value *root) {
 	       lk_config_at(root, "recipe_args") || lk_config_at(root, "flow_matching");
 }
 
-/* Recipes that train no language model of the usual loss. */
+/* Refuse recipes that do not train a language model with its default loss. */
 static lk_status automodel_refuse(const lk_config *config) {
 	static const struct {
 		const char *part, *what;
@@ -106,10 +106,10 @@ static lk_status automodel_network(const lk_config *config, lk_model *model) {
 	                        config->reading->err);
 }
 
-/* The formats of what is kept and of what is computed (docs/guides/mixed-precision-training.md):
+/* Formats of storage and computation (docs/guides/mixed-precision-training.md):
  * FSDP2 computes in bf16 and reduces in fp32 unless mp_policy says otherwise; parameters are kept
  * as the checkpoint has them, in bf16, and torch's optimizers keep their moments so too.
- * Transformer Engine's FusedAdam has moments in fp32, and a master copy where it is asked for one;
+ * Transformer Engine's FusedAdam has moments in fp32, and a master copy if requested;
  * FlashAdamW has moments of 8 bits and what bf16 weights lack to 24 or 32. */
 static lk_status automodel_numbers(const lk_config *config, lk_draft *draft) {
 	lk_job *job = &draft->job;
@@ -153,7 +153,7 @@ static lk_status automodel_translate(const lk_config *config, lk_words *words) {
 	(void)words;
 	LK_TRY(automodel_refuse(config));
 	LK_TRY(lk_draft_read(config, tables, &draft));
-	/* from_pretrained replaces norms, activations and positions by Liger's unless told otherwise */
+	/* by default from_pretrained uses Liger's norms, activations and positions */
 	const char *liger = lk_config_text(lk_config_at(config->root, "model.use_liger_kernel"));
 	if (!liger || strcasecmp(liger, "false") != 0) draft.job.eager = LK_OFF;
 	automodel_gpus(config, &draft);

@@ -48,7 +48,7 @@ static lk_status primus_preset(lk_config *config, const char *kind, const char *
 	                      "give the job's file in the tree of Primus");
 }
 
-/* The trainer's preset asks for zero-bubble schedules, which the patch alone switches on. */
+/* Drop the preset's zero-bubble switches unless patch_zero_bubble is on: they need the patch. */
 static lk_value *primus_drop_idle(lk_arena *arena, lk_value *all) {
 	const char *idle[] = {"enable_zero_bubble", "zero_bubble_v_schedule"};
 	lk_value nothing[] = {{.kind = LK_JSON_NULL}, {.kind = LK_JSON_NULL}};

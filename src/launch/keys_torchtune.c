@@ -2,8 +2,9 @@
  * data/launch/torchtune.csv can say.
  *
  * The builder's name says what trains: lora_llama3_1_8b adapters, qlora_ adapters of 4-bit weights.
- * Recipes for a single device do not shard, all others run FSDP2; the recipe and its GPUs are in the
- * command of a comment. Weights, gradients and the moments of torch.optim have one format, dtype. */
+ * Recipes for a single device do not shard, all others run FSDP2; the recipe and its GPUs are in
+ * the command of a comment. Weights, gradients and the moments of torch.optim have one format,
+ * dtype. */
 #include <string.h>
 
 #include "base/text.h"

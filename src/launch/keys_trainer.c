@@ -2,7 +2,7 @@
  * DPOConfig), and with LLaMA-Factory's v0 (src/llamafactory/hparams).
  *
  *     global batch = per_device_train_batch_size * gradient_accumulation_steps * dp
- * LLaMA-Factory checkpoints activations unless told otherwise, and trains LoRA of rank 8; its keys
+ * LLaMA-Factory checkpoints activations and trains LoRA of rank 8 by default; its keys
  * of Megatron-Core (USE_MCA) lay the job out as Megatron-LM does. */
 #include <math.h>
 #include <string.h>

@@ -42,7 +42,7 @@ static double verl_number(const lk_config *config, const char *path) {
 	return value && value->kind == LK_JSON_NUMBER && value->number > 0 ? value->number : 0;
 }
 
-/* What stays where nothing is said; networks that run in this step alone. */
+/* Set which states stay on the device, and which networks run besides the policy. */
 static void verl_networks(const lk_config *config, lk_launch_rollout *rollout) {
 	static const char *const megatron = "megatron",
 							 *const paths[2][5] = {
@@ -162,7 +162,7 @@ static lk_status verl_sampling(const lk_config *config, lk_launch_rollout *rollo
 }
 
 /* FSDP keeps weights and states in fp32, or all of them in model_dtype; Megatron-Core has its
- * distributed optimizer unless told otherwise. */
+ * distributed optimizer by default. */
 static void verl_sharding(const lk_config *config, lk_draft *draft) {
 	const char *kept = lk_config_text(lk_config_at(config->root, ACTOR "fsdp_config.model_dtype")),
 			   *whole =

@@ -161,8 +161,8 @@ typedef struct lk_megatron {
 	int wide_first, wide_last;
 } lk_megatron;
 
-/* Whether a row of data/launch is of what is read, of what is written, or of both. Of several rows of
- * a field that are read one is written. */
+/* Whether a row of data/launch is read, written, or both. If several rows that are read share a
+ * field, one of them is written. */
 typedef enum lk_direction { LK_READ, LK_WRITTEN, LK_BOTH } lk_direction;
 
 typedef enum lk_flag_kind {

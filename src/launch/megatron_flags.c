@@ -1,7 +1,6 @@
-/* megatron_flags.c: Megatron-LM's command line by its table (data/launch/megatron.csv): a row says how
- * a flag is read and written. Flags that do not change the step, or that change it in a way lockstep
- * does not model, are rows too, with the reason: they are listed to the user, not dropped. A flag
- * without a row is listed as unknown. */
+/* megatron_flags.c: reads Megatron-LM's command line by its table, data/launch/megatron.csv. Flags
+ * that do not change the step, or change it in a way that is not modelled, have rows with the
+ * reason: they are listed to the user, not dropped. A flag without a row is listed as unknown. */
 #include "base/arena.h"
 #include "launch/tables.h"
 
@@ -10,7 +9,7 @@
 #include "base/check.h"
 #include "base/text.h"
 
-/* A row that ends with '*' is that of all names that begin so. */
+/* A name in the table that ends with '*' matches every flag with that beginning. */
 const lk_flag *lk_megatron_flag(const char *name) {
 	for (const lk_flag *flag = lk_megatron_flags; flag->name != NULL; flag++) {
 		size_t length = strlen(flag->name);
@@ -63,7 +62,7 @@ static lk_status flags_read_choice(lk_reading *reading, const lk_flag *flag, con
 	                                               : flag->choices[flag->choices[0][0] == '\0']);
 }
 
-/* The words up to the next flag as one text, separated by blanks. */
+/* Join the words up to the next flag, separated by blanks. */
 static lk_status flags_read_list(lk_reading *reading, const lk_word *words, size_t count,
                                  const char **out) {
 	size_t size = 1;
@@ -106,8 +105,8 @@ static lk_status flags_read_value(lk_reading *reading, const lk_flag *flag, cons
 	}
 }
 
-/* --spec of the modules that --hybrid-layer-pattern has anyway, as one word or two; not that in
- * which M is a gated delta product. */
+/* Whether --spec names, in one word or two, the modules that --hybrid-layer-pattern uses anyway.
+ * Not gdp_stack_spec, in which M is a gated delta product. */
 static bool flags_own_spec(const char *name, const lk_word *words, size_t values) {
 	static const char *const specs[] = {"megatron.core.models.hybrid.hybrid_layer_specs",
 	                                    "megatron.core.models.mamba.mamba_layer_specs"};

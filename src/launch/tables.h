@@ -1,5 +1,5 @@
-/* tables.h: the rows of data/launch, which tools/pack_launch.c checks and packs when lockstep is
- * built. A file is a table, or one for each of its parts; a row that ends a table has no name. */
+/* tables.h: the tables of data/launch, checked and packed by tools/pack_launch.c during the build.
+ * Each file is a table, or one table per part. The last row of a table has no name. */
 #ifndef LK_LAUNCH_TABLES_H
 #define LK_LAUNCH_TABLES_H
 
@@ -12,30 +12,31 @@ extern const lk_key lk_keys_accelerate[], lk_keys_automodel[], lk_keys_axolotl[]
 	lk_keys_torchtune[], lk_keys_trainer_megatron[], lk_keys_trainer_llama_factory[],
 	lk_keys_verl[];
 
-/* Of all files; of files that generate, and of their engine; of files that train alone; of the back
- * end that trains. */
+/* NeMo RL: keys of all files; of files that generate, and of their engine; of files that only
+ * train; of the training back end. */
 extern const lk_key lk_keys_nemo_rl_common[], lk_keys_nemo_rl_rollout[],
 	lk_keys_nemo_rl_rollout_vllm[], lk_keys_nemo_rl_rollout_sglang[],
 	lk_keys_nemo_rl_rollout_tensorrt[], lk_keys_nemo_rl_rollout_megatron[],
 	lk_keys_nemo_rl_no_rollout[], lk_keys_nemo_rl_tensor[], lk_keys_nemo_rl_megatron[];
 
-/* Command lines whose settings are paths with dots. */
+/* Command lines whose settings are dotted paths. */
 extern const lk_key lk_keys_nemo[], lk_keys_torchtitan[], lk_keys_bridge[];
 
-/* A setting of a configuration that is a flag of another name. */
+/* A setting of a configuration and the flag that has another name. */
 typedef struct lk_renamed {
 	const char *name, *flag, *when; /* when: the value that means the switch; NULL: any value */
 } lk_renamed;
 extern const lk_renamed lk_megatron_names[];
 
-/* The place of a flag's field, whose type must be the one that its kind fills. */
+/* The offset of a flag's field; a compile error unless the field has the type that the kind
+ * needs. */
 #define LK_FLAG_AT(type, field) \
 	(offsetof(lk_megatron, field) + 0 * sizeof(_Generic(((lk_megatron *)0)->field, type : 0)))
 #define LK_FLAG_CHOICE_AT(field)    \
 	(offsetof(lk_megatron, field) + \
 	 0 * sizeof(_Generic(((lk_megatron *)0)->field, int : 0, unsigned : 0)))
 
-/* Rules that rows name in their column rule (emit_files.c). */
+/* Rules, which rows name in their column rule (emit_files.c). */
 typedef const char *lk_row_rule(const lk_emission *emission, const char *value);
 extern lk_row_rule lk_rule_accelerate_format, lk_rule_accelerate_kind, lk_rule_adapters,
 	lk_rule_attends, lk_rule_axolotl_adapter, lk_rule_axolotl_deepspeed, lk_rule_axolotl_optimizer,
@@ -54,10 +55,10 @@ extern lk_row_rule lk_rule_accelerate_format, lk_rule_accelerate_kind, lk_rule_a
  * runs out. */
 void lk_emit_file(lk_page *page, const lk_emission *emission, const lk_key *rows);
 bool lk_emit_flags(lk_emission *emission, const lk_key *rows);
-/* Words that several of HuggingFace's trainers share; NULL: they have none. */
+/* Names that HuggingFace's trainers share; NULL: they have none for it. */
 const char *lk_emit_optimizer(const lk_job *job);
 const char *lk_emit_attention(const lk_job *job);
 int lk_emit_shard(const lk_job *job);   /* ranks that share one copy of the weights */
-bool lk_emit_images(const lk_job *job); /* samples hold images, which the network encodes */
+bool lk_emit_images(const lk_job *job); /* whether samples have images */
 
 #endif
