@@ -121,12 +121,12 @@ static lk_status config_translate(lk_config *config, lk_words *words) {
 	if (cluster) return LK_OK;
 	lk_fail(reading->err, LK_ERR_INPUT, reading->where,
 	        "its keys belong to no framework that lockstep reads");
-	return lk_hint(
-		reading->err,
-		"give a file of Megatron-LM, Megatron-Bridge, NeMo, AutoModel, NeMo RL, Primus, "
-		"torchtitan, torchtune, verl, "
-		"nanotron, gpt-neox, axolotl, LLaMA-Factory, the Trainer, accelerate, DeepSpeed, "
-		"llm-foundry or MaxText, a task of SkyPilot, a job of Kubernetes, or the launch script");
+	return lk_hint(reading->err,
+	               "give a file of Megatron-LM, Megatron-Bridge, NeMo, AutoModel, NeMo RL, Primus, "
+	               "torchtitan, "
+	               "torchtune, verl, nanotron, gpt-neox, axolotl, LLaMA-Factory, Trainer, "
+	               "accelerate, DeepSpeed, "
+	               "llm-foundry, MaxText, a SkyPilot task, a Kubernetes job or a script");
 }
 
 /* gpt-neox merges the files of its command line. */
