@@ -96,7 +96,7 @@ DATA := $(sort $(shell find data -type f 2>/dev/null))
 CHARTS ?= yes
 CHARTS_STAMP := $(if $(filter yes,$(CHARTS)),build/charts.stamp)
 
-LIB_O := $(LIB_C:%.c=$(B)/%.o) $(B)/data.o $(B)/calibration.o
+LIB_O := $(LIB_C:%.c=$(B)/%.o) $(B)/data.o $(B)/calibration.o $(B)/launch_tables.o
 CLI_O := $(CLI_C:%.c=$(B)/%.o)
 SERVE_O := $(SERVE_C:%.c=$(B)/%.o)
 SERVE := $(B)/liblockstep-serve.a
@@ -199,7 +199,22 @@ $(B)/calibration.c: $(PACK) $(filter data/calibration/%.csv,$(DATA)) $(B)/datafi
 	$(Q)cd data && $(RUN) "$(abspath $(PACK))" $(patsubst data/%,%,$(filter data/calibration/%.csv,$(DATA))) > "$(abspath $@).new"
 	$(Q)mv -f $@.new $@
 
-$(B)/data.o $(B)/calibration.o: %.o: %.c $(B)/flags
+# The rows of data/launch, checked against the fields that they name.
+LAUNCH_PACK := $(B)/pack_launch
+LAUNCH_PACK_C := tools/pack_launch.c src/launch/job_fields.c src/launch/draft_facts.c src/model/layout/optimizers.c \
+	src/model/layout/job_loss.c src/io/csv.c src/io/form.c src/io/stream.c src/io/inflate.c $(wildcard src/base/*.c)
+LAUNCH_NAMES := data/launch/words.csv data/launch/reasons.csv
+LAUNCH_TABLES := $(filter-out $(LAUNCH_NAMES),$(filter data/launch/%.csv,$(DATA)))
+$(LAUNCH_PACK): $(LAUNCH_PACK_C:%.c=$(B)/%.o)
+	$(call say,LINK)
+	$(Q)$(CC) $(ALL_LDFLAGS) -o $@ $^ $(LDLIBS)
+
+$(B)/launch_tables.c: $(LAUNCH_PACK) $(LAUNCH_NAMES) $(LAUNCH_TABLES) $(B)/datafiles
+	$(call say,PACK)
+	$(Q)$(RUN) $(LAUNCH_PACK) $(LAUNCH_NAMES) $(LAUNCH_TABLES) > $@.new
+	$(Q)mv -f $@.new $@
+
+$(B)/data.o $(B)/calibration.o $(B)/launch_tables.o: %.o: %.c $(B)/flags
 	$(call say,CC)
 	$(Q)$(CC) $(ALL_CPPFLAGS) $(ALL_CFLAGS) -MMD -MP -c -o $@ $<
 
@@ -636,4 +651,4 @@ corpus: $(B)/corpus ## which share of public configuration files is read, by fra
 	@python3 tests/corpus/check.py $(B)/corpus
 
 -include $(wildcard $(foreach d,recorder recorder-mpich,$(B)/$d/*.d $(B)/$d/*/*.d))
--include $(LIB_O:.o=.d) $(ASSERTED_O:.o=.d) $(CLI_O:.o=.d) $(SERVE_O:.o=.d) $(MPI_O:.o=.d) $(UNIT_C:%.c=$(B)/%.d) $(FUZZ_C:%.c=$(B)/%.d) $(B)/tests/fuzz/replay.d $(B)/tests/fuzz/mutate.d $(B)/tools/pack_calibration.d
+-include $(LIB_O:.o=.d) $(ASSERTED_O:.o=.d) $(CLI_O:.o=.d) $(SERVE_O:.o=.d) $(MPI_O:.o=.d) $(UNIT_C:%.c=$(B)/%.d) $(FUZZ_C:%.c=$(B)/%.d) $(B)/tests/fuzz/replay.d $(B)/tests/fuzz/mutate.d $(B)/tools/pack_calibration.d $(B)/tools/pack_launch.d

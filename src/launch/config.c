@@ -1,13 +1,14 @@
-/* config.c: finds out which framework a configuration file is of, by what stands in it, and has it
- * translated. */
+/* config.c: recognises the framework of a configuration file by its keys and translates the
+ * file. */
 #include <string.h>
 
 #include "base/arena.h"
+#include "base/check.h"
 #include "base/text.h"
 #include "io/document.h"
 #include "launch/config.h"
 
-/* In the order in which they are tried: what states more comes first. */
+/* In the order of trying: stricter recognisers come first. */
 static const lk_framework *const frameworks[] = {
 	&lk_framework_megatron_test, &lk_framework_primus,      &lk_framework_nemo_rl,
 	&lk_framework_verl,          &lk_framework_axolotl,     &lk_framework_nanotron,
@@ -15,7 +16,7 @@ static const lk_framework *const frameworks[] = {
 	&lk_framework_llama_factory, &lk_framework_accelerate,  &lk_framework_maxtext,
 	&lk_framework_mosaic,        &lk_framework_titan,       &lk_framework_nemo,
 	&lk_framework_bridge,        &lk_framework_primus_part, &lk_framework_neox,
-	&lk_framework_deepspeed,     &lk_framework_trainer,
+	&lk_framework_deepspeed,     &lk_framework_torchtune,   &lk_framework_trainer,
 };
 
 /* ---- DeepSpeed's file, which deepspeed.c reads */
@@ -42,12 +43,12 @@ static lk_status deepspeed_file_translate(const lk_config *config, lk_words *wor
 const lk_framework lk_framework_deepspeed = {"deepspeed", deepspeed_file_is, NULL,
                                              deepspeed_file_translate};
 
-/* ---- what no key says ----
+/* ---- settings in comments ----
  *
  * Comments "# LOCKSTEP_NAME=value" state fields of the job, as settings of the environment do on a
- * launch line; the framework passes them over. */
+ * launch line; the framework ignores them. */
 
-/* The next of them from *at on, in the arena as "LOCKSTEP_NAME=value"; NULL: no more. */
+/* Return the next such setting from *at on, "LOCKSTEP_NAME=value" in the arena; NULL: no more. */
 static const char *config_comment(const lk_config *config, const char **at) {
 	static const char mark[] = "# LOCKSTEP_";
 	while (*at && **at) {
@@ -64,7 +65,7 @@ static bool config_is_gpus(const char *setting) {
 	return strncmp(setting, "LOCKSTEP_GPUS=", 14) == 0;
 }
 
-/* GPUs are known before the keys are read, where no launcher states them. */
+/* Read LOCKSTEP_GPUS before the keys, unless a launcher states the number. */
 static lk_status config_take_gpus(const lk_config *config) {
 	lk_reading *reading = config->reading;
 	const char *at = config->text, *setting;
@@ -72,12 +73,13 @@ static lk_status config_take_gpus(const lk_config *config) {
 	while (reading->out->gpus == 0 && (setting = config_comment(config, &at)) != NULL) {
 		if (!config_is_gpus(setting)) continue;
 		LK_TRY(lk_parse_int(setting + 14, 1, LK_JOB_GPUS, &gpus, "LOCKSTEP_GPUS", reading->err));
+		LK_ASSERT(gpus > 0 && gpus <= LK_JOB_GPUS);
 		reading->out->gpus = (int)gpus;
 	}
 	return LK_OK;
 }
 
-/* The others: fields of the job, or settings in front of the words of a launch line. */
+/* Apply the other settings: to fields of the job, or in front of the words of a launch line. */
 static lk_status config_take_comments(const lk_config *config, lk_words *words) {
 	lk_reading *reading = config->reading;
 	const char *at = config->text, *setting;
@@ -106,6 +108,7 @@ static lk_status config_translate(lk_config *config, lk_words *words) {
 	for (size_t i = 0; i < sizeof frameworks / sizeof *frameworks; i++) {
 		const lk_framework *framework = frameworks[i];
 		if (!framework->is(config->root)) continue;
+		LK_ASSERT(reading->out->job != NULL && words->count == 0);
 		reading->out->framework = framework->name;
 		if (framework->gather) LK_TRY(framework->gather(config));
 		LK_TRY(config_take_gpus(config));
@@ -118,12 +121,12 @@ static lk_status config_translate(lk_config *config, lk_words *words) {
 	if (cluster) return LK_OK;
 	lk_fail(reading->err, LK_ERR_INPUT, reading->where,
 	        "its keys belong to no framework that lockstep reads");
-	return lk_hint(
-		reading->err,
-		"give a file of Megatron-LM, Megatron-Bridge, NeMo, AutoModel, NeMo RL, Primus, "
-		"torchtitan, verl, "
-		"nanotron, gpt-neox, axolotl, LLaMA-Factory, the Trainer, accelerate, DeepSpeed, "
-		"llm-foundry or MaxText, a task of SkyPilot, a job of Kubernetes, or the launch script");
+	return lk_hint(reading->err,
+	               "give a file of Megatron-LM, Megatron-Bridge, NeMo, AutoModel, NeMo RL, Primus, "
+	               "torchtitan, "
+	               "torchtune, verl, nanotron, gpt-neox, axolotl, LLaMA-Factory, Trainer, "
+	               "accelerate, DeepSpeed, "
+	               "llm-foundry, MaxText, a SkyPilot task, a Kubernetes job or a script");
 }
 
 /* gpt-neox merges the files of its command line. */

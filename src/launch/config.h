@@ -3,8 +3,9 @@
  *
  *   config_load.c    file to tree: YAML, JSON, TOML, inheritance, interpolation, settings
  *   config_draft.c   one setting to one fact of the job, by a table; facts to the job
- *   config_rollout.c facts of a step of reinforcement learning besides its training
- *   keys_*.c         a framework each: how it is recognised, its keys, what they mean together
+ *   config_rollout.c facts of a reinforcement-learning step other than training
+ *   keys_*.c         a framework each: how it is recognised, what its keys mean together; the
+ *                    keys are rows of data/launch, packed as tables (tables.h)
  *   config.c         which framework a file is of
  *
  * Nothing is executed or fetched: a class that a file names is a name. */
@@ -47,9 +48,9 @@ lk_status lk_config_parse(lk_arena *arena, const char *text, size_t size, const 
                           lk_value **out, lk_error *err);
 /* Overrides, interpolation, then the list of settings. */
 lk_status lk_config_settle(lk_config *config);
-/* A member by its path with dots; NULL where there is none, or null. */
+/* A member by its dotted path; NULL: absent or null. */
 const lk_value *lk_config_at(const lk_value *root, const char *path);
-/* The text of a scalar; NULL of what is none, of null and of "none" in any case. */
+/* The text of a scalar; NULL for maps, lists, null and "none" in any case. */
 const char *lk_config_text(const lk_value *value);
 /* Whether a member is true, in any case: YAML's true, Python's True. */
 /* Whether any of several paths, with blanks between them, is on. */
@@ -64,9 +65,13 @@ lk_status lk_config_fill(lk_config *config, lk_value *value);
 lk_status lk_config_fail(const lk_config *config, const char *key, const char *what,
                          const char *hint);
 
+/* The number after one of several names in the file's text, as the command in a comment has it:
+ * "--nproc_per_node 8"; 0: none. `names` ends with NULL. */
+int lk_config_commented(const lk_config *config, const char *const *names);
+
 /* ---- config_draft.c */
-/* What a file states, by name: the fields of a job, and what has to be known of others before it is
- * one. Zero: not stated. */
+/* The facts of a file before they make a job: the fields of the job, and facts that need others to
+ * be resolved. Zero: not stated. */
 typedef struct lk_draft {
 	lk_job job;
 	int nodes, per_node, all_gpus;
@@ -94,6 +99,8 @@ typedef struct lk_draft {
 	char accelerate[LK_CONFIG_NAME]; /* a file */
 	char network[LK_CONFIG_NAME];    /* by name */
 	char network_key[64];
+	char teacher[LK_CONFIG_NAME]; /* the frozen network of a distillation, by name */
+	char teacher_key[64];
 	char optimizer_name[64], attention_name[48], strategy[96];
 	char schedule_name[48], recompute_text[48], tokenizer[LK_CONFIG_NAME], method[32], stage[32];
 	char activation[32], norm_name[32], positions_name[32];
@@ -103,69 +110,48 @@ typedef struct lk_draft {
 	lk_launch_rollout rollout; /* phases besides training, if it has a task */
 } lk_draft;
 
+/* A framework's value and ours; "*end" matches every value with that ending. */
 typedef struct lk_pair {
 	const char *theirs, *ours;
 } lk_pair;
 
-/* Arguments foreach and fused of PyTorch's optimizers, as the fact "update". */
-extern const lk_pair lk_foreach_words[], lk_fused_words[];
-
 typedef enum lk_key_kind {
 	LK_KEY_FACT,
 	LK_KEY_RULE,   /* it acts by a rule of the framework, which reads it by its path */
+	LK_KEY_TEXT,   /* only written: the text itself */
 	LK_KEY_SKIP,   /* it changes nothing of a step */
 	LK_KEY_NOTE,   /* it could, and is not modelled */
 	LK_KEY_REFUSE, /* what it asks for cannot be predicted */
 } lk_key_kind;
 
+struct lk_emission;
+/* A row of data/launch/NAME.csv: a key of a configuration, or a setting of a command line that is a
+ * path with dots. */
 typedef struct lk_key {
-	/* or several, with blanks between them; ends with '*': all that begin so; begins with '*': all
-	 * that end so. A path that a table does not have is unknown: rows for many are of sections of
-	 * which no key matters, never of all keys. */
+	/* "a*" matches every path with that beginning, "*a" every path with that ending. A path without
+	 * a row is unknown: patterns are only for sections in which no key matters, never for all
+	 * keys. */
 	const char *path;
 	lk_key_kind kind;
 	const char *fact;      /* of FACT */
-	const lk_pair *values; /* NULL: as it stands; theirs that are not among them stay */
-	const char *reason;    /* of the others. REFUSE is so where the value is neither false nor 0 */
+	const lk_pair *values; /* other values are kept as they are; NULL: all values */
+	const char *reason;    /* of SKIP, NOTE, REFUSE; REFUSE holds unless the value is false or 0 */
+	lk_direction direction;
+	const char *text; /* written for a row without a field; NULL: nothing */
+	/* Return the text to write, given the row's own `value`, or NULL to leave the row out. NULL:
+	 * write the value. */
+	const char *(*rule)(const struct lk_emission *emission, const char *value);
 } lk_key;
 
-#define LK_FACT(path, fact) \
-	{ path, LK_KEY_FACT, fact, NULL, NULL }
-#define LK_WORDS(path, fact, pairs) \
-	{ path, LK_KEY_FACT, fact, pairs, NULL }
-#define LK_RULE(path) \
-	{ path, LK_KEY_RULE, NULL, NULL, NULL }
-#define LK_SKIP(path, reason) \
-	{ path, LK_KEY_SKIP, NULL, NULL, reason }
-#define LK_NOTE(path, reason) \
-	{ path, LK_KEY_NOTE, NULL, NULL, reason }
-#define LK_REFUSE(path, reason) \
-	{ path, LK_KEY_REFUSE, NULL, NULL, reason }
-#define LK_KEYS_END \
-	{ NULL, LK_KEY_SKIP, NULL, NULL, NULL }
-
-/* Values that recur (config_draft.c): a switch that is on, off or open; the opposite of ours; a
- * size of which 0 is "off" and so states nothing; ZeRO's stage; devices that offload to the host's
- * memory; a loss that makes no logits; dispatchers of experts' tokens by library, and DeepEP as a
- * switch; Megatron-Core's attention back ends; the format in which gradients are reduced. */
-extern const lk_pair lk_pairs_switch[], lk_pairs_opposite[], lk_pairs_zero_off[], lk_pairs_stage[],
-	lk_pairs_host[], lk_pairs_linear[], lk_pairs_fuses[], lk_pairs_dispatcher[], lk_pairs_deepep[],
-	lk_pairs_kernels[], lk_pairs_reduced[];
-
-/* Reasons that recur. */
-#define LK_WHY_DATA    "data: does not change the step"
-#define LK_WHY_LOGGING "logging: not part of the step"
-#define LK_WHY_SAVING  "checkpointing: not part of the step"
-#define LK_WHY_RATE    "values of the optimizer: do not change the step's work"
-#define LK_WHY_LENGTH  "length of the run, not of a step"
-#define LK_WHY_EVAL    "evaluation: not part of the step"
-#define LK_WHY_START   "start-up: not part of the step"
-#define LK_WHY_NUMBERS "numerics: changes no shape"
-
+/* draft_facts.c: what a row can state, by name: a field of a draft or of its job; NULL: unknown. */
+const lk_field *lk_draft_fact(const char *name);
 /* Sets the facts that the settings state; tables are looked up one after the other. */
 lk_status lk_draft_read(const lk_config *config, const lk_key *const *tables, lk_draft *draft);
 lk_status lk_draft_set(const lk_config *config, const char *key, const char *fact,
                        const lk_value *value, const lk_pair *pairs, lk_draft *draft);
+/* Assumes sequences of 2048 tokens where a file states no length, as samples of any length are
+ * padded to the longest of a batch. */
+lk_status lk_draft_assume_length(const lk_config *config, lk_draft *draft);
 /* What all frameworks mean by the facts: numbers, sharding, recomputation, GPUs, batch. The job is
  * then that of the reading. */
 lk_status lk_draft_finish(const lk_config *config, lk_draft *draft);
@@ -194,7 +180,7 @@ lk_status lk_titan_numbers(const lk_config *config, lk_words *words);
 
 /* ---- config_cluster.c: jobs of clusters, whose command trains */
 /* The script that a SkyPilot task or a job of Kubernetes runs, as the words of a launch line;
- * *found false where the document is none. */
+ * *found is false for other documents. */
 lk_status lk_config_cluster(const lk_config *config, lk_words *words, bool *found);
 
 /* ---- keys_*.c */
@@ -213,7 +199,7 @@ extern const lk_framework lk_framework_megatron_test, lk_framework_megatron_yaml
 	lk_framework_nemo, lk_framework_bridge, lk_framework_nanotron, lk_framework_neox,
 	lk_framework_axolotl, lk_framework_llama_factory, lk_framework_llama_factory_v1,
 	lk_framework_trainer, lk_framework_accelerate, lk_framework_deepspeed, lk_framework_mosaic,
-	lk_framework_maxtext, lk_framework_titan, lk_framework_verl;
+	lk_framework_maxtext, lk_framework_titan, lk_framework_torchtune, lk_framework_verl;
 
 /* keys_verl.c: whether a program is verl's, whose settings follow it as words; whether one of them
  * says something of the job. */

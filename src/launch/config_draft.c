@@ -1,10 +1,10 @@
-/* config_draft.c: settings of a file as facts of a job, by tables of keys, and what facts mean
- * together whichever framework states them:
+/* config_draft.c: reads the settings of a file into a draft, by tables of keys, and turns a draft
+ * into a job by the rules that all frameworks share:
  *
  *     gpus = total, or nodes * GPUs of a node; else the least number that the degrees need
  *     dp = gpus / (tp pp cp);  global batch = micro-batch * accumulation * dp
  *     FULL_SHARD, full_shard, ZeRO 3: weights too; SHARD_GRAD_OP: gradients; HYBRID: within a node
- */
+ * / */
 #include <ctype.h>
 #include <math.h>
 #include <stdio.h>
@@ -17,26 +17,7 @@
 #include "base/text.h"
 #include "launch/config.h"
 
-/* ---- values that recur ---- */
-
-const lk_pair lk_pairs_switch[] = {{"true", "on"}, {"false", "off"}, {NULL, NULL}};
-const lk_pair lk_pairs_opposite[] = {{"true", "false"}, {"false", "true"}, {NULL, NULL}};
-const lk_pair lk_pairs_zero_off[] = {{"0", ""}, {NULL, NULL}};
-const lk_pair lk_pairs_stage[] = {{"0", "1"}, {"1", "2"}, {"2", "3"}, {"3", "4"}, {NULL, NULL}};
-const lk_pair lk_pairs_host[] = {{"cpu", "1"}, {"nvme", "1"}, {"none", "0"}, {NULL, NULL}};
-/* Kernels that fuse element-wise operations: `eager`. */
-const lk_pair lk_pairs_fuses[] = {{"true", "off"}, {"false", ""}, {NULL, NULL}};
-const lk_pair lk_pairs_linear[] = {{"true", "linear"}, {"false", ""}, {NULL, NULL}};
-const lk_pair lk_pairs_dispatcher[] = {{"flex", "node"},      {"deepep", "node"},
-                                       {"hybridep", "node"},  {"uccl_ep", "node"},
-                                       {"torch", "alltoall"}, {NULL, NULL}};
-const lk_pair lk_pairs_deepep[] = {{"true", "node"}, {"false", ""}, {NULL, NULL}};
-const lk_pair lk_pairs_kernels[] = {{"unfused", "eager"}, {NULL, NULL}};
-const lk_pair lk_pairs_reduced[] = {{"float32", "on"},   {"torch.float32", "on"},   {"fp32", "on"},
-                                    {"bfloat16", "off"}, {"torch.bfloat16", "off"}, {"bf16", "off"},
-                                    {NULL, NULL}};
-
-/* ---- the three lists ---- */
+/* ---- what the user is told ---- */
 
 lk_status lk_launch_understood(lk_reading *reading, const char *key, const char *value) {
 	char text[256], shown[128];
@@ -45,109 +26,6 @@ lk_status lk_launch_understood(lk_reading *reading, const char *key, const char 
 }
 
 /* ---- facts ---- */
-
-#define FACT(name_, kind_, field)                                                     \
-	{                                                                                 \
-		.name = name_, .kind = LK_FIELD_##kind_, .offset = offsetof(lk_draft, field), \
-		.size = sizeof(((lk_draft *)0)->field)                                        \
-	}
-
-const lk_pair lk_foreach_words[] = {{"true", "foreach"}, {"false", "loop"}, {NULL, NULL}};
-const lk_pair lk_fused_words[] = {{"true", "fused"}, {"false", ""}, {NULL, NULL}};
-
-/* Those that are no field of a job. */
-static const lk_field draft_facts[] = {
-	FACT("nodes", INT, nodes),
-	FACT("per_node", INT, per_node),
-	FACT("gpus", INT, all_gpus),
-	FACT("accumulation", INT, accumulation),
-	FACT("mbs_of_all", INT, mbs_of_all),
-	FACT("microbatches", INT, job.microbatches),
-	FACT("dp", INT, dp),
-	FACT("dp_shard", INT, dp_shard),
-	FACT("dp_replicate", INT, dp_replicate),
-	FACT("stage_layers", INT, stage_layers),
-	FACT("zero", INT, zero),
-	FACT("bf16", BOOL, bf16),
-	FACT("fp16", BOOL, fp16),
-	FACT("fp8", BOOL, fp8),
-	FACT("tf32", BOOL, tf32),
-	FACT("packing", BOOL, packing),
-	FACT("adapter", BOOL, adapter),
-	FACT("quantized", BOOL, quantized),
-	FACT("quantization_bits", INT, quantization_bits),
-	FACT("reshard_off", BOOL, reshard_off),
-	FACT("no_tying", BOOL, no_tying),
-	FACT("fsdp2", BOOL, fsdp2),
-	FACT("stages_up", BOOL, stages_up),
-	FACT("host_shards", BOOL, host_shards),
-	FACT("host_params", BOOL, host_params),
-	FACT("host_activations", BOOL, host_activations),
-	FACT("format", TEXT, format),
-	FACT("storage", TEXT, storage),
-	FACT("fsdp", TEXT, fsdp),
-	FACT("sharding_name", TEXT, sharding_name),
-	FACT("deepspeed", TEXT, deepspeed),
-	FACT("accelerate", TEXT, accelerate),
-	FACT("network_name", TEXT, network),
-	FACT("optimizer_name", TEXT, optimizer_name),
-	FACT("attention_name", TEXT, attention_name),
-	FACT("schedule_name", TEXT, schedule_name),
-	FACT("recompute_text", TEXT, recompute_text),
-	FACT("tokenizer", TEXT, tokenizer),
-	FACT("strategy", TEXT, strategy),
-	FACT("method", TEXT, method),
-	FACT("stage", TEXT, stage),
-	FACT("activation", TEXT, activation),
-	FACT("norm_name", TEXT, norm_name),
-	FACT("positions_name", TEXT, positions_name),
-	FACT("expansion", REAL, expansion),
-	FACT("multiple", INT, multiple),
-	FACT("vocab_multiple", INT, job.vocab_multiple),
-	FACT("rollout_prompts", INT, rollout.prompts),
-	FACT("rollout_samples", INT, rollout.samples),
-	FACT("rollout_sequences", INT, rollout.sequences),
-	FACT("rollout_oversample", REAL, rollout.oversample),
-	FACT("rollout_epochs", INT, rollout.epochs),
-	FACT("rollout_gpus", INT, rollout.gpus),
-	FACT("rollout_engines", INT, rollout.engines),
-	FACT("rollout_tp", INT, rollout.tp),
-	FACT("rollout_pp", INT, rollout.pp),
-	FACT("rollout_ep", INT, rollout.ep),
-	FACT("rollout_lag", INT, rollout.lag),
-	FACT("rollout_no_policy", BOOL, rollout.no_policy),
-	FACT("rollout_no_reference", BOOL, rollout.no_reference),
-	FACT("rollout_eager", BOOL, rollout.eager),
-	FACT("rollout_padded", BOOL, rollout.padded),
-	FACT("rollout_no_prefix_caching", BOOL, rollout.no_prefix_caching),
-	FACT("rollout_prompt", REAL, rollout.prompt_most),
-	FACT("rollout_response", REAL, rollout.response_most),
-	FACT("rollout_memory", REAL, rollout.memory_share),
-	FACT("rollout_batch", INT, rollout.max_sequences),
-	FACT("rollout_tokens", INT, rollout.max_tokens),
-	FACT("rollout_engine", TEXT, rollout.engine),
-	FACT("rollout_format", TEXT, rollout.format),
-	FACT("rollout_kv_format", TEXT, rollout.kv_format),
-	FACT("rollout_keep_params", BOOL, rollout.keep_params),
-	FACT("rollout_keep_optimizer", BOOL, rollout.keep_optimizer),
-	FACT("rollout_keep_reference", BOOL, rollout.keep_reference),
-	FACT("rollout_no_sleep", BOOL, rollout.no_sleep),
-	FACT("rollout_critic", TEXT, rollout.critic),
-	FACT("rollout_critic_epochs", INT, rollout.critic_epochs),
-	FACT("rollout_critic_params", INT, rollout.critic_params),
-	FACT("rollout_critic_optimizer", INT, rollout.critic_optimizer),
-	FACT("rollout_reward_model", TEXT, rollout.reward_model),
-	FACT("rollout_teacher", TEXT, rollout.teacher),
-	FACT("rollout_teacher_tp", INT, rollout.teacher_tp),
-};
-
-static const lk_field *draft_fact(const char *name) {
-	for (size_t i = 0; i < sizeof draft_facts / sizeof *draft_facts; i++)
-		if (strcmp(draft_facts[i].name, name) == 0) return &draft_facts[i];
-	for (const lk_field *field = lk_job_fields; field->name; field++)
-		if (strcmp(field->name, name) == 0) return field;
-	return NULL;
-}
 
 /* "2e4" and "8192.0" are whole numbers too; -1, "auto" and "none" state nothing. */
 static bool draft_whole(const lk_value *value, const char *text, char *out, size_t size) {
@@ -177,7 +55,7 @@ static bool draft_open(const char *text) {
 	return strcasecmp(text, "auto") == 0 || strcmp(text, "-1") == 0 || *text == '\0';
 }
 
-/* Whether nothing else says how many ranks a layout takes for it. */
+/* Whether the fact is a degree of parallelism, whose "auto" nothing else resolves. */
 static bool draft_degree(const char *fact) {
 	static const char *const degrees[] = {"tp", "pp", "cp", "ep"};
 	for (size_t i = 0; i < sizeof degrees / sizeof *degrees; i++)
@@ -185,17 +63,21 @@ static bool draft_degree(const char *fact) {
 	return false;
 }
 
+static bool draft_is_word(const char *theirs, const char *text) {
+	return *theirs == '*' ? lk_ends_in(text, theirs + 1) : strcasecmp(theirs, text) == 0;
+}
+
 lk_status lk_draft_set(const lk_config *config, const char *key, const char *fact,
                        const lk_value *value, const lk_pair *pairs, lk_draft *draft) {
-	const lk_field *field = draft_fact(fact);
+	const lk_field *field = lk_draft_fact(fact);
 	const char *text = lk_config_text(value), *ours = NULL;
 	char whole[32], named[96];
-	LK_ASSERT(field != NULL);
+	LK_ASSERT(field != NULL && field->offset + field->size <= sizeof *draft);
 	if (!text) return LK_OK;
 	bool number = field->kind == LK_FIELD_INT && draft_whole(value, text, whole, sizeof whole);
 	const char *named_by = number ? whole : text; /* 0.0 and -0 are 0 */
 	for (const lk_pair *pair = pairs; pair && pair->theirs && !ours; pair++)
-		if (strcasecmp(pair->theirs, named_by) == 0) ours = pair->ours;
+		if (draft_is_word(pair->theirs, named_by)) ours = pair->ours;
 	if (!ours && strstr(text, "${")) return draft_unknown(config, key, text);
 	if (ours && !*ours) return LK_OK; /* it states nothing */
 	if (!ours && field->kind == LK_FIELD_SWITCH && value->kind == LK_JSON_TRUE) ours = "on";
@@ -219,71 +101,62 @@ lk_status lk_draft_set(const lk_config *config, const char *key, const char *fac
 	LK_TRY(lk_launch_understood(config->reading, key, text));
 	if (strcmp(fact, "network_name") == 0)
 		lk_copy(draft->network_key, sizeof draft->network_key, key);
+	if (strcmp(fact, "teacher") == 0) lk_copy(draft->teacher_key, sizeof draft->teacher_key, key);
 	lk_status status = lk_field_put(draft, field, ours, config->reading->err);
 	if (status != LK_ERR_INPUT) return status;
 	snprintf(named, sizeof named, "\"%.60s\" is not among its values", text);
 	return lk_config_fail(config, key, named, "correct the value, or take the key out");
 }
 
+lk_status lk_draft_assume_length(const lk_config *config, lk_draft *draft) {
+	draft->job.seq = 2048;
+	return lk_launch_assume(config->reading,
+	                        "sequences of 2048 tokens: the file states none, samples are padded to "
+	                        "the longest of a batch (--seq)");
+}
+
 /* ---- keys ---- */
 
-static bool draft_matches(const char *pattern, size_t length, const char *path) {
-	size_t size = strlen(path);
+static bool draft_matches(const char *pattern, const char *path) {
+	size_t size = strlen(path), length = strlen(pattern);
+	LK_ASSERT(length > 1 || *pattern != '*'); /* no row is of all keys */
 	if (*pattern == '*')
 		return size >= length - 1 &&
 		       memcmp(path + size - (length - 1), pattern + 1, length - 1) == 0;
-	if (pattern[length - 1] == '*') {
-		if (strncmp(pattern, path, length - 1) != 0) return false;
-		/* whole words: "lr*" is lr, lr.end and lr_end, not lrx */
-		char last = pattern[length - 2], next = path[length - 1];
-		return last == '.' || last == '_' || next == '\0' || next == '.' || next == '_';
-	}
-	return size == length && memcmp(pattern, path, length) == 0;
+	if (pattern[length - 1] != '*') return strcmp(pattern, path) == 0;
+	if (strncmp(pattern, path, length - 1) != 0) return false;
+	/* whole words: "lr*" is lr, lr.end and lr_end, not lrx */
+	char last = pattern[length - 2], next = path[length - 1];
+	return last == '.' || last == '_' || next == '\0' || next == '.' || next == '_';
 }
 
-/* The next of a row's paths, from *at on, and how long it is; 0: none. */
-static size_t draft_next(const char **at) {
-	*at += strspn(*at, " ");
-	return strcspn(*at, " ");
-}
-
-/* The row that names a path itself, else the first of those that stand for many; NULL: none. */
+/* Find the row of a path: an exact one, else the first pattern that matches; NULL: none. */
 static const lk_key *draft_key(const lk_key *const *tables, const char *path, bool *exact) {
 	const lk_key *many = NULL;
 	*exact = true;
 	for (; *tables; tables++)
 		for (const lk_key *key = *tables; key->path; key++) {
-			const char *name = key->path;
-			for (size_t length; (length = draft_next(&name)) > 0; name += length) {
-				if (!draft_matches(name, length, path)) continue;
-				if (!memchr(name, '*', length)) return key;
-				if (!many) many = key;
-			}
+			if (key->direction == LK_WRITTEN || !draft_matches(key->path, path)) continue;
+			if (!strchr(key->path, '*')) return key;
+			if (!many) many = key;
 		}
 	*exact = false;
 	return many;
 }
 
-/* The key of which a slip made `path`, or, where `anywhere`, that ends in the same word; empty:
- * none. */
-static void draft_near(const lk_key *const *tables, const char *path, bool anywhere,
-                       char found[LK_CONFIG_NAME]) {
-	const char *last = strrchr(path, '.');
-	for (*found = '\0'; *tables; tables++)
+/* Suggest a key for an unknown path: one that differs by a slip or, with `anywhere`, one that ends
+ * in the same word; NULL: none. */
+static const char *draft_near(const lk_key *const *tables, const char *path, bool anywhere) {
+	const char *last = strrchr(path, '.'), *found = NULL;
+	for (; *tables; tables++)
 		for (const lk_key *key = *tables; key->path; key++) {
-			const char *name = key->path;
-			for (size_t length; (length = draft_next(&name)) > 0; name += length) {
-				char one[LK_CONFIG_NAME];
-				if (memchr(name, '*', length)) continue;
-				snprintf(one, sizeof one, "%.*s", (int)length, name);
-				const char *other = strrchr(one, '.');
-				bool slip = lk_is_slip(path, one);
-				bool same = anywhere && last && other && strcmp(last, other) == 0;
-				if (slip || (same && !*found && key->kind != LK_KEY_SKIP))
-					memcpy(found, one, sizeof one);
-				if (slip) return;
-			}
+			if (key->direction == LK_WRITTEN || strchr(key->path, '*')) continue;
+			if (lk_is_slip(path, key->path)) return key->path;
+			const char *other = strrchr(key->path, '.');
+			bool same = anywhere && last && other && strcmp(last, other) == 0;
+			if (same && !found && key->kind != LK_KEY_SKIP) found = key->path;
 		}
+	return found;
 }
 
 static bool draft_off(const lk_value *value) {
@@ -293,7 +166,7 @@ static bool draft_off(const lk_value *value) {
 	return (value->kind == LK_JSON_ARRAY || value->kind == LK_JSON_OBJECT) && value->count == 0;
 }
 
-/* A list of words becomes one text: ["full_shard", "auto_wrap"]. */
+/* Join a list of words: ["full_shard", "auto_wrap"]. */
 static lk_status draft_read_list(const lk_config *config, const lk_setting *setting,
                                  const lk_key *key, lk_draft *draft) {
 	lk_arena *arena = config->reading->arena;
@@ -308,23 +181,17 @@ static lk_status draft_read_list(const lk_config *config, const lk_setting *sett
 	return lk_draft_set(config, setting->path, key->fact, &value, key->values, draft);
 }
 
-static lk_status draft_unknown_key(lk_reading *reading, const char *path, const char *near) {
-	char *copy = *near ? lk_arena_strdup(reading->arena, near) : NULL;
-	if (*near && !copy) return lk_oom(reading->err);
-	return lk_launch_unknown(reading, path, copy);
-}
-
 static lk_status draft_read_one(const lk_config *config, const lk_setting *setting,
                                 const lk_key *const *tables, lk_draft *draft) {
-	char near[LK_CONFIG_NAME] = "";
 	bool exact;
 	const lk_key *key = draft_key(tables, setting->path, &exact);
 	lk_reading *reading = config->reading;
 	LK_TRY(lk_launch_seen(reading, setting->path));
-	if (!exact) draft_near(tables, setting->path, key == NULL, near);
-	if (*near || (!key && !draft_off(setting->value)))
-		return draft_unknown_key(reading, setting->path, near);
+	const char *near = exact ? NULL : draft_near(tables, setting->path, key == NULL);
+	if (near || (!key && !draft_off(setting->value)))
+		return lk_launch_unknown(reading, setting->path, near);
 	if (!key) return LK_OK;
+	LK_ASSERT(key->direction != LK_WRITTEN && (key->kind != LK_KEY_FACT || key->fact != NULL));
 	switch (key->kind) {
 	case LK_KEY_RULE: {
 		const char *text = lk_config_text(setting->value);
@@ -338,6 +205,7 @@ static lk_status draft_read_one(const lk_config *config, const lk_setting *setti
 	case LK_KEY_NOTE:
 		if (draft_off(setting->value)) return LK_OK;
 		return lk_launch_note(reading, setting->path, key->reason);
+	case LK_KEY_TEXT:
 	case LK_KEY_REFUSE: break;
 	}
 	if (draft_off(setting->value)) return LK_OK;
@@ -351,7 +219,7 @@ lk_status lk_draft_read(const lk_config *config, const lk_key *const *tables, lk
 	return LK_OK;
 }
 
-/* ---- what facts mean ---- */
+/* ---- from the draft to the job ---- */
 
 static bool draft_has(const char *text, const char *part) {
 	return strcasestr(text, part) != NULL;
@@ -375,8 +243,8 @@ static void draft_numbers(lk_draft *draft) {
 	job->dtype_said = true;
 }
 
-/* "FULL_SHARD" or its number, "full_shard auto_wrap offload", a ZeRO stage. A group that shards is
- * all ranks of a replica, those of context parallelism too. */
+/* Sharding by FSDP's name or number ("FULL_SHARD", "full_shard auto_wrap offload") or by a ZeRO
+ * stage. A sharding group has all ranks of a replica, including those of context parallelism. */
 static void draft_sharding(lk_draft *draft) {
 	lk_job *job = &draft->job;
 	const char *name = *draft->sharding_name ? draft->sharding_name : draft->fsdp;
@@ -404,7 +272,7 @@ static void draft_sharding(lk_draft *draft) {
 		job->shard_group = draft->dp_shard * context_ranks;
 }
 
-/* Optimizers that are priced as another one, which differs in what it keeps or computes. */
+/* Note an optimizer that is priced as Adam although it keeps or computes something else. */
 static lk_status draft_note_optimizer(lk_reading *reading, const char *name) {
 	static const struct {
 		const char *part, *reason;
@@ -520,7 +388,7 @@ static void draft_pipeline(lk_draft *draft) {
 	if (chunks && job->vp <= 1) job->schedule_said = false;
 }
 
-/* The text of recomputation: a bool, or a word. */
+/* Recomputation, from a switch or a word. */
 static lk_status draft_recompute(const lk_config *config, lk_draft *draft) {
 	lk_job *job = &draft->job;
 	const char *text = draft->recompute_text;
@@ -555,9 +423,9 @@ static lk_status draft_gpus(const lk_config *config, lk_draft *draft) {
 	return lk_launch_count_gpus(reading, &draft->job, replicas, (int)stated, exact);
 }
 
-/* Published configurations of DeepSpeed, by the name: a stage; zero3_bf16_cpuoffload_all and
- * ds_z3_offload move parameters and the optimizer's states, zero3_bf16_cpuoffload_params the former
- * alone, those of lower stages the latter. */
+/* The name of a published DeepSpeed configuration gives its stage and offload.
+ * zero3_bf16_cpuoffload_all and ds_z3_offload offload parameters and optimizer states,
+ * zero3_bf16_cpuoffload_params only parameters, lower stages only optimizer states. */
 lk_status lk_deepspeed_named(lk_reading *reading, const char *path) {
 	const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
 	const char *stage = strpbrk(name, "0123");
@@ -576,7 +444,7 @@ lk_status lk_deepspeed_named(lk_reading *reading, const char *path) {
 	return params ? lk_launch_offload_params(reading, job, name) : LK_OK;
 }
 
-/* What of the job waits in the host's memory. */
+/* CPU offload of parameters, optimizer states and activations. */
 static lk_status draft_offload(const lk_config *config, lk_draft *draft) {
 	lk_reading *reading = config->reading;
 	if (draft->host_shards || draft_has(draft->fsdp, "offload"))
@@ -588,8 +456,8 @@ static lk_status draft_offload(const lk_config *config, lk_draft *draft) {
 	                                     draft->network);
 }
 
-/* Bits of the weights that a checkpoint's name says, as those of GPTQ, AWQ and bitsandbytes have
- * them; 0: none, -1: others than 4. */
+/* Weight bits in the name of a quantised checkpoint (GPTQ, AWQ, bitsandbytes); 0: not quantised,
+ * -1: not 4 bits. */
 static int draft_named_bits(const char *name) {
 	static const char *const others[] = {"aqlm", "int8", "8bit", "8-bit", "2bit", "3bit"};
 	static const char *const four[] = {"awq", "gptq", "bnb-4bit", "int4", "bnb-nf4"};
@@ -600,12 +468,26 @@ static int draft_named_bits(const char *name) {
 	return 0;
 }
 
+/* Distillation: look up the frozen teacher, which reads the same batch as the job's network. */
+static lk_status draft_teacher(lk_reading *reading, lk_draft *draft) {
+	if (!*draft->teacher) return LK_OK;
+	lk_model *teacher = LK_NEW(reading->arena, lk_model);
+	if (!teacher) return lk_oom(reading->err);
+	if (lk_model_preset(draft->teacher, teacher, NULL) != LK_OK)
+		return lk_launch_note(reading, draft->teacher_key,
+		                      "no network of this name is known: its forward pass is not priced "
+		                      "(--teacher)");
+	draft->job.teacher = teacher;
+	return LK_OK;
+}
+
 lk_status lk_draft_finish(const lk_config *config, lk_draft *draft) {
 	lk_reading *reading = config->reading;
 	lk_job *job = &draft->job;
 	int bits = draft_named_bits(draft->network);
 	if (bits > 0 && draft->quantization_bits == 0) draft->quantization_bits = bits;
 	draft->quantized |= bits < 0;
+	LK_TRY(draft_teacher(reading, draft));
 	draft_numbers(draft);
 	LK_TRY(draft_optimizer(reading, draft));
 	draft_attention(draft);
@@ -614,7 +496,7 @@ lk_status lk_draft_finish(const lk_config *config, lk_draft *draft) {
 	LK_TRY(draft_gpus(config, draft));
 	draft_sharding(draft);
 	LK_TRY(draft_offload(config, draft));
-	/* such a loss works on logits in place */
+	/* these losses work on logits in place */
 	if (job->loss == LK_LOSS_LINEAR || job->loss == LK_LOSS_CUT) job->fused_cross_entropy = LK_AUTO;
 	if (draft->adapter || job->lora_rank > 0) job->task = LK_TASK_LORA;
 	job->narrow_base |= draft->quantization_bits == 4;
@@ -641,6 +523,8 @@ lk_status lk_draft_finish(const lk_config *config, lk_draft *draft) {
 	if (*draft->network)
 		LK_TRY(
 			lk_launch_network_of_file(reading, draft->network_key, draft->network, config->file));
+	LK_ASSERT(job->tp > 0 && job->pp > 0 && job->cp > 0 && *job->stack);
+	LK_ASSERT(job->sharding >= LK_SHARD_NONE && job->sharding <= LK_SHARD_ZERO3);
 	*reading->out->job = *job;
 	const lk_value *inner = lk_config_at(config->root, "deepspeed");
 	if (inner && inner->kind == LK_JSON_OBJECT) return lk_deepspeed_tree(reading, inner);

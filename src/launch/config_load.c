@@ -444,6 +444,18 @@ lk_status lk_config_fill(lk_config *config, lk_value *value) {
 	return status;
 }
 
+int lk_config_commented(const lk_config *config, const char *const *names) {
+	for (; config->text && *names; names++) {
+		const char *at = strstr(config->text, *names);
+		if (!at) continue;
+		at += strlen(*names);
+		at += strspn(at, " =");
+		long value = strtol(at, NULL, 10);
+		if (isdigit((unsigned char)*at) && value > 0 && value <= 1 << 16) return (int)value;
+	}
+	return 0;
+}
+
 /* ---- overrides, settings ---- */
 
 /* "a.b=v", "+a.b=v", "++a.b=v", "--a.b=v"; "~a.b" takes away. */
@@ -522,6 +534,7 @@ lk_status lk_config_settle(lk_config *config) {
 	struct config_leaves leaves = {.at = LK_ARRAY(arena, lk_setting, LK_CONFIG_SETTINGS)};
 	if (!leaves.at) return lk_oom(config->reading->err);
 	LK_TRY(config_flatten(config, config->root, "", 0, &leaves));
+	LK_ASSERT(leaves.count <= LK_CONFIG_SETTINGS);
 	config->settings = leaves.at;
 	config->count = leaves.count;
 	return LK_OK;

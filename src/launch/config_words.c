@@ -5,8 +5,9 @@
 #include <strings.h>
 
 #include "base/arena.h"
+#include "base/check.h"
 #include "base/text.h"
-#include "launch/config.h"
+#include "launch/tables.h"
 
 lk_status lk_config_word(const lk_config *config, const char *text, lk_words *words) {
 	if (!text || !lk_push(words)) return lk_oom(config->reading->err);
@@ -61,36 +62,7 @@ lk_status lk_config_launcher_words(const lk_config *config, const char *program,
 	return lk_config_word(config, program, words);
 }
 
-/* Names of Megatron-Core's configuration classes, and of NeMo's, where the flag has another one; a
- * value that turns the flag on is given where it is no plain switch. */
-static const struct {
-	const char *name, *flag, *when; /* when: the value that means the switch; NULL: any value */
-} renamed[] = {
-	{"add_bias_linear", "disable-bias-linear", "false"},
-	{"bias", "disable-bias-linear", "false"},
-	{"gated_linear_unit", "swiglu", "true"},
-	{"activation", "swiglu", "fast-swiglu"},
-	{"activation", "swiglu", "swiglu"},
-	{"share_embeddings_and_output_weights", "untie-embeddings-and-output-weights", "false"},
-	{"num_moe_experts", "num-experts", NULL},
-	{"encoder_seq_length", "seq-length", NULL},
-	{"sequence_length", "seq-length", NULL},
-	{"fp8", "fp8-format", NULL},
-	{"fp4", "fp4-format", NULL},
-	{"rotary_percentage", "rotary-percent", NULL},
-	{"layernorm_zero_centered_gamma", "apply-layernorm-1p", NULL},
-	{"virtual_pipeline_model_parallel_size", "num-virtual-stages-per-pipeline-rank", NULL},
-	{"bf16", "bf16", NULL},
-	{"precision", "bf16", "bf16"},
-	{"precision", "bf16", "bf16-mixed"},
-	{"precision", "fp16", "16"},
-	{"precision", "fp16", "16-mixed"},
-	{"precision", "fp16", "fp16"},
-	{"use_torch_fsdp2", "use-torch-fsdp2", "true"},
-	{"lora_rank", "lora-rank", NULL},
-};
-
-/* Values under other names. */
+/* Values with another spelling. */
 static const struct {
 	const char *name, *theirs, *ours;
 } respelt[] = {
@@ -109,20 +81,20 @@ static lk_value config_respelt(const char *name, const lk_value *value) {
 	return out;
 }
 
-/* The flag of a setting; NULL: the setting says nothing that a flag would. *means: its value
- * is the switch, whatever it is. */
+/* Name the flag of a setting; NULL: its value states nothing. *means: the value turns the switch
+ * on, even where it is false. */
 static const char *config_flag_name(lk_arena *arena, const char *name, const lk_value *value,
                                     bool *means) {
 	const char *text = lk_config_text(value);
 	bool known = false;
 	*means = false;
-	for (size_t i = 0; i < sizeof renamed / sizeof *renamed; i++) {
-		if (strcmp(renamed[i].name, name) != 0) continue;
+	for (const lk_renamed *row = lk_megatron_names; row->name; row++) {
+		if (strcmp(row->name, name) != 0) continue;
 		known = true;
-		if (!renamed[i].when) return renamed[i].flag;
-		if (!text || strcasecmp(renamed[i].when, text) != 0) continue;
+		if (!row->when) return row->flag;
+		if (!text || strcasecmp(row->when, text) != 0) continue;
 		*means = true;
-		return renamed[i].flag;
+		return row->flag;
 	}
 	if (known) return NULL;
 	char *dashed = lk_arena_strdup(arena, name);
@@ -131,10 +103,10 @@ static const char *config_flag_name(lk_arena *arena, const char *name, const lk_
 	return dashed;
 }
 
-/* The setting that a slip made `name` of, by its own name or by that of its flag; NULL: none. */
+/* Suggest a setting that `name` is a slip of, by its own name or its flag's; NULL: none. */
 static const char *config_near(const char *flag, const char *name) {
-	for (size_t i = 0; i < sizeof renamed / sizeof *renamed; i++)
-		if (lk_is_slip(name, renamed[i].name)) return renamed[i].name;
+	for (const lk_renamed *row = lk_megatron_names; row->name; row++)
+		if (lk_is_slip(name, row->name)) return row->name;
 	return lk_megatron_near(flag);
 }
 
@@ -150,8 +122,7 @@ static lk_status config_one_flag(const lk_config *config, const char *name, cons
 	bool off =
 		value->kind == LK_JSON_FALSE || (value->kind == LK_JSON_NUMBER && value->number == 0);
 	const char *near = row ? NULL : config_near(flag, name);
-	/* Of what no flag is and none was meant, only what is turned on can matter, and not where a
-	 * flag turns it off: --no-rope-fusion. */
+	/* Report an unknown key only if it is enabled, and if no flag disables it: --no-rope-fusion. */
 	static const char *const off_by[] = {"no-", "disable-"};
 	for (size_t i = 0; !row && i < sizeof off_by / sizeof *off_by; i++) {
 		char turns[128];
@@ -165,6 +136,7 @@ static lk_status config_one_flag(const lk_config *config, const char *name, cons
 	bool below =
 		row->kind == LK_FLAG_INT && value->kind == LK_JSON_NUMBER && value->number < row->low;
 	if (below || (value->kind == LK_JSON_FALSE && row->kind < LK_FLAG_IGNORED)) return LK_OK;
+	LK_ASSERT(row != NULL && !(row->kind == LK_FLAG_SET || row->kind == LK_FLAG_CLEAR));
 	lk_value spelt = config_respelt(name, value);
 	return lk_config_flag_words(config, flag, &spelt, words);
 }

@@ -1,18 +1,18 @@
-/* deepspeed.c: DeepSpeed's configuration file (ds_config.json), by its documented keys. One table
- * row per key: how it is read, or why it does not matter. "auto", which HuggingFace's trainer fills
- * in, leaves a field open.
+/* deepspeed.c: reads DeepSpeed's configuration (ds_config.json) by its documented keys, the rows of
+ * data/launch/deepspeed.csv. "auto", which HuggingFace's Trainer fills in, leaves a field open.
  *
  *     train_batch_size = train_micro_batch_size_per_gpu * gradient_accumulation_steps *
  *         data-parallel ranks,
- * of which any one may be missing; where two are, the accumulation is 1. Defaults that a file
- * leaves out are DeepSpeed's: stage 0, overlap_comm only with stage 3, buckets of 5e8 elements. */
+ * One of the three may be missing; if two are, the accumulation is 1. DeepSpeed's defaults:
+ * stage 0, overlap_comm only with stage 3, buckets of 5e8 elements. */
 #include "base/arena.h"
-#include "launch/launch.h"
+#include "launch/tables.h"
 
 #include <math.h>
 #include <string.h>
 #include <strings.h>
 #include "io/json.h"
+#include "base/check.h"
 #include "base/text.h"
 #include "model/layout/job.h"
 
@@ -197,134 +197,84 @@ static lk_status read_optimizer(struct config *config, const lk_value *value, co
 	return lk_launch_note(config->r, path, "it is priced as adam");
 }
 
-#define LOGGING "logging: not part of the step"
-#define RATE    "values of the optimizer: do not change the step's work"
-
-/* A path ends a subtree where `read` is NULL: all keys below it share the reason. */
+/* Reads the value of a key. */
+typedef lk_status deepspeed_reader(struct config *config, const lk_value *value, const char *path);
 static const struct {
 	const char *path;
-	lk_status (*read)(struct config *c, const lk_value *value, const char *path);
-	const char *reason;
-	bool harmless; /* the reason: it changes nothing of a step */
-} keys[] = {
-	{"train_batch_size", read_batch, NULL, false},
-	{"train_micro_batch_size_per_gpu", read_micro, NULL, false},
-	{"gradient_accumulation_steps", read_steps, NULL, false},
-	{"zero_optimization.stage", deepspeed_read_stage, NULL, false},
-	{"zero_optimization.overlap_comm", read_overlap, NULL, false},
-	{"zero_optimization.reduce_bucket_size", read_bucket, NULL, false},
-	{"zero_optimization.offload_optimizer.device", read_offload, NULL, false},
-	{"zero_optimization.offload_param.device", read_offload_params, NULL, false},
-	{"zero_optimization.mics_shard_size", deepspeed_read_group, NULL, false},
-	{"zero_optimization.zero_hpz_partition_size", read_hpz, NULL, false},
-	{"zero_optimization.contiguous_gradients", NULL, "gradients are counted as contiguous", false},
-	{"zero_optimization.allgather_bucket_size", NULL,
-     "gathers are priced as buckets of the reduction", false},
-	{"zero_optimization.allgather_partitions", NULL, "gathers are priced as all-gathers", false},
-	{"zero_optimization.reduce_scatter", NULL, "reductions are priced as reduce-scatters", false},
-	{"zero_optimization.round_robin_gradients", NULL,
-     "the order of copies to the host is not modelled", false},
-	{"zero_optimization.sub_group_size", NULL, "the grain of the optimizer's step is not modelled",
-     false},
-	{"zero_optimization.stage3_max_live_parameters", NULL,
-     "parameters are kept for one unit in advance", false},
-	{"zero_optimization.stage3_max_reuse_distance", NULL,
-     "parameters are kept for one unit in advance", false},
-	{"zero_optimization.stage3_prefetch_bucket_size", NULL,
-     "parameters are fetched one unit in advance", false},
-	{"zero_optimization.stage3_param_persistence_threshold", NULL,
-     "small parameters are counted as sharded", false},
-	{"zero_optimization.stage3_gather_16bit_weights_on_model_save", NULL,
-     "checkpointing: not part of the step", true},
-	{"zero_optimization.zero_quantized_weights", NULL, "quantised communication is not modelled",
-     false},
-	{"zero_optimization.zero_quantized_gradients", NULL, "quantised communication is not modelled",
-     false},
-	{"zero_optimization.offload_optimizer", NULL, "how the host's memory is used is not modelled",
-     false},
-	{"zero_optimization.offload_param", NULL, "how the host's memory is used is not modelled",
-     false},
-	{"bf16.enabled", read_bf16, NULL, false},
-	{"bfloat16.enabled", read_bf16, NULL, false},
-	{"fp16.enabled", read_fp16, NULL, false},
-	{"fp16.fp16_master_weights_and_grads", read_lean_master, NULL, false},
-	{"fp16", NULL, "loss scaling: does not change the step's work", true},
-	{"bf16", NULL, "does not change the step's work", true},
-	{"data_types.grad_accum_dtype", read_accumulation, NULL, false},
-	{"communication_data_type", read_wire, NULL, false},
-	{"tensor_parallel.autotp_size", read_tp, NULL, false},
-	{"expert_parallel.autoep_size", read_ep, NULL, false},
-	{"optimizer.type", read_optimizer, NULL, false},
-	{"optimizer", NULL, RATE, true},
-	{"scheduler", NULL, RATE, true},
-	{"gradient_clipping", NULL, "the norm of the gradients is part of every step", true},
-	{"prescale_gradients", NULL, "does not change the step's work", true},
-	{"gradient_predivide_factor", NULL, "does not change the step's work", true},
-	{"sparse_gradients", NULL, "sparse gradients are not modelled", false},
-	{"activation_checkpointing", NULL, "the trainer's flags say which layers are recomputed",
-     false},
-	{"steps_per_print", NULL, LOGGING, true},
-	{"wall_clock_breakdown", NULL, LOGGING, true},
-	{"dump_state", NULL, LOGGING, true},
-	{"tensorboard", NULL, LOGGING, true},
-	{"wandb", NULL, LOGGING, true},
-	{"csv_monitor", NULL, LOGGING, true},
-	{"comet", NULL, LOGGING, true},
-	{"comms_logger", NULL, LOGGING, true},
-	{"flops_profiler", NULL, LOGGING, true},
-	{"memory_breakdown", NULL, LOGGING, true},
-	{"zero_allow_untested_optimizer", NULL, "does not change the step's work", true},
-	{"zero_force_ds_cpu_optimizer", NULL, "which code runs the offloaded optimizer is not modelled",
-     false},
-	{"checkpoint", NULL, "checkpointing: not part of the step", true},
-	{"aio", NULL, "storage is not modelled", false},
-	{"elasticity", NULL, "the job is predicted with the GPUs that are given", false},
-	{"data_efficiency", NULL, "data: does not change the step", true},
-	{"curriculum_learning", NULL, "sequences are taken at full length", false},
-	{"compile", NULL, "DeepCompile is not modelled", false},
-	{"pipeline", NULL, "the trainer's flags say how many stages", false},
+	deepspeed_reader *read;
+} readers[] = {
+	{"train_batch_size", read_batch},
+	{"train_micro_batch_size_per_gpu", read_micro},
+	{"gradient_accumulation_steps", read_steps},
+	{"zero_optimization.stage", deepspeed_read_stage},
+	{"zero_optimization.overlap_comm", read_overlap},
+	{"zero_optimization.reduce_bucket_size", read_bucket},
+	{"zero_optimization.offload_optimizer.device", read_offload},
+	{"zero_optimization.offload_param.device", read_offload_params},
+	{"zero_optimization.mics_shard_size", deepspeed_read_group},
+	{"zero_optimization.zero_hpz_partition_size", read_hpz},
+	{"bf16.enabled", read_bf16},
+	{"bfloat16.enabled", read_bf16},
+	{"fp16.enabled", read_fp16},
+	{"fp16.fp16_master_weights_and_grads", read_lean_master},
+	{"data_types.grad_accum_dtype", read_accumulation},
+	{"communication_data_type", read_wire},
+	{"tensor_parallel.autotp_size", read_tp},
+	{"expert_parallel.autoep_size", read_ep},
+	{"optimizer.type", read_optimizer},
 };
 
 static lk_status deepspeed_read_object(struct config *config, const lk_value *object,
                                        const char *prefix, int depth);
 
-/* The row of a path, else that of the nearest path above it that has a reason; -1: none. */
-static int deepspeed_find_key(const char *path) {
-	int found = -1;
-	for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
-		size_t length = strlen(keys[i].path);
-		if (strcmp(keys[i].path, path) == 0) return (int)i;
-		if (keys[i].read == NULL && strncmp(keys[i].path, path, length) == 0 && path[length] == '.')
-			found = (int)i;
+static deepspeed_reader *deepspeed_reads(const char *path) {
+	for (size_t i = 0; i < sizeof readers / sizeof *readers; i++)
+		if (strcmp(readers[i].path, path) == 0) return readers[i].read;
+	return NULL;
+}
+
+/* Find the row of a path, else of the nearest section above it that has a reason; NULL: unknown. */
+static const lk_key *deepspeed_find_key(const char *path) {
+	const lk_key *found = NULL;
+	for (const lk_key *row = lk_keys_deepspeed; row->path; row++) {
+		size_t length = strlen(row->path);
+		if (strcmp(row->path, path) == 0) return row;
+		if (row->reason != NULL && strncmp(row->path, path, length) == 0 && path[length] == '.')
+			found = row;
 	}
 	return found;
 }
 
-/* The path that acts and that a slip made `path` of; NULL: none. */
+/* Suggest a key that `path` is a slip of; NULL: none. */
 static const char *deepspeed_near(const char *path) {
-	for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
-		if (keys[i].read != NULL && lk_is_slip(path, keys[i].path)) return keys[i].path;
+	for (const lk_key *row = lk_keys_deepspeed; row->path; row++)
+		if (row->kind == LK_KEY_RULE && lk_is_slip(path, row->path)) return row->path;
 	return NULL;
 }
 
+static lk_status deepspeed_read_object(struct config *config, const lk_value *object,
+                                       const char *prefix, int depth);
+
 static lk_status deepspeed_read_member(struct config *config, const char *path,
                                        const lk_value *value, int depth) {
-	int key = deepspeed_find_key(path);
-	const char *near = key < 0 || strcmp(keys[key].path, path) != 0 ? deepspeed_near(path) : NULL;
-	if (value->kind == LK_JSON_OBJECT && depth < 3 &&
-	    (key < 0 || strcmp(keys[key].path, path) != 0 || keys[key].read == NULL)) {
+	const lk_key *row = deepspeed_find_key(path);
+	bool exact = row != NULL && strcmp(row->path, path) == 0;
+	const char *near = exact ? NULL : deepspeed_near(path);
+	if (value->kind == LK_JSON_OBJECT && depth < 3 && !(exact && row->kind == LK_KEY_RULE)) {
 		if (value->count > 0) return deepspeed_read_object(config, value, path, depth + 1);
 		return LK_OK;
 	}
-	if (key >= 0 && keys[key].read != NULL) {
+	if (exact && row->kind == LK_KEY_RULE) {
+		deepspeed_reader *read = deepspeed_reads(path);
+		LK_ASSERT(read != NULL); /* each such row has one */
 		if (is_auto(value))
 			LK_TRY(lk_launch_note(config->r, path,
 			                      "auto: the trainer's flags or the defaults say it"));
-		return keys[key].read(config, value, path);
+		return read(config, value, path);
 	}
-	if (key < 0 || near != NULL) return lk_launch_unknown(config->r, path, near);
-	return (keys[key].harmless ? lk_launch_skip : lk_launch_note)(config->r, path,
-	                                                              keys[key].reason);
+	if (row == NULL || near != NULL) return lk_launch_unknown(config->r, path, near);
+	return (row->kind == LK_KEY_SKIP ? lk_launch_skip : lk_launch_note)(config->r, path,
+	                                                                    row->reason);
 }
 
 static lk_status deepspeed_read_object(struct config *config, const lk_value *object,

@@ -1,10 +1,6 @@
-/* dotted_flags.c: the frameworks whose settings are paths with dots: NeMo 2.0's command line
- * (trainer.strategy. tensor_model_parallel_size=8, NVIDIA/NeMo,
- * nemo/lightning/pytorch/strategies/megatron_strategy.py and megatron.core's
- * DistributedDataParallelConfig), Megatron-Bridge's (--recipe NAME
- * model.tensor_model_parallel_size=8) and torchtitan (--parallelism.tensor_parallel_degree=8,
- * pytorch/torchtitan, torchtitan/config). One table; a row names the field of a job, reading and
- * writing use the same one. The network is named by a recipe (recipes.c).
+/* dotted_flags.c: the frameworks whose settings are paths with dots: NeMo 2.0, Megatron-Bridge and
+ * torchtitan, by the rows of data/launch/nemo.csv, bridge.csv and torchtitan.csv, which are read
+ * and written. The network is named by a recipe (recipes.c).
  *
  * torchtitan counts tokens, T of a micro-batch of a replica and all of a step, and P micro-batches
  * of a pass through the pipeline; until 2026 it counted sequences, which is still read: micro-batch
@@ -14,223 +10,41 @@
 #include <strings.h>
 
 #include "base/arena.h"
+#include "base/check.h"
 #include "base/text.h"
 #include "base/noun.h"
 #include "model/layout/job.h"
-#include "launch/emit.h"
+#include "launch/tables.h"
 
-/* A value of theirs and what it is in lk_job_fields; the first pair of a value of ours is written.
- */
-struct pair {
-	const char *theirs, *ours;
-};
+#define NEMO   LK_DIALECT_NEMO
+#define TITAN  LK_DIALECT_TORCHTITAN
+#define BRIDGE LK_DIALECT_BRIDGE
 
-static const struct pair truths[] = {
-	{"true", "on"}, {"false", "off"}, {"True", "on"}, {"False", "off"}, {NULL, NULL}};
-static const struct pair bits[] = {
-	{"true", "1"}, {"false", "0"}, {"True", "1"}, {"False", "0"}, {NULL, NULL}};
-static const struct pair nones[] = {{"null", "1"}, {"None", "1"}, {NULL, NULL}};
-/* Sizes that the program derives: None in Python; -1 for torchtitan's global batch. */
-static const struct pair derived[] = {{"null", ""}, {"None", ""}, {NULL, NULL}};
-static const struct pair of_replicas[] = {{"-1", ""}, {NULL, NULL}};
-static const struct pair granularities[] = {
-	{"null", "none"}, {"full", "full"}, {"selective", "selective"}, {"None", "none"}, {NULL, NULL}};
-static const struct pair modes[] = {
-	{"none", "none"}, {"full", "full"}, {"selective", "selective"}, {NULL, NULL}};
-static const struct pair optimizers[] = {
-	{"true", "zero1"}, {"false", "none"}, {"True", "zero1"}, {"False", "none"}, {NULL, NULL}};
-static const struct pair reshards[] = {
-	{"always", "zero3"}, {"never", "zero2"}, {"default", "zero3"}, {NULL, NULL}};
-static const struct pair schedules[] = {{"1F1B", "1f1b"},
-                                        {"GPipe", "gpipe"},
-                                        {"Interleaved1F1B", "interleaved"},
-                                        {"ZBVZeroBubble", "zb-v"},
-                                        {NULL, NULL}};
-/* Weights, gradients and the optimizer's state in the training's format, without a copy in fp32. */
-static const struct pair masters[] = {{"bfloat16", "off"}, {"float32", "on"}, {NULL, NULL}};
-static const struct pair reductions[] = {{"float32", "on"}, {NULL, NULL}};
-/* te and native are values of another field, fused_cross_entropy. */
-static const struct pair losses[] = {
-	{"linear", "linear"}, {"te", ""}, {"native", ""}, {NULL, NULL}};
-static const struct pair updates[] = {
-	{"fused", "fused"}, {"foreach", "foreach"}, {"for-loop", "loop"}, {NULL, NULL}};
-static const struct pair formats[] = {{"bfloat16", "bf16"}, {"float32", "fp32"}, {NULL, NULL}};
+/* The rows of a dialect. */
+static const lk_key *flags_rows(int dialect) {
+	static const lk_key none[] = {{0}};
+	if (dialect == NEMO) return lk_keys_nemo;
+	if (dialect == TITAN) return lk_keys_torchtitan;
+	return dialect == BRIDGE ? lk_keys_bridge : none;
+}
 
-struct path_row {
-	int dialect; /* lk_dialect */
-	const char *path;
-	const char *field;         /* in lk_job_fields; NULL: read and passed over */
-	const struct pair *values; /* NULL: as it stands */
-	const char *reason;        /* why it is passed over */
-	bool pipeline;             /* only with several stages */
-	bool alias;                /* read only */
-	bool harmless;             /* the reason: it changes nothing of a step */
-};
-
-#define STRATEGY "trainer.strategy."
-#define NEMO     LK_DIALECT_NEMO
-#define TITAN    LK_DIALECT_TORCHTITAN
-#define BRIDGE   LK_DIALECT_BRIDGE
-
-static const struct path_row rows[] = {
-	{NEMO, STRATEGY "tensor_model_parallel_size", "tp", NULL, NULL, false, false, false},
-	{NEMO, STRATEGY "pipeline_model_parallel_size", "pp", NULL, NULL, false, false, false},
-	{NEMO, STRATEGY "virtual_pipeline_model_parallel_size", "vp", nones, NULL, true, false, false},
-	{NEMO, STRATEGY "context_parallel_size", "cp", NULL, NULL, false, false, false},
-	{NEMO, STRATEGY "expert_model_parallel_size", "ep", NULL, NULL, false, false, false},
-	{NEMO, STRATEGY "expert_tensor_parallel_size", "etp", NULL, NULL, false, false, false},
-	{NEMO, STRATEGY "sequence_parallel", "sequence_parallel", truths, NULL, false, false, false},
-	{NEMO, STRATEGY "account_for_embedding_in_pipeline_split", "account_embedding", bits, NULL,
-     true, false, false},
-	{NEMO, STRATEGY "account_for_loss_in_pipeline_split", "account_loss", bits, NULL, true, false,
-     false},
-	{NEMO, STRATEGY "ddp.use_distributed_optimizer", "sharding", optimizers, NULL, false, false,
-     false},
-	{NEMO, STRATEGY "ddp.overlap_grad_reduce", "overlap_grad_reduce", truths, NULL, false, false,
-     false},
-	{NEMO, STRATEGY "ddp.overlap_param_gather", "overlap_param_gather", truths, NULL, false, false,
-     false},
-	{NEMO, STRATEGY "ddp.grad_reduce_in_fp32", "grad_reduce_fp32", truths, NULL, false, false,
-     false},
-	{NEMO, "data.micro_batch_size", "mbs", derived, NULL, false, false, false},
-	{NEMO, "data.global_batch_size", "gbs", derived, NULL, false, false, false},
-	{NEMO, "data.seq_length", "seq", derived, NULL, false, false, false},
-	{NEMO, "model.config.recompute_granularity", "recompute", granularities, NULL, false, false,
-     false},
-	{NEMO, "model.config.recompute_num_layers", "recompute_layers", NULL, NULL, false, false,
-     false},
-	{NEMO, "model.config.recompute_method", NULL, NULL,
-     "block and uniform are distinguished by the number of layers", false, false, false},
-	{NEMO, "model.config.cross_entropy_loss_fusion", "fused_cross_entropy", truths, NULL, false,
-     false, false},
-	{NEMO, "model.config.cross_entropy_fusion_impl", "loss", losses, NULL, false, false, false},
-	{NEMO, "model.config.tp_comm_overlap", "tp_overlap", truths, NULL, false, false, false},
-	{NEMO, "model.config.overlap_p2p_comm", "overlap_p2p", truths, NULL, true, false, false},
-	{NEMO, "optim.config.optimizer_cpu_offload", "offload_optimizer", bits, NULL, false, false,
-     false},
-	{NEMO, "peft.dim", "lora_rank", NULL, NULL, false, true, false},
-	{NEMO, "trainer.max_steps", NULL, NULL, "length of the run, not of a step", false, false, true},
-
-	{TITAN, "parallelism.tensor_parallel_degree", "tp", NULL, NULL, false, false, false},
-	{TITAN, "parallelism.pipeline_parallel_degree", "pp", NULL, NULL, false, false, false},
-	{TITAN, "parallelism.pipeline_parallel_schedule", "schedule", schedules, NULL, true, false,
-     false},
-	{TITAN, "parallelism.pipeline_parallel_microbatch_size", "mbs", NULL, NULL, true, true, false},
-	{TITAN, "parallelism.disable_loss_parallel", NULL, NULL,
-     "logits are divided among the ranks of tensor parallelism", false, true, false},
-	{TITAN, "parallelism.context_parallel_rotate_method", NULL, NULL,
-     "context parallelism is modelled as a ring", false, true, false},
-	{TITAN, "parallelism.context_parallel_degree", "cp", NULL, NULL, false, false, false},
-	{TITAN, "parallelism.expert_parallel_degree", "ep", NULL, NULL, false, false, false},
-	{TITAN, "parallelism.expert_tensor_parallel_degree", "etp", NULL, NULL, false, false, false},
-	{TITAN, "parallelism.enable_async_tensor_parallel", "tp_overlap", truths, NULL, false, false,
-     false},
-	{TITAN, "parallelism.fsdp_reshard_after_forward", "sharding", reshards, NULL, false, false,
-     false},
-	{TITAN, "training.global_batch_size", "gbs", of_replicas, NULL, false, true, false},
-	{TITAN, "training.seq_len", "seq", NULL, NULL, false, true, false},
-	{TITAN, "training.max_context_length", "seq", NULL, NULL, false, false, false},
-	{TITAN, "training.mixed_precision_param", "dtype", formats, NULL, false, false, false},
-	{TITAN, "training.dtype", "master_weights", masters, NULL, false, true, false},
-	{TITAN, "training.mixed_precision_reduce", "grad_reduce_fp32", reductions, NULL, false, false,
-     false},
-	{TITAN, "optimizer.implementation", "update", updates, NULL, false, false, false},
-	{TITAN, "optimizer.early_step_in_backward", NULL, NULL,
-     "gradients are counted until the step ends", false, true, false},
-	{TITAN, "training.enable_cpu_offload", "offload_params", bits, NULL, false, false, false},
-	{TITAN, "training.compile", "compile", bits, NULL, false, true, false},
-	{TITAN, "compile.enable", "compile", bits, NULL, false, false, false},
-	{TITAN, "training.steps", NULL, NULL, "length of the run, not of a step", false, false, true},
-	{TITAN, "activation_checkpoint.mode", "recompute", modes, NULL, false, true, false},
-
-	{BRIDGE, "model.tensor_model_parallel_size", "tp", NULL, NULL, false, false, false},
-	{BRIDGE, "model.pipeline_model_parallel_size", "pp", NULL, NULL, false, false, false},
-	{BRIDGE, "model.virtual_pipeline_model_parallel_size", "vp", nones, NULL, true, false, false},
-	{BRIDGE, "model.context_parallel_size", "cp", NULL, NULL, false, false, false},
-	{BRIDGE, "model.expert_model_parallel_size", "ep", NULL, NULL, false, false, false},
-	{BRIDGE, "model.expert_tensor_parallel_size", "etp", NULL, NULL, false, false, false},
-	{BRIDGE, "model.sequence_parallel", "sequence_parallel", truths, NULL, false, false, false},
-	{BRIDGE, "model.account_for_embedding_in_pipeline_split", "account_embedding", bits, NULL, true,
-     false, false},
-	{BRIDGE, "model.account_for_loss_in_pipeline_split", "account_loss", bits, NULL, true, false,
-     false},
-	{BRIDGE, "model.num_layers_in_first_pipeline_stage", "first_stage_layers", nones, NULL, true,
-     false, false},
-	{BRIDGE, "model.num_layers_in_last_pipeline_stage", "last_stage_layers", nones, NULL, true,
-     false, false},
-	{BRIDGE, "model.recompute_granularity", "recompute", granularities, NULL, false, false, false},
-	{BRIDGE, "model.recompute_num_layers", "recompute_layers", NULL, NULL, false, false, false},
-	{BRIDGE, "model.cross_entropy_loss_fusion", "fused_cross_entropy", truths, NULL, false, false,
-     false},
-	{BRIDGE, "model.cross_entropy_fusion_impl", "loss", losses, NULL, false, false, false},
-	{BRIDGE, "model.moe_grouped_gemm", "grouped_gemm", truths, NULL, false, false, false},
-	{BRIDGE, "model.seq_length", "seq", derived, NULL, false, false, false},
-	{BRIDGE, "dataset.seq_length", "seq", derived, NULL, false, false, false},
-	{BRIDGE, "dataset.sequence_length", "seq", derived, NULL, false, true, false},
-	{BRIDGE, "train.micro_batch_size", "mbs", derived, NULL, false, false, false},
-	{BRIDGE, "train.global_batch_size", "gbs", derived, NULL, false, false, false},
-	{BRIDGE, "ddp.use_distributed_optimizer", "sharding", optimizers, NULL, false, false, false},
-	{BRIDGE, "ddp.overlap_grad_reduce", "overlap_grad_reduce", truths, NULL, false, false, false},
-	{BRIDGE, "ddp.overlap_param_gather", "overlap_param_gather", truths, NULL, false, false, false},
-	{BRIDGE, "ddp.grad_reduce_in_fp32", "grad_reduce_fp32", truths, NULL, false, false, false},
-	{BRIDGE, "comm_overlap.tp_comm_overlap", "tp_overlap", truths, NULL, false, false, false},
-	{BRIDGE, "optimizer.optimizer_cpu_offload", "offload_optimizer", bits, NULL, false, false,
-     false},
-	{BRIDGE, "model.recompute_method", NULL, NULL,
-     "block and uniform are distinguished by the number of layers", false, false, false},
-	{BRIDGE, "train.train_iters", NULL, NULL, "length of the run, not of a step", false, false,
-     true},
-	{0, NULL, NULL, NULL, NULL, false, false, false},
-};
-
-static const lk_field *field_named(const char *name) {
-	for (const lk_field *field = lk_job_fields; field->name != NULL; field++)
-		if (strcmp(field->name, name) == 0) return field;
+/* The row of a path; NULL: unknown. */
+static const lk_key *flags_find(int dialect, const char *path, size_t length) {
+	for (const lk_key *row = flags_rows(dialect); row->path != NULL; row++)
+		if (strlen(row->path) == length && strncmp(row->path, path, length) == 0) return row;
 	return NULL;
 }
 
-static const struct path_row *flags_find(int dialect, const char *path, size_t length) {
-	for (const struct path_row *row = rows; row->path != NULL; row++)
-		if (row->dialect == dialect && strlen(row->path) == length &&
-		    strncmp(row->path, path, length) == 0)
-			return row;
+/* The row of a section, whose paths begin so; NULL: none. */
+static const lk_key *flags_section(int dialect, const char *path) {
+	for (const lk_key *row = flags_rows(dialect); row->path != NULL; row++) {
+		size_t length = strlen(row->path) - 1;
+		if (row->path[length] == '*' && strncmp(row->path, path, length) == 0) return row;
+	}
 	return NULL;
 }
 
-/* torchtitan's sections that change nothing of a step. */
-static const char *flags_section(int dialect, const char *path) {
-	static const struct {
-		const char *section, *reason;
-	} sections[] = {{"job.", "start-up: not part of the step"},
-	                {"optimizer.", "values of the optimizer: do not change the step's work"},
-	                {"lr_scheduler.", "values of the optimizer: do not change the step's work"},
-	                {"checkpoint.", "checkpointing: not part of the step"},
-	                {"metrics.", "logging: not part of the step"},
-	                {"profiling.", "logging: not part of the step"},
-	                {"validation.", "evaluation: not part of the step"},
-	                {"comm.", "start-up: not part of the step"},
-	                {"debug.", "numerics: changes no shape"},
-	                {"float8.", "what is quantized is in model.converters"},
-	                {"quantize.", "what is quantized is in model.converters"},
-	                {"model.hf_assets_path", "start-up: not part of the step"},
-	                {"model.tokenizer_path", "start-up: not part of the step"},
-	                {"model.print_after_conversion", "logging: not part of the step"},
-	                {"activation_checkpoint.selective_ac_option",
-	                 "selective recomputation is that of attention"},
-	                {"compile.components", "see compile.enable"},
-	                {"training.dataset", "data: does not change the step"},
-	                {"training.mock_data", "data: does not change the step"},
-	                {"training.max_norm", "values of the optimizer: do not change the step's work"},
-	                {"training.seed", "numerics: changes no shape"},
-	                {"training.deterministic", "numerics: changes no shape"},
-	                {"training.gc_", "start-up: not part of the step"}};
-	for (size_t i = 0; dialect == TITAN && i < sizeof sections / sizeof *sections; i++)
-		if (strncmp(path, sections[i].section, strlen(sections[i].section)) == 0)
-			return sections[i].reason;
-	return NULL;
-}
-
-/* Paths that fill no field of a job but what it is made of. */
+/* Paths from which fields of the job are derived (lk_dotted). */
 static const char *const parts[] = {"trainer.num_nodes",
                                     "trainer.devices",
                                     "training.local_batch_size",
@@ -254,11 +68,10 @@ bool lk_dotted_flag(int dialect, const char *path) {
 	return flags_find(dialect, path, length) != NULL;
 }
 
-/* The path that acts and that a slip made `path` of; NULL: none. */
+/* Suggest a path that `path` is a slip of; NULL: none. */
 static const char *flags_near(int dialect, const char *path) {
-	for (const struct path_row *row = rows; row->path != NULL; row++)
-		if (row->dialect == dialect && !row->harmless && lk_is_slip(path, row->path))
-			return row->path;
+	for (const lk_key *row = flags_rows(dialect); row->path != NULL; row++)
+		if (row->kind != LK_KEY_SKIP && lk_is_slip(path, row->path)) return row->path;
 	for (int i = 0; parts[i] != NULL; i++)
 		if (lk_is_slip(path, parts[i])) return parts[i];
 	return NULL;
@@ -274,7 +87,7 @@ static lk_status flags_set_number(lk_reading *reading, const char *path, const c
 	return LK_OK;
 }
 
-/* One more than the number, so that 0 is the default. */
+/* Store the number plus one, so that 0 means the default. */
 static lk_status flags_set_less(lk_reading *reading, const char *path, const char *value,
                                 int *out) {
 	long long number;
@@ -292,18 +105,19 @@ static lk_status flags_set_tokens(lk_reading *reading, const char *path, const c
 	return LK_OK;
 }
 
-static lk_status flags_set_field(lk_reading *reading, lk_dotted *dotted, const struct path_row *row,
+static lk_status flags_set_field(lk_reading *reading, lk_dotted *dotted, const lk_key *row,
                                  const char *value) {
 	bool known;
-	for (const struct pair *pair = row->values; pair != NULL && pair->theirs != NULL; pair++)
+	for (const lk_pair *pair = row->values; pair != NULL && pair->theirs != NULL; pair++)
 		if (strcmp(pair->theirs, value) == 0) value = pair->ours;
 	if (*value == '\0') return LK_OK; /* it states nothing */
-	if (field_named(row->field)->some) {
+	LK_ASSERT(row->kind == LK_KEY_FACT && lk_draft_fact(row->fact) != NULL);
+	if (lk_draft_fact(row->fact)->some) {
 		long long number;
 		LK_TRY(lk_parse_int(value, 1, 1 << 30, &number, row->path, reading->err));
 	}
-	LK_TRY(lk_field_set(&dotted->job, row->field, strlen(row->field), value, &known, reading->err));
-	if (strcmp(row->field, "master_weights") == 0 && dotted->job.master_weights == LK_OFF)
+	LK_TRY(lk_field_set(&dotted->job, row->fact, strlen(row->fact), value, &known, reading->err));
+	if (strcmp(row->fact, "master_weights") == 0 && dotted->job.master_weights == LK_OFF)
 		dotted->job.state_dtype = LK_BF16; /* moments have the weights' format */
 	return LK_OK;
 }
@@ -341,18 +155,20 @@ lk_status lk_dotted_read(lk_reading *reading, lk_dotted *dotted, const char *pat
 		*(strcmp(path, "model.name") == 0 ? &dotted->name : &dotted->flavor) = copy;
 		return LK_OK;
 	}
-	const struct path_row *row = flags_find(dotted->dialect, path, strlen(path));
-	const char *near = row == NULL ? flags_near(dotted->dialect, path) : NULL;
-	const char *apart = row == NULL ? flags_section(dotted->dialect, path) : NULL;
-	if (apart != NULL && near == NULL) return lk_launch_skip(reading, name, apart);
-	if (row == NULL) return lk_launch_unknown(reading, name, near);
-	if (row->field == NULL && !row->harmless && strcasecmp(value, "false") == 0) return LK_OK;
-	if (row->field == NULL)
-		return (row->harmless ? lk_launch_skip : lk_launch_note)(reading, name, row->reason);
+	const lk_key *row = flags_find(dotted->dialect, path, strlen(path));
+	if (row == NULL) {
+		const char *near = flags_near(dotted->dialect, path);
+		const lk_key *section = near == NULL ? flags_section(dotted->dialect, path) : NULL;
+		return section != NULL ? lk_launch_skip(reading, name, section->reason)
+		                       : lk_launch_unknown(reading, name, near);
+	}
+	if (row->kind == LK_KEY_SKIP) return lk_launch_skip(reading, name, row->reason);
+	if (row->kind == LK_KEY_NOTE)
+		return strcasecmp(value, "false") == 0 ? LK_OK : lk_launch_note(reading, name, row->reason);
 	return flags_set_field(reading, dotted, row, value);
 }
 
-/* Flavours of torchtitan (models/deepseek_v3, llama3, llama4) under the names of what they are. */
+/* Map flavours of torchtitan (models/deepseek_v3, llama3, llama4) to published names. */
 static const char *dotted_published(const char *flavored) {
 	static const struct {
 		const char *flavored, *published;
@@ -366,7 +182,7 @@ static const char *dotted_published(const char *flavored) {
 	return flavored;
 }
 
-/* "llama3" and "70B" are "llama3-70B"; a name alone is a family. */
+/* Join name and flavour: "llama3" and "70B" are "llama3-70B". */
 static lk_status dotted_name_network(lk_reading *reading, const lk_dotted *dotted) {
 	if (dotted->name == NULL && dotted->flavor == NULL) return LK_OK;
 	if (dotted->dialect == TITAN && dotted->name != NULL && strcmp(dotted->name, "flux") == 0) {
@@ -394,8 +210,7 @@ static lk_dtype dotted_format(const char *format) {
 	return strcmp(format, "nvfp4") == 0 ? LK_NVFP4 : LK_BF16;
 }
 
-/* What a recipe for performance states where the command line does not; *found false: none is
- * known. */
+/* Fill what the line leaves open from a performance recipe; *found is false if it is unknown. */
 static lk_status dotted_finish_perf(lk_reading *reading, lk_dotted *dotted, const char *stem,
                                     int *gpus, bool *found) {
 	lk_job *job = &dotted->job;
@@ -435,7 +250,7 @@ static lk_status dotted_finish_perf(lk_reading *reading, lk_dotted *dotted, cons
 	                        named->kind, format, job->gbs, job->seq);
 }
 
-/* Adapters where the line asks for fine-tuning with them. */
+/* Set the default adapter rank if the line requests adapters. */
 static lk_status dotted_task(lk_reading *reading, lk_dotted *dotted) {
 	lk_job *job = &dotted->job;
 	const char *task = dotted->task != NULL ? dotted->task : "";
@@ -447,7 +262,7 @@ static lk_status dotted_task(lk_reading *reading, lk_dotted *dotted) {
 	return lk_launch_assume(reading, "adapters of rank 32: the default of LoRA (--lora-rank)");
 }
 
-/* Layouts of recipes that fine-tune are others, and not known. */
+/* Whether the recipe pretrains: layouts of fine-tuning recipes differ and are unknown. */
 static bool dotted_pretrains(const lk_dotted *dotted) {
 	static const char *const others[] = {"_sft", "_peft", "_finetune"};
 	for (size_t i = 0; i < 3; i++)
@@ -455,7 +270,7 @@ static bool dotted_pretrains(const lk_dotted *dotted) {
 	return dotted->task == NULL || strcmp(dotted->task, "pretrain") == 0;
 }
 
-/* Whether GPUs that the line states are enough for what it leaves to the recipe. */
+/* Whether the recipe's degrees divide the number of GPUs on the line. */
 static bool dotted_holds(const lk_dotted *dotted, const lk_recipe *recipe, int gpus) {
 	const lk_job *job = &dotted->job;
 	int64_t stated = gpus, tp = job->tp > 0 ? job->tp : recipe->layout.tp,
@@ -467,7 +282,7 @@ static bool dotted_holds(const lk_dotted *dotted, const lk_recipe *recipe, int g
 	return stated == 0 || stated % (tp * pp * cp) == 0;
 }
 
-/* What a recipe of Megatron-Bridge's library states where the command line does not. */
+/* Fill what the line leaves open from a recipe of Megatron-Bridge's library. */
 static lk_status dotted_finish_bridge(lk_reading *reading, lk_dotted *dotted, int *gpus) {
 	lk_job *job = &dotted->job;
 	const lk_recipe *recipe = lk_recipe_of_stem(dotted->recipe);
@@ -513,7 +328,7 @@ static lk_status dotted_finish_bridge(lk_reading *reading, lk_dotted *dotted, in
 	                        job->gbs, job->seq);
 }
 
-/* What torchtitan's configuration states where the command line does not. */
+/* Fill what the line leaves open from torchtitan's configuration. */
 static lk_status dotted_fill_titan(lk_reading *reading, lk_dotted *dotted) {
 	lk_job *job = &dotted->job;
 	const lk_recipe *recipe = dotted->recipe ? lk_recipe_of_titan(dotted->recipe) : NULL;
@@ -531,7 +346,7 @@ static lk_status dotted_fill_titan(lk_reading *reading, lk_dotted *dotted) {
 	return LK_OK;
 }
 
-/* Sequences of the tokens that torchtitan counts. */
+/* Convert torchtitan's token counts to sequences. */
 static lk_status dotted_batch_titan(lk_reading *reading, lk_dotted *dotted) {
 	lk_job *job = &dotted->job;
 	if (dotted->tokens == 0 && dotted->step_tokens == 0) return LK_OK;
@@ -551,8 +366,8 @@ static lk_status dotted_batch_titan(lk_reading *reading, lk_dotted *dotted) {
 	return LK_OK;
 }
 
-/* Stages by layers per stage, else two a rank where the schedule has several; the embedding and the
- * head count as layers (stages.c). */
+/* Derive the stages from layers per stage, else one per rank, two with an interleaved schedule. The
+ * embedding and the head count as layers (stages.c). */
 static lk_status dotted_stages_titan(lk_reading *reading, lk_dotted *dotted) {
 	lk_job *job = &dotted->job;
 	lk_model model;
@@ -577,13 +392,14 @@ static lk_status dotted_stages_titan(lk_reading *reading, lk_dotted *dotted) {
 		                         "two at least"
 		                       : "one on each rank");
 	}
+	LK_ASSERT(stages >= job->pp && stages % job->pp == 0);
 	job->vp = stages / job->pp;
 	if (lk_launch_split(job, &model, first, last)) return LK_OK;
 	return lk_launch_note(reading, "parallelism.pipeline_parallel_degree",
 	                      "stages hold layers as equally as they can");
 }
 
-/* torchtitan looks at the schedule only where pipeline_parallel_degree (default 1) is above 1. */
+/* torchtitan ignores the schedule unless pipeline_parallel_degree (default 1) is above 1. */
 static lk_status dotted_schedule_titan(lk_reading *reading, lk_job *job) {
 	if (job->pp > 1 || !job->schedule_said) return LK_OK;
 	job->schedule = LK_SCHED_1F1B;
@@ -592,9 +408,9 @@ static lk_status dotted_schedule_titan(lk_reading *reading, lk_job *job) {
 	                      "it acts with two pipeline stages or more");
 }
 
-/* Replicas of groups that shard, HSDP: a group is all ranks of a replica, those of context
- * parallelism too (torchtitan/distributed/parallel_dims.py, fsdp = dp_shard x cp). Groups of one
- * rank are plain data parallelism. */
+/* HSDP: replicas of sharding groups. A group has all ranks of a replica, including those of context
+ * parallelism (torchtitan/distributed/parallel_dims.py, fsdp = dp_shard x cp). Groups of one rank
+ * are plain data parallelism. */
 static lk_status dotted_replicas(lk_reading *reading, lk_dotted *dotted, const int *gpus) {
 	lk_job *job = &dotted->job;
 	int64_t replicas = dotted->replicate > 1 ? dotted->replicate : 1;
@@ -606,7 +422,7 @@ static lk_status dotted_replicas(lk_reading *reading, lk_dotted *dotted, const i
 	return lk_launch_count_gpus(reading, job, replicas * dotted->shard, 0, false);
 }
 
-/* FSDP2's defaults: it shards weights too and reduces in fp32; its offload. */
+/* FSDP2: weights are sharded, gradients are reduced in fp32; offload moves all shards. */
 static lk_status dotted_shards_titan(lk_reading *reading, lk_job *job) {
 	if (job->grad_reduce_fp32 == LK_AUTO) job->grad_reduce_fp32 = LK_ON;
 	if (!job->offload_params) return LK_OK;
@@ -616,8 +432,8 @@ static lk_status dotted_shards_titan(lk_reading *reading, lk_job *job) {
 	return lk_launch_offload_shards(reading, job, "training.enable_cpu_offload");
 }
 
-/* Until 2026: the sequences of one forward and backward pass, which pass a pipeline in
- * micro-batches of pipeline_parallel_microbatch_size, default 1. */
+/* local_batch_size (until 2026): the sequences of one forward and backward pass; a pipeline divides
+ * them into micro-batches of pipeline_parallel_microbatch_size, default 1. */
 static lk_status dotted_local_batch(lk_reading *reading, lk_dotted *dotted) {
 	lk_job *job = &dotted->job;
 	if (job->pp <= 1) job->mbs = dotted->local;
@@ -672,12 +488,12 @@ lk_status lk_dotted_finish(lk_reading *reading, lk_dotted *dotted, int *gpus) {
 
 /* ---- writing ---- */
 
-/* The value in their words; NULL where they have none for it, or out of memory. */
-static const char *theirs(lk_arena *arena, const struct path_row *row, const lk_field *field,
+/* The framework's word for the value; NULL: none, or out of memory. */
+static const char *theirs(lk_arena *arena, const lk_key *row, const lk_field *field,
                           const lk_job *job) {
 	const char *value = lk_field_text(arena, field, job);
 	if (value == NULL || row->values == NULL) return value;
-	for (const struct pair *pair = row->values; pair->theirs != NULL; pair++)
+	for (const lk_pair *pair = row->values; pair->theirs != NULL; pair++)
 		if (strcmp(pair->ours, value) == 0) return pair->theirs;
 	return field->kind == LK_FIELD_INT ? value : NULL;
 }
@@ -686,25 +502,21 @@ static const char *flags_spell(lk_arena *arena, int dialect, const char *path, c
 	return lk_arena_printf(arena, dialect == TITAN ? "--%s=%s" : "%s=%s", path, value);
 }
 
-static bool flags_put_row(lk_arena *arena, int dialect, const struct path_row *row,
-                          const lk_job *job, lk_words *words) {
-	const lk_field *field = row->field != NULL ? field_named(row->field) : NULL;
+static bool flags_put_row(lk_emission *emission, int dialect, const lk_key *row) {
 	static const lk_job open;
-	if (field == NULL || row->alias || (row->pipeline && job->pp <= 1)) return true;
-	static const char *const of_experts[] = {"ep", "etp", "grouped_gemm"};
-	for (int i = 0; i < 3; i++)
-		if (job->model.experts == 0 && strcmp(row->field, of_experts[i]) == 0) return true;
-	if (strcmp(row->field, "recompute_layers") == 0 && job->recompute != LK_RECOMPUTE_FULL)
-		return true;
-	if (field->kind == LK_FIELD_INT && lk_field_equal(field, job, &open)) return true;
-	const char *value = theirs(arena, row, field, job);
-	/* the switch of which a linear loss is one kind */
-	if (job->loss == LK_LOSS_LINEAR && strcmp(row->field, "fused_cross_entropy") == 0)
-		value = row->values[0].theirs;
-	return value == NULL || lk_put_word(words, flags_spell(arena, dialect, row->path, value));
+	lk_arena *arena = emission->arena;
+	if (row->direction == LK_READ) return true;
+	const lk_field *field = lk_draft_fact(row->fact);
+	LK_ASSERT(field != NULL &&
+	          field->offset < sizeof(lk_job)); /* a draft's facts are not written */
+	if (field->kind == LK_FIELD_INT && lk_field_equal(field, emission->job, &open)) return true;
+	const char *value = theirs(arena, row, field, emission->job);
+	if (row->rule) value = row->rule(emission, value);
+	return value == NULL ||
+	       lk_put_word(&emission->program, flags_spell(arena, dialect, row->path, value));
 }
 
-/* Llama 3.1 has torchtitan's configurations of Llama 3: they differ in the longest context. */
+/* Llama 3.1 uses torchtitan's Llama 3 configurations, which differ only in the longest context. */
 static const lk_recipe *titan_recipe(const char *preset) {
 	const lk_recipe *recipe = lk_recipe_of_preset(preset);
 	bool titan = recipe != NULL && recipe->titan.config != NULL;
@@ -746,7 +558,7 @@ static bool flags_put_program(const lk_emission *emission, int dialect, const ch
 			   words, lk_arena_printf(arena, "--config=%s", titan ? titan->titan.config : network));
 }
 
-/* NeMo's recipes are called after the network: llama31_405b. */
+/* NeMo names a recipe after its network: llama31_405b. */
 static const char *recipe(lk_arena *arena, const char *name) {
 	char out[64];
 	size_t n = 0;
@@ -756,8 +568,7 @@ static const char *recipe(lk_arena *arena, const char *name) {
 	return lk_arena_strdup(arena, n > 0 ? out : "recipe");
 }
 
-/* torchtitan's degrees of hybrid sharding, where a group holds whole groups of context
- * parallelism. */
+/* Write the degrees of hybrid sharding if sharding groups contain whole context-parallel groups. */
 static bool titan_put_shards(lk_arena *arena, const lk_job *job, lk_words *words) {
 	int ranks = job->dp * job->cp, group = job->shard_group;
 	bool hybrid = job->sharding != LK_SHARD_NONE && group > 0 && group < ranks;
@@ -769,8 +580,8 @@ static bool titan_put_shards(lk_arena *arena, const lk_job *job, lk_words *words
 	                                          group / job->cp));
 }
 
-/* How torchtitan comes to the same stages: as many layers for a stage, and as many less in the
- * first and the last, as divide so. */
+/* Write the layers per stage, and how many fewer the first and last stage have, that make
+ * torchtitan split the layers the same way. */
 static bool titan_put_stages(lk_arena *arena, const lk_job *job, lk_words *words) {
 	static const char *const ends[] = {"first", "last"};
 	int stages = job->pp * (job->vp > 1 ? job->vp : 1), layers = lk_job_layers(job);
@@ -803,9 +614,8 @@ bool lk_dotted_write(lk_emission *emission, int dialect) {
 	const lk_job *job = emission->job;
 	lk_words *words = &emission->program;
 	if (!flags_put_program(emission, dialect, recipe(arena, job->model.name), words)) return false;
-	for (const struct path_row *row = rows; row->path != NULL; row++)
-		if (row->dialect == dialect && !flags_put_row(arena, dialect, row, job, words))
-			return false;
+	for (const lk_key *row = flags_rows(dialect); row->path != NULL; row++)
+		if (!flags_put_row(emission, dialect, row)) return false;
 	if (dialect != TITAN && job->recompute == LK_RECOMPUTE_FULL)
 		return lk_put_word(words, lk_arena_printf(arena, "model.%srecompute_method=%s",
 		                                          dialect == NEMO ? "config." : "",

@@ -458,6 +458,7 @@ static struct emit_work *emit_begin(lk_arena *arena, const emit_framework *frame
 	                          .per_node = emit_per_node(job, cluster),
 	                          .network = emit_network_id(arena, job),
 	                          .image = framework->image};
+	LK_ASSERT(emission->per_node > 0 && job->gpus % emission->per_node == 0);
 	emission->nodes = job->gpus > 0 ? job->gpus / emission->per_node : 1;
 	return emission->network != NULL ? work : NULL;
 }

@@ -5,7 +5,9 @@
  *                    stated as LOCKSTEP_NAME=value, until nothing does
  *   emit_page.c      texts and words that grow
  *   launch_write.c   launch lines of Megatron-LM, DeepSpeed; dotted_flags.c: NeMo, torchtitan
- *   emit_files.c     configurations of axolotl, LLaMA-Factory, nanotron, accelerate
+ *   emit_rows.c      the rows of data/launch that are written, as a file or as flags
+ *   emit_files.c     axolotl, LLaMA-Factory, nanotron, accelerate: jobs that they cannot run, and
+ *                    rules of their rows
  *   emit_program.c   the end of its step as a program of lockstep compile, which nobody reads back
  *   emit_cluster.c   batch scripts of Slurm, tasks of SkyPilot, PyTorchJobs of Kubernetes */
 #ifndef LK_LAUNCH_EMIT_H

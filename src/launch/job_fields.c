@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
+#include "base/check.h"
 #include "base/text.h"
 
 static const char *const networks[] = {"decoder", "encoder", "encdec", NULL};
@@ -45,8 +46,8 @@ static const char *const switches[] = {"off", "auto", "on", NULL};
 #define PROJECT(name_, field) FIELD(name_, INT, model.tower.project.field)
 #define M_CHOICE(field, list) FIELD(#field, CHOICE, model.field), .choices = list
 
-/* What a field states: the network and its training, or how that is laid out over ranks, which a
- * search opens. */
+/* Two kinds of fields: the network and its training, and the layout over ranks, which a search
+ * varies. */
 #define JOB .layout = false
 #define LAYOUT .layout = true
 
@@ -344,12 +345,6 @@ const char *lk_field_value(lk_arena *arena, const lk_field *field, const lk_job 
 	return lk_arena_printf(arena, "%d", fields_whole(field, job));
 }
 
-/* Between single quotes where a shell would read anything but the text itself. */
-const char *lk_field_text(lk_arena *arena, const lk_field *field, const lk_job *job) {
-	const char *value = lk_field_value(arena, field, job);
-	return value != NULL && field->kind == LK_FIELD_TEXT ? lk_shell_quote(arena, value) : value;
-}
-
 static lk_status fields_set_choice(void *job, const lk_field *field, const char *value,
                                    lk_error *err) {
 	for (int i = 0; field->choices[i] != NULL; i++) {
@@ -364,6 +359,8 @@ static lk_status fields_set_choice(void *job, const lk_field *field, const char 
 
 lk_status lk_field_put(void *base, const lk_field *field, const char *value, lk_error *err) {
 	void *at = (char *)base + field->offset;
+	LK_ASSERT(field->kind != LK_FIELD_INT || field->size == sizeof(int));
+	LK_ASSERT(field->kind != LK_FIELD_BOOL || field->size == sizeof(bool));
 	if (field->said != 0) *(bool *)((char *)base + field->said) = true;
 	long long number;
 	switch (field->kind) {
@@ -393,16 +390,6 @@ lk_status lk_field_set(lk_job *job, const char *name, size_t length, const char 
 		return lk_field_put(job, field, value, err);
 	}
 	return LK_OK;
-}
-
-lk_status lk_launch_set(lk_reading *reading, const char *setting) {
-	lk_job *job = reading->out->job;
-	const char *name = setting + 9, *equals = strchr(name, '=');
-	bool known;
-	LK_TRY(lk_field_set(job, name, (size_t)(equals - name), equals + 1, &known, reading->err));
-	if (known && strncmp(name, "MODEL=", 6) == 0 && job->model.layers == 0)
-		return lk_launch_network(reading, "LOCKSTEP_MODEL", equals + 1);
-	return known ? LK_OK : lk_launch_note(reading, setting, "no field of a job has this name");
 }
 
 void lk_job_open_layout(lk_job *job) {

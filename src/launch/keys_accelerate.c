@@ -1,80 +1,14 @@
 /* keys_accelerate.c: configurations of HuggingFace accelerate, and the flags of accelerate launch
- * that stand for their keys and override them: how the ranks are laid out, nothing of what trains.
- * A file alone goes with --model, or with a file that names it. */
+ * that override their keys. They state the layout only: a file needs --model, or a file that names
+ * the network. */
 #include <string.h>
 
 #include "base/arena.h"
 #include "base/text.h"
-#include "launch/config.h"
-
-static const lk_pair compilers[] = {{"inductor", "1"}, {"no", "0"}, {NULL, NULL}};
+#include "launch/tables.h"
 
 /* A degree of 1 leaves that of the other kind of sequence parallelism. */
-static const lk_pair one[] = {{"1", ""}, {NULL, NULL}};
-static const lk_pair sequences[] = {{"deepspeed", "ulysses"}, {NULL, NULL}};
-
-static const lk_key keys[] = {
-	LK_FACT("num_processes", "gpus"),
-	LK_FACT("mixed_precision", "format"),
-	LK_FACT("distributed_type", "strategy"),
-	LK_FACT("gradient_accumulation_steps", "accumulation"),
-	LK_FACT("fsdp_config.fsdp_sharding_strategy", "sharding_name"),
-	LK_WORDS("fsdp_config.fsdp_reshard_after_forward", "reshard_off", lk_pairs_opposite),
-	LK_FACT("fsdp_config.fsdp_offload_params", "host_shards"),
-	LK_FACT("fsdp_config.fsdp_activation_checkpointing", "recompute_text"),
-	LK_SKIP("fsdp_config.fsdp_auto_wrap_policy fsdp_config.fsdp_backward_prefetch "
-            "fsdp_config.fsdp_backward_prefetch_policy fsdp_config.fsdp_cpu_ram_efficient_loading "
-            "fsdp_config.fsdp_forward_prefetch fsdp_config.fsdp_state_dict_type "
-            "fsdp_config.fsdp_sync_module_states fsdp_config.fsdp_use_orig_params "
-            "fsdp_config.fsdp_version fsdp_config.fsdp_transformer_layer_cls_to_wrap "
-            "fsdp_config.fsdp_transformer_cls_names_to_wrap fsdp_config.fsdp_limit_all_gathers "
-            "fsdp_config.fsdp_min_num_params fsdp_config.fsdp_ignored_modules",
-            "how layers are wrapped and saved: units of one layer are taken"),
-	LK_FACT("parallelism_config.parallelism_config_dp_replicate_size", "dp_replicate"),
-	LK_FACT("parallelism_config.parallelism_config_dp_shard_size", "dp_shard"),
-	LK_FACT("parallelism_config.parallelism_config_tp_size", "tp"),
-	LK_WORDS("parallelism_config.parallelism_config_cp_size", "cp", one),
-	LK_WORDS("parallelism_config.parallelism_config_sp_size", "cp", one),
-	LK_WORDS("parallelism_config.parallelism_config_sp_backend", "cp_kind", sequences),
-	LK_SKIP("parallelism_config.parallelism_config_sp_seq_length "
-            "parallelism_config.parallelism_config_sp_seq_length_is_variable "
-            "parallelism_config.parallelism_config_sp_attn_implementation "
-            "parallelism_config.parallelism_config_cp_backend "
-            "parallelism_config.parallelism_config_cp_comm_strategy",
-            "see the degrees"),
-	LK_FACT("deepspeed_config.deepspeed_config_file", "deepspeed"),
-	LK_FACT("deepspeed_config.gradient_accumulation_steps", "accumulation"),
-	LK_WORDS("deepspeed_config.zero_stage", "zero", lk_pairs_stage),
-	LK_WORDS("deepspeed_config.offload_optimizer_device", "offload_optimizer", lk_pairs_host),
-	LK_WORDS("deepspeed_config.offload_param_device", "host_params", lk_pairs_host),
-	LK_SKIP("deepspeed_config.deepspeed_multinode_launcher deepspeed_config.deepspeed_hostfile "
-            "deepspeed_config.deepspeed_exclusion_filter "
-            "deepspeed_config.deepspeed_inclusion_filter deepspeed_config.zero3_init_flag "
-            "deepspeed_config.zero3_save_16bit_model deepspeed_config.offload_optimizer_nvme_path "
-            "deepspeed_config.offload_param_nvme_path deepspeed_config.gradient_clipping "
-            "deepspeed_config.deepspeed_moe_layer_cls_names",
-            LK_WHY_START),
-	LK_SKIP("deepspeed_config.seq_parallel_communication_data_type", "see the degrees"),
-	LK_WORDS("dynamo_config.dynamo_backend", "compile", compilers),
-	LK_WORDS("dynamo_backend", "compile", compilers),
-	LK_SKIP("num_machines", "the number of processes counts all nodes"),
-	LK_SKIP("compute_environment debug machine_rank main_process_ip main_process_port "
-            "main_training_function rdzv_backend same_network tpu_* use_cpu use_mps gpu_ids "
-            "enable_cpu_affinity command_file commands ec2_instance_type region profile "
-            "iam_role_name image_uri base_job_name py_version pytorch_version "
-            "transformers_version num_cpu_threads_per_process max_restarts monitor_interval "
-            "log_line_prefix_template",
-            LK_WHY_START),
-	LK_SKIP("dynamo_config.dynamo_mode dynamo_config.dynamo_use_fullgraph "
-            "dynamo_config.dynamo_use_dynamic dynamo_config.dynamo_use_regional_compilation",
-            "see the backend"),
-	LK_SKIP("downcast_bf16", "of TPUs alone"),
-	LK_NOTE("megatron_lm_config.* fp8_config.* ipex_config.* mpirun_config.* "
-            "sagemaker_inputs_file sagemaker_metrics_file additional_args.*",
-            "it is not read"),
-	LK_KEYS_END};
-
-/* Written by hand, a file may leave out where it runs. */
+/* A file written by hand may lack compute_environment. */
 static bool accelerate_is(const lk_value *root) {
 	static const char *const others[] = {"compute_environment", "num_processes", "fsdp_config",
 	                                     "deepspeed_config"};
@@ -85,7 +19,7 @@ static bool accelerate_is(const lk_value *root) {
 }
 
 static lk_status accelerate_facts(const lk_config *config, lk_draft *draft) {
-	static const lk_key *const tables[] = {keys, NULL};
+	static const lk_key *const tables[] = {lk_keys_accelerate, NULL};
 	LK_TRY(lk_draft_read(config, tables, draft));
 	if (strcmp(draft->strategy, "FSDP") == 0 && !*draft->sharding_name)
 		lk_copy(draft->fsdp, sizeof draft->fsdp, "full_shard");
@@ -124,7 +58,7 @@ static const char *accelerate_named(lk_arena *arena, const char *name) {
 	return NULL;
 }
 
-/* The file that accelerate is launched with; *root stays NULL where it is not here. */
+/* Load the file that accelerate is launched with; config->root stays NULL if it is not here. */
 static lk_status accelerate_load(lk_config *config, const char *name) {
 	const lk_inner_file *inner;
 	lk_reading *reading = config->reading;
@@ -153,14 +87,14 @@ static lk_status accelerate_load(lk_config *config, const char *name) {
 
 lk_status lk_accelerate_read(const lk_config *line, lk_draft *draft) {
 	lk_reading *reading = line->reading;
-	draft->shard_beside_cp = true; /* its keys may stand in the program's own file */
+	draft->shard_beside_cp = true; /* its keys may be in the program's own file */
 	lk_config config = {.reading = reading,
 	                    .file = "accelerate launch",
 	                    .text = "",
 	                    .given = {.sets = reading->accelerate_flags}};
 	if (reading->accelerate) LK_TRY(accelerate_load(&config, reading->accelerate));
 	if (!config.root && !reading->accelerate_flags) return LK_OK;
-	if (!config.root) { /* flags alone */
+	if (!config.root) { /* only flags */
 		config.root = LK_NEW(reading->arena, lk_value);
 		if (!config.root) return lk_oom(reading->err);
 		config.root->kind = LK_JSON_OBJECT;

@@ -5,45 +5,8 @@
 #include <string.h>
 
 #include "base/text.h"
-#include "launch/config.h"
+#include "launch/tables.h"
 #include "model/network/model.h"
-
-static const lk_pair modes[] = {{"REDUCE_SCATTER", "on"}, {"ALL_REDUCE", "off"}, {NULL, NULL}};
-
-static const lk_key keys[] = {
-	LK_FACT("parallelism.dp", "dp"),
-	LK_FACT("parallelism.tp", "tp"),
-	LK_FACT("parallelism.pp", "pp"),
-	LK_FACT("parallelism.context_parallel_size", "cp"),
-	LK_FACT("parallelism.expert_parallel_size", "ep"),
-	LK_FACT("parallelism.pp_engine", "schedule_name"),
-	LK_WORDS("parallelism.tp_mode", "sequence_parallel", modes),
-	LK_WORDS("parallelism.tp_linear_async_communication", "tp_overlap", lk_pairs_switch),
-	LK_FACT("parallelism.recompute_layer", "recompute_text"),
-	LK_NOTE("parallelism.tp_recompute_allgather", "gathered activations are kept"),
-	LK_SKIP("parallelism*", "see the degrees"),
-	LK_FACT("tokens.micro_batch_size", "mbs"),
-	LK_FACT("tokens.batch_accumulation_per_replica", "accumulation"),
-	LK_FACT("tokens.sequence_length", "seq"),
-	LK_SKIP("tokens*", LK_WHY_LENGTH),
-	LK_FACT("model.dtype", "format"),
-	LK_FACT("model.make_vocab_size_divisible_by", "vocab_multiple"),
-	LK_SKIP("model*", "see the network"),
-	LK_WORDS("optimizer.zero_stage", "zero", lk_pairs_stage),
-	LK_WORDS("optimizer.accumulate_grad_in_fp32", "fp32_grads", lk_pairs_switch),
-	LK_FACT("optimizer.optimizer_factory.name", "optimizer_name"),
-	LK_SKIP("optimizer*", LK_WHY_RATE),
-	LK_SKIP("checkpoints*", LK_WHY_SAVING),
-	LK_SKIP("s3_upload*", LK_WHY_SAVING),
-	LK_SKIP("data*", LK_WHY_DATA),
-	LK_SKIP("tokenizer*", LK_WHY_DATA),
-	LK_SKIP("general*", LK_WHY_START),
-	LK_SKIP("logging*", LK_WHY_LOGGING),
-	LK_SKIP("metrics_logging*", LK_WHY_LOGGING),
-	LK_SKIP("profiler*", LK_WHY_LOGGING),
-	LK_SKIP("lighteval*", LK_WHY_EVAL),
-	LK_NOTE("doremi*", "the reference model of DoReMi is not priced"),
-	LK_KEYS_END};
 
 static bool nanotron_is(const lk_value *root) {
 	return lk_config_at(root, "parallelism") && lk_config_at(root, "tokens") &&
@@ -85,7 +48,7 @@ static lk_status nanotron_network(const lk_config *config, lk_model *model) {
 }
 
 static lk_status nanotron_translate(const lk_config *config, lk_words *words) {
-	static const lk_key *const tables[] = {keys, NULL};
+	static const lk_key *const tables[] = {lk_keys_nanotron, NULL};
 	lk_draft draft = {0};
 	(void)words;
 	LK_TRY(lk_draft_read(config, tables, &draft));

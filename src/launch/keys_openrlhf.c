@@ -13,92 +13,7 @@
 #include <string.h>
 
 #include "base/text.h"
-#include "launch/config.h"
-
-static const lk_pair flash[] = {{"true", "flash"}, {"false", ""}, {NULL, NULL}};
-
-static const lk_key keys[] = {
-	LK_FACT("pretrain", "network_name"),
-	LK_RULE("advantage_estimator"),
-	LK_RULE("async_train"),
-	LK_RULE("colocate_all_models"),
-	LK_RULE("init_kl_coef"),
-	LK_RULE("vllm_num_engines"),
-	LK_RULE("critic_num_nodes"),
-	LK_RULE("critic_num_gpus_per_node"),
-	LK_RULE("deepspeed_enable_sleep"),
-	LK_RULE("ref_reward_offload"),
-	LK_FACT("micro_train_batch_size", "mbs"),
-	LK_FACT("train_batch_size", "gbs"),
-	LK_FACT("max_len", "seq"),
-	LK_FACT("bf16", "bf16"),
-	LK_FACT("param_dtype", "format"),
-	LK_WORDS("grad_accum_dtype", "fp32_grads", lk_pairs_reduced),
-	LK_FACT("zero_stage", "zero"),
-	LK_FACT("adam_offload", "offload_optimizer"),
-	LK_FACT("gradient_checkpointing", "recompute_text"),
-	LK_FACT("attn_implementation", "attention_name"),
-	LK_WORDS("flash_attn", "attention_name", flash),
-	LK_FACT("ring_attn_size", "cp"),
-	LK_FACT("ds_tensor_parallel_size", "tp"),
-	LK_FACT("lora_rank", "lora_rank"),
-	LK_FACT("load_in_4bit", "narrow_base"),
-	LK_WORDS("use_liger_kernel", "eager", lk_pairs_fuses),
-	LK_WORDS("packing_samples", "rollout_padded", lk_pairs_opposite),
-	LK_FACT("actor_num_nodes", "nodes"),
-	LK_FACT("actor_num_gpus_per_node", "per_node"),
-	LK_FACT("rollout_batch_size", "rollout_prompts"),
-	LK_FACT("n_samples_per_prompt", "rollout_samples"),
-	LK_FACT("max_epochs", "rollout_epochs"),
-	LK_FACT("prompt_max_len", "rollout_prompt"),
-	LK_FACT("generate_max_len", "rollout_response"),
-	LK_FACT("vllm_tensor_parallel_size", "rollout_tp"),
-	LK_FACT("vllm_gpu_memory_utilization", "rollout_memory"),
-	LK_FACT("enforce_eager", "rollout_eager"),
-	LK_WORDS("vllm_enable_sleep", "rollout_no_sleep", lk_pairs_opposite),
-	LK_WORDS("enable_prefix_caching", "rollout_no_prefix_caching", lk_pairs_opposite),
-	LK_FACT("critic_pretrain", "rollout_critic"),
-	LK_FACT("reward_pretrain", "rollout_reward_model"),
-	LK_NOTE("dynamic_filtering", "no generated sequence is discarded (--rollout oversample=)"),
-	LK_NOTE("use_dynamic_batch", "micro-batches have the stated number of sequences"),
-	LK_SKIP("vllm_sync_backend vllm_sync_with_ray vllm_seed vllm_is_truncated_threshold "
-            "vllm_enable_chunked_prefill vllm_max_num_batched_tokens",
-            "how engines are started changes no phase"),
-	LK_SKIP("ref_num_nodes ref_num_gpus_per_node reward_num_nodes reward_num_gpus_per_node "
-            "colocate_actor_ref colocate_critic_reward",
-            "the reference and the reward model run on the GPUs that train"),
-	LK_SKIP("logging_steps use_wandb wandb_* use_tensorboard use_mlflow", LK_WHY_LOGGING),
-	LK_SKIP("num_episodes max_samples", LK_WHY_LENGTH),
-	LK_SKIP("eval_* prompt_data prompt_data_probs prompt_split dataset dataset_* input_key "
-            "output_key label_key image_key chosen_key rejected_key input_template "
-            "apply_chat_template tokenizer_chat_template multiturn pretrain_data "
-            "pretrain_data_probs pretrain_mode train_split disable_fast_tokenizer "
-            "max_images_per_prompt",
-            LK_WHY_DATA),
-	LK_SKIP("save_* ckpt_path load_checkpoint disable_ds_ckpt max_ckpt_num max_ckpt_mem "
-            "use_ds_universal_ckpt",
-            LK_WHY_SAVING),
-	LK_SKIP("learning_rate actor_learning_rate critic_learning_rate lr_scheduler lr_warmup_ratio "
-            "lr_warmup_steps l2 adam_betas max_norm",
-            LK_WHY_RATE),
-	LK_SKIP("seed full_determinism aux_loss_coef ptx_coef entropy_loss_coef eps_clip "
-            "eps_clip_low_high dual_clip value_clip lambd gamma policy_loss_type beta ipo "
-            "label_smoothing nll_loss_coef kl_target kl_horizon kl_estimator use_kl_loss "
-            "normalize_reward reward_clip_range overlong_buffer_len overlong_penalty_factor "
-            "stop_properly_penalty_coef no_advantage_std_norm enable_vllm_is_correction use_ms "
-            "temperature top_p value_head_prefix lora_alpha lora_dropout",
-            LK_WHY_NUMBERS),
-	LK_SKIP("local_rank overlap_comm remote_rm_url agent_func_path micro_rollout_batch_size "
-            "gradient_checkpointing_use_reentrant ring_head_stride freezing_actor_steps "
-            "master_addr master_port",
-            LK_WHY_START),
-	LK_SKIP("target_modules", "adapters are priced as LoRA of all linear layers"),
-	LK_NOTE("zpg", "partitions of ZeRO++ are not modelled"),
-	LK_SKIP("train_max_tokens_per_gpu rollout_max_tokens_per_gpu dynamic_filtering_reward_range "
-            "dynamic_filtering_range",
-            "see use_dynamic_batch and dynamic_filtering"),
-	LK_NOTE("freeze_visual_encoder partial_rollout deepcompile", "it is not read"),
-	LK_KEYS_END};
+#include "launch/tables.h"
 
 bool lk_openrlhf_is(const char *program) {
 	return strncmp(program, "openrlhf.", 9) == 0;
@@ -145,7 +60,7 @@ static void openrlhf_rollout(const lk_config *config, lk_draft *draft) {
 }
 
 lk_status lk_openrlhf_line(lk_reading *reading, lk_members *settings, const char *program) {
-	static const lk_key *const tables[] = {keys, NULL};
+	static const lk_key *const tables[] = {lk_keys_openrlhf, NULL};
 	lk_value root = {.kind = LK_JSON_OBJECT};
 	lk_draft draft = {0};
 	const char *name = strrchr(program, '.') + 1;

@@ -9,7 +9,7 @@
 
 #include "base/arena.h"
 #include "base/text.h"
-#include "launch/config.h"
+#include "launch/tables.h"
 
 static const char *const trainers[] = {"pre_trainer", "post_trainer", "sft_trainer"};
 
@@ -48,7 +48,7 @@ static lk_status primus_preset(lk_config *config, const char *kind, const char *
 	                      "give the job's file in the tree of Primus");
 }
 
-/* The trainer's preset asks for zero-bubble schedules, which the patch alone switches on. */
+/* Drop the preset's zero-bubble switches unless patch_zero_bubble is on: they need the patch. */
 static lk_value *primus_drop_idle(lk_arena *arena, lk_value *all) {
 	const char *idle[] = {"enable_zero_bubble", "zero_bubble_v_schedule"};
 	lk_value nothing[] = {{.kind = LK_JSON_NULL}, {.kind = LK_JSON_NULL}};
@@ -134,48 +134,6 @@ static lk_status primus_device(const lk_config *config) {
 	return lk_launch_device(config->reading, kind + 1, strcspn(kind + 1, "/"));
 }
 
-/* Keys of Primus's own, which are no flags of Megatron-LM. */
-static const struct {
-	const char *key, *reason;
-} primus_keys[] = {
-	{"stderr_sink_level", LK_WHY_LOGGING},
-	{"file_sink_level", LK_WHY_LOGGING},
-	{"sink_level", LK_WHY_LOGGING},
-	{"log_avg_skip_iterations", LK_WHY_LOGGING},
-	{"log_avg_reset_interval", LK_WHY_LOGGING},
-	{"disable_tensorboard", LK_WHY_LOGGING},
-	{"disable_wandb", LK_WHY_LOGGING},
-	{"disable_mlflow", LK_WHY_LOGGING},
-	{"disable_last_saving", LK_WHY_SAVING},
-	{"auto_continue_train", LK_WHY_SAVING},
-	{"hf_path", LK_WHY_START},
-	{"trainable", LK_WHY_START},
-	{"perform_initialization", LK_WHY_START},
-	{"deprecated_use_mcore_models", LK_WHY_START},
-	{"barrier_with_L1_time", LK_WHY_LOGGING},
-	{"conv_L_cache", "the width of short convolutions, which this network has none of"},
-	{"stage", LK_WHY_DATA},
-	{"sft_dataset_name", LK_WHY_DATA},
-	{"sft_conversation_format", LK_WHY_DATA},
-	{"is_instruction_dataset", LK_WHY_DATA},
-	{"enable_packed_sequences", LK_WHY_DATA},
-	{"use_packed_attention", "a packed row is priced as attention to all of it"},
-	{"enable_primus_turbo", "AMD's kernels are priced as those of their kind"},
-	{"use_turbo_attention", "AMD's kernels are priced as those of their kind"},
-	{"use_turbo_grouped_gemm", "AMD's kernels are priced as those of their kind"},
-	{"use_turbo_grouped_mlp", "AMD's kernels are priced as those of their kind"},
-	{"use_turbo_gemm", "AMD's kernels are priced as those of their kind"},
-	{"use_turbo_rms_norm", "AMD's kernels are priced as those of their kind"},
-	{"use_turbo_deepep", "tokens are sent to experts as by DeepEP"},
-	{"turbo_deepep_num_cu", "tokens are sent to experts as by DeepEP"},
-	{"turbo_deepep_use_comm_stream", "tokens are sent to experts as by DeepEP"},
-	{"turbo_sync_free_moe_stage", "waits of the host for sizes of experts are not modelled"},
-	{"no_fp8_weight_transpose_cache", "transposed 8-bit weights are not counted"},
-	{"moe_use_fused_router_with_aux_score", "fusion of single kernels is not modelled"},
-	{"original_max_position_embeddings", LK_WHY_NUMBERS},
-	{"model_type", "networks of attention layers; others are refused"},
-};
-
 /* The settings of a Megatron job without those that are no flags of Megatron-LM and that it leaves
  * as the trainer's preset, of hundreds of keys, has them. */
 static lk_status primus_own_settings(const lk_config *config, lk_config *own) {
@@ -197,8 +155,8 @@ static lk_status primus_own_settings(const lk_config *config, lk_config *own) {
 		bool same = !stated ? !as : as && strcmp(stated, as) == 0;
 		bool given = usual || lk_json_get(defaults, one->path);
 		const char *reason = NULL;
-		for (size_t k = 0; k < sizeof primus_keys / sizeof *primus_keys && !reason; k++)
-			if (strcmp(primus_keys[k].key, one->path) == 0) reason = primus_keys[k].reason;
+		for (const lk_key *key = lk_keys_primus; key->path && !reason; key++)
+			if (strcmp(key->path, one->path) == 0) reason = key->reason;
 		if (reason && !same) LK_TRY(lk_launch_skip(config->reading, one->path, reason));
 		if (reason) continue;
 		if (!given || !same || lk_megatron_flag(flag)) kept[own->count++] = *one;

@@ -161,6 +161,10 @@ typedef struct lk_megatron {
 	int wide_first, wide_last;
 } lk_megatron;
 
+/* Whether a row of data/launch is read, written, or both. If several rows that are read share a
+ * field, one of them is written. */
+typedef enum lk_direction { LK_READ, LK_WRITTEN, LK_BOTH } lk_direction;
+
 typedef enum lk_flag_kind {
 	LK_FLAG_INT,
 	LK_FLAG_REAL,
@@ -181,10 +185,10 @@ typedef struct lk_flag {
 	int low, high;              /* of INT */
 	const char *const *choices; /* of CHOICE */
 	const char *reason; /* of IGNORED and REFUSED; of TEXT: why an unknown value does no harm */
-	bool alias;         /* read only: another flag writes the field */
+	lk_direction direction;
 } lk_flag;
 
-extern const lk_flag lk_megatron_flags[];
+extern const lk_flag lk_megatron_flags[]; /* data/launch/megatron.csv; the last has no name */
 const lk_flag *lk_megatron_flag(const char *name); /* without dashes; NULL if unknown */
 /* The flag that says something of a step and that a slip made `name` of; NULL: none. */
 const char *lk_megatron_near(const char *name);

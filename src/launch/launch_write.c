@@ -8,6 +8,7 @@
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
+#include "base/check.h"
 #include "base/text.h"
 
 static void put_experts(lk_arena *arena, const lk_model *model, lk_megatron *megatron) {
@@ -267,7 +268,7 @@ static bool launch_write_put_flag(lk_arena *arena, const lk_flag *flag, const lk
 	int number = 0, usual_number = 0;
 	const char *value = NULL;
 	char real[32];
-	if (flag->alias || flag->kind >= LK_FLAG_IGNORED) return true;
+	if (flag->direction != LK_BOTH || flag->kind >= LK_FLAG_IGNORED) return true;
 	switch (flag->kind) {
 	case LK_FLAG_SET:
 	case LK_FLAG_CLEAR:
@@ -291,6 +292,7 @@ static bool launch_write_put_flag(lk_arena *arena, const lk_flag *flag, const lk
 		memcpy(&usual_number, usual, sizeof usual_number);
 		if (number == usual_number) return true;
 		if (flag->kind == LK_FLAG_INT && (number < flag->low || number > flag->high)) return true;
+		LK_ASSERT(flag->kind != LK_FLAG_CHOICE || number >= 0);
 		value = flag->kind == LK_FLAG_CHOICE ? flag->choices[number]
 		                                     : lk_arena_printf(arena, "%d", number);
 		break;

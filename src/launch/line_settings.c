@@ -1,7 +1,7 @@
-/* line_settings.c: settings of the environment in front of a launch line, and those that its
- * launchers pass on: lockstep's own, NCCL's, the device's queues; others for the programs that read
- * them. */
+/* line_settings.c: environment settings in front of a launch line and those that its launchers pass
+ * on: lockstep's own, NCCL's, the device's queues; the rest is kept for programs that read it. */
 #include "base/arena.h"
+#include "base/check.h"
 #include "base/text.h"
 #include "launch/line.h"
 
@@ -20,7 +20,7 @@ static bool line_names_nccl(const char *text, size_t length) {
 	return false;
 }
 
-/* Appends NAME=value; of a name that is set again the later value holds. */
+/* Append NAME=value; a later value overrides an earlier one. */
 static lk_status line_add_nccl(lk_line *line, const char *name, const lk_word *word) {
 	char kept[sizeof line->nccl] = "";
 	size_t length = strlen(name);
@@ -113,7 +113,7 @@ lk_status lk_line_apply_settings(lk_line *line) {
 	return LK_OK;
 }
 
-/* The value of a setting of the environment; NULL: there is none. */
+/* The value of an environment setting; NULL: not set. */
 const char *lk_line_environment(const lk_line *line, const char *name) {
 	size_t length = strlen(name);
 	for (size_t i = line->environment.count; i > 0; i--) {
@@ -123,4 +123,15 @@ const char *lk_line_environment(const lk_line *line, const char *name) {
 			return word->text + length + 1;
 	}
 	return NULL;
+}
+
+lk_status lk_launch_set(lk_reading *reading, const char *setting) {
+	lk_job *job = reading->out->job;
+	const char *name = setting + 9, *equals = strchr(name, '=');
+	LK_ASSERT(strncmp(setting, "LOCKSTEP_", 9) == 0 && equals != NULL);
+	bool known;
+	LK_TRY(lk_field_set(job, name, (size_t)(equals - name), equals + 1, &known, reading->err));
+	if (known && strncmp(name, "MODEL=", 6) == 0 && job->model.layers == 0)
+		return lk_launch_network(reading, "LOCKSTEP_MODEL", equals + 1);
+	return known ? LK_OK : lk_launch_note(reading, setting, "no field of a job has this name");
 }

@@ -224,8 +224,21 @@ def deepspeed(tree, path):
             "dtype": "bf16" if on(at(tree, "bf16.enabled")) else "fp16" if on(at(tree, "fp16.enabled")) else None}
 
 
+def torchtune(tree, path):
+    pairs = 2 if str(at(tree, "loss._component_")).endswith("DPOLoss") else 1
+    with open(path) as text:
+        command = re.search(r"tune run (.*)", text.read())
+    gpus = re.search(r"nproc_per_node (\d+)", command.group(1)) if command else None
+    builder = at(tree, "model._component_").rsplit(".", 1)[-1]
+    size = re.search(r"_(0_[56]|1_[57]|\d+)b", builder)  # in units of 1e9, as the builder's name has it
+    return {"mbs": first(tree, "batch_size") * pairs, "accumulation": first(tree, "gradient_accumulation_steps"),
+            "seq": first(tree, "tokenizer.max_seq_len"), "dtype": at(tree, "dtype"), "lora": "lora_" in builder,
+            "dp": int(gpus.group(1)) // (first(tree, "tensor_parallel_dim") or 1) if gpus else 1,
+            "billions": float(size.group(1).replace("_", ".")) if size else None}
+
+
 FRAMEWORKS = {f.__name__: f for f in (axolotl, llama_factory, automodel, primus, nemo_rl, megatron_ci, gpt_neox, nanotron,
-                                      deepspeed)}
+                                      deepspeed, torchtune)}
 
 
 def differences(facts, job, own_network):
@@ -250,6 +263,10 @@ def differences(facts, job, own_network):
             if abs(float(job["params"]) / value - 1) > 0.01:
                 out.append(f"params {job['params']}, stated {value:.4g}")
             continue
+        elif key == "billions":  # rounded in names: 0.5 is 0.49, 7 is 8.5 of Gemma
+            if not 0.8 < float(job["params"]) / 1e9 / value < 1.6:
+                out.append(f"{job['params']} parameters, named {value} G")
+            continue
         elif key == "dtype":
             narrow = job[key] in ("fp8", "mxfp8", "nvfp4") and value == "bf16"
             seen = value if narrow else job[key]
@@ -265,7 +282,7 @@ def differences(facts, job, own_network):
 
 # The least share answered rightly, in per cent of the files that state a job: that of November 2026, AutoModel's a bar.
 FLOORS = {"automodel": 91.0, "axolotl": 95.7, "llama_factory": 96.1, "nemo_rl": 98.0, "megatron_ci": 100.0, "gpt_neox": 100.0,
-          "nanotron": 100.0, "primus": 100.0, "deepspeed": 100.0}
+          "nanotron": 100.0, "primus": 100.0, "deepspeed": 100.0, "torchtune": 98.9}
 NETWORKS = {"deepspeed": "bert-large"}  # of sets whose files state none
 
 

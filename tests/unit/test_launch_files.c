@@ -140,6 +140,49 @@ static void check_cases(const struct read_case *cases, size_t count) {
 }
 #define CHECK(cases) check_cases(cases, sizeof cases / sizeof *cases)
 
+/* ---- torchtune ---- */
+
+#define TUNE_FILE(name, command, builder, rest)                                                   \
+	name "\n# tune run " command "\nmodel:\n  _component_: torchtune.models." builder "\n"        \
+		 "optimizer: {_component_: torch.optim.AdamW, fused: True}\nbatch_size: 2\ndtype: bf16\n" \
+		 "gradient_accumulation_steps: 8\nloss: {_component_: torchtune." rest
+#define TUNE_LOSS  "modules.loss.LinearCrossEntropyLoss}\n"
+#define TUNE_MANY  "--nproc_per_node 4 full_finetune_distributed --config a"
+#define TUNE_ALONE "lora_finetune_single_device --config a"
+
+static void torchtune(void **state) {
+	(void)state;
+	static const struct read_case cases[] = {
+		{{TUNE_FILE("full.yaml", TUNE_MANY, "llama3_1.llama3_1_8b",
+	                TUNE_LOSS "tokenizer: {max_seq_len: 4096}\nfsdp_cpu_offload: True\n")},
+	     .holds = "framework=torchtune names=llama3.1-8b assumed=4 mbs=2 seq=4096 dtype=bf16 "
+	              "sharding=zero3 master_weights=off state_dtype=bf16 loss=chunked update=fused "
+	              "offload_params=1 task=pretrain"},
+		{{TUNE_FILE("lora.yaml", TUNE_ALONE, "qwen2_5.qlora_qwen2_5_7b_instruct",
+	                TUNE_LOSS "enable_activation_checkpointing: True\n")},
+	     .holds = "names=qwen2.5-7b gpus=1 sharding=none task=lora lora_rank=8 narrow_base=1 "
+	              "recompute=full seq=2048",
+	     .assumes = "sequences of 2048 tokens"},
+		{{TUNE_FILE("dpo.yaml", TUNE_MANY, "llama2.lora_llama2_7b",
+	                "rlhf.loss.DPOLoss}\noptimizer_in_bwd: True\n")},
+	     .holds = "names=llama2-7b mbs=4 dpo=1 loss=logits",
+	     .assumes = "gradients are counted until the step ends"},
+		{{"eval.yaml\nmodel: {_component_: torchtune.models.gemma.gemma_2b}\ntasks: [a]\n"},
+	     .refused = "optimizer: it is missing: the recipe trains nothing"},
+		{{TUNE_FILE("vision.yaml", TUNE_MANY,
+	                "llama3_2_vision.llama3_2_vision_11b\n"
+	                "  encoder_trainable: True",
+	                TUNE_LOSS)},
+	     .refused = "model.encoder_trainable: a language model that is frozen"},
+		{{TUNE_FILE("grpo.yaml", TUNE_MANY, "llama3_2.llama3_2_3b",
+	                TUNE_LOSS "grpo_samples: 16\n")},
+	     .refused = "grpo_samples: reinforcement learning by this recipe is not modelled"},
+		{{TUNE_FILE("loss.yaml", TUNE_MANY, "llama3_2.llama3_2_3b", "dev.NewLoss}\n")},
+	     .refused = "loss._component_: \"torchtune.dev.NewLoss\" is not among its values"},
+	};
+	CHECK(cases);
+}
+
 /* ---- Primus ---- */
 
 #define PRIMUS "px/primus/configs/"
@@ -787,11 +830,12 @@ static void emit_refusals(void **state) {
 
 int main(void) {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(primus),      cmocka_unit_test(megatron_files),
-		cmocka_unit_test(other_files), cmocka_unit_test(post_training),
-		cmocka_unit_test(neox),        cmocka_unit_test(scripts),
-		cmocka_unit_test(conflicts),   cmocka_unit_test(programs),
-		cmocka_unit_test(no_programs), cmocka_unit_test(emit_refusals),
+		cmocka_unit_test(torchtune),      cmocka_unit_test(primus),
+		cmocka_unit_test(megatron_files), cmocka_unit_test(other_files),
+		cmocka_unit_test(post_training),  cmocka_unit_test(neox),
+		cmocka_unit_test(scripts),        cmocka_unit_test(conflicts),
+		cmocka_unit_test(programs),       cmocka_unit_test(no_programs),
+		cmocka_unit_test(emit_refusals),
 	};
 	return cmocka_run_group_tests_name("launch files", tests, make_scratch, remove_scratch);
 }
