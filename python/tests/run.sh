@@ -10,8 +10,8 @@ export LOCKSTEP_CHECKS=abort LOCKSTEP_PROGRAM=$program LOCKSTEP_ROOT=${here%/pyt
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 cp "$wheel" "$work/"
-# Its tag is that of the oldest glibc that the Makefile promises.
-floor=$(sed -n 's/^FLOOR := //p' "$LOCKSTEP_ROOT/Makefile")
+# Its tag is that of the oldest glibc that packaging.mk promises.
+floor=$(sed -n 's/^FLOOR := //p' "$LOCKSTEP_ROOT/packaging.mk")
 [[ $wheel == *-manylinux_${floor/./_}_$(uname -m)*.whl ]] || { echo "python: the wheel's tag is not of glibc $floor: ${wheel##*/}"; exit 1; }
 environment() { # NAME [OPTION]: an environment with the wheel in it, moved to where it was not made
 	"$python" -m venv --without-pip ${2:-} "$work/made-$1"
