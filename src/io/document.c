@@ -1,4 +1,5 @@
-/* document.c: the form of a text; objects and arrays that grow while a document is read. */
+/* document.c: the form of a text, and its reader; objects and arrays that grow while a document is
+ * read. */
 #include "io/document.h"
 
 #include <ctype.h>
@@ -8,6 +9,7 @@
 #include "base/arena.h"
 #include "base/check.h"
 #include "base/sort.h"
+#include "base/text.h"
 
 /* ---- the form of a text ---- */
 
@@ -144,6 +146,7 @@ bool lk_members_settle(lk_members *members) {
 		for (last = i; last + 1 < count && strcmp(sorted[last + 1].key, sorted[i].key) == 0;)
 			last++;
 		members->items[sorted[i].at] = members->items[sorted[last].at];
+		members->items[sorted[i].at].repeated = last > i;
 		for (size_t k = i + 1; k <= last; k++) members->keys[sorted[k].at] = NULL;
 	}
 	free(sorted);
@@ -174,4 +177,50 @@ bool lk_members_end(lk_members *members, lk_arena *arena, lk_value *out) {
 	if (ok && count && object) memcpy(out->keys, members->keys, count * sizeof *out->keys);
 	lk_members_free(members);
 	return ok;
+}
+
+/* ---- a whole text ---- */
+
+lk_document_form lk_document_form_named(const char *name, const char *text, size_t size) {
+	static const struct {
+		const char *ending;
+		lk_document_form form;
+	} endings[] = {{".yaml", LK_DOCUMENT_YAML},
+	               {".yml", LK_DOCUMENT_YAML},
+	               {".json", LK_DOCUMENT_JSON},
+	               {".toml", LK_DOCUMENT_TOML},
+	               {".sh", LK_DOCUMENT_NONE}};
+	for (size_t i = 0; i < sizeof endings / sizeof *endings; i++)
+		if (lk_ends_in(name, endings[i].ending)) return endings[i].form;
+	return lk_document_form_of(text, size);
+}
+
+static lk_status document_parse_json(lk_arena *arena, const char *text, size_t size,
+                                     const char *name, lk_value **out, lk_error *err) {
+	lk_stream *in;
+	LK_TRY(lk_stream_memory(text, size, name, &in, err));
+	lk_status status = lk_json_document(arena, in, out, err);
+	lk_stream_close(in);
+	return status;
+}
+
+/* A map in braces may go on as YAML, with comments, but for a file whose name says that it is JSON;
+ * what is wrong with one that is neither, JSON says. */
+static lk_status document_parse_braces(lk_arena *arena, const char *text, size_t size,
+                                       const char *name, lk_value **out, lk_error *err) {
+	lk_error unused = {0};
+	lk_status status = document_parse_json(arena, text, size, name, out, err);
+	if (status != LK_ERR_INPUT || lk_ends_in(name, ".json")) return status;
+	return lk_yaml_document(arena, text, size, name, out, &unused) == LK_OK ? LK_OK : status;
+}
+
+lk_status lk_document_parse(lk_arena *arena, const char *text, size_t size, const char *name,
+                            lk_value **out, lk_error *err) {
+	switch (lk_document_form_named(name, text, size)) {
+	case LK_DOCUMENT_JSON: return document_parse_braces(arena, text, size, name, out, err);
+	case LK_DOCUMENT_TOML: return lk_toml_document(arena, text, size, name, out, err);
+	case LK_DOCUMENT_YAML:
+	case LK_DOCUMENT_NONE: break;
+	}
+	return lk_yaml_document(arena, text, size, name, out, err);
 }

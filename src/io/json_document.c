@@ -81,6 +81,7 @@ static size_t merge_duplicates(struct builder *builder, struct member *members, 
 		for (last = i; last + 1 < count && strcmp(sorted[last + 1].key, sorted[i].key) == 0; last++)
 			any = true;
 		members[sorted[i].index].value = members[sorted[last].index].value;
+		members[sorted[i].index].value.repeated = last > i;
 		for (size_t j = i + 1; j <= last; j++) members[sorted[j].index].key = NULL;
 	}
 	if (!any) return count;
