@@ -112,19 +112,6 @@ static lk_status fail_wrong_form(struct reader *reader, const lk_option *option,
 	return lk_hint(reader->err, "see GET /api/v1/options, or leave it out");
 }
 
-/* Whether a text of --rollout names a file, or a network other than by an id. */
-static bool rollout_reads_file(lk_arena *arena, const char *text) {
-	size_t length;
-	if (lk_rollout_file(text, &length)) return true;
-	for (; *(text += strspn(text, " ,")); text += length) {
-		length = strcspn(text, " ,");
-		const char *word = lk_arena_strndup(arena, text, length);
-		const char *value = word ? strchr(word, '=') : NULL;
-		if (!word || (value && strchr(value, '/') && !lk_id_form(value + 1))) return true;
-	}
-	return false;
-}
-
 /* Refuses an empty text and a text that the verb might read as a path. The id of a network has a
  * slash too; it names no file in the child's working folder. */
 static lk_status check_option_text(struct reader *reader, const lk_option *option,
@@ -136,8 +123,8 @@ static lk_status check_option_text(struct reader *reader, const lk_option *optio
 		               option->value ? option->value : "a text");
 	}
 	bool id = strcmp(option->name, "model") == 0 && lk_id_form(text);
-	bool path = strcmp(option->name, "rollout") == 0 ? rollout_reads_file(reader->arena, text)
-	                                                 : strchr(text, '/') && !id;
+	bool words = strcmp(option->name, "rollout") == 0; /* values may be ids */
+	bool path = words ? lk_rollout_file(text, &(size_t){0}) != NULL : strchr(text, '/') && !id;
 	if (form != LK_FIELD_TEXT_OR_FILE || !path) return LK_OK;
 	lk_fail(reader->err, LK_ERR_INPUT, where, "the server reads no files by name");
 	return lk_hint(reader->err, "give the content of the file as an object");
