@@ -4,6 +4,7 @@
 #include <ctype.h>
 #include <string.h>
 
+#include "base/check.h"
 #include "base/text.h"
 
 /* ---- the form of a text ---- */
